@@ -1,0 +1,273 @@
+// Package tensor holds the values that ONNX models consume and produce:
+// dense tensors of every ONNX element type, sequences, maps, optionals and
+// sparse tensors, with exact conversions between element types and readers and
+// writers for .npy, .npz and .pb files.
+package tensor
+
+import (
+	"fmt"
+	"math"
+	"math/bits"
+	"slices"
+	"unsafe"
+)
+
+// MaxRank is the largest rank that a tensor may have, ONNX's own limit.
+const MaxRank = 1024
+
+// Tensor is a dense row-major array of elements of one type. Rank 0 is a
+// scalar. A tensor's contents may be changed through [Data]; a tensor that has
+// been handed to a running session must not change until the run ends.
+type Tensor struct {
+	dtype DType
+	shape []int
+	data  []byte   // little-endian elements; 2- and 4-bit ones packed, first element in the low bits
+	strs  []string // for TypeString
+}
+
+// New returns a tensor over data, without copying it. The shape defaults to
+// one dimension of len(data) when none is given and data does not have exactly
+// one element; use [Scalar] to be explicit about rank 0.
+func New[T Element](data []T, shape ...int) (*Tensor, error) {
+	if len(shape) == 0 && len(data) != 1 {
+		shape = []int{len(data)}
+	}
+	n, err := Elements(shape)
+	if err != nil {
+		return nil, err
+	}
+	if n != len(data) {
+		return nil, fmt.Errorf("tensor: %d values for shape %v, which has %d elements", len(data), shape, n)
+	}
+	t := &Tensor{dtype: DTypeOf[T](), shape: slices.Clone(shape)}
+	if s, ok := any(data).([]string); ok {
+		t.strs = s
+	} else {
+		t.data = AsBytes(data)
+	}
+	return t, nil
+}
+
+// Must returns t or panics with err; for tests and constant values.
+func Must(t *Tensor, err error) *Tensor {
+	if err != nil {
+		panic(err)
+	}
+	return t
+}
+
+// Scalar returns a tensor of rank 0.
+func Scalar[T Element](v T) *Tensor { return Must(New([]T{v})) }
+
+// Zeros returns a tensor of zeros (empty strings, false) with 64-byte aligned
+// contents.
+func Zeros(dtype DType, shape ...int) (*Tensor, error) {
+	n, err := ByteLen(dtype, shape)
+	if err != nil {
+		return nil, err
+	}
+	t := &Tensor{dtype: dtype, shape: slices.Clone(shape)}
+	if dtype == TypeString {
+		t.strs = make([]string, n/stringHeader)
+	} else {
+		t.data = AlignedBytes(n)
+	}
+	return t, nil
+}
+
+// FromBytes returns a tensor over data, which holds little-endian row-major
+// elements, packed for 2- and 4-bit types. The bytes are not copied. Bytes of
+// a bool tensor must be 0 or 1.
+func FromBytes(dtype DType, data []byte, shape ...int) (*Tensor, error) {
+	if dtype == TypeString {
+		return nil, fmt.Errorf("tensor: strings have no byte form, use New")
+	}
+	n, err := ByteLen(dtype, shape)
+	if err != nil {
+		return nil, err
+	}
+	if n != len(data) {
+		return nil, fmt.Errorf("tensor: %d bytes for %s%v, which takes %d", len(data), dtype, shape, n)
+	}
+	if dtype == TypeBool {
+		for i, b := range data {
+			if b > 1 {
+				return nil, fmt.Errorf("tensor: byte %d of a bool tensor is %d, want 0 or 1", i, b)
+			}
+		}
+	}
+	return &Tensor{dtype: dtype, shape: slices.Clone(shape), data: data}, nil
+}
+
+// Reset makes t a tensor over data without allocating, as [FromBytes] does but
+// trusting its arguments: len(data) must be ByteLen(dtype, shape). It lets an
+// engine reuse tensor headers between runs.
+func (t *Tensor) Reset(dtype DType, data []byte, shape []int) {
+	t.dtype = dtype
+	t.data = data
+	t.strs = nil
+	t.shape = append(t.shape[:0], shape...)
+}
+
+// DType returns the element type.
+func (t *Tensor) DType() DType { return t.dtype }
+
+// Shape returns the dimensions. The caller must not change them.
+func (t *Tensor) Shape() []int { return t.shape }
+
+// Rank returns the number of dimensions.
+func (t *Tensor) Rank() int { return len(t.shape) }
+
+// Dim returns dimension i.
+func (t *Tensor) Dim(i int) int { return t.shape[i] }
+
+// Len returns the number of elements.
+func (t *Tensor) Len() int {
+	n := 1
+	for _, d := range t.shape {
+		n *= d
+	}
+	return n
+}
+
+// Bytes returns the contents: little-endian elements, packed for 2- and 4-bit
+// types; nil for strings. The slice aliases the tensor.
+func (t *Tensor) Bytes() []byte { return t.data }
+
+// Data returns the elements as a slice that aliases the tensor. It fails when
+// T does not stand for the tensor's element type.
+func Data[T Element](t *Tensor) ([]T, error) {
+	if want := DTypeOf[T](); t.dtype != want {
+		return nil, fmt.Errorf("tensor: elements are %s, not %s", t.dtype, want)
+	}
+	return Of[T](t), nil
+}
+
+// Of is [Data] for callers that have checked the element type: it panics on
+// another one.
+func Of[T Element](t *Tensor) []T {
+	var z T
+	if _, ok := any(z).(string); ok {
+		if t.dtype != TypeString {
+			panic("tensor: Of[string] on " + t.dtype.String())
+		}
+		return *(*[]T)(unsafe.Pointer(&t.strs))
+	}
+	if want := DTypeOf[T](); t.dtype != want {
+		panic("tensor: Of[" + want.String() + "] on " + t.dtype.String())
+	}
+	return FromRaw[T](t.data)
+}
+
+// Reshape returns a tensor of another shape over the same contents.
+func (t *Tensor) Reshape(shape ...int) (*Tensor, error) {
+	n, err := Elements(shape)
+	if err != nil {
+		return nil, err
+	}
+	if n != t.Len() {
+		return nil, fmt.Errorf("tensor: cannot reshape %v (%d elements) to %v (%d elements)", t.shape, t.Len(), shape, n)
+	}
+	return &Tensor{dtype: t.dtype, shape: slices.Clone(shape), data: t.data, strs: t.strs}, nil
+}
+
+// Clone returns a deep copy.
+func (t *Tensor) Clone() *Tensor {
+	c := &Tensor{dtype: t.dtype, shape: slices.Clone(t.shape)}
+	if t.dtype == TypeString {
+		c.strs = slices.Clone(t.strs)
+	} else {
+		c.data = AlignedBytes(len(t.data))
+		copy(c.data, t.data)
+	}
+	return c
+}
+
+// Type returns the tensor's type: tensor(float).
+func (t *Tensor) Type() Type { return TensorType(t.dtype) }
+
+// String describes the tensor without its contents: "float[2 3]".
+func (t *Tensor) String() string { return fmt.Sprintf("%s%v", t.dtype, t.shape) }
+
+const stringHeader = int(unsafe.Sizeof(""))
+
+// Elements returns the product of the dimensions. It fails on a negative
+// dimension, an overflow or a rank above [MaxRank].
+func Elements(shape []int) (int, error) {
+	if len(shape) > MaxRank {
+		return 0, fmt.Errorf("tensor: rank %d is above the limit of %d", len(shape), MaxRank)
+	}
+	n, zero, over := 1, false, false
+	for i, d := range shape {
+		if d < 0 {
+			return 0, fmt.Errorf("tensor: dimension %d is negative: %d", i, d)
+		}
+		if d == 0 {
+			zero = true
+			continue
+		}
+		hi, lo := bits.Mul64(uint64(n), uint64(d))
+		if hi != 0 || lo > math.MaxInt {
+			over, lo = true, 1
+		}
+		n = int(lo)
+	}
+	switch {
+	case zero:
+		return 0, nil
+	case over:
+		return 0, fmt.Errorf("tensor: the number of elements of shape %v overflows", shape)
+	}
+	return n, nil
+}
+
+// ByteLen returns how many bytes the contents of a tensor take: packed types
+// are rounded up to a whole byte, strings count their headers only.
+func ByteLen(dtype DType, shape []int) (int, error) {
+	if !dtype.Valid() {
+		return 0, fmt.Errorf("tensor: invalid element type %d", uint8(dtype))
+	}
+	n, err := Elements(shape)
+	if err != nil {
+		return 0, err
+	}
+	b := dtype.Bits()
+	if dtype == TypeString {
+		b = 8 * stringHeader
+	}
+	hi, lo := bits.Mul64(uint64(n), uint64(b))
+	if hi != 0 || lo > math.MaxInt-7 {
+		return 0, fmt.Errorf("tensor: the size of %s%v in bytes overflows", dtype, shape)
+	}
+	return int((lo + 7) / 8), nil
+}
+
+// AlignedBytes returns n zero bytes that start at a multiple of 64.
+func AlignedBytes(n int) []byte {
+	if n == 0 {
+		return []byte{}
+	}
+	b := make([]byte, n+63)
+	off := int(-uintptr(unsafe.Pointer(unsafe.SliceData(b))) & 63)
+	return b[off : off+n : off+n]
+}
+
+// AsBytes returns the memory of s as bytes. T must not hold pointers.
+func AsBytes[T any](s []T) []byte {
+	var z T
+	if len(s) == 0 {
+		return []byte{}
+	}
+	return unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(s))), len(s)*int(unsafe.Sizeof(z)))
+}
+
+// FromRaw returns the memory of b as elements of T, dropping a partial last
+// one. T must not hold pointers.
+func FromRaw[T any](b []byte) []T {
+	var z T
+	n := len(b) / int(unsafe.Sizeof(z))
+	if n == 0 {
+		return []T{}
+	}
+	return unsafe.Slice((*T)(unsafe.Pointer(unsafe.SliceData(b))), n)
+}

@@ -1,0 +1,276 @@
+package tensor
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// Value is anything that flows along an edge of an ONNX graph: *[Tensor],
+// *[Sequence], *[Map], *[Optional] or *[Sparse].
+type Value interface {
+	// Type returns the value's type without its shape.
+	Type() Type
+	isValue()
+}
+
+func (*Tensor) isValue()   {}
+func (*Sequence) isValue() {}
+func (*Map) isValue()      {}
+func (*Optional) isValue() {}
+func (*Sparse) isValue()   {}
+
+// Kind tells the five kinds of ONNX values apart.
+type Kind uint8
+
+// The kinds of values.
+const (
+	KindInvalid Kind = iota
+	KindTensor
+	KindSequence
+	KindMap
+	KindOptional
+	KindSparse
+)
+
+// Type is the type of a value without its shape.
+type Type struct {
+	Kind Kind
+	Elem DType // element type of tensors and sparse tensors, key type of maps
+	Of   *Type // element type of sequences and optionals, value type of maps
+}
+
+// TensorType returns tensor(d).
+func TensorType(d DType) Type { return Type{Kind: KindTensor, Elem: d} }
+
+// SparseType returns sparse_tensor(d).
+func SparseType(d DType) Type { return Type{Kind: KindSparse, Elem: d} }
+
+// SequenceOf returns seq(t).
+func SequenceOf(t Type) Type { return Type{Kind: KindSequence, Of: &t} }
+
+// OptionalOf returns optional(t).
+func OptionalOf(t Type) Type { return Type{Kind: KindOptional, Of: &t} }
+
+// MapOf returns map(key,value).
+func MapOf(key DType, value Type) Type { return Type{Kind: KindMap, Elem: key, Of: &value} }
+
+// Equal reports whether t and u are the same type.
+func (t Type) Equal(u Type) bool {
+	if t.Kind != u.Kind || t.Elem != u.Elem || (t.Of == nil) != (u.Of == nil) {
+		return false
+	}
+	return t.Of == nil || t.Of.Equal(*u.Of)
+}
+
+// String writes the type as ONNX does: tensor(float), seq(tensor(int64)),
+// map(string,tensor(float)), optional(seq(tensor(float))).
+func (t Type) String() string {
+	of := "undefined"
+	if t.Of != nil {
+		of = t.Of.String()
+	}
+	switch t.Kind {
+	case KindTensor:
+		return "tensor(" + t.Elem.String() + ")"
+	case KindSparse:
+		return "sparse_tensor(" + t.Elem.String() + ")"
+	case KindSequence:
+		return "seq(" + of + ")"
+	case KindOptional:
+		return "optional(" + of + ")"
+	case KindMap:
+		return "map(" + t.Elem.String() + "," + of + ")"
+	}
+	return "undefined"
+}
+
+// Sequence is an ordered list of values of one type.
+type Sequence struct {
+	Elem  Type // type of the items; the zero Type when it is not known and Items is empty
+	Items []Value
+}
+
+// NewSequence returns a sequence of items, which must be of type elem.
+func NewSequence(elem Type, items ...Value) (*Sequence, error) {
+	for i, v := range items {
+		if v == nil || !v.Type().Equal(elem) {
+			return nil, fmt.Errorf("tensor: item %d of a seq(%s) is %s", i, elem, typeName(v))
+		}
+	}
+	return &Sequence{Elem: elem, Items: items}, nil
+}
+
+// Type returns seq(elem).
+func (s *Sequence) Type() Type { return SequenceOf(s.Elem) }
+
+// Map is a dictionary. Keys is a 1-D tensor of integers or strings; Values is
+// a 1-D tensor, or a sequence, of as many values in the same order.
+type Map struct {
+	Keys   *Tensor
+	Values Value
+}
+
+// NewMap returns a map from keys to values.
+func NewMap(keys *Tensor, values Value) (*Map, error) {
+	if keys.Rank() != 1 || !(keys.dtype.IsInteger() && !keys.dtype.Packed() || keys.dtype == TypeString) {
+		return nil, fmt.Errorf("tensor: map keys are %s, want a 1-D tensor of integers or strings", keys)
+	}
+	n := -1
+	switch v := values.(type) {
+	case *Tensor:
+		if v.Rank() == 1 {
+			n = v.Len()
+		}
+	case *Sequence:
+		n = len(v.Items)
+	}
+	if n != keys.Len() {
+		return nil, fmt.Errorf("tensor: map of %d keys with values %s of length %d", keys.Len(), typeName(values), n)
+	}
+	return &Map{Keys: keys, Values: values}, nil
+}
+
+// Len returns the number of entries.
+func (m *Map) Len() int { return m.Keys.Len() }
+
+// Type returns map(key,value).
+func (m *Map) Type() Type {
+	switch v := m.Values.(type) {
+	case *Sequence:
+		return MapOf(m.Keys.dtype, v.Elem)
+	default:
+		return MapOf(m.Keys.dtype, v.Type())
+	}
+}
+
+// Optional is a value that may be absent: Value is nil then.
+type Optional struct {
+	Elem  Type
+	Value Value
+}
+
+// Type returns optional(elem).
+func (o *Optional) Type() Type { return OptionalOf(o.Elem) }
+
+// Sparse is a tensor of which only the non-zero values are held, in
+// coordinate form (https://onnx.ai/onnx/api/classes.html#sparsetensorproto).
+// Indices is int64, either [nnz] of linear positions or [nnz, rank] of
+// coordinates, in ascending order without duplicates.
+type Sparse struct {
+	Values  *Tensor // [nnz]
+	Indices *Tensor
+	Shape   []int
+}
+
+// Type returns sparse_tensor(elem).
+func (s *Sparse) Type() Type { return SparseType(s.Values.dtype) }
+
+// NewSparse checks and returns a sparse tensor.
+func NewSparse(values, indices *Tensor, shape ...int) (*Sparse, error) {
+	n, err := Elements(shape)
+	if err != nil {
+		return nil, err
+	}
+	if values.Rank() != 1 {
+		return nil, fmt.Errorf("tensor: values of a sparse tensor have rank %d, want 1", values.Rank())
+	}
+	nnz := values.Len()
+	if indices.dtype != TypeInt64 {
+		return nil, fmt.Errorf("tensor: indices of a sparse tensor are %s, want int64", indices.dtype)
+	}
+	ix := Of[int64](indices)
+	linear := func(i int) (int, error) { return int(ix[i]), nil }
+	switch {
+	case indices.Rank() == 1 && len(ix) == nnz:
+	case indices.Rank() == 2 && indices.shape[0] == nnz && indices.shape[1] == len(shape):
+		linear = func(i int) (int, error) {
+			p := 0
+			for d, size := range shape {
+				c := ix[i*len(shape)+d]
+				if c < 0 || c >= int64(size) {
+					return 0, fmt.Errorf("tensor: sparse index %d has coordinate %d in dimension %d of size %d", i, c, d, size)
+				}
+				p = p*size + int(c)
+			}
+			return p, nil
+		}
+	default:
+		return nil, fmt.Errorf("tensor: indices of a sparse tensor have shape %v, want [%d] or [%d %d]", indices.shape, nnz, nnz, len(shape))
+	}
+	last := -1
+	for i := range nnz {
+		p, err := linear(i)
+		if err != nil {
+			return nil, err
+		}
+		if p < 0 || p >= n {
+			return nil, fmt.Errorf("tensor: sparse index %d is %d, outside of %d elements", i, p, n)
+		}
+		if p <= last {
+			return nil, fmt.Errorf("tensor: sparse index %d is %d after %d, want ascending order without duplicates", i, p, last)
+		}
+		last = p
+	}
+	return &Sparse{Values: values, Indices: indices, Shape: slices.Clone(shape)}, nil
+}
+
+// SizeOf returns the bytes that a value's contents take, strings included.
+func SizeOf(v Value) int64 {
+	const header = 64
+	switch v := v.(type) {
+	case *Tensor:
+		if v == nil {
+			return 0
+		}
+		n := int64(header + len(v.data))
+		for _, s := range v.strs {
+			n += int64(stringHeader + len(s))
+		}
+		return n
+	case *Sequence:
+		n := int64(header)
+		for _, it := range v.Items {
+			n += SizeOf(it)
+		}
+		return n
+	case *Map:
+		return header + SizeOf(v.Keys) + SizeOf(v.Values)
+	case *Optional:
+		if v.Value == nil {
+			return header
+		}
+		return header + SizeOf(v.Value)
+	case *Sparse:
+		return header + SizeOf(v.Values) + SizeOf(v.Indices)
+	}
+	return 0
+}
+
+// Clone returns a deep copy of a value; nil for nil.
+func Clone(v Value) Value {
+	switch v := v.(type) {
+	case *Tensor:
+		return v.Clone()
+	case *Sequence:
+		items := make([]Value, len(v.Items))
+		for i, it := range v.Items {
+			items[i] = Clone(it)
+		}
+		return &Sequence{Elem: v.Elem, Items: items}
+	case *Map:
+		return &Map{Keys: v.Keys.Clone(), Values: Clone(v.Values)}
+	case *Optional:
+		return &Optional{Elem: v.Elem, Value: Clone(v.Value)}
+	case *Sparse:
+		return &Sparse{Values: v.Values.Clone(), Indices: v.Indices.Clone(), Shape: slices.Clone(v.Shape)}
+	}
+	return nil
+}
+
+func typeName(v Value) string {
+	if v == nil {
+		return "nothing"
+	}
+	return strings.TrimSpace(v.Type().String())
+}
