@@ -1,0 +1,7 @@
+//go:build purego || !(amd64 || arm64)
+
+package cpu
+
+func detect() Level { return Generic }
+
+const hasVNNI = false
