@@ -1,0 +1,296 @@
+package ir
+
+import (
+	"fmt"
+	"sort"
+	"strconv"
+	"strings"
+)
+
+// Dim is one dimension of a shape, or one element of a shape value: a known
+// number, an expression over symbols ("N", "2*N+1"), or unknown. The zero Dim is
+// unknown. Two Dims are equal (==) when they are known to be the same; an
+// unknown Dim equals only itself and proves nothing.
+type Dim struct {
+	n     int
+	known bool
+	expr  string // canonical form of a symbolic expression
+}
+
+// Known returns the dimension n.
+func Known(n int) Dim { return Dim{n: n, known: true} }
+
+// Symbol returns the dimension called name; the empty name is unknown.
+func Symbol(name string) Dim {
+	if name == "" {
+		return Dim{}
+	}
+	return Dim{expr: name}
+}
+
+// Unknown is a dimension of which nothing is known.
+var Unknown = Dim{}
+
+// Value returns the number and whether it is known.
+func (d Dim) Value() (int, bool) { return d.n, d.known }
+
+// IsKnown reports whether d is a number.
+func (d Dim) IsKnown() bool { return d.known }
+
+// IsUnknown reports whether nothing is known about d.
+func (d Dim) IsUnknown() bool { return !d.known && d.expr == "" }
+
+// Is reports whether d is known to be n.
+func (d Dim) Is(n int) bool { return d.known && d.n == n }
+
+// Same reports whether d and e are proved to be equal.
+func (d Dim) Same(e Dim) bool { return d == e && !d.IsUnknown() }
+
+// Differs reports whether d and e are known numbers that differ.
+func (d Dim) Differs(e Dim) bool { return d.known && e.known && d.n != e.n }
+
+// String writes the number, the expression, or "?".
+func (d Dim) String() string {
+	switch {
+	case d.known:
+		return strconv.Itoa(d.n)
+	case d.expr != "":
+		return d.expr
+	}
+	return "?"
+}
+
+// linear is the canonical form of an expression: a sum of products of symbols
+// with integer coefficients. Anything else (quotients, maxima) is an opaque
+// symbol such as "(N/2)".
+type linear struct {
+	c     int
+	terms map[string]int
+}
+
+func (d Dim) linear() linear {
+	if d.known {
+		return linear{c: d.n}
+	}
+	l := linear{terms: map[string]int{}}
+	depth, start := 0, 0
+	flush := func(end int, sign int) {
+		if t := d.expr[start:end]; t != "" {
+			l.add(t, sign)
+		}
+	}
+	sign := 1
+	for i := 0; i < len(d.expr); i++ {
+		switch d.expr[i] {
+		case '(':
+			depth++
+		case ')':
+			depth--
+		case '+', '-':
+			if depth == 0 {
+				flush(i, sign)
+				start, sign = i+1, 1
+				if d.expr[i] == '-' {
+					sign = -1
+				}
+			}
+		}
+	}
+	flush(len(d.expr), sign)
+	return l
+}
+
+func (l *linear) add(term string, sign int) {
+	if n, err := strconv.Atoi(term); err == nil {
+		l.c += sign * n
+		return
+	}
+	k := 1
+	if head, tail, ok := strings.Cut(term, "*"); ok {
+		if n, err := strconv.Atoi(head); err == nil {
+			k, term = n, tail
+		}
+	}
+	l.terms[term] += sign * k
+}
+
+// maxExpr bounds expressions, so that a chain of operators cannot grow them
+// without limit; longer ones become unknown.
+const maxExpr = 120
+
+func (l linear) dim() Dim {
+	names := make([]string, 0, len(l.terms))
+	for t, k := range l.terms {
+		if k != 0 {
+			names = append(names, t)
+		}
+	}
+	if len(names) == 0 {
+		return Known(l.c)
+	}
+	sort.Strings(names)
+	var b strings.Builder
+	for i, t := range names {
+		k := l.terms[t]
+		if k < 0 {
+			b.WriteByte('-')
+			k = -k
+		} else if i > 0 {
+			b.WriteByte('+')
+		}
+		if k != 1 {
+			fmt.Fprintf(&b, "%d*", k)
+		}
+		b.WriteString(t)
+	}
+	if l.c > 0 {
+		fmt.Fprintf(&b, "+%d", l.c)
+	} else if l.c < 0 {
+		fmt.Fprintf(&b, "%d", l.c)
+	}
+	if b.Len() > maxExpr {
+		return Unknown
+	}
+	return Dim{expr: b.String()}
+}
+
+// plain reports whether the expression is linear text that may be taken apart;
+// names from files may hold any character.
+func (d Dim) plain() bool {
+	for _, r := range d.expr {
+		if r <= ' ' || r >= 0x7f || r == '"' {
+			return false
+		}
+	}
+	return len(d.expr) <= maxExpr
+}
+
+func opaque(op string, a, b Dim) Dim {
+	s := "(" + a.String() + op + b.String() + ")"
+	if len(s) > maxExpr || a.IsUnknown() || b.IsUnknown() || !a.plain() || !b.plain() {
+		return Unknown
+	}
+	return Dim{expr: s}
+}
+
+// Add returns d + e; unknown when an operand is or when it overflows.
+func (d Dim) Add(e Dim) Dim { return d.combine(e, 1) }
+
+// Sub returns d − e.
+func (d Dim) Sub(e Dim) Dim { return d.combine(e, -1) }
+
+func (d Dim) combine(e Dim, sign int) Dim {
+	switch {
+	case d.known && e.known:
+		r := d.n + sign*e.n
+		if abs(d.n) > 1<<62 || abs(e.n) > 1<<61 {
+			return Unknown
+		}
+		return Known(r)
+	case d.IsUnknown() || e.IsUnknown() || !d.plain() || !e.plain():
+		return Unknown
+	}
+	a, b := d.linear(), e.linear()
+	if a.terms == nil {
+		a.terms = map[string]int{}
+	}
+	a.c += sign * b.c
+	for t, k := range b.terms {
+		a.terms[t] += sign * k
+	}
+	return a.dim()
+}
+
+// Mul returns d × e; unknown when it overflows.
+func (d Dim) Mul(e Dim) Dim {
+	switch {
+	case d.Is(0) || e.Is(0):
+		return Known(0)
+	case d.Is(1):
+		return e
+	case e.Is(1):
+		return d
+	case d.known && e.known:
+		r := d.n * e.n
+		if d.n != 0 && r/d.n != e.n {
+			return Unknown
+		}
+		return Known(r)
+	case d.IsUnknown() || e.IsUnknown() || !d.plain() || !e.plain():
+		return Unknown
+	case d.known || e.known:
+		k, l := d.n, e.linear()
+		if e.known {
+			k, l = e.n, d.linear()
+		}
+		if abs(k) > 1<<31 || abs(l.c) > 1<<31 {
+			return Unknown
+		}
+		l.c *= k
+		for t, c := range l.terms {
+			if abs(c) > 1<<31 {
+				return Unknown
+			}
+			l.terms[t] = c * k
+		}
+		return l.dim()
+	}
+	a, b := d.String(), e.String()
+	if a > b {
+		a, b = b, a
+	}
+	return opaque("*", Dim{expr: a}, Dim{expr: b})
+}
+
+// Div returns ⌊d ÷ e⌋; unknown when e is 0.
+func (d Dim) Div(e Dim) Dim {
+	switch {
+	case e.Is(1):
+		return d
+	case e.Is(0):
+		return Unknown
+	case d.known && e.known:
+		q := d.n / e.n
+		if d.n%e.n != 0 && (d.n < 0) != (e.n < 0) {
+			q--
+		}
+		return Known(q)
+	case d.Same(e):
+		return Known(1)
+	case e.known && !d.IsUnknown() && d.plain():
+		l := d.linear()
+		exact := l.c%e.n == 0
+		for _, k := range l.terms {
+			exact = exact && k%e.n == 0
+		}
+		if exact {
+			l.c /= e.n
+			for t := range l.terms {
+				l.terms[t] /= e.n
+			}
+			return l.dim()
+		}
+	}
+	return opaque("/", d, e)
+}
+
+func abs(n int) int {
+	if n < 0 {
+		return -n
+	}
+	return n
+}
+
+// Merge joins two statements about the same dimension, preferring numbers over
+// symbols over nothing. It fails when they are different numbers.
+func Merge(a, b Dim) (Dim, error) {
+	switch {
+	case a.Differs(b):
+		return a, fmt.Errorf("dimension is %s here and %s there", a, b)
+	case a.known:
+		return a, nil
+	case b.known || a.IsUnknown():
+		return b, nil
+	}
+	return a, nil
+}
