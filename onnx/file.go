@@ -1,0 +1,113 @@
+package onnx
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+)
+
+// modelFile is where a model came from: the folder of its external data, and its mapping.
+type modelFile struct {
+	dir    string // folder of the path as given
+	real   string // folder of the file behind links, where that is another one
+	strict bool
+	unmap  func() error
+}
+
+// ReadFile reads the model in a file and remembers the file's folder for external data.
+//
+// The file is read into memory as a whole, and the model aliases that memory; nothing that happens to
+// the file afterwards can hurt. With opts.Map it is mapped instead: pages come when touched, raw data
+// (never strings) aliases the mapping, Close ends it. Another process that truncates a mapped file
+// makes later reads of raw data fault; reading through [Tensor.Decode] with Copy set, or inside
+// [GuardMapped], turns that into an error, and ReadFile guards itself.
+//
+// Only regular files are read. Errors are those of package os or of type *[ParseError].
+func ReadFile(path string, opts *ReadOptions) (*Model, error) {
+	o := ReadOptions{}
+	if opts != nil {
+		o = *opts
+	}
+	f, size, err := openRegular(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	if o.MaxFileSize > 0 && size > o.MaxFileSize {
+		return nil, fmt.Errorf("read %q: file has %d bytes, the limit is %d", path, size, o.MaxFileSize)
+	}
+	file := &modelFile{dir: filepath.Dir(path), strict: o.StrictExternalData}
+	if real, err := filepath.EvalSymlinks(path); err == nil && filepath.Dir(real) != filepath.Clean(file.dir) {
+		file.real = filepath.Dir(real)
+	}
+	o.Dir = ""
+	var m *Model
+	if o.Map && canMap && size > 0 {
+		var data []byte
+		if data, file.unmap, err = mapFile(f, size); err != nil {
+			return nil, fmt.Errorf("map %q: %w", path, err)
+		}
+		err = GuardMapped(func() (err error) {
+			d := newDecoder(data, &o)
+			d.copies = true
+			m = new(Model)
+			return d.finish("ModelProto", d.model(data, m))
+		})
+		if err != nil {
+			file.unmap()
+		}
+	} else {
+		var data []byte
+		if data, err = readAll(f, size); err == nil {
+			o.Copy = false // the memory is the model's own
+			m, err = Unmarshal(data, &o)
+		}
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read %q: %w", path, err)
+	}
+	m.file = file
+	return m, nil
+}
+
+// Close ends the mapping of a model that ReadFile mapped. Neither the model nor tensors that alias it
+// may be used afterwards. For every other model Close does nothing.
+func (m *Model) Close() error {
+	if m.file == nil || m.file.unmap == nil {
+		return nil
+	}
+	unmap := m.file.unmap
+	m.file.unmap = nil
+	return unmap()
+}
+
+// openRegular opens a regular file and returns its size. It does not block on a FIFO.
+func openRegular(path string) (*os.File, int64, error) {
+	f, err := os.OpenFile(path, os.O_RDONLY|openNonblock, 0)
+	if err != nil {
+		return nil, 0, err
+	}
+	st, err := f.Stat()
+	if err == nil && !st.Mode().IsRegular() {
+		err = fmt.Errorf("read %q: not a regular file (%s)", path, st.Mode().Type())
+	}
+	if err != nil {
+		f.Close()
+		return nil, 0, err
+	}
+	return f, st.Size(), nil
+}
+
+// readAll reads a file of the given size, which may have grown or shrunk since.
+func readAll(f *os.File, size int64) ([]byte, error) {
+	if size < 0 || int64(int(size)) != size {
+		return nil, fmt.Errorf("file of %d bytes does not fit the address space", size)
+	}
+	data := make([]byte, size)
+	n, err := io.ReadFull(f, data)
+	if err == io.ErrUnexpectedEOF || err == io.EOF {
+		return data[:n:n], nil
+	}
+	return data, err
+}

@@ -1,0 +1,17 @@
+//go:build !unix
+
+package onnx
+
+import (
+	"errors"
+	"os"
+)
+
+const (
+	canMap       = false // ReadFile reads instead
+	openNonblock = 0
+)
+
+func mapFile(*os.File, int64) ([]byte, func() error, error) {
+	return nil, nil, errors.ErrUnsupported
+}

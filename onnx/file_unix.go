@@ -1,0 +1,24 @@
+//go:build unix
+
+package onnx
+
+import (
+	"os"
+	"syscall"
+)
+
+const (
+	canMap       = true
+	openNonblock = syscall.O_NONBLOCK
+)
+
+func mapFile(f *os.File, size int64) ([]byte, func() error, error) {
+	if int64(int(size)) != size {
+		return nil, nil, syscall.EFBIG
+	}
+	data, err := syscall.Mmap(int(f.Fd()), 0, int(size), syscall.PROT_READ, syscall.MAP_PRIVATE)
+	if err != nil {
+		return nil, nil, err
+	}
+	return data, func() error { return syscall.Munmap(data) }, nil
+}

@@ -1,0 +1,51 @@
+package onnx
+
+import (
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// suiteDir returns the folder of the ONNX backend suite (onnx/backend/test/data of the onnx package).
+func suiteDir(t testing.TB) string {
+	dir := os.Getenv("ONNX_TEST_DATA")
+	if dir == "" {
+		t.Skip("ONNX_TEST_DATA does not name the folder of the ONNX backend suite")
+	}
+	return dir
+}
+
+// suiteFiles lists the files of the suite with one of the suffixes.
+func suiteFiles(t testing.TB, suffix string) []string {
+	var files []string
+	err := filepath.WalkDir(suiteDir(t), func(path string, e fs.DirEntry, err error) error {
+		if err == nil && !e.IsDir() && strings.HasSuffix(path, suffix) {
+			files = append(files, path)
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(files) == 0 {
+		t.Fatalf("no *%s under %s", suffix, suiteDir(t))
+	}
+	return files
+}
+
+func TestSuiteModelsRead(t *testing.T) {
+	files := suiteFiles(t, ".onnx")
+	for _, path := range files {
+		m, err := ReadFile(path, nil)
+		if err != nil {
+			t.Error(err)
+			continue
+		}
+		if m.Graph == nil || len(m.Graph.Nodes) == 0 || len(m.Graph.Outputs) == 0 {
+			t.Errorf("%s: graph is empty", path)
+		}
+	}
+	t.Logf("%d models", len(files))
+}

@@ -1,0 +1,113 @@
+package onnx
+
+// ReadOptions bound what reading may cost. The zero value and nil stand for the defaults.
+type ReadOptions struct {
+	// MaxMemory limits the bytes that the decoded messages take besides the input itself.
+	// Default: 256 MiB and 8 bytes for each byte of input.
+	MaxMemory int64
+	// MaxDepth limits how deep messages nest (a subgraph takes three levels). Default: 256.
+	MaxDepth int
+	// MaxFileSize limits the size of a file that ReadFile opens. Default: no limit.
+	MaxFileSize int64
+	// Copy makes the result independent of the bytes it is read from. Without it, strings and raw data
+	// alias them: they must then stay unchanged while the result is in use.
+	Copy bool
+	// Map makes ReadFile map the file instead of reading it into memory, where the system can; see ReadFile.
+	Map bool
+	// Dir is the folder of the external data of a model read by Unmarshal. Without it such a model gets
+	// none. ReadFile uses the folder of the file instead.
+	Dir string
+	// StrictExternalData refuses external data behind symbolic links.
+	StrictExternalData bool
+}
+
+const (
+	defaultMemory        = 256 << 20
+	defaultMemoryPerByte = 8
+	defaultDepth         = 256
+)
+
+func newDecoder(data []byte, opts *ReadOptions) *decoder {
+	if opts == nil {
+		opts = &ReadOptions{}
+	}
+	d := &decoder{data: data, mem: opts.MaxMemory, maxDepth: opts.MaxDepth, copies: opts.Copy, copyRaw: opts.Copy}
+	if d.mem <= 0 {
+		d.mem = defaultMemory + defaultMemoryPerByte*int64(len(data))
+	}
+	d.limit = d.mem
+	if d.maxDepth <= 0 {
+		d.maxDepth = defaultDepth
+	}
+	return d
+}
+
+func unmarshal[T any](message string, data []byte, opts *ReadOptions, read func(*decoder, []byte, *T) error) (*T, error) {
+	d := newDecoder(data, opts)
+	v := new(T)
+	if err := d.finish(message, read(d, data, v)); err != nil {
+		return nil, err
+	}
+	return v, nil
+}
+
+// Unmarshal reads a ModelProto. Errors are of type *[ParseError].
+//
+// Like every protobuf reader it merges duplicate singular messages, keeps the last of duplicate
+// scalars, takes repeated scalars packed or not, and keeps unknown fields for writing. No bytes at all
+// are a model without fields; [Check] is the one that misses them.
+func Unmarshal(data []byte, opts *ReadOptions) (*Model, error) {
+	m, err := unmarshal("ModelProto", data, opts, (*decoder).model)
+	if err != nil {
+		return nil, err
+	}
+	if opts != nil && opts.Dir != "" {
+		m.file = &modelFile{dir: opts.Dir, strict: opts.StrictExternalData}
+	}
+	return m, nil
+}
+
+// UnmarshalGraph reads a GraphProto.
+func UnmarshalGraph(data []byte, opts *ReadOptions) (*Graph, error) {
+	return unmarshal("GraphProto", data, opts, (*decoder).graph)
+}
+
+// UnmarshalNode reads a NodeProto.
+func UnmarshalNode(data []byte, opts *ReadOptions) (*Node, error) {
+	return unmarshal("NodeProto", data, opts, (*decoder).node)
+}
+
+// UnmarshalFunction reads a FunctionProto.
+func UnmarshalFunction(data []byte, opts *ReadOptions) (*Function, error) {
+	return unmarshal("FunctionProto", data, opts, (*decoder).function)
+}
+
+// UnmarshalTensor reads a TensorProto, the content of most input_N.pb files of the ONNX backend suite.
+func UnmarshalTensor(data []byte, opts *ReadOptions) (*Tensor, error) {
+	return unmarshal("TensorProto", data, opts, (*decoder).tensor)
+}
+
+// UnmarshalSparseTensor reads a SparseTensorProto.
+func UnmarshalSparseTensor(data []byte, opts *ReadOptions) (*SparseTensor, error) {
+	return unmarshal("SparseTensorProto", data, opts, (*decoder).sparseTensor)
+}
+
+// UnmarshalType reads a TypeProto.
+func UnmarshalType(data []byte, opts *ReadOptions) (*Type, error) {
+	return unmarshal("TypeProto", data, opts, (*decoder).typeProto)
+}
+
+// UnmarshalSequence reads a SequenceProto.
+func UnmarshalSequence(data []byte, opts *ReadOptions) (*Sequence, error) {
+	return unmarshal("SequenceProto", data, opts, (*decoder).sequence)
+}
+
+// UnmarshalMap reads a MapProto.
+func UnmarshalMap(data []byte, opts *ReadOptions) (*Map, error) {
+	return unmarshal("MapProto", data, opts, (*decoder).mapProto)
+}
+
+// UnmarshalOptional reads an OptionalProto.
+func UnmarshalOptional(data []byte, opts *ReadOptions) (*Optional, error) {
+	return unmarshal("OptionalProto", data, opts, (*decoder).optional)
+}

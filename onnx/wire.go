@@ -1,0 +1,339 @@
+package onnx
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+	"unsafe"
+
+	"google.golang.org/protobuf/encoding/protowire"
+)
+
+// Wire types, in the low three bits of a tag.
+const (
+	wVarint = uint64(protowire.VarintType)
+	wI64    = uint64(protowire.Fixed64Type)
+	wBytes  = uint64(protowire.BytesType)
+	wI32    = uint64(protowire.Fixed32Type)
+)
+
+// ErrTooLarge is the cause of a [ParseError] for input whose decoded form would pass ReadOptions.MaxMemory.
+var ErrTooLarge = errors.New("memory budget exceeded")
+
+// ErrTooDeep is the cause of a [ParseError] for messages nested past ReadOptions.MaxDepth.
+var ErrTooDeep = errors.New("messages nested too deeply")
+
+// ParseError says where bytes are no valid protobuf, or pass a limit.
+type ParseError struct {
+	Message string // name of the message that was read, such as "ModelProto"
+	Path    string // the field in it, such as "graph.node[3].attribute[0].t"; empty at the top
+	Offset  int64  // in bytes from the start of the input
+	Err     error
+}
+
+func (e *ParseError) Error() string {
+	where := e.Message
+	if e.Path != "" {
+		where += "." + e.Path
+	}
+	return fmt.Sprintf("parse %s at byte %d: %v", where, e.Offset, e.Err)
+}
+
+func (e *ParseError) Unwrap() error { return e.Err }
+
+// decoder reads messages from one buffer. It accounts for every allocation before making it.
+type decoder struct {
+	data     []byte
+	mem      int64 // bytes that may still be allocated
+	limit    int64
+	depth    int
+	maxDepth int
+	copies   bool // copy what would alias the input, except raw data
+	copyRaw  bool
+
+	path []string // of an error, innermost first
+	off  int64
+
+	nodes       slab[Node]
+	attrs       slab[Attribute]
+	infos       slab[ValueInfo]
+	tensors     slab[Tensor]
+	types       slab[Type]
+	tensorTypes slab[TensorType]
+	shapes      slab[Shape]
+}
+
+// slab hands out pointers into chunks, so that a million small messages are not a million allocations.
+type slab[T any] struct {
+	free []T
+	next int
+}
+
+const maxSlab = 64
+
+func newIn[T any](d *decoder, s *slab[T]) (*T, error) {
+	if len(s.free) == 0 {
+		s.next = min(max(1, s.next*2), maxSlab)
+		var t T
+		if err := d.charge(int64(s.next) * int64(unsafe.Sizeof(t))); err != nil {
+			return nil, err
+		}
+		s.free = make([]T, s.next)
+	}
+	p := &s.free[0]
+	s.free = s.free[1:]
+	return p, nil
+}
+
+func newOf[T any](d *decoder) (*T, error) {
+	var t T
+	if err := d.charge(int64(unsafe.Sizeof(t)) + 8); err != nil {
+		return nil, err
+	}
+	return new(T), nil
+}
+
+// add appends v, charging for the new array where the old one is full.
+func add[T any](d *decoder, s *[]T, v T) error {
+	if len(*s) == cap(*s) {
+		if err := grow(d, s, 1); err != nil {
+			return err
+		}
+	}
+	*s = append(*s, v)
+	return nil
+}
+
+// grow makes room for n more elements.
+func grow[T any](d *decoder, s *[]T, n int) error {
+	if cap(*s)-len(*s) >= n {
+		return nil
+	}
+	c := len(*s) + n
+	if len(*s) > 0 {
+		c = max(c, 2*len(*s))
+	}
+	var t T
+	if err := d.charge(int64(c) * int64(unsafe.Sizeof(t))); err != nil {
+		return err
+	}
+	ns := make([]T, len(*s), c)
+	copy(ns, *s)
+	*s = ns
+	return nil
+}
+
+func (d *decoder) charge(n int64) error {
+	if n > d.mem {
+		return fmt.Errorf("%w: the limit is %d bytes", ErrTooLarge, d.limit)
+	}
+	d.mem -= n
+	return nil
+}
+
+// push enters a message. An error ends the whole read, so only success needs pop.
+func (d *decoder) push() error {
+	if d.depth++; d.depth > d.maxDepth {
+		return fmt.Errorf("%w: the limit is %d", ErrTooDeep, d.maxDepth)
+	}
+	return nil
+}
+
+func (d *decoder) pop() { d.depth-- }
+
+// field is one field of a message.
+type field struct {
+	tag uint64 // number<<3 | wire type, so that a known number with a wrong wire type is an unknown field
+	u   uint64 // value of varint, fixed32 and fixed64 fields
+	b   []byte // value of length-delimited fields
+	raw []byte // tag and value
+}
+
+// next reads the first field of b and returns what follows it.
+func (d *decoder) next(b []byte, f *field) ([]byte, error) {
+	d.off = d.offset(b)
+	tag, n := protowire.ConsumeVarint(b)
+	if n < 0 {
+		return nil, protowire.ParseError(n)
+	}
+	num, typ := tag>>3, protowire.Type(tag&7)
+	if num < 1 || num > uint64(protowire.MaxValidNumber) {
+		return nil, fmt.Errorf("invalid field number %d", num)
+	}
+	f.tag, f.u, f.b = tag, 0, nil
+	v := b[n:]
+	var m int
+	switch typ {
+	case protowire.VarintType:
+		f.u, m = protowire.ConsumeVarint(v)
+	case protowire.Fixed32Type:
+		var x uint32
+		x, m = protowire.ConsumeFixed32(v)
+		f.u = uint64(x)
+	case protowire.Fixed64Type:
+		f.u, m = protowire.ConsumeFixed64(v)
+	case protowire.BytesType:
+		f.b, m = protowire.ConsumeBytes(v)
+	default: // groups, skipped as a whole; reserved types fail here
+		m = protowire.ConsumeFieldValue(protowire.Number(num), typ, v)
+	}
+	if m < 0 {
+		return nil, d.wireErr(v, m)
+	}
+	f.raw = b[: n+m : n+m]
+	return v[m:], nil
+}
+
+// offset is the position of b, a tail of a subslice of d.data, in d.data: subslices keep the capacity.
+func (d *decoder) offset(b []byte) int64 { return int64(cap(d.data) - cap(b)) }
+
+func (d *decoder) wireErr(b []byte, n int) error {
+	d.off = d.offset(b)
+	return protowire.ParseError(n)
+}
+
+// at notes the place of an error on the way out. index < 0: not a repeated field.
+func (d *decoder) at(err error, name string, index int) error {
+	if err != nil {
+		if index >= 0 {
+			name += "[" + strconv.Itoa(index) + "]"
+		}
+		d.path = append(d.path, name)
+	}
+	return err
+}
+
+func (d *decoder) finish(message string, err error) error {
+	if err == nil {
+		return nil
+	}
+	var path strings.Builder
+	const most = 64 // a deeply nested error shows both of its ends
+	for i := len(d.path) - 1; i >= 0; i-- {
+		if skipped := len(d.path) - most; skipped > 0 && i == len(d.path)-1-most/2 {
+			path.WriteString(".…")
+			i -= skipped - 1
+			continue
+		}
+		if path.Len() > 0 {
+			path.WriteByte('.')
+		}
+		path.WriteString(d.path[i])
+	}
+	return &ParseError{Message: message, Path: path.String(), Offset: d.off, Err: err}
+}
+
+// str sets a string field. It aliases the input unless the decoder copies.
+func (d *decoder) str(s *string, b []byte) error {
+	if len(b) == 0 {
+		*s = ""
+		return nil
+	}
+	if d.copies {
+		if err := d.charge(int64(len(b))); err != nil {
+			return err
+		}
+		*s = string(b)
+		return nil
+	}
+	*s = unsafe.String(&b[0], len(b))
+	return nil
+}
+
+func (d *decoder) addStr(s *[]string, b []byte) error {
+	var v string
+	if err := d.str(&v, b); err != nil {
+		return err
+	}
+	return add(d, s, v)
+}
+
+// raw sets a bytes field, never to nil.
+func (d *decoder) raw(s *[]byte, b []byte) error {
+	if d.copyRaw {
+		if err := d.charge(int64(len(b))); err != nil {
+			return err
+		}
+		*s = append(make([]byte, 0, len(b)), b...)
+		return nil
+	}
+	*s = b[:len(b):len(b)]
+	return nil
+}
+
+// keep saves an unknown field for writing.
+func (d *decoder) keep(s *[]byte, f *field) error {
+	if *s == nil && !d.copies {
+		*s = f.raw // its capacity is clipped, a further field copies it
+		return nil
+	}
+	if err := grow(d, s, len(f.raw)); err != nil {
+		return err
+	}
+	*s = append(*s, f.raw...)
+	return nil
+}
+
+// varints appends the elements of a packed field.
+func varints[T int32 | int64 | uint64](d *decoder, s *[]T, b []byte) error {
+	n := 0
+	for _, c := range b {
+		if c < 0x80 {
+			n++
+		}
+	}
+	if err := grow(d, s, n); err != nil {
+		return err
+	}
+	out := *s
+	for len(b) > 0 {
+		if c := b[0]; c < 0x80 {
+			out = append(out, T(c))
+			b = b[1:]
+			continue
+		}
+		v, n := protowire.ConsumeVarint(b)
+		if n < 0 {
+			return d.wireErr(b, n)
+		}
+		out = append(out, T(v))
+		b = b[n:]
+	}
+	*s = out
+	return nil
+}
+
+func floats(d *decoder, s *[]float32, b []byte) error {
+	if len(b)%4 != 0 {
+		d.off = d.offset(b)
+		return fmt.Errorf("packed floats have %d bytes, want a multiple of 4", len(b))
+	}
+	if err := grow(d, s, len(b)/4); err != nil {
+		return err
+	}
+	out := *s
+	for ; len(b) > 0; b = b[4:] {
+		out = append(out, math.Float32frombits(binary.LittleEndian.Uint32(b)))
+	}
+	*s = out
+	return nil
+}
+
+func doubles(d *decoder, s *[]float64, b []byte) error {
+	if len(b)%8 != 0 {
+		d.off = d.offset(b)
+		return fmt.Errorf("packed doubles have %d bytes, want a multiple of 8", len(b))
+	}
+	if err := grow(d, s, len(b)/8); err != nil {
+		return err
+	}
+	out := *s
+	for ; len(b) > 0; b = b[8:] {
+		out = append(out, math.Float64frombits(binary.LittleEndian.Uint64(b)))
+	}
+	*s = out
+	return nil
+}
