@@ -1,0 +1,398 @@
+// Package gemm multiplies matrices: C = act(Alpha·A·B + bias + Add).
+//
+// The right-hand matrix comes as it is (row-major, optionally transposed) or packed into
+// panels of [PanelWidth] columns. One call computes a [Block] of rows and panels of the
+// result and runs on one thread; callers split the work by rows or by panels, as
+// [Parallel] does. No call of an assembly tile lasts more than about 50 µs.
+//
+// float32 has assembly tiles for AVX2 and AVX-512. Every product is a fused
+// multiply-add there, summed over K in order within blocks of at most [MaxKC] terms. The generic
+// code rounds the product as well (where Go does not fuse). Both stay within the bound
+// |error| ≤ (K+3)·2⁻²⁴·Σ|a||b| per element before the epilogue.
+package gemm
+
+import (
+	"sync"
+
+	"github.com/onward-ml/onward/internal/cpu"
+)
+
+// Number lists the element types of ONNX's MatMul and Gemm that are computed directly.
+type Number interface {
+	float32 | float64 | int32 | int64 | uint32 | uint64
+}
+
+const (
+	// PanelWidth is the number of columns in one panel of a packed matrix.
+	PanelWidth = 32
+	// MaxKC is the longest stretch of K that is summed before the sum goes back to C.
+	MaxKC = 4096
+
+	tileRows = 14  // rows of the widest tile
+	blockK   = 512 // K per block when there are several row tiles: a panel of 64 KiB
+	blockM   = 252 // rows per block: A's block stays within 512 KiB
+)
+
+// Activation is applied to an element of the result last.
+type Activation uint8
+
+const (
+	// None leaves the sum.
+	None Activation = iota
+	// Relu is max(x, 0). NaN stays NaN.
+	Relu
+	// Clip is min(max(x, Lo), Hi). NaN stays NaN.
+	Clip
+)
+
+// Epilogue is what happens to a sum before it is stored, in the order of the fields.
+type Epilogue[T Number] struct {
+	Alpha   T   // factor of the product; 0 stands for 1
+	BiasCol []T // N values, one per column, or nil
+	BiasRow []T // M values, one per row, or nil
+	Add     []T // M rows of N at stride LdAdd, or nil; must not overlap C when K is over 512
+	LdAdd   int
+	Act     Activation
+	Lo, Hi  T // of Clip
+}
+
+// Args describes C[M,N] = epilogue(A[M,K]·B[K,N]). Strides count elements.
+type Args[T Number] struct {
+	M, N, K int
+	A       []T // M rows of K at stride LdA; with TransA K rows of M
+	LdA     int
+	TransA  bool
+	B       []T // K rows of N at stride LdB; with TransB N rows of K; with Packed the panels of Pack
+	LdB     int
+	TransB  bool
+	Packed  bool
+	C       []T // M rows of N at stride LdC, overwritten
+	LdC     int
+	Epilogue[T]
+}
+
+// Block is the part of the result that one call computes: rows [Row0, Row1) of the
+// columns of panels [Panel0, Panel1).
+type Block struct{ Row0, Row1, Panel0, Panel1 int }
+
+// Panels returns the number of panels that n columns need.
+func Panels(n int) int { return (n + PanelWidth - 1) / PanelWidth }
+
+// Whole returns the block of the whole result.
+func (a *Args[T]) Whole() Block { return Block{0, a.M, 0, Panels(a.N)} }
+
+// PackedLen returns the number of elements of a packed K×N matrix.
+func PackedLen(k, n int) int { return Panels(n) * k * PanelWidth }
+
+// Pack writes b, K rows of N columns at stride ldb (with trans N rows of K), as panels
+// [N/32][K][32] to dst, which has PackedLen(k, n) elements. The last panel is padded with zeros.
+func Pack[T Number](dst, b []T, ldb int, trans bool, k, n int) {
+	PackPanels(dst, b, ldb, trans, k, n, 0, Panels(n))
+}
+
+// PackPanels is [Pack] for the panels [p0, p1) alone; dst is the whole packed matrix.
+func PackPanels[T Number](dst, b []T, ldb int, trans bool, k, n, p0, p1 int) {
+	for p := p0; p < p1; p++ {
+		packPanel(dst[p*k*PanelWidth:][:k*PanelWidth], b, ldb, trans, k, p*PanelWidth, min(PanelWidth, n-p*PanelWidth), 0)
+	}
+}
+
+// packPanel writes rows [k0, k0+k) of w columns from column j0 as a [k][32] panel.
+func packPanel[T Number](dst, b []T, ldb int, trans bool, k, j0, w, k0 int) {
+	if !trans {
+		for i := range k {
+			d := dst[i*PanelWidth:][:PanelWidth]
+			clear(d[copy(d, b[(k0+i)*ldb+j0:][:w]):])
+		}
+		return
+	}
+	if w < PanelWidth {
+		clear(dst[:k*PanelWidth])
+	}
+	for j := range w {
+		s := b[(j0+j)*ldb+k0:][:k]
+		for i, v := range s {
+			dst[i*PanelWidth+j] = v
+		}
+	}
+}
+
+// packRows writes the transpose of the k×m block of a that starts at (k0, m0) to dst, m rows of k.
+func packRows[T Number](dst, a []T, lda, k0, k, m0, m int) {
+	for p := range k {
+		s := a[(k0+p)*lda+m0:][:m]
+		for i, v := range s {
+			dst[i*k+p] = v
+		}
+	}
+}
+
+// kBlocks returns how many blocks K is cut into.
+func (a *Args[T]) kBlock(rows int) int {
+	limit := blockK
+	if rows <= tileRows { // one row tile: no reuse of a panel, so no reason to go back to C
+		limit = MaxKC
+	}
+	if a.K <= limit {
+		return a.K
+	}
+	n := (a.K + limit - 1) / limit
+	return ((a.K+n-1)/n + 3) &^ 3
+}
+
+// ScratchLen returns how many elements of scratch a call for rows rows needs: none when
+// A and B are used in place.
+func (a *Args[T]) ScratchLen(rows int) int {
+	n, kc := 0, a.kBlock(rows)
+	if a.TransA {
+		n += min(rows, blockM) * kc
+	}
+	if a.TransB && !a.Packed {
+		n += PanelWidth * kc
+	}
+	return n
+}
+
+// Generic computes a block in plain Go. scratch has a.ScratchLen(rows) elements, or is nil and allocated.
+func Generic[T Number](a *Args[T], blk Block, scratch []T) {
+	a.run(blk, scratch, tileGeneric[T])
+}
+
+// F32 computes a block at the given level. scratch is as for [Generic].
+func F32(level cpu.Level, a *Args[float32], blk Block, scratch []float32) {
+	f32(level, a, blk, scratch)
+}
+
+// tile is one call of the innermost kernel: rows×cols of C, at most blockM rows of one panel.
+type tile[T Number] struct {
+	rows, cols, k int
+	a, b, c       []T
+	lda, ldb, ldc int
+	acc           bool // add to C
+	ep            *Epilogue[T]
+	row, col      int // of the tile in the result; the epilogue's slices start at 0
+}
+
+func (a *Args[T]) run(blk Block, scratch []T, kernel func(*tile[T])) {
+	rows := blk.Row1 - blk.Row0
+	if rows <= 0 || blk.Panel1 <= blk.Panel0 {
+		return
+	}
+	kc := a.kBlock(rows)
+	if need := a.ScratchLen(rows); len(scratch) < need {
+		scratch = make([]T, need)
+	}
+	var sa, sb []T
+	if a.TransA {
+		n := min(rows, blockM) * kc
+		sa, scratch = scratch[:n], scratch[n:]
+	}
+	if a.TransB && !a.Packed {
+		sb = scratch[:PanelWidth*kc]
+	}
+	var t tile[T]
+	for k0 := 0; k0 == 0 || k0 < a.K; k0 += kc {
+		t.k = min(kc, a.K-k0)
+		t.acc = k0 > 0
+		t.ep = nil
+		if k0+t.k >= a.K {
+			t.ep = &a.Epilogue
+		}
+		for m0 := blk.Row0; m0 < blk.Row1; m0 += blockM {
+			t.row, t.rows = m0, min(blockM, blk.Row1-m0)
+			if a.TransA {
+				packRows(sa, a.A, a.LdA, k0, t.k, m0, t.rows)
+				t.a, t.lda = sa, t.k
+			} else {
+				t.a, t.lda = tail(a.A, m0*a.LdA+k0), a.LdA
+			}
+			for p := blk.Panel0; p < blk.Panel1; p++ {
+				t.col = p * PanelWidth
+				t.cols = min(PanelWidth, a.N-t.col)
+				switch {
+				case a.Packed:
+					t.b, t.ldb = tail(a.B, (p*a.K+k0)*PanelWidth), PanelWidth
+				case a.TransB:
+					packPanel(sb, a.B, a.LdB, true, t.k, t.col, t.cols, k0)
+					t.b, t.ldb = sb, PanelWidth
+				default:
+					t.b, t.ldb = tail(a.B, k0*a.LdB+t.col), a.LdB
+				}
+				t.c, t.ldc = a.C[m0*a.LdC+t.col:], a.LdC
+				kernel(&t)
+			}
+		}
+		if a.K == 0 {
+			break
+		}
+	}
+}
+
+// tail returns s[i:], or nothing where i lies beyond the end: a matrix without elements.
+func tail[T any](s []T, i int) []T { return s[min(i, len(s)):] }
+
+// tileGeneric computes one tile four rows by four columns at a time.
+//
+//	for i := range t.rows {
+//		for j := range t.cols {
+//			var s T
+//			for p := range t.k {
+//				s += a[i*lda+p] * b[p*ldb+j]
+//			}
+//			if acc {
+//				s += c[i*ldc+j]
+//			}
+//			c[i*ldc+j] = epilogue(s)
+//		}
+//	}
+func tileGeneric[T Number](t *tile[T]) {
+	i := 0
+	for ; i+4 <= t.rows; i += 4 {
+		j := 0
+		for ; j+4 <= t.cols; j += 4 {
+			micro4x4(t.c[i*t.ldc+j:], t.ldc, tail(t.a, i*t.lda), t.lda, tail(t.b, j), t.ldb, t.k, t.acc)
+		}
+		if j < t.cols {
+			for r := i; r < i+4; r++ {
+				microRow(t.c[r*t.ldc+j:][:t.cols-j], tail(t.a, r*t.lda), tail(t.b, j), t.ldb, t.k, t.acc)
+			}
+		}
+	}
+	for ; i < t.rows; i++ {
+		microRow(t.c[i*t.ldc:][:t.cols], tail(t.a, i*t.lda), t.b, t.ldb, t.k, t.acc)
+	}
+	if t.ep != nil {
+		for i := range t.rows {
+			t.ep.apply(t.c[i*t.ldc:][:t.cols], t.row+i, t.col)
+		}
+	}
+}
+
+// micro4x4 adds four columns of b times four rows of a in sixteen registers.
+func micro4x4[T Number](c []T, ldc int, a []T, lda int, b []T, ldb, k int, acc bool) {
+	var s00, s01, s02, s03, s10, s11, s12, s13, s20, s21, s22, s23, s30, s31, s32, s33 T
+	if k > 0 {
+		a0, a1, a2, a3 := a[:k], a[lda:][:k], a[2*lda:][:k], a[3*lda:][:k]
+		for p, x0 := range a0 {
+			w := b[p*ldb:]
+			w = w[:4:4]
+			b0, b1, b2, b3 := w[0], w[1], w[2], w[3]
+			x1, x2, x3 := a1[p], a2[p], a3[p]
+			s00 += x0 * b0
+			s01 += x0 * b1
+			s02 += x0 * b2
+			s03 += x0 * b3
+			s10 += x1 * b0
+			s11 += x1 * b1
+			s12 += x1 * b2
+			s13 += x1 * b3
+			s20 += x2 * b0
+			s21 += x2 * b1
+			s22 += x2 * b2
+			s23 += x2 * b3
+			s30 += x3 * b0
+			s31 += x3 * b1
+			s32 += x3 * b2
+			s33 += x3 * b3
+		}
+	}
+	c0, c1, c2, c3 := c[:4], c[ldc:][:4], c[2*ldc:][:4], c[3*ldc:][:4]
+	if acc {
+		s00, s01, s02, s03 = s00+c0[0], s01+c0[1], s02+c0[2], s03+c0[3]
+		s10, s11, s12, s13 = s10+c1[0], s11+c1[1], s12+c1[2], s13+c1[3]
+		s20, s21, s22, s23 = s20+c2[0], s21+c2[1], s22+c2[2], s23+c2[3]
+		s30, s31, s32, s33 = s30+c3[0], s31+c3[1], s32+c3[2], s33+c3[3]
+	}
+	c0[0], c0[1], c0[2], c0[3] = s00, s01, s02, s03
+	c1[0], c1[1], c1[2], c1[3] = s10, s11, s12, s13
+	c2[0], c2[1], c2[2], c2[3] = s20, s21, s22, s23
+	c3[0], c3[1], c3[2], c3[3] = s30, s31, s32, s33
+}
+
+// microRow computes one row of at most 32 columns, reading b row by row.
+func microRow[T Number](c, a, b []T, ldb, k int, acc bool) {
+	var sum [PanelWidth]T
+	s := sum[:len(c)]
+	for p := range k {
+		x := a[p]
+		for j, w := range b[p*ldb:][:len(s)] {
+			s[j] += x * w
+		}
+	}
+	if acc {
+		for j, v := range c {
+			s[j] += v
+		}
+	}
+	copy(c, s)
+}
+
+// apply is the epilogue of one row segment that starts at (row, col).
+func (e *Epilogue[T]) apply(c []T, row, col int) {
+	if e.Alpha != 0 && e.Alpha != 1 {
+		for j := range c {
+			c[j] *= e.Alpha
+		}
+	}
+	if e.BiasCol != nil {
+		for j, v := range e.BiasCol[col:][:len(c)] {
+			c[j] += v
+		}
+	}
+	if e.BiasRow != nil {
+		v := e.BiasRow[row]
+		for j := range c {
+			c[j] += v
+		}
+	}
+	if e.Add != nil {
+		for j, v := range e.Add[row*e.LdAdd+col:][:len(c)] {
+			c[j] += v
+		}
+	}
+	switch e.Act {
+	case Relu:
+		for j, v := range c {
+			c[j] = max(v, 0)
+		}
+	case Clip:
+		for j, v := range c {
+			c[j] = min(max(v, e.Lo), e.Hi)
+		}
+	}
+}
+
+// Par calls fn for disjoint ranges that cover [0, n), possibly at the same time.
+type Par func(n int, fn func(lo, hi int))
+
+var scratchF32 = sync.Pool{New: func() any { return new([]float32) }}
+
+// Parallel computes the whole result. par splits the panels, or the row tiles
+// where there are more of these; nil stands for one call.
+func Parallel(par Par, level cpu.Level, a *Args[float32]) {
+	split(par, a.M, a.N, func(b Block) {
+		s := scratchF32.Get().(*[]float32)
+		if n := a.ScratchLen(b.Row1 - b.Row0); cap(*s) < n {
+			*s = make([]float32, n)
+		}
+		F32(level, a, b, (*s)[:cap(*s)])
+		scratchF32.Put(s)
+	})
+}
+
+// ParallelGeneric is [Parallel] in plain Go, for any element type.
+func ParallelGeneric[T Number](par Par, a *Args[T]) {
+	split(par, a.M, a.N, func(b Block) { Generic(a, b, nil) })
+}
+
+func split(par Par, m, n int, fn func(Block)) {
+	panels, tiles := Panels(n), (m+tileRows-1)/tileRows
+	switch {
+	case par == nil:
+		fn(Block{0, m, 0, panels})
+	case panels >= tiles:
+		par(panels, func(lo, hi int) { fn(Block{0, m, lo, hi}) })
+	default:
+		par(tiles, func(lo, hi int) { fn(Block{m * lo / tiles, m * hi / tiles, 0, panels}) })
+	}
+}

@@ -1,0 +1,274 @@
+package gemm
+
+import (
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"sync"
+	"testing"
+
+	"github.com/onward-ml/onward/internal/cpu"
+	testkit "github.com/onward-ml/onward/internal/testing"
+	"pgregory.net/rapid"
+)
+
+// naive computes element (i, j) of the product and the sum of magnitudes in float64.
+func naive[T Number](a *Args[T], i, j int) (sum, mag float64) {
+	for p := range a.K {
+		x, y := a.LdA*i+p, a.LdB*p+j
+		if a.TransA {
+			x = a.LdA*p + i
+		}
+		if a.TransB {
+			y = a.LdB*j + p
+		}
+		v := float64(a.A[x]) * float64(a.B[y])
+		sum += v
+		mag += math.Abs(v)
+	}
+	return
+}
+
+func (e *Epilogue[T]) naive(s float64, i, j int) (float64, float64) {
+	if e.Alpha != 0 {
+		s *= float64(e.Alpha)
+	}
+	m := 0.0
+	plus := func(v T) { s += float64(v); m += math.Abs(float64(v)) }
+	if e.BiasCol != nil {
+		plus(e.BiasCol[j])
+	}
+	if e.BiasRow != nil {
+		plus(e.BiasRow[i])
+	}
+	if e.Add != nil {
+		plus(e.Add[i*e.LdAdd+j])
+	}
+	switch e.Act {
+	case Relu:
+		s = max(s, 0)
+	case Clip:
+		s = min(max(s, float64(e.Lo)), float64(e.Hi))
+	}
+	return s, m
+}
+
+type shape struct {
+	m, n, k        int
+	transA, transB bool
+	packed         bool
+	ep             int // bits: alpha, column bias, row bias, add, relu, clip
+	pad            int // strides beyond the row length
+}
+
+func (s shape) String() string {
+	return fmt.Sprintf("m%d n%d k%d tA%v tB%v packed%v ep%06b pad%d", s.m, s.n, s.k, s.transA, s.transB, s.packed, s.ep, s.pad)
+}
+
+func check[T Number](t testing.TB, s shape, side testkit.Side, offset int, eps float64, gen func() T, run func(*Args[T])) {
+	t.Helper()
+	mk := func(n int) []T {
+		g := testkit.Guarded[T](t, n, side, offset)
+		for i := range g {
+			g[i] = gen()
+		}
+		return g
+	}
+	matrix := func(r, c int) ([]T, int) {
+		ld := c + s.pad
+		return mk(max(0, (r-1)*ld+c)), ld
+	}
+	a := &Args[T]{M: s.m, N: s.n, K: s.k, TransA: s.transA, TransB: s.transB}
+	if s.transA {
+		a.A, a.LdA = matrix(s.k, s.m)
+	} else {
+		a.A, a.LdA = matrix(s.m, s.k)
+	}
+	if s.transB {
+		a.B, a.LdB = matrix(s.n, s.k)
+	} else {
+		a.B, a.LdB = matrix(s.k, s.n)
+	}
+	a.C, a.LdC = matrix(s.m, s.n)
+	if s.ep&1 != 0 {
+		a.Alpha = 3
+	}
+	if s.ep&2 != 0 {
+		a.BiasCol = mk(s.n)
+	}
+	if s.ep&4 != 0 {
+		a.BiasRow = mk(s.m)
+	}
+	if s.ep&8 != 0 {
+		a.Add, a.LdAdd = matrix(s.m, s.n)
+	}
+	if s.ep&16 != 0 {
+		a.Act = Relu
+	}
+	if s.ep&32 != 0 {
+		a.Act, a.Lo, a.Hi = Clip, 1, 2
+	}
+	before := append([]T(nil), a.C...)
+	plain := *a
+	if s.packed {
+		p := testkit.Guarded[T](t, PackedLen(s.k, s.n), side, offset)
+		Pack(p, a.B, a.LdB, a.TransB, s.k, s.n)
+		a.B, a.Packed, a.TransB, a.LdB = p, true, false, 0
+	}
+	run(a)
+	bad := 0
+	for i := range s.m {
+		for j := range s.n {
+			sum, mag := naive(&plain, i, j)
+			want, more := plain.Epilogue.naive(sum, i, j)
+			tol := (mag*(float64(s.k)+3)*4 + more*4) * eps
+			if got := float64(a.C[i*a.LdC+j]); !(math.Abs(got-want) <= tol) && bad < 5 {
+				bad++
+				t.Errorf("%v: C[%d,%d] = %g, want %g ± %g", s, i, j, got, want, tol)
+			}
+		}
+		for j := s.n; j < a.LdC && i+1 < s.m; j++ {
+			if a.C[i*a.LdC+j] != before[i*a.LdC+j] {
+				t.Errorf("%v: C[%d,%d] between the rows was overwritten", s, i, j)
+			}
+		}
+	}
+}
+
+func floats[T float32 | float64](r *rand.Rand) func() T {
+	return func() T { return T(r.Float64()*2 - 1) }
+}
+
+func TestShapesF32(t *testing.T) {
+	testkit.Levels(t, func(t *testing.T, l cpu.Level) {
+		r := rand.New(rand.NewPCG(1, 2))
+		ks := []int{0, 1, 2, 3, 4, 5, 7, 8, 9, 15, 16, 17, 33, 64}
+		ep := 0
+		for m := range 32 {
+			for _, n := range []int{0, 1, 2, 7, 8, 9, 15, 16, 17, 24, 31, 32, 33, 47, 48, 63, 64, 65, 100} {
+				k := ks[(m*7+n)%len(ks)]
+				ep = (ep + 13) & 63
+				s := shape{m: m, n: n, k: k, packed: ep&1 == 0, pad: ep % 3, ep: ep, transA: ep%5 == 0, transB: ep%7 == 0}
+				check(t, s, ep&4 == 0, ep&3, 0x1p-24, floats[float32](r), func(a *Args[float32]) { F32(l, a, a.Whole(), nil) })
+			}
+		}
+	})
+}
+
+func TestLongK(t *testing.T) {
+	testkit.Levels(t, func(t *testing.T, l cpu.Level) {
+		r := rand.New(rand.NewPCG(3, 4))
+		for i, s := range []shape{
+			{m: 1, n: 40, k: 5000}, {m: 1, n: 40, k: 5000, packed: true}, {m: 15, n: 33, k: 1030}, {m: 15, n: 33, k: 1030, packed: true},
+			{m: 300, n: 35, k: 530}, {m: 20, n: 20, k: 1030, transA: true, transB: true}, {m: 260, n: 5, k: 600, transA: true},
+		} {
+			for _, ep := range []int{0, 63 &^ 32, 63} {
+				s.ep = ep
+				check(t, s, i&1 == 0, 1, 0x1p-24, floats[float32](r), func(a *Args[float32]) { F32(l, a, a.Whole(), nil) })
+			}
+		}
+	})
+}
+
+func TestRapidF32(t *testing.T) {
+	testkit.Levels(t, func(t *testing.T, l cpu.Level) {
+		rapid.Check(t, func(rt *rapid.T) {
+			s := shape{
+				m: rapid.IntRange(0, 40).Draw(rt, "m"), n: rapid.IntRange(0, 130).Draw(rt, "n"), k: rapid.IntRange(0, 90).Draw(rt, "k"),
+				transA: rapid.Bool().Draw(rt, "transA"), transB: rapid.Bool().Draw(rt, "transB"), packed: rapid.Bool().Draw(rt, "packed"),
+				ep: rapid.IntRange(0, 63).Draw(rt, "epilogue"), pad: rapid.IntRange(0, 3).Draw(rt, "pad"),
+			}
+			r := rand.New(rand.NewPCG(rapid.Uint64().Draw(rt, "seed"), 0))
+			check(t, s, testkit.Side(rapid.Bool().Draw(rt, "side")), rapid.IntRange(0, 17).Draw(rt, "offset"), 0x1p-24, floats[float32](r),
+				func(a *Args[float32]) { Parallel(twoWays, l, a) })
+		})
+	})
+}
+
+// twoWays runs uneven parts at the same time.
+func twoWays(n int, fn func(lo, hi int)) {
+	var wg sync.WaitGroup
+	m := (n + 2) / 3
+	wg.Go(func() { fn(0, m) })
+	fn(m, n)
+	wg.Wait()
+}
+
+func TestGenericTypes(t *testing.T) {
+	r := rand.New(rand.NewPCG(5, 6))
+	for _, s := range []shape{{m: 5, n: 37, k: 19, ep: 2}, {m: 9, n: 4, k: 3, transA: true, transB: true, ep: 63}, {m: 3, n: 70, k: 600, packed: true, ep: 8}} {
+		check(t, s, testkit.High, 0, 0x1p-53, floats[float64](r), func(a *Args[float64]) { ParallelGeneric(twoWays, a) })
+		check(t, s, testkit.High, 0, 0, func() int32 { return r.Int32N(7) - 3 }, func(a *Args[int32]) { Generic(a, a.Whole(), nil) })
+		check(t, s, testkit.High, 0, 0, func() int64 { return r.Int64N(7) - 3 }, func(a *Args[int64]) { Generic(a, a.Whole(), nil) })
+		check(t, s, testkit.High, 0, 0, func() uint32 { return r.Uint32N(7) }, func(a *Args[uint32]) { Generic(a, a.Whole(), nil) })
+		check(t, s, testkit.High, 0, 0, func() uint64 { return r.Uint64N(7) }, func(a *Args[uint64]) { Generic(a, a.Whole(), nil) })
+	}
+}
+
+// TestNaNAndInf puts special values in A: they reach every element of their row through
+// the activations, and no other row.
+func TestNaNAndInf(t *testing.T) {
+	nan, inf := float32(math.NaN()), float32(math.Inf(1))
+	testkit.Levels(t, func(t *testing.T, l cpu.Level) {
+		for _, act := range []Activation{None, Relu, Clip} {
+			for _, m := range []int{1, 2, 5, 14, 17} {
+				const n, k = 45, 21
+				a := &Args[float32]{M: m, N: n, K: k, A: make([]float32, m*k), LdA: k, B: make([]float32, k*n), LdB: n, C: make([]float32, m*n), LdC: n}
+				a.Act, a.Lo, a.Hi = act, -3, inf
+				for i := range a.A {
+					a.A[i] = 1
+				}
+				for i := range a.B {
+					a.B[i] = 1
+				}
+				a.A[(m-1)*k+20] = nan
+				if m > 1 {
+					a.A[3] = inf
+				}
+				F32(l, a, a.Whole(), nil)
+				for i := range m {
+					for j := range n {
+						got := a.C[i*n+j]
+						switch {
+						case i == m-1:
+							if got == got {
+								t.Fatalf("act %d m %d: C[%d,%d] = %g, want NaN", act, m, i, j, got)
+							}
+						case i == 0:
+							if got != inf {
+								t.Fatalf("act %d m %d: C[%d,%d] = %g, want +Inf", act, m, i, j, got)
+							}
+						case got != k:
+							t.Fatalf("act %d m %d: C[%d,%d] = %g, want %d", act, m, i, j, got, k)
+						}
+					}
+				}
+			}
+		}
+	})
+}
+
+func BenchmarkF32(b *testing.B) {
+	for _, s := range []shape{
+		{m: 1, n: 1024, k: 1024, packed: true}, {m: 1, n: 1024, k: 1024}, {m: 1, n: 1024, k: 1024, transB: true},
+		{m: 8, n: 768, k: 768, packed: true}, {m: 128, n: 768, k: 768, packed: true}, {m: 128, n: 768, k: 768}, {m: 128, n: 128, k: 64, transB: true},
+		{m: 128, n: 3072, k: 768, packed: true}, {m: 128, n: 768, k: 3072, packed: true},
+		{m: 512, n: 512, k: 512, packed: true}, {m: 1024, n: 1024, k: 1024, packed: true}, {m: 1024, n: 1024, k: 1024},
+	} {
+		for _, l := range cpu.Levels() {
+			b.Run(fmt.Sprintf("%dx%dx%d/packed=%v,tB=%v/%v", s.m, s.n, s.k, s.packed, s.transB, l), func(b *testing.B) {
+				a := &Args[float32]{M: s.m, N: s.n, K: s.k, A: make([]float32, s.m*s.k+16), LdA: s.k, LdB: s.n, TransB: s.transB, C: make([]float32, s.m*s.n+16), LdC: s.n, Packed: s.packed}
+				a.B = make([]float32, PackedLen(s.k, s.n)+16)
+				if s.transB {
+					a.LdB = s.k
+				}
+				blk := a.Whole()
+				scratch := make([]float32, a.ScratchLen(s.m))
+				for b.Loop() {
+					F32(l, a, blk, scratch)
+				}
+				b.ReportMetric(2*float64(s.m)*float64(s.n)*float64(s.k)*float64(b.N)/float64(b.Elapsed().Nanoseconds()), "GFLOPS")
+			})
+		}
+	}
+}

@@ -1,0 +1,109 @@
+package testkit
+
+import (
+	"os"
+	"path/filepath"
+	"regexp"
+	"runtime"
+	"slices"
+	"sort"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/onward-ml/onward/internal/cpu"
+)
+
+// Levels runs f as a subtest at every level of this machine.
+func Levels(t *testing.T, f func(t *testing.T, l cpu.Level)) {
+	t.Helper()
+	for _, l := range cpu.Levels() {
+		t.Run(l.String(), func(t *testing.T) { f(t, l) })
+	}
+}
+
+var textLine = regexp.MustCompile(`(?m)^TEXT\s+·([A-Za-z0-9_]+)(?:<[^>]*>)?\(SB\)`)
+
+// AsmFunctions returns the names of the functions that the assembly files of
+// folder dir define, sorted.
+func AsmFunctions(t testing.TB, dir string) []string {
+	t.Helper()
+	files, err := filepath.Glob(filepath.Join(dir, "*.s"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var names []string
+	for _, f := range files {
+		b, err := os.ReadFile(f)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, m := range textLine.FindAllStringSubmatch(string(b), -1) {
+			names = append(names, m[1])
+		}
+	}
+	sort.Strings(names)
+	return names
+}
+
+// CheckAsmTested fails for every assembly function of folder dir that covered does not
+// name, and for every covered name that no file defines. An entry that ends in * covers a prefix.
+func CheckAsmTested(t testing.TB, dir string, covered []string) {
+	t.Helper()
+	names := AsmFunctions(t, dir)
+	used := make([]bool, len(covered))
+	for _, n := range names {
+		ok := false
+		for i, c := range covered {
+			if p, star := strings.CutSuffix(c, "*"); n == c || star && strings.HasPrefix(n, p) {
+				ok, used[i] = true, true
+			}
+		}
+		if !ok {
+			t.Errorf("assembly function %s has no line in the test table", n)
+		}
+	}
+	for i, u := range used {
+		if !u {
+			t.Errorf("the test table names %s, which no assembly file of %s defines", covered[i], dir)
+		}
+	}
+}
+
+// CheckPauses calls work back to back in another goroutine while it stops the world
+// repeatedly, and fails when stopping takes more than 5 ms. Assembly is not preemptible: a loop of
+// kernels without a stack check holds up the garbage collector for as long as it runs.
+// The third quartile counts, because a busy machine delays single stops by itself.
+func CheckPauses(t testing.TB, work func()) {
+	t.Helper()
+	stop, done := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(done)
+		for {
+			select {
+			case <-stop:
+				return
+			default:
+			}
+			for range 1000 { // long enough that a loop without stack checks would be seen
+				work()
+			}
+		}
+	}()
+	runtime.Gosched()
+	var pauses []time.Duration
+	var m runtime.MemStats
+	for range 24 {
+		time.Sleep(time.Millisecond)
+		t0 := time.Now()
+		runtime.ReadMemStats(&m) // stops the world and nothing else
+		pauses = append(pauses, time.Since(t0))
+	}
+	runtime.GC()
+	close(stop)
+	<-done
+	slices.Sort(pauses)
+	if p := pauses[len(pauses)*3/4]; p > 5*time.Millisecond {
+		t.Errorf("stopping the world took %v (third quartile of %d), want at most 5ms", p, len(pauses))
+	}
+}

@@ -1,0 +1,56 @@
+package testkit
+
+import (
+	"fmt"
+	"testing"
+	"unsafe"
+)
+
+// Side says on which end of a guarded slice the guard lies without a gap.
+type Side bool
+
+const (
+	// Low puts the first element right after the guard, a multiple of 64 bytes plus the offset.
+	Low Side = false
+	// High puts the guard right behind the last element.
+	High Side = true
+)
+
+// Guarded returns a zeroed slice of n elements of T that the operating system guards: on
+// the given side, an access beyond the slice faults at once (where pages
+// cannot be protected, changed canaries fail the test at its end). With Low,
+// offset elements separate the guard from the first element, so that every misalignment can be tested.
+// The memory lives until the test ends.
+func Guarded[T any](t testing.TB, n int, side Side, offset int) []T {
+	t.Helper()
+	var z T
+	size := int(unsafe.Sizeof(z))
+	b := guardedBytes(t, (n+offset)*size, side)
+	if side == Low {
+		b = b[offset*size:]
+	} else {
+		b = b[:n*size]
+		if offset > 0 { // keep the last element at the guard: the slack lies in front
+			b = unsafe.Slice((*byte)(unsafe.Add(unsafe.Pointer(unsafe.SliceData(b)), offset*size)), n*size)
+		}
+	}
+	if n == 0 {
+		return []T{}
+	}
+	return unsafe.Slice((*T)(unsafe.Pointer(unsafe.SliceData(b))), n)
+}
+
+// GuardedCopy returns a guarded slice with the contents of s.
+func GuardedCopy[T any](t testing.TB, s []T, side Side, offset int) []T {
+	t.Helper()
+	g := Guarded[T](t, len(s), side, offset)
+	copy(g, s)
+	return g
+}
+
+// Sides calls f once for each side, as a label and a value.
+func Sides(f func(name string, s Side)) {
+	for _, s := range []Side{Low, High} {
+		f(fmt.Sprintf("high=%v", bool(s)), s)
+	}
+}
