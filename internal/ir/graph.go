@@ -37,9 +37,10 @@ type Node struct {
 	Domain string // "" for ai.onnx
 	Opset  int    // version of the domain that the model imports
 	Op     Operator
-	In     []ValueID // None for an omitted optional input
-	Out    []ValueID // None for an output that nobody wants
-	Graphs []*Graph  // subgraphs, numbered as the operator knows them
+	Sig    *Signature // nil: not checked
+	In     []ValueID  // None for an omitted optional input
+	Out    []ValueID  // None for an output that nobody wants
+	Graphs []*Graph   // subgraphs, numbered as the operator knows them
 }
 
 // Graph is a list of nodes in an order in which they can run.

@@ -1,0 +1,142 @@
+// Package ops holds the operators: one file each, with the attributes of its
+// newest form, its registration, its shape inference and its computation.
+package ops
+
+import (
+	"fmt"
+	"slices"
+	"sort"
+	"sync"
+
+	"github.com/onward-ml/onward/internal/ir"
+)
+
+// Operator is what every operator's struct implements.
+type Operator = ir.Operator
+
+// The domains of operators.
+const (
+	DomainML              = "ai.onnx.ml"
+	DomainPreview         = "ai.onnx.preview"
+	DomainPreviewTraining = "ai.onnx.preview.training"
+	DomainMicrosoft       = "com.microsoft"
+)
+
+// MaxOpset is the newest released version of each domain that is implemented.
+var MaxOpset = map[string]int{"": 28, DomainML: 5, DomainPreview: 1, DomainPreviewTraining: 1, DomainMicrosoft: 1}
+
+// Def registers an operator.
+type Def struct {
+	Domain string // "" for ai.onnx
+	Name   string
+	Since  []int // every version in which the specification changed the operator, ascending
+	Until  int   // last version that still has the operator, 0 when the newest does
+
+	// In, Out and Types are the signature of the newest form, as
+	// ir.ParseSignature reads it.
+	In, Out string
+	Types   Types
+
+	// Build turns a node's attributes into the newest form of the operator. It
+	// reads every attribute that the given version knows; one that it has not read
+	// is reported as unknown.
+	Build func(a *Attrs, opset int) (Operator, error)
+
+	sig func() *ir.Signature
+}
+
+// Types says what each type variable of a signature stands for.
+type Types map[string]string
+
+type key struct{ domain, name string }
+
+var registry = map[key]*Def{}
+
+func register(d Def) *Def {
+	k := key{d.Domain, d.Name}
+	if registry[k] != nil {
+		panic("ops: " + d.Name + " is registered twice")
+	}
+	if d.Build == nil || len(d.Since) == 0 || !slices.IsSorted(d.Since) {
+		panic("ops: bad registration of " + d.Name)
+	}
+	d.sig = sync.OnceValue(func() *ir.Signature {
+		s, err := ir.ParseSignature(d.In, d.Out, d.Types)
+		if err != nil {
+			panic(fmt.Sprintf("ops: signature of %s: %v", d.Name, err))
+		}
+		return s
+	})
+	registry[k] = &d
+	return &d
+}
+
+// Signature returns the inputs, outputs and types of the newest form.
+func (d *Def) Signature() *ir.Signature { return d.sig() }
+
+// SinceVersion returns the version of the operator that a model importing opset
+// gets, and whether there is one.
+func (d *Def) SinceVersion(opset int) (int, bool) {
+	if d.Until != 0 && opset > d.Until {
+		return 0, false
+	}
+	i := sort.SearchInts(d.Since, opset+1)
+	if i == 0 {
+		return 0, false
+	}
+	return d.Since[i-1], true
+}
+
+// Lookup finds an operator for a model that imports the given version of the
+// domain. The error says whether the operator, the domain or only the version
+// is unknown.
+func Lookup(domain, name string, opset int) (*Def, error) {
+	d := registry[key{NormalDomain(domain), name}]
+	if d == nil {
+		return nil, fmt.Errorf("operator %s is not implemented", QualifiedName(domain, name))
+	}
+	if _, ok := d.SinceVersion(opset); !ok {
+		if d.Until != 0 && opset > d.Until {
+			return nil, fmt.Errorf("operator %s was removed after opset %d, the model imports opset %d", QualifiedName(domain, name), d.Until, opset)
+		}
+		return nil, fmt.Errorf("operator %s exists from opset %d on, the model imports opset %d", QualifiedName(domain, name), d.Since[0], opset)
+	}
+	return d, nil
+}
+
+// NormalDomain maps the spelled-out default domain to "".
+func NormalDomain(domain string) string {
+	if domain == "ai.onnx" {
+		return ""
+	}
+	return domain
+}
+
+// QualifiedName writes an operator with its domain: "Add", "ai.onnx.ml.ZipMap".
+func QualifiedName(domain, name string) string {
+	if domain = NormalDomain(domain); domain == "" {
+		return name
+	}
+	return domain + "." + name
+}
+
+// All returns every registered operator, sorted by domain and name.
+func All() []*Def {
+	r := make([]*Def, 0, len(registry))
+	for _, d := range registry {
+		r = append(r, d)
+	}
+	slices.SortFunc(r, func(a, b *Def) int {
+		if a.Domain != b.Domain {
+			if a.Domain < b.Domain {
+				return -1
+			}
+			return 1
+		}
+		if a.Name < b.Name {
+			return -1
+		}
+		return 1
+	})
+	return r
+}
