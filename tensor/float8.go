@@ -1,0 +1,364 @@
+package tensor
+
+import (
+	"math"
+	"sync"
+)
+
+// RoundMode says how a conversion to float8e8m0 rounds, in the words of the
+// attribute round_mode of ONNX's Cast. All other conversions between
+// floating-point types round to nearest, ties to even.
+type RoundMode uint8
+
+// The rounding modes. RoundUp, ONNX's default, goes to the next power of two
+// away from zero, RoundDown to the one toward zero, RoundNearest to the nearer
+// one and up from the middle.
+const (
+	RoundUp RoundMode = iota
+	RoundDown
+	RoundNearest
+)
+
+// smallFloat describes a binary format of at most 8 bits.
+type smallFloat struct {
+	mant     uint  // bits of the mantissa
+	bias     int   // of the exponent
+	sign     uint8 // the sign bit
+	max      uint8 // code of the largest finite number
+	over     uint8 // code of what lies beyond when not saturating
+	nan      uint8 // code of NaN
+	unsigned bool  // the codes of zero and NaN carry no sign (the FNUZ formats)
+}
+
+// The formats (https://onnx.ai/onnx/technical/float8.html,
+// https://onnx.ai/onnx/technical/float4.html).
+var (
+	formatE4M3FN   = smallFloat{mant: 3, bias: 7, sign: 0x80, max: 0x7e, over: 0x7f, nan: 0x7f}
+	formatE4M3FNUZ = smallFloat{mant: 3, bias: 8, sign: 0x80, max: 0x7f, over: 0x80, nan: 0x80, unsigned: true}
+	formatE5M2     = smallFloat{mant: 2, bias: 15, sign: 0x80, max: 0x7b, over: 0x7c, nan: 0x7e}
+	formatE5M2FNUZ = smallFloat{mant: 2, bias: 16, sign: 0x80, max: 0x7f, over: 0x80, nan: 0x80, unsigned: true}
+	formatE2M1     = smallFloat{mant: 1, bias: 1, sign: 0x08, max: 0x07, over: 0x07, nan: 0x07}
+)
+
+// hasNaN reports whether the format can hold NaN; float4e2m1 turns it into 6.
+func (f *smallFloat) hasNaN() bool { return f.nan != f.max }
+
+// encode rounds the float32 with bits b to nearest, ties to even.
+func (f *smallFloat) encode(b uint32, saturate bool) uint8 {
+	sign := uint8(0)
+	if b>>31 != 0 {
+		sign = f.sign
+	}
+	abs := b & 0x7fffffff
+	if abs > 0x7f800000 {
+		if f.unsigned || !f.hasNaN() {
+			return f.nan
+		}
+		return f.nan | sign
+	}
+	code := f.round(abs)
+	if code > uint32(f.max) {
+		switch {
+		case saturate:
+			return f.max | sign
+		case f.unsigned:
+			return f.over
+		}
+		return f.over | sign
+	}
+	if code == 0 && f.unsigned {
+		return 0
+	}
+	return uint8(code) | sign
+}
+
+// round returns the code of the magnitude with float32 bits abs in the format
+// with its exponent range extended upward; infinity lands above max.
+func (f *smallFloat) round(abs uint32) uint32 {
+	if abs < 0x00800000 {
+		return 0 // a float32 subnormal is far below half of the least magnitude
+	}
+	exp := int(abs>>23) - 127 + f.bias
+	m := abs&0x7fffff | 1<<23
+	shift := 23 - f.mant
+	if exp < 1 {
+		if exp < -1-int(f.mant) {
+			return 0
+		}
+		shift += uint(1 - exp)
+		exp = 1
+	}
+	code, rest, half := m>>shift, m&(1<<shift-1), uint32(1)<<(shift-1)
+	if rest > half || rest == half && code&1 != 0 {
+		code++
+	}
+	return code + uint32(exp-1)<<f.mant // code holds the hidden bit of normal numbers
+}
+
+// decode returns the value of code.
+func (f *smallFloat) decode(code uint8) float32 {
+	abs := code &^ f.sign
+	var v float64
+	switch {
+	case f.unsigned && code == f.nan:
+		return float32(math.NaN())
+	case abs > f.max: // beyond the finite numbers
+		if abs == 0x7c && f.over == 0x7c {
+			v = math.Inf(1)
+		} else {
+			v = math.NaN()
+		}
+	default:
+		exp, m := int(abs>>f.mant), int(abs)&(1<<f.mant-1)
+		if exp == 0 {
+			exp = 1
+		} else {
+			m |= 1 << f.mant
+		}
+		v = math.Ldexp(float64(m), exp-f.bias-int(f.mant))
+	}
+	if code&f.sign != 0 {
+		v = math.Copysign(v, -1)
+	}
+	return float32(v)
+}
+
+func (f *smallFloat) decodeTable() *[256]float32 {
+	t := new([256]float32)
+	for i := range t {
+		t[i] = f.decode(uint8(i) & (f.sign | (f.sign - 1)))
+	}
+	return t
+}
+
+// Values of all codes; 6 KiB.
+var (
+	valuesE4M3FN   = formatE4M3FN.decodeTable()
+	valuesE4M3FNUZ = formatE4M3FNUZ.decodeTable()
+	valuesE5M2     = formatE5M2.decodeTable()
+	valuesE5M2FNUZ = formatE5M2FNUZ.decodeTable()
+	valuesE2M1     = formatE2M1.decodeTable()
+	valuesE8M0     = func() *[256]float32 {
+		t := new([256]float32)
+		for i := range t {
+			t[i] = float32(math.Ldexp(1, i-127))
+		}
+		t[0xff] = float32(math.NaN())
+		return t
+	}()
+)
+
+// encodeE8M0 rounds the magnitude of the float32 with bits b to a power of two
+// from 2⁻¹²⁷ to 2¹²⁷. ONNX leaves the result for negative numbers open.
+func encodeE8M0(b uint32, mode RoundMode, saturate bool) uint8 {
+	abs := b & 0x7fffffff
+	switch {
+	case abs > 0x7f800000:
+		return 0xff
+	case abs == 0x7f800000:
+		if saturate {
+			return 0xfe
+		}
+		return 0xff
+	case abs < 0x00400000: // below 2⁻¹²⁷
+		if saturate {
+			return 0
+		}
+		return 0xff
+	}
+	exp, m, one := abs>>23, abs&0x7fffff, uint32(1<<23)
+	if exp == 0 { // 2⁻¹²⁷ and the subnormals above it
+		m, one = m&0x3fffff, 1<<22
+	}
+	switch {
+	case mode == RoundUp && m != 0, mode == RoundNearest && m >= one/2:
+		exp++
+	}
+	if exp == 0xff && saturate {
+		return 0xfe
+	}
+	return uint8(exp)
+}
+
+// NewFloat8E4M3FN rounds f to nearest, ties to even. What lies beyond ±448
+// after rounding, infinities included, becomes ±448 when saturating and NaN
+// otherwise.
+func NewFloat8E4M3FN(f float32, saturate bool) Float8E4M3FN {
+	return Float8E4M3FN(formatE4M3FN.encode(math.Float32bits(f), saturate))
+}
+
+// NewFloat8E4M3FNUZ rounds f to nearest, ties to even. What lies beyond ±240
+// after rounding, infinities included, becomes ±240 when saturating and NaN
+// otherwise. The format has no negative zero.
+func NewFloat8E4M3FNUZ(f float32, saturate bool) Float8E4M3FNUZ {
+	return Float8E4M3FNUZ(formatE4M3FNUZ.encode(math.Float32bits(f), saturate))
+}
+
+// NewFloat8E5M2 rounds f to nearest, ties to even. What lies beyond ±57344
+// after rounding, infinities included, becomes ±57344 when saturating and
+// infinite otherwise.
+func NewFloat8E5M2(f float32, saturate bool) Float8E5M2 {
+	return Float8E5M2(formatE5M2.encode(math.Float32bits(f), saturate))
+}
+
+// NewFloat8E5M2FNUZ rounds f to nearest, ties to even. What lies beyond ±57344
+// after rounding, infinities included, becomes ±57344 when saturating and NaN
+// otherwise. The format has no negative zero.
+func NewFloat8E5M2FNUZ(f float32, saturate bool) Float8E5M2FNUZ {
+	return Float8E5M2FNUZ(formatE5M2FNUZ.encode(math.Float32bits(f), saturate))
+}
+
+// NewFloat8E8M0 rounds the magnitude of f to a power of two. What lies outside
+// of 2⁻¹²⁷ … 2¹²⁷, zero and infinity included, becomes the nearer end when
+// saturating and NaN otherwise. The sign is ignored.
+func NewFloat8E8M0(f float32, mode RoundMode, saturate bool) Float8E8M0 {
+	return Float8E8M0(encodeE8M0(math.Float32bits(f), mode, saturate))
+}
+
+// NewFloat4E2M1 rounds f to nearest, ties to even. What lies beyond ±6,
+// infinities included, becomes ±6, and NaN of either sign becomes 6.
+func NewFloat4E2M1(f float32) Float4E2M1 {
+	return Float4E2M1(formatE2M1.encode(math.Float32bits(f), true))
+}
+
+// Float32 returns the value, exactly.
+func (f Float8E4M3FN) Float32() float32 { return valuesE4M3FN[f] }
+
+// Float32 returns the value, exactly.
+func (f Float8E4M3FNUZ) Float32() float32 { return valuesE4M3FNUZ[f] }
+
+// Float32 returns the value, exactly.
+func (f Float8E5M2) Float32() float32 { return valuesE5M2[f] }
+
+// Float32 returns the value, exactly.
+func (f Float8E5M2FNUZ) Float32() float32 { return valuesE5M2FNUZ[f] }
+
+// Float32 returns the value, exactly.
+func (f Float8E8M0) Float32() float32 { return valuesE8M0[f] }
+
+// Float32 returns the value, exactly. Bits above the lower four are ignored.
+func (f Float4E2M1) Float32() float32 { return valuesE2M1[f] }
+
+// An encoding table is indexed by the upper half of a float32 whose last bit
+// tells that the lower half is not zero. That is the float32 rounded to odd at
+// 8 bits of significand, and all formats here have at most 4, so that rounding
+// it equals rounding the float32.
+type encodeTable [1 << 16]uint8
+
+func (t *encodeTable) convert(dst []uint8, src []float32) {
+	dst = dst[:len(src)]
+	for i, f := range src {
+		b := math.Float32bits(f)
+		dst[i] = t[uint16(b>>16|(b&0xffff+0xffff)>>16)]
+	}
+}
+
+func newEncodeTable(encode func(b uint32) uint8) *encodeTable {
+	t := new(encodeTable)
+	for i := range t {
+		t[i] = encode(uint32(i) << 16)
+	}
+	return t
+}
+
+// smallEncoders returns the tables of f, made on first use: [0] does not
+// saturate, [1] does.
+func smallEncoders(f *smallFloat) [2]func() *encodeTable {
+	mk := func(saturate bool) func() *encodeTable {
+		return sync.OnceValue(func() *encodeTable {
+			return newEncodeTable(func(b uint32) uint8 { return f.encode(b, saturate) })
+		})
+	}
+	return [2]func() *encodeTable{mk(false), mk(true)}
+}
+
+var (
+	encodersE4M3FN   = smallEncoders(&formatE4M3FN)
+	encodersE4M3FNUZ = smallEncoders(&formatE4M3FNUZ)
+	encodersE5M2     = smallEncoders(&formatE5M2)
+	encodersE5M2FNUZ = smallEncoders(&formatE5M2FNUZ)
+	encodersE2M1     = smallEncoders(&formatE2M1)
+	encodersE8M0     = func() (t [3][2]func() *encodeTable) {
+		for mode := range t {
+			for s := range t[mode] {
+				t[mode][s] = sync.OnceValue(func() *encodeTable {
+					return newEncodeTable(func(b uint32) uint8 { return encodeE8M0(b, RoundMode(mode), s == 1) })
+				})
+			}
+		}
+		return t
+	}()
+)
+
+func btoi(b bool) int {
+	if b {
+		return 1
+	}
+	return 0
+}
+
+func decodeSmall[T ~uint8](dst []float32, src []T, values *[256]float32) {
+	dst = dst[:len(src)]
+	for i, c := range src {
+		dst[i] = values[c]
+	}
+}
+
+// Float8E4M3FNsToFloat32s widens src into dst, which must be at least as long.
+func Float8E4M3FNsToFloat32s(dst []float32, src []Float8E4M3FN) { decodeSmall(dst, src, valuesE4M3FN) }
+
+// Float8E4M3FNUZsToFloat32s widens src into dst, which must be at least as long.
+func Float8E4M3FNUZsToFloat32s(dst []float32, src []Float8E4M3FNUZ) {
+	decodeSmall(dst, src, valuesE4M3FNUZ)
+}
+
+// Float8E5M2sToFloat32s widens src into dst, which must be at least as long.
+func Float8E5M2sToFloat32s(dst []float32, src []Float8E5M2) { decodeSmall(dst, src, valuesE5M2) }
+
+// Float8E5M2FNUZsToFloat32s widens src into dst, which must be at least as long.
+func Float8E5M2FNUZsToFloat32s(dst []float32, src []Float8E5M2FNUZ) {
+	decodeSmall(dst, src, valuesE5M2FNUZ)
+}
+
+// Float8E8M0sToFloat32s widens src into dst, which must be at least as long.
+func Float8E8M0sToFloat32s(dst []float32, src []Float8E8M0) { decodeSmall(dst, src, valuesE8M0) }
+
+// Float4E2M1sToFloat32s widens src, one element a byte, into dst, which must
+// be at least as long.
+func Float4E2M1sToFloat32s(dst []float32, src []Float4E2M1) { decodeSmall(dst, src, valuesE2M1) }
+
+// Float32sToFloat8E4M3FNs rounds src into dst, which must be at least as long,
+// as [NewFloat8E4M3FN] does.
+func Float32sToFloat8E4M3FNs(dst []Float8E4M3FN, src []float32, saturate bool) {
+	encodersE4M3FN[btoi(saturate)]().convert(AsBytes(dst), src)
+}
+
+// Float32sToFloat8E4M3FNUZs rounds src into dst, which must be at least as
+// long, as [NewFloat8E4M3FNUZ] does.
+func Float32sToFloat8E4M3FNUZs(dst []Float8E4M3FNUZ, src []float32, saturate bool) {
+	encodersE4M3FNUZ[btoi(saturate)]().convert(AsBytes(dst), src)
+}
+
+// Float32sToFloat8E5M2s rounds src into dst, which must be at least as long,
+// as [NewFloat8E5M2] does.
+func Float32sToFloat8E5M2s(dst []Float8E5M2, src []float32, saturate bool) {
+	encodersE5M2[btoi(saturate)]().convert(AsBytes(dst), src)
+}
+
+// Float32sToFloat8E5M2FNUZs rounds src into dst, which must be at least as
+// long, as [NewFloat8E5M2FNUZ] does.
+func Float32sToFloat8E5M2FNUZs(dst []Float8E5M2FNUZ, src []float32, saturate bool) {
+	encodersE5M2FNUZ[btoi(saturate)]().convert(AsBytes(dst), src)
+}
+
+// Float32sToFloat8E8M0s rounds src into dst, which must be at least as long,
+// as [NewFloat8E8M0] does.
+func Float32sToFloat8E8M0s(dst []Float8E8M0, src []float32, mode RoundMode, saturate bool) {
+	encodersE8M0[mode][btoi(saturate)]().convert(AsBytes(dst), src)
+}
+
+// Float32sToFloat4E2M1s rounds src into dst, one element a byte, which must be
+// at least as long, as [NewFloat4E2M1] does.
+func Float32sToFloat4E2M1s(dst []Float4E2M1, src []float32) {
+	encodersE2M1[1]().convert(AsBytes(dst), src)
+}
