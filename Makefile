@@ -1,0 +1,56 @@
+# make test       fetch what the tests use, run all tests, count passes and skips
+# make lint       vet, gofmt, staticcheck
+# make generate   write generated files anew
+# make fuzz       every fuzz target for FUZZTIME
+# make suite      fetch the ONNX backend suite and ONNX Runtime's library, nothing else
+
+SHELL := bash
+.SHELLFLAGS := -euo pipefail -c
+.DELETE_ON_ERROR:
+
+export CGO_ENABLED ?= 0
+GO ?= go
+FUZZTIME ?= 10m
+PKG ?= ./...
+STATICCHECK ?= honnef.co/go/tools/cmd/staticcheck@v0.8.2
+
+GOTEST = $(GO) run ./internal/testing/gotest $(if $(TALLY),-tally $(TALLY))
+
+.PHONY: all build test suite lint vet fmt staticcheck generate fuzz
+
+all: build test lint
+
+build:
+	$(GO) build ./...
+
+suite:
+	@$(GO) run ./internal/testing/provision
+
+test: suite
+	@$(GOTEST) $(PKG)
+
+lint: vet fmt staticcheck
+
+vet:
+	$(GO) vet ./...
+
+fmt:
+	@unformatted=$$(gofmt -l .); test -z "$$unformatted" || { echo "gofmt -w these files:"; echo "$$unformatted"; exit 1; }
+
+staticcheck:
+	$(GO) run $(STATICCHECK) ./...
+
+# Generators with dependencies of their own have their own go.mod.
+generate:
+	$(GO) generate ./...
+	@for m in $$(find . -mindepth 2 -name go.mod -not -path './.*'); do \
+		echo "(cd $$(dirname $$m) && $(GO) generate ./...)"; \
+		(cd "$$(dirname $$m)" && $(GO) generate ./...); \
+	done
+
+fuzz:
+	@$(GO) test -list '^Fuzz' $(PKG) | awk '/^Fuzz/ { name[++n] = $$1 } /^ok/ { for (i = 1; i <= n; i++) print $$2, name[i]; n = 0 }' | \
+	while read -r pkg name; do \
+		echo "$$pkg $$name for $(FUZZTIME)"; \
+		$(GO) test "$$pkg" -run '^$$' -fuzz "^$$name\$$" -fuzztime $(FUZZTIME); \
+	done

@@ -1,0 +1,241 @@
+// Package internal tests the shape of the module: which package may import which.
+package internal
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+)
+
+const module = "github.com/onward-ml/onward"
+
+// layers lists every part of the module, a folder with all packages below it, and
+// the parts that it may import besides itself. Order is transitive inside the
+// internal parts: what an import may import is listed too. The public packages
+// reach the internal ones only through the root. Nothing may import what is not
+// listed, and a package outside of these parts fails the test.
+//
+// Imports of tests are free. This table changes with the design and never to make
+// a build pass.
+var layers = map[string][]string{
+	// Leaves.
+	"internal/cpu": {},
+	"internal/dl":  {},
+	"tensor":       {},
+	"onnx":         {"tensor"},
+
+	// Kernels see slices and ints, never tensors or graphs.
+	"internal/kernels": {"internal/cpu"},
+
+	// The engine. exec calls operators through ir's interface and never imports ops.
+	"internal/ir":       {"tensor"},
+	"internal/ops":      {"internal/ir", "tensor", "internal/kernels", "internal/cpu"},
+	"internal/exec":     {"internal/ir", "tensor"},
+	"internal/optimize": {"internal/ops", "internal/ir", "tensor", "internal/kernels", "internal/cpu"},
+	"internal/frontend": {"onnx", "internal/ops", "internal/ir", "tensor", "internal/kernels", "internal/cpu"},
+
+	// The cover.
+	".": {"internal/frontend", "internal/optimize", "internal/exec", "internal/ops", "internal/ir", "onnx", "tensor", "internal/kernels", "internal/cpu"},
+
+	// What stands on the cover.
+	"backend":     {".", "onnx", "tensor"},
+	"provider":    {".", "onnx", "tensor", "internal/dl"},
+	"calibration": {".", "onnx", "tensor"},
+	"datasets":    {".", "onnx", "tensor"},
+	"backendtest": {"backend", ".", "onnx", "tensor"},
+
+	// Commands and test helpers may import everything, and nothing imports them.
+	"cmd":              {"*"},
+	"bench":            {"*"},
+	"internal/testing": {"*"},
+}
+
+// partOf returns the part of the module that a package belongs to.
+func partOf(path string) (string, bool) {
+	rel := strings.TrimPrefix(strings.TrimPrefix(path, module), "/")
+	if rel == "" {
+		return ".", true
+	}
+	for part := range layers {
+		if rel == part || strings.HasPrefix(rel, part+"/") {
+			return part, true
+		}
+	}
+	return rel, false
+}
+
+func mayImport(from, to string) bool {
+	if from == to || slices.Contains(layers[from], to) {
+		return true
+	}
+	free := func(p string) bool { return slices.Equal(layers[p], []string{"*"}) }
+	return free(from) && (!free(to) || to == "internal/testing")
+}
+
+// platforms are the builds whose imports are checked; files differ between them.
+var platforms = []struct{ goos, goarch, tags string }{
+	{"linux", "amd64", ""}, {"linux", "arm64", ""}, {"linux", "amd64", "purego"},
+	{"darwin", "arm64", ""}, {"windows", "amd64", ""},
+}
+
+// TestMain looks at every Go file of the module, so that go test, which caches
+// results by the files that a test itself looks at, runs these tests anew after a
+// change to one.
+func TestMain(m *testing.M) {
+	err := filepath.WalkDir("..", func(path string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		if d.IsDir() && strings.HasPrefix(d.Name(), ".") && d.Name() != ".." {
+			return filepath.SkipDir
+		}
+		if name := d.Name(); strings.HasSuffix(name, ".go") || name == "go.mod" {
+			_, err = os.Stat(path)
+		}
+		return err
+	})
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	os.Exit(m.Run())
+}
+
+type listed struct {
+	ImportPath string
+	Standard   bool
+	Imports    []string
+	GoFiles    []string
+	Error      *struct{ Err string }
+}
+
+func goList(t *testing.T, goos, goarch, tags string, args ...string) []listed {
+	t.Helper()
+	goTool, err := exec.LookPath("go")
+	if err != nil {
+		t.Skipf("imports are not checked: %v", err)
+	}
+	cmd := exec.Command(goTool, append([]string{"list", "-json=ImportPath,Standard,Imports,GoFiles,Error", "-tags=" + tags}, args...)...)
+	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOOS="+goos, "GOARCH="+goarch)
+	var errs strings.Builder
+	cmd.Stderr = &errs
+	out, err := cmd.Output()
+	if err != nil {
+		t.Fatalf("go list %s: %v\n%s", strings.Join(args, " "), err, errs.String())
+	}
+	var all []listed
+	for d := json.NewDecoder(strings.NewReader(string(out))); ; {
+		var p listed
+		if err := d.Decode(&p); err == io.EOF {
+			break
+		} else if err != nil {
+			t.Fatal(err)
+		}
+		if p.Error != nil {
+			t.Fatalf("go list: %s: %s", p.ImportPath, p.Error.Err)
+		}
+		all = append(all, p)
+	}
+	if len(all) == 0 {
+		t.Fatalf("go list %s names no package", strings.Join(args, " "))
+	}
+	return all
+}
+
+func inModule(path string) bool { return path == module || strings.HasPrefix(path, module+"/") }
+
+func TestImportsFollowTheTable(t *testing.T) {
+	for _, p := range platforms {
+		for _, pkg := range goList(t, p.goos, p.goarch, p.tags, module+"/...") {
+			if len(pkg.GoFiles) == 0 { // only tests
+				continue
+			}
+			from, known := partOf(pkg.ImportPath)
+			if !known {
+				t.Errorf("%s/%s %s: package %s is in no part of the table", p.goos, p.goarch, p.tags, pkg.ImportPath)
+				continue
+			}
+			for _, imp := range pkg.Imports {
+				if !inModule(imp) {
+					continue
+				}
+				if to, ok := partOf(imp); !ok || !mayImport(from, to) {
+					t.Errorf("%s/%s %s: %s imports %s; the table lets %s import %v", p.goos, p.goarch, p.tags, pkg.ImportPath, imp, from, layers[from])
+				}
+			}
+		}
+	}
+}
+
+// TestTableHasNoCycle keeps the table an order: no part may import one that may,
+// through others, import it.
+func TestTableHasNoCycle(t *testing.T) {
+	for start := range layers {
+		seen := map[string]bool{}
+		for todo := slices.Clone(layers[start]); len(todo) > 0; {
+			part := todo[len(todo)-1]
+			todo = todo[:len(todo)-1]
+			if part == start {
+				t.Errorf("%s can import itself through others", start)
+				break
+			}
+			if !seen[part] {
+				seen[part] = true
+				todo = append(todo, layers[part]...)
+			}
+			if _, ok := layers[part]; !ok && part != "*" {
+				t.Errorf("%s may import %s, which is no part", start, part)
+			}
+		}
+	}
+}
+
+func TestMayImport(t *testing.T) {
+	for _, c := range []struct {
+		from, to string
+		want     bool
+	}{
+		{"internal/exec", "internal/ir", true},
+		{"internal/exec", "internal/ops", false},
+		{"internal/kernels", "tensor", false},
+		{"tensor", "onnx", false},
+		{"backend", "internal/ir", false},
+		{".", "backend", false},
+		{"internal/ops", "internal/testing", false},
+		{"cmd", "backendtest", true},
+		{"cmd", "bench", false},
+	} {
+		if got := mayImport(c.from, c.to); got != c.want {
+			t.Errorf("mayImport(%s, %s) = %v, want %v", c.from, c.to, got, c.want)
+		}
+	}
+}
+
+// TestCoverPullsInLittle holds what a program pays that imports the root alone:
+// the standard library, golang.org/x/sys and protowire. protowire itself imports
+// two small internal packages of its module.
+func TestCoverPullsInLittle(t *testing.T) {
+	allowed := []string{
+		"google.golang.org/protobuf/encoding/protowire",
+		"google.golang.org/protobuf/internal/errors",
+		"google.golang.org/protobuf/internal/detrand",
+	}
+	for _, p := range platforms {
+		for _, pkg := range goList(t, p.goos, p.goarch, p.tags, "-deps", module) {
+			path := pkg.ImportPath
+			if pkg.Standard || inModule(path) || path == "golang.org/x/sys" || strings.HasPrefix(path, "golang.org/x/sys/") {
+				continue
+			}
+			if !slices.Contains(allowed, path) {
+				t.Errorf("%s/%s %s: importing %s compiles %s", p.goos, p.goarch, p.tags, module, path)
+			}
+		}
+	}
+}
