@@ -1,6 +1,7 @@
 package onnx
 
 import (
+	"bytes"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -48,4 +49,30 @@ func TestSuiteModelsRead(t *testing.T) {
 		}
 	}
 	t.Logf("%d models", len(files))
+}
+
+// What Marshal writes reads back as the same model, and writes as the same bytes again.
+func TestSuiteModelsRewrite(t *testing.T) {
+	for _, path := range suiteFiles(t, ".onnx") {
+		m, err := ReadFile(path, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		first, err := m.Marshal()
+		if err != nil {
+			t.Fatal(err)
+		}
+		again, err := Unmarshal(first, nil)
+		if err != nil {
+			t.Errorf("%s: %v", path, err)
+			continue
+		}
+		second, err := again.Marshal()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !bytes.Equal(first, second) {
+			t.Errorf("%s: rewritten bytes differ", path)
+		}
+	}
 }
