@@ -1,0 +1,265 @@
+package ops
+
+import (
+	"fmt"
+
+	"github.com/onward-ml/onward/internal/ir"
+	"github.com/onward-ml/onward/internal/kernels/gemm"
+	"github.com/onward-ml/onward/tensor"
+)
+
+// Gemm computes Alpha·A'·B' + Beta·C, where A' and B' are matrices A and B or
+// their transposes and C broadcasts to the product's shape.
+type Gemm struct {
+	Alpha, Beta    float32
+	TransA, TransB bool
+}
+
+var _ = register(Def{Name: "Gemm", Since: []int{1, 6, 7, 9, 11, 13}, In: "A:T, B:T, C:T?", Out: "Y:T",
+	Types: Types{"T": "@float int32 int64 uint32 uint64"},
+	Build: simple(func(a *Attrs, opset int) Operator {
+		if opset < 7 {
+			// Shapes say alone whether C broadcasts.
+			a.Ignore("broadcast")
+		}
+		return &Gemm{Alpha: a.Float("alpha", 1), Beta: a.Float("beta", 1), TransA: a.Bool("transA", false), TransB: a.Bool("transB", false)}
+	})})
+
+// Infer checks the inner dimensions.
+func (g *Gemm) Infer(c *ir.InferContext) error {
+	out := ir.TensorType(c.Elem(0), ir.UnknownDims(2)...)
+	defer func() { c.SetOut(0, out) }()
+	for i, name := range []string{"A", "B"} {
+		if err := checkRank(c, i, 2, name); err != nil {
+			return err
+		}
+	}
+	a, b := c.Shape(0), c.Shape(1)
+	var ka, kb ir.Dim
+	if a != nil {
+		out.Shape[0], ka = a[0], a[1]
+		if g.TransA {
+			out.Shape[0], ka = a[1], a[0]
+		}
+	}
+	if b != nil {
+		kb, out.Shape[1] = b[0], b[1]
+		if g.TransB {
+			kb, out.Shape[1] = b[1], b[0]
+		}
+	}
+	if ka.Differs(kb) {
+		return fmt.Errorf("inner dimensions are %s and %s, want equal ones", ka, kb)
+	}
+	if s := c.Shape(2); s != nil {
+		if len(s) > 2 {
+			return fmt.Errorf("C has rank %d, want at most 2", len(s))
+		}
+		for i, d := range s {
+			if o := out.Shape[2-len(s)+i]; !d.Is(1) && d.Differs(o) {
+				return fmt.Errorf("C with shape %v cannot be broadcast to %v", s, out.Shape)
+			}
+		}
+	}
+	return nil
+}
+
+// shape returns M, N and K for inputs of these shapes.
+func (g *Gemm) shape(a, b []int) (m, n, k int, err error) {
+	if len(a) != 2 || len(b) != 2 {
+		return 0, 0, 0, fmt.Errorf("A and B have shapes %v and %v, want matrices", a, b)
+	}
+	m, k = a[0], a[1]
+	if g.TransA {
+		m, k = k, m
+	}
+	kb, n := b[0], b[1]
+	if g.TransB {
+		kb, n = n, kb
+	}
+	if k != kb {
+		return 0, 0, 0, fmt.Errorf("shapes %v and %v: inner dimensions are %d and %d, want equal ones", a, b, k, kb)
+	}
+	return m, n, k, nil
+}
+
+// Run computes in the inputs' type; float16 and bfloat16 as float.
+func (g *Gemm) Run(c *ir.Call) error {
+	switch c.Tensor(0).DType() {
+	case tensor.TypeInt32:
+		return gemmDirect[int32](c, g)
+	case tensor.TypeInt64:
+		return gemmDirect[int64](c, g)
+	case tensor.TypeUint32:
+		return gemmDirect[uint32](c, g)
+	case tensor.TypeUint64:
+		return gemmDirect[uint64](c, g)
+	case tensor.TypeFloat64:
+		return gemmDirect[float64](c, g)
+	}
+	return g.runFloat(c, nil, nil)
+}
+
+// runFloat computes with float sums. packed holds B, of shape b, when it is
+// constant.
+func (g *Gemm) runFloat(c *ir.Call, packed []float32, b []int) error {
+	a := c.Tensor(0)
+	if packed == nil {
+		b = c.Tensor(1).Shape()
+	}
+	m, n, k, err := g.shape(a.Shape(), b)
+	if err != nil {
+		return err
+	}
+	x, err := realIn[float32](c, a)
+	if err != nil {
+		return err
+	}
+	add, err := realIn[float32](c, c.Tensor(2))
+	if err != nil {
+		return err
+	}
+	y, err := realOut[float32](c, 0, a.DType(), m, n)
+	if err != nil {
+		return err
+	}
+	args := gemm.Args[float32]{M: m, N: n, K: k, A: x, LdA: a.Dim(1), TransA: g.TransA, B: packed, Packed: packed != nil, C: y.data, LdC: n}
+	if packed == nil {
+		if args.B, err = realIn[float32](c, c.Tensor(1)); err != nil {
+			return err
+		}
+		args.LdB, args.TransB = b[1], g.TransB
+	}
+	if err := gemmRun(c, g, &args, add); err != nil {
+		return err
+	}
+	y.store()
+	return nil
+}
+
+func gemmDirect[T gemm.Number](c *ir.Call, g *Gemm) error {
+	a, b := c.Tensor(0), c.Tensor(1)
+	m, n, k, err := g.shape(a.Shape(), b.Shape())
+	if err != nil {
+		return err
+	}
+	y, err := c.Output(0, a.DType(), m, n)
+	if err != nil {
+		return err
+	}
+	var add []T
+	if t := c.Tensor(2); t != nil {
+		add = matData[T](t)
+	}
+	args := gemm.Args[T]{M: m, N: n, K: k, A: matData[T](a), LdA: a.Dim(1), TransA: g.TransA,
+		B: matData[T](b), LdB: b.Dim(1), TransB: g.TransB, C: matData[T](y), LdC: n}
+	return gemmRun(c, g, &args, add)
+}
+
+// gemmRun computes the product of args and adds Beta·add. Factors of integers
+// are applied as double and cut to integers.
+func gemmRun[T gemm.Number](c *ir.Call, g *Gemm, args *gemm.Args[T], add []T) error {
+	m, n := args.M, args.N
+	var rs, cs int
+	if t := c.Tensor(2); t != nil {
+		s := t.Shape()
+		if len(s) > 2 {
+			return fmt.Errorf("C has rank %d, want at most 2", len(s))
+		}
+		for i, d := range s {
+			if o := []int{m, n}[2-len(s)+i]; d != 1 && d != o {
+				return fmt.Errorf("C with shape %v cannot be broadcast to [%d %d]", s, m, n)
+			}
+		}
+		st := broadcastStrides(s, []int{m, n})
+		rs, cs = st[0], st[1]
+	}
+	if len(args.C) == 0 {
+		return nil
+	}
+	if f, ok := any(args).(*gemm.Args[float32]); ok && !c.Generic && g.Alpha != 0 {
+		f.Alpha = g.Alpha
+		if done := gemmFuseAdd(g, f, any(add).([]float32), rs, cs); done {
+			return gemmParallel(c, f)
+		}
+		if err := gemmParallel(c, f); err != nil {
+			return err
+		}
+	} else {
+		if err := matMulOne(c, args); err != nil {
+			return err
+		}
+		gemmScale(args.C, g.Alpha)
+	}
+	if add == nil || g.Beta == 0 {
+		return nil
+	}
+	_, isFloat := any(args.C).([]float32)
+	_, isDouble := any(args.C).([]float64)
+	exact := g.Beta == 1 || isFloat || isDouble
+	for i := range m {
+		for j, row := 0, args.C[i*n:][:n]; j < n; j++ {
+			v := add[i*rs+j*cs]
+			switch {
+			case g.Beta == 1:
+				row[j] += v
+			case exact:
+				row[j] += T(float64(g.Beta)) * v
+			default:
+				row[j] += T(float64(g.Beta) * float64(v))
+			}
+		}
+	}
+	return nil
+}
+
+// gemmScale multiplies y by alpha.
+func gemmScale[T gemm.Number](y []T, alpha float32) {
+	if alpha == 1 {
+		return
+	}
+	for i, v := range y {
+		y[i] = T(float64(alpha) * float64(v))
+	}
+}
+
+// gemmFuseAdd lets the kernel add C, if it can.
+func gemmFuseAdd(g *Gemm, f *gemm.Args[float32], add []float32, rs, cs int) bool {
+	switch {
+	case add == nil || g.Beta == 0:
+	case g.Beta != 1:
+		return false
+	case rs == 0 && cs == 1 && len(add) == f.N:
+		f.BiasCol = add
+	case rs == 1 && cs == 0 && len(add) == f.M:
+		f.BiasRow = add
+	case rs == f.N && cs == 1:
+		f.Add, f.LdAdd = add, f.N
+	default:
+		return false
+	}
+	return true
+}
+
+// gemmPacked is a Gemm of float whose B is constant.
+type gemmPacked struct {
+	Gemm
+	b    []int
+	data []float32
+}
+
+// Prepare packs a constant B.
+func (g *Gemm) Prepare(in []tensor.Value, types []ir.Type) (ir.Operator, []int, error) {
+	b, ok := in[1].(*tensor.Tensor)
+	if !ok || b.Rank() != 2 || !packable(b) {
+		return nil, nil, nil
+	}
+	data, err := packMatrix(b, g.TransB)
+	if err != nil {
+		return nil, nil, err
+	}
+	return &gemmPacked{Gemm: *g, b: b.Shape(), data: data}, []int{1}, nil
+}
+
+// Run multiplies by the packed matrix.
+func (g *gemmPacked) Run(c *ir.Call) error { return g.runFloat(c, g.data, g.b) }
