@@ -3,25 +3,17 @@ package onnx
 import (
 	"bytes"
 	"io/fs"
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
-)
 
-// suiteDir returns the folder of the ONNX backend suite (onnx/backend/test/data of the onnx package).
-func suiteDir(t testing.TB) string {
-	dir := os.Getenv("ONNX_TEST_DATA")
-	if dir == "" {
-		t.Skip("ONNX_TEST_DATA does not name the folder of the ONNX backend suite")
-	}
-	return dir
-}
+	"github.com/onward-ml/onward/internal/testing/suite"
+)
 
 // suiteFiles lists the files of the suite with one of the suffixes.
 func suiteFiles(t testing.TB, suffix string) []string {
 	var files []string
-	err := filepath.WalkDir(suiteDir(t), func(path string, e fs.DirEntry, err error) error {
+	err := filepath.WalkDir(suite.Dir(t), func(path string, e fs.DirEntry, err error) error {
 		if err == nil && !e.IsDir() && strings.HasSuffix(path, suffix) {
 			files = append(files, path)
 		}
@@ -31,7 +23,7 @@ func suiteFiles(t testing.TB, suffix string) []string {
 		t.Fatal(err)
 	}
 	if len(files) == 0 {
-		t.Fatalf("no *%s under %s", suffix, suiteDir(t))
+		t.Fatalf("no *%s under %s", suffix, suite.Dir(t))
 	}
 	return files
 }
