@@ -1,13 +1,37 @@
 package onnx
 
 import (
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"math"
 	"math/bits"
+	"slices"
+	"unsafe"
 
 	"github.com/onward-ml/onward/tensor"
 )
+
+// TensorError says which tensor cannot be decoded, and why.
+type TensorError struct {
+	Name string
+	Err  error
+}
+
+func (e *TensorError) Error() string { return fmt.Sprintf("tensor %q: %v", e.Name, e.Err) }
+
+func (e *TensorError) Unwrap() error { return e.Err }
+
+// DecodeOptions say how tensors are decoded. The zero value and nil decode tensors without external data.
+type DecodeOptions struct {
+	// External finds external data; nil refuses it. See Model.External.
+	External *External
+	// Copy gives the result memory of its own, aligned to 64 bytes. Without it, the result aliases the
+	// raw data of the file wherever that is aligned for the element type.
+	Copy bool
+	// MaxBytes limits the size of one decoded tensor. 0: no limit but what the file holds.
+	MaxBytes int64
+}
 
 // elements returns the product of dims. It fails for negative dims, overflow and ranks over tensor.MaxRank.
 func elements(dims []int64) (int64, error) {
@@ -34,6 +58,341 @@ func elements(dims []int64) (int64, error) {
 		return 0, errors.New("product of dims overflows int64")
 	}
 	return int64(n), nil
+}
+
+// dtype returns the element type, where it is one of ONNX's.
+func (t DataType) dtype() (tensor.DType, error) {
+	if t == Undefined {
+		return 0, errors.New("data_type is UNDEFINED")
+	}
+	if t < 0 || t > math.MaxUint8 || !tensor.DType(t).Valid() {
+		return 0, fmt.Errorf("unrecognized data_type %d", t)
+	}
+	return tensor.DType(t), nil
+}
+
+// String returns ONNX's name of the type, such as "float".
+func (t DataType) String() string {
+	if t >= 0 && t <= math.MaxUint8 {
+		return tensor.DType(t).String()
+	}
+	return fmt.Sprintf("DataType(%d)", int32(t))
+}
+
+// byteLen returns how many bytes the elements take as raw data.
+func (t DataType) byteLen(n int64) (int64, error) {
+	d, err := t.dtype()
+	if err != nil {
+		return 0, err
+	}
+	if d == tensor.TypeString {
+		return 0, errors.New("strings have no raw form")
+	}
+	hi, lo := bits.Mul64(uint64(n), uint64(d.Bits()))
+	if hi != 0 || lo > math.MaxInt64-7 {
+		return 0, fmt.Errorf("%d elements of type %s overflow the number of bytes", n, t)
+	}
+	return int64((lo + 7) / 8), nil
+}
+
+// storage names the typed field that holds elements of a type, and how many entries n elements take.
+func (t DataType) storage(n int64) (field string, entries int64) {
+	switch t {
+	case Float:
+		return "float_data", n
+	case Complex64:
+		return "float_data", 2 * n
+	case Double:
+		return "double_data", n
+	case Complex128:
+		return "double_data", 2 * n
+	case Int64:
+		return "int64_data", n
+	case Uint32, Uint64:
+		return "uint64_data", n
+	case String:
+		return "string_data", n
+	case Uint4, Int4, Float4E2M1:
+		return "int32_data", n/2 + n%2
+	case Uint2, Int2:
+		return "int32_data", n/4 + min(1, n%4)
+	}
+	return "int32_data", n
+}
+
+// dataField returns the name and the length of the data field in use, and how many are in use.
+// Empty fields are not in use.
+func (t *Tensor) dataField() (name string, entries int64, used int) {
+	for _, f := range [...]struct {
+		name string
+		n    int
+	}{
+		{"float_data", len(t.FloatData)}, {"int32_data", len(t.Int32Data)}, {"string_data", len(t.StringData)},
+		{"int64_data", len(t.Int64Data)}, {"raw_data", len(t.RawData)}, {"double_data", len(t.DoubleData)},
+		{"uint64_data", len(t.Uint64Data)},
+	} {
+		if f.n > 0 {
+			name, entries = f.name, int64(f.n)
+			used++
+		}
+	}
+	return name, entries, used
+}
+
+// validate checks everything about a tensor but the contents of its external file, and returns the
+// number of elements. Its errors do not name the tensor.
+func (t *Tensor) validate() (int64, error) {
+	if _, err := t.DataType.dtype(); err != nil {
+		return 0, err
+	}
+	n, err := elements(t.Dims)
+	if err != nil {
+		return 0, err
+	}
+	if t.Segment != nil {
+		return 0, errors.New("segments are not supported")
+	}
+	var size int64
+	if t.DataType != String {
+		if size, err = t.DataType.byteLen(n); err != nil {
+			return 0, err
+		}
+	}
+	name, entries, used := t.dataField()
+	if t.DataLocation == LocationExternal {
+		if used > 0 {
+			return 0, fmt.Errorf("stored externally and should not have data field %s", name)
+		}
+		if t.DataType == String {
+			return 0, errors.New("strings cannot be stored externally")
+		}
+		return n, nil
+	}
+	if t.DataLocation != LocationDefault {
+		return 0, fmt.Errorf("unknown data_location %d", t.DataLocation)
+	}
+	switch {
+	case n == 0 && used > 0:
+		return 0, fmt.Errorf("0-element but contains data in %s", name)
+	case n == 0:
+		return 0, nil
+	case used != 1:
+		return 0, fmt.Errorf("should contain one and only one value field, has %d", used)
+	case name == "raw_data" && t.DataType == String:
+		return 0, errors.New("STRING data should not be stored in raw_data field")
+	case name == "raw_data":
+		if entries != size {
+			return 0, fmt.Errorf("raw_data has %d bytes, %s with dims %v wants %d", entries, t.DataType, t.Dims, size)
+		}
+		return n, nil
+	}
+	want, wantEntries := t.DataType.storage(n)
+	if name != want {
+		return 0, fmt.Errorf("values of data_type %s should be stored in field %s instead of %s", t.DataType, want, name)
+	}
+	if n > math.MaxInt64/2 || entries != wantEntries {
+		return 0, fmt.Errorf("%s has %d entries, %s with dims %v wants %d", name, entries, t.DataType, t.Dims, wantEntries)
+	}
+	return n, nil
+}
+
+// Decode returns the tensor's elements. Errors are of type *[TensorError].
+//
+// Elements may be raw data (little-endian, 4- and 2-bit types packed, low bits first), in the typed
+// field of the element type (float16, bfloat16 and the 8-bit floats as bits in int32_data; one packed
+// byte of 4- or 2-bit elements per int32_data entry), or external. Lengths must match the dims exactly.
+// Bools become 0 or 1, and the unused bits of the last packed byte 0. Segments are refused.
+func (t *Tensor) Decode(opts *DecodeOptions) (*tensor.Tensor, error) {
+	if opts == nil {
+		opts = &DecodeOptions{}
+	}
+	r, err := t.decode(opts)
+	if err != nil {
+		return nil, &TensorError{t.Name, err}
+	}
+	return r, nil
+}
+
+func (t *Tensor) decode(opts *DecodeOptions) (*tensor.Tensor, error) {
+	n, err := t.validate()
+	if err != nil {
+		return nil, err
+	}
+	shape := make([]int, len(t.Dims))
+	for i, d := range t.Dims {
+		if shape[i] = int(d); int64(shape[i]) != d {
+			return nil, fmt.Errorf("dim %d does not fit the address space: %d", i, d)
+		}
+	}
+	if t.DataType == String {
+		s := t.StringData
+		if opts.Copy {
+			s = slices.Clone(s)
+			for i := range s {
+				s[i] = string([]byte(s[i]))
+			}
+		}
+		if s == nil {
+			s = []string{}
+		}
+		if len(shape) == 0 { // tensor.New takes one value without a shape for a scalar
+			return tensor.New(s)
+		}
+		return tensor.New(s, shape...)
+	}
+	size, err := t.DataType.byteLen(n)
+	if err != nil {
+		return nil, err
+	}
+	if int64(int(size)) != size {
+		return nil, fmt.Errorf("%d bytes do not fit the address space", size)
+	}
+	if opts.MaxBytes > 0 && size > opts.MaxBytes {
+		return nil, fmt.Errorf("%w: it takes %d bytes, the limit is %d", ErrTooLarge, size, opts.MaxBytes)
+	}
+	d := tensor.DType(t.DataType)
+	var data []byte
+	switch {
+	case n == 0:
+		data = tensor.AlignedBytes(0)
+	case t.DataLocation == LocationExternal:
+		if data, err = opts.External.read(t, size); err == nil {
+			data = normalize(d, n, data, true)
+		}
+	case len(t.RawData) > 0:
+		err = GuardMapped(func() error {
+			owned := opts.Copy || !aligned(t.RawData, d)
+			if data = t.RawData; owned {
+				data = tensor.AlignedBytes(len(t.RawData))
+				copy(data, t.RawData)
+			}
+			data = normalize(d, n, data, owned)
+			return nil
+		})
+	default:
+		data = t.typedBytes(size, opts.Copy)
+		data = normalize(d, n, data, opts.Copy || t.aliases() == nil)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return tensor.FromBytes(d, data, shape...)
+}
+
+// aligned reports whether b may be used as a slice of elements of type d.
+func aligned(b []byte, d tensor.DType) bool {
+	size := max(1, d.Size())
+	if d == tensor.TypeComplex64 || d == tensor.TypeComplex128 {
+		size /= 2
+	}
+	return uintptr(unsafe.Pointer(unsafe.SliceData(b)))%uintptr(size) == 0
+}
+
+// normalize makes bools 0 or 1 and clears the unused bits of packed types; it copies data that is not
+// owned before changing it.
+func normalize(d tensor.DType, n int64, data []byte, owned bool) []byte {
+	own := func() {
+		if !owned {
+			c := tensor.AlignedBytes(len(data))
+			copy(c, data)
+			data, owned = c, true
+		}
+	}
+	if d == tensor.TypeBool {
+		for i, b := range data {
+			if b > 1 {
+				own()
+				data[i] = 1
+			}
+		}
+		return data
+	}
+	if d.Packed() && len(data) > 0 {
+		if r := int(n%int64(8/d.Bits())) * d.Bits(); r > 0 {
+			if last := len(data) - 1; data[last]>>r != 0 {
+				own()
+				data[last] &= 1<<r - 1
+			}
+		}
+	}
+	return data
+}
+
+// aliases returns the typed field as bytes where those are the elements as they are; else nil.
+func (t *Tensor) aliases() []byte {
+	if !littleEndian {
+		return nil
+	}
+	switch t.DataType {
+	case Float, Complex64:
+		return tensor.AsBytes(t.FloatData)
+	case Double, Complex128:
+		return tensor.AsBytes(t.DoubleData)
+	case Int32:
+		return tensor.AsBytes(t.Int32Data)
+	case Int64:
+		return tensor.AsBytes(t.Int64Data)
+	case Uint64:
+		return tensor.AsBytes(t.Uint64Data)
+	}
+	return nil
+}
+
+var littleEndian = binary.NativeEndian.Uint16([]byte{1, 0}) == 1
+
+// typedBytes returns the elements of the typed field as raw bytes.
+func (t *Tensor) typedBytes(size int64, copied bool) []byte {
+	b := t.aliases()
+	if b != nil && !copied {
+		return b
+	}
+	out := tensor.AlignedBytes(int(size))
+	if b != nil {
+		copy(out, b)
+		return out
+	}
+	le := binary.LittleEndian
+	switch t.DataType {
+	case Float, Complex64:
+		for i, v := range t.FloatData {
+			le.PutUint32(out[4*i:], math.Float32bits(v))
+		}
+	case Double, Complex128:
+		for i, v := range t.DoubleData {
+			le.PutUint64(out[8*i:], math.Float64bits(v))
+		}
+	case Int32:
+		for i, v := range t.Int32Data {
+			le.PutUint32(out[4*i:], uint32(v))
+		}
+	case Int64:
+		for i, v := range t.Int64Data {
+			le.PutUint64(out[8*i:], uint64(v))
+		}
+	case Uint32:
+		for i, v := range t.Uint64Data {
+			le.PutUint32(out[4*i:], uint32(v))
+		}
+	case Uint64:
+		for i, v := range t.Uint64Data {
+			le.PutUint64(out[8*i:], v)
+		}
+	case Int16, Uint16, Float16, BFloat16:
+		for i, v := range t.Int32Data {
+			le.PutUint16(out[2*i:], uint16(v))
+		}
+	case Bool:
+		for i, v := range t.Int32Data {
+			if v != 0 {
+				out[i] = 1
+			}
+		}
+	default: // 8 bits, or a byte of packed elements
+		for i, v := range t.Int32Data {
+			out[i] = byte(v)
+		}
+	}
+	return out
 }
 
 // FromTensor returns a tensor in the form of a file: raw data, or string data. It aliases t.

@@ -1,4 +1,4 @@
-//go:build !unix
+//go:build !unix && !windows
 
 package onnx
 
@@ -15,3 +15,5 @@ const (
 func mapFile(*os.File, int64) ([]byte, func() error, error) {
 	return nil, nil, errors.ErrUnsupported
 }
+
+func linkCount(*os.File, os.FileInfo) (uint64, error) { return 1, nil }

@@ -22,3 +22,10 @@ func mapFile(f *os.File, size int64) ([]byte, func() error, error) {
 	}
 	return data, func() error { return syscall.Munmap(data) }, nil
 }
+
+func linkCount(_ *os.File, st os.FileInfo) (uint64, error) {
+	if sys, ok := st.Sys().(*syscall.Stat_t); ok {
+		return uint64(sys.Nlink), nil
+	}
+	return 1, nil
+}
