@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"github.com/onward-ml/onward/tensor"
 	"io/fs"
+	"os"
 	"path/filepath"
 	"reflect"
 	"slices"
