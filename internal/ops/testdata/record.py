@@ -1,0 +1,179 @@
+"""Records what ONNX Runtime, or ONNX's reference evaluator, answers to one-node models.
+
+    python record.py [NAME...]      needs numpy, onnx and onnxruntime
+
+Each function that is marked with @cases yields cases; its results go to
+recorded/<function name>.json, which TestRecorded replays.
+"""
+import json
+import math
+import os
+import sys
+
+import numpy as np
+import onnx
+import onnxruntime as ort
+from onnx import TensorProto as T
+from onnx import helper as h
+from onnx import numpy_helper as nh
+from onnx.reference import ReferenceEvaluator
+
+ort.set_default_logger_severity(4)
+ALL = []
+ML = "ai.onnx.ml"
+MS = "com.microsoft"
+F = np.float32
+
+
+def cases(fn):
+    ALL.append(fn)
+    return fn
+
+
+def rnd(seed, *shape, scale=1.0, dtype=F):
+    """Numbers with few digits, so that the files stay small."""
+    g = np.random.default_rng(seed)
+    return (np.round(g.standard_normal(shape) * scale * 64) / 64).astype(dtype)
+
+
+def num(v):
+    v = float(v)
+    if math.isnan(v):
+        return "nan"
+    if math.isinf(v):
+        return "inf" if v > 0 else "-inf"
+    return int(v) if v == int(v) and abs(v) < 2**53 else float("%.8g" % v)
+
+
+def enc(v):
+    if v is None:
+        return None
+    if isinstance(v, dict):
+        k = list(v)
+        keys = np.array(k, dtype=object if isinstance(k[0], str) else np.int64)
+        vals = np.array(list(v.values()))
+        vals = vals.astype(object if vals.dtype.kind in "UO" else (F if vals.dtype.kind == "f" else np.int64))
+        return {"map": [enc(keys), enc(vals)]}
+    if isinstance(v, list):
+        return {"seq": [enc(x) for x in v]}
+    v = np.asarray(v)
+    if v.dtype.kind in "UOS":
+        return {"t": "string", "s": list(v.shape), "d": [str(x) for x in v.ravel()]}
+    name = {"float32": "float", "float64": "double"}.get(v.dtype.name, v.dtype.name)
+    if v.dtype.kind in "iub":
+        return {"t": name, "s": list(v.shape), "d": [int(x) for x in v.ravel()]}
+    return {"t": name, "s": list(v.shape), "d": [num(x) for x in v.ravel()]}
+
+
+def enc_attr(v):
+    if isinstance(v, onnx.TensorProto):
+        return {"tensor": enc(nh.to_array(v))}
+    if isinstance(v, (list, tuple)):
+        if v and isinstance(v[0], str):
+            return {"strings": list(v)}
+        if v and isinstance(v[0], float):
+            return {"floats": [num(x) for x in v]}
+        return {"ints": [int(x) for x in v]}
+    if isinstance(v, str):
+        return {"string": v}
+    if isinstance(v, float):
+        return {"float": num(v)}
+    return {"int": int(v)}
+
+
+def value_info(name, v):
+    if isinstance(v, dict):
+        k, x = next(iter(v.items()))
+        kt = T.STRING if isinstance(k, str) else T.INT64
+        vt = T.STRING if isinstance(x, str) else (T.FLOAT if isinstance(x, float) else T.INT64)
+        tp = onnx.TypeProto()
+        tp.map_type.key_type = kt
+        tp.map_type.value_type.tensor_type.elem_type = vt
+        return h.make_value_info(name, tp)
+    et = T.STRING if v.dtype.kind in "OU" else h.np_dtype_to_tensor_dtype(v.dtype)
+    return h.make_tensor_value_info(name, et, v.shape)
+
+
+def record(op, inputs, attrs=None, nout=1, domain="", opset=1, by="ort", tol=None, note=None):
+    """One case. by: ort, or ref for ONNX's reference evaluator. nout: a number, or a string such as "1011"."""
+    attrs = attrs or {}
+    wanted = [c == "1" for c in nout] if isinstance(nout, str) else [True] * nout
+    ins = [f"i{k}" if v is not None else "" for k, v in enumerate(inputs)]
+    outs = [f"o{k}" if w else "" for k, w in enumerate(wanted)]
+    node = h.make_node(op, ins, outs, domain=domain, **attrs)
+    feed = {n: v for n, v in zip(ins, inputs) if v is not None}
+    vi = [value_info(n, v) for n, v in feed.items()]
+    ops = [h.make_opsetid(domain, opset)]
+    if domain:
+        ops.append(h.make_opsetid("", 21))
+    vo = [onnx.ValueInfoProto(name=o) for o in outs if o]
+    model = h.make_model(h.make_graph([node], "g", vi, vo), opset_imports=ops, ir_version=10)
+    if by == "ref":
+        got = ReferenceEvaluator(model).run(None, feed)
+    else:
+        so = ort.SessionOptions()
+        so.graph_optimization_level = ort.GraphOptimizationLevel.ORT_DISABLE_ALL
+        s = ort.InferenceSession(model.SerializeToString(), so, providers=["CPUExecutionProvider"])
+        got = s.run(None, feed)
+    got = iter(got)
+    r = {"op": (domain + "." if domain else "") + op, "opset": opset}
+    if attrs:
+        r["attrs"] = {k: enc_attr(v) for k, v in attrs.items()}
+    r["in"] = [enc(v) for v in inputs]
+    r["out"] = [enc(next(got)) if w else None for w in wanted]
+    if tol:
+        r["tol"] = tol
+    if note:
+        r["note"] = note
+    return r
+
+
+@cases
+def ml_linear():
+    x = np.array([[1, 2], [3, -4], [-0.5, -1], [0, 0]], F) / 8
+    one = dict(coefficients=[1.0, 2.0], intercepts=[0.25])
+    two = dict(coefficients=[1.0, 2.0, 0.3, -0.4], intercepts=[0.25, 0.5])
+    for pt in ["NONE", "SOFTMAX", "LOGISTIC", "SOFTMAX_ZERO"]:
+        yield record("LinearClassifier", [x], dict(one, classlabels_ints=[7, 9], post_transform=pt), 2, ML)
+        yield record("LinearClassifier", [x], dict(two, classlabels_strings=["a", "b"], post_transform=pt), 2, ML)
+        yield record("LinearRegressor", [x], dict(two, targets=2, post_transform=pt), 1, ML)
+    p = np.array([[0.2, 0.1], [0.3, 0.05]], F)
+    yield record("LinearRegressor", [p], dict(one, post_transform="PROBIT"), 1, ML)
+    yield record("LinearClassifier", [p], dict(two, classlabels_ints=[-1, 4], multi_class=1, post_transform="PROBIT"), 2, ML)
+    for dt in [np.int32, np.int64, np.float64]:
+        yield record("LinearClassifier", [np.array([[1, 2], [3, -4]], dt)], dict(two, classlabels_ints=[1, 2]), 2, ML)
+    yield record("LinearClassifier", [x[0]], dict(two, classlabels_ints=[1, 2]), 2, ML)
+    yield record("LinearRegressor", [x[0]], dict(two, targets=2), 1, ML)
+    yield record("LinearRegressor", [x], dict(coefficients=[1.0, 2.0]), 1, ML)
+    w = rnd(1, 40 * 70)
+    yield record("LinearRegressor", [rnd(2, 5, 40)], dict(coefficients=[float(v) for v in w], targets=70), 1, ML)
+
+
+@cases
+def ml_scale():
+    x = np.array([[1, 2, -3], [3, -4, 0.5], [-0.5, -1, -2], [0, 0, 0]], F)
+    for norm in ["MAX", "L1", "L2"]:
+        yield record("Normalizer", [x], dict(norm=norm), 1, ML)
+        yield record("Normalizer", [x[1]], dict(norm=norm), 1, ML)
+        for dt in [np.int32, np.int64, np.float64]:
+            yield record("Normalizer", [x.astype(dt)], dict(norm=norm), 1, ML)
+    for dt in [F, np.int32, np.int64, np.float64]:
+        yield record("Scaler", [x.astype(dt)], dict(offset=[1.0, 2.0, 0.5], scale=[2.0, -3.0, 0.1]), 1, ML)
+        yield record("Scaler", [x.astype(dt)], dict(offset=[1.0], scale=[2.0]), 1, ML)
+    yield record("ZipMap", [x], dict(classlabels_int64s=[3, 4, 7]), 1, ML)
+    yield record("ZipMap", [x[0]], dict(classlabels_strings=["a", "b", "c"]), 1, ML)
+
+
+def main():
+    here = os.path.join(os.path.dirname(os.path.abspath(__file__)), "recorded")
+    for fn in ALL:
+        if len(sys.argv) > 1 and fn.__name__ not in sys.argv[1:]:
+            continue
+        rows = [json.dumps(c, separators=(",", ":")) for c in fn()]
+        with open(os.path.join(here, fn.__name__ + ".json"), "w") as f:
+            f.write("[\n" + ",\n".join(rows) + "\n]\n")
+        print(fn.__name__, len(rows))
+
+
+if __name__ == "__main__":
+    main()
