@@ -1,0 +1,235 @@
+package main
+
+import (
+	"fmt"
+	"math"
+	"sort"
+	"strings"
+)
+
+// frame is the size of every kernel's frame. From 128 bytes on, the assembler puts the stack check
+// into the prologue that lets the garbage collector stop a goroutine between kernels.
+const frame = 136
+
+// isa is an instruction set that a kernel is written for.
+type isa struct {
+	name  string // suffix of the functions
+	level string // constant of package cpu
+	reg   string // register prefix
+	width int    // float32 lanes
+}
+
+var (
+	avx2   = isa{"AVX2", "AVX2", "Y", 8}
+	avx512 = isa{"AVX512", "AVX512", "Z", 16}
+	isas   = []isa{avx512, avx2}
+)
+
+// file collects the functions and constants of one assembly file.
+type file struct {
+	body   strings.Builder
+	stubs  strings.Builder
+	consts map[uint32]bool
+	mask   bool
+	name   string
+}
+
+func newFile(name string) *file { return &file{name: name, consts: map[uint32]bool{}} }
+
+// text returns the assembly file.
+func (f *file) text() string {
+	var o strings.Builder
+	o.WriteString(generated + "//go:build !purego\n\n#include \"textflag.h\"\n\n")
+	var cs []uint32
+	for c := range f.consts {
+		cs = append(cs, c)
+	}
+	sort.Slice(cs, func(i, j int) bool { return cs[i] < cs[j] })
+	for _, c := range cs { // a whole register each, so that both widths use it as a memory operand
+		n := constName(c)
+		for i := 0; i < 64; i += 8 {
+			fmt.Fprintf(&o, "DATA %s<>+%d(SB)/8, $0x%08x%08x\n", n, i, c, c)
+		}
+		fmt.Fprintf(&o, "GLOBL %s<>(SB), RODATA|NOPTR, $64\n", n)
+	}
+	if f.mask { // a window of n ones then zeros starts at 4*(8-n)
+		for i := 0; i < 64; i += 8 {
+			v := uint64(math.MaxUint64)
+			if i >= 32 {
+				v = 0
+			}
+			fmt.Fprintf(&o, "DATA masks<>+%d(SB)/8, $0x%016x\n", i, v)
+		}
+		o.WriteString("GLOBL masks<>(SB), RODATA|NOPTR, $64\n")
+	}
+	o.WriteString(f.body.String())
+	return o.String()
+}
+
+func constName(c uint32) string { return fmt.Sprintf("c%08x", c) }
+
+type arg struct {
+	name, typ string
+}
+
+func (a arg) size() int {
+	switch a.typ {
+	case "float32", "int32", "uint32":
+		return 4
+	}
+	return 8
+}
+
+// fn is one assembly function under construction.
+type fn struct {
+	*file
+	isa
+	off    map[string]int
+	masked bool // loads and stores take the tail mask
+	labels string
+}
+
+// function starts an assembly function and its stub.
+func (f *file) function(name string, i isa, args []arg, ret *arg) *fn {
+	g := &fn{file: f, isa: i, off: map[string]int{}}
+	o := 0
+	var params []string
+	for _, a := range args {
+		o = (o + a.size() - 1) / a.size() * a.size()
+		g.off[a.name] = o
+		o += a.size()
+		params = append(params, a.name+" "+a.typ)
+	}
+	sig := "(" + strings.Join(params, ", ") + ")"
+	if ret != nil {
+		o = (o + 7) / 8 * 8
+		g.off[ret.name] = o
+		o += ret.size()
+		sig += fmt.Sprintf(" (%s %s)", ret.name, ret.typ)
+	}
+	fmt.Fprintf(&f.body, "\n// func %s%s\nTEXT ·%s(SB), 0, $%d-%d\n", name, sig, name, frame, o)
+	fmt.Fprintf(&f.stubs, "\n//go:noescape\nfunc %s%s\n", name, sig)
+	return g
+}
+
+// e emits one instruction.
+func (g *fn) e(format string, a ...any) { fmt.Fprintf(&g.body, "\t"+format+"\n", a...) }
+
+// label starts a label.
+func (g *fn) label(s string) { fmt.Fprintf(&g.body, "%s:\n", s) }
+
+// arg loads an argument into a register.
+func (g *fn) arg(name, reg string) {
+	op := "MOVQ"
+	g.e("%s %s+%d(FP), %s", op, name, g.off[name], reg)
+}
+
+// bcast broadcasts a float32 argument into vector register r.
+func (g *fn) bcast(name string, r int) {
+	g.e("VBROADCASTSS %s+%d(FP), %s", name, g.off[name], g.r(r))
+}
+
+func (g *fn) r(i int) string { return fmt.Sprintf("%s%d", g.reg, i) }
+
+// c returns the memory operand of a float32 constant in every lane.
+func (g *fn) c(v float64) string { return g.ci(math.Float32bits(float32(v))) }
+
+func (g *fn) ci(v uint32) string {
+	g.consts[v] = true
+	return constName(v) + "<>(SB)"
+}
+
+// op emits an instruction; ints are vector registers, float64 constants, strings stand for themselves.
+func (g *fn) op(name string, operands ...any) {
+	var s []string
+	for _, o := range operands {
+		switch o := o.(type) {
+		case int:
+			s = append(s, g.r(o))
+		case float64:
+			s = append(s, g.c(o))
+		case uint32:
+			s = append(s, g.ci(o))
+		case string:
+			s = append(s, o)
+		default:
+			panic(fmt.Sprintf("operand %v", o))
+		}
+	}
+	g.e("%s %s", name, strings.Join(s, ", "))
+}
+
+const (
+	maskReg = 15 // AVX2's tail mask
+	tempReg = 14 // AVX2's comparisons
+)
+
+// load and store move a vector, or its first lanes in the tail.
+func (g *fn) load(mem string, r int) {
+	switch {
+	case !g.masked:
+		g.op("VMOVUPS", mem, r)
+	case g.width == 16:
+		g.op("VMOVUPS.Z", mem, "K1", r)
+	default:
+		g.op("VMASKMOVPS", mem, maskReg, r)
+	}
+}
+
+func (g *fn) store(r int, mem string) {
+	switch {
+	case !g.masked:
+		g.op("VMOVUPS", r, mem)
+	case g.width == 16:
+		g.op("VMOVUPS", r, "K1", mem)
+	default:
+		g.op("VMASKMOVPS", r, maskReg, mem)
+	}
+}
+
+// tailMask builds the mask of the first CX lanes. It changes AX and, for AVX2, CX.
+func (g *fn) tailMask() {
+	if g.width == 16 {
+		g.e("MOVL $1, AX")
+		g.e("SHLL CX, AX")
+		g.e("DECL AX")
+		g.e("KMOVW AX, K1")
+		return
+	}
+	g.file.mask = true
+	g.e("LEAQ masks<>(SB), AX")
+	g.e("NEGQ CX")
+	g.e("VMOVUPS 32(AX)(CX*4), Y%d", maskReg)
+}
+
+// Predicates of VCMPPS.
+const (
+	eq  = 0
+	lt  = 1
+	le  = 2
+	uno = 3
+	nlt = 5
+	gt  = 14
+	ge  = 13
+)
+
+// sel sets d to t where a pred b, to f elsewhere. b may be a constant. t may be one with AVX2 and AVX-512.
+func (g *fn) sel(pred int, a int, b any, t any, f int, d int) {
+	p := fmt.Sprintf("$%d", pred)
+	if g.width == 16 {
+		g.op("VCMPPS", p, b, a, "K2")
+		g.op("VBLENDMPS", t, f, "K2", d)
+		return
+	}
+	g.op("VCMPPS", p, b, a, tempReg)
+	g.op("VBLENDVPS", tempReg, t, f, d)
+}
+
+// round rounds to the nearest even integer; mode 1 is floor, 2 ceil, 3 towards zero.
+func (g *fn) round(mode int, s any, d int) {
+	if g.width == 16 {
+		g.op("VRNDSCALEPS", fmt.Sprintf("$%d", 8+mode), s, d)
+	} else {
+		g.op("VROUNDPS", fmt.Sprintf("$%d", 8+mode), s, d)
+	}
+}

@@ -1,0 +1,181 @@
+package main
+
+import (
+	"fmt"
+	"strings"
+)
+
+// elem is an elementwise kernel: ins slices to dst, the vector inputs in registers 0, 1, 2,
+// the float32 scalars in 13, 12, …; body leaves the result in register 0 and
+// may use 0 to 9.
+type elem struct {
+	family  string
+	name    string
+	ins     []string
+	scalars []string
+	unroll  bool // cheap: four vectors per turn of the loop
+	inout   bool // dst is an input as well, in register 1
+	body    func(g *fn, r [3]int)
+}
+
+func scalarReg(i int) int { return 13 - i }
+
+// goParams returns the parameter list of the Go functions.
+func (k *elem) goParams() string {
+	s := "dst, " + strings.Join(k.ins, ", ") + " []float32"
+	if len(k.scalars) > 0 {
+		s += ", " + strings.Join(k.scalars, ", ") + " float32"
+	}
+	return s
+}
+
+func (k *elem) goArgs() string {
+	return strings.Join(append(append([]string{"dst"}, k.ins...), k.scalars...), ", ")
+}
+
+var memRegs = []string{"SI", "DX", "BX"}
+
+func (k *elem) emit(f *file, i isa) {
+	args := []arg{{"dst", "*float32"}}
+	for _, n := range k.ins {
+		args = append(args, arg{n, "*float32"})
+	}
+	args = append(args, arg{"n", "int"})
+	for _, n := range k.scalars {
+		args = append(args, arg{n, "float32"})
+	}
+	g := f.function(k.name+"F32"+i.name, i, args, nil)
+	g.arg("dst", "DI")
+	for j, n := range k.ins {
+		g.arg(n, memRegs[j])
+	}
+	g.arg("n", "CX")
+	for j, n := range k.scalars {
+		g.bcast(n, scalarReg(j))
+	}
+	bytes := i.width * 4
+	vector := func(off int, r [3]int) {
+		j := 0
+		for ; j < len(k.ins); j++ {
+			g.load(fmt.Sprintf("%d(%s)", off, memRegs[j]), r[j])
+		}
+		if k.inout {
+			g.load(fmt.Sprintf("%d(DI)", off), r[j])
+		}
+		k.body(g, r)
+		g.store(r[0], fmt.Sprintf("%d(DI)", off))
+	}
+	advance := func(n int) {
+		for j := range k.ins {
+			g.e("ADDQ $%d, %s", n*bytes, memRegs[j])
+		}
+		g.e("ADDQ $%d, DI", n*bytes)
+		g.e("SUBQ $%d, CX", n*i.width)
+	}
+	if k.unroll {
+		g.label("loop4")
+		g.e("CMPQ CX, $%d", 4*i.width)
+		g.e("JLT loop1")
+		for u := range 4 {
+			if len(k.ins)+len(k.scalars) < 4 {
+				vector(u*bytes, [3]int{u % 2 * 3, u%2*3 + 1, u%2*3 + 2})
+			}
+		}
+		advance(4)
+		g.e("JMP loop4")
+	}
+	r := [3]int{0, 1, 2}
+	g.label("loop1")
+	g.e("CMPQ CX, $%d", i.width)
+	g.e("JLT tail")
+	vector(0, r)
+	advance(1)
+	g.e("JMP loop1")
+	g.label("tail")
+	g.e("TESTQ CX, CX")
+	g.e("JZ done")
+	g.tailMask()
+	g.masked = true
+	vector(0, r)
+	g.masked = false
+	g.label("done")
+	g.e("VZEROUPPER")
+	g.e("RET")
+}
+
+// dispatch returns the Go function that picks the level.
+func (k *elem) dispatch() string {
+	var o strings.Builder
+	fmt.Fprintf(&o, "\nfunc %sF32(l cpu.Level, %s) {\n", k.name, k.goParams())
+	for _, n := range k.ins {
+		fmt.Fprintf(&o, "\t%s = %s[:len(dst)]\n", n, n)
+	}
+	o.WriteString("\tswitch l {\n")
+	for _, i := range isas {
+		fmt.Fprintf(&o, "\tcase cpu.%s:\n\t\tfor len(dst) > 0 {\n\t\t\tn := min(len(dst), chunk)\n", i.level)
+		call := []string{"&dst[0]"}
+		left := []string{"dst"}
+		right := []string{"dst[n:]"}
+		for _, n := range k.ins {
+			call = append(call, "&"+n+"[0]")
+			left = append(left, n)
+			right = append(right, n+"[n:]")
+		}
+		call = append(append(call, "n"), k.scalars...)
+		fmt.Fprintf(&o, "\t\t\t%sF32%s(%s)\n", k.name, i.name, strings.Join(call, ", "))
+		fmt.Fprintf(&o, "\t\t\t%s = %s\n\t\t}\n", strings.Join(left, ", "), strings.Join(right, ", "))
+	}
+	fmt.Fprintf(&o, "\tdefault:\n\t\t%sF32Generic(%s)\n\t}\n}\n", k.name, k.goArgs())
+	return o.String()
+}
+
+func (k *elem) noasm() string {
+	return fmt.Sprintf("\nfunc %sF32(_ cpu.Level, %s) { %sF32Generic(%s) }\n", k.name, k.goParams(), k.name, k.goArgs())
+}
+
+// kernel is what one entry of a package's table can write.
+type kernel interface {
+	emit(f *file, i isa)
+	dispatch() string
+	noasm() string
+}
+
+// writeFamily writes the three files of a family of kernels.
+func writeFamily(dir, pkg, family string, ks []kernel) {
+	f := newFile(family)
+	var dis, no strings.Builder
+	for _, k := range ks {
+		for _, i := range isas {
+			k.emit(f, i)
+		}
+		dis.WriteString(k.dispatch())
+		no.WriteString(k.noasm())
+	}
+	imp := fmt.Sprintf("package %s\n\nimport \"github.com/onward-ml/onward/internal/cpu\"\n", pkg)
+	write(fmt.Sprintf("%s/%s_amd64.s", dir, family), f.text())
+	write(fmt.Sprintf("%s/%s_amd64.go", dir, family), generated+"//go:build !purego\n\n"+imp+f.stubs.String()+dis.String())
+	write(fmt.Sprintf("%s/%s_noasm.go", dir, family), generated+"//go:build !amd64 || purego\n\n"+imp+no.String())
+}
+
+func writeVec(dir string) {
+	families := []string{}
+	by := map[string][]kernel{}
+	add := func(family string, k kernel) {
+		if by[family] == nil {
+			families = append(families, family)
+		}
+		by[family] = append(by[family], k)
+	}
+	for _, k := range elems() {
+		add(k.family, k)
+	}
+	for _, k := range reductions() {
+		add(k.family, k)
+	}
+	for _, k := range conversions() {
+		add("convert", k)
+	}
+	for _, f := range families {
+		writeFamily(dir, "vec", f, by[f])
+	}
+}

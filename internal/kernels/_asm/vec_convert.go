@@ -1,0 +1,109 @@
+package main
+
+import (
+	"fmt"
+	"strings"
+)
+
+// conversion widens or narrows elements; both ends go by size in bytes, and the tail by whole
+// vectors over a copy in Go, because narrow types have no masked moves in AVX2.
+type conversion struct {
+	name     string
+	src, dst string // Go types
+	body     func(g *fn, src, dst string)
+}
+
+var typeSize = map[string]int{"float32": 4, "int32": 4, "uint16": 2, "int8": 1, "uint8": 1}
+
+func (k *conversion) emit(f *file, i isa) {
+	g := f.function(k.name+i.name, i, []arg{{"dst", "*" + k.dst}, {"x", "*" + k.src}, {"n", "int"}}, nil)
+	g.arg("dst", "DI")
+	g.arg("x", "SI")
+	g.arg("n", "CX")
+	ss, ds := typeSize[k.src]*i.width, typeSize[k.dst]*i.width
+	g.label("loop")
+	k.body(g, "(SI)", "(DI)")
+	g.e("ADDQ $%d, SI", ss)
+	g.e("ADDQ $%d, DI", ds)
+	g.e("SUBQ $%d, CX", i.width)
+	g.e("JNZ loop")
+	g.e("VZEROUPPER")
+	g.e("RET")
+}
+
+func (k *conversion) dispatch() string {
+	var o strings.Builder
+	fmt.Fprintf(&o, "\nfunc %s(l cpu.Level, dst []%s, x []%s) {\n\tx = x[:len(dst)]\n\tswitch l {\n", k.name, k.dst, k.src)
+	for _, i := range isas {
+		fmt.Fprintf(&o, `	case cpu.%s:
+		for len(dst) >= %d {
+			n := min(len(dst)&^%d, chunk)
+			%s%s(&dst[0], &x[0], n)
+			dst, x = dst[n:], x[n:]
+		}
+`, i.level, i.width, i.width-1, k.name, i.name)
+	}
+	fmt.Fprintf(&o, "\t}\n\t%sGeneric(dst, x)\n}\n", k.name)
+	return o.String()
+}
+
+func (k *conversion) noasm() string {
+	return fmt.Sprintf("\nfunc %s(_ cpu.Level, dst []%s, x []%s) { %sGeneric(dst, x) }\n", k.name, k.dst, k.src, k.name)
+}
+
+func conversions() []*conversion {
+	widen := func(op string) func(g *fn, s, d string) {
+		return func(g *fn, s, d string) {
+			g.op(op, s, 0)
+			g.op("VCVTDQ2PS", 0, 0)
+			g.op("VMOVUPS", 0, d)
+		}
+	}
+	return []*conversion{
+		{"f16ToF32", "uint16", "float32", func(g *fn, s, d string) {
+			g.op("VCVTPH2PS", s, 0)
+			g.op("VMOVUPS", 0, d)
+		}},
+		{"f32ToF16", "float32", "uint16", func(g *fn, s, d string) {
+			g.op("VMOVUPS", s, 0)
+			g.op("VCVTPS2PH", "$0", 0, d)
+		}},
+		{"bf16ToF32", "uint16", "float32", func(g *fn, s, d string) {
+			g.op("VPMOVZXWD", s, 0)
+			g.op("VPSLLD", "$16", 0, 0)
+			g.op("VMOVUPS", 0, d)
+		}},
+		{"f32ToBF16", "float32", "uint16", func(g *fn, s, d string) {
+			g.op("VMOVUPS", s, 0)
+			g.op("VPSRLD", "$16", 0, 1)
+			g.op("VMOVUPS", uint32(1), 2)
+			if g.width == 16 {
+				g.op("VPANDD", 1, 2, 2)
+			} else {
+				g.op("VPAND", 1, 2, 2)
+			}
+			g.op("VPADDD", uint32(0x7fff), 2, 2)
+			g.op("VPADDD", 0, 2, 2)
+			g.op("VPSRLD", "$16", 2, 2)
+			if g.width == 16 {
+				g.op("VPORD", uint32(0x40), 1, 1)
+			} else {
+				g.op("VPOR", uint32(0x40), 1, 1)
+			}
+			g.sel(uno, 0, 0, 1, 2, 0)
+			if g.width == 16 {
+				g.op("VPMOVDW", 0, d)
+				return
+			}
+			g.e("VEXTRACTI128 $1, Y0, X1")
+			g.e("VPACKUSDW X1, X0, %s", "X0")
+			g.e("VMOVDQU X0, %s", d)
+		}},
+		{"i8ToF32", "int8", "float32", widen("VPMOVSXBD")},
+		{"u8ToF32", "uint8", "float32", widen("VPMOVZXBD")},
+		{"i32ToF32", "int32", "float32", func(g *fn, s, d string) {
+			g.op("VCVTDQ2PS", s, 0)
+			g.op("VMOVUPS", 0, d)
+		}},
+	}
+}

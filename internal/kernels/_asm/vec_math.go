@@ -1,0 +1,402 @@
+package main
+
+import "math"
+
+// Polynomials are minimax fits (Remez) in the relative error of the whole function.
+var (
+	// exp(r) = 1 + r + r²·q(r), |r| ≤ ln2/2; 3.2e-9
+	expQ = []float64{0.5, 0.166665181517601, 0.04166620597243309, 0.008368917740881443, 0.0013950543943792582}
+	// the same with respect to exp(r)-1; 2.4e-10
+	expm1Q = []float64{0.5, 0.1666666716337204, 0.04166635498404503, 0.008333273231983185, 0.0013941010693088174, 0.00019914202857762575}
+	// log(1+f) = f - f²/2 + f³·P(f), √½-1 ≤ f ≤ √2-1; 7.3e-10
+	logP = []float64{0.3333331048488617, -0.24999986588954926, 0.20002217590808868, -0.16669248044490814, 0.14218801259994507, -0.12384465336799622, 0.11872150003910065, -0.11788902431726456, 0.06916025280952454}
+	// tanh(x) = x + x·z·P(z), z = x², |x| ≤ 0.7; 6.4e-10
+	tanhP = []float64{-0.33333325386047363, 0.13333001732826233, -0.053922563791275024, 0.021577484905719757, -0.007895045913755894, 0.0019036789890378714}
+	// erf(x) = x·P(z), z = x², |x| ≤ 0.95; 6.0e-10
+	erfP = []float64{1.128379225730896, -0.37612631916999817, 0.11283672600984573, -0.026858104392886162, 0.00519779697060585, -0.000810596568044275, 8.215424895752221e-05}
+	// erfc(a) = exp(-a²)·t·P(t), t = 1/(1+0.3275911a), 0 ≤ a ≤ 10; 4.1e-9
+	erfcP = []float64{0.18477903306484222, 0.185794398188591, 0.16563589870929718, 0.2059507817029953, -0.05037841200828552, 0.5013630390167236, -0.5600399374961853, 0.6273441314697266, -0.31712472438812256, 0.05667581036686897}
+)
+
+const (
+	erfcScale = 0.3275911
+	// ln2Hi has trailing zeros, so that n·ln2Hi is exact for |n| < 2⁹.
+	ln2Hi   = 0.693359375
+	ln2Lo   = -2.12194440e-4
+	absBits = uint32(0x7fffffff)
+	sign    = uint32(0x80000000)
+)
+
+// horner leaves the polynomial with coefficients c (lowest first) at register x in p.
+func (g *fn) horner(c []float64, x, p int) {
+	g.op("VMOVUPS", c[len(c)-1], p)
+	for i := len(c) - 2; i >= 0; i-- {
+		g.op("VFMADD213PS", c[i], x, p)
+	}
+}
+
+// clampLow raises x to at least v, keeping NaN.
+func (g *fn) clampLow(v float64, x, t int) {
+	g.op("VMOVUPS", v, t)
+	g.op("VMAXPS", x, t, x)
+}
+
+func (g *fn) clampHigh(v float64, x, t int) {
+	g.op("VMOVUPS", v, t)
+	g.op("VMINPS", x, t, x)
+}
+
+// expParts turns x into p and n with exp(x) = p·2ⁿ: p replaces x. t is free. x must lie within [-130, 90] or be NaN.
+func (g *fn) expParts(x, n, t int) {
+	g.op("VMULPS", math.Log2E, x, n)
+	g.round(0, n, n)
+	g.op("VFNMADD231PS", ln2Hi, n, x)
+	g.op("VFNMADD231PS", ln2Lo, n, x)
+	g.horner(expQ, x, t)
+	g.op("VFMADD213PS", 1.0, x, t)
+	g.op("VFMADD213PS", 1.0, x, t)
+	g.op("VMOVAPS", t, x)
+}
+
+// scale multiplies p by 2ⁿ with one rounding, also below the normal numbers. AVX2 uses t, u and destroys neither n nor p's sign.
+func (g *fn) scale(p, n, t, u int) {
+	if g.width == 16 {
+		g.op("VSCALEFPS", n, p, p)
+		return
+	}
+	// 2ⁿ itself may not be a normal number; the two halves are, and the first product is exact.
+	g.op("VCVTPS2DQ", n, t)
+	g.op("VPSRAD", "$1", t, u)
+	g.op("VPSUBD", u, t, t)
+	for _, r := range []int{t, u} {
+		g.op("VPADDD", uint32(127), r, r)
+		g.op("VPSLLD", "$23", r, r)
+		g.op("VMULPS", r, p, p)
+	}
+}
+
+// expTo computes exp(x) in place.
+func (g *fn) expTo(x, n, t, u int) {
+	g.clampHigh(89, x, n)
+	g.clampLow(-126, x, n)
+	g.expParts(x, n, t)
+	g.scale(x, n, t, u)
+}
+
+// negAbs sets d to -|x|.
+func (g *fn) negAbs(x, d int) { g.op("VORPS", sign, x, d) }
+
+// log1pParts leaves log(1+f)+k·ln2 in y, for f in y; k has the exponent. z, p are free.
+func (g *fn) logTail(f, k, z, p int) {
+	g.op("VMULPS", f, f, z)
+	g.horner(logP, f, p)
+	g.op("VMULPS", f, p, p)
+	g.op("VMULPS", z, p, p)
+	g.op("VFMADD231PS", ln2Lo, k, p)
+	g.op("VFNMADD231PS", 0.5, z, p)
+	g.op("VADDPS", p, f, f)
+	g.op("VFMADD231PS", ln2Hi, k, f)
+}
+
+// erfc leaves erfc(|x|) in c, with x in x. a, t, n, u are free.
+func (g *fn) erfc(x, c, a, t, n, u, v int) {
+	g.op("VANDPS", absBits, x, a)
+	g.clampHigh(12, a, t)
+	g.op("VMOVUPS", erfcScale, t)
+	g.op("VFMADD213PS", 1.0, a, t)
+	g.op("VMOVUPS", 1.0, n)
+	g.op("VDIVPS", t, n, t) // t = 1/(1+0.3275911a)
+	g.horner(erfcP, t, u)
+	g.op("VMULPS", u, t, u)
+	g.op("VMULPS", a, a, c)
+	g.op("VXORPS", sign, c, c)
+	g.clampLow(-126, c, n)
+	g.op("VMOVAPS", u, a)
+	g.expParts(c, n, t)
+	g.op("VMULPS", a, c, c)
+	g.scale(c, n, t, v)
+}
+
+func elems() []*elem {
+	var ks []*elem
+	unary := func(family, name string, unroll bool, body func(g *fn, r [3]int), scalars ...string) {
+		ks = append(ks, &elem{family: family, name: name, ins: []string{"x"}, scalars: scalars, unroll: unroll, body: body})
+	}
+	simple := func(name string, body func(g *fn, x int), scalars ...string) {
+		unary("arith", name, true, func(g *fn, r [3]int) { body(g, r[0]) }, scalars...)
+	}
+	binary := func(name string, body func(g *fn, a, b int)) {
+		ks = append(ks, &elem{family: "arith", name: name, ins: []string{"a", "b"}, unroll: true, body: func(g *fn, r [3]int) { body(g, r[0], r[1]) }})
+	}
+	s0, s1 := scalarReg(0), scalarReg(1)
+
+	// min and max of x86 return the second source when either is NaN; the other order and a
+	// selection of the first operand's NaN give Go's meaning.
+	minmax := func(op string) func(g *fn, a, b int) {
+		return func(g *fn, a, b int) {
+			g.op(op, b, a, b) // NaN of b, or of a only when b is one
+			g.sel(uno, a, a, a, b, a)
+		}
+	}
+	binary("add", func(g *fn, a, b int) { g.op("VADDPS", b, a, a) })
+	binary("sub", func(g *fn, a, b int) { g.op("VSUBPS", b, a, a) })
+	binary("mul", func(g *fn, a, b int) { g.op("VMULPS", b, a, a) })
+	binary("div", func(g *fn, a, b int) { g.op("VDIVPS", b, a, a) })
+	binary("min", minmax("VMINPS"))
+	binary("max", minmax("VMAXPS"))
+	simple("addScalar", func(g *fn, x int) { g.op("VADDPS", s0, x, x) }, "s")
+	simple("subScalar", func(g *fn, x int) { g.op("VSUBPS", s0, x, x) }, "s")
+	simple("scalarSub", func(g *fn, x int) { g.op("VSUBPS", x, s0, x) }, "s")
+	simple("mulScalar", func(g *fn, x int) { g.op("VMULPS", s0, x, x) }, "s")
+	simple("divScalar", func(g *fn, x int) { g.op("VDIVPS", s0, x, x) }, "s")
+	simple("scalarDiv", func(g *fn, x int) { g.op("VDIVPS", x, s0, x) }, "s")
+	for _, op := range []string{"min", "max"} {
+		ins := map[string]string{"min": "VMINPS", "max": "VMAXPS"}[op]
+		simple(op+"Scalar", func(g *fn, x int) {
+			g.op(ins, x, s0, x+1) // NaN of x
+			g.sel(uno, s0, s0, s0, x+1, x)
+		}, "s")
+	}
+	simple("clip", func(g *fn, x int) {
+		g.op("VMAXPS", x, s0, x)
+		g.op("VMINPS", x, s1, x)
+	}, "lo", "hi")
+	simple("relu", func(g *fn, x int) {
+		g.op("VXORPS", x+1, x+1, x+1)
+		g.op("VMAXPS", x, x+1, x)
+	})
+	simple("sqrt", func(g *fn, x int) { g.op("VSQRTPS", x, x) })
+	simple("reciprocal", func(g *fn, x int) {
+		g.op("VMOVUPS", 1.0, x+1)
+		g.op("VDIVPS", x, x+1, x)
+	})
+	simple("neg", func(g *fn, x int) { g.op("VXORPS", sign, x, x) })
+	simple("abs", func(g *fn, x int) { g.op("VANDPS", absBits, x, x) })
+	simple("floor", func(g *fn, x int) { g.round(1, x, x) })
+	simple("ceil", func(g *fn, x int) { g.round(2, x, x) })
+	simple("roundEven", func(g *fn, x int) { g.round(0, x, x) })
+	simple("leakyRelu", func(g *fn, x int) {
+		g.op("VMULPS", s0, x, x+1)
+		g.op("VXORPS", x+2, x+2, x+2)
+		g.sel(lt, x, x+2, x+1, x, x)
+	}, "alpha")
+
+	fused := func(name string, body func(g *fn, r [3]int), scalars ...string) {
+		unary("fused", name, true, body, scalars...)
+	}
+	fused("scaleShift", func(g *fn, r [3]int) { g.op("VFMADD213PS", s1, s0, r[0]) }, "scale", "shift")
+	ks = append(ks, &elem{family: "fused", name: "axpy", ins: []string{"x"}, scalars: []string{"s"}, unroll: true, inout: true, body: func(g *fn, r [3]int) {
+		g.op("VFMADD213PS", r[1], s0, r[0])
+	}})
+	ks = append(ks, &elem{family: "fused", name: "mulAdd", ins: []string{"a", "b", "c"}, body: func(g *fn, r [3]int) {
+		g.op("VFMADD213PS", r[2], r[1], r[0])
+	}})
+	fused("hardSigmoid", func(g *fn, r [3]int) {
+		x := r[0]
+		g.op("VFMADD213PS", s1, s0, x)
+		g.clampLow(0, x, x+1)
+		g.clampHigh(1, x, x+1)
+	}, "alpha", "beta")
+	fused("hardSwish", func(g *fn, r [3]int) {
+		x := r[0]
+		g.op("VMOVUPS", 1.0/6, x+1)
+		g.op("VFMADD213PS", 0.5, x, x+1)
+		g.clampLow(0, x+1, x+2)
+		g.clampHigh(1, x+1, x+2)
+		g.op("VMULPS", x+1, x, x)
+	})
+	fused("scaleSub", func(g *fn, r [3]int) {
+		g.op("VSUBPS", s0, r[0], r[0])
+		g.op("VMULPS", s1, r[0], r[0])
+	}, "sub", "scale")
+	ks = append(ks, &elem{family: "fused", name: "normalize", ins: []string{"x", "gain", "bias"}, scalars: []string{"mean", "invStd"}, body: func(g *fn, r [3]int) {
+		g.op("VSUBPS", s0, r[0], r[0])
+		g.op("VMULPS", s1, r[0], r[0])
+		g.op("VFMADD213PS", r[2], r[1], r[0])
+	}})
+
+	math1 := func(family, name string, body func(g *fn), scalars ...string) {
+		unary(family, name, false, func(g *fn, _ [3]int) { body(g) }, scalars...)
+	}
+	math1("exp", "exp", func(g *fn) { g.expTo(0, 1, 2, 3) })
+	math1("exp", "expm1", func(g *fn) { g.expm1(0) })
+	math1("exp", "elu", func(g *fn) {
+		g.op("VMOVAPS", 0, 8)
+		g.expm1(0)
+		g.op("VMULPS", s0, 0, 0)
+		g.op("VXORPS", 7, 7, 7)
+		g.sel(lt, 8, 7, 0, 8, 0)
+	}, "alpha")
+	math1("exp", "sigmoid", func(g *fn) {
+		g.op("VMOVAPS", 0, 8)
+		g.negAbs(0, 0)
+		g.expTo(0, 1, 2, 3)
+		g.op("VXORPS", 7, 7, 7)
+		g.sel(ge, 8, 7, 1.0, 0, 1)
+		g.op("VADDPS", 1.0, 0, 0)
+		g.op("VDIVPS", 0, 1, 0)
+	})
+	math1("exp", "silu", func(g *fn) {
+		// v·e is formed before the scaling by 2ⁿ, so that subnormal e lose nothing
+		g.clampLow(-126, 0, 1)
+		g.op("VMOVAPS", 0, 8)
+		g.negAbs(0, 0)
+		g.clampLow(-126, 0, 1)
+		g.expParts(0, 1, 2)
+		g.op("VMULPS", 8, 0, 7)
+		g.scale(0, 1, 2, 3)
+		g.scale(7, 1, 2, 3)
+		g.op("VXORPS", 2, 2, 2)
+		g.sel(ge, 8, 2, 8, 7, 7)
+		g.op("VADDPS", 1.0, 0, 0)
+		g.op("VDIVPS", 0, 7, 0)
+	})
+	math1("exp", "mish", func(g *fn) {
+		g.clampLow(-126, 0, 1)
+		g.op("VMOVAPS", 0, 8)
+		g.negAbs(0, 0)
+		g.clampLow(-126, 0, 1)
+		g.expParts(0, 1, 2)
+		g.op("VMULPS", 8, 0, 7) // becomes v·e
+		g.scale(0, 1, 2, 3)
+		g.scale(7, 1, 2, 3)
+		g.op("VADDPS", 2.0, 0, 1) // e+2
+		g.op("VMULPS", 1, 7, 7)   // v·e·(e+2)
+		g.op("VFMADD213PS", 2.0, 0, 1)
+		g.op("VADDPS", 0, 0, 2)
+		g.op("VADDPS", 1.0, 2, 2) // 1+2e
+		g.op("VMULPS", 8, 2, 3)   // v·(1+2e)
+		g.op("VADDPS", 0, 0, 4)
+		g.op("VFMADD231PS", 4, 0, 2) // 1+2e+2e²
+		g.op("VXORPS", 4, 4, 4)
+		g.sel(ge, 8, 4, 3, 7, 7)
+		g.sel(ge, 8, 4, 2, 1, 1)
+		g.op("VDIVPS", 1, 7, 0)
+	})
+	math1("exp", "tanh", func(g *fn) {
+		g.op("VMOVAPS", 0, 8)
+		g.op("VANDPS", absBits, 0, 0)
+		g.clampHigh(10, 0, 1)
+		g.op("VMOVAPS", 0, 7)
+		g.op("VMULPS", 8, 8, 4)
+		g.horner(tanhP, 4, 5)
+		g.op("VMULPS", 4, 5, 5)
+		g.op("VMOVAPS", 8, 6)
+		g.op("VFMADD231PS", 5, 8, 6) // x + x·z·P(z)
+		g.op("VADDPS", 0, 0, 0)
+		g.expParts(0, 1, 2)
+		g.scale(0, 1, 2, 3)
+		g.op("VADDPS", 1.0, 0, 0)
+		g.op("VMOVUPS", 2.0, 1)
+		g.op("VDIVPS", 0, 1, 0)
+		g.op("VMOVUPS", 1.0, 1)
+		g.op("VSUBPS", 0, 1, 0)
+		g.op("VANDPS", sign, 8, 1)
+		g.op("VORPS", 1, 0, 0)
+		g.op("VMOVUPS", 0.7, 1)
+		g.sel(lt, 7, 1, 6, 0, 0)
+	})
+	math1("log", "softplus", func(g *fn) {
+		g.op("VMOVAPS", 0, 8)
+		g.negAbs(0, 0)
+		g.expTo(0, 1, 2, 3)
+		// log1p(e), e in [0,1]: f = e, or (e-1)/2 and one ln2
+		g.op("VSUBPS", 1.0, 0, 1)
+		g.op("VMULPS", 0.5, 1, 1)
+		g.op("VXORPS", 7, 7, 7)
+		g.op("VMOVUPS", math.Sqrt2-1, 6)
+		g.op("VMOVUPS", 1.0, 4)
+		g.sel(gt, 0, 6, 4, 7, 2)
+		g.sel(gt, 0, 6, 1, 0, 0)
+		g.logTail(0, 2, 4, 5)
+		g.op("VMAXPS", 8, 7, 8)
+		g.op("VADDPS", 8, 0, 0)
+	})
+	math1("log", "log", func(g *fn) {
+		g.op("VMOVAPS", 0, 8)
+		g.op("VXORPS", 7, 7, 7)
+		g.op("VMOVUPS", 0x1p-126, 6)
+		g.op("VMULPS", 0x1p23, 0, 1)
+		g.op("VMOVUPS", -23.0, 2)
+		g.sel(lt, 8, 6, 2, 7, 2) // exponent of the subnormal numbers' factor
+		g.sel(lt, 8, 6, 1, 0, 0)
+		g.op("VPSUBD", uint32(0x3f3504f3), 0, 1) // bits of √½
+		g.op("VPSRAD", "$23", 1, 1)
+		g.op("VPSLLD", "$23", 1, 3)
+		g.op("VPSUBD", 3, 0, 0) // within [√½, √2)
+		g.op("VCVTDQ2PS", 1, 1)
+		g.op("VADDPS", 1, 2, 2)
+		g.op("VSUBPS", 1.0, 0, 0)
+		g.logTail(0, 2, 4, 5)
+		inf := g.ci(0x7f800000)
+		g.op("VMOVUPS", inf, 1)
+		g.sel(nlt, 8, 1, 8, 0, 0) // +Inf and NaN stay
+		g.op("VMOVUPS", uint32(0xff800000), 1)
+		g.sel(eq, 8, 7, 1, 0, 0)
+		g.op("VMOVUPS", uint32(0x7fc00000), 1)
+		g.sel(lt, 8, 7, 1, 0, 0)
+	})
+	math1("erf", "erf", func(g *fn) {
+		g.op("VMOVAPS", 0, 8)
+		g.erfc(8, 0, 1, 2, 3, 4, 5)
+		g.op("VMOVUPS", 1.0, 1)
+		g.op("VSUBPS", 0, 1, 0)
+		g.op("VANDPS", sign, 8, 1)
+		g.op("VORPS", 1, 0, 0)
+		g.op("VMULPS", 8, 8, 1)
+		g.horner(erfP, 1, 2)
+		g.op("VMULPS", 8, 2, 2)
+		g.op("VANDPS", absBits, 8, 1)
+		g.op("VMOVUPS", 0.95, 3)
+		g.sel(lt, 1, 3, 2, 0, 0)
+	})
+	math1("erf", "gelu", func(g *fn) {
+		g.clampLow(-1000, 0, 1) // erfc is 0 there; -Inf·0 would be NaN
+		g.op("VMULPS", math.Sqrt2/2, 0, 8)
+		g.op("VMOVAPS", 0, 9)
+		g.erfc(8, 0, 1, 2, 3, 4, 5)
+		g.op("VMOVUPS", 2.0, 1)
+		g.op("VSUBPS", 0, 1, 1)
+		g.op("VXORPS", 2, 2, 2)
+		g.sel(lt, 8, 2, 0, 1, 0)
+		g.op("VMULPS", 0.5, 9, 9)
+		g.op("VMULPS", 9, 0, 0)
+	})
+	math1("erf", "geluTanh", func(g *fn) {
+		const k = 0.7978845608028654 // √(2/π)
+		g.clampLow(-1000, 0, 1)
+		g.op("VMOVAPS", 0, 8)
+		g.op("VMULPS", 0, 0, 1)
+		g.op("VMOVUPS", -2*k*0.044715, 2)
+		g.op("VFMADD213PS", -2*k, 1, 2)
+		g.op("VMULPS", 2, 0, 0)
+		g.expTo(0, 1, 2, 3)
+		g.op("VADDPS", 1.0, 0, 0)
+		g.op("VDIVPS", 0, 8, 0)
+	})
+	return ks
+}
+
+// expm1 computes exp(x)-1 in place, with registers x+1 to x+6.
+func (g *fn) expm1(x int) {
+	n, p, s, t, m := x+1, x+2, x+3, x+4, x+5
+	g.clampHigh(89, x, n)
+	g.clampLow(-25, x, n)
+	g.op("VMULPS", math.Log2E, x, n)
+	g.round(0, n, n)
+	g.op("VFNMADD231PS", ln2Hi, n, x)
+	g.op("VFNMADD231PS", ln2Lo, n, x)
+	g.horner(expm1Q, x, p)
+	g.op("VMULPS", x, x, s)
+	g.op("VMOVAPS", x, m)
+	g.op("VFMADD231PS", s, p, m) // exp(r)-1
+	// 2·(s·m + (s-½)) with s = 2ⁿ⁻¹, which does not overflow before the result does
+	g.op("VCVTPS2DQ", n, s)
+	g.op("VPADDD", uint32(126), s, s)
+	g.op("VPSLLD", "$23", s, s)
+	g.op("VSUBPS", 0.5, s, t)
+	g.op("VFMADD231PS", s, m, t)
+	g.op("VADDPS", t, t, t)
+	g.op("VXORPS", s, s, s)
+	g.sel(eq, n, s, m, t, x) // exact around zero, with its sign
+}

@@ -1,0 +1,81 @@
+package vec
+
+import (
+	"github.com/onward-ml/onward/internal/cpu"
+)
+
+// The kernels of this file differ between levels in one rounding: the assembly fuses the
+// multiplication and the addition, as Go does on some architectures.
+
+// ScaleShiftF32 computes
+//
+//	for i, v := range x[:len(dst)] {
+//		dst[i] = v*scale + shift
+//	}
+func ScaleShiftF32(l cpu.Level, dst, x []float32, scale, shift float32) {
+	scaleShiftF32(l, dst, x, scale, shift)
+}
+
+func scaleShiftF32Generic(dst, x []float32, scale, shift float32) {
+	for i, v := range x[:len(dst)] {
+		dst[i] = v*scale + shift
+	}
+}
+
+// AxpyF32 computes
+//
+//	for i, v := range x[:len(dst)] {
+//		dst[i] += v * s
+//	}
+func AxpyF32(l cpu.Level, dst, x []float32, s float32) { axpyF32(l, dst, x, s) }
+
+func axpyF32Generic(dst, x []float32, s float32) {
+	for i, v := range x[:len(dst)] {
+		dst[i] += v * s
+	}
+}
+
+// MulAddF32 computes
+//
+//	b, c = b[:len(dst)], c[:len(dst)]
+//	for i, v := range a[:len(dst)] {
+//		dst[i] = v*b[i] + c[i]
+//	}
+func MulAddF32(l cpu.Level, dst, a, b, c []float32) { mulAddF32(l, dst, a, b, c) }
+
+func mulAddF32Generic(dst, a, b, c []float32) {
+	b, c = b[:len(dst)], c[:len(dst)]
+	for i, v := range a[:len(dst)] {
+		dst[i] = v*b[i] + c[i]
+	}
+}
+
+// HardSigmoidF32 computes
+//
+//	for i, v := range x[:len(dst)] {
+//		dst[i] = min(max(alpha*v+beta, 0), 1)
+//	}
+//
+// NaN stays NaN.
+func HardSigmoidF32(l cpu.Level, dst, x []float32, alpha, beta float32) {
+	hardSigmoidF32(l, dst, x, alpha, beta)
+}
+
+func hardSigmoidF32Generic(dst, x []float32, alpha, beta float32) {
+	for i, v := range x[:len(dst)] {
+		dst[i] = min(max(alpha*v+beta, 0), 1)
+	}
+}
+
+// HardSwishF32 computes
+//
+//	for i, v := range x[:len(dst)] {
+//		dst[i] = v * min(max(v*(1.0/6)+0.5, 0), 1)
+//	}
+func HardSwishF32(l cpu.Level, dst, x []float32) { hardSwishF32(l, dst, x) }
+
+func hardSwishF32Generic(dst, x []float32) {
+	for i, v := range x[:len(dst)] {
+		dst[i] = v * min(max(v*(1.0/6)+0.5, 0), 1)
+	}
+}

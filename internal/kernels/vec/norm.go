@@ -1,0 +1,107 @@
+package vec
+
+import (
+	"math"
+
+	"github.com/onward-ml/onward/internal/cpu"
+)
+
+// ExpSubSumF32 computes the following, the inner loop of Softmax and LogSumExp, and returns sum.
+// Elements are within 1.1 ULP of the exponential of the rounded difference, the sum within
+// 2⁻²⁰ of the sum of the stored elements.
+//
+//	for i, v := range x[:len(dst)] {
+//		dst[i] = exp(v - shift)
+//		sum += dst[i]
+//	}
+func ExpSubSumF32(l cpu.Level, dst, x []float32, shift float32) (sum float32) {
+	return float32(expSubSum64F32(l, dst, x, shift))
+}
+
+func expSubSumF32Generic(dst, x []float32, shift float32) float64 {
+	var s float64
+	for i, v := range x[:len(dst)] {
+		e := float32(math.Exp(float64(v - shift)))
+		dst[i] = e
+		s += float64(e)
+	}
+	return s
+}
+
+// SoftmaxF32 writes the softmax of the row x: exp(x-max(x)) / Σ exp(x-max(x)), within
+// 6 ULP for rows up to 65,536 elements. A row of -Inf alone, or with +Inf or NaN, gives NaN.
+func SoftmaxF32(l cpu.Level, dst, x []float32) {
+	x = x[:len(dst)]
+	s := ExpSubSumF32(l, dst, x, ReduceMaxF32(l, x))
+	MulScalarF32(l, dst, dst, 1/s)
+}
+
+// LogSoftmaxF32 writes x - max(x) - log(Σ exp(x-max(x))). dst must not be x: it holds the
+// exponentials in between.
+func LogSoftmaxF32(l cpu.Level, dst, x []float32) {
+	x = x[:len(dst)]
+	m := ReduceMaxF32(l, x)
+	s := ExpSubSumF32(l, dst, x, m)
+	lg := float32(math.Log(float64(s)))
+	SubScalarF32(l, dst, x, m)
+	SubScalarF32(l, dst, dst, lg)
+}
+
+// MeanInvStdF32 returns the mean of x and 1/√(variance+eps), the statistics of layer, group and
+// instance normalization, in two passes: the variance is taken around the rounded mean.
+func MeanInvStdF32(l cpu.Level, x []float32, eps float32) (mean, invStd float32) {
+	n := float64(len(x))
+	mean = float32(sum64F32(l, x) / n)
+	v := sumSquares64F32(l, x, mean) / n
+	return mean, float32(1 / math.Sqrt(v+float64(eps)))
+}
+
+// NormalizeF32 computes the following. gain and bias may be nil for ones and zeros.
+// It is within 2 roundings of float32 after the subtraction.
+//
+//	for i, v := range x[:len(dst)] {
+//		dst[i] = (v-mean)*invStd*gain[i] + bias[i]
+//	}
+func NormalizeF32(l cpu.Level, dst, x []float32, mean, invStd float32, gain, bias []float32) {
+	switch {
+	case gain == nil:
+		scaleSubF32(l, dst, x, mean, invStd)
+		if bias != nil {
+			AddF32(l, dst, dst, bias)
+		}
+	case bias == nil:
+		scaleSubF32(l, dst, x, mean, invStd)
+		MulF32(l, dst, dst, gain)
+	default:
+		normalizeF32(l, dst, x, gain, bias, mean, invStd)
+	}
+}
+
+func scaleSubF32Generic(dst, x []float32, sub, scale float32) {
+	for i, v := range x[:len(dst)] {
+		dst[i] = (v - sub) * scale
+	}
+}
+
+func normalizeF32Generic(dst, x, gain, bias []float32, mean, invStd float32) {
+	gain, bias = gain[:len(dst)], bias[:len(dst)]
+	for i, v := range x[:len(dst)] {
+		dst[i] = (v-mean)*invStd*gain[i] + bias[i]
+	}
+}
+
+// LayerNormF32 normalizes the row x: (x-mean)/√(variance+eps)·gain + bias. gain and bias may be nil.
+func LayerNormF32(l cpu.Level, dst, x, gain, bias []float32, eps float32) (mean, invStd float32) {
+	x = x[:len(dst)]
+	mean, invStd = MeanInvStdF32(l, x, eps)
+	NormalizeF32(l, dst, x, mean, invStd, gain, bias)
+	return mean, invStd
+}
+
+// RMSNormF32 writes x/√(mean(x²)+eps)·gain. gain may be nil.
+func RMSNormF32(l cpu.Level, dst, x, gain []float32, eps float32) (invRMS float32) {
+	x = x[:len(dst)]
+	inv := float32(1 / math.Sqrt(sumSquares64F32(l, x, 0)/float64(len(x))+float64(eps)))
+	NormalizeF32(l, dst, x, 0, inv, gain, nil)
+	return inv
+}
