@@ -50,7 +50,7 @@ generate:
 
 fuzz:
 	@$(GO) test -list '^Fuzz' $(PKG) | awk '/^Fuzz/ { name[++n] = $$1 } /^ok/ { for (i = 1; i <= n; i++) print $$2, name[i]; n = 0 }' | \
-	while read -r pkg name; do \
+	{ any=; while read -r pkg name; do any=1; \
 		echo "$$pkg $$name for $(FUZZTIME)"; \
 		$(GO) test "$$pkg" -run '^$$' -fuzz "^$$name\$$" -fuzztime $(FUZZTIME); \
-	done
+	done; test -n "$$any" || echo "there are no fuzz targets in $(PKG)"; }
