@@ -18,22 +18,22 @@ func PackedLen(n, bits int) int {
 // each, without regard to a sign. The first element lies in the lowest bits.
 func UnpackUint(dst []uint8, src []byte, bits int) {
 	src = src[:PackedLen(len(dst), bits)]
+	per := 8 / bits
+	whole := len(dst) / per
 	if bits == 4 {
-		for len(dst) >= 2 {
-			b := src[0]
-			dst[0], dst[1] = b&15, b>>4
-			dst, src = dst[2:], src[1:]
+		d := dst[:2*whole]
+		for i, b := range src[:whole] {
+			d[2*i], d[2*i+1] = b&15, b>>4
 		}
 	} else {
-		for len(dst) >= 4 {
-			b := src[0]
-			dst[0], dst[1], dst[2], dst[3] = b&3, b>>2&3, b>>4&3, b>>6
-			dst, src = dst[4:], src[1:]
+		d := dst[:4*whole]
+		for i, b := range src[:whole] {
+			d[4*i], d[4*i+1], d[4*i+2], d[4*i+3] = b&3, b>>2&3, b>>4&3, b>>6
 		}
 	}
 	mask := uint8(1)<<bits - 1
-	for i := range dst {
-		dst[i] = src[0] >> (i * bits) & mask
+	for i := range dst[whole*per:] {
+		dst[whole*per+i] = src[whole] >> (i * bits) & mask
 	}
 }
 
@@ -41,9 +41,9 @@ func UnpackUint(dst []uint8, src []byte, bits int) {
 // each with their sign. The first element lies in the lowest bits.
 func UnpackInt(dst []int8, src []byte, bits int) {
 	UnpackUint(AsBytes(dst), src, bits)
-	up := 8 - bits
+	sign := int8(1) << (bits - 1)
 	for i, v := range dst {
-		dst[i] = v << up >> up
+		dst[i] = (v ^ sign) - sign
 	}
 }
 

@@ -1,0 +1,361 @@
+package tensor
+
+import (
+	"bytes"
+	"cmp"
+	"fmt"
+	"math"
+	"math/cmplx"
+	"slices"
+)
+
+// Difference is the error of [Equal] and [AllClose] for tensors that agree in
+// type and shape but not in all elements.
+type Difference struct {
+	Path   string  // where in the value: "", "[2]" for an item of a sequence, "{key}" of a map
+	Count  int     // elements outside of the tolerance
+	Total  int     // elements compared
+	Index  []int   // the worst element
+	Got    string  // its value
+	Want   string  // and the expected one
+	MaxAbs float64 // the largest |got − want|; NaN where a NaN met a number
+	MaxRel float64 // the largest |got − want| / |want|; likewise
+	Rtol   float64
+	Atol   float64
+}
+
+// Error says how many elements differ, where the worst one is and by how much.
+func (d *Difference) Error() string {
+	where := ""
+	if d.Path != "" {
+		where = " at " + d.Path
+	}
+	s := fmt.Sprintf("tensor: %d of %d elements differ%s, the worst at %v: got %s, want %s", d.Count, d.Total, where, d.Index, d.Got, d.Want)
+	if d.MaxAbs != 0 {
+		s += fmt.Sprintf("; max_abs %.4g, max_rel %.4g, rtol %g, atol %g", d.MaxAbs, d.MaxRel, d.Rtol, d.Atol)
+	}
+	return s
+}
+
+// Equal reports, as an error, where got is not exactly want: types, shapes,
+// keys or elements. NaN equals NaN, and negative zero equals zero.
+func Equal(got, want Value) error { return AllClose(got, want, 0, 0) }
+
+// AllClose reports, as an error, where got differs from want in its types,
+// shapes or keys, or in an element by more than atol + rtol·|want|. NaN equals
+// NaN; infinities, strings, bools and all integers for which the tolerance is
+// 0 must be equal. Floating-point types of every width compare by their
+// values, sequences item by item, maps key by key in any order, sparse tensors
+// as dense ones. Elements that differ are reported by a [*Difference].
+func AllClose(got, want Value, rtol, atol float64) error {
+	c := comparison{rtol: rtol, atol: atol}
+	return c.values("", got, want)
+}
+
+// Distance returns the largest absolute and relative difference between the
+// elements of two tensors, by AllClose's rules; the error tells why they
+// cannot be compared.
+func Distance(got, want *Tensor) (maxAbs, maxRel float64, err error) {
+	var c comparison
+	if err := c.shapes("", got, want); err != nil {
+		return 0, 0, err
+	}
+	d := Difference{}
+	c.elements(&d, got, want)
+	return d.MaxAbs, d.MaxRel, nil
+}
+
+type comparison struct{ rtol, atol float64 }
+
+func at(path string) string {
+	if path == "" {
+		return ""
+	}
+	return " at " + path
+}
+
+func (c *comparison) values(path string, got, want Value) error {
+	if isNil(got) || isNil(want) {
+		if isNil(got) && isNil(want) {
+			return nil
+		}
+		return fmt.Errorf("tensor: got %s%s, want %s", typeName(got), at(path), typeName(want))
+	}
+	switch w := want.(type) {
+	case *Tensor:
+		if g, ok := got.(*Tensor); ok {
+			return c.tensors(path, g, w)
+		}
+	case *Sequence:
+		if g, ok := got.(*Sequence); ok {
+			if len(g.Items) != len(w.Items) {
+				return fmt.Errorf("tensor: got a sequence of %d items%s, want %d", len(g.Items), at(path), len(w.Items))
+			}
+			for i := range g.Items {
+				if err := c.values(fmt.Sprintf("%s[%d]", path, i), g.Items[i], w.Items[i]); err != nil {
+					return err
+				}
+			}
+			return nil
+		}
+	case *Map:
+		if g, ok := got.(*Map); ok {
+			return c.maps(path, g, w)
+		}
+	case *Optional:
+		if g, ok := got.(*Optional); ok {
+			return c.values(path, g.Value, w.Value)
+		}
+	case *Sparse:
+		if g, ok := got.(*Sparse); ok {
+			return c.sparse(path, g, w)
+		}
+	}
+	return fmt.Errorf("tensor: got %s%s, want %s", typeName(got), at(path), typeName(want))
+}
+
+func isNil(v Value) bool {
+	switch v := v.(type) {
+	case nil:
+		return true
+	case *Tensor:
+		return v == nil
+	case *Sequence:
+		return v == nil
+	case *Map:
+		return v == nil
+	case *Optional:
+		return v == nil
+	case *Sparse:
+		return v == nil
+	}
+	return false
+}
+
+func (c *comparison) shapes(path string, got, want *Tensor) error {
+	if got.dtype != want.dtype {
+		return fmt.Errorf("tensor: got elements of type %s%s, want %s", got.dtype, at(path), want.dtype)
+	}
+	if !slices.Equal(got.shape, want.shape) {
+		return fmt.Errorf("tensor: got shape %v%s, want %v", got.shape, at(path), want.shape)
+	}
+	return nil
+}
+
+func (c *comparison) tensors(path string, got, want *Tensor) error {
+	if err := c.shapes(path, got, want); err != nil {
+		return err
+	}
+	if want.dtype != TypeString && !want.dtype.IsFloat() && !isComplex(want.dtype) && bytes.Equal(got.data, want.data) {
+		return nil
+	}
+	d := &Difference{Path: path, Total: want.Len(), Rtol: c.rtol, Atol: c.atol}
+	worst := c.elements(d, got, want)
+	if d.Count == 0 {
+		return nil
+	}
+	d.Index = make([]int, want.Rank())
+	for i, p := want.Rank()-1, worst; i >= 0; i-- {
+		d.Index[i] = p % want.shape[i]
+		p /= want.shape[i]
+	}
+	d.Got, d.Want = elementString(got, worst), elementString(want, worst)
+	return d
+}
+
+// elements counts what differs into d and returns the position of the worst.
+func (c *comparison) elements(d *Difference, got, want *Tensor) (worst int) {
+	over := math.Inf(-1) // by how much the worst one is outside of its tolerance
+	note := func(i int, diff, ref, tolerance float64) {
+		d.MaxAbs = nanMax(d.MaxAbs, diff)
+		rel := diff / ref
+		if diff == 0 {
+			rel = 0
+		}
+		d.MaxRel = nanMax(d.MaxRel, rel)
+		if diff <= tolerance {
+			return
+		}
+		d.Count++
+		excess := diff - tolerance
+		if excess != excess {
+			excess = math.Inf(1)
+		}
+		if excess > over {
+			over, worst = excess, i
+		}
+	}
+	switch {
+	case want.dtype == TypeString:
+		for i, s := range want.strs {
+			if got.strs[i] != s {
+				if d.Count == 0 {
+					worst = i
+				}
+				d.Count++
+			}
+		}
+	case isComplex(want.dtype):
+		g, w := complexes(got), complexes(want)
+		for i := range w {
+			if diff := math.Hypot(partDiff(real(g[i]), real(w[i])), partDiff(imag(g[i]), imag(w[i]))); diff != 0 {
+				note(i, diff, cmplx.Abs(w[i]), c.tolerance(cmplx.Abs(w[i])))
+			}
+		}
+	case want.dtype == TypeInt64:
+		g, w := Of[int64](got), Of[int64](want)
+		for i := range w {
+			if g[i] != w[i] {
+				note(i, float64(uint64(max(g[i], w[i]))-uint64(min(g[i], w[i]))), math.Abs(float64(w[i])), c.tolerance(math.Abs(float64(w[i]))))
+			}
+		}
+	case want.dtype == TypeUint64:
+		g, w := Of[uint64](got), Of[uint64](want)
+		for i := range w {
+			if g[i] != w[i] {
+				note(i, float64(max(g[i], w[i])-min(g[i], w[i])), float64(w[i]), c.tolerance(float64(w[i])))
+			}
+		}
+	case want.dtype == TypeBool:
+		for i, b := range want.data {
+			if got.data[i] != b {
+				note(i, 1, float64(b), 0)
+			}
+		}
+	default:
+		n := want.Len()
+		gs, ws := span{got.dtype, got.data, n}, span{want.dtype, want.data, n}
+		var g, w [blockLen]float64
+		for at := 0; at < n; at += blockLen {
+			m := min(blockLen, n-at)
+			convertElements(span{TypeFloat64, AsBytes(g[:]), m}, gs.at(at, m), ConvertOptions{})
+			convertElements(span{TypeFloat64, AsBytes(w[:]), m}, ws.at(at, m), ConvertOptions{})
+			for i, want := range w[:m] {
+				if sameOrNaN(g[i], want) {
+					continue
+				}
+				note(at+i, math.Abs(g[i]-want), math.Abs(want), c.tolerance(want))
+			}
+		}
+	}
+	return worst
+}
+
+// tolerance returns what an element may differ by from want; an infinite want
+// has none, since every number would lie within it.
+func (c *comparison) tolerance(want float64) float64 {
+	if math.IsInf(want, 0) || want != want {
+		return c.atol
+	}
+	return c.atol + c.rtol*math.Abs(want)
+}
+
+// partDiff is the distance of two parts of complex numbers, 0 for two NaN.
+func partDiff(a, b float64) float64 {
+	if sameOrNaN(a, b) {
+		return 0
+	}
+	return math.Abs(a - b)
+}
+
+func sameOrNaN(a, b float64) bool { return a == b || a != a && b != b }
+
+// nanMax is max with NaN above everything.
+func nanMax(a, b float64) float64 {
+	if a != a || b != b {
+		return math.NaN()
+	}
+	return max(a, b)
+}
+
+func complexes(t *Tensor) []complex128 {
+	if t.dtype == TypeComplex128 {
+		return Of[complex128](t)
+	}
+	return Of[complex128](Must(Convert(t, TypeComplex128, ConvertOptions{})))
+}
+
+func (c *comparison) maps(path string, got, want *Map) error {
+	if got.Keys.dtype != want.Keys.dtype {
+		return fmt.Errorf("tensor: got keys of type %s%s, want %s", got.Keys.dtype, at(path), want.Keys.dtype)
+	}
+	if got.Len() != want.Len() {
+		return fmt.Errorf("tensor: got a map of %d keys%s, want %d", got.Len(), at(path), want.Len())
+	}
+	gk, wk := keyOrder(got.Keys), keyOrder(want.Keys)
+	for i := range wk {
+		if gk[i].name != wk[i].name {
+			return fmt.Errorf("tensor: the map%s lacks key %s", at(path), min(gk[i].name, wk[i].name))
+		}
+	}
+	for i, k := range wk {
+		g, err := mapValue(got, gk[i].at)
+		if err != nil {
+			return err
+		}
+		w, err := mapValue(want, k.at)
+		if err != nil {
+			return err
+		}
+		if err := c.values(fmt.Sprintf("%s{%s}", path, k.name), g, w); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+type keyAt struct {
+	name string
+	at   int
+}
+
+// keyOrder returns the keys as text, sorted.
+func keyOrder(keys *Tensor) []keyAt {
+	ks := make([]keyAt, keys.Len())
+	for i := range ks {
+		ks[i] = keyAt{elementString(keys, i), i}
+	}
+	slices.SortFunc(ks, func(a, b keyAt) int { return cmp.Compare(a.name, b.name) })
+	return ks
+}
+
+// mapValue returns the value of entry i, as a scalar where the map's values
+// are one tensor.
+func mapValue(m *Map, i int) (Value, error) {
+	switch v := m.Values.(type) {
+	case *Sequence:
+		return v.Items[i], nil
+	case *Tensor:
+		return elementTensor(v, i), nil
+	}
+	return nil, fmt.Errorf("tensor: values of a map are %s, want a tensor or a sequence", typeName(m.Values))
+}
+
+// elementTensor returns element i as a scalar.
+func elementTensor(t *Tensor, i int) *Tensor {
+	if t.dtype == TypeString {
+		return &Tensor{dtype: t.dtype, shape: []int{}, strs: t.strs[i : i+1]}
+	}
+	w := t.dtype.Bits()
+	if w < 8 {
+		return &Tensor{dtype: t.dtype, shape: []int{}, data: []byte{t.data[i*w/8] >> (i * w % 8) & (1<<w - 1)}}
+	}
+	return &Tensor{dtype: t.dtype, shape: []int{}, data: t.data[i*w/8 : (i+1)*w/8]}
+}
+
+func (c *comparison) sparse(path string, got, want *Sparse) error {
+	if !slices.Equal(got.Shape, want.Shape) {
+		return fmt.Errorf("tensor: got shape %v%s, want %v", got.Shape, at(path), want.Shape)
+	}
+	if got.Values.dtype != want.Values.dtype {
+		return fmt.Errorf("tensor: got elements of type %s%s, want %s", got.Values.dtype, at(path), want.Values.dtype)
+	}
+	// Only the union of the two sets of positions needs a look, so that a
+	// huge sparse shape costs nothing.
+	gp, wp := got.positions(), want.positions()
+	all := slices.Clone(gp)
+	all = append(all, wp...)
+	slices.Sort(all)
+	all = slices.Compact(all)
+	return c.tensors(path, pick(got.Values, gp, all), pick(want.Values, wp, all))
+}

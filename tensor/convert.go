@@ -1,0 +1,413 @@
+package tensor
+
+import (
+	"fmt"
+	"math/bits"
+	"slices"
+)
+
+// ConvertOptions are the attributes of ONNX's Cast besides the type.
+type ConvertOptions struct {
+	// Saturate makes conversions to the 8-bit floating-point types clamp to
+	// the largest finite numbers; ONNX's default. Without it they become
+	// infinite or NaN.
+	Saturate bool
+	// RoundMode applies to conversions to float8e8m0 only.
+	RoundMode RoundMode
+}
+
+// Convert returns the elements of t as elements of another type, by the rules
+// of ONNX's Cast (https://onnx.ai/onnx/operators/onnx__Cast.html):
+//
+//   - between floating-point types: one rounding to nearest, ties to even;
+//     what is out of range becomes infinite, or follows opts and the tables of
+//     the operator for 8-bit types, or becomes ±6 for float4e2m1;
+//   - integer to integer: the low bits, reinterpreted;
+//   - to bool: whether it is not zero, so NaN is true; from bool: 0 or 1;
+//   - from string: decimal notation, "INF" and "NaN" with any sign and case;
+//     integers with a fraction lose it; anything else is an error;
+//   - to string: eight significant digits as C's %.8g writes them, "NaN",
+//     "INF", "-INF", integers in full, bool as "1" and "0";
+//   - between complex64 and complex128; complex numbers convert to nothing else.
+//
+// ONNX leaves floating point to integer open where the number does not fit.
+// Here, as in NumPy and ONNX Runtime on x86: NaN and what does not fit become
+// the least int32 for int32, the least int64 for int64; types of 16 bits and
+// fewer keep the low bits of the int32, uint32 those of the int64; uint64 takes
+// negative numbers by their int64, NaN and numbers below −2⁶³ as 2⁶³ and
+// numbers of 2⁶⁴ and more as 0.
+//
+// The result never shares memory with t.
+func Convert(t *Tensor, to DType, opts ConvertOptions) (*Tensor, error) {
+	if err := convertible(to, t.dtype); err != nil {
+		return nil, err
+	}
+	out, err := Zeros(to, t.shape...)
+	if err != nil {
+		return nil, err
+	}
+	if err := ConvertInto(out, t, opts); err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func convertible(to, from DType) error {
+	if !to.Valid() || !from.Valid() || isComplex(to) != isComplex(from) {
+		return fmt.Errorf("tensor: cannot convert %s to %s", from, to)
+	}
+	return nil
+}
+
+func isComplex(d DType) bool { return d == TypeComplex64 || d == TypeComplex128 }
+
+// ConvertInto is [Convert] into dst, which must have as many elements as src
+// and must not share memory with it. It allocates nothing but strings.
+func ConvertInto(dst, src *Tensor, opts ConvertOptions) error {
+	if err := convertible(dst.dtype, src.dtype); err != nil {
+		return err
+	}
+	n := src.Len()
+	if dst.Len() != n {
+		return fmt.Errorf("tensor: cannot convert %s (%d elements) into %s (%d elements)", src, n, dst, dst.Len())
+	}
+	if opts.RoundMode > RoundNearest {
+		return fmt.Errorf("tensor: unknown rounding mode %d", opts.RoundMode)
+	}
+	switch {
+	case dst.dtype == src.dtype:
+		copy(dst.data, src.data)
+		copy(dst.strs, src.strs)
+	case dst.dtype == TypeString:
+		formatElements(dst.strs, src)
+	case src.dtype == TypeString:
+		return parseElements(dst, src.strs, opts)
+	case src.dtype == TypeComplex64:
+		for i, v := range Of[complex64](src) {
+			FromRaw[complex128](dst.data)[i] = complex128(v)
+		}
+	case src.dtype == TypeComplex128:
+		for i, v := range Of[complex128](src) {
+			FromRaw[complex64](dst.data)[i] = complex64(v)
+		}
+	default:
+		convertElements(span{dst.dtype, dst.data, n}, span{src.dtype, src.data, n}, opts)
+	}
+	return nil
+}
+
+// span is a run of n numbers or bools.
+type span struct {
+	dtype DType
+	data  []byte
+	n     int
+}
+
+// at returns n elements from element i, which starts a byte.
+func (s span) at(i, n int) span {
+	w := s.dtype.Bits()
+	return span{s.dtype, s.data[i*w/8 : (i*w+n*w+7)/8], n}
+}
+
+// blockLen is how many elements of a narrow type widen at a time; a multiple
+// of 4, so that a block of packed elements starts a byte.
+const blockLen = 512
+
+// wideOf returns the type that elements of d are computed in: float32 for the
+// small floating-point types, an 8-bit integer for packed ones, d itself for
+// the others, which Go has arithmetic for.
+func wideOf(d DType) DType {
+	switch d {
+	case TypeFloat16, TypeBFloat16, TypeFloat4E2M1:
+		return TypeFloat32
+	case TypeInt2, TypeInt4:
+		return TypeInt8
+	case TypeUint2, TypeUint4:
+		return TypeUint8
+	}
+	if d.IsFloat8() {
+		return TypeFloat32
+	}
+	return d
+}
+
+// convertElements converts between types of numbers or bools. Only narrow
+// types pass through a block in between.
+func convertElements(dst, src span, opts ConvertOptions) {
+	ws, wd := wideOf(src.dtype), wideOf(dst.dtype)
+	narrowSrc, narrowDst := ws != src.dtype, wd != dst.dtype
+	if !narrowSrc && !narrowDst {
+		convertWide(dst, src, false)
+		return
+	}
+	var a, b [blockLen]float32
+	for i := 0; i < src.n; i += blockLen {
+		n := min(blockLen, src.n-i)
+		from, to := src.at(i, n), dst.at(i, n)
+		if narrowSrc {
+			w := span{ws, AsBytes(a[:]), n}
+			if ws == wd && !narrowDst {
+				w = to
+			}
+			widen(w.data, from)
+			if ws == wd && !narrowDst {
+				continue
+			}
+			from = w
+		}
+		if !narrowDst {
+			convertWide(to, from, false)
+			continue
+		}
+		if ws != wd {
+			w := span{wd, AsBytes(b[:]), n}
+			convertWide(w, from, true)
+			from = w
+		}
+		narrow(to, from.data, opts)
+	}
+}
+
+// widen expands s, of a narrow type, into elements of wideOf at dst.
+func widen(dst []byte, s span) {
+	f := FromRaw[float32](dst)
+	switch s.dtype {
+	case TypeFloat16:
+		Float16sToFloat32s(f, FromRaw[Float16](s.data))
+	case TypeBFloat16:
+		BFloat16sToFloat32s(f, FromRaw[BFloat16](s.data))
+	case TypeFloat8E4M3FN:
+		decodeSmall(f, s.data, valuesE4M3FN)
+	case TypeFloat8E4M3FNUZ:
+		decodeSmall(f, s.data, valuesE4M3FNUZ)
+	case TypeFloat8E5M2:
+		decodeSmall(f, s.data, valuesE5M2)
+	case TypeFloat8E5M2FNUZ:
+		decodeSmall(f, s.data, valuesE5M2FNUZ)
+	case TypeFloat8E8M0:
+		decodeSmall(f, s.data, valuesE8M0)
+	case TypeFloat4E2M1:
+		var codes [blockLen]uint8
+		UnpackUint(codes[:s.n], s.data, 4)
+		decodeSmall(f, codes[:s.n], valuesE2M1)
+	case TypeInt2, TypeInt4:
+		UnpackInt(FromRaw[int8](dst)[:s.n], s.data, s.dtype.Bits())
+	case TypeUint2, TypeUint4:
+		UnpackUint(dst[:s.n], s.data, s.dtype.Bits())
+	}
+}
+
+// narrow rounds elements of wideOf at src into s, which is of a narrow type.
+func narrow(s span, src []byte, opts ConvertOptions) {
+	sat := btoi(opts.Saturate)
+	if wideOf(s.dtype) != TypeFloat32 {
+		PackUint(s.data, src[:s.n], s.dtype.Bits())
+		return
+	}
+	f := FromRaw[float32](src)[:s.n]
+	switch s.dtype {
+	case TypeFloat16:
+		Float32sToFloat16s(FromRaw[Float16](s.data), f)
+	case TypeBFloat16:
+		Float32sToBFloat16s(FromRaw[BFloat16](s.data), f)
+	case TypeFloat8E4M3FN:
+		encodersE4M3FN[sat]().convert(s.data, f)
+	case TypeFloat8E4M3FNUZ:
+		encodersE4M3FNUZ[sat]().convert(s.data, f)
+	case TypeFloat8E5M2:
+		encodersE5M2[sat]().convert(s.data, f)
+	case TypeFloat8E5M2FNUZ:
+		encodersE5M2FNUZ[sat]().convert(s.data, f)
+	case TypeFloat8E8M0:
+		encodersE8M0[opts.RoundMode][sat]().convert(s.data, f)
+	case TypeFloat4E2M1:
+		var codes [blockLen]uint8
+		encodersE2M1[1]().convert(codes[:], f)
+		PackUint(s.data, codes[:s.n], 4)
+	}
+}
+
+type integer interface {
+	int8 | int16 | int32 | int64 | uint8 | uint16 | uint32 | uint64
+}
+
+type float interface{ float32 | float64 }
+
+// convertWide converts between types that Go has arithmetic for. With odd,
+// which needs float32 as the destination, it rounds to odd: see roundToOdd.
+func convertWide(dst, src span, odd bool) {
+	switch src.dtype {
+	case TypeFloat32:
+		fromFloats(dst, FromRaw[float32](src.data)[:src.n], odd)
+	case TypeFloat64:
+		fromFloats(dst, FromRaw[float64](src.data)[:src.n], odd)
+	case TypeInt8:
+		fromIntegers(dst, FromRaw[int8](src.data)[:src.n], odd)
+	case TypeInt16:
+		fromIntegers(dst, FromRaw[int16](src.data)[:src.n], odd)
+	case TypeInt32:
+		fromIntegers(dst, FromRaw[int32](src.data)[:src.n], odd)
+	case TypeInt64:
+		fromIntegers(dst, FromRaw[int64](src.data)[:src.n], odd)
+	case TypeUint8, TypeBool:
+		fromIntegers(dst, src.data[:src.n], odd)
+	case TypeUint16:
+		fromIntegers(dst, FromRaw[uint16](src.data)[:src.n], odd)
+	case TypeUint32:
+		fromIntegers(dst, FromRaw[uint32](src.data)[:src.n], odd)
+	case TypeUint64:
+		fromIntegers(dst, FromRaw[uint64](src.data)[:src.n], odd)
+	default:
+		panic("tensor: " + src.dtype.String() + " is not wide")
+	}
+}
+
+func fromIntegers[S integer](dst span, src []S, odd bool) {
+	switch dst.dtype {
+	case TypeBool:
+		notZero(dst.data, src)
+	case TypeInt8, TypeUint8:
+		cast(FromRaw[uint8](dst.data), src)
+	case TypeInt16, TypeUint16:
+		cast(FromRaw[uint16](dst.data), src)
+	case TypeInt32, TypeUint32:
+		cast(FromRaw[uint32](dst.data), src)
+	case TypeInt64, TypeUint64:
+		cast(FromRaw[uint64](dst.data), src)
+	case TypeFloat64:
+		cast(FromRaw[float64](dst.data), src)
+	case TypeFloat32:
+		d := FromRaw[float32](dst.data)
+		if !odd {
+			cast(d, src)
+			return
+		}
+		d = d[:len(src)]
+		for i, v := range src {
+			if v < 0 {
+				d[i] = -integerToOdd(-uint64(v))
+			} else {
+				d[i] = integerToOdd(uint64(v))
+			}
+		}
+	default:
+		panic("tensor: " + dst.dtype.String() + " is not wide")
+	}
+}
+
+func fromFloats[S float](dst span, src []S, odd bool) {
+	switch dst.dtype {
+	case TypeBool:
+		notZero(dst.data, src)
+	case TypeInt8, TypeUint8:
+		truncate32(FromRaw[uint8](dst.data), src)
+	case TypeInt16, TypeUint16:
+		truncate32(FromRaw[uint16](dst.data), src)
+	case TypeInt32:
+		truncate32(FromRaw[int32](dst.data), src)
+	case TypeInt64:
+		truncate64(FromRaw[int64](dst.data), src)
+	case TypeUint32:
+		truncate64(FromRaw[uint32](dst.data), src)
+	case TypeUint64:
+		d := FromRaw[uint64](dst.data)[:len(src)]
+		for i, v := range src {
+			switch {
+			case v >= 1<<64:
+				d[i] = 0
+			case v >= 1<<63:
+				d[i] = uint64(int64(v-1<<63)) ^ 1<<63
+			default:
+				d[i] = uint64(truncInt64(v))
+			}
+		}
+	case TypeFloat64:
+		cast(FromRaw[float64](dst.data), src)
+	case TypeFloat32:
+		d := FromRaw[float32](dst.data)
+		if !odd {
+			cast(d, src)
+			return
+		}
+		d = d[:len(src)]
+		for i, v := range src {
+			d[i] = roundToOdd(float64(v))
+		}
+	default:
+		panic("tensor: " + dst.dtype.String() + " is not wide")
+	}
+}
+
+func cast[D, S integer | float](dst []D, src []S) {
+	dst = dst[:len(src)]
+	for i, v := range src {
+		dst[i] = D(v)
+	}
+}
+
+func notZero[S integer | float](dst []byte, src []S) {
+	dst = dst[:len(src)]
+	for i, v := range src {
+		dst[i] = 0
+		if v != 0 {
+			dst[i] = 1
+		}
+	}
+}
+
+// The bounds are stated because Go leaves the result of a conversion that
+// does not fit to the machine.
+
+func truncInt32[S float](v S) int32 {
+	if v >= -1<<31 && v < 1<<31 {
+		return int32(v)
+	}
+	return -1 << 31
+}
+
+func truncInt64[S float](v S) int64 {
+	if v >= -1<<63 && v < 1<<63 {
+		return int64(v)
+	}
+	return -1 << 63
+}
+
+func truncate32[D integer, S float](dst []D, src []S) {
+	dst = dst[:len(src)]
+	for i, v := range src {
+		dst[i] = D(truncInt32(v))
+	}
+}
+
+func truncate64[D integer, S float](dst []D, src []S) {
+	dst = dst[:len(src)]
+	for i, v := range src {
+		dst[i] = D(truncInt64(v))
+	}
+}
+
+// integerToOdd is roundToOdd for integers.
+func integerToOdd(v uint64) float32 {
+	if n := bits.Len64(v); n > 24 {
+		s := n - 24
+		q := v >> s
+		if q<<s != v {
+			q |= 1
+		}
+		v = q << s
+	}
+	return float32(v)
+}
+
+// Float64s returns the elements of a tensor of numbers or bools as float64,
+// in a new slice. Integers above 2⁵³ round.
+func Float64s(t *Tensor) ([]float64, error) {
+	if t.dtype == TypeFloat64 {
+		return slices.Clone(Of[float64](t)), nil
+	}
+	c, err := Convert(t, TypeFloat64, ConvertOptions{})
+	if err != nil {
+		return nil, err
+	}
+	return Of[float64](c), nil
+}

@@ -1,0 +1,151 @@
+package tensor
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+)
+
+// formatElements writes each element of src, which holds numbers or bools, as
+// a string. The form is ONNX Runtime's, which satisfies ONNX's "plain
+// floating-point representation".
+func formatElements(dst []string, src *Tensor) {
+	switch {
+	case src.dtype.IsFloat():
+		var buf [32]byte
+		eachBlock(src, TypeFloat64, func(i int, block []float64) {
+			for j, v := range block {
+				dst[i+j] = string(appendCastFloat(buf[:0], v))
+			}
+		})
+	case src.dtype == TypeUint64:
+		for i, v := range Of[uint64](src) {
+			dst[i] = strconv.FormatUint(v, 10)
+		}
+	default:
+		eachBlock(src, TypeInt64, func(i int, block []int64) {
+			for j, v := range block {
+				dst[i+j] = strconv.FormatInt(v, 10)
+			}
+		})
+	}
+}
+
+// eachBlock calls f with the elements of t, of numbers or bools, converted to
+// T, which as stands for, a block at a time.
+func eachBlock[T int64 | float64](t *Tensor, as DType, f func(i int, block []T)) {
+	var a [blockLen]T
+	n := t.Len()
+	s := span{t.dtype, t.data, n}
+	for i := 0; i < n; i += blockLen {
+		m := min(blockLen, n-i)
+		convertElements(span{as, AsBytes(a[:m]), m}, s.at(i, m), ConvertOptions{})
+		f(i, a[:m])
+	}
+}
+
+func appendCastFloat(b []byte, v float64) []byte {
+	switch {
+	case v != v:
+		return append(b, "NaN"...)
+	case math.IsInf(v, 1):
+		return append(b, "INF"...)
+	case math.IsInf(v, -1):
+		return append(b, "-INF"...)
+	}
+	return strconv.AppendFloat(b, v, 'g', 8, 64)
+}
+
+// parseElements reads each string as a number.
+func parseElements(dst *Tensor, src []string, opts ConvertOptions) error {
+	bad := func(i int, err error) error {
+		return fmt.Errorf("tensor: cannot convert element %d, %.64q, to %s: %w", i, src[i], dst.dtype, err)
+	}
+	out := span{dst.dtype, dst.data, len(src)}
+	if dst.dtype == TypeFloat32 { // one rounding, from the decimal form
+		d := Of[float32](dst)
+		for i, s := range src {
+			v, err := parseNumber(s, 32)
+			if err != nil {
+				return bad(i, err)
+			}
+			d[i] = float32(v)
+		}
+		return nil
+	}
+	var ints [blockLen]int64
+	var floats [blockLen]float64
+	for i := 0; i < len(src); i += blockLen {
+		n := min(blockLen, len(src)-i)
+		if dst.dtype.IsInteger() {
+			for j, s := range src[i : i+n] {
+				v, err := parseInteger(s)
+				if err != nil {
+					return bad(i+j, err)
+				}
+				ints[j] = v
+			}
+			convertElements(out.at(i, n), span{TypeInt64, AsBytes(ints[:n]), n}, opts)
+			continue
+		}
+		for j, s := range src[i : i+n] {
+			v, err := parseNumber(s, 64)
+			if err != nil {
+				return bad(i+j, err)
+			}
+			floats[j] = v
+		}
+		convertElements(out.at(i, n), span{TypeFloat64, AsBytes(floats[:n]), n}, opts)
+	}
+	return nil
+}
+
+var (
+	errNotNumber = errors.New("not a number in decimal notation")
+	errNoInteger = errors.New("not an integer of 64 bits")
+)
+
+// parseNumber reads decimal notation and the names of infinity and NaN. What
+// is too large becomes infinite.
+func parseNumber(s string, bits int) (float64, error) {
+	s = strings.TrimSpace(s)
+	if strings.ContainsAny(s, "_xX") { // Go's own notations
+		return 0, errNotNumber
+	}
+	if rest, ok := strings.CutPrefix(s, "-"); ok && strings.EqualFold(rest, "nan") {
+		return math.NaN(), nil
+	}
+	if rest, ok := strings.CutPrefix(s, "+"); ok && strings.EqualFold(rest, "nan") {
+		return math.NaN(), nil
+	}
+	v, err := strconv.ParseFloat(s, bits)
+	if err != nil && !errors.Is(err, strconv.ErrRange) {
+		return 0, errNotNumber
+	}
+	return v, nil
+}
+
+// parseInteger reads an integer of 64 bits, signed or not, as its bits. A
+// fraction is dropped.
+func parseInteger(s string) (int64, error) {
+	s = strings.TrimSpace(s)
+	v, err := strconv.ParseInt(s, 10, 64)
+	if err == nil {
+		return v, nil
+	}
+	if u, err := strconv.ParseUint(strings.TrimPrefix(s, "+"), 10, 64); err == nil {
+		return int64(u), nil
+	}
+	f, err := parseNumber(s, 64)
+	switch {
+	case err != nil:
+		return 0, err
+	case f >= -1<<63 && f < 1<<63:
+		return int64(f), nil
+	case f >= 1<<63 && f < 1<<64:
+		return int64(uint64(f)), nil
+	}
+	return 0, errNoInteger
+}

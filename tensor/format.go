@@ -1,0 +1,291 @@
+package tensor
+
+import (
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+)
+
+// FormatOptions say how [Format] writes a value. Zero fields mean the
+// defaults.
+type FormatOptions struct {
+	Threshold int // elements above which a tensor is summarised; 1000
+	Edge      int // elements at either end of a summarised dimension; 3
+	Precision int // significant digits of floating-point numbers; 8, or fewer where they tell the number apart
+	Indent    int // spaces before every line but the first
+}
+
+// Format writes the contents of v for people: tensors as nested brackets with
+// aligned columns, large ones with an ellipsis in the middle of each
+// dimension; sequences and maps an item a line with its type. Strings are
+// quoted as in Go.
+func Format(v Value, o FormatOptions) string {
+	if o.Threshold <= 0 {
+		o.Threshold = 1000
+	}
+	if o.Edge <= 0 {
+		o.Edge = 3
+	}
+	if o.Precision <= 0 {
+		o.Precision = 8
+	}
+	var b strings.Builder
+	formatValue(&b, v, o)
+	return b.String()
+}
+
+func formatValue(b *strings.Builder, v Value, o FormatOptions) {
+	if isNil(v) {
+		b.WriteString("none")
+		return
+	}
+	switch v := v.(type) {
+	case *Tensor:
+		formatTensor(b, v, o)
+	case *Sequence:
+		formatItems(b, "[", "]", len(v.Items), o, func(i int, o FormatOptions) {
+			if t, ok := v.Items[i].(*Tensor); ok && t != nil {
+				b.WriteString(t.String() + " ")
+			}
+			formatValue(b, v.Items[i], o)
+		})
+	case *Map:
+		formatItems(b, "{", "}", v.Len(), o, func(i int, o FormatOptions) {
+			b.WriteString(elementString(v.Keys, i) + ": ")
+			item, err := mapValue(v, i)
+			if err != nil {
+				b.WriteString(err.Error())
+				return
+			}
+			formatValue(b, item, o)
+		})
+	case *Optional:
+		formatValue(b, v.Value, o)
+	case *Sparse:
+		fmt.Fprintf(b, "sparse %s%v values ", v.Values.dtype, v.Shape)
+		formatTensor(b, v.Values, o)
+		b.WriteString(" indices ")
+		formatTensor(b, v.Indices, o)
+	}
+}
+
+func formatItems(b *strings.Builder, open, end string, n int, o FormatOptions, item func(i int, o FormatOptions)) {
+	b.WriteString(open)
+	inner := o
+	inner.Indent += 2
+	for i := range n {
+		if n > o.Threshold && i >= o.Edge && i < n-o.Edge {
+			if i == o.Edge {
+				newline(b, inner.Indent)
+				b.WriteString("...")
+			}
+			continue
+		}
+		newline(b, inner.Indent)
+		item(i, inner)
+		b.WriteByte(',')
+	}
+	if n > 0 {
+		newline(b, o.Indent)
+	}
+	b.WriteString(end)
+}
+
+func newline(b *strings.Builder, indent int) {
+	b.WriteByte('\n')
+	for range indent {
+		b.WriteByte(' ')
+	}
+}
+
+// tensorPrinter writes one tensor twice: first to learn the width of the
+// columns, then for good.
+type tensorPrinter struct {
+	t       *Tensor
+	o       FormatOptions
+	edge    int // of summarised dimensions; 0 when all is written
+	left    int // elements that may still be written, so that many small dimensions end too
+	width   int
+	b       *strings.Builder // nil in the first pass
+	written int
+}
+
+func formatTensor(b *strings.Builder, t *Tensor, o FormatOptions) {
+	n := t.Len()
+	if n == 0 {
+		b.WriteString("[]")
+		return
+	}
+	p := tensorPrinter{t: t, o: o}
+	if n > o.Threshold {
+		p.edge = o.Edge
+	}
+	const enough = 10
+	p.left = enough * o.Threshold
+	p.walk(0, 0, n)
+	p.b, p.left = b, enough*o.Threshold
+	p.walk(0, 0, n)
+}
+
+// walk writes the n elements from position at, which dimensions dim and up
+// address.
+func (p *tensorPrinter) walk(dim, at, n int) {
+	if dim == p.t.Rank() {
+		p.left--
+		s := formatElement(p.t, at, p.o.Precision)
+		w := utf8.RuneCountInString(s)
+		if p.b == nil {
+			p.width = max(p.width, w)
+			return
+		}
+		if p.t.Rank() > 0 {
+			for range p.width - w {
+				p.b.WriteByte(' ')
+			}
+		}
+		p.b.WriteString(s)
+		return
+	}
+	size := p.t.shape[dim]
+	n /= size
+	last := dim == p.t.Rank()-1
+	p.text("[")
+	for i := 0; i < size; i++ {
+		skip := p.edge > 0 && size > 2*p.edge && i == p.edge
+		if p.left <= 0 {
+			p.text("...")
+			break
+		}
+		if i > 0 {
+			p.separate(dim, last)
+		}
+		if skip {
+			p.text("...")
+			i = size - p.edge - 1
+			continue
+		}
+		p.walk(dim+1, at+i*n, n)
+	}
+	p.text("]")
+}
+
+func (p *tensorPrinter) text(s string) {
+	if p.b != nil {
+		p.b.WriteString(s)
+	}
+}
+
+func (p *tensorPrinter) separate(dim int, last bool) {
+	if p.b == nil {
+		return
+	}
+	if last {
+		p.b.WriteByte(' ')
+		return
+	}
+	newline(p.b, p.o.Indent+dim+1)
+}
+
+// elementString returns element i of t, exactly: numbers with the fewest
+// digits that tell them apart, strings quoted.
+func elementString(t *Tensor, i int) string { return formatElement(t, i, 17) }
+
+func formatElement(t *Tensor, i, precision int) string {
+	switch t.dtype {
+	case TypeString:
+		return strconv.Quote(t.strs[i])
+	case TypeBool:
+		return strconv.FormatBool(t.data[i] != 0)
+	}
+	return string(appendNumber(nil, t, i, precision))
+}
+
+// appendNumber appends element i, a number, with at most the given count of
+// significant digits. Infinities and NaN are written as NumPy does.
+func appendNumber(b []byte, t *Tensor, i, precision int) []byte {
+	switch t.dtype {
+	case TypeUint64:
+		return strconv.AppendUint(b, Of[uint64](t)[i], 10)
+	case TypeFloat64:
+		return appendFloat(b, Of[float64](t)[i], 64, precision)
+	case TypeFloat32:
+		return appendFloat(b, float64(Of[float32](t)[i]), 32, precision)
+	case TypeComplex64:
+		v := Of[complex64](t)[i]
+		return appendComplex(b, complex128(v), 32, precision)
+	case TypeComplex128:
+		return appendComplex(b, Of[complex128](t)[i], 64, precision)
+	}
+	e := elementTensor(t, i)
+	if t.dtype.IsFloat() {
+		var v [1]float64
+		convertElements(span{TypeFloat64, AsBytes(v[:]), 1}, span{t.dtype, e.data, 1}, ConvertOptions{})
+		if e.dtype.Bits() == 16 && v[0] != math.Trunc(v[0]) { // the rest have short exact forms
+			precision = min(precision, narrowDigits(e, v[0]))
+		}
+		return appendFloat(b, v[0], 32, precision)
+	}
+	var v [1]int64
+	convertElements(span{TypeInt64, AsBytes(v[:]), 1}, span{t.dtype, e.data, 1}, ConvertOptions{})
+	return strconv.AppendInt(b, v[0], 10)
+}
+
+// narrowDigits returns the fewest significant digits from which v rounds to e,
+// a scalar of a 16-bit floating-point type.
+func narrowDigits(e *Tensor, v float64) int {
+	if v != v || math.IsInf(v, 0) {
+		return 1
+	}
+	var buf [40]byte
+	var back [2]byte
+	for digits := 1; digits < 9; digits++ {
+		f, err := strconv.ParseFloat(string(strconv.AppendFloat(buf[:0], v, 'g', digits, 64)), 64)
+		if err != nil {
+			continue
+		}
+		d := span{e.dtype, back[:len(e.data)], 1}
+		convertElements(d, span{TypeFloat64, AsBytes([]float64{f}), 1}, ConvertOptions{Saturate: true})
+		if string(d.data) == string(e.data) {
+			return digits
+		}
+	}
+	return 9
+}
+
+func appendComplex(b []byte, v complex128, bits, precision int) []byte {
+	b = appendFloat(b, real(v), bits, precision)
+	if im := imag(v); !math.Signbit(im) || im != im {
+		b = append(b, '+')
+	}
+	return append(appendFloat(b, imag(v), bits, precision), 'j')
+}
+
+// appendFloat writes the shortest form that reads back as v in the given
+// width, or the given count of significant digits where that is shorter.
+func appendFloat(b []byte, v float64, bits, precision int) []byte {
+	switch {
+	case v != v:
+		return append(b, "nan"...)
+	case math.IsInf(v, 1):
+		return append(b, "inf"...)
+	case math.IsInf(v, -1):
+		return append(b, "-inf"...)
+	}
+	at := len(b)
+	b = strconv.AppendFloat(b, v, 'g', -1, bits)
+	digits := 0
+	for _, c := range b[at:] {
+		if c == 'e' {
+			break
+		}
+		if '0' <= c && c <= '9' && (digits > 0 || c != '0') {
+			digits++
+		}
+	}
+	if digits > precision || strings.ContainsRune(string(b[at:]), 'e') {
+		b = strconv.AppendFloat(b[:at], v, 'g', min(precision, max(digits, 1)), bits)
+	}
+	return b
+}

@@ -1,0 +1,102 @@
+package tensor
+
+import (
+	"bytes"
+	"fmt"
+	"slices"
+	"unsafe"
+)
+
+// positions returns the row-major positions of the values.
+func (s *Sparse) positions() []int {
+	ix := Of[int64](s.Indices)
+	out := make([]int, s.Values.Len())
+	for i := range out {
+		if s.Indices.Rank() == 1 {
+			out[i] = int(ix[i])
+			continue
+		}
+		for d, size := range s.Shape {
+			out[i] = out[i]*size + int(ix[i*len(s.Shape)+d])
+		}
+	}
+	return out
+}
+
+// ToDense returns the tensor with its zeros. It fails, without allocating,
+// when the contents would take more than limit bytes; a limit of 0 is none.
+func (s *Sparse) ToDense(limit int64) (*Tensor, error) {
+	n, err := ByteLen(s.Values.dtype, s.Shape)
+	if err != nil {
+		return nil, err
+	}
+	if limit > 0 && int64(n) > limit {
+		return nil, fmt.Errorf("tensor: the dense form of %s%v takes %d bytes, above the limit of %d", s.Values.dtype, s.Shape, n, limit)
+	}
+	t, err := Zeros(s.Values.dtype, s.Shape...)
+	if err != nil {
+		return nil, err
+	}
+	for i, p := range s.positions() {
+		copyElement(t, p, s.Values, i)
+	}
+	return t, nil
+}
+
+// FromDense returns the elements of t that are not zero (or the empty string)
+// with linear indices of shape [nnz]. Negative zeros and NaN are kept.
+func FromDense(t *Tensor) (*Sparse, error) {
+	ix := []int64{}
+	for i := range t.Len() {
+		if !zeroElement(t, i) {
+			ix = append(ix, int64(i))
+		}
+	}
+	values, err := Zeros(t.dtype, len(ix))
+	if err != nil {
+		return nil, err
+	}
+	for i, p := range ix {
+		copyElement(values, i, t, int(p))
+	}
+	return &Sparse{Values: values, Indices: Must(New(ix, len(ix))), Shape: slices.Clone(t.shape)}, nil
+}
+
+// pick returns the vector of the elements at the positions all, a superset of
+// the positions at that values are for.
+func pick(values *Tensor, at, all []int) *Tensor {
+	t := Must(Zeros(values.dtype, len(all)))
+	for i, p := range at {
+		j, _ := slices.BinarySearch(all, p)
+		copyElement(t, j, values, i)
+	}
+	return t
+}
+
+// copyElement sets element di of dst to element si of src, of the same type.
+func copyElement(dst *Tensor, di int, src *Tensor, si int) {
+	switch w := src.dtype.Bits(); {
+	case src.dtype == TypeString:
+		dst.strs[di] = src.strs[si]
+	case w < 8:
+		mask := byte(1)<<w - 1
+		v := src.data[si*w/8] >> (si * w % 8) & mask
+		at, shift := di*w/8, di*w%8
+		dst.data[at] = dst.data[at]&^(mask<<shift) | v<<shift
+	default:
+		w /= 8
+		copy(dst.data[di*w:(di+1)*w], src.data[si*w:])
+	}
+}
+
+func zeroElement(t *Tensor, i int) bool {
+	switch w := t.dtype.Bits(); {
+	case t.dtype == TypeString:
+		return t.strs[i] == ""
+	case w < 8:
+		return t.data[i*w/8]>>(i*w%8)&(1<<w-1) == 0
+	default:
+		var zero [unsafe.Sizeof(complex128(0))]byte
+		return bytes.Equal(t.data[i*w/8:(i+1)*w/8], zero[:w/8])
+	}
+}
