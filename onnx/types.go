@@ -149,7 +149,7 @@ type Attribute struct {
 
 	// fields has bit 1<<t set where the reader met the value field of attribute type t.
 	fields uint16
-	// untyped is set where the file has no type, so that the checker can say so.
+	// untyped is set where the file has no type, or UNDEFINED, so that the checker can say so.
 	untyped bool
 	unknown []byte
 }

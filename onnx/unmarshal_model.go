@@ -184,7 +184,6 @@ func (d *decoder) attribute(b []byte, m *Attribute) (err error) {
 		return err
 	}
 	var f field
-	typed := false
 	for len(b) > 0 {
 		if b, err = d.next(b, &f); err != nil {
 			return err
@@ -212,13 +211,17 @@ func (d *decoder) attribute(b []byte, m *Attribute) (err error) {
 			m.fields |= 1 << AttrFloats
 		case 7<<3 | wBytes:
 			err = floats(d, &m.Floats, f.b)
-			m.fields |= 1 << AttrFloats
+			if len(m.Floats) > 0 { // a packed field may be empty
+				m.fields |= 1 << AttrFloats
+			}
 		case 8<<3 | wVarint:
 			err = add(d, &m.Ints, int64(f.u))
 			m.fields |= 1 << AttrInts
 		case 8<<3 | wBytes:
 			err = varints(d, &m.Ints, f.b)
-			m.fields |= 1 << AttrInts
+			if len(m.Ints) > 0 { // a packed field may be empty
+				m.fields |= 1 << AttrInts
+			}
 		case 9<<3 | wBytes:
 			err = d.addStr(&m.Strings, f.b)
 			m.fields |= 1 << AttrStrings
@@ -238,7 +241,6 @@ func (d *decoder) attribute(b []byte, m *Attribute) (err error) {
 			m.fields |= 1 << AttrTypeProtos
 		case 20<<3 | wVarint:
 			m.Type = AttributeType(f.u)
-			typed = true
 		case 21<<3 | wBytes:
 			err = d.str(&m.RefAttrName, f.b)
 		case 22<<3 | wBytes:
@@ -254,7 +256,7 @@ func (d *decoder) attribute(b []byte, m *Attribute) (err error) {
 			return err
 		}
 	}
-	if !typed && m.Type == AttrUndefined {
+	if m.Type == AttrUndefined {
 		m.untyped = true
 		if m.fields != 0 {
 			m.Type = AttributeType(bits.TrailingZeros16(m.fields))

@@ -1,0 +1,287 @@
+package onnx
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+)
+
+// WriteOptions say how WriteFile saves a model. The zero value and nil keep all data in the model file.
+type WriteOptions struct {
+	// ExternalData is the name of a file, in the folder of the model, that takes the initializers of at
+	// least Threshold bytes. Protobuf limits the model file itself to 2 GiB.
+	ExternalData string
+	// Threshold in bytes. Default: 1024.
+	Threshold int64
+}
+
+const (
+	externalAlign     = 64   // start of a tensor in an external file
+	externalPage      = 4096 // of a large one, so that it can be mapped
+	externalPageStart = 64 << 10
+)
+
+// WriteFile saves a model. It writes beside the file and renames, so that the file has its old or its
+// new content and nothing between; the model may alias the file that it replaces. It never writes
+// through a link: where path or the external file is a symbolic link, a folder, or anything else but
+// a regular file, it fails. Names that share a hard link keep the old content.
+//
+// External data of the model moves to opts.ExternalData. Without that, the references stay as they are,
+// and saving to a folder other than that of the data fails.
+func WriteFile(path string, m *Model, opts *WriteOptions) error {
+	if opts == nil {
+		opts = &WriteOptions{}
+	}
+	if err := writeFile(path, m, opts); err != nil {
+		return fmt.Errorf("write %q: %w", path, err)
+	}
+	return nil
+}
+
+func writeFile(path string, m *Model, opts *WriteOptions) (err error) {
+	var external *newFile
+	var replace map[*Tensor]*Tensor
+	if opts.ExternalData == "" {
+		if err := sameFolder(path, m); err != nil {
+			return err
+		}
+	} else {
+		name := opts.ExternalData
+		if err := checkLocation(name); err != nil {
+			return err
+		}
+		if strings.Contains(name, "/") || name == filepath.Base(path) {
+			return fmt.Errorf("%w: %q is not a plain name of another file", ErrExternalData, name)
+		}
+		if external, err = createBeside(filepath.Join(filepath.Dir(path), name)); err != nil {
+			return err
+		}
+		defer external.discard()
+		if replace, err = writeExternal(external.f, name, m, opts); err != nil {
+			return err
+		}
+	}
+	file, err := createBeside(path)
+	if err != nil {
+		return err
+	}
+	defer file.discard()
+	if err := encode(file.f, replace, func(e *encoder) { e.model(m) }); err != nil {
+		return err
+	}
+	if external != nil {
+		if err := external.commit(); err != nil {
+			return err
+		}
+	}
+	return file.commit()
+}
+
+// sameFolder fails where external references of the model would not hold in the folder of path.
+func sameFolder(path string, m *Model) error {
+	x := m.External()
+	if x == nil {
+		return nil
+	}
+	var name string
+	m.eachInitializer(func(t *Tensor) bool {
+		if t.DataLocation == LocationExternal {
+			name = t.Name
+			return false
+		}
+		return true
+	})
+	if name == "" {
+		return nil
+	}
+	from, err := os.Stat(x.Dir)
+	if err != nil {
+		return err
+	}
+	to, err := os.Stat(filepath.Dir(path))
+	if err != nil {
+		return err
+	}
+	if !os.SameFile(from, to) {
+		return fmt.Errorf("%w: tensor %q is in a file of %q; name a file for it in WriteOptions.ExternalData", ErrExternalData, name, x.Dir)
+	}
+	return nil
+}
+
+// writeExternal writes the large initializers one after the other and returns their stand-ins.
+func writeExternal(f io.Writer, name string, m *Model, opts *WriteOptions) (map[*Tensor]*Tensor, error) {
+	threshold := opts.Threshold
+	if threshold <= 0 {
+		threshold = 1024
+	}
+	w := bufio.NewWriterSize(f, 1<<20)
+	replace := make(map[*Tensor]*Tensor)
+	decode := &DecodeOptions{External: m.External()}
+	var offset int64
+	var failed error
+	m.eachInitializer(func(t *Tensor) bool {
+		if t.DataType == String || replace[t] != nil {
+			return true
+		}
+		if t.DataLocation != LocationExternal {
+			n, err := elements(t.Dims)
+			if err != nil {
+				return true // stays as it is
+			}
+			if size, err := t.DataType.byteLen(n); err != nil || size < threshold {
+				return true
+			}
+		}
+		v, err := t.Decode(decode)
+		if err != nil {
+			failed = err
+			return false
+		}
+		data := v.Bytes()
+		align := int64(externalAlign)
+		if len(data) >= externalPageStart {
+			align = externalPage
+		}
+		for ; offset%align != 0; offset++ {
+			w.WriteByte(0) // bufio keeps the first error for Flush
+		}
+		if _, failed = w.Write(data); failed != nil {
+			return false
+		}
+		c := *t
+		c.RawData, c.FloatData, c.Int32Data, c.Int64Data, c.DoubleData, c.Uint64Data = nil, nil, nil, nil, nil, nil
+		c.DataLocation = LocationExternal
+		c.ExternalData = []StringStringEntry{
+			{"location", name},
+			{"offset", strconv.FormatInt(offset, 10)},
+			{"length", strconv.Itoa(len(data))},
+		}
+		replace[t] = &c
+		offset += int64(len(data))
+		return true
+	})
+	if failed == nil {
+		failed = w.Flush()
+	}
+	return replace, failed
+}
+
+// eachInitializer calls fn for the dense initializers of all graphs until it returns false.
+func (m *Model) eachInitializer(fn func(*Tensor) bool) {
+	m.eachGraph(func(g *Graph) bool {
+		for _, t := range g.Initializers {
+			if t != nil && !fn(t) {
+				return false
+			}
+		}
+		return true
+	})
+}
+
+// eachGraph calls fn for every graph of the model, outer before inner, until it returns false.
+func (m *Model) eachGraph(fn func(*Graph) bool) {
+	var graph func(g *Graph) bool
+	nodes := func(list []*Node) bool {
+		for _, n := range list {
+			if n == nil {
+				continue
+			}
+			for _, a := range n.Attributes {
+				if a == nil {
+					continue
+				}
+				if !graph(a.G) {
+					return false
+				}
+				for _, g := range a.Graphs {
+					if !graph(g) {
+						return false
+					}
+				}
+			}
+		}
+		return true
+	}
+	graph = func(g *Graph) bool { return g == nil || fn(g) && nodes(g.Nodes) }
+	if !graph(m.Graph) {
+		return
+	}
+	for _, f := range m.Functions {
+		if f != nil && !nodes(f.Nodes) {
+			return
+		}
+	}
+	for _, t := range m.TrainingInfo {
+		if t != nil && (!graph(t.Initialization) || !graph(t.Algorithm)) {
+			return
+		}
+	}
+}
+
+// newFile is a file that is written beside the one that it replaces.
+type newFile struct {
+	f    *os.File
+	path string
+	mode fs.FileMode // of the file replaced; 0: there is none
+}
+
+func createBeside(path string) (*newFile, error) {
+	n := &newFile{path: path}
+	switch st, err := os.Lstat(path); {
+	case err == nil && st.Mode()&fs.ModeSymlink != 0:
+		return nil, fmt.Errorf("%q is a symbolic link; remove it or name the file behind it", path)
+	case err == nil && !st.Mode().IsRegular():
+		return nil, fmt.Errorf("%q is not a regular file (%s)", path, st.Mode())
+	case err == nil:
+		n.mode = st.Mode().Perm()
+	case !errors.Is(err, fs.ErrNotExist):
+		return nil, err
+	}
+	for range 100 {
+		tmp := filepath.Join(filepath.Dir(path), fmt.Sprintf(".%s.%08x.tmp", filepath.Base(path), rand.Uint32()))
+		var err error
+		if n.f, err = os.OpenFile(tmp, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o666); err == nil {
+			return n, nil
+		} else if !errors.Is(err, fs.ErrExist) {
+			return nil, err
+		}
+	}
+	return nil, fmt.Errorf("no free name for a temporary file beside %q", path)
+}
+
+func (n *newFile) commit() error {
+	f := n.f
+	err := error(nil)
+	if n.mode != 0 {
+		err = f.Chmod(n.mode)
+	}
+	if err == nil {
+		err = f.Sync()
+	}
+	if cerr := f.Close(); err == nil {
+		err = cerr
+	}
+	if err == nil {
+		err = os.Rename(f.Name(), n.path)
+	}
+	if err != nil {
+		os.Remove(f.Name())
+	}
+	n.f = nil
+	return err
+}
+
+// discard removes the file where commit has not been called.
+func (n *newFile) discard() {
+	if n.f != nil {
+		n.f.Close()
+		os.Remove(n.f.Name())
+	}
+}
