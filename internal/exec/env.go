@@ -1,0 +1,329 @@
+package exec
+
+import (
+	"context"
+	"fmt"
+	"time"
+	"unsafe"
+
+	"github.com/onward-ml/onward/internal/ir"
+	"github.com/onward-ml/onward/tensor"
+)
+
+// begin finds the memory layout for the shapes of this run.
+func (s *state) begin() {
+	p := s.plan
+	s.layout = nil
+	if len(p.groups) == 0 || len(p.groups) > maxPlanned {
+		return
+	}
+	clear(s.sizes)
+	s.sig = s.sig[:0]
+	for _, id := range p.inputs {
+		s.sig = signature(s.sig, s.values[id])
+	}
+	for _, c := range p.caps {
+		s.sig = signature(s.sig, s.values[c.Inner])
+	}
+	l := p.layouts.get(s.sig)
+	if l == nil || s.run.reserve(int64(l.total)) != nil {
+		return // buffers are allocated one by one, and freed as they die
+	}
+	s.fixed += int64(l.total)
+	if len(s.arena) < l.total {
+		s.arena = tensor.AlignedBytes(l.total)
+	}
+	s.layout = l
+}
+
+// end records the layout of a signature that was seen for the first time.
+func (s *state) end() {
+	p := s.plan
+	if s.layout == nil && len(p.groups) > 0 && len(p.groups) <= maxPlanned && p.layouts.get(s.sig) == nil {
+		p.layouts.put(s.sig, newLayout(p.groups, append([]int(nil), s.sizes...)))
+	}
+}
+
+// step runs one node.
+func (s *state) step(i int) error {
+	p := s.plan
+	st := &p.steps[i]
+	c := &s.calls[i]
+	for k, id := range st.in {
+		if id != ir.None {
+			c.In[k] = s.values[id]
+		}
+	}
+	clear(c.Out)
+	var start time.Time
+	if s.run.observe != nil {
+		start = time.Now()
+	}
+	if err := st.op.Run(c); err != nil {
+		if e := s.run.err(); e != nil {
+			return e
+		}
+		return p.nodeError(i, c.In, err)
+	}
+	if s.run.observe != nil {
+		s.run.observe(p.graph, st.node, c.In, c.Out, start, time.Since(start))
+	}
+	for k, id := range st.out {
+		if id == ir.None {
+			continue
+		}
+		v := c.Out[k]
+		if v == nil {
+			return p.nodeError(i, c.In, fmt.Errorf("output %d was not computed", k))
+		}
+		if err := p.checkKind(id, v); err != nil {
+			return p.nodeError(i, c.In, err)
+		}
+		if t, ok := v.(*tensor.Tensor); !ok || t != s.alloc[id] {
+			var err error
+			if v, err = s.adopt(st, k, id, v, c.In); err != nil {
+				return p.nodeError(i, c.In, err)
+			}
+		}
+		s.values[id] = v
+	}
+	s.drop(c)
+	for _, id := range st.dead {
+		if n := s.charged[id]; n != 0 {
+			s.run.release(n)
+			s.charged[id] = 0
+		}
+		s.values[id] = nil
+	}
+	return nil
+}
+
+// adopt takes over a result that the operator did not allocate through the
+// state: a view, a passed-on value or a value of another kind than tensor.
+func (s *state) adopt(st *step, k int, id ir.ValueID, v tensor.Value, in []tensor.Value) (tensor.Value, error) {
+	// What Alloc may have charged for the output is replaced.
+	s.run.release(s.charged[id])
+	s.charged[id] = 0
+	s.owned[id] = false
+	t, ok := v.(*tensor.Tensor)
+	if ok && len(st.subs) == 0 {
+		view := -1
+		if st.view && k == 0 {
+			view = st.op.(ir.View).ViewOf()
+		}
+		for j, x := range in {
+			xt, isTensor := x.(*tensor.Tensor)
+			if !isTensor || !overlap(t, xt) {
+				continue
+			}
+			if j != view {
+				if err := s.run.reserve(tensor.SizeOf(t)); err != nil {
+					return nil, err
+				}
+				s.charged[id] = tensor.SizeOf(t)
+				s.owned[id] = true
+				return t.Clone(), nil
+			}
+			// The memory passes on to the view, so that a graph output which is a
+			// view of an intermediate result need not be copied.
+			if src := st.in[j]; s.owned[src] && !s.plan.isOutput[src] {
+				s.owned[src], s.owned[id] = false, true
+			}
+			return v, nil
+		}
+	}
+	n := tensor.SizeOf(v)
+	if err := s.run.reserve(n); err != nil {
+		return nil, err
+	}
+	s.charged[id] = n
+	return v, nil
+}
+
+func overlap(a, b *tensor.Tensor) bool {
+	x, y := a.Bytes(), b.Bytes()
+	if len(x) == 0 || len(y) == 0 {
+		return false
+	}
+	p, q := uintptr(unsafe.Pointer(unsafe.SliceData(x))), uintptr(unsafe.Pointer(unsafe.SliceData(y)))
+	return p < q+uintptr(len(y)) && q < p+uintptr(len(x))
+}
+
+// drop ends a call: its scratch and reservations are given back.
+func (s *state) drop(c *ir.Call) {
+	if c.Held != 0 {
+		s.run.release(c.Held)
+		c.Held = 0
+	}
+	s.used, s.want = 0, 0
+}
+
+// Context implements ir.Env.
+func (s *state) Context() context.Context { return s.run.ctx }
+
+// Alloc implements ir.Env.
+func (s *state) Alloc(c *ir.Call, i int, dtype tensor.DType, shape []int) (*tensor.Tensor, error) {
+	n, err := tensor.ByteLen(dtype, shape)
+	if err != nil {
+		return nil, err
+	}
+	st := &s.plan.steps[c.Index]
+	if i >= len(st.out) || st.out[i] == ir.None {
+		if err := s.Reserve(c, int64(n)); err != nil {
+			return nil, err
+		}
+		return tensor.Zeros(dtype, shape...)
+	}
+	id := st.out[i]
+	g := s.plan.group[id]
+	if g >= 0 {
+		s.sizes[g] = max(s.sizes[g], n)
+		if l := s.layout; l != nil && l.offset[g] >= 0 && n <= l.size[g] {
+			t := &s.headers[id]
+			t.Reset(dtype, s.arena[l.offset[g]:l.offset[g]+n:l.offset[g]+n], shape)
+			s.alloc[id] = t
+			return t, nil
+		}
+	}
+	if s.plan.isOutput[id] && s.given != nil {
+		if t := s.givenFor(id, dtype, n); t != nil {
+			t.Reset(dtype, t.Bytes(), shape)
+			s.alloc[id] = t
+			return t, nil
+		}
+	}
+	if err := s.run.reserve(int64(n)); err != nil {
+		return nil, fmt.Errorf("output %d, %s%v: %w", i, dtype, shape, err)
+	}
+	s.run.release(s.charged[id])
+	s.charged[id] = int64(n)
+	var t *tensor.Tensor
+	if g >= 0 && dtype != tensor.TypeString {
+		t = &s.headers[id]
+		t.Reset(dtype, tensor.AlignedBytes(n), shape)
+	} else if t, err = tensor.Zeros(dtype, shape...); err != nil {
+		return nil, err
+	}
+	s.alloc[id], s.owned[id] = t, true
+	return t, nil
+}
+
+// givenFor returns the caller's tensor for an output when it fits.
+func (s *state) givenFor(id ir.ValueID, dtype tensor.DType, n int) *tensor.Tensor {
+	for k, o := range s.plan.outputs {
+		if o != id || k >= len(s.given) {
+			continue
+		}
+		if t, ok := s.given[k].(*tensor.Tensor); ok && t != nil && t.DType() == dtype && dtype != tensor.TypeString && len(t.Bytes()) == n {
+			return t
+		}
+	}
+	return nil
+}
+
+// Scratch implements ir.Env.
+func (s *state) Scratch(c *ir.Call, n int) ([]byte, error) {
+	if n < 0 {
+		return nil, fmt.Errorf("scratch of %d bytes overflows", n)
+	}
+	need := (n + align - 1) &^ (align - 1)
+	s.want += need
+	if s.used+need > len(s.scratch) {
+		grow := int64(s.want)
+		if err := s.run.reserve(grow); err != nil {
+			return nil, fmt.Errorf("scratch of %d bytes: %w", n, err)
+		}
+		// The old block stays alive through the slices that were cut from it.
+		s.fixed += grow
+		s.scratch = tensor.AlignedBytes(int(grow))
+		s.used = 0
+	}
+	b := s.scratch[s.used : s.used+n : s.used+need]
+	s.used += need
+	return b, nil
+}
+
+// Reserve implements ir.Env.
+func (s *state) Reserve(c *ir.Call, n int64) error {
+	if n < 0 {
+		return fmt.Errorf("reservation of %d bytes overflows", n)
+	}
+	if err := s.run.reserve(n); err != nil {
+		return err
+	}
+	c.Held += n
+	return nil
+}
+
+// Parallel implements ir.Env.
+func (s *state) Parallel(n, grain int, fn func(lo, hi int)) {
+	if n <= 0 {
+		return
+	}
+	if s.plan.opts.Pool == nil || n <= grain {
+		fn(0, n)
+		return
+	}
+	s.plan.opts.Pool.Run(n, grain, fn)
+}
+
+// RunGraph implements ir.Env.
+func (s *state) RunGraph(c *ir.Call, k int, in []tensor.Value) ([]tensor.Value, error) {
+	st := &s.plan.steps[c.Index]
+	if k < 0 || k >= len(st.subs) {
+		return nil, fmt.Errorf("there is no subgraph %d", k)
+	}
+	sp := st.subs[k]
+	if len(in) != len(sp.inputs) {
+		return nil, fmt.Errorf("subgraph %q has %d inputs, got %d", sp.graph.Name, len(sp.inputs), len(in))
+	}
+	sub := sp.state()
+	sub.run = s.run
+	defer sub.finish()
+	for i, id := range sp.inputs {
+		v := in[i]
+		if v == nil {
+			v = sp.graph.Defaults[id]
+		}
+		if v == nil {
+			return nil, fmt.Errorf("input %q of subgraph %q is missing", sp.graph.Values[id].Name, sp.graph.Name)
+		}
+		if err := sp.checkKind(id, v); err != nil {
+			return nil, err
+		}
+		sub.values[id] = v
+	}
+	for _, cp := range sp.caps {
+		sub.values[cp.Inner] = s.values[cp.Outer]
+	}
+	if err := sub.exec(); err != nil {
+		return nil, err
+	}
+	out := make([]tensor.Value, len(sp.outputs))
+	for i, id := range sp.outputs {
+		out[i] = sub.values[id]
+		if err := s.Reserve(c, tensor.SizeOf(out[i])); err != nil {
+			return nil, err
+		}
+	}
+	return out, nil
+}
+
+// Release implements ir.Env.
+func (s *state) Release(c *ir.Call, v tensor.Value) {
+	if v == nil {
+		return
+	}
+	n := min(tensor.SizeOf(v), c.Held)
+	c.Held -= n
+	s.run.release(n)
+}
+
+// Seed implements ir.Env.
+func (s *state) Seed() uint64 {
+	// SplitMix64 (Steele, Lea, Flood 2014) turns a counter into seeds.
+	z := s.run.seed + s.run.seeds.Add(1)*0x9e3779b97f4a7c15
+	z = (z ^ z>>30) * 0xbf58476d1ce4e5b9
+	z = (z ^ z>>27) * 0x94d049bb133111eb
+	return z ^ z>>31
+}

@@ -1,0 +1,102 @@
+package exec
+
+import (
+	"sort"
+	"strconv"
+	"sync"
+
+	"github.com/onward-ml/onward/tensor"
+)
+
+// layout places the planned groups of a plan in one block of memory, for one
+// signature of input shapes.
+type layout struct {
+	offset []int // per group, −1 when the group was not seen
+	size   []int
+	total  int
+}
+
+// align keeps every buffer on a cache line of its own.
+const align = 64
+
+// newLayout places groups, largest first, each at the lowest offset at which it
+// overlaps no group that is alive at the same time.
+func newLayout(groups []group, size []int) *layout {
+	l := &layout{offset: make([]int, len(groups)), size: size}
+	order := make([]int, 0, len(groups))
+	for i := range groups {
+		l.offset[i] = -1
+		if size[i] > 0 {
+			order = append(order, i)
+		}
+	}
+	sort.SliceStable(order, func(a, b int) bool { return size[order[a]] > size[order[b]] })
+	// Placed groups sorted by offset. Only those alive at the same time matter.
+	placed := make([]int, 0, len(order))
+	for _, i := range order {
+		need := (size[i] + align - 1) &^ (align - 1)
+		at := 0
+		for _, j := range placed {
+			if groups[j].last < groups[i].first || groups[i].last < groups[j].first {
+				continue
+			}
+			end := l.offset[j] + (size[j]+align-1)&^(align-1)
+			if at+need <= l.offset[j] {
+				break
+			}
+			at = max(at, end)
+		}
+		l.offset[i] = at
+		l.total = max(l.total, at+need)
+		k := sort.Search(len(placed), func(k int) bool { return l.offset[placed[k]] > at })
+		placed = append(placed, 0)
+		copy(placed[k+1:], placed[k:])
+		placed[k] = i
+	}
+	return l
+}
+
+// layoutCache holds the layouts of the signatures that were seen.
+type layoutCache struct {
+	mu sync.RWMutex
+	m  map[string]*layout
+}
+
+// maxLayouts bounds the cache: a service whose inputs vary in length sees many
+// signatures.
+const maxLayouts = 256
+
+// maxPlanned bounds the quadratic work of placing groups.
+const maxPlanned = 20000
+
+func (c *layoutCache) get(sig []byte) *layout {
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	return c.m[string(sig)]
+}
+
+func (c *layoutCache) put(sig []byte, l *layout) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.m == nil {
+		c.m = map[string]*layout{}
+	}
+	if len(c.m) >= maxLayouts {
+		for k := range c.m {
+			delete(c.m, k)
+			break
+		}
+	}
+	c.m[string(sig)] = l
+}
+
+// signature appends the shape of a value to a layout's key.
+func signature(b []byte, v tensor.Value) []byte {
+	if t, ok := v.(*tensor.Tensor); ok {
+		for _, d := range t.Shape() {
+			b = strconv.AppendInt(b, int64(d), 36)
+			b = append(b, 'x')
+		}
+	}
+	return append(b, ';')
+}

@@ -1,0 +1,252 @@
+// Package exec runs typed graphs. A Plan is an immutable program for a graph; a
+// state holds the values of one running request. Memory of intermediate results
+// is laid out once per signature of input shapes and reused between runs.
+package exec
+
+import (
+	"fmt"
+
+	"github.com/onward-ml/onward/internal/ir"
+	"github.com/onward-ml/onward/tensor"
+)
+
+// Options chooses the engine.
+type Options struct {
+	// Generic makes the reference engine: plain kernels, nothing packed, every
+	// intermediate result in memory of its own.
+	Generic bool
+	// Pool runs parallel parts of operators; nil runs them serially.
+	Pool *Pool
+}
+
+// Plan is a compiled graph. It is safe for concurrent use.
+type Plan struct {
+	graph   *ir.Graph
+	opts    Options
+	steps   []step
+	consts  []constant
+	inputs  []ir.ValueID
+	outputs []ir.ValueID
+	caps    []ir.Capture
+
+	group    []int32 // per value: index into groups when it begins one, else −1
+	groups   []group
+	isOutput []bool       // per value: its memory belongs to the caller
+	dynamic  []ir.ValueID // values that are not constants
+
+	layouts layoutCache
+	states  statePool
+}
+
+type constant struct {
+	id ir.ValueID
+	v  tensor.Value
+}
+
+type step struct {
+	node *ir.Node
+	op   ir.Operator
+	in   []ir.ValueID
+	out  []ir.ValueID
+	dead []ir.ValueID // not used by any later step
+	subs []*Plan
+	view bool // output 0 may alias an input
+}
+
+// group is a set of values that share memory, being views of one another.
+type group struct {
+	first, last int // steps of the first write and the last use
+}
+
+// Compile makes a plan for a graph whose types have been inferred.
+func Compile(g *ir.Graph, opts Options) (*Plan, error) {
+	p := &Plan{graph: g, opts: opts, inputs: g.Inputs, outputs: g.Outputs, caps: g.Captures}
+	p.isOutput = make([]bool, len(g.Values))
+	for _, o := range g.Outputs {
+		p.isOutput[o] = true
+	}
+	needed := make([]bool, len(g.Values))
+	copy(needed, p.isOutput)
+	for _, n := range g.Nodes {
+		s := step{node: n, op: n.Op, in: n.In, out: n.Out}
+		if pr, ok := n.Op.(ir.Preparer); ok && !opts.Generic {
+			if err := prepare(g, &s, pr); err != nil {
+				return nil, err
+			}
+		}
+		_, s.view = s.op.(ir.View)
+		for _, sub := range n.Graphs {
+			sp, err := Compile(sub, opts)
+			if err != nil {
+				return nil, err
+			}
+			s.subs = append(s.subs, sp)
+			for _, c := range sub.Captures {
+				needed[c.Outer] = true
+			}
+		}
+		for _, id := range s.in {
+			if id != ir.None {
+				needed[id] = true
+			}
+		}
+		p.steps = append(p.steps, s)
+	}
+	given := make([]bool, len(g.Values)) // by the caller
+	for _, c := range g.Captures {
+		given[c.Inner] = true
+	}
+	for _, id := range g.Inputs {
+		given[id] = true
+	}
+	for id := range g.Values {
+		if v := g.Values[id].Const; v != nil && !given[id] && needed[id] {
+			p.consts = append(p.consts, constant{ir.ValueID(id), v})
+		} else if v == nil || given[id] {
+			p.dynamic = append(p.dynamic, ir.ValueID(id))
+		}
+	}
+	p.planLifetimes()
+	return p, nil
+}
+
+// prepare lets an operator specialize itself for its constant inputs.
+func prepare(g *ir.Graph, s *step, pr ir.Preparer) error {
+	in := make([]tensor.Value, len(s.in))
+	types := make([]ir.Type, len(s.in))
+	any := false
+	for i, id := range s.in {
+		if id == ir.None {
+			continue
+		}
+		in[i], types[i] = g.Values[id].Const, g.Values[id].Type
+		any = any || in[i] != nil
+	}
+	if !any {
+		return nil
+	}
+	op, drop, err := pr.Prepare(in, types)
+	if err != nil {
+		return &ir.NodeError{Stage: "preparation", Node: s.node.Label(g), OpType: s.node.OpType, Domain: s.node.Domain, Opset: s.node.Opset, Inputs: ir.InputTypes(in), Err: err}
+	}
+	if op == nil {
+		return nil
+	}
+	s.op = op
+	s.in = append([]ir.ValueID(nil), s.in...)
+	for _, i := range drop {
+		s.in[i] = ir.None
+	}
+	return nil
+}
+
+// planLifetimes finds, for every value, the step after which it is dead, and
+// the groups of values whose memory can be planned: plain tensors that no
+// operator may keep and that do not leave the graph.
+func (p *Plan) planLifetimes() {
+	g := p.graph
+	last := make([]int, len(g.Values))
+	for i := range last {
+		last[i] = -1
+	}
+	kept := make([]bool, len(g.Values)) // someone may hold on to the value
+	copy(kept, p.isOutput)
+	root := make([]ir.ValueID, len(g.Values))
+	for i := range root {
+		root[i] = ir.ValueID(i)
+	}
+	first := make([]int, len(g.Values))
+	for i := range first {
+		first[i] = -1
+	}
+	for i := range p.steps {
+		s := &p.steps[i]
+		keeps := len(s.subs) > 0
+		for _, o := range s.out {
+			if o == ir.None {
+				continue
+			}
+			first[o], last[o] = i, i
+			if g.Values[o].Type.Kind != tensor.KindTensor || g.Values[o].Type.Elem == tensor.TypeString {
+				keeps = true
+				kept[o] = true
+			}
+		}
+		for _, id := range s.in {
+			if id != ir.None {
+				last[id] = i
+				kept[id] = kept[id] || keeps
+			}
+		}
+		for _, sub := range s.node.Graphs {
+			for _, c := range sub.Captures {
+				last[c.Outer] = i
+				kept[c.Outer] = true
+			}
+		}
+		if len(s.subs) > 0 {
+			for _, o := range s.out {
+				if o != ir.None {
+					kept[o] = true // the memory is the subgraph's
+				}
+			}
+		}
+		if v, ok := s.op.(ir.View); ok && len(s.out) > 0 && s.out[0] != ir.None {
+			if k := v.ViewOf(); k < len(s.in) && s.in[k] != ir.None {
+				root[s.out[0]] = root[s.in[k]]
+			}
+		}
+	}
+	for id := range g.Values {
+		if r := root[id]; kept[id] {
+			kept[r] = true
+		}
+	}
+	p.group = make([]int32, len(g.Values))
+	index := map[ir.ValueID]int32{}
+	for id := range g.Values {
+		r := root[id]
+		p.group[id] = -1
+		if p.opts.Generic || first[r] < 0 || kept[r] || first[id] < 0 {
+			continue
+		}
+		k, ok := index[r]
+		if !ok {
+			k = int32(len(p.groups))
+			index[r] = k
+			p.groups = append(p.groups, group{first: first[r], last: last[r]})
+		}
+		if ir.ValueID(id) == r {
+			p.group[id] = k
+		}
+		p.groups[k].last = max(p.groups[k].last, last[id])
+	}
+	for _, id := range p.dynamic {
+		if l := last[id]; l >= 0 && !p.isOutput[id] {
+			p.steps[l].dead = append(p.steps[l].dead, id)
+		}
+	}
+}
+
+// label names a step in messages.
+func (p *Plan) label(i int) string { return p.steps[i].node.Label(p.graph) }
+
+func (p *Plan) nodeError(i int, in []tensor.Value, err error) error {
+	n := p.steps[i].node
+	return &ir.NodeError{Stage: "run", Node: p.label(i), OpType: n.OpType, Domain: n.Domain, Opset: n.Opset, Inputs: ir.InputTypes(in), Err: err}
+}
+
+// checkKind guards the promise that operators make about their outputs.
+func (p *Plan) checkKind(id ir.ValueID, v tensor.Value) error {
+	want := p.graph.Values[id].Type
+	if t, ok := v.(*tensor.Tensor); ok && want.Kind == tensor.KindTensor {
+		if t.DType() != want.Elem {
+			return fmt.Errorf("output %q is %s, not %s as inferred", p.graph.Values[id].Name, t.Type(), want.Base())
+		}
+		return nil
+	}
+	if got := v.Type(); got.Kind != want.Kind {
+		return fmt.Errorf("output %q is %s, not %s as inferred", p.graph.Values[id].Name, got, want.Base())
+	}
+	return nil
+}

@@ -1,0 +1,171 @@
+package exec
+
+import (
+	"runtime"
+	"sync"
+	"sync/atomic"
+)
+
+// Pool is a set of worker threads. Workers spin while a plan runs, since waking
+// a parked goroutine takes longer than a small kernel, and park otherwise.
+type Pool struct {
+	threads int
+	busy    sync.Mutex   // held by the one caller that uses the workers
+	active  atomic.Int32 // plans that are running
+	gen     atomic.Uint64
+	job     job
+
+	mu      sync.Mutex
+	wake    *sync.Cond
+	parked  int
+	started bool
+	closed  bool
+}
+
+// job is one parallel section. Chunks are claimed by counting.
+type job struct {
+	fn      func(lo, hi int)
+	n, size int
+	next    atomic.Int64
+	workers atomic.Int32 // workers inside
+	failure atomic.Pointer[any]
+}
+
+// NewPool returns a pool that uses the given number of threads, the caller's
+// included. With one thread everything runs in the caller.
+func NewPool(threads int) *Pool {
+	p := &Pool{threads: max(threads, 1)}
+	p.wake = sync.NewCond(&p.mu)
+	return p
+}
+
+// Threads returns the number of threads.
+func (p *Pool) Threads() int { return p.threads }
+
+// Close ends the workers. The pool runs everything in the caller afterwards.
+func (p *Pool) Close() {
+	p.mu.Lock()
+	p.closed = true
+	p.wake.Broadcast()
+	p.mu.Unlock()
+}
+
+func (p *Pool) enter() {
+	p.active.Add(1)
+}
+
+func (p *Pool) leave() { p.active.Add(-1) }
+
+func (p *Pool) start() {
+	p.mu.Lock()
+	if !p.started && !p.closed {
+		p.started = true
+		for range p.threads - 1 {
+			go p.worker(p.gen.Load())
+		}
+	}
+	p.mu.Unlock()
+}
+
+// Run calls fn over ranges that cover [0, n), each at least grain long but for
+// the last. A second caller at the same time runs serially: the threads are
+// busy with the first.
+func (p *Pool) Run(n, grain int, fn func(lo, hi int)) {
+	grain = max(grain, 1)
+	parts := min((n+grain-1)/grain, p.threads*chunksPerThread)
+	if parts <= 1 || p.threads == 1 || !p.busy.TryLock() {
+		fn(0, n)
+		return
+	}
+	defer p.busy.Unlock()
+	if !p.started {
+		p.start()
+	}
+	j := &p.job
+	j.fn, j.n, j.size = fn, n, (n+parts-1)/parts
+	j.failure.Store(nil)
+	j.next.Store(0)
+	p.gen.Add(1) // odd: open
+	if p.mu.TryLock() {
+		if p.parked > 0 {
+			p.wake.Broadcast()
+		}
+		p.mu.Unlock()
+	}
+	j.work()
+	p.gen.Add(1) // even: closed, no worker enters any more
+	for spin := 0; j.workers.Load() != 0; spin++ {
+		if spin&63 == 63 {
+			runtime.Gosched()
+		}
+	}
+	j.fn = nil
+	if f := j.failure.Load(); f != nil {
+		panic(*f)
+	}
+}
+
+// chunksPerThread evens out chunks of different cost.
+const chunksPerThread = 4
+
+func (j *job) work() {
+	defer func() {
+		if e := recover(); e != nil {
+			j.failure.CompareAndSwap(nil, &e)
+		}
+	}()
+	for {
+		lo := int(j.next.Add(1)-1) * j.size
+		if lo >= j.n {
+			return
+		}
+		j.fn(lo, min(lo+j.size, j.n))
+	}
+}
+
+// idleSpins is how often a worker looks for work before it parks: about a
+// millisecond.
+const idleSpins = 1 << 15
+
+func (p *Pool) worker(seen uint64) {
+	for spin := 0; ; spin++ {
+		if g := p.gen.Load(); g != seen && g&1 == 1 {
+			j := &p.job
+			j.workers.Add(1)
+			// The section may have closed between the two loads; then its fields may
+			// be changing.
+			if p.gen.Load() == g {
+				j.work()
+			}
+			j.workers.Add(-1)
+			seen = g
+			spin = 0
+			continue
+		}
+		if spin&63 == 63 {
+			runtime.Gosched()
+		}
+		if spin < idleSpins && p.active.Load() > 0 {
+			continue
+		}
+		p.mu.Lock()
+		if p.closed {
+			p.mu.Unlock()
+			return
+		}
+		if g := p.gen.Load(); g&1 == 1 && g != seen {
+			p.mu.Unlock()
+			spin = 0
+			continue
+		}
+		p.parked++
+		p.wake.Wait()
+		p.parked--
+		closed := p.closed
+		p.mu.Unlock()
+		if closed {
+			return
+		}
+		spin = 0
+	}
+}

@@ -1,0 +1,126 @@
+package ir
+
+import (
+	"fmt"
+
+	"github.com/onward-ml/onward/tensor"
+)
+
+// NodeError says at which node something failed. It is wrapped around the cause
+// once while inferring types and once while running.
+type NodeError struct {
+	Stage  string // "shape inference" or "run"
+	Node   string // the node's label
+	OpType string
+	Domain string
+	Opset  int
+	Inputs string // the types of the inputs
+	Err    error
+}
+
+// Error writes the step, the node and the cause.
+func (e *NodeError) Error() string {
+	op := e.OpType
+	if e.Domain != "" {
+		op = e.Domain + "." + op
+	}
+	return fmt.Sprintf("%s of node %q (%s, opset %d) with inputs (%s): %v", e.Stage, e.Node, op, e.Opset, e.Inputs, e.Err)
+}
+
+// Unwrap returns the cause.
+func (e *NodeError) Unwrap() error { return e.Err }
+
+// Infer fills in the types of all values of a graph whose inputs and constants
+// are typed. Nodes must be in an order in which they can run.
+func Infer(g *Graph) error {
+	for _, n := range g.Nodes {
+		if err := InferNode(g, n); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// InferNode fills in the types of the outputs of one node.
+func InferNode(g *Graph, n *Node) error {
+	in := make([]*Value, len(n.In))
+	types := make([]Type, len(n.In))
+	base := make([]tensor.Type, len(n.In))
+	for i, id := range n.In {
+		if id != None {
+			in[i] = &g.Values[id]
+			types[i] = in[i].Type
+			base[i] = types[i].Base()
+		}
+	}
+	c := NewInferContext(n, in, func(k int, in []Value) ([]Value, error) { return inferSub(g, n, k, in) })
+	err := func() error {
+		if n.Sig != nil {
+			if err := n.Sig.Check(base, len(n.Out)); err != nil {
+				return err
+			}
+		}
+		return n.Op.Infer(c)
+	}()
+	if err == nil {
+		for i, id := range n.Out {
+			if id != None && !c.out[i].Type.Known() {
+				err = fmt.Errorf("the type of output %d (%s) is not determined", i, g.Values[id].Name)
+				break
+			}
+		}
+	}
+	if err != nil {
+		return &NodeError{Stage: "shape inference", Node: n.Label(g), OpType: n.OpType, Domain: n.Domain, Opset: n.Opset, Inputs: joinTypes(types), Err: err}
+	}
+	for i, id := range n.Out {
+		if id == None {
+			continue
+		}
+		v := &g.Values[id]
+		v.Type = c.out[i].Type
+		v.Contents = c.out[i].Contents
+	}
+	return nil
+}
+
+func inferSub(g *Graph, n *Node, k int, in []Value) ([]Value, error) {
+	if k < 0 || k >= len(n.Graphs) {
+		return nil, fmt.Errorf("there is no subgraph %d", k)
+	}
+	sub := n.Graphs[k]
+	if len(in) != len(sub.Inputs) {
+		return nil, fmt.Errorf("subgraph %q has %d inputs, want %d", sub.Name, len(sub.Inputs), len(in))
+	}
+	for i, id := range sub.Inputs {
+		v := &sub.Values[id]
+		if in[i].Type.Known() {
+			v.Type, v.Const, v.Contents = in[i].Type, in[i].Const, in[i].Contents
+		} else if !v.Type.Known() {
+			return nil, fmt.Errorf("the type of input %q of subgraph %q is not determined", v.Name, sub.Name)
+		}
+	}
+	for _, c := range sub.Captures {
+		from, to := &g.Values[c.Outer], &sub.Values[c.Inner]
+		to.Type, to.Const, to.Contents = from.Type, from.Const, from.Contents
+	}
+	if err := Infer(sub); err != nil {
+		return nil, err
+	}
+	out := make([]Value, len(sub.Outputs))
+	for i, id := range sub.Outputs {
+		out[i] = sub.Values[id]
+	}
+	return out, nil
+}
+
+// InputTypes writes the types of run-time inputs for messages.
+func InputTypes(in []tensor.Value) string {
+	types := make([]Type, len(in))
+	for i, v := range in {
+		if v != nil {
+			types[i] = TypeOf(v)
+		}
+	}
+	return joinTypes(types)
+}
