@@ -1,0 +1,149 @@
+package onward
+
+import (
+	"context"
+	"fmt"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/onward-ml/onward/internal/exec"
+	"github.com/onward-ml/onward/internal/frontend"
+	"github.com/onward-ml/onward/internal/ir"
+	"github.com/onward-ml/onward/onnx"
+	"github.com/onward-ml/onward/tensor"
+)
+
+func init() {
+	RegisterProvider(native{name: "cpu"})
+	RegisterProvider(native{name: "reference", generic: true})
+}
+
+// native is the provider of the two pure Go engines. cpu optimizes graphs, plans
+// memory and uses assembly; reference does none of it and is the oracle.
+type native struct {
+	name    string
+	generic bool
+}
+
+func (n native) Name() string     { return n.name }
+func (n native) Available() error { return nil }
+
+// sharedPool serves all sessions that do not ask for a number of threads.
+var sharedPool = sync.OnceValue(func() *exec.Pool { return exec.NewPool(runtime.GOMAXPROCS(0)) })
+
+func (n native) Compile(ctx context.Context, m *onnx.Model, opts *SessionOptions, config ProviderConfig) (Engine, error) {
+	for k := range config.Options {
+		return nil, statusf(InvalidArgument, "provider %s has no option %q", n.name, k)
+	}
+	g, err := frontend.Convert(m, frontend.Limits{MaxNodes: opts.Limits.MaxNodes, MaxDepth: opts.Limits.MaxDepth})
+	if err != nil {
+		return nil, err
+	}
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	e := &engine{limit: opts.Limits.memory()}
+	eo := exec.Options{Generic: n.generic}
+	if !n.generic {
+		switch {
+		case opts.Threads == 0:
+			eo.Pool = sharedPool()
+		case opts.Threads > 1:
+			e.pool = exec.NewPool(opts.Threads)
+			eo.Pool = e.pool
+		}
+		if !opts.DisableOptimizations {
+			if err := optimizeGraph(ctx, g, e.limit); err != nil {
+				return nil, err
+			}
+		}
+	}
+	if e.plan, err = exec.Compile(g, eo); err != nil {
+		return nil, err
+	}
+	e.graph = g
+	return e, nil
+}
+
+// engine runs a plan. Its graph's inputs are in the file's order; index says
+// which entry of a request each one is.
+type engine struct {
+	graph *ir.Graph
+	plan  *exec.Plan
+	pool  *exec.Pool // of this session only, else nil
+	limit int64
+
+	once  sync.Once
+	index []int
+}
+
+// order maps graph inputs to the order of a session: required inputs first, then
+// those with defaults.
+func (e *engine) order() []int {
+	e.once.Do(func() {
+		required := 0
+		for _, id := range e.graph.Inputs {
+			if e.graph.Defaults[id] == nil {
+				required++
+			}
+		}
+		r, d := 0, required
+		for _, id := range e.graph.Inputs {
+			if e.graph.Defaults[id] == nil {
+				e.index = append(e.index, r)
+				r++
+			} else {
+				e.index = append(e.index, d)
+				d++
+			}
+		}
+	})
+	return e.index
+}
+
+func (e *engine) Run(ctx context.Context, req *Request) error {
+	in := make([]tensor.Value, len(e.graph.Inputs))
+	for i, k := range e.order() {
+		if k >= len(req.In) {
+			return fmt.Errorf("%d inputs, want %d", len(req.In), len(in))
+		}
+		in[i] = req.In[k]
+	}
+	r := &exec.Request{Inputs: in, MemoryLimit: e.limit, Seed: req.Options.Seed}
+	if slices.ContainsFunc(req.Out, func(v tensor.Value) bool { return v != nil }) {
+		r.Outputs = slices.Clone(req.Out)
+	}
+	if fn := req.Options.Observe; fn != nil {
+		r.Observe = observer(fn)
+	}
+	return e.plan.RunInto(ctx, r, req.Out)
+}
+
+func observer(fn func(NodeRun)) exec.Observer {
+	i := 0
+	return func(g *ir.Graph, n *ir.Node, in, out []tensor.Value, start time.Time, d time.Duration) {
+		fn(NodeRun{Index: i, Name: n.Name, OpType: n.OpType, Domain: n.Domain, InNames: valueNames(g, n.In), OutNames: valueNames(g, n.Out),
+			In: in, Out: out, Start: start, Duration: d})
+		i++
+	}
+}
+
+func valueNames(g *ir.Graph, ids []ir.ValueID) []string {
+	r := make([]string, len(ids))
+	for i, id := range ids {
+		if id != ir.None {
+			r[i] = strings.Clone(g.Values[id].Name)
+		}
+	}
+	return r
+}
+
+func (e *engine) Close() error {
+	if e.pool != nil {
+		e.pool.Close()
+	}
+	return nil
+}

@@ -1,0 +1,538 @@
+// Package frontend turns ONNX models into typed graphs. Names, scopes, opset
+// versions and model-local functions end here.
+package frontend
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"math"
+	"slices"
+	"strings"
+
+	"github.com/onward-ml/onward/internal/ir"
+	"github.com/onward-ml/onward/internal/ops"
+	"github.com/onward-ml/onward/onnx"
+	"github.com/onward-ml/onward/tensor"
+)
+
+// Limits bound what a hostile model may cost.
+type Limits struct {
+	// MaxNodes is the number of nodes after functions have been inlined, beyond
+	// four times the nodes of the file. Default: 250,000.
+	MaxNodes int
+	// MaxDepth is how deep subgraphs and functions nest. Default: 100, ONNX's own
+	// limit of function calls.
+	MaxDepth int
+}
+
+func (l Limits) orDefault() Limits {
+	if l.MaxNodes == 0 {
+		l.MaxNodes = 250_000
+	}
+	if l.MaxDepth == 0 {
+		l.MaxDepth = 100
+	}
+	return l
+}
+
+// Unsupported is one operator that a model uses and Onward does not have.
+type Unsupported struct {
+	Domain, OpType string
+	Opset          int
+	Nodes          int    // how many nodes use it
+	First          string // the first of them
+	Reason         string
+}
+
+// UnsupportedError lists all operators that a model uses and Onward does not
+// have.
+type UnsupportedError struct{ Ops []Unsupported }
+
+// Error lists the operators, one a line.
+func (e *UnsupportedError) Error() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "the model uses %d operator(s) that are not supported:", len(e.Ops))
+	for _, u := range e.Ops {
+		fmt.Fprintf(&b, "\n  %s; used by %d node(s), first %q", u.Reason, u.Nodes, u.First)
+	}
+	return b.String()
+}
+
+// Convert makes the typed graph of a model: every value has an element type,
+// every node an operator of the engine.
+func Convert(m *onnx.Model, limits Limits) (*ir.Graph, error) {
+	if m.Graph == nil {
+		return nil, errors.New("the model has no graph")
+	}
+	b := &builder{model: m, limits: limits.orDefault(), funcs: map[funcKey]*onnx.Function{}, free: map[*onnx.Graph][]string{},
+		unsupported: map[string]*Unsupported{}}
+	var err error
+	if b.opsets, err = opsets(m.OpsetImports, m.IRVersion); err != nil {
+		return nil, err
+	}
+	for _, f := range m.Functions {
+		k := funcKey{ops.NormalDomain(f.Domain), f.Name, f.Overload}
+		if b.funcs[k] != nil {
+			return nil, fmt.Errorf("function %s is defined twice", ops.QualifiedName(f.Domain, f.Name))
+		}
+		b.funcs[k] = f
+	}
+	count, err := b.countNodes(m)
+	if err != nil {
+		return nil, err
+	}
+	b.maxNodes = b.limits.MaxNodes + 4*count
+	g, err := b.graph(m.Graph, nil, true)
+	if err != nil {
+		return nil, err
+	}
+	if len(b.unsupported) > 0 {
+		e := &UnsupportedError{}
+		for _, k := range slices.Sorted(maps.Keys(b.unsupported)) {
+			e.Ops = append(e.Ops, *b.unsupported[k])
+		}
+		return nil, e
+	}
+	if err := ir.Infer(g); err != nil {
+		return nil, err
+	}
+	return g, nil
+}
+
+// opsets reads opset imports. Files of IR versions before 3 have none and mean
+// version 1.
+func opsets(imports []onnx.OperatorSetID, irVersion int64) (map[string]int, error) {
+	r := map[string]int{}
+	if irVersion < 3 && len(imports) == 0 {
+		r[""] = 1
+	}
+	for _, im := range imports {
+		d := ops.NormalDomain(im.Domain)
+		if im.Version < 1 || im.Version > math.MaxInt32 {
+			return nil, fmt.Errorf("the model imports opset %d of domain %q, which does not exist", im.Version, domainName(d))
+		}
+		if top, ok := ops.MaxOpset[d]; ok && int(im.Version) > top {
+			return nil, fmt.Errorf("the model imports opset %d of domain %q; the newest supported one is %d", im.Version, domainName(d), top)
+		}
+		r[d] = int(im.Version)
+	}
+	return r, nil
+}
+
+func domainName(d string) string {
+	if d == "" {
+		return "ai.onnx"
+	}
+	return d
+}
+
+type funcKey struct{ domain, name, overload string }
+
+// builder converts one model.
+type builder struct {
+	model       *onnx.Model
+	limits      Limits
+	opsets      map[string]int
+	funcs       map[funcKey]*onnx.Function
+	free        map[*onnx.Graph][]string
+	nodes       int
+	maxNodes    int
+	unsupported map[string]*Unsupported
+}
+
+// countNodes counts the nodes of the file and checks how deep graphs nest.
+func (b *builder) countNodes(m *onnx.Model) (int, error) {
+	n := 0
+	var walk func(nodes []*onnx.Node, depth int) error
+	walk = func(nodes []*onnx.Node, depth int) error {
+		if depth > b.limits.MaxDepth {
+			return fmt.Errorf("subgraphs nest deeper than %d levels", b.limits.MaxDepth)
+		}
+		n += len(nodes)
+		for _, nd := range nodes {
+			if nd == nil {
+				return errors.New("a node is missing")
+			}
+			for _, a := range nd.Attributes {
+				if a == nil {
+					return fmt.Errorf("node %q has an empty attribute", nd.Name)
+				}
+				for _, g := range subgraphs(a) {
+					if err := walk(g.Nodes, depth+1); err != nil {
+						return err
+					}
+				}
+			}
+		}
+		return nil
+	}
+	if err := walk(m.Graph.Nodes, 0); err != nil {
+		return 0, err
+	}
+	for _, f := range m.Functions {
+		if err := walk(f.Nodes, 0); err != nil {
+			return 0, err
+		}
+	}
+	return n, nil
+}
+
+func subgraphs(a *onnx.Attribute) []*onnx.Graph {
+	if a.G != nil {
+		return append([]*onnx.Graph{a.G}, a.Graphs...)
+	}
+	return a.Graphs
+}
+
+// scope is where names are looked up: a graph, or the body of a function that is
+// being inlined into one.
+type scope struct {
+	b       *builder
+	g       *ir.Graph
+	parent  *scope // of a subgraph
+	names   map[string]ir.ValueID
+	opsets  map[string]int
+	attrs   map[string]*onnx.Attribute // of the function call
+	prefix  string                     // of node names in a function
+	calls   []funcKey                  // functions being inlined, outermost first
+	nesting int
+}
+
+// lookup finds the value of a name, binding it as a capture where it belongs to
+// an enclosing graph.
+func (s *scope) lookup(name string) (ir.ValueID, bool) {
+	if id, ok := s.names[name]; ok {
+		return id, true
+	}
+	if s.parent == nil {
+		return ir.None, false
+	}
+	outer, ok := s.parent.lookup(name)
+	if !ok || outer == ir.None {
+		return ir.None, ok // an optional input that the caller of a function leaves out
+	}
+	v := s.parent.g.Values[outer]
+	var inner ir.ValueID
+	if v.Const != nil && s.parent.g.Defaults[outer] == nil {
+		inner = s.g.NewConst(v.Name, v.Const)
+	} else {
+		inner = s.g.NewValue(v.Name, v.Type)
+		s.g.Captures = append(s.g.Captures, ir.Capture{Outer: outer, Inner: inner})
+	}
+	s.names[name] = inner
+	return inner, true
+}
+
+func (s *scope) define(name string, id ir.ValueID) error {
+	if _, ok := s.names[name]; ok {
+		return fmt.Errorf("value %q is defined twice", name)
+	}
+	s.names[name] = id
+	return nil
+}
+
+// graph converts a graph; parent is nil for the main one.
+func (b *builder) graph(og *onnx.Graph, parent *scope, main bool) (*ir.Graph, error) {
+	g := &ir.Graph{Name: og.Name, Defaults: map[ir.ValueID]tensor.Value{}}
+	s := &scope{b: b, g: g, parent: parent, names: make(map[string]ir.ValueID, len(og.Nodes)+len(og.Initializers))}
+	if parent != nil {
+		s.opsets, s.attrs, s.prefix, s.calls, s.nesting = parent.opsets, parent.attrs, parent.prefix, parent.calls, parent.nesting+1
+	} else {
+		s.opsets = b.opsets
+	}
+	if s.nesting > b.limits.MaxDepth {
+		return nil, fmt.Errorf("subgraphs nest deeper than %d levels", b.limits.MaxDepth)
+	}
+	inits, err := b.initializers(og)
+	if err != nil {
+		return nil, err
+	}
+	// Before IR version 4 initializers had to be listed among the inputs and
+	// could not be overridden.
+	overridable := b.model.IRVersion >= 4
+	for _, in := range og.Inputs {
+		if in == nil || in.Name == "" {
+			return nil, fmt.Errorf("graph %q has an input without a name", og.Name)
+		}
+		init := inits[in.Name]
+		if init != nil && (main && !overridable) {
+			continue
+		}
+		t, err := valueType(in.Type)
+		if err != nil {
+			return nil, fmt.Errorf("input %q: %w", in.Name, err)
+		}
+		if main && !t.Known() {
+			return nil, fmt.Errorf("input %q of the main graph has no type", in.Name)
+		}
+		id := g.NewValue(in.Name, t)
+		if err := s.define(in.Name, id); err != nil {
+			return nil, err
+		}
+		g.Inputs = append(g.Inputs, id)
+		if init != nil {
+			if t.Known() && !t.Base().Equal(init.Type()) {
+				return nil, fmt.Errorf("initializer %q is %s, its input is %s", in.Name, init.Type(), t.Base())
+			}
+			g.Defaults[id] = init
+			delete(inits, in.Name)
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(inits)) {
+		if err := s.define(name, g.NewConst(name, inits[name])); err != nil {
+			return nil, err
+		}
+	}
+	nodes, err := b.sorted(og)
+	if err != nil {
+		return nil, err
+	}
+	for _, n := range nodes {
+		if err := s.node(n); err != nil {
+			return nil, err
+		}
+	}
+	for _, out := range og.Outputs {
+		if out == nil || out.Name == "" {
+			return nil, fmt.Errorf("graph %q has an output without a name", og.Name)
+		}
+		id, ok := s.lookup(out.Name)
+		if !ok || id == ir.None {
+			return nil, fmt.Errorf("output %q of graph %q is computed by no node", out.Name, og.Name)
+		}
+		g.Outputs = append(g.Outputs, id)
+	}
+	return g, nil
+}
+
+func (b *builder) initializers(og *onnx.Graph) (map[string]tensor.Value, error) {
+	r := make(map[string]tensor.Value, len(og.Initializers))
+	for _, t := range og.Initializers {
+		if t == nil || t.Name == "" {
+			return nil, fmt.Errorf("graph %q has an initializer without a name", og.Name)
+		}
+		if r[t.Name] != nil {
+			return nil, fmt.Errorf("initializer %q is defined twice", t.Name)
+		}
+		v, err := b.model.DecodeTensor(t)
+		if err != nil {
+			return nil, err
+		}
+		r[t.Name] = v
+	}
+	for _, st := range og.SparseInitializers {
+		if st == nil || st.Values == nil || st.Values.Name == "" {
+			return nil, fmt.Errorf("graph %q has a sparse initializer without a name", og.Name)
+		}
+		if r[st.Values.Name] != nil {
+			return nil, fmt.Errorf("initializer %q is defined twice", st.Values.Name)
+		}
+		sp, err := st.Decode(&onnx.DecodeOptions{External: b.model.External()})
+		if err != nil {
+			return nil, err
+		}
+		// Nodes take sparse initializers as dense tensors. Expanding one must not
+		// take memory out of proportion to the file.
+		n, err := tensor.ByteLen(sp.Values.DType(), sp.Shape)
+		if err != nil {
+			return nil, err
+		}
+		if n > maxDense {
+			return nil, fmt.Errorf("sparse initializer %q takes %d bytes when dense, more than %d", st.Values.Name, n, maxDense)
+		}
+		d, err := sp.ToDense(maxDense)
+		if err != nil {
+			return nil, fmt.Errorf("sparse initializer %q: %w", st.Values.Name, err)
+		}
+		r[st.Values.Name] = d
+	}
+	return r, nil
+}
+
+const maxDense = 1 << 30
+
+// sorted returns the nodes of a graph in an order in which they can run: the
+// file's own where it is one.
+func (b *builder) sorted(og *onnx.Graph) ([]*onnx.Node, error) {
+	producer := make(map[string]int, len(og.Nodes))
+	for i, n := range og.Nodes {
+		for _, o := range n.Outputs {
+			if o == "" {
+				continue
+			}
+			if _, ok := producer[o]; ok {
+				return nil, fmt.Errorf("value %q is defined twice", o)
+			}
+			producer[o] = i
+		}
+	}
+	inOrder := true
+	uses := func(i int, fn func(j int)) {
+		n := og.Nodes[i]
+		for _, in := range n.Inputs {
+			if j, ok := producer[in]; ok {
+				fn(j)
+			}
+		}
+		for _, a := range n.Attributes {
+			for _, sg := range subgraphs(a) {
+				for _, name := range b.freeNames(sg) {
+					if j, ok := producer[name]; ok {
+						fn(j)
+					}
+				}
+			}
+		}
+	}
+	for i := range og.Nodes {
+		uses(i, func(j int) { inOrder = inOrder && j < i })
+	}
+	if inOrder {
+		return og.Nodes, nil
+	}
+	waits := make([]int, len(og.Nodes))
+	users := make([][]int32, len(og.Nodes))
+	for i := range og.Nodes {
+		uses(i, func(j int) {
+			waits[i]++
+			users[j] = append(users[j], int32(i))
+		})
+	}
+	var ready []int
+	for i, w := range waits {
+		if w == 0 {
+			ready = append(ready, i)
+		}
+	}
+	r := make([]*onnx.Node, 0, len(og.Nodes))
+	for k := 0; k < len(ready); k++ {
+		i := ready[k]
+		r = append(r, og.Nodes[i])
+		for _, u := range users[i] {
+			if waits[u]--; waits[u] == 0 {
+				ready = append(ready, int(u))
+			}
+		}
+	}
+	if len(r) < len(og.Nodes) {
+		for i, w := range waits {
+			if w > 0 {
+				return nil, fmt.Errorf("graph %q has a cycle through node %q (%s)", og.Name, og.Nodes[i].Name, og.Nodes[i].OpType)
+			}
+		}
+	}
+	return r, nil
+}
+
+// freeNames returns the names that a subgraph uses and does not define.
+func (b *builder) freeNames(g *onnx.Graph) []string {
+	if r, ok := b.free[g]; ok {
+		return r
+	}
+	own := map[string]bool{}
+	for _, in := range g.Inputs {
+		if in != nil {
+			own[in.Name] = true
+		}
+	}
+	for _, t := range g.Initializers {
+		if t != nil {
+			own[t.Name] = true
+		}
+	}
+	for _, t := range g.SparseInitializers {
+		if t != nil && t.Values != nil {
+			own[t.Values.Name] = true
+		}
+	}
+	for _, n := range g.Nodes {
+		for _, o := range n.Outputs {
+			own[o] = true
+		}
+	}
+	free := map[string]bool{}
+	use := func(name string) {
+		if name != "" && !own[name] {
+			free[name] = true
+		}
+	}
+	for _, n := range g.Nodes {
+		for _, in := range n.Inputs {
+			use(in)
+		}
+		for _, a := range n.Attributes {
+			for _, sg := range subgraphs(a) {
+				for _, name := range b.freeNames(sg) {
+					use(name)
+				}
+			}
+		}
+	}
+	for _, o := range g.Outputs {
+		if o != nil {
+			use(o.Name)
+		}
+	}
+	r := slices.Sorted(maps.Keys(free))
+	b.free[g] = r
+	return r
+}
+
+// valueType converts a declared type; nil gives the zero Type.
+func valueType(t *onnx.Type) (ir.Type, error) {
+	switch {
+	case t == nil:
+		return ir.Type{}, nil
+	case t.Tensor != nil:
+		return tensorType(tensor.KindTensor, t.Tensor)
+	case t.SparseTensor != nil:
+		return tensorType(tensor.KindSparse, t.SparseTensor)
+	case t.Sequence != nil:
+		of, err := valueType(t.Sequence.Elem)
+		return ir.SequenceOf(of), err
+	case t.Optional != nil:
+		of, err := valueType(t.Optional.Elem)
+		return ir.OptionalOf(of), err
+	case t.Map != nil:
+		of, err := valueType(t.Map.Value)
+		if err != nil {
+			return ir.Type{}, err
+		}
+		k := tensor.DType(t.Map.Key)
+		if !k.IsInteger() && k != tensor.TypeString {
+			return ir.Type{}, fmt.Errorf("the key type of a map is %s, want an integer type or string", k)
+		}
+		return ir.MapOf(k, of), nil
+	case t.Opaque != nil:
+		return ir.Type{}, errors.New("opaque types are not supported")
+	}
+	return ir.Type{}, nil
+}
+
+func tensorType(kind tensor.Kind, t *onnx.TensorType) (ir.Type, error) {
+	if t.ElemType < 0 || t.ElemType > math.MaxUint8 || !tensor.DType(t.ElemType).Valid() {
+		return ir.Type{}, fmt.Errorf("element type %d does not exist", t.ElemType)
+	}
+	r := ir.Type{Kind: kind, Elem: tensor.DType(t.ElemType)}
+	if t.Shape == nil {
+		return r, nil
+	}
+	if len(t.Shape.Dims) > tensor.MaxRank {
+		return r, fmt.Errorf("rank %d is above the limit of %d", len(t.Shape.Dims), tensor.MaxRank)
+	}
+	r.Shape = make([]ir.Dim, len(t.Shape.Dims))
+	for i, d := range t.Shape.Dims {
+		switch d.Kind {
+		case onnx.DimValue:
+			if d.Value < 0 {
+				// Some exporters write −1 for a dimension that is not known.
+				continue
+			}
+			r.Shape[i] = ir.Known(int(d.Value))
+		case onnx.DimParam:
+			r.Shape[i] = ir.Symbol(d.Param)
+		}
+	}
+	return r, nil
+}

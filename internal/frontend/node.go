@@ -1,0 +1,298 @@
+package frontend
+
+import (
+	"fmt"
+	"math"
+	"slices"
+
+	"github.com/onward-ml/onward/internal/ir"
+	"github.com/onward-ml/onward/internal/ops"
+	"github.com/onward-ml/onward/onnx"
+	"github.com/onward-ml/onward/tensor"
+)
+
+// node converts one node, or inlines the function that it calls.
+func (s *scope) node(n *onnx.Node) error {
+	b := s.b
+	if b.nodes++; b.nodes > b.maxNodes {
+		return fmt.Errorf("the model has more than %d nodes when its functions are inlined", b.maxNodes)
+	}
+	domain := ops.NormalDomain(n.Domain)
+	if f := b.funcs[funcKey{domain, n.OpType, n.Overload}]; f != nil {
+		return s.call(n, f)
+	}
+	in, err := s.inputs(n)
+	if err != nil {
+		return err
+	}
+	node := &ir.Node{Name: n.Name, OpType: n.OpType, Domain: domain, In: in}
+	if s.prefix != "" {
+		node.Name = s.prefix + n.Name
+	}
+	opset, ok := s.opsets[domain]
+	var def *ops.Def
+	if !ok {
+		// ONNX Runtime's own domain is often used without being imported.
+		if domain != ops.DomainMicrosoft {
+			err = fmt.Errorf("operator %s is of domain %q, which the model does not import", ops.QualifiedName(domain, n.OpType), domainName(domain))
+		}
+		opset = 1
+	}
+	if err == nil {
+		def, err = ops.Lookup(domain, n.OpType, opset)
+	}
+	if err != nil {
+		k := domain + "\x00" + n.OpType
+		u := b.unsupported[k]
+		if u == nil {
+			u = &Unsupported{Domain: domain, OpType: n.OpType, Opset: opset, First: n.Name, Reason: err.Error()}
+			if u.First == "" && len(n.Outputs) > 0 {
+				u.First = n.Outputs[0]
+			}
+			b.unsupported[k] = u
+		}
+		u.Nodes++
+		return s.outputs(n, node)
+	}
+	fail := func(err error) error {
+		label := n.Name
+		if label == "" && len(n.Outputs) > 0 {
+			label = n.OpType + " -> " + n.Outputs[0]
+		}
+		return fmt.Errorf("node %q (%s, opset %d): %w", label, ops.QualifiedName(domain, n.OpType), opset, err)
+	}
+	values, err := s.attributes(n, node)
+	if err != nil {
+		return fail(err)
+	}
+	a := ops.NewAttrs(n.OpType, values, len(n.Inputs), len(n.Outputs))
+	op, err := def.Build(a, opset)
+	if aerr := a.Err(); aerr != nil {
+		return fail(aerr)
+	}
+	if err != nil {
+		return fail(err)
+	}
+	node.Op, node.Opset, node.Sig = op, opset, def.Signature()
+	extra := a.Inputs()
+	for i := range extra {
+		for len(node.In) <= i {
+			node.In = append(node.In, ir.None)
+		}
+		if node.In[i] != ir.None {
+			return fail(fmt.Errorf("input %d is given, but opset %d has it as an attribute", i, opset))
+		}
+		node.In[i] = s.g.NewConst("", extra[i])
+	}
+	return s.outputs(n, node)
+}
+
+func (s *scope) inputs(n *onnx.Node) ([]ir.ValueID, error) {
+	in := make([]ir.ValueID, len(n.Inputs))
+	for i, name := range n.Inputs {
+		in[i] = ir.None
+		if name == "" {
+			continue
+		}
+		id, ok := s.lookup(name)
+		if !ok {
+			return nil, fmt.Errorf("node %q (%s): input %q is neither a graph input, an initializer nor the output of a node", n.Name, n.OpType, name)
+		}
+		in[i] = id
+	}
+	return in, nil
+}
+
+// outputs defines a node's outputs and appends it to the graph.
+func (s *scope) outputs(n *onnx.Node, node *ir.Node) error {
+	for _, name := range n.Outputs {
+		if name == "" {
+			node.Out = append(node.Out, ir.None)
+			continue
+		}
+		id := s.g.NewValue(name, ir.Type{})
+		if err := s.define(name, id); err != nil {
+			return err
+		}
+		node.Out = append(node.Out, id)
+	}
+	s.g.Nodes = append(s.g.Nodes, node)
+	return nil
+}
+
+// call inlines a model-local function.
+func (s *scope) call(n *onnx.Node, f *onnx.Function) error {
+	k := funcKey{ops.NormalDomain(f.Domain), f.Name, f.Overload}
+	name := ops.QualifiedName(f.Domain, f.Name)
+	if slices.Contains(s.calls, k) {
+		return fmt.Errorf("function %s calls itself", name)
+	}
+	if len(s.calls)+s.nesting >= s.b.limits.MaxDepth {
+		return fmt.Errorf("functions call each other more than %d levels deep, at %s", s.b.limits.MaxDepth, name)
+	}
+	in, err := s.inputs(n)
+	if err != nil {
+		return err
+	}
+	if len(in) > len(f.Inputs) {
+		return fmt.Errorf("node %q calls function %s with %d inputs, want at most %d", n.Name, name, len(in), len(f.Inputs))
+	}
+	if len(n.Outputs) > len(f.Outputs) {
+		return fmt.Errorf("node %q wants %d outputs of function %s, which has %d", n.Name, len(n.Outputs), name, len(f.Outputs))
+	}
+	body := &scope{b: s.b, g: s.g, names: map[string]ir.ValueID{}, attrs: map[string]*onnx.Attribute{}, nesting: s.nesting,
+		prefix: s.prefix + n.Name + "/", calls: append(slices.Clone(s.calls), k)}
+	if body.opsets, err = opsets(f.OpsetImports, s.b.model.IRVersion); err != nil {
+		return fmt.Errorf("function %s: %w", name, err)
+	}
+	if len(f.OpsetImports) == 0 {
+		body.opsets = s.b.opsets
+	}
+	for i, p := range f.Inputs {
+		id := ir.None
+		if i < len(in) {
+			id = in[i]
+		}
+		if err := body.define(p, id); err != nil {
+			return fmt.Errorf("function %s: %w", name, err)
+		}
+	}
+	for _, a := range f.AttributeProtos {
+		if a != nil {
+			body.attrs[a.Name] = a
+		}
+	}
+	for _, a := range n.Attributes {
+		r, err := s.resolve(a)
+		if err != nil {
+			return err
+		}
+		if r != nil {
+			body.attrs[a.Name] = r
+		}
+	}
+	for _, fn := range f.Nodes {
+		if err := body.node(fn); err != nil {
+			return fmt.Errorf("function %s: %w", name, err)
+		}
+	}
+	for i, out := range n.Outputs {
+		if out == "" {
+			continue
+		}
+		id, ok := body.names[f.Outputs[i]]
+		if !ok || id == ir.None {
+			return fmt.Errorf("function %s does not compute its output %q", name, f.Outputs[i])
+		}
+		if err := s.define(out, id); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// resolve follows a reference to an attribute of the enclosing function; nil
+// when that attribute is not given.
+func (s *scope) resolve(a *onnx.Attribute) (*onnx.Attribute, error) {
+	if a.RefAttrName == "" {
+		return a, nil
+	}
+	if s.attrs == nil {
+		return nil, fmt.Errorf("attribute %s refers to attribute %s of a function, outside of one", a.Name, a.RefAttrName)
+	}
+	return s.attrs[a.RefAttrName], nil
+}
+
+// attributes converts a node's attributes and its subgraphs.
+func (s *scope) attributes(n *onnx.Node, node *ir.Node) (map[string]any, error) {
+	r := make(map[string]any, len(n.Attributes))
+	for _, a := range n.Attributes {
+		if a == nil || a.Name == "" {
+			return nil, fmt.Errorf("an attribute has no name")
+		}
+		if _, ok := r[a.Name]; ok {
+			return nil, fmt.Errorf("attribute %s is given twice", a.Name)
+		}
+		name := a.Name
+		a, err := s.resolve(a)
+		if err != nil {
+			return nil, err
+		}
+		if a == nil {
+			continue
+		}
+		v, err := s.attribute(a, node)
+		if err != nil {
+			return nil, fmt.Errorf("attribute %s: %w", name, err)
+		}
+		r[name] = v
+	}
+	return r, nil
+}
+
+func (s *scope) attribute(a *onnx.Attribute, node *ir.Node) (any, error) {
+	switch a.Type {
+	case onnx.AttrInt:
+		return a.I, nil
+	case onnx.AttrFloat:
+		return a.F, nil
+	case onnx.AttrString:
+		return a.S, nil
+	case onnx.AttrInts:
+		return a.Ints, nil
+	case onnx.AttrFloats:
+		return a.Floats, nil
+	case onnx.AttrStrings:
+		return a.Strings, nil
+	case onnx.AttrTensor:
+		if a.T == nil {
+			return nil, fmt.Errorf("the tensor is missing")
+		}
+		return s.b.model.DecodeTensor(a.T)
+	case onnx.AttrTensors:
+		r := make([]*tensor.Tensor, len(a.Tensors))
+		for i, t := range a.Tensors {
+			v, err := s.b.model.DecodeTensor(t)
+			if err != nil {
+				return nil, err
+			}
+			r[i] = v
+		}
+		return r, nil
+	case onnx.AttrSparseTensor:
+		if a.SparseTensor == nil {
+			return nil, fmt.Errorf("the sparse tensor is missing")
+		}
+		return a.SparseTensor.Decode(&onnx.DecodeOptions{External: s.b.model.External()})
+	case onnx.AttrTypeProto:
+		return valueType(a.TP)
+	case onnx.AttrGraph:
+		if a.G == nil {
+			return nil, fmt.Errorf("the graph is missing")
+		}
+		return s.subgraph(a.G, node)
+	case onnx.AttrGraphs:
+		r := make([]ops.GraphRef, len(a.Graphs))
+		for i, g := range a.Graphs {
+			ref, err := s.subgraph(g, node)
+			if err != nil {
+				return nil, err
+			}
+			r[i] = ref
+		}
+		return r, nil
+	}
+	return nil, fmt.Errorf("attribute type %d is not supported", a.Type)
+}
+
+func (s *scope) subgraph(og *onnx.Graph, node *ir.Node) (ops.GraphRef, error) {
+	if len(node.Graphs) >= math.MaxInt16 {
+		return 0, fmt.Errorf("too many subgraphs")
+	}
+	g, err := s.b.graph(og, s, false)
+	if err != nil {
+		return 0, err
+	}
+	node.Graphs = append(node.Graphs, g)
+	return ops.GraphRef(len(node.Graphs) - 1), nil
+}

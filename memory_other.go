@@ -1,0 +1,5 @@
+//go:build !linux
+
+package onward
+
+func physicalMemory() int64 { return 0 }

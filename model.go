@@ -1,0 +1,181 @@
+package onward
+
+import (
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/onward-ml/onward/onnx"
+	"github.com/onward-ml/onward/tensor"
+)
+
+// NodeArg is an input or output of a model.
+type NodeArg struct {
+	Name string
+	Type string // as ONNX writes it: "tensor(float)", "seq(map(int64,tensor(float)))"
+	// Shape holds the dimensions of a tensor; nil when the rank is not known or the
+	// value is no tensor.
+	Shape []Dim
+
+	typ tensor.Type
+}
+
+// Dim is one dimension of a declared shape.
+type Dim struct {
+	Value int64  // −1 when it is not fixed
+	Param string // the name of a symbolic dimension, may be empty
+}
+
+// String writes the number, the name, or "?".
+func (d Dim) String() string {
+	switch {
+	case d.Value >= 0:
+		return strconv.FormatInt(d.Value, 10)
+	case d.Param != "":
+		return d.Param
+	}
+	return "?"
+}
+
+// ElementType returns the argument's type.
+func (a NodeArg) ElementType() tensor.Type { return a.typ }
+
+// String writes the argument as name, type and shape.
+func (a NodeArg) String() string {
+	s := a.Name + ": " + a.Type
+	if a.Shape != nil {
+		d := make([]string, len(a.Shape))
+		for i, x := range a.Shape {
+			d[i] = x.String()
+		}
+		s += "[" + strings.Join(d, ",") + "]"
+	}
+	return s
+}
+
+// ModelMetadata is what a model says about itself.
+type ModelMetadata struct {
+	ProducerName     string
+	ProducerVersion  string
+	GraphName        string
+	Domain           string
+	Description      string
+	GraphDescription string
+	Version          int64
+	IRVersion        int64
+	Opsets           map[string]int64  // by domain, "" for ai.onnx
+	Custom           map[string]string // metadata_props
+}
+
+// describe reads the model's inputs, outputs and metadata.
+func (s *Session) describe() error {
+	m := s.model
+	if m == nil || m.Graph == nil {
+		return errors.New("the model has no graph")
+	}
+	g := m.Graph
+	s.meta = ModelMetadata{ProducerName: m.ProducerName, ProducerVersion: m.ProducerVersion, GraphName: g.Name, Domain: m.Domain,
+		Description: m.DocString, GraphDescription: g.DocString, Version: m.ModelVersion, IRVersion: m.IRVersion,
+		Opsets: map[string]int64{}, Custom: map[string]string{}}
+	for _, o := range m.OpsetImports {
+		s.meta.Opsets[onnx.NormalizeDomain(o.Domain)] = o.Version
+	}
+	for _, p := range m.MetadataProps {
+		s.meta.Custom[p.Key] = p.Value
+	}
+	init := make(map[string]bool, len(g.Initializers))
+	for _, t := range g.Initializers {
+		if t != nil {
+			init[t.Name] = true
+		}
+	}
+	for _, t := range g.SparseInitializers {
+		if t != nil && t.Values != nil {
+			init[t.Values.Name] = true
+		}
+	}
+	s.inIndex, s.outIndex = map[string]int{}, map[string]int{}
+	for _, v := range g.Inputs {
+		a, err := nodeArg(v)
+		if err != nil {
+			return fmt.Errorf("input: %w", err)
+		}
+		switch {
+		case !init[a.Name]:
+			s.inputs = append(s.inputs, a)
+		case m.IRVersion >= 4:
+			s.defaults = append(s.defaults, a)
+		}
+	}
+	for i := range len(s.inputs) + len(s.defaults) {
+		name := s.arg(i).Name
+		if _, ok := s.inIndex[name]; ok {
+			return fmt.Errorf("input %q is declared twice", name)
+		}
+		s.inIndex[name] = i
+	}
+	for i, v := range g.Outputs {
+		a, err := nodeArg(v)
+		if err != nil {
+			return fmt.Errorf("output: %w", err)
+		}
+		s.outputs = append(s.outputs, a)
+		s.outIndex[a.Name] = i
+	}
+	return nil
+}
+
+func nodeArg(v *onnx.ValueInfo) (NodeArg, error) {
+	if v == nil || v.Name == "" {
+		return NodeArg{}, errors.New("it has no name")
+	}
+	a := NodeArg{Name: v.Name}
+	var tt *onnx.TensorType
+	a.typ, tt = typeOf(v.Type, 0)
+	a.Type = a.typ.String()
+	if tt == nil || tt.Shape == nil {
+		return a, nil
+	}
+	a.Shape = make([]Dim, len(tt.Shape.Dims))
+	for i, d := range tt.Shape.Dims {
+		a.Shape[i] = Dim{Value: -1}
+		switch {
+		case d.Kind == onnx.DimValue && d.Value >= 0:
+			a.Shape[i].Value = d.Value
+		case d.Kind == onnx.DimParam:
+			a.Shape[i].Param = d.Param
+		}
+	}
+	return a, nil
+}
+
+// typeOf converts a declared type, and returns the tensor type if it is one.
+func typeOf(t *onnx.Type, depth int) (tensor.Type, *onnx.TensorType) {
+	const deepest = 64
+	if t == nil || depth > deepest {
+		return tensor.Type{}, nil
+	}
+	dtype := func(d onnx.DataType) tensor.DType {
+		if d < 0 || d > 255 || !tensor.DType(d).Valid() {
+			return tensor.Undefined
+		}
+		return tensor.DType(d)
+	}
+	switch {
+	case t.Tensor != nil:
+		return tensor.TensorType(dtype(t.Tensor.ElemType)), t.Tensor
+	case t.SparseTensor != nil:
+		return tensor.SparseType(dtype(t.SparseTensor.ElemType)), nil
+	case t.Sequence != nil:
+		of, _ := typeOf(t.Sequence.Elem, depth+1)
+		return tensor.SequenceOf(of), nil
+	case t.Optional != nil:
+		of, _ := typeOf(t.Optional.Elem, depth+1)
+		return tensor.OptionalOf(of), nil
+	case t.Map != nil:
+		of, _ := typeOf(t.Map.Value, depth+1)
+		return tensor.MapOf(dtype(t.Map.Key), of), nil
+	}
+	return tensor.Type{}, nil
+}

@@ -1,0 +1,92 @@
+package onward
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/onward-ml/onward/onnx"
+	"github.com/onward-ml/onward/tensor"
+)
+
+// Provider makes engines that run models, for example "cpu". Drivers for native
+// runtimes register themselves in an init function, so that a blank import
+// enables them, as with database/sql.
+type Provider interface {
+	// Name is the provider's name as in [ProviderConfig].
+	Name() string
+	// Available returns nil when the provider can work on this machine, or what is
+	// missing.
+	Available() error
+	// Compile makes an engine for a model.
+	Compile(ctx context.Context, m *onnx.Model, opts *SessionOptions, config ProviderConfig) (Engine, error)
+}
+
+// Engine runs one model. It is safe for concurrent use.
+type Engine interface {
+	// Run computes the wanted outputs. Inputs have been checked against the model's.
+	Run(ctx context.Context, req *Request) error
+	// Close frees what the engine holds. No Run is active then.
+	Close() error
+}
+
+// Request is one run of an engine. In and Out are in the order of the model's
+// inputs and outputs.
+type Request struct {
+	In      []tensor.Value // nil for an input that is omitted
+	Out     []tensor.Value // filled by Run; a tensor that is given is filled in place when it fits
+	Wanted  []bool         // per output; nil wants all
+	Options *RunOptions    // not nil
+}
+
+// ProviderConfig names a provider and its options.
+type ProviderConfig struct {
+	Name    string            // "cpu", "reference", or the name of a registered driver
+	Options map[string]string // the provider's own; an unknown option is an error
+}
+
+var providers struct {
+	sync.RWMutex
+	m map[string]Provider
+}
+
+// RegisterProvider makes a provider known. It panics when the name is taken.
+func RegisterProvider(p Provider) {
+	providers.Lock()
+	defer providers.Unlock()
+	if providers.m == nil {
+		providers.m = map[string]Provider{}
+	}
+	if providers.m[p.Name()] != nil {
+		panic("onward: provider " + p.Name() + " is registered twice")
+	}
+	providers.m[p.Name()] = p
+}
+
+// LookupProvider returns a registered provider, or nil.
+func LookupProvider(name string) Provider {
+	providers.RLock()
+	defer providers.RUnlock()
+	return providers.m[name]
+}
+
+// Providers returns the names of all registered providers, sorted.
+func Providers() []string {
+	providers.RLock()
+	defer providers.RUnlock()
+	var r []string
+	for n := range providers.m {
+		r = append(r, n)
+	}
+	slices.Sort(r)
+	return r
+}
+
+func findProvider(name string) (Provider, error) {
+	if p := LookupProvider(name); p != nil {
+		return p, nil
+	}
+	return nil, &StatusError{Code: InvalidArgument, Message: fmt.Sprintf("provider %q is not registered; registered are %s", name, strings.Join(Providers(), ", "))}
+}

@@ -1,0 +1,327 @@
+package onward
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/onward-ml/onward/onnx"
+	"github.com/onward-ml/onward/tensor"
+)
+
+// Values are inputs or outputs by name.
+type Values map[string]tensor.Value
+
+// Session is a loaded model. Any number of goroutines may call Run at the same
+// time. A session holds no resources that the garbage collector does not free,
+// unless its provider is a native one: then call Close.
+type Session struct {
+	model    *onnx.Model
+	inputs   []NodeArg
+	outputs  []NodeArg
+	defaults []NodeArg
+	inIndex  map[string]int
+	outIndex map[string]int
+	meta     ModelMetadata
+	engine   Engine
+	provider string
+	opts     SessionOptions
+
+	mu     sync.RWMutex // held for reading by Run, for writing by Close
+	closed bool
+}
+
+// Open loads the model in a file. External data is read from the file's folder.
+// Errors are of type *[StatusError].
+func Open(path string, opts *SessionOptions) (*Session, error) {
+	o := orDefault(opts)
+	m, err := onnx.ReadFile(path, &onnx.ReadOptions{MaxFileSize: o.Limits.MaxFileSize, StrictExternalData: o.StrictExternalData})
+	if err != nil {
+		return nil, loadStatus(err)
+	}
+	s, err := OpenModel(m, o)
+	if err != nil {
+		m.Close()
+	}
+	return s, err
+}
+
+// OpenBytes loads a model from memory. The bytes must not change while the
+// session is in use. Such a model has no external data.
+func OpenBytes(data []byte, opts *SessionOptions) (*Session, error) {
+	o := orDefault(opts)
+	m, err := onnx.Unmarshal(data, nil)
+	if err != nil {
+		return nil, loadStatus(err)
+	}
+	return OpenModel(m, o)
+}
+
+// OpenModel makes a session for a model, which must not change while the session
+// is in use.
+func OpenModel(m *onnx.Model, opts *SessionOptions) (*Session, error) {
+	return OpenModelContext(context.Background(), m, opts)
+}
+
+// OpenModelContext is [OpenModel] with a context that bounds the loading.
+func OpenModelContext(ctx context.Context, m *onnx.Model, opts *SessionOptions) (*Session, error) {
+	o := orDefault(opts)
+	s := &Session{model: m, opts: *o}
+	if err := s.describe(); err != nil {
+		return nil, loadStatus(err)
+	}
+	configs := o.Providers
+	if len(configs) == 0 {
+		configs = []ProviderConfig{{Name: "cpu"}}
+	}
+	var errs []error
+	for _, c := range configs {
+		p, err := findProvider(c.Name)
+		if err == nil {
+			err = p.Available()
+		}
+		if err == nil {
+			s.engine, err = p.Compile(ctx, m, o, c)
+		}
+		if err == nil {
+			s.provider = c.Name
+			return s, nil
+		}
+		errs = append(errs, err)
+	}
+	if len(errs) == 1 {
+		return nil, loadStatus(errs[0])
+	}
+	return nil, &StatusError{Code: Fail, Message: "no provider can run the model: " + errors.Join(errs...).Error(), Err: errors.Join(errs...)}
+}
+
+func orDefault(opts *SessionOptions) *SessionOptions {
+	if opts == nil {
+		return &SessionOptions{}
+	}
+	return opts
+}
+
+// Close frees what the session holds, after the runs that are active.
+func (s *Session) Close() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed {
+		return nil
+	}
+	s.closed = true
+	return errors.Join(s.engine.Close(), s.model.Close())
+}
+
+// Inputs returns the model's inputs. Initializers are none.
+func (s *Session) Inputs() []NodeArg { return slices.Clone(s.inputs) }
+
+// Outputs returns the model's outputs.
+func (s *Session) Outputs() []NodeArg { return slices.Clone(s.outputs) }
+
+// OverridableInitializers returns the inputs that have a default.
+func (s *Session) OverridableInitializers() []NodeArg { return slices.Clone(s.defaults) }
+
+// Metadata returns what the model says about itself.
+func (s *Session) Metadata() ModelMetadata { return s.meta }
+
+// Provider returns the name of the provider that runs the model.
+func (s *Session) Provider() string { return s.provider }
+
+// Run computes the model's outputs from inputs by name. It returns the outputs
+// that opts names, or all. The values returned belong to the caller. A cancelled
+// context stops the run. Errors are of type *[StatusError].
+func (s *Session) Run(ctx context.Context, feed Values, opts *RunOptions) (Values, error) {
+	in, err := s.bind(feed)
+	if err != nil {
+		return nil, err
+	}
+	var names []string
+	if opts != nil {
+		names = opts.Outputs
+	}
+	wanted, err := s.wanted(names)
+	if err != nil {
+		return nil, err
+	}
+	out := make([]tensor.Value, len(s.outputs))
+	if err := s.run(ctx, in, out, wanted, opts); err != nil {
+		return nil, err
+	}
+	r := make(Values, len(out))
+	for i, v := range out {
+		if v != nil && (wanted == nil || wanted[i]) {
+			r[s.outputs[i].Name] = v
+		}
+	}
+	return r, nil
+}
+
+// RunList is Run with inputs and outputs by position; trailing inputs that have
+// defaults may be missing.
+func (s *Session) RunList(ctx context.Context, in []tensor.Value, opts *RunOptions) ([]tensor.Value, error) {
+	if len(in) > len(s.inputs)+len(s.defaults) {
+		return nil, statusf(InvalidArgument, "%d inputs, the model has %d", len(in), len(s.inputs)+len(s.defaults))
+	}
+	feed := make(Values, len(in))
+	for i, v := range in {
+		if i < len(s.inputs) {
+			feed[s.inputs[i].Name] = v
+		} else {
+			feed[s.defaults[i-len(s.inputs)].Name] = v
+		}
+	}
+	r, err := s.Run(ctx, feed, opts)
+	if err != nil {
+		return nil, err
+	}
+	names := s.outputNames(opts)
+	out := make([]tensor.Value, len(names))
+	for i, n := range names {
+		out[i] = r[n]
+	}
+	return out, nil
+}
+
+func (s *Session) outputNames(opts *RunOptions) []string {
+	if opts != nil && opts.Outputs != nil {
+		return opts.Outputs
+	}
+	names := make([]string, len(s.outputs))
+	for i, o := range s.outputs {
+		names[i] = o.Name
+	}
+	return names
+}
+
+func (s *Session) run(ctx context.Context, in, out []tensor.Value, wanted []bool, opts *RunOptions) error {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	if s.closed {
+		return &StatusError{Code: Fail, Message: "the session is closed"}
+	}
+	if opts == nil {
+		opts = &RunOptions{}
+	}
+	return runStatus(s.engine.Run(ctx, &Request{In: in, Out: out, Wanted: wanted, Options: opts}))
+}
+
+// wanted turns output names into a mask; nil for all.
+func (s *Session) wanted(names []string) ([]bool, error) {
+	if names == nil {
+		return nil, nil
+	}
+	if len(names) == 0 {
+		return nil, statusf(InvalidArgument, "At least one output should be requested.")
+	}
+	w := make([]bool, len(s.outputs))
+	for _, n := range names {
+		i, ok := s.outIndex[n]
+		if !ok {
+			return nil, statusf(InvalidArgument, "Invalid output name:%s", n)
+		}
+		w[i] = true
+	}
+	return w, nil
+}
+
+// bind puts a feed into the order of the model's inputs and checks every value
+// against its declaration, with ONNX Runtime's messages.
+func (s *Session) bind(feed Values) ([]tensor.Value, error) {
+	in := make([]tensor.Value, len(s.inputs)+len(s.defaults))
+	for name, v := range feed {
+		i, ok := s.inIndex[name]
+		if !ok {
+			return nil, statusf(InvalidArgument, "Invalid input name: %s", name)
+		}
+		if v == nil {
+			continue
+		}
+		in[i] = v
+	}
+	var missing []string
+	for i, a := range s.inputs {
+		if in[i] == nil && !strings.HasPrefix(a.Type, "optional(") {
+			missing = append(missing, "'"+a.Name+"'")
+		}
+	}
+	if missing != nil {
+		return nil, statusf(InvalidArgument, "Required inputs ([%s]) are missing from input feed ([%s]).", strings.Join(missing, ", "), quoted(feed))
+	}
+	for i, v := range in {
+		arg := s.arg(i)
+		if v == nil {
+			if i < len(s.inputs) {
+				in[i] = &tensor.Optional{Elem: *arg.typ.Of}
+			}
+			continue
+		}
+		w, err := arg.check(v)
+		if err != nil {
+			return nil, err
+		}
+		in[i] = w
+	}
+	return in, nil
+}
+
+func (s *Session) arg(i int) *NodeArg {
+	if i < len(s.inputs) {
+		return &s.inputs[i]
+	}
+	return &s.defaults[i-len(s.inputs)]
+}
+
+func quoted(feed Values) string {
+	names := make([]string, 0, len(feed))
+	for n := range feed {
+		names = append(names, "'"+n+"'")
+	}
+	slices.Sort(names)
+	return strings.Join(names, ", ")
+}
+
+// check reports whether v may be passed for the argument. A value for an
+// optional argument may be given without its wrapping.
+func (a *NodeArg) check(v tensor.Value) (tensor.Value, error) {
+	got := v.Type()
+	if a.typ.Kind == tensor.KindOptional && got.Kind != tensor.KindOptional {
+		v = &tensor.Optional{Elem: *a.typ.Of, Value: v}
+		got = tensor.OptionalOf(got)
+	}
+	if !got.Equal(a.typ) && !emptyOf(v, a.typ) {
+		return nil, statusf(InvalidArgument, "Unexpected input data type. Actual: (%s) , expected: (%s)", got, a.typ)
+	}
+	t, ok := v.(*tensor.Tensor)
+	if !ok || a.Shape == nil {
+		return v, nil
+	}
+	if t.Rank() != len(a.Shape) {
+		return nil, statusf(InvalidArgument, "Invalid rank for input: %s Got: %d Expected: %d Please fix either the inputs/outputs or the model.", a.Name, t.Rank(), len(a.Shape))
+	}
+	var bad strings.Builder
+	for i, d := range a.Shape {
+		if d.Value >= 0 && int64(t.Dim(i)) != d.Value {
+			fmt.Fprintf(&bad, "\n index: %d Got: %d Expected: %d", i, t.Dim(i), d.Value)
+		}
+	}
+	if bad.Len() > 0 {
+		return nil, statusf(InvalidArgument, "Got invalid dimensions for input: %s for the following indices%s\n Please fix either the inputs or the model.", a.Name, bad.String())
+	}
+	return v, nil
+}
+
+// emptyOf reports whether v is an empty sequence or optional that does not know
+// its element type.
+func emptyOf(v tensor.Value, want tensor.Type) bool {
+	switch v := v.(type) {
+	case *tensor.Sequence:
+		return want.Kind == tensor.KindSequence && len(v.Items) == 0 && v.Elem.Kind == tensor.KindInvalid
+	case *tensor.Optional:
+		return want.Kind == tensor.KindOptional && (v.Value == nil && v.Elem.Kind == tensor.KindInvalid || v.Value != nil && emptyOf(v.Value, *want.Of))
+	}
+	return false
+}
