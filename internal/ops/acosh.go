@@ -1,0 +1,26 @@
+package ops
+
+import (
+	"math"
+
+	"github.com/onward-ml/onward/internal/ir"
+)
+
+// Acosh computes the inverse hyperbolic cosine of each element
+// (https://onnx.ai/onnx/operators/onnx__Acosh.html).
+type Acosh struct{ sameTypeAndShape }
+
+var _ = register(Def{Name: "Acosh", Since: []int{9, 22}, In: "input:T", Out: "output:T", Types: Types{"T": "@float"},
+	Build: withoutAttrs(&Acosh{})})
+
+// Run implements [ir.Operator].
+func (*Acosh) Run(c *ir.Call) error {
+	return mapFloats(c, grainCostly, acoshLoop[float32], acoshLoop[float64])
+}
+
+func acoshLoop[T floatNumber](dst, src []T) {
+	dst = dst[:len(src)]
+	for i, x := range src {
+		dst[i] = T(math.Acosh(float64(x)))
+	}
+}

@@ -1,0 +1,26 @@
+package ops
+
+import (
+	"math"
+
+	"github.com/onward-ml/onward/internal/ir"
+)
+
+// Asinh computes the inverse hyperbolic sine of each element
+// (https://onnx.ai/onnx/operators/onnx__Asinh.html).
+type Asinh struct{ sameTypeAndShape }
+
+var _ = register(Def{Name: "Asinh", Since: []int{9, 22}, In: "input:T", Out: "output:T", Types: Types{"T": "@float"},
+	Build: withoutAttrs(&Asinh{})})
+
+// Run implements [ir.Operator].
+func (*Asinh) Run(c *ir.Call) error {
+	return mapFloats(c, grainCostly, asinhLoop[float32], asinhLoop[float64])
+}
+
+func asinhLoop[T floatNumber](dst, src []T) {
+	dst = dst[:len(src)]
+	for i, x := range src {
+		dst[i] = T(math.Asinh(float64(x)))
+	}
+}

@@ -1,0 +1,35 @@
+package ops
+
+import (
+	"math"
+
+	"github.com/onward-ml/onward/internal/ir"
+)
+
+// Celu computes max(0, x) + min(0, alpha·(exp(x/alpha)−1)) of each element
+// (https://onnx.ai/onnx/operators/onnx__Celu.html).
+type Celu struct {
+	sameTypeAndShape
+	Alpha float64
+}
+
+var _ = register(Def{Name: "Celu", Since: []int{12, 28}, In: "X:T", Out: "Y:T", Types: Types{"T": "@float"},
+	Build: simple(func(a *Attrs, opset int) Operator {
+		ignoreConsumed(a, opset)
+		return &Celu{Alpha: float64(a.Float("alpha", 1))}
+	})})
+
+// Run implements [ir.Operator].
+func (o *Celu) Run(c *ir.Call) error {
+	return mapFloats(c, grainCostly,
+		func(dst, src []float32) { celuLoop(dst, src, o.Alpha) },
+		func(dst, src []float64) { celuLoop(dst, src, o.Alpha) })
+}
+
+func celuLoop[T floatNumber](dst, src []T, alpha float64) {
+	dst = dst[:len(src)]
+	for i, x := range src {
+		v := float64(x)
+		dst[i] = T(max(0, v) + min(0, alpha*math.Expm1(v/alpha)))
+	}
+}

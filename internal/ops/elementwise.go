@@ -1,0 +1,445 @@
+package ops
+
+import (
+	"fmt"
+	"slices"
+	"sync"
+	"sync/atomic"
+
+	"github.com/onward-ml/onward/internal/ir"
+	"github.com/onward-ml/onward/tensor"
+)
+
+// The constraints of arithmetic. They name the types without ~, which keeps
+// Float16 and its like out: adding their bits would compile.
+type (
+	floatNumber    interface{ float32 | float64 }
+	signedNumber   interface{ int8 | int16 | int32 | int64 }
+	unsignedNumber interface {
+		uint8 | uint16 | uint32 | uint64
+	}
+	intNumber  interface{ signedNumber | unsignedNumber }
+	realNumber interface{ intNumber | floatNumber }
+)
+
+// loopBlock is how many elements are widened, gathered or repeated at a time.
+const loopBlock = 512
+
+// An elementLoop computes elements of an operator's output from as many of each
+// of its inputs, given as raw memory.
+type elementLoop struct {
+	in, out tensor.DType
+	arity   int
+	// scalars says that run takes an input of a single element for a
+	// repeated one.
+	scalars bool
+	run     func(dst []byte, in *[3][]byte)
+}
+
+func loop1[T, R tensor.Element](f func(dst []R, a []T)) elementLoop {
+	return elementLoop{in: tensor.DTypeOf[T](), out: tensor.DTypeOf[R](), arity: 1, run: func(dst []byte, in *[3][]byte) {
+		f(tensor.FromRaw[R](dst), tensor.FromRaw[T](in[0]))
+	}}
+}
+
+func loop2[T, R tensor.Element](f func(dst []R, a, b []T)) elementLoop {
+	return elementLoop{in: tensor.DTypeOf[T](), out: tensor.DTypeOf[R](), arity: 2, run: func(dst []byte, in *[3][]byte) {
+		f(tensor.FromRaw[R](dst), tensor.FromRaw[T](in[0]), tensor.FromRaw[T](in[1]))
+	}}
+}
+
+// loop2Scalar is loop2 for a function that takes an a or b of one element for a
+// repeated one.
+func loop2Scalar[T, R tensor.Element](f func(dst []R, a, b []T)) elementLoop {
+	l := loop2(f)
+	l.scalars = true
+	return l
+}
+
+func loop3[T, R tensor.Element](f func(dst []R, a, b, c []T)) elementLoop {
+	return elementLoop{in: tensor.DTypeOf[T](), out: tensor.DTypeOf[R](), arity: 3, run: func(dst []byte, in *[3][]byte) {
+		f(tensor.FromRaw[R](dst), tensor.FromRaw[T](in[0]), tensor.FromRaw[T](in[1]), tensor.FromRaw[T](in[2]))
+	}}
+}
+
+// loopTable holds an operator's loop for every element type of its inputs.
+type loopTable map[tensor.DType]elementLoop
+
+// loopsOf makes a table. Half and bfloat16 get the float32 loop over widened
+// blocks.
+func loopsOf(loops ...elementLoop) loopTable {
+	t := loopTable{}
+	for _, l := range loops {
+		t[l.in] = l
+		if l.in == tensor.TypeFloat32 {
+			t[tensor.TypeFloat16] = widenedLoop(l, tensor.TypeFloat16)
+			t[tensor.TypeBFloat16] = widenedLoop(l, tensor.TypeBFloat16)
+		}
+	}
+	return t
+}
+
+func (t loopTable) loop(d tensor.DType) (elementLoop, error) {
+	l, ok := t[d]
+	if !ok {
+		return l, fmt.Errorf("elements of type %s are not supported", d)
+	}
+	return l, nil
+}
+
+// loopState is what a worker needs to run a loop on blocks.
+type loopState struct {
+	in, wide [3][]byte
+	fill     [3][16 * loopBlock]byte
+	filled   [3]struct{ offset, n int }
+	widened  [3][loopBlock]float32
+	result   [loopBlock]float32
+}
+
+var loopStates = sync.Pool{New: func() any { return new(loopState) }}
+
+// widenedLoop makes a loop over half or bfloat16 numbers of one over float32.
+func widenedLoop(l elementLoop, d tensor.DType) elementLoop {
+	w := l
+	w.in = d
+	w.scalars = false
+	if l.out == tensor.TypeFloat32 {
+		w.out = d
+	}
+	size := w.out.Size()
+	w.run = func(dst []byte, in *[3][]byte) {
+		st := loopStates.Get().(*loopState)
+		defer loopStates.Put(st)
+		n := len(dst) / size
+		for lo := 0; lo < n; lo += loopBlock {
+			m := min(loopBlock, n-lo)
+			for k := range l.arity {
+				widenHalf(st.widened[k][:m], in[k][2*lo:2*(lo+m)], d)
+				st.wide[k] = tensor.AsBytes(st.widened[k][:m])
+			}
+			if l.out != tensor.TypeFloat32 {
+				l.run(dst[size*lo:size*(lo+m)], &st.wide)
+				continue
+			}
+			l.run(tensor.AsBytes(st.result[:m]), &st.wide)
+			narrowHalf(dst[2*lo:2*(lo+m)], st.result[:m], d)
+		}
+	}
+	return w
+}
+
+// widenHalf reads half or bfloat16 numbers.
+func widenHalf(dst []float32, src []byte, d tensor.DType) {
+	if d == tensor.TypeFloat16 {
+		tensor.Float16sToFloat32s(dst, tensor.FromRaw[tensor.Float16](src))
+	} else {
+		tensor.BFloat16sToFloat32s(dst, tensor.FromRaw[tensor.BFloat16](src))
+	}
+}
+
+// narrowHalf writes half or bfloat16 numbers, rounded to nearest even.
+func narrowHalf(dst []byte, src []float32, d tensor.DType) {
+	if d == tensor.TypeFloat16 {
+		tensor.Float32sToFloat16s(tensor.FromRaw[tensor.Float16](dst), src)
+	} else {
+		tensor.Float32sToBFloat16s(tensor.FromRaw[tensor.BFloat16](dst), src)
+	}
+}
+
+// Grains of elementwise work: elements below which a second thread costs more
+// than it brings.
+const (
+	grainCheap  = 32 << 10 // a few instructions an element
+	grainCostly = 4 << 10  // a transcendental function an element
+	grainWatch  = 64 << 10 // elements after which a loop looks at the context
+)
+
+// eachRange runs fn over ranges of [0, n) on all threads, in pieces short
+// enough to notice that the run must stop.
+func eachRange(c *ir.Call, n, grain int, fn func(lo, hi int)) error {
+	if n <= grainWatch {
+		c.Parallel(n, grain, fn)
+		return nil
+	}
+	var stop atomic.Bool
+	c.Parallel(n, grain, func(lo, hi int) {
+		for ; lo < hi; lo += grainWatch {
+			if stop.Load() {
+				return
+			}
+			fn(lo, min(hi, lo+grainWatch))
+			if c.Err() != nil {
+				stop.Store(true)
+			}
+		}
+	})
+	return c.Err()
+}
+
+// runLoop computes output 0 of the given shape from tensors that broadcast to
+// it; shapes[k] is the shape under which in[k] is read.
+func runLoop(c *ir.Call, l elementLoop, grain int, outShape []int, in []*tensor.Tensor, shapes [][]int) error {
+	out, err := c.Output(0, l.out, outShape...)
+	if err != nil {
+		return err
+	}
+	return runLoopInto(c, l, grain, out, in, shapes)
+}
+
+// runLoopInto is runLoop into an existing tensor, which may be one of the inputs
+// if that has the same shape.
+func runLoopInto(c *ir.Call, l elementLoop, grain int, out *tensor.Tensor, in []*tensor.Tensor, shapes [][]int) error {
+	n := out.Len()
+	if n == 0 {
+		return nil
+	}
+	src := make([]loopSource, len(in))
+	for k, t := range in {
+		src[k] = loopSource{data: t.Bytes(), size: t.DType().Size(), shape: shapes[k]}
+	}
+	b := newBroadcastLoop(out.Shape(), src)
+	dst, size := out.Bytes(), l.out.Size()
+	return eachRange(c, n, grain, func(lo, hi int) { b.run(l, dst[lo*size:hi*size], lo, hi) })
+}
+
+// mapLoop runs a loop of one input.
+func mapLoop(c *ir.Call, l elementLoop, grain int) error {
+	x := c.Tensor(0)
+	return runLoop(c, l, grain, x.Shape(), []*tensor.Tensor{x}, [][]int{x.Shape()})
+}
+
+// mapTable runs the loop for the type of input 0.
+func mapTable(c *ir.Call, t loopTable, grain int) error {
+	l, err := t.loop(c.Tensor(0).DType())
+	if err != nil {
+		return err
+	}
+	return mapLoop(c, l, grain)
+}
+
+// mapFloats runs one of two loops over input 0, a float tensor: f64 over
+// doubles, f32 over all others, half numbers widened.
+func mapFloats(c *ir.Call, grain int, f32 func(dst, src []float32), f64 func(dst, src []float64)) error {
+	switch d := c.Tensor(0).DType(); d {
+	case tensor.TypeFloat32:
+		return mapLoop(c, loop1(f32), grain)
+	case tensor.TypeFloat64:
+		return mapLoop(c, loop1(f64), grain)
+	case tensor.TypeFloat16, tensor.TypeBFloat16:
+		return mapLoop(c, widenedLoop(loop1(f32), d), grain)
+	default:
+		return fmt.Errorf("elements of type %s are not supported", d)
+	}
+}
+
+// loopSource is an input of a broadcast: raw elements of size bytes each.
+type loopSource struct {
+	data    []byte
+	size    int
+	shape   []int
+	strides []int // over the loop's collapsed dimensions, in elements
+	whole   bool  // the elements lie as the output's do
+}
+
+// broadcastLoop walks over an output in memory order and hands a loop the
+// matching elements of each input.
+type broadcastLoop struct {
+	dims []int // the output's shape with neighbours joined where all inputs allow it
+	src  []loopSource
+}
+
+func newBroadcastLoop(out []int, src []loopSource) *broadcastLoop {
+	b := &broadcastLoop{src: src}
+	same := true
+	for k := range src {
+		src[k].whole = slices.Equal(src[k].shape, out) || product(src[k].shape) == product(out)
+		same = same && src[k].whole
+	}
+	if same {
+		b.dims = []int{product(out)}
+		for k := range src {
+			src[k].strides = []int{1}
+		}
+		return b
+	}
+	full := make([][]int, len(src))
+	for k := range src {
+		full[k] = broadcastStrides(src[k].shape, out)
+		src[k].strides = make([]int, 0, len(out))
+	}
+	for d, n := range out {
+		if n == 1 {
+			continue
+		}
+		last := len(b.dims) - 1
+		join := last >= 0
+		for k := range src {
+			join = join && src[k].strides[last] == full[k][d]*n
+		}
+		if join {
+			b.dims[last] *= n
+			for k := range src {
+				src[k].strides[last] = full[k][d]
+			}
+			continue
+		}
+		b.dims = append(b.dims, n)
+		for k := range src {
+			src[k].strides = append(src[k].strides, full[k][d])
+		}
+	}
+	if len(b.dims) == 0 {
+		b.dims = []int{1}
+		for k := range src {
+			src[k].strides = []int{0}
+		}
+	}
+	return b
+}
+
+// rowMin is the length of an innermost dimension from which rows are worked off
+// one by one; shorter ones are first gathered into blocks.
+const rowMin = 32
+
+// run computes the elements [lo, hi) of the output into dst.
+func (b *broadcastLoop) run(l elementLoop, dst []byte, lo, hi int) {
+	st := loopStates.Get().(*loopState)
+	defer loopStates.Put(st)
+	for k := range st.filled {
+		st.filled[k].offset, st.filled[k].n = -1, 0
+	}
+	last := len(b.dims) - 1
+	inner := b.dims[last]
+	if last == 0 || inner >= rowMin {
+		b.rows(l, st, dst, lo, hi)
+		return
+	}
+	size := l.out.Size()
+	for pos := lo; pos < hi; pos += loopBlock {
+		m := min(loopBlock, hi-pos)
+		for k := range b.src {
+			s := &b.src[k]
+			if s.whole {
+				st.in[k] = s.data[pos*s.size : (pos+m)*s.size]
+				continue
+			}
+			st.in[k] = st.fill[k][:m*s.size]
+			b.gather(s, st.in[k], pos, m)
+		}
+		l.run(dst[(pos-lo)*size:(pos-lo+m)*size], &st.in)
+	}
+}
+
+// rows works off the parts of the innermost dimension that lie in [lo, hi).
+func (b *broadcastLoop) rows(l elementLoop, st *loopState, dst []byte, lo, hi int) {
+	last := len(b.dims) - 1
+	inner, size := b.dims[last], l.out.Size()
+	step := inner
+	if !l.scalars {
+		for k := range b.src {
+			if b.src[k].strides[last] == 0 {
+				step = loopBlock
+			}
+		}
+	}
+	for pos := lo; pos < hi; {
+		row, off := pos/inner, pos%inner
+		m := min(inner-off, hi-pos, step)
+		for k := range b.src {
+			s := &b.src[k]
+			if s.strides[last] != 0 {
+				p := b.rowOffset(s, row) + off*s.strides[last]
+				st.in[k] = s.data[p*s.size : (p+m)*s.size]
+				continue
+			}
+			p := b.rowOffset(s, row)
+			elem := s.data[p*s.size : (p+1)*s.size]
+			if l.scalars {
+				st.in[k] = elem
+				continue
+			}
+			if f := &st.filled[k]; f.offset != p || f.n < m {
+				repeatElement(st.fill[k][:m*s.size], elem)
+				f.offset, f.n = p, m
+			}
+			st.in[k] = st.fill[k][:m*s.size]
+		}
+		l.run(dst[(pos-lo)*size:(pos-lo+m)*size], &st.in)
+		pos += m
+	}
+}
+
+// rowOffset returns the position in s of the first element of a row.
+func (b *broadcastLoop) rowOffset(s *loopSource, row int) int {
+	p := 0
+	for d := len(b.dims) - 2; d >= 0; d-- {
+		n := b.dims[d]
+		p += row % n * s.strides[d]
+		row /= n
+	}
+	return p
+}
+
+// gather copies the m elements that belong to the output's elements from pos on.
+func (b *broadcastLoop) gather(s *loopSource, dst []byte, pos, m int) {
+	last := len(b.dims) - 1
+	inner := b.dims[last]
+	for m > 0 {
+		row, off := pos/inner, pos%inner
+		k := min(inner-off, m)
+		p := b.rowOffset(s, row)
+		if s.strides[last] == 0 {
+			repeatElement(dst[:k*s.size], s.data[p*s.size:(p+1)*s.size])
+		} else {
+			p += off
+			copy(dst[:k*s.size], s.data[p*s.size:(p+k)*s.size])
+		}
+		dst = dst[k*s.size:]
+		pos += k
+		m -= k
+	}
+}
+
+// repeatElement fills dst with copies of one element.
+func repeatElement(dst, elem []byte) {
+	switch len(elem) {
+	case 1:
+		repeatOf(dst, elem[0])
+	case 2:
+		repeatOf(tensor.FromRaw[uint16](dst), tensor.FromRaw[uint16](elem)[0])
+	case 4:
+		repeatOf(tensor.FromRaw[uint32](dst), tensor.FromRaw[uint32](elem)[0])
+	case 8:
+		repeatOf(tensor.FromRaw[uint64](dst), tensor.FromRaw[uint64](elem)[0])
+	default:
+		repeatOf(tensor.FromRaw[[2]uint64](dst), tensor.FromRaw[[2]uint64](elem)[0])
+	}
+}
+
+func repeatOf[T any](dst []T, v T) {
+	for i := range dst {
+		dst[i] = v
+	}
+}
+
+// sameTypeAndShape infers one output like input 0.
+type sameTypeAndShape struct{}
+
+func (sameTypeAndShape) Infer(c *ir.InferContext) error { return sameAsInput(c) }
+
+// ignoreConsumed marks the attribute that told opset 1 which inputs may be
+// overwritten.
+func ignoreConsumed(a *Attrs, opset int) {
+	if opset < 6 {
+		a.Ignore("consumed_inputs")
+	}
+}
+
+// withoutAttrs makes a Build function for an operator without attributes of its
+// own.
+func withoutAttrs(op Operator) func(*Attrs, int) (Operator, error) {
+	return func(a *Attrs, opset int) (Operator, error) {
+		ignoreConsumed(a, opset)
+		return op, nil
+	}
+}

@@ -1,0 +1,260 @@
+package ops
+
+import (
+	"math"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"github.com/onward-ml/onward/tensor"
+)
+
+// TestUnaryFloatOperators compares each operator with its formula, on every
+// float type and on special values.
+func TestUnaryFloatOperators(t *testing.T) {
+	sigmoid := func(x float64) float64 { return 1 / (1 + math.Exp(-x)) }
+	for _, tc := range []struct {
+		name  string
+		opset int
+		attrs map[string]any
+		f     func(x float64) float64
+	}{
+		{"Abs", 13, nil, math.Abs}, {"Acos", 22, nil, math.Acos}, {"Acosh", 22, nil, math.Acosh},
+		{"Asin", 22, nil, math.Asin}, {"Asinh", 22, nil, math.Asinh}, {"Atan", 22, nil, math.Atan},
+		{"Atanh", 22, nil, math.Atanh}, {"Ceil", 13, nil, math.Ceil}, {"Cos", 22, nil, math.Cos},
+		{"Cosh", 22, nil, math.Cosh}, {"Erf", 13, nil, math.Erf}, {"Exp", 13, nil, math.Exp},
+		{"Floor", 13, nil, math.Floor}, {"Log", 13, nil, math.Log},
+		{"Neg", 13, nil, func(x float64) float64 { return -x }},
+		{"Reciprocal", 13, nil, func(x float64) float64 { return 1 / x }},
+		{"Round", 22, nil, math.RoundToEven}, {"Sigmoid", 13, nil, sigmoid},
+		{"Sign", 13, nil, func(x float64) float64 {
+			switch {
+			case x > 0:
+				return 1
+			case x < 0:
+				return -1
+			}
+			return x
+		}},
+		{"Sin", 22, nil, math.Sin}, {"Sinh", 22, nil, math.Sinh},
+		{"Softplus", 22, nil, func(x float64) float64 { return max(x, 0) + math.Log1p(math.Exp(-math.Abs(x))) }},
+		{"Softsign", 22, nil, func(x float64) float64 { return x / (1 + math.Abs(x)) }},
+		{"Sqrt", 13, nil, math.Sqrt}, {"Tan", 22, nil, math.Tan}, {"Tanh", 13, nil, math.Tanh},
+		{"Relu", 14, nil, func(x float64) float64 { return max(x, 0) }},
+		{"HardSwish", 22, nil, func(x float64) float64 { return x * max(0, min(1, x/6+0.5)) }},
+		{"Mish", 22, nil, func(x float64) float64 {
+			return x * math.Tanh(max(x, 0)+math.Log1p(math.Exp(-math.Abs(x))))
+		}},
+		{"Elu", 22, map[string]any{"alpha": 2.0}, func(x float64) float64 {
+			if x < 0 {
+				return 2 * math.Expm1(x)
+			}
+			return x
+		}},
+		{"Selu", 22, nil, func(x float64) float64 {
+			if x > 0 {
+				return 1.0507010221481323 * x
+			}
+			return 1.0507010221481323 * 1.6732631921768188 * math.Expm1(x)
+		}},
+		{"Selu", 1, nil, func(x float64) float64 {
+			if x > 0 {
+				return 1.0507 * x
+			}
+			return 1.0507 * 1.6732 * math.Expm1(x)
+		}},
+		{"Celu", 28, map[string]any{"alpha": 2.0}, func(x float64) float64 { return max(0, x) + min(0, 2*math.Expm1(x/2)) }},
+		{"LeakyRelu", 16, nil, func(x float64) float64 {
+			if x < 0 {
+				return float64(float32(0.01)) * x
+			}
+			return x
+		}},
+		{"ThresholdedRelu", 22, nil, func(x float64) float64 {
+			if x <= 1 {
+				return 0
+			}
+			return x
+		}},
+		{"HardSigmoid", 22, nil, func(x float64) float64 { return max(0, min(1, float64(float32(0.2))*x+0.5)) }},
+		{"Swish", 24, map[string]any{"alpha": 0.5}, func(x float64) float64 { return x * sigmoid(0.5*x) }},
+		{"Gelu", 20, nil, func(x float64) float64 { return 0.5 * x * (1 + math.Erf(x/math.Sqrt2)) }},
+		{"Gelu", 20, map[string]any{"approximate": "tanh"}, func(x float64) float64 {
+			return 0.5 * x * (1 + math.Tanh(math.Sqrt(2/math.Pi)*(x+0.044715*x*x*x)))
+		}},
+	} {
+		x := []float64{0, math.Copysign(0, -1), 0.25, -0.25, 0.5, 1, -1, 1.5, 2.5, -2.5, 3, -3.5, math.NaN()}
+		want := make([]float64, len(x))
+		for i, v := range x {
+			want[i] = tc.f(v)
+		}
+		wantOp(t, tc.name, tc.opset, tc.attrs, tt(want), tt(x))
+		wantOp(t, tc.name, tc.opset, tc.attrs, narrowTest[float32](want), narrowTest[float32](x))
+		for _, empty := range [][]int{{0}, {2, 0, 3}} {
+			wantOp(t, tc.name, tc.opset, tc.attrs, tt([]float32{}, empty...), tt([]float32{}, empty...))
+		}
+		if tc.name == "Selu" && tc.opset == 1 {
+			continue
+		}
+		// Half results may differ by a unit in the last place: compare loosely.
+		for _, d := range []tensor.DType{tensor.TypeFloat16, tensor.TypeBFloat16} {
+			got, err := runOp(t, tc.name, tc.opset, tc.attrs, halfTest(d, x))
+			if err != nil {
+				t.Errorf("%s of %s: %v", tc.name, d, err)
+				continue
+			}
+			if !sameValue(tt(testFloats(got[0].(*tensor.Tensor))), tt(want), 1e-2) {
+				t.Errorf("%s of %s is %s, want %v", tc.name, d, show(got[0]), want)
+			}
+		}
+	}
+}
+
+func narrowTest[T float32 | int32 | int64 | uint8 | int8](x []float64, shape ...int) *tensor.Tensor {
+	r := make([]T, len(x))
+	for i, v := range x {
+		r[i] = T(v)
+	}
+	return tt(r, shape...)
+}
+
+func halfTest(d tensor.DType, x []float64, shape ...int) *tensor.Tensor {
+	if d == tensor.TypeFloat16 {
+		r := make([]tensor.Float16, len(x))
+		for i, v := range x {
+			r[i] = tensor.NewFloat16FromFloat64(v)
+		}
+		return tt(r, shape...)
+	}
+	r := make([]tensor.BFloat16, len(x))
+	for i, v := range x {
+		r[i] = tensor.NewBFloat16FromFloat64(v)
+	}
+	return tt(r, shape...)
+}
+
+func TestUnaryIntegers(t *testing.T) {
+	wantOp(t, "Abs", 13, nil, tt([]int8{-128, 127, 0}), tt([]int8{-128, -127, 0}))
+	wantOp(t, "Abs", 13, nil, tt([]uint16{1, 65535}), tt([]uint16{1, 65535}))
+	wantOp(t, "Neg", 13, nil, tt([]int64{math.MinInt64, 5}), tt([]int64{math.MinInt64, -5}))
+	wantOp(t, "Sign", 13, nil, tt([]uint32{0, 1}), tt([]uint32{0, 9}))
+	wantOp(t, "Sign", 13, nil, tt([]int16{-1, 0, 1}), tt([]int16{-7, 0, 9}))
+	wantOp(t, "Relu", 14, nil, tt([]int32{0, 0, 9}), tt([]int32{-7, 0, 9}))
+	wantOp(t, "Not", 1, nil, tt([]bool{true, false}), tt([]bool{false, true}))
+	wantOp(t, "BitwiseNot", 18, nil, tt([]uint8{255, 0x5a}), tt([]uint8{0, 0xa5}))
+	wantOp(t, "Shrink", 9, map[string]any{"lambd": 1.5, "bias": 1.0}, tt([]int32{-2, 0, 0, 0, 2}), tt([]int32{-3, -1, 0, 1, 3}))
+}
+
+func TestNumberTests(t *testing.T) {
+	inf := math.Inf(1)
+	x := []float64{inf, -inf, 0, math.NaN()}
+	for _, d := range []tensor.DType{tensor.TypeFloat16, tensor.TypeBFloat16} {
+		wantOp(t, "IsInf", 20, nil, tt([]bool{true, true, false, false}), halfTest(d, x))
+		wantOp(t, "IsNaN", 20, nil, tt([]bool{false, false, false, true}), halfTest(d, x))
+	}
+	wantOp(t, "IsInf", 10, map[string]any{"detect_negative": 0}, tt([]bool{true, false, false, false}), narrowTest[float32](x))
+	wantOp(t, "IsInf", 10, map[string]any{"detect_positive": 0}, tt([]bool{false, true, false, false}), tt(x))
+	wantOp(t, "IsInf", 20, nil, tt([]bool{true, true, false, false}), tt([]tensor.Float8E5M2{0x7c, 0xfc, 0, 0x7f}))
+	wantOp(t, "IsNaN", 20, nil, tt([]bool{false, true, true, false}), tt([]tensor.Float8E4M3FN{0x7e, 0x7f, 0xff, 0}))
+}
+
+func TestUnknownAttributeIsRefused(t *testing.T) {
+	failOp(t, "Exp", 13, map[string]any{"nonsense": 1}, "unknown attribute nonsense", tt([]float32{1}))
+	failOp(t, "Exp", 6, map[string]any{"consumed_inputs": []int{0}}, "unknown attribute", tt([]float32{1}))
+	wantOp(t, "Exp", 1, map[string]any{"consumed_inputs": []int{0}}, tt([]float32{1}), tt([]float32{0}))
+}
+
+func TestLegacyBroadcast(t *testing.T) {
+	a := narrowTest[float32]([]float64{0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11}, 2, 3, 2)
+	rows := tt([]float32{10, 20, 30})
+	want := narrowTest[float32]([]float64{10, 11, 22, 23, 34, 35, 16, 17, 28, 29, 40, 41}, 2, 3, 2)
+	wantOp(t, "Add", 1, map[string]any{"broadcast": 1, "axis": 1, "consumed_inputs": []int{0, 0}}, want, a, rows)
+	wantOp(t, "Add", 6, map[string]any{"broadcast": 1, "axis": 1}, want, a, rows)
+	wantOp(t, "Add", 6, map[string]any{"broadcast": 1, "axis": -2}, want, a, rows)
+	wantOp(t, "Mul", 6, map[string]any{"broadcast": 1}, narrowTest[float32]([]float64{0, 2, 2, 6, 4, 10, 6, 14, 8, 18, 10, 22}, 2, 3, 2), a, tt([]float32{1, 2}))
+	wantOp(t, "Sub", 6, map[string]any{"broadcast": 1}, tt([]float32{-1, 0}), tt([]float32{1, 2}), tt([]float32{2}))
+	failOp(t, "Add", 6, nil, "broadcast is not set", a, rows)
+	failOp(t, "Add", 6, map[string]any{"broadcast": 1, "axis": 2}, "does not fit", a, rows)
+	failOp(t, "Add", 6, map[string]any{"broadcast": 1, "axis": math.MinInt64}, "does not fit", a, rows)
+	failOp(t, "Less", 1, map[string]any{"broadcast": 1, "axis": 0}, "does not fit", a, tt([]float32{1, 2, 3}))
+	failOp(t, "Add", 7, map[string]any{"broadcast": 1}, "unknown attribute", a, a)
+}
+
+func TestIntegerDivision(t *testing.T) {
+	wantOp(t, "Div", 14, nil, tt([]int32{math.MinInt32, -2, 2}), tt([]int32{math.MinInt32, -7, 7}), tt([]int32{-1, 3, 3}))
+	wantOp(t, "Mod", 13, nil, tt([]int32{2, -2, 0}), tt([]int32{-7, 7, math.MinInt32}), tt([]int32{3, -3, -1}))
+	wantOp(t, "Mod", 13, map[string]any{"fmod": 1}, tt([]int32{-1, 1}), tt([]int32{-7, 7}), tt([]int32{3, -3}))
+	wantOp(t, "Mod", 13, map[string]any{"fmod": 1}, tt([]float64{-1, 1}), tt([]float64{-7, 7}), tt([]float64{3, -3}))
+	failOp(t, "Div", 14, nil, "division by zero", tt([]int64{1, 2}), tt([]int64{1, 0}))
+	failOp(t, "Mod", 13, nil, "division by zero", tt([]uint8{1, 2}), tt([]uint8{0}))
+	wantOp(t, "Div", 14, nil, tt([]int64{}), tt([]int64{}), tt([]int64{0}, 1))
+	wantOp(t, "Div", 14, nil, tt([]float32{float32(math.Inf(1))}), tt([]float32{1}), tt([]float32{0}))
+}
+
+func TestComparisons(t *testing.T) {
+	nan := float32(math.NaN())
+	a, b := tt([]float32{1, 2, 3, nan}), tt([]float32{2, 2, 2, nan})
+	wantOp(t, "Less", 13, nil, tt([]bool{true, false, false, false}), a, b)
+	wantOp(t, "LessOrEqual", 16, nil, tt([]bool{true, true, false, false}), a, b)
+	wantOp(t, "Greater", 13, nil, tt([]bool{false, false, true, false}), a, b)
+	wantOp(t, "GreaterOrEqual", 16, nil, tt([]bool{false, true, true, false}), a, b)
+	wantOp(t, "Equal", 19, nil, tt([]bool{false, true, false, false}), a, b)
+	wantOp(t, "Equal", 19, nil, tt([]bool{true, false, false, true}, 2, 2), tt([]string{"a", "b"}, 2, 1), tt([]string{"a", "b"}))
+	wantOp(t, "Greater", 13, nil, tt([]bool{true}), tt([]uint64{math.MaxUint64}), tt([]uint64{1}))
+	wantOp(t, "Xor", 7, nil, tt([]bool{false, true}), tt([]bool{true, false}), tt([]bool{true}))
+	wantOp(t, "BitShift", 11, map[string]any{"direction": "LEFT"}, tt([]uint8{2, 0, 0x80}), tt([]uint8{1, 255, 1}), tt([]uint8{1, 8, 7}))
+	failOp(t, "BitShift", 11, map[string]any{"direction": "UP"}, "want one of", tt([]uint8{1}), tt([]uint8{1}))
+}
+
+func TestVariadicAndWhere(t *testing.T) {
+	nan := float32(math.NaN())
+	wantOp(t, "Max", 13, nil, tt([]float32{3, nan, 4, nan}, 2, 2), tt([]float32{1, nan}), tt([]float32{3, 4}, 2, 1), tt([]float32{2, 0}))
+	wantOp(t, "Min", 8, nil, tt([]float32{1, 2}), tt([]float32{1, 2}))
+	wantOp(t, "Mean", 13, nil, tt([]float32{2, 3}), tt([]float32{1, 2}), tt([]float32{3, 4}))
+	wantOp(t, "Mean", 13, nil, halfTest(tensor.TypeBFloat16, []float64{2, 3}), halfTest(tensor.TypeBFloat16, []float64{1, 2}), halfTest(tensor.TypeBFloat16, []float64{3, 4}))
+	wantOp(t, "Sum", 13, nil, tt([]float64{6}), tt([]float64{1}), tt([]float64{2}), tt([]float64{3}))
+	failOp(t, "Sum", 13, nil, "is missing")
+	which := tt([]bool{true, false}, 2, 1)
+	wantOp(t, "Where", 16, nil, tt([]string{"a", "b", "z", "z"}, 2, 2), which, tt([]string{"a", "b"}), tt([]string{"z"}))
+	wantOp(t, "Where", 16, nil, tt([]complex128{1i, 2}), tt([]bool{true, false}), tt([]complex128{1i}), tt([]complex128{2}))
+	failOp(t, "Add", 14, nil, "cannot be broadcast", tt([]float32{1, 2}), tt([]float32{1, 2, 3}))
+}
+
+// TestBroadcastMatchesIndexArithmetic compares the block-wise walk with plain
+// index arithmetic, over element widths, ranks and repeated dimensions.
+func TestBroadcastMatchesIndexArithmetic(t *testing.T) {
+	rapid.Check(t, func(rt *rapid.T) {
+		rank := rapid.IntRange(0, 5).Draw(rt, "rank")
+		a, b, out := make([]int, rank), make([]int, rank), make([]int, rank)
+		for i := range out {
+			out[i] = rapid.SampledFrom([]int{1, 2, 3, 5, 33, 0, 40}).Draw(rt, "dim")
+			if product(out[:i+1]) > 200_000 {
+				out[i] = 1
+			}
+			a[i], b[i] = out[i], out[i]
+			switch rapid.IntRange(0, 3).Draw(rt, "repeat") {
+			case 0:
+				a[i] = 1
+			case 1:
+				b[i] = 1
+			}
+			out[i] = a[i]
+			if a[i] == 1 {
+				out[i] = b[i]
+			}
+		}
+		for len(b) > 0 && b[0] == 1 && rapid.Bool().Draw(rt, "shorten") {
+			b = b[1:]
+		}
+		x, y := make([]int32, product(a)), make([]int32, product(b))
+		for i := range x {
+			x[i] = int32(i)
+		}
+		for i := range y {
+			y[i] = int32(1000 * i)
+		}
+		want := make([]int32, product(out))
+		eachBroadcastIndex(out, [][]int{a, b}, func(i int, at []int) { want[i] = x[at[0]] - y[at[1]] })
+		wantOp(t, "Sub", 14, nil, tensor.Must(tensor.New(want, out...)), tensor.Must(tensor.New(x, a...)), tensor.Must(tensor.New(y, b...)))
+	})
+}

@@ -1,0 +1,38 @@
+package ops
+
+import (
+	"math"
+
+	"github.com/onward-ml/onward/internal/ir"
+)
+
+// Elu computes x where x ≥ 0 and alpha·(exp(x)−1) elsewhere
+// (https://onnx.ai/onnx/operators/onnx__Elu.html).
+type Elu struct {
+	sameTypeAndShape
+	Alpha float64
+}
+
+var _ = register(Def{Name: "Elu", Since: []int{1, 6, 22}, In: "X:T", Out: "Y:T", Types: Types{"T": "@float"},
+	Build: simple(func(a *Attrs, opset int) Operator {
+		ignoreConsumed(a, opset)
+		return &Elu{Alpha: float64(a.Float("alpha", 1))}
+	})})
+
+// Run implements [ir.Operator].
+func (o *Elu) Run(c *ir.Call) error {
+	return mapFloats(c, grainCostly,
+		func(dst, src []float32) { eluLoop(dst, src, o.Alpha) },
+		func(dst, src []float64) { eluLoop(dst, src, o.Alpha) })
+}
+
+func eluLoop[T floatNumber](dst, src []T, alpha float64) {
+	dst = dst[:len(src)]
+	for i, x := range src {
+		y := x
+		if x < 0 {
+			y = T(alpha * math.Expm1(float64(x)))
+		}
+		dst[i] = y
+	}
+}

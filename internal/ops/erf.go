@@ -1,0 +1,26 @@
+package ops
+
+import (
+	"math"
+
+	"github.com/onward-ml/onward/internal/ir"
+)
+
+// Erf computes the error function of each element
+// (https://onnx.ai/onnx/operators/onnx__Erf.html).
+type Erf struct{ sameTypeAndShape }
+
+var _ = register(Def{Name: "Erf", Since: []int{9, 13}, In: "input:T", Out: "output:T", Types: Types{"T": "@float"},
+	Build: withoutAttrs(&Erf{})})
+
+// Run implements [ir.Operator].
+func (*Erf) Run(c *ir.Call) error {
+	return mapFloats(c, grainCostly, erfLoop[float32], erfLoop[float64])
+}
+
+func erfLoop[T floatNumber](dst, src []T) {
+	dst = dst[:len(src)]
+	for i, x := range src {
+		dst[i] = T(math.Erf(float64(x)))
+	}
+}

@@ -1,0 +1,33 @@
+package ops
+
+import (
+	"github.com/onward-ml/onward/internal/ir"
+)
+
+// HardSigmoid computes max(0, min(1, alpha·x+beta)) of each element
+// (https://onnx.ai/onnx/operators/onnx__HardSigmoid.html).
+type HardSigmoid struct {
+	sameTypeAndShape
+	Alpha, Beta float64
+}
+
+var _ = register(Def{Name: "HardSigmoid", Since: []int{1, 6, 22}, In: "X:T", Out: "Y:T", Types: Types{"T": "@float"},
+	Build: simple(func(a *Attrs, opset int) Operator {
+		ignoreConsumed(a, opset)
+		return &HardSigmoid{Alpha: float64(a.Float("alpha", 0.2)), Beta: float64(a.Float("beta", 0.5))}
+	})})
+
+// Run implements [ir.Operator].
+func (o *HardSigmoid) Run(c *ir.Call) error {
+	return mapFloats(c, grainCheap,
+		func(dst, src []float32) { hardSigmoidLoop(dst, src, o.Alpha, o.Beta) },
+		func(dst, src []float64) { hardSigmoidLoop(dst, src, o.Alpha, o.Beta) })
+}
+
+func hardSigmoidLoop[T floatNumber](dst, src []T, alpha, beta float64) {
+	dst = dst[:len(src)]
+	a, b := T(alpha), T(beta)
+	for i, x := range src {
+		dst[i] = max(0, min(1, a*x+b))
+	}
+}

@@ -1,0 +1,37 @@
+package ops
+
+import (
+	"github.com/onward-ml/onward/internal/ir"
+)
+
+// LeakyRelu computes x where x ≥ 0 and alpha·x elsewhere
+// (https://onnx.ai/onnx/operators/onnx__LeakyRelu.html).
+type LeakyRelu struct {
+	sameTypeAndShape
+	Alpha float64
+}
+
+var _ = register(Def{Name: "LeakyRelu", Since: []int{1, 6, 16}, In: "X:T", Out: "Y:T", Types: Types{"T": "@float"},
+	Build: simple(func(a *Attrs, opset int) Operator {
+		ignoreConsumed(a, opset)
+		return &LeakyRelu{Alpha: float64(a.Float("alpha", 0.01))}
+	})})
+
+// Run implements [ir.Operator].
+func (o *LeakyRelu) Run(c *ir.Call) error {
+	return mapFloats(c, grainCheap,
+		func(dst, src []float32) { leakyReluLoop(dst, src, o.Alpha) },
+		func(dst, src []float64) { leakyReluLoop(dst, src, o.Alpha) })
+}
+
+func leakyReluLoop[T floatNumber](dst, src []T, alpha float64) {
+	dst = dst[:len(src)]
+	a := T(alpha)
+	for i, x := range src {
+		y := x
+		if x < 0 {
+			y = a * x
+		}
+		dst[i] = y
+	}
+}

@@ -1,0 +1,52 @@
+package ops
+
+import (
+	"github.com/onward-ml/onward/internal/ir"
+)
+
+// Min computes the elementwise minimum of its inputs; a NaN wins, all of which broadcast to one shape
+// (https://onnx.ai/onnx/operators/onnx__Min.html).
+type Min struct{}
+
+var _ = register(Def{Name: "Min", Since: []int{1, 6, 8, 12, 13}, In: "data_0:T+", Out: "min:T", Types: Types{"T": "@number"},
+	Build: withoutAttrs(&Min{})})
+
+var minLoops = loopsOf(
+	loop2(minLoop[int8]), loop2(minLoop[int16]), loop2(minLoop[int32]), loop2(minLoop[int64]),
+	loop2(minLoop[uint8]), loop2(minLoop[uint16]), loop2(minLoop[uint32]), loop2(minLoop[uint64]),
+	loop2(minLoop[float32]), loop2(minLoop[float64]))
+
+// Infer implements [ir.Operator].
+func (*Min) Infer(c *ir.InferContext) error {
+	if err := inferVariadic(c); err != nil {
+		return err
+	}
+	d := c.Contents(0)
+	for i := 1; i < c.NumIn(); i++ {
+		d = binaryContents(d, c.Contents(i), minDim)
+	}
+	setContents(c, c.Elem(0), d)
+	return nil
+}
+
+func minDim(a, b ir.Dim) ir.Dim {
+	x, ok1 := a.Value()
+	y, ok2 := b.Value()
+	switch {
+	case ok1 && ok2:
+		return ir.Known(min(x, y))
+	case a.Same(b):
+		return a
+	}
+	return ir.Unknown
+}
+
+// Run implements [ir.Operator].
+func (*Min) Run(c *ir.Call) error { return runVariadic(c, minLoops) }
+
+func minLoop[T realNumber](dst, a, b []T) {
+	a, b = a[:len(dst)], b[:len(dst)]
+	for i := range dst {
+		dst[i] = min(a[i], b[i])
+	}
+}

@@ -1,0 +1,26 @@
+package ops
+
+import (
+	"math"
+
+	"github.com/onward-ml/onward/internal/ir"
+)
+
+// Round rounds each element to the nearest integer, halves to the even one
+// (https://onnx.ai/onnx/operators/onnx__Round.html).
+type Round struct{ sameTypeAndShape }
+
+var _ = register(Def{Name: "Round", Since: []int{11, 22}, In: "X:T", Out: "Y:T", Types: Types{"T": "@float"},
+	Build: withoutAttrs(&Round{})})
+
+// Run implements [ir.Operator].
+func (*Round) Run(c *ir.Call) error {
+	return mapFloats(c, grainCheap, roundLoop[float32], roundLoop[float64])
+}
+
+func roundLoop[T floatNumber](dst, src []T) {
+	dst = dst[:len(src)]
+	for i, x := range src {
+		dst[i] = T(math.RoundToEven(float64(x)))
+	}
+}

@@ -1,0 +1,42 @@
+package ops
+
+import (
+	"math"
+
+	"github.com/onward-ml/onward/internal/ir"
+)
+
+// Selu computes gamma·x where x > 0 and gamma·alpha·(exp(x)−1) elsewhere
+// (https://onnx.ai/onnx/operators/onnx__Selu.html).
+type Selu struct {
+	sameTypeAndShape
+	Alpha, Gamma float64
+}
+
+var _ = register(Def{Name: "Selu", Since: []int{1, 6, 22}, In: "X:T", Out: "Y:T", Types: Types{"T": "@float"},
+	Build: simple(func(a *Attrs, opset int) Operator {
+		ignoreConsumed(a, opset)
+		alpha, gamma := float32(1.67326319217681884765625), float32(1.05070102214813232421875)
+		if opset < 6 {
+			alpha, gamma = 1.6732, 1.0507
+		}
+		return &Selu{Alpha: float64(a.Float("alpha", alpha)), Gamma: float64(a.Float("gamma", gamma))}
+	})})
+
+// Run implements [ir.Operator].
+func (o *Selu) Run(c *ir.Call) error {
+	return mapFloats(c, grainCostly,
+		func(dst, src []float32) { seluLoop(dst, src, o.Alpha, o.Gamma) },
+		func(dst, src []float64) { seluLoop(dst, src, o.Alpha, o.Gamma) })
+}
+
+func seluLoop[T floatNumber](dst, src []T, alpha, gamma float64) {
+	dst = dst[:len(src)]
+	for i, x := range src {
+		y := gamma * float64(x)
+		if x <= 0 {
+			y = gamma * alpha * math.Expm1(float64(x))
+		}
+		dst[i] = T(y)
+	}
+}

@@ -1,0 +1,42 @@
+package ops
+
+import "github.com/onward-ml/onward/internal/ir"
+
+// Shrink moves elements towards 0 by bias and makes those within [−lambd, lambd]
+// 0 (https://onnx.ai/onnx/operators/onnx__Shrink.html). Integers are computed as
+// float64 numbers and cut off.
+type Shrink struct {
+	sameTypeAndShape
+	Bias, Lambd float64
+	loops       loopTable
+}
+
+var _ = register(Def{Name: "Shrink", Since: []int{9}, In: "input:T", Out: "output:T", Types: Types{"T": "@int float16 float double"},
+	Build: simple(func(a *Attrs, opset int) Operator {
+		o := &Shrink{Bias: float64(a.Float("bias", 0)), Lambd: float64(a.Float("lambd", 0.5))}
+		o.loops = loopsOf(
+			shrinkLoop[int8](o), shrinkLoop[int16](o), shrinkLoop[int32](o), shrinkLoop[int64](o),
+			shrinkLoop[uint8](o), shrinkLoop[uint16](o), shrinkLoop[uint32](o), shrinkLoop[uint64](o),
+			shrinkLoop[float32](o), shrinkLoop[float64](o))
+		return o
+	})})
+
+// Run implements [ir.Operator].
+func (o *Shrink) Run(c *ir.Call) error { return mapTable(c, o.loops, grainCheap) }
+
+func shrinkLoop[T realNumber](o *Shrink) elementLoop {
+	bias, lambd := o.Bias, o.Lambd
+	return loop1(func(dst, src []T) {
+		dst = dst[:len(src)]
+		for i, x := range src {
+			switch v := float64(x); {
+			case v > lambd:
+				dst[i] = T(v - bias)
+			case v < -lambd:
+				dst[i] = T(v + bias)
+			default:
+				dst[i] = 0
+			}
+		}
+	})
+}

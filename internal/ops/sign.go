@@ -1,0 +1,38 @@
+package ops
+
+import "github.com/onward-ml/onward/internal/ir"
+
+// Sign computes −1, 0 or 1 for each element by its sign; NaN stays NaN
+// (https://onnx.ai/onnx/operators/onnx__Sign.html).
+type Sign struct{ sameTypeAndShape }
+
+var _ = register(Def{Name: "Sign", Since: []int{9, 13}, In: "input:T", Out: "output:T", Types: Types{"T": "@number"},
+	Build: withoutAttrs(&Sign{})})
+
+var signLoops = loopsOf(
+	loop1(signSigned[int8]), loop1(signSigned[int16]), loop1(signSigned[int32]), loop1(signSigned[int64]),
+	loop1(signUnsigned[uint8]), loop1(signUnsigned[uint16]), loop1(signUnsigned[uint32]), loop1(signUnsigned[uint64]),
+	loop1(signSigned[float32]), loop1(signSigned[float64]))
+
+// Run implements [ir.Operator].
+func (*Sign) Run(c *ir.Call) error { return mapTable(c, signLoops, grainCheap) }
+
+func signSigned[T signedNumber | floatNumber](dst, src []T) {
+	dst = dst[:len(src)]
+	for i, x := range src {
+		switch {
+		case x > 0:
+			x = 1
+		case x < 0:
+			x = -1
+		}
+		dst[i] = x
+	}
+}
+
+func signUnsigned[T unsignedNumber](dst, src []T) {
+	dst = dst[:len(src)]
+	for i, x := range src {
+		dst[i] = min(x, 1)
+	}
+}

@@ -1,0 +1,26 @@
+package ops
+
+import (
+	"math"
+
+	"github.com/onward-ml/onward/internal/ir"
+)
+
+// Sin computes the sine of each element, given in radians
+// (https://onnx.ai/onnx/operators/onnx__Sin.html).
+type Sin struct{ sameTypeAndShape }
+
+var _ = register(Def{Name: "Sin", Since: []int{7, 22}, In: "input:T", Out: "output:T", Types: Types{"T": "@float"},
+	Build: withoutAttrs(&Sin{})})
+
+// Run implements [ir.Operator].
+func (*Sin) Run(c *ir.Call) error {
+	return mapFloats(c, grainCostly, sinLoop[float32], sinLoop[float64])
+}
+
+func sinLoop[T floatNumber](dst, src []T) {
+	dst = dst[:len(src)]
+	for i, x := range src {
+		dst[i] = T(math.Sin(float64(x)))
+	}
+}

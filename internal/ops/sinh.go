@@ -1,0 +1,26 @@
+package ops
+
+import (
+	"math"
+
+	"github.com/onward-ml/onward/internal/ir"
+)
+
+// Sinh computes the hyperbolic sine of each element
+// (https://onnx.ai/onnx/operators/onnx__Sinh.html).
+type Sinh struct{ sameTypeAndShape }
+
+var _ = register(Def{Name: "Sinh", Since: []int{9, 22}, In: "input:T", Out: "output:T", Types: Types{"T": "@float"},
+	Build: withoutAttrs(&Sinh{})})
+
+// Run implements [ir.Operator].
+func (*Sinh) Run(c *ir.Call) error {
+	return mapFloats(c, grainCostly, sinhLoop[float32], sinhLoop[float64])
+}
+
+func sinhLoop[T floatNumber](dst, src []T) {
+	dst = dst[:len(src)]
+	for i, x := range src {
+		dst[i] = T(math.Sinh(float64(x)))
+	}
+}

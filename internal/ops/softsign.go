@@ -1,0 +1,26 @@
+package ops
+
+import (
+	"math"
+
+	"github.com/onward-ml/onward/internal/ir"
+)
+
+// Softsign computes x/(1+|x|) of each element
+// (https://onnx.ai/onnx/operators/onnx__Softsign.html).
+type Softsign struct{ sameTypeAndShape }
+
+var _ = register(Def{Name: "Softsign", Since: []int{1, 22}, In: "input:T", Out: "output:T", Types: Types{"T": "@float"},
+	Build: withoutAttrs(&Softsign{})})
+
+// Run implements [ir.Operator].
+func (*Softsign) Run(c *ir.Call) error {
+	return mapFloats(c, grainCheap, softsignLoop[float32], softsignLoop[float64])
+}
+
+func softsignLoop[T floatNumber](dst, src []T) {
+	dst = dst[:len(src)]
+	for i, x := range src {
+		dst[i] = x / (1 + T(math.Abs(float64(x))))
+	}
+}

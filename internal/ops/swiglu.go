@@ -1,0 +1,47 @@
+package ops
+
+import (
+	"fmt"
+	"math"
+	"slices"
+
+	"github.com/onward-ml/onward/internal/ir"
+)
+
+// SwiGLU computes swish(A)·B, swish(a) being a·sigmoid(alpha·a), of a gate A and
+// values B of one shape (https://onnx.ai/onnx/operators/onnx__SwiGLU.html).
+type SwiGLU struct{ Alpha float64 }
+
+var _ = register(Def{Name: "SwiGLU", Since: []int{28}, In: "A:T, B:T", Out: "Y:T", Types: Types{"T": "@float"},
+	Build: simple(func(a *Attrs, opset int) Operator {
+		return &SwiGLU{Alpha: float64(a.Float("alpha", 1))}
+	})})
+
+// Infer implements [ir.Operator].
+func (*SwiGLU) Infer(c *ir.InferContext) error {
+	t, err := ir.MergeTypes(c.Type(0), c.Type(1))
+	if err != nil {
+		return fmt.Errorf("A and B differ: %w", err)
+	}
+	c.SetOut(0, t)
+	return nil
+}
+
+// Run implements [ir.Operator].
+func (o *SwiGLU) Run(c *ir.Call) error {
+	a, b := c.Tensor(0), c.Tensor(1)
+	if !slices.Equal(a.Shape(), b.Shape()) {
+		return fmt.Errorf("A has shape %v and B %v, want the same", a.Shape(), b.Shape())
+	}
+	return runBinary(c, axisBroadcast{}, loopsOf(
+		loop2(func(dst, a, b []float32) { swigluLoop(dst, a, b, o.Alpha) }),
+		loop2(func(dst, a, b []float64) { swigluLoop(dst, a, b, o.Alpha) })), grainCostly)
+}
+
+func swigluLoop[T floatNumber](dst, a, b []T, alpha float64) {
+	a, b = a[:len(dst)], b[:len(dst)]
+	for i := range dst {
+		x := float64(a[i])
+		dst[i] = T(x / (1 + math.Exp(-alpha*x)) * float64(b[i]))
+	}
+}

@@ -1,0 +1,26 @@
+package ops
+
+import (
+	"math"
+
+	"github.com/onward-ml/onward/internal/ir"
+)
+
+// Tan computes the tangent of each element, given in radians
+// (https://onnx.ai/onnx/operators/onnx__Tan.html).
+type Tan struct{ sameTypeAndShape }
+
+var _ = register(Def{Name: "Tan", Since: []int{7, 22}, In: "input:T", Out: "output:T", Types: Types{"T": "@float"},
+	Build: withoutAttrs(&Tan{})})
+
+// Run implements [ir.Operator].
+func (*Tan) Run(c *ir.Call) error {
+	return mapFloats(c, grainCostly, tanLoop[float32], tanLoop[float64])
+}
+
+func tanLoop[T floatNumber](dst, src []T) {
+	dst = dst[:len(src)]
+	for i, x := range src {
+		dst[i] = T(math.Tan(float64(x)))
+	}
+}

@@ -1,0 +1,26 @@
+package ops
+
+import (
+	"math"
+
+	"github.com/onward-ml/onward/internal/ir"
+)
+
+// Tanh computes the hyperbolic tangent of each element
+// (https://onnx.ai/onnx/operators/onnx__Tanh.html).
+type Tanh struct{ sameTypeAndShape }
+
+var _ = register(Def{Name: "Tanh", Since: []int{1, 6, 13}, In: "input:T", Out: "output:T", Types: Types{"T": "@float"},
+	Build: withoutAttrs(&Tanh{})})
+
+// Run implements [ir.Operator].
+func (*Tanh) Run(c *ir.Call) error {
+	return mapFloats(c, grainCostly, tanhLoop[float32], tanhLoop[float64])
+}
+
+func tanhLoop[T floatNumber](dst, src []T) {
+	dst = dst[:len(src)]
+	for i, x := range src {
+		dst[i] = T(math.Tanh(float64(x)))
+	}
+}

@@ -1,0 +1,37 @@
+package ops
+
+import (
+	"github.com/onward-ml/onward/internal/ir"
+)
+
+// ThresholdedRelu keeps elements above alpha and makes the others 0
+// (https://onnx.ai/onnx/operators/onnx__ThresholdedRelu.html).
+type ThresholdedRelu struct {
+	sameTypeAndShape
+	Alpha float64
+}
+
+var _ = register(Def{Name: "ThresholdedRelu", Since: []int{10, 22}, In: "X:T", Out: "Y:T", Types: Types{"T": "@float"},
+	Build: simple(func(a *Attrs, opset int) Operator {
+		ignoreConsumed(a, opset)
+		return &ThresholdedRelu{Alpha: float64(a.Float("alpha", 1))}
+	})})
+
+// Run implements [ir.Operator].
+func (o *ThresholdedRelu) Run(c *ir.Call) error {
+	return mapFloats(c, grainCheap,
+		func(dst, src []float32) { thresholdedReluLoop(dst, src, o.Alpha) },
+		func(dst, src []float64) { thresholdedReluLoop(dst, src, o.Alpha) })
+}
+
+func thresholdedReluLoop[T floatNumber](dst, src []T, alpha float64) {
+	dst = dst[:len(src)]
+	a := T(alpha)
+	for i, x := range src {
+		y := x
+		if x <= a {
+			y = 0
+		}
+		dst[i] = y
+	}
+}
