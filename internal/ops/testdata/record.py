@@ -164,6 +164,46 @@ def ml_scale():
     yield record("ZipMap", [x[0]], dict(classlabels_strings=["a", "b", "c"]), 1, ML)
 
 
+def recurrent(op, gates, seed, attrs, dirs=1, seq=4, batch=2, inp=3, hid=5, lens=None, bias=True, h0=False, c0=False, p=False, opset=14, dtype=F):
+    g = lambda k, *s: rnd(seed * 10 + k, *s, scale=0.5, dtype=dtype)
+    first = attrs.get("layout", 0) == 1
+    hs = (batch, dirs, hid) if first else (dirs, batch, hid)
+    ins = [g(0, *((batch, seq, inp) if first else (seq, batch, inp))), g(1, dirs, gates * hid, inp), g(2, dirs, gates * hid, hid),
+           g(3, dirs, 2 * gates * hid) if bias else None, np.array(lens, np.int32) if lens else None, g(4, *hs) if h0 else None]
+    if op == "LSTM":
+        ins += [g(5, *hs) if c0 else None, g(6, dirs, 3 * hid) if p else None]
+    while ins[-1] is None:
+        ins.pop()
+    return record(op, ins, dict(attrs, hidden_size=hid), 3 if op == "LSTM" else 2, "", opset)
+
+
+@cases
+def recurrent_networks():
+    # ONNX Runtime takes 0 for the defaults of Affine, ThresholdedRelu and ScaledTanh.
+    for i, a in enumerate(["LeakyRelu", "HardSigmoid", "Elu", "Softsign", "Softplus", "Relu", "Sigmoid"]):
+        yield recurrent("RNN", 1, i, dict(activations=[a]))
+    for i, a in enumerate(["Affine", "LeakyRelu", "ThresholdedRelu", "ScaledTanh", "HardSigmoid", "Elu"]):
+        yield recurrent("RNN", 1, i, dict(activations=[a], activation_alpha=[0.25], activation_beta=[0.125]))
+    for i, (op, gates) in enumerate([("RNN", 1), ("GRU", 3), ("LSTM", 4)]):
+        extra = dict(c0=True, p=True) if op == "LSTM" else {}
+        yield recurrent(op, gates, 20 + i, dict(direction="reverse"))
+        yield recurrent(op, gates, 23 + i, dict(direction="reverse"), lens=[2, 4], h0=True, **extra)
+        yield recurrent(op, gates, 26 + i, dict(direction="bidirectional"), dirs=2, lens=[4, 1], h0=True, **extra)
+        # ONNX Runtime's LSTM does not clip the input of the last activation, as the specification asks.
+        if op != "LSTM":
+            yield recurrent(op, gates, 29 + i, dict(clip=0.25), opset=7, lens=[3, 4])
+        yield recurrent(op, gates, 32 + i, {}, bias=False, opset=7)
+        yield recurrent(op, gates, 35 + i, {}, batch=3, hid=9, inp=7)
+    yield recurrent("GRU", 3, 40, dict(linear_before_reset=1), h0=True)
+    yield recurrent("GRU", 3, 41, dict(linear_before_reset=1, direction="bidirectional"), dirs=2, lens=[2, 3], h0=True, opset=7)
+    yield recurrent("GRU", 3, 42, dict(linear_before_reset=1), bias=False)
+    yield recurrent("GRU", 3, 43, dict(activations=["HardSigmoid", "LeakyRelu"], activation_alpha=[0.3, 0.2], activation_beta=[0.4]))
+    yield recurrent("LSTM", 4, 44, dict(activations=["HardSigmoid", "Tanh", "Elu"], activation_alpha=[0.3, 0.2], activation_beta=[0.4]))
+    yield recurrent("LSTM", 4, 45, dict(input_forget=1), c0=True, h0=True)
+    yield recurrent("LSTM", 4, 46, dict(activations=["Sigmoid", "Affine", "Tanh", "HardSigmoid", "Tanh", "Affine"],
+                                        activation_alpha=[0.3, 0.2, 0.5], activation_beta=[0.1, 0.4, 0.2], direction="bidirectional"), dirs=2)
+
+
 def main():
     here = os.path.join(os.path.dirname(os.path.abspath(__file__)), "recorded")
     for fn in ALL:

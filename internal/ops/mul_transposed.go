@@ -1,0 +1,43 @@
+package ops
+
+import (
+	"github.com/onward-ml/onward/internal/cpu"
+	"github.com/onward-ml/onward/internal/ir"
+	"github.com/onward-ml/onward/internal/kernels/gemm"
+)
+
+// mulTransposed computes C[m,n] = A[m,k] · B[n,k]ᵀ (+ bias[n]); the strides count elements.
+func mulTransposed[T realFloat](c *ir.Call, m, n, k int, a []T, lda int, b []T, ldb int, bias []T, out []T, ldc int) {
+	if m == 0 || n == 0 {
+		return
+	}
+	if c.Generic || k == 0 {
+		for i := range m {
+			row := a[i*lda:][:k]
+			for j := range n {
+				w := b[j*ldb:][:len(row)]
+				s := 0.0
+				for p, v := range row {
+					s += float64(v) * float64(w[p])
+				}
+				if bias != nil {
+					s += float64(bias[j])
+				}
+				out[i*ldc+j] = T(s)
+			}
+		}
+		return
+	}
+	fastMul(c, &gemm.Args[T]{M: m, N: n, K: k, A: a, LdA: lda, B: b, LdB: ldb, TransB: true, C: out, LdC: ldc,
+		Epilogue: gemm.Epilogue[T]{BiasCol: bias}})
+}
+
+// fastMul multiplies on the threads of the call with the best kernel for T.
+func fastMul[T realFloat](c *ir.Call, a *gemm.Args[T]) {
+	par := func(n int, fn func(lo, hi int)) { c.Parallel(n, 1, fn) }
+	if a, ok := any(a).(*gemm.Args[float32]); ok {
+		gemm.Parallel(par, cpu.Active(), a)
+		return
+	}
+	gemm.ParallelGeneric(par, a)
+}

@@ -1,0 +1,437 @@
+package ops
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+
+	"github.com/onward-ml/onward/internal/cpu"
+	"github.com/onward-ml/onward/internal/ir"
+	"github.com/onward-ml/onward/internal/kernels/vec"
+	"github.com/onward-ml/onward/tensor"
+)
+
+// cellActivation is one activation function of a recurrent operator.
+type cellActivation struct {
+	name        string // lower case
+	alpha, beta float64
+}
+
+// cellActivationDefaults holds alpha and beta of the functions that have them,
+// and how many of them they take.
+var cellActivationDefaults = map[string]struct {
+	alpha, beta float64
+	params      int
+}{
+	"relu": {}, "tanh": {}, "sigmoid": {}, "softsign": {}, "softplus": {},
+	"affine":          {1, 0, 2},
+	"leakyrelu":       {0.01, 0, 1},
+	"thresholdedrelu": {1, 0, 1},
+	"scaledtanh":      {1, 1, 2},
+	"hardsigmoid":     {0.2, 0.5, 2},
+	"elu":             {1, 0, 1},
+}
+
+// recurrent holds the attributes that RNN, GRU and LSTM share.
+type recurrent struct {
+	gates      int // per cell
+	reverse    []bool
+	act        [][]cellActivation // per direction
+	clip       float64            // 0: none
+	hidden     int                // hidden_size, −1 when not given
+	batchFirst bool               // layout 1
+}
+
+// buildRecurrent reads the shared attributes. defaults are the activations of
+// one direction.
+func buildRecurrent(a *Attrs, opset, gates int, defaults ...string) recurrent {
+	r := recurrent{gates: gates, hidden: a.Int("hidden_size", -1)}
+	switch a.Enum("direction", "forward", "forward", "reverse", "bidirectional") {
+	case "reverse":
+		r.reverse = []bool{true}
+	case "bidirectional":
+		r.reverse = []bool{false, true}
+	default:
+		r.reverse = []bool{false}
+	}
+	if opset < 7 {
+		a.Ignore("output_sequence") // says only whether Y may be left out
+	}
+	if opset >= 14 {
+		switch l := a.Int("layout", 0); l {
+		case 0, 1:
+			r.batchFirst = l == 1
+		default:
+			a.Errorf("layout is %d, want 0 or 1", l)
+		}
+	}
+	if a.Has("clip") {
+		r.clip = float64(a.Float("clip", 0))
+		if !(r.clip > 0) {
+			a.Errorf("clip is %v, want a number above 0", r.clip)
+		}
+	}
+	names := a.Strings("activations")
+	if names == nil {
+		for range r.reverse {
+			names = append(names, defaults...)
+		}
+	}
+	per := len(defaults)
+	alpha, beta := a.Floats("activation_alpha"), a.Floats("activation_beta")
+	if len(names) < per*len(r.reverse) {
+		a.Errorf("%d activations, want %d for each of %d directions", len(names), per, len(r.reverse))
+		return r
+	}
+	// Each function takes the next alpha and the next beta if it has such a
+	// parameter.
+	next := func(list *[]float32, def float64) float64 {
+		if len(*list) == 0 {
+			return def
+		}
+		v := (*list)[0]
+		*list = (*list)[1:]
+		return float64(v)
+	}
+	for d := range r.reverse {
+		var fs []cellActivation
+		for _, n := range names[d*per:][:per] {
+			f := cellActivation{name: strings.ToLower(n)}
+			def, ok := cellActivationDefaults[f.name]
+			if !ok {
+				a.Errorf("unknown activation %q", n)
+			}
+			if def.params > 0 {
+				f.alpha = next(&alpha, def.alpha)
+			}
+			if def.params > 1 {
+				f.beta = next(&beta, def.beta)
+			}
+			fs = append(fs, f)
+		}
+		r.act = append(r.act, fs)
+	}
+	return r
+}
+
+// applyCell computes the function of each element in place, after clipping.
+func applyCell[T realFloat](c *ir.Call, f *cellActivation, clip float64, x []T) {
+	if clip > 0 {
+		for i, v := range x {
+			x[i] = min(max(v, T(-clip)), T(clip))
+		}
+	}
+	if x, ok := any(x).([]float32); ok && !c.Generic {
+		switch f.name {
+		case "sigmoid":
+			vec.SigmoidF32(cpu.Active(), x, x)
+			return
+		case "tanh":
+			vec.TanhF32(cpu.Active(), x, x)
+			return
+		}
+	}
+	alpha, beta := f.alpha, f.beta
+	switch f.name {
+	case "sigmoid":
+		for i, v := range x {
+			x[i] = T(logistic(float64(v)))
+		}
+	case "tanh":
+		for i, v := range x {
+			x[i] = T(math.Tanh(float64(v)))
+		}
+	case "relu":
+		for i, v := range x {
+			x[i] = max(v, 0)
+		}
+	case "affine":
+		for i, v := range x {
+			x[i] = T(alpha*float64(v) + beta)
+		}
+	case "leakyrelu":
+		for i, v := range x {
+			if v < 0 {
+				x[i] = T(alpha * float64(v))
+			}
+		}
+	case "thresholdedrelu":
+		for i, v := range x {
+			if !(float64(v) >= alpha) {
+				x[i] = 0
+			}
+		}
+	case "scaledtanh":
+		for i, v := range x {
+			x[i] = T(alpha * math.Tanh(beta*float64(v)))
+		}
+	case "hardsigmoid":
+		for i, v := range x {
+			x[i] = T(min(max(alpha*float64(v)+beta, 0), 1))
+		}
+	case "elu":
+		for i, v := range x {
+			if v < 0 {
+				x[i] = T(alpha * math.Expm1(float64(v)))
+			}
+		}
+	case "softsign":
+		for i, v := range x {
+			x[i] = T(float64(v) / (1 + math.Abs(float64(v))))
+		}
+	case "softplus":
+		for i, v := range x {
+			x[i] = T(max(float64(v), 0) + math.Log1p(math.Exp(-math.Abs(float64(v)))))
+		}
+	}
+}
+
+// infer sets Y and states outputs of the final states' shape.
+func (r *recurrent) infer(c *ir.InferContext, states int) error {
+	for i, name := range []string{"X", "W", "R"} {
+		if err := checkRank(c, i, 3, name); err != nil {
+			return err
+		}
+	}
+	seq, batch, hidden := ir.Unknown, ir.Unknown, ir.Unknown
+	if x := c.Shape(0); x != nil {
+		seq, batch = x[0], x[1]
+		if r.batchFirst {
+			seq, batch = batch, seq
+		}
+	}
+	if s := c.Shape(2); s != nil {
+		hidden = s[2]
+	}
+	if r.hidden >= 0 && !hidden.IsKnown() {
+		hidden = ir.Known(r.hidden)
+	}
+	dirs := ir.Known(len(r.reverse))
+	y, h := []ir.Dim{seq, dirs, batch, hidden}, []ir.Dim{dirs, batch, hidden}
+	if r.batchFirst {
+		y, h = []ir.Dim{batch, seq, dirs, hidden}, []ir.Dim{batch, dirs, hidden}
+	}
+	c.SetOut(0, ir.TensorType(c.Elem(0), y...))
+	for i := range states {
+		c.SetOut(1+i, ir.TensorType(c.Elem(0), h...))
+	}
+	return nil
+}
+
+// recurrentRun is one run of a recurrent operator.
+type recurrentRun[T realFloat] struct {
+	*recurrent
+	c                             *ir.Call
+	seq, batch, in, hidden, steps int
+	lens                          []int // per batch item
+	x, w, r, b                    []T
+	y                             realOutput[T]
+	final                         []realOutput[T] // Y_h, Y_c
+	initial                       [][]T           // of the same states, nil for zeros
+}
+
+// newRecurrentRun checks the shapes and allocates the outputs. states lists the
+// inputs that hold the initial states.
+func newRecurrentRun[T realFloat](c *ir.Call, r *recurrent, states ...int) (*recurrentRun[T], error) {
+	x, w, rec := c.Tensor(0), c.Tensor(1), c.Tensor(2)
+	if x.Rank() != 3 || w.Rank() != 3 || rec.Rank() != 3 {
+		return nil, fmt.Errorf("X, W and R have shapes %v, %v and %v, want rank 3", x.Shape(), w.Shape(), rec.Shape())
+	}
+	run := &recurrentRun[T]{recurrent: r, c: c, seq: x.Dim(0), batch: x.Dim(1), in: x.Dim(2), hidden: rec.Dim(2)}
+	if r.batchFirst {
+		run.seq, run.batch = run.batch, run.seq
+	}
+	if r.hidden >= 0 && r.hidden != run.hidden {
+		return nil, fmt.Errorf("hidden_size is %d, but R has shape %v", r.hidden, rec.Shape())
+	}
+	dirs, h := len(r.reverse), run.hidden
+	if h > math.MaxInt32 {
+		return nil, fmt.Errorf("R has shape %v, which is too large", rec.Shape())
+	}
+	check := func(i int, name string, want ...int) error {
+		if t := c.Tensor(i); t != nil && !slices.Equal(t.Shape(), want) {
+			return fmt.Errorf("%s has shape %v, want %v", name, t.Shape(), want)
+		}
+		return nil
+	}
+	stateShape := []int{dirs, run.batch, h}
+	if r.batchFirst {
+		stateShape = []int{run.batch, dirs, h}
+	}
+	err := check(1, "W", dirs, r.gates*h, run.in)
+	if err == nil {
+		err = check(2, "R", dirs, r.gates*h, h)
+	}
+	if err == nil {
+		err = check(3, "B", dirs, 2*r.gates*h)
+	}
+	if err == nil {
+		err = check(4, "sequence_lens", run.batch)
+	}
+	for k, i := range states {
+		if err == nil {
+			err = check(i, []string{"initial_h", "initial_c"}[k], stateShape...)
+		}
+	}
+	if err != nil {
+		return nil, err
+	}
+	run.lens = ints(c.Tensor(4))
+	if run.lens == nil {
+		run.lens = make([]int, run.batch)
+		for i := range run.lens {
+			run.lens[i] = run.seq
+		}
+	}
+	for i, n := range run.lens {
+		if n < 0 || n > run.seq {
+			return nil, fmt.Errorf("sequence_lens[%d] is %d, want 0 to %d", i, n, run.seq)
+		}
+		run.steps = max(run.steps, n)
+	}
+	for i, dst := range []*[]T{&run.x, &run.w, &run.r, &run.b} {
+		if *dst, err = realIn[T](c, c.Tensor(i)); err != nil {
+			return nil, err
+		}
+	}
+	y := []int{run.seq, dirs, run.batch, h}
+	if r.batchFirst {
+		y = []int{run.batch, run.seq, dirs, h}
+	}
+	if c.Wants(0) {
+		if run.y, err = realOut[T](c, 0, x.DType(), y...); err != nil {
+			return nil, err
+		}
+		clear(run.y.data) // padding stays 0
+	}
+	for k, i := range states {
+		f, err := realMaybe[T](c, 1+k, x.DType(), stateShape...)
+		if err != nil {
+			return nil, err
+		}
+		s, err := realIn[T](c, c.Tensor(i))
+		if err != nil {
+			return nil, err
+		}
+		run.final, run.initial = append(run.final, f), append(run.initial, s)
+	}
+	return run, nil
+}
+
+// direction computes one direction. biases says how to add the two biases:
+// split is the first gate whose recurrent bias stays out of the input's product.
+// cell gets the states of one step [batch, hidden], and for each batch item that
+// still runs it updates row i from row xw of the input's product.
+func (r *recurrentRun[T]) direction(d, split int, step func(state [][]T, each func(func(i int, xw []T))) error) error {
+	h, g := r.hidden, r.gates*r.hidden
+	xw, err := ir.ScratchOf[T](r.c, r.seq*r.batch*g)
+	if err != nil {
+		return err
+	}
+	var bias []T
+	if r.b != nil {
+		if bias, err = ir.ScratchOf[T](r.c, g); err != nil {
+			return err
+		}
+		b := r.b[d*2*g:][:2*g]
+		for i := range bias {
+			bias[i] = b[i]
+			if i < split*h {
+				bias[i] += b[g+i]
+			}
+		}
+	}
+	mulTransposed(r.c, r.seq*r.batch, g, r.in, r.x, r.in, r.w[d*g*r.in:][:g*r.in], r.in, bias, xw, g)
+
+	dirs := len(r.reverse)
+	row := func(i int) int { // of the states' tensors
+		if r.batchFirst {
+			return (i*dirs + d) * h
+		}
+		return (d*r.batch + i) * h
+	}
+	state := make([][]T, len(r.final))
+	for k := range state {
+		if state[k], err = ir.ScratchOf[T](r.c, r.batch*h); err != nil {
+			return err
+		}
+		if r.initial[k] == nil {
+			clear(state[k])
+			continue
+		}
+		for i := range r.batch {
+			copy(state[k][i*h:][:h], r.initial[k][row(i):])
+		}
+	}
+	for s := range r.steps {
+		if err := r.c.Err(); err != nil {
+			return err
+		}
+		err := step(state, func(update func(i int, xw []T)) {
+			for i, n := range r.lens {
+				if s >= n {
+					continue
+				}
+				t := s
+				if r.reverse[d] {
+					t = n - 1 - s
+				}
+				p, q := t*r.batch+i, ((t*dirs+d)*r.batch+i)*h
+				if r.batchFirst {
+					p, q = i*r.seq+t, ((i*r.seq+t)*dirs+d)*h
+				}
+				update(i, xw[p*g:][:g])
+				if r.y.data != nil {
+					copy(r.y.data[q:][:h], state[0][i*h:])
+				}
+			}
+		})
+		if err != nil {
+			return err
+		}
+	}
+	for k, f := range r.final {
+		for i := range r.batch {
+			copy(f.data[row(i):][:h], state[k][i*h:])
+		}
+	}
+	return nil
+}
+
+// recurrence multiplies state rows by the matrices of gates [from, to) of direction d.
+func (r *recurrentRun[T]) recurrence(d, from, to int, state, bias, out []T) {
+	h := r.hidden
+	w := r.r[(d*r.gates+from)*h*h:][:(to-from)*h*h]
+	mulTransposed(r.c, r.batch, (to-from)*h, h, state, h, w, h, bias, out, (to-from)*h)
+}
+
+func (r *recurrentRun[T]) store() {
+	for _, o := range append(r.final, r.y) {
+		if o.t != nil {
+			o.store()
+		}
+	}
+}
+
+// runRecurrent runs fn for the type in which the operator computes.
+func runRecurrent(c *ir.Call, f32 func() error, f64 func() error) error {
+	if c.Tensor(0).DType() == tensor.TypeFloat64 {
+		return f64()
+	}
+	return f32()
+}
+
+// realMaybe is realOut, or scratch memory without a tensor when nobody wants
+// output i.
+func realMaybe[T realFloat](c *ir.Call, i int, dtype tensor.DType, shape ...int) (realOutput[T], error) {
+	if c.Wants(i) {
+		return realOut[T](c, i, dtype, shape...)
+	}
+	n, err := tensor.Elements(shape)
+	if err != nil {
+		return realOutput[T]{}, err
+	}
+	buf, err := ir.ScratchOf[T](c, n)
+	return realOutput[T]{data: buf}, err
+}
