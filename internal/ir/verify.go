@@ -1,0 +1,68 @@
+package ir
+
+import "fmt"
+
+// Verify checks that a graph is well formed: every value is produced before it
+// is used, once, and every id exists. Passes run it after editing.
+func Verify(g *Graph) error {
+	ready := make([]bool, len(g.Values))
+	for id := range g.Values {
+		ready[id] = g.Values[id].Const != nil
+	}
+	for _, id := range g.Inputs {
+		ready[id] = true
+	}
+	for _, c := range g.Captures {
+		if c.Inner < 0 || int(c.Inner) >= len(g.Values) {
+			return fmt.Errorf("graph %q captures into value %d, which does not exist", g.Name, c.Inner)
+		}
+		ready[c.Inner] = true
+	}
+	use := func(what string, id ValueID) error {
+		if id < 0 || int(id) >= len(g.Values) {
+			return fmt.Errorf("%s uses value %d, which does not exist", what, id)
+		}
+		if !ready[id] {
+			return fmt.Errorf("%s uses value %d (%s) before it is computed", what, id, g.Values[id].Name)
+		}
+		return nil
+	}
+	produced := make([]bool, len(g.Values))
+	for i, n := range g.Nodes {
+		if n.Op == nil {
+			return fmt.Errorf("node %d (%s) has no operator", i, n.OpType)
+		}
+		var err error
+		n.EachUse(func(id ValueID) {
+			if e := use(fmt.Sprintf("node %d (%s)", i, n.OpType), id); e != nil && err == nil {
+				err = e
+			}
+		})
+		if err != nil {
+			return err
+		}
+		for _, s := range n.Graphs {
+			if err := Verify(s); err != nil {
+				return fmt.Errorf("in node %d (%s): %w", i, n.OpType, err)
+			}
+		}
+		for _, id := range n.Out {
+			if id == None {
+				continue
+			}
+			if id < 0 || int(id) >= len(g.Values) {
+				return fmt.Errorf("node %d (%s) makes value %d, which does not exist", i, n.OpType, id)
+			}
+			if produced[id] {
+				return fmt.Errorf("node %d (%s) makes value %d (%s) a second time", i, n.OpType, id, g.Values[id].Name)
+			}
+			produced[id], ready[id] = true, true
+		}
+	}
+	for _, id := range g.Outputs {
+		if err := use("the graph's output", id); err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,63 @@
+package optimize
+
+import "github.com/onward-ml/onward/internal/ir"
+
+// removeDead drops nodes whose results nobody uses, wants no outputs that nobody
+// uses, and drops captures that a subgraph does not use.
+func removeDead(o *Options, g *ir.Graph) (int, error) {
+	edits := 0
+	live := make([]bool, len(g.Values))
+	for _, id := range g.Outputs {
+		live[id] = true
+	}
+	kept := make([]*ir.Node, 0, len(g.Nodes))
+	for i := len(g.Nodes) - 1; i >= 0; i-- {
+		n := g.Nodes[i]
+		used := false
+		for _, id := range n.Out {
+			used = used || id != ir.None && live[id]
+		}
+		if !used {
+			edits++
+			continue
+		}
+		for k, id := range n.Out {
+			// The first output stays: operators may rely on it.
+			if k > 0 && id != ir.None && !live[id] {
+				n.Out[k] = ir.None
+				edits++
+			}
+		}
+		for len(n.Graphs) == 0 && len(n.Out) > 1 && n.Out[len(n.Out)-1] == ir.None {
+			n.Out = n.Out[:len(n.Out)-1]
+		}
+		for _, s := range n.Graphs {
+			edits += dropCaptures(s)
+		}
+		n.EachUse(func(id ir.ValueID) { live[id] = true })
+		kept = append(kept, n)
+	}
+	for i, j := 0, len(kept)-1; i < j; i, j = i+1, j-1 {
+		kept[i], kept[j] = kept[j], kept[i]
+	}
+	g.Nodes = kept
+	for id := range g.Values {
+		if !live[id] {
+			g.Values[id].Const = nil // frees what has been folded away
+		}
+	}
+	return edits, nil
+}
+
+func dropCaptures(g *ir.Graph) int {
+	uses := g.Uses()
+	kept := g.Captures[:0]
+	for _, c := range g.Captures {
+		if uses[c.Inner] > 0 {
+			kept = append(kept, c)
+		}
+	}
+	n := len(g.Captures) - len(kept)
+	g.Captures = kept
+	return n
+}

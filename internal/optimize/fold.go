@@ -1,0 +1,116 @@
+package optimize
+
+import (
+	"github.com/onward-ml/onward/internal/ir"
+	"github.com/onward-ml/onward/tensor"
+)
+
+// fold computes nodes whose inputs are all constant, and infers the types of the
+// others again with what has become known.
+//
+// The results of folding must not take memory out of proportion: a result larger
+// than its inputs by more than smallResult counts against MaxFolded, and a node
+// that would pass it stays.
+func fold(o *Options, g *ir.Graph) (int, error) {
+	edits := 0
+	kept := g.Nodes[:0:0]
+	for _, n := range g.Nodes {
+		if err := reinfer(g, n); err != nil {
+			return 0, err
+		}
+		if foldContents(g, n) || foldNode(o, g, n) {
+			edits++
+			continue
+		}
+		kept = append(kept, n)
+	}
+	g.Nodes = kept
+	return edits, nil
+}
+
+const smallResult = 64 << 10
+
+// reinfer infers the types of a node without subgraphs again; those of nodes
+// with subgraphs stay as they are, since inferring the bodies once per level
+// would take exponential time.
+func reinfer(g *ir.Graph, n *ir.Node) error {
+	if len(n.Graphs) > 0 {
+		return nil
+	}
+	return ir.InferNode(g, n)
+}
+
+func foldNode(o *Options, g *ir.Graph, n *ir.Node) bool {
+	if _, random := n.Op.(ir.Nondeterministic); random || len(n.Graphs) > 0 {
+		return false
+	}
+	in := make([]tensor.Value, len(n.In))
+	var size int64
+	for i, id := range n.In {
+		if id == ir.None {
+			continue
+		}
+		if in[i] = g.Values[id].Const; in[i] == nil {
+			return false
+		}
+		size += tensor.SizeOf(in[i])
+	}
+	left := o.MaxFolded - o.folded
+	if left <= 0 {
+		return false
+	}
+	out, err := o.Eval(g, n, in, left+size)
+	if err != nil {
+		return false // the run reports it, should the node ever run
+	}
+	var made int64
+	for i, id := range n.Out {
+		if id != ir.None {
+			made += tensor.SizeOf(out[i])
+		}
+	}
+	if made > size+smallResult {
+		if made-size > left {
+			return false
+		}
+		o.folded += made - size
+	}
+	for i, id := range n.Out {
+		if id == ir.None {
+			continue
+		}
+		v := &g.Values[id]
+		v.Const, v.Type, v.Contents = out[i], ir.TypeOf(out[i]), nil
+	}
+	return true
+}
+
+// foldContents makes the result of a node constant when inference has found all
+// of its elements, as it does for the Shape of a tensor with fixed dims.
+func foldContents(g *ir.Graph, n *ir.Node) bool {
+	if len(n.Out) != 1 || n.Out[0] == ir.None {
+		return false
+	}
+	v := &g.Values[n.Out[0]]
+	shape, ok := ir.Ints(v.Type.Shape)
+	if !ok || v.Type.Elem != tensor.TypeInt64 || len(shape) > 1 {
+		return false
+	}
+	x, ok := ir.Ints(v.Contents)
+	if count, err := tensor.Elements(shape); !ok || err != nil || count != len(x) {
+		return false
+	}
+	data := make([]int64, len(x))
+	for i, d := range x {
+		data[i] = int64(d)
+	}
+	t, err := tensor.New(data, len(data))
+	if err == nil && len(shape) == 0 {
+		t, err = t.Reshape()
+	}
+	if err != nil {
+		return false
+	}
+	v.Const, v.Type, v.Contents = t, ir.TypeOf(t), nil
+	return true
+}
