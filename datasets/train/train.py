@@ -9,9 +9,7 @@ the small models come out byte for byte, the digit classifier up to the rounding
 of the machine's matrix multiplication.
 """
 
-import io
 import pathlib
-import zipfile
 
 import numpy as np
 import onnx
@@ -193,15 +191,6 @@ def fit(x, y, epochs=60, batch=64, rate=3e-3, decay=1e-4):
     return p
 
 
-def npz(path, **arrays):
-    """np.savez_compressed with a fixed date, so that the file is the same each time."""
-    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as z:
-        for name, a in arrays.items():
-            b = io.BytesIO()
-            np.save(b, a)
-            z.writestr(zipfile.ZipInfo(name + ".npy"), b.getvalue(), zipfile.ZIP_DEFLATED)
-
-
 def digits():
     data = load_digits()
     grey = np.round(data.images * (255 / 16)).astype(np.uint8)  # 0 paper to 255 ink
@@ -234,7 +223,9 @@ def digits():
     save("digits.onnx", graph, [("", 15)],
          "Handwritten digit of an 8x8 picture, 0 paper to 1 ink. Trained on the UCI optical digits as scikit-learn has them.",
          accuracy=accuracy)
-    npz(HERE / "testdata" / "digits_heldout.npz", images=grey[held], labels=y[held].astype(np.uint8))
+    # The pictures one below the other, and what they show.
+    Image.fromarray(grey[held].reshape(-1, 8)).save(HERE / "testdata" / "digits_heldout.png", optimize=True)
+    (HERE / "testdata" / "digits_heldout.txt").write_text("".join(map(str, y[held])) + "\n")
     seven = held[np.flatnonzero(y[held] == 7)[0]]
     Image.fromarray(grey[seven]).save(HERE / "models" / "digit7.png", optimize=True)
 
