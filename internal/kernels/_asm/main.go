@@ -20,6 +20,8 @@ func main() {
 		log.Fatalf("usage: go run . vec|gemm|conv|quant")
 	}
 	switch os.Args[1] {
+	case "gemm":
+		writeGemm("../gemm")
 	case "vec":
 		writeVec("../vec")
 	default:

@@ -11,6 +11,8 @@
 // |error| ≤ (K+3)·2⁻²⁴·Σ|a||b| per element before the epilogue.
 package gemm
 
+//go:generate go -C ../_asm run . gemm
+
 import (
 	"sync"
 
@@ -127,7 +129,7 @@ func packRows[T Number](dst, a []T, lda, k0, k, m0, m int) {
 	}
 }
 
-// kBlocks returns how many blocks K is cut into.
+// kBlock returns how many steps of K are summed before the sums go back to C.
 func (a *Args[T]) kBlock(rows int) int {
 	limit := blockK
 	if rows <= tileRows { // one row tile: no reuse of a panel, so no reason to go back to C
@@ -140,6 +142,12 @@ func (a *Args[T]) kBlock(rows int) int {
 	return ((a.K+n-1)/n + 3) &^ 3
 }
 
+// packB reports whether panels of B are packed on the way: the tiles cannot read
+// a transposed matrix, and several row tiles read a compact panel faster.
+func (a *Args[T]) packB(rows int) bool {
+	return !a.Packed && (a.TransB || rows > 2*tileRows)
+}
+
 // ScratchLen returns how many elements of scratch a call for rows rows needs: none when
 // A and B are used in place.
 func (a *Args[T]) ScratchLen(rows int) int {
@@ -147,7 +155,7 @@ func (a *Args[T]) ScratchLen(rows int) int {
 	if a.TransA {
 		n += min(rows, blockM) * kc
 	}
-	if a.TransB && !a.Packed {
+	if a.packB(rows) {
 		n += PanelWidth * kc
 	}
 	return n
@@ -155,12 +163,12 @@ func (a *Args[T]) ScratchLen(rows int) int {
 
 // Generic computes a block in plain Go. scratch has a.ScratchLen(rows) elements, or is nil and allocated.
 func Generic[T Number](a *Args[T], blk Block, scratch []T) {
-	a.run(blk, scratch, tileGeneric[T])
+	a.run(cpu.Generic, blk, scratch)
 }
 
 // F32 computes a block at the given level. scratch is as for [Generic].
 func F32(level cpu.Level, a *Args[float32], blk Block, scratch []float32) {
-	f32(level, a, blk, scratch)
+	a.run(level, blk, scratch)
 }
 
 // tile is one call of the innermost kernel: rows×cols of C, at most blockM rows of one panel.
@@ -173,7 +181,7 @@ type tile[T Number] struct {
 	row, col      int // of the tile in the result; the epilogue's slices start at 0
 }
 
-func (a *Args[T]) run(blk Block, scratch []T, kernel func(*tile[T])) {
+func (a *Args[T]) run(level cpu.Level, blk Block, scratch []T) {
 	rows := blk.Row1 - blk.Row0
 	if rows <= 0 || blk.Panel1 <= blk.Panel0 {
 		return
@@ -187,7 +195,8 @@ func (a *Args[T]) run(blk Block, scratch []T, kernel func(*tile[T])) {
 		n := min(rows, blockM) * kc
 		sa, scratch = scratch[:n], scratch[n:]
 	}
-	if a.TransB && !a.Packed {
+	packB := a.packB(rows)
+	if packB {
 		sb = scratch[:PanelWidth*kc]
 	}
 	var t tile[T]
@@ -212,14 +221,16 @@ func (a *Args[T]) run(blk Block, scratch []T, kernel func(*tile[T])) {
 				switch {
 				case a.Packed:
 					t.b, t.ldb = tail(a.B, (p*a.K+k0)*PanelWidth), PanelWidth
-				case a.TransB:
-					packPanel(sb, a.B, a.LdB, true, t.k, t.col, t.cols, k0)
+				case packB:
+					packPanel(sb, a.B, a.LdB, a.TransB, t.k, t.col, t.cols, k0)
 					t.b, t.ldb = sb, PanelWidth
 				default:
 					t.b, t.ldb = tail(a.B, k0*a.LdB+t.col), a.LdB
 				}
 				t.c, t.ldc = a.C[m0*a.LdC+t.col:], a.LdC
-				kernel(&t)
+				if f, ok := any(&t).(*tile[float32]); !ok || !tileAsm(level, f) {
+					tileGeneric(&t)
+				}
 			}
 		}
 		if a.K == 0 {

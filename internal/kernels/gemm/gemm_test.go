@@ -248,6 +248,34 @@ func TestNaNAndInf(t *testing.T) {
 	})
 }
 
+func TestEveryAssemblyFunctionHasALine(t *testing.T) {
+	testkit.CheckAsmTested(t, ".", []string{"tile*"}) // TestShapesF32 runs every height
+}
+
+func TestPauses(t *testing.T) {
+	const n = 256
+	a := &Args[float32]{M: n, N: n, K: n, A: make([]float32, n*n), LdA: n, B: make([]float32, n*n), LdB: n, C: make([]float32, n*n), LdC: n}
+	testkit.Levels(t, func(t *testing.T, l cpu.Level) {
+		if l == cpu.Generic {
+			t.Skip("Go code is preemptible")
+		}
+		scratch := make([]float32, a.ScratchLen(n))
+		testkit.CheckPauses(t, func() { F32(l, a, Block{0, 14, 0, 1}, scratch) })
+		testkit.CheckPauses(t, func() { F32(l, a, a.Whole(), scratch) })
+	})
+}
+
+func TestNoAllocations(t *testing.T) {
+	const n = 50
+	a := &Args[float32]{M: n, N: n, K: n, A: make([]float32, n*n), LdA: n, B: make([]float32, n*n), LdB: n, TransB: true, TransA: true, C: make([]float32, n*n), LdC: n}
+	scratch := make([]float32, a.ScratchLen(n))
+	testkit.Levels(t, func(t *testing.T, l cpu.Level) {
+		if got := testing.AllocsPerRun(20, func() { F32(l, a, a.Whole(), scratch) }); got != 0 {
+			t.Errorf("%v allocations with scratch", got)
+		}
+	})
+}
+
 func BenchmarkF32(b *testing.B) {
 	for _, s := range []shape{
 		{m: 1, n: 1024, k: 1024, packed: true}, {m: 1, n: 1024, k: 1024}, {m: 1, n: 1024, k: 1024, transB: true},
