@@ -1,0 +1,187 @@
+package ops
+
+import (
+	"math"
+
+	"github.com/onward-ml/onward/internal/ir"
+	"github.com/onward-ml/onward/tensor"
+)
+
+// MaxPool takes the maximum over a sliding window. Padding does not take part;
+// NaN is the maximum of a window that holds one. The second output holds where
+// in the flattened input each maximum was found first.
+type MaxPool struct {
+	Window
+	ColumnMajor bool // number the elements of a plane first axis first
+}
+
+var _ = register(Def{Name: "MaxPool", Since: []int{1, 8, 10, 11, 12, 22}, In: "X:T", Out: "Y:T, Indices:int64?",
+	Types: Types{"T": "@float int8 uint8"},
+	Build: simple(func(a *Attrs, opset int) Operator {
+		a.Require("kernel_shape")
+		p := &MaxPool{Window: readWindow(a, opset >= 10)}
+		if opset >= 8 {
+			p.ColumnMajor = a.Bool("storage_order", false)
+		}
+		if opset >= 10 {
+			p.Ceil = a.Bool("ceil_mode", false)
+		}
+		return p
+	})})
+
+// Infer computes the windows' number.
+func (p *MaxPool) Infer(c *ir.InferContext) error {
+	return inferPool(c, &p.Window, ir.UnrankedTensor(c.Elem(0)), ir.UnrankedTensor(tensor.TypeInt64))
+}
+
+// Run pools planes in parallel.
+func (p *MaxPool) Run(c *ir.Call) error {
+	x := c.Tensor(0)
+	switch x.DType() {
+	case tensor.TypeInt8:
+		return maxPoolDirect[int8](c, p, x, math.MinInt8)
+	case tensor.TypeUint8:
+		return maxPoolDirect[uint8](c, p, x, 0)
+	case tensor.TypeFloat64:
+		return maxPoolReal[float64](c, p, x)
+	}
+	return maxPoolReal[float32](c, p, x)
+}
+
+func maxPoolDirect[T int8 | uint8](c *ir.Call, p *MaxPool, x *tensor.Tensor, least T) error {
+	g, shape, err := poolGeom(&p.Window, x.Shape())
+	if err != nil {
+		return err
+	}
+	y, err := c.Output(0, x.DType(), shape...)
+	if err != nil {
+		return err
+	}
+	return maxPool(c, p, &g, tensor.Of[T](x), tensor.Of[T](y), shape, least)
+}
+
+func maxPoolReal[T realFloat](c *ir.Call, p *MaxPool, t *tensor.Tensor) error {
+	g, shape, err := poolGeom(&p.Window, t.Shape())
+	if err != nil {
+		return err
+	}
+	x, err := realIn[T](c, t)
+	if err != nil {
+		return err
+	}
+	y, err := realOut[T](c, 0, t.DType(), shape...)
+	if err != nil {
+		return err
+	}
+	if err := maxPool(c, p, &g, x, y.data, shape, T(math.Inf(-1))); err != nil {
+		return err
+	}
+	y.store()
+	return nil
+}
+
+type maxPoolType interface{ int8 | uint8 | float32 | float64 }
+
+func maxPool[T maxPoolType](c *ir.Call, p *MaxPool, g *windowGeom, x, y []T, shape []int, least T) error {
+	var indices []int64
+	if c.Wants(1) {
+		t, err := c.Output(1, tensor.TypeInt64, shape...)
+		if err != nil {
+			return err
+		}
+		indices = tensor.Of[int64](t)
+	}
+	if len(y) == 0 {
+		return nil
+	}
+	in, out := product(g.in), product(g.out)
+	s := g.stride[len(g.stride)-1]
+	return poolPlanes(c, g, shape[0]*shape[1], func(m *meter, plane int) bool {
+		xp, yp := x[plane*in:][:in], y[plane*out:][:out]
+		switch {
+		case indices != nil:
+			return maxPoolIndexed(g, m, xp, yp, indices[plane*out:][:out], plane*in, p.ColumnMajor, least)
+		case c.Generic:
+			return poolPlain(g, m, xp, nil, func(o int, vals []T) bool {
+				yp[o] = least
+				for _, v := range vals {
+					if v > yp[o] || v != v {
+						yp[o] = v
+					}
+				}
+				return true
+			})
+		}
+		for i := range yp {
+			yp[i] = least
+		}
+		ok := true
+		g.eachRow(func(r windowRow) bool {
+			maxRow(yp[r.out+r.lo:r.out+r.hi], xp, r.in, s)
+			ok = m.spend(r.hi - r.lo)
+			return ok
+		})
+		return ok
+	})
+}
+
+// maxRow raises dst[i] to x[from+i·s] where this is larger or NaN.
+func maxRow[T maxPoolType](dst, x []T, from, s int) {
+	if len(dst) == 0 {
+		return
+	}
+	if s == 1 {
+		for i, v := range x[from:][:len(dst)] {
+			if v > dst[i] || v != v {
+				dst[i] = v
+			}
+		}
+		return
+	}
+	src := x[from:]
+	for i := range dst {
+		if v := src[i*s]; v > dst[i] || v != v {
+			dst[i] = v
+		}
+	}
+}
+
+// maxPoolIndexed pools one plane and finds the maxima. base is added to the
+// indices; a window without elements gets the least value and index −1.
+func maxPoolIndexed[T maxPoolType](g *windowGeom, m *meter, x, y []T, index []int64, base int, columnMajor bool, least T) bool {
+	n := len(g.in)
+	pos, tap := make([]int, n), make([]int, n)
+	step := strides(g.in)
+	number := step
+	if columnMajor {
+		number = make([]int, n)
+		for d, k := 0, 1; d < n; d++ {
+			number[d] = k
+			k *= g.in[d]
+		}
+	}
+	for o := range y {
+		best, at := least, int64(-1)
+		clear(tap)
+		for more := true; more; more = windowStep(tap, g.kernel) {
+			in, num, ok := 0, base, true
+			for d := range n {
+				i := pos[d]*g.stride[d] - g.before[d] + tap[d]*g.dilation[d]
+				ok = ok && i >= 0 && i < g.in[d]
+				in += i * step[d]
+				num += i * number[d]
+			}
+			if ok {
+				if v := x[in]; at < 0 || v > best || v != v && best == best {
+					best, at = v, int64(num)
+				}
+			}
+			if !m.spend(n) {
+				return false
+			}
+		}
+		y[o], index[o] = best, at
+		windowStep(pos, g.out)
+	}
+	return true
+}

@@ -1,0 +1,109 @@
+package ops
+
+import (
+	"math"
+	"testing"
+
+	"github.com/onward-ml/onward/internal/ir"
+	"github.com/onward-ml/onward/tensor"
+	"pgregory.net/rapid"
+)
+
+// iota32 makes a tensor of 1, 2, 3, …
+func iota32(shape ...int) *tensor.Tensor {
+	d := make([]float32, product(shape))
+	for i := range d {
+		d[i] = float32(i + 1)
+	}
+	return tt(d, shape...)
+}
+
+func TestPoolings(t *testing.T) {
+	x := iota32(1, 1, 4, 4)
+	k2 := map[string]any{"kernel_shape": []int{2, 2}, "strides": []int{2, 2}}
+	for _, opset := range []int{1, 8, 10, 11, 12, 22} {
+		wantOp(t, "MaxPool", opset, k2, tt([]float32{6, 8, 14, 16}, 1, 1, 2, 2), x)
+	}
+	wantOps(t, "MaxPool", 8, k2, []tensor.Value{tt([]float32{6, 8, 14, 16}, 1, 1, 2, 2), tt([]int64{5, 7, 13, 15}, 1, 1, 2, 2)}, x)
+	wantOps(t, "MaxPool", 12, map[string]any{"kernel_shape": []int{2, 2}, "strides": []int{2, 2}, "storage_order": 1},
+		[]tensor.Value{tt([]float32{6, 8, 14, 16}, 1, 1, 2, 2), tt([]int64{5, 13, 7, 15}, 1, 1, 2, 2)}, x)
+	wantOp(t, "MaxPool", 12, map[string]any{"kernel_shape": []int{2}, "dilations": []int{2}}, tt([]int8{3, -1, 3}, 1, 1, 3), tt([]int8{3, -8, -7, -1, 3}, 1, 1, 5))
+	wantOp(t, "MaxPool", 12, map[string]any{"kernel_shape": []int{2}, "ceil_mode": 1, "strides": []int{2}}, tt([]uint8{2, 3}, 1, 1, 2), tt([]uint8{1, 2, 3}, 1, 1, 3))
+	nan := float32(math.NaN())
+	wantOp(t, "MaxPool", 12, map[string]any{"kernel_shape": []int{2}}, tt([]float32{nan, nan, 4, 4}, 1, 1, 4), tt([]float32{1, nan, 3, 4, 2}, 1, 1, 5))
+	wantOp(t, "MaxPool", 12, map[string]any{"kernel_shape": []int{1}}, tt([]float32{float32(math.Inf(-1))}, 1, 1, 1), tt([]float32{float32(math.Inf(-1))}, 1, 1, 1))
+
+	wantOp(t, "AveragePool", 1, k2, tt([]float32{3.5, 5.5, 11.5, 13.5}, 1, 1, 2, 2), x)
+	pad := map[string]any{"kernel_shape": []int{2}, "pads": []int{1, 1}}
+	wantOp(t, "AveragePool", 7, pad, tt([]float32{1, 1.5, 2.5, 3}, 1, 1, 4), iota32(1, 1, 3))
+	pad["count_include_pad"] = 1
+	wantOp(t, "AveragePool", 7, pad, tt([]float64{.5, 1.5, 2.5, 1.5}, 1, 1, 4), tt([]float64{1, 2, 3}, 1, 1, 3))
+	// The part of the last window beyond the padding does not count.
+	wantOp(t, "AveragePool", 19, map[string]any{"kernel_shape": []int{3}, "strides": []int{2}, "ceil_mode": 1, "pads": []int{1, 0}, "count_include_pad": 1},
+		tt([]float32{1, 3, 4.5}, 1, 1, 3), iota32(1, 1, 5))
+	wantOp(t, "AveragePool", 11, map[string]any{"kernel_shape": []int{2}, "auto_pad": "SAME_LOWER"}, tt([]float32{1, 1.5, 2.5}, 1, 1, 3), iota32(1, 1, 3))
+	wantOp(t, "AveragePool", 11, map[string]any{"kernel_shape": []int{2}, "auto_pad": "VALID"},
+		tt([]tensor.Float16{tensor.NewFloat16(1.5), tensor.NewFloat16(2.5)}, 1, 1, 2), tt([]tensor.Float16{tensor.NewFloat16(1), tensor.NewFloat16(2), tensor.NewFloat16(3)}, 1, 1, 3))
+
+	wantOp(t, "LpPool", 1, map[string]any{"kernel_shape": []int{2}, "p": 3.0}, tt([]float32{2.0800838, 3.2710664}, 1, 1, 2), iota32(1, 1, 3))
+	wantOp(t, "LpPool", 18, map[string]any{"kernel_shape": []int{2}, "p": 1}, tt([]float32{3, 5}, 1, 1, 2), iota32(1, 1, 3))
+	wantOp(t, "GlobalLpPool", 1, map[string]any{"p": 2.0}, tt([]float32{5}, 1, 1, 1), tt([]float32{3, -4}, 1, 1, 2))
+	wantOp(t, "GlobalLpPool", 22, nil, tt([]float64{5}, 1, 1, 1), tt([]float64{3, -4}, 1, 1, 2))
+	wantOp(t, "GlobalAveragePool", 1, nil, tt([]float32{2, 5}, 1, 2, 1), iota32(1, 2, 3))
+	wantOp(t, "GlobalMaxPool", 1, nil, tt([]float32{3, 6}, 1, 2, 1, 1), iota32(1, 2, 3, 1))
+	for _, op := range []string{"MaxPool", "AveragePool", "LpPool"} {
+		wantOp(t, op, 22, map[string]any{"kernel_shape": []int{2}}, tt([]float32{}, 0, 3, 4), tt([]float32{}, 0, 3, 5))
+		wantOp(t, op, 22, map[string]any{"kernel_shape": []int{2}}, tt([]float32{}, 2, 3, 0), tt([]float32{}, 2, 3, 0))
+		failOp(t, op, 22, nil, "kernel_shape is missing", x)
+		failOp(t, op, 22, map[string]any{"kernel_shape": []int{2, 0}}, "holds 0", x)
+		failOp(t, op, 22, map[string]any{"kernel_shape": []int{2, 2}, "strides": []int{0, 1}}, "holds 0", x)
+		failOp(t, op, 22, map[string]any{"kernel_shape": []int{2, 2}, "strides": []int{math.MaxInt64, 1}}, "strides holds", x)
+		failOp(t, op, 22, map[string]any{"kernel_shape": []int{2, 2}, "pads": []int{-1, 0, 0, 0}}, "pads holds -1", x)
+		failOp(t, op, 22, map[string]any{"kernel_shape": []int{2, 2}, "pads": []int{1, 0}}, "pads has 2", x)
+		failOp(t, op, 22, map[string]any{"kernel_shape": []int{5, 5}}, "covers 5", x)
+		failOp(t, op, 22, map[string]any{"kernel_shape": []int{2}}, "the kernel has 1 axes", x)
+		failOp(t, op, 22, map[string]any{"kernel_shape": []int{2, 2}}, "rank", iota32(2, 2))
+		failOp(t, op, 22, map[string]any{"kernel_shape": []int{1 << 30, 1 << 30}, "pads": []int{1 << 30, 1 << 30, 1 << 30, 1 << 30}}, "", x)
+	}
+	failOp(t, "LpPool", 2, map[string]any{"kernel_shape": []int{2, 2}, "p": 0}, "p is 0", x)
+}
+
+// Windows of every form give the same on both engines and have the inferred shape.
+func TestPoolingsAgree(t *testing.T) {
+	rapid.Check(t, func(rt *rapid.T) {
+		n := rapid.IntRange(1, 3).Draw(rt, "axes")
+		ints := func(name string, k, lo, hi int) []int {
+			return rapid.SliceOfN(rapid.IntRange(lo, hi), k, k).Draw(rt, name)
+		}
+		attrs := map[string]any{"kernel_shape": ints("kernel", n, 1, 4), "strides": ints("strides", n, 1, 3), "dilations": ints("dilations", n, 1, 3),
+			"ceil_mode": rapid.IntRange(0, 1).Draw(rt, "ceil")}
+		if mode := rapid.SampledFrom([]string{"NOTSET", "SAME_UPPER", "SAME_LOWER", "VALID"}).Draw(rt, "auto_pad"); mode != "NOTSET" {
+			attrs["auto_pad"] = mode
+		} else {
+			attrs["pads"] = ints("pads", 2*n, 0, 5)
+		}
+		shape := append([]int{2, 3}, ints("shape", n, 10, 14)...)
+		x := tt(rapid.SliceOfN(rapid.Float32Range(0, 100), product(shape), product(shape)).Draw(rt, "x"), shape...)
+		for _, op := range []string{"MaxPool", "AveragePool", "LpPool"} {
+			if op == "AveragePool" {
+				attrs["count_include_pad"] = rapid.IntRange(0, 1).Draw(rt, "count")
+			} else {
+				delete(attrs, "count_include_pad")
+			}
+			if _, err := runOpN(t, 1, op, 22, attrs, x); err != nil {
+				rt.Fatalf("%s %v of %v: %v", op, attrs, shape, err)
+			}
+		}
+		if t.Failed() {
+			rt.Fatalf("%v of %v", attrs, shape)
+		}
+	})
+}
+
+func TestWindowDims(t *testing.T) {
+	w := Window{AutoPad: "NOTSET", Kernel: []int{3, 3}, Strides: []int{1, 2}, Pads: []int{1, 1, 1, 1}}
+	got, err := w.outDims([]ir.Dim{ir.Symbol("H"), ir.Symbol("W")}, ir.Dims(w.Kernel))
+	if err != nil || got[0] != ir.Symbol("H") || got[1].IsUnknown() {
+		t.Errorf("got %v, %v", got, err)
+	}
+}

@@ -1,0 +1,362 @@
+package ops
+
+import (
+	"fmt"
+
+	"github.com/onward-ml/onward/internal/ir"
+)
+
+// Window is how a kernel slides over the spatial axes D1…Dn of an N×C×D1×…×Dn
+// tensor, as the attributes of convolutions and poolings say it.
+type Window struct {
+	AutoPad   string // NOTSET, SAME_UPPER, SAME_LOWER or VALID
+	Kernel    []int  // nil: the weights' spatial shape
+	Strides   []int  // nil: 1
+	Dilations []int  // nil: 1
+	Pads      []int  // before each axis, then after each axis; nil: 0
+	Ceil      bool   // round the output size up
+}
+
+// windowLimit bounds attributes of windows, so that sums and products of two of
+// them and a dimension cannot overflow.
+const windowLimit = 1 << 30
+
+// readWindow reads auto_pad, kernel_shape, strides and pads, and dilations if the
+// operator has them.
+func readWindow(a *Attrs, dilations bool) Window {
+	w := Window{
+		AutoPad: a.Enum("auto_pad", "NOTSET", "", "NOTSET", "SAME_UPPER", "SAME_LOWER", "VALID"),
+		Kernel:  windowAttr(a, "kernel_shape", 1), Strides: windowAttr(a, "strides", 1), Pads: windowAttr(a, "pads", 0),
+	}
+	if w.AutoPad == "" {
+		w.AutoPad = "NOTSET"
+	}
+	if dilations {
+		w.Dilations = windowAttr(a, "dilations", 1)
+	}
+	if len(w.Pads)%2 != 0 {
+		a.Errorf("attribute pads has %d elements, want two per axis", len(w.Pads))
+	}
+	n := max(len(w.Kernel), len(w.Strides), len(w.Dilations), len(w.Pads)/2)
+	if n > 0 && w.check(n) != nil {
+		a.Errorf("%w", w.check(n))
+	}
+	return w
+}
+
+// windowAttr reads a list of ints in [least, windowLimit]; an empty one is nil.
+func windowAttr(a *Attrs, name string, least int) []int {
+	v := a.Ints(name)
+	for _, x := range v {
+		if x < least || x > windowLimit {
+			a.Errorf("attribute %s holds %d, want %d to %d", name, x, least, windowLimit)
+			return nil
+		}
+	}
+	if len(v) == 0 {
+		return nil
+	}
+	return v
+}
+
+// check fails unless all attributes are for n spatial axes.
+func (w *Window) check(n int) error {
+	for _, a := range []struct {
+		name string
+		v    []int
+		want int
+	}{{"kernel_shape", w.Kernel, n}, {"strides", w.Strides, n}, {"dilations", w.Dilations, n}, {"pads", w.Pads, 2 * n}} {
+		if a.v != nil && len(a.v) != a.want {
+			return fmt.Errorf("attribute %s has %d elements, want %d for %d spatial axes", a.name, len(a.v), a.want, n)
+		}
+	}
+	return nil
+}
+
+func (w *Window) stride(i int) int   { return windowAt(w.Strides, i, 1) }
+func (w *Window) dilation(i int) int { return windowAt(w.Dilations, i, 1) }
+
+// pads returns the explicit padding of axis i of n.
+func (w *Window) pads(i, n int) (before, after int) {
+	return windowAt(w.Pads, i, 0), windowAt(w.Pads, n+i, 0)
+}
+
+func windowAt(v []int, i, def int) int {
+	if v == nil {
+		return def
+	}
+	return v[i]
+}
+
+// windowGeom is a window at work on known sizes, one element per spatial axis.
+// Output o and tap k of an axis read input o·stride − before + k·dilation.
+type windowGeom struct {
+	in, kernel, stride, dilation, before, after, out []int
+}
+
+// resolve lays the window over an input with the given spatial shape. kernel is
+// the kernel's shape.
+func (w *Window) resolve(in, kernel []int) (windowGeom, error) {
+	n := len(in)
+	g := windowGeom{in: in, kernel: kernel}
+	if len(kernel) != n {
+		return g, fmt.Errorf("the kernel has %d axes, the input %d spatial ones", len(kernel), n)
+	}
+	if err := w.check(n); err != nil {
+		return g, err
+	}
+	buf := make([]int, 5*n)
+	g.stride, g.dilation, g.before, g.after, g.out = buf[:n], buf[n:2*n], buf[2*n:3*n], buf[3*n:4*n], buf[4*n:]
+	for i := range n {
+		g.stride[i], g.dilation[i] = w.stride(i), w.dilation(i)
+		var err error
+		if g.before[i], g.after[i], g.out[i], err = w.axis(i, n, in[i], kernel[i]); err != nil {
+			return g, fmt.Errorf("spatial axis %d: %w", i, err)
+		}
+	}
+	return g, nil
+}
+
+// axis returns the padding and the output size of axis i of n.
+func (w *Window) axis(i, n, in, kernel int) (before, after, out int, err error) {
+	if in < 0 || in > 1<<60 || kernel < 1 || kernel > windowLimit {
+		return 0, 0, 0, fmt.Errorf("input size %d and kernel size %d are out of range", in, kernel)
+	}
+	s, d := w.stride(i), w.dilation(i)
+	size := (kernel-1)*d + 1
+	switch w.AutoPad {
+	case "SAME_UPPER", "SAME_LOWER":
+		out = (in + s - 1) / s
+		total := max(0, (out-1)*s+size-in)
+		if out == 0 {
+			total = 0
+		}
+		before = total / 2
+		if w.AutoPad == "SAME_LOWER" {
+			before = total - total/2
+		}
+		return before, total - before, out, nil
+	case "NOTSET":
+		before, after = w.pads(i, n)
+	}
+	room := in + before + after - size
+	if w.Ceil {
+		room += s - 1
+	}
+	if room < 0 {
+		if in == 0 {
+			return before, after, 0, nil
+		}
+		return 0, 0, 0, fmt.Errorf("the kernel covers %d elements, the input with padding has only %d", size, in+before+after)
+	}
+	out = room/s + 1
+	if w.Ceil && (out-1)*s >= in+before {
+		out-- // a window would start in the padding after the input
+	}
+	return before, after, out, nil
+}
+
+// outDims is the spatial shape of the output as far as it is known.
+func (w *Window) outDims(in, kernel []ir.Dim) ([]ir.Dim, error) {
+	n := len(in)
+	if len(kernel) != n {
+		return nil, fmt.Errorf("the kernel has %d axes, the input %d spatial ones", len(kernel), n)
+	}
+	if err := w.check(n); err != nil {
+		return nil, err
+	}
+	out := make([]ir.Dim, n)
+	for i := range n {
+		k, known := kernel[i].Value()
+		if x, ok := in[i].Value(); ok && known {
+			_, _, o, err := w.axis(i, n, x, k)
+			if err != nil {
+				return nil, fmt.Errorf("spatial axis %d: %w", i, err)
+			}
+			out[i] = ir.Known(o)
+			continue
+		}
+		s := ir.Known(w.stride(i))
+		if w.AutoPad == "SAME_UPPER" || w.AutoPad == "SAME_LOWER" {
+			out[i] = in[i].Add(s).Sub(ir.Known(1)).Div(s)
+			continue
+		}
+		if !known || k < 1 || k > windowLimit {
+			continue
+		}
+		var before, after int
+		if w.AutoPad == "NOTSET" {
+			before, after = w.pads(i, n)
+		}
+		size := (k-1)*w.dilation(i) + 1
+		if w.Ceil && (!s.Is(1) || after >= size) {
+			continue // whether a last window is dropped depends on the size
+		}
+		out[i] = in[i].Add(ir.Known(before + after - size)).Div(s).Add(ir.Known(1))
+	}
+	return out, nil
+}
+
+// taps returns the number of elements of the kernel.
+func (g *windowGeom) taps() int { return product(g.kernel) }
+
+// pointwise reports whether the output is the input seen through a 1×…×1 kernel.
+func (g *windowGeom) pointwise() bool {
+	for i := range g.in {
+		if g.kernel[i] != 1 || g.stride[i] != 1 || g.before[i] != 0 || g.after[i] != 0 {
+			return false
+		}
+	}
+	return true
+}
+
+// span returns the outputs [lo, hi) of an axis whose tap k lies in the input.
+func (g *windowGeom) span(axis, k int) (lo, hi int) {
+	s, off := g.stride[axis], k*g.dilation[axis]-g.before[axis]
+	if off < 0 {
+		lo = (-off + s - 1) / s
+	}
+	if last := g.in[axis] - 1 - off; last >= 0 {
+		hi = min(last/s+1, g.out[axis])
+	}
+	return min(lo, hi), hi
+}
+
+// windowRow is the part of a row of the output, along the last axis, to which one
+// tap contributes: elements out+lo … out+hi of the output plane read elements in,
+// in+stride, … of the input plane.
+type windowRow struct {
+	out, lo, hi int
+	in          int
+	tap         int
+}
+
+// eachRow calls fn for every row of one output plane and every tap that meets
+// the input there, taps in row-major order within a row, until fn returns false.
+func (g *windowGeom) eachRow(fn func(r windowRow) bool) {
+	g.rows(0, product(g.out[:len(g.out)-1]), fn)
+}
+
+// rows is eachRow for the rows [from, to).
+func (g *windowGeom) rows(from, to int, fn func(r windowRow) bool) {
+	n := len(g.in) - 1
+	wout, win := g.out[n], g.in[n]
+	pos, tap := make([]int, n), make([]int, n)
+	first, end := make([]int, n), make([]int, n)
+	for d, i := n-1, from; d >= 0; d-- {
+		pos[d], i = i%g.out[d], i/g.out[d]
+	}
+	kw, kfirst, kend := g.kernel[n], 0, 0
+	if wout > 0 {
+		_, kend = g.tapRange(n, 0)
+		kfirst, _ = g.tapRange(n, wout-1)
+	}
+	var spans [16][2]int
+	for k := kfirst; k < min(kend, len(spans)); k++ {
+		spans[k][0], spans[k][1] = g.span(n, k)
+	}
+	for row := from; row < to; row++ {
+		some := kfirst < kend
+		for d := range n {
+			first[d], end[d] = g.tapRange(d, pos[d])
+			some = some && first[d] < end[d]
+		}
+		copy(tap, first)
+		for some {
+			in, t := 0, 0
+			for d := range n {
+				in = in*g.in[d] + pos[d]*g.stride[d] - g.before[d] + tap[d]*g.dilation[d]
+				t = t*g.kernel[d] + tap[d]
+			}
+			for k := kfirst; k < kend; k++ {
+				var lo, hi int
+				if k < len(spans) {
+					lo, hi = spans[k][0], spans[k][1]
+				} else {
+					lo, hi = g.span(n, k)
+				}
+				if lo < hi {
+					x := in*win + lo*g.stride[n] - g.before[n] + k*g.dilation[n]
+					if !fn(windowRow{out: row * wout, lo: lo, hi: hi, in: x, tap: t*kw + k}) {
+						return
+					}
+				}
+			}
+			d := n - 1
+			for ; d >= 0; d-- {
+				if tap[d]++; tap[d] < end[d] {
+					break
+				}
+				tap[d] = first[d]
+			}
+			some = d >= 0
+		}
+		windowStep(pos, g.out[:n])
+	}
+}
+
+// tapRange returns the taps [first, end) of an axis that lie in the input for
+// output o.
+func (g *windowGeom) tapRange(axis, o int) (first, end int) {
+	d, x := g.dilation[axis], o*g.stride[axis]-g.before[axis]
+	if x < 0 {
+		first = min((-x+d-1)/d, g.kernel[axis])
+	}
+	if last := g.in[axis] - 1 - x; last >= 0 {
+		end = min(last/d+1, g.kernel[axis])
+	}
+	return first, end
+}
+
+// windowStep moves an index of a shape to the next in row-major order and
+// reports whether there is one.
+func windowStep(index, shape []int) bool {
+	for d := len(index) - 1; d >= 0; d-- {
+		if index[d]++; index[d] < shape[d] {
+			return true
+		}
+		index[d] = 0
+	}
+	return false
+}
+
+// counts returns, for every output of an axis, how many taps lie in the input,
+// with padded in the input or its padding.
+func (g *windowGeom) counts(axis int, padded bool) []int {
+	r := make([]int, g.out[axis])
+	lo, hi := 0, g.in[axis]
+	if padded {
+		lo, hi = -g.before[axis], hi+g.after[axis]
+	}
+	d := g.dilation[axis]
+	for o := range r {
+		x := o*g.stride[axis] - g.before[axis]
+		first, end := 0, g.kernel[axis]
+		if x < lo {
+			first = (lo - x + d - 1) / d
+		}
+		if hi <= x {
+			end = 0
+		} else {
+			end = min(end, (hi-1-x)/d+1)
+		}
+		r[o] = max(0, end-first)
+	}
+	return r
+}
+
+// meter counts work, so that loops look for the end of the run now and then.
+type meter struct {
+	c    *ir.Call
+	left int
+}
+
+// spend reports whether the run still goes on after n more elementary
+// operations.
+func (m *meter) spend(n int) bool {
+	if m.left -= n + 1; m.left > 0 {
+		return true
+	}
+	m.left = 1 << 20
+	return m.c.Err() == nil
+}
