@@ -80,7 +80,9 @@ func maxPoolReal[T realFloat](c *ir.Call, p *MaxPool, t *tensor.Tensor) error {
 	return nil
 }
 
-type maxPoolType interface{ int8 | uint8 | float32 | float64 }
+type maxPoolType interface {
+	int8 | uint8 | float32 | float64
+}
 
 func maxPool[T maxPoolType](c *ir.Call, p *MaxPool, g *windowGeom, x, y []T, shape []int, least T) error {
 	var indices []int64

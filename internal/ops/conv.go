@@ -1,0 +1,91 @@
+package ops
+
+import (
+	"github.com/onward-ml/onward/internal/ir"
+	"github.com/onward-ml/onward/tensor"
+)
+
+// Conv convolves an N×C×D1…Dk input with M×C/Group×K1…Kk weights and adds a bias
+// per output channel.
+type Conv struct {
+	Window
+	Group int
+}
+
+var _ = register(Def{Name: "Conv", Since: []int{1, 11, 22}, In: "X:T, W:T, B:T?", Out: "Y:T", Types: Types{"T": "@float"},
+	Build: simple(func(a *Attrs, opset int) Operator {
+		return &Conv{Window: readWindow(a, true), Group: readGroup(a)}
+	})})
+
+// Infer checks channels and computes the windows' number.
+func (v *Conv) Infer(c *ir.InferContext) error {
+	return inferConv(c, &v.Window, v.Group, 0, 1, ir.UnrankedTensor(c.Elem(0)))
+}
+
+// Run computes float16 and bfloat16 as float.
+func (v *Conv) Run(c *ir.Call) error {
+	if c.Tensor(0).DType() == tensor.TypeFloat64 {
+		w := c.Tensor(1)
+		return convReal(c, v, tensor.Of[float64](w), w.Shape())
+	}
+	w, err := realIn[float32](c, c.Tensor(1))
+	if err != nil {
+		return err
+	}
+	return convReal(c, v, w, c.Tensor(1).Shape())
+}
+
+func convReal[T realFloat](c *ir.Call, v *Conv, w []T, wshape []int) error {
+	x := c.Tensor(0)
+	s, err := newConvShape(&v.Window, v.Group, x.Shape(), wshape)
+	if err != nil {
+		return err
+	}
+	if b := c.Tensor(2); b != nil {
+		if err := convBias(b.Shape(), s.m); err != nil {
+			return err
+		}
+	}
+	xs, err := realIn[T](c, x)
+	if err != nil {
+		return err
+	}
+	bias, err := realIn[T](c, c.Tensor(2))
+	if err != nil {
+		return err
+	}
+	y, err := realOut[T](c, 0, x.DType(), s.shape...)
+	if err != nil {
+		return err
+	}
+	err = convolve(c, &s, xs, w, bias, y.data)
+	if err == nil {
+		y.store()
+	}
+	return err
+}
+
+// convWidened is a Conv of float16 or bfloat16 with constant weights, widened
+// once.
+type convWidened struct {
+	Conv
+	w     []float32
+	shape []int
+}
+
+// Prepare widens constant weights of a half type; those of float are used as
+// they are.
+func (v *Conv) Prepare(in []tensor.Value, types []ir.Type) (ir.Operator, []int, error) {
+	w, ok := in[1].(*tensor.Tensor)
+	if !ok || w.DType().Size() != 2 {
+		return nil, nil, nil
+	}
+	buf := tensor.FromRaw[float32](tensor.AlignedBytes(4 * w.Len()))
+	if err := realConvert(buf, w); err != nil {
+		return nil, nil, err
+	}
+	return &convWidened{Conv: *v, w: buf, shape: w.Shape()}, []int{1}, nil
+}
+
+// Run convolves with the widened weights.
+func (v *convWidened) Run(c *ir.Call) error { return convReal(c, &v.Conv, v.w, v.shape) }

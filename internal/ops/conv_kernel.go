@@ -1,0 +1,230 @@
+package ops
+
+import (
+	"github.com/onward-ml/onward/internal/ir"
+	"github.com/onward-ml/onward/internal/kernels/gemm"
+)
+
+// convType lists the types in which convolutions sum.
+type convType interface{ float32 | float64 | int32 }
+
+// convolve computes y = x ⋆ w + bias, of which bias may be nil.
+func convolve[T convType](c *ir.Call, s *convShape, x, w, bias, y []T) error {
+	switch {
+	case len(y) == 0:
+		return nil
+	case s.cg == 0:
+		for p, out := 0, product(s.out); p < s.n*s.m; p++ {
+			for i := range y[p*out:][:out] {
+				y[p*out+i] = 0
+				if bias != nil {
+					y[p*out+i] = bias[p%s.m]
+				}
+			}
+		}
+		return nil
+	case c.Generic:
+		return convPlain(c, s, x, w, bias, y)
+	case s.cg == 1 && s.mg <= 4:
+		return convDepthwise(c, s, x, w, bias, y)
+	}
+	return convGemm(c, s, x, w, bias, y)
+}
+
+// convPlain is the convolution by its definition. Sums of floats are kept as
+// double.
+func convPlain[T convType](c *ir.Call, s *convShape, x, w, bias, y []T) error {
+	in, out, taps := product(s.in), product(s.out), s.taps()
+	n := len(s.in)
+	_, integer := any(T(0)).(int32)
+	c.Parallel(s.n*s.m, grainFor(out*taps*s.cg), func(lo, hi int) {
+		m := &meter{c: c}
+		pos, tap := make([]int, n), make([]int, n)
+		for p := lo; p < hi; p++ {
+			img, ch := p/s.m, p%s.m
+			xp := x[(img*s.c+ch/s.mg*s.cg)*in:]
+			wp := w[ch*s.cg*taps:]
+			clear(pos)
+			for o := range out {
+				var sum float64
+				var isum T
+				if bias != nil {
+					sum, isum = float64(bias[ch]), bias[ch]
+				}
+				for t := range taps {
+					i, ok := 0, true
+					for d := range n {
+						at := pos[d]*s.stride[d] - s.before[d] + tap[d]*s.dilation[d]
+						ok = ok && at >= 0 && at < s.in[d]
+						i = i*s.in[d] + at
+					}
+					windowStep(tap, s.kernel)
+					if !m.spend(n + s.cg) {
+						return
+					}
+					if !ok {
+						continue
+					}
+					for ci := range s.cg {
+						if integer {
+							isum += xp[ci*in+i] * wp[ci*taps+t]
+						} else {
+							sum += float64(xp[ci*in+i]) * float64(wp[ci*taps+t])
+						}
+					}
+				}
+				if !integer {
+					isum = T(sum)
+				}
+				y[p*out+o] = isum
+				windowStep(pos, s.out)
+			}
+		}
+	})
+	return c.Err()
+}
+
+// convDepthwise computes kernels of a single channel row by row.
+func convDepthwise[T convType](c *ir.Call, s *convShape, x, w, bias, y []T) error {
+	in, out, taps := product(s.in), product(s.out), s.taps()
+	stride := s.stride[len(s.stride)-1]
+	c.Parallel(s.n*s.m, grainFor(out*min(taps, 1<<20)), func(lo, hi int) {
+		m := &meter{c: c}
+		for p := lo; p < hi && m.spend(out); p++ {
+			img, ch := p/s.m, p%s.m
+			xp, yp, wp := x[(img*s.c+ch/s.mg)*in:][:in], y[p*out:][:out], w[ch*taps:][:taps]
+			var b T
+			if bias != nil {
+				b = bias[ch]
+			}
+			for i := range yp {
+				yp[i] = b
+			}
+			s.eachRow(func(r windowRow) bool {
+				axpyRow(yp[r.out+r.lo:r.out+r.hi], xp[r.in:], stride, wp[r.tap])
+				return m.spend(r.hi - r.lo)
+			})
+		}
+	})
+	return c.Err()
+}
+
+// axpyRow adds a·x[i·stride] to dst[i].
+func axpyRow[T convType](dst, x []T, stride int, a T) {
+	switch stride {
+	case 1:
+		x = x[:len(dst)]
+		for i, v := range x {
+			dst[i] += a * v
+		}
+	default:
+		for i := range dst {
+			dst[i] += a * x[i*stride]
+		}
+	}
+}
+
+// convTile is about how many elements of the unfolded input are multiplied at a
+// time: they stay in a core's cache.
+const convTile = 1 << 16
+
+// convGemm unfolds pieces of the input to matrices and multiplies these.
+func convGemm[T convType](c *ir.Call, s *convShape, x, w, bias, y []T) error {
+	in, out, depth := product(s.in), product(s.out), s.depth()
+	direct := s.pointwise() && (out <= 1024 || s.mg < 16)
+	tile := max(1, convTile/max(1, depth)/gemm.PanelWidth) * gemm.PanelWidth
+	tile = min(tile, gemm.Panels(out)*gemm.PanelWidth)
+	tiles := (out + tile - 1) / tile
+	// More rows than one tile of the result lets idle threads share a tile.
+	parts := 1
+	if items := s.n * s.group * tiles; items < 2*slotCount(1<<20) && s.mg*tile*depth >= 1<<18 {
+		parts = max(1, min(s.mg/28, 2*slotCount(1<<20)/items))
+	}
+	items := s.n * s.group * tiles * parts
+	var scratch []T
+	if !direct {
+		var err error
+		if scratch, err = ir.ScratchOf[T](c, slotCount(items)*depth*tile); err != nil {
+			return err
+		}
+	}
+	return inSlots(c, items, func(slot, i int) error {
+		part, i := i%parts, i/parts
+		t, i := i%tiles, i/tiles
+		g, img := i%s.group, i/s.group
+		p0 := t * tile
+		p1 := min(p0+tile, out)
+		xg := x[(img*s.c+g*s.cg)*in:][:s.cg*in]
+		m0, m1 := s.mg*part/parts, s.mg*(part+1)/parts
+		ch := g*s.mg + m0
+		a := gemm.Args[T]{M: m1 - m0, N: p1 - p0, K: depth, A: w[ch*depth:][:(m1-m0)*depth], LdA: depth,
+			C: y[(img*s.m+ch)*out+p0:], LdC: out}
+		if bias != nil {
+			a.BiasRow = bias[ch:][:m1-m0]
+		}
+		if direct {
+			a.B, a.LdB = xg[min(p0, len(xg)):], in
+		} else {
+			a.B, a.LdB = scratch[slot*depth*tile:][:depth*tile], tile
+			im2col(&s.windowGeom, a.B, tile, xg, s.cg, p0, p1)
+		}
+		gemmBlock(&a, a.Whole())
+		return nil
+	})
+}
+
+// im2col writes, for every channel and tap, what the outputs [p0, p1) of a plane
+// read there: rows of ld elements, 0 for the padding.
+func im2col[T convType](g *windowGeom, dst []T, ld int, x []T, channels, p0, p1 int) {
+	n := len(g.in) - 1
+	in, taps := product(g.in), g.taps()
+	wout, win, kw := g.out[n], g.in[n], g.kernel[n]
+	s := g.stride[n]
+	pos, tap := make([]int, n), make([]int, n)
+	for d, i := n-1, p0/wout; d >= 0; d-- {
+		pos[d], i = i%g.out[d], i/g.out[d]
+	}
+	for p := p0; p < p1; {
+		ox := p % wout
+		width := min(wout-ox, p1-p)
+		clear(tap)
+		for t := 0; t < taps; t += kw {
+			base, ok := 0, true
+			for d := range n {
+				i := pos[d]*g.stride[d] - g.before[d] + tap[d]*g.dilation[d]
+				ok = ok && i >= 0 && i < g.in[d]
+				base = base*g.in[d] + i
+			}
+			windowStep(tap, g.kernel[:n])
+			for k := range kw {
+				lo, hi := 0, 0
+				if ok {
+					lo, hi = g.span(n, k)
+					lo, hi = max(lo-ox, 0), min(hi-ox, width)
+					if lo >= hi {
+						lo, hi = 0, 0
+					}
+				}
+				first := base*win + (ox+lo)*s - g.before[n] + k*g.dilation[n]
+				for ch := range channels {
+					row := dst[(ch*taps+t+k)*ld+p-p0:][:width]
+					clear(row[:lo])
+					clear(row[hi:])
+					if lo == hi {
+						continue
+					}
+					src := x[ch*in+first:]
+					if s == 1 {
+						copy(row[lo:hi], src)
+						continue
+					}
+					for i := range row[lo:hi] {
+						row[lo+i] = src[i*s]
+					}
+				}
+			}
+		}
+		p += width
+		windowStep(pos, g.out[:n])
+	}
+}

@@ -1,0 +1,133 @@
+package ops
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/onward-ml/onward/internal/ir"
+)
+
+// convShape is the geometry of a convolution of n×c×D1…Dk with m kernels of
+// c/group channels.
+type convShape struct {
+	windowGeom
+	n, c, m, group int
+	cg, mg         int   // channels in and out per group
+	shape          []int // of the output
+}
+
+// depth returns the number of products in a sum.
+func (s *convShape) depth() int { return s.cg * s.taps() }
+
+// newConvShape checks the shapes of input and weights (m×c/group×K1…Kk).
+func newConvShape(w *Window, group int, x, wt []int) (convShape, error) {
+	s := convShape{group: group}
+	if len(x) < 3 || len(wt) != len(x) {
+		return s, fmt.Errorf("input has shape %v and weights %v, want the same rank of at least 3", x, wt)
+	}
+	if err := convKernel(w, wt[2:]); err != nil {
+		return s, err
+	}
+	s.n, s.c, s.m = x[0], x[1], wt[0]
+	s.cg = wt[1]
+	if s.m%group != 0 {
+		return s, fmt.Errorf("weights have %d output channels, not divisible by group %d", s.m, group)
+	}
+	if s.c%group != 0 || s.c/group != s.cg {
+		return s, fmt.Errorf("input has %d channels, weights are for %d in each of %d groups", s.c, s.cg, group)
+	}
+	s.mg = s.m / group
+	var err error
+	if s.windowGeom, err = w.resolve(x[2:], wt[2:]); err != nil {
+		return s, err
+	}
+	s.shape = append([]int{s.n, s.m}, s.out...)
+	return s, nil
+}
+
+// convKernel checks that attribute kernel_shape, if given, says what the weights
+// say.
+func convKernel(w *Window, kernel []int) error {
+	if w.Kernel == nil {
+		return nil
+	}
+	for i, k := range w.Kernel {
+		if len(w.Kernel) != len(kernel) || k != kernel[i] {
+			return fmt.Errorf("attribute kernel_shape is %v, the weights have %v", w.Kernel, kernel)
+		}
+	}
+	return nil
+}
+
+// convBias checks that a bias has one element per output channel.
+func convBias(shape []int, m int) error {
+	if len(shape) != 1 || shape[0] != m {
+		return fmt.Errorf("bias has shape %v, want [%d]", shape, m)
+	}
+	return nil
+}
+
+// readGroup reads attribute group.
+func readGroup(a *Attrs) int {
+	g := a.Int("group", 1)
+	if g < 1 || g > windowLimit {
+		a.Errorf("attribute group is %d, want 1 to %d", g, windowLimit)
+		return 1
+	}
+	return g
+}
+
+// inferConv sets output 0 to the convolution of input ix with weights iw.
+func inferConv(c *ir.InferContext, w *Window, group, ix, iw int, out ir.Type) error {
+	defer func() { c.SetOut(0, out) }()
+	x, wt := c.Shape(ix), c.Shape(iw)
+	if x != nil && len(x) < 3 {
+		return fmt.Errorf("input has rank %d, want at least 3", len(x))
+	}
+	if x != nil && wt != nil && len(x) != len(wt) {
+		return fmt.Errorf("input has rank %d and weights %d, want the same", len(x), len(wt))
+	}
+	rank := max(len(x), len(wt))
+	if rank == 0 && w.Kernel != nil {
+		rank = len(w.Kernel) + 2
+	}
+	if rank < 3 {
+		if wt != nil {
+			return errors.New("weights have no spatial axis, want rank at least 3")
+		}
+		return nil
+	}
+	if x == nil {
+		x = ir.UnknownDims(rank)
+	}
+	kernel := ir.UnknownDims(rank - 2)
+	out.Shape = ir.UnknownDims(rank)
+	out.Shape[0] = x[0]
+	if wt != nil {
+		out.Shape[1] = wt[0]
+		copy(kernel, wt[2:])
+		if m, ok := wt[0].Value(); ok && m%group != 0 {
+			return fmt.Errorf("weights have %d output channels, not divisible by group %d", m, group)
+		}
+		if x[1].Differs(wt[1].Mul(ir.Known(group))) {
+			return fmt.Errorf("input has %s channels, weights are for %s in each of %d groups", x[1], wt[1], group)
+		}
+	}
+	if w.Kernel != nil {
+		if len(w.Kernel) != rank-2 {
+			return fmt.Errorf("attribute kernel_shape has %d elements, want %d", len(w.Kernel), rank-2)
+		}
+		for i, k := range w.Kernel {
+			if kernel[i].Differs(ir.Known(k)) {
+				return fmt.Errorf("attribute kernel_shape is %v, the weights have %v", w.Kernel, kernel)
+			}
+			kernel[i] = ir.Known(k)
+		}
+	}
+	sp, err := w.outDims(x[2:], kernel)
+	if err != nil {
+		return err
+	}
+	copy(out.Shape[2:], sp)
+	return nil
+}
