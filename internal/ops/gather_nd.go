@@ -1,0 +1,72 @@
+package ops
+
+import (
+	"fmt"
+
+	"github.com/onward-ml/onward/internal/ir"
+)
+
+// GatherND takes the slices of its first input whose leading coordinates are the
+// innermost vectors of indices; the first BatchDims dimensions are shared by
+// both (https://onnx.ai/onnx/operators/onnx__GatherND.html).
+type GatherND struct{ BatchDims int }
+
+var _ = register(Def{Name: "GatherND", Since: []int{11, 12, 13},
+	In: "data:T, indices:int64", Out: "output:T", Types: Types{"T": moveTypes},
+	Build: simple(func(a *Attrs, opset int) Operator {
+		op := &GatherND{}
+		if opset >= 12 {
+			op.BatchDims = a.Int("batch_dims", 0)
+		}
+		return op
+	})})
+
+// Infer implements ir.Operator.
+func (op *GatherND) Infer(c *ir.InferContext) error {
+	data, idx := c.Shape(0), c.Shape(1)
+	setShape(c, 0, c.Elem(0), nil)
+	if data == nil || idx == nil {
+		return nil
+	}
+	if b, lim := op.BatchDims, min(len(data), len(idx)); b < 0 || b >= lim {
+		return fmt.Errorf("batch_dims is %d, want it in [0, %d] for data of rank %d and indices of rank %d", b, lim-1, len(data), len(idx))
+	}
+	last := len(idx) - 1
+	if width, ok := idx[last].Value(); ok {
+		if width > len(data)-op.BatchDims {
+			return fmt.Errorf("indices of shape %v have %d coordinates for data of shape %v with %d batch dimensions", idx, width, data, op.BatchDims)
+		}
+		out := append([]ir.Dim{}, idx[:last]...)
+		out = append(out, data[op.BatchDims+width:]...)
+		setShape(c, 0, c.Elem(0), out)
+	}
+	return nil
+}
+
+// Run implements ir.Operator.
+func (op *GatherND) Run(c *ir.Call) error {
+	x, idx := c.Tensor(0), c.Tensor(1)
+	at, block, err := slicePlaces(c, x.Shape(), idx, op.BatchDims)
+	if err != nil {
+		return err
+	}
+	q := idx.Rank() - 1
+	shape := append([]int{}, idx.Shape()[:q]...)
+	shape = append(shape, x.Shape()[op.BatchDims+idx.Dim(q):]...)
+	dst, err := moveOut(c, 0, x.DType(), shape...)
+	if err != nil {
+		return err
+	}
+	src, err := moveIn(c, x)
+	if err != nil {
+		return err
+	}
+	if block > 1 {
+		for i := range at {
+			at[i] /= block // slices lie at multiples of their size
+		}
+	}
+	moveGather(c, dst, src, 1, 0, at, block)
+	dst.done()
+	return nil
+}

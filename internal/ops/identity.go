@@ -1,0 +1,29 @@
+package ops
+
+import "github.com/onward-ml/onward/internal/ir"
+
+// Identity returns its input, a value of any kind
+// (https://onnx.ai/onnx/operators/onnx__Identity.html).
+type Identity struct{}
+
+var _ = register(Def{Name: "Identity", Since: []int{1, 13, 14, 16, 19, 21, 23, 24, 25},
+	In: "input:any", Out: "output:any",
+	Build: simple(func(a *Attrs, opset int) Operator { return &Identity{} })})
+
+// ViewOf implements ir.View.
+func (op *Identity) ViewOf() int { return 0 }
+
+// Infer implements ir.Operator.
+func (op *Identity) Infer(c *ir.InferContext) error {
+	c.SetOut(0, c.Type(0))
+	if d := c.Contents(0); d != nil {
+		c.SetContents(0, d)
+	}
+	return nil
+}
+
+// Run implements ir.Operator.
+func (op *Identity) Run(c *ir.Call) error {
+	c.Set(0, c.In[0])
+	return nil
+}

@@ -1,0 +1,245 @@
+package ops
+
+import (
+	"fmt"
+	"math"
+
+	"github.com/onward-ml/onward/internal/ir"
+	"github.com/onward-ml/onward/tensor"
+)
+
+// Pad adds elements before and behind each dimension, or takes some away where
+// a count is negative. Mode says what is added: a constant, mirrored elements
+// without the border one (reflect), the border element (edge), or those of the
+// other end (wrap); more than there are go on periodically
+// (https://onnx.ai/onnx/operators/onnx__Pad.html).
+type Pad struct {
+	Mode  string
+	Value float32 // opsets 1 and 2: what the constant mode adds
+}
+
+var _ = register(Def{Name: "Pad", Since: []int{1, 2, 11, 13, 18, 19, 21, 23, 24, 25},
+	In: "data:T, pads:int64, constant_value:T?, axes:I?", Out: "output:T", Types: Types{"T": "@all", "I": "int32 int64"},
+	Build: simple(func(a *Attrs, opset int) Operator {
+		op := &Pad{Mode: a.Enum("mode", "constant", "constant", "reflect", "edge", "wrap")}
+		if opset < 11 {
+			name := "pads"
+			if opset < 2 {
+				name = "paddings"
+			}
+			a.Require(name)
+			a.SetInputInts(1, a.Ints(name))
+			op.Value = a.Float("value", 0)
+		}
+		return op
+	})})
+
+// padCounts spreads pads over all dimensions: the counts before and behind.
+func padCounts[D any](pads []D, axes []int, given bool, rank int, zero D) (before, behind []D, err error) {
+	n := rank
+	if given {
+		n = len(axes)
+	}
+	if len(pads) != 2*n {
+		return nil, nil, fmt.Errorf("pads has %d elements, want %d for %d axes", len(pads), 2*n, n)
+	}
+	before, behind = make([]D, rank), make([]D, rank)
+	for i := range rank {
+		before[i], behind[i] = zero, zero
+	}
+	if given {
+		if _, err := normalAxes(axes, rank); err != nil {
+			return nil, nil, err
+		}
+	}
+	for i := range n {
+		a := i
+		if given {
+			if a = axes[i]; a < 0 {
+				a += rank
+			}
+		}
+		before[a], behind[a] = pads[i], pads[n+i]
+	}
+	return before, behind, nil
+}
+
+// Infer implements ir.Operator.
+func (op *Pad) Infer(c *ir.InferContext) error {
+	if err := checkSmall(c, 1, "pads"); err != nil {
+		return err
+	}
+	in := c.Shape(0)
+	setShape(c, 0, c.Elem(0), nil)
+	if in == nil {
+		return nil
+	}
+	out := ir.UnknownDims(len(in))
+	setShape(c, 0, c.Elem(0), out)
+	pads := c.Contents(1)
+	axes, ok := knownInts(c, 3)
+	if pads == nil || c.Has(3) && !ok {
+		return nil
+	}
+	before, behind, err := padCounts(pads, axes, c.Has(3), len(in), ir.Known(0))
+	if err != nil {
+		return err
+	}
+	for i := range out {
+		out[i] = in[i].Add(before[i]).Add(behind[i])
+		if n, ok := out[i].Value(); ok && n < 0 {
+			return fmt.Errorf("dimension %d of size %s is padded by %s and %s", i, in[i], before[i], behind[i])
+		}
+	}
+	return nil
+}
+
+// Run implements ir.Operator.
+func (op *Pad) Run(c *ir.Call) error {
+	x := c.Tensor(0)
+	pads, err := smallInts(c.Tensor(1), "pads")
+	if err != nil {
+		return err
+	}
+	axes, err := smallInts(c.Tensor(3), "axes")
+	if err != nil {
+		return err
+	}
+	before, behind, err := padCounts(pads, axes, c.Has(3), x.Rank(), 0)
+	if err != nil {
+		return err
+	}
+	shape := make([]int, x.Rank())
+	for i, d := range x.Shape() {
+		const far = math.MaxInt / 4
+		if b, e := before[i], behind[i]; b < -far || b > far || e < -far || e > far || d+b+e < 0 {
+			return fmt.Errorf("dimension %d of size %d is padded by %d and %d", i, d, b, e)
+		}
+		shape[i] = d + before[i] + behind[i]
+	}
+	value := c.Tensor(2)
+	if value != nil && value.Len() != 1 {
+		return fmt.Errorf("constant_value has shape %v, want one element", value.Shape())
+	}
+	dst, err := moveOut(c, 0, x.DType(), shape...)
+	if err != nil {
+		return err
+	}
+	src, err := moveIn(c, x)
+	if err != nil {
+		return err
+	}
+	if dst.len() == 0 {
+		return nil
+	}
+	if op.Mode == "constant" {
+		err = op.constant(c, dst, src, x, value, before, shape)
+	} else {
+		err = op.mirrored(c, dst, src, x.Shape(), before, behind)
+	}
+	dst.done()
+	return err
+}
+
+func (op *Pad) constant(c *ir.Call, dst, src moveBuf, x, value *tensor.Tensor, before, shape []int) error {
+	if value == nil && op.Value != 0 {
+		var err error
+		if value, err = floatScalar(x.DType(), op.Value); err != nil {
+			return err
+		}
+	}
+	if value == nil {
+		moveClear(dst)
+	} else {
+		v, err := moveIn(c, value)
+		if err != nil {
+			return err
+		}
+		moveFill(c, dst, v)
+	}
+	moveCentered(c, dst, src, shape, x.Shape(), before)
+	return nil
+}
+
+// moveCentered copies what two boxes share when element i of src lies at
+// i+shift of dst; shift may be negative.
+func moveCentered(c *ir.Call, dst, src moveBuf, dstShape, srcShape, shift []int) {
+	box := make([]int, len(shift))
+	to, from := strides(dstShape), strides(srcShape)
+	d, s := 0, 0
+	for i, b := range shift {
+		lo, hi := max(b, 0), min(srcShape[i]+b, dstShape[i])
+		if box[i] = hi - lo; box[i] <= 0 {
+			return
+		}
+		d += lo * to[i]
+		s += (lo - b) * from[i]
+	}
+	moveStrided(c, dst, src, box, to, d, from, s)
+}
+
+// floatScalar returns a scalar of a floating-point or integer type.
+func floatScalar(d tensor.DType, v float32) (*tensor.Tensor, error) {
+	switch d {
+	case tensor.TypeFloat16:
+		return tensor.Scalar(tensor.NewFloat16(v)), nil
+	case tensor.TypeBFloat16:
+		return tensor.Scalar(tensor.NewBFloat16(v)), nil
+	case tensor.TypeFloat32:
+		return tensor.Scalar(v), nil
+	case tensor.TypeFloat64:
+		return tensor.Scalar(float64(v)), nil
+	case tensor.TypeInt32:
+		return tensor.Scalar(int32(v)), nil
+	case tensor.TypeInt64:
+		return tensor.Scalar(int64(v)), nil
+	}
+	return nil, fmt.Errorf("attribute value %v is not defined for %s", v, d)
+}
+
+// mirrored writes the modes that repeat elements of the input: what negative
+// counts take away goes first.
+func (op *Pad) mirrored(c *ir.Call, dst, src moveBuf, in, before, behind []int) error {
+	maps := make([][]int, len(in))
+	st := strides(in)
+	for k, d := range in {
+		lo := max(0, -before[k])
+		n := d - lo - max(0, -behind[k])
+		if n <= 0 {
+			return fmt.Errorf("dimension %d of size %d is cut to nothing and cannot be padded by mode %s", k, d, op.Mode)
+		}
+		m, err := ir.ScratchOf[int](c, d+before[k]+behind[k])
+		if err != nil {
+			return err
+		}
+		for i := range m {
+			m[i] = (lo + padSource(op.Mode, i-max(0, before[k]), n)) * st[k]
+		}
+		maps[k] = m
+	}
+	moveMapped(c, dst, src, maps)
+	return nil
+}
+
+// padSource returns which of n elements stands at position i, which may be
+// outside of them.
+func padSource(mode string, i, n int) int {
+	switch {
+	case i >= 0 && i < n:
+		return i
+	case mode == "edge":
+		return min(max(i, 0), n-1)
+	case mode == "wrap":
+		if i %= n; i < 0 {
+			i += n
+		}
+		return i
+	case n == 1:
+		return 0
+	}
+	period := 2 * (n - 1)
+	if i %= period; i < 0 {
+		i += period
+	}
+	return min(i, period-i)
+}

@@ -1,0 +1,182 @@
+package ops
+
+import (
+	"fmt"
+
+	"github.com/onward-ml/onward/internal/ir"
+	"github.com/onward-ml/onward/tensor"
+)
+
+// Reshape gives a tensor another shape with the same elements in the same
+// order. One entry of the shape may be −1, which stands for what is left; an
+// entry 0 stands for the input's dimension, unless AllowZero makes it a zero
+// (https://onnx.ai/onnx/operators/onnx__Reshape.html).
+type Reshape struct{ AllowZero bool }
+
+var _ = register(Def{Name: "Reshape", Since: []int{1, 5, 13, 14, 19, 21, 23, 24, 25},
+	In: "data:T, shape:int64", Out: "reshaped:T", Types: Types{"T": "@all"},
+	Build: simple(func(a *Attrs, opset int) Operator {
+		if opset < 5 {
+			a.Ignore("consumed_inputs")
+			if s := a.Ints("shape"); s != nil {
+				a.SetInputInts(1, s)
+			} else {
+				a.SetInputInts(1, []int{})
+			}
+		}
+		op := &Reshape{}
+		if opset >= 14 {
+			op.AllowZero = a.Bool("allowzero", false)
+		}
+		return op
+	})})
+
+// ViewOf implements ir.View.
+func (op *Reshape) ViewOf() int { return 0 }
+
+// Infer implements ir.Operator.
+func (op *Reshape) Infer(c *ir.InferContext) error {
+	if err := checkRank(c, 1, 1, "shape"); err != nil {
+		return err
+	}
+	in, want := c.Shape(0), c.Contents(1)
+	setShape(c, 0, c.Elem(0), nil)
+	if want == nil {
+		return nil
+	}
+	if len(want) > tensor.MaxRank {
+		return fmt.Errorf("shape has %d entries, want at most %d", len(want), tensor.MaxRank)
+	}
+	out := make([]ir.Dim, len(want))
+	infer := -1
+	for i, d := range want {
+		n, known := d.Value()
+		switch {
+		case !known:
+			out[i] = d
+		case n < -1:
+			return fmt.Errorf("shape has %d at position %d, want at least -1", n, i)
+		case n == -1:
+			if infer >= 0 {
+				return fmt.Errorf("shape %v has more than one -1", want)
+			}
+			infer = i
+		case n == 0 && !op.AllowZero:
+			if in == nil {
+				break
+			}
+			if i >= len(in) {
+				return fmt.Errorf("shape %v copies dimension %d of an input of rank %d", want, i, len(in))
+			}
+			out[i] = in[i]
+		default:
+			out[i] = d
+		}
+	}
+	if in != nil {
+		rest, others := cancelDims(in, out, infer)
+		p, q := ir.Product(rest), ir.Product(others)
+		switch {
+		case infer < 0:
+			if p.Differs(q) {
+				return fmt.Errorf("input of shape %v cannot take shape %v: %s elements against %s", in, out, ir.Product(in), ir.Product(out))
+			}
+		case q.Is(0):
+		default:
+			m, known := p.Value()
+			if n, ok := q.Value(); known && ok && m%n != 0 {
+				return fmt.Errorf("input of shape %v cannot take shape %v: %s elements are no multiple of %d", in, want, ir.Product(in), n)
+			}
+			out[infer] = p.Div(q)
+		}
+	}
+	setShape(c, 0, c.Elem(0), out)
+	keepContents(c, out)
+	return nil
+}
+
+// cancelDims returns the dimensions of a and b, the one at skip of b left out,
+// without those that appear in both.
+func cancelDims(a, b []ir.Dim, skip int) (x, y []ir.Dim) {
+	x = append(x, a...)
+	for i, d := range b {
+		if i == skip {
+			continue
+		}
+		found := false
+		for k, e := range x {
+			if d.Same(e) && !d.Is(0) {
+				x = append(x[:k], x[k+1:]...)
+				found = true
+				break
+			}
+		}
+		if !found {
+			y = append(y, d)
+		}
+	}
+	return x, y
+}
+
+// Run implements ir.Operator.
+func (op *Reshape) Run(c *ir.Call) error {
+	data := c.Tensor(0)
+	want, err := smallInts(c.Tensor(1), "shape")
+	if err != nil {
+		return err
+	}
+	shape, err := reshapeTo(data.Shape(), want, op.AllowZero)
+	if err != nil {
+		return err
+	}
+	out, err := data.Reshape(shape...)
+	if err != nil {
+		return err
+	}
+	c.Set(0, out)
+	return nil
+}
+
+// reshapeTo resolves the entries 0 and −1 of a wanted shape.
+func reshapeTo(in, want []int, allowZero bool) ([]int, error) {
+	out := make([]int, len(want))
+	infer := -1
+	for i, n := range want {
+		switch {
+		case n < -1:
+			return nil, fmt.Errorf("shape has %d at position %d, want at least -1", n, i)
+		case n == -1:
+			if infer >= 0 {
+				return nil, fmt.Errorf("shape %v has more than one -1", want)
+			}
+			infer = i
+			out[i] = 1
+		case n == 0 && !allowZero:
+			if i >= len(in) {
+				return nil, fmt.Errorf("shape %v copies dimension %d of an input of rank %d", want, i, len(in))
+			}
+			out[i] = in[i]
+		default:
+			out[i] = n
+		}
+	}
+	n, err := tensor.Elements(out)
+	if err != nil {
+		return nil, err
+	}
+	total := product(in)
+	switch {
+	case infer < 0 && n != total:
+		return nil, fmt.Errorf("input of shape %v has %d elements and cannot take shape %v, which has %d", in, total, want, n)
+	case infer < 0:
+	case n == 0 && total != 0 || n != 0 && total%n != 0:
+		return nil, fmt.Errorf("input of shape %v has %d elements and cannot take shape %v: they are no multiple of %d", in, total, want, n)
+	case n == 0 && allowZero:
+		return nil, fmt.Errorf("shape %v has both 0 and -1 with allowzero", want)
+	case n == 0:
+		out[infer] = 0
+	default:
+		out[infer] = total / n
+	}
+	return out, nil
+}

@@ -1,0 +1,101 @@
+package ops
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/onward-ml/onward/internal/ir"
+)
+
+// Squeeze drops dimensions of size 1: those of input axes, or all of them
+// (https://onnx.ai/onnx/operators/onnx__Squeeze.html).
+type Squeeze struct{}
+
+var _ = register(Def{Name: "Squeeze", Since: []int{1, 11, 13, 21, 23, 24, 25},
+	In: "data:T, axes:int64?", Out: "squeezed:T", Types: Types{"T": "@all"},
+	Build: simple(func(a *Attrs, opset int) Operator {
+		if opset < 13 {
+			a.SetInputInts(1, a.Ints("axes"))
+		}
+		return &Squeeze{}
+	})})
+
+// ViewOf implements ir.View.
+func (op *Squeeze) ViewOf() int { return 0 }
+
+// Infer implements ir.Operator.
+func (op *Squeeze) Infer(c *ir.InferContext) error {
+	if err := checkSmall(c, 1, "axes"); err != nil {
+		return err
+	}
+	in := c.Shape(0)
+	setShape(c, 0, c.Elem(0), nil)
+	if in == nil {
+		return nil
+	}
+	out := []ir.Dim{}
+	if !c.Has(1) {
+		for _, d := range in {
+			switch {
+			case d.Is(1):
+			case d.IsKnown():
+				out = append(out, d)
+			default:
+				return nil
+			}
+		}
+	} else {
+		axes, ok := knownInts(c, 1)
+		if !ok {
+			if a := c.Contents(1); a != nil && len(a) <= len(in) {
+				setShape(c, 0, c.Elem(0), ir.UnknownDims(len(in)-len(a)))
+			}
+			return nil
+		}
+		axes, err := normalAxes(axes, len(in))
+		if err != nil {
+			return err
+		}
+		for i, d := range in {
+			if !slices.Contains(axes, i) {
+				out = append(out, d)
+			} else if n, ok := d.Value(); ok && n != 1 {
+				return fmt.Errorf("dimension %d of shape %v is %d, want 1 to drop it", i, in, n)
+			}
+		}
+	}
+	setShape(c, 0, c.Elem(0), out)
+	keepContents(c, out)
+	return nil
+}
+
+// Run implements ir.Operator.
+func (op *Squeeze) Run(c *ir.Call) error {
+	data := c.Tensor(0)
+	axes, err := smallInts(c.Tensor(1), "axes")
+	if err != nil {
+		return err
+	}
+	given := c.Has(1)
+	if given {
+		if axes, err = normalAxes(axes, data.Rank()); err != nil {
+			return err
+		}
+	}
+	out := make([]int, 0, data.Rank())
+	for i, d := range data.Shape() {
+		switch drop := given && slices.Contains(axes, i); {
+		case drop && d != 1:
+			return fmt.Errorf("dimension %d of shape %v is %d, want 1 to drop it", i, data.Shape(), d)
+		case drop || !given && d == 1:
+		default:
+			out = append(out, d)
+		}
+	}
+	r, err := data.Reshape(out...)
+	if err != nil {
+		return err
+	}
+	c.Set(0, r)
+	return nil
+}

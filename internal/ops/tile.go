@@ -1,0 +1,130 @@
+package ops
+
+import (
+	"fmt"
+	"math"
+
+	"github.com/onward-ml/onward/internal/ir"
+	"github.com/onward-ml/onward/tensor"
+)
+
+// Tile repeats a tensor along each dimension as often as input repeats says
+// (https://onnx.ai/onnx/operators/onnx__Tile.html).
+type Tile struct {
+	OneAxis bool // opset 1: inputs tiles and axis, both of the type of the data
+}
+
+var _ = register(Def{Name: "Tile", Since: []int{1, 6, 13},
+	In: "input:T, repeats:any, axis:any?", Out: "output:T", Types: Types{"T": "@all"},
+	Build: simple(func(a *Attrs, opset int) Operator {
+		if opset >= 6 && a.NumIn > 2 {
+			a.Errorf("%d inputs, want 2", a.NumIn)
+		}
+		return &Tile{OneAxis: opset < 6}
+	})})
+
+// Infer implements ir.Operator.
+func (op *Tile) Infer(c *ir.InferContext) error {
+	in := c.Shape(0)
+	if in == nil {
+		setShape(c, 0, c.Elem(0), nil)
+		return nil
+	}
+	out := ir.UnknownDims(len(in))
+	setShape(c, 0, c.Elem(0), out)
+	if op.OneAxis {
+		return nil
+	}
+	if c.Elem(1) != tensorInt64 {
+		return fmt.Errorf("repeats is %s, want int64", c.Elem(1))
+	}
+	if err := checkRank(c, 1, 1, "repeats"); err != nil {
+		return err
+	}
+	if r := c.Contents(1); r != nil {
+		if len(r) != len(in) {
+			return fmt.Errorf("repeats has %d elements for an input of rank %d", len(r), len(in))
+		}
+		for i := range out {
+			if n, ok := r[i].Value(); ok && n < 0 {
+				return fmt.Errorf("repeats has %d at position %d", n, i)
+			}
+			out[i] = in[i].Mul(r[i])
+		}
+	}
+	return nil
+}
+
+// repeats returns how often each dimension is repeated.
+func (op *Tile) repeats(c *ir.Call, rank int) ([]int, error) {
+	if !op.OneAxis {
+		r, err := smallInts(c.Tensor(1), "repeats")
+		if err == nil && len(r) != rank {
+			err = fmt.Errorf("repeats has %d elements for an input of rank %d", len(r), rank)
+		}
+		return r, err
+	}
+	var v [2]int
+	for i, what := range []string{"tiles", "axis"} {
+		t := c.Tensor(i + 1)
+		if t == nil || t.Len() != 1 {
+			return nil, fmt.Errorf("input %s is missing or has not one element", what)
+		}
+		n, err := anyInts(t)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", what, err)
+		}
+		v[i] = n[0]
+	}
+	axis, err := normalAxis(v[1], rank)
+	if err != nil {
+		return nil, err
+	}
+	r := make([]int, rank)
+	for i := range r {
+		r[i] = 1
+	}
+	r[axis] = v[0]
+	return r, nil
+}
+
+// Run implements ir.Operator.
+func (op *Tile) Run(c *ir.Call) error {
+	x := c.Tensor(0)
+	rep, err := op.repeats(c, x.Rank())
+	if err != nil {
+		return err
+	}
+	shape := make([]int, len(rep))
+	for i, r := range rep {
+		d := x.Dim(i)
+		if r < 0 || r > 0 && d > math.MaxInt/r {
+			return fmt.Errorf("repeats has %d at position %d for a dimension of %d", r, i, d)
+		}
+		shape[i] = d * r
+	}
+	dst, err := moveOut(c, 0, x.DType(), shape...)
+	if err != nil {
+		return err
+	}
+	src, err := moveIn(c, x)
+	if err != nil {
+		return err
+	}
+	return tileInto(c, dst, src, x, rep, shape)
+}
+
+// tileInto writes a repeated tensor: every dimension becomes two, the outer one
+// repeats.
+func tileInto(c *ir.Call, dst, src moveBuf, x *tensor.Tensor, rep, shape []int) error {
+	in, out := strides(x.Shape()), strides(shape)
+	var box, to, from []int
+	for i, r := range rep {
+		box = append(box, r, x.Dim(i))
+		to = append(to, out[i]*x.Dim(i), out[i])
+		from = append(from, 0, in[i])
+	}
+	moveStrided(c, dst, src, box, to, 0, from, 0)
+	dst.done()
+	return nil
+}

@@ -1,0 +1,96 @@
+package ops
+
+import (
+	"fmt"
+
+	"github.com/onward-ml/onward/internal/ir"
+)
+
+// Transpose orders the dimensions of a tensor anew: dimension i of the output is
+// dimension Perm[i] of the input. Without Perm their order is reversed
+// (https://onnx.ai/onnx/operators/onnx__Transpose.html).
+type Transpose struct{ Perm []int }
+
+var _ = register(Def{Name: "Transpose", Since: []int{1, 13, 21, 23, 24, 25},
+	In: "data:T", Out: "transposed:T", Types: Types{"T": "@all"},
+	Build: simple(func(a *Attrs, opset int) Operator { return &Transpose{Perm: a.Ints("perm")} })})
+
+// perm returns the permutation for an input of the given rank.
+func (op *Transpose) perm(rank int) ([]int, error) {
+	if op.Perm == nil {
+		p := make([]int, rank)
+		for i := range p {
+			p[i] = rank - 1 - i
+		}
+		return p, nil
+	}
+	if len(op.Perm) != rank {
+		return nil, fmt.Errorf("perm %v has %d entries for an input of rank %d", op.Perm, len(op.Perm), rank)
+	}
+	seen := make([]bool, rank)
+	p := make([]int, rank)
+	for i, a := range op.Perm {
+		if a < -rank || a >= rank {
+			return nil, fmt.Errorf("perm %v has %d, outside of [0, %d]", op.Perm, a, rank-1)
+		}
+		if a < 0 {
+			a += rank
+		}
+		if seen[a] {
+			return nil, fmt.Errorf("perm %v has dimension %d twice", op.Perm, a)
+		}
+		seen[a] = true
+		p[i] = a
+	}
+	return p, nil
+}
+
+// Infer implements ir.Operator.
+func (op *Transpose) Infer(c *ir.InferContext) error {
+	in := c.Shape(0)
+	if in == nil {
+		var out []ir.Dim
+		if op.Perm != nil {
+			out = ir.UnknownDims(len(op.Perm))
+		}
+		setShape(c, 0, c.Elem(0), out)
+		return nil
+	}
+	perm, err := op.perm(len(in))
+	if err != nil {
+		return err
+	}
+	out := make([]ir.Dim, len(in))
+	for i, p := range perm {
+		out[i] = in[p]
+	}
+	setShape(c, 0, c.Elem(0), out)
+	keepContents(c, out)
+	return nil
+}
+
+// Run implements ir.Operator.
+func (op *Transpose) Run(c *ir.Call) error {
+	x := c.Tensor(0)
+	perm, err := op.perm(x.Rank())
+	if err != nil {
+		return err
+	}
+	shape := make([]int, len(perm))
+	from := make([]int, len(perm))
+	s := strides(x.Shape())
+	for i, p := range perm {
+		shape[i], from[i] = x.Dim(p), s[p]
+	}
+	dst, err := moveOut(c, 0, x.DType(), shape...)
+	if err != nil {
+		return err
+	}
+	src, err := moveIn(c, x)
+	if err != nil {
+		return err
+	}
+	moveStrided(c, dst, src, shape, strides(shape), 0, from, 0)
+	dst.done()
+	return nil
+}
