@@ -153,20 +153,29 @@ func (x *External) read(t *Tensor, size int64) ([]byte, error) {
 	if info.length >= 0 && info.length != size {
 		return nil, fmt.Errorf("%w: length is %d, %s with dims %v wants %d", ErrExternalData, info.length, t.DataType, t.Dims, size)
 	}
-	f, have, err := x.open(info.location)
+	f, err := x.openRange(info, size)
 	if err != nil {
-		return nil, fmt.Errorf("%w: open %q: %w", ErrExternalData, info.location, err)
+		return nil, err
 	}
 	defer f.Close()
-	// The file must hold the range before memory is taken for it.
-	if info.offset > have || size > have-info.offset {
-		return nil, fmt.Errorf("%w: %q has %d bytes, the tensor wants %d from offset %d", ErrExternalData, info.location, have, size, info.offset)
-	}
 	data := tensor.AlignedBytes(int(size))
 	if _, err := io.ReadFull(io.NewSectionReader(f, info.offset, size), data); err != nil {
 		return nil, fmt.Errorf("%w: read %q: %w", ErrExternalData, info.location, err)
 	}
 	return data, nil
+}
+
+// openRange opens the file of a tensor, which must hold size bytes from the offset.
+func (x *External) openRange(info externalInfo, size int64) (*os.File, error) {
+	f, have, err := x.open(info.location)
+	if err != nil {
+		return nil, fmt.Errorf("%w: open %q: %w", ErrExternalData, info.location, err)
+	}
+	if info.offset > have || size > have-info.offset {
+		f.Close()
+		return nil, fmt.Errorf("%w: %q has %d bytes, the tensor wants %d from offset %d", ErrExternalData, info.location, have, size, info.offset)
+	}
+	return f, nil
 }
 
 // open opens a regular file by the rules of External. The location has passed checkLocation.

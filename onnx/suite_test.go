@@ -159,3 +159,15 @@ func sameValue(a, b tensor.Value) bool {
 	}
 	return false
 }
+
+func TestSuiteModelsCheck(t *testing.T) {
+	for _, path := range suiteFiles(t, ".onnx") {
+		m, err := ReadFile(path, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := Check(m, nil); err != nil {
+			t.Errorf("%s: %v", path, err)
+		}
+	}
+}

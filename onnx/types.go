@@ -147,7 +147,8 @@ type Attribute struct {
 	SparseTensors []*SparseTensor
 	TypeProtos    []*Type
 
-	// fields has bit 1<<t set where the reader met the value field of attribute type t.
+	// fields has bit 1<<t set where the reader met the value field of attribute type t; 0 where Type and
+	// the values alone say that, as in every sound attribute.
 	fields uint16
 	// untyped is set where the file has no type, or UNDEFINED, so that the checker can say so.
 	untyped bool

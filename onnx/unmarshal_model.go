@@ -262,6 +262,9 @@ func (d *decoder) attribute(b []byte, m *Attribute) (err error) {
 			m.Type = AttributeType(bits.TrailingZeros16(m.fields))
 		}
 	}
+	if m.fields == 1<<uint32(m.Type) && m.RefAttrName == "" {
+		m.fields = 0 // the type says it all
+	}
 	d.pop()
 	return nil
 }
