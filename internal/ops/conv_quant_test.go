@@ -1,0 +1,90 @@
+package ops
+
+import (
+	"testing"
+
+	"github.com/onward-ml/onward/tensor"
+	"pgregory.net/rapid"
+)
+
+func TestConvTranspose(t *testing.T) {
+	x, w := iota32(1, 1, 2, 2), tt([]float32{1, 2, 3, 4}, 1, 1, 2, 2)
+	full := tt([]float32{1, 4, 4, 6, 20, 16, 9, 24, 16}, 1, 1, 3, 3)
+	for _, opset := range []int{1, 11, 22} {
+		wantOp(t, "ConvTranspose", opset, nil, full, x, w)
+	}
+	one, k := iota32(1, 1, 2), tt([]float32{1, 1, 1}, 1, 1, 3)
+	wantOp(t, "ConvTranspose", 11, map[string]any{"strides": []int{2}}, tt([]float32{1, 1, 3, 2, 2}, 1, 1, 5), one, k)
+	wantOp(t, "ConvTranspose", 11, map[string]any{"strides": []int{2}, "output_padding": []int{1}}, tt([]float32{1, 1, 3, 2, 2, 0}, 1, 1, 6), one, k)
+	wantOp(t, "ConvTranspose", 11, map[string]any{"strides": []int{2}, "pads": []int{1, 1}}, tt([]float32{1, 3, 2}, 1, 1, 3), one, k)
+	wantOp(t, "ConvTranspose", 11, map[string]any{"strides": []int{2}, "auto_pad": "SAME_UPPER"}, tt([]float32{1, 1, 3, 2}, 1, 1, 4), one, k)
+	wantOp(t, "ConvTranspose", 11, map[string]any{"strides": []int{2}, "auto_pad": "SAME_LOWER"}, tt([]float32{1, 3, 2, 2}, 1, 1, 4), one, k)
+	wantOp(t, "ConvTranspose", 11, map[string]any{"strides": []int{2}, "auto_pad": "VALID"}, tt([]float32{1, 1, 3, 2, 2}, 1, 1, 5), one, k)
+	for _, shape := range [][]int{{7}, {1, 1, 7}} {
+		wantOp(t, "ConvTranspose", 11, map[string]any{"strides": []int{2}, "output_shape": shape}, tt([]float32{1, 1, 3, 2, 2, 0, 0}, 1, 1, 7), one, k)
+	}
+	wantOp(t, "ConvTranspose", 11, map[string]any{"strides": []int{2}, "output_shape": []int{4}}, tt([]float64{2, 4, 3, 3}, 1, 1, 4),
+		tt([]float64{1, 2}, 1, 1, 2), tt([]float64{1, 1, 1}, 1, 1, 3), tt([]float64{1}, 1))
+	wantOp(t, "ConvTranspose", 22, map[string]any{"group": 2}, tt([]float32{3, 8, 5, 12}, 1, 4, 1), tt([]float32{1, 2}, 1, 2, 1), tt([]float32{3, 8, 2.5, 6}, 2, 2, 1))
+	wantOp(t, "ConvTranspose", 22, nil, tt([]float32{}, 0, 1, 3, 3), tt([]float32{}, 0, 1, 2, 2), w)
+	failOp(t, "ConvTranspose", 22, map[string]any{"pads": []int{3, 3, 3, 3}}, "are more than", x, w)
+	failOp(t, "ConvTranspose", 22, nil, "channels", iota32(1, 2, 2, 2), w)
+	failOp(t, "ConvTranspose", 22, map[string]any{"output_shape": []int{2}}, "output_shape has 1", x, w)
+	failOp(t, "ConvTranspose", 22, map[string]any{"output_padding": []int{-1, 0}}, "output_padding holds -1", x, w)
+}
+
+func TestConvTransposesAgree(t *testing.T) {
+	rapid.Check(t, func(rt *rapid.T) {
+		n := rapid.IntRange(1, 3).Draw(rt, "axes")
+		attrs := drawWindow(rt, n)
+		delete(attrs, "pads")
+		group := rapid.SampledFrom([]int{1, 1, 2, 3}).Draw(rt, "group")
+		cg, mg := rapid.IntRange(1, 4).Draw(rt, "cg"), rapid.IntRange(1, 5).Draw(rt, "mg")
+		attrs["group"] = group
+		if rapid.Bool().Draw(rt, "padding") {
+			attrs["output_padding"] = rapid.SliceOfN(rapid.IntRange(0, 2), n, n).Draw(rt, "output_padding")
+		}
+		x, w := []int{2, group * cg}, []int{group * cg, mg}
+		for range n {
+			x = append(x, rapid.IntRange(1, 9-n).Draw(rt, "size"))
+			w = append(w, rapid.IntRange(1, 3).Draw(rt, "kernel"))
+		}
+		if _, err := runOp(t, "ConvTranspose", 22, attrs, drawTensor(rt, "x", x...), drawTensor(rt, "w", w...), drawTensor(rt, "b", group*mg)); err != nil {
+			rt.Fatalf("%v of %v by %v: %v", attrs, x, w, err)
+		}
+		if t.Failed() {
+			rt.Fatalf("%v of %v by %v", attrs, x, w)
+		}
+	})
+}
+
+func TestIntegerProducts(t *testing.T) {
+	wantOp(t, "ConvInteger", 10, map[string]any{"pads": []int{1, 0}}, tt([]int32{1, 3}, 1, 1, 2), tt([]uint8{2, 3}, 1, 1, 2), tt([]uint8{1, 1}, 1, 1, 2), tt([]uint8{1}))
+	wantOp(t, "ConvInteger", 10, nil, tt([]int32{-6, 0}, 1, 2, 1), tt([]int8{3, -1}, 1, 2, 1), tt([]int8{-1, 1, 2, 2}, 2, 2, 1), nil, tt([]int8{1, 2}, 2))
+	failOp(t, "ConvInteger", 10, nil, "zero point of the weights", tt([]int8{3, -1}, 1, 2, 1), tt([]int8{-1, 1, 2, 2}, 2, 2, 1), nil, tt([]int8{1, 2, 3}, 3))
+	scale := func(v ...float32) *tensor.Tensor { return tt(v, len(v)) }
+	wantOp(t, "QLinearConv", 10, nil, tt([]uint8{131, 255}, 1, 2, 1), tt([]uint8{130, 140}, 1, 2, 1), scale(0.5), tt([]uint8{128}),
+		tt([]int8{1, 2, 127, 127}, 2, 2, 1), scale(0.5, 1), tt([]int8{0}), scale(2), tt([]uint8{127}), tt([]int32{4, 0}, 2))
+	wantOp(t, "QLinearConv", 10, nil, tt([]int8{2, -50}, 1, 1, 2), tt([]int8{5, -100}, 1, 1, 2), tt([]float32{0.5}), tt([]int8{0}),
+		tt([]int8{100}, 1, 1, 1), tt([]float32{1}), tt([]int8{99}), tt([]float32{1}), tt([]int8{0}), tt([]int32{-1}, 1))
+
+	a, b := tt([]uint8{11, 7, 3, 10}, 2, 2), tt([]uint8{1, 4, 2, 5}, 2, 2)
+	wantOp(t, "MatMulInteger", 10, nil, tt([]int32{25, 79, 23, 62}, 2, 2), a, b)
+	wantOp(t, "MatMulInteger", 10, nil, tt([]int32{-11, -23, -1, -7}, 2, 2), a, b, tt([]uint8{12, 8}, 2), tt([]uint8{0, 1}, 2))
+	wantOp(t, "MatMulInteger", 10, nil, tt([]int32{-14, 14}, 2), tt([]int8{-1, 2}, 2), tt([]int8{0, 4, -7, 9}, 2, 2))
+	wantOp(t, "MatMulInteger", 10, nil, tt([]int32{0, 4}, 2, 1, 1), tt([]uint8{1, 4}, 2, 1, 1), tt([]uint8{2}, 1, 1), tt([]uint8{1, 2}, 2, 1, 1))
+	failOp(t, "MatMulInteger", 10, nil, "zero point of A has shape", a, b, tt([]uint8{12, 8, 3}, 3))
+
+	wantOp(t, "QLinearMatMul", 10, nil, tt([]uint8{127, 255}, 1, 2), tt([]uint8{1, 2}, 1, 2), scale(0.5), tt([]uint8{1}), tt([]uint8{0, 255, 0, 255}, 2, 2), scale(1), tt([]uint8{0}), scale(0.25), tt([]uint8{127}))
+	h := func(v float32) *tensor.Tensor { return tt(half16(v), 1) }
+	wantOp(t, "QLinearMatMul", 21, nil, tt([]int8{2, 0, 0, 1}, 2, 2), tt([]int8{1, 0, 0, 1}, 2, 2), tt(half16(2, 1), 2), tt([]int8{0, 0}, 2),
+		tt([]int8{1, 0, 0, 2}, 2, 2), tt(half16(1, 0.5), 2), tt([]int8{0, 0}, 2), h(1), tt([]int8{0}))
+	f8 := func(v ...float32) []tensor.Float8E4M3FN {
+		r := make([]tensor.Float8E4M3FN, len(v))
+		for i, x := range v {
+			r[i] = tensor.NewFloat8E4M3FN(x, true)
+		}
+		return r
+	}
+	wantOp(t, "QLinearMatMul", 21, nil, tt(f8(-5.5, 448), 1, 2), tt(f8(1.5, 2), 1, 2), scale(1), tt(f8(0), 1), tt(f8(-1, 256, -2, 256), 2, 2), scale(1), tt(f8(0), 1), scale(1), tt(f8(0), 1))
+}

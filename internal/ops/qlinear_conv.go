@@ -1,0 +1,93 @@
+package ops
+
+import (
+	"fmt"
+	"math"
+
+	"github.com/onward-ml/onward/internal/ir"
+	"github.com/onward-ml/onward/tensor"
+)
+
+// QLinearConv convolves quantized tensors: it dequantizes input and weights,
+// convolves, adds a bias in steps of x_scale·w_scale and quantizes the result.
+// Sums are int32.
+type QLinearConv struct {
+	Window
+	Group int
+}
+
+var _ = register(Def{Name: "QLinearConv", Since: []int{10},
+	In: "x:T1, x_scale:float, x_zero_point:T1, w:T2, w_scale:float, w_zero_point:T2, y_scale:float, y_zero_point:T3, B:T4?", Out: "y:T3",
+	Types: Types{"T1": "int8 uint8", "T2": "int8 uint8", "T3": "int8 uint8", "T4": "int32"},
+	Build: simple(func(a *Attrs, opset int) Operator {
+		return &QLinearConv{Window: readWindow(a, true), Group: readGroup(a)}
+	})})
+
+// Infer checks channels and computes the windows' number.
+func (v *QLinearConv) Infer(c *ir.InferContext) error {
+	return inferConv(c, &v.Window, v.Group, 0, 3, ir.UnrankedTensor(c.Elem(7)))
+}
+
+// Run rounds half to even.
+func (v *QLinearConv) Run(c *ir.Call) error {
+	x, w := c.Tensor(0), c.Tensor(3)
+	s, err := newConvShape(&v.Window, v.Group, x.Shape(), w.Shape())
+	if err != nil {
+		return err
+	}
+	var bias []int32
+	if b := c.Tensor(8); b != nil {
+		if err := convBias(b.Shape(), s.m); err != nil {
+			return err
+		}
+		bias = tensor.Of[int32](b)
+	}
+	ws := tensor.Of[float32](c.Tensor(4))
+	if len(ws) != 1 && len(ws) != s.m {
+		return fmt.Errorf("scale of the weights has shape %v, want one element or [%d]", c.Tensor(4).Shape(), s.m)
+	}
+	for _, i := range []int{1, 6, 7} {
+		if t := c.Tensor(i); t.Len() != 1 {
+			return fmt.Errorf("%s has shape %v, want one element", []string{1: "x_scale", 6: "y_scale", 7: "y_zero_point"}[i], t.Shape())
+		}
+	}
+	y, err := c.Output(0, c.Tensor(7).DType(), s.shape...)
+	if err != nil {
+		return err
+	}
+	sums, err := ir.ScratchOf[int32](c, y.Len())
+	if err != nil || len(sums) == 0 {
+		return err
+	}
+	if err := convolveBytes(c, &s, x, w, c.Tensor(2), c.Tensor(5), bias, sums); err != nil {
+		return err
+	}
+	xs, ys := tensor.Of[float32](c.Tensor(1))[0], tensor.Of[float32](c.Tensor(6))[0]
+	plane := product(s.out)
+	c.Parallel(s.n*s.m, grainFor(4*plane), func(lo, hi int) {
+		for p := lo; p < hi && c.Err() == nil; p++ {
+			f := xs * ws[p%s.m%len(ws)] / ys
+			requantize(y, p*plane, sums[p*plane:][:plane], f, c.Tensor(7))
+		}
+	})
+	return c.Err()
+}
+
+// requantize writes round(v·scale) + zero, saturated, to y from element at on.
+func requantize(y *tensor.Tensor, at int, v []int32, scale float32, zero *tensor.Tensor) {
+	if y.DType() == tensor.TypeInt8 {
+		requantizeOf(tensor.Of[int8](y)[at:][:len(v)], v, scale, float32(tensor.Of[int8](zero)[0]), -128, 127)
+	} else {
+		requantizeOf(tensor.Of[uint8](y)[at:][:len(v)], v, scale, float32(tensor.Of[uint8](zero)[0]), 0, 255)
+	}
+}
+
+func requantizeOf[T int8 | uint8](dst []T, v []int32, scale, zero, lo, hi float32) {
+	for i, x := range v {
+		r := float32(math.RoundToEven(float64(float32(x)*scale))) + zero
+		if !(r > lo) { // NaN saturates low
+			r = lo
+		}
+		dst[i] = T(min(r, hi))
+	}
+}

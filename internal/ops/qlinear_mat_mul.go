@@ -1,0 +1,202 @@
+package ops
+
+import (
+	"math"
+
+	"github.com/onward-ml/onward/internal/ir"
+	"github.com/onward-ml/onward/tensor"
+)
+
+// QLinearMatMul multiplies quantized matrices: (a − a_zero)·a_scale times
+// (b − b_zero)·b_scale, divided by y_scale, rounded half to even, plus y_zero.
+// Parameters of a and y may differ by row, those of b by column. 8-bit integers
+// are summed as int32, 8-bit floats as float.
+type QLinearMatMul struct{}
+
+var _ = register(Def{Name: "QLinearMatMul", Since: []int{10, 21},
+	In:  "a:T1, a_scale:TS, a_zero_point:T1, b:T2, b_scale:TS, b_zero_point:T2, y_scale:TS, y_zero_point:T3",
+	Out: "y:T3", Types: Types{"TS": "float float16 bfloat16", "T1": "int8 uint8 @float8", "T2": "int8 uint8 @float8", "T3": "int8 uint8 @float8"},
+	Build: simple(func(a *Attrs, opset int) Operator { return &QLinearMatMul{} })})
+
+// Infer broadcasts the leading dimensions.
+func (*QLinearMatMul) Infer(c *ir.InferContext) error {
+	return inferMatMul(c, 0, 3, ir.UnrankedTensor(c.Elem(7)))
+}
+
+// Run multiplies, then scales.
+func (*QLinearMatMul) Run(c *ir.Call) error {
+	a, b := c.Tensor(0), c.Tensor(3)
+	s, err := newMatMulShape(a.Shape(), b.Shape())
+	if err != nil {
+		return err
+	}
+	y, err := c.Output(0, c.Tensor(7).DType(), s.out...)
+	if err != nil || y.Len() == 0 {
+		return err
+	}
+	sums, err := ir.ScratchOf[float32](c, y.Len())
+	if err != nil {
+		return err
+	}
+	if isByte(a.DType()) && isByte(b.DType()) {
+		whole, err := ir.ScratchOf[int32](c, y.Len())
+		if err != nil {
+			return err
+		}
+		if err := matMulBytes(c, &s, a, b, c.Tensor(2), c.Tensor(5), whole); err != nil {
+			return err
+		}
+		for i, v := range whole {
+			sums[i] = float32(v)
+		}
+	} else if err := matMulSmallFloats(c, &s, sums); err != nil {
+		return err
+	}
+	return qLinearScale(c, y, sums)
+}
+
+func isByte(d tensor.DType) bool { return d == tensor.TypeInt8 || d == tensor.TypeUint8 }
+
+// matMulSmallFloats multiplies inputs of which at least one is of 8-bit floats.
+func matMulSmallFloats(c *ir.Call, s *matMulShape, y []float32) error {
+	var m [2][]float32
+	for i, at := range []int{0, 3} {
+		t, zero := c.Tensor(at), c.Tensor(at+2)
+		q, err := newQuantParam([]string{"zero point of A", "zero point of B"}[i], zero, t.Shape(), i == 1)
+		if err != nil {
+			return err
+		}
+		z, err := smallFloats(c, zero)
+		if err != nil {
+			return err
+		}
+		if m[i], err = smallFloats(c, t); err != nil {
+			return err
+		}
+		v := m[i]
+		for at := 0; at < len(v); at += q.cols {
+			line := at / q.cols
+			k, step := q.line(line/q.rows, line%q.rows)
+			for j := range v[at:][:q.cols] {
+				v[at+j] -= z[k+j*step]
+			}
+		}
+	}
+	return matMulBatches(c, s, y, m[0], m[1])
+}
+
+// smallFloats widens a tensor of 8-bit numbers.
+func smallFloats(c *ir.Call, t *tensor.Tensor) ([]float32, error) {
+	r, err := ir.ScratchOf[float32](c, t.Len())
+	if err != nil {
+		return nil, err
+	}
+	switch t.DType() {
+	case tensor.TypeInt8:
+		for i, v := range tensor.Of[int8](t) {
+			r[i] = float32(v)
+		}
+	case tensor.TypeUint8:
+		for i, v := range tensor.Of[uint8](t) {
+			r[i] = float32(v)
+		}
+	case tensor.TypeFloat8E4M3FN:
+		tensor.Float8E4M3FNsToFloat32s(r, tensor.Of[tensor.Float8E4M3FN](t))
+	case tensor.TypeFloat8E4M3FNUZ:
+		tensor.Float8E4M3FNUZsToFloat32s(r, tensor.Of[tensor.Float8E4M3FNUZ](t))
+	case tensor.TypeFloat8E5M2:
+		tensor.Float8E5M2sToFloat32s(r, tensor.Of[tensor.Float8E5M2](t))
+	case tensor.TypeFloat8E5M2FNUZ:
+		tensor.Float8E5M2FNUZsToFloat32s(r, tensor.Of[tensor.Float8E5M2FNUZ](t))
+	}
+	return r, nil
+}
+
+// qLinearScale quantizes sums to y by the scales and the zero point of the call.
+func qLinearScale(c *ir.Call, y *tensor.Tensor, sums []float32) error {
+	a, b := c.Tensor(0), c.Tensor(3)
+	ys := y.Shape()
+	if a.Rank() == 1 || b.Rank() == 1 { // a vector stands for a row or a column
+		ys = append([]int{}, ys...)
+		if b.Rank() == 1 {
+			ys = append(ys, 1)
+		}
+		if a.Rank() == 1 {
+			ys = append(ys, ys[len(ys)-1])
+			ys[len(ys)-2] = 1
+		}
+	}
+	var q [4]quantParam
+	var v [4][]float32
+	for i, p := range []struct {
+		name  string
+		in    int
+		shape []int
+	}{{"a_scale", 1, a.Shape()}, {"b_scale", 4, b.Shape()}, {"y_scale", 6, ys}, {"y_zero_point", 7, ys}} {
+		t := c.Tensor(p.in)
+		var err error
+		if q[i], err = newQuantParam(p.name, t, p.shape, i == 1); err != nil {
+			return err
+		}
+		if i < 3 {
+			v[i], err = realIn[float32](c, t)
+		} else {
+			v[i], err = smallFloats(c, t)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	// The matrices of a and b that make one of y.
+	s, err := newMatMulShape(a.Shape(), b.Shape())
+	if err != nil {
+		return err
+	}
+	rows, cols := q[2].rows, q[2].cols
+	round := isByte(y.DType())
+	for at := 0; at < len(sums); at += cols {
+		line := at / cols
+		m, row := line/rows, line%rows
+		ma, mb := m, 0
+		if b.Rank() > 2 {
+			ma, mb = s.at(m)
+		}
+		ka, _ := q[0].line(ma, row)
+		kb, step := q[1].line(mb, 0)
+		ky, _ := q[2].line(m, row)
+		kz, _ := q[3].line(m, row)
+		sa, sy, z := v[0][ka], v[2][ky], v[3][kz]
+		for j := range sums[at:][:cols] {
+			x := sums[at+j] * (sa * v[1][kb+j*step] / sy)
+			if round {
+				x = float32(math.RoundToEven(float64(x)))
+			}
+			sums[at+j] = x + z
+		}
+	}
+	switch y.DType() {
+	case tensor.TypeInt8:
+		saturateBytes(tensor.Of[int8](y), sums, -128, 127)
+	case tensor.TypeUint8:
+		saturateBytes(tensor.Of[uint8](y), sums, 0, 255)
+	case tensor.TypeFloat8E4M3FN:
+		tensor.Float32sToFloat8E4M3FNs(tensor.Of[tensor.Float8E4M3FN](y), sums, true)
+	case tensor.TypeFloat8E4M3FNUZ:
+		tensor.Float32sToFloat8E4M3FNUZs(tensor.Of[tensor.Float8E4M3FNUZ](y), sums, true)
+	case tensor.TypeFloat8E5M2:
+		tensor.Float32sToFloat8E5M2s(tensor.Of[tensor.Float8E5M2](y), sums, true)
+	case tensor.TypeFloat8E5M2FNUZ:
+		tensor.Float32sToFloat8E5M2FNUZs(tensor.Of[tensor.Float8E5M2FNUZ](y), sums, true)
+	}
+	return nil
+}
+
+// saturateBytes converts whole numbers; NaN becomes the least one.
+func saturateBytes[T int8 | uint8](dst []T, src []float32, lo, hi float32) {
+	for i, x := range src {
+		if !(x > lo) {
+			x = lo
+		}
+		dst[i] = T(min(x, hi))
+	}
+}
