@@ -472,3 +472,37 @@ func BenchmarkConvert(b *testing.B) {
 		})
 	}
 }
+
+// TestConvertRoundsOnce uses numbers a little above the middle of two
+// neighbours, which rounding to float32 first would put on the middle.
+func TestConvertRoundsOnce(t *testing.T) {
+	const bf, e4 = 1<<40 + 1<<32 + 1, 256 + 16
+	for _, c := range []struct {
+		src  *Tensor
+		to   DType
+		want float64
+	}{
+		{Must(New([]int64{bf})), TypeBFloat16, 1<<40 + 1<<33},
+		{Must(New([]int64{-bf})), TypeBFloat16, -(1<<40 + 1<<33)},
+		{Must(New([]int64{bf - 1})), TypeBFloat16, 1 << 40},
+		{Must(New([]uint64{1<<63 + 1<<55 + 1})), TypeBFloat16, 1<<63 + 1<<56},
+		{Must(New([]int64{math.MinInt64})), TypeBFloat16, math.MinInt64},
+		{Must(New([]float64{1 + 0x1p-8 + 0x1p-40})), TypeBFloat16, 1 + 0x1p-7},
+		{Must(New([]float64{1 + 0x1p-11 + 0x1p-40})), TypeFloat16, 1 + 0x1p-10},
+		{Must(New([]float64{-1 - 0x1p-11 - 0x1p-40})), TypeFloat16, -1 - 0x1p-10},
+		{Must(New([]float64{1 + 0x1p-11})), TypeFloat16, 1},
+		{Must(New([]float64{0x1p-25 + 0x1p-70})), TypeFloat16, 0x1p-24},
+		{Must(New([]float64{e4 + 0x1p-30})), TypeFloat8E4M3FN, 288},
+		{Must(New([]float64{e4})), TypeFloat8E4M3FN, 256},
+		{Must(New([]float64{2.5 + 0x1p-40})), TypeFloat4E2M1, 3},
+	} {
+		v, err := Float64s(Must(Convert(c.src, c.to, ConvertOptions{})))
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := v[0]
+		if got != c.want {
+			t.Errorf("%s to %s: %v, want %v", elementString(c.src, 0), c.to, got, c.want)
+		}
+	}
+}

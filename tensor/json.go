@@ -1,0 +1,477 @@
+package tensor
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// maxJSONRank bounds the nesting that [ParseJSON] follows.
+const maxJSONRank = 64
+
+// maxEmptyRows bounds how many brackets an array without elements may take.
+const maxEmptyRows = 1 << 20
+
+// MarshalJSON writes the elements as nested arrays, a scalar as itself.
+// Integers are written in full, floating-point numbers with the fewest digits
+// that read back as the same number of their type, complex numbers as pairs,
+// and NaN and the infinities, which JSON lacks, as the strings "NaN",
+// "Infinity" and "-Infinity". Bytes of strings that are not UTF-8 become
+// U+FFFD.
+func (t *Tensor) MarshalJSON() ([]byte, error) {
+	if t.Len() == 0 {
+		rows := 1
+		for _, d := range t.shape {
+			if d == 0 {
+				break
+			}
+			if rows > maxEmptyRows/d {
+				return nil, fmt.Errorf("tensor: shape %v has more than %d empty rows, too many for JSON", t.shape, maxEmptyRows)
+			}
+			rows *= d
+		}
+	}
+	return appendJSON(nil, t, 0, new(int))
+}
+
+func appendJSON(b []byte, t *Tensor, dim int, at *int) ([]byte, error) {
+	var err error
+	if dim == len(t.shape) {
+		b, err = appendJSONElement(b, t, *at)
+		*at++
+		return b, err
+	}
+	b = append(b, '[')
+	for i := range t.shape[dim] {
+		if i > 0 {
+			b = append(b, ',')
+		}
+		if b, err = appendJSON(b, t, dim+1, at); err != nil {
+			return nil, err
+		}
+	}
+	return append(b, ']'), nil
+}
+
+func appendJSONElement(b []byte, t *Tensor, i int) ([]byte, error) {
+	switch {
+	case t.dtype == TypeString:
+		s, err := json.Marshal(t.strs[i])
+		if err != nil {
+			return nil, fmt.Errorf("tensor: string %d: %w", i, err)
+		}
+		return append(b, s...), nil
+	case t.dtype == TypeBool:
+		return strconv.AppendBool(b, t.data[i] != 0), nil
+	case isComplex(t.dtype):
+		parts := span{TypeFloat32, elementTensor(t, i).data, 2}
+		if t.dtype == TypeComplex128 {
+			parts.dtype = TypeFloat64
+		}
+		pair := &Tensor{dtype: parts.dtype, shape: []int{2}, data: parts.data}
+		return appendJSON(b, pair, 0, new(int))
+	}
+	n := len(b)
+	b = appendNumber(b, t, i, 17)
+	switch string(b[n:]) {
+	case "nan":
+		return append(b[:n], `"NaN"`...), nil
+	case "inf":
+		return append(b[:n], `"Infinity"`...), nil
+	case "-inf":
+		return append(b[:n], `"-Infinity"`...), nil
+	}
+	return b, nil
+}
+
+// MarshalJSON writes an array of the items.
+func (s *Sequence) MarshalJSON() ([]byte, error) {
+	if s.Items == nil {
+		return []byte("[]"), nil
+	}
+	return json.Marshal(s.Items)
+}
+
+// MarshalJSON writes an object in the order of the keys, which become strings.
+func (m *Map) MarshalJSON() ([]byte, error) {
+	b := []byte{'{'}
+	for i := range m.Len() {
+		if i > 0 {
+			b = append(b, ',')
+		}
+		key := elementString(m.Keys, i)
+		if m.Keys.dtype == TypeString {
+			key = m.Keys.strs[i]
+		}
+		k, err := json.Marshal(key)
+		if err != nil {
+			return nil, fmt.Errorf("tensor: key %d: %w", i, err)
+		}
+		b = append(append(b, k...), ':')
+		v, err := mapValue(m, i)
+		if err != nil {
+			return nil, err
+		}
+		j, err := json.Marshal(v)
+		if err != nil {
+			return nil, err
+		}
+		b = append(b, j...)
+	}
+	return append(b, '}'), nil
+}
+
+// MarshalJSON writes the value, or null where it is absent.
+func (o *Optional) MarshalJSON() ([]byte, error) {
+	if isNil(o.Value) {
+		return []byte("null"), nil
+	}
+	return json.Marshal(o.Value)
+}
+
+// MarshalJSON writes an object with the shape, the indices and the values.
+func (s *Sparse) MarshalJSON() ([]byte, error) {
+	return json.Marshal(struct {
+		Shape   []int   `json:"shape"`
+		Indices *Tensor `json:"indices"`
+		Values  *Tensor `json:"values"`
+	}{append([]int{}, s.Shape...), s.Indices, s.Values})
+}
+
+// ParseJSON reads a JSON literal, a number, bool or string or nested arrays of
+// them, as a tensor of the wanted type. Undefined takes the type of the
+// literal: bool, string, int64, or float where a number has a fraction or an
+// exponent. Numbers must fit the type: integers in its range and without a
+// fraction, floating-point ones not beyond its largest. "NaN", "Infinity" and
+// "-Infinity" stand for themselves, 0 and 1 also for bools, and a pair for a
+// complex number.
+//
+// A shape, of which dimensions below 0 are unknown, is what the literal must
+// have. A flat literal, a single element or nothing at all fills any shape of
+// as many elements. A nil shape takes the literal's own.
+func ParseJSON(data []byte, dtype DType, shape []int) (*Tensor, error) {
+	if dtype != Undefined && !dtype.Valid() {
+		return nil, fmt.Errorf("tensor: invalid element type %d", uint8(dtype))
+	}
+	p := jsonReader{dec: json.NewDecoder(bytes.NewReader(data))}
+	p.dec.UseNumber()
+	if err := p.value(0); err != nil {
+		return nil, fmt.Errorf("tensor: JSON at byte %d: %w", p.dec.InputOffset(), err)
+	}
+	if _, err := p.dec.Token(); err != io.EOF {
+		return nil, fmt.Errorf("tensor: JSON at byte %d: more follows the value", p.dec.InputOffset())
+	}
+	own := p.shape
+	if isComplex(dtype) {
+		if len(own) == 0 || own[len(own)-1] != 2 {
+			return nil, fmt.Errorf("tensor: literal of shape %v, want pairs of numbers for %s", own, dtype)
+		}
+		own = own[:len(own)-1]
+	}
+	want, err := fitShape(own, shape)
+	if err != nil {
+		return nil, err
+	}
+	if dtype == Undefined {
+		dtype = p.infer()
+	}
+	return p.tensor(dtype, want)
+}
+
+// fitShape returns the shape for a literal of shape own where hint is wanted.
+func fitShape(own, hint []int) ([]int, error) {
+	if hint == nil {
+		return own, nil
+	}
+	if len(own) == len(hint) {
+		fits := true
+		for i, d := range hint {
+			fits = fits && (d < 0 || d == own[i])
+		}
+		if fits {
+			return own, nil
+		}
+	}
+	bad := fmt.Errorf("tensor: literal of shape %v, want %v", own, hint)
+	n, err := Elements(own)
+	if err != nil || len(own) > 1 && n > 0 {
+		return nil, bad
+	}
+	unknown := -1
+	shape := slices.Clone(hint)
+	for i, d := range hint {
+		if d >= 0 {
+			continue
+		}
+		if unknown >= 0 && n != 1 {
+			return nil, fmt.Errorf("%w: nest the brackets, more than one dimension is unknown", bad)
+		}
+		unknown, shape[i] = i, 1
+	}
+	known, err := Elements(shape)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", bad, err)
+	}
+	if unknown >= 0 && known > 0 && n%known == 0 {
+		shape[unknown] = n / known
+		known = n
+	}
+	if known != n {
+		return nil, bad
+	}
+	return shape, nil
+}
+
+// jsonReader collects the leaves of nested arrays: json.Number, bool or
+// string.
+type jsonReader struct {
+	dec    *json.Decoder
+	shape  []int // of the first row at each depth
+	leaves []any
+	rank   int // depth of the leaves, once one is known
+	known  bool
+	index  []int
+}
+
+func (p *jsonReader) value(depth int) error {
+	tok, err := p.dec.Token()
+	if err != nil {
+		return noEOF(err)
+	}
+	switch v := tok.(type) {
+	case json.Delim:
+		if v != '[' {
+			return errors.New("an object, want a number, a bool, a string or an array")
+		}
+		return p.array(depth)
+	case nil:
+		return errors.New("null, want a number, a bool, a string or an array")
+	}
+	if err := p.depth(depth); err != nil {
+		return err
+	}
+	p.leaves = append(p.leaves, tok)
+	return nil
+}
+
+// depth notes that an element or an empty row lies at the given depth.
+func (p *jsonReader) depth(depth int) error {
+	if p.known && p.rank != depth {
+		return fmt.Errorf("ragged array: element %v lies %d deep, others %d", p.index[:depth], depth, p.rank)
+	}
+	p.rank, p.known = depth, true
+	return nil
+}
+
+func (p *jsonReader) array(depth int) error {
+	if depth == maxJSONRank {
+		return fmt.Errorf("nested more than %d deep", maxJSONRank)
+	}
+	if p.known && depth >= p.rank {
+		return fmt.Errorf("ragged array: element %v is an array, others are %d deep", p.index[:depth], p.rank)
+	}
+	first := len(p.shape) == depth
+	if first {
+		p.shape = append(p.shape, 0)
+	}
+	p.index = append(p.index[:depth], 0)
+	n := 0
+	for p.dec.More() {
+		p.index[depth] = n
+		if err := p.value(depth + 1); err != nil {
+			return err
+		}
+		p.index = p.index[:depth+1]
+		n++
+	}
+	if _, err := p.dec.Token(); err != nil {
+		return noEOF(err)
+	}
+	if n == 0 {
+		if err := p.depth(depth + 1); err != nil {
+			return err
+		}
+	}
+	if first {
+		p.shape[depth] = n
+		return nil
+	}
+	if n != p.shape[depth] {
+		return fmt.Errorf("ragged array: row %v has %d elements, the first has %d", p.index[:depth], n, p.shape[depth])
+	}
+	return nil
+}
+
+func (p *jsonReader) infer() DType {
+	d := TypeFloat32
+	for i, v := range p.leaves {
+		next := TypeFloat32
+		switch v := v.(type) {
+		case bool:
+			next = TypeBool
+		case string:
+			if _, ok := specialFloat(v); !ok {
+				next = TypeString
+			}
+		case json.Number:
+			if !strings.ContainsAny(string(v), ".eE") {
+				next = TypeInt64
+			}
+		}
+		switch {
+		case i == 0:
+			d = next
+		case d == TypeInt64 && next == TypeFloat32:
+			d = next
+		case d == TypeFloat32 && next == TypeString: // "NaN" among other strings
+			d = next
+		}
+	}
+	return d
+}
+
+func specialFloat(s string) (float64, bool) {
+	switch s {
+	case "NaN":
+		return math.NaN(), true
+	case "Infinity":
+		return math.Inf(1), true
+	case "-Infinity":
+		return math.Inf(-1), true
+	}
+	return 0, false
+}
+
+// tensor builds the tensor of the leaves.
+func (p *jsonReader) tensor(dtype DType, shape []int) (*Tensor, error) {
+	t, err := Zeros(dtype, shape...)
+	if err != nil {
+		return nil, err
+	}
+	n := len(p.leaves)
+	bad := func(i int, format string, args ...any) error {
+		return fmt.Errorf("tensor: element %v of the literal "+format, append([]any{p.position(i)}, args...)...)
+	}
+	switch {
+	case dtype == TypeString:
+		for i, v := range p.leaves {
+			s, ok := v.(string)
+			if !ok {
+				return nil, bad(i, "is %v, want a string", v)
+			}
+			t.strs[i] = s
+		}
+	case dtype == TypeBool:
+		for i, v := range p.leaves {
+			switch v {
+			case true, json.Number("1"):
+				t.data[i] = 1
+			case false, json.Number("0"):
+			default:
+				return nil, bad(i, "is %.64q, want true or false", fmt.Sprint(v))
+			}
+		}
+	case dtype.IsInteger():
+		vals := make([]int64, n)
+		for i, v := range p.leaves {
+			num, ok := v.(json.Number)
+			if !ok {
+				return nil, bad(i, "is %.64q, want an integer", fmt.Sprint(v))
+			}
+			if vals[i], err = jsonInteger(string(num), dtype); err != nil {
+				return nil, bad(i, "is %.64s: %w", num, err)
+			}
+		}
+		convertElements(span{dtype, t.data, n}, span{TypeInt64, AsBytes(vals), n}, ConvertOptions{})
+	default:
+		part := dtype
+		switch dtype {
+		case TypeComplex64:
+			part = TypeFloat32
+		case TypeComplex128:
+			part = TypeFloat64
+		}
+		bits := 64
+		if part == TypeFloat32 {
+			bits = 32
+		}
+		vals, back := make([]float64, n), make([]float64, n)
+		for i, v := range p.leaves {
+			switch v := v.(type) {
+			case json.Number:
+				vals[i], err = strconv.ParseFloat(string(v), bits)
+				if err != nil {
+					return nil, bad(i, "is %.64s, beyond the range of %s", v, dtype)
+				}
+			case string:
+				f, ok := specialFloat(v)
+				if !ok {
+					return nil, bad(i, `is %.64q, want a number, "NaN", "Infinity" or "-Infinity"`, v)
+				}
+				vals[i] = f
+			default:
+				return nil, bad(i, "is %v, want a number", v)
+			}
+		}
+		s := span{part, t.data, n}
+		convertElements(s, span{TypeFloat64, AsBytes(vals), n}, ConvertOptions{RoundMode: RoundNearest})
+		convertElements(span{TypeFloat64, AsBytes(back), n}, s, ConvertOptions{})
+		for i, v := range vals {
+			finite := v-v == 0
+			if finite && (back[i]-back[i] != 0 || part == TypeFloat4E2M1 && math.Abs(v) > 6) {
+				return nil, bad(i, "is %v, beyond the range of %s", p.leaves[i], dtype)
+			}
+		}
+	}
+	return t, nil
+}
+
+// position returns the index of a leaf in the literal.
+func (p *jsonReader) position(i int) []int {
+	at := make([]int, len(p.shape))
+	for d := len(at) - 1; d >= 0; d-- {
+		at[d] = i % p.shape[d]
+		i /= p.shape[d]
+	}
+	return at
+}
+
+// jsonInteger reads an integer of the given type, as its bits extended to 64.
+// A fraction of zeros and an exponent are fine as long as the number is
+// exactly an integer.
+func jsonInteger(s string, dtype DType) (int64, error) {
+	bits := dtype.Bits()
+	var err error
+	if dtype.IsSigned() {
+		var v int64
+		if v, err = strconv.ParseInt(s, 10, bits); err == nil {
+			return v, nil
+		}
+	} else {
+		var v uint64
+		if v, err = strconv.ParseUint(s, 10, bits); err == nil {
+			return int64(v), nil
+		}
+	}
+	if f, ferr := strconv.ParseFloat(s, 64); ferr == nil && strings.ContainsAny(s, ".eE-") {
+		if f != math.Trunc(f) {
+			return 0, fmt.Errorf("not an integer, want %s", dtype)
+		}
+		if math.Abs(f) <= 1<<53 {
+			back := strconv.FormatFloat(f, 'f', -1, 64)
+			if back == "-0" {
+				back = "0"
+			}
+			if back != s {
+				return jsonInteger(back, dtype)
+			}
+		}
+	}
+	return 0, fmt.Errorf("outside of the range of %s", dtype)
+}

@@ -1,0 +1,168 @@
+package tensor
+
+import (
+	"archive/zip"
+	"bufio"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+)
+
+// NPZ is the contents of a .npz archive: named arrays in order. The zero value
+// is empty and ready for use.
+type NPZ struct {
+	Names  []string // in the order of the archive
+	Arrays map[string]*Tensor
+}
+
+// Add appends an array. It fails on a name that is taken or that an archive
+// cannot hold.
+func (z *NPZ) Add(name string, t *Tensor) error {
+	if err := checkEntryName(name); err != nil {
+		return fmt.Errorf("npz: %w", err)
+	}
+	if _, ok := z.Arrays[name]; ok {
+		return fmt.Errorf("npz: two arrays have the name %.200q", name)
+	}
+	if z.Arrays == nil {
+		z.Arrays = map[string]*Tensor{}
+	}
+	z.Names = append(z.Names, name)
+	z.Arrays[name] = t
+	return nil
+}
+
+// checkEntryName refuses names that would leave the folder in which a program
+// unpacks the archive, or that it could not show.
+func checkEntryName(name string) error {
+	if name == "" || len(name) > 1<<15 || !utf8.ValidString(name) {
+		return fmt.Errorf("entry name %.200q is empty, too long or not UTF-8", name)
+	}
+	if strings.ContainsFunc(name, unicode.IsControl) {
+		return fmt.Errorf("entry name %.200q holds a control character", name)
+	}
+	up := strings.FieldsFunc(name, func(r rune) bool { return r == '/' || r == '\\' })
+	if slices.Contains(up, "..") {
+		return fmt.Errorf("entry name %.200q leads out of its folder", name)
+	}
+	return nil
+}
+
+// entryCost is what an entry of an archive is charged besides its array, so
+// that many small ones end too.
+const entryCost = 1 << 10
+
+// ReadNPZ reads all arrays of a .npz archive of the given size, stored or
+// deflated, each as [ReadNPY] does. All arrays and the archive itself may take
+// at most limit bytes each; 0 means [DefaultLimit]. Sizes that the archive
+// states are not trusted. Names that lead out of a folder, that repeat or that
+// do not end in .npy are refused; files are never written.
+func ReadNPZ(r io.ReaderAt, size, limit int64) (*NPZ, error) {
+	b := newBudget(limit)
+	if size > b.limit {
+		return nil, fmt.Errorf("npz: %w", &LimitError{"the archive", size, b.limit})
+	}
+	zr, err := zip.NewReader(r, size)
+	if err != nil && !errors.Is(err, zip.ErrInsecurePath) { // names are judged below
+		return nil, fmt.Errorf("npz: %w", err)
+	}
+	z := &NPZ{Arrays: map[string]*Tensor{}}
+	for _, f := range zr.File {
+		if err := z.read(f, b); err != nil {
+			return nil, fmt.Errorf("npz: entry %.200q: %w", f.Name, err)
+		}
+	}
+	return z, nil
+}
+
+func (z *NPZ) read(f *zip.File, b *budget) error {
+	name, ok := strings.CutSuffix(f.Name, ".npy")
+	if !ok {
+		return errors.New("the name does not end in .npy")
+	}
+	const encrypted = 1
+	if f.Flags&encrypted != 0 {
+		return errors.New("is encrypted")
+	}
+	if err := b.take("an entry", entryCost); err != nil {
+		return err
+	}
+	rc, err := f.Open()
+	if err != nil {
+		return err
+	}
+	defer rc.Close()
+	t, err := readNPY(rc, Undefined, b)
+	if err != nil {
+		return err
+	}
+	// The end of the entry must come now; only there is the checksum seen.
+	var one [1]byte
+	switch n, err := io.ReadFull(rc, one[:]); {
+	case n > 0:
+		return errors.New("bytes follow the array")
+	case err != io.EOF:
+		return err
+	}
+	return z.Add(name, t)
+}
+
+// ReadNPZFile reads a .npz file as [ReadNPZ] does.
+func ReadNPZFile(path string, limit int64) (*NPZ, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, fmt.Errorf("tensor: %w", err)
+	}
+	defer f.Close()
+	st, err := f.Stat()
+	if err != nil {
+		return nil, fmt.Errorf("tensor: %w", err)
+	}
+	z, err := ReadNPZ(f, st.Size(), limit)
+	if err != nil {
+		return nil, fmt.Errorf("tensor: %q: %w", path, err)
+	}
+	return z, nil
+}
+
+// WriteNPZ writes the arrays of z in their order, deflated with compress. The
+// same arrays give the same bytes: entries bear the first date that the zip
+// format has.
+func WriteNPZ(w io.Writer, z *NPZ, compress bool) error {
+	zw := zip.NewWriter(w)
+	method := zip.Store
+	if compress {
+		method = zip.Deflate
+	}
+	const firstDate = 1<<5 | 1 // 1980-01-01
+	for _, name := range z.Names {
+		if err := checkEntryName(name); err != nil {
+			return fmt.Errorf("npz: %w", err)
+		}
+		e, err := zw.CreateHeader(&zip.FileHeader{Name: name + ".npy", Method: method, ModifiedDate: firstDate})
+		if err != nil {
+			return fmt.Errorf("npz: entry %.200q: %w", name, err)
+		}
+		buf := bufio.NewWriterSize(e, 1<<16)
+		if err := WriteNPY(buf, z.Arrays[name]); err != nil {
+			return fmt.Errorf("npz: entry %.200q: %w", name, err)
+		}
+		if err := buf.Flush(); err != nil {
+			return fmt.Errorf("npz: entry %.200q: %w", name, err)
+		}
+	}
+	if err := zw.Close(); err != nil {
+		return fmt.Errorf("npz: %w", err)
+	}
+	return nil
+}
+
+// WriteNPZFile writes a .npz file as [WriteNPZ] does.
+func WriteNPZFile(path string, z *NPZ, compress bool) error {
+	return writeFile(path, func(w io.Writer) error { return WriteNPZ(w, z, compress) })
+}

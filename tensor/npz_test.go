@@ -1,0 +1,205 @@
+package tensor
+
+import (
+	"archive/zip"
+	"bytes"
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"pgregory.net/rapid"
+)
+
+func TestReadNPZOfNumPy(t *testing.T) {
+	for file, want := range map[string][][2]string{
+		"stored":   {{"x", "[[0,1,2],[3,4,5]]"}, {"/layer/y", `["a","b"]`}},
+		"deflated": {{"z", "[" + strings.TrimSuffix(strings.Repeat("0,", 100), ",") + "]"}, {"b", "[[false,false,false],[true,true,true]]"}},
+	} {
+		z, err := ReadNPZFile("testdata/"+file+".npz", 0)
+		if err != nil {
+			t.Errorf("%s: %v", file, err)
+			continue
+		}
+		for i, w := range want {
+			if len(z.Names) != len(want) || z.Names[i] != w[0] {
+				t.Fatalf("%s: names %q", file, z.Names)
+			}
+			if j, err := json.Marshal(z.Arrays[w[0]]); err != nil || string(j) != w[1] {
+				t.Errorf("%s: %s is %s (%v), want %s", file, w[0], j, err, w[1])
+			}
+		}
+	}
+}
+
+type zipEntry struct {
+	name string
+	data []byte
+}
+
+func zipOf(t testing.TB, entries ...zipEntry) []byte {
+	var b bytes.Buffer
+	w := zip.NewWriter(&b)
+	for _, e := range entries {
+		f, err := w.CreateHeader(&zip.FileHeader{Name: e.name, Method: zip.Deflate})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := f.Write(e.data); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return b.Bytes()
+}
+
+func readNPZBytes(data []byte, limit int64) (*NPZ, error) {
+	return ReadNPZ(bytes.NewReader(data), int64(len(data)), limit)
+}
+
+func TestReadNPZRefuses(t *testing.T) {
+	one := npyOf(dict("|u1", "(1,)"), 7)
+	bomb := npyOf(dict("|u1", "(16777216,)"), make([]byte, 1<<24)...)
+	lying := zipOf(t, zipEntry{"x.npy", one})
+	// The central directory states the size at its bytes 24 to 27.
+	at := bytes.Index(lying, []byte("PK\x01\x02"))
+	binary.LittleEndian.PutUint32(lying[at+24:], 1<<30)
+	short := slices.Clone(lying)
+	binary.LittleEndian.PutUint32(short[at+24:], 3)
+	crc := zipOf(t, zipEntry{"x.npy", one})
+	crc[bytes.Index(crc, []byte("PK\x01\x02"))+16] ^= 1
+	locked := zipOf(t, zipEntry{"x.npy", one})
+	locked[bytes.Index(locked, []byte("PK\x01\x02"))+8] |= 1
+	for name, c := range map[string]struct {
+		data []byte
+		want string
+	}{
+		"no zip":        {[]byte("hello"), "not a valid zip"},
+		"slip":          {zipOf(t, zipEntry{"../../x.npy", one}), "leads out"},
+		"windows slip":  {zipOf(t, zipEntry{`a\..\..\x.npy`, one}), "leads out"},
+		"control":       {zipOf(t, zipEntry{"a\x1b.npy", one}), "control character"},
+		"no name":       {zipOf(t, zipEntry{".npy", one}), "empty"},
+		"other file":    {zipOf(t, zipEntry{"x.txt", one}), "does not end in .npy"},
+		"same name":     {zipOf(t, zipEntry{"x.npy", one}, zipEntry{"x.npy", one}), "two arrays"},
+		"bomb":          {zipOf(t, zipEntry{"x.npy", bomb}), "exceeds what is left of the limit"},
+		"bomb in parts": {zipOf(t, zipEntry{"a.npy", bomb[:0:0]}, zipEntry{"b.npy", one}), "first 10 bytes"},
+		"trailing":      {zipOf(t, zipEntry{"x.npy", append(slices.Clone(one), 1)}), "bytes follow"},
+		"long tail":     {zipOf(t, zipEntry{"x.npy", append(slices.Clone(one), make([]byte, 1<<24)...)}), "bytes follow"},
+		"size too long": {lying, "unexpected EOF"},
+		"size short":    {short, ""},
+		"checksum":      {crc, "checksum"},
+		"encrypted":     {locked, "encrypted"},
+		"object":        {zipOf(t, zipEntry{"x.npy", npyOf(dict("|O", "(1,)"))}), "pickled"},
+	} {
+		if z, err := readNPZBytes(c.data, 1<<20); err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: %v %v, want %q", name, z, err, c.want)
+		}
+	}
+	part := npyOf(dict("|u1", "(400000,)"), make([]byte, 400000)...)
+	many := zipOf(t, zipEntry{"a.npy", part}, zipEntry{"b.npy", part}, zipEntry{"c.npy", part})
+	var limit *LimitError
+	if _, err := readNPZBytes(many, 1<<20); !errors.As(err, &limit) {
+		t.Errorf("three arrays of 400 kB under a limit of 1 MiB: %v", err)
+	}
+	if _, err := readNPZBytes(many, 1<<21); err != nil {
+		t.Error(err)
+	}
+	if _, err := readNPZBytes(make([]byte, 100), 99); !errors.As(err, &limit) {
+		t.Errorf("an archive above the limit: %v", err)
+	}
+}
+
+func TestNPZRoundTrip(t *testing.T) {
+	rapid.Check(t, func(r *rapid.T) {
+		z := &NPZ{}
+		for i := range rapid.IntRange(0, 4).Draw(r, "n") {
+			if err := z.Add(strings.Repeat("/n", i)+"x", anyTensor(r)); err != nil {
+				r.Fatal(err)
+			}
+		}
+		compress := rapid.Bool().Draw(r, "compress")
+		var a, b bytes.Buffer
+		if err := errors.Join(WriteNPZ(&a, z, compress), WriteNPZ(&b, z, compress)); err != nil {
+			r.Fatal(err)
+		}
+		if !bytes.Equal(a.Bytes(), b.Bytes()) {
+			r.Fatal("two archives of the same arrays differ")
+		}
+		y, err := readNPZBytes(a.Bytes(), 0)
+		if err != nil {
+			r.Fatal(err)
+		}
+		if !slices.Equal(y.Names, z.Names) {
+			r.Fatalf("%q becomes %q", z.Names, y.Names)
+		}
+		for _, n := range z.Names {
+			if err := Equal(y.Arrays[n], z.Arrays[n]); err != nil {
+				r.Fatal(err)
+			}
+		}
+	})
+}
+
+func TestNPZFile(t *testing.T) {
+	z := &NPZ{}
+	if err := errors.Join(z.Add("a", Scalar(int64(3))), z.Add("b", Must(New([]string{"x", "yz"})))); err != nil {
+		t.Fatal(err)
+	}
+	if z.Add("a", Scalar(int64(3))) == nil || z.Add("../a", Scalar(int64(3))) == nil || z.Add("", Scalar(int64(3))) == nil {
+		t.Error("a bad name is taken")
+	}
+	path := filepath.Join(t.TempDir(), "z.npz")
+	if err := WriteNPZFile(path, z, true); err != nil {
+		t.Fatal(err)
+	}
+	y, err := ReadNPZFile(path, 0)
+	if err != nil || Equal(y.Arrays["b"], z.Arrays["b"]) != nil {
+		t.Error(y, err)
+	}
+	if _, err := ReadNPZFile(filepath.Join(t.TempDir(), "none"), 0); !errors.Is(err, os.ErrNotExist) {
+		t.Error(err)
+	}
+	if err := WriteNPZFile(filepath.Join(t.TempDir(), "no", "where"), z, true); !errors.Is(err, os.ErrNotExist) {
+		t.Error(err)
+	}
+	if err := WriteNPZ(failingWriter{}, z, false); err == nil {
+		t.Error("no error from a full disk")
+	}
+}
+
+// FuzzReadNPZ holds that any bytes give arrays or an error within the limit.
+func FuzzReadNPZ(f *testing.F) {
+	for _, name := range []string{"stored", "deflated"} {
+		data, err := os.ReadFile("testdata/" + name + ".npz")
+		if err != nil {
+			f.Fatal(err)
+		}
+		f.Add(data)
+	}
+	f.Add(zipOf(f, zipEntry{"../x.npy", npyOf(dict("|u1", "(1,)"), 7)}))
+	f.Add(zipOf(f, zipEntry{"a.npy", npyOf(dict("<U2", "(1, 1)"), 65, 0, 0, 0, 0, 0, 0, 0)}, zipEntry{"a.npy", nil}))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		const limit = 1 << 18
+		z, err := readNPZBytes(data, limit)
+		if err != nil {
+			return
+		}
+		var n int64
+		for _, x := range z.Arrays {
+			n += SizeOf(x)
+		}
+		if n > limit {
+			t.Fatalf("arrays take %d bytes", n)
+		}
+		if err := WriteNPZ(io.Discard, z, false); err != nil {
+			t.Fatal(err)
+		}
+	})
+}
