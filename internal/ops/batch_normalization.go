@@ -1,0 +1,191 @@
+package ops
+
+import (
+	"errors"
+	"fmt"
+	"math"
+
+	"github.com/onward-ml/onward/internal/cpu"
+	"github.com/onward-ml/onward/internal/ir"
+	"github.com/onward-ml/onward/internal/kernels/vec"
+	"github.com/onward-ml/onward/tensor"
+)
+
+// BatchNormalization shifts and scales every channel by given statistics or, in
+// training, by those of the batch. Training gives the running mean and variance
+// too, and up to opset 13 the batch's own.
+type BatchNormalization struct {
+	Epsilon, Momentum float32
+	Training          bool
+	Spatial           bool // statistics hold for a channel, not for an element of an instance
+}
+
+var _ = register(Def{Name: "BatchNormalization", Since: []int{1, 6, 7, 9, 14, 15},
+	In:    "X:T, scale:T1, B:T1, input_mean:T2, input_var:T2",
+	Out:   "Y:T, running_mean:T2?, running_var:T2?, saved_mean:T2?, saved_var:T2?",
+	Types: Types{"T": "@float", "T1": "@float", "T2": "@float"},
+	Build: simple(func(a *Attrs, opset int) Operator {
+		b := &BatchNormalization{Epsilon: readEpsilon(a), Momentum: a.Float("momentum", 0.9), Spatial: true}
+		switch {
+		case opset >= 14:
+			b.Training = a.Bool("training_mode", false)
+			if a.NumOut > 3 {
+				a.Errorf("%d outputs, want at most 3", a.NumOut)
+			}
+		case opset >= 7:
+			b.Training = a.NumOut > 1
+		default:
+			b.Training = !a.Bool("is_test", false)
+		}
+		if opset < 9 {
+			b.Spatial = a.Bool("spatial", true)
+		}
+		if opset < 6 {
+			a.Ignore("consumed_inputs")
+		}
+		return b
+	})})
+
+// Infer keeps the shapes.
+func (b *BatchNormalization) Infer(c *ir.InferContext) error {
+	c.SetOut(0, c.Type(0))
+	for i := 1; i < 5; i++ {
+		t := c.Type(3)
+		if s := c.Type(4).Shape; t.Shape == nil {
+			t.Shape = s
+		}
+		c.SetOut(i, t)
+		if c.Wants(i) && !b.Training {
+			return errors.New("statistics are outputs in training mode only")
+		}
+	}
+	if s := c.Shape(0); b.Spatial && len(s) > 1 {
+		for i := 1; i < 5; i++ {
+			if p := c.Shape(i); p != nil && ir.Product(p).Differs(s[1]) {
+				return fmt.Errorf("input %d has shape %v, want [%s]", i, p, s[1])
+			}
+		}
+	}
+	return nil
+}
+
+// Run computes half types as float.
+func (b *BatchNormalization) Run(c *ir.Call) error {
+	for i := range 5 {
+		if c.Tensor(i).DType() == tensor.TypeFloat64 {
+			return batchNorm[float64](c, b)
+		}
+	}
+	return batchNorm[float32](c, b)
+}
+
+func batchNorm[T realFloat](c *ir.Call, b *BatchNormalization) error {
+	t := c.Tensor(0)
+	s := t.Shape()
+	n, ch, plane := 1, 1, 1 // instances, channels, elements of a channel
+	switch {
+	case len(s) == 1:
+		n = s[0]
+	case len(s) > 1 && b.Spatial:
+		n, ch, plane = s[0], s[1], product(s[2:])
+	case len(s) > 1:
+		n, ch = s[0], product(s[1:])
+	}
+	var p [5][]T
+	names := []string{"X", "scale", "B", "mean", "var"}
+	var err error
+	for i := 1; i < 5; i++ {
+		if p[i], err = channelParam[T](c, names[i], c.Tensor(i), ch); err != nil {
+			return err
+		}
+	}
+	if p[0], err = realIn[T](c, t); err != nil {
+		return err
+	}
+	y, err := realOut[T](c, 0, t.DType(), s...)
+	if err != nil {
+		return err
+	}
+	x, mean, variance := p[0], p[3], p[4]
+	if b.Training {
+		if n*plane == 0 && ch > 0 {
+			return fmt.Errorf("input has shape %v: a batch of no elements has no statistics", s)
+		}
+		if mean, err = ir.ScratchOf[T](c, ch); err != nil {
+			return err
+		}
+		if variance, err = ir.ScratchOf[T](c, ch); err != nil {
+			return err
+		}
+		batchMoments(c, x, mean, variance, n, ch, plane)
+		m := float64(b.Momentum)
+		for i, batch := range [][]T{mean, variance, mean, variance} {
+			if !c.Wants(1 + i) {
+				continue
+			}
+			in := c.Tensor(3 + i%2)
+			o, err := realOut[T](c, 1+i, in.DType(), in.Shape()...)
+			if err != nil {
+				return err
+			}
+			for k, v := range batch {
+				if i < 2 {
+					v = T(float64(p[3+i][k])*m + float64(v)*(1-m))
+				}
+				o.data[k] = v
+			}
+			o.store()
+		}
+	}
+	if err := batchScale(c, x, y.data, p[1], p[2], mean, variance, ch, plane, float64(b.Epsilon)); err != nil {
+		return err
+	}
+	y.store()
+	return nil
+}
+
+// batchMoments computes mean and variance of every channel over all instances.
+func batchMoments[T realFloat](c *ir.Call, x, mean, vari []T, n, ch, plane int) {
+	c.Parallel(ch, grainFor(n*plane*2), func(lo, hi int) {
+		for k := lo; k < hi && c.Err() == nil; k++ {
+			sum, sq, num := 0.0, 0.0, float64(n*plane)
+			for i := range n {
+				for _, v := range x[(i*ch+k)*plane:][:plane] {
+					sum += float64(v)
+				}
+			}
+			m := sum / num
+			for i := range n {
+				sq += variance(x[(i*ch+k)*plane:][:plane], m)
+			}
+			mean[k], vari[k] = T(m), T(sq/num)
+		}
+	})
+}
+
+// batchScale computes y = (x − mean)/√(vari + eps)·scale + shift per channel.
+func batchScale[T realFloat](c *ir.Call, x, y, scale, shift, mean, vari []T, ch, plane int, eps float64) error {
+	if len(x) == 0 {
+		return nil
+	}
+	l := cpu.Active()
+	x32, fast := any(x).([]float32)
+	y32, _ := any(y).([]float32)
+	fast = fast && !c.Generic && plane >= 8
+	c.Parallel(len(x)/plane, grainFor(plane), func(lo, hi int) {
+		for i := lo; i < hi; i++ {
+			k := i % ch
+			f := float64(scale[k]) / math.Sqrt(float64(vari[k])+eps)
+			g := float64(shift[k]) - float64(mean[k])*f
+			if fast {
+				vec.ScaleShiftF32(l, y32[i*plane:][:plane], x32[i*plane:][:plane], float32(f), float32(g))
+				continue
+			}
+			out := y[i*plane:][:plane]
+			for j, v := range x[i*plane:][:plane] {
+				out[j] = T((float64(v)-float64(mean[k]))*f + float64(shift[k]))
+			}
+		}
+	})
+	return c.Err()
+}

@@ -1,0 +1,37 @@
+package ops
+
+import (
+	"fmt"
+
+	"github.com/onward-ml/onward/internal/ir"
+	"github.com/onward-ml/onward/tensor"
+)
+
+// InstanceNormalization brings every channel of every instance to mean 0 and
+// variance 1, scales and shifts it.
+type InstanceNormalization struct{ Epsilon float32 }
+
+var _ = register(Def{Name: "InstanceNormalization", Since: []int{1, 6, 22}, In: "input:T, scale:T, B:T", Out: "output:T", Types: Types{"T": "@float"},
+	Build: simple(func(a *Attrs, opset int) Operator {
+		if opset < 6 {
+			a.Ignore("consumed_inputs")
+		}
+		return &InstanceNormalization{Epsilon: readEpsilon(a)}
+	})})
+
+// Infer keeps the shape.
+func (*InstanceNormalization) Infer(c *ir.InferContext) error {
+	c.SetOut(0, c.Type(0))
+	if s := c.Shape(0); s != nil && len(s) < 2 {
+		return fmt.Errorf("input has rank %d, want at least 2", len(s))
+	}
+	return nil
+}
+
+// Run computes half types as float.
+func (n *InstanceNormalization) Run(c *ir.Call) error {
+	if c.Tensor(0).DType() == tensor.TypeFloat64 {
+		return groupNorm[float64](c, 0, false, n.Epsilon)
+	}
+	return groupNorm[float32](c, 0, false, n.Epsilon)
+}

@@ -1,0 +1,100 @@
+package ops
+
+import (
+	"fmt"
+
+	"github.com/onward-ml/onward/internal/ir"
+	"github.com/onward-ml/onward/tensor"
+)
+
+// LayerNormalization brings the elements along axes Axis and after to mean 0 and
+// variance 1, scales and shifts them. Mean and InvStdDev are the optional second
+// and third outputs.
+type LayerNormalization struct {
+	Axis    int
+	Epsilon float32
+	Stash   tensor.DType // element type of Mean and InvStdDev
+}
+
+var _ = register(Def{Name: "LayerNormalization", Since: []int{17}, In: "X:T, Scale:T, B:T?", Out: "Y:T, Mean:U?, InvStdDev:U?",
+	Types: Types{"T": "@float", "U": "float bfloat16"},
+	Build: simple(func(a *Attrs, opset int) Operator {
+		return &LayerNormalization{Axis: a.Int("axis", -1), Epsilon: readEpsilon(a), Stash: readStash(a)}
+	})})
+
+// Infer makes the statistics' dimensions from Axis on 1.
+func (n *LayerNormalization) Infer(c *ir.InferContext) error {
+	stat := ir.UnrankedTensor(n.Stash)
+	var err error
+	if s := c.Shape(0); s != nil {
+		var axis int
+		if axis, err = normalAxis(n.Axis, len(s)); err == nil {
+			stat.Shape = append([]ir.Dim{}, s...)
+			for i := range s[axis:] {
+				stat.Shape[axis+i] = ir.Known(1)
+			}
+		}
+	}
+	c.SetOut(0, c.Type(0))
+	c.SetOut(1, stat)
+	c.SetOut(2, stat)
+	return err
+}
+
+// Run computes half types as float and double as double.
+func (n *LayerNormalization) Run(c *ir.Call) error {
+	if c.Tensor(0).DType() == tensor.TypeFloat64 {
+		return layerNorm[float64](c, n)
+	}
+	return layerNorm[float32](c, n)
+}
+
+func layerNorm[T realFloat](c *ir.Call, n *LayerNormalization) error {
+	t := c.Tensor(0)
+	shape := t.Shape()
+	axis, err := normalAxis(n.Axis, len(shape))
+	if err != nil {
+		return err
+	}
+	r := normRows[T]{cols: product(shape[axis:]), eps: float64(n.Epsilon), center: true}
+	if r.x, err = realIn[T](c, t); err != nil {
+		return err
+	}
+	if r.gain, err = normParam[T](c, "Scale", c.Tensor(1), shape, axis); err != nil {
+		return err
+	}
+	if r.bias, err = normParam[T](c, "B", c.Tensor(2), shape, axis); err != nil {
+		return err
+	}
+	y, err := realOut[T](c, 0, t.DType(), shape...)
+	if err != nil {
+		return err
+	}
+	r.y = y.data
+	stat := append([]int{}, shape...)
+	for i := range stat[axis:] {
+		stat[axis+i] = 1
+	}
+	var stats [2]realOutput[float32]
+	for i, p := range []*[]float32{&r.mean, &r.inv} {
+		if c.Wants(1 + i) {
+			if stats[i], err = realOut[float32](c, 1+i, n.Stash, stat...); err != nil {
+				return err
+			}
+			*p = stats[i].data
+		}
+	}
+	if len(r.x) == 0 && (len(r.mean) > 0 || len(r.inv) > 0) {
+		return fmt.Errorf("input has shape %v: statistics of no elements are undefined", shape)
+	}
+	if err := r.run(c); err != nil {
+		return err
+	}
+	y.store()
+	for _, s := range stats {
+		if s.t != nil {
+			s.store()
+		}
+	}
+	return nil
+}

@@ -1,0 +1,98 @@
+package ops
+
+import (
+	"fmt"
+	"math"
+
+	"github.com/onward-ml/onward/internal/ir"
+	"github.com/onward-ml/onward/tensor"
+)
+
+// LRN divides every element by (Bias + Alpha/Size·Σx²)^Beta, the sum being over
+// Size neighbouring channels.
+type LRN struct {
+	Alpha, Beta, Bias float32
+	Size              int
+}
+
+var _ = register(Def{Name: "LRN", Since: []int{1, 13}, In: "X:T", Out: "Y:T", Types: Types{"T": "@float"},
+	Build: simple(func(a *Attrs, opset int) Operator {
+		a.Require("size")
+		n := &LRN{Alpha: a.Float("alpha", 0.0001), Beta: a.Float("beta", 0.75), Bias: a.Float("bias", 1), Size: a.Int("size", 1)}
+		if n.Size < 1 {
+			a.Errorf("attribute size is %d, want at least 1", n.Size)
+		}
+		return n
+	})})
+
+// Infer keeps the shape.
+func (n *LRN) Infer(c *ir.InferContext) error {
+	c.SetOut(0, c.Type(0))
+	if s := c.Shape(0); s != nil && len(s) < 2 {
+		return fmt.Errorf("input has rank %d, want at least 2", len(s))
+	}
+	return nil
+}
+
+// Run sums as double.
+func (n *LRN) Run(c *ir.Call) error {
+	if c.Tensor(0).DType() == tensor.TypeFloat64 {
+		return lrn[float64](c, n)
+	}
+	return lrn[float32](c, n)
+}
+
+func lrn[T realFloat](c *ir.Call, n *LRN) error {
+	t := c.Tensor(0)
+	s := t.Shape()
+	if len(s) < 2 {
+		return fmt.Errorf("input has shape %v, want rank at least 2", s)
+	}
+	x, err := realIn[T](c, t)
+	if err != nil {
+		return err
+	}
+	y, err := realOut[T](c, 0, t.DType(), s...)
+	if err != nil || len(x) == 0 {
+		return err
+	}
+	ch, plane := s[1], product(s[2:])
+	before, after := (n.Size-1)/2, n.Size/2
+	alpha, beta, bias := float64(n.Alpha)/float64(n.Size), float64(n.Beta), float64(n.Bias)
+	// Blocks of columns of one instance: a running sum would lose digits.
+	const width = 256
+	blocks := (plane + width - 1) / width
+	c.Parallel(s[0]*blocks, grainFor(width*ch*8), func(lo, hi int) {
+		var sums [width]float64
+		m := &meter{c: c}
+		for b := lo; b < hi; b++ {
+			img, p0 := b/blocks, b%blocks*width
+			w := min(width, plane-p0)
+			for k := range ch {
+				sum := sums[:w]
+				clear(sum)
+				for o := max(0, k-before); o <= min(ch-1, k+min(after, ch)); o++ {
+					for i, v := range x[(img*ch+o)*plane+p0:][:w] {
+						sum[i] += float64(v) * float64(v)
+					}
+					if !m.spend(w) {
+						return
+					}
+				}
+				at := (img*ch+k)*plane + p0
+				for i, v := range x[at:][:w] {
+					d := bias + alpha*sum[i]
+					if beta == 0.75 {
+						r := math.Sqrt(d)
+						d = r * math.Sqrt(r)
+					} else {
+						d = math.Pow(d, beta)
+					}
+					y.data[at+i] = T(float64(v) / d)
+				}
+			}
+		}
+	})
+	y.store()
+	return c.Err()
+}

@@ -1,0 +1,103 @@
+package ops
+
+import (
+	"math"
+
+	"github.com/onward-ml/onward/internal/ir"
+	"github.com/onward-ml/onward/tensor"
+)
+
+// MeanVarianceNormalization subtracts the mean over Axes and divides by the
+// standard deviation over them.
+type MeanVarianceNormalization struct{ Axes []int }
+
+var _ = register(Def{Name: "MeanVarianceNormalization", Since: []int{9, 13}, In: "X:T", Out: "Y:T", Types: Types{"T": "@float"},
+	Build: simple(func(a *Attrs, opset int) Operator {
+		n := &MeanVarianceNormalization{Axes: []int{0, 2, 3}}
+		if a.Has("axes") {
+			n.Axes = a.Ints("axes")
+		}
+		return n
+	})})
+
+// Infer keeps the shape.
+func (n *MeanVarianceNormalization) Infer(c *ir.InferContext) error {
+	c.SetOut(0, c.Type(0))
+	if s := c.Shape(0); s != nil {
+		_, err := normalAxes(n.Axes, len(s))
+		return err
+	}
+	return nil
+}
+
+// Run sums as double.
+func (n *MeanVarianceNormalization) Run(c *ir.Call) error {
+	if c.Tensor(0).DType() == tensor.TypeFloat64 {
+		return meanVarianceNorm[float64](c, n)
+	}
+	return meanVarianceNorm[float32](c, n)
+}
+
+func meanVarianceNorm[T realFloat](c *ir.Call, n *MeanVarianceNormalization) error {
+	t := c.Tensor(0)
+	s := t.Shape()
+	axes, err := normalAxes(n.Axes, len(s))
+	if err != nil {
+		return err
+	}
+	x, err := realIn[T](c, t)
+	if err != nil {
+		return err
+	}
+	y, err := realOut[T](c, 0, t.DType(), s...)
+	if err != nil || len(x) == 0 {
+		return err
+	}
+	// Axes of no list mean all.
+	reduced := make([]bool, len(s))
+	for i := range reduced {
+		reduced[i] = len(axes) == 0
+	}
+	for _, a := range axes {
+		reduced[a] = true
+	}
+	st := strides(s)
+	var keep, keepStep, sum, sumStep []int
+	for i, d := range s {
+		if reduced[i] {
+			sum, sumStep = append(sum, d), append(sumStep, st[i])
+		} else {
+			keep, keepStep = append(keep, d), append(keepStep, st[i])
+		}
+	}
+	num := product(sum)
+	c.Parallel(product(keep), grainFor(8*num), func(lo, hi int) {
+		index := make([]int, len(sum))
+		// each passes the elements that are normalized together.
+		each := func(first int, fn func(i int)) {
+			for range num {
+				at := first
+				for d, k := range index {
+					at += k * sumStep[d]
+				}
+				fn(at)
+				windowStep(index, sum)
+			}
+		}
+		for g := lo; g < hi && c.Err() == nil; g++ {
+			first := 0
+			for d, i := len(keep)-1, g; d >= 0; d-- {
+				first += i % keep[d] * keepStep[d]
+				i /= keep[d]
+			}
+			mean, sq := 0.0, 0.0
+			each(first, func(i int) { mean += float64(x[i]) })
+			mean /= float64(num)
+			each(first, func(i int) { d := float64(x[i]) - mean; sq += d * d })
+			std := math.Sqrt(sq/float64(num)) + 1e-9
+			each(first, func(i int) { y.data[i] = T((float64(x[i]) - mean) / std) })
+		}
+	})
+	y.store()
+	return c.Err()
+}
