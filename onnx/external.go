@@ -226,10 +226,11 @@ func (x *External) openIn(dir, name string) (*os.File, int64, error) {
 	}
 	defer root.Close()
 	// Looking first keeps a FIFO or a device from being opened at all.
-	before, err := root.Stat(name)
-	if err == nil && x.Strict {
-		before, err = lstatAll(root, name)
+	stat := root.Stat
+	if x.Strict {
+		stat = func(name string) (fs.FileInfo, error) { return lstatAll(root, name) }
 	}
+	before, err := stat(name)
 	if err == nil {
 		err = regular(before)
 	}
