@@ -1,0 +1,226 @@
+package main
+
+import (
+	"bufio"
+	"fmt"
+	"image"
+	"image/color"
+	_ "image/gif"
+	_ "image/jpeg"
+	_ "image/png"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+
+	"github.com/onward-ml/onward"
+	"github.com/onward-ml/onward/onnx"
+	"github.com/onward-ml/onward/tensor"
+)
+
+// maxInput is the largest array in bytes, and maxPixels the largest picture,
+// that is read as an input.
+const (
+	maxInput  = 8 << 30
+	maxPixels = 1 << 28
+)
+
+// parseInput reads the VALUE of --input NAME=VALUE.
+func parseInput(arg onward.NodeArg, value string) (tensor.Value, error) {
+	if file, ok := strings.CutPrefix(value, "@"); ok {
+		return readInput(arg, file)
+	}
+	kind, dims, hasDims := strings.Cut(value, ":")
+	switch kind {
+	case "zeros", "random", "range":
+		shape, err := inputShape(arg, dims, hasDims)
+		if err != nil {
+			return nil, err
+		}
+		return generate(arg, kind, shape)
+	}
+	t := arg.ElementType()
+	if t.Kind == tensor.KindOptional {
+		t = *t.Of
+	}
+	if t.Kind != tensor.KindTensor {
+		return nil, fmt.Errorf("it is %s; give such a value as @file.pb", arg.Type)
+	}
+	return tensor.ParseJSON([]byte(value), t.Elem)
+}
+
+func inputShape(arg onward.NodeArg, dims string, given bool) ([]int, error) {
+	if given {
+		var shape []int
+		for _, d := range strings.Split(dims, "x") {
+			n, err := strconv.Atoi(d)
+			if err != nil || n < 0 {
+				return nil, usagef("shape %q: want sizes such as 1x3x224x224", dims)
+			}
+			shape = append(shape, n)
+		}
+		return shape, nil
+	}
+	if arg.Shape == nil {
+		return nil, usagef("its shape is not known; say for example zeros:1x3x224x224")
+	}
+	shape := make([]int, len(arg.Shape))
+	for i, d := range arg.Shape {
+		shape[i] = 1
+		if d.Value >= 0 {
+			shape[i] = int(d.Value)
+		}
+	}
+	return shape, nil
+}
+
+// generate makes zeros, uniform numbers in [0, 1) (integers 0 to 9), or 0, 1, 2, …
+func generate(arg onward.NodeArg, kind string, shape []int) (tensor.Value, error) {
+	dtype := arg.ElementType().Elem
+	n, err := tensor.Elements(shape)
+	if err != nil {
+		return nil, err
+	}
+	if n > maxInput/8 {
+		return nil, fmt.Errorf("shape %v is too large", shape)
+	}
+	if arg.ElementType().Kind != tensor.KindTensor || kind != "zeros" && dtype == tensor.TypeString {
+		return nil, fmt.Errorf("%s values cannot be made up as %s", arg.Type, kind)
+	}
+	if kind == "zeros" {
+		return tensor.Zeros(dtype, shape...)
+	}
+	rng := rand.New(rand.NewPCG(1, 2))
+	data := make([]float64, n)
+	for i := range data {
+		switch {
+		case kind == "range":
+			data[i] = float64(i)
+		case dtype.IsFloat() || dtype == tensor.TypeComplex64 || dtype == tensor.TypeComplex128:
+			data[i] = rng.Float64()
+		case dtype == tensor.TypeBool || dtype.Packed():
+			data[i] = float64(rng.IntN(2))
+		default:
+			data[i] = float64(rng.IntN(10))
+		}
+	}
+	t, err := tensor.New(data, append([]int{}, shape...)...)
+	if err != nil {
+		return nil, err
+	}
+	if t.Rank() != len(shape) {
+		if t, err = t.Reshape(shape...); err != nil {
+			return nil, err
+		}
+	}
+	return tensor.Convert(t, dtype, tensor.ConvertOptions{Saturate: true})
+}
+
+func readInput(arg onward.NodeArg, file string) (tensor.Value, error) {
+	switch strings.ToLower(filepath.Ext(file)) {
+	case ".npy":
+		f, err := os.Open(file)
+		if err != nil {
+			return nil, err
+		}
+		defer f.Close()
+		return tensor.ReadNPY(bufio.NewReader(f), maxInput)
+	case ".pb":
+		data, err := os.ReadFile(file)
+		if err != nil {
+			return nil, err
+		}
+		return onnx.UnmarshalValue(data, onnx.TypeFor(arg.ElementType()), nil, nil)
+	case ".png", ".jpg", ".jpeg", ".gif":
+		return readPicture(arg, file)
+	}
+	return nil, usagef("%q: want .npy, .pb, .png, .jpg or .gif", file)
+}
+
+// readPicture decodes a picture for an image input: [N,C,H,W], [N,H,W,C], or
+// either without N. Float inputs get 0 to 1, integer ones 0 to 255.
+func readPicture(arg onward.NodeArg, file string) (tensor.Value, error) {
+	f, err := os.Open(file)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	conf, _, err := image.DecodeConfig(bufio.NewReader(f))
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", file, err)
+	}
+	if conf.Width <= 0 || conf.Height <= 0 || conf.Width > maxPixels/conf.Height {
+		return nil, fmt.Errorf("%s has %d × %d pixels, more than %d", file, conf.Width, conf.Height, maxPixels)
+	}
+	if _, err := f.Seek(0, 0); err != nil {
+		return nil, err
+	}
+	img, _, err := image.Decode(bufio.NewReader(f))
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", file, err)
+	}
+	t := arg.ElementType()
+	if t.Kind != tensor.KindTensor || len(arg.Shape) < 3 || len(arg.Shape) > 4 {
+		return nil, fmt.Errorf("it is %s, want an image tensor [N,C,H,W] or [N,H,W,C]", arg)
+	}
+	dims := arg.Shape[len(arg.Shape)-3:]
+	channelsOf := func(d onward.Dim) bool { return d.Value == 1 || d.Value == 3 || d.Value == 4 }
+	first := channelsOf(dims[0]) || !channelsOf(dims[2])
+	channels, h, w := dims[0], dims[1], dims[2]
+	if !first {
+		channels, h, w = dims[2], dims[0], dims[1]
+	}
+	n := 3
+	if channels.Value > 0 {
+		n = int(channels.Value)
+	}
+	if n != 1 && n != 3 && n != 4 {
+		return nil, fmt.Errorf("it has %d channels; a picture has 1 (grey), 3 (RGB) or 4 (RGBA)", n)
+	}
+	b := img.Bounds()
+	if h.Value >= 0 && int(h.Value) != b.Dy() || w.Value >= 0 && int(w.Value) != b.Dx() {
+		return nil, fmt.Errorf("%s has %d × %d pixels, the input takes %s × %s: resize it", file, b.Dx(), b.Dy(), w, h)
+	}
+	return pictureTensor(img, n, first, len(arg.Shape) == 4, t.Elem)
+}
+
+func pictureTensor(img image.Image, channels int, channelsFirst, batch bool, dtype tensor.DType) (tensor.Value, error) {
+	b := img.Bounds()
+	h, w := b.Dy(), b.Dx()
+	data := make([]float32, channels*h*w)
+	scale := float32(1)
+	if dtype.IsFloat() {
+		scale = 1.0 / 255
+	}
+	for y := range h {
+		for x := range w {
+			var px [4]uint8
+			if channels == 1 {
+				px[0] = color.GrayModel.Convert(img.At(b.Min.X+x, b.Min.Y+y)).(color.Gray).Y
+			} else {
+				c := color.NRGBAModel.Convert(img.At(b.Min.X+x, b.Min.Y+y)).(color.NRGBA)
+				px = [4]uint8{c.R, c.G, c.B, c.A}
+			}
+			for k := range channels {
+				i := (y*w+x)*channels + k
+				if channelsFirst {
+					i = (k*h+y)*w + x
+				}
+				data[i] = float32(px[k]) * scale
+			}
+		}
+	}
+	shape := []int{h, w, channels}
+	if channelsFirst {
+		shape = []int{channels, h, w}
+	}
+	if batch {
+		shape = append([]int{1}, shape...)
+	}
+	t, err := tensor.New(data, shape...)
+	if err != nil {
+		return nil, err
+	}
+	return tensor.Convert(t, dtype, tensor.ConvertOptions{Saturate: true})
+}

@@ -1,0 +1,52 @@
+package main
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"slices"
+	"strings"
+
+	"github.com/onward-ml/onward"
+	"github.com/onward-ml/onward/datasets"
+	"github.com/onward-ml/onward/onnx"
+)
+
+func exampleNames() string { return strings.Join(datasets.Names(), ", ") }
+
+// loadModel reads a model file, or an example when no such file exists.
+func loadModel(path string) (*onnx.Model, error) {
+	_, err := os.Stat(path)
+	if errors.Is(err, fs.ErrNotExist) && slices.Contains(datasets.Names(), path) {
+		data, err := datasets.Get(path)
+		if err != nil {
+			return nil, err
+		}
+		return onnx.Unmarshal(data, nil)
+	}
+	return onnx.ReadFile(path, nil)
+}
+
+// sessionOptions turns the common flags into options.
+func sessionOptions(provider string, threads int) (*onward.SessionOptions, error) {
+	if threads < 0 {
+		return nil, usagef("--threads is %d, want 0 (all cores) or more", threads)
+	}
+	if onward.LookupProvider(provider) == nil {
+		return nil, usagef("there is no provider %q; there are %s", provider, strings.Join(onward.Providers(), ", "))
+	}
+	return &onward.SessionOptions{Providers: []onward.ProviderConfig{{Name: provider}}, Threads: threads}, nil
+}
+
+// openSession loads a model for running.
+func openSession(path string, opts *onward.SessionOptions) (*onward.Session, error) {
+	m, err := loadModel(path)
+	if err != nil {
+		return nil, err
+	}
+	s, err := onward.OpenModel(m, opts)
+	if err != nil {
+		m.Close()
+	}
+	return s, err
+}

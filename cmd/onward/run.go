@@ -1,0 +1,205 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/onward-ml/onward"
+	"github.com/onward-ml/onward/tensor"
+)
+
+func runCommand() *cobra.Command {
+	var (
+		inputs, outputs           []string
+		npz, save, provider       string
+		threads                   int
+		seed                      uint64
+		asJSON, intermediates     bool
+	)
+	c := &cobra.Command{
+		Use:   "run MODEL [--input NAME=VALUE]...",
+		Short: "Run a model once and print its outputs",
+		Long: `Run a model once and print its outputs.
+
+An input's VALUE is one of
+  a JSON literal      x=[[1,2],[3,4]]   x=3   x=["a","b"]
+  @file.npy           an array of NumPy
+  @file.pb            a TensorProto, SequenceProto, ... as in the ONNX suite
+  @picture.png        PNG, JPEG or GIF, for an input [N,C,H,W] or [N,H,W,C]: 0 to 1 for
+                      float inputs, 0 to 255 for uint8 ones
+  zeros, random, range   of the input's own shape; dims that are not fixed count as 1,
+                      or say zeros:1x3x224x224`,
+		Example: `  onward run logreg_iris.onnx --input 'float_input=[[5.1,3.5],[6.2,2.9],[5.9,3.0]]'
+  onward run model.onnx --input image=@cat.png --output scores --save scores.npz
+  onward run model.onnx --input x=random:8x128 --intermediates --json`,
+		Args: cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			opts, err := sessionOptions(provider, threads)
+			if err != nil {
+				return err
+			}
+			sess, err := openSession(args[0], opts)
+			if err != nil {
+				return err
+			}
+			defer sess.Close()
+			feed, err := feedFrom(sess, npz, inputs)
+			if err != nil {
+				return err
+			}
+			ro := &onward.RunOptions{Seed: seed}
+			if len(outputs) > 0 {
+				ro.Outputs = outputs
+			}
+			p := printer{w: cmd.OutOrStdout(), json: asJSON}
+			if intermediates {
+				ro.Observe = p.node
+			}
+			res, err := sess.Run(cmd.Context(), feed, ro)
+			if err != nil {
+				return err
+			}
+			if save != "" {
+				if err := saveNPZ(save, res); err != nil {
+					return err
+				}
+			}
+			return p.results(sess, res)
+		},
+	}
+	f := c.Flags()
+	f.StringArrayVarP(&inputs, "input", "i", nil, "an input, NAME=VALUE; repeat for more")
+	f.StringVar(&npz, "inputs", "", "a .npz file with inputs by name")
+	f.StringArrayVarP(&outputs, "output", "o", nil, "the outputs wanted (default all)")
+	f.StringVar(&save, "save", "", "write the outputs to a .npz file")
+	f.StringVarP(&provider, "provider", "p", "cpu", "the engine: "+strings.Join(onward.Providers(), ", "))
+	f.IntVar(&threads, "threads", 0, "threads of one run (default all cores)")
+	f.Uint64Var(&seed, "seed", 0, "seed of random inputs and of random operators without one")
+	f.BoolVar(&intermediates, "intermediates", false, "print the results of every node")
+	f.BoolVar(&asJSON, "json", false, "print JSON")
+	return c
+}
+
+// printer writes values for a person or as JSON.
+type printer struct {
+	w     io.Writer
+	json  bool
+	nodes []nodeJSON
+}
+
+type nodeJSON struct {
+	Index   int                     `json:"index"`
+	Name    string                  `json:"name"`
+	OpType  string                  `json:"op_type"`
+	Domain  string                  `json:"domain,omitempty"`
+	TimeMS  float64                 `json:"time_ms"`
+	Outputs map[string]tensor.Value `json:"outputs"`
+}
+
+func (p *printer) node(n onward.NodeRun) {
+	if p.json {
+		j := nodeJSON{Index: n.Index, Name: n.Name, OpType: n.OpType, Domain: n.Domain, TimeMS: float64(n.Duration.Nanoseconds()) / 1e6, Outputs: map[string]tensor.Value{}}
+		for i, v := range n.Out {
+			if v != nil {
+				j.Outputs[n.OutNames[i]] = tensor.Clone(v)
+			}
+		}
+		p.nodes = append(p.nodes, j)
+		return
+	}
+	fmt.Fprintf(p.w, "#%d %s %s (%s)\n", n.Index, n.OpType, name(n.Name), n.Duration)
+	for i, v := range n.Out {
+		if v != nil {
+			fmt.Fprintf(p.w, "  %s: %s\n", name(n.OutNames[i]), strings.ReplaceAll(clean(tensor.Format(v, tensor.FormatOptions{})), "\n", "\n  "))
+		}
+	}
+}
+
+func (p *printer) results(sess *onward.Session, res onward.Values) error {
+	if p.json {
+		out := struct {
+			Provider string        `json:"provider"`
+			Nodes    []nodeJSON    `json:"nodes,omitempty"`
+			Outputs  onward.Values `json:"outputs"`
+		}{sess.Provider(), p.nodes, res}
+		return printJSON(p.w, out)
+	}
+	for _, o := range sess.Outputs() {
+		if v := res[o.Name]; v != nil {
+			fmt.Fprintf(p.w, "%s: %s\n", name(o.Name), clean(tensor.Format(v, tensor.FormatOptions{})))
+		}
+	}
+	return nil
+}
+
+// saveNPZ writes the tensors among the results beside the target, and renames.
+func saveNPZ(path string, res onward.Values) error {
+	arrays := map[string]*tensor.Tensor{}
+	for n, v := range res {
+		t, ok := v.(*tensor.Tensor)
+		if !ok {
+			return fmt.Errorf("output %s is %s; .npz files hold tensors only: name the outputs to save with --output", n, v.Type())
+		}
+		arrays[n] = t
+	}
+	f, err := os.CreateTemp(filepath.Dir(path), ".onward-*")
+	if err != nil {
+		return err
+	}
+	defer os.Remove(f.Name())
+	err = tensor.WriteNPZ(f, arrays)
+	if cerr := f.Close(); err == nil {
+		err = cerr
+	}
+	if err == nil {
+		err = os.Chmod(f.Name(), 0o644)
+	}
+	if err == nil {
+		err = os.Rename(f.Name(), path)
+	}
+	return err
+}
+
+// feedFrom collects the inputs from an archive and from NAME=VALUE arguments.
+func feedFrom(sess *onward.Session, npz string, args []string) (onward.Values, error) {
+	feed := onward.Values{}
+	if npz != "" {
+		arrays, err := tensor.ReadNPZ(npz, maxInput)
+		if err != nil {
+			return nil, err
+		}
+		for n, t := range arrays {
+			feed[n] = t
+		}
+	}
+	known := append(sess.Inputs(), sess.OverridableInitializers()...)
+	names := make([]string, len(known))
+	for i, a := range known {
+		names[i] = a.Name
+	}
+	for _, arg := range args {
+		n, value, ok := strings.Cut(arg, "=")
+		if !ok {
+			if len(sess.Inputs()) != 1 {
+				return nil, usagef("--input %q has no name; the inputs are %s", arg, strings.Join(names, ", "))
+			}
+			n, value = sess.Inputs()[0].Name, arg
+		}
+		i := slices.Index(names, n)
+		if i < 0 {
+			return nil, usagef("the model has no input %q; it has %s", n, strings.Join(names, ", "))
+		}
+		v, err := parseInput(known[i], value)
+		if err != nil {
+			return nil, fmt.Errorf("input %s: %w", n, err)
+		}
+		feed[n] = v
+	}
+	return feed, nil
+}
