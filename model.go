@@ -68,6 +68,23 @@ type ModelMetadata struct {
 	Custom           map[string]string // metadata_props
 }
 
+// Description is what a model declares, whether it can be run or not.
+type Description struct {
+	Inputs                  []NodeArg // initializers are none
+	OverridableInitializers []NodeArg // inputs that have a default
+	Outputs                 []NodeArg
+	Metadata                ModelMetadata
+}
+
+// Describe reads a model's inputs, outputs and metadata.
+func Describe(m *onnx.Model) (*Description, error) {
+	s := &Session{model: m}
+	if err := s.describe(); err != nil {
+		return nil, loadStatus(err)
+	}
+	return &Description{Inputs: s.inputs, OverridableInitializers: s.defaults, Outputs: s.outputs, Metadata: s.meta}, nil
+}
+
 // describe reads the model's inputs, outputs and metadata.
 func (s *Session) describe() error {
 	m := s.model

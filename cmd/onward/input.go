@@ -131,7 +131,7 @@ func readInput(arg onward.NodeArg, file string) (tensor.Value, error) {
 		if err != nil {
 			return nil, err
 		}
-		return onnx.UnmarshalValue(data, onnx.TypeFor(arg.ElementType()), nil, nil)
+		return onnx.UnmarshalValue(data, onnx.NewType(arg.ElementType()), nil, nil)
 	case ".png", ".jpg", ".jpeg", ".gif":
 		return readPicture(arg, file)
 	}

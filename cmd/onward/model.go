@@ -10,6 +10,7 @@ import (
 	"github.com/onward-ml/onward"
 	"github.com/onward-ml/onward/datasets"
 	"github.com/onward-ml/onward/onnx"
+	"github.com/onward-ml/onward/tensor"
 )
 
 func exampleNames() string { return strings.Join(datasets.Names(), ", ") }
@@ -49,4 +50,12 @@ func openSession(path string, opts *onward.SessionOptions) (*onward.Session, err
 		m.Close()
 	}
 	return s, err
+}
+
+// dtypeBits is the width of an element in a file; 0 for strings.
+func dtypeBits(d onnx.DataType) int {
+	if d < 0 || d > 255 {
+		return 0
+	}
+	return tensor.DType(d).Bits()
 }

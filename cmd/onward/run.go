@@ -16,11 +16,11 @@ import (
 
 func runCommand() *cobra.Command {
 	var (
-		inputs, outputs           []string
-		npz, save, provider       string
-		threads                   int
-		seed                      uint64
-		asJSON, intermediates     bool
+		inputs, outputs       []string
+		npz, save, provider   string
+		threads               int
+		seed                  uint64
+		asJSON, intermediates bool
 	)
 	c := &cobra.Command{
 		Use:   "run MODEL [--input NAME=VALUE]...",

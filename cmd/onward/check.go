@@ -1,0 +1,97 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/onward-ml/onward"
+	"github.com/onward-ml/onward/onnx"
+)
+
+type checkJSON struct {
+	Valid    bool              `json:"valid"`
+	Errors   []string          `json:"errors"`
+	Runs     map[string]bool   `json:"runs"`
+	Problems map[string]string `json:"problems"`
+}
+
+func checkCommand() *cobra.Command {
+	var asJSON bool
+	c := &cobra.Command{
+		Use:     "check MODEL",
+		Short:   "Check that a model is valid ONNX, and that it can be run",
+		Long:    "Check that a model is valid ONNX, and that the engines can run it. All errors are listed.\nThe exit code is 1 when there is one.",
+		Example: "  onward check model.onnx\n  onward check model.onnx --json",
+		Args:    cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			r := checkJSON{Valid: true, Errors: []string{}, Runs: map[string]bool{}, Problems: map[string]string{}}
+			m, err := loadModel(args[0])
+			if err != nil {
+				var parse *onnx.ParseError
+				if !asJSON || !errors.As(err, &parse) {
+					return err
+				}
+				r.Valid, r.Errors = false, []string{err.Error()}
+			} else {
+				defer m.Close()
+				examine(m, &r)
+			}
+			w := cmd.OutOrStdout()
+			if asJSON {
+				if err := printJSON(w, r); err != nil {
+					return err
+				}
+			} else {
+				if r.Valid {
+					fmt.Fprintln(w, "valid ONNX")
+				} else {
+					fmt.Fprintf(w, "not valid ONNX: %d error(s)\n", len(r.Errors))
+					for _, e := range r.Errors {
+						fmt.Fprintf(w, "  %s\n", clean(e))
+					}
+				}
+				for _, p := range onward.Providers() {
+					if r.Runs[p] {
+						fmt.Fprintf(w, "%s: runs it\n", p)
+					} else {
+						fmt.Fprintf(w, "%s: cannot run it: %s\n", p, strings.ReplaceAll(clean(r.Problems[p]), "\n", "\n  "))
+					}
+				}
+			}
+			if !r.Valid || !r.Runs["cpu"] {
+				return silent{errors.New("the model has errors")}
+			}
+			return nil
+		},
+	}
+	c.Flags().BoolVar(&asJSON, "json", false, "print JSON")
+	return c
+}
+
+func examine(m *onnx.Model, r *checkJSON) {
+	if err := onnx.Check(m, &onnx.CheckOptions{Schema: onward.OperatorSchema}); err != nil {
+		r.Valid = false
+		var all *onnx.CheckErrors
+		if errors.As(err, &all) {
+			for _, e := range all.Errors {
+				r.Errors = append(r.Errors, e.Error())
+			}
+			if all.Omitted > 0 {
+				r.Errors = append(r.Errors, fmt.Sprintf("and %d more", all.Omitted))
+			}
+		} else {
+			r.Errors = append(r.Errors, err.Error())
+		}
+	}
+	for _, p := range onward.Providers() {
+		s, err := onward.OpenModel(m, &onward.SessionOptions{Providers: []onward.ProviderConfig{{Name: p}}})
+		r.Runs[p] = err == nil
+		if err != nil {
+			r.Problems[p] = err.Error()
+		}
+		_ = s // the model is shared: closing a session would close it
+	}
+}
