@@ -47,7 +47,8 @@ func parseInput(arg onward.NodeArg, value string) (tensor.Value, error) {
 	if t.Kind != tensor.KindTensor {
 		return nil, fmt.Errorf("it is %s; give such a value as @file.pb", arg.Type)
 	}
-	return tensor.ParseJSON([]byte(value), t.Elem)
+	// The literal's own shape: a wrong one gets the session's message.
+	return tensor.ParseJSON([]byte(value), t.Elem, nil)
 }
 
 func inputShape(arg onward.NodeArg, dims string, given bool) ([]int, error) {
@@ -120,12 +121,7 @@ func generate(arg onward.NodeArg, kind string, shape []int) (tensor.Value, error
 func readInput(arg onward.NodeArg, file string) (tensor.Value, error) {
 	switch strings.ToLower(filepath.Ext(file)) {
 	case ".npy":
-		f, err := os.Open(file)
-		if err != nil {
-			return nil, err
-		}
-		defer f.Close()
-		return tensor.ReadNPY(bufio.NewReader(f), maxInput)
+		return tensor.ReadNPYFile(file, maxInput)
 	case ".pb":
 		data, err := os.ReadFile(file)
 		if err != nil {

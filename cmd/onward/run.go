@@ -3,8 +3,6 @@ package main
 import (
 	"fmt"
 	"io"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 
@@ -66,7 +64,7 @@ An input's VALUE is one of
 				return err
 			}
 			if save != "" {
-				if err := saveNPZ(save, res); err != nil {
+				if err := saveNPZ(save, sess, res); err != nil {
 					return err
 				}
 			}
@@ -138,43 +136,34 @@ func (p *printer) results(sess *onward.Session, res onward.Values) error {
 	return nil
 }
 
-// saveNPZ writes the tensors among the results beside the target, and renames.
-func saveNPZ(path string, res onward.Values) error {
-	arrays := map[string]*tensor.Tensor{}
-	for n, v := range res {
+// saveNPZ writes the tensors among the results, in the model's order.
+func saveNPZ(path string, sess *onward.Session, res onward.Values) error {
+	var z tensor.NPZ
+	for _, o := range sess.Outputs() {
+		v := res[o.Name]
+		if v == nil {
+			continue
+		}
 		t, ok := v.(*tensor.Tensor)
 		if !ok {
-			return fmt.Errorf("output %s is %s; .npz files hold tensors only: name the outputs to save with --output", n, v.Type())
+			return fmt.Errorf("output %s is %s; .npz files hold tensors only: name the outputs to save with --output", o.Name, v.Type())
 		}
-		arrays[n] = t
+		if err := z.Add(o.Name, t); err != nil {
+			return err
+		}
 	}
-	f, err := os.CreateTemp(filepath.Dir(path), ".onward-*")
-	if err != nil {
-		return err
-	}
-	defer os.Remove(f.Name())
-	err = tensor.WriteNPZ(f, arrays)
-	if cerr := f.Close(); err == nil {
-		err = cerr
-	}
-	if err == nil {
-		err = os.Chmod(f.Name(), 0o644)
-	}
-	if err == nil {
-		err = os.Rename(f.Name(), path)
-	}
-	return err
+	return tensor.WriteNPZFile(path, &z, true)
 }
 
 // feedFrom collects the inputs from an archive and from NAME=VALUE arguments.
 func feedFrom(sess *onward.Session, npz string, args []string) (onward.Values, error) {
 	feed := onward.Values{}
 	if npz != "" {
-		arrays, err := tensor.ReadNPZ(npz, maxInput)
+		z, err := tensor.ReadNPZFile(npz, maxInput)
 		if err != nil {
 			return nil, err
 		}
-		for n, t := range arrays {
+		for n, t := range z.Arrays {
 			feed[n] = t
 		}
 	}
