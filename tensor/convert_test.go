@@ -116,7 +116,7 @@ func (f binaryFormat) round(d DType, x exact, saturate bool) uint64 {
 	sign := uint64(0)
 	if x.special != x.special {
 		if d == TypeFloat4E2M1 {
-			return 7
+			return 8 ^ uint64(btoi(math.Signbit(x.special)))<<3
 		}
 		if f.finite {
 			return f.nan

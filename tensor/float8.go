@@ -26,7 +26,7 @@ type smallFloat struct {
 	sign     uint8 // the sign bit
 	max      uint8 // code of the largest finite number
 	over     uint8 // code of what lies beyond when not saturating
-	nan      uint8 // code of NaN
+	nan      uint8 // code of NaN, or what stands for it
 	unsigned bool  // the codes of zero and NaN carry no sign (the FNUZ formats)
 }
 
@@ -37,11 +37,8 @@ var (
 	formatE4M3FNUZ = smallFloat{mant: 3, bias: 8, sign: 0x80, max: 0x7f, over: 0x80, nan: 0x80, unsigned: true}
 	formatE5M2     = smallFloat{mant: 2, bias: 15, sign: 0x80, max: 0x7b, over: 0x7c, nan: 0x7e}
 	formatE5M2FNUZ = smallFloat{mant: 2, bias: 16, sign: 0x80, max: 0x7f, over: 0x80, nan: 0x80, unsigned: true}
-	formatE2M1     = smallFloat{mant: 1, bias: 1, sign: 0x08, max: 0x07, over: 0x07, nan: 0x07}
+	formatE2M1     = smallFloat{mant: 1, bias: 1, sign: 0x08, max: 0x07, over: 0x07, nan: 0x08}
 )
-
-// hasNaN reports whether the format can hold NaN; float4e2m1 turns it into 6.
-func (f *smallFloat) hasNaN() bool { return f.nan != f.max }
 
 // encode rounds the float32 with bits b to nearest, ties to even.
 func (f *smallFloat) encode(b uint32, saturate bool) uint8 {
@@ -51,10 +48,10 @@ func (f *smallFloat) encode(b uint32, saturate bool) uint8 {
 	}
 	abs := b & 0x7fffffff
 	if abs > 0x7f800000 {
-		if f.unsigned || !f.hasNaN() {
+		if f.unsigned {
 			return f.nan
 		}
-		return f.nan | sign
+		return f.nan ^ sign
 	}
 	code := f.round(abs)
 	if code > uint32(f.max) {
@@ -216,7 +213,8 @@ func NewFloat8E8M0(f float32, mode RoundMode, saturate bool) Float8E8M0 {
 }
 
 // NewFloat4E2M1 rounds f to nearest, ties to even. What lies beyond ±6,
-// infinities included, becomes ±6, and NaN of either sign becomes 6.
+// infinities included, becomes ±6. NaN becomes the zero of the other sign, as in
+// ONNX's reference implementation and test cases; the page of the type says 6.
 func NewFloat4E2M1(f float32) Float4E2M1 {
 	return Float4E2M1(formatE2M1.encode(math.Float32bits(f), true))
 }

@@ -423,8 +423,8 @@ func (p *jsonReader) tensor(dtype DType, shape []int) (*Tensor, error) {
 		convertElements(s, span{TypeFloat64, AsBytes(vals), n}, ConvertOptions{RoundMode: RoundNearest})
 		convertElements(span{TypeFloat64, AsBytes(back), n}, s, ConvertOptions{})
 		for i, v := range vals {
-			finite := v-v == 0
-			if finite && (back[i]-back[i] != 0 || part == TypeFloat4E2M1 && math.Abs(v) > 6) {
+			special := v-v != 0 || back[i]-back[i] != 0 // infinite or NaN, before or after
+			if special && !sameOrNaN(v, back[i]) || part == TypeFloat4E2M1 && math.Abs(v) > 6 || part == TypeFloat8E8M0 && v < 0 {
 				return nil, bad(i, "is %v, beyond the range of %s", p.leaves[i], dtype)
 			}
 		}

@@ -202,7 +202,7 @@ var smallTypes = []*smallType{
 		},
 	},
 	{
-		name: "float4e2m1", expBits: 2, mant: 1, bias: 1, max: 6, over: 7, nan: 7, alwaysSaturates: true,
+		name: "float4e2m1", expBits: 2, mant: 1, bias: 1, max: 6, over: 7, nan: 8, alwaysSaturates: true,
 		special: func(c int) (float64, bool) { return 0, false },
 		decode:  func(c int) float32 { return Float4E2M1(c).Float32() },
 		encode:  func(f float32, s bool) int { return int(NewFloat4E2M1(f)) },
@@ -220,10 +220,10 @@ func (s *smallType) nearest(f float64, saturate bool) int {
 		sign = 1 << (s.expBits + s.mant)
 	}
 	if f != f {
-		if s.fnuz || s.alwaysSaturates {
+		if s.fnuz {
 			return s.nan
 		}
-		return s.nan | sign
+		return s.nan ^ sign
 	}
 	abs := math.Abs(f)
 	if s.finite == nil {

@@ -1,7 +1,7 @@
 // Package tensor holds the values that ONNX models consume and produce:
 // dense tensors of every ONNX element type, sequences, maps, optionals and
-// sparse tensors, with exact conversions between element types and readers and
-// writers for .npy, .npz and .pb files.
+// sparse tensors, with exact conversions between element types, comparison,
+// text and JSON forms, and readers and writers for .npy and .npz files.
 package tensor
 
 import (
