@@ -1,6 +1,7 @@
 package tensor
 
 import (
+	"bufio"
 	"bytes"
 	"encoding/binary"
 	"errors"
@@ -165,7 +166,7 @@ func readNPYItems(r io.Reader, h *npyHeader, b *budget) (*Tensor, error) {
 		return nil, err
 	}
 	hi, size := bits.Mul64(uint64(n), uint64(h.item.size))
-	if hi != 0 || size > math.MaxInt64 {
+	if hi != 0 || size > math.MaxInt {
 		return nil, fmt.Errorf("the size of %d items of %d bytes overflows", n, h.item.size)
 	}
 	what := fmt.Sprintf("an array of shape %v with items of %d bytes", h.shape, h.item.size)
@@ -417,8 +418,12 @@ func writeFile(path string, write func(io.Writer) error) (err error) {
 			err = fmt.Errorf("tensor: %w", cerr)
 		}
 	}()
-	if err := write(f); err != nil {
+	b := bufio.NewWriterSize(f, 1<<16)
+	if err := write(b); err != nil {
 		return fmt.Errorf("tensor: %q: %w", path, err)
+	}
+	if err := b.Flush(); err != nil {
+		return fmt.Errorf("tensor: %w", err)
 	}
 	return nil
 }

@@ -163,6 +163,13 @@ func TestNPZFile(t *testing.T) {
 	if err != nil || Equal(y.Arrays["b"], z.Arrays["b"]) != nil {
 		t.Error(y, err)
 	}
+	single := filepath.Join(t.TempDir(), "x.npy")
+	if err := WriteNPYFile(single, z.Arrays["b"]); err != nil {
+		t.Fatal(err)
+	}
+	if x, err := ReadNPYFile(single, 0); err != nil || Equal(x, z.Arrays["b"]) != nil {
+		t.Error(x, err)
+	}
 	if _, err := ReadNPZFile(filepath.Join(t.TempDir(), "none"), 0); !errors.Is(err, os.ErrNotExist) {
 		t.Error(err)
 	}
