@@ -1,0 +1,168 @@
+package ops
+
+import (
+	"fmt"
+
+	"github.com/onward-ml/onward/internal/ir"
+	"github.com/onward-ml/onward/tensor"
+)
+
+// ArgMax finds the index of the greatest element along an axis, the first one of
+// equals unless SelectLast is set; a NaN counts as greatest
+// (https://onnx.ai/onnx/operators/onnx__ArgMax.html).
+type ArgMax struct{ argReduction }
+
+var _ = register(Def{Name: "ArgMax", Since: []int{1, 11, 12, 13}, In: "data:T", Out: "reduced:int64", Types: Types{"T": "@number"},
+	Build: simple(func(a *Attrs, opset int) Operator { return &ArgMax{readArgReduction(a, opset)} })})
+
+// Run implements [ir.Operator].
+func (o *ArgMax) Run(c *ir.Call) error { return o.run(c, argMax) }
+
+// argReduction holds the attributes of ArgMax and ArgMin.
+type argReduction struct {
+	Axis       int
+	KeepDims   bool
+	SelectLast bool
+}
+
+func readArgReduction(a *Attrs, opset int) argReduction {
+	r := argReduction{Axis: a.Int("axis", 0), KeepDims: a.Bool("keepdims", true)}
+	if opset >= 12 {
+		r.SelectLast = a.Bool("select_last_index", false)
+	}
+	return r
+}
+
+// Infer implements [ir.Operator].
+func (r *argReduction) Infer(c *ir.InferContext) error {
+	c.SetOut(0, ir.UnrankedTensor(tensor.TypeInt64))
+	shape := c.Shape(0)
+	if shape == nil {
+		return nil
+	}
+	axis, err := normalAxis(r.Axis, len(shape))
+	if err != nil {
+		return err
+	}
+	out := append([]ir.Dim{}, shape[:axis]...)
+	if r.KeepDims {
+		out = append(out, ir.Known(1))
+	}
+	c.SetOut(0, ir.TensorType(tensor.TypeInt64, append(out, shape[axis+1:]...)...))
+	return nil
+}
+
+// argWhich says which element is looked for.
+type argWhich bool
+
+const (
+	argMax argWhich = true
+	argMin argWhich = false
+)
+
+func (r *argReduction) run(c *ir.Call, which argWhich) error {
+	x := c.Tensor(0)
+	shape := x.Shape()
+	axis, err := normalAxis(r.Axis, len(shape))
+	if err != nil {
+		return err
+	}
+	outShape := append([]int{}, shape[:axis]...)
+	if r.KeepDims {
+		outShape = append(outShape, 1)
+	}
+	outShape = append(outShape, shape[axis+1:]...)
+	out, err := c.Output(0, tensor.TypeInt64, outShape...)
+	if err != nil {
+		return err
+	}
+	if out.Len() == 0 {
+		return nil
+	}
+	if shape[axis] == 0 {
+		return fmt.Errorf("axis %d of shape %v is empty: there is no element to find", axis, shape)
+	}
+	if d := x.DType(); d == tensor.TypeFloat16 || d == tensor.TypeBFloat16 {
+		if x, err = toScratch(c, x, tensor.TypeFloat32); err != nil {
+			return err
+		}
+	}
+	dst, s := tensor.Of[int64](out), spanOf(shape, axis)
+	switch d := x.DType(); d {
+	case tensor.TypeInt8:
+		return argRun(c, dst, tensor.Of[int8](x), s, which, r.SelectLast)
+	case tensor.TypeInt16:
+		return argRun(c, dst, tensor.Of[int16](x), s, which, r.SelectLast)
+	case tensor.TypeInt32:
+		return argRun(c, dst, tensor.Of[int32](x), s, which, r.SelectLast)
+	case tensor.TypeInt64:
+		return argRun(c, dst, tensor.Of[int64](x), s, which, r.SelectLast)
+	case tensor.TypeUint8:
+		return argRun(c, dst, tensor.Of[uint8](x), s, which, r.SelectLast)
+	case tensor.TypeUint16:
+		return argRun(c, dst, tensor.Of[uint16](x), s, which, r.SelectLast)
+	case tensor.TypeUint32:
+		return argRun(c, dst, tensor.Of[uint32](x), s, which, r.SelectLast)
+	case tensor.TypeUint64:
+		return argRun(c, dst, tensor.Of[uint64](x), s, which, r.SelectLast)
+	case tensor.TypeFloat32:
+		return argRun(c, dst, tensor.Of[float32](x), s, which, r.SelectLast)
+	case tensor.TypeFloat64:
+		return argRun(c, dst, tensor.Of[float64](x), s, which, r.SelectLast)
+	default:
+		return fmt.Errorf("elements of type %s are not supported", d)
+	}
+}
+
+func argRun[T realNumber](c *ir.Call, dst []int64, src []T, s axisSpan, which argWhich, last bool) error {
+	if s.inner == 1 {
+		return reduceEach(c, s.outer, s.n, func(i int) { dst[i] = int64(argRow(src[i*s.n:(i+1)*s.n], which, last)) })
+	}
+	return s.eachLine(c, func(base, m int) {
+		var best [columnBlock]int
+		argLines(best[:m], src, s, base, which, last)
+		outer, lo := base/(s.n*s.inner), base%s.inner
+		for j, k := range best[:m] {
+			dst[outer*s.inner+lo+j] = int64(k)
+		}
+	})
+}
+
+// argRow is argLines for one contiguous line.
+func argRow[T realNumber](x []T, which argWhich, last bool) int {
+	best, at := x[0], 0
+	for k, v := range x {
+		better := v > best
+		if which == argMin {
+			better = v < best
+		}
+		if better || v != v && best == best || last && (v == best || v != v) {
+			best, at = v, k
+		}
+	}
+	return at
+}
+
+// argLines finds the index of the greatest or least element of each of
+// len(best) lines. A NaN goes before all numbers.
+func argLines[T realNumber](best []int, src []T, s axisSpan, base int, which argWhich, last bool) {
+	var value [columnBlock]T
+	m := len(best)
+	copy(value[:m], src[base:base+m])
+	for j := range best {
+		best[j] = 0
+	}
+	for k := 1; k < s.n; k++ {
+		at := base + k*s.inner
+		for j, v := range src[at : at+m] {
+			b := value[j]
+			better := v > b
+			if which == argMin {
+				better = v < b
+			}
+			if better || v != v && b == b || last && (v == b || v != v) {
+				value[j], best[j] = v, k
+			}
+		}
+	}
+}

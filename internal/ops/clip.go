@@ -1,0 +1,95 @@
+package ops
+
+import (
+	"fmt"
+	"math"
+
+	"github.com/onward-ml/onward/internal/ir"
+	"github.com/onward-ml/onward/tensor"
+)
+
+// Clip limits elements to [min, max]; max wins where min is above it
+// (https://onnx.ai/onnx/operators/onnx__Clip.html). Both are inputs from opset 11
+// on and were float attributes before.
+type Clip struct {
+	Min, Max float64 // for forms with attributes
+}
+
+var _ = register(Def{Name: "Clip", Since: []int{1, 6, 11, 12, 13}, In: "input:T, min:T?, max:T?", Out: "output:T",
+	Types: Types{"T": "@number"},
+	Build: simple(func(a *Attrs, opset int) Operator {
+		o := &Clip{Min: math.Inf(-1), Max: math.Inf(1)}
+		ignoreConsumed(a, opset)
+		if opset < 11 {
+			if a.Has("min") || opset >= 6 {
+				o.Min = float64(a.Float("min", -math.MaxFloat32))
+			}
+			if a.Has("max") || opset >= 6 {
+				o.Max = float64(a.Float("max", math.MaxFloat32))
+			}
+		}
+		return o
+	})})
+
+// Infer implements [ir.Operator].
+func (*Clip) Infer(c *ir.InferContext) error { return sameAsInput(c) }
+
+// Run implements [ir.Operator].
+func (o *Clip) Run(c *ir.Call) error {
+	for i, name := range []string{"", "min", "max"} {
+		if t := c.Tensor(i); i > 0 && t != nil && t.Len() != 1 {
+			return fmt.Errorf("%s has shape %v, want a scalar", name, t.Shape())
+		}
+	}
+	switch d := c.Tensor(0).DType(); d {
+	case tensor.TypeInt8:
+		return clipOf[int8](c, math.MinInt8, math.MaxInt8)
+	case tensor.TypeInt16:
+		return clipOf[int16](c, math.MinInt16, math.MaxInt16)
+	case tensor.TypeInt32:
+		return clipOf[int32](c, math.MinInt32, math.MaxInt32)
+	case tensor.TypeInt64:
+		return clipOf[int64](c, math.MinInt64, math.MaxInt64)
+	case tensor.TypeUint8:
+		return clipOf[uint8](c, 0, math.MaxUint8)
+	case tensor.TypeUint16:
+		return clipOf[uint16](c, 0, math.MaxUint16)
+	case tensor.TypeUint32:
+		return clipOf[uint32](c, 0, math.MaxUint32)
+	case tensor.TypeUint64:
+		return clipOf[uint64](c, 0, math.MaxUint64)
+	case tensor.TypeFloat32:
+		return clipOf(c, float32(o.Min), float32(o.Max))
+	case tensor.TypeFloat64:
+		return clipOf(c, o.Min, o.Max)
+	case tensor.TypeFloat16, tensor.TypeBFloat16:
+		lo, hi := float32(o.Min), float32(o.Max)
+		for i, p := range []*float32{&lo, &hi} {
+			if t := c.Tensor(1 + i); t != nil {
+				var v [1]float32
+				widenHalf(v[:], t.Bytes(), d)
+				*p = v[0]
+			}
+		}
+		return mapLoop(c, widenedLoop(loop1(func(dst, src []float32) { clipLoop(dst, src, lo, hi) }), d), grainCheap)
+	default:
+		return fmt.Errorf("elements of type %s are not supported", d)
+	}
+}
+
+func clipOf[T realNumber](c *ir.Call, lo, hi T) error {
+	if t := c.Tensor(1); t != nil {
+		lo = tensor.Of[T](t)[0]
+	}
+	if t := c.Tensor(2); t != nil {
+		hi = tensor.Of[T](t)[0]
+	}
+	return mapLoop(c, loop1(func(dst, src []T) { clipLoop(dst, src, lo, hi) }), grainCheap)
+}
+
+func clipLoop[T realNumber](dst, src []T, lo, hi T) {
+	dst = dst[:len(src)]
+	for i, x := range src {
+		dst[i] = min(max(x, lo), hi)
+	}
+}

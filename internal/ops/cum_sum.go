@@ -1,0 +1,129 @@
+package ops
+
+import (
+	"fmt"
+
+	"github.com/onward-ml/onward/internal/ir"
+	"github.com/onward-ml/onward/tensor"
+)
+
+// CumSum adds up the elements along an axis and stores every sum on the way
+// (https://onnx.ai/onnx/operators/onnx__CumSum.html).
+type CumSum struct{ cumulative }
+
+var _ = register(Def{Name: "CumSum", Since: []int{11, 14}, In: "x:T, axis:T2", Out: "y:T",
+	Types: Types{"T": "uint32 uint64 int32 int64 @float", "T2": "int32 int64"},
+	Build: simple(func(a *Attrs, opset int) Operator { return &CumSum{readCumulative(a)} })})
+
+var cumSumTable = map[tensor.DType]cumulativeKernel{
+	tensor.TypeInt32:   cumulativeOf(cumSumLines[int32]),
+	tensor.TypeInt64:   cumulativeOf(cumSumLines[int64]),
+	tensor.TypeUint32:  cumulativeOf(cumSumLines[uint32]),
+	tensor.TypeUint64:  cumulativeOf(cumSumLines[uint64]),
+	tensor.TypeFloat32: cumulativeOf(cumSumLines[float32]),
+	tensor.TypeFloat64: cumulativeOf(cumSumLines[float64]),
+}
+
+// Run implements [ir.Operator].
+func (o *CumSum) Run(c *ir.Call) error { return o.run(c, cumSumTable) }
+
+func cumSumLines[T realNumber](dst, src []T, l cumulativeLines) {
+	var acc [columnBlock]T
+	for k := range l.n {
+		at := l.at(k)
+		x, y, a := src[at:at+l.m], dst[at:at+l.m], acc[:l.m]
+		if l.exclusive {
+			for j := range y {
+				y[j] = a[j]
+				a[j] += x[j]
+			}
+			continue
+		}
+		for j := range y {
+			a[j] += x[j]
+			y[j] = a[j]
+		}
+	}
+}
+
+// cumulative holds what CumSum and CumProd share. The axis is input 1.
+type cumulative struct {
+	Exclusive bool // leave an element out of its own result
+	Reverse   bool // go from the end to the beginning
+}
+
+func readCumulative(a *Attrs) cumulative {
+	return cumulative{Exclusive: a.Bool("exclusive", false), Reverse: a.Bool("reverse", false)}
+}
+
+// cumulativeLines is a group of m neighbouring lines along the axis.
+type cumulativeLines struct {
+	axisSpan
+	base, m            int
+	exclusive, reverse bool
+}
+
+// at returns the position of step k of the first line.
+func (l cumulativeLines) at(k int) int {
+	if l.reverse {
+		k = l.n - 1 - k
+	}
+	return l.base + k*l.inner
+}
+
+type cumulativeKernel func(c *ir.Call, out, x *tensor.Tensor, l cumulativeLines) error
+
+func cumulativeOf[T tensor.Element](lines func(dst, src []T, l cumulativeLines)) cumulativeKernel {
+	return func(c *ir.Call, out, x *tensor.Tensor, l cumulativeLines) error {
+		dst, src := tensor.Of[T](out), tensor.Of[T](x)
+		return l.eachLine(c, func(base, m int) {
+			part := l
+			part.base, part.m = base, m
+			lines(dst, src, part)
+		})
+	}
+}
+
+// Infer implements [ir.Operator].
+func (*cumulative) Infer(c *ir.InferContext) error {
+	if t, s := c.Const(1), c.Shape(0); t != nil && s != nil {
+		axis, err := scalarInt(t, "axis")
+		if err != nil {
+			return err
+		}
+		if _, err := normalAxis(axis, len(s)); err != nil {
+			return err
+		}
+	}
+	return sameAsInput(c)
+}
+
+func (o *cumulative) run(c *ir.Call, t map[tensor.DType]cumulativeKernel) error {
+	x := c.Tensor(0)
+	axis, err := scalarInt(c.Tensor(1), "axis")
+	if err != nil {
+		return err
+	}
+	if axis, err = normalAxis(axis, x.Rank()); err != nil {
+		return err
+	}
+	l := cumulativeLines{axisSpan: spanOf(x.Shape(), axis), exclusive: o.Exclusive, reverse: o.Reverse}
+	if d := x.DType(); d.IsFloat() {
+		return runWide(c,
+			func(dst, src []float32) error {
+				return t[tensor.TypeFloat32](c, tensor.Must(tensor.New(dst, len(dst))), tensor.Must(tensor.New(src, len(src))), l)
+			},
+			func(dst, src []float64) error {
+				return t[tensor.TypeFloat64](c, tensor.Must(tensor.New(dst, len(dst))), tensor.Must(tensor.New(src, len(src))), l)
+			})
+	}
+	k := t[x.DType()]
+	if k == nil {
+		return fmt.Errorf("elements of type %s are not supported", x.DType())
+	}
+	out, err := c.Output(0, x.DType(), x.Shape()...)
+	if err != nil {
+		return err
+	}
+	return k(c, out, x, l)
+}

@@ -1,0 +1,132 @@
+package ops
+
+import (
+	"math"
+
+	"github.com/onward-ml/onward/internal/ir"
+	"github.com/onward-ml/onward/tensor"
+)
+
+// Pow raises the first input to the power of the second and gives the result the
+// first one's type (https://onnx.ai/onnx/operators/onnx__Pow.html). Integers to
+// integer powers are exact and wrap around; a negative power of an integer is
+// cut off to 0 unless the base is 1 or −1.
+type Pow struct{ axisBroadcast }
+
+var _ = register(Def{Name: "Pow", Since: []int{1, 7, 12, 13, 15}, In: "X:T, Y:T1", Out: "Z:T",
+	Types: Types{"T": "int32 int64 @float", "T1": "@number"},
+	Build: simple(func(a *Attrs, opset int) Operator {
+		return &Pow{readAxisBroadcast(a, opset)}
+	})})
+
+var powLoops = loopsOf(loop2(powInt[int32]), loop2(powInt[int64]),
+	loop2Scalar(powFloat[float32]), loop2Scalar(powFloat[float64]))
+
+// Infer implements [ir.Operator].
+func (o *Pow) Infer(c *ir.InferContext) error { return inferBinary(c, o.axisBroadcast, c.Elem(0), nil) }
+
+// Run implements [ir.Operator].
+func (o *Pow) Run(c *ir.Call) error {
+	x, y := c.Tensor(0), c.Tensor(1)
+	if x.DType() == y.DType() {
+		return runBinary(c, o.axisBroadcast, powLoops, grainCostly)
+	}
+	// Compute in a type that holds both, then come back to the base's.
+	d := tensor.TypeFloat32
+	switch {
+	case x.DType().IsInteger() && y.DType().IsInteger():
+		d = tensor.TypeInt64
+	case x.DType().IsInteger() || x.DType() == tensor.TypeFloat64:
+		d = tensor.TypeFloat64
+	}
+	shape, yShape, err := o.shapes(x.Shape(), y.Shape())
+	if err != nil {
+		return err
+	}
+	out, err := c.Output(0, x.DType(), shape...)
+	if err != nil {
+		return err
+	}
+	base, err := toScratch(c, x, d)
+	if err != nil {
+		return err
+	}
+	exp, err := toScratch(c, y, d)
+	if err != nil {
+		return err
+	}
+	res := out
+	if d != x.DType() {
+		if res, err = scratchTensor(c, d, shape); err != nil {
+			return err
+		}
+	}
+	if err := runLoopInto(c, powLoops[d], grainCostly, res, []*tensor.Tensor{base, exp}, [][]int{x.Shape(), yShape}); err != nil {
+		return err
+	}
+	if res != out {
+		return convertInto(c, out, res, tensor.ConvertOptions{})
+	}
+	return nil
+}
+
+func powInt[T int32 | int64](dst, a, b []T) {
+	a, b = a[:len(dst)], b[:len(dst)]
+	for i := range dst {
+		x, n, r := a[i], b[i], T(1)
+		if n < 0 {
+			switch {
+			case x == -1:
+				n &= 1
+			case x != 1:
+				x, n = 0, 1
+			default:
+				n = 0
+			}
+		}
+		for ; n > 0; n >>= 1 {
+			if n&1 != 0 {
+				r *= x
+			}
+			x *= x
+		}
+		dst[i] = r
+	}
+}
+
+func powFloat[T floatNumber](dst, a, b []T) {
+	if len(b) == 1 && len(a) == len(dst) {
+		switch y := b[0]; y {
+		case 2:
+			for i, x := range a {
+				dst[i] = x * x
+			}
+			return
+		case 3:
+			for i, x := range a {
+				dst[i] = x * x * x
+			}
+			return
+		default:
+			for i, x := range a {
+				dst[i] = T(math.Pow(float64(x), float64(y)))
+			}
+			return
+		}
+	}
+	if len(a) == 1 && len(b) == len(dst) {
+		x := float64(a[0])
+		for i, y := range b {
+			dst[i] = T(math.Pow(x, float64(y)))
+		}
+		return
+	}
+	if len(a) == 1 {
+		repeatOf(dst, T(math.Pow(float64(a[0]), float64(b[0]))))
+		return
+	}
+	a, b = a[:len(dst)], b[:len(dst)]
+	for i := range dst {
+		dst[i] = T(math.Pow(float64(a[i]), float64(b[i])))
+	}
+}

@@ -1,0 +1,67 @@
+package ops
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/onward-ml/onward/internal/ir"
+	"github.com/onward-ml/onward/tensor"
+)
+
+// PRelu computes x where x > 0 and slope·x elsewhere; slope broadcasts to the
+// shape of X (https://onnx.ai/onnx/operators/onnx__PRelu.html).
+type PRelu struct {
+	// Channels says that a slope of rank 1 belongs to dimension 1 of X, as it did
+	// before opset 7.
+	Channels bool
+}
+
+var _ = register(Def{Name: "PRelu", Since: []int{1, 6, 7, 9, 16}, In: "X:T, slope:T", Out: "Y:T",
+	Types: Types{"T": "@float uint32 uint64 int32 int64"},
+	Build: simple(func(a *Attrs, opset int) Operator {
+		ignoreConsumed(a, opset)
+		return &PRelu{Channels: opset < 7}
+	})})
+
+var preluLoops = loopsOf(loop2(preluLoop[uint32]), loop2(preluLoop[uint64]), loop2(preluLoop[int32]), loop2(preluLoop[int64]),
+	loop2(preluLoop[float32]), loop2(preluLoop[float64]))
+
+// Infer implements [ir.Operator].
+func (*PRelu) Infer(c *ir.InferContext) error { return sameAsInput(c) }
+
+// Run implements [ir.Operator].
+func (o *PRelu) Run(c *ir.Call) error {
+	x, slope := c.Tensor(0), c.Tensor(1)
+	shape := slope.Shape()
+	if o.Channels && len(shape) == 1 && x.Rank() > 1 {
+		perChannel := make([]int, x.Rank()-1)
+		for i := range perChannel {
+			perChannel[i] = 1
+		}
+		perChannel[0] = shape[0]
+		shape = perChannel
+	}
+	out, err := broadcastShapes(x.Shape(), shape)
+	if err != nil {
+		return err
+	}
+	if !slices.Equal(out, x.Shape()) {
+		return fmt.Errorf("slope of shape %v does not broadcast to the input's shape %v", slope.Shape(), x.Shape())
+	}
+	l, err := preluLoops.loop(x.DType())
+	if err != nil {
+		return err
+	}
+	return runLoop(c, l, grainCheap, out, []*tensor.Tensor{x, slope}, [][]int{x.Shape(), shape})
+}
+
+func preluLoop[T realNumber](dst, a, b []T) {
+	a, b = a[:len(dst)], b[:len(dst)]
+	for i := range dst {
+		x := a[i]
+		if !(x > 0) {
+			x *= b[i]
+		}
+		dst[i] = x
+	}
+}

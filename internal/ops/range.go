@@ -1,0 +1,186 @@
+package ops
+
+import (
+	"fmt"
+	"math"
+	"math/bits"
+	"strings"
+
+	"github.com/onward-ml/onward/internal/ir"
+	"github.com/onward-ml/onward/tensor"
+)
+
+// Range lists start, start+delta, start+2·delta, … up to but without limit
+// (https://onnx.ai/onnx/operators/onnx__Range.html). Half numbers are computed
+// as float32 or, with StashType double, as float64.
+type Range struct{ StashType tensor.DType }
+
+var _ = register(Def{Name: "Range", Since: []int{11, 27}, In: "start:T, limit:T, delta:T", Out: "output:T",
+	Types: Types{"T": "@float int16 int32 int64"},
+	Build: simple(func(a *Attrs, opset int) Operator {
+		o := &Range{StashType: tensor.TypeFloat32}
+		if opset >= 27 {
+			o.StashType = a.DType("stash_type", tensor.TypeFloat32)
+			if o.StashType != tensor.TypeFloat32 && o.StashType != tensor.TypeFloat64 {
+				a.Errorf("attribute stash_type is %s, want float or double", o.StashType)
+			}
+		}
+		return o
+	})})
+
+// Infer implements [ir.Operator].
+func (*Range) Infer(c *ir.InferContext) error {
+	n := ir.Unknown
+	elem := c.Elem(0)
+	a, b, d := rangeBound(c, 0), rangeBound(c, 1), rangeBound(c, 2)
+	start, ok1 := a.Value()
+	limit, ok2 := b.Value()
+	step, ok3 := d.Value()
+	if ok1 && ok2 && ok3 {
+		count, err := rangeInts(int64(start), int64(limit), int64(step))
+		if err != nil {
+			return err
+		}
+		n = ir.Known(count)
+		if elem == tensor.TypeInt64 && count <= tensor.MaxRank {
+			r := make([]ir.Dim, count)
+			for i := range r {
+				r[i] = ir.Known(start + i*step)
+			}
+			c.SetContents(0, r)
+		}
+	} else if d.Is(1) && a.Is(0) && !b.IsKnown() && !strings.Contains(b.String(), "-") {
+		// Symbols stand for dimensions: without a minus b is not negative.
+		n = b
+	}
+	c.SetOut(0, ir.TensorType(elem, n))
+	return nil
+}
+
+// rangeBound returns an int64 or int32 scalar input as far as it is known.
+func rangeBound(c *ir.InferContext, i int) ir.Dim {
+	if e := c.Elem(i); e != tensor.TypeInt64 && e != tensor.TypeInt32 {
+		return ir.Unknown
+	}
+	if d := c.Contents(i); len(d) == 1 {
+		return d[0]
+	}
+	return ir.Unknown
+}
+
+// rangeInts returns ⌈(limit−start)/delta⌉, at least 0.
+func rangeInts(start, limit, delta int64) (int, error) {
+	if delta == 0 {
+		return 0, fmt.Errorf("delta is 0")
+	}
+	if delta > 0 && limit <= start || delta < 0 && limit >= start {
+		return 0, nil
+	}
+	// Distances of int64 numbers fit into uint64.
+	dist, step := uint64(limit)-uint64(start), uint64(delta)
+	if delta < 0 {
+		dist, step = uint64(start)-uint64(limit), -uint64(delta)
+	}
+	q, r := bits.Div64(0, dist, step)
+	if r != 0 {
+		q++
+	}
+	if q > math.MaxInt {
+		return 0, fmt.Errorf("a range from %d to %d by %d has too many elements", start, limit, delta)
+	}
+	return int(q), nil
+}
+
+// rangeFloats is rangeInts for floats.
+func rangeFloats(start, limit, delta float64) (int, error) {
+	n := math.Ceil((limit - start) / delta)
+	switch {
+	case delta == 0:
+		return 0, fmt.Errorf("delta is 0")
+	case n <= 0:
+		return 0, nil
+	case !(n < math.MaxInt64):
+		return 0, fmt.Errorf("a range from %g to %g by %g has too many elements", start, limit, delta)
+	}
+	return int(n), nil
+}
+
+// Run implements [ir.Operator].
+func (o *Range) Run(c *ir.Call) error {
+	for i, name := range []string{"start", "limit", "delta"} {
+		if t := c.Tensor(i); t.Len() != 1 {
+			return fmt.Errorf("%s has shape %v, want a scalar", name, t.Shape())
+		}
+	}
+	switch d := c.Tensor(0).DType(); d {
+	case tensor.TypeInt16:
+		return rangeOfInts[int16](c)
+	case tensor.TypeInt32:
+		return rangeOfInts[int32](c)
+	case tensor.TypeInt64:
+		return rangeOfInts[int64](c)
+	case tensor.TypeFloat32:
+		return rangeOfFloats[float32](c, d)
+	case tensor.TypeFloat64:
+		return rangeOfFloats[float64](c, d)
+	default:
+		if o.StashType == tensor.TypeFloat64 {
+			return rangeOfFloats[float64](c, d)
+		}
+		return rangeOfFloats[float32](c, d)
+	}
+}
+
+func rangeOfInts[T int16 | int32 | int64](c *ir.Call) error {
+	start, limit, delta := tensor.Of[T](c.Tensor(0))[0], tensor.Of[T](c.Tensor(1))[0], tensor.Of[T](c.Tensor(2))[0]
+	n, err := rangeInts(int64(start), int64(limit), int64(delta))
+	if err != nil {
+		return err
+	}
+	out, err := c.Output(0, tensor.DTypeOf[T](), n)
+	if err != nil {
+		return err
+	}
+	dst := tensor.Of[T](out)
+	return eachRange(c, n, grainCheap, func(lo, hi int) {
+		for i := lo; i < hi; i++ {
+			dst[i] = start + T(i)*delta
+		}
+	})
+}
+
+// rangeOfFloats computes in T and stores in d.
+func rangeOfFloats[T floatNumber](c *ir.Call, d tensor.DType) error {
+	var p [3]T
+	for i := range p {
+		x, err := toScratch(c, c.Tensor(i), tensor.DTypeOf[T]())
+		if err != nil {
+			return err
+		}
+		p[i] = tensor.Of[T](x)[0]
+	}
+	n, err := rangeFloats(float64(p[0]), float64(p[1]), float64(p[2]))
+	if err != nil {
+		return err
+	}
+	out, err := c.Output(0, d, n)
+	if err != nil {
+		return err
+	}
+	res := out
+	if d != tensor.DTypeOf[T]() {
+		if res, err = scratchTensor(c, tensor.DTypeOf[T](), out.Shape()); err != nil {
+			return err
+		}
+	}
+	dst := tensor.Of[T](res)
+	err = eachRange(c, n, grainCheap, func(lo, hi int) {
+		for i := lo; i < hi; i++ {
+			dst[i] = p[0] + T(i)*p[2]
+		}
+	})
+	if err != nil || res == out {
+		return err
+	}
+	return convertInto(c, out, res, tensor.ConvertOptions{})
+}

@@ -1,0 +1,410 @@
+package ops
+
+import (
+	"fmt"
+	"slices"
+	"sync/atomic"
+
+	"github.com/onward-ml/onward/internal/ir"
+	"github.com/onward-ml/onward/tensor"
+)
+
+// reduction holds what all Reduce operators share. The axes are input 1; without
+// any all are reduced, or none if Noop is set.
+type reduction struct {
+	KeepDims bool
+	Noop     bool
+}
+
+// readReduction reads the attributes. From version axesInput on the axes are an
+// input, before they were an attribute.
+func readReduction(a *Attrs, opset, axesInput int) reduction {
+	r := reduction{KeepDims: a.Bool("keepdims", true)}
+	if opset >= axesInput {
+		r.Noop = a.Bool("noop_with_empty_axes", false)
+	} else if axes := a.Ints("axes"); len(axes) > 0 {
+		a.SetInputInts(1, axes)
+	}
+	return r
+}
+
+// mask says which of rank dimensions the given axes reduce.
+func (r *reduction) mask(axes []int, rank int) ([]bool, error) {
+	m := make([]bool, rank)
+	if len(axes) == 0 {
+		for i := range m {
+			m[i] = !r.Noop
+		}
+		return m, nil
+	}
+	axes, err := normalAxes(axes, rank)
+	if err != nil {
+		return nil, err
+	}
+	for _, a := range axes {
+		m[a] = true
+	}
+	return m, nil
+}
+
+// infer infers one output of type elem.
+func (r *reduction) infer(c *ir.InferContext, elem tensor.DType) error {
+	shape := c.Shape(0)
+	c.SetOut(0, ir.UnrankedTensor(elem))
+	if shape == nil {
+		return nil
+	}
+	var axes []int
+	if c.Has(1) {
+		t := c.Const(1)
+		if t == nil {
+			// How many axes there are may be known where they are not.
+			if r.KeepDims {
+				c.SetOut(0, ir.TensorType(elem, ir.UnknownDims(len(shape))...))
+			} else if s := c.Shape(1); len(s) == 1 {
+				if n, ok := s[0].Value(); ok && n > 0 && n <= len(shape) {
+					c.SetOut(0, ir.TensorType(elem, ir.UnknownDims(len(shape)-n)...))
+				}
+			}
+			return nil
+		}
+		axes = ints(t)
+	}
+	m, err := r.mask(axes, len(shape))
+	if err != nil {
+		return err
+	}
+	out := []ir.Dim{}
+	for i, d := range shape {
+		switch {
+		case !m[i]:
+			out = append(out, d)
+		case r.KeepDims:
+			out = append(out, ir.Known(1))
+		}
+	}
+	c.SetOut(0, ir.TensorType(elem, out...))
+	return nil
+}
+
+// inferFolded is infer for reductions of shape values by fn.
+func (r *reduction) inferFolded(c *ir.InferContext, first ir.Dim, fn func(a, b ir.Dim) ir.Dim) error {
+	elem := c.Elem(0)
+	if err := r.infer(c, elem); err != nil {
+		return err
+	}
+	reduced := !r.Noop
+	if c.Has(1) {
+		t := c.Const(1)
+		if t == nil {
+			return nil
+		}
+		reduced = reduced || t.Len() > 0
+	}
+	if d := c.Contents(0); d != nil && reduced && len(c.Shape(0)) == 1 && (elem == tensor.TypeInt64 || elem == tensor.TypeInt32) {
+		acc := first
+		for _, e := range d {
+			acc = fn(acc, e)
+		}
+		setContents(c, elem, []ir.Dim{acc})
+	}
+	return nil
+}
+
+// reducer folds elements of type T into accumulators of type A.
+type reducer[T, A any] struct {
+	init  A
+	row   func(acc A, x []T) A          // folds all elements into one accumulator
+	cols  func(acc []A, x []T)          // folds each element into its own
+	merge func(a, b A) A                // joins the accumulators of two parts
+	done  func(dst []T, acc []A, n int) // results, of n elements each
+}
+
+// reduceKernel runs one element type's reducer.
+type reduceKernel func(c *ir.Call, p *reducePlan, out, x *tensor.Tensor) error
+
+type reduceTable map[tensor.DType]reduceKernel
+
+func reduceWith[T tensor.Element, A any](r reducer[T, A]) reduceKernel {
+	return func(c *ir.Call, p *reducePlan, out, x *tensor.Tensor) error {
+		return runReducer(c, p, tensor.Of[T](out), tensor.Of[T](x), &r)
+	}
+}
+
+// reduceEither takes the fast reducer unless the call asks for plain kernels.
+func reduceEither[T tensor.Element, A any](plain, fast reducer[T, A]) reduceKernel {
+	return func(c *ir.Call, p *reducePlan, out, x *tensor.Tensor) error {
+		r := &fast
+		if c.Generic {
+			r = &plain
+		}
+		return runReducer(c, p, tensor.Of[T](out), tensor.Of[T](x), r)
+	}
+}
+
+// run reduces input 0 into output 0. Half numbers are computed as float32.
+func (r *reduction) run(c *ir.Call, t reduceTable) error {
+	x := c.Tensor(0)
+	p, err := r.plan(x.Shape(), ints(c.Tensor(1)))
+	if err != nil {
+		return err
+	}
+	out, err := c.Output(0, x.DType(), p.outShape...)
+	if err != nil {
+		return err
+	}
+	d := x.DType()
+	if d == tensor.TypeFloat16 || d == tensor.TypeBFloat16 {
+		d = tensor.TypeFloat32
+	}
+	k := t[d]
+	if k == nil {
+		return fmt.Errorf("elements of type %s are not supported", d)
+	}
+	if d == x.DType() {
+		return k(c, p, out, x)
+	}
+	if x, err = toScratch(c, x, d); err != nil {
+		return err
+	}
+	wide, err := scratchTensor(c, d, out.Shape())
+	if err != nil {
+		return err
+	}
+	if err := k(c, p, wide, x); err != nil {
+		return err
+	}
+	return convertInto(c, out, wide, tensor.ConvertOptions{})
+}
+
+// reducePlan says how to walk over a tensor that is reduced along some
+// dimensions. The innermost run of dimensions is one contiguous piece, which is
+// either reduced (Rows) or kept.
+type reducePlan struct {
+	outShape         []int
+	inner            int
+	rows             bool
+	kept, reduced    []int // the dimensions around the piece, neighbours of a kind joined
+	keptAt, reduceAt []int // their strides
+	n                int   // elements that are folded into one
+}
+
+func (r *reduction) plan(shape, axes []int) (*reducePlan, error) {
+	m, err := r.mask(axes, len(shape))
+	if err != nil {
+		return nil, err
+	}
+	p := &reducePlan{n: 1, inner: 1, outShape: make([]int, 0, len(shape))}
+	for i, d := range shape {
+		switch {
+		case !m[i]:
+			p.outShape = append(p.outShape, d)
+		default:
+			p.n *= d
+			if r.KeepDims {
+				p.outShape = append(p.outShape, 1)
+			}
+		}
+	}
+	stride, first := 1, true
+	var lastReduced bool
+	for i := len(shape) - 1; i >= 0; i-- {
+		d := shape[i]
+		if d == 1 {
+			continue
+		}
+		switch {
+		case first:
+			p.inner, p.rows = d, m[i]
+		case m[i] == lastReduced && len(p.kept) == 0 && len(p.reduced) == 0:
+			p.inner *= d
+		case m[i]:
+			p.reduced, p.reduceAt = addPlanDim(p.reduced, p.reduceAt, d, stride, lastReduced)
+		default:
+			p.kept, p.keptAt = addPlanDim(p.kept, p.keptAt, d, stride, !lastReduced)
+		}
+		first, lastReduced = false, m[i]
+		stride *= d
+	}
+	slices.Reverse(p.kept)
+	slices.Reverse(p.keptAt)
+	slices.Reverse(p.reduced)
+	slices.Reverse(p.reduceAt)
+	return p, nil
+}
+
+// addPlanDim adds a dimension outside of the ones so far, or joins it with the
+// last one.
+func addPlanDim(dims, at []int, d, stride int, join bool) ([]int, []int) {
+	if n := len(dims); join && n > 0 {
+		dims[n-1] *= d
+		return dims, at
+	}
+	return append(dims, d), append(at, stride)
+}
+
+// planOffset returns the position of element i of the given dimensions.
+func planOffset(i int, dims, at []int) int {
+	p := 0
+	for k := len(dims) - 1; k >= 0; k-- {
+		p += i % dims[k] * at[k]
+		i /= dims[k]
+	}
+	return p
+}
+
+const (
+	reduceBlock = 256     // accumulators that are worked on side by side
+	reduceChunk = 1 << 16 // elements of a long row that are folded on their own
+)
+
+func runReducer[T, A any](c *ir.Call, p *reducePlan, dst, x []T, r *reducer[T, A]) error {
+	if len(dst) == 0 {
+		return nil
+	}
+	if p.n == 0 {
+		for i := range dst {
+			acc := [1]A{r.init}
+			r.done(dst[i:i+1], acc[:], 0)
+		}
+		return nil
+	}
+	if p.rows {
+		return reduceRows(c, p, dst, x, r)
+	}
+	return reduceCols(c, p, dst, x, r)
+}
+
+// reduceRows folds contiguous pieces. A long row is cut into chunks of fixed
+// length, so that the result does not depend on the number of threads.
+func reduceRows[T, A any](c *ir.Call, p *reducePlan, dst, x []T, r *reducer[T, A]) error {
+	pieces := product(p.reduced)
+	chunks := (p.inner + reduceChunk - 1) / reduceChunk
+	if pieces == 1 && chunks > 1 {
+		for i := range dst {
+			row := x[planOffset(i, p.kept, p.keptAt):][:p.inner]
+			parts := make([]A, chunks)
+			c.Parallel(chunks, 1, func(lo, hi int) {
+				for k := lo; k < hi; k++ {
+					parts[k] = r.row(r.init, row[k*reduceChunk:min(p.inner, (k+1)*reduceChunk)])
+				}
+			})
+			acc := [1]A{parts[0]}
+			for _, a := range parts[1:] {
+				acc[0] = r.merge(acc[0], a)
+			}
+			r.done(dst[i:i+1], acc[:], p.n)
+			if err := c.Err(); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	return reduceEach(c, len(dst), p.n, func(i int) {
+		base := planOffset(i, p.kept, p.keptAt)
+		acc := [1]A{r.init}
+		for k := range pieces {
+			at := base + planOffset(k, p.reduced, p.reduceAt)
+			acc[0] = r.row(acc[0], x[at:at+p.inner])
+		}
+		r.done(dst[i:i+1], acc[:], p.n)
+	})
+}
+
+// reduceCols folds pieces onto each other, a block of columns at a time.
+func reduceCols[T, A any](c *ir.Call, p *reducePlan, dst, x []T, r *reducer[T, A]) error {
+	pieces := product(p.reduced)
+	blocks := (p.inner + reduceBlock - 1) / reduceBlock
+	return reduceEach(c, product(p.kept)*blocks, p.n*min(p.inner, reduceBlock), func(i int) {
+		outer, lo := i/blocks, i%blocks*reduceBlock
+		m := min(reduceBlock, p.inner-lo)
+		base := planOffset(outer, p.kept, p.keptAt) + lo
+		var acc [reduceBlock]A
+		for k := range acc[:m] {
+			acc[k] = r.init
+		}
+		for k := range pieces {
+			at := base + planOffset(k, p.reduced, p.reduceAt)
+			r.cols(acc[:m], x[at:at+m])
+		}
+		out := outer*p.inner + lo
+		r.done(dst[out:out+m], acc[:m], p.n)
+	})
+}
+
+// reduceEach calls fn for [0, n) on all threads; work is what a call costs, in
+// elements.
+func reduceEach(c *ir.Call, n, work int, fn func(i int)) error {
+	var stop atomic.Bool
+	watch := max(1, grainWatch/max(work, 1))
+	c.Parallel(n, max(1, grainCheap/max(work, 1)), func(lo, hi int) {
+		for i := lo; i < hi; i++ {
+			if (i-lo)%watch == watch-1 {
+				if stop.Load() || c.Err() != nil {
+					stop.Store(true)
+					return
+				}
+			}
+			fn(i)
+		}
+	})
+	if stop.Load() {
+		return c.Err()
+	}
+	return nil
+}
+
+// sumReducer adds x in accumulators of type A and stores done(sum).
+func sumReducer[T, A realNumber]() reducer[T, A] {
+	return reducer[T, A]{
+		row: func(acc A, x []T) A {
+			for _, v := range x {
+				acc += A(v)
+			}
+			return acc
+		},
+		cols: func(acc []A, x []T) {
+			x = x[:len(acc)]
+			for i := range acc {
+				acc[i] += A(x[i])
+			}
+		},
+		merge: addTwo[A],
+		done:  storeAll[T, A],
+	}
+}
+
+func addTwo[A realNumber](a, b A) A { return a + b }
+
+func storeAll[T, A realNumber](dst []T, acc []A, n int) {
+	dst = dst[:len(acc)]
+	for i, a := range acc {
+		dst[i] = T(a)
+	}
+}
+
+// sumSquaresReducer adds the squares of x.
+func sumSquaresReducer[T, A realNumber]() reducer[T, A] {
+	return reducer[T, A]{
+		row: func(acc A, x []T) A {
+			for _, v := range x {
+				acc += A(v) * A(v)
+			}
+			return acc
+		},
+		cols: func(acc []A, x []T) {
+			x = x[:len(acc)]
+			for i := range acc {
+				acc[i] += A(x[i]) * A(x[i])
+			}
+		},
+		merge: addTwo[A],
+		done:  storeAll[T, A],
+	}
+}
+
+// withDone replaces how a reducer stores its result.
+func withDone[T, A any](r reducer[T, A], done func(dst []T, acc []A, n int)) reducer[T, A] {
+	r.done = done
+	return r
+}

@@ -1,0 +1,93 @@
+package ops
+
+import (
+	"math"
+
+	"github.com/onward-ml/onward/internal/ir"
+	"github.com/onward-ml/onward/tensor"
+)
+
+// ReduceLogSumExp computes the logarithm of the sum of exponentials along axes, without
+// overflow; that of integers is cut off
+// (https://onnx.ai/onnx/operators/onnx__ReduceLogSumExp.html).
+type ReduceLogSumExp struct{ reduction }
+
+var _ = register(Def{Name: "ReduceLogSumExp", Since: []int{1, 11, 13, 18}, In: "data:T, axes:int64?", Out: "reduced:T",
+	Types: Types{"T": "uint32 uint64 int32 int64 @float"},
+	Build: simple(func(a *Attrs, opset int) Operator {
+		return &ReduceLogSumExp{readReduction(a, opset, 18)}
+	})})
+
+// Infer implements [ir.Operator].
+func (o *ReduceLogSumExp) Infer(c *ir.InferContext) error { return o.infer(c, c.Elem(0)) }
+
+// Run implements [ir.Operator].
+func (o *ReduceLogSumExp) Run(c *ir.Call) error { return o.run(c, reduceLogSumExpTable) }
+
+var reduceLogSumExpTable = reduceTable{
+	tensor.TypeFloat32: reduceWith(logSumExpReducer[float32]()),
+	tensor.TypeFloat64: reduceWith(logSumExpReducer[float64]()),
+	tensor.TypeInt32:   reduceWith(logSumExpReducer[int32]()),
+	tensor.TypeInt64:   reduceWith(logSumExpReducer[int64]()),
+	tensor.TypeUint32:  reduceWith(logSumExpReducer[uint32]()),
+	tensor.TypeUint64:  reduceWith(logSumExpReducer[uint64]()),
+}
+
+// expSum stands for sum·exp(top): a sum of exponentials relative to the largest
+// exponent so far.
+type expSum struct{ top, sum float64 }
+
+func (s expSum) add(v float64) expSum {
+	switch {
+	case v > s.top:
+		if math.IsInf(v, 1) {
+			return expSum{v, s.sum * 0} // keeps NaN
+		}
+		return expSum{v, s.sum*math.Exp(s.top-v) + 1}
+	case math.IsInf(s.top, 0) && v == v:
+		return s // +∞ swallows numbers, and −∞ adds nothing to nothing
+	}
+	s.sum += math.Exp(v - s.top)
+	return s
+}
+
+func logSumExpReducer[T realNumber]() reducer[T, expSum] {
+	return reducer[T, expSum]{
+		init: expSum{top: math.Inf(-1)},
+		row: func(acc expSum, x []T) expSum {
+			for _, v := range x {
+				acc = acc.add(float64(v))
+			}
+			return acc
+		},
+		cols: func(acc []expSum, x []T) {
+			x = x[:len(acc)]
+			for i := range acc {
+				acc[i] = acc[i].add(float64(x[i]))
+			}
+		},
+		merge: func(a, b expSum) expSum {
+			if a.top < b.top {
+				a, b = b, a
+			}
+			if !math.IsInf(a.top, 0) {
+				a.sum += b.sum * math.Exp(b.top-a.top)
+			} else if b.sum != b.sum {
+				a.sum = b.sum
+			}
+			return a
+		},
+		done: func(dst []T, acc []expSum, n int) {
+			for i, a := range acc {
+				switch {
+				case a.sum != a.sum:
+					dst[i] = T(a.sum)
+				case math.IsInf(a.top, 0):
+					dst[i] = T(a.top)
+				default:
+					dst[i] = T(a.top + math.Log(a.sum))
+				}
+			}
+		},
+	}
+}

@@ -1,0 +1,53 @@
+package ops
+
+import (
+	"github.com/onward-ml/onward/internal/ir"
+	"github.com/onward-ml/onward/tensor"
+)
+
+// ReduceProd multiplies the elements along axes; integers wrap around
+// (https://onnx.ai/onnx/operators/onnx__ReduceProd.html).
+type ReduceProd struct{ reduction }
+
+var _ = register(Def{Name: "ReduceProd", Since: []int{1, 11, 13, 18}, In: "data:T, axes:int64?", Out: "reduced:T",
+	Types: Types{"T": "uint32 uint64 int32 int64 @float"},
+	Build: simple(func(a *Attrs, opset int) Operator {
+		return &ReduceProd{readReduction(a, opset, 18)}
+	})})
+
+// Infer implements [ir.Operator].
+func (o *ReduceProd) Infer(c *ir.InferContext) error {
+	return o.inferFolded(c, ir.Known(1), ir.Dim.Mul)
+}
+
+// Run implements [ir.Operator].
+func (o *ReduceProd) Run(c *ir.Call) error { return o.run(c, reduceProdTable) }
+
+var reduceProdTable = reduceTable{
+	tensor.TypeFloat32: reduceWith(prodReducer[float32, float64]()),
+	tensor.TypeFloat64: reduceWith(prodReducer[float64, float64]()),
+	tensor.TypeInt32:   reduceWith(prodReducer[int32, int32]()),
+	tensor.TypeInt64:   reduceWith(prodReducer[int64, int64]()),
+	tensor.TypeUint32:  reduceWith(prodReducer[uint32, uint32]()),
+	tensor.TypeUint64:  reduceWith(prodReducer[uint64, uint64]()),
+}
+
+func prodReducer[T, A realNumber]() reducer[T, A] {
+	return reducer[T, A]{
+		init: 1,
+		row: func(acc A, x []T) A {
+			for _, v := range x {
+				acc *= A(v)
+			}
+			return acc
+		},
+		cols: func(acc []A, x []T) {
+			x = x[:len(acc)]
+			for i := range acc {
+				acc[i] *= A(x[i])
+			}
+		},
+		merge: func(a, b A) A { return a * b },
+		done:  storeAll[T, A],
+	}
+}

@@ -1,0 +1,40 @@
+package ops
+
+import (
+	"github.com/onward-ml/onward/internal/cpu"
+	"github.com/onward-ml/onward/internal/ir"
+	"github.com/onward-ml/onward/internal/kernels/vec"
+	"github.com/onward-ml/onward/tensor"
+)
+
+// ReduceSum adds the elements along axes; integers wrap around
+// (https://onnx.ai/onnx/operators/onnx__ReduceSum.html).
+type ReduceSum struct{ reduction }
+
+var _ = register(Def{Name: "ReduceSum", Since: []int{1, 11, 13}, In: "data:T, axes:int64?", Out: "reduced:T",
+	Types: Types{"T": "uint32 uint64 int32 int64 @float"},
+	Build: simple(func(a *Attrs, opset int) Operator {
+		return &ReduceSum{readReduction(a, opset, 13)}
+	})})
+
+// Infer implements [ir.Operator].
+func (o *ReduceSum) Infer(c *ir.InferContext) error { return o.inferFolded(c, ir.Known(0), ir.Dim.Add) }
+
+// Run implements [ir.Operator].
+func (o *ReduceSum) Run(c *ir.Call) error { return o.run(c, reduceSumTable) }
+
+var reduceSumTable = reduceTable{
+	tensor.TypeFloat32: reduceEither(sumReducer[float32, float64](), fastSumReducer()),
+	tensor.TypeFloat64: reduceWith(sumReducer[float64, float64]()),
+	tensor.TypeInt32:   reduceWith(sumReducer[int32, int32]()),
+	tensor.TypeInt64:   reduceWith(sumReducer[int64, int64]()),
+	tensor.TypeUint32:  reduceWith(sumReducer[uint32, uint32]()),
+	tensor.TypeUint64:  reduceWith(sumReducer[uint64, uint64]()),
+}
+
+// fastSumReducer adds rows in vector kernels.
+func fastSumReducer() reducer[float32, float64] {
+	r := sumReducer[float32, float64]()
+	r.row = func(acc float64, x []float32) float64 { return acc + float64(vec.SumF32(cpu.Active(), x)) }
+	return r
+}
