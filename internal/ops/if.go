@@ -1,0 +1,101 @@
+package ops
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/onward-ml/onward/internal/ir"
+	"github.com/onward-ml/onward/tensor"
+)
+
+// If runs one of two subgraphs and returns its outputs
+// (https://onnx.ai/onnx/operators/onnx__If.html).
+type If struct {
+	Then, Else int // indices of the subgraphs
+}
+
+var _ = register(Def{Name: "If", Since: []int{1, 11, 13, 16, 19, 21, 23, 24, 25},
+	In: "cond:bool", Out: "outputs:any*",
+	Build: simple(func(a *Attrs, opset int) Operator {
+		return &If{Then: a.Graph("then_branch"), Else: a.Graph("else_branch")}
+	})})
+
+// Infer implements ir.Operator. With a constant condition the other branch has no
+// say, and may even be one that could not run.
+func (op *If) Infer(c *ir.InferContext) error {
+	then, err1 := c.InferGraph(op.Then, nil)
+	other, err2 := c.InferGraph(op.Else, nil)
+	outs := [][]ir.Value{then, other}
+	if t := c.Const(0); t != nil && t.DType() == tensor.TypeBool && t.Len() == 1 {
+		if tensor.Of[bool](t)[0] {
+			outs, err2 = outs[:1], nil
+		} else {
+			outs, err1 = outs[1:], nil
+		}
+	}
+	if err := errors.Join(err1, err2); err != nil {
+		return err
+	}
+	for _, o := range outs {
+		if len(o) < c.NumOut() {
+			return fmt.Errorf("a branch has %d outputs, the node has %d", len(o), c.NumOut())
+		}
+	}
+	for i := range c.NumOut() {
+		t, d := outs[0][i].Type, ir.ContentsOf(&outs[0][i])
+		for _, o := range outs[1:] {
+			w, err := widenBranch(t, o[i].Type)
+			if err != nil {
+				return fmt.Errorf("output %d of the branches: %w", i, err)
+			}
+			t, d = w, joinContents(d, ir.ContentsOf(&o[i]))
+		}
+		c.SetOut(i, t)
+		if d != nil && len(t.Shape) <= 1 && t.Shape != nil {
+			c.SetContents(i, d)
+		}
+	}
+	return nil
+}
+
+// widenBranch is ir.Widen, but a type that is not known says nothing.
+func widenBranch(a, b ir.Type) (ir.Type, error) {
+	switch {
+	case !a.Known():
+		return b, nil
+	case !b.Known():
+		return a, nil
+	}
+	return ir.Widen(a, b)
+}
+
+// Run implements ir.Operator.
+func (op *If) Run(c *ir.Call) error {
+	cond, err := oneBool(c.Tensor(0), "cond")
+	if err != nil {
+		return err
+	}
+	k := op.Else
+	if cond {
+		k = op.Then
+	}
+	out, err := c.RunGraph(k, nil)
+	if err != nil {
+		return err
+	}
+	if len(out) < len(c.Out) {
+		return fmt.Errorf("the branch has %d outputs, the node has %d", len(out), len(c.Out))
+	}
+	for i := range c.Out {
+		c.Set(i, out[i])
+	}
+	return nil
+}
+
+// oneBool reads the only element of a bool tensor.
+func oneBool(t *tensor.Tensor, what string) (bool, error) {
+	if t == nil || t.DType() != tensor.TypeBool || t.Len() != 1 {
+		return false, fmt.Errorf("%s is %v, want one bool", what, t)
+	}
+	return tensor.Of[bool](t)[0], nil
+}

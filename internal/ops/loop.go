@@ -1,0 +1,154 @@
+package ops
+
+import (
+	"fmt"
+	"math"
+
+	"github.com/onward-ml/onward/internal/ir"
+	"github.com/onward-ml/onward/tensor"
+)
+
+// Loop runs its body again and again, at most input M times and while the
+// condition holds that input cond starts and the body's first output goes on
+// with. The body gets the number of the iteration, the condition and the
+// carried values, and returns the condition, the new carried values and scan
+// outputs, which are stacked along a new first axis. Without M there is no
+// bound, without cond the condition starts true
+// (https://onnx.ai/onnx/operators/onnx__Loop.html).
+type Loop struct{ Body int }
+
+var _ = register(Def{Name: "Loop", Since: []int{1, 11, 13, 16, 19, 21, 23, 24, 25},
+	In: "M:int64?, cond:bool?, v_initial:any*", Out: "v_final_and_scan_outputs:any*",
+	Build: simple(func(a *Attrs, opset int) Operator { return &Loop{Body: a.Graph("body")} })})
+
+// Infer implements ir.Operator. Carried values may change their shape from one
+// iteration to the next, so the body is inferred for any shape.
+func (op *Loop) Infer(c *ir.InferContext) error {
+	n := max(c.NumIn()-2, 0)
+	in := []ir.Value{{Type: ir.TensorType(tensorInt64)}, {Type: ir.TensorType(tensor.TypeBool)}}
+	for i := range n {
+		in = append(in, ir.Value{Type: unshaped(c.Type(2 + i))})
+	}
+	out, err := c.InferGraph(op.Body, in)
+	if err != nil {
+		return err
+	}
+	if len(out) < 1+n || c.NumOut() > len(out)-1 {
+		return fmt.Errorf("body has %d outputs for %d carried values and %d outputs of the node", len(out), n, c.NumOut())
+	}
+	count := ir.Unknown
+	if t, ok := out[0].Const.(*tensor.Tensor); ok && c.Has(0) {
+		on, err := oneBool(t, "the body's condition")
+		start := c.Const(1)
+		if err == nil && on && (!c.Has(1) || start != nil && start.Len() == 1 && tensor.Of[bool](start)[0]) {
+			if d := c.Contents(0); len(d) == 1 {
+				if count = d[0]; count.IsKnown() {
+					v, _ := count.Value()
+					count = ir.Known(max(v, 0))
+				}
+			}
+		}
+	}
+	for i := range c.NumOut() {
+		o := out[1+i].Type
+		if i < n {
+			t, err := widenBranch(c.Type(2+i), o)
+			if err != nil {
+				return fmt.Errorf("carried value %d before and after the body: %w", i, err)
+			}
+			c.SetOut(i, t)
+			continue
+		}
+		if o.Known() && o.Kind != tensor.KindTensor {
+			return fmt.Errorf("scan output %d is a %s, want a tensor", i-n, o)
+		}
+		t := ir.UnrankedTensor(o.Elem)
+		if o.Shape != nil {
+			t = ir.TensorType(o.Elem, append([]ir.Dim{count}, o.Shape...)...)
+		}
+		c.SetOut(i, t)
+	}
+	return nil
+}
+
+// unshaped returns a type without any shape.
+func unshaped(t ir.Type) ir.Type {
+	if t.Of != nil {
+		of := unshaped(*t.Of)
+		t.Of = &of
+	}
+	t.Shape = nil
+	return t
+}
+
+// Run implements ir.Operator.
+func (op *Loop) Run(c *ir.Call) error {
+	limit, on := math.MaxInt, true
+	var err error
+	if t := c.Tensor(0); t != nil {
+		if limit, err = scalarInt(t, "M"); err != nil {
+			return err
+		}
+	}
+	if t := c.Tensor(1); t != nil {
+		if on, err = oneBool(t, "cond"); err != nil {
+			return err
+		}
+	}
+	n := max(c.NumIn()-2, 0)
+	in := make([]tensor.Value, 2+n)
+	for i := range n {
+		in[2+i] = c.In[2+i]
+	}
+	scans := make([]scanBuffer, max(len(c.Out)-n, 0))
+	k := 0
+	for ; k < limit && on; k++ {
+		if err := c.Err(); err != nil {
+			return err
+		}
+		in[0], in[1] = tensor.Scalar(int64(k)), tensor.Scalar(on)
+		out, err := c.RunGraph(op.Body, in)
+		if err != nil {
+			return fmt.Errorf("iteration %d: %w", k, err)
+		}
+		if len(out) < 1+n+len(scans) {
+			return fmt.Errorf("body has %d outputs for %d carried values and %d scan outputs", len(out), n, len(scans))
+		}
+		cond, _ := out[0].(*tensor.Tensor)
+		if on, err = oneBool(cond, "the body's condition"); err != nil {
+			return err
+		}
+		c.Release(out[0])
+		for i := range n {
+			if k > 0 {
+				c.Release(in[2+i])
+			}
+			in[2+i] = out[1+i]
+		}
+		for i := range out[1+n:] {
+			if i < len(scans) && c.Wants(n+i) {
+				if err := scans[i].add(c, out[1+n+i]); err != nil {
+					return fmt.Errorf("iteration %d: output %d: %w", k, n+i, err)
+				}
+			}
+			c.Release(out[1+n+i])
+		}
+	}
+	for i := range min(n, len(c.Out)) {
+		c.Set(i, in[2+i])
+	}
+	for i := range scans {
+		if !c.Wants(n + i) {
+			continue
+		}
+		if k == 0 {
+			if err := scans[i].declare(c, op.Body, 1+n+i); err != nil {
+				return err
+			}
+		}
+		if err := scans[i].stack(c, n+i, 0, k, false); err != nil {
+			return err
+		}
+	}
+	return nil
+}
