@@ -1,6 +1,7 @@
 package onward
 
 import (
+	"github.com/onward-ml/onward/internal/frontend"
 	"github.com/onward-ml/onward/internal/ops"
 	"github.com/onward-ml/onward/onnx"
 )
@@ -23,4 +24,17 @@ func OperatorSchema(domain, opType string, opset int64) (onnx.Schema, bool) {
 		s.MaxOutputs = -1
 	}
 	return s, true
+}
+
+// MaxOpset returns the newest version of an operator domain that is implemented,
+// and whether the domain is known at all.
+func MaxOpset(domain string) (int, bool) {
+	v, ok := ops.MaxOpset[ops.NormalDomain(domain)]
+	return v, ok
+}
+
+// CheckOperators returns nil when every operator of a model is implemented at the
+// version that the model imports. The error lists all that are not.
+func CheckOperators(m *onnx.Model) error {
+	return loadStatus(frontend.CheckOperators(m))
 }

@@ -87,17 +87,69 @@ func Convert(m *onnx.Model, limits Limits) (*ir.Graph, error) {
 	if err != nil {
 		return nil, err
 	}
-	if len(b.unsupported) > 0 {
-		e := &UnsupportedError{}
-		for _, k := range slices.Sorted(maps.Keys(b.unsupported)) {
-			e.Ops = append(e.Ops, *b.unsupported[k])
-		}
-		return nil, e
+	if err := b.missing(); err != nil {
+		return nil, err
 	}
 	if err := ir.Infer(g); err != nil {
 		return nil, err
 	}
 	return g, nil
+}
+
+// CheckOperators returns an [UnsupportedError] when a model uses operators that
+// Onward does not have at the versions that the model imports.
+func CheckOperators(m *onnx.Model) error {
+	if m.Graph == nil {
+		return errors.New("the model has no graph")
+	}
+	b := &builder{model: m, limits: Limits{}.orDefault(), unsupported: map[string]*Unsupported{}}
+	imports, err := opsets(m.OpsetImports, m.IRVersion)
+	if err != nil {
+		return err
+	}
+	if _, err := b.countNodes(m); err != nil {
+		return err // nested too deeply to walk
+	}
+	local := map[funcKey]bool{}
+	for _, f := range m.Functions {
+		local[funcKey{ops.NormalDomain(f.Domain), f.Name, f.Overload}] = true
+	}
+	var walk func(nodes []*onnx.Node, imports map[string]int)
+	walk = func(nodes []*onnx.Node, imports map[string]int) {
+		for _, n := range nodes {
+			if !local[funcKey{ops.NormalDomain(n.Domain), n.OpType, n.Overload}] {
+				b.operator(n, imports)
+			}
+			for _, a := range n.Attributes {
+				for _, g := range subgraphs(a) {
+					walk(g.Nodes, imports)
+				}
+			}
+		}
+	}
+	walk(m.Graph.Nodes, imports)
+	for _, f := range m.Functions {
+		own := imports
+		if len(f.OpsetImports) > 0 {
+			if own, err = opsets(f.OpsetImports, m.IRVersion); err != nil {
+				return fmt.Errorf("function %s: %w", f.Name, err)
+			}
+		}
+		walk(f.Nodes, own)
+	}
+	return b.missing()
+}
+
+// missing returns what operator has recorded as an error.
+func (b *builder) missing() error {
+	if len(b.unsupported) == 0 {
+		return nil
+	}
+	e := &UnsupportedError{}
+	for _, k := range slices.Sorted(maps.Keys(b.unsupported)) {
+		e.Ops = append(e.Ops, *b.unsupported[k])
+	}
+	return e
 }
 
 // opsets reads opset imports. Files of IR versions before 3 have none and mean

@@ -29,29 +29,8 @@ func (s *scope) node(n *onnx.Node) error {
 	if s.prefix != "" {
 		node.Name = s.prefix + n.Name
 	}
-	opset, ok := s.opsets[domain]
-	var def *ops.Def
-	if !ok {
-		// ONNX Runtime's own domain is often used without being imported.
-		if domain != ops.DomainMicrosoft {
-			err = fmt.Errorf("operator %s is of domain %q, which the model does not import", ops.QualifiedName(domain, n.OpType), domainName(domain))
-		}
-		opset = 1
-	}
-	if err == nil {
-		def, err = ops.Lookup(domain, n.OpType, opset)
-	}
-	if err != nil {
-		k := domain + "\x00" + n.OpType
-		u := b.unsupported[k]
-		if u == nil {
-			u = &Unsupported{Domain: domain, OpType: n.OpType, Opset: opset, First: n.Name, Reason: err.Error()}
-			if u.First == "" && len(n.Outputs) > 0 {
-				u.First = n.Outputs[0]
-			}
-			b.unsupported[k] = u
-		}
-		u.Nodes++
+	def, opset := b.operator(n, s.opsets)
+	if def == nil {
 		return s.outputs(n, node)
 	}
 	fail := func(err error) error {
@@ -85,6 +64,38 @@ func (s *scope) node(n *onnx.Node) error {
 		node.In[i] = s.g.NewConst("", extra[i])
 	}
 	return s.outputs(n, node)
+}
+
+// operator finds a node's operator, or records that there is none.
+func (b *builder) operator(n *onnx.Node, imports map[string]int) (*ops.Def, int) {
+	domain := ops.NormalDomain(n.Domain)
+	opset, ok := imports[domain]
+	var err error
+	if !ok {
+		// ONNX Runtime's own domain is often used without being imported.
+		if domain != ops.DomainMicrosoft {
+			err = fmt.Errorf("operator %s is of domain %q, which the model does not import", ops.QualifiedName(domain, n.OpType), domainName(domain))
+		}
+		opset = 1
+	}
+	var def *ops.Def
+	if err == nil {
+		def, err = ops.Lookup(domain, n.OpType, opset)
+	}
+	if err == nil {
+		return def, opset
+	}
+	k := domain + "\x00" + n.OpType
+	u := b.unsupported[k]
+	if u == nil {
+		u = &Unsupported{Domain: domain, OpType: n.OpType, Opset: opset, First: n.Name, Reason: err.Error()}
+		if u.First == "" && len(n.Outputs) > 0 {
+			u.First = n.Outputs[0]
+		}
+		b.unsupported[k] = u
+	}
+	u.Nodes++
+	return nil, opset
 }
 
 func (s *scope) inputs(n *onnx.Node) ([]ir.ValueID, error) {

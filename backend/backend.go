@@ -1,0 +1,241 @@
+// Package backend is the ONNX Backend API
+// (https://onnx.ai/onnx/repo-docs/ImplementingAnOnnxBackend.html): Prepare loads
+// a model onto a backend, the Rep that it returns runs it.
+//
+//	rep, err := backend.Prepare(ctx, "model.onnx", backend.CPU, nil)
+//	outs, err := rep.Run(ctx, backend.List{x0, x1}, nil)
+package backend
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+
+	"github.com/onward-ml/onward"
+	"github.com/onward-ml/onward/onnx"
+)
+
+// Backend makes sessions: it is the choice of what runs a model.
+type Backend interface {
+	// Name is the backend's name, such as "cpu".
+	Name() string
+	// SupportsDevice reports whether the backend can run on a device. A nil error
+	// means yes; the error says why not.
+	SupportsDevice(d Device) error
+	// NewSession makes a session for a model on a device.
+	NewSession(ctx context.Context, m *onnx.Model, d Device, opts *onward.SessionOptions) (*onward.Session, error)
+}
+
+// Provider is the backend of a provider that is registered with package onward.
+type Provider string
+
+// The backends that need nothing but this module.
+const (
+	CPU       Provider = "cpu"
+	Reference Provider = "reference"
+)
+
+// Name returns the provider's name.
+func (p Provider) Name() string { return string(p) }
+
+// SupportsDevice accepts CPU:0 for every provider, and CUDA for providers whose
+// name ends in ":cuda" or ":tensorrt".
+func (p Provider) SupportsDevice(d Device) error {
+	impl := onward.LookupProvider(string(p))
+	if impl == nil {
+		return fmt.Errorf("backend: provider %q is not registered", string(p))
+	}
+	gpu := strings.HasSuffix(string(p), ":cuda") || strings.HasSuffix(string(p), ":tensorrt")
+	if gpu != (d.Type == DeviceCUDA) || !gpu && d.ID != 0 {
+		return fmt.Errorf("backend: %s does not support device %s", p, d)
+	}
+	return impl.Available()
+}
+
+// NewSession opens the model on the provider.
+func (p Provider) NewSession(ctx context.Context, m *onnx.Model, d Device, opts *onward.SessionOptions) (*onward.Session, error) {
+	o := onward.SessionOptions{}
+	if opts != nil {
+		o = *opts
+	}
+	c := onward.ProviderConfig{Name: string(p)}
+	for _, x := range o.Providers {
+		if x.Name == c.Name {
+			c = x
+		}
+	}
+	o.Providers = []onward.ProviderConfig{c}
+	return onward.OpenModelContext(ctx, m, &o)
+}
+
+// ErrSkip is in the chain of the error that [Prepare] returns for a model that
+// the backend does not claim to support, so that a test runner skips it.
+var ErrSkip = errors.New("not supported by the backend")
+
+// Options say how a model is prepared. The zero value and nil stand for the
+// defaults.
+type Options struct {
+	// Device is where the model runs, as [ParseDevice] reads it. Default: CPU.
+	Device string
+	// Session holds the options of the session; its providers are the backend's
+	// choice.
+	Session *onward.SessionOptions
+	// SkipCheck leaves out the ONNX checker.
+	SkipCheck bool
+	// ReleasedOpsetsOnly refuses models that import opsets not yet released.
+	// Default: what the environment variable ALLOW_RELEASED_ONNX_OPSET_ONLY says,
+	// where 0 means no; otherwise yes.
+	ReleasedOpsetsOnly *bool
+	// Example gives the types of the inputs where the model is a graph or a
+	// function without types.
+	Example Inputs
+	// TargetOpset is the version of ai.onnx for a graph or a function that comes
+	// without one. Default: [onnx.LatestOpset].
+	TargetOpset int64
+}
+
+func (o *Options) released() bool {
+	if o.ReleasedOpsetsOnly != nil {
+		return *o.ReleasedOpsetsOnly
+	}
+	return os.Getenv("ALLOW_RELEASED_ONNX_OPSET_ONLY") != "0"
+}
+
+func orDefault(o *Options) *Options {
+	if o == nil {
+		return &Options{}
+	}
+	return o
+}
+
+// Prepare loads a model for repeated runs. The model is a path, bytes, an
+// io.Reader, *onnx.Model, *onnx.Graph, *onnx.Function, *onward.Session or *Rep; a
+// Rep is returned as it is. A model passes the ONNX checker and the test of its
+// opsets first; one that the backend does not support gives an error with
+// [ErrSkip] in its chain.
+func Prepare(ctx context.Context, model any, b Backend, opts *Options) (*Rep, error) {
+	o := orDefault(opts)
+	device, err := ParseDevice(o.Device)
+	if err != nil {
+		return nil, err
+	}
+	switch m := model.(type) {
+	case *Rep:
+		if o.Device != "" && m.Device != device {
+			return nil, fmt.Errorf("backend: Incompatible device expected '%s', got '%s'", device, m.Device)
+		}
+		return m, nil
+	case *onward.Session:
+		if err := b.SupportsDevice(device); err != nil {
+			return nil, fmt.Errorf("backend: Incompatible device expected '%s', got '%s'", device, Device{})
+		}
+		return &Rep{Session: m, Device: device, Backend: b}, nil
+	}
+	if err := b.SupportsDevice(device); err != nil {
+		return nil, err
+	}
+	m, err := load(model, o)
+	if err != nil {
+		return nil, err
+	}
+	if !o.SkipCheck {
+		if err := onnx.Check(m, &onnx.CheckOptions{Schema: onward.OperatorSchema}); err != nil {
+			// Operators that the backend does not have are the session's to report:
+			// it lists them all, and the error can be skipped.
+			if c := Compatible(m); c != nil {
+				return nil, fmt.Errorf("%w: %w", ErrSkip, c)
+			}
+			return nil, err
+		}
+	}
+	if o.released() {
+		if ok, why := IsOpsetSupported(m); !ok {
+			return nil, fmt.Errorf("%w: %s", ErrSkip, why)
+		}
+	}
+	s, err := b.NewSession(ctx, m, device, o.Session)
+	if err != nil {
+		if errors.Is(err, onward.ErrNotImplemented) {
+			return nil, fmt.Errorf("%w: %w", ErrSkip, err)
+		}
+		return nil, err
+	}
+	return &Rep{Session: s, Model: m, Device: device, Backend: b}, nil
+}
+
+// RunModel prepares a model and runs it once.
+func RunModel(ctx context.Context, model any, b Backend, in Inputs, opts *Options) (*Outputs, error) {
+	o := *orDefault(opts)
+	if o.Example == nil {
+		o.Example = in
+	}
+	rep, err := Prepare(ctx, model, b, &o)
+	if err != nil {
+		return nil, err
+	}
+	if rep != model && rep.Session != model {
+		defer rep.Session.Close()
+	}
+	return rep.Run(ctx, in, nil)
+}
+
+// SupportsDevice reports whether a backend can run on a device such as "CUDA:1".
+func SupportsDevice(b Backend, device string) bool {
+	d, err := ParseDevice(device)
+	return err == nil && b.SupportsDevice(d) == nil
+}
+
+// IsCompatible reports whether a backend can run a model on a device, and if not
+// why not: the device, the opsets, or the list of all missing operators and types.
+func IsCompatible(ctx context.Context, model any, b Backend, device string) (bool, error) {
+	d, err := ParseDevice(device)
+	if err != nil {
+		return false, err
+	}
+	if err := b.SupportsDevice(d); err != nil {
+		return false, err
+	}
+	m, err := load(model, &Options{})
+	if err != nil {
+		return false, err
+	}
+	if err := Compatible(m); err != nil {
+		return false, err
+	}
+	s, err := b.NewSession(ctx, m, d, nil)
+	if err != nil {
+		return false, err
+	}
+	_ = s // closing it would close the caller's model
+	return true, nil
+}
+
+// Compatible returns nil when the module implements all operators and opsets of
+// a model, else the list of what is missing.
+func Compatible(m *onnx.Model) error {
+	if ok, why := IsOpsetSupported(m); !ok {
+		return errors.New(why)
+	}
+	return onward.CheckOperators(m)
+}
+
+// IsOpsetSupported reports whether all opsets that a model imports are known, and
+// if not which one is not.
+func IsOpsetSupported(m *onnx.Model) (bool, string) {
+	for _, im := range m.OpsetImports {
+		d := onnx.NormalizeDomain(im.Domain)
+		top, known := onward.MaxOpset(d)
+		if !known {
+			continue
+		}
+		if im.Version > int64(top) || im.Version < 1 {
+			if d == "" {
+				d = "ai.onnx"
+			}
+			return false, fmt.Sprintf("Skipping this test since opset version %d of domain %q is not supported; versions 1 to %d are", im.Version, d, top)
+		}
+	}
+	return true, ""
+}

@@ -1,0 +1,129 @@
+package backend
+
+import (
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/onward-ml/onward/onnx"
+	"github.com/onward-ml/onward/tensor"
+)
+
+// maxStream is the largest model that is read from a stream, which has to be held
+// in memory whole.
+const maxStream = 2 << 30
+
+// load turns any of the accepted forms into a model.
+func load(model any, o *Options) (*onnx.Model, error) {
+	switch m := model.(type) {
+	case string:
+		return onnx.ReadFile(m, nil)
+	case []byte:
+		return onnx.Unmarshal(m, nil)
+	case io.Reader:
+		data, err := io.ReadAll(io.LimitReader(m, maxStream+1))
+		if err != nil {
+			return nil, err
+		}
+		if len(data) > maxStream {
+			return nil, fmt.Errorf("backend: the stream is longer than %d bytes", maxStream)
+		}
+		return onnx.Unmarshal(data, nil)
+	case *onnx.Model:
+		if m == nil {
+			return nil, errors.New("backend: the model is nil")
+		}
+		return m, nil
+	case *onnx.Graph:
+		if m == nil {
+			return nil, errors.New("backend: the graph is nil")
+		}
+		return wrap(m, o.opset(), nil), nil
+	case *onnx.Function:
+		if m == nil {
+			return nil, errors.New("backend: the function is nil")
+		}
+		return functionModel(m, o)
+	}
+	return nil, fmt.Errorf("backend: a %T is no model; want a path, bytes, an io.Reader, or a model, graph, function, session or Rep", model)
+}
+
+func (o *Options) opset() int64 {
+	if o.TargetOpset > 0 {
+		return o.TargetOpset
+	}
+	return onnx.LatestOpset
+}
+
+// wrap makes a model of a graph.
+func wrap(g *onnx.Graph, opset int64, imports []onnx.OperatorSetID) *onnx.Model {
+	m := &onnx.Model{IRVersion: onnx.IRVersionOf(opset), ProducerName: "onward", Graph: g, OpsetImports: imports}
+	if _, ok := m.OpsetVersion(""); !ok {
+		m.OpsetImports = append(m.OpsetImports, onnx.OperatorSetID{Version: opset})
+	}
+	return m
+}
+
+// functionModel makes a model that calls a function; the example gives the types
+// of its inputs.
+func functionModel(f *onnx.Function, o *Options) (*onnx.Model, error) {
+	n := &onnx.Node{OpType: f.Name, Domain: f.Domain, Overload: f.Overload, Inputs: f.Inputs, Outputs: f.Outputs}
+	m, err := nodeModel(n, o.Example, o.opset(), f.OpsetImports)
+	if err != nil {
+		return nil, err
+	}
+	domain := onnx.NormalizeDomain(f.Domain)
+	if _, ok := m.OpsetVersion(domain); !ok {
+		m.OpsetImports = append(m.OpsetImports, onnx.OperatorSetID{Domain: domain, Version: 1})
+	}
+	m.Functions = []*onnx.Function{f}
+	return m, nil
+}
+
+// nodeModel makes a model of one node whose inputs have the types and shapes of
+// the example.
+func nodeModel(n *onnx.Node, example Inputs, opset int64, imports []onnx.OperatorSetID) (*onnx.Model, error) {
+	var names []string
+	seen := map[string]bool{}
+	for _, name := range n.Inputs {
+		if name != "" && !seen[name] {
+			names = append(names, name)
+			seen[name] = true
+		}
+	}
+	if example == nil && len(names) > 0 {
+		return nil, fmt.Errorf("backend: the types of the inputs %v are not known: give an example", names)
+	}
+	g := &onnx.Graph{Name: n.OpType, Nodes: []*onnx.Node{n}}
+	if example != nil {
+		values, err := example.bind(names)
+		if err != nil {
+			return nil, err
+		}
+		for _, name := range names {
+			v, ok := values[name]
+			if !ok {
+				return nil, fmt.Errorf("backend: input %q of %s has no value", name, n.OpType)
+			}
+			g.Inputs = append(g.Inputs, &onnx.ValueInfo{Name: name, Type: exactType(v)})
+		}
+	}
+	for _, name := range n.Outputs {
+		if name != "" {
+			g.Outputs = append(g.Outputs, &onnx.ValueInfo{Name: name})
+		}
+	}
+	return wrap(g, opset, imports), nil
+}
+
+// exactType is the type of a value with its shape.
+func exactType(v tensor.Value) *onnx.Type {
+	t := onnx.NewType(v.Type())
+	if x, ok := v.(*tensor.Tensor); ok {
+		t.Tensor.Shape = &onnx.Shape{}
+		for _, d := range x.Shape() {
+			t.Tensor.Shape.Dims = append(t.Tensor.Shape.Dims, onnx.Dim{Kind: onnx.DimValue, Value: int64(d)})
+		}
+	}
+	return t
+}
