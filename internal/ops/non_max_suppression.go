@@ -1,0 +1,189 @@
+package ops
+
+import (
+	"fmt"
+	"math"
+	"slices"
+
+	"github.com/onward-ml/onward/internal/ir"
+	"github.com/onward-ml/onward/tensor"
+)
+
+// NonMaxSuppression picks, per batch item and class, boxes in the order of their
+// scores and leaves out those whose intersection over union with one that was
+// picked is above iou_threshold. Boxes are [y1, x1, y2, x2], corners in any order,
+// or [x, y, width, height] around their center. The output lists
+// [batch, class, box]
+// (https://onnx.ai/onnx/operators/onnx__NonMaxSuppression.html).
+type NonMaxSuppression struct{ CenterPoint bool }
+
+var _ = register(Def{Name: "NonMaxSuppression", Since: []int{10, 11},
+	In:  "boxes:float, scores:float, max_output_boxes_per_class:int64?, iou_threshold:float?, score_threshold:float?",
+	Out: "selected_indices:int64", Build: simple(func(a *Attrs, opset int) Operator {
+		f := a.Int("center_point_box", 0)
+		if f != 0 && f != 1 {
+			a.Errorf("center_point_box is %d, want 0 or 1", f)
+		}
+		return &NonMaxSuppression{f == 1}
+	})})
+
+// Infer sets the output to [?, 3].
+func (op *NonMaxSuppression) Infer(c *ir.InferContext) error {
+	if err := checkRank(c, 0, 3, "boxes"); err != nil {
+		return err
+	}
+	if err := checkRank(c, 1, 3, "scores"); err != nil {
+		return err
+	}
+	c.SetOut(0, ir.TensorType(tensor.TypeInt64, ir.Unknown, ir.Known(3)))
+	return nil
+}
+
+// nmsBox is a box by its smallest and largest coordinates.
+type nmsBox struct{ y0, x0, y1, x1, area float32 }
+
+func newNMSBox(b []float32, center bool) nmsBox {
+	var r nmsBox
+	if center {
+		w, h := b[2]/2, b[3]/2
+		r = nmsBox{y0: b[1] - h, x0: b[0] - w, y1: b[1] + h, x1: b[0] + w}
+	} else {
+		r = nmsBox{y0: min(b[0], b[2]), x0: min(b[1], b[3]), y1: max(b[0], b[2]), x1: max(b[1], b[3])}
+	}
+	r.area = (r.x1 - r.x0) * (r.y1 - r.y0)
+	return r
+}
+
+// suppresses reports whether the boxes overlap more than the threshold says.
+func (a *nmsBox) suppresses(b *nmsBox, threshold float32) bool {
+	w, h := min(a.x1, b.x1)-max(a.x0, b.x0), min(a.y1, b.y1)-max(a.y0, b.y0)
+	if !(w > 0 && h > 0) {
+		return false
+	}
+	inter := w * h
+	union := a.area + b.area - inter
+	if !(inter > 0 && a.area > 0 && b.area > 0 && union > 0) {
+		return false
+	}
+	return inter/union > threshold
+}
+
+// Run picks the boxes.
+func (op *NonMaxSuppression) Run(c *ir.Call) error {
+	bs, ss := c.Tensor(0).Shape(), c.Tensor(1).Shape()
+	if len(bs) != 3 || len(ss) != 3 || bs[2] != 4 || ss[0] != bs[0] || ss[2] != bs[1] {
+		return fmt.Errorf("boxes and scores have shapes %v and %v, want [batches, boxes, 4] and [batches, classes, boxes]", bs, ss)
+	}
+	batches, classes, n := bs[0], ss[1], bs[1]
+	if n > math.MaxInt32 {
+		return fmt.Errorf("%d boxes, want at most %d", n, math.MaxInt32)
+	}
+	limit := 0
+	if c.Has(2) {
+		var err error
+		if limit, err = scalarInt(c.Tensor(2), "max_output_boxes_per_class"); err != nil {
+			return err
+		}
+	}
+	scalar := func(i int, name string) (float32, error) {
+		t := c.Tensor(i)
+		if t == nil {
+			return 0, nil
+		}
+		if t.Len() != 1 {
+			return 0, fmt.Errorf("%s has shape %v, want a scalar", name, t.Shape())
+		}
+		return tensor.Of[float32](t)[0], nil
+	}
+	iou, err := scalar(3, "iou_threshold")
+	if err != nil {
+		return err
+	}
+	if !(iou >= 0 && iou <= 1) {
+		return fmt.Errorf("iou_threshold is %v, want 0 to 1", iou)
+	}
+	least, err := scalar(4, "score_threshold")
+	if err != nil {
+		return err
+	}
+	if !c.Has(4) {
+		least = float32(math.Inf(-1))
+	}
+	var selected []int64
+	if limit > 0 && n > 0 && classes > 0 {
+		boxes, err := ir.ScratchOf[nmsBox](c, n)
+		if err != nil {
+			return err
+		}
+		order, err := ir.ScratchOf[int32](c, n)
+		if err != nil {
+			return err
+		}
+		picked, err := ir.ScratchOf[nmsBox](c, min(n, limit))
+		if err != nil {
+			return err
+		}
+		boxData, scoreData := tensor.Of[float32](c.Tensor(0)), tensor.Of[float32](c.Tensor(1))
+		for b := range batches {
+			for i := range boxes {
+				boxes[i] = newNMSBox(boxData[(b*n+i)*4:][:4], op.CenterPoint)
+			}
+			for k := range classes {
+				scores := scoreData[(b*classes+k)*n:][:n]
+				candidates := order[:0]
+				for i, s := range scores {
+					if s > least || !c.Has(4) && s == s {
+						candidates = append(candidates, int32(i))
+					}
+				}
+				slices.SortFunc(candidates, func(i, j int32) int {
+					switch {
+					case scores[i] > scores[j]:
+						return -1
+					case scores[i] < scores[j]:
+						return 1
+					}
+					return int(i - j)
+				})
+				before := cap(selected)
+				count := 0
+				for q, i := range candidates {
+					if count == len(picked) {
+						break
+					}
+					if q%256 == 255 {
+						if err := c.Err(); err != nil {
+							return err
+						}
+					}
+					free := true
+					for p := range picked[:count] {
+						if picked[p].suppresses(&boxes[i], iou) {
+							free = false
+							break
+						}
+					}
+					if free {
+						picked[count] = boxes[i]
+						count++
+						selected = append(selected, int64(b), int64(k), int64(i))
+					}
+				}
+				if grown := cap(selected) - before; grown > 0 {
+					if err := c.Reserve(int64(grown) * 8); err != nil {
+						return err
+					}
+				}
+				if err := c.Err(); err != nil {
+					return err
+				}
+			}
+		}
+	}
+	y, err := c.Output(0, tensor.TypeInt64, len(selected)/3, 3)
+	if err != nil {
+		return err
+	}
+	copy(tensor.Of[int64](y), selected)
+	return nil
+}
