@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
-	"github.com/onward-ml/onward/tensor"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -14,6 +13,7 @@ import (
 	"testing"
 
 	"github.com/onward-ml/onward/internal/testing/suite"
+	"github.com/onward-ml/onward/tensor"
 )
 
 // suiteFiles lists the files of the suite with one of the suffixes.
