@@ -179,6 +179,7 @@ type tile[T Number] struct {
 	acc           bool // add to C
 	ep            *Epilogue[T]
 	row, col      int // of the tile in the result; the epilogue's slices start at 0
+	next          []T // what b is likely to be in the next call, worth prefetching; or nil
 }
 
 func (a *Args[T]) run(level cpu.Level, blk Block, scratch []T) {
@@ -221,6 +222,10 @@ func (a *Args[T]) run(level cpu.Level, blk Block, scratch []T) {
 				switch {
 				case a.Packed:
 					t.b, t.ldb = tail(a.B, (p*a.K+k0)*PanelWidth), PanelWidth
+					t.next = nil
+					if p+1 < blk.Panel1 {
+						t.next = a.B[((p+1)*a.K+k0)*PanelWidth:][:t.k*PanelWidth]
+					}
 				case packB:
 					packPanel(sb, a.B, a.LdB, a.TransB, t.k, t.col, t.cols, k0)
 					t.b, t.ldb = sb, PanelWidth
