@@ -20,6 +20,8 @@ func main() {
 		log.Fatalf("usage: go run . vec|gemm|conv|quant")
 	}
 	switch os.Args[1] {
+	case "conv":
+		writeConv("../conv")
 	case "gemm":
 		writeGemm("../gemm")
 	case "vec":

@@ -175,6 +175,7 @@ func writeVec(dir string) {
 	for _, k := range conversions() {
 		add("convert", k)
 	}
+	writeTranspose(dir)
 	for _, f := range families {
 		writeFamily(dir, "vec", f, by[f])
 	}

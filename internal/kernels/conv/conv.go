@@ -8,6 +8,8 @@
 // Functions trust their arguments: callers check shapes with [Shape.Check] and slice lengths before.
 package conv
 
+//go:generate go -C ../_asm run . conv
+
 import (
 	"fmt"
 	"sync"

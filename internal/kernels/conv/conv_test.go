@@ -54,12 +54,17 @@ func close32(t testing.TB, what string, got []float32, want []float64, tol float
 	for _, v := range want {
 		sq += v * v
 	}
-	rms := math.Sqrt(sq/float64(max(1, len(want)))) + 1e-30
+	near32(t, what, got, want, tol*(math.Sqrt(sq/float64(max(1, len(want))))+1e-30))
+}
+
+// near32 reports elements further from want than tol.
+func near32(t testing.TB, what string, got []float32, want []float64, tol float64) {
+	t.Helper()
 	bad := 0
 	for i, v := range want {
-		if !(math.Abs(float64(got[i])-v) <= tol*rms) && bad < 5 {
+		if !(math.Abs(float64(got[i])-v) <= tol) && bad < 5 {
 			bad++
-			t.Errorf("%s: element %d is %g, want %g ± %g", what, i, got[i], v, tol*rms)
+			t.Errorf("%s: element %d is %g, want %g ± %g", what, i, got[i], v, tol)
 		}
 	}
 }

@@ -17,6 +17,7 @@ import (
 	"sync"
 
 	"github.com/onward-ml/onward/internal/cpu"
+	"github.com/onward-ml/onward/internal/kernels/vec"
 )
 
 // Number lists the element types of ONNX's MatMul and Gemm that are computed directly.
@@ -111,21 +112,29 @@ func packPanel[T Number](dst, b []T, ldb int, trans bool, k, j0, w, k0 int) {
 	if w < PanelWidth {
 		clear(dst[:k*PanelWidth])
 	}
-	for j := range w {
-		s := b[(j0+j)*ldb+k0:][:k]
-		for i, v := range s {
-			dst[i*PanelWidth+j] = v
+	if k > 0 && w > 0 {
+		transpose(dst, PanelWidth, b[j0*ldb+k0:], ldb, w, k)
+	}
+}
+
+// transpose writes the transpose of rows×cols elements of src. It only moves them, so that
+// the level in force serves the callers of every level.
+func transpose[T Number](dst []T, ldd int, src []T, lds, rows, cols int) {
+	if d, ok := any(dst).([]float32); ok {
+		vec.TransposeF32(cpu.Active(), d, ldd, any(src).([]float32), lds, rows, cols)
+		return
+	}
+	for i := range rows {
+		for j, v := range src[i*lds:][:cols] {
+			dst[j*ldd+i] = v
 		}
 	}
 }
 
 // packRows writes the transpose of the k×m block of a that starts at (k0, m0) to dst, m rows of k.
 func packRows[T Number](dst, a []T, lda, k0, k, m0, m int) {
-	for p := range k {
-		s := a[(k0+p)*lda+m0:][:m]
-		for i, v := range s {
-			dst[i*k+p] = v
-		}
+	if k > 0 {
+		transpose(dst, k, a[k0*lda+m0:], lda, k, m)
 	}
 }
 

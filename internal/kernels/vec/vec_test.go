@@ -579,6 +579,39 @@ func bits(v any) any {
 	return v
 }
 
+func TestTranspose(t *testing.T) {
+	testkit.Levels(t, func(t *testing.T, l level) {
+		sizes := []int{0, 1, 3, 7, 8, 9, 15, 16, 17, 31, 32, 33, 50}
+		for i, rows := range sizes {
+			for j, cols := range append(sizes, 1100) {
+				side := testkit.Side((i+j)%2 == 0)
+				lds, ldd := cols+i%3, rows+j%3
+				x := testkit.Guarded[float32](t, max(0, (rows-1)*lds+cols), side, i%5)
+				y := testkit.Guarded[float32](t, max(0, (cols-1)*ldd+rows), side, j%5)
+				if rows*cols == 0 {
+					x, y = nil, nil
+				}
+				for k := range x {
+					x[k] = float32(k + 1)
+				}
+				for k := range y {
+					y[k] = -1
+				}
+				TransposeF32(l, y, ldd, x, lds, rows, cols)
+				for k, v := range y {
+					want := float32(-1)
+					if k%ldd < rows {
+						want = x[k%ldd*lds+k/ldd]
+					}
+					if v != want {
+						t.Fatalf("%d×%d, strides %d, %d: element %d is %g, want %g", rows, cols, lds, ldd, k, v, want)
+					}
+				}
+			}
+		}
+	})
+}
+
 func TestEveryAssemblyFunctionHasALine(t *testing.T) {
 	var names []string
 	add := func(n string) { names = append(names, n+"AVX512", n+"AVX2") }
@@ -591,7 +624,7 @@ func TestEveryAssemblyFunctionHasALine(t *testing.T) {
 	for _, k := range reduceTable {
 		add(k.name + "F32")
 	}
-	for _, n := range []string{"f16ToF32", "f32ToF16", "bf16ToF32", "f32ToBF16", "i8ToF32", "u8ToF32", "i32ToF32"} { // TestConvert
+	for _, n := range []string{"f16ToF32", "f32ToF16", "bf16ToF32", "f32ToBF16", "i8ToF32", "u8ToF32", "i32ToF32", "transposeF32"} { // TestConvert, TestTranspose
 		add(n)
 	}
 	testkit.CheckAsmTested(t, ".", names)

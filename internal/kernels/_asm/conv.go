@@ -1,0 +1,354 @@
+package main
+
+import (
+	"fmt"
+	"strings"
+)
+
+// Offsets of the fields of conv's tileArgs.
+const (
+	cA, cB, cC       = 0, 8, 16
+	cBias, cAdd      = 24, 32
+	cCB, cKH, cKW    = 40, 48, 56
+	cDKW, cDKH, cDCB = 64, 72, 80
+	cPixel           = 88
+	cLdC, cLdAdd     = 96, 104
+	cAcc, cAct       = 112, 120
+	cLo, cHi         = 128, 132
+	cPf, cPfStep     = 136, 144
+	cBStep           = 152
+)
+
+// pixelAddresses prepares rowAddr for mr pixels.
+func (g *fn) pixelAddresses(mr int) {
+	g.e("MOVQ %d(DX), R8", cPixel)
+	g.e("LEAQ (R8)(R8*2), R9")
+	g.e("LEAQ (R8)(R8*4), R10")
+	g.e("LEAQ (R9)(R8*4), R11")
+	if mr > 9 {
+		g.e("LEAQ (AX)(R8*8), SI")
+		g.e("ADDQ R8, SI")
+	}
+}
+
+func (g *fn) addA(operand string, mr int) {
+	g.e("ADDQ %s, AX", operand)
+	if mr > 9 {
+		g.e("ADDQ %s, SI", operand)
+	}
+}
+
+// convTile writes the tile of mr pixels by blocks blocks of 16 output channels; per
+// position of the kernel it takes 16 channels, or one plane for the stem.
+func convTile(f *file, i isa, mr, blocks, inner int) string {
+	kind := "tile"
+	if inner == 1 {
+		kind = "stem"
+	}
+	name := fmt.Sprintf("%s%dx%d%s", kind, mr, 16*blocks, i.name)
+	g := f.function(name, i, []arg{{"t", "*tileArgs"}}, nil)
+	nv, nregs := blocks, 32
+	if i.width == 8 {
+		nv, nregs = 2*blocks, 16
+	}
+	acc := func(r, j int) int { return nregs - mr*nv + r*nv + j }
+	// vector j of a pixel: its block, and the half of the block
+	out := func(r, j int, reg string) (string, bool) {
+		if i.width == 16 {
+			return fmt.Sprintf("%d(%s)", r*64, reg), j > 0
+		}
+		return fmt.Sprintf("%d(%s)", r*64+j%2*32, reg), j > 0 && j%2 == 0
+	}
+	g.arg("t", "DX")
+	g.e("MOVQ %d(DX), AX", cA)
+	g.e("MOVQ %d(DX), DI", cB)
+	g.e("MOVQ %d(DX), R12", cPf)
+	g.pixelAddresses(mr)
+	g.e("CMPQ %d(DX), $0", cAcc)
+	g.e("JNE accumulate")
+	g.e("MOVQ %d(DX), CX", cBias)
+	g.e("TESTQ CX, CX")
+	g.e("JZ zero")
+	for j := range nv {
+		g.op("VMOVUPS", fmt.Sprintf("%d(CX)", j*i.width*4), acc(0, j))
+		for r := 1; r < mr; r++ {
+			g.op("VMOVAPS", acc(0, j), acc(r, j))
+		}
+	}
+	g.e("JMP start")
+	g.label("zero")
+	for r := range mr {
+		for j := range nv {
+			g.op("VXORPS", acc(r, j), acc(r, j), acc(r, j))
+		}
+	}
+	g.e("JMP start")
+	g.label("accumulate")
+	g.e("MOVQ %d(DX), CX", cC)
+	for j := range nv {
+		for r := range mr {
+			m, next := out(r, j, "CX")
+			if next && r == 0 {
+				g.e("ADDQ %d(DX), CX", cLdC)
+			}
+			g.op("VMOVUPS", m, acc(r, j))
+		}
+	}
+	g.label("start")
+	g.e("MOVQ %d(DX), R15", cCB)
+	g.label("block")
+	g.e("MOVQ %d(DX), R13", cKH)
+	g.label("row")
+	g.e("MOVQ %d(DX), BX", cKW)
+	g.label("tap")
+	step := func(u, b int) {
+		for j := range nv {
+			g.op("VMOVUPS", fmt.Sprintf("%d(DI)", b+j*i.width*4), j)
+		}
+		for r := range mr {
+			t := nv
+			if nv+1 < nregs-mr*nv {
+				t += r % 2
+			}
+			g.op("VBROADCASTSS", rowAddr(r, 4*u), t)
+			for j := range nv {
+				g.op("VFMADD231PS", j, t, acc(r, j))
+			}
+		}
+	}
+	if inner == 1 {
+		step(0, 0)
+		g.addA("$4", mr)
+		g.e("ADDQ %d(DX), DI", cBStep)
+	} else {
+		g.e("MOVL $4, CX")
+		g.e("PCALIGN $32")
+		g.label("channels")
+		for u := range 4 {
+			if i.width == 16 {
+				g.e("PREFETCHT1 %d(R12)", u*64)
+				step(u, u*blocks*64)
+			} else {
+				step(u, 0)
+				g.e("ADDQ %d(DX), DI", cBStep)
+			}
+		}
+		g.addA("$16", mr)
+		if i.width == 16 {
+			g.e("ADDQ $%d, DI", 4*blocks*64)
+			g.e("ADDQ %d(DX), R12", cPfStep)
+		}
+		g.e("DECL CX")
+		g.e("JNZ channels")
+	}
+	for _, l := range []struct {
+		off            int
+		counter, label string
+	}{{cDKW, "BX", "tap"}, {cDKH, "R13", "row"}, {cDCB, "R15", "block"}} {
+		g.addA(fmt.Sprintf("%d(DX)", l.off), mr)
+		g.e("DECQ %s", l.counter)
+		g.e("JNZ %s", l.label)
+	}
+	g.e("MOVQ %d(DX), CX", cAdd)
+	g.e("TESTQ CX, CX")
+	g.e("JZ activation")
+	for j := range nv {
+		for r := range mr {
+			m, next := out(r, j, "CX")
+			if next && r == 0 {
+				g.e("ADDQ %d(DX), CX", cLdAdd)
+			}
+			g.op("VADDPS", m, acc(r, j), acc(r, j))
+		}
+	}
+	g.label("activation")
+	g.e("MOVQ %d(DX), CX", cAct)
+	g.e("TESTQ CX, CX")
+	g.e("JZ store")
+	g.e("VBROADCASTSS %d(DX), %s", cLo, g.r(0))
+	g.e("VBROADCASTSS %d(DX), %s", cHi, g.r(1))
+	for r := range mr { // the second source is the sum: its NaN stays
+		for j := range nv {
+			g.op("VMAXPS", acc(r, j), 0, acc(r, j))
+		}
+	}
+	g.e("CMPQ CX, $%d", clip)
+	g.e("JNE store")
+	for r := range mr {
+		for j := range nv {
+			g.op("VMINPS", acc(r, j), 1, acc(r, j))
+		}
+	}
+	g.label("store")
+	g.e("MOVQ %d(DX), CX", cC)
+	for j := range nv {
+		for r := range mr {
+			m, next := out(r, j, "CX")
+			if next && r == 0 {
+				g.e("ADDQ %d(DX), CX", cLdC)
+			}
+			g.op("VMOVUPS", acc(r, j), m)
+		}
+	}
+	g.e("VZEROUPPER")
+	g.e("RET")
+	return name
+}
+
+// channelTile writes a tile that works channel by channel: depthwise convolution, or the
+// maximum or sum over a window. It has mr pixels of one block of 16.
+func channelTile(f *file, i isa, kind string, mr int) string {
+	name := fmt.Sprintf("%s%d%s", kind, mr, i.name)
+	g := f.function(name, i, []arg{{"t", "*tileArgs"}}, nil)
+	nv, nregs := 16/i.width, 32
+	if i.width == 8 {
+		nregs = 16
+	}
+	if kind == "maximum" && i.width == 8 {
+		nregs = tempReg // sel needs it
+	}
+	acc := func(r, j int) int { return nregs - mr*nv + r*nv + j }
+	mem := func(r, j int) string { return rowAddr(r, j*32) }
+	g.arg("t", "DX")
+	g.e("MOVQ %d(DX), AX", cA)
+	g.e("MOVQ %d(DX), DI", cB)
+	g.pixelAddresses(mr)
+	switch kind {
+	case "depthwise":
+		g.e("MOVQ %d(DX), CX", cBias)
+		for j := range nv {
+			g.op("VMOVUPS", fmt.Sprintf("%d(CX)", j*32), acc(0, j))
+		}
+	case "maximum":
+		for j := range nv {
+			g.op("VMOVUPS", uint32(0xff800000), acc(0, j))
+		}
+	case "sum":
+		for j := range nv {
+			g.op("VXORPS", acc(0, j), acc(0, j), acc(0, j))
+		}
+	}
+	for j := range nv {
+		for r := 1; r < mr; r++ {
+			g.op("VMOVAPS", acc(0, j), acc(r, j))
+		}
+	}
+	g.e("MOVQ %d(DX), R13", cKH)
+	g.label("row")
+	g.e("MOVQ %d(DX), BX", cKW)
+	g.label("tap")
+	if kind == "depthwise" {
+		for j := range nv {
+			g.op("VMOVUPS", fmt.Sprintf("%d(DI)", j*32), j)
+		}
+		g.e("ADDQ $64, DI")
+	}
+	for r := range mr {
+		for j := range nv {
+			a := acc(r, j)
+			switch kind {
+			case "depthwise":
+				g.op("VFMADD231PS", mem(r, j), j, a)
+			case "sum":
+				g.op("VADDPS", mem(r, j), a, a)
+			case "maximum": // NaN of the input, or of the maximum so far
+				g.op("VMOVUPS", mem(r, j), 0)
+				g.op("VMAXPS", 0, a, 1)
+				g.sel(uno, a, a, a, 1, a)
+			}
+		}
+	}
+	g.addA(fmt.Sprintf("%d(DX)", cDKW), mr)
+	g.e("DECQ BX")
+	g.e("JNZ tap")
+	g.addA(fmt.Sprintf("%d(DX)", cDKH), mr)
+	g.e("DECQ R13")
+	g.e("JNZ row")
+	if kind == "sum" {
+		g.e("VBROADCASTSS %d(DX), %s", cLo, g.r(0)) // the scale
+		for r := range mr {
+			for j := range nv {
+				g.op("VMULPS", 0, acc(r, j), acc(r, j))
+			}
+		}
+	}
+	g.e("MOVQ %d(DX), CX", cC)
+	if kind == "depthwise" {
+		g.e("MOVQ %d(DX), BX", cAdd)
+		g.e("TESTQ BX, BX")
+		g.e("JZ activation")
+		for r := range mr {
+			for j := range nv {
+				g.op("VADDPS", fmt.Sprintf("%d(BX)", r*64+j*32), acc(r, j), acc(r, j))
+			}
+		}
+		g.label("activation")
+		g.e("VBROADCASTSS %d(DX), %s", cLo, g.r(0))
+		g.e("VBROADCASTSS %d(DX), %s", cHi, g.r(1))
+		for r := range mr {
+			for j := range nv {
+				g.op("VMAXPS", acc(r, j), 0, acc(r, j))
+				g.op("VMINPS", acc(r, j), 1, acc(r, j))
+			}
+		}
+	}
+	for r := range mr {
+		for j := range nv {
+			g.op("VMOVUPS", acc(r, j), fmt.Sprintf("%d(CX)", r*64+j*32))
+		}
+	}
+	g.e("VZEROUPPER")
+	g.e("RET")
+	return name
+}
+
+func writeConv(dir string) {
+	f := newFile("tile")
+	var dis strings.Builder
+	sw := func(name, params, args string, names []string) {
+		fmt.Fprintf(&dis, "\nfunc %s(%s, t *tileArgs) {\n\tswitch %s {\n", name, params, args)
+		for r, n := range names {
+			fmt.Fprintf(&dis, "\tcase %d:\n\t\t%s(t)\n", r+1, n)
+		}
+		dis.WriteString("\t}\n}\n")
+	}
+	for _, kind := range []struct {
+		name          string
+		blocks, inner int
+	}{{"tile2", 2, 16}, {"tile1", 1, 16}, {"stem2", 2, 1}, {"stem1", 1, 1}} {
+		for _, i := range isas {
+			var names []string
+			rows := 14
+			if i.width == 8 {
+				if kind.blocks == 2 { // AVX2 takes the halves of a panel one by one
+					continue
+				}
+				rows = 6
+			}
+			for mr := 1; mr <= rows; mr++ {
+				names = append(names, convTile(f, i, mr, kind.blocks, kind.inner))
+			}
+			sw(kind.name+i.name, "pixels int", "pixels", names)
+		}
+	}
+	for _, kind := range []string{"depthwise", "maximum", "sum"} {
+		for _, i := range isas {
+			rows := 14
+			if i.width == 8 {
+				rows = 6
+			}
+			var names []string
+			for mr := 1; mr <= rows; mr++ {
+				names = append(names, channelTile(f, i, kind, mr))
+			}
+			sw(kind+i.name, "pixels int", "pixels", names)
+		}
+	}
+	write(dir+"/tile_amd64.s", f.text())
+	write(dir+"/tile_amd64.go", generated+"//go:build !purego\n\npackage conv\n"+f.stubs.String()+dis.String())
+
+	w := newFile("winograd")
+	winograd(w)
+	write(dir+"/winograd_amd64.s", w.text())
+	write(dir+"/winograd_amd64.go", generated+"//go:build !purego\n\npackage conv\n"+w.stubs.String())
+}

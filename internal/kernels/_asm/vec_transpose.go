@@ -1,0 +1,82 @@
+package main
+
+// transpose writes the kernel that transposes n square blocks side by side: the block of
+// src moves right by its width, the one of dst down by its height. Strides are in bytes.
+func transpose(f *file, i isa) {
+	g := f.function("transposeF32"+i.name, i, []arg{{"dst", "*float32"}, {"src", "*float32"}, {"ldd", "int"}, {"lds", "int"}, {"n", "int"}}, nil)
+	g.arg("dst", "DI")
+	g.arg("src", "SI")
+	g.arg("ldd", "R8")
+	g.arg("lds", "R9")
+	g.arg("n", "CX")
+	g.e("LEAQ (R8)(R8*2), R10")
+	g.e("LEAQ (R9)(R9*2), R11")
+	row := func(base string, stride, triple string, r int) string {
+		return [...]string{"(" + base + ")", "(" + base + ")(" + stride + "*1)", "(" + base + ")(" + stride + "*2)", "(" + base + ")(" + triple + "*1)"}[r]
+	}
+	w := i.width
+	g.label("block")
+	g.e("MOVQ SI, AX")
+	g.e("MOVQ DI, BX")
+	for r := range w {
+		g.op("VMOVUPS", row("AX", "R9", "R11", r%4), r)
+		if r%4 == 3 && r < w-1 {
+			g.e("LEAQ (AX)(R9*4), AX")
+		}
+	}
+	// Within each 128-bit lane, transpose 4×4; then move the lanes.
+	half := w // registers w.. take the intermediate values
+	in := func(q, k int) int { return q*4 + k }
+	for q := range w / 4 {
+		a, b, c, d := in(q, 0), in(q, 1), in(q, 2), in(q, 3)
+		g.op("VUNPCKLPS", b, a, half)
+		g.op("VUNPCKHPS", b, a, half+1)
+		g.op("VUNPCKLPS", d, c, half+2)
+		g.op("VUNPCKHPS", d, c, half+3)
+		g.op("VUNPCKLPD", half+2, half, a)
+		g.op("VUNPCKHPD", half+2, half, b)
+		g.op("VUNPCKLPD", half+3, half+1, c)
+		g.op("VUNPCKHPD", half+3, half+1, d)
+	}
+	// in(q, k) has, in lane m, column 4m+k of rows 4q to 4q+3
+	res := make([]int, w)
+	for k := range 4 {
+		if w == 8 {
+			g.op("VPERM2F128", "$0x20", in(1, k), in(0, k), 8+k)
+			g.op("VPERM2F128", "$0x31", in(1, k), in(0, k), 12+k)
+			res[k], res[4+k] = 8+k, 12+k
+			continue
+		}
+		a, b, c, d := in(0, k), in(1, k), in(2, k), in(3, k)
+		g.op("VSHUFF32X4", "$0x88", b, a, 16)
+		g.op("VSHUFF32X4", "$0xDD", b, a, 17)
+		g.op("VSHUFF32X4", "$0x88", d, c, 18)
+		g.op("VSHUFF32X4", "$0xDD", d, c, 19)
+		g.op("VSHUFF32X4", "$0x88", 18, 16, a) // lanes 0 of a, b, c, d
+		g.op("VSHUFF32X4", "$0x88", 19, 17, b) // lanes 1
+		g.op("VSHUFF32X4", "$0xDD", 18, 16, c) // lanes 2
+		g.op("VSHUFF32X4", "$0xDD", 19, 17, d) // lanes 3
+		res[k], res[4+k], res[8+k], res[12+k] = a, b, c, d
+	}
+	for j := range w {
+		g.op("VMOVUPS", res[j], row("BX", "R8", "R10", j%4))
+		if j%4 == 3 {
+			g.e("LEAQ (BX)(R8*4), BX")
+		}
+	}
+	g.e("MOVQ BX, DI")
+	g.e("ADDQ $%d, SI", w*4)
+	g.e("DECQ CX")
+	g.e("JNZ block")
+	g.e("VZEROUPPER")
+	g.e("RET")
+}
+
+func writeTranspose(dir string) {
+	f := newFile("transpose")
+	for _, i := range isas {
+		transpose(f, i)
+	}
+	write(dir+"/transpose_amd64.s", f.text())
+	write(dir+"/transpose_stubs_amd64.go", generated+"//go:build !purego\n\npackage vec\n"+f.stubs.String())
+}

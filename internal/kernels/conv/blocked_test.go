@@ -1,0 +1,408 @@
+package conv
+
+import (
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"github.com/onward-ml/onward/internal/cpu"
+	"github.com/onward-ml/onward/internal/kernels/gemm"
+	testkit "github.com/onward-ml/onward/internal/testing"
+	"pgregory.net/rapid"
+)
+
+// blocked is a random two-dimensional convolution in both layouts.
+type blocked struct {
+	*Shape
+	x, w []float32
+	ep   Epilogue[float32]
+	want []float64
+}
+
+func newBlocked(r *rand.Rand, s *Shape, epilogue int) *blocked {
+	b := &blocked{Shape: s, x: random(r, s.Cin*s.In[0]*s.In[1]), w: random(r, s.Cout*s.Cin/s.Group*product(s.Kernel))}
+	n := s.Cout * product(s.Out)
+	if epilogue&1 != 0 {
+		b.ep.Bias = random(r, s.Cout)
+	}
+	if epilogue&2 != 0 {
+		b.ep.Add = random(r, n)
+	}
+	if epilogue&4 != 0 {
+		b.ep.Act, b.ep.Lo, b.ep.Hi = gemm.Clip, -1, 2
+	}
+	if epilogue&8 != 0 {
+		b.ep.Act = gemm.Relu
+	}
+	b.want = make([]float64, n)
+	NaiveGeneric(s, b.want, to64(b.x), to64(b.w), b.ep.to64())
+	return b
+}
+
+// layouts returns the layouts of input, output and residual; the borders of the last two are there to be kept.
+func (b *blocked) layouts(flat bool) (in, out, add Layout) {
+	if flat {
+		return NewLayout(b.Cin, b.In[0], b.In[1], 0, 0, 0, 0), NewLayout(b.Cout, b.Out[0], b.Out[1], 0, 0, 0, 0), NewLayout(b.Cout, b.Out[0], b.Out[1], 0, 0, 0, 0)
+	}
+	return NewLayout(b.Cin, b.In[0], b.In[1], b.PadBegin[0], b.PadBegin[1], b.PadEnd[0], b.PadEnd[1]),
+		NewLayout(b.Cout, b.Out[0], b.Out[1], 1, 2, 0, 1), NewLayout(b.Cout, b.Out[0], b.Out[1], 0, 1, 2, 0)
+}
+
+// run converts, calls f on guarded slices and compares.
+func (b *blocked) run(t testing.TB, what string, level cpu.Level, side testkit.Side, flat bool, tol float64, f func(in, out Layout, y, x []float32, ep *BlockedEpilogue)) {
+	t.Helper()
+	in, out, add := b.layouts(flat)
+	x := testkit.Guarded[float32](t, in.Len(), side, 0)
+	in.FromNCHW(level, x, b.x, 0, in.Blocks())
+	y := testkit.Guarded[float32](t, out.Len(), side, 0)
+	const mark = -77
+	for i := range y {
+		y[i] = mark
+	}
+	ep := &BlockedEpilogue{Act: b.ep.Act, Lo: b.ep.Lo, Hi: b.ep.Hi}
+	if b.ep.Add != nil {
+		ep.AddLayout = add
+		ep.Add = testkit.Guarded[float32](t, add.Len(), side, 0)
+		add.FromNCHW(level, ep.Add, b.ep.Add, 0, add.Blocks())
+	}
+	f(in, out, y, x, ep)
+	got := make([]float32, len(b.want))
+	out.ToNCHW(level, got, y, 0, out.Blocks())
+	// clipping makes the outputs small, not the errors: those go with the sums of normal products
+	near32(t, what, got, b.want, tol*math.Sqrt(float64(b.Cin/b.Group*product(b.Kernel))))
+	// the border is untouched
+	inside := make([]bool, len(y))
+	for c := range out.Blocks() {
+		for h := range out.H {
+			for i := range out.W * Lanes {
+				inside[out.At(c, h, 0)+i] = true
+			}
+		}
+	}
+	for i, v := range y {
+		if !inside[i] && v != mark {
+			t.Fatalf("%s: element %d of the border was overwritten with %g", what, i, v)
+		}
+	}
+}
+
+func (b *blocked) direct(t testing.TB, l cpu.Level, side testkit.Side, flat bool) {
+	t.Helper()
+	k := float64(b.Cin / b.Group * product(b.Kernel))
+	b.run(t, fmt.Sprintf("direct %v %+v", l, *b.Shape), l, side, flat, 6e-6*max(1, math.Sqrt(k)/30), func(in, out Layout, y, x []float32, ep *BlockedEpilogue) {
+		d := &Direct{In: in, Out: out, StrideH: b.Stride[0], StrideW: b.Stride[1], DilationH: b.Dilation[0], DilationW: b.Dilation[1], Top: b.PadBegin[0], Left: b.PadBegin[1],
+			Weights: PackWeights(b.w, b.ep.Bias, b.Cin, b.Cout, b.Group, b.Kernel[0], b.Kernel[1])}
+		if err := d.Check(); err != nil {
+			t.Fatal(err)
+		}
+		d.Run(l, twoWays, y, x, ep)
+	})
+}
+
+func TestDirect(t *testing.T) {
+	testkit.Levels(t, func(t *testing.T, l cpu.Level) {
+		r := rand.New(rand.NewPCG(1, 2))
+		for i, s := range []*Shape{
+			shape2(1, 16, 32, 1, 5, 14, 3, 1, 1, 1), shape2(1, 24, 40, 1, 6, 29, 1, 1, 1, 0), shape2(1, 3, 20, 1, 9, 9, 3, 2, 1, 1),
+			shape2(1, 40, 48, 1, 7, 7, 3, 1, 2, 2), shape2(1, 32, 32, 8, 6, 6, 3, 1, 1, 1), shape2(1, 96, 48, 3, 5, 5, 1, 1, 1, 0), shape2(1, 30, 60, 5, 5, 8, 3, 2, 1, 1),
+			shape2(1, 48, 24, 2, 4, 4, 5, 3, 1, 2), shape2(1, 20, 12, 1, 3, 3, 3, 1, 1, 2), shape2(1, 700, 20, 1, 4, 5, 3, 1, 1, 1),
+		} {
+			for _, e := range []int{0, 3, 7, 11} {
+				b := newBlocked(r, s, e)
+				b.direct(t, l, i&1 == 0, false)
+				if product(s.Kernel) == 1 {
+					b.direct(t, l, i&1 == 1, true)
+				}
+			}
+		}
+		for w := 1; w < 31; w++ { // every tile height, one and two blocks
+			newBlocked(r, shape2(1, 17, 16*(1+w%3), 1, 2, w, 1, 1, 1, 0), w&15).direct(t, l, w&1 == 0, w%3 == 0)
+		}
+	})
+}
+
+func TestRapidDirect(t *testing.T) {
+	testkit.Levels(t, func(t *testing.T, l cpu.Level) {
+		rapid.Check(t, func(rt *rapid.T) {
+			g := rapid.SampledFrom([]int{1, 1, 2, 3, 4}).Draw(rt, "group")
+			n := func(lo, hi int, name string) []int {
+				return rapid.SliceOfN(rapid.IntRange(lo, hi), 2, 2).Draw(rt, name)
+			}
+			s := &Shape{N: 1, Group: g, Cin: g * rapid.IntRange(1, 24).Draw(rt, "cin"), Cout: g * rapid.IntRange(1, 24).Draw(rt, "cout"),
+				In: n(1, 17, "in"), Kernel: n(1, 4, "kernel"), Stride: n(1, 3, "stride"), Dilation: n(1, 2, "dilation"), PadBegin: n(0, 3, "begin"), PadEnd: n(0, 3, "end")}
+			if s.Check() != nil {
+				return
+			}
+			b := newBlocked(rand.New(rand.NewPCG(rapid.Uint64().Draw(rt, "seed"), 0)), s, rapid.IntRange(0, 15).Draw(rt, "epilogue"))
+			b.direct(t, l, testkit.Side(rapid.Bool().Draw(rt, "side")), false)
+		})
+	})
+}
+
+func TestWinograd(t *testing.T) {
+	testkit.Levels(t, func(t *testing.T, l cpu.Level) {
+		r := rand.New(rand.NewPCG(2, 2))
+		for i, s := range []*Shape{
+			shape2(1, 32, 32, 1, 8, 8, 3, 1, 1, 1), shape2(1, 20, 50, 1, 7, 7, 3, 1, 1, 1), shape2(1, 16, 16, 1, 13, 18, 3, 1, 1, 0), shape2(1, 40, 33, 1, 1, 3, 3, 1, 1, 1),
+			shape2(1, 160, 130, 1, 9, 10, 3, 1, 1, 1), shape2(1, 17, 32, 1, 30, 23, 3, 1, 1, 2), shape2(1, 4112, 16, 1, 4, 3, 3, 1, 1, 1),
+		} {
+			for _, m := range []int{2, 4} {
+				for _, e := range []int{0, 3, 7, 11} {
+					if l == cpu.Generic && e != 7 || s.Cin > 4000 && (e > 0 || l == cpu.Generic) {
+						continue
+					}
+					b := newBlocked(r, s, e)
+					for _, par := range []gemm.Par{nil, twoWays} {
+						tol := map[int]float64{2: 1e-5, 4: 3e-5}[m] * max(1, math.Sqrt(float64(s.Cin))/16)
+						b.run(t, fmt.Sprintf("F(%d,3) %v %+v", m, l, *s), l, i&1 == 0, i%3 == 0, tol, func(in, out Layout, y, x []float32, ep *BlockedEpilogue) {
+							d := &Winograd{In: in, Out: out, Top: s.PadBegin[0], Left: s.PadBegin[1], Weights: PackWinograd(m, b.w, b.ep.Bias, s.Cin, s.Cout)}
+							if err := d.Check(); err != nil {
+								t.Fatal(err)
+							}
+							d.Run(l, par, y, x, ep)
+						})
+					}
+				}
+			}
+		}
+	})
+}
+
+// TestWinogradError keeps the error bounds that the documentation states, on a layer of 64 channels.
+func TestWinogradError(t *testing.T) {
+	s := shape2(1, 64, 32, 1, 28, 28, 3, 1, 1, 1)
+	b := newBlocked(rand.New(rand.NewPCG(3, 3)), s, 0)
+	for m, bound := range map[int]float64{2: 5e-6, 4: 1.5e-5} {
+		testkit.Levels(t, func(t *testing.T, l cpu.Level) {
+			b.run(t, fmt.Sprintf("F(%d,3)", m), l, testkit.Low, true, bound, func(in, out Layout, y, x []float32, ep *BlockedEpilogue) {
+				d := &Winograd{In: in, Out: out, Top: 1, Left: 1, Weights: PackWinograd(m, b.w, nil, s.Cin, s.Cout)}
+				d.Run(l, nil, y, x, ep)
+			})
+		})
+	}
+}
+
+func TestDepthwise(t *testing.T) {
+	testkit.Levels(t, func(t *testing.T, l cpu.Level) {
+		r := rand.New(rand.NewPCG(4, 4))
+		for i, s := range []*Shape{
+			shape2(1, 16, 16, 16, 5, 14, 3, 1, 1, 1), shape2(1, 40, 40, 40, 9, 15, 5, 2, 1, 2), shape2(1, 5, 5, 5, 8, 31, 3, 1, 2, 2), shape2(1, 33, 33, 33, 3, 1, 1, 1, 1, 0),
+			shape2(1, 16, 16, 16, 2, 2, 3, 1, 1, 1), shape2(1, 16, 16, 16, 4, 10, 3, 1, 1, 1), shape2(1, 16, 16, 16, 4, 9, 3, 1, 1, 1), shape2(1, 16, 16, 16, 4, 13, 3, 1, 1, 1), shape2(1, 16, 16, 16, 4, 11, 3, 1, 1, 1),
+		} {
+			for e := range 16 {
+				b := newBlocked(r, s, e)
+				b.run(t, fmt.Sprintf("depthwise %v %+v", l, *s), l, (i+e)&1 == 0, false, 1e-5, func(in, out Layout, y, x []float32, ep *BlockedEpilogue) {
+					d := &Depthwise{In: in, Out: out, StrideH: s.Stride[0], StrideW: s.Stride[1], DilationH: s.Dilation[0], DilationW: s.Dilation[1], Top: s.PadBegin[0], Left: s.PadBegin[1],
+						Weights: PackDepthwise(b.w, b.ep.Bias, s.Cin, s.Kernel[0], s.Kernel[1])}
+					if err := d.Check(); err != nil {
+						t.Fatal(err)
+					}
+					d.Run(l, twoWays, y, x, ep)
+				})
+			}
+		}
+	})
+}
+
+func TestStem(t *testing.T) {
+	testkit.Levels(t, func(t *testing.T, l cpu.Level) {
+		r := rand.New(rand.NewPCG(5, 5))
+		shapes := []*Shape{shape2(1, 3, 64, 1, 23, 30, 7, 2, 1, 3), shape2(1, 1, 20, 1, 12, 12, 5, 1, 1, 2), shape2(1, 4, 40, 1, 9, 9, 3, 2, 2, 1), shape2(1, 3, 16, 1, 4, 2, 3, 1, 1, 4)}
+		for w := 1; w < 16; w++ {
+			shapes = append(shapes, shape2(1, 2, 16*(1+w%2), 1, 3, w, 3, 1, 1, 1))
+		}
+		for i, s := range shapes {
+			for _, e := range []int{i & 15, 3, 7, 8} {
+				b := newBlocked(r, s, e)
+				b.run(t, fmt.Sprintf("stem %v %+v", l, *s), l, i&1 == 0, false, 1e-5, func(_, out Layout, y, _ []float32, ep *BlockedEpilogue) {
+					d := &Stem{Cin: s.Cin, H: s.In[0], W: s.In[1], Out: out, StrideH: s.Stride[0], StrideW: s.Stride[1], DilationH: s.Dilation[0], DilationW: s.Dilation[1],
+						Top: s.PadBegin[0], Left: s.PadBegin[1], Weights: PackStem(b.w, b.ep.Bias, s.Cin, s.Cout, s.Kernel[0], s.Kernel[1])}
+					d.Run(l, twoWays, y, testkit.GuardedCopy(t, b.x, testkit.High, 0), ep)
+				})
+			}
+		}
+	})
+}
+
+func TestPool(t *testing.T) {
+	nan := float32(math.NaN())
+	testkit.Levels(t, func(t *testing.T, l cpu.Level) {
+		r := rand.New(rand.NewPCG(6, 6))
+		for i, s := range []*Shape{
+			shape2(1, 16, 16, 16, 8, 30, 3, 2, 1, 1), shape2(1, 20, 20, 20, 7, 7, 2, 2, 1, 0), shape2(1, 16, 16, 16, 7, 9, 7, 1, 1, 3), shape2(1, 16, 16, 16, 12, 9, 3, 1, 2, 2),
+			shape2(1, 16, 16, 16, 3, 3, 3, 1, 1, 0), shape2(1, 16, 16, 16, 2, 40, 2, 1, 1, 1), shape2(1, 16, 16, 16, 3, 2, 2, 3, 1, 4),
+		} {
+			x := random(r, s.Cin*product(s.In))
+			x[r.IntN(len(x))] = nan
+			x[r.IntN(len(x))] = float32(math.Inf(1))
+			in, out := NewLayout(s.Cin, s.In[0], s.In[1], i%2, 0, 1, i%3), NewLayout(s.Cin, s.Out[0], s.Out[1], 0, i%2, 0, 0)
+			bx := testkit.Guarded[float32](t, in.Len(), testkit.High, 0)
+			in.FromNCHW(l, bx, x, 0, in.Blocks())
+			for _, kind := range []PoolKind{MaxPool, AveragePool, AveragePoolIncludePad} {
+				by := testkit.Guarded[float32](t, out.Len(), testkit.High, 0)
+				p := &Pool{Kind: kind, In: in, Out: out, KH: s.Kernel[0], KW: s.Kernel[1], StrideH: s.Stride[0], StrideW: s.Stride[1], DilationH: s.Dilation[0], DilationW: s.Dilation[1],
+					Top: s.PadBegin[0], Left: s.PadBegin[1], Bottom: s.PadEnd[0], Right: s.PadEnd[1]}
+				if err := p.Check(); err != nil {
+					t.Fatal(err)
+				}
+				p.Run(l, twoWays, by, bx)
+				y := make([]float32, s.Cin*product(s.Out))
+				out.ToNCHW(l, y, by, 0, out.Blocks())
+				for j, got := range y {
+					c, oy, ox := j/product(s.Out), j%product(s.Out)/s.Out[1], j%s.Out[1]
+					m, sum, n, padded := math.Inf(-1), 0.0, 0, 0
+					for ky := range s.Kernel[0] {
+						for kx := range s.Kernel[1] {
+							iy, ix := oy*s.Stride[0]-s.PadBegin[0]+ky*s.Dilation[0], ox*s.Stride[1]-s.PadBegin[1]+kx*s.Dilation[1]
+							if iy < s.In[0]+s.PadEnd[0] && ix < s.In[1]+s.PadEnd[1] {
+								padded++
+							}
+							if iy >= 0 && iy < s.In[0] && ix >= 0 && ix < s.In[1] {
+								v := float64(x[(c*s.In[0]+iy)*s.In[1]+ix])
+								m, sum, n = max(m, v), sum+v, n+1
+							}
+						}
+					}
+					want := m
+					switch {
+					case kind == MaxPool:
+					case n == 0:
+						want = 0
+					case kind == AveragePool:
+						want = sum / float64(n)
+					default:
+						want = sum / float64(padded)
+					}
+					if g := float64(got); g != want && !(math.Abs(g-want) <= 2e-6) && !(g != g && want != want) {
+						t.Fatalf("%v kind %d %+v: output %d is %g, want %g", l, kind, *s, j, got, want)
+					}
+				}
+			}
+		}
+	})
+}
+
+// TestNaNPasses checks that activations and maxima keep NaN.
+func TestNaNPasses(t *testing.T) {
+	testkit.Levels(t, func(t *testing.T, l cpu.Level) {
+		s := shape2(1, 16, 32, 1, 6, 6, 3, 1, 1, 1)
+		for _, e := range []int{0, 3, 7, 11} {
+			b := newBlocked(rand.New(rand.NewPCG(7, uint64(e))), s, e)
+			b.x[14] = float32(math.NaN())
+			in, out, _ := b.layouts(false)
+			x, y := make([]float32, in.Len()), make([]float32, out.Len())
+			in.FromNCHW(l, x, b.x, 0, in.Blocks())
+			ep := &BlockedEpilogue{Act: b.ep.Act, Lo: b.ep.Lo, Hi: b.ep.Hi}
+			for name, run := range map[string]func(){
+				"direct": func() {
+					(&Direct{In: in, Out: out, StrideH: 1, StrideW: 1, DilationH: 1, DilationW: 1, Top: 1, Left: 1, Weights: PackWeights(b.w, nil, 16, 32, 1, 3, 3)}).Run(l, nil, y, x, ep)
+				},
+				"winograd": func() {
+					(&Winograd{In: in, Out: out, Top: 1, Left: 1, Weights: PackWinograd(2, b.w, nil, 16, 32)}).Run(l, nil, y, x, ep)
+				},
+			} {
+				clear(y)
+				run()
+				if v := y[out.At(1, 2, 2)]; v == v {
+					t.Errorf("%s epilogue %d: NaN became %g", name, e, v)
+				}
+				if v := y[out.At(1, 5, 5)]; v != v {
+					t.Errorf("%s epilogue %d: NaN reached a pixel that does not read it", name, e)
+				}
+			}
+		}
+	})
+}
+
+func TestLayoutRoundTrip(t *testing.T) {
+	testkit.Levels(t, func(t *testing.T, l cpu.Level) {
+		for _, s := range [][7]int{{1, 1, 1, 0, 0, 0, 0}, {16, 5, 7, 1, 1, 1, 1}, {37, 4, 33, 0, 2, 1, 0}, {20, 9, 9, 0, 0, 0, 0}} {
+			ly := NewLayout(s[0], s[1], s[2], s[3], s[4], s[5], s[6])
+			x := make([]float32, s[0]*s[1]*s[2])
+			for i := range x {
+				x[i] = float32(i + 1)
+			}
+			b := testkit.Guarded[float32](t, ly.Len(), testkit.High, 0)
+			for i := range b {
+				b[i] = -1
+			}
+			ly.FromNCHW(l, b, x, 0, ly.Blocks())
+			for i, v := range b {
+				if v < 0 {
+					t.Fatalf("%v: element %d of the blocked image was left alone", s, i)
+				}
+			}
+			for c := range s[0] {
+				if got, want := b[ly.At(c/16, s[1]-1, s[2]-1)+c%16], x[(c+1)*s[1]*s[2]-1]; got != want {
+					t.Fatalf("%v: channel %d at the last pixel is %g, want %g", s, c, got, want)
+				}
+			}
+			y := testkit.Guarded[float32](t, len(x), testkit.High, 0)
+			ly.ToNCHW(l, y, b, 0, ly.Blocks())
+			if !slices.Equal(x, y) {
+				t.Errorf("%v: the round trip changes the image", s)
+			}
+		}
+	})
+}
+
+// TestWinogradTwins compares the transforms of every level with the generic ones, tile counts
+// 1 to 5.
+func TestWinogradTwins(t *testing.T) {
+	testkit.Levels(t, func(t *testing.T, l cpu.Level) {
+		r := rand.New(rand.NewPCG(8, 8))
+		for _, m := range []int{2, 4} {
+			side := m + 2
+			for n := 1; n < 6; n++ {
+				row, xi := (n*m+2+n)*Lanes, (n+1)*Lanes
+				src := testkit.GuardedCopy(t, random(r, (side-1)*row+(n*m+2)*Lanes), testkit.High, 0)
+				got := testkit.Guarded[float32](t, (side*side-1)*xi+n*Lanes, testkit.High, 0)
+				want := make([]float32, len(got))
+				winogradInput(l, m, &src[0], &got[0], row*4, xi*4, n)
+				winogradInputGeneric(m, &src[0], &want[0], row*4, xi*4, n)
+				close32(t, fmt.Sprintf("input F(%d,3) %d tiles", m, n), got, to64(want), 2e-6)
+
+				out := testkit.Guarded[float32](t, (m-1)*row+n*m*Lanes, testkit.High, 0)
+				wout := make([]float32, len(out))
+				bias, add := random(r, Lanes), testkit.GuardedCopy(t, random(r, len(out)), testkit.High, 0)
+				for _, a := range []*float32{nil, &add[0]} {
+					winogradOutput(l, m, &got[0], &out[0], &bias[0], a, row*4, row*4, xi*4, n, -1, 3)
+					winogradOutputGeneric(m, &got[0], &wout[0], &bias[0], a, row*4, row*4, xi*4, n, -1, 3)
+					close32(t, fmt.Sprintf("output F(%d,3) %d tiles", m, n), out, to64(wout), 3e-5)
+				}
+			}
+		}
+	})
+}
+
+func TestEveryAssemblyFunctionHasALine(t *testing.T) {
+	testkit.CheckAsmTested(t, ".", []string{
+		"tile*",                                        // TestDirect
+		"stem*",                                        // TestStem
+		"depthwise*",                                   // TestDepthwise
+		"maximum*",                                     // TestPool
+		"sum*",                                         // TestPool
+		"winogradInput4AVX512", "winogradInput2AVX512", // TestWinogradTwins
+		"winogradOutput4AVX512", "winogradOutput2AVX512", // TestWinogradTwins
+	})
+}
+
+func TestPauses(t *testing.T) {
+	s := shape2(1, 64, 64, 1, 14, 14, 3, 1, 1, 1)
+	b := newBlocked(rand.New(rand.NewPCG(9, 9)), s, 0)
+	in, out, _ := b.layouts(false)
+	x, y := make([]float32, in.Len()), make([]float32, out.Len())
+	d := &Direct{In: in, Out: out, StrideH: 1, StrideW: 1, DilationH: 1, DilationW: 1, Top: 1, Left: 1, Weights: PackWeights(b.w, nil, 64, 64, 1, 3, 3)}
+	w := &Winograd{In: in, Out: out, Top: 1, Left: 1, Weights: PackWinograd(4, b.w, nil, 64, 64)}
+	testkit.Levels(t, func(t *testing.T, l cpu.Level) {
+		if l == cpu.Generic {
+			t.Skip("Go code is preemptible")
+		}
+		testkit.CheckPauses(t, func() { d.Run(l, nil, y, x, &BlockedEpilogue{}) })
+		if l == cpu.AVX512 {
+			testkit.CheckPauses(t, func() { w.Run(l, nil, y, x, &BlockedEpilogue{}) })
+		}
+	})
+}

@@ -1,0 +1,232 @@
+package conv
+
+import (
+	"fmt"
+	"math"
+
+	"github.com/onward-ml/onward/internal/cpu"
+	"github.com/onward-ml/onward/internal/kernels/align"
+	"github.com/onward-ml/onward/internal/kernels/gemm"
+)
+
+// BlockedEpilogue is what happens to a sum in NCHW16c before it is stored, in the order of
+// the fields. The bias comes with the weights.
+type BlockedEpilogue struct {
+	Add       []float32 // residual in AddLayout with the output's C, H and W, or nil; must not overlap the output
+	AddLayout Layout
+	Act       gemm.Activation
+	Lo, Hi    float32 // of gemm.Clip
+}
+
+// bounds returns the clipping that stands for the activation.
+func (e *BlockedEpilogue) bounds() (lo, hi float32) {
+	switch e.Act {
+	case gemm.Relu:
+		return 0, float32(math.Inf(1))
+	case gemm.Clip:
+		return e.Lo, e.Hi
+	}
+	return float32(math.Inf(-1)), float32(math.Inf(1))
+}
+
+// Weights are packed for [Direct] and [Stem]: panels of 32 output channels (the last of 16 if the number of blocks is
+// odd), each [input block][kh][kw][16][outputs of the panel]. Missing channels weigh zero.
+type Weights struct {
+	Cin, Cout, KH, KW int
+	Data              []float32 // 64-byte aligned
+	Bias              []float32 // whole blocks
+	panels            []panel
+}
+
+// panel is a run of one or two output blocks with the range of input blocks that they read.
+type panel struct {
+	block, blocks int
+	cb, cbs       int
+	offset        int // into Data
+}
+
+// PackWeights packs w, which is (cout, cin/group, kh, kw), for [Direct]. bias may be nil. Groups become
+// panels that read only the blocks that hold channels of their groups, with zeros between.
+func PackWeights(w, bias []float32, cin, cout, group, kh, kw int) *Weights {
+	p := &Weights{Cin: cin, Cout: cout, KH: kh, KW: kw}
+	blocks := tiles(cout, Lanes)
+	p.Bias = align.Slice[float32](blocks * Lanes)
+	copy(p.Bias, bias)
+	cg, og := cin/group, cout/group
+	inputs := func(block int) (lo, hi int) { // blocks that an output block reads
+		first, last := block*Lanes/og, (min(cout, (block+1)*Lanes)-1)/og
+		return first * cg / Lanes, tiles((last+1)*cg, Lanes)
+	}
+	size := 0
+	for b := 0; b < blocks; {
+		lo, hi := inputs(b)
+		n := panel{block: b, blocks: 1, cb: lo, cbs: hi - lo, offset: size}
+		if b+1 < blocks {
+			if l, h := inputs(b + 1); l == lo && h == hi {
+				n.blocks = 2
+			}
+		}
+		size += n.cbs * kh * kw * Lanes * n.blocks * Lanes
+		b += n.blocks
+		p.panels = append(p.panels, n)
+	}
+	p.Data = align.Slice[float32](size)
+	taps := kh * kw
+	for _, n := range p.panels {
+		width := n.blocks * Lanes
+		for j := range min(width, cout-n.block*Lanes) {
+			o := n.block*Lanes + j
+			c0 := o / og * cg // first input channel of the group
+			for c := range cg {
+				in := c0 + c - n.cb*Lanes
+				d := p.Data[n.offset+(in/Lanes*taps*Lanes+in%Lanes)*width+j:]
+				for t, v := range w[(o*cg+c)*taps:][:taps] {
+					d[t*Lanes*width] = v
+				}
+			}
+		}
+	}
+	return p
+}
+
+// Direct is a convolution over NCHW16c: any kernel, stride, dilation and group. The input's
+// border must hold the padding.
+type Direct struct {
+	In, Out              Layout
+	StrideH, StrideW     int
+	DilationH, DilationW int
+	Top, Left            int // padding
+	Weights              *Weights
+}
+
+// Check validates the layouts against the weights, once per shape.
+func (d *Direct) Check() error {
+	w := d.Weights
+	if d.In.C != w.Cin || d.Out.C != w.Cout {
+		return fmt.Errorf("layouts of %d and %d channels do not fit weights from %d to %d", d.In.C, d.Out.C, w.Cin, w.Cout)
+	}
+	return checkWindow(&d.In, &d.Out, w.KH, w.KW, d.StrideH, d.StrideW, d.DilationH, d.DilationW, d.Top, d.Left)
+}
+
+// checkWindow reports an error when a window reads beyond the border.
+func checkWindow(in, out *Layout, kh, kw, sh, sw, dh, dw, top, left int) error {
+	if top > in.Top || left > in.Left || (out.H-1)*sh-top+(kh-1)*dh >= in.H+in.Bottom || (out.W-1)*sw-left+(kw-1)*dw >= in.W+in.Right {
+		return fmt.Errorf("an input of %d×%d with border %d, %d, %d, %d is too small for %d×%d outputs of a %d×%d window with stride %d, %d, dilation %d, %d and padding %d, %d",
+			in.H, in.W, in.Top, in.Left, in.Bottom, in.Right, out.H, out.W, kh, kw, sh, sw, dh, dw, top, left)
+	}
+	return nil
+}
+
+// maxSteps bounds the input channels and taps of one tile call to about 25 µs.
+const maxSteps = 4096
+
+// flatGroup is how many tiles one unit of work has where rows do not matter.
+const flatGroup = 4
+
+// Run computes one image. par splits panels of output channels and rows; nil stands for one call. The error against the
+// exact result is at most (K+2)·2⁻²⁴·Σ|x||w| with K = cin/group·kh·kw.
+func (d *Direct) Run(level cpu.Level, par gemm.Par, y, x []float32, ep *BlockedEpilogue) {
+	d.In.check("input", x)
+	d.Out.check("output", y)
+	if ep.Add != nil {
+		ep.AddLayout.check("residual", ep.Add)
+	}
+	groups, width := d.groups(ep)
+	n := len(d.Weights.panels) * groups
+	if par == nil {
+		d.run(level, y, x, ep, width, groups, 0, n)
+		return
+	}
+	par(n, func(lo, hi int) { d.run(level, y, x, ep, width, groups, lo, hi) })
+}
+
+// groups returns the units per panel and the pixels of a row: whole rows, or parts of the one long
+// row of a 1×1 convolution without borders.
+func (d *Direct) groups(ep *BlockedEpilogue) (groups, width int) {
+	w := d.Weights
+	if w.KH*w.KW == 1 && d.StrideH == 1 && d.StrideW == 1 && d.Top == 0 && d.Left == 0 && d.In.H == d.Out.H && d.In.W == d.Out.W &&
+		d.In.flat() && d.Out.flat() && (ep.Add == nil || ep.AddLayout.flat()) {
+		width = d.Out.H * d.Out.W
+		return tiles(width, flatGroup*14), width
+	}
+	return d.Out.H, d.Out.W
+}
+
+func (d *Direct) run(level cpu.Level, y, x []float32, ep *BlockedEpilogue, width, groups, lo, hi int) {
+	for u := lo; u < hi; {
+		p, g := u/groups, u%groups
+		n := min(hi-u, groups-g)
+		d.panel(level, y, x, ep, p, width, groups, g, g+n)
+		u += n
+	}
+}
+
+func (d *Direct) panel(level cpu.Level, y, x []float32, ep *BlockedEpilogue, pi, width, groups, g0, g1 int) {
+	w := d.Weights
+	p := &w.panels[pi]
+	flat := width != d.Out.W || groups != d.Out.H
+	most := tilePixels(level)
+	perBlock := w.KH * w.KW * Lanes
+	chunks := tiles(p.cbs*perBlock, maxSteps)
+	chunks = min(chunks, p.cbs)
+	var t tileArgs
+	t.kh, t.kw = w.KH, w.KW
+	t.pixel = d.StrideW * Lanes * 4
+	t.dkw = (d.DilationW - 1) * Lanes * 4
+	t.dkh = (d.DilationH*d.In.Row - w.KW*d.DilationW*Lanes) * 4
+	t.dcb = (d.In.Block - w.KH*d.DilationH*d.In.Row) * 4
+	t.ldc = d.Out.Block * 4
+	t.bStep = p.blocks * Lanes * 4
+	var add = ptr(ep.Add)
+	if ep.Add != nil {
+		t.ldadd = ep.AddLayout.Block * 4
+	}
+	t.lo, t.hi = ep.bounds()
+	// the next panel's weights are fetched evenly over the calls of this one
+	calls := max(1, (g1-g0)*tiles(tern(flat, flatGroup*14, width), most))
+	lines := min(4, (4*p.blocks+calls-1)/calls)
+	size := p.cbs * perBlock * p.blocks * Lanes
+	for c := range chunks {
+		cb0, cb1 := p.cbs*c/chunks, p.cbs*(c+1)/chunks
+		t.cb = cb1 - cb0
+		t.b = at(ptr(w.Data), p.offset+cb0*perBlock*p.blocks*Lanes)
+		t.bias, t.acc, t.act = at(ptr(w.Bias), p.block*Lanes), 0, 0
+		last := c == chunks-1
+		if c > 0 {
+			t.acc = 1
+		}
+		if last {
+			t.act = uint64(ep.Act)
+		}
+		call := 0
+		for g := g0; g < g1; g++ {
+			row, x0, x1 := g, 0, width
+			if flat {
+				row, x0, x1 = 0, width*g/groups, width*(g+1)/groups
+			}
+			for i := range tiles(x1-x0, most) {
+				a, b := split(x1-x0, most, i)
+				a, b = x0+a, x0+b
+				t.a = at(ptr(x), d.In.At(p.cb+cb0, row*d.StrideH-d.Top, a*d.StrideW-d.Left))
+				t.c = at(ptr(y), d.Out.At(p.block, row, a))
+				t.add = nil
+				if add != nil && last {
+					t.add = at(add, ep.AddLayout.At(p.block, row, a))
+				}
+				t.prefetch, t.prefetchStep = t.b, 0
+				if done := call * t.cb * perBlock * lines * 4; pi+1 < len(w.panels) && done < size {
+					t.prefetch, t.prefetchStep = at(ptr(w.Data), p.offset+size+done), lines*64
+				}
+				call++
+				runTile(level, b-a, p.blocks, &t)
+			}
+		}
+	}
+}
+
+func tern(c bool, a, b int) int {
+	if c {
+		return a
+	}
+	return b
+}

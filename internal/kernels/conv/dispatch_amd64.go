@@ -1,0 +1,107 @@
+//go:build !purego
+
+package conv
+
+import "github.com/onward-ml/onward/internal/cpu"
+
+func runTile(l cpu.Level, pixels, blocks int, t *tileArgs) {
+	switch {
+	case l == cpu.AVX512 && blocks == 2:
+		tile2AVX512(pixels, t)
+	case l == cpu.AVX512:
+		tile1AVX512(pixels, t)
+	case l == cpu.AVX2:
+		tile1AVX2(pixels, t)
+		if blocks == 2 {
+			second := t.secondBlock()
+			tile1AVX2(pixels, &second)
+		}
+	default:
+		tileGeneric(pixels, blocks, Lanes, t)
+	}
+}
+
+func runStem(l cpu.Level, pixels, blocks int, t *tileArgs) {
+	switch {
+	case l == cpu.AVX512 && blocks == 2:
+		stem2AVX512(pixels, t)
+	case l == cpu.AVX512:
+		stem1AVX512(pixels, t)
+	case l == cpu.AVX2:
+		stem1AVX2(pixels, t)
+		if blocks == 2 {
+			second := t.secondBlock()
+			stem1AVX2(pixels, &second)
+		}
+	default:
+		tileGeneric(pixels, blocks, 1, t)
+	}
+}
+
+// secondBlock returns the arguments of the second block of a pair by itself.
+func (t *tileArgs) secondBlock() tileArgs {
+	s := *t
+	s.b, s.c = at(t.b, Lanes), at(t.c, t.ldc/4)
+	if t.bias != nil {
+		s.bias = at(t.bias, Lanes)
+	}
+	if t.add != nil {
+		s.add = at(t.add, t.ldadd/4)
+	}
+	return s
+}
+
+func runDepthwise(l cpu.Level, pixels int, t *tileArgs) {
+	switch l {
+	case cpu.AVX512:
+		depthwiseAVX512(pixels, t)
+	case cpu.AVX2:
+		depthwiseAVX2(pixels, t)
+	default:
+		depthwiseGeneric(pixels, t)
+	}
+}
+
+func runMaximum(l cpu.Level, pixels int, t *tileArgs) {
+	switch l {
+	case cpu.AVX512:
+		maximumAVX512(pixels, t)
+	case cpu.AVX2:
+		maximumAVX2(pixels, t)
+	default:
+		maximumGeneric(pixels, t)
+	}
+}
+
+func runSum(l cpu.Level, pixels int, t *tileArgs) {
+	switch l {
+	case cpu.AVX512:
+		sumAVX512(pixels, t)
+	case cpu.AVX2:
+		sumAVX2(pixels, t)
+	default:
+		sumGeneric(pixels, t)
+	}
+}
+
+func winogradInput(l cpu.Level, m int, src, dst *float32, row, xi, n int) {
+	switch {
+	case l != cpu.AVX512:
+		winogradInputGeneric(m, src, dst, row, xi, n)
+	case m == 4:
+		winogradInput4AVX512(src, dst, row, xi, n)
+	default:
+		winogradInput2AVX512(src, dst, row, xi, n)
+	}
+}
+
+func winogradOutput(l cpu.Level, m int, src, dst, bias, add *float32, row, addRow, xi, n int, lo, hi float32) {
+	switch {
+	case l != cpu.AVX512:
+		winogradOutputGeneric(m, src, dst, bias, add, row, addRow, xi, n, lo, hi)
+	case m == 4:
+		winogradOutput4AVX512(src, dst, bias, add, row, addRow, xi, n, lo, hi)
+	default:
+		winogradOutput2AVX512(src, dst, bias, add, row, addRow, xi, n, lo, hi)
+	}
+}

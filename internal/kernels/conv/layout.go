@@ -1,0 +1,105 @@
+package conv
+
+import (
+	"fmt"
+
+	"github.com/onward-ml/onward/internal/cpu"
+	"github.com/onward-ml/onward/internal/kernels/vec"
+)
+
+// Lanes is the number of channels in one block of NCHW16c.
+const Lanes = 16
+
+// Layout is NCHW16c for one image: channels in blocks of 16, [C/16][Top+H+Bottom][Left+W+Right][16]. The last block
+// is padded with channels that hold anything finite; weights for them are zero. Consumers that
+// read beyond the edge want a border, whose elements are zero.
+type Layout struct {
+	C, H, W                  int
+	Top, Left, Bottom, Right int
+	Row, Block               int // elements between rows and between blocks
+}
+
+// NewLayout returns the layout of c channels of h×w with the given border. The distance
+// between blocks has 16 elements more than it needs: distances of powers of two would put all blocks into the
+// same cache sets.
+func NewLayout(c, h, w, top, left, bottom, right int) Layout {
+	l := Layout{C: c, H: h, W: w, Top: top, Left: left, Bottom: bottom, Right: right}
+	l.Row = (left + w + right) * Lanes
+	l.Block = (top+h+bottom)*l.Row + Lanes
+	return l
+}
+
+// Blocks returns the number of channel blocks.
+func (l *Layout) Blocks() int { return (l.C + Lanes - 1) / Lanes }
+
+// Len returns the number of elements of one image.
+func (l *Layout) Len() int { return l.Blocks() * l.Block }
+
+// At returns the index of channel 0 of block cb at pixel (y, x); the border has negative coordinates.
+func (l *Layout) At(cb, y, x int) int {
+	return cb*l.Block + (y+l.Top)*l.Row + (x+l.Left)*Lanes
+}
+
+// flat reports whether rows follow each other without a border.
+func (l *Layout) flat() bool { return l.Row == l.W*Lanes }
+
+func (l *Layout) check(what string, data []float32) {
+	if len(data) < l.Len() {
+		panic(fmt.Sprintf("conv: %s has %d elements, its layout %+v needs %d", what, len(data), *l, l.Len()))
+	}
+}
+
+// ClearBorder zeroes the border of the blocks [lo, hi).
+func (l *Layout) ClearBorder(data []float32, lo, hi int) {
+	for b := lo; b < hi; b++ {
+		d := data[b*l.Block:][:l.Block]
+		clear(d[:l.Top*l.Row])
+		for y := range l.H {
+			r := d[(l.Top+y)*l.Row:][:l.Row]
+			clear(r[:l.Left*Lanes])
+			clear(r[(l.Left+l.W)*Lanes:])
+		}
+		clear(d[(l.Top+l.H)*l.Row:])
+	}
+}
+
+// FromNCHW writes the blocks [lo, hi) of an image, border included, from x in (C, H, W).
+// Channels beyond C become zero.
+func (l *Layout) FromNCHW(level cpu.Level, dst, x []float32, lo, hi int) {
+	l.check("dst", dst)
+	hw := l.H * l.W
+	l.ClearBorder(dst, lo, hi)
+	for b := lo; b < hi; b++ {
+		n := min(Lanes, l.C-b*Lanes)
+		src := x[b*Lanes*hw:]
+		if n < Lanes {
+			for y := range l.H {
+				clear(dst[l.At(b, y, 0):][:l.W*Lanes])
+			}
+		}
+		if l.flat() {
+			vec.TransposeF32(level, dst[l.At(b, 0, 0):], Lanes, src, hw, n, hw)
+			continue
+		}
+		for y := range l.H {
+			vec.TransposeF32(level, dst[l.At(b, y, 0):], Lanes, src[y*l.W:], hw, n, l.W)
+		}
+	}
+}
+
+// ToNCHW writes the channels of the blocks [lo, hi) to y in (C, H, W).
+func (l *Layout) ToNCHW(level cpu.Level, y, src []float32, lo, hi int) {
+	l.check("src", src)
+	hw := l.H * l.W
+	for b := lo; b < hi; b++ {
+		n := min(Lanes, l.C-b*Lanes)
+		dst := y[b*Lanes*hw:]
+		if l.flat() {
+			vec.TransposeF32(level, dst, hw, src[l.At(b, 0, 0):], Lanes, hw, n)
+			continue
+		}
+		for r := range l.H {
+			vec.TransposeF32(level, dst[r*l.W:], hw, src[l.At(b, r, 0):], Lanes, l.W, n)
+		}
+	}
+}

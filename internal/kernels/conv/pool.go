@@ -1,0 +1,135 @@
+package conv
+
+import (
+	"fmt"
+	"math"
+
+	"github.com/onward-ml/onward/internal/cpu"
+	"github.com/onward-ml/onward/internal/kernels/gemm"
+)
+
+// PoolKind says what a pooling window computes.
+type PoolKind uint8
+
+const (
+	// MaxPool takes the largest element; NaN wins. The padding does not count.
+	MaxPool PoolKind = iota
+	// AveragePool divides the sum by the number of elements inside of the image.
+	AveragePool
+	// AveragePoolIncludePad divides by the number of elements inside of the image and its
+	// padding of Top, Left, Bottom and Right.
+	AveragePoolIncludePad
+)
+
+// Pool is a pooling over NCHW16c. The borders of In are not read.
+type Pool struct {
+	Kind                     PoolKind
+	In, Out                  Layout
+	KH, KW                   int
+	StrideH, StrideW         int
+	DilationH, DilationW     int
+	Top, Left, Bottom, Right int // padding
+}
+
+// Check validates the layouts.
+func (p *Pool) Check() error {
+	if p.In.C != p.Out.C {
+		return fmt.Errorf("pooling from %d to %d channels", p.In.C, p.Out.C)
+	}
+	if p.KH < 1 || p.KW < 1 || p.StrideH < 1 || p.StrideW < 1 || p.DilationH < 1 || p.DilationW < 1 {
+		return fmt.Errorf("kernel %d×%d, stride %d, %d and dilation %d, %d must be at least 1", p.KH, p.KW, p.StrideH, p.StrideW, p.DilationH, p.DilationW)
+	}
+	return nil
+}
+
+// Run computes one image. par splits blocks and rows; nil stands for one call. A window without an element
+// gives -Inf for MaxPool and 0 otherwise.
+func (p *Pool) Run(level cpu.Level, par gemm.Par, y, x []float32) {
+	p.In.check("input", x)
+	p.Out.check("output", y)
+	n := p.Out.Blocks() * p.Out.H
+	if par == nil {
+		p.run(level, y, x, 0, n)
+		return
+	}
+	par(n, func(lo, hi int) { p.run(level, y, x, lo, hi) })
+}
+
+// clip returns the taps [lo, hi) of a window of k at start that fall into [0, n).
+func clip(start, k, dilation, n int) (lo, hi int) {
+	if start < 0 {
+		lo = (-start + dilation - 1) / dilation
+	}
+	hi = k
+	if last := n - 1 - start; last < 0 {
+		hi = 0
+	} else {
+		hi = min(k, last/dilation+1)
+	}
+	return min(lo, k), max(hi, min(lo, k))
+}
+
+func (p *Pool) run(level cpu.Level, y, x []float32, lo, hi int) {
+	var t tileArgs
+	t.pixel = p.StrideW * Lanes * 4
+	t.dkw = p.DilationW * Lanes * 4
+	most := tilePixels(level)
+	// output columns [in0, in1) whose windows lie inside of the image
+	in0 := min(p.Out.W, tiles(p.Left, p.StrideW))
+	in1 := in0
+	if last := p.In.W - 1 - (p.KW-1)*p.DilationW + p.Left; last >= 0 {
+		in1 = max(in0, min(p.Out.W, last/p.StrideW+1))
+	}
+	for u := lo; u < hi; u++ {
+		cb, row := u/p.Out.H, u%p.Out.H
+		y0 := row*p.StrideH - p.Top
+		k0, k1 := clip(y0, p.KH, p.DilationH, p.In.H)
+		_, padded := clip(y0, p.KH, p.DilationH, p.In.H+p.Bottom)
+		tile := func(col, n, a, b, paddedCols int) { // n outputs with taps [a, b) of each row
+			out := p.Out.At(cb, row, col)
+			if k0 == k1 || a == b {
+				p.empty(y[out:][:n*Lanes])
+				return
+			}
+			t.kh, t.kw = k1-k0, b-a
+			t.dkh = (p.DilationH*p.In.Row - t.kw*p.DilationW*Lanes) * 4
+			t.a = at(ptr(x), p.In.At(cb, y0+k0*p.DilationH, col*p.StrideW-p.Left+a*p.DilationW))
+			t.c = at(ptr(y), out)
+			switch p.Kind {
+			case MaxPool:
+				runMaximum(level, n, &t)
+				return
+			case AveragePool:
+				t.lo = 1 / float32(t.kh*t.kw)
+			case AveragePoolIncludePad:
+				t.lo = 1 / float32(padded*paddedCols)
+			}
+			runSum(level, n, &t)
+		}
+		edge := func(from, to int) {
+			for c := from; c < to; c++ {
+				a, b := clip(c*p.StrideW-p.Left, p.KW, p.DilationW, p.In.W)
+				_, cols := clip(c*p.StrideW-p.Left, p.KW, p.DilationW, p.In.W+p.Right)
+				tile(c, 1, a, b, cols)
+			}
+		}
+		edge(0, in0)
+		for i := range tiles(in1-in0, most) {
+			a, b := split(in1-in0, most, i)
+			tile(in0+a, b-a, 0, p.KW, p.KW)
+		}
+		edge(in1, p.Out.W)
+	}
+}
+
+var negInf = float32(math.Inf(-1))
+
+func (p *Pool) empty(y []float32) {
+	v := float32(0)
+	if p.Kind == MaxPool {
+		v = negInf
+	}
+	for i := range y {
+		y[i] = v
+	}
+}

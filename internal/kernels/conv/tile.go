@@ -1,0 +1,202 @@
+package conv
+
+import (
+	"math"
+	"unsafe"
+
+	"github.com/onward-ml/onward/internal/cpu"
+	"github.com/onward-ml/onward/internal/kernels/gemm"
+)
+
+// tileArgs is what a tile function reads; the generator knows the offsets. Distances are in bytes.
+//
+// A tile is a row of output pixels by one or two blocks of 16 output channels. Its input is
+// [cb][kh][kw][16 channels], broadcast; the weights are contiguous, one vector of outputs for each
+// input channel; the output is [block][pixel][16].
+type tileArgs struct {
+	a, b, c       unsafe.Pointer
+	bias, add     unsafe.Pointer // add may be nil
+	cb, kh, kw    int            // trip counts, at least 1
+	dkw, dkh, dcb int            // added to a after a tap, a kernel row, a block
+	pixel         int            // from one pixel's input to the next
+	ldc, ldadd    int            // between the blocks of c and of add
+	acc           uint64         // start from c instead of bias
+	act           uint64         // a gemm.Activation
+	lo, hi        float32        // lo is the factor of a sum tile
+	prefetch      unsafe.Pointer
+	prefetchStep  int
+	bStep         int // between the weights of two input channels
+}
+
+// tilePixels is the height of the tallest tile.
+func tilePixels(l cpu.Level) int {
+	if l == cpu.AVX2 {
+		return 6
+	}
+	return 14
+}
+
+func at(p unsafe.Pointer, elements int) unsafe.Pointer { return unsafe.Add(p, elements*4) }
+
+func ptr(s []float32) unsafe.Pointer { return unsafe.Pointer(unsafe.SliceData(s)) }
+
+func f32at(p unsafe.Pointer, bytes int) float32 { return *(*float32)(unsafe.Add(p, bytes)) }
+
+func lanes(p unsafe.Pointer) *[Lanes]float32 { return (*[Lanes]float32)(p) }
+
+// tileGeneric computes a tile of 14 pixels at most. inner is the number of channels per tap: 16, or 1 for the stem.
+//
+//	for p := range pixels {
+//		for j := range 16*blocks {
+//			s := bias[j] // or c
+//			for cb, kh, kw, k {
+//				s += a[p][cb][kh][kw][k] * b[cb][kh][kw][k][j]
+//			}
+//			c[j/16][p][j%16] = act(s + add[j/16][p][j%16])
+//		}
+//	}
+func tileGeneric(pixels, blocks, inner int, t *tileArgs) {
+	var sums [14][2 * Lanes]float32
+	for p := range pixels {
+		for b := range blocks {
+			s := (*[Lanes]float32)(sums[p][b*Lanes:])
+			if t.acc != 0 {
+				*s = *lanes(unsafe.Add(t.c, b*t.ldc+p*Lanes*4))
+			} else if t.bias != nil {
+				*s = *lanes(at(t.bias, b*Lanes))
+			}
+		}
+	}
+	// offsets rather than pointers: the last steps lead out of the slices
+	a, b := 0, 0
+	for range t.cb {
+		for range t.kh {
+			for range t.kw {
+				for k := range inner {
+					w := unsafe.Slice((*float32)(unsafe.Add(t.b, b)), blocks*Lanes)
+					for p := range pixels {
+						x := f32at(t.a, a+p*t.pixel+k*4)
+						s := sums[p][:len(w)]
+						for j, v := range w {
+							s[j] += x * v
+						}
+					}
+					b += t.bStep
+				}
+				a += inner*4 + t.dkw
+			}
+			a += t.dkh
+		}
+		a += t.dcb
+	}
+	for p := range pixels {
+		for b := range blocks {
+			s := (*[Lanes]float32)(sums[p][b*Lanes:])
+			if t.add != nil {
+				for j, v := range lanes(unsafe.Add(t.add, b*t.ldadd+p*Lanes*4)) {
+					s[j] += v
+				}
+			}
+			activate(s, gemm.Activation(t.act), t.lo, t.hi)
+			*lanes(unsafe.Add(t.c, b*t.ldc+p*Lanes*4)) = *s
+		}
+	}
+}
+
+func activate(s *[Lanes]float32, act gemm.Activation, lo, hi float32) {
+	switch act {
+	case gemm.Relu:
+		for j, v := range s {
+			s[j] = max(v, lo)
+		}
+	case gemm.Clip:
+		for j, v := range s {
+			s[j] = min(max(v, lo), hi)
+		}
+	}
+}
+
+// depthwiseGeneric computes a tile of a depthwise convolution.
+//
+//	for p := range pixels {
+//		for j := range 16 {
+//			s := bias[j]
+//			for kh, kw {
+//				s += a[p][kh][kw][j] * b[kh][kw][j]
+//			}
+//			c[p][j] = min(max(s+add[p][j], lo), hi)
+//		}
+//	}
+func depthwiseGeneric(pixels int, t *tileArgs) {
+	for p := range pixels {
+		s := *lanes(t.bias)
+		a, b := p*t.pixel, 0
+		for range t.kh {
+			for range t.kw {
+				x, w := lanes(unsafe.Add(t.a, a)), lanes(unsafe.Add(t.b, b))
+				for j := range s {
+					s[j] += x[j] * w[j]
+				}
+				a, b = a+t.dkw, b+Lanes*4
+			}
+			a += t.dkh
+		}
+		if t.add != nil {
+			for j, v := range lanes(at(t.add, p*Lanes)) {
+				s[j] += v
+			}
+		}
+		activate(&s, gemm.Clip, t.lo, t.hi)
+		*lanes(at(t.c, p*Lanes)) = s
+	}
+}
+
+// maximumGeneric computes c[p][j] = max over kh, kw of a[p][kh][kw][j]; NaN wins.
+func maximumGeneric(pixels int, t *tileArgs) {
+	for p := range pixels {
+		var s [Lanes]float32
+		for j := range s {
+			s[j] = float32(math.Inf(-1))
+		}
+		a := p * t.pixel
+		for range t.kh {
+			for range t.kw {
+				for j, v := range lanes(unsafe.Add(t.a, a)) {
+					s[j] = max(s[j], v)
+				}
+				a += t.dkw
+			}
+			a += t.dkh
+		}
+		*lanes(at(t.c, p*Lanes)) = s
+	}
+}
+
+// sumGeneric computes c[p][j] = lo · sum over kh, kw of a[p][kh][kw][j].
+func sumGeneric(pixels int, t *tileArgs) {
+	for p := range pixels {
+		var s [Lanes]float32
+		a := p * t.pixel
+		for range t.kh {
+			for range t.kw {
+				for j, v := range lanes(unsafe.Add(t.a, a)) {
+					s[j] += v
+				}
+				a += t.dkw
+			}
+			a += t.dkh
+		}
+		for j := range s {
+			s[j] *= t.lo
+		}
+		*lanes(at(t.c, p*Lanes)) = s
+	}
+}
+
+// split cuts n pixels into the fewest tiles of at most most and returns the bounds of tile i of them.
+func split(n, most, i int) (lo, hi int) {
+	k := (n + most - 1) / most
+	return n * i / k, n * (i + 1) / k
+}
+
+func tiles(n, most int) int { return (n + most - 1) / most }

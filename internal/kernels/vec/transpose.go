@@ -1,0 +1,37 @@
+package vec
+
+import "github.com/onward-ml/onward/internal/cpu"
+
+// TransposeF32 writes the transpose of the rows×cols matrix src with lds elements between its rows
+// to dst, cols×rows with ldd elements between its rows. The two must not overlap.
+//
+//	for i := range rows {
+//		for j := range cols {
+//			dst[j*ldd+i] = src[i*lds+j]
+//		}
+//	}
+func TransposeF32(l cpu.Level, dst []float32, ldd int, src []float32, lds, rows, cols int) {
+	if rows <= 0 || cols <= 0 {
+		return
+	}
+	_, _ = dst[(cols-1)*ldd+rows-1], src[(rows-1)*lds+cols-1]
+	r, c := transposeBlocksF32(l, dst, ldd, src, lds, rows, cols)
+	// what whole blocks leave over: the columns to the right, then the rows below
+	transposeF32Generic(dst[min(c, cols-1)*ldd:], ldd, src[min(c, cols-1):], lds, r, cols-c)
+	if r < rows {
+		transposeF32Generic(dst[r:], ldd, src[r*lds:], lds, rows-r, cols)
+	}
+}
+
+func transposeF32Generic(dst []float32, ldd int, src []float32, lds, rows, cols int) {
+	const tile = 8 // lines of both sides that fit into the first-level cache together
+	for i0 := 0; i0 < rows; i0 += tile {
+		i1 := min(rows, i0+tile)
+		for j := range cols {
+			d := dst[j*ldd+i0:][:i1-i0]
+			for i := range d {
+				d[i] = src[(i0+i)*lds+j]
+			}
+		}
+	}
+}

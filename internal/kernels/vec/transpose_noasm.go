@@ -1,0 +1,7 @@
+//go:build !amd64 || purego
+
+package vec
+
+import "github.com/onward-ml/onward/internal/cpu"
+
+func transposeBlocksF32(cpu.Level, []float32, int, []float32, int, int, int) (r, c int) { return 0, 0 }
