@@ -1,0 +1,497 @@
+package ops
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/onward-ml/onward/internal/ir"
+	"github.com/onward-ml/onward/internal/kernels/gemm"
+	"github.com/onward-ml/onward/tensor"
+)
+
+// Einsum sums products of its inputs' elements in Einstein's notation, as
+// numpy.einsum reads it (https://numpy.org/doc/stable/reference/generated/numpy.einsum.html):
+// letters name dimensions, an ellipsis stands for leading dimensions that
+// broadcast, a letter twice in a term takes the diagonal, and letters that the
+// output lacks are summed over. Without "->" the output has the letters that
+// occur once, in alphabetical order, after the ellipsis.
+type Einsum struct {
+	Equation string
+	in       [][]int // labels of each term: a letter, or einsumDots
+	out      []int
+}
+
+// einsumDots is the label of an ellipsis; its dimensions get labels from
+// einsumDots+1 on, the last one first.
+const einsumDots = 256
+
+// einsumLimit bounds the length of an equation.
+const einsumLimit = 4096
+
+var _ = register(Def{Name: "Einsum", Since: []int{12}, In: "Inputs:T+", Out: "Output:T", Types: Types{"T": "@number"},
+	Build: func(a *Attrs, opset int) (Operator, error) {
+		a.Require("equation")
+		e, err := parseEinsum(a.String("equation", ""))
+		if err != nil {
+			return nil, fmt.Errorf("attribute equation: %w", err)
+		}
+		if len(e.in) != a.NumIn {
+			return nil, fmt.Errorf("attribute equation %q has %d terms for %d inputs", e.Equation, len(e.in), a.NumIn)
+		}
+		return e, nil
+	}})
+
+func parseEinsum(equation string) (*Einsum, error) {
+	if len(equation) > einsumLimit {
+		return nil, fmt.Errorf("%d characters, want at most %d", len(equation), einsumLimit)
+	}
+	e := &Einsum{Equation: equation}
+	left, right, explicit := strings.Cut(strings.Join(strings.Fields(equation), ""), "->")
+	count := map[int]int{}
+	for term := range strings.SplitSeq(left, ",") {
+		labels, err := einsumTerm(term)
+		if err != nil {
+			return nil, fmt.Errorf("%q: %w", equation, err)
+		}
+		for _, l := range labels {
+			count[l]++
+		}
+		e.in = append(e.in, labels)
+	}
+	if !explicit {
+		if count[einsumDots] > 0 {
+			e.out = append(e.out, einsumDots)
+		}
+		for l := range einsumDots {
+			if count[l] == 1 {
+				e.out = append(e.out, l)
+			}
+		}
+		return e, nil
+	}
+	var err error
+	if e.out, err = einsumTerm(right); err != nil {
+		return nil, fmt.Errorf("%q: %w", equation, err)
+	}
+	seen := map[int]bool{}
+	for _, l := range e.out {
+		if seen[l] {
+			return nil, fmt.Errorf("%q: %q occurs twice in the output", equation, rune(l))
+		}
+		if seen[l] = true; count[l] == 0 && l != einsumDots {
+			return nil, fmt.Errorf("%q: %q occurs in no input", equation, rune(l))
+		}
+	}
+	return e, nil
+}
+
+// einsumTerm reads the labels of one term.
+func einsumTerm(term string) ([]int, error) {
+	labels := []int{}
+	dots := false
+	for i := 0; i < len(term); i++ {
+		switch c := term[i]; {
+		case 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z':
+			labels = append(labels, int(c))
+		case strings.HasPrefix(term[i:], "...") && !dots:
+			labels = append(labels, einsumDots)
+			dots = true
+			i += 2
+		default:
+			return nil, fmt.Errorf("unexpected %q in term %q", c, term)
+		}
+	}
+	return labels, nil
+}
+
+// expand replaces the ellipsis of each term by labels of its dimensions, for
+// inputs of these ranks.
+func (e *Einsum) expand(ranks []int) (in [][]int, out []int, err error) {
+	most := 0
+	for i, labels := range e.in {
+		n := ranks[i] - len(labels)
+		r := labels
+		for k, l := range labels {
+			if l != einsumDots {
+				continue
+			}
+			if n++; n < 0 {
+				break
+			}
+			r = append([]int{}, labels[:k]...)
+			for d := n; d > 0; d-- {
+				r = append(r, einsumDots+d)
+			}
+			r = append(r, labels[k+1:]...)
+			most = max(most, n)
+		}
+		if len(r) != ranks[i] || n < 0 {
+			return nil, nil, fmt.Errorf("input %d has rank %d, its term in %q has %d labels", i, ranks[i], e.Equation, len(labels))
+		}
+		in = append(in, r)
+	}
+	found := false
+	for _, l := range e.out {
+		if l == einsumDots {
+			found = true
+			for d := most; d > 0; d-- {
+				out = append(out, einsumDots+d)
+			}
+		} else {
+			out = append(out, l)
+		}
+	}
+	if !found && most > 0 {
+		return nil, nil, fmt.Errorf("%q drops the dimensions of the ellipsis", e.Equation)
+	}
+	if len(out) > tensor.MaxRank {
+		return nil, nil, fmt.Errorf("output has rank %d, want at most %d", len(out), tensor.MaxRank)
+	}
+	return in, out, nil
+}
+
+// Infer finds the size of every label of the output.
+func (e *Einsum) Infer(c *ir.InferContext) error {
+	t := ir.UnrankedTensor(c.Elem(0))
+	defer func() { c.SetOut(0, t) }()
+	ranks := make([]int, len(e.in))
+	for i := range ranks {
+		s := c.Shape(i)
+		if s == nil {
+			return nil
+		}
+		ranks[i] = len(s)
+	}
+	in, out, err := e.expand(ranks)
+	if err != nil {
+		return err
+	}
+	size := map[int]ir.Dim{}
+	for i, labels := range in {
+		for k, l := range labels {
+			d := c.Shape(i)[k]
+			old, ok := size[l]
+			if !ok {
+				size[l] = d
+				continue
+			}
+			both, err := broadcastDims([]ir.Dim{old}, []ir.Dim{d})
+			if err != nil {
+				return fmt.Errorf("%q: label sizes differ: %w", e.Equation, err)
+			}
+			size[l] = both[0]
+		}
+	}
+	t.Shape = make([]ir.Dim, len(out))
+	for i, l := range out {
+		t.Shape[i] = size[l]
+	}
+	return nil
+}
+
+// Run contracts two inputs at a time, from the left, as matrix products; the
+// plain engine runs over all indices.
+func (e *Einsum) Run(c *ir.Call) error {
+	p := &einsumPlan{e: e, size: map[int]int{}}
+	ranks := make([]int, len(e.in))
+	for i := range ranks {
+		ranks[i] = c.Tensor(i).Rank()
+	}
+	var err error
+	if p.in, p.out, err = e.expand(ranks); err != nil {
+		return err
+	}
+	for i, labels := range p.in {
+		for k, l := range labels {
+			d := c.Tensor(i).Dim(k)
+			if old, ok := p.size[l]; ok && d != old && d != 1 && old != 1 {
+				return fmt.Errorf("%q: a label has size %d in one place and %d in another", e.Equation, old, d)
+			} else if !ok || old == 1 {
+				p.size[l] = d
+			}
+		}
+	}
+	shape := p.sizes(p.out)
+	switch d := c.Tensor(0).DType(); d {
+	case tensor.TypeUint8:
+		return einsumDirect[uint8](c, p, shape)
+	case tensor.TypeInt8:
+		return einsumDirect[int8](c, p, shape)
+	case tensor.TypeUint16:
+		return einsumDirect[uint16](c, p, shape)
+	case tensor.TypeInt16:
+		return einsumDirect[int16](c, p, shape)
+	case tensor.TypeUint32:
+		return einsumGemm[uint32](c, p, shape)
+	case tensor.TypeInt32:
+		return einsumGemm[int32](c, p, shape)
+	case tensor.TypeUint64:
+		return einsumGemm[uint64](c, p, shape)
+	case tensor.TypeInt64:
+		return einsumGemm[int64](c, p, shape)
+	case tensor.TypeFloat64:
+		return einsumGemm[float64](c, p, shape)
+	}
+	ops := make([]einsumOperand[float32], len(p.in))
+	for i := range ops {
+		ops[i].labels, ops[i].shape = p.in[i], c.Tensor(i).Shape()
+		if ops[i].data, err = realIn[float32](c, c.Tensor(i)); err != nil {
+			return err
+		}
+	}
+	y, err := realOut[float32](c, 0, c.Tensor(0).DType(), shape...)
+	if err != nil || len(y.data) == 0 {
+		return err
+	}
+	if err := einsumPairs(c, p, ops, y.data); err != nil {
+		return err
+	}
+	y.store()
+	return nil
+}
+
+// einsumPlan is an equation at work: labels expanded and sized.
+type einsumPlan struct {
+	e    *Einsum
+	in   [][]int
+	out  []int
+	size map[int]int
+}
+
+func (p *einsumPlan) sizes(labels []int) []int {
+	r := make([]int, len(labels))
+	for i, l := range labels {
+		r[i] = p.size[l]
+	}
+	return r
+}
+
+// einsumNumber lists the element types that are computed directly.
+type einsumNumber interface {
+	uint8 | int8 | uint16 | int16 | gemm.Number
+}
+
+// einsumOperand is an input or an intermediate product.
+type einsumOperand[T einsumNumber] struct {
+	labels, shape []int
+	data          []T
+}
+
+// steps returns the stride of every label of a list in the operand: the sum
+// along a diagonal, 0 where it repeats.
+func (o *einsumOperand[T]) steps(labels []int) []int {
+	r := make([]int, len(labels))
+	st := strides(o.shape)
+	for k, l := range o.labels {
+		if o.shape[k] == 1 {
+			continue
+		}
+		for i, m := range labels {
+			if l == m {
+				r[i] += st[k]
+			}
+		}
+	}
+	return r
+}
+
+func einsumOperands[T einsumNumber](c *ir.Call, p *einsumPlan, shape []int) ([]einsumOperand[T], []T, error) {
+	ops := make([]einsumOperand[T], len(p.in))
+	for i := range ops {
+		t := c.Tensor(i)
+		ops[i] = einsumOperand[T]{p.in[i], t.Shape(), tensor.FromRaw[T](t.Bytes())}
+	}
+	y, err := c.Output(0, c.Tensor(0).DType(), shape...)
+	if err != nil {
+		return nil, nil, err
+	}
+	return ops, tensor.FromRaw[T](y.Bytes()), nil
+}
+
+func einsumDirect[T einsumNumber](c *ir.Call, p *einsumPlan, shape []int) error {
+	ops, y, err := einsumOperands[T](c, p, shape)
+	if err != nil || len(y) == 0 {
+		return err
+	}
+	return einsumPlain(c, p, ops, p.out, y)
+}
+
+func einsumGemm[T gemm.Number](c *ir.Call, p *einsumPlan, shape []int) error {
+	ops, y, err := einsumOperands[T](c, p, shape)
+	if err != nil || len(y) == 0 {
+		return err
+	}
+	return einsumPairs(c, p, ops, y)
+}
+
+// einsumPlain sums the products of ops into y, whose dimensions are labelled
+// out.
+func einsumPlain[T einsumNumber](c *ir.Call, p *einsumPlan, ops []einsumOperand[T], out []int, y []T) error {
+	var sum []int // labels that are summed over
+	for _, o := range ops {
+		for _, l := range o.labels {
+			if !einsumHas(out, l) && !einsumHas(sum, l) {
+				sum = append(sum, l)
+			}
+		}
+	}
+	outSize, sumSize := p.sizes(out), p.sizes(sum)
+	outStep, sumStep := make([][]int, len(ops)), make([][]int, len(ops))
+	for i := range ops {
+		outStep[i], sumStep[i] = ops[i].steps(out), ops[i].steps(sum)
+	}
+	terms := 1
+	for _, d := range sumSize {
+		if d == 0 {
+			terms = 0
+		}
+		terms = min(terms*min(d, 1<<20), 1<<40)
+	}
+	c.Parallel(len(y), grainFor(min(terms, 1<<20)*len(ops)), func(lo, hi int) {
+		m := &meter{c: c}
+		index, inner := make([]int, len(out)), make([]int, len(sum))
+		at := make([]int, len(ops))
+		for i := lo; i < hi; i++ {
+			for d, k := len(out)-1, i; d >= 0; d-- {
+				index[d], k = k%outSize[d], k/outSize[d]
+			}
+			var total T
+			clear(inner)
+			for more := terms > 0; more; more = windowStep(inner, sumSize) {
+				product := T(1)
+				for o := range ops {
+					at[o] = 0
+					for d, k := range index {
+						at[o] += k * outStep[o][d]
+					}
+					for d, k := range inner {
+						at[o] += k * sumStep[o][d]
+					}
+					product *= ops[o].data[at[o]]
+				}
+				total += product
+				if !m.spend(len(ops) * (len(out) + len(sum))) {
+					return
+				}
+			}
+			y[i] = total
+		}
+	})
+	return c.Err()
+}
+
+func einsumHas(labels []int, l int) bool {
+	for _, m := range labels {
+		if l == m {
+			return true
+		}
+	}
+	return false
+}
+
+// einsumPairs contracts operands from the left until one is left, and writes it
+// to y.
+func einsumPairs[T gemm.Number](c *ir.Call, p *einsumPlan, ops []einsumOperand[T], y []T) error {
+	if c.Generic {
+		return einsumPlain(c, p, ops, p.out, y)
+	}
+	for len(ops) > 1 {
+		a, b := ops[0], ops[1]
+		needed := append([]int{}, p.out...)
+		for _, o := range ops[2:] {
+			needed = append(needed, o.labels...)
+		}
+		r, err := einsumPair(c, p, a, b, needed, len(ops) == 2, y)
+		if err != nil {
+			return err
+		}
+		ops = append([]einsumOperand[T]{r}, ops[2:]...)
+	}
+	if o := &ops[0]; len(o.data) == len(y) && len(y) > 0 && &o.data[0] == &y[0] {
+		return nil
+	}
+	return einsumPlain(c, p, ops, p.out, y)
+}
+
+// einsumPair contracts a and b, keeping the labels that are needed. The last
+// pair's product goes right to y when its labels are in the output's order.
+func einsumPair[T gemm.Number](c *ir.Call, p *einsumPlan, a, b einsumOperand[T], needed []int, last bool, y []T) (einsumOperand[T], error) {
+	var batch, rows, cols, sum []int
+	for _, l := range a.labels {
+		switch inB, keep := einsumHas(b.labels, l), einsumHas(needed, l); {
+		case inB && keep:
+			batch = einsumAdd(batch, l)
+		case inB:
+			sum = einsumAdd(sum, l)
+		case keep:
+			rows = einsumAdd(rows, l)
+		}
+	}
+	for _, l := range b.labels {
+		if !einsumHas(a.labels, l) && einsumHas(needed, l) {
+			cols = einsumAdd(cols, l)
+		}
+	}
+	join := func(lists ...[]int) []int {
+		var r []int
+		for _, l := range lists {
+			r = append(r, l...)
+		}
+		return r
+	}
+	r := einsumOperand[T]{labels: join(batch, rows, cols)}
+	r.shape = p.sizes(r.labels)
+	num, err := tensor.Elements(r.shape)
+	if err != nil {
+		return r, err
+	}
+	x, err := einsumOrder(c, p, a, join(batch, rows, sum))
+	if err != nil {
+		return r, err
+	}
+	w, err := einsumOrder(c, p, b, join(batch, sum, cols))
+	if err != nil {
+		return r, err
+	}
+	same := last && len(r.labels) == len(p.out)
+	for i := range r.labels {
+		same = same && r.labels[i] == p.out[i]
+	}
+	if r.data = y; !same {
+		if r.data, err = ir.ScratchOf[T](c, num); err != nil {
+			return r, err
+		}
+	}
+	s := matMulShape{m: product(p.sizes(rows)), k: product(p.sizes(sum)), n: product(p.sizes(cols)),
+		batch: []int{product(p.sizes(batch))}, aStep: []int{1}, bStep: []int{1}}
+	return r, matMulBatches(c, &s, r.data, x, w)
+}
+
+func einsumAdd(labels []int, l int) []int {
+	if einsumHas(labels, l) {
+		return labels
+	}
+	return append(labels, l)
+}
+
+// einsumOrder brings an operand to the given order of labels, full-sized; labels
+// that are not listed are summed over.
+func einsumOrder[T gemm.Number](c *ir.Call, p *einsumPlan, o einsumOperand[T], labels []int) ([]T, error) {
+	shape := p.sizes(labels)
+	same := len(labels) == len(o.labels)
+	for i := range labels {
+		same = same && labels[i] == o.labels[i] && o.shape[i] == shape[i]
+	}
+	if same {
+		return o.data, nil
+	}
+	n, err := tensor.Elements(shape)
+	if err != nil {
+		return nil, err
+	}
+	dst, err := ir.ScratchOf[T](c, n)
+	if err != nil || n == 0 {
+		return dst, err
+	}
+	return dst, einsumPlain(c, p, []einsumOperand[T]{o}, labels, dst)
+}

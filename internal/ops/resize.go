@@ -1,0 +1,388 @@
+package ops
+
+import (
+	"errors"
+	"fmt"
+	"math"
+
+	"github.com/onward-ml/onward/internal/ir"
+	"github.com/onward-ml/onward/tensor"
+)
+
+// Resize changes the sizes of axes by interpolation, one axis after the other.
+// The factors come as scales or follow from sizes.
+type Resize struct {
+	Mode           string // nearest, linear or cubic
+	Coordinates    string // coordinate_transformation_mode
+	NearestMode    string
+	CubicA         float32
+	ExcludeOutside bool
+	Extrapolation  float32
+	Antialias      bool
+	Axes           []int  // of roi, scales and sizes; nil: all
+	KeepAspect     string // stretch, not_larger or not_smaller
+	ScalesInput    int    // which input holds scales: 2, and 1 in opset 10 and for Upsample
+}
+
+var _ = register(Def{Name: "Resize", Since: []int{10, 11, 13, 18, 19}, In: "X:T1, roi:T2?, scales:float?, sizes:int64?", Out: "Y:T1",
+	Types: Types{"T1": "@number string bool @complex", "T2": "float16 float double"},
+	Build: simple(func(a *Attrs, opset int) Operator {
+		if opset < 11 {
+			return newUpsample(a, "nearest", "linear", "bilinear")
+		}
+		r := &Resize{Mode: a.Enum("mode", "nearest", "nearest", "linear", "cubic"), ScalesInput: 2,
+			Coordinates: a.Enum("coordinate_transformation_mode", "half_pixel", "half_pixel", "half_pixel_symmetric", "pytorch_half_pixel",
+				"align_corners", "asymmetric", "tf_crop_and_resize", "tf_half_pixel_for_nn"),
+			NearestMode: a.Enum("nearest_mode", "round_prefer_floor", "round_prefer_floor", "round_prefer_ceil", "floor", "ceil"),
+			CubicA:      a.Float("cubic_coeff_a", -0.75), ExcludeOutside: a.Bool("exclude_outside", false),
+			Extrapolation: a.Float("extrapolation_value", 0), KeepAspect: "stretch"}
+		if opset >= 18 {
+			r.Antialias = a.Bool("antialias", false) && r.Mode != "nearest"
+			r.Axes = a.Ints("axes")
+			r.KeepAspect = a.Enum("keep_aspect_ratio_policy", "stretch", "stretch", "not_larger", "not_smaller")
+		}
+		return r
+	})})
+
+// newUpsample makes the Resize that Upsample and Resize of opset 10 are.
+func newUpsample(a *Attrs, modes ...string) *Resize {
+	r := &Resize{Mode: a.Enum("mode", "nearest", modes...), Coordinates: "asymmetric", NearestMode: "floor", KeepAspect: "stretch", ScalesInput: 1}
+	if r.Mode == "bilinear" {
+		r.Mode = "linear"
+	}
+	return r
+}
+
+// axes returns the axes of scales and sizes.
+func (r *Resize) axes(rank int) ([]int, error) {
+	n := len(r.Axes)
+	if r.Axes == nil {
+		n = rank
+	}
+	axes := make([]int, n)
+	seen := make([]bool, rank)
+	for i := range axes {
+		axes[i] = i
+		if r.Axes != nil {
+			var err error
+			if axes[i], err = normalAxis(r.Axes[i], rank); err != nil {
+				return nil, err
+			}
+		}
+		if seen[axes[i]] {
+			return nil, fmt.Errorf("axis %d appears twice in %v", axes[i], r.Axes)
+		}
+		seen[axes[i]] = true
+	}
+	return axes, nil
+}
+
+// Infer multiplies by known scales, or takes known sizes.
+func (r *Resize) Infer(c *ir.InferContext) error {
+	x := c.Shape(0)
+	t := ir.UnrankedTensor(c.Elem(0))
+	if x == nil {
+		c.SetOut(0, t)
+		return nil
+	}
+	t.Shape = append([]ir.Dim{}, x...)
+	defer func() { c.SetOut(0, t) }()
+	axes, err := r.axes(len(x))
+	if err != nil {
+		return err
+	}
+	for _, a := range axes {
+		t.Shape[a] = ir.Unknown
+	}
+	if s := c.Contents(3); len(s) > 0 && r.ScalesInput == 2 {
+		if len(s) != len(axes) {
+			return fmt.Errorf("%d sizes for %d axes", len(s), len(axes))
+		}
+		if r.KeepAspect == "stretch" {
+			for i, a := range axes {
+				t.Shape[a] = s[i]
+			}
+			return nil
+		}
+		sizes, ok1 := ir.Ints(s)
+		shape, ok2 := ir.Ints(x)
+		if ok1 && ok2 {
+			out, err := r.fromSizes(shape, axes, sizes)
+			if err != nil {
+				return err
+			}
+			for i, a := range axes {
+				t.Shape[a] = ir.Known(out[i].out)
+			}
+		}
+		return nil
+	}
+	if s := c.Const(r.ScalesInput); s != nil && s.Len() > 0 && s.DType() == tensor.TypeFloat32 {
+		v := tensor.Of[float32](s)
+		if len(v) != len(axes) {
+			return fmt.Errorf("%d scales for %d axes", len(v), len(axes))
+		}
+		for i, a := range axes {
+			if n, ok := x[a].Value(); ok {
+				out, err := resizeLen(n, v[i])
+				if err != nil {
+					return err
+				}
+				t.Shape[a] = ir.Known(out)
+			} else if v[i] >= 1 && v[i] < 1<<20 && v[i] == float32(int(v[i])) {
+				t.Shape[a] = x[a].Mul(ir.Known(int(v[i])))
+			}
+		}
+	}
+	return nil
+}
+
+// resizeLen returns ⌊n·scale⌋, in float's precision as ONNX's shape inference
+// computes it.
+func resizeLen(n int, scale float32) (int, error) {
+	if !(scale > 0) || math.IsInf(float64(scale), 0) {
+		return 0, fmt.Errorf("scale is %g, want a positive number", scale)
+	}
+	f := math.Floor(float64(float32(n) * scale))
+	if f > 1<<40 {
+		return 0, fmt.Errorf("size %d times scale %g is too large", n, scale)
+	}
+	return int(f), nil
+}
+
+// fromSizes finds the scales of axes for wanted sizes.
+func (r *Resize) fromSizes(shape, axes, sizes []int) ([]resizeScale, error) {
+	if len(sizes) != len(axes) {
+		return nil, fmt.Errorf("%d sizes for %d axes", len(sizes), len(axes))
+	}
+	out := make([]resizeScale, len(axes))
+	least, most := math.Inf(1), 0.0
+	for i, a := range axes {
+		switch {
+		case sizes[i] < 0 || sizes[i] > 1<<40:
+			return nil, fmt.Errorf("size %d of axis %d is out of range", sizes[i], a)
+		case shape[a] == 0 && sizes[i] > 0:
+			return nil, fmt.Errorf("axis %d has no elements and cannot get %d", a, sizes[i])
+		case shape[a] == 0:
+			out[i] = resizeScale{scale: 1}
+			continue
+		}
+		out[i] = resizeScale{scale: float64(sizes[i]) / float64(shape[a]), out: sizes[i]}
+		least, most = min(least, out[i].scale), max(most, out[i].scale)
+	}
+	if r.KeepAspect == "stretch" || most == 0 {
+		return out, nil
+	}
+	scale := least
+	if r.KeepAspect == "not_smaller" {
+		scale = most
+	}
+	for i, a := range axes {
+		f := math.Floor(scale*float64(shape[a]) + 0.5)
+		if f > 1<<40 {
+			return nil, fmt.Errorf("axis %d would get %g elements", a, f)
+		}
+		out[i] = resizeScale{scale: scale, out: int(f)}
+	}
+	return out, nil
+}
+
+// scales finds the scales of all axes of the call.
+func (r *Resize) scales(c *ir.Call, shape, axes []int) ([]resizeScale, error) {
+	var out []resizeScale
+	scales, sizes := c.Tensor(r.ScalesInput), (*tensor.Tensor)(nil)
+	if r.ScalesInput == 2 {
+		sizes = c.Tensor(3)
+	}
+	switch {
+	case sizes != nil && sizes.Len() > 0:
+		var err error
+		if out, err = r.fromSizes(shape, axes, ints(sizes)); err != nil {
+			return nil, err
+		}
+	case scales == nil || scales.DType() != tensor.TypeFloat32 || scales.Len() != len(axes):
+		if scales == nil {
+			return nil, errors.New("neither scales nor sizes are given")
+		}
+		return nil, fmt.Errorf("scales are %s, want %d of type float", scales, len(axes))
+	default:
+		for i, s := range tensor.Of[float32](scales) {
+			n, err := resizeLen(shape[axes[i]], s)
+			if err != nil {
+				return nil, err
+			}
+			out = append(out, resizeScale{scale: float64(s), out: n})
+		}
+	}
+	if r.Coordinates == "tf_crop_and_resize" {
+		roi := c.Tensor(1)
+		if roi == nil || roi.Len() != 2*len(axes) {
+			return nil, fmt.Errorf("tf_crop_and_resize wants a roi of %d elements", 2*len(axes))
+		}
+		v, err := realIn[float64](c, roi)
+		if err != nil {
+			return nil, err
+		}
+		for i := range out {
+			out[i].start, out[i].end = v[i], v[len(axes)+i]
+		}
+	}
+	return out, nil
+}
+
+// Run resizes one axis after the other. Integers are rounded half to even.
+func (r *Resize) Run(c *ir.Call) error {
+	x := c.Tensor(0)
+	shape := append([]int{}, x.Shape()...)
+	axes, err := r.axes(len(shape))
+	if err != nil {
+		return err
+	}
+	scales, err := r.scales(c, shape, axes)
+	if err != nil {
+		return err
+	}
+	out := append([]int{}, shape...)
+	for i, a := range axes {
+		out[a] = scales[i].out
+	}
+	// A first look at the size, before memory is spent on plans.
+	if _, err := tensor.ByteLen(x.DType(), out); err != nil {
+		return err
+	}
+	var plans []resizeAxis
+	if n, err := tensor.Elements(out); err == nil && n > 0 {
+		for i, a := range axes {
+			s := scales[i]
+			same := math.Abs(s.scale-1) <= 1e-9 && s.out == shape[a]
+			if same && (r.Coordinates != "tf_crop_and_resize" || s.start == 0 && s.end == 1) {
+				continue
+			}
+			p, err := r.plan(c, a, shape[a], s)
+			if err != nil {
+				return err
+			}
+			plans = append(plans, p)
+		}
+	}
+	if r.Mode == "nearest" {
+		return r.runNearest(c, out, plans)
+	}
+	switch x.DType() {
+	case tensor.TypeFloat32, tensor.TypeFloat16, tensor.TypeBFloat16:
+		if !c.Generic {
+			return resizeRun[float32](c, r, out, plans)
+		}
+	}
+	return resizeRun[float64](c, r, out, plans)
+}
+
+func resizeRun[T realFloat](c *ir.Call, r *Resize, out []int, plans []resizeAxis) error {
+	x := c.Tensor(0)
+	src, err := numberIn[T](c, x)
+	if err != nil {
+		return err
+	}
+	y, err := realOut[T](c, 0, x.DType(), out...)
+	if err != nil || len(y.data) == 0 {
+		return err
+	}
+	if len(plans) == 0 {
+		copy(y.data, src)
+	}
+	shape := append([]int{}, x.Shape()...)
+	for i := range plans {
+		p := &plans[i]
+		next := append([]int{}, shape...)
+		next[p.axis] = p.out
+		dst := y.data
+		if i+1 < len(plans) {
+			n, err := tensor.Elements(next)
+			if err != nil {
+				return err
+			}
+			if dst, err = ir.ScratchOf[T](c, n); err != nil {
+				return err
+			}
+		}
+		if err := resizeReal(c, dst, src, shape, p, T(r.Extrapolation)); err != nil {
+			return err
+		}
+		src, shape = dst, next
+	}
+	y.storeNumber(false)
+	return nil
+}
+
+// runNearest moves elements of any type.
+func (r *Resize) runNearest(c *ir.Call, out []int, plans []resizeAxis) error {
+	x := c.Tensor(0)
+	src, err := moveIn(c, x)
+	if err != nil {
+		return err
+	}
+	dst, err := moveOut(c, 0, x.DType(), out...)
+	if err != nil || dst.len() == 0 {
+		return err
+	}
+	st := strides(x.Shape())
+	maps := make([][]int, len(out))
+	for d, n := range out {
+		maps[d] = make([]int, n)
+		for i := range maps[d] {
+			maps[d][i] = i * st[d]
+		}
+	}
+	for _, p := range plans {
+		for o, i := range p.index {
+			maps[p.axis][o] = i * st[p.axis]
+		}
+	}
+	moveMapped(c, dst, src, maps)
+	for _, p := range plans {
+		if p.outside == nil {
+			continue
+		}
+		value, err := numberElement(x.DType(), float64(r.Extrapolation))
+		if err != nil {
+			return err
+		}
+		inner := product(out[p.axis+1:]) * dst.width
+		for slab := 0; slab*inner < len(dst.raw); slab++ {
+			if p.outside[slab%p.out] {
+				row := dst.raw[slab*inner:][:inner]
+				for i := 0; i < len(row); i += len(value) {
+					copy(row[i:], value)
+				}
+			}
+		}
+	}
+	dst.done()
+	return c.Err()
+}
+
+// numberElement returns the bytes of an element of a numeric type.
+func numberElement(d tensor.DType, v float64) ([]byte, error) {
+	t, err := tensor.Zeros(d, 1)
+	switch {
+	case err != nil:
+		return nil, err
+	case d == tensor.TypeBool:
+		t.Bytes()[0] = 0
+		if v != 0 {
+			t.Bytes()[0] = 1
+		}
+	case d == tensor.TypeComplex64:
+		tensor.FromRaw[float32](t.Bytes())[0] = float32(v)
+	case d == tensor.TypeComplex128:
+		tensor.FromRaw[float64](t.Bytes())[0] = v
+	case d == tensor.TypeString:
+		return nil, errors.New("strings have no extrapolation value")
+	default:
+		realOutput[float64]{[]float64{v}, t}.storeNumber(false)
+		if d == tensor.TypeFloat64 {
+			tensor.FromRaw[float64](t.Bytes())[0] = v
+		}
+	}
+	return t.Bytes(), nil
+}

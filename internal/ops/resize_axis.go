@@ -1,0 +1,198 @@
+package ops
+
+import (
+	"math"
+
+	"github.com/onward-ml/onward/internal/ir"
+)
+
+// resizeAxis is what resizing does along one axis: every output is a weighted
+// sum of n inputs.
+type resizeAxis struct {
+	axis, in, out int
+	n             int
+	index         []int     // out·n inputs
+	weight        []float64 // out·n weights; nil for nearest, which has n = 1
+	outside       []bool    // outputs that get the extrapolation value; nil for none
+}
+
+// resizeScale is how an axis grows: the factor and the output's size, which is
+// the input's times the factor but for rounding.
+type resizeScale struct {
+	scale      float64
+	out        int
+	start, end float64 // region of interest, in lengths of the axis less 1
+}
+
+// coordinate maps an output index to a place in the input.
+func (r *Resize) coordinate(o, in int, s resizeScale) float64 {
+	x, size := float64(o), s.scale*float64(in)
+	switch r.Coordinates {
+	case "align_corners":
+		if size == 1 {
+			return 0
+		}
+		return x * float64(in-1) / (size - 1)
+	case "asymmetric":
+		return x / s.scale
+	case "tf_half_pixel_for_nn":
+		return (x + 0.5) / s.scale
+	case "tf_crop_and_resize":
+		if size == 1 {
+			return 0.5 * (s.start + s.end) * float64(in-1)
+		}
+		return s.start*float64(in-1) + x*(s.end-s.start)*float64(in-1)/(size-1)
+	case "pytorch_half_pixel":
+		if size <= 1 {
+			return 0
+		}
+	case "half_pixel_symmetric":
+		return float64(in)/2*(1-float64(s.out)/size) + (x+0.5)/s.scale - 0.5
+	}
+	return (x+0.5)/s.scale - 0.5
+}
+
+// plan computes indices and weights of one axis. The input has an element.
+func (r *Resize) plan(c *ir.Call, axis, in int, s resizeScale) (resizeAxis, error) {
+	p := resizeAxis{axis: axis, in: in, out: s.out, n: 1}
+	kernel, reach := resizeLinear, 1
+	if r.Mode == "cubic" {
+		kernel, reach = r.cubic, 2
+	}
+	shrink := 1.0
+	first := 1 - reach // of the inputs, from the one at the coordinate's floor
+	if r.Mode != "nearest" {
+		p.n = 2 * reach
+		if r.Antialias && s.scale < 1 {
+			shrink = s.scale
+			first = int(math.Floor(-float64(reach)/shrink)) + 1
+			p.n = 2 - 2*first
+		}
+	}
+	if err := c.Reserve(int64(s.out) * int64(p.n) * 16); err != nil {
+		return p, err
+	}
+	p.index = make([]int, s.out*p.n)
+	if r.Mode != "nearest" {
+		p.weight = make([]float64, s.out*p.n)
+	}
+	for o := range s.out {
+		if o&0xfff == 0 && c.Err() != nil {
+			return p, c.Err()
+		}
+		x := r.coordinate(o, in, s)
+		if r.Coordinates == "tf_crop_and_resize" && !(x >= 0 && x <= float64(in-1)) {
+			if p.outside == nil {
+				p.outside = make([]bool, s.out)
+			}
+			p.outside[o] = true
+			continue
+		}
+		// Beyond the input by this much nothing changes any more.
+		far := float64(in) + float64(p.n)
+		x = min(max(x, -far), far)
+		if r.Mode == "nearest" {
+			p.index[o] = min(max(resizeNearest(x, r.NearestMode), 0), in-1)
+			continue
+		}
+		base := int(math.Floor(x))
+		ratio := x - float64(base)
+		if ratio == 0 {
+			base, ratio = base-1, 1
+		}
+		index, weight := p.index[o*p.n:][:p.n], p.weight[o*p.n:][:p.n]
+		sum := 0.0
+		for k := range index {
+			i := base + first + k
+			w := kernel((float64(first+k) - ratio) * shrink)
+			if r.ExcludeOutside && (i < 0 || i >= in) {
+				w = 0
+			}
+			index[k], weight[k] = min(max(i, 0), in-1), w
+			sum += w
+		}
+		if (r.ExcludeOutside || shrink < 1) && sum != 0 {
+			for k := range weight {
+				weight[k] /= sum
+			}
+		}
+	}
+	return p, nil
+}
+
+// resizeNearest rounds a coordinate.
+func resizeNearest(x float64, mode string) int {
+	switch mode {
+	case "round_prefer_ceil":
+		return int(math.Floor(x + 0.5))
+	case "floor":
+		return int(math.Floor(x))
+	case "ceil":
+		return int(math.Ceil(x))
+	}
+	return int(math.Ceil(x - 0.5))
+}
+
+// resizeLinear is the triangle of linear interpolation.
+func resizeLinear(x float64) float64 { return max(0, 1-math.Abs(x)) }
+
+// cubic is Keys' kernel (https://ieeexplore.ieee.org/document/1163711).
+func (r *Resize) cubic(x float64) float64 {
+	a := float64(r.CubicA)
+	switch x = math.Abs(x); {
+	case x <= 1:
+		return ((a+2)*x-(a+3))*x*x + 1
+	case x < 2:
+		return ((a*x-5*a)*x+8*a)*x - 4*a
+	}
+	return 0
+}
+
+// resizeReal resizes src, of the given shape, along one axis to dst.
+func resizeReal[T realFloat](c *ir.Call, dst, src []T, shape []int, p *resizeAxis, outside T) error {
+	inner := product(shape[p.axis+1:])
+	outer := len(src) / (p.in * inner)
+	weight := make([]T, len(p.weight))
+	for i, w := range p.weight {
+		weight[i] = T(w)
+	}
+	c.Parallel(outer*p.out, grainFor(inner*p.n), func(lo, hi int) {
+		m := &meter{c: c}
+		for r := lo; r < hi; r++ {
+			o := r % p.out
+			from, to := src[r/p.out*p.in*inner:], dst[r*inner:][:inner]
+			index := p.index[o*p.n:][:p.n]
+			if p.outside != nil && p.outside[o] {
+				for i := range to {
+					to[i] = outside
+				}
+				continue
+			}
+			w := weight[o*p.n:][:p.n]
+			if inner == 1 {
+				var sum T
+				for k, i := range index {
+					sum += w[k] * from[i]
+				}
+				to[0] = sum
+			} else {
+				for k, i := range index {
+					row, f := from[i*inner:][:len(to)], w[k]
+					if k == 0 {
+						for j, v := range row {
+							to[j] = f * v
+						}
+						continue
+					}
+					for j, v := range row {
+						to[j] += f * v
+					}
+				}
+			}
+			if !m.spend(inner * p.n) {
+				return
+			}
+		}
+	})
+	return c.Err()
+}

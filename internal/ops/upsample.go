@@ -1,0 +1,21 @@
+package ops
+
+import "github.com/onward-ml/onward/tensor"
+
+// Upsample is [Resize] in its oldest form: output o of an axis comes from o/scale.
+var _ = register(Def{Name: "Upsample", Since: []int{1, 7, 9}, Until: 9, In: "X:T, scales:float?", Out: "Y:T",
+	Types: Types{"T": "@number string bool @complex"},
+	Build: simple(func(a *Attrs, opset int) Operator {
+		r := newUpsample(a, "nearest", "linear", "bilinear")
+		switch {
+		case opset < 7:
+			a.Require("height_scale", "width_scale")
+			s := []float32{1, 1, a.Float("height_scale", 1), a.Float("width_scale", 1)}
+			a.SetInput(1, tensor.Must(tensor.New(s, len(s))))
+		case opset < 9:
+			a.Require("scales")
+			s := a.Floats("scales")
+			a.SetInput(1, tensor.Must(tensor.New(append([]float32{}, s...), len(s))))
+		}
+		return r
+	})})
