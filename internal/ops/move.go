@@ -376,3 +376,27 @@ func indexListOf[T int32 | int64](dst []int, src []T, n int, what string) error 
 	}
 	return nil
 }
+
+// moveSet writes element 0 of value to the given places.
+func moveSet(dst, value moveBuf, at []int) {
+	switch dst.width {
+	case 0:
+		moveSetOf(dst.strs, value.strs[0], at)
+	case 1:
+		moveSetOf(dst.raw, value.raw[0], at)
+	case 2:
+		moveSetOf(moveOf[uint16](dst), moveOf[uint16](value)[0], at)
+	case 4:
+		moveSetOf(moveOf[uint32](dst), moveOf[uint32](value)[0], at)
+	case 8:
+		moveSetOf(moveOf[uint64](dst), moveOf[uint64](value)[0], at)
+	case 16:
+		moveSetOf(moveOf[[2]uint64](dst), moveOf[[2]uint64](value)[0], at)
+	}
+}
+
+func moveSetOf[E moveElem](dst []E, v E, at []int) {
+	for _, p := range at {
+		dst[p] = v
+	}
+}

@@ -1,0 +1,94 @@
+package ops
+
+import (
+	"fmt"
+
+	"github.com/onward-ml/onward/internal/ir"
+)
+
+// CenterCropPad crops dimensions that are larger than asked around their centre
+// and pads smaller ones with zeros on both sides; of an odd number the end gets
+// more (https://onnx.ai/onnx/operators/onnx__CenterCropPad.html).
+type CenterCropPad struct {
+	Axes []int // nil: all
+}
+
+var _ = register(Def{Name: "CenterCropPad", Since: []int{18},
+	In: "input_data:T, shape:I", Out: "output_data:T", Types: Types{"T": moveTypes, "I": "int32 int64"},
+	Build: simple(func(a *Attrs, opset int) Operator { return &CenterCropPad{Axes: a.Ints("axes")} })})
+
+// target returns shape with the wanted sizes of the axes.
+func centerCropTarget[D any](in, want []D, axes []int) ([]D, error) {
+	out := append([]D{}, in...)
+	at, err := sliceAxes(axes, len(want), len(in))
+	if err != nil {
+		return nil, err
+	}
+	if axes == nil && len(want) != len(in) {
+		return nil, fmt.Errorf("shape has %d elements for an input of rank %d", len(want), len(in))
+	}
+	for i, a := range at {
+		out[a] = want[i]
+	}
+	return out, nil
+}
+
+// Infer implements ir.Operator.
+func (op *CenterCropPad) Infer(c *ir.InferContext) error {
+	if err := checkRank(c, 1, 1, "shape"); err != nil {
+		return err
+	}
+	in, want := c.Shape(0), c.Contents(1)
+	setShape(c, 0, c.Elem(0), nil)
+	if in == nil {
+		return nil
+	}
+	if want == nil {
+		setShape(c, 0, c.Elem(0), ir.UnknownDims(len(in)))
+		return nil
+	}
+	for i, d := range want {
+		if n, ok := d.Value(); ok && n < 0 {
+			return negativeDim(i, n)
+		}
+	}
+	out, err := centerCropTarget(in, want, op.Axes)
+	if err != nil {
+		return err
+	}
+	setShape(c, 0, c.Elem(0), out)
+	return nil
+}
+
+// Run implements ir.Operator.
+func (op *CenterCropPad) Run(c *ir.Call) error {
+	x := c.Tensor(0)
+	want, err := smallInts(c.Tensor(1), "shape")
+	if err != nil {
+		return err
+	}
+	shape, err := centerCropTarget(x.Shape(), want, op.Axes)
+	if err != nil {
+		return err
+	}
+	dst, err := moveOut(c, 0, x.DType(), shape...)
+	if err != nil {
+		return err
+	}
+	src, err := moveIn(c, x)
+	if err != nil {
+		return err
+	}
+	shift := make([]int, len(shape))
+	for i, n := range shape {
+		if d := x.Dim(i); d > n {
+			shift[i] = -((d - n) / 2)
+		} else {
+			shift[i] = (n - d) / 2
+		}
+	}
+	moveClear(dst)
+	moveCentered(c, dst, src, shape, x.Shape(), shift)
+	dst.done()
+	return nil
+}

@@ -1,0 +1,234 @@
+package ops
+
+import (
+	"fmt"
+	"math"
+
+	"github.com/onward-ml/onward/internal/ir"
+	"github.com/onward-ml/onward/tensor"
+)
+
+// Col2Im sums columns, each of them a block of an image, into the image: the
+// transpose of taking the blocks of a convolution. [N, C·product(block),
+// blocks] becomes [N, C, image…]
+// (https://onnx.ai/onnx/operators/onnx__Col2Im.html).
+type Col2Im struct {
+	Dilations, Pads, Strides []int // nil: ones, zeros, ones
+}
+
+var _ = register(Def{Name: "Col2Im", Since: []int{18},
+	In: "input:T, image_shape:int64, block_shape:int64", Out: "output:T", Types: Types{"T": "@number @complex"},
+	Build: simple(func(a *Attrs, opset int) Operator {
+		op := &Col2Im{Dilations: a.Ints("dilations"), Pads: a.Ints("pads"), Strides: a.Ints("strides")}
+		for name, v := range map[string][]int{"dilations": op.Dilations, "strides": op.Strides, "pads": op.Pads} {
+			for _, n := range v {
+				if n < 0 || n == 0 && name != "pads" || n > math.MaxInt32 {
+					a.Errorf("attribute %s has %d", name, n)
+				}
+			}
+		}
+		return op
+	})})
+
+// Infer implements ir.Operator.
+func (op *Col2Im) Infer(c *ir.InferContext) error {
+	if err := checkRank(c, 0, 3, "input"); err != nil {
+		return err
+	}
+	for i, what := range []string{1: "image_shape", 2: "block_shape"} {
+		if i > 0 {
+			if err := checkRank(c, i, 1, what); err != nil {
+				return err
+			}
+		}
+	}
+	setShape(c, 0, c.Elem(0), nil)
+	image := c.Contents(1)
+	if image == nil {
+		return nil
+	}
+	out := append(ir.UnknownDims(2), image...)
+	if s := c.Shape(0); s != nil {
+		out[0] = s[0]
+		if block := c.Contents(2); block != nil {
+			out[1] = s[1].Div(ir.Product(block))
+		}
+	}
+	setShape(c, 0, c.Elem(0), out)
+	return nil
+}
+
+// col2imGeometry is a checked call.
+type col2imGeometry struct {
+	n, channels            int
+	image, block, counts   []int // counts: blocks along each dimension
+	pads, strides, dilates []int
+}
+
+func (op *Col2Im) geometry(x, imageShape, blockShape *tensor.Tensor) (*col2imGeometry, error) {
+	g := &col2imGeometry{}
+	var err error
+	if g.image, err = smallInts(imageShape, "image_shape"); err != nil {
+		return nil, err
+	}
+	if g.block, err = smallInts(blockShape, "block_shape"); err != nil {
+		return nil, err
+	}
+	r := len(g.image)
+	if x.Rank() != 3 || r == 0 || len(g.block) != r {
+		return nil, fmt.Errorf("input has rank %d, image_shape %d and block_shape %d elements, want 3 and equal numbers", x.Rank(), r, len(g.block))
+	}
+	list := func(v []int, n, def int, name string) []int {
+		if v == nil {
+			v = make([]int, n)
+			for i := range v {
+				v[i] = def
+			}
+		}
+		if len(v) != n {
+			err = fmt.Errorf("attribute %s has %d elements, want %d", name, len(v), n)
+		}
+		return v
+	}
+	g.pads, g.strides, g.dilates = list(op.Pads, 2*r, 0, "pads"), list(op.Strides, r, 1, "strides"), list(op.Dilations, r, 1, "dilations")
+	if err != nil {
+		return nil, err
+	}
+	g.counts = make([]int, r)
+	for i := range r {
+		if g.image[i] < 0 || g.image[i] > math.MaxInt32 || g.block[i] < 1 || g.block[i] > math.MaxInt32 {
+			return nil, fmt.Errorf("image_shape %v and block_shape %v are out of range", g.image, g.block)
+		}
+		room := g.image[i] + g.pads[i] + g.pads[r+i] - g.dilates[i]*(g.block[i]-1) - 1
+		if room < 0 {
+			return nil, fmt.Errorf("a block of %d does not fit dimension %d of size %d", g.block[i], i, g.image[i])
+		}
+		g.counts[i] = room/g.strides[i] + 1
+	}
+	block, err := tensor.Elements(g.block)
+	if err != nil {
+		return nil, err
+	}
+	if x.Dim(1)%block != 0 {
+		return nil, fmt.Errorf("input of shape %v: %d rows are no multiple of block_shape %v", x.Shape(), x.Dim(1), g.block)
+	}
+	if n, err := tensor.Elements(g.counts); err != nil || n != x.Dim(2) {
+		return nil, fmt.Errorf("input of shape %v has %d blocks, image_shape %v takes %v", x.Shape(), x.Dim(2), g.image, g.counts)
+	}
+	g.n, g.channels = x.Dim(0), x.Dim(1)/block
+	return g, nil
+}
+
+// Run implements ir.Operator.
+func (op *Col2Im) Run(c *ir.Call) error {
+	x := c.Tensor(0)
+	g, err := op.geometry(x, c.Tensor(1), c.Tensor(2))
+	if err != nil {
+		return err
+	}
+	shape := append([]int{g.n, g.channels}, g.image...)
+	switch x.DType() {
+	case tensor.TypeFloat16, tensor.TypeBFloat16:
+		out, err := realOut[float32](c, 0, x.DType(), shape...)
+		if err != nil {
+			return err
+		}
+		in, err := realIn[float32](c, x)
+		if err != nil {
+			return err
+		}
+		col2im(c, g, out.data, in)
+		out.store()
+		return nil
+	case tensor.TypeFloat32:
+		return col2imRun[float32](c, g, x, shape)
+	case tensor.TypeFloat64:
+		return col2imRun[float64](c, g, x, shape)
+	case tensor.TypeInt8:
+		return col2imRun[int8](c, g, x, shape)
+	case tensor.TypeInt16:
+		return col2imRun[int16](c, g, x, shape)
+	case tensor.TypeInt32:
+		return col2imRun[int32](c, g, x, shape)
+	case tensor.TypeInt64:
+		return col2imRun[int64](c, g, x, shape)
+	case tensor.TypeUint8:
+		return col2imRun[uint8](c, g, x, shape)
+	case tensor.TypeUint16:
+		return col2imRun[uint16](c, g, x, shape)
+	case tensor.TypeUint32:
+		return col2imRun[uint32](c, g, x, shape)
+	case tensor.TypeUint64:
+		return col2imRun[uint64](c, g, x, shape)
+	case tensor.TypeComplex64:
+		return col2imRun[complex64](c, g, x, shape)
+	case tensor.TypeComplex128:
+		return col2imRun[complex128](c, g, x, shape)
+	}
+	return fmt.Errorf("sums of %s are not defined", x.DType())
+}
+
+type col2imNumber interface {
+	scatterNumber | complex64 | complex128
+}
+
+func col2imRun[T col2imNumber](c *ir.Call, g *col2imGeometry, x *tensor.Tensor, shape []int) error {
+	out, err := c.Output(0, x.DType(), shape...)
+	if err != nil {
+		return err
+	}
+	col2im(c, g, tensor.FromRaw[T](out.Bytes()), tensor.FromRaw[T](x.Bytes()))
+	return nil
+}
+
+// col2im sums; each image of each channel is one task.
+func col2im[T col2imNumber](c *ir.Call, g *col2imGeometry, out, in []T) {
+	clear(out)
+	size, block, count := product(g.image), product(g.block), product(g.counts)
+	if size == 0 || count == 0 {
+		return
+	}
+	r := len(g.image)
+	step := strides(g.image)
+	last := r - 1
+	c.Parallel(g.n*g.channels, 1+(1<<15)/(block*count), func(lo, hi int) {
+		kpos, cpos := make([]int, r), make([]int, r)
+		for task := lo; task < hi; task++ {
+			if c.Err() != nil {
+				return
+			}
+			img := out[task*size : (task+1)*size]
+			for k := range block {
+				unravel(kpos, k, g.block)
+				row := in[(task*block+k)*count : (task*block+k+1)*count]
+				for lead := 0; lead < count; lead += g.counts[last] {
+					unravel(cpos[:last], lead/g.counts[last], g.counts[:last])
+					base, inside := 0, true
+					for d := range last {
+						p := cpos[d]*g.strides[d] + kpos[d]*g.dilates[d] - g.pads[d]
+						inside = inside && p >= 0 && p < g.image[d]
+						base += p * step[d]
+					}
+					if !inside {
+						continue
+					}
+					p := kpos[last]*g.dilates[last] - g.pads[last]
+					for _, v := range row[lead : lead+g.counts[last]] {
+						if p >= 0 && p < g.image[last] {
+							img[base+p] += v
+						}
+						p += g.strides[last]
+					}
+				}
+			}
+		}
+	})
+}
+
+// unravel turns a linear place into coordinates.
+func unravel(pos []int, i int, shape []int) {
+	for k := len(shape) - 1; k >= 0; k-- {
+		pos[k] = i % shape[k]
+		i /= shape[k]
+	}
+}

@@ -1,0 +1,77 @@
+package ops
+
+import (
+	"fmt"
+
+	"github.com/onward-ml/onward/internal/ir"
+)
+
+// Compress keeps the slices along Axis for which the condition holds; without
+// an axis, elements of the flattened input. A condition may be shorter than the
+// dimension: the rest is dropped
+// (https://onnx.ai/onnx/operators/onnx__Compress.html).
+type Compress struct {
+	Axis int
+	Flat bool // no axis
+}
+
+var _ = register(Def{Name: "Compress", Since: []int{9, 11},
+	In: "input:T, condition:bool", Out: "output:T", Types: Types{"T": moveTypes},
+	Build: simple(func(a *Attrs, opset int) Operator {
+		return &Compress{Axis: a.Int("axis", 0), Flat: !a.Has("axis")}
+	})})
+
+// Infer implements ir.Operator.
+func (op *Compress) Infer(c *ir.InferContext) error {
+	if err := checkRank(c, 1, 1, "condition"); err != nil {
+		return err
+	}
+	if op.Flat {
+		setShape(c, 0, c.Elem(0), ir.UnknownDims(1))
+		return nil
+	}
+	in := c.Shape(0)
+	if in == nil {
+		setShape(c, 0, c.Elem(0), nil)
+		return nil
+	}
+	axis, err := normalAxis(op.Axis, len(in))
+	if err != nil {
+		return err
+	}
+	out := append([]ir.Dim{}, in...)
+	out[axis] = ir.Unknown
+	setShape(c, 0, c.Elem(0), out)
+	return nil
+}
+
+// Run implements ir.Operator.
+func (op *Compress) Run(c *ir.Call) error {
+	x, cond := c.Tensor(0), c.Tensor(1)
+	if cond.Rank() != 1 {
+		return fmt.Errorf("condition has rank %d, want 1", cond.Rank())
+	}
+	axis, n := 0, x.Len()
+	if !op.Flat {
+		var err error
+		if axis, err = normalAxis(op.Axis, x.Rank()); err != nil {
+			return err
+		}
+		n = x.Dim(axis)
+	}
+	at, err := nonZeroPlaces(c, cond)
+	if err != nil {
+		return err
+	}
+	for len(at) > 0 && at[len(at)-1] >= n {
+		at = at[:len(at)-1]
+	}
+	if !op.Flat {
+		return gatherAxis(c, x, axis, at, []int{len(at)})
+	}
+	flat, err := x.Reshape(n)
+	if err != nil {
+		return err
+	}
+	return gatherAxis(c, flat, 0, at, []int{len(at)})
+}

@@ -1,0 +1,102 @@
+package ops
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/onward-ml/onward/internal/ir"
+)
+
+// OneHot adds a dimension of size depth at Axis of the output: the element that
+// an index names is values[1], the others are values[0]. Negative indices count
+// from depth, those out of range name none
+// (https://onnx.ai/onnx/operators/onnx__OneHot.html).
+type OneHot struct{ Axis int }
+
+const oneHotTypes = "@int float16 float double"
+
+var _ = register(Def{Name: "OneHot", Since: []int{9, 11},
+	In: "indices:T1, depth:T2, values:T3", Out: "output:T3", Types: Types{"T1": oneHotTypes, "T2": oneHotTypes, "T3": moveTypes},
+	Build: simple(func(a *Attrs, opset int) Operator { return &OneHot{Axis: a.Int("axis", -1)} })})
+
+// Infer implements ir.Operator.
+func (op *OneHot) Infer(c *ir.InferContext) error {
+	if err := checkRank(c, 2, 1, "values"); err != nil {
+		return err
+	}
+	in := c.Shape(0)
+	setShape(c, 0, c.Elem(2), nil)
+	if in == nil {
+		return nil
+	}
+	axis, err := normalAxis(op.Axis, len(in)+1)
+	if err != nil {
+		return err
+	}
+	depth := ir.Unknown
+	if d := c.Contents(1); len(d) == 1 {
+		depth = d[0]
+	} else if t := c.Const(1); t != nil && t.Len() == 1 {
+		if v, err := anyInts(t); err == nil {
+			depth = ir.Known(v[0])
+		}
+	}
+	if n, ok := depth.Value(); ok && n < 0 {
+		return fmt.Errorf("depth is %d, want at least 0", n)
+	}
+	setShape(c, 0, c.Elem(2), slices.Insert(slices.Clone(in), axis, depth))
+	return nil
+}
+
+// Run implements ir.Operator.
+func (op *OneHot) Run(c *ir.Call) error {
+	idx, values := c.Tensor(0), c.Tensor(2)
+	if t := c.Tensor(1); t.Len() != 1 {
+		return fmt.Errorf("depth has shape %v, want one element", t.Shape())
+	}
+	d, err := anyInts(c.Tensor(1))
+	if err != nil {
+		return err
+	}
+	depth := d[0]
+	if depth < 0 {
+		return fmt.Errorf("depth is %d, want at least 0", depth)
+	}
+	if values.Len() != 2 || values.Rank() != 1 {
+		return fmt.Errorf("values have shape %v, want [2]", values.Shape())
+	}
+	axis, err := normalAxis(op.Axis, idx.Rank()+1)
+	if err != nil {
+		return err
+	}
+	if err := c.Reserve(int64(idx.Len()) * 8); err != nil {
+		return err
+	}
+	at, err := anyInts(idx)
+	if err != nil {
+		return err
+	}
+	dst, err := moveOut(c, 0, values.DType(), slices.Insert(slices.Clone(idx.Shape()), axis, depth)...)
+	if err != nil {
+		return err
+	}
+	v, err := moveIn(c, values)
+	if err != nil {
+		return err
+	}
+	moveFill(c, dst, v.slice(0, 1))
+	inner := product(idx.Shape()[axis:])
+	n := 0
+	for i, x := range at {
+		if x < 0 {
+			x += depth
+		}
+		if x >= 0 && x < depth {
+			at[n] = i/inner*inner*depth + x*inner + i%inner
+			n++
+		}
+	}
+	moveSet(dst, v.slice(1, 2), at[:n])
+	dst.done()
+	return nil
+}

@@ -1,0 +1,78 @@
+package ops
+
+import (
+	"fmt"
+
+	"github.com/onward-ml/onward/internal/ir"
+)
+
+// ReverseSequence reverses, for every index of the batch axis, the first
+// sequence_lens elements along the time axis; one of the two axes is 0, the
+// other 1 (https://onnx.ai/onnx/operators/onnx__ReverseSequence.html).
+type ReverseSequence struct{ BatchAxis, TimeAxis int }
+
+var _ = register(Def{Name: "ReverseSequence", Since: []int{10},
+	In: "input:T, sequence_lens:int64", Out: "Y:T", Types: Types{"T": moveTypes},
+	Build: simple(func(a *Attrs, opset int) Operator {
+		op := &ReverseSequence{BatchAxis: a.Int("batch_axis", 1), TimeAxis: a.Int("time_axis", 0)}
+		if op.BatchAxis < 0 || op.BatchAxis > 1 || op.TimeAxis != 1-op.BatchAxis {
+			a.Errorf("batch_axis is %d and time_axis %d, want 0 and 1 or 1 and 0", op.BatchAxis, op.TimeAxis)
+		}
+		return op
+	})})
+
+// Infer implements ir.Operator.
+func (op *ReverseSequence) Infer(c *ir.InferContext) error {
+	if s := c.Shape(0); s != nil && len(s) < 2 {
+		return fmt.Errorf("input has rank %d, want at least 2", len(s))
+	}
+	if err := checkRank(c, 1, 1, "sequence_lens"); err != nil {
+		return err
+	}
+	return sameAsInput(c)
+}
+
+// Run implements ir.Operator.
+func (op *ReverseSequence) Run(c *ir.Call) error {
+	x, lens := c.Tensor(0), ints(c.Tensor(1))
+	if x.Rank() < 2 {
+		return fmt.Errorf("input has rank %d, want at least 2", x.Rank())
+	}
+	batch, time := x.Dim(op.BatchAxis), x.Dim(op.TimeAxis)
+	if len(lens) != batch {
+		return fmt.Errorf("sequence_lens has %d elements, want %d", len(lens), batch)
+	}
+	for b, n := range lens {
+		if n < 0 || n > time {
+			return fmt.Errorf("sequence_lens has %d at position %d, want it in [0, %d]", n, b, time)
+		}
+	}
+	at, err := ir.ScratchOf[int](c, batch*time)
+	if err != nil {
+		return err
+	}
+	bs, ts := x.Dim(1), 1
+	if op.BatchAxis == 1 {
+		bs, ts = ts, bs
+	}
+	for b, n := range lens {
+		for t := range time {
+			from := t
+			if t < n {
+				from = n - 1 - t
+			}
+			at[b*bs+t*ts] = b*bs + from*ts
+		}
+	}
+	dst, err := moveOut(c, 0, x.DType(), x.Shape()...)
+	if err != nil {
+		return err
+	}
+	src, err := moveIn(c, x)
+	if err != nil {
+		return err
+	}
+	moveGather(c, dst, src, 1, 0, at, product(x.Shape()[2:]))
+	dst.done()
+	return nil
+}

@@ -1,0 +1,9 @@
+package ops
+
+// Scatter is what ScatterElements was called before opset 11
+// (https://onnx.ai/onnx/operators/onnx__Scatter.html).
+var _ = func() *Def {
+	d := scatterSignature
+	d.Name, d.Since, d.Until = "Scatter", []int{9}, 10
+	return register(d)
+}()

@@ -1,0 +1,51 @@
+package ops
+
+import (
+	"fmt"
+
+	"github.com/onward-ml/onward/internal/ir"
+)
+
+// SpaceToDepth moves blocks of BlockSize×BlockSize pixels of an image into
+// channels: [N, C, H·b, W·b] becomes [N, b²·C, H, W], the place in the block
+// being the outer part of the channel number
+// (https://onnx.ai/onnx/operators/onnx__SpaceToDepth.html).
+type SpaceToDepth struct{ BlockSize int }
+
+var _ = register(Def{Name: "SpaceToDepth", Since: []int{1, 13},
+	In: "input:T", Out: "output:T", Types: Types{"T": moveTypes},
+	Build: simple(func(a *Attrs, opset int) Operator { return &SpaceToDepth{BlockSize: blockSize(a)} })})
+
+// Infer implements ir.Operator.
+func (op *SpaceToDepth) Infer(c *ir.InferContext) error {
+	if err := checkRank(c, 0, 4, "input"); err != nil {
+		return err
+	}
+	out := ir.UnknownDims(4)
+	if s := c.Shape(0); s != nil {
+		b := ir.Known(op.BlockSize)
+		for _, d := range s[2:] {
+			if n, ok := d.Value(); ok && n%op.BlockSize != 0 {
+				return fmt.Errorf("image of %s×%s is no multiple of blocks of %d", s[2], s[3], op.BlockSize)
+			}
+		}
+		out = []ir.Dim{s[0], s[1].Mul(b.Mul(b)), s[2].Div(b), s[3].Div(b)}
+	}
+	setShape(c, 0, c.Elem(0), out)
+	return nil
+}
+
+// Run implements ir.Operator.
+func (op *SpaceToDepth) Run(c *ir.Call) error {
+	x, b := c.Tensor(0), op.BlockSize
+	if x.Rank() != 4 {
+		return fmt.Errorf("input has rank %d, want 4", x.Rank())
+	}
+	if x.Dim(2)%b != 0 || x.Dim(3)%b != 0 {
+		return fmt.Errorf("image of %d×%d is no multiple of blocks of %d", x.Dim(2), x.Dim(3), b)
+	}
+	n, ch, h, w := x.Dim(0), x.Dim(1), x.Dim(2)/b, x.Dim(3)/b
+	s := strides(x.Shape())
+	// The box is N, block row, block column, C, H, W.
+	return moveBlocks(c, x, []int{n, ch * b * b, h, w}, []int{n, b, b, ch, h, w}, []int{s[0], s[2], 1, s[1], b * s[2], b})
+}

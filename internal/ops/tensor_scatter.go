@@ -1,0 +1,109 @@
+package ops
+
+import (
+	"fmt"
+
+	"github.com/onward-ml/onward/internal/ir"
+)
+
+// TensorScatter writes an update into a cache along Axis, for each row of the
+// first dimension at the index that write_indices names, 0 by default; in
+// circular mode what goes past the end goes on at the start
+// (https://onnx.ai/onnx/operators/onnx__TensorScatter.html).
+type TensorScatter struct {
+	Axis     int
+	Circular bool
+}
+
+var _ = register(Def{Name: "TensorScatter", Since: []int{24},
+	In: "past_cache:T, update:T, write_indices:int64?", Out: "present_cache:T", Types: Types{"T": "@all"},
+	Build: simple(func(a *Attrs, opset int) Operator {
+		return &TensorScatter{Axis: a.Int("axis", -2), Circular: a.Enum("mode", "linear", "linear", "circular") == "circular"}
+	})})
+
+func (op *TensorScatter) axis(rank int) (int, error) {
+	axis, err := normalAxis(op.Axis, rank)
+	if err == nil && axis == 0 {
+		err = fmt.Errorf("axis is the batch dimension, which is 0")
+	}
+	return axis, err
+}
+
+// Infer implements ir.Operator.
+func (op *TensorScatter) Infer(c *ir.InferContext) error {
+	if s := c.Shape(0); s != nil {
+		if _, err := op.axis(len(s)); err != nil {
+			return err
+		}
+		if err := checkRank(c, 1, len(s), "update"); err != nil {
+			return err
+		}
+	}
+	if err := checkRank(c, 2, 1, "write_indices"); err != nil {
+		return err
+	}
+	return sameAsInput(c)
+}
+
+// Run implements ir.Operator.
+func (op *TensorScatter) Run(c *ir.Call) error {
+	past, up := c.Tensor(0), c.Tensor(1)
+	axis, err := op.axis(past.Rank())
+	if err != nil {
+		return err
+	}
+	if up.Rank() != past.Rank() {
+		return fmt.Errorf("past_cache has rank %d, update has rank %d", past.Rank(), up.Rank())
+	}
+	for i, d := range up.Shape() {
+		if p := past.Dim(i); d != p && (i != axis || d > p) {
+			return fmt.Errorf("update of shape %v does not fit past_cache of shape %v in dimension %d", up.Shape(), past.Shape(), i)
+		}
+	}
+	batch, size, n := past.Dim(0), past.Dim(axis), up.Dim(axis)
+	start := make([]int, batch)
+	if t := c.Tensor(2); t != nil {
+		if t.Len() != batch {
+			return fmt.Errorf("write_indices have shape %v, want [%d]", t.Shape(), batch)
+		}
+		copy(start, ints(t))
+	}
+	for b, s := range start {
+		switch {
+		case s < 0:
+			return fmt.Errorf("write_indices has %d at position %d", s, b)
+		case op.Circular && size > 0:
+			start[b] = s % size
+		case s > size-n:
+			return fmt.Errorf("write_indices has %d at position %d: %d elements do not fit a cache of %d", s, b, n, size)
+		}
+	}
+	dst, err := moveOut(c, 0, past.DType(), past.Shape()...)
+	if err != nil {
+		return err
+	}
+	src, err := moveIn(c, past)
+	if err != nil {
+		return err
+	}
+	from, err := moveIn(c, up)
+	if err != nil {
+		return err
+	}
+	moveCopy(c, dst, src)
+	outer, inner := axisBlocks(past.Shape()[1:], axis-1)
+	for b, s := range start {
+		// What fits before the end, and what goes on at the start.
+		for k, part := range [2][2]int{{0, min(n, size-s)}, {min(n, size-s), n}} {
+			at := s
+			if k == 1 {
+				at = 0
+			}
+			moveStrided(c, dst, from, []int{outer, (part[1] - part[0]) * inner},
+				[]int{size * inner, 1}, (b*outer*size+at)*inner,
+				[]int{n * inner, 1}, (b*outer*n+part[0])*inner)
+		}
+	}
+	dst.done()
+	return nil
+}
