@@ -52,7 +52,11 @@ func (op *Loop) Infer(c *ir.InferContext) error {
 	for i := range c.NumOut() {
 		o := out[1+i].Type
 		if i < n {
-			t, err := widenBranch(c.Type(2+i), o)
+			start := c.Type(2 + i)
+			if unwraps(start, o) {
+				start = *start.Of
+			}
+			t, err := widenBranch(start, o)
 			if err != nil {
 				return fmt.Errorf("carried value %d before and after the body: %w", i, err)
 			}
@@ -69,6 +73,13 @@ func (op *Loop) Infer(c *ir.InferContext) error {
 		c.SetOut(i, t)
 	}
 	return nil
+}
+
+// unwraps reports whether a carried value starts as an optional while the body
+// returns what such an optional holds: it is wrapped again for the body, and the
+// final value is not an optional.
+func unwraps(start, out ir.Type) bool {
+	return start.Kind == tensor.KindOptional && start.Of != nil && out.Known() && start.Of.Base().Equal(out.Base())
 }
 
 // unshaped returns a type without any shape.
@@ -124,6 +135,9 @@ func (op *Loop) Run(c *ir.Call) error {
 				c.Release(in[2+i])
 			}
 			in[2+i] = out[1+i]
+			if _, ok := c.In[2+i].(*tensor.Optional); ok && in[2+i].Type().Kind != tensor.KindOptional {
+				in[2+i] = &tensor.Optional{Elem: out[1+i].Type(), Value: out[1+i]}
+			}
 		}
 		for i := range out[1+n:] {
 			if i < len(scans) && c.Wants(n+i) {
@@ -134,8 +148,15 @@ func (op *Loop) Run(c *ir.Call) error {
 			c.Release(out[1+n+i])
 		}
 	}
+	g := c.Node.Graphs[op.Body]
 	for i := range min(n, len(c.Out)) {
-		c.Set(i, in[2+i])
+		v := in[2+i]
+		if o, ok := v.(*tensor.Optional); ok && unwraps(ir.TypeOf(v), g.Value(g.Outputs[1+i]).Type) {
+			if v = o.Value; v == nil {
+				return fmt.Errorf("carried value %d is an empty optional and no iteration ran, want a %s", i, o.Elem)
+			}
+		}
+		c.Set(i, v)
 	}
 	for i := range scans {
 		if !c.Wants(n + i) {

@@ -1,0 +1,48 @@
+package ops
+
+import (
+	"fmt"
+
+	"github.com/onward-ml/onward/internal/ir"
+	"github.com/onward-ml/onward/tensor"
+)
+
+// Optional returns an optional that holds its input, or without an input an
+// empty one of type Type
+// (https://onnx.ai/onnx/operators/onnx__Optional.html).
+type Optional struct{ Type ir.Type }
+
+var _ = register(Def{Name: "Optional", Since: []int{15},
+	In: "input:V?", Out: "output:optional(V)", Types: Types{"V": moveAnyTensorOrSeq},
+	Build: simple(func(a *Attrs, opset int) Operator {
+		if a.NumIn == 0 {
+			a.Require("type")
+		}
+		return &Optional{Type: a.Type("type")}
+	})})
+
+// Infer implements ir.Operator.
+func (op *Optional) Infer(c *ir.InferContext) error {
+	t := op.Type
+	if c.Has(0) {
+		t = c.Type(0)
+		if op.Type.Known() && !op.Type.Base().Equal(t.Base()) {
+			return fmt.Errorf("input is %s, attribute type says %s", t.Base(), op.Type.Base())
+		}
+	}
+	if !t.Known() {
+		return fmt.Errorf("there is neither an input nor an attribute type")
+	}
+	c.SetOut(0, ir.OptionalOf(t))
+	return nil
+}
+
+// Run implements ir.Operator.
+func (op *Optional) Run(c *ir.Call) error {
+	if c.Has(0) {
+		c.Set(0, &tensor.Optional{Elem: c.In[0].Type(), Value: c.In[0]})
+	} else {
+		c.Set(0, &tensor.Optional{Elem: op.Type.Base()})
+	}
+	return nil
+}

@@ -1,0 +1,38 @@
+package ops
+
+import (
+	"fmt"
+
+	"github.com/onward-ml/onward/internal/ir"
+	"github.com/onward-ml/onward/tensor"
+)
+
+// OptionalGetElement returns what an optional holds; a tensor or a sequence is
+// returned as it is
+// (https://onnx.ai/onnx/operators/onnx__OptionalGetElement.html).
+type OptionalGetElement struct{}
+
+var _ = register(Def{Name: "OptionalGetElement", Since: []int{15, 18},
+	In: "input:any", Out: "output:any",
+	Build: simple(func(a *Attrs, opset int) Operator { return &OptionalGetElement{} })})
+
+// Infer implements ir.Operator.
+func (op *OptionalGetElement) Infer(c *ir.InferContext) error {
+	t := c.Type(0)
+	if t.Kind == tensor.KindOptional {
+		t = sequenceElem(c, 0)
+	}
+	c.SetOut(0, t)
+	return nil
+}
+
+// Run implements ir.Operator.
+func (op *OptionalGetElement) Run(c *ir.Call) error {
+	v := c.In[0]
+	if o, ok := v.(*tensor.Optional); ok {
+		if v = o.Value; v == nil {
+			return fmt.Errorf("the optional is empty")
+		}
+	}
+	return moveValue(c, 0, v)
+}

@@ -1,0 +1,52 @@
+package ops
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/onward-ml/onward/internal/ir"
+	"github.com/onward-ml/onward/tensor"
+)
+
+// SequenceInsert returns its sequence with a tensor put at a position, by default
+// behind the last one
+// (https://onnx.ai/onnx/operators/onnx__SequenceInsert.html).
+type SequenceInsert struct{}
+
+var _ = register(Def{Name: "SequenceInsert", Since: []int{11},
+	In: "input_sequence:seq(T), tensor:T, position:I?", Out: "output_sequence:seq(T)", Types: seqTypes,
+	Build: simple(func(a *Attrs, opset int) Operator { return &SequenceInsert{} })})
+
+// Infer implements ir.Operator.
+func (op *SequenceInsert) Infer(c *ir.InferContext) error {
+	t, err := widenBranch(sequenceElem(c, 0), c.Type(1))
+	if err != nil {
+		return fmt.Errorf("item and sequence: %w", err)
+	}
+	c.SetOut(0, ir.SequenceOf(t))
+	return nil
+}
+
+// Run implements ir.Operator.
+func (op *SequenceInsert) Run(c *ir.Call) error {
+	s, err := sequenceIn(c, 0)
+	if err != nil {
+		return err
+	}
+	item := c.In[1]
+	if len(s.Items) > 0 && !item.Type().Equal(s.Elem) {
+		return fmt.Errorf("item is %s, the sequence holds %s", item.Type(), s.Elem)
+	}
+	p := len(s.Items)
+	if c.Has(2) {
+		if p, err = sequencePosition(c.Tensor(2), p, true); err != nil {
+			return err
+		}
+	}
+	if err := c.Reserve(int64(len(s.Items)+1) * 16); err != nil {
+		return err
+	}
+	items := slices.Insert(append(make([]tensor.Value, 0, len(s.Items)+1), s.Items...), p, item)
+	c.Set(0, &tensor.Sequence{Elem: item.Type(), Items: items})
+	return nil
+}

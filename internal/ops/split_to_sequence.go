@@ -1,0 +1,130 @@
+package ops
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/onward-ml/onward/internal/ir"
+	"github.com/onward-ml/onward/tensor"
+)
+
+// SplitToSequence cuts a tensor along Axis into the items of a sequence: of the
+// sizes that input split lists, of one size if it is a scalar, the last one
+// smaller if need be, or of size 1, of which the axis is dropped unless KeepDims
+// (https://onnx.ai/onnx/operators/onnx__SplitToSequence.html).
+type SplitToSequence struct {
+	Axis     int
+	KeepDims bool
+}
+
+var _ = register(Def{Name: "SplitToSequence", Since: []int{11, 24},
+	In: "input:T, split:I?", Out: "output_sequence:seq(T)", Types: seqTypes,
+	Build: simple(func(a *Attrs, opset int) Operator {
+		return &SplitToSequence{Axis: a.Int("axis", 0), KeepDims: a.Bool("keepdims", true)}
+	})})
+
+// Infer implements ir.Operator.
+func (op *SplitToSequence) Infer(c *ir.InferContext) error {
+	in := c.Shape(0)
+	t := ir.UnrankedTensor(c.Elem(0))
+	if in != nil {
+		axis, err := normalAxis(op.Axis, len(in))
+		if err != nil {
+			return err
+		}
+		shape := slices.Clone(in)
+		switch shape[axis] = ir.Unknown; {
+		case c.Has(1):
+			if s := c.Shape(1); len(s) > 1 {
+				return fmt.Errorf("split has rank %d, want at most 1", len(s))
+			}
+		case op.KeepDims:
+			shape[axis] = ir.Known(1)
+		default:
+			shape = slices.Delete(shape, axis, axis+1)
+		}
+		t = ir.TensorType(c.Elem(0), shape...)
+	}
+	c.SetOut(0, ir.SequenceOf(t))
+	return nil
+}
+
+// Run implements ir.Operator.
+func (op *SplitToSequence) Run(c *ir.Call) error {
+	x := c.Tensor(0)
+	axis, err := normalAxis(op.Axis, x.Rank())
+	if err != nil {
+		return err
+	}
+	n := x.Dim(axis)
+	size, count := 1, n
+	var sizes []int
+	if t := c.Tensor(1); t != nil {
+		switch {
+		case t.Rank() == 0:
+			if size, err = scalarInt(t, "split"); err == nil && size < 1 {
+				err = fmt.Errorf("split is %d, want at least 1", size)
+			}
+			if err == nil {
+				count = (n-1)/size + 1
+				if n == 0 {
+					count = 0
+				}
+			}
+		case t.Rank() == 1:
+			if err = c.Reserve(int64(t.Len()) * 8); err == nil {
+				sizes = ints(t)
+				count = len(sizes)
+				err = splitSizes(sizes, n)
+			}
+		default:
+			err = fmt.Errorf("split has rank %d, want at most 1", t.Rank())
+		}
+		if err != nil {
+			return err
+		}
+	}
+	const header = 192 // what an item takes besides its elements
+	if int64(count) > 1<<40 {
+		return fmt.Errorf("%d items are too many", count)
+	}
+	if err := c.Reserve(int64(count) * header); err != nil {
+		return err
+	}
+	src, err := moveIn(c, x)
+	if err != nil {
+		return err
+	}
+	outer, inner := axisBlocks(x.Shape(), axis)
+	out := &tensor.Sequence{Elem: x.Type(), Items: make([]tensor.Value, count)}
+	at := 0
+	for i := range out.Items {
+		if i&0xfff == 0 {
+			if err := c.Err(); err != nil {
+				return err
+			}
+		}
+		w := min(size, n-at)
+		if sizes != nil {
+			w = sizes[i]
+		}
+		shape := slices.Clone(x.Shape())
+		if shape[axis] = w; !op.KeepDims && !c.Has(1) {
+			shape = slices.Delete(shape, axis, axis+1)
+		}
+		t, err := moveNew(c, x.DType(), shape...)
+		if err != nil {
+			return err
+		}
+		dst, err := moveInto(c, t)
+		if err != nil {
+			return err
+		}
+		moveStrided(c, dst, src, []int{outer, w * inner}, []int{w * inner, 1}, 0, []int{n * inner, 1}, at*inner)
+		dst.done()
+		out.Items[i] = t
+		at += w
+	}
+	c.Set(0, out)
+	return nil
+}

@@ -1,0 +1,115 @@
+package ops
+
+import (
+	"slices"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/onward-ml/onward/internal/ir"
+	"github.com/onward-ml/onward/tensor"
+)
+
+// StringSplit cuts every string at a delimiter, at most MaxSplit times; an empty
+// delimiter stands for runs of white space, which also go at both ends. The
+// parts lie along a new last axis, filled up with empty strings; the second
+// output counts them (https://onnx.ai/onnx/operators/onnx__StringSplit.html).
+type StringSplit struct {
+	Delimiter string
+	MaxSplit  int // negative: no limit
+}
+
+var _ = register(Def{Name: "StringSplit", Since: []int{20},
+	In: "X:string", Out: "Y:string, Z:int64",
+	Build: simple(func(a *Attrs, opset int) Operator {
+		return &StringSplit{Delimiter: a.String("delimiter", ""), MaxSplit: a.Int("maxsplit", -1)}
+	})})
+
+// Infer implements ir.Operator.
+func (op *StringSplit) Infer(c *ir.InferContext) error {
+	in := c.Shape(0)
+	setShape(c, 0, tensor.TypeString, nil)
+	setShape(c, 1, tensorInt64, in)
+	if in != nil {
+		setShape(c, 0, tensor.TypeString, append(slices.Clone(in), ir.Unknown))
+	}
+	return nil
+}
+
+// next cuts the first part off; splits counts the cuts so far.
+func (op *StringSplit) next(s string, splits int) (part, rest string, more bool) {
+	last := op.MaxSplit >= 0 && splits >= op.MaxSplit
+	if op.Delimiter != "" {
+		if last {
+			return s, "", false
+		}
+		return strings.Cut(s, op.Delimiter)
+	}
+	// s starts with a part, not with white space.
+	if last {
+		return s, "", false
+	}
+	i := strings.IndexFunc(s, unicode.IsSpace)
+	if i < 0 {
+		return s, "", false
+	}
+	_, w := utf8.DecodeRuneInString(s[i:])
+	rest = strings.TrimLeftFunc(s[i+w:], unicode.IsSpace)
+	return s[:i], rest, rest != ""
+}
+
+// each calls fn with every part of s and returns their number.
+func (op *StringSplit) each(s string, fn func(k int, part string)) int {
+	if op.Delimiter == "" {
+		if s = strings.TrimLeftFunc(s, unicode.IsSpace); s == "" {
+			return 0
+		}
+	}
+	for k := 0; ; k++ {
+		part, rest, more := op.next(s, k)
+		fn(k, part)
+		if !more {
+			return k + 1
+		}
+		s = rest
+	}
+}
+
+// Run implements ir.Operator.
+func (op *StringSplit) Run(c *ir.Call) error {
+	x := c.Tensor(0)
+	in := tensor.Of[string](x)
+	counts, err := ir.ScratchOf[int](c, len(in))
+	if err != nil {
+		return err
+	}
+	most := 0
+	for i, s := range in {
+		if i&0xff == 0 {
+			if err := c.Err(); err != nil {
+				return err
+			}
+		}
+		counts[i] = op.each(s, func(int, string) {})
+		most = max(most, counts[i])
+	}
+	out, err := c.Output(0, tensor.TypeString, append(slices.Clone(x.Shape()), most)...)
+	if err != nil {
+		return err
+	}
+	y := tensor.Of[string](out)
+	clear(y)
+	for i, s := range in {
+		if i&0xff == 0 {
+			if err := c.Err(); err != nil {
+				return err
+			}
+		}
+		row := y[i*most : (i+1)*most]
+		op.each(s, func(k int, part string) { row[k] = part })
+	}
+	if !c.Wants(1) {
+		return nil
+	}
+	return outInt64s(c, 1, counts, x.Shape()...)
+}
