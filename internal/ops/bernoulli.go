@@ -1,0 +1,54 @@
+package ops
+
+import (
+	"fmt"
+
+	"github.com/onward-ml/onward/internal/ir"
+	"github.com/onward-ml/onward/tensor"
+)
+
+// Bernoulli draws 0 or 1 for each element, which is the probability of 1
+// (https://onnx.ai/onnx/operators/onnx__Bernoulli.html).
+type Bernoulli struct {
+	randomSeed
+	likeInput
+}
+
+var _ = register(Def{Name: "Bernoulli", Since: []int{15, 22}, In: "input:T1", Out: "output:T2",
+	Types: Types{"T1": "@float", "T2": "@number bool"},
+	Build: simple(func(a *Attrs, opset int) Operator {
+		return &Bernoulli{readRandomSeed(a), likeInput{a.DType("dtype", tensor.Undefined)}}
+	})})
+
+// Run implements [ir.Operator].
+func (o *Bernoulli) Run(c *ir.Call) error {
+	x := c.Tensor(0)
+	p, err := toScratch(c, x, tensor.TypeFloat64)
+	if err != nil {
+		return err
+	}
+	probs := tensor.Of[float64](p)
+	for i, v := range probs {
+		if !(v >= 0 && v <= 1) {
+			return fmt.Errorf("element %d is %g, want a probability in [0, 1]", i, v)
+		}
+	}
+	src, i := o.source(c), 0
+	return fillRandom(c, o.elem(x.DType()), x.Shape(), func() float64 {
+		v := probs[i]
+		i++
+		// One of the two outcomes is at most ½ likely; NumPy draws that one.
+		if v > 0.5 {
+			return 1 - drawRare(src, 1-v)
+		}
+		return drawRare(src, v)
+	})
+}
+
+// drawRare returns 1 with probability p.
+func drawRare(src *randomSource, p float64) float64 {
+	if p > 0 && src.uniform() > 1-p {
+		return 1
+	}
+	return 0
+}

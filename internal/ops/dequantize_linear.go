@@ -1,0 +1,115 @@
+package ops
+
+import (
+	"fmt"
+
+	"github.com/onward-ml/onward/internal/ir"
+	"github.com/onward-ml/onward/tensor"
+)
+
+// DequantizeLinear computes (x − zero point)·scale
+// (https://onnx.ai/onnx/operators/onnx__DequantizeLinear.html). The output has
+// the type of the scale unless OutputDType is set.
+type DequantizeLinear struct {
+	quantization
+	OutputDType tensor.DType
+}
+
+var _ = register(Def{Name: "DequantizeLinear", Since: []int{10, 13, 19, 21, 23, 24, 25},
+	In: "x:T1, x_scale:T2, x_zero_point:T1?", Out: "y:T3",
+	Types: Types{"T1": quantizedTypes + " int32", "T2": "float float16 bfloat16 float8e8m0", "T3": "float float16 bfloat16"},
+	Build: simple(func(a *Attrs, opset int) Operator {
+		o := &DequantizeLinear{quantization: readQuantization(a, opset)}
+		if opset >= 23 {
+			o.OutputDType = a.DType("output_dtype", tensor.Undefined)
+		}
+		switch o.OutputDType {
+		case tensor.Undefined, tensor.TypeFloat32, tensor.TypeFloat16, tensor.TypeBFloat16:
+		default:
+			a.Errorf("attribute output_dtype is %s, want float, float16 or bfloat16", o.OutputDType)
+		}
+		return o
+	})})
+
+func (o *DequantizeLinear) elem(scale tensor.DType) (tensor.DType, error) {
+	if o.OutputDType != tensor.Undefined {
+		return o.OutputDType, nil
+	}
+	if scale == tensor.TypeFloat8E8M0 {
+		return 0, fmt.Errorf("the scale is %s: the attribute output_dtype must name the type of the output", scale)
+	}
+	return scale, nil
+}
+
+// Infer implements [ir.Operator].
+func (o *DequantizeLinear) Infer(c *ir.InferContext) error {
+	d, err := o.elem(c.Elem(1))
+	if err != nil {
+		return err
+	}
+	c.SetOut(0, ir.Type{Kind: tensor.KindTensor, Elem: d, Shape: c.Shape(0)})
+	return nil
+}
+
+// Run implements [ir.Operator].
+func (o *DequantizeLinear) Run(c *ir.Call) error {
+	x := c.Tensor(0)
+	d, err := o.elem(c.Tensor(1).DType())
+	if err != nil {
+		return err
+	}
+	p, err := o.params(c, x.Shape())
+	if err != nil {
+		return err
+	}
+	out, err := c.Output(0, d, x.Shape()...)
+	if err != nil {
+		return err
+	}
+	res := out
+	if d != tensor.TypeFloat32 {
+		if res, err = scratchTensor(c, tensor.TypeFloat32, x.Shape()); err != nil {
+			return err
+		}
+	}
+	dst := tensor.Of[float32](res)
+	switch x.DType() {
+	case tensor.TypeInt8:
+		err = dequantizeInts(c, p, dst, tensor.Of[int8](x))
+	case tensor.TypeUint8:
+		err = dequantizeInts(c, p, dst, tensor.Of[uint8](x))
+	case tensor.TypeInt16:
+		err = dequantizeInts(c, p, dst, tensor.Of[int16](x))
+	case tensor.TypeUint16:
+		err = dequantizeInts(c, p, dst, tensor.Of[uint16](x))
+	case tensor.TypeInt32:
+		err = dequantizeInts(c, p, dst, tensor.Of[int32](x))
+	default:
+		var wide *tensor.Tensor
+		if wide, err = toScratch(c, x, tensor.TypeFloat32); err != nil {
+			return err
+		}
+		err = dequantizeInts(c, p, dst, tensor.Of[float32](wide))
+	}
+	if err != nil || res == out {
+		return err
+	}
+	return convertInto(c, out, res, tensor.ConvertOptions{})
+}
+
+func dequantizeInts[T int8 | uint8 | int16 | uint16 | int32 | float32](c *ir.Call, p *quantParams, dst []float32, src []T) error {
+	return p.eachBlock(c, func(b *quantBlock, lo, hi int) {
+		x, y := src[lo:hi], dst[lo:hi]
+		scale, zero := b.scale[:len(x)], b.zero[:len(x)]
+		if p.zero == nil {
+			for i, v := range x {
+				y[i] = float32(v) * scale[i]
+			}
+			return
+		}
+		for i, v := range x {
+			// A float32 would round an int32 before the subtraction.
+			y[i] = float32(float64(v)-float64(zero[i])) * scale[i]
+		}
+	})
+}

@@ -1,0 +1,102 @@
+package ops
+
+import (
+	"fmt"
+	"math"
+	"sort"
+
+	"github.com/onward-ml/onward/internal/ir"
+	"github.com/onward-ml/onward/tensor"
+)
+
+// Multinomial draws SampleSize classes for each row of its input, which holds
+// the logarithms of their relative probabilities, [batch, class] to
+// [batch, sample] (https://onnx.ai/onnx/operators/onnx__Multinomial.html).
+type Multinomial struct {
+	randomSeed
+	DType      tensor.DType
+	SampleSize int
+}
+
+var _ = register(Def{Name: "Multinomial", Since: []int{7, 22}, In: "input:T1", Out: "output:T2",
+	Types: Types{"T1": "@float", "T2": "int32 int64"},
+	Build: simple(func(a *Attrs, opset int) Operator {
+		o := &Multinomial{randomSeed: readRandomSeed(a), DType: a.DType("dtype", tensor.TypeInt32), SampleSize: a.Int("sample_size", 1)}
+		if o.DType != tensor.TypeInt32 && o.DType != tensor.TypeInt64 {
+			a.Errorf("attribute dtype is %s, want int32 or int64", o.DType)
+		}
+		if o.SampleSize < 1 {
+			a.Errorf("attribute sample_size is %d, want at least 1", o.SampleSize)
+		}
+		return o
+	})})
+
+// Infer implements [ir.Operator].
+func (o *Multinomial) Infer(c *ir.InferContext) error {
+	if err := checkRank(c, 0, 2, "input"); err != nil {
+		return err
+	}
+	batch := ir.Unknown
+	if s := c.Shape(0); s != nil {
+		batch = s[0]
+	}
+	c.SetOut(0, ir.TensorType(o.DType, batch, ir.Known(o.SampleSize)))
+	return nil
+}
+
+// Run implements [ir.Operator].
+func (o *Multinomial) Run(c *ir.Call) error {
+	x := c.Tensor(0)
+	if x.Rank() != 2 {
+		return fmt.Errorf("input has rank %d, want 2", x.Rank())
+	}
+	batch, classes := x.Dim(0), x.Dim(1)
+	out, err := c.Output(0, o.DType, batch, o.SampleSize)
+	if err != nil {
+		return err
+	}
+	if batch == 0 {
+		return nil
+	}
+	if classes == 0 {
+		return fmt.Errorf("input has shape %v: there is no class to draw", x.Shape())
+	}
+	wide, err := toScratch(c, x, tensor.TypeFloat64)
+	if err != nil {
+		return err
+	}
+	logs := tensor.Of[float64](wide)
+	sums, err := ir.ScratchOf[float64](c, classes)
+	if err != nil {
+		return err
+	}
+	src := o.source(c)
+	for b := range batch {
+		row := logs[b*classes : (b+1)*classes]
+		top := math.Inf(-1)
+		for _, v := range row {
+			top = max(top, v)
+		}
+		total := 0.0
+		for i, v := range row {
+			total += math.Exp(v - top)
+			sums[i] = total
+		}
+		if !(total > 0) || math.IsInf(total, 0) {
+			return fmt.Errorf("row %d is no distribution: its probabilities add up to %g", b, total)
+		}
+		for i := range o.SampleSize {
+			if i%grainWatch == 0 && c.Err() != nil {
+				return c.Err()
+			}
+			u := src.uniform() * total
+			class := min(sort.Search(classes, func(k int) bool { return sums[k] > u }), classes-1)
+			if at := b*o.SampleSize + i; o.DType == tensor.TypeInt32 {
+				tensor.Of[int32](out)[at] = int32(class)
+			} else {
+				tensor.Of[int64](out)[at] = int64(class)
+			}
+		}
+	}
+	return nil
+}

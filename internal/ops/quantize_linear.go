@@ -1,0 +1,184 @@
+package ops
+
+import (
+	"fmt"
+	"math"
+
+	"github.com/onward-ml/onward/internal/ir"
+	"github.com/onward-ml/onward/tensor"
+)
+
+// QuantizeLinear computes saturate(round(x/scale) + zero point), rounding halves
+// to even, in a type of few bits
+// (https://onnx.ai/onnx/operators/onnx__QuantizeLinear.html). The quotient has
+// the precision of Precision if that is set, else of the scale.
+type QuantizeLinear struct {
+	quantization
+	Saturate    bool // for float8: out of range becomes the largest finite number
+	OutputDType tensor.DType
+	Precision   tensor.DType
+}
+
+var _ = register(Def{Name: "QuantizeLinear", Since: []int{10, 13, 19, 21, 23, 24, 25},
+	In: "x:T1, y_scale:T2, y_zero_point:T3?", Out: "y:T3",
+	Types: Types{"T1": "float float16 bfloat16 int32", "T2": "float float16 bfloat16 int32 float8e8m0", "T3": quantizedTypes},
+	Build: simple(func(a *Attrs, opset int) Operator {
+		o := &QuantizeLinear{quantization: readQuantization(a, opset), Saturate: true}
+		if opset >= 19 {
+			o.Saturate = a.Bool("saturate", true)
+		}
+		if opset >= 21 {
+			o.OutputDType = a.DType("output_dtype", tensor.Undefined)
+		}
+		if opset >= 23 {
+			o.Precision = a.DType("precision", tensor.Undefined)
+		}
+		switch o.Precision {
+		case tensor.Undefined, tensor.TypeFloat32, tensor.TypeFloat16, tensor.TypeBFloat16:
+		default:
+			a.Errorf("attribute precision is %s, want float, float16 or bfloat16", o.Precision)
+		}
+		if d := o.OutputDType; d != tensor.Undefined && !quantizable(d) {
+			a.Errorf("attribute output_dtype is %s, which is no quantized type", d)
+		}
+		return o
+	})})
+
+func quantizable(d tensor.DType) bool {
+	switch d {
+	case tensor.TypeInt8, tensor.TypeUint8, tensor.TypeInt16, tensor.TypeUint16:
+		return true
+	}
+	return d.Packed() || d.IsFloat8() && d != tensor.TypeFloat8E8M0
+}
+
+func (o *QuantizeLinear) elem(zero tensor.DType) (tensor.DType, error) {
+	switch {
+	case zero != tensor.Undefined && o.OutputDType != tensor.Undefined && zero != o.OutputDType:
+		return 0, fmt.Errorf("attribute output_dtype is %s, but the zero point is %s", o.OutputDType, zero)
+	case zero != tensor.Undefined:
+		return zero, nil
+	case o.OutputDType != tensor.Undefined:
+		return o.OutputDType, nil
+	}
+	return tensor.TypeUint8, nil
+}
+
+// Infer implements [ir.Operator].
+func (o *QuantizeLinear) Infer(c *ir.InferContext) error {
+	d, err := o.elem(c.Elem(2))
+	if err != nil {
+		return err
+	}
+	c.SetOut(0, ir.Type{Kind: tensor.KindTensor, Elem: d, Shape: c.Shape(0)})
+	return nil
+}
+
+// Run implements [ir.Operator].
+func (o *QuantizeLinear) Run(c *ir.Call) error {
+	x := c.Tensor(0)
+	zeroType := tensor.Undefined
+	if z := c.Tensor(2); z != nil {
+		zeroType = z.DType()
+	}
+	d, err := o.elem(zeroType)
+	if err != nil {
+		return err
+	}
+	p, err := o.params(c, x.Shape())
+	if err != nil {
+		return err
+	}
+	precision := o.Precision
+	if precision == tensor.Undefined {
+		precision = c.Tensor(1).DType()
+	}
+	wide, err := toScratch(c, x, tensor.TypeFloat32)
+	if err != nil {
+		return err
+	}
+	out, err := c.Output(0, d, x.Shape()...)
+	if err != nil {
+		return err
+	}
+	src := tensor.Of[float32](wide)
+	divide := func(b *quantBlock, lo, hi int) {
+		divLoop(b.value[:hi-lo], src[lo:hi], b.scale[:hi-lo])
+		roundTo(b.value[:hi-lo], precision)
+	}
+	switch d {
+	case tensor.TypeInt8:
+		return quantizeInts(c, p, tensor.Of[int8](out), math.MinInt8, math.MaxInt8, divide)
+	case tensor.TypeUint8:
+		return quantizeInts(c, p, tensor.Of[uint8](out), 0, math.MaxUint8, divide)
+	case tensor.TypeInt16:
+		return quantizeInts(c, p, tensor.Of[int16](out), math.MinInt16, math.MaxInt16, divide)
+	case tensor.TypeUint16:
+		return quantizeInts(c, p, tensor.Of[uint16](out), 0, math.MaxUint16, divide)
+	case tensor.TypeInt4, tensor.TypeUint4, tensor.TypeInt2, tensor.TypeUint2:
+		// One byte an element first: neighbours share bytes.
+		loose, err := ir.ScratchOf[int8](c, x.Len())
+		if err != nil {
+			return err
+		}
+		lo, hi := float32(0), float32(int(1)<<d.Bits()-1)
+		if d.IsSigned() {
+			lo, hi = -float32(int(1)<<(d.Bits()-1)), float32(int(1)<<(d.Bits()-1)-1)
+		}
+		if err := quantizeInts(c, p, loose, lo, hi, divide); err != nil {
+			return err
+		}
+		tensor.PackUint(out.Bytes(), tensor.AsBytes(loose), d.Bits())
+		return nil
+	}
+	scaled, err := scratchTensor(c, tensor.TypeFloat32, x.Shape())
+	if err != nil {
+		return err
+	}
+	dst := tensor.Of[float32](scaled)
+	err = p.eachBlock(c, func(b *quantBlock, lo, hi int) {
+		divide(b, lo, hi)
+		if p.zero != nil {
+			addLoop(b.value[:hi-lo], b.value[:hi-lo], b.zero[:hi-lo])
+		}
+		copy(dst[lo:hi], b.value[:])
+	})
+	if err != nil {
+		return err
+	}
+	return convertInto(c, out, scaled, tensor.ConvertOptions{Saturate: o.Saturate})
+}
+
+// roundTo rounds numbers to a narrower precision and keeps them as float32.
+func roundTo(x []float32, d tensor.DType) {
+	switch d {
+	case tensor.TypeFloat16:
+		for i, v := range x {
+			x[i] = tensor.NewFloat16(v).Float32()
+		}
+	case tensor.TypeBFloat16:
+		for i, v := range x {
+			x[i] = tensor.NewBFloat16(v).Float32()
+		}
+	}
+}
+
+// quantizeInts stores the quotients that divide leaves in a block, rounded,
+// shifted by the zero point and limited to [least, most]. A NaN becomes least.
+func quantizeInts[T int8 | uint8 | int16 | uint16](c *ir.Call, p *quantParams, dst []T, least, most float32, divide func(b *quantBlock, lo, hi int)) error {
+	return p.eachBlock(c, func(b *quantBlock, lo, hi int) {
+		divide(b, lo, hi)
+		y, value := dst[lo:hi], b.value[:hi-lo]
+		zero := b.zero[:len(value)]
+		for i, v := range value {
+			v = float32(math.RoundToEven(float64(v)))
+			if p.zero != nil {
+				v += zero[i]
+			}
+			if !(v >= least) {
+				v = least
+			}
+			y[i] = T(min(v, most))
+		}
+	})
+}

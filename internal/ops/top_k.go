@@ -1,0 +1,242 @@
+package ops
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/onward-ml/onward/internal/ir"
+	"github.com/onward-ml/onward/tensor"
+)
+
+// TopK finds the k greatest or least elements along an axis and their indices, in
+// order; equal elements keep theirs, and a NaN is greater than all numbers
+// (https://onnx.ai/onnx/operators/onnx__TopK.html). Without Sorted the order is
+// free, and is the same.
+type TopK struct {
+	Axis    int
+	Largest bool
+}
+
+var _ = register(Def{Name: "TopK", Since: []int{1, 10, 11, 24}, In: "X:T, K:int64", Out: "Values:T, Indices:I",
+	Types: Types{"T": "@number", "I": "int64"},
+	Build: simple(func(a *Attrs, opset int) Operator {
+		o := &TopK{Axis: a.Int("axis", -1), Largest: true}
+		if opset < 10 {
+			a.Require("k")
+			a.SetInputInts(1, []int{a.Int("k", 0)})
+		}
+		if opset >= 11 {
+			o.Largest = a.Bool("largest", true)
+			a.Ignore("sorted")
+		}
+		return o
+	})})
+
+// Infer implements [ir.Operator].
+func (o *TopK) Infer(c *ir.InferContext) error {
+	t := c.Type(0)
+	if t.Shape != nil {
+		axis, err := normalAxis(o.Axis, len(t.Shape))
+		if err != nil {
+			return err
+		}
+		k := ir.Unknown
+		if d := c.Contents(1); len(d) == 1 {
+			k = d[0]
+		}
+		n, ok1 := t.Shape[axis].Value()
+		if v, ok2 := k.Value(); ok2 && (v < 0 || ok1 && v > n) {
+			return fmt.Errorf("k is %d, want it in [0, %s], the size of axis %d", v, t.Shape[axis], o.Axis)
+		}
+		t.Shape = slices.Clone(t.Shape)
+		t.Shape[axis] = k
+	}
+	c.SetOut(0, t)
+	t.Elem = tensor.TypeInt64
+	c.SetOut(1, t)
+	return nil
+}
+
+// Run implements [ir.Operator].
+func (o *TopK) Run(c *ir.Call) error {
+	x := c.Tensor(0)
+	axis, err := normalAxis(o.Axis, x.Rank())
+	if err != nil {
+		return err
+	}
+	k, err := scalarInt(c.Tensor(1), "K")
+	if err != nil {
+		return err
+	}
+	if k < 0 || k > x.Dim(axis) {
+		return fmt.Errorf("k is %d, want it in [0, %d], the size of axis %d", k, x.Dim(axis), o.Axis)
+	}
+	shape := slices.Clone(x.Shape())
+	shape[axis] = k
+	values, err := c.Output(0, x.DType(), shape...)
+	if err != nil {
+		return err
+	}
+	var index *tensor.Tensor
+	if c.Wants(1) {
+		index, err = c.Output(1, tensor.TypeInt64, shape...)
+	} else {
+		index, err = scratchTensor(c, tensor.TypeInt64, shape)
+	}
+	if err != nil {
+		return err
+	}
+	s, at := spanOf(x.Shape(), axis), tensor.Of[int64](index)
+	if len(at) == 0 {
+		return nil
+	}
+	ordered := x
+	if d := x.DType(); d == tensor.TypeFloat16 || d == tensor.TypeBFloat16 {
+		if ordered, err = toScratch(c, x, tensor.TypeFloat32); err != nil {
+			return err
+		}
+	}
+	switch d := ordered.DType(); d {
+	case tensor.TypeInt8:
+		err = topKRun[int8](c, at, ordered, s, k, o.Largest)
+	case tensor.TypeInt16:
+		err = topKRun[int16](c, at, ordered, s, k, o.Largest)
+	case tensor.TypeInt32:
+		err = topKRun[int32](c, at, ordered, s, k, o.Largest)
+	case tensor.TypeInt64:
+		err = topKRun[int64](c, at, ordered, s, k, o.Largest)
+	case tensor.TypeUint8:
+		err = topKRun[uint8](c, at, ordered, s, k, o.Largest)
+	case tensor.TypeUint16:
+		err = topKRun[uint16](c, at, ordered, s, k, o.Largest)
+	case tensor.TypeUint32:
+		err = topKRun[uint32](c, at, ordered, s, k, o.Largest)
+	case tensor.TypeUint64:
+		err = topKRun[uint64](c, at, ordered, s, k, o.Largest)
+	case tensor.TypeFloat32:
+		err = topKRun[float32](c, at, ordered, s, k, o.Largest)
+	case tensor.TypeFloat64:
+		err = topKRun[float64](c, at, ordered, s, k, o.Largest)
+	default:
+		err = fmt.Errorf("elements of type %s are not supported", d)
+	}
+	if err != nil {
+		return err
+	}
+	return topKValues(c, values, x, at, s, k)
+}
+
+// topKValues copies the elements that the indices name.
+func topKValues(c *ir.Call, values, x *tensor.Tensor, at []int64, s axisSpan, k int) error {
+	size := x.DType().Size()
+	dst, src := values.Bytes(), x.Bytes()
+	return eachRange(c, len(at), grainCheap, func(lo, hi int) {
+		for i := lo; i < hi; i++ {
+			outer, j := i/(k*s.inner), i%s.inner
+			p := (outer*s.n+int(at[i]))*s.inner + j
+			copy(dst[i*size:(i+1)*size], src[p*size:(p+1)*size])
+		}
+	})
+}
+
+// topKRun finds the indices for every line along the axis.
+func topKRun[T realNumber](c *ir.Call, at []int64, x *tensor.Tensor, s axisSpan, k int, largest bool) error {
+	src := tensor.Of[T](x)
+	lines := s.outer * s.inner
+	const perTask = 8 // lines that share their memory
+	tasks := (lines + perTask - 1) / perTask
+	entry := int64(len(tensor.AsBytes(make([]topKEntry[T], 1))))
+	if err := c.Reserve(entry * int64(k) * int64(min(tasks, 64))); err != nil {
+		return err
+	}
+	return reduceEach(c, tasks, perTask*s.n, func(task int) {
+		heap := make([]topKEntry[T], 0, k)
+		for line := task * perTask; line < min(lines, (task+1)*perTask); line++ {
+			outer, j := line/s.inner, line%s.inner
+			in := src[outer*s.n*s.inner+j:]
+			heap = topKLine(heap[:0], in, s.n, s.inner, k, largest)
+			out := at[outer*k*s.inner+j:]
+			for i, e := range heap {
+				out[i*s.inner] = int64(e.index)
+			}
+		}
+	})
+}
+
+type topKEntry[T any] struct {
+	value T
+	index int
+}
+
+// greaterFirst says whether a comes before b among the greatest elements.
+func greaterFirst[T realNumber](a, b topKEntry[T]) bool {
+	switch {
+	case a.value > b.value:
+		return true
+	case a.value < b.value:
+		return false
+	case (a.value != a.value) != (b.value != b.value):
+		return a.value != a.value
+	}
+	return a.index < b.index
+}
+
+// lessFirst says whether a comes before b among the least elements.
+func lessFirst[T realNumber](a, b topKEntry[T]) bool {
+	switch {
+	case a.value < b.value:
+		return true
+	case a.value > b.value:
+		return false
+	case (a.value != a.value) != (b.value != b.value):
+		return b.value != b.value
+	}
+	return a.index < b.index
+}
+
+// topKLine returns the first k of n elements in order. It keeps them in a heap
+// whose root is the last of them.
+func topKLine[T realNumber](heap []topKEntry[T], x []T, n, stride, k int, largest bool) []topKEntry[T] {
+	first := lessFirst[T]
+	if largest {
+		first = greaterFirst[T]
+	}
+	down := func(h []topKEntry[T], i int) {
+		for {
+			child := 2*i + 1
+			if child >= len(h) {
+				return
+			}
+			if child+1 < len(h) && first(h[child], h[child+1]) {
+				child++
+			}
+			if !first(h[i], h[child]) {
+				return
+			}
+			h[i], h[child] = h[child], h[i]
+			i = child
+		}
+	}
+	for i := range k {
+		heap = append(heap, topKEntry[T]{x[i*stride], i})
+	}
+	for i := k/2 - 1; i >= 0; i-- {
+		down(heap, i)
+	}
+	for i := k; i < n; i++ {
+		// A later equal element never replaces an earlier one.
+		v := x[i*stride]
+		if k == 0 || largest && v <= heap[0].value || !largest && v >= heap[0].value {
+			continue
+		}
+		if e := (topKEntry[T]{v, i}); first(e, heap[0]) {
+			heap[0] = e
+			down(heap, 0)
+		}
+	}
+	for end := k - 1; end > 0; end-- {
+		heap[0], heap[end] = heap[end], heap[0]
+		down(heap[:end], 0)
+	}
+	return heap
+}
