@@ -284,3 +284,27 @@ func formal(ps []Param, i int) (Param, bool) {
 	}
 	return Param{}, false
 }
+
+// Types returns the types that a pattern allows; nil for "any".
+func (s *Signature) Types(pattern string) []tensor.Type {
+	head, arg := compose(pattern)
+	var wrap func(tensor.Type) tensor.Type
+	switch {
+	case pattern == "any":
+		return nil
+	case isVar(pattern):
+		return s.Vars[pattern]
+	case head == "seq":
+		wrap = tensor.SequenceOf
+	case head == "optional":
+		wrap = tensor.OptionalOf
+	default:
+		r, _ := expand(pattern)
+		return r
+	}
+	var r []tensor.Type
+	for _, t := range s.Types(arg) {
+		r = append(r, wrap(t))
+	}
+	return r
+}

@@ -20,7 +20,7 @@ type Attrs struct {
 	OpType        string
 	NumIn, NumOut int // as the node has them, omitted ones counted
 	values        map[string]any
-	used          map[string]bool
+	used          map[string]string // what Build has read, and as what kind
 	inputs        map[int]*tensor.Tensor
 	errs          []error
 }
@@ -31,12 +31,12 @@ type GraphRef int
 // NewAttrs returns the attributes of a node with numIn inputs and numOut
 // outputs.
 func NewAttrs(opType string, values map[string]any, numIn, numOut int) *Attrs {
-	return &Attrs{OpType: opType, NumIn: numIn, NumOut: numOut, values: values, used: map[string]bool{}}
+	return &Attrs{OpType: opType, NumIn: numIn, NumOut: numOut, values: values, used: map[string]string{}}
 }
 
 func attr[T any](a *Attrs, name string, kind string) (T, bool) {
 	var zero T
-	a.used[name] = true
+	a.used[name] = kind
 	v, ok := a.values[name]
 	if !ok {
 		return zero, false
@@ -187,7 +187,7 @@ func (a *Attrs) DType(name string, def tensor.DType) tensor.DType {
 func (a *Attrs) Require(names ...string) {
 	for _, n := range names {
 		if !a.Has(n) {
-			a.used[n] = true
+			a.know(n)
 			a.Errorf("required attribute %s is missing", n)
 		}
 	}
@@ -196,7 +196,13 @@ func (a *Attrs) Require(names ...string) {
 // Ignore marks attributes as known that have no effect on the result.
 func (a *Attrs) Ignore(names ...string) {
 	for _, n := range names {
-		a.used[n] = true
+		a.know(n)
+	}
+}
+
+func (a *Attrs) know(name string) {
+	if _, ok := a.used[name]; !ok {
+		a.used[name] = ""
 	}
 }
 
@@ -233,13 +239,22 @@ func (a *Attrs) Errorf(format string, args ...any) {
 	a.errs = append(a.errs, fmt.Errorf(format, args...))
 }
 
+// Attributes returns the attributes that Build reads at a version, for a node
+// with that many inputs and outputs, each with its kind: "an int", "a list of
+// floats", or "" where the value does not matter.
+func (d *Def) Attributes(opset, numIn, numOut int) map[string]string {
+	a := NewAttrs(d.Name, nil, numIn, numOut)
+	_, _ = d.Build(a, opset) // it may miss required attributes
+	return a.used
+}
+
 // Err returns the recorded errors, one for each attribute that Build has not
 // read included.
 func (a *Attrs) Err() error {
 	errs := a.errs
 	var unknown []string
 	for name := range a.values {
-		if !a.used[name] {
+		if _, ok := a.used[name]; !ok {
 			unknown = append(unknown, name)
 		}
 	}
