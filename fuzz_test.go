@@ -207,7 +207,7 @@ func FuzzNode(f *testing.F) {
 
 // TestEveryOperatorSurvivesHostileNodes is the same without a fuzzing engine.
 func TestEveryOperatorSurvivesHostileNodes(t *testing.T) {
-	rounds := 60
+	rounds := 100
 	if testing.Short() {
 		rounds = 5
 	}
