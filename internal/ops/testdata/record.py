@@ -203,6 +203,69 @@ def recurrent_networks():
     yield recurrent("LSTM", 4, 46, dict(activations=["Sigmoid", "Affine", "Tanh", "HardSigmoid", "Tanh", "Affine"],
                                         activation_alpha=[0.3, 0.2, 0.5], activation_beta=[0.1, 0.4, 0.2], direction="bidirectional"), dirs=2)
 
+def forest(seed, kind, targets, trees=4, depth=4, features=3, modes=("BRANCH_LEQ",), missing=False, scale=1.0, ids=None, tensors=False):
+    """The old attributes of random trees; kind is class or target."""
+    g = np.random.default_rng(seed)
+    a = {k: [] for k in ["nodes_treeids", "nodes_nodeids", "nodes_featureids", "nodes_modes", "nodes_values", "nodes_truenodeids",
+                         "nodes_falsenodeids", "nodes_missing_value_tracks_true", "v_treeids", "v_nodeids", "v_ids", "v_weights"]}
+
+    def grow(tree, level, counter):
+        nid = counter[0]
+        counter[0] += 1
+        at = len(a["nodes_nodeids"])
+        leaf = level == depth or level > 0 and g.random() < 0.2
+        mode = "LEAF" if leaf else str(g.choice(list(modes)))
+        val = 0.0 if leaf else float(np.round(g.standard_normal() * 4) / 4)
+        for k, v in dict(treeids=tree, nodeids=nid, featureids=0 if leaf else int(g.integers(features)), modes=mode, values=val,
+                         truenodeids=0, falsenodeids=0, missing_value_tracks_true=int(g.integers(2)) if missing else 0).items():
+            a["nodes_" + k].append(v)
+        if leaf:
+            for t in (ids if ids is not None else sorted(g.choice(targets, size=int(g.integers(1, targets + 1)), replace=False))):
+                a["v_treeids"].append(tree)
+                a["v_nodeids"].append(nid)
+                a["v_ids"].append(int(t))
+                a["v_weights"].append(float(np.round(g.standard_normal() * 32 * scale) / 32) if scale > 0 else float(g.integers(0, 8)) / 32)
+        else:
+            a["nodes_truenodeids"][at] = grow(tree, level + 1, counter)
+            a["nodes_falsenodeids"][at] = grow(tree, level + 1, counter)
+        return nid
+
+    for t in range(trees):
+        grow(t, 0, [0])
+    r = {k.replace("v_", kind + "_"): v for k, v in a.items()}
+    if not missing:
+        del r["nodes_missing_value_tracks_true"]
+    if tensors:
+        for k in ["nodes_values", kind + "_weights"]:
+            r[k + "_as_tensor"] = nh.from_array(np.array(r.pop(k), np.float64), k)
+    return r
+
+
+TREE_MODES = ("BRANCH_LEQ", "BRANCH_LT", "BRANCH_GTE", "BRANCH_GT", "BRANCH_EQ", "BRANCH_NEQ")
+
+
+@cases
+def ml_trees():
+    x = np.round(np.random.default_rng(5).standard_normal((6, 3)) * 4).astype(F) / 4
+    nan = x.copy()
+    nan[0, 0] = nan[2, 1] = nan[3, 2] = np.nan
+    for i, agg in enumerate(["SUM", "AVERAGE", "MIN", "MAX"]):
+        yield record("TreeEnsembleRegressor", [x], dict(forest(i, "target", 1), n_targets=1, aggregate_function=agg), 1, ML)
+        yield record("TreeEnsembleRegressor", [nan], dict(forest(10 + i, "target", 3, modes=TREE_MODES, missing=True, ids=[0, 1, 2]), n_targets=3,
+                                                          aggregate_function=agg, base_values=[0.5, -0.25, 1.0]), 1, ML, 3)
+    for i, pt in enumerate(["NONE", "SOFTMAX", "LOGISTIC", "SOFTMAX_ZERO"]):
+        yield record("TreeEnsembleRegressor", [x], dict(forest(20 + i, "target", 2), n_targets=2, post_transform=pt), 1, ML)
+        yield record("TreeEnsembleClassifier", [x], dict(forest(30 + i, "class", 3, ids=[0, 1, 2]), classlabels_strings=["a", "b", "c"], post_transform=pt), 2, ML)
+        yield record("TreeEnsembleClassifier", [x], dict(forest(40 + i, "class", 2, ids=[0]), classlabels_int64s=[3, 8], post_transform=pt), 2, ML, 3)
+        yield record("TreeEnsembleClassifier", [x], dict(forest(50 + i, "class", 2, ids=[0], scale=0), classlabels_int64s=[3, 8], post_transform=pt), 2, ML, 3)
+        yield record("TreeEnsembleClassifier", [x], dict(forest(60 + i, "class", 2, ids=[1]), classlabels_strings=["no", "yes"], post_transform=pt), 2, ML, 3)
+    yield record("TreeEnsembleClassifier", [x], dict(forest(70, "class", 2, ids=[0]), classlabels_int64s=[3, 8], base_values=[0.25]), 2, ML)
+    yield record("TreeEnsembleClassifier", [x], dict(forest(71, "class", 3, ids=[0, 1, 2]), classlabels_int64s=[3, 8, 5], base_values=[0.25, 1.0, -1.0]), 2, ML)
+    for i, dt in enumerate([np.int64, np.int32, np.float64]):
+        yield record("TreeEnsembleClassifier", [(x * 4).astype(dt)], dict(forest(80 + i, "class", 3, ids=[0, 1, 2]), classlabels_int64s=[3, 8, 5]), 2, ML)
+    d = forest(90, "target", 2, tensors=True)
+    yield record("TreeEnsembleRegressor", [x.astype(np.float64)], dict(d, n_targets=2), 1, ML, 3)
+
 
 def main():
     here = os.path.join(os.path.dirname(os.path.abspath(__file__)), "recorded")

@@ -1,0 +1,103 @@
+package ops
+
+import (
+	"maps"
+	"math"
+	"testing"
+
+	"github.com/onward-ml/onward/tensor"
+)
+
+// stump holds one tree, x[1] ≤ 0.5 ? leaf 0 : leaf 1.
+func stump(change map[string]any) map[string]any {
+	a := map[string]any{
+		"nodes_featureids": []int{1}, "nodes_modes": tt([]uint8{0}, 1), "nodes_splits": tt([]float32{0.5}, 1),
+		"nodes_truenodeids": []int{0}, "nodes_falsenodeids": []int{1}, "nodes_trueleafs": []int{1}, "nodes_falseleafs": []int{1},
+		"leaf_targetids": []int{0, 1}, "leaf_weights": tt([]float32{2, 3}), "tree_roots": []int{0}, "n_targets": 2,
+	}
+	maps.Copy(a, change)
+	return a
+}
+
+const treeOp = "ai.onnx.ml.TreeEnsemble"
+
+func TestTreeEnsembleForms(t *testing.T) {
+	x := tt([]float32{9, 0.5, 9, 0.75, 9, float32(math.NaN())}, 3, 2)
+	wantOp(t, treeOp, 5, stump(nil), tt([]float32{2, 0, 0, 3, 0, 3}, 3, 2), x)
+	wantOp(t, treeOp, 5, stump(map[string]any{"nodes_missing_value_tracks_true": []int{1}}), tt([]float32{2, 0, 0, 3, 2, 0}, 3, 2), x)
+	wantOp(t, treeOp, 5, stump(map[string]any{"tree_roots": []int{0, 0}, "aggregate_function": 0}), tt([]float32{2, 0, 0, 3, 0, 3}, 3, 2), x)
+	wantOp(t, treeOp, 5, stump(map[string]any{"post_transform": 2}), tt([]float32{0.880797, 0.5, 0.5, 0.952574, 0.5, 0.952574}, 3, 2), x)
+	// Thresholds in double tell values apart that are one float.
+	fine := stump(map[string]any{"nodes_splits": tt([]float64{0.1}, 1), "leaf_weights": tt([]float64{2, 3})})
+	wantOp(t, treeOp, 5, fine, tt([]float64{2, 0, 0, 3}, 2, 2), tt([]float64{0, 0.1, 0, math.Nextafter(0.1, 1)}, 2, 2))
+	half := func(v ...float32) []tensor.Float16 {
+		h := make([]tensor.Float16, len(v))
+		tensor.Float32sToFloat16s(h, v)
+		return h
+	}
+	wantOp(t, treeOp, 5, stump(map[string]any{"nodes_splits": tt(half(0.5), 1), "leaf_weights": tt(half(2, 3))}),
+		tt(half(2, 0, 0, 3), 2, 2), tt(half(0, 0.5, 0, 0.75), 2, 2))
+	set := stump(map[string]any{"nodes_modes": tt([]uint8{6}, 1), "membership_values": tt([]float32{0.75, 0, float32(math.NaN())})})
+	wantOp(t, treeOp, 5, set, tt([]float32{0, 3, 2, 0, 0, 3, 2, 0}, 4, 2), tt([]float32{9, 0.5, 9, 0.75, 9, float32(math.NaN()), 9, 0}, 4, 2))
+	wantOp(t, treeOp, 5, stump(nil), tt([]float32{}, 0, 2), tt([]float32{}, 0, 2))
+	// Two nodes may share a subtree.
+	shared := stump(map[string]any{
+		"nodes_featureids": []int{0, 1, 1}, "nodes_modes": tt([]uint8{0, 0, 0}), "nodes_splits": tt([]float32{0, 0.5, 0.5}),
+		"nodes_truenodeids": []int{1, 2, 0}, "nodes_falsenodeids": []int{2, 2, 1}, "nodes_trueleafs": []int{0, 0, 1}, "nodes_falseleafs": []int{0, 0, 1}})
+	wantOp(t, treeOp, 5, shared, tt([]float32{2, 0, 0, 3}, 2, 2), tt([]float32{-1, 0, 1, 1}, 2, 2))
+}
+
+func TestBrokenTreeEnsembles(t *testing.T) {
+	x := tt([]float32{1, 2}, 1, 2)
+	fail := func(want string, change map[string]any) {
+		t.Helper()
+		failOp(t, treeOp, 5, stump(change), want, x)
+	}
+	fail("form a cycle", map[string]any{"nodes_trueleafs": []int{0}})
+	fail("has the child 7", map[string]any{"nodes_truenodeids": []int{7}})
+	fail("has the child -1", map[string]any{"nodes_truenodeids": []int{-1}})
+	fail("has the child 9", map[string]any{"nodes_truenodeids": []int{math.MinInt64 + 9}, "nodes_falsenodeids": []int{9}, "nodes_trueleafs": []int{1}})
+	fail("is 9, want 0 to 6", map[string]any{"nodes_modes": tt([]uint8{9}, 1)})
+	fail("holds no set for node 0", map[string]any{"nodes_modes": tt([]uint8{6}, 1)})
+	fail("2 numbers more", map[string]any{"membership_values": tt([]float32{1, 2})})
+	fail("is for target 1", map[string]any{"n_targets": 1})
+	fail("is for target -1", map[string]any{"leaf_targetids": []int{-5, 0}})
+	fail("different lengths", map[string]any{"nodes_featureids": []int{1, 2}})
+	fail("reads feature -1", map[string]any{"nodes_featureids": []int{-1}})
+	fail("the trees read feature 2", map[string]any{"nodes_featureids": []int{2}})
+	fail("names node 3", map[string]any{"tree_roots": []int{3}})
+	fail("n_targets is", map[string]any{"n_targets": math.MaxInt64})
+	fail("aggregate_function is 9", map[string]any{"aggregate_function": 9})
+
+	old := map[string]any{"nodes_treeids": []int{0, 0, 0}, "nodes_nodeids": []int{0, 1, 2}, "nodes_featureids": []int{0, 0, 0},
+		"nodes_modes": []string{"BRANCH_LT", "LEAF", "LEAF"}, "nodes_values": []float64{0, 0, 0}, "nodes_truenodeids": []int{1, 0, 0},
+		"nodes_falsenodeids": []int{2, 0, 0}, "target_treeids": []int{0, 0}, "target_nodeids": []int{1, 2}, "target_ids": []int{0, 0},
+		"target_weights": []float64{1, 2}}
+	const op = "ai.onnx.ml.TreeEnsembleRegressor"
+	failOld := func(want string, change map[string]any) {
+		t.Helper()
+		a := maps.Clone(old)
+		maps.Copy(a, change)
+		failOp(t, op, 3, a, want, x)
+	}
+	for _, opset := range []int{1, 3, 5} {
+		wantOp(t, op, opset, old, tt([]float32{2}, 1, 1), x)
+	}
+	failOp(t, op, 1, map[string]any{"nodes_values_as_tensor": tt([]float64{1}, 1)}, "unknown attribute nodes_values_as_tensor", x)
+	failOld("form a cycle", map[string]any{"nodes_truenodeids": []int{0, 0, 0}})
+	failOld("given twice", map[string]any{"nodes_nodeids": []int{0, 1, 1}})
+	failOld("has the child 5", map[string]any{"nodes_truenodeids": []int{5, 0, 0}})
+	failOld(`has the mode "BRANCH"`, map[string]any{"nodes_modes": []string{"BRANCH", "LEAF", "LEAF"}})
+	failOld("is node 9 of tree 0", map[string]any{"target_nodeids": []int{1, 9}})
+	failOld("both given", map[string]any{"nodes_values_as_tensor": tt([]float64{1, 2, 3})})
+	failOld("2 base values for 1", map[string]any{"base_values": []float64{1, 2}})
+	failOld("nodes_values has 1 elements", map[string]any{"nodes_values": []float64{1}})
+}
+
+// ONNX Runtime labels such rows by the sign of the second score alone.
+func TestTreeEnsembleClassifierBothClassesVote(t *testing.T) {
+	a := map[string]any{"nodes_treeids": []int{0}, "nodes_nodeids": []int{0}, "nodes_featureids": []int{0}, "nodes_modes": []string{"LEAF"},
+		"nodes_values": []float64{0}, "nodes_truenodeids": []int{0}, "nodes_falsenodeids": []int{0}, "class_treeids": []int{0, 0},
+		"class_nodeids": []int{0, 0}, "class_ids": []int{0, 1}, "class_weights": []float64{0.75, 0.25}, "classlabels_strings": []string{"no", "yes"}}
+	wantOps(t, "ai.onnx.ml.TreeEnsembleClassifier", 3, a, []tensor.Value{tt([]string{"no"}, 1), tt([]float32{0.75, 0.25}, 1, 2)}, tt([]float32{1}, 1, 1))
+}
