@@ -28,10 +28,35 @@ func rowAddr(i, d int) string {
 		"(AX)(R8*8)", "(SI)", "(SI)(R8*1)", "(SI)(R8*2)", "(SI)(R9*1)", "(SI)(R8*4)"}[i]
 }
 
+// arithmetic is what a tile does with a step of k, four bytes of A and a vector of B.
+type arithmetic struct {
+	suffix string // of the names, before the level
+	args   string // Go type of the arguments
+	add    string
+	float  bool
+	mul    func(g *fn, b, a, acc, temp int) // acc += a·b
+	temp   bool                             // mul needs temp
+}
+
+var (
+	fusedF32 = arithmetic{suffix: "F32", args: "*tileF32", add: "VADDPS", float: true, mul: func(g *fn, b, a, acc, _ int) {
+		g.op("VFMADD231PS", b, a, acc)
+	}}
+	// four unsigned bytes of A times four signed bytes of B
+	dotU8S8 = arithmetic{suffix: "U8S8", args: "*tileI32", add: "VPADDD", mul: func(g *fn, b, a, acc, _ int) {
+		g.op("VPDPBUSD", b, a, acc)
+	}}
+	// two 16-bit integers of each
+	dotI16 = arithmetic{suffix: "I16", args: "*tileI32", add: "VPADDD", temp: true, mul: func(g *fn, b, a, acc, temp int) {
+		g.op("VPMADDWD", b, a, temp)
+		g.op("VPADDD", temp, acc, acc)
+	}}
+)
+
 // gemmTile writes the tile of mr rows by two vectors of columns.
-func gemmTile(f *file, i isa, mr int) string {
-	name := fmt.Sprintf("tile%dx%dF32%s", mr, 2*i.width, i.name)
-	g := f.function(name, i, []arg{{"t", "*tileF32"}}, nil)
+func gemmTile(f *file, i isa, mr int, ar arithmetic) string {
+	name := fmt.Sprintf("tile%dx%d%s%s", mr, 2*i.width, ar.suffix, i.name)
+	g := f.function(name, i, []arg{{"t", ar.args}}, nil)
 	vb := i.width * 4
 	sets := 1 // independent sums, so that few rows do not wait for the latency of the multiply-add
 	if i.width == 16 && mr <= 2 {
@@ -119,12 +144,12 @@ func gemmTile(f *file, i isa, mr int) string {
 		}
 		for r := range mr {
 			t := 2 + r%2
-			if nregs-2*mr*sets < 4 {
+			if nregs-2*mr*sets < 4 || ar.temp {
 				t = 2
 			}
 			g.op("VBROADCASTSS", rowAddr(r, 4*u), t)
 			for j := range 2 {
-				g.op("VFMADD231PS", j, t, acc(s, r, j))
+				ar.mul(g, j, t, acc(s, r, j), 3)
 			}
 		}
 	}
@@ -165,7 +190,7 @@ func gemmTile(f *file, i isa, mr int) string {
 	for s := sets - 1; s > 0; s-- {
 		for r := range mr {
 			for j := range 2 {
-				g.op("VADDPS", acc(s, r, j), acc(0, r, j), acc(0, r, j))
+				g.op(ar.add, acc(s, r, j), acc(0, r, j), acc(0, r, j))
 			}
 		}
 	}
@@ -176,18 +201,20 @@ func gemmTile(f *file, i isa, mr int) string {
 			}
 		}
 	}
-	g.e("CMPQ %d(DX), $0", tScaled)
-	g.e("JEQ columns")
-	g.e("VBROADCASTSS %d(DX), %s", tAlpha, g.r(0))
-	each(func(_, _, a int) { g.op("VMULPS", 0, a, a) })
-	g.label("columns")
+	if ar.float {
+		g.e("CMPQ %d(DX), $0", tScaled)
+		g.e("JEQ columns")
+		g.e("VBROADCASTSS %d(DX), %s", tAlpha, g.r(0))
+		each(func(_, _, a int) { g.op("VMULPS", 0, a, a) })
+		g.label("columns")
+	}
 	g.e("MOVQ %d(DX), AX", tBias)
 	g.e("TESTQ AX, AX")
 	g.e("JZ rows")
 	for j := range 2 {
 		ld(fmt.Sprintf("%d(AX)", j*vb), j, j)
 	}
-	each(func(_, j, a int) { g.op("VADDPS", j, a, a) })
+	each(func(_, j, a int) { g.op(ar.add, j, a, a) })
 	g.label("rows")
 	g.e("MOVQ %d(DX), AX", tRow)
 	g.e("TESTQ AX, AX")
@@ -195,10 +222,31 @@ func gemmTile(f *file, i isa, mr int) string {
 	for r := range mr {
 		g.op("VBROADCASTSS", fmt.Sprintf("%d(AX)", 4*r), 0)
 		for j := range 2 {
-			g.op("VADDPS", 0, acc(0, r, j), acc(0, r, j))
+			g.op(ar.add, 0, acc(0, r, j), acc(0, r, j))
 		}
 	}
 	g.label("residual")
+	if ar.float {
+		g.floatEpilogue(mr, acc, ld, each)
+	}
+	g.e("MOVQ %d(DX), R15", tC)
+	g.e("MOVQ %d(DX), BX", tLdC)
+	for r := range mr {
+		for j := range 2 {
+			st(acc(0, r, j), j, fmt.Sprintf("%d(R15)", j*vb))
+		}
+		if r < mr-1 {
+			g.e("ADDQ BX, R15")
+		}
+	}
+	g.e("VZEROUPPER")
+	g.e("RET")
+	return name
+}
+
+// floatEpilogue adds the residual and applies the activation.
+func (g *fn) floatEpilogue(mr int, acc func(s, r, j int) int, ld func(mem string, j, r int), each func(func(r, j, a int))) {
+	vb := g.width * 4
 	g.e("MOVQ %d(DX), AX", tAdd)
 	g.e("TESTQ AX, AX")
 	g.e("JZ activation")
@@ -221,19 +269,6 @@ func gemmTile(f *file, i isa, mr int) string {
 	g.e("JNE store")
 	each(func(_, _, a int) { g.op("VMINPS", a, 1, a) })
 	g.label("store")
-	g.e("MOVQ %d(DX), R15", tC)
-	g.e("MOVQ %d(DX), BX", tLdC)
-	for r := range mr {
-		for j := range 2 {
-			st(acc(0, r, j), j, fmt.Sprintf("%d(R15)", j*vb))
-		}
-		if r < mr-1 {
-			g.e("ADDQ BX, R15")
-		}
-	}
-	g.e("VZEROUPPER")
-	g.e("RET")
-	return name
 }
 
 func writeGemm(dir string) {
@@ -246,7 +281,7 @@ func writeGemm(dir string) {
 		}
 		fmt.Fprintf(&dis, "\n// tile%s calls the tile of rows rows.\nfunc tile%s(rows int, t *tileF32) {\n\tswitch rows {\n", i.name, i.name)
 		for mr := 1; mr <= rows; mr++ {
-			fmt.Fprintf(&dis, "\tcase %d:\n\t\t%s(t)\n", mr, gemmTile(f, i, mr))
+			fmt.Fprintf(&dis, "\tcase %d:\n\t\t%s(t)\n", mr, gemmTile(f, i, mr, fusedF32))
 		}
 		dis.WriteString("\t}\n}\n")
 	}

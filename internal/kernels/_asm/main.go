@@ -24,6 +24,8 @@ func main() {
 		writeConv("../conv")
 	case "gemm":
 		writeGemm("../gemm")
+	case "quant":
+		writeQuant("../quant")
 	case "vec":
 		writeVec("../vec")
 	default:

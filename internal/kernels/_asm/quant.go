@@ -1,0 +1,144 @@
+package main
+
+import (
+	"fmt"
+	"strings"
+)
+
+var vnni = isa{"VNNI", "AVX512", "Z", 16}
+
+func writeQuant(dir string) {
+	f := newFile("tile")
+	var dis strings.Builder
+	for _, v := range []struct {
+		isa
+		arithmetic
+		rows int
+	}{{vnni, dotU8S8, rowsAVX512}, {avx512, dotI16, rowsAVX512}, {avx2, dotI16, rowsAVX}} {
+		fmt.Fprintf(&dis, "\n// tile%s calls the tile of rows rows.\nfunc tile%s(rows int, t *tileI32) {\n\tswitch rows {\n", v.name, v.name)
+		for mr := 1; mr <= v.rows; mr++ {
+			fmt.Fprintf(&dis, "\tcase %d:\n\t\t%s(t)\n", mr, gemmTile(f, v.isa, mr, v.arithmetic))
+		}
+		dis.WriteString("\t}\n}\n")
+	}
+	write(dir+"/tile_amd64.s", f.text())
+	write(dir+"/tile_amd64.go", generated+"//go:build !purego\n\npackage quant\n"+f.stubs.String()+dis.String())
+
+	q := newFile("linear")
+	for _, i := range isas {
+		sumBytes(q, i)
+		quantize(q, i)
+		requantize(q, i)
+	}
+	write(dir+"/linear_amd64.s", q.text())
+	write(dir+"/linear_stubs_amd64.go", generated+"//go:build !purego\n\npackage quant\n"+q.stubs.String())
+}
+
+// sumBytes writes the sum of n unsigned bytes, n a multiple of the vector.
+func sumBytes(f *file, i isa) {
+	g := f.function("sumU8"+i.name, i, []arg{{"x", "*uint8"}, {"n", "int"}}, &arg{"s", "uint32"})
+	g.arg("x", "SI")
+	g.arg("n", "CX")
+	xor := "VPXOR"
+	if i.width == 16 {
+		xor = "VPXORQ"
+	}
+	g.op(xor, 0, 0, 0)
+	g.op(xor, 1, 1, 1)
+	g.label("loop")
+	g.op("VPSADBW", "(SI)", 0, 2)
+	g.op("VPADDQ", 2, 1, 1)
+	g.e("ADDQ $%d, SI", i.width*4)
+	g.e("SUBQ $%d, CX", i.width*4)
+	g.e("JNZ loop")
+	if i.width == 16 {
+		g.e("VEXTRACTI64X4 $1, Z1, Y2")
+		g.e("VPADDQ Y2, Y1, Y1")
+	}
+	g.e("VEXTRACTI128 $1, Y1, X2")
+	g.e("VPADDQ X2, X1, X1")
+	g.e("VPSRLDQ $8, X1, X2")
+	g.e("VPADDQ X2, X1, X1")
+	g.e("VMOVD X1, AX")
+	g.e("MOVL AX, s+%d(FP)", g.off["s"])
+	g.e("VZEROUPPER")
+	g.e("RET")
+}
+
+// narrow rounds the vector in register 0 to integers, adds the zero point in register 13,
+// clips to [11, 12] as floats and stores bytes at mem; every value fits a byte then.
+// x86 conversion of NaN gives the smallest integer, as the clipping of NaN to lo does.
+func (g *fn) narrow(mem string) {
+	g.round(0, 0, 0)
+	g.op("VADDPS", 13, 0, 0)
+	g.op("VMAXPS", 11, 0, 0) // NaN becomes lo
+	g.op("VMINPS", 12, 0, 0)
+	g.op("VCVTPS2DQ", 0, 0)
+	if g.width == 16 {
+		g.op("VPMOVDB", 0, mem)
+		return
+	}
+	g.op("VPAND", uint32(0xff), 0, 0)
+	g.e("VEXTRACTI128 $1, Y0, X1")
+	g.e("VPACKUSDW X1, X0, X0")
+	g.e("VPACKUSWB X0, X0, X0")
+	g.e("VMOVQ X0, %s", mem)
+}
+
+// quantize writes clip(round(x/scale)+zero) as bytes, n a multiple of the vector.
+func quantize(f *file, i isa) {
+	g := f.function("quantizeF32"+i.name, i, []arg{{"dst", "*uint8"}, {"x", "*float32"}, {"n", "int"}, {"scale", "float32"}, {"zero", "float32"}, {"lo", "float32"}, {"hi", "float32"}}, nil)
+	g.arg("dst", "DI")
+	g.arg("x", "SI")
+	g.arg("n", "CX")
+	g.bcast("scale", 10)
+	g.bcast("zero", 13)
+	g.bcast("lo", 11)
+	g.bcast("hi", 12)
+	g.label("loop")
+	g.op("VMOVUPS", "(SI)", 0)
+	g.op("VDIVPS", 10, 0, 0)
+	g.narrow("(DI)")
+	g.e("ADDQ $%d, SI", i.width*4)
+	g.e("ADDQ $%d, DI", i.width)
+	g.e("SUBQ $%d, CX", i.width)
+	g.e("JNZ loop")
+	g.e("VZEROUPPER")
+	g.e("RET")
+}
+
+// requantize is the same for int32 sums with one factor per element or, with step 0, for all.
+func requantize(f *file, i isa) {
+	g := f.function("requantizeI32"+i.name, i, []arg{{"dst", "*uint8"}, {"x", "*int32"}, {"scale", "*float32"}, {"step", "int"}, {"n", "int"}, {"zero", "float32"}, {"lo", "float32"}, {"hi", "float32"}}, nil)
+	g.arg("dst", "DI")
+	g.arg("x", "SI")
+	g.arg("scale", "BX")
+	g.arg("step", "DX")
+	g.arg("n", "CX")
+	g.bcast("zero", 13)
+	g.bcast("lo", 11)
+	g.bcast("hi", 12)
+	body := func() {
+		g.op("VCVTDQ2PS", "(SI)", 0)
+		g.op("VMULPS", 10, 0, 0)
+		g.narrow("(DI)")
+		g.e("ADDQ $%d, SI", i.width*4)
+		g.e("ADDQ $%d, DI", i.width)
+		g.e("SUBQ $%d, CX", i.width)
+	}
+	g.op("VBROADCASTSS", "(BX)", 10)
+	g.e("TESTQ DX, DX")
+	g.e("JZ one")
+	g.label("loop")
+	g.op("VMOVUPS", "(BX)", 10)
+	g.e("ADDQ $%d, BX", i.width*4)
+	body()
+	g.e("JNZ loop")
+	g.e("JMP done")
+	g.label("one")
+	body()
+	g.e("JNZ one")
+	g.label("done")
+	g.e("VZEROUPPER")
+	g.e("RET")
+}

@@ -1,0 +1,378 @@
+// Package quant multiplies matrices of 8-bit integers, exactly, and converts between them and
+// float32.
+//
+// The sums are int32 and wrap around like Go's; every level gives the same bits. The right-hand
+// matrix is packed once, for a level.
+package quant
+
+//go:generate go -C ../_asm run . quant
+
+import (
+	"encoding/binary"
+	"sync"
+	"unsafe"
+
+	"github.com/onward-ml/onward/internal/cpu"
+	"github.com/onward-ml/onward/internal/kernels/align"
+	"github.com/onward-ml/onward/internal/kernels/gemm"
+)
+
+const (
+	// PanelWidth is the number of columns in a panel of a packed matrix.
+	PanelWidth = 32
+	tileRows   = 14
+	// maxSteps bounds one tile call: K per four bytes.
+	maxSteps = 4096
+	blockM   = 252
+)
+
+// Byte is an 8-bit integer type of ONNX.
+type Byte interface{ int8 | uint8 }
+
+// Packed is a K×N matrix of 8-bit integers in panels of 32 columns. With VNNI a panel is
+// [K/4][32][4] signed bytes, otherwise [K/2][32][2] signed 16-bit integers; K is padded with zeros. Unsigned
+// elements are stored less 128.
+type Packed struct {
+	K, N   int
+	vnni   bool
+	shift  int32 // what the elements were reduced by
+	steps  int   // four-byte steps of K
+	bytes  []int8
+	words  []int16
+	colSum []int32 // sums of the stored columns
+}
+
+// Pack packs b, K rows of N columns at stride ldb (with trans N rows of K), for a level.
+func Pack[T Byte](level cpu.Level, b []T, ldb int, trans bool, k, n int) *Packed {
+	p := &Packed{K: k, N: n, vnni: cpu.VNNI(level), colSum: make([]int32, n)}
+	var z T
+	z--
+	if z > 0 { // unsigned
+		p.shift = 128
+	}
+	panels := (n + PanelWidth - 1) / PanelWidth
+	group := 2
+	if p.vnni {
+		group = 4
+	}
+	p.steps = (k + group - 1) / group
+	size := panels * p.steps * PanelWidth * group
+	if p.vnni {
+		p.bytes = align.Slice[int8](size)
+	} else {
+		p.words = align.Slice[int16](size)
+	}
+	for j := range n {
+		base := (j/PanelWidth*p.steps*PanelWidth + j%PanelWidth) * group
+		var sum int32
+		for i := range k {
+			at := i*ldb + j
+			if trans {
+				at = j*ldb + i
+			}
+			v := int32(b[at]) - p.shift
+			sum += v
+			d := base + i/group*PanelWidth*group + i%group
+			if p.vnni {
+				p.bytes[d] = int8(v)
+			} else {
+				p.words[d] = int16(v)
+			}
+		}
+		p.colSum[j] = sum
+	}
+	return p
+}
+
+// Args describes C[M,N] = Σ (A-AZero)·(B-BZero), int32.
+type Args[T Byte] struct {
+	M     int
+	A     []T // M rows of K at stride LdA
+	LdA   int
+	AZero []int32 // zero points: none, one, or one per row
+	B     *Packed
+	BZero []int32 // zero points of the unpacked values: none, one, or one per column
+	Bias  []int32 // N values added to the rows, or nil
+	C     []int32 // M rows of N at stride LdC
+	LdC   int
+}
+
+func zeroAt(z []int32, i int) int32 {
+	switch len(z) {
+	case 0:
+		return 0
+	case 1:
+		return z[0]
+	}
+	return z[i]
+}
+
+// tileI32 is what a tile function reads; the generator knows the offsets, which are those of
+// the float tiles of package gemm. Strides are in bytes.
+type tileI32 struct {
+	a, b, c       unsafe.Pointer
+	lda, ldb, ldc uintptr
+	k             int // steps of four bytes of A
+	bias, rowBias unsafe.Pointer
+	_             unsafe.Pointer
+	_             uintptr
+	acc           uint64
+	_             uint64
+	_             [3]float32
+	mask          uint32
+	_             uint64
+	prefetch      unsafe.Pointer
+	prefetchStep  uintptr
+}
+
+// buffers hold the rows of A as the tiles want them, and small sums.
+type buffers struct {
+	a       []byte
+	rowSum  []int32
+	rowBias []int32
+	colBias []int32
+}
+
+var pool = sync.Pool{New: func() any { return new(buffers) }}
+
+func grow[T any](s *[]T, n int) []T {
+	if cap(*s) < n {
+		*s = align.Slice[T](n)
+	}
+	return (*s)[:n]
+}
+
+// Compute computes the rows and panels of blk. Level must be the one that B was packed for,
+// or at least agree with it on VNNI.
+//
+//	for i := range rows {
+//		for j := range columns {
+//			s := bias[j]
+//			for p := range k {
+//				s += (a[i*lda+p]-azero[i]) * (b[p*ldb+j]-bzero[j])
+//			}
+//			c[i*ldc+j] = s
+//		}
+//	}
+func Compute[T Byte](level cpu.Level, g *Args[T], blk gemm.Block) {
+	if blk.Panel0 >= blk.Panel1 || g.B.N == 0 {
+		return
+	}
+	b := pool.Get().(*buffers)
+	for r := blk.Row0; r < blk.Row1; r += blockM {
+		computeRows(level, g, b, r, min(blk.Row1, r+blockM), blk.Panel0, blk.Panel1)
+	}
+	pool.Put(b)
+}
+
+func computeRows[T Byte](level cpu.Level, g *Args[T], buf *buffers, r0, r1, p0, p1 int) {
+	p, rows := g.B, r1-r0
+	// signed elements of A become unsigned, so that A' = A + shiftA and B' = B - p.shift: the
+	// zero points move by as much
+	var z T
+	z--
+	shiftA := int32(0)
+	if z < 0 {
+		shiftA = 128
+	}
+	plain := p.vnni && shiftA == 0 && p.K%4 == 0 && p.K > 0
+	a, lda := unsafe.Pointer(nil), 0
+	if plain {
+		a, lda = unsafe.Pointer(&g.A[r0*g.LdA]), g.LdA
+	} else {
+		lda = p.steps * 4
+		d := grow(&buf.a, rows*lda)
+		for i := range rows {
+			row := g.A[(r0+i)*g.LdA:][:p.K]
+			if p.vnni {
+				copyUnsigned(d[i*lda:][:lda], row)
+			} else {
+				copyWords(d[i*lda:][:lda], row, shiftA)
+			}
+		}
+		a = unsafe.Pointer(unsafe.SliceData(d))
+	}
+	// Σ(A'-za)(B'-zb) = ΣA'B' - za·ΣB' - zb·ΣA' + K·za·zb
+	za := func(i int) int32 { return zeroAt(g.AZero, i) + shiftA }
+	zb := func(j int) int32 { return zeroAt(g.BZero, j) - p.shift }
+	perRow, perColumn := len(g.AZero) > 1, len(g.BZero) > 1
+	var rowSum []int32
+	if perColumn || zb(0) != 0 {
+		rowSum = grow(&buf.rowSum, rows)
+		for i := range rows {
+			if p.vnni { // the padding is zero
+				rowSum[i] = int32(sumU8(level, unsafe.Slice((*uint8)(unsafe.Add(a, i*lda)), min(lda, p.steps*4))))
+				continue
+			}
+			var s int32
+			for _, v := range g.A[(r0+i)*g.LdA:][:p.K] {
+				s += int32(v)
+			}
+			rowSum[i] = s + shiftA*int32(p.K)
+		}
+	}
+	j0, j1 := p0*PanelWidth, min(p.N, p1*PanelWidth)
+	cols := j1 - j0
+	colBias := grow(&buf.colBias, cols+PanelWidth)
+	for j := range cols {
+		v := int32(0)
+		if g.Bias != nil {
+			v = g.Bias[j0+j]
+		}
+		if !perRow {
+			v -= za(0) * (p.colSum[j0+j] - int32(p.K)*zb(j0+j))
+		}
+		colBias[j] = v
+	}
+	var rowBias []int32
+	if rowSum != nil && !perColumn {
+		rowBias = grow(&buf.rowBias, rows)
+		for i, s := range rowSum {
+			rowBias[i] = -zb(0) * s
+		}
+	}
+	var t tileI32
+	t.lda, t.ldb, t.ldc = uintptr(lda), PanelWidth*4, uintptr(g.LdC)*4
+	for pi := p0; pi < p1; pi++ {
+		j := pi * PanelWidth
+		t.bias = unsafe.Pointer(&colBias[j-j0])
+		panel(level, p, &t, a, pi, rows, min(PanelWidth, p.N-j), g.C[r0*g.LdC+j:], g.LdC, rowBias)
+	}
+	if !perRow && !perColumn {
+		return
+	}
+	for i := range rows {
+		c := g.C[(r0+i)*g.LdC+j0:][:cols]
+		for j := range c {
+			if perColumn {
+				c[j] -= zb(j0+j) * rowSum[i]
+			}
+			if perRow {
+				c[j] -= za(r0+i) * (p.colSum[j0+j] - int32(p.K)*zb(j0+j))
+			}
+		}
+	}
+}
+
+// panel runs the tiles of one panel. K is cut so that a call stays short.
+func panel(level cpu.Level, p *Packed, t *tileI32, a unsafe.Pointer, pi, rows, cols int, c []int32, ldc int, rowBias []int32) {
+	most := tileHeight(level)
+	bias := t.bias
+	t.mask = uint32(1<<cols - 1)
+	var base unsafe.Pointer
+	if p.vnni {
+		base = unsafe.Pointer(unsafe.SliceData(p.bytes))
+	} else {
+		base = unsafe.Pointer(unsafe.SliceData(p.words))
+	}
+	count := (rows + most - 1) / most
+	for k0 := 0; k0 == 0 || k0 < p.steps; k0 += maxSteps {
+		t.k = min(maxSteps, p.steps-k0)
+		if t.k > 0 {
+			t.b = unsafe.Add(base, (pi*p.steps+k0)*PanelWidth*4)
+		}
+		t.acc, t.bias = 0, nil
+		if k0 > 0 {
+			t.acc = 1
+		}
+		last := k0+t.k >= p.steps
+		if last {
+			t.bias = bias
+		}
+		for i := range count {
+			r, e := rows*i/count, rows*(i+1)/count
+			t.a = unsafe.Add(a, r*int(t.lda)+k0*4)
+			t.c = unsafe.Pointer(&c[r*ldc])
+			t.rowBias = nil
+			if last && rowBias != nil {
+				t.rowBias = unsafe.Pointer(&rowBias[r])
+			}
+			t.prefetch = t.b
+			runTile(level, p.vnni, e-r, cols, t)
+		}
+	}
+}
+
+// tileGeneric computes a tile; vnni tells the form of B.
+func tileGeneric(vnni bool, rows, cols int, t *tileI32) {
+	for r := range rows {
+		c := unsafe.Slice((*int32)(unsafe.Add(t.c, r*int(t.ldc))), cols)
+		var sum [PanelWidth]int32
+		if t.acc != 0 {
+			copy(sum[:], c)
+		}
+		for k := range t.k {
+			a := unsafe.Add(t.a, r*int(t.lda)+k*4)
+			b := unsafe.Add(t.b, k*PanelWidth*4)
+			if vnni {
+				x, w := (*[4]uint8)(a), (*[PanelWidth][4]int8)(b)
+				x0, x1, x2, x3 := int32(x[0]), int32(x[1]), int32(x[2]), int32(x[3])
+				for j := range w {
+					sum[j] += x0*int32(w[j][0]) + x1*int32(w[j][1]) + x2*int32(w[j][2]) + x3*int32(w[j][3])
+				}
+				continue
+			}
+			x, w := (*[2]int16)(a), (*[PanelWidth][2]int16)(b)
+			x0, x1 := int32(x[0]), int32(x[1])
+			for j := range w {
+				sum[j] += x0*int32(w[j][0]) + x1*int32(w[j][1])
+			}
+		}
+		if t.bias != nil {
+			for j, v := range unsafe.Slice((*int32)(t.bias), cols) {
+				sum[j] += v
+			}
+		}
+		if t.rowBias != nil {
+			v := *(*int32)(unsafe.Add(t.rowBias, r*4))
+			for j := range sum {
+				sum[j] += v
+			}
+		}
+		copy(c, sum[:])
+	}
+}
+
+// copyUnsigned copies a row as unsigned bytes, signed ones plus 128, and pads with zeros.
+func copyUnsigned[T Byte](dst []byte, row []T) {
+	var z T
+	z--
+	if len(row) == 0 {
+		return
+	}
+	src := unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(row))), len(row))
+	clear(dst[copy(dst, src):])
+	if z > 0 {
+		return
+	}
+	n := len(src) &^ 7
+	for i := 0; i < n; i += 8 {
+		binary.LittleEndian.PutUint64(dst[i:], binary.LittleEndian.Uint64(dst[i:])^0x8080808080808080)
+	}
+	for i := n; i < len(src); i++ {
+		dst[i] ^= 0x80
+	}
+}
+
+// copyWords copies a row as 16-bit integers plus shift, and pads with zeros.
+func copyWords[T Byte](dst []byte, row []T, shift int32) {
+	clear(dst[len(row)*2:])
+	for i, v := range row {
+		binary.NativeEndian.PutUint16(dst[2*i:], uint16(int32(v)+shift))
+	}
+}
+
+// Parallel computes the whole result; par splits panels or rows, nil stands for one call.
+func Parallel[T Byte](par gemm.Par, level cpu.Level, g *Args[T]) {
+	panels, rows := gemm.Panels(g.B.N), (g.M+tileRows-1)/tileRows
+	switch {
+	case par == nil:
+		Compute(level, g, gemm.Block{Row1: g.M, Panel1: panels})
+	case panels >= rows:
+		par(panels, func(lo, hi int) { Compute(level, g, gemm.Block{Row1: g.M, Panel0: lo, Panel1: hi}) })
+	default:
+		par(rows, func(lo, hi int) {
+			Compute(level, g, gemm.Block{Row0: g.M * lo / rows, Row1: g.M * hi / rows, Panel1: panels})
+		})
+	}
+}

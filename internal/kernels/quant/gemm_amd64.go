@@ -1,0 +1,111 @@
+//go:build !purego
+
+package quant
+
+import (
+	"unsafe"
+
+	"github.com/onward-ml/onward/internal/cpu"
+)
+
+func tileHeight(l cpu.Level) int {
+	if l == cpu.AVX2 {
+		return 6
+	}
+	return tileRows
+}
+
+func runTile(l cpu.Level, vnni bool, rows, cols int, t *tileI32) {
+	switch {
+	case l == cpu.AVX512 && vnni:
+		tileVNNI(rows, t)
+	case l == cpu.AVX512:
+		tileAVX512(rows, t)
+	case l == cpu.AVX2:
+		halvesAVX2(rows, cols, t)
+	default:
+		tileGeneric(vnni, rows, cols, t)
+	}
+}
+
+// halvesAVX2 computes the two halves of a panel; one with fewer than 16 columns goes through a buffer.
+func halvesAVX2(rows, cols int, t *tileI32) {
+	const half = PanelWidth / 2
+	for j := 0; j < cols; j += half {
+		h := *t
+		h.b, h.c = unsafe.Add(t.b, j*4), unsafe.Add(t.c, j*4)
+		if t.bias != nil {
+			h.bias = unsafe.Add(t.bias, j*4)
+		}
+		w := cols - j
+		if w >= half {
+			tileAVX2(rows, &h)
+			continue
+		}
+		var buf [6 * half]int32
+		if t.acc != 0 {
+			for r := range rows {
+				copy(buf[r*half:], unsafe.Slice((*int32)(unsafe.Add(h.c, r*int(t.ldc))), w))
+			}
+		}
+		c := h.c
+		h.c, h.ldc = unsafe.Pointer(&buf), half*4
+		tileAVX2(rows, &h)
+		for r := range rows {
+			copy(unsafe.Slice((*int32)(unsafe.Add(c, r*int(t.ldc))), w), buf[r*half:])
+		}
+	}
+}
+
+const chunk = 1 << 15
+
+func sumU8(l cpu.Level, x []uint8) (s uint32) {
+	for l == cpu.AVX512 && len(x) >= 64 || l == cpu.AVX2 && len(x) >= 32 {
+		n := min(len(x)&^63, chunk)
+		if l == cpu.AVX512 {
+			s += sumU8AVX512(&x[0], n)
+		} else {
+			n = min(len(x)&^31, chunk)
+			s += sumU8AVX2(&x[0], n)
+		}
+		x = x[n:]
+	}
+	return s + sumU8Generic(x)
+}
+
+func quantizeF32(l cpu.Level, dst []uint8, x []float32, scale, zero, lo, hi float32) {
+	x = x[:len(dst)]
+	for l == cpu.AVX512 && len(dst) >= 16 || l == cpu.AVX2 && len(dst) >= 8 {
+		n := min(len(dst)&^15, chunk)
+		if l == cpu.AVX512 {
+			quantizeF32AVX512(&dst[0], &x[0], n, scale, zero, lo, hi)
+		} else {
+			n = min(len(dst)&^7, chunk)
+			quantizeF32AVX2(&dst[0], &x[0], n, scale, zero, lo, hi)
+		}
+		dst, x = dst[n:], x[n:]
+	}
+	quantizeF32Generic(dst, x, scale, zero, lo, hi)
+}
+
+func requantizeI32(l cpu.Level, dst []uint8, x []int32, scale []float32, zero, lo, hi float32) {
+	x = x[:len(dst)]
+	step := 0
+	if len(scale) > 1 {
+		step = 1
+	}
+	for l == cpu.AVX512 && len(dst) >= 16 || l == cpu.AVX2 && len(dst) >= 8 {
+		n := min(len(dst)&^15, chunk)
+		if l == cpu.AVX512 {
+			requantizeI32AVX512(&dst[0], &x[0], &scale[0], step, n, zero, lo, hi)
+		} else {
+			n = min(len(dst)&^7, chunk)
+			requantizeI32AVX2(&dst[0], &x[0], &scale[0], step, n, zero, lo, hi)
+		}
+		dst, x, scale = dst[n:], x[n:], scale[min(n*step, len(scale)-1):]
+		if step == 1 && len(dst) == 0 {
+			return
+		}
+	}
+	requantizeI32Generic(dst, x, scale, step, zero, lo, hi)
+}

@@ -1,0 +1,19 @@
+//go:build !amd64 || purego
+
+package quant
+
+import "github.com/onward-ml/onward/internal/cpu"
+
+func tileHeight(cpu.Level) int { return tileRows }
+
+func runTile(_ cpu.Level, vnni bool, rows, cols int, t *tileI32) { tileGeneric(vnni, rows, cols, t) }
+
+func sumU8(_ cpu.Level, x []uint8) uint32 { return sumU8Generic(x) }
+
+func quantizeF32(_ cpu.Level, dst []uint8, x []float32, scale, zero, lo, hi float32) {
+	quantizeF32Generic(dst, x, scale, zero, lo, hi)
+}
+
+func requantizeI32(_ cpu.Level, dst []uint8, x []int32, scale []float32, zero, lo, hi float32) {
+	requantizeI32Generic(dst, x, scale, min(len(scale)-1, 1), zero, lo, hi)
+}

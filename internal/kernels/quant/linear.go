@@ -1,0 +1,68 @@
+package quant
+
+import (
+	"math"
+	"unsafe"
+
+	"github.com/onward-ml/onward/internal/cpu"
+)
+
+// bytesOf returns s as unsigned bytes with the range of T as floats.
+func bytesOf[T Byte](s []T) (b []uint8, lo, hi float32) {
+	var z T
+	z--
+	lo, hi = 0, 255
+	if z < 0 {
+		lo, hi = -128, 127
+	}
+	return unsafe.Slice((*uint8)(unsafe.Pointer(unsafe.SliceData(s))), len(s)), lo, hi
+}
+
+// Quantize computes the following, ONNX's QuantizeLinear, with bits that do not depend on the level. NaN becomes
+// the smallest value of T.
+//
+//	for i := range dst {
+//		dst[i] = saturate(roundToEven(x[i]/scale) + zero)
+//	}
+func Quantize[T Byte](l cpu.Level, dst []T, x []float32, scale float32, zero T) {
+	b, lo, hi := bytesOf(dst)
+	quantizeF32(l, b, x, scale, float32(zero), lo, hi)
+}
+
+func quantizeF32Generic(dst []uint8, x []float32, scale, zero, lo, hi float32) {
+	for i, v := range x[:len(dst)] {
+		dst[i] = narrow(v/scale, zero, lo, hi)
+	}
+}
+
+func narrow(v, zero, lo, hi float32) uint8 {
+	v = float32(math.RoundToEven(float64(v))) + zero
+	if !(v > lo) {
+		v = lo
+	}
+	return uint8(int32(min(v, hi)))
+}
+
+// Requantize computes the following, the end of ONNX's QLinearMatMul and QLinearConv. scale has
+// one value or one per element.
+//
+//	for i := range dst {
+//		dst[i] = saturate(roundToEven(float32(x[i])*scale[i]) + zero)
+//	}
+func Requantize[T Byte](l cpu.Level, dst []T, x []int32, scale []float32, zero T) {
+	b, lo, hi := bytesOf(dst)
+	requantizeI32(l, b, x, scale, float32(zero), lo, hi)
+}
+
+func requantizeI32Generic(dst []uint8, x []int32, scale []float32, step int, zero, lo, hi float32) {
+	for i, v := range x[:len(dst)] {
+		dst[i] = narrow(float32(v)*scale[i*step], zero, lo, hi)
+	}
+}
+
+func sumU8Generic(x []uint8) (s uint32) {
+	for _, v := range x {
+		s += uint32(v)
+	}
+	return s
+}

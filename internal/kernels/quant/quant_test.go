@@ -1,0 +1,232 @@
+package quant
+
+import (
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"sync"
+	"testing"
+
+	"github.com/onward-ml/onward/internal/cpu"
+	"github.com/onward-ml/onward/internal/kernels/gemm"
+	testkit "github.com/onward-ml/onward/internal/testing"
+	"pgregory.net/rapid"
+)
+
+func twoWays(n int, fn func(lo, hi int)) {
+	var wg sync.WaitGroup
+	m := (n + 2) / 3
+	wg.Go(func() { fn(0, m) })
+	fn(m, n)
+	wg.Wait()
+}
+
+type problem struct {
+	m, n, k      int
+	trans        bool
+	aZero, bZero int // lengths: 0, 1 or 2 for one per row or column
+	bias         bool
+	extreme      bool // only the ends of the range
+}
+
+func check[A, B Byte](t testing.TB, l cpu.Level, p problem, r *rand.Rand, side testkit.Side, offset int) {
+	t.Helper()
+	val := func() uint8 {
+		if p.extreme {
+			return []uint8{0, 127, 128, 255}[r.IntN(4)]
+		}
+		return uint8(r.Uint32())
+	}
+	lda, ldb, ldc := p.k+offset, p.n+1, p.n+2
+	a := testkit.Guarded[A](t, max(0, (p.m-1)*lda+p.k), side, offset)
+	nb := p.k * ldb
+	if p.trans {
+		ldb = p.k + 1
+		nb = p.n * ldb
+	}
+	b := make([]B, nb)
+	for i := range a {
+		a[i] = A(val())
+	}
+	for i := range b {
+		b[i] = B(val())
+	}
+	zeros := func(kind, n int) []int32 {
+		z := make([]int32, min(kind, 1))
+		if kind == 2 {
+			z = make([]int32, n)
+		}
+		for i := range z {
+			z[i] = r.Int32N(256) - 128
+		}
+		return z
+	}
+	g := &Args[A]{M: p.m, A: a, LdA: lda, B: Pack(l, b, ldb, p.trans, p.k, p.n), AZero: zeros(p.aZero, p.m), BZero: zeros(p.bZero, p.n), LdC: ldc}
+	g.C = testkit.Guarded[int32](t, max(0, (p.m-1)*ldc+p.n), side, 0)
+	if p.bias {
+		g.Bias = make([]int32, p.n)
+		for i := range g.Bias {
+			g.Bias[i] = int32(r.Uint32())
+		}
+	}
+	Parallel(twoWays, l, g)
+	for i := range p.m {
+		for j := range p.n {
+			var want int32
+			if p.bias {
+				want = g.Bias[j]
+			}
+			for q := range p.k {
+				at := q*ldb + j
+				if p.trans {
+					at = j*ldb + q
+				}
+				want += (int32(a[i*lda+q]) - zeroAt(g.AZero, i)) * (int32(b[at]) - zeroAt(g.BZero, j))
+			}
+			if got := g.C[i*ldc+j]; got != want {
+				t.Fatalf("%v %T·%T %+v: C[%d,%d] = %d, want %d", l, a, b, p, i, j, got, want)
+			}
+		}
+	}
+}
+
+func checkTypes(t testing.TB, l cpu.Level, p problem, r *rand.Rand, side testkit.Side, offset int) {
+	t.Helper()
+	check[uint8, int8](t, l, p, r, side, offset)
+	check[uint8, uint8](t, l, p, r, side, offset)
+	check[int8, int8](t, l, p, r, side, offset)
+	check[int8, uint8](t, l, p, r, side, offset)
+}
+
+func TestCompute(t *testing.T) {
+	testkit.Levels(t, func(t *testing.T, l cpu.Level) {
+		r := rand.New(rand.NewPCG(1, 1))
+		for i := 1; i < 32; i++ { // every height and width
+			checkTypes(t, l, problem{m: i, n: 1 + i*37%70, k: 1 + i*5%23, aZero: i % 3, bZero: i / 3 % 3, bias: i&1 == 0, trans: i&2 == 0}, r, i&1 == 0, i%3)
+		}
+		for _, p := range []problem{
+			{m: 0, n: 5, k: 4}, {m: 3, n: 0, k: 4}, {m: 3, n: 5, k: 0, bias: true}, {m: 3, n: 40, k: 512, extreme: true, aZero: 1, bZero: 1},
+			{m: 300, n: 33, k: 20, aZero: 2, bZero: 2}, {m: 2, n: 3, k: 70000, extreme: true},
+		} {
+			checkTypes(t, l, p, r, testkit.High, 0)
+		}
+	})
+}
+
+func TestRapidCompute(t *testing.T) {
+	testkit.Levels(t, func(t *testing.T, l cpu.Level) {
+		rapid.Check(t, func(rt *rapid.T) {
+			n := func(lo, hi int, name string) int { return rapid.IntRange(lo, hi).Draw(rt, name) }
+			p := problem{m: n(0, 40, "m"), n: n(0, 70, "n"), k: n(0, 70, "k"), trans: rapid.Bool().Draw(rt, "trans"), aZero: n(0, 2, "azero"), bZero: n(0, 2, "bzero"), bias: rapid.Bool().Draw(rt, "bias"), extreme: rapid.Bool().Draw(rt, "extreme")}
+			checkTypes(t, l, p, rand.New(rand.NewPCG(rapid.Uint64().Draw(rt, "seed"), 0)), testkit.Side(rapid.Bool().Draw(rt, "side")), n(0, 3, "offset"))
+		})
+	})
+}
+
+func TestLinear(t *testing.T) {
+	inf := float32(math.Inf(1))
+	r := rand.New(rand.NewPCG(2, 2))
+	x := append(testkit.Special32(), 0.5, 1.5, 2.5, -0.5, -1.5, inf, -inf, 127.5, 128.5, 254.5, 255.5)
+	var sums []int32
+	for range 3000 {
+		x = append(x, float32(r.NormFloat64()*200))
+		sums = append(sums, int32(r.NormFloat64()*3000))
+	}
+	sums = append(sums, math.MinInt32, math.MaxInt32)
+	scales := make([]float32, len(sums))
+	for i := range scales {
+		scales[i] = r.Float32() * 0.1
+	}
+	testkit.Levels(t, func(t *testing.T, l cpu.Level) {
+		for n := range 70 {
+			for _, side := range []testkit.Side{testkit.Low, testkit.High} {
+				in := testkit.GuardedCopy(t, x[n*5:][:n], side, n%5)
+				u, s := testkit.Guarded[uint8](t, n, side, n%3), testkit.Guarded[int8](t, n, side, n%3)
+				Quantize(l, u, in, 0.75, 100)
+				Quantize(l, s, in, 2, -3)
+				for i, v := range in {
+					if w := saturate(math.RoundToEven(float64(v/0.75))+100, 0, 255); float64(u[i]) != w {
+						t.Fatalf("Quantize(%g) to uint8 = %d, want %g", v, u[i], w)
+					}
+					if w := saturate(math.RoundToEven(float64(v/2))-3, -128, 127); float64(s[i]) != w {
+						t.Fatalf("Quantize(%g) to int8 = %d, want %g", v, s[i], w)
+					}
+				}
+				q := testkit.GuardedCopy(t, sums[len(sums)-n:], side, 0)
+				sc := testkit.GuardedCopy(t, scales[:n], side, 0)
+				Requantize(l, u, q, []float32{0.03}, 7)
+				for i, v := range q {
+					if w := saturate(math.RoundToEven(float64(float32(v)*float32(0.03)))+7, 0, 255); float64(u[i]) != w {
+						t.Fatalf("Requantize(%d) = %d, want %g", v, u[i], w)
+					}
+				}
+				if n == 0 {
+					continue
+				}
+				Requantize(l, s, q, sc, 7)
+				for i, v := range q {
+					if n == 1 {
+						break
+					}
+					if w := saturate(math.RoundToEven(float64(float32(v)*sc[i]))+7, -128, 127); float64(s[i]) != w {
+						t.Fatalf("Requantize(%d·%g) = %d, want %g", v, sc[i], s[i], w)
+					}
+				}
+			}
+		}
+		b := make([]uint8, 3*1<<15+77)
+		var want uint32
+		for i := range b {
+			b[i] = uint8(r.Uint32())
+			want += uint32(b[i])
+		}
+		if got := sumU8(l, b); got != want {
+			t.Errorf("sum of bytes %d, want %d", got, want)
+		}
+	})
+}
+
+func saturate(v, lo, hi float64) float64 {
+	if v != v {
+		return lo
+	}
+	return min(max(v, lo), hi)
+}
+
+func TestEveryAssemblyFunctionHasALine(t *testing.T) {
+	testkit.CheckAsmTested(t, ".", []string{"tile*", "sumU8*", "quantizeF32*", "requantizeI32*"})
+}
+
+func TestPauses(t *testing.T) {
+	a, b := make([]uint8, 64*512), make([]int8, 512*64)
+	testkit.Levels(t, func(t *testing.T, l cpu.Level) {
+		if l == cpu.Generic {
+			t.Skip("Go code is preemptible")
+		}
+		g := &Args[uint8]{M: 64, A: a, LdA: 512, B: Pack(l, b, 64, false, 512, 64), C: make([]int32, 64*64), LdC: 64}
+		testkit.CheckPauses(t, func() { Parallel(nil, l, g) })
+	})
+}
+
+func BenchmarkCompute(b *testing.B) {
+	for _, s := range [][3]int{{1, 1024, 1024}, {128, 768, 768}, {512, 512, 512}, {1024, 1024, 1024}} {
+		m, n, k := s[0], s[1], s[2]
+		for _, l := range cpu.Levels() {
+			w := make([]int8, k*n)
+			p := Pack(l, w, n, false, k, n)
+			run := func(kind string, f func()) {
+				b.Run(fmt.Sprintf("%dx%dx%d/%s/%v", m, n, k, kind, l), func(b *testing.B) {
+					for b.Loop() {
+						f()
+					}
+					b.ReportMetric(2*float64(m*n*k)*float64(b.N)/float64(b.Elapsed().Nanoseconds()), "GOPS")
+				})
+			}
+			c := make([]int32, m*n)
+			u := &Args[uint8]{M: m, A: make([]uint8, m*k), LdA: k, B: p, C: c, LdC: n, AZero: []int32{3}}
+			run("u8s8", func() { Compute(l, u, gemm.Block{Row1: m, Panel1: gemm.Panels(n)}) })
+			i := &Args[int8]{M: m, A: make([]int8, m*k), LdA: k, B: p, C: c, LdC: n, AZero: []int32{3}, BZero: []int32{1}}
+			run("s8s8", func() { Compute(l, i, gemm.Block{Row1: m, Panel1: gemm.Panels(n)}) })
+		}
+	}
+}
