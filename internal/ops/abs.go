@@ -4,6 +4,7 @@ import (
 	"math"
 
 	"github.com/onward-ml/onward/internal/ir"
+	"github.com/onward-ml/onward/internal/kernels/vec"
 )
 
 // Abs computes the absolute value of each element; the least integer of a type
@@ -17,7 +18,7 @@ var _ = register(Def{Name: "Abs", Since: []int{1, 6, 13}, In: "X:T", Out: "Y:T",
 var absLoops = loopsOf(
 	loop1(absSigned[int8]), loop1(absSigned[int16]), loop1(absSigned[int32]), loop1(absSigned[int64]),
 	loop1(copyLoop[uint8]), loop1(copyLoop[uint16]), loop1(copyLoop[uint32]), loop1(copyLoop[uint64]),
-	loop1(absFloat[float32]), loop1(absFloat[float64]))
+	withUnary(loop1(absFloat[float32]), vec.AbsF32), loop1(absFloat[float64]))
 
 // Run implements [ir.Operator].
 func (*Abs) Run(c *ir.Call) error { return mapTable(c, absLoops, grainCheap) }

@@ -15,7 +15,7 @@ var _ = register(Def{Name: "Acos", Since: []int{7, 22}, In: "input:T", Out: "out
 
 // Run implements [ir.Operator].
 func (*Acos) Run(c *ir.Call) error {
-	return mapFloats(c, grainCostly, acosLoop[float32], acosLoop[float64])
+	return mapFloats(c, grainCostly, acosLoop[float32], acosLoop[float64], nil)
 }
 
 func acosLoop[T floatNumber](dst, src []T) {

@@ -15,7 +15,7 @@ var _ = register(Def{Name: "Acosh", Since: []int{9, 22}, In: "input:T", Out: "ou
 
 // Run implements [ir.Operator].
 func (*Acosh) Run(c *ir.Call) error {
-	return mapFloats(c, grainCostly, acoshLoop[float32], acoshLoop[float64])
+	return mapFloats(c, grainCostly, acoshLoop[float32], acoshLoop[float64], nil)
 }
 
 func acoshLoop[T floatNumber](dst, src []T) {

@@ -2,6 +2,7 @@ package ops
 
 import (
 	"github.com/onward-ml/onward/internal/ir"
+	"github.com/onward-ml/onward/internal/kernels/vec"
 )
 
 // Add adds two tensors; integers wrap around
@@ -16,7 +17,7 @@ var _ = register(Def{Name: "Add", Since: []int{1, 6, 7, 13, 14}, In: "A:T, B:T",
 var addLoops = loopsOf(
 	loop2Scalar(addLoop[int8]), loop2Scalar(addLoop[int16]), loop2Scalar(addLoop[int32]), loop2Scalar(addLoop[int64]),
 	loop2Scalar(addLoop[uint8]), loop2Scalar(addLoop[uint16]), loop2Scalar(addLoop[uint32]), loop2Scalar(addLoop[uint64]),
-	loop2Scalar(addLoop[float32]), loop2Scalar(addLoop[float64]))
+	withBinary(loop2Scalar(addLoop[float32]), vec.AddF32, vec.AddScalarF32, vec.AddScalarF32), loop2Scalar(addLoop[float64]))
 
 // Infer implements [ir.Operator].
 func (o *Add) Infer(c *ir.InferContext) error {

@@ -15,7 +15,7 @@ var _ = register(Def{Name: "Asin", Since: []int{7, 22}, In: "input:T", Out: "out
 
 // Run implements [ir.Operator].
 func (*Asin) Run(c *ir.Call) error {
-	return mapFloats(c, grainCostly, asinLoop[float32], asinLoop[float64])
+	return mapFloats(c, grainCostly, asinLoop[float32], asinLoop[float64], nil)
 }
 
 func asinLoop[T floatNumber](dst, src []T) {

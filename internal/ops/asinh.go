@@ -15,7 +15,7 @@ var _ = register(Def{Name: "Asinh", Since: []int{9, 22}, In: "input:T", Out: "ou
 
 // Run implements [ir.Operator].
 func (*Asinh) Run(c *ir.Call) error {
-	return mapFloats(c, grainCostly, asinhLoop[float32], asinhLoop[float64])
+	return mapFloats(c, grainCostly, asinhLoop[float32], asinhLoop[float64], nil)
 }
 
 func asinhLoop[T floatNumber](dst, src []T) {

@@ -15,7 +15,7 @@ var _ = register(Def{Name: "Atan", Since: []int{7, 22}, In: "input:T", Out: "out
 
 // Run implements [ir.Operator].
 func (*Atan) Run(c *ir.Call) error {
-	return mapFloats(c, grainCostly, atanLoop[float32], atanLoop[float64])
+	return mapFloats(c, grainCostly, atanLoop[float32], atanLoop[float64], nil)
 }
 
 func atanLoop[T floatNumber](dst, src []T) {

@@ -15,7 +15,7 @@ var _ = register(Def{Name: "Atanh", Since: []int{9, 22}, In: "input:T", Out: "ou
 
 // Run implements [ir.Operator].
 func (*Atanh) Run(c *ir.Call) error {
-	return mapFloats(c, grainCostly, atanhLoop[float32], atanhLoop[float64])
+	return mapFloats(c, grainCostly, atanhLoop[float32], atanhLoop[float64], nil)
 }
 
 func atanhLoop[T floatNumber](dst, src []T) {

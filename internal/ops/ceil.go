@@ -4,6 +4,7 @@ import (
 	"math"
 
 	"github.com/onward-ml/onward/internal/ir"
+	"github.com/onward-ml/onward/internal/kernels/vec"
 )
 
 // Ceil rounds each element up to an integer
@@ -15,7 +16,7 @@ var _ = register(Def{Name: "Ceil", Since: []int{1, 6, 13}, In: "X:T", Out: "Y:T"
 
 // Run implements [ir.Operator].
 func (*Ceil) Run(c *ir.Call) error {
-	return mapFloats(c, grainCheap, ceilLoop[float32], ceilLoop[float64])
+	return mapFloats(c, grainCheap, ceilLoop[float32], ceilLoop[float64], vec.CeilF32)
 }
 
 func ceilLoop[T floatNumber](dst, src []T) {

@@ -3,7 +3,9 @@ package ops
 import (
 	"math"
 
+	"github.com/onward-ml/onward/internal/cpu"
 	"github.com/onward-ml/onward/internal/ir"
+	"github.com/onward-ml/onward/internal/kernels/vec"
 )
 
 // Celu computes max(0, x) + min(0, alpha·(exp(x/alpha)−1)) of each element
@@ -23,7 +25,21 @@ var _ = register(Def{Name: "Celu", Since: []int{12, 28}, In: "X:T", Out: "Y:T", 
 func (o *Celu) Run(c *ir.Call) error {
 	return mapFloats(c, grainCostly,
 		func(dst, src []float32) { celuLoop(dst, src, o.Alpha) },
-		func(dst, src []float64) { celuLoop(dst, src, o.Alpha) })
+		func(dst, src []float64) { celuLoop(dst, src, o.Alpha) }, o.fast())
+}
+
+// fast returns the vector kernel, alpha·elu(x/alpha), for an alpha with which
+// that does not leave the range of float32.
+func (o *Celu) fast() vecUnary {
+	if !(o.Alpha >= 1e-2 && o.Alpha <= 1e2) {
+		return nil
+	}
+	alpha := float32(o.Alpha)
+	return inPieces(func(l cpu.Level, dst, x []float32) {
+		vec.DivScalarF32(l, dst, x, alpha)
+		vec.EluF32(l, dst, dst, 1)
+		vec.MulScalarF32(l, dst, dst, alpha)
+	})
 }
 
 func celuLoop[T floatNumber](dst, src []T, alpha float64) {

@@ -4,7 +4,9 @@ import (
 	"fmt"
 	"math"
 
+	"github.com/onward-ml/onward/internal/cpu"
 	"github.com/onward-ml/onward/internal/ir"
+	"github.com/onward-ml/onward/internal/kernels/vec"
 	"github.com/onward-ml/onward/tensor"
 )
 
@@ -59,7 +61,8 @@ func (o *Clip) Run(c *ir.Call) error {
 	case tensor.TypeUint64:
 		return clipOf[uint64](c, 0, math.MaxUint64)
 	case tensor.TypeFloat32:
-		return clipOf(c, float32(o.Min), float32(o.Max))
+		lo, hi := clipBounds(c, float32(o.Min), float32(o.Max))
+		return mapLoop(c, clipFloats(lo, hi), grainVector)
 	case tensor.TypeFloat64:
 		return clipOf(c, o.Min, o.Max)
 	case tensor.TypeFloat16, tensor.TypeBFloat16:
@@ -71,20 +74,34 @@ func (o *Clip) Run(c *ir.Call) error {
 				*p = v[0]
 			}
 		}
-		return mapLoop(c, widenedLoop(loop1(func(dst, src []float32) { clipLoop(dst, src, lo, hi) }), d), grainCheap)
+		return mapLoop(c, widenedLoop(clipFloats(lo, hi), d), grainVector)
 	default:
 		return fmt.Errorf("elements of type %s are not supported", d)
 	}
 }
 
 func clipOf[T realNumber](c *ir.Call, lo, hi T) error {
+	lo, hi = clipBounds(c, lo, hi)
+	return mapLoop(c, loop1(func(dst, src []T) { clipLoop(dst, src, lo, hi) }), grainCheap)
+}
+
+// clipBounds returns the bounds that are inputs, or else lo and hi.
+func clipBounds[T realNumber](c *ir.Call, lo, hi T) (T, T) {
 	if t := c.Tensor(1); t != nil {
 		lo = tensor.Of[T](t)[0]
 	}
 	if t := c.Tensor(2); t != nil {
 		hi = tensor.Of[T](t)[0]
 	}
-	return mapLoop(c, loop1(func(dst, src []T) { clipLoop(dst, src, lo, hi) }), grainCheap)
+	return lo, hi
+}
+
+func clipFloats(lo, hi float32) elementLoop {
+	l := loop1(func(dst, src []float32) { clipLoop(dst, src, lo, hi) })
+	if lo != lo || hi != hi {
+		return l
+	}
+	return withUnary(l, func(level cpu.Level, dst, x []float32) { vec.ClipF32(level, dst, x, lo, hi) })
 }
 
 func clipLoop[T realNumber](dst, src []T, lo, hi T) {

@@ -11,6 +11,16 @@ import (
 // convertInto converts the elements of src to the type of dst on all threads.
 func convertInto(c *ir.Call, dst, src *tensor.Tensor, opts tensor.ConvertOptions) error {
 	n := src.Len()
+	if !c.Generic && n >= loopBlock {
+		if half := src.DType(); isHalf(half) && dst.DType() == tensor.TypeFloat32 {
+			y, x := tensor.Of[float32](dst), src.Bytes()
+			return eachRange(c, n, grainVector, func(lo, hi int) { widenHalfFast(y[lo:hi], x[2*lo:2*hi], half) })
+		}
+		if half := dst.DType(); isHalf(half) && src.DType() == tensor.TypeFloat32 {
+			y, x := dst.Bytes(), tensor.Of[float32](src)
+			return eachRange(c, n, grainVector, func(lo, hi int) { narrowHalfFast(y[2*lo:2*hi], x[lo:hi], half) })
+		}
+	}
 	if src.DType() == tensor.TypeString || dst.DType() == tensor.TypeString || n <= grainCheap {
 		if dst.DType() == tensor.TypeString {
 			const longest = 32 // bytes of a number as text
@@ -38,6 +48,8 @@ func convertInto(c *ir.Call, dst, src *tensor.Tensor, opts tensor.ConvertOptions
 	}
 	return failed.get()
 }
+
+func isHalf(d tensor.DType) bool { return d == tensor.TypeFloat16 || d == tensor.TypeBFloat16 }
 
 // toScratch converts t to another type in scratch memory.
 func toScratch(c *ir.Call, t *tensor.Tensor, d tensor.DType) (*tensor.Tensor, error) {

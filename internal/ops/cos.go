@@ -15,7 +15,7 @@ var _ = register(Def{Name: "Cos", Since: []int{7, 22}, In: "input:T", Out: "outp
 
 // Run implements [ir.Operator].
 func (*Cos) Run(c *ir.Call) error {
-	return mapFloats(c, grainCostly, cosLoop[float32], cosLoop[float64])
+	return mapFloats(c, grainCostly, cosLoop[float32], cosLoop[float64], nil)
 }
 
 func cosLoop[T floatNumber](dst, src []T) {

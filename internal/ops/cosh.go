@@ -15,7 +15,7 @@ var _ = register(Def{Name: "Cosh", Since: []int{9, 22}, In: "input:T", Out: "out
 
 // Run implements [ir.Operator].
 func (*Cosh) Run(c *ir.Call) error {
-	return mapFloats(c, grainCostly, coshLoop[float32], coshLoop[float64])
+	return mapFloats(c, grainCostly, coshLoop[float32], coshLoop[float64], nil)
 }
 
 func coshLoop[T floatNumber](dst, src []T) {

@@ -2,6 +2,7 @@ package ops
 
 import (
 	"github.com/onward-ml/onward/internal/ir"
+	"github.com/onward-ml/onward/internal/kernels/vec"
 )
 
 // Div divides the first tensor by the second; integers are cut off towards 0,
@@ -17,7 +18,7 @@ var _ = register(Def{Name: "Div", Since: []int{1, 6, 7, 13, 14}, In: "A:T, B:T",
 var divLoops = loopsOf(
 	loop2Scalar(divLoop[int8]), loop2Scalar(divLoop[int16]), loop2Scalar(divLoop[int32]), loop2Scalar(divLoop[int64]),
 	loop2Scalar(divLoop[uint8]), loop2Scalar(divLoop[uint16]), loop2Scalar(divLoop[uint32]), loop2Scalar(divLoop[uint64]),
-	loop2Scalar(divLoop[float32]), loop2Scalar(divLoop[float64]))
+	withBinary(loop2Scalar(divLoop[float32]), vec.DivF32, vec.DivScalarF32, vec.ScalarDivF32), loop2Scalar(divLoop[float64]))
 
 // Infer implements [ir.Operator].
 func (o *Div) Infer(c *ir.InferContext) error {

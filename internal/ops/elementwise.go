@@ -6,7 +6,9 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"github.com/onward-ml/onward/internal/cpu"
 	"github.com/onward-ml/onward/internal/ir"
+	"github.com/onward-ml/onward/internal/kernels/vec"
 	"github.com/onward-ml/onward/tensor"
 )
 
@@ -34,6 +36,68 @@ type elementLoop struct {
 	// repeated one.
 	scalars bool
 	run     func(dst []byte, in *[3][]byte)
+	// fast, if not nil, is run with vector kernels. It takes inputs of a single
+	// element if fastScalars is set.
+	fast        func(dst []byte, in *[3][]byte)
+	fastScalars bool
+}
+
+// forCall returns the loop that a call wants, in run.
+func (l elementLoop) forCall(c *ir.Call) elementLoop {
+	if l.fast != nil && !c.Generic {
+		l.run, l.scalars = l.fast, l.fastScalars
+	}
+	return l
+}
+
+// The shapes of vector kernels.
+type (
+	vecUnary  = func(l cpu.Level, dst, x []float32)
+	vecBinary = func(l cpu.Level, dst, a, b []float32)
+	vecScalar = func(l cpu.Level, dst, x []float32, s float32)
+)
+
+// inPieces makes a kernel of one that walks over its elements several times, such
+// that they stay in the first cache. dst and x of that one are not the same.
+func inPieces(f vecUnary) vecUnary {
+	const piece = 2048
+	return func(l cpu.Level, dst, x []float32) {
+		for lo := 0; lo < len(dst); lo += piece {
+			hi := min(len(dst), lo+piece)
+			f(l, dst[lo:hi], x[lo:hi])
+		}
+	}
+}
+
+// withUnary adds a vector kernel to a float32 loop; nil adds none.
+func withUnary(l elementLoop, f vecUnary) elementLoop {
+	if f != nil {
+		l.fast = func(dst []byte, in *[3][]byte) {
+			f(cpu.Active(), tensor.FromRaw[float32](dst), tensor.FromRaw[float32](in[0]))
+		}
+	}
+	return l
+}
+
+// withBinary adds vector kernels to a float32 loop: for two vectors, for a
+// scalar on the right, and for one on the left.
+func withBinary(l elementLoop, vectors vecBinary, right, left vecScalar) elementLoop {
+	l.fastScalars = true
+	l.fast = func(dst []byte, in *[3][]byte) {
+		y, a, b := tensor.FromRaw[float32](dst), tensor.FromRaw[float32](in[0]), tensor.FromRaw[float32](in[1])
+		switch level := cpu.Active(); {
+		case len(a) == len(b) && len(a) == len(y):
+			vectors(level, y, a, b)
+		case len(b) == 1 && len(a) == len(y):
+			right(level, y, a, b[0])
+		case len(a) == 1 && len(b) == len(y):
+			left(level, y, b, a[0])
+		default: // both are repeated
+			vectors(level, y[:1], a, b)
+			repeatOf(y, y[0])
+		}
+	}
+	return l
 }
 
 func loop1[T, R tensor.Element](f func(dst []R, a []T)) elementLoop {
@@ -102,30 +166,43 @@ var loopStates = sync.Pool{New: func() any { return new(loopState) }}
 func widenedLoop(l elementLoop, d tensor.DType) elementLoop {
 	w := l
 	w.in = d
-	w.scalars = false
+	w.scalars, w.fastScalars = false, false
 	if l.out == tensor.TypeFloat32 {
 		w.out = d
 	}
-	size := w.out.Size()
-	w.run = func(dst []byte, in *[3][]byte) {
+	w.run = widenedRun(l, l.run, d, widenHalf, narrowHalf)
+	fast := l.fast
+	if fast == nil {
+		fast = l.run
+	}
+	w.fast = widenedRun(l, fast, d, widenHalfFast, narrowHalfFast)
+	return w
+}
+
+func widenedRun(l elementLoop, run func(dst []byte, in *[3][]byte), d tensor.DType,
+	widen func([]float32, []byte, tensor.DType), narrow func([]byte, []float32, tensor.DType)) func(dst []byte, in *[3][]byte) {
+	size := l.out.Size()
+	if l.out == tensor.TypeFloat32 {
+		size = d.Size()
+	}
+	return func(dst []byte, in *[3][]byte) {
 		st := loopStates.Get().(*loopState)
 		defer loopStates.Put(st)
 		n := len(dst) / size
 		for lo := 0; lo < n; lo += loopBlock {
 			m := min(loopBlock, n-lo)
 			for k := range l.arity {
-				widenHalf(st.widened[k][:m], in[k][2*lo:2*(lo+m)], d)
+				widen(st.widened[k][:m], in[k][2*lo:2*(lo+m)], d)
 				st.wide[k] = tensor.AsBytes(st.widened[k][:m])
 			}
 			if l.out != tensor.TypeFloat32 {
-				l.run(dst[size*lo:size*(lo+m)], &st.wide)
+				run(dst[size*lo:size*(lo+m)], &st.wide)
 				continue
 			}
-			l.run(tensor.AsBytes(st.result[:m]), &st.wide)
-			narrowHalf(dst[2*lo:2*(lo+m)], st.result[:m], d)
+			run(tensor.AsBytes(st.result[:m]), &st.wide)
+			narrow(dst[2*lo:2*(lo+m)], st.result[:m], d)
 		}
 	}
-	return w
 }
 
 // widenHalf reads half or bfloat16 numbers.
@@ -146,11 +223,30 @@ func narrowHalf(dst []byte, src []float32, d tensor.DType) {
 	}
 }
 
+// widenHalfFast is widenHalf with vector kernels.
+func widenHalfFast(dst []float32, src []byte, d tensor.DType) {
+	if d == tensor.TypeFloat16 {
+		vec.F16ToF32(cpu.Active(), dst, tensor.FromRaw[uint16](src))
+	} else {
+		vec.BF16ToF32(cpu.Active(), dst, tensor.FromRaw[uint16](src))
+	}
+}
+
+// narrowHalfFast is narrowHalf with vector kernels.
+func narrowHalfFast(dst []byte, src []float32, d tensor.DType) {
+	if d == tensor.TypeFloat16 {
+		vec.F32ToF16(cpu.Active(), tensor.FromRaw[uint16](dst), src)
+	} else {
+		vec.F32ToBF16(cpu.Active(), tensor.FromRaw[uint16](dst), src)
+	}
+}
+
 // Grains of elementwise work: elements below which a second thread costs more
 // than it brings.
 const (
 	grainCheap  = 32 << 10 // a few instructions an element
 	grainCostly = 4 << 10  // a transcendental function an element
+	grainVector = 16 << 10 // the same in a vector kernel
 	grainWatch  = 64 << 10 // elements after which a loop looks at the context
 )
 
@@ -193,6 +289,7 @@ func runLoopInto(c *ir.Call, l elementLoop, grain int, out *tensor.Tensor, in []
 	if n == 0 {
 		return nil
 	}
+	l = l.forCall(c)
 	src := make([]loopSource, len(in))
 	for k, t := range in {
 		src[k] = loopSource{data: t.Bytes(), size: t.DType().Size(), shape: shapes[k]}
@@ -218,15 +315,19 @@ func mapTable(c *ir.Call, t loopTable, grain int) error {
 }
 
 // mapFloats runs one of two loops over input 0, a float tensor: f64 over
-// doubles, f32 over all others, half numbers widened.
-func mapFloats(c *ir.Call, grain int, f32 func(dst, src []float32), f64 func(dst, src []float64)) error {
+// doubles, f32 over all others, half numbers widened. fast, if not nil, is f32
+// with vector kernels.
+func mapFloats(c *ir.Call, grain int, f32 func(dst, src []float32), f64 func(dst, src []float64), fast vecUnary) error {
+	if fast != nil && !c.Generic {
+		grain = grainVector
+	}
 	switch d := c.Tensor(0).DType(); d {
 	case tensor.TypeFloat32:
-		return mapLoop(c, loop1(f32), grain)
+		return mapLoop(c, withUnary(loop1(f32), fast), grain)
 	case tensor.TypeFloat64:
 		return mapLoop(c, loop1(f64), grain)
 	case tensor.TypeFloat16, tensor.TypeBFloat16:
-		return mapLoop(c, widenedLoop(loop1(f32), d), grain)
+		return mapLoop(c, widenedLoop(withUnary(loop1(f32), fast), d), grain)
 	default:
 		return fmt.Errorf("elements of type %s are not supported", d)
 	}

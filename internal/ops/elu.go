@@ -3,7 +3,9 @@ package ops
 import (
 	"math"
 
+	"github.com/onward-ml/onward/internal/cpu"
 	"github.com/onward-ml/onward/internal/ir"
+	"github.com/onward-ml/onward/internal/kernels/vec"
 )
 
 // Elu computes x where x ≥ 0 and alpha·(exp(x)−1) elsewhere
@@ -23,7 +25,8 @@ var _ = register(Def{Name: "Elu", Since: []int{1, 6, 22}, In: "X:T", Out: "Y:T",
 func (o *Elu) Run(c *ir.Call) error {
 	return mapFloats(c, grainCostly,
 		func(dst, src []float32) { eluLoop(dst, src, o.Alpha) },
-		func(dst, src []float64) { eluLoop(dst, src, o.Alpha) })
+		func(dst, src []float64) { eluLoop(dst, src, o.Alpha) },
+		func(l cpu.Level, dst, x []float32) { vec.EluF32(l, dst, x, float32(o.Alpha)) })
 }
 
 func eluLoop[T floatNumber](dst, src []T, alpha float64) {

@@ -4,6 +4,7 @@ import (
 	"math"
 
 	"github.com/onward-ml/onward/internal/ir"
+	"github.com/onward-ml/onward/internal/kernels/vec"
 )
 
 // Erf computes the error function of each element
@@ -15,7 +16,7 @@ var _ = register(Def{Name: "Erf", Since: []int{9, 13}, In: "input:T", Out: "outp
 
 // Run implements [ir.Operator].
 func (*Erf) Run(c *ir.Call) error {
-	return mapFloats(c, grainCostly, erfLoop[float32], erfLoop[float64])
+	return mapFloats(c, grainCostly, erfLoop[float32], erfLoop[float64], vec.ErfF32)
 }
 
 func erfLoop[T floatNumber](dst, src []T) {

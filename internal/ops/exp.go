@@ -4,6 +4,7 @@ import (
 	"math"
 
 	"github.com/onward-ml/onward/internal/ir"
+	"github.com/onward-ml/onward/internal/kernels/vec"
 )
 
 // Exp computes e to the power of each element
@@ -15,7 +16,7 @@ var _ = register(Def{Name: "Exp", Since: []int{1, 6, 13}, In: "input:T", Out: "o
 
 // Run implements [ir.Operator].
 func (*Exp) Run(c *ir.Call) error {
-	return mapFloats(c, grainCostly, expLoop[float32], expLoop[float64])
+	return mapFloats(c, grainCostly, expLoop[float32], expLoop[float64], vec.ExpF32)
 }
 
 func expLoop[T floatNumber](dst, src []T) {

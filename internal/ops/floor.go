@@ -4,6 +4,7 @@ import (
 	"math"
 
 	"github.com/onward-ml/onward/internal/ir"
+	"github.com/onward-ml/onward/internal/kernels/vec"
 )
 
 // Floor rounds each element down to an integer
@@ -15,7 +16,7 @@ var _ = register(Def{Name: "Floor", Since: []int{1, 6, 13}, In: "X:T", Out: "Y:T
 
 // Run implements [ir.Operator].
 func (*Floor) Run(c *ir.Call) error {
-	return mapFloats(c, grainCheap, floorLoop[float32], floorLoop[float64])
+	return mapFloats(c, grainCheap, floorLoop[float32], floorLoop[float64], vec.FloorF32)
 }
 
 func floorLoop[T floatNumber](dst, src []T) {

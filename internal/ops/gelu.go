@@ -4,6 +4,7 @@ import (
 	"math"
 
 	"github.com/onward-ml/onward/internal/ir"
+	"github.com/onward-ml/onward/internal/kernels/vec"
 )
 
 // Gelu computes x·Φ(x) of each element, Φ being the distribution function of the
@@ -22,9 +23,9 @@ var _ = register(Def{Name: "Gelu", Since: []int{20}, In: "X:T", Out: "Y:T", Type
 // Run implements [ir.Operator].
 func (o *Gelu) Run(c *ir.Call) error {
 	if o.Tanh {
-		return mapFloats(c, grainCostly, geluTanhLoop[float32], geluTanhLoop[float64])
+		return mapFloats(c, grainCostly, geluTanhLoop[float32], geluTanhLoop[float64], vec.GeluTanhF32)
 	}
-	return mapFloats(c, grainCostly, geluLoop[float32], geluLoop[float64])
+	return mapFloats(c, grainCostly, geluLoop[float32], geluLoop[float64], vec.GeluF32)
 }
 
 func geluLoop[T floatNumber](dst, src []T) {

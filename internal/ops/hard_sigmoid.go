@@ -1,7 +1,9 @@
 package ops
 
 import (
+	"github.com/onward-ml/onward/internal/cpu"
 	"github.com/onward-ml/onward/internal/ir"
+	"github.com/onward-ml/onward/internal/kernels/vec"
 )
 
 // HardSigmoid computes max(0, min(1, alpha·x+beta)) of each element
@@ -21,7 +23,10 @@ var _ = register(Def{Name: "HardSigmoid", Since: []int{1, 6, 22}, In: "X:T", Out
 func (o *HardSigmoid) Run(c *ir.Call) error {
 	return mapFloats(c, grainCheap,
 		func(dst, src []float32) { hardSigmoidLoop(dst, src, o.Alpha, o.Beta) },
-		func(dst, src []float64) { hardSigmoidLoop(dst, src, o.Alpha, o.Beta) })
+		func(dst, src []float64) { hardSigmoidLoop(dst, src, o.Alpha, o.Beta) },
+		func(l cpu.Level, dst, x []float32) {
+			vec.HardSigmoidF32(l, dst, x, float32(o.Alpha), float32(o.Beta))
+		})
 }
 
 func hardSigmoidLoop[T floatNumber](dst, src []T, alpha, beta float64) {

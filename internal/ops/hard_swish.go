@@ -2,6 +2,7 @@ package ops
 
 import (
 	"github.com/onward-ml/onward/internal/ir"
+	"github.com/onward-ml/onward/internal/kernels/vec"
 )
 
 // HardSwish computes x·max(0, min(1, x/6+1/2)) of each element
@@ -13,7 +14,7 @@ var _ = register(Def{Name: "HardSwish", Since: []int{14, 22}, In: "X:T", Out: "Y
 
 // Run implements [ir.Operator].
 func (*HardSwish) Run(c *ir.Call) error {
-	return mapFloats(c, grainCheap, hardSwishLoop[float32], hardSwishLoop[float64])
+	return mapFloats(c, grainCheap, hardSwishLoop[float32], hardSwishLoop[float64], vec.HardSwishF32)
 }
 
 func hardSwishLoop[T floatNumber](dst, src []T) {

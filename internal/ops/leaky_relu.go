@@ -1,7 +1,9 @@
 package ops
 
 import (
+	"github.com/onward-ml/onward/internal/cpu"
 	"github.com/onward-ml/onward/internal/ir"
+	"github.com/onward-ml/onward/internal/kernels/vec"
 )
 
 // LeakyRelu computes x where x ≥ 0 and alpha·x elsewhere
@@ -21,7 +23,8 @@ var _ = register(Def{Name: "LeakyRelu", Since: []int{1, 6, 16}, In: "X:T", Out: 
 func (o *LeakyRelu) Run(c *ir.Call) error {
 	return mapFloats(c, grainCheap,
 		func(dst, src []float32) { leakyReluLoop(dst, src, o.Alpha) },
-		func(dst, src []float64) { leakyReluLoop(dst, src, o.Alpha) })
+		func(dst, src []float64) { leakyReluLoop(dst, src, o.Alpha) },
+		func(l cpu.Level, dst, x []float32) { vec.LeakyReluF32(l, dst, x, float32(o.Alpha)) })
 }
 
 func leakyReluLoop[T floatNumber](dst, src []T, alpha float64) {

@@ -4,6 +4,7 @@ import (
 	"math"
 
 	"github.com/onward-ml/onward/internal/ir"
+	"github.com/onward-ml/onward/internal/kernels/vec"
 )
 
 // Log computes the natural logarithm of each element
@@ -15,7 +16,7 @@ var _ = register(Def{Name: "Log", Since: []int{1, 6, 13}, In: "input:T", Out: "o
 
 // Run implements [ir.Operator].
 func (*Log) Run(c *ir.Call) error {
-	return mapFloats(c, grainCostly, logLoop[float32], logLoop[float64])
+	return mapFloats(c, grainCostly, logLoop[float32], logLoop[float64], vec.LogF32)
 }
 
 func logLoop[T floatNumber](dst, src []T) {

@@ -23,10 +23,13 @@ func (o *LogSoftmax) Run(c *ir.Call) error {
 	}
 	return runWide(c,
 		func(dst, src []float32) error {
-			if s.inner == 1 && !c.Generic {
+			switch {
+			case c.Generic:
+				return s.eachLine(c, func(base, m int) { logSoftmaxLines(dst, src, s, base, m) })
+			case s.inner == 1:
 				return s.eachLine(c, func(base, _ int) { vec.LogSoftmaxF32(cpu.Active(), dst[base:base+s.n], src[base:base+s.n]) })
 			}
-			return s.eachLine(c, func(base, m int) { logSoftmaxLines(dst, src, s, base, m) })
+			return s.eachLine(c, func(base, m int) { logSoftmaxColumns(dst, src, s, base, m) })
 		},
 		func(dst, src []float64) error {
 			return s.eachLine(c, func(base, m int) { logSoftmaxLines(dst, src, s, base, m) })
@@ -51,5 +54,30 @@ func logSoftmaxLines[T floatNumber](dst, src []T, s axisSpan, base, m int) {
 		for j, x := range src[at : at+m] {
 			y[j] = T(float64(x) - top[j] - sum[j])
 		}
+	}
+}
+
+// logSoftmaxColumns is logSoftmaxLines with vector kernels over neighbouring
+// lines.
+func logSoftmaxColumns(dst, src []float32, s axisSpan, base, m int) {
+	level := cpu.Active()
+	var topBuf, sumBuf, expBuf [columnBlock]float32
+	top, sum, exp := topBuf[:m], sumBuf[:m], expBuf[:m]
+	copy(top, src[base:base+m])
+	for k := 1; k < s.n; k++ {
+		at := base + k*s.inner
+		vec.MaxF32(level, top, top, src[at:at+m])
+	}
+	for k := range s.n {
+		at := base + k*s.inner
+		y := dst[at : at+m]
+		vec.SubF32(level, y, src[at:at+m], top)
+		vec.ExpF32(level, exp, y)
+		vec.AddF32(level, sum, sum, exp)
+	}
+	vec.LogF32(level, sum, sum)
+	for k := range s.n {
+		at := base + k*s.inner
+		vec.SubF32(level, dst[at:at+m], dst[at:at+m], sum)
 	}
 }

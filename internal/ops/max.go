@@ -2,6 +2,7 @@ package ops
 
 import (
 	"github.com/onward-ml/onward/internal/ir"
+	"github.com/onward-ml/onward/internal/kernels/vec"
 )
 
 // Max computes the elementwise maximum of its inputs; a NaN wins, all of which broadcast to one shape
@@ -14,7 +15,7 @@ var _ = register(Def{Name: "Max", Since: []int{1, 6, 8, 12, 13}, In: "data_0:T+"
 var maxLoops = loopsOf(
 	loop2(maxLoop[int8]), loop2(maxLoop[int16]), loop2(maxLoop[int32]), loop2(maxLoop[int64]),
 	loop2(maxLoop[uint8]), loop2(maxLoop[uint16]), loop2(maxLoop[uint32]), loop2(maxLoop[uint64]),
-	loop2(maxLoop[float32]), loop2(maxLoop[float64]))
+	withBinary(loop2(maxLoop[float32]), vec.MaxF32, vec.MaxScalarF32, vec.MaxScalarF32), loop2(maxLoop[float64]))
 
 // Infer implements [ir.Operator].
 func (*Max) Infer(c *ir.InferContext) error {

@@ -2,6 +2,7 @@ package ops
 
 import (
 	"github.com/onward-ml/onward/internal/ir"
+	"github.com/onward-ml/onward/internal/kernels/vec"
 )
 
 // Min computes the elementwise minimum of its inputs; a NaN wins, all of which broadcast to one shape
@@ -14,7 +15,7 @@ var _ = register(Def{Name: "Min", Since: []int{1, 6, 8, 12, 13}, In: "data_0:T+"
 var minLoops = loopsOf(
 	loop2(minLoop[int8]), loop2(minLoop[int16]), loop2(minLoop[int32]), loop2(minLoop[int64]),
 	loop2(minLoop[uint8]), loop2(minLoop[uint16]), loop2(minLoop[uint32]), loop2(minLoop[uint64]),
-	loop2(minLoop[float32]), loop2(minLoop[float64]))
+	withBinary(loop2(minLoop[float32]), vec.MinF32, vec.MinScalarF32, vec.MinScalarF32), loop2(minLoop[float64]))
 
 // Infer implements [ir.Operator].
 func (*Min) Infer(c *ir.InferContext) error {

@@ -4,6 +4,7 @@ import (
 	"math"
 
 	"github.com/onward-ml/onward/internal/ir"
+	"github.com/onward-ml/onward/internal/kernels/vec"
 )
 
 // Mish computes x·tanh(ln(exp(x)+1)) of each element
@@ -15,7 +16,7 @@ var _ = register(Def{Name: "Mish", Since: []int{18, 22}, In: "X:T", Out: "Y:T", 
 
 // Run implements [ir.Operator].
 func (*Mish) Run(c *ir.Call) error {
-	return mapFloats(c, grainCostly, mishLoop[float32], mishLoop[float64])
+	return mapFloats(c, grainCostly, mishLoop[float32], mishLoop[float64], vec.MishF32)
 }
 
 func mishLoop[T floatNumber](dst, src []T) {

@@ -2,6 +2,7 @@ package ops
 
 import (
 	"github.com/onward-ml/onward/internal/ir"
+	"github.com/onward-ml/onward/internal/kernels/vec"
 )
 
 // Mul multiplies two tensors element by element; integers wrap around
@@ -16,7 +17,7 @@ var _ = register(Def{Name: "Mul", Since: []int{1, 6, 7, 13, 14}, In: "A:T, B:T",
 var mulLoops = loopsOf(
 	loop2Scalar(mulLoop[int8]), loop2Scalar(mulLoop[int16]), loop2Scalar(mulLoop[int32]), loop2Scalar(mulLoop[int64]),
 	loop2Scalar(mulLoop[uint8]), loop2Scalar(mulLoop[uint16]), loop2Scalar(mulLoop[uint32]), loop2Scalar(mulLoop[uint64]),
-	loop2Scalar(mulLoop[float32]), loop2Scalar(mulLoop[float64]))
+	withBinary(loop2Scalar(mulLoop[float32]), vec.MulF32, vec.MulScalarF32, vec.MulScalarF32), loop2Scalar(mulLoop[float64]))
 
 // Infer implements [ir.Operator].
 func (o *Mul) Infer(c *ir.InferContext) error {

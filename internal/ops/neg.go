@@ -1,6 +1,9 @@
 package ops
 
-import "github.com/onward-ml/onward/internal/ir"
+import (
+	"github.com/onward-ml/onward/internal/ir"
+	"github.com/onward-ml/onward/internal/kernels/vec"
+)
 
 // Neg computes −x of each element
 // (https://onnx.ai/onnx/operators/onnx__Neg.html).
@@ -11,7 +14,7 @@ var _ = register(Def{Name: "Neg", Since: []int{1, 6, 13}, In: "X:T", Out: "Y:T",
 
 var negLoops = loopsOf(
 	loop1(negLoop[int8]), loop1(negLoop[int16]), loop1(negLoop[int32]), loop1(negLoop[int64]),
-	loop1(negLoop[float32]), loop1(negLoop[float64]))
+	withUnary(loop1(negLoop[float32]), vec.NegF32), loop1(negLoop[float64]))
 
 // Infer implements [ir.Operator].
 func (*Neg) Infer(c *ir.InferContext) error {

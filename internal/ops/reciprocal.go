@@ -2,6 +2,7 @@ package ops
 
 import (
 	"github.com/onward-ml/onward/internal/ir"
+	"github.com/onward-ml/onward/internal/kernels/vec"
 )
 
 // Reciprocal computes 1/x of each element
@@ -13,7 +14,7 @@ var _ = register(Def{Name: "Reciprocal", Since: []int{1, 6, 13}, In: "X:T", Out:
 
 // Run implements [ir.Operator].
 func (*Reciprocal) Run(c *ir.Call) error {
-	return mapFloats(c, grainCheap, reciprocalLoop[float32], reciprocalLoop[float64])
+	return mapFloats(c, grainCheap, reciprocalLoop[float32], reciprocalLoop[float64], vec.ReciprocalF32)
 }
 
 func reciprocalLoop[T floatNumber](dst, src []T) {

@@ -1,7 +1,9 @@
 package ops
 
 import (
+	"github.com/onward-ml/onward/internal/cpu"
 	"github.com/onward-ml/onward/internal/ir"
+	"github.com/onward-ml/onward/internal/kernels/vec"
 	"github.com/onward-ml/onward/tensor"
 )
 
@@ -22,7 +24,7 @@ func (o *ReduceL1) Infer(c *ir.InferContext) error { return o.infer(c, c.Elem(0)
 func (o *ReduceL1) Run(c *ir.Call) error { return o.run(c, reduceL1Table) }
 
 var reduceL1Table = reduceTable{
-	tensor.TypeFloat32: reduceWith(l1Reducer[float32, float64]()),
+	tensor.TypeFloat32: reduceEither(l1Reducer[float32, float64](), fastL1Reducer()),
 	tensor.TypeFloat64: reduceWith(l1Reducer[float64, float64]()),
 	tensor.TypeInt32:   reduceWith(l1Reducer[int32, int32]()),
 	tensor.TypeInt64:   reduceWith(l1Reducer[int64, int64]()),
@@ -55,4 +57,10 @@ func l1Reducer[T, A realNumber]() reducer[T, A] {
 		merge: addTwo[A],
 		done:  storeAll[T, A],
 	}
+}
+
+func fastL1Reducer() reducer[float32, float64] {
+	r := l1Reducer[float32, float64]()
+	r.row = func(acc float64, x []float32) float64 { return acc + float64(vec.SumAbsF32(cpu.Active(), x)) }
+	return r
 }

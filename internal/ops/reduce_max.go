@@ -3,7 +3,9 @@ package ops
 import (
 	"math"
 
+	"github.com/onward-ml/onward/internal/cpu"
 	"github.com/onward-ml/onward/internal/ir"
+	"github.com/onward-ml/onward/internal/kernels/vec"
 	"github.com/onward-ml/onward/tensor"
 )
 
@@ -25,7 +27,7 @@ func (o *ReduceMax) Infer(c *ir.InferContext) error { return o.infer(c, c.Elem(0
 func (o *ReduceMax) Run(c *ir.Call) error { return o.run(c, reduceMaxTable) }
 
 var reduceMaxTable = reduceTable{
-	tensor.TypeFloat32: reduceWith(maxReducer(float32(math.Inf(-1)))),
+	tensor.TypeFloat32: reduceEither(maxReducer(float32(math.Inf(-1))), fastMaxReducer()),
 	tensor.TypeFloat64: reduceWith(maxReducer(math.Inf(-1))),
 	tensor.TypeInt32:   reduceWith(maxReducer[int32](math.MinInt32)),
 	tensor.TypeInt64:   reduceWith(maxReducer[int64](math.MinInt64)),
@@ -62,4 +64,11 @@ func reduceBools(r reducer[uint8, uint8]) reduceKernel {
 	return func(c *ir.Call, p *reducePlan, out, x *tensor.Tensor) error {
 		return runReducer(c, p, out.Bytes(), x.Bytes(), &r)
 	}
+}
+
+func fastMaxReducer() reducer[float32, float32] {
+	r := maxReducer(float32(math.Inf(-1)))
+	r.row = func(acc float32, x []float32) float32 { return max(acc, vec.ReduceMaxF32(cpu.Active(), x)) }
+	r.cols = func(acc, x []float32) { vec.MaxF32(cpu.Active(), acc, acc, x) }
+	return r
 }

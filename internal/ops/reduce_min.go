@@ -3,7 +3,9 @@ package ops
 import (
 	"math"
 
+	"github.com/onward-ml/onward/internal/cpu"
 	"github.com/onward-ml/onward/internal/ir"
+	"github.com/onward-ml/onward/internal/kernels/vec"
 	"github.com/onward-ml/onward/tensor"
 )
 
@@ -25,7 +27,7 @@ func (o *ReduceMin) Infer(c *ir.InferContext) error { return o.infer(c, c.Elem(0
 func (o *ReduceMin) Run(c *ir.Call) error { return o.run(c, reduceMinTable) }
 
 var reduceMinTable = reduceTable{
-	tensor.TypeFloat32: reduceWith(minReducer(float32(math.Inf(1)))),
+	tensor.TypeFloat32: reduceEither(minReducer(float32(math.Inf(1))), fastMinReducer()),
 	tensor.TypeFloat64: reduceWith(minReducer(math.Inf(1))),
 	tensor.TypeInt32:   reduceWith(minReducer[int32](math.MaxInt32)),
 	tensor.TypeInt64:   reduceWith(minReducer[int64](math.MaxInt64)),
@@ -55,4 +57,11 @@ func minReducer[T realNumber](init T) reducer[T, T] {
 		merge: func(a, b T) T { return min(a, b) },
 		done:  storeAll[T, T],
 	}
+}
+
+func fastMinReducer() reducer[float32, float32] {
+	r := minReducer(float32(math.Inf(1)))
+	r.row = func(acc float32, x []float32) float32 { return min(acc, vec.ReduceMinF32(cpu.Active(), x)) }
+	r.cols = func(acc, x []float32) { vec.MinF32(cpu.Active(), acc, acc, x) }
+	return r
 }

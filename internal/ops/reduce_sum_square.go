@@ -1,7 +1,9 @@
 package ops
 
 import (
+	"github.com/onward-ml/onward/internal/cpu"
 	"github.com/onward-ml/onward/internal/ir"
+	"github.com/onward-ml/onward/internal/kernels/vec"
 	"github.com/onward-ml/onward/tensor"
 )
 
@@ -22,10 +24,16 @@ func (o *ReduceSumSquare) Infer(c *ir.InferContext) error { return o.infer(c, c.
 func (o *ReduceSumSquare) Run(c *ir.Call) error { return o.run(c, reduceSumSquareTable) }
 
 var reduceSumSquareTable = reduceTable{
-	tensor.TypeFloat32: reduceWith(sumSquaresReducer[float32, float64]()),
+	tensor.TypeFloat32: reduceEither(sumSquaresReducer[float32, float64](), fastSumSquaresReducer()),
 	tensor.TypeFloat64: reduceWith(sumSquaresReducer[float64, float64]()),
 	tensor.TypeInt32:   reduceWith(sumSquaresReducer[int32, int32]()),
 	tensor.TypeInt64:   reduceWith(sumSquaresReducer[int64, int64]()),
 	tensor.TypeUint32:  reduceWith(sumSquaresReducer[uint32, uint32]()),
 	tensor.TypeUint64:  reduceWith(sumSquaresReducer[uint64, uint64]()),
+}
+
+func fastSumSquaresReducer() reducer[float32, float64] {
+	r := sumSquaresReducer[float32, float64]()
+	r.row = func(acc float64, x []float32) float64 { return acc + float64(vec.SumSquaresF32(cpu.Active(), x, 0)) }
+	return r
 }

@@ -1,6 +1,9 @@
 package ops
 
-import "github.com/onward-ml/onward/internal/ir"
+import (
+	"github.com/onward-ml/onward/internal/ir"
+	"github.com/onward-ml/onward/internal/kernels/vec"
+)
 
 // Relu computes max(0, x) of each element
 // (https://onnx.ai/onnx/operators/onnx__Relu.html).
@@ -11,7 +14,7 @@ var _ = register(Def{Name: "Relu", Since: []int{1, 6, 13, 14}, In: "X:T", Out: "
 
 var reluLoops = loopsOf(
 	loop1(reluLoop[int8]), loop1(reluLoop[int16]), loop1(reluLoop[int32]), loop1(reluLoop[int64]),
-	loop1(reluLoop[float32]), loop1(reluLoop[float64]))
+	withUnary(loop1(reluLoop[float32]), vec.ReluF32), loop1(reluLoop[float64]))
 
 // Run implements [ir.Operator].
 func (*Relu) Run(c *ir.Call) error { return mapTable(c, reluLoops, grainCheap) }

@@ -4,6 +4,7 @@ import (
 	"math"
 
 	"github.com/onward-ml/onward/internal/ir"
+	"github.com/onward-ml/onward/internal/kernels/vec"
 )
 
 // Round rounds each element to the nearest integer, halves to the even one
@@ -15,7 +16,7 @@ var _ = register(Def{Name: "Round", Since: []int{11, 22}, In: "X:T", Out: "Y:T",
 
 // Run implements [ir.Operator].
 func (*Round) Run(c *ir.Call) error {
-	return mapFloats(c, grainCheap, roundLoop[float32], roundLoop[float64])
+	return mapFloats(c, grainCheap, roundLoop[float32], roundLoop[float64], vec.RoundEvenF32)
 }
 
 func roundLoop[T floatNumber](dst, src []T) {

@@ -3,7 +3,9 @@ package ops
 import (
 	"math"
 
+	"github.com/onward-ml/onward/internal/cpu"
 	"github.com/onward-ml/onward/internal/ir"
+	"github.com/onward-ml/onward/internal/kernels/vec"
 )
 
 // Selu computes gamma·x where x > 0 and gamma·alpha·(exp(x)−1) elsewhere
@@ -27,7 +29,11 @@ var _ = register(Def{Name: "Selu", Since: []int{1, 6, 22}, In: "X:T", Out: "Y:T"
 func (o *Selu) Run(c *ir.Call) error {
 	return mapFloats(c, grainCostly,
 		func(dst, src []float32) { seluLoop(dst, src, o.Alpha, o.Gamma) },
-		func(dst, src []float64) { seluLoop(dst, src, o.Alpha, o.Gamma) })
+		func(dst, src []float64) { seluLoop(dst, src, o.Alpha, o.Gamma) },
+		inPieces(func(l cpu.Level, dst, x []float32) {
+			vec.EluF32(l, dst, x, float32(o.Alpha))
+			vec.MulScalarF32(l, dst, dst, float32(o.Gamma))
+		}))
 }
 
 func seluLoop[T floatNumber](dst, src []T, alpha, gamma float64) {

@@ -4,6 +4,7 @@ import (
 	"math"
 
 	"github.com/onward-ml/onward/internal/ir"
+	"github.com/onward-ml/onward/internal/kernels/vec"
 )
 
 // Sigmoid computes 1/(1+exp(−x)) of each element
@@ -15,7 +16,7 @@ var _ = register(Def{Name: "Sigmoid", Since: []int{1, 6, 13}, In: "X:T", Out: "Y
 
 // Run implements [ir.Operator].
 func (*Sigmoid) Run(c *ir.Call) error {
-	return mapFloats(c, grainCostly, sigmoidLoop[float32], sigmoidLoop[float64])
+	return mapFloats(c, grainCostly, sigmoidLoop[float32], sigmoidLoop[float64], vec.SigmoidF32)
 }
 
 func sigmoidLoop[T floatNumber](dst, src []T) {

@@ -15,7 +15,7 @@ var _ = register(Def{Name: "Sin", Since: []int{7, 22}, In: "input:T", Out: "outp
 
 // Run implements [ir.Operator].
 func (*Sin) Run(c *ir.Call) error {
-	return mapFloats(c, grainCostly, sinLoop[float32], sinLoop[float64])
+	return mapFloats(c, grainCostly, sinLoop[float32], sinLoop[float64], nil)
 }
 
 func sinLoop[T floatNumber](dst, src []T) {

@@ -15,7 +15,7 @@ var _ = register(Def{Name: "Sinh", Since: []int{9, 22}, In: "input:T", Out: "out
 
 // Run implements [ir.Operator].
 func (*Sinh) Run(c *ir.Call) error {
-	return mapFloats(c, grainCostly, sinhLoop[float32], sinhLoop[float64])
+	return mapFloats(c, grainCostly, sinhLoop[float32], sinhLoop[float64], nil)
 }
 
 func sinhLoop[T floatNumber](dst, src []T) {

@@ -24,10 +24,13 @@ func (o *Softmax) Run(c *ir.Call) error {
 	}
 	return runWide(c,
 		func(dst, src []float32) error {
-			if s.inner == 1 && !c.Generic {
+			switch {
+			case c.Generic:
+				return s.eachLine(c, func(base, m int) { softmaxLines(dst, src, s, base, m) })
+			case s.inner == 1:
 				return s.eachLine(c, func(base, _ int) { vec.SoftmaxF32(cpu.Active(), dst[base:base+s.n], src[base:base+s.n]) })
 			}
-			return s.eachLine(c, func(base, m int) { softmaxLines(dst, src, s, base, m) })
+			return s.eachLine(c, func(base, m int) { softmaxColumns(dst, src, s, base, m) })
 		},
 		func(dst, src []float64) error {
 			return s.eachLine(c, func(base, m int) { softmaxLines(dst, src, s, base, m) })
@@ -52,6 +55,29 @@ func softmaxLines[T floatNumber](dst, src []T, s axisSpan, base, m int) {
 		for j := range y {
 			y[j] = T(float64(y[j]) / sum[j])
 		}
+	}
+}
+
+// softmaxColumns is softmaxLines with vector kernels over neighbouring lines.
+func softmaxColumns(dst, src []float32, s axisSpan, base, m int) {
+	level := cpu.Active()
+	var topBuf, sumBuf [columnBlock]float32
+	top, sum := topBuf[:m], sumBuf[:m]
+	copy(top, src[base:base+m])
+	for k := 1; k < s.n; k++ {
+		at := base + k*s.inner
+		vec.MaxF32(level, top, top, src[at:at+m])
+	}
+	for k := range s.n {
+		at := base + k*s.inner
+		y := dst[at : at+m]
+		vec.SubF32(level, y, src[at:at+m], top)
+		vec.ExpF32(level, y, y)
+		vec.AddF32(level, sum, sum, y)
+	}
+	for k := range s.n {
+		at := base + k*s.inner
+		vec.DivF32(level, dst[at:at+m], dst[at:at+m], sum)
 	}
 }
 

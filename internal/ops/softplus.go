@@ -4,6 +4,7 @@ import (
 	"math"
 
 	"github.com/onward-ml/onward/internal/ir"
+	"github.com/onward-ml/onward/internal/kernels/vec"
 )
 
 // Softplus computes ln(exp(x)+1) of each element
@@ -15,7 +16,7 @@ var _ = register(Def{Name: "Softplus", Since: []int{1, 22}, In: "X:T", Out: "Y:T
 
 // Run implements [ir.Operator].
 func (*Softplus) Run(c *ir.Call) error {
-	return mapFloats(c, grainCostly, softplusLoop[float32], softplusLoop[float64])
+	return mapFloats(c, grainCostly, softplusLoop[float32], softplusLoop[float64], vec.SoftplusF32)
 }
 
 func softplusLoop[T floatNumber](dst, src []T) {

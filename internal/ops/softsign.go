@@ -15,7 +15,7 @@ var _ = register(Def{Name: "Softsign", Since: []int{1, 22}, In: "input:T", Out: 
 
 // Run implements [ir.Operator].
 func (*Softsign) Run(c *ir.Call) error {
-	return mapFloats(c, grainCheap, softsignLoop[float32], softsignLoop[float64])
+	return mapFloats(c, grainCheap, softsignLoop[float32], softsignLoop[float64], nil)
 }
 
 func softsignLoop[T floatNumber](dst, src []T) {

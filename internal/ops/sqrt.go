@@ -4,6 +4,7 @@ import (
 	"math"
 
 	"github.com/onward-ml/onward/internal/ir"
+	"github.com/onward-ml/onward/internal/kernels/vec"
 )
 
 // Sqrt computes the square root of each element, NaN for negative ones
@@ -15,7 +16,7 @@ var _ = register(Def{Name: "Sqrt", Since: []int{1, 6, 13}, In: "X:T", Out: "Y:T"
 
 // Run implements [ir.Operator].
 func (*Sqrt) Run(c *ir.Call) error {
-	return mapFloats(c, grainCheap, sqrtLoop[float32], sqrtLoop[float64])
+	return mapFloats(c, grainCheap, sqrtLoop[float32], sqrtLoop[float64], vec.SqrtF32)
 }
 
 func sqrtLoop[T floatNumber](dst, src []T) {

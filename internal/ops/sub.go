@@ -2,6 +2,7 @@ package ops
 
 import (
 	"github.com/onward-ml/onward/internal/ir"
+	"github.com/onward-ml/onward/internal/kernels/vec"
 )
 
 // Sub subtracts the second tensor from the first; integers wrap around
@@ -16,7 +17,7 @@ var _ = register(Def{Name: "Sub", Since: []int{1, 6, 7, 13, 14}, In: "A:T, B:T",
 var subLoops = loopsOf(
 	loop2Scalar(subLoop[int8]), loop2Scalar(subLoop[int16]), loop2Scalar(subLoop[int32]), loop2Scalar(subLoop[int64]),
 	loop2Scalar(subLoop[uint8]), loop2Scalar(subLoop[uint16]), loop2Scalar(subLoop[uint32]), loop2Scalar(subLoop[uint64]),
-	loop2Scalar(subLoop[float32]), loop2Scalar(subLoop[float64]))
+	withBinary(loop2Scalar(subLoop[float32]), vec.SubF32, vec.SubScalarF32, vec.ScalarSubF32), loop2Scalar(subLoop[float64]))
 
 // Infer implements [ir.Operator].
 func (o *Sub) Infer(c *ir.InferContext) error {

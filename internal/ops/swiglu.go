@@ -5,7 +5,10 @@ import (
 	"math"
 	"slices"
 
+	"github.com/onward-ml/onward/internal/cpu"
 	"github.com/onward-ml/onward/internal/ir"
+	"github.com/onward-ml/onward/internal/kernels/vec"
+	"github.com/onward-ml/onward/tensor"
 )
 
 // SwiGLU computes swish(A)·B, swish(a) being a·sigmoid(alpha·a), of a gate A and
@@ -33,8 +36,17 @@ func (o *SwiGLU) Run(c *ir.Call) error {
 	if !slices.Equal(a.Shape(), b.Shape()) {
 		return fmt.Errorf("A has shape %v and B %v, want the same", a.Shape(), b.Shape())
 	}
-	return runBinary(c, axisBroadcast{}, loopsOf(
-		loop2(func(dst, a, b []float32) { swigluLoop(dst, a, b, o.Alpha) }),
+	f32 := loop2(func(dst, a, b []float32) { swigluLoop(dst, a, b, o.Alpha) })
+	f32.fast = func(dst []byte, in *[3][]byte) {
+		y, a, b := tensor.FromRaw[float32](dst), tensor.FromRaw[float32](in[0]), tensor.FromRaw[float32](in[1])
+		swish := (&Swish{Alpha: o.Alpha}).fast()
+		for lo := 0; lo < len(y); lo += loopBlock {
+			hi := min(len(y), lo+loopBlock)
+			swish(cpu.Active(), y[lo:hi], a[lo:hi])
+			vec.MulF32(cpu.Active(), y[lo:hi], y[lo:hi], b[lo:hi])
+		}
+	}
+	return runBinary(c, axisBroadcast{}, loopsOf(f32,
 		loop2(func(dst, a, b []float64) { swigluLoop(dst, a, b, o.Alpha) })), grainCostly)
 }
 

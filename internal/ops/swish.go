@@ -3,7 +3,9 @@ package ops
 import (
 	"math"
 
+	"github.com/onward-ml/onward/internal/cpu"
 	"github.com/onward-ml/onward/internal/ir"
+	"github.com/onward-ml/onward/internal/kernels/vec"
 )
 
 // Swish computes x·sigmoid(alpha·x) of each element
@@ -23,7 +25,20 @@ var _ = register(Def{Name: "Swish", Since: []int{24}, In: "X:T", Out: "Y:T", Typ
 func (o *Swish) Run(c *ir.Call) error {
 	return mapFloats(c, grainCostly,
 		func(dst, src []float32) { swishLoop(dst, src, o.Alpha) },
-		func(dst, src []float64) { swishLoop(dst, src, o.Alpha) })
+		func(dst, src []float64) { swishLoop(dst, src, o.Alpha) }, o.fast())
+}
+
+// fast returns the vector kernel.
+func (o *Swish) fast() vecUnary {
+	a := float32(o.Alpha)
+	if a == 1 {
+		return vec.SiluF32
+	}
+	return inPieces(func(l cpu.Level, dst, x []float32) {
+		vec.MulScalarF32(l, dst, x, a)
+		vec.SigmoidF32(l, dst, dst)
+		vec.MulF32(l, dst, dst, x)
+	})
 }
 
 func swishLoop[T floatNumber](dst, src []T, alpha float64) {

@@ -15,7 +15,7 @@ var _ = register(Def{Name: "Tan", Since: []int{7, 22}, In: "input:T", Out: "outp
 
 // Run implements [ir.Operator].
 func (*Tan) Run(c *ir.Call) error {
-	return mapFloats(c, grainCostly, tanLoop[float32], tanLoop[float64])
+	return mapFloats(c, grainCostly, tanLoop[float32], tanLoop[float64], nil)
 }
 
 func tanLoop[T floatNumber](dst, src []T) {

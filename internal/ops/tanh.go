@@ -4,6 +4,7 @@ import (
 	"math"
 
 	"github.com/onward-ml/onward/internal/ir"
+	"github.com/onward-ml/onward/internal/kernels/vec"
 )
 
 // Tanh computes the hyperbolic tangent of each element
@@ -15,7 +16,7 @@ var _ = register(Def{Name: "Tanh", Since: []int{1, 6, 13}, In: "input:T", Out: "
 
 // Run implements [ir.Operator].
 func (*Tanh) Run(c *ir.Call) error {
-	return mapFloats(c, grainCostly, tanhLoop[float32], tanhLoop[float64])
+	return mapFloats(c, grainCostly, tanhLoop[float32], tanhLoop[float64], vec.TanhF32)
 }
 
 func tanhLoop[T floatNumber](dst, src []T) {

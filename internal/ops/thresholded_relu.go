@@ -21,7 +21,7 @@ var _ = register(Def{Name: "ThresholdedRelu", Since: []int{10, 22}, In: "X:T", O
 func (o *ThresholdedRelu) Run(c *ir.Call) error {
 	return mapFloats(c, grainCheap,
 		func(dst, src []float32) { thresholdedReluLoop(dst, src, o.Alpha) },
-		func(dst, src []float64) { thresholdedReluLoop(dst, src, o.Alpha) })
+		func(dst, src []float64) { thresholdedReluLoop(dst, src, o.Alpha) }, nil)
 }
 
 func thresholdedReluLoop[T floatNumber](dst, src []T, alpha float64) {
