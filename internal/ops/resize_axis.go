@@ -136,17 +136,8 @@ func resizeNearest(x float64, mode string) int {
 // resizeLinear is the triangle of linear interpolation.
 func resizeLinear(x float64) float64 { return max(0, 1-math.Abs(x)) }
 
-// cubic is Keys' kernel (https://ieeexplore.ieee.org/document/1163711).
-func (r *Resize) cubic(x float64) float64 {
-	a := float64(r.CubicA)
-	switch x = math.Abs(x); {
-	case x <= 1:
-		return ((a+2)*x-(a+3))*x*x + 1
-	case x < 2:
-		return ((a*x-5*a)*x+8*a)*x - 4*a
-	}
-	return 0
-}
+// cubic is Keys' kernel with the operator's coefficient.
+func (r *Resize) cubic(x float64) float64 { return keysKernel(x, float64(r.CubicA)) }
 
 // resizeReal resizes src, of the given shape, along one axis to dst.
 func resizeReal[T realFloat](c *ir.Call, dst, src []T, shape []int, p *resizeAxis, outside T) error {

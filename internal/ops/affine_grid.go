@@ -1,0 +1,87 @@
+package ops
+
+import (
+	"fmt"
+
+	"github.com/onward-ml/onward/internal/ir"
+)
+
+// AffineGrid makes the grid with which [GridSample] applies affine maps, N×r×(r+1)
+// matrices, to images of the given size, N×C×D1…Dr.
+type AffineGrid struct{ AlignCorners bool }
+
+var _ = register(Def{Name: "AffineGrid", Since: []int{20}, In: "theta:T1, size:T2", Out: "grid:T1",
+	Types: Types{"T1": "@float", "T2": "int64"},
+	Build: simple(func(a *Attrs, opset int) Operator { return &AffineGrid{AlignCorners: a.Bool("align_corners", false)} })})
+
+// Infer takes the sizes from size.
+func (g *AffineGrid) Infer(c *ir.InferContext) error {
+	t := ir.UnrankedTensor(c.Elem(0))
+	defer func() { c.SetOut(0, t) }()
+	if err := checkRank(c, 0, 3, "theta"); err != nil {
+		return err
+	}
+	s := c.Contents(1)
+	if s == nil {
+		return nil
+	}
+	if len(s) != 4 && len(s) != 5 {
+		return fmt.Errorf("size has %d elements, want 4 or 5", len(s))
+	}
+	t.Shape = append(append([]ir.Dim{s[0]}, s[2:]...), ir.Known(len(s)-2))
+	return nil
+}
+
+// Run computes in double.
+func (g *AffineGrid) Run(c *ir.Call) error {
+	theta, size := c.Tensor(0), ints(c.Tensor(1))
+	if len(size) != 4 && len(size) != 5 {
+		return fmt.Errorf("size has %d elements, want 4 or 5", len(size))
+	}
+	r := len(size) - 2
+	if s := theta.Shape(); len(s) != 3 || s[0] != size[0] || s[1] != r || s[2] != r+1 {
+		return fmt.Errorf("theta has shape %v, want [%d %d %d]", s, size[0], r, r+1)
+	}
+	m, err := realIn[float64](c, theta)
+	if err != nil {
+		return err
+	}
+	dims := size[2:]
+	shape := append(append([]int{size[0]}, dims...), r)
+	y, err := realOut[float64](c, 0, theta.DType(), shape...)
+	if err != nil || len(y.data) == 0 {
+		return err
+	}
+	places := product(dims)
+	c.Parallel(size[0]*places, grainFor(r*r+8), func(lo, hi int) {
+		at := make([]float64, r+1) // coordinates, the last axis first, then 1
+		at[r] = 1
+		for p := lo; p < hi; p++ {
+			for a, i := r-1, p%places; a >= 0; a-- {
+				at[r-1-a] = g.coordinate(i%dims[a], dims[a])
+				i /= dims[a]
+			}
+			t := m[p/places*r*(r+1):]
+			for k := range r {
+				sum := 0.0
+				for j, v := range at {
+					sum += t[k*(r+1)+j] * v
+				}
+				y.data[p*r+k] = sum
+			}
+		}
+	})
+	y.store()
+	return c.Err()
+}
+
+// coordinate returns where element i of d stands between −1 and 1.
+func (g *AffineGrid) coordinate(i, d int) float64 {
+	switch {
+	case !g.AlignCorners:
+		return (2*float64(i)+1)/float64(d) - 1
+	case d == 1:
+		return 0
+	}
+	return 2*float64(i)/float64(d-1) - 1
+}

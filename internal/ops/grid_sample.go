@@ -1,0 +1,329 @@
+package ops
+
+import (
+	"fmt"
+	"math"
+
+	"github.com/onward-ml/onward/internal/ir"
+	"github.com/onward-ml/onward/tensor"
+)
+
+// GridSample samples an N×C×D1…Dr input at the places that an N×E1…Er×r grid
+// names, by interpolation. −1 and 1 are the ends of an axis; the last coordinate
+// of a place is that of D1.
+type GridSample struct {
+	Mode         string // nearest, linear or cubic
+	Padding      string // zeros, border or reflection
+	AlignCorners bool   // the ends are the centers of the outermost elements, not their edges
+}
+
+var _ = register(Def{Name: "GridSample", Since: []int{16, 20, 22}, In: "X:T1, grid:T2", Out: "Y:T1",
+	Types: Types{"T1": "@number string bool @complex", "T2": "@float"},
+	Build: simple(func(a *Attrs, opset int) Operator {
+		g := &GridSample{AlignCorners: a.Bool("align_corners", false), Padding: a.Enum("padding_mode", "zeros", "zeros", "border", "reflection")}
+		if opset < 20 {
+			mode := a.Enum("mode", "bilinear", "bilinear", "nearest", "bicubic")
+			g.Mode = map[string]string{"bilinear": "linear", "nearest": "nearest", "bicubic": "cubic"}[mode]
+		} else {
+			g.Mode = a.Enum("mode", "linear", "linear", "nearest", "cubic")
+		}
+		return g
+	})})
+
+// gridPoints bounds how many elements of the input one sample may read.
+const gridPoints = 1 << 16
+
+// taps returns how many elements of an axis a sample reads.
+func (g *GridSample) taps() int {
+	switch g.Mode {
+	case "nearest":
+		return 1
+	case "linear":
+		return 2
+	}
+	return 4
+}
+
+func (g *GridSample) check(rank, gridRank int) error {
+	if rank < 3 || gridRank != rank {
+		return fmt.Errorf("input has rank %d and grid %d, want the same of at least 3", rank, gridRank)
+	}
+	if n := math.Pow(float64(g.taps()), float64(rank-2)); n > gridPoints {
+		return fmt.Errorf("%s mode over %d axes reads %g elements a sample, want at most %d", g.Mode, rank-2, n, gridPoints)
+	}
+	return nil
+}
+
+// Infer takes the sizes from the grid.
+func (g *GridSample) Infer(c *ir.InferContext) error {
+	t := ir.UnrankedTensor(c.Elem(0))
+	defer func() { c.SetOut(0, t) }()
+	x, grid := c.Shape(0), c.Shape(1)
+	if x != nil && grid != nil {
+		if err := g.check(len(x), len(grid)); err != nil {
+			return err
+		}
+	}
+	switch {
+	case grid != nil && len(grid) >= 3:
+		t.Shape = append([]ir.Dim{grid[0], ir.Unknown}, grid[1:len(grid)-1]...)
+		if x != nil {
+			t.Shape[0], t.Shape[1] = x[0], x[1]
+		}
+	case x != nil:
+		t.Shape = ir.UnknownDims(len(x))
+		if len(x) >= 2 {
+			t.Shape[0], t.Shape[1] = x[0], x[1]
+		}
+	}
+	return nil
+}
+
+// Run interpolates floats as float, other numbers as double; integers are cut.
+func (g *GridSample) Run(c *ir.Call) error {
+	x, grid := c.Tensor(0), c.Tensor(1)
+	xs, gs := x.Shape(), grid.Shape()
+	if err := g.check(len(xs), len(gs)); err != nil {
+		return err
+	}
+	r := len(xs) - 2
+	if gs[0] != xs[0] || gs[r+1] != r {
+		return fmt.Errorf("input has shape %v and grid %v, want %d grids of %d coordinates", xs, gs, xs[0], r)
+	}
+	out := append([]int{xs[0], xs[1]}, gs[1:r+1]...)
+	if product(xs[2:]) == 0 && g.Padding != "zeros" && product(out) > 0 {
+		return fmt.Errorf("input has shape %v: there is no element to pad with", xs)
+	}
+	at, err := realIn[float64](c, grid)
+	if err != nil {
+		return err
+	}
+	if g.Mode == "nearest" {
+		return g.runNearest(c, x, at, out, grid.DType())
+	}
+	switch x.DType() {
+	case tensor.TypeFloat32, tensor.TypeFloat16, tensor.TypeBFloat16:
+		return gridSample[float32](c, g, x, at, out, grid.DType())
+	}
+	return gridSample[float64](c, g, x, at, out, grid.DType())
+}
+
+// place turns a coordinate of the grid into one of an axis of d elements, in
+// the precision of the grid.
+func (g *GridSample) place(v float64, d int, t tensor.DType) float64 {
+	if t != tensor.TypeFloat64 {
+		f := float32(v)
+		if g.AlignCorners {
+			f = (f + 1) / 2 * float32(d-1)
+		} else {
+			f = (float32(f+1)*float32(d) - 1) / 2
+		}
+		v = float64(f)
+	} else if g.AlignCorners {
+		v = (v + 1) / 2 * float64(d-1)
+	} else {
+		v = ((v+1)*float64(d) - 1) / 2
+	}
+	const far = 1 << 40
+	if v != v {
+		v = -far
+	}
+	v = min(max(v, -far), far)
+	if g.Mode == "nearest" {
+		v = math.RoundToEven(v)
+	}
+	lo, hi := g.borders(d)
+	if v < lo || v > hi {
+		switch g.Padding {
+		case "border":
+			v = min(max(v, 0), float64(d-1))
+		case "reflection":
+			v = gridReflect(v, lo, hi)
+		}
+	}
+	return v
+}
+
+// borders returns the ends of an axis of d elements.
+func (g *GridSample) borders(d int) (lo, hi float64) {
+	if g.AlignCorners {
+		return 0, float64(d - 1)
+	}
+	return -0.5, float64(d) - 0.5
+}
+
+// gridReflect folds x at the borders until it is within them.
+func gridReflect(x, lo, hi float64) float64 {
+	width := hi - lo
+	if width <= 0 {
+		return lo
+	}
+	away, near, far := lo-x, lo, hi
+	if x > hi {
+		away, near, far = x-hi, hi, lo
+	}
+	if away < 0 {
+		return x
+	}
+	n := math.Floor(away / width)
+	rest := away - n*width
+	if near > far {
+		rest = -rest
+	}
+	if math.Mod(n, 2) == 0 {
+		return near + rest
+	}
+	return far - rest
+}
+
+// element returns which element of an axis of d stands at i, −1 for a zero.
+func (g *GridSample) element(i, d int) int {
+	if i >= 0 && i < d {
+		return i
+	}
+	if g.Padding == "zeros" {
+		return -1
+	}
+	if g.Padding == "reflection" {
+		lo, hi := g.borders(d)
+		i = int(gridReflect(float64(i), lo, hi))
+	}
+	return min(max(i, 0), d-1)
+}
+
+// sample finds the elements of a plane that the place at reads, and their
+// weights. It returns the number of those that are not zero.
+func (g *GridSample) sample(at []float64, dims []int, t tensor.DType, index []int, weight []float64) int {
+	n := 1
+	index[0], weight[0] = 0, 1
+	for a, d := range dims {
+		x := g.place(at[len(at)-1-a], d, t)
+		var taps [4]int
+		var w [4]float64
+		num := g.taps()
+		base := int(math.Floor(x))
+		switch ratio := x - float64(base); num {
+		case 1:
+			taps[0], w[0] = base, 1
+		case 2:
+			taps[0], taps[1] = base, base+1
+			w[0], w[1] = 1-ratio, ratio
+		default:
+			for k := range taps {
+				taps[k] = base - 1 + k
+				w[k] = keysKernel(float64(k-1)-ratio, -0.75)
+			}
+		}
+		// Every place so far meets every tap; from the end, so that none is
+		// overwritten before it is read.
+		kept := 0
+		for k := range num {
+			if taps[k] = g.element(taps[k], d); taps[k] >= 0 {
+				taps[kept], w[kept] = taps[k], w[k]
+				kept++
+			}
+		}
+		for i := n - 1; i >= 0; i-- {
+			from, f := index[i], weight[i]
+			for k := kept - 1; k >= 0; k-- {
+				index[i*kept+k], weight[i*kept+k] = from*d+taps[k], f*w[k]
+			}
+		}
+		n *= kept
+	}
+	return n
+}
+
+// keysKernel is Keys' cubic kernel (https://ieeexplore.ieee.org/document/1163711).
+func keysKernel(x, a float64) float64 {
+	switch x = math.Abs(x); {
+	case x <= 1:
+		return ((a+2)*x-(a+3))*x*x + 1
+	case x < 2:
+		return ((a*x-5*a)*x+8*a)*x - 4*a
+	}
+	return 0
+}
+
+func gridSample[T realFloat](c *ir.Call, g *GridSample, t *tensor.Tensor, at []float64, out []int, gt tensor.DType) error {
+	x, err := numberIn[T](c, t)
+	if err != nil {
+		return err
+	}
+	y, err := realOut[T](c, 0, t.DType(), out...)
+	if err != nil || len(y.data) == 0 {
+		return err
+	}
+	dims := t.Shape()[2:]
+	plane, ch, r := product(dims), out[1], len(dims)
+	places := product(out[2:])
+	most := int(math.Pow(float64(g.taps()), float64(r)))
+	c.Parallel(out[0]*places, grainFor(most*(ch+4)), func(lo, hi int) {
+		m := &meter{c: c}
+		index, weight := make([]int, most), make([]float64, most)
+		for p := lo; p < hi && m.spend(most*ch); p++ {
+			n := g.sample(at[p*r:][:r], dims, gt, index, weight)
+			img, place := p/places, p%places
+			for k := range ch {
+				from := x[(img*ch+k)*plane:][:plane]
+				var sum T
+				for i, at := range index[:n] {
+					sum += T(weight[i]) * from[at]
+				}
+				y.data[(img*ch+k)*places+place] = sum
+			}
+		}
+	})
+	y.storeNumber(true)
+	return c.Err()
+}
+
+// runNearest moves elements of any type.
+func (g *GridSample) runNearest(c *ir.Call, t *tensor.Tensor, at []float64, out []int, gt tensor.DType) error {
+	src, err := moveIn(c, t)
+	if err != nil {
+		return err
+	}
+	dst, err := moveOut(c, 0, t.DType(), out...)
+	if err != nil || dst.len() == 0 {
+		return err
+	}
+	dims := t.Shape()[2:]
+	switch dst.width {
+	case 0:
+		gridMove(c, g, dst.strs, src.strs, at, out, dims, gt)
+	case 1:
+		gridMove(c, g, dst.raw, src.raw, at, out, dims, gt)
+	case 2:
+		gridMove(c, g, moveOf[uint16](dst), moveOf[uint16](src), at, out, dims, gt)
+	case 4:
+		gridMove(c, g, moveOf[uint32](dst), moveOf[uint32](src), at, out, dims, gt)
+	case 8:
+		gridMove(c, g, moveOf[uint64](dst), moveOf[uint64](src), at, out, dims, gt)
+	case 16:
+		gridMove(c, g, moveOf[[2]uint64](dst), moveOf[[2]uint64](src), at, out, dims, gt)
+	}
+	dst.done()
+	return c.Err()
+}
+
+func gridMove[E moveElem](c *ir.Call, g *GridSample, dst, src []E, at []float64, out, dims []int, gt tensor.DType) {
+	plane, ch, r := product(dims), out[1], len(dims)
+	places := product(out[2:])
+	c.Parallel(out[0]*places, grainFor(ch+8*r), func(lo, hi int) {
+		m := &meter{c: c}
+		var index [1]int
+		var weight [1]float64
+		for p := lo; p < hi && m.spend(ch); p++ {
+			n := g.sample(at[p*r:][:r], dims, gt, index[:], weight[:])
+			img, place := p/places, p%places
+			for k := range ch {
+				var v E
+				if n > 0 {
+					v = src[(img*ch+k)*plane+index[0]]
+				}
+				dst[(img*ch+k)*places+place] = v
+			}
+		}
+	})
+}

@@ -1,0 +1,116 @@
+package ops
+
+import (
+	"fmt"
+
+	"github.com/onward-ml/onward/internal/ir"
+)
+
+// MaxUnpool puts the maxima of a MaxPool back to where they were; the other
+// elements are 0. Indices count the flattened input of a pooling that covers its
+// input exactly; a larger output_shape adds zeros behind every axis.
+type MaxUnpool struct{ Window }
+
+var _ = register(Def{Name: "MaxUnpool", Since: []int{9, 11, 22}, In: "X:T1, I:T2, output_shape:T2?", Out: "output:T1",
+	Types: Types{"T1": "@float", "T2": "int64"},
+	Build: simple(func(a *Attrs, opset int) Operator {
+		a.Require("kernel_shape")
+		return &MaxUnpool{Window{AutoPad: "NOTSET", Kernel: windowAttr(a, "kernel_shape", 1), Strides: windowAttr(a, "strides", 1), Pads: windowAttr(a, "pads", 0)}}
+	})})
+
+// size returns the length of spatial axis i of n whose pooled length is in.
+func (u *MaxUnpool) size(i, n int, in ir.Dim) ir.Dim {
+	before, after := u.pads(i, n)
+	s := u.stride(i)
+	return in.Mul(ir.Known(s)).Add(ir.Known(u.Kernel[i] - s - before - after))
+}
+
+// Infer inverts the pooling's sizes, or takes output_shape.
+func (u *MaxUnpool) Infer(c *ir.InferContext) error {
+	t := ir.UnrankedTensor(c.Elem(0))
+	defer func() { c.SetOut(0, t) }()
+	x := c.Shape(0)
+	if x != nil {
+		if err := u.checkRank(len(x)); err != nil {
+			return err
+		}
+	}
+	if c.Has(2) {
+		if d := c.Contents(2); d != nil {
+			t.Shape = append([]ir.Dim{}, d...)
+		} else if x != nil {
+			t.Shape = ir.UnknownDims(len(x))
+		}
+		return nil
+	}
+	if x != nil {
+		t.Shape = append([]ir.Dim{}, x...)
+		for i := range x[2:] {
+			t.Shape[2+i] = u.size(i, len(x)-2, x[2+i])
+		}
+	}
+	return nil
+}
+
+func (u *MaxUnpool) checkRank(rank int) error {
+	if rank < 3 || len(u.Kernel) != rank-2 {
+		return fmt.Errorf("input has rank %d, want %d for a kernel_shape of %d elements", rank, len(u.Kernel)+2, len(u.Kernel))
+	}
+	return u.check(rank - 2)
+}
+
+// Run moves elements by their width.
+func (u *MaxUnpool) Run(c *ir.Call) error {
+	x, index := c.Tensor(0), c.Tensor(1)
+	shape := x.Shape()
+	if err := u.checkRank(len(shape)); err != nil {
+		return err
+	}
+	if len(shape) != index.Rank() || product(shape) != index.Len() {
+		return fmt.Errorf("input has shape %v and I %v, want the same", shape, index.Shape())
+	}
+	whole := append([]int{}, shape...)
+	for i := range shape[2:] {
+		n, ok := u.size(i, len(shape)-2, ir.Known(shape[2+i])).Value()
+		if !ok || n < 0 {
+			return fmt.Errorf("spatial axis %d of %d elements has no size before the pooling", i, shape[2+i])
+		}
+		whole[2+i] = n
+	}
+	out := whole
+	if t := c.Tensor(2); t != nil {
+		if out = ints(t); len(out) != len(shape) {
+			return fmt.Errorf("output_shape has %d elements, want %d", len(out), len(shape))
+		}
+		for i, n := range out {
+			if n < whole[i] {
+				return fmt.Errorf("output_shape %v is smaller than %v, the shape before the pooling", out, whole)
+			}
+		}
+	}
+	src, err := moveIn(c, x)
+	if err != nil {
+		return err
+	}
+	dst, err := moveOut(c, 0, x.DType(), out...)
+	if err != nil {
+		return err
+	}
+	moveClear(dst)
+	st := strides(out)
+	total := product(whole)
+	w := src.width
+	for k, at := range ints(index) {
+		if at < 0 || at >= total {
+			return fmt.Errorf("index %d is out of range [0, %d)", at, total)
+		}
+		to := 0
+		for d := len(whole) - 1; d >= 0; d-- {
+			to += at % whole[d] * st[d]
+			at /= whole[d]
+		}
+		copy(dst.raw[to*w:][:w], src.raw[k*w:])
+	}
+	dst.done()
+	return c.Err()
+}

@@ -1,0 +1,186 @@
+package ops
+
+import (
+	"fmt"
+	"math"
+
+	"github.com/onward-ml/onward/internal/ir"
+	"github.com/onward-ml/onward/tensor"
+)
+
+// RoiAlign samples regions [x1, y1, x2, y2] of an N×C×H×W input by bilinear
+// interpolation and takes the mean or the maximum of the samples in each of
+// their parts (https://arxiv.org/abs/1703.06870).
+type RoiAlign struct {
+	Height, Width int
+	Samples       int // per axis of a part; 0: one per element covered
+	Scale         float32
+	Max           bool
+	HalfPixel     bool // coordinates are less by a half, and regions may be smaller than an element
+}
+
+var _ = register(Def{Name: "RoiAlign", Since: []int{10, 16, 22}, In: "X:T1, rois:T1, batch_indices:T2", Out: "Y:T1",
+	Types: Types{"T1": "@float", "T2": "int64"},
+	Build: simple(func(a *Attrs, opset int) Operator {
+		r := &RoiAlign{Height: a.Int("output_height", 1), Width: a.Int("output_width", 1), Samples: a.Int("sampling_ratio", 0),
+			Scale: a.Float("spatial_scale", 1), Max: a.Enum("mode", "avg", "avg", "max") == "max"}
+		if opset >= 16 {
+			r.HalfPixel = a.Enum("coordinate_transformation_mode", "half_pixel", "half_pixel", "output_half_pixel") == "half_pixel"
+		}
+		for _, v := range []int{r.Height, r.Width} {
+			if v < 1 || v > windowLimit {
+				a.Errorf("output size is %d×%d, want at least 1×1", r.Height, r.Width)
+				break
+			}
+		}
+		if r.Samples < 0 || r.Samples > roiSamples {
+			a.Errorf("attribute sampling_ratio is %d, want 0 to %d", r.Samples, roiSamples)
+		}
+		return r
+	})})
+
+// roiSamples bounds the samples along an axis of a part.
+const roiSamples = 1 << 20
+
+// Infer makes one image per region.
+func (r *RoiAlign) Infer(c *ir.InferContext) error { return inferRois(c, r.Height, r.Width) }
+
+// Run computes half types as float.
+func (r *RoiAlign) Run(c *ir.Call) error {
+	if c.Tensor(0).DType() == tensor.TypeFloat64 {
+		return roiAlign[float64](c, r)
+	}
+	return roiAlign[float32](c, r)
+}
+
+// roiTap is a sample's place on an axis: two neighbours and their weights.
+type roiTap struct {
+	low, high   int
+	wLow, wHigh float64 // both 0 outside the input
+}
+
+// taps lays the samples of all parts of a region over an axis of d elements. It
+// returns how many there are for each part.
+func (r *RoiAlign) taps(from, to float64, parts, d int) ([]roiTap, int, error) {
+	start, end := from*float64(r.Scale), to*float64(r.Scale)
+	if r.HalfPixel {
+		start, end = start-0.5, end-0.5
+	}
+	size := end - start
+	if !r.HalfPixel {
+		size = max(size, 1)
+	}
+	size /= float64(parts)
+	n := r.Samples
+	if n == 0 {
+		f := math.Ceil(size)
+		if !(f <= roiSamples) {
+			return nil, 0, fmt.Errorf("a region from %g to %g takes %g samples a part, want at most %d", from, to, f, roiSamples)
+		}
+		n = int(max(f, 0))
+	}
+	if n*parts > roiSamples {
+		return nil, 0, fmt.Errorf("a region takes %d samples along an axis, want at most %d", n*parts, roiSamples)
+	}
+	taps := make([]roiTap, n*parts)
+	for i := range taps {
+		x := start + float64(i/n)*size + (float64(i%n)+0.5)*size/float64(n)
+		if !(x >= -1 && x <= float64(d)) || d == 0 {
+			continue
+		}
+		x = max(x, 0)
+		low := int(x)
+		if low >= d-1 {
+			taps[i] = roiTap{low: d - 1, high: d - 1, wLow: 1}
+			continue
+		}
+		f := x - float64(low)
+		taps[i] = roiTap{low: low, high: low + 1, wLow: 1 - f, wHigh: f}
+	}
+	return taps, n, nil
+}
+
+func roiAlign[T realFloat](c *ir.Call, r *RoiAlign) error {
+	s, rs := c.Tensor(0).Shape(), c.Tensor(1).Shape()
+	images := ints(c.Tensor(2))
+	if len(s) != 4 || len(rs) != 2 || rs[1] != 4 || c.Tensor(2).Rank() != 1 || len(images) != rs[0] {
+		return fmt.Errorf("input has shape %v, rois %v and batch_indices %v, want rank 4, rows of 4 and as many indices", s, rs, c.Tensor(2).Shape())
+	}
+	for _, b := range images {
+		if b < 0 || b >= s[0] {
+			return fmt.Errorf("batch_indices holds %d, want 0 to %d", b, s[0]-1)
+		}
+	}
+	x, err := realIn[T](c, c.Tensor(0))
+	if err != nil {
+		return err
+	}
+	rois, err := realIn[float64](c, c.Tensor(1))
+	if err != nil {
+		return err
+	}
+	y, err := realOut[T](c, 0, c.Tensor(0).DType(), rs[0], s[1], r.Height, r.Width)
+	if err != nil || len(y.data) == 0 {
+		return err
+	}
+	h, w := s[2], s[3]
+	for i := range rs[0] {
+		if err := c.Err(); err != nil {
+			return err
+		}
+		roi := rois[i*4:][:4]
+		xt, nx, err := r.taps(roi[0], roi[2], r.Width, w)
+		if err != nil {
+			return err
+		}
+		yt, ny, err := r.taps(roi[1], roi[3], r.Height, h)
+		if err != nil {
+			return err
+		}
+		c.Parallel(s[1], grainFor(4*len(xt)*len(yt)), func(lo, hi int) {
+			m := &meter{c: c}
+			for ch := lo; ch < hi; ch++ {
+				plane := x[(images[i]*s[1]+ch)*h*w:][:h*w]
+				out := y.data[(i*s[1]+ch)*r.Height*r.Width:][:r.Height*r.Width]
+				for k := range out {
+					ys, xs := yt[k/r.Width*ny:][:ny], xt[k%r.Width*nx:][:nx]
+					if !m.spend(4 * nx * ny) {
+						return
+					}
+					out[k] = T(roiPool(m, plane, w, ys, xs, r.Max))
+				}
+			}
+		})
+	}
+	y.store()
+	return c.Err()
+}
+
+// roiPool takes the mean of the samples of one part of a plane with rows of w
+// elements, or the maximum of the samples' weighted neighbours.
+func roiPool[T realFloat](m *meter, plane []T, w int, ys, xs []roiTap, largest bool) float64 {
+	sum, best := 0.0, math.Inf(-1)
+	for _, v := range ys {
+		if !m.spend(0) {
+			return 0
+		}
+		for _, u := range xs {
+			if v.wLow+v.wHigh == 0 || u.wLow+u.wHigh == 0 {
+				best = max(best, 0)
+				continue
+			}
+			low, high := plane[v.low*w:][:w], plane[v.high*w:][:w]
+			a, b := v.wLow*u.wLow*float64(low[u.low]), v.wLow*u.wHigh*float64(low[u.high])
+			e, f := v.wHigh*u.wLow*float64(high[u.low]), v.wHigh*u.wHigh*float64(high[u.high])
+			sum += a + b + e + f
+			best = max(best, a, b, e, f)
+		}
+	}
+	switch {
+	case len(ys)*len(xs) == 0:
+		return 0
+	case largest:
+		return best
+	}
+	return sum / float64(len(ys)*len(xs))
+}
