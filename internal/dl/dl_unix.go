@@ -1,0 +1,31 @@
+//go:build (darwin || freebsd || linux || netbsd) && !android && !faketime
+
+package dl
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"github.com/ebitengine/purego"
+)
+
+func load(path string) (uintptr, error) {
+	if filepath.Base(path) != path {
+		if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
+			return 0, ErrAbsent
+		}
+	}
+	// Every symbol is bound at once: one that is missing is an error here and not
+	// the end of the process later. Local, because two releases of a runtime may be
+	// open side by side.
+	return purego.Dlopen(path, purego.RTLD_NOW|purego.RTLD_LOCAL)
+}
+
+func symbol(handle uintptr, name string) (uintptr, error) { return purego.Dlsym(handle, name) }
+
+func call(fn uintptr, args []uintptr) uintptr {
+	r, _, _ := purego.SyscallN(fn, args...)
+	return r
+}
