@@ -43,10 +43,18 @@ func (op *Concat) Infer(c *ir.InferContext) error {
 }
 
 func inferConcat(c *ir.InferContext, axis int) ([]ir.Dim, error) {
+	shapes := make([][]ir.Dim, c.NumIn())
+	for i := range shapes {
+		shapes[i] = c.Shape(i)
+	}
+	return concatDims(shapes, axis)
+}
+
+// concatDims is concatShape as far as shapes are known.
+func concatDims(shapes [][]ir.Dim, axis int) ([]ir.Dim, error) {
 	var out []ir.Dim
 	sum := ir.Known(0)
-	for i := range c.NumIn() {
-		s := c.Shape(i)
+	for i, s := range shapes {
 		if s == nil {
 			sum = ir.Unknown
 			continue

@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/onward-ml/onward/internal/ir"
+	"github.com/onward-ml/onward/tensor"
 )
 
 // GatherND takes the slices of its first input whose leading coordinates are the
@@ -45,7 +46,11 @@ func (op *GatherND) Infer(c *ir.InferContext) error {
 
 // Run implements ir.Operator.
 func (op *GatherND) Run(c *ir.Call) error {
-	x, idx := c.Tensor(0), c.Tensor(1)
+	x := c.Tensor(0)
+	idx, err := toScratch(c, c.Tensor(1), tensor.TypeInt64)
+	if err != nil {
+		return err
+	}
 	at, block, err := slicePlaces(c, x.Shape(), idx, op.BatchDims)
 	if err != nil {
 		return err

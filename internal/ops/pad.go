@@ -16,6 +16,7 @@ import (
 type Pad struct {
 	Mode  string
 	Value float32 // opsets 1 and 2: what the constant mode adds
+	Row   bool    // pads may be a matrix with one row, as com.microsoft has it
 }
 
 var _ = register(Def{Name: "Pad", Since: []int{1, 2, 11, 13, 18, 19, 21, 23, 24, 25},
@@ -66,7 +67,11 @@ func padCounts[D any](pads []D, axes []int, given bool, rank int, zero D) (befor
 
 // Infer implements ir.Operator.
 func (op *Pad) Infer(c *ir.InferContext) error {
-	if err := checkSmall(c, 1, "pads"); err != nil {
+	if s := c.Shape(1); op.Row && len(s) == 2 {
+		if s[0].Differs(ir.Known(1)) {
+			return fmt.Errorf("pads has shape %v, want one dimension or one row", s)
+		}
+	} else if err := checkSmall(c, 1, "pads"); err != nil {
 		return err
 	}
 	in := c.Shape(0)
@@ -97,7 +102,14 @@ func (op *Pad) Infer(c *ir.InferContext) error {
 // Run implements ir.Operator.
 func (op *Pad) Run(c *ir.Call) error {
 	x := c.Tensor(0)
-	pads, err := smallInts(c.Tensor(1), "pads")
+	counts := c.Tensor(1)
+	if op.Row && counts.Rank() == 2 && counts.Dim(0) == 1 {
+		var err error
+		if counts, err = counts.Reshape(counts.Dim(1)); err != nil {
+			return err
+		}
+	}
+	pads, err := smallInts(counts, "pads")
 	if err != nil {
 		return err
 	}

@@ -12,7 +12,8 @@ import (
 
 // Range lists start, start+delta, start+2·delta, … up to but without limit
 // (https://onnx.ai/onnx/operators/onnx__Range.html). Half numbers are computed
-// as float32 or, with StashType double, as float64.
+// as float32 or, with StashType double, as float64. Without an input delta, which
+// the contrib form allows, it is 1.
 type Range struct{ StashType tensor.DType }
 
 var _ = register(Def{Name: "Range", Since: []int{11, 27}, In: "start:T, limit:T, delta:T", Out: "output:T",
@@ -33,6 +34,9 @@ func (*Range) Infer(c *ir.InferContext) error {
 	n := ir.Unknown
 	elem := c.Elem(0)
 	a, b, d := rangeBound(c, 0), rangeBound(c, 1), rangeBound(c, 2)
+	if !c.Has(2) && (elem == tensor.TypeInt64 || elem == tensor.TypeInt32) {
+		d = ir.Known(1)
+	}
 	start, ok1 := a.Value()
 	limit, ok2 := b.Value()
 	step, ok3 := d.Value()
@@ -108,7 +112,7 @@ func rangeFloats(start, limit, delta float64) (int, error) {
 // Run implements [ir.Operator].
 func (o *Range) Run(c *ir.Call) error {
 	for i, name := range []string{"start", "limit", "delta"} {
-		if t := c.Tensor(i); t.Len() != 1 {
+		if t := c.Tensor(i); t != nil && t.Len() != 1 {
 			return fmt.Errorf("%s has shape %v, want a scalar", name, t.Shape())
 		}
 	}
@@ -132,7 +136,10 @@ func (o *Range) Run(c *ir.Call) error {
 }
 
 func rangeOfInts[T int16 | int32 | int64](c *ir.Call) error {
-	start, limit, delta := tensor.Of[T](c.Tensor(0))[0], tensor.Of[T](c.Tensor(1))[0], tensor.Of[T](c.Tensor(2))[0]
+	start, limit, delta := tensor.Of[T](c.Tensor(0))[0], tensor.Of[T](c.Tensor(1))[0], T(1)
+	if c.Has(2) {
+		delta = tensor.Of[T](c.Tensor(2))[0]
+	}
 	n, err := rangeInts(int64(start), int64(limit), int64(delta))
 	if err != nil {
 		return err
@@ -151,8 +158,8 @@ func rangeOfInts[T int16 | int32 | int64](c *ir.Call) error {
 
 // rangeOfFloats computes in T and stores in d.
 func rangeOfFloats[T floatNumber](c *ir.Call, d tensor.DType) error {
-	var p [3]T
-	for i := range p {
+	p := [3]T{2: 1}
+	for i := range c.NumIn() {
 		x, err := toScratch(c, c.Tensor(i), tensor.DTypeOf[T]())
 		if err != nil {
 			return err

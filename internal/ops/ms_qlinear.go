@@ -1,0 +1,188 @@
+package ops
+
+import (
+	"fmt"
+	"math"
+
+	"github.com/onward-ml/onward/internal/ir"
+	"github.com/onward-ml/onward/tensor"
+)
+
+// The QLinear operators of com.microsoft work on 8-bit integers with one scale
+// and one zero point for a whole tensor
+// (https://github.com/microsoft/onnxruntime/blob/main/docs/ContribOperators.md).
+// An element has only 256 values, so that tables stand for all that depends on
+// one element.
+
+const byteTypes = "int8 uint8"
+
+// byteQuant is the scale and the zero point of a tensor of 8-bit integers.
+type byteQuant struct {
+	scale  float32
+	zero   int32
+	signed bool
+}
+
+// byteQuantOf reads the scale, input is, and the zero point, input iz or 0, that
+// go with tensors of type d.
+func byteQuantOf(c *ir.Call, name string, d tensor.DType, is, iz int) (byteQuant, error) {
+	q := byteQuant{signed: d == tensor.TypeInt8}
+	s, z := c.Tensor(is), c.Tensor(iz)
+	if s.Len() != 1 {
+		return q, fmt.Errorf("scale of %s has shape %v, want one element", name, s.Shape())
+	}
+	q.scale = tensor.Of[float32](s)[0]
+	if z == nil {
+		return q, nil
+	}
+	if z.Len() != 1 {
+		return q, fmt.Errorf("zero point of %s has shape %v, want one element", name, z.Shape())
+	}
+	if z.DType() != d {
+		return q, fmt.Errorf("zero point of %s is %s, want %s", name, z.DType(), d)
+	}
+	q.zero = q.int(z.Bytes()[0])
+	return q, nil
+}
+
+// int returns the number that a byte stands for.
+func (q *byteQuant) int(b byte) int32 {
+	if q.signed {
+		return int32(int8(b))
+	}
+	return int32(b)
+}
+
+// reals returns (x − zero)·scale for every x.
+func (q *byteQuant) reals() *[256]float32 {
+	var t [256]float32
+	for i := range t {
+		t[i] = float32(q.int(byte(i))-q.zero) * q.scale
+	}
+	return &t
+}
+
+// limits returns the least and the greatest number.
+func (q *byteQuant) limits() (lo, hi float32) {
+	if q.signed {
+		return math.MinInt8, math.MaxInt8
+	}
+	return 0, math.MaxUint8
+}
+
+// quantize stores rounded x + zero, halves to even, limited to what fits; NaN
+// becomes the least number.
+func (q *byteQuant) quantize(dst []byte, x []float32) {
+	lo, hi := q.limits()
+	zero := float32(q.zero)
+	for i, v := range x {
+		v = float32(math.RoundToEven(float64(v))) + zero
+		if !(v >= lo) {
+			v = lo
+		}
+		dst[i] = byte(int32(min(v, hi)))
+	}
+}
+
+// table returns the quantized f((x − zero)·scale) of q's elements.
+func (q *byteQuant) table(to byteQuant, f func(x float32) float32) *[256]byte {
+	var r [256]byte
+	x := q.reals()
+	for i, v := range x {
+		x[i] = f(v) / to.scale
+	}
+	to.quantize(r[:], x[:])
+	return &r
+}
+
+func sameReal(x float32) float32 { return x }
+
+// mapBytes replaces every byte by its entry of a table.
+func mapBytes(dst, src []byte, t *[256]byte) {
+	dst = dst[:len(src)]
+	for i, v := range src {
+		dst[i] = t[v]
+	}
+}
+
+// runQLinearUnary applies a function of one number: inputs are X, its scale and
+// zero point, the scale of the output and its zero point.
+func runQLinearUnary(c *ir.Call, f func(x float32) float32) error {
+	x := c.Tensor(0)
+	in, err := byteQuantOf(c, "X", x.DType(), 1, 2)
+	if err != nil {
+		return err
+	}
+	out, err := byteQuantOf(c, "Y", x.DType(), 3, 4)
+	if err != nil {
+		return err
+	}
+	y, err := c.Output(0, x.DType(), x.Shape()...)
+	if err != nil {
+		return err
+	}
+	t := in.table(out, f)
+	src, dst := x.Bytes(), y.Bytes()
+	return eachRange(c, len(src), grainCheap, func(lo, hi int) { mapBytes(dst[lo:hi], src[lo:hi], t) })
+}
+
+// runQLinearBinary combines two broadcast tensors: inputs are A, its scale and
+// zero point, B, its scale and zero point, and those of C. scales
+// fits the scales of A and B to fn, which gives numbers in units of C's.
+func runQLinearBinary(c *ir.Call, fn func(dst, a, b []float32), scales func(a, b, y *byteQuant)) error {
+	a, b := c.Tensor(0), c.Tensor(3)
+	shape, err := broadcastShapes(a.Shape(), b.Shape())
+	if err != nil {
+		return err
+	}
+	qa, err := byteQuantOf(c, "A", a.DType(), 1, 2)
+	if err != nil {
+		return err
+	}
+	qb, err := byteQuantOf(c, "B", a.DType(), 4, 5)
+	if err != nil {
+		return err
+	}
+	qc, err := byteQuantOf(c, "C", a.DType(), 6, 7)
+	if err != nil {
+		return err
+	}
+	scales(&qa, &qb, &qc)
+	ta, tb := qa.reals(), qb.reals()
+	l := elementLoop{in: a.DType(), out: a.DType(), arity: 2, run: func(dst []byte, in *[3][]byte) {
+		st := loopStates.Get().(*loopState)
+		defer loopStates.Put(st)
+		for lo := 0; lo < len(dst); lo += loopBlock {
+			hi := min(len(dst), lo+loopBlock)
+			x, y := in[0][lo:hi], in[1][lo:hi]
+			u, v := st.widened[0][:len(x)], st.widened[1][:len(x)]
+			for i, k := range x {
+				u[i] = ta[k]
+			}
+			for i, k := range y {
+				v[i] = tb[k]
+			}
+			fn(u, u, v)
+			qc.quantize(dst[lo:hi], u)
+		}
+	}}
+	return runLoop(c, l, grainCheap, shape, []*tensor.Tensor{a, b}, [][]int{a.Shape(), b.Shape()})
+}
+
+// qLinearBinary infers what QLinearAdd and QLinearMul share.
+type qLinearBinary struct{}
+
+const (
+	qLinearBinaryIn = "A:T, A_scale:float, A_zero_point:T?, B:T, B_scale:float, B_zero_point:T?, C_scale:float, C_zero_point:T?"
+	qLinearUnaryIn  = "X:T, X_scale:float, X_zero_point:T?, Y_scale:float, Y_zero_point:T?"
+)
+
+// Infer broadcasts the shapes.
+func (qLinearBinary) Infer(c *ir.InferContext) error {
+	shape, err := broadcastDims(c.Shape(0), c.Shape(3))
+	if err != nil {
+		return err
+	}
+	setShape(c, 0, c.Elem(0), shape)
+	return nil
+}

@@ -1,0 +1,30 @@
+package ops
+
+import (
+	"math"
+
+	"github.com/onward-ml/onward/internal/ir"
+)
+
+// QLinearMul multiplies quantized tensors
+// (https://github.com/microsoft/onnxruntime/blob/main/docs/ContribOperators.md#com.microsoft.QLinearMul).
+type QLinearMul struct{ qLinearBinary }
+
+var _ = register(Def{Domain: DomainMicrosoft, Name: "QLinearMul", Since: []int{1}, In: qLinearBinaryIn, Out: "C:T",
+	Types: Types{"T": byteTypes},
+	Build: withoutAttrs(&QLinearMul{})})
+
+// Run multiplies whole numbers, then by all three scales at once. Like ONNX
+// Runtime it rounds after adding the zero point, which tells in halves.
+func (*QLinearMul) Run(c *ir.Call) error {
+	var scale, zero float32
+	return runQLinearBinary(c, func(dst, a, b []float32) {
+		mulLoop(dst, a, b)
+		for i := range dst {
+			dst[i] = float32(math.RoundToEven(float64(dst[i]*scale+zero))) - zero
+		}
+	}, func(a, b, y *byteQuant) {
+		scale, zero = a.scale*b.scale/y.scale, float32(y.zero)
+		a.scale, b.scale = 1, 1
+	})
+}
