@@ -271,6 +271,146 @@ func (g *fn) floatEpilogue(mr int, acc func(s, r, j int) int, ld func(mem string
 	g.label("store")
 }
 
+// dotRows writes dst[r] = Σ a[k]·b[r][k] for groups of four rows of b, n at a time.
+func dotRows(f *file, i isa) {
+	g := f.function("dotRowsF32"+i.name, i, []arg{{"dst", "*float32"}, {"a", "*float32"}, {"b", "*float32"}, {"ldb", "int"}, {"k", "int"}, {"n", "int"}}, nil)
+	g.arg("dst", "DI")
+	g.arg("b", "SI")
+	g.arg("ldb", "R8")
+	g.arg("n", "DX")
+	bytes := i.width * 4
+	g.label("group")
+	g.arg("a", "R9")
+	g.arg("k", "CX")
+	g.e("MOVQ SI, R10")
+	g.e("LEAQ (R10)(R8*1), R11")
+	g.e("LEAQ (R10)(R8*2), R12")
+	g.e("LEAQ (R11)(R8*2), R13")
+	rows := []string{"R10", "R11", "R12", "R13"}
+	for r := range 8 {
+		g.op("VXORPS", r, r, r)
+	}
+	step := func(u int) {
+		g.load(fmt.Sprintf("%d(R9)", u*bytes), 8+u)
+		for r, p := range rows {
+			if g.masked {
+				g.load(fmt.Sprintf("(%s)", p), 10)
+				g.op("VFMADD231PS", 10, 8, r)
+			} else {
+				g.op("VFMADD231PS", fmt.Sprintf("%d(%s)", u*bytes, p), 8+u, 4*u+r)
+			}
+		}
+	}
+	advance := func(n int) {
+		for _, p := range append(rows, "R9") {
+			g.e("ADDQ $%d, %s", n*bytes, p)
+		}
+		g.e("SUBQ $%d, CX", n*i.width)
+	}
+	g.label("loop2")
+	g.e("CMPQ CX, $%d", 2*i.width)
+	g.e("JLT loop1")
+	step(0)
+	step(1)
+	advance(2)
+	g.e("JMP loop2")
+	g.label("loop1")
+	g.e("CMPQ CX, $%d", i.width)
+	g.e("JLT tail")
+	step(0)
+	advance(1)
+	g.e("JMP loop1")
+	g.label("tail")
+	g.e("TESTQ CX, CX")
+	g.e("JZ reduce")
+	g.tailMask()
+	g.masked = true
+	step(0)
+	g.masked = false
+	g.label("reduce")
+	for r := range 4 {
+		g.op("VADDPS", 4+r, r, r)
+		if i.width == 16 {
+			g.e("VEXTRACTF64X4 $1, Z%d, Y8", r)
+			g.e("VADDPS Y8, Y%d, Y%d", r, r)
+		}
+	}
+	// sums of pairs, twice, leave the four results in the two lanes
+	g.e("VHADDPS Y1, Y0, Y0")
+	g.e("VHADDPS Y3, Y2, Y2")
+	g.e("VHADDPS Y2, Y0, Y0")
+	g.e("VEXTRACTF128 $1, Y0, X1")
+	g.e("VADDPS X1, X0, X0")
+	g.e("VMOVUPS X0, (DI)")
+	g.e("ADDQ $16, DI")
+	g.e("LEAQ (SI)(R8*4), SI")
+	g.e("SUBQ $4, DX")
+	g.e("JNZ group")
+	g.e("VZEROUPPER")
+	g.e("RET")
+}
+
+// addRows writes y[j] += Σ a[r]·b[r][j] over four rows of b.
+func addRows(f *file, i isa) {
+	g := f.function("addRowsF32"+i.name, i, []arg{{"y", "*float32"}, {"a", "*float32"}, {"b", "*float32"}, {"ldb", "int"}, {"n", "int"}}, nil)
+	g.arg("y", "DI")
+	g.arg("a", "AX")
+	g.arg("b", "R10")
+	g.arg("ldb", "R8")
+	g.arg("n", "CX")
+	for r := range 4 {
+		g.op("VBROADCASTSS", fmt.Sprintf("%d(AX)", r*4), 10+r)
+	}
+	g.e("LEAQ (R10)(R8*1), R11")
+	g.e("LEAQ (R10)(R8*2), R12")
+	g.e("LEAQ (R11)(R8*2), R13")
+	rows := []string{"R10", "R11", "R12", "R13"}
+	bytes := i.width * 4
+	step := func(u int) {
+		y, t := 2*u, 2*u+1
+		g.load(fmt.Sprintf("%d(DI)", u*bytes), y)
+		for r, p := range rows {
+			if g.masked {
+				g.load(fmt.Sprintf("(%s)", p), t)
+				g.op("VFMADD231PS", t, 10+r, y)
+			} else {
+				g.op("VFMADD231PS", fmt.Sprintf("%d(%s)", u*bytes, p), 10+r, y)
+			}
+		}
+		g.store(y, fmt.Sprintf("%d(DI)", u*bytes))
+	}
+	advance := func(n int) {
+		for _, p := range append(rows, "DI") {
+			g.e("ADDQ $%d, %s", n*bytes, p)
+		}
+		g.e("SUBQ $%d, CX", n*i.width)
+	}
+	g.label("loop4")
+	g.e("CMPQ CX, $%d", 4*i.width)
+	g.e("JLT loop1")
+	for u := range 4 {
+		step(u)
+	}
+	advance(4)
+	g.e("JMP loop4")
+	g.label("loop1")
+	g.e("CMPQ CX, $%d", i.width)
+	g.e("JLT tail")
+	step(0)
+	advance(1)
+	g.e("JMP loop1")
+	g.label("tail")
+	g.e("TESTQ CX, CX")
+	g.e("JZ done")
+	g.tailMask()
+	g.masked = true
+	step(0)
+	g.masked = false
+	g.label("done")
+	g.e("VZEROUPPER")
+	g.e("RET")
+}
+
 func writeGemm(dir string) {
 	f := newFile("tile")
 	var dis strings.Builder
@@ -285,6 +425,13 @@ func writeGemm(dir string) {
 		}
 		dis.WriteString("\t}\n}\n")
 	}
+	v := newFile("vector")
+	for _, i := range isas {
+		dotRows(v, i)
+		addRows(v, i)
+	}
+	write(dir+"/vector_amd64.s", v.text())
+	write(dir+"/vector_stubs_amd64.go", generated+"//go:build !purego\n\npackage gemm\n"+v.stubs.String())
 	write(dir+"/tile_amd64.s", f.text())
 	write(dir+"/tile_amd64.go", generated+"//go:build !purego\n\npackage gemm\n"+f.stubs.String()+dis.String())
 }

@@ -31,9 +31,10 @@ const (
 	// MaxKC is the longest stretch of K that is summed before the sum goes back to C.
 	MaxKC = 4096
 
-	tileRows = 14  // rows of the widest tile
-	blockK   = 512 // K per block when there are several row tiles: a panel of 64 KiB
-	blockM   = 252 // rows per block: A's block stays within 512 KiB
+	tileRows      = 14  // rows of the widest tile
+	blockK        = 512 // K per block when there are several row tiles: a panel of 64 KiB
+	maxVectorRows = 2   // rows that are multiplied without tiles
+	blockM        = 252 // rows per block: A's block stays within 512 KiB
 )
 
 // Activation is applied to an element of the result last.
@@ -194,6 +195,9 @@ type tile[T Number] struct {
 func (a *Args[T]) run(level cpu.Level, blk Block, scratch []T) {
 	rows := blk.Row1 - blk.Row0
 	if rows <= 0 || blk.Panel1 <= blk.Panel0 {
+		return
+	}
+	if f, ok := any(a).(*Args[float32]); ok && rows <= maxVectorRows && vectorAsm(level, f, blk) {
 		return
 	}
 	kc := a.kBlock(rows)

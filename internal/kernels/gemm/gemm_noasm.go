@@ -5,3 +5,5 @@ package gemm
 import "github.com/onward-ml/onward/internal/cpu"
 
 func tileAsm(cpu.Level, *tile[float32]) bool { return false }
+
+func vectorAsm(cpu.Level, *Args[float32], Block) bool { return false }

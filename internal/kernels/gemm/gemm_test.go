@@ -248,8 +248,26 @@ func TestNaNAndInf(t *testing.T) {
 	})
 }
 
+func TestVectors(t *testing.T) {
+	testkit.Levels(t, func(t *testing.T, l cpu.Level) {
+		r := rand.New(rand.NewPCG(7, 8))
+		for _, k := range []int{4, 5, 7, 8, 15, 16, 17, 31, 32, 33, 48, 63, 64, 65, 100} {
+			for _, n := range []int{1, 2, 3, 4, 5, 8, 31, 63, 64, 65, 66, 80, 97, 130} {
+				s := shape{m: 1 + (k+n)%2, n: n, k: k, transB: n%2 == 0, ep: (k * n) & 63, pad: n % 3}
+				for _, side := range []testkit.Side{testkit.Low, testkit.High} {
+					check(t, s, side, k%5, 0x1p-24, floats[float32](r), func(a *Args[float32]) { Parallel(twoWays, l, a) })
+					s.transB = !s.transB
+				}
+			}
+		}
+		for _, s := range []shape{{m: 1, n: 9, k: 70000, transB: true}, {m: 1, n: 9000, k: 6}, {m: 2, n: 700, k: 500, transB: true}} {
+			check(t, s, testkit.High, 0, 0x1p-24, floats[float32](r), func(a *Args[float32]) { F32(l, a, a.Whole(), nil) })
+		}
+	})
+}
+
 func TestEveryAssemblyFunctionHasALine(t *testing.T) {
-	testkit.CheckAsmTested(t, ".", []string{"tile*"}) // TestShapesF32 runs every height
+	testkit.CheckAsmTested(t, ".", []string{"tile*", "dotRows*", "addRows*"}) // TestShapesF32 runs every height; TestVectors
 }
 
 func TestPauses(t *testing.T) {

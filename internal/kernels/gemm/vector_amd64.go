@@ -1,0 +1,91 @@
+//go:build !purego
+
+package gemm
+
+import (
+	"github.com/onward-ml/onward/internal/cpu"
+	"github.com/onward-ml/onward/internal/kernels/vec"
+)
+
+const (
+	groupBytes = 1 << 19 // of B per call: about 20 µs from memory
+	addColumns = 4096    // of C at a time: 16 KiB stay in the first-level cache
+)
+
+// vectorAsm computes the few rows of a block straight from an unpacked B, and reports
+// whether it did. Every element of B is used once or twice, so that packing or the strided reads
+// of the tiles would cost more than the multiplication.
+func vectorAsm(level cpu.Level, a *Args[float32], blk Block) bool {
+	if a.Packed || a.TransA || a.K < 4 || level != cpu.AVX512 && level != cpu.AVX2 {
+		return false
+	}
+	j0, j1 := blk.Panel0*PanelWidth, min(a.N, blk.Panel1*PanelWidth)
+	if !a.TransB && j1-j0 < 2*PanelWidth {
+		return false // one panel is as fast as a tile
+	}
+	for i := blk.Row0; i < blk.Row1; i++ {
+		c, x := a.C[i*a.LdC+j0:][:j1-j0], a.A[i*a.LdA:][:a.K]
+		if a.TransB {
+			dots(level, c, x, a.B[j0*a.LdB:], a.LdB)
+		} else {
+			clear(c)
+			adds(level, c, x, a.B[j0:], a.LdB)
+		}
+		a.Epilogue.apply(c, i, j0)
+	}
+	return true
+}
+
+// dots computes c[r] = Σ x[k]·b[r*ldb+k].
+func dots(level cpu.Level, c, x, b []float32, ldb int) {
+	n := len(c) &^ 3
+	most := max(4, groupBytes/(4*len(x))&^3)
+	for r := 0; r < n; r += most {
+		m := min(most, n-r)
+		dotPart(level, c[r:r+m], x, b[r*ldb:], ldb)
+	}
+	for r := n; r < len(c); r++ {
+		c[r] = vec.DotF32(level, x, b[r*ldb:])
+	}
+}
+
+// dotPart runs four rows or more over all of x, in parts of MaxKC·8 elements.
+func dotPart(level cpu.Level, c, x, b []float32, ldb int) {
+	const part = 8 * MaxKC
+	var sum [4]float32
+	for k := 0; k < len(x); k += part {
+		n := min(part, len(x)-k)
+		d := &c[0]
+		if k > 0 {
+			d = &sum[0]
+		}
+		if level == cpu.AVX512 {
+			dotRowsF32AVX512(d, &x[k], &b[k], ldb*4, n, len(c))
+		} else {
+			dotRowsF32AVX2(d, &x[k], &b[k], ldb*4, n, len(c))
+		}
+		if k > 0 { // a long x comes with groups of four rows
+			for i, v := range sum {
+				c[i] += v
+			}
+		}
+	}
+}
+
+// adds computes c[j] += Σ x[k]·b[k*ldb+j].
+func adds(level cpu.Level, c, x, b []float32, ldb int) {
+	for j := 0; j < len(c); j += addColumns {
+		d := c[j:min(len(c), j+addColumns)]
+		k := 0
+		for ; k+4 <= len(x); k += 4 {
+			if level == cpu.AVX512 {
+				addRowsF32AVX512(&d[0], &x[k], &b[k*ldb+j], ldb*4, len(d))
+			} else {
+				addRowsF32AVX2(&d[0], &x[k], &b[k*ldb+j], ldb*4, len(d))
+			}
+		}
+		for ; k < len(x); k++ {
+			vec.AxpyF32(level, d, b[k*ldb+j:], x[k])
+		}
+	}
+}
