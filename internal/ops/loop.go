@@ -156,7 +156,11 @@ func (op *Loop) Run(c *ir.Call) error {
 				return fmt.Errorf("carried value %d is an empty optional and no iteration ran, want a %s", i, o.Elem)
 			}
 		}
-		c.Set(i, v)
+		if k > 0 {
+			c.Set(i, v)
+		} else if err := moveValue(c, i, v); err != nil {
+			return err
+		}
 	}
 	for i := range scans {
 		if !c.Wants(n + i) {
