@@ -50,11 +50,7 @@ var _ = register(Def{Name: "BatchNormalization", Since: []int{1, 6, 7, 9, 14, 15
 func (b *BatchNormalization) Infer(c *ir.InferContext) error {
 	c.SetOut(0, c.Type(0))
 	for i := 1; i < 5; i++ {
-		t := c.Type(3)
-		if s := c.Type(4).Shape; t.Shape == nil {
-			t.Shape = s
-		}
-		c.SetOut(i, t)
+		c.SetOut(i, c.Type(3+(i-1)%2)) // statistics have the shapes of mean and var
 		if c.Wants(i) && !b.Training {
 			return errors.New("statistics are outputs in training mode only")
 		}

@@ -87,14 +87,14 @@ func inferConv(c *ir.InferContext, w *Window, group, ix, iw int, out ir.Type) er
 	if x != nil && wt != nil && len(x) != len(wt) {
 		return fmt.Errorf("input has rank %d and weights %d, want the same", len(x), len(wt))
 	}
+	if wt != nil && len(wt) < 3 {
+		return errors.New("weights have no spatial axis, want rank at least 3")
+	}
 	rank := max(len(x), len(wt))
 	if rank == 0 && w.Kernel != nil {
 		rank = len(w.Kernel) + 2
 	}
 	if rank < 3 {
-		if wt != nil {
-			return errors.New("weights have no spatial axis, want rank at least 3")
-		}
 		return nil
 	}
 	if x == nil {
