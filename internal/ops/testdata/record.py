@@ -266,6 +266,76 @@ def ml_trees():
     d = forest(90, "target", 2, tensors=True)
     yield record("TreeEnsembleRegressor", [x.astype(np.float64)], dict(d, n_targets=2), 1, ML, 3)
 
+@cases
+def ml_svm():
+    x = rnd(1, 5, 3)
+
+    def svc(classes, prob, kernel, seed, **kw):
+        per = [2 + (i + seed) % 2 for i in range(classes)]
+        n, pairs = sum(per), classes * (classes - 1) // 2
+        f = lambda k, *s: [float(v) for v in rnd(seed * 10 + k, *s)]
+        a = dict(kernel_type=kernel, kernel_params=[0.25, 0.125, 3.0], vectors_per_class=per, support_vectors=f(0, n * 3),
+                 coefficients=f(1, (classes - 1) * n), rho=f(2, pairs), **kw)
+        if prob:
+            a.update(prob_a=[-1 - abs(v) for v in f(3, pairs)], prob_b=f(4, pairs))
+        return a
+
+    for i, kernel in enumerate(["LINEAR", "POLY", "RBF", "SIGMOID"]):
+        yield record("SVMClassifier", [x], svc(3, False, kernel, i, classlabels_ints=[7, 8, 9]), 2, ML)
+        yield record("SVMClassifier", [x], svc(4, True, kernel, 10 + i, classlabels_strings=["a", "b", "c", "d"]), 2, ML)
+        yield record("SVMRegressor", [x], dict(kernel_type=kernel, kernel_params=[0.25, 0.125, 3.0], n_supports=4, rho=[0.5],
+                                               support_vectors=[float(v) for v in rnd(i, 12)], coefficients=[0.5, -0.25, 1.0, 2.0]), 1, ML)
+    for i, pt in enumerate(["NONE", "LOGISTIC", "SOFTMAX", "SOFTMAX_ZERO"]):
+        yield record("SVMClassifier", [x], svc(2, False, "RBF", 20 + i, classlabels_ints=[7, 8], post_transform=pt), 2, ML)
+        yield record("SVMClassifier", [x], svc(2, True, "RBF", 30 + i, classlabels_ints=[7, 8], post_transform=pt), 2, ML)
+        yield record("SVMClassifier", [x], svc(3, i % 2 == 0, "RBF", 40 + i, classlabels_ints=[7, 8, 9], post_transform=pt), 2, ML)
+        lin = dict(kernel_type="LINEAR", kernel_params=[0.0, 0.0, 0.0], coefficients=[float(v) for v in rnd(i, 9)], rho=[0.25, 0.5, 0.75])
+        yield record("SVMClassifier", [x], dict(lin, classlabels_strings=["a", "b", "c"], post_transform=pt), 2, ML)
+    yield record("SVMRegressor", [x], dict(kernel_type="LINEAR", kernel_params=[0.0, 0.0, 0.0], coefficients=[0.5, -0.25, 1.0], rho=[0.5]), 1, ML)
+    yield record("SVMRegressor", [x], dict(kernel_type="LINEAR", kernel_params=[0.0, 0.0, 0.0], coefficients=[0.5, -0.25, 1.0], rho=[0.5], one_class=1), 1, ML)
+
+
+@cases
+def ml_features():
+    O = object
+    names = np.array([["b", "a"], ["x", "b"]], O)
+    nan = np.array([[np.nan, 1], [2, np.nan], [-1, 0]], F)
+    yield record("LabelEncoder", [names], dict(classes_strings=["a", "b"], default_int64=-5), 1, ML, 1)
+    yield record("LabelEncoder", [np.array([0, 1, 2, -1])], dict(classes_strings=["a", "b"], default_string="none"), 1, ML, 1)
+    yield record("CategoryMapper", [names], dict(cats_strings=["a", "b"], cats_int64s=[5, 6], default_int64=-5), 1, ML, 1)
+    yield record("CategoryMapper", [np.array([[5, 6], [7, 0]])], dict(cats_strings=["a", "b"], cats_int64s=[5, 6], default_string="?"), 1, ML, 1)
+    pairs = [("strings", ["a", "b"], names), ("int64s", [3, 4], np.array([4, 3, 0])), ("floats", [1.5, float("nan")], np.array([np.nan, 1.5, 2], F))]
+    values = dict(strings=["u", "v"], int64s=[8, 9], floats=[0.5, 0.25])
+    for opset in (2, 4):
+        for k, keys, x in pairs:
+            for v in values:
+                if opset == 2 and k == v:
+                    continue
+                if opset == 2 and k == "floats":  # ONNX Runtime does not find NaN there
+                    keys, x = [1.5, 2.5], np.array([2.5, 1.5, 2], F)
+                yield record("LabelEncoder", [x], {"keys_" + k: keys, "values_" + v: values[v]}, 1, ML, opset)
+    yield record("LabelEncoder", [np.array([1.5, np.nan, 3])], dict(keys_tensor=nh.from_array(np.array([1.5, np.nan])), values_tensor=nh.from_array(np.array([2.5, 3.5])),
+                                                                  default_tensor=nh.from_array(np.array([9.0]))), 1, ML, 4)
+    yield record("LabelEncoder", [names], dict(keys_strings=["a", "b"], values_tensor=nh.from_array(np.array([2, 3], np.int16)),
+                                               default_tensor=nh.from_array(np.array([9], np.int16))), 1, ML, 4)
+    yield record("ArrayFeatureExtractor", [rnd(1, 2, 2, 3), np.array([[2, 0]])], None, 1, ML)
+    yield record("ArrayFeatureExtractor", [np.array([4, 5, 6]), np.array([2, 0, 2])], None, 1, ML)
+    yield record("ArrayFeatureExtractor", [names, np.array([1])], None, 1, ML)
+    yield record("Binarizer", [rnd(1, 2, 3)], dict(threshold=0.5), 1, ML)
+    yield record("Imputer", [nan], dict(imputed_value_floats=[7.0], replaced_value_float=float("nan")), 1, ML)
+    yield record("Imputer", [nan], dict(imputed_value_floats=[7.0, 8.0], replaced_value_float=2.0), 1, ML)
+    yield record("Imputer", [np.array([[1, 2], [3, 1]])], dict(imputed_value_int64s=[7, 8], replaced_value_int64=1), 1, ML)
+    yield record("FeatureVectorizer", [rnd(1, 2, 3), rnd(2, 2, 2)], dict(inputdimensions=[3, 2]), 1, ML)
+    yield record("FeatureVectorizer", [rnd(1, 2, 3), rnd(2, 2, 2)], dict(inputdimensions=[2, 4]), 1, ML)
+    yield record("FeatureVectorizer", [np.array([1, 2, 3])], dict(inputdimensions=[3]), 1, ML)
+    yield record("OneHotEncoder", [names], dict(cats_strings=["a", "b", "c"]), 1, ML)
+    yield record("OneHotEncoder", [np.array([2.9, 3, 9], F)], dict(cats_int64s=[2, 3]), 1, ML)
+    yield record("OneHotEncoder", [np.array([[2, 3]])], dict(cats_int64s=[2, 3], zeros=0), 1, ML)
+    yield record("DictVectorizer", [{"b": 4.0, "z": 8.0}], dict(string_vocabulary=["a", "b", "z"]), 1, ML)
+    for to in ["TO_FLOAT", "TO_STRING", "TO_INT64"]:
+        yield record("CastMap", [{3: 1.5, 1: -2.25}], dict(cast_to=to), 1, ML)
+        yield record("CastMap", [{3: 1.5, 1: -2.25}], dict(cast_to=to, map_form="SPARSE", max_map=5), 1, ML)
+
 
 def main():
     here = os.path.join(os.path.dirname(os.path.abspath(__file__)), "recorded")
