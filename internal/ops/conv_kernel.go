@@ -31,57 +31,87 @@ func convolve[T convType](c *ir.Call, s *convShape, x, w, bias, y []T) error {
 	return convGemm(c, s, x, w, bias, y)
 }
 
-// convPlain is the convolution by its definition. Sums of floats are kept as
-// double.
+// convPlain is the convolution by its definition, output by output: the products
+// of the elements that the kernel covers. Sums of floats are kept as double.
 func convPlain[T convType](c *ir.Call, s *convShape, x, w, bias, y []T) error {
-	in, out, taps := product(s.in), product(s.out), s.taps()
+	const block = 4 // output channels at a time, to read an input once for all
+	in, out, taps, depth := product(s.in), product(s.out), s.taps(), s.depth()
 	n := len(s.in)
-	_, integer := any(T(0)).(int32)
-	c.Parallel(s.n*s.m, grainFor(out*taps*s.cg), func(lo, hi int) {
-		m := &meter{c: c}
-		pos, tap := make([]int, n), make([]int, n)
-		for p := lo; p < hi; p++ {
-			img, ch := p/s.m, p%s.m
-			xp := x[(img*s.c+ch/s.mg*s.cg)*in:]
-			wp := w[ch*s.cg*taps:]
-			clear(pos)
-			for o := range out {
-				var sum float64
-				var isum T
-				if bias != nil {
-					sum, isum = float64(bias[ch]), bias[ch]
-				}
-				for t := range taps {
-					i, ok := 0, true
-					for d := range n {
-						at := pos[d]*s.stride[d] - s.before[d] + tap[d]*s.dilation[d]
-						ok = ok && at >= 0 && at < s.in[d]
-						i = i*s.in[d] + at
-					}
-					windowStep(tap, s.kernel)
-					if !m.spend(n + s.cg) {
-						return
-					}
-					if !ok {
-						continue
-					}
-					for ci := range s.cg {
-						if integer {
-							isum += xp[ci*in+i] * wp[ci*taps+t]
-						} else {
-							sum += float64(xp[ci*in+i]) * float64(wp[ci*taps+t])
-						}
-					}
-				}
-				if !integer {
-					isum = T(sum)
-				}
-				y[p*out+o] = isum
-				windowStep(pos, s.out)
+	blocks := (s.mg + block - 1) / block
+	items := s.n * s.group * blocks
+	weights, err := ir.ScratchOf[float64](c, slotCount(items)*depth*block)
+	if err != nil {
+		return err
+	}
+	return inSlots(c, items, func(slot, item int) error {
+		b, item := item%blocks, item/blocks
+		g, img := item%s.group, item/s.group
+		ch := g*s.mg + b*block // first output channel
+		num := min(block, s.mg-b*block)
+		wd := weights[slot*depth*block:][:depth*block] // [depth][block]
+		clear(wd)
+		for k := range num {
+			for i, v := range w[(ch+k)*depth:][:depth] {
+				wd[i*block+k] = float64(v)
 			}
 		}
+		m := &meter{c: c}
+		pos, tap := make([]int, n), make([]int, n)
+		from, with := make([]int, 0, taps), make([]int, 0, taps) // elements of a plane and of a kernel that meet
+		for o := range out {
+			from, with = from[:0], with[:0]
+			for t := range taps {
+				i, ok := 0, true
+				for d := range n {
+					at := pos[d]*s.stride[d] - s.before[d] + tap[d]*s.dilation[d]
+					ok = ok && at >= 0 && at < s.in[d]
+					i = i*s.in[d] + at
+				}
+				if ok {
+					from, with = append(from, i), append(with, t)
+				}
+				windowStep(tap, s.kernel)
+			}
+			var s0, s1, s2, s3 float64
+			for ci := range s.cg {
+				xc := x[(img*s.c+g*s.cg+ci)*in:][:in]
+				wc := wd[ci*taps*block:][:taps*block]
+				for k, i := range from {
+					v, u := float64(xc[i]), wc[with[k]*block:][:block]
+					s0 += v * u[0]
+					s1 += v * u[1]
+					s2 += v * u[2]
+					s3 += v * u[3]
+				}
+				if !m.spend(len(from)) {
+					return c.Err()
+				}
+			}
+			for k, sum := range [block]float64{s0, s1, s2, s3} {
+				if k >= num {
+					break
+				}
+				if bias != nil {
+					sum += float64(bias[ch+k])
+				}
+				y[(img*s.m+ch+k)*out+o] = convResult[T](sum)
+			}
+			windowStep(pos, s.out)
+			if !m.spend(taps * n) {
+				return c.Err()
+			}
+		}
+		return nil
 	})
-	return c.Err()
+}
+
+// convResult converts a sum. Those of integers are exact in double up to 2⁵³ and
+// wrap to int32.
+func convResult[T convType](sum float64) T {
+	if _, ok := any(T(0)).(int32); ok {
+		return T(int64(sum) << 32 >> 32)
+	}
+	return T(sum)
 }
 
 // convDepthwise computes kernels of a single channel row by row.
