@@ -20,8 +20,13 @@ type pass struct {
 // passes run in this order, over the subgraphs of a node before its graph.
 var passes = []pass{
 	{"fold", fold},
+	{"identity", removeIdentity},
 	{"cse", mergeCommon},
 	{"dce", removeDead},
+	{"affine", affine},
+	{"fuse-conv", fuseConv},
+	{"block-layout", blockLayout},
+	{"sweep", removeDead},
 }
 
 // Options gives passes what they cannot do themselves.

@@ -1,0 +1,324 @@
+package ops
+
+import (
+	"fmt"
+
+	"github.com/onward-ml/onward/internal/cpu"
+	"github.com/onward-ml/onward/internal/ir"
+	"github.com/onward-ml/onward/internal/kernels/conv"
+	"github.com/onward-ml/onward/internal/kernels/vec"
+	"github.com/onward-ml/onward/tensor"
+)
+
+// BlockedMap applies a function to every element of blocked images.
+type BlockedMap struct {
+	In, Out Layout
+	fn      func(dst, src []float32)
+}
+
+// BlockedFunc returns the function of an elementwise operator of float, nil when
+// there is none for blocked images. In holds the constant inputs of the node,
+// nil for others.
+func BlockedFunc(op Operator, in []*tensor.Tensor) func(dst, src []float32) {
+	level := cpu.Active
+	switch op := op.(type) {
+	case *Relu:
+		return func(d, s []float32) { vec.ReluF32(level(), d, s) }
+	case *Clip:
+		act, ok := ClipActivation(op, in)
+		if !ok {
+			return nil
+		}
+		return func(d, s []float32) { vec.ClipF32(level(), d, s, act.Lo, act.Hi) }
+	case *LeakyRelu:
+		return func(d, s []float32) { vec.LeakyReluF32(level(), d, s, float32(op.Alpha)) }
+	case *Sigmoid:
+		return func(d, s []float32) { vec.SigmoidF32(level(), d, s) }
+	case *Tanh:
+		return func(d, s []float32) { vec.TanhF32(level(), d, s) }
+	case *HardSwish:
+		return func(d, s []float32) { vec.HardSwishF32(level(), d, s) }
+	}
+	return nil
+}
+
+// ClipActivation returns a Clip of float with constant bounds as an activation.
+func ClipActivation(op *Clip, in []*tensor.Tensor) (Activation, bool) {
+	a := Activation{Kind: ActClip, Lo: float32(op.Min), Hi: float32(op.Max)}
+	for i, b := range []*float32{&a.Lo, &a.Hi} {
+		if len(in) <= i+1 || in[i+1] == nil {
+			continue
+		}
+		if in[i+1].DType() != tensor.TypeFloat32 || in[i+1].Len() != 1 {
+			return a, false
+		}
+		*b = tensor.Of[float32](in[i+1])[0]
+	}
+	return a, a.Lo <= a.Hi
+}
+
+// NewBlockedMap makes the operator of a function from [BlockedFunc].
+func NewBlockedMap(fn func(dst, src []float32), in, out Layout) *BlockedMap {
+	return &BlockedMap{In: in, Out: out, fn: fn}
+}
+
+// Infer gives the blocked type.
+func (m *BlockedMap) Infer(c *ir.InferContext) error { return inferBlocked(c, &m.Out) }
+
+func inferBlocked(c *ir.InferContext, out *Layout) error {
+	n := ir.Unknown
+	if s := c.Shape(0); len(s) > 0 {
+		n = s[0]
+	}
+	c.SetOut(0, BlockedType(n, *out))
+	return nil
+}
+
+// Run maps row by row, so that borders stay zero.
+func (m *BlockedMap) Run(c *ir.Call) error {
+	n, x, err := blockedIn(c, 0, &m.In)
+	if err != nil {
+		return err
+	}
+	y, err := blockedOut(c, n, &m.Out)
+	if err != nil {
+		return err
+	}
+	blockedRows(c, n, &m.Out, func(i, cb, row int, _ int) {
+		o, s := m.Out.At(cb, row, 0), m.In.At(cb, row, 0)
+		w := m.Out.W * conv.Lanes
+		m.fn(y[i*m.Out.Len()+o:][:w], x[i*m.In.Len()+s:][:w])
+	})
+	return nil
+}
+
+// blockedRows calls fn for every row of every block of n images; w is the number
+// of floats of a row.
+func blockedRows(c *ir.Call, n int, l *Layout, fn func(image, block, row, w int)) {
+	w := l.W * conv.Lanes
+	blocks := l.Blocks()
+	c.Parallel(n*blocks*l.H, 1+(1<<13)/(w+1), func(lo, hi int) {
+		for r := lo; r < hi; r++ {
+			b := r / l.H
+			fn(b/blocks, b%blocks, r%l.H, w)
+		}
+	})
+}
+
+// BlockedBinary combines two blocked images element by element; B may be a single
+// pixel per image, which counts for all (as in squeeze-and-excitation).
+type BlockedBinary struct {
+	A, B, Out Layout
+	Act       Activation
+	fn        func(dst, a, b []float32)
+}
+
+// NewBlockedBinary makes the operator of op, one of *Add, *Sub, *Mul and *Sum;
+// nil for others.
+func NewBlockedBinary(op Operator, a, b, out Layout, act Activation) *BlockedBinary {
+	r := &BlockedBinary{A: a, B: b, Out: out, Act: act}
+	level := cpu.Active
+	switch op.(type) {
+	case *Add, *Sum:
+		r.fn = func(d, a, b []float32) { vec.AddF32(level(), d, a, b) }
+	case *Sub:
+		r.fn = func(d, a, b []float32) { vec.SubF32(level(), d, a, b) }
+	case *Mul:
+		r.fn = func(d, a, b []float32) { vec.MulF32(level(), d, a, b) }
+	default:
+		return nil
+	}
+	return r
+}
+
+// Infer gives the blocked type.
+func (m *BlockedBinary) Infer(c *ir.InferContext) error { return inferBlocked(c, &m.Out) }
+
+// Run combines row by row.
+func (m *BlockedBinary) Run(c *ir.Call) error {
+	n, a, err := blockedIn(c, 0, &m.A)
+	if err != nil {
+		return err
+	}
+	nb, b, err := blockedIn(c, 1, &m.B)
+	if err != nil {
+		return err
+	}
+	if nb != n {
+		return fmt.Errorf("%d images and %d images", n, nb)
+	}
+	y, err := blockedOut(c, n, &m.Out)
+	if err != nil {
+		return err
+	}
+	pixel := m.B.H == 1 && m.B.W == 1 && (m.A.H > 1 || m.A.W > 1)
+	blockedRows(c, n, &m.Out, func(i, cb, row, w int) {
+		d := y[i*m.Out.Len()+m.Out.At(cb, row, 0):][:w]
+		s := a[i*m.A.Len()+m.A.At(cb, row, 0):][:w]
+		if pixel {
+			p := b[i*m.B.Len()+m.B.At(cb, 0, 0):][:conv.Lanes]
+			for k := 0; k < w; k += conv.Lanes {
+				m.fn(d[k:k+conv.Lanes], s[k:k+conv.Lanes], p)
+			}
+		} else {
+			m.fn(d, s, b[i*m.B.Len()+m.B.At(cb, row, 0):][:w])
+		}
+		m.Act.apply(d)
+	})
+	return nil
+}
+
+// BlockedAffine is ChannelAffine on blocked images.
+type BlockedAffine struct {
+	In, Out      Layout
+	Act          Activation
+	scale, shift []float32 // whole blocks
+}
+
+// NewBlockedAffine makes the operator.
+func NewBlockedAffine(a *ChannelAffine, in, out Layout) *BlockedAffine {
+	n := in.Blocks() * conv.Lanes
+	r := &BlockedAffine{In: in, Out: out, Act: a.Act, scale: make([]float32, n), shift: make([]float32, n)}
+	copy(r.scale, a.Scale)
+	copy(r.shift, a.Shift)
+	return r
+}
+
+// Infer gives the blocked type.
+func (a *BlockedAffine) Infer(c *ir.InferContext) error { return inferBlocked(c, &a.Out) }
+
+// Run scales pixel by pixel.
+func (a *BlockedAffine) Run(c *ir.Call) error {
+	n, x, err := blockedIn(c, 0, &a.In)
+	if err != nil {
+		return err
+	}
+	y, err := blockedOut(c, n, &a.Out)
+	if err != nil {
+		return err
+	}
+	blockedRows(c, n, &a.Out, func(i, cb, row, w int) {
+		d := y[i*a.Out.Len()+a.Out.At(cb, row, 0):][:w]
+		s := x[i*a.In.Len()+a.In.At(cb, row, 0):][:w]
+		scale, shift := a.scale[cb*conv.Lanes:][:conv.Lanes], a.shift[cb*conv.Lanes:][:conv.Lanes]
+		for k := 0; k < w; k += conv.Lanes {
+			vec.MulAddF32(cpu.Active(), d[k:k+conv.Lanes], s[k:k+conv.Lanes], scale, shift)
+		}
+		a.Act.apply(d)
+	})
+	return nil
+}
+
+// BlockedConcat joins blocked images along their channels. All inputs but the last
+// have whole blocks.
+type BlockedConcat struct {
+	In  []Layout
+	Out Layout
+}
+
+// Infer gives the blocked type.
+func (m *BlockedConcat) Infer(c *ir.InferContext) error { return inferBlocked(c, &m.Out) }
+
+// Run copies row by row.
+func (m *BlockedConcat) Run(c *ir.Call) error {
+	n := -1
+	xs := make([][]float32, len(m.In))
+	for i := range m.In {
+		ni, x, err := blockedIn(c, i, &m.In[i])
+		if err != nil {
+			return err
+		}
+		if n >= 0 && ni != n {
+			return fmt.Errorf("input %d has %d images, the others %d", i, ni, n)
+		}
+		n, xs[i] = ni, x
+	}
+	y, err := blockedOut(c, n, &m.Out)
+	if err != nil {
+		return err
+	}
+	from := make([][2]int, 0, m.Out.Blocks()) // input and its block, per output block
+	for i := range m.In {
+		for b := range m.In[i].Blocks() {
+			from = append(from, [2]int{i, b})
+		}
+	}
+	blockedRows(c, n, &m.Out, func(i, cb, row, w int) {
+		in := &m.In[from[cb][0]]
+		copy(y[i*m.Out.Len()+m.Out.At(cb, row, 0):][:w], xs[from[cb][0]][i*in.Len()+in.At(from[cb][1], row, 0):][:w])
+	})
+	return nil
+}
+
+// BlockedMean is a GlobalAveragePool of blocked images; its output is N×C×1×1, or
+// blocked.
+type BlockedMean struct {
+	In      Layout
+	Out     Layout // when Blocked
+	Blocked bool
+}
+
+// Infer gives the output's type.
+func (m *BlockedMean) Infer(c *ir.InferContext) error {
+	if m.Blocked {
+		return inferBlocked(c, &m.Out)
+	}
+	n := ir.Unknown
+	if s := c.Shape(0); len(s) > 0 {
+		n = s[0]
+	}
+	c.SetOut(0, ir.TensorType(tensor.TypeFloat32, n, ir.Known(m.In.C), ir.Known(1), ir.Known(1)))
+	return nil
+}
+
+// Run sums rows of a block as float, and the rows as double.
+func (m *BlockedMean) Run(c *ir.Call) error {
+	n, x, err := blockedIn(c, 0, &m.In)
+	if err != nil {
+		return err
+	}
+	var y []float32
+	stride := m.In.C
+	if m.Blocked {
+		y, err = blockedOut(c, n, &m.Out)
+		stride = m.Out.Len()
+	} else {
+		var t *tensor.Tensor
+		if t, err = c.Output(0, tensor.TypeFloat32, n, m.In.C, 1, 1); err == nil {
+			y = tensor.Of[float32](t)
+		}
+	}
+	if err != nil {
+		return err
+	}
+	blocks := m.In.Blocks()
+	c.Parallel(n*blocks, 1+(1<<13)/(m.In.H*m.In.W*conv.Lanes+1), func(lo, hi int) {
+		for b := lo; b < hi; b++ {
+			i, cb := b/blocks, b%blocks
+			var sum [conv.Lanes]float64
+			for row := range m.In.H {
+				var acc [conv.Lanes]float32
+				line := x[i*m.In.Len()+m.In.At(cb, row, 0):][:m.In.W*conv.Lanes]
+				for k := 0; k+conv.Lanes <= len(line); k += conv.Lanes {
+					v := line[k : k+conv.Lanes : k+conv.Lanes]
+					for l := range acc {
+						acc[l] += v[l]
+					}
+				}
+				for l := range acc {
+					sum[l] += float64(acc[l])
+				}
+			}
+			at := i*stride + cb*conv.Lanes
+			if m.Blocked {
+				at = i*stride + m.Out.At(cb, 0, 0)
+			}
+			for l := range sum {
+				if m.Blocked || cb*conv.Lanes+l < m.In.C {
+					y[at+l] = float32(sum[l] / float64(m.In.H*m.In.W))
+				}
+			}
+		}
+	})
+	return nil
+}

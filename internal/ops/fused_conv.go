@@ -1,0 +1,136 @@
+package ops
+
+import (
+	"fmt"
+
+	"github.com/onward-ml/onward/internal/cpu"
+	"github.com/onward-ml/onward/internal/ir"
+	"github.com/onward-ml/onward/internal/kernels/gemm"
+	"github.com/onward-ml/onward/internal/kernels/vec"
+	"github.com/onward-ml/onward/tensor"
+)
+
+// Activation is a function that a fused operator applies last. The zero
+// Activation is none.
+type Activation struct {
+	Kind   ActivationKind
+	Lo, Hi float32 // bounds of ActClip
+}
+
+// ActivationKind is the function of an Activation.
+type ActivationKind uint8
+
+// The functions that fused operators apply.
+const (
+	ActNone ActivationKind = iota
+	ActRelu
+	ActClip
+)
+
+func (a Activation) gemm() gemm.Activation {
+	switch a.Kind {
+	case ActRelu:
+		return gemm.Relu
+	case ActClip:
+		return gemm.Clip
+	}
+	return gemm.None
+}
+
+// apply computes the activation in place.
+func (a Activation) apply(x []float32) {
+	switch a.Kind {
+	case ActRelu:
+		vec.ReluF32(cpu.Active(), x, x)
+	case ActClip:
+		vec.ClipF32(cpu.Active(), x, x, a.Lo, a.Hi)
+	}
+}
+
+// FusedConv is a Conv of float, to which input 3, of the output's shape, is added
+// and then an activation applied:
+//
+//	Y = act(conv(X, W) + B + Z)
+type FusedConv struct {
+	Conv
+	Act Activation
+}
+
+// Infer is that of Conv.
+func (f *FusedConv) Infer(c *ir.InferContext) error {
+	if e := c.Elem(0); e != tensor.TypeFloat32 {
+		return fmt.Errorf("input is %s, want float", e)
+	}
+	return f.Conv.Infer(c)
+}
+
+// Prepare is none: the weights are used as they are.
+func (f *FusedConv) Prepare(in []tensor.Value, types []ir.Type) (ir.Operator, []int, error) {
+	return nil, nil, nil
+}
+
+// Run convolves and finishes the output in place.
+func (f *FusedConv) Run(c *ir.Call) error {
+	if err := f.Conv.Run(c); err != nil {
+		return err
+	}
+	y := c.Out[0].(*tensor.Tensor)
+	dst := tensor.Of[float32](y)
+	var add []float32
+	if z := c.Tensor(3); z != nil {
+		if fmt.Sprint(z.Shape()) != fmt.Sprint(y.Shape()) {
+			return fmt.Errorf("input Z has shape %v, the output %v", z.Shape(), y.Shape())
+		}
+		add = tensor.Of[float32](z)
+	}
+	c.Parallel(len(dst), 1<<14, func(lo, hi int) {
+		d := dst[lo:hi]
+		if add != nil {
+			vec.AddF32(cpu.Active(), d, d, add[lo:hi])
+		}
+		f.Act.apply(d)
+	})
+	return nil
+}
+
+// ChannelAffine computes act(x·Scale[c] + Shift[c]) for every channel c of an
+// N×C×… tensor of float: a BatchNormalization with constant statistics.
+type ChannelAffine struct {
+	Scale, Shift []float32
+	Act          Activation
+}
+
+// Infer keeps the shape.
+func (a *ChannelAffine) Infer(c *ir.InferContext) error {
+	if s := c.Shape(0); s != nil && (len(s) < 2 || s[1].Differs(ir.Known(len(a.Scale)))) {
+		return fmt.Errorf("input has shape %v, want %d channels", s, len(a.Scale))
+	}
+	return sameAsInput(c)
+}
+
+// Run scales plane by plane.
+func (a *ChannelAffine) Run(c *ir.Call) error {
+	x := c.Tensor(0)
+	if x.Rank() < 2 || x.Dim(1) != len(a.Scale) {
+		return fmt.Errorf("input has shape %v, want %d channels", x.Shape(), len(a.Scale))
+	}
+	y, err := c.Output(0, x.DType(), x.Shape()...)
+	if err != nil {
+		return err
+	}
+	src, dst := tensor.Of[float32](x), tensor.Of[float32](y)
+	planes := x.Dim(0) * x.Dim(1)
+	if len(src) == 0 {
+		return nil
+	}
+	size := len(src) / planes
+	c.Parallel(planes, 1+(1<<14)/size, func(lo, hi int) {
+		for p := lo; p < hi; p++ {
+			ch := p % len(a.Scale)
+			d := dst[p*size:][:size]
+			vec.ScaleShiftF32(cpu.Active(), d, src[p*size:][:size], a.Scale[ch], a.Shift[ch])
+			a.Act.apply(d)
+		}
+	})
+	return nil
+}

@@ -1,0 +1,318 @@
+package optimize
+
+import (
+	"fmt"
+
+	"github.com/onward-ml/onward/internal/ir"
+	"github.com/onward-ml/onward/internal/ops"
+	"github.com/onward-ml/onward/tensor"
+)
+
+// blockLayout moves regions of convolutions to the layout NCHW16c, in which they
+// and the operators between them run fastest. Values change their layout where a
+// region begins and ends. Only images whose channels, height and width are known
+// take part; their number need not be.
+func blockLayout(o *Options, g *ir.Graph) (int, error) {
+	b := &blocker{g: g, made: map[ir.ValueID]bool{}, border: map[ir.ValueID][4]int{}, plans: map[*ir.Node]*blockPlan{}}
+	if !b.choose() {
+		return 0, nil
+	}
+	return b.rewrite()
+}
+
+// image is the fixed part of an N×C×H×W shape.
+type image struct{ c, h, w int }
+
+// blockPlan says how a node runs on blocked images.
+type blockPlan struct {
+	in     []ir.ValueID // the values that it reads blocked
+	planar bool         // input 0 is read as N×C×H×W
+	// make returns the operator, given the layouts of in and of the output.
+	make func(in []ops.Layout, out ops.Layout) (ir.Operator, error)
+}
+
+type blocker struct {
+	g      *ir.Graph
+	made   map[ir.ValueID]bool   // values that blocked nodes make
+	border map[ir.ValueID][4]int // top, left, bottom, right that readers want
+	plans  map[*ir.Node]*blockPlan
+}
+
+// imageOf returns the size of a value that can be blocked.
+func (b *blocker) imageOf(id ir.ValueID) (image, bool) {
+	s := b.g.Values[id].Type.Shape
+	if !isFloat(b.g, id) || len(s) != 4 {
+		return image{}, false
+	}
+	d, ok := ir.Ints(s[1:])
+	if !ok || d[0] < 1 || d[1] < 1 || d[2] < 1 {
+		return image{}, false
+	}
+	// Sizes of images come from files: their product must not overflow.
+	if n, err := tensor.Elements([]int{d[0] + 16, d[1] + 1024, d[2] + 1024, 4}); err != nil || n > 1<<40 {
+		return image{}, false
+	}
+	return image{d[0], d[1], d[2]}, true
+}
+
+// choose decides which nodes run blocked, in order, and reports whether any
+// convolution does.
+func (b *blocker) choose() bool {
+	any := false
+	for _, n := range b.g.Nodes {
+		if len(n.Out) == 0 || n.Out[0] == ir.None {
+			continue
+		}
+		for _, o := range n.Out[1:] {
+			if o != ir.None {
+				n = nil
+				break
+			}
+		}
+		if n == nil {
+			continue
+		}
+		out, ok := b.imageOf(n.Out[0])
+		if !ok {
+			continue
+		}
+		var p *blockPlan
+		switch op := n.Op.(type) {
+		case *ops.Conv:
+			p = b.conv(n, &ops.FusedConv{Conv: *op}, out)
+			any = any || p != nil
+		case *ops.FusedConv:
+			p = b.conv(n, op, out)
+			any = any || p != nil
+		case *ops.MaxPool, *ops.AveragePool:
+			p = b.neutral(n, 1, func(in []ops.Layout, out ops.Layout) (ir.Operator, error) {
+				return ops.NewBlockedPool(n.Op, in[0], out)
+			})
+		case *ops.GlobalAveragePool:
+			p = b.neutral(n, 1, func(in []ops.Layout, out ops.Layout) (ir.Operator, error) {
+				return &ops.BlockedMean{In: in[0], Out: out, Blocked: true}, nil
+			})
+		case *ops.ChannelAffine:
+			p = b.neutral(n, 1, func(in []ops.Layout, out ops.Layout) (ir.Operator, error) {
+				return ops.NewBlockedAffine(op, in[0], out), nil
+			})
+		case *ops.Add, *ops.Sub, *ops.Mul, *ops.Sum:
+			p = b.binary(n, out)
+		case *ops.Concat:
+			p = b.concat(n, op)
+		default:
+			p = b.unary(n)
+		}
+		if p == nil {
+			continue
+		}
+		b.plans[n] = p
+		b.made[n.Out[0]] = true
+	}
+	return any
+}
+
+// conv plans a convolution with constant weights, and asks its input for the
+// border that its window reaches into.
+func (b *blocker) conv(n *ir.Node, cv *ops.FusedConv, out image) *blockPlan {
+	in, ok := b.imageOf(n.In[0])
+	w, bias := constTensor(b.g, n, 1), constTensor(b.g, n, 2)
+	if !ok || w == nil || w.DType() != tensor.TypeFloat32 || w.Rank() != 4 || len(n.In) > 2 && n.In[2] != ir.None && bias == nil {
+		return nil
+	}
+	geo, err := cv.Geometry2(in.h, in.w, w.Shape()[2:])
+	if err != nil || w.Dim(0) != out.c || w.Dim(1)*cv.Group != in.c || geo.OutH != out.h || geo.OutW != out.w {
+		return nil
+	}
+	const most = 64 // pixels of border; a wider one is cheaper in the plain layout
+	if max(geo.Top, geo.Left, geo.Bottom, geo.Right) > most {
+		return nil
+	}
+	p := &blockPlan{planar: ops.BlockedStem(in.c, cv.Group)}
+	if !p.planar {
+		p.in = append(p.in, n.In[0])
+		b.wantBorder(n.In[0], [4]int{geo.Top, geo.Left, geo.Bottom, geo.Right})
+	}
+	hasAdd := len(n.In) > 3 && n.In[3] != ir.None
+	if hasAdd {
+		if z, ok := b.imageOf(n.In[3]); !ok || z != out {
+			return nil
+		}
+		p.in = append(p.in, n.In[3])
+	}
+	p.make = func(layouts []ops.Layout, out ops.Layout) (ir.Operator, error) {
+		lin := ops.Layout{C: in.c, H: in.h, W: in.w}
+		if !p.planar {
+			lin = layouts[0]
+		}
+		op, err := ops.NewBlockedConv(&cv.Conv, w, bias, lin, out, cv.Act)
+		if err == nil && hasAdd {
+			op.HasAdd, op.Add = true, layouts[len(layouts)-1]
+		}
+		return op, err
+	}
+	return p
+}
+
+func (b *blocker) wantBorder(id ir.ValueID, want [4]int) {
+	have := b.border[id]
+	for i := range have {
+		have[i] = max(have[i], want[i])
+	}
+	b.border[id] = have
+}
+
+// neutral plans a node that is worth blocking only when its input is.
+func (b *blocker) neutral(n *ir.Node, count int, mk func(in []ops.Layout, out ops.Layout) (ir.Operator, error)) *blockPlan {
+	if !b.made[n.In[0]] {
+		return nil
+	}
+	return &blockPlan{in: n.In[:count:count], make: mk}
+}
+
+func (b *blocker) unary(n *ir.Node) *blockPlan {
+	in := make([]*tensor.Tensor, len(n.In))
+	for i, id := range n.In {
+		if i > 0 && id != ir.None {
+			if in[i] = constTensor(b.g, n, i); in[i] == nil {
+				return nil
+			}
+		}
+	}
+	fn := ops.BlockedFunc(n.Op, in)
+	if fn == nil || !b.made[n.In[0]] {
+		return nil
+	}
+	return &blockPlan{in: n.In[:1:1], make: func(in []ops.Layout, out ops.Layout) (ir.Operator, error) {
+		return ops.NewBlockedMap(fn, in[0], out), nil
+	}}
+}
+
+func (b *blocker) binary(n *ir.Node, out image) *blockPlan {
+	if len(n.In) != 2 || n.In[0] == ir.None || n.In[1] == ir.None {
+		return nil
+	}
+	x, okX := b.imageOf(n.In[0])
+	y, okY := b.imageOf(n.In[1])
+	if !okX || !okY || !b.made[n.In[0]] && !b.made[n.In[1]] || !b.sameBatch(n.In[0], n.In[1]) {
+		return nil
+	}
+	in := []ir.ValueID{n.In[0], n.In[1]}
+	_, sub := n.Op.(*ops.Sub)
+	pixel := image{out.c, 1, 1}
+	switch {
+	case x == out && y == out, x == out && y == pixel:
+	case y == out && x == pixel && !sub:
+		in[0], in[1] = in[1], in[0]
+	default:
+		return nil
+	}
+	return &blockPlan{in: in, make: func(in []ops.Layout, out ops.Layout) (ir.Operator, error) {
+		if op := ops.NewBlockedBinary(n.Op, in[0], in[1], out, ops.Activation{}); op != nil {
+			return op, nil
+		}
+		return nil, fmt.Errorf("no blocked form of %T", n.Op)
+	}}
+}
+
+// sameBatch reports whether two values have as many images.
+func (b *blocker) sameBatch(x, y ir.ValueID) bool {
+	return b.g.Values[x].Type.Shape[0].Same(b.g.Values[y].Type.Shape[0])
+}
+
+func (b *blocker) concat(n *ir.Node, op *ops.Concat) *blockPlan {
+	if op.Axis != 1 && op.Axis != -3 {
+		return nil
+	}
+	any := false
+	for i, id := range n.In {
+		if id == ir.None {
+			return nil
+		}
+		im, ok := b.imageOf(id)
+		if !ok || i < len(n.In)-1 && im.c%16 != 0 || !b.sameBatch(id, n.In[0]) {
+			return nil
+		}
+		any = any || b.made[id]
+	}
+	if !any {
+		return nil
+	}
+	return &blockPlan{in: n.In, make: func(in []ops.Layout, out ops.Layout) (ir.Operator, error) {
+		return &ops.BlockedConcat{In: in, Out: out}, nil
+	}}
+}
+
+// layout returns the layout of a value: with the border that its readers want.
+func (b *blocker) layout(id ir.ValueID) ops.Layout {
+	im, _ := b.imageOf(id)
+	w := b.border[id]
+	return ops.NewLayout(im.c, im.h, im.w, w[0], w[1], w[2], w[3])
+}
+
+// rewrite replaces the planned nodes and puts reorders at the borders of regions.
+func (b *blocker) rewrite() (int, error) {
+	g := b.g
+	planar := make([]bool, len(g.Values)) // blocked values that someone reads as N×C×H×W
+	for _, id := range g.Outputs {
+		planar[id] = true
+	}
+	for _, n := range g.Nodes {
+		p := b.plans[n]
+		switch {
+		case p == nil:
+			n.EachUse(func(id ir.ValueID) { planar[id] = true })
+		case p.planar:
+			planar[n.In[0]] = true
+		}
+	}
+	blocked := map[ir.ValueID]ir.ValueID{} // the blocked twin of a value
+	twin := func(id ir.ValueID) ir.ValueID {
+		t, ok := blocked[id]
+		if !ok {
+			v := g.Values[id]
+			t = g.NewValue(v.Name+" (blocked)", ops.BlockedType(v.Type.Shape[0], b.layout(id)))
+			blocked[id] = t
+		}
+		return t
+	}
+	var nodes []*ir.Node
+	edits := 0
+	for _, n := range g.Nodes {
+		p := b.plans[n]
+		if p == nil {
+			nodes = append(nodes, n)
+			continue
+		}
+		edits++
+		var layouts []ops.Layout
+		var in []ir.ValueID
+		if p.planar {
+			in = append(in, n.In[0])
+		}
+		for _, id := range p.in {
+			if _, ok := blocked[id]; !ok {
+				nodes = append(nodes, &ir.Node{Name: n.Name, OpType: "ToBlocked", Domain: internalDomain, Op: &ops.ToBlocked{Out: b.layout(id)},
+					In: []ir.ValueID{id}, Out: []ir.ValueID{twin(id)}})
+			}
+			in = append(in, twin(id))
+			layouts = append(layouts, b.layout(id))
+		}
+		out := n.Out[0]
+		op, err := p.make(layouts, b.layout(out))
+		if err != nil {
+			return 0, fmt.Errorf("node %q: %w", n.Label(g), err)
+		}
+		nodes = append(nodes, &ir.Node{Name: n.Name, OpType: "Blocked" + n.OpType, Domain: internalDomain, Opset: n.Opset, Op: op,
+			In: in, Out: []ir.ValueID{twin(out)}})
+		if planar[out] {
+			nodes = append(nodes, &ir.Node{Name: n.Name, OpType: "FromBlocked", Domain: internalDomain, Op: &ops.FromBlocked{In: b.layout(out)},
+				In: []ir.ValueID{twin(out)}, Out: []ir.ValueID{out}})
+		}
+	}
+	g.Nodes = nodes
+	return edits, nil
+}
+
+// internalDomain is the domain of operators that no model holds.
+const internalDomain = "onward"

@@ -1,0 +1,231 @@
+package optimize
+
+import (
+	"math"
+	"slices"
+
+	"github.com/onward-ml/onward/internal/ir"
+	"github.com/onward-ml/onward/internal/ops"
+	"github.com/onward-ml/onward/tensor"
+)
+
+// affine turns a BatchNormalization of float with constant statistics into a
+// ChannelAffine:
+//
+//	scale = gamma / sqrt(variance + epsilon)
+//	shift = beta − mean·scale
+func affine(o *Options, g *ir.Graph) (int, error) {
+	edits := 0
+	for _, n := range g.Nodes {
+		bn, ok := n.Op.(*ops.BatchNormalization)
+		if !ok || bn.Training || !bn.Spatial || len(n.Out) != 1 || !isFloat(g, n.In[0]) {
+			continue
+		}
+		var p [4][]float64
+		for i := range p {
+			if t := constTensor(g, n, 1+i); t != nil {
+				p[i], _ = tensor.Float64s(t)
+			}
+		}
+		c := len(p[0])
+		if c == 0 || len(p[1]) != c || len(p[2]) != c || len(p[3]) != c {
+			continue
+		}
+		a := &ops.ChannelAffine{Scale: make([]float32, c), Shift: make([]float32, c)}
+		for i := range c {
+			s := p[0][i] / math.Sqrt(p[3][i]+float64(bn.Epsilon))
+			a.Scale[i], a.Shift[i] = float32(s), float32(p[1][i]-p[2][i]*s)
+		}
+		n.Op, n.Sig, n.In = a, nil, n.In[:1:1]
+		edits++
+	}
+	return edits, nil
+}
+
+// fuseConv merges what follows a Conv of float into it:
+//
+//	ChannelAffine(Conv(X, W, B))        → Conv(X, W', B')
+//	Relu(Conv(…)), Clip(Conv(…), lo, hi) → FusedConv with an activation
+//	Conv(…) + Z                          → FusedConv with a fourth input
+//
+// and activations into a ChannelAffine.
+func fuseConv(o *Options, g *ir.Graph) (int, error) {
+	producer := g.Producers()
+	uses := g.Uses()
+	dead := make([]bool, len(g.Nodes))
+	edits := 0
+	// source returns the node that makes a value which nobody else uses.
+	source := func(id ir.ValueID) (int, *ir.Node) {
+		if id == ir.None || uses[id] != 1 || producer[id] < 0 {
+			return -1, nil
+		}
+		return producer[id], g.Nodes[producer[id]]
+	}
+	for i, n := range g.Nodes {
+		if len(n.Out) == 0 || n.Out[0] == ir.None || len(n.In) == 0 {
+			continue
+		}
+		k, prev := source(n.In[0])
+		var merged *ir.Node
+		switch op := n.Op.(type) {
+		case *ops.ChannelAffine:
+			if prev != nil && op.Act.Kind == ops.ActNone {
+				merged = scaleConv(g, prev, op)
+			}
+		case *ops.Relu, *ops.Clip:
+			if prev != nil {
+				merged = activate(g, prev, n)
+			}
+		case *ops.Add, *ops.Sum:
+			if len(n.In) != 2 || n.In[1] == ir.None {
+				continue
+			}
+			// The later of two convolutions takes the other's result.
+			k1, prev1 := source(n.In[1])
+			if merged = addTo(g, prev1, n, 0); merged != nil && k1 > k {
+				k = k1
+				break
+			}
+			if m := addTo(g, prev, n, 1); m != nil {
+				merged = m
+			} else if merged != nil {
+				k = k1
+			}
+		}
+		if merged == nil {
+			continue
+		}
+		merged.Out = n.Out
+		g.Nodes[i] = merged
+		dead[k] = true
+		producer[n.Out[0]] = i
+		edits++
+	}
+	kept := g.Nodes[:0:0]
+	for i, n := range g.Nodes {
+		if !dead[i] {
+			kept = append(kept, n)
+		}
+	}
+	g.Nodes = kept
+	return edits, nil
+}
+
+// convOf returns the convolution of a node, as far as it can take more: not after
+// an activation.
+func convOf(g *ir.Graph, n *ir.Node) *ops.FusedConv {
+	if n == nil || len(n.Out) != 1 || n.Out[0] == ir.None || !isFloat(g, n.Out[0]) {
+		return nil
+	}
+	switch op := n.Op.(type) {
+	case *ops.Conv:
+		return &ops.FusedConv{Conv: *op}
+	case *ops.FusedConv:
+		if op.Act.Kind == ops.ActNone {
+			return op
+		}
+	}
+	return nil
+}
+
+// fused returns a copy of a node with another operator and inputs.
+func fused(n *ir.Node, op ir.Operator, in ...ir.ValueID) *ir.Node {
+	c := *n
+	c.OpType, c.Domain, c.Op, c.Sig, c.In = "FusedConv", "com.microsoft", op, nil, in
+	return &c
+}
+
+func withInputs(n *ir.Node, count int) []ir.ValueID {
+	in := slices.Clone(n.In)
+	for len(in) < count {
+		in = append(in, ir.None)
+	}
+	return in
+}
+
+// scaleConv multiplies the affine function into constant weights and bias.
+func scaleConv(g *ir.Graph, n *ir.Node, a *ops.ChannelAffine) *ir.Node {
+	cv, ok := n.Op.(*ops.Conv)
+	w := constTensor(g, n, 1)
+	if !ok || convOf(g, n) == nil || w == nil || w.Rank() < 3 || w.Dim(0) != len(a.Scale) {
+		return nil
+	}
+	m := w.Dim(0)
+	bias := make([]float32, m)
+	if len(n.In) > 2 && n.In[2] != ir.None {
+		b := constTensor(g, n, 2)
+		if b == nil || b.Len() != m {
+			return nil
+		}
+		copy(bias, tensor.Of[float32](b))
+	}
+	scaled, err := tensor.Zeros(tensor.TypeFloat32, w.Shape()...)
+	if err != nil {
+		return nil
+	}
+	src, dst := tensor.Of[float32](w), tensor.Of[float32](scaled)
+	size := len(src) / max(m, 1)
+	for i := range m {
+		s := float64(a.Scale[i])
+		for j := range size {
+			dst[i*size+j] = float32(float64(src[i*size+j]) * s)
+		}
+		bias[i] = float32(float64(bias[i])*s + float64(a.Shift[i]))
+	}
+	b, err := tensor.New(bias, m)
+	if err != nil {
+		return nil
+	}
+	c := *n
+	c.Op = cv
+	c.In = []ir.ValueID{n.In[0], g.NewConst(g.Values[n.In[1]].Name, scaled), g.NewConst("", b)}
+	return &c
+}
+
+// activate gives a convolution or an affine function an activation.
+func activate(g *ir.Graph, prev, n *ir.Node) *ir.Node {
+	act := ops.Activation{Kind: ops.ActRelu}
+	if c, ok := n.Op.(*ops.Clip); ok {
+		in := make([]*tensor.Tensor, len(n.In))
+		for i, id := range n.In {
+			if i > 0 && id != ir.None {
+				if in[i] = constTensor(g, n, i); in[i] == nil {
+					return nil
+				}
+			}
+		}
+		if act, ok = ops.ClipActivation(c, in); !ok || !isFloat(g, n.Out[0]) {
+			return nil
+		}
+	}
+	if a, ok := prev.Op.(*ops.ChannelAffine); ok && a.Act.Kind == ops.ActNone {
+		c := *prev
+		c.Op = &ops.ChannelAffine{Scale: a.Scale, Shift: a.Shift, Act: act}
+		return &c
+	}
+	cv := convOf(g, prev)
+	if cv == nil {
+		return nil
+	}
+	return fused(prev, &ops.FusedConv{Conv: cv.Conv, Act: act}, prev.In...)
+}
+
+// addTo gives a convolution the other summand of n as its input 3.
+func addTo(g *ir.Graph, prev, n *ir.Node, other int) *ir.Node {
+	cv := convOf(g, prev)
+	if cv == nil || len(prev.In) > 3 && prev.In[3] != ir.None {
+		return nil
+	}
+	x, y := g.Values[prev.Out[0]].Type.Shape, g.Values[n.In[other]].Type.Shape
+	if x == nil || len(x) != len(y) || !isFloat(g, n.In[other]) {
+		return nil
+	}
+	for i := range x {
+		if !x[i].Same(y[i]) {
+			return nil
+		}
+	}
+	in := withInputs(prev, 4)
+	in[3] = n.In[other]
+	return fused(prev, &ops.FusedConv{Conv: cv.Conv, Act: cv.Act}, in...)
+}
