@@ -15,7 +15,7 @@ import (
 const foldTime = 5 * time.Second
 
 // maxFolded bounds the bytes by which constant folding may grow a model.
-const maxFolded = 256 << 20
+const maxFolded = 1 << 30
 
 func optimizeGraph(ctx context.Context, g *ir.Graph, limit int64) error {
 	left := foldTime

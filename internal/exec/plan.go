@@ -107,6 +107,11 @@ func Compile(g *ir.Graph, opts Options) (*Plan, error) {
 		}
 	}
 	p.planLifetimes()
+	for id := range g.Values {
+		if !needed[id] {
+			g.Values[id].Const = nil // packed into an operator, or folded away
+		}
+	}
 	return p, nil
 }
 

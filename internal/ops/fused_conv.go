@@ -134,3 +134,104 @@ func (a *ChannelAffine) Run(c *ir.Call) error {
 	})
 	return nil
 }
+
+// ChannelOperand returns the affine function that an Add, Sub, Mul or Div of a
+// float tensor of shape x with a constant is, when the constant holds one value per
+// channel; nil otherwise. second says whether the constant is the second input.
+func ChannelOperand(op Operator, x []ir.Dim, k *tensor.Tensor, second bool) *ChannelAffine {
+	if len(x) < 3 || k.DType() != tensor.TypeFloat32 {
+		return nil
+	}
+	c, ok := x[1].Value()
+	if !ok || c < 2 || k.Len() != c || k.Rank() > len(x) {
+		return nil
+	}
+	var b axisBroadcast
+	switch op := op.(type) {
+	case *Add:
+		b = op.axisBroadcast
+	case *Mul:
+		b = op.axisBroadcast
+	case *Sub:
+		b = op.axisBroadcast
+	case *Div:
+		b = op.axisBroadcast
+		if !second {
+			return nil
+		}
+	default:
+		return nil
+	}
+	at := len(x) - k.Rank()
+	if b.Legacy {
+		if !b.Repeat || !second {
+			return nil
+		}
+		var err error
+		if at, err = b.span(len(x), k.Rank()); err != nil {
+			return nil
+		}
+	}
+	// Axis 1 of x must be the axis of the constant that is not 1.
+	if i := 1 - at; i < 0 || i >= k.Rank() || k.Dim(i) != c {
+		return nil
+	}
+	a := &ChannelAffine{Scale: make([]float32, c), Shift: make([]float32, c)}
+	for i, v := range tensor.Of[float32](k) {
+		a.Scale[i] = 1
+		switch op.(type) {
+		case *Add:
+			a.Shift[i] = v
+		case *Mul:
+			a.Scale[i] = v
+		case *Div:
+			a.Scale[i] = 1 / v
+		case *Sub:
+			a.Shift[i] = -v
+			if !second {
+				a.Scale[i], a.Shift[i] = -1, v
+			}
+		}
+	}
+	return a
+}
+
+// Then returns the function that applies b after a; a must have no activation.
+func (a *ChannelAffine) Then(b *ChannelAffine) *ChannelAffine {
+	r := &ChannelAffine{Scale: make([]float32, len(a.Scale)), Shift: make([]float32, len(a.Scale)), Act: b.Act}
+	for i := range a.Scale {
+		r.Scale[i] = float32(float64(a.Scale[i]) * float64(b.Scale[i]))
+		r.Shift[i] = float32(float64(a.Shift[i])*float64(b.Scale[i]) + float64(b.Shift[i]))
+	}
+	return r
+}
+
+// ChannelShuffle deals the channels of an N×C×… tensor of float out of Groups
+// groups: output channel i is input channel i mod Groups · C/Groups + ⌊i/Groups⌋
+// (Zhang et al., ShuffleNet, 2017).
+type ChannelShuffle struct{ Groups int }
+
+func (s *ChannelShuffle) source(i, c int) int { return i%s.Groups*(c/s.Groups) + i/s.Groups }
+
+// Infer keeps the shape.
+func (s *ChannelShuffle) Infer(c *ir.InferContext) error { return sameAsInput(c) }
+
+// Run copies plane by plane.
+func (s *ChannelShuffle) Run(c *ir.Call) error {
+	x := c.Tensor(0)
+	if x.Rank() < 2 || x.Dim(1)%s.Groups != 0 {
+		return fmt.Errorf("input has shape %v, want channels divisible by %d", x.Shape(), s.Groups)
+	}
+	y, err := c.Output(0, x.DType(), x.Shape()...)
+	if err != nil || x.Len() == 0 {
+		return err
+	}
+	src, dst, ch := tensor.Of[float32](x), tensor.Of[float32](y), x.Dim(1)
+	size := x.Len() / (x.Dim(0) * ch)
+	c.Parallel(x.Dim(0)*ch, 1+(1<<14)/size, func(lo, hi int) {
+		for p := lo; p < hi; p++ {
+			copy(dst[p*size:][:size], src[(p/ch*ch+s.source(p%ch, ch))*size:])
+		}
+	})
+	return nil
+}

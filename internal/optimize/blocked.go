@@ -96,6 +96,14 @@ func (b *blocker) choose() bool {
 			p = b.neutral(n, 1, func(in []ops.Layout, out ops.Layout) (ir.Operator, error) {
 				return ops.NewBlockedAffine(op, in[0], out), nil
 			})
+		case *ops.LRN:
+			p = b.neutral(n, 1, func(in []ops.Layout, out ops.Layout) (ir.Operator, error) {
+				return &ops.BlockedLRN{LRN: *op, In: in[0], Out: out}, nil
+			})
+		case *ops.ChannelShuffle:
+			p = b.neutral(n, 1, func(in []ops.Layout, out ops.Layout) (ir.Operator, error) {
+				return ops.NewBlockedShuffle(op, in[0], out), nil
+			})
 		case *ops.Add, *ops.Sub, *ops.Mul, *ops.Sum:
 			p = b.binary(n, out)
 		case *ops.Concat:

@@ -14,9 +14,15 @@ import (
 //
 //	scale = gamma / sqrt(variance + epsilon)
 //	shift = beta − mean·scale
+//
+// and arithmetic with one constant per channel too.
 func affine(o *Options, g *ir.Graph) (int, error) {
 	edits := 0
 	for _, n := range g.Nodes {
+		if channelOperand(g, n) {
+			edits++
+			continue
+		}
 		bn, ok := n.Op.(*ops.BatchNormalization)
 		if !ok || bn.Training || !bn.Spatial || len(n.Out) != 1 || !isFloat(g, n.In[0]) {
 			continue
@@ -42,9 +48,28 @@ func affine(o *Options, g *ir.Graph) (int, error) {
 	return edits, nil
 }
 
+func channelOperand(g *ir.Graph, n *ir.Node) bool {
+	if len(n.In) != 2 || len(n.Out) != 1 || n.In[0] == ir.None || n.In[1] == ir.None || n.Out[0] == ir.None || !isFloat(g, n.Out[0]) {
+		return false
+	}
+	for i := range n.In {
+		k := constTensor(g, n, i)
+		if k == nil {
+			continue
+		}
+		x := n.In[1-i]
+		if a := ops.ChannelOperand(n.Op, g.Values[x].Type.Shape, k, i == 1); a != nil {
+			n.Op, n.Sig, n.In = a, nil, []ir.ValueID{x}
+			return true
+		}
+	}
+	return false
+}
+
 // fuseConv merges what follows a Conv of float into it:
 //
 //	ChannelAffine(Conv(X, W, B))        → Conv(X, W', B')
+//	ChannelAffine(ChannelAffine(X))     → ChannelAffine(X)
 //	Relu(Conv(…)), Clip(Conv(…), lo, hi) → FusedConv with an activation
 //	Conv(…) + Z                          → FusedConv with a fourth input
 //
@@ -69,7 +94,14 @@ func fuseConv(o *Options, g *ir.Graph) (int, error) {
 		var merged *ir.Node
 		switch op := n.Op.(type) {
 		case *ops.ChannelAffine:
-			if prev != nil && op.Act.Kind == ops.ActNone {
+			if prev == nil || op.Act.Kind != ops.ActNone {
+				continue
+			}
+			if a, ok := prev.Op.(*ops.ChannelAffine); ok && a.Act.Kind == ops.ActNone {
+				c := *prev
+				c.Op = a.Then(op)
+				merged = &c
+			} else {
 				merged = scaleConv(g, prev, op)
 			}
 		case *ops.Relu, *ops.Clip:

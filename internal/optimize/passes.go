@@ -24,6 +24,7 @@ var passes = []pass{
 	{"cse", mergeCommon},
 	{"dce", removeDead},
 	{"affine", affine},
+	{"channel-shuffle", channelShuffle},
 	{"fuse-conv", fuseConv},
 	{"block-layout", blockLayout},
 	{"sweep", removeDead},
