@@ -29,6 +29,7 @@ type Session struct {
 	engine   Engine
 	provider string
 	opts     SessionOptions
+	owned    bool // the model was read by the session, and is closed with it
 
 	mu     sync.RWMutex // held for reading by Run, for writing by Close
 	closed bool
@@ -45,8 +46,10 @@ func Open(path string, opts *SessionOptions) (*Session, error) {
 	s, err := OpenModel(m, o)
 	if err != nil {
 		m.Close()
+		return nil, err
 	}
-	return s, err
+	s.owned = true
+	return s, nil
 }
 
 // OpenBytes loads a model from memory. The bytes must not change while the
@@ -60,8 +63,8 @@ func OpenBytes(data []byte, opts *SessionOptions) (*Session, error) {
 	return OpenModel(m, o)
 }
 
-// OpenModel makes a session for a model, which must not change while the session
-// is in use.
+// OpenModel makes a session for a model, which must not change or be closed while
+// the session is in use. Closing the session leaves the model open.
 func OpenModel(m *onnx.Model, opts *SessionOptions) (*Session, error) {
 	return OpenModelContext(context.Background(), m, opts)
 }
@@ -113,7 +116,11 @@ func (s *Session) Close() error {
 		return nil
 	}
 	s.closed = true
-	return errors.Join(s.engine.Close(), s.model.Close())
+	err := s.engine.Close()
+	if s.owned {
+		err = errors.Join(err, s.model.Close())
+	}
+	return err
 }
 
 // Inputs returns the model's inputs. Initializers are none.

@@ -28,6 +28,14 @@ type Backend interface {
 	NewSession(ctx context.Context, m *onnx.Model, d Device, opts *onward.SessionOptions) (*onward.Session, error)
 }
 
+// CompatibilityChecker is a backend that can tell from a model alone why it cannot
+// run it.
+type CompatibilityChecker interface {
+	// CheckModel returns nil, or why the backend cannot run the model: all missing
+	// operators at once.
+	CheckModel(m *onnx.Model) error
+}
+
 // Provider is the backend of a provider that is registered with package onward.
 type Provider string
 
@@ -39,6 +47,21 @@ const (
 
 // Name returns the provider's name.
 func (p Provider) Name() string { return string(p) }
+
+// native reports whether the provider runs this module's own operators.
+func (p Provider) native() bool { return p == CPU || p == Reference }
+
+// CheckModel returns nil for a model whose operators and opsets this module
+// implements. Providers of other libraries know only when they open a model.
+func (p Provider) CheckModel(m *onnx.Model) error {
+	if !p.native() {
+		return nil
+	}
+	if ok, why := IsOpsetSupported(m); !ok {
+		return errors.New(why)
+	}
+	return onward.CheckOperators(m)
+}
 
 // SupportsDevice accepts CPU:0 for every provider, and CUDA for providers whose
 // name ends in ":cuda" or ":tensorrt".
@@ -124,12 +147,12 @@ func Prepare(ctx context.Context, model any, b Backend, opts *Options) (*Rep, er
 	switch m := model.(type) {
 	case *Rep:
 		if o.Device != "" && m.Device != device {
-			return nil, fmt.Errorf("backend: Incompatible device expected '%s', got '%s'", device, m.Device)
+			return nil, incompatible(device, m.Device)
 		}
 		return m, nil
 	case *onward.Session:
 		if err := b.SupportsDevice(device); err != nil {
-			return nil, fmt.Errorf("backend: Incompatible device expected '%s', got '%s'", device, Device{})
+			return nil, incompatible(device, Device{})
 		}
 		return &Rep{Session: m, Device: device, Backend: b}, nil
 	}
@@ -140,13 +163,13 @@ func Prepare(ctx context.Context, model any, b Backend, opts *Options) (*Rep, er
 	if err != nil {
 		return nil, err
 	}
+	// Operators that the backend does not have come first: without their schemas the
+	// checker could not tell a missing operator from a wrong one.
+	if err := Compatible(b, m); err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrSkip, err)
+	}
 	if !o.SkipCheck {
-		if err := onnx.Check(m, &onnx.CheckOptions{Schema: onward.OperatorSchema}); err != nil {
-			// Operators that the backend does not have are the session's to report:
-			// it lists them all, and the error can be skipped.
-			if c := Compatible(m); c != nil {
-				return nil, fmt.Errorf("%w: %w", ErrSkip, c)
-			}
+		if err := check(b, m); err != nil {
 			return nil, err
 		}
 	}
@@ -201,24 +224,37 @@ func IsCompatible(ctx context.Context, model any, b Backend, device string) (boo
 	if err != nil {
 		return false, err
 	}
-	if err := Compatible(m); err != nil {
+	if err := Compatible(b, m); err != nil {
 		return false, err
 	}
 	s, err := b.NewSession(ctx, m, d, nil)
 	if err != nil {
 		return false, err
 	}
-	_ = s // closing it would close the caller's model
-	return true, nil
+	return true, s.Close()
 }
 
-// Compatible returns nil when the module implements all operators and opsets of
-// a model, else the list of what is missing.
-func Compatible(m *onnx.Model) error {
-	if ok, why := IsOpsetSupported(m); !ok {
-		return errors.New(why)
+// Compatible returns nil when nothing in a model says that the backend cannot run
+// it, else the list of what is missing. It opens no session; see [IsCompatible].
+func Compatible(b Backend, m *onnx.Model) error {
+	if c, ok := b.(CompatibilityChecker); ok {
+		return c.CheckModel(m)
 	}
-	return onward.CheckOperators(m)
+	return nil
+}
+
+// check runs the ONNX checker. Operators are checked where the backend is one of
+// this module's own engines: another library may have more of them.
+func check(b Backend, m *onnx.Model) error {
+	o := &onnx.CheckOptions{}
+	if p, ok := b.(Provider); ok && p.native() {
+		o.Schema = onward.OperatorSchema
+	}
+	return onnx.Check(m, o)
+}
+
+func incompatible(want, have Device) error {
+	return fmt.Errorf("Incompatible device expected '%s', got '%s'", want, have)
 }
 
 // IsOpsetSupported reports whether all opsets that a model imports are known, and

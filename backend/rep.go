@@ -43,7 +43,7 @@ func One(v tensor.Value) Inputs { return one{v} }
 
 func (o one) bind(names []string) (onward.Values, error) {
 	if len(names) != 1 {
-		return nil, fmt.Errorf("backend: Expecting one input not %d.", len(names))
+		return nil, fmt.Errorf("Expecting one input not %d.", len(names))
 	}
 	return onward.Values{names[0]: o.v}, nil
 }

@@ -1,0 +1,89 @@
+package backendtest
+
+import (
+	"fmt"
+	"path/filepath"
+	"strings"
+
+	"github.com/onward-ml/onward/onnx"
+	"github.com/onward-ml/onward/tensor"
+)
+
+// lightURL begins the URL of a model that lies in the suite itself. The light
+// models are the architectures of well-known image classifiers with constant
+// weights, so that the files are small.
+const lightURL = "onnx/backend/test/data/"
+
+// lightPath is the file of a light model, "" for any other case.
+func (c *TestCase) lightPath() string {
+	rel, ok := strings.CutPrefix(c.URL, lightURL)
+	if !ok || c.root == "" || !filepath.IsLocal(filepath.FromSlash(rel)) {
+		return ""
+	}
+	return filepath.Join(c.root, filepath.FromSlash(rel))
+}
+
+// lightData makes the data set of a light model: inputs that count from 0 to 1
+// and the outputs beside the model.
+func lightData(path string, g *onnx.Graph) (DataSet, error) {
+	initialized := map[string]bool{}
+	for _, t := range g.Initializers {
+		initialized[t.Name] = true
+	}
+	var s DataSet
+	for _, in := range g.Inputs {
+		if initialized[in.Name] {
+			s.Inputs = append(s.Inputs, nil)
+			continue
+		}
+		t, err := countingInput(in)
+		if err != nil {
+			return s, err
+		}
+		s.Inputs = append(s.Inputs, t)
+	}
+	base := strings.TrimSuffix(path, filepath.Ext(path))
+	for i, out := range g.Outputs {
+		v, err := readValue(fmt.Sprintf("%s_output_%d.pb", base, i), out.Type)
+		if err != nil {
+			return s, err
+		}
+		s.Outputs = append(s.Outputs, v)
+	}
+	return s, nil
+}
+
+// maxCounting bounds the elements of a made-up input.
+const maxCounting = 1 << 28
+
+// countingInput returns element i of n as i/n, rounded to float32, in the
+// declared shape; dims that are not fixed are 1.
+func countingInput(v *onnx.ValueInfo) (*tensor.Tensor, error) {
+	if v.Type == nil || v.Type.Tensor == nil || v.Type.Tensor.ElemType != onnx.Float || v.Type.Tensor.Shape == nil {
+		return nil, fmt.Errorf("input %q: only float tensors of known rank can be made up", v.Name)
+	}
+	var shape []int
+	for _, d := range v.Type.Tensor.Shape.Dims {
+		n := int64(1)
+		if d.Kind == onnx.DimValue {
+			n = d.Value
+		}
+		if n < 0 || n > maxCounting {
+			return nil, fmt.Errorf("input %q: dim %d is out of range", v.Name, n)
+		}
+		shape = append(shape, int(n))
+	}
+	n, err := tensor.Elements(shape)
+	if err != nil || n > maxCounting {
+		return nil, fmt.Errorf("input %q: shape %v is too large", v.Name, shape)
+	}
+	data := make([]float32, n)
+	for i := range data {
+		data[i] = float32(float64(i) / float64(n))
+	}
+	t, err := tensor.New(data, n)
+	if err != nil {
+		return nil, err
+	}
+	return t.Reshape(shape...)
+}

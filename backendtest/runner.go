@@ -1,0 +1,226 @@
+package backendtest
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"net/http"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/onward-ml/onward/backend"
+)
+
+// Options say what a [Runner] runs and how. The zero value stands for the
+// defaults.
+type Options struct {
+	// Dir is the data folder of the suite, which holds node/, simple/ and so on.
+	// Default: no cases but those that [Runner.Add] adds.
+	Dir string
+	// Kinds are the kinds of cases to load. Default: all in Dir.
+	Kinds []string
+	// Devices are the devices on which every case runs. Default: CPU and CUDA.
+	Devices []string
+	// Prepare is passed to backend.Prepare for every case; its device is the case's.
+	Prepare *backend.Options
+	// Cases holds options of single cases by their name without device.
+	Cases map[string]CaseOptions
+	// Checks replaces the comparison of cases whose results are random, by name
+	// without device. Default: [RandomChecks].
+	Checks map[string]Check
+	// Runs is how often every data set runs; a backend that plans memory in its
+	// first run uses the plan in the second. Default: 1.
+	Runs int
+	// Parallel is how many cases run at the same time. Default: as many as there
+	// are cores. Subtests of `go test` follow its -parallel flag instead.
+	Parallel int
+	// Timeout bounds one case. Default: no limit.
+	Timeout time.Duration
+	// Client downloads models that the suite only refers to. Default: none; their
+	// cases are skipped unless the models are in the cache folder.
+	Client *http.Client
+	// CacheDir holds downloaded models, one folder each. Default: the environment
+	// variable ONNX_MODELS, else models/ in ONNX_HOME, else ~/.onnx/models.
+	CacheDir string
+	// Progress is called after every case that [Runner.Results] has run or skipped,
+	// by one goroutine at a time.
+	Progress func(done, total int, r Result)
+}
+
+// CaseOptions are the options of a single case. Nil fields leave things as they
+// are.
+type CaseOptions struct {
+	Rtol, Atol *float64
+	Prepare    *backend.Options // instead of Options.Prepare
+}
+
+// Runner runs cases of the suite on a backend. Its methods must not be called at
+// the same time.
+type Runner struct {
+	backend  backend.Backend
+	opts     Options
+	items    []*item
+	taken    map[string]bool // category and name
+	include  []*regexp.Regexp
+	exclude  []*regexp.Regexp
+	xfail    []*regexp.Regexp
+	errs     []error
+	coverage *Coverage
+}
+
+// item is one case on one device.
+type item struct {
+	category string
+	name     string // with the device
+	device   string
+	test     *TestCase
+}
+
+// categories are the names of the kinds in reports.
+var categories = map[string]string{
+	"node": "Node", "real": "Real", "simple": "Simple",
+	"pytorch-converted": "PyTorchConverted", "pytorch-operator": "PyTorchOperator",
+}
+
+// Category returns the name of a kind in reports and tests: "PyTorchOperator" for
+// "pytorch-operator".
+func Category(kind string) string {
+	if c, ok := categories[kind]; ok {
+		return c
+	}
+	var b strings.Builder
+	for _, w := range strings.FieldsFunc(kind, func(r rune) bool { return r == '-' || r == '_' }) {
+		b.WriteString(strings.ToUpper(w[:1]) + w[1:])
+	}
+	return b.String()
+}
+
+// New returns a runner with the cases that opts names.
+func New(b backend.Backend, opts Options) (*Runner, error) {
+	r := &Runner{backend: b, opts: opts, taken: map[string]bool{}}
+	if opts.Dir == "" {
+		return r, nil
+	}
+	kinds := opts.Kinds
+	if kinds == nil {
+		var err error
+		if kinds, err = Kinds(opts.Dir); err != nil {
+			return nil, err
+		}
+	}
+	for _, k := range kinds {
+		cases, err := LoadModelTests(opts.Dir, k)
+		if err != nil {
+			return nil, err
+		}
+		for _, c := range cases {
+			if err := r.Add(c); err != nil {
+				return nil, err
+			}
+		}
+	}
+	return r, nil
+}
+
+// Add adds a case on every device. The category is that of the case's kind.
+func (r *Runner) Add(c TestCase) error {
+	if !strings.HasPrefix(c.Name, "test_") {
+		return fmt.Errorf("Test name must start with test_: %s", c.Name)
+	}
+	devices := r.opts.Devices
+	if devices == nil {
+		devices = []string{"CPU", "CUDA"}
+	}
+	category := Category(c.Kind)
+	for _, d := range devices {
+		name := c.Name + "_" + strings.ToLower(d)
+		if r.taken[category+"/"+name] {
+			return fmt.Errorf("Duplicated test name \"%s\" in category \"%s\"", name, category)
+		}
+		r.taken[category+"/"+name] = true
+		r.items = append(r.items, &item{category: category, name: name, device: d, test: &c})
+	}
+	return nil
+}
+
+// Include runs only cases whose name, with device, matches this regular
+// expression or that of another Include. A pattern that does not compile fails the
+// run.
+func (r *Runner) Include(pattern string) *Runner { return r.pattern(&r.include, "include", pattern) }
+
+// Exclude skips cases whose name matches, also those that are included.
+func (r *Runner) Exclude(pattern string) *Runner { return r.pattern(&r.exclude, "exclude", pattern) }
+
+// XFail expects cases whose name matches to fail: their passing is an error.
+func (r *Runner) XFail(pattern string) *Runner { return r.pattern(&r.xfail, "xfail", pattern) }
+
+func (r *Runner) pattern(list *[]*regexp.Regexp, what, pattern string) *Runner {
+	re, err := regexp.Compile(pattern)
+	if err != nil {
+		r.errs = append(r.errs, fmt.Errorf("backendtest: %s pattern: %w", what, err))
+		return r
+	}
+	*list = append(*list, re)
+	return r
+}
+
+// EnableReport counts which operators, attributes and models are covered by the
+// cases that run. See [Runner.Coverage].
+func (r *Runner) EnableReport() *Runner {
+	r.coverage = NewCoverage()
+	return r
+}
+
+// Coverage returns what EnableReport has counted so far, nil without it.
+func (r *Runner) Coverage() *Coverage { return r.coverage }
+
+// Len is the number of cases, those that will be skipped included.
+func (r *Runner) Len() int { return len(r.items) }
+
+// plan returns the items in order: categories and names sorted.
+func (r *Runner) plan() ([]*item, error) {
+	if len(r.errs) > 0 {
+		return nil, errors.Join(r.errs...)
+	}
+	names := map[string]bool{}
+	for _, it := range r.items {
+		names[it.test.Name] = true
+	}
+	for _, n := range slices.Sorted(maps.Keys(r.opts.Cases)) {
+		// A misspelled name would silently change nothing.
+		if len(r.opts.Kinds) == 0 && !names[n] {
+			return nil, fmt.Errorf("backendtest: there are options for %q, and no such case", n)
+		}
+	}
+	items := slices.Clone(r.items)
+	slices.SortFunc(items, func(a, b *item) int {
+		if c := strings.Compare(a.category, b.category); c != 0 {
+			return c
+		}
+		return strings.Compare(a.name, b.name)
+	})
+	return items, nil
+}
+
+// skip returns why an item is not run, "" when it is.
+func (r *Runner) skip(it *item) string {
+	matches := func(re *regexp.Regexp) bool { return re.MatchString(it.name) }
+	for _, re := range r.exclude {
+		if matches(re) {
+			return fmt.Sprintf("matched exclude pattern \"%s\"", re)
+		}
+	}
+	if len(r.include) > 0 && !slices.ContainsFunc(r.include, matches) {
+		return "no matched include pattern"
+	}
+	if !backend.SupportsDevice(r.backend, it.device) {
+		return "Backend doesn't support device " + it.device
+	}
+	return ""
+}
+
+func (r *Runner) expectedToFail(it *item) bool {
+	return slices.ContainsFunc(r.xfail, func(re *regexp.Regexp) bool { return re.MatchString(it.name) })
+}

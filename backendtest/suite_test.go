@@ -1,0 +1,42 @@
+package backendtest_test
+
+import (
+	"os"
+	"testing"
+
+	"github.com/onward-ml/onward/backend"
+	"github.com/onward-ml/onward/backendtest"
+	"github.com/onward-ml/onward/internal/testing/suite"
+)
+
+// wanted is how many cases of every kind must pass at least, on each engine.
+var wanted = map[string]int{"Node": 1000, "Real": 9, "Simple": 21, "PyTorchConverted": 82, "PyTorchOperator": 35}
+
+// TestSuite runs the ONNX suite on both engines, every data set twice, so that the
+// second run has its memory planned. ONWARD_CASES is a regular expression that
+// selects cases by their name, such as test_conv, and ONWARD_PROVIDER one engine.
+//
+//	ONWARD_CASES='^test_(arg_)?max' go test ./backendtest -run TestSuite -v
+func TestSuite(t *testing.T) {
+	dir := suite.Dir(t)
+	cases, provider := os.Getenv("ONWARD_CASES"), os.Getenv("ONWARD_PROVIDER")
+	for _, b := range []backend.Provider{backend.Reference, backend.CPU} {
+		if provider != "" && provider != b.Name() {
+			continue
+		}
+		t.Run(b.Name(), func(t *testing.T) {
+			r, err := backendtest.New(b, backendtest.Options{Dir: dir, Devices: []string{"CPU"}, Runs: 2})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if cases != "" {
+				r.Include(cases)
+			}
+			for category, c := range r.Run(t) {
+				if n := wanted[category]; cases == "" && c.Passed < n {
+					t.Errorf("%s: %s, want at least %d passed", category, c, n)
+				}
+			}
+		})
+	}
+}
