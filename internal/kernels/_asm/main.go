@@ -26,6 +26,7 @@ func main() {
 		writeGemm("../gemm")
 	case "quant":
 		writeQuant("../quant")
+		writeNBits("../quant")
 	case "vec":
 		writeVec("../vec")
 	default:

@@ -194,7 +194,8 @@ func saturate(v, lo, hi float64) float64 {
 }
 
 func TestEveryAssemblyFunctionHasALine(t *testing.T) {
-	testkit.CheckAsmTested(t, ".", []string{"tile*", "sumU8*", "quantizeF32*", "requantizeI32*"})
+	testkit.CheckAsmTested(t, ".", []string{"tile*", "sumU8*", "quantizeF32*", "requantizeI32*",
+		"nbits*", "dequantize4AVX512", "dequantize8AVX512", "quantizeBlockAVX512"}) // TestNBits
 }
 
 func TestPauses(t *testing.T) {

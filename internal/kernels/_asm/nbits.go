@@ -1,0 +1,301 @@
+package main
+
+import "fmt"
+
+// Offsets of the fields of quant's nbitsArgs.
+const (
+	nA, nAScale, nASum = 0, 8, 16
+	nLdA, nLdS         = 24, 32
+	nB, nScale, nShift = 40, 48, 56
+	nBlocks, nSteps    = 64, 72
+	nC, nLdC           = 80, 88
+	nAcc, nMask        = 96, 104
+)
+
+// nibble positions of a 32-bit word: even ones hold k = 0 to 3, odd ones k = 4 to 7, so that
+// masking alone yields two words of four consecutive bytes.
+func nibbleK(p int) int { return p/2 + 4*(p%2) }
+
+// nbitsTile writes the product of mr rows of signed bytes with 32 columns of 4-bit integers, in blocks of K
+// that have a scale each: VPDPBUSD within a block, float32 across.
+func nbitsTile(f *file, mr int) string {
+	name := fmt.Sprintf("nbits%dx32VNNI", mr)
+	g := f.function(name, vnni, []arg{{"t", "*nbitsArgs"}}, nil)
+	fl := func(r, j int) int { return r*2 + j }        // sums
+	in := func(r, j int) int { return 2*mr + r*2 + j } // of the block
+	const lo0, hi0, lo1, hi1, maskReg, scale0, scale1 = 24, 25, 26, 27, 28, 29, 30
+	g.arg("t", "DX")
+	for _, p := range []struct {
+		off int
+		reg string
+	}{{nA, "AX"}, {nAScale, "R10"}, {nASum, "R11"}, {nLdA, "R8"}, {nLdS, "R9"}, {nB, "DI"}, {nScale, "BX"}, {nShift, "R12"}, {nBlocks, "R13"}} {
+		g.e("MOVQ %d(DX), %s", p.off, p.reg)
+	}
+	g.op("VMOVUPS", uint32(0x0f0f0f0f), maskReg)
+	for r := range mr {
+		for j := range 2 {
+			g.op("VXORPS", fl(r, j), fl(r, j), fl(r, j))
+		}
+	}
+	// rows of A by AX and R8, of the block's scales and sums by R10, R11 and R9
+	g.e("LEAQ (R8)(R8*2), R15")
+	row := func(base, stride, triple string, i, d int) string {
+		return fmt.Sprintf("%d", d) + [...]string{"(" + base + ")", "(" + base + ")(" + stride + "*1)", "(" + base + ")(" + stride + "*2)", "(" + base + ")(" + triple + "*1)", "(" + base + ")(" + stride + "*4)"}[i]
+	}
+	g.e("LEAQ (R9)(R9*2), SI")
+	g.label("block")
+	for r := range mr {
+		g.e("VPBROADCASTD %s, Z%d", row("R11", "R9", "SI", r, 0), in(r, 0))
+		g.op("VMOVAPS", in(r, 0), in(r, 1))
+	}
+	g.e("MOVQ %d(DX), CX", nSteps)
+	g.label("step")
+	for j, p := range [][2]int{{lo0, hi0}, {lo1, hi1}} {
+		g.op("VMOVUPS", fmt.Sprintf("%d(DI)", j*64), p[0])
+		g.op("VPSRLD", "$4", p[0], p[1])
+		g.op("VPANDD", maskReg, p[0], p[0])
+		g.op("VPANDD", maskReg, p[1], p[1])
+	}
+	for r := range mr {
+		g.op("VPDPBUSD.BCST", row("AX", "R8", "R15", r, 0), lo0, in(r, 0))
+		g.op("VPDPBUSD.BCST", row("AX", "R8", "R15", r, 0), lo1, in(r, 1))
+	}
+	for r := range mr {
+		g.op("VPDPBUSD.BCST", row("AX", "R8", "R15", r, 4), hi0, in(r, 0))
+		g.op("VPDPBUSD.BCST", row("AX", "R8", "R15", r, 4), hi1, in(r, 1))
+	}
+	g.e("ADDQ $8, AX")
+	g.e("ADDQ $128, DI")
+	g.e("DECQ CX")
+	g.e("JNZ step")
+	g.op("VMOVUPS", "(BX)", scale0)
+	g.op("VMOVUPS", "64(BX)", scale1)
+	for r := range mr {
+		for j := range 2 {
+			g.op("VCVTDQ2PS", in(r, j), in(r, j))
+			g.op("VMULPS.BCST", row("R10", "R9", "SI", r, 0), scale0+j, 31)
+			g.op("VFMADD231PS", 31, in(r, j), fl(r, j))
+		}
+	}
+	g.e("TESTQ R12, R12")
+	g.e("JZ plain")
+	// zero points other than 8: (8-zero)·scale times the sum of the block's A. The sums of A come as -8·Σ.
+	for r := range mr {
+		g.e("VPBROADCASTD %s, Z31", row("R11", "R9", "SI", r, 0))
+		g.op("VCVTDQ2PS", 31, 31)
+		g.op("VMULPS", -0.125, 31, 31)
+		g.op("VMULPS.BCST", row("R10", "R9", "SI", r, 0), 31, 31)
+		for j := range 2 {
+			g.op("VFMADD231PS", fmt.Sprintf("%d(R12)", j*64), 31, fl(r, j))
+		}
+	}
+	g.e("ADDQ $128, R12")
+	g.label("plain")
+	g.e("ADDQ $128, BX")
+	g.e("ADDQ $4, R10")
+	g.e("ADDQ $4, R11")
+	g.e("DECQ R13")
+	g.e("JNZ block")
+	g.nbitsStore(mr, fl)
+	return name
+}
+
+// nbitsStore writes the sums of mr rows, or adds them to C.
+func (g *fn) nbitsStore(mr int, fl func(r, j int) int) {
+	g.e("MOVQ %d(DX), DI", nC)
+	g.e("MOVQ %d(DX), BX", nLdC)
+	g.e("KMOVW %d(DX), K1", nMask)
+	g.e("KMOVW %d(DX), K2", nMask+2)
+	g.e("CMPQ %d(DX), $0", nAcc)
+	g.e("JEQ store")
+	g.e("MOVQ DI, SI")
+	for r := range mr {
+		for j := range 2 {
+			g.op("VMOVUPS.Z", fmt.Sprintf("%d(SI)", j*64), fmt.Sprintf("K%d", j+1), 31)
+			g.op("VADDPS", 31, fl(r, j), fl(r, j))
+		}
+		g.e("ADDQ BX, SI")
+	}
+	g.label("store")
+	for r := range mr {
+		for j := range 2 {
+			g.op("VMOVUPS", fl(r, j), fmt.Sprintf("K%d", j+1), fmt.Sprintf("%d(DI)", j*64))
+		}
+		g.e("ADDQ BX, DI")
+	}
+	g.e("VZEROUPPER")
+	g.e("RET")
+}
+
+// nbitsVector writes the product of one float32 row with 32 columns of 4-bit integers: the nibbles choose
+// their value from a table of sixteen.
+func nbitsVector(f *file) {
+	g := f.function("nbitsVectorAVX512", avx512, []arg{{"t", "*nbitsArgs"}, {"table", "*float32"}}, nil)
+	g.arg("t", "DX")
+	g.arg("table", "SI")
+	for _, p := range []struct {
+		off int
+		reg string
+	}{{nA, "AX"}, {nASum, "R11"}, {nB, "DI"}, {nScale, "BX"}, {nShift, "R12"}, {nBlocks, "R13"}} {
+		g.e("MOVQ %d(DX), %s", p.off, p.reg)
+	}
+	const table = 30
+	g.op("VMOVUPS", "(SI)", table)
+	for r := range 2 {
+		g.op("VXORPS", r, r, r)
+	}
+	g.label("block")
+	for r := 2; r < 10; r++ { // four sums for each half, against the latency
+		g.op("VXORPS", r, r, r)
+	}
+	g.e("MOVQ %d(DX), CX", nSteps)
+	g.label("step")
+	for j := range 2 {
+		v := 10 + 8*j
+		g.op("VMOVUPS", fmt.Sprintf("%d(DI)", j*64), v)
+		for p := 1; p < 8; p++ {
+			g.op("VPSRLD", fmt.Sprintf("$%d", 4*p), v, v+p)
+		}
+		for p := range 8 { // the index is the low four bits of a lane
+			g.op("VPERMPS", table, v+p, v+p)
+			g.op("VFMADD231PS.BCST", fmt.Sprintf("%d(AX)", 4*nibbleK(p)), v+p, 2+j*4+p%4)
+		}
+	}
+	g.e("ADDQ $32, AX")
+	g.e("ADDQ $128, DI")
+	g.e("DECQ CX")
+	g.e("JNZ step")
+	for j := range 2 {
+		b := 2 + 4*j
+		g.op("VADDPS", b+1, b, b)
+		g.op("VADDPS", b+3, b+2, b+2)
+		g.op("VADDPS", b+2, b, b)
+		g.op("VFMADD231PS", fmt.Sprintf("%d(BX)", j*64), b, j)
+	}
+	g.e("TESTQ R12, R12")
+	g.e("JZ plain")
+	for j := range 2 {
+		g.op("VMOVUPS", fmt.Sprintf("%d(R12)", j*64), 2)
+		g.op("VFMADD231PS.BCST", "(R11)", 2, j)
+	}
+	g.e("ADDQ $128, R12")
+	g.label("plain")
+	g.e("ADDQ $128, BX")
+	g.e("ADDQ $4, R11")
+	g.e("DECQ R13")
+	g.e("JNZ block")
+	g.nbitsStore(1, func(_, j int) int { return j })
+}
+
+// dequantize4 writes 32 columns of 4-bit integers as float32, [k][32]: value·scale + shift per
+// block; steps of eight k.
+func dequantize4(f *file) {
+	g := f.function("dequantize4AVX512", avx512, []arg{{"dst", "*float32"}, {"b", "*uint8"}, {"scale", "*float32"}, {"shift", "*float32"}, {"table", "*float32"}, {"steps", "int"}}, nil)
+	g.arg("dst", "DI")
+	g.arg("b", "SI")
+	g.arg("scale", "BX")
+	g.arg("shift", "R12")
+	g.arg("table", "AX")
+	g.arg("steps", "CX")
+	g.op("VMOVUPS", "(AX)", 30)
+	for j := range 2 {
+		g.op("VMOVUPS", fmt.Sprintf("%d(BX)", j*64), 26+j)
+		g.op("VMOVUPS", fmt.Sprintf("%d(R12)", j*64), 28+j)
+	}
+	g.label("step")
+	for j := range 2 {
+		g.op("VMOVUPS", fmt.Sprintf("%d(SI)", j*64), 0)
+		for p := range 8 {
+			if p > 0 {
+				g.op("VPSRLD", fmt.Sprintf("$%d", 4*p), 0, 1+p)
+			} else {
+				g.op("VMOVAPS", 0, 1)
+			}
+			g.op("VPERMPS", 30, 1+p, 1+p)
+			g.op("VFMADD213PS", 28+j, 26+j, 1+p)
+			g.op("VMOVUPS", 1+p, fmt.Sprintf("%d(DI)", nibbleK(p)*128+j*64))
+		}
+	}
+	g.e("ADDQ $128, SI")
+	g.e("ADDQ $1024, DI")
+	g.e("DECQ CX")
+	g.e("JNZ step")
+	g.e("VZEROUPPER")
+	g.e("RET")
+}
+
+// dequantize8 is the same for bytes, in steps of four k.
+func dequantize8(f *file) {
+	g := f.function("dequantize8AVX512", avx512, []arg{{"dst", "*float32"}, {"b", "*uint8"}, {"scale", "*float32"}, {"shift", "*float32"}, {"steps", "int"}}, nil)
+	g.arg("dst", "DI")
+	g.arg("b", "SI")
+	g.arg("scale", "BX")
+	g.arg("shift", "R12")
+	g.arg("steps", "CX")
+	g.op("VMOVUPS", uint32(0xff), 30)
+	for j := range 2 {
+		g.op("VMOVUPS", fmt.Sprintf("%d(BX)", j*64), 26+j)
+		g.op("VMOVUPS", fmt.Sprintf("%d(R12)", j*64), 28+j)
+	}
+	g.label("step")
+	for j := range 2 {
+		g.op("VMOVUPS", fmt.Sprintf("%d(SI)", j*64), 0)
+		for p := range 4 {
+			g.op("VPSRLD", fmt.Sprintf("$%d", 8*p), 0, 1+p)
+			g.op("VPANDD", 30, 1+p, 1+p)
+			g.op("VCVTDQ2PS", 1+p, 1+p)
+			g.op("VFMADD213PS", 28+j, 26+j, 1+p)
+			g.op("VMOVUPS", 1+p, fmt.Sprintf("%d(DI)", p*128+j*64))
+		}
+	}
+	g.e("ADDQ $128, SI")
+	g.e("ADDQ $512, DI")
+	g.e("DECQ CX")
+	g.e("JNZ step")
+	g.e("VZEROUPPER")
+	g.e("RET")
+}
+
+// quantizeRow writes one block of a row as signed bytes: round(x·factor).
+func quantizeRow(f *file) {
+	g := f.function("quantizeBlockAVX512", avx512, []arg{{"dst", "*int8"}, {"x", "*float32"}, {"n", "int"}, {"factor", "float32"}}, &arg{"sum", "int32"})
+	g.arg("dst", "DI")
+	g.arg("x", "SI")
+	g.arg("n", "CX")
+	g.bcast("factor", 1)
+	g.op("VPXORD", 2, 2, 2)
+	g.label("loop")
+	g.op("VMULPS", "(SI)", 1, 0)
+	g.op("VCVTPS2DQ", 0, 0)
+	g.op("VPADDD", 0, 2, 2)
+	g.op("VPMOVSDB", 0, "(DI)")
+	g.e("ADDQ $64, SI")
+	g.e("ADDQ $16, DI")
+	g.e("SUBQ $16, CX")
+	g.e("JNZ loop")
+	g.e("VEXTRACTI64X4 $1, Z2, Y3")
+	g.e("VPADDD Y3, Y2, Y2")
+	g.e("VEXTRACTI128 $1, Y2, X3")
+	g.e("VPADDD X3, X2, X2")
+	g.e("VPHADDD X2, X2, X2")
+	g.e("VPHADDD X2, X2, X2")
+	g.e("VMOVD X2, AX")
+	g.e("MOVL AX, sum+%d(FP)", g.off["sum"])
+	g.e("VZEROUPPER")
+	g.e("RET")
+}
+
+func writeNBits(dir string) {
+	f := newFile("nbits")
+	dis := "\n// tileNBits calls the tile of rows rows.\nfunc tileNBits(rows int, t *nbitsArgs) {\n\tswitch rows {\n"
+	for mr := 1; mr <= 5; mr++ {
+		dis += fmt.Sprintf("\tcase %d:\n\t\t%s(t)\n", mr, nbitsTile(f, mr))
+	}
+	dis += "\t}\n}\n"
+	nbitsVector(f)
+	dequantize4(f)
+	dequantize8(f)
+	quantizeRow(f)
+	write(dir+"/nbits_amd64.s", f.text())
+	write(dir+"/nbits_stubs_amd64.go", generated+"//go:build !purego\n\npackage quant\n"+f.stubs.String()+dis)
+}

@@ -1,0 +1,214 @@
+package quant
+
+import (
+	"fmt"
+	"math"
+	"sync"
+	"unsafe"
+
+	"github.com/onward-ml/onward/internal/cpu"
+	"github.com/onward-ml/onward/internal/kernels/align"
+	"github.com/onward-ml/onward/internal/kernels/gemm"
+	"github.com/onward-ml/onward/internal/kernels/vec"
+)
+
+// NBits is a K×N matrix of 4- or 8-bit integers with a scale and a zero point for every block
+// of K, as ONNX Runtime's MatMulNBits has it. It is packed in panels of 32 columns: with 4 bits [K/8][32] words of eight
+// nibbles, with 8 bits [K/4][32] words of four bytes. K is padded to whole blocks.
+type NBits struct {
+	K, N, Bits, Block int
+	blocks            int
+	data              []uint8
+	scale             []float32 // [panel][block][32]
+	shift             []float32 // the same: (standard - zero)·scale, or nil where all zero points are standard
+}
+
+// standard is the zero point that stands for none.
+func (p *NBits) standard() float32 { return float32(int(1) << (p.Bits - 1)) }
+
+// wordK is the number of k in a word of one column.
+func (p *NBits) wordK() int { return 32 / p.Bits }
+
+// panelBytes is the size of a panel.
+func (p *NBits) panelBytes() int { return p.blocks * p.Block / p.wordK() * PanelWidth * 4 }
+
+// PackNBits packs b, (N, blocks, block·bits/8) with the low nibble first, scales (N, blocks) and
+// zeros (N, blocks), nil for the standard zero points 8 and 128.
+func PackNBits(b []uint8, scales, zeros []float32, k, n, bits, block int) (*NBits, error) {
+	if bits != 4 && bits != 8 {
+		return nil, fmt.Errorf("integers of %d bits, want 4 or 8", bits)
+	}
+	if block < 16 || block&(block-1) != 0 {
+		return nil, fmt.Errorf("blocks of %d, want a power of two from 16 on", block)
+	}
+	p := &NBits{K: k, N: n, Bits: bits, Block: block, blocks: tiles(k, block)}
+	rowBytes := p.blocks * block * bits / 8
+	if len(b) < n*rowBytes || len(scales) < n*p.blocks || zeros != nil && len(zeros) < n*p.blocks {
+		return nil, fmt.Errorf("%d bytes, %d scales and %d zero points for a %d×%d matrix in blocks of %d, want %d, %d and as many or none", len(b), len(scales), len(zeros), k, n, block, n*rowBytes, n*p.blocks)
+	}
+	panels := tiles(n, PanelWidth)
+	p.data = align.Slice[uint8](panels * p.panelBytes())
+	p.scale = align.Slice[float32](panels * p.blocks * PanelWidth)
+	if zeros != nil {
+		p.shift = align.Slice[float32](panels * p.blocks * PanelWidth)
+	}
+	for j := range n {
+		row := b[j*rowBytes:][:rowBytes]
+		at := j/PanelWidth*p.panelBytes() + j%PanelWidth*4
+		for w := 0; w*4 < rowBytes; w++ {
+			d := p.data[at+w*PanelWidth*4:][:4]
+			s := row[w*4:][:4]
+			if bits == 8 {
+				copy(d, s)
+				continue
+			}
+			// k = 0..7 in order to nibbles 0, 2, 4, 6, 1, 3, 5, 7: see the tiles
+			for i := range 4 {
+				lo := s[i/2] >> (4 * (i % 2)) & 15
+				hi := s[2+i/2] >> (4 * (i % 2)) & 15
+				d[i] = lo | hi<<4
+			}
+		}
+		for i := range p.blocks {
+			q := (j/PanelWidth*p.blocks+i)*PanelWidth + j%PanelWidth
+			p.scale[q] = scales[j*p.blocks+i]
+			if zeros != nil {
+				p.shift[q] = (p.standard() - zeros[j*p.blocks+i]) * p.scale[q]
+			}
+		}
+	}
+	return p, nil
+}
+
+func tiles(n, most int) int { return (n + most - 1) / most }
+
+// value returns element k of column j of a panel.
+func (p *NBits) value(panel []uint8, k, j int) uint8 {
+	w := p.wordK()
+	word := panel[(k/w*PanelWidth+j)*4:][:4]
+	k %= w
+	if p.Bits == 8 {
+		return word[k]
+	}
+	return word[k%4] >> (k / 4 * 4) & 15
+}
+
+// Dequantize writes panel pi as float32, [blocks·Block][32].
+//
+//	dst[k*32+j] = (b[k][j]-standard)*scale[k/block][j] + shift[k/block][j]
+func (p *NBits) Dequantize(level cpu.Level, dst []float32, pi int) {
+	data := p.data[pi*p.panelBytes():][:p.panelBytes()]
+	var zero [PanelWidth]float32
+	for b := range p.blocks {
+		q := (pi*p.blocks + b) * PanelWidth
+		scale, shift := p.scale[q:][:PanelWidth], zero[:]
+		if p.shift != nil {
+			shift = p.shift[q:][:PanelWidth]
+		}
+		d := dst[b*p.Block*PanelWidth:][:p.Block*PanelWidth]
+		w := data[b*p.Block/p.wordK()*PanelWidth*4:]
+		if dequantizeAsm(level, p, d, w, scale, shift) {
+			continue
+		}
+		for k := range p.Block {
+			for j := range PanelWidth {
+				d[k*PanelWidth+j] = (float32(p.value(w, k, j))-p.standard())*scale[j] + shift[j]
+			}
+		}
+	}
+}
+
+// NBitsArgs describes C[M,N] = A·B + bias.
+type NBitsArgs struct {
+	M    int
+	A    []float32 // M rows of K at stride LdA
+	LdA  int
+	B    *NBits
+	Bias []float32 // N values, or nil
+	C    []float32 // M rows of N at stride LdC
+	LdC  int
+	// Int8 allows to round the rows of A to 8 bits per block of K, as MatMulNBits' accuracy_level 4 does. It is
+	// used where it is faster. Errors are within 2⁻⁷ of the block's largest element of A per term.
+	Int8 bool
+}
+
+// nbitsArgs is what the assembly reads; the generator knows the offsets. Distances are in bytes.
+type nbitsArgs struct {
+	a               unsafe.Pointer // signed bytes, or float32
+	aScale, aSum    unsafe.Pointer // by block: float32, and -8·Σ as int32, or Σ as float32
+	lda, lds        uintptr
+	b, scale, shift unsafe.Pointer
+	blocks, steps   int // steps of eight k per block
+	c               unsafe.Pointer
+	ldc             uintptr
+	acc             uint64
+	mask            uint32
+}
+
+type nbitsBuffers struct {
+	panel []float32
+	a     []float32
+	bytes []int8
+	scale []float32
+	sum   []int32
+	fsum  []float32
+}
+
+var nbitsPool = sync.Pool{New: func() any { return new(nbitsBuffers) }}
+
+// ComputeNBits computes the panels [p0, p1) of all rows.
+func ComputeNBits(level cpu.Level, g *NBitsArgs, p0, p1 int) {
+	if p0 >= p1 || g.M == 0 {
+		return
+	}
+	buf := nbitsPool.Get().(*nbitsBuffers)
+	defer nbitsPool.Put(buf)
+	if !nbitsAsm(level, g, buf, p0, p1) {
+		p := g.B
+		panel := grow(&buf.panel, p.blocks*p.Block*PanelWidth)
+		for pi := p0; pi < p1; pi++ {
+			p.Dequantize(level, panel, pi)
+			j := pi * PanelWidth
+			a := gemm.Args[float32]{M: g.M, N: min(PanelWidth, p.N-j), K: p.K, A: g.A, LdA: g.LdA, B: panel, Packed: true, C: g.C[j:], LdC: g.LdC}
+			gemm.F32(level, &a, a.Whole(), nil)
+		}
+	}
+	if g.Bias != nil {
+		j0, j1 := p0*PanelWidth, min(g.B.N, p1*PanelWidth)
+		for i := range g.M {
+			c := g.C[i*g.LdC+j0:][:j1-j0]
+			vec.AddF32(level, c, c, g.Bias[j0:j1])
+		}
+	}
+}
+
+// ParallelNBits computes the whole result; par splits the panels, nil stands for one call.
+func ParallelNBits(par gemm.Par, level cpu.Level, g *NBitsArgs) {
+	n := tiles(g.B.N, PanelWidth)
+	if par == nil {
+		ComputeNBits(level, g, 0, n)
+		return
+	}
+	par(n, func(lo, hi int) { ComputeNBits(level, g, lo, hi) })
+}
+
+// quantizeBlock rounds a block to signed bytes and returns the scale and the sum of the bytes.
+func quantizeBlock(level cpu.Level, dst []int8, x []float32) (scale float32, sum int32) {
+	hi, lo := vec.ReduceMaxF32(level, x), vec.ReduceMinF32(level, x)
+	top := max(hi, -lo)
+	if top == 0 {
+		clear(dst)
+		return 0, 0
+	}
+	scale = top / 127
+	return scale, quantizeBytes(level, dst, x, 127/top)
+}
+
+func quantizeBytesGeneric(dst []int8, x []float32, factor float32) (sum int32) {
+	for i, v := range x {
+		q := int32(math.RoundToEven(float64(v * factor)))
+		dst[i] = int8(min(max(q, -128), 127))
+		sum += q
+	}
+	return sum
+}

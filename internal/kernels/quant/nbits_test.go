@@ -1,0 +1,174 @@
+package quant
+
+import (
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"strings"
+	"testing"
+
+	"github.com/onward-ml/onward/internal/cpu"
+	testkit "github.com/onward-ml/onward/internal/testing"
+)
+
+type nbitsProblem struct {
+	m, n, k, bits, block int
+	zeros, int8, bias    bool
+}
+
+func checkNBits(t *testing.T, l cpu.Level, p nbitsProblem, r *rand.Rand) {
+	t.Helper()
+	blocks := tiles(p.k, p.block)
+	b := make([]uint8, p.n*blocks*p.block*p.bits/8)
+	for i := range b {
+		b[i] = uint8(r.Uint32())
+	}
+	scales := make([]float32, p.n*blocks)
+	var zeros []float32
+	if p.zeros {
+		zeros = make([]float32, p.n*blocks)
+	}
+	for i := range scales {
+		scales[i] = r.Float32() + 0.1
+		if p.zeros {
+			zeros[i] = float32(r.IntN(1 << p.bits))
+		}
+	}
+	w, err := PackNBits(b, scales, zeros, p.k, p.n, p.bits, p.block)
+	if err != nil {
+		t.Fatal(err)
+	}
+	lda, ldc := p.k+1, p.n+2
+	g := &NBitsArgs{M: p.m, A: testkit.Guarded[float32](t, (p.m-1)*lda+p.k, testkit.High, 0), LdA: lda, B: w, C: testkit.Guarded[float32](t, (p.m-1)*ldc+p.n, testkit.High, 0), LdC: ldc, Int8: p.int8}
+	for i := range g.A {
+		g.A[i] = float32(r.NormFloat64())
+	}
+	if p.bias {
+		g.Bias = make([]float32, p.n)
+		for i := range g.Bias {
+			g.Bias[i] = float32(r.NormFloat64())
+		}
+	}
+	ParallelNBits(twoWays, l, g)
+	for i := range p.m {
+		for j := range p.n {
+			var want, tol float64
+			for k := range p.k {
+				q := j*blocks + k/p.block
+				v := float64(b[j*blocks*p.block*p.bits/8+k*p.bits/8])
+				if p.bits == 4 {
+					v = float64(int(v) >> (k % 2 * 4) & 15)
+				}
+				z := float64(int(1) << (p.bits - 1))
+				if p.zeros {
+					z = float64(zeros[q])
+				}
+				v = (v - z) * float64(scales[q])
+				want += float64(g.A[i*lda+k]) * v
+				tol += math.Abs(float64(g.A[i*lda+k])*v)*1e-6*math.Sqrt(float64(p.k)) + 1e-6
+				if p.zeros { // the parts with and without the zero point cancel
+					tol += 128 * float64(scales[q]) * 1e-6
+				}
+				if p.int8 {
+					tol += math.Abs(v) * 5 / 254 // half a step of a block up to 5
+				}
+			}
+			if p.bias {
+				want += float64(g.Bias[j])
+			}
+			if got := float64(g.C[i*ldc+j]); !(math.Abs(got-want) <= tol) {
+				t.Fatalf("%v %+v: C[%d,%d] = %g, want %g ± %g", l, p, i, j, got, want, tol)
+			}
+		}
+	}
+}
+
+func TestNBits(t *testing.T) {
+	testkit.Levels(t, func(t *testing.T, l cpu.Level) {
+		r := rand.New(rand.NewPCG(3, 3))
+		for i := range 60 {
+			checkNBits(t, l, nbitsProblem{m: 1 + i%12, n: 1 + i*13%70, k: 1 + i*29%200, bits: 4 + 4*(i%2), block: 16 << (i % 4), zeros: i&1 == i>>1&1, int8: i%3 == 0, bias: i%5 == 0}, r)
+		}
+		for m := 1; m < 7; m++ {
+			for _, zeros := range []bool{false, true} {
+				for _, i8 := range []bool{false, true} {
+					checkNBits(t, l, nbitsProblem{m: m, n: 45, k: 100, bits: 4, block: 32, zeros: zeros, int8: i8}, r)
+				}
+			}
+		}
+		checkNBits(t, l, nbitsProblem{m: 2, n: 3, k: 17000, bits: 4, block: 128, int8: true}, r)
+		checkNBits(t, l, nbitsProblem{m: 2, n: 3, k: 17000, bits: 4, block: 128, zeros: true}, r)
+	})
+}
+
+// TestInt8IsExactOnIntegers: rows of small integers whose block maximum is 127 lose nothing.
+func TestInt8IsExactOnIntegers(t *testing.T) {
+	const n, k, block = 40, 96, 32
+	r := rand.New(rand.NewPCG(4, 4))
+	b, scales, a := make([]uint8, n*k/2), make([]float32, n*k/block), make([]float32, k)
+	for i := range b {
+		b[i] = uint8(r.Uint32())
+	}
+	for i := range scales {
+		scales[i] = 0.5
+	}
+	for i := range a {
+		a[i] = float32(r.IntN(255) - 127)
+		if i%block == 0 {
+			a[i] = 127
+		}
+	}
+	w, err := PackNBits(b, scales, nil, k, n, 4, block)
+	if err != nil {
+		t.Fatal(err)
+	}
+	testkit.Levels(t, func(t *testing.T, l cpu.Level) {
+		exact, rounded := make([]float32, n), make([]float32, n)
+		ParallelNBits(nil, l, &NBitsArgs{M: 1, A: a, LdA: k, B: w, C: exact, LdC: n})
+		ParallelNBits(nil, l, &NBitsArgs{M: 1, A: a, LdA: k, B: w, C: rounded, LdC: n, Int8: true})
+		for j := range exact {
+			var want float32
+			for i, v := range a {
+				want += v * (float32(b[(j*k+i)/2]>>(i%2*4)&15) - 8) / 2
+			}
+			if exact[j] != want || rounded[j] != want {
+				t.Errorf("column %d: %g and %g, want %g", j, exact[j], rounded[j], want)
+			}
+		}
+	})
+}
+
+func TestPackNBitsErrors(t *testing.T) {
+	for _, c := range []struct {
+		bits, block, bytes int
+		want               string
+	}{{3, 32, 64, "3 bits"}, {4, 24, 64, "blocks of 24"}, {4, 8, 64, "blocks of 8"}, {4, 32, 10, "10 bytes"}} {
+		if _, err := PackNBits(make([]uint8, c.bytes), make([]float32, 4), nil, 32, 4, c.bits, c.block); err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("error %v, want %q", err, c.want)
+		}
+	}
+}
+
+func BenchmarkNBits(b *testing.B) {
+	const n, k = 4096, 4096
+	for _, bits := range []int{4, 8} {
+		w, err := PackNBits(make([]uint8, n*k*bits/8), make([]float32, n*k/32), nil, k, n, bits, 32)
+		if err != nil {
+			b.Fatal(err)
+		}
+		for _, m := range []int{1, 128} {
+			for _, i8 := range []bool{false, true} {
+				g := &NBitsArgs{M: m, A: make([]float32, m*k), LdA: k, B: w, C: make([]float32, m*n), LdC: n, Int8: i8}
+				for i := range g.A {
+					g.A[i] = float32(i % 7)
+				}
+				b.Run(fmt.Sprintf("bits%d/m%d/int8=%v", bits, m, i8), func(b *testing.B) {
+					for b.Loop() {
+						ParallelNBits(nil, cpu.Active(), g)
+					}
+					b.ReportMetric(2*float64(m*n*k)*float64(b.N)/float64(b.Elapsed().Nanoseconds()), "GOPS")
+				})
+			}
+		}
+	}
+}
