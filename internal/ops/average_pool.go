@@ -21,6 +21,7 @@ var _ = register(Def{Name: "AveragePool", Since: []int{1, 7, 10, 11, 19, 22}, In
 		if opset >= 10 {
 			p.Ceil = a.Bool("ceil_mode", false)
 		}
+		p.Crop = true
 		return p
 	})})
 

@@ -136,7 +136,10 @@ func (g *GridSample) place(v float64, d int, t tensor.DType) float64 {
 	if v < lo || v > hi {
 		switch g.Padding {
 		case "border":
-			v = min(max(v, 0), float64(d-1))
+			// Cubic interpolation looks for the border at every element that it reads.
+			if g.Mode != "cubic" {
+				v = min(max(v, 0), float64(d-1))
+			}
 		case "reflection":
 			v = gridReflect(v, lo, hi)
 		}

@@ -20,6 +20,7 @@ var _ = register(Def{Name: "LpPool", Since: []int{1, 2, 11, 18, 22}, In: "X:T", 
 		if opset >= 18 {
 			p.Ceil = a.Bool("ceil_mode", false)
 		}
+		p.Crop = true
 		return p
 	})})
 

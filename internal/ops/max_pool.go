@@ -26,6 +26,7 @@ var _ = register(Def{Name: "MaxPool", Since: []int{1, 8, 10, 11, 12, 22}, In: "X
 		if opset >= 10 {
 			p.Ceil = a.Bool("ceil_mode", false)
 		}
+		p.Crop = true
 		return p
 	})})
 

@@ -51,6 +51,9 @@ func TestPoolings(t *testing.T) {
 	wantOp(t, "GlobalLpPool", 22, nil, tt([]float64{5}, 1, 1, 1), tt([]float64{3, -4}, 1, 1, 2))
 	wantOp(t, "GlobalAveragePool", 1, nil, tt([]float32{2, 5}, 1, 2, 1), iota32(1, 2, 3))
 	wantOp(t, "GlobalMaxPool", 1, nil, tt([]float32{3, 6}, 1, 2, 1, 1), iota32(1, 2, 3, 1))
+	// With strides over the kernel a window may begin after the first element.
+	wantOp(t, "MaxPool", 8, map[string]any{"kernel_shape": []int{1}, "strides": []int{3}, "auto_pad": "SAME_UPPER"}, tt([]float32{2, 5}, 1, 1, 2), iota32(1, 1, 6))
+	wantOp(t, "Conv", 11, map[string]any{"strides": []int{3}, "auto_pad": "SAME_UPPER"}, tt([]float32{1, 4}, 1, 1, 2), iota32(1, 1, 6), tt([]float32{1}, 1, 1, 1))
 	for _, op := range []string{"MaxPool", "AveragePool", "LpPool"} {
 		wantOp(t, op, 22, map[string]any{"kernel_shape": []int{2}}, tt([]float32{}, 0, 3, 4), tt([]float32{}, 0, 3, 5))
 		wantOp(t, op, 22, map[string]any{"kernel_shape": []int{2}}, tt([]float32{}, 2, 3, 0), tt([]float32{}, 2, 3, 0))

@@ -81,12 +81,15 @@ func (r *Resize) plan(c *ir.Call, axis, in int, s resizeScale) (resizeAxis, erro
 			return p, c.Err()
 		}
 		x := r.coordinate(o, in, s)
-		if r.Coordinates == "tf_crop_and_resize" && !(x >= 0 && x <= float64(in-1)) {
+		if eps := 1e-6 * float64(in); r.Coordinates == "tf_crop_and_resize" && !(x >= -eps && x <= float64(in-1)+eps) {
 			if p.outside == nil {
 				p.outside = make([]bool, s.out)
 			}
 			p.outside[o] = true
 			continue
+		}
+		if r.Coordinates == "tf_crop_and_resize" {
+			x = min(max(x, 0), float64(in-1)) // ends of regions are rounded to float
 		}
 		// Beyond the input by this much nothing changes any more.
 		far := float64(in) + float64(p.n)

@@ -15,6 +15,7 @@ type Window struct {
 	Dilations []int  // nil: 1
 	Pads      []int  // before each axis, then after each axis; nil: 0
 	Ceil      bool   // round the output size up
+	Crop      bool   // a SAME_ mode's padding may be negative, where strides are longer than the kernel
 }
 
 // windowLimit bounds attributes of windows, so that sums and products of two of
@@ -127,13 +128,13 @@ func (w *Window) axis(i, n, in, kernel int) (before, after, out int, err error) 
 	switch w.AutoPad {
 	case "SAME_UPPER", "SAME_LOWER":
 		out = (in + s - 1) / s
-		total := max(0, (out-1)*s+size-in)
-		if out == 0 {
+		total := (out-1)*s + size - in
+		if out == 0 || total < 0 && !w.Crop {
 			total = 0
 		}
 		before = total / 2
 		if w.AutoPad == "SAME_LOWER" {
-			before = total - total/2
+			before = (total + 1) / 2
 		}
 		return before, total - before, out, nil
 	case "NOTSET":
