@@ -60,7 +60,10 @@ func (op *ImageDecoder) Run(c *ir.Call) error {
 		return fmt.Errorf("picture of %d×%d pixels: %w", h.Width, h.Height, err)
 	}
 	rgb := make([]uint8, size)
-	if h.Decode(rgb) != nil {
+	if err := h.Decode(rgb, c.Err); err != nil {
+		if c.Err() != nil {
+			return err
+		}
 		return empty()
 	}
 	t, err := c.Output(0, tensor.TypeUint8, h.Height, h.Width, op.channels())

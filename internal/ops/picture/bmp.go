@@ -114,11 +114,14 @@ func (m *bmp) row(dst []uint8, y int) []uint8 {
 	return dst[3*m.w*y : 3*m.w*(y+1)]
 }
 
-func (m *bmp) decode(dst []uint8) error {
+func (m *bmp) decode(dst []uint8, stop func() error) error {
 	if m.rle {
 		return m.decodeRLE(dst)
 	}
 	for y := range m.h {
+		if err := stop(); err != nil {
+			return err
+		}
 		src := m.pixels[m.stride()*y:]
 		out := m.row(dst, y)
 		switch m.depth {

@@ -18,7 +18,7 @@ type Header struct {
 	// Memory is a bound of the bytes that decoding takes besides the result.
 	Memory int64
 
-	decode func(dst []uint8) error
+	decode func(dst []uint8, stop func() error) error
 }
 
 // maxSide is the longest side of a picture in pixels: a row of it fits memory,
@@ -76,12 +76,12 @@ func matches(data []byte, magic string) bool {
 
 // Decode writes the pixels to dst, row by row from the top, three bytes red,
 // green and blue each; transparency is dropped. dst must hold
-// Width·Height·3 bytes.
-func (h *Header) Decode(dst []uint8) error {
+// Width·Height·3 bytes. It gives up with stop's error once there is one.
+func (h *Header) Decode(dst []uint8, stop func() error) error {
 	if len(dst) != h.Width*h.Height*3 {
 		return fmt.Errorf("picture: %d bytes for %d×%d pixels", len(dst), h.Width, h.Height)
 	}
-	return h.decode(dst)
+	return h.decode(dst, stop)
 }
 
 // reader reads numbers from the front of a slice; beyond its end they are 0 and

@@ -21,7 +21,7 @@ func decode(data []byte) (*Header, []uint8, error) {
 		return h, nil, errors.New("too large for a test")
 	}
 	dst := make([]uint8, h.Width*h.Height*3)
-	return h, dst, h.Decode(dst)
+	return h, dst, h.Decode(dst, func() error { return nil })
 }
 
 func want(t *testing.T, name string, data []byte, w, h int, px ...uint8) {

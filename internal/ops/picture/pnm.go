@@ -122,13 +122,18 @@ func pnmNumber(b []byte) (v int, rest []byte, ok bool) {
 	return 0, nil, false
 }
 
-func (m *pnm) decode(dst []uint8) error {
+func (m *pnm) decode(dst []uint8, stop func() error) error {
 	next, err := m.samples()
 	if err != nil {
 		return err
 	}
 	var px [4]int
 	for i := range m.w * m.h {
+		if i%m.w == 0 {
+			if err := stop(); err != nil {
+				return err
+			}
+		}
 		for k := range m.channels {
 			v, ok := next(i % m.w)
 			if !ok {

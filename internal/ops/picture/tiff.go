@@ -148,7 +148,7 @@ func (t *tiff) rowBytes() int {
 
 func (t *tiff) tileBytes() int { return t.rowBytes() * t.th }
 
-func (t *tiff) decode(dst []uint8) error {
+func (t *tiff) decode(dst []uint8, stop func() error) error {
 	offsets, counts := t.tags[tiffOffsets], t.tags[tiffCounts]
 	if t.tags[tiffTileWidth] != nil {
 		offsets, counts = t.tags[tiffTileOffsets], t.tags[tiffTileCounts]
@@ -166,6 +166,9 @@ func (t *tiff) decode(dst []uint8) error {
 		for ty := range down {
 			rows := min(t.th, t.h-ty*t.th)
 			for tx := range across {
+				if err := stop(); err != nil {
+					return err
+				}
 				i := (p*down+ty)*across + tx
 				off, n := offsets[i], counts[i]
 				if off < 0 || n < 0 || off > len(t.data) || n > len(t.data)-off {

@@ -1,0 +1,610 @@
+package picture
+
+import (
+	"errors"
+	"fmt"
+)
+
+// jpegFile is a JPEG file (ITU-T T.81) of baseline, extended sequential or
+// progressive coding with 8-bit samples. The inverse transform and the
+// conversion of colours give the very numbers of libjpeg's default settings,
+// which ImageDecoder asks for.
+type jpegFile struct {
+	data []byte // what follows the current marker
+	stop func() error
+
+	w, h        int
+	comps       []*jpegComp
+	hmax, vmax  int
+	mcux, mcuy  int
+	progressive bool
+	quant       [4][64]uint16 // in zigzag order
+	dc, ac      [4]*huffman
+	restart     int  // MCUs between restart markers, 0 for none
+	adobe       bool // there is an Adobe marker
+	transform   int  // its colour transform
+	jfif        bool
+
+	bits   uint64
+	have   int
+	marker bool // the bit reader stands before a marker
+	eobrun int
+}
+
+// jpegComp is one colour component.
+type jpegComp struct {
+	id, h, v, tq int
+	w, hgt       int // samples that the picture needs
+	bw, bh       int // blocks, whole MCUs
+	coef         []int16
+	plane        []uint8 // bw·8 samples a row
+	td, ta, pred int     // of the current scan
+}
+
+// zigzag is the order in which the coefficients of a block are stored.
+var zigzag = [64]uint8{
+	0, 1, 8, 16, 9, 2, 3, 10, 17, 24, 32, 25, 18, 11, 4, 5,
+	12, 19, 26, 33, 40, 48, 41, 34, 27, 20, 13, 6, 7, 14, 21, 28,
+	35, 42, 49, 56, 57, 50, 43, 36, 29, 22, 15, 23, 30, 37, 44, 51,
+	58, 59, 52, 45, 38, 31, 39, 46, 53, 60, 61, 54, 47, 55, 62, 63,
+}
+
+func readJPEG(data []byte) (*Header, error) {
+	j := &jpegFile{data: data[2:]}
+	for j.comps == nil {
+		if err := j.segment(nil); err != nil {
+			return nil, err
+		}
+	}
+	if j.w < 1 || j.h < 1 {
+		return nil, fmt.Errorf("picture: JPEG of %d×%d pixels", j.w, j.h)
+	}
+	memory := int64(0)
+	for _, c := range j.comps {
+		memory += 3 * 64 * int64(c.bw) * int64(c.bh)
+	}
+	return &Header{Width: j.w, Height: j.h, Memory: memory, decode: j.decode}, nil
+}
+
+// segment reads one marker with what belongs to it; scan is called for a scan,
+// and the end of the picture gives errEnd.
+func (j *jpegFile) segment(scan func(params []byte) error) error {
+	for {
+		for len(j.data) > 0 && j.data[0] != 0xff {
+			j.data = j.data[1:]
+		}
+		for len(j.data) > 0 && j.data[0] == 0xff {
+			j.data = j.data[1:]
+		}
+		if len(j.data) == 0 {
+			return errShort
+		}
+		m := j.data[0]
+		j.data = j.data[1:]
+		if m == 0xd9 {
+			return errEnd
+		}
+		if m == 0 || m == 1 || m >= 0xd0 && m <= 0xd8 {
+			continue
+		}
+		if len(j.data) < 2 {
+			return errShort
+		}
+		n := int(j.data[0])<<8 | int(j.data[1])
+		if n < 2 || n > len(j.data) {
+			return errShort
+		}
+		body := j.data[2:n]
+		j.data = j.data[n:]
+		switch {
+		case m == 0xdb:
+			return j.readQuant(body)
+		case m == 0xc4:
+			return j.readHuffman(body)
+		case m == 0xdd && len(body) == 2:
+			j.restart = int(body[0])<<8 | int(body[1])
+			return nil
+		case m == 0xe0:
+			j.jfif = j.jfif || matches(body, "JFIF\x00")
+			return nil
+		case m == 0xee && len(body) >= 12 && matches(body, "Adobe"):
+			j.adobe, j.transform = true, int(body[11])
+			return nil
+		case m >= 0xc0 && m <= 0xcf && m != 0xc8 && m != 0xcc:
+			return j.readFrame(m, body)
+		case m == 0xda:
+			if scan == nil {
+				return errors.New("picture: JPEG scan before the frame")
+			}
+			return scan(body)
+		default:
+			return nil
+		}
+	}
+}
+
+// errEnd marks the end of a picture.
+var errEnd = errors.New("picture: end")
+
+func (j *jpegFile) readQuant(b []byte) error {
+	for len(b) > 0 {
+		wide, t := int(b[0]>>4), b[0]&15
+		if wide > 1 || t > 3 || len(b) < 1+64*(wide+1) {
+			return errors.New("picture: invalid JPEG quantization table")
+		}
+		b = b[1:]
+		for i := range 64 {
+			v := uint16(b[0])
+			if b = b[1:]; wide == 1 {
+				v = v<<8 | uint16(b[0])
+				b = b[1:]
+			}
+			j.quant[t][i] = v
+		}
+	}
+	return nil
+}
+
+func (j *jpegFile) readFrame(marker byte, b []byte) error {
+	if j.comps != nil {
+		return errors.New("picture: JPEG with two frames")
+	}
+	if marker > 0xc2 {
+		return fmt.Errorf("picture: JPEG coding %#x is not supported", marker)
+	}
+	if len(b) < 6 || b[0] != 8 || len(b) != 6+3*int(b[5]) {
+		return errors.New("picture: JPEG frame is not one of 8-bit samples")
+	}
+	j.progressive = marker == 0xc2
+	j.h, j.w = int(b[1])<<8|int(b[2]), int(b[3])<<8|int(b[4])
+	if n := b[5]; n != 1 && n != 3 && n != 4 {
+		return fmt.Errorf("picture: JPEG of %d components", n)
+	}
+	for b = b[6:]; len(b) > 0; b = b[3:] {
+		c := &jpegComp{id: int(b[0]), h: int(b[1] >> 4), v: int(b[1] & 15), tq: int(b[2])}
+		if c.h < 1 || c.h > 4 || c.v < 1 || c.v > 4 || c.tq > 3 {
+			return errors.New("picture: invalid JPEG component")
+		}
+		j.hmax, j.vmax = max(j.hmax, c.h), max(j.vmax, c.v)
+		j.comps = append(j.comps, c)
+	}
+	if len(j.comps) == 1 {
+		// A single component is not interleaved: its factors say nothing.
+		j.comps[0].h, j.comps[0].v, j.hmax, j.vmax = 1, 1, 1, 1
+	}
+	up := func(a, b int) int { return (a + b - 1) / b }
+	j.mcux, j.mcuy = up(j.w, 8*j.hmax), up(j.h, 8*j.vmax)
+	for _, c := range j.comps {
+		c.w, c.hgt = up(j.w*c.h, j.hmax), up(j.h*c.v, j.vmax)
+		c.bw, c.bh = j.mcux*c.h, j.mcuy*c.v
+	}
+	return nil
+}
+
+// huffman is a table of codes of up to 16 bits.
+type huffman struct {
+	fast   [256]uint16 // by the next 8 bits: length·256 + symbol, 0 for longer codes
+	limit  [18]int32   // first code that is too large for a length, left-aligned to 16 bits
+	offset [17]int32
+	values []byte
+}
+
+func (j *jpegFile) readHuffman(b []byte) error {
+	for len(b) > 0 {
+		if len(b) < 17 || b[0]>>4 > 1 || b[0]&15 > 3 {
+			return errors.New("picture: invalid JPEG code table")
+		}
+		class, t := b[0]>>4, b[0]&15
+		h := &huffman{}
+		n, code := 0, int32(0)
+		counts := b[1:17]
+		for l := 1; l <= 16; l++ {
+			h.offset[l] = int32(n) - code
+			n += int(counts[l-1])
+			if code += int32(counts[l-1]); code > 1<<l {
+				return errors.New("picture: invalid JPEG code table")
+			}
+			h.limit[l] = code << (16 - l)
+			code <<= 1
+		}
+		h.limit[17] = 1 << 30
+		if n > 256 || len(b) < 17+n {
+			return errors.New("picture: invalid JPEG code table")
+		}
+		h.values = b[17 : 17+n]
+		for v := range int32(256) {
+			for l := 1; l <= 8; l++ {
+				if v<<8 < h.limit[l] {
+					h.fast[v] = uint16(l)<<8 | uint16(h.values[v>>(8-l)+h.offset[l]])
+					break
+				}
+			}
+		}
+		if class == 0 {
+			j.dc[t] = h
+		} else {
+			j.ac[t] = h
+		}
+		b = b[17+n:]
+	}
+	return nil
+}
+
+// fill makes at least 32 bits ready. Behind the end of a scan there are zeros.
+func (j *jpegFile) fill() {
+	for j.have <= 48 {
+		v := uint64(0)
+		switch {
+		case j.marker:
+		case len(j.data) == 0:
+			j.marker = true
+		case j.data[0] != 0xff:
+			v, j.data = uint64(j.data[0]), j.data[1:]
+		case len(j.data) > 1 && j.data[1] == 0:
+			v, j.data = 0xff, j.data[2:]
+		default:
+			j.marker = true
+		}
+		j.bits |= v << (56 - j.have)
+		j.have += 8
+	}
+}
+
+func (j *jpegFile) take(n int) int {
+	if n == 0 {
+		return 0
+	}
+	if j.have < n {
+		j.fill()
+	}
+	v := int(j.bits >> (64 - n))
+	j.bits <<= n
+	j.have -= n
+	return v
+}
+
+// symbol reads a code.
+func (j *jpegFile) symbol(h *huffman) (int, error) {
+	if j.have < 16 {
+		j.fill()
+	}
+	if f := h.fast[j.bits>>56]; f != 0 {
+		n := int(f >> 8)
+		j.bits <<= n
+		j.have -= n
+		return int(f & 255), nil
+	}
+	top := int32(j.bits >> 48)
+	l := 1
+	for top >= h.limit[l] {
+		l++
+	}
+	if l > 16 {
+		return 0, errors.New("picture: invalid code in a JPEG")
+	}
+	j.bits <<= l
+	j.have -= l
+	return int(h.values[top>>(16-l)+h.offset[l]]), nil
+}
+
+// signed reads n bits as a number with its sign (T.81, F.2.2.1).
+func (j *jpegFile) signed(n int) int {
+	v := j.take(n)
+	if n > 0 && v < 1<<(n-1) {
+		v += -1<<n + 1
+	}
+	return v
+}
+
+func (j *jpegFile) decode(dst []uint8, stop func() error) error {
+	j.stop = stop
+	for _, c := range j.comps {
+		c.coef = make([]int16, 64*c.bw*c.bh)
+	}
+	seen := false
+	for {
+		err := j.segment(func(b []byte) error { seen = true; return j.scan(b) })
+		if err == errEnd {
+			break
+		}
+		if err != nil {
+			return err
+		}
+	}
+	if !seen {
+		return errShort
+	}
+	for _, c := range j.comps {
+		if err := stop(); err != nil {
+			return err
+		}
+		c.transform(&j.quant[c.tq])
+		c.coef = nil
+	}
+	return j.colours(dst)
+}
+
+// scan decodes one scan.
+func (j *jpegFile) scan(b []byte) error {
+	if len(b) < 4 || len(b) != 4+2*int(b[0]) || b[0] < 1 || b[0] > 4 {
+		return errors.New("picture: invalid JPEG scan")
+	}
+	var comps []*jpegComp
+	blocks := 0
+	for i := range int(b[0]) {
+		var c *jpegComp
+		for _, k := range j.comps {
+			if k.id == int(b[1+2*i]) {
+				c = k
+			}
+		}
+		if c == nil {
+			return errors.New("picture: JPEG scan of an unknown component")
+		}
+		for _, k := range comps {
+			if k == c {
+				return errors.New("picture: JPEG scan of a component twice")
+			}
+		}
+		c.td, c.ta, c.pred = int(b[2+2*i]>>4), int(b[2+2*i]&15), 0
+		if c.td > 3 || c.ta > 3 {
+			return errors.New("picture: invalid JPEG scan")
+		}
+		blocks += c.h * c.v
+		comps = append(comps, c)
+	}
+	p := b[len(b)-3:]
+	s := &jpegScan{from: int(p[0]), to: int(p[1]), high: int(p[2] >> 4), low: int(p[2] & 15)}
+	if !j.progressive {
+		s = &jpegScan{to: 63}
+	}
+	if s.from > s.to || s.to > 63 || s.low > 13 || s.high > 13 || j.progressive && (s.from == 0) != (s.to == 0) || s.from > 0 && len(comps) > 1 || len(comps) > 1 && blocks > 10 {
+		return errors.New("picture: invalid JPEG scan")
+	}
+	for _, c := range comps {
+		if (s.from == 0 && s.high == 0 && j.dc[c.td] == nil) || s.to > 0 && j.ac[c.ta] == nil {
+			return errors.New("picture: JPEG scan without a code table")
+		}
+	}
+	j.bits, j.have, j.marker, j.eobrun = 0, 0, false, 0
+	wide, high := j.mcux, j.mcuy
+	if len(comps) == 1 {
+		wide, high = (comps[0].w+7)/8, (comps[0].hgt+7)/8
+	}
+	for n := range wide * high {
+		if n%wide == 0 {
+			if err := j.stop(); err != nil {
+				return err
+			}
+			if j.marker && len(j.data) == 0 {
+				return errShort
+			}
+		}
+		if j.restart > 0 && n > 0 && n%j.restart == 0 {
+			j.resync()
+			for _, c := range comps {
+				c.pred = 0
+			}
+		}
+		x, y := n%wide, n/wide
+		if len(comps) == 1 {
+			c := comps[0]
+			if err := j.block(c, s, c.coef[64*(y*c.bw+x):]); err != nil {
+				return err
+			}
+			continue
+		}
+		for _, c := range comps {
+			for v := range c.v {
+				for h := range c.h {
+					if err := j.block(c, s, c.coef[64*((y*c.v+v)*c.bw+x*c.h+h):]); err != nil {
+						return err
+					}
+				}
+			}
+		}
+	}
+	return nil
+}
+
+// resync goes on behind the next restart marker.
+func (j *jpegFile) resync() {
+	for i := 0; i+1 < len(j.data); i++ {
+		if j.data[i] == 0xff && j.data[i+1] != 0 && j.data[i+1] != 0xff {
+			if m := j.data[i+1]; m >= 0xd0 && m <= 0xd7 {
+				j.data = j.data[i+2:]
+			} else {
+				j.data = j.data[i:]
+			}
+			break
+		}
+	}
+	j.bits, j.have, j.marker, j.eobrun = 0, 0, false, 0
+}
+
+// jpegScan is the part of the coefficients that a scan holds: positions, and the
+// bits of progressive coding.
+type jpegScan struct{ from, to, high, low int }
+
+// block decodes what the scan holds of one block.
+func (j *jpegFile) block(c *jpegComp, s *jpegScan, b []int16) error {
+	b = b[:64]
+	k := s.from
+	if k == 0 {
+		if s.high != 0 {
+			if j.take(1) != 0 {
+				b[0] |= 1 << s.low
+			}
+		} else {
+			n, err := j.symbol(j.dc[c.td])
+			if err != nil {
+				return err
+			}
+			if n > 15 {
+				return errors.New("picture: invalid code in a JPEG")
+			}
+			c.pred += j.signed(n)
+			b[0] = int16(c.pred << s.low)
+		}
+		k = 1
+	}
+	if s.to == 0 {
+		return nil
+	}
+	if s.high != 0 {
+		return j.refine(c, s, b, k)
+	}
+	if j.eobrun > 0 {
+		j.eobrun--
+		return nil
+	}
+	for k <= s.to {
+		v, err := j.symbol(j.ac[c.ta])
+		if err != nil {
+			return err
+		}
+		run, n := v>>4, v&15
+		if n == 0 {
+			if run < 15 {
+				if j.progressive {
+					j.eobrun = 1<<run - 1 + j.take(run)
+				}
+				return nil
+			}
+			k += 16
+			continue
+		}
+		k += run
+		x := j.signed(n)
+		if k > s.to {
+			return errors.New("picture: invalid code in a JPEG")
+		}
+		b[zigzag[k]] = int16(x << s.low)
+		k++
+	}
+	return nil
+}
+
+// refine adds one bit to the coefficients of a block (T.81, G.1.2.3).
+func (j *jpegFile) refine(c *jpegComp, s *jpegScan, b []int16, k int) error {
+	bit := int16(1) << s.low
+	correct := func(p *int16) {
+		if j.take(1) != 0 && *p&bit == 0 {
+			if *p >= 0 {
+				*p += bit
+			} else {
+				*p -= bit
+			}
+		}
+	}
+	if j.eobrun == 0 {
+		for k <= s.to {
+			v, err := j.symbol(j.ac[c.ta])
+			if err != nil {
+				return err
+			}
+			run, n := v>>4, v&15
+			put := int16(0)
+			switch {
+			case n == 1:
+				if put = -bit; j.take(1) != 0 {
+					put = bit
+				}
+			case n != 0:
+				return errors.New("picture: invalid code in a JPEG")
+			case run < 15:
+				j.eobrun = 1<<run + j.take(run)
+			}
+			if j.eobrun > 0 {
+				break
+			}
+			for ; k <= s.to; k++ {
+				p := &b[zigzag[k]]
+				if *p != 0 {
+					correct(p)
+					continue
+				}
+				if run == 0 {
+					break
+				}
+				run--
+			}
+			if k <= s.to {
+				if put != 0 {
+					b[zigzag[k]] = put
+				}
+				k++
+			}
+		}
+	}
+	if j.eobrun > 0 {
+		for ; k <= s.to; k++ {
+			if p := &b[zigzag[k]]; *p != 0 {
+				correct(p)
+			}
+		}
+		j.eobrun--
+	}
+	return nil
+}
+
+// transform makes samples of all blocks.
+func (c *jpegComp) transform(quant *[64]uint16) {
+	var q [64]int32
+	for i, k := range zigzag {
+		q[k] = int32(quant[i])
+	}
+	stride := 8 * c.bw
+	c.plane = make([]uint8, stride*8*c.bh)
+	var in [64]int32
+	for y := range c.bh {
+		for x := range c.bw {
+			b := c.coef[64*(y*c.bw+x):]
+			b = b[:64]
+			for i := range in {
+				in[i] = int32(b[i]) * q[i]
+			}
+			inverseDCT(c.plane[8*y*stride+8*x:], stride, &in)
+		}
+	}
+}
+
+// inverseDCT is the accurate integer transform of libjpeg, the factorization by
+// Loeffler, Ligtenberg and Moschytz (1989) with 13-bit constants: columns first,
+// keeping two more bits, then rows.
+func inverseDCT(dst []uint8, stride int, in *[64]int32) {
+	for i := range 8 {
+		v := inverse8(in[i], in[8+i], in[16+i], in[24+i], in[32+i], in[40+i], in[48+i], in[56+i])
+		for k, x := range v {
+			in[8*k+i] = (x + 1<<10) >> 11
+		}
+	}
+	for y := range 8 {
+		r := in[8*y : 8*y+8]
+		v := inverse8(r[0], r[1], r[2], r[3], r[4], r[5], r[6], r[7])
+		row := dst[y*stride : y*stride+8]
+		for k, x := range v {
+			row[k] = uint8(min(max((x+1<<17)>>18+128, 0), 255))
+		}
+	}
+}
+
+// inverse8 transforms 8 values; the result has 13 more bits.
+func inverse8(x0, x1, x2, x3, x4, x5, x6, x7 int32) [8]int32 {
+	z1 := (x2 + x6) * 4433 // 0.541196100
+	e2 := z1 - x6*15137    // 1.847759065
+	e3 := z1 + x2*6270     // 0.765366865
+	e0, e1 := (x0+x4)<<13, (x0-x4)<<13
+	a0, a3, a1, a2 := e0+e3, e0-e3, e1+e2, e1-e2
+
+	z5 := (x7 + x3 + x5 + x1) * 9633 // 1.175875602
+	z3 := z5 - (x7+x3)*16069         // 1.961570560
+	z4 := z5 - (x5+x1)*3196          // 0.390180644
+	w1 := -(x7 + x1) * 7373          // 0.899976223
+	w2 := -(x5 + x3) * 20995         // 2.562915447
+	o0 := x7*2446 + w1 + z3          // 0.298631336
+	o1 := x5*16819 + w2 + z4         // 2.053119869
+	o2 := x3*25172 + w2 + z3         // 3.072711026
+	o3 := x1*12299 + w1 + z4         // 1.501321110
+	return [8]int32{a0 + o3, a1 + o2, a2 + o1, a3 + o0, a3 - o0, a2 - o1, a1 - o2, a0 - o3}
+}
