@@ -13,10 +13,10 @@ type Acos struct{ sameTypeAndShape }
 var _ = register(Def{Name: "Acos", Since: []int{7, 22}, In: "input:T", Out: "output:T", Types: Types{"T": "@float"},
 	Build: withoutAttrs(&Acos{})})
 
+var acosLoops = floatLoops(acosLoop[float32], acosLoop[float64], nil)
+
 // Run implements [ir.Operator].
-func (*Acos) Run(c *ir.Call) error {
-	return mapFloats(c, grainCostly, acosLoop[float32], acosLoop[float64], nil)
-}
+func (*Acos) Run(c *ir.Call) error { return mapTable(c, acosLoops, grainCostly) }
 
 func acosLoop[T floatNumber](dst, src []T) {
 	dst = dst[:len(src)]

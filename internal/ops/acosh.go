@@ -13,10 +13,10 @@ type Acosh struct{ sameTypeAndShape }
 var _ = register(Def{Name: "Acosh", Since: []int{9, 22}, In: "input:T", Out: "output:T", Types: Types{"T": "@float"},
 	Build: withoutAttrs(&Acosh{})})
 
+var acoshLoops = floatLoops(acoshLoop[float32], acoshLoop[float64], nil)
+
 // Run implements [ir.Operator].
-func (*Acosh) Run(c *ir.Call) error {
-	return mapFloats(c, grainCostly, acoshLoop[float32], acoshLoop[float64], nil)
-}
+func (*Acosh) Run(c *ir.Call) error { return mapTable(c, acoshLoops, grainCostly) }
 
 func acoshLoop[T floatNumber](dst, src []T) {
 	dst = dst[:len(src)]

@@ -3,7 +3,9 @@ package ops
 import (
 	"fmt"
 
+	"github.com/onward-ml/onward/internal/cpu"
 	"github.com/onward-ml/onward/internal/ir"
+	"github.com/onward-ml/onward/internal/kernels/vec"
 	"github.com/onward-ml/onward/tensor"
 )
 
@@ -106,6 +108,10 @@ func (r *argReduction) run(c *ir.Call, which argWhich) error {
 	case tensor.TypeUint64:
 		return argRun(c, dst, tensor.Of[uint64](x), s, which, r.SelectLast)
 	case tensor.TypeFloat32:
+		if s.inner == 1 && !c.Generic {
+			v := tensor.Of[float32](x)
+			return reduceEach(c, s.outer, s.n, func(i int) { dst[i] = int64(argRowFast(v[i*s.n:(i+1)*s.n], which, r.SelectLast)) })
+		}
 		return argRun(c, dst, tensor.Of[float32](x), s, which, r.SelectLast)
 	case tensor.TypeFloat64:
 		return argRun(c, dst, tensor.Of[float64](x), s, which, r.SelectLast)
@@ -141,6 +147,33 @@ func argRow[T realNumber](x []T, which argWhich, last bool) int {
 		}
 	}
 	return at
+}
+
+// argRowFast is argRow that finds the value in a vector kernel and then its place.
+func argRowFast(x []float32, which argWhich, last bool) int {
+	var best float32
+	if which == argMax {
+		best = vec.ReduceMaxF32(cpu.Active(), x)
+	} else {
+		best = vec.ReduceMinF32(cpu.Active(), x)
+	}
+	if best != best {
+		return argRow(x, which, last)
+	}
+	if last {
+		for k := len(x) - 1; k > 0; k-- {
+			if x[k] == best {
+				return k
+			}
+		}
+		return 0
+	}
+	for k, v := range x {
+		if v == best {
+			return k
+		}
+	}
+	return 0
 }
 
 // argLines finds the index of the greatest or least element of each of

@@ -13,10 +13,10 @@ type Asin struct{ sameTypeAndShape }
 var _ = register(Def{Name: "Asin", Since: []int{7, 22}, In: "input:T", Out: "output:T", Types: Types{"T": "@float"},
 	Build: withoutAttrs(&Asin{})})
 
+var asinLoops = floatLoops(asinLoop[float32], asinLoop[float64], nil)
+
 // Run implements [ir.Operator].
-func (*Asin) Run(c *ir.Call) error {
-	return mapFloats(c, grainCostly, asinLoop[float32], asinLoop[float64], nil)
-}
+func (*Asin) Run(c *ir.Call) error { return mapTable(c, asinLoops, grainCostly) }
 
 func asinLoop[T floatNumber](dst, src []T) {
 	dst = dst[:len(src)]

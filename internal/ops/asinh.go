@@ -13,10 +13,10 @@ type Asinh struct{ sameTypeAndShape }
 var _ = register(Def{Name: "Asinh", Since: []int{9, 22}, In: "input:T", Out: "output:T", Types: Types{"T": "@float"},
 	Build: withoutAttrs(&Asinh{})})
 
+var asinhLoops = floatLoops(asinhLoop[float32], asinhLoop[float64], nil)
+
 // Run implements [ir.Operator].
-func (*Asinh) Run(c *ir.Call) error {
-	return mapFloats(c, grainCostly, asinhLoop[float32], asinhLoop[float64], nil)
-}
+func (*Asinh) Run(c *ir.Call) error { return mapTable(c, asinhLoops, grainCostly) }
 
 func asinhLoop[T floatNumber](dst, src []T) {
 	dst = dst[:len(src)]

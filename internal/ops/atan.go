@@ -13,10 +13,10 @@ type Atan struct{ sameTypeAndShape }
 var _ = register(Def{Name: "Atan", Since: []int{7, 22}, In: "input:T", Out: "output:T", Types: Types{"T": "@float"},
 	Build: withoutAttrs(&Atan{})})
 
+var atanLoops = floatLoops(atanLoop[float32], atanLoop[float64], nil)
+
 // Run implements [ir.Operator].
-func (*Atan) Run(c *ir.Call) error {
-	return mapFloats(c, grainCostly, atanLoop[float32], atanLoop[float64], nil)
-}
+func (*Atan) Run(c *ir.Call) error { return mapTable(c, atanLoops, grainCostly) }
 
 func atanLoop[T floatNumber](dst, src []T) {
 	dst = dst[:len(src)]

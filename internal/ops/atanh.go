@@ -13,10 +13,10 @@ type Atanh struct{ sameTypeAndShape }
 var _ = register(Def{Name: "Atanh", Since: []int{9, 22}, In: "input:T", Out: "output:T", Types: Types{"T": "@float"},
 	Build: withoutAttrs(&Atanh{})})
 
+var atanhLoops = floatLoops(atanhLoop[float32], atanhLoop[float64], nil)
+
 // Run implements [ir.Operator].
-func (*Atanh) Run(c *ir.Call) error {
-	return mapFloats(c, grainCostly, atanhLoop[float32], atanhLoop[float64], nil)
-}
+func (*Atanh) Run(c *ir.Call) error { return mapTable(c, atanhLoops, grainCostly) }
 
 func atanhLoop[T floatNumber](dst, src []T) {
 	dst = dst[:len(src)]

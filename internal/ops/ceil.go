@@ -14,10 +14,10 @@ type Ceil struct{ sameTypeAndShape }
 var _ = register(Def{Name: "Ceil", Since: []int{1, 6, 13}, In: "X:T", Out: "Y:T", Types: Types{"T": "@float"},
 	Build: withoutAttrs(&Ceil{})})
 
+var ceilLoops = floatLoops(ceilLoop[float32], ceilLoop[float64], vec.CeilF32)
+
 // Run implements [ir.Operator].
-func (*Ceil) Run(c *ir.Call) error {
-	return mapFloats(c, grainCheap, ceilLoop[float32], ceilLoop[float64], vec.CeilF32)
-}
+func (*Ceil) Run(c *ir.Call) error { return mapTable(c, ceilLoops, grainCheap) }
 
 func ceilLoop[T floatNumber](dst, src []T) {
 	dst = dst[:len(src)]

@@ -13,20 +13,21 @@ import (
 type Celu struct {
 	sameTypeAndShape
 	Alpha float64
+	loops loopTable
 }
 
 var _ = register(Def{Name: "Celu", Since: []int{12, 28}, In: "X:T", Out: "Y:T", Types: Types{"T": "@float"},
 	Build: simple(func(a *Attrs, opset int) Operator {
 		ignoreConsumed(a, opset)
-		return &Celu{Alpha: float64(a.Float("alpha", 1))}
+		o := &Celu{Alpha: float64(a.Float("alpha", 1))}
+		o.loops = floatLoops(
+			func(dst, src []float32) { celuLoop(dst, src, o.Alpha) },
+			func(dst, src []float64) { celuLoop(dst, src, o.Alpha) }, o.fast())
+		return o
 	})})
 
 // Run implements [ir.Operator].
-func (o *Celu) Run(c *ir.Call) error {
-	return mapFloats(c, grainCostly,
-		func(dst, src []float32) { celuLoop(dst, src, o.Alpha) },
-		func(dst, src []float64) { celuLoop(dst, src, o.Alpha) }, o.fast())
-}
+func (o *Celu) Run(c *ir.Call) error { return mapTable(c, o.loops, grainCostly) }
 
 // fast returns the vector kernel, alpha·elu(x/alpha), for an alpha with which
 // that does not leave the range of float32.

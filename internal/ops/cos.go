@@ -13,10 +13,10 @@ type Cos struct{ sameTypeAndShape }
 var _ = register(Def{Name: "Cos", Since: []int{7, 22}, In: "input:T", Out: "output:T", Types: Types{"T": "@float"},
 	Build: withoutAttrs(&Cos{})})
 
+var cosLoops = floatLoops(cosLoop[float32], cosLoop[float64], nil)
+
 // Run implements [ir.Operator].
-func (*Cos) Run(c *ir.Call) error {
-	return mapFloats(c, grainCostly, cosLoop[float32], cosLoop[float64], nil)
-}
+func (*Cos) Run(c *ir.Call) error { return mapTable(c, cosLoops, grainCostly) }
 
 func cosLoop[T floatNumber](dst, src []T) {
 	dst = dst[:len(src)]

@@ -13,10 +13,10 @@ type Cosh struct{ sameTypeAndShape }
 var _ = register(Def{Name: "Cosh", Since: []int{9, 22}, In: "input:T", Out: "output:T", Types: Types{"T": "@float"},
 	Build: withoutAttrs(&Cosh{})})
 
+var coshLoops = floatLoops(coshLoop[float32], coshLoop[float64], nil)
+
 // Run implements [ir.Operator].
-func (*Cosh) Run(c *ir.Call) error {
-	return mapFloats(c, grainCostly, coshLoop[float32], coshLoop[float64], nil)
-}
+func (*Cosh) Run(c *ir.Call) error { return mapTable(c, coshLoops, grainCostly) }
 
 func coshLoop[T floatNumber](dst, src []T) {
 	dst = dst[:len(src)]

@@ -3,7 +3,9 @@ package ops
 import (
 	"fmt"
 
+	"github.com/onward-ml/onward/internal/cpu"
 	"github.com/onward-ml/onward/internal/ir"
+	"github.com/onward-ml/onward/internal/kernels/vec"
 	"github.com/onward-ml/onward/tensor"
 )
 
@@ -73,10 +75,19 @@ func (o *DequantizeLinear) Run(c *ir.Call) error {
 		}
 	}
 	dst := tensor.Of[float32](res)
+	fast := !c.Generic && !p.grid.vector
 	switch x.DType() {
 	case tensor.TypeInt8:
+		if fast {
+			err = dequantizeFast(c, p, dst, tensor.Of[int8](x), vec.I8ToF32)
+			break
+		}
 		err = dequantizeInts(c, p, dst, tensor.Of[int8](x))
 	case tensor.TypeUint8:
+		if fast {
+			err = dequantizeFast(c, p, dst, tensor.Of[uint8](x), vec.U8ToF32)
+			break
+		}
 		err = dequantizeInts(c, p, dst, tensor.Of[uint8](x))
 	case tensor.TypeInt16:
 		err = dequantizeInts(c, p, dst, tensor.Of[int16](x))
@@ -110,6 +121,25 @@ func dequantizeInts[T int8 | uint8 | int16 | uint16 | int32 | float32](c *ir.Cal
 		for i, v := range x {
 			// A float32 would round an int32 before the subtraction.
 			y[i] = float32(float64(v)-float64(zero[i])) * scale[i]
+		}
+	})
+}
+
+// dequantizeFast dequantizes runs with one scale each in vector kernels.
+func dequantizeFast[T int8 | uint8](c *ir.Call, p *quantParams, dst []float32, src []T, widen func(l cpu.Level, dst []float32, x []T)) error {
+	return reduceEach(c, p.grid.runs, p.grid.length, func(run int) {
+		first, end := p.grid.bounds(run)
+		if first == end {
+			return
+		}
+		s, level := p.grid.scale(run), cpu.Active()
+		for lo := first; lo < end; lo += 4 * loopBlock {
+			hi := min(end, lo+4*loopBlock)
+			widen(level, dst[lo:hi], src[lo:hi])
+			if p.zero != nil && p.zero[s] != 0 {
+				vec.SubScalarF32(level, dst[lo:hi], dst[lo:hi], p.zero[s])
+			}
+			vec.MulScalarF32(level, dst[lo:hi], dst[lo:hi], p.scale[s])
 		}
 	})
 }

@@ -5,6 +5,7 @@ import (
 
 	"github.com/onward-ml/onward/internal/cpu"
 	"github.com/onward-ml/onward/internal/ir"
+	"github.com/onward-ml/onward/internal/kernels/quant"
 	"github.com/onward-ml/onward/internal/kernels/vec"
 	"github.com/onward-ml/onward/tensor"
 )
@@ -60,6 +61,11 @@ func (*DynamicQuantizeLinear) Run(c *ir.Call) error {
 	tensor.Of[float32](scaleOut)[0] = scale
 	tensor.Of[uint8](zeroOut)[0] = quantizedByte(zero)
 	dst := tensor.Of[uint8](out)
+	if !c.Generic {
+		return eachRange(c, len(src), grainVector, func(lo, hi int) {
+			quant.Quantize(cpu.Active(), dst[lo:hi], src[lo:hi], scale, quantizedByte(zero))
+		})
+	}
 	return eachRange(c, len(src), grainCheap, func(lo, hi int) {
 		y := dst[lo:hi]
 		for i, v := range src[lo:hi] {

@@ -289,14 +289,63 @@ func runLoopInto(c *ir.Call, l elementLoop, grain int, out *tensor.Tensor, in []
 	if n == 0 {
 		return nil
 	}
-	l = l.forCall(c)
-	src := make([]loopSource, len(in))
+	j := loopJobs.Get().(*loopJob)
+	j.call, j.loop = c, l.forCall(c)
+	j.dst, j.size = out.Bytes(), l.out.Size()
+	j.src = j.sources[:len(in)]
 	for k, t := range in {
-		src[k] = loopSource{data: t.Bytes(), size: t.DType().Size(), shape: shapes[k]}
+		s := &j.src[k]
+		s.data, s.size, s.shape = t.Bytes(), t.DType().Size(), shapes[k]
 	}
-	b := newBroadcastLoop(out.Shape(), src)
-	dst, size := out.Bytes(), l.out.Size()
-	return eachRange(c, n, grain, func(lo, hi int) { b.run(l, dst[lo*size:hi*size], lo, hi) })
+	j.plan(out.Shape(), n)
+	j.stop.Store(false)
+	c.Parallel(n, grain, j.work)
+	stopped := j.stop.Load()
+	j.release()
+	if stopped {
+		return c.Err()
+	}
+	return nil
+}
+
+// loopJob is one run of a loop over a tensor. Jobs are used again, so that
+// running a loop allocates nothing.
+type loopJob struct {
+	broadcastLoop
+	call    *ir.Call
+	loop    elementLoop
+	dst     []byte
+	size    int // of an element of dst
+	stop    atomic.Bool
+	work    func(lo, hi int) // j.run, bound once
+	sources [3]loopSource
+}
+
+var loopJobs = sync.Pool{New: func() any {
+	j := new(loopJob)
+	j.work = j.run
+	return j
+}}
+
+// run computes the elements [lo, hi), in pieces short enough to notice that the
+// run must stop.
+func (j *loopJob) run(lo, hi int) {
+	for ; lo < hi && !j.stop.Load(); lo += grainWatch {
+		end := min(hi, lo+grainWatch)
+		j.elements(j.loop, j.dst[lo*j.size:end*j.size], lo, end)
+		if j.call.Err() != nil {
+			j.stop.Store(true)
+		}
+	}
+}
+
+// release drops what the job points to and gives it back.
+func (j *loopJob) release() {
+	j.call, j.loop, j.dst = nil, elementLoop{}, nil
+	for k := range j.sources {
+		j.sources[k].data, j.sources[k].shape = nil, nil
+	}
+	loopJobs.Put(j)
 }
 
 // mapLoop runs a loop of one input.
@@ -311,26 +360,17 @@ func mapTable(c *ir.Call, t loopTable, grain int) error {
 	if err != nil {
 		return err
 	}
+	if l.fast != nil && !c.Generic {
+		grain = grainVector
+	}
 	return mapLoop(c, l, grain)
 }
 
-// mapFloats runs one of two loops over input 0, a float tensor: f64 over
-// doubles, f32 over all others, half numbers widened. fast, if not nil, is f32
-// with vector kernels.
-func mapFloats(c *ir.Call, grain int, f32 func(dst, src []float32), f64 func(dst, src []float64), fast vecUnary) error {
-	if fast != nil && !c.Generic {
-		grain = grainVector
-	}
-	switch d := c.Tensor(0).DType(); d {
-	case tensor.TypeFloat32:
-		return mapLoop(c, withUnary(loop1(f32), fast), grain)
-	case tensor.TypeFloat64:
-		return mapLoop(c, loop1(f64), grain)
-	case tensor.TypeFloat16, tensor.TypeBFloat16:
-		return mapLoop(c, widenedLoop(withUnary(loop1(f32), fast), d), grain)
-	default:
-		return fmt.Errorf("elements of type %s are not supported", d)
-	}
+// floatLoops makes the table of an operator on floats: f64 is for doubles, f32
+// for all others, half numbers widened. fast, if not nil, is f32 with vector
+// kernels.
+func floatLoops(f32 func(dst, src []float32), f64 func(dst, src []float64), fast vecUnary) loopTable {
+	return loopsOf(withUnary(loop1(f32), fast), loop1(f64))
 }
 
 // loopSource is an input of a broadcast: raw elements of size bytes each.
@@ -340,6 +380,7 @@ type loopSource struct {
 	shape   []int
 	strides []int // over the loop's collapsed dimensions, in elements
 	whole   bool  // the elements lie as the output's do
+	len     int   // elements of the dimensions that plan has seen
 }
 
 // broadcastLoop walks over an output in memory order and hands a loop the
@@ -349,61 +390,79 @@ type broadcastLoop struct {
 	src  []loopSource
 }
 
-func newBroadcastLoop(out []int, src []loopSource) *broadcastLoop {
-	b := &broadcastLoop{src: src}
+// plan joins the dimensions of an output of n elements, n > 0.
+func (b *broadcastLoop) plan(out []int, n int) {
+	b.dims = b.dims[:0]
 	same := true
-	for k := range src {
-		src[k].whole = slices.Equal(src[k].shape, out) || product(src[k].shape) == product(out)
-		same = same && src[k].whole
+	for k := range b.src {
+		s := &b.src[k]
+		s.strides, s.len = s.strides[:0], 1
+		s.whole = product(s.shape) == n
+		same = same && s.whole
 	}
 	if same {
-		b.dims = []int{product(out)}
-		for k := range src {
-			src[k].strides = []int{1}
+		b.dims = append(b.dims, n)
+		for k := range b.src {
+			b.src[k].strides = append(b.src[k].strides, 1)
 		}
-		return b
+		return
 	}
-	full := make([][]int, len(src))
-	for k := range src {
-		full[k] = broadcastStrides(src[k].shape, out)
-		src[k].strides = make([]int, 0, len(out))
-	}
-	for d, n := range out {
-		if n == 1 {
-			continue
-		}
-		last := len(b.dims) - 1
-		join := last >= 0
-		for k := range src {
-			join = join && src[k].strides[last] == full[k][d]*n
+	// From the innermost dimension outwards; the lists are turned around later.
+	for d := len(out) - 1; d >= 0; d-- {
+		n, last := out[d], len(b.dims)-1
+		join := last >= 0 && n > 1
+		for k := range b.src {
+			s := &b.src[k]
+			join = join && s.stride(out, d) == s.strides[last]*b.dims[last]
 		}
 		if join {
 			b.dims[last] *= n
-			for k := range src {
-				src[k].strides[last] = full[k][d]
-			}
-			continue
+		} else if n > 1 {
+			b.dims = append(b.dims, n)
 		}
-		b.dims = append(b.dims, n)
-		for k := range src {
-			src[k].strides = append(src[k].strides, full[k][d])
+		for k := range b.src {
+			s := &b.src[k]
+			if !join && n > 1 {
+				s.strides = append(s.strides, s.stride(out, d))
+			}
+			s.len *= s.dim(out, d)
 		}
 	}
 	if len(b.dims) == 0 {
-		b.dims = []int{1}
-		for k := range src {
-			src[k].strides = []int{0}
+		b.dims = append(b.dims, 1)
+		for k := range b.src {
+			b.src[k].strides = append(b.src[k].strides, 0)
 		}
 	}
-	return b
+	slices.Reverse(b.dims)
+	for k := range b.src {
+		slices.Reverse(b.src[k].strides)
+	}
+}
+
+// dim returns the source's size along dimension d of the output.
+func (s *loopSource) dim(out []int, d int) int {
+	if d -= len(out) - len(s.shape); d >= 0 {
+		return s.shape[d]
+	}
+	return 1
+}
+
+// stride returns the source's step along dimension d of the output, 0 where it is
+// repeated; s.len counts the elements of the dimensions inside.
+func (s *loopSource) stride(out []int, d int) int {
+	if s.dim(out, d) == 1 {
+		return 0
+	}
+	return s.len
 }
 
 // rowMin is the length of an innermost dimension from which rows are worked off
 // one by one; shorter ones are first gathered into blocks.
 const rowMin = 32
 
-// run computes the elements [lo, hi) of the output into dst.
-func (b *broadcastLoop) run(l elementLoop, dst []byte, lo, hi int) {
+// elements computes the elements [lo, hi) of the output into dst.
+func (b *broadcastLoop) elements(l elementLoop, dst []byte, lo, hi int) {
 	st := loopStates.Get().(*loopState)
 	defer loopStates.Put(st)
 	for k := range st.filled {

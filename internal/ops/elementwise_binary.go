@@ -45,8 +45,11 @@ func (x axisBroadcast) span(ra, rb int) (int, error) {
 // shapes returns the output's shape and that under which B is read.
 func (x axisBroadcast) shapes(a, b []int) (out, bShape []int, err error) {
 	if !x.Legacy {
-		if slices.Equal(a, b) {
+		switch {
+		case broadcastsTo(b, a):
 			return a, b, nil
+		case broadcastsTo(a, b):
+			return b, b, nil
 		}
 		out, err = broadcastShapes(a, b)
 		return out, b, err
@@ -72,6 +75,20 @@ func (x axisBroadcast) shapes(a, b []int) (out, bShape []int, err error) {
 		}
 	}
 	return a, bShape, nil
+}
+
+// broadcastsTo reports whether a shape broadcasts to another without changing it.
+func broadcastsTo(shape, to []int) bool {
+	off := len(to) - len(shape)
+	if off < 0 {
+		return false
+	}
+	for i, n := range shape {
+		if n != 1 && n != to[off+i] {
+			return false
+		}
+	}
+	return true
 }
 
 // dims is shapes before running.

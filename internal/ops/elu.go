@@ -13,21 +13,22 @@ import (
 type Elu struct {
 	sameTypeAndShape
 	Alpha float64
+	loops loopTable
 }
 
 var _ = register(Def{Name: "Elu", Since: []int{1, 6, 22}, In: "X:T", Out: "Y:T", Types: Types{"T": "@float"},
 	Build: simple(func(a *Attrs, opset int) Operator {
 		ignoreConsumed(a, opset)
-		return &Elu{Alpha: float64(a.Float("alpha", 1))}
+		o := &Elu{Alpha: float64(a.Float("alpha", 1))}
+		o.loops = floatLoops(
+			func(dst, src []float32) { eluLoop(dst, src, o.Alpha) },
+			func(dst, src []float64) { eluLoop(dst, src, o.Alpha) },
+			func(l cpu.Level, dst, x []float32) { vec.EluF32(l, dst, x, float32(o.Alpha)) })
+		return o
 	})})
 
 // Run implements [ir.Operator].
-func (o *Elu) Run(c *ir.Call) error {
-	return mapFloats(c, grainCostly,
-		func(dst, src []float32) { eluLoop(dst, src, o.Alpha) },
-		func(dst, src []float64) { eluLoop(dst, src, o.Alpha) },
-		func(l cpu.Level, dst, x []float32) { vec.EluF32(l, dst, x, float32(o.Alpha)) })
-}
+func (o *Elu) Run(c *ir.Call) error { return mapTable(c, o.loops, grainCostly) }
 
 func eluLoop[T floatNumber](dst, src []T, alpha float64) {
 	dst = dst[:len(src)]

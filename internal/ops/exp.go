@@ -14,10 +14,10 @@ type Exp struct{ sameTypeAndShape }
 var _ = register(Def{Name: "Exp", Since: []int{1, 6, 13}, In: "input:T", Out: "output:T", Types: Types{"T": "@float"},
 	Build: withoutAttrs(&Exp{})})
 
+var expLoops = floatLoops(expLoop[float32], expLoop[float64], vec.ExpF32)
+
 // Run implements [ir.Operator].
-func (*Exp) Run(c *ir.Call) error {
-	return mapFloats(c, grainCostly, expLoop[float32], expLoop[float64], vec.ExpF32)
-}
+func (*Exp) Run(c *ir.Call) error { return mapTable(c, expLoops, grainCostly) }
 
 func expLoop[T floatNumber](dst, src []T) {
 	dst = dst[:len(src)]

@@ -14,10 +14,10 @@ type Floor struct{ sameTypeAndShape }
 var _ = register(Def{Name: "Floor", Since: []int{1, 6, 13}, In: "X:T", Out: "Y:T", Types: Types{"T": "@float"},
 	Build: withoutAttrs(&Floor{})})
 
+var floorLoops = floatLoops(floorLoop[float32], floorLoop[float64], vec.FloorF32)
+
 // Run implements [ir.Operator].
-func (*Floor) Run(c *ir.Call) error {
-	return mapFloats(c, grainCheap, floorLoop[float32], floorLoop[float64], vec.FloorF32)
-}
+func (*Floor) Run(c *ir.Call) error { return mapTable(c, floorLoops, grainCheap) }
 
 func floorLoop[T floatNumber](dst, src []T) {
 	dst = dst[:len(src)]

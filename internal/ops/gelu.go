@@ -20,12 +20,17 @@ var _ = register(Def{Name: "Gelu", Since: []int{20}, In: "X:T", Out: "Y:T", Type
 		return &Gelu{Tanh: a.Enum("approximate", "none", "none", "tanh") == "tanh"}
 	})})
 
+var (
+	geluLoops     = floatLoops(geluLoop[float32], geluLoop[float64], vec.GeluF32)
+	geluTanhLoops = floatLoops(geluTanhLoop[float32], geluTanhLoop[float64], vec.GeluTanhF32)
+)
+
 // Run implements [ir.Operator].
 func (o *Gelu) Run(c *ir.Call) error {
 	if o.Tanh {
-		return mapFloats(c, grainCostly, geluTanhLoop[float32], geluTanhLoop[float64], vec.GeluTanhF32)
+		return mapTable(c, geluTanhLoops, grainCostly)
 	}
-	return mapFloats(c, grainCostly, geluLoop[float32], geluLoop[float64], vec.GeluF32)
+	return mapTable(c, geluLoops, grainCostly)
 }
 
 func geluLoop[T floatNumber](dst, src []T) {

@@ -11,23 +11,24 @@ import (
 type HardSigmoid struct {
 	sameTypeAndShape
 	Alpha, Beta float64
+	loops       loopTable
 }
 
 var _ = register(Def{Name: "HardSigmoid", Since: []int{1, 6, 22}, In: "X:T", Out: "Y:T", Types: Types{"T": "@float"},
 	Build: simple(func(a *Attrs, opset int) Operator {
 		ignoreConsumed(a, opset)
-		return &HardSigmoid{Alpha: float64(a.Float("alpha", 0.2)), Beta: float64(a.Float("beta", 0.5))}
+		o := &HardSigmoid{Alpha: float64(a.Float("alpha", 0.2)), Beta: float64(a.Float("beta", 0.5))}
+		o.loops = floatLoops(
+			func(dst, src []float32) { hardSigmoidLoop(dst, src, o.Alpha, o.Beta) },
+			func(dst, src []float64) { hardSigmoidLoop(dst, src, o.Alpha, o.Beta) },
+			func(l cpu.Level, dst, x []float32) {
+				vec.HardSigmoidF32(l, dst, x, float32(o.Alpha), float32(o.Beta))
+			})
+		return o
 	})})
 
 // Run implements [ir.Operator].
-func (o *HardSigmoid) Run(c *ir.Call) error {
-	return mapFloats(c, grainCheap,
-		func(dst, src []float32) { hardSigmoidLoop(dst, src, o.Alpha, o.Beta) },
-		func(dst, src []float64) { hardSigmoidLoop(dst, src, o.Alpha, o.Beta) },
-		func(l cpu.Level, dst, x []float32) {
-			vec.HardSigmoidF32(l, dst, x, float32(o.Alpha), float32(o.Beta))
-		})
-}
+func (o *HardSigmoid) Run(c *ir.Call) error { return mapTable(c, o.loops, grainCheap) }
 
 func hardSigmoidLoop[T floatNumber](dst, src []T, alpha, beta float64) {
 	dst = dst[:len(src)]

@@ -12,10 +12,10 @@ type HardSwish struct{ sameTypeAndShape }
 var _ = register(Def{Name: "HardSwish", Since: []int{14, 22}, In: "X:T", Out: "Y:T", Types: Types{"T": "@float"},
 	Build: withoutAttrs(&HardSwish{})})
 
+var hardSwishLoops = floatLoops(hardSwishLoop[float32], hardSwishLoop[float64], vec.HardSwishF32)
+
 // Run implements [ir.Operator].
-func (*HardSwish) Run(c *ir.Call) error {
-	return mapFloats(c, grainCheap, hardSwishLoop[float32], hardSwishLoop[float64], vec.HardSwishF32)
-}
+func (*HardSwish) Run(c *ir.Call) error { return mapTable(c, hardSwishLoops, grainCheap) }
 
 func hardSwishLoop[T floatNumber](dst, src []T) {
 	dst = dst[:len(src)]

@@ -11,21 +11,22 @@ import (
 type LeakyRelu struct {
 	sameTypeAndShape
 	Alpha float64
+	loops loopTable
 }
 
 var _ = register(Def{Name: "LeakyRelu", Since: []int{1, 6, 16}, In: "X:T", Out: "Y:T", Types: Types{"T": "@float"},
 	Build: simple(func(a *Attrs, opset int) Operator {
 		ignoreConsumed(a, opset)
-		return &LeakyRelu{Alpha: float64(a.Float("alpha", 0.01))}
+		o := &LeakyRelu{Alpha: float64(a.Float("alpha", 0.01))}
+		o.loops = floatLoops(
+			func(dst, src []float32) { leakyReluLoop(dst, src, o.Alpha) },
+			func(dst, src []float64) { leakyReluLoop(dst, src, o.Alpha) },
+			func(l cpu.Level, dst, x []float32) { vec.LeakyReluF32(l, dst, x, float32(o.Alpha)) })
+		return o
 	})})
 
 // Run implements [ir.Operator].
-func (o *LeakyRelu) Run(c *ir.Call) error {
-	return mapFloats(c, grainCheap,
-		func(dst, src []float32) { leakyReluLoop(dst, src, o.Alpha) },
-		func(dst, src []float64) { leakyReluLoop(dst, src, o.Alpha) },
-		func(l cpu.Level, dst, x []float32) { vec.LeakyReluF32(l, dst, x, float32(o.Alpha)) })
-}
+func (o *LeakyRelu) Run(c *ir.Call) error { return mapTable(c, o.loops, grainCheap) }
 
 func leakyReluLoop[T floatNumber](dst, src []T, alpha float64) {
 	dst = dst[:len(src)]

@@ -14,10 +14,10 @@ type Mish struct{ sameTypeAndShape }
 var _ = register(Def{Name: "Mish", Since: []int{18, 22}, In: "X:T", Out: "Y:T", Types: Types{"T": "@float"},
 	Build: withoutAttrs(&Mish{})})
 
+var mishLoops = floatLoops(mishLoop[float32], mishLoop[float64], vec.MishF32)
+
 // Run implements [ir.Operator].
-func (*Mish) Run(c *ir.Call) error {
-	return mapFloats(c, grainCostly, mishLoop[float32], mishLoop[float64], vec.MishF32)
-}
+func (*Mish) Run(c *ir.Call) error { return mapTable(c, mishLoops, grainCostly) }
 
 func mishLoop[T floatNumber](dst, src []T) {
 	dst = dst[:len(src)]

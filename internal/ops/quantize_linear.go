@@ -4,7 +4,9 @@ import (
 	"fmt"
 	"math"
 
+	"github.com/onward-ml/onward/internal/cpu"
 	"github.com/onward-ml/onward/internal/ir"
+	"github.com/onward-ml/onward/internal/kernels/quant"
 	"github.com/onward-ml/onward/tensor"
 )
 
@@ -102,6 +104,14 @@ func (o *QuantizeLinear) Run(c *ir.Call) error {
 		return err
 	}
 	src := tensor.Of[float32](wide)
+	if g := p.grid; !c.Generic && !g.vector && !isHalf(precision) {
+		switch d {
+		case tensor.TypeInt8:
+			return quantizeFast(c, p, tensor.Of[int8](out), src)
+		case tensor.TypeUint8:
+			return quantizeFast(c, p, tensor.Of[uint8](out), src)
+		}
+	}
 	divide := func(b *quantBlock, lo, hi int) {
 		divLoop(b.value[:hi-lo], src[lo:hi], b.scale[:hi-lo])
 		roundTo(b.value[:hi-lo], precision)
@@ -147,6 +157,21 @@ func (o *QuantizeLinear) Run(c *ir.Call) error {
 		return err
 	}
 	return convertInto(c, out, scaled, tensor.ConvertOptions{Saturate: o.Saturate})
+}
+
+// quantizeFast quantizes runs with one scale each in a vector kernel.
+func quantizeFast[T int8 | uint8](c *ir.Call, p *quantParams, dst []T, src []float32) error {
+	return reduceEach(c, p.grid.runs, p.grid.length, func(run int) {
+		lo, hi := p.grid.bounds(run)
+		if lo == hi {
+			return
+		}
+		s, zero := p.grid.scale(run), T(0)
+		if p.zero != nil {
+			zero = T(p.zero[s])
+		}
+		quant.Quantize(cpu.Active(), dst[lo:hi], src[lo:hi], p.scale[s], zero)
+	})
 }
 
 // roundTo rounds numbers to a narrower precision and keeps them as float32.

@@ -300,14 +300,25 @@ func reduceRows[T, A any](c *ir.Call, p *reducePlan, dst, x []T, r *reducer[T, A
 		}
 		return nil
 	}
-	return reduceEach(c, len(dst), p.n, func(i int) {
-		base := planOffset(i, p.kept, p.keptAt)
-		acc := [1]A{r.init}
-		for k := range pieces {
-			at := base + planOffset(k, p.reduced, p.reduceAt)
-			acc[0] = r.row(acc[0], x[at:at+p.inner])
+	return reduceSpans(c, len(dst), p.n, func(lo, hi int) {
+		acc := make([]A, min(hi-lo, reduceBlock))
+		for ; lo < hi; lo += len(acc) {
+			acc = acc[:min(hi-lo, len(acc))]
+			for k := range acc {
+				base := planOffset(lo+k, p.kept, p.keptAt)
+				if pieces == 1 {
+					acc[k] = r.row(r.init, x[base:base+p.inner])
+					continue
+				}
+				a := r.init
+				for piece := range pieces {
+					at := base + planOffset(piece, p.reduced, p.reduceAt)
+					a = r.row(a, x[at:at+p.inner])
+				}
+				acc[k] = a
+			}
+			r.done(dst[lo:lo+len(acc)], acc, p.n)
 		}
-		r.done(dst[i:i+1], acc[:], p.n)
 	})
 }
 
@@ -315,37 +326,47 @@ func reduceRows[T, A any](c *ir.Call, p *reducePlan, dst, x []T, r *reducer[T, A
 func reduceCols[T, A any](c *ir.Call, p *reducePlan, dst, x []T, r *reducer[T, A]) error {
 	pieces := product(p.reduced)
 	blocks := (p.inner + reduceBlock - 1) / reduceBlock
-	return reduceEach(c, product(p.kept)*blocks, p.n*min(p.inner, reduceBlock), func(i int) {
-		outer, lo := i/blocks, i%blocks*reduceBlock
-		m := min(reduceBlock, p.inner-lo)
-		base := planOffset(outer, p.kept, p.keptAt) + lo
-		var acc [reduceBlock]A
-		for k := range acc[:m] {
-			acc[k] = r.init
+	return reduceSpans(c, product(p.kept)*blocks, p.n*min(p.inner, reduceBlock), func(first, end int) {
+		buf := make([]A, min(p.inner, reduceBlock))
+		for i := first; i < end; i++ {
+			outer, lo := i/blocks, i%blocks*reduceBlock
+			m := min(reduceBlock, p.inner-lo)
+			base := planOffset(outer, p.kept, p.keptAt) + lo
+			acc := buf[:m]
+			for k := range acc {
+				acc[k] = r.init
+			}
+			for k := range pieces {
+				at := base + planOffset(k, p.reduced, p.reduceAt)
+				r.cols(acc, x[at:at+m])
+			}
+			out := outer*p.inner + lo
+			r.done(dst[out:out+m], acc, p.n)
 		}
-		for k := range pieces {
-			at := base + planOffset(k, p.reduced, p.reduceAt)
-			r.cols(acc[:m], x[at:at+m])
-		}
-		out := outer*p.inner + lo
-		r.done(dst[out:out+m], acc[:m], p.n)
 	})
 }
 
 // reduceEach calls fn for [0, n) on all threads; work is what a call costs, in
 // elements.
 func reduceEach(c *ir.Call, n, work int, fn func(i int)) error {
+	return reduceSpans(c, n, work, func(lo, hi int) {
+		for i := lo; i < hi; i++ {
+			fn(i)
+		}
+	})
+}
+
+// reduceSpans is reduceEach for ranges, short enough to notice in between that
+// the run must stop.
+func reduceSpans(c *ir.Call, n, work int, fn func(lo, hi int)) error {
 	var stop atomic.Bool
 	watch := max(1, grainWatch/max(work, 1))
-	c.Parallel(n, max(1, grainCheap/max(work, 1)), func(lo, hi int) {
-		for i := lo; i < hi; i++ {
-			if (i-lo)%watch == watch-1 {
-				if stop.Load() || c.Err() != nil {
-					stop.Store(true)
-					return
-				}
+	c.Parallel(n, max(1, grainVector/max(work, 1)), func(lo, hi int) {
+		for ; lo < hi && !stop.Load(); lo += watch {
+			fn(lo, min(hi, lo+watch))
+			if c.Err() != nil {
+				stop.Store(true)
 			}
-			fn(i)
 		}
 	})
 	if stop.Load() {

@@ -14,10 +14,10 @@ type Round struct{ sameTypeAndShape }
 var _ = register(Def{Name: "Round", Since: []int{11, 22}, In: "X:T", Out: "Y:T", Types: Types{"T": "@float"},
 	Build: withoutAttrs(&Round{})})
 
+var roundLoops = floatLoops(roundLoop[float32], roundLoop[float64], vec.RoundEvenF32)
+
 // Run implements [ir.Operator].
-func (*Round) Run(c *ir.Call) error {
-	return mapFloats(c, grainCheap, roundLoop[float32], roundLoop[float64], vec.RoundEvenF32)
-}
+func (*Round) Run(c *ir.Call) error { return mapTable(c, roundLoops, grainCheap) }
 
 func roundLoop[T floatNumber](dst, src []T) {
 	dst = dst[:len(src)]

@@ -13,6 +13,7 @@ import (
 type Selu struct {
 	sameTypeAndShape
 	Alpha, Gamma float64
+	loops        loopTable
 }
 
 var _ = register(Def{Name: "Selu", Since: []int{1, 6, 22}, In: "X:T", Out: "Y:T", Types: Types{"T": "@float"},
@@ -22,19 +23,19 @@ var _ = register(Def{Name: "Selu", Since: []int{1, 6, 22}, In: "X:T", Out: "Y:T"
 		if opset < 6 {
 			alpha, gamma = 1.6732, 1.0507
 		}
-		return &Selu{Alpha: float64(a.Float("alpha", alpha)), Gamma: float64(a.Float("gamma", gamma))}
+		o := &Selu{Alpha: float64(a.Float("alpha", alpha)), Gamma: float64(a.Float("gamma", gamma))}
+		o.loops = floatLoops(
+			func(dst, src []float32) { seluLoop(dst, src, o.Alpha, o.Gamma) },
+			func(dst, src []float64) { seluLoop(dst, src, o.Alpha, o.Gamma) },
+			inPieces(func(l cpu.Level, dst, x []float32) {
+				vec.EluF32(l, dst, x, float32(o.Alpha))
+				vec.MulScalarF32(l, dst, dst, float32(o.Gamma))
+			}))
+		return o
 	})})
 
 // Run implements [ir.Operator].
-func (o *Selu) Run(c *ir.Call) error {
-	return mapFloats(c, grainCostly,
-		func(dst, src []float32) { seluLoop(dst, src, o.Alpha, o.Gamma) },
-		func(dst, src []float64) { seluLoop(dst, src, o.Alpha, o.Gamma) },
-		inPieces(func(l cpu.Level, dst, x []float32) {
-			vec.EluF32(l, dst, x, float32(o.Alpha))
-			vec.MulScalarF32(l, dst, dst, float32(o.Gamma))
-		}))
-}
+func (o *Selu) Run(c *ir.Call) error { return mapTable(c, o.loops, grainCostly) }
 
 func seluLoop[T floatNumber](dst, src []T, alpha, gamma float64) {
 	dst = dst[:len(src)]

@@ -14,10 +14,10 @@ type Sigmoid struct{ sameTypeAndShape }
 var _ = register(Def{Name: "Sigmoid", Since: []int{1, 6, 13}, In: "X:T", Out: "Y:T", Types: Types{"T": "@float"},
 	Build: withoutAttrs(&Sigmoid{})})
 
+var sigmoidLoops = floatLoops(sigmoidLoop[float32], sigmoidLoop[float64], vec.SigmoidF32)
+
 // Run implements [ir.Operator].
-func (*Sigmoid) Run(c *ir.Call) error {
-	return mapFloats(c, grainCostly, sigmoidLoop[float32], sigmoidLoop[float64], vec.SigmoidF32)
-}
+func (*Sigmoid) Run(c *ir.Call) error { return mapTable(c, sigmoidLoops, grainCostly) }
 
 func sigmoidLoop[T floatNumber](dst, src []T) {
 	dst = dst[:len(src)]

@@ -13,10 +13,10 @@ type Sin struct{ sameTypeAndShape }
 var _ = register(Def{Name: "Sin", Since: []int{7, 22}, In: "input:T", Out: "output:T", Types: Types{"T": "@float"},
 	Build: withoutAttrs(&Sin{})})
 
+var sinLoops = floatLoops(sinLoop[float32], sinLoop[float64], nil)
+
 // Run implements [ir.Operator].
-func (*Sin) Run(c *ir.Call) error {
-	return mapFloats(c, grainCostly, sinLoop[float32], sinLoop[float64], nil)
-}
+func (*Sin) Run(c *ir.Call) error { return mapTable(c, sinLoops, grainCostly) }
 
 func sinLoop[T floatNumber](dst, src []T) {
 	dst = dst[:len(src)]

@@ -13,10 +13,10 @@ type Sinh struct{ sameTypeAndShape }
 var _ = register(Def{Name: "Sinh", Since: []int{9, 22}, In: "input:T", Out: "output:T", Types: Types{"T": "@float"},
 	Build: withoutAttrs(&Sinh{})})
 
+var sinhLoops = floatLoops(sinhLoop[float32], sinhLoop[float64], nil)
+
 // Run implements [ir.Operator].
-func (*Sinh) Run(c *ir.Call) error {
-	return mapFloats(c, grainCostly, sinhLoop[float32], sinhLoop[float64], nil)
-}
+func (*Sinh) Run(c *ir.Call) error { return mapTable(c, sinhLoops, grainCostly) }
 
 func sinhLoop[T floatNumber](dst, src []T) {
 	dst = dst[:len(src)]

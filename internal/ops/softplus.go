@@ -14,10 +14,10 @@ type Softplus struct{ sameTypeAndShape }
 var _ = register(Def{Name: "Softplus", Since: []int{1, 22}, In: "X:T", Out: "Y:T", Types: Types{"T": "@float"},
 	Build: withoutAttrs(&Softplus{})})
 
+var softplusLoops = floatLoops(softplusLoop[float32], softplusLoop[float64], vec.SoftplusF32)
+
 // Run implements [ir.Operator].
-func (*Softplus) Run(c *ir.Call) error {
-	return mapFloats(c, grainCostly, softplusLoop[float32], softplusLoop[float64], vec.SoftplusF32)
-}
+func (*Softplus) Run(c *ir.Call) error { return mapTable(c, softplusLoops, grainCostly) }
 
 func softplusLoop[T floatNumber](dst, src []T) {
 	dst = dst[:len(src)]

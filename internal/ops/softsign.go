@@ -13,10 +13,10 @@ type Softsign struct{ sameTypeAndShape }
 var _ = register(Def{Name: "Softsign", Since: []int{1, 22}, In: "input:T", Out: "output:T", Types: Types{"T": "@float"},
 	Build: withoutAttrs(&Softsign{})})
 
+var softsignLoops = floatLoops(softsignLoop[float32], softsignLoop[float64], nil)
+
 // Run implements [ir.Operator].
-func (*Softsign) Run(c *ir.Call) error {
-	return mapFloats(c, grainCheap, softsignLoop[float32], softsignLoop[float64], nil)
-}
+func (*Softsign) Run(c *ir.Call) error { return mapTable(c, softsignLoops, grainCheap) }
 
 func softsignLoop[T floatNumber](dst, src []T) {
 	dst = dst[:len(src)]

@@ -14,10 +14,10 @@ type Sqrt struct{ sameTypeAndShape }
 var _ = register(Def{Name: "Sqrt", Since: []int{1, 6, 13}, In: "X:T", Out: "Y:T", Types: Types{"T": "@float"},
 	Build: withoutAttrs(&Sqrt{})})
 
+var sqrtLoops = floatLoops(sqrtLoop[float32], sqrtLoop[float64], vec.SqrtF32)
+
 // Run implements [ir.Operator].
-func (*Sqrt) Run(c *ir.Call) error {
-	return mapFloats(c, grainCheap, sqrtLoop[float32], sqrtLoop[float64], vec.SqrtF32)
-}
+func (*Sqrt) Run(c *ir.Call) error { return mapTable(c, sqrtLoops, grainCheap) }
 
 func sqrtLoop[T floatNumber](dst, src []T) {
 	dst = dst[:len(src)]

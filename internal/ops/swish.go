@@ -13,20 +13,21 @@ import (
 type Swish struct {
 	sameTypeAndShape
 	Alpha float64
+	loops loopTable
 }
 
 var _ = register(Def{Name: "Swish", Since: []int{24}, In: "X:T", Out: "Y:T", Types: Types{"T": "@float"},
 	Build: simple(func(a *Attrs, opset int) Operator {
 		ignoreConsumed(a, opset)
-		return &Swish{Alpha: float64(a.Float("alpha", 1))}
+		o := &Swish{Alpha: float64(a.Float("alpha", 1))}
+		o.loops = floatLoops(
+			func(dst, src []float32) { swishLoop(dst, src, o.Alpha) },
+			func(dst, src []float64) { swishLoop(dst, src, o.Alpha) }, o.fast())
+		return o
 	})})
 
 // Run implements [ir.Operator].
-func (o *Swish) Run(c *ir.Call) error {
-	return mapFloats(c, grainCostly,
-		func(dst, src []float32) { swishLoop(dst, src, o.Alpha) },
-		func(dst, src []float64) { swishLoop(dst, src, o.Alpha) }, o.fast())
-}
+func (o *Swish) Run(c *ir.Call) error { return mapTable(c, o.loops, grainCostly) }
 
 // fast returns the vector kernel.
 func (o *Swish) fast() vecUnary {

@@ -13,10 +13,10 @@ type Tan struct{ sameTypeAndShape }
 var _ = register(Def{Name: "Tan", Since: []int{7, 22}, In: "input:T", Out: "output:T", Types: Types{"T": "@float"},
 	Build: withoutAttrs(&Tan{})})
 
+var tanLoops = floatLoops(tanLoop[float32], tanLoop[float64], nil)
+
 // Run implements [ir.Operator].
-func (*Tan) Run(c *ir.Call) error {
-	return mapFloats(c, grainCostly, tanLoop[float32], tanLoop[float64], nil)
-}
+func (*Tan) Run(c *ir.Call) error { return mapTable(c, tanLoops, grainCostly) }
 
 func tanLoop[T floatNumber](dst, src []T) {
 	dst = dst[:len(src)]
