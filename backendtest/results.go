@@ -26,6 +26,7 @@ const (
 type Result struct {
 	Category string // as [Category] names it
 	Kind     string
+	Case     string // as in the suite: "test_abs"
 	Name     string // with the device: "test_abs_cpu"
 	Device   string
 	Status   Status
@@ -163,7 +164,7 @@ func (c Tally) String() string {
 
 // run runs an item or skips it.
 func (r *Runner) run(ctx context.Context, it *item) (res Result) {
-	res = Result{Category: it.category, Kind: it.test.Kind, Name: it.name, Device: it.device, Status: Passed}
+	res = Result{Category: it.category, Kind: it.test.Kind, Case: it.test.Name, Name: it.name, Device: it.device, Status: Passed}
 	if res.Reason = r.skip(it); res.Reason != "" {
 		res.Status = Skipped
 		return res

@@ -1,4 +1,5 @@
-// Command onward runs, inspects and checks ONNX models. See onward --help.
+// Command onward runs, inspects and checks ONNX models, and runs the ONNX backend
+// suite. See onward --help.
 package main
 
 import (
@@ -55,7 +56,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	root.SetArgs(args)
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usageError{err} })
 	root.CompletionOptions.HiddenDefaultCmd = true
-	root.AddCommand(runCommand(), inspectCommand(), checkCommand())
+	root.AddCommand(runCommand(), inspectCommand(), checkCommand(), conformanceCommand())
 	for _, c := range root.Commands() {
 		wrapArgs(c)
 	}

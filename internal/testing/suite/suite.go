@@ -56,17 +56,28 @@ type Suite struct {
 // ErrAbsent says that there is no suite on this machine.
 var ErrAbsent = errors.New("the ONNX backend suite is not on this machine")
 
+// At returns the suite in a folder: the one that holds node/, or one with
+// onnx/backend/test/data below it, as in the onnx wheel.
+func At(dir string) (Suite, error) {
+	for _, d := range []string{dir, filepath.Join(dir, filepath.FromSlash(inWheel))} {
+		if fi, err := os.Stat(filepath.Join(d, "node")); err == nil && fi.IsDir() {
+			return Suite{Dir: d, Version: "unknown", Source: dir}, nil
+		}
+	}
+	return Suite{}, fmt.Errorf("%s: no folder node/ in it, nor in %s below it", dir, inWheel)
+}
+
 // Find returns the suite of the folder in ONNX_TEST_DATA, else the one in the
 // cache. It downloads nothing. The error is ErrAbsent if there is none, another
 // one if ONNX_TEST_DATA names a folder without a suite.
 func Find() (Suite, error) {
 	if dir := os.Getenv(Env); dir != "" {
-		for _, d := range []string{dir, filepath.Join(dir, filepath.FromSlash(inWheel))} {
-			if fi, err := os.Stat(filepath.Join(d, "node")); err == nil && fi.IsDir() {
-				return Suite{Dir: d, Version: "unknown", Source: Env}, nil
-			}
+		s, err := At(dir)
+		if err != nil {
+			return s, fmt.Errorf("%s=%w", Env, err)
 		}
-		return Suite{}, fmt.Errorf("%s=%s: no folder node/ in it, nor in %s below it", Env, dir, inWheel)
+		s.Source = Env
+		return s, nil
 	}
 	dir, err := store.Path(cacheName)
 	if err != nil {

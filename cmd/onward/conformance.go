@@ -1,0 +1,273 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"math"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/onward-ml/onward"
+	"github.com/onward-ml/onward/backend"
+	"github.com/onward-ml/onward/backendtest"
+	"github.com/onward-ml/onward/internal/testing/suite"
+)
+
+// conformanceJSON is what --json prints.
+type conformanceJSON struct {
+	Passed  int        `json:"passed"`
+	Failed  int        `json:"failed"`
+	Skipped int        `json:"skipped"`
+	Cases   []caseJSON `json:"cases"`
+}
+
+type caseJSON struct {
+	Name   string `json:"name"`
+	Kind   string `json:"kind"`
+	Status string `json:"status"`
+	Error  string `json:"error"` // why it failed or was skipped
+	// The largest differences from the expected outputs; null where nothing was
+	// compared or a NaN met a number.
+	MaxAbs *float64 `json:"max_abs"`
+	MaxRel *float64 `json:"max_rel"`
+}
+
+const howToGetSuite = `the ONNX backend suite is not on this machine. Get it in one of these ways:
+  pip download --no-deps onnx==` + suite.Version + ` && unzip -q onnx-*.whl 'onnx/backend/test/data/*'
+    then: onward conformance --data onnx/backend/test/data
+  make test in a checkout of Onward, which keeps it in the user's cache folder
+  set ` + suite.Env + ` to a folder that has it`
+
+func conformanceCommand() *cobra.Command {
+	var (
+		data, provider, report string
+		kinds, include         []string
+		exclude                []string
+		runs                   int
+		asJSON                 bool
+	)
+	c := &cobra.Command{
+		Use:   "conformance",
+		Short: "Run the ONNX backend suite",
+		Long: `Run the ONNX backend suite and say how much of it passes. Models whose operators
+are not supported are skipped. The exit code is 1 when a case fails.
+
+Names are as in the suite, with the device: test_abs_cpu.`,
+		Example: `  onward conformance
+  onward conformance --kind node --include '^test_conv' --provider reference
+  onward conformance --data onnx/backend/test/data --report out --json`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			s, err := findSuite(data)
+			if err != nil {
+				return err
+			}
+			o, err := conformanceOptions(s.Dir, provider, kinds, runs)
+			if err != nil {
+				return err
+			}
+			for _, p := range slices.Concat(include, exclude) {
+				if _, err := regexp.Compile(p); err != nil {
+					return usageError{err}
+				}
+			}
+			progress, stop := progressOn(cmd.ErrOrStderr())
+			o.Progress = progress
+			r, err := backendtest.New(backend.Provider(provider), o)
+			if err != nil {
+				return err
+			}
+			for _, p := range include {
+				r.Include(p)
+			}
+			for _, p := range exclude {
+				r.Exclude(p)
+			}
+			if report != "" {
+				r.EnableReport()
+			}
+			results, err := r.Results(cmd.Context())
+			stop()
+			if err != nil {
+				return err
+			}
+			if report != "" {
+				if err := writeReport(r.Coverage(), report, provider); err != nil {
+					return err
+				}
+			}
+			return showConformance(cmd.OutOrStdout(), results, asJSON)
+		},
+	}
+	f := c.Flags()
+	f.StringVar(&data, "data", "", "the suite's data folder, which holds node/ (default: $"+suite.Env+", else the cache)")
+	f.StringArrayVar(&kinds, "kind", nil, "only this kind: node, real, simple, pytorch-converted, pytorch-operator; repeat for more")
+	f.StringArrayVar(&include, "include", nil, "only cases that match this regular expression; repeat for more")
+	f.StringArrayVar(&exclude, "exclude", nil, "no cases that match this regular expression; repeat for more")
+	f.StringVarP(&provider, "provider", "p", "cpu", "the engine: "+strings.Join(onward.Providers(), ", "))
+	f.StringVar(&report, "report", "", "write report.txt, nodes.csv, models.csv and metadata.csv to this folder")
+	f.IntVar(&runs, "runs", 1, "run every data set this often")
+	f.BoolVar(&asJSON, "json", false, "print JSON")
+	return c
+}
+
+func findSuite(data string) (suite.Suite, error) {
+	if data != "" {
+		s, err := suite.At(data)
+		if err != nil {
+			return s, usagef("--data %w", err)
+		}
+		return s, nil
+	}
+	s, err := suite.Find()
+	if errors.Is(err, suite.ErrAbsent) {
+		return s, errors.New(howToGetSuite)
+	}
+	return s, err
+}
+
+func conformanceOptions(dir, provider string, kinds []string, runs int) (backendtest.Options, error) {
+	o := backendtest.Options{Dir: dir, Kinds: kinds, Runs: runs}
+	if _, err := sessionOptions(provider, 0); err != nil {
+		return o, err
+	}
+	if runs < 1 {
+		return o, usagef("--runs is %d, want 1 or more", runs)
+	}
+	known, err := backendtest.Kinds(dir)
+	if err != nil {
+		return o, err
+	}
+	for _, k := range kinds {
+		if !slices.Contains(known, k) {
+			return o, usagef("--kind %q: there are %s", k, strings.Join(known, ", "))
+		}
+	}
+	// A GPU provider runs its cases on the GPU, all others on the CPU.
+	o.Devices = []string{"CPU"}
+	if b := backend.Provider(provider); !backend.SupportsDevice(b, "CPU") && backend.SupportsDevice(b, "CUDA") {
+		o.Devices = []string{"CUDA"}
+	}
+	return o, nil
+}
+
+func showConformance(w io.Writer, results []backendtest.Result, asJSON bool) error {
+	c := backendtest.Count(results)
+	var err error
+	if asJSON {
+		err = printJSON(w, conformanceResult(results, c))
+	} else {
+		printConformance(w, results)
+		_, err = fmt.Fprintln(w, c)
+	}
+	switch {
+	case err != nil:
+		return err
+	case c.Failed > 0:
+		return silent{fmt.Errorf("%d cases failed", c.Failed)}
+	case c.Passed == 0 && !slices.ContainsFunc(results, func(r backendtest.Result) bool { return !filtered(r) }):
+		return usagef("no case is left: see --include and --exclude")
+	}
+	return nil
+}
+
+// filtered reports whether --include or --exclude left a case out.
+func filtered(r backendtest.Result) bool {
+	return r.Status == backendtest.Skipped && (r.Reason == "no matched include pattern" || strings.HasPrefix(r.Reason, "matched exclude pattern"))
+}
+
+func conformanceResult(results []backendtest.Result, c backendtest.Tally) conformanceJSON {
+	j := conformanceJSON{Passed: c.Passed, Failed: c.Failed, Skipped: c.Skipped, Cases: make([]caseJSON, len(results))}
+	for i, r := range results {
+		k := &j.Cases[i]
+		k.Name, k.Kind, k.Status, k.Error = r.Case, r.Kind, string(r.Status), r.Reason
+		if r.Err != nil {
+			k.Error = r.Err.Error()
+		}
+		if r.Status != backendtest.Skipped && r.Checked == "" {
+			k.MaxAbs, k.MaxRel = finite(r.MaxAbs), finite(r.MaxRel)
+		}
+	}
+	return j
+}
+
+func finite(x float64) *float64 {
+	if math.IsNaN(x) || math.IsInf(x, 0) {
+		return nil
+	}
+	return &x
+}
+
+// printConformance lists the cases that failed, the reasons of the skips and the
+// counts of every category.
+func printConformance(w io.Writer, results []backendtest.Result) {
+	reasons := map[string]int{}
+	categories := map[string][]backendtest.Result{}
+	for _, r := range results {
+		categories[r.Category] = append(categories[r.Category], r)
+		switch {
+		case r.Status == backendtest.Failed:
+			fmt.Fprintf(w, "FAIL %s/%s: %s\n", name(r.Category), name(r.Name), indent(r.Err.Error()))
+		case r.Status == backendtest.Skipped:
+			reasons[r.Reason]++
+		}
+	}
+	for i, why := range slices.SortedFunc(maps.Keys(reasons), func(a, b string) int {
+		if d := reasons[b] - reasons[a]; d != 0 {
+			return d
+		}
+		return strings.Compare(a, b)
+	}) {
+		if i == 0 {
+			fmt.Fprintln(w, "skipped:")
+		}
+		fmt.Fprintf(w, "%6d %s\n", reasons[why], indent(why))
+	}
+	for _, k := range slices.Sorted(maps.Keys(categories)) {
+		fmt.Fprintf(w, "%s: %s\n", name(k), backendtest.Count(categories[k]))
+	}
+}
+
+func indent(s string) string { return strings.ReplaceAll(clean(s), "\n", "\n       ") }
+
+func writeReport(c *backendtest.Coverage, dir, provider string) error {
+	column := os.Getenv("BACKEND") // as ONNX's own report takes it
+	if column == "" {
+		column = "onward-" + provider
+	}
+	if err := c.WriteCSV(dir, column); err != nil {
+		return err
+	}
+	f, err := os.Create(filepath.Join(dir, "report.txt"))
+	if err != nil {
+		return err
+	}
+	return errors.Join(c.WriteText(f), f.Close())
+}
+
+// progressOn returns a function that counts cases on a terminal, and one that
+// removes the count; both do nothing where w is none.
+func progressOn(w io.Writer) (func(done, total int, r backendtest.Result), func()) {
+	if !isTerminal(w) {
+		return nil, func() {}
+	}
+	return func(done, total int, r backendtest.Result) {
+		fmt.Fprintf(w, "\r\x1b[K%d/%d %.60s", done, total, name(r.Name))
+	}, func() { fmt.Fprint(w, "\r\x1b[K") }
+}
+
+func isTerminal(w io.Writer) bool {
+	f, ok := w.(*os.File)
+	if !ok {
+		return false
+	}
+	fi, err := f.Stat()
+	return err == nil && fi.Mode()&os.ModeCharDevice != 0
+}
