@@ -34,12 +34,16 @@ type arithmetic struct {
 	args   string // Go type of the arguments
 	add    string
 	float  bool
+	half   bool                             // B is binary16
 	mul    func(g *fn, b, a, acc, temp int) // acc += a·b
 	temp   bool                             // mul needs temp
 }
 
 var (
 	fusedF32 = arithmetic{suffix: "F32", args: "*tileF32", add: "VADDPS", float: true, mul: func(g *fn, b, a, acc, _ int) {
+		g.op("VFMADD231PS", b, a, acc)
+	}}
+	fusedF16 = arithmetic{suffix: "F16", args: "*tileF32", add: "VADDPS", float: true, half: true, mul: func(g *fn, b, a, acc, _ int) {
 		g.op("VFMADD231PS", b, a, acc)
 	}}
 	// four unsigned bytes of A times four signed bytes of B
@@ -140,7 +144,11 @@ func gemmTile(f *file, i isa, mr int, ar arithmetic) string {
 	g.label("start")
 	step := func(u, s int, b string) {
 		for j := range 2 {
-			ld(fmt.Sprintf("%d%s", j*vb, b), j, j)
+			if ar.half {
+				g.op("VCVTPH2PS", fmt.Sprintf("%d%s", j*vb/2, b), j)
+			} else {
+				ld(fmt.Sprintf("%d%s", j*vb, b), j, j)
+			}
 		}
 		for r := range mr {
 			t := 2 + r%2
@@ -411,6 +419,9 @@ func addRows(f *file, i isa) {
 	g.e("RET")
 }
 
+// rowsHalf is the height of the tallest tile that widens B itself; for more rows it is widened once.
+const rowsHalf = 4
+
 func writeGemm(dir string) {
 	f := newFile("tile")
 	var dis strings.Builder
@@ -422,6 +433,11 @@ func writeGemm(dir string) {
 		fmt.Fprintf(&dis, "\n// tile%s calls the tile of rows rows.\nfunc tile%s(rows int, t *tileF32) {\n\tswitch rows {\n", i.name, i.name)
 		for mr := 1; mr <= rows; mr++ {
 			fmt.Fprintf(&dis, "\tcase %d:\n\t\t%s(t)\n", mr, gemmTile(f, i, mr, fusedF32))
+		}
+		dis.WriteString("\t}\n}\n")
+		fmt.Fprintf(&dis, "\n// tileHalf%s is tile%s with B in binary16.\nfunc tileHalf%s(rows int, t *tileF32) {\n\tswitch rows {\n", i.name, i.name, i.name)
+		for mr := 1; mr <= rowsHalf; mr++ {
+			fmt.Fprintf(&dis, "\tcase %d:\n\t\t%s(t)\n", mr, gemmTile(f, i, mr, fusedF16))
 		}
 		dis.WriteString("\t}\n}\n")
 	}

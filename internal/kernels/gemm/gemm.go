@@ -35,6 +35,8 @@ const (
 	blockK        = 512 // K per block when there are several row tiles: a panel of 64 KiB
 	maxVectorRows = 2   // rows that are multiplied without tiles
 	blockM        = 252 // rows per block: A's block stays within 512 KiB
+	maxHalfRows   = 4   // rows that read halves directly
+	halfK         = 256 // K per block of widened panels: they stay in the first-level cache
 )
 
 // Activation is applied to an element of the result last.
@@ -70,8 +72,11 @@ type Args[T Number] struct {
 	LdB     int
 	TransB  bool
 	Packed  bool
-	C       []T // M rows of N at stride LdC, overwritten
-	LdC     int
+	// Half replaces B: panels as [Pack] makes them, of IEEE binary16 bits, which are widened on
+	// the way. They take half of the memory traffic. For float32 only.
+	Half []uint16
+	C    []T // M rows of N at stride LdC, overwritten
+	LdC  int
 	Epilogue[T]
 }
 
@@ -92,6 +97,23 @@ func PackedLen(k, n int) int { return Panels(n) * k * PanelWidth }
 // [N/32][K][32] to dst, which has PackedLen(k, n) elements. The last panel is padded with zeros.
 func Pack[T Number](dst, b []T, ldb int, trans bool, k, n int) {
 	PackPanels(dst, b, ldb, trans, k, n, 0, Panels(n))
+}
+
+// PackHalf narrows packed panels to IEEE binary16 if that loses nothing, and reports whether it did.
+func PackHalf(level cpu.Level, dst []uint16, packed []float32) bool {
+	var back [1024]float32
+	for i := 0; i < len(packed); i += len(back) {
+		p := packed[i:min(len(packed), i+len(back))]
+		h := dst[i:][:len(p)]
+		vec.F32ToF16(level, h, p)
+		vec.F16ToF32(level, back[:len(p)], h)
+		for j, v := range p {
+			if v != back[j] {
+				return false
+			}
+		}
+	}
+	return true
 }
 
 // PackPanels is [Pack] for the panels [p0, p1) alone; dst is the whole packed matrix.
@@ -142,7 +164,9 @@ func packRows[T Number](dst, a []T, lda, k0, k, m0, m int) {
 // kBlock returns how many steps of K are summed before the sums go back to C.
 func (a *Args[T]) kBlock(rows int) int {
 	limit := blockK
-	if rows <= tileRows { // one row tile: no reuse of a panel, so no reason to go back to C
+	if a.Half != nil && rows > maxHalfRows && rows <= tileRows {
+		limit = halfK
+	} else if rows <= tileRows { // one row tile: no reuse of a panel, so no reason to go back to C
 		limit = MaxKC
 	}
 	if a.K <= limit {
@@ -155,7 +179,7 @@ func (a *Args[T]) kBlock(rows int) int {
 // packB reports whether panels of B are packed on the way: the tiles cannot read
 // a transposed matrix, and several row tiles read a compact panel faster.
 func (a *Args[T]) packB(rows int) bool {
-	return !a.Packed && (a.TransB || rows > 2*tileRows)
+	return a.Half != nil && rows > maxHalfRows || a.Half == nil && !a.Packed && (a.TransB || rows > 2*tileRows)
 }
 
 // ScratchLen returns how many elements of scratch a call for rows rows needs: none when
@@ -188,8 +212,9 @@ type tile[T Number] struct {
 	lda, ldb, ldc int
 	acc           bool // add to C
 	ep            *Epilogue[T]
-	row, col      int // of the tile in the result; the epilogue's slices start at 0
-	next          []T // what b is likely to be in the next call, worth prefetching; or nil
+	half          []uint16 // instead of b, for at most maxHalfRows rows
+	row, col      int      // of the tile in the result; the epilogue's slices start at 0
+	next          []T      // what b is likely to be in the next call, worth prefetching; or nil
 }
 
 func (a *Args[T]) run(level cpu.Level, blk Block, scratch []T) {
@@ -233,6 +258,11 @@ func (a *Args[T]) run(level cpu.Level, blk Block, scratch []T) {
 				t.col = p * PanelWidth
 				t.cols = min(PanelWidth, a.N-t.col)
 				switch {
+				case a.Half != nil && rows <= maxHalfRows:
+					t.half, t.ldb = a.Half[(p*a.K+k0)*PanelWidth:][:t.k*PanelWidth], PanelWidth
+				case a.Half != nil:
+					widen(level, sb[:t.k*PanelWidth], a.Half[(p*a.K+k0)*PanelWidth:])
+					t.b, t.ldb = sb, PanelWidth
 				case a.Packed:
 					t.b, t.ldb = tail(a.B, (p*a.K+k0)*PanelWidth), PanelWidth
 					t.next = nil
@@ -247,7 +277,7 @@ func (a *Args[T]) run(level cpu.Level, blk Block, scratch []T) {
 				}
 				t.c, t.ldc = a.C[m0*a.LdC+t.col:], a.LdC
 				if f, ok := any(&t).(*tile[float32]); !ok || !tileAsm(level, f) {
-					tileGeneric(&t)
+					tileGeneric(t.widened(level))
 				}
 			}
 		}
@@ -255,6 +285,22 @@ func (a *Args[T]) run(level cpu.Level, blk Block, scratch []T) {
 			break
 		}
 	}
+}
+
+// widened returns t with B in T.
+func (t *tile[T]) widened(level cpu.Level) *tile[T] {
+	if t.half == nil {
+		return t
+	}
+	w := *t
+	w.half, w.b = nil, make([]T, len(t.half))
+	widen(level, w.b, t.half)
+	return &w
+}
+
+// widen writes the float32 values of halves to dst, which is a []float32.
+func widen[T Number](level cpu.Level, dst []T, half []uint16) {
+	vec.F16ToF32(level, any(dst).([]float32), half)
 }
 
 // tail returns s[i:], or nothing where i lies beyond the end: a matrix without elements.

@@ -103,7 +103,12 @@ func panelAVX512(t *tile[float32]) {
 		if add != nil {
 			k.add = at(add, r*t.ep.LdAdd)
 		}
-		tileAVX512(next-r, &k)
+		if t.half != nil {
+			k.b, k.ldb, k.prefetch, k.prefetchStep = unsafe.Pointer(unsafe.SliceData(t.half)), PanelWidth*2, nil, 0
+			tileHalfAVX512(next-r, &k)
+		} else {
+			tileAVX512(next-r, &k)
+		}
 		r = next
 	}
 }
@@ -147,7 +152,12 @@ func halfAVX2(t *tile[float32], j int) {
 		if add != nil {
 			k.add = at(add, r*t.ep.LdAdd)
 		}
-		tileAVX2(next-r, &k)
+		if t.half != nil {
+			k.b, k.ldb = unsafe.Add(unsafe.Pointer(unsafe.SliceData(t.half)), j*2), PanelWidth*2
+			tileHalfAVX2(next-r, &k)
+		} else {
+			tileAVX2(next-r, &k)
+		}
 		r = next
 	}
 }
@@ -155,6 +165,7 @@ func halfAVX2(t *tile[float32], j int) {
 // partAVX2 computes w < 16 columns from column j on: whole tiles into a buffer, the
 // epilogue in Go.
 func partAVX2(t *tile[float32], j, w int) {
+	t = t.widened(cpu.AVX2)
 	const stepK = 64 // rows of B copied at a time
 	var bbuf [stepK * halfPanel]float32
 	var cbuf [rowsAVX2 * halfPanel]float32

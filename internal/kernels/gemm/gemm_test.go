@@ -266,6 +266,29 @@ func TestVectors(t *testing.T) {
 	})
 }
 
+func TestHalf(t *testing.T) {
+	testkit.Levels(t, func(t *testing.T, l cpu.Level) {
+		r := rand.New(rand.NewPCG(9, 9))
+		halves := func() float32 { return float32(r.IntN(4001)-2000) / 512 }
+		for _, s := range []shape{{m: 1, n: 70, k: 300, packed: true}, {m: 20, n: 33, k: 600, packed: true, ep: 63}, {m: 1, n: 40, k: 0, packed: true, ep: 2}, {m: 40, n: 32, k: 7, packed: true, ep: 8}, {m: 2, n: 33, k: 5000, packed: true, ep: 31}, {m: 3, n: 50, k: 70, packed: true, ep: 63}, {m: 4, n: 65, k: 33, packed: true}, {m: 5, n: 65, k: 33, packed: true}} {
+			check(t, s, testkit.High, 0, 0x1p-24, halves, func(a *Args[float32]) {
+				a.Half = make([]uint16, len(a.B))
+				if !PackHalf(l, a.Half, a.B) {
+					t.Fatal("halves do not fit")
+				}
+				a.B = nil
+				Parallel(twoWays, l, a)
+			})
+		}
+		if PackHalf(l, make([]uint16, 3), []float32{1, 0.1, 2}) {
+			t.Error("0.1 is no binary16 number")
+		}
+		if PackHalf(l, make([]uint16, 1), []float32{1e6}) {
+			t.Error("1e6 is no binary16 number")
+		}
+	})
+}
+
 func TestEveryAssemblyFunctionHasALine(t *testing.T) {
 	testkit.CheckAsmTested(t, ".", []string{"tile*", "dotRows*", "addRows*"}) // TestShapesF32 runs every height; TestVectors
 }
@@ -292,6 +315,24 @@ func TestNoAllocations(t *testing.T) {
 			t.Errorf("%v allocations with scratch", got)
 		}
 	})
+}
+
+func BenchmarkHalf(b *testing.B) {
+	const n, k = 4096, 4096
+	a := &Args[float32]{M: 1, N: n, K: k, A: make([]float32, k), LdA: k, C: make([]float32, n), LdC: n, Packed: true}
+	for _, half := range []bool{false, true} {
+		if half {
+			a.B, a.Half = nil, make([]uint16, PackedLen(k, n))
+		} else {
+			a.B = make([]float32, PackedLen(k, n))
+		}
+		scratch := make([]float32, a.ScratchLen(1))
+		b.Run(fmt.Sprintf("1x4096x4096/half=%v", half), func(b *testing.B) {
+			for b.Loop() {
+				F32(cpu.Active(), a, a.Whole(), scratch)
+			}
+		})
+	}
 }
 
 func BenchmarkF32(b *testing.B) {

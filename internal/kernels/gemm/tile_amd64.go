@@ -47,6 +47,18 @@ func tile13x32F32AVX512(t *tileF32)
 func tile14x32F32AVX512(t *tileF32)
 
 //go:noescape
+func tile1x32F16AVX512(t *tileF32)
+
+//go:noescape
+func tile2x32F16AVX512(t *tileF32)
+
+//go:noescape
+func tile3x32F16AVX512(t *tileF32)
+
+//go:noescape
+func tile4x32F16AVX512(t *tileF32)
+
+//go:noescape
 func tile1x16F32AVX2(t *tileF32)
 
 //go:noescape
@@ -63,6 +75,18 @@ func tile5x16F32AVX2(t *tileF32)
 
 //go:noescape
 func tile6x16F32AVX2(t *tileF32)
+
+//go:noescape
+func tile1x16F16AVX2(t *tileF32)
+
+//go:noescape
+func tile2x16F16AVX2(t *tileF32)
+
+//go:noescape
+func tile3x16F16AVX2(t *tileF32)
+
+//go:noescape
+func tile4x16F16AVX2(t *tileF32)
 
 // tileAVX512 calls the tile of rows rows.
 func tileAVX512(rows int, t *tileF32) {
@@ -98,6 +122,20 @@ func tileAVX512(rows int, t *tileF32) {
 	}
 }
 
+// tileHalfAVX512 is tileAVX512 with B in binary16.
+func tileHalfAVX512(rows int, t *tileF32) {
+	switch rows {
+	case 1:
+		tile1x32F16AVX512(t)
+	case 2:
+		tile2x32F16AVX512(t)
+	case 3:
+		tile3x32F16AVX512(t)
+	case 4:
+		tile4x32F16AVX512(t)
+	}
+}
+
 // tileAVX2 calls the tile of rows rows.
 func tileAVX2(rows int, t *tileF32) {
 	switch rows {
@@ -113,5 +151,19 @@ func tileAVX2(rows int, t *tileF32) {
 		tile5x16F32AVX2(t)
 	case 6:
 		tile6x16F32AVX2(t)
+	}
+}
+
+// tileHalfAVX2 is tileAVX2 with B in binary16.
+func tileHalfAVX2(rows int, t *tileF32) {
+	switch rows {
+	case 1:
+		tile1x16F16AVX2(t)
+	case 2:
+		tile2x16F16AVX2(t)
+	case 3:
+		tile3x16F16AVX2(t)
+	case 4:
+		tile4x16F16AVX2(t)
 	}
 }

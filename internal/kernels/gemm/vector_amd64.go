@@ -16,7 +16,7 @@ const (
 // whether it did. Every element of B is used once or twice, so that packing or the strided reads
 // of the tiles would cost more than the multiplication.
 func vectorAsm(level cpu.Level, a *Args[float32], blk Block) bool {
-	if a.Packed || a.TransA || a.K < 4 || level != cpu.AVX512 && level != cpu.AVX2 {
+	if a.Packed || a.Half != nil || a.TransA || a.K < 4 || level != cpu.AVX512 && level != cpu.AVX2 {
 		return false
 	}
 	j0, j1 := blk.Panel0*PanelWidth, min(a.N, blk.Panel1*PanelWidth)
