@@ -16,21 +16,16 @@ import (
 
 func main() {
 	log.SetFlags(0)
-	if len(os.Args) != 2 {
-		log.Fatalf("usage: go run . vec|gemm|conv|quant")
+	writers := map[string][]func(dir string){"vec": {writeVec}, "gemm": {writeGemm}, "conv": {writeConv}, "quant": {writeQuant, writeNBits}}
+	if len(os.Args) < 2 || len(os.Args) > 3 || writers[os.Args[1]] == nil {
+		log.Fatal("usage: go run . vec|gemm|conv|quant [FOLDER]")
 	}
-	switch os.Args[1] {
-	case "conv":
-		writeConv("../conv")
-	case "gemm":
-		writeGemm("../gemm")
-	case "quant":
-		writeQuant("../quant")
-		writeNBits("../quant")
-	case "vec":
-		writeVec("../vec")
-	default:
-		log.Fatalf("unknown package %q", os.Args[1])
+	dir := "../" + os.Args[1]
+	if len(os.Args) == 3 {
+		dir = os.Args[2]
+	}
+	for _, w := range writers[os.Args[1]] {
+		w(dir)
 	}
 }
 
