@@ -18,10 +18,20 @@ type Provider interface {
 	// Name is the provider's name as in [ProviderConfig].
 	Name() string
 	// Available returns nil when the provider can work on this machine, or what is
-	// missing.
+	// missing. A provider whose answer depends on its options also has a method
+	// AvailableFor(ProviderConfig) error, which is asked instead.
 	Available() error
 	// Compile makes an engine for a model.
 	Compile(ctx context.Context, m *onnx.Model, opts *SessionOptions, config ProviderConfig) (Engine, error)
+}
+
+// available asks a provider whether it can work with a configuration. One whose
+// answer depends on it has a method AvailableFor.
+func available(p Provider, config ProviderConfig) error {
+	if p, ok := p.(interface{ AvailableFor(ProviderConfig) error }); ok {
+		return p.AvailableFor(config)
+	}
+	return p.Available()
 }
 
 // Engine runs one model. It is safe for concurrent use.

@@ -84,7 +84,7 @@ func OpenModelContext(ctx context.Context, m *onnx.Model, opts *SessionOptions) 
 	for _, c := range configs {
 		p, err := findProvider(c.Name)
 		if err == nil {
-			err = p.Available()
+			err = available(p, c)
 		}
 		if err == nil {
 			s.engine, err = p.Compile(ctx, m, o, c)

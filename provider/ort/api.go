@@ -1,0 +1,136 @@
+package ort
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/onward-ml/onward"
+	"github.com/onward-ml/onward/internal/dl"
+)
+
+// oldest and newest are the versions of ONNX Runtime's C API that are asked for:
+// version n comes with release 1.n and only ever adds functions at the end.
+const (
+	oldest = 17
+	newest = 30
+)
+
+// fn is the position of a function in OrtApi, the table of ONNX Runtime's C API
+// (onnxruntime_c_api.h). Positions never change between releases.
+type fn int
+
+const (
+	fnGetErrorCode                         fn = 1
+	fnGetErrorMessage                      fn = 2
+	fnCreateEnv                            fn = 3
+	fnCreateSessionFromArray               fn = 8
+	fnRun                                  fn = 9
+	fnCreateSessionOptions                 fn = 10
+	fnSetOptimizedModelFilePath            fn = 11
+	fnSetSessionExecutionMode              fn = 13
+	fnEnableProfiling                      fn = 14
+	fnEnableMemPattern                     fn = 16
+	fnDisableMemPattern                    fn = 17
+	fnEnableCPUMemArena                    fn = 18
+	fnDisableCPUMemArena                   fn = 19
+	fnSetSessionLogSeverityLevel           fn = 22
+	fnSetSessionGraphOptimizationLevel     fn = 23
+	fnSetIntraOpNumThreads                 fn = 24
+	fnSetInterOpNumThreads                 fn = 25
+	fnCreateRunOptions                     fn = 39
+	fnRunOptionsSetTerminate               fn = 46
+	fnCreateTensorAsOrtValue               fn = 48
+	fnCreateTensorWithDataAsOrtValue       fn = 49
+	fnGetTensorMutableData                 fn = 51
+	fnGetStringTensorDataLength            fn = 53
+	fnGetStringTensorContent               fn = 54
+	fnGetTensorElementType                 fn = 60
+	fnGetDimensionsCount                   fn = 61
+	fnGetDimensions                        fn = 62
+	fnGetTensorTypeAndShape                fn = 65
+	fnGetValueType                         fn = 67
+	fnCreateCPUMemoryInfo                  fn = 69
+	fnGetAllocatorWithDefaultOptions       fn = 78
+	fnGetValue                             fn = 80
+	fnGetValueCount                        fn = 81
+	fnCreateValue                          fn = 82
+	fnReleaseStatus                        fn = 93
+	fnReleaseSession                       fn = 95
+	fnReleaseValue                         fn = 96
+	fnReleaseRunOptions                    fn = 97
+	fnReleaseTensorTypeAndShapeInfo        fn = 99
+	fnReleaseSessionOptions                fn = 100
+	fnAddFreeDimensionOverrideByName       fn = 124
+	fnGetAvailableProviders                fn = 125
+	fnReleaseAvailableProviders            fn = 126
+	fnAddSessionConfigEntry                fn = 130
+	fnAppendTensorRT                       fn = 170 // SessionOptionsAppendExecutionProvider_TensorRT_V2
+	fnCreateTensorRTProviderOptions        fn = 171
+	fnUpdateTensorRTProviderOptions        fn = 172
+	fnReleaseTensorRTProviderOptions       fn = 174
+	fnCreateSparseTensorAsOrtValue         fn = 179
+	fnFillSparseTensorCoo                  fn = 180
+	fnGetSparseTensorFormat                fn = 187
+	fnGetSparseTensorValuesTypeAndShape    fn = 188
+	fnGetSparseTensorValues                fn = 189
+	fnGetSparseTensorIndicesTypeShape      fn = 190
+	fnGetSparseTensorIndices               fn = 191
+	fnHasValue                             fn = 192
+	fnAppendCUDA                           fn = 204 // SessionOptionsAppendExecutionProvider_CUDA_V2
+	fnCreateCUDAProviderOptions            fn = 205
+	fnUpdateCUDAProviderOptions            fn = 206
+	fnReleaseCUDAProviderOptions           fn = 208
+	fnAddExternalInitializers              fn = 210
+	fnGetResizedStringTensorElementBuffer  fn = 252
+	fnGetBuildInfoString                   fn = 254
+	fnAppendOpenVINO                       fn = 275 // SessionOptionsAppendExecutionProvider_OpenVINO_V2, the newest that every release has
+	fnGetTensorElementTypeAndShapeDataRefs fn = 414 // since 1.24
+)
+
+// sinceShapeRefs is the first version with fnGetTensorElementTypeAndShapeDataRefs.
+const sinceShapeRefs = 24
+
+// address returns a function of the table.
+func (r *library) address(f fn) uintptr {
+	return *(*uintptr)(dl.Pointer(r.table + uintptr(f)*ptrSize))
+}
+
+// do calls a function that returns an OrtStatus.
+//
+//go:uintptrescapes
+func (r *library) do(f fn, args ...uintptr) error {
+	if st := dl.Call(r.address(f), args...); st != 0 {
+		return r.status(st)
+	}
+	return nil
+}
+
+// status makes an error of an OrtStatus and releases it.
+func (r *library) status(st uintptr) error {
+	code := int32(dl.Call(r.address(fnGetErrorCode), st))
+	msg := dl.String(dl.Call(r.address(fnGetErrorMessage), st))
+	dl.Call(r.address(fnReleaseStatus), st)
+	return &onward.StatusError{Code: onward.Code(code), Message: msg}
+}
+
+// release calls a Release function, which takes null as well.
+func (r *library) release(f fn, handle uintptr) {
+	if handle != 0 {
+		dl.Call(r.address(f), handle)
+	}
+}
+
+// apiVersion is the version of the C API to ask a release for.
+func apiVersion(release string) (int, error) {
+	major, rest, _ := strings.Cut(release, ".")
+	minor, _, _ := strings.Cut(rest, ".")
+	n, err := strconv.Atoi(minor)
+	switch {
+	case major != "1" || err != nil:
+		return 0, fmt.Errorf("its version is %q, want 1.%d or a later 1.x", release, oldest)
+	case n < oldest:
+		return 0, fmt.Errorf("it is ONNX Runtime %s, want 1.%d or later", release, oldest)
+	}
+	return min(n, newest), nil
+}

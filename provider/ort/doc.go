@@ -1,0 +1,44 @@
+// Package ort runs models on ONNX Runtime (https://onnxruntime.ai). A blank import
+// enables it:
+//
+//	import _ "github.com/onward-ml/onward/provider/ort"
+//
+// It registers the providers "ort" and "ort:cpu" (the same), "ort:cuda",
+// "ort:tensorrt" and "ort:openvino". ONNX Runtime's shared library is opened when
+// a session first asks for it, through its C API and without cgo; any release from
+// 1.17 on works. It is looked for, in this order:
+//
+//   - where the option "library" says, and nowhere else then;
+//   - where the environment variable ONWARD_ORT_LIBRARY says, likewise;
+//   - in the folder of the running program;
+//   - where the system's loader finds libonnxruntime.so.1 (onnxruntime.dll,
+//     libonnxruntime.dylib), and in /usr/local/lib, /opt and Homebrew's folder;
+//   - in the onnxruntime package of the active Python environment, of the user's
+//     and of the system's Python;
+//   - in the onnxruntime-node package below NODE_PATH and the global node_modules;
+//   - in the user's cache folder, where this project's tests keep it.
+//
+// The current folder is not searched: a library there need not be the user's.
+//
+// # Options
+//
+// All providers take these [onward.ProviderConfig] options, next to those of the
+// execution provider itself (https://onnxruntime.ai/docs/execution-providers/),
+// which are checked by type before they are handed on:
+//
+//	library                    path of the shared library
+//	graph_optimization_level   disable, basic, extended, layout, all (default)
+//	execution_mode             sequential (default), parallel
+//	intra_op_num_threads       threads inside of operators; default SessionOptions.Threads
+//	inter_op_num_threads       threads between operators, for execution_mode parallel
+//	enable_mem_pattern         true (default), false
+//	enable_cpu_mem_arena       true (default), false
+//	log_severity_level         0 (verbose) to 4 (fatal, the default: errors are returned)
+//	optimized_model_filepath   where to write the optimized model
+//	profile_file_prefix        writes ONNX Runtime's own profile
+//	free_dimension:NAME        a fixed size for the symbolic dimension NAME
+//	a name with a dot          a session configuration entry: session.intra_op.allow_spinning
+//
+// SessionOptions.DisableOptimizations stands for graph_optimization_level disable.
+// Limits other than those on files are not enforced: ONNX Runtime has none.
+package ort

@@ -1,0 +1,110 @@
+package ort
+
+import (
+	"errors"
+	"fmt"
+	"path/filepath"
+	"unsafe"
+
+	"github.com/onward-ml/onward/internal/dl"
+	"github.com/onward-ml/onward/onnx"
+	"github.com/onward-ml/onward/tensor"
+)
+
+const (
+	// folderEntry tells ONNX Runtime where the external data of a model in memory
+	// lies (onnxruntime_session_options_config_keys.h). sinceFolder is a release that
+	// has it.
+	folderEntry = "session.model_external_initializers_file_folder_path"
+	sinceFolder = 21
+
+	// maxProto is what Protocol Buffers take in one message, with some room.
+	maxProto = 1<<31 - 1<<20
+	// largeInitializer is from which size on initializers are handed over beside a
+	// message that would be too large.
+	largeInitializer = 1 << 10
+)
+
+// external is how a model's large data gets to ONNX Runtime.
+type external struct {
+	model  *onnx.Model // what to marshal
+	folder string      // of the external data, when ONNX Runtime reads it
+
+	names   []string // of the initializers that are handed over
+	tensors []*tensor.Tensor
+	values  []uintptr
+}
+
+// external prepares the external data of a model, and of one that is too large for
+// one message. ONNX Runtime opens files wherever the model says, so the places are
+// checked first.
+func (r *library) external(m *onnx.Model) (*external, error) {
+	e := &external{model: m}
+	var any bool
+	var size int64
+	if m.Graph == nil {
+		return nil, errors.New("the model has no graph")
+	}
+	for _, t := range m.Graph.Initializers {
+		any = any || t.DataLocation == onnx.LocationExternal
+		size += int64(len(t.RawData)) + 4*int64(len(t.FloatData)) + 8*int64(len(t.DoubleData)+len(t.Int64Data)+len(t.Uint64Data)) + 4*int64(len(t.Int32Data))
+	}
+	switch where := m.External(); {
+	case any && where == nil:
+		return nil, fmt.Errorf("%w: the model does not come from a file; name the folder of its external data", onnx.ErrExternalData)
+	case any:
+		if err := onnx.Check(m, nil); errors.Is(err, onnx.ErrExternalData) {
+			return nil, err
+		}
+		abs, err := filepath.Abs(where.Dir)
+		if err != nil {
+			return nil, err
+		}
+		if r.api >= sinceFolder && where.Real == "" && size < maxProto {
+			e.folder = abs
+			return e, nil
+		}
+	case size < maxProto:
+		return e, nil
+	}
+	model, graph := *m, *m.Graph
+	graph.Initializers = append([]*onnx.Tensor(nil), graph.Initializers...)
+	for i, t := range graph.Initializers {
+		if t.DataLocation != onnx.LocationExternal && (size < maxProto || len(t.RawData) < largeInitializer) {
+			continue
+		}
+		v, err := m.DecodeTensor(t)
+		if err != nil {
+			return nil, fmt.Errorf("initializer %s: %w", t.Name, err)
+		}
+		e.names, e.tensors = append(e.names, t.Name), append(e.tensors, v)
+		graph.Initializers[i] = &onnx.Tensor{Name: t.Name, Dims: t.Dims, DataType: t.DataType, DataLocation: onnx.LocationExternal,
+			ExternalData: []onnx.StringStringEntry{{Key: "location", Value: "onward-memory"}}}
+	}
+	model.Graph = &graph
+	e.model = &model
+	return e, nil
+}
+
+// add hands the initializers to session options.
+func (e *external) add(r *library, opts uintptr) error {
+	if len(e.names) == 0 {
+		return nil
+	}
+	st := new(state)
+	for i, t := range e.tensors {
+		h, err := r.value(st, t, t.Type())
+		if err != nil {
+			return fmt.Errorf("initializer %s: %w", e.names[i], err)
+		}
+		e.values = append(e.values, h)
+	}
+	names := dl.CStrings(e.names)
+	return r.do(fnAddExternalInitializers, opts, uintptr(unsafe.Pointer(&names[0])), uintptr(unsafe.Pointer(&e.values[0])), uintptr(len(names)))
+}
+
+func (e *external) release(r *library) {
+	for _, v := range e.values {
+		r.release(fnReleaseValue, v)
+	}
+}

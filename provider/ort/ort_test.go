@@ -1,0 +1,486 @@
+package ort_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/onward-ml/onward"
+	"github.com/onward-ml/onward/internal/testing/ortlib"
+	"github.com/onward-ml/onward/onnx"
+	"github.com/onward-ml/onward/provider/ort"
+	"github.com/onward-ml/onward/tensor"
+)
+
+// config names the library of the tests, or skips the test.
+func config(t testing.TB, options ...string) onward.ProviderConfig {
+	t.Helper()
+	c := onward.ProviderConfig{Name: "ort", Options: map[string]string{"library": ortlib.Path(t)}}
+	for i := 0; i+1 < len(options); i += 2 {
+		c.Options[options[i]] = options[i+1]
+	}
+	return c
+}
+
+func openModel(t testing.TB, m *onnx.Model, opts ...string) *onward.Session {
+	t.Helper()
+	s, err := onward.OpenModel(m, &onward.SessionOptions{Threads: 1, Providers: []onward.ProviderConfig{config(t, opts...)}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { s.Close() })
+	return s
+}
+
+func identity(t tensor.Type) *onnx.Model {
+	b := onnx.NewModel("identity").Opset("", 16).IRVersion(8)
+	b.InputType("x", onnx.NewType(t)).OutputType("y", onnx.NewType(t))
+	b.Node("Identity", []string{"x"}, []string{"y"})
+	return b.Must()
+}
+
+func run(t testing.TB, s *onward.Session, x tensor.Value) tensor.Value {
+	t.Helper()
+	out, err := s.Run(context.Background(), onward.Values{"x": x}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return out["y"]
+}
+
+// TestValues sends every kind of value that ONNX Runtime's Identity takes there
+// and back.
+func TestValues(t *testing.T) {
+	f := tensor.Must(tensor.New([]float32{1, -2, 3, 4, 5, 6}, 2, 3))
+	seq := func(elem tensor.Type, items ...tensor.Value) tensor.Value {
+		s, err := tensor.NewSequence(elem, items...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return s
+	}
+	cases := map[string]tensor.Value{
+		"float32":       f,
+		"float64":       tensor.Must(tensor.New([]float64{1, 2, 3})),
+		"int8":          tensor.Must(tensor.New([]int8{-1, 2})),
+		"int16":         tensor.Must(tensor.New([]int16{-1, 2})),
+		"int32":         tensor.Must(tensor.New([]int32{-1, 2})),
+		"int64":         tensor.Must(tensor.New([]int64{-1, 2})),
+		"uint8":         tensor.Must(tensor.New([]uint8{1, 2})),
+		"uint16":        tensor.Must(tensor.New([]uint16{1, 2})),
+		"uint32":        tensor.Must(tensor.New([]uint32{1, 2})),
+		"uint64":        tensor.Must(tensor.New([]uint64{1, 1 << 63})),
+		"bool":          tensor.Must(tensor.New([]bool{true, false, true})),
+		"float16":       tensor.Must(tensor.New([]tensor.Float16{0x3c00, 0xc000})),
+		"bfloat16":      tensor.Must(tensor.New([]tensor.BFloat16{0x3f80, 0x4000})),
+		"scalar":        tensor.Scalar[int64](7),
+		"empty":         tensor.Must(tensor.New([]float32{}, 0, 3)),
+		"strings":       tensor.Must(tensor.New([]string{"a", "", "größer", "nul\x00inside", strings.Repeat("long", 100)}, 5)),
+		"no strings":    tensor.Must(tensor.New([]string{}, 0)),
+		"sequence":      seq(f.Type(), f, tensor.Scalar[float32](1), tensor.Must(tensor.New([]float32{}, 0))),
+		"string list":   seq(tensor.TensorType(tensor.TypeString), tensor.Must(tensor.New([]string{"x", "y"}, 2))),
+		"empty list":    seq(tensor.TensorType(tensor.TypeInt64)),
+		"optional":      &tensor.Optional{Elem: f.Type(), Value: f},
+		"none":          &tensor.Optional{Elem: f.Type()},
+		"optional list": &tensor.Optional{Elem: tensor.SequenceOf(f.Type()), Value: seq(f.Type(), f)},
+	}
+	for name, x := range cases {
+		t.Run(name, func(t *testing.T) {
+			y := run(t, openModel(t, identity(x.Type())), x)
+			if err := tensor.AllClose(y, x, 0, 0); err != nil {
+				t.Error(err)
+			}
+			if !y.Type().Equal(x.Type()) {
+				t.Errorf("type %s, want %s", y.Type(), x.Type())
+			}
+		})
+	}
+}
+
+// TestPackedTypes covers the types that Identity lacks: Cast makes and takes them.
+func TestPackedTypes(t *testing.T) {
+	for _, d := range []tensor.DType{tensor.TypeInt4, tensor.TypeUint4, tensor.TypeFloat8E4M3FN, tensor.TypeFloat8E5M2, tensor.TypeFloat8E4M3FNUZ, tensor.TypeFloat8E5M2FNUZ} {
+		t.Run(d.String(), func(t *testing.T) {
+			x := tensor.Must(tensor.New([]float32{0, 1, 2, 3, 4, 5, 7}, 7))
+			there := onnx.NewModel("there").Opset("", 21).IRVersion(10)
+			there.Input("x", onnx.DataType(tensor.TypeFloat32), 7).Output("y", onnx.DataType(d), 7)
+			there.Node("Cast", []string{"x"}, []string{"y"}, onnx.Attrs{"to": int64(d)})
+			back := onnx.NewModel("back").Opset("", 21).IRVersion(10)
+			back.Input("x", onnx.DataType(d), 7).Output("y", onnx.DataType(tensor.TypeFloat32), 7)
+			back.Node("Cast", []string{"x"}, []string{"y"}, onnx.Attrs{"to": int64(tensor.TypeFloat32)})
+			y := run(t, openModel(t, there.Must()), x)
+			if !y.Type().Equal(tensor.TensorType(d)) {
+				t.Fatalf("type %s, want tensor(%s)", y.Type(), d)
+			}
+			want, err := tensor.Convert(x, d, tensor.ConvertOptions{Saturate: true})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := tensor.AllClose(y, want, 0, 0); err != nil {
+				t.Error(err)
+			}
+			z := run(t, openModel(t, back.Must()), y)
+			exact, err := tensor.Convert(want, tensor.TypeFloat32, tensor.ConvertOptions{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := tensor.AllClose(z, exact, 0, 0); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
+
+func TestMaps(t *testing.T) {
+	b := onnx.NewModel("maps").Opset("", 13).Opset("ai.onnx.ml", 1).IRVersion(8)
+	b.InputType("x", onnx.NewType(tensor.MapOf(tensor.TypeString, tensor.TensorType(tensor.TypeFloat32))))
+	b.OutputType("y", onnx.NewType(tensor.SequenceOf(tensor.MapOf(tensor.TypeInt64, tensor.TensorType(tensor.TypeFloat32)))))
+	b.Node("DictVectorizer", []string{"x"}, []string{"v"}, onnx.Attrs{"string_vocabulary": []string{"c", "a", "z"}}).Domain("ai.onnx.ml")
+	b.Node("ZipMap", []string{"v"}, []string{"y"}, onnx.Attrs{"classlabels_int64s": []int64{10, 20, 30}}).Domain("ai.onnx.ml")
+	x, err := tensor.NewMap(tensor.Must(tensor.New([]string{"a", "c"}, 2)), tensor.Must(tensor.New([]float32{1.5, 2.5}, 2)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	y := run(t, openModel(t, b.Must()), x)
+	m, err := tensor.NewMap(tensor.Must(tensor.New([]int64{10, 20, 30}, 3)), tensor.Must(tensor.New([]float32{2.5, 1.5, 0}, 3)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	want, err := tensor.NewSequence(m.Type(), m)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := tensor.AllClose(y, want, 0, 0); err != nil {
+		t.Error(err)
+	}
+}
+
+func scale(dims ...any) *onnx.Model {
+	b := onnx.NewModel("scale").Opset("", 13).IRVersion(8)
+	b.Input("x", onnx.DataType(tensor.TypeFloat32), dims...).Output("y", onnx.DataType(tensor.TypeFloat32), dims...)
+	b.Initializer("two", []float32{2})
+	b.Node("Mul", []string{"x", "two"}, []string{"y"})
+	return b.Must()
+}
+
+// TestOutputInPlace proves that a tensor that is given is filled, with a fixed
+// shape by ONNX Runtime itself.
+func TestOutputInPlace(t *testing.T) {
+	for _, dims := range [][]any{{2, 2}, {"n", 2}} {
+		p := onward.LookupProvider("ort")
+		e, err := p.Compile(context.Background(), scale(dims...), &onward.SessionOptions{Threads: 1}, config(t))
+		if err != nil {
+			t.Fatal(err)
+		}
+		y := tensor.Must(tensor.New([]float32{9, 9, 9, 9}, 2, 2))
+		req := &onward.Request{In: []tensor.Value{tensor.Must(tensor.New([]float32{1, 2, 3, 4}, 2, 2))}, Out: []tensor.Value{y}, Options: &onward.RunOptions{}}
+		if err := e.Run(context.Background(), req); err != nil {
+			t.Fatal(err)
+		}
+		if req.Out[0] != tensor.Value(y) || fmt.Sprint(tensor.Of[float32](y)) != "[2 4 6 8]" {
+			t.Errorf("%v: output %v, %v", dims, req.Out[0], tensor.Of[float32](y))
+		}
+		if err := e.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+func TestErrors(t *testing.T) {
+	open := func(m *onnx.Model, c onward.ProviderConfig) error {
+		s, err := onward.OpenModel(m, &onward.SessionOptions{Providers: []onward.ProviderConfig{c}})
+		if err == nil {
+			s.Close()
+		}
+		return err
+	}
+	unknown := onnx.NewModel("unknown").Opset("", 13).IRVersion(8)
+	unknown.Input("x", onnx.DataType(tensor.TypeFloat32)).Output("y", onnx.DataType(tensor.TypeFloat32))
+	unknown.Node("NoSuchOperator", []string{"x"}, []string{"y"})
+	for _, c := range []struct {
+		name   string
+		model  *onnx.Model
+		config onward.ProviderConfig
+		want   []string
+		is     error
+	}{
+		{"operator", unknown.Must(), config(t), []string{"NoSuchOperator"}, nil},
+		{"option", scale(), config(t, "no_such_option", "1"), []string{"no_such_option", "graph_optimization_level"}, onward.ErrInvalidArgument},
+		{"value", scale(), config(t, "graph_optimization_level", "much"), []string{"much", "disable, basic"}, onward.ErrInvalidArgument},
+		{"number", scale(), config(t, "intra_op_num_threads", "-1"), []string{`"-1"`}, onward.ErrInvalidArgument},
+		{"dim", scale(), config(t, "free_dimension:n", "x"), []string{"free_dimension:n"}, onward.ErrInvalidArgument},
+		{"nul", scale(), config(t, "session.x", "a\x00b"), []string{"NUL"}, onward.ErrInvalidArgument},
+		{"library", scale(), onward.ProviderConfig{Name: "ort:cpu", Options: map[string]string{"library": "/nowhere/libonnxruntime.so.1"}},
+			[]string{"/nowhere/libonnxruntime.so.1 (the option library): not there", "onnxruntime-node", ort.Env}, onward.ErrExecution},
+		{"cuda option", scale(), onward.ProviderConfig{Name: "ort:cuda", Options: map[string]string{"device_id": "first"}}, []string{"device_id", "first"}, nil},
+	} {
+		err := open(c.model, c.config)
+		var st *onward.StatusError
+		if !errors.As(err, &st) {
+			t.Errorf("%s: %v, want a StatusError", c.name, err)
+			continue
+		}
+		for _, w := range c.want {
+			if !strings.Contains(st.Message, w) && c.name != "cuda option" {
+				t.Errorf("%s: message has no %q: %s", c.name, w, st.Message)
+			}
+		}
+		if c.is != nil && !errors.Is(err, c.is) {
+			t.Errorf("%s: %v, want %v", c.name, err, c.is)
+		}
+	}
+}
+
+// TestRunError has a node fail inside of ONNX Runtime.
+func TestRunError(t *testing.T) {
+	b := onnx.NewModel("reshape").Opset("", 13).IRVersion(8)
+	b.Input("x", onnx.DataType(tensor.TypeFloat32), "n").Output("y", onnx.DataType(tensor.TypeFloat32), "m", 3)
+	b.Initializer("shape", []int64{-1, 3})
+	b.Node("Reshape", []string{"x", "shape"}, []string{"y"})
+	s := openModel(t, b.Must())
+	_, err := s.Run(context.Background(), onward.Values{"x": tensor.Must(tensor.New([]float32{1, 2, 3, 4}))}, nil)
+	var st *onward.StatusError
+	if !errors.As(err, &st) || st.Code == onward.OK || !strings.Contains(st.Message, "Reshape") {
+		t.Errorf("Run = %v, want ONNX Runtime's error about Reshape", err)
+	}
+}
+
+// endless loops until it is stopped.
+func endless() *onnx.Model {
+	body := onnx.NewGraph("body")
+	body.Input("i", onnx.DataType(tensor.TypeInt64)).Input("c", onnx.DataType(tensor.TypeBool)).Input("a", onnx.DataType(tensor.TypeFloat32), 1)
+	body.Output("c2", onnx.DataType(tensor.TypeBool)).Output("b", onnx.DataType(tensor.TypeFloat32), 1)
+	body.Node("Identity", []string{"c"}, []string{"c2"})
+	body.Node("Sin", []string{"a"}, []string{"b"})
+	b := onnx.NewModel("endless").Opset("", 13).IRVersion(8)
+	b.Input("x", onnx.DataType(tensor.TypeFloat32), 1).Output("y", onnx.DataType(tensor.TypeFloat32), 1)
+	b.Initializer("n", int64(1<<60))
+	b.Initializer("yes", true)
+	b.Node("Loop", []string{"n", "yes", "x"}, []string{"y"}, onnx.Attrs{"body": body})
+	return b.Must()
+}
+
+func TestContextStopsARun(t *testing.T) {
+	s := openModel(t, endless())
+	ctx, cancel := context.WithTimeout(context.Background(), 50*time.Millisecond)
+	defer cancel()
+	start := time.Now()
+	_, err := s.Run(ctx, onward.Values{"x": tensor.Must(tensor.New([]float32{1}, 1))}, nil)
+	if !errors.Is(err, context.DeadlineExceeded) {
+		t.Fatalf("Run = %v, want the deadline", err)
+	}
+	if d := time.Since(start); d > 5*time.Second {
+		t.Errorf("the run ended %v after its deadline", d)
+	}
+	// The session works on.
+	if _, err := s.Run(ctx, onward.Values{"x": tensor.Must(tensor.New([]float32{1}, 1))}, nil); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("a run after the deadline = %v", err)
+	}
+}
+
+func TestManyGoroutines(t *testing.T) {
+	s := openModel(t, scale("n", 3))
+	var wg sync.WaitGroup
+	for g := range 8 {
+		wg.Go(func() {
+			for i := range 500 {
+				n := 1 + (g+i)%7
+				x := tensor.Must(tensor.Zeros(tensor.TypeFloat32, n, 3))
+				for k := range tensor.Of[float32](x) {
+					tensor.Of[float32](x)[k] = float32(g*1000 + k)
+				}
+				ctx, cancel := context.Background(), func() {}
+				if i%2 == 1 {
+					ctx, cancel = context.WithCancel(ctx)
+				}
+				out, err := s.Run(ctx, onward.Values{"x": x}, nil)
+				cancel()
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				for k, v := range tensor.Of[float32](out["y"].(*tensor.Tensor)) {
+					if v != 2*float32(g*1000+k) {
+						t.Errorf("goroutine %d: element %d is %v", g, k, v)
+						return
+					}
+				}
+			}
+		})
+	}
+	wg.Wait()
+}
+
+// rss returns the process's resident memory in bytes, or skips the test.
+func rss(t *testing.T) int64 {
+	t.Helper()
+	b, err := os.ReadFile("/proc/self/statm")
+	if err != nil {
+		t.Skipf("resident memory cannot be read: %v", err)
+	}
+	n, err := strconv.ParseInt(strings.Fields(string(b))[1], 10, 64)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return n * int64(os.Getpagesize())
+}
+
+// TestNoLeak runs often enough that one OrtValue, run option or string forgotten
+// per run shows: 20,000 runs of 4 KiB each.
+func TestNoLeak(t *testing.T) {
+	b := onnx.NewModel("leak").Opset("", 16).IRVersion(8)
+	b.Input("x", onnx.DataType(tensor.TypeFloat32), "n").Input("s", onnx.DataType(tensor.TypeString), "m")
+	b.Output("y", onnx.DataType(tensor.TypeFloat32), "n").Output("t", onnx.DataType(tensor.TypeString), "m")
+	b.OutputType("q", onnx.NewType(tensor.SequenceOf(tensor.TensorType(tensor.TypeFloat32))))
+	b.Node("Neg", []string{"x"}, []string{"y"})
+	b.Node("Identity", []string{"s"}, []string{"t"})
+	b.Node("SequenceConstruct", []string{"y", "y"}, []string{"q"})
+	s := openModel(t, b.Must())
+	feed := onward.Values{"x": tensor.Must(tensor.Zeros(tensor.TypeFloat32, 1024)), "s": tensor.Must(tensor.New([]string{strings.Repeat("s", 1000), "b"}, 2))}
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	n := 20000
+	if testing.Short() {
+		n = 3000
+	}
+	many := func(n int) {
+		for range n {
+			if _, err := s.Run(ctx, feed, nil); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	many(2000)
+	before := rss(t)
+	many(n)
+	grown := rss(t) - before
+	t.Logf("resident memory grew by %d bytes in %d runs", grown, n)
+	if limit := int64(12 << 20); grown > limit {
+		t.Errorf("resident memory grew by %d bytes in %d runs, want at most %d", grown, n, limit)
+	}
+}
+
+// TestSessionsAreFreed opens and closes sessions of 1 MiB.
+func TestSessionsAreFreed(t *testing.T) {
+	big := make([]float32, 1<<18)
+	b := onnx.NewModel("big").Opset("", 13).IRVersion(8)
+	b.Input("x", onnx.DataType(tensor.TypeFloat32), 1).Output("y", onnx.DataType(tensor.TypeFloat32), len(big))
+	b.Initializer("w", big)
+	b.Node("Add", []string{"x", "w"}, []string{"y"})
+	m := b.Must()
+	once := func() {
+		s, err := onward.OpenModel(m, &onward.SessionOptions{Threads: 1, Providers: []onward.ProviderConfig{config(t)}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		run(t, s, tensor.Must(tensor.New([]float32{1}, 1)))
+		if err := s.Close(); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := s.Run(context.Background(), onward.Values{"x": tensor.Must(tensor.New([]float32{1}, 1))}, nil); err == nil {
+			t.Fatal("a closed session runs")
+		}
+	}
+	for range 20 {
+		once()
+	}
+	before := rss(t)
+	for range 100 {
+		once()
+	}
+	if grown := rss(t) - before; grown > 50<<20 {
+		t.Errorf("resident memory grew by %d bytes in 100 sessions of 1 MiB", grown)
+	}
+}
+
+// TestExternalData reads weights from the model's folder, and refuses those
+// elsewhere.
+func TestExternalData(t *testing.T) {
+	dir := t.TempDir()
+	w := make([]float32, 3000)
+	for i := range w {
+		w[i] = float32(i)
+	}
+	b := onnx.NewModel("external").Opset("", 13).IRVersion(8)
+	b.Input("x", onnx.DataType(tensor.TypeFloat32), 1).Output("y", onnx.DataType(tensor.TypeFloat32), len(w))
+	b.Initializer("w", w)
+	b.Node("Add", []string{"x", "w"}, []string{"y"})
+	path := filepath.Join(dir, "model.onnx")
+	if err := onnx.WriteFile(path, b.Must(), &onnx.WriteOptions{ExternalData: "weights.bin"}); err != nil {
+		t.Fatal(err)
+	}
+	link := filepath.Join(t.TempDir(), "link.onnx")
+	if err := os.Symlink(path, link); err != nil {
+		t.Log(err)
+		link = path
+	}
+	for _, p := range []string{path, link} {
+		s, err := onward.Open(p, &onward.SessionOptions{Threads: 1, Providers: []onward.ProviderConfig{config(t)}})
+		if p == link && link != path && err != nil {
+			// The link's own folder has no weights: hubs link them too.
+			if err := os.Symlink(filepath.Join(dir, "weights.bin"), filepath.Join(filepath.Dir(link), "weights.bin")); err != nil {
+				t.Fatal(err)
+			}
+			s, err = onward.Open(p, &onward.SessionOptions{Threads: 1, Providers: []onward.ProviderConfig{config(t)}})
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		y := tensor.Of[float32](run(t, s, tensor.Must(tensor.New([]float32{1}, 1))).(*tensor.Tensor))
+		for i, v := range y {
+			if v != w[i]+1 {
+				t.Fatalf("element %d is %v, want %v", i, v, w[i]+1)
+			}
+		}
+		s.Close()
+	}
+	m, err := onnx.ReadFile(path, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range m.Graph.Initializers[0].ExternalData {
+		if kv := &m.Graph.Initializers[0].ExternalData[i]; kv.Key == "location" {
+			kv.Value = "../weights.bin"
+		}
+	}
+	if _, err := onward.OpenModel(m, &onward.SessionOptions{Providers: []onward.ProviderConfig{config(t)}}); !errors.Is(err, onnx.ErrExternalData) {
+		t.Errorf("weights outside of the model's folder: %v, want ErrExternalData", err)
+	}
+}
+
+func TestDescribe(t *testing.T) {
+	t.Setenv(ort.Env, ortlib.Path(t))
+	info, err := ort.Describe("ort")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !strings.HasPrefix(info.Version, "1.") || info.Path == "" || info.APIVersion < 17 || len(info.Providers) == 0 {
+		t.Errorf("Describe = %+v", info)
+	}
+	if err := onward.LookupProvider("ort").Available(); err != nil {
+		t.Error(err)
+	}
+	for _, name := range []string{"ort:cuda", "ort:tensorrt", "ort:openvino"} {
+		if err := onward.LookupProvider(name).Available(); err != nil && (len(ort.Attempts(err)) == 0 || !strings.Contains(err.Error(), "Get it with")) {
+			t.Errorf("%s: %v, want the places looked at and where to get it", name, err)
+		}
+	}
+}
+
+func BenchmarkTiny(b *testing.B) {
+	s := openModel(b, scale(4))
+	x := onward.Values{"x": tensor.Must(tensor.New([]float32{1, 2, 3, 4}))}
+	b.ReportAllocs()
+	for b.Loop() {
+		if _, err := s.Run(context.Background(), x, nil); err != nil {
+			b.Fatal(err)
+		}
+	}
+}

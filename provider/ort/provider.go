@@ -1,0 +1,133 @@
+package ort
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/onward-ml/onward"
+	"github.com/onward-ml/onward/internal/dl"
+	"github.com/onward-ml/onward/onnx"
+)
+
+// executionProvider is one of ONNX Runtime's.
+type executionProvider struct {
+	name    string // as GetAvailableProviders has it
+	library string // middle of the name of its own library; "" for the CPU's
+	get     string // where to get it
+	options map[string]kind
+
+	create, update, attach, free fn // create is 0 where options are passed on directly
+}
+
+const (
+	getCPU  = "npm pack onnxruntime-node, pip install onnxruntime, Maven com.microsoft.onnxruntime:onnxruntime, or a release from https://github.com/microsoft/onnxruntime/releases"
+	getCUDA = "pip install onnxruntime-gpu, Maven com.microsoft.onnxruntime:onnxruntime_gpu, or a -gpu release from https://github.com/microsoft/onnxruntime/releases, with the CUDA 12 and cuDNN 9 libraries on the loader's path"
+)
+
+var (
+	cpu  = &executionProvider{name: "CPUExecutionProvider", get: getCPU}
+	cuda = &executionProvider{name: "CUDAExecutionProvider", library: "cuda", get: getCUDA, options: cudaOptions,
+		create: fnCreateCUDAProviderOptions, update: fnUpdateCUDAProviderOptions, attach: fnAppendCUDA, free: fnReleaseCUDAProviderOptions}
+	tensorRT = &executionProvider{name: "TensorrtExecutionProvider", library: "tensorrt", get: getCUDA + ", and TensorRT 10's", options: tensorRTOptions,
+		create: fnCreateTensorRTProviderOptions, update: fnUpdateTensorRTProviderOptions, attach: fnAppendTensorRT, free: fnReleaseTensorRTProviderOptions}
+	openVINO = &executionProvider{name: "OpenVINOExecutionProvider", library: "openvino", get: "pip install onnxruntime-openvino openvino", options: openVINOOptions,
+		attach: fnAppendOpenVINO}
+)
+
+// provider is one registered name.
+type provider struct {
+	name string
+	ep   *executionProvider
+}
+
+func init() {
+	for _, p := range []provider{{"ort", cpu}, {"ort:cpu", cpu}, {"ort:cuda", cuda}, {"ort:tensorrt", tensorRT}, {"ort:openvino", openVINO}} {
+		onward.RegisterProvider(p)
+	}
+}
+
+func (p provider) Name() string { return p.name }
+
+// Available returns nil when ONNX Runtime's library, with the execution provider,
+// is on this machine; else an error that lists the places looked at, what each
+// lacks, and where to get the library.
+func (p provider) Available() error { return p.AvailableFor(onward.ProviderConfig{Name: p.name}) }
+
+// AvailableFor is Available for the library that the options name.
+func (p provider) AvailableFor(config onward.ProviderConfig) error {
+	_, err := p.open(config)
+	return err
+}
+
+func (p provider) open(config onward.ProviderConfig) (*library, error) {
+	l, err := open(config.Options["library"], p.ep)
+	if err != nil {
+		return nil, &onward.StatusError{Code: onward.ExecutionProvider, Err: err,
+			Message: fmt.Sprintf("provider %s is not available: %v\nGet it with %s; or name its path in %s or in the option library.", p.name, err, p.ep.get, Env)}
+	}
+	return l, nil
+}
+
+// Compile makes a session of ONNX Runtime.
+func (p provider) Compile(ctx context.Context, m *onnx.Model, opts *onward.SessionOptions, config onward.ProviderConfig) (onward.Engine, error) {
+	o, err := p.parse(opts, config)
+	if err != nil {
+		return nil, err
+	}
+	l, err := p.open(config)
+	if err != nil {
+		return nil, err
+	}
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	return l.newSession(m, o)
+}
+
+// Info describes the library that a provider uses.
+type Info struct {
+	Path       string   // the file, or the bare name that the system's loader found
+	Source     string   // why it was looked for there, in words
+	Version    string   // ONNX Runtime's release: "1.30.0"
+	APIVersion int      // version of the C API in use
+	Build      string   // ONNX Runtime's words on its build
+	Providers  []string // execution providers that it was built with
+}
+
+// Describe returns what the named provider uses on this machine. The error is
+// that of Available.
+func (p provider) Describe() (Info, error) {
+	l, err := p.open(onward.ProviderConfig{})
+	if err != nil {
+		return Info{}, err
+	}
+	path := l.file
+	if path == "" {
+		path = l.Path
+	}
+	return Info{Path: path, Source: l.Source, Version: l.version, APIVersion: l.api, Build: l.build, Providers: l.eps}, nil
+}
+
+// Describe returns what a provider of this package uses on this machine, or why it
+// cannot be used.
+func Describe(name string) (Info, error) {
+	p, ok := onward.LookupProvider(name).(provider)
+	if !ok {
+		return Info{}, fmt.Errorf("ort: %q is not a provider of this package", name)
+	}
+	return p.Describe()
+}
+
+// Attempts returns the places that were looked at, from an error of Available.
+func Attempts(err error) []string {
+	var nf *dl.NotFoundError
+	if !errors.As(err, &nf) {
+		return nil
+	}
+	r := make([]string, len(nf.Tried))
+	for i, a := range nf.Tried {
+		r[i] = fmt.Sprintf("%s (%s): %v", a.Path, a.Source, a.Err)
+	}
+	return r
+}
