@@ -51,17 +51,26 @@ func averagePool[T realFloat](c *ir.Call, p *AveragePool) error {
 	if err != nil || len(y.data) == 0 {
 		return err
 	}
+	err = averagePlanes(c, p, &g, x, y.data, shape[0]*shape[1])
+	if err == nil {
+		y.store()
+	}
+	return err
+}
+
+// averagePlanes pools planes of x into y.
+func averagePlanes[T realFloat](c *ir.Call, p *AveragePool, g *windowGeom, x, y []T, planes int) error {
 	n := len(g.in)
 	counts := make([][]int, n)
 	for d := range counts {
 		counts[d] = g.counts(d, p.CountIncludePad)
 	}
 	in, out, s := product(g.in), product(g.out), g.stride[n-1]
-	err = poolPlanes(c, &g, shape[0]*shape[1], func(m *meter, plane int) bool {
-		xp, yp := x[plane*in:][:in], y.data[plane*out:][:out]
+	return poolPlanes(c, g, planes, func(m *meter, plane int) bool {
+		xp, yp := x[plane*in:][:in], y[plane*out:][:out]
 		pos := make([]int, n)
 		if c.Generic {
-			return poolPlain(&g, m, xp, nil, func(o int, vals []T) bool {
+			return poolPlain(g, m, xp, nil, func(o int, vals []T) bool {
 				num, sum := 1, 0.0
 				for d, k := range pos {
 					num *= counts[d][k]
@@ -94,10 +103,6 @@ func averagePool[T realFloat](c *ir.Call, p *AveragePool) error {
 		}
 		return ok
 	})
-	if err == nil {
-		y.store()
-	}
-	return err
 }
 
 // addRow adds x[from+i·s] to dst[i].

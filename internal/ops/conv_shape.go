@@ -79,55 +79,61 @@ func readGroup(a *Attrs) int {
 
 // inferConv sets output 0 to the convolution of input ix with weights iw.
 func inferConv(c *ir.InferContext, w *Window, group, ix, iw int, out ir.Type) error {
-	defer func() { c.SetOut(0, out) }()
-	x, wt := c.Shape(ix), c.Shape(iw)
+	var err error
+	out.Shape, err = convDims(w, group, c.Shape(ix), c.Shape(iw))
+	c.SetOut(0, out)
+	return err
+}
+
+// convDims is newConvShape as far as the shapes are known.
+func convDims(w *Window, group int, x, wt []ir.Dim) ([]ir.Dim, error) {
 	if x != nil && len(x) < 3 {
-		return fmt.Errorf("input has rank %d, want at least 3", len(x))
+		return nil, fmt.Errorf("input has rank %d, want at least 3", len(x))
 	}
 	if x != nil && wt != nil && len(x) != len(wt) {
-		return fmt.Errorf("input has rank %d and weights %d, want the same", len(x), len(wt))
+		return nil, fmt.Errorf("input has rank %d and weights %d, want the same", len(x), len(wt))
 	}
 	if wt != nil && len(wt) < 3 {
-		return errors.New("weights have no spatial axis, want rank at least 3")
+		return nil, errors.New("weights have no spatial axis, want rank at least 3")
 	}
 	rank := max(len(x), len(wt))
 	if rank == 0 && w.Kernel != nil {
 		rank = len(w.Kernel) + 2
 	}
 	if rank < 3 {
-		return nil
+		return nil, nil
 	}
 	if x == nil {
 		x = ir.UnknownDims(rank)
 	}
 	kernel := ir.UnknownDims(rank - 2)
-	out.Shape = ir.UnknownDims(rank)
-	out.Shape[0] = x[0]
+	out := ir.UnknownDims(rank)
+	out[0] = x[0]
 	if wt != nil {
-		out.Shape[1] = wt[0]
+		out[1] = wt[0]
 		copy(kernel, wt[2:])
 		if m, ok := wt[0].Value(); ok && m%group != 0 {
-			return fmt.Errorf("weights have %d output channels, not divisible by group %d", m, group)
+			return nil, fmt.Errorf("weights have %d output channels, not divisible by group %d", m, group)
 		}
 		if x[1].Differs(wt[1].Mul(ir.Known(group))) {
-			return fmt.Errorf("input has %s channels, weights are for %s in each of %d groups", x[1], wt[1], group)
+			return nil, fmt.Errorf("input has %s channels, weights are for %s in each of %d groups", x[1], wt[1], group)
 		}
 	}
 	if w.Kernel != nil {
 		if len(w.Kernel) != rank-2 {
-			return fmt.Errorf("attribute kernel_shape has %d elements, want %d", len(w.Kernel), rank-2)
+			return nil, fmt.Errorf("attribute kernel_shape has %d elements, want %d", len(w.Kernel), rank-2)
 		}
 		for i, k := range w.Kernel {
 			if kernel[i].Differs(ir.Known(k)) {
-				return fmt.Errorf("attribute kernel_shape is %v, the weights have %v", w.Kernel, kernel)
+				return nil, fmt.Errorf("attribute kernel_shape is %v, the weights have %v", w.Kernel, kernel)
 			}
 			kernel[i] = ir.Known(k)
 		}
 	}
 	sp, err := w.outDims(x[2:], kernel)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	copy(out.Shape[2:], sp)
-	return nil
+	copy(out[2:], sp)
+	return out, nil
 }

@@ -13,7 +13,8 @@ import (
 // Sums are int32.
 type QLinearConv struct {
 	Window
-	Group int
+	Group        int
+	ChannelsLast bool // com.microsoft: x and y are N×D1×…×Dk×C
 }
 
 var _ = register(Def{Name: "QLinearConv", Since: []int{10},
@@ -25,12 +26,21 @@ var _ = register(Def{Name: "QLinearConv", Since: []int{10},
 
 // Infer checks channels and computes the windows' number.
 func (v *QLinearConv) Infer(c *ir.InferContext) error {
+	if v.ChannelsLast {
+		return inferConvLast(c, &v.Window, v.Group, 0, 3, ir.UnrankedTensor(c.Elem(7)))
+	}
 	return inferConv(c, &v.Window, v.Group, 0, 3, ir.UnrankedTensor(c.Elem(7)))
 }
 
 // Run rounds half to even.
 func (v *QLinearConv) Run(c *ir.Call) error {
 	x, w := c.Tensor(0), c.Tensor(3)
+	if v.ChannelsLast {
+		var err error
+		if x, err = channelsFirst(c, x); err != nil {
+			return err
+		}
+	}
 	s, err := newConvShape(&v.Window, v.Group, x.Shape(), w.Shape())
 	if err != nil {
 		return err
@@ -51,7 +61,7 @@ func (v *QLinearConv) Run(c *ir.Call) error {
 			return fmt.Errorf("%s has shape %v, want one element", []string{1: "x_scale", 6: "y_scale", 7: "y_zero_point"}[i], t.Shape())
 		}
 	}
-	y, err := c.Output(0, c.Tensor(7).DType(), s.shape...)
+	y, done, err := channelsOutput(c, 0, c.Tensor(7).DType(), s.shape, v.ChannelsLast)
 	if err != nil {
 		return err
 	}
@@ -70,6 +80,7 @@ func (v *QLinearConv) Run(c *ir.Call) error {
 			requantize(y, p*plane, sums[p*plane:][:plane], f, c.Tensor(7))
 		}
 	})
+	done()
 	return c.Err()
 }
 

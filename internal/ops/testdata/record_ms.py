@@ -97,5 +97,32 @@ def ms_qlinear_elementwise():
         yield ms("QLinearConcat", [f(0.04), z(7), a[:, :3].reshape(1, 3, 3), f(0.05), z(10), b[:2, :6].reshape(1, 4, 3), f(0.03), z(60)], dict(axis=1))
 
 
+@cases
+def ms_qlinear_pools():
+    for k, dt in enumerate([U8, I8]):
+        z = lambda v: np.array(v, dt)
+        x, y = full(dt, 50 + k, 2, 3, 7, 6), full(dt, 60 + k, 2, 7, 6, 3)
+        q = [f(0.05), z(20), f(0.0437), z(30)]
+        for last, v in [(0, x), (1, y)]:
+            yield ms("QLinearGlobalAveragePool", [v] + q, dict(channels_last=last))
+            for at in [dict(), dict(strides=[2, 2], pads=[1, 0, 1, 1]), dict(pads=[1, 1, 1, 1], count_include_pad=1), dict(strides=[2, 3], ceil_mode=1), dict(auto_pad="SAME_UPPER")]:
+                if last and "auto_pad" in at:
+                    continue
+                yield ms("QLinearAveragePool", [v] + q, dict(at, kernel_shape=[3, 2], channels_last=last))
+        for at in [dict(), dict(strides=[2, 1], pads=[1, 0, 1, 1]), dict(dilations=[2, 2]), dict(strides=[2, 3], ceil_mode=1)]:
+            yield ms("NhwcMaxPool", [y], dict(at, kernel_shape=[3, 2]))
+        yield ms("QLinearAveragePool", [x[:, :, 0]] + q, dict(kernel_shape=[4]))
+        for op13 in [12, 13]:
+            for ax in [0, 1, -1]:
+                yield ms("QLinearSoftmax", [x[0, :, :2], f(0.05), z(7), f(1 / 256), z(0 if dt == U8 else -128)], dict(opset=op13, axis=ax))
+        yield ms("QLinearSoftmax", [x[0, 0], f(0.01), z(7), f(0.003), z(5)], dict(opset=13))
+        w = full(I8, 70 + k, 4, 3, 3, 2)
+        wd = [w, f([0.01, 0.02, 0.005, 0.015]), np.zeros(4, I8)]
+        for at in [dict(), dict(pads=[1, 0, 1, 1], strides=[2, 1]), dict(dilations=[2, 2])]:
+            yield ms("QLinearConv", [y, f(0.02), z(20)] + wd + [f(0.3), z(10), rint(3, -500, 500, 4, dtype=I32)], dict(at, channels_last=1))
+        yield ms("QLinearConv", [x, f(0.02), z(20)] + wd + [f(0.3), z(10)], dict(channels_last=0))
+        yield ms("QLinearConv", [y, f(0.02), z(20), full(I8, 72, 6, 1, 2, 2), f(0.01), np.array(0, I8), f(0.05), z(10)], dict(channels_last=1, group=3))
+
+
 if __name__ == "__main__":
     main()

@@ -1,0 +1,82 @@
+package ops
+
+import (
+	"fmt"
+
+	"github.com/onward-ml/onward/internal/ir"
+)
+
+// QLinearGlobalAveragePool takes the mean of every plane of quantized numbers
+// (https://github.com/microsoft/onnxruntime/blob/main/docs/ContribOperators.md#com.microsoft.QLinearGlobalAveragePool).
+type QLinearGlobalAveragePool struct{ ChannelsLast bool }
+
+var _ = register(Def{Domain: DomainMicrosoft, Name: "QLinearGlobalAveragePool", Since: []int{1},
+	In: "X:T, x_scale:float, x_zero_point:T, y_scale:float, y_zero_point:T", Out: "Y:T", Types: Types{"T": byteTypes},
+	Build: simple(func(a *Attrs, opset int) Operator {
+		return &QLinearGlobalAveragePool{a.Bool("channels_last", false)}
+	})})
+
+// Infer makes the spatial dimensions 1.
+func (p *QLinearGlobalAveragePool) Infer(c *ir.InferContext) error {
+	if !p.ChannelsLast {
+		return inferGlobalPool(c)
+	}
+	t := c.Type(0)
+	if s := t.Shape; s != nil {
+		if len(s) < 2 {
+			return fmt.Errorf("input has rank %d, want at least 2", len(s))
+		}
+		t.Shape = append([]ir.Dim{}, s...)
+		for i := range s[1 : len(s)-1] {
+			t.Shape[1+i] = ir.Known(1)
+		}
+	}
+	c.SetOut(0, t)
+	return nil
+}
+
+// Run sums whole numbers.
+func (p *QLinearGlobalAveragePool) Run(c *ir.Call) error {
+	x := c.Tensor(0)
+	s := x.Shape()
+	if len(s) < 2 {
+		return fmt.Errorf("input has shape %v, want rank at least 2", s)
+	}
+	in, err := byteQuantOf(c, "X", x.DType(), 1, 2)
+	if err != nil {
+		return err
+	}
+	out, err := byteQuantOf(c, "Y", x.DType(), 3, 4)
+	if err != nil {
+		return err
+	}
+	shape := append([]int{}, s...)
+	n, ch, plane := s[0], s[1], product(s[2:])
+	step, next := 1, plane // from element to element, from channel to channel
+	if p.ChannelsLast {
+		ch, plane = s[len(s)-1], product(s[1:len(s)-1])
+		step, next = ch, 1
+		for i := range s[1 : len(s)-1] {
+			shape[1+i] = 1
+		}
+	} else {
+		for i := range s[2:] {
+			shape[2+i] = 1
+		}
+	}
+	y, err := c.Output(0, x.DType(), shape...)
+	if err != nil || y.Len() == 0 {
+		return err
+	}
+	src, dst := x.Bytes(), y.Bytes()
+	scale := in.scale / (float32(plane) * out.scale)
+	return reduceEach(c, n*ch, plane, func(i int) {
+		at := i/ch*ch*plane + i%ch*next
+		sum := int64(0)
+		for k := range plane {
+			sum += int64(in.int(src[at+k*step]) - in.zero)
+		}
+		v := [1]float32{float32(sum) * scale}
+		out.quantize(dst[i:i+1], v[:])
+	})
+}
