@@ -31,21 +31,7 @@ func (*DynamicQuantizeLinear) Infer(c *ir.InferContext) error {
 func (*DynamicQuantizeLinear) Run(c *ir.Call) error {
 	x := c.Tensor(0)
 	src := tensor.Of[float32](x)
-	least, most := float32(0), float32(0)
-	if c.Generic {
-		for _, v := range src {
-			least, most = min(least, v), max(most, v)
-		}
-	} else if len(src) > 0 {
-		least, most = min(0, vec.ReduceMinF32(cpu.Active(), src)), max(0, vec.ReduceMaxF32(cpu.Active(), src))
-	}
-	width := most - least
-	if width == 0 {
-		width = 1
-	}
-	scale := width / 255
-	zero := float32(math.RoundToEven(float64(max(0, min(255, -least/scale)))))
-
+	scale, zero := dynamicRange(c, src)
 	out, err := c.Output(0, tensor.TypeUint8, x.Shape()...)
 	if err != nil {
 		return err
@@ -80,4 +66,24 @@ func quantizedByte(v float32) uint8 {
 		v = 0
 	}
 	return uint8(min(v, 255))
+}
+
+// dynamicRange returns the scale and the zero point that fit the range of the
+// numbers and 0 to uint8.
+func dynamicRange(c *ir.Call, src []float32) (scale, zero float32) {
+	least, most := float32(0), float32(0)
+	if c.Generic {
+		for _, v := range src {
+			least, most = min(least, v), max(most, v)
+		}
+	} else if len(src) > 0 {
+		least, most = min(0, vec.ReduceMinF32(cpu.Active(), src)), max(0, vec.ReduceMaxF32(cpu.Active(), src))
+	}
+	width := most - least
+	if width == 0 {
+		width = 1
+	}
+	scale = width / 255
+	zero = float32(math.RoundToEven(float64(max(0, min(255, -least/scale)))))
+	return scale, zero
 }

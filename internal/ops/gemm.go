@@ -27,41 +27,46 @@ var _ = register(Def{Name: "Gemm", Since: []int{1, 6, 7, 9, 11, 13}, In: "A:T, B
 
 // Infer checks the inner dimensions.
 func (g *Gemm) Infer(c *ir.InferContext) error {
-	out := ir.TensorType(c.Elem(0), ir.UnknownDims(2)...)
-	defer func() { c.SetOut(0, out) }()
-	for i, name := range []string{"A", "B"} {
-		if err := checkRank(c, i, 2, name); err != nil {
-			return err
+	shape, err := g.dims(c.Shape(0), c.Shape(1), c.Shape(2))
+	setShape(c, 0, c.Elem(0), shape)
+	return err
+}
+
+// dims returns the output's shape as far as those of A, B and C are known.
+func (g *Gemm) dims(a, b, add []ir.Dim) ([]ir.Dim, error) {
+	out := ir.UnknownDims(2)
+	for i, s := range [][]ir.Dim{a, b} {
+		if s != nil && len(s) != 2 {
+			return out, fmt.Errorf("%s has rank %d, want 2", []string{"A", "B"}[i], len(s))
 		}
 	}
-	a, b := c.Shape(0), c.Shape(1)
 	var ka, kb ir.Dim
 	if a != nil {
-		out.Shape[0], ka = a[0], a[1]
+		out[0], ka = a[0], a[1]
 		if g.TransA {
-			out.Shape[0], ka = a[1], a[0]
+			out[0], ka = a[1], a[0]
 		}
 	}
 	if b != nil {
-		kb, out.Shape[1] = b[0], b[1]
+		kb, out[1] = b[0], b[1]
 		if g.TransB {
-			kb, out.Shape[1] = b[1], b[0]
+			kb, out[1] = b[1], b[0]
 		}
 	}
 	if ka.Differs(kb) {
-		return fmt.Errorf("inner dimensions are %s and %s, want equal ones", ka, kb)
+		return out, fmt.Errorf("inner dimensions are %s and %s, want equal ones", ka, kb)
 	}
-	if s := c.Shape(2); s != nil {
+	if s := add; s != nil {
 		if len(s) > 2 {
-			return fmt.Errorf("C has rank %d, want at most 2", len(s))
+			return out, fmt.Errorf("C has rank %d, want at most 2", len(s))
 		}
 		for i, d := range s {
-			if o := out.Shape[2-len(s)+i]; !d.Is(1) && d.Differs(o) {
-				return fmt.Errorf("C with shape %v cannot be broadcast to %v", s, out.Shape)
+			if o := out[2-len(s)+i]; !d.Is(1) && d.Differs(o) {
+				return out, fmt.Errorf("C with shape %v cannot be broadcast to %v", s, out)
 			}
 		}
 	}
-	return nil
+	return out, nil
 }
 
 // shape returns M, N and K for inputs of these shapes.
@@ -160,19 +165,9 @@ func gemmDirect[T gemm.Number](c *ir.Call, g *Gemm) error {
 // are applied as double and cut to integers.
 func gemmRun[T gemm.Number](c *ir.Call, g *Gemm, args *gemm.Args[T], add []T) error {
 	m, n := args.M, args.N
-	var rs, cs int
-	if t := c.Tensor(2); t != nil {
-		s := t.Shape()
-		if len(s) > 2 {
-			return fmt.Errorf("C has rank %d, want at most 2", len(s))
-		}
-		for i, d := range s {
-			if o := []int{m, n}[2-len(s)+i]; d != 1 && d != o {
-				return fmt.Errorf("C with shape %v cannot be broadcast to [%d %d]", s, m, n)
-			}
-		}
-		st := broadcastStrides(s, []int{m, n})
-		rs, cs = st[0], st[1]
+	rs, cs, err := gemmAddSteps(c.Tensor(2), m, n)
+	if err != nil {
+		return err
 	}
 	if len(args.C) == 0 {
 		return nil
@@ -211,6 +206,25 @@ func gemmRun[T gemm.Number](c *ir.Call, g *Gemm, args *gemm.Args[T], add []T) er
 		}
 	}
 	return nil
+}
+
+// gemmAddSteps returns the steps from row to row and from column to column in a
+// tensor, nil or one that broadcasts to m×n.
+func gemmAddSteps(t *tensor.Tensor, m, n int) (rows, cols int, err error) {
+	if t == nil {
+		return 0, 0, nil
+	}
+	s := t.Shape()
+	if len(s) > 2 {
+		return 0, 0, fmt.Errorf("C has rank %d, want at most 2", len(s))
+	}
+	for i, d := range s {
+		if o := []int{m, n}[2-len(s)+i]; d != 1 && d != o {
+			return 0, 0, fmt.Errorf("C with shape %v cannot be broadcast to [%d %d]", s, m, n)
+		}
+	}
+	st := broadcastStrides(s, []int{m, n})
+	return st[0], st[1], nil
 }
 
 // gemmScale multiplies y by alpha.

@@ -124,5 +124,38 @@ def ms_qlinear_pools():
         yield ms("QLinearConv", [y, f(0.02), z(20), full(I8, 72, 6, 1, 2, 2), f(0.01), np.array(0, I8), f(0.05), z(10)], dict(channels_last=1, group=3))
 
 
+@cases
+def ms_products():
+    for k, (at, bt) in enumerate([(U8, U8), (U8, I8), (I8, I8)]):
+        a, b = full(at, 80 + k, 2, 3, 5), full(bt, 90 + k, 5, 4)
+        az, bz, bzc = np.array(7, at), np.array(9, bt), np.array([1, 9, 0, 100], bt)
+        bs, bsc, bias = f(0.02), f([0.01, 0.02, 0.03, 0.04]), rnd(5, 4)
+        yield ms("MatMulIntegerToFloat", [a, b, f(0.1), bs])
+        yield ms("MatMulIntegerToFloat", [a, b, f([0.1]), bsc, az, bzc, bias])
+        yield ms("MatMulIntegerToFloat", [a[0], np.stack([b, b[::-1]]), f(0.1), bsc, az, bz])
+        yield ms("MatMulIntegerToFloat", [a, np.stack([b, b[::-1]]), f(0.1), np.stack([bsc, bsc[::-1]])[:, None], None, np.stack([bzc, bzc[::-1]])[:, None], bias])
+        x = rnd(100 + k, 2, 3, 5)
+        yield ms("DynamicQuantizeMatMul", [x, b, bs])
+        yield ms("DynamicQuantizeMatMul", [x - 3, b, bsc, bzc, bias])
+        yield ms("DynamicQuantizeMatMul", [x[0], b, bsc, bz])
+        c = rint(6, -900, 900, 3, 4, dtype=I32)
+        z = np.array(3, at)
+        yield ms("QGemm", [a[0], f(0.1), az, b, bs, bz])
+        yield ms("QGemm", [a[0], f(0.1), az, b, bsc, bzc, c])
+        yield ms("QGemm", [a[0].T, f(0.1), az, b, bs, bz, c[0]], dict(transA=1, alpha=0.5))
+        yield ms("QGemm", [a[0], f(0.1), az, b.T, bsc, bzc, c[:, :1], f(0.7), z], dict(transB=1))
+        yield ms("QGemm", [a[0].T, f(0.1), az, b.T, bsc, bzc, c, f(1.3), z], dict(transB=1, transA=1, alpha=2.0))
+        yield ms("QGemm", [a[0], f(0.1), az, b, bs, bz, None, f(1.3), z])
+    a, b = rnd(1, 2, 3, 4, 5), rnd(2, 2, 3, 5, 6)
+    t = lambda x: np.swapaxes(x, -1, -2).copy()
+    yield ms("TransposeMatMul", [a, b], dict(alpha=0.25))
+    yield ms("TransposeMatMul", [t(a), b], dict(transA=1))
+    yield ms("TransposeMatMul", [a, t(b)[0]], dict(transB=1))
+    yield ms("TransposeMatMul", [t(a), t(b)], dict(transA=1, transB=1, alpha=-2.0))
+    yield ms("TransposeMatMul", [t(a), b[0, 0]], dict(transA=1))
+    yield ms("TransposeMatMul", [a[0, 0], t(b)[0, 0]], dict(transB=1))
+    yield ms("TransposeMatMul", [a[0, 0, 0], b[0, 0]], {})
+
+
 if __name__ == "__main__":
     main()

@@ -1,0 +1,72 @@
+package ops
+
+import (
+	"math"
+
+	"github.com/onward-ml/onward/internal/ir"
+	"github.com/onward-ml/onward/tensor"
+)
+
+// DynamicQuantizeMatMul quantizes A to uint8 as DynamicQuantizeLinear does,
+// multiplies it with the quantized B, and adds a bias
+// (https://github.com/microsoft/onnxruntime/blob/main/docs/ContribOperators.md#com.microsoft.DynamicQuantizeMatMul).
+type DynamicQuantizeMatMul struct{}
+
+var _ = register(Def{Domain: DomainMicrosoft, Name: "DynamicQuantizeMatMul", Since: []int{1},
+	In: "A:T1, B:T2, b_scale:T1, b_zero_point:T2?, bias:T1?", Out: "Y:T1", Types: Types{"T1": "float", "T2": byteTypes},
+	Build: withoutAttrs(&DynamicQuantizeMatMul{})})
+
+// Infer broadcasts the leading dimensions.
+func (*DynamicQuantizeMatMul) Infer(c *ir.InferContext) error {
+	if err := inferMatMul(c, 0, 1, ir.UnrankedTensor(c.Elem(0))); err != nil {
+		return err
+	}
+	return checkQuantizedBias(c, 4, 1)
+}
+
+// Run sums as int32.
+func (*DynamicQuantizeMatMul) Run(c *ir.Call) error {
+	a, b := c.Tensor(0), c.Tensor(1)
+	s, err := newMatMulShape(a.Shape(), b.Shape())
+	if err != nil {
+		return err
+	}
+	y, err := c.Output(0, tensor.TypeFloat32, s.out...)
+	if err != nil {
+		return err
+	}
+	q, err := scratchTensor(c, tensor.TypeUint8, a.Shape())
+	if err != nil {
+		return err
+	}
+	scale, zero, err := dynamicQuantize(c, tensor.Of[uint8](q), tensor.Of[float32](a))
+	if err != nil {
+		return err
+	}
+	p := quantizedProduct{shape: &s, aScale: scale, bScale: c.Tensor(2), bShape: b.Shape(), bias: c.Tensor(4)}
+	if p.sums, err = ir.ScratchOf[int32](c, y.Len()); err != nil {
+		return err
+	}
+	az, err := scratchTensor(c, tensor.TypeUint8, nil)
+	if err != nil {
+		return err
+	}
+	tensor.Of[uint8](az)[0] = zero
+	if err := matMulBytes(c, &s, q, b, az, c.Tensor(3), p.sums); err != nil {
+		return err
+	}
+	return p.reals(c, tensor.Of[float32](y))
+}
+
+// dynamicQuantize quantizes numbers with the scale and the zero point that fit
+// their range, 0 included.
+func dynamicQuantize(c *ir.Call, dst []uint8, src []float32) (scale float32, zero uint8, err error) {
+	scale, shift := dynamicRange(c, src)
+	err = eachRange(c, len(src), grainCheap, func(lo, hi int) {
+		y := dst[lo:hi]
+		for i, v := range src[lo:hi] {
+			y[i] = quantizedByte(float32(math.RoundToEven(float64(v/scale))) + shift)
+		}
+	})
+	return scale, quantizedByte(shift), err
+}

@@ -1,0 +1,57 @@
+package ops
+
+import (
+	"fmt"
+
+	"github.com/onward-ml/onward/internal/ir"
+)
+
+// MatMulIntegerToFloat multiplies quantized matrices and adds a bias, all real
+// numbers in the end. A has one scale and zero point, B one for all or for each
+// column
+// (https://github.com/microsoft/onnxruntime/blob/main/docs/ContribOperators.md#com.microsoft.MatMulIntegerToFloat).
+type MatMulIntegerToFloat struct{}
+
+var _ = register(Def{Domain: DomainMicrosoft, Name: "MatMulIntegerToFloat", Since: []int{1},
+	In:  "A:T1, B:T2, a_scale:T3, b_scale:T3, a_zero_point:T1?, b_zero_point:T2?, bias:T3?",
+	Out: "Y:T3", Types: Types{"T1": byteTypes, "T2": byteTypes, "T3": "float float16"},
+	Build: withoutAttrs(&MatMulIntegerToFloat{})})
+
+// Infer broadcasts the leading dimensions.
+func (*MatMulIntegerToFloat) Infer(c *ir.InferContext) error {
+	if err := inferMatMul(c, 0, 1, ir.UnrankedTensor(c.Elem(2))); err != nil {
+		return err
+	}
+	return checkQuantizedBias(c, 6, 1)
+}
+
+// Run sums as int32.
+func (*MatMulIntegerToFloat) Run(c *ir.Call) error {
+	a, b := c.Tensor(0), c.Tensor(1)
+	s, err := newMatMulShape(a.Shape(), b.Shape())
+	if err != nil {
+		return err
+	}
+	if z := c.Tensor(4); z != nil && z.Len() != 1 {
+		return fmt.Errorf("a_zero_point has shape %v, want one element", z.Shape())
+	}
+	p := quantizedProduct{shape: &s, bScale: c.Tensor(3), bShape: b.Shape(), bias: c.Tensor(6)}
+	if p.aScale, err = oneScale(c, "a_scale", c.Tensor(2)); err != nil {
+		return err
+	}
+	y, err := realOut[float32](c, 0, c.Tensor(2).DType(), s.out...)
+	if err != nil {
+		return err
+	}
+	if p.sums, err = ir.ScratchOf[int32](c, len(y.data)); err != nil {
+		return err
+	}
+	if err := matMulBytes(c, &s, a, b, c.Tensor(4), c.Tensor(5), p.sums); err != nil {
+		return err
+	}
+	if err := p.reals(c, y.data); err != nil {
+		return err
+	}
+	y.store()
+	return nil
+}

@@ -1,0 +1,128 @@
+package ops
+
+import (
+	"fmt"
+
+	"github.com/onward-ml/onward/internal/ir"
+	"github.com/onward-ml/onward/internal/kernels/gemm"
+	"github.com/onward-ml/onward/tensor"
+)
+
+// QGemm is Alpha·a_scale·b_scale·(A'·B' + C) of quantized matrices, as real
+// numbers or, with y_scale, quantized
+// (https://github.com/microsoft/onnxruntime/blob/main/docs/ContribOperators.md#com.microsoft.QGemm).
+type QGemm struct {
+	Gemm
+}
+
+var _ = register(Def{Domain: DomainMicrosoft, Name: "QGemm", Since: []int{1},
+	In:    "A:TA, a_scale:T, a_zero_point:TA, B:TB, b_scale:T, b_zero_point:TB, C:TC?, y_scale:T?, y_zero_point:TYZ?",
+	Out:   "Y:TY",
+	Types: Types{"T": "float", "TA": byteTypes, "TB": byteTypes, "TC": "int32", "TYZ": byteTypes, "TY": "float " + byteTypes},
+	Build: simple(func(a *Attrs, opset int) Operator {
+		return &QGemm{Gemm{Alpha: a.Float("alpha", 1), Beta: 1, TransA: a.Bool("transA", false), TransB: a.Bool("transB", false)}}
+	})})
+
+// Infer checks the inner dimensions.
+func (g *QGemm) Infer(c *ir.InferContext) error {
+	elem := tensor.TypeFloat32
+	if c.Has(8) {
+		elem = c.Elem(8)
+	}
+	shape, err := g.dims(c.Shape(0), c.Shape(3), c.Shape(6))
+	setShape(c, 0, elem, shape)
+	if err == nil && c.Has(8) && !c.Has(7) {
+		err = fmt.Errorf("there is a y_zero_point but no y_scale")
+	}
+	return err
+}
+
+// Run sums as int32.
+func (g *QGemm) Run(c *ir.Call) error {
+	a, b, add := c.Tensor(0), c.Tensor(3), c.Tensor(6)
+	m, n, k, err := g.shape(a.Shape(), b.Shape())
+	if err != nil {
+		return err
+	}
+	scale, err := oneScale(c, "a_scale", c.Tensor(1))
+	if err != nil {
+		return err
+	}
+	if z := c.Tensor(2); z.Len() != 1 {
+		return fmt.Errorf("a_zero_point has shape %v, want one element", z.Shape())
+	}
+	bs := tensor.Of[float32](c.Tensor(4))
+	if len(bs) != 1 && len(bs) != n {
+		return fmt.Errorf("b_scale has shape %v, want one element or [%d]", c.Tensor(4).Shape(), n)
+	}
+	rb, err := newQuantParam("zero point of B", c.Tensor(5), b.Shape(), !g.TransB)
+	if err != nil {
+		return err
+	}
+	scale *= g.Alpha
+	d := tensor.TypeFloat32
+	var out byteQuant
+	if z := c.Tensor(8); z != nil {
+		d = z.DType()
+		if !c.Has(7) {
+			return fmt.Errorf("there is a y_zero_point but no y_scale")
+		}
+		if out, err = byteQuantOf(c, "Y", d, 7, 8); err != nil {
+			return err
+		}
+	}
+	as, err := bytesLess(c, a, c.Tensor(2), 1)
+	if err != nil {
+		return err
+	}
+	ws, err := bytesLessParam(c, b, c.Tensor(5), rb)
+	if err != nil {
+		return err
+	}
+	rs, cs, err := gemmAddSteps(add, m, n)
+	if err != nil {
+		return err
+	}
+	y, err := c.Output(0, d, m, n)
+	if err != nil || y.Len() == 0 {
+		return err
+	}
+	sums, err := ir.ScratchOf[int32](c, m*n)
+	if err != nil {
+		return err
+	}
+	args := gemm.Args[int32]{M: m, N: n, K: k, A: as, LdA: a.Dim(1), TransA: g.TransA, B: ws, LdB: b.Dim(1), TransB: g.TransB, C: sums, LdC: n}
+	if err := matMulOne(c, &args); err != nil {
+		return err
+	}
+	row := make([]float32, n)
+	var bias []int32
+	if add != nil {
+		bias = tensor.Of[int32](add)
+	}
+	factors := make([]float32, n)
+	for j := range factors {
+		factors[j] = scale * bs[j%len(bs)]
+		if d != tensor.TypeFloat32 {
+			factors[j] /= out.scale
+		}
+	}
+	for i := range m {
+		if i%1024 == 0 && c.Err() != nil {
+			return c.Err()
+		}
+		for j := range row {
+			v := sums[i*n+j]
+			if bias != nil {
+				v += bias[i*rs+j*cs]
+			}
+			row[j] = float32(v) * factors[j]
+		}
+		if d == tensor.TypeFloat32 {
+			copy(tensor.Of[float32](y)[i*n:], row)
+		} else {
+			out.quantize(y.Bytes()[i*n:][:n], row)
+		}
+	}
+	return nil
+}
