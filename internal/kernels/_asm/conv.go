@@ -302,6 +302,49 @@ func channelTile(f *file, i isa, kind string, mr int) string {
 	return name
 }
 
+// affine writes dst = min(max(x·scale + shift, lo), hi) for n pixels of a block of 16 channels.
+func affine(f *file, i isa) {
+	g := f.function("affine"+i.name, i, []arg{{"dst", "*float32"}, {"x", "*float32"}, {"scale", "*float32"}, {"shift", "*float32"}, {"n", "int"}, {"lo", "float32"}, {"hi", "float32"}}, nil)
+	for _, p := range [][2]string{{"dst", "DI"}, {"x", "SI"}, {"scale", "AX"}, {"shift", "BX"}, {"n", "CX"}} {
+		g.arg(p[0], p[1])
+	}
+	nv := 16 / i.width
+	for j := range nv {
+		g.op("VMOVUPS", fmt.Sprintf("%d(AX)", j*32), 8+j)
+		g.op("VMOVUPS", fmt.Sprintf("%d(BX)", j*32), 10+j)
+	}
+	g.bcast("lo", 12)
+	g.bcast("hi", 13)
+	pixels := func(n int) {
+		for p := range n {
+			for j := range nv {
+				r := (p*nv + j) % 8
+				g.op("VMOVUPS", fmt.Sprintf("%d(SI)", p*64+j*32), r)
+				g.op("VFMADD213PS", 10+j, 8+j, r)
+				g.op("VMAXPS", r, 12, r)
+				g.op("VMINPS", r, 13, r)
+				g.op("VMOVUPS", r, fmt.Sprintf("%d(DI)", p*64+j*32))
+			}
+		}
+		g.e("ADDQ $%d, SI", n*64)
+		g.e("ADDQ $%d, DI", n*64)
+		g.e("SUBQ $%d, CX", n)
+	}
+	g.label("loop4")
+	g.e("CMPQ CX, $4")
+	g.e("JLT loop1")
+	pixels(4)
+	g.e("JMP loop4")
+	g.label("loop1")
+	g.e("TESTQ CX, CX")
+	g.e("JZ done")
+	pixels(1)
+	g.e("JMP loop1")
+	g.label("done")
+	g.e("VZEROUPPER")
+	g.e("RET")
+}
+
 func writeConv(dir string) {
 	f := newFile("tile")
 	var dis strings.Builder
@@ -349,6 +392,9 @@ func writeConv(dir string) {
 
 	w := newFile("winograd")
 	winograd(w)
-	write(dir+"/winograd_amd64.s", w.text())
-	write(dir+"/winograd_amd64.go", generated+"//go:build !purego\n\npackage conv\n"+w.stubs.String())
+	for _, i := range isas {
+		affine(w, i)
+	}
+	write(dir+"/transforms_amd64.s", w.text())
+	write(dir+"/transforms_amd64.go", generated+"//go:build !purego\n\npackage conv\n"+w.stubs.String())
 }

@@ -336,6 +336,8 @@ func elems() []*elem {
 		g.op("VMOVUPS", uint32(0x7fc00000), 1)
 		g.sel(lt, 8, 7, 1, 0, 0)
 	})
+	math1("trig", "sin", func(g *fn) { g.sinCos(0) })
+	math1("trig", "cos", func(g *fn) { g.sinCos(1) })
 	math1("erf", "erf", func(g *fn) {
 		g.op("VMOVAPS", 0, 8)
 		g.erfc(8, 0, 1, 2, 3, 4, 5)
@@ -375,6 +377,38 @@ func elems() []*elem {
 		g.op("VDIVPS", 0, 8, 0)
 	})
 	return ks
+}
+
+// sinCos leaves sin(x + quarters·π/2) in register 0, for |x| up to 30,000: x less a multiple of π/2 in
+// three parts (Cody and Waite), exact with fused products.
+func (g *fn) sinCos(quarters uint32) {
+	const x, n, q, z, s, c = 0, 1, 2, 3, 4, 5
+	g.op("VMULPS", 2/math.Pi, x, n)
+	g.round(0, n, n)
+	g.op("VCVTPS2DQ", n, q)
+	g.op("VFNMADD231PS", 1.5707963705062866, n, x)
+	g.op("VFNMADD231PS", -4.371138828673793e-08, n, x)
+	g.op("VFNMADD231PS", -1.7151245100058819e-15, n, x)
+	g.op("VMULPS", x, x, z)
+	g.horner([]float64{-0.1666666716337204, 0.008333329111337662, -0.00019839327433146536, 2.7182411486137426e-06}, z, s) // 4.9e-12
+	g.op("VMULPS", z, s, s)
+	g.op("VFMADD213PS", x, x, s)
+	g.horner([]float64{0.0416666679084301, -0.0013888883404433727, 2.4799513994366862e-05, -2.720970257996669e-07}, z, c) // 1.0e-13
+	g.op("VFMADD213PS", -0.5, z, c)
+	g.op("VFMADD213PS", 1.0, z, c)
+	if quarters > 0 {
+		g.op("VPADDD", quarters, q, q)
+	}
+	g.op("VPSLLD", "$31", q, n) // odd quarters take the cosine
+	if g.width == 16 {
+		g.op("VPMOVD2M", n, "K2")
+		g.op("VBLENDMPS", c, s, "K2", 0)
+	} else {
+		g.op("VBLENDVPS", n, c, s, 0)
+	}
+	g.op("VPSRLD", "$1", q, q) // two of four change the sign
+	g.op("VPSLLD", "$31", q, q)
+	g.op("VXORPS", q, 0, 0)
 }
 
 // expm1 computes exp(x)-1 in place, with registers x+1 to x+6.

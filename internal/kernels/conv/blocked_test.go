@@ -377,6 +377,50 @@ func TestWinogradTwins(t *testing.T) {
 	})
 }
 
+func TestAffine(t *testing.T) {
+	nan := float32(math.NaN())
+	testkit.Levels(t, func(t *testing.T, l cpu.Level) {
+		r := rand.New(rand.NewPCG(10, 10))
+		for n := range 12 {
+			for _, act := range []gemm.Activation{gemm.None, gemm.Relu, gemm.Clip} {
+				for _, side := range []testkit.Side{testkit.Low, testkit.High} {
+					x := testkit.GuardedCopy(t, random(r, n*Lanes), side, n%3)
+					y := testkit.Guarded[float32](t, n*Lanes, side, n%5)
+					scale, shift := (*[Lanes]float32)(random(r, Lanes)), (*[Lanes]float32)(random(r, Lanes))
+					if n > 3 {
+						x[40] = nan
+					}
+					Affine(l, y, x, scale, shift, act, -0.5, 0.5)
+					keep := slices.Clone(x)
+					Affine(l, x, x, scale, shift, act, -0.5, 0.5)
+					for i, v := range keep {
+						want := float64(v)*float64(scale[i%Lanes]) + float64(shift[i%Lanes])
+						switch act {
+						case gemm.Relu:
+							want = max(want, 0)
+						case gemm.Clip:
+							want = min(max(want, -0.5), 0.5)
+						}
+						if !(math.Abs(float64(y[i])-want) <= 1e-6) && (want == want || y[i] == y[i]) {
+							t.Fatalf("%d pixels, activation %d: element %d is %g, want %g", n, act, i, y[i], want)
+						}
+						if math.Float32bits(x[i]) != math.Float32bits(y[i]) {
+							t.Fatalf("%d pixels: in place gives %g, want %g", n, x[i], y[i])
+						}
+					}
+				}
+			}
+		}
+		long := make([]float32, 3000*Lanes)
+		Affine(l, long, long, new([Lanes]float32), &[Lanes]float32{3: 2}, gemm.None, 0, 0)
+		for i, v := range long {
+			if want := map[bool]float32{true: 2}[i%Lanes == 3]; v != want {
+				t.Fatalf("long: element %d is %g, want %g", i, v, want)
+			}
+		}
+	})
+}
+
 func TestEveryAssemblyFunctionHasALine(t *testing.T) {
 	testkit.CheckAsmTested(t, ".", []string{
 		"tile*",                                        // TestDirect
@@ -386,6 +430,7 @@ func TestEveryAssemblyFunctionHasALine(t *testing.T) {
 		"sum*",                                         // TestPool
 		"winogradInput4AVX512", "winogradInput2AVX512", // TestWinogradTwins
 		"winogradOutput4AVX512", "winogradOutput2AVX512", // TestWinogradTwins
+		"affine*", // TestAffine
 	})
 }
 

@@ -105,3 +105,20 @@ func winogradOutput(l cpu.Level, m int, src, dst, bias, add *float32, row, addRo
 		winogradOutput2AVX512(src, dst, bias, add, row, addRow, xi, n, lo, hi)
 	}
 }
+
+func runAffine(l cpu.Level, dst, x []float32, scale, shift *[Lanes]float32, lo, hi float32) {
+	const most = 1 << 10 // pixels per call
+	if l != cpu.AVX512 && l != cpu.AVX2 {
+		affineGeneric(dst, x, scale, shift, lo, hi)
+		return
+	}
+	for len(dst) > 0 {
+		n := min(len(dst)/Lanes, most)
+		if l == cpu.AVX512 {
+			affineAVX512(&dst[0], &x[0], &scale[0], &shift[0], n, lo, hi)
+		} else {
+			affineAVX2(&dst[0], &x[0], &scale[0], &shift[0], n, lo, hi)
+		}
+		dst, x = dst[n*Lanes:], x[n*Lanes:]
+	}
+}

@@ -17,3 +17,7 @@ func winogradInput(_ cpu.Level, m int, src, dst *float32, row, xi, n int) {
 func winogradOutput(_ cpu.Level, m int, src, dst, bias, add *float32, row, addRow, xi, n int, lo, hi float32) {
 	winogradOutputGeneric(m, src, dst, bias, add, row, addRow, xi, n, lo, hi)
 }
+
+func runAffine(_ cpu.Level, dst, x []float32, scale, shift *[Lanes]float32, lo, hi float32) {
+	affineGeneric(dst, x, scale, shift, lo, hi)
+}

@@ -44,7 +44,11 @@ type Packed struct {
 
 // Pack packs b, K rows of N columns at stride ldb (with trans N rows of K), for a level.
 func Pack[T Byte](level cpu.Level, b []T, ldb int, trans bool, k, n int) *Packed {
-	p := &Packed{K: k, N: n, vnni: cpu.VNNI(level), colSum: make([]int32, n)}
+	return pack(cpu.VNNI(level), b, ldb, trans, k, n)
+}
+
+func pack[T Byte](vnni bool, b []T, ldb int, trans bool, k, n int) *Packed {
+	p := &Packed{K: k, N: n, vnni: vnni, colSum: make([]int32, n)}
 	var z T
 	z--
 	if z > 0 { // unsigned

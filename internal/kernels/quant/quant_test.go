@@ -26,6 +26,7 @@ type problem struct {
 	trans        bool
 	aZero, bZero int // lengths: 0, 1 or 2 for one per row or column
 	bias         bool
+	words        bool // pack 16-bit integers at every level
 	extreme      bool // only the ends of the range
 }
 
@@ -61,7 +62,7 @@ func check[A, B Byte](t testing.TB, l cpu.Level, p problem, r *rand.Rand, side t
 		}
 		return z
 	}
-	g := &Args[A]{M: p.m, A: a, LdA: lda, B: Pack(l, b, ldb, p.trans, p.k, p.n), AZero: zeros(p.aZero, p.m), BZero: zeros(p.bZero, p.n), LdC: ldc}
+	g := &Args[A]{M: p.m, A: a, LdA: lda, B: pack(cpu.VNNI(l) && !p.words, b, ldb, p.trans, p.k, p.n), AZero: zeros(p.aZero, p.m), BZero: zeros(p.bZero, p.n), LdC: ldc}
 	g.C = testkit.Guarded[int32](t, max(0, (p.m-1)*ldc+p.n), side, 0)
 	if p.bias {
 		g.Bias = make([]int32, p.n)
@@ -102,11 +103,12 @@ func TestCompute(t *testing.T) {
 	testkit.Levels(t, func(t *testing.T, l cpu.Level) {
 		r := rand.New(rand.NewPCG(1, 1))
 		for i := 1; i < 32; i++ { // every height and width
-			checkTypes(t, l, problem{m: i, n: 1 + i*37%70, k: 1 + i*5%23, aZero: i % 3, bZero: i / 3 % 3, bias: i&1 == 0, trans: i&2 == 0}, r, i&1 == 0, i%3)
+			checkTypes(t, l, problem{m: i, n: 1 + i*37%70, k: 1 + i*5%23, aZero: i % 3, bZero: i / 3 % 3, bias: i&1 == 0, trans: i&2 == 0, words: i%4 < 2}, r, i&1 == 0, i%3)
+			checkTypes(t, l, problem{m: i, n: 33 + i, k: 9, words: i%4 >= 2}, r, testkit.High, 0)
 		}
 		for _, p := range []problem{
 			{m: 0, n: 5, k: 4}, {m: 3, n: 0, k: 4}, {m: 3, n: 5, k: 0, bias: true}, {m: 3, n: 40, k: 512, extreme: true, aZero: 1, bZero: 1},
-			{m: 300, n: 33, k: 20, aZero: 2, bZero: 2}, {m: 2, n: 3, k: 70000, extreme: true},
+			{m: 300, n: 33, k: 20, aZero: 2, bZero: 2}, {m: 2, n: 3, k: 70000, extreme: true}, {m: 2, n: 3, k: 70000, extreme: true, words: true},
 		} {
 			checkTypes(t, l, p, r, testkit.High, 0)
 		}
@@ -117,7 +119,7 @@ func TestRapidCompute(t *testing.T) {
 	testkit.Levels(t, func(t *testing.T, l cpu.Level) {
 		rapid.Check(t, func(rt *rapid.T) {
 			n := func(lo, hi int, name string) int { return rapid.IntRange(lo, hi).Draw(rt, name) }
-			p := problem{m: n(0, 40, "m"), n: n(0, 70, "n"), k: n(0, 70, "k"), trans: rapid.Bool().Draw(rt, "trans"), aZero: n(0, 2, "azero"), bZero: n(0, 2, "bzero"), bias: rapid.Bool().Draw(rt, "bias"), extreme: rapid.Bool().Draw(rt, "extreme")}
+			p := problem{m: n(0, 40, "m"), n: n(0, 70, "n"), k: n(0, 70, "k"), trans: rapid.Bool().Draw(rt, "trans"), aZero: n(0, 2, "azero"), bZero: n(0, 2, "bzero"), bias: rapid.Bool().Draw(rt, "bias"), words: rapid.Bool().Draw(rt, "words"), extreme: rapid.Bool().Draw(rt, "extreme")}
 			checkTypes(t, l, p, rand.New(rand.NewPCG(rapid.Uint64().Draw(rt, "seed"), 0)), testkit.Side(rapid.Bool().Draw(rt, "side")), n(0, 3, "offset"))
 		})
 	})
