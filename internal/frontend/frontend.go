@@ -340,6 +340,9 @@ func (b *builder) graph(og *onnx.Graph, parent *scope, main bool) (*ir.Graph, er
 	if err != nil {
 		return nil, err
 	}
+	if nodes, err = expandGradients(nodes, s.opsets); err != nil {
+		return nil, err
+	}
 	for _, n := range nodes {
 		if err := s.node(n); err != nil {
 			return nil, err
@@ -422,7 +425,7 @@ func (b *builder) sorted(og *onnx.Graph) ([]*onnx.Node, error) {
 	inOrder := true
 	uses := func(i int, fn func(j int)) {
 		n := og.Nodes[i]
-		for _, in := range n.Inputs {
+		for _, in := range append(n.Inputs[:len(n.Inputs):len(n.Inputs)], gradientTarget(n)) {
 			if j, ok := producer[in]; ok {
 				fn(j)
 			}

@@ -72,8 +72,9 @@ func (b *builder) operator(n *onnx.Node, imports map[string]int) (*ops.Def, int)
 	opset, ok := imports[domain]
 	var err error
 	if !ok {
-		// ONNX Runtime's own domain is often used without being imported.
-		if domain != ops.DomainMicrosoft {
+		// ONNX Runtime's own domain is often used without being imported, and
+		// gradients use the engine's.
+		if domain != ops.DomainMicrosoft && domain != ops.DomainInternal {
 			err = fmt.Errorf("operator %s is of domain %q, which the model does not import", ops.QualifiedName(domain, n.OpType), domainName(domain))
 		}
 		opset = 1

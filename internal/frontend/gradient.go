@@ -1,0 +1,269 @@
+package frontend
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/onward-ml/onward/internal/ops"
+	"github.com/onward-ml/onward/onnx"
+)
+
+// expandGradients replaces the Gradient nodes among sorted nodes by nodes that
+// compute the gradients in reverse mode: the operators between xs and y in
+// reverse order, each by a rule of gradientRules. Because the rules use plain
+// nodes, gradients of gradients work too.
+func expandGradients(nodes []*onnx.Node, imports map[string]int) ([]*onnx.Node, error) {
+	if !slices.ContainsFunc(nodes, isGradient) {
+		return nodes, nil
+	}
+	b := &gradientBuilder{opset: imports[""], names: map[string]bool{}}
+	for _, n := range nodes {
+		for _, o := range n.Outputs {
+			b.names[o] = true
+		}
+		for _, in := range n.Inputs {
+			b.names[in] = true
+		}
+	}
+	for _, n := range nodes {
+		if !isGradient(n) {
+			b.nodes = append(b.nodes, n)
+			continue
+		}
+		if err := b.expand(n); err != nil {
+			return nil, fmt.Errorf("node %q (Gradient): %w", n.Name, err)
+		}
+	}
+	return b.nodes, nil
+}
+
+func isGradient(n *onnx.Node) bool {
+	return n.OpType == "Gradient" && n.Domain == ops.DomainPreviewTraining
+}
+
+// gradientTarget returns the value that a Gradient node differentiates, "" for
+// other nodes. It is not among the inputs of the node.
+func gradientTarget(n *onnx.Node) string {
+	if !isGradient(n) {
+		return ""
+	}
+	return stringAttr(n, "y")
+}
+
+func stringAttr(n *onnx.Node, name string) string {
+	for _, a := range n.Attributes {
+		if a != nil && a.Name == name {
+			return a.S
+		}
+	}
+	return ""
+}
+
+func stringsAttr(n *onnx.Node, name string) []string {
+	for _, a := range n.Attributes {
+		if a != nil && a.Name == name {
+			return a.Strings
+		}
+	}
+	return nil
+}
+
+func intAttr(n *onnx.Node, name string, def int64) int64 {
+	for _, a := range n.Attributes {
+		if a != nil && a.Name == name {
+			return a.I
+		}
+	}
+	return def
+}
+
+func floatAttr(n *onnx.Node, name string, def float32) float32 {
+	for _, a := range n.Attributes {
+		if a != nil && a.Name == name {
+			return a.F
+		}
+	}
+	return def
+}
+
+// gradientBuilder appends nodes to those that there are.
+type gradientBuilder struct {
+	nodes []*onnx.Node
+	opset int
+	names map[string]bool
+	count int
+}
+
+func (b *gradientBuilder) fresh() string {
+	for {
+		b.count++
+		name := fmt.Sprintf("gradient_%d", b.count)
+		if !b.names[name] {
+			b.names[name] = true
+			return name
+		}
+	}
+}
+
+// node appends a node with one output and returns the output's name. Operators
+// of ONNX Runtime's kind are named plainly, the engine's own as onward.SumTo.
+func (b *gradientBuilder) node(op string, attrs []*onnx.Attribute, in ...string) string {
+	domain := ""
+	if len(op) > 7 && op[:7] == ops.DomainInternal+"." {
+		domain, op = ops.DomainInternal, op[7:]
+	}
+	out := b.fresh()
+	b.nodes = append(b.nodes, &onnx.Node{OpType: op, Domain: domain, Inputs: in, Outputs: []string{out}, Attributes: attrs})
+	return out
+}
+
+func (b *gradientBuilder) op(op string, in ...string) string { return b.node(op, nil, in...) }
+
+// filled returns a tensor of one value in the shape of x.
+func (b *gradientBuilder) filled(v float32, x string) string {
+	return b.node("onward.Fill", []*onnx.Attribute{{Name: "factor", Type: onnx.AttrFloat, F: v}}, x)
+}
+
+func (b *gradientBuilder) scaled(v float32, x string) string {
+	if v == 1 {
+		return x
+	}
+	return b.node("onward.Scale", []*onnx.Attribute{{Name: "factor", Type: onnx.AttrFloat, F: v}}, x)
+}
+
+func (b *gradientBuilder) sumTo(g, like string) string { return b.op("onward.SumTo", g, like) }
+
+// expand appends what computes the outputs of one Gradient node.
+func (b *gradientBuilder) expand(n *onnx.Node) error {
+	xs, zs, y := stringsAttr(n, "xs"), stringsAttr(n, "zs"), stringAttr(n, "y")
+	fed := append(slices.Clone(xs), zs...)
+	if len(n.Inputs) != len(fed) || len(n.Outputs) > len(xs) || y == "" {
+		return fmt.Errorf("%d inputs and %d outputs for %d xs, %d zs and y %q", len(n.Inputs), len(n.Outputs), len(xs), len(zs), y)
+	}
+
+	// The nodes between xs or zs and y, in order.
+	producer := map[string]int{}
+	for i, p := range b.nodes {
+		for _, o := range p.Outputs {
+			if o != "" {
+				producer[o] = i
+			}
+		}
+	}
+	between := map[int]bool{}
+	stack := []string{y}
+	for len(stack) > 0 {
+		name := stack[len(stack)-1]
+		stack = stack[:len(stack)-1]
+		i, ok := producer[name]
+		if !ok || between[i] || slices.Contains(fed, name) {
+			continue
+		}
+		between[i] = true
+		stack = append(stack, b.nodes[i].Inputs...)
+	}
+	order := make([]int, 0, len(between))
+	for i := range between {
+		order = append(order, i)
+	}
+	slices.Sort(order)
+
+	// Where other tensors are fed than xs and zs name, the nodes run again for
+	// them; value maps names to what they hold here.
+	value := map[string]string{}
+	for k, name := range fed {
+		if n.Inputs[k] != name {
+			value[name] = n.Inputs[k]
+		}
+	}
+	at := func(name string) string {
+		if v, ok := value[name]; ok {
+			return v
+		}
+		return name
+	}
+	active := map[string]bool{}
+	for _, x := range xs {
+		active[x] = true
+	}
+	var path []*onnx.Node
+	for _, i := range order {
+		p := b.nodes[i]
+		use := *p
+		if slices.ContainsFunc(p.Inputs, func(in string) bool { _, ok := value[in]; return ok }) {
+			use.Inputs, use.Outputs = slices.Clone(p.Inputs), slices.Clone(p.Outputs)
+			for k, in := range use.Inputs {
+				use.Inputs[k] = at(in)
+			}
+			for k, out := range use.Outputs {
+				if out != "" {
+					use.Outputs[k] = b.fresh()
+					value[out] = use.Outputs[k]
+				}
+			}
+			b.nodes = append(b.nodes, &use)
+		}
+		if slices.ContainsFunc(p.Inputs, func(in string) bool { return active[in] }) {
+			for _, out := range p.Outputs {
+				active[out] = out != ""
+			}
+			path = append(path, &use)
+		}
+	}
+
+	activeHere := map[string]bool{}
+	for name, ok := range active {
+		if ok {
+			activeHere[at(name)] = true
+		}
+	}
+	grad := map[string]string{}
+	if activeHere[at(y)] {
+		grad[at(y)] = b.filled(1, at(y))
+	}
+	for _, p := range slices.Backward(path) {
+		g := ""
+		for k, out := range p.Outputs {
+			if grad[out] == "" || out == "" {
+				continue
+			}
+			if k > 0 {
+				return fmt.Errorf("output %d of %s is not differentiated", k, p.OpType)
+			}
+			g = grad[out]
+		}
+		if g == "" {
+			continue
+		}
+		rule := gradientRules[p.OpType]
+		if d := ops.NormalDomain(p.Domain); rule == nil || d != "" && d != ops.DomainInternal {
+			return fmt.Errorf("operator %s is not differentiated", ops.QualifiedName(p.Domain, p.OpType))
+		}
+		into, err := rule(b, p, g)
+		if err != nil {
+			return fmt.Errorf("operator %s: %w", p.OpType, err)
+		}
+		for k, d := range into {
+			in := p.Inputs[k]
+			if d == "" || !activeHere[in] {
+				continue
+			}
+			if grad[in] != "" {
+				d = b.op("Add", grad[in], d)
+			}
+			grad[in] = d
+		}
+	}
+	for k, out := range n.Outputs {
+		if out == "" {
+			continue
+		}
+		x := at(xs[k])
+		d := grad[x]
+		if d == "" {
+			d = b.filled(0, x)
+		}
+		b.nodes = append(b.nodes, &onnx.Node{OpType: "Identity", Inputs: []string{d}, Outputs: []string{out}})
+	}
+	return nil
+}
