@@ -13,7 +13,9 @@ import (
 // begin finds the memory layout for the shapes of this run.
 func (s *state) begin() {
 	p := s.plan
+	was := s.layout
 	s.layout = nil
+	defer func() { s.prepareRepeat(was) }()
 	if len(p.groups) == 0 || len(p.groups) > maxPlanned {
 		return
 	}
@@ -25,6 +27,11 @@ func (s *state) begin() {
 	for _, c := range p.caps {
 		s.sig = signature(s.sig, s.values[c.Inner])
 	}
+	for _, id := range p.pinned {
+		if t, ok := s.values[id].(*tensor.Tensor); ok && p.group[id] >= 0 {
+			s.sizes[p.group[id]] = len(t.Bytes())
+		}
+	}
 	l := p.layouts.get(s.sig)
 	if l == nil || s.run.reserve(int64(l.total)) != nil {
 		return // buffers are allocated one by one, and freed as they die
@@ -32,6 +39,7 @@ func (s *state) begin() {
 	s.fixed += int64(l.total)
 	if len(s.arena) < l.total {
 		s.arena = tensor.AlignedBytes(l.total)
+		was = nil
 	}
 	s.layout = l
 }
@@ -59,6 +67,7 @@ func (s *state) step(i int) error {
 	if s.run.observe != nil {
 		start = time.Now()
 	}
+	c.Repeatable = s.repeat.learning
 	if err := st.op.Run(c); err != nil {
 		if e := s.run.err(); e != nil {
 			return e
@@ -88,7 +97,13 @@ func (s *state) step(i int) error {
 		s.values[id] = v
 	}
 	s.drop(c)
+	if s.repeat.learning {
+		s.learn(i)
+	}
 	for _, id := range st.dead {
+		if s.repeat.keeps(id) {
+			continue
+		}
 		if n := s.charged[id]; n != 0 {
 			s.run.release(n)
 			s.charged[id] = 0
@@ -140,8 +155,9 @@ func (s *state) adopt(st *step, k int, id ir.ValueID, v tensor.Value, in []tenso
 	return v, nil
 }
 
-func overlap(a, b *tensor.Tensor) bool {
-	x, y := a.Bytes(), b.Bytes()
+func overlap(a, b *tensor.Tensor) bool { return overlapping(a.Bytes(), b.Bytes()) }
+
+func overlapping(x, y []byte) bool {
 	if len(x) == 0 || len(y) == 0 {
 		return false
 	}
@@ -182,6 +198,7 @@ func (s *state) Alloc(c *ir.Call, i int, dtype tensor.DType, shape []int) (*tens
 			t := &s.headers[id]
 			t.Reset(dtype, s.arena[l.offset[g]:l.offset[g]+n:l.offset[g]+n], shape)
 			s.alloc[id] = t
+			s.owned[id] = false
 			return t, nil
 		}
 	}
@@ -198,7 +215,7 @@ func (s *state) Alloc(c *ir.Call, i int, dtype tensor.DType, shape []int) (*tens
 	s.run.release(s.charged[id])
 	s.charged[id] = int64(n)
 	var t *tensor.Tensor
-	if g >= 0 && dtype != tensor.TypeString {
+	if g >= 0 && !s.plan.groups[g].edge && dtype != tensor.TypeString {
 		t = &s.headers[id]
 		t.Reset(dtype, tensor.AlignedBytes(n), shape)
 	} else if t, err = tensor.Zeros(dtype, shape...); err != nil {
@@ -302,6 +319,9 @@ func (s *state) RunGraph(c *ir.Call, k int, in []tensor.Value) ([]tensor.Value, 
 	out := make([]tensor.Value, len(sp.outputs))
 	for i, id := range sp.outputs {
 		out[i] = sub.values[id]
+		if t, ok := out[i].(*tensor.Tensor); ok && overlapping(t.Bytes(), sub.arena) {
+			out[i] = t.Clone() // the arena is the next round's
+		}
 		if err := s.Reserve(c, tensor.SizeOf(out[i])); err != nil {
 			return nil, err
 		}

@@ -26,7 +26,7 @@ func newLayout(groups []group, size []int) *layout {
 	order := make([]int, 0, len(groups))
 	for i := range groups {
 		l.offset[i] = -1
-		if size[i] > 0 {
+		if size[i] > 0 && (!groups[i].edge || size[i] <= edgeLimit) {
 			order = append(order, i)
 		}
 	}

@@ -31,8 +31,11 @@ type Plan struct {
 
 	group    []int32 // per value: index into groups when it begins one, else −1
 	groups   []group
-	isOutput []bool       // per value: its memory belongs to the caller
+	isOutput []bool       // per value: the caller gets it
+	pinned   []ir.ValueID // inputs that small runs copy to planned memory
 	dynamic  []ir.ValueID // values that are not constants
+
+	allSteps []int32 // 0, 1, 2, …
 
 	layouts layoutCache
 	states  statePool
@@ -55,8 +58,13 @@ type step struct {
 
 // group is a set of values that share memory, being views of one another.
 type group struct {
-	first, last int // steps of the first write and the last use
+	first, last int  // steps of the first write and the last use
+	edge        bool // holds an input or output of the graph: planned only when it is small
 }
+
+// edgeLimit is the size in bytes up to which inputs and outputs are copied to and
+// from planned memory.
+const edgeLimit = 16 << 10
 
 // Compile makes a plan for a graph whose types have been inferred.
 func Compile(g *ir.Graph, opts Options) (*Plan, error) {
@@ -105,6 +113,9 @@ func Compile(g *ir.Graph, opts Options) (*Plan, error) {
 		} else if v == nil || given[id] {
 			p.dynamic = append(p.dynamic, ir.ValueID(id))
 		}
+	}
+	for i := range p.steps {
+		p.allSteps = append(p.allSteps, int32(i))
 	}
 	p.planLifetimes()
 	for id := range g.Values {
@@ -155,7 +166,6 @@ func (p *Plan) planLifetimes() {
 		last[i] = -1
 	}
 	kept := make([]bool, len(g.Values)) // someone may hold on to the value
-	copy(kept, p.isOutput)
 	root := make([]ir.ValueID, len(g.Values))
 	for i := range root {
 		root[i] = ir.ValueID(i)
@@ -202,10 +212,22 @@ func (p *Plan) planLifetimes() {
 			}
 		}
 	}
-	for id := range g.Values {
-		if r := root[id]; kept[id] {
-			kept[r] = true
+	edge := make([]bool, len(g.Values))
+	for id, out := range p.isOutput {
+		if out {
+			last[id], edge[id] = len(p.steps), true
 		}
+	}
+	for _, id := range p.inputs {
+		if t := g.Values[id].Type; !kept[id] && !p.opts.Generic && t.Kind == tensor.KindTensor && t.Elem != tensor.TypeString && last[id] >= 0 {
+			first[id], edge[id] = 0, true
+			p.pinned = append(p.pinned, id)
+		}
+	}
+	for id := range g.Values {
+		r := root[id]
+		kept[r] = kept[r] || kept[id]
+		edge[r] = edge[r] || edge[id]
 	}
 	p.group = make([]int32, len(g.Values))
 	index := map[ir.ValueID]int32{}
@@ -219,7 +241,7 @@ func (p *Plan) planLifetimes() {
 		if !ok {
 			k = int32(len(p.groups))
 			index[r] = k
-			p.groups = append(p.groups, group{first: first[r], last: last[r]})
+			p.groups = append(p.groups, group{first: first[r], last: last[r], edge: edge[r]})
 		}
 		if ir.ValueID(id) == r {
 			p.group[id] = k

@@ -74,11 +74,13 @@ type state struct {
 	calls   []ir.Call
 	given   []tensor.Value // tensors to fill, per graph output
 
-	layout *layout
-	arena  []byte
-	sizes  []int // bytes that each group took in this run
-	sig    []byte
-	fixed  int64 // bytes charged for arena and scratch
+	request run // reused between requests
+	layout  *layout
+	arena   []byte
+	repeat  repeater
+	sizes   []int // bytes that each group took in this run
+	sig     []byte
+	fixed   int64 // bytes charged for arena and scratch
 
 	scratch []byte
 	used    int // of scratch
@@ -118,18 +120,10 @@ func (p *Plan) state() *state {
 
 // finish returns a state to the pool, forgetting all values.
 func (s *state) finish() {
-	for _, id := range s.plan.dynamic {
-		if c := s.charged[id]; c != 0 {
-			s.run.release(c)
-			s.charged[id] = 0
-		}
-		s.values[id], s.alloc[id], s.owned[id] = nil, nil, false
-	}
-	for i := range s.calls {
-		c := &s.calls[i]
-		clear(c.In)
-		clear(c.Out)
-		s.drop(c)
+	if s.repeat.ready || s.repeat.learned {
+		s.forget(s.repeat.loose, s.repeat.steps)
+	} else {
+		s.forget(s.plan.dynamic, s.plan.allSteps)
 	}
 	s.run.release(s.fixed)
 	s.fixed = 0
@@ -142,6 +136,23 @@ func (s *state) finish() {
 	p.states.mu.Unlock()
 }
 
+// forget drops values, and what the calls of steps hold.
+func (s *state) forget(values []ir.ValueID, steps []int32) {
+	for _, id := range values {
+		if c := s.charged[id]; c != 0 {
+			s.run.release(c)
+			s.charged[id] = 0
+		}
+		s.values[id], s.alloc[id], s.owned[id] = nil, nil, false
+	}
+	for _, i := range steps {
+		c := &s.calls[i]
+		clear(c.In)
+		clear(c.Out)
+		s.drop(c)
+	}
+}
+
 // Run runs the plan and returns one value per graph output. The values are the
 // caller's: they share no memory with inputs, constants or later runs.
 func (p *Plan) Run(ctx context.Context, req *Request) ([]tensor.Value, error) {
@@ -151,7 +162,6 @@ func (p *Plan) Run(ctx context.Context, req *Request) ([]tensor.Value, error) {
 
 // RunInto is Run with the results stored in out.
 func (p *Plan) RunInto(ctx context.Context, req *Request, out []tensor.Value) error {
-	r := &run{ctx: ctx, done: ctx.Done(), limit: req.MemoryLimit, observe: req.Observe, seed: req.Seed}
 	if p.opts.Pool != nil {
 		p.opts.Pool.enter()
 		defer p.opts.Pool.leave()
@@ -160,6 +170,10 @@ func (p *Plan) RunInto(ctx context.Context, req *Request, out []tensor.Value) er
 		return fmt.Errorf("%d inputs, want %d", len(req.Inputs), len(p.inputs))
 	}
 	s := p.state()
+	r := &s.request
+	r.ctx, r.done, r.limit, r.observe, r.seed = ctx, ctx.Done(), req.MemoryLimit, req.Observe, req.Seed
+	r.used.Store(0)
+	r.seeds.Store(0)
 	s.run = r
 	s.given = req.Outputs
 	defer s.finish()
@@ -231,13 +245,19 @@ func (s *state) exec() (err error) {
 			}
 		}()
 	}
-	for i := range p.steps {
-		at = i
-		if err := s.run.err(); err != nil {
+	if s.repeat.ready {
+		if err := s.repeatAll(&at); err != nil {
 			return err
 		}
-		if err := s.step(i); err != nil {
-			return err
+	} else {
+		for i := range p.steps {
+			at = i
+			if err := s.run.err(); err != nil {
+				return err
+			}
+			if err := s.step(i); err != nil {
+				return err
+			}
 		}
 	}
 	if err := s.run.err(); err != nil {

@@ -202,10 +202,48 @@ type Call struct {
 	// Generic asks for the plain kernels: the reference engine's calls do.
 	Generic bool
 
+	// Repeatable says that the engine can use what the operator offers to Repeat.
+	Repeatable bool
+
 	Node  *Node
 	Index int   // position of the node in its plan
 	Held  int64 // bytes charged to this call by the engine
 	Env   Env
+
+	again []func()
+	reads []*tensor.Tensor
+}
+
+// Repeat offers fn, which computes what the call has just computed once more, from
+// and to the same memory, for other contents of the given tensors. Engines use it
+// to run small graphs again without looking at shapes. fn must not fail, allocate
+// from the call or take long; whatever else the result depends on must be constant
+// inputs. Several offers of one call are run in order.
+func (c *Call) Repeat(fn func(), reads ...*tensor.Tensor) {
+	if !c.Repeatable {
+		return
+	}
+	c.again = append(c.again, fn)
+	c.reads = append(c.reads, reads...)
+}
+
+// Repeats returns what was offered since it was called last: one function for all,
+// nil when nothing was, and the tensors that it reads.
+func (c *Call) Repeats() (fn func(), reads []*tensor.Tensor) {
+	again := c.again
+	reads = c.reads
+	c.again, c.reads = nil, nil
+	switch len(again) {
+	case 0:
+		return nil, nil
+	case 1:
+		return again[0], reads
+	}
+	return func() {
+		for _, f := range again {
+			f()
+		}
+	}, reads
 }
 
 // NumIn returns the number of inputs, trailing omitted ones not counted.

@@ -1,0 +1,50 @@
+package onward_test
+
+import (
+	"context"
+	"fmt"
+	"testing"
+
+	"github.com/onward-ml/onward"
+	"github.com/onward-ml/onward/onnx"
+	"github.com/onward-ml/onward/tensor"
+)
+
+// BenchmarkTinyChain measures what a run and a node cost besides the arithmetic.
+func BenchmarkTinyChain(b *testing.B) {
+	for _, n := range []int{1, 100} {
+		m := onnx.NewModel("chain").Opset("", 21)
+		m.Input("x", onnx.Float, 1, 4).Initializer("c", []float32{1, 2, 3, 4}, 1, 4)
+		prev := "x"
+		for i := range n {
+			out := fmt.Sprint("v", i)
+			m.Node([]string{"Add", "Mul", "Relu"}[i%3], []string{prev, "c"}[:2-i%3/2], []string{out})
+			prev = out
+		}
+		m.Output(prev, onnx.Float, 1, 4)
+		b.Run(fmt.Sprint(n), func(b *testing.B) {
+			s, err := onward.OpenModel(m.Must(), nil)
+			if err != nil {
+				b.Fatal(err)
+			}
+			feed := onward.Values{"x": tensor.Must(tensor.Zeros(tensor.TypeFloat32, 1, 4))}
+			b.ReportAllocs()
+			for b.Loop() {
+				if _, err := s.Run(context.Background(), feed, nil); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
+}
+
+func BenchmarkLogregIris(b *testing.B) {
+	s := example(b, "logreg_iris.onnx", nil)
+	feed := flowers()
+	b.ReportAllocs()
+	for b.Loop() {
+		if _, err := s.Run(context.Background(), feed, nil); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
