@@ -105,12 +105,15 @@ func (e *engine) order() []int {
 }
 
 func (e *engine) Run(ctx context.Context, req *Request) error {
-	in := make([]tensor.Value, len(e.graph.Inputs))
-	for i, k := range e.order() {
-		if k >= len(req.In) {
-			return fmt.Errorf("%d inputs, want %d", len(req.In), len(in))
+	in := req.In
+	if len(in) != len(e.graph.Inputs) {
+		return fmt.Errorf("%d inputs, want %d", len(in), len(e.graph.Inputs))
+	}
+	if len(e.graph.Defaults) > 0 {
+		in = make([]tensor.Value, len(req.In))
+		for i, k := range e.order() {
+			in[i] = req.In[k]
 		}
-		in[i] = req.In[k]
 	}
 	r := &exec.Request{Inputs: in, MemoryLimit: e.limit, Seed: req.Options.Seed}
 	if slices.ContainsFunc(req.Out, func(v tensor.Value) bool { return v != nil }) {

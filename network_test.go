@@ -200,7 +200,7 @@ func TestRandomNetworks(t *testing.T) {
 			if err != nil {
 				t.Fatalf("%s: %v", p, err)
 			}
-			for range 2 {
+			for range 5 {
 				got, err := s.Run(context.Background(), feed, nil)
 				if err != nil {
 					t.Fatalf("%s: %v", p, err)

@@ -211,10 +211,12 @@ func (s *Session) run(ctx context.Context, in, out []tensor.Value, wanted []bool
 		return &StatusError{Code: Fail, Message: "the session is closed"}
 	}
 	if opts == nil {
-		opts = &RunOptions{}
+		opts = &defaultRun
 	}
 	return runStatus(s.engine.Run(ctx, &Request{In: in, Out: out, Wanted: wanted, Options: opts}))
 }
+
+var defaultRun RunOptions
 
 // wanted turns output names into a mask; nil for all.
 func (s *Session) wanted(names []string) ([]bool, error) {
@@ -309,14 +311,14 @@ func (a *NodeArg) check(v tensor.Value) (tensor.Value, error) {
 	if t.Rank() != len(a.Shape) {
 		return nil, statusf(InvalidArgument, "Invalid rank for input: %s Got: %d Expected: %d Please fix either the inputs/outputs or the model.", a.Name, t.Rank(), len(a.Shape))
 	}
-	var bad strings.Builder
+	bad := ""
 	for i, d := range a.Shape {
 		if d.Value >= 0 && int64(t.Dim(i)) != d.Value {
-			fmt.Fprintf(&bad, "\n index: %d Got: %d Expected: %d", i, t.Dim(i), d.Value)
+			bad += fmt.Sprintf("\n index: %d Got: %d Expected: %d", i, t.Dim(i), d.Value)
 		}
 	}
-	if bad.Len() > 0 {
-		return nil, statusf(InvalidArgument, "Got invalid dimensions for input: %s for the following indices%s\n Please fix either the inputs or the model.", a.Name, bad.String())
+	if bad != "" {
+		return nil, statusf(InvalidArgument, "Got invalid dimensions for input: %s for the following indices%s\n Please fix either the inputs or the model.", a.Name, bad)
 	}
 	return v, nil
 }

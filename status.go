@@ -110,9 +110,12 @@ func loadStatus(err error) error {
 // runStatus gives an error of a run its status code; a cancelled context stays
 // recognizable through errors.Is.
 func runStatus(err error) error {
+	if err == nil {
+		return nil
+	}
 	var st *StatusError
 	switch {
-	case err == nil || errors.As(err, &st):
+	case errors.As(err, &st):
 		return err
 	case errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded):
 		return &StatusError{Code: Fail, Message: "the run was stopped: " + err.Error(), Err: err}

@@ -177,13 +177,14 @@ func (p *Plan) planLifetimes() {
 	for i := range p.steps {
 		s := &p.steps[i]
 		keeps := len(s.subs) > 0
+		_, copies := s.op.(ir.Copying)
 		for _, o := range s.out {
 			if o == ir.None {
 				continue
 			}
 			first[o], last[o] = i, i
 			if g.Values[o].Type.Kind != tensor.KindTensor || g.Values[o].Type.Elem == tensor.TypeString {
-				keeps = true
+				keeps = keeps || !copies
 				kept[o] = true
 			}
 		}

@@ -28,6 +28,13 @@ type View interface {
 	ViewOf() int
 }
 
+// Copying is implemented by operators with outputs that are no tensors, where
+// these hold copies and never the tensors of the inputs.
+type Copying interface {
+	Operator
+	Copying()
+}
+
 // Nondeterministic is implemented by operators whose results differ from run to
 // run; they are neither folded nor merged.
 type Nondeterministic interface {

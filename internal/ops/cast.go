@@ -76,5 +76,8 @@ func runCast(c *ir.Call, to tensor.DType, opts tensor.ConvertOptions) error {
 	if err != nil {
 		return err
 	}
+	if c.Repeatable && x.Len() <= grainCostly && x.DType() != tensor.TypeString && to != tensor.TypeString {
+		c.Repeat(func() { _ = tensor.ConvertInto(out, x, opts) }, x) // between numbers nothing fails
+	}
 	return convertInto(c, out, x, opts)
 }

@@ -289,6 +289,9 @@ func runLoopInto(c *ir.Call, l elementLoop, grain int, out *tensor.Tensor, in []
 	if n == 0 {
 		return nil
 	}
+	if c.Repeatable && n <= grainCheap && tensor.Value(out) == c.Out[0] && l.in.IsFloat() {
+		offerLoop(c, l.forCall(c), out, in, shapes)
+	}
 	j := loopJobs.Get().(*loopJob)
 	j.call, j.loop = c, l.forCall(c)
 	j.dst, j.size = out.Bytes(), l.out.Size()
@@ -346,6 +349,30 @@ func (j *loopJob) release() {
 		j.sources[k].data, j.sources[k].shape = nil, nil
 	}
 	loopJobs.Put(j)
+}
+
+// offerLoop offers to run a loop over float again. Integers are left out: a divisor
+// of zero must be looked for each time.
+func offerLoop(c *ir.Call, l elementLoop, out *tensor.Tensor, in []*tensor.Tensor, shapes [][]int) {
+	n, dst := out.Len(), out.Bytes()
+	b := &broadcastLoop{src: make([]loopSource, len(in))}
+	whole := true
+	var data [3][]byte
+	for k, t := range in {
+		b.src[k] = loopSource{data: t.Bytes(), size: t.DType().Size(), shape: shapes[k]}
+		data[k] = t.Bytes()
+	}
+	b.plan(out.Shape(), n)
+	for k := range b.src {
+		s := &b.src[k]
+		s.shape = nil // it may be the tensor's own, which changes
+		whole = whole && (s.whole || l.scalars && len(s.data) == s.size)
+	}
+	if whole {
+		c.Repeat(func() { l.run(dst, &data) }, in...)
+	} else {
+		c.Repeat(func() { b.elements(l, dst, 0, n) }, in...)
+	}
 }
 
 // mapLoop runs a loop of one input.

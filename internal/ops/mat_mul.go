@@ -225,11 +225,28 @@ func (m *matMulPacked) Run(c *ir.Call) error {
 		return err
 	}
 	g := gemm.Args[float32]{M: s.m, N: s.n, K: s.k, A: x, LdA: s.k, B: m.data, Packed: true, C: y.data, LdC: s.n}
+	offerGemm(c, &g)
 	if err := gemmParallel(c, &g); err != nil {
 		return err
 	}
 	y.store()
 	return nil
+}
+
+// offerGemm offers to run a small product over float once more.
+func offerGemm(c *ir.Call, g *gemm.Args[float32]) {
+	if !c.Repeatable || g.M*g.N*max(1, g.K) >= 1<<16 || len(g.C) == 0 {
+		return
+	}
+	var in []*tensor.Tensor
+	for i := range c.In {
+		t := c.Tensor(i)
+		if t != nil && t.DType() != tensor.TypeFloat32 {
+			return // it has been widened
+		}
+		in = append(in, t)
+	}
+	c.Repeat(func() { gemm.Parallel(nil, cpu.Active(), g) }, in...)
 }
 
 // gemmParallel is the kernel on all threads, whatever engine asks.

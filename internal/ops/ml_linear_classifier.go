@@ -95,6 +95,19 @@ func (op *LinearClassifier) Run(c *ir.Call) error {
 	if err := op.model.scores(c, x, n, cols, t, raw); err != nil {
 		return err
 	}
+	if x.DType() == tensor.TypeFloat32 && e == t && n*cols*t < 1<<12 && op.labels.dtype() != tensor.TypeString {
+		data := tensor.Of[float32](x)
+		c.Repeat(func() {
+			linearScores(data, &op.model, cols, t, scores)
+			op.decide(n, e, t, scores, raw, y)
+		}, x)
+	}
+	op.decide(n, e, t, scores, raw, y)
+	return nil
+}
+
+// decide chooses the labels of n rows and turns t raw scores into e final ones.
+func (op *LinearClassifier) decide(n, e, t int, scores, raw []float32, y *tensor.Tensor) {
 	for i := range n {
 		row := scores[i*e:][:e]
 		switch {
@@ -121,7 +134,6 @@ func (op *LinearClassifier) Run(c *ir.Call) error {
 			applyTransform(op.transform, row)
 		}
 	}
-	return nil
 }
 
 func b2i(b bool) int {

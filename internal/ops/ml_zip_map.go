@@ -55,6 +55,9 @@ func (op *ZipMap) Infer(c *ir.InferContext) error {
 	return nil
 }
 
+// Copying implements [ir.Copying].
+func (*ZipMap) Copying() {}
+
 // Run makes the maps. They share one copy of the keys and one of the values.
 func (op *ZipMap) Run(c *ir.Call) error {
 	x := c.Tensor(0)
@@ -71,13 +74,12 @@ func (op *ZipMap) Run(c *ir.Call) error {
 	values := make([]float32, n*cols)
 	copy(values, tensor.Of[float32](x))
 	keys := op.keys.Clone()
-	items := make([]tensor.Value, n)
+	items, rows, maps := make([]tensor.Value, n), make([]tensor.Tensor, n), make([]tensor.Map, n)
+	shape := []int{cols}
 	for i := range items {
-		v, err := tensor.New(values[i*cols:(i+1)*cols:(i+1)*cols], cols)
-		if err != nil {
-			return err
-		}
-		items[i] = &tensor.Map{Keys: keys, Values: v}
+		rows[i].Reset(tensor.TypeFloat32, tensor.AsBytes(values[i*cols:(i+1)*cols:(i+1)*cols]), shape)
+		maps[i] = tensor.Map{Keys: keys, Values: &rows[i]}
+		items[i] = &maps[i]
 	}
 	c.Set(0, &tensor.Sequence{Elem: op.mapType(), Items: items})
 	return nil

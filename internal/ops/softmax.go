@@ -7,6 +7,7 @@ import (
 	"github.com/onward-ml/onward/internal/cpu"
 	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/internal/kernels/vec"
+	"github.com/onward-ml/onward/tensor"
 )
 
 // Softmax makes the elements along an axis exponentials that add up to 1
@@ -21,6 +22,18 @@ func (o *Softmax) Run(c *ir.Call) error {
 	s, err := o.span(c.Tensor(0).Shape())
 	if err != nil {
 		return err
+	}
+	if x := c.Tensor(0); c.Repeatable && s.inner == 1 && x.Len() <= grainCostly && x.DType() == tensor.TypeFloat32 {
+		defer func() {
+			if y, ok := c.Out[0].(*tensor.Tensor); ok {
+				dst, src := tensor.Of[float32](y), tensor.Of[float32](x)
+				c.Repeat(func() {
+					for base := 0; base < len(dst); base += s.n {
+						vec.SoftmaxF32(cpu.Active(), dst[base:base+s.n], src[base:base+s.n])
+					}
+				}, x)
+			}
+		}()
 	}
 	return runWide(c,
 		func(dst, src []float32) error {
