@@ -1,0 +1,175 @@
+package backendtest
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/onward-ml/onward/backend"
+	"github.com/onward-ml/onward/internal/testing/suite"
+	"github.com/onward-ml/onward/onnx"
+	"github.com/onward-ml/onward/tensor"
+)
+
+func TestUnknownKind(t *testing.T) {
+	dir := t.TempDir()
+	for _, k := range []string{"node", "real", "empty"} {
+		if err := os.MkdirAll(filepath.Join(dir, k), 0o777); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, c := range []string{"node/test_a", "real/test_b"} {
+		if err := os.MkdirAll(filepath.Join(dir, c), 0o777); err != nil {
+			t.Fatal(err)
+		}
+	}
+	_, err := LoadModelTests(dir, "nodes")
+	if want := "kind must be one of ['node', 'real']"; err == nil || err.Error() != want {
+		t.Errorf("got %v, want %s", err, want)
+	}
+}
+
+func TestLoadModelTests(t *testing.T) {
+	dir := t.TempDir()
+	m := unary(t, "Abs")
+	writeCase(t, filepath.Join(dir, "simple", "test_plain"), m, vector(-1), vector(1))
+	writeCase(t, filepath.Join(dir, "simple", "test_loose"), m, vector(-1), vector(1))
+	write(t, filepath.Join(dir, "simple", "test_loose", "data.json"), []byte(`{"rtol": 0.5, "atol": 0}`), nil)
+	write(t, filepath.Join(dir, "simple", "test_far", "data.json"), []byte(`{"url":"https://example.org/m.tar.gz","model_name":"far","rtol":0.002}`), nil)
+	write(t, filepath.Join(dir, "simple", "__init__.py"), nil, nil)
+	cases, err := LoadModelTests(dir, "simple")
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []TestCase{
+		{Name: "test_far", ModelName: "far", URL: "https://example.org/m.tar.gz", Rtol: 0.002, Atol: 1e-7},
+		{Name: "test_loose", ModelName: "loose", ModelDir: filepath.Join(dir, "simple", "test_loose"), Rtol: 0.5},
+		{Name: "test_plain", ModelName: "plain", ModelDir: filepath.Join(dir, "simple", "test_plain"), Rtol: 1e-3, Atol: 1e-7},
+	}
+	if len(cases) != len(want) {
+		t.Fatalf("%d cases, want %d", len(cases), len(want))
+	}
+	for i, w := range want {
+		c := cases[i]
+		if c.Name != w.Name || c.ModelName != w.ModelName || c.URL != w.URL || c.ModelDir != w.ModelDir || c.Rtol != w.Rtol || c.Atol != w.Atol || c.Kind != "simple" {
+			t.Errorf("case %d is %+v, want %+v", i, c, w)
+		}
+	}
+}
+
+func TestBadCaseFiles(t *testing.T) {
+	for _, c := range []struct{ json, want string }{
+		{`{`, "data.json"},
+		{`{}`, "names no url"},
+		{`{"url":"u","model_name":"../../etc"}`, "leads out"},
+		{strings.Repeat(" ", maxCaseFile+1), "at most"},
+	} {
+		dir := t.TempDir()
+		write(t, filepath.Join(dir, "real", "test_x", "data.json"), []byte(c.json), nil)
+		if _, err := LoadModelTests(dir, "real"); err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%.20q: got %v, want …%s…", c.json, err, c.want)
+		}
+	}
+	dir := t.TempDir()
+	if err := os.MkdirAll(filepath.Join(dir, "node", "test_x"), 0o777); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := LoadModelTests(dir, "node"); err == nil || !strings.Contains(err.Error(), "neither model.onnx nor data.json") {
+		t.Errorf("empty folder: %v", err)
+	}
+}
+
+func TestBrokenDataFailsTheCase(t *testing.T) {
+	for _, c := range []struct {
+		break_ func(dir string) error
+		want   string
+	}{
+		{func(d string) error { return os.RemoveAll(filepath.Join(d, "test_data_set_0")) }, "has no test_data_set"},
+		{func(d string) error {
+			return os.WriteFile(filepath.Join(d, "test_data_set_0", "input_1.pb"), nil, 0o666)
+		}, "the graph declares 1"},
+		{func(d string) error {
+			return os.WriteFile(filepath.Join(d, "test_data_set_0", "output_0.pb"), []byte{0xff}, 0o666)
+		}, "output_0.pb"},
+		{func(d string) error { return os.WriteFile(filepath.Join(d, "model.onnx"), []byte{0xff}, 0o666) }, "model"},
+		{func(d string) error { return os.WriteFile(filepath.Join(d, "model.onnx"), nil, 0o666) }, "no graph"},
+	} {
+		dir := t.TempDir()
+		path := filepath.Join(dir, "node", "test_x")
+		writeCase(t, path, unary(t, "Abs"), vector(-1), vector(1))
+		if err := c.break_(path); err != nil {
+			t.Fatal(err)
+		}
+		res := run(t, newRunner(t, backend.Reference, Options{Dir: dir, Devices: []string{"CPU"}}))["test_x_cpu"]
+		if res.Status != Failed || !strings.Contains(res.text(), c.want) {
+			t.Errorf("got %s, want failed: …%s…", res.text(), c.want)
+		}
+	}
+}
+
+func TestLightInput(t *testing.T) {
+	declared := func(t onnx.DataType, dims ...any) *onnx.ValueInfo {
+		g, err := onnx.NewGraph("g").Input("x", t, dims...).Graph()
+		if err != nil {
+			panic(err) // only for a dim of a wrong type
+		}
+		return g.Inputs[0]
+	}
+	got, err := countingInput(declared(onnx.Float, "n", 2, 2))
+	if err != nil {
+		t.Fatal(err)
+	}
+	want, err := vector(0, 0.25, 0.5, 0.75).Reshape(1, 2, 2)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := tensor.Equal(got, want); err != nil {
+		t.Error(err)
+	}
+	for _, bad := range []*onnx.ValueInfo{
+		{Name: "x"},
+		declared(onnx.Int64, 2),
+		declared(onnx.Float, 1<<40),
+		declared(onnx.Float, 1<<20, 1<<20),
+		declared(onnx.Float, -3),
+	} {
+		if _, err := countingInput(bad); err == nil {
+			t.Errorf("%+v: no error", bad.Type)
+		}
+	}
+}
+
+// The suite has the cases that this package counts on.
+func TestSuiteHasTheCases(t *testing.T) {
+	dir := suite.Dir(t)
+	kinds, err := Kinds(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	all := map[string]bool{}
+	for _, k := range kinds {
+		cases, err := LoadModelTests(dir, k)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if n := suite.Cases[k]; len(cases) != n {
+			t.Errorf("%s: %d cases, want %d", k, len(cases), n)
+		}
+		for _, c := range cases {
+			all[c.Name] = true
+			if k == "real" && c.lightPath() == "" {
+				t.Errorf("%s has no light model", c.Name)
+			}
+		}
+	}
+	if want := []string{"node", "pytorch-converted", "pytorch-operator", "real", "simple"}; !slices.Equal(kinds, want) {
+		t.Errorf("kinds %v, want %v", kinds, want)
+	}
+	for name := range RandomChecks {
+		if !all[name] {
+			t.Errorf("RandomChecks names %s, which is not in the suite", name)
+		}
+	}
+}
