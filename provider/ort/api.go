@@ -9,12 +9,9 @@ import (
 	"github.com/onward-ml/onward/internal/dl"
 )
 
-// oldest and newest are the versions of ONNX Runtime's C API that are asked for:
-// version n comes with release 1.n and only ever adds functions at the end.
-const (
-	oldest = 17
-	newest = 30
-)
+// oldest is the first version of ONNX Runtime's C API that is used. Version n comes
+// with release 1.n, and adds functions at the end of those of version n-1.
+const oldest = 17
 
 // fn is the position of a function in OrtApi, the table of ONNX Runtime's C API
 // (onnxruntime_c_api.h). Positions never change between releases.
@@ -132,5 +129,5 @@ func apiVersion(release string) (int, error) {
 	case n < oldest:
 		return 0, fmt.Errorf("it is ONNX Runtime %s, want 1.%d or later", release, oldest)
 	}
-	return min(n, newest), nil
+	return n, nil
 }

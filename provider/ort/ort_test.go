@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/onward-ml/onward"
+	"github.com/onward-ml/onward/datasets"
 	"github.com/onward-ml/onward/internal/testing/ortlib"
 	"github.com/onward-ml/onward/onnx"
 	"github.com/onward-ml/onward/provider/ort"
@@ -32,6 +33,9 @@ func config(t testing.TB, options ...string) onward.ProviderConfig {
 func openModel(t testing.TB, m *onnx.Model, opts ...string) *onward.Session {
 	t.Helper()
 	s, err := onward.OpenModel(m, &onward.SessionOptions{Threads: 1, Providers: []onward.ProviderConfig{config(t, opts...)}})
+	if err != nil && strings.Contains(err.Error(), "Unsupported model IR version") {
+		t.Skipf("this release is too old: %v", err)
+	}
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -109,10 +113,14 @@ func TestPackedTypes(t *testing.T) {
 	for _, d := range []tensor.DType{tensor.TypeInt4, tensor.TypeUint4, tensor.TypeFloat8E4M3FN, tensor.TypeFloat8E5M2, tensor.TypeFloat8E4M3FNUZ, tensor.TypeFloat8E5M2FNUZ} {
 		t.Run(d.String(), func(t *testing.T) {
 			x := tensor.Must(tensor.New([]float32{0, 1, 2, 3, 4, 5, 7}, 7))
-			there := onnx.NewModel("there").Opset("", 21).IRVersion(10)
+			opset := int64(19)
+			if d.Packed() {
+				opset = 21
+			}
+			there := onnx.NewModel("there").Opset("", opset)
 			there.Input("x", onnx.DataType(tensor.TypeFloat32), 7).Output("y", onnx.DataType(d), 7)
 			there.Node("Cast", []string{"x"}, []string{"y"}, onnx.Attrs{"to": int64(d)})
-			back := onnx.NewModel("back").Opset("", 21).IRVersion(10)
+			back := onnx.NewModel("back").Opset("", opset)
 			back.Input("x", onnx.DataType(d), 7).Output("y", onnx.DataType(tensor.TypeFloat32), 7)
 			back.Node("Cast", []string{"x"}, []string{"y"}, onnx.Attrs{"to": int64(tensor.TypeFloat32)})
 			y := run(t, openModel(t, there.Must()), x)
@@ -482,5 +490,58 @@ func BenchmarkTiny(b *testing.B) {
 		if _, err := s.Run(context.Background(), x, nil); err != nil {
 			b.Fatal(err)
 		}
+	}
+}
+
+// TestAgreesWithCPU compares this module's engine with ONNX Runtime on the example
+// models, over inputs of several batch sizes.
+func TestAgreesWithCPU(t *testing.T) {
+	for _, name := range datasets.Names() {
+		t.Run(name, func(t *testing.T) {
+			data, err := datasets.Get(name)
+			if err != nil {
+				t.Fatal(err)
+			}
+			m, err := onnx.Unmarshal(data, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			theirs := openModel(t, m)
+			ours, err := onward.OpenModel(m, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for batch := 1; batch < 40; batch += 13 {
+				feed := onward.Values{}
+				for _, a := range ours.Inputs() {
+					shape := make([]int, len(a.Shape))
+					for i, d := range a.Shape {
+						if shape[i] = int(d.Value); d.Value < 0 {
+							shape[i] = batch
+						}
+					}
+					x := tensor.Must(tensor.Zeros(tensor.TypeFloat32, shape...))
+					for i := range tensor.Of[float32](x) {
+						tensor.Of[float32](x)[i] = float32((i*7919+batch)%97)/13 - 2
+					}
+					if feed[a.Name], err = tensor.Convert(x, a.ElementType().Elem, tensor.ConvertOptions{}); err != nil {
+						t.Fatal(err)
+					}
+				}
+				want, err := theirs.Run(context.Background(), feed, nil)
+				if err != nil {
+					t.Fatal(err)
+				}
+				got, err := ours.Run(context.Background(), feed, nil)
+				if err != nil {
+					t.Fatal(err)
+				}
+				for n := range want {
+					if err := tensor.AllClose(got[n], want[n], 1e-4, 1e-5); err != nil {
+						t.Errorf("batch %d, output %s: %v", batch, n, err)
+					}
+				}
+			}
+		})
 	}
 }

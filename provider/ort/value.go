@@ -17,9 +17,16 @@ const (
 	kindSparse   = 5
 )
 
-// elementType is ONNXTensorElementDataType's number of a type. The two
-// enumerations part after float4e2m1.
-func elementType(d tensor.DType) uintptr {
+// sinceOwnNumbers is the first version that reads an element type by the numbers
+// of its own header. Those before take the numbers of ONNX, which differ after
+// float4e2m1; all of them write the header's.
+const sinceOwnNumbers = 31
+
+// elementType is the number of a type for ONNX Runtime.
+func (r *library) elementType(d tensor.DType) uintptr {
+	if r.api < sinceOwnNumbers {
+		return uintptr(d)
+	}
 	switch d {
 	case tensor.TypeUint2:
 		return 24
@@ -93,14 +100,14 @@ func (r *library) tensorValue(st *state, t *tensor.Tensor) (uintptr, error) {
 		data = dl.Array(t.Bytes())
 	}
 	err := r.do(fnCreateTensorWithDataAsOrtValue, r.cpu, uintptr(data), uintptr(len(t.Bytes())),
-		uintptr(dl.Array(dims)), uintptr(len(dims)), elementType(t.DType()), uintptr(unsafe.Pointer(&st.res)))
+		uintptr(dl.Array(dims)), uintptr(len(dims)), r.elementType(t.DType()), uintptr(unsafe.Pointer(&st.res)))
 	return st.res, err
 }
 
 // stringValue copies strings into an OrtValue; they may hold NULs.
 func (r *library) stringValue(st *state, t *tensor.Tensor) (uintptr, error) {
 	dims := st.shape(t.Shape())
-	if err := r.do(fnCreateTensorAsOrtValue, r.allocator, uintptr(dl.Array(dims)), uintptr(len(dims)), elementType(t.DType()), uintptr(unsafe.Pointer(&st.res))); err != nil {
+	if err := r.do(fnCreateTensorAsOrtValue, r.allocator, uintptr(dl.Array(dims)), uintptr(len(dims)), r.elementType(t.DType()), uintptr(unsafe.Pointer(&st.res))); err != nil {
 		return 0, err
 	}
 	h := st.res
@@ -155,7 +162,7 @@ func (r *library) sparseValue(st *state, s *tensor.Sparse) (uintptr, error) {
 	}
 	dims := st.shape(s.Shape)
 	st.res = 0
-	if err := r.do(fnCreateSparseTensorAsOrtValue, r.allocator, uintptr(dl.Array(dims)), uintptr(len(dims)), elementType(s.Values.DType()), uintptr(unsafe.Pointer(&st.res))); err != nil {
+	if err := r.do(fnCreateSparseTensorAsOrtValue, r.allocator, uintptr(dl.Array(dims)), uintptr(len(dims)), r.elementType(s.Values.DType()), uintptr(unsafe.Pointer(&st.res))); err != nil {
 		return 0, err
 	}
 	h := st.res
