@@ -2,12 +2,17 @@ package picture
 
 import (
 	"bytes"
+	"crypto/sha256"
 	"encoding/binary"
 	"errors"
+	"fmt"
 	"image"
 	"image/color"
 	"image/jpeg"
 	"image/png"
+	"os"
+	"path/filepath"
+	"strings"
 	"testing"
 )
 
@@ -151,5 +156,56 @@ func FuzzDecode(f *testing.F) {
 	for _, data := range samples() {
 		f.Add(data)
 	}
+	for _, data := range files(f) {
+		f.Add(data)
+	}
 	f.Fuzz(func(t *testing.T, data []byte) { _, _, _ = decode(data) })
+}
+
+// files returns the pictures of testdata. pixels.txt holds for each its width,
+// height and the SHA-256 sum of the pixels that Pillow 12, with libjpeg-turbo
+// and libwebp, decodes.
+func files(t testing.TB) map[string][]byte {
+	t.Helper()
+	r := map[string][]byte{}
+	for line := range strings.Lines(readFile(t, "pixels.txt")) {
+		name, _, _ := strings.Cut(line, " ")
+		r[line] = []byte(readFile(t, name))
+	}
+	return r
+}
+
+func readFile(t testing.TB, name string) string {
+	t.Helper()
+	data, err := os.ReadFile(filepath.Join("testdata", name))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(data)
+}
+
+func TestFilesEqualOtherDecoders(t *testing.T) {
+	for line, data := range files(t) {
+		h, px, err := decode(data)
+		name, want, _ := strings.Cut(strings.TrimSpace(line), " ")
+		if err != nil {
+			t.Errorf("%s: %v", name, err)
+			continue
+		}
+		if got := fmt.Sprintf("%d %d %x", h.Width, h.Height, sha256.Sum256(px)); got != want {
+			t.Errorf("%s: %s, want %s", name, got, want)
+		}
+	}
+}
+
+// TestDamagedFiles cuts files and flips bytes: a picture or an error, no panic.
+func TestDamagedFiles(t *testing.T) {
+	for _, data := range files(t) {
+		for n := 0; n < len(data); n += 1 + len(data)/300 {
+			_, _, _ = decode(data[:n])
+			bad := bytes.Clone(data)
+			bad[n] ^= 0x55
+			_, _, _ = decode(bad)
+		}
+	}
 }
