@@ -203,38 +203,47 @@ func refuseZeroDivisor(t *tensor.Tensor) error {
 
 // runVariadic folds all inputs pairwise into output 0.
 func runVariadic(c *ir.Call, t loopTable) error {
+	in, shapes, shape, err := variadicInputs(c)
+	if err != nil {
+		return err
+	}
+	out, err := c.Output(0, in[0].DType(), shape...)
+	if err != nil {
+		return err
+	}
+	return foldInto(c, t, out, in, shapes)
+}
+
+// variadicInputs returns all inputs, their shapes, and what these broadcast to.
+func variadicInputs(c *ir.Call) (in []*tensor.Tensor, shapes [][]int, shape []int, err error) {
 	n := c.NumIn()
-	shapes := make([][]int, n)
+	in, shapes = make([]*tensor.Tensor, n), make([][]int, n)
 	for i := range n {
-		x := c.Tensor(i)
-		if x == nil {
-			return fmt.Errorf("input %d of %d is missing", i, n)
+		if in[i] = c.Tensor(i); in[i] == nil {
+			return nil, nil, nil, fmt.Errorf("input %d of %d is missing", i, n)
 		}
-		shapes[i] = x.Shape()
+		shapes[i] = in[i].Shape()
 	}
-	shape, err := broadcastShapes(shapes...)
-	if err != nil {
-		return err
-	}
-	first := c.Tensor(0)
-	l, err := t.loop(first.DType())
-	if err != nil {
-		return err
-	}
-	out, err := c.Output(0, first.DType(), shape...)
-	if err != nil {
-		return err
-	}
-	if n == 1 {
-		copy(out.Bytes(), first.Bytes())
+	shape, err = broadcastShapes(shapes...)
+	return in, shapes, shape, err
+}
+
+// foldInto folds tensors pairwise into out.
+func foldInto(c *ir.Call, t loopTable, out *tensor.Tensor, in []*tensor.Tensor, shapes [][]int) error {
+	if len(in) == 1 {
+		copy(out.Bytes(), in[0].Bytes())
 		return nil
 	}
-	acc, accShape := first, shapes[0]
-	for i := 1; i < n; i++ {
-		if err := runLoopInto(c, l, grainCheap, out, []*tensor.Tensor{acc, c.Tensor(i)}, [][]int{accShape, shapes[i]}); err != nil {
+	l, err := t.loop(out.DType())
+	if err != nil {
+		return err
+	}
+	acc, accShape := in[0], shapes[0]
+	for i := 1; i < len(in); i++ {
+		if err := runLoopInto(c, l, grainCheap, out, []*tensor.Tensor{acc, in[i]}, [][]int{accShape, shapes[i]}); err != nil {
 			return err
 		}
-		acc, accShape = out, shape
+		acc, accShape = out, out.Shape()
 	}
 	return nil
 }

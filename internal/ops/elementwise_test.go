@@ -71,10 +71,10 @@ func TestUnaryFloatOperators(t *testing.T) {
 			return x
 		}},
 		{"ThresholdedRelu", 22, nil, func(x float64) float64 {
-			if x <= 1 {
-				return 0
+			if x > 1 {
+				return x
 			}
-			return x
+			return 0
 		}},
 		{"HardSigmoid", 22, nil, func(x float64) float64 { return max(0, min(1, float64(float32(0.2))*x+0.5)) }},
 		{"Swish", 24, map[string]any{"alpha": 0.5}, func(x float64) float64 { return x * sigmoid(0.5*x) }},
@@ -83,10 +83,13 @@ func TestUnaryFloatOperators(t *testing.T) {
 			return 0.5 * x * (1 + math.Tanh(math.Sqrt(2/math.Pi)*(x+0.044715*x*x*x)))
 		}},
 	} {
-		x := []float64{0, math.Copysign(0, -1), 0.25, -0.25, 0.5, 1, -1, 1.5, 2.5, -2.5, 3, -3.5, math.NaN()}
+		x := []float64{0, math.Copysign(0, -1), 0.25, -0.25, 0.5, 1, -1, 1.5, 2.5, -2.5, 3, -3.5, math.NaN(), math.Inf(1), math.Inf(-1)}
 		want := make([]float64, len(x))
 		for i, v := range x {
 			want[i] = tc.f(v)
+			if gate := tc.name == "Gelu" || tc.name == "Mish" || tc.name == "Swish"; gate && math.IsInf(v, -1) {
+				want[i] = math.Copysign(0, -1) // the limit
+			}
 		}
 		wantOp(t, tc.name, tc.opset, tc.attrs, tt(want), tt(x))
 		wantOp(t, tc.name, tc.opset, tc.attrs, narrowTest[float32](want), narrowTest[float32](x))

@@ -37,7 +37,7 @@ func geluLoop[T floatNumber](dst, src []T) {
 	dst = dst[:len(src)]
 	for i, x := range src {
 		v := float64(x)
-		dst[i] = T(0.5 * v * (1 + math.Erf(v*(1/math.Sqrt2))))
+		dst[i] = T(gated(v, 0.5*(1+math.Erf(v*(1/math.Sqrt2)))))
 	}
 }
 
@@ -47,6 +47,15 @@ func geluTanhLoop[T floatNumber](dst, src []T) {
 	const k = 0.79788456080286535588 // √(2/π)
 	for i, x := range src {
 		v := float64(x)
-		dst[i] = T(0.5 * v * (1 + math.Tanh(k*(v+0.044715*v*v*v))))
+		dst[i] = T(gated(v, 0.5*(1+math.Tanh(k*(v+0.044715*v*v*v)))))
 	}
+}
+
+// gated computes x·gate with the limit −0 for x = −∞, whose gate is 0, in place
+// of NaN.
+func gated(x, gate float64) float64 {
+	if gate == 0 {
+		return math.Copysign(0, x)
+	}
+	return x * gate
 }

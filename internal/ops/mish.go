@@ -22,6 +22,6 @@ func (*Mish) Run(c *ir.Call) error { return mapTable(c, mishLoops, grainCostly) 
 func mishLoop[T floatNumber](dst, src []T) {
 	dst = dst[:len(src)]
 	for i, x := range src {
-		dst[i] = T(float64(x) * math.Tanh(softplus(float64(x))))
+		dst[i] = T(gated(float64(x), math.Tanh(softplus(float64(x)))))
 	}
 }

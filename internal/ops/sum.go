@@ -15,4 +15,4 @@ var _ = register(Def{Name: "Sum", Since: []int{1, 6, 8, 13}, In: "data_0:T+", Ou
 func (*Sum) Infer(c *ir.InferContext) error { return inferVariadic(c) }
 
 // Run implements [ir.Operator].
-func (*Sum) Run(c *ir.Call) error { return runVariadic(c, addLoops) }
+func (*Sum) Run(c *ir.Call) error { return runSum(c, 1) }

@@ -54,6 +54,6 @@ func swigluLoop[T floatNumber](dst, a, b []T, alpha float64) {
 	a, b = a[:len(dst)], b[:len(dst)]
 	for i := range dst {
 		x := float64(a[i])
-		dst[i] = T(x / (1 + math.Exp(-alpha*x)) * float64(b[i]))
+		dst[i] = T(gated(x, 1/(1+math.Exp(-alpha*x))) * float64(b[i]))
 	}
 }

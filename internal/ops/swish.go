@@ -39,6 +39,11 @@ func (o *Swish) fast() vecUnary {
 		vec.MulScalarF32(l, dst, x, a)
 		vec.SigmoidF32(l, dst, dst)
 		vec.MulF32(l, dst, dst, x)
+		for i, v := range x {
+			if v < -math.MaxFloat32 && dst[i] != dst[i] {
+				dst[i] = float32(math.Copysign(0, -1))
+			}
+		}
 	})
 }
 
@@ -46,6 +51,6 @@ func swishLoop[T floatNumber](dst, src []T, alpha float64) {
 	dst = dst[:len(src)]
 	for i, x := range src {
 		v := float64(x)
-		dst[i] = T(v / (1 + math.Exp(-alpha*v)))
+		dst[i] = T(gated(v, 1/(1+math.Exp(-alpha*v))))
 	}
 }

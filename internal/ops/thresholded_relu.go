@@ -30,7 +30,7 @@ func thresholdedReluLoop[T floatNumber](dst, src []T, alpha float64) {
 	a := T(alpha)
 	for i, x := range src {
 		y := x
-		if x <= a {
+		if !(x > a) {
 			y = 0
 		}
 		dst[i] = y
