@@ -1,6 +1,7 @@
 package ops
 
 import (
+	"errors"
 	"fmt"
 
 	"github.com/onward-ml/onward/internal/ir"
@@ -21,9 +22,16 @@ func (*MatMulInteger) Infer(c *ir.InferContext) error {
 }
 
 // Run sums as int32.
-func (*MatMulInteger) Run(c *ir.Call) error {
+func (*MatMulInteger) Run(c *ir.Call) error { return matMulInteger(c, nil) }
+
+// matMulInteger multiplies; packed is B when it is constant.
+func matMulInteger(c *ir.Call, packed *packedBytes) error {
 	a, b := c.Tensor(0), c.Tensor(1)
-	s, err := newMatMulShape(a.Shape(), b.Shape())
+	shape, err := bytesShape(b, packed)
+	if err != nil {
+		return err
+	}
+	s, err := newMatMulShape(a.Shape(), shape)
 	if err != nil {
 		return err
 	}
@@ -31,11 +39,47 @@ func (*MatMulInteger) Run(c *ir.Call) error {
 	if err != nil {
 		return err
 	}
-	return matMulBytes(c, &s, a, b, c.Tensor(2), c.Tensor(3), tensor.Of[int32](y))
+	return matMulBytes(c, &s, a, b, packed, c.Tensor(2), c.Tensor(3), tensor.Of[int32](y))
 }
 
+// bytesShape returns the shape of the right side of a product.
+func bytesShape(b *tensor.Tensor, packed *packedBytes) ([]int, error) {
+	switch {
+	case packed != nil:
+		return packed.shape, nil
+	case b == nil:
+		return nil, errors.New("the right side is missing")
+	}
+	return b.Shape(), nil
+}
+
+// matMulIntegerPacked is a MatMulInteger whose B is one constant matrix.
+type matMulIntegerPacked struct {
+	MatMulInteger
+	b *packedBytes
+}
+
+// Prepare packs a constant B.
+func (m *MatMulInteger) Prepare(in []tensor.Value, types []ir.Type) (ir.Operator, []int, error) {
+	if p := packBytes(in[1]); p != nil {
+		return &matMulIntegerPacked{b: p}, []int{1}, nil
+	}
+	return nil, nil, nil
+}
+
+// Run multiplies by the packed matrix.
+func (m *matMulIntegerPacked) Run(c *ir.Call) error { return matMulInteger(c, m.b) }
+
 // matMulBytes multiplies 8-bit integers less their zero points, which may be nil.
-func matMulBytes(c *ir.Call, s *matMulShape, a, b, az, bz *tensor.Tensor, y []int32) error {
+// packed is b when it is constant.
+func matMulBytes(c *ir.Call, s *matMulShape, a, b *tensor.Tensor, packed *packedBytes, az, bz *tensor.Tensor, y []int32) error {
+	if !c.Generic || packed != nil {
+		shape, err := bytesShape(b, packed)
+		if err != nil {
+			return err
+		}
+		return matMulQuant(c, s, a, b, packed, shape, az, bz, y)
+	}
 	ra, err := newQuantParam("zero point of A", az, a.Shape(), false)
 	if err != nil {
 		return err

@@ -94,6 +94,13 @@ func prepared(t *testing.T, name string, attrs map[string]any, constant []int, i
 // Operators prepared for constant weights compute the same as without.
 func TestPreparedOperators(t *testing.T) {
 	halves := func(x *tensor.Tensor) *tensor.Tensor { return tt(half16(tensor.Of[float32](x)...), x.Shape()...) }
+	bytes := func(shape ...int) *tensor.Tensor {
+		d := make([]uint8, product(shape))
+		for i := range d {
+			d[i] = uint8(i * 37)
+		}
+		return tt(d, shape...)
+	}
 	bias := iota32(5)
 	for _, c := range []struct {
 		name     string
@@ -108,6 +115,9 @@ func TestPreparedOperators(t *testing.T) {
 		{"Gemm", map[string]any{"transA": 1, "transB": 1, "alpha": 0.5, "beta": 0.5}, []int{1}, []tensor.Value{iota32(4, 3), iota32(5, 4), bias}},
 		{"Gemm", map[string]any{"alpha": 0.0}, []int{1}, []tensor.Value{iota32(3, 4), iota32(4, 5), bias}},
 		{"Conv", map[string]any{"pads": []int{1, 1}}, []int{1}, []tensor.Value{halves(iota32(1, 2, 4)), halves(iota32(2, 2, 3))}},
+		{"MatMulInteger", nil, []int{1}, []tensor.Value{bytes(2, 3, 4), bytes(4, 5), tt([]uint8{7}), tt([]uint8{1, 2, 3, 4, 5}, 5)}},
+		{"QLinearMatMul", nil, []int{3}, []tensor.Value{bytes(3, 4), tt([]float32{.5}), tt([]uint8{7}), bytes(4, 5), tt([]float32{.1, .2, .3, .4, .5}, 5), tt([]uint8{9}), tt([]float32{30}), tt([]uint8{3})}},
+		{"QLinearMatMul", nil, []int{3}, []tensor.Value{bytes(3, 4), tt([]float32{.5, 1, 2}, 3), tt([]uint8{7, 8, 9}, 3), bytes(4, 5), tt([]float32{.1}), tt([]uint8{9}), tt([]float32{30}), tt([]uint8{3})}},
 	} {
 		want, err := runOp(t, c.name, 22, c.attrs, c.inputs...)
 		if err != nil {

@@ -3,7 +3,9 @@ package ops
 import (
 	"math"
 
+	"github.com/onward-ml/onward/internal/cpu"
 	"github.com/onward-ml/onward/internal/ir"
+	"github.com/onward-ml/onward/internal/kernels/quant"
 	"github.com/onward-ml/onward/tensor"
 )
 
@@ -24,9 +26,16 @@ func (*QLinearMatMul) Infer(c *ir.InferContext) error {
 }
 
 // Run multiplies, then scales.
-func (*QLinearMatMul) Run(c *ir.Call) error {
+func (*QLinearMatMul) Run(c *ir.Call) error { return qLinearMatMul(c, nil) }
+
+// qLinearMatMul multiplies; packed is b when it is constant.
+func qLinearMatMul(c *ir.Call, packed *packedBytes) error {
 	a, b := c.Tensor(0), c.Tensor(3)
-	s, err := newMatMulShape(a.Shape(), b.Shape())
+	bs, err := bytesShape(b, packed)
+	if err != nil {
+		return err
+	}
+	s, err := newMatMulShape(a.Shape(), bs)
 	if err != nil {
 		return err
 	}
@@ -34,26 +43,86 @@ func (*QLinearMatMul) Run(c *ir.Call) error {
 	if err != nil || y.Len() == 0 {
 		return err
 	}
+	bytes := isByte(a.DType()) && (packed != nil || isByte(b.DType()))
+	var whole []int32
+	if bytes {
+		if whole, err = ir.ScratchOf[int32](c, y.Len()); err != nil {
+			return err
+		}
+		if err := matMulBytes(c, &s, a, b, packed, c.Tensor(2), c.Tensor(5), whole); err != nil {
+			return err
+		}
+		if !c.Generic {
+			if done, err := qLinearRows(c, &s, y, whole); done || err != nil {
+				return err
+			}
+		}
+	}
 	sums, err := ir.ScratchOf[float32](c, y.Len())
 	if err != nil {
 		return err
 	}
-	if isByte(a.DType()) && isByte(b.DType()) {
-		whole, err := ir.ScratchOf[int32](c, y.Len())
-		if err != nil {
-			return err
-		}
-		if err := matMulBytes(c, &s, a, b, c.Tensor(2), c.Tensor(5), whole); err != nil {
-			return err
-		}
+	if bytes {
 		for i, v := range whole {
 			sums[i] = float32(v)
 		}
 	} else if err := matMulSmallFloats(c, &s, sums); err != nil {
 		return err
 	}
-	return qLinearScale(c, y, sums)
+	return qLinearScale(c, y, sums, bs)
 }
+
+// qLinearRows quantizes rows of sums to bytes where only b's scale may differ, by
+// column; it reports whether it did.
+func qLinearRows(c *ir.Call, s *matMulShape, y *tensor.Tensor, sums []int32) (bool, error) {
+	as, bs, ys, yz := c.Tensor(1), c.Tensor(4), c.Tensor(6), c.Tensor(7)
+	if !isByte(y.DType()) || as.Len() != 1 || ys.Len() != 1 || yz.Len() != 1 || bs.Len() != 1 && bs.Len() != s.n {
+		return false, nil
+	}
+	var f [3][]float32
+	for i, t := range []*tensor.Tensor{as, bs, ys} {
+		var err error
+		if f[i], err = realIn[float32](c, t); err != nil {
+			return false, err
+		}
+	}
+	scale, err := ir.ScratchOf[float32](c, bs.Len())
+	if err != nil {
+		return false, err
+	}
+	for i, v := range f[1] {
+		scale[i] = f[0][0] * v / f[2][0]
+	}
+	l := cpu.Active()
+	c.Parallel(len(sums)/s.n, grainFor(s.n), func(lo, hi int) {
+		for at := lo * s.n; at < hi*s.n; at += s.n {
+			if y.DType() == tensor.TypeInt8 {
+				quant.Requantize(l, tensor.Of[int8](y)[at:][:s.n], sums[at:][:s.n], scale, tensor.Of[int8](yz)[0])
+			} else {
+				quant.Requantize(l, tensor.Of[uint8](y)[at:][:s.n], sums[at:][:s.n], scale, tensor.Of[uint8](yz)[0])
+			}
+		}
+	})
+	return true, c.Err()
+}
+
+// qLinearMatMulPacked is a QLinearMatMul whose b is one constant matrix of 8-bit
+// integers.
+type qLinearMatMulPacked struct {
+	QLinearMatMul
+	b *packedBytes
+}
+
+// Prepare packs a constant b.
+func (m *QLinearMatMul) Prepare(in []tensor.Value, types []ir.Type) (ir.Operator, []int, error) {
+	if p := packBytes(in[3]); p != nil && isByte(types[0].Elem) {
+		return &qLinearMatMulPacked{b: p}, []int{3}, nil
+	}
+	return nil, nil, nil
+}
+
+// Run multiplies by the packed matrix.
+func (m *qLinearMatMulPacked) Run(c *ir.Call) error { return qLinearMatMul(c, m.b) }
 
 func isByte(d tensor.DType) bool { return d == tensor.TypeInt8 || d == tensor.TypeUint8 }
 
@@ -113,12 +182,13 @@ func smallFloats(c *ir.Call, t *tensor.Tensor) ([]float32, error) {
 }
 
 // qLinearScale quantizes sums to y by the scales and the zero point of the call.
-func qLinearScale(c *ir.Call, y *tensor.Tensor, sums []float32) error {
-	a, b := c.Tensor(0), c.Tensor(3)
+// bs is the shape of b.
+func qLinearScale(c *ir.Call, y *tensor.Tensor, sums []float32, bs []int) error {
+	a := c.Tensor(0)
 	ys := y.Shape()
-	if a.Rank() == 1 || b.Rank() == 1 { // a vector stands for a row or a column
+	if a.Rank() == 1 || len(bs) == 1 { // a vector stands for a row or a column
 		ys = append([]int{}, ys...)
-		if b.Rank() == 1 {
+		if len(bs) == 1 {
 			ys = append(ys, 1)
 		}
 		if a.Rank() == 1 {
@@ -132,7 +202,7 @@ func qLinearScale(c *ir.Call, y *tensor.Tensor, sums []float32) error {
 		name  string
 		in    int
 		shape []int
-	}{{"a_scale", 1, a.Shape()}, {"b_scale", 4, b.Shape()}, {"y_scale", 6, ys}, {"y_zero_point", 7, ys}} {
+	}{{"a_scale", 1, a.Shape()}, {"b_scale", 4, bs}, {"y_scale", 6, ys}, {"y_zero_point", 7, ys}} {
 		t := c.Tensor(p.in)
 		var err error
 		if q[i], err = newQuantParam(p.name, t, p.shape, i == 1); err != nil {
@@ -148,7 +218,7 @@ func qLinearScale(c *ir.Call, y *tensor.Tensor, sums []float32) error {
 		}
 	}
 	// The matrices of a and b that make one of y.
-	s, err := newMatMulShape(a.Shape(), b.Shape())
+	s, err := newMatMulShape(a.Shape(), bs)
 	if err != nil {
 		return err
 	}
@@ -158,7 +228,7 @@ func qLinearScale(c *ir.Call, y *tensor.Tensor, sums []float32) error {
 		line := at / cols
 		m, row := line/rows, line%rows
 		ma, mb := m, 0
-		if b.Rank() > 2 {
+		if len(bs) > 2 {
 			ma, mb = s.at(m)
 		}
 		ka, _ := q[0].line(ma, row)
