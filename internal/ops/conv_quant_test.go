@@ -88,3 +88,57 @@ func TestIntegerProducts(t *testing.T) {
 	}
 	wantOp(t, "QLinearMatMul", 21, nil, tt(f8(-5.5, 448), 1, 2), tt(f8(1.5, 2), 1, 2), scale(1), tt(f8(0), 1), tt(f8(-1, 256, -2, 256), 2, 2), scale(1), tt(f8(0), 1), scale(1), tt(f8(0), 1))
 }
+
+// 8-bit convolutions of every form give the same on both engines.
+func TestByteConvolutionsAgree(t *testing.T) {
+	rapid.Check(t, func(rt *rapid.T) {
+		n := rapid.IntRange(1, 3).Draw(rt, "axes")
+		attrs := drawWindow(rt, n)
+		group := rapid.SampledFrom([]int{1, 1, 2, 3}).Draw(rt, "group")
+		cg, mg := rapid.IntRange(1, 5).Draw(rt, "cg"), rapid.IntRange(1, 40).Draw(rt, "mg")
+		attrs["group"] = group
+		x, w := []int{2, group * cg}, []int{group * mg, cg}
+		for range n {
+			x = append(x, rapid.IntRange(7, 12-n).Draw(rt, "size"))
+			w = append(w, rapid.IntRange(1, 3).Draw(rt, "kernel"))
+		}
+		draw := func(name string, shape ...int) []uint8 {
+			d := make([]uint8, product(shape))
+			for i, v := range tensor.Of[float32](drawTensor(rt, name, shape...)) {
+				d[i] = uint8(256 * v)
+			}
+			return d
+		}
+		signed := func(b []uint8) []int8 {
+			r := make([]int8, len(b))
+			for i, v := range b {
+				r[i] = int8(v)
+			}
+			return r
+		}
+		xs, ws, zero := draw("x", x...), draw("w", w...), draw("zero", w[0])
+		var in []tensor.Value
+		if rapid.Bool().Draw(rt, "signed x") {
+			in = append(in, tt(signed(xs), x...), nil, tt(signed(zero[:1])))
+		} else {
+			in = append(in, tt(xs, x...), nil, tt(zero[:1]))
+		}
+		if rapid.Bool().Draw(rt, "signed w") {
+			in[1] = tt(signed(ws), w...)
+			in = append(in, tt(signed(zero), w[0]))
+		} else {
+			in[1] = tt(ws, w...)
+			in = append(in, tt(zero, w[0]))
+		}
+		if _, err := runOp(t, "ConvInteger", 10, attrs, in...); err != nil {
+			rt.Fatal(err)
+		}
+		scale := tt([]float32{0.01})
+		if _, err := runOp(t, "QLinearConv", 10, attrs, in[0], scale, in[2], in[1], drawTensor(rt, "scale", w[0]), in[3], scale, in[2]); err != nil {
+			rt.Fatal(err)
+		}
+		if t.Failed() {
+			rt.Fatalf("%v of %v by %v", attrs, x, w)
+		}
+	})
+}

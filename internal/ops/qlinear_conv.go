@@ -4,7 +4,9 @@ import (
 	"fmt"
 	"math"
 
+	"github.com/onward-ml/onward/internal/cpu"
 	"github.com/onward-ml/onward/internal/ir"
+	"github.com/onward-ml/onward/internal/kernels/quant"
 	"github.com/onward-ml/onward/tensor"
 )
 
@@ -33,7 +35,10 @@ func (v *QLinearConv) Infer(c *ir.InferContext) error {
 }
 
 // Run rounds half to even.
-func (v *QLinearConv) Run(c *ir.Call) error {
+func (v *QLinearConv) Run(c *ir.Call) error { return v.run(c, nil) }
+
+// run convolves; packed are the weights when they are constant.
+func (v *QLinearConv) run(c *ir.Call, packed *convWeights) error {
 	x, w := c.Tensor(0), c.Tensor(3)
 	if v.ChannelsLast {
 		var err error
@@ -41,7 +46,7 @@ func (v *QLinearConv) Run(c *ir.Call) error {
 			return err
 		}
 	}
-	s, err := newConvShape(&v.Window, v.Group, x.Shape(), w.Shape())
+	s, packed, err := convBytesShape(c, &v.Window, v.Group, x, w, packed)
 	if err != nil {
 		return err
 	}
@@ -62,27 +67,73 @@ func (v *QLinearConv) Run(c *ir.Call) error {
 		}
 	}
 	y, done, err := channelsOutput(c, 0, c.Tensor(7).DType(), s.shape, v.ChannelsLast)
+	if err != nil || y.Len() == 0 {
+		return err
+	}
+	scale, err := ir.ScratchOf[float32](c, s.m)
 	if err != nil {
 		return err
 	}
+	xs, ys := tensor.Of[float32](c.Tensor(1))[0], tensor.Of[float32](c.Tensor(6))[0]
+	for i := range scale {
+		scale[i] = xs * ws[i%len(ws)] / ys
+	}
+	out := product(s.out)
+	if packed != nil {
+		l, zero := cpu.Active(), c.Tensor(7)
+		err := convBytesRun(c, &s, x, packed, c.Tensor(2), c.Tensor(5), bias, func(img, g, p0, rows int, sums []int32, buf []byte) {
+			f := scale[g*s.mg:][:s.mg]
+			for r := 0; r < len(sums); r += s.mg {
+				if y.DType() == tensor.TypeInt8 {
+					quant.Requantize(l, tensor.FromRaw[int8](buf[r:][:s.mg]), sums[r:][:s.mg], f, tensor.Of[int8](zero)[0])
+				} else {
+					quant.Requantize(l, buf[r:][:s.mg], sums[r:][:s.mg], f, tensor.Of[uint8](zero)[0])
+				}
+			}
+			for k := range s.mg {
+				to := y.Bytes()[(img*s.m+g*s.mg+k)*out+p0:][:rows]
+				for i := range to {
+					to[i] = buf[i*s.mg+k]
+				}
+			}
+		})
+		if err == nil {
+			done()
+		}
+		return err
+	}
 	sums, err := ir.ScratchOf[int32](c, y.Len())
-	if err != nil || len(sums) == 0 {
+	if err != nil {
 		return err
 	}
 	if err := convolveBytes(c, &s, x, w, c.Tensor(2), c.Tensor(5), bias, sums); err != nil {
 		return err
 	}
-	xs, ys := tensor.Of[float32](c.Tensor(1))[0], tensor.Of[float32](c.Tensor(6))[0]
-	plane := product(s.out)
-	c.Parallel(s.n*s.m, grainFor(4*plane), func(lo, hi int) {
+	c.Parallel(s.n*s.m, grainFor(4*out), func(lo, hi int) {
 		for p := lo; p < hi && c.Err() == nil; p++ {
-			f := xs * ws[p%s.m%len(ws)] / ys
-			requantize(y, p*plane, sums[p*plane:][:plane], f, c.Tensor(7))
+			requantize(y, p*out, sums[p*out:][:out], scale[p%s.m], c.Tensor(7))
 		}
 	})
 	done()
 	return c.Err()
 }
+
+// qlinearConvPacked is a QLinearConv with constant weights.
+type qlinearConvPacked struct {
+	QLinearConv
+	w *convWeights
+}
+
+// Prepare packs constant weights.
+func (v *QLinearConv) Prepare(in []tensor.Value, types []ir.Type) (ir.Operator, []int, error) {
+	if w, ok := in[3].(*tensor.Tensor); ok && convWorthPacking(w.Shape(), v.Group) {
+		return &qlinearConvPacked{QLinearConv: *v, w: packConv(w, v.Group)}, []int{3}, nil
+	}
+	return nil, nil, nil
+}
+
+// Run convolves with the packed weights.
+func (v *qlinearConvPacked) Run(c *ir.Call) error { return v.run(c, v.w) }
 
 // requantize writes round(v·scale) + zero, saturated, to y from element at on.
 func requantize(y *tensor.Tensor, at int, v []int32, scale float32, zero *tensor.Tensor) {
