@@ -39,7 +39,7 @@ func matMulInteger(c *ir.Call, packed *packedBytes) error {
 	if err != nil {
 		return err
 	}
-	return matMulBytes(c, &s, a, b, packed, c.Tensor(2), c.Tensor(3), tensor.Of[int32](y))
+	return matMulBytesBy(c, &s, a, b, packed, c.Tensor(2), c.Tensor(3), tensor.Of[int32](y))
 }
 
 // bytesShape returns the shape of the right side of a product.
@@ -71,8 +71,12 @@ func (m *MatMulInteger) Prepare(in []tensor.Value, types []ir.Type) (ir.Operator
 func (m *matMulIntegerPacked) Run(c *ir.Call) error { return matMulInteger(c, m.b) }
 
 // matMulBytes multiplies 8-bit integers less their zero points, which may be nil.
-// packed is b when it is constant.
-func matMulBytes(c *ir.Call, s *matMulShape, a, b *tensor.Tensor, packed *packedBytes, az, bz *tensor.Tensor, y []int32) error {
+func matMulBytes(c *ir.Call, s *matMulShape, a, b, az, bz *tensor.Tensor, y []int32) error {
+	return matMulBytesBy(c, s, a, b, nil, az, bz, y)
+}
+
+// matMulBytesBy is matMulBytes by a right side that is packed when it is constant.
+func matMulBytesBy(c *ir.Call, s *matMulShape, a, b *tensor.Tensor, packed *packedBytes, az, bz *tensor.Tensor, y []int32) error {
 	if !c.Generic || packed != nil {
 		shape, err := bytesShape(b, packed)
 		if err != nil {

@@ -49,7 +49,7 @@ func qLinearMatMul(c *ir.Call, packed *packedBytes) error {
 		if whole, err = ir.ScratchOf[int32](c, y.Len()); err != nil {
 			return err
 		}
-		if err := matMulBytes(c, &s, a, b, packed, c.Tensor(2), c.Tensor(5), whole); err != nil {
+		if err := matMulBytesBy(c, &s, a, b, packed, c.Tensor(2), c.Tensor(5), whole); err != nil {
 			return err
 		}
 		if !c.Generic {
