@@ -34,6 +34,30 @@ func available(p Provider, config ProviderConfig) error {
 	return p.Available()
 }
 
+// fileCompiler is a provider that reads model files itself.
+type fileCompiler interface {
+	// CompileFile is Compile for the model in a file. Of the model that is passed too
+	// only the description is used; its raw data may be a mapping of the file.
+	CompileFile(ctx context.Context, path string, m *onnx.Model, opts *SessionOptions, config ProviderConfig) (Engine, error)
+}
+
+// readsFiles reports whether all providers that opts names read files themselves.
+func readsFiles(opts *SessionOptions) bool {
+	for _, c := range opts.Providers {
+		if _, ok := LookupProvider(c.Name).(fileCompiler); !ok {
+			return false
+		}
+	}
+	return len(opts.Providers) > 0
+}
+
+func compile(ctx context.Context, p Provider, path string, m *onnx.Model, opts *SessionOptions, config ProviderConfig) (Engine, error) {
+	if f, ok := p.(fileCompiler); ok && path != "" {
+		return f.CompileFile(ctx, path, m, opts, config)
+	}
+	return p.Compile(ctx, m, opts, config)
+}
+
 // Engine runs one model. It is safe for concurrent use.
 type Engine interface {
 	// Run computes the wanted outputs. Inputs have been checked against the model's.

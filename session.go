@@ -39,11 +39,11 @@ type Session struct {
 // Errors are of type *[StatusError].
 func Open(path string, opts *SessionOptions) (*Session, error) {
 	o := orDefault(opts)
-	m, err := onnx.ReadFile(path, &onnx.ReadOptions{MaxFileSize: o.Limits.MaxFileSize, StrictExternalData: o.StrictExternalData})
+	m, err := onnx.ReadFile(path, &onnx.ReadOptions{MaxFileSize: o.Limits.MaxFileSize, StrictExternalData: o.StrictExternalData, Map: readsFiles(o)})
 	if err != nil {
 		return nil, loadStatus(err)
 	}
-	s, err := OpenModel(m, o)
+	s, err := openModel(context.Background(), path, m, o)
 	if err != nil {
 		m.Close()
 		return nil, err
@@ -71,6 +71,12 @@ func OpenModel(m *onnx.Model, opts *SessionOptions) (*Session, error) {
 
 // OpenModelContext is [OpenModel] with a context that bounds the loading.
 func OpenModelContext(ctx context.Context, m *onnx.Model, opts *SessionOptions) (*Session, error) {
+	return openModel(ctx, "", m, opts)
+}
+
+// openModel makes a session for a model, and for the file that it was read from
+// unless path is empty.
+func openModel(ctx context.Context, path string, m *onnx.Model, opts *SessionOptions) (*Session, error) {
 	o := orDefault(opts)
 	s := &Session{model: m, opts: *o}
 	if err := s.describe(); err != nil {
@@ -87,7 +93,7 @@ func OpenModelContext(ctx context.Context, m *onnx.Model, opts *SessionOptions) 
 			err = available(p, c)
 		}
 		if err == nil {
-			s.engine, err = p.Compile(ctx, m, o, c)
+			s.engine, err = compile(ctx, p, path, m, o, c)
 		}
 		if err == nil {
 			s.provider = c.Name

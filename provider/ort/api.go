@@ -21,6 +21,7 @@ const (
 	fnGetErrorCode                         fn = 1
 	fnGetErrorMessage                      fn = 2
 	fnCreateEnv                            fn = 3
+	fnCreateSession                        fn = 7
 	fnCreateSessionFromArray               fn = 8
 	fnRun                                  fn = 9
 	fnCreateSessionOptions                 fn = 10

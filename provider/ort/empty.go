@@ -24,7 +24,7 @@ func (r *library) emptySequence(typ tensor.Type) (uintptr, error) {
 		if err != nil {
 			return 0, err
 		}
-		made, err := r.newSession(m, o)
+		made, err := r.newSession("", m, o)
 		if err != nil {
 			return 0, fmt.Errorf("make an empty %s: %w", typ, err)
 		}

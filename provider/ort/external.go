@@ -27,8 +27,9 @@ const (
 
 // external is how a model's large data gets to ONNX Runtime.
 type external struct {
-	model  *onnx.Model // what to marshal
-	folder string      // of the external data, when ONNX Runtime reads it
+	file   string      // the model's, when ONNX Runtime reads it
+	model  *onnx.Model // else what to marshal
+	folder string      // of the external data, when ONNX Runtime reads that
 
 	names   []string // of the initializers that are handed over
 	tensors []*tensor.Tensor
@@ -37,8 +38,8 @@ type external struct {
 
 // external prepares the external data of a model, and of one that is too large for
 // one message. ONNX Runtime opens files wherever the model says, so the places are
-// checked first.
-func (r *library) external(m *onnx.Model) (*external, error) {
+// checked first. path is the model's file, "" for a model in memory.
+func (r *library) external(path string, m *onnx.Model) (*external, error) {
 	e := &external{model: m}
 	var any bool
 	var size int64
@@ -60,11 +61,16 @@ func (r *library) external(m *onnx.Model) (*external, error) {
 		if err != nil {
 			return nil, err
 		}
+		if path != "" && where.Real == "" {
+			e.file = path
+			return e, nil
+		}
 		if r.api >= sinceFolder && where.Real == "" && size < maxProto {
 			e.folder = abs
 			return e, nil
 		}
 	case size < maxProto:
+		e.file = path
 		return e, nil
 	}
 	model, graph := *m, *m.Graph

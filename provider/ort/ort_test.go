@@ -453,6 +453,12 @@ func TestExternalData(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	// A model in memory finds its weights too, and is not read from its file.
+	m.Graph.Nodes[0].OpType = "Sub"
+	y := tensor.Of[float32](run(t, openModel(t, m), tensor.Must(tensor.New([]float32{1}, 1))).(*tensor.Tensor))
+	if y[2999] != 1-2999 {
+		t.Errorf("element 2999 of the changed model is %v, want %v", y[2999], 1-2999)
+	}
 	for i := range m.Graph.Initializers[0].ExternalData {
 		if kv := &m.Graph.Initializers[0].ExternalData[i]; kv.Key == "location" {
 			kv.Value = "../weights.bin"

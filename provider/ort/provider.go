@@ -71,6 +71,12 @@ func (p provider) open(config onward.ProviderConfig) (*library, error) {
 
 // Compile makes a session of ONNX Runtime.
 func (p provider) Compile(ctx context.Context, m *onnx.Model, opts *onward.SessionOptions, config onward.ProviderConfig) (onward.Engine, error) {
+	return p.CompileFile(ctx, "", m, opts, config)
+}
+
+// CompileFile makes a session that ONNX Runtime loads from the model's file, so
+// that the weights are in memory once.
+func (p provider) CompileFile(ctx context.Context, path string, m *onnx.Model, opts *onward.SessionOptions, config onward.ProviderConfig) (onward.Engine, error) {
 	o, err := p.parse(opts, config)
 	if err != nil {
 		return nil, err
@@ -82,7 +88,7 @@ func (p provider) Compile(ctx context.Context, m *onnx.Model, opts *onward.Sessi
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
-	return l.newSession(m, o)
+	return l.newSession(path, m, o)
 }
 
 // Info describes the library that a provider uses.

@@ -25,7 +25,7 @@ type session struct {
 	states  sync.Pool // *state
 }
 
-func (r *library) newSession(m *onnx.Model, o *settings) (*session, error) {
+func (r *library) newSession(path string, m *onnx.Model, o *settings) (*session, error) {
 	d, err := onward.Describe(m)
 	if err != nil {
 		return nil, err
@@ -39,17 +39,13 @@ func (r *library) newSession(m *onnx.Model, o *settings) (*session, error) {
 	}
 	s.states.New = func() any { return new(state) }
 
-	ext, err := r.external(m)
+	ext, err := r.external(path, m)
 	if err != nil {
 		return nil, err
 	}
 	defer ext.release(r)
 	if ext.folder != "" {
 		o.entries[folderEntry] = ext.folder
-	}
-	data, err := ext.model.Marshal()
-	if err != nil {
-		return nil, err
 	}
 	opts, err := r.sessionOptions(o)
 	if err != nil {
@@ -59,8 +55,16 @@ func (r *library) newSession(m *onnx.Model, o *settings) (*session, error) {
 	if err := ext.add(r, opts); err != nil {
 		return nil, err
 	}
-	err = r.do(fnCreateSessionFromArray, r.env, uintptr(dl.Array(data)), uintptr(len(data)), opts, uintptr(unsafe.Pointer(&s.handle)))
-	runtime.KeepAlive(ext)
+	if ext.file != "" {
+		err = r.do(fnCreateSession, r.env, uintptr(pathArg(ext.file)), opts, uintptr(unsafe.Pointer(&s.handle)))
+	} else {
+		var data []byte
+		if data, err = ext.model.Marshal(); err != nil {
+			return nil, err
+		}
+		err = r.do(fnCreateSessionFromArray, r.env, uintptr(dl.Array(data)), uintptr(len(data)), opts, uintptr(unsafe.Pointer(&s.handle)))
+	}
+	runtime.KeepAlive(ext) // the initializers that it hands over
 	if err != nil {
 		return nil, err
 	}
