@@ -54,3 +54,22 @@ func Sides(f func(name string, s Side)) {
 		f(fmt.Sprintf("high=%v", bool(s)), s)
 	}
 }
+
+// Scope calls f with a TB whose cleanups run when f returns. Properties that draw thousands of cases
+// would otherwise keep all of their guarded slices to the end, and the system limits their number.
+func Scope(t testing.TB, f func(t testing.TB)) {
+	s := &scope{TB: t}
+	defer func() {
+		for i := len(s.cleanups) - 1; i >= 0; i-- {
+			s.cleanups[i]()
+		}
+	}()
+	f(s)
+}
+
+type scope struct {
+	testing.TB
+	cleanups []func()
+}
+
+func (s *scope) Cleanup(f func()) { s.cleanups = append(s.cleanups, f) }

@@ -25,6 +25,7 @@ func writeQuant(dir string) {
 	write(dir+"/tile_amd64.go", generated+"//go:build !purego\n\npackage quant\n"+f.stubs.String()+dis.String())
 
 	q := newFile("linear")
+	transposeBytes(q)
 	for _, i := range isas {
 		sumBytes(q, i)
 		quantize(q, i)
@@ -32,6 +33,41 @@ func writeQuant(dir string) {
 	}
 	write(dir+"/linear_amd64.s", q.text())
 	write(dir+"/linear_stubs_amd64.go", generated+"//go:build !purego\n\npackage quant\n"+q.stubs.String())
+}
+
+// transposeBytes writes n 16×16 blocks of bytes side by side transposed: the block of src moves right, the
+// one of dst down. Strides are in bytes.
+func transposeBytes(f *file) {
+	g := f.function("transposeBytesAVX512", avx512, []arg{{"dst", "*uint8"}, {"src", "*uint8"}, {"ldd", "int"}, {"lds", "int"}, {"n", "int"}}, nil)
+	g.arg("dst", "DI")
+	g.arg("src", "SI")
+	g.arg("ldd", "R8")
+	g.arg("lds", "R9")
+	g.arg("n", "CX")
+	g.label("block")
+	g.e("MOVQ SI, AX")
+	for r := range 16 {
+		g.e("VMOVDQU32 (AX), X%d", r)
+		g.e("ADDQ R9, AX")
+	}
+	// four times: interleave the rows r and r+8 to rows 2r and 2r+1
+	from, to := 0, 16
+	for range 4 {
+		for r := range 8 {
+			g.e("VPUNPCKLBW X%d, X%d, X%d", from+r+8, from+r, to+2*r)
+			g.e("VPUNPCKHBW X%d, X%d, X%d", from+r+8, from+r, to+2*r+1)
+		}
+		from, to = to, from
+	}
+	for r := range 16 {
+		g.e("VMOVDQU32 X%d, (DI)", from+r)
+		g.e("ADDQ R8, DI")
+	}
+	g.e("ADDQ $16, SI")
+	g.e("DECQ CX")
+	g.e("JNZ block")
+	g.e("VZEROUPPER")
+	g.e("RET")
 }
 
 // sumBytes writes the sum of n unsigned bytes, n a multiple of the vector.

@@ -101,6 +101,10 @@ func conversions() []*conversion {
 		}},
 		{"i8ToF32", "int8", "float32", widen("VPMOVSXBD")},
 		{"u8ToF32", "uint8", "float32", widen("VPMOVZXBD")},
+		{"f32ToI32", "float32", "int32", func(g *fn, s, d string) {
+			g.op("VCVTTPS2DQ", s, 0)
+			g.op("VMOVUPS", 0, d)
+		}},
 		{"i32ToF32", "int32", "float32", func(g *fn, s, d string) {
 			g.op("VCVTDQ2PS", s, 0)
 			g.op("VMOVUPS", 0, d)

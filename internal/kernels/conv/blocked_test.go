@@ -136,7 +136,8 @@ func TestRapidDirect(t *testing.T) {
 				return
 			}
 			b := newBlocked(rand.New(rand.NewPCG(rapid.Uint64().Draw(rt, "seed"), 0)), s, rapid.IntRange(0, 15).Draw(rt, "epilogue"))
-			b.direct(t, l, testkit.Side(rapid.Bool().Draw(rt, "side")), false)
+			side := testkit.Side(rapid.Bool().Draw(rt, "side"))
+			testkit.Scope(t, func(t testing.TB) { b.direct(t, l, side, false) })
 		})
 	})
 }

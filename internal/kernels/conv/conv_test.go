@@ -107,8 +107,8 @@ func checkShape(t testing.TB, s *Shape, r *rand.Rand, epilogue int) {
 func twoWays(n int, fn func(lo, hi int)) {
 	done := make(chan struct{})
 	go func() { defer close(done); fn(0, n/3) }()
+	defer func() { <-done }() // also when fn panics and the test goes on
 	fn(n/3, n)
-	<-done
 }
 
 func TestShapes(t *testing.T) {
@@ -142,7 +142,8 @@ func TestRapidShapes(t *testing.T) {
 		if s.Check() != nil {
 			return
 		}
-		checkShape(t, s, rand.New(rand.NewPCG(rapid.Uint64().Draw(rt, "seed"), 0)), rapid.IntRange(0, 15).Draw(rt, "epilogue"))
+		r, ep := rand.New(rand.NewPCG(rapid.Uint64().Draw(rt, "seed"), 0)), rapid.IntRange(0, 15).Draw(rt, "epilogue")
+		testkit.Scope(t, func(t testing.TB) { checkShape(t, s, r, ep) })
 	})
 }
 

@@ -179,8 +179,10 @@ func TestRapidF32(t *testing.T) {
 				ep: rapid.IntRange(0, 63).Draw(rt, "epilogue"), pad: rapid.IntRange(0, 3).Draw(rt, "pad"),
 			}
 			r := rand.New(rand.NewPCG(rapid.Uint64().Draw(rt, "seed"), 0))
-			check(t, s, testkit.Side(rapid.Bool().Draw(rt, "side")), rapid.IntRange(0, 17).Draw(rt, "offset"), 0x1p-24, floats[float32](r),
-				func(a *Args[float32]) { Parallel(twoWays, l, a) })
+			side, offset := testkit.Side(rapid.Bool().Draw(rt, "side")), rapid.IntRange(0, 17).Draw(rt, "offset")
+			testkit.Scope(t, func(t testing.TB) {
+				check(t, s, side, offset, 0x1p-24, floats[float32](r), func(a *Args[float32]) { Parallel(twoWays, l, a) })
+			})
 		})
 	})
 }

@@ -109,3 +109,17 @@ func requantizeI32(l cpu.Level, dst []uint8, x []int32, scale []float32, zero, l
 	}
 	requantizeI32Generic(dst, x, scale, step, zero, lo, hi)
 }
+
+// transposeBytesAsm transposes sixteen rows of whole blocks and reports whether it did.
+func transposeBytesAsm(l cpu.Level, dst []byte, ldd int, src []byte, lds, cols int) bool {
+	if l != cpu.AVX512 || cols == 0 {
+		return false
+	}
+	const most = 256 // blocks per call
+	for j := 0; j < cols; {
+		n := min(most, (cols-j)/16)
+		transposeBytesAVX512(&dst[j*ldd], &src[j], ldd, lds, n)
+		j += n * 16
+	}
+	return true
+}

@@ -17,3 +17,5 @@ func quantizeF32(_ cpu.Level, dst []uint8, x []float32, scale, zero, lo, hi floa
 func requantizeI32(_ cpu.Level, dst []uint8, x []int32, scale []float32, zero, lo, hi float32) {
 	requantizeI32Generic(dst, x, scale, min(len(scale)-1, 1), zero, lo, hi)
 }
+
+func transposeBytesAsm(cpu.Level, []byte, int, []byte, int, int) bool { return false }

@@ -120,7 +120,8 @@ func TestRapidCompute(t *testing.T) {
 		rapid.Check(t, func(rt *rapid.T) {
 			n := func(lo, hi int, name string) int { return rapid.IntRange(lo, hi).Draw(rt, name) }
 			p := problem{m: n(0, 40, "m"), n: n(0, 70, "n"), k: n(0, 70, "k"), trans: rapid.Bool().Draw(rt, "trans"), aZero: n(0, 2, "azero"), bZero: n(0, 2, "bzero"), bias: rapid.Bool().Draw(rt, "bias"), words: rapid.Bool().Draw(rt, "words"), extreme: rapid.Bool().Draw(rt, "extreme")}
-			checkTypes(t, l, p, rand.New(rand.NewPCG(rapid.Uint64().Draw(rt, "seed"), 0)), testkit.Side(rapid.Bool().Draw(rt, "side")), n(0, 3, "offset"))
+			r, side, offset := rand.New(rand.NewPCG(rapid.Uint64().Draw(rt, "seed"), 0)), testkit.Side(rapid.Bool().Draw(rt, "side")), n(0, 3, "offset")
+			testkit.Scope(t, func(t testing.TB) { checkTypes(t, l, p, r, side, offset) })
 		})
 	})
 }
@@ -195,8 +196,38 @@ func saturate(v, lo, hi float64) float64 {
 	return min(max(v, lo), hi)
 }
 
+func TestTransposeBytes(t *testing.T) {
+	testkit.Levels(t, func(t *testing.T, l cpu.Level) {
+		sizes := []int{0, 1, 3, 7, 8, 9, 15, 16, 17, 24, 31, 32, 33, 50}
+		for i, rows := range sizes {
+			for j, cols := range append(sizes, 4200) {
+				side := testkit.Side((i+j)%2 == 0)
+				lds, ldd := cols+i%3, rows+j%3
+				n, m := max(0, (rows-1)*lds+cols), max(0, (cols-1)*ldd+rows)
+				if rows*cols == 0 {
+					n, m = 0, 0
+				}
+				x, y := testkit.Guarded[byte](t, n, side, i%5), testkit.Guarded[byte](t, m, side, j%5)
+				for k := range x {
+					x[k] = byte(k*7+k>>8) | 1
+				}
+				TransposeBytes(l, y, ldd, x, lds, rows, cols)
+				for k, v := range y {
+					want := byte(0)
+					if k%ldd < rows {
+						want = x[k%ldd*lds+k/ldd]
+					}
+					if v != want {
+						t.Fatalf("%d×%d, strides %d, %d: element %d is %d, want %d", rows, cols, lds, ldd, k, v, want)
+					}
+				}
+			}
+		}
+	})
+}
+
 func TestEveryAssemblyFunctionHasALine(t *testing.T) {
-	testkit.CheckAsmTested(t, ".", []string{"tile*", "sumU8*", "quantizeF32*", "requantizeI32*",
+	testkit.CheckAsmTested(t, ".", []string{"tile*", "sumU8*", "quantizeF32*", "requantizeI32*", "transposeBytesAVX512",
 		"nbits*", "dequantize4AVX512", "dequantize8AVX512", "quantizeBlockAVX512"}) // TestNBits
 }
 

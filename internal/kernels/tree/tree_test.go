@@ -140,7 +140,8 @@ func TestRapidForests(t *testing.T) {
 		if o.full {
 			o.depth = min(o.depth, 7)
 		}
-		check[float32](t, rand.New(rand.NewPCG(rapid.Uint64().Draw(rt, "seed"), 0)), o, Aggregate(n(0, 3, "aggregate")), n(0, 20, "rows"))
+		r, agg, rows := rand.New(rand.NewPCG(rapid.Uint64().Draw(rt, "seed"), 0)), Aggregate(n(0, 3, "aggregate")), n(0, 20, "rows")
+		testkit.Scope(t, func(t testing.TB) { check[float32](t, r, o, agg, rows) })
 	})
 }
 

@@ -93,6 +93,20 @@ func u8ToF32Generic(dst []float32, x []uint8) {
 	}
 }
 
+// F32ToI32 computes dst[i] = int32(x[i]), truncated, for x within the range of int32. Others and NaN give
+// the smallest int32.
+func F32ToI32(l cpu.Level, dst []int32, x []float32) { f32ToI32(l, dst, x) }
+
+func f32ToI32Generic(dst []int32, x []float32) {
+	for i, v := range x[:len(dst)] {
+		if v >= -1<<31 && v < 1<<31 {
+			dst[i] = int32(v)
+		} else {
+			dst[i] = math.MinInt32
+		}
+	}
+}
+
 // I32ToF32 computes dst[i] = float32(x[i]), rounded to the nearest even number.
 func I32ToF32(l cpu.Level, dst []float32, x []int32) { i32ToF32(l, dst, x) }
 

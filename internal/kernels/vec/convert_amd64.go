@@ -43,6 +43,12 @@ func u8ToF32AVX512(dst *float32, x *uint8, n int)
 func u8ToF32AVX2(dst *float32, x *uint8, n int)
 
 //go:noescape
+func f32ToI32AVX512(dst *int32, x *float32, n int)
+
+//go:noescape
+func f32ToI32AVX2(dst *int32, x *float32, n int)
+
+//go:noescape
 func i32ToF32AVX512(dst *float32, x *int32, n int)
 
 //go:noescape
@@ -160,6 +166,25 @@ func u8ToF32(l cpu.Level, dst []float32, x []uint8) {
 		}
 	}
 	u8ToF32Generic(dst, x)
+}
+
+func f32ToI32(l cpu.Level, dst []int32, x []float32) {
+	x = x[:len(dst)]
+	switch l {
+	case cpu.AVX512:
+		for len(dst) >= 16 {
+			n := min(len(dst)&^15, chunk)
+			f32ToI32AVX512(&dst[0], &x[0], n)
+			dst, x = dst[n:], x[n:]
+		}
+	case cpu.AVX2:
+		for len(dst) >= 8 {
+			n := min(len(dst)&^7, chunk)
+			f32ToI32AVX2(&dst[0], &x[0], n)
+			dst, x = dst[n:], x[n:]
+		}
+	}
+	f32ToI32Generic(dst, x)
 }
 
 func i32ToF32(l cpu.Level, dst []float32, x []int32) {

@@ -238,6 +238,36 @@ loop:
 	VZEROUPPER
 	RET
 
+// func f32ToI32AVX512(dst *int32, x *float32, n int)
+TEXT ·f32ToI32AVX512(SB), 0, $136-24
+	MOVQ dst+0(FP), DI
+	MOVQ x+8(FP), SI
+	MOVQ n+16(FP), CX
+loop:
+	VCVTTPS2DQ (SI), Z0
+	VMOVUPS Z0, (DI)
+	ADDQ $64, SI
+	ADDQ $64, DI
+	SUBQ $16, CX
+	JNZ loop
+	VZEROUPPER
+	RET
+
+// func f32ToI32AVX2(dst *int32, x *float32, n int)
+TEXT ·f32ToI32AVX2(SB), 0, $136-24
+	MOVQ dst+0(FP), DI
+	MOVQ x+8(FP), SI
+	MOVQ n+16(FP), CX
+loop:
+	VCVTTPS2DQ (SI), Y0
+	VMOVUPS Y0, (DI)
+	ADDQ $32, SI
+	ADDQ $32, DI
+	SUBQ $8, CX
+	JNZ loop
+	VZEROUPPER
+	RET
+
 // func i32ToF32AVX512(dst *float32, x *int32, n int)
 TEXT ·i32ToF32AVX512(SB), 0, $136-24
 	MOVQ dst+0(FP), DI

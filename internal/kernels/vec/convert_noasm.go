@@ -18,4 +18,6 @@ func i8ToF32(_ cpu.Level, dst []float32, x []int8) { i8ToF32Generic(dst, x) }
 
 func u8ToF32(_ cpu.Level, dst []float32, x []uint8) { u8ToF32Generic(dst, x) }
 
+func f32ToI32(_ cpu.Level, dst []int32, x []float32) { f32ToI32Generic(dst, x) }
+
 func i32ToF32(_ cpu.Level, dst []float32, x []int32) { i32ToF32Generic(dst, x) }

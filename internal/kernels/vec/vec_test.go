@@ -569,6 +569,7 @@ func TestConvert(t *testing.T) {
 		}
 		convertLengths(t, "i8ToF32", i8, I8ToF32, l, i8ToF32Generic)
 		convertLengths(t, "u8ToF32", u8, U8ToF32, l, u8ToF32Generic)
+		convertLengths(t, "f32ToI32", values, F32ToI32, l, f32ToI32Generic)
 		convertLengths(t, "i32ToF32", i32, I32ToF32, l, i32ToF32Generic)
 		all := make([]float32, 1<<16)
 		F16ToF32(l, all, half)
@@ -664,7 +665,7 @@ func TestEveryAssemblyFunctionHasALine(t *testing.T) {
 	for _, k := range reduceTable {
 		add(k.name + "F32")
 	}
-	for _, n := range []string{"f16ToF32", "f32ToF16", "bf16ToF32", "f32ToBF16", "i8ToF32", "u8ToF32", "i32ToF32", "transposeF32"} { // TestConvert, TestTranspose
+	for _, n := range []string{"f16ToF32", "f32ToF16", "bf16ToF32", "f32ToBF16", "i8ToF32", "u8ToF32", "i32ToF32", "f32ToI32", "transposeF32"} { // TestConvert, TestTranspose
 		add(n)
 	}
 	testkit.CheckAsmTested(t, ".", names)

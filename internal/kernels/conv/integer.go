@@ -1,0 +1,373 @@
+package conv
+
+import (
+	"fmt"
+	"sync"
+	"unsafe"
+
+	"github.com/onward-ml/onward/internal/cpu"
+	"github.com/onward-ml/onward/internal/kernels/align"
+	"github.com/onward-ml/onward/internal/kernels/gemm"
+	"github.com/onward-ml/onward/internal/kernels/quant"
+	"github.com/onward-ml/onward/internal/kernels/vec"
+)
+
+// Integer is a convolution of 8-bit integers to int32, exact at every level, in ONNX's layout:
+//
+//	acc[n, o, p] = bias[o] + Σ (x[n, c, p·stride-pad+t·dilation] - xzero) · (w[o, c, t] - wzero[o])
+//
+// The padding stands for the zero point. It is immutable once made.
+type Integer struct {
+	s       *Shape
+	xZero   int32
+	bias    []int32
+	k       int             // of one group, padded to a multiple of four
+	groups  []*quant.Packed // [tap][channel] by output channel
+	wZero   [][]int32
+	single  []int32           // depthwise: weights less their zero points, (channel, tap)
+	floats  *DepthwiseWeights // the same, where float32 sums are exact
+	d       [3]dim            // the spatial dimensions, with ones in front
+	strides [3]int            // of a pixel of the input
+	pixels  [2]int            // of an image: in, out
+	level   cpu.Level
+}
+
+type dim struct{ in, out, kernel, stride, dilation, pad int }
+
+// NewInteger packs w, (Cout, Cin/Group, Kernel…), for a checked shape with at most three spatial
+// dimensions. wZero has none, one or Cout zero points, bias none or Cout values.
+func NewInteger[W quant.Byte](level cpu.Level, s *Shape, w []W, xZero int32, wZero, bias []int32) (*Integer, error) {
+	n := len(s.In)
+	if n > 3 {
+		return nil, fmt.Errorf("integer convolution over %d spatial dimensions, want at most 3", n)
+	}
+	if len(wZero) > 1 && len(wZero) != s.Cout || bias != nil && len(bias) != s.Cout {
+		return nil, fmt.Errorf("%d zero points and %d biases for %d output channels", len(wZero), len(bias), s.Cout)
+	}
+	d := &Integer{s: s, xZero: xZero, bias: bias, level: level}
+	for i := range d.d {
+		d.d[i] = dim{1, 1, 1, 1, 1, 0}
+		if j := i - (3 - n); j >= 0 {
+			d.d[i] = dim{s.In[j], s.Out[j], s.Kernel[j], s.Stride[j], s.Dilation[j], s.PadBegin[j]}
+		}
+	}
+	d.strides = [3]int{d.d[1].in * d.d[2].in, d.d[2].in, 1}
+	d.pixels = [2]int{product(s.In), product(s.Out)}
+	cg, og, taps := s.Cin/s.Group, s.Cout/s.Group, product(s.Kernel)
+	zero := func(o int) int32 {
+		switch len(wZero) {
+		case 0:
+			return 0
+		case 1:
+			return wZero[0]
+		}
+		return wZero[o]
+	}
+	if cg == 1 && og == 1 {
+		d.single = make([]int32, s.Cout*taps)
+		for i := range d.single {
+			d.single[i] = int32(w[i]) - zero(i/taps)
+		}
+		d.packFloats(taps)
+		return d, nil
+	}
+	d.k = (cg*taps + 3) &^ 3
+	b := make([]W, og*d.k)
+	for g := range s.Group {
+		for o := range og {
+			for c := range cg {
+				for t := range taps {
+					b[o*d.k+t*cg+c] = w[((g*og+o)*cg+c)*taps+t]
+				}
+			}
+		}
+		d.groups = append(d.groups, quant.Pack(level, b, d.k, true, d.k, og))
+		z := wZero
+		if len(z) > 1 {
+			z = z[g*og:][:og]
+		}
+		d.wZero = append(d.wZero, z)
+	}
+	return d, nil
+}
+
+// integerBuffers hold the image with its channels innermost, and per thread the gathered rows and sums.
+type integerBuffers struct {
+	image, rows []byte
+	sums, out   []int32
+	planes      []float32
+	in, pixels  []float32
+}
+
+var integerPool = sync.Pool{New: func() any { return new(integerBuffers) }}
+
+func resize[T any](s *[]T, n int) []T {
+	if cap(*s) < n {
+		*s = align.Slice[T](n)
+	}
+	return (*s)[:n]
+}
+
+// RunInteger writes the sums to y, (N, Cout, Out…). par splits the pixels; nil stands for one call.
+func RunInteger[X quant.Byte](d *Integer, par gemm.Par, y []int32, x []X) {
+	runInteger(d, par, x, func(n, o, p int, sums []int32) {
+		copy(y[(n*d.s.Cout+o)*d.pixels[1]+p:], sums)
+	})
+}
+
+// RunRequantized writes saturate(roundToEven(float32(acc)·scale[o]) + zero) to y, (N, Cout, Out…). scale has one
+// value or one per output channel.
+func RunRequantized[X, Y quant.Byte](d *Integer, par gemm.Par, y []Y, x []X, scale []float32, zero Y) {
+	runInteger(d, par, x, func(n, o, p int, sums []int32) {
+		s := scale
+		if len(s) > 1 {
+			s = s[o : o+1]
+		}
+		quant.Requantize(d.level, y[(n*d.s.Cout+o)*d.pixels[1]+p:][:len(sums)], sums, s, zero)
+	})
+}
+
+// runInteger calls emit with runs of the sums of one image and channel from a position on.
+func runInteger[X quant.Byte](d *Integer, par gemm.Par, x []X, emit func(n, o, p int, sums []int32)) {
+	if par == nil {
+		par = func(n int, fn func(lo, hi int)) { fn(0, n) }
+	}
+	s, in, out := d.s, d.pixels[0], d.pixels[1]
+	if d.floats != nil && fitsByte[X](d.xZero) {
+		blocks := tiles(s.Cout, Lanes)
+		par(s.N*blocks, func(lo, hi int) {
+			b := integerPool.Get().(*integerBuffers)
+			for u := lo; u < hi; u++ {
+				depthwiseFloats(d, b, x, u/blocks, u%blocks, emit)
+			}
+			integerPool.Put(b)
+		})
+		return
+	}
+	if d.single != nil {
+		par(s.N*s.Cout, func(lo, hi int) {
+			b := integerPool.Get().(*integerBuffers)
+			for u := lo; u < hi; u++ {
+				sums := resize(&b.sums, out)
+				depthwiseInteger(d, sums, x[u*in:][:in], u%s.Cout)
+				emit(u/s.Cout, u%s.Cout, 0, sums)
+			}
+			integerPool.Put(b)
+		})
+		return
+	}
+	// pixels per block: the gathered rows stay in the second-level cache
+	block := min(max(1<<18/max(d.k, 1)/14*14, 14), 224)
+	blocks := tiles(out, block)
+	shared := integerPool.Get().(*integerBuffers)
+	image := resize(&shared.image, in*s.Cin)
+	for n := range s.N {
+		planes := unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(x[n*s.Cin*in:]))), s.Cin*in)
+		par(tiles(in, 64), func(lo, hi int) {
+			quant.TransposeBytes(d.level, image[lo*64*s.Cin:], s.Cin, planes[lo*64:], in, s.Cin, min(in, hi*64)-lo*64)
+		})
+		par(blocks, func(lo, hi int) {
+			b := integerPool.Get().(*integerBuffers)
+			for i := lo; i < hi; i++ {
+				integerBlock[X](d, b, image, n, out*i/blocks, out*(i+1)/blocks, emit)
+			}
+			integerPool.Put(b)
+		})
+	}
+	integerPool.Put(shared)
+}
+
+// integerBlock computes the pixels [p0, p1) of image n.
+func integerBlock[X quant.Byte](d *Integer, b *integerBuffers, image []byte, n, p0, p1 int, emit func(n, o, p int, sums []int32)) {
+	s, count := d.s, p1-p0
+	cg, og, taps := s.Cin/s.Group, s.Cout/s.Group, product(s.Kernel)
+	direct := taps == 1 && d.pixels[0] == d.pixels[1] && d.k == cg && allEqual(s.Stride, 1) && allEqual(s.PadBegin, 0) && allEqual(s.PadEnd, 0)
+	sums, out := resize(&b.sums, count*og), resize(&b.out, count*og)
+	for g := range s.Group {
+		var a []byte
+		lda := s.Cin
+		if direct {
+			a = image[p0*s.Cin+g*cg:]
+		} else {
+			lda = d.k
+			a = resize(&b.rows, count*lda)
+			for p := range count {
+				d.gather(a[p*lda:][:lda], image, p0+p, g*cg, cg)
+			}
+		}
+		q := quant.Args[X]{M: count, A: unsafe.Slice((*X)(unsafe.Pointer(unsafe.SliceData(a))), len(a)), LdA: lda, AZero: []int32{d.xZero}, B: d.groups[g], BZero: d.wZero[g], C: sums, LdC: og}
+		if d.bias != nil {
+			q.Bias = d.bias[g*og:][:og]
+		}
+		quant.Compute(d.level, &q, gemm.Block{Row1: count, Panel1: gemm.Panels(og)})
+		// the bits of int32 move like those of float32
+		vec.TransposeF32(d.level, asFloats(out), count, asFloats(sums), og, count, og)
+		for o := range og {
+			emit(n, g*og+o, p0, out[o*count:][:count])
+		}
+	}
+}
+
+func asFloats(s []int32) []float32 {
+	return unsafe.Slice((*float32)(unsafe.Pointer(unsafe.SliceData(s))), len(s))
+}
+
+// gather writes the window of output pixel p, [tap][channel], for cg channels from c0 on.
+func (d *Integer) gather(dst, image []byte, p, c0, cg int) {
+	e, cin, pad := &d.d, d.s.Cin, byte(d.xZero)
+	z, y, x := p/(e[1].out*e[2].out), p/e[2].out%e[1].out, p%e[2].out
+	x0 := x*e[2].stride - e[2].pad
+	a, b := clip(x0, e[2].kernel, e[2].dilation, e[2].in)
+	row := e[2].kernel * cg
+	for kz := range e[0].kernel {
+		iz := z*e[0].stride - e[0].pad + kz*e[0].dilation
+		for ky := range e[1].kernel {
+			iy := y*e[1].stride - e[1].pad + ky*e[1].dilation
+			r := dst[:row]
+			dst = dst[row:]
+			if iz < 0 || iz >= e[0].in || iy < 0 || iy >= e[1].in || a == b {
+				fill(r, pad)
+				continue
+			}
+			fill(r[:a*cg], pad)
+			fill(r[b*cg:], pad)
+			from := (iz*d.strides[0]+iy*d.strides[1]+x0+a*e[2].dilation)*cin + c0
+			if cg == cin && e[2].dilation == 1 {
+				copy(r[a*cg:b*cg], image[from:])
+				continue
+			}
+			for t := a; t < b; t++ {
+				copy(r[t*cg:][:cg], image[from:])
+				from += e[2].dilation * cin
+			}
+		}
+	}
+	fill(dst, pad)
+}
+
+func fill(s []byte, v byte) {
+	for i := range s {
+		s[i] = v
+	}
+}
+
+// exactTaps bounds the products of two differences of bytes whose sum float32 holds exactly:
+// 255² times as many stays within 2²⁴.
+const exactTaps = 258
+
+// packFloats prepares the depthwise convolution in float32, which has the vector kernels.
+func (d *Integer) packFloats(taps int) {
+	if taps > exactTaps || d.d[0].kernel*d.d[0].out*d.d[0].in != 1 || d.d[0].pad != 0 {
+		return
+	}
+	w := make([]float32, len(d.single))
+	for i, v := range d.single {
+		if v < -255 || v > 255 {
+			return
+		}
+		w[i] = float32(v)
+	}
+	d.floats = PackDepthwise(w, nil, d.s.Cout, d.d[1].kernel, d.d[2].kernel)
+}
+
+// fitsByte reports whether z is a value of X, so that differences to it stay within ±255.
+func fitsByte[X quant.Byte](z int32) bool { return int32(X(z)) == z }
+
+// depthwiseFloats computes sixteen channels of image n in NCHW16c.
+func depthwiseFloats[X quant.Byte](d *Integer, b *integerBuffers, x []X, n, block int, emit func(n, o, p int, sums []int32)) {
+	e, in, out := &d.d, d.pixels[0], d.pixels[1]
+	c0 := block * Lanes
+	count := min(Lanes, d.s.Cout-c0)
+	below := max(0, (e[1].out-1)*e[1].stride-e[1].pad+(e[1].kernel-1)*e[1].dilation-(e[1].in-1))
+	right := max(0, (e[2].out-1)*e[2].stride-e[2].pad+(e[2].kernel-1)*e[2].dilation-(e[2].in-1))
+	li := NewLayout(count, e[1].in, e[2].in, e[1].pad, e[2].pad, below, right)
+	lo := NewLayout(count, e[1].out, e[2].out, 0, 0, 0, 0)
+	planes := resize(&b.planes, Lanes*max(in, out))
+	for c := range count {
+		p := planes[c*in:][:in]
+		src := x[(n*d.s.Cin+c0+c)*in:][:in]
+		switch v := any(src).(type) {
+		case []uint8:
+			vec.U8ToF32(d.level, p, v)
+		case []int8:
+			vec.I8ToF32(d.level, p, v)
+		}
+		if d.xZero != 0 {
+			vec.SubScalarF32(d.level, p, p, float32(d.xZero))
+		}
+	}
+	bi, bo := resize(&b.in, li.Len()), resize(&b.pixels, lo.Len())
+	li.FromNCHW(d.level, bi, planes, 0, 1)
+	w := d.floats
+	taps := w.KH * w.KW
+	k := Depthwise{In: li, Out: lo, StrideH: e[1].stride, StrideW: e[2].stride, DilationH: e[1].dilation, DilationW: e[2].dilation, Top: e[1].pad, Left: e[2].pad,
+		Weights: &DepthwiseWeights{C: count, KH: w.KH, KW: w.KW, Data: w.Data[block*taps*Lanes:][:taps*Lanes], Bias: w.Bias[c0:][:Lanes]}}
+	k.Run(d.level, nil, bo, bi, &BlockedEpilogue{})
+	lo.ToNCHW(d.level, planes, bo, 0, 1)
+	sums := resize(&b.sums, out)
+	for c := range count {
+		vec.F32ToI32(d.level, sums, planes[c*out:][:out])
+		if d.bias != nil {
+			f := d.bias[c0+c]
+			for i := range sums {
+				sums[i] += f
+			}
+		}
+		emit(n, c0+c, 0, sums)
+	}
+}
+
+// depthwiseInteger computes one channel of its own kernel.
+func depthwiseInteger[X quant.Byte](d *Integer, sums []int32, x []X, c int) {
+	e := &d.d
+	taps := e[0].kernel * e[1].kernel * e[2].kernel
+	w := d.single[c*taps:][:taps]
+	start := int32(0)
+	if d.bias != nil {
+		start = d.bias[c]
+	}
+	for z := range e[0].out {
+		for y := range e[1].out {
+			row := sums[(z*e[1].out+y)*e[2].out:][:e[2].out]
+			for i := range row {
+				row[i] = start
+			}
+			for kz := range e[0].kernel {
+				iz := z*e[0].stride - e[0].pad + kz*e[0].dilation
+				for ky := range e[1].kernel {
+					iy := y*e[1].stride - e[1].pad + ky*e[1].dilation
+					if iz < 0 || iz >= e[0].in || iy < 0 || iy >= e[1].in {
+						continue
+					}
+					src := x[iz*d.strides[0]+iy*d.strides[1]:][:e[2].in]
+					for kx := range e[2].kernel {
+						f := w[(kz*e[1].kernel+ky)*e[2].kernel+kx]
+						// outputs whose tap lies inside
+						off := kx*e[2].dilation - e[2].pad
+						lo := 0
+						if off < 0 {
+							lo = tiles(-off, e[2].stride)
+						}
+						hi := 0
+						if last := e[2].in - 1 - off; last >= 0 {
+							hi = min(e[2].out, last/e[2].stride+1)
+						}
+						if lo >= hi {
+							continue
+						}
+						if e[2].stride == 1 {
+							in := src[lo+off:][:hi-lo]
+							for i, v := range in {
+								row[lo+i] += f * (int32(v) - d.xZero)
+							}
+							continue
+						}
+						for i := lo; i < hi; i++ {
+							row[i] += f * (int32(src[i*e[2].stride+off]) - d.xZero)
+						}
+					}
+				}
+			}
+		}
+	}
+}

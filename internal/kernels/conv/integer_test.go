@@ -1,0 +1,167 @@
+package conv
+
+import (
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"strings"
+	"testing"
+
+	"github.com/onward-ml/onward/internal/cpu"
+	"github.com/onward-ml/onward/internal/kernels/quant"
+	testkit "github.com/onward-ml/onward/internal/testing"
+	"pgregory.net/rapid"
+)
+
+func checkInteger[X, W quant.Byte](t testing.TB, l cpu.Level, s *Shape, r *rand.Rand, zeros int, bias bool) {
+	t.Helper()
+	in, out := product(s.In), product(s.Out)
+	x := testkit.Guarded[X](t, s.N*s.Cin*in, testkit.High, 0)
+	w := make([]W, s.Cout*s.Cin/s.Group*product(s.Kernel))
+	for i := range x {
+		x[i] = X(r.Uint32())
+	}
+	for i := range w {
+		w[i] = W(r.Uint32())
+	}
+	xZero := int32(X(r.Uint32()))
+	wZero := make([]int32, min(zeros, 1))
+	if zeros == 2 {
+		wZero = make([]int32, s.Cout)
+	}
+	for i := range wZero {
+		wZero[i] = int32(W(r.Uint32()))
+	}
+	var bs []int32
+	if bias {
+		bs = make([]int32, s.Cout)
+		for i := range bs {
+			bs[i] = int32(r.Uint32() >> 8)
+		}
+	}
+	// the naive sum over int64: with zero points subtracted first, the padding is zero
+	wide := make([]int64, len(x))
+	for i, v := range x {
+		wide[i] = int64(int32(v) - xZero)
+	}
+	ww := make([]int64, len(w))
+	per := len(w) / s.Cout
+	for i, v := range w {
+		ww[i] = int64(v)
+		switch zeros {
+		case 1:
+			ww[i] -= int64(wZero[0])
+		case 2:
+			ww[i] -= int64(wZero[i/per])
+		}
+	}
+	ep := &Epilogue[int64]{}
+	for _, v := range bs {
+		ep.Bias = append(ep.Bias, int64(v))
+	}
+	want := make([]int64, s.N*s.Cout*out)
+	NaiveGeneric(s, want, wide, ww, ep)
+	d, err := NewInteger(l, s, w, xZero, wZero, bs)
+	if err != nil {
+		t.Fatal(err)
+	}
+	y := testkit.Guarded[int32](t, len(want), testkit.High, 0)
+	RunInteger(d, twoWays, y, x)
+	what := fmt.Sprintf("%v %T·%T %+v zeros %d", l, x, w, *s, zeros)
+	for i, v := range want {
+		if y[i] != int32(v) {
+			t.Fatalf("%s: sum %d is %d, want %d", what, i, y[i], int32(v))
+		}
+	}
+	scale := []float32{0.001}
+	if bias {
+		scale = make([]float32, s.Cout)
+		for i := range scale {
+			scale[i] = r.Float32() * 0.01
+		}
+	}
+	q := testkit.Guarded[uint8](t, len(want), testkit.High, 0)
+	RunRequantized(d, nil, q, x, scale, 77)
+	for i, v := range y {
+		f := scale[0]
+		if bias {
+			f = scale[i/out%s.Cout]
+		}
+		if w := min(max(math.RoundToEven(float64(float32(v)*f))+77, 0), 255); float64(q[i]) != w {
+			t.Fatalf("%s: output %d is %d, want %g", what, i, q[i], w)
+		}
+	}
+}
+
+func checkIntegerTypes(t testing.TB, l cpu.Level, s *Shape, r *rand.Rand, zeros int, bias bool) {
+	t.Helper()
+	checkInteger[uint8, int8](t, l, s, r, zeros, bias)
+	checkInteger[int8, int8](t, l, s, r, zeros, bias)
+	checkInteger[uint8, uint8](t, l, s, r, zeros, !bias)
+	checkInteger[int8, uint8](t, l, s, r, zeros, !bias)
+}
+
+func TestInteger(t *testing.T) {
+	testkit.Levels(t, func(t *testing.T, l cpu.Level) {
+		r := rand.New(rand.NewPCG(11, 11))
+		for i, s := range []*Shape{
+			shape2(1, 3, 8, 1, 9, 11, 3, 1, 1, 1), shape2(2, 16, 40, 1, 8, 8, 1, 1, 1, 0), shape2(1, 12, 6, 2, 7, 7, 3, 2, 1, 1), shape2(1, 5, 5, 5, 9, 7, 3, 1, 1, 1),
+			shape2(1, 6, 6, 6, 9, 7, 3, 2, 2, 2), shape2(1, 3, 20, 1, 23, 20, 7, 2, 1, 3), shape2(1, 20, 33, 1, 6, 6, 3, 1, 2, 2), shape2(1, 9, 4, 1, 17, 19, 3, 1, 1, 1),
+			{N: 2, Cin: 3, Cout: 4, Group: 1, In: []int{4, 5, 6}, Kernel: []int{2, 3, 2}, Stride: []int{1, 2, 1}, Dilation: []int{1, 1, 2}, PadBegin: []int{1, 0, 2}, PadEnd: []int{0, 1, 1}},
+			{N: 1, Cin: 4, Cout: 4, Group: 4, In: []int{30}, Kernel: []int{5}, Stride: []int{2}, Dilation: []int{2}, PadBegin: []int{4}, PadEnd: []int{3}},
+			// more output pixels than input pixels
+			{N: 1, Cin: 1, Cout: 2, Group: 1, In: []int{9, 1, 4}, Kernel: []int{1, 1, 1}, Stride: []int{1, 1, 1}, Dilation: []int{1, 1, 1}, PadBegin: []int{0, 0, 0}, PadEnd: []int{1, 3, 2}},
+			{N: 1, Cin: 3, Cout: 4, Group: 1, In: []int{}, Kernel: []int{}, Stride: []int{}, Dilation: []int{}, PadBegin: []int{}, PadEnd: []int{}},
+		} {
+			if err := s.Check(); err != nil {
+				t.Fatal(err)
+			}
+			checkIntegerTypes(t, l, s, r, i%3, i&1 == 0)
+		}
+	})
+}
+
+func TestRapidInteger(t *testing.T) {
+	testkit.Levels(t, func(t *testing.T, l cpu.Level) {
+		rapid.Check(t, func(rt *rapid.T) {
+			d := rapid.IntRange(1, 3).Draw(rt, "dims")
+			ints := func(lo, hi int, name string) []int {
+				return rapid.SliceOfN(rapid.IntRange(lo, hi), d, d).Draw(rt, name)
+			}
+			g := rapid.IntRange(1, 3).Draw(rt, "group")
+			s := &Shape{N: rapid.IntRange(1, 2).Draw(rt, "n"), Group: g, Cin: g * rapid.IntRange(1, 10).Draw(rt, "cin"), Cout: g * rapid.IntRange(1, 6).Draw(rt, "cout"),
+				In: ints(1, 9, "in"), Kernel: ints(1, 4, "kernel"), Stride: ints(1, 3, "stride"), Dilation: ints(1, 3, "dilation"), PadBegin: ints(0, 4, "begin"), PadEnd: ints(0, 4, "end")}
+			if s.Check() != nil {
+				return
+			}
+			r, zeros, bias := rand.New(rand.NewPCG(rapid.Uint64().Draw(rt, "seed"), 0)), rapid.IntRange(0, 2).Draw(rt, "zeros"), rapid.Bool().Draw(rt, "bias")
+			testkit.Scope(t, func(t testing.TB) { checkIntegerTypes(t, l, s, r, zeros, bias) })
+		})
+	})
+}
+
+func TestNewIntegerErrors(t *testing.T) {
+	s := shape2(1, 4, 4, 1, 5, 5, 3, 1, 1, 0)
+	if _, err := NewInteger(cpu.Generic, s, make([]int8, 144), 0, make([]int32, 3), nil); err == nil || !strings.Contains(err.Error(), "3 zero points") {
+		t.Errorf("error %v", err)
+	}
+	if _, err := NewInteger(cpu.Generic, &Shape{In: make([]int, 4)}, []int8{}, 0, nil, nil); err == nil || !strings.Contains(err.Error(), "4 spatial dimensions") {
+		t.Errorf("error %v", err)
+	}
+}
+
+func BenchmarkInteger(b *testing.B) {
+	for _, s := range []*Shape{shape2(1, 64, 64, 1, 56, 56, 3, 1, 1, 1), shape2(1, 256, 64, 1, 56, 56, 1, 1, 1, 0), shape2(1, 256, 256, 1, 14, 14, 3, 1, 1, 1), shape2(1, 3, 64, 1, 224, 224, 7, 2, 1, 3), shape2(1, 96, 96, 96, 56, 56, 3, 1, 1, 1)} {
+		d, err := NewInteger(cpu.Active(), s, make([]int8, s.Cout*s.Cin/s.Group*product(s.Kernel)), 3, nil, nil)
+		if err != nil {
+			b.Fatal(err)
+		}
+		x, y := make([]uint8, s.Cin*product(s.In)), make([]uint8, s.Cout*product(s.Out))
+		b.Run(fmt.Sprintf("%dx%d_g%d_k%d@%d", s.Cin, s.Cout, s.Group, s.Kernel[0], s.In[0]), func(b *testing.B) {
+			for b.Loop() {
+				RunRequantized(d, nil, y, x, []float32{0.1}, 0)
+			}
+			b.ReportMetric(2*float64(s.Cout*s.Cin/s.Group*product(s.Kernel)*product(s.Out))*float64(b.N)/float64(b.Elapsed().Nanoseconds()), "GOPS")
+		})
+	}
+}
