@@ -19,7 +19,7 @@ type Values map[string]tensor.Value
 // time. A session holds no resources that the garbage collector does not free,
 // unless its provider is a native one: then call Close.
 type Session struct {
-	model    *onnx.Model
+	model    *onnx.Model // while it is opened, and to be closed with the session
 	inputs   []NodeArg
 	outputs  []NodeArg
 	defaults []NodeArg
@@ -29,7 +29,6 @@ type Session struct {
 	engine   Engine
 	provider string
 	opts     SessionOptions
-	owned    bool // the model was read by the session, and is closed with it
 
 	mu     sync.RWMutex // held for reading by Run, for writing by Close
 	closed bool
@@ -48,7 +47,7 @@ func Open(path string, opts *SessionOptions) (*Session, error) {
 		m.Close()
 		return nil, err
 	}
-	s.owned = true
+	s.model = m
 	return s, nil
 }
 
@@ -97,6 +96,7 @@ func openModel(ctx context.Context, path string, m *onnx.Model, opts *SessionOpt
 		}
 		if err == nil {
 			s.provider = c.Name
+			s.model = nil // the engine has what it needs; the caller may drop the rest
 			return s, nil
 		}
 		errs = append(errs, err)
@@ -123,7 +123,7 @@ func (s *Session) Close() error {
 	}
 	s.closed = true
 	err := s.engine.Close()
-	if s.owned {
+	if s.model != nil {
 		err = errors.Join(err, s.model.Close())
 	}
 	return err

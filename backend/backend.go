@@ -15,6 +15,7 @@ import (
 
 	"github.com/onward-ml/onward"
 	"github.com/onward-ml/onward/onnx"
+	"github.com/onward-ml/onward/tensor"
 )
 
 // Backend makes sessions: it is the choice of what runs a model.
@@ -117,6 +118,23 @@ type Options struct {
 	// TargetOpset is the version of ai.onnx for a graph or a function that comes
 	// without one. Default: [onnx.LatestOpset].
 	TargetOpset int64
+	// NewOpset replaces the version of ai.onnx that the model imports; its nodes stay
+	// as they are and have to be valid in that version. Default: the model's.
+	NewOpset int64
+	// IRVersion replaces the model's version of ONNX's IR. Default: the model's.
+	IRVersion int64
+	// NewOutputs makes these results the outputs of the model, in this order, and
+	// drops the nodes, inputs and initializers that they do not need. Default: the
+	// model's outputs.
+	NewOutputs []string
+	// StaticInputs fixes tensors that the graph takes from outside: inputs, or names
+	// that a subgraph uses from the graph around it. They are no inputs any more.
+	StaticInputs map[string]*tensor.Tensor
+	// SkipRun only loads and checks the model, to look at it or to change it. Runs of
+	// the Rep fail.
+	SkipRun bool
+	// Profile records the time of every node of every run, see [Rep.Profiling].
+	Profile bool
 }
 
 func (o *Options) released() bool {
@@ -154,13 +172,20 @@ func Prepare(ctx context.Context, model any, b Backend, opts *Options) (*Rep, er
 		if err := b.SupportsDevice(device); err != nil {
 			return nil, incompatible(device, Device{})
 		}
-		return &Rep{Session: m, Device: device, Backend: b}, nil
+		r := &Rep{Session: m, Device: device, Backend: b, opts: *o}
+		if o.Profile {
+			r.profile = &profile{}
+		}
+		return r, nil
 	}
 	if err := b.SupportsDevice(device); err != nil {
 		return nil, err
 	}
 	m, err := load(model, o)
 	if err != nil {
+		return nil, err
+	}
+	if m, err = o.transform(m); err != nil {
 		return nil, err
 	}
 	// Operators that the backend does not have come first: without their schemas the
@@ -178,14 +203,21 @@ func Prepare(ctx context.Context, model any, b Backend, opts *Options) (*Rep, er
 			return nil, fmt.Errorf("%w: %s", ErrSkip, why)
 		}
 	}
-	s, err := b.NewSession(ctx, m, device, o.Session)
+	r := &Rep{Model: m, Device: device, Backend: b, opts: *o}
+	if o.Profile {
+		r.profile = &profile{}
+	}
+	if o.SkipRun {
+		return r, nil
+	}
+	r.Session, err = b.NewSession(ctx, m, device, o.Session)
 	if err != nil {
 		if errors.Is(err, onward.ErrNotImplemented) {
 			return nil, fmt.Errorf("%w: %w", ErrSkip, err)
 		}
 		return nil, err
 	}
-	return &Rep{Session: s, Model: m, Device: device, Backend: b}, nil
+	return r, nil
 }
 
 // RunModel prepares a model and runs it once.
@@ -199,7 +231,7 @@ func RunModel(ctx context.Context, model any, b Backend, in Inputs, opts *Option
 		return nil, err
 	}
 	if rep != model && rep.Session != model {
-		defer rep.Session.Close()
+		defer rep.Close()
 	}
 	return rep.Run(ctx, in, nil)
 }

@@ -55,7 +55,7 @@ func RunNode(ctx context.Context, n *onnx.Node, b Backend, in Inputs, opts *Node
 	if err != nil {
 		return nil, err
 	}
-	defer rep.Session.Close()
+	defer rep.Close()
 	out, err := rep.Run(ctx, in, nil)
 	if err != nil {
 		return nil, err

@@ -2,6 +2,7 @@ package backend
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"github.com/onward-ml/onward"
@@ -76,29 +77,32 @@ func (o *Outputs) Tensor(i int) *tensor.Tensor {
 // Rep is a model that is ready to run (BackendRep). It is safe for concurrent
 // use.
 type Rep struct {
-	Session *onward.Session
-	Model   *onnx.Model // nil for a Rep made from a session
+	Session *onward.Session // nil with [Options.SkipRun]
+	Model   *onnx.Model     // nil for a Rep made from a session, and after [Rep.ReduceSize]
 	Device  Device
 	Backend Backend
+
+	opts    Options
+	profile *profile // nil without Options.Profile
+}
+
+// Close closes the session.
+func (r *Rep) Close() error {
+	if r.Session == nil {
+		return nil
+	}
+	return r.Session.Close()
 }
 
 // Run runs the model. Outputs are in the order of the graph, or as opts names
 // them.
 func (r *Rep) Run(ctx context.Context, in Inputs, opts *onward.RunOptions) (*Outputs, error) {
-	feed := onward.Values{}
-	if in != nil {
-		args := r.Session.Inputs()
-		if _, ok := in.(List); ok {
-			args = append(args, r.Session.OverridableInitializers()...)
-		}
-		names := make([]string, len(args))
-		for i, a := range args {
-			names[i] = a.Name
-		}
-		var err error
-		if feed, err = in.bind(names); err != nil {
-			return nil, err
-		}
+	if r.profile != nil {
+		opts = r.profile.observe(opts)
+	}
+	feed, err := r.bind(in)
+	if err != nil {
+		return nil, err
 	}
 	res, err := r.Session.Run(ctx, feed, opts)
 	if err != nil {
@@ -116,4 +120,25 @@ func (r *Rep) Run(ctx context.Context, in Inputs, opts *onward.RunOptions) (*Out
 		o.Values = append(o.Values, res[n])
 	}
 	return o, nil
+}
+
+var errSkipRun = errors.New("backend: the model was loaded with SkipRun: it cannot be run")
+
+// bind gives the inputs of a run their names.
+func (r *Rep) bind(in Inputs) (onward.Values, error) {
+	if r.Session == nil {
+		return nil, errSkipRun
+	}
+	if in == nil {
+		return onward.Values{}, nil
+	}
+	args := r.Session.Inputs()
+	if _, ok := in.(List); ok {
+		args = append(args, r.Session.OverridableInitializers()...)
+	}
+	names := make([]string, len(args))
+	for i, a := range args {
+		names[i] = a.Name
+	}
+	return in.bind(names)
 }

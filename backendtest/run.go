@@ -40,7 +40,7 @@ func (r *Runner) runCase(ctx context.Context, it *item, res *Result) (err error)
 	if err != nil {
 		return err
 	}
-	defer rep.Session.Close()
+	defer rep.Close()
 	if err := r.runSets(ctx, it, rep, m.Graph, sets, res); err != nil {
 		return err
 	}

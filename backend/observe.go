@@ -1,0 +1,192 @@
+package backend
+
+import (
+	"context"
+	"fmt"
+	"iter"
+	"math"
+	"strings"
+	"time"
+
+	"github.com/onward-ml/onward"
+	"github.com/onward-ml/onward/tensor"
+)
+
+// RunMap is [Rep.Run] with the outputs by name.
+func (r *Rep) RunMap(ctx context.Context, in Inputs) (onward.Values, error) {
+	out, err := r.Run(ctx, in, nil)
+	if err != nil {
+		return nil, err
+	}
+	return out.Map(), nil
+}
+
+// NodeTime is how long one node took.
+type NodeTime struct {
+	I      int           `json:"i"` // position in the order of execution
+	Name   string        `json:"name"`
+	OpType string        `json:"op_type"`
+	Time   time.Duration `json:"time"` // nanoseconds in JSON
+}
+
+// RunTimed is [Rep.RunMap] with the time of every node in the order of execution.
+func (r *Rep) RunTimed(ctx context.Context, in Inputs) (onward.Values, []NodeTime, error) {
+	var times []NodeTime
+	out, err := r.Run(ctx, in, &onward.RunOptions{Observe: func(n onward.NodeRun) {
+		times = append(times, NodeTime{I: n.Index, Name: n.Name, OpType: n.OpType, Time: n.Duration})
+	}})
+	if err != nil {
+		return nil, nil, err
+	}
+	return out.Map(), times, nil
+}
+
+// Map returns the outputs by name.
+func (o *Outputs) Map() onward.Values {
+	m := make(onward.Values, len(o.Names))
+	for i, n := range o.Names {
+		m[n] = o.Values[i]
+	}
+	return m
+}
+
+// NamedValue is a value with its name.
+type NamedValue struct {
+	Name  string
+	Value tensor.Value
+}
+
+// Intermediate returns every result of a run in the order of execution: the inputs
+// given first, then the results of every node, those in subgraphs and functions
+// included, and so a name more than once for a loop. It holds all of them in
+// memory. The cpu engine shows its optimized graph: constants are folded and nodes
+// may be merged; take [Reference] to see all.
+func (r *Rep) Intermediate(ctx context.Context, in Inputs) ([]NamedValue, error) {
+	feed, err := r.bind(in)
+	if err != nil {
+		return nil, err
+	}
+	var all []NamedValue
+	for _, a := range append(r.Session.Inputs(), r.Session.OverridableInitializers()...) {
+		if v := feed[a.Name]; v != nil {
+			all = append(all, NamedValue{a.Name, v})
+		}
+	}
+	for n, err := range r.Steps(ctx, in) {
+		if err != nil {
+			return nil, err
+		}
+		for i, v := range n.Out {
+			if v != nil {
+				all = append(all, NamedValue{n.OutNames[i], tensor.Clone(v)})
+			}
+		}
+	}
+	return all, nil
+}
+
+// Steps runs the model and yields every node after it has run. The values are valid
+// only until the next node: [tensor.Clone] them to keep them. Leaving the loop stops
+// the run. An error ends the iteration with a zero NodeRun.
+func (r *Rep) Steps(ctx context.Context, in Inputs) iter.Seq2[onward.NodeRun, error] {
+	return func(yield func(onward.NodeRun, error) bool) {
+		ctx, cancel := context.WithCancel(ctx)
+		defer cancel()
+		left := false
+		_, err := r.Run(ctx, in, &onward.RunOptions{Observe: func(n onward.NodeRun) {
+			if !left && !yield(n, nil) {
+				left = true
+				cancel()
+			}
+		}})
+		if err != nil && !left {
+			yield(onward.NodeRun{}, err)
+		}
+	}
+}
+
+// The levels of [Rep.RunVerbose].
+const (
+	VerboseNodes   = 1 // a line for every node: its operator, inputs and outputs
+	VerboseResults = 2 // and one for every result: shape, element type, least and greatest element
+	VerboseInputs  = 3 // and one for every input
+)
+
+// RunVerbose runs the model and describes every node to a log function, such as
+// log.Printf, as far as the level says.
+func (r *Rep) RunVerbose(ctx context.Context, in Inputs, level int, logf func(format string, args ...any)) (*Outputs, error) {
+	if level <= 0 || logf == nil {
+		return r.Run(ctx, in, nil)
+	}
+	feed, err := r.bind(in)
+	if err != nil {
+		return nil, err
+	}
+	for _, a := range r.Session.Inputs() {
+		if v := feed[a.Name]; v != nil && level >= VerboseResults {
+			logf("+input %q: %s", a.Name, Summary(v))
+		}
+	}
+	return r.Run(ctx, in, &onward.RunOptions{Observe: func(n onward.NodeRun) {
+		op := n.OpType
+		if n.Domain != "" {
+			op = n.Domain + "." + op
+		}
+		logf("#%d %s(%s) -> %s (name=%q, %s)", n.Index, op, strings.Join(n.InNames, ", "), strings.Join(n.OutNames, ", "), n.Name, n.Duration)
+		if level >= VerboseInputs {
+			logValues(logf, "  -%q: %s", n.InNames, n.In)
+		}
+		if level >= VerboseResults {
+			logValues(logf, "  +%q: %s", n.OutNames, n.Out)
+		}
+	}})
+}
+
+func logValues(logf func(format string, args ...any), format string, names []string, values []tensor.Value) {
+	for i, v := range values {
+		if v != nil && i < len(names) {
+			logf(format, names[i], Summary(v))
+		}
+	}
+}
+
+// Summary describes a value in one line: its type, and for a tensor its shape and
+// the least and the greatest element; NaN where an element is NaN.
+func Summary(v tensor.Value) string {
+	switch v := v.(type) {
+	case *tensor.Tensor:
+		s := fmt.Sprintf("shape=%v dtype=%s", v.Shape(), v.DType())
+		if lo, hi, ok := extremes(v); ok {
+			s += fmt.Sprintf(" min=%v max=%v", lo, hi)
+		}
+		return s
+	case *tensor.Sequence:
+		return fmt.Sprintf("%s of %d items", v.Type(), len(v.Items))
+	case *tensor.Map:
+		return fmt.Sprintf("%s of %d keys", v.Type(), v.Len())
+	case *tensor.Optional:
+		if v.Value == nil {
+			return v.Type().String() + ", empty"
+		}
+		return v.Type().String() + ", " + Summary(v.Value)
+	case nil:
+		return "none"
+	}
+	return v.Type().String()
+}
+
+func extremes(t *tensor.Tensor) (lo, hi float64, ok bool) {
+	d := t.DType()
+	if t.Len() == 0 || d == tensor.TypeString || d == tensor.TypeComplex64 || d == tensor.TypeComplex128 {
+		return 0, 0, false
+	}
+	x, err := tensor.Float64s(t)
+	if err != nil {
+		return 0, 0, false
+	}
+	lo, hi = x[0], x[0]
+	for _, v := range x {
+		lo, hi = math.Min(lo, v), math.Max(hi, v)
+	}
+	return lo, hi, true
+}
