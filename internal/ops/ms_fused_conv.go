@@ -1,0 +1,60 @@
+package ops
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/onward-ml/onward/internal/ir"
+	"github.com/onward-ml/onward/tensor"
+)
+
+// activatedConv is FusedConv: a convolution, plus Z of the same shape, and an activation of the
+// sum
+// (https://github.com/microsoft/onnxruntime/blob/main/docs/ContribOperators.md#com.microsoft.FusedConv).
+type activatedConv struct {
+	conv Conv
+	act  fusedActivation
+}
+
+var _ = register(Def{Domain: DomainMicrosoft, Name: "FusedConv", Since: []int{1}, In: "X:T, W:T, B:T?, Z:T?", Out: "Y:T",
+	Types: Types{"T": "float16 float double"}, Build: simple(func(a *Attrs, opset int) Operator {
+		return &activatedConv{Conv{Window: readWindow(a, true), Group: readGroup(a)}, readFusedActivation(a, a.Floats("activation_params"))}
+	})})
+
+// Infer infers the convolution.
+func (op *activatedConv) Infer(c *ir.InferContext) error { return op.conv.Infer(c) }
+
+// Run convolves and changes the result in place.
+func (op *activatedConv) Run(c *ir.Call) error {
+	if err := op.conv.Run(c); err != nil {
+		return err
+	}
+	if z := c.Tensor(3); z != nil {
+		y := c.Out[0].(*tensor.Tensor)
+		if !slices.Equal(z.Shape(), y.Shape()) {
+			return fmt.Errorf("Z has shape %v, want %v", z.Shape(), y.Shape())
+		}
+		if y.DType() == tensor.TypeFloat64 {
+			addTo(tensor.Of[float64](y), tensor.Of[float64](z))
+		} else {
+			sum, err := realIn[float32](c, y)
+			if err != nil {
+				return err
+			}
+			add, err := realIn[float32](c, z)
+			if err != nil {
+				return err
+			}
+			addTo(sum, add)
+			realOutput[float32]{sum, y}.store()
+		}
+	}
+	return op.act.apply(c)
+}
+
+func addTo[T realFloat](dst, src []T) {
+	src = src[:len(dst)]
+	for i, v := range src {
+		dst[i] += v
+	}
+}

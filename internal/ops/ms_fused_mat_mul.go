@@ -1,0 +1,12 @@
+package ops
+
+// FusedMatMul is alpha times the product of two tensors of matrices; transA and
+// transB swap the last two dimensions, transBatchA and transBatchB move the first
+// dimension behind the other batch dimensions before that
+// (https://github.com/microsoft/onnxruntime/blob/main/docs/ContribOperators.md#com.microsoft.FusedMatMul).
+var _ = register(Def{Domain: DomainMicrosoft, Name: "FusedMatMul", Since: []int{1}, In: "A:T, B:T", Out: "Y:T",
+	Types: Types{"T": "@float"},
+	Build: simple(func(a *Attrs, opset int) Operator {
+		return &transposedMatMul{Alpha: a.Float("alpha", 1), Trans: [2]bool{a.Bool("transA", false), a.Bool("transB", false)},
+			Batch: [2]bool{a.Bool("transBatchA", false), a.Bool("transBatchB", false)}}
+	})})
