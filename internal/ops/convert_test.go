@@ -115,3 +115,24 @@ func TestShapeArithmeticIsInferred(t *testing.T) {
 		t.Errorf("ReduceProd: %v, %v", got, err)
 	}
 }
+
+// Exporters write Expand's shape as Where(shape == −1, ones, shape).
+func TestWhereOfShapeIsInferred(t *testing.T) {
+	shape := &ir.Value{Type: ir.TensorType(tensor.TypeInt64, ir.Known(3)), Contents: []ir.Dim{ir.Symbol("N"), ir.Known(-1), ir.Known(4)}}
+	minus := &ir.Value{Type: ir.TensorType(tensor.TypeInt64), Const: tensor.Scalar[int64](-1)}
+	one := &ir.Value{Type: ir.TensorType(tensor.TypeInt64), Const: tensor.Scalar[int64](1)}
+	equal, err := inferOp(t, "Equal", 19, nil, shape, minus)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := inferOp(t, "Where", 16, nil, &equal[0], one, shape)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []ir.Dim{ir.Symbol("N"), ir.Known(1), ir.Known(4)}
+	for i := range want {
+		if !got[0].Contents[i].Same(want[i]) {
+			t.Errorf("element %d is %s, want %s", i, got[0].Contents[i], want[i])
+		}
+	}
+}

@@ -253,6 +253,9 @@ const (
 // eachRange runs fn over ranges of [0, n) on all threads, in pieces short
 // enough to notice that the run must stop.
 func eachRange(c *ir.Call, n, grain int, fn func(lo, hi int)) error {
+	if n == 0 {
+		return nil
+	}
 	if n <= grainWatch {
 		c.Parallel(n, grain, fn)
 		return nil

@@ -121,7 +121,7 @@ func inferBinary(c *ir.InferContext, x axisBroadcast, elem tensor.DType, fn func
 	if fn == nil || x.Legacy || shape == nil || len(shape) > 1 {
 		return nil
 	}
-	if elem != tensor.TypeInt64 && elem != tensor.TypeInt32 {
+	if elem != tensor.TypeInt64 && elem != tensor.TypeInt32 && elem != tensor.TypeBool {
 		return nil
 	}
 	setContents(c, elem, binaryContents(c.Contents(0), c.Contents(1), fn))

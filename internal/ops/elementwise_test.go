@@ -136,6 +136,15 @@ func halfTest(d tensor.DType, x []float64, shape ...int) *tensor.Tensor {
 	return tt(r, shape...)
 }
 
+func TestSwiGLU(t *testing.T) {
+	inf := float32(math.Inf(-1))
+	silu := func(x float64) float32 { return float32(x / (1 + math.Exp(-x))) }
+	wantOp(t, "SwiGLU", 28, nil, tt([]float32{2 * silu(1), 3 * silu(-2), 0}), tt([]float32{1, -2, inf}), tt([]float32{2, 3, 4}))
+	wantOp(t, "SwiGLU", 28, map[string]any{"alpha": 2.0}, tt([]float64{2 / (1 + math.Exp(-2))}), tt([]float64{1}), tt([]float64{2}))
+	wantOp(t, "SwiGLU", 28, map[string]any{"alpha": 2.0}, tt([]float32{0}), tt([]float32{inf}), tt([]float32{2}))
+	failOp(t, "SwiGLU", 28, nil, "differ", tt([]float32{1, 2}), tt([]float32{1}))
+}
+
 func TestUnaryIntegers(t *testing.T) {
 	wantOp(t, "Abs", 13, nil, tt([]int8{-128, 127, 0}), tt([]int8{-128, -127, 0}))
 	wantOp(t, "Abs", 13, nil, tt([]uint16{1, 65535}), tt([]uint16{1, 65535}))

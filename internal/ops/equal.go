@@ -1,6 +1,8 @@
 package ops
 
 import (
+	"strings"
+
 	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/tensor"
 )
@@ -22,7 +24,30 @@ var equalLoops = loopsOf(loop2(equalLoop[bool]),
 
 // Infer implements [ir.Operator].
 func (o *Equal) Infer(c *ir.InferContext) error {
-	return inferBinary(c, o.axisBroadcast, tensor.TypeBool, nil)
+	return inferBinary(c, o.axisBroadcast, tensor.TypeBool, equalDim)
+}
+
+// equalDim is 1 or 0 where elements of two shape values are known to be equal or
+// not; [Where] takes it for a condition.
+func equalDim(a, b ir.Dim) ir.Dim {
+	switch {
+	case a.Same(b):
+		return ir.Known(1)
+	case a.Differs(b) || isNegative(a) && isDimension(b) || isNegative(b) && isDimension(a):
+		return ir.Known(0)
+	}
+	return ir.Unknown
+}
+
+func isNegative(d ir.Dim) bool {
+	n, ok := d.Value()
+	return ok && n < 0
+}
+
+// isDimension reports whether d is an expression that cannot be negative, as
+// symbols stand for dimensions.
+func isDimension(d ir.Dim) bool {
+	return !d.IsKnown() && !d.IsUnknown() && !strings.Contains(d.String(), "-")
 }
 
 // Run implements [ir.Operator].

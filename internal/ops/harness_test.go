@@ -443,6 +443,11 @@ func checkContents(t testing.TB, what string, d []ir.Dim, out tensor.Value) {
 		return
 	}
 	got := ints(x)
+	if x.DType() == tensor.TypeBool {
+		for _, v := range testFloats(x) {
+			got = append(got, int(v))
+		}
+	}
 	if len(got) != len(d) {
 		t.Errorf("%s has %d elements, contents %v", what, x.Len(), d)
 		return

@@ -3,7 +3,9 @@ package ops
 import (
 	"math"
 
+	"github.com/onward-ml/onward/internal/cpu"
 	"github.com/onward-ml/onward/internal/ir"
+	"github.com/onward-ml/onward/internal/kernels/vec"
 	"github.com/onward-ml/onward/tensor"
 )
 
@@ -20,7 +22,25 @@ var _ = register(Def{Name: "Pow", Since: []int{1, 7, 12, 13, 15}, In: "X:T, Y:T1
 	})})
 
 var powLoops = loopsOf(loop2(powInt[int32]), loop2(powInt[int64]),
-	loop2Scalar(powFloat[float32]), loop2Scalar(powFloat[float64]))
+	fastPow(loop2Scalar(powFloat[float32])), loop2Scalar(powFloat[float64]))
+
+// fastPow adds vector kernels for squares and cubes.
+func fastPow(l elementLoop) elementLoop {
+	plain := l.run
+	l.fastScalars = true
+	l.fast = func(dst []byte, in *[3][]byte) {
+		y, a, b := tensor.FromRaw[float32](dst), tensor.FromRaw[float32](in[0]), tensor.FromRaw[float32](in[1])
+		if len(b) != 1 || len(a) != len(y) || b[0] != 2 && b[0] != 3 {
+			plain(dst, in)
+			return
+		}
+		vec.MulF32(cpu.Active(), y, a, a)
+		if b[0] == 3 {
+			vec.MulF32(cpu.Active(), y, y, a)
+		}
+	}
+	return l
+}
 
 // Infer implements [ir.Operator].
 func (o *Pow) Infer(c *ir.InferContext) error { return inferBinary(c, o.axisBroadcast, c.Elem(0), nil) }

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"math"
 	"math/bits"
-	"strings"
 
 	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/tensor"
@@ -53,8 +52,7 @@ func (*Range) Infer(c *ir.InferContext) error {
 			}
 			c.SetContents(0, r)
 		}
-	} else if d.Is(1) && a.Is(0) && !b.IsKnown() && !strings.Contains(b.String(), "-") {
-		// Symbols stand for dimensions: without a minus b is not negative.
+	} else if d.Is(1) && a.Is(0) && isDimension(b) {
 		n = b
 	}
 	c.SetOut(0, ir.TensorType(elem, n))

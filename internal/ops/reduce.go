@@ -359,6 +359,9 @@ func reduceEach(c *ir.Call, n, work int, fn func(i int)) error {
 // reduceSpans is reduceEach for ranges, short enough to notice in between that
 // the run must stop.
 func reduceSpans(c *ir.Call, n, work int, fn func(lo, hi int)) error {
+	if n == 0 {
+		return nil
+	}
 	var stop atomic.Bool
 	watch := max(1, grainWatch/max(work, 1))
 	c.Parallel(n, max(1, grainVector/max(work, 1)), func(lo, hi int) {

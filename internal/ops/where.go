@@ -22,31 +22,44 @@ func (*Where) Infer(c *ir.InferContext) error {
 		return err
 	}
 	c.SetOut(0, ir.Type{Kind: tensor.KindTensor, Elem: c.Elem(1), Shape: shape})
-	cond := c.Const(0)
-	if cond == nil || shape == nil || len(shape) > 1 || cond.DType() != tensor.TypeBool {
+	if shape == nil || len(shape) > 1 {
 		return nil
 	}
-	x, y := c.Contents(1), c.Contents(2)
-	if x == nil || y == nil {
-		return nil
-	}
-	which := tensor.Of[bool](cond)
+	which, x, y := conditionDims(c), c.Contents(1), c.Contents(2)
 	n := max(len(which), len(x), len(y))
-	for _, l := range []int{len(which), len(x), len(y)} {
-		if l != n && l != 1 {
+	for _, d := range [][]ir.Dim{which, x, y} {
+		if d == nil || len(d) != n && len(d) != 1 {
 			return nil
 		}
 	}
 	r := make([]ir.Dim, n)
 	for i := range r {
-		if which[min(i, len(which)-1)] {
-			r[i] = x[min(i, len(x)-1)]
-		} else {
-			r[i] = y[min(i, len(y)-1)]
+		x, y := x[min(i, len(x)-1)], y[min(i, len(y)-1)]
+		switch w := which[min(i, len(which)-1)]; {
+		case w.Is(1) || x.Same(y):
+			r[i] = x
+		case w.Is(0):
+			r[i] = y
 		}
 	}
 	setContents(c, c.Elem(1), r)
 	return nil
+}
+
+// conditionDims returns the condition as far as it is known, as ones and zeros.
+func conditionDims(c *ir.InferContext) []ir.Dim {
+	t := c.Const(0)
+	if t == nil || t.DType() != tensor.TypeBool || t.Len() > tensor.MaxRank {
+		return c.Contents(0)
+	}
+	d := make([]ir.Dim, t.Len())
+	for i, w := range tensor.Of[bool](t) {
+		d[i] = ir.Known(0)
+		if w {
+			d[i] = ir.Known(1)
+		}
+	}
+	return d
 }
 
 // Run implements [ir.Operator].
