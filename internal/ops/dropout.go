@@ -62,7 +62,7 @@ func (o *Dropout) Infer(c *ir.InferContext) error {
 // Run implements [ir.Operator].
 func (o *Dropout) Run(c *ir.Call) error {
 	x := c.Tensor(0)
-	ratio, err := o.ratio(c)
+	ratio, err := dropoutRatio(c.Tensor(1), c.Tensor(2))
 	if err != nil {
 		return err
 	}
@@ -91,20 +91,13 @@ func (o *Dropout) Run(c *ir.Call) error {
 		}
 		return nil
 	}
-	src := unseededSource(c)
-	if o.HasSeed {
-		src = newRandomSource(uint32(o.Seed))
-	}
 	keep, err := scratchTensor(c, tensor.TypeBool, x.Shape())
 	if err != nil {
 		return err
 	}
 	kept := tensor.Of[bool](keep)
-	for i := range kept {
-		if i%grainWatch == 0 && c.Err() != nil {
-			return c.Err()
-		}
-		kept[i] = src.uniform() >= ratio
+	if err := o.draw(c, kept, ratio); err != nil {
+		return err
 	}
 	if err := dropScaled(c, out, x, kept, 1/(1-ratio)); err != nil || mask == nil {
 		return err
@@ -112,9 +105,24 @@ func (o *Dropout) Run(c *ir.Call) error {
 	return convertInto(c, mask, keep, tensor.ConvertOptions{})
 }
 
-// ratio returns the probability of a dropped element, 0 outside of training.
-func (o *Dropout) ratio(c *ir.Call) (float64, error) {
-	mode := c.Tensor(2)
+// draw sets kept to false with the given probability.
+func (o *Dropout) draw(c *ir.Call, kept []bool, ratio float64) error {
+	src := unseededSource(c)
+	if o.HasSeed {
+		src = newRandomSource(uint32(o.Seed))
+	}
+	for i := range kept {
+		if i%grainWatch == 0 && c.Err() != nil {
+			return c.Err()
+		}
+		kept[i] = src.uniform() >= ratio
+	}
+	return nil
+}
+
+// dropoutRatio returns the probability of a dropped element, 0 outside of
+// training; t and mode are the inputs ratio and training_mode.
+func dropoutRatio(t, mode *tensor.Tensor) (float64, error) {
 	if mode == nil {
 		return 0, nil
 	}
@@ -124,7 +132,6 @@ func (o *Dropout) ratio(c *ir.Call) (float64, error) {
 	if !tensor.Of[bool](mode)[0] {
 		return 0, nil
 	}
-	t := c.Tensor(1)
 	if t == nil {
 		return 0.5, nil
 	}

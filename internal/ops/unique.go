@@ -67,9 +67,30 @@ func (op *Unique) Run(c *ir.Call) error {
 	if err != nil {
 		return err
 	}
+	first, group, counts, err := uniqueSlices(c, x, axis, op.Sorted)
+	if err != nil {
+		return err
+	}
+	if err := gatherAxis(c, x, axis, first, []int{len(first)}); err != nil {
+		return err
+	}
+	for i, v := range [][]int{1: first, 2: group, 3: counts} {
+		if i > 0 && c.Wants(i) {
+			if err := outInt64s(c, i, v, len(v)); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// uniqueSlices finds the distinct slices of x along an axis: where each occurs
+// first, which of them each slice of x is, and how often each occurs. Without
+// sorted they are in the order of their first occurrence.
+func uniqueSlices(c *ir.Call, x *tensor.Tensor, axis int, sorted bool) (first, group, counts []int, err error) {
 	n := x.Dim(axis)
 	if err := c.Reserve(int64(n) * 5 * 8); err != nil {
-		return err
+		return nil, nil, nil, err
 	}
 	order := make([]int, n)
 	for i := range order {
@@ -77,7 +98,7 @@ func (op *Unique) Run(c *ir.Call) error {
 	}
 	compare, err := uniqueCompare(c, x, axis)
 	if err != nil {
-		return err
+		return nil, nil, nil, err
 	}
 	slices.SortFunc(order, func(a, b int) int {
 		if r := compare(a, b); r != 0 {
@@ -86,10 +107,9 @@ func (op *Unique) Run(c *ir.Call) error {
 		return a - b
 	})
 	if err := c.Err(); err != nil {
-		return err
+		return nil, nil, nil, err
 	}
-	var first, counts []int
-	group := make([]int, n)
+	group = make([]int, n)
 	for k, i := range order {
 		if k == 0 || compare(order[k-1], i) != 0 {
 			first = append(first, i)
@@ -98,7 +118,7 @@ func (op *Unique) Run(c *ir.Call) error {
 		group[i] = len(first) - 1
 		counts[len(counts)-1]++
 	}
-	if !op.Sorted {
+	if !sorted {
 		by := make([]int, len(first))
 		for i := range by {
 			by[i] = i
@@ -114,17 +134,7 @@ func (op *Unique) Run(c *ir.Call) error {
 			group[i] = place[g]
 		}
 	}
-	if err := gatherAxis(c, x, axis, first, []int{len(first)}); err != nil {
-		return err
-	}
-	for i, v := range [][]int{1: first, 2: group, 3: counts} {
-		if i > 0 && c.Wants(i) {
-			if err := outInt64s(c, i, v, len(v)); err != nil {
-				return err
-			}
-		}
-	}
-	return nil
+	return first, group, counts, nil
 }
 
 // uniqueCompare returns a function that orders slices of x along an axis. It

@@ -4,9 +4,11 @@
 
 Works as record.py does.
 """
+import math
+
 import numpy as np
 
-from record import F, MS, cases, main, record, rnd
+from record import F, MS, cases, enc, enc_attr, main, record, rnd
 
 U8, I8, I32, I64 = np.uint8, np.int8, np.int32, np.int64
 
@@ -23,6 +25,15 @@ def full(dtype, seed, *shape):
 
 def ms(op, inputs, attrs=None, nout=1, **kw):
     return record(op, [None if v is None else np.asarray(v) for v in inputs], attrs, nout, MS, 1, **kw)
+
+
+def by_numpy(op, inputs, attrs, outputs, **kw):
+    """A case of an operator for which ONNX Runtime has no CPU kernel; NumPy gives the outputs."""
+    r = {"op": MS + "." + op, "opset": 1}
+    if attrs:
+        r["attrs"] = {k: enc_attr(v) for k, v in attrs.items()}
+    r["in"], r["out"] = [enc(v) for v in inputs], [enc(v) for v in outputs]
+    return dict(r, **kw)
 
 
 def f(v):
@@ -155,6 +166,148 @@ def ms_products():
     yield ms("TransposeMatMul", [t(a), b[0, 0]], dict(transA=1))
     yield ms("TransposeMatMul", [a[0, 0], t(b)[0, 0]], dict(transB=1))
     yield ms("TransposeMatMul", [a[0, 0, 0], b[0, 0]], {})
+
+
+def strings(*v, shape=None):
+    return np.array(v, object).reshape(shape or len(v))
+
+
+@cases
+def ms_text():
+    x = strings("Hello World!", "a b  c", "", "x", "日本 語, né")
+    for mark in [0, 1]:
+        base = dict(mark=mark, pad_value="#")
+        for sep in [[" "], [" ", ","], ["[ ,]+"], ["l+", " "], [""], ["o W"], ["é|本"]]:
+            yield ms("Tokenizer", [x], dict(base, separators=sep, mincharnum=1))
+        yield ms("Tokenizer", [x], dict(base, separators=[" "], mincharnum=2))
+        for exp in [".", "[a-zA-Z]+", "[^ ]+", "\\w"]:
+            yield ms("Tokenizer", [x], dict(base, tokenexp=exp, mincharnum=1))
+        yield ms("Tokenizer", [x], dict(base, tokenexp="[a-z]+", mincharnum=3))
+        yield ms("Tokenizer", [strings("a b", "c", "", "d e f", shape=(2, 2))], dict(base, separators=[" "], mincharnum=1))
+        yield ms("Tokenizer", [strings("", " ")], dict(base, separators=[" "], mincharnum=1))
+        yield ms("Tokenizer", [strings("", "")], dict(base, separators=[""], mincharnum=1))
+    for pos in [0, 1]:
+        for seed in [0, 7, 4294967295]:
+            yield ms("MurmurHash3", [strings("", "a", "ab", "abc", "abcd", "hello world", "日本")], dict(positive=pos, seed=seed))
+        for dt in [I32, np.uint32, I64, np.uint64, F, np.float64]:
+            yield ms("MurmurHash3", [np.array([[0, 1, 2], [100, 7, 65536]], dt)], dict(positive=pos))
+    ids = np.array([[1, 2, 3, 1, 2], [4, 4, 4, 4, 4], [1, 2, 3, 4, 5]], I64)
+    for n in [1, 2, 3, 5, 6]:
+        yield ms("NGramRepeatBlock", [ids, rnd(1, 3, 8)], dict(ngram_size=n))
+    w = np.array([[1, 2, 3, 0, 0], [4, 0, 0, 0, 0], [5, 4, 3, 2, 1], [1, 1, 1, 1, 0]], I32)
+    for win in [1, 2, 3]:
+        yield ms("WordConvEmbedding", [w, rnd(2, 6, 1, win, 4), rnd(3, 6), rnd(4, 7, 4)], dict() if win > 1 else dict(embedding_size=6, conv_window_size=1, char_embedding_size=4))
+
+
+@cases
+def ms_numbers():
+    yield ms("Unique", [f([2, 1, 1, 3, 4, 3])], {}, 3)
+    yield ms("Unique", [f([5, -1, 0.5, 5, 5])], {}, 3)
+    for dt in [F, np.float64, np.float16]:
+        yield ms("Inverse", [(rnd(1, 3, 3) + 3 * np.eye(3)).astype(dt)])
+        if dt != np.float16:
+            yield ms("Inverse", [(rnd(2, 2, 2, 4, 4) + 2 * np.eye(4)[::-1]).astype(dt)])
+    yield ms("Inverse", [f([[0, 1], [1, 0]])])
+    x = rnd(3, 2, 3, 7, 6)
+    grid = rnd(4, 2, 4, 5, 2, scale=0.7)
+    for mode in ["bilinear", "nearest", "bicubic"]:
+        for pad in ["zeros", "border", "reflection"]:
+            for ac in [0, 1]:
+                yield ms("GridSample", [x[:1, :2], grid[:1]], dict(mode=mode, padding_mode=pad, align_corners=ac))
+    rois = f([[0, 0, 1, 1], [0.1, 0.3, 0.6, 0.9], [-0.5, 0.2, 1.4, 0.1], [0.9, 1, 0, 0]])
+    b = np.array([0, 1, 1, 0], I32)
+    for mode in ["bilinear", "nearest"]:
+        for size in [[3, 4], [1, 1], [9, 2]]:
+            yield ms("CropAndResize", [x[:, :2], rois, b, np.array(size, I32)], dict(mode=mode, extrapolation_value=-2.5))
+    # ONNX Runtime finds the planes of a mask wrongly unless there is one.
+    for at in [dict(kernel_shape=[2, 3]), dict(kernel_shape=[3, 3], pads=[1, 1, 1, 1], strides=[2, 2]), dict(kernel_shape=[2, 2], auto_pad="SAME_UPPER")]:
+        yield ms("MaxpoolWithMask", [x, rint(5, 0, 2, 1, 1, 7, 6, dtype=I32)], at)
+    yield ms("MaxpoolWithMask", [x[:, :, 0], rint(6, 0, 2, 1, 1, 6, dtype=I32)], dict(kernel_shape=[3], strides=[2]))
+
+
+def silu(x):
+    return x / (1 + np.exp(-x.astype(np.float64)))
+
+
+def gelu_tanh(x):
+    return 0.5 * x * (1 + np.tanh(np.sqrt(2 / np.pi) * (x + 0.044715 * x**3)))
+
+
+def gelu(x):
+    return 0.5 * x * (1 + np.vectorize(math.erf)(x / np.sqrt(2)))
+
+
+@cases
+def ms_by_numpy():
+    x, bias = rnd(1, 2, 3, 8), rnd(2, 8)
+    skip = rnd(3, 2, 3, 8)
+    for dt in [F, np.float16]:
+        c = lambda v: np.asarray(v).astype(dt)
+        yield by_numpy("BiasAdd", [c(x), c(bias), c(skip)], {}, [c(x + bias + skip)])
+        s = x + bias
+        yield by_numpy("BiasSplitGelu", [c(x), c(bias)], {}, [c(s[..., :4] * gelu(s[..., 4:]))], tol=2e-3)
+        yield by_numpy("BiasDropout", [c(x), c(bias)], {}, [c(s), np.ones(x.shape, bool)])
+        yield by_numpy("BiasDropout", [c(x), c(bias), c(skip), c(0.5), np.array(False)], {}, [c(s + skip), np.ones(x.shape, bool)])
+        yield by_numpy("BiasDropout", [c(x), c(skip), None, c(0), np.array(True)], dict(seed=3), [c(x + skip), np.ones(x.shape, bool)])
+        w = rnd(4, 8, 5)
+        yield by_numpy("GemmFastGelu", [c(x), c(w)], {}, [c(gelu_tanh(x @ w))], tol=3e-3)
+        yield by_numpy("GemmFastGelu", [c(x[0]), c(w), c(bias[:5])], {}, [c(gelu_tanh(x[0] @ w + bias[:5]))], tol=3e-3)
+    for axis, inner, bs in [(1, 0, (3, 8)), (2, 1, (2, 1, 8)), (2, 0, (1, 3, 8)), (-1, 1, (8,))]:
+        b = rnd(5, *bs)
+        t = (x + b).reshape(int(np.prod(x.shape[:axis if axis >= 0 else 3 + axis])), -1)
+        e = np.exp(t - t.max(-1, keepdims=True))
+        yield by_numpy("BiasSoftmax", [x, b], dict(axis=axis, is_inner_broadcast=inner), [(e / e.sum(-1, keepdims=True)).reshape(x.shape).astype(F)])
+    for last in [0, 1]:
+        x4, sk, bi = rnd(6, 2, 6, 3, 4), rnd(7, 2, 6, 3, 4), rnd(8, 6)
+        gam, bet = rnd(9, 6), rnd(10, 6)
+        lay = (lambda v: np.moveaxis(v, 1, -1).copy()) if last else (lambda v: v)
+
+        def norm(v, groups, act, eps):
+            t = v.reshape(2, groups, -1).astype(np.float64)
+            t = ((t - t.mean(-1, keepdims=True)) / np.sqrt(t.var(-1, keepdims=True) + eps)).reshape(v.shape)
+            t = t * gam[:, None, None] + bet[:, None, None]
+            return lay((silu(t) if act else t).astype(F))
+
+        for groups, act, eps in [(2, 0, 1e-5), (3, 1, 0.5), (6, 1, 1e-5)]:
+            at = dict(channels_last=last, groups=groups, activation=act, epsilon=eps)
+            yield by_numpy("GroupNorm", [lay(x4), gam, bet], at, [norm(x4, groups, act, eps)])
+            s = x4 + sk + bi[:, None, None]
+            yield by_numpy("SkipGroupNorm", [lay(x4), gam, bet, lay(sk), bi], at, [norm(s, groups, act, eps), lay(s)])
+            s = x4 + sk[:, :, :1, :1]
+            yield by_numpy("SkipGroupNorm", [lay(x4), gam, bet, sk[:, :, 0, 0]], at, [norm(s, groups, act, eps), lay(s)])
+    for v, inf, nan in [([1, 2], 0, 0), ([1, np.nan], 0, 0), ([1, np.inf], 0, 0), ([1, np.inf], 0, 1), ([np.nan, 2], 1, 0), ([-np.inf, 2], 1, 0)]:
+        a = np.array(v, F)
+        bad = (np.isnan(a) & (inf == 0)) | (np.isinf(a) & (nan == 0))
+        yield by_numpy("IsAllFinite", [f([3]), a], dict(isinf_only=inf, isnan_only=nan), [np.array(not bad.any())])
+    for n in [8, 6, 5]:
+        for dt in [F, np.float64]:
+            v = rnd(11, 2, 3, n).astype(dt)
+            y = np.fft.rfft(v)
+            y = np.stack([y.real, y.imag], -1).astype(dt)
+            yield by_numpy("Rfft", [v], dict(signal_ndim=1), [y], tol=1e-3)
+            if n % 2 == 0:
+                yield by_numpy("Irfft", [y], dict(signal_ndim=1), [v], tol=1e-3)
+    for dt, out in [(U8, np.uint32), (I8, I32)]:
+        v, u = full(dt, 12, 2, 3, 4), full(dt, 13, 3, 1)
+        yield by_numpy("MulInteger", [v, np.array(3, dt), u, np.array(100, dt)], {}, [((v.astype(I64) - 3) * (u.astype(I64) - 100)).astype(I32)])
+        yield by_numpy("MulInteger", [v, None, u], {}, [(v.astype(I64) * u).astype(I32)])
+        for axes, keep in [([1], 1), ([0, 2], 0), ([-1], 0)]:
+            yield by_numpy("ReduceSumInteger", [v], dict(axes=axes, keepdims=keep), [v.astype(I64).sum(tuple(axes), keepdims=bool(keep)).astype(out)])
+            m = (v.astype(np.float64) - 3).mean(tuple(axes), keepdims=bool(keep)) * 0.05 / 0.037
+            yield by_numpy("QLinearReduceMean", [v, f(0.05), np.array(3, dt), f(0.037), np.array(9, dt)], dict(axes=axes, keepdims=keep),
+                           [np.clip(np.rint(m) + 9, np.iinfo(dt).min, np.iinfo(dt).max).astype(dt)])
+    v, w = rnd(14, 2, 5, 6, 4), rnd(15, 6, 2, 3, 3)
+    for dt in [F, np.float64]:
+        for st in [1, 2]:
+            p = np.pad(v, ((0, 0), (1, 1), (0, 1), (0, 0))).astype(np.float64)
+            oh, ow = (p.shape[1] - 3) // st + 1, (p.shape[2] - 3) // st + 1
+            y = np.zeros((2, oh, ow, 6))
+            for g in range(2):
+                for i in range(oh):
+                    for j in range(ow):
+                        patch = p[:, i * st:i * st + 3, j * st:j * st + 3, 2 * g:2 * g + 2]
+                        y[:, i, j, 3 * g:3 * g + 3] = np.einsum("nhwc,mchw->nm", patch, w[3 * g:3 * g + 3].astype(np.float64))
+            yield by_numpy("NhwcConv", [v.astype(dt), w.astype(dt), bias[:6].astype(dt)], dict(group=2, strides=[st, st], pads=[1, 0, 1, 1]), [(y + bias[:6]).astype(dt)], tol=1e-3)
 
 
 if __name__ == "__main__":

@@ -1,0 +1,93 @@
+package ops
+
+import (
+	"math"
+	"testing"
+
+	"github.com/onward-ml/onward/tensor"
+)
+
+// Recorded cases compare the operators of com.microsoft with ONNX Runtime; these
+// tests are for what it does not take: left-out zero points, sparse inputs, empty
+// tensors, and bad input.
+
+func TestSparseToDenseMatMul(t *testing.T) {
+	const op = "com.microsoft.SparseToDenseMatMul"
+	// [[0 2 0] [3 0 -1]]
+	values := tt([]float32{2, 3, -1}, 3)
+	flat, err := tensor.NewSparse(values, tt([]int64{1, 3, 5}, 3), 2, 3)
+	if err != nil {
+		t.Fatal(err)
+	}
+	pairs, err := tensor.NewSparse(values, tt([]int64{0, 1, 1, 0, 1, 2}, 3, 2), 2, 3)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b := tt([]float32{1, 2, 3, 4, 5, 6}, 3, 2)
+	for _, a := range []*tensor.Sparse{flat, pairs} {
+		wantOp(t, op, 1, nil, tt([]float32{6, 8, -2, 0}, 2, 2), a, b)
+		wantOp(t, op, 1, attrs{"alpha": 0.5, "transB": 1}, tt([]float32{2, 5, 0, 3}, 2, 2), a, tt([]float32{1, 2, 3, 4, 5, 6}, 2, 3))
+		wantOp(t, op, 1, attrs{"transA": 1}, tt([]float32{9, 12, 2, 4, -3, -4}, 3, 2), a, tt([]float32{1, 2, 3, 4}, 2, 2))
+	}
+	ints, err := tensor.NewSparse(tt([]int64{7}, 1), tt([]int64{2}, 1), 2, 2)
+	if err != nil {
+		t.Fatal(err)
+	}
+	wantOp(t, op, 1, nil, tt([]int64{0, 0, 0, 7, 14, 21}, 2, 3), ints, tt([]int64{1, 2, 3, 4, 5, 6}, 2, 3))
+	failOp(t, op, 1, nil, "want the same", ints, b)
+	failOp(t, op, 1, nil, "inner dimensions", flat, tt([]float32{1, 2}, 2, 1))
+}
+
+func TestQLinearWithoutZeroPoints(t *testing.T) {
+	s := func(v float32) *tensor.Tensor { return tensor.Scalar(v) }
+	u := func(v ...uint8) *tensor.Tensor { return tt(v, len(v)) }
+	wantOp(t, "com.microsoft.QLinearAdd", 1, nil, u(3, 6, 250), u(1, 2, 200), s(1), nil, u(4, 8, 100), s(0.5), nil, s(1))
+	wantOp(t, "com.microsoft.QLinearMul", 1, nil, u(2, 8, 255), u(1, 2, 200), s(1), nil, u(4, 8, 100), s(0.5), nil, s(1))
+	wantOp(t, "com.microsoft.QLinearSigmoid", 1, nil, u(100, 100), u(0, 0), s(1), nil, s(0.005))
+	wantOp(t, "com.microsoft.QLinearLeakyRelu", 1, attrs{"alpha": 0.5}, tt([]int8{-4, 10}, 2), tt([]int8{-8, 10}, 2), s(1), nil, s(1))
+	wantOp(t, "com.microsoft.QLinearSoftmax", 1, attrs{"opset": 13}, u(50, 50), u(9, 9), s(1), nil, s(0.01), tensor.Scalar(uint8(0)))
+	wantOp(t, "com.microsoft.QLinearAveragePool", 1, attrs{"kernel_shape": []int{2}}, tt([]uint8{3, 5}, 1, 1, 2), tt([]uint8{2, 4, 6}, 1, 1, 3), s(1), nil, s(1))
+	// ONNX Runtime lets 128 become −128 here.
+	wantOp(t, "com.microsoft.QLinearSoftmax", 1, attrs{"opset": 13}, tt([]int8{127}, 1), tt([]int8{3}, 1), s(1), nil, s(1.0/256), tensor.Scalar(int8(-128)))
+	failOp(t, "com.microsoft.QLinearAdd", 1, nil, "want one element", u(1), tt([]float32{1, 2}, 2), nil, u(1), s(1), nil, s(1))
+	failOp(t, "com.microsoft.QLinearMul", 1, nil, "cannot be broadcast", u(1, 2), s(1), nil, u(1, 2, 3), s(1), nil, s(1))
+	failOp(t, "com.microsoft.QLinearConcat", 1, attrs{"axis": 0}, "want three for each part", s(1), tensor.Scalar(uint8(0)), u(1), s(1))
+	failOp(t, "com.microsoft.QLinearConcat", 1, attrs{"axis": 0}, "want a tensor of uint8", s(1), tensor.Scalar(uint8(0)), s(1), s(1), tensor.Scalar(uint8(0)))
+}
+
+func TestContribEmpty(t *testing.T) {
+	none := tt([]float32{}, 0, 3)
+	u := tt([]uint8{}, 0, 3)
+	s, z := tensor.Scalar(float32(1)), tensor.Scalar(uint8(0))
+	wantOp(t, "com.microsoft.QLinearAdd", 1, nil, u, u, s, z, u, s, z, s, z)
+	wantOp(t, "com.microsoft.QLinearSigmoid", 1, nil, u, u, s, z, s, z)
+	wantOp(t, "com.microsoft.MatMulIntegerToFloat", 1, nil, tt([]float32{}, 0, 2), u, tt(make([]uint8, 6), 3, 2), s, s)
+	wantOp(t, "com.microsoft.DynamicQuantizeMatMul", 1, nil, tt([]float32{}, 0, 2), none, tt(make([]uint8, 6), 3, 2), s)
+	wantOp(t, "com.microsoft.QGemm", 1, nil, tt([]float32{5, 10}, 1, 2), tt([]uint8{}, 1, 0), s, z, tt([]uint8{}, 0, 2), s, z, tt([]int32{5, 10}, 2))
+	wantOp(t, "com.microsoft.TransposeMatMul", 1, attrs{"transA": 1}, tt([]float32{0, 0, 0, 0, 0, 0}, 3, 2), none, tt([]float32{}, 0, 2))
+	wantOps(t, "com.microsoft.Unique", 1, nil, []tensor.Value{tt([]float32{}, 0), tt([]int64{}, 0), tt([]int64{}, 0)}, tt([]float32{}, 0))
+	wantOp(t, "com.microsoft.Inverse", 1, nil, tt([]float32{}, 2, 0, 0), tt([]float32{}, 2, 0, 0))
+	wantOp(t, "com.microsoft.CropAndResize", 1, nil, tt([]float32{}, 0, 1, 2, 2), tt([]float32{1}, 1, 1, 1, 1), tt([]float32{}, 0, 4), tt([]int32{}, 0), tt([]int32{2, 2}, 2))
+	wantOp(t, "com.microsoft.MurmurHash3", 1, nil, tt([]uint32{}, 0), tt([]string{}, 0))
+	wantOp(t, "com.microsoft.IsAllFinite", 1, nil, tensor.Scalar(true), none)
+	wantOp(t, "com.microsoft.BiasAdd", 1, nil, tt([]float32{}, 1, 0, 3), tt([]float32{}, 1, 0, 3), tt([]float32{1, 2, 3}, 3), tt([]float32{}, 1, 0, 3))
+}
+
+func TestContribErrors(t *testing.T) {
+	inf := float32(math.Inf(1))
+	x := tt([]float32{1, inf, 2, 3}, 1, 1, 2, 2)
+	failOp(t, "com.microsoft.CropAndResize", 1, nil, "batch_indices[0] is 1", x, tt([]float32{0, 0, 1, 1}, 1, 4), tt([]int32{1}, 1), tt([]int32{2, 2}, 2))
+	failOp(t, "com.microsoft.CropAndResize", 1, nil, "want two positive numbers", x, tt([]float32{0, 0, 1, 1}, 1, 4), tt([]int32{0}, 1), tt([]int32{2, 0}, 2))
+	wantOp(t, "com.microsoft.CropAndResize", 1, attrs{"extrapolation_value": 9.0}, tt([]float32{9}, 1, 1, 1, 1), x, tt([]float32{inf, 0, 1, -inf}, 1, 4), tt([]int32{0}, 1), tt([]int32{1, 1}, 2))
+	failOp(t, "com.microsoft.Inverse", 1, nil, "want square matrices", tt([]float32{1, 2}, 1, 2))
+	failOp(t, "com.microsoft.ExpandDims", 1, nil, "axis is 3", tt([]float32{1}, 1), tensor.Scalar(int32(3)))
+	failOp(t, "com.microsoft.Tokenizer", 1, attrs{"mark": 0, "pad_value": "", "mincharnum": 1}, "want one of the attributes", tt([]string{"a"}, 1))
+	failOp(t, "com.microsoft.Tokenizer", 1, attrs{"mark": 0, "pad_value": "", "mincharnum": 1, "tokenexp": "("}, "missing closing", tt([]string{"a"}, 1))
+	failOp(t, "com.microsoft.Tokenizer", 1, attrs{"mark": 0, "pad_value": "", "mincharnum": 1, "tokenexp": "a"}, "not valid UTF-8", tt([]string{"\xff"}, 1))
+	failOp(t, "com.microsoft.NGramRepeatBlock", 1, attrs{"ngram_size": 1}, "out of the vocabulary", tt([]int64{5}, 1, 1), tt([]float32{1}, 1, 1))
+	failOp(t, "com.microsoft.WordConvEmbedding", 1, nil, "want 0 to 1", tt([]int32{2}, 1, 1), tt([]float32{1}, 1, 1, 1, 1), tt([]float32{1}, 1), tt([]float32{1, 2}, 2, 1))
+	failOp(t, "com.microsoft.GroupNorm", 1, attrs{"groups": 3, "activation": 0}, "not divisible by 3 groups", x, tt([]float32{1, 1}, 2), tt([]float32{1, 1}, 2))
+	failOp(t, "com.microsoft.GroupNorm", 1, attrs{"groups": 0, "activation": 7}, "want at least 1", x, tt([]float32{1, 1}, 2), tt([]float32{1, 1}, 2))
+	failOp(t, "com.microsoft.Rfft", 1, attrs{"signal_ndim": 2}, "signal_ndim is 2", x)
+	failOp(t, "com.microsoft.QGemm", 1, nil, "no y_scale", tt([]uint8{1}, 1, 1), tensor.Scalar(inf), tensor.Scalar(uint8(0)), tt([]uint8{1}, 1, 1), tensor.Scalar(inf), tensor.Scalar(uint8(0)), nil, nil, tensor.Scalar(uint8(0)))
+}
