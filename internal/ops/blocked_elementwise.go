@@ -36,6 +36,15 @@ func BlockedFunc(op Operator, in []*tensor.Tensor) func(dst, src []float32) {
 		return func(d, s []float32) { vec.SigmoidF32(level(), d, s) }
 	case *Tanh:
 		return func(d, s []float32) { vec.TanhF32(level(), d, s) }
+	case *Silu:
+		return func(d, s []float32) { vec.SiluF32(level(), d, s) }
+	case *Gelu:
+		if op.Tanh {
+			return func(d, s []float32) { vec.GeluTanhF32(level(), d, s) }
+		}
+		return func(d, s []float32) { vec.GeluF32(level(), d, s) }
+	case *Mish:
+		return func(d, s []float32) { vec.MishF32(level(), d, s) }
 	case *HardSwish:
 		return func(d, s []float32) { vec.HardSwishF32(level(), d, s) }
 	}

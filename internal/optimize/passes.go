@@ -26,6 +26,13 @@ var passes = []pass{
 	{"affine", affine},
 	{"channel-shuffle", channelShuffle},
 	{"fuse-conv", fuseConv},
+	{"fuse-activation", fuseActivation},
+	{"fuse-layer-norm", fuseLayerNorm},
+	{"sweep", removeDead},
+	{"fuse-transpose", fuseTranspose},
+	{"sweep", removeDead},
+	{"fuse-linear", fuseLinear},
+	{"sweep", removeDead},
 	{"block-layout", blockLayout},
 	{"sweep", removeDead},
 }

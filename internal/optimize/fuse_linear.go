@@ -1,0 +1,115 @@
+package optimize
+
+import (
+	"github.com/onward-ml/onward/internal/ir"
+	"github.com/onward-ml/onward/internal/ops"
+	"github.com/onward-ml/onward/tensor"
+)
+
+// fuseLinear turns products with constant weights into Linear, and merges into it
+// what follows: a bias, a residual, an activation.
+func fuseLinear(o *Options, g *ir.Graph) (int, error) {
+	return rewrite(g, func(m *matcher, n *ir.Node) *ir.Node {
+		if !isFloat(g, n.Out[0]) || len(n.In) == 0 || n.In[0] == ir.None || !isFloat(g, n.In[0]) {
+			return nil
+		}
+		switch op := n.Op.(type) {
+		case *ops.MatMul:
+			w := constTensor(g, n, 1)
+			if w == nil || len(g.Values[n.In[0]].Type.Shape) == 0 {
+				return nil
+			}
+			if l, err := ops.NewLinear(w, false); err == nil {
+				return replaced(n, "Linear", l, n.In[0])
+			}
+		case *ops.Gemm:
+			return linearGemm(g, n, op)
+		case *ops.Add:
+			return linearAdd(m, n)
+		case *ops.Relu:
+			return linearThen(m, n, func(l *ops.Linear) { l.Act.Kind = ops.ActRelu })
+		case *ops.Gelu:
+			then := ops.ThenGelu
+			if op.Tanh {
+				then = ops.ThenGeluTanh
+			}
+			return linearThen(m, n, func(l *ops.Linear) { l.Then = then })
+		case *ops.Silu:
+			return linearThen(m, n, func(l *ops.Linear) { l.Then = ops.ThenSilu })
+		case *ops.Sigmoid:
+			return linearThen(m, n, func(l *ops.Linear) { l.Then = ops.ThenSigmoid })
+		case *ops.Tanh:
+			return linearThen(m, n, func(l *ops.Linear) { l.Then = ops.ThenTanh })
+		}
+		return nil
+	})
+}
+
+// linearGemm takes a Gemm with constant B, and C that is missing or a constant row.
+func linearGemm(g *ir.Graph, n *ir.Node, op *ops.Gemm) *ir.Node {
+	w, c := constTensor(g, n, 1), constTensor(g, n, 2)
+	hasC := len(n.In) > 2 && n.In[2] != ir.None
+	if w == nil || op.TransA || hasC && (c == nil || op.Beta != 1) || op.Alpha == 0 {
+		return nil
+	}
+	l, err := ops.NewLinear(w, op.TransB)
+	if err != nil {
+		return nil
+	}
+	l.Alpha = op.Alpha
+	if hasC {
+		if l = l.WithBias(c); l == nil {
+			return nil
+		}
+	}
+	return replaced(n, "Linear", l, n.In[0])
+}
+
+// plainLinear returns the layer that makes a value which one node uses, as far as
+// it can take more.
+func plainLinear(m *matcher, id ir.ValueID) (*ops.Linear, *ir.Node) {
+	l, n := opOnly[*ops.Linear](m, id)
+	if n == nil || l.Act.Kind != ops.ActNone || l.Then != ops.ThenNothing {
+		return nil, nil
+	}
+	return l, n
+}
+
+func linearThen(m *matcher, n *ir.Node, set func(*ops.Linear)) *ir.Node {
+	l, prev := plainLinear(m, n.In[0])
+	if prev == nil {
+		return nil
+	}
+	c := *l
+	set(&c)
+	return replaced(n, "Linear", &c, prev.In...)
+}
+
+func linearAdd(m *matcher, n *ir.Node) *ir.Node {
+	if len(n.In) != 2 || n.In[1] == ir.None {
+		return nil
+	}
+	// The later of two layers takes the other's result.
+	order := []int{0, 1}
+	if m.producer[n.In[1]] > m.producer[n.In[0]] {
+		order = []int{1, 0}
+	}
+	for _, i := range order {
+		l, prev := plainLinear(m, n.In[i])
+		if prev == nil || l.HasAdd {
+			continue
+		}
+		z := n.In[1-i]
+		if b, ok := m.g.Values[z].Const.(*tensor.Tensor); ok && b.Rank() == 1 {
+			if c := l.WithBias(b); c != nil && sameShape(m.g, n.In[i], n.Out[0]) {
+				return replaced(n, "Linear", c, prev.In...)
+			}
+		}
+		if isFloat(m.g, z) && sameShape(m.g, n.In[i], z) {
+			c := *l
+			c.HasAdd = true
+			return replaced(n, "Linear", &c, prev.In[0], z)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,151 @@
+package optimize
+
+import (
+	"math"
+
+	"github.com/onward-ml/onward/internal/ir"
+	"github.com/onward-ml/onward/tensor"
+)
+
+// matcher looks at a graph from a node backwards. Patterns are matched through
+// values that only one node uses, so that what is replaced is not needed by
+// another.
+type matcher struct {
+	g        *ir.Graph
+	producer []int
+	uses     []int
+	user     []int // a node that uses a value: the only one where uses is 1; −1 for none
+}
+
+func newMatcher(g *ir.Graph) *matcher {
+	m := &matcher{g, g.Producers(), g.Uses(), make([]int, len(g.Values))}
+	for i := range m.user {
+		m.user[i] = -1
+	}
+	for i, n := range g.Nodes {
+		n.EachUse(func(id ir.ValueID) { m.user[id] = i })
+	}
+	return m
+}
+
+// only returns the node that makes a value which one node uses, or nil.
+func (m *matcher) only(id ir.ValueID) *ir.Node {
+	return only(m.g, id, m.producer, m.uses)
+}
+
+// maker returns the node that makes a value, however often it is used, or nil.
+func (m *matcher) maker(id ir.ValueID) *ir.Node {
+	if id == ir.None || m.producer[id] < 0 {
+		return nil
+	}
+	return m.g.Nodes[m.producer[id]]
+}
+
+// opOnly returns the operator of only(id) as a T, with its node.
+func opOnly[T ir.Operator](m *matcher, id ir.ValueID) (T, *ir.Node) {
+	var zero T
+	n := m.only(id)
+	if n == nil || len(n.Out) == 0 || n.Out[0] != id {
+		return zero, nil
+	}
+	op, ok := n.Op.(T)
+	if !ok {
+		return zero, nil
+	}
+	return op, n
+}
+
+// scalar returns the number in a constant float tensor of one element.
+func (m *matcher) scalar(id ir.ValueID) (float64, bool) {
+	if id == ir.None {
+		return 0, false
+	}
+	t, ok := m.g.Values[id].Const.(*tensor.Tensor)
+	if !ok || t.DType() != tensor.TypeFloat32 || t.Len() != 1 {
+		return 0, false
+	}
+	return float64(tensor.Of[float32](t)[0]), true
+}
+
+// withScalar returns the other input of a node of two inputs, one of which is a
+// constant of one element that does not change the other's shape.
+func (m *matcher) withScalar(n *ir.Node) (x ir.ValueID, c float64, second, ok bool) {
+	if len(n.In) != 2 {
+		return ir.None, 0, false, false
+	}
+	for i := range n.In {
+		if c, ok := m.scalar(n.In[i]); ok && n.In[1-i] != ir.None {
+			x := n.In[1-i]
+			k, s := m.g.Values[n.In[i]].Type.Shape, m.g.Values[x].Type.Shape
+			if s != nil && len(k) <= len(s) {
+				return x, c, i == 1, true
+			}
+		}
+	}
+	return ir.None, 0, false, false
+}
+
+// other returns the input of a node of two inputs that is not id.
+func other(n *ir.Node, id ir.ValueID) ir.ValueID {
+	switch {
+	case len(n.In) != 2:
+		return ir.None
+	case n.In[0] == id:
+		return n.In[1]
+	case n.In[1] == id:
+		return n.In[0]
+	}
+	return ir.None
+}
+
+func near(x, want float64) bool { return math.Abs(x-want) <= 1e-3*math.Abs(want) }
+
+// sameShape reports whether two values are proved to have one shape.
+func sameShape(g *ir.Graph, a, b ir.ValueID) bool {
+	x, y := g.Values[a].Type.Shape, g.Values[b].Type.Shape
+	if x == nil || len(x) != len(y) {
+		return false
+	}
+	for i := range x {
+		if !x[i].Same(y[i]) {
+			return false
+		}
+	}
+	return true
+}
+
+// replaced returns a node that computes n's outputs another way.
+func replaced(n *ir.Node, opType string, op ir.Operator, in ...ir.ValueID) *ir.Node {
+	return &ir.Node{Name: n.Name, OpType: opType, Domain: internalDomain, Opset: n.Opset, Op: op, In: in, Out: n.Out}
+}
+
+// rewrite offers every node to fn and puts what it returns in the node's place.
+// What has become unused is removed by the pass after it.
+func rewrite(g *ir.Graph, fn func(m *matcher, n *ir.Node) *ir.Node) (int, error) {
+	m := newMatcher(g)
+	edits := 0
+	for i, n := range g.Nodes {
+		if len(n.Out) == 0 || n.Out[0] == ir.None {
+			continue
+		}
+		r := fn(m, n)
+		if r == nil {
+			continue
+		}
+		g.Nodes[i] = r
+		edits++
+		// Uses are counted anew only for the inputs: those of the nodes between
+		// are left to the sweep.
+		for _, id := range n.In {
+			if id != ir.None {
+				m.uses[id]--
+			}
+		}
+		for _, id := range r.In {
+			if id != ir.None {
+				m.uses[id]++
+			}
+		}
+	}
+	return edits, nil
+}
