@@ -213,9 +213,9 @@ func (d *Direct) panel(level cpu.Level, y, x []float32, ep *BlockedEpilogue, pi,
 				if add != nil && last {
 					t.add = at(add, ep.AddLayout.At(p.block, row, a))
 				}
-				t.prefetch, t.prefetchStep = t.b, 0
+				t.prefetch, t.prefetchStep = uintptr(t.b), 0
 				if done := call * t.cb * perBlock * lines * 4; pi+1 < len(w.panels) && done < size {
-					t.prefetch, t.prefetchStep = at(ptr(w.Data), p.offset+size+done), lines*64
+					t.prefetch, t.prefetchStep = address(w.Data, p.offset+size+done), lines*64
 				}
 				call++
 				runTile(level, b-a, p.blocks, &t)

@@ -23,7 +23,7 @@ type tileArgs struct {
 	acc           uint64         // start from c instead of bias
 	act           uint64         // a gemm.Activation
 	lo, hi        float32        // lo is the factor of a sum tile
-	prefetch      unsafe.Pointer
+	prefetch      uintptr        // a hint, which no collector needs to follow
 	prefetchStep  int
 	bStep         int // between the weights of two input channels
 }
@@ -37,6 +37,9 @@ func tilePixels(l cpu.Level) int {
 }
 
 func at(p unsafe.Pointer, elements int) unsafe.Pointer { return unsafe.Add(p, elements*4) }
+
+// address is for prefetches only: what it points to may move or go away.
+func address(s []float32, elements int) uintptr { return uintptr(ptr(s)) + uintptr(elements)*4 }
 
 func ptr(s []float32) unsafe.Pointer { return unsafe.Pointer(unsafe.SliceData(s)) }
 

@@ -294,9 +294,9 @@ func (r *winogradRun) multiply(xi, p int) {
 			lo, hi := split(n, most, k)
 			t.a = at(ptr(r.b.v), xi*r.vx+(cb0*n+lo)*Lanes)
 			t.c = at(ptr(r.b.m), xi*r.mx+(2*p*n+lo)*Lanes)
-			t.prefetch, t.prefetchStep = t.b, 0
+			t.prefetch, t.prefetchStep = uintptr(t.b), 0
 			if ahead := (i+1)*size + k*t.cb*Lanes*lines*4; ahead < len(w.Data) {
-				t.prefetch, t.prefetchStep = at(ptr(w.Data), ahead), lines*64
+				t.prefetch, t.prefetchStep = address(w.Data, ahead), lines*64
 			}
 			runTile(r.level, hi-lo, 2, &t)
 		}

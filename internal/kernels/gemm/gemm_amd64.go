@@ -20,9 +20,9 @@ type tileF32 struct {
 	act           uint64 // an Activation
 	alpha         float32
 	lo, hi        float32
-	mask          uint32 // columns of AVX-512 tiles
-	scaled        uint64 // multiply by alpha
-	prefetch      unsafe.Pointer
+	mask          uint32  // columns of AVX-512 tiles
+	scaled        uint64  // multiply by alpha
+	prefetch      uintptr // a hint, which no collector needs to follow
 	prefetchStep  uintptr // per four steps of k
 }
 
@@ -77,6 +77,9 @@ func panelAVX512(t *tile[float32]) {
 		k.acc = 1
 	}
 	a, b, c := ptr(t.a), ptr(t.b), ptr(t.c)
+	if t.k == 0 { // offsets would lead out of slices without elements
+		a, b = nil, nil
+	}
 	var row, add unsafe.Pointer
 	if e := t.ep; e != nil {
 		k.setEpilogue(e)
@@ -96,15 +99,15 @@ func panelAVX512(t *tile[float32]) {
 		k.a, k.b, k.c = at(a, r*t.lda), b, at(c, r*t.ldc)
 		k.rowBias = at(row, r)
 		// The first tiles fetch the next panel into the second-level cache: two lines per four steps.
-		k.prefetch, k.prefetchStep = b, 0
+		k.prefetch, k.prefetchStep = uintptr(b), 0
 		if t.next != nil && i < len(t.next)*4/(t.k*128+1)+1 {
-			k.prefetch, k.prefetchStep = at(ptr(t.next), i*t.k/4*32), 128
+			k.prefetch, k.prefetchStep = uintptr(ptr(t.next))+uintptr(i*t.k/4*128), 128
 		}
 		if add != nil {
 			k.add = at(add, r*t.ep.LdAdd)
 		}
-		if t.half != nil {
-			k.b, k.ldb, k.prefetch, k.prefetchStep = unsafe.Pointer(unsafe.SliceData(t.half)), PanelWidth*2, nil, 0
+		if t.half != nil && t.k > 0 {
+			k.b, k.ldb, k.prefetch, k.prefetchStep = unsafe.Pointer(unsafe.SliceData(t.half)), PanelWidth*2, 0, 0
 			tileHalfAVX512(next-r, &k)
 		} else {
 			tileAVX512(next-r, &k)
@@ -130,7 +133,11 @@ func halfAVX2(t *tile[float32], j int) {
 	if t.acc {
 		k.acc = 1
 	}
-	a, b, c := ptr(t.a), at(ptr(t.b), j), at(ptr(t.c), j)
+	a, b, c := ptr(t.a), ptr(t.b), at(ptr(t.c), j)
+	if t.k == 0 {
+		a, b = nil, nil
+	}
+	b = at(b, j)
 	var row, add unsafe.Pointer
 	if e := t.ep; e != nil {
 		k.setEpilogue(e)
@@ -152,7 +159,7 @@ func halfAVX2(t *tile[float32], j int) {
 		if add != nil {
 			k.add = at(add, r*t.ep.LdAdd)
 		}
-		if t.half != nil {
+		if t.half != nil && t.k > 0 {
 			k.b, k.ldb = unsafe.Add(unsafe.Pointer(unsafe.SliceData(t.half)), j*2), PanelWidth*2
 			tileHalfAVX2(next-r, &k)
 		} else {

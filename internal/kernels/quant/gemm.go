@@ -125,7 +125,7 @@ type tileI32 struct {
 	_             [3]float32
 	mask          uint32
 	_             uint64
-	prefetch      unsafe.Pointer
+	prefetch      uintptr
 	prefetchStep  uintptr
 }
 
@@ -291,7 +291,7 @@ func panel(level cpu.Level, p *Packed, t *tileI32, a unsafe.Pointer, pi, rows, c
 			if last && rowBias != nil {
 				t.rowBias = unsafe.Pointer(&rowBias[r])
 			}
-			t.prefetch = t.b
+			t.prefetch = uintptr(t.b)
 			runTile(level, p.vnni, e-r, cols, t)
 		}
 	}

@@ -33,7 +33,10 @@ func halvesAVX2(rows, cols int, t *tileI32) {
 	const half = PanelWidth / 2
 	for j := 0; j < cols; j += half {
 		h := *t
-		h.b, h.c = unsafe.Add(t.b, j*4), unsafe.Add(t.c, j*4)
+		h.c = unsafe.Add(t.c, j*4)
+		if t.b != nil { // K is 0 otherwise
+			h.b = unsafe.Add(t.b, j*4)
+		}
 		if t.bias != nil {
 			h.bias = unsafe.Add(t.bias, j*4)
 		}
