@@ -56,7 +56,8 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	root.SetArgs(args)
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usageError{err} })
 	root.CompletionOptions.HiddenDefaultCmd = true
-	root.AddCommand(runCommand(), inspectCommand(), checkCommand(), conformanceCommand())
+	root.AddCommand(runCommand(), inspectCommand(), checkCommand(), conformanceCommand(),
+		benchCommand(), benchProbeCommand(), compareCommand(), profileCommand(), doctorCommand())
 	for _, c := range root.Commands() {
 		wrapArgs(c)
 	}

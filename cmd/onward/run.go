@@ -155,8 +155,13 @@ func saveNPZ(path string, sess *onward.Session, res onward.Values) error {
 	return tensor.WriteNPZFile(path, &z, true)
 }
 
-// feedFrom collects the inputs from an archive and from NAME=VALUE arguments.
+// feedFrom collects a session's inputs from an archive and from NAME=VALUE
+// arguments.
 func feedFrom(sess *onward.Session, npz string, args []string) (onward.Values, error) {
+	return feedValues(sess.Inputs(), sess.OverridableInitializers(), npz, args)
+}
+
+func feedValues(inputs, defaults []onward.NodeArg, npz string, args []string) (onward.Values, error) {
 	feed := onward.Values{}
 	if npz != "" {
 		z, err := tensor.ReadNPZFile(npz, maxInput)
@@ -167,7 +172,7 @@ func feedFrom(sess *onward.Session, npz string, args []string) (onward.Values, e
 			feed[n] = t
 		}
 	}
-	known := append(sess.Inputs(), sess.OverridableInitializers()...)
+	known := slices.Concat(inputs, defaults)
 	names := make([]string, len(known))
 	for i, a := range known {
 		names[i] = a.Name
@@ -175,10 +180,10 @@ func feedFrom(sess *onward.Session, npz string, args []string) (onward.Values, e
 	for _, arg := range args {
 		n, value, ok := strings.Cut(arg, "=")
 		if !ok {
-			if len(sess.Inputs()) != 1 {
+			if len(inputs) != 1 {
 				return nil, usagef("--input %q has no name; the inputs are %s", arg, strings.Join(names, ", "))
 			}
-			n, value = sess.Inputs()[0].Name, arg
+			n, value = inputs[0].Name, arg
 		}
 		i := slices.Index(names, n)
 		if i < 0 {

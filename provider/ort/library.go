@@ -65,6 +65,9 @@ func open(path string, ep *executionProvider) (*library, error) {
 	_, err := dl.Open("ONNX Runtime's library", places, func(h *dl.Library) error {
 		l := opened.byPath[h.Path]
 		if l == nil {
+			if filepath.Base(h.Path) == h.Path && loaded(h) {
+				return dl.ErrAbsent
+			}
 			l = &library{Library: h}
 			if err := l.start(); err != nil {
 				return err
@@ -84,6 +87,23 @@ func open(path string, ep *executionProvider) (*library, error) {
 		opened.byEP[ep] = found
 	}
 	return found, nil
+}
+
+// loaded reports whether the system's loader answers a bare name with a library
+// that was opened by its path before: it does so by the name inside the library,
+// wherever that lies.
+func loaded(h *dl.Library) bool {
+	sym, err := h.Symbol("OrtGetApiBase")
+	if err != nil {
+		return false
+	}
+	file := fileOf(sym, h.Path)
+	for _, l := range opened.byPath {
+		if file != "" && l.file == file {
+			return true
+		}
+	}
+	return false
 }
 
 // start negotiates the version of the API and makes the environment.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/onward-ml/onward"
 	"github.com/onward-ml/onward/internal/dl"
@@ -14,6 +15,7 @@ import (
 type executionProvider struct {
 	name    string // as GetAvailableProviders has it
 	library string // middle of the name of its own library; "" for the CPU's
+	needs   string // in words
 	get     string // where to get it
 	options map[string]kind
 
@@ -21,17 +23,20 @@ type executionProvider struct {
 }
 
 const (
-	getCPU  = "npm pack onnxruntime-node, pip install onnxruntime, Maven com.microsoft.onnxruntime:onnxruntime, or a release from https://github.com/microsoft/onnxruntime/releases"
-	getCUDA = "pip install onnxruntime-gpu, Maven com.microsoft.onnxruntime:onnxruntime_gpu, or a -gpu release from https://github.com/microsoft/onnxruntime/releases, with the CUDA 12 and cuDNN 9 libraries on the loader's path"
+	needsCPU = "ONNX Runtime's library, 1.17 or later,"
+	getCPU   = "npm pack onnxruntime-node, pip install onnxruntime, Maven com.microsoft.onnxruntime:onnxruntime, or a release from https://github.com/microsoft/onnxruntime/releases"
+	getCUDA  = "pip install onnxruntime-gpu, Maven com.microsoft.onnxruntime:onnxruntime_gpu, or a -gpu release from https://github.com/microsoft/onnxruntime/releases, with the CUDA 12 and cuDNN 9 libraries on the loader's path"
 )
 
 var (
-	cpu  = &executionProvider{name: "CPUExecutionProvider", get: getCPU}
-	cuda = &executionProvider{name: "CUDAExecutionProvider", library: "cuda", get: getCUDA, options: cudaOptions,
+	cpu  = &executionProvider{name: "CPUExecutionProvider", needs: needsCPU, get: getCPU}
+	cuda = &executionProvider{name: "CUDAExecutionProvider", library: "cuda", needs: needsCPU + " with its CUDA provider, CUDA 12, cuDNN 9 and an NVIDIA GPU", get: getCUDA, options: cudaOptions,
 		create: fnCreateCUDAProviderOptions, update: fnUpdateCUDAProviderOptions, attach: fnAppendCUDA, free: fnReleaseCUDAProviderOptions}
-	tensorRT = &executionProvider{name: "TensorrtExecutionProvider", library: "tensorrt", get: getCUDA + ", and TensorRT 10's", options: tensorRTOptions,
+	tensorRT = &executionProvider{name: "TensorrtExecutionProvider", library: "tensorrt",
+		needs: needsCPU + " with its TensorRT provider, TensorRT 10, CUDA 12 and an NVIDIA GPU", get: getCUDA + ", and TensorRT 10's", options: tensorRTOptions,
 		create: fnCreateTensorRTProviderOptions, update: fnUpdateTensorRTProviderOptions, attach: fnAppendTensorRT, free: fnReleaseTensorRTProviderOptions}
-	openVINO = &executionProvider{name: "OpenVINOExecutionProvider", library: "openvino", get: "pip install onnxruntime-openvino openvino", options: openVINOOptions,
+	openVINO = &executionProvider{name: "OpenVINOExecutionProvider", library: "openvino", needs: needsCPU + " with its OpenVINO provider, and OpenVINO",
+		get: "pip install onnxruntime-openvino openvino", options: openVINOOptions,
 		attach: fnAppendOpenVINO}
 )
 
@@ -123,6 +128,16 @@ func Describe(name string) (Info, error) {
 		return Info{}, fmt.Errorf("ort: %q is not a provider of this package", name)
 	}
 	return p.Describe()
+}
+
+// Needs says what a provider of this package needs, in words; "" for another
+// provider.
+func Needs(name string) string {
+	p, ok := onward.LookupProvider(name).(provider)
+	if !ok {
+		return ""
+	}
+	return strings.TrimSuffix(p.ep.needs, ",")
 }
 
 // Attempts returns the places that were looked at, from an error of Available.

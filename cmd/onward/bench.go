@@ -1,0 +1,444 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"os"
+	"os/exec"
+	"runtime"
+	"runtime/debug"
+	"slices"
+	"strconv"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/onward-ml/onward"
+)
+
+// benchOptions say how a model is measured.
+type benchOptions struct {
+	providers []string
+	threads   int
+	shapes    []string // NAME=1x3x224x224
+	inputs    []string // NAME=VALUE as of run
+	npz       string
+	duration  time.Duration // of one block
+	rounds    int
+	probe     bool // measure loading and memory in a process of its own
+}
+
+// benchJSON is what --json prints for a model.
+type benchJSON struct {
+	Model   string        `json:"model"`
+	Threads int           `json:"threads"`
+	Results []benchResult `json:"results"`
+	// Ratio is the second provider's median over the first's; over 1 the first is
+	// faster. It is missing when only one provider was measured.
+	Ratio float64 `json:"ratio,omitempty"`
+}
+
+type benchResult struct {
+	Provider string  `json:"provider"`
+	LoadMS   float64 `json:"load_ms"`  // from the file to the ready session
+	FirstMS  float64 `json:"first_ms"` // the first run of a fresh session
+	MinMS    float64 `json:"min_ms"`
+	MedianMS float64 `json:"median_ms"` // of the blocks' medians
+	P95MS    float64 `json:"p95_ms"`
+	MeanMS   float64 `json:"mean_ms"`
+	StdevMS  float64 `json:"stdev_ms"`
+	Runs     int     `json:"runs"`
+	// PeakRSSMB is the peak of resident memory, in 2^20 bytes, of a process that only
+	// loads the model and runs it; 0 where the system does not tell.
+	PeakRSSMB float64 `json:"peak_rss_mb"`
+	Error     string  `json:"error,omitempty"`
+}
+
+func benchCommand() *cobra.Command {
+	var (
+		o         benchOptions
+		providers string
+		asJSON    bool
+	)
+	c := &cobra.Command{
+		Use:   "bench MODEL...",
+		Short: "Measure how fast providers run a model",
+		Long: `Measure how fast providers run a model, side by side.
+
+The providers take turns, block by block, and a provider's session is closed before
+the next one's block begins, since a waiting worker of one takes the other's core.
+Every block warms up before it is timed. Times are those of a run as a Go program
+sees it. load_ms, first_ms and peak_rss_mb are the medians of fresh processes, one
+per round, that load the model and run it.
+
+Inputs are random unless --input or --inputs gives them; dimensions that are not
+fixed count as 1, or say --shape. The ratio is the second provider's median over the
+first's: over 1, the first is faster.`,
+		Example: `  onward bench model.onnx
+  onward bench model.onnx --provider cpu,ort --threads 1 --shape data=1x3x224x224
+  onward bench a.onnx b.onnx --duration 500ms --rounds 5 --json`,
+		Args: cobra.MinimumNArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			o.providers = nil
+			for p := range strings.SplitSeq(providers, ",") {
+				if _, err := sessionOptions(p, o.threads); err != nil {
+					return err
+				}
+				if slices.Contains(o.providers, p) {
+					return usagef("provider %s is named twice", p)
+				}
+				o.providers = append(o.providers, p)
+			}
+			if o.rounds < 1 || o.duration <= 0 {
+				return usagef("--rounds is %d and --duration %s, want more than nothing", o.rounds, o.duration)
+			}
+			o.probe = true
+			failed := false
+			for i, path := range args {
+				r, err := bench(cmd.Context(), path, &o)
+				if err != nil {
+					return err
+				}
+				failed = failed || slices.ContainsFunc(r.Results, func(r benchResult) bool { return r.Error != "" })
+				if asJSON {
+					err = printJSON(cmd.OutOrStdout(), r)
+				} else {
+					if i > 0 {
+						fmt.Fprintln(cmd.OutOrStdout())
+					}
+					err = printBench(cmd.OutOrStdout(), r)
+				}
+				if err != nil {
+					return err
+				}
+			}
+			if failed {
+				return silent{errors.New("a provider failed")}
+			}
+			return nil
+		},
+	}
+	f := c.Flags()
+	f.StringVarP(&providers, "provider", "p", "cpu", "the engines, as cpu,ort: "+strings.Join(onward.Providers(), ", "))
+	f.IntVar(&o.threads, "threads", 0, "threads of one run (default all cores)")
+	f.StringArrayVar(&o.shapes, "shape", nil, "an input's shape, NAME=1x3x224x224; repeat for more")
+	f.StringArrayVarP(&o.inputs, "input", "i", nil, "an input, NAME=VALUE as of onward run; repeat for more")
+	f.StringVar(&o.npz, "inputs", "", "a .npz file with inputs by name")
+	f.DurationVar(&o.duration, "duration", 2*time.Second, "how long a block is timed")
+	f.IntVar(&o.rounds, "rounds", 3, "how many blocks each provider gets")
+	f.BoolVar(&asJSON, "json", false, "print JSON, one object for each model")
+	return c
+}
+
+// samples are the times of one provider, in milliseconds.
+type samples struct {
+	all     []float64
+	medians []float64 // of blocks
+	runs    int
+	load    []float64
+	first   []float64
+	rss     []float64
+	err     error
+}
+
+// bench measures a model on all providers.
+func bench(ctx context.Context, path string, o *benchOptions) (*benchJSON, error) {
+	m, err := loadModel(path)
+	if err != nil {
+		return nil, err
+	}
+	d, err := onward.Describe(m)
+	m.Close()
+	if err != nil {
+		return nil, err
+	}
+	feed, err := benchFeed(d, o)
+	if err != nil {
+		return nil, err
+	}
+	all := make([]samples, len(o.providers))
+	for round := range o.rounds {
+		for i := range o.providers {
+			k := i
+			if round%2 == 1 { // a drift of the machine hits all alike
+				k = len(o.providers) - 1 - i
+			}
+			if all[k].err == nil {
+				all[k].err = all[k].block(ctx, path, o.providers[k], feed, o)
+			}
+			if err := ctx.Err(); err != nil {
+				return nil, err
+			}
+		}
+	}
+	r := &benchJSON{Model: path, Threads: o.threads}
+	if r.Threads == 0 {
+		r.Threads = runtime.GOMAXPROCS(0)
+	}
+	for k, p := range o.providers {
+		r.Results = append(r.Results, all[k].result(p))
+	}
+	if len(all) > 1 && all[0].err == nil && all[1].err == nil {
+		r.Ratio = median(all[1].medians) / median(all[0].medians)
+	}
+	return r, nil
+}
+
+// benchFeed makes the inputs of all runs.
+func benchFeed(d *onward.Description, o *benchOptions) (onward.Values, error) {
+	shapes := map[string]string{}
+	for _, s := range o.shapes {
+		n, dims, ok := strings.Cut(s, "=")
+		if !ok {
+			return nil, usagef("--shape %q: want NAME=1x3x224x224", s)
+		}
+		if !slices.ContainsFunc(d.Inputs, func(a onward.NodeArg) bool { return a.Name == n }) {
+			return nil, usagef("--shape %q: the model has no input %q", s, n)
+		}
+		shapes[n] = dims
+	}
+	feed, err := feedValues(d.Inputs, d.OverridableInitializers, o.npz, o.inputs)
+	if err != nil {
+		return nil, err
+	}
+	for _, a := range d.Inputs {
+		if feed[a.Name] != nil || strings.HasPrefix(a.Type, "optional(") {
+			continue
+		}
+		value := "random"
+		if s := shapes[a.Name]; s != "" {
+			value += ":" + s
+		}
+		if feed[a.Name], err = parseInput(a, value); err != nil {
+			return nil, fmt.Errorf("input %s: %w", a.Name, err)
+		}
+	}
+	return feed, nil
+}
+
+// openForBench opens a model so that a provider that reads files itself does.
+func openForBench(path, provider string, threads int) (*onward.Session, error) {
+	opts, err := sessionOptions(provider, threads)
+	if err != nil {
+		return nil, err
+	}
+	if _, err := os.Stat(path); err != nil {
+		return openSession(path, opts) // an example
+	}
+	return onward.Open(path, opts)
+}
+
+// block measures one provider once.
+func (s *samples) block(ctx context.Context, path, provider string, feed onward.Values, o *benchOptions) error {
+	if o.probe {
+		p, err := runProbe(ctx, path, provider, o)
+		if err != nil {
+			return err
+		}
+		s.load, s.first, s.rss = append(s.load, p.LoadMS), append(s.first, p.FirstMS), append(s.rss, p.PeakRSSMB)
+	}
+	sess, err := openForBench(path, provider, o.threads)
+	if err != nil {
+		return err
+	}
+	defer func() {
+		sess.Close()
+		debug.FreeOSMemory()
+	}()
+	ctx = context.WithoutCancel(ctx) // a context that can end costs some providers a watcher per run
+	once := func() error {
+		_, err := sess.Run(ctx, feed, nil)
+		return err
+	}
+	// Warm up: until a fifth of the block's time has gone, and at least three runs.
+	start, n := time.Now(), 0
+	for ; n < 3 || time.Since(start) < o.duration/5; n++ {
+		if err := once(); err != nil {
+			return err
+		}
+	}
+	// Runs that are short against the clock are timed in groups.
+	group := 1
+	if per := time.Since(start) / time.Duration(n); per < 20*time.Microsecond {
+		group = int(50*time.Microsecond/max(per, 1)) + 1
+	}
+	var block []float64
+	for start := time.Now(); len(block) < 3 || time.Since(start) < o.duration; {
+		t := time.Now()
+		for range group {
+			if err := once(); err != nil {
+				return err
+			}
+		}
+		block = append(block, ms(time.Since(t))/float64(group))
+		s.runs += group
+	}
+	s.all = append(s.all, block...)
+	s.medians = append(s.medians, median(block))
+	return nil
+}
+
+func ms(d time.Duration) float64 { return float64(d.Nanoseconds()) / 1e6 }
+
+func (s *samples) result(provider string) benchResult {
+	r := benchResult{Provider: provider, Runs: s.runs}
+	if s.err != nil {
+		r.Error = s.err.Error()
+		return r
+	}
+	slices.Sort(s.all)
+	n := float64(len(s.all))
+	for _, x := range s.all {
+		r.MeanMS += x / n
+	}
+	for _, x := range s.all {
+		r.StdevMS += (x - r.MeanMS) * (x - r.MeanMS) / n
+	}
+	r.StdevMS = math.Sqrt(r.StdevMS)
+	r.MinMS, r.P95MS, r.MedianMS = s.all[0], s.all[min(len(s.all)-1, len(s.all)*95/100)], median(s.medians)
+	r.LoadMS, r.FirstMS, r.PeakRSSMB = median(s.load), median(s.first), median(s.rss)
+	return r
+}
+
+// median returns the middle of x, which stays as it is; 0 for none.
+func median(x []float64) float64 {
+	s := slices.Sorted(slices.Values(x))
+	switch n := len(s); {
+	case n == 0:
+		return 0
+	case n%2 == 1:
+		return s[n/2]
+	default:
+		return (s[n/2-1] + s[n/2]) / 2
+	}
+}
+
+func printBench(w io.Writer, r *benchJSON) error {
+	fmt.Fprintf(w, "%s, threads: %d\n", name(r.Model), r.Threads)
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
+	fmt.Fprintln(t, "provider\tmedian ms\tmin\tp95\tmean\tstdev\truns\tload ms\tfirst ms\tpeak MB\t")
+	for _, x := range r.Results {
+		if x.Error != "" {
+			continue
+		}
+		fmt.Fprintf(t, "%s\t%.4g\t%.4g\t%.4g\t%.4g\t%.2g\t%d\t%.4g\t%.4g\t%.1f\t\n", x.Provider, x.MedianMS, x.MinMS, x.P95MS, x.MeanMS, x.StdevMS, x.Runs, x.LoadMS, x.FirstMS, x.PeakRSSMB)
+	}
+	if err := t.Flush(); err != nil {
+		return err
+	}
+	for _, x := range r.Results {
+		if x.Error != "" {
+			fmt.Fprintf(w, "%s failed: %s\n", x.Provider, clean(x.Error))
+		}
+	}
+	if r.Ratio != 0 {
+		fmt.Fprintf(w, "ratio %.3f: %s takes %.3f of the time of %s\n", r.Ratio, r.Results[0].Provider, 1/r.Ratio, r.Results[1].Provider)
+	}
+	return nil
+}
+
+// probeVerb is the hidden verb of the process that measures loading and memory.
+const probeVerb = "bench-probe"
+
+// probe is what such a process prints.
+type probe struct {
+	LoadMS    float64 `json:"load_ms"`
+	FirstMS   float64 `json:"first_ms"`
+	PeakRSSMB float64 `json:"peak_rss_mb"`
+}
+
+// runProbe starts such a process.
+func runProbe(ctx context.Context, path, provider string, o *benchOptions) (*probe, error) {
+	exe, err := os.Executable()
+	if err != nil {
+		return nil, fmt.Errorf("measure loading: %w", err)
+	}
+	args := []string{probeVerb, path, "--provider", provider, "--threads", strconv.Itoa(o.threads)}
+	for _, s := range o.shapes {
+		args = append(args, "--shape", s)
+	}
+	for _, s := range o.inputs {
+		args = append(args, "--input", s)
+	}
+	if o.npz != "" {
+		args = append(args, "--inputs", o.npz)
+	}
+	var stderr strings.Builder
+	cmd := exec.CommandContext(ctx, exe, args...)
+	cmd.Stderr = &stderr
+	out, err := cmd.Output()
+	if err != nil {
+		if msg := strings.TrimPrefix(strings.TrimSpace(stderr.String()), "onward: "); msg != "" {
+			return nil, errors.New(msg)
+		}
+		return nil, fmt.Errorf("measure loading: %w", err)
+	}
+	p := new(probe)
+	if err := json.Unmarshal(out, p); err != nil {
+		return nil, fmt.Errorf("measure loading: %w", err)
+	}
+	return p, nil
+}
+
+func benchProbeCommand() *cobra.Command {
+	var o benchOptions
+	var provider string
+	c := &cobra.Command{
+		Use: probeVerb + " MODEL", Hidden: true, Args: cobra.ExactArgs(1),
+		Short: "Load a model, run it and print how long that took",
+		RunE: func(cmd *cobra.Command, args []string) error {
+			start := time.Now()
+			sess, err := openForBench(args[0], provider, o.threads)
+			if err != nil {
+				return err
+			}
+			defer sess.Close()
+			var p probe
+			p.LoadMS = ms(time.Since(start))
+			feed, err := benchFeed(&onward.Description{Inputs: sess.Inputs(), OverridableInitializers: sess.OverridableInitializers()}, &o)
+			if err != nil {
+				return err
+			}
+			for i := range 5 {
+				start := time.Now()
+				if _, err := sess.Run(cmd.Context(), feed, nil); err != nil {
+					return err
+				}
+				if i == 0 {
+					p.FirstMS = ms(time.Since(start))
+				}
+			}
+			p.PeakRSSMB = float64(peakRSS()) / (1 << 20)
+			return printJSON(cmd.OutOrStdout(), p)
+		},
+	}
+	f := c.Flags()
+	f.StringVar(&provider, "provider", "cpu", "the engine")
+	f.IntVar(&o.threads, "threads", 0, "threads of one run")
+	f.StringArrayVar(&o.shapes, "shape", nil, "an input's shape")
+	f.StringArrayVar(&o.inputs, "input", nil, "an input")
+	f.StringVar(&o.npz, "inputs", "", "a .npz file with inputs")
+	return c
+}
+
+// peakRSS returns the peak of the process's resident memory in bytes; 0 where the
+// system does not tell.
+func peakRSS() int64 {
+	b, err := os.ReadFile("/proc/self/status")
+	if err != nil {
+		return 0
+	}
+	for line := range strings.Lines(string(b)) {
+		if rest, ok := strings.CutPrefix(line, "VmHWM:"); ok {
+			kb, _ := strconv.ParseInt(strings.Fields(rest)[0], 10, 64)
+			return kb << 10
+		}
+	}
+	return 0
+}

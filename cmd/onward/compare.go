@@ -1,0 +1,326 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"strings"
+	"text/tabwriter"
+
+	"github.com/spf13/cobra"
+
+	"github.com/onward-ml/onward"
+	"github.com/onward-ml/onward/onnx"
+	"github.com/onward-ml/onward/tensor"
+)
+
+// compareJSON is what --json prints.
+type compareJSON struct {
+	Model     string         `json:"model"`
+	Providers [2]string      `json:"providers"`
+	Rtol      float64        `json:"rtol"`
+	Atol      float64        `json:"atol"`
+	Agree     bool           `json:"agree"`
+	Values    []compareValue `json:"values"`
+}
+
+// compareValue is how far two results of the same name lie apart. Differences are
+// those of the first provider's from the second's.
+type compareValue struct {
+	Name   string `json:"name"`
+	Op     string `json:"op_type,omitempty"` // the node that makes it, with --layers
+	Type   string `json:"type"`
+	Output bool   `json:"output"`
+	Agree  bool   `json:"agree"`
+	Error  string `json:"error,omitempty"`
+	// MaxAbs and MaxRel are the largest differences; null where a number met NaN, an
+	// infinity or zero.
+	MaxAbs *float64 `json:"max_abs"`
+	MaxRel *float64 `json:"max_rel"`
+	// NeedRtol is the smallest relative tolerance that would pass with Atol, NeedAtol
+	// the smallest absolute one with Rtol; null where none would.
+	NeedRtol *float64 `json:"need_rtol"`
+	NeedAtol *float64 `json:"need_atol"`
+}
+
+func compareCommand() *cobra.Command {
+	var (
+		o              benchOptions
+		providers      string
+		layers, asJSON bool
+		rtol, atol     float64
+	)
+	c := &cobra.Command{
+		Use:   "compare MODEL --provider P,P",
+		Short: "Compare the results of two providers",
+		Long: `Compare the results of two providers on the same inputs, random ones unless --input
+or --inputs gives them. Elements a and b agree when |a−b| ≤ atol + rtol·|b|.
+
+For every output it prints the largest absolute and relative difference, and the
+tolerances that would pass: the rtol with the given atol, and the atol with the given
+rtol. With --layers it does so for every intermediate value, in the model's order;
+keeping those values stops either provider from fusing some nodes.
+
+The exit code is 1 when a value disagrees.`,
+		Example: `  onward compare model.onnx --provider cpu,ort
+  onward compare model.onnx --provider cpu,reference --layers --shape x=8x128`,
+		Args: cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			o.providers = strings.Split(providers, ",")
+			if len(o.providers) != 2 {
+				return usagef("--provider is %q, want two, such as cpu,reference", providers)
+			}
+			if rtol < 0 || atol < 0 || math.IsNaN(rtol) || math.IsNaN(atol) {
+				return usagef("--rtol is %g and --atol %g, want 0 or more", rtol, atol)
+			}
+			out, err := compare(cmd.Context(), args[0], &o, layers, rtol, atol)
+			if err != nil {
+				return err
+			}
+			if asJSON {
+				err = printJSON(cmd.OutOrStdout(), out)
+			} else {
+				err = printCompare(cmd.OutOrStdout(), out)
+			}
+			if err == nil && !out.Agree {
+				err = silent{errors.New("the results disagree")}
+			}
+			return err
+		},
+	}
+	f := c.Flags()
+	f.StringVarP(&providers, "provider", "p", "cpu,reference", "two engines: "+strings.Join(onward.Providers(), ", "))
+	f.BoolVar(&layers, "layers", false, "compare all intermediate values")
+	f.Float64Var(&rtol, "rtol", 1e-3, "relative tolerance")
+	f.Float64Var(&atol, "atol", 1e-5, "absolute tolerance")
+	f.IntVar(&o.threads, "threads", 0, "threads of one run (default all cores)")
+	f.StringArrayVar(&o.shapes, "shape", nil, "an input's shape, NAME=1x3x224x224; repeat for more")
+	f.StringArrayVarP(&o.inputs, "input", "i", nil, "an input, NAME=VALUE as of onward run; repeat for more")
+	f.StringVar(&o.npz, "inputs", "", "a .npz file with inputs by name")
+	f.BoolVar(&asJSON, "json", false, "print JSON")
+	return c
+}
+
+// compared is a value to compare.
+type compared struct {
+	name   string
+	op     string // of the node that makes it
+	output bool
+}
+
+func compare(ctx context.Context, path string, o *benchOptions, layers bool, rtol, atol float64) (*compareJSON, error) {
+	m, err := loadModel(path)
+	if err != nil {
+		return nil, err
+	}
+	defer m.Close()
+	d, err := onward.Describe(m)
+	if err != nil {
+		return nil, err
+	}
+	feed, err := benchFeed(d, o)
+	if err != nil {
+		return nil, err
+	}
+	var list []compared
+	if layers {
+		m, list = withLayers(m)
+	} else {
+		for _, a := range d.Outputs {
+			list = append(list, compared{name: a.Name, output: true})
+		}
+	}
+	var res [2]onward.Values
+	for i, p := range o.providers {
+		if res[i], err = runOnce(ctx, m, p, o.threads, feed); err != nil {
+			return nil, fmt.Errorf("%s: %w", p, err)
+		}
+	}
+	out := &compareJSON{Model: path, Providers: [2]string(o.providers), Rtol: rtol, Atol: atol, Agree: true}
+	for _, c := range list {
+		v := compareValues(res[0][c.name], res[1][c.name], rtol, atol)
+		v.Name, v.Op, v.Output = c.name, c.op, c.output
+		out.Agree = out.Agree && v.Agree
+		out.Values = append(out.Values, v)
+	}
+	return out, nil
+}
+
+func runOnce(ctx context.Context, m *onnx.Model, provider string, threads int, feed onward.Values) (onward.Values, error) {
+	opts, err := sessionOptions(provider, threads)
+	if err != nil {
+		return nil, err
+	}
+	sess, err := onward.OpenModelContext(ctx, m, opts)
+	if err != nil {
+		return nil, err
+	}
+	res, err := sess.Run(ctx, feed, nil)
+	if err != nil {
+		return nil, err
+	}
+	for n, v := range res { // results need not outlive some sessions
+		res[n] = tensor.Clone(v)
+	}
+	return res, nil
+}
+
+// withLayers returns a copy of a model whose outputs are all values that its nodes
+// make, and those values in order.
+func withLayers(m *onnx.Model) (*onnx.Model, []compared) {
+	c, g := *m, *m.Graph
+	g.Outputs = append([]*onnx.ValueInfo(nil), g.Outputs...)
+	isOutput, declared := map[string]bool{}, map[string]*onnx.ValueInfo{}
+	for _, v := range g.Outputs {
+		isOutput[v.Name] = true
+	}
+	for _, v := range g.ValueInfo {
+		declared[v.Name] = v
+	}
+	var list []compared
+	for _, n := range g.Nodes {
+		for _, name := range n.Outputs {
+			if name == "" {
+				continue
+			}
+			list = append(list, compared{name, n.OpType, isOutput[name]})
+			if isOutput[name] {
+				continue
+			}
+			v := declared[name]
+			if v == nil {
+				v = &onnx.ValueInfo{Name: name}
+			}
+			g.Outputs = append(g.Outputs, v)
+		}
+	}
+	c.Graph = &g
+	return &c, list
+}
+
+// compareValues measures how far two values lie apart.
+func compareValues(a, b tensor.Value, rtol, atol float64) compareValue {
+	var v compareValue
+	if a == nil || b == nil {
+		v.Error = "one provider has no such result"
+		return v
+	}
+	v.Type = b.Type().String()
+	if t, ok := b.(*tensor.Tensor); ok {
+		v.Type = t.String()
+	}
+	err := tensor.AllClose(a, b, rtol, atol)
+	if v.Agree = err == nil; err != nil {
+		v.Error = err.Error()
+	}
+	d := distance{rtol: rtol, atol: atol}
+	if !d.add(a, b) {
+		return v
+	}
+	finite := func(x float64) *float64 {
+		if math.IsInf(x, 0) || math.IsNaN(x) {
+			return nil
+		}
+		return &x
+	}
+	v.MaxAbs, v.MaxRel, v.NeedRtol, v.NeedAtol = finite(d.abs), finite(d.rel), finite(d.needR), finite(d.needA)
+	return v
+}
+
+// distance collects the largest differences between numbers.
+type distance struct {
+	rtol, atol             float64
+	abs, rel, needR, needA float64
+}
+
+// add takes in two values; false when they have no numbers at the same places.
+func (d *distance) add(a, b tensor.Value) bool {
+	switch a := a.(type) {
+	case *tensor.Tensor:
+		b, ok := b.(*tensor.Tensor)
+		return ok && d.tensors(a, b)
+	case *tensor.Sequence:
+		b, ok := b.(*tensor.Sequence)
+		if !ok || len(a.Items) != len(b.Items) {
+			return false
+		}
+		for i := range a.Items {
+			if !d.add(a.Items[i], b.Items[i]) {
+				return false
+			}
+		}
+		return true
+	case *tensor.Map:
+		b, ok := b.(*tensor.Map)
+		return ok && d.add(a.Values, b.Values)
+	case *tensor.Optional:
+		b, ok := b.(*tensor.Optional)
+		return ok && a.Value != nil && b.Value != nil && d.add(a.Value, b.Value)
+	}
+	return false
+}
+
+func (d *distance) tensors(a, b *tensor.Tensor) bool {
+	if a.DType() != b.DType() || a.Len() != b.Len() || a.DType() == tensor.TypeString || a.DType() == tensor.TypeComplex64 || a.DType() == tensor.TypeComplex128 {
+		return false
+	}
+	x, err := tensor.Convert(a, tensor.TypeFloat64, tensor.ConvertOptions{})
+	if err != nil {
+		return false
+	}
+	y, err := tensor.Convert(b, tensor.TypeFloat64, tensor.ConvertOptions{})
+	if err != nil {
+		return false
+	}
+	for i, q := range tensor.Of[float64](y) {
+		p := tensor.Of[float64](x)[i]
+		diff := math.Abs(p - q)
+		switch {
+		case p == q || math.IsNaN(p) && math.IsNaN(q):
+			continue
+		case math.IsNaN(diff):
+			diff = math.Inf(1)
+		}
+		q = math.Abs(q)
+		d.abs = max(d.abs, diff)
+		d.rel = max(d.rel, diff/q)
+		d.needA = max(d.needA, diff-d.rtol*q)
+		if over := diff - d.atol; over > 0 {
+			d.needR = max(d.needR, over/q)
+		}
+	}
+	return true
+}
+
+func printCompare(w io.Writer, c *compareJSON) error {
+	fmt.Fprintf(w, "%s: %s against %s, rtol %g, atol %g\n", name(c.Model), c.Providers[0], c.Providers[1], c.Rtol, c.Atol)
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(t, "\tvalue\top\ttype\tmax_abs\tmax_rel\tpasses with rtol\tor atol")
+	number := func(x *float64) string {
+		if x == nil {
+			return "-"
+		}
+		return fmt.Sprintf("%.3g", *x)
+	}
+	bad := 0
+	for _, v := range c.Values {
+		mark := "ok"
+		if !v.Agree {
+			mark = "DIFFERS"
+			bad++
+		}
+		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", mark, name(v.Name), name(v.Op), v.Type, number(v.MaxAbs), number(v.MaxRel), number(v.NeedRtol), number(v.NeedAtol))
+	}
+	if err := t.Flush(); err != nil {
+		return err
+	}
+	for _, v := range c.Values {
+		if v.Error != "" {
+			fmt.Fprintf(w, "%s: %s\n", name(v.Name), clean(v.Error))
+		}
+	}
+	fmt.Fprintf(w, "%d of %d values agree\n", len(c.Values)-bad, len(c.Values))
+	return nil
+}

@@ -1,0 +1,153 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/onward-ml/onward"
+	"github.com/onward-ml/onward/internal/cpu"
+)
+
+// doctorJSON is what --json prints.
+type doctorJSON struct {
+	System    string          `json:"system"` // "linux/amd64"
+	Go        string          `json:"go"`
+	Threads   int             `json:"threads"`
+	CPU       doctorCPU       `json:"cpu"`
+	Devices   []string        `json:"devices"` // besides the CPU
+	Providers []doctorLibrary `json:"providers"`
+}
+
+type doctorCPU struct {
+	Detected string `json:"detected"` // the best level of kernels for it
+	Active   string `json:"active"`   // the level in use
+	VNNI     bool   `json:"vnni"`
+	Notice   string `json:"notice,omitempty"`
+}
+
+type doctorLibrary struct {
+	Name      string      `json:"name"`
+	Available bool        `json:"available"`
+	Needs     string      `json:"needs"`
+	Missing   string      `json:"missing,omitempty"`
+	Library   *nativeInfo `json:"library,omitempty"`
+}
+
+// nativeInfo is a native library in use.
+type nativeInfo struct {
+	What       string   `json:"what"` // "ONNX Runtime"
+	Path       string   `json:"path"`
+	Source     string   `json:"source"` // why it was looked for there
+	Version    string   `json:"version"`
+	APIVersion int      `json:"api_version"`
+	Build      string   `json:"build,omitempty"`
+	Providers  []string `json:"providers"` // execution providers that it was built with
+}
+
+// natives says what a provider of a native library needs and has; "" for a
+// provider that is none of the driver's. Drivers that are compiled in add to it.
+var natives []func(provider string) (needs string, info *nativeInfo)
+
+func doctorCommand() *cobra.Command {
+	var asJSON bool
+	c := &cobra.Command{
+		Use:   "doctor",
+		Short: "Say what this machine has for each provider",
+		Long: `Say what this machine has for each provider: the instruction sets and the kernels
+chosen for them, the native libraries with their places and versions, the devices.
+For what is missing it lists every place that was looked at, and where to get it.`,
+		Example: `  onward doctor
+  onward doctor --json`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			d := diagnose()
+			if asJSON {
+				return printJSON(cmd.OutOrStdout(), d)
+			}
+			return printDoctor(cmd.OutOrStdout(), d)
+		},
+	}
+	c.Flags().BoolVar(&asJSON, "json", false, "print JSON")
+	return c
+}
+
+func diagnose() *doctorJSON {
+	d := &doctorJSON{System: runtime.GOOS + "/" + runtime.GOARCH, Go: runtime.Version(), Threads: runtime.GOMAXPROCS(0), Devices: []string{}}
+	d.CPU = doctorCPU{Detected: cpu.Detected().String(), Active: cpu.Active().String(), VNNI: cpu.VNNI(cpu.Active()), Notice: cpu.Notice()}
+	gpus, _ := filepath.Glob("/dev/nvidia[0-9]*")
+	dri, _ := filepath.Glob("/dev/dri/renderD*")
+	d.Devices = append(append(d.Devices, gpus...), dri...)
+	if b, err := os.ReadFile("/proc/driver/nvidia/version"); err == nil {
+		first, _, _ := strings.Cut(string(b), "\n")
+		d.Devices = append(d.Devices, strings.TrimSpace(first))
+	}
+	for _, n := range onward.Providers() {
+		p := doctorLibrary{Name: n, Needs: "nothing"}
+		err := onward.LookupProvider(n).Available()
+		p.Available = err == nil
+		if err != nil {
+			p.Missing = err.Error()
+		}
+		for _, f := range natives {
+			if needs, info := f(n); needs != "" {
+				p.Needs, p.Library = needs, info
+			}
+		}
+		d.Providers = append(d.Providers, p)
+	}
+	return d
+}
+
+func printDoctor(w io.Writer, d *doctorJSON) error {
+	fmt.Fprintf(w, "system    %s, %s, %d threads\n", d.System, d.Go, d.Threads)
+	fmt.Fprintf(w, "kernels   %s", d.CPU.Active)
+	if d.CPU.VNNI {
+		fmt.Fprint(w, " with VNNI")
+	}
+	if d.CPU.Active != d.CPU.Detected {
+		fmt.Fprintf(w, " (the machine has %s)", d.CPU.Detected)
+	}
+	fmt.Fprintln(w)
+	if d.CPU.Notice != "" {
+		fmt.Fprintf(w, "          %s\n", d.CPU.Notice)
+	}
+	devices := "none but the CPU"
+	if len(d.Devices) > 0 {
+		devices = strings.Join(d.Devices, ", ")
+	}
+	fmt.Fprintf(w, "devices   %s\n\n", clean(devices))
+	for _, p := range d.Providers {
+		mark := "ok"
+		if !p.Available {
+			mark = "missing"
+		}
+		fmt.Fprintf(w, "%-14s %-8s needs %s\n", p.Name, mark, p.Needs)
+		if l := p.Library; l != nil {
+			fmt.Fprintf(w, "  %s %s, C API %d, with %s\n  %s (%s)\n", l.What, l.Version, l.APIVersion, strings.Join(l.Providers, ", "), clean(l.Path), l.Source)
+		}
+		if p.Missing != "" {
+			_, why, ok := strings.Cut(p.Missing, "is not available: ")
+			if !ok {
+				why = p.Missing
+			}
+			empty := 0
+			for line := range strings.SplitSeq(clean(why), "\n") {
+				if strings.HasSuffix(line, ": not there") {
+					empty++
+					continue
+				}
+				fmt.Fprintf(w, "  %s\n", line)
+			}
+			if empty > 0 {
+				fmt.Fprintf(w, "  %d more places have no such file; --json lists them.\n", empty)
+			}
+		}
+	}
+	return nil
+}

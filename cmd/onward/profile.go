@@ -1,0 +1,260 @@
+package main
+
+import (
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/onward-ml/onward"
+	"github.com/onward-ml/onward/tensor"
+)
+
+// profileJSON is what --json prints. Times are means over the runs, in
+// milliseconds.
+type profileJSON struct {
+	Model    string        `json:"model"`
+	Provider string        `json:"provider"`
+	Runs     int           `json:"runs"`
+	RunMS    float64       `json:"run_ms"`   // a run, observed
+	NodesMS  float64       `json:"nodes_ms"` // the sum over its nodes
+	Ops      []profileLine `json:"operators"`
+	Nodes    []profileLine `json:"nodes"`
+}
+
+type profileLine struct {
+	Index  int     `json:"index,omitempty"` // of a node, in the order of execution
+	Name   string  `json:"name,omitempty"`
+	Op     string  `json:"op_type"`
+	Domain string  `json:"domain,omitempty"`
+	Count  int     `json:"count"` // times per run
+	TimeMS float64 `json:"time_ms"`
+	Share  float64 `json:"share"` // of nodes_ms
+	Shapes string  `json:"shapes,omitempty"`
+}
+
+func profileCommand() *cobra.Command {
+	var (
+		o               benchOptions
+		provider, trace string
+		runs, top       int
+		asJSON          bool
+	)
+	c := &cobra.Command{
+		Use:   "profile MODEL",
+		Short: "Show where a model's time goes",
+		Long: `Show how long the nodes of a model take, by operator and by node, as the mean of
+several runs after two to warm up. Nodes that the engine has fused show as what they
+became. The time of a node with a subgraph includes the nodes in there, which are
+listed too.
+
+--trace writes the last run for a trace viewer: https://ui.perfetto.dev or
+chrome://tracing.`,
+		Example: `  onward profile model.onnx
+  onward profile model.onnx --provider reference --top 5 --trace run.json`,
+		Args: cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if provider != "cpu" && provider != "reference" {
+				return usagef("--provider is %q, want cpu or reference: other engines do not tell of their nodes", provider)
+			}
+			if runs < 1 || top < 0 {
+				return usagef("--runs is %d and --top %d, want at least 1 and 0", runs, top)
+			}
+			opts, err := sessionOptions(provider, o.threads)
+			if err != nil {
+				return err
+			}
+			sess, err := openSession(args[0], opts)
+			if err != nil {
+				return err
+			}
+			defer sess.Close()
+			feed, err := benchFeed(&onward.Description{Inputs: sess.Inputs(), OverridableInitializers: sess.OverridableInitializers()}, &o)
+			if err != nil {
+				return err
+			}
+			for range 2 {
+				if _, err := sess.Run(cmd.Context(), feed, nil); err != nil {
+					return err
+				}
+			}
+			p := profiler{shapes: map[int]string{}}
+			for range runs {
+				p.last = p.last[:0]
+				start := time.Now()
+				if _, err := sess.Run(cmd.Context(), feed, &onward.RunOptions{Observe: p.node}); err != nil {
+					return err
+				}
+				p.total += time.Since(start)
+				p.all = append(p.all, p.last...)
+			}
+			if trace != "" {
+				if err := p.writeTrace(trace, args[0]); err != nil {
+					return err
+				}
+			}
+			r := p.summary(runs)
+			r.Model, r.Provider = args[0], provider
+			if asJSON {
+				return printJSON(cmd.OutOrStdout(), r)
+			}
+			return printProfile(cmd.OutOrStdout(), r, top)
+		},
+	}
+	f := c.Flags()
+	f.StringVarP(&provider, "provider", "p", "cpu", "the engine: cpu, reference")
+	f.IntVar(&o.threads, "threads", 0, "threads of one run (default all cores)")
+	f.StringArrayVar(&o.shapes, "shape", nil, "an input's shape, NAME=1x3x224x224; repeat for more")
+	f.StringArrayVarP(&o.inputs, "input", "i", nil, "an input, NAME=VALUE as of onward run; repeat for more")
+	f.StringVar(&o.npz, "inputs", "", "a .npz file with inputs by name")
+	f.IntVar(&runs, "runs", 10, "how many runs are timed")
+	f.IntVar(&top, "top", 20, "how many nodes are listed; 0 for all")
+	f.StringVar(&trace, "trace", "", "write the last run to this file, in the trace event format")
+	f.BoolVar(&asJSON, "json", false, "print JSON")
+	return c
+}
+
+// profiler collects what the engine tells of its nodes.
+type profiler struct {
+	all, last []onward.NodeRun // without values
+	shapes    map[int]string
+	total     time.Duration
+}
+
+func (p *profiler) node(n onward.NodeRun) {
+	if _, ok := p.shapes[n.Index]; !ok {
+		p.shapes[n.Index] = shapesOf(n.In) + " -> " + shapesOf(n.Out)
+	}
+	n.In, n.Out = nil, nil // valid only now
+	p.last = append(p.last, n)
+}
+
+func shapesOf(values []tensor.Value) string {
+	s := make([]string, 0, len(values))
+	for _, v := range values {
+		switch v := v.(type) {
+		case nil:
+			s = append(s, "-")
+		case *tensor.Tensor:
+			s = append(s, v.String())
+		default:
+			s = append(s, v.Type().String())
+		}
+	}
+	return strings.Join(s, " ")
+}
+
+func (p *profiler) summary(runs int) *profileJSON {
+	r := &profileJSON{Runs: runs, RunMS: ms(p.total) / float64(runs)}
+	ops, nodes := map[string]*profileLine{}, map[int]*profileLine{}
+	for _, n := range p.all {
+		t := ms(n.Duration) / float64(runs)
+		r.NodesMS += t
+		key := n.Domain + "\x00" + n.OpType
+		if ops[key] == nil {
+			ops[key] = &profileLine{Op: n.OpType, Domain: n.Domain}
+		}
+		if nodes[n.Index] == nil {
+			nodes[n.Index] = &profileLine{Index: n.Index, Name: n.Name, Op: n.OpType, Domain: n.Domain, Shapes: p.shapes[n.Index]}
+		}
+		for _, l := range []*profileLine{ops[key], nodes[n.Index]} {
+			l.Count++
+			l.TimeMS += t
+		}
+	}
+	finish := func(l *profileLine) profileLine {
+		l.Count = (l.Count + runs - 1) / runs
+		if r.NodesMS > 0 {
+			l.Share = l.TimeMS / r.NodesMS
+		}
+		return *l
+	}
+	for _, l := range ops {
+		r.Ops = append(r.Ops, finish(l))
+	}
+	for _, l := range nodes {
+		r.Nodes = append(r.Nodes, finish(l))
+	}
+	slices.SortFunc(r.Ops, func(a, b profileLine) int { return cmp.Or(cmp.Compare(b.TimeMS, a.TimeMS), cmp.Compare(a.Op, b.Op)) })
+	slices.SortFunc(r.Nodes, func(a, b profileLine) int { return cmp.Or(cmp.Compare(b.TimeMS, a.TimeMS), a.Index-b.Index) })
+	return r
+}
+
+func printProfile(w io.Writer, r *profileJSON, top int) error {
+	fmt.Fprintf(w, "%s on %s: %.4g ms a run, %.4g ms in its nodes, mean of %d runs\n\n", name(r.Model), r.Provider, r.RunMS, r.NodesMS, r.Runs)
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
+	fmt.Fprintln(t, "ms\tshare\tcount\toperator\t")
+	for _, l := range r.Ops {
+		fmt.Fprintf(t, "%.4f\t%.1f%%\t%d\t%s\t\n", l.TimeMS, 100*l.Share, l.Count, name(opName(l)))
+	}
+	if err := t.Flush(); err != nil {
+		return err
+	}
+	nodes := r.Nodes
+	if top > 0 && len(nodes) > top {
+		nodes = nodes[:top]
+	}
+	fmt.Fprintf(w, "\nthe %d slowest of %d nodes\n", len(nodes), len(r.Nodes))
+	t = tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(t, "ms\tshare\t#\toperator\tname\tshapes")
+	for _, l := range nodes {
+		fmt.Fprintf(t, "%.4f\t%.1f%%\t%d\t%s\t%s\t%s\n", l.TimeMS, 100*l.Share, l.Index, name(opName(l)), name(l.Name), l.Shapes)
+	}
+	return t.Flush()
+}
+
+func opName(l profileLine) string {
+	if l.Domain != "" {
+		return l.Domain + "." + l.Op
+	}
+	return l.Op
+}
+
+// writeTrace writes the last run in the trace event format
+// (https://docs.google.com/document/d/1CvAClvFfyA5R-PhYUmn5OOQtYMH4h6I0nSsKchNAySU).
+func (p *profiler) writeTrace(path, model string) error {
+	type event struct {
+		Name string            `json:"name"`
+		Cat  string            `json:"cat"`
+		Ph   string            `json:"ph"`
+		TS   float64           `json:"ts"` // microseconds
+		Dur  float64           `json:"dur"`
+		PID  int               `json:"pid"`
+		TID  int               `json:"tid"`
+		Args map[string]string `json:"args"`
+	}
+	var doc struct {
+		Events []event           `json:"traceEvents"`
+		Unit   string            `json:"displayTimeUnit"`
+		Meta   map[string]string `json:"otherData"`
+	}
+	doc.Unit, doc.Meta, doc.Events = "ns", map[string]string{"model": model}, []event{}
+	var zero time.Time
+	for _, n := range p.last {
+		if zero.IsZero() || n.Start.Before(zero) {
+			zero = n.Start
+		}
+	}
+	for _, n := range p.last {
+		label := n.OpType
+		if n.Name != "" {
+			label += " " + n.Name
+		}
+		doc.Events = append(doc.Events, event{Name: label, Cat: n.OpType, Ph: "X", PID: 1, TID: 1,
+			TS: float64(n.Start.Sub(zero).Nanoseconds()) / 1e3, Dur: float64(n.Duration.Nanoseconds()) / 1e3,
+			Args: map[string]string{"index": fmt.Sprint(n.Index), "domain": n.Domain, "shapes": p.shapes[n.Index],
+				"inputs": strings.Join(n.InNames, " "), "outputs": strings.Join(n.OutNames, " ")}})
+	}
+	data, err := json.Marshal(doc)
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(path, append(data, '\n'), 0o666)
+}

@@ -1,0 +1,19 @@
+//go:build !onward_static
+
+package main
+
+import "github.com/onward-ml/onward/provider/ort"
+
+// The drivers of native libraries make the program a dynamically linked one on
+// Linux, since they need the system's loader. With -tags onward_static it stays
+// static and has the pure Go engines alone.
+func init() {
+	natives = append(natives, func(provider string) (string, *nativeInfo) {
+		needs := ort.Needs(provider)
+		i, err := ort.Describe(provider)
+		if err != nil {
+			return needs, nil
+		}
+		return needs, &nativeInfo{What: "ONNX Runtime", Path: i.Path, Source: i.Source, Version: i.Version, APIVersion: i.APIVersion, Build: i.Build, Providers: i.Providers}
+	})
+}
