@@ -4,7 +4,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 
+	"github.com/onward-ml/onward"
 	"github.com/onward-ml/onward/onnx"
 	"github.com/onward-ml/onward/tensor"
 )
@@ -77,7 +79,34 @@ func functionModel(f *onnx.Function, o *Options) (*onnx.Model, error) {
 		m.OpsetImports = append(m.OpsetImports, onnx.OperatorSetID{Domain: domain, Version: 1})
 	}
 	m.Functions = []*onnx.Function{f}
-	return m, nil
+	return m, typeOutputs(m)
+}
+
+// shaped reports whether all outputs have the type and the rank that the ONNX
+// checker wants of them. Inference cannot always tell those of a result that is made
+// an output here, and then the model, which was checked before, is not checked again.
+func shaped(m *onnx.Model) bool {
+	return !slices.ContainsFunc(m.Graph.Outputs, func(o *onnx.ValueInfo) bool {
+		return o.Type == nil || o.Type.Tensor != nil && o.Type.Tensor.Shape == nil
+	})
+}
+
+// typeOutputs infers the types of outputs that have none, as far as the operators
+// are known here: a graph's outputs need them.
+func typeOutputs(m *onnx.Model) error {
+	types := map[string]*onnx.Type{}
+	if err := inferMissing(m, types); err != nil {
+		if errors.Is(err, onward.ErrNotImplemented) {
+			return nil // which the backend may have, or reports with all others
+		}
+		return err
+	}
+	for _, o := range m.Graph.Outputs {
+		if o.Type == nil {
+			o.Type = types[o.Name]
+		}
+	}
+	return nil
 }
 
 // nodeModel makes a model of one node whose inputs have the types and shapes of

@@ -51,6 +51,10 @@ func RunNode(ctx context.Context, n *onnx.Node, b Backend, in Inputs, opts *Node
 		return nil, err
 	}
 	m.Functions = opts.Functions
+	if err := typeOutputs(m); err != nil {
+		return nil, err
+	}
+	o.SkipCheck = o.SkipCheck || !shaped(m)
 	rep, err := Prepare(ctx, m, b, &o)
 	if err != nil {
 		return nil, err

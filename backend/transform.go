@@ -226,6 +226,7 @@ func graphsOf(n *onnx.Node) []*onnx.Graph {
 func (r *Rep) prepareAgain(ctx context.Context, m *onnx.Model) (*Rep, error) {
 	o := r.opts
 	o.Device = r.Device.String()
+	o.SkipCheck = o.SkipCheck || !shaped(m)
 	o.NewOutputs, o.StaticInputs, o.NewOpset, o.IRVersion = nil, nil, 0, 0 // they are done
 	return Prepare(ctx, m, r.Backend, &o)
 }

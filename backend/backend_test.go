@@ -1,0 +1,363 @@
+package backend_test
+
+import (
+	"bytes"
+	"errors"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/onward-ml/onward"
+	"github.com/onward-ml/onward/backend"
+	"github.com/onward-ml/onward/onnx"
+	"github.com/onward-ml/onward/tensor"
+)
+
+func TestParseDevice(t *testing.T) {
+	for _, c := range []struct {
+		in   string
+		want backend.Device
+		out  string
+		err  string
+	}{
+		{"CPU", backend.Device{Type: backend.DeviceCPU}, "CPU", ""},
+		{"", backend.Device{}, "CPU", ""},
+		{"CPU:0", backend.Device{}, "CPU", ""},
+		{"CUDA", backend.Device{Type: backend.DeviceCUDA}, "CUDA", ""},
+		{"CUDA:1", backend.Device{Type: backend.DeviceCUDA, ID: 1}, "CUDA:1", ""},
+		{"cpu", backend.Device{}, "", "unknown device type"},
+		{"TPU", backend.Device{}, "", "unknown device type"},
+		{"CUDA:", backend.Device{}, "", "not a number"},
+		{"CUDA:-1", backend.Device{}, "", "not a number"},
+		{"CUDA:x", backend.Device{}, "", "not a number"},
+		{"CUDA:1:2", backend.Device{}, "", "not a number"},
+		{"CUDA:99999999999", backend.Device{}, "", "not a number"},
+	} {
+		d, err := backend.ParseDevice(c.in)
+		if (err == nil) != (c.err == "") || err != nil && !strings.Contains(err.Error(), c.err) {
+			t.Errorf("%q: %v, want %q", c.in, err, c.err)
+		}
+		if err == nil && (d != c.want || d.String() != c.out) {
+			t.Errorf("%q: %+v (%s), want %+v (%s)", c.in, d, d, c.want, c.out)
+		}
+	}
+	if backend.DeviceCPU != 0 || backend.DeviceCUDA != 1 {
+		t.Error("device types are numbered unlike those of ONNX")
+	}
+}
+
+func TestSupportsDevice(t *testing.T) {
+	for _, c := range []struct {
+		b      backend.Provider
+		device string
+		want   bool
+	}{
+		{backend.CPU, "CPU", true}, {backend.Reference, "CPU", true}, {backend.CPU, "CPU:1", false},
+		{backend.CPU, "CUDA", false}, {backend.CPU, "XPU", false}, {"nosuch", "CPU", false},
+	} {
+		if got := backend.SupportsDevice(c.b, c.device); got != c.want {
+			t.Errorf("%s on %s: %v", c.b, c.device, got)
+		}
+	}
+}
+
+func TestPrepareTakesEveryForm(t *testing.T) {
+	m := linear()
+	data, err := m.Marshal()
+	if err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(t.TempDir(), "m.onnx")
+	if err := os.WriteFile(path, data, 0o666); err != nil {
+		t.Fatal(err)
+	}
+	sess, err := onward.OpenModel(m, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer sess.Close()
+	for name, model := range map[string]any{"path": path, "bytes": data, "reader": bytes.NewReader(data), "model": m, "graph": m.Graph, "session": sess} {
+		out, err := prepare(t, model, backend.Reference, nil).Run(t.Context(), backend.One(matrix()), nil)
+		if err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		wantEqual(t, out.Tensor(0), linearResult)
+	}
+	r := prepare(t, m, backend.CPU, nil)
+	if again := prepare(t, r, backend.CPU, nil); again != r {
+		t.Error("a Rep is not returned as it is")
+	}
+	for _, bad := range []any{nil, 7, (*onnx.Model)(nil), (*onnx.Graph)(nil), (*onnx.Function)(nil), []byte{0xff}, filepath.Join(t.TempDir(), "none.onnx")} {
+		if r, err := backend.Prepare(t.Context(), bad, backend.CPU, nil); err == nil {
+			t.Errorf("%T: prepared %v", bad, r)
+		}
+	}
+}
+
+func TestPrepareFunction(t *testing.T) {
+	b := onnx.NewModel("m").Opset("local", 1)
+	b.Function("local", "Twice").Inputs("a").Outputs("c").Node("Add", []string{"a", "a"}, []string{"c"})
+	f := b.Must().Functions[0]
+	if _, err := backend.Prepare(t.Context(), f, backend.CPU, nil); err == nil || !strings.Contains(err.Error(), "give an example") {
+		t.Errorf("without example: %v", err)
+	}
+	out, err := backend.RunModel(t.Context(), f, backend.CPU, backend.List{vector(1, 2)}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	wantEqual(t, out.Get("c"), vector(2, 4))
+}
+
+func TestIncompatibleDevice(t *testing.T) {
+	r := prepare(t, linear(), backend.CPU, nil)
+	for name, model := range map[string]any{"Rep": r, "session": r.Session} {
+		_, err := backend.Prepare(t.Context(), model, backend.CPU, &backend.Options{Device: "CUDA:1"})
+		if want := "Incompatible device expected 'CUDA:1', got 'CPU'"; err == nil || err.Error() != want {
+			t.Errorf("%s: %v, want %s", name, err, want)
+		}
+	}
+	if _, err := backend.Prepare(t.Context(), linear(), backend.CPU, &backend.Options{Device: "CUDA"}); err == nil || !strings.Contains(err.Error(), "cpu does not support device CUDA") {
+		t.Errorf("model: %v", err)
+	}
+}
+
+func TestInputsOfARun(t *testing.T) {
+	two := onnx.NewModel("two")
+	two.Input("a", onnx.Float, 2).Input("b", onnx.Float, 2).Output("s", onnx.Float, 2).Output("d", onnx.Float, 2)
+	two.Node("Add", []string{"a", "b"}, []string{"s"})
+	two.Node("Sub", []string{"a", "b"}, []string{"d"})
+	r := prepare(t, two.Must(), backend.CPU, nil)
+	a, b := vector(5, 7), vector(1, 2)
+	for name, in := range map[string]backend.Inputs{"list": backend.List{a, b}, "map": backend.Named{"b": b, "a": a}} {
+		out, err := r.Run(t.Context(), in, nil)
+		if err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		if !slices.Equal(out.Names, []string{"s", "d"}) {
+			t.Errorf("names %v", out.Names)
+		}
+		wantEqual(t, out.Values[0], vector(6, 9))
+		wantEqual(t, out.Get("d"), vector(4, 5))
+		if out.Get("none") != nil || out.Tensor(2) != nil || out.Tensor(-1) != nil {
+			t.Error("outputs that do not exist are not nil")
+		}
+	}
+	if _, err := r.Run(t.Context(), backend.One(a), nil); err == nil || err.Error() != "Expecting one input not 2." {
+		t.Errorf("a bare tensor for two inputs: %v", err)
+	}
+	if _, err := r.Run(t.Context(), backend.List{a, b, b}, nil); err == nil || !strings.Contains(err.Error(), "3 inputs, the model has 2") {
+		t.Errorf("too many: %v", err)
+	}
+	if _, err := r.Run(t.Context(), backend.List{a}, nil); !errors.Is(err, onward.ErrInvalidArgument) {
+		t.Errorf("too few: %v", err)
+	}
+	out, err := r.Run(t.Context(), backend.List{a, b}, &onward.RunOptions{Outputs: []string{"d"}})
+	if err != nil || !slices.Equal(out.Names, []string{"d"}) {
+		t.Errorf("one output: %v, %v", out, err)
+	}
+	m, err := r.RunMap(t.Context(), backend.List{a, b})
+	if err != nil || len(m) != 2 {
+		t.Fatalf("map: %v, %v", m, err)
+	}
+	wantEqual(t, m["s"], vector(6, 9))
+}
+
+func TestInitializersAreNoInputs(t *testing.T) {
+	b := onnx.NewModel("m")
+	b.Input("x", onnx.Float, 2).Input("k", onnx.Float, 2).Output("y", onnx.Float, 2)
+	b.Initializer("k", []float32{10, 20}, 2)
+	b.Node("Mul", []string{"x", "k"}, []string{"y"})
+	r := prepare(t, b.Must(), backend.CPU, nil)
+	out, err := r.Run(t.Context(), backend.One(vector(1, 2)), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	wantEqual(t, out.Tensor(0), vector(10, 40))
+	if out, err = r.Run(t.Context(), backend.List{vector(1, 2), vector(3, 3)}, nil); err != nil {
+		t.Fatal(err)
+	}
+	wantEqual(t, out.Tensor(0), vector(3, 6))
+}
+
+func unknownOperators() *onnx.Model {
+	b := onnx.NewModel("m")
+	b.Input("x", onnx.Float, 2).Output("y", onnx.Float, 2)
+	b.Node("Frobnicate", []string{"x"}, []string{"h"})
+	b.Node("Defrobnicate", []string{"h"}, []string{"y"})
+	return b.Must()
+}
+
+func TestIsCompatible(t *testing.T) {
+	ok, why := backend.IsCompatible(t.Context(), linear(), backend.CPU, "CPU")
+	if !ok || why != nil {
+		t.Errorf("linear: %v, %v", ok, why)
+	}
+	for _, c := range []struct {
+		model  *onnx.Model
+		device string
+		want   []string
+	}{
+		{linear(), "CUDA", []string{"does not support device CUDA"}},
+		{linear(), "cpu", []string{"unknown device type"}},
+		{unknownOperators(), "CPU", []string{"Frobnicate", "Defrobnicate"}},
+	} {
+		ok, why := backend.IsCompatible(t.Context(), c.model, backend.CPU, c.device)
+		if ok || why == nil {
+			t.Errorf("%s on %s: compatible", c.model.Graph.Name, c.device)
+			continue
+		}
+		for _, w := range c.want {
+			if !strings.Contains(why.Error(), w) {
+				t.Errorf("%v does not say %q", why, w)
+			}
+		}
+	}
+}
+
+func TestMissingOperatorIsSkippedWithATypedError(t *testing.T) {
+	_, err := backend.Prepare(t.Context(), unknownOperators(), backend.CPU, nil)
+	if !errors.Is(err, backend.ErrSkip) || !errors.Is(err, onward.ErrNotImplemented) || !strings.Contains(err.Error(), "Frobnicate") {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestIsOpsetSupported(t *testing.T) {
+	m := linear()
+	if ok, why := backend.IsOpsetSupported(m); !ok || why != "" {
+		t.Errorf("newest: %v %q", ok, why)
+	}
+	m.OpsetImports[0].Version = 1000
+	if ok, why := backend.IsOpsetSupported(m); ok || !strings.Contains(why, "1000") || !strings.Contains(why, "ai.onnx") {
+		t.Errorf("1000: %v %q", ok, why)
+	}
+	if _, err := backend.Prepare(t.Context(), m, backend.CPU, nil); !errors.Is(err, backend.ErrSkip) {
+		t.Errorf("prepare: %v", err)
+	}
+}
+
+func TestCheckerRunsFirst(t *testing.T) {
+	m := linear()
+	m.Graph.Nodes[2].Inputs[0] = "nowhere"
+	_, err := backend.Prepare(t.Context(), m, backend.CPU, nil)
+	var all *onnx.CheckErrors
+	if !errors.As(err, &all) || errors.Is(err, backend.ErrSkip) {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestRunNode(t *testing.T) {
+	add := &onnx.Node{OpType: "Add", Inputs: []string{"a", "b"}, Outputs: []string{"c"}}
+	for _, in := range []backend.Inputs{backend.List{vector(1, 2), vector(3)}, backend.Named{"a": vector(1, 2), "b": vector(3)}} {
+		out, err := backend.RunNode(t.Context(), add, backend.CPU, in, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		wantEqual(t, out.Get("c"), vector(4, 5))
+	}
+	// The opset decides what a node means: up to 12, Squeeze has its axes as an attribute.
+	axes, err := onnx.NewAttribute("axes", []int64{0})
+	if err != nil {
+		t.Fatal(err)
+	}
+	squeeze := &onnx.Node{OpType: "Squeeze", Inputs: []string{"x"}, Outputs: []string{"y"}, Attributes: []*onnx.Attribute{axes}}
+	x, err := vector(1, 2).Reshape(1, 2)
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := backend.RunNode(t.Context(), squeeze, backend.Reference, backend.One(x), &backend.NodeOptions{OpsetVersion: 11})
+	if err != nil {
+		t.Fatal(err)
+	}
+	wantEqual(t, out.Tensor(0), vector(1, 2))
+	if _, err := backend.RunNode(t.Context(), squeeze, backend.Reference, backend.One(x), &backend.NodeOptions{OpsetVersion: 13}); err == nil {
+		t.Error("opset 13 takes the attribute axes")
+	}
+	// The rank of the result is not known before the run.
+	reshape := &onnx.Node{OpType: "Reshape", Inputs: []string{"x", "s"}, Outputs: []string{"y"}}
+	if out, err = backend.RunNode(t.Context(), reshape, backend.CPU, backend.List{x, tensor.Must(tensor.New([]int64{2}, 1))}, nil); err != nil {
+		t.Fatal(err)
+	}
+	wantEqual(t, out.Tensor(0), vector(1, 2))
+	dynamic := &onnx.Node{OpType: "Squeeze", Inputs: []string{"x", "axes"}, Outputs: []string{"y"}}
+	if out, err = backend.RunNode(t.Context(), dynamic, backend.CPU, backend.List{x, tensor.Must(tensor.New([]int64{0}, 1))}, nil); err != nil {
+		t.Fatal(err)
+	}
+	wantEqual(t, out.Tensor(0), vector(1, 2))
+	// outputs_info is a promise about the results.
+	info := &backend.NodeOptions{OutputsInfo: []tensor.Type{tensor.TensorType(tensor.TypeFloat64)}}
+	if _, err := backend.RunNode(t.Context(), add, backend.CPU, backend.List{vector(1), vector(3)}, info); err == nil || !strings.Contains(err.Error(), "is tensor(float), want tensor(double)") {
+		t.Errorf("outputs_info: %v", err)
+	}
+	for _, bad := range []*onnx.Node{nil, {OpType: "Add", Inputs: []string{"a"}, Outputs: []string{"c"}}, {OpType: "NoSuch", Outputs: []string{"c"}}} {
+		if _, err := backend.RunNode(t.Context(), bad, backend.CPU, backend.List{}, nil); err == nil {
+			t.Errorf("%+v ran", bad)
+		}
+	}
+}
+
+func TestRuntimeNames(t *testing.T) {
+	for name, want := range map[string]backend.Backend{"python": backend.Reference, "python_compiled": backend.CPU, "": backend.CPU, "cpu": backend.CPU, "reference": backend.Reference} {
+		if b, err := backend.Runtime(name); err != nil || b != want {
+			t.Errorf("%q: %v, %v", name, b, err)
+		}
+	}
+	for _, name := range []string{"onnxruntime1", "onnxruntime2", "nosuch"} {
+		if _, err := backend.Runtime(name); err == nil || !strings.Contains(err.Error(), "not registered") {
+			t.Errorf("%q: %v", name, err)
+		}
+	}
+}
+
+// A Rep serves many goroutines; a closed one refuses to run.
+func TestConcurrentRuns(t *testing.T) {
+	r := prepare(t, linear(), backend.CPU, &backend.Options{Profile: true})
+	var wg sync.WaitGroup
+	for range 8 {
+		wg.Go(func() {
+			for range 50 {
+				out, err := r.Run(t.Context(), backend.One(matrix()), nil)
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				if err := tensor.AllClose(out.Tensor(0), linearResult, 1e-5, 1e-6); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	wg.Wait()
+	if err := r.Close(); err != nil {
+		t.Error(err)
+	}
+	if _, err := r.Run(t.Context(), backend.One(matrix()), nil); err == nil {
+		t.Error("a closed Rep ran")
+	}
+}
+
+// Closing a Rep leaves the caller's model usable.
+func TestCloseLeavesTheModel(t *testing.T) {
+	data, err := linear().Marshal()
+	if err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(t.TempDir(), "m.onnx")
+	if err := os.WriteFile(path, data, 0o666); err != nil {
+		t.Fatal(err)
+	}
+	m, err := onnx.ReadFile(path, &onnx.ReadOptions{Map: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer m.Close()
+	for range 2 {
+		out, err := backend.RunModel(t.Context(), m, backend.CPU, backend.One(matrix()), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		wantEqual(t, out.Tensor(0), linearResult)
+	}
+}
