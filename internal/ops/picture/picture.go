@@ -1,5 +1,5 @@
 // Package picture decodes the picture formats that ONNX's ImageDecoder lists:
-// JPEG, PNG, BMP, TIFF, WebP and the portable formats PBM, PGM, PPM and PAM
+// JPEG, JPEG 2000, PNG, BMP, TIFF, WebP and the portable formats PBM, PGM, PPM and PAM
 // (https://onnx.ai/onnx/operators/onnx__ImageDecoder.html).
 //
 // Pictures come from outside: every decoder first reads the header alone, so
@@ -42,6 +42,8 @@ var formats = []format{
 	{"II*\x00", readTIFF},
 	{"MM\x00*", readTIFF},
 	{"RIFF????WEBP", readWebP},
+	{"\x00\x00\x00\x0cjP  \r\n\x87\n", readJP2},
+	{"\xff\x4f\xff\x51", readCodestream},
 	{"P1", readPNM}, {"P2", readPNM}, {"P3", readPNM}, {"P4", readPNM}, {"P5", readPNM}, {"P6", readPNM}, {"P7", readPNM},
 }
 
