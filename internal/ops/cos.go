@@ -13,7 +13,7 @@ type Cos struct{ sameTypeAndShape }
 var _ = register(Def{Name: "Cos", Since: []int{7, 22}, In: "input:T", Out: "output:T", Types: Types{"T": "@float"},
 	Build: withoutAttrs(&Cos{})})
 
-var cosLoops = floatLoops(cosLoop[float32], cosLoop[float64], nil)
+var cosLoops = floatLoops(cosLoop[float32], cosLoop[float64], cosFast)
 
 // Run implements [ir.Operator].
 func (*Cos) Run(c *ir.Call) error { return mapTable(c, cosLoops, grainCostly) }

@@ -3,7 +3,9 @@ package ops
 import (
 	"fmt"
 
+	"github.com/onward-ml/onward/internal/cpu"
 	"github.com/onward-ml/onward/internal/ir"
+	"github.com/onward-ml/onward/internal/kernels/vec"
 	"github.com/onward-ml/onward/tensor"
 )
 
@@ -20,7 +22,7 @@ var cumSumTable = map[tensor.DType]cumulativeKernel{
 	tensor.TypeInt64:   cumulativeOf(cumSumLines[int64]),
 	tensor.TypeUint32:  cumulativeOf(cumSumLines[uint32]),
 	tensor.TypeUint64:  cumulativeOf(cumSumLines[uint64]),
-	tensor.TypeFloat32: cumulativeOf(cumSumLines[float32]),
+	tensor.TypeFloat32: cumSumFloats,
 	tensor.TypeFloat64: cumulativeOf(cumSumLines[float64]),
 }
 
@@ -44,6 +46,24 @@ func cumSumLines[T realNumber](dst, src []T, l cumulativeLines) {
 			y[j] = a[j]
 		}
 	}
+}
+
+// cumSumFloats adds whole rows of neighbouring lines in vector kernels.
+func cumSumFloats(c *ir.Call, out, x *tensor.Tensor, l cumulativeLines) error {
+	if c.Generic || l.exclusive || l.inner < shortRow {
+		return cumulativeOf(cumSumLines[float32])(c, out, x, l)
+	}
+	return cumulativeOf(func(dst, src []float32, l cumulativeLines) {
+		for k := range l.n {
+			at := l.at(k)
+			if k == 0 {
+				copy(dst[at:at+l.m], src[at:at+l.m])
+				continue
+			}
+			before := l.at(k - 1)
+			vec.AddF32(cpu.Active(), dst[at:at+l.m], dst[before:before+l.m], src[at:at+l.m])
+		}
+	})(c, out, x, l)
 }
 
 // cumulative holds what CumSum and CumProd share. The axis is input 1.

@@ -136,6 +136,28 @@ func halfTest(d tensor.DType, x []float64, shape ...int) *tensor.Tensor {
 	return tt(r, shape...)
 }
 
+// TestSinCosFast compares with float64 over all magnitudes.
+func TestSinCosFast(t *testing.T) {
+	var x, s, c []float32
+	for bits := uint32(0); bits < 0x7f800000; bits += 4999 {
+		v := math.Float32frombits(bits)
+		x = append(x, v, -v)
+	}
+	for k := range 60_000 { // where one of them is almost 0
+		x = append(x, float32(float64(k)*math.Pi/2))
+	}
+	s, c = make([]float32, len(x)), make([]float32, len(x))
+	sinFast(0, s, x)
+	cosFast(0, c, x)
+	for i, v := range x {
+		for _, p := range [][2]float64{{float64(s[i]), math.Sin(float64(v))}, {float64(c[i]), math.Cos(float64(v))}} {
+			if math.Abs(p[0]-p[1]) > 0.6*0x1p-23*math.Abs(p[1])+0x1p-149 {
+				t.Fatalf("of %g: got %g, want %g", v, p[0], p[1])
+			}
+		}
+	}
+}
+
 func TestSwiGLU(t *testing.T) {
 	inf := float32(math.Inf(-1))
 	silu := func(x float64) float32 { return float32(x / (1 + math.Exp(-x))) }

@@ -4,6 +4,8 @@ import (
 	"math"
 	"testing"
 
+	"pgregory.net/rapid"
+
 	"github.com/onward-ml/onward/tensor"
 )
 
@@ -83,6 +85,25 @@ func TestEyeLike(t *testing.T) {
 	wantOp(t, "EyeLike", 22, map[string]any{"k": math.MinInt64}, tt([]int32{0, 0, 0, 0, 0, 0}, 2, 3), x)
 	wantOp(t, "EyeLike", 22, map[string]any{"k": math.MaxInt64}, tt([]int32{0, 0, 0, 0, 0, 0}, 2, 3), x)
 	failOp(t, "EyeLike", 22, nil, "rank", tt([]int32{1, 2}))
+}
+
+// TestTopKOfLongRows compares the fast path, which passes over blocks, with the
+// plain one, in which the harness runs it too.
+func TestTopKOfLongRows(t *testing.T) {
+	rapid.Check(t, func(rt *rapid.T) {
+		x := make([]float32, rapid.IntRange(1, 1500).Draw(rt, "n"))
+		r := newRandomSource(rapid.Uint32().Draw(rt, "seed"))
+		for i := range x {
+			x[i] = float32(int(r.uniform() * 300))
+			if r.uniform() < 0.002 {
+				x[i] = float32(math.NaN())
+			}
+		}
+		k := int64(rapid.IntRange(0, min(len(x), 40)).Draw(rt, "k"))
+		if _, err := runOp(t, "TopK", 24, map[string]any{"largest": rapid.Bool().Draw(rt, "largest")}, tensor.Must(tensor.New(x, len(x))), tt([]int64{k}, 1)); err != nil {
+			rt.Fatal(err)
+		}
+	})
 }
 
 func TestTopK(t *testing.T) {

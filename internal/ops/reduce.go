@@ -255,6 +255,7 @@ func planOffset(i int, dims, at []int) int {
 
 const (
 	reduceBlock = 256     // accumulators that are worked on side by side
+	shortRow    = 16      // elements below which a vector kernel does not pay
 	reduceChunk = 1 << 16 // elements of a long row that are folded on their own
 )
 

@@ -61,6 +61,12 @@ func l1Reducer[T, A realNumber]() reducer[T, A] {
 
 func fastL1Reducer() reducer[float32, float64] {
 	r := l1Reducer[float32, float64]()
-	r.row = func(acc float64, x []float32) float64 { return acc + float64(vec.SumAbsF32(cpu.Active(), x)) }
+	short := r.row
+	r.row = func(acc float64, x []float32) float64 {
+		if len(x) < shortRow {
+			return short(acc, x)
+		}
+		return acc + float64(vec.SumAbsF32(cpu.Active(), x))
+	}
 	return r
 }

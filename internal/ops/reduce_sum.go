@@ -35,6 +35,12 @@ var reduceSumTable = reduceTable{
 // fastSumReducer adds rows in vector kernels.
 func fastSumReducer() reducer[float32, float64] {
 	r := sumReducer[float32, float64]()
-	r.row = func(acc float64, x []float32) float64 { return acc + float64(vec.SumF32(cpu.Active(), x)) }
+	short := r.row
+	r.row = func(acc float64, x []float32) float64 {
+		if len(x) < shortRow {
+			return short(acc, x)
+		}
+		return acc + float64(vec.SumF32(cpu.Active(), x))
+	}
 	return r
 }

@@ -34,6 +34,12 @@ var reduceSumSquareTable = reduceTable{
 
 func fastSumSquaresReducer() reducer[float32, float64] {
 	r := sumSquaresReducer[float32, float64]()
-	r.row = func(acc float64, x []float32) float64 { return acc + float64(vec.SumSquaresF32(cpu.Active(), x, 0)) }
+	short := r.row
+	r.row = func(acc float64, x []float32) float64 {
+		if len(x) < shortRow {
+			return short(acc, x)
+		}
+		return acc + float64(vec.SumSquaresF32(cpu.Active(), x, 0))
+	}
 	return r
 }

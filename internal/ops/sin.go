@@ -13,7 +13,7 @@ type Sin struct{ sameTypeAndShape }
 var _ = register(Def{Name: "Sin", Since: []int{7, 22}, In: "input:T", Out: "output:T", Types: Types{"T": "@float"},
 	Build: withoutAttrs(&Sin{})})
 
-var sinLoops = floatLoops(sinLoop[float32], sinLoop[float64], nil)
+var sinLoops = floatLoops(sinLoop[float32], sinLoop[float64], sinFast)
 
 // Run implements [ir.Operator].
 func (*Sin) Run(c *ir.Call) error { return mapTable(c, sinLoops, grainCostly) }

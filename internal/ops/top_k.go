@@ -4,7 +4,9 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/onward-ml/onward/internal/cpu"
 	"github.com/onward-ml/onward/internal/ir"
+	"github.com/onward-ml/onward/internal/kernels/vec"
 	"github.com/onward-ml/onward/tensor"
 )
 
@@ -98,25 +100,29 @@ func (o *TopK) Run(c *ir.Call) error {
 	}
 	switch d := ordered.DType(); d {
 	case tensor.TypeInt8:
-		err = topKRun[int8](c, at, ordered, s, k, o.Largest)
+		err = topKRun[int8](c, at, ordered, s, k, o.Largest, nil)
 	case tensor.TypeInt16:
-		err = topKRun[int16](c, at, ordered, s, k, o.Largest)
+		err = topKRun[int16](c, at, ordered, s, k, o.Largest, nil)
 	case tensor.TypeInt32:
-		err = topKRun[int32](c, at, ordered, s, k, o.Largest)
+		err = topKRun[int32](c, at, ordered, s, k, o.Largest, nil)
 	case tensor.TypeInt64:
-		err = topKRun[int64](c, at, ordered, s, k, o.Largest)
+		err = topKRun[int64](c, at, ordered, s, k, o.Largest, nil)
 	case tensor.TypeUint8:
-		err = topKRun[uint8](c, at, ordered, s, k, o.Largest)
+		err = topKRun[uint8](c, at, ordered, s, k, o.Largest, nil)
 	case tensor.TypeUint16:
-		err = topKRun[uint16](c, at, ordered, s, k, o.Largest)
+		err = topKRun[uint16](c, at, ordered, s, k, o.Largest, nil)
 	case tensor.TypeUint32:
-		err = topKRun[uint32](c, at, ordered, s, k, o.Largest)
+		err = topKRun[uint32](c, at, ordered, s, k, o.Largest, nil)
 	case tensor.TypeUint64:
-		err = topKRun[uint64](c, at, ordered, s, k, o.Largest)
+		err = topKRun[uint64](c, at, ordered, s, k, o.Largest, nil)
 	case tensor.TypeFloat32:
-		err = topKRun[float32](c, at, ordered, s, k, o.Largest)
+		bestOf := bestOfFloats
+		if c.Generic {
+			bestOf = nil
+		}
+		err = topKRun(c, at, ordered, s, k, o.Largest, bestOf)
 	case tensor.TypeFloat64:
-		err = topKRun[float64](c, at, ordered, s, k, o.Largest)
+		err = topKRun[float64](c, at, ordered, s, k, o.Largest, nil)
 	default:
 		err = fmt.Errorf("elements of type %s are not supported", d)
 	}
@@ -140,7 +146,7 @@ func topKValues(c *ir.Call, values, x *tensor.Tensor, at []int64, s axisSpan, k 
 }
 
 // topKRun finds the indices for every line along the axis.
-func topKRun[T realNumber](c *ir.Call, at []int64, x *tensor.Tensor, s axisSpan, k int, largest bool) error {
+func topKRun[T realNumber](c *ir.Call, at []int64, x *tensor.Tensor, s axisSpan, k int, largest bool, bestOf func(x []T, largest bool) T) error {
 	src := tensor.Of[T](x)
 	lines := s.outer * s.inner
 	const perTask = 8 // lines that share their memory
@@ -154,13 +160,20 @@ func topKRun[T realNumber](c *ir.Call, at []int64, x *tensor.Tensor, s axisSpan,
 		for line := task * perTask; line < min(lines, (task+1)*perTask); line++ {
 			outer, j := line/s.inner, line%s.inner
 			in := src[outer*s.n*s.inner+j:]
-			heap = topKLine(heap[:0], in, s.n, s.inner, k, largest)
+			heap = topKLine(heap[:0], in, s.n, s.inner, k, largest, bestOf)
 			out := at[outer*k*s.inner+j:]
 			for i, e := range heap {
 				out[i*s.inner] = int64(e.index)
 			}
 		}
 	})
+}
+
+func bestOfFloats(x []float32, largest bool) float32 {
+	if largest {
+		return vec.ReduceMaxF32(cpu.Active(), x)
+	}
+	return vec.ReduceMinF32(cpu.Active(), x)
 }
 
 type topKEntry[T any] struct {
@@ -195,8 +208,9 @@ func lessFirst[T realNumber](a, b topKEntry[T]) bool {
 }
 
 // topKLine returns the first k of n elements in order. It keeps them in a heap
-// whose root is the last of them.
-func topKLine[T realNumber](heap []topKEntry[T], x []T, n, stride, k int, largest bool) []topKEntry[T] {
+// whose root is the last of them. bestOf, if not nil, finds the greatest or least
+// of many elements, or a NaN if there is one.
+func topKLine[T realNumber](heap []topKEntry[T], x []T, n, stride, k int, largest bool, bestOf func(x []T, largest bool) T) []topKEntry[T] {
 	first := lessFirst[T]
 	if largest {
 		first = greaterFirst[T]
@@ -223,7 +237,15 @@ func topKLine[T realNumber](heap []topKEntry[T], x []T, n, stride, k int, larges
 	for i := k/2 - 1; i >= 0; i-- {
 		down(heap, i)
 	}
+	const block = 256 // elements that are passed over together
 	for i := k; i < n; i++ {
+		if bestOf != nil && stride == 1 && (i-k)%block == 0 && k > 0 {
+			b, root := bestOf(x[i:min(n, i+block)], largest), heap[0].value
+			if largest && b <= root || !largest && b >= root {
+				i += block - 1
+				continue
+			}
+		}
 		// A later equal element never replaces an earlier one.
 		v := x[i*stride]
 		if k == 0 || largest && v <= heap[0].value || !largest && v >= heap[0].value {
