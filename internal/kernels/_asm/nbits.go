@@ -129,8 +129,10 @@ func (g *fn) nbitsStore(mr int, fl func(r, j int) int) {
 
 // nbitsVector writes the product of one float32 row with 32 columns of 4-bit integers: the nibbles choose
 // their value from a table of sixteen.
-func nbitsVector(f *file) {
-	g := f.function("nbitsVectorAVX512", avx512, []arg{{"t", "*nbitsArgs"}, {"table", "*float32"}}, nil)
+//
+// With bytes, which are signed then, the table is not read.
+func nbitsVector(f *file, bits int) {
+	g := f.function(fmt.Sprintf("nbitsVector%dAVX512", bits), avx512, []arg{{"t", "*nbitsArgs"}, {"table", "*float32"}}, nil)
 	g.arg("t", "DX")
 	g.arg("table", "SI")
 	for _, p := range []struct {
@@ -140,7 +142,9 @@ func nbitsVector(f *file) {
 		g.e("MOVQ %d(DX), %s", p.off, p.reg)
 	}
 	const table = 30
-	g.op("VMOVUPS", "(SI)", table)
+	if bits == 4 {
+		g.op("VMOVUPS", "(SI)", table)
+	}
 	for r := range 2 {
 		g.op("VXORPS", r, r, r)
 	}
@@ -153,6 +157,13 @@ func nbitsVector(f *file) {
 	for j := range 2 {
 		v := 10 + 8*j
 		g.op("VMOVUPS", fmt.Sprintf("%d(DI)", j*64), v)
+		if bits == 8 {
+			for p := range 4 {
+				g.signedByte(v, p, v+1+p)
+				g.op("VFMADD231PS.BCST", fmt.Sprintf("%d(AX)", 4*p), v+1+p, 2+j*4+p)
+			}
+			continue
+		}
 		for p := 1; p < 8; p++ {
 			g.op("VPSRLD", fmt.Sprintf("$%d", 4*p), v, v+p)
 		}
@@ -161,7 +172,7 @@ func nbitsVector(f *file) {
 			g.op("VFMADD231PS.BCST", fmt.Sprintf("%d(AX)", 4*nibbleK(p)), v+p, 2+j*4+p%4)
 		}
 	}
-	g.e("ADDQ $32, AX")
+	g.e("ADDQ $%d, AX", 4*32/bits)
 	g.e("ADDQ $128, DI")
 	g.e("DECQ CX")
 	g.e("JNZ step")
@@ -224,7 +235,17 @@ func dequantize4(f *file) {
 	g.e("RET")
 }
 
-// dequantize8 is the same for bytes, in steps of four k.
+// signedByte leaves byte p of the lanes of v as float32 in d.
+func (g *fn) signedByte(v, p, d int) {
+	if p < 3 {
+		g.op("VPSLLD", fmt.Sprintf("$%d", 24-8*p), v, d)
+		v = d
+	}
+	g.op("VPSRAD", "$24", v, d)
+	g.op("VCVTDQ2PS", d, d)
+}
+
+// dequantize8 is the same for signed bytes, in steps of four k.
 func dequantize8(f *file) {
 	g := f.function("dequantize8AVX512", avx512, []arg{{"dst", "*float32"}, {"b", "*uint8"}, {"scale", "*float32"}, {"shift", "*float32"}, {"steps", "int"}}, nil)
 	g.arg("dst", "DI")
@@ -232,7 +253,6 @@ func dequantize8(f *file) {
 	g.arg("scale", "BX")
 	g.arg("shift", "R12")
 	g.arg("steps", "CX")
-	g.op("VMOVUPS", uint32(0xff), 30)
 	for j := range 2 {
 		g.op("VMOVUPS", fmt.Sprintf("%d(BX)", j*64), 26+j)
 		g.op("VMOVUPS", fmt.Sprintf("%d(R12)", j*64), 28+j)
@@ -241,9 +261,7 @@ func dequantize8(f *file) {
 	for j := range 2 {
 		g.op("VMOVUPS", fmt.Sprintf("%d(SI)", j*64), 0)
 		for p := range 4 {
-			g.op("VPSRLD", fmt.Sprintf("$%d", 8*p), 0, 1+p)
-			g.op("VPANDD", 30, 1+p, 1+p)
-			g.op("VCVTDQ2PS", 1+p, 1+p)
+			g.signedByte(0, p, 1+p)
 			g.op("VFMADD213PS", 28+j, 26+j, 1+p)
 			g.op("VMOVUPS", 1+p, fmt.Sprintf("%d(DI)", p*128+j*64))
 		}
@@ -292,7 +310,8 @@ func writeNBits(dir string) {
 		dis += fmt.Sprintf("\tcase %d:\n\t\t%s(t)\n", mr, nbitsTile(f, mr))
 	}
 	dis += "\t}\n}\n"
-	nbitsVector(f)
+	nbitsVector(f, 4)
+	nbitsVector(f, 8)
 	dequantize4(f)
 	dequantize8(f)
 	quantizeRow(f)

@@ -14,7 +14,7 @@ import (
 
 // NBits is a K×N matrix of 4- or 8-bit integers with a scale and a zero point for every block
 // of K, as ONNX Runtime's MatMulNBits has it. It is packed in panels of 32 columns: with 4 bits [K/8][32] words of eight
-// nibbles, with 8 bits [K/4][32] words of four bytes. K is padded to whole blocks.
+// nibbles, with 8 bits [K/4][32] words of four signed bytes. K is padded to whole blocks.
 type NBits struct {
 	K, N, Bits, Block int
 	blocks            int
@@ -59,7 +59,9 @@ func PackNBits(b []uint8, scales, zeros []float32, k, n, bits, block int) (*NBit
 			d := p.data[at+w*PanelWidth*4:][:4]
 			s := row[w*4:][:4]
 			if bits == 8 {
-				copy(d, s)
+				for i, v := range s { // as signed bytes, less the standard zero point
+					d[i] = v ^ 0x80
+				}
 				continue
 			}
 			// k = 0..7 in order to nibbles 0, 2, 4, 6, 1, 3, 5, 7: see the tiles
@@ -88,7 +90,7 @@ func (p *NBits) value(panel []uint8, k, j int) uint8 {
 	word := panel[(k/w*PanelWidth+j)*4:][:4]
 	k %= w
 	if p.Bits == 8 {
-		return word[k]
+		return word[k] ^ 0x80
 	}
 	return word[k%4] >> (k / 4 * 4) & 15
 }
@@ -138,7 +140,7 @@ type nbitsArgs struct {
 	aScale, aSum    unsafe.Pointer // by block: float32, and -8·Σ as int32, or Σ as float32
 	lda, lds        uintptr
 	b, scale, shift unsafe.Pointer
-	blocks, steps   int // steps of eight k per block
+	blocks, steps   int // words of a column per block
 	c               unsafe.Pointer
 	ldc             uintptr
 	acc             uint64

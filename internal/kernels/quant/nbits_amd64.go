@@ -11,13 +11,6 @@ import (
 // nibbleTable has the value of a nibble less the standard zero point.
 var nibbleTable = [16]float32{-8, -7, -6, -5, -4, -3, -2, -1, 0, 1, 2, 3, 4, 5, 6, 7}
 
-// byteShift makes up for the bytes' standard zero point, which the assembly does not subtract.
-func byteShift(dst *[PanelWidth]float32, scale, shift []float32) {
-	for j, v := range shift[:PanelWidth] {
-		dst[j] = v - 128*scale[j]
-	}
-}
-
 const (
 	nbitsRows  = 5    // of the widest tile
 	nbitsK     = 8192 // K of one assembly call
@@ -32,9 +25,7 @@ func dequantizeAsm(level cpu.Level, p *NBits, dst []float32, data []uint8, scale
 		dequantize4AVX512(&dst[0], &data[0], &scale[0], &shift[0], &nibbleTable[0], p.Block/8)
 		return true
 	}
-	var s [PanelWidth]float32
-	byteShift(&s, scale, shift)
-	dequantize8AVX512(&dst[0], &data[0], &scale[0], &s[0], p.Block/4)
+	dequantize8AVX512(&dst[0], &data[0], &scale[0], &shift[0], p.Block/4)
 	return true
 }
 
@@ -47,11 +38,11 @@ func quantizeBytes(level cpu.Level, dst []int8, x []float32, factor float32) int
 
 func nbitsAsm(level cpu.Level, g *NBitsArgs, buf *nbitsBuffers, p0, p1 int) bool {
 	p := g.B
-	if level != cpu.AVX512 || p.Bits != 4 || p.K == 0 {
+	if level != cpu.AVX512 || p.K == 0 {
 		return false
 	}
 	switch {
-	case g.Int8 && cpu.VNNI(level):
+	case g.Int8 && p.Bits == 4 && cpu.VNNI(level):
 		nbitsBytes(level, g, buf, p0, p1)
 	case g.M <= vectorRows:
 		nbitsFloats(g, buf, p0, p1)
@@ -67,13 +58,13 @@ func (g *NBitsArgs) padded(dst []float32, i int) {
 }
 
 func (t *nbitsArgs) weights(p *NBits, pi, b0, b1 int) {
-	t.b = unsafe.Pointer(&p.data[pi*p.panelBytes()+b0*p.Block/8*PanelWidth*4])
+	t.b = unsafe.Pointer(&p.data[pi*p.panelBytes()+b0*p.Block/p.wordK()*PanelWidth*4])
 	q := (pi*p.blocks + b0) * PanelWidth
 	t.scale = unsafe.Pointer(&p.scale[q])
 	if p.shift != nil {
 		t.shift = unsafe.Pointer(&p.shift[q])
 	}
-	t.blocks, t.steps = b1-b0, p.Block/8
+	t.blocks, t.steps = b1-b0, p.Block/p.wordK()
 	t.mask = uint32(1<<min(PanelWidth, p.N-pi*PanelWidth) - 1)
 	t.acc = min(uint64(b0), 1)
 }
@@ -102,7 +93,11 @@ func nbitsFloats(g *NBitsArgs, buf *nbitsBuffers, p0, p1 int) {
 			for b := 0; b < p.blocks; b += part {
 				t.weights(p, pi, b, min(p.blocks, b+part))
 				t.a, t.aSum = unsafe.Pointer(&a[i*kp+b*p.Block]), unsafe.Pointer(&sums[i*p.blocks+b])
-				nbitsVectorAVX512(&t, &nibbleTable[0])
+				if p.Bits == 4 {
+					nbitsVector4AVX512(&t, &nibbleTable[0])
+				} else {
+					nbitsVector8AVX512(&t, &nibbleTable[0])
+				}
 			}
 		}
 	}

@@ -20,7 +20,10 @@ func nbits4x32VNNI(t *nbitsArgs)
 func nbits5x32VNNI(t *nbitsArgs)
 
 //go:noescape
-func nbitsVectorAVX512(t *nbitsArgs, table *float32)
+func nbitsVector4AVX512(t *nbitsArgs, table *float32)
+
+//go:noescape
+func nbitsVector8AVX512(t *nbitsArgs, table *float32)
 
 //go:noescape
 func dequantize4AVX512(dst *float32, b *uint8, scale *float32, shift *float32, table *float32, steps int)
