@@ -59,7 +59,11 @@ func OpenBytes(data []byte, opts *SessionOptions) (*Session, error) {
 	if err != nil {
 		return nil, loadStatus(err)
 	}
-	return OpenModel(m, o)
+	s, err := OpenModel(m, o)
+	if err == nil {
+		m.Graph, m.Functions = nil, nil
+	}
+	return s, err
 }
 
 // OpenModel makes a session for a model, which must not change or be closed while

@@ -200,9 +200,14 @@ func packMatrix(b *tensor.Tensor, trans bool) ([]float32, error) {
 	if trans {
 		k, n = n, k
 	}
-	src := make([]float32, b.Len())
-	if err := realConvert(src, b); err != nil {
-		return nil, fmt.Errorf("packing: %w", err)
+	var src []float32
+	if b.DType() == tensor.TypeFloat32 {
+		src = tensor.Of[float32](b)
+	} else {
+		src = make([]float32, b.Len())
+		if err := realConvert(src, b); err != nil {
+			return nil, fmt.Errorf("packing: %w", err)
+		}
 	}
 	dst := tensor.FromRaw[float32](tensor.AlignedBytes(4 * gemm.PackedLen(k, n)))
 	gemm.Pack(dst, src, ld, trans, k, n)

@@ -286,6 +286,7 @@ func (b *blocker) rewrite() (int, error) {
 	}
 	var nodes []*ir.Node
 	edits := 0
+	free := constants{g: g, uses: g.Uses()}
 	for _, n := range g.Nodes {
 		p := b.plans[n]
 		if p == nil {
@@ -310,6 +311,13 @@ func (b *blocker) rewrite() (int, error) {
 		op, err := p.make(layouts, b.layout(out))
 		if err != nil {
 			return 0, fmt.Errorf("node %q: %w", n.Label(g), err)
+		}
+		p.make = nil // it holds the weights
+		for _, id := range n.In {
+			if id != ir.None && g.Values[id].Const != nil {
+				free.uses[id]--
+				free.unused(id)
+			}
 		}
 		nodes = append(nodes, &ir.Node{Name: n.Name, OpType: "Blocked" + n.OpType, Domain: internalDomain, Opset: n.Opset, Op: op,
 			In: in, Out: []ir.ValueID{twin(out)}})

@@ -2,6 +2,7 @@ package optimize
 
 import (
 	"math"
+	"runtime"
 
 	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/tensor"
@@ -121,9 +122,13 @@ func replaced(n *ir.Node, opType string, op ir.Operator, in ...ir.ValueID) *ir.N
 
 // rewrite offers every node to fn and puts what it returns in the node's place.
 // What has become unused is removed by the pass after it.
+//
+// Constants that nobody uses any more, having been packed into an operator, are
+// freed at once: a large model must not take its memory twice.
 func rewrite(g *ir.Graph, fn func(m *matcher, n *ir.Node) *ir.Node) (int, error) {
 	m := newMatcher(g)
 	edits := 0
+	free := constants{g: g, uses: m.uses}
 	for i, n := range g.Nodes {
 		if len(n.Out) == 0 || n.Out[0] == ir.None {
 			continue
@@ -146,6 +151,33 @@ func rewrite(g *ir.Graph, fn func(m *matcher, n *ir.Node) *ir.Node) (int, error)
 				m.uses[id]++
 			}
 		}
+		for _, id := range n.In {
+			free.unused(id)
+		}
 	}
 	return edits, nil
 }
+
+// constants frees the contents of constants that nobody uses any more.
+type constants struct {
+	g     *ir.Graph
+	uses  []int
+	freed int64
+}
+
+// unused frees a value's contents if its last use has gone.
+func (c *constants) unused(id ir.ValueID) {
+	if id == ir.None || int(id) >= len(c.uses) || c.uses[id] > 0 || c.g.Values[id].Const == nil {
+		return
+	}
+	c.freed += tensor.SizeOf(c.g.Values[id].Const)
+	c.g.Values[id].Const = nil
+	if c.freed > collectAt {
+		runtime.GC()
+		c.freed = 0
+	}
+}
+
+// collectAt is how many bytes of constants may become garbage before they are
+// collected.
+const collectAt = 64 << 20
