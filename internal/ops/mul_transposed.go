@@ -41,3 +41,26 @@ func fastMul[T realFloat](c *ir.Call, a *gemm.Args[T]) {
 	}
 	gemm.ParallelGeneric(par, a)
 }
+
+// mulPlain computes C[m,n] = A[m,k] · B[k,n] (+ bias[n]) without gaps between rows.
+func mulPlain[T realFloat](c *ir.Call, m, n, k int, a, b, bias, out []T) {
+	if m == 0 || n == 0 {
+		return
+	}
+	if c.Generic || k == 0 {
+		for i := range m {
+			for j := range n {
+				s := 0.0
+				for p, v := range a[i*k:][:k] {
+					s += float64(v) * float64(b[p*n+j])
+				}
+				if bias != nil {
+					s += float64(bias[j])
+				}
+				out[i*n+j] = T(s)
+			}
+		}
+		return
+	}
+	fastMul(c, &gemm.Args[T]{M: m, N: n, K: k, A: a, LdA: k, B: b, LdB: n, C: out, LdC: n, Epilogue: gemm.Epilogue[T]{BiasCol: bias}})
+}

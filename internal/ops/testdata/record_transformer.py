@@ -71,5 +71,101 @@ def ms_norms():
     yield ms("EmbedLayerNormalization", [ids, None, word, pos, None, gamma, beta, mask, np.array([[3, 0, 1]], np.int32)], None, 3)
 
 
+@cases
+def ms_multi_head_attention():
+    b, s, t, h, d = 2, 3, 4, 2, 4
+    q, k, v, bias = rnd(1, b, s, h * d), rnd(2, b, t, h * d), rnd(3, b, t, h * d), rnd(4, 3 * h * d)
+    op = lambda inputs, nout=1, **attrs: ms("MultiHeadAttention", inputs, dict(attrs, num_heads=h), nout)
+    i32 = lambda x: np.array(x, np.int32)
+    yield op([q, k, v])
+    yield op([q, k, v, bias], scale=0.25)
+    yield op([q, k, rnd(5, b, t, h * 6)])
+    yield op([q, k, v, bias, i32([2, 4])])
+    yield op([q, k, v, None, i32([[1, 1, 0, 1], [0, 1, 1, 0]])], mask_filter_value=-5.0)
+    yield op([q, k, v, None, i32(np.arange(b * s * t).reshape(b, s, t) % 3)])
+    yield op([q, k, v, None, None, rnd(6, b, h, s, t)])
+    yield op([q, k, v, None, i32([[1, 1, 0, 1], [0, 1, 1, 0]]), rnd(7, 1, 1, s, t)])
+    yield op([q, q, q + 1], unidirectional=1)
+    yield op([q, q + 1, q], nout=3)
+    yield op([q, k[:, :3], v[:, :3], None, None, None, rnd(8, b, h, 2, d), rnd(9, b, h, 2, d)], nout=3)
+    yield op([q, k[:, :3], v[:, :3], bias, i32([[1, 1, 0, 1, 1], [0, 1, 1, 0, 1]]), None, rnd(8, b, h, 2, d), rnd(9, b, h, 2, d)], nout=3, unidirectional=1)
+    yield op([q, rnd(10, b, h, t, d), rnd(11, b, h, t, d)])
+
+
+@cases
+def ms_attention():
+    b, s, h, d, n = 2, 3, 2, 4, 5
+    x, w, bias = rnd(1, b, s, n), rnd(2, n, 3 * h * d), rnd(3, 3 * h * d)
+    op = lambda inputs, nout=1, **attrs: ms("Attention", inputs, dict(attrs, num_heads=h), nout)
+    i32 = lambda v: np.array(v, np.int32)
+    yield op([x, w, bias])
+    yield op([x, w, bias], scale=0.25, unidirectional=1, nout=2)
+    yield op([x, rnd(4, n, 2 * h * d + 6), rnd(5, 2 * h * d + 6)], qkv_hidden_sizes=[h * d, h * d, 6])
+    yield op([x, w, bias, i32([2, 3])])
+    yield op([x, w, bias, i32([2, 3, 0, 1])])
+    yield op([x, w, bias, i32([[1, 1, 0], [0, 1, 1]])])
+    yield op([x, w, bias, i32(np.arange(b * s * s).reshape(b, s, s) % 3)])
+    past = rnd(6, 2, b, h, 2, d)
+    yield op([x, w, bias, None, past], nout=2)
+    yield op([x, w, bias, i32([[1, 1, 0, 1, 1], [0, 1, 1, 1, 1]]), past], nout=2, unidirectional=1)
+    yield op([x, w, bias, None, None, rnd(7, b, h, s, s)])
+    yield op([x, w, bias, i32([2, 3]), None, rnd(7, 1, h, s, s)])
+
+
+@cases
+def ms_rotary():
+    x, cos, sin = rnd(1, 2, 3, 8), rnd(2, 6, 2), rnd(3, 6, 2)
+    ids = np.array([[0, 1, 2], [3, 4, 5]], np.int64)
+    for inter in [0, 1]:
+        yield ms("RotaryEmbedding", [x, ids, cos, sin], dict(interleaved=inter))
+        yield ms("RotaryEmbedding", [x, np.array([2], np.int64), cos, sin], dict(interleaved=inter))
+        yield ms("RotaryEmbedding", [rnd(4, 2, 2, 3, 4), ids, cos, sin], dict(interleaved=inter))
+        yield ms("RotaryEmbedding", [rnd(5, 2, 3, 12), ids, cos, sin], dict(interleaved=inter, num_heads=2, rotary_embedding_dim=4))
+
+
+@cases
+def ms_group_query_attention():
+    b, h, kv, d = 2, 4, 2, 16
+    i32 = lambda v: np.array(v, np.int32)
+    cos, sin = rnd(1, 8, d // 2), rnd(2, 8, d // 2)
+
+    def op(s, past, lens, total, seed, packed=False, rot=False, extra=(), nout=3, batch=b, **attrs):
+        g = lambda k, *shape: rnd(seed * 10 + k, *shape)
+        ins = [g(0, batch, s, (h + 2 * kv) * d), None, None] if packed else [g(0, batch, s, h * d), g(1, batch, s, kv * d), g(2, batch, s, kv * d)]
+        ins += [g(3, batch, kv, past, d), g(4, batch, kv, past, d)] if past is not None else [None, None]
+        ins += [i32(lens), i32(total)]
+        if rot or extra:
+            ins += [cos, sin] if rot else [None, None]
+        ins += list(extra)
+        return ms("GroupQueryAttention", ins, dict(attrs, num_heads=h, kv_num_heads=kv, do_rotary=int(rot)), nout)
+
+    yield op(3, None, [2, 2], 3, 1)
+    yield op(3, None, [2, 2], 3, 2, packed=True, rot=True)
+    yield op(1, 4, [4, 4], 5, 3)
+    yield op(1, 4, [4, 2], 5, 4, rot=True)
+    yield op(1, 4, [4, 3], 5, 5, packed=True, rot=True, rotary_interleaved=1)
+    yield op(1, 6, [4, 2], 5, 6, local_window_size=3)
+    yield op(4, None, [3, 3], 4, 7, local_window_size=2)
+    yield op(3, None, [2, 2], 3, 8, softcap=2.0, scale=0.5)
+    yield op(3, None, [2, 2], 3, 9, smooth_softmax=1)
+    yield op(2, 3, [4], 5, 10, batch=1, rot=True)
+    yield op(3, None, [2, 2], 3, 11, extra=[None, rnd(3, 1, h, 3, 3)])
+    yield op(3, None, [2, 2], 3, 12, extra=[None, None, rnd(4, h)])
+    yield op(3, None, [2, 2], 3, 13, rot=True, extra=[np.array([[3, 4, 5], [3, 4, 5]], np.int64)])
+
+
+@cases
+def ms_mat_mul_nbits():
+    g = np.random.default_rng(1)
+    for bits, block, n, k, zp in [(4, 16, 3, 32, None), (4, 32, 5, 64, "packed"), (4, 16, 3, 40, "packed"), (4, 32, 35, 48, "float"), (8, 32, 3, 64, None), (8, 16, 4, 32, "packed"),
+                                  (2, 32, 3, 64, None), (2, 16, 3, 32, "packed")]:
+        kb = (k + block - 1) // block
+        w = g.integers(0, 256, (n, kb, block * bits // 8), dtype=np.uint8)
+        zero = dict(packed=lambda: g.integers(0, 256, (n * ((kb * bits + 7) // 8),), dtype=np.uint8), float=lambda: rnd(5, n, kb, scale=4.0)).get(zp, lambda: None)()
+        yield ms("MatMulNBits", [rnd(2, 2, 3, k), w, rnd(3, n * kb, scale=0.25), zero], dict(N=n, K=k, bits=bits, block_size=block))
+    kb, w = 2, g.integers(0, 256, (3, 2, 8), dtype=np.uint8)
+    yield ms("MatMulNBits", [rnd(2, 2, 32), w, rnd(3, 6), None, None, rnd(6, 3)], dict(N=3, K=32, bits=4, block_size=16))
+
+
 if __name__ == "__main__":
     main()

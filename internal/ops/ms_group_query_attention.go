@@ -1,0 +1,308 @@
+package ops
+
+import (
+	"fmt"
+	"math"
+	"slices"
+
+	"github.com/onward-ml/onward/internal/ir"
+)
+
+// GroupQueryAttention is causal attention of a decoder with a key-value cache
+// [batch, kv heads, capacity, size]: groups of query heads share a key and a
+// value head. query may hold keys and values too, behind the queries. Batch item b
+// has seqlens_k[b]+1 tokens, the new ones included; the cache may be longer
+// (https://github.com/microsoft/onnxruntime/blob/main/docs/ContribOperators.md#com.microsoft.GroupQueryAttention).
+type GroupQueryAttention struct {
+	Heads, KVHeads      int
+	Scale, Softcap      float32
+	Window              int // of the last keys that a query sees, −1: all
+	Causal              bool
+	Rotary, Interleaved bool
+	Smooth              bool // softmax with one more logit of 0
+	QK                  scoreStage
+	NormEpsilon         float32
+}
+
+var _ = register(Def{Domain: DomainMicrosoft, Name: "GroupQueryAttention", Since: []int{1},
+	In: "query:T, key:T?, value:T?, past_key:T?, past_value:T?, seqlens_k:int32, total_sequence_length:int32, cos_cache:T?, sin_cache:T?, " +
+		"position_ids:int64?, attention_bias:T?, head_sink:T?, k_scale:float?, v_scale:float?, q_norm_weight:T?, k_norm_weight:T?",
+	Out:   "output:T, present_key:T?, present_value:T?, output_qk:T?",
+	Types: Types{"T": "float float16 bfloat16"}, Build: simple(func(a *Attrs, opset int) Operator {
+		op := &GroupQueryAttention{Heads: readHeads(a, "num_heads"), KVHeads: readHeads(a, "kv_num_heads"), Scale: a.Float("scale", 0),
+			Softcap: a.Float("softcap", 0), Window: a.Int("local_window_size", -1), Causal: a.Bool("causal", true), Rotary: a.Bool("do_rotary", false),
+			Interleaved: a.Bool("rotary_interleaved", false), Smooth: a.Int("smooth_softmax", 0) == 1, QK: scoresNone, NormEpsilon: a.Float("qk_norm_epsilon", 1e-6)}
+		if op.Heads%op.KVHeads != 0 {
+			a.Errorf("num_heads is %d, want a multiple of kv_num_heads, which is %d", op.Heads, op.KVHeads)
+		}
+		if op.Window < -1 || op.Window == 0 || op.Window > 0 && !op.Causal {
+			a.Errorf("local_window_size is %d with causal %v", op.Window, op.Causal)
+		}
+		if !(op.Softcap >= 0) {
+			a.Errorf("softcap is %v, want 0 or more", op.Softcap)
+		}
+		switch q := a.Int("qk_output", 0); q {
+		case 0:
+		case 1:
+			op.QK = scoresBiased
+		case 2:
+			op.QK = scoresSoftmax
+		default:
+			a.Errorf("qk_output is %d, want 0 to 2", q)
+		}
+		if k, v := a.String("k_quant_type", "NONE"), a.String("v_quant_type", "NONE"); k != "NONE" || v != "NONE" || a.Int("sliding_window_cache", 0) != 0 {
+			a.Errorf("quantized and windowed caches are not supported")
+		}
+		a.Ignore("kv_cache_bit_width")
+		return op
+	})})
+
+// Infer sets the shapes as far as the query and the cache tell.
+func (op *GroupQueryAttention) Infer(c *ir.InferContext) error {
+	if err := checkRank(c, 0, 3, "query"); err != nil {
+		return err
+	}
+	y, present, qk := ir.UnknownDims(3), ir.UnknownDims(4), ir.UnknownDims(4)
+	present[1], qk[1] = ir.Known(op.KVHeads), ir.Known(op.Heads)
+	if q := c.Shape(0); q != nil {
+		y[0], y[1] = q[0], q[1]
+		size := q[2].Div(ir.Known(op.Heads))
+		if !c.Has(1) {
+			size = q[2].Div(ir.Known(op.Heads + 2*op.KVHeads))
+		}
+		y[2], present[3] = size.Mul(ir.Known(op.Heads)), size
+	}
+	present[0], qk[0], qk[2] = y[0], y[0], y[1]
+	c.SetOut(0, ir.TensorType(c.Elem(0), y...))
+	c.SetOut(1, ir.TensorType(c.Elem(0), present...))
+	c.SetOut(2, ir.TensorType(c.Elem(0), present...))
+	c.SetOut(3, ir.TensorType(c.Elem(0), qk...))
+	return nil
+}
+
+// Run appends the new keys and values to the cache and attends, in float.
+func (op *GroupQueryAttention) Run(c *ir.Call) error {
+	if c.Has(12) || c.Has(13) {
+		return fmt.Errorf("quantized caches are not supported")
+	}
+	qt := c.Tensor(0)
+	qs := qt.Shape()
+	if len(qs) != 3 {
+		return fmt.Errorf("query has shape %v, want [batch, length, hidden]", qs)
+	}
+	batch, n, width, h, kvh := qs[0], qs[1], qs[2], op.Heads, op.KVHeads
+	var in [3][]float32
+	for i := range in {
+		var err error
+		if in[i], err = realIn[float32](c, c.Tensor(i)); err != nil {
+			return err
+		}
+	}
+	var dim int
+	var q, k, v headView[float32]
+	if c.Has(1) != c.Has(2) {
+		return fmt.Errorf("key and value must be given together")
+	}
+	if c.Has(1) {
+		dim = width / h
+		want := []int{batch, n, kvh * dim}
+		if width%h != 0 || !slices.Equal(c.Tensor(1).Shape(), want) || !slices.Equal(c.Tensor(2).Shape(), want) {
+			return fmt.Errorf("query, key and value have shapes %v, %v and %v for %d and %d heads", qs, c.Tensor(1).Shape(), c.Tensor(2).Shape(), h, kvh)
+		}
+		q, k, v = headsLast(in[0], h, n, dim), headsLast(in[1], kvh, n, dim), headsLast(in[2], kvh, n, dim)
+	} else {
+		dim = width / (h + 2*kvh)
+		if width%(h+2*kvh) != 0 {
+			return fmt.Errorf("query has shape %v, want a last dimension that %d heads of queries, keys and values divide", qs, h+2*kvh)
+		}
+		part := func(head int) headView[float32] {
+			return headView[float32]{in[0][min(head*dim, len(in[0])):], n * width, dim, width}
+		}
+		q, k, v = part(0), part(h), part(h+kvh)
+	}
+	total, err := scalarInt(c.Tensor(6), "total_sequence_length")
+	if err != nil {
+		return err
+	}
+	lens := ints(c.Tensor(5))
+	if len(lens) != batch {
+		return fmt.Errorf("seqlens_k has shape %v, want [%d]", c.Tensor(5).Shape(), batch)
+	}
+	capacity := 0
+	if c.Has(3) != c.Has(4) {
+		return fmt.Errorf("past_key and past_value must be given together")
+	}
+	if c.Has(3) {
+		pk, pv := c.Tensor(3).Shape(), c.Tensor(4).Shape()
+		if len(pk) == 4 {
+			capacity = pk[2]
+		}
+		if want := []int{batch, kvh, capacity, dim}; !slices.Equal(pk, want) || !slices.Equal(pv, want) {
+			return fmt.Errorf("past_key and past_value have shapes %v and %v, want [%d %d capacity %d]", pk, pv, batch, kvh, dim)
+		}
+	}
+	present := max(capacity, total)
+	if total < 0 || total > math.MaxInt32 {
+		return fmt.Errorf("total_sequence_length is %d", total)
+	}
+	// past[b] tokens come before the new ones. A first prompt may be padded behind
+	// its end: all of its rows are computed.
+	past := make([]int, batch)
+	for b, l := range lens {
+		l++
+		if l < 1 || l > present {
+			return fmt.Errorf("seqlens_k[%d] is %d, want 0 to %d", b, l-1, present-1)
+		}
+		if n != total {
+			past[b] = l - n
+		}
+		if past[b] < 0 || past[b] > capacity || past[b]+n > present {
+			return fmt.Errorf("seqlens_k[%d] is %d for %d new tokens and a past of %d", b, l-1, n, capacity)
+		}
+	}
+	if q, err = op.prepare(c, q, 14, batch, h, n, dim, past); err != nil {
+		return err
+	}
+	if k, err = op.prepare(c, k, 15, batch, kvh, n, dim, past); err != nil {
+		return err
+	}
+	var outs [2]realOutput[float32]
+	for i, src := range []*headView[float32]{&k, &v} {
+		old, err := realIn[float32](c, c.Tensor(3+i))
+		if err != nil {
+			return err
+		}
+		if outs[i], err = realMaybe[float32](c, 1+i, qt.DType(), batch, kvh, present, dim); err != nil {
+			return err
+		}
+		clear(outs[i].data)
+		dst := headsFirst(outs[i].data, kvh, present, dim)
+		for b := range batch {
+			for head := range kvh {
+				if past[b] > 0 {
+					copy(dst.at(b, head, 0)[:past[b]*dim], old[(b*kvh+head)*capacity*dim:])
+				}
+				for t := range n {
+					copy(dst.at(b, head, past[b]+t)[:dim], src.at(b, head, t))
+				}
+			}
+		}
+		*src = dst
+	}
+	a := &attentionCore[float32]{batch: batch, heads: h, kvHeads: kvh, qLen: n, kvLen: total, dim: dim, vDim: dim, q: q, k: k, v: v,
+		scale: attentionScale(op.Scale, dim), softcap: float64(op.Softcap), observe: scoresNone}
+	for b := range batch {
+		a.kvLen = max(a.kvLen, past[b]+n)
+	}
+	a.visible = func(b, i int) (int, int) {
+		if !op.Causal {
+			return 0, past[b] + n
+		}
+		to := past[b] + i + 1
+		if op.Window > 0 {
+			return to - op.Window, to
+		}
+		return 0, to
+	}
+	if a.bias, err = msBias(c, nil, c.Tensor(10), batch, h, n, a.kvLen); err != nil {
+		return err
+	}
+	if s := c.Tensor(11); s != nil {
+		if s.Rank() != 1 || s.Len() != h {
+			return fmt.Errorf("head_sink has shape %v, want [%d]", s.Shape(), h)
+		}
+		sinks, err := realIn[float32](c, s)
+		if err != nil {
+			return err
+		}
+		a.sink = func(head int) (float64, bool) { return float64(sinks[head]), true }
+	} else if op.Smooth {
+		a.sink = func(int) (float64, bool) { return 0, true }
+	}
+	var qk realOutput[float32]
+	if c.Wants(3) {
+		if op.QK == scoresNone {
+			return fmt.Errorf("output_qk is used, but qk_output is 0")
+		}
+		if qk, err = realOut[float32](c, 3, qt.DType(), batch, h, n, a.kvLen); err != nil {
+			return err
+		}
+		a.observe, a.observed = op.QK, qk.data
+	}
+	y, err := realOut[float32](c, 0, qt.DType(), batch, n, h*dim)
+	if err != nil {
+		return err
+	}
+	a.y = headsLast(y.data, h, n, dim)
+	if err := a.run(c); err != nil {
+		return err
+	}
+	for _, o := range []realOutput[float32]{y, outs[0], outs[1], qk} {
+		if o.t != nil {
+			o.store()
+		}
+	}
+	return nil
+}
+
+// prepare normalizes each head's vectors by the weights of input norm, where it
+// is given, and rotates them by their positions.
+func (op *GroupQueryAttention) prepare(c *ir.Call, v headView[float32], norm, batch, heads, n, dim int, past []int) (headView[float32], error) {
+	if !op.Rotary && !c.Has(norm) {
+		return v, nil
+	}
+	data, err := ir.ScratchOf[float32](c, batch*heads*n*dim)
+	if err != nil {
+		return v, err
+	}
+	r := headsFirst(data, heads, n, dim)
+	copyHeads(r, v, batch, heads, 0, 0, n, dim)
+	if w := c.Tensor(norm); w != nil {
+		if w.Rank() != 1 || w.Len() != dim {
+			return v, fmt.Errorf("input %d has shape %v, want [%d]", norm, w.Shape(), dim)
+		}
+		gain, err := realIn[float32](c, w)
+		if err != nil {
+			return v, err
+		}
+		rows := normRows[float32]{x: data, y: data, cols: dim, gain: gain, eps: float64(op.NormEpsilon)}
+		if err := rows.run(c); err != nil {
+			return v, err
+		}
+	}
+	if !op.Rotary {
+		return r, nil
+	}
+	cosT, sinT, posT := c.Tensor(7), c.Tensor(8), c.Tensor(9)
+	if cosT == nil || sinT == nil || cosT.Rank() != 2 || !slices.Equal(cosT.Shape(), sinT.Shape()) || cosT.Dim(1) > dim/2 {
+		return v, fmt.Errorf("cos_cache and sin_cache are %v and %v, want [positions, %d at most]", cosT, sinT, dim/2)
+	}
+	if posT != nil && posT.Len() != batch*n {
+		return v, fmt.Errorf("position_ids has shape %v, want [%d %d]", posT.Shape(), batch, n)
+	}
+	cos, err := realIn[float32](c, cosT)
+	if err != nil {
+		return v, err
+	}
+	sin, err := realIn[float32](c, sinT)
+	if err != nil {
+		return v, err
+	}
+	pos, half, rows := ints(posT), cosT.Dim(1), cosT.Dim(0)
+	for b := range batch {
+		for t := range n {
+			p := past[b] + t
+			if pos != nil {
+				p = pos[b*n+t]
+			}
+			if p < 0 || p >= rows {
+				return v, fmt.Errorf("position %d is outside of the caches, which hold %d", p, rows)
+			}
+			for h := range heads {
+				x := r.at(b, h, t)[:dim]
+				rotateHead(x, x, cos[p*half:][:half], sin[p*half:][:half], op.Interleaved)
+			}
+		}
+	}
+	return r, nil
+}

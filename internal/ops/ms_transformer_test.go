@@ -1,0 +1,89 @@
+package ops
+
+import (
+	"math"
+	"testing"
+
+	"github.com/onward-ml/onward/tensor"
+)
+
+const msDomain = "com.microsoft."
+
+func ramp(shape ...int) *tensor.Tensor {
+	v := make([]float32, product(shape))
+	for i := range v {
+		v[i] = float32(i%7) / 4
+	}
+	t, err := tt(v, len(v)).Reshape(shape...)
+	return tensor.Must(t, err)
+}
+
+func TestTransformerErrors(t *testing.T) {
+	mha := map[string]any{"num_heads": 2}
+	q := ramp(1, 2, 4)
+	failOp(t, msDomain+"MultiHeadAttention", 1, nil, "required attribute num_heads", q)
+	failOp(t, msDomain+"MultiHeadAttention", 1, map[string]any{"num_heads": 0}, "num_heads is 0", q)
+	failOp(t, msDomain+"MultiHeadAttention", 1, map[string]any{"num_heads": 3}, "3 heads", q, q, q)
+	failOp(t, msDomain+"MultiHeadAttention", 1, mha, "do not fit together", q)
+	failOp(t, msDomain+"MultiHeadAttention", 1, mha, "do not fit together", q, ramp(1, 3, 6), ramp(1, 3, 4))
+	failOp(t, msDomain+"MultiHeadAttention", 1, mha, "bias has shape [3]", q, q, q, ramp(3))
+	failOp(t, msDomain+"MultiHeadAttention", 1, mha, "the mask has shape [3]", q, q, q, nil, tt([]int32{1, 1, 1}))
+	failOp(t, msDomain+"MultiHeadAttention", 1, mha, "attention_bias has shape", q, q, q, nil, nil, ramp(1, 2, 2, 1))
+	failOp(t, msDomain+"MultiHeadAttention", 1, mha, "past_key and past_value have shapes", q, q, q, nil, nil, nil, ramp(1, 2, 1, 3), ramp(1, 2, 1, 2))
+	failOp(t, msDomain+"Attention", 1, mha, "want [batch, length, hidden]", q, ramp(3, 12))
+	failOp(t, msDomain+"Attention", 1, mha, "three times a multiple", q, ramp(4, 9))
+	failOp(t, msDomain+"Attention", 1, map[string]any{"num_heads": 2, "qkv_hidden_sizes": []int{4, 4, 3}}, "qkv_hidden_sizes", q, ramp(4, 11))
+	failOp(t, msDomain+"Attention", 1, map[string]any{"num_heads": 2, "do_rotary": 1}, "not supported", q, ramp(4, 12))
+
+	gqa := map[string]any{"num_heads": 2, "kv_num_heads": 1}
+	k, total := ramp(1, 2, 2), tt([]int32{2}, 1)
+	last := func(n int32) *tensor.Tensor { return tt([]int32{n}, 1) }
+	failOp(t, msDomain+"GroupQueryAttention", 1, gqa, "seqlens_k[0] is 2", q, k, k, nil, nil, last(2), total)
+	failOp(t, msDomain+"GroupQueryAttention", 1, gqa, "seqlens_k[0] is -1", q, k, k, nil, nil, last(-1), total)
+	failOp(t, msDomain+"GroupQueryAttention", 1, gqa, "seqlens_k[0] is 2147483647", q, k, k, nil, nil, last(math.MaxInt32), total)
+	failOp(t, msDomain+"GroupQueryAttention", 1, gqa, "for 2 new tokens and a past of 0", q, k, k, nil, nil, last(2), tt([]int32{5}, 1))
+	failOp(t, msDomain+"GroupQueryAttention", 1, map[string]any{"num_heads": 3, "kv_num_heads": 2}, "want a multiple of kv_num_heads", q, k, k, nil, nil, last(1), total)
+	failOp(t, msDomain+"GroupQueryAttention", 1, map[string]any{"num_heads": 2, "kv_num_heads": 1, "do_rotary": 1}, "cos_cache and sin_cache", q, k, k, nil, nil, last(1), total)
+	failOp(t, msDomain+"GroupQueryAttention", 1, map[string]any{"num_heads": 2, "kv_num_heads": 1, "do_rotary": 1}, "position 1 is outside", q, k, k, nil, nil, last(1), total, ramp(1, 1), ramp(1, 1))
+
+	nbits := map[string]any{"N": 2, "K": 16, "block_size": 16}
+	w := tt(make([]uint8, 16), 2, 1, 8)
+	failOp(t, msDomain+"MatMulNBits", 1, nbits, "last dimension of 16", ramp(1, 15), w, ramp(2))
+	failOp(t, msDomain+"MatMulNBits", 1, nbits, "B has shape [15]", ramp(1, 16), tt(make([]uint8, 15)), ramp(2))
+	failOp(t, msDomain+"MatMulNBits", 1, nbits, "scales has shape [3]", ramp(1, 16), w, ramp(3))
+	failOp(t, msDomain+"MatMulNBits", 1, nbits, "zero_points has shape [3]", ramp(1, 16), w, ramp(2), tt([]uint8{1, 2, 3}))
+	failOp(t, msDomain+"MatMulNBits", 1, nbits, "g_idx[0] is 1", ramp(1, 16), w, ramp(2), nil, tt([]int32{1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0}))
+	failOp(t, msDomain+"MatMulNBits", 1, map[string]any{"N": 2, "K": 16, "block_size": 17}, "block_size is 17", ramp(1, 16), w, ramp(2))
+	failOp(t, msDomain+"MatMulNBits", 1, map[string]any{"N": 2, "K": 16, "block_size": 16, "bits": 3}, "bits is 3", ramp(1, 16), w, ramp(2))
+
+	ids := tt([]int32{0, 5}, 1, 2)
+	failOp(t, msDomain+"EmbedLayerNormalization", 1, nil, "input_ids holds 5", ids, nil, ramp(3, 4), ramp(2, 4), nil, ramp(4), ramp(4))
+	failOp(t, msDomain+"EmbedLayerNormalization", 1, nil, "embedding 1 has shape", ids, nil, ramp(3, 4), ramp(2, 3), nil, ramp(4), ramp(4))
+	failOp(t, msDomain+"SkipLayerNormalization", 1, nil, "skip has shape [4]", ramp(1, 2, 4), ramp(4), ramp(4))
+	failOp(t, msDomain+"SkipLayerNormalization", 1, nil, "gamma has shape [3]", ramp(1, 2, 4), ramp(1, 2, 4), ramp(3))
+	failOp(t, msDomain+"FusedGemm", 1, map[string]any{"activation": "Cube"}, `activation "Cube"`, ramp(2, 2), ramp(2, 2))
+	failOp(t, msDomain+"BiasGelu", 1, nil, "the bias has shape [3]", ramp(2, 2), ramp(3))
+	failOp(t, msDomain+"RotaryEmbedding", 1, nil, "position_ids is -1", ramp(1, 2, 4), tt([]int64{-1}, 1), ramp(2, 2), ramp(2, 2))
+}
+
+// Weights may stand in another group than their block.
+func TestMatMulNBitsGroups(t *testing.T) {
+	group := make([]int32, 32)
+	for i := range group {
+		group[i] = int32(1 - i/16)
+	}
+	w := make([]uint8, 16)
+	for i := range w {
+		w[i] = 0x99 // 9 − 8 = 1
+	}
+	one := make([]float32, 32)
+	one[0], one[31] = 1, 1
+	wantOp(t, msDomain+"MatMulNBits", 1, map[string]any{"N": 1, "K": 32, "block_size": 16}, tt([]float32{102}, 1, 1),
+		tt(one, 1, 32), tt(w, 1, 2, 8), tt([]float32{2, 100}), nil, tt(group))
+}
+
+// A query whose keys are all hidden by an added number keeps their proportions.
+func TestMaskFilterValueIsAdded(t *testing.T) {
+	q, v := tt([]float32{0, 0}, 1, 1, 2), tt([]float32{1, 2, 3, 4}, 1, 2, 2)
+	wantOp(t, msDomain+"MultiHeadAttention", 1, map[string]any{"num_heads": 1}, tt([]float32{2, 3}, 1, 1, 2), q, v, v, nil, tt([]int32{0, 0}, 1, 2))
+}
