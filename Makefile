@@ -2,6 +2,8 @@
 # make lint       vet, gofmt, staticcheck
 # make generate   write generated files anew
 # make fuzz       every fuzz target for FUZZTIME
+# make bench      measure cpu against ONNX Runtime and write docs/performance.md;
+#                 BENCH=-quick takes a few minutes
 # make suite      fetch the ONNX backend suite and ONNX Runtime's library, nothing else
 
 SHELL := bash
@@ -16,7 +18,7 @@ STATICCHECK ?= honnef.co/go/tools/cmd/staticcheck@v0.8.2
 
 GOTEST = $(GO) run ./internal/testing/gotest $(if $(TALLY),-tally $(TALLY))
 
-.PHONY: all build test suite lint vet fmt staticcheck generate fuzz
+.PHONY: all build test suite bench lint vet fmt staticcheck generate fuzz
 
 all: build test lint
 
@@ -28,6 +30,9 @@ suite:
 
 test: suite
 	@$(GOTEST) $(PKG)
+
+bench: suite
+	@$(GO) run ./bench -out docs/performance.md $(BENCH)
 
 lint: vet fmt staticcheck
 

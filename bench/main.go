@@ -1,0 +1,175 @@
+// Command bench measures this module's engine against ONNX Runtime on models that
+// it builds, on the nine light networks of the ONNX suite, and on an example, and
+// writes the table in docs/performance.md.
+//
+// It builds the onward command and starts `onward bench` for every model and number
+// of threads, so that the figures are those that a user gets; see there for how
+// they are taken. Without ONNX Runtime's library it measures cpu alone; `make bench`
+// fetches the library and the suite.
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"os/exec"
+	"os/signal"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"time"
+
+	"github.com/onward-ml/onward/internal/testing/ortlib"
+	"github.com/onward-ml/onward/internal/testing/suite"
+	"github.com/onward-ml/onward/onnx"
+)
+
+// measured is what `onward bench --json` prints.
+type measured struct {
+	Threads int     `json:"threads"`
+	Ratio   float64 `json:"ratio"`
+	Results []struct {
+		Provider  string  `json:"provider"`
+		LoadMS    float64 `json:"load_ms"`
+		FirstMS   float64 `json:"first_ms"`
+		MedianMS  float64 `json:"median_ms"`
+		PeakRSSMB float64 `json:"peak_rss_mb"`
+		Error     string  `json:"error"`
+	} `json:"results"`
+}
+
+// row is a model with its figures by number of threads.
+type row struct {
+	model
+	by []measured
+}
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	err := run(ctx)
+	stop()
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "bench:", err)
+		os.Exit(1)
+	}
+}
+
+func run(ctx context.Context) error {
+	quick := flag.Bool("quick", false, "one thread and blocks of 100 ms: a few minutes in all")
+	out := flag.String("out", "", "write the table to this file, besides printing its lines")
+	only := flag.String("only", "", "only models whose group and name match this regular expression")
+	threads := flag.String("threads", "1,2", "numbers of threads")
+	duration := flag.Duration("duration", time.Second, "how long a block is timed")
+	rounds := flag.Int("rounds", 3, "blocks per provider")
+	flag.Parse()
+	set := map[string]bool{}
+	flag.Visit(func(f *flag.Flag) { set[f.Name] = true })
+	if *quick {
+		if !set["threads"] {
+			*threads = "1"
+		}
+		if !set["duration"] {
+			*duration = 100 * time.Millisecond
+		}
+	}
+	re, err := regexp.Compile(*only)
+	if err != nil {
+		return err
+	}
+	dir, err := os.MkdirTemp("", "onward-bench-")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(dir)
+	exe := filepath.Join(dir, "onward.exe")
+	build := exec.CommandContext(ctx, "go", "build", "-o", exe, "github.com/onward-ml/onward/cmd/onward")
+	build.Stderr = os.Stderr
+	if err := build.Run(); err != nil {
+		return fmt.Errorf("build onward: %w", err)
+	}
+	providers := "cpu,ort"
+	switch lib, err := ortlib.Find(); {
+	case err == nil:
+		os.Setenv(ortlib.Env, lib)
+	default:
+		providers = "cpu"
+		fmt.Fprintf(os.Stderr, "bench: %v: cpu is measured alone\n", err)
+	}
+	var rows []row
+	for _, m := range append(light(), models()...) {
+		if !re.MatchString(m.group + " " + m.name) {
+			continue
+		}
+		r := row{model: m}
+		file, err := m.write(dir)
+		if err != nil {
+			return fmt.Errorf("%s: %w", m.name, err)
+		}
+		for n := range strings.SplitSeq(*threads, ",") {
+			x, err := measure(ctx, exe, append([]string{"bench", file, "--json", "--provider", providers, "--threads", n,
+				"--duration", duration.String(), "--rounds", fmt.Sprint(*rounds)}, m.args...))
+			if err != nil {
+				return fmt.Errorf("%s: %w", m.name, err)
+			}
+			r.by = append(r.by, *x)
+			fmt.Println(line(m.name, x))
+		}
+		if m.build != nil {
+			os.Remove(file)
+		}
+		rows = append(rows, r)
+	}
+	if *out == "" {
+		return nil
+	}
+	text, err := table(ctx, exe, rows, fmt.Sprintf("blocks of %s, %d rounds", *duration, *rounds))
+	if err != nil {
+		return err
+	}
+	if err := os.MkdirAll(filepath.Dir(*out), 0o777); err != nil {
+		return err
+	}
+	return os.WriteFile(*out, []byte(text), 0o666)
+}
+
+// light are the networks of the suite, none without it.
+func light() []model {
+	s, err := suite.Find()
+	var files []string
+	if err == nil {
+		files, err = filepath.Glob(filepath.Join(s.Dir, "light", "light_*.onnx"))
+	}
+	if err != nil || len(files) == 0 {
+		fmt.Fprintln(os.Stderr, "bench: the light networks are left out:", errors.Join(err, errors.New("there is no ONNX suite with them")))
+		return nil
+	}
+	var list []model
+	for _, f := range files {
+		list = append(list, model{group: gNetworks, name: strings.TrimSuffix(filepath.Base(f), ".onnx"), file: f})
+	}
+	return list
+}
+
+// write makes the model's file.
+func (m *model) write(dir string) (string, error) {
+	if m.build == nil {
+		return m.file, nil
+	}
+	path := filepath.Join(dir, "model.onnx")
+	return path, onnx.WriteFile(path, m.build(), nil)
+}
+
+func measure(ctx context.Context, exe string, args []string) (*measured, error) {
+	var stderr strings.Builder
+	cmd := exec.CommandContext(ctx, exe, args...)
+	cmd.Stderr = &stderr
+	out, err := cmd.Output()
+	if len(out) == 0 {
+		return nil, fmt.Errorf("%w: %s", err, strings.TrimSpace(stderr.String()))
+	}
+	m := new(measured) // a provider that failed is in there
+	return m, json.Unmarshal(out, m)
+}

@@ -1,0 +1,88 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/onward-ml/onward"
+	"github.com/onward-ml/onward/onnx"
+	"github.com/onward-ml/onward/tensor"
+)
+
+// TestModelsAreValid checks every model and, but for the largest, runs it.
+func TestModelsAreValid(t *testing.T) {
+	names := map[string]bool{}
+	for _, m := range models() {
+		if names[m.name] {
+			t.Errorf("two models are named %s", m.name)
+		}
+		names[m.name] = true
+		if m.build == nil {
+			continue
+		}
+		t.Run(m.name, func(t *testing.T) {
+			built := m.build()
+			if err := onnx.Check(built, nil); err != nil {
+				t.Fatal(err)
+			}
+			if testing.Short() {
+				return
+			}
+			s, err := onward.OpenModel(built, &onward.SessionOptions{Threads: 1})
+			if errors.Is(err, onward.ErrNotImplemented) {
+				t.Skipf("it is not run: %v", err)
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer s.Close()
+			feed := onward.Values{}
+			for _, a := range s.Inputs() {
+				var shape []int
+				for _, d := range a.Shape {
+					shape = append(shape, int(d.Value))
+				}
+				x := tensor.Must(tensor.Zeros(a.ElementType().Elem, shape...))
+				if x.DType() == tensor.TypeFloat32 {
+					for i := range tensor.Of[float32](x) {
+						tensor.Of[float32](x)[i] = .5
+					}
+				}
+				feed[a.Name] = x
+			}
+			out, err := s.Run(context.Background(), feed, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, o := range s.Outputs() {
+				got := out[o.Name].(*tensor.Tensor).Shape()
+				for i, d := range o.Shape {
+					if int(d.Value) != got[i] {
+						t.Errorf("output %s has shape %v, declared is %v", o.Name, got, o.Shape)
+						break
+					}
+				}
+			}
+		})
+	}
+}
+
+func TestGroupTable(t *testing.T) {
+	rows := []row{{model: model{group: "g", name: "a"}, by: []measured{{Threads: 1, Ratio: 2}}}, {model: model{group: "g", name: "b"}, by: []measured{{Threads: 1, Ratio: .5}}},
+		{model: model{group: "h", name: "c"}, by: []measured{{Threads: 1}}}}
+	got := strings.Split(groupTable("g", rows), "\n")
+	if !slices.Contains(got, "1T: geometric mean 1.00, lowest 0.50, over 2 models.") || !slices.Contains(got, "| b | 0.50 |") {
+		t.Errorf("%q", got)
+	}
+	if s := groupTable("h", rows); !strings.Contains(s, "| c | – |") || strings.Contains(s, "mean") {
+		t.Errorf("%q", s)
+	}
+	for ms, want := range map[float64]string{.00123: "1.23 µs", 1.234: "1.23 ms", 123.4: "123 ms"} {
+		if got := number(ms); got != want {
+			t.Errorf("number(%v) = %s, want %s", ms, got, want)
+		}
+	}
+}
