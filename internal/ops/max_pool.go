@@ -153,7 +153,7 @@ func maxRow[T maxPoolType](dst, x []T, from, s int) {
 // indices; a window without elements gets the least value and index −1.
 func maxPoolIndexed[T maxPoolType](g *windowGeom, m *meter, x, y []T, index []int64, base int, columnMajor bool, least T) bool {
 	n := len(g.in)
-	pos, tap := make([]int, n), make([]int, n)
+	pos, tap, first, end := make([]int, n), make([]int, n), make([]int, n), make([]int, n)
 	step := strides(g.in)
 	number := step
 	if columnMajor {
@@ -165,19 +165,15 @@ func maxPoolIndexed[T maxPoolType](g *windowGeom, m *meter, x, y []T, index []in
 	}
 	for o := range y {
 		best, at := least, int64(-1)
-		clear(tap)
-		for more := true; more; more = windowStep(tap, g.kernel) {
-			in, num, ok := 0, base, true
+		for some := g.firstTap(pos, tap, first, end); some; some = nextTap(tap, first, end) {
+			in, num := 0, base
 			for d := range n {
 				i := pos[d]*g.stride[d] - g.before[d] + tap[d]*g.dilation[d]
-				ok = ok && i >= 0 && i < g.in[d]
 				in += i * step[d]
 				num += i * number[d]
 			}
-			if ok {
-				if v := x[in]; at < 0 || v > best || v != v && best == best {
-					best, at = v, int64(num)
-				}
+			if v := x[in]; at < 0 || v > best || v != v && best == best {
+				best, at = v, int64(num)
 			}
 			if !m.spend(n) {
 				return false

@@ -58,20 +58,15 @@ func poolPlanes(c *ir.Call, g *windowGeom, planes int, fn func(m *meter, plane i
 // input that each window covers, in row-major order.
 func poolPlain[T any](g *windowGeom, m *meter, x, vals []T, at func(out int, vals []T) bool) bool {
 	n := len(g.in)
-	pos, tap := make([]int, n), make([]int, n)
+	pos, tap, first, end := make([]int, n), make([]int, n), make([]int, n), make([]int, n)
 	for o := range product(g.out) {
 		vals = vals[:0]
-		clear(tap)
-		for more := true; more; more = windowStep(tap, g.kernel) {
-			in, ok := 0, true
+		for some := g.firstTap(pos, tap, first, end); some; some = nextTap(tap, first, end) {
+			in := 0
 			for d := range n {
-				i := pos[d]*g.stride[d] - g.before[d] + tap[d]*g.dilation[d]
-				ok = ok && i >= 0 && i < g.in[d]
-				in = in*g.in[d] + i
+				in = in*g.in[d] + pos[d]*g.stride[d] - g.before[d] + tap[d]*g.dilation[d]
 			}
-			if ok {
-				vals = append(vals, x[in])
-			}
+			vals = append(vals, x[in])
 			if !m.spend(n) {
 				return false
 			}

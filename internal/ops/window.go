@@ -257,13 +257,7 @@ func (g *windowGeom) rows(from, to int, fn func(r windowRow) bool) {
 		spans[k][0], spans[k][1] = g.span(n, k)
 	}
 	for row := from; row < to; row++ {
-		some := kfirst < kend
-		for d := range n {
-			first[d], end[d] = g.tapRange(d, pos[d])
-			some = some && first[d] < end[d]
-		}
-		copy(tap, first)
-		for some {
+		for some := g.firstTap(pos, tap, first, end) && kfirst < kend; some; some = nextTap(tap, first, end) {
 			in, t := 0, 0
 			for d := range n {
 				in = in*g.in[d] + pos[d]*g.stride[d] - g.before[d] + tap[d]*g.dilation[d]
@@ -283,14 +277,6 @@ func (g *windowGeom) rows(from, to int, fn func(r windowRow) bool) {
 					}
 				}
 			}
-			d := n - 1
-			for ; d >= 0; d-- {
-				if tap[d]++; tap[d] < end[d] {
-					break
-				}
-				tap[d] = first[d]
-			}
-			some = d >= 0
 		}
 		windowStep(pos, g.out[:n])
 	}
@@ -307,6 +293,31 @@ func (g *windowGeom) tapRange(axis, o int) (first, end int) {
 		end = min(last/d+1, g.kernel[axis])
 	}
 	return first, end
+}
+
+// firstTap sets first and end to the ranges of the taps that lie in the input for
+// the output at pos, and tap to the first of them, if there is one. It looks at as
+// many leading axes as pos has.
+func (g *windowGeom) firstTap(pos, tap, first, end []int) bool {
+	some := true
+	for d, o := range pos {
+		first[d], end[d] = g.tapRange(d, o)
+		some = some && first[d] < end[d]
+	}
+	copy(tap, first)
+	return some
+}
+
+// nextTap moves tap to the next in row-major order and reports whether there is
+// one.
+func nextTap(tap, first, end []int) bool {
+	for d := len(tap) - 1; d >= 0; d-- {
+		if tap[d]++; tap[d] < end[d] {
+			return true
+		}
+		tap[d] = first[d]
+	}
+	return false
 }
 
 // windowStep moves an index of a shape to the next in row-major order and
