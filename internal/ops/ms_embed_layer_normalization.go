@@ -42,55 +42,72 @@ func (op *EmbedLayerNormalization) Infer(c *ir.InferContext) error {
 
 // Run looks up, adds and normalizes.
 func (op *EmbedLayerNormalization) Run(c *ir.Call) error {
-	ids := c.Tensor(0)
-	if ids.Rank() != 2 {
-		return fmt.Errorf("input_ids has shape %v, want [batch, length]", ids.Shape())
-	}
-	batch, length := ids.Dim(0), ids.Dim(1)
-	if c.Has(1) != c.Has(4) {
-		return fmt.Errorf("segment_ids and segment_embedding must be given together")
-	}
-	for _, i := range []int{1, 7} {
-		if t := c.Tensor(i); t != nil && !slices.Equal(t.Shape(), ids.Shape()) {
-			return fmt.Errorf("input %d has shape %v, want %v", i, t.Shape(), ids.Shape())
-		}
-	}
-	positions := ints(c.Tensor(8))
-	if p := c.Tensor(8); p != nil && !slices.Equal(p.Shape(), ids.Shape()) && !slices.Equal(p.Shape(), []int{1, length}) {
-		return fmt.Errorf("position_ids has shape %v, want %v or [1 %d]", p.Shape(), ids.Shape(), length)
-	}
-	hidden := -1
-	var tables [3][]float32
-	var rows [3]int
+	e := &embeddings{ids: c.Tensor(0), segments: c.Tensor(1), mask: c.Tensor(7), positions: c.Tensor(8), dtype: c.Tensor(2).DType(), sum: 2}
 	for k, i := range []int{2, 3, 4} {
 		t := c.Tensor(i)
 		if t == nil {
 			continue
 		}
-		if hidden < 0 && t.Rank() == 2 {
-			hidden = t.Dim(1)
+		table, err := realIn[float32](c, t)
+		if err != nil {
+			return err
 		}
-		if t.Rank() != 2 || t.Dim(1) != hidden {
-			return fmt.Errorf("embedding %d has shape %v, want [rows, %d]", k, t.Shape(), hidden)
-		}
-		rows[k] = t.Dim(0)
+		e.tables[k] = embeddingTable{shape: t.Shape(), row: func(dst []float32, at int) { copy(dst, table[at:]) }}
+	}
+	for i, p := range []*[]float32{&e.gamma, &e.beta} {
 		var err error
-		if tables[k], err = realIn[float32](c, t); err != nil {
+		if *p, err = realIn[float32](c, c.Tensor(5+i)); err != nil {
 			return err
 		}
 	}
-	r := normRows[float32]{cols: hidden, eps: float64(op.epsilon), center: true}
-	for i, p := range []*[]float32{&r.gain, &r.bias} {
-		t := c.Tensor(5 + i)
-		if t.Rank() != 1 || t.Len() != hidden {
-			return fmt.Errorf("gamma and beta have shapes %v and %v, want [%d]", c.Tensor(5).Shape(), c.Tensor(6).Shape(), hidden)
-		}
-		var err error
-		if *p, err = realIn[float32](c, t); err != nil {
-			return err
+	return e.run(c, op.epsilon)
+}
+
+// embeddingTable gives the elements of an embedding, [rows, hidden], from element
+// at on; the zero value stands for none.
+type embeddingTable struct {
+	shape []int
+	row   func(dst []float32, at int)
+}
+
+// embeddings adds embeddings of words, positions and segments and normalizes.
+type embeddings struct {
+	ids, segments, mask, positions *tensor.Tensor // all but ids may be nil
+	tables                         [3]embeddingTable
+	gamma, beta                    []float32
+	dtype                          tensor.DType
+	sum                            int // the output for the sum, or 0
+}
+
+func (e *embeddings) run(c *ir.Call, epsilon float32) error {
+	ids := e.ids
+	if ids.Rank() != 2 {
+		return fmt.Errorf("input_ids has shape %v, want [batch, length]", ids.Shape())
+	}
+	batch, length := ids.Dim(0), ids.Dim(1)
+	if (e.segments == nil) != (e.tables[2].row == nil) {
+		return fmt.Errorf("segment_ids and segment_embedding must be given together")
+	}
+	for i, t := range []*tensor.Tensor{e.segments, e.mask} {
+		if t != nil && !slices.Equal(t.Shape(), ids.Shape()) {
+			return fmt.Errorf("%s has shape %v, want %v", []string{"segment_ids", "mask"}[i], t.Shape(), ids.Shape())
 		}
 	}
-	words, segments := tensor.Of[int32](ids), ints(c.Tensor(1))
+	positions := ints(e.positions)
+	if p := e.positions; p != nil && !slices.Equal(p.Shape(), ids.Shape()) && !slices.Equal(p.Shape(), []int{1, length}) {
+		return fmt.Errorf("position_ids has shape %v, want %v or [1 %d]", p.Shape(), ids.Shape(), length)
+	}
+	hidden := len(e.gamma)
+	for k, t := range e.tables {
+		if t.row != nil && (len(t.shape) != 2 || t.shape[1] != hidden) {
+			return fmt.Errorf("embedding %d has shape %v, want [rows, %d]", k, t.shape, hidden)
+		}
+	}
+	if len(e.beta) != hidden {
+		return fmt.Errorf("gamma has %d elements and beta %d, want the same", hidden, len(e.beta))
+	}
+	r := normRows[float32]{cols: hidden, eps: float64(epsilon), center: true, gain: e.gamma, bias: e.beta}
+	words, segments := tensor.Of[int32](ids), ints(e.segments)
 	index := func(k, i int) (int, error) {
 		v, name := i%max(1, length), "position_ids"
 		switch {
@@ -101,35 +118,41 @@ func (op *EmbedLayerNormalization) Run(c *ir.Call) error {
 		case positions != nil:
 			v = positions[i%len(positions)]
 		}
-		if v < 0 || v >= rows[k] {
-			return 0, fmt.Errorf("%s holds %d for an embedding of %d rows", name, v, rows[k])
+		if n := e.tables[k].shape[0]; v < 0 || v >= n {
+			return 0, fmt.Errorf("%s holds %d for an embedding of %d rows", name, v, n)
 		}
 		return v, nil
 	}
-	dtype := c.Tensor(2).DType()
-	y, err := realOut[float32](c, 0, dtype, batch, length, hidden)
+	y, err := realOut[float32](c, 0, e.dtype, batch, length, hidden)
 	if err != nil {
 		return err
 	}
-	sum, err := realMaybe[float32](c, 2, dtype, batch, length, hidden)
+	var sum realOutput[float32]
+	if e.sum > 0 {
+		sum, err = realMaybe[float32](c, e.sum, e.dtype, batch, length, hidden)
+	} else {
+		sum.data, err = ir.ScratchOf[float32](c, len(y.data))
+	}
+	if err != nil {
+		return err
+	}
+	one, err := ir.ScratchOf[float32](c, hidden)
 	if err != nil {
 		return err
 	}
 	for i := range words {
 		row := sum.data[i*hidden:][:hidden]
-		for k, table := range tables {
-			if c.Tensor(2+k) == nil {
+		clear(row)
+		for k, t := range e.tables {
+			if t.row == nil {
 				continue
 			}
 			v, err := index(k, i)
 			if err != nil {
 				return err
 			}
-			if k == 0 {
-				copy(row, table[v*hidden:])
-			} else {
-				addTo(row, table[v*hidden:])
-			}
+			t.row(one, v*hidden)
+			addTo(row, one)
 		}
 	}
 	r.x, r.y = sum.data, y.data
@@ -149,8 +172,8 @@ func (op *EmbedLayerNormalization) Run(c *ir.Call) error {
 	}
 	count := tensor.Of[int32](t)
 	clear(count)
-	if m := c.Tensor(7); m != nil {
-		for i, v := range tensor.Of[int32](m) {
+	if e.mask != nil {
+		for i, v := range tensor.Of[int32](e.mask) {
 			if v == 1 {
 				count[i/length]++
 			}

@@ -310,5 +310,72 @@ def ms_by_numpy():
             yield by_numpy("NhwcConv", [v.astype(dt), w.astype(dt), bias[:6].astype(dt)], dict(group=2, strides=[st, st], pads=[1, 0, 1, 1]), [(y + bias[:6]).astype(dt)], tol=1e-3)
 
 
+def pack(codes, bits):
+    """Codes along the last dimension, low bits first, in bytes."""
+    per = 8 // bits
+    n = codes.shape[-1]
+    c = np.concatenate([codes, np.zeros(codes.shape[:-1] + (-n % per,), codes.dtype)], -1).reshape(codes.shape[:-1] + (-1, per))
+    return sum(c[..., k].astype(np.uint32) << (bits * k) for k in range(per)).astype(U8)
+
+
+@cases
+def ms_experts():
+    tok, hid, inter, ex = 5, 32, 32, 4
+    x, r = rnd(1, tok, hid), rnd(2, tok, ex)
+    w = lambda seed, out, inp: rnd(seed, ex, out, inp, scale=0.2)
+    for act in ["relu", "gelu", "silu", "identity"]:
+        yield ms("MoE", [x, r, w(3, inter, hid), rnd(4, ex, inter), w(5, hid, inter), rnd(6, ex, hid)], dict(activation_type=act, k=2))
+    yield ms("MoE", [x.reshape(1, tok, hid), r, w(3, 8, hid), None, w(5, hid, 8)], dict(k=1))
+    yield ms("MoE", [x, r, w(3, 8, hid), None, w(5, hid, 8)], dict(k=3, normalize_routing_weights=1))
+    for extra in [dict(), dict(activation_alpha=1.5, activation_beta=1.0, swiglu_limit=0.5)]:
+        yield ms("MoE", [x, r, w(3, 16, hid), rnd(4, ex, 16), w(5, hid, 8)], dict(extra, activation_type="swiglu", swiglu_fusion=1, k=2))
+
+    def q(seed, out, inp, bits, block, zero):
+        g = rint(seed, 0, 2**bits - 1, ex, out, inp)
+        blocks = (inp // block,) if block else ()
+        s = np.abs(rnd(seed + 1, ex, out, *blocks, scale=0.02)) + F(0.01)
+        z = pack(rint(seed + 2, 0, 2**bits - 1, ex, out, *blocks), bits) if zero else None
+        return pack(g, bits), s, z
+
+    # Blocks of 8 bits are left out: ONNX Runtime rounds the input for them.
+    for bits, block, zero in [(4, 0, False), (8, 0, False), (4, 16, False), (4, 16, True), (8, 0, True), (4, 32, False), (4, 0, True), (2, 16, True)]:
+        w1, s1, z1 = q(10 + bits, inter, hid, bits, block, zero)
+        w2, s2, z2 = q(20 + bits, hid, inter, bits, block, zero)
+        at = dict(expert_weight_bits=bits, k=2, activation_type="silu", normalize_routing_weights=1, weights_prepacked=0)
+        if block:
+            at["block_size"] = block
+        yield ms("QMoE", [x, r, w1, s1, rnd(4, ex, inter), w2, s2, rnd(6, ex, hid)] + ([None, None, None, z1, z2] if zero else []), at, tol=5e-3)
+    w1, s1, _ = q(30, 2 * inter, hid, 4, 0, False)
+    w2, s2, _ = q(40, hid, inter, 4, 0, False)
+    yield ms("QMoE", [x, r, w1, s1, None, w2, s2], dict(expert_weight_bits=4, k=1, activation_type="swiglu", swiglu_fusion=1, swiglu_limit=2.0, activation_alpha=1.702, activation_beta=1.0, weights_prepacked=0), tol=5e-3)
+    w1, s1, _ = q(50, inter, hid, 4, 0, False)
+    yield ms("QMoE", [x, r, w1, s1, None, w2, s2] + [None] * 7 + [np.abs(rnd(8, tok, ex))], dict(expert_weight_bits=4, k=2, weights_prepacked=0), tol=5e-3)
+
+
+@cases
+def ms_lookups():
+    for dt in [U8, I8]:
+        z = lambda v: np.array(v, dt)
+        ids, seg = rint(1, 0, 9, 2, 4, dtype=I32), rint(2, 0, 1, 2, 4, dtype=I32)
+        words, pos, segs, gam, bet = full(dt, 3, 10, 6), full(dt, 4, 5, 6), full(dt, 5, 2, 6), full(dt, 6, 6), full(dt, 7, 6)
+        scales = [f(0.02), f(0.03), f(0.01), f(0.04), f(0.05)]
+        zeros = [z(3), z(7), z(100), z(20), z(30)]
+        mask = np.array([[1, 1, 1, 0], [1, 1, 0, 0]], I32)
+        yield ms("QEmbedLayerNormalization", [ids, seg, words, pos, segs, gam, bet, mask] + scales + zeros, {}, 2)
+        yield ms("QEmbedLayerNormalization", [ids, seg, words, pos, segs, gam, bet, None] + scales + zeros, dict(epsilon=0.5), 2)
+        s2, z2 = list(scales), list(zeros)
+        s2[2] = z2[2] = None
+        yield ms("QEmbedLayerNormalization", [ids, None, words, pos, None, gam, bet, mask] + s2 + z2, {}, 2)
+    for bits in [2, 4, 8]:
+        g = rint(bits, 0, 2**bits - 1, 6, 40)
+        s = np.abs(rnd(9, 6, 3)) + F(0.1)
+        zp = pack(rint(10, 0, 2**bits - 1, 6, 3), bits)
+        at = dict(bits=bits, block_size=16, quantize_axis=1)
+        for idx in [np.array([5, 0, -1], I64), np.array([[1, 2], [3, 3]], I32)]:
+            yield ms("GatherBlockQuantized", [pack(g, bits), idx, s], at)
+            yield ms("GatherBlockQuantized", [pack(g, bits), idx, s.astype(np.float16), zp], at)
+    yield ms("GatherBlockQuantized", [pack(g, 8), np.array([9, 1, -7]), s], dict(at, quantize_axis=-1))
+
+
 if __name__ == "__main__":
     main()
