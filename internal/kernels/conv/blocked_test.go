@@ -452,3 +452,46 @@ func TestPauses(t *testing.T) {
 		}
 	})
 }
+
+// TestNoAllocations runs every blocked operation without a parallel split.
+func TestNoAllocations(t *testing.T) {
+	s := shape2(1, 32, 32, 1, 14, 14, 3, 1, 1, 1)
+	b := newBlocked(rand.New(rand.NewPCG(13, 13)), s, 0)
+	in, out, _ := b.layouts(false)
+	x, y := make([]float32, in.Len()), make([]float32, out.Len())
+	direct := &Direct{In: in, Out: out, StrideH: 1, StrideW: 1, DilationH: 1, DilationW: 1, Top: 1, Left: 1, Weights: PackWeights(b.w, nil, 32, 32, 1, 3, 3)}
+	winograd := &Winograd{In: in, Out: out, Top: 1, Left: 1, Weights: PackWinograd(4, b.w, nil, 32, 32)}
+	depthwise := &Depthwise{In: in, Out: out, StrideH: 1, StrideW: 1, DilationH: 1, DilationW: 1, Top: 1, Left: 1, Weights: PackDepthwise(b.w, nil, 32, 3, 3)}
+	stem := &Stem{Cin: 3, H: 14, W: 14, Out: out, StrideH: 1, StrideW: 1, DilationH: 1, DilationW: 1, Top: 1, Left: 1, Weights: PackStem(b.w, nil, 3, 32, 3, 3)}
+	pool := &Pool{Kind: MaxPool, In: in, Out: out, KH: 3, KW: 3, StrideH: 1, StrideW: 1, DilationH: 1, DilationW: 1, Top: 1, Left: 1, Bottom: 1, Right: 1}
+	plain := &Epilogue[float32]{}
+	yn := make([]float32, 32*14*14)
+	integer, err := NewInteger(cpu.Active(), s, make([]int8, 32*32*9), 3, nil, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	xb, yb := make([]uint8, 32*14*14), make([]uint8, 32*14*14)
+	scale := []float32{0.1}
+	ep := &BlockedEpilogue{}
+	testkit.Levels(t, func(t *testing.T, l cpu.Level) {
+		for name, f := range map[string]func(){
+			"direct":    func() { direct.Run(l, nil, y, x, ep) },
+			"winograd":  func() { winograd.Run(l, nil, y, x, ep) },
+			"depthwise": func() { depthwise.Run(l, nil, y, x, ep) },
+			"stem":      func() { stem.Run(l, nil, y, b.x, ep) },
+			"pool":      func() { pool.Run(l, nil, y, x) },
+			"plain":     func() { F32(l, nil, s, yn, b.x, b.w, plain) },
+			"integer":   func() { RunRequantized(integer, nil, yb, xb, scale, 0) },
+		} {
+			f()
+			// a collection may empty the pools of scratch in between: the fewest count
+			least := 1e9
+			for range 3 {
+				least = min(least, testing.AllocsPerRun(2, f))
+			}
+			if least > 4 { // closures
+				t.Errorf("%s allocates %v times", name, least)
+			}
+		}
+	})
+}

@@ -223,6 +223,7 @@ func run[T gemm.Number](par gemm.Par, s *Shape, y, x, w []T, ep *Epilogue[T], po
 			defer pool.Put(b)
 			buf = (*b)[:k*gemm.PanelWidth]
 		}
+		var a, b gemm.Args[T] // one allocation for all panels
 		for u := lo; u < hi; {
 			image, p := u/panels, u%panels
 			n := min(hi-u, panels-p) // panels of one image and group
@@ -230,7 +231,7 @@ func run[T gemm.Number](par gemm.Par, s *Shape, y, x, w []T, ep *Epilogue[T], po
 			image /= s.Group
 			planes := x[(image*s.Cin+g*cg)*in:][:cg*in]
 			first := (image*s.Cout + g*og) * out
-			a := gemm.Args[T]{M: og, K: k, A: w[g*og*k:], LdA: k, C: y[first:][:og*out], LdC: out}
+			a = gemm.Args[T]{M: og, K: k, A: w[g*og*k:], LdA: k, C: y[first:][:og*out], LdC: out}
 			if ep.Bias != nil {
 				a.BiasRow = ep.Bias[g*og:]
 			}
@@ -246,7 +247,7 @@ func run[T gemm.Number](par gemm.Par, s *Shape, y, x, w []T, ep *Epilogue[T], po
 			}
 			for range n {
 				at := p * gemm.PanelWidth
-				b := a
+				b = a
 				b.N = min(gemm.PanelWidth, out-at)
 				gather(s, buf, planes, cg, in, taps, at, b.N)
 				b.B, b.Packed = buf, true
