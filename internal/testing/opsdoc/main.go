@@ -1,0 +1,119 @@
+// Command opsdoc writes docs/operators.md from the registry of operators.
+package main
+
+import (
+	"bytes"
+	"flag"
+	"fmt"
+	"log"
+	"os"
+	"slices"
+	"strings"
+
+	"github.com/onward-ml/onward/internal/ir"
+	"github.com/onward-ml/onward/internal/ops"
+	"github.com/onward-ml/onward/tensor"
+)
+
+//go:generate go run . -o ../../../docs/operators.md
+
+func main() {
+	out := flag.String("o", "docs/operators.md", "the file to write")
+	flag.Parse()
+	if err := os.WriteFile(*out, page(), 0o644); err != nil {
+		log.Fatal(err)
+	}
+}
+
+// page returns the whole document.
+func page() []byte {
+	var b bytes.Buffer
+	all := ops.All()
+	fmt.Fprintf(&b, "# Operators\n\nGenerated from the registry by `make generate`; a test keeps it current.\n\n")
+	fmt.Fprintf(&b, "%d operators. Both engines, `cpu` and `reference`, have all of them with all of their types: the types are those of the\n", len(all))
+	b.WriteString("newest form, which hold those of the older ones. Versions are the opsets in which ONNX changed the operator; a model of any\nopset from the first on runs.\n")
+	domain := "-"
+	for _, d := range all {
+		if d.Domain != domain {
+			domain = d.Domain
+			name := domain
+			if name == "" {
+				name = "ai.onnx"
+			}
+			n := 0
+			for _, o := range all {
+				if o.Domain == domain {
+					n++
+				}
+			}
+			fmt.Fprintf(&b, "\n## %s\n\nVersions 1 to %d, %d operators.\n\n| operator | versions | inputs | outputs | types |\n|---|---|---|---|---|\n", name, ops.MaxOpset[domain], n)
+		}
+		s := d.Signature()
+		fmt.Fprintf(&b, "| %s | %s | %s | %s | %s |\n", d.Name, versions(d), params(s.In), params(s.Out), types(s))
+	}
+	return b.Bytes()
+}
+
+func versions(d *ops.Def) string {
+	v := make([]string, len(d.Since))
+	for i, n := range d.Since {
+		v[i] = fmt.Sprint(n)
+	}
+	s := strings.Join(v, ", ")
+	if d.Until != 0 {
+		s += fmt.Sprintf(" (until %d)", d.Until)
+	}
+	return s
+}
+
+func params(ps []ir.Param) string {
+	var r []string
+	for _, p := range ps {
+		s := p.Name + ": " + p.Pattern
+		switch {
+		case p.Variadic:
+			s += "…"
+		case p.Optional:
+			s += "?"
+		}
+		r = append(r, s)
+	}
+	return strings.Join(r, ", ")
+}
+
+// types writes what each type variable stands for, tensors by their element type.
+func types(s *ir.Signature) string {
+	var names []string
+	for n := range s.Vars {
+		names = append(names, n)
+	}
+	slices.Sort(names)
+	var r []string
+	for _, n := range names {
+		var ts []string
+		for _, t := range s.Vars[n] {
+			w := t.String()
+			if t.Kind == tensor.KindTensor {
+				w = t.Elem.String()
+			}
+			if !slices.Contains(ts, w) {
+				ts = append(ts, w)
+			}
+		}
+		text := strings.Join(ts, ", ")
+		if len(ts) == allTypes {
+			text = "all tensors"
+		}
+		r = append(r, n+": "+text)
+	}
+	return strings.Join(r, "; ")
+}
+
+// allTypes is the number of element types.
+var allTypes = func() int {
+	n := 0
+	for d := tensor.TypeFloat32; d.Valid(); d++ {
+		n++
+	}
+	return n
+}()
