@@ -2,6 +2,7 @@ package ops
 
 import (
 	"slices"
+	"unsafe"
 
 	"github.com/onward-ml/onward/internal/ir"
 )
@@ -183,6 +184,11 @@ func stridedRow[E moveElem](dst, src []E, d, s, n, dstStride, srcStride int) {
 // stridedSquare transposes rows×cols elements: dst has rows of cols dense
 // elements, src has columns of rows dense elements.
 func stridedSquare[E moveElem](dst, src []E, d, s, rows, cols, dstStride, srcStride int) {
+	var z E
+	if srcStride*int(unsafe.Sizeof(z))%2048 == 0 {
+		stridedDetour(dst, src, d, s, rows, cols, dstStride, srcStride)
+		return
+	}
 	for col := 0; col < cols; col += stridedTile {
 		w := min(stridedTile, cols-col)
 		for r := range rows {
@@ -192,6 +198,35 @@ func stridedSquare[E moveElem](dst, src []E, d, s, rows, cols, dstStride, srcStr
 			for i := range to {
 				to[i] = src[from]
 				from += srcStride
+			}
+		}
+	}
+}
+
+// stridedDetour is stridedSquare by way of a small square on the stack: columns
+// that lie a large power of two apart fall on the same few places of the cache,
+// so each is read only once.
+func stridedDetour[E moveElem](dst, src []E, d, s, rows, cols, dstStride, srcStride int) {
+	const side = stridedTile + 1
+	var square [stridedTile * side]E
+	for col := 0; col < cols; col += stridedTile {
+		w := min(stridedTile, cols-col)
+		for i := range w {
+			from := s + (col+i)*srcStride
+			copy(square[i*side:i*side+rows], src[from:from+rows])
+		}
+		for r := range rows {
+			at := d + r*dstStride + col
+			to := dst[at : at+w]
+			k := r
+			for ; len(to) >= 4; to = to[4:] {
+				q := square[k : k+3*side+1]
+				to[0], to[1], to[2], to[3] = q[0], q[side], q[2*side], q[3*side]
+				k += 4 * side
+			}
+			for i := range to {
+				to[i] = square[k]
+				k += side
 			}
 		}
 	}

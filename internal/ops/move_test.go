@@ -385,3 +385,20 @@ func TestPad(t *testing.T) {
 	failOp(t, "Pad", 13, nil, "memory limit", x, i64s(1<<40, 0))
 	failOp(t, "Pad", 13, attrs{"mode": "mirror"}, "want one of", x, i64s(0, 0))
 }
+
+// TestTransposeOfPowersOfTwo goes by way of the square on the stack.
+func TestTransposeOfPowersOfTwo(t *testing.T) {
+	for _, shape := range [][2]int{{70, 1024}, {33, 512}, {1, 512}, {64, 2048}} {
+		x := moveIota(shape[0], shape[1])
+		got, err := runOp(t, "Transpose", 25, nil, x)
+		if err != nil {
+			t.Fatal(err)
+		}
+		out := tensor.Of[float32](got[0].(*tensor.Tensor))
+		for i, v := range out {
+			if want := float32(i%shape[0]*shape[1] + i/shape[0]); v != want {
+				t.Fatalf("%v: element %d is %v, want %v", shape, i, v, want)
+			}
+		}
+	}
+}

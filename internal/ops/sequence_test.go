@@ -89,10 +89,11 @@ func TestStrings(t *testing.T) {
 func TestTfIdf(t *testing.T) {
 	a := attrs{"mode": "TFIDF", "min_gram_length": 1, "max_gram_length": 2, "max_skip_count": 1, "ngram_counts": []int{0, 2},
 		"ngram_indexes": []int{2, 0, 1}, "pool_int64s": []int{5, 6, 5, 6}, "weights": []float64{1, 10, 100}}
-	// 6 occurs twice, 5 once; 5 6 once side by side and once with a gap.
-	wantOp(t, "TfIdfVectorizer", 9, a, tt([]float32{2, 20, 100}, 1, 3), tt([]int32{5, 6, 6}, 1, 3))
+	// 6 occurs twice, 5 once; 5 6 once side by side and once with a gap. The first
+	// n-gram of the pool is in the last column.
+	wantOp(t, "TfIdfVectorizer", 9, a, tt([]float32{20, 200, 1}, 1, 3), tt([]int32{5, 6, 6}, 1, 3))
 	a["mode"] = "IDF"
-	wantOp(t, "TfIdfVectorizer", 9, a, tt([]float32{1, 10, 100}), i64s(5, 6, 6))
+	wantOp(t, "TfIdfVectorizer", 9, a, tt([]float32{10, 100, 1}), i64s(5, 6, 6))
 	a["max_skip_count"] = 1 << 62
 	wantOp(t, "TfIdfVectorizer", 9, a, tt([]float32{0, 0, 0}), i64s())
 	a["ngram_counts"] = []int{0, 9}

@@ -10,7 +10,7 @@ import (
 // TfIdfVectorizer counts the n-grams of a pool in each row of its input. The
 // elements of an n-gram may be up to MaxSkip apart, all by the same distance. In
 // mode TF the output is the count, in IDF the weight of what occurs, in TFIDF
-// their product; the weight is 1 without weights
+// their product; the weights are those of the n-grams of the pool, 1 by default
 // (https://onnx.ai/onnx/operators/onnx__TfIdfVectorizer.html).
 type TfIdfVectorizer struct {
 	Mode             string
@@ -162,13 +162,12 @@ func (op *TfIdfVectorizer) Run(c *ir.Call) error {
 		if err != nil {
 			return err
 		}
-		op.weigh(row)
 	}
 	return nil
 }
 
-// countGrams adds the n-grams of one row to its counts.
-func countGrams[K comparable](c *ir.Call, op *TfIdfVectorizer, root *gramNode[K], x []K, counts []float32) error {
+// countGrams adds the n-grams of one row of the input to that of the output.
+func countGrams[K comparable](c *ir.Call, op *TfIdfVectorizer, root *gramNode[K], x []K, row []float32) error {
 	shortest := op.MinGram
 	for skip := 1; skip <= min(op.MaxSkip, len(x))+1; skip++ {
 		for start := range x {
@@ -186,7 +185,7 @@ func countGrams[K comparable](c *ir.Call, op *TfIdfVectorizer, root *gramNode[K]
 					break
 				}
 				if n.id != 0 && size >= shortest {
-					counts[op.Columns[n.id-1]]++
+					op.hit(row, n.id-1)
 				}
 			}
 		}
@@ -200,20 +199,15 @@ func countGrams[K comparable](c *ir.Call, op *TfIdfVectorizer, root *gramNode[K]
 	return nil
 }
 
-func (op *TfIdfVectorizer) weigh(row []float32) {
-	if op.Mode == "TF" {
-		return
+// hit adds one occurrence of an n-gram.
+func (op *TfIdfVectorizer) hit(row []float32, gram int) {
+	w := float32(1)
+	if op.Mode != "TF" && op.Weights != nil {
+		w = op.Weights[gram]
 	}
-	for i, n := range row {
-		w := float32(1)
-		if i < len(op.Weights) {
-			w = op.Weights[i]
-		}
-		switch {
-		case op.Mode == "TFIDF":
-			row[i] = n * w
-		case n > 0:
-			row[i] = w
-		}
+	if c := &row[op.Columns[gram]]; op.Mode == "IDF" {
+		*c = w
+	} else {
+		*c += w
 	}
 }
