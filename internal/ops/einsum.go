@@ -410,7 +410,7 @@ func einsumPairs[T gemm.Number](c *ir.Call, p *einsumPlan, ops []einsumOperand[T
 	if o := &ops[0]; len(o.data) == len(y) && len(y) > 0 && &o.data[0] == &y[0] {
 		return nil
 	}
-	return einsumPlain(c, p, ops, p.out, y)
+	return einsumSingle(c, p, ops[0], p.out, y)
 }
 
 // einsumPair contracts a and b, keeping the labels that are needed. The last
@@ -493,5 +493,20 @@ func einsumOrder[T gemm.Number](c *ir.Call, p *einsumPlan, o einsumOperand[T], l
 	if err != nil || n == 0 {
 		return dst, err
 	}
-	return dst, einsumPlain(c, p, []einsumOperand[T]{o}, labels, dst)
+	return dst, einsumSingle(c, p, o, labels, dst)
+}
+
+// einsumSingle writes one operand in the given order of labels. Without labels to
+// sum over that is a move.
+func einsumSingle[T gemm.Number](c *ir.Call, p *einsumPlan, o einsumOperand[T], labels []int, dst []T) error {
+	for _, l := range o.labels {
+		if !einsumHas(labels, l) {
+			return einsumPlain(c, p, []einsumOperand[T]{o}, labels, dst)
+		}
+	}
+	width := len(tensor.AsBytes(dst[:1]))
+	shape := p.sizes(labels)
+	moveStrided(c, moveBuf{width: width, raw: tensor.AsBytes(dst)}, moveBuf{width: width, raw: tensor.AsBytes(o.data)},
+		shape, strides(shape), 0, o.steps(labels), 0)
+	return c.Err()
 }
