@@ -35,10 +35,20 @@ type measured struct {
 		Provider  string  `json:"provider"`
 		LoadMS    float64 `json:"load_ms"`
 		FirstMS   float64 `json:"first_ms"`
+		MinMS     float64 `json:"min_ms"`
 		MedianMS  float64 `json:"median_ms"`
 		PeakRSSMB float64 `json:"peak_rss_mb"`
 		Error     string  `json:"error"`
 	} `json:"results"`
+}
+
+// minRatio is the ratio of the fastest runs, which a busy machine disturbs less; 0
+// without it.
+func (m *measured) minRatio() float64 {
+	if m.Ratio == 0 || len(m.Results) < 2 || m.Results[0].MinMS == 0 {
+		return 0
+	}
+	return m.Results[1].MinMS / m.Results[0].MinMS
 }
 
 // row is a model with its figures by number of threads.

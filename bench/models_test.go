@@ -74,10 +74,10 @@ func TestGroupTable(t *testing.T) {
 	rows := []row{{model: model{group: "g", name: "a"}, by: []measured{{Threads: 1, Ratio: 2}}}, {model: model{group: "g", name: "b"}, by: []measured{{Threads: 1, Ratio: .5}}},
 		{model: model{group: "h", name: "c"}, by: []measured{{Threads: 1}}}}
 	got := strings.Split(groupTable("g", rows), "\n")
-	if !slices.Contains(got, "1T: geometric mean 1.00, lowest 0.50, over 2 models.") || !slices.Contains(got, "| b | 0.50 |") {
+	if !slices.Contains(got, "1T: geometric mean 1.00, lowest 0.50, over 2 models.") || !slices.Contains(got, "| b | 0.50 | 0.00 |") {
 		t.Errorf("%q", got)
 	}
-	if s := groupTable("h", rows); !strings.Contains(s, "| c | – |") || strings.Contains(s, "mean") {
+	if s := groupTable("h", rows); !strings.Contains(s, "| c | – | – |") || strings.Contains(s, "mean") {
 		t.Errorf("%q", s)
 	}
 	for ms, want := range map[float64]string{.00123: "1.23 µs", 1.234: "1.23 ms", 123.4: "123 ms"} {

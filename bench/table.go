@@ -36,7 +36,7 @@ func line(name string, m *measured) string {
 		s += fmt.Sprintf("  %s %s", r.Provider, number(r.MedianMS))
 	}
 	if m.Ratio > 0 {
-		s += fmt.Sprintf("  ratio %.2f", m.Ratio)
+		s += fmt.Sprintf("  ratio %.2f, of minima %.2f", m.Ratio, m.minRatio())
 	}
 	return s
 }
@@ -51,10 +51,11 @@ func table(ctx context.Context, exe string, rows []row, how string) (string, err
 	fmt.Fprintf(&b, `# Performance
 
 This file is written by `+"`make bench`"+`. Ratios are ONNX Runtime's median time over that of
-Onward's cpu engine in the same run: over 1, Onward is faster. The providers take turns in %s,
-a session is closed before the other's begins, and warm-up is not timed. Times are those of
+Onward's cpu engine in the same run: over 1, Onward is faster. The providers take turns in
+%s; a session is closed before the other's begins, and warm-up is not timed. Times are those of
 Session.Run in Go; for ONNX Runtime that includes 2 to 5 µs of calls through its C API, which
-matters for small graphs only. A convolution alone charges ONNX Runtime for the reorders
+matters for small graphs only. The ratio of minima compares the fastest runs, which other work
+on the machine disturbs less. A convolution alone charges ONNX Runtime for the reorders
 between its layouts: what counts is the networks.
 
 %s
@@ -89,8 +90,8 @@ func groupTable(g string, rows []row) string {
 					head += fmt.Sprintf(" %s %dT |", x.Provider, m.Threads)
 					rule += "---:|"
 				}
-				head += " ratio |"
-				rule += "---:|"
+				head += " ratio | of minima |"
+				rule += "---:|---:|"
 			}
 			if g == gNetworks {
 				head += " load, first run, peak memory |"
@@ -108,10 +109,10 @@ func groupTable(g string, rows []row) string {
 				}
 			}
 			if m.Ratio == 0 {
-				b.WriteString(" – |")
+				b.WriteString(" – | – |")
 				continue
 			}
-			fmt.Fprintf(&b, " %.2f |", m.Ratio)
+			fmt.Fprintf(&b, " %.2f | %.2f |", m.Ratio, m.minRatio())
 			logs[m.Threads] += math.Log(m.Ratio)
 			counts[m.Threads]++
 			if l, ok := lowest[m.Threads]; !ok || m.Ratio < l {
