@@ -91,9 +91,7 @@ func (op *msAttention) Run(c *ir.Call) error {
 			return err
 		}
 	}
-	h := op.heads
-	a := &attentionCore[float32]{batch: xs[0], heads: h, kvHeads: h, qLen: xs[1], dim: sizes[0] / h, vDim: sizes[2] / h, observe: scoresNone}
-	rows, width := a.batch*a.qLen, ws[1]
+	rows, width := xs[0]*xs[1], ws[1]
 	size, err := tensor.Elements([]int{rows, width})
 	if err != nil {
 		return err
@@ -103,6 +101,15 @@ func (op *msAttention) Run(c *ir.Call) error {
 		return err
 	}
 	mulPlain(c, rows, width, xs[2], in[0], in[1], in[2], qkv)
+	return op.attend(c, qkv, xs[0], xs[1], sizes, c.Tensor(0).DType(), 3, 4, 5)
+}
+
+// attend computes the outputs, of the given type, from projected queries, keys
+// and values, [batch, length, sum of sizes]. The mask, the past and the bias of
+// the scores are inputs iMask, iPast and iBias.
+func (op *msAttention) attend(c *ir.Call, qkv []float32, batch, length int, sizes []int, dtype tensor.DType, iMask, iPast, iBias int) error {
+	h, width := op.heads, 2*sizes[0]+sizes[2]
+	a := &attentionCore[float32]{batch: batch, heads: h, kvHeads: h, qLen: length, dim: sizes[0] / h, vDim: sizes[2] / h, observe: scoresNone}
 	part := func(from, cols int) headView[float32] {
 		return headView[float32]{qkv[min(from, len(qkv)):], a.qLen * width, cols, width}
 	}
@@ -110,11 +117,11 @@ func (op *msAttention) Run(c *ir.Call) error {
 
 	past := 0
 	var present realOutput[float32]
-	old, err := realIn[float32](c, c.Tensor(4))
+	old, err := realIn[float32](c, c.Tensor(iPast))
 	if err != nil {
 		return err
 	}
-	if p := c.Tensor(4); p != nil {
+	if p := c.Tensor(iPast); p != nil {
 		s := p.Shape()
 		if len(s) == 5 {
 			past = s[3]
@@ -124,11 +131,11 @@ func (op *msAttention) Run(c *ir.Call) error {
 		}
 	}
 	a.kvLen = past + a.qLen
-	if c.Has(4) || c.Wants(1) {
+	if c.Has(iPast) || c.Wants(1) {
 		if a.dim != a.vDim {
 			return fmt.Errorf("keys of size %d and values of size %d cannot share one past", a.dim, a.vDim)
 		}
-		if present, err = realMaybe[float32](c, 1, c.Tensor(0).DType(), 2, a.batch, h, a.kvLen, a.dim); err != nil {
+		if present, err = realMaybe[float32](c, 1, dtype, 2, a.batch, h, a.kvLen, a.dim); err != nil {
 			return err
 		}
 		half := len(present.data) / 2
@@ -143,18 +150,22 @@ func (op *msAttention) Run(c *ir.Call) error {
 	}
 	a.scale = attentionScale(op.scale, a.dim)
 	var mask func(b, i int, row []float32)
-	if m := c.Tensor(3); m != nil {
+	if m := c.Tensor(iMask); m != nil {
 		if mask, err = msMask(m, a.batch, a.qLen, a.kvLen, past, op.filter); err != nil {
 			return err
 		}
 	}
-	if a.bias, err = msBias(c, mask, c.Tensor(5), a.batch, h, a.qLen, a.kvLen); err != nil {
+	var bias *tensor.Tensor
+	if iBias >= 0 {
+		bias = c.Tensor(iBias)
+	}
+	if a.bias, err = msBias(c, mask, bias, a.batch, h, a.qLen, a.kvLen); err != nil {
 		return err
 	}
 	if op.unidirectional {
 		a.visible = func(b, i int) (int, int) { return 0, past + i + 1 }
 	}
-	y, err := realOut[float32](c, 0, c.Tensor(0).DType(), a.batch, a.qLen, sizes[2])
+	y, err := realOut[float32](c, 0, dtype, a.batch, a.qLen, sizes[2])
 	if err != nil {
 		return err
 	}

@@ -167,5 +167,19 @@ def ms_mat_mul_nbits():
     yield ms("MatMulNBits", [rnd(2, 2, 32), w, rnd(3, 6), None, None, rnd(6, 3)], dict(N=3, K=32, bits=4, block_size=16))
 
 
+@cases
+def ms_qattention():
+    g = np.random.default_rng(3)
+    b, s, h, d, n = 2, 3, 2, 4, 5
+    for xt, wt in [(np.uint8, np.int8), (np.uint8, np.uint8)]:
+        i = np.iinfo(wt)
+        x, w = g.integers(0, 256, (b, s, n)).astype(xt), g.integers(i.min, i.max + 1, (n, 3 * h * d)).astype(wt)
+        base = [x, w, rnd(4, 3 * h * d), np.array(0.01, F), np.array(0.02, F)]
+        yield ms("QAttention", base + [None, np.array(120, xt), np.array(3, wt)], dict(num_heads=h))
+        yield ms("QAttention", base + [np.array([2, 3], np.int32), np.array(120, xt), np.array(3, wt)], dict(num_heads=h, unidirectional=1))
+        base[4] = (np.abs(rnd(5, 3 * h * d)) + 1) / 64
+        yield ms("QAttention", base + [None, np.array(120, xt), None, rnd(6, 2, b, h, 2, d)], dict(num_heads=h), 2)
+
+
 if __name__ == "__main__":
     main()
