@@ -377,5 +377,45 @@ def ms_lookups():
     yield ms("GatherBlockQuantized", [pack(g, 8), np.array([9, 1, -7]), s], dict(at, quantize_axis=-1))
 
 
+@cases
+def ms_packed():
+    heads, length = 2, 4
+    ends = np.array([0, 1, 3, 7], I32)
+    place = np.array([[0, 4, 5, 8], [9, 10, 11, 1], [2, 3, 6, 7]], I32)
+    tokens = int(ends[-1])
+
+    def attend(q, k, v, scale, bias):
+        q, k, v = ([x.reshape(tokens, heads, -1).astype(np.float64) for x in (q, k, v)])
+        y = np.zeros(v.shape)
+        for b in range(3):
+            r = slice(ends[b], ends[b + 1])
+            n = ends[b + 1] - ends[b]
+            for h in range(heads):
+                s = q[r, h] @ k[r, h].T * (scale or 1 / np.sqrt(q.shape[-1]))
+                if bias is not None:
+                    s = s + bias[b % bias.shape[0], h % bias.shape[1], :n, :n]
+                e = np.exp(s - s.max(-1, keepdims=True))
+                y[r, h] = e / e.sum(-1, keepdims=True) @ v[r, h]
+        return y.reshape(tokens, -1)
+
+    x, w, b = rnd(1, tokens, 6), rnd(2, 6, 12), rnd(3, 12)
+    w2, b2 = rnd(4, 6, 14), rnd(5, 14)
+    for dt in [F, np.float16]:
+        c = lambda v: v.astype(dt)
+        t = x @ w + b
+        yield by_numpy("PackedAttention", [c(x), c(w), c(b), place, ends], dict(num_heads=heads), [c(attend(t[:, :4], t[:, 4:8], t[:, 8:], 0, None))], tol=1e-2 if dt != F else 1e-3)
+    for i, bs in enumerate([(1, 1), (3, 1), (1, 2), (3, 2)]):
+        bias = rnd(6 + i, *bs, length, length)
+        yield by_numpy("PackedAttention", [x, w, b, place, ends, bias], dict(num_heads=heads, scale=0.3), [attend(t[:, :4], t[:, 4:8], t[:, 8:], 0.3, bias).astype(F)])
+    t2 = x @ w2 + b2
+    yield by_numpy("PackedAttention", [x, w2, b2, place, ends], dict(num_heads=heads, qkv_hidden_sizes=[4, 4, 6]), [attend(t2[:, :4], t2[:, 4:8], t2[:, 8:], 0, None).astype(F)])
+    q, k, v = rnd(11, tokens, 6), rnd(12, tokens, 6), rnd(13, tokens, 8)
+    yield by_numpy("PackedMultiHeadAttention", [q, k, v, None, place, ends], dict(num_heads=heads), [attend(q, k, v, 0, None).astype(F)])
+    bb = rnd(14, 20)
+    yield by_numpy("PackedMultiHeadAttention", [q, k, v, bb, place, ends, bias], dict(num_heads=heads, scale=0.5), [attend(q + bb[:6], k + bb[6:12], v + bb[12:], 0.5, bias).astype(F)])
+    p = rnd(15, tokens, heads, 3, 4)
+    yield by_numpy("PackedMultiHeadAttention", [p, None, None, None, place, ends], dict(num_heads=heads), [attend(p[:, :, 0], p[:, :, 1], p[:, :, 2], 0, None).astype(F)])
+
+
 if __name__ == "__main__":
     main()
