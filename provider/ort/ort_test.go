@@ -202,6 +202,24 @@ func TestOutputInPlace(t *testing.T) {
 	}
 }
 
+// TestWronglyDeclaredShape runs a model whose output is larger than it says.
+func TestWronglyDeclaredShape(t *testing.T) {
+	b := onnx.NewModel("wrong").Opset("", 13).IRVersion(8)
+	b.Input("x", onnx.DataType(tensor.TypeFloat32), "n").Output("y", onnx.DataType(tensor.TypeFloat32), 2)
+	b.Node("Neg", []string{"x"}, []string{"y"})
+	s := openModel(t, b.Must())
+	for n := 1; n < 6; n++ {
+		x := make([]float32, n)
+		for i := range x {
+			x[i] = float32(i + 1)
+		}
+		y := run(t, s, tensor.Must(tensor.New(x, n))).(*tensor.Tensor)
+		if y.Len() != n || tensor.Of[float32](y)[n-1] != -float32(n) {
+			t.Errorf("%d elements give %v", n, tensor.Of[float32](y))
+		}
+	}
+}
+
 func TestErrors(t *testing.T) {
 	open := func(m *onnx.Model, c onward.ProviderConfig) error {
 		s, err := onward.OpenModel(m, &onward.SessionOptions{Providers: []onward.ProviderConfig{c}})

@@ -6,6 +6,7 @@ import (
 	"runtime"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"unsafe"
 
 	"github.com/onward-ml/onward"
@@ -22,7 +23,12 @@ type session struct {
 	in, out []onward.NodeArg
 	inNames []*byte // for C
 	outName []*byte
+	fixed   [][]int   // shapes of the outputs that are declared as numbers of a fixed shape, else nil
 	states  sync.Pool // *state
+
+	// copies is set once a run has failed with outputs of the declared shapes: models
+	// declare wrong ones, which ONNX Runtime only minds when it is given the memory.
+	copies atomic.Bool
 }
 
 func (r *library) newSession(path string, m *onnx.Model, o *settings) (*session, error) {
@@ -36,6 +42,7 @@ func (r *library) newSession(path string, m *onnx.Model, o *settings) (*session,
 	}
 	for _, a := range s.out {
 		s.outName = append(s.outName, dl.CString(a.Name))
+		s.fixed = append(s.fixed, fixedShape(&a))
 	}
 	s.states.New = func() any { return new(state) }
 
@@ -83,8 +90,8 @@ type state struct {
 	in, out   []uintptr // OrtValues
 	inName    []*byte
 	outName   []*byte
-	index     []int // the output that each entry of out is
-	direct    []bool
+	index     []int            // the output that each entry of out is
+	direct    []*tensor.Tensor // what ONNX Runtime writes into, nil where it allocates
 	dims      []int64
 	res, res2 uintptr
 	i32       int32
@@ -100,16 +107,36 @@ func (s *session) put(st *state) {
 	}
 	s.lib.release(fnReleaseRunOptions, st.opts)
 	st.opts = 0
+	clear(st.direct)
 	st.in, st.out, st.inName, st.outName, st.index, st.direct = st.in[:0], st.out[:0], st.inName[:0], st.outName[:0], st.index[:0], st.direct[:0]
 	s.states.Put(st)
 }
 
-// Run computes the wanted outputs. Input tensors are used where they are, output
-// tensors of a fixed shape that are given are written where they are.
+// Run computes the wanted outputs. Input tensors are used where they are. Outputs
+// of a declared shape are written where they end up; others are copied from ONNX
+// Runtime's memory, into the tensor that is given if it fits.
 func (s *session) Run(ctx context.Context, req *onward.Request) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
+	if s.copies.Load() {
+		_, err := s.runOnce(ctx, req, false)
+		return err
+	}
+	own, err := s.runOnce(ctx, req, true)
+	if err == nil || !own || ctx.Err() != nil {
+		return err
+	}
+	if _, err2 := s.runOnce(ctx, req, false); err2 != nil {
+		return err // it was not the shapes
+	}
+	s.copies.Store(true)
+	return nil
+}
+
+// runOnce runs the session once. With direct it makes the tensors of declared
+// shapes itself for ONNX Runtime to write into; own says whether it did.
+func (s *session) runOnce(ctx context.Context, req *onward.Request, direct bool) (own bool, err error) {
 	r := s.lib
 	st := s.states.Get().(*state)
 	defer s.put(st)
@@ -119,7 +146,7 @@ func (s *session) Run(ctx context.Context, req *onward.Request) error {
 		}
 		h, err := r.value(st, v, s.in[i].ElementType())
 		if err != nil {
-			return fmt.Errorf("input %s: %w", s.in[i].Name, err)
+			return own, fmt.Errorf("input %s: %w", s.in[i].Name, err)
 		}
 		st.in = append(st.in, h)
 		st.inName = append(st.inName, s.inNames[i])
@@ -129,34 +156,40 @@ func (s *session) Run(ctx context.Context, req *onward.Request) error {
 			continue
 		}
 		var h uintptr
-		t, direct := inPlace(req.Out[i], &s.out[i])
-		if direct {
-			var err error
+		t := s.inPlace(req.Out[i], i)
+		if t == nil && direct && req.Out[i] == nil && s.fixed[i] != nil {
+			if t, err = tensor.Zeros(s.out[i].ElementType().Elem, s.fixed[i]...); err != nil {
+				return own, fmt.Errorf("output %s: %w", s.out[i].Name, err)
+			}
+			own = true
+		}
+		if t != nil {
 			if h, err = r.value(st, t, t.Type()); err != nil {
-				return fmt.Errorf("output %s: %w", s.out[i].Name, err)
+				return own, fmt.Errorf("output %s: %w", s.out[i].Name, err)
 			}
 		}
 		st.out = append(st.out, h)
 		st.outName = append(st.outName, s.outName[i])
 		st.index = append(st.index, i)
-		st.direct = append(st.direct, direct)
+		st.direct = append(st.direct, t)
 	}
-	err := s.run(ctx, st)
+	err = s.run(ctx, st)
 	runtime.KeepAlive(req) // the OrtValues point into its tensors
 	if err != nil {
-		return err
+		return own, err
 	}
 	for k, i := range st.index {
-		if st.direct[k] {
+		if t := st.direct[k]; t != nil {
+			req.Out[i] = t
 			continue
 		}
 		v, err := r.result(st, st.out[k], s.out[i].ElementType(), req.Out[i])
 		if err != nil {
-			return fmt.Errorf("output %s: %w", s.out[i].Name, err)
+			return own, fmt.Errorf("output %s: %w", s.out[i].Name, err)
 		}
 		req.Out[i] = v
 	}
-	return nil
+	return own, nil
 }
 
 // run calls OrtApi::Run, which the context stops between nodes.
@@ -193,18 +226,38 @@ func absent(v tensor.Value) bool {
 	return v == nil || ok && o.Value == nil
 }
 
-// inPlace reports whether ONNX Runtime may write an output into the tensor that
-// the caller gave. It refuses a run whose output has another shape, so the shape
-// must be known.
-func inPlace(v tensor.Value, a *onward.NodeArg) (*tensor.Tensor, bool) {
+// inPlace returns the tensor that the caller gave for an output if ONNX Runtime may
+// write into it. It refuses a run whose output has another shape, so the shape must
+// be known.
+func (s *session) inPlace(v tensor.Value, i int) *tensor.Tensor {
 	t, ok := v.(*tensor.Tensor)
-	if !ok || t == nil || a.Shape == nil || t.DType() == tensor.TypeString || t.Len() == 0 || !t.Type().Equal(a.ElementType()) || t.Rank() != len(a.Shape) {
-		return nil, false
+	if !ok || t == nil || s.fixed[i] == nil || t.DType() != s.out[i].ElementType().Elem || !slices.Equal(t.Shape(), s.fixed[i]) {
+		return nil
 	}
-	for i, d := range a.Shape {
-		if d.Value != int64(t.Dim(i)) {
-			return nil, false
-		}
-	}
-	return t, true
+	return t
 }
+
+// fixedShape returns the shape of an output that is declared as numbers of a fixed
+// shape and has elements, else nil.
+func fixedShape(a *onward.NodeArg) []int {
+	t := a.ElementType()
+	if a.Shape == nil || t.Kind != tensor.KindTensor || t.Elem == tensor.TypeString {
+		return nil
+	}
+	shape := make([]int, len(a.Shape))
+	for i, d := range a.Shape {
+		if d.Value <= 0 || d.Value > 1<<31 {
+			return nil
+		}
+		shape[i] = int(d.Value)
+	}
+	// A declaration is not believed any size: ONNX Runtime allocates what it needs.
+	if n, err := tensor.ByteLen(t.Elem, shape); err != nil || n > maxDeclared {
+		return nil
+	}
+	return shape
+}
+
+// maxDeclared is the largest output in bytes that is allocated on the word of a
+// declaration.
+const maxDeclared = 1 << 28
