@@ -209,11 +209,8 @@ func (a *BlockedAffine) Run(c *ir.Call) error {
 	blockedRows(c, n, &a.Out, func(i, cb, row, w int) {
 		d := y[i*a.Out.Len()+a.Out.At(cb, row, 0):][:w]
 		s := x[i*a.In.Len()+a.In.At(cb, row, 0):][:w]
-		scale, shift := a.scale[cb*conv.Lanes:][:conv.Lanes], a.shift[cb*conv.Lanes:][:conv.Lanes]
-		for k := 0; k < w; k += conv.Lanes {
-			vec.MulAddF32(cpu.Active(), d[k:k+conv.Lanes], s[k:k+conv.Lanes], scale, shift)
-		}
-		a.Act.apply(d)
+		scale, shift := (*[conv.Lanes]float32)(a.scale[cb*conv.Lanes:]), (*[conv.Lanes]float32)(a.shift[cb*conv.Lanes:])
+		conv.Affine(cpu.Active(), d, s, scale, shift, a.Act.gemm(), a.Act.Lo, a.Act.Hi)
 	})
 	return nil
 }
@@ -228,10 +225,11 @@ type BlockedConcat struct {
 // Infer gives the blocked type.
 func (m *BlockedConcat) Infer(c *ir.InferContext) error { return inferBlocked(c, &m.Out) }
 
-// Run copies row by row.
+// Run copies whole blocks, or rows where the borders differ.
 func (m *BlockedConcat) Run(c *ir.Call) error {
 	n := -1
 	xs := make([][]float32, len(m.In))
+	same := true
 	for i := range m.In {
 		ni, x, err := blockedIn(c, i, &m.In[i])
 		if err != nil {
@@ -241,16 +239,37 @@ func (m *BlockedConcat) Run(c *ir.Call) error {
 			return fmt.Errorf("input %d has %d images, the others %d", i, ni, n)
 		}
 		n, xs[i] = ni, x
-	}
-	y, err := blockedOut(c, n, &m.Out)
-	if err != nil {
-		return err
+		l := &m.In[i]
+		same = same && l.Block == m.Out.Block && l.Row == m.Out.Row && l.Top == m.Out.Top && l.Left == m.Out.Left && l.H == m.Out.H
 	}
 	from := make([][2]int, 0, m.Out.Blocks()) // input and its block, per output block
 	for i := range m.In {
 		for b := range m.In[i].Blocks() {
 			from = append(from, [2]int{i, b})
 		}
+	}
+	if same {
+		t, err := c.Output(0, tensor.TypeFloat32, n, m.Out.Len())
+		if err != nil {
+			return err
+		}
+		y := tensor.Of[float32](t)
+		blocks, size := len(from), m.Out.Block
+		c.Parallel(n*blocks, 1+(1<<15)/size, func(lo, hi int) {
+			for k := lo; k < hi; k++ {
+				i, cb := k/blocks, k%blocks
+				in := &m.In[from[cb][0]]
+				src := xs[from[cb][0]][i*in.Len():][:in.Len()]
+				dst := y[i*m.Out.Len():][:m.Out.Len()]
+				at := from[cb][1] * size
+				copy(dst[cb*size:min(len(dst), (cb+1)*size)], src[at:min(len(src), at+size)])
+			}
+		})
+		return nil
+	}
+	y, err := blockedOut(c, n, &m.Out)
+	if err != nil {
+		return err
 	}
 	blockedRows(c, n, &m.Out, func(i, cb, row, w int) {
 		in := &m.In[from[cb][0]]
