@@ -1,188 +1,206 @@
 package ops
 
 import (
+	"fmt"
+
 	"github.com/onward-ml/onward/internal/cpu"
 	"github.com/onward-ml/onward/internal/ir"
+	"github.com/onward-ml/onward/internal/kernels/conv"
+	"github.com/onward-ml/onward/internal/kernels/gemm"
 	"github.com/onward-ml/onward/internal/kernels/quant"
 	"github.com/onward-ml/onward/tensor"
 )
 
-// convWeights are weights of 8-bit integers, m×c/group×K1…Kk, packed as one
-// matrix per group whose rows are taps, channel by channel within a tap, and
-// whose columns are output channels.
+// convWeights are weights of 8-bit integers, m×c/group×K1…Kk, packed with their
+// zero points.
 type convWeights struct {
-	level  cpu.Level
-	shape  []int
-	groups []*quant.Packed
+	shape []int
+	conv  *conv.Integer
 }
 
-// convWorthPacking reports whether the kernels for matrices suit the weights:
-// those of depthwise convolutions would be mostly padding.
+// convWorthPacking reports whether the kernels for 8-bit integers suit the
+// weights: few output channels for one channel of input would be mostly padding.
 func convWorthPacking(shape []int, group int) bool {
-	if len(shape) < 3 || shape[0]%group != 0 {
+	if len(shape) < 3 || len(shape) > 5 || shape[0]%group != 0 || product(shape) == 0 {
 		return false
 	}
 	mg := shape[0] / group
-	return product(shape) > 0 && (shape[1] > 1 || mg > 4)
+	return shape[1] > 1 || mg == 1 || mg > 4
 }
 
-// packConv packs weights for which convWorthPacking holds.
-func packConv(w *tensor.Tensor, group int) *convWeights {
+// packConv packs weights for which convWorthPacking holds, with zero points that
+// checkConvZeros accepts.
+func packConv(w, zero *tensor.Tensor, group int) (*convWeights, error) {
+	p := &convWeights{shape: w.Shape()}
+	kernel := p.shape[2:]
+	// Any shape with these channels and this kernel serves for packing.
+	ones, none := make([]int, len(kernel)), make([]int, len(kernel))
+	for i := range ones {
+		ones[i] = 1
+	}
+	s := &conv.Shape{N: 1, Cin: p.shape[1] * group, Cout: p.shape[0], Group: group, In: kernel, Kernel: kernel,
+		Stride: ones, Dilation: ones, PadBegin: none, PadEnd: none, Out: ones}
+	var zeros []int32
+	if zero != nil {
+		zeros = make([]int32, zero.Len())
+		widenBytes(zeros, zero)
+	}
+	var err error
 	if w.DType() == tensor.TypeInt8 {
-		return packConvOf(w, tensor.Of[int8](w), group)
+		p.conv, err = conv.NewInteger(cpu.Active(), s, tensor.Of[int8](w), 0, zeros, nil)
+	} else {
+		p.conv, err = conv.NewInteger(cpu.Active(), s, tensor.Of[uint8](w), 0, zeros, nil)
 	}
-	return packConvOf(w, tensor.Of[uint8](w), group)
+	return p, err
 }
 
-func packConvOf[T int8 | uint8](t *tensor.Tensor, w []T, group int) *convWeights {
-	s := t.Shape()
-	p := &convWeights{level: cpu.Active(), shape: s}
-	mg, cg, taps := s[0]/group, s[1], product(s[2:])
-	m := make([]T, mg*cg*taps)
-	for g := range group {
-		for o := range mg {
-			for c := range cg {
-				for k, v := range w[((g*mg+o)*cg+c)*taps:][:taps] {
-					m[o*cg*taps+k*cg+c] = v
-				}
-			}
-		}
-		p.groups = append(p.groups, quant.Pack(p.level, m, cg*taps, true, cg*taps, mg))
+// prepareConvBytes packs the weights, input iw of a convolution, when they and
+// their zero points are constant; nil when they are not.
+func prepareConvBytes(in []tensor.Value, types []ir.Type, iw, iz, group int) (*convWeights, error) {
+	w, ok := in[iw].(*tensor.Tensor)
+	if !ok || !convWorthPacking(w.Shape(), group) {
+		return nil, nil
 	}
-	return p
+	var zero *tensor.Tensor
+	if iz < len(types) && types[iz].Known() {
+		if zero, ok = in[iz].(*tensor.Tensor); !ok || !convZeroFits(zero, w.Dim(0)) {
+			return nil, nil
+		}
+	}
+	return packConv(w, zero, group)
 }
 
-// convBytesTile is about how many bytes of the unfolded input are multiplied at a
-// time.
-const convBytesTile = 1 << 17
-
-// convBytes convolves 8-bit integers less their zero points, one for x and one or
-// one per output channel for w. For every piece of the output it calls done with
-// int32 sums of rows outputs by mg channels, of group g, from output p0 on.
-func convBytes[T int8 | uint8](c *ir.Call, s *convShape, x []T, w *convWeights, xz T, wz, bias []int32,
-	done func(img, g, p0, rows int, sums []int32, buf []byte)) error {
-	in, out, depth := product(s.in), product(s.out), s.depth()
-	// Channels last: what a tap reads is a run of bytes.
-	last, err := ir.ScratchOf[T](c, len(x))
-	if err != nil {
-		return err
-	}
-	c.Parallel(s.n, 1, func(lo, hi int) {
-		for img := lo; img < hi && c.Err() == nil; img++ {
-			transposeBytes(last[img*s.c*in:][:s.c*in], x[img*s.c*in:][:s.c*in], s.c, in)
-		}
-	})
-	tile := min(max(16, convBytesTile/depth), (out+15)&^15)
-	tiles := (out + tile - 1) / tile
-	items := s.n * s.group * tiles
-	direct := s.pointwise()
-	unfolded := tile * depth
-	if direct {
-		unfolded = 0
-	}
-	cols, err := ir.ScratchOf[T](c, slotCount(items)*unfolded)
-	if err != nil {
-		return err
-	}
-	sums, err := ir.ScratchOf[int32](c, slotCount(items)*tile*s.mg)
-	if err != nil {
-		return err
-	}
-	bufs, err := c.Scratch(slotCount(items) * tile * s.mg)
-	if err != nil {
-		return err
-	}
-	return inSlots(c, items, func(slot, item int) error {
-		t, item := item%tiles, item/tiles
-		g, img := item%s.group, item/s.group
-		p0 := t * tile
-		rows := min(tile, out-p0)
-		a := quant.Args[T]{M: rows, AZero: []int32{int32(xz)}, B: w.groups[g], BZero: wz,
-			C: sums[slot*tile*s.mg:][:rows*s.mg], LdC: s.mg}
-		if len(wz) > 1 {
-			a.BZero = wz[g*s.mg:][:s.mg]
-		}
-		if bias != nil {
-			a.Bias = bias[g*s.mg:][:s.mg]
-		}
-		from := last[img*s.c*in:][:s.c*in]
-		if direct {
-			a.A, a.LdA = from[p0*s.c+g*s.cg:], s.c
-		} else {
-			a.A, a.LdA = cols[slot*unfolded:][:unfolded], depth
-			im2row(&s.windowGeom, a.A, from, s.c, g*s.cg, s.cg, p0, p0+rows, xz)
-		}
-		quant.Parallel(nil, w.level, &a)
-		done(img, g, p0, rows, a.C, bufs[slot*tile*s.mg:][:rows*s.mg])
-		return nil
-	})
+// convZeroFits reports whether a zero point of the weights is one element or one
+// per output channel.
+func convZeroFits(zero *tensor.Tensor, m int) bool {
+	return zero == nil || zero.Len() == 1 || zero.Rank() == 1 && zero.Len() == m
 }
 
-// transposeBytes writes the rows×cols matrix src with rows last.
-func transposeBytes[T int8 | uint8](dst, src []T, rows, cols int) {
-	const block = 64
-	for c0 := 0; c0 < cols; c0 += block {
-		c1 := min(c0+block, cols)
-		for r := range rows {
-			for i, v := range src[r*cols+c0 : r*cols+c1] {
-				dst[(c0+i)*rows+r] = v
-			}
-		}
+// over lays packed weights over the shapes of a run.
+func (w *convWeights) over(c *ir.Call, s *convShape, xz *tensor.Tensor, bias []int32) (*conv.Integer, gemm.Par, error) {
+	var zero [1]int32
+	if xz != nil {
+		widenBytes(zero[:], xz)
 	}
+	d := w.conv.At(&conv.Shape{N: s.n, Cin: s.c, Cout: s.m, Group: s.group, In: s.in, Kernel: s.kernel, Stride: s.stride,
+		Dilation: s.dilation, PadBegin: s.before, PadEnd: s.after, Out: s.out}, zero[0], bias)
+	shared, each := d.Scratch()
+	if err := c.Reserve(int64(shared) + int64(slotCount(s.n*s.m*product(s.out)))*int64(each)); err != nil {
+		return nil, nil, err
+	}
+	if s.n*s.m*product(s.out)*s.depth() < 1<<15 {
+		return d, nil, nil
+	}
+	return d, func(n int, fn func(lo, hi int)) {
+		c.Parallel(n, 1, func(lo, hi int) {
+			if c.Err() == nil {
+				fn(lo, hi)
+			}
+		})
+	}, nil
 }
 
-// im2row writes, for each of the outputs [p0, p1) of a plane, the channels [c0,
-// c0+cg) of what every tap reads of x, whose channels are last; pad in the padding.
-func im2row[T int8 | uint8](g *windowGeom, dst, x []T, channels, c0, cg, p0, p1 int, pad T) {
-	n := len(g.in)
-	taps := g.taps()
-	pos, tap := make([]int, n), make([]int, n)
-	for d, i := n-1, p0; d >= 0; d-- {
-		pos[d], i = i%g.out[d], i/g.out[d]
-	}
-	for p := p0; p < p1; p++ {
-		row := dst[(p-p0)*taps*cg:][:taps*cg]
-		for t := range taps {
-			at, ok := 0, true
-			for d := range n {
-				i := pos[d]*g.stride[d] - g.before[d] + tap[d]*g.dilation[d]
-				ok = ok && i >= 0 && i < g.in[d]
-				at = at*g.in[d] + i
-			}
-			windowStep(tap, g.kernel)
-			to := row[t*cg:][:cg]
-			if ok {
-				copy(to, x[at*channels+c0:])
-				continue
-			}
-			for i := range to {
-				to[i] = pad
-			}
-		}
-		windowStep(pos, g.out)
-	}
-}
-
-// convBytesRun convolves x with packed weights; see convBytes.
-func convBytesRun(c *ir.Call, s *convShape, x *tensor.Tensor, w *convWeights, xz, wz *tensor.Tensor, bias []int32,
-	done func(img, g, p0, rows int, sums []int32, buf []byte)) error {
-	if err := checkConvZeros(s, xz, wz); err != nil {
-		return err
-	}
-	wzs, err := zeroPoints(c, wz)
+// integers convolves x to sums.
+func (w *convWeights) integers(c *ir.Call, s *convShape, x, xz *tensor.Tensor, bias, y []int32) error {
+	d, par, err := w.over(c, s, xz, bias)
 	if err != nil {
 		return err
 	}
 	if x.DType() == tensor.TypeInt8 {
-		var z int8
-		if xz != nil {
-			z = tensor.Of[int8](xz)[0]
+		conv.RunInteger(d, par, y, tensor.Of[int8](x))
+	} else {
+		conv.RunInteger(d, par, y, tensor.Of[uint8](x))
+	}
+	return c.Err()
+}
+
+// requantized convolves x to bytes in the steps of y; scale has one element or
+// one per output channel.
+func (w *convWeights) requantized(c *ir.Call, s *convShape, x, xz *tensor.Tensor, bias []int32, y *tensor.Tensor, scale []float32, yz *tensor.Tensor) error {
+	d, par, err := w.over(c, s, xz, bias)
+	if err != nil {
+		return err
+	}
+	if x.DType() == tensor.TypeInt8 {
+		runRequantized(d, par, tensor.Of[int8](x), y, scale, yz)
+	} else {
+		runRequantized(d, par, tensor.Of[uint8](x), y, scale, yz)
+	}
+	return c.Err()
+}
+
+func runRequantized[X quant.Byte](d *conv.Integer, par gemm.Par, x []X, y *tensor.Tensor, scale []float32, yz *tensor.Tensor) {
+	if y.DType() == tensor.TypeInt8 {
+		conv.RunRequantized(d, par, tensor.Of[int8](y), x, scale, tensor.Of[int8](yz)[0])
+	} else {
+		conv.RunRequantized(d, par, tensor.Of[uint8](y), x, scale, tensor.Of[uint8](yz)[0])
+	}
+}
+
+// widenBytes writes the elements of a tensor of 8-bit integers to dst.
+func widenBytes(dst []int32, t *tensor.Tensor) {
+	if t.DType() == tensor.TypeInt8 {
+		for i, v := range tensor.Of[int8](t) {
+			dst[i] = int32(v)
 		}
-		return convBytes(c, s, tensor.Of[int8](x), w, z, wzs, bias, done)
+		return
 	}
-	var z uint8
-	if xz != nil {
-		z = tensor.Of[uint8](xz)[0]
+	for i, v := range tensor.Of[uint8](t) {
+		dst[i] = int32(v)
 	}
-	return convBytes(c, s, tensor.Of[uint8](x), w, z, wzs, bias, done)
+}
+
+// checkConvZeros checks the zero points of a convolution: one for the input, and
+// one or one per output channel for the weights.
+func checkConvZeros(s *convShape, xz, wz *tensor.Tensor) error {
+	if xz != nil && xz.Len() != 1 {
+		return fmt.Errorf("zero point of the input has shape %v, want one element", xz.Shape())
+	}
+	if !convZeroFits(wz, s.m) {
+		return fmt.Errorf("zero point of the weights has shape %v, want one element or [%d]", wz.Shape(), s.m)
+	}
+	return nil
+}
+
+// convBytesShape checks the shapes of a convolution of 8-bit integers and packs
+// the weights unless they are already or the plain engine wants them as they are.
+func convBytesShape(c *ir.Call, win *Window, group int, x, w, xz, wz *tensor.Tensor, packed *convWeights) (convShape, *convWeights, error) {
+	shape := []int(nil)
+	switch {
+	case packed != nil:
+		shape = packed.shape
+	case w == nil:
+		return convShape{}, nil, fmt.Errorf("weights are missing")
+	default:
+		shape = w.Shape()
+	}
+	s, err := newConvShape(win, group, x.Shape(), shape)
+	if err != nil {
+		return s, nil, err
+	}
+	if err := checkConvZeros(&s, xz, wz); err != nil {
+		return s, nil, err
+	}
+	if packed != nil || c.Generic || !convWorthPacking(shape, group) || product(s.shape) == 0 {
+		return s, packed, nil
+	}
+	if err := c.Reserve(int64(s.group)*quantLen(s.depth(), s.mg) + 5*int64(product(shape))); err != nil {
+		return s, nil, err
+	}
+	packed, err = packConv(w, wz, group)
+	return s, packed, err
+}
+
+// convolveBytes is the convolution over int32: of x and w less their zero points,
+// which may be nil; that of w may have one element per output channel.
+func convolveBytes(c *ir.Call, s *convShape, x, w, xz, wz *tensor.Tensor, bias, y []int32) error {
+	xs, err := bytesLess(c, x, xz, 1)
+	if err != nil {
+		return err
+	}
+	ws, err := bytesLess(c, w, wz, s.m)
+	if err != nil {
+		return err
+	}
+	return convolve(c, s, xs, ws, bias, y)
 }

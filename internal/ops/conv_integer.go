@@ -1,9 +1,6 @@
 package ops
 
 import (
-	"errors"
-	"fmt"
-
 	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/tensor"
 )
@@ -31,7 +28,8 @@ func (v *ConvInteger) Run(c *ir.Call) error { return v.run(c, nil) }
 
 // run convolves; packed are the weights when they are constant.
 func (v *ConvInteger) run(c *ir.Call, packed *convWeights) error {
-	s, packed, err := convBytesShape(c, &v.Window, v.Group, c.Tensor(0), c.Tensor(1), packed)
+	x, w, xz, wz := c.Tensor(0), c.Tensor(1), c.Tensor(2), c.Tensor(3)
+	s, packed, err := convBytesShape(c, &v.Window, v.Group, x, w, xz, wz, packed)
 	if err != nil {
 		return err
 	}
@@ -39,39 +37,10 @@ func (v *ConvInteger) run(c *ir.Call, packed *convWeights) error {
 	if err != nil || t.Len() == 0 {
 		return err
 	}
-	y := tensor.Of[int32](t)
 	if packed == nil {
-		return convolveBytes(c, &s, c.Tensor(0), c.Tensor(1), c.Tensor(2), c.Tensor(3), nil, y)
+		return convolveBytes(c, &s, x, w, xz, wz, nil, tensor.Of[int32](t))
 	}
-	out := product(s.out)
-	return convBytesRun(c, &s, c.Tensor(0), packed, c.Tensor(2), c.Tensor(3), nil, func(img, g, p0, rows int, sums []int32, _ []byte) {
-		for k := range s.mg {
-			to := y[(img*s.m+g*s.mg+k)*out+p0:][:rows]
-			for i := range to {
-				to[i] = sums[i*s.mg+k]
-			}
-		}
-	})
-}
-
-// convBytesShape checks the shapes of a convolution of 8-bit integers and packs
-// the weights unless they are already or the plain engine wants them as they are.
-func convBytesShape(c *ir.Call, win *Window, group int, x, w *tensor.Tensor, packed *convWeights) (convShape, *convWeights, error) {
-	switch {
-	case packed != nil:
-		s, err := newConvShape(win, group, x.Shape(), packed.shape)
-		return s, packed, err
-	case w == nil:
-		return convShape{}, nil, errors.New("weights are missing")
-	}
-	s, err := newConvShape(win, group, x.Shape(), w.Shape())
-	if err != nil || c.Generic || !convWorthPacking(w.Shape(), group) {
-		return s, nil, err
-	}
-	if err := c.Reserve(int64(s.group) * (quantLen(s.depth(), s.mg) + int64(s.depth()*s.mg))); err != nil {
-		return s, nil, err
-	}
-	return s, packConv(w, group), nil
+	return packed.integers(c, &s, x, xz, nil, tensor.Of[int32](t))
 }
 
 // convIntegerPacked is a ConvInteger with constant weights.
@@ -82,43 +51,15 @@ type convIntegerPacked struct {
 
 // Prepare packs constant weights.
 func (v *ConvInteger) Prepare(in []tensor.Value, types []ir.Type) (ir.Operator, []int, error) {
-	if w, ok := in[1].(*tensor.Tensor); ok && convWorthPacking(w.Shape(), v.Group) {
-		return &convIntegerPacked{ConvInteger: *v, w: packConv(w, v.Group)}, []int{1}, nil
+	w, err := prepareConvBytes(in, types, 1, 3, v.Group)
+	if w == nil || err != nil {
+		return nil, nil, err
 	}
-	return nil, nil, nil
+	return &convIntegerPacked{ConvInteger: *v, w: w}, []int{1}, nil
 }
 
 // Run convolves with the packed weights.
 func (v *convIntegerPacked) Run(c *ir.Call) error { return v.run(c, v.w) }
-
-// checkConvZeros checks the zero points of a convolution: one for the input, and
-// one or one per output channel for the weights.
-func checkConvZeros(s *convShape, xz, wz *tensor.Tensor) error {
-	if xz != nil && xz.Len() != 1 {
-		return fmt.Errorf("zero point of the input has shape %v, want one element", xz.Shape())
-	}
-	if wz != nil && wz.Len() != 1 && (wz.Rank() != 1 || wz.Len() != s.m) {
-		return fmt.Errorf("zero point of the weights has shape %v, want one element or [%d]", wz.Shape(), s.m)
-	}
-	return nil
-}
-
-// convolveBytes convolves 8-bit x and w less their zero points, which may be
-// nil; that of w may have one element per output channel.
-func convolveBytes(c *ir.Call, s *convShape, x, w, xz, wz *tensor.Tensor, bias, y []int32) error {
-	if err := checkConvZeros(s, xz, wz); err != nil {
-		return err
-	}
-	xs, err := bytesLess(c, x, xz, 1)
-	if err != nil {
-		return err
-	}
-	ws, err := bytesLess(c, w, wz, s.m)
-	if err != nil {
-		return err
-	}
-	return convolve(c, s, xs, ws, bias, y)
-}
 
 // bytesLess widens a tensor of 8-bit integers and subtracts a zero point from
 // each of its first n equal parts, the same from all if there is only one. A nil

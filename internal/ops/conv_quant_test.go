@@ -3,6 +3,7 @@ package ops
 import (
 	"testing"
 
+	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/tensor"
 	"pgregory.net/rapid"
 )
@@ -134,11 +135,66 @@ func TestByteConvolutionsAgree(t *testing.T) {
 			rt.Fatal(err)
 		}
 		scale := tt([]float32{0.01})
-		if _, err := runOp(t, "QLinearConv", 10, attrs, in[0], scale, in[2], in[1], drawTensor(rt, "scale", w[0]), in[3], scale, in[2]); err != nil {
+		bias := make([]int32, w[0])
+		for i := range bias {
+			bias[i] = int32(zero[i]) - 100
+		}
+		q := []tensor.Value{in[0], scale, in[2], in[1], drawTensor(rt, "scale", w[0]), in[3], scale, in[2], tt(bias, w[0])}
+		if _, err := runOp(t, "QLinearConv", 10, attrs, q...); err != nil {
 			rt.Fatal(err)
+		}
+		if cg > 1 || mg == 1 || mg > 4 {
+			preparedExactly(t, "ConvInteger", attrs, []int{1, 3}, in...)
+			preparedExactly(t, "QLinearConv", attrs, []int{3, 5}, q...)
 		}
 		if t.Failed() {
 			rt.Fatalf("%v of %v by %v", attrs, x, w)
 		}
 	})
+}
+
+// preparedExactly wants an operator that is prepared for constant inputs to give
+// the very bits of the plain loops.
+func preparedExactly(t *testing.T, name string, attrs map[string]any, constant []int, inputs ...tensor.Value) {
+	t.Helper()
+	b, err := buildOp(name, 22, attrs, len(inputs), 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b.node.In = make([]ir.ValueID, len(inputs))
+	c := &ir.Call{Node: b.node, Env: &testEnv{ctx: t.Context(), limit: testMemoryLimit}, Generic: true, In: inputs, Out: make([]tensor.Value, 1)}
+	if err := b.node.Op.Run(c); err != nil {
+		t.Fatal(err)
+	}
+	if got := prepared(t, name, attrs, constant, inputs...); !sameValue(c.Out[0], got, 0) {
+		t.Errorf("%s prepared gives %s, the plain loops %s", name, show(got), show(c.Out[0]))
+	}
+}
+
+// Windows that leave the input and inputs without pixels suit the packed kernels.
+func TestByteConvolutionEdges(t *testing.T) {
+	zero := tt([]uint8{7})
+	for _, c := range []struct {
+		attrs map[string]any
+		x, w  []int
+	}{
+		{map[string]any{"pads": []int{5, 9, 5, 9}, "group": 2}, []int{1, 2, 3, 4}, []int{2, 1, 3, 3}},
+		{map[string]any{"pads": []int{5, 9, 5, 9}, "strides": []int{7, 4}}, []int{1, 2, 3, 4}, []int{6, 2, 3, 3}},
+		{map[string]any{"pads": []int{2, 2, 2, 2}, "group": 3}, []int{1, 3, 0, 2}, []int{3, 1, 3, 3}},
+		{map[string]any{"pads": []int{2, 2, 2, 2}}, []int{1, 3, 2, 0}, []int{9, 3, 3, 3}},
+		{map[string]any{"dilations": []int{400}, "pads": []int{400, 400}, "group": 2}, []int{1, 2, 3}, []int{2, 1, 2}},
+	} {
+		byteTensor := func(shape []int) *tensor.Tensor {
+			d := make([]uint8, product(shape))
+			for i := range d {
+				d[i] = uint8(i*89 + 3)
+			}
+			return tt(d, shape...)
+		}
+		x, w := byteTensor(c.x), byteTensor(c.w)
+		if _, err := runOp(t, "ConvInteger", 10, c.attrs, x, w, zero, zero); err != nil {
+			t.Errorf("%v of %v by %v: %v", c.attrs, c.x, c.w, err)
+		}
+		preparedExactly(t, "ConvInteger", c.attrs, []int{1, 3}, x, w, zero, zero)
+	}
 }

@@ -118,8 +118,8 @@ func TestPreparedOperators(t *testing.T) {
 		{"MatMulInteger", nil, []int{1}, []tensor.Value{bytes(2, 3, 4), bytes(4, 5), tt([]uint8{7}), tt([]uint8{1, 2, 3, 4, 5}, 5)}},
 		{"QLinearMatMul", nil, []int{3}, []tensor.Value{bytes(3, 4), tt([]float32{.5}), tt([]uint8{7}), bytes(4, 5), tt([]float32{.1, .2, .3, .4, .5}, 5), tt([]uint8{9}), tt([]float32{30}), tt([]uint8{3})}},
 		{"QLinearMatMul", nil, []int{3}, []tensor.Value{bytes(3, 4), tt([]float32{.5, 1, 2}, 3), tt([]uint8{7, 8, 9}, 3), bytes(4, 5), tt([]float32{.1}), tt([]uint8{9}), tt([]float32{30}), tt([]uint8{3})}},
-		{"ConvInteger", map[string]any{"pads": []int{1, 1}, "group": 2}, []int{1}, []tensor.Value{bytes(2, 4, 9), bytes(6, 2, 3), tt([]uint8{7}), tt([]uint8{9})}},
-		{"QLinearConv", map[string]any{"pads": []int{1, 1, 0, 2}, "strides": []int{1, 2}}, []int{3}, []tensor.Value{bytes(2, 3, 8, 9), tt([]float32{.5}), tt([]uint8{7}),
+		{"ConvInteger", map[string]any{"pads": []int{1, 1}, "group": 2}, []int{1, 3}, []tensor.Value{bytes(2, 4, 9), bytes(6, 2, 3), tt([]uint8{7}), tt([]uint8{9})}},
+		{"QLinearConv", map[string]any{"pads": []int{1, 1, 0, 2}, "strides": []int{1, 2}}, []int{3, 5}, []tensor.Value{bytes(2, 3, 8, 9), tt([]float32{.5}), tt([]uint8{7}),
 			bytes(3, 3, 2, 3), tt([]float32{.1, .2, .3}, 3), tt([]uint8{1, 2, 3}, 3), tt([]float32{300}), tt([]uint8{3}), tt([]int32{1, 2, 3}, 3)}},
 	} {
 		want, err := runOp(t, c.name, 22, c.attrs, c.inputs...)

@@ -4,9 +4,7 @@ import (
 	"fmt"
 	"math"
 
-	"github.com/onward-ml/onward/internal/cpu"
 	"github.com/onward-ml/onward/internal/ir"
-	"github.com/onward-ml/onward/internal/kernels/quant"
 	"github.com/onward-ml/onward/tensor"
 )
 
@@ -46,7 +44,7 @@ func (v *QLinearConv) run(c *ir.Call, packed *convWeights) error {
 			return err
 		}
 	}
-	s, packed, err := convBytesShape(c, &v.Window, v.Group, x, w, packed)
+	s, packed, err := convBytesShape(c, &v.Window, v.Group, x, w, c.Tensor(2), c.Tensor(5), packed)
 	if err != nil {
 		return err
 	}
@@ -78,30 +76,14 @@ func (v *QLinearConv) run(c *ir.Call, packed *convWeights) error {
 	for i := range scale {
 		scale[i] = xs * ws[i%len(ws)] / ys
 	}
-	out := product(s.out)
 	if packed != nil {
-		l, zero := cpu.Active(), c.Tensor(7)
-		err := convBytesRun(c, &s, x, packed, c.Tensor(2), c.Tensor(5), bias, func(img, g, p0, rows int, sums []int32, buf []byte) {
-			f := scale[g*s.mg:][:s.mg]
-			for r := 0; r < len(sums); r += s.mg {
-				if y.DType() == tensor.TypeInt8 {
-					quant.Requantize(l, tensor.FromRaw[int8](buf[r:][:s.mg]), sums[r:][:s.mg], f, tensor.Of[int8](zero)[0])
-				} else {
-					quant.Requantize(l, buf[r:][:s.mg], sums[r:][:s.mg], f, tensor.Of[uint8](zero)[0])
-				}
-			}
-			for k := range s.mg {
-				to := y.Bytes()[(img*s.m+g*s.mg+k)*out+p0:][:rows]
-				for i := range to {
-					to[i] = buf[i*s.mg+k]
-				}
-			}
-		})
-		if err == nil {
-			done()
+		if err := packed.requantized(c, &s, x, c.Tensor(2), bias, y, scale, c.Tensor(7)); err != nil {
+			return err
 		}
-		return err
+		done()
+		return nil
 	}
+	out := product(s.out)
 	sums, err := ir.ScratchOf[int32](c, y.Len())
 	if err != nil {
 		return err
@@ -126,10 +108,11 @@ type qlinearConvPacked struct {
 
 // Prepare packs constant weights.
 func (v *QLinearConv) Prepare(in []tensor.Value, types []ir.Type) (ir.Operator, []int, error) {
-	if w, ok := in[3].(*tensor.Tensor); ok && convWorthPacking(w.Shape(), v.Group) {
-		return &qlinearConvPacked{QLinearConv: *v, w: packConv(w, v.Group)}, []int{3}, nil
+	w, err := prepareConvBytes(in, types, 3, 5, v.Group)
+	if w == nil || err != nil {
+		return nil, nil, err
 	}
-	return nil, nil, nil
+	return &qlinearConvPacked{QLinearConv: *v, w: w}, []int{3}, nil
 }
 
 // Run convolves with the packed weights.

@@ -44,15 +44,8 @@ func NewInteger[W quant.Byte](level cpu.Level, s *Shape, w []W, xZero int32, wZe
 	if len(wZero) > 1 && len(wZero) != s.Cout || bias != nil && len(bias) != s.Cout {
 		return nil, fmt.Errorf("%d zero points and %d biases for %d output channels", len(wZero), len(bias), s.Cout)
 	}
-	d := &Integer{s: s, xZero: xZero, bias: bias, level: level}
-	for i := range d.d {
-		d.d[i] = dim{1, 1, 1, 1, 1, 0}
-		if j := i - (3 - n); j >= 0 {
-			d.d[i] = dim{s.In[j], s.Out[j], s.Kernel[j], s.Stride[j], s.Dilation[j], s.PadBegin[j]}
-		}
-	}
-	d.strides = [3]int{d.d[1].in * d.d[2].in, d.d[2].in, 1}
-	d.pixels = [2]int{product(s.In), product(s.Out)}
+	d := &Integer{xZero: xZero, bias: bias, level: level}
+	d.place(s)
 	cg, og, taps := s.Cin/s.Group, s.Cout/s.Group, product(s.Kernel)
 	zero := func(o int) int32 {
 		switch len(wZero) {
@@ -89,6 +82,66 @@ func NewInteger[W quant.Byte](level cpu.Level, s *Shape, w []W, xZero int32, wZe
 		d.wZero = append(d.wZero, z)
 	}
 	return d, nil
+}
+
+// place lays the convolution over a shape.
+func (d *Integer) place(s *Shape) {
+	n := len(s.In)
+	d.s = s
+	for i := range d.d {
+		d.d[i] = dim{1, 1, 1, 1, 1, 0}
+		if j := i - (3 - n); j >= 0 {
+			d.d[i] = dim{s.In[j], s.Out[j], s.Kernel[j], s.Stride[j], s.Dilation[j], s.PadBegin[j]}
+		}
+	}
+	d.strides = [3]int{d.d[1].in * d.d[2].in, d.d[2].in, 1}
+	d.pixels = [2]int{product(s.In), product(s.Out)}
+}
+
+// At returns the convolution with the same weights over another checked shape, which may differ in N, In, Stride,
+// Dilation and the padding, with another zero point of the input and another bias.
+func (d *Integer) At(s *Shape, xZero int32, bias []int32) *Integer {
+	c := *d
+	c.xZero, c.bias = xZero, bias
+	c.place(s)
+	if !c.fitsFloats() {
+		c.floats = nil
+	}
+	return &c
+}
+
+// fitsFloats reports whether the kernel for NCHW16c suits: over two dimensions, with a border that a window can leave.
+func (d *Integer) fitsFloats() bool {
+	for i, e := range d.d {
+		if e.in == 0 || i == 0 && (e.kernel*e.in*e.out != 1 || e.pad != 0) || e.pad > (e.kernel-1)*e.dilation || e.dilation*(e.kernel-1) > 64+2*e.in {
+			return false
+		}
+	}
+	return true
+}
+
+// Scratch returns how many bytes a run takes from a pool: once, and for every call of par's at a time.
+func (d *Integer) Scratch() (shared, each int) {
+	in, out := d.pixels[0], d.pixels[1]
+	switch {
+	case d.floats != nil:
+		li, lo := d.layouts(Lanes)
+		return 0, 4 * (li.Len() + lo.Len() + Lanes*max(in, out) + out)
+	case d.single != nil:
+		return 0, 4 * out
+	}
+	return in * d.s.Cin, min(d.block(), out) * (d.k + 8*d.s.Cout/d.s.Group)
+}
+
+// block returns the number of pixels computed at a time: the gathered rows stay in the second-level cache.
+func (d *Integer) block() int { return min(max(1<<18/max(d.k, 1)/14*14, 14), 224) }
+
+// layouts returns those of count channels of the input, with the padding, and of the output.
+func (d *Integer) layouts(count int) (in, out Layout) {
+	e := &d.d
+	below := max(0, (e[1].out-1)*e[1].stride-e[1].pad+(e[1].kernel-1)*e[1].dilation-(e[1].in-1))
+	right := max(0, (e[2].out-1)*e[2].stride-e[2].pad+(e[2].kernel-1)*e[2].dilation-(e[2].in-1))
+	return NewLayout(count, e[1].in, e[2].in, e[1].pad, e[2].pad, below, right), NewLayout(count, e[1].out, e[2].out, 0, 0, 0, 0)
 }
 
 // integerBuffers hold the image with its channels innermost, and per thread the gathered rows and sums.
@@ -156,9 +209,7 @@ func runInteger[X quant.Byte](d *Integer, par gemm.Par, x []X, emit func(n, o, p
 		})
 		return
 	}
-	// pixels per block: the gathered rows stay in the second-level cache
-	block := min(max(1<<18/max(d.k, 1)/14*14, 14), 224)
-	blocks := tiles(out, block)
+	blocks := tiles(out, d.block())
 	shared := integerPool.Get().(*integerBuffers)
 	image := resize(&shared.image, in*s.Cin)
 	for n := range s.N {
@@ -257,7 +308,7 @@ const exactTaps = 258
 
 // packFloats prepares the depthwise convolution in float32, which has the vector kernels.
 func (d *Integer) packFloats(taps int) {
-	if taps > exactTaps || d.d[0].kernel*d.d[0].out*d.d[0].in != 1 || d.d[0].pad != 0 {
+	if taps > exactTaps || !d.fitsFloats() {
 		return
 	}
 	w := make([]float32, len(d.single))
@@ -278,10 +329,7 @@ func depthwiseFloats[X quant.Byte](d *Integer, b *integerBuffers, x []X, n, bloc
 	e, in, out := &d.d, d.pixels[0], d.pixels[1]
 	c0 := block * Lanes
 	count := min(Lanes, d.s.Cout-c0)
-	below := max(0, (e[1].out-1)*e[1].stride-e[1].pad+(e[1].kernel-1)*e[1].dilation-(e[1].in-1))
-	right := max(0, (e[2].out-1)*e[2].stride-e[2].pad+(e[2].kernel-1)*e[2].dilation-(e[2].in-1))
-	li := NewLayout(count, e[1].in, e[2].in, e[1].pad, e[2].pad, below, right)
-	lo := NewLayout(count, e[1].out, e[2].out, 0, 0, 0, 0)
+	li, lo := d.layouts(count)
 	planes := resize(&b.planes, Lanes*max(in, out))
 	for c := range count {
 		p := planes[c*in:][:in]
