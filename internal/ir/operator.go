@@ -173,6 +173,20 @@ func (c *InferContext) SetContents(i int, d []Dim) {
 	}
 }
 
+// GraphInputs returns what is known of the inputs of the node's k-th subgraph
+// before that is inferred, nil when there is no such subgraph.
+func (c *InferContext) GraphInputs(k int) []Type {
+	if k < 0 || k >= len(c.node.Graphs) {
+		return nil
+	}
+	g := c.node.Graphs[k]
+	r := make([]Type, len(g.Inputs))
+	for i, id := range g.Inputs {
+		r[i] = g.Values[id].Type
+	}
+	return r
+}
+
 // InferGraph infers the node's k-th subgraph for inputs of the given types and
 // returns its outputs.
 func (c *InferContext) InferGraph(k int, in []Value) ([]Value, error) { return c.sub(k, in) }

@@ -1,0 +1,80 @@
+package onward_test
+
+import (
+	"context"
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+
+	"github.com/onward-ml/onward"
+	"github.com/onward-ml/onward/tensor"
+)
+
+// TestTextGeneration compares the text generating operators of com.microsoft with
+// what ONNX Runtime made of the same models; internal/ops/testdata/
+// record_generation.py writes these.
+func TestTextGeneration(t *testing.T) {
+	const dir = "internal/ops/testdata/generation"
+	b, err := os.ReadFile(filepath.Join(dir, "cases.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	type value struct {
+		T string
+		S []int
+		D []float64
+	}
+	var cases []struct {
+		Model  string
+		Inputs map[string]value
+		Want   value
+	}
+	if err := json.Unmarshal(b, &cases); err != nil {
+		t.Fatal(err)
+	}
+	if len(cases) == 0 {
+		t.Fatal("there are no cases")
+	}
+	for _, c := range cases {
+		for _, provider := range []string{"reference", "cpu"} {
+			t.Run(c.Model+"/"+provider, func(t *testing.T) {
+				s, err := onward.Open(filepath.Join(dir, c.Model+".onnx"), &onward.SessionOptions{Providers: []onward.ProviderConfig{{Name: provider}}})
+				if err != nil {
+					t.Fatal(err)
+				}
+				feed := onward.Values{}
+				for name, v := range c.Inputs {
+					if v.T == "float32" {
+						data := make([]float32, len(v.D))
+						for i, x := range v.D {
+							data[i] = float32(x)
+						}
+						feed[name] = tensor.Must(tensor.New(data, v.S...))
+						continue
+					}
+					feed[name] = tensor.Must(tensor.New(int32s(v.D), v.S...))
+				}
+				for range 2 { // the second run has planned memory
+					out, err := s.Run(context.Background(), feed, nil)
+					if err != nil {
+						t.Fatal(err)
+					}
+					got := out["sequences"].(*tensor.Tensor)
+					if want := int32s(c.Want.D); !slices.Equal(got.Shape(), c.Want.S) || !slices.Equal(tensor.Of[int32](got), want) {
+						t.Errorf("sequences are %v %v, want %v %v", got, tensor.Of[int32](got), c.Want.S, want)
+					}
+				}
+			})
+		}
+	}
+}
+
+func int32s(v []float64) []int32 {
+	r := make([]int32, len(v))
+	for i, x := range v {
+		r[i] = int32(x)
+	}
+	return r
+}
