@@ -99,6 +99,7 @@ func (g *generation) Infer(c *ir.InferContext) error {
 type generationRun struct {
 	*generation
 	batch, prompt, most int
+	heads, size         int // of the pasts
 	least               int
 	penalty             float32
 	vocab, prefix       *tensor.Tensor // masks of allowed tokens, or nil
@@ -175,8 +176,7 @@ func (g *generation) newRun(c *ir.Call) (*generationRun, error) {
 	for i, id := range sub.Inputs {
 		types[i] = sub.Values[id].Type
 	}
-	heads, size, err := pastShape(types)
-	if err != nil {
+	if r.heads, r.size, err = pastShape(types); err != nil {
 		return nil, err
 	}
 	r.values, r.owned = make([]tensor.Value, len(types)), make([]bool, len(types))
@@ -185,7 +185,7 @@ func (g *generation) newRun(c *ir.Call) (*generationRun, error) {
 		return nil, err
 	}
 	for i := generationPast; i < len(types); i++ {
-		if r.values[i], err = tensor.Zeros(tensor.TypeFloat32, 2, r.batch, heads, 0, size); err != nil {
+		if r.values[i], err = tensor.Zeros(tensor.TypeFloat32, 2, r.batch, r.heads, 0, r.size); err != nil {
 			return nil, err
 		}
 	}
@@ -218,10 +218,14 @@ func (r *generationRun) scores(c *ir.Call) (rows [][]float32, err error) {
 	if !ok || logits.DType() != tensor.TypeFloat32 || logits.Rank() != 3 || logits.Dim(0) != r.batch || logits.Dim(1) < 1 || logits.Dim(2) < 1 {
 		return nil, fmt.Errorf("step %d: the decoder returns scores %v, want float [%d length vocabulary]", r.step, out[0], r.batch)
 	}
+	if len(out) != len(r.values)-generationPast+1 {
+		return nil, fmt.Errorf("step %d: the decoder has %d outputs, want logits and %d pasts", r.step, len(out), len(r.values)-generationPast)
+	}
 	for i, v := range out[1:] {
 		at := generationPast + i
-		if at >= len(r.values) {
-			break
+		if p, ok := v.(*tensor.Tensor); !ok || p.DType() != tensor.TypeFloat32 || p.Rank() != 5 ||
+			!slices.Equal([]int{p.Dim(0), p.Dim(1), p.Dim(2), p.Dim(4)}, []int{2, r.batch, r.heads, r.size}) {
+			return nil, fmt.Errorf("step %d: the decoder returns the past %v, want float [2 %d %d length %d]", r.step, v, r.batch, r.heads, r.size)
 		}
 		if r.owned[at] {
 			c.Release(r.values[at])

@@ -4,6 +4,7 @@ import (
 	"math"
 	"testing"
 
+	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/tensor"
 )
 
@@ -90,4 +91,32 @@ func TestContribErrors(t *testing.T) {
 	failOp(t, "com.microsoft.GroupNorm", 1, attrs{"groups": 0, "activation": 7}, "want at least 1", x, tt([]float32{1, 1}, 2), tt([]float32{1, 1}, 2))
 	failOp(t, "com.microsoft.Rfft", 1, attrs{"signal_ndim": 2}, "signal_ndim is 2", x)
 	failOp(t, "com.microsoft.QGemm", 1, nil, "no y_scale", tt([]uint8{1}, 1, 1), tensor.Scalar(inf), tensor.Scalar(uint8(0)), tt([]uint8{1}, 1, 1), tensor.Scalar(inf), tensor.Scalar(uint8(0)), nil, nil, tensor.Scalar(uint8(0)))
+}
+
+func TestGreedySearchErrors(t *testing.T) {
+	const op = "com.microsoft.GreedySearch"
+	g := func(past ir.Type, values int) *ir.Graph {
+		r := &ir.Graph{}
+		for range 3 {
+			r.Inputs = append(r.Inputs, r.NewValue("", ir.TensorType(tensor.TypeInt32, ir.UnknownDims(2)...)))
+		}
+		r.Inputs = append(r.Inputs, r.NewValue("", past))
+		for i := range values {
+			r.Outputs = append(r.Outputs, r.Inputs[3-i])
+		}
+		return r
+	}
+	five := ir.TensorType(tensor.TypeFloat32, ir.Known(2), ir.Unknown, ir.Known(1), ir.Unknown, ir.Known(1))
+	with := func(d *ir.Graph) map[string]any {
+		return map[string]any{"decoder": d, "eos_token_id": 1, "pad_token_id": 0}
+	}
+	ids, most := tt([]int32{1, 2}, 1, 2), tt([]int32{4}, 1)
+	failOp(t, op, 1, with(g(ir.TensorType(tensor.TypeFloat32, ir.UnknownDims(3)...), 2)), "want [2 batch heads length size]", ids, most)
+	failOp(t, op, 1, with(g(five, 1)), "want logits and 1 pasts", ids, most)
+	failOp(t, op, 1, with(g(five, 2)), "the decoder returns scores", ids, most)
+	failOp(t, op, 1, with(g(five, 2)), "max_length is 2", ids, tt([]int32{2}, 1))
+	failOp(t, op, 1, with(g(five, 2)), "not empty", tt([]int32{}, 0, 2), most)
+	bad := with(g(five, 2))
+	bad["model_type"] = 1
+	failOp(t, op, 1, bad, "without an encoder", ids, most)
 }
