@@ -108,6 +108,7 @@ func run(ctx context.Context) error {
 		providers = "cpu"
 		fmt.Fprintf(os.Stderr, "bench: %v: cpu is measured alone\n", err)
 	}
+	load := loadAverage()
 	var rows []row
 	for _, m := range append(light(), models()...) {
 		if !re.MatchString(m.group + " " + m.name) {
@@ -135,7 +136,7 @@ func run(ctx context.Context) error {
 	if *out == "" {
 		return nil
 	}
-	text, err := table(ctx, exe, rows, fmt.Sprintf("blocks of %s, %d rounds", *duration, *rounds))
+	text, err := table(ctx, exe, rows, fmt.Sprintf("blocks of %s, %d rounds", *duration, *rounds), load)
 	if err != nil {
 		return err
 	}

@@ -11,6 +11,7 @@ import (
 	"os/exec"
 	"runtime"
 	"slices"
+	"strconv"
 	"strings"
 )
 
@@ -42,7 +43,7 @@ func line(name string, m *measured) string {
 }
 
 // table writes docs/performance.md.
-func table(ctx context.Context, exe string, rows []row, how string) (string, error) {
+func table(ctx context.Context, exe string, rows []row, how, load string) (string, error) {
 	var b strings.Builder
 	machine, err := describe(ctx, exe)
 	if err != nil {
@@ -60,6 +61,9 @@ between its layouts: what counts is the networks.
 
 %s
 `, how, machine)
+	if load != "" {
+		fmt.Fprintf(&b, "Other work kept the machine at a load average of %s when the measurement began.\n", load)
+	}
 	var groups []string
 	for _, r := range rows {
 		if !slices.Contains(groups, r.group) {
@@ -170,6 +174,17 @@ func describe(ctx context.Context, exe string) (string, error) {
 		}
 	}
 	return s + ".", nil
+}
+
+// loadAverage returns the machine's load over the last minute, "" where it is not
+// known or below a fifth of a core.
+func loadAverage() string {
+	data, _ := os.ReadFile("/proc/loadavg")
+	load, _, _ := strings.Cut(string(data), " ")
+	if x, err := strconv.ParseFloat(load, 64); err != nil || x < .2 {
+		return ""
+	}
+	return load
 }
 
 func cpuName() string {
