@@ -1,0 +1,68 @@
+package main
+
+import (
+	"context"
+	"math"
+	"strings"
+	"testing"
+
+	"github.com/onward-ml/onward/tensor"
+)
+
+// TestExports runs the exported models that are kept in testdata.
+func TestExports(t *testing.T) {
+	cases, err := find("testdata")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(cases) < 30 {
+		t.Fatalf("testdata holds %d cases, want at least 30", len(cases))
+	}
+	for _, c := range cases {
+		t.Run(c.family+"/"+c.name, func(t *testing.T) {
+			if err := c.load(); err != nil {
+				t.Fatal(err)
+			}
+			for _, e := range engines {
+				if o := c.run(context.Background(), e); o.err != nil {
+					t.Errorf("%s: %v", e, o.err)
+				}
+			}
+		})
+	}
+}
+
+// TestCompareFails holds that the comparison finds each kind of difference.
+func TestCompareFails(t *testing.T) {
+	f := func(v ...float32) *tensor.Tensor { return tensor.Must(tensor.New(v, len(v))) }
+	i := func(v ...int64) *tensor.Tensor { return tensor.Must(tensor.New(v, len(v))) }
+	s := func(v ...string) *tensor.Tensor { return tensor.Must(tensor.New(v, len(v))) }
+	nan := float32(math.NaN())
+	for _, c := range []struct {
+		got, want *tensor.Tensor
+		text      string
+	}{
+		{f(1, 2), f(1, 2, 3), "has shape [2], want [3]"},
+		{f(1, 2), f(1, 2.5), "1 of 2 elements differ, the first is 1: 2, want 2.5"},
+		{f(1, nan), f(1, 2), "1 of 2 elements differ"},
+		{f(1, 2), f(1, nan), "1 of 2 elements differ"},
+		{i(1000000), i(1000001), "1 of 1 elements differ"},
+		{s("a"), s("b"), ""},
+		{s("a"), i(1), "is of type string, want int64"},
+	} {
+		_, err := compare(c.got, c.want, 1e-3, 1e-3)
+		if err == nil || !strings.Contains(err.Error(), c.text) {
+			t.Errorf("compare(%v, %v) = %v, want %q", c.got, c.want, err, c.text)
+		}
+	}
+	for _, c := range [][2]*tensor.Tensor{
+		{f(1, nan), f(1, nan)},
+		{tensor.Must(f(1, 2).Reshape(2, 1)), f(1, 2.0001)},
+		{tensor.Must(s("a", "b").Reshape(2, 1)), s("a", "b")},
+		{f(float32(math.Inf(1))), f(float32(math.Inf(1)))},
+	} {
+		if _, err := compare(c[0], c[1], 1e-3, 1e-3); err != nil {
+			t.Errorf("compare(%v, %v): %v", c[0], c[1], err)
+		}
+	}
+}
