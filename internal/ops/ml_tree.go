@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/onward-ml/onward/internal/ir"
+	"github.com/onward-ml/onward/internal/kernels/tree"
 	"github.com/onward-ml/onward/tensor"
 )
 
@@ -75,6 +76,78 @@ type treeModel struct {
 	aggregate treeAggregate
 	base      []float64 // one per target, or nil
 	transform postTransform
+
+	// fast evaluates the forest for float inputs without branches; nil where the
+	// kernel does not know it: other aggregates than sums, sets of members,
+	// subtrees with two parents.
+	fast *tree.Ensemble[float32]
+}
+
+var treeKernelModes = map[treeMode]tree.Mode{treeLEQ: tree.LEQ, treeLT: tree.LT, treeGTE: tree.GTE, treeGT: tree.GT, treeEQ: tree.EQ, treeNEQ: tree.NEQ}
+
+// kernel returns the forest in the form of package tree, or nil.
+func (m *treeModel) kernel() *tree.Ensemble[float32] {
+	f := m.single
+	if f == nil || f.members != nil || m.aggregate != treeSum && m.aggregate != treeAverage || m.targets == 0 || len(f.roots) == 0 {
+		return nil
+	}
+	index := func(i int32) int {
+		if i < 0 {
+			return len(f.nodes) + int(^i)
+		}
+		return int(i)
+	}
+	nodes := make([]tree.Node[float32], len(f.nodes)+len(f.first)-1)
+	for i, n := range f.nodes {
+		mode, ok := treeKernelModes[n.mode]
+		if !ok {
+			return nil
+		}
+		nodes[i] = tree.Node[float32]{Mode: mode, Feature: int(n.feature), Value: n.threshold, True: index(n.next[1]), False: index(n.next[0]), MissingTrue: n.missing}
+	}
+	for l := range len(f.first) - 1 {
+		for _, v := range f.votes[f.first[l]:f.first[l+1]] {
+			nodes[len(f.nodes)+l].Weights = append(nodes[len(f.nodes)+l].Weights, tree.Term{Target: int(v.target), Weight: v.weight})
+		}
+	}
+	roots := make([]int, len(f.roots))
+	for i, r := range f.roots {
+		roots[i] = index(r)
+	}
+	agg := tree.Sum
+	if m.aggregate == treeAverage {
+		agg = tree.Average
+	}
+	e, err := tree.New(nodes, roots, m.targets, agg)
+	if err != nil {
+		return nil
+	}
+	return e
+}
+
+// runKernel is run with the branchless walk.
+func (m *treeModel) runKernel(c *ir.Call, x []float32, n, cols int, done func(i int, scores []float64)) error {
+	dst, err := ir.ScratchOf[float32](c, n*m.targets)
+	if err != nil {
+		return err
+	}
+	scores, err := ir.ScratchOf[float64](c, m.targets)
+	if err != nil {
+		return err
+	}
+	const worthThreads = 1 << 11 // walks
+	par := parOf(c)
+	if n*len(m.forest.roots) < worthThreads {
+		par = nil
+	}
+	m.fast.Run(par, dst, x, n, cols)
+	for i := range n {
+		for k, v := range dst[i*m.targets:][:m.targets] {
+			scores[k] = float64(v)
+		}
+		done(i, scores)
+	}
+	return c.Err()
 }
 
 // finish checks that the nodes form trees, or share subtrees, and never loop;
@@ -143,6 +216,7 @@ func (m *treeModel) finish(exact bool) error {
 			m.single.members = append(m.single.members, t)
 		}
 	}
+	m.fast = m.kernel()
 	return nil
 }
 
@@ -222,6 +296,9 @@ func (m *treeModel) run(c *ir.Call, x *tensor.Tensor, n, cols int, done func(i i
 		data, err := realIn[float32](c, x)
 		if err != nil {
 			return err
+		}
+		if m.fast != nil && !c.Generic && n > 0 {
+			return m.runKernel(c, data, n, cols, done)
 		}
 		return runForest(c, m, m.single, data, n, cols, done)
 	}

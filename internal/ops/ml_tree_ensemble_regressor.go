@@ -27,6 +27,7 @@ var _ = register(Def{Domain: DomainML, Name: "TreeEnsembleRegressor", Since: []i
 		case "MAX":
 			m.aggregate = treeMax
 		}
+		m.fast = m.kernel() // it knows some aggregates only
 		if k := len(m.base); k != 0 && k != targets {
 			a.Errorf("%d base values for %d targets", k, targets)
 		}
