@@ -103,13 +103,12 @@ func newline(b *strings.Builder, indent int) {
 // tensorPrinter writes one tensor twice: first to learn the width of the
 // columns, then for good.
 type tensorPrinter struct {
-	t       *Tensor
-	o       FormatOptions
-	edge    int // of summarised dimensions; 0 when all is written
-	left    int // elements that may still be written, so that many small dimensions end too
-	width   int
-	b       *strings.Builder // nil in the first pass
-	written int
+	t     *Tensor
+	o     FormatOptions
+	edge  int // of summarised dimensions; 0 when all is written
+	left  int // elements that may still be written, so that many small dimensions end too
+	width int
+	b     *strings.Builder // nil in the first pass
 }
 
 func formatTensor(b *strings.Builder, t *Tensor, o FormatOptions) {

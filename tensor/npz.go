@@ -9,6 +9,7 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"time"
 	"unicode"
 	"unicode/utf8"
 )
@@ -139,12 +140,12 @@ func WriteNPZ(w io.Writer, z *NPZ, compress bool) error {
 	if compress {
 		method = zip.Deflate
 	}
-	const firstDate = 1<<5 | 1 // 1980-01-01
+	firstDate := time.Date(1980, 1, 1, 0, 0, 0, 0, time.UTC) // the first that zip can hold
 	for _, name := range z.Names {
 		if err := checkEntryName(name); err != nil {
 			return fmt.Errorf("npz: %w", err)
 		}
-		e, err := zw.CreateHeader(&zip.FileHeader{Name: name + ".npy", Method: method, ModifiedDate: firstDate})
+		e, err := zw.CreateHeader(&zip.FileHeader{Name: name + ".npy", Method: method, Modified: firstDate})
 		if err != nil {
 			return fmt.Errorf("npz: entry %.200q: %w", name, err)
 		}

@@ -120,12 +120,6 @@ func loop2Scalar[T, R tensor.Element](f func(dst []R, a, b []T)) elementLoop {
 	return l
 }
 
-func loop3[T, R tensor.Element](f func(dst []R, a, b, c []T)) elementLoop {
-	return elementLoop{in: tensor.DTypeOf[T](), out: tensor.DTypeOf[R](), arity: 3, run: func(dst []byte, in *[3][]byte) {
-		f(tensor.FromRaw[R](dst), tensor.FromRaw[T](in[0]), tensor.FromRaw[T](in[1]), tensor.FromRaw[T](in[2]))
-	}}
-}
-
 // loopTable holds an operator's loop for every element type of its inputs.
 type loopTable map[tensor.DType]elementLoop
 

@@ -65,7 +65,7 @@ func (g *GridSample) Infer(c *ir.InferContext) error {
 		}
 	}
 	switch {
-	case grid != nil && len(grid) >= 3:
+	case len(grid) >= 3:
 		t.Shape = append([]ir.Dim{grid[0], ir.Unknown}, grid[1:len(grid)-1]...)
 		if x != nil {
 			t.Shape[0], t.Shape[1] = x[0], x[1]

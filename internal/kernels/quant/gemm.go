@@ -126,7 +126,7 @@ type tileI32 struct {
 	mask          uint32
 	_             uint64
 	prefetch      uintptr
-	prefetchStep  uintptr
+	_             uintptr // the distance of prefetches, which these tiles do without
 }
 
 // buffers hold the rows of A as the tiles want them, and small sums.
