@@ -73,3 +73,41 @@ func BenchmarkQLinearConv(b *testing.B) {
 		})
 	}
 }
+
+func BenchmarkMatMulNBits(b *testing.B) {
+	const n, k, block = 4096, 4096, 32
+	x := make([]float32, 128*k)
+	for i := range x {
+		x[i] = float32(i%31-15) / 16
+	}
+	scales := make([]float32, n*k/block)
+	for i := range scales {
+		scales[i] = 0.01
+	}
+	for _, rows := range []int{1, 128} {
+		for _, level := range []int{0, 4} {
+			b.Run(fmt.Sprintf("m%d,level%d", rows, level), func(b *testing.B) {
+				benchPrepared(b, msDomain+"MatMulNBits", map[string]any{"N": n, "K": k, "block_size": block, "accuracy_level": level}, []int{1, 2}, rows*n*k,
+					tt(x[:rows*k], rows, k), benchBytes(n, k/block, block/2), tt(scales, len(scales)))
+			})
+		}
+	}
+}
+
+func BenchmarkQuantizedMatMul(b *testing.B) {
+	const m, n, k = 128, 768, 768
+	x := make([]float32, m*k)
+	for i := range x {
+		x[i] = float32(i%31-15) / 16
+	}
+	scale, zero := tt([]float32{0.01}), tt([]uint8{128})
+	b.Run("DynamicQuantizeMatMul", func(b *testing.B) {
+		benchPrepared(b, msDomain+"DynamicQuantizeMatMul", nil, []int{1}, m*n*k, tt(x, m, k), benchBytes(k, n), scale, zero)
+	})
+	b.Run("MatMulIntegerToFloat", func(b *testing.B) {
+		benchPrepared(b, msDomain+"MatMulIntegerToFloat", nil, []int{1}, m*n*k, benchBytes(m, k), benchBytes(k, n), scale, scale, zero, zero)
+	})
+	b.Run("QGemm", func(b *testing.B) {
+		benchPrepared(b, msDomain+"QGemm", nil, []int{3}, m*n*k, benchBytes(m, k), scale, zero, benchBytes(k, n), scale, zero, nil, scale, zero)
+	})
+}

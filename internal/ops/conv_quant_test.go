@@ -157,7 +157,11 @@ func TestByteConvolutionsAgree(t *testing.T) {
 // the very bits of the plain loops.
 func preparedExactly(t *testing.T, name string, attrs map[string]any, constant []int, inputs ...tensor.Value) {
 	t.Helper()
-	b, err := buildOp(name, 22, attrs, len(inputs), 1)
+	opset := 22
+	if domain, _ := splitOpName(name); domain != "" {
+		opset = 1
+	}
+	b, err := buildOp(name, opset, attrs, len(inputs), 1)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -166,7 +170,7 @@ func preparedExactly(t *testing.T, name string, attrs map[string]any, constant [
 	if err := b.node.Op.Run(c); err != nil {
 		t.Fatal(err)
 	}
-	if got := prepared(t, name, attrs, constant, inputs...); !sameValue(c.Out[0], got, 0) {
+	if got := preparedAt(t, name, opset, attrs, constant, inputs...); !sameValue(c.Out[0], got, 0) {
 		t.Errorf("%s prepared gives %s, the plain loops %s", name, show(got), show(c.Out[0]))
 	}
 }
@@ -196,5 +200,48 @@ func TestByteConvolutionEdges(t *testing.T) {
 			t.Errorf("%v of %v by %v: %v", c.attrs, c.x, c.w, err)
 		}
 		preparedExactly(t, "ConvInteger", c.attrs, []int{1, 3}, x, w, zero, zero)
+	}
+}
+
+// Products with quantized constants give the same on both engines.
+func TestQuantizedProductsPrepared(t *testing.T) {
+	const k, n = 37, 41
+	bytes := func(shape ...int) *tensor.Tensor {
+		d := make([]uint8, product(shape))
+		for i := range d {
+			d[i] = uint8(i * 151 >> 1)
+		}
+		return tt(d, shape...)
+	}
+	reals := func(shape ...int) *tensor.Tensor {
+		d := make([]float32, product(shape))
+		for i := range d {
+			d[i] = float32(i*29%64-20) / 32
+		}
+		return tt(d, shape...)
+	}
+	signed := func(x *tensor.Tensor) *tensor.Tensor {
+		d := make([]int8, x.Len())
+		for i, v := range tensor.Of[uint8](x) {
+			d[i] = int8(v)
+		}
+		return tt(d, x.Shape()...)
+	}
+	scale, zero := tt([]float32{0.01}), tt([]uint8{131})
+	bias := make([]int32, n)
+	for i := range bias {
+		bias[i] = int32(i*1001 - 9)
+	}
+	for _, rows := range []int{0, 1, 19} {
+		preparedExactly(t, msDomain+"DynamicQuantizeMatMul", nil, []int{1}, reals(2, rows, k), bytes(k, n), reals(n), bytes(n), reals(n))
+		preparedExactly(t, msDomain+"MatMulIntegerToFloat", nil, []int{1}, bytes(rows, k), signed(bytes(k, n)), scale, reals(n), zero, signed(bytes(n)), reals(n))
+		for _, trans := range []int{0, 1} {
+			b := bytes(k, n)
+			if trans == 1 {
+				b = bytes(n, k)
+			}
+			preparedExactly(t, msDomain+"QGemm", map[string]any{"transB": trans, "alpha": 0.5}, []int{3}, bytes(rows, k), scale, zero, b, reals(n), bytes(n), tt(bias, n), scale, zero)
+			preparedExactly(t, msDomain+"QGemm", map[string]any{"transB": trans}, []int{3}, signed(bytes(rows, k)), scale, signed(zero), b, scale, zero)
+		}
 	}
 }

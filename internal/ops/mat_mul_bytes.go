@@ -17,14 +17,22 @@ type packedBytes struct {
 }
 
 // packBytes packs a constant that is one matrix of 8-bit integers; nil for others.
-func packBytes(v tensor.Value) *packedBytes {
+func packBytes(v tensor.Value) *packedBytes { return packBytesTrans(v, false) }
+
+// packBytesTrans is packBytes of a matrix or of its transpose; shape is that of
+// the constant.
+func packBytesTrans(v tensor.Value, trans bool) *packedBytes {
 	t, ok := v.(*tensor.Tensor)
 	if !ok || t.Rank() != 2 || !isByte(t.DType()) || t.Len() == 0 {
 		return nil
 	}
 	p := &packedBytes{level: cpu.Active(), shape: t.Shape(), elem: t.DType()}
 	k, n := t.Dim(0), t.Dim(1)
-	p.data = packBytesOf(p.level, t, 0, n, false, k, n)
+	ld := n
+	if trans {
+		k, n = n, k
+	}
+	p.data = packBytesOf(p.level, t, 0, ld, trans, k, n)
 	return p
 }
 

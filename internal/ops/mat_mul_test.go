@@ -66,13 +66,20 @@ func TestGemm(t *testing.T) {
 // model is loaded.
 func prepared(t *testing.T, name string, attrs map[string]any, constant []int, inputs ...tensor.Value) *tensor.Tensor {
 	t.Helper()
-	b, err := buildOp(name, 22, attrs, len(inputs), 1)
+	return preparedAt(t, name, 22, attrs, constant, inputs...)
+}
+
+func preparedAt(t *testing.T, name string, opset int, attrs map[string]any, constant []int, inputs ...tensor.Value) *tensor.Tensor {
+	t.Helper()
+	b, err := buildOp(name, opset, attrs, len(inputs), 1)
 	if err != nil {
 		t.Fatal(err)
 	}
 	in, types := make([]tensor.Value, len(inputs)), make([]ir.Type, len(inputs))
 	for i, v := range inputs {
-		types[i] = ir.TypeOf(v)
+		if v != nil {
+			types[i] = ir.TypeOf(v)
+		}
 	}
 	for _, i := range constant {
 		in[i] = inputs[i]

@@ -3,7 +3,9 @@ package ops
 import (
 	"math"
 
+	"github.com/onward-ml/onward/internal/cpu"
 	"github.com/onward-ml/onward/internal/ir"
+	"github.com/onward-ml/onward/internal/kernels/quant"
 	"github.com/onward-ml/onward/tensor"
 )
 
@@ -25,9 +27,16 @@ func (*DynamicQuantizeMatMul) Infer(c *ir.InferContext) error {
 }
 
 // Run sums as int32.
-func (*DynamicQuantizeMatMul) Run(c *ir.Call) error {
+func (d *DynamicQuantizeMatMul) Run(c *ir.Call) error { return d.run(c, nil) }
+
+// run multiplies; packed is B when it is constant.
+func (*DynamicQuantizeMatMul) run(c *ir.Call, packed *packedBytes) error {
 	a, b := c.Tensor(0), c.Tensor(1)
-	s, err := newMatMulShape(a.Shape(), b.Shape())
+	shape, err := bytesShape(b, packed)
+	if err != nil {
+		return err
+	}
+	s, err := newMatMulShape(a.Shape(), shape)
 	if err != nil {
 		return err
 	}
@@ -43,7 +52,7 @@ func (*DynamicQuantizeMatMul) Run(c *ir.Call) error {
 	if err != nil {
 		return err
 	}
-	p := quantizedProduct{shape: &s, aScale: scale, bScale: c.Tensor(2), bShape: b.Shape(), bias: c.Tensor(4)}
+	p := quantizedProduct{shape: &s, aScale: scale, bScale: c.Tensor(2), bShape: shape, bias: c.Tensor(4)}
 	if p.sums, err = ir.ScratchOf[int32](c, y.Len()); err != nil {
 		return err
 	}
@@ -52,21 +61,43 @@ func (*DynamicQuantizeMatMul) Run(c *ir.Call) error {
 		return err
 	}
 	tensor.Of[uint8](az)[0] = zero
-	if err := matMulBytes(c, &s, q, b, az, c.Tensor(3), p.sums); err != nil {
+	if err := matMulBytesBy(c, &s, q, b, packed, az, c.Tensor(3), p.sums); err != nil {
 		return err
 	}
 	return p.reals(c, tensor.Of[float32](y))
 }
 
+// dynamicQuantizeMatMulPacked has a constant B.
+type dynamicQuantizeMatMulPacked struct {
+	DynamicQuantizeMatMul
+	b *packedBytes
+}
+
+// Prepare packs a constant B.
+func (*DynamicQuantizeMatMul) Prepare(in []tensor.Value, types []ir.Type) (ir.Operator, []int, error) {
+	if p := packBytes(in[1]); p != nil {
+		return &dynamicQuantizeMatMulPacked{b: p}, []int{1}, nil
+	}
+	return nil, nil, nil
+}
+
+// Run multiplies by the packed matrix.
+func (d *dynamicQuantizeMatMulPacked) Run(c *ir.Call) error { return d.run(c, d.b) }
+
 // dynamicQuantize quantizes numbers with the scale and the zero point that fit
 // their range, 0 included.
 func dynamicQuantize(c *ir.Call, dst []uint8, src []float32) (scale float32, zero uint8, err error) {
 	scale, shift := dynamicRange(c, src)
+	zero = quantizedByte(shift)
+	if !c.Generic {
+		l := cpu.Active()
+		return scale, zero, eachRange(c, len(src), grainCheap, func(lo, hi int) { quant.Quantize(l, dst[lo:hi], src[lo:hi], scale, zero) })
+	}
 	err = eachRange(c, len(src), grainCheap, func(lo, hi int) {
 		y := dst[lo:hi]
 		for i, v := range src[lo:hi] {
 			y[i] = quantizedByte(float32(math.RoundToEven(float64(v/scale))) + shift)
 		}
 	})
-	return scale, quantizedByte(shift), err
+	return scale, zero, err
 }

@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/onward-ml/onward/internal/ir"
+	"github.com/onward-ml/onward/tensor"
 )
 
 // MatMulIntegerToFloat multiplies quantized matrices and adds a bias, all real
@@ -26,16 +27,23 @@ func (*MatMulIntegerToFloat) Infer(c *ir.InferContext) error {
 }
 
 // Run sums as int32.
-func (*MatMulIntegerToFloat) Run(c *ir.Call) error {
+func (m *MatMulIntegerToFloat) Run(c *ir.Call) error { return m.run(c, nil) }
+
+// run multiplies; packed is B when it is constant.
+func (*MatMulIntegerToFloat) run(c *ir.Call, packed *packedBytes) error {
 	a, b := c.Tensor(0), c.Tensor(1)
-	s, err := newMatMulShape(a.Shape(), b.Shape())
+	shape, err := bytesShape(b, packed)
+	if err != nil {
+		return err
+	}
+	s, err := newMatMulShape(a.Shape(), shape)
 	if err != nil {
 		return err
 	}
 	if z := c.Tensor(4); z != nil && z.Len() != 1 {
 		return fmt.Errorf("a_zero_point has shape %v, want one element", z.Shape())
 	}
-	p := quantizedProduct{shape: &s, bScale: c.Tensor(3), bShape: b.Shape(), bias: c.Tensor(6)}
+	p := quantizedProduct{shape: &s, bScale: c.Tensor(3), bShape: shape, bias: c.Tensor(6)}
 	if p.aScale, err = oneScale(c, "a_scale", c.Tensor(2)); err != nil {
 		return err
 	}
@@ -46,7 +54,7 @@ func (*MatMulIntegerToFloat) Run(c *ir.Call) error {
 	if p.sums, err = ir.ScratchOf[int32](c, len(y.data)); err != nil {
 		return err
 	}
-	if err := matMulBytes(c, &s, a, b, c.Tensor(4), c.Tensor(5), p.sums); err != nil {
+	if err := matMulBytesBy(c, &s, a, b, packed, c.Tensor(4), c.Tensor(5), p.sums); err != nil {
 		return err
 	}
 	if err := p.reals(c, y.data); err != nil {
@@ -55,3 +63,20 @@ func (*MatMulIntegerToFloat) Run(c *ir.Call) error {
 	y.store()
 	return nil
 }
+
+// matMulIntegerToFloatPacked has a constant B.
+type matMulIntegerToFloatPacked struct {
+	MatMulIntegerToFloat
+	b *packedBytes
+}
+
+// Prepare packs a constant B.
+func (*MatMulIntegerToFloat) Prepare(in []tensor.Value, types []ir.Type) (ir.Operator, []int, error) {
+	if p := packBytes(in[1]); p != nil {
+		return &matMulIntegerToFloatPacked{b: p}, []int{1}, nil
+	}
+	return nil, nil, nil
+}
+
+// Run multiplies by the packed matrix.
+func (m *matMulIntegerToFloatPacked) Run(c *ir.Call) error { return m.run(c, m.b) }

@@ -5,8 +5,10 @@ import (
 	"math"
 	"slices"
 
+	"github.com/onward-ml/onward/internal/cpu"
 	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/internal/kernels/gemm"
+	"github.com/onward-ml/onward/internal/kernels/quant"
 	"github.com/onward-ml/onward/tensor"
 )
 
@@ -15,8 +17,11 @@ import (
 // block stands for (w − zero point)·scale. Without zero points they are half of
 // the range
 // (https://github.com/microsoft/onnxruntime/blob/main/docs/ContribOperators.md#com.microsoft.MatMulNBits).
+//
+// With an accuracy level of 4 the kernels may round blocks of A to 8 bits.
 type MatMulNBits struct {
 	N, K, Bits, Block int
+	AccuracyLevel     int
 }
 
 var _ = register(Def{Domain: DomainMicrosoft, Name: "MatMulNBits", Since: []int{1},
@@ -24,8 +29,7 @@ var _ = register(Def{Domain: DomainMicrosoft, Name: "MatMulNBits", Since: []int{
 	Out: "Y:T1", Types: Types{"T1": "float float16 bfloat16", "T3": "uint8 float16 float bfloat16"},
 	Build: simple(func(a *Attrs, opset int) Operator {
 		a.Require("N", "K", "block_size")
-		a.Ignore("accuracy_level") // how exactly A is taken at least
-		op := &MatMulNBits{a.Int("N", 1), a.Int("K", 1), a.Int("bits", 4), a.Int("block_size", 32)}
+		op := &MatMulNBits{a.Int("N", 1), a.Int("K", 1), a.Int("bits", 4), a.Int("block_size", 32), a.Int("accuracy_level", 0)}
 		if a.Int("weight_prepacked", 0) != 0 {
 			a.Errorf("weights that are packed for a GPU are not supported")
 		}
@@ -201,4 +205,102 @@ func unpackBlock(dst []float32, data []uint8, bits int, scale, zero float32) {
 			dst[k] = (float32(data[k>>2]>>(k&3*2)&3) - zero) * scale
 		}
 	}
+}
+
+// matMulNBitsPacked is a MatMulNBits whose weights are constant.
+type matMulNBitsPacked struct {
+	MatMulNBits
+	w *quant.NBits
+}
+
+// Prepare packs constant weights of 4 and 8 bits whose blocks are in order.
+func (op *MatMulNBits) Prepare(in []tensor.Value, types []ir.Type) (ir.Operator, []int, error) {
+	b, ok := in[1].(*tensor.Tensor)
+	s, ok2 := in[2].(*tensor.Tensor)
+	if !ok || !ok2 || op.Bits == 2 || len(types) > 4 && types[4].Known() {
+		return nil, nil, nil
+	}
+	kb := op.blocks()
+	if s.Len() != op.N*kb || b.Len() != op.N*kb*(op.Block*op.Bits/8) {
+		return nil, nil, nil // Run says so
+	}
+	scales := make([]float32, s.Len())
+	if err := realConvert(scales, s); err != nil {
+		return nil, nil, fmt.Errorf("scales: %w", err)
+	}
+	var zeros []float32
+	if len(types) > 3 && types[3].Known() {
+		z, ok := in[3].(*tensor.Tensor)
+		if !ok {
+			return nil, nil, nil
+		}
+		row := (kb*op.Bits + 7) / 8
+		zeros = make([]float32, s.Len())
+		switch {
+		case z.DType() == tensor.TypeUint8 && z.Len() == op.N*row:
+			zs, per, mask := tensor.Of[uint8](z), 8/op.Bits, uint8(1<<op.Bits-1)
+			for i := range zeros {
+				n, k := i/kb, i%kb
+				zeros[i] = float32(zs[n*row+k/per] >> (k % per * op.Bits) & mask)
+			}
+		case z.DType() != tensor.TypeUint8 && z.Len() == s.Len():
+			if err := realConvert(zeros, z); err != nil {
+				return nil, nil, fmt.Errorf("zero_points: %w", err)
+			}
+		default:
+			return nil, nil, nil
+		}
+	}
+	w, err := quant.PackNBits(tensor.Of[uint8](b), scales, zeros, op.K, op.N, op.Bits, op.Block)
+	if err != nil {
+		return nil, nil, err
+	}
+	return &matMulNBitsPacked{*op, w}, []int{1, 2, 3}[:min(len(in), 4)-1], nil
+}
+
+// Run multiplies by the packed weights.
+func (op *matMulNBitsPacked) Run(c *ir.Call) error {
+	x := c.Tensor(0)
+	s := x.Shape()
+	if len(s) == 0 || s[len(s)-1] != op.K {
+		return fmt.Errorf("A has shape %v, want a last dimension of %d", s, op.K)
+	}
+	if b := c.Tensor(5); b != nil && !slices.Equal(b.Shape(), []int{op.N}) {
+		return fmt.Errorf("bias has shape %v, want [%d]", b.Shape(), op.N)
+	}
+	a, err := realIn[float32](c, x)
+	if err != nil {
+		return err
+	}
+	bias, err := realIn[float32](c, c.Tensor(5))
+	if err != nil {
+		return err
+	}
+	y, err := realOut[float32](c, 0, x.DType(), append(append([]int{}, s[:len(s)-1]...), op.N)...)
+	if err != nil {
+		return err
+	}
+	rows, panels := len(a)/op.K, gemm.Panels(op.N)
+	if rows == 0 {
+		return nil
+	}
+	// Every range rounds or copies the rows of A, so there should be few.
+	grain := max(1, panels/(2*slotCount(panels)))
+	each := int64(op.blocks()*op.Block) * int64(4*nbitsColumns+8*rows)
+	if err := c.Reserve(int64(slotCount(panels)) * each); err != nil {
+		return err
+	}
+	g := quant.NBitsArgs{M: rows, A: a, LdA: op.K, B: op.w, Bias: bias, C: y.data, LdC: op.N, Int8: op.AccuracyLevel == 4}
+	quant.ParallelNBits(func(n int, fn func(lo, hi int)) {
+		c.Parallel(n, grain, func(lo, hi int) {
+			if c.Err() == nil {
+				fn(lo, hi)
+			}
+		})
+	}, cpu.Active(), &g)
+	if err := c.Err(); err != nil {
+		return err
+	}
+	y.store()
+	return nil
 }

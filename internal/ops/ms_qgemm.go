@@ -38,9 +38,16 @@ func (g *QGemm) Infer(c *ir.InferContext) error {
 }
 
 // Run sums as int32.
-func (g *QGemm) Run(c *ir.Call) error {
+func (g *QGemm) Run(c *ir.Call) error { return g.run(c, nil) }
+
+// run multiplies; packed is B when it is constant.
+func (g *QGemm) run(c *ir.Call, packed *packedBytes) error {
 	a, b, add := c.Tensor(0), c.Tensor(3), c.Tensor(6)
-	m, n, k, err := g.shape(a.Shape(), b.Shape())
+	shape, err := bytesShape(b, packed)
+	if err != nil {
+		return err
+	}
+	m, n, k, err := g.shape(a.Shape(), shape)
 	if err != nil {
 		return err
 	}
@@ -55,7 +62,7 @@ func (g *QGemm) Run(c *ir.Call) error {
 	if len(bs) != 1 && len(bs) != n {
 		return fmt.Errorf("b_scale has shape %v, want one element or [%d]", c.Tensor(4).Shape(), n)
 	}
-	rb, err := newQuantParam("zero point of B", c.Tensor(5), b.Shape(), !g.TransB)
+	rb, err := newQuantParam("zero point of B", c.Tensor(5), shape, !g.TransB)
 	if err != nil {
 		return err
 	}
@@ -71,14 +78,6 @@ func (g *QGemm) Run(c *ir.Call) error {
 			return err
 		}
 	}
-	as, err := bytesLess(c, a, c.Tensor(2), 1)
-	if err != nil {
-		return err
-	}
-	ws, err := bytesLessParam(c, b, c.Tensor(5), rb)
-	if err != nil {
-		return err
-	}
 	rs, cs, err := gemmAddSteps(add, m, n)
 	if err != nil {
 		return err
@@ -91,8 +90,13 @@ func (g *QGemm) Run(c *ir.Call) error {
 	if err != nil {
 		return err
 	}
-	args := gemm.Args[int32]{M: m, N: n, K: k, A: as, LdA: a.Dim(1), TransA: g.TransA, B: ws, LdB: b.Dim(1), TransB: g.TransB, C: sums, LdC: n}
-	if err := matMulOne(c, &args); err != nil {
+	if packed == nil {
+		err = g.widened(c, sums, m, n, k, rb)
+	} else {
+		s := matMulShape{m: m, n: n, k: k}
+		err = matMulQuant(c, &s, a, nil, packed, []int{k, n}, c.Tensor(2), c.Tensor(5), sums)
+	}
+	if err != nil {
 		return err
 	}
 	row := make([]float32, n)
@@ -126,3 +130,34 @@ func (g *QGemm) Run(c *ir.Call) error {
 	}
 	return nil
 }
+
+// widened computes the sums from int32 matrices.
+func (g *QGemm) widened(c *ir.Call, sums []int32, m, n, k int, rb quantParam) error {
+	a, b := c.Tensor(0), c.Tensor(3)
+	as, err := bytesLess(c, a, c.Tensor(2), 1)
+	if err != nil {
+		return err
+	}
+	ws, err := bytesLessParam(c, b, c.Tensor(5), rb)
+	if err != nil {
+		return err
+	}
+	return matMulOne(c, &gemm.Args[int32]{M: m, N: n, K: k, A: as, LdA: a.Dim(1), TransA: g.TransA, B: ws, LdB: b.Dim(1), TransB: g.TransB, C: sums, LdC: n})
+}
+
+// qGemmPacked has a constant B.
+type qGemmPacked struct {
+	QGemm
+	b *packedBytes
+}
+
+// Prepare packs a constant B.
+func (g *QGemm) Prepare(in []tensor.Value, types []ir.Type) (ir.Operator, []int, error) {
+	if p := packBytesTrans(in[3], g.TransB); p != nil && !g.TransA {
+		return &qGemmPacked{*g, p}, []int{3}, nil
+	}
+	return nil, nil, nil
+}
+
+// Run multiplies by the packed matrix.
+func (g *qGemmPacked) Run(c *ir.Call) error { return g.run(c, g.b) }

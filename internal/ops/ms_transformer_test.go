@@ -87,3 +87,54 @@ func TestMaskFilterValueIsAdded(t *testing.T) {
 	q, v := tt([]float32{0, 0}, 1, 1, 2), tt([]float32{1, 2, 3, 4}, 1, 2, 2)
 	wantOp(t, msDomain+"MultiHeadAttention", 1, map[string]any{"num_heads": 1}, tt([]float32{2, 3}, 1, 1, 2), q, v, v, nil, tt([]int32{0, 0}, 1, 2))
 }
+
+// Weights that are packed when the model is loaded give what the plain loops give.
+func TestMatMulNBitsPrepared(t *testing.T) {
+	const n, k, block = 70, 100, 32
+	blocks := (k + block - 1) / block
+	for _, bits := range []int{4, 8} {
+		w := make([]uint8, n*blocks*block*bits/8)
+		for i := range w {
+			w[i] = uint8(i * 151 >> 2)
+		}
+		scales := make([]float32, n*blocks)
+		for i := range scales {
+			scales[i] = float32(i%13+1) / 512
+		}
+		zeros := make([]uint8, n*((blocks*bits+7)/8))
+		for i := range zeros {
+			zeros[i] = uint8(i * 77)
+		}
+		for _, zero := range []tensor.Value{nil, tt(zeros, len(zeros)), tt(scales, n, blocks)} {
+			for _, rows := range []int{0, 1, 3, 7} {
+				for _, level := range []int{0, 4} {
+					x := make([]float32, rows*k)
+					for i := range x {
+						x[i] = float32(i*7%31-15) / 16
+					}
+					attrs := map[string]any{"N": n, "K": k, "block_size": block, "bits": bits, "accuracy_level": level}
+					bias := tt(scales[:n], n)
+					in := []tensor.Value{tt(x, rows, k), tt(w, n, blocks, block*bits/8), tt(scales, n*blocks), zero, nil, bias}
+					if zero == nil && rows == 3 {
+						in = in[:3]
+					}
+					want, err := runOp(t, msDomain+"MatMulNBits", 1, attrs, in...)
+					if err != nil {
+						t.Fatal(err)
+					}
+					got := tensor.Of[float32](preparedAt(t, msDomain+"MatMulNBits", 1, attrs, []int{1, 2, 3}[:min(len(in), 4)-1], in...))
+					for i, v := range tensor.Of[float32](want[0].(*tensor.Tensor)) {
+						// the sum of |a|·|b| times the rounding of A, which is 2⁻⁸ of the largest element
+						limit := 1e-4
+						if level == 4 {
+							limit = float64(k) * float64(scales[12]) * float64(int(1)<<bits) / 256
+						}
+						if d := math.Abs(float64(v - got[i])); !(d <= limit) {
+							t.Fatalf("%d bits, %d rows, level %d, zero points %v: element %d is %v, want %v within %v", bits, rows, level, zero != nil, i, got[i], v, limit)
+						}
+					}
+				}
+			}
+		}
+	}
+}
