@@ -111,3 +111,19 @@ func BenchmarkQuantizedMatMul(b *testing.B) {
 		benchPrepared(b, msDomain+"QGemm", nil, []int{3}, m*n*k, benchBytes(m, k), scale, zero, benchBytes(k, n), scale, zero, nil, scale, zero)
 	})
 }
+
+func BenchmarkHalfWeights(b *testing.B) {
+	const n, k = 4096, 4096
+	w := make([]tensor.Float16, n*k)
+	for i, v := range half16(0.5, -0.25, 1, 0.125) {
+		for j := i; j < len(w); j += 4 {
+			w[j] = v
+		}
+	}
+	for _, m := range []int{1, 16} {
+		x, _ := tensor.Zeros(tensor.TypeFloat16, m, k)
+		b.Run(fmt.Sprintf("m%d", m), func(b *testing.B) {
+			benchPrepared(b, "MatMul", nil, []int{1}, m*n*k, x, tt(w, k, n))
+		})
+	}
+}

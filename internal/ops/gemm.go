@@ -107,7 +107,7 @@ func (g *Gemm) Run(c *ir.Call) error {
 
 // runFloat computes with float sums. packed holds B, of shape b, when it is
 // constant.
-func (g *Gemm) runFloat(c *ir.Call, packed []float32, b []int) error {
+func (g *Gemm) runFloat(c *ir.Call, packed *packedReals, b []int) error {
 	a := c.Tensor(0)
 	if packed == nil {
 		b = c.Tensor(1).Shape()
@@ -128,12 +128,14 @@ func (g *Gemm) runFloat(c *ir.Call, packed []float32, b []int) error {
 	if err != nil {
 		return err
 	}
-	args := gemm.Args[float32]{M: m, N: n, K: k, A: x, LdA: a.Dim(1), TransA: g.TransA, B: packed, Packed: packed != nil, C: y.data, LdC: n}
+	args := gemm.Args[float32]{M: m, N: n, K: k, A: x, LdA: a.Dim(1), TransA: g.TransA, C: y.data, LdC: n}
 	if packed == nil {
 		if args.B, err = realIn[float32](c, c.Tensor(1)); err != nil {
 			return err
 		}
 		args.LdB, args.TransB = b[1], g.TransB
+	} else {
+		packed.in(&args)
 	}
 	if err := gemmRun(c, g, &args, add); err != nil {
 		return err
@@ -260,7 +262,7 @@ func gemmFuseAdd(g *Gemm, f *gemm.Args[float32], add []float32, rs, cs int) bool
 type gemmPacked struct {
 	Gemm
 	b    []int
-	data []float32
+	data *packedReals
 }
 
 // Prepare packs a constant B.

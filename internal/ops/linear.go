@@ -23,7 +23,7 @@ type Linear struct {
 	Act    Activation
 	Then   LinearFunc
 
-	packed []float32
+	packed *packedReals
 	bias   []float32 // N elements, or nil
 }
 
@@ -119,8 +119,9 @@ func (l *Linear) Run(c *ir.Call) error {
 	if err != nil || y.Len() == 0 {
 		return err
 	}
-	g := &gemm.Args[float32]{M: product(s[:len(s)-1]), N: l.N, K: l.K, A: tensor.Of[float32](x), LdA: l.K, B: l.packed, Packed: true,
+	g := &gemm.Args[float32]{M: product(s[:len(s)-1]), N: l.N, K: l.K, A: tensor.Of[float32](x), LdA: l.K,
 		C: tensor.Of[float32](y), LdC: l.N}
+	l.packed.in(g)
 	g.Alpha, g.BiasCol, g.Act, g.Lo, g.Hi = l.Alpha, l.bias, l.Act.gemm(), l.Act.Lo, l.Act.Hi
 	reads := []*tensor.Tensor{x}
 	if l.HasAdd {

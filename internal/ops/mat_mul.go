@@ -105,7 +105,7 @@ func matMulBatches[T gemm.Number](c *ir.Call, s *matMulShape, y, a, b []T) error
 
 // matMulOne computes one product with all threads.
 func matMulOne[T gemm.Number](c *ir.Call, g *gemm.Args[T]) error {
-	if c.Generic && !g.Packed {
+	if c.Generic && !g.Packed && g.Half == nil {
 		return matMulPlain(c, g)
 	}
 	par := func(n int, fn func(lo, hi int)) { c.Parallel(n, 1, fn) }
@@ -167,7 +167,7 @@ func matMulPlain[T gemm.Number](c *ir.Call, g *gemm.Args[T]) error {
 type matMulPacked struct {
 	MatMul
 	b    []int // shape of the constant
-	data []float32
+	data *packedReals
 }
 
 // Prepare packs a constant matrix on the right.
@@ -193,8 +193,15 @@ func packable(t *tensor.Tensor) bool {
 	return false
 }
 
+// packedReals is a matrix packed for [gemm.F32], as binary16 where that loses
+// nothing: products of few rows take the time that reading it takes.
+type packedReals struct {
+	data []float32
+	half []uint16
+}
+
 // packMatrix packs a K×N constant, with trans an N×K one.
-func packMatrix(b *tensor.Tensor, trans bool) ([]float32, error) {
+func packMatrix(b *tensor.Tensor, trans bool) (*packedReals, error) {
 	k, n := b.Dim(0), b.Dim(1)
 	ld := n
 	if trans {
@@ -209,9 +216,23 @@ func packMatrix(b *tensor.Tensor, trans bool) ([]float32, error) {
 			return nil, fmt.Errorf("packing: %w", err)
 		}
 	}
-	dst := tensor.FromRaw[float32](tensor.AlignedBytes(4 * gemm.PackedLen(k, n)))
-	gemm.Pack(dst, src, ld, trans, k, n)
-	return dst, nil
+	size := gemm.PackedLen(k, n)
+	p := &packedReals{data: tensor.FromRaw[float32](tensor.AlignedBytes(4 * size))}
+	gemm.Pack(p.data, src, ld, trans, k, n)
+	// A first panel of other numbers spares the memory to find out.
+	var probe [gemm.PanelWidth]uint16
+	level := cpu.Active()
+	if gemm.PackHalf(level, probe[:], p.data[:min(size, len(probe))]) {
+		if half := tensor.FromRaw[uint16](tensor.AlignedBytes(2 * size)); gemm.PackHalf(level, half, p.data) {
+			p.half, p.data = half, nil
+		}
+	}
+	return p, nil
+}
+
+// in makes the matrix the right side of a product.
+func (p *packedReals) in(g *gemm.Args[float32]) {
+	g.B, g.Half, g.Packed = p.data, p.half, p.half == nil
 }
 
 // Run multiplies by the packed matrix.
@@ -229,7 +250,8 @@ func (m *matMulPacked) Run(c *ir.Call) error {
 	if err != nil || len(y.data) == 0 {
 		return err
 	}
-	g := gemm.Args[float32]{M: s.m, N: s.n, K: s.k, A: x, LdA: s.k, B: m.data, Packed: true, C: y.data, LdC: s.n}
+	g := gemm.Args[float32]{M: s.m, N: s.n, K: s.k, A: x, LdA: s.k, C: y.data, LdC: s.n}
+	m.data.in(&g)
 	offerGemm(c, &g)
 	if err := gemmParallel(c, &g); err != nil {
 		return err

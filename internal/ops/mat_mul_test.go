@@ -1,6 +1,7 @@
 package ops
 
 import (
+	"math"
 	"testing"
 
 	"github.com/onward-ml/onward/internal/ir"
@@ -135,6 +136,21 @@ func TestPreparedOperators(t *testing.T) {
 		}
 		if got := prepared(t, c.name, c.attrs, c.constant, c.inputs...); !sameValue(got, want[0], 1e-4) {
 			t.Errorf("%s %v: prepared %s, want %s", c.name, c.attrs, show(got), show(want[0]))
+		}
+	}
+}
+
+// Only matrices that binary16 holds exactly are kept as such.
+func TestPackMatrixHalves(t *testing.T) {
+	for _, c := range []struct {
+		last float32
+		half bool
+	}{{2, true}, {0.1, false}, {1e6, false}, {float32(math.NaN()), false}} {
+		w := make([]float32, 70*40)
+		w[len(w)-1] = c.last
+		p, err := packMatrix(tt(w, 70, 40), false)
+		if err != nil || (p.half != nil) != c.half || (p.data != nil) == c.half {
+			t.Errorf("a matrix with %v: binary16 %v, float %v, %v", c.last, p.half != nil, p.data != nil, err)
 		}
 	}
 }
