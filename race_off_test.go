@@ -1,0 +1,5 @@
+//go:build !race
+
+package onward_test
+
+const raceEnabled = false
