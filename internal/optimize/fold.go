@@ -2,6 +2,7 @@ package optimize
 
 import (
 	"github.com/onward-ml/onward/internal/ir"
+	"github.com/onward-ml/onward/internal/ops"
 	"github.com/onward-ml/onward/tensor"
 )
 
@@ -42,6 +43,9 @@ func reinfer(g *ir.Graph, n *ir.Node) error {
 
 func foldNode(o *Options, g *ir.Graph, n *ir.Node) bool {
 	if _, random := n.Op.(ir.Nondeterministic); random || len(n.Graphs) > 0 {
+		return false
+	}
+	if _, ok := n.Op.(*ops.DequantizeLinear); ok && o.keepQuantized {
 		return false
 	}
 	in := make([]tensor.Value, len(n.In))

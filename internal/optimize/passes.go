@@ -19,10 +19,13 @@ type pass struct {
 
 // passes run in this order, over the subgraphs of a node before its graph.
 var passes = []pass{
-	{"fold", fold},
+	{"fold", foldFloats},
 	{"identity", removeIdentity},
 	{"cse", mergeCommon},
 	{"dce", removeDead},
+	{"fuse-quantized", fuseQuantized},
+	{"sweep", removeDead},
+	{"fold-quantized", foldQuantized},
 	{"affine", affine},
 	{"channel-shuffle", channelShuffle},
 	{"fuse-conv", fuseConv},
@@ -48,7 +51,8 @@ type Options struct {
 	// Explain is called for every pass that changed a graph; may be nil.
 	Explain func(pass, graph string, edits int)
 
-	folded int64
+	folded        int64
+	keepQuantized bool // do not fold DequantizeLinear
 }
 
 // Run improves a graph in place.

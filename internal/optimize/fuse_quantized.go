@@ -1,0 +1,294 @@
+package optimize
+
+import (
+	"math"
+
+	"github.com/onward-ml/onward/internal/ir"
+	"github.com/onward-ml/onward/internal/ops"
+	"github.com/onward-ml/onward/tensor"
+)
+
+// fuseQuantized computes with integers where a model says so by DequantizeLinear
+// before an operator and QuantizeLinear after it: Conv becomes QLinearConv, MatMul
+// QLinearMatMul or, without a QuantizeLinear, MatMulIntegerToFloat, Gemm QGemm,
+// Add QLinearAdd. What only moves or picks elements works on the integers
+// themselves. These are the groups that ONNX Runtime replaces as well
+// (https://onnxruntime.ai/docs/performance/model-optimizations/quantization.html).
+// Results differ by the rounding of the sums, one step of the output at most.
+func fuseQuantized(o *Options, g *ir.Graph) (int, error) {
+	if !hasDequantize(g) {
+		return 0, nil
+	}
+	f := &quantizedFuser{zeros: map[tensor.DType]ir.ValueID{
+		tensor.TypeUint8: g.NewConst("", tensor.Scalar(uint8(0))),
+		tensor.TypeInt8:  g.NewConst("", tensor.Scalar(int8(0))),
+	}}
+	edits, err := rewrite(g, func(m *matcher, n *ir.Node) *ir.Node {
+		f.matcher = m
+		if op, ok := n.Op.(*ops.QuantizeLinear); ok {
+			return f.quantize(n, op)
+		}
+		return nil
+	})
+	if err != nil {
+		return edits, err
+	}
+	if _, err := removeDead(o, g); err != nil {
+		return edits, err
+	}
+	products, err := rewrite(g, func(m *matcher, n *ir.Node) *ir.Node {
+		f.matcher = m
+		if _, ok := n.Op.(*ops.MatMul); ok {
+			return f.matMulToFloat(n)
+		}
+		return nil
+	})
+	return edits + products, err
+}
+
+// foldFloats folds constants but leaves those for fuseQuantized quantized.
+func foldFloats(o *Options, g *ir.Graph) (int, error) {
+	o.keepQuantized = true
+	defer func() { o.keepQuantized = false }()
+	return fold(o, g)
+}
+
+// foldQuantized folds the constants that are still quantized.
+func foldQuantized(o *Options, g *ir.Graph) (int, error) {
+	if !hasDequantize(g) {
+		return 0, nil
+	}
+	return fold(o, g)
+}
+
+func hasDequantize(g *ir.Graph) bool {
+	for _, n := range g.Nodes {
+		if _, ok := n.Op.(*ops.DequantizeLinear); ok {
+			return true
+		}
+	}
+	return false
+}
+
+// exactDepth bounds the products of a sum: those of two differences of bytes fit
+// int32, and a bias of as much does.
+const exactDepth = 1 << 14
+
+type quantizedFuser struct {
+	*matcher
+	zeros map[tensor.DType]ir.ValueID
+}
+
+// quantizedValue is a tensor of 8-bit integers with constant parameters.
+type quantizedValue struct {
+	x, scale, zero ir.ValueID
+	elem           tensor.DType
+	scales         []float32
+	axis           int
+	zeroAt         int32 // the zero point where there is one scale
+}
+
+// parameters reads a constant scale and zero point; elem is the integers' type.
+func (f *quantizedFuser) parameters(n *ir.Node, elem tensor.DType, axis, block int) (q quantizedValue, ok bool) {
+	s := constTensor(f.g, n, 1)
+	if block != 0 || s == nil || s.DType() != tensor.TypeFloat32 || s.Rank() > 1 || s.Len() == 0 {
+		return q, false
+	}
+	q = quantizedValue{x: n.In[0], scale: n.In[1], elem: elem, scales: tensor.Of[float32](s), axis: axis}
+	for _, v := range q.scales {
+		if !(v > 0) || math.IsInf(float64(v), 0) {
+			return q, false
+		}
+	}
+	if q.zero, ok = f.zeros[elem]; !ok {
+		return q, false
+	}
+	if len(n.In) > 2 && n.In[2] != ir.None {
+		z := constTensor(f.g, n, 2)
+		if z == nil || z.DType() != elem || z.Len() != s.Len() {
+			return q, false
+		}
+		q.zero = n.In[2]
+		if elem == tensor.TypeInt8 {
+			q.zeroAt = int32(tensor.Of[int8](z)[0])
+		} else {
+			q.zeroAt = int32(tensor.Of[uint8](z)[0])
+		}
+	}
+	return q, true
+}
+
+// dequantized returns what a value is in integers.
+func (f *quantizedFuser) dequantized(id ir.ValueID) (q quantizedValue, ok bool) {
+	n := f.maker(id)
+	if n == nil || n.Out[0] != id {
+		return q, false
+	}
+	op, ok := n.Op.(*ops.DequantizeLinear)
+	if !ok || op.OutputDType != tensor.Undefined && op.OutputDType != tensor.TypeFloat32 {
+		return q, false
+	}
+	return f.parameters(n, f.g.Values[n.In[0]].Type.Elem, op.Axis, op.BlockSize)
+}
+
+// one is dequantized for values with one scale.
+func (f *quantizedFuser) one(id ir.ValueID) (q quantizedValue, ok bool) {
+	q, ok = f.dequantized(id)
+	return q, ok && len(q.scales) == 1
+}
+
+// quantize replaces a QuantizeLinear and what it reads.
+func (f *quantizedFuser) quantize(n *ir.Node, op *ops.QuantizeLinear) *ir.Node {
+	if op.Precision != tensor.Undefined && op.Precision != tensor.TypeFloat32 || !isFloat(f.g, n.In[0]) {
+		return nil
+	}
+	y, ok := f.parameters(n, f.g.Values[n.Out[0]].Type.Elem, op.Axis, op.BlockSize)
+	if !ok || len(y.scales) != 1 {
+		return nil
+	}
+	p := f.only(n.In[0])
+	if p != nil {
+		if _, ok := p.Op.(*ops.Relu); ok && (y.elem == tensor.TypeUint8 && y.zeroAt == 0 || y.elem == tensor.TypeInt8 && y.zeroAt == -128) {
+			p = f.only(p.In[0]) // nothing below zero can be written
+		}
+	}
+	if p == nil || len(p.In) == 0 || len(p.Out) == 0 || p.In[0] == ir.None {
+		return nil
+	}
+	x, ok := f.one(p.In[0])
+	if !ok {
+		return nil
+	}
+	switch op := p.Op.(type) {
+	case *ops.Conv:
+		return f.conv(n, p, op, x, y)
+	case *ops.MatMul:
+		b, ok := f.factor(p.In[1], false)
+		if !ok {
+			return nil
+		}
+		return replaced(n, "QLinearMatMul", &ops.QLinearMatMul{}, x.x, x.scale, x.zero, b.x, b.scale, b.zero, y.scale, y.zero)
+	case *ops.Gemm:
+		return f.gemm(n, p, op, x, y)
+	case *ops.Add:
+		b, ok := f.one(p.In[1])
+		if !ok || b.elem != x.elem || y.elem != x.elem {
+			return nil
+		}
+		return replaced(n, "QLinearAdd", &ops.QLinearAdd{}, x.x, x.scale, x.zero, b.x, b.scale, b.zero, y.scale, y.zero)
+	case *ops.MaxPool, *ops.Reshape, *ops.Flatten, *ops.Squeeze, *ops.Unsqueeze, *ops.Transpose:
+		if len(p.Out) > 1 && p.Out[1] != ir.None || x.elem != y.elem || x.scales[0] != y.scales[0] || x.zeroAt != y.zeroAt {
+			return nil
+		}
+		r := *p
+		r.In, r.Out = append([]ir.ValueID{x.x}, p.In[1:]...), n.Out
+		return &r
+	}
+	return nil
+}
+
+// conv makes a QLinearConv of a Conv with constant weights.
+func (f *quantizedFuser) conv(n, p *ir.Node, op *ops.Conv, x, y quantizedValue) *ir.Node {
+	w, ok := f.dequantized(p.In[1])
+	if !ok {
+		return nil
+	}
+	t, ok := f.g.Values[w.x].Const.(*tensor.Tensor)
+	if !ok || t.Rank() < 3 || t.Dim(0) == 0 || t.Len()/t.Dim(0) > exactDepth {
+		return nil
+	}
+	if len(w.scales) > 1 && (w.axis != 0 && w.axis != -t.Rank() || len(w.scales) != t.Dim(0)) {
+		return nil
+	}
+	in := []ir.ValueID{x.x, x.scale, x.zero, w.x, w.scale, w.zero, y.scale, y.zero}
+	if len(p.In) > 2 && p.In[2] != ir.None {
+		b, ok := f.bias(p.In[2], x, w)
+		if !ok {
+			return nil
+		}
+		in = append(in, b)
+	}
+	return replaced(n, "QLinearConv", &ops.QLinearConv{Window: op.Window, Group: op.Group}, in...)
+}
+
+// bias returns the int32 tensor of a constant bias in steps of the two scales.
+func (f *quantizedFuser) bias(id ir.ValueID, x, w quantizedValue) (ir.ValueID, bool) {
+	n := f.maker(id)
+	if n == nil {
+		return ir.None, false
+	}
+	op, ok := n.Op.(*ops.DequantizeLinear)
+	b, s := constTensor(f.g, n, 0), constTensor(f.g, n, 1)
+	if !ok || op.BlockSize != 0 || b == nil || s == nil || b.DType() != tensor.TypeInt32 || b.Rank() != 1 || s.DType() != tensor.TypeFloat32 || s.Len() == 0 {
+		return ir.None, false
+	}
+	if len(n.In) > 2 && n.In[2] != ir.None {
+		z := constTensor(f.g, n, 2)
+		if z == nil || z.DType() != tensor.TypeInt32 {
+			return ir.None, false
+		}
+		for _, v := range tensor.Of[int32](z) {
+			if v != 0 {
+				return ir.None, false
+			}
+		}
+	}
+	steps := tensor.Of[float32](s)
+	for i := range max(len(steps), len(w.scales)) {
+		want := float64(x.scales[0]) * float64(w.scales[i%len(w.scales)])
+		if math.Abs(float64(steps[i%len(steps)])-want) > 1e-5*want {
+			return ir.None, false
+		}
+	}
+	for _, v := range tensor.Of[int32](b) {
+		if v < -1<<30 || v > 1<<30 {
+			return ir.None, false // the sum might not fit
+		}
+	}
+	return n.In[0], true
+}
+
+// factor returns the right side of a product: one matrix with one scale or one per
+// column; with trans the columns are rows.
+func (f *quantizedFuser) factor(id ir.ValueID, trans bool) (q quantizedValue, ok bool) {
+	if q, ok = f.dequantized(id); !ok {
+		return q, false
+	}
+	s := f.g.Values[q.x].Type.Shape
+	if len(s) != 2 {
+		return q, false
+	}
+	depth, axis := 0, 1
+	if trans {
+		depth, axis = 1, 0
+	}
+	k, ok := s[depth].Value()
+	return q, ok && k <= exactDepth && (len(q.scales) == 1 || (q.axis == axis || q.axis == axis-2) && s[axis].Is(len(q.scales)))
+}
+
+func (f *quantizedFuser) gemm(n, p *ir.Node, op *ops.Gemm, x, y quantizedValue) *ir.Node {
+	w, ok := f.factor(p.In[1], op.TransB)
+	if !ok || op.TransA || op.Alpha != 1 {
+		return nil
+	}
+	c := ir.None
+	if len(p.In) > 2 && p.In[2] != ir.None {
+		if c, ok = f.bias(p.In[2], x, w); !ok || op.Beta != 1 {
+			return nil
+		}
+	}
+	return replaced(n, "QGemm", &ops.QGemm{Gemm: *op}, x.x, x.scale, x.zero, w.x, w.scale, w.zero, c, y.scale, y.zero)
+}
+
+// matMulToFloat takes a product by a constant that is not quantized again.
+func (f *quantizedFuser) matMulToFloat(n *ir.Node) *ir.Node {
+	x, ok := f.one(n.In[0])
+	if !ok {
+		return nil
+	}
+	b, ok := f.factor(n.In[1], false)
+	if !ok || f.g.Values[b.x].Const == nil {
+		return nil
+	}
+	return replaced(n, "MatMulIntegerToFloat", &ops.MatMulIntegerToFloat{}, x.x, b.x, x.scale, b.scale, x.zero, b.zero)
+}
