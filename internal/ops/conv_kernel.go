@@ -1,8 +1,10 @@
 package ops
 
 import (
+	"github.com/onward-ml/onward/internal/cpu"
 	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/internal/kernels/gemm"
+	"github.com/onward-ml/onward/internal/kernels/vec"
 )
 
 // convType lists the types in which convolutions sum.
@@ -118,6 +120,9 @@ func convResult[T convType](sum float64) T {
 func convDepthwise[T convType](c *ir.Call, s *convShape, x, w, bias, y []T) error {
 	in, out, taps := product(s.in), product(s.out), s.taps()
 	stride := s.stride[len(s.stride)-1]
+	xf, vector := any(x).([]float32)
+	vector = vector && stride == 1 && s.out[len(s.out)-1] >= shortRow
+	yf, _ := any(y).([]float32)
 	c.Parallel(s.n*s.m, grainFor(out*min(taps, 1<<20)), func(lo, hi int) {
 		m := &meter{c: c}
 		for p := lo; p < hi && m.spend(out); p++ {
@@ -131,6 +136,10 @@ func convDepthwise[T convType](c *ir.Call, s *convShape, x, w, bias, y []T) erro
 				yp[i] = b
 			}
 			s.eachRow(func(r windowRow) bool {
+				if n := r.hi - r.lo; vector && n > 0 {
+					vec.AxpyF32(cpu.Active(), yf[p*out+r.out+r.lo:][:n], xf[(img*s.c+ch/s.mg)*in+r.in:][:n], float32(wp[r.tap]))
+					return m.spend(n)
+				}
 				axpyRow(yp[r.out+r.lo:r.out+r.hi], xp[r.in:], stride, wp[r.tap])
 				return m.spend(r.hi - r.lo)
 			})

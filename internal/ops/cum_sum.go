@@ -18,12 +18,12 @@ var _ = register(Def{Name: "CumSum", Since: []int{11, 14}, In: "x:T, axis:T2", O
 	Build: simple(func(a *Attrs, opset int) Operator { return &CumSum{readCumulative(a)} })})
 
 var cumSumTable = map[tensor.DType]cumulativeKernel{
-	tensor.TypeInt32:   cumulativeOf(cumSumLines[int32]),
-	tensor.TypeInt64:   cumulativeOf(cumSumLines[int64]),
-	tensor.TypeUint32:  cumulativeOf(cumSumLines[uint32]),
-	tensor.TypeUint64:  cumulativeOf(cumSumLines[uint64]),
+	tensor.TypeInt32:   cumSum[int32],
+	tensor.TypeInt64:   cumSum[int64],
+	tensor.TypeUint32:  cumSum[uint32],
+	tensor.TypeUint64:  cumSum[uint64],
 	tensor.TypeFloat32: cumSumFloats,
-	tensor.TypeFloat64: cumulativeOf(cumSumLines[float64]),
+	tensor.TypeFloat64: cumSum[float64],
 }
 
 // Run implements [ir.Operator].
@@ -48,10 +48,62 @@ func cumSumLines[T realNumber](dst, src []T, l cumulativeLines) {
 	}
 }
 
+// cumSum adds up single lines four at a time: one sum waits for the last.
+func cumSum[T realNumber](c *ir.Call, out, x *tensor.Tensor, l cumulativeLines) error {
+	if c.Generic || l.inner != 1 {
+		return cumulativeOf(cumSumLines[T])(c, out, x, l)
+	}
+	dst, src := tensor.Of[T](out), tensor.Of[T](x)
+	if len(dst) == 0 {
+		return nil
+	}
+	return reduceSpans(c, l.outer, l.n, func(lo, hi int) {
+		for ; lo+4 <= hi; lo += 4 {
+			cumSumFour(dst[lo*l.n:(lo+4)*l.n], src[lo*l.n:(lo+4)*l.n], l)
+		}
+		for ; lo < hi; lo++ {
+			y, x := dst[lo*l.n:][:l.n], src[lo*l.n:][:l.n]
+			var sum T
+			for k := range x {
+				if l.reverse {
+					k = l.n - 1 - k
+				}
+				v := sum + x[k]
+				if l.exclusive {
+					y[k] = sum
+				} else {
+					y[k] = v
+				}
+				sum = v
+			}
+		}
+	})
+}
+
+// cumSumFour adds up four lines that follow each other.
+func cumSumFour[T realNumber](dst, src []T, l cumulativeLines) {
+	n := l.n
+	x0, x1, x2, x3 := src[:n], src[n:][:n], src[2*n:][:n], src[3*n:][:n]
+	y0, y1, y2, y3 := dst[:n], dst[n:][:n], dst[2*n:][:n], dst[3*n:][:n]
+	var s0, s1, s2, s3 T
+	for k := range n {
+		if l.reverse {
+			k = n - 1 - k
+		}
+		v0, v1, v2, v3 := s0+x0[k], s1+x1[k], s2+x2[k], s3+x3[k]
+		if l.exclusive {
+			y0[k], y1[k], y2[k], y3[k] = s0, s1, s2, s3
+		} else {
+			y0[k], y1[k], y2[k], y3[k] = v0, v1, v2, v3
+		}
+		s0, s1, s2, s3 = v0, v1, v2, v3
+	}
+}
+
 // cumSumFloats adds whole rows of neighbouring lines in vector kernels.
 func cumSumFloats(c *ir.Call, out, x *tensor.Tensor, l cumulativeLines) error {
 	if c.Generic || l.exclusive || l.inner < shortRow {
-		return cumulativeOf(cumSumLines[float32])(c, out, x, l)
+		return cumSum[float32](c, out, x, l)
 	}
 	return cumulativeOf(func(dst, src []float32, l cumulativeLines) {
 		for k := range l.n {

@@ -116,6 +116,7 @@ type reducer[T, A any] struct {
 	init  A
 	row   func(acc A, x []T) A          // folds all elements into one accumulator
 	cols  func(acc []A, x []T)          // folds each element into its own
+	add   func(acc, x []T)              // folds pieces in their own type, before cols widens groups of foldedPieces; or nil
 	merge func(a, b A) A                // joins the accumulators of two parts
 	done  func(dst []T, acc []A, n int) // results, of n elements each
 }
@@ -254,9 +255,10 @@ func planOffset(i int, dims, at []int) int {
 }
 
 const (
-	reduceBlock = 256     // accumulators that are worked on side by side
-	shortRow    = 16      // elements below which a vector kernel does not pay
-	reduceChunk = 1 << 16 // elements of a long row that are folded on their own
+	reduceBlock  = 512     // accumulators that are worked on side by side
+	foldedPieces = 32      // pieces that are added up without widening
+	shortRow     = 16      // elements below which a vector kernel does not pay
+	reduceChunk  = 1 << 16 // elements of a long row that are folded on their own
 )
 
 func runReducer[T, A any](c *ir.Call, p *reducePlan, dst, x []T, r *reducer[T, A]) error {
@@ -329,6 +331,10 @@ func reduceCols[T, A any](c *ir.Call, p *reducePlan, dst, x []T, r *reducer[T, A
 	blocks := (p.inner + reduceBlock - 1) / reduceBlock
 	return reduceSpans(c, product(p.kept)*blocks, p.n*min(p.inner, reduceBlock), func(first, end int) {
 		buf := make([]A, min(p.inner, reduceBlock))
+		var part []T
+		if r.add != nil {
+			part = make([]T, len(buf))
+		}
 		for i := first; i < end; i++ {
 			outer, lo := i/blocks, i%blocks*reduceBlock
 			m := min(reduceBlock, p.inner-lo)
@@ -337,9 +343,18 @@ func reduceCols[T, A any](c *ir.Call, p *reducePlan, dst, x []T, r *reducer[T, A
 			for k := range acc {
 				acc[k] = r.init
 			}
-			for k := range pieces {
+			for k := 0; k < pieces; k++ {
 				at := base + planOffset(k, p.reduced, p.reduceAt)
-				r.cols(acc, x[at:at+m])
+				if r.add == nil || m < shortRow || k+1 == pieces {
+					r.cols(acc, x[at:at+m])
+					continue
+				}
+				copy(part, x[at:at+m])
+				for end := min(pieces, k+foldedPieces); k+1 < end; k++ {
+					at := base + planOffset(k+1, p.reduced, p.reduceAt)
+					r.add(part[:m], x[at:at+m])
+				}
+				r.cols(acc, part[:m])
 			}
 			out := outer*p.inner + lo
 			r.done(dst[out:out+m], acc, p.n)

@@ -32,7 +32,7 @@ var reduceSumTable = reduceTable{
 	tensor.TypeUint64:  reduceWith(sumReducer[uint64, uint64]()),
 }
 
-// fastSumReducer adds rows in vector kernels.
+// fastSumReducer adds rows and columns in vector kernels.
 func fastSumReducer() reducer[float32, float64] {
 	r := sumReducer[float32, float64]()
 	short := r.row
@@ -42,5 +42,6 @@ func fastSumReducer() reducer[float32, float64] {
 		}
 		return acc + float64(vec.SumF32(cpu.Active(), x))
 	}
+	r.add = func(acc, x []float32) { vec.AddF32(cpu.Active(), acc, acc, x) }
 	return r
 }

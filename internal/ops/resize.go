@@ -1,9 +1,11 @@
 package ops
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 
 	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/tensor"
@@ -268,6 +270,11 @@ func (r *Resize) Run(c *ir.Call) error {
 	if r.Mode == "nearest" {
 		return r.runNearest(c, out, plans)
 	}
+	// Axes that shrink most come first, and of equals the inner ones, which cost more
+	// an element.
+	slices.SortStableFunc(plans, func(a, b resizeAxis) int {
+		return cmp.Or(cmp.Compare(a.out*b.in, b.out*a.in), cmp.Compare(b.axis, a.axis))
+	})
 	switch x.DType() {
 	case tensor.TypeFloat32, tensor.TypeFloat16, tensor.TypeBFloat16:
 		if !c.Generic {

@@ -3,7 +3,9 @@ package ops
 import (
 	"math"
 
+	"github.com/onward-ml/onward/internal/cpu"
 	"github.com/onward-ml/onward/internal/ir"
+	"github.com/onward-ml/onward/internal/kernels/vec"
 )
 
 // resizeAxis is what resizing does along one axis: every output is a weighted
@@ -150,12 +152,23 @@ func resizeReal[T realFloat](c *ir.Call, dst, src []T, shape []int, p *resizeAxi
 	for i, w := range p.weight {
 		weight[i] = T(w)
 	}
+	if inner == 1 {
+		return resizeInner(c, dst, src, weight, outer, p, outside)
+	}
+	scale, axpy := scaleRow[T], axpyRowOf[T]
+	if _, ok := any(dst).([]float32); ok && inner >= shortRow {
+		scale = func(dst, x []T, f T) {
+			vec.MulScalarF32(cpu.Active(), any(dst).([]float32), any(x).([]float32), float32(f))
+		}
+		axpy = func(dst, x []T, f T) {
+			vec.AxpyF32(cpu.Active(), any(dst).([]float32), any(x).([]float32), float32(f))
+		}
+	}
 	c.Parallel(outer*p.out, grainFor(inner*p.n), func(lo, hi int) {
 		m := &meter{c: c}
 		for r := lo; r < hi; r++ {
 			o := r % p.out
 			from, to := src[r/p.out*p.in*inner:], dst[r*inner:][:inner]
-			index := p.index[o*p.n:][:p.n]
 			if p.outside != nil && p.outside[o] {
 				for i := range to {
 					to[i] = outside
@@ -163,27 +176,65 @@ func resizeReal[T realFloat](c *ir.Call, dst, src []T, shape []int, p *resizeAxi
 				continue
 			}
 			w := weight[o*p.n:][:p.n]
-			if inner == 1 {
-				var sum T
-				for k, i := range index {
-					sum += w[k] * from[i]
-				}
-				to[0] = sum
-			} else {
-				for k, i := range index {
-					row, f := from[i*inner:][:len(to)], w[k]
-					if k == 0 {
-						for j, v := range row {
-							to[j] = f * v
-						}
-						continue
-					}
-					for j, v := range row {
-						to[j] += f * v
-					}
+			for k, i := range p.index[o*p.n:][:p.n] {
+				if row := from[i*inner:][:inner]; k == 0 {
+					scale(to, row, w[k])
+				} else {
+					axpy(to, row, w[k])
 				}
 			}
 			if !m.spend(inner * p.n) {
+				return
+			}
+		}
+	})
+	return c.Err()
+}
+
+func scaleRow[T realFloat](dst, x []T, f T) {
+	for i, v := range x[:len(dst)] {
+		dst[i] = f * v
+	}
+}
+
+func axpyRowOf[T realFloat](dst, x []T, f T) {
+	for i, v := range x[:len(dst)] {
+		dst[i] += f * v
+	}
+}
+
+// resizeInner resizes the innermost axis of src, which has outer rows.
+func resizeInner[T realFloat](c *ir.Call, dst, src, weight []T, outer int, p *resizeAxis, outside T) error {
+	c.Parallel(outer*p.out, grainFor(p.n), func(lo, hi int) {
+		m := &meter{c: c}
+		for lo < hi {
+			row, first := lo/p.out, lo%p.out
+			end := min(p.out, first+hi-lo)
+			from, to := src[row*p.in:][:p.in], dst[row*p.out+first:][:end-first]
+			index, w := p.index[first*p.n:end*p.n], weight[first*p.n:end*p.n]
+			if p.n == 2 {
+				for o := range to {
+					i, f := index[2*o:][:2], w[2*o:][:2]
+					to[o] = f[0]*from[i[0]] + f[1]*from[i[1]]
+				}
+			} else {
+				for o := range to {
+					f := w[o*p.n:][:p.n]
+					var sum T
+					for k, i := range index[o*p.n:][:p.n] {
+						sum += f[k] * from[i]
+					}
+					to[o] = sum
+				}
+			}
+			if p.outside != nil {
+				for o := range to {
+					if p.outside[first+o] {
+						to[o] = outside
+					}
+				}
+			}
+			if lo += len(to); !m.spend(len(to) * p.n) {
 				return
 			}
 		}
