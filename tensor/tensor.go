@@ -9,6 +9,7 @@ import (
 	"math"
 	"math/bits"
 	"slices"
+	"strings"
 	"unsafe"
 )
 
@@ -177,7 +178,7 @@ func (t *Tensor) Clone() *Tensor {
 	if t.dtype == TypeString {
 		c.strs = slices.Clone(t.strs)
 	} else {
-		c.data = AlignedBytes(len(t.data))
+		c.data = UninitializedBytes(len(t.data))
 		copy(c.data, t.data)
 	}
 	return c
@@ -250,6 +251,24 @@ func AlignedBytes(n int) []byte {
 	b := make([]byte, n+63)
 	off := int(-uintptr(unsafe.Pointer(unsafe.SliceData(b))) & 63)
 	return b[off : off+n : off+n]
+}
+
+// UninitializedBytes returns n bytes that start at a multiple of 64 and hold
+// anything, for a result of which every byte will be written: clearing a large
+// one first costs as much as computing it.
+func UninitializedBytes(n int) []byte {
+	const worth = 4 << 10
+	if n < worth {
+		return AlignedBytes(n)
+	}
+	// A strings.Builder is the one way to memory of the Go heap that has not been
+	// cleared. The string is never used as one.
+	var b strings.Builder
+	b.Grow(n + 64)
+	b.WriteByte(0)
+	mem := unsafe.Slice(unsafe.StringData(b.String()), n+64)
+	off := int(-uintptr(unsafe.Pointer(unsafe.SliceData(mem))) & 63)
+	return mem[off : off+n : off+n]
 }
 
 // AsBytes returns the memory of s as bytes. T must not hold pointers.
