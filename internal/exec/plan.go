@@ -151,7 +151,9 @@ func prepare(g *ir.Graph, s *step, pr ir.Preparer) error {
 	s.op = op
 	s.in = append([]ir.ValueID(nil), s.in...)
 	for _, i := range drop {
-		s.in[i] = ir.None
+		if i < len(s.in) {
+			s.in[i] = ir.None
+		}
 	}
 	return nil
 }
