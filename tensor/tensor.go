@@ -135,9 +135,13 @@ func (t *Tensor) Len() int {
 // types; nil for strings. The slice aliases the tensor.
 func (t *Tensor) Bytes() []byte { return t.data }
 
-// Data returns the elements as a slice that aliases the tensor. It fails when
-// T does not stand for the tensor's element type.
-func Data[T Element](t *Tensor) ([]T, error) {
+// Data returns the elements of a tensor as a slice that aliases it. It fails when
+// v is no tensor, or when T does not stand for the tensor's element type.
+func Data[T Element](v Value) ([]T, error) {
+	t, ok := v.(*Tensor)
+	if !ok || t == nil {
+		return nil, fmt.Errorf("tensor: %s is no tensor", typeName(v))
+	}
 	if want := DTypeOf[T](); t.dtype != want {
 		return nil, fmt.Errorf("tensor: elements are %s, not %s", t.dtype, want)
 	}

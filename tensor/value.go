@@ -269,7 +269,7 @@ func Clone(v Value) Value {
 }
 
 func typeName(v Value) string {
-	if v == nil {
+	if t, ok := v.(*Tensor); v == nil || ok && t == nil {
 		return "nothing"
 	}
 	return strings.TrimSpace(v.Type().String())
