@@ -2,6 +2,7 @@ package conv
 
 import (
 	"fmt"
+	"sync"
 
 	"github.com/onward-ml/onward/internal/cpu"
 	"github.com/onward-ml/onward/internal/kernels/vec"
@@ -81,11 +82,36 @@ func (l *Layout) FromNCHW(level cpu.Level, dst, x []float32, lo, hi int) {
 			vec.TransposeF32(level, dst[l.At(b, 0, 0):], Lanes, src, hw, n, hw)
 			continue
 		}
-		for y := range l.H {
-			vec.TransposeF32(level, dst[l.At(b, y, 0):], Lanes, src[y*l.W:], hw, n, l.W)
+		if l.W >= 4*Lanes {
+			for y := range l.H {
+				vec.TransposeF32(level, dst[l.At(b, y, 0):], Lanes, src[y*l.W:], hw, n, l.W)
+			}
+			continue
 		}
+		// Narrow rows fill no vectors: several at a time do.
+		bp := stagePool.Get().(*[stagePixels * Lanes]float32)
+		for y, rows := 0, max(1, stagePixels/l.W); y < l.H; y += rows {
+			rows = min(rows, l.H-y)
+			vec.TransposeF32(level, bp[:], Lanes, src[y*l.W:], hw, n, rows*l.W)
+			for r := range rows {
+				row, from := dst[l.At(b, y+r, 0):][:l.W*Lanes], bp[r*l.W*Lanes:]
+				if n == Lanes {
+					copy(row, from)
+					continue
+				}
+				for p := 0; p < len(row); p += Lanes {
+					copy(row[p:p+n], from[p:])
+				}
+			}
+		}
+		stagePool.Put(bp)
 	}
 }
+
+// stagePixels is how many pixels of narrow rows are reordered at a time.
+const stagePixels = 256
+
+var stagePool = sync.Pool{New: func() any { return new([stagePixels * Lanes]float32) }}
 
 // ToNCHW writes the channels of the blocks [lo, hi) to y in (C, H, W).
 func (l *Layout) ToNCHW(level cpu.Level, y, src []float32, lo, hi int) {

@@ -4,8 +4,8 @@ package vec
 
 import "github.com/onward-ml/onward/internal/cpu"
 
-// transposeBlocksF32 transposes as many whole blocks as there are and returns how many
-// rows and columns that were.
+// transposeBlocksF32 transposes block by block and returns how many rows and columns it did:
+// all, or none where one side is shorter than a block.
 func transposeBlocksF32(l cpu.Level, dst []float32, ldd int, src []float32, lds, rows, cols int) (r, c int) {
 	var w int
 	switch l {
@@ -16,21 +16,25 @@ func transposeBlocksF32(l cpu.Level, dst []float32, ldd int, src []float32, lds,
 	default:
 		return 0, 0
 	}
-	r, c = rows&^(w-1), cols&^(w-1)
-	if r == 0 || c == 0 {
+	if rows < w || cols < w {
 		return 0, 0
 	}
+	// The blocks at the far ends overlap their neighbours where sizes are no multiples.
 	const most = 64 // blocks per call
-	for i := 0; i < r; i += w {
-		for j := 0; j < c; {
-			n := min(most, (c-j)/w)
-			if w == 16 {
-				transposeF32AVX512(&dst[j*ldd+i], &src[i*lds+j], ldd*4, lds*4, n)
-			} else {
-				transposeF32AVX2(&dst[j*ldd+i], &src[i*lds+j], ldd*4, lds*4, n)
+	for i := 0; i < rows; i += w {
+		i := min(i, rows-w)
+		for j := 0; j < cols; {
+			at, n := j, min(most, (cols-j)/w)
+			if n == 0 {
+				at, n = cols-w, 1
 			}
-			j += n * w
+			if w == 16 {
+				transposeF32AVX512(&dst[at*ldd+i], &src[i*lds+at], ldd*4, lds*4, n)
+			} else {
+				transposeF32AVX2(&dst[at*ldd+i], &src[i*lds+at], ldd*4, lds*4, n)
+			}
+			j = at + n*w
 		}
 	}
-	return r, c
+	return rows, cols
 }
