@@ -74,6 +74,26 @@ func models() []model {
 		b.Node("ArgMax", []string{"x"}, []string{"y"}, onnx.Attrs{"axis": 1})
 		return b.Must()
 	})
+	for _, op := range []string{"Less", "Equal"} {
+		add(gElem, op+" 64k", func() *onnx.Model {
+			b := begin()
+			b.Input("x", f32, 64, 1024).Input("y", f32, 64, 1024).Output("z", onnx.DataType(tensor.TypeBool), 64, 1024)
+			b.Node(op, []string{"x", "y"}, []string{"z"})
+			return b.Must()
+		})
+	}
+	add(gElem, "Where 64k", func() *onnx.Model {
+		b := begin()
+		b.Input("c", onnx.DataType(tensor.TypeBool), 64, 1024).Input("x", f32, 64, 1024).Input("y", f32, 64, 1024).Output("z", f32, 64, 1024)
+		b.Node("Where", []string{"c", "x", "y"}, []string{"z"})
+		return b.Must()
+	})
+	add(gElem, "ArgMax axis 0, 1024²", func() *onnx.Model {
+		b := begin()
+		b.Input("x", f32, 1024, 1024).Output("y", i64, 1, 1024)
+		b.Node("ArgMax", []string{"x"}, []string{"y"}, onnx.Attrs{"axis": 0})
+		return b.Must()
+	})
 	add(gElem, "CumSum axis 1, 512²", func() *onnx.Model {
 		b := begin()
 		b.Input("x", f32, 512, 512).Output("y", f32, 512, 512).Initializer("axis", int64(1))

@@ -100,6 +100,19 @@ func withBinary(l elementLoop, vectors vecBinary, right, left vecScalar) element
 	return l
 }
 
+// withCompare adds a vector kernel to a comparison of float32; swap exchanges its
+// operands.
+func withCompare(l elementLoop, f func(l cpu.Level, dst []bool, a, b []float32), swap bool) elementLoop {
+	l.fast = func(dst []byte, in *[3][]byte) {
+		a, b := tensor.FromRaw[float32](in[0]), tensor.FromRaw[float32](in[1])
+		if swap {
+			a, b = b, a
+		}
+		f(cpu.Active(), tensor.FromRaw[bool](dst), a, b)
+	}
+	return l
+}
+
 func loop1[T, R tensor.Element](f func(dst []R, a []T)) elementLoop {
 	return elementLoop{in: tensor.DTypeOf[T](), out: tensor.DTypeOf[R](), arity: 1, run: func(dst []byte, in *[3][]byte) {
 		f(tensor.FromRaw[R](dst), tensor.FromRaw[T](in[0]))

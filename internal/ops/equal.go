@@ -4,6 +4,7 @@ import (
 	"strings"
 
 	"github.com/onward-ml/onward/internal/ir"
+	"github.com/onward-ml/onward/internal/kernels/vec"
 	"github.com/onward-ml/onward/tensor"
 )
 
@@ -20,7 +21,7 @@ var _ = register(Def{Name: "Equal", Since: []int{1, 7, 11, 13, 19}, In: "A:T, B:
 var equalLoops = loopsOf(loop2(equalLoop[bool]),
 	loop2(equalLoop[int8]), loop2(equalLoop[int16]), loop2(equalLoop[int32]), loop2(equalLoop[int64]),
 	loop2(equalLoop[uint8]), loop2(equalLoop[uint16]), loop2(equalLoop[uint32]), loop2(equalLoop[uint64]),
-	loop2(equalLoop[float32]), loop2(equalLoop[float64]))
+	withCompare(loop2(equalLoop[float32]), vec.EqualF32, false), loop2(equalLoop[float64]))
 
 // Infer implements [ir.Operator].
 func (o *Equal) Infer(c *ir.InferContext) error {

@@ -2,6 +2,7 @@ package ops
 
 import (
 	"github.com/onward-ml/onward/internal/ir"
+	"github.com/onward-ml/onward/internal/kernels/vec"
 	"github.com/onward-ml/onward/tensor"
 )
 
@@ -17,7 +18,7 @@ var _ = register(Def{Name: "Greater", Since: []int{1, 7, 9, 13}, In: "A:T, B:T",
 var greaterLoops = loopsOf(
 	loop2(greaterLoop[int8]), loop2(greaterLoop[int16]), loop2(greaterLoop[int32]), loop2(greaterLoop[int64]),
 	loop2(greaterLoop[uint8]), loop2(greaterLoop[uint16]), loop2(greaterLoop[uint32]), loop2(greaterLoop[uint64]),
-	loop2(greaterLoop[float32]), loop2(greaterLoop[float64]))
+	withCompare(loop2(greaterLoop[float32]), vec.LessF32, true), loop2(greaterLoop[float64]))
 
 // Infer implements [ir.Operator].
 func (o *Greater) Infer(c *ir.InferContext) error {

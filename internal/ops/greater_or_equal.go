@@ -2,6 +2,7 @@ package ops
 
 import (
 	"github.com/onward-ml/onward/internal/ir"
+	"github.com/onward-ml/onward/internal/kernels/vec"
 	"github.com/onward-ml/onward/tensor"
 )
 
@@ -17,7 +18,7 @@ var _ = register(Def{Name: "GreaterOrEqual", Since: []int{12, 16}, In: "A:T, B:T
 var greaterOrEqualLoops = loopsOf(
 	loop2(greaterOrEqualLoop[int8]), loop2(greaterOrEqualLoop[int16]), loop2(greaterOrEqualLoop[int32]), loop2(greaterOrEqualLoop[int64]),
 	loop2(greaterOrEqualLoop[uint8]), loop2(greaterOrEqualLoop[uint16]), loop2(greaterOrEqualLoop[uint32]), loop2(greaterOrEqualLoop[uint64]),
-	loop2(greaterOrEqualLoop[float32]), loop2(greaterOrEqualLoop[float64]))
+	withCompare(loop2(greaterOrEqualLoop[float32]), vec.LessOrEqualF32, true), loop2(greaterOrEqualLoop[float64]))
 
 // Infer implements [ir.Operator].
 func (o *GreaterOrEqual) Infer(c *ir.InferContext) error {

@@ -2,6 +2,7 @@ package ops
 
 import (
 	"github.com/onward-ml/onward/internal/ir"
+	"github.com/onward-ml/onward/internal/kernels/vec"
 	"github.com/onward-ml/onward/tensor"
 )
 
@@ -17,7 +18,7 @@ var _ = register(Def{Name: "Less", Since: []int{1, 7, 9, 13}, In: "A:T, B:T", Ou
 var lessLoops = loopsOf(
 	loop2(lessLoop[int8]), loop2(lessLoop[int16]), loop2(lessLoop[int32]), loop2(lessLoop[int64]),
 	loop2(lessLoop[uint8]), loop2(lessLoop[uint16]), loop2(lessLoop[uint32]), loop2(lessLoop[uint64]),
-	loop2(lessLoop[float32]), loop2(lessLoop[float64]))
+	withCompare(loop2(lessLoop[float32]), vec.LessF32, false), loop2(lessLoop[float64]))
 
 // Infer implements [ir.Operator].
 func (o *Less) Infer(c *ir.InferContext) error {

@@ -2,6 +2,7 @@ package ops
 
 import (
 	"github.com/onward-ml/onward/internal/ir"
+	"github.com/onward-ml/onward/internal/kernels/vec"
 	"github.com/onward-ml/onward/tensor"
 )
 
@@ -17,7 +18,7 @@ var _ = register(Def{Name: "LessOrEqual", Since: []int{12, 16}, In: "A:T, B:T", 
 var lessOrEqualLoops = loopsOf(
 	loop2(lessOrEqualLoop[int8]), loop2(lessOrEqualLoop[int16]), loop2(lessOrEqualLoop[int32]), loop2(lessOrEqualLoop[int64]),
 	loop2(lessOrEqualLoop[uint8]), loop2(lessOrEqualLoop[uint16]), loop2(lessOrEqualLoop[uint32]), loop2(lessOrEqualLoop[uint64]),
-	loop2(lessOrEqualLoop[float32]), loop2(lessOrEqualLoop[float64]))
+	withCompare(loop2(lessOrEqualLoop[float32]), vec.LessOrEqualF32, false), loop2(lessOrEqualLoop[float64]))
 
 // Infer implements [ir.Operator].
 func (o *LessOrEqual) Infer(c *ir.InferContext) error {

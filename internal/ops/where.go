@@ -3,7 +3,9 @@ package ops
 import (
 	"fmt"
 
+	"github.com/onward-ml/onward/internal/cpu"
 	"github.com/onward-ml/onward/internal/ir"
+	"github.com/onward-ml/onward/internal/kernels/vec"
 	"github.com/onward-ml/onward/tensor"
 )
 
@@ -95,6 +97,9 @@ func (*Where) Run(c *ir.Call) error {
 		l.run = whereLoop[uint16]
 	case 4:
 		l.run = whereLoop[uint32]
+		l.fast = func(out []byte, in *[3][]byte) {
+			vec.SelectU32(cpu.Active(), tensor.FromRaw[uint32](out), tensor.FromRaw[uint32](in[1]), tensor.FromRaw[uint32](in[2]), tensor.FromRaw[bool](in[0]))
+		}
 	case 8:
 		l.run = whereLoop[uint64]
 	case 16:
@@ -110,9 +115,9 @@ func whereLoop[T any](out []byte, in *[3][]byte) {
 	which := tensor.FromRaw[bool](in[0])
 	which, x, y = which[:len(dst)], x[:len(dst)], y[:len(dst)]
 	for i := range dst {
-		v := y[i]
+		v, u := y[i], x[i]
 		if which[i] {
-			v = x[i]
+			v = u
 		}
 		dst[i] = v
 	}

@@ -175,6 +175,9 @@ func writeVec(dir string) {
 	for _, k := range conversions() {
 		add("convert", k)
 	}
+	for _, k := range choices() {
+		add("compare", k)
+	}
 	writeTranspose(dir)
 	for _, f := range families {
 		writeFamily(dir, "vec", f, by[f])

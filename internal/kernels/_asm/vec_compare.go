@@ -1,0 +1,119 @@
+package main
+
+import (
+	"fmt"
+	"strings"
+)
+
+// choice is a kernel between truth values and 32-bit elements, by whole vectors; a Go loop does the
+// tail.
+type choice struct {
+	name string
+	args [][2]string // Go names and types of the elements, the output first
+	body func(g *fn)
+}
+
+var choiceRegs = []string{"DI", "SI", "DX", "BX"}
+
+func (k *choice) emit(f *file, i isa) {
+	var args []arg
+	for _, a := range k.args {
+		args = append(args, arg{a[0], "*" + a[1]})
+	}
+	g := f.function(k.name+i.name, i, append(args, arg{"n", "int"}), nil)
+	for j, a := range k.args {
+		g.arg(a[0], choiceRegs[j])
+	}
+	g.arg("n", "CX")
+	g.label("loop")
+	k.body(g)
+	for j, a := range k.args {
+		size := 4
+		if a[1] == "bool" {
+			size = 1
+		}
+		g.e("ADDQ $%d, %s", size*i.width, choiceRegs[j])
+	}
+	g.e("SUBQ $%d, CX", i.width)
+	g.e("JNZ loop")
+	g.e("VZEROUPPER")
+	g.e("RET")
+}
+
+func (k *choice) signature(level string) string {
+	var p []string
+	for _, a := range k.args {
+		p = append(p, a[0]+" []"+a[1])
+	}
+	return fmt.Sprintf("\nfunc %s(%s cpu.Level, %s)", k.name, level, strings.Join(p, ", "))
+}
+
+func (k *choice) list(format string) string {
+	var p []string
+	for _, a := range k.args {
+		p = append(p, fmt.Sprintf(format, a[0]))
+	}
+	return strings.Join(p, ", ")
+}
+
+func (k *choice) dispatch() string {
+	var o strings.Builder
+	o.WriteString(k.signature("l") + " {\n")
+	for _, a := range k.args[1:] {
+		fmt.Fprintf(&o, "\t%s = %s[:len(dst)]\n", a[0], a[0])
+	}
+	o.WriteString("\tswitch l {\n")
+	for _, i := range isas {
+		fmt.Fprintf(&o, `	case cpu.%s:
+		for len(dst) >= %d {
+			n := min(len(dst)&^%d, chunk)
+			%s%s(%s, n)
+			%s = %s
+		}
+`, i.level, i.width, i.width-1, k.name, i.name, k.list("&%s[0]"), k.list("%s"), k.list("%s[n:]"))
+	}
+	fmt.Fprintf(&o, "\t}\n\t%sGeneric(%s)\n}\n", k.name, k.list("%s"))
+	return o.String()
+}
+
+func (k *choice) noasm() string {
+	return fmt.Sprintf("%s { %sGeneric(%s) }\n", k.signature("_"), k.name, k.list("%s"))
+}
+
+func choices() []*choice {
+	compare := func(name string, pred int) *choice {
+		return &choice{name, [][2]string{{"dst", "bool"}, {"a", "float32"}, {"b", "float32"}}, func(g *fn) {
+			g.op("VMOVUPS", "(SI)", 0)
+			ones := g.ci(0x01010101)
+			if g.width == 16 {
+				g.e("VCMPPS $%d, (DX), Z0, K1", pred)
+				g.e("VMOVDQU %s, X1", ones)
+				g.e("VMOVDQU8.Z X1, K1, X1")
+				g.e("VMOVDQU X1, (DI)")
+				return
+			}
+			g.e("VCMPPS $%d, (DX), Y0, Y0", pred)
+			g.e("VEXTRACTF128 $1, Y0, X1")
+			g.e("VPACKSSDW X1, X0, X0")
+			g.e("VPACKSSWB X0, X0, X0")
+			g.e("VPAND %s, X0, X0", ones)
+			g.e("VMOVQ X0, (DI)")
+		}}
+	}
+	return []*choice{compare("lessF32", lt), compare("lessOrEqualF32", le), compare("equalF32", eq),
+		{"selectU32", [][2]string{{"dst", "uint32"}, {"x", "uint32"}, {"y", "uint32"}, {"which", "bool"}}, func(g *fn) {
+			if g.width == 16 {
+				g.e("VMOVDQU (BX), X1")
+				g.e("VPTESTMB X1, X1, K1")
+				g.op("VMOVUPS", "(DX)", 0)
+				g.op("VMOVUPS", "(SI)", "K1", 0)
+			} else {
+				g.e("VPMOVZXBD (BX), Y1")
+				g.e("VPXOR Y2, Y2, Y2")
+				g.e("VPCMPEQD Y2, Y1, Y1")
+				g.op("VMOVUPS", "(SI)", 0)
+				g.e("VBLENDVPS Y1, (DX), Y0, Y0")
+			}
+			g.op("VMOVUPS", 0, "(DI)")
+		}}}
+}

@@ -1,0 +1,56 @@
+package vec
+
+import (
+	"math"
+	"testing"
+
+	testkit "github.com/onward-ml/onward/internal/testing"
+)
+
+func TestCompare(t *testing.T) {
+	special := []float32{0, float32(math.Copysign(0, -1)), 1, -1, float32(math.NaN()), float32(math.Inf(1)), float32(math.Inf(-1)), 1e-45, math.MaxFloat32}
+	kernels := []struct {
+		name string
+		f    func(l level, dst []bool, a, b []float32)
+		want func(a, b float32) bool
+	}{
+		{"less", LessF32, func(a, b float32) bool { return a < b }},
+		{"less or equal", LessOrEqualF32, func(a, b float32) bool { return a <= b }},
+		{"equal", EqualF32, func(a, b float32) bool { return a == b }},
+	}
+	testkit.Levels(t, func(t *testing.T, l level) {
+		testkit.Sides(func(side string, s testkit.Side) {
+			for _, n := range []int{0, 1, 5, 7, 8, 9, 15, 16, 17, 31, 32, 33, 70, chunk + 21} {
+				for off := range 4 {
+					a, b := testkit.Guarded[float32](t, n, s, off), testkit.Guarded[float32](t, n, s, off)
+					dst := testkit.Guarded[bool](t, n, s, off)
+					for i := range a {
+						a[i], b[i] = special[i%9], special[(i/9+off)%9]
+					}
+					for _, k := range kernels {
+						k.f(l, dst, a, b)
+						for i, v := range dst {
+							if v != k.want(a[i], b[i]) {
+								t.Fatalf("%s %s: element %d of %d: %g and %g give %v", k.name, side, i, n, a[i], b[i], v)
+							}
+						}
+					}
+					x, y, out := testkit.Guarded[uint32](t, n, s, off), testkit.Guarded[uint32](t, n, s, off), testkit.Guarded[uint32](t, n, s, off)
+					for i := range x {
+						x[i], y[i], dst[i] = uint32(i), ^uint32(i), i*i%7%2 == 0
+					}
+					SelectU32(l, out, x, y, dst)
+					for i, v := range out {
+						want := y[i]
+						if dst[i] {
+							want = x[i]
+						}
+						if v != want {
+							t.Fatalf("select %s: element %d of %d is %d, want %d", side, i, n, v, want)
+						}
+					}
+				}
+			}
+		})
+	})
+}
