@@ -3,6 +3,7 @@ comes from: model.onnx, data.npz (arrays in/NAME and out/NAME) and case.json."""
 
 import json
 import pathlib
+import re
 import shutil
 import traceback
 
@@ -23,7 +24,7 @@ class Cases:
     def add(self, family, name, make, library, exporter, rtol=1e-4, atol=1e-5):
         """make() gives the model, its feeds and the results expected by output name;
         a model may come with None for the results that are not compared. A case
-        whose export fails is left out and named at the end."""
+        whose export fails has nothing but a case.json that says why."""
         if self.only not in f"{family}/{name}":
             return
         folder = self.root / family / name
@@ -32,7 +33,11 @@ class Cases:
             model, feeds, want = make()
         except Exception as e:  # what an exporter cannot do is not ours to judge
             traceback.print_exc(limit=-3)
-            self.failed.append(f"{family}/{name}: {type(e).__name__}: {str(e).splitlines()[0] if str(e) else ''}")
+            why = re.sub("\x1b\\[[0-9;]*m", "", f"{type(e).__name__}: {e}").splitlines()[0]
+            self.failed.append(f"{family}/{name}: {why}")
+            folder.mkdir(parents=True)
+            note = {"library": library, "exporter": exporter, "not_exported": why}
+            (folder / "case.json").write_text(json.dumps(note, indent=1) + "\n")
             print("NOT EXPORTED", self.failed[-1], flush=True)
             return
         names = [o.name for o in model.graph.output]

@@ -33,6 +33,9 @@ type note struct {
 	// agrees. Where it and both engines agree with each other, the exported model is
 	// not the library's.
 	ONNXRuntime string `json:"onnxruntime"`
+
+	// NotExported is the exporter's error; then there is no model.
+	NotExported string `json:"not_exported"`
 }
 
 // exported is one exported model with its inputs and the library's results.

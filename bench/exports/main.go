@@ -44,9 +44,13 @@ func run(ctx context.Context) (failed int, err error) {
 	if err != nil {
 		return 0, err
 	}
-	var rows []row
+	var rows, left []row
 	for _, c := range cases {
 		if !strings.Contains(c.family+"/"+c.name, *only) {
+			continue
+		}
+		if c.NotExported != "" {
+			left = append(left, row{exported: c})
 			continue
 		}
 		if err := c.load(); err != nil {
@@ -80,7 +84,7 @@ func run(ctx context.Context) (failed int, err error) {
 			return failed, ctx.Err()
 		}
 	}
-	text := table(rows)
+	text := table(rows, left)
 	if *out == "" {
 		fmt.Print(text)
 		return failed, nil

@@ -31,8 +31,8 @@ func brief(s string) string {
 	return s
 }
 
-// table writes docs/exports.md.
-func table(rows []row) string {
+// table writes docs/exports.md. left are the cases that the exporter cannot export.
+func table(rows, left []row) string {
 	var b strings.Builder
 	b.WriteString(`# Exported models
 
@@ -103,6 +103,12 @@ library. "As ONNX Runtime" marks results that are equal to its, and not to the l
 			} else {
 				fmt.Fprintf(&b, " %s |\n", cell(r.ONNXRuntime))
 			}
+		}
+	}
+	if len(left) > 0 {
+		b.WriteString("\n## What the exporters refuse\n\n| model | exporter | error |\n|---|---|---|\n")
+		for _, r := range left {
+			fmt.Fprintf(&b, "| %s/%s | %s | %s |\n", r.family, r.name, r.Exporter, cell(r.NotExported))
 		}
 	}
 	return b.String()
