@@ -161,8 +161,23 @@ func (w *network) conv(x string, m, group int) {
 	if rapid.Bool().Draw(w.t, "bias") {
 		in = append(in, w.weights(int64(m)))
 	}
-	w.add("Conv", in, m, out(s[1]), out(s[2]), onnx.Attrs{"strides": []int64{int64(stride), int64(stride)}, "dilations": []int64{int64(dilation), int64(dilation)},
-		"pads": []int64{int64(pad), int64(pad), int64(pad), int64(pad)}, "group": group})
+	op, attrs := "Conv", onnx.Attrs{"strides": []int64{int64(stride), int64(stride)}, "dilations": []int64{int64(dilation), int64(dilation)},
+		"pads": []int64{int64(pad), int64(pad), int64(pad), int64(pad)}, "group": group}
+	if rapid.IntRange(0, 3).Draw(w.t, "contrib") == 0 {
+		op = "FusedConv"
+		attrs["activation"] = rapid.SampledFrom([]string{"Relu", "Clip", "Sigmoid", ""}).Draw(w.t, "activation")
+		if attrs["activation"] == "Clip" {
+			attrs["activation_params"] = []float32{-1, 1.5}
+		}
+	}
+	y := w.add(op, in, m, out(s[1]), out(s[2]), attrs)
+	if nodes := w.b.Must().Graph.Nodes; op == "FusedConv" {
+		for _, n := range nodes {
+			if n.Outputs[0] == y {
+				n.Domain = "com.microsoft"
+			}
+		}
+	}
 }
 
 // Random networks give the same on both engines.

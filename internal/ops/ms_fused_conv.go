@@ -8,24 +8,40 @@ import (
 	"github.com/onward-ml/onward/tensor"
 )
 
-// activatedConv is FusedConv: a convolution, plus Z of the same shape, and an activation of the
-// sum
+// ActivatedConv is com.microsoft's FusedConv: a convolution, plus Z of the same
+// shape, and an activation of the sum
 // (https://github.com/microsoft/onnxruntime/blob/main/docs/ContribOperators.md#com.microsoft.FusedConv).
-type activatedConv struct {
+type ActivatedConv struct {
 	conv Conv
 	act  fusedActivation
 }
 
 var _ = register(Def{Domain: DomainMicrosoft, Name: "FusedConv", Since: []int{1}, In: "X:T, W:T, B:T?, Z:T?", Out: "Y:T",
 	Types: Types{"T": "float16 float double"}, Build: simple(func(a *Attrs, opset int) Operator {
-		return &activatedConv{Conv{Window: readWindow(a, true), Group: readGroup(a)}, readFusedActivation(a, a.Floats("activation_params"))}
+		return &ActivatedConv{Conv{Window: readWindow(a, true), Group: readGroup(a)}, readFusedActivation(a, a.Floats("activation_params"))}
 	})})
 
+// Fused returns the operator in the form that the optimizer works with, nil where
+// that does not know the activation.
+func (op *ActivatedConv) Fused() *FusedConv {
+	f := &FusedConv{Conv: op.conv}
+	switch op.act.fn.name {
+	case "":
+	case "relu":
+		f.Act.Kind = ActRelu
+	case "clip":
+		f.Act = Activation{Kind: ActClip, Lo: float32(op.act.lo), Hi: float32(op.act.hi)}
+	default:
+		return nil
+	}
+	return f
+}
+
 // Infer infers the convolution.
-func (op *activatedConv) Infer(c *ir.InferContext) error { return op.conv.Infer(c) }
+func (op *ActivatedConv) Infer(c *ir.InferContext) error { return op.conv.Infer(c) }
 
 // Run convolves and changes the result in place.
-func (op *activatedConv) Run(c *ir.Call) error {
+func (op *ActivatedConv) Run(c *ir.Call) error {
 	if err := op.conv.Run(c); err != nil {
 		return err
 	}

@@ -72,6 +72,7 @@ func channelOperand(g *ir.Graph, n *ir.Node) bool {
 //	ChannelAffine(ChannelAffine(X))     → ChannelAffine(X)
 //	Relu(Conv(…)), Clip(Conv(…), lo, hi) → FusedConv with an activation
 //	Conv(…) + Z                          → FusedConv with a fourth input
+//	com.microsoft.FusedConv(…)           → FusedConv
 //
 // and activations into a ChannelAffine.
 func fuseConv(o *Options, g *ir.Graph) (int, error) {
@@ -88,6 +89,13 @@ func fuseConv(o *Options, g *ir.Graph) (int, error) {
 	}
 	for i, n := range g.Nodes {
 		if len(n.Out) == 0 || n.Out[0] == ir.None || len(n.In) == 0 {
+			continue
+		}
+		if op, ok := n.Op.(*ops.ActivatedConv); ok && isFloat(g, n.Out[0]) {
+			if f := op.Fused(); f != nil {
+				n.Op, n.Sig = f, nil
+				edits++
+			}
 			continue
 		}
 		k, prev := source(n.In[0])
