@@ -172,6 +172,7 @@ func writeVec(dir string) {
 	for _, k := range reductions() {
 		add(k.family, k)
 	}
+	add("norm", softmax{})
 	for _, k := range conversions() {
 		add("convert", k)
 	}

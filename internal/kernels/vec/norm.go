@@ -32,8 +32,17 @@ func expSubSumF32Generic(dst, x []float32, shift float32) float64 {
 // 6 ULP for rows up to 65,536 elements. A row of -Inf alone, or with +Inf or NaN, gives NaN.
 func SoftmaxF32(l cpu.Level, dst, x []float32) {
 	x = x[:len(dst)]
+	if n := len(dst); n > 0 && n <= chunk/2 {
+		softmaxRowF32(l, dst, x)
+		return
+	}
 	s := ExpSubSumF32(l, dst, x, ReduceMaxF32(l, x))
 	MulScalarF32(l, dst, dst, 1/s)
+}
+
+func softmaxRowF32Generic(dst, x []float32) {
+	s := float32(expSubSumF32Generic(dst, x, reduceMaxF32Generic(x)))
+	mulScalarF32Generic(dst, dst, 1/s)
 }
 
 // LogSoftmaxF32 writes x - max(x) - log(Σ exp(x-max(x))). dst must not be x: it holds the

@@ -12,6 +12,12 @@ func expSubSumF32AVX512(dst *float32, x *float32, n int, shift float32) (r float
 //go:noescape
 func expSubSumF32AVX2(dst *float32, x *float32, n int, shift float32) (r float32)
 
+//go:noescape
+func softmaxRowF32AVX512(dst *float32, x *float32, n int)
+
+//go:noescape
+func softmaxRowF32AVX2(dst *float32, x *float32, n int)
+
 func expSubSum64F32(l cpu.Level, dst, x []float32, shift float32) float64 {
 	x = x[:len(dst)]
 	if l != cpu.AVX512 && l != cpu.AVX2 {
@@ -30,4 +36,17 @@ func expSubSum64F32(l cpu.Level, dst, x []float32, shift float32) float64 {
 		dst, x = dst[n:], x[n:]
 	}
 	return s
+}
+
+// softmaxRowF32 takes the softmax of a row of at most chunk elements.
+func softmaxRowF32(l cpu.Level, dst, x []float32) {
+	x = x[:len(dst)]
+	switch l {
+	case cpu.AVX512:
+		softmaxRowF32AVX512(&dst[0], &x[0], len(dst))
+	case cpu.AVX2:
+		softmaxRowF32AVX2(&dst[0], &x[0], len(dst))
+	default:
+		softmaxRowF32Generic(dst, x)
+	}
 }

@@ -9,3 +9,5 @@ import "github.com/onward-ml/onward/internal/cpu"
 func expSubSum64F32(_ cpu.Level, dst, x []float32, shift float32) float64 {
 	return expSubSumF32Generic(dst, x, shift)
 }
+
+func softmaxRowF32(_ cpu.Level, dst, x []float32) { softmaxRowF32Generic(dst, x) }

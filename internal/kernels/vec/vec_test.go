@@ -666,7 +666,7 @@ func TestEveryAssemblyFunctionHasALine(t *testing.T) {
 		add(k.name + "F32")
 	}
 	for _, n := range []string{"f16ToF32", "f32ToF16", "bf16ToF32", "f32ToBF16", "i8ToF32", "u8ToF32", "i32ToF32", "f32ToI32", "transposeF32",
-		"lessF32", "lessOrEqualF32", "equalF32", "selectU32"} { // TestConvert, TestTranspose, TestCompare
+		"lessF32", "lessOrEqualF32", "equalF32", "selectU32", "softmaxRowF32"} { // TestConvert, TestTranspose, TestCompare, TestSoftmax
 		add(n)
 	}
 	testkit.CheckAsmTested(t, ".", names)
