@@ -653,6 +653,30 @@ func TestTranspose(t *testing.T) {
 	})
 }
 
+func TestSoftmaxRow(t *testing.T) {
+	testkit.Levels(t, func(t *testing.T, l level) {
+		testkit.Sides(func(side string, s testkit.Side) {
+			for n := 1; n <= 140; n++ {
+				for off := range 3 {
+					x, d := testkit.Guarded[float32](t, n, s, off), testkit.Guarded[float32](t, n, s, off)
+					w := make([]float32, n)
+					for i := range x {
+						x[i] = float32((i*7+n)%23) - 100
+					}
+					SoftmaxF32(l, d, x)
+					softmaxRowF32Generic(w, x)
+					SoftmaxF32(l, x, x)
+					for i := range d {
+						if math.Abs(float64(d[i]-w[i])) > 3e-6*float64(w[i]) || x[i] != d[i] {
+							t.Fatalf("%s: element %d of %d is %g, in place %g, want %g", side, i, n, d[i], x[i], w[i])
+						}
+					}
+				}
+			}
+		})
+	})
+}
+
 func TestEveryAssemblyFunctionHasALine(t *testing.T) {
 	var names []string
 	add := func(n string) { names = append(names, n+"AVX512", n+"AVX2") }
@@ -666,7 +690,7 @@ func TestEveryAssemblyFunctionHasALine(t *testing.T) {
 		add(k.name + "F32")
 	}
 	for _, n := range []string{"f16ToF32", "f32ToF16", "bf16ToF32", "f32ToBF16", "i8ToF32", "u8ToF32", "i32ToF32", "f32ToI32", "transposeF32",
-		"lessF32", "lessOrEqualF32", "equalF32", "selectU32", "softmaxRowF32"} { // TestConvert, TestTranspose, TestCompare, TestSoftmax
+		"lessF32", "lessOrEqualF32", "equalF32", "selectU32", "softmaxRowF32"} { // TestConvert, TestTranspose, TestCompare, TestSoftmaxRow
 		add(n)
 	}
 	testkit.CheckAsmTested(t, ".", names)
