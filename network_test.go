@@ -241,3 +241,44 @@ func tolerance(t *tensor.Tensor) float64 {
 	}
 	return 1e-4*most + 1e-6
 }
+
+// TestConstantImageBetweenConvolutions joins a constant image to the result of a
+// convolution and convolves both: the constant goes into the blocked layout.
+func TestConstantImageBetweenConvolutions(t *testing.T) {
+	const c, size = 16, 5
+	ramp := func(n int) []float32 {
+		d := make([]float32, n)
+		for i := range d {
+			d[i] = float32(i%13)/8 - 0.7
+		}
+		return d
+	}
+	b := onnx.NewModel("net").Opset("", 15)
+	b.Input("x", onnx.Float, 1, c, size, size)
+	b.Initializer("w", ramp(c*c*9), c, c, 3, 3)
+	b.Initializer("v", ramp(c*2*c*9), c, 2*c, 3, 3)
+	b.Initializer("image", ramp(c*size*size), 1, c, size, size)
+	pads := onnx.Attrs{"pads": []int64{1, 1, 1, 1}}
+	b.Node("Conv", []string{"x", "w"}, []string{"a"}, pads)
+	b.Node("Concat", []string{"a", "image"}, []string{"b"}, onnx.Attrs{"axis": 1})
+	b.Node("Conv", []string{"b", "v"}, []string{"y"}, pads)
+	b.Output("y", onnx.Float, 1, c, size, size)
+	feed := onward.Values{"x": tensor.Must(tensor.New(ramp(c*size*size), 1, c, size, size))}
+	var want onward.Values
+	for _, p := range engines {
+		s, err := onward.OpenModel(b.Must(), on(p))
+		if err != nil {
+			t.Fatalf("%s: %v", p, err)
+		}
+		got, err := s.Run(context.Background(), feed, nil)
+		if err != nil {
+			t.Fatalf("%s: %v", p, err)
+		}
+		if want == nil {
+			want = got
+		}
+		if err := tensor.AllClose(got["y"], want["y"], 1e-4, 1e-4); err != nil {
+			t.Errorf("%s: %v", p, err)
+		}
+	}
+}

@@ -301,6 +301,7 @@ func (b *blocker) rewrite() (int, error) {
 		}
 		for _, id := range p.in {
 			if _, ok := blocked[id]; !ok {
+				free.uses[id]++ // a constant image stays for its reorder
 				nodes = append(nodes, &ir.Node{Name: n.Name, OpType: "ToBlocked", Domain: internalDomain, Op: &ops.ToBlocked{Out: b.layout(id)},
 					In: []ir.ValueID{id}, Out: []ir.ValueID{twin(id)}})
 			}
