@@ -40,7 +40,8 @@ Written by ` + "`go run ./bench/exports`" + ` over models that ` + "`bench/expor
 other libraries, run on both engines and compared with the library's own results. Numbers are the largest absolute
 difference over all results, integers and text must be equal, and the tolerance is rtol·|want| + atol as given for the
 family. Nodes counts those of subgraphs and functions too. The last column says whether ONNX Runtime's results are those of the
-library. "As ONNX Runtime" marks results that are equal to its, and not to the library's: the exporter wrote another model.
+library. "As ONNX Runtime" marks results that are equal to its, and not to the library's: the exporter wrote
+another model, or equal scores leave an order open, as saturated ones of detectors do.
 
 | family | models | pass on both engines | where ONNX Runtime agrees with the library |
 |---|---|---|---|
