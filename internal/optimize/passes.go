@@ -73,8 +73,11 @@ func Run(ctx context.Context, g *ir.Graph, o *Options) error {
 		}); err != nil {
 			return err
 		}
+		if err := ir.Verify(g); err != nil {
+			return fmt.Errorf("pass %s leaves a bad graph: %w", p.name, err)
+		}
 	}
-	return ir.Verify(g)
+	return nil
 }
 
 // each calls fn for all subgraphs, innermost first, and then for g.
