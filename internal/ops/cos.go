@@ -4,6 +4,7 @@ import (
 	"math"
 
 	"github.com/onward-ml/onward/internal/ir"
+	"github.com/onward-ml/onward/internal/kernels/vec"
 )
 
 // Cos computes the cosine of each element, given in radians
@@ -13,7 +14,7 @@ type Cos struct{ sameTypeAndShape }
 var _ = register(Def{Name: "Cos", Since: []int{7, 22}, In: "input:T", Out: "output:T", Types: Types{"T": "@float"},
 	Build: withoutAttrs(&Cos{})})
 
-var cosLoops = floatLoops(cosLoop[float32], cosLoop[float64], cosFast)
+var cosLoops = floatLoops(cosLoop[float32], cosLoop[float64], vec.CosF32)
 
 // Run implements [ir.Operator].
 func (*Cos) Run(c *ir.Call) error { return mapTable(c, cosLoops, grainCostly) }
