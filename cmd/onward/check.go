@@ -86,12 +86,10 @@ func examine(m *onnx.Model, r *checkJSON) {
 			r.Errors = append(r.Errors, err.Error())
 		}
 	}
-	for _, p := range onward.Providers() {
-		s, err := onward.OpenModel(m, &onward.SessionOptions{Providers: []onward.ProviderConfig{{Name: p}}})
+	for p, err := range tryProviders(m) {
 		r.Runs[p] = err == nil
 		if err != nil {
 			r.Problems[p] = err.Error()
 		}
-		_ = s // the model is shared: closing a session would close it
 	}
 }

@@ -73,9 +73,9 @@ func inspect(m *onnx.Model) (*inspectJSON, error) {
 	for _, f := range m.Functions {
 		r.countNodes(f.Nodes)
 	}
-	for _, p := range onward.Providers() {
+	for p, err := range tryProviders(m) {
 		r.Providers[p] = "ok"
-		if _, err := onward.OpenModel(m, &onward.SessionOptions{Providers: []onward.ProviderConfig{{Name: p}}}); err != nil {
+		if err != nil {
 			r.Providers[p] = err.Error()
 		}
 	}

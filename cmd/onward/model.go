@@ -59,3 +59,17 @@ func dtypeBits(d onnx.DataType) int {
 	}
 	return tensor.DType(d).Bits()
 }
+
+// tryProviders opens a model on every provider and returns why it cannot be, nil
+// where it can.
+func tryProviders(m *onnx.Model) map[string]error {
+	r := map[string]error{}
+	for _, p := range onward.Providers() {
+		s, err := onward.OpenModel(m, &onward.SessionOptions{Providers: []onward.ProviderConfig{{Name: p}}})
+		if err == nil {
+			err = s.Close()
+		}
+		r[p] = err
+	}
+	return r
+}
