@@ -55,7 +55,7 @@ func (n native) Compile(ctx context.Context, m *onnx.Model, opts *SessionOptions
 			e.pool = exec.NewPool(opts.Threads)
 			eo.Pool = e.pool
 		}
-		if !opts.DisableOptimizations {
+		if opts.OptimizationLevel != OptimizeNone {
 			if err := optimizeGraph(ctx, g, e.limit); err != nil {
 				return nil, err
 			}

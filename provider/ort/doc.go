@@ -39,6 +39,6 @@
 //	free_dimension:NAME        a fixed size for the symbolic dimension NAME
 //	a name with a dot          a session configuration entry: session.intra_op.allow_spinning
 //
-// SessionOptions.DisableOptimizations stands for graph_optimization_level disable.
+// An option that has a field in SessionOptions wins over it.
 // Limits other than those on files are not enforced: ONNX Runtime has none.
 package ort

@@ -102,14 +102,14 @@ var (
 
 // commonOptions are those of all providers of this package.
 var commonOptions = map[string]kind{
-	"library": text, "graph_optimization_level": oneOf("disable", "basic", "extended", "layout", "all"),
+	"library": text, "graph_optimization_level": oneOf("none", "disable", "basic", "extended", "layout", "all"),
 	"execution_mode": oneOf("sequential", "parallel"), "intra_op_num_threads": count, "inter_op_num_threads": count,
 	"enable_mem_pattern": boolean, "enable_cpu_mem_arena": boolean, "log_severity_level": oneOf("0", "1", "2", "3", "4"),
 	"optimized_model_filepath": text, "profile_file_prefix": text,
 }
 
 // levels are the values of GraphOptimizationLevel.
-var levels = map[string]uintptr{"disable": 0, "basic": 1, "extended": 2, "layout": 3, "all": 99}
+var levels = map[string]uintptr{"none": 0, "disable": 0, "basic": 1, "extended": 2, "layout": 3, "all": 99}
 
 const freeDimension = "free_dimension:"
 
@@ -155,10 +155,7 @@ func (p provider) parse(opts *onward.SessionOptions, config onward.ProviderConfi
 		into[name] = v
 	}
 	if s.common["graph_optimization_level"] == "" {
-		s.common["graph_optimization_level"] = "all"
-		if opts.DisableOptimizations {
-			s.common["graph_optimization_level"] = "disable"
-		}
+		s.common["graph_optimization_level"] = opts.OptimizationLevel.String()
 	}
 	return s, nil
 }
