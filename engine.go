@@ -12,6 +12,7 @@ import (
 	"github.com/onward-ml/onward/internal/exec"
 	"github.com/onward-ml/onward/internal/frontend"
 	"github.com/onward-ml/onward/internal/ir"
+	"github.com/onward-ml/onward/internal/optimize"
 	"github.com/onward-ml/onward/onnx"
 	"github.com/onward-ml/onward/tensor"
 )
@@ -55,8 +56,8 @@ func (n native) Compile(ctx context.Context, m *onnx.Model, opts *SessionOptions
 			e.pool = exec.NewPool(opts.Threads)
 			eo.Pool = e.pool
 		}
-		if opts.OptimizationLevel != OptimizeNone {
-			if err := optimizeGraph(ctx, g, e.limit); err != nil {
+		if level := opts.OptimizationLevel.passLevel(); level > optimize.None {
+			if err := optimizeGraph(ctx, g, opts, level, nil); err != nil {
 				return nil, err
 			}
 		}

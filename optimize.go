@@ -2,6 +2,9 @@ package onward
 
 import (
 	"context"
+	"log/slog"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/onward-ml/onward/internal/exec"
@@ -17,10 +20,57 @@ const foldTime = 5 * time.Second
 // maxFolded bounds the bytes by which constant folding may grow a model.
 const maxFolded = 1 << 30
 
-func optimizeGraph(ctx context.Context, g *ir.Graph, limit int64) error {
-	left := foldTime
-	return optimize.Run(ctx, g, &optimize.Options{
+// OptimizationPass is one rewriting that the provider cpu applies to graphs.
+type OptimizationPass struct {
+	Name  string            `json:"name"`
+	Level OptimizationLevel `json:"level"` // the first that has the pass
+	Doc   string            `json:"doc"`   // what it does, in a line
+}
+
+// OptimizationPasses lists the passes of the provider cpu in the order in which they
+// run.
+func OptimizationPasses() []OptimizationPass {
+	var r []OptimizationPass
+	for _, p := range optimize.Passes() {
+		r = append(r, OptimizationPass{Name: p.Name, Level: levelOf[p.Level], Doc: p.Doc})
+	}
+	return r
+}
+
+var levelOf = map[optimize.Level]OptimizationLevel{optimize.None: OptimizeNone, optimize.Basic: OptimizeBasic,
+	optimize.Extended: OptimizeExtended, optimize.All: OptimizeAll}
+
+// passLevel is the passes' own number of a level.
+func (l OptimizationLevel) passLevel() optimize.Level {
+	for p, of := range levelOf {
+		if of == l {
+			return p
+		}
+	}
+	return optimize.All
+}
+
+// disabledPasses are those that the options name in either place. Names that no
+// pass has are those of another provider.
+func (o *SessionOptions) disabledPasses() map[string]bool {
+	r := map[string]bool{}
+	for _, name := range slices.Concat(o.DisabledPasses, strings.Split(o.Config[ConfigDisabledPasses], ";")) {
+		if name = strings.TrimSpace(name); name != "" {
+			r[name] = true
+		}
+	}
+	return r
+}
+
+// optimizeGraph runs the passes of a level that the options do not disable. explain
+// may be nil.
+func optimizeGraph(ctx context.Context, g *ir.Graph, opts *SessionOptions, level optimize.Level, explain func(optimize.Edit)) error {
+	limit, left, log := opts.Limits.memory(), foldTime, opts.Log()
+	o := &optimize.Options{
+		Level:     level,
+		Disabled:  opts.disabledPasses(),
 		MaxFolded: min(maxFolded, limit/4),
+		Explain:   explain,
 		Eval: func(g *ir.Graph, n *ir.Node, in []tensor.Value, limit int64) ([]tensor.Value, error) {
 			ctx, cancel := context.WithTimeout(ctx, left)
 			defer cancel()
@@ -28,5 +78,14 @@ func optimizeGraph(ctx context.Context, g *ir.Graph, limit int64) error {
 			defer func() { left -= time.Since(start) }()
 			return exec.Eval(ctx, g, n, in, limit)
 		},
-	})
+	}
+	if log.Enabled(ctx, slog.LevelDebug) {
+		o.Explain = func(e optimize.Edit) {
+			log.Debug("optimized", "pass", e.Pass, "graph", e.Graph, "edits", e.Edits, "nodes_before", e.Before, "nodes_after", e.After)
+			if explain != nil {
+				explain(e)
+			}
+		}
+	}
+	return optimize.Run(ctx, g, o)
 }

@@ -146,6 +146,15 @@ func (l OptimizationLevel) String() string {
 	return fmt.Sprintf("OptimizationLevel(%d)", int(l))
 }
 
+// MarshalText is [OptimizationLevel.String].
+func (l OptimizationLevel) MarshalText() ([]byte, error) { return []byte(l.String()), nil }
+
+// UnmarshalText is [ParseOptimizationLevel].
+func (l *OptimizationLevel) UnmarshalText(text []byte) (err error) {
+	*l, err = ParseOptimizationLevel(string(text))
+	return err
+}
+
 // ParseOptimizationLevel is the inverse of [OptimizationLevel.String]; the empty
 // string is the default.
 func ParseOptimizationLevel(s string) (OptimizationLevel, error) {

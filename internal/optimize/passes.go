@@ -5,43 +5,78 @@ package optimize
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/tensor"
 )
 
+// Level is how far a pass goes from the model as it is written.
+type Level int
+
+// The levels, from the least. A pass of a level runs at all later ones.
+const (
+	None     Level = iota
+	Basic          // what is constant is computed, what is not needed removed
+	Extended       // operators are fused
+	All            // weights are packed and layouts changed: no ONNX operators say that
+)
+
+// Pass describes one rewriting of graphs.
+type Pass struct {
+	Name  string
+	Level Level
+	Doc   string // what it does, in a line
+}
+
 // pass is one rewriting of a graph. It reports how many edits it made. Subgraphs
 // are the driver's business unless the pass says so.
 type pass struct {
-	name string
-	run  func(o *Options, g *ir.Graph) (int, error)
+	Pass
+	run func(o *Options, g *ir.Graph) (int, error)
 }
 
-// passes run in this order, over the subgraphs of a node before its graph.
+var dce = pass{Pass{"dce", Basic, "removes nodes, outputs and captures that nobody uses"}, removeDead}
+
+// passes run in this order, over the subgraphs of a node before its graph. Passes
+// that leave nodes unused have dce after them.
 var passes = []pass{
-	{"fold", foldFloats},
-	{"identity", removeIdentity},
-	{"cse", mergeCommon},
-	{"dce", removeDead},
-	{"fuse-quantized", fuseQuantized},
-	{"sweep", removeDead},
-	{"fold-quantized", foldQuantized},
-	{"affine", affine},
-	{"channel-shuffle", channelShuffle},
-	{"fuse-conv", fuseConv},
-	{"fuse-activation", fuseActivation},
-	{"fuse-layer-norm", fuseLayerNorm},
-	{"sweep", removeDead},
-	{"fuse-transpose", fuseTranspose},
-	{"sweep", removeDead},
-	{"fuse-linear", fuseLinear},
-	{"sweep", removeDead},
-	{"block-layout", blockLayout},
-	{"sweep", removeDead},
+	{Pass{"fold", Basic, "computes nodes whose inputs are all constant"}, foldFloats},
+	{Pass{"identity", Basic, "removes Identity, Dropout outside of training and Cast to the same type"}, removeIdentity},
+	{Pass{"cse", Basic, "computes equal nodes once"}, mergeCommon},
+	dce,
+	{Pass{"fuse-quantized", Extended, "computes with integers between DequantizeLinear and QuantizeLinear"}, fuseQuantized},
+	dce,
+	{Pass{"fold-quantized", Basic, "computes the DequantizeLinear of constants"}, foldQuantized},
+	{Pass{"affine", Extended, "makes one function per channel of BatchNormalization and of arithmetic with constants"}, affine},
+	{Pass{"channel-shuffle", Extended, "makes one operator of Reshape, Transpose and Reshape that shuffle channels"}, channelShuffle},
+	{Pass{"fuse-conv", Extended, "merges what follows a Conv into it: a function per channel, a sum, Relu, Clip"}, fuseConv},
+	{Pass{"fuse-activation", Extended, "recognizes Gelu and Silu written with simpler operators"}, fuseActivation},
+	{Pass{"fuse-layer-norm", Extended, "recognizes LayerNormalization written with simpler operators"}, fuseLayerNorm},
+	dce,
+	{Pass{"fuse-transpose", Extended, "lets MatMul read and write transposed memory"}, fuseTranspose},
+	dce,
+	{Pass{"fuse-linear", All, "packs constant weights of MatMul and Gemm and merges what follows"}, fuseLinear},
+	dce,
+	{Pass{"block-layout", All, "moves regions of convolutions to the layout NCHW16c"}, blockLayout},
+	dce,
+}
+
+// Passes returns the passes in the order in which they run first.
+func Passes() []Pass {
+	var r []Pass
+	for _, p := range passes {
+		if !slices.Contains(r, p.Pass) {
+			r = append(r, p.Pass)
+		}
+	}
+	return r
 }
 
 // Options gives passes what they cannot do themselves.
 type Options struct {
+	// Level is the last level whose passes run.
+	Level Level
 	// Eval runs one node on constant inputs; an error leaves the node as it is.
 	Eval func(g *ir.Graph, n *ir.Node, in []tensor.Value, limit int64) ([]tensor.Value, error)
 	// MaxFolded bounds the bytes that constant folding may add to the model.
@@ -49,7 +84,7 @@ type Options struct {
 	// Disabled names passes to leave out.
 	Disabled map[string]bool
 	// Explain is called for every pass that changed a graph; may be nil.
-	Explain func(pass, graph string, edits int)
+	Explain func(Edit)
 
 	folded        int64
 	keepQuantized bool // do not fold DequantizeLinear
@@ -58,23 +93,27 @@ type Options struct {
 // Run improves a graph in place.
 func Run(ctx context.Context, g *ir.Graph, o *Options) error {
 	for _, p := range passes {
-		if o.Disabled[p.name] {
+		if p.Level > o.Level || o.Disabled[p.Name] {
 			continue
 		}
 		if err := each(ctx, g, func(g *ir.Graph) error {
+			var before snapshot
+			if o.Explain != nil {
+				before = takeSnapshot(g)
+			}
 			n, err := p.run(o, g)
 			if err != nil {
-				return fmt.Errorf("pass %s: %w", p.name, err)
+				return fmt.Errorf("pass %s: %w", p.Name, err)
 			}
 			if n > 0 && o.Explain != nil {
-				o.Explain(p.name, g.Name, n)
+				o.Explain(before.edit(p.Name, n, g))
 			}
 			return nil
 		}); err != nil {
 			return err
 		}
 		if err := ir.Verify(g); err != nil {
-			return fmt.Errorf("pass %s leaves a bad graph: %w", p.name, err)
+			return fmt.Errorf("pass %s leaves a bad graph: %w", p.Name, err)
 		}
 	}
 	return nil

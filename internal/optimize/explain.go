@@ -1,0 +1,83 @@
+package optimize
+
+import (
+	"slices"
+
+	"github.com/onward-ml/onward/internal/ir"
+)
+
+// Edit is what one pass did to one graph.
+type Edit struct {
+	Pass   string
+	Graph  string // name of the graph
+	Edits  int    // as the pass counts them
+	Before int    // nodes
+	After  int
+	// Nodes that went, came, and became another operator, each as operator and
+	// label: "Relu relu_1".
+	Removed, Added, Changed []string
+}
+
+// snapshot is what a graph's nodes were.
+type snapshot struct {
+	nodes []*ir.Node
+	ops   []ir.Operator
+	texts []string
+}
+
+func takeSnapshot(g *ir.Graph) snapshot {
+	s := snapshot{nodes: slices.Clone(g.Nodes)}
+	for _, n := range g.Nodes {
+		s.ops = append(s.ops, n.Op)
+		s.texts = append(s.texts, nodeText(g, n))
+	}
+	return s
+}
+
+// nodeText writes a node as operator and name, or its first output where it has
+// none.
+func nodeText(g *ir.Graph, n *ir.Node) string {
+	if n.Name != "" {
+		return n.OpType + " " + n.Name
+	}
+	return n.Label(g)
+}
+
+// edit compares a graph with what it was.
+func (s snapshot) edit(pass string, edits int, g *ir.Graph) Edit {
+	e := Edit{Pass: pass, Graph: g.Name, Edits: edits, Before: len(s.nodes), After: len(g.Nodes)}
+	was := make(map[*ir.Node]int, len(s.nodes))
+	for i, n := range s.nodes {
+		was[n] = i
+	}
+	stays := make([]bool, len(s.nodes))
+	for _, n := range g.Nodes {
+		i, ok := was[n]
+		if !ok {
+			e.Added = append(e.Added, nodeText(g, n))
+			continue
+		}
+		stays[i] = true
+		// Attributes live in the operator; operators without any may be equal.
+		if text := nodeText(g, n); text != s.texts[i] || !sameOperator(n.Op, s.ops[i]) {
+			e.Changed = append(e.Changed, s.texts[i]+" -> "+text)
+		}
+	}
+	for i, ok := range stays {
+		if !ok {
+			e.Removed = append(e.Removed, s.texts[i])
+		}
+	}
+	return e
+}
+
+// sameOperator compares operators by identity, also those of types that cannot be
+// compared.
+func sameOperator(a, b ir.Operator) (same bool) {
+	defer func() {
+		if recover() != nil {
+			same = false
+		}
+	}()
+	return a == b
+}
