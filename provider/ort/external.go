@@ -1,13 +1,13 @@
 package ort
 
 import (
-	"errors"
 	"fmt"
 	"path/filepath"
 	"unsafe"
 
 	"github.com/onward-ml/onward/internal/dl"
 	"github.com/onward-ml/onward/onnx"
+	"github.com/onward-ml/onward/provider/internal/native"
 	"github.com/onward-ml/onward/tensor"
 )
 
@@ -41,22 +41,11 @@ type external struct {
 // checked first. path is the model's file, "" for a model in memory.
 func (r *library) external(path string, m *onnx.Model) (*external, error) {
 	e := &external{model: m}
-	var any bool
-	var size int64
-	if m.Graph == nil {
-		return nil, errors.New("the model has no graph")
-	}
-	for _, t := range m.Graph.Initializers {
-		any = any || t.DataLocation == onnx.LocationExternal
-		size += int64(len(t.RawData)) + 4*int64(len(t.FloatData)) + 8*int64(len(t.DoubleData)+len(t.Int64Data)+len(t.Uint64Data)) + 4*int64(len(t.Int32Data))
-	}
-	switch where := m.External(); {
-	case any && where == nil:
-		return nil, fmt.Errorf("%w: the model does not come from a file; name the folder of its external data", onnx.ErrExternalData)
-	case any:
-		if err := onnx.Check(m, nil); errors.Is(err, onnx.ErrExternalData) {
-			return nil, err
-		}
+	size, where, err := native.Weights(m)
+	switch {
+	case err != nil:
+		return nil, err
+	case where != nil:
 		abs, err := filepath.Abs(where.Dir)
 		if err != nil {
 			return nil, err

@@ -1,19 +1,18 @@
 package ort
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
 	"runtime"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
 	"unsafe"
 
 	"github.com/onward-ml/onward/internal/dl"
+	"github.com/onward-ml/onward/provider/internal/native"
 )
 
 // Env names the variable that holds the path of ONNX Runtime's library.
@@ -38,81 +37,48 @@ type library struct {
 	empty sync.Map // text of a sequence's type → *session that makes an empty one
 }
 
-// opened are the libraries by path, and the default one of each execution
+// opened are the libraries of this process, and the default one of each execution
 // provider.
-var opened struct {
-	sync.Mutex
-	byPath map[string]*library
-	byEP   map[*executionProvider]*library
-}
+var (
+	opened   native.Opened[library]
+	defaults sync.Map // *executionProvider → *library
+)
 
 // open returns the library at a path, or with "" the first one on this machine
 // that has the execution provider.
 func open(path string, ep *executionProvider) (*library, error) {
-	opened.Lock()
-	defer opened.Unlock()
-	if opened.byPath == nil {
-		opened.byPath, opened.byEP = map[string]*library{}, map[*executionProvider]*library{}
-	}
 	places := []dl.Place{{Source: "the option library", Path: path, Must: true}}
 	if path == "" {
-		if l := opened.byEP[ep]; l != nil {
-			return l, nil
+		if l, ok := defaults.Load(ep); ok {
+			return l.(*library), nil
 		}
-		places = defaultPlaces()
+		places = search.Places()
 	}
-	var found *library
-	_, err := dl.Open("ONNX Runtime's library", places, func(h *dl.Library) error {
-		l := opened.byPath[h.Path]
-		if l == nil {
-			if filepath.Base(h.Path) == h.Path && loaded(h) {
-				return dl.ErrAbsent
-			}
-			l = &library{Library: h}
-			if err := l.start(); err != nil {
-				return err
-			}
-			opened.byPath[h.Path] = l
-		}
-		if err := ep.in(l); err != nil {
-			return err
-		}
-		found = l
-		return nil
-	})
+	found, err := opened.Open("ONNX Runtime's library", places, entry, start, ep.in)
 	if err != nil {
 		return nil, err
 	}
 	if path == "" {
-		opened.byEP[ep] = found
+		defaults.Store(ep, found)
 	}
 	return found, nil
 }
 
-// loaded reports whether the system's loader answers a bare name with a library
-// that was opened by its path before: it does so by the name inside the library,
-// wherever that lies.
-func loaded(h *dl.Library) bool {
-	sym, err := h.Symbol("OrtGetApiBase")
-	if err != nil {
-		return false
-	}
-	file := fileOf(sym, h.Path)
-	for _, l := range opened.byPath {
-		if file != "" && l.file == file {
-			return true
-		}
-	}
-	return false
+// entry is the function that all others are reached by.
+const entry = "OrtGetApiBase"
+
+// start makes the library of a file that was opened for the first time.
+func start(h *dl.Library, file string) (*library, error) {
+	r := &library{Library: h, file: file}
+	return r, r.start()
 }
 
 // start negotiates the version of the API and makes the environment.
 func (r *library) start() error {
-	sym, err := r.Symbol("OrtGetApiBase")
+	sym, err := r.Symbol(entry)
 	if err != nil {
 		return err
 	}
-	r.file = fileOf(sym, r.Path)
 	base := dl.Call(sym) // OrtApiBase: GetApi, GetVersionString
 	get := func(i uintptr) uintptr { return *(*uintptr)(dl.Pointer(base + i*ptrSize)) }
 	r.version = dl.String(dl.Call(get(1)))
@@ -151,102 +117,36 @@ func (r *library) listProviders() error {
 	return r.do(fnReleaseAvailableProviders, list, uintptr(n))
 }
 
-// fileOf returns the file that holds the code at an address, where the system
-// tells, else the absolute path; "" for a bare name.
-func fileOf(addr uintptr, path string) string {
-	if runtime.GOOS == "linux" {
-		maps, _ := os.ReadFile("/proc/self/maps")
-		for line := range bytes.Lines(maps) {
-			var lo, hi uint64
-			f := strings.Fields(string(line))
-			if len(f) < 6 {
-				continue
-			}
-			if a, b, ok := strings.Cut(f[0], "-"); ok {
-				lo, _ = strconv.ParseUint(a, 16, 64)
-				hi, _ = strconv.ParseUint(b, 16, 64)
-			}
-			if lo <= uint64(addr) && uint64(addr) < hi {
-				if _, file, ok := strings.Cut(string(line), "/"); ok {
-					return "/" + strings.TrimSuffix(file, "\n")
-				}
-			}
-		}
-	}
-	if filepath.Base(path) == path {
-		return ""
-	}
-	abs, err := filepath.Abs(path)
-	if err != nil {
-		return path
-	}
-	return abs
+// search is that of the package comment.
+var search = native.Search{
+	Env:     Env,
+	Bare:    map[string][]string{"windows": {"onnxruntime.dll"}, "darwin": {"libonnxruntime.dylib"}, "": {"libonnxruntime.so.1", "libonnxruntime.so"}},
+	Pattern: map[string]string{"windows": "onnxruntime.dll", "darwin": "libonnxruntime*.dylib", "": "libonnxruntime.so*"},
+	System:  []string{"/usr/local/lib", "/opt/onnxruntime*/lib", "/opt/homebrew/lib", "/usr/lib/*-linux-gnu"},
+	Python:  []string{"onnxruntime", "capi"},
+	More:    nodePackages,
+	Cache:   []string{"onnxruntime-*", nodeName(runtime.GOARCH)},
 }
 
-// names are the file names of ONNX Runtime's library here: the plain one, and
-// patterns for those with a version.
-func names() (bare []string, pattern string) {
-	switch runtime.GOOS {
+// nodeName is Node's name of an operating system or architecture.
+func nodeName(name string) string {
+	switch name {
 	case "windows":
-		return []string{"onnxruntime.dll"}, "onnxruntime.dll"
-	case "darwin":
-		return []string{"libonnxruntime.dylib"}, "libonnxruntime*.dylib"
+		return "win32"
+	case "amd64":
+		return "x64"
 	}
-	return []string{"libonnxruntime.so.1", "libonnxruntime.so"}, "libonnxruntime.so*"
+	return name
 }
 
-// defaultPlaces are the places of the package comment.
-func defaultPlaces() []dl.Place {
-	if p := os.Getenv(Env); p != "" {
-		return []dl.Place{{Source: Env, Path: p, Must: true}}
-	}
-	bare, pattern := names()
-	var places []dl.Place
-	add := func(source string, elem ...string) {
-		if elem[0] != "" && filepath.IsAbs(elem[0]) {
-			places = append(places, dl.Place{Source: source, Path: filepath.Join(append(elem, pattern)...)})
-		}
-	}
-	if exe, err := os.Executable(); err == nil {
-		add("beside the program", filepath.Dir(exe))
-	}
-	for _, n := range bare {
-		places = append(places, dl.Place{Source: "the system's loader", Path: n})
-	}
+func nodePackages(add func(source string, elem ...string)) {
+	folders := filepath.SplitList(os.Getenv("NODE_PATH"))
 	if runtime.GOOS != "windows" {
-		for _, d := range []string{"/usr/local/lib", "/opt/onnxruntime*/lib", "/opt/homebrew/lib", "/usr/lib/*-linux-gnu"} {
-			add("system", d)
-		}
+		folders = append(folders, "/usr/local/lib/node_modules", "/usr/lib/node_modules", "/opt/homebrew/lib/node_modules")
 	}
-	home, _ := os.UserHomeDir()
-	for _, e := range []string{"VIRTUAL_ENV", "CONDA_PREFIX"} {
-		add("Python package of "+e, os.Getenv(e), "lib", "python3*", "site-packages", "onnxruntime", "capi")
-		add("Python package of "+e, os.Getenv(e), "Lib", "site-packages", "onnxruntime", "capi")
+	for _, d := range folders {
+		add("Node package", d, "onnxruntime-node", "bin", "napi-v*", nodeName(runtime.GOOS), nodeName(runtime.GOARCH))
 	}
-	add("the user's Python packages", home, ".local", "lib", "python3*", "site-packages", "onnxruntime", "capi")
-	if runtime.GOOS != "windows" {
-		for _, d := range []string{"/usr/local/lib/python3*/site-packages", "/usr/local/lib/python3*/dist-packages", "/usr/lib/python3*/site-packages", "/usr/lib/python3/dist-packages"} {
-			add("the system's Python packages", d, "onnxruntime", "capi")
-		}
-	}
-	platform := []string{"onnxruntime-node", "bin", "napi-v*", map[string]string{"windows": "win32"}[runtime.GOOS], map[string]string{"amd64": "x64"}[runtime.GOARCH]}
-	if platform[3] == "" {
-		platform[3] = runtime.GOOS
-	}
-	if platform[4] == "" {
-		platform[4] = runtime.GOARCH
-	}
-	node := filepath.SplitList(os.Getenv("NODE_PATH"))
-	if runtime.GOOS != "windows" {
-		node = append(node, "/usr/local/lib/node_modules", "/usr/lib/node_modules", "/opt/homebrew/lib/node_modules")
-	}
-	for _, d := range node {
-		add("Node package", append([]string{d}, platform...)...)
-	}
-	if cache, err := os.UserCacheDir(); err == nil {
-		add("the user's cache", cache, "onward", "onnxruntime-*", platform[4])
-	}
-	return places
 }
 
 // sibling returns the file of an execution provider's own library, which lies

@@ -1,7 +1,6 @@
 package ort
 
 import (
-	"fmt"
 	"maps"
 	"slices"
 	"strconv"
@@ -13,62 +12,21 @@ import (
 
 	"github.com/onward-ml/onward"
 	"github.com/onward-ml/onward/internal/dl"
+	"github.com/onward-ml/onward/provider/internal/native"
 )
 
-// kind is the type of an option: it returns the text for ONNX Runtime.
-type kind func(string) (string, error)
-
-func text(s string) (string, error) { return s, nil }
-
-func integer(s string) (string, error) {
-	if _, err := strconv.ParseInt(s, 10, 64); err != nil {
-		return "", fmt.Errorf("%q is no integer", s)
-	}
-	return s, nil
-}
-
-func count(s string) (string, error) {
-	if _, err := strconv.ParseUint(s, 10, 31); err != nil {
-		return "", fmt.Errorf("%q is no integer from 0 to 2147483647", s)
-	}
-	return s, nil
-}
-
-func size(s string) (string, error) {
-	if _, err := strconv.ParseUint(s, 10, 64); err != nil {
-		return "", fmt.Errorf("%q is no number of bytes", s)
-	}
-	return s, nil
-}
-
-// boolean writes what every execution provider reads: OpenVINO's takes no digits.
-func boolean(s string) (string, error) {
-	b, err := strconv.ParseBool(s)
-	if err != nil {
-		return "", fmt.Errorf("%q is neither true nor false", s)
-	}
-	if b {
-		return "True", nil
-	}
-	return "False", nil
-}
-
-func oneOf(values ...string) kind {
-	return func(s string) (string, error) {
-		for _, v := range values {
-			if strings.EqualFold(s, v) {
-				return v, nil
-			}
-		}
-		return "", fmt.Errorf("%q is none of %s", s, strings.Join(values, ", "))
-	}
-}
+// The types of options. OpenVINO's execution provider takes no digits for booleans.
+var (
+	text, integer, count, size native.Kind = native.Text, native.Integer, native.Count, native.Size
+	boolean                                = native.Boolean("True", "False")
+	oneOf                                  = native.OneOf
+)
 
 // The options of the execution providers, with their types. One that is missing
 // here is handed on, and ONNX Runtime refuses it or, when newer, knows it.
 var (
 	// https://onnxruntime.ai/docs/execution-providers/CUDA-ExecutionProvider.html
-	cudaOptions = map[string]kind{
+	cudaOptions = map[string]native.Kind{
 		"device_id": count, "gpu_mem_limit": size, "arena_extend_strategy": oneOf("kNextPowerOfTwo", "kSameAsRequested"),
 		"cudnn_conv_algo_search": oneOf("EXHAUSTIVE", "HEURISTIC", "DEFAULT"), "cudnn_conv_use_max_workspace": boolean,
 		"cudnn_conv1d_pad_to_nc1d": boolean, "do_copy_in_default_stream": boolean, "enable_cuda_graph": boolean,
@@ -77,7 +35,7 @@ var (
 		"use_tf32": boolean, "fuse_conv_bias": boolean, "sdpa_kernel": count, "user_compute_stream": size, "has_user_compute_stream": boolean,
 	}
 	// https://onnxruntime.ai/docs/execution-providers/TensorRT-ExecutionProvider.html
-	tensorRTOptions = map[string]kind{
+	tensorRTOptions = map[string]native.Kind{
 		"device_id": count, "user_compute_stream": size, "has_user_compute_stream": boolean,
 		"trt_max_partition_iterations": count, "trt_min_subgraph_size": count, "trt_max_workspace_size": size,
 		"trt_fp16_enable": boolean, "trt_bf16_enable": boolean, "trt_int8_enable": boolean, "trt_int8_calibration_table_name": text,
@@ -93,7 +51,7 @@ var (
 		"trt_engine_hw_compatible": boolean, "trt_op_types_to_exclude": text,
 	}
 	// https://onnxruntime.ai/docs/execution-providers/OpenVINO-ExecutionProvider.html
-	openVINOOptions = map[string]kind{
+	openVINOOptions = map[string]native.Kind{
 		"device_type": text, "precision": oneOf("FP32", "FP16", "ACCURACY"), "num_of_threads": count, "num_streams": count, "cache_dir": text,
 		"load_config": text, "context": text, "enable_opencl_throttling": boolean, "disable_dynamic_shapes": boolean, "enable_qdq_optimizer": boolean,
 		"model_priority": oneOf("LOW", "MEDIUM", "HIGH", "DEFAULT"), "layout": text, "reshape_input": text, "enable_causallm": boolean,
@@ -101,7 +59,7 @@ var (
 )
 
 // commonOptions are those of all providers of this package.
-var commonOptions = map[string]kind{
+var commonOptions = map[string]native.Kind{
 	"library": text, "graph_optimization_level": oneOf("none", "disable", "basic", "extended", "layout", "all"),
 	"execution_mode": oneOf("sequential", "parallel"), "intra_op_num_threads": count, "inter_op_num_threads": count,
 	"enable_mem_pattern": boolean, "enable_cpu_mem_arena": boolean, "log_severity_level": oneOf("0", "1", "2", "3", "4"),
@@ -132,7 +90,7 @@ func (p provider) parse(opts *onward.SessionOptions, config onward.ProviderConfi
 		case isDim:
 			n, err := strconv.ParseInt(value, 10, 64)
 			if err != nil || n < 0 {
-				return nil, invalid("option %s of provider %s: %q is no size of a dimension", name, p.name, value)
+				return nil, native.Invalid("option %s of provider %s: %q is no size of a dimension", name, p.name, value)
 			}
 			s.dims[dim] = n
 			continue
@@ -141,16 +99,13 @@ func (p provider) parse(opts *onward.SessionOptions, config onward.ProviderConfi
 		case strings.Contains(name, "."):
 			into, check = s.entries, text
 		case check == nil && p.ep.options == nil:
-			return nil, invalid("provider %s has no option %q; it has %s", p.name, name, strings.Join(slices.Sorted(maps.Keys(commonOptions)), ", "))
+			return nil, native.Invalid("provider %s has no option %q; it has %s", p.name, name, strings.Join(slices.Sorted(maps.Keys(commonOptions)), ", "))
 		case check == nil:
 			check = text
 		}
-		v, err := check(value)
-		if err == nil && strings.ContainsRune(name+v, 0) {
-			err = fmt.Errorf("%q has a NUL", v)
-		}
+		v, err := native.Check(p.name, name, value, check)
 		if err != nil {
-			return nil, invalid("option %s of provider %s: %v", name, p.name, err)
+			return nil, err
 		}
 		into[name] = v
 	}
@@ -158,10 +113,6 @@ func (p provider) parse(opts *onward.SessionOptions, config onward.ProviderConfi
 		s.common["graph_optimization_level"] = opts.OptimizationLevel.String()
 	}
 	return s, nil
-}
-
-func invalid(format string, args ...any) error {
-	return &onward.StatusError{Code: onward.InvalidArgument, Message: fmt.Sprintf(format, args...)}
 }
 
 // sessionOptions makes ONNX Runtime's form of the settings; the caller releases

@@ -2,13 +2,12 @@ package ort
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"strings"
 
 	"github.com/onward-ml/onward"
-	"github.com/onward-ml/onward/internal/dl"
 	"github.com/onward-ml/onward/onnx"
+	"github.com/onward-ml/onward/provider/internal/native"
 )
 
 // executionProvider is one of ONNX Runtime's.
@@ -17,7 +16,7 @@ type executionProvider struct {
 	library string // middle of the name of its own library; "" for the CPU's
 	needs   string // in words
 	get     string // where to get it
-	options map[string]kind
+	options map[string]native.Kind
 
 	create, update, attach, free fn // create is 0 where options are passed on directly
 }
@@ -141,14 +140,4 @@ func Needs(name string) string {
 }
 
 // Attempts returns the places that were looked at, from an error of Available.
-func Attempts(err error) []string {
-	var nf *dl.NotFoundError
-	if !errors.As(err, &nf) {
-		return nil
-	}
-	r := make([]string, len(nf.Tried))
-	for i, a := range nf.Tried {
-		r[i] = fmt.Sprintf("%s (%s): %v", a.Path, a.Source, a.Err)
-	}
-	return r
-}
+func Attempts(err error) []string { return native.Attempts(err) }

@@ -12,6 +12,7 @@ import (
 	"github.com/onward-ml/onward"
 	"github.com/onward-ml/onward/internal/dl"
 	"github.com/onward-ml/onward/onnx"
+	"github.com/onward-ml/onward/provider/internal/native"
 	"github.com/onward-ml/onward/tensor"
 )
 
@@ -199,16 +200,7 @@ func (s *session) run(ctx context.Context, st *state) error {
 		if err := r.do(fnCreateRunOptions, uintptr(unsafe.Pointer(&st.opts))); err != nil {
 			return err
 		}
-		done := make(chan struct{})
-		stop := context.AfterFunc(ctx, func() {
-			dl.Call(r.address(fnRunOptionsSetTerminate), st.opts)
-			close(done)
-		})
-		defer func() {
-			if !stop() {
-				<-done // it uses the options that put releases
-			}
-		}()
+		defer native.Watch(ctx, func() { dl.Call(r.address(fnRunOptionsSetTerminate), st.opts) })()
 	}
 	err := r.do(fnRun, s.handle, st.opts,
 		uintptr(dl.Array(st.inName)), uintptr(dl.Array(st.in)), uintptr(len(st.in)),

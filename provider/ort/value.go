@@ -6,6 +6,7 @@ import (
 	"unsafe"
 
 	"github.com/onward-ml/onward/internal/dl"
+	"github.com/onward-ml/onward/provider/internal/native"
 	"github.com/onward-ml/onward/tensor"
 )
 
@@ -303,14 +304,8 @@ func shapeOf(elem int32, dims []int64) (tensor.DType, []int, error) {
 	if err != nil {
 		return 0, nil, err
 	}
-	shape := make([]int, len(dims))
-	for i, n := range dims {
-		if n < 0 || int64(int(n)) != n {
-			return 0, nil, fmt.Errorf("ONNX Runtime's tensor has dimension %d of size %d", i, n)
-		}
-		shape[i] = int(n)
-	}
-	return d, shape, nil
+	shape, err := native.Shape(dims)
+	return d, shape, err
 }
 
 func (r *library) tensorResult(st *state, h uintptr, given *tensor.Tensor) (*tensor.Tensor, error) {

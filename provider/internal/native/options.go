@@ -1,0 +1,83 @@
+package native
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/onward-ml/onward"
+)
+
+// Kind is the type of an option: it returns the text for the runtime.
+type Kind func(string) (string, error)
+
+// Text takes any text.
+func Text(s string) (string, error) { return s, nil }
+
+// Integer takes an integer of 64 bits.
+func Integer(s string) (string, error) {
+	if _, err := strconv.ParseInt(s, 10, 64); err != nil {
+		return "", fmt.Errorf("%q is no integer", s)
+	}
+	return s, nil
+}
+
+// Count takes an integer from 0 to 2147483647.
+func Count(s string) (string, error) {
+	if _, err := strconv.ParseUint(s, 10, 31); err != nil {
+		return "", fmt.Errorf("%q is no integer from 0 to 2147483647", s)
+	}
+	return s, nil
+}
+
+// Size takes a number of bytes.
+func Size(s string) (string, error) {
+	if _, err := strconv.ParseUint(s, 10, 64); err != nil {
+		return "", fmt.Errorf("%q is no number of bytes", s)
+	}
+	return s, nil
+}
+
+// Boolean takes what strconv.ParseBool takes, and writes yes or no.
+func Boolean(yes, no string) Kind {
+	return func(s string) (string, error) {
+		b, err := strconv.ParseBool(s)
+		if err != nil {
+			return "", fmt.Errorf("%q is neither true nor false", s)
+		}
+		if b {
+			return yes, nil
+		}
+		return no, nil
+	}
+}
+
+// OneOf takes one of the values, in upper or lower case.
+func OneOf(values ...string) Kind {
+	return func(s string) (string, error) {
+		for _, v := range values {
+			if strings.EqualFold(s, v) {
+				return v, nil
+			}
+		}
+		return "", fmt.Errorf("%q is none of %s", s, strings.Join(values, ", "))
+	}
+}
+
+// Check returns the option's value for the runtime, or an error that names the
+// option. C strings have no NUL inside.
+func Check(provider, name, value string, kind Kind) (string, error) {
+	v, err := kind(value)
+	if err == nil && strings.ContainsRune(name+v, 0) {
+		err = fmt.Errorf("%q has a NUL", v)
+	}
+	if err != nil {
+		return "", Invalid("option %s of provider %s: %v", name, provider, err)
+	}
+	return v, nil
+}
+
+// Invalid is an error of status INVALID_ARGUMENT.
+func Invalid(format string, args ...any) error {
+	return &onward.StatusError{Code: onward.InvalidArgument, Message: fmt.Sprintf(format, args...)}
+}

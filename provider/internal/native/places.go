@@ -1,0 +1,107 @@
+package native
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strconv"
+	"strings"
+
+	"github.com/onward-ml/onward/internal/dl"
+)
+
+// Search says where the library of a runtime may lie. The current folder is not
+// searched: a library there need not be the user's.
+type Search struct {
+	Env     string              // the variable that names the library, and ends the search
+	Bare    map[string][]string // by operating system: names for the system's loader; "" for any other
+	Pattern map[string]string   // likewise: of the library's file
+	System  []string            // more folders, below the root and not on Windows
+	Python  []string            // the folder below site-packages, in parts
+	More    func(add func(source string, elem ...string))
+	Cache   []string // the folder below the user's cache, in parts
+}
+
+func forSystem[T any](m map[string]T) T {
+	if v, ok := m[runtime.GOOS]; ok {
+		return v
+	}
+	return m[""]
+}
+
+// Places are the places in their order: beside the program, the system's, Python
+// packages, More, the user's cache.
+func (s *Search) Places() []dl.Place {
+	if p := os.Getenv(s.Env); p != "" {
+		return []dl.Place{{Source: s.Env, Path: p, Must: true}}
+	}
+	var places []dl.Place
+	add := func(source string, elem ...string) {
+		if elem[0] != "" && filepath.IsAbs(elem[0]) {
+			places = append(places, dl.Place{Source: source, Path: filepath.Join(append(elem, forSystem(s.Pattern))...)})
+		}
+	}
+	if exe, err := os.Executable(); err == nil {
+		add("beside the program", filepath.Dir(exe))
+	}
+	for _, n := range forSystem(s.Bare) {
+		places = append(places, dl.Place{Source: "the system's loader", Path: n})
+	}
+	if runtime.GOOS != "windows" {
+		for _, d := range s.System {
+			add("system", d)
+		}
+	}
+	python := func(source string, elem ...string) { add(source, append(elem, s.Python...)...) }
+	home, _ := os.UserHomeDir()
+	for _, e := range []string{"VIRTUAL_ENV", "CONDA_PREFIX"} {
+		python("Python package of "+e, os.Getenv(e), "lib", "python3*", "site-packages")
+		python("Python package of "+e, os.Getenv(e), "Lib", "site-packages")
+	}
+	python("the user's Python packages", home, ".local", "lib", "python3*", "site-packages")
+	if runtime.GOOS != "windows" {
+		for _, d := range []string{"/usr/local/lib/python3*/site-packages", "/usr/local/lib/python3*/dist-packages", "/usr/lib/python3*/site-packages", "/usr/lib/python3/dist-packages"} {
+			python("the system's Python packages", d)
+		}
+	}
+	if s.More != nil {
+		s.More(add)
+	}
+	if cache, err := os.UserCacheDir(); err == nil {
+		add("the user's cache", append([]string{cache, "onward"}, s.Cache...)...)
+	}
+	return places
+}
+
+// FileOf returns the file that holds the code at an address, where the system
+// tells, else the absolute path; "" for a bare name.
+func FileOf(addr uintptr, path string) string {
+	if runtime.GOOS == "linux" {
+		maps, _ := os.ReadFile("/proc/self/maps")
+		for line := range bytes.Lines(maps) {
+			var lo, hi uint64
+			f := strings.Fields(string(line))
+			if len(f) < 6 {
+				continue
+			}
+			if a, b, ok := strings.Cut(f[0], "-"); ok {
+				lo, _ = strconv.ParseUint(a, 16, 64)
+				hi, _ = strconv.ParseUint(b, 16, 64)
+			}
+			if lo <= uint64(addr) && uint64(addr) < hi {
+				if _, file, ok := strings.Cut(string(line), "/"); ok {
+					return "/" + strings.TrimSuffix(file, "\n")
+				}
+			}
+		}
+	}
+	if filepath.Base(path) == path {
+		return ""
+	}
+	abs, err := filepath.Abs(path)
+	if err != nil {
+		return path
+	}
+	return abs
+}
