@@ -4,7 +4,7 @@
 # make fuzz       every fuzz target for FUZZTIME
 # make bench      measure cpu against ONNX Runtime and write docs/performance.md;
 #                 BENCH=-quick takes a few minutes
-# make suite      fetch the ONNX backend suite and ONNX Runtime's library, nothing else
+# make suite      fetch the ONNX backend suite, ONNX Runtime's and OpenVINO's library, nothing else
 
 SHELL := bash
 .SHELLFLAGS := -euo pipefail -c

@@ -1,6 +1,6 @@
 // Command provision fetches what the tests use beyond the repository: the ONNX
-// backend suite, and ONNX Runtime's library to compare with. Both land in the
-// user's cache folder, checked by SHA-256; a second run finds them there.
+// backend suite, ONNX Runtime's library to compare with, and OpenVINO's. All land in
+// the user's cache folder, checked by SHA-256; a second run finds them there.
 //
 // It prints one line for each: what is used and where it came from, or why it is
 // absent. An absent part leaves tests out and fails nothing, unless -require is
@@ -17,6 +17,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/onward-ml/onward/internal/testing/openvinolib"
 	"github.com/onward-ml/onward/internal/testing/ortlib"
 	"github.com/onward-ml/onward/internal/testing/suite"
 )
@@ -50,16 +51,25 @@ func main() {
 		}
 	}
 
-	lib, source, err := ortlib.Fetch(ctx)
-	switch {
-	case err == nil:
-		fmt.Printf("onnxruntime: %s (%s)\n", lib, source)
-	case errors.Is(err, ortlib.ErrAbsent):
-		fmt.Printf("onnxruntime: left out: %v\n", err)
-	default:
-		fmt.Printf("onnxruntime: ABSENT, comparisons left out: %s\n", oneLine(err))
-		if os.Getenv(ortlib.Env) != "" {
-			code = 1
+	for _, l := range []struct {
+		name, env string
+		fetch     func(context.Context) (lib, source string, err error)
+		absent    error
+	}{
+		{"onnxruntime", ortlib.Env, ortlib.Fetch, ortlib.ErrAbsent},
+		{"openvino", openvinolib.Env, openvinolib.Fetch, openvinolib.ErrAbsent},
+	} {
+		lib, source, err := l.fetch(ctx)
+		switch {
+		case err == nil:
+			fmt.Printf("%s: %s (%s)\n", l.name, lib, source)
+		case errors.Is(err, l.absent):
+			fmt.Printf("%s: left out: %v\n", l.name, err)
+		default:
+			fmt.Printf("%s: ABSENT, comparisons left out: %s\n", l.name, oneLine(err))
+			if os.Getenv(l.env) != "" {
+				code = 1
+			}
 		}
 	}
 	os.Exit(code)

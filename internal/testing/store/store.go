@@ -173,6 +173,12 @@ func CheckFile(path, want string) ([]byte, error) {
 // ExtractZip unpacks the regular files whose names begin with prefix (a folder,
 // ending in a slash) into dir, without the prefix. It returns how many there were.
 func ExtractZip(archive []byte, prefix, dir string) (int, error) {
+	return ExtractZipAs(archive, dir, func(name string) (string, bool) { return strings.CutPrefix(name, prefix) })
+}
+
+// ExtractZipAs unpacks the regular files for which rename returns a name into dir,
+// under that name. It returns how many there were.
+func ExtractZipAs(archive []byte, dir string, rename func(name string) (string, bool)) (int, error) {
 	zr, err := zip.NewReader(bytes.NewReader(archive), int64(len(archive)))
 	if err != nil {
 		return 0, err
@@ -183,7 +189,7 @@ func ExtractZip(archive []byte, prefix, dir string) (int, error) {
 	}
 	defer w.root.Close()
 	for _, f := range zr.File {
-		rel, ok := strings.CutPrefix(f.Name, prefix)
+		rel, ok := rename(f.Name)
 		if !ok || !f.Mode().IsRegular() {
 			continue
 		}

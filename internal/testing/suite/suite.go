@@ -31,11 +31,6 @@ const Env = "ONNX_TEST_DATA"
 var Cases = map[string]int{"node": 1765, "simple": 23, "pytorch-converted": 82, "pytorch-operator": 35, "real": 9}
 
 const (
-	// One wheel is named, so that every host gets the same bytes whatever its own
-	// platform and Python are. The suite in it is the same for all platforms.
-	wheel    = "onnx-1.22.0-cp311-cp311-manylinux_2_27_x86_64.manylinux_2_28_x86_64.whl"
-	wheelSum = "1d0a2bdb15eb2b3cb65c438f3423d9620d14fdce32f92380e6bb1b2e09568ef5"
-
 	// treeSum is store.TreeSum over the suite of Version.
 	treeSum = "eb9b5185ac1098862079e356c6f7222330778023dc9acab050d9025a37f89dd4"
 
@@ -45,6 +40,14 @@ const (
 	cacheName    = "onnx-" + Version
 	debianPrefix = "onnx-debian-"
 )
+
+// The suite in the wheel is the same for all platforms.
+var wheel = store.Wheel{
+	Requirement: "onnx==" + Version,
+	Platform:    "manylinux_2_28_x86_64",
+	File:        "onnx-1.22.0-cp311-cp311-manylinux_2_27_x86_64.manylinux_2_28_x86_64.whl",
+	Sum:         "1d0a2bdb15eb2b3cb65c438f3423d9620d14fdce32f92380e6bb1b2e09568ef5",
+}
 
 // Suite is a suite on this machine.
 type Suite struct {
@@ -182,30 +185,14 @@ func Fetch(ctx context.Context) (Suite, error) {
 }
 
 func fromWheel(ctx context.Context, dir string) (store.Record, error) {
-	tmp, err := os.MkdirTemp("", "onward-wheel-")
+	b, err := wheel.Download(ctx)
 	if err != nil {
 		return store.Record{}, err
 	}
-	defer os.RemoveAll(tmp)
-	args := []string{"download", "--quiet", "--disable-pip-version-check", "--no-deps", "--dest", tmp,
-		"--only-binary=:all:", "--platform", "manylinux_2_28_x86_64", "--python-version", "3.11",
-		"--implementation", "cp", "onnx==" + Version}
-	var why []error
-	for _, pip := range [][]string{{"python3", "-m", "pip"}, {"python", "-m", "pip"}, {"pip3"}, {"pip"}} {
-		if _, err := store.Run(ctx, "", append(pip, args...)...); err != nil {
-			why = append(why, err)
-			continue
-		}
-		b, err := store.CheckFile(filepath.Join(tmp, wheel), wheelSum)
-		if err != nil {
-			return store.Record{}, err
-		}
-		return store.Install(dir, treeSum, func(into string) (store.Record, error) {
-			_, err := store.ExtractZip(b, inWheel, into)
-			return store.Record{Source: "wheel onnx==" + Version, Version: Version, Archive: wheelSum}, err
-		})
-	}
-	return store.Record{}, errors.Join(why...)
+	return store.Install(dir, treeSum, func(into string) (store.Record, error) {
+		_, err := store.ExtractZip(b, inWheel, into)
+		return store.Record{Source: "wheel " + wheel.Requirement, Version: Version, Archive: wheel.Sum}, err
+	})
 }
 
 var upstream = regexp.MustCompile(`^[0-9][0-9.]*`)
