@@ -303,6 +303,16 @@ func quoted(feed Values) string {
 	return strings.Join(names, ", ")
 }
 
+// Check returns nil when v may be passed for the argument, else the error that a run
+// with it would give. Only the sizes of dimensions without a number stay open.
+func (a NodeArg) Check(v tensor.Value) error {
+	if v == nil {
+		return statusf(InvalidArgument, "Required inputs (['%s']) are missing from input feed ([]).", a.Name)
+	}
+	_, err := a.check(v)
+	return err
+}
+
 // check reports whether v may be passed for the argument. A value for an
 // optional argument may be given without its wrapping.
 func (a *NodeArg) check(v tensor.Value) (tensor.Value, error) {

@@ -71,11 +71,16 @@ func (p Provider) SupportsDevice(d Device) error {
 	if impl == nil {
 		return fmt.Errorf("backend: provider %q is not registered", string(p))
 	}
-	gpu := strings.HasSuffix(string(p), ":cuda") || strings.HasSuffix(string(p), ":tensorrt")
+	gpu := gpuProvider(string(p))
 	if gpu != (d.Type == DeviceCUDA) || !gpu && d.ID != 0 {
 		return fmt.Errorf("backend: %s does not support device %s", p, d)
 	}
 	return impl.Available()
+}
+
+// gpuProvider reports whether a provider computes on an NVIDIA GPU.
+func gpuProvider(name string) bool {
+	return strings.HasSuffix(name, ":cuda") || strings.HasSuffix(name, ":tensorrt")
 }
 
 // NewSession opens the model on the provider.

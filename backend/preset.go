@@ -1,0 +1,344 @@
+package backend
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"strconv"
+	"strings"
+
+	"github.com/onward-ml/onward"
+	"github.com/onward-ml/onward/onnx"
+	"github.com/onward-ml/onward/tensor"
+)
+
+// Preset is a model with a choice of what runs it, and with which options. The
+// presets are structs such as [OrtCPU] and [OrtTensorRTInt8]:
+//
+//	rep, err := backend.OrtTensorRTInt8{Model: "model.onnx", Table: table, InputExample: example}.Open(ctx)
+//
+// Model is a path, bytes, an io.Reader or *onnx.Model; an *onnx.Model must not change
+// while the Rep is in use.
+//
+// InputExample is an input as [Rep.Run] takes it. It is checked against the model,
+// and it fixes the axes of the inputs that the model leaves open: only inputs of its
+// shapes can be run then, and every shape in the graph is known when the engine is
+// made. Presets of OpenVINO and TensorRT demand it for models with such axes.
+type Preset interface {
+	// Name is the preset's name, such as "OrtTensorRTInt8".
+	Name() string
+	// Open loads the model. Its errors begin with the preset's name; one for a library
+	// or a device that is missing says what is missing and where to get it.
+	Open(ctx context.Context) (*Rep, error)
+
+	// on returns the preset with a model and an example, where it has none of its own.
+	on(model any, example Inputs) Preset
+	// needs returns the provider that the preset runs on, with its options.
+	needs() onward.ProviderConfig
+}
+
+// TensorInfo is an input or output of a model: its name, type and shape.
+type TensorInfo = onward.NodeArg
+
+// Inputs returns the model's inputs; nil for a Rep made with [Options.SkipRun].
+func (r *Rep) Inputs() []TensorInfo {
+	if r.Session == nil {
+		return nil
+	}
+	return r.Session.Inputs()
+}
+
+// Outputs returns the model's outputs; nil for a Rep made with [Options.SkipRun].
+func (r *Rep) Outputs() []TensorInfo {
+	if r.Session == nil {
+		return nil
+	}
+	return r.Session.Outputs()
+}
+
+// plan is a preset in the form in which it is opened.
+type plan struct {
+	name    string
+	config  onward.ProviderConfig
+	session onward.SessionOptions
+	model   any
+	example Inputs
+	binds   bool            // the example fixes open axes
+	demands bool            // … and must be there for a model that has such axes
+	dynamic map[string]bool // inputs whose axes stay open nevertheless
+	// finish completes the options when the model and the values of the example are
+	// known; may be nil.
+	finish func(p *plan, m *onnx.Model, example onward.Values) error
+}
+
+// drivers are the packages that register providers, by the part of the provider's
+// name before the colon.
+var drivers = map[string]string{
+	"ort":      "github.com/onward-ml/onward/provider/ort",
+	"openvino": "github.com/onward-ml/onward/provider/openvino",
+}
+
+// available returns nil when a provider is registered and can work, else what is
+// missing.
+func available(c onward.ProviderConfig) error {
+	p := onward.LookupProvider(c.Name)
+	if p == nil {
+		driver, _, _ := strings.Cut(c.Name, ":")
+		if path := drivers[driver]; path != "" {
+			return fmt.Errorf("provider %q is not registered: the program must import _ %q", c.Name, path)
+		}
+		return fmt.Errorf("provider %q is not registered; registered are %s", c.Name, strings.Join(onward.Providers(), ", "))
+	}
+	if p, ok := p.(interface {
+		AvailableFor(onward.ProviderConfig) error
+	}); ok {
+		return p.AvailableFor(c)
+	}
+	return p.Available()
+}
+
+func (p *plan) open(ctx context.Context) (*Rep, error) {
+	r, err := p.prepare(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", p.name, err)
+	}
+	return r, nil
+}
+
+func (p *plan) prepare(ctx context.Context) (*Rep, error) {
+	if p.model == nil {
+		return nil, errors.New("there is no model")
+	}
+	if err := available(p.config); err != nil {
+		return nil, err
+	}
+	provider := Provider(p.config.Name)
+	path, isPath := p.model.(string)
+	var m *onnx.Model
+	var err error
+	if isPath && !provider.native() {
+		// The provider reads the file itself if nothing in the model has to change.
+		m, err = onnx.ReadFile(path, &onnx.ReadOptions{Map: true, MaxFileSize: p.session.Limits.MaxFileSize, StrictExternalData: p.session.StrictExternalData})
+	} else {
+		m, err = load(p.model, &Options{})
+	}
+	if err != nil {
+		return nil, err
+	}
+	bound, values, err := p.bind(m)
+	if err == nil && p.finish != nil {
+		err = p.finish(p, m, values)
+	}
+	if err == nil {
+		err = ctx.Err()
+	}
+	if err != nil {
+		p.close(m)
+		return nil, err
+	}
+	session := p.session
+	session.Providers = []onward.ProviderConfig{p.config}
+	if provider.native() {
+		return Prepare(ctx, bound, provider, &Options{Session: &session})
+	}
+	r := &Rep{Device: p.device(), Backend: provider, opts: Options{Session: &session}}
+	if isPath && bound == m {
+		if err := m.Close(); err != nil {
+			return nil, err
+		}
+		r.Session, err = onward.Open(path, &session)
+	} else {
+		r.Model = bound
+		r.Session, err = onward.OpenModelContext(ctx, bound, &session)
+	}
+	if err != nil {
+		p.close(m)
+		return nil, err
+	}
+	return r, nil
+}
+
+// close ends the mapping of a model that was read here.
+func (p *plan) close(m *onnx.Model) {
+	if _, given := p.model.(*onnx.Model); !given {
+		m.Close()
+	}
+}
+
+// device is the device that the provider computes on.
+func (p *plan) device() Device {
+	var d Device
+	if gpuProvider(p.config.Name) {
+		d.Type = DeviceCUDA
+		d.ID, _ = strconv.Atoi(p.config.Options["device_id"]) // checked by the provider
+	}
+	return d
+}
+
+// bind checks the example and fixes the open axes of the inputs by it. It returns
+// the model, changed in a copy where needed, and the example's values by name.
+func (p *plan) bind(m *onnx.Model) (*onnx.Model, onward.Values, error) {
+	d, err := onward.Describe(m)
+	if err != nil {
+		return nil, nil, err
+	}
+	if p.example == nil {
+		if open := openAxes(d.Inputs); p.demands && open != "" {
+			return nil, nil, fmt.Errorf("the model has dynamic axes: give an InputExample that fixes %s", open)
+		}
+		return m, nil, nil
+	}
+	values, err := exampleValues(p.example, d)
+	if err != nil {
+		return nil, nil, fmt.Errorf("InputExample: %w", err)
+	}
+	if !p.binds {
+		return m, values, nil
+	}
+	named, shapes, err := axesOf(d, values, p.dynamic)
+	if err != nil {
+		return nil, nil, fmt.Errorf("InputExample: %w", err)
+	}
+	if len(shapes) > 0 {
+		return withShapes(m, shapes, named), values, nil
+	}
+	if len(named) > 0 {
+		dims := maps.Clone(p.session.FreeDimensions)
+		if dims == nil {
+			dims = map[string]int64{}
+		}
+		maps.Copy(dims, named)
+		p.session.FreeDimensions = dims
+	}
+	return m, values, nil
+}
+
+// exampleValues gives an example's inputs their names and checks them.
+func exampleValues(in Inputs, d *onward.Description) (onward.Values, error) {
+	args := d.Inputs
+	if _, ok := in.(List); ok {
+		args = append(append([]onward.NodeArg{}, args...), d.OverridableInitializers...)
+	}
+	names := make([]string, len(args))
+	for i, a := range args {
+		names[i] = a.Name
+	}
+	values, err := in.bind(names)
+	if err != nil {
+		return nil, err
+	}
+	known := map[string]bool{}
+	for i, a := range append(append([]onward.NodeArg{}, d.Inputs...), d.OverridableInitializers...) {
+		known[a.Name] = true
+		v := values[a.Name]
+		if v == nil && (i >= len(d.Inputs) || strings.HasPrefix(a.Type, "optional(")) {
+			continue
+		}
+		if err := a.Check(v); err != nil {
+			return nil, err
+		}
+	}
+	for name := range values {
+		if !known[name] {
+			return nil, fmt.Errorf("the model has no input %q", name)
+		}
+	}
+	return values, nil
+}
+
+// openAxes lists the axes of inputs that have no size, in words; "" for none.
+func openAxes(args []onward.NodeArg) string {
+	var all []string
+	for _, a := range args {
+		if a.ElementType().Kind != tensor.KindTensor {
+			continue
+		}
+		if a.Shape == nil {
+			all = append(all, fmt.Sprintf("input %q (of unknown rank)", a.Name))
+			continue
+		}
+		var axes []string
+		for i, d := range a.Shape {
+			if d.Value < 0 {
+				axes = append(axes, fmt.Sprintf("%d (%s)", i, d))
+			}
+		}
+		if axes != nil {
+			word := "axis"
+			if len(axes) > 1 {
+				word = "axes"
+			}
+			all = append(all, fmt.Sprintf("input %q %s %s", a.Name, word, strings.Join(axes, ", ")))
+		}
+	}
+	return strings.Join(all, "; ")
+}
+
+// axesOf returns the sizes that an example gives to the open axes of inputs: of
+// named dimensions, and the whole shapes of inputs that have others.
+func axesOf(d *onward.Description, example onward.Values, dynamic map[string]bool) (named map[string]int64, shapes map[string][]int, err error) {
+	named, shapes = map[string]int64{}, map[string][]int{}
+	from := map[string]string{}
+	for _, a := range d.Inputs {
+		t, ok := example[a.Name].(*tensor.Tensor)
+		if !ok || dynamic[a.Name] {
+			continue
+		}
+		if a.Shape == nil {
+			shapes[a.Name] = t.Shape()
+		}
+		for i, dim := range a.Shape {
+			n := int64(t.Dim(i))
+			switch {
+			case dim.Value >= 0:
+			case dim.Param == "":
+				shapes[a.Name] = t.Shape()
+			case from[dim.Param] == "":
+				named[dim.Param], from[dim.Param] = n, fmt.Sprintf("axis %d of %q", i, a.Name)
+			case named[dim.Param] != n:
+				return nil, nil, fmt.Errorf("dimension %q is %d at %s, and %d at axis %d of %q", dim.Param, named[dim.Param], from[dim.Param], n, i, a.Name)
+			}
+		}
+	}
+	for _, a := range d.Inputs {
+		if dynamic[a.Name] {
+			for _, dim := range a.Shape {
+				delete(named, dim.Param)
+			}
+		}
+	}
+	return named, shapes, nil
+}
+
+// withShapes returns a copy of a model in which inputs have the shapes given, and
+// named dimensions of other inputs their sizes.
+func withShapes(m *onnx.Model, shapes map[string][]int, named map[string]int64) *onnx.Model {
+	c, g := *m, *m.Graph
+	c.Graph, g.Inputs = &g, make([]*onnx.ValueInfo, len(m.Graph.Inputs))
+	for i, in := range m.Graph.Inputs {
+		g.Inputs[i] = in
+		if in.Type == nil || in.Type.Tensor == nil {
+			continue
+		}
+		v, t, tt := *in, *in.Type, *in.Type.Tensor
+		s := &onnx.Shape{}
+		if shape, ok := shapes[in.Name]; ok {
+			for _, n := range shape {
+				s.Dims = append(s.Dims, onnx.Dim{Kind: onnx.DimValue, Value: int64(n)})
+			}
+		} else if tt.Shape != nil {
+			s.Dims = append(s.Dims, tt.Shape.Dims...)
+			for k, d := range s.Dims {
+				if n, ok := named[d.Param]; ok && d.Kind == onnx.DimParam {
+					s.Dims[k] = onnx.Dim{Kind: onnx.DimValue, Value: n, Denotation: d.Denotation}
+				}
+			}
+		} else {
+			continue
+		}
+		tt.Shape, t.Tensor, v.Type = s, &tt, &t
+		g.Inputs[i] = &v
+	}
+	return &c
+}

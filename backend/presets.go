@@ -1,0 +1,386 @@
+package backend
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"strconv"
+
+	"github.com/onward-ml/onward"
+	"github.com/onward-ml/onward/onnx"
+)
+
+// Onward runs a model on this module's engine, the provider "cpu". It needs nothing
+// else, and runs inputs of every shape at full speed: the example is only checked.
+type Onward struct {
+	Model        any
+	InputExample Inputs
+	Threads      int // of one run; default all cores
+	Session      *onward.SessionOptions
+}
+
+// Name returns "Onward".
+func (Onward) Name() string { return "Onward" }
+
+// Open loads the model.
+func (p Onward) Open(ctx context.Context) (*Rep, error) {
+	return own(p.Name(), p.needs(), p.Model, p.InputExample, p.Session, p.Threads).open(ctx)
+}
+
+func (p Onward) on(model any, example Inputs) Preset {
+	fill(&p.Model, &p.InputExample, model, example)
+	return p
+}
+
+func (Onward) needs() onward.ProviderConfig { return onward.ProviderConfig{Name: string(CPU)} }
+
+// OnwardReference runs a model on this module's reference engine, node by node:
+// slow, and what the results of the others are compared with.
+type OnwardReference struct {
+	Model        any
+	InputExample Inputs
+	Threads      int // of one run; default all cores
+	Session      *onward.SessionOptions
+}
+
+// Name returns "OnwardReference".
+func (OnwardReference) Name() string { return "OnwardReference" }
+
+// Open loads the model.
+func (p OnwardReference) Open(ctx context.Context) (*Rep, error) {
+	return own(p.Name(), p.needs(), p.Model, p.InputExample, p.Session, p.Threads).open(ctx)
+}
+
+func (p OnwardReference) on(model any, example Inputs) Preset {
+	fill(&p.Model, &p.InputExample, model, example)
+	return p
+}
+
+func (OnwardReference) needs() onward.ProviderConfig {
+	return onward.ProviderConfig{Name: string(Reference)}
+}
+
+func own(name string, c onward.ProviderConfig, model any, example Inputs, session *onward.SessionOptions, threads int) *plan {
+	p := &plan{name: name, config: c, model: model, example: example}
+	p.sessionOptions(session, 0, threads)
+	return p
+}
+
+// Registered runs a model on any provider that is registered with package onward.
+type Registered struct {
+	Provider        string            // its name
+	ProviderOptions map[string]string // its options
+	Model           any
+	InputExample    Inputs
+	Threads         int // of one run; default all cores
+	Session         *onward.SessionOptions
+}
+
+// Name returns the name of the provider.
+func (p Registered) Name() string { return p.Provider }
+
+// Open loads the model.
+func (p Registered) Open(ctx context.Context) (*Rep, error) {
+	o := &plan{name: p.Provider, config: p.needs(), model: p.Model, example: p.InputExample, binds: !Provider(p.Provider).native()}
+	o.sessionOptions(p.Session, 0, p.Threads)
+	return o.open(ctx)
+}
+
+func (p Registered) on(model any, example Inputs) Preset {
+	fill(&p.Model, &p.InputExample, model, example)
+	return p
+}
+
+func (p Registered) needs() onward.ProviderConfig {
+	return onward.ProviderConfig{Name: p.Provider, Options: p.ProviderOptions}
+}
+
+// OpenVINO runs a model on OpenVINO, without ONNX Runtime. InputExample is needed
+// for models with dynamic axes.
+type OpenVINO struct {
+	Model           any
+	InputExample    Inputs
+	ProviderOptions map[string]string // of provider/openvino
+	Threads         int               // of one run; default all cores
+}
+
+// Name returns "OpenVINO".
+func (OpenVINO) Name() string { return "OpenVINO" }
+
+// Open loads the model.
+func (p OpenVINO) Open(ctx context.Context) (*Rep, error) {
+	o := &plan{name: p.Name(), config: p.needs(), model: p.Model, example: p.InputExample, binds: true, demands: true}
+	o.sessionOptions(nil, 0, p.Threads)
+	return o.open(ctx)
+}
+
+func (p OpenVINO) on(model any, example Inputs) Preset {
+	fill(&p.Model, &p.InputExample, model, example)
+	return p
+}
+
+func (p OpenVINO) needs() onward.ProviderConfig {
+	return onward.ProviderConfig{Name: "openvino", Options: p.ProviderOptions}
+}
+
+// fill gives a preset a model and an example where it has none.
+func fill(m *any, in *Inputs, model any, example Inputs) {
+	if *m == nil {
+		*m = model
+	}
+	if in != nil && *in == nil {
+		*in = example
+	}
+}
+
+// sessionOptions sets the options of the session; numbers of threads are the
+// provider's choice where they are 0.
+func (p *plan) sessionOptions(o *onward.SessionOptions, inter, intra int) {
+	if o != nil {
+		p.session = *o
+	}
+	if intra != 0 {
+		p.session.Threads = intra
+	}
+	if inter != 0 {
+		p.session.InterOpThreads = inter
+		p.session.ExecutionMode = onward.Parallel // without it the number would have no effect
+	}
+}
+
+// options merges options of a provider; later ones win.
+func options(list ...map[string]string) map[string]string {
+	r := map[string]string{}
+	for _, o := range list {
+		maps.Copy(r, o)
+	}
+	return r
+}
+
+// Ort runs a model on an execution provider of ONNX Runtime (OrtBackend).
+type Ort struct {
+	Model any
+	// Provider names the execution provider as ONNX Runtime does
+	// ("CUDAExecutionProvider") or as package onward does ("ort:cuda"). Default: the
+	// CPU's.
+	Provider        string
+	ProviderOptions map[string]string
+	Session         *onward.SessionOptions
+	// InputExample fixes open axes if it is given.
+	InputExample Inputs
+}
+
+// ortProviders are the registered providers by ONNX Runtime's names.
+var ortProviders = map[string]string{
+	"": "ort:cpu", "CPUExecutionProvider": "ort:cpu", "CUDAExecutionProvider": "ort:cuda",
+	"TensorrtExecutionProvider": "ort:tensorrt", "OpenVINOExecutionProvider": "ort:openvino",
+	"ort": "ort", "ort:cpu": "ort:cpu", "ort:cuda": "ort:cuda", "ort:tensorrt": "ort:tensorrt", "ort:openvino": "ort:openvino",
+}
+
+// Name returns "Ort" with the name of the execution provider.
+func (p Ort) Name() string {
+	if p.Provider == "" {
+		return "Ort"
+	}
+	return "Ort " + p.Provider
+}
+
+// Open loads the model.
+func (p Ort) Open(ctx context.Context) (*Rep, error) {
+	o := &plan{name: p.Name(), config: p.needs(), model: p.Model, example: p.InputExample, binds: true}
+	o.sessionOptions(p.Session, 0, 0)
+	return o.open(ctx)
+}
+
+func (p Ort) on(model any, example Inputs) Preset {
+	fill(&p.Model, &p.InputExample, model, example)
+	return p
+}
+
+func (p Ort) needs() onward.ProviderConfig {
+	if name := ortProviders[p.Provider]; name != "" {
+		return onward.ProviderConfig{Name: name, Options: p.ProviderOptions}
+	}
+	return onward.ProviderConfig{Name: "ort", Options: options(p.ProviderOptions, map[string]string{"execution_provider": p.Provider})}
+}
+
+// OrtCPU runs a model on ONNX Runtime's CPU execution provider (OrtCpuBackend).
+type OrtCPU struct {
+	Model          any
+	InterOpThreads int // threads between operators; default ONNX Runtime's, which is none
+	IntraOpThreads int // threads inside of operators; default ONNX Runtime's
+	Session        *onward.SessionOptions
+}
+
+// Name returns "OrtCPU".
+func (OrtCPU) Name() string { return "OrtCPU" }
+
+// Open loads the model.
+func (p OrtCPU) Open(ctx context.Context) (*Rep, error) {
+	o := &plan{name: p.Name(), config: p.needs(), model: p.Model}
+	o.sessionOptions(p.Session, p.InterOpThreads, p.IntraOpThreads)
+	return o.open(ctx)
+}
+
+func (p OrtCPU) on(model any, _ Inputs) Preset {
+	fill(&p.Model, nil, model, nil)
+	return p
+}
+
+func (OrtCPU) needs() onward.ProviderConfig { return onward.ProviderConfig{Name: "ort:cpu"} }
+
+// OrtCUDA runs a model on ONNX Runtime's CUDA execution provider (OrtCudaBackend).
+type OrtCUDA struct {
+	Model           any
+	ProviderOptions map[string]string // such as "device_id"
+	Session         *onward.SessionOptions
+}
+
+// Name returns "OrtCUDA".
+func (OrtCUDA) Name() string { return "OrtCUDA" }
+
+// Open loads the model.
+func (p OrtCUDA) Open(ctx context.Context) (*Rep, error) {
+	o := &plan{name: p.Name(), config: p.needs(), model: p.Model}
+	o.sessionOptions(p.Session, 0, 0)
+	return o.open(ctx)
+}
+
+func (p OrtCUDA) on(model any, _ Inputs) Preset {
+	fill(&p.Model, nil, model, nil)
+	return p
+}
+
+func (p OrtCUDA) needs() onward.ProviderConfig {
+	return onward.ProviderConfig{Name: "ort:cuda", Options: p.ProviderOptions}
+}
+
+// OrtOpenVINO runs a model on ONNX Runtime's OpenVINO execution provider
+// (OrtOpenvinoBackend). InputExample is needed for models with dynamic axes.
+type OrtOpenVINO struct {
+	Model           any
+	ProviderOptions map[string]string // such as "device_type"
+	InputExample    Inputs
+	InterOpThreads  int // threads between operators; default ONNX Runtime's
+	IntraOpThreads  int // threads inside of operators; default ONNX Runtime's
+}
+
+// Name returns "OrtOpenVINO".
+func (OrtOpenVINO) Name() string { return "OrtOpenVINO" }
+
+// Open loads the model.
+func (p OrtOpenVINO) Open(ctx context.Context) (*Rep, error) {
+	return ortOpenVINO(p.Name(), p.needs(), p.Model, p.InputExample, p.InterOpThreads, p.IntraOpThreads).open(ctx)
+}
+
+func (p OrtOpenVINO) on(model any, example Inputs) Preset {
+	fill(&p.Model, &p.InputExample, model, example)
+	return p
+}
+
+func (p OrtOpenVINO) needs() onward.ProviderConfig {
+	return onward.ProviderConfig{Name: "ort:openvino", Options: p.ProviderOptions}
+}
+
+func ortOpenVINO(name string, c onward.ProviderConfig, model any, example Inputs, inter, intra int) *plan {
+	p := &plan{name: name, config: c, model: model, example: example, binds: true, demands: true}
+	p.sessionOptions(nil, inter, intra)
+	return p
+}
+
+// cpuOpenVINO are the options of the OpenVINO presets for the CPU. num_of_threads is
+// the length of the execution provider's queue of asynchronous requests
+// (https://onnxruntime.ai/docs/execution-providers/OpenVINO-ExecutionProvider.html).
+func cpuOpenVINO(precision string, queue int) onward.ProviderConfig {
+	o := map[string]string{"device_type": "CPU", "precision": precision}
+	if queue != 0 {
+		o["num_of_threads"] = strconv.Itoa(queue)
+	}
+	return onward.ProviderConfig{Name: "ort:openvino", Options: o}
+}
+
+// OrtOpenVINOFloat is [OrtOpenVINO] in float32 on the CPU, what older releases of
+// ONNX Runtime call the device CPU_FP32 (OrtOpenvinoFloatBackend).
+type OrtOpenVINOFloat struct {
+	Model          any
+	InputExample   Inputs
+	InterOpThreads int // threads between operators; default ONNX Runtime's
+	IntraOpThreads int // threads inside of operators; default ONNX Runtime's
+	// OpenVINOThreads is the length of the queue of asynchronous requests. More can be
+	// faster or slower: tune it last. Default: the execution provider's.
+	OpenVINOThreads int
+}
+
+// Name returns "OrtOpenVINOFloat".
+func (OrtOpenVINOFloat) Name() string { return "OrtOpenVINOFloat" }
+
+// Open loads the model.
+func (p OrtOpenVINOFloat) Open(ctx context.Context) (*Rep, error) {
+	return ortOpenVINO(p.Name(), p.needs(), p.Model, p.InputExample, p.InterOpThreads, p.IntraOpThreads).open(ctx)
+}
+
+func (p OrtOpenVINOFloat) on(model any, example Inputs) Preset {
+	fill(&p.Model, &p.InputExample, model, example)
+	return p
+}
+
+func (p OrtOpenVINOFloat) needs() onward.ProviderConfig {
+	return cpuOpenVINO("FP32", p.OpenVINOThreads)
+}
+
+// OrtOpenVINOInt8 is [OrtOpenVINO] in 8-bit integers on the CPU, for models whose
+// scales are in QuantizeLinear and DequantizeLinear nodes (OrtOpenvinoInt8Backend):
+// OpenVINO computes in the precision that the model says. Another model is an error.
+type OrtOpenVINOInt8 struct {
+	Model          any
+	InputExample   Inputs
+	InterOpThreads int // threads between operators; default ONNX Runtime's
+	IntraOpThreads int // threads inside of operators; default ONNX Runtime's
+	// OpenVINOThreads is the length of the queue of asynchronous requests. More can be
+	// faster or slower: tune it last. Default: the execution provider's.
+	OpenVINOThreads int
+}
+
+// Name returns "OrtOpenVINOInt8".
+func (OrtOpenVINOInt8) Name() string { return "OrtOpenVINOInt8" }
+
+// Open loads the model.
+func (p OrtOpenVINOInt8) Open(ctx context.Context) (*Rep, error) {
+	o := ortOpenVINO(p.Name(), p.needs(), p.Model, p.InputExample, p.InterOpThreads, p.IntraOpThreads)
+	o.finish = wantsQDQ
+	return o.open(ctx)
+}
+
+func (p OrtOpenVINOInt8) on(model any, example Inputs) Preset {
+	fill(&p.Model, &p.InputExample, model, example)
+	return p
+}
+
+func (p OrtOpenVINOInt8) needs() onward.ProviderConfig {
+	return cpuOpenVINO("ACCURACY", p.OpenVINOThreads)
+}
+
+// wantsQDQ refuses models without quantization nodes.
+func wantsQDQ(_ *plan, m *onnx.Model, _ onward.Values) error {
+	var has func(g *onnx.Graph, depth int) bool
+	has = func(g *onnx.Graph, depth int) bool {
+		if g == nil || depth > 100 {
+			return false
+		}
+		for _, n := range g.Nodes {
+			if n.OpType == "QuantizeLinear" || n.OpType == "DequantizeLinear" {
+				return true
+			}
+			for _, sub := range graphsOf(n) {
+				if has(sub, depth+1) {
+					return true
+				}
+			}
+		}
+		return false
+	}
+	if !has(m.Graph, 0) {
+		return fmt.Errorf("the model has no QuantizeLinear or DequantizeLinear node, which hold the scales: quantize it first")
+	}
+	return nil
+}

@@ -1,0 +1,357 @@
+package backend
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/onward-ml/onward"
+	"github.com/onward-ml/onward/onnx"
+	"github.com/onward-ml/onward/tensor"
+)
+
+// CalibrationTable is a table of dynamic ranges, such as *calibration.Table.
+type CalibrationTable interface {
+	// WriteFlatBuffers writes the table as TensorRT's execution provider reads it: a
+	// FlatBuffers TrtTable of pairs of names and ranges.
+	WriteFlatBuffers(w io.Writer) error
+}
+
+// ShapeRange is the range of shapes that an input may have.
+type ShapeRange struct{ Min, Max []int }
+
+// tensorRT is what the presets of TensorRT have in common.
+type tensorRT struct {
+	name    string
+	model   any
+	example Inputs
+	options map[string]string
+	profile map[string]ShapeRange
+	cache   string
+	table   any
+	int8    bool // from a table
+	qdq     bool
+}
+
+func (t tensorRT) open(ctx context.Context) (*Rep, error) {
+	p := &plan{name: t.name, config: t.config(), model: t.model, example: t.example, binds: true, demands: true, dynamic: map[string]bool{}}
+	for name := range t.profile {
+		p.dynamic[name] = true
+	}
+	p.finish = t.finish
+	return p.open(ctx)
+}
+
+func (t tensorRT) config() onward.ProviderConfig {
+	return onward.ProviderConfig{Name: "ort:tensorrt", Options: t.options}
+}
+
+// finish sets the options that depend on the model: the profile, the folder of the
+// engines, and the calibration table, which the execution provider looks for there.
+func (t tensorRT) finish(p *plan, m *onnx.Model, example onward.Values) error {
+	o := options(t.options)
+	p.config.Options = o
+	if err := t.setProfile(o, m, example); err != nil {
+		return err
+	}
+	if t.qdq {
+		if err := wantsQDQ(p, m, nil); err != nil {
+			return err
+		}
+	}
+	var table []byte
+	if t.int8 {
+		var err error
+		if table, err = readTable(t.table); err != nil {
+			return fmt.Errorf("calibration table: %w", err)
+		}
+	}
+	folder := o["trt_engine_cache_path"]
+	if folder == "" {
+		// Engines of a model whose weights have changed must not be found again: ONNX
+		// Runtime names them by the graph alone.
+		sum, err := modelHash(t.model, m)
+		if err != nil {
+			return err
+		}
+		if folder, err = cacheFolder(t.cache, "tensorrt", sum[:32]); err != nil {
+			if t.cache != "" || t.int8 {
+				return fmt.Errorf("folder for TensorRT's engines: %w", err)
+			}
+			return nil // engines are built anew each time
+		}
+		o["trt_engine_cache_path"] = folder
+		if o["trt_engine_cache_enable"] == "" {
+			o["trt_engine_cache_enable"] = "True"
+		}
+	}
+	if t.int8 {
+		sum := sha256.Sum256(table)
+		name := "calibration-" + hex.EncodeToString(sum[:8]) + ".flatbuffers"
+		if err := writeBeside(filepath.Join(folder, name), table); err != nil {
+			return fmt.Errorf("calibration table: %w", err)
+		}
+		o["trt_int8_calibration_table_name"] = name
+		o["trt_int8_use_native_calibration_table"] = "False"
+		if o["trt_engine_cache_prefix"] == "" {
+			// An engine holds the ranges of its table.
+			o["trt_engine_cache_prefix"] = "int8-" + hex.EncodeToString(sum[:8])
+		}
+	}
+	return nil
+}
+
+// setProfile makes TensorRT's optimization profile of the inputs whose axes stay open.
+func (t tensorRT) setProfile(o map[string]string, m *onnx.Model, example onward.Values) error {
+	if len(t.profile) == 0 {
+		return nil
+	}
+	d, err := onward.Describe(m)
+	if err != nil {
+		return err
+	}
+	var min, opt, max []string
+	for _, name := range slices.Sorted(maps.Keys(t.profile)) {
+		r := t.profile[name]
+		i := slices.IndexFunc(d.Inputs, func(a onward.NodeArg) bool { return a.Name == name })
+		if i < 0 {
+			return fmt.Errorf("Profile: the model has no input %q", name)
+		}
+		if strings.ContainsAny(name, ":,") {
+			return fmt.Errorf("Profile: TensorRT's execution provider cannot read profiles of names with ':' or ',', such as %q", name)
+		}
+		x, _ := example[name].(*tensor.Tensor)
+		if x == nil {
+			return fmt.Errorf("Profile: input %q needs a tensor as InputExample", name)
+		}
+		shape := x.Shape()
+		if len(r.Min) != len(shape) || len(r.Max) != len(shape) {
+			return fmt.Errorf("Profile: input %q has rank %d, Min %v and Max %v", name, len(shape), r.Min, r.Max)
+		}
+		for k, n := range shape {
+			if r.Min[k] < 0 || r.Min[k] > n || n > r.Max[k] {
+				return fmt.Errorf("Profile: axis %d of input %q is %d in the InputExample, want %d to %d", k, name, n, r.Min[k], r.Max[k])
+			}
+			if fixed := d.Inputs[i].Shape; fixed != nil && fixed[k].Value >= 0 && (r.Min[k] != n || r.Max[k] != n) {
+				return fmt.Errorf("Profile: axis %d of input %q is always %d, not %d to %d", k, name, n, r.Min[k], r.Max[k])
+			}
+		}
+		min, opt, max = append(min, name+":"+sizes(r.Min)), append(opt, name+":"+sizes(shape)), append(max, name+":"+sizes(r.Max))
+	}
+	o["trt_profile_min_shapes"], o["trt_profile_opt_shapes"], o["trt_profile_max_shapes"] = strings.Join(min, ","), strings.Join(opt, ","), strings.Join(max, ",")
+	return nil
+}
+
+// sizes writes a shape as 1x3x224x224.
+func sizes(shape []int) string {
+	s := make([]string, len(shape))
+	for i, n := range shape {
+		s[i] = strconv.Itoa(n)
+	}
+	return strings.Join(s, "x")
+}
+
+// maxTable is the largest calibration table that is read.
+const maxTable = 256 << 20
+
+// readTable returns a calibration table as FlatBuffers.
+func readTable(table any) ([]byte, error) {
+	switch t := table.(type) {
+	case nil:
+		return nil, errors.New("there is none; give a path or a table")
+	case string:
+		f, err := os.Open(t)
+		if err != nil {
+			return nil, err
+		}
+		defer f.Close()
+		if st, err := f.Stat(); err != nil || !st.Mode().IsRegular() {
+			return nil, errors.Join(err, fmt.Errorf("%q is no regular file", t))
+		}
+		data, err := io.ReadAll(io.LimitReader(f, maxTable+1))
+		if err != nil {
+			return nil, err
+		}
+		if len(data) > maxTable {
+			return nil, fmt.Errorf("%q is longer than %d bytes", t, maxTable)
+		}
+		if len(data) < 12 { // the root's offset, a table and its vtable
+			return nil, fmt.Errorf("%q has %d bytes, which is no FlatBuffers file", t, len(data))
+		}
+		return data, nil
+	case CalibrationTable:
+		var b bytes.Buffer
+		err := t.WriteFlatBuffers(&b)
+		return b.Bytes(), err
+	}
+	return nil, fmt.Errorf("a %T is none; want a path or a value with WriteFlatBuffers", table)
+}
+
+// OrtTensorRT runs a model on ONNX Runtime's TensorRT execution provider
+// (OrtTensorrtBackend); what TensorRT does not take runs on CUDA. InputExample is
+// needed for models with dynamic axes. The first launch can take minutes, while
+// TensorRT builds its engines; they are kept in a folder of the user's.
+type OrtTensorRT struct {
+	Model           any
+	ProviderOptions map[string]string
+	InputExample    Inputs
+	// Profile leaves the axes of some inputs open, within ranges: TensorRT builds
+	// engines for all of these shapes, which are fastest for the example's. It makes
+	// trt_profile_min_shapes, trt_profile_opt_shapes and trt_profile_max_shapes.
+	Profile map[string]ShapeRange
+	// CacheDir is the folder of the engines. Default: onward/tensorrt in the user's
+	// cache folder.
+	CacheDir string
+}
+
+// Name returns "OrtTensorRT".
+func (OrtTensorRT) Name() string { return "OrtTensorRT" }
+
+// Open loads the model.
+func (p OrtTensorRT) Open(ctx context.Context) (*Rep, error) { return p.base().open(ctx) }
+
+func (p OrtTensorRT) base() tensorRT {
+	return tensorRT{name: p.Name(), model: p.Model, example: p.InputExample, options: p.ProviderOptions, profile: p.Profile, cache: p.CacheDir}
+}
+
+func (p OrtTensorRT) on(model any, example Inputs) Preset {
+	fill(&p.Model, &p.InputExample, model, example)
+	return p
+}
+
+func (p OrtTensorRT) needs() onward.ProviderConfig { return p.base().config() }
+
+// OrtTensorRTFloat is [OrtTensorRT] with its default options, in float32
+// (OrtTensorrtFloatBackend).
+type OrtTensorRTFloat struct {
+	Model        any
+	InputExample Inputs
+	Profile      map[string]ShapeRange // see OrtTensorRT
+	CacheDir     string                // see OrtTensorRT
+}
+
+// Name returns "OrtTensorRTFloat".
+func (OrtTensorRTFloat) Name() string { return "OrtTensorRTFloat" }
+
+// Open loads the model.
+func (p OrtTensorRTFloat) Open(ctx context.Context) (*Rep, error) { return p.base().open(ctx) }
+
+func (p OrtTensorRTFloat) base() tensorRT {
+	return tensorRT{name: p.Name(), model: p.Model, example: p.InputExample, profile: p.Profile, cache: p.CacheDir}
+}
+
+func (p OrtTensorRTFloat) on(model any, example Inputs) Preset {
+	fill(&p.Model, &p.InputExample, model, example)
+	return p
+}
+
+func (p OrtTensorRTFloat) needs() onward.ProviderConfig { return p.base().config() }
+
+// OrtTensorRTFloatOptim is [OrtTensorRT] with the best floating-point precision for
+// each layer, float16 or float32 (OrtTensorrtFloatOptimBackend). TensorRT keeps to
+// float32 on a GPU without float16.
+type OrtTensorRTFloatOptim struct {
+	Model        any
+	InputExample Inputs
+	Profile      map[string]ShapeRange // see OrtTensorRT
+	CacheDir     string                // see OrtTensorRT
+}
+
+// Name returns "OrtTensorRTFloatOptim".
+func (OrtTensorRTFloatOptim) Name() string { return "OrtTensorRTFloatOptim" }
+
+// Open loads the model.
+func (p OrtTensorRTFloatOptim) Open(ctx context.Context) (*Rep, error) { return p.base().open(ctx) }
+
+func (p OrtTensorRTFloatOptim) base() tensorRT {
+	return tensorRT{name: p.Name(), model: p.Model, example: p.InputExample, profile: p.Profile, cache: p.CacheDir,
+		options: map[string]string{"trt_fp16_enable": "True"}}
+}
+
+func (p OrtTensorRTFloatOptim) on(model any, example Inputs) Preset {
+	fill(&p.Model, &p.InputExample, model, example)
+	return p
+}
+
+func (p OrtTensorRTFloatOptim) needs() onward.ProviderConfig { return p.base().config() }
+
+// OrtTensorRTInt8 is [OrtTensorRT] in 8-bit integers, by a calibration table
+// (OrtTensorrtInt8Backend).
+type OrtTensorRTInt8 struct {
+	Model any
+	// Table is a [CalibrationTable], or the path of one in FlatBuffers form.
+	Table        any
+	InputExample Inputs
+	// NoFP16 keeps what is not quantized in float32; else it is in float16 where the
+	// GPU has it.
+	NoFP16   bool
+	Profile  map[string]ShapeRange // see OrtTensorRT
+	CacheDir string                // see OrtTensorRT; the table is written there too
+}
+
+// Name returns "OrtTensorRTInt8".
+func (OrtTensorRTInt8) Name() string { return "OrtTensorRTInt8" }
+
+// Open loads the model.
+func (p OrtTensorRTInt8) Open(ctx context.Context) (*Rep, error) { return p.base().open(ctx) }
+
+func (p OrtTensorRTInt8) base() tensorRT {
+	return tensorRT{name: p.Name(), model: p.Model, example: p.InputExample, profile: p.Profile, cache: p.CacheDir,
+		table: p.Table, int8: true, options: int8Options(p.NoFP16)}
+}
+
+func (p OrtTensorRTInt8) on(model any, example Inputs) Preset {
+	fill(&p.Model, &p.InputExample, model, example)
+	return p
+}
+
+func (p OrtTensorRTInt8) needs() onward.ProviderConfig { return p.base().config() }
+
+// OrtTensorRTInt8QDQ is [OrtTensorRT] in 8-bit integers, for models whose scales are
+// in QuantizeLinear and DequantizeLinear nodes (OrtTensorrtInt8QDQBackend). Another
+// model is an error.
+type OrtTensorRTInt8QDQ struct {
+	Model        any
+	InputExample Inputs
+	// NoFP16 keeps what is not quantized in float32; else it is in float16 where the
+	// GPU has it.
+	NoFP16   bool
+	Profile  map[string]ShapeRange // see OrtTensorRT
+	CacheDir string                // see OrtTensorRT
+}
+
+// Name returns "OrtTensorRTInt8QDQ".
+func (OrtTensorRTInt8QDQ) Name() string { return "OrtTensorRTInt8QDQ" }
+
+// Open loads the model.
+func (p OrtTensorRTInt8QDQ) Open(ctx context.Context) (*Rep, error) { return p.base().open(ctx) }
+
+func (p OrtTensorRTInt8QDQ) base() tensorRT {
+	return tensorRT{name: p.Name(), model: p.Model, example: p.InputExample, profile: p.Profile, cache: p.CacheDir,
+		qdq: true, options: int8Options(p.NoFP16)}
+}
+
+func (p OrtTensorRTInt8QDQ) on(model any, example Inputs) Preset {
+	fill(&p.Model, &p.InputExample, model, example)
+	return p
+}
+
+func (p OrtTensorRTInt8QDQ) needs() onward.ProviderConfig { return p.base().config() }
+
+func int8Options(noFP16 bool) map[string]string {
+	o := map[string]string{"trt_int8_enable": "True", "trt_fp16_enable": "True"}
+	if noFP16 {
+		o["trt_fp16_enable"] = "False"
+	}
+	return o
+}
