@@ -1,0 +1,402 @@
+package backend_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/onward-ml/onward"
+	"github.com/onward-ml/onward/backend"
+	"github.com/onward-ml/onward/onnx"
+	"github.com/onward-ml/onward/tensor"
+)
+
+// driver stands for a provider of a native library: it notes what it is asked for
+// and computes with the reference engine.
+type driver struct {
+	name    string
+	missing error
+
+	mu     sync.Mutex
+	config onward.ProviderConfig
+	opts   onward.SessionOptions
+	model  *onnx.Model
+	path   string
+}
+
+func (d *driver) Name() string     { return d.name }
+func (d *driver) Available() error { return d.missing }
+
+func (d *driver) Compile(ctx context.Context, m *onnx.Model, opts *onward.SessionOptions, c onward.ProviderConfig) (onward.Engine, error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.config, d.opts, d.model, d.path = c, *opts, m, ""
+	o := *opts
+	o.Providers = nil
+	return onward.LookupProvider("reference").Compile(ctx, m, &o, onward.ProviderConfig{Name: "reference"})
+}
+
+func (d *driver) CompileFile(ctx context.Context, path string, m *onnx.Model, opts *onward.SessionOptions, c onward.ProviderConfig) (onward.Engine, error) {
+	read, err := onnx.ReadFile(path, nil)
+	if err != nil {
+		return nil, err
+	}
+	e, err := d.Compile(ctx, read, opts, c)
+	d.path = path
+	return e, err
+}
+
+var drivers = map[string]*driver{}
+
+func init() {
+	for _, n := range []string{"ort", "ort:cpu", "ort:cuda", "ort:tensorrt", "ort:openvino"} {
+		drivers[n] = &driver{name: n}
+		onward.RegisterProvider(drivers[n])
+	}
+}
+
+// flexible is y = relu(x) for x of shape [n, ?, 2] and k of shape [n], which is not
+// used but in z = k.
+func flexible(t testing.TB) *onnx.Model {
+	b := onnx.NewModel("flexible")
+	b.Input("x", onnx.Float, "n", nil, 2).Input("k", onnx.Float, "n").Output("y", onnx.Float, "n", nil, 2).Output("z", onnx.Float, "n")
+	b.Node("Relu", []string{"x"}, []string{"y"})
+	b.Node("Identity", []string{"k"}, []string{"z"})
+	m, err := b.Model()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return m
+}
+
+var flexibleExample = backend.List{tensor.Must(tensor.Zeros(tensor.TypeFloat32, 3, 5, 2)), vector(1, 2, 3)}
+
+// quantized is linear with its input going through a QuantizeLinear pair.
+func quantized() *onnx.Model {
+	b := onnx.NewModel("quantized")
+	b.Input("x", onnx.Float, "n", 2).Output("y", onnx.Float, "n", 2)
+	b.Initializer("s", []float32{0.5})
+	b.Initializer("zero", []uint8{128})
+	b.Node("QuantizeLinear", []string{"x", "s", "zero"}, []string{"q"})
+	b.Node("DequantizeLinear", []string{"q", "s", "zero"}, []string{"y"})
+	return b.Must()
+}
+
+func modelFile(t testing.TB, m *onnx.Model) string {
+	t.Helper()
+	data, err := m.Marshal()
+	if err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(t.TempDir(), "model.onnx")
+	if err := os.WriteFile(path, data, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+type table string
+
+func (s table) WriteFlatBuffers(w io.Writer) error {
+	_, err := io.WriteString(w, string(s))
+	return err
+}
+
+// TestPresets opens each preset from each form of a model, looks at the options that
+// reach the provider, and runs the three forms of inputs.
+func TestPresets(t *testing.T) {
+	example := backend.One(matrix())
+	cache := t.TempDir()
+	engines := map[string]string{"trt_engine_cache_enable": "True"}
+	with := func(o map[string]string, kv ...string) map[string]string {
+		o = maps.Clone(o)
+		for i := 0; i < len(kv); i += 2 {
+			o[kv[i]] = kv[i+1]
+		}
+		return o
+	}
+	type m = map[string]string
+	for _, c := range []struct {
+		preset   func(model any) backend.Preset
+		name     string
+		provider string
+		options  m
+		threads  int
+		inter    int
+		bound    bool
+		qdq      bool
+	}{
+		{func(x any) backend.Preset { return backend.Ort{Model: x} }, "Ort", "ort:cpu", nil, 0, 0, false, false},
+		{func(x any) backend.Preset {
+			return backend.Ort{Model: x, Provider: "CUDAExecutionProvider", ProviderOptions: m{"device_id": "1"}, Session: &onward.SessionOptions{Threads: 3}}
+		}, "Ort CUDAExecutionProvider", "ort:cuda", m{"device_id": "1"}, 3, 0, false, false},
+		{func(x any) backend.Preset { return backend.Ort{Model: x, Provider: "XNNPACK", InputExample: example} }, "Ort XNNPACK", "ort", m{"execution_provider": "XNNPACK"}, 0, 0, true, false},
+		{func(x any) backend.Preset { return backend.OrtCPU{Model: x, InterOpThreads: 2, IntraOpThreads: 3} }, "OrtCPU", "ort:cpu", nil, 3, 2, false, false},
+		{func(x any) backend.Preset { return backend.OrtCUDA{Model: x, ProviderOptions: m{"device_id": "0"}} }, "OrtCUDA", "ort:cuda", m{"device_id": "0"}, 0, 0, false, false},
+		{func(x any) backend.Preset {
+			return backend.OrtOpenVINO{Model: x, InputExample: example, ProviderOptions: m{"device_type": "GPU"}, IntraOpThreads: 1}
+		}, "OrtOpenVINO", "ort:openvino", m{"device_type": "GPU"}, 1, 0, true, false},
+		{func(x any) backend.Preset {
+			return backend.OrtOpenVINOFloat{Model: x, InputExample: example, OpenVINOThreads: 4}
+		}, "OrtOpenVINOFloat", "ort:openvino", m{"device_type": "CPU", "precision": "FP32", "num_of_threads": "4"}, 0, 0, true, false},
+		{func(x any) backend.Preset { return backend.OrtOpenVINOInt8{Model: x, InputExample: example} }, "OrtOpenVINOInt8", "ort:openvino", m{"device_type": "CPU", "precision": "ACCURACY"}, 0, 0, true, true},
+		{func(x any) backend.Preset {
+			return backend.OrtTensorRT{Model: x, InputExample: example, CacheDir: cache, ProviderOptions: m{"device_id": "0"}}
+		}, "OrtTensorRT", "ort:tensorrt", with(engines, "device_id", "0"), 0, 0, true, false},
+		{func(x any) backend.Preset {
+			return backend.OrtTensorRTFloat{Model: x, InputExample: example, CacheDir: cache}
+		}, "OrtTensorRTFloat", "ort:tensorrt", engines, 0, 0, true, false},
+		{func(x any) backend.Preset {
+			return backend.OrtTensorRTFloatOptim{Model: x, InputExample: example, CacheDir: cache}
+		}, "OrtTensorRTFloatOptim", "ort:tensorrt", with(engines, "trt_fp16_enable", "True"), 0, 0, true, false},
+		{func(x any) backend.Preset {
+			return backend.OrtTensorRTInt8{Model: x, InputExample: example, CacheDir: cache, Table: table("a table of ranges")}
+		}, "OrtTensorRTInt8", "ort:tensorrt", with(engines, "trt_int8_enable", "True", "trt_fp16_enable", "True", "trt_int8_use_native_calibration_table", "False",
+			"trt_int8_calibration_table_name", "calibration-45a2ef6d74dc1a1e.flatbuffers", "trt_engine_cache_prefix", "int8-45a2ef6d74dc1a1e"), 0, 0, true, false},
+		{func(x any) backend.Preset {
+			return backend.OrtTensorRTInt8QDQ{Model: x, InputExample: example, CacheDir: cache, NoFP16: true}
+		}, "OrtTensorRTInt8QDQ", "ort:tensorrt", with(engines, "trt_int8_enable", "True", "trt_fp16_enable", "False"), 0, 0, true, true},
+		{func(x any) backend.Preset { return backend.Onward{Model: x, InputExample: example, Threads: 2} }, "Onward", "cpu", nil, 2, 0, false, false},
+		{func(x any) backend.Preset { return backend.OnwardReference{Model: x} }, "OnwardReference", "reference", nil, 0, 0, false, false},
+		{func(x any) backend.Preset {
+			return backend.Registered{Provider: "ort:cpu", Model: x, InputExample: example, ProviderOptions: m{"graph_optimization_level": "basic"}}
+		}, "ort:cpu", "ort:cpu", m{"graph_optimization_level": "basic"}, 0, 0, true, false},
+	} {
+		model := linear()
+		want := tensor.Value(linearResult)
+		if c.qdq {
+			model, want = quantized(), matrix()
+		}
+		data, err := model.Marshal()
+		if err != nil {
+			t.Fatal(err)
+		}
+		path := modelFile(t, model)
+		for form, x := range map[string]any{"path": path, "bytes": data, "model": model} {
+			t.Run(c.name+"/"+form, func(t *testing.T) {
+				p := c.preset(x)
+				if p.Name() != c.name {
+					t.Errorf("it is named %q", p.Name())
+				}
+				r, err := p.Open(t.Context())
+				if err != nil {
+					t.Fatal(err)
+				}
+				defer r.Close()
+				if got := r.Session.Provider(); got != c.provider {
+					t.Errorf("it runs on %q, want %q", got, c.provider)
+				}
+				if got := fmt.Sprint(r.Inputs(), r.Outputs()); got != "[x: tensor(float)[n,2]] [y: tensor(float)[n,2]]" {
+					t.Errorf("inputs and outputs are %s", got)
+				}
+				for _, in := range []backend.Inputs{backend.One(matrix()), backend.List{matrix()}, backend.Named{"x": matrix()}} {
+					out, err := r.Run(t.Context(), in, nil)
+					if err != nil {
+						t.Fatalf("%T: %v", in, err)
+					}
+					wantEqual(t, out.Tensor(0), want)
+				}
+				d := drivers[c.provider]
+				if d == nil {
+					return
+				}
+				options := maps.Clone(d.config.Options)
+				if folder := options["trt_engine_cache_path"]; c.provider == "ort:tensorrt" {
+					if filepath.Dir(folder) != cache {
+						t.Errorf("the engines are in %q, want a folder in %q", folder, cache)
+					}
+					if name := options["trt_int8_calibration_table_name"]; name != "" {
+						if got, err := os.ReadFile(filepath.Join(folder, name)); err != nil || string(got) != "a table of ranges" {
+							t.Errorf("the table is %q, %v", got, err)
+						}
+					}
+					delete(options, "trt_engine_cache_path")
+				}
+				if diff := cmp.Diff(c.options, options); diff != "" && len(c.options)+len(options) > 0 {
+					t.Errorf("options (-want +got):\n%s", diff)
+				}
+				if d.opts.Threads != c.threads || d.opts.InterOpThreads != c.inter || c.inter > 0 != (d.opts.ExecutionMode == onward.Parallel) {
+					t.Errorf("threads %d, %d, mode %v", d.opts.Threads, d.opts.InterOpThreads, d.opts.ExecutionMode)
+				}
+				wantDims := map[string]int64(nil)
+				if c.bound {
+					wantDims = map[string]int64{"n": 2}
+				}
+				if diff := cmp.Diff(wantDims, d.opts.FreeDimensions); diff != "" {
+					t.Errorf("free dimensions (-want +got):\n%s", diff)
+				}
+				if (form == "path") != (d.path == path) {
+					t.Errorf("the provider read the file %q", d.path)
+				}
+				gpu := strings.HasSuffix(c.provider, ":cuda") || strings.HasSuffix(c.provider, ":tensorrt")
+				if gpu != (r.Device.Type == backend.DeviceCUDA) || gpu && fmt.Sprint(r.Device.ID) != max(c.options["device_id"], "0") {
+					t.Errorf("the device is %s", r.Device)
+				}
+			})
+		}
+	}
+}
+
+// TestDynamicAxesNeedAnExample checks the nine presets that demand an example for
+// models with dynamic axes.
+func TestDynamicAxesNeedAnExample(t *testing.T) {
+	x := flexible(t)
+	const want = `the model has dynamic axes: give an InputExample that fixes input "x" axes 0 (n), 1 (?); input "k" axis 0 (n)`
+	for _, p := range []backend.Preset{
+		backend.OrtOpenVINO{Model: x}, backend.OrtOpenVINOFloat{Model: x}, backend.OrtOpenVINOInt8{Model: x},
+		backend.OrtTensorRT{Model: x}, backend.OrtTensorRTFloat{Model: x}, backend.OrtTensorRTFloatOptim{Model: x},
+		backend.OrtTensorRTInt8{Model: x, Table: table("t")}, backend.OrtTensorRTInt8QDQ{Model: x},
+	} {
+		if _, err := p.Open(t.Context()); err == nil || err.Error() != p.Name()+": "+want {
+			t.Errorf("%s: %v", p.Name(), err)
+		}
+	}
+	for _, p := range []backend.Preset{backend.Ort{Model: x}, backend.OrtCPU{Model: x}, backend.OrtCUDA{Model: x}, backend.Onward{Model: x}} {
+		r, err := p.Open(t.Context())
+		if err != nil {
+			t.Errorf("%s: %v", p.Name(), err)
+			continue
+		}
+		r.Close()
+	}
+}
+
+// TestExampleFixesAxes checks that dimensions without a name are fixed in a copy of
+// the model.
+func TestExampleFixesAxes(t *testing.T) {
+	model := flexible(t)
+	for form, x := range map[string]any{"model": model, "path": modelFile(t, model)} {
+		r, err := backend.OrtOpenVINO{Model: x, InputExample: flexibleExample}.Open(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := fmt.Sprint(r.Inputs()); got != "[x: tensor(float)[3,5,2] k: tensor(float)[3]]" {
+			t.Errorf("%s: inputs are %s", form, got)
+		}
+		if _, err := r.Run(t.Context(), flexibleExample, nil); err != nil {
+			t.Error(err)
+		}
+		other := backend.List{tensor.Must(tensor.Zeros(tensor.TypeFloat32, 3, 4, 2)), vector(1, 2, 3)}
+		if _, err := r.Run(t.Context(), other, nil); !errors.Is(err, onward.ErrInvalidArgument) || !strings.Contains(fmt.Sprint(err), "index: 1 Got: 4 Expected: 5") {
+			t.Errorf("%s: an input of another shape gives %v", form, err)
+		}
+		if d := model.Graph.Inputs[0].Type.Tensor.Shape.Dims[1]; d.Kind != onnx.DimUnknown {
+			t.Error("the caller's model was changed")
+		}
+		r.Close()
+	}
+}
+
+func TestPresetErrors(t *testing.T) {
+	x := flexible(t)
+	long := tensor.Must(tensor.Zeros(tensor.TypeFloat32, 4, 5, 2))
+	good := flexibleExample
+	folder := t.TempDir()
+	open := func(p backend.Preset) backend.Preset { return p }
+	if err := os.WriteFile(filepath.Join(folder, "short"), []byte("x"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		p    backend.Preset
+		want string
+	}{
+		{open(backend.Onward{}), "Onward: there is no model"},
+		{backend.Onward{Model: "no such file"}, "Onward: open no such file"},
+		{backend.Onward{Model: 5}, "Onward: backend: a int is no model"},
+		{backend.Registered{Provider: "nothing", Model: x}, `nothing: provider "nothing" is not registered; registered are`},
+		{backend.OpenVINO{Model: x, InputExample: good}, `OpenVINO: provider "openvino" is not registered: the program must import _ "github.com/onward-ml/onward/provider/openvino"`},
+		{backend.OrtOpenVINO{Model: x, InputExample: backend.One(long)}, "OrtOpenVINO: InputExample: Expecting one input not 2."},
+		{backend.OrtOpenVINO{Model: x, InputExample: backend.List{long}}, "Required inputs (['k']) are missing"},
+		{backend.OrtOpenVINO{Model: x, InputExample: backend.List{long, vector(1, 2, 3)}}, `InputExample: dimension "n" is 4 at axis 0 of "x", and 3 at axis 0 of "k"`},
+		{backend.OrtOpenVINO{Model: x, InputExample: backend.List{vector(1), vector(1)}}, "Invalid rank for input: x Got: 1 Expected: 3"},
+		{backend.OrtOpenVINO{Model: x, InputExample: backend.Named{"x": long, "k": vector(1), "w": long}}, `the model has no input "w"`},
+		{backend.OrtOpenVINO{Model: x, InputExample: backend.List{tensor.Must(tensor.New([]int64{1}, 1)), vector(1)}}, "Unexpected input data type. Actual: (tensor(int64)) , expected: (tensor(float))"},
+		{backend.OrtOpenVINOInt8{Model: x, InputExample: good}, "no QuantizeLinear or DequantizeLinear node"},
+		{backend.OrtTensorRTInt8QDQ{Model: x, InputExample: good, CacheDir: folder}, "no QuantizeLinear or DequantizeLinear node"},
+		{backend.OrtTensorRTInt8{Model: x, InputExample: good, CacheDir: folder}, "calibration table: there is none"},
+		{backend.OrtTensorRTInt8{Model: x, InputExample: good, CacheDir: folder, Table: 3}, "calibration table: a int is none; want a path or a value with WriteFlatBuffers"},
+		{backend.OrtTensorRTInt8{Model: x, InputExample: good, CacheDir: folder, Table: filepath.Join(folder, "none")}, "no such file"},
+		{backend.OrtTensorRTInt8{Model: x, InputExample: good, CacheDir: folder, Table: folder}, "is no regular file"},
+		{backend.OrtTensorRTInt8{Model: x, InputExample: good, CacheDir: folder, Table: filepath.Join(folder, "short")}, "has 1 bytes, which is no FlatBuffers file"},
+		{backend.OrtTensorRTFloat{Model: x, InputExample: good, CacheDir: folder, Profile: map[string]backend.ShapeRange{"w": {}}}, `Profile: the model has no input "w"`},
+		{backend.OrtTensorRTFloat{Model: x, InputExample: good, CacheDir: folder, Profile: map[string]backend.ShapeRange{"x": {Min: []int{1}, Max: []int{2}}}}, `input "x" has rank 3, Min [1] and Max [2]`},
+		{backend.OrtTensorRTFloat{Model: x, InputExample: good, CacheDir: folder, Profile: map[string]backend.ShapeRange{"x": {Min: []int{1, 6, 2}, Max: []int{9, 9, 2}}}}, `axis 1 of input "x" is 5 in the InputExample, want 6 to 9`},
+		{backend.OrtTensorRTFloat{Model: x, InputExample: good, CacheDir: folder, Profile: map[string]backend.ShapeRange{"x": {Min: []int{1, 1, 1}, Max: []int{9, 9, 2}}}}, `axis 2 of input "x" is always 2, not 1 to 2`},
+	} {
+		r, err := c.p.Open(t.Context())
+		if err == nil {
+			r.Close()
+		}
+		if !strings.Contains(fmt.Sprint(err), c.want) {
+			t.Errorf("%s: %v\nwant %s", c.p.Name(), err, c.want)
+		}
+	}
+	drivers["ort:cuda"].missing = errors.New("there is no GPU")
+	defer func() { drivers["ort:cuda"].missing = nil }()
+	if _, err := (backend.OrtCUDA{Model: x}).Open(t.Context()); err == nil || err.Error() != "OrtCUDA: there is no GPU" {
+		t.Error(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := (backend.OrtCPU{Model: x}).Open(ctx); !errors.Is(err, context.Canceled) {
+		t.Errorf("with a cancelled context: %v", err)
+	}
+}
+
+func TestTensorRTProfile(t *testing.T) {
+	r, err := backend.OrtTensorRTFloat{Model: flexible(t), InputExample: flexibleExample, CacheDir: t.TempDir(), Profile: map[string]backend.ShapeRange{
+		"x": {Min: []int{1, 1, 2}, Max: []int{8, 64, 2}}, "k": {Min: []int{1}, Max: []int{8}},
+	}}.Open(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	if got := fmt.Sprint(r.Inputs()); got != "[x: tensor(float)[n,?,2] k: tensor(float)[n]]" {
+		t.Errorf("inputs are %s", got)
+	}
+	d := drivers["ort:tensorrt"]
+	if len(d.opts.FreeDimensions) != 0 {
+		t.Errorf("free dimensions are %v", d.opts.FreeDimensions)
+	}
+	for name, want := range map[string]string{"min": "k:1,x:1x1x2", "opt": "k:3,x:3x5x2", "max": "k:8,x:8x64x2"} {
+		if got := d.config.Options["trt_profile_"+name+"_shapes"]; got != want {
+			t.Errorf("%s is %q, want %q", name, got, want)
+		}
+	}
+}
+
+// TestTensorRTFolders checks that engines of models that differ in their weights are
+// kept apart, and that a folder which others may change is refused.
+func TestTensorRTFolders(t *testing.T) {
+	cache := t.TempDir()
+	folder := func(m *onnx.Model) string {
+		r, err := backend.OrtTensorRTFloat{Model: m, InputExample: backend.One(matrix()), CacheDir: cache}.Open(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer r.Close()
+		return drivers["ort:tensorrt"].config.Options["trt_engine_cache_path"]
+	}
+	a, b := linear(), linear()
+	b.Graph.Initializers[0] = onnx.FromTensor(tensor.Must(tensor.New([]float32{1, 2, 3, 5}, 2, 2)))
+	b.Graph.Initializers[0].Name = "w"
+	first, second := folder(a), folder(b)
+	if first == second || first != folder(linear()) {
+		t.Errorf("the folders are %q and %q", first, second)
+	}
+	if err := os.Chmod(first, 0o777); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := (backend.OrtTensorRTFloat{Model: a, InputExample: backend.One(matrix()), CacheDir: cache}).Open(t.Context()); err == nil || !strings.Contains(err.Error(), "can be changed by other users") {
+		t.Errorf("a folder open to all gives %v", err)
+	}
+}
