@@ -304,7 +304,7 @@ func TestRuntimeNames(t *testing.T) {
 			t.Errorf("%q: %v, %v", name, b, err)
 		}
 	}
-	for _, name := range []string{"onnxruntime1", "onnxruntime2", "nosuch"} {
+	for _, name := range []string{"onnxruntime1", "onnxruntime2", "nosuch"} { // the driver is not imported here
 		if _, err := backend.Runtime(name); err == nil || !strings.Contains(err.Error(), "not registered") {
 			t.Errorf("%q: %v", name, err)
 		}

@@ -58,7 +58,7 @@ func (d *driver) CompileFile(ctx context.Context, path string, m *onnx.Model, op
 var drivers = map[string]*driver{}
 
 func init() {
-	for _, n := range []string{"ort", "ort:cpu", "ort:cuda", "ort:tensorrt", "ort:openvino"} {
+	for _, n := range []string{"ort:cpu", "ort:cuda", "ort:tensorrt", "ort:openvino"} {
 		drivers[n] = &driver{name: n}
 		onward.RegisterProvider(drivers[n])
 	}
@@ -139,7 +139,7 @@ func TestPresets(t *testing.T) {
 		{func(x any) backend.Preset {
 			return backend.Ort{Model: x, Provider: "CUDAExecutionProvider", ProviderOptions: m{"device_id": "1"}, Session: &onward.SessionOptions{Threads: 3}}
 		}, "Ort CUDAExecutionProvider", "ort:cuda", m{"device_id": "1"}, 3, 0, false, false},
-		{func(x any) backend.Preset { return backend.Ort{Model: x, Provider: "XNNPACK", InputExample: example} }, "Ort XNNPACK", "ort", m{"execution_provider": "XNNPACK"}, 0, 0, true, false},
+		{func(x any) backend.Preset { return backend.Ort{Model: x, Provider: "ort:cpu", InputExample: example} }, "Ort ort:cpu", "ort:cpu", nil, 0, 0, true, false},
 		{func(x any) backend.Preset { return backend.OrtCPU{Model: x, InterOpThreads: 2, IntraOpThreads: 3} }, "OrtCPU", "ort:cpu", nil, 3, 2, false, false},
 		{func(x any) backend.Preset { return backend.OrtCUDA{Model: x, ProviderOptions: m{"device_id": "0"}} }, "OrtCUDA", "ort:cuda", m{"device_id": "0"}, 0, 0, false, false},
 		{func(x any) backend.Preset {
@@ -313,6 +313,7 @@ func TestPresetErrors(t *testing.T) {
 		{backend.Onward{Model: "no such file"}, "Onward: open no such file"},
 		{backend.Onward{Model: 5}, "Onward: backend: a int is no model"},
 		{backend.Registered{Provider: "nothing", Model: x}, `nothing: provider "nothing" is not registered; registered are`},
+		{backend.Ort{Model: x, Provider: "XNNPACK"}, `Ort XNNPACK: provider "ort" is not registered: the program must import _ "github.com/onward-ml/onward/provider/ort"`},
 		{backend.OpenVINO{Model: x, InputExample: good}, `OpenVINO: provider "openvino" is not registered: the program must import _ "github.com/onward-ml/onward/provider/openvino"`},
 		{backend.OrtOpenVINO{Model: x, InputExample: backend.One(long)}, "OrtOpenVINO: InputExample: Expecting one input not 2."},
 		{backend.OrtOpenVINO{Model: x, InputExample: backend.List{long}}, "Required inputs (['k']) are missing"},
