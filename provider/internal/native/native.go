@@ -94,7 +94,7 @@ func Watch(ctx context.Context, stop func()) (release func()) {
 	}
 }
 
-// Weights returns the bytes that the graph's initializers take in the model, and
+// Weights returns the bytes that the tensors take in the model, and
 // where its external data lies; where is nil when it has none. Native runtimes open
 // files wherever a model says, so the places are checked.
 func Weights(m *onnx.Model) (size int64, where *onnx.External, err error) {
@@ -102,10 +102,11 @@ func Weights(m *onnx.Model) (size int64, where *onnx.External, err error) {
 		return 0, nil, errors.New("the model has no graph")
 	}
 	var external bool
-	for _, t := range m.Graph.Initializers {
+	m.EachTensor(func(t *onnx.Tensor) bool {
 		external = external || t.DataLocation == onnx.LocationExternal
 		size += int64(len(t.RawData)) + 4*int64(len(t.FloatData)) + 8*int64(len(t.DoubleData)+len(t.Int64Data)+len(t.Uint64Data)) + 4*int64(len(t.Int32Data))
-	}
+		return true
+	})
 	if !external {
 		return size, nil, nil
 	}
