@@ -162,7 +162,14 @@ func models() []model {
 	for _, k := range [][2]onnx.DataType{{u8, s8}, {s8, s8}, {u8, u8}} {
 		add(gQuant, fmt.Sprintf("MatMulInteger %s·%s 512³", tensor.DType(k[0]), tensor.DType(k[1])), func() *onnx.Model { return matMulInteger(k[0], k[1]) })
 	}
-	add(gQuant, "QLinearConv u8·s8 64→64 3² 56²", qLinearConv)
+	for _, c := range []conv{
+		{in: 64, out: 64, size: 56, k: 3}, {in: 128, out: 128, size: 28, k: 3}, {in: 256, out: 256, size: 14, k: 3}, {in: 512, out: 512, size: 7, k: 3},
+		{in: 128, out: 128, size: 56, k: 3, stride: 2}, {in: 64, out: 256, size: 56, k: 1}, {in: 256, out: 64, size: 56, k: 1},
+		{in: 3, out: 64, size: 224, k: 7, stride: 2}, {in: 96, out: 96, size: 56, k: 3, group: 96},
+	} {
+		add(gQuant, "QLinearConv u8·s8 "+c.String(), c.quantized)
+	}
+	add(gNetworks, "ResNet blocks, 8-bit (QDQ)", quantizedResNetBlocks)
 	for _, c := range []struct{ bits, acc, m int }{{4, 4, 1}, {4, 0, 1}, {8, 0, 1}, {4, 4, 128}} {
 		add(gQuant, fmt.Sprintf("MatMulNBits %d-bit acc%d M=%d 4096²", c.bits, c.acc, c.m), func() *onnx.Model { return matMulNBits(c.bits, c.acc, c.m, 4096) })
 	}
@@ -415,6 +422,73 @@ func resNetBlocks() *onnx.Model {
 	return n.classify(512, 1000)
 }
 
+// quantizedResNetBlocks has the convolutions of resNetBlocks with QuantizeLinear and
+// DequantizeLinear around them, as the quantizers of ONNX Runtime and PyTorch write them.
+func quantizedResNetBlocks() *onnx.Model {
+	n := newNet(224)
+	n.ModelBuilder.Initializer("as", float32(.02)).Initializer("az", uint8(128)).Initializer("ps", float32(.01)).Initializer("pz", uint8(0))
+	signed := func() string {
+		return n.node("DequantizeLinear", nil, n.node("QuantizeLinear", nil, n.at, "as", "az"), "as", "az")
+	}
+	positive := func() string { // after a Relu
+		return n.node("DequantizeLinear", nil, n.node("QuantizeLinear", nil, n.at, "ps", "pz"), "ps", "pz")
+	}
+	conv := func(in, out, k, stride int) string {
+		x := n.at
+		n.next++
+		w, s, z, b, bs := fmt.Sprintf("w%d", n.next), fmt.Sprintf("ws%d", n.next), fmt.Sprintf("wz%d", n.next), fmt.Sprintf("b%d", n.next), fmt.Sprintf("bs%d", n.next)
+		scales, steps := make([]float32, out), make([]float32, out)
+		from := float32(.01)
+		if in == 3 {
+			from = .02
+		}
+		for i := range scales {
+			scales[i] = float32(1 / (73 * math.Sqrt(float64(in*k*k))) * (1 + .1*n.rng.Float64()))
+			steps[i] = scales[i] * from
+		}
+		n.ModelBuilder.Initializer(w, bytesOf(w, s8, out*in*k*k, int64(out), int64(in), int64(k), int64(k))).Initializer(s, scales).Initializer(z, make([]int8, out))
+		n.ModelBuilder.Initializer(b, make([]int32, out)).Initializer(bs, steps)
+		wd := n.node("DequantizeLinear", onnx.Attrs{"axis": 0}, w, s, z)
+		bd := n.node("DequantizeLinear", onnx.Attrs{"axis": 0}, b, bs)
+		return n.node("Conv", onnx.Attrs{"pads": []int{k / 2, k / 2, k / 2, k / 2}, "strides": []int{stride, stride}}, x, wd, bd)
+	}
+	signed()
+	conv(3, 64, 7, 2)
+	n.relu()
+	positive()
+	n.node("MaxPool", onnx.Attrs{"kernel_shape": []int{3, 3}, "strides": []int{2, 2}, "pads": []int{1, 1, 1, 1}}, n.at)
+	positive()
+	in := 64
+	for _, out := range []int{64, 128, 256, 512} {
+		for i := range 2 {
+			from, stride := n.at, 1
+			if i == 0 && out != in {
+				stride = 2
+			}
+			conv(in, out, 3, stride)
+			n.relu()
+			positive()
+			conv(out, out, 3, 1)
+			body := signed()
+			if stride != 1 || in != out {
+				n.at = from
+				conv(in, out, 1, stride)
+				from = signed()
+			}
+			n.node("Add", nil, body, from)
+			n.relu()
+			positive()
+			in = out
+		}
+	}
+	n.node("GlobalAveragePool", nil, n.at)
+	positive()
+	n.node("Flatten", nil, n.at)
+	n.node("Gemm", onnx.Attrs{"transB": 1}, n.at, n.weights.add(1000, 512), n.weights.add(1000))
+	n.ModelBuilder.Output(n.at, f32, 1, 1000)
+	return n.Must()
+}
+
 func mlp(batch int) *onnx.Model {
 	b := begin()
 	w := weights{GraphBuilder: b.GraphBuilder, rng: seeded()}
@@ -484,13 +558,18 @@ func matMulInteger(x, y onnx.DataType) *onnx.Model {
 	return b.Must()
 }
 
-func qLinearConv() *onnx.Model {
+// quantized is the convolution of bytes.
+func (c conv) quantized() *onnx.Model {
 	b := begin()
-	b.Input("x", u8, 1, 64, 56, 56).Output("y", u8, 1, 64, 56, 56)
-	b.Initializer("w", bytesOf("w", s8, 64*64*9, 64, 64, 3, 3)).Initializer("bias", make([]int32, 64))
+	stride, group, pad := max(c.stride, 1), max(c.group, 1), c.k/2
+	size := (c.size+2*pad-c.k)/stride + 1
+	b.Input("x", u8, 1, c.in, c.size, c.size).Output("y", u8, 1, c.out, size, size)
+	cg := c.in / group
+	b.Initializer("w", bytesOf("w", s8, c.out*cg*c.k*c.k, int64(c.out), int64(cg), int64(c.k), int64(c.k))).Initializer("bias", make([]int32, c.out))
 	b.Initializer("xs", float32(.02)).Initializer("ws", float32(.01)).Initializer("ys", float32(.5))
 	b.Initializer("xz", uint8(128)).Initializer("wz", int8(0)).Initializer("yz", uint8(128))
-	b.Node("QLinearConv", []string{"x", "xs", "xz", "w", "ws", "wz", "ys", "yz", "bias"}, []string{"y"}, onnx.Attrs{"pads": []int{1, 1, 1, 1}})
+	b.Node("QLinearConv", []string{"x", "xs", "xz", "w", "ws", "wz", "ys", "yz", "bias"}, []string{"y"},
+		onnx.Attrs{"pads": []int{pad, pad, pad, pad}, "strides": []int{stride, stride}, "group": group})
 	return b.Must()
 }
 
