@@ -26,6 +26,7 @@ func writeQuant(dir string) {
 
 	q := newFile("linear")
 	transposeBytes(q)
+	interleaveBytes(q)
 	for _, i := range isas {
 		sumBytes(q, i)
 		quantize(q, i)
@@ -64,6 +65,54 @@ func transposeBytes(f *file) {
 		g.e("ADDQ R8, DI")
 	}
 	g.e("ADDQ $16, SI")
+	g.e("DECQ CX")
+	g.e("JNZ block")
+	g.e("VZEROUPPER")
+	g.e("RET")
+}
+
+// interleaveBytes writes n blocks of sixteen columns of three rows transposed: each 16 bytes of dst take
+// every third byte from the same row.
+func interleaveBytes(f *file) {
+	for o := range 3 {
+		for r := range 3 {
+			var v [2]uint64
+			for i := range 16 {
+				p := 16*o + i
+				b := uint64(0x80)
+				if p%3 == r {
+					b = uint64(p / 3)
+				}
+				v[i/8] |= b << (8 * (i % 8))
+			}
+			name := fmt.Sprintf("interleave%d%d<>", o, r)
+			fmt.Fprintf(&f.body, "\nDATA %s+0(SB)/8, $0x%016x\nDATA %s+8(SB)/8, $0x%016x\nGLOBL %s(SB), RODATA|NOPTR, $16\n", name, v[0], name, v[1], name)
+		}
+	}
+	g := f.function("interleaveBytesAVX512", avx512, []arg{{"dst", "*uint8"}, {"src", "*uint8"}, {"lds", "int"}, {"n", "int"}}, nil)
+	g.arg("dst", "DI")
+	g.arg("src", "SI")
+	g.arg("lds", "R8")
+	g.arg("n", "CX")
+	for o := range 3 {
+		for r := range 3 {
+			g.e("VMOVDQU32 interleave%d%d<>(SB), X%d", o, r, 4+3*o+r)
+		}
+	}
+	g.label("block")
+	for r, m := range []string{"(SI)", "(SI)(R8*1)", "(SI)(R8*2)"} {
+		g.e("VMOVDQU32 %s, X%d", m, r)
+	}
+	for o := range 3 {
+		for r := range 3 {
+			g.e("VPSHUFB X%d, X%d, X%d", 4+3*o+r, r, 13+r%3)
+		}
+		g.e("VPORD X13, X14, X13")
+		g.e("VPORD X13, X15, X13")
+		g.e("VMOVDQU32 X13, %d(DI)", 16*o)
+	}
+	g.e("ADDQ $16, SI")
+	g.e("ADDQ $48, DI")
 	g.e("DECQ CX")
 	g.e("JNZ block")
 	g.e("VZEROUPPER")

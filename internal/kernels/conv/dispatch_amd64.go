@@ -122,3 +122,11 @@ func runAffine(l cpu.Level, dst, x []float32, scale, shift *[Lanes]float32, lo, 
 		dst, x = dst[n*Lanes:], x[n*Lanes:]
 	}
 }
+
+func runByteTile(l cpu.Level, pixels int, t *byteTile) {
+	if cpu.VNNI(l) {
+		byteTileAVX512(pixels, t)
+		return
+	}
+	byteTileGeneric(pixels, t)
+}

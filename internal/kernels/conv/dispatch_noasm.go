@@ -21,3 +21,4 @@ func winogradOutput(_ cpu.Level, m int, src, dst, bias, add *float32, row, addRo
 func runAffine(_ cpu.Level, dst, x []float32, scale, shift *[Lanes]float32, lo, hi float32) {
 	affineGeneric(dst, x, scale, shift, lo, hi)
 }
+func runByteTile(_ cpu.Level, pixels int, t *byteTile) { byteTileGeneric(pixels, t) }

@@ -26,9 +26,11 @@ type Integer struct {
 	wZero   [][]int32
 	single  []int32           // depthwise: weights less their zero points, (channel, tap)
 	floats  *DepthwiseWeights // the same, where float32 sums are exact
-	d       [3]dim            // the spatial dimensions, with ones in front
-	strides [3]int            // of a pixel of the input
-	pixels  [2]int            // of an image: in, out
+	bytes   *byteWeights      // for the tiles of bytes, where these suit
+	place8  *byteGeometry
+	d       [3]dim // the spatial dimensions, with ones in front
+	strides [3]int // of a pixel of the input
+	pixels  [2]int // of an image: in, out
 	level   cpu.Level
 }
 
@@ -63,6 +65,11 @@ func NewInteger[W quant.Byte](level cpu.Level, s *Shape, w []W, xZero int32, wZe
 		}
 		d.packFloats(taps)
 		return d, nil
+	}
+	if cpu.VNNI(level) {
+		if d.bytes = packBytes(s, w, zero); d.bytes != nil {
+			d.place8 = d.placeBytes()
+		}
 	}
 	d.k = (cg*taps + 3) &^ 3
 	b := make([]W, og*d.k)
@@ -107,6 +114,9 @@ func (d *Integer) At(s *Shape, xZero int32, bias []int32) *Integer {
 	if !c.fitsFloats() {
 		c.floats = nil
 	}
+	if c.bytes != nil {
+		c.place8 = c.placeBytes()
+	}
 	return &c
 }
 
@@ -130,6 +140,9 @@ func (d *Integer) Scratch() (shared, each int) {
 	case d.single != nil:
 		return 0, 4 * out
 	}
+	if d.place8 != nil {
+		return d.place8.length() + 8*len(d.bytes.sums), 4*byteCols*min(out, 2*byteGroup) + byteRows*16*d.s.Cin
+	}
 	return in * d.s.Cin, min(d.block(), out) * (d.k + 8*d.s.Cout/d.s.Group)
 }
 
@@ -148,6 +161,8 @@ func (d *Integer) layouts(count int) (in, out Layout) {
 type integerBuffers struct {
 	image, rows []byte
 	sums, out   []int32
+	bias        []int32 // and scale: of whole panels
+	scale       []float32
 	planes      []float32
 	in, pixels  []float32
 }
@@ -163,6 +178,10 @@ func resize[T any](s *[]T, n int) []T {
 
 // RunInteger writes the sums to y, (N, Cout, Out…). par splits the pixels; nil stands for one call.
 func RunInteger[X quant.Byte](d *Integer, par gemm.Par, y []int32, x []X) {
+	if d.place8 != nil {
+		d.runBytes(always(par), &byteOutput{sums: y}, bytesOf(x), signed[X]())
+		return
+	}
 	runInteger(d, par, x, func(n, o, p int, sums []int32) {
 		copy(y[(n*d.s.Cout+o)*d.pixels[1]+p:], sums)
 	})
@@ -171,6 +190,14 @@ func RunInteger[X quant.Byte](d *Integer, par gemm.Par, y []int32, x []X) {
 // RunRequantized writes saturate(roundToEven(float32(acc)·scale[o]) + zero) to y, (N, Cout, Out…). scale has one
 // value or one per output channel.
 func RunRequantized[X, Y quant.Byte](d *Integer, par gemm.Par, y []Y, x []X, scale []float32, zero Y) {
+	if d.place8 != nil {
+		z, lo := int32(zero), float32(0)
+		if signed[Y]() {
+			lo = -128
+		}
+		d.runBytes(always(par), &byteOutput{bytes: bytesOf(y), scale: scale, zero: z, lo: lo - float32(z), hi: lo + 255 - float32(z)}, bytesOf(x), signed[X]())
+		return
+	}
 	runInteger(d, par, x, func(n, o, p int, sums []int32) {
 		s := scale
 		if len(s) > 1 {
@@ -180,11 +207,27 @@ func RunRequantized[X, Y quant.Byte](d *Integer, par gemm.Par, y []Y, x []X, sca
 	})
 }
 
+// always returns par, or what stands for nil.
+func always(par gemm.Par) gemm.Par {
+	if par == nil {
+		return func(n int, fn func(lo, hi int)) { fn(0, n) }
+	}
+	return par
+}
+
+func bytesOf[T quant.Byte](s []T) []byte {
+	return unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(s))), len(s))
+}
+
+func signed[T quant.Byte]() bool {
+	var z T
+	z--
+	return z < 0
+}
+
 // runInteger calls emit with runs of the sums of one image and channel from a position on.
 func runInteger[X quant.Byte](d *Integer, par gemm.Par, x []X, emit func(n, o, p int, sums []int32)) {
-	if par == nil {
-		par = func(n int, fn func(lo, hi int)) { fn(0, n) }
-	}
+	par = always(par)
 	s, in, out := d.s, d.pixels[0], d.pixels[1]
 	if d.floats != nil && fitsByte[X](d.xZero) {
 		blocks := tiles(s.Cout, Lanes)
@@ -213,7 +256,7 @@ func runInteger[X quant.Byte](d *Integer, par gemm.Par, x []X, emit func(n, o, p
 	shared := integerPool.Get().(*integerBuffers)
 	image := resize(&shared.image, in*s.Cin)
 	for n := range s.N {
-		planes := unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(x[n*s.Cin*in:]))), s.Cin*in)
+		planes := bytesOf(x[n*s.Cin*in:][:s.Cin*in])
 		par(tiles(in, 64), func(lo, hi int) {
 			quant.TransposeBytes(d.level, image[lo*64*s.Cin:], s.Cin, planes[lo*64:], in, s.Cin, min(in, hi*64)-lo*64)
 		})
@@ -297,8 +340,12 @@ func (d *Integer) gather(dst, image []byte, p, c0, cg int) {
 }
 
 func fill(s []byte, v byte) {
-	for i := range s {
-		s[i] = v
+	if len(s) == 0 {
+		return
+	}
+	s[0] = v
+	for i := 1; i < len(s); i *= 2 {
+		copy(s[i:], s[:i])
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"strings"
 	"testing"
+	"unsafe"
 
 	"github.com/onward-ml/onward/internal/cpu"
 	"github.com/onward-ml/onward/internal/kernels/quant"
@@ -31,6 +32,12 @@ func checkInteger[X, W quant.Byte](t testing.TB, l cpu.Level, s *Shape, r *rand.
 	}
 	for i := range wZero {
 		wZero[i] = int32(W(r.Uint32()))
+		if zeros == 3 { // differences fit a byte
+			wZero[i] = 128
+			if signed[W]() {
+				wZero[i] = 0
+			}
+		}
 	}
 	var bs []int32
 	if bias {
@@ -49,7 +56,7 @@ func checkInteger[X, W quant.Byte](t testing.TB, l cpu.Level, s *Shape, r *rand.
 	for i, v := range w {
 		ww[i] = int64(v)
 		switch zeros {
-		case 1:
+		case 1, 3:
 			ww[i] -= int64(wZero[0])
 		case 2:
 			ww[i] -= int64(wZero[i/per])
@@ -111,12 +118,14 @@ func TestInteger(t *testing.T) {
 			{N: 1, Cin: 4, Cout: 4, Group: 4, In: []int{30}, Kernel: []int{5}, Stride: []int{2}, Dilation: []int{2}, PadBegin: []int{4}, PadEnd: []int{3}},
 			// more output pixels than input pixels
 			{N: 1, Cin: 1, Cout: 2, Group: 1, In: []int{9, 1, 4}, Kernel: []int{1, 1, 1}, Stride: []int{1, 1, 1}, Dilation: []int{1, 1, 1}, PadBegin: []int{0, 0, 0}, PadEnd: []int{1, 3, 2}},
+			shape2(1, 40, 70, 1, 7, 7, 3, 1, 1, 1), shape2(1, 8, 33, 1, 20, 17, 3, 1, 1, 1), shape2(2, 48, 96, 3, 19, 33, 3, 2, 1, 1), shape2(1, 3, 5, 1, 40, 37, 5, 1, 2, 4), shape2(1, 64, 48, 1, 5, 40, 1, 1, 1, 0),
 			{N: 1, Cin: 3, Cout: 4, Group: 1, In: []int{}, Kernel: []int{}, Stride: []int{}, Dilation: []int{}, PadBegin: []int{}, PadEnd: []int{}},
 		} {
 			if err := s.Check(); err != nil {
 				t.Fatal(err)
 			}
 			checkIntegerTypes(t, l, s, r, i%3, i&1 == 0)
+			checkIntegerTypes(t, l, s, r, 3, i&1 != 0)
 		}
 	})
 }
@@ -134,9 +143,55 @@ func TestRapidInteger(t *testing.T) {
 			if s.Check() != nil {
 				return
 			}
-			r, zeros, bias := rand.New(rand.NewPCG(rapid.Uint64().Draw(rt, "seed"), 0)), rapid.IntRange(0, 2).Draw(rt, "zeros"), rapid.Bool().Draw(rt, "bias")
+			r, zeros, bias := rand.New(rand.NewPCG(rapid.Uint64().Draw(rt, "seed"), 0)), rapid.IntRange(0, 3).Draw(rt, "zeros"), rapid.Bool().Draw(rt, "bias")
 			testkit.Scope(t, func(t testing.TB) { checkIntegerTypes(t, l, s, r, zeros, bias) })
 		})
+	})
+}
+
+func TestByteTile(t *testing.T) {
+	testkit.Levels(t, func(t *testing.T, l cpu.Level) {
+		r := rand.New(rand.NewPCG(12, 12))
+		for pixels := 1; pixels <= bytePixels; pixels++ {
+			for k := 1; k <= 9; k++ {
+				taps, pixel, half := 1+r.IntN(3), 4*k+r.IntN(5), (pixels+1)/2
+				tile := byteTile{taps: taps, k: k, pixel: pixel, second: half*pixel + r.IntN(20), ldc: 150, secondC: half*150 + r.IntN(20), mask: uint32(r.Uint64()) | 1, zero: r.Int32N(256), sums: uint64(k & 1)}
+				if k%3 == 0 {
+					tile.mask = 1<<(1+r.IntN(32)) - 1
+				}
+				tile.lo, tile.hi = float32(-tile.zero), float32(255-tile.zero)
+				a := testkit.Guarded[uint8](t, tile.second+(half-1)*pixel+taps*4*k, testkit.High, r.IntN(3))
+				b := testkit.Guarded[int8](t, taps*k*byteCols*4, testkit.High, 0)
+				for i := range a {
+					a[i] = uint8(r.Uint32())
+				}
+				for i := range b {
+					b[i] = int8(r.Uint32())
+				}
+				var bias [byteCols]int32
+				scale := [byteCols]float32{float32(math.NaN()), float32(math.Inf(1)), float32(math.Inf(-1)), 0, float32(math.Copysign(0, -1)), 1e30, -1e30, 1e-40}
+				for i := range bias {
+					bias[i] = int32(r.Uint32()) >> 8
+				}
+				for i := 8; i < len(scale); i++ {
+					scale[i] = r.Float32() * 1e-3
+				}
+				offsets := make([]int, taps)
+				for i := range offsets {
+					offsets[i] = r.IntN(taps) * 4 * k
+				}
+				tile.a, tile.b, tile.offsets = unsafe.Pointer(&a[0]), unsafe.Pointer(&b[0]), unsafe.Pointer(&offsets[0])
+				tile.bias, tile.scale = unsafe.Pointer(&bias), unsafe.Pointer(&scale)
+				var got, want [14*150 + 200]byte
+				tile.c = unsafe.Pointer(&got)
+				runByteTile(l, pixels, &tile)
+				tile.c = unsafe.Pointer(&want)
+				byteTileGeneric(pixels, &tile)
+				if got != want {
+					t.Fatalf("%d pixels, %d taps of %d, mask %x: %v, want %v", pixels, taps, k, tile.mask, got, want)
+				}
+			}
+		}
 	})
 }
 

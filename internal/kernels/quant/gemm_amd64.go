@@ -126,3 +126,20 @@ func transposeBytesAsm(l cpu.Level, dst []byte, ldd int, src []byte, lds, cols i
 	}
 	return true
 }
+
+// interleaveBytesAsm transposes three rows and reports whether it did.
+func interleaveBytesAsm(l cpu.Level, dst, src []byte, lds, cols int) bool {
+	if l != cpu.AVX512 {
+		return false
+	}
+	const most = 1 << 10 // blocks per call
+	for j := 0; j < cols; {
+		n := min(most, (cols-j)/16)
+		if n == 0 { // the last block overlaps the one before
+			j, n = cols-16, 1
+		}
+		interleaveBytesAVX512(&dst[j*3], &src[j], lds, n)
+		j += n * 16
+	}
+	return true
+}

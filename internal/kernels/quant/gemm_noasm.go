@@ -19,3 +19,5 @@ func requantizeI32(_ cpu.Level, dst []uint8, x []int32, scale []float32, zero, l
 }
 
 func transposeBytesAsm(cpu.Level, []byte, int, []byte, int, int) bool { return false }
+
+func interleaveBytesAsm(cpu.Level, []byte, []byte, int, int) bool { return false }

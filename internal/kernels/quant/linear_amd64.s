@@ -157,6 +157,86 @@ block:
 	VZEROUPPER
 	RET
 
+DATA interleave00<>+0(SB)/8, $0x8002808001808000
+DATA interleave00<>+8(SB)/8, $0x0580800480800380
+GLOBL interleave00<>(SB), RODATA|NOPTR, $16
+
+DATA interleave01<>+0(SB)/8, $0x0280800180800080
+DATA interleave01<>+8(SB)/8, $0x8080048080038080
+GLOBL interleave01<>(SB), RODATA|NOPTR, $16
+
+DATA interleave02<>+0(SB)/8, $0x8080018080008080
+DATA interleave02<>+8(SB)/8, $0x8004808003808002
+GLOBL interleave02<>(SB), RODATA|NOPTR, $16
+
+DATA interleave10<>+0(SB)/8, $0x8080078080068080
+DATA interleave10<>+8(SB)/8, $0x800a808009808008
+GLOBL interleave10<>(SB), RODATA|NOPTR, $16
+
+DATA interleave11<>+0(SB)/8, $0x8007808006808005
+DATA interleave11<>+8(SB)/8, $0x0a80800980800880
+GLOBL interleave11<>(SB), RODATA|NOPTR, $16
+
+DATA interleave12<>+0(SB)/8, $0x0780800680800580
+DATA interleave12<>+8(SB)/8, $0x8080098080088080
+GLOBL interleave12<>(SB), RODATA|NOPTR, $16
+
+DATA interleave20<>+0(SB)/8, $0x0d80800c80800b80
+DATA interleave20<>+8(SB)/8, $0x80800f80800e8080
+GLOBL interleave20<>(SB), RODATA|NOPTR, $16
+
+DATA interleave21<>+0(SB)/8, $0x80800c80800b8080
+DATA interleave21<>+8(SB)/8, $0x800f80800e80800d
+GLOBL interleave21<>(SB), RODATA|NOPTR, $16
+
+DATA interleave22<>+0(SB)/8, $0x800c80800b80800a
+DATA interleave22<>+8(SB)/8, $0x0f80800e80800d80
+GLOBL interleave22<>(SB), RODATA|NOPTR, $16
+
+// func interleaveBytesAVX512(dst *uint8, src *uint8, lds int, n int)
+TEXT ·interleaveBytesAVX512(SB), 0, $136-32
+	MOVQ dst+0(FP), DI
+	MOVQ src+8(FP), SI
+	MOVQ lds+16(FP), R8
+	MOVQ n+24(FP), CX
+	VMOVDQU32 interleave00<>(SB), X4
+	VMOVDQU32 interleave01<>(SB), X5
+	VMOVDQU32 interleave02<>(SB), X6
+	VMOVDQU32 interleave10<>(SB), X7
+	VMOVDQU32 interleave11<>(SB), X8
+	VMOVDQU32 interleave12<>(SB), X9
+	VMOVDQU32 interleave20<>(SB), X10
+	VMOVDQU32 interleave21<>(SB), X11
+	VMOVDQU32 interleave22<>(SB), X12
+block:
+	VMOVDQU32 (SI), X0
+	VMOVDQU32 (SI)(R8*1), X1
+	VMOVDQU32 (SI)(R8*2), X2
+	VPSHUFB X4, X0, X13
+	VPSHUFB X5, X1, X14
+	VPSHUFB X6, X2, X15
+	VPORD X13, X14, X13
+	VPORD X13, X15, X13
+	VMOVDQU32 X13, 0(DI)
+	VPSHUFB X7, X0, X13
+	VPSHUFB X8, X1, X14
+	VPSHUFB X9, X2, X15
+	VPORD X13, X14, X13
+	VPORD X13, X15, X13
+	VMOVDQU32 X13, 16(DI)
+	VPSHUFB X10, X0, X13
+	VPSHUFB X11, X1, X14
+	VPSHUFB X12, X2, X15
+	VPORD X13, X14, X13
+	VPORD X13, X15, X13
+	VMOVDQU32 X13, 32(DI)
+	ADDQ $16, SI
+	ADDQ $48, DI
+	DECQ CX
+	JNZ block
+	VZEROUPPER
+	RET
+
 // func sumU8AVX512(x *uint8, n int) (s uint32)
 TEXT ·sumU8AVX512(SB), 0, $136-20
 	MOVQ x+0(FP), SI

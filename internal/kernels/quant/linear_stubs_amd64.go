@@ -8,6 +8,9 @@ package quant
 func transposeBytesAVX512(dst *uint8, src *uint8, ldd int, lds int, n int)
 
 //go:noescape
+func interleaveBytesAVX512(dst *uint8, src *uint8, lds int, n int)
+
+//go:noescape
 func sumU8AVX512(x *uint8, n int) (s uint32)
 
 //go:noescape

@@ -202,7 +202,7 @@ func TestTransposeBytes(t *testing.T) {
 		for i, rows := range sizes {
 			for j, cols := range append(sizes, 4200) {
 				side := testkit.Side((i+j)%2 == 0)
-				lds, ldd := cols+i%3, rows+j%3
+				lds, ldd := cols+i%3, rows+(i+j)%3
 				n, m := max(0, (rows-1)*lds+cols), max(0, (cols-1)*ldd+rows)
 				if rows*cols == 0 {
 					n, m = 0, 0
@@ -227,7 +227,7 @@ func TestTransposeBytes(t *testing.T) {
 }
 
 func TestEveryAssemblyFunctionHasALine(t *testing.T) {
-	testkit.CheckAsmTested(t, ".", []string{"tile*", "sumU8*", "quantizeF32*", "requantizeI32*", "transposeBytesAVX512",
+	testkit.CheckAsmTested(t, ".", []string{"tile*", "sumU8*", "quantizeF32*", "requantizeI32*", "transposeBytesAVX512", "interleaveBytesAVX512",
 		"nbits*", "dequantize4AVX512", "dequantize8AVX512", "quantizeBlockAVX512"}) // TestNBits
 }
 

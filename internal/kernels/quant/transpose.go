@@ -19,13 +19,26 @@ func TransposeBytes(l cpu.Level, dst []byte, ldd int, src []byte, lds, rows, col
 		return
 	}
 	_, _ = dst[(cols-1)*ldd+rows-1], src[(rows-1)*lds+cols-1]
+	if ldd == rows && (rows == 1 || rows == 3 && cols >= 16 && interleaveBytesAsm(l, dst, src, lds, cols)) {
+		if rows == 1 {
+			copy(dst, src[:cols])
+		}
+		return
+	}
 	i := 0
-	for ; i+16 <= rows && transposeBytesAsm(l, dst[i:], ldd, src[i*lds:], lds, cols&^15); i += 16 {
-		for j := cols &^ 15; j < cols; j++ {
-			for k := range 16 {
-				dst[j*ldd+i+k] = src[(i+k)*lds+j]
+	if rows >= 16 && cols >= 16 && transposeBytesAsm(l, dst, ldd, src, lds, cols&^15) {
+		// the last block overlaps the one before
+		for ; i < rows; i += 16 {
+			i = min(i, rows-16)
+			d, s := dst[i:], src[i*lds:]
+			if i > 0 {
+				transposeBytesAsm(l, d, ldd, s, lds, cols&^15)
+			}
+			if cols&15 != 0 {
+				transposeBytesAsm(l, d[(cols-16)*ldd:], ldd, s[cols-16:], lds, 16)
 			}
 		}
+		return
 	}
 	for ; i+8 <= rows; i += 8 {
 		j := 0

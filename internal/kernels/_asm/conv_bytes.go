@@ -1,0 +1,191 @@
+package main
+
+import (
+	"fmt"
+	"strings"
+)
+
+// Offsets of the fields of conv's byteTile.
+const (
+	bA, bB, bC          = 0, 8, 16
+	bOffsets            = 24
+	bTaps, bK           = 32, 40
+	bPixel, bSecond     = 48, 56
+	bLdC, bSecondC      = 64, 72
+	bBias, bScale       = 80, 88
+	bZero, bLo, bHi     = 96, 100, 104
+	bMask, bSums        = 108, 112
+	bytePixels, byteCol = 14, 32
+)
+
+// halfAddr is the operand of pixel i of a tile of mr at displacement d: AX is the first pixel of the first
+// half, SI that of the second, R8 the distance of pixels, R9 and R10 three and five of them.
+func halfAddr(i, mr, d int) string {
+	h := (mr + 1) / 2
+	base := "AX"
+	if i >= h {
+		base, i = "SI", i-h
+	}
+	return fmt.Sprintf("%d(%s)", d, base) + [...]string{"", "(R8*1)", "(R8*2)", "(R9*1)", "(R8*4)", "(R10*1)", "(R9*2)"}[i]
+}
+
+// byteTile writes the tile of mr pixels by 32 output channels of a convolution of bytes: for each tap,
+// whose place relative to a pixel is in a list, k steps of four channels.
+func byteTile(f *file, mr int) string {
+	name := fmt.Sprintf("byteTile%dx%dAVX512", mr, byteCol)
+	g := f.function(name, avx512, []arg{{"t", "*byteTile"}}, nil)
+	sets := 1 // independent sums, so that few pixels do not wait for the latency of the multiply-add
+	if mr <= 2 {
+		sets = 4
+	} else if mr <= 4 {
+		sets = 2
+	}
+	acc := func(s, r, j int) int { return 32 - 2*mr*sets + s*2*mr + r*2 + j }
+	half := (mr + 1) / 2
+	g.arg("t", "DX")
+	for _, p := range []struct {
+		off int
+		reg string
+	}{{bB, "DI"}, {bPixel, "R8"}, {bOffsets, "R11"}, {bTaps, "R12"}, {bA, "R13"}, {bBias, "AX"}} {
+		g.e("MOVQ %d(DX), %s", p.off, p.reg)
+	}
+	g.e("LEAQ (R8)(R8*2), R9")
+	g.e("LEAQ (R8)(R8*4), R10")
+	for j := range 2 {
+		g.op("VMOVDQU32", fmt.Sprintf("%d(AX)", j*64), acc(0, 0, j))
+		for r := 1; r < mr; r++ {
+			g.op("VMOVDQA32", acc(0, 0, j), acc(0, r, j))
+		}
+		for s := 1; s < sets; s++ {
+			for r := range mr {
+				g.op("VPXORQ", acc(s, r, j), acc(s, r, j), acc(s, r, j))
+			}
+		}
+	}
+	step := func(u, s int) {
+		for j := range 2 {
+			g.op("VMOVDQU32", fmt.Sprintf("%d(DI)", u*128+j*64), j)
+		}
+		for r := range mr {
+			t := 2 + r%2
+			g.op("VPBROADCASTD", halfAddr(r, mr, 4*u), t)
+			for j := range 2 {
+				g.op("VPDPBUSD", j, t, acc(s, r, j))
+			}
+		}
+	}
+	advance := func(n int) {
+		g.e("ADDQ $%d, AX", 4*n)
+		if half < mr {
+			g.e("ADDQ $%d, SI", 4*n)
+		}
+		g.e("ADDQ $%d, DI", 128*n)
+	}
+	g.label("tap")
+	g.e("MOVQ (R11), AX")
+	g.e("ADDQ R13, AX")
+	if half < mr {
+		g.e("MOVQ %d(DX), SI", bSecond)
+		g.e("ADDQ AX, SI")
+	}
+	g.e("ADDQ $8, R11")
+	g.e("MOVQ %d(DX), CX", bK)
+	g.e("SUBQ $4, CX")
+	g.e("JLT rest")
+	g.e("PCALIGN $32")
+	g.label("loop")
+	for u := range 4 {
+		step(u, u%sets)
+	}
+	advance(4)
+	g.e("SUBQ $4, CX")
+	g.e("JGE loop")
+	g.label("rest")
+	g.e("ADDQ $4, CX")
+	g.e("JZ next")
+	g.label("one")
+	step(0, 0)
+	advance(1)
+	g.e("DECQ CX")
+	g.e("JNZ one")
+	g.label("next")
+	g.e("DECQ R12")
+	g.e("JNZ tap")
+	for s := sets - 1; s > 0; s-- {
+		for r := range mr {
+			for j := range 2 {
+				g.op("VPADDD", acc(s, r, j), acc(0, r, j), acc(0, r, j))
+			}
+		}
+	}
+	g.e("MOVQ %d(DX), R15", bC)
+	g.e("MOVQ %d(DX), BX", bLdC)
+	g.e("MOVQ %d(DX), CX", bSecondC)
+	g.e("ADDQ R15, CX")
+	g.e("KMOVW %d(DX), K1", bMask)
+	g.e("KMOVW %d(DX), K2", bMask+2)
+	each := func(store func(r, j int, mem string)) {
+		for r := range mr {
+			reg, last := "R15", r == half-1 || r == mr-1
+			if r >= half {
+				reg = "CX"
+			}
+			for j := range 2 {
+				store(r, j, reg)
+			}
+			if !last {
+				g.e("ADDQ BX, %s", reg)
+			}
+		}
+	}
+	g.e("CMPQ %d(DX), $0", bSums)
+	g.e("JEQ requantize")
+	each(func(r, j int, reg string) {
+		g.op("VMOVDQU32", acc(0, r, j), fmt.Sprintf("K%d", j+1), fmt.Sprintf("%d(%s)", j*64, reg))
+	})
+	g.e("VZEROUPPER")
+	g.e("RET")
+	g.label("requantize")
+	// clip(round(x)+zero, lo, hi) = round(clip(x, lo-zero, hi-zero)) + zero, since the bounds are whole
+	g.e("MOVQ %d(DX), AX", bScale)
+	for j := range 2 {
+		g.op("VMOVUPS", fmt.Sprintf("%d(AX)", j*64), j)
+	}
+	g.e("VBROADCASTSS %d(DX), Z2", bLo)
+	g.e("VBROADCASTSS %d(DX), Z3", bHi)
+	all := func(op func(a, j int)) {
+		for r := range mr {
+			for j := range 2 {
+				op(acc(0, r, j), j)
+			}
+		}
+	}
+	all(func(a, j int) {
+		g.op("VCVTDQ2PS", a, a)
+		g.op("VMULPS", j, a, a)
+		g.op("VMAXPS", 2, a, a) // NaN becomes the lower bound
+		g.op("VMINPS", 3, a, a)
+		g.op("VCVTPS2DQ", a, a)
+	})
+	g.e("VPBROADCASTD %d(DX), Z2", bZero)
+	each(func(r, j int, reg string) {
+		a := acc(0, r, j)
+		g.op("VPADDD", 2, a, a)
+		g.op("VPMOVDB", a, fmt.Sprintf("K%d", j+1), fmt.Sprintf("%d(%s)", j*16, reg))
+	})
+	g.e("VZEROUPPER")
+	g.e("RET")
+	return name
+}
+
+func writeConvBytes(dir string) {
+	f := newFile("bytes")
+	var dis strings.Builder
+	dis.WriteString("\nfunc byteTileAVX512(pixels int, t *byteTile) {\n\tswitch pixels {\n")
+	for mr := 1; mr <= bytePixels; mr++ {
+		fmt.Fprintf(&dis, "\tcase %d:\n\t\t%s(t)\n", mr, byteTile(f, mr))
+	}
+	dis.WriteString("\t}\n}\n")
+	write(dir+"/bytes_amd64.s", f.text())
+	write(dir+"/bytes_stubs_amd64.go", generated+"//go:build !purego\n\npackage conv\n"+f.stubs.String()+dis.String())
+}

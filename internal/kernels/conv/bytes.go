@@ -1,0 +1,396 @@
+package conv
+
+import (
+	"encoding/binary"
+	"math"
+	"unsafe"
+
+	"github.com/onward-ml/onward/internal/kernels/align"
+	"github.com/onward-ml/onward/internal/kernels/gemm"
+	"github.com/onward-ml/onward/internal/kernels/quant"
+	"github.com/onward-ml/onward/internal/kernels/vec"
+)
+
+const (
+	bytePixels = 14 // of the tallest tile
+	byteCols   = 32 // output channels of a tile
+	// byteSteps bounds the steps of four channels of one tile call to about 30 µs.
+	byteSteps = 8192
+	// byteGroup is how many output pixels one unit of work has.
+	byteGroup = 32 * bytePixels
+)
+
+// byteTile is what a tile function of bytes reads; the generator knows the offsets. Distances are in bytes.
+//
+// A tile is up to 14 output pixels by 32 output channels. Its pixels come in two halves, each evenly spaced, so that
+// a tile can take two narrow rows. Weights are signed, [tap][k][32 outputs][4 channels].
+type byteTile struct {
+	a, b, c unsafe.Pointer
+	offsets unsafe.Pointer // of the taps to a pixel, one int each
+	taps, k int            // trip counts, at least 1
+	pixel   int            // from one pixel's input to the next
+	second  int            // from the first pixel's input to that of the second half
+	ldc     int            // between the outputs of pixels
+	secondC int            // from the first output to that of the second half
+	bias    unsafe.Pointer // 32 of int32
+	scale   unsafe.Pointer // 32 of float32
+	zero    int32
+	lo, hi  float32 // bounds of the output less the zero point
+	mask    uint32  // of the output channels
+	sums    uint64  // 1 to store int32
+	_       uint64
+}
+
+// byteTileGeneric computes a tile.
+//
+//	for p := range pixels {
+//		for j := range 32 {
+//			s := bias[j]
+//			for t := range taps {
+//				for i := range 4*k {
+//					s += a[p][offsets[t]+i] * b[t][i/4][j][i%4]
+//				}
+//			}
+//			c[p][j] = s // or roundToEven(clip(float32(s)*scale[j], lo, hi)) + zero
+//		}
+//	}
+func byteTileGeneric(pixels int, t *byteTile) {
+	half := (pixels + 1) / 2
+	offsets := unsafe.Slice((*int)(t.offsets), t.taps)
+	for p := range pixels {
+		a, c := unsafe.Add(t.a, p*t.pixel), unsafe.Add(t.c, p*t.ldc)
+		if p >= half {
+			a, c = unsafe.Add(t.a, t.second+(p-half)*t.pixel), unsafe.Add(t.c, t.secondC+(p-half)*t.ldc)
+		}
+		sum := *(*[byteCols]int32)(t.bias)
+		b := unsafe.Slice((*[byteCols][4]int8)(t.b), t.taps*t.k)
+		for _, off := range offsets {
+			x := unsafe.Slice((*[4]uint8)(unsafe.Add(a, off)), t.k)
+			for k, v := range x {
+				x0, x1, x2, x3 := int32(v[0]), int32(v[1]), int32(v[2]), int32(v[3])
+				for j, w := range &b[k] {
+					sum[j] += x0*int32(w[0]) + x1*int32(w[1]) + x2*int32(w[2]) + x3*int32(w[3])
+				}
+			}
+			b = b[t.k:]
+		}
+		scale := (*[byteCols]float32)(t.scale)
+		for j, s := range sum {
+			switch {
+			case t.mask>>j&1 == 0:
+			case t.sums != 0:
+				*(*int32)(unsafe.Add(c, 4*j)) = s
+			default:
+				v := float32(s) * scale[j]
+				if !(v > t.lo) {
+					v = t.lo
+				}
+				*(*uint8)(unsafe.Add(c, j)) = uint8(int32(math.RoundToEven(float64(min(v, t.hi)))) + t.zero)
+			}
+		}
+	}
+}
+
+// byteWeights are weights less their zero points for [byteTile]: [group][panel][tap][k][32][4]. Without
+// groups a row of taps is one, so that channels in any number leave few gaps.
+type byteWeights struct {
+	data   []int8
+	sums   []int32 // of the weights of every output, by panel
+	panels int     // of one group
+	taps   int
+	k      int
+	merged bool
+}
+
+// packBytes returns nil where a difference does not fit a byte, or a call would take too long.
+func packBytes[W quant.Byte](s *Shape, w []W, zero func(o int) int32) *byteWeights {
+	cg, og, taps := s.Cin/s.Group, s.Cout/s.Group, product(s.Kernel)
+	kw := 1
+	if n := len(s.Kernel); n > 0 {
+		kw = s.Kernel[n-1]
+	}
+	p := &byteWeights{panels: tiles(og, byteCols), taps: taps, k: tiles(cg, 4), merged: s.Group == 1 && kw > 0}
+	if p.merged {
+		p.taps, p.k = taps/kw, tiles(kw*cg, 4)
+	}
+	if p.taps*p.k > byteSteps || p.taps*p.k == 0 {
+		return nil
+	}
+	size := p.taps * p.k * byteCols * 4
+	p.data = align.Slice[int8](s.Group * p.panels * size)
+	p.sums = make([]int32, s.Group*p.panels*byteCols)
+	for o := range s.Cout {
+		g, j := o/og, o%og
+		at := g*p.panels + j/byteCols
+		d := p.data[at*size:][:size]
+		var sum int32
+		for c := range cg {
+			for t := range taps {
+				v := int32(w[(o*cg+c)*taps+t]) - zero(o)
+				if v != int32(int8(v)) {
+					return nil
+				}
+				sum += v
+				tap, i := t, c
+				if p.merged {
+					tap, i = t/kw, t%kw*cg+c
+				}
+				d[((tap*p.k+i/4)*byteCols+j%byteCols)*4+i%4] = int8(v)
+			}
+		}
+		p.sums[at*byteCols+j%byteCols] = sum
+	}
+	return p
+}
+
+// byteGeometry is where a convolution of bytes reads: an image [z][y][x][channel] with its padding.
+type byteGeometry struct {
+	size    [3]int // of the padded image
+	row     int    // bytes of a padded row
+	offsets []int
+	across  int // tiles in a row of output, or 0 where a tile takes two rows
+	rows    int // of output, or pairs of them
+	width   int
+	pixels  bool // rows do not matter: any run of pixels is evenly spaced
+}
+
+// placeBytes lays the convolution over a padded image, and reports whether it suits.
+func (d *Integer) placeBytes() *byteGeometry {
+	w, e := d.bytes, &d.d
+	for _, i := range e {
+		// a window leaves the border, and the border is not much of the image
+		if i.in == 0 || i.out == 0 || i.pad > (i.kernel-1)*i.dilation || i.dilation*(i.kernel-1) > 64+2*i.in {
+			return nil
+		}
+	}
+	cg := d.s.Cin / d.s.Group
+	if w.merged && e[2].dilation > 1 && e[2].kernel > 1 && cg%4 != 0 {
+		return nil
+	}
+	q := &byteGeometry{width: e[2].out}
+	for i := range 3 {
+		q.size[i] = max(e[i].pad+e[i].in, (e[i].out-1)*e[i].stride+(e[i].kernel-1)*e[i].dilation+1)
+	}
+	q.row = q.size[2] * d.s.Cin
+	one := w.merged && e[2].dilation == 1
+	for kz := range e[0].kernel {
+		for ky := range e[1].kernel {
+			at := (kz*e[0].dilation*q.size[1] + ky*e[1].dilation) * q.row
+			if one {
+				q.offsets = append(q.offsets, at)
+				continue
+			}
+			for kx := range e[2].kernel {
+				q.offsets = append(q.offsets, at+kx*e[2].dilation*d.s.Cin)
+			}
+		}
+	}
+	q.rows = e[0].out * e[1].out
+	q.across = tiles(q.width, bytePixels)
+	switch {
+	case product(d.s.Kernel) == 1 && q.size == [3]int{e[0].out, e[1].out, e[2].out}:
+		q.pixels, q.width, q.rows = true, d.pixels[1], 1
+		q.across = tiles(q.width, bytePixels)
+	case 2*q.width <= bytePixels && q.rows > 1:
+		q.across, q.rows = 0, tiles(q.rows, 2)
+	}
+	return q
+}
+
+// tiles returns the number of tiles of one panel.
+func (q *byteGeometry) tiles() int { return q.rows * max(q.across, 1) }
+
+// tile returns the first pixel of tile i and the pixels of its two halves.
+func (q *byteGeometry) tile(i, pixels int) (p, first, second int) {
+	if q.across == 0 {
+		p = 2 * i * q.width
+		if p+2*q.width > pixels {
+			return p, (q.width + 1) / 2, q.width / 2
+		}
+		return p, q.width, q.width
+	}
+	a, b := split(q.width, bytePixels, i%q.across)
+	return i/q.across*q.width + a, (b - a + 1) / 2, (b - a) / 2
+}
+
+// length returns the bytes of the padded image; tiles read up to three beyond the channels.
+func (q *byteGeometry) length() int { return q.size[0]*q.size[1]*q.row + 4 }
+
+// byteOutput says what becomes of the sums: int32 in y, or bytes.
+type byteOutput struct {
+	sums   []int32
+	bytes  []byte
+	scale  []float32
+	zero   int32
+	lo, hi float32
+}
+
+// runBytes convolves the images of x, whose signed elements count as 128 more.
+func (d *Integer) runBytes(par gemm.Par, y *byteOutput, x []byte, signed bool) {
+	s, q, w := d.s, d.place8, d.bytes
+	in, out := d.pixels[0], d.pixels[1]
+	shared := integerPool.Get().(*integerBuffers)
+	defer integerPool.Put(shared)
+	image := resize(&shared.image, q.length())
+	flip := shiftOf(signed)
+	zero := d.xZero + int32(flip)
+	og := s.Cout / s.Group
+	bias, scale := resize(&shared.bias, len(w.sums)), resize(&shared.scale, len(w.sums))
+	for o := range s.Cout {
+		at := o/og*w.panels*byteCols + o%og
+		bias[at] = -zero * w.sums[at]
+		if d.bias != nil {
+			bias[at] += d.bias[o]
+		}
+		if len(y.scale) > 0 {
+			scale[at] = y.scale[min(o, len(y.scale)-1)]
+		}
+	}
+	units := min(q.tiles(), max(tiles(out, byteGroup), tiles(8, len(w.sums)/byteCols)))
+	panels := s.Group * w.panels
+	for n := range s.N {
+		src := x[n*s.Cin*in:][:s.Cin*in]
+		par(tiles(q.size[0]*q.size[1], byteRows), func(lo, hi int) {
+			b := integerPool.Get().(*integerBuffers)
+			d.padRows(b, image, src, byte(zero), flip, lo*byteRows, min(hi*byteRows, q.size[0]*q.size[1]))
+			integerPool.Put(b)
+		})
+		par(units*panels, func(lo, hi int) {
+			b := integerPool.Get().(*integerBuffers)
+			for u := lo; u < hi; u++ {
+				d.byteUnit(b, y, image, bias, scale, n, u%panels, q.tiles()*(u/panels)/units, q.tiles()*(u/panels+1)/units)
+			}
+			integerPool.Put(b)
+		})
+	}
+}
+
+// shiftOf returns what turns the bytes of signed integers into those of unsigned ones, 128 more.
+func shiftOf(signed bool) byte {
+	if signed {
+		return 0x80
+	}
+	return 0
+}
+
+// byteRows is how many rows of the padded image are written at a time.
+const byteRows = 8
+
+// padRows writes the rows [lo, hi) of the padded image.
+func (d *Integer) padRows(b *integerBuffers, image, src []byte, pad, flip byte, lo, hi int) {
+	q, e, cin := d.place8, &d.d, d.s.Cin
+	plane := d.pixels[0]
+	var staged []byte
+	if q.row == e[2].in*cin && q.size[1] == e[1].in && q.size[0] == e[0].in { // no padding: one long row
+		p0, p1 := lo*e[2].in, hi*e[2].in
+		quant.TransposeBytes(d.level, image[p0*cin:], cin, src[p0:], plane, cin, p1-p0)
+		if flip != 0 {
+			flipBytes(image[p0*cin:p1*cin], flip)
+		}
+		return
+	}
+	input := func(r int) int { // row of the input, or -1
+		z, y := r/q.size[1]-e[0].pad, r%q.size[1]-e[1].pad
+		if z < 0 || z >= e[0].in || y < 0 || y >= e[1].in {
+			return -1
+		}
+		return z*e[1].in + y
+	}
+	first := 0
+	if e[2].in < 16 { // narrow rows fill no vectors: several at a time do
+		last := -1
+		for r := lo; r < hi; r++ {
+			if i := input(r); i >= 0 {
+				if last < 0 {
+					first = i
+				}
+				last = i
+			}
+		}
+		n := (last + 1 - first) * e[2].in
+		staged = resize(&b.rows, max(n, 0)*cin)
+		quant.TransposeBytes(d.level, staged, cin, src[min(first*e[2].in, len(src)):], plane, cin, n)
+	}
+	left, right := e[2].pad*cin, (e[2].pad+e[2].in)*cin
+	for r := lo; r < hi; r++ {
+		row := image[r*q.row:][:q.row]
+		i := input(r)
+		if i < 0 {
+			fill(row, pad)
+			continue
+		}
+		fill(row[:left], pad)
+		fill(row[right:], pad)
+		if e[2].in < 16 {
+			copy(row[left:right], staged[(i-first)*e[2].in*cin:])
+		} else {
+			quant.TransposeBytes(d.level, row[left:right], cin, src[i*e[2].in:], plane, cin, e[2].in)
+		}
+		if flip != 0 {
+			flipBytes(row[left:right], flip)
+		}
+	}
+}
+
+func flipBytes(s []byte, v byte) {
+	wide := 0x0101010101010101 * uint64(v)
+	for ; len(s) >= 8; s = s[8:] {
+		binary.LittleEndian.PutUint64(s, binary.LittleEndian.Uint64(s)^wide)
+	}
+	for i := range s {
+		s[i] ^= v
+	}
+}
+
+// byteUnit computes the tiles [t0, t1) of one panel of image n.
+func (d *Integer) byteUnit(b *integerBuffers, y *byteOutput, image []byte, bias []int32, scale []float32, n, panel, t0, t1 int) {
+	s, q, w, e := d.s, d.place8, d.bytes, &d.d
+	og, out := s.Cout/s.Group, d.pixels[1]
+	g, j := panel/w.panels, panel%w.panels*byteCols
+	cols := min(byteCols, og-j)
+	p0, _, _ := q.tile(t0, out)
+	last, f, h := q.tile(t1-1, out)
+	count := last + f + h - p0
+	t := byteTile{offsets: unsafe.Pointer(unsafe.SliceData(q.offsets)), taps: len(q.offsets), k: w.taps * w.k / len(q.offsets), pixel: e[2].stride * s.Cin,
+		b: unsafe.Pointer(&w.data[panel*w.taps*w.k*byteCols*4]), bias: unsafe.Pointer(&bias[panel*byteCols]), scale: unsafe.Pointer(&scale[panel*byteCols]),
+		mask: uint32(1<<cols - 1), zero: y.zero, lo: y.lo, hi: y.hi, ldc: byteCols}
+	var c unsafe.Pointer
+	var sums []int32
+	var rows []byte
+	if y.sums != nil {
+		t.sums, t.ldc = 1, byteCols*4
+		sums = resize(&b.sums, count*byteCols)
+		c = unsafe.Pointer(unsafe.SliceData(sums))
+	} else {
+		rows = resize(&b.rows, count*byteCols)
+		c = unsafe.Pointer(unsafe.SliceData(rows))
+	}
+	for i := t0; i < t1; i++ {
+		p, first, second := q.tile(i, out)
+		t.a = unsafe.Pointer(&image[d.byteAt(p)+g*(s.Cin/s.Group)])
+		t.c = unsafe.Add(c, (p-p0)*t.ldc)
+		t.second, t.secondC = first*t.pixel, first*t.ldc
+		if q.across == 0 && first == q.width {
+			t.second = d.byteAt(p+first) - d.byteAt(p)
+		}
+		runByteTile(d.level, first+second, &t)
+	}
+	o := g*og + j
+	at := (n*s.Cout+o)*out + p0
+	if y.sums != nil {
+		// the bits of int32 move like those of float32
+		vec.TransposeF32(d.level, asFloats(y.sums[at:]), out, asFloats(sums), byteCols, count, cols)
+		return
+	}
+	quant.TransposeBytes(d.level, y.bytes[at:], out, rows, byteCols, count, cols)
+}
+
+// byteAt returns where the window of output pixel p begins in the padded image.
+func (d *Integer) byteAt(p int) int {
+	q, e := d.place8, &d.d
+	if q.pixels {
+		return p * d.s.Cin
+	}
+	z, y, x := p/(e[1].out*e[2].out), p/e[2].out%e[1].out, p%e[2].out
+	return (z*e[0].stride*q.size[1]+y*e[1].stride)*q.row + x*e[2].stride*d.s.Cin
+}
