@@ -1,0 +1,517 @@
+package calibration
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+
+	"github.com/onward-ml/onward"
+	"github.com/onward-ml/onward/onnx"
+	"github.com/onward-ml/onward/tensor"
+)
+
+// Options say how [Calibrate] finds ranges. The zero value and nil stand for the
+// defaults.
+type Options struct {
+	Method Method
+	// OpTypes are the operators whose inputs and outputs get ranges. Default: all.
+	OpTypes []string
+	// Symmetric makes ranges that reach as far below zero as above.
+	Symmetric bool
+	// Window is the number of batches that are looked at together. Default: all of
+	// them. Entropy and Percentile then take two passes over the data, for the extent
+	// of the histograms and for the histograms. With a Window they take one pass, keep
+	// the values of a window in memory, and widen the histograms as values come.
+	Window int
+	// MovingAverage, with MinMax, takes the mean of the smallest and largest values
+	// of a window's batches, and an exponential average over windows.
+	MovingAverage bool
+	// AveragingConstant is the weight of a new window in that average. Default: 0.01.
+	AveragingConstant float64
+	// Bins is the number of bins of a new histogram, an even number. Default: 128 for
+	// Entropy, 2048 for Percentile.
+	Bins int
+	// MaxBins is the number of bins that a histogram which widens may have; past it,
+	// neighbouring bins are joined. Default: 8192 for Entropy, 65536 for
+	// Percentile.
+	MaxBins int
+	// QuantizedBins is the number of steps that Entropy compares with. Default: 128.
+	QuantizedBins int
+	// Percent is the share of the values that Percentile keeps. Default: 99.999.
+	Percent float64
+	// MaxBatches ends the data after so many batches. Default: no limit.
+	MaxBatches int
+	// Session says how the model runs. Default: the engine cpu.
+	Session *onward.SessionOptions
+	// Progress is called after each batch.
+	Progress func(Progress)
+}
+
+// Progress says how far a calibration is.
+type Progress struct {
+	Pass, Passes int // counted from 1
+	Batch        int // batches of this pass that are done
+}
+
+// withDefaults returns the options with the defaults filled in, or what is wrong.
+func (o *Options) withDefaults() (*Options, error) {
+	var d Options
+	if o != nil {
+		d = *o
+	}
+	or := func(p *int, v int) {
+		if *p == 0 {
+			*p = v
+		}
+	}
+	if d.Method == Entropy {
+		or(&d.Bins, 128)
+	}
+	or(&d.Bins, 2048)
+	if d.Method == Entropy {
+		or(&d.MaxBins, max(1<<13, d.Bins)) // its time goes with the square
+	}
+	or(&d.MaxBins, max(1<<16, d.Bins))
+	or(&d.QuantizedBins, 128)
+	if d.Percent == 0 {
+		d.Percent = 99.999
+	}
+	if d.AveragingConstant == 0 {
+		d.AveragingConstant = 0.01
+	}
+	switch {
+	case d.Method < MinMax || d.Method > Percentile:
+		return nil, fmt.Errorf("method is %d, want MinMax, Entropy or Percentile", int(d.Method))
+	case d.Window < 0 || d.MaxBatches < 0:
+		return nil, fmt.Errorf("Window is %d and MaxBatches %d, want 0 or more", d.Window, d.MaxBatches)
+	case d.Bins < 2 || d.Bins%2 != 0 || d.Bins > d.MaxBins || d.MaxBins > 1<<24:
+		return nil, fmt.Errorf("Bins is %d and MaxBins %d, want an even number and no more than MaxBins, which is %d at most", d.Bins, d.MaxBins, 1<<24)
+	case d.QuantizedBins < 2 || d.Method == Entropy && d.QuantizedBins > d.Bins:
+		return nil, fmt.Errorf("QuantizedBins is %d, want 2 to Bins, which is %d", d.QuantizedBins, d.Bins)
+	case !(d.Percent > 0 && d.Percent <= 100):
+		return nil, fmt.Errorf("Percent is %g, want more than 0 and 100 at most", d.Percent)
+	case !(d.AveragingConstant >= 0 && d.AveragingConstant <= 1):
+		return nil, fmt.Errorf("AveragingConstant is %g, want 0 to 1", d.AveragingConstant)
+	case d.MovingAverage && d.Method != MinMax:
+		return nil, fmt.Errorf("MovingAverage is for MinMax, not for %s", d.Method)
+	}
+	return &d, nil
+}
+
+// Calibrate runs a model on data and returns the ranges of its activations: of the
+// inputs and outputs of the chosen operators in the main graph that are tensors of
+// float or float16 and no initializers. NaN is left out; a tensor that never holds a
+// number has no range.
+func Calibrate(ctx context.Context, m *onnx.Model, data Data, o *Options) (*Table, error) {
+	opts, err := o.withDefaults()
+	if err != nil {
+		return nil, fmt.Errorf("calibration: %w", err)
+	}
+	names, err := activations(m, opts.OpTypes)
+	if err != nil {
+		return nil, fmt.Errorf("calibration: %w", err)
+	}
+	if len(names) == 0 {
+		return nil, errors.New("calibration: the model has no activations of type float or float16 to find ranges for")
+	}
+	run, err := newObserver(ctx, m, names, opts.Session)
+	if err != nil {
+		return nil, fmt.Errorf("calibration: %w", err)
+	}
+	defer run.Close()
+	c := &calibrator{Options: opts, run: run, data: data}
+	t := NewTable(opts.Method)
+	switch {
+	case opts.Method == MinMax:
+		err = c.minMax(ctx, t)
+	case opts.Window == 0:
+		err = c.twoPasses(ctx, t)
+	default:
+		err = c.widening(ctx, t)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("calibration: %w", err)
+	}
+	return t, nil
+}
+
+// activations returns the names of the tensors to find ranges for, in the order in
+// which nodes name them.
+func activations(m *onnx.Model, opTypes []string) ([]string, error) {
+	types, err := floatValues(m)
+	if err != nil {
+		return nil, err
+	}
+	var names []string
+	for _, n := range m.Graph.Nodes {
+		if len(opTypes) > 0 && !slices.Contains(opTypes, n.OpType) {
+			continue
+		}
+		for _, name := range slices.Concat(n.Inputs, n.Outputs) {
+			if types[name] {
+				names = append(names, name)
+				types[name] = false
+			}
+		}
+	}
+	return names, nil
+}
+
+// floatValues returns the values of the main graph that are tensors of float or
+// float16 and no initializers.
+func floatValues(m *onnx.Model) (map[string]bool, error) {
+	a, err := onward.Analyze(m, onward.Limits{})
+	if err != nil {
+		return nil, err
+	}
+	types := map[string]bool{}
+	for _, v := range a.Values {
+		t := v.ElementType()
+		types[v.Name] = t.Kind == tensor.KindTensor && (t.Elem == tensor.TypeFloat32 || t.Elem == tensor.TypeFloat16)
+	}
+	for _, t := range m.Graph.Initializers {
+		delete(types, t.Name)
+	}
+	for _, s := range m.Graph.SparseInitializers {
+		if s.Values != nil {
+			delete(types, s.Values.Name)
+		}
+	}
+	return types, nil
+}
+
+// observer runs a model with more outputs than it has.
+type observer struct {
+	*onward.Session
+	names  []string
+	inputs map[string]bool
+	opts   *onward.RunOptions
+}
+
+func newObserver(ctx context.Context, m *onnx.Model, names []string, so *onward.SessionOptions) (*observer, error) {
+	c, g := *m, *m.Graph
+	g.Outputs = slices.Clone(g.Outputs)
+	isOutput := map[string]bool{}
+	for _, v := range g.Outputs {
+		isOutput[v.Name] = true
+	}
+	r := &observer{names: names, inputs: map[string]bool{}, opts: &onward.RunOptions{}}
+	for _, v := range g.Inputs {
+		r.inputs[v.Name] = true
+	}
+	declared := map[string]*onnx.ValueInfo{}
+	for _, v := range g.ValueInfo {
+		declared[v.Name] = v
+	}
+	for _, name := range names {
+		if r.inputs[name] {
+			continue
+		}
+		r.opts.Outputs = append(r.opts.Outputs, name)
+		if isOutput[name] {
+			continue
+		}
+		v := declared[name]
+		if v == nil {
+			v = &onnx.ValueInfo{Name: name}
+		}
+		g.Outputs = append(g.Outputs, v)
+	}
+	c.Graph = &g
+	var err error
+	r.Session, err = onward.OpenModelContext(ctx, &c, so)
+	return r, err
+}
+
+// each runs the model on every batch of the data and hands over the values of its
+// tensors, which are valid during the call.
+func (c *calibrator) each(ctx context.Context, pass, passes int, f func(name string, v []float32) error, batch func() error) error {
+	done := 0
+	var scratch []float32
+	for feed, err := range c.data {
+		if err != nil {
+			return fmt.Errorf("batch %d: %w", done+1, err)
+		}
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		out := onward.Values{}
+		if len(c.run.opts.Outputs) > 0 {
+			if out, err = c.run.Run(ctx, feed, c.run.opts); err != nil {
+				return fmt.Errorf("batch %d: %w", done+1, err)
+			}
+		}
+		for _, name := range c.run.names {
+			v := out[name]
+			if c.run.inputs[name] {
+				v = feed[name]
+			}
+			t, ok := v.(*tensor.Tensor)
+			if !ok {
+				return fmt.Errorf("batch %d: there is no tensor %q", done+1, name)
+			}
+			values := scratch
+			switch t.DType() {
+			case tensor.TypeFloat32:
+				values = tensor.Of[float32](t)
+			case tensor.TypeFloat16:
+				scratch = slices.Grow(scratch[:0], t.Len())[:t.Len()]
+				tensor.Float16sToFloat32s(scratch, tensor.Of[tensor.Float16](t))
+				values = scratch
+			default:
+				return fmt.Errorf("batch %d: tensor %q is %s, want float or float16", done+1, name, t.Type())
+			}
+			if err := f(name, values); err != nil {
+				return fmt.Errorf("batch %d: tensor %q: %w", done+1, name, err)
+			}
+		}
+		done++
+		if batch != nil {
+			if err := batch(); err != nil {
+				return err
+			}
+		}
+		if c.Progress != nil {
+			c.Progress(Progress{Pass: pass, Passes: passes, Batch: done})
+		}
+		if done == c.MaxBatches {
+			break
+		}
+	}
+	if done == 0 {
+		return errors.New("the data has no batch")
+	}
+	if pass == 1 {
+		c.batches = done
+	} else if done != c.batches {
+		return fmt.Errorf("the data has %d batches on the first pass and %d on the second: give it so that it can be read again, or set Window", c.batches, done)
+	}
+	return nil
+}
+
+type calibrator struct {
+	*Options
+	run     *observer
+	data    Data
+	batches int
+}
+
+// extent is the smallest and the largest of some values.
+type extent struct {
+	lo, hi float32
+	some   bool // a value that is not NaN was there
+}
+
+func (e *extent) add(v []float32) {
+	lo, hi := float32(math.Inf(1)), float32(math.Inf(-1))
+	for _, x := range v {
+		if x < lo {
+			lo = x
+		}
+		if x > hi {
+			hi = x
+		}
+	}
+	if lo > hi {
+		return // no values, or only NaN
+	}
+	if !e.some {
+		e.lo, e.hi, e.some = lo, hi, true
+		return
+	}
+	e.lo, e.hi = min(e.lo, lo), max(e.hi, hi)
+}
+
+// minMaxState is what min-max keeps of a tensor: the window's extent or sums of the
+// batches' extents, and the result of the windows before.
+type minMaxState struct {
+	window       extent
+	sumLo, sumHi float64
+	n            int
+	lo, hi       float32
+	some         bool
+}
+
+func (c *calibrator) minMax(ctx context.Context, t *Table) error {
+	state := map[string]*minMaxState{}
+	for _, name := range c.run.names {
+		state[name] = &minMaxState{}
+	}
+	inWindow := 0
+	endWindow := func() {
+		inWindow = 0
+		for _, s := range state {
+			s.endWindow(c.Options)
+		}
+	}
+	err := c.each(ctx, 1, 1, func(name string, v []float32) error {
+		s := state[name]
+		if !c.MovingAverage {
+			s.window.add(v)
+			return nil
+		}
+		var e extent
+		e.add(v)
+		if e.some {
+			s.sumLo, s.sumHi, s.n = s.sumLo+float64(e.lo), s.sumHi+float64(e.hi), s.n+1
+		}
+		return nil
+	}, func() error {
+		if inWindow++; inWindow == c.Window {
+			endWindow()
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	endWindow()
+	for name, s := range state {
+		if s.some {
+			t.Ranges[name] = Range{Lowest: s.lo, Highest: s.hi}
+		}
+	}
+	return nil
+}
+
+func (s *minMaxState) endWindow(o *Options) {
+	lo, hi := s.window.lo, s.window.hi
+	if o.MovingAverage {
+		if s.n == 0 {
+			return
+		}
+		lo, hi = float32(s.sumLo/float64(s.n)), float32(s.sumHi/float64(s.n))
+	} else if !s.window.some {
+		return
+	}
+	if o.Symmetric {
+		hi = max(-lo, lo, hi, -hi)
+		lo = -hi
+	}
+	s.window, s.sumLo, s.sumHi, s.n = extent{}, 0, 0, 0
+	switch {
+	case !s.some:
+		s.lo, s.hi, s.some = lo, hi, true
+	case o.MovingAverage:
+		k := float32(o.AveragingConstant)
+		s.lo += float32(k * (lo - s.lo))
+		s.hi += float32(k * (hi - s.hi))
+	default:
+		s.lo, s.hi = min(s.lo, lo), max(s.hi, hi)
+	}
+}
+
+// twoPasses fills histograms whose extent the first pass finds.
+func (c *calibrator) twoPasses(ctx context.Context, t *Table) error {
+	extents := map[string]*extent{}
+	magnitudes := map[string]*extent{}
+	for _, name := range c.run.names {
+		extents[name], magnitudes[name] = &extent{}, &extent{}
+	}
+	var abs []float32
+	err := c.each(ctx, 1, 2, func(name string, v []float32) error {
+		extents[name].add(v)
+		if c.absolute() {
+			abs = magnitude(abs, v)
+			magnitudes[name].add(abs)
+		}
+		return nil
+	}, nil)
+	if err != nil {
+		return err
+	}
+	hists := map[string]*histogram{}
+	for name, e := range extents {
+		if hists[name], err = newHistogram(c.Options, *e, *magnitudes[name]); err != nil {
+			return fmt.Errorf("tensor %q: %w", name, err)
+		}
+	}
+	err = c.each(ctx, 2, 2, func(name string, v []float32) error {
+		if c.absolute() {
+			abs = magnitude(abs, v)
+			v = abs
+		}
+		hists[name].count(v)
+		return nil
+	}, nil)
+	if err != nil {
+		return err
+	}
+	c.results(t, hists)
+	return nil
+}
+
+// widening fills histograms that grow with the windows.
+func (c *calibrator) widening(ctx context.Context, t *Table) error {
+	hists := map[string]*histogram{}
+	window := map[string][]float32{}
+	inWindow := 0
+	endWindow := func() error {
+		inWindow = 0
+		for name, v := range window {
+			var e, a extent
+			e.add(v)
+			var err error
+			if c.absolute() {
+				v = magnitude(v, v)
+				a.add(v)
+			}
+			if h := hists[name]; h != nil {
+				err = h.widen(c.Options, e, a)
+			} else {
+				hists[name], err = newHistogram(c.Options, e, a)
+			}
+			if err != nil {
+				return fmt.Errorf("tensor %q: %w", name, err)
+			}
+			hists[name].count(v)
+			window[name] = window[name][:0]
+		}
+		return nil
+	}
+	err := c.each(ctx, 1, 1, func(name string, v []float32) error {
+		window[name] = append(window[name], v...)
+		return nil
+	}, func() error {
+		if inWindow++; inWindow == c.Window {
+			return endWindow()
+		}
+		return nil
+	})
+	if err == nil && inWindow > 0 {
+		err = endWindow()
+	}
+	if err != nil {
+		return err
+	}
+	c.results(t, hists)
+	return nil
+}
+
+func (c *calibrator) results(t *Table, hists map[string]*histogram) {
+	for name, h := range hists {
+		if !h.some {
+			continue
+		}
+		r := Range{Hist: h.counts, Edges: h.edges}
+		if c.Method == Entropy {
+			r.Lowest, r.Highest = h.entropyRange(c.QuantizedBins)
+		} else {
+			r.Lowest, r.Highest = h.percentileRange(c.Percent, c.Symmetric)
+		}
+		t.Ranges[name] = r
+	}
+}
+
+// absolute says whether histograms are of magnitudes.
+func (o *Options) absolute() bool { return o.Method == Percentile && o.Symmetric }
+
+func magnitude(dst, v []float32) []float32 {
+	dst = slices.Grow(dst[:0], len(v))[:len(v)]
+	for i, x := range v {
+		dst[i] = float32(math.Abs(float64(x)))
+	}
+	return dst
+}
