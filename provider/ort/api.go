@@ -80,11 +80,21 @@ const (
 	fnUpdateCUDAProviderOptions            fn = 206
 	fnReleaseCUDAProviderOptions           fn = 208
 	fnAddExternalInitializers              fn = 210
+	fnAppendNamed                          fn = 216 // SessionOptionsAppendExecutionProvider
 	fnGetResizedStringTensorElementBuffer  fn = 252
 	fnGetBuildInfoString                   fn = 254
 	fnAppendOpenVINO                       fn = 275 // SessionOptionsAppendExecutionProvider_OpenVINO_V2, the newest that every release has
+	fnRegisterExecutionProviderLibrary     fn = 301 // since 1.22, as are those below
+	fnGetEpDevices                         fn = 303
+	fnAppendDevices                        fn = 304 // SessionOptionsAppendExecutionProvider_V2
+	fnHardwareDeviceType                   fn = 307
+	fnEpDeviceEpName                       fn = 312
+	fnEpDeviceDevice                       fn = 316
 	fnGetTensorElementTypeAndShapeDataRefs fn = 414 // since 1.24
 )
+
+// sinceDevices is the first version with fnGetEpDevices and its kin.
+const sinceDevices = 22
 
 // sinceShapeRefs is the first version with fnGetTensorElementTypeAndShapeDataRefs.
 const sinceShapeRefs = 24

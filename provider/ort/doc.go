@@ -24,7 +24,8 @@
 //
 // All providers take these [onward.ProviderConfig] options, next to those of the
 // execution provider itself (https://onnxruntime.ai/docs/execution-providers/),
-// which are checked by type before they are handed on:
+// whose names, types and ranges are checked before they are handed on; one of a newer
+// release of ONNX Runtime goes unchecked as "unchecked:NAME":
 //
 //	library                    path of the shared library
 //	graph_optimization_level   disable, basic, extended, layout, all (default)
@@ -37,6 +38,10 @@
 //	optimized_model_filepath   where to write the optimized model
 //	profile_file_prefix        writes ONNX Runtime's own profile
 //	free_dimension:NAME        a fixed size for the symbolic dimension NAME
+//	execution_provider         of "ort": the name of another execution provider, such as XNNPACK or
+//	                           a plug-in's; other options are handed on to it
+//	execution_provider_library path of the plug-in library that has it (ONNX Runtime 1.22 or later)
+//	execution_provider_device  cpu, gpu, npu: the kind of its device; default the first
 //	a name with a dot          a session configuration entry: session.intra_op.allow_spinning
 //
 // An option that has a field in SessionOptions wins over it.

@@ -34,6 +34,10 @@ type library struct {
 	allocator uintptr // the default allocator
 	eps       []string
 
+	plugins struct { // libraries of execution providers, by name
+		sync.Mutex
+		m map[string]string
+	}
 	empty sync.Map // text of a sequence's type → *session that makes an empty one
 }
 

@@ -15,55 +15,13 @@ import (
 	"github.com/onward-ml/onward/provider/internal/native"
 )
 
-// The types of options. OpenVINO's execution provider takes no digits for booleans.
-var (
-	text, integer, count, size native.Kind = native.Text, native.Integer, native.Count, native.Size
-	boolean                                = native.Boolean("True", "False")
-	oneOf                                  = native.OneOf
-)
-
-// The options of the execution providers, with their types. One that is missing
-// here is handed on, and ONNX Runtime refuses it or, when newer, knows it.
-var (
-	// https://onnxruntime.ai/docs/execution-providers/CUDA-ExecutionProvider.html
-	cudaOptions = map[string]native.Kind{
-		"device_id": count, "gpu_mem_limit": size, "arena_extend_strategy": oneOf("kNextPowerOfTwo", "kSameAsRequested"),
-		"cudnn_conv_algo_search": oneOf("EXHAUSTIVE", "HEURISTIC", "DEFAULT"), "cudnn_conv_use_max_workspace": boolean,
-		"cudnn_conv1d_pad_to_nc1d": boolean, "do_copy_in_default_stream": boolean, "enable_cuda_graph": boolean,
-		"enable_skip_layer_norm_strict_mode": boolean, "tunable_op_enable": boolean, "tunable_op_tuning_enable": boolean,
-		"tunable_op_max_tuning_duration_ms": count, "prefer_nhwc": boolean, "use_ep_level_unified_stream": boolean,
-		"use_tf32": boolean, "fuse_conv_bias": boolean, "sdpa_kernel": count, "user_compute_stream": size, "has_user_compute_stream": boolean,
-	}
-	// https://onnxruntime.ai/docs/execution-providers/TensorRT-ExecutionProvider.html
-	tensorRTOptions = map[string]native.Kind{
-		"device_id": count, "user_compute_stream": size, "has_user_compute_stream": boolean,
-		"trt_max_partition_iterations": count, "trt_min_subgraph_size": count, "trt_max_workspace_size": size,
-		"trt_fp16_enable": boolean, "trt_bf16_enable": boolean, "trt_int8_enable": boolean, "trt_int8_calibration_table_name": text,
-		"trt_int8_use_native_calibration_table": boolean, "trt_dla_enable": boolean, "trt_dla_core": count,
-		"trt_dump_subgraphs": boolean, "trt_engine_cache_enable": boolean, "trt_engine_cache_path": text, "trt_engine_cache_prefix": text,
-		"trt_engine_decryption_enable": boolean, "trt_engine_decryption_lib_path": text, "trt_force_sequential_engine_build": boolean,
-		"trt_context_memory_sharing_enable": boolean, "trt_layer_norm_fp32_fallback": boolean, "trt_timing_cache_enable": boolean,
-		"trt_timing_cache_path": text, "trt_force_timing_cache": boolean, "trt_detailed_build_log": boolean, "trt_build_heuristics_enable": boolean,
-		"trt_sparsity_enable": boolean, "trt_builder_optimization_level": oneOf("0", "1", "2", "3", "4", "5"), "trt_auxiliary_streams": integer,
-		"trt_tactic_sources": text, "trt_extra_plugin_lib_paths": text, "trt_profile_min_shapes": text, "trt_profile_max_shapes": text,
-		"trt_profile_opt_shapes": text, "trt_cuda_graph_enable": boolean, "trt_dump_ep_context_model": boolean, "trt_ep_context_file_path": text,
-		"trt_ep_context_embed_mode": oneOf("0", "1"), "trt_weight_stripped_engine_enable": boolean, "trt_onnx_model_folder_path": text,
-		"trt_engine_hw_compatible": boolean, "trt_op_types_to_exclude": text,
-	}
-	// https://onnxruntime.ai/docs/execution-providers/OpenVINO-ExecutionProvider.html
-	openVINOOptions = map[string]native.Kind{
-		"device_type": text, "precision": oneOf("FP32", "FP16", "ACCURACY"), "num_of_threads": count, "num_streams": count, "cache_dir": text,
-		"load_config": text, "context": text, "enable_opencl_throttling": boolean, "disable_dynamic_shapes": boolean, "enable_qdq_optimizer": boolean,
-		"model_priority": oneOf("LOW", "MEDIUM", "HIGH", "DEFAULT"), "layout": text, "reshape_input": text, "enable_causallm": boolean,
-	}
-)
-
 // commonOptions are those of all providers of this package.
 var commonOptions = map[string]native.Kind{
 	"library": text, "graph_optimization_level": oneOf("none", "disable", "basic", "extended", "layout", "all"),
 	"execution_mode": oneOf("sequential", "parallel"), "intra_op_num_threads": count, "inter_op_num_threads": count,
 	"enable_mem_pattern": boolean, "enable_cpu_mem_arena": boolean, "log_severity_level": oneOf("0", "1", "2", "3", "4"),
 	"optimized_model_filepath": text, "profile_file_prefix": text,
+	namedProvider: text, pluginLibrary: text, pluginDevice: oneOf("cpu", "gpu", "npu"),
 }
 
 // levels are the values of GraphOptimizationLevel.
@@ -98,16 +56,20 @@ func (p provider) parse(opts *onward.SessionOptions, config onward.ProviderConfi
 			into, check = s.common, commonOptions[name]
 		case strings.Contains(name, "."):
 			into, check = s.entries, text
-		case check == nil && p.ep.options == nil:
-			return nil, native.Invalid("provider %s has no option %q; it has %s", p.name, name, strings.Join(slices.Sorted(maps.Keys(commonOptions)), ", "))
 		case check == nil:
-			check = text
+			var err error
+			if name, check, err = p.ownOption(name, config.Options); err != nil {
+				return nil, err
+			}
 		}
 		v, err := native.Check(p.name, name, value, check)
 		if err != nil {
 			return nil, err
 		}
 		into[name] = v
+	}
+	if err := p.checkNamed(s); err != nil {
+		return nil, err
 	}
 	if s.common["graph_optimization_level"] == "" {
 		s.common["graph_optimization_level"] = opts.OptimizationLevel.String()
@@ -191,7 +153,11 @@ func (r *library) sessionOptions(s *settings) (handle uintptr, err error) {
 			return 0, err
 		}
 	}
-	if err := r.attach(o, s.ep, s.own); err != nil {
+	attach := r.attach
+	if s.common[namedProvider] != "" {
+		attach = func(o uintptr, _ *executionProvider, own map[string]string) error { return r.attachNamed(o, s, own) }
+	}
+	if err := attach(o, s.ep, s.own); err != nil {
 		return 0, err
 	}
 	if s.ep == tensorRT && cuda.in(r) == nil {
@@ -213,12 +179,8 @@ func (r *library) attach(o uintptr, ep *executionProvider, options map[string]st
 	if ep.attach == 0 {
 		return nil
 	}
-	var names, values []string
-	for _, k := range slices.Sorted(maps.Keys(options)) {
-		names, values = append(names, k), append(values, options[k])
-	}
-	k, v := dl.CStrings(names), dl.CStrings(values)
-	n := uintptr(len(names))
+	k, v := cOptions(options)
+	n := uintptr(len(options))
 	if ep.create == 0 {
 		return r.do(ep.attach, o, uintptr(dl.Array(k)), uintptr(dl.Array(v)), n)
 	}
@@ -233,6 +195,15 @@ func (r *library) attach(o uintptr, ep *executionProvider, options map[string]st
 		}
 	}
 	return r.do(ep.attach, o, own)
+}
+
+// cOptions are the keys and the values of options for C, in the order of the keys.
+func cOptions(options map[string]string) (keys, values []*byte) {
+	var k, v []string
+	for _, name := range slices.Sorted(maps.Keys(options)) {
+		k, v = append(k, name), append(v, options[name])
+	}
+	return dl.CStrings(k), dl.CStrings(v)
 }
 
 // pathArg is a path as ONNX Runtime takes it: UTF-16 on Windows.

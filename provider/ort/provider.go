@@ -14,6 +14,7 @@ import (
 type executionProvider struct {
 	name    string // as GetAvailableProviders has it
 	library string // middle of the name of its own library; "" for the CPU's
+	title   string // in messages; "" for the CPU's
 	needs   string // in words
 	get     string // where to get it
 	options map[string]native.Kind
@@ -29,12 +30,12 @@ const (
 
 var (
 	cpu  = &executionProvider{name: "CPUExecutionProvider", needs: needsCPU, get: getCPU}
-	cuda = &executionProvider{name: "CUDAExecutionProvider", library: "cuda", needs: needsCPU + " with its CUDA provider, CUDA 12, cuDNN 9 and an NVIDIA GPU", get: getCUDA, options: cudaOptions,
+	cuda = &executionProvider{name: "CUDAExecutionProvider", library: "cuda", title: "CUDA", needs: needsCPU + " with its CUDA provider, CUDA 12, cuDNN 9 and an NVIDIA GPU", get: getCUDA, options: cudaOptions,
 		create: fnCreateCUDAProviderOptions, update: fnUpdateCUDAProviderOptions, attach: fnAppendCUDA, free: fnReleaseCUDAProviderOptions}
-	tensorRT = &executionProvider{name: "TensorrtExecutionProvider", library: "tensorrt",
+	tensorRT = &executionProvider{name: "TensorrtExecutionProvider", library: "tensorrt", title: "TensorRT",
 		needs: needsCPU + " with its TensorRT provider, TensorRT 10, CUDA 12 and an NVIDIA GPU", get: getCUDA + ", and TensorRT 10's", options: tensorRTOptions,
 		create: fnCreateTensorRTProviderOptions, update: fnUpdateTensorRTProviderOptions, attach: fnAppendTensorRT, free: fnReleaseTensorRTProviderOptions}
-	openVINO = &executionProvider{name: "OpenVINOExecutionProvider", library: "openvino", needs: needsCPU + " with its OpenVINO provider, and OpenVINO",
+	openVINO = &executionProvider{name: "OpenVINOExecutionProvider", library: "openvino", title: "OpenVINO", needs: needsCPU + " with its OpenVINO provider, and OpenVINO",
 		get: "pip install onnxruntime-openvino openvino", options: openVINOOptions,
 		attach: fnAppendOpenVINO}
 )
@@ -58,8 +59,12 @@ func (p provider) Name() string { return p.name }
 // lacks, and where to get the library.
 func (p provider) Available() error { return p.AvailableFor(onward.ProviderConfig{Name: p.name}) }
 
-// AvailableFor is Available for the library that the options name.
+// AvailableFor is Available for the library that the options name. It checks the
+// options too.
 func (p provider) AvailableFor(config onward.ProviderConfig) error {
+	if _, err := p.parse(&onward.SessionOptions{}, config); err != nil {
+		return err
+	}
 	_, err := p.open(config)
 	return err
 }

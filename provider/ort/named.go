@@ -1,0 +1,119 @@
+package ort
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"unsafe"
+
+	"github.com/onward-ml/onward/internal/dl"
+	"github.com/onward-ml/onward/provider/internal/native"
+)
+
+// The options of execution providers that have no provider of their own here: those
+// that ONNX Runtime adds by their name, and plug-ins.
+const (
+	namedProvider = "execution_provider"
+	pluginLibrary = "execution_provider_library"
+	pluginDevice  = "execution_provider_device"
+)
+
+// hardware are the values of OrtHardwareDeviceType.
+var hardware = map[string]uintptr{"cpu": 0, "gpu": 1, "npu": 2}
+
+// checkNamed checks these options against each other.
+func (p provider) checkNamed(s *settings) error {
+	name, library, on := s.common[namedProvider], s.common[pluginLibrary], s.common[pluginDevice]
+	switch {
+	case name == "" && (library != "" || on != ""):
+		return native.Invalid("options %s and %s of provider %s need the option %s: the name of the execution provider", pluginLibrary, pluginDevice, p.name, namedProvider)
+	case name != "" && p.ep != cpu:
+		return native.Invalid("provider %s has no option %q: it is for the provider ort", p.name, namedProvider)
+	}
+	if library == "" {
+		for _, o := range []provider{{"ort:cuda", cuda}, {"ort:tensorrt", tensorRT}, {"ort:openvino", openVINO}} {
+			if name == o.ep.name {
+				return native.Invalid("option %s of provider %s: %s is the provider %s", namedProvider, p.name, name, o.name)
+			}
+		}
+	}
+	return nil
+}
+
+// attachNamed adds an execution provider by its name: of a device that ONNX Runtime
+// or a plug-in offers, else by SessionOptionsAppendExecutionProvider.
+func (r *library) attachNamed(o uintptr, s *settings, own map[string]string) error {
+	name := s.common[namedProvider]
+	if path := s.common[pluginLibrary]; path != "" {
+		if err := r.register(name, path); err != nil {
+			return err
+		}
+	}
+	k, v := cOptions(own)
+	n := uintptr(len(own))
+	if r.api >= sinceDevices {
+		d, offered, err := r.deviceOf(name, s.common[pluginDevice])
+		if err != nil {
+			return err
+		}
+		if d != 0 {
+			list := []uintptr{d}
+			return r.do(fnAppendDevices, o, r.env, uintptr(unsafe.Pointer(&list[0])), 1, uintptr(dl.Array(k)), uintptr(dl.Array(v)), n)
+		}
+		if s.common[pluginLibrary] != "" || s.common[pluginDevice] != "" {
+			return native.Invalid("no device here is for execution provider %s; there are %s", name, strings.Join(offered, ", "))
+		}
+	} else if s.common[pluginDevice] != "" {
+		return native.Invalid("option %s needs ONNX Runtime 1.%d or later, %s is %s", pluginDevice, sinceDevices, r.Path, r.version)
+	}
+	return r.do(fnAppendNamed, o, uintptr(unsafe.Pointer(dl.CString(name))), uintptr(dl.Array(k)), uintptr(dl.Array(v)), n)
+}
+
+// register loads the library of a plug-in execution provider, once.
+func (r *library) register(name, path string) error {
+	if r.api < sinceDevices {
+		return native.Invalid("option %s needs ONNX Runtime 1.%d or later, %s is %s", pluginLibrary, sinceDevices, r.Path, r.version)
+	}
+	r.plugins.Lock()
+	defer r.plugins.Unlock()
+	switch old := r.plugins.m[name]; {
+	case old == path:
+		return nil
+	case old != "":
+		return native.Invalid("execution provider %s is registered from %s, it cannot be from %s too", name, old, path)
+	}
+	if err := r.do(fnRegisterExecutionProviderLibrary, r.env, uintptr(unsafe.Pointer(dl.CString(name))), uintptr(pathArg(path))); err != nil {
+		return fmt.Errorf("library %s of execution provider %s: %w", path, name, err)
+	}
+	if r.plugins.m == nil {
+		r.plugins.m = map[string]string{}
+	}
+	r.plugins.m[name] = path
+	return nil
+}
+
+// deviceOf returns the first device of an execution provider, of the kind that is
+// asked for, or 0; and what is offered.
+func (r *library) deviceOf(name, kind string) (uintptr, []string, error) {
+	var list, n uintptr
+	if err := r.do(fnGetEpDevices, r.env, uintptr(unsafe.Pointer(&list)), uintptr(unsafe.Pointer(&n))); err != nil {
+		return 0, nil, err
+	}
+	var offered []string
+	for i := range n {
+		d := *(*uintptr)(dl.Pointer(list + i*ptrSize))
+		ep := dl.String(dl.Call(r.address(fnEpDeviceEpName), d))
+		typ := uint32(dl.Call(r.address(fnHardwareDeviceType), dl.Call(r.address(fnEpDeviceDevice), d)))
+		if ep == name && (kind == "" || uintptr(typ) == hardware[kind]) {
+			return d, nil, nil
+		}
+		for k, t := range hardware {
+			if t == uintptr(typ) {
+				ep += " (" + k + ")"
+			}
+		}
+		offered = append(offered, ep)
+	}
+	slices.Sort(offered)
+	return 0, slices.Compact(offered), nil
+}
