@@ -34,7 +34,7 @@ func Analyze(m *onnx.Model, limits Limits) (*Analysis, error) {
 	if m == nil {
 		return nil, statusf(NoModel, "there is no model")
 	}
-	g, err := frontend.Convert(m, frontend.Limits{MaxNodes: limits.MaxNodes, MaxDepth: limits.MaxDepth})
+	g, err := frontend.Convert(m, frontend.Options{Limits: limits.frontend()})
 	if err != nil {
 		return nil, loadStatus(err)
 	}
@@ -57,14 +57,19 @@ func inferredArg(v *ir.Value) NodeArg {
 	if !v.Type.Ranked() {
 		return a
 	}
-	a.Shape = make([]Dim, len(v.Type.Shape))
-	for i, d := range v.Type.Shape {
-		a.Shape[i] = Dim{Value: -1}
+	a.Shape = dimsOf(v.Type.Shape)
+	return a
+}
+
+func dimsOf(shape []ir.Dim) []Dim {
+	r := make([]Dim, len(shape))
+	for i, d := range shape {
+		r[i] = Dim{Value: -1}
 		if n, ok := d.Value(); ok {
-			a.Shape[i].Value = int64(n)
+			r[i].Value = int64(n)
 		} else if !d.IsUnknown() {
-			a.Shape[i].Param = d.String()
+			r[i].Param = d.String()
 		}
 	}
-	return a
+	return r
 }

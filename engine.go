@@ -39,7 +39,24 @@ func (n native) Compile(ctx context.Context, m *onnx.Model, opts *SessionOptions
 	for k := range config.Options {
 		return nil, statusf(InvalidArgument, "provider %s has no option %q", n.name, k)
 	}
-	g, err := frontend.Convert(m, frontend.Limits{MaxNodes: opts.Limits.MaxNodes, MaxDepth: opts.Limits.MaxDepth})
+	custom, err := customDefs(opts.CustomOperators)
+	if err != nil {
+		return nil, err
+	}
+	fo := frontend.Options{Limits: opts.Limits.frontend(), Custom: custom}
+	if m, fo.Initializers, err = prepareModel(m, opts); err != nil {
+		return nil, err
+	}
+	if opts.OptimizedModelPath != "" {
+		level := optimize.None
+		if !n.generic {
+			level = opts.OptimizationLevel.passLevel()
+		}
+		if err := saveOptimized(ctx, m, opts, fo, level); err != nil {
+			return nil, err
+		}
+	}
+	g, err := frontend.Convert(m, fo)
 	if err != nil {
 		return nil, err
 	}
@@ -47,7 +64,7 @@ func (n native) Compile(ctx context.Context, m *onnx.Model, opts *SessionOptions
 		return nil, err
 	}
 	e := &engine{limit: opts.Limits.memory()}
-	eo := exec.Options{Generic: n.generic}
+	eo := exec.Options{Generic: n.generic, Unplanned: opts.DisableMemoryPattern || opts.DisableMemoryReuse}
 	if !n.generic {
 		switch {
 		case opts.Threads == 0:
@@ -79,6 +96,28 @@ type engine struct {
 
 	once  sync.Once
 	index []int
+	only  sync.Map // text of a mask of outputs → *exec.Plan
+}
+
+// planFor returns the plan of a run, and the wanted outputs where it does not
+// compute all.
+func (e *engine) planFor(req *Request) (*exec.Plan, []int) {
+	if !req.Options.OnlyPathToFetches || req.Wanted == nil || !slices.Contains(req.Wanted, false) {
+		return e.plan, nil
+	}
+	key := make([]byte, len(req.Wanted))
+	var index []int
+	for i, w := range req.Wanted {
+		if w {
+			key[i] = 1
+			index = append(index, i)
+		}
+	}
+	p, ok := e.only.Load(string(key))
+	if !ok {
+		p, _ = e.only.LoadOrStore(string(key), e.plan.Only(req.Wanted))
+	}
+	return p.(*exec.Plan), index
 }
 
 // order maps graph inputs to the order of a session: required inputs first, then
@@ -117,6 +156,27 @@ func (e *engine) Run(ctx context.Context, req *Request) error {
 		}
 	}
 	r := &exec.Request{Inputs: in, MemoryLimit: e.limit, Seed: req.Options.Seed}
+	if r.Seed == 0 {
+		r.Seed = DefaultSeed()
+	}
+	plan, index := e.planFor(req)
+	if index != nil {
+		if fn := req.Options.Observe; fn != nil {
+			r.Observe = observer(fn)
+		}
+		out := make([]tensor.Value, len(index))
+		r.Outputs = make([]tensor.Value, len(index))
+		for k, i := range index {
+			r.Outputs[k] = req.Out[i]
+		}
+		if err := plan.RunInto(ctx, r, out); err != nil {
+			return err
+		}
+		for k, i := range index {
+			req.Out[i] = out[k]
+		}
+		return nil
+	}
 	if slices.ContainsFunc(req.Out, func(v tensor.Value) bool { return v != nil }) {
 		r.Outputs = slices.Clone(req.Out)
 	}

@@ -91,6 +91,10 @@ func (s *Session) describe() error {
 	if m == nil || m.Graph == nil {
 		return errors.New("the model has no graph")
 	}
+	m, err := fixDimensions(m, &s.opts)
+	if err != nil {
+		return err
+	}
 	g := m.Graph
 	s.meta = ModelMetadata{ProducerName: m.ProducerName, ProducerVersion: m.ProducerVersion, GraphName: g.Name, Domain: m.Domain,
 		Description: m.DocString, GraphDescription: g.DocString, Version: m.ModelVersion, IRVersion: m.IRVersion,

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/onward-ml/onward/internal/frontend"
 	"github.com/onward-ml/onward/tensor"
 )
 
@@ -85,8 +86,7 @@ type SessionOptions struct {
 	LogVerbosity int
 
 	// Deterministic makes results repeatable where that costs speed
-	// (use_deterministic_compute). Results of cpu and reference always are, at a
-	// given number of threads.
+	// (use_deterministic_compute). Results of cpu and reference always are.
 	Deterministic bool
 	// DisableMemoryArena makes ONNX Runtime allocate and free memory without an
 	// arena (enable_cpu_mem_arena). cpu and reference have none that outlives a
@@ -185,6 +185,10 @@ type Limits struct {
 	// MaxFileSize is the largest model file that is opened, in bytes. Default: no
 	// limit.
 	MaxFileSize int64
+}
+
+func (l Limits) frontend() frontend.Limits {
+	return frontend.Limits{MaxNodes: l.MaxNodes, MaxDepth: l.MaxDepth}
 }
 
 func (l Limits) memory() int64 {

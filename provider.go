@@ -76,6 +76,10 @@ type Request struct {
 }
 
 // ProviderConfig names a provider and its options.
+//
+// A session tries its providers in order. One that is not registered, not available,
+// listed twice, or that cannot run the model is skipped with a warning, unless it is
+// the last or [SessionOptions.DisableFallback] is set.
 type ProviderConfig struct {
 	Name    string            // "cpu", "reference", or the name of a registered driver
 	Options map[string]string // the provider's own; an unknown option is an error
@@ -116,6 +120,12 @@ func Providers() []string {
 	}
 	slices.Sort(r)
 	return r
+}
+
+// AvailableProviders returns the names of the registered providers that can work on
+// this machine, sorted.
+func AvailableProviders() []string {
+	return slices.DeleteFunc(Providers(), func(name string) bool { return LookupProvider(name).Available() != nil })
 }
 
 func findProvider(name string) (Provider, error) {

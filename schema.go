@@ -36,5 +36,5 @@ func MaxOpset(domain string) (int, bool) {
 // CheckOperators returns nil when every operator of a model is implemented at the
 // version that the model imports. The error lists all that are not.
 func CheckOperators(m *onnx.Model) error {
-	return loadStatus(frontend.CheckOperators(m))
+	return loadStatus(frontend.CheckOperators(m, nil))
 }

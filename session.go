@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"slices"
 	"strings"
 	"sync"
@@ -27,8 +28,11 @@ type Session struct {
 	outIndex map[string]int
 	meta     ModelMetadata
 	engine   Engine
-	provider string
+	provider ProviderConfig
 	opts     SessionOptions
+	log      *slog.Logger
+	profile  *recorder // nil unless the session profiles itself
+	reload   func() (*onnx.Model, string, error)
 
 	mu     sync.RWMutex // held for reading by Run, for writing by Close
 	closed bool
@@ -81,34 +85,20 @@ func OpenModelContext(ctx context.Context, m *onnx.Model, opts *SessionOptions) 
 // unless path is empty.
 func openModel(ctx context.Context, path string, m *onnx.Model, opts *SessionOptions) (*Session, error) {
 	o := orDefault(opts)
-	s := &Session{model: m, opts: *o}
+	s := &Session{model: m, opts: *o, log: o.Log()}
+	if o.EnableProfiling {
+		s.profile = newRecorder(o.ProfilePrefix)
+	}
 	if err := s.describe(); err != nil {
 		return nil, loadStatus(err)
 	}
-	configs := o.Providers
-	if len(configs) == 0 {
-		configs = []ProviderConfig{{Name: "cpu"}}
+	s.reload = modelSource(path, m, o)
+	var err error
+	if s.engine, s.provider, err = s.open(ctx, path, m, o.Providers); err != nil {
+		return nil, err
 	}
-	var errs []error
-	for _, c := range configs {
-		p, err := findProvider(c.Name)
-		if err == nil {
-			err = available(p, c)
-		}
-		if err == nil {
-			s.engine, err = compile(ctx, p, path, m, o, c)
-		}
-		if err == nil {
-			s.provider = c.Name
-			s.model = nil // the engine has what it needs; the caller may drop the rest
-			return s, nil
-		}
-		errs = append(errs, err)
-	}
-	if len(errs) == 1 {
-		return nil, loadStatus(errs[0])
-	}
-	return nil, &StatusError{Code: Fail, Message: "no provider can run the model: " + errors.Join(errs...).Error(), Err: errors.Join(errs...)}
+	s.model = nil // the engine has what it needs; the caller may drop the rest
+	return s, nil
 }
 
 func orDefault(opts *SessionOptions) *SessionOptions {
@@ -118,7 +108,8 @@ func orDefault(opts *SessionOptions) *SessionOptions {
 	return opts
 }
 
-// Close frees what the session holds, after the runs that are active.
+// Close frees what the session holds, after the runs that are active, and ends its
+// profile.
 func (s *Session) Close() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -126,7 +117,8 @@ func (s *Session) Close() error {
 		return nil
 	}
 	s.closed = true
-	err := s.engine.Close()
+	_, err := s.endProfiling()
+	err = errors.Join(err, s.engine.Close())
 	if s.model != nil {
 		err = errors.Join(err, s.model.Close())
 	}
@@ -146,7 +138,11 @@ func (s *Session) OverridableInitializers() []NodeArg { return slices.Clone(s.de
 func (s *Session) Metadata() ModelMetadata { return s.meta }
 
 // Provider returns the name of the provider that runs the model.
-func (s *Session) Provider() string { return s.provider }
+func (s *Session) Provider() string {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	return s.provider.Name
+}
 
 // Run computes the model's outputs from inputs by name. It returns the outputs
 // that opts names, or all. The values returned belong to the caller. A cancelled
@@ -223,7 +219,12 @@ func (s *Session) run(ctx context.Context, in, out []tensor.Value, wanted []bool
 	if opts == nil {
 		opts = &defaultRun
 	}
-	return runStatus(s.engine.Run(ctx, &Request{In: in, Out: out, Wanted: wanted, Options: opts}))
+	opts, done := s.watch(ctx, opts)
+	err := s.engine.Run(ctx, &Request{In: in, Out: out, Wanted: wanted, Options: opts})
+	if done != nil {
+		done(err)
+	}
+	return runStatus(err)
 }
 
 var defaultRun RunOptions

@@ -151,15 +151,12 @@ func TestProfileCommand(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var doc struct {
-		TraceEvents []struct {
-			Name string
-			Ph   string
-			Dur  float64
-		}
+	var events []struct {
+		Cat, Name, Ph string
+		Dur           float64
 	}
-	if err := json.Unmarshal(data, &doc); err != nil || len(doc.TraceEvents) != len(r.Nodes) || doc.TraceEvents[0].Ph != "X" {
-		t.Errorf("trace: %v, %+v", err, doc)
+	if err := json.Unmarshal(data, &events); err != nil || len(events) != len(r.Nodes)+1 || events[0].Ph != "X" || events[0].Cat != "Node" || events[len(events)-1].Name != "model_run" {
+		t.Errorf("trace: %v, %+v", err, events)
 	}
 	command(t, exitOK, "profile", "logreg_iris.onnx", "--top", "1")
 }

@@ -2,10 +2,8 @@ package main
 
 import (
 	"cmp"
-	"encoding/json"
 	"fmt"
 	"io"
-	"os"
 	"slices"
 	"strings"
 	"text/tabwriter"
@@ -86,17 +84,24 @@ chrome://tracing.`,
 				}
 			}
 			p := profiler{shapes: map[int]string{}}
+			var last *onward.Profile
 			for range runs {
-				p.last = p.last[:0]
+				last = onward.NewProfile(provider)
 				start := time.Now()
-				if _, err := sess.Run(cmd.Context(), feed, &onward.RunOptions{Observe: p.node}); err != nil {
+				_, err := sess.Run(cmd.Context(), feed, &onward.RunOptions{Observe: func(n onward.NodeRun) {
+					if trace != "" {
+						last.Node(n)
+					}
+					p.node(n)
+				}})
+				if err != nil {
 					return err
 				}
 				p.total += time.Since(start)
-				p.all = append(p.all, p.last...)
+				last.Session("model_run", start, time.Since(start))
 			}
 			if trace != "" {
-				if err := p.writeTrace(trace, args[0]); err != nil {
+				if err := last.WriteFile(trace); err != nil {
 					return err
 				}
 			}
@@ -123,9 +128,9 @@ chrome://tracing.`,
 
 // profiler collects what the engine tells of its nodes.
 type profiler struct {
-	all, last []onward.NodeRun // without values
-	shapes    map[int]string
-	total     time.Duration
+	all    []onward.NodeRun // without values
+	shapes map[int]string
+	total  time.Duration
 }
 
 func (p *profiler) node(n onward.NodeRun) {
@@ -133,7 +138,7 @@ func (p *profiler) node(n onward.NodeRun) {
 		p.shapes[n.Index] = shapesOf(n.In) + " -> " + shapesOf(n.Out)
 	}
 	n.In, n.Out = nil, nil // valid only now
-	p.last = append(p.last, n)
+	p.all = append(p.all, n)
 }
 
 func shapesOf(values []tensor.Value) string {
@@ -215,46 +220,4 @@ func opName(l profileLine) string {
 		return l.Domain + "." + l.Op
 	}
 	return l.Op
-}
-
-// writeTrace writes the last run in the trace event format
-// (https://docs.google.com/document/d/1CvAClvFfyA5R-PhYUmn5OOQtYMH4h6I0nSsKchNAySU).
-func (p *profiler) writeTrace(path, model string) error {
-	type event struct {
-		Name string            `json:"name"`
-		Cat  string            `json:"cat"`
-		Ph   string            `json:"ph"`
-		TS   float64           `json:"ts"` // microseconds
-		Dur  float64           `json:"dur"`
-		PID  int               `json:"pid"`
-		TID  int               `json:"tid"`
-		Args map[string]string `json:"args"`
-	}
-	var doc struct {
-		Events []event           `json:"traceEvents"`
-		Unit   string            `json:"displayTimeUnit"`
-		Meta   map[string]string `json:"otherData"`
-	}
-	doc.Unit, doc.Meta, doc.Events = "ns", map[string]string{"model": model}, []event{}
-	var zero time.Time
-	for _, n := range p.last {
-		if zero.IsZero() || n.Start.Before(zero) {
-			zero = n.Start
-		}
-	}
-	for _, n := range p.last {
-		label := n.OpType
-		if n.Name != "" {
-			label += " " + n.Name
-		}
-		doc.Events = append(doc.Events, event{Name: label, Cat: n.OpType, Ph: "X", PID: 1, TID: 1,
-			TS: float64(n.Start.Sub(zero).Nanoseconds()) / 1e3, Dur: float64(n.Duration.Nanoseconds()) / 1e3,
-			Args: map[string]string{"index": fmt.Sprint(n.Index), "domain": n.Domain, "shapes": p.shapes[n.Index],
-				"inputs": strings.Join(n.InNames, " "), "outputs": strings.Join(n.OutNames, " ")}})
-	}
-	data, err := json.Marshal(doc)
-	if err != nil {
-		return err
-	}
-	return os.WriteFile(path, append(data, '\n'), 0o666)
 }

@@ -5,6 +5,7 @@ package exec
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/tensor"
@@ -17,6 +18,8 @@ type Options struct {
 	Generic bool
 	// Pool runs parallel parts of operators; nil runs them serially.
 	Pool *Pool
+	// Unplanned gives every intermediate result memory of its own.
+	Unplanned bool
 }
 
 // Plan is a compiled graph. It is safe for concurrent use.
@@ -124,6 +127,39 @@ func Compile(g *ir.Graph, opts Options) (*Plan, error) {
 		}
 	}
 	return p, nil
+}
+
+// Only returns a plan for some of the outputs, in their order: it runs only what
+// they need. The plans share operators and constants.
+func (p *Plan) Only(wanted []bool) *Plan {
+	q := &Plan{graph: p.graph, opts: p.opts, consts: p.consts, inputs: p.inputs, caps: p.caps, dynamic: p.dynamic}
+	q.isOutput = make([]bool, len(p.isOutput))
+	for i, id := range p.outputs {
+		if wanted[i] {
+			q.outputs = append(q.outputs, id)
+			q.isOutput[id] = true
+		}
+	}
+	live := append([]bool(nil), q.isOutput...)
+	for i := len(p.steps) - 1; i >= 0; i-- {
+		s := p.steps[i]
+		used := false
+		for _, id := range s.out {
+			used = used || id != ir.None && live[id]
+		}
+		if !used {
+			continue
+		}
+		s.dead = nil
+		s.node.EachUse(func(id ir.ValueID) { live[id] = true })
+		q.steps = append(q.steps, s)
+	}
+	slices.Reverse(q.steps)
+	for i := range q.steps {
+		q.allSteps = append(q.allSteps, int32(i))
+	}
+	q.planLifetimes()
+	return q
 }
 
 // prepare lets an operator specialize itself for its constant inputs.
@@ -237,7 +273,7 @@ func (p *Plan) planLifetimes() {
 	for id := range g.Values {
 		r := root[id]
 		p.group[id] = -1
-		if p.opts.Generic || first[r] < 0 || kept[r] || first[id] < 0 {
+		if p.opts.Generic || p.opts.Unplanned || first[r] < 0 || kept[r] || first[id] < 0 {
 			continue
 		}
 		k, ok := index[r]

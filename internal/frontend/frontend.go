@@ -26,6 +26,18 @@ type Limits struct {
 	MaxDepth int
 }
 
+// Options say how a model is converted.
+type Options struct {
+	Limits
+	// Custom finds operators that take precedence over those that there are; nil
+	// where there is none. It may be nil.
+	Custom func(domain, opType string, opset int) *ops.Def
+	// Initializers replace those of the main graph, by name.
+	Initializers map[string]tensor.Value
+	// KeepSource keeps in every node what [Export] needs.
+	KeepSource bool
+}
+
 func (l Limits) orDefault() Limits {
 	if l.MaxNodes == 0 {
 		l.MaxNodes = 250_000
@@ -61,11 +73,11 @@ func (e *UnsupportedError) Error() string {
 
 // Convert makes the typed graph of a model: every value has an element type,
 // every node an operator of the engine.
-func Convert(m *onnx.Model, limits Limits) (*ir.Graph, error) {
+func Convert(m *onnx.Model, opts Options) (*ir.Graph, error) {
 	if m.Graph == nil {
 		return nil, errors.New("the model has no graph")
 	}
-	b := &builder{model: m, limits: limits.orDefault(), funcs: map[funcKey]*onnx.Function{}, free: map[*onnx.Graph][]string{},
+	b := &builder{model: m, opts: opts, limits: opts.Limits.orDefault(), funcs: map[funcKey]*onnx.Function{}, free: map[*onnx.Graph][]string{},
 		unsupported: map[string]*Unsupported{}}
 	var err error
 	if b.opsets, err = opsets(m.OpsetImports, m.IRVersion); err != nil {
@@ -98,11 +110,13 @@ func Convert(m *onnx.Model, limits Limits) (*ir.Graph, error) {
 
 // CheckOperators returns an [UnsupportedError] when a model uses operators that
 // Onward does not have at the versions that the model imports.
-func CheckOperators(m *onnx.Model) error {
+//
+// custom is that of [Options].
+func CheckOperators(m *onnx.Model, custom func(domain, opType string, opset int) *ops.Def) error {
 	if m.Graph == nil {
 		return errors.New("the model has no graph")
 	}
-	b := &builder{model: m, limits: Limits{}.orDefault(), unsupported: map[string]*Unsupported{}}
+	b := &builder{model: m, opts: Options{Custom: custom}, limits: Limits{}.orDefault(), unsupported: map[string]*Unsupported{}}
 	imports, err := opsets(m.OpsetImports, m.IRVersion)
 	if err != nil {
 		return err
@@ -184,6 +198,7 @@ type funcKey struct{ domain, name, overload string }
 // builder converts one model.
 type builder struct {
 	model       *onnx.Model
+	opts        Options
 	limits      Limits
 	opsets      map[string]int
 	funcs       map[funcKey]*onnx.Function
@@ -296,7 +311,7 @@ func (b *builder) graph(og *onnx.Graph, parent *scope, main bool) (*ir.Graph, er
 	if s.nesting > b.limits.MaxDepth {
 		return nil, fmt.Errorf("subgraphs nest deeper than %d levels", b.limits.MaxDepth)
 	}
-	inits, err := b.initializers(og)
+	inits, err := b.initializers(og, main)
 	if err != nil {
 		return nil, err
 	}
@@ -361,7 +376,7 @@ func (b *builder) graph(og *onnx.Graph, parent *scope, main bool) (*ir.Graph, er
 	return g, nil
 }
 
-func (b *builder) initializers(og *onnx.Graph) (map[string]tensor.Value, error) {
+func (b *builder) initializers(og *onnx.Graph, main bool) (map[string]tensor.Value, error) {
 	r := make(map[string]tensor.Value, len(og.Initializers))
 	for _, t := range og.Initializers {
 		if t == nil || t.Name == "" {
@@ -369,6 +384,10 @@ func (b *builder) initializers(og *onnx.Graph) (map[string]tensor.Value, error) 
 		}
 		if r[t.Name] != nil {
 			return nil, fmt.Errorf("initializer %q is defined twice", t.Name)
+		}
+		if v := b.opts.Initializers[t.Name]; v != nil && main {
+			r[t.Name] = v
+			continue
 		}
 		v, err := b.model.DecodeTensor(t)
 		if err != nil {

@@ -53,6 +53,9 @@ func (s *scope) node(n *onnx.Node) error {
 		return fail(err)
 	}
 	node.Op, node.Opset, node.Sig = op, opset, def.Signature()
+	if b.opts.KeepSource {
+		node.Source = &ir.Source{OpType: n.OpType, Domain: domain, Opset: opset, Op: op, Attrs: values, NumIn: len(in)}
+	}
 	extra := a.Inputs()
 	for i := range extra {
 		for len(node.In) <= i {
@@ -80,6 +83,11 @@ func (b *builder) operator(n *onnx.Node, imports map[string]int) (*ops.Def, int)
 		opset = 1
 	}
 	var def *ops.Def
+	if b.opts.Custom != nil {
+		if def := b.opts.Custom(domain, n.OpType, opset); def != nil && err == nil {
+			return def, opset
+		}
+	}
 	if err == nil {
 		def, err = ops.Lookup(domain, n.OpType, opset)
 	}

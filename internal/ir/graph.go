@@ -41,6 +41,18 @@ type Node struct {
 	In     []ValueID  // None for an omitted optional input
 	Out    []ValueID  // None for an output that nobody wants
 	Graphs []*Graph   // subgraphs, numbered as the operator knows them
+	Source *Source    // nil unless the graph is to be written as ONNX
+}
+
+// Source is a node as its model has it. It holds as long as the node's Op is Op:
+// passes that change what a node computes set another one.
+type Source struct {
+	OpType string
+	Domain string
+	Opset  int
+	Op     Operator
+	Attrs  map[string]any // as operators read them
+	NumIn  int            // inputs in the file; others came from attributes
 }
 
 // Graph is a list of nodes in an order in which they can run.

@@ -245,7 +245,37 @@ func (s *Signature) match(pat string, t tensor.Type, bound map[string]tensor.Typ
 // Check reports whether a node may have inputs of these types, the zero Type for
 // an omitted one, and numOut outputs.
 func (s *Signature) Check(in []tensor.Type, numOut int) error {
+	_, err := s.Bind(in, numOut)
+	return err
+}
+
+// Bind is [Signature.Check], and returns what the type variables stand for.
+func (s *Signature) Bind(in []tensor.Type, numOut int) (map[string]tensor.Type, error) {
 	bound := map[string]tensor.Type{}
+	return bound, s.bind(in, numOut, bound)
+}
+
+// Resolve returns the one type that a pattern stands for, given the variables; false
+// when it allows several.
+func (s *Signature) Resolve(pattern string, bound map[string]tensor.Type) (tensor.Type, bool) {
+	if t, ok := bound[pattern]; ok {
+		return t, true
+	}
+	switch head, arg := compose(pattern); head {
+	case "seq", "optional":
+		t, ok := s.Resolve(arg, bound)
+		if head == "seq" {
+			return tensor.SequenceOf(t), ok
+		}
+		return tensor.OptionalOf(t), ok
+	}
+	if ts := s.Types(pattern); len(ts) == 1 {
+		return ts[0], true
+	}
+	return tensor.Type{}, false
+}
+
+func (s *Signature) bind(in []tensor.Type, numOut int, bound map[string]tensor.Type) error {
 	for len(in) > 0 && in[len(in)-1].Kind == tensor.KindInvalid {
 		in = in[:len(in)-1]
 	}

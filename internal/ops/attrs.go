@@ -74,6 +74,14 @@ func attrKind(v any) string {
 	return fmt.Sprintf("%T", v)
 }
 
+// All returns all attributes; those that a Build does not know must not be changed.
+func (a *Attrs) All() map[string]any {
+	for name := range a.values {
+		a.used[name] = ""
+	}
+	return a.values
+}
+
 // Has reports whether the attribute is given.
 func (a *Attrs) Has(name string) bool { _, ok := a.values[name]; return ok }
 

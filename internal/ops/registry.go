@@ -71,6 +71,11 @@ func register(d Def) *Def {
 	return &d
 }
 
+// NewDef makes an operator that is not registered.
+func NewDef(domain, name string, sig *ir.Signature, build func(a *Attrs, opset int) (Operator, error)) *Def {
+	return &Def{Domain: domain, Name: name, Since: []int{1}, Build: build, sig: func() *ir.Signature { return sig }}
+}
+
 // Signature returns the inputs, outputs and types of the newest form.
 func (d *Def) Signature() *ir.Signature { return d.sig() }
 

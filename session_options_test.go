@@ -1,0 +1,574 @@
+package onward_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/onward-ml/onward"
+	"github.com/onward-ml/onward/onnx"
+	"github.com/onward-ml/onward/tensor"
+)
+
+// scaled is y = x·w + x for x of [batch,3], and z = −x.
+func scaled() *onnx.ModelBuilder {
+	b := onnx.NewModel("scaled").Opset("", 21)
+	b.Input("x", onnx.Float, "batch", 3)
+	b.Initializer("w", []float32{1, 2, 3}, 3)
+	b.Node("Mul", []string{"x", "w"}, []string{"m"})
+	b.Node("Add", []string{"m", "x"}, []string{"y"})
+	b.Node("Neg", []string{"x"}, []string{"z"})
+	b.Output("y", onnx.Float, "batch", 3).Output("z", onnx.Float, "batch", 3)
+	return b
+}
+
+func open(t testing.TB, m *onnx.Model, o *onward.SessionOptions) *onward.Session {
+	t.Helper()
+	s, err := onward.OpenModel(m, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { s.Close() })
+	return s
+}
+
+func floats(t testing.TB, v tensor.Value) []float32 {
+	t.Helper()
+	x, err := tensor.Data[float32](v)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return x
+}
+
+// onBoth runs a test on cpu and on reference.
+func onBoth(t *testing.T, fn func(t *testing.T, o *onward.SessionOptions)) {
+	for _, p := range []string{"cpu", "reference"} {
+		t.Run(p, func(t *testing.T) { fn(t, on(p)) })
+	}
+}
+
+func row(v ...float32) onward.Values {
+	return onward.Values{"x": tensor.Must(tensor.New(v, len(v)/3, 3))}
+}
+
+func TestFreeDimensions(t *testing.T) {
+	onBoth(t, func(t *testing.T, o *onward.SessionOptions) {
+		o.FreeDimensions = map[string]int64{"batch": 2, "unknown": 7}
+		s := open(t, scaled().Must(), o)
+		if got := s.Inputs()[0].String() + " " + s.Outputs()[0].String(); got != "x: tensor(float)[2,3] y: tensor(float)[2,3]" {
+			t.Errorf("arguments are %s", got)
+		}
+		if _, err := s.Run(context.Background(), row(1, 1, 1), nil); err == nil || !strings.Contains(err.Error(), "index: 0 Got: 1 Expected: 2") {
+			t.Errorf("a batch of 1 gives %v", err)
+		}
+		out, err := s.Run(context.Background(), row(1, 1, 1, 2, 2, 2), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := floats(t, out["y"]); !slices.Equal(got, []float32{2, 3, 4, 4, 6, 8}) {
+			t.Errorf("y = %v", got)
+		}
+	})
+	m := scaled().Must()
+	m.Graph.Inputs[0].Type.Tensor.Shape.Dims[0].Denotation = "DATA_BATCH"
+	m.Graph.Inputs[0].Type.Tensor.Shape.Dims[1].Denotation = "DATA_FEATURE"
+	s := open(t, m, &onward.SessionOptions{FreeDimensionsByDenotation: map[string]int64{"DATA_BATCH": 1, "DATA_FEATURE": 3}})
+	if got := s.Inputs()[0].Shape[0].Value; got != 1 {
+		t.Errorf("the batch is %d, want 1", got)
+	}
+	if m.Graph.Inputs[0].Type.Tensor.Shape.Dims[0].Param != "batch" {
+		t.Error("the caller's model was changed")
+	}
+	for _, bad := range []*onward.SessionOptions{
+		{FreeDimensions: map[string]int64{"batch": -1}},
+		{FreeDimensionsByDenotation: map[string]int64{"DATA_FEATURE": 4}},
+	} {
+		if _, err := onward.OpenModel(m, bad); !errors.Is(err, onward.ErrInvalidArgument) {
+			t.Errorf("%v: error is %v", bad, err)
+		}
+	}
+}
+
+func TestInitializers(t *testing.T) {
+	onBoth(t, func(t *testing.T, o *onward.SessionOptions) {
+		o.Initializers = onward.Values{"w": tensor.Must(tensor.New([]float32{-1, -1, 0}, 3))}
+		s := open(t, scaled().Must(), o)
+		out, err := s.Run(context.Background(), row(1, 2, 3), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := floats(t, out["y"]); !slices.Equal(got, []float32{0, 0, 3}) {
+			t.Errorf("y = %v", got)
+		}
+	})
+	w := tensor.Must(tensor.New([]float32{1, 1, 1}, 3))
+	for name, o := range map[string]*onward.SessionOptions{
+		"has no initializer":  {Initializers: onward.Values{"v": w}},
+		"float[3] in the mod": {Initializers: onward.Values{"w": tensor.Must(tensor.New([]float32{1, 1, 1}, 1, 3))}},
+		"given is double[3]":  {Initializers: onward.Values{"w": tensor.Must(tensor.New([]float64{1, 1, 1}, 3))}},
+		"is no tensor":        {Initializers: onward.Values{"w": &tensor.Optional{Elem: w.Type(), Value: w}}},
+		"is no external one":  {ExternalInitializers: onward.Values{"w": w}},
+	} {
+		if _, err := onward.OpenModel(scaled().Must(), o); !errors.Is(err, onward.ErrInvalidArgument) || !strings.Contains(err.Error(), name) {
+			t.Errorf("want an error that says %q, got %v", name, err)
+		}
+	}
+}
+
+func TestExternalInitializers(t *testing.T) {
+	m := scaled().Must()
+	m.Graph.Initializers[0] = &onnx.Tensor{Name: "w", Dims: []int64{3}, DataType: onnx.Float, DataLocation: onnx.LocationExternal,
+		ExternalData: []onnx.StringStringEntry{{Key: "location", Value: "absent.bin"}}}
+	path := filepath.Join(t.TempDir(), "m.onnx")
+	data, err := m.Marshal()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(path, data, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if s, err := onward.Open(path, nil); err == nil {
+		s.Close()
+		t.Error("the model opens without its weights")
+	}
+	s, err := onward.Open(path, &onward.SessionOptions{ExternalInitializers: onward.Values{"w": tensor.Must(tensor.New([]float32{1, 2, 3}, 3))}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	out, err := s.Run(context.Background(), row(1, 1, 1), nil)
+	if err != nil || !slices.Equal(floats(t, out["y"]), []float32{2, 3, 4}) {
+		t.Errorf("y = %v, %v", out, err)
+	}
+}
+
+// Only the nodes that a wanted output needs run, and full runs between are not
+// disturbed.
+func TestOnlyPathToFetches(t *testing.T) {
+	onBoth(t, func(t *testing.T, o *onward.SessionOptions) {
+		s := open(t, scaled().Must(), o)
+		for i := range 12 {
+			var ran []string
+			opts := &onward.RunOptions{Outputs: []string{"z"}, OnlyPathToFetches: i%3 != 0, Observe: func(n onward.NodeRun) { ran = append(ran, n.OpType) }}
+			if i%3 == 2 {
+				opts.Outputs = []string{"y"}
+			}
+			out, err := s.Run(context.Background(), row(1, 2, float32(i)), opts)
+			if err != nil {
+				t.Fatal(err)
+			}
+			name, want := "z", []float32{-1, -2, -float32(i)}
+			if i%3 == 2 {
+				name, want = "y", []float32{2, 6, 4 * float32(i)}
+			}
+			if got := floats(t, out[name]); len(out) != 1 || !slices.Equal(got, want) {
+				t.Errorf("run %d: %s = %v, want %v", i, name, got, want)
+			}
+			if all := i%3 == 0; all != slices.Contains(ran, "Neg") && i%3 == 2 || i%3 == 1 && !slices.Equal(ran, []string{"Neg"}) {
+				t.Errorf("run %d: nodes %v", i, ran)
+			}
+		}
+	})
+}
+
+func TestMemorySwitches(t *testing.T) {
+	for _, o := range []onward.SessionOptions{{DisableMemoryPattern: true}, {DisableMemoryReuse: true}, {DisableMemoryArena: true}} {
+		s := open(t, scaled().Must(), &o)
+		for i := range 5 {
+			out, err := s.Run(context.Background(), row(1, 2, float32(i)), nil)
+			if err != nil || !slices.Equal(floats(t, out["y"]), []float32{2, 6, 4 * float32(i)}) {
+				t.Errorf("y = %v, %v", out, err)
+			}
+		}
+	}
+}
+
+func TestOptimizationLevels(t *testing.T) {
+	ops := func(o *onward.SessionOptions) (r []string) {
+		b := onnx.NewModel("m").Opset("", 21)
+		b.Input("x", onnx.Float, 2, 3).Output("y", onnx.Float, 2, 4)
+		b.Initializer("w", make([]float32, 12), 3, 4)
+		b.Node("Identity", []string{"x"}, []string{"i"})
+		b.Node("Sigmoid", []string{"i"}, []string{"s"})
+		b.Node("Mul", []string{"i", "s"}, []string{"g"})
+		b.Node("MatMul", []string{"g", "w"}, []string{"y"})
+		s := open(t, b.Must(), o)
+		if _, err := s.Run(context.Background(), row(1, 2, 3, 4, 5, 6), &onward.RunOptions{Observe: func(n onward.NodeRun) { r = append(r, n.OpType) }}); err != nil {
+			t.Fatal(err)
+		}
+		return r
+	}
+	for _, c := range []struct {
+		o    onward.SessionOptions
+		want string
+	}{
+		{onward.SessionOptions{OptimizationLevel: onward.OptimizeNone}, "Identity Sigmoid Mul MatMul"},
+		{onward.SessionOptions{OptimizationLevel: onward.OptimizeBasic}, "Sigmoid Mul MatMul"},
+		{onward.SessionOptions{OptimizationLevel: onward.OptimizeExtended}, "Silu MatMul"},
+		{onward.SessionOptions{}, "Silu Linear"},
+		{onward.SessionOptions{DisabledPasses: []string{"fuse-linear", "identity"}}, "Identity Silu MatMul"},
+		{onward.SessionOptions{Config: map[string]string{onward.ConfigDisabledPasses: "fuse-linear; fuse-activation", "session.unheard_of": "1"}}, "Sigmoid Mul MatMul"},
+		{onward.SessionOptions{Providers: []onward.ProviderConfig{{Name: "reference"}}}, "Identity Sigmoid Mul MatMul"},
+	} {
+		if got := strings.Join(ops(&c.o), " "); got != c.want {
+			t.Errorf("%v %v: nodes %s, want %s", c.o.OptimizationLevel, c.o.DisabledPasses, got, c.want)
+		}
+	}
+	for _, p := range onward.OptimizationPasses() {
+		if p.Doc == "" || p.Level == onward.OptimizeNone {
+			t.Errorf("%+v", p)
+		}
+	}
+	if l, err := onward.ParseOptimizationLevel("basic"); err != nil || l != onward.OptimizeBasic {
+		t.Errorf("basic is %v, %v", l, err)
+	}
+	if _, err := onward.ParseOptimizationLevel("most"); !errors.Is(err, onward.ErrInvalidArgument) {
+		t.Errorf("error is %v", err)
+	}
+}
+
+// doubling is a custom operator with an attribute, an optional input, and a type
+// variable.
+func doubling(run func(onward.CustomCall) ([]tensor.Value, error)) onward.CustomOperator {
+	return onward.CustomOperator{Domain: "acme", Name: "Scale", Inputs: "x:T, bias:T?", Outputs: "y:T, n:int64?", Types: map[string]string{"T": "float double"},
+		Infer: func(s onward.CustomShapes) ([][]onward.Dim, error) { return [][]onward.Dim{s.Shapes[0], {}}, nil },
+		Run: func(_ context.Context, c onward.CustomCall) ([]tensor.Value, error) {
+			if run != nil {
+				return run(c)
+			}
+			x := c.In[0].(*tensor.Tensor).Clone()
+			for i, v := range tensor.Of[float32](x) {
+				tensor.Of[float32](x)[i] = v * c.Attributes["by"].(float32)
+			}
+			out := []tensor.Value{x}
+			if c.Outputs > 1 {
+				out = append(out, tensor.Scalar(int64(x.Len())))
+			}
+			return out, nil
+		}}
+}
+
+func customModel() *onnx.Model {
+	b := onnx.NewModel("custom").Opset("", 21).Opset("acme", 2)
+	b.Input("x", onnx.Float, "n", 3).Output("y", onnx.Float, "n", 3).Output("k", onnx.Int64)
+	b.Node("Scale", []string{"x"}, []string{"a", "k"}, onnx.Attrs{"by": float32(3)}).Domain("acme")
+	b.Node("Neg", []string{"a"}, []string{"y"})
+	return b.Must()
+}
+
+func TestCustomOperators(t *testing.T) {
+	onBoth(t, func(t *testing.T, o *onward.SessionOptions) {
+		o.CustomOperators = []onward.CustomOperator{doubling(nil)}
+		s := open(t, customModel(), o)
+		for range 4 {
+			out, err := s.Run(context.Background(), row(1, 2, 3), nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got := floats(t, out["y"]); !slices.Equal(got, []float32{-3, -6, -9}) {
+				t.Errorf("y = %v", got)
+			}
+			if n, err := tensor.Data[int64](out["k"]); err != nil || n[0] != 3 {
+				t.Errorf("k = %v, %v", n, err)
+			}
+		}
+	})
+	if _, err := onward.OpenModel(customModel(), nil); !errors.Is(err, onward.ErrNotImplemented) || !strings.Contains(err.Error(), "acme.Scale") {
+		t.Errorf("without the operator: %v", err)
+	}
+	later := doubling(nil)
+	later.Since = 3
+	if _, err := onward.OpenModel(customModel(), &onward.SessionOptions{CustomOperators: []onward.CustomOperator{later}}); !errors.Is(err, onward.ErrNotImplemented) {
+		t.Errorf("with an operator of a later version: %v", err)
+	}
+}
+
+// What a custom operator does wrong is an error of the run, and says what.
+func TestCustomOperatorErrors(t *testing.T) {
+	cause := errors.New("no luck")
+	for want, run := range map[string]func(onward.CustomCall) ([]tensor.Value, error){
+		"panicked: boom":             func(onward.CustomCall) ([]tensor.Value, error) { panic("boom") },
+		"no luck":                    func(onward.CustomCall) ([]tensor.Value, error) { return nil, cause },
+		"returned 1 outputs, want 2": func(c onward.CustomCall) ([]tensor.Value, error) { return c.In[:1], nil },
+		"returned no output 1":       func(c onward.CustomCall) ([]tensor.Value, error) { return []tensor.Value{c.In[0], nil}, nil },
+		"declared as tensor(int64)":  func(c onward.CustomCall) ([]tensor.Value, error) { return []tensor.Value{c.In[0], c.In[0]}, nil },
+		"returned tensor(int32) as o": func(c onward.CustomCall) ([]tensor.Value, error) {
+			return []tensor.Value{tensor.Scalar[int32](1), tensor.Scalar[int64](1)}, nil
+		},
+	} {
+		s := open(t, customModel(), &onward.SessionOptions{CustomOperators: []onward.CustomOperator{doubling(run)}})
+		_, err := s.Run(context.Background(), row(1, 2, 3), nil)
+		if !errors.Is(err, onward.ErrRuntimeException) || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), "Scale") {
+			t.Errorf("want %q, got %v", want, err)
+		}
+		if want == "no luck" && !errors.Is(err, cause) {
+			t.Error("the cause is not in the chain")
+		}
+	}
+	ok := doubling(nil)
+	for want, o := range map[string]onward.CustomOperator{
+		"needs a name":         {Domain: "acme"},
+		"has no outputs":       {Name: "X", Run: ok.Run, Inputs: "x:float"},
+		"not declared":         {Name: "X", Run: ok.Run, Outputs: "y:T"},
+		"is neither one type":  {Name: "X", Run: ok.Run, Outputs: "y:T", Types: map[string]string{"T": "float double"}},
+		"parameter \"x\" has ": {Name: "X", Run: ok.Run, Inputs: "x", Outputs: "y:float"},
+	} {
+		if _, err := onward.OpenModel(customModel(), &onward.SessionOptions{CustomOperators: []onward.CustomOperator{o}}); !errors.Is(err, onward.ErrInvalidArgument) || !strings.Contains(err.Error(), want) {
+			t.Errorf("want %q, got %v", want, err)
+		}
+	}
+	if _, err := onward.OpenModel(customModel(), &onward.SessionOptions{CustomOperators: []onward.CustomOperator{ok, ok}}); err == nil || !strings.Contains(err.Error(), "registered twice") {
+		t.Errorf("the same operator twice: %v", err)
+	}
+}
+
+func TestProfiling(t *testing.T) {
+	onBoth(t, func(t *testing.T, o *onward.SessionOptions) {
+		o.EnableProfiling, o.ProfilePrefix = true, filepath.Join(t.TempDir(), "run")
+		s := open(t, scaled().Must(), o)
+		if at, err := s.ProfilingStart(); err != nil || at <= 0 {
+			t.Errorf("profiling began at %d, %v", at, err)
+		}
+		for range 3 {
+			if _, err := s.Run(context.Background(), row(1, 2, 3), nil); err != nil {
+				t.Fatal(err)
+			}
+		}
+		name, err := s.EndProfiling()
+		if err != nil || !strings.HasPrefix(name, o.ProfilePrefix+"_") || !strings.HasSuffix(name, ".json") {
+			t.Fatalf("the profile is %q, %v", name, err)
+		}
+		data, err := os.ReadFile(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var events []struct {
+			Cat, Ph, Name string
+			Dur, TS       float64
+			Args          struct {
+				OpName   string `json:"op_name"`
+				Provider string
+				Out      []map[string][]int `json:"output_type_shape"`
+			}
+		}
+		if err := json.Unmarshal(data, &events); err != nil {
+			t.Fatalf("%v in\n%s", err, data)
+		}
+		count := map[string]int{}
+		for _, e := range events {
+			if e.Ph != "X" || e.Dur < 0 || e.TS < 0 {
+				t.Errorf("%+v", e)
+			}
+			if count[e.Cat+" "+e.Name+e.Args.OpName]++; e.Cat != "Node" {
+				continue
+			}
+			if shape := e.Args.Out[0]["float"]; e.Args.Provider != s.Provider() || !slices.Equal(shape, []int{1, 3}) {
+				t.Errorf("%+v", e)
+			}
+		}
+		if count["Session model_run"] != 3 || count["Session session_initialization"] != 1 || len(events) < 3*2+4 {
+			t.Errorf("events: %v", count)
+		}
+		if again, err := s.EndProfiling(); again != "" || err != nil {
+			t.Errorf("a second time: %q, %v", again, err)
+		}
+	})
+	// Closing a session ends its profile.
+	dir := t.TempDir()
+	s := open(t, scaled().Must(), &onward.SessionOptions{EnableProfiling: true, ProfilePrefix: filepath.Join(dir, "p")})
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if list, _ := filepath.Glob(filepath.Join(dir, "p_*.json")); len(list) != 1 {
+		t.Errorf("profiles: %v", list)
+	}
+}
+
+// fake is a provider that fails as it is told.
+type fake struct {
+	onward.Provider
+	name       string
+	absent     error
+	compileErr error
+}
+
+func (f *fake) Name() string     { return f.name }
+func (f *fake) Available() error { return f.absent }
+func (f *fake) Compile(ctx context.Context, m *onnx.Model, o *onward.SessionOptions, c onward.ProviderConfig) (onward.Engine, error) {
+	if f.compileErr != nil {
+		return nil, f.compileErr
+	}
+	return onward.LookupProvider("reference").Compile(ctx, m, o, onward.ProviderConfig{})
+}
+
+func init() {
+	onward.RegisterProvider(&fake{name: "test:absent", absent: errors.New("there is no such device")})
+	onward.RegisterProvider(&fake{name: "test:refuses", compileErr: errors.New("it is too difficult")})
+	onward.RegisterProvider(&fake{name: "test:works"})
+}
+
+func providers(names ...string) (r []onward.ProviderConfig) {
+	for _, n := range names {
+		r = append(r, onward.ProviderConfig{Name: n})
+	}
+	return r
+}
+
+func TestProviderList(t *testing.T) {
+	for _, c := range []struct {
+		list    string
+		strict  bool
+		want    string // provider, or part of the error
+		warning string
+	}{
+		{"", false, "cpu", ""},
+		{"test:works", true, "test:works", ""},
+		{"test:absent test:works", false, "test:works", "no such device"},
+		{"test:refuses cpu", false, "cpu", "too difficult"},
+		{"test:unheard test:works", false, "test:works", "not registered"},
+		{"test:works test:works", false, "test:works", "duplicate"},
+		{"test:works test:works", true, "error: listed twice", "duplicate"},
+		{"test:absent test:refuses", false, "error: too difficult", "no such device"},
+		{"test:absent test:works", true, "error: no such device", ""},
+		{"test:works test:unheard", true, "error: not registered", ""},
+		{"test:refuses test:works", true, "error: too difficult", ""},
+		{"test:unheard", false, "error: not registered", ""},
+	} {
+		var log bytes.Buffer
+		o := &onward.SessionOptions{Providers: providers(strings.Fields(c.list)...), DisableFallback: c.strict,
+			Logger: slog.New(slog.NewTextHandler(&log, nil)), LogID: "here"}
+		s, err := onward.OpenModel(scaled().Must(), o)
+		text, wanted := c.want, false
+		if text, wanted = strings.CutPrefix(c.want, "error: "); wanted {
+			if err == nil || !strings.Contains(err.Error(), text) {
+				t.Errorf("%s, strict %v: error is %v, want %q", c.list, c.strict, err, text)
+			}
+		} else if err != nil || s.Provider() != c.want || !slices.Equal(s.Providers(), []string{c.want}) || s.ProviderOptions()[c.want] == nil {
+			t.Errorf("%s, strict %v: %v, want %s", c.list, c.strict, err, c.want)
+		}
+		if s != nil {
+			s.Close()
+		}
+		if got := log.String(); (got == "") != (c.warning == "") || !strings.Contains(got, c.warning) || got != "" && !strings.Contains(got, "session=here") {
+			t.Errorf("%s, strict %v: log is %q, want %q", c.list, c.strict, got, c.warning)
+		}
+	}
+	if all := onward.AvailableProviders(); slices.Contains(all, "test:absent") || !slices.Contains(all, "cpu") || !slices.Contains(onward.Providers(), "test:absent") {
+		t.Errorf("available are %v of %v", all, onward.Providers())
+	}
+}
+
+func TestSetProviders(t *testing.T) {
+	data, err := scaled().Must().Marshal()
+	if err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(t.TempDir(), "m.onnx")
+	if err := os.WriteFile(path, data, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	file, err := onward.Open(path, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	m := scaled().Must()
+	for _, s := range []*onward.Session{file, open(t, m, nil)} {
+		if err := s.SetProviders(context.Background(), providers("test:absent", "reference")); err != nil {
+			t.Fatal(err)
+		}
+		out, err := s.Run(context.Background(), row(1, 2, 3), nil)
+		if err != nil || s.Provider() != "reference" || !slices.Equal(floats(t, out["y"]), []float32{2, 6, 12}) {
+			t.Errorf("%s: %v, %v", s.Provider(), out, err)
+		}
+		if err := s.SetProviders(context.Background(), providers("test:refuses")); err == nil || s.Provider() != "reference" {
+			t.Errorf("a provider that refuses: %v, %s", err, s.Provider())
+		}
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+		if err := s.SetProviders(context.Background(), providers("cpu")); err == nil {
+			t.Error("a closed session takes providers")
+		}
+	}
+	s, err := onward.OpenBytes(data, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	if err := s.SetProviders(context.Background(), providers("reference")); !errors.Is(err, onward.ErrNotImplemented) {
+		t.Errorf("a session of bytes: %v", err)
+	}
+	if fmt.Sprint(m.Graph.Name) != "scaled" {
+		t.Error("the model was changed")
+	}
+}
+
+func TestLog(t *testing.T) {
+	var log bytes.Buffer
+	o := &onward.SessionOptions{Logger: slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug})), LogID: "s1", LogSeverity: onward.LogVerbose, LogVerbosity: 1}
+	s := open(t, scaled().Must(), o)
+	if _, err := s.Run(context.Background(), row(1, 2, 3), &onward.RunOptions{Tag: "r1"}); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"session created", "provider=cpu", "run=r1", "session=s1", "op=Neg", "run ends"} {
+		if !strings.Contains(log.String(), want) {
+			t.Errorf("log has no %q:\n%s", want, log.String())
+		}
+	}
+	log.Reset()
+	o.LogSeverity = onward.LogDefault
+	quiet := open(t, scaled().Must(), o)
+	if _, err := quiet.Run(context.Background(), row(1, 2, 3), nil); err != nil || log.Len() > 0 {
+		t.Errorf("%v, log:\n%s", err, log.String())
+	}
+	if _, err := quiet.Run(context.Background(), row(1, 2, 3), &onward.RunOptions{LogSeverity: onward.LogVerbose}); err != nil || !strings.Contains(log.String(), "run begins") {
+		t.Errorf("%v, log:\n%s", err, log.String())
+	}
+	log.Reset()
+	onward.SetDefaultLogSeverity(onward.LogInfo)
+	onward.SetDefaultLogger(o.Logger)
+	defer onward.SetDefaultLogSeverity(onward.LogDefault)
+	defer onward.SetDefaultLogger(nil)
+	open(t, scaled().Must(), nil)
+	if !strings.Contains(log.String(), "session created") {
+		t.Errorf("log:\n%s", log.String())
+	}
+	for s, want := range map[onward.LogSeverity]slog.Level{onward.LogVerbose: slog.LevelDebug, onward.LogInfo: slog.LevelInfo, onward.LogWarning: slog.LevelWarn, onward.LogError: slog.LevelError, onward.LogFatal: slog.LevelError + 4} {
+		if s.Level() != want {
+			t.Errorf("severity %d has level %v, want %v", s, s.Level(), want)
+		}
+	}
+}
+
+func TestSeed(t *testing.T) {
+	b := onnx.NewModel("random").Opset("", 21)
+	b.Output("y", onnx.Float, 8)
+	b.Node("RandomNormal", nil, []string{"y"}, onnx.Attrs{"shape": []int64{8}})
+	draw := func(opts *onward.RunOptions) []float32 {
+		s := open(t, b.Must(), nil)
+		out, err := s.Run(context.Background(), nil, opts)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return floats(t, out["y"])
+	}
+	first := draw(nil)
+	onward.SetSeed(42)
+	defer onward.SetSeed(0)
+	if onward.DefaultSeed() != 42 {
+		t.Error("the seed is not kept")
+	}
+	second := draw(nil)
+	if slices.Equal(first, second) || !slices.Equal(second, draw(nil)) || !slices.Equal(second, draw(&onward.RunOptions{Seed: 42})) || slices.Equal(second, draw(&onward.RunOptions{Seed: 7})) {
+		t.Error("the default seed does not decide")
+	}
+}
