@@ -180,33 +180,43 @@ func (w *network) conv(x string, m, group int) {
 	}
 }
 
+// randomNetwork returns a random network and a value for its input x; nil for one
+// without outputs.
+func randomNetwork(t *rapid.T) (*onnx.Model, *tensor.Tensor) {
+	w := &network{t: t, b: onnx.NewModel("net").Opset("", 15), rng: rand.New(rand.NewPCG(1, rapid.Uint64().Draw(t, "seed"))), shape: map[string][3]int{}}
+	c, h, wd := rapid.SampledFrom([]int{1, 3, 16, 18}).Draw(t, "c"), rapid.IntRange(1, 18).Draw(t, "h"), rapid.IntRange(1, 18).Draw(t, "w")
+	batch := rapid.IntRange(1, 3).Draw(t, "batch")
+	w.b.Input("x", onnx.Float, "N", c, h, wd)
+	w.values, w.shape["x"] = []string{"x"}, [3]int{c, h, wd}
+	for range rapid.IntRange(1, 9).Draw(t, "steps") {
+		// Mostly the last value, so that chains arise.
+		i := len(w.values) - 1 - min(len(w.values)-1, rapid.SampledFrom([]int{0, 0, 0, 1, 2}).Draw(t, "back"))
+		if s := w.shape[w.values[i]]; s[0] <= 128 {
+			w.step(w.values[i])
+		}
+	}
+	for i, v := range w.values[1:] {
+		if i == len(w.values)-2 || rapid.IntRange(0, 4).Draw(t, "output") == 0 {
+			w.b.Output(v, onnx.Float, nil, nil, nil, nil)
+		}
+	}
+	m := w.b.Must()
+	if len(m.Graph.Outputs) == 0 {
+		return nil, nil
+	}
+	x := tensor.Must(tensor.Zeros(tensor.TypeFloat32, batch, c, h, wd))
+	for i, d := 0, tensor.Of[float32](x); i < len(d); i++ {
+		d[i] = float32(w.rng.NormFloat64())
+	}
+	return m, x
+}
+
 // Random networks give the same on both engines.
 func TestRandomNetworks(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		w := &network{t: t, b: onnx.NewModel("net").Opset("", 15), rng: rand.New(rand.NewPCG(1, rapid.Uint64().Draw(t, "seed"))), shape: map[string][3]int{}}
-		c, h, wd := rapid.SampledFrom([]int{1, 3, 16, 18}).Draw(t, "c"), rapid.IntRange(1, 18).Draw(t, "h"), rapid.IntRange(1, 18).Draw(t, "w")
-		batch := rapid.IntRange(1, 3).Draw(t, "batch")
-		w.b.Input("x", onnx.Float, "N", c, h, wd)
-		w.values, w.shape["x"] = []string{"x"}, [3]int{c, h, wd}
-		for range rapid.IntRange(1, 9).Draw(t, "steps") {
-			// Mostly the last value, so that chains arise.
-			i := len(w.values) - 1 - min(len(w.values)-1, rapid.SampledFrom([]int{0, 0, 0, 1, 2}).Draw(t, "back"))
-			if s := w.shape[w.values[i]]; s[0] <= 128 {
-				w.step(w.values[i])
-			}
-		}
-		for i, v := range w.values[1:] {
-			if i == len(w.values)-2 || rapid.IntRange(0, 4).Draw(t, "output") == 0 {
-				w.b.Output(v, onnx.Float, nil, nil, nil, nil)
-			}
-		}
-		m := w.b.Must()
-		if len(m.Graph.Outputs) == 0 {
+		m, x := randomNetwork(t)
+		if m == nil {
 			return
-		}
-		x := tensor.Must(tensor.Zeros(tensor.TypeFloat32, batch, c, h, wd))
-		for i, d := 0, tensor.Of[float32](x); i < len(d); i++ {
-			d[i] = float32(w.rng.NormFloat64())
 		}
 		feed := onward.Values{"x": x}
 		var want onward.Values

@@ -194,6 +194,11 @@ func (s *state) Alloc(c *ir.Call, i int, dtype tensor.DType, shape []int) (*tens
 	g := s.plan.group[id]
 	if g >= 0 {
 		s.sizes[g] = max(s.sizes[g], n)
+	}
+	if t := s.place(id, dtype, n, shape); t != nil {
+		return t, nil
+	}
+	if g >= 0 {
 		if l := s.layout; l != nil && l.offset[g] >= 0 && n <= l.size[g] {
 			t := &s.headers[id]
 			t.Reset(dtype, s.arena[l.offset[g]:l.offset[g]+n:l.offset[g]+n], shape)

@@ -37,6 +37,7 @@ type Plan struct {
 	isOutput []bool       // per value: the caller gets it
 	pinned   []ir.ValueID // inputs that small runs copy to planned memory
 	dynamic  []ir.ValueID // values that are not constants
+	target   []int32      // per value: the output whose memory it can be written to, else −1
 
 	allSteps []int32 // 0, 1, 2, …
 
@@ -268,6 +269,7 @@ func (p *Plan) planLifetimes() {
 		kept[r] = kept[r] || kept[id]
 		edge[r] = edge[r] || edge[id]
 	}
+	p.planTargets(root, first)
 	p.group = make([]int32, len(g.Values))
 	index := map[ir.ValueID]int32{}
 	for id := range g.Values {

@@ -18,6 +18,7 @@ type repeater struct {
 	ready    bool // this run uses them
 	broken   bool // a shape turned out to depend on contents: never again
 	last     *layout
+	binding  uint64       // generation of the Bound that the functions are for, 0 for none
 	fns      []func()     // per step, nil where there is none
 	fixed    []bool       // per value: its memory stays where it is
 	loose    []ir.ValueID // values that are not fixed
@@ -37,14 +38,14 @@ func (s *state) prepareRepeat(was *layout) {
 	r := &s.repeat
 	l := s.layout
 	small := l != nil && l.total <= repeatLimit && s.run.observe == nil && was == l && !r.broken
-	r.ready = small && r.learned && r.last == l
+	r.ready = small && r.learned && r.last == l && r.binding == s.bound.generation()
 	r.learning = false
 	if !r.ready {
 		s.unlearn()
 		if !small {
 			return
 		}
-		r.learning, r.last = true, l
+		r.learning, r.last, r.binding = true, l, s.bound.generation()
 		if r.fns == nil {
 			r.fns, r.fixed, r.shapes = make([]func(), len(s.plan.steps)), make([]bool, len(s.values)), make([][]int, len(s.values))
 		}
@@ -53,6 +54,10 @@ func (s *state) prepareRepeat(was *layout) {
 		}
 	}
 	for _, id := range s.plan.pinned {
+		if s.bound != nil {
+			_, r.fixed[id] = s.values[id].(*tensor.Tensor)
+			continue
+		}
 		s.pin(id)
 	}
 }
@@ -118,7 +123,7 @@ func (s *state) learn(i int) {
 			continue
 		}
 		t, isTensor := s.values[id].(*tensor.Tensor)
-		planned := isTensor && t == &s.headers[id] && s.plan.group[id] >= 0 && s.layout.offset[s.plan.group[id]] >= 0 && s.charged[id] == 0
+		planned := isTensor && t == &s.headers[id] && s.charged[id] == 0 && (s.placed(id, t) || s.plan.group[id] >= 0 && s.layout.offset[s.plan.group[id]] >= 0)
 		view := ok && isTensor && st.view && k == 0 && fn == nil && !s.owned[id] && s.charged[id] == 0
 		if view {
 			fn = func() {}

@@ -73,6 +73,7 @@ type state struct {
 	headers []tensor.Tensor
 	calls   []ir.Call
 	given   []tensor.Value // tensors to fill, per graph output
+	bound   *Bound         // memory of inputs and outputs, nil in other runs
 
 	request run // reused between requests
 	layout  *layout
@@ -120,6 +121,17 @@ func (p *Plan) state() *state {
 
 // finish returns a state to the pool, forgetting all values.
 func (s *state) finish() {
+	s.reset()
+	p := s.plan
+	p.states.mu.Lock()
+	if len(p.states.idle) < maxIdle {
+		p.states.idle = append(p.states.idle, s)
+	}
+	p.states.mu.Unlock()
+}
+
+// reset ends a run. What the next one repeats stays.
+func (s *state) reset() {
 	if s.repeat.ready || s.repeat.learned {
 		s.forget(s.repeat.loose, s.repeat.steps)
 	} else {
@@ -127,13 +139,35 @@ func (s *state) finish() {
 	}
 	s.run.release(s.fixed)
 	s.fixed = 0
-	s.run, s.given = nil, nil
+	s.run, s.given, s.bound = nil, nil, nil
+}
+
+// start begins a run.
+func (s *state) start(ctx context.Context, req *Request) {
+	r := &s.request
+	r.ctx, r.done, r.limit, r.observe, r.seed = ctx, ctx.Done(), req.MemoryLimit, req.Observe, req.Seed
+	r.used.Store(0)
+	r.seeds.Store(0)
+	s.run = r
+}
+
+// set gives the graph's inputs their values.
+func (s *state) set(in []tensor.Value) error {
 	p := s.plan
-	p.states.mu.Lock()
-	if len(p.states.idle) < maxIdle {
-		p.states.idle = append(p.states.idle, s)
+	if len(in) != len(p.inputs) {
+		return fmt.Errorf("%d inputs, want %d", len(in), len(p.inputs))
 	}
-	p.states.mu.Unlock()
+	for i, id := range p.inputs {
+		v := in[i]
+		if v == nil {
+			v = p.graph.Defaults[id]
+		}
+		if v == nil {
+			return fmt.Errorf("input %q is missing", p.graph.Values[id].Name)
+		}
+		s.values[id] = v
+	}
+	return nil
 }
 
 // forget drops values, and what the calls of steps hold.
@@ -166,26 +200,12 @@ func (p *Plan) RunInto(ctx context.Context, req *Request, out []tensor.Value) er
 		p.opts.Pool.enter()
 		defer p.opts.Pool.leave()
 	}
-	if len(req.Inputs) != len(p.inputs) {
-		return fmt.Errorf("%d inputs, want %d", len(req.Inputs), len(p.inputs))
-	}
 	s := p.state()
-	r := &s.request
-	r.ctx, r.done, r.limit, r.observe, r.seed = ctx, ctx.Done(), req.MemoryLimit, req.Observe, req.Seed
-	r.used.Store(0)
-	r.seeds.Store(0)
-	s.run = r
+	s.start(ctx, req)
 	s.given = req.Outputs
 	defer s.finish()
-	for i, id := range p.inputs {
-		v := req.Inputs[i]
-		if v == nil {
-			v = p.graph.Defaults[id]
-		}
-		if v == nil {
-			return fmt.Errorf("input %q is missing", p.graph.Values[id].Name)
-		}
-		s.values[id] = v
+	if err := s.set(req.Inputs); err != nil {
+		return err
 	}
 	if err := s.exec(); err != nil {
 		return err

@@ -1,0 +1,729 @@
+package onward
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"unsafe"
+
+	"github.com/onward-ml/onward/tensor"
+)
+
+// Binding holds the places of a session's inputs and outputs, as ONNX Runtime's
+// IOBinding: memory that runs read from and write to where it is, on the CPU or on
+// the device that the model runs on.
+//
+// What is bound is checked when it is bound. Inputs are read during
+// [Session.RunBinding], so their contents may change between runs. On the provider
+// cpu such a run copies nothing, and once it has seen its shapes, allocates nothing.
+//
+// Memory that is given by its address must stay valid until it is no longer bound.
+// Memory of outputs should not lie over that of inputs or other outputs.
+//
+// Several goroutines may use a binding; one of them at a time runs. Runs of several
+// bindings of one session go side by side.
+type Binding struct {
+	session *Session
+	mu      sync.Mutex
+	in      []*OrtValue // per input of the session
+	out     []boundOutput
+	order   []int // outputs in the order of binding
+	engine  EngineBinding
+	ran     bool // since the outputs were bound
+	ready   bool // what is bound is complete
+	closed  bool
+}
+
+// boundOutput is how an output of the session is bound.
+type boundOutput struct {
+	bound  bool
+	device Device
+	given  *OrtValue // memory for the result, nil when the engine allocates it
+}
+
+// Binder is an engine that can work with bound memory. Others copy.
+type Binder interface {
+	NewBinding() (EngineBinding, error)
+}
+
+// EngineBinding is what an engine does for a [Binding]. It is used by one goroutine
+// at a time. Inputs and outputs are by position, as in a [Request], and have been
+// checked against the model's declarations.
+type EngineBinding interface {
+	// BindInput has runs read input i from v; v nil leaves the input out.
+	BindInput(i int, v *OrtValue) error
+	// BindOutput has runs write output i to v, or with v nil to memory that the
+	// engine allocates on the device.
+	BindOutput(i int, v *OrtValue, d Device) error
+	// ClearOutput has runs not return output i.
+	ClearOutput(i int)
+	// SynchronizeInputs waits until copies to the device are done,
+	// SynchronizeOutputs until results are.
+	SynchronizeInputs() error
+	SynchronizeOutputs() error
+	// Run computes the bound outputs.
+	Run(ctx context.Context, opts *RunOptions) error
+	// Output returns output i of the last run, whose memory the next run may change.
+	Output(i int) (*OrtValue, error)
+	// Close frees what the binding holds.
+	Close() error
+}
+
+// Allocator is an engine with memory on devices other than the CPU.
+type Allocator interface {
+	// Allocate returns a tensor in the memory of the device, of undefined contents.
+	Allocate(d Device, dtype tensor.DType, shape []int) (DeviceTensor, error)
+}
+
+// NewBinding returns a binding without inputs and outputs.
+func (s *Session) NewBinding() (*Binding, error) {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	if s.closed {
+		return nil, errClosed()
+	}
+	b := &Binding{session: s, in: make([]*OrtValue, len(s.inputs)+len(s.defaults)), out: make([]boundOutput, len(s.outputs))}
+	var err error
+	if e, ok := s.engine.(Binder); ok {
+		b.engine, err = e.NewBinding()
+	} else {
+		b.engine = newRequestBinding(s)
+	}
+	if err != nil {
+		return nil, runStatus(err)
+	}
+	return b, nil
+}
+
+func errClosed() error { return &StatusError{Code: Fail, Message: "the session is closed"} }
+
+// NewOrtValue returns a copy of a tensor in the memory of a device that the session's
+// provider works on. On the CPU the tensor is copied as well.
+func (s *Session) NewOrtValue(t *tensor.Tensor, d Device) (*OrtValue, error) {
+	if t == nil {
+		return nil, statusf(InvalidArgument, "an OrtValue needs a tensor")
+	}
+	v, err := s.NewOrtValueOf(d, t.DType(), t.Shape()...)
+	if err != nil {
+		return nil, err
+	}
+	return v, v.UpdateInPlace(t)
+}
+
+// NewOrtValueOf returns a tensor of undefined contents in the memory of a device that
+// the session's provider works on.
+func (s *Session) NewOrtValueOf(d Device, dtype tensor.DType, shape ...int) (*OrtValue, error) {
+	d, err := d.resolve()
+	if err != nil {
+		return nil, err
+	}
+	if d.IsCPU() {
+		return NewOrtValueOf(dtype, shape...)
+	}
+	if dtype == tensor.TypeString {
+		return nil, statusf(InvalidArgument, "Creation of OrtValues is currently only supported from non-string element types")
+	}
+	if _, err := tensor.ByteLen(dtype, shape); err != nil {
+		return nil, &StatusError{Code: InvalidArgument, Message: err.Error(), Err: err}
+	}
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	if s.closed {
+		return nil, errClosed()
+	}
+	a, ok := s.engine.(Allocator)
+	if !ok {
+		return nil, s.noDevice(d)
+	}
+	t, err := a.Allocate(d, dtype, shape)
+	if err != nil {
+		return nil, runStatus(err)
+	}
+	return OrtValueOfDevice(t), nil
+}
+
+func (s *Session) noDevice(d Device) error {
+	return statusf(InvalidArgument, "provider %s works on the memory of the cpu, not of %s: open the session with a provider for that device, such as ort:%s", s.provider, d, d.Type)
+}
+
+// lock begins a change of the binding; the function that it returns ends it.
+func (b *Binding) lock() (func(), error) {
+	b.session.mu.RLock()
+	b.mu.Lock()
+	unlock := func() {
+		b.mu.Unlock()
+		b.session.mu.RUnlock()
+	}
+	if err := b.usable(); err != nil {
+		unlock()
+		return nil, err
+	}
+	return unlock, nil
+}
+
+func (b *Binding) usable() error {
+	switch {
+	case b.session.closed:
+		return errClosed()
+	case b.closed:
+		return &StatusError{Code: Fail, Message: "the binding is closed"}
+	}
+	return nil
+}
+
+// BindCPUInput binds an input to a value on the CPU, which is not copied.
+func (b *Binding) BindCPUInput(name string, v tensor.Value) error {
+	if _, ok := b.session.inIndex[name]; !ok {
+		return notInList(name)
+	}
+	o, err := NewOrtValue(v)
+	if err != nil {
+		return err
+	}
+	return b.BindInputValue(name, o)
+}
+
+func notInList(name string) error {
+	return statusf(InvalidArgument, "Failed to find NodeArg with name: %s in the def list", name)
+}
+
+// BindInput binds an input to memory, which is not copied where it is on the device
+// that reads it.
+func (b *Binding) BindInput(name string, m Buffer) error {
+	v, err := OrtValueOfBuffer(m)
+	if err != nil {
+		return err
+	}
+	return b.BindInputValue(name, v)
+}
+
+// BindInputValue binds an input to an OrtValue.
+func (b *Binding) BindInputValue(name string, v *OrtValue) error {
+	i, ok := b.session.inIndex[name]
+	if !ok {
+		return statusf(InvalidArgument, "Error when binding input: Failed to find input name in the mapping: %s", name)
+	}
+	if v == nil {
+		return statusf(InvalidArgument, "input %s: there is no OrtValue", name)
+	}
+	v, err := checkBound(b.session.arg(i), v, "input")
+	if err != nil {
+		return err
+	}
+	unlock, err := b.lock()
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	if err := b.engine.BindInput(i, v); err != nil {
+		return bindStatus("input", err)
+	}
+	b.in[i], b.ready = v, false
+	return nil
+}
+
+// bindStatus gives an error of an engine that cannot bind a value ONNX Runtime's
+// words.
+func bindStatus(what string, err error) error {
+	code, msg := InvalidArgument, err.Error()
+	var st *StatusError
+	if errors.As(err, &st) {
+		code, msg = st.Code, st.Message
+	}
+	return &StatusError{Code: code, Message: fmt.Sprintf("Error when binding %s: %s", what, msg), Err: err}
+}
+
+// checkBound checks a value against the declaration of an input or output.
+func checkBound(a *NodeArg, v *OrtValue, what string) (*OrtValue, error) {
+	if v.device == nil && what == "input" {
+		w, err := a.check(v.value)
+		if err != nil {
+			return nil, err
+		}
+		return &OrtValue{value: frozen(w), sparse: v.sparse}, nil
+	}
+	got := v.Type()
+	want := a.typ
+	if want.Kind == tensor.KindOptional && got.Kind != tensor.KindOptional {
+		want = *want.Of
+	}
+	if !got.Equal(want) {
+		return nil, statusf(InvalidArgument, "Unexpected %s data type. Actual: (%s) , expected: (%s)", what, got, a.typ)
+	}
+	shape := v.Shape()
+	if a.Shape == nil || !v.IsTensor() {
+		return v, nil
+	}
+	if len(shape) != len(a.Shape) {
+		return nil, statusf(InvalidArgument, "Invalid rank for %s: %s Got: %d Expected: %d Please fix either the inputs/outputs or the model.", what, a.Name, len(shape), len(a.Shape))
+	}
+	bad := ""
+	for i, d := range a.Shape {
+		if d.Value >= 0 && int64(shape[i]) != d.Value {
+			bad += fmt.Sprintf("\n index: %d Got: %d Expected: %d", i, shape[i], d.Value)
+		}
+	}
+	if bad != "" {
+		return nil, statusf(InvalidArgument, "Got invalid dimensions for %s: %s for the following indices%s\n Please fix either the inputs/outputs or the model.", what, a.Name, bad)
+	}
+	return v, nil
+}
+
+// frozen returns a tensor over the same memory whose type and shape nobody else can
+// change: they have been checked.
+func frozen(v tensor.Value) tensor.Value {
+	t, ok := v.(*tensor.Tensor)
+	if !ok || t.DType() == tensor.TypeString {
+		return v
+	}
+	c := new(tensor.Tensor)
+	c.Reset(t.DType(), t.Bytes(), t.Shape())
+	return c
+}
+
+// BindOutput asks for an output on the CPU. Its memory is allocated by the first run
+// and used again by later ones as long as the shape stays the same.
+func (b *Binding) BindOutput(name string) error { return b.BindOutputTo(name, Device{}) }
+
+// BindOutputTo asks for an output on a device, where the run allocates its memory.
+func (b *Binding) BindOutputTo(name string, d Device) error {
+	d, err := d.resolve()
+	if err != nil {
+		return err
+	}
+	i, ok := b.session.outIndex[name]
+	if !ok {
+		return statusf(InvalidArgument, "Invalid output name: %s", name)
+	}
+	return b.bindOutput(i, boundOutput{bound: true, device: d})
+}
+
+// BindOutputBuffer asks for an output in memory of the caller, which the run writes.
+// A buffer without a pointer asks for memory that the run allocates on its device.
+func (b *Binding) BindOutputBuffer(name string, m Buffer) error {
+	if m.Pointer == nil && m.Type == 0 && m.Shape == nil {
+		return b.BindOutputTo(name, m.Device)
+	}
+	if _, err := m.Device.resolve(); err != nil {
+		return err
+	}
+	if m.Type == 0 || m.Shape == nil {
+		return statusf(InvalidArgument, "`element_type` and `shape` are to be provided if pre-allocated memory is provided")
+	}
+	if _, ok := b.session.outIndex[name]; !ok {
+		return notInList(name)
+	}
+	v, err := OrtValueOfBuffer(m)
+	if err != nil {
+		return err
+	}
+	return b.BindOutputValue(name, v)
+}
+
+// BindOutputTensor asks for an output in the memory of a tensor on the CPU, which
+// the run fills in place.
+func (b *Binding) BindOutputTensor(name string, t *tensor.Tensor) error {
+	v, err := NewOrtValue(t)
+	if err != nil {
+		return err
+	}
+	return b.BindOutputValue(name, v)
+}
+
+// BindOutputValue asks for an output in the memory of an OrtValue, a tensor of
+// numbers.
+func (b *Binding) BindOutputValue(name string, v *OrtValue) error {
+	i, ok := b.session.outIndex[name]
+	if !ok {
+		return notInList(name)
+	}
+	if v == nil {
+		return statusf(InvalidArgument, "output %s: there is no OrtValue", name)
+	}
+	switch {
+	case !v.IsTensor() || v.value != nil && v.value.Type().Kind != tensor.KindTensor:
+		return statusf(InvalidArgument, "Only binding Tensors is currently supported")
+	case v.ElementType() == tensor.TypeString:
+		return statusf(InvalidArgument, "Only binding non-string Tensors is currently supported")
+	}
+	v, err := checkBound(&b.session.outputs[i], v, "output")
+	if err != nil {
+		return err
+	}
+	if v.device == nil {
+		v = &OrtValue{value: frozen(v.value)}
+	}
+	return b.bindOutput(i, boundOutput{bound: true, device: v.Device(), given: v})
+}
+
+func (b *Binding) bindOutput(i int, o boundOutput) error {
+	unlock, err := b.lock()
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	if err := b.engine.BindOutput(i, o.given, o.device); err != nil {
+		return bindStatus("output", err)
+	}
+	if !b.out[i].bound {
+		b.order = append(b.order, i)
+	}
+	b.out[i], b.ran, b.ready = o, false, false
+	return nil
+}
+
+// SynchronizeInputs waits until inputs that are copied to a device are there.
+func (b *Binding) SynchronizeInputs() error {
+	unlock, err := b.lock()
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	return runStatus(b.engine.SynchronizeInputs())
+}
+
+// SynchronizeOutputs waits until a device has written the outputs.
+func (b *Binding) SynchronizeOutputs() error {
+	unlock, err := b.lock()
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	return runStatus(b.engine.SynchronizeOutputs())
+}
+
+// ClearInputs unbinds all inputs.
+func (b *Binding) ClearInputs() error {
+	unlock, err := b.lock()
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	for i, v := range b.in {
+		if v != nil {
+			err = errors.Join(err, b.engine.BindInput(i, nil))
+		}
+	}
+	clear(b.in)
+	b.ready = false
+	return err
+}
+
+// ClearOutputs unbinds all outputs.
+func (b *Binding) ClearOutputs() error {
+	unlock, err := b.lock()
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	for _, i := range b.order {
+		b.engine.ClearOutput(i)
+	}
+	clear(b.out)
+	b.order, b.ran, b.ready = nil, false, false
+	return nil
+}
+
+// OutputNames returns the bound outputs in the order in which they were bound.
+func (b *Binding) OutputNames() []string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	names := make([]string, len(b.order))
+	for k, i := range b.order {
+		names[k] = b.session.outputs[i].Name
+	}
+	return names
+}
+
+// Outputs returns the bound outputs of the last run, in the order in which they were
+// bound. Their memory is the binding's: the next run may change it.
+func (b *Binding) Outputs() ([]*OrtValue, error) {
+	unlock, err := b.lock()
+	if err != nil {
+		return nil, err
+	}
+	defer unlock()
+	return b.outputs()
+}
+
+func (b *Binding) outputs() ([]*OrtValue, error) {
+	if !b.ran {
+		return nil, &StatusError{Code: Fail, Message: "there are no outputs: the binding has not run since they were bound"}
+	}
+	r := make([]*OrtValue, len(b.order))
+	for k, i := range b.order {
+		v, err := b.engine.Output(i)
+		if err != nil {
+			return nil, runStatus(fmt.Errorf("output %s: %w", b.session.outputs[i].Name, err))
+		}
+		r[k] = v
+	}
+	return r, nil
+}
+
+// CopyOutputsToCPU returns copies of the bound outputs of the last run, in the order
+// in which they were bound. They belong to the caller.
+func (b *Binding) CopyOutputsToCPU() ([]tensor.Value, error) {
+	unlock, err := b.lock()
+	if err != nil {
+		return nil, err
+	}
+	defer unlock()
+	out, err := b.outputs()
+	if err != nil {
+		return nil, err
+	}
+	r := make([]tensor.Value, len(out))
+	for k, v := range out {
+		x, err := v.Value()
+		if err != nil {
+			return nil, runStatus(fmt.Errorf("output %s: %w", b.session.outputs[b.order[k]].Name, err))
+		}
+		if v.device == nil {
+			x = tensor.Clone(x)
+		}
+		r[k] = x
+	}
+	return r, nil
+}
+
+// Close frees what the binding holds. The memory that was bound stays.
+func (b *Binding) Close() error {
+	b.session.mu.RLock()
+	defer b.session.mu.RUnlock()
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.closed {
+		return nil
+	}
+	b.closed = true
+	return b.engine.Close()
+}
+
+// RunBinding computes the outputs that are bound, from the inputs that are, and
+// leaves them where they are bound: [Binding.Outputs] returns them. A cancelled
+// context stops the run; the contents of the outputs are undefined then. opts may
+// be nil; it cannot name outputs. Errors are of type *[StatusError].
+func (s *Session) RunBinding(ctx context.Context, b *Binding, opts *RunOptions) error {
+	if b == nil || b.session != s {
+		return statusf(InvalidArgument, "IOBinding must be used with the session that created it.")
+	}
+	if opts == nil {
+		opts = &defaultRun
+	} else if opts.Outputs != nil {
+		return statusf(InvalidArgument, "a bound run computes the outputs that are bound, RunOptions.Outputs must be nil")
+	}
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if err := b.usable(); err != nil {
+		return err
+	}
+	if !b.ready {
+		if err := b.complete(); err != nil {
+			return err
+		}
+		b.ready = true
+	}
+	if err := b.engine.Run(ctx, opts); err != nil {
+		return runStatus(err)
+	}
+	b.ran = true
+	return nil
+}
+
+// complete checks that enough is bound, and binds inputs that may be absent.
+func (b *Binding) complete() error {
+	s := b.session
+	if len(b.order) == 0 {
+		return statusf(InvalidArgument, "At least one output should be requested.")
+	}
+	var missing []string
+	for i := range s.inputs {
+		a := &s.inputs[i]
+		if b.in[i] != nil {
+			continue
+		}
+		if !strings.HasPrefix(a.Type, "optional(") {
+			missing = append(missing, "'"+a.Name+"'")
+			continue
+		}
+		if err := b.engine.BindInput(i, &OrtValue{value: &tensor.Optional{Elem: *a.typ.Of}}); err != nil {
+			return bindStatus("input", err)
+		}
+	}
+	if missing != nil {
+		feed := Values{}
+		for i, v := range b.in {
+			if v != nil {
+				feed[s.arg(i).Name] = nil
+			}
+		}
+		return statusf(InvalidArgument, "Required inputs ([%s]) are missing from input feed ([%s]).", strings.Join(missing, ", "), quoted(feed))
+	}
+	return nil
+}
+
+// RunWithOrtValues is [Session.Run] with OrtValues, which may lie on a device that
+// the session's provider works on. Results are on the CPU and belong to the caller.
+func (s *Session) RunWithOrtValues(ctx context.Context, feed map[string]*OrtValue, opts *RunOptions) (map[string]*OrtValue, error) {
+	bound := false
+	values := make(Values, len(feed))
+	for name, v := range feed {
+		if v == nil {
+			continue
+		}
+		values[name] = v.value
+		bound = bound || v.device != nil || v.sparse != nil && v.sparse.Format != SparseCOO
+	}
+	if bound {
+		return s.runBound(ctx, feed, opts)
+	}
+	out, err := s.Run(ctx, values, opts)
+	if err != nil {
+		return nil, err
+	}
+	r := make(map[string]*OrtValue, len(out))
+	for name, v := range out {
+		r[name] = &OrtValue{value: v}
+	}
+	return r, nil
+}
+
+// runBound runs once with a binding of its own.
+func (s *Session) runBound(ctx context.Context, feed map[string]*OrtValue, opts *RunOptions) (map[string]*OrtValue, error) {
+	b, err := s.NewBinding()
+	if err != nil {
+		return nil, err
+	}
+	defer b.Close()
+	for name, v := range feed {
+		if _, ok := s.inIndex[name]; !ok {
+			return nil, statusf(InvalidArgument, "Invalid input name: %s", name)
+		}
+		if v == nil {
+			continue
+		}
+		if err := b.BindInputValue(name, v); err != nil {
+			return nil, err
+		}
+	}
+	if opts != nil && opts.Outputs != nil {
+		if _, err := s.wanted(opts.Outputs); err != nil {
+			return nil, err
+		}
+	}
+	names := s.outputNames(opts)
+	for _, n := range names {
+		if err := b.BindOutput(n); err != nil {
+			return nil, err
+		}
+	}
+	if opts != nil {
+		o := *opts
+		o.Outputs = nil
+		opts = &o
+	}
+	if err := s.RunBinding(ctx, b, opts); err != nil {
+		return nil, err
+	}
+	out, err := b.Outputs()
+	if err != nil {
+		return nil, err
+	}
+	r := make(map[string]*OrtValue, len(out))
+	for k, name := range b.OutputNames() {
+		r[name] = out[k]
+	}
+	return r, nil
+}
+
+// requestBinding serves engines that are no [Binder]: results are copied to where
+// they are bound, if the engine did not write them there.
+type requestBinding struct {
+	session *Session
+	req     Request
+	given   []*tensor.Tensor
+	result  []tensor.Value
+}
+
+func newRequestBinding(s *Session) *requestBinding {
+	n := len(s.outputs)
+	return &requestBinding{session: s, given: make([]*tensor.Tensor, n), result: make([]tensor.Value, n),
+		req: Request{In: make([]tensor.Value, len(s.inputs)+len(s.defaults)), Out: make([]tensor.Value, n), Wanted: make([]bool, n)}}
+}
+
+func (b *requestBinding) BindInput(i int, v *OrtValue) error {
+	b.req.In[i] = nil
+	if v == nil {
+		return nil
+	}
+	if v.device != nil {
+		return b.session.noDevice(v.Device())
+	}
+	b.req.In[i] = v.value
+	return nil
+}
+
+func (b *requestBinding) BindOutput(i int, v *OrtValue, d Device) error {
+	if !d.IsCPU() {
+		return b.session.noDevice(d)
+	}
+	b.given[i], b.result[i], b.req.Wanted[i] = nil, nil, true
+	if v != nil {
+		b.given[i] = v.value.(*tensor.Tensor)
+	}
+	return nil
+}
+
+func (b *requestBinding) ClearOutput(i int) {
+	b.given[i], b.result[i], b.req.Wanted[i] = nil, nil, false
+}
+
+func (b *requestBinding) SynchronizeInputs() error  { return nil }
+func (b *requestBinding) SynchronizeOutputs() error { return nil }
+func (b *requestBinding) Close() error              { return nil }
+
+func (b *requestBinding) Run(ctx context.Context, opts *RunOptions) error {
+	b.req.Options = opts
+	for i := range b.req.Out {
+		b.req.Out[i] = b.result[i]
+		if b.given[i] != nil {
+			b.req.Out[i] = frozen(b.given[i]) // the engine may give it another shape
+		}
+	}
+	if err := b.session.engine.Run(ctx, &b.req); err != nil {
+		return err
+	}
+	for i, v := range b.req.Out {
+		g := b.given[i]
+		if g == nil || !b.req.Wanted[i] {
+			b.result[i] = v
+			continue
+		}
+		t, ok := v.(*tensor.Tensor)
+		if !ok || t.DType() != g.DType() || !slices.Equal(t.Shape(), g.Shape()) {
+			return boundShape(b.session.outputs[i].Name, v, g)
+		}
+		if unsafe.SliceData(t.Bytes()) != unsafe.SliceData(g.Bytes()) {
+			copy(g.Bytes(), t.Bytes())
+		}
+		b.result[i] = g
+	}
+	return nil
+}
+
+func (b *requestBinding) Output(i int) (*OrtValue, error) { return &OrtValue{value: b.result[i]}, nil }
+
+// boundShape says that a result does not fit into the memory that is bound for it.
+func boundShape(name string, got tensor.Value, want *tensor.Tensor) error {
+	s := got.Type().String()
+	if t, ok := got.(*tensor.Tensor); ok {
+		s = t.String()
+	}
+	return statusf(InvalidArgument, "output %s is %s, the memory that is bound for it is for %s", name, s, want)
+}

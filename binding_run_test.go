@@ -1,0 +1,259 @@
+package onward_test
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"github.com/onward-ml/onward"
+	"github.com/onward-ml/onward/onnx"
+	"github.com/onward-ml/onward/tensor"
+)
+
+// A bound run of a random network is Run to the last bit, however its inputs and
+// outputs are bound and whatever was bound before.
+func TestRandomBindings(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		m, x := randomNetwork(t)
+		if m == nil {
+			return
+		}
+		for _, p := range engines {
+			s, err := onward.OpenModel(m, on(p))
+			if err != nil {
+				t.Fatalf("%s: %v", p, err)
+			}
+			b, err := s.NewBinding()
+			if err != nil {
+				t.Fatal(err)
+			}
+			checkBinding(t, s, b, x)
+		}
+	})
+}
+
+// checkBinding runs a session of one input with a binding and without.
+func checkBinding(t *rapid.T, s *onward.Session, b *onward.Binding, x *tensor.Tensor) {
+	ctx := context.Background()
+	check := func(err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatalf("%s: %v", s.Provider(), err)
+		}
+	}
+	for round := range rapid.IntRange(1, 3).Draw(t, "rounds") {
+		x := x.Clone()
+		in := s.Inputs()[0].Name
+		check(b.BindCPUInput(in, x))
+		want, err := s.Run(ctx, onward.Values{in: x}, nil)
+		check(err)
+		given := map[string]*tensor.Tensor{}
+		if rapid.Bool().Draw(t, "clear") {
+			check(b.ClearOutputs())
+		}
+		for _, o := range s.Outputs() {
+			switch rapid.IntRange(0, 3).Draw(t, "bind") {
+			case 0:
+				check(b.BindOutput(o.Name))
+			case 1, 2:
+				y := want[o.Name].(*tensor.Tensor).Clone()
+				given[o.Name] = y
+				check(b.BindOutputTensor(o.Name, y))
+			case 3:
+				if round == 0 {
+					check(b.BindOutput(o.Name)) // so that there is one
+				}
+			}
+		}
+		if len(b.OutputNames()) == 0 {
+			check(b.BindOutput(s.Outputs()[0].Name))
+		}
+		for range rapid.IntRange(1, 6).Draw(t, "runs") {
+			for i, d := 0, tensor.Of[float32](x); i < len(d); i++ {
+				d[i] = -d[i] + 0.25
+			}
+			for _, y := range given {
+				clear(y.Bytes())
+			}
+			want, err := s.Run(ctx, onward.Values{in: x}, nil)
+			check(err)
+			check(s.RunBinding(ctx, b, nil))
+			out, err := b.CopyOutputsToCPU()
+			check(err)
+			views, err := b.Outputs()
+			check(err)
+			for k, name := range b.OutputNames() {
+				check(same(out[k], want[name], name))
+				v, err := views[k].Tensor()
+				check(err)
+				check(same(v, want[name], name))
+				if y := given[name]; y != nil {
+					check(same(y, want[name], name+" in place"))
+				}
+			}
+		}
+	}
+}
+
+func same(got, want tensor.Value, name string) error {
+	if err := tensor.AllClose(got, want, 0, 0); err != nil {
+		return fmt.Errorf("output %s: %w", name, err)
+	}
+	return nil
+}
+
+// Bindings of one session run side by side, each with memory of its own.
+func TestBindingsAtOnce(t *testing.T) {
+	for _, p := range engines {
+		s, err := onward.OpenModel(convNet().Must(), on(p))
+		must(t, err)
+		x := ramp(2*3*8*8, 2, 3, 8, 8)
+		var wg sync.WaitGroup
+		for g := range 6 {
+			wg.Go(func() {
+				b := newBinding(t, s)
+				in := x.Clone()
+				for i, d := 0, tensor.Of[float32](in); i < len(d); i++ {
+					d[i] += float32(g)
+				}
+				want, err := s.Run(context.Background(), onward.Values{"x": in}, nil)
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				y := tensor.Must(tensor.Zeros(tensor.TypeFloat32, 2, 4))
+				if err := b.BindCPUInput("x", in); err != nil {
+					t.Error(err)
+				}
+				if err := b.BindOutputTensor("y", y); err != nil {
+					t.Error(err)
+				}
+				for range 20 {
+					clear(y.Bytes())
+					if err := s.RunBinding(context.Background(), b, nil); err != nil {
+						t.Error(err)
+					}
+					if err := same(y, want["y"], "y"); err != nil {
+						t.Errorf("%s: %v", p, err)
+					}
+				}
+			})
+		}
+		wg.Wait()
+	}
+}
+
+func ramp(n int, shape ...int) *tensor.Tensor {
+	rng := rand.New(rand.NewPCG(7, uint64(n)))
+	d := make([]float32, n)
+	for i := range d {
+		d[i] = float32(rng.NormFloat64()) / 4
+	}
+	return tensor.Must(tensor.New(d, shape...))
+}
+
+func weights(b *onnx.ModelBuilder, name string, dims ...int64) {
+	n := int64(1)
+	for _, d := range dims {
+		n *= d
+	}
+	b.Initializer(name, tensor.Of[float32](ramp(int(n), int(n))), dims...)
+}
+
+// convNet maps x [N,3,8,8] to y [N,4].
+func convNet() *onnx.ModelBuilder {
+	b := onnx.NewModel("conv").Opset("", 17)
+	b.Input("x", onnx.Float, "N", 3, 8, 8).Output("y", onnx.Float, "N", 4)
+	weights(b, "w1", 16, 3, 3, 3)
+	weights(b, "w2", 16, 16, 3, 3)
+	weights(b, "w3", 16, 4)
+	pads := onnx.Attrs{"pads": []int64{1, 1, 1, 1}}
+	b.Node("Conv", []string{"x", "w1"}, []string{"a"}, pads)
+	b.Node("Relu", []string{"a"}, []string{"b"})
+	b.Node("MaxPool", []string{"b"}, []string{"c"}, onnx.Attrs{"kernel_shape": []int64{2, 2}, "strides": []int64{2, 2}})
+	b.Node("Conv", []string{"c", "w2"}, []string{"d"}, pads)
+	b.Node("Relu", []string{"d"}, []string{"e"})
+	b.Node("GlobalAveragePool", []string{"e"}, []string{"f"})
+	b.Node("Flatten", []string{"f"}, []string{"g"})
+	b.Node("MatMul", []string{"g", "w3"}, []string{"h"})
+	b.Node("Softmax", []string{"h"}, []string{"y"})
+	return b
+}
+
+// perceptron maps x [N,wide] to y [N,8] through two hidden layers.
+func perceptron(wide int64) *onnx.ModelBuilder {
+	b := onnx.NewModel("mlp").Opset("", 17)
+	b.Input("x", onnx.Float, "N", wide).Output("y", onnx.Float, "N", 8)
+	weights(b, "w1", wide, wide)
+	weights(b, "w2", wide, wide)
+	weights(b, "w3", wide, 8)
+	b.Node("Gemm", []string{"x", "w1"}, []string{"a"})
+	b.Node("Relu", []string{"a"}, []string{"b"})
+	b.Node("MatMul", []string{"b", "w2"}, []string{"c"})
+	b.Node("Tanh", []string{"c"}, []string{"d"})
+	b.Node("MatMul", []string{"d", "w3"}, []string{"e"})
+	b.Node("Sigmoid", []string{"e"}, []string{"y"})
+	return b
+}
+
+// classifier maps x [N,4] to labels [N] and scores [N,3].
+func classifier() *onnx.ModelBuilder {
+	b := onnx.NewModel("logreg").Opset("", 17).Opset("ai.onnx.ml", 3)
+	b.Input("x", onnx.Float, "N", 4).Output("label", onnx.Int64, "N").Output("score", onnx.Float, "N", 3)
+	c := tensor.Of[float32](ramp(12, 12))
+	b.Node("LinearClassifier", []string{"x"}, []string{"label", "raw"}, onnx.Attrs{
+		"coefficients": c, "intercepts": []float32{0.1, 0.2, 0.3}, "classlabels_ints": []int64{0, 1, 2}, "post_transform": "SOFTMAX"}).Domain("ai.onnx.ml")
+	b.Node("Normalizer", []string{"raw"}, []string{"score"}, onnx.Attrs{"norm": "L1"}).Domain("ai.onnx.ml")
+	return b
+}
+
+// A bound run allocates nothing once it has seen its shapes.
+func TestBoundRunAllocatesNothing(t *testing.T) {
+	cases := []struct {
+		name  string
+		model *onnx.ModelBuilder
+		x     *tensor.Tensor
+	}{
+		{"logistic regression", classifier(), ramp(5*4, 5, 4)},
+	}
+	for _, c := range cases {
+		for _, demand := range []bool{false, true} {
+			t.Run(fmt.Sprint(c.name, " demand=", demand), func(t *testing.T) {
+				s, err := onward.OpenModel(c.model.Must(), nil)
+				must(t, err)
+				want, err := s.Run(context.Background(), onward.Values{"x": c.x}, nil)
+				must(t, err)
+				b := newBinding(t, s)
+				must(t, b.BindCPUInput("x", c.x))
+				for name, v := range want {
+					if demand {
+						must(t, b.BindOutput(name))
+					} else {
+						must(t, b.BindOutputTensor(name, v.(*tensor.Tensor).Clone()))
+					}
+				}
+				run := func() {
+					if err := s.RunBinding(context.Background(), b, nil); err != nil {
+						t.Fatal(err)
+					}
+				}
+				for range 5 {
+					run()
+				}
+				if n := testing.AllocsPerRun(20, run); n != 0 && !raceEnabled {
+					t.Errorf("%v allocations, want 0", n)
+				}
+				out, err := b.Outputs()
+				must(t, err)
+				for k, name := range b.OutputNames() {
+					v, err := out[k].Tensor()
+					must(t, err, same(v, want[name], name))
+				}
+			})
+		}
+	}
+}

@@ -1,0 +1,278 @@
+package onward_test
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"unsafe"
+
+	"github.com/onward-ml/onward"
+	"github.com/onward-ml/onward/datasets"
+	"github.com/onward-ml/onward/onnx"
+	"github.com/onward-ml/onward/tensor"
+)
+
+func openExample(t testing.TB, name, provider string) *onward.Session {
+	t.Helper()
+	data, err := datasets.Get(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return openOn(t, data, provider)
+}
+
+func openOn(t testing.TB, data []byte, provider string) *onward.Session {
+	t.Helper()
+	s, err := onward.OpenBytes(data, &onward.SessionOptions{Providers: []onward.ProviderConfig{{Name: provider}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { s.Close() })
+	return s
+}
+
+func newBinding(t testing.TB, s *onward.Session) *onward.Binding {
+	t.Helper()
+	b, err := s.NewBinding()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { b.Close() })
+	return b
+}
+
+func must(t testing.TB, errs ...error) {
+	t.Helper()
+	if err := errors.Join(errs...); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func buffer(v []float32, shape ...int) onward.Buffer {
+	return onward.Buffer{Type: tensor.TypeFloat32, Shape: shape, Pointer: unsafe.Pointer(unsafe.SliceData(v))}
+}
+
+// The scenarios of ONNX Runtime's API summary, on both engines.
+func TestBindingScenarios(t *testing.T) {
+	for _, provider := range []string{"cpu", "reference"} {
+		t.Run(provider, func(t *testing.T) {
+			s := openExample(t, "mul_1.onnx", provider)
+			x, want := []float32{1, 2, 3, 4, 5, 6}, []float32{1, 4, 9, 16, 25, 36}
+			for i := range 6 { // shapes are seen, learned, repeated
+				b := newBinding(t, s)
+				for range i {
+					must(t, b.BindCPUInput("X", tensor.Must(tensor.New(x, 3, 2))), b.BindOutput("Y"), s.RunBinding(context.Background(), b, nil))
+				}
+				must(t, b.BindCPUInput("X", tensor.Must(tensor.New(x, 3, 2))), b.BindOutput("Y"), s.RunBinding(context.Background(), b, nil))
+				out, err := b.CopyOutputsToCPU()
+				must(t, err)
+				equal(t, out[0], want)
+
+				y := make([]float32, 6)
+				must(t, b.BindInput("X", buffer(x, 3, 2)), b.BindOutputBuffer("Y", buffer(y, 3, 2)))
+				for range 6 {
+					clear(y)
+					must(t, s.RunBinding(context.Background(), b, nil))
+					equal(t, tensor.Must(tensor.New(y, 3, 2)), want)
+					x[0]++
+					want[0] = x[0]
+				}
+				x[0], want[0] = 1, 1
+			}
+		})
+	}
+}
+
+func equal(t testing.TB, got tensor.Value, want []float32) {
+	t.Helper()
+	g, err := tensor.Data[float32](got)
+	must(t, err)
+	for i, w := range want {
+		if g[i] != w {
+			t.Fatalf("got %v, want %v", g, want)
+		}
+	}
+}
+
+// What is wrong is refused where it is bound, with ONNX Runtime's messages.
+func TestBindingMisuse(t *testing.T) {
+	x := make([]float32, 8)
+	xt := tensor.Must(tensor.New(x[:6], 3, 2))
+	with := func(b onward.Buffer, change func(*onward.Buffer)) onward.Buffer { change(&b); return b }
+	cases := []struct {
+		name, want string
+		code       onward.Code
+		do         func(s *onward.Session, b *onward.Binding) error
+	}{
+		{"input name of a value", "Failed to find NodeArg with name: nope in the def list", onward.InvalidArgument,
+			func(s *onward.Session, b *onward.Binding) error { return b.BindCPUInput("nope", xt) }},
+		{"input name of a buffer", "Error when binding input: Failed to find input name in the mapping: nope", onward.InvalidArgument,
+			func(s *onward.Session, b *onward.Binding) error { return b.BindInput("nope", buffer(x, 3, 2)) }},
+		{"output name", "Invalid output name: nope", onward.InvalidArgument,
+			func(s *onward.Session, b *onward.Binding) error { return b.BindOutput("nope") }},
+		{"output name of a buffer", "Failed to find NodeArg with name: nope in the def list", onward.InvalidArgument,
+			func(s *onward.Session, b *onward.Binding) error { return b.BindOutputBuffer("nope", buffer(x, 3, 2)) }},
+		{"device type", "Unsupported device type: tpu", onward.InvalidArgument,
+			func(s *onward.Session, b *onward.Binding) error {
+				return b.BindInput("X", with(buffer(x, 3, 2), func(b *onward.Buffer) { b.Device.Type = "tpu" }))
+			}},
+		{"device type of an output", "Unsupported device type: tpu", onward.InvalidArgument,
+			func(s *onward.Session, b *onward.Binding) error {
+				return b.BindOutputTo("Y", onward.Device{Type: "tpu"})
+			}},
+		{"device id", "there is no device cpu:1", onward.InvalidArgument,
+			func(s *onward.Session, b *onward.Binding) error { return b.BindOutputTo("Y", onward.Device{ID: 1}) }},
+		{"device of another provider", "open the session with a provider for that device, such as ort:cuda", onward.InvalidArgument,
+			func(s *onward.Session, b *onward.Binding) error {
+				return b.BindInput("X", with(buffer(x, 3, 2), func(b *onward.Buffer) { b.Device.Type = "cuda" }))
+			}},
+		{"output on the device of another provider", "not of cuda:0", onward.InvalidArgument,
+			func(s *onward.Session, b *onward.Binding) error {
+				return b.BindOutputTo("Y", onward.Device{Type: "cuda"})
+			}},
+		{"memory without type and shape", "`element_type` and `shape` are to be provided if pre-allocated memory is provided", onward.InvalidArgument,
+			func(s *onward.Session, b *onward.Binding) error {
+				return b.BindOutputBuffer("Y", onward.Buffer{Pointer: unsafe.Pointer(&x[0])})
+			}},
+		{"null input", "Pointer to data memory is not valid", onward.InvalidArgument,
+			func(s *onward.Session, b *onward.Binding) error { return b.BindInput("X", buffer(nil, 3, 2)) }},
+		{"null output", "Pointer to data memory is not valid", onward.InvalidArgument,
+			func(s *onward.Session, b *onward.Binding) error { return b.BindOutputBuffer("Y", buffer(nil, 3, 2)) }},
+		{"address between elements", "is not a multiple of 4", onward.InvalidArgument,
+			func(s *onward.Session, b *onward.Binding) error {
+				return b.BindInput("X", with(buffer(x, 3, 2), func(b *onward.Buffer) { b.Pointer = unsafe.Add(b.Pointer, 2) }))
+			}},
+		{"shape that overflows", "overflows", onward.InvalidArgument,
+			func(s *onward.Session, b *onward.Binding) error { return b.BindInput("X", buffer(x, 1<<40, 1<<40)) }},
+		{"bytes that overflow", "overflows", onward.InvalidArgument,
+			func(s *onward.Session, b *onward.Binding) error {
+				return b.BindOutputBuffer("Y", buffer(x, 1<<31, 1<<31))
+			}},
+		{"negative dimension", "dimension 1 is negative: -2", onward.InvalidArgument,
+			func(s *onward.Session, b *onward.Binding) error { return b.BindInput("X", buffer(x, 3, -2)) }},
+		{"type of an input", "Unexpected input data type. Actual: (tensor(int32)) , expected: (tensor(float))", onward.InvalidArgument,
+			func(s *onward.Session, b *onward.Binding) error {
+				return b.BindInput("X", with(buffer(x, 3, 2), func(b *onward.Buffer) { b.Type = tensor.TypeInt32 }))
+			}},
+		{"type of an output", "Unexpected output data type. Actual: (tensor(int32)) , expected: (tensor(float))", onward.InvalidArgument,
+			func(s *onward.Session, b *onward.Binding) error {
+				return b.BindOutputBuffer("Y", with(buffer(x, 3, 2), func(b *onward.Buffer) { b.Type = tensor.TypeInt32 }))
+			}},
+		{"rank of an input", "Invalid rank for input: X Got: 1 Expected: 2 Please fix either the inputs/outputs or the model.", onward.InvalidArgument,
+			func(s *onward.Session, b *onward.Binding) error { return b.BindInput("X", buffer(x, 6)) }},
+		{"rank of an output", "Invalid rank for output: Y Got: 1 Expected: 2 Please fix either the inputs/outputs or the model.", onward.InvalidArgument,
+			func(s *onward.Session, b *onward.Binding) error { return b.BindOutputBuffer("Y", buffer(x, 6)) }},
+		{"dimensions of an input", "Got invalid dimensions for input: X for the following indices\n index: 0 Got: 4 Expected: 3\n Please fix either the inputs or the model.", onward.InvalidArgument,
+			func(s *onward.Session, b *onward.Binding) error { return b.BindInput("X", buffer(x, 4, 2)) }},
+		{"dimensions of an output", "Got invalid dimensions for output: Y for the following indices\n index: 0 Got: 4 Expected: 3\n Please fix either the inputs/outputs or the model.", onward.InvalidArgument,
+			func(s *onward.Session, b *onward.Binding) error { return b.BindOutputBuffer("Y", buffer(x, 4, 2)) }},
+		{"no output", "At least one output should be requested.", onward.InvalidArgument,
+			func(s *onward.Session, b *onward.Binding) error {
+				must(t, b.BindCPUInput("X", xt))
+				return s.RunBinding(context.Background(), b, nil)
+			}},
+		{"no input", "Required inputs (['X']) are missing from input feed ([]).", onward.InvalidArgument,
+			func(s *onward.Session, b *onward.Binding) error {
+				must(t, b.BindOutput("Y"))
+				return s.RunBinding(context.Background(), b, nil)
+			}},
+		{"input that was cleared", "Required inputs (['X']) are missing from input feed ([]).", onward.InvalidArgument,
+			func(s *onward.Session, b *onward.Binding) error {
+				must(t, b.BindCPUInput("X", xt), b.BindOutput("Y"), s.RunBinding(context.Background(), b, nil), b.ClearInputs())
+				return s.RunBinding(context.Background(), b, nil)
+			}},
+		{"output that was cleared", "At least one output should be requested.", onward.InvalidArgument,
+			func(s *onward.Session, b *onward.Binding) error {
+				must(t, b.BindCPUInput("X", xt), b.BindOutput("Y"), s.RunBinding(context.Background(), b, nil), b.ClearOutputs())
+				return s.RunBinding(context.Background(), b, nil)
+			}},
+		{"outputs before a run", "there are no outputs: the binding has not run since they were bound", onward.Fail,
+			func(s *onward.Session, b *onward.Binding) error {
+				must(t, b.BindOutput("Y"))
+				_, err := b.Outputs()
+				return err
+			}},
+		{"binding of another session", "IOBinding must be used with the session that created it.", onward.InvalidArgument,
+			func(s *onward.Session, b *onward.Binding) error {
+				return openExample(t, "mul_1.onnx", "cpu").RunBinding(context.Background(), b, nil)
+			}},
+		{"no binding", "IOBinding must be used with the session that created it.", onward.InvalidArgument,
+			func(s *onward.Session, b *onward.Binding) error { return s.RunBinding(context.Background(), nil, nil) }},
+		{"names of outputs in the options", "RunOptions.Outputs must be nil", onward.InvalidArgument,
+			func(s *onward.Session, b *onward.Binding) error {
+				must(t, b.BindCPUInput("X", xt), b.BindOutput("Y"))
+				return s.RunBinding(context.Background(), b, &onward.RunOptions{Outputs: []string{"Y"}})
+			}},
+		{"cancelled context", "context canceled", onward.Fail,
+			func(s *onward.Session, b *onward.Binding) error {
+				must(t, b.BindCPUInput("X", xt), b.BindOutput("Y"))
+				ctx, cancel := context.WithCancel(context.Background())
+				cancel()
+				return s.RunBinding(ctx, b, nil)
+			}},
+		{"closed binding", "the binding is closed", onward.Fail,
+			func(s *onward.Session, b *onward.Binding) error {
+				must(t, b.Close(), b.Close())
+				return b.BindOutput("Y")
+			}},
+		{"closed session", "the session is closed", onward.Fail,
+			func(s *onward.Session, b *onward.Binding) error {
+				must(t, b.BindCPUInput("X", xt), b.BindOutput("Y"), s.Close())
+				return s.RunBinding(context.Background(), b, nil)
+			}},
+		{"new binding of a closed session", "the session is closed", onward.Fail,
+			func(s *onward.Session, b *onward.Binding) error {
+				must(t, s.Close())
+				_, err := s.NewBinding()
+				return err
+			}},
+	}
+	for _, c := range cases {
+		t.Run(c.name, func(t *testing.T) {
+			s := openExample(t, "mul_1.onnx", "cpu")
+			err := c.do(s, newBinding(t, s))
+			var st *onward.StatusError
+			if !errors.As(err, &st) || st.Code != c.code || !strings.Contains(st.Message, c.want) {
+				t.Errorf("got %v, want %s: %q", err, c.code, c.want)
+			}
+		})
+	}
+}
+
+// A shape that only the run knows is compared when it is there.
+func TestBindingOfUnknownShape(t *testing.T) {
+	b := onnx.NewModel("m").Opset("", 17)
+	b.Input("x", onnx.Float, "n").Output("y", onnx.Int64, "r", "k")
+	b.Node("NonZero", []string{"x"}, []string{"y"}, nil)
+	data, err := b.Must().Marshal()
+	must(t, err)
+	for _, provider := range []string{"cpu", "reference"} {
+		s := openOn(t, data, provider)
+		bd := newBinding(t, s)
+		x := []float32{0, 5, 0, 7}
+		y := tensor.Must(tensor.New(make([]int64, 2), 1, 2))
+		must(t, bd.BindInput("x", buffer(x, 4)), bd.BindOutputTensor("y", y), s.RunBinding(context.Background(), bd, nil))
+		if got := tensor.Of[int64](y); got[0] != 1 || got[1] != 3 {
+			t.Errorf("%s: got %v, want [1 3]", provider, got)
+		}
+		x[0] = 1
+		err := s.RunBinding(context.Background(), bd, nil)
+		if !errors.Is(err, onward.ErrInvalidArgument) || !strings.Contains(err.Error(), "int64[1 3]") {
+			t.Errorf("%s: got %v, want a refusal of int64[1 3]", provider, err)
+		}
+		must(t, bd.BindOutput("y"))
+		for _, want := range []int{3, 3, 2, 4, 4, 4, 4, 1} {
+			clear(x)
+			for i := range want {
+				x[i] = 1
+			}
+			must(t, s.RunBinding(context.Background(), bd, nil))
+			out, err := bd.Outputs()
+			must(t, err)
+			if sh := out[0].Shape(); sh[1] != want {
+				t.Errorf("%s: shape %v, want [1 %d]", provider, sh, want)
+			}
+		}
+	}
+}

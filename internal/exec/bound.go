@@ -1,0 +1,249 @@
+package exec
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync/atomic"
+	"unsafe"
+
+	"github.com/onward-ml/onward/internal/ir"
+	"github.com/onward-ml/onward/tensor"
+)
+
+// Bound is a plan whose inputs and outputs lie in memory that stays the same from
+// run to run. Operators read the inputs where they are and write results where they
+// belong: a run copies nothing and, once it has seen its shapes, allocates nothing.
+// It serves one run at a time.
+type Bound struct {
+	plan *Plan
+	in   []tensor.Value
+	out  []boundOutput
+
+	gen      uint64 // changes with what is bound; unique in the process
+	stale    bool   // since the last run
+	overlaps bool   // an output lies over an input or another output
+	state    *state // of small graphs, which repeat
+}
+
+type boundOutput struct {
+	wanted bool
+	fixed  bool           // the memory is the caller's, and takes its shape only
+	t      *tensor.Tensor // what results are written to; nil until it is known
+	direct bool           // an operator may write to t
+	result tensor.Value   // of the last run
+}
+
+var generations atomic.Uint64
+
+// ErrBoundShape is the cause when a result does not have the type and shape of the
+// memory that is bound for it.
+var ErrBoundShape = errors.New("the bound memory does not fit")
+
+// NewBound returns a Bound without inputs and outputs.
+func (p *Plan) NewBound() *Bound {
+	return &Bound{plan: p, in: make([]tensor.Value, len(p.inputs)), out: make([]boundOutput, len(p.outputs)), stale: true}
+}
+
+// SetInput binds graph input i; nil stands for its default.
+func (b *Bound) SetInput(i int, v tensor.Value) {
+	b.in[i], b.stale = v, true
+}
+
+// SetOutput asks for graph output k: written to t, or to memory that the first run
+// allocates and later ones use again as long as the shape stays the same.
+func (b *Bound) SetOutput(k int, t *tensor.Tensor) {
+	b.out[k], b.stale = boundOutput{wanted: true, fixed: t != nil, t: t}, true
+}
+
+// ClearOutput says that graph output k is not wanted.
+func (b *Bound) ClearOutput(k int) {
+	b.out[k], b.stale = boundOutput{}, true
+}
+
+// Result returns what the last run computed for graph output k. The next run
+// changes it.
+func (b *Bound) Result(k int) tensor.Value { return b.out[k].result }
+
+func (b *Bound) generation() uint64 {
+	if b == nil {
+		return 0
+	}
+	return b.gen
+}
+
+// Run runs the plan. The request's inputs and outputs are ignored. After an error
+// the contents of the outputs are undefined.
+func (b *Bound) Run(ctx context.Context, req *Request) error {
+	p := b.plan
+	if p.opts.Pool != nil {
+		p.opts.Pool.enter()
+		defer p.opts.Pool.leave()
+	}
+	if b.stale {
+		b.settle()
+	}
+	s := b.state
+	if b.state = nil; s == nil {
+		s = p.state()
+	}
+	s.start(ctx, req)
+	s.bound = b
+	defer b.finish(s)
+	if err := s.set(b.in); err != nil {
+		return err
+	}
+	if err := s.exec(); err != nil {
+		return err
+	}
+	return b.deliver(s)
+}
+
+// finish ends a run. The state of a graph that is small enough to repeat stays with
+// the binding, whose memory its steps know.
+func (b *Bound) finish(s *state) {
+	if l := s.layout; l != nil && l.total <= repeatLimit {
+		s.reset()
+		b.state = s
+		return
+	}
+	s.finish()
+}
+
+// settle looks at what is bound after a change: outputs that overlap other bound
+// memory are written when all operators have run.
+func (b *Bound) settle() {
+	b.gen, b.stale, b.overlaps = generations.Add(1), false, false
+	for k := range b.out {
+		o := &b.out[k]
+		o.direct = o.t != nil
+		if !o.direct {
+			continue
+		}
+		for _, v := range b.in {
+			o.direct = o.direct && !shares(v, o.t)
+		}
+		for j := range b.out {
+			o.direct = o.direct && (j == k || b.out[j].t == nil || !overlap(b.out[j].t, o.t))
+		}
+		b.overlaps = b.overlaps || !o.direct
+	}
+}
+
+// shares reports whether any tensor of a value lies over t.
+func shares(v tensor.Value, t *tensor.Tensor) bool {
+	switch v := v.(type) {
+	case *tensor.Tensor:
+		return v != nil && overlap(v, t)
+	case *tensor.Sequence:
+		return slices.ContainsFunc(v.Items, func(it tensor.Value) bool { return shares(it, t) })
+	case *tensor.Optional:
+		return shares(v.Value, t)
+	case *tensor.Map:
+		return shares(v.Keys, t) || shares(v.Values, t)
+	case *tensor.Sparse:
+		return shares(v.Values, t) || shares(v.Indices, t)
+	}
+	return false
+}
+
+// deliver puts results that are not there yet into the memory of their outputs.
+func (b *Bound) deliver(s *state) error {
+	p := b.plan
+	values := s.values
+	if b.overlaps {
+		// Writing one output may change what another is read from.
+		values = slices.Clone(values)
+		for k, id := range p.outputs {
+			if t, ok := values[id].(*tensor.Tensor); ok && b.out[k].wanted && !s.placed(id, t) {
+				values[id] = t.Clone()
+			}
+		}
+	}
+	for k, id := range p.outputs {
+		o := &b.out[k]
+		if !o.wanted {
+			continue
+		}
+		v := values[id]
+		t, ok := v.(*tensor.Tensor)
+		switch {
+		case o.t != nil && ok && t.DType() == o.t.DType() && slices.Equal(t.Shape(), o.t.Shape()):
+			if !sameMemory(t, o.t) {
+				copy(o.t.Bytes(), t.Bytes())
+			}
+			o.result = o.t
+		case o.fixed:
+			got := v.Type().String()
+			if ok {
+				got = t.String()
+			}
+			return fmt.Errorf("output %q is %s: %w, it is for %s", p.graph.Values[id].Name, got, ErrBoundShape, o.t)
+		default:
+			o.result = s.own(k, id)
+			was := o.t
+			o.t = nil
+			if ok && t.DType() != tensor.TypeString {
+				o.t = o.result.(*tensor.Tensor)
+			}
+			b.stale = b.stale || was != o.t
+		}
+	}
+	return nil
+}
+
+// planTargets finds the values that can be written to the memory of an output: the
+// outputs themselves, and what they are views of.
+func (p *Plan) planTargets(root []ir.ValueID, first []int) {
+	p.target = make([]int32, len(root))
+	for i := range p.target {
+		p.target[i] = -1
+	}
+	for k, id := range p.outputs {
+		if p.target[id] < 0 {
+			p.target[id] = int32(k)
+		}
+	}
+	for k, id := range p.outputs {
+		if r := root[id]; p.target[r] < 0 && first[r] >= 0 {
+			p.target[r] = int32(k)
+		}
+	}
+}
+
+// boundFor returns the memory that is bound for a value, nil for none.
+func (s *state) boundFor(id ir.ValueID) *tensor.Tensor {
+	if s.bound == nil || s.plan.target[id] < 0 {
+		return nil
+	}
+	if o := &s.bound.out[s.plan.target[id]]; o.direct {
+		return o.t
+	}
+	return nil
+}
+
+// place returns a tensor for a value in the memory that is bound for it, nil where
+// that does not fit.
+func (s *state) place(id ir.ValueID, dtype tensor.DType, n int, shape []int) *tensor.Tensor {
+	b := s.boundFor(id)
+	if b == nil || dtype == tensor.TypeString || len(b.Bytes()) != n {
+		return nil
+	}
+	s.run.release(s.charged[id])
+	s.charged[id] = 0
+	t := &s.headers[id]
+	t.Reset(dtype, b.Bytes(), shape)
+	s.alloc[id], s.owned[id] = t, false
+	return t
+}
+
+// placed reports whether a value lies in the memory that is bound for it.
+func (s *state) placed(id ir.ValueID, t *tensor.Tensor) bool {
+	b := s.boundFor(id)
+	return b != nil && sameMemory(t, b)
+}
+
+func sameMemory(a, b *tensor.Tensor) bool {
+	return len(a.Bytes()) == len(b.Bytes()) && unsafe.SliceData(a.Bytes()) == unsafe.SliceData(b.Bytes())
+}

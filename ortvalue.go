@@ -1,0 +1,369 @@
+package onward
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"unsafe"
+
+	"github.com/onward-ml/onward/tensor"
+)
+
+// Device is a place where memory lies. The zero Device is the CPU.
+type Device struct {
+	// Type is ONNX Runtime's name of the kind of device: cpu, cuda, cann, dml, webgpu,
+	// gpu or npu; empty stands for cpu.
+	Type string
+	// ID tells devices of one type apart.
+	ID int
+}
+
+// IsCPU reports whether d is the CPU's memory.
+func (d Device) IsCPU() bool { return d.Type == "" || d.Type == "cpu" }
+
+// String writes the device as "cuda:0"; the CPU is "cpu".
+func (d Device) String() string {
+	if d.IsCPU() {
+		return "cpu"
+	}
+	return d.Type + ":" + strconv.Itoa(d.ID)
+}
+
+var deviceTypes = []string{"cpu", "cuda", "cann", "dml", "webgpu", "gpu", "npu"}
+
+// resolve checks the device and returns it with its type spelt out.
+func (d Device) resolve() (Device, error) {
+	if d.Type == "" {
+		d.Type = "cpu"
+	}
+	if !slices.Contains(deviceTypes, d.Type) {
+		return d, statusf(InvalidArgument, "Unsupported device type: %s", d.Type)
+	}
+	if d.ID < 0 || d.IsCPU() && d.ID != 0 {
+		return d, statusf(InvalidArgument, "there is no device %s:%d", d.Type, d.ID)
+	}
+	return d, nil
+}
+
+// Buffer describes memory that holds a tensor: little-endian elements in row-major
+// order, 2- and 4-bit ones packed. Bytes of a bool tensor are 0 or 1.
+type Buffer struct {
+	Device Device       // where the memory is
+	Type   tensor.DType // of the elements; strings have no such form
+	Shape  []int
+	// Pointer is the address of the first element. Memory of Go is kept alive by it;
+	// other memory must stay valid as long as the buffer is in use. [Address] makes
+	// one of the number that another library gives for memory of a device.
+	Pointer unsafe.Pointer
+}
+
+// Address makes a [Buffer.Pointer] of an address outside of Go's memory.
+func Address(p uintptr) unsafe.Pointer { return *(*unsafe.Pointer)(unsafe.Pointer(&p)) }
+
+// check resolves the device and checks the rest. It returns the size in bytes.
+func (b *Buffer) check() (int, error) {
+	d, err := b.Device.resolve()
+	if err != nil {
+		return 0, err
+	}
+	b.Device = d
+	if b.Type == 0 {
+		return 0, statusf(InvalidArgument, "the element type of the memory is missing")
+	}
+	if b.Type == tensor.TypeString {
+		return 0, statusf(InvalidArgument, "Only binding non-string Tensors is currently supported")
+	}
+	n, err := tensor.ByteLen(b.Type, b.Shape)
+	if err != nil {
+		return 0, &StatusError{Code: InvalidArgument, Message: err.Error(), Err: err}
+	}
+	if b.Pointer == nil && n > 0 {
+		return 0, statusf(InvalidArgument, "Pointer to data memory is not valid")
+	}
+	if w := max(b.Type.Bits()/8, 1); b.Device.IsCPU() && uintptr(b.Pointer)%uintptr(min(w, 8)) != 0 {
+		return 0, statusf(InvalidArgument, "the address %#x of the memory is not a multiple of %d, the size of its elements", uintptr(b.Pointer), min(w, 8))
+	}
+	return n, nil
+}
+
+// DeviceTensor is a tensor in the memory of a device other than the CPU. Providers
+// make them.
+type DeviceTensor interface {
+	// Device is where the memory is.
+	Device() Device
+	// DType is the type of the elements.
+	DType() tensor.DType
+	// Shape returns the dimensions.
+	Shape() []int
+	// Pointer returns the address of the first element in the device's memory.
+	Pointer() unsafe.Pointer
+	// CopyTo copies the elements to a tensor of the same type and size on the CPU.
+	CopyTo(t *tensor.Tensor) error
+	// CopyFrom copies the elements from a tensor of the same type and size on the CPU.
+	CopyFrom(t *tensor.Tensor) error
+}
+
+// memory is a device's memory of which only the address is known.
+type memory struct{ Buffer }
+
+func (m *memory) Device() Device          { return m.Buffer.Device }
+func (m *memory) DType() tensor.DType     { return m.Type }
+func (m *memory) Shape() []int            { return m.Buffer.Shape }
+func (m *memory) Pointer() unsafe.Pointer { return m.Buffer.Pointer }
+func (m *memory) CopyTo(*tensor.Tensor) error {
+	return m.foreign()
+}
+func (m *memory) CopyFrom(*tensor.Tensor) error {
+	return m.foreign()
+}
+func (m *memory) foreign() error {
+	return statusf(NotImplemented, "the memory on %s was given by its address: it can be bound, but only a session's own memory there can be copied (Session.NewOrtValue)", m.Buffer.Device)
+}
+
+// OrtValue is a value together with the place where its memory is, as ONNX Runtime's
+// OrtValue: a tensor on the CPU or on another device, or a sparse tensor, sequence,
+// map or optional on the CPU. It makes inputs and outputs for a [Binding] and for
+// [Session.RunWithOrtValues].
+type OrtValue struct {
+	value  tensor.Value  // on the CPU, else nil
+	sparse *SparseTensor // the form that a sparse value was made in
+	device DeviceTensor  // on another device, else nil
+}
+
+// NewOrtValue returns an OrtValue of a value on the CPU, which is not copied: the
+// two share their memory.
+func NewOrtValue(v tensor.Value) (*OrtValue, error) {
+	if t, ok := v.(*tensor.Tensor); v == nil || ok && t == nil {
+		return nil, statusf(InvalidArgument, "an OrtValue needs a value")
+	}
+	return &OrtValue{value: v}, nil
+}
+
+// NewOrtValueOf returns an OrtValue of a tensor of zeros on the CPU.
+// [Session.NewOrtValue] makes one on another device.
+func NewOrtValueOf(dtype tensor.DType, shape ...int) (*OrtValue, error) {
+	if dtype == tensor.TypeString {
+		return nil, statusf(InvalidArgument, "Creation of OrtValues is currently only supported from non-string element types")
+	}
+	t, err := tensor.Zeros(dtype, shape...)
+	if err != nil {
+		return nil, &StatusError{Code: InvalidArgument, Message: err.Error(), Err: err}
+	}
+	return &OrtValue{value: t}, nil
+}
+
+// OrtValueOfBuffer returns an OrtValue over memory of the caller, which is not
+// copied and must stay valid as long as the OrtValue is in use.
+func OrtValueOfBuffer(b Buffer) (*OrtValue, error) {
+	n, err := b.check()
+	if err != nil {
+		return nil, err
+	}
+	b.Shape = slices.Clone(b.Shape)
+	if !b.Device.IsCPU() {
+		return &OrtValue{device: &memory{b}}, nil
+	}
+	t := new(tensor.Tensor)
+	t.Reset(b.Type, unsafe.Slice((*byte)(b.Pointer), n), b.Shape)
+	return &OrtValue{value: t}, nil
+}
+
+// OrtValueOfSparse returns an OrtValue of a sparse tensor, which is not copied.
+func OrtValueOfSparse(s *SparseTensor) (*OrtValue, error) {
+	v, err := s.COO()
+	if err != nil {
+		return nil, err
+	}
+	return &OrtValue{value: v, sparse: s}, nil
+}
+
+// OrtValueOfDevice returns an OrtValue of a tensor that a provider has made on its
+// device.
+func OrtValueOfDevice(t DeviceTensor) *OrtValue { return &OrtValue{device: t} }
+
+// Device returns the device that holds the memory.
+func (v *OrtValue) Device() Device {
+	if v.device != nil {
+		return v.device.Device()
+	}
+	return Device{Type: "cpu"}
+}
+
+// DeviceName returns the name of the device that holds the memory: cpu, cuda.
+func (v *OrtValue) DeviceName() string { return v.Device().Type }
+
+// Pointer returns the address of the first element, in the memory of the device;
+// nil for what is no tensor of numbers.
+func (v *OrtValue) Pointer() unsafe.Pointer {
+	if v.device != nil {
+		return v.device.Pointer()
+	}
+	if t, ok := v.content().(*tensor.Tensor); ok {
+		return unsafe.Pointer(unsafe.SliceData(t.Bytes()))
+	}
+	return nil
+}
+
+// Shape returns the dimensions of a tensor, the dense ones of a sparse tensor, and
+// nil for any other value.
+func (v *OrtValue) Shape() []int {
+	switch t := v.content().(type) {
+	case *tensor.Tensor:
+		return slices.Clone(t.Shape())
+	case *tensor.Sparse:
+		return slices.Clone(t.Shape)
+	}
+	if v.device != nil {
+		return slices.Clone(v.device.Shape())
+	}
+	return nil
+}
+
+// content returns the value on the CPU, out of an optional.
+func (v *OrtValue) content() tensor.Value {
+	if o, ok := v.value.(*tensor.Optional); ok {
+		return o.Value
+	}
+	return v.value
+}
+
+// DataType returns ONNX's name of the type: tensor(float), seq(tensor(int64)).
+func (v *OrtValue) DataType() string { return v.Type().String() }
+
+// Type returns the type.
+func (v *OrtValue) Type() tensor.Type {
+	if v.device != nil {
+		return tensor.TensorType(v.device.DType())
+	}
+	return v.value.Type()
+}
+
+// ElementType returns the type of a tensor's elements, numbered as in ONNX's
+// TensorProto, and 0 for what is neither a tensor nor a sparse tensor.
+func (v *OrtValue) ElementType() tensor.DType {
+	if v.device != nil {
+		return v.device.DType()
+	}
+	switch t := v.content().(type) {
+	case *tensor.Tensor:
+		return t.DType()
+	case *tensor.Sparse:
+		return t.Values.DType()
+	}
+	return 0
+}
+
+// SizeInBytes returns how many bytes the elements of a tensor take; 0 for what is
+// no tensor of numbers.
+func (v *OrtValue) SizeInBytes() int {
+	if v.device != nil {
+		n, _ := tensor.ByteLen(v.device.DType(), v.device.Shape())
+		return n
+	}
+	if t, ok := v.content().(*tensor.Tensor); ok {
+		return len(t.Bytes())
+	}
+	return 0
+}
+
+// HasValue reports whether there is a value: it is false for an optional without
+// one only.
+func (v *OrtValue) HasValue() bool {
+	o, ok := v.value.(*tensor.Optional)
+	return !ok || o.Value != nil
+}
+
+// IsTensor reports whether the value is a dense tensor.
+func (v *OrtValue) IsTensor() bool {
+	_, ok := v.content().(*tensor.Tensor)
+	return ok || v.device != nil
+}
+
+// IsSparseTensor reports whether the value is a sparse tensor.
+func (v *OrtValue) IsSparseTensor() bool {
+	_, ok := v.content().(*tensor.Sparse)
+	return ok
+}
+
+// IsTensorSequence reports whether the value is a sequence of tensors.
+func (v *OrtValue) IsTensorSequence() bool {
+	s, ok := v.content().(*tensor.Sequence)
+	return ok && s.Elem.Kind == tensor.KindTensor
+}
+
+// Sparse returns the sparse tensor in the form that it was made in.
+func (v *OrtValue) Sparse() (*SparseTensor, error) {
+	if v.sparse != nil {
+		return v.sparse, nil
+	}
+	s, ok := v.content().(*tensor.Sparse)
+	if !ok {
+		return nil, statusf(InvalidArgument, "a %s is no sparse tensor", v.DataType())
+	}
+	return &SparseTensor{Format: SparseCOO, Shape: s.Shape, Values: s.Values, Indices: s.Indices}, nil
+}
+
+// Value returns the value on the CPU: the OrtValue's own memory where that is the
+// CPU's, else a copy.
+func (v *OrtValue) Value() (tensor.Value, error) {
+	if v.device == nil {
+		return v.value, nil
+	}
+	t, err := tensor.Zeros(v.device.DType(), v.device.Shape()...)
+	if err != nil {
+		return nil, err
+	}
+	if err := v.device.CopyTo(t); err != nil {
+		return nil, err
+	}
+	return t, nil
+}
+
+// Tensor is [OrtValue.Value] for tensors; it fails on other values.
+func (v *OrtValue) Tensor() (*tensor.Tensor, error) {
+	x, err := v.Value()
+	if err != nil {
+		return nil, err
+	}
+	if o, ok := x.(*tensor.Optional); ok {
+		x = o.Value
+	}
+	t, ok := x.(*tensor.Tensor)
+	if !ok {
+		return nil, statusf(InvalidArgument, "a %s is no tensor", v.DataType())
+	}
+	return t, nil
+}
+
+// UpdateInPlace copies the elements of t, which must be of the OrtValue's element
+// type and as many, into its memory. Its shape stays.
+func (v *OrtValue) UpdateInPlace(t *tensor.Tensor) error {
+	if t == nil {
+		return statusf(InvalidArgument, "an update needs a tensor")
+	}
+	if !v.IsTensor() || v.ElementType() == tensor.TypeString {
+		return statusf(InvalidArgument, "only tensors of numbers are updated in place, not %s", v.DataType())
+	}
+	if t.DType() != v.ElementType() {
+		return statusf(InvalidArgument, "Unexpected input data type. Actual: (%s) , expected: (%s)", t.Type(), v.Type())
+	}
+	if len(t.Bytes()) != v.SizeInBytes() {
+		return statusf(InvalidArgument, "the size of the data, %d bytes of %s, does not match the size of the OrtValue, %d bytes of %s%v", len(t.Bytes()), t, v.SizeInBytes(), v.ElementType(), v.Shape())
+	}
+	if v.device != nil {
+		return v.device.CopyFrom(t)
+	}
+	copy(v.content().(*tensor.Tensor).Bytes(), t.Bytes())
+	return nil
+}
+
+// String describes the value without its contents: "tensor(float)[2 3] on cpu".
+func (v *OrtValue) String() string {
+	var b strings.Builder
+	b.WriteString(v.DataType())
+	if s := v.Shape(); s != nil || v.IsTensor() {
+		fmt.Fprint(&b, s)
+	}
+	return b.String() + " on " + v.Device().String()
+}
