@@ -15,7 +15,7 @@ type Compress struct {
 	Flat bool // no axis
 }
 
-var _ = register(Def{Name: "Compress", Since: []int{9, 11},
+var _ = register(Def{Name: "Compress", Since: []int{9, 11, 28},
 	In: "input:T, condition:bool", Out: "output:T", Types: Types{"T": moveTypes},
 	Build: simple(func(a *Attrs, opset int) Operator {
 		return &Compress{Axis: a.Int("axis", 0), Flat: !a.Has("axis")}

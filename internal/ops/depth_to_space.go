@@ -16,7 +16,7 @@ type DepthToSpace struct {
 	Mode      string
 }
 
-var _ = register(Def{Name: "DepthToSpace", Since: []int{1, 11, 13},
+var _ = register(Def{Name: "DepthToSpace", Since: []int{1, 11, 13, 28},
 	In: "input:T", Out: "output:T", Types: Types{"T": moveTypes},
 	Build: simple(func(a *Attrs, opset int) Operator {
 		op := &DepthToSpace{BlockSize: blockSize(a), Mode: "DCR"}

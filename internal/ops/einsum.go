@@ -28,7 +28,7 @@ const einsumDots = 256
 // einsumLimit bounds the length of an equation.
 const einsumLimit = 4096
 
-var _ = register(Def{Name: "Einsum", Since: []int{12}, In: "Inputs:T+", Out: "Output:T", Types: Types{"T": "@number"},
+var _ = register(Def{Name: "Einsum", Since: []int{12, 28}, In: "Inputs:T+", Out: "Output:T", Types: Types{"T": "@number"},
 	Build: func(a *Attrs, opset int) (Operator, error) {
 		a.Require("equation")
 		e, err := parseEinsum(a.String("equation", ""))

@@ -9,11 +9,11 @@ import (
 
 // Mod computes the remainder of a division. With Fmod it has the sign of the
 // dividend, as C's fmod; otherwise that of the divisor, as Python's %
-// (https://onnx.ai/onnx/operators/onnx__Mod.html). ONNX wants Fmod for floats;
-// without it they follow Python too.
+// (https://onnx.ai/onnx/operators/onnx__Mod.html). Before opset 28
+// ONNX wants Fmod for floats; without it they follow Python in every opset.
 type Mod struct{ Fmod bool }
 
-var _ = register(Def{Name: "Mod", Since: []int{10, 13}, In: "A:T, B:T", Out: "C:T", Types: Types{"T": "@number"},
+var _ = register(Def{Name: "Mod", Since: []int{10, 13, 28}, In: "A:T, B:T", Out: "C:T", Types: Types{"T": "@number"},
 	Build: func(a *Attrs, opset int) (Operator, error) {
 		v := a.Int("fmod", 0)
 		if v != 0 && v != 1 {
@@ -86,6 +86,8 @@ func modFloat[T floatNumber](dst, a, b []T) {
 		r := math.Mod(float64(a[i]), y)
 		if r != 0 && (r < 0) != (y < 0) {
 			r += y
+		} else if r == 0 {
+			r = math.Copysign(0, y)
 		}
 		dst[i] = T(r)
 	}

@@ -15,7 +15,7 @@ type OneHot struct{ Axis int }
 
 const oneHotTypes = "@int float16 float double"
 
-var _ = register(Def{Name: "OneHot", Since: []int{9, 11},
+var _ = register(Def{Name: "OneHot", Since: []int{9, 11, 28},
 	In: "indices:T1, depth:T2, values:T3", Out: "output:T3", Types: Types{"T1": oneHotTypes, "T2": oneHotTypes, "T3": moveTypes},
 	Build: simple(func(a *Attrs, opset int) Operator { return &OneHot{Axis: a.Int("axis", -1)} })})
 

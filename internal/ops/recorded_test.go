@@ -3,190 +3,51 @@ package ops
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"math"
 	"os"
-	"path/filepath"
-	"strings"
+	"slices"
 	"testing"
 
+	"github.com/onward-ml/onward/internal/ir"
+	"github.com/onward-ml/onward/internal/testing/recorded"
+	"github.com/onward-ml/onward/onnx"
 	"github.com/onward-ml/onward/tensor"
 )
 
-// recordedCase is one node with what ONNX Runtime or ONNX's reference evaluator
-// made of it; testdata/record.py writes these.
-type recordedCase struct {
-	Op    string
-	Opset int
-	Attrs map[string]recordedAttr
-	In    []*recordedValue
-	Out   []*recordedValue
-	Tol   float64 // relative tolerance, 1e-3 by default
-	Note  string
-}
-
-type recordedAttr struct {
-	Int     *int64
-	Float   *recordedNumber
-	String  *string
-	Ints    []int64
-	Floats  []recordedNumber
-	Strings []string
-	Tensor  *recordedValue
-}
-
-type recordedValue struct {
-	T   string
-	S   []int
-	D   []json.RawMessage
-	Seq []*recordedValue
-	Map []*recordedValue
-}
-
-// recordedNumber is a number, or "nan", "inf" or "-inf".
-type recordedNumber float64
-
-func (n *recordedNumber) UnmarshalJSON(b []byte) error {
-	switch string(b) {
-	case `"nan"`:
-		*n = recordedNumber(math.NaN())
-	case `"inf"`:
-		*n = recordedNumber(math.Inf(1))
-	case `"-inf"`:
-		*n = recordedNumber(math.Inf(-1))
-	default:
-		return json.Unmarshal(b, (*float64)(n))
-	}
-	return nil
-}
-
-func recordedData[T tensor.Element, D any](v *recordedValue, f func(D) T) *tensor.Tensor {
-	r := make([]T, len(v.D))
-	for i, b := range v.D {
-		var d D
-		if err := json.Unmarshal(b, &d); err != nil {
-			panic(err)
-		}
-		r[i] = f(d)
-	}
-	n := 1
-	for _, d := range v.S {
-		n *= d
-	}
-	if n != len(r) {
-		panic(fmt.Sprintf("%d values for %v", len(r), v.S))
-	}
-	t, err := tensor.Must(tensor.New(r, len(r))).Reshape(v.S...)
-	return tensor.Must(t, err)
-}
-
-func (v *recordedValue) value() tensor.Value {
-	if v == nil {
-		return nil
-	}
-	if v.Map != nil {
-		return &tensor.Map{Keys: v.Map[0].tensor(), Values: v.Map[1].tensor()}
-	}
-	if v.T == "" {
-		s := &tensor.Sequence{}
-		for _, it := range v.Seq {
-			s.Items = append(s.Items, it.value())
-			s.Elem = s.Items[0].Type()
-		}
-		return s
-	}
-	return v.tensor()
-}
-
-func (v *recordedValue) tensor() *tensor.Tensor {
-	switch v.T {
-	case "float":
-		return recordedData(v, func(n recordedNumber) float32 { return float32(n) })
-	case "double":
-		return recordedData(v, func(n recordedNumber) float64 { return float64(n) })
-	case "float16":
-		return recordedData(v, func(n recordedNumber) tensor.Float16 { return tensor.NewFloat16(float32(n)) })
-	case "bfloat16":
-		return recordedData(v, func(n recordedNumber) tensor.BFloat16 { return tensor.NewBFloat16(float32(n)) })
-	case "int64":
-		return recordedData(v, func(n int64) int64 { return n })
-	case "int32":
-		return recordedData(v, func(n int32) int32 { return n })
-	case "int16":
-		return recordedData(v, func(n int16) int16 { return n })
-	case "int8":
-		return recordedData(v, func(n int8) int8 { return n })
-	case "uint64":
-		return recordedData(v, func(n uint64) uint64 { return n })
-	case "uint32":
-		return recordedData(v, func(n uint32) uint32 { return n })
-	case "uint16":
-		return recordedData(v, func(n uint16) uint16 { return n })
-	case "uint8":
-		return recordedData(v, func(n uint16) uint8 { return uint8(n) })
-	case "bool":
-		return recordedData(v, func(n int) bool { return n != 0 })
-	case "string":
-		return recordedData(v, func(s string) string { return s })
-	}
-	panic("unknown element type " + v.T)
-}
-
-func (a recordedAttr) value() any {
-	switch {
-	case a.Int != nil:
-		return *a.Int
-	case a.Float != nil:
-		return float32(*a.Float)
-	case a.String != nil:
-		return *a.String
-	case a.Strings != nil:
-		return a.Strings
-	case a.Tensor != nil:
-		return a.Tensor.tensor()
-	case a.Floats != nil:
-		r := make([]float32, len(a.Floats))
-		for i, f := range a.Floats {
-			r[i] = float32(f)
-		}
-		return r
-	}
-	return a.Ints
-}
-
-// TestRecorded replays every recorded case.
+// TestRecorded replays every recorded case but those with graphs, which
+// TestRecordedModels of the root replays with all others.
 func TestRecorded(t *testing.T) {
-	files, err := filepath.Glob("testdata/recorded/*.json")
-	if err != nil || len(files) == 0 {
-		t.Fatalf("no recorded cases: %v", err)
+	files, err := recorded.Load("testdata/recorded")
+	if err != nil {
+		t.Fatal(err)
 	}
-	for _, file := range files {
-		b, err := os.ReadFile(file)
-		if err != nil {
-			t.Fatal(err)
-		}
-		var cases []recordedCase
-		if err := json.Unmarshal(b, &cases); err != nil {
-			t.Fatalf("%s: %v", file, err)
-		}
-		if len(cases) == 0 {
-			t.Errorf("%s holds no cases", file)
-		}
-		t.Run(strings.TrimSuffix(filepath.Base(file), ".json"), func(t *testing.T) {
-			for i, c := range cases {
-				t.Run(fmt.Sprintf("%d_%s", i, c.Op), func(t *testing.T) { c.replay(t) })
+	for _, file := range slices.Sorted(maps.Keys(files)) {
+		t.Run(file, func(t *testing.T) {
+			for i, c := range files[file] {
+				if !slices.ContainsFunc(slices.Collect(maps.Values(c.Attrs)), func(a recorded.Attr) bool { return a.Graph != nil }) {
+					t.Run(fmt.Sprintf("%d_%s", i, c.Op), func(t *testing.T) { replay(t, c) })
+				}
 			}
 		})
 	}
 }
 
-func (c *recordedCase) replay(t *testing.T) {
+func replay(t *testing.T, c *recorded.Case) {
 	attrs := map[string]any{}
 	for name, a := range c.Attrs {
-		attrs[name] = a.value()
+		attrs[name] = a.Value()
+		if tp, ok := attrs[name].(*onnx.Type); ok {
+			v, err := tp.ValueType()
+			if err != nil {
+				t.Fatal(err)
+			}
+			attrs[name] = ir.FromTensorType(v)
+		}
 	}
 	in := make([]tensor.Value, len(c.In))
 	for i, v := range c.In {
-		in[i] = v.value()
+		in[i] = v.Value()
 	}
 	got, err := runOpN(t, len(c.Out), c.Op, c.Opset, attrs, in...)
 	if err != nil {
@@ -197,8 +58,56 @@ func (c *recordedCase) replay(t *testing.T) {
 		tol = 1e-3
 	}
 	for i, v := range c.Out {
-		if want := v.value(); want != nil && !sameValue(got[i], want, tol) {
-			t.Errorf("%v: output %d is %s, want %s %s", attrs, i, show(got[i]), show(want), c.Note)
+		if want := v.Value(); want != nil && !sameValue(got[i], want, tol) {
+			t.Errorf("%s-%d %v %v: output %d is %s, want %s by %s: %s", c.Op, c.Opset, attrs, in, i, show(got[i]), show(want), c.By, c.Note)
+		}
+	}
+}
+
+// TestVersionsAreThoseOfONNX compares the versions of every operator with those of
+// ONNX's schemas, in versions.json, which record_versions.py writes.
+func TestVersionsAreThoseOfONNX(t *testing.T) {
+	b, err := os.ReadFile("testdata/versions.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var want map[string][]int
+	if err := json.Unmarshal(b, &want); err != nil {
+		t.Fatal(err)
+	}
+	const float6 = "version 28 adds float6e2m3 and float6e3m2, which package tensor lacks"
+	known := map[string]string{
+		"Cast": float6, "QuantizeLinear": float6, "DequantizeLinear": float6, "Optional": float6, "OptionalGetElement": float6, "OptionalHasElement": float6,
+		"GroupNormalization":                "version 18 is deprecated",
+		"ai.onnx.ml.TreeEnsembleClassifier": "version 5 only deprecates it",
+		"ai.onnx.ml.TreeEnsembleRegressor":  "version 5 only deprecates it",
+		"SimplifiedLayerNormalization":      "ONNX Runtime's own in the domain of ONNX",
+	}
+	for _, d := range All() {
+		name := QualifiedName(d.Domain, d.Name)
+		if d.Domain == DomainMicrosoft || d.Domain == "onward" || known[name] != "" {
+			continue
+		}
+		if !slices.Equal(d.Since, want[name]) {
+			t.Errorf("%s has versions %v, in ONNX %v", name, d.Since, want[name])
+		}
+	}
+	for name := range want {
+		domain, op := splitOpName(name)
+		if registry[key{domain, op}] == nil {
+			t.Errorf("%s of ONNX is not registered", name)
+		}
+	}
+}
+
+func TestModGivesZeroTheSignOfTheDivisor(t *testing.T) {
+	got, err := runOp(t, "Mod", 28, nil, tt([]float32{0, float32(math.Copysign(0, -1)), -6}), tt([]float32{-3, 3, 3}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, neg := range []bool{true, false, false} {
+		if v := tensor.Of[float32](got[0].(*tensor.Tensor))[i]; v != 0 || math.Signbit(float64(v)) != neg {
+			t.Errorf("element %d is %v, want a zero of the divisor's sign", i, v)
 		}
 	}
 }

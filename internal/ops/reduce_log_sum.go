@@ -11,7 +11,7 @@ import (
 // (https://onnx.ai/onnx/operators/onnx__ReduceLogSum.html).
 type ReduceLogSum struct{ reduction }
 
-var _ = register(Def{Name: "ReduceLogSum", Since: []int{1, 11, 13, 18}, In: "data:T, axes:int64?", Out: "reduced:T",
+var _ = register(Def{Name: "ReduceLogSum", Since: []int{1, 11, 13, 18, 28}, In: "data:T, axes:int64?", Out: "reduced:T",
 	Types: Types{"T": "uint32 uint64 int32 int64 @float"},
 	Build: simple(func(a *Attrs, opset int) Operator {
 		return &ReduceLogSum{readReduction(a, opset, 18)}

@@ -11,7 +11,7 @@ import (
 // other 1 (https://onnx.ai/onnx/operators/onnx__ReverseSequence.html).
 type ReverseSequence struct{ BatchAxis, TimeAxis int }
 
-var _ = register(Def{Name: "ReverseSequence", Since: []int{10},
+var _ = register(Def{Name: "ReverseSequence", Since: []int{10, 28},
 	In: "input:T, sequence_lens:int64", Out: "Y:T", Types: Types{"T": moveTypes},
 	Build: simple(func(a *Attrs, opset int) Operator {
 		op := &ReverseSequence{BatchAxis: a.Int("batch_axis", 1), TimeAxis: a.Int("time_axis", 0)}

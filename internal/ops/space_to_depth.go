@@ -7,14 +7,23 @@ import (
 )
 
 // SpaceToDepth moves blocks of BlockSize×BlockSize pixels of an image into
-// channels: [N, C, H·b, W·b] becomes [N, b²·C, H, W], the place in the block
-// being the outer part of the channel number
+// channels: [N, C, H·b, W·b] becomes [N, b²·C, H, W]. In mode DCR the place in the
+// block is the outer part of the channel number, in CRD the inner one
 // (https://onnx.ai/onnx/operators/onnx__SpaceToDepth.html).
-type SpaceToDepth struct{ BlockSize int }
+type SpaceToDepth struct {
+	BlockSize int
+	Mode      string
+}
 
-var _ = register(Def{Name: "SpaceToDepth", Since: []int{1, 13},
+var _ = register(Def{Name: "SpaceToDepth", Since: []int{1, 13, 28},
 	In: "input:T", Out: "output:T", Types: Types{"T": moveTypes},
-	Build: simple(func(a *Attrs, opset int) Operator { return &SpaceToDepth{BlockSize: blockSize(a)} })})
+	Build: simple(func(a *Attrs, opset int) Operator {
+		op := &SpaceToDepth{BlockSize: blockSize(a), Mode: "DCR"}
+		if opset >= 28 {
+			op.Mode = a.Enum("mode", "DCR", "DCR", "CRD")
+		}
+		return op
+	})})
 
 // Infer implements ir.Operator.
 func (op *SpaceToDepth) Infer(c *ir.InferContext) error {
@@ -46,6 +55,9 @@ func (op *SpaceToDepth) Run(c *ir.Call) error {
 	}
 	n, ch, h, w := x.Dim(0), x.Dim(1), x.Dim(2)/b, x.Dim(3)/b
 	s := strides(x.Shape())
+	if op.Mode == "CRD" {
+		return moveBlocks(c, x, []int{n, ch * b * b, h, w}, []int{n, ch, b, b, h, w}, []int{s[0], s[1], s[2], 1, b * s[2], b})
+	}
 	// The box is N, block row, block column, C, H, W.
 	return moveBlocks(c, x, []int{n, ch * b * b, h, w}, []int{n, b, b, ch, h, w}, []int{s[0], s[2], 1, s[1], b * s[2], b})
 }

@@ -21,7 +21,7 @@ type Unique struct {
 	Sorted bool
 }
 
-var _ = register(Def{Name: "Unique", Since: []int{11},
+var _ = register(Def{Name: "Unique", Since: []int{11, 28},
 	In: "X:T", Out: "Y:T, indices:int64?, inverse_indices:int64?, counts:int64?", Types: Types{"T": moveTypes},
 	Build: simple(func(a *Attrs, opset int) Operator {
 		return &Unique{Axis: a.Int("axis", 0), Flat: !a.Has("axis"), Sorted: a.Bool("sorted", true)}

@@ -1,0 +1,159 @@
+package onward_test
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/onward-ml/onward"
+	"github.com/onward-ml/onward/internal/ops"
+	"github.com/onward-ml/onward/internal/testing/recorded"
+	"github.com/onward-ml/onward/internal/testing/suite"
+	"github.com/onward-ml/onward/onnx"
+	"github.com/onward-ml/onward/tensor"
+)
+
+func recordedCases(t testing.TB) map[string][]*recorded.Case {
+	t.Helper()
+	files, err := recorded.Load("internal/ops/testdata/recorded")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return files
+}
+
+// TestRecordedModels runs every recorded case as a model, from its file to its
+// results, on both engines.
+func TestRecordedModels(t *testing.T) {
+	files := recordedCases(t)
+	for _, file := range slices.Sorted(maps.Keys(files)) {
+		t.Run(file, func(t *testing.T) {
+			for i, c := range files[file] {
+				m, feed, err := c.Model()
+				if err != nil {
+					t.Fatalf("%d %s: %v", i, c.Op, err)
+				}
+				tol := c.Tol
+				if tol == 0 {
+					tol = 1e-3
+				}
+				for _, p := range engines {
+					s, err := onward.OpenModel(m, on(p))
+					if err != nil {
+						t.Errorf("%d %s-%d on %s: %v", i, c.Op, c.Opset, p, err)
+						continue
+					}
+					got, err := s.Run(context.Background(), feed, nil)
+					if err != nil {
+						t.Errorf("%d %s-%d on %s: %v", i, c.Op, c.Opset, p, err)
+						continue
+					}
+					for k, v := range c.Out {
+						if v == nil {
+							continue
+						}
+						if err := tensor.AllClose(got[fmt.Sprintf("o%d", k)], v.Value(), tol, max(1e-7, tol*largest(v.Value()))); err != nil {
+							t.Errorf("%d %s-%d on %s: output %d: %v, by %s: %s", i, c.Op, c.Opset, p, k, err, c.By, c.Note)
+						}
+					}
+				}
+			}
+		})
+	}
+}
+
+// largest is a thousandth of the largest float32 of a value: sums have the rounding
+// errors of their largest terms.
+func largest(v tensor.Value) float64 {
+	x, ok := v.(*tensor.Tensor)
+	if !ok || x.DType() != tensor.TypeFloat32 {
+		return 0
+	}
+	most := 0.0
+	for _, f := range tensor.Of[float32](x) {
+		if d := max(float64(f), -float64(f)); d > most && d < 1e30 {
+			most = d
+		}
+	}
+	return most / 1000
+}
+
+// TestEveryVersionOfEveryOperatorHasACase fails for a version of an operator for
+// which neither a recorded case nor a model of one node in ONNX's suite exists.
+func TestEveryVersionOfEveryOperatorHasACase(t *testing.T) {
+	dir := suite.Dir(t)
+	type form struct {
+		op      string
+		version int
+	}
+	have := map[form]int{}
+	count := func(domain, op string, opset int) {
+		d, err := ops.Lookup(domain, op, opset)
+		if err != nil {
+			return // a function of the model
+		}
+		v, _ := d.SinceVersion(opset)
+		have[form{ops.QualifiedName(domain, op), v}]++
+	}
+	for _, cases := range recordedCases(t) {
+		for _, c := range cases {
+			domain, op := c.Domain()
+			count(domain, op, c.Opset)
+		}
+	}
+	ours := len(have)
+	models, err := filepath.Glob(filepath.Join(dir, "*", "*", "model.onnx"))
+	if err != nil || len(models) < 1000 {
+		t.Fatalf("%d models in the suite: %v", len(models), err)
+	}
+	for _, file := range models {
+		info, err := os.Stat(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if info.Size() > 1<<20 {
+			continue
+		}
+		m, err := onnx.ReadFile(file, nil)
+		if err != nil || len(m.Graph.Nodes) != 1 {
+			continue
+		}
+		n := m.Graph.Nodes[0]
+		for _, o := range m.OpsetImports {
+			if ops.NormalDomain(o.Domain) == ops.NormalDomain(n.Domain) {
+				count(n.Domain, n.OpType, int(o.Version))
+			}
+		}
+	}
+	var missing []string
+	total := 0
+	for _, d := range ops.All() {
+		name := ops.QualifiedName(d.Domain, d.Name)
+		if strings.HasPrefix(name, "onward.") || elsewhere[name] {
+			continue // made by the optimizer or by Gradient, or tested elsewhere
+		}
+		for _, v := range d.Since {
+			total++
+			if have[form{name, v}] == 0 {
+				missing = append(missing, fmt.Sprintf("%s-%d", name, v))
+			}
+		}
+	}
+	t.Logf("%d versions of operators, %d with cases of ours", total, ours)
+	if len(missing) > 0 {
+		t.Errorf("%d versions of operators have no case; internal/ops/testdata/record*.py make them: %s", len(missing), strings.Join(missing, ", "))
+	}
+}
+
+// elsewhere are operators of one version whose cases take more than one node's values.
+var elsewhere = map[string]bool{
+	"ai.onnx.preview.training.Gradient":             true, // whole models: gradient_test.go and the suite
+	"com.microsoft.DecoderMaskedMultiHeadAttention": true, // internal/ops/ms_decoder_masked_test.go
+	"com.microsoft.GreedySearch":                    true, // whole models: generation_test.go
+	"com.microsoft.SparseToDenseMatMul":             true, // sparse values: internal/ops/ms_test.go
+}
