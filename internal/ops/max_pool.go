@@ -3,7 +3,9 @@ package ops
 import (
 	"math"
 
+	"github.com/onward-ml/onward/internal/cpu"
 	"github.com/onward-ml/onward/internal/ir"
+	"github.com/onward-ml/onward/internal/kernels/quant"
 	"github.com/onward-ml/onward/tensor"
 )
 
@@ -58,7 +60,57 @@ func maxPoolDirect[T int8 | uint8](c *ir.Call, p *MaxPool, x *tensor.Tensor, lea
 	if err != nil {
 		return err
 	}
+	if n := len(g.in); n == 2 && g.dilation[0] == 1 && g.dilation[1] == 1 && g.stride[1] <= 2 && !c.Generic && !c.Wants(1) && y.Len() > 0 {
+		return maxPoolBytes(c, &g, tensor.Of[T](x), tensor.Of[T](y), shape[0]*shape[1], least)
+	}
 	return maxPool(c, p, &g, tensor.Of[T](x), tensor.Of[T](y), shape, least)
+}
+
+// maxPoolBytes pools planes with windows next to each other in a vector kernel;
+// those that reach beyond the rows go one by one.
+func maxPoolBytes[T int8 | uint8](c *ir.Call, g *windowGeom, x, y []T, planes int, least T) error {
+	in, out, s, kw := product(g.in), product(g.out), g.stride[1], g.kernel[1]
+	// Windows [lo, hi) lie in the row, and so does the element behind them that
+	// a stride of two reads.
+	lo := min((g.before[1]+s-1)/s, g.out[1])
+	hi := lo
+	if room := g.in[1] + g.before[1] - kw - (s - 1); room >= 0 {
+		hi = max(lo, min(room/s+1, g.out[1]))
+	}
+	return poolPlanes(c, g, planes, func(m *meter, plane int) bool {
+		xp, yp := x[plane*in:][:in], y[plane*out:][:out]
+		for o := range g.out[0] {
+			first, end := g.tapRange(0, o)
+			row := yp[o*g.out[1]:][:g.out[1]]
+			top := o*g.stride[0] - g.before[0] + first
+			one := func(i int) {
+				from, to := g.tapRange(1, i)
+				row[i] = least
+				for ky := range max(0, end-first) {
+					for kx := from; kx < to; kx++ {
+						row[i] = max(row[i], xp[(top+ky)*g.in[1]+i*s-g.before[1]+kx])
+					}
+				}
+			}
+			for i := range lo {
+				one(i)
+			}
+			if lo < hi && first < end {
+				quant.MaxWindow(cpu.Active(), row[lo:hi], xp[top*g.in[1]+lo*s-g.before[1]:], g.in[1], end-first, kw, s)
+			} else {
+				for i := lo; i < hi; i++ {
+					row[i] = least
+				}
+			}
+			for i := hi; i < len(row); i++ {
+				one(i)
+			}
+			if !m.spend(g.out[1] * min(1<<20, g.taps())) {
+				return false
+			}
+		}
+		return true
+	})
 }
 
 func maxPoolReal[T realFloat](c *ir.Call, p *MaxPool, t *tensor.Tensor) error {

@@ -4,7 +4,9 @@ import (
 	"fmt"
 	"math"
 
+	"github.com/onward-ml/onward/internal/cpu"
 	"github.com/onward-ml/onward/internal/ir"
+	"github.com/onward-ml/onward/internal/kernels/quant"
 	"github.com/onward-ml/onward/tensor"
 )
 
@@ -129,7 +131,7 @@ func runQLinearUnary(c *ir.Call, f func(x float32) float32) error {
 // runQLinearBinary combines two broadcast tensors: inputs are A, its scale and
 // zero point, B, its scale and zero point, and those of C. scales
 // fits the scales of A and B to fn, which gives numbers in units of C's.
-func runQLinearBinary(c *ir.Call, fn func(dst, a, b []float32), scales func(a, b, y *byteQuant)) error {
+func runQLinearBinary(c *ir.Call, fn func(dst, a, b []float32), scales func(a, b, y *byteQuant), fast func(dst, a, b []byte, qa, qb, y *byteQuant)) error {
 	a, b := c.Tensor(0), c.Tensor(3)
 	shape, err := broadcastShapes(a.Shape(), b.Shape())
 	if err != nil {
@@ -166,7 +168,15 @@ func runQLinearBinary(c *ir.Call, fn func(dst, a, b []float32), scales func(a, b
 			qc.quantize(dst[lo:hi], u)
 		}
 	}}
+	if fast != nil {
+		l.fast = func(dst []byte, in *[3][]byte) { fast(dst, in[0][:len(dst)], in[1][:len(dst)], &qa, &qb, &qc) }
+	}
 	return runLoop(c, l, grainCheap, shape, []*tensor.Tensor{a, b}, [][]int{a.Shape(), b.Shape()})
+}
+
+// addBytes adds in units of y's scale.
+func addBytes(dst, a, b []byte, qa, qb, y *byteQuant) {
+	quant.Add(cpu.Active(), dst, a, b, y.signed, quant.Linear{Scale: qa.scale, Zero: qa.zero}, quant.Linear{Scale: qb.scale, Zero: qb.zero}, y.zero)
 }
 
 // qLinearBinary infers what QLinearAdd and QLinearMul share.

@@ -15,5 +15,5 @@ func (*QLinearAdd) Run(c *ir.Call) error {
 	return runQLinearBinary(c, addLoop[float32], func(a, b, y *byteQuant) {
 		a.scale /= y.scale
 		b.scale /= y.scale
-	})
+	}, addBytes)
 }

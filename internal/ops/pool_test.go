@@ -97,6 +97,19 @@ func TestPoolingsAgree(t *testing.T) {
 				rt.Fatalf("%s %v of %v: %v", op, attrs, shape, err)
 			}
 		}
+		delete(attrs, "count_include_pad")
+		for _, d := range [][]int{{1, 1, 1}, attrs["dilations"].([]int)} { // bytes without dilation have a kernel
+			attrs["dilations"] = d[:n]
+			u, v := make([]uint8, x.Len()), make([]int8, x.Len())
+			for i, f := range tensor.Of[float32](x) {
+				u[i], v[i] = uint8(math.Float32bits(f)>>13), int8(math.Float32bits(f)>>13)
+			}
+			for _, b := range []*tensor.Tensor{tt(u, shape...), tt(v, shape...)} {
+				if _, err := runOpN(t, 1, "MaxPool", 22, attrs, b); err != nil {
+					rt.Fatalf("MaxPool %v of %v: %v", attrs, shape, err)
+				}
+			}
+		}
 		if t.Failed() {
 			rt.Fatalf("%v of %v", attrs, shape)
 		}

@@ -31,7 +31,9 @@ func writeQuant(dir string) {
 		sumBytes(q, i)
 		quantize(q, i)
 		requantize(q, i)
+		addBytes(q, i)
 	}
+	maxWindow(q)
 	write(dir+"/linear_amd64.s", q.text())
 	write(dir+"/linear_stubs_amd64.go", generated+"//go:build !purego\n\npackage quant\n"+q.stubs.String())
 }
@@ -226,4 +228,94 @@ func requantize(f *file, i isa) {
 	g.label("done")
 	g.e("VZEROUPPER")
 	g.e("RET")
+}
+
+// addBytes writes clip(round((a-za)·sa + (b-zb)·sb) + zero), n a multiple of the vector. flip is 128 for signed
+// bytes, whose zero points are then 128 more.
+func addBytes(f *file, i isa) {
+	g := f.function("addBytes"+i.name, i, []arg{{"dst", "*uint8"}, {"a", "*uint8"}, {"b", "*uint8"}, {"n", "int"}, {"za", "int32"}, {"zb", "int32"}, {"flip", "int32"},
+		{"sa", "float32"}, {"sb", "float32"}, {"zero", "float32"}, {"lo", "float32"}, {"hi", "float32"}}, nil)
+	g.arg("dst", "DI")
+	g.arg("a", "SI")
+	g.arg("b", "BX")
+	g.arg("n", "CX")
+	for _, p := range []struct {
+		name string
+		r    int
+	}{{"za", 5}, {"zb", 6}, {"flip", 7}, {"sa", 8}, {"sb", 9}, {"zero", 13}, {"lo", 11}, {"hi", 12}} {
+		g.bcast(p.name, p.r)
+	}
+	xor := "VPXOR"
+	if i.width == 16 {
+		xor = "VPXORD"
+	}
+	g.label("loop")
+	g.op("VPMOVZXBD", "(SI)", 0)
+	g.op("VPMOVZXBD", "(BX)", 1)
+	for r := range 2 {
+		g.op(xor, 7, r, r)
+		g.op("VPSUBD", 5+r, r, r)
+		g.op("VCVTDQ2PS", r, r)
+		g.op("VMULPS", 8+r, r, r)
+	}
+	g.op("VADDPS", 1, 0, 0)
+	g.narrow("(DI)")
+	for _, p := range []string{"DI", "SI", "BX"} {
+		g.e("ADDQ $%d, %s", i.width, p)
+	}
+	g.e("SUBQ $%d, CX", i.width)
+	g.e("JNZ loop")
+	g.e("VZEROUPPER")
+	g.e("RET")
+}
+
+// maxWindow writes the maxima of unsigned bytes over windows of kh by kw whose first elements are one or two
+// apart. flip is 128 for signed bytes.
+func maxWindow(f *file) {
+	for stride := 1; stride <= 2; stride++ {
+		g := f.function(fmt.Sprintf("maxWindow%dAVX512", stride), avx512, []arg{{"dst", "*uint8"}, {"x", "*uint8"}, {"lds", "int"}, {"kh", "int"}, {"kw", "int"}, {"n", "int"}, {"flip", "uint32"}}, nil)
+		for _, p := range [][2]string{{"dst", "DI"}, {"x", "SI"}, {"lds", "R8"}, {"kh", "R9"}, {"kw", "R10"}, {"n", "CX"}} {
+			g.arg(p[0], p[1])
+		}
+		g.e("MOVL flip+%d(FP), AX", g.off["flip"])
+		g.e("VPBROADCASTB AX, Y7")
+		g.label("block") // of 32 outputs
+		g.e("MOVL $-1, AX")
+		g.e("CMPQ CX, $32")
+		g.e("JGE full")
+		g.e("MOVL $1, AX")
+		g.e("SHLL CX, AX")
+		g.e("DECL AX")
+		g.label("full")
+		g.e("KMOVD AX, K1")
+		g.e("VPXORD Y0, Y0, Y0")
+		g.e("MOVQ SI, R11")
+		g.e("MOVQ R9, R12")
+		g.label("row")
+		g.e("MOVQ R11, R13")
+		g.e("MOVQ R10, BX")
+		g.label("tap")
+		if stride == 1 {
+			g.e("VMOVDQU8.Z (R13), K1, Y1")
+		} else {
+			g.e("VMOVDQU16.Z (R13), K1, Z1")
+			g.e("VPMOVWB Z1, Y1")
+		}
+		g.e("VPXORD Y7, Y1, Y1")
+		g.e("VPMAXUB Y1, Y0, Y0")
+		g.e("INCQ R13")
+		g.e("DECQ BX")
+		g.e("JNZ tap")
+		g.e("ADDQ R8, R11")
+		g.e("DECQ R12")
+		g.e("JNZ row")
+		g.e("VPXORD Y7, Y0, Y0")
+		g.e("VMOVDQU8 Y0, K1, (DI)")
+		g.e("ADDQ $32, DI")
+		g.e("ADDQ $%d, SI", 32*stride)
+		g.e("SUBQ $32, CX")
+		g.e("JG block")
+		g.e("VZEROUPPER")
+		g.e("RET")
+	}
 }

@@ -143,3 +143,43 @@ func interleaveBytesAsm(l cpu.Level, dst, src []byte, lds, cols int) bool {
 	}
 	return true
 }
+
+// addBytesAsm adds the first elements and returns how many.
+func addBytesAsm(l cpu.Level, dst, a, b []uint8, x, y *Linear, flip int32, zero, lo, hi float32) int {
+	width := 16
+	switch l {
+	case cpu.AVX512:
+	case cpu.AVX2:
+		width = 8
+	default:
+		return 0
+	}
+	end := len(dst) &^ (width - 1)
+	for i := 0; i < end; {
+		n := min(end-i, chunk)
+		if l == cpu.AVX512 {
+			addBytesAVX512(&dst[i], &a[i], &b[i], n, x.Zero, y.Zero, flip, x.Scale, y.Scale, zero, lo, hi)
+		} else {
+			addBytesAVX2(&dst[i], &a[i], &b[i], n, x.Zero, y.Zero, flip, x.Scale, y.Scale, zero, lo, hi)
+		}
+		i += n
+	}
+	return end
+}
+
+// maxWindowAsm takes the maxima and reports whether it did.
+func maxWindowAsm(l cpu.Level, dst, x []uint8, lds, kh, kw, stride int, flip uint32) bool {
+	if l != cpu.AVX512 || kh*kw > 1<<12 {
+		return false
+	}
+	for i := 0; i < len(dst); {
+		n := min(len(dst)-i, max(1, chunk/(kh*kw)+31)&^31)
+		if stride == 1 {
+			maxWindow1AVX512(&dst[i], &x[i], lds, kh, kw, n, flip)
+		} else {
+			maxWindow2AVX512(&dst[i], &x[2*i], lds, kh, kw, n, flip)
+		}
+		i += n
+	}
+	return true
+}

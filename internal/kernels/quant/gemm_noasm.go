@@ -21,3 +21,9 @@ func requantizeI32(_ cpu.Level, dst []uint8, x []int32, scale []float32, zero, l
 func transposeBytesAsm(cpu.Level, []byte, int, []byte, int, int) bool { return false }
 
 func interleaveBytesAsm(cpu.Level, []byte, []byte, int, int) bool { return false }
+
+func addBytesAsm(cpu.Level, []uint8, []uint8, []uint8, *Linear, *Linear, int32, float32, float32, float32) int {
+	return 0
+}
+
+func maxWindowAsm(cpu.Level, []uint8, []uint8, int, int, int, int, uint32) bool { return false }

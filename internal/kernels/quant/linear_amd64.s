@@ -331,6 +331,46 @@ done:
 	VZEROUPPER
 	RET
 
+// func addBytesAVX512(dst *uint8, a *uint8, b *uint8, n int, za int32, zb int32, flip int32, sa float32, sb float32, zero float32, lo float32, hi float32)
+TEXT ·addBytesAVX512(SB), 0, $136-64
+	MOVQ dst+0(FP), DI
+	MOVQ a+8(FP), SI
+	MOVQ b+16(FP), BX
+	MOVQ n+24(FP), CX
+	VBROADCASTSS za+32(FP), Z5
+	VBROADCASTSS zb+36(FP), Z6
+	VBROADCASTSS flip+40(FP), Z7
+	VBROADCASTSS sa+44(FP), Z8
+	VBROADCASTSS sb+48(FP), Z9
+	VBROADCASTSS zero+52(FP), Z13
+	VBROADCASTSS lo+56(FP), Z11
+	VBROADCASTSS hi+60(FP), Z12
+loop:
+	VPMOVZXBD (SI), Z0
+	VPMOVZXBD (BX), Z1
+	VPXORD Z7, Z0, Z0
+	VPSUBD Z5, Z0, Z0
+	VCVTDQ2PS Z0, Z0
+	VMULPS Z8, Z0, Z0
+	VPXORD Z7, Z1, Z1
+	VPSUBD Z6, Z1, Z1
+	VCVTDQ2PS Z1, Z1
+	VMULPS Z9, Z1, Z1
+	VADDPS Z1, Z0, Z0
+	VRNDSCALEPS $8, Z0, Z0
+	VADDPS Z13, Z0, Z0
+	VMAXPS Z11, Z0, Z0
+	VMINPS Z12, Z0, Z0
+	VCVTPS2DQ Z0, Z0
+	VPMOVDB Z0, (DI)
+	ADDQ $16, DI
+	ADDQ $16, SI
+	ADDQ $16, BX
+	SUBQ $16, CX
+	JNZ loop
+	VZEROUPPER
+	RET
+
 // func sumU8AVX2(x *uint8, n int) (s uint32)
 TEXT ·sumU8AVX2(SB), 0, $136-20
 	MOVQ x+0(FP), SI
@@ -432,5 +472,138 @@ one:
 	SUBQ $8, CX
 	JNZ one
 done:
+	VZEROUPPER
+	RET
+
+// func addBytesAVX2(dst *uint8, a *uint8, b *uint8, n int, za int32, zb int32, flip int32, sa float32, sb float32, zero float32, lo float32, hi float32)
+TEXT ·addBytesAVX2(SB), 0, $136-64
+	MOVQ dst+0(FP), DI
+	MOVQ a+8(FP), SI
+	MOVQ b+16(FP), BX
+	MOVQ n+24(FP), CX
+	VBROADCASTSS za+32(FP), Y5
+	VBROADCASTSS zb+36(FP), Y6
+	VBROADCASTSS flip+40(FP), Y7
+	VBROADCASTSS sa+44(FP), Y8
+	VBROADCASTSS sb+48(FP), Y9
+	VBROADCASTSS zero+52(FP), Y13
+	VBROADCASTSS lo+56(FP), Y11
+	VBROADCASTSS hi+60(FP), Y12
+loop:
+	VPMOVZXBD (SI), Y0
+	VPMOVZXBD (BX), Y1
+	VPXOR Y7, Y0, Y0
+	VPSUBD Y5, Y0, Y0
+	VCVTDQ2PS Y0, Y0
+	VMULPS Y8, Y0, Y0
+	VPXOR Y7, Y1, Y1
+	VPSUBD Y6, Y1, Y1
+	VCVTDQ2PS Y1, Y1
+	VMULPS Y9, Y1, Y1
+	VADDPS Y1, Y0, Y0
+	VROUNDPS $8, Y0, Y0
+	VADDPS Y13, Y0, Y0
+	VMAXPS Y11, Y0, Y0
+	VMINPS Y12, Y0, Y0
+	VCVTPS2DQ Y0, Y0
+	VPAND c000000ff<>(SB), Y0, Y0
+	VEXTRACTI128 $1, Y0, X1
+	VPACKUSDW X1, X0, X0
+	VPACKUSWB X0, X0, X0
+	VMOVQ X0, (DI)
+	ADDQ $8, DI
+	ADDQ $8, SI
+	ADDQ $8, BX
+	SUBQ $8, CX
+	JNZ loop
+	VZEROUPPER
+	RET
+
+// func maxWindow1AVX512(dst *uint8, x *uint8, lds int, kh int, kw int, n int, flip uint32)
+TEXT ·maxWindow1AVX512(SB), 0, $136-52
+	MOVQ dst+0(FP), DI
+	MOVQ x+8(FP), SI
+	MOVQ lds+16(FP), R8
+	MOVQ kh+24(FP), R9
+	MOVQ kw+32(FP), R10
+	MOVQ n+40(FP), CX
+	MOVL flip+48(FP), AX
+	VPBROADCASTB AX, Y7
+block:
+	MOVL $-1, AX
+	CMPQ CX, $32
+	JGE full
+	MOVL $1, AX
+	SHLL CX, AX
+	DECL AX
+full:
+	KMOVD AX, K1
+	VPXORD Y0, Y0, Y0
+	MOVQ SI, R11
+	MOVQ R9, R12
+row:
+	MOVQ R11, R13
+	MOVQ R10, BX
+tap:
+	VMOVDQU8.Z (R13), K1, Y1
+	VPXORD Y7, Y1, Y1
+	VPMAXUB Y1, Y0, Y0
+	INCQ R13
+	DECQ BX
+	JNZ tap
+	ADDQ R8, R11
+	DECQ R12
+	JNZ row
+	VPXORD Y7, Y0, Y0
+	VMOVDQU8 Y0, K1, (DI)
+	ADDQ $32, DI
+	ADDQ $32, SI
+	SUBQ $32, CX
+	JG block
+	VZEROUPPER
+	RET
+
+// func maxWindow2AVX512(dst *uint8, x *uint8, lds int, kh int, kw int, n int, flip uint32)
+TEXT ·maxWindow2AVX512(SB), 0, $136-52
+	MOVQ dst+0(FP), DI
+	MOVQ x+8(FP), SI
+	MOVQ lds+16(FP), R8
+	MOVQ kh+24(FP), R9
+	MOVQ kw+32(FP), R10
+	MOVQ n+40(FP), CX
+	MOVL flip+48(FP), AX
+	VPBROADCASTB AX, Y7
+block:
+	MOVL $-1, AX
+	CMPQ CX, $32
+	JGE full
+	MOVL $1, AX
+	SHLL CX, AX
+	DECL AX
+full:
+	KMOVD AX, K1
+	VPXORD Y0, Y0, Y0
+	MOVQ SI, R11
+	MOVQ R9, R12
+row:
+	MOVQ R11, R13
+	MOVQ R10, BX
+tap:
+	VMOVDQU16.Z (R13), K1, Z1
+	VPMOVWB Z1, Y1
+	VPXORD Y7, Y1, Y1
+	VPMAXUB Y1, Y0, Y0
+	INCQ R13
+	DECQ BX
+	JNZ tap
+	ADDQ R8, R11
+	DECQ R12
+	JNZ row
+	VPXORD Y7, Y0, Y0
+	VMOVDQU8 Y0, K1, (DI)
+	ADDQ $32, DI
+	ADDQ $64, SI
+	SUBQ $32, CX
+	JG block
 	VZEROUPPER
 	RET

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"slices"
 	"sync"
 	"testing"
 
@@ -226,8 +227,86 @@ func TestTransposeBytes(t *testing.T) {
 	})
 }
 
+func TestAddBytes(t *testing.T) {
+	testkit.Levels(t, func(t *testing.T, l cpu.Level) {
+		checkAdd[uint8](t, l)
+		checkAdd[int8](t, l)
+	})
+}
+
+func raw[T Byte](s []T) []byte {
+	b, _, _ := bytesOf(s)
+	return b
+}
+
+func checkAdd[T Byte](t *testing.T, l cpu.Level) {
+	r := rand.New(rand.NewPCG(3, 3))
+	inf, nan := float32(math.Inf(1)), float32(math.NaN())
+	scales := []float32{0.01, 0.5, 1, 1.7, -2, 1e-40, 3e38, 0, float32(math.Copysign(0, -1)), inf, -inf, nan}
+	lo, hi := 0.0, 255.0
+	if T(0)-1 < 0 {
+		lo, hi = -128, 127
+	}
+	for n := range 70 {
+		for _, side := range []testkit.Side{testkit.Low, testkit.High} {
+			a, b, y := testkit.Guarded[T](t, n, side, n%3), testkit.Guarded[T](t, n, side, n%5), testkit.Guarded[T](t, n, side, n%2)
+			for i := range a {
+				a[i], b[i] = T(r.Uint32()), T(r.Uint32())
+			}
+			p, q := Linear{scales[n%len(scales)], int32(T(r.Uint32()))}, Linear{scales[n*5/7%len(scales)], int32(T(r.Uint32()))}
+			zero := T(r.Uint32())
+			want := make([]T, n)
+			for i := range want {
+				v := float32(float32(int32(a[i])-p.Zero)*p.Scale) + float32(float32(int32(b[i])-q.Zero)*q.Scale)
+				want[i] = T(int32(saturate(math.RoundToEven(float64(v))+float64(zero), lo, hi)))
+			}
+			Add(l, raw(y), raw(a), raw(b), lo < 0, p, q, int32(zero))
+			for i, w := range want {
+				if y[i] != w {
+					t.Fatalf("%v: %d of %d, %d·%+v + %d·%+v + %d = %d, want %d", l, i, n, a[i], p, b[i], q, zero, y[i], w)
+				}
+			}
+			Add(l, raw(a), raw(a), raw(b), lo < 0, p, q, int32(zero))
+			if !slices.Equal(a, want) {
+				t.Fatalf("%v: in place %v, want %v", l, a, want)
+			}
+		}
+	}
+}
+
+func TestMaxWindow(t *testing.T) {
+	testkit.Levels(t, func(t *testing.T, l cpu.Level) {
+		checkMaxWindow[uint8](t, l)
+		checkMaxWindow[int8](t, l)
+	})
+}
+
+func checkMaxWindow[T Byte](t *testing.T, l cpu.Level) {
+	r := rand.New(rand.NewPCG(4, 4))
+	for n := 1; n < 100; n++ {
+		for stride := 1; stride <= 3; stride++ {
+			kh, kw := 1+r.IntN(3), 1+r.IntN(4)
+			lds := n*stride + kw + r.IntN(3)
+			x := testkit.Guarded[T](t, (kh-1)*lds+(n-1)*stride+kw+stride-1, testkit.Side(n&1 == 0), n%3)
+			for i := range x {
+				x[i] = T(r.Uint32())
+			}
+			y, want := testkit.Guarded[T](t, n, testkit.High, 0), make([]T, n)
+			for i := range want {
+				want[i] = x[i*stride]
+				for j := range kh {
+					want[i] = max(want[i], slices.Max(x[j*lds+i*stride:][:kw]))
+				}
+			}
+			if MaxWindow(l, y, x, lds, kh, kw, stride); !slices.Equal(y, want) {
+				t.Fatalf("%v %d windows of %d×%d, stride %d: %v, want %v", l, n, kh, kw, stride, y, want)
+			}
+		}
+	}
+}
+
 func TestEveryAssemblyFunctionHasALine(t *testing.T) {
-	testkit.CheckAsmTested(t, ".", []string{"tile*", "sumU8*", "quantizeF32*", "requantizeI32*", "transposeBytesAVX512", "interleaveBytesAVX512",
+	testkit.CheckAsmTested(t, ".", []string{"tile*", "sumU8*", "quantizeF32*", "requantizeI32*", "transposeBytesAVX512", "interleaveBytesAVX512", "addBytes*", "maxWindow*",
 		"nbits*", "dequantize4AVX512", "dequantize8AVX512", "quantizeBlockAVX512"}) // TestNBits
 }
 

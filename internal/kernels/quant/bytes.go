@@ -1,0 +1,73 @@
+package quant
+
+import "github.com/onward-ml/onward/internal/cpu"
+
+// Linear says which numbers bytes stand for: (x - Zero)·Scale.
+type Linear struct {
+	Scale float32
+	Zero  int32
+}
+
+// Add computes the following, ONNX Runtime's QLinearAdd for scales in steps of the result, with bits that
+// do not depend on the level. The bytes are those of int8 if signed, otherwise of uint8. NaN becomes the smallest value.
+//
+//	for i := range dst {
+//		dst[i] = saturate(roundToEven(float32(a[i]-x.Zero)*x.Scale+float32(b[i]-y.Zero)*y.Scale) + zero)
+//	}
+func Add(l cpu.Level, dst, a, b []byte, signed bool, x, y Linear, zero int32) {
+	a, b = a[:len(dst)], b[:len(dst)]
+	flip, lo, hi := int32(0), float32(0), float32(255)
+	if signed {
+		flip, lo, hi = 128, -128, 127
+		x.Zero += flip
+		y.Zero += flip
+	}
+	n := addBytesAsm(l, dst, a, b, &x, &y, flip, float32(zero), lo, hi)
+	addBytesGeneric(dst[n:], a[n:], b[n:], &x, &y, byte(flip), float32(zero), lo, hi)
+}
+
+func addBytesGeneric(dst, a, b []byte, x, y *Linear, flip byte, zero, lo, hi float32) {
+	for i := range dst {
+		u := float32(float32(int32(a[i]^flip)-x.Zero) * x.Scale)
+		v := float32(float32(int32(b[i]^flip)-y.Zero) * y.Scale)
+		dst[i] = narrow(u+v, zero, lo, hi)
+	}
+}
+
+// MaxWindow computes the following for a stride of 1 or 2. x reaches one element beyond the last window with stride 2.
+//
+//	for i := range dst {
+//		dst[i] = least
+//		for j := range kh {
+//			dst[i] = max(dst[i], slices.Max(x[j*lds+i*stride:][:kw]))
+//		}
+//	}
+func MaxWindow[T Byte](l cpu.Level, dst, x []T, lds, kh, kw, stride int) {
+	if len(dst) == 0 || kh <= 0 || kw <= 0 {
+		return
+	}
+	last := (kh-1)*lds + (len(dst)-1)*stride + kw - 1
+	_ = x[last+stride-1]
+	d, lo, _ := bytesOf(dst)
+	u, _, _ := bytesOf(x)
+	flip := uint32(0)
+	if lo < 0 {
+		flip = 128
+	}
+	if (stride == 1 || stride == 2) && maxWindowAsm(l, d, u, lds, kh, kw, stride, flip) {
+		return
+	}
+	maxWindowGeneric(dst, x, lds, kh, kw, stride, T(int32(lo)))
+}
+
+func maxWindowGeneric[T Byte](dst, x []T, lds, kh, kw, stride int, least T) {
+	for i := range dst {
+		v := least
+		for j := range kh {
+			for _, e := range x[j*lds+i*stride:][:kw] {
+				v = max(v, e)
+			}
+		}
+		dst[i] = v
+	}
+}
