@@ -1,0 +1,158 @@
+package openvino
+
+import (
+	"errors"
+	"fmt"
+	"runtime"
+	"unicode/utf16"
+	"unsafe"
+
+	"github.com/onward-ml/onward"
+	"github.com/onward-ml/onward/internal/dl"
+	"github.com/onward-ml/onward/onnx"
+	"github.com/onward-ml/onward/provider/internal/native"
+	"github.com/onward-ml/onward/tensor"
+)
+
+// read makes an ov_model_t. path is the model's file, "" for a model in memory. A
+// file that has external data behind links is read here, since OpenVINO opens
+// files wherever the model says.
+func (r *library) read(path string, m *onnx.Model) (uintptr, error) {
+	_, where, err := native.Weights(m)
+	switch {
+	case err != nil:
+		return 0, err
+	case path != "" && (where == nil || where.Real == ""):
+		return r.readFile(path)
+	}
+	data, err := m.MarshalInline()
+	if errors.Is(err, onnx.ErrTooBig) {
+		return 0, &onward.StatusError{Code: onward.NotImplemented, Err: err,
+			Message: fmt.Sprintf("OpenVINO takes a model from memory in one piece: %v; open it from its file", err)}
+	}
+	if err != nil {
+		return 0, err
+	}
+	return r.readBytes(data)
+}
+
+func (r *library) readFile(path string) (model uintptr, err error) {
+	if runtime.GOOS == "windows" && r.table[fnReadModelUnicode] != 0 {
+		wide := append(utf16.Encode([]rune(path)), 0)
+		err = r.do(fnReadModelUnicode, r.core, uintptr(dl.Array(wide)), 0, uintptr(unsafe.Pointer(&model)))
+		return model, err
+	}
+	err = r.do(fnReadModel, r.core, uintptr(unsafe.Pointer(dl.CString(path))), 0, uintptr(unsafe.Pointer(&model)))
+	return model, err
+}
+
+func (r *library) readBytes(data []byte) (model uintptr, err error) {
+	err = r.do(fnReadModelFromMemory, r.core, uintptr(dl.Array(data)), uintptr(len(data)), 0, uintptr(unsafe.Pointer(&model)))
+	return model, err
+}
+
+// port is an input or an output of a model.
+type port struct {
+	name  string // one of its names
+	elem  int32  // the number of its type
+	shape []int  // nil where it is not fixed
+}
+
+// ports returns the inputs or the outputs of a model.
+func (r *library) ports(count, get fn, model uintptr) ([]port, error) {
+	var n uintptr
+	if err := r.do(count, model, uintptr(unsafe.Pointer(&n))); err != nil {
+		return nil, err
+	}
+	list := make([]port, n)
+	for i := range list {
+		var err error
+		if list[i], err = r.port(get, model, i); err != nil {
+			return nil, err
+		}
+	}
+	return list, nil
+}
+
+func (r *library) port(get fn, model uintptr, i int) (p port, err error) {
+	var h, name uintptr
+	if err := r.do(get, model, uintptr(i), uintptr(unsafe.Pointer(&h))); err != nil {
+		return p, err
+	}
+	defer r.free(fnPortFree, h)
+	if err := r.do(fnPortName, h, uintptr(unsafe.Pointer(&name))); err == nil { // a port may have none
+		p.name = r.text(name)
+	}
+	if err := r.do(fnPortElementType, h, uintptr(unsafe.Pointer(&p.elem))); err != nil {
+		return p, err
+	}
+	p.shape, err = r.portShape(h)
+	return p, err
+}
+
+// partialShape is ov_partial_shape_t: the rank as the ends of a range, and the
+// dimensions likewise.
+type partialShape struct {
+	rank [2]int64
+	dims uintptr
+}
+
+// portShape returns the shape of a port if it is fixed.
+func (r *library) portShape(h uintptr) ([]int, error) {
+	var s partialShape
+	if err := r.do(fnPortPartialShape, h, uintptr(unsafe.Pointer(&s))); err != nil {
+		return nil, err
+	}
+	defer dl.Call(r.table[fnPartialShapeFree], uintptr(unsafe.Pointer(&s)))
+	if s.rank[0] != s.rank[1] || s.rank[0] < 0 {
+		return nil, nil
+	}
+	dims := make([]int64, s.rank[0])
+	for i, d := range unsafe.Slice((*[2]int64)(dl.Pointer(s.dims)), len(dims)) {
+		if d[0] != d[1] || d[0] < 0 {
+			return nil, nil
+		}
+		dims[i] = d[0]
+	}
+	return native.Shape(dims)
+}
+
+// onlyTensors refuses what OpenVINO has no values for.
+func onlyTensors(what string, args []onward.NodeArg) error {
+	for _, a := range args {
+		t := a.ElementType()
+		if t.Kind != tensor.KindTensor {
+			return notImplemented("%s %s has type %s; OpenVINO has tensors only", what, a.Name, a.Type)
+		}
+		// OpenVINO's plug-in for CPUs copies strings that pass through by their bytes, and
+		// frees their memory twice.
+		if what == "output" && t.Elem == tensor.TypeString {
+			return notImplemented("output %s has strings, which OpenVINO cannot hand over safely", a.Name)
+		}
+	}
+	return nil
+}
+
+// match returns for each port the index of the argument that it is. OpenVINO keeps
+// the order of ONNX, but may leave inputs out.
+func match(what string, ports []port, args []onward.NodeArg) ([]int, error) {
+	index := make([]int, len(ports))
+	if len(ports) == len(args) {
+		for i := range index {
+			index[i] = i
+		}
+		return index, nil
+	}
+	byName := map[string]int{}
+	for i, a := range args {
+		byName[a.Name] = i
+	}
+	for i, p := range ports {
+		k, ok := byName[p.name]
+		if !ok {
+			return nil, fmt.Errorf("OpenVINO makes %d %ss of the model's %d, and calls one %q", len(ports), what, len(args), p.name)
+		}
+		index[i] = k
+	}
+	return index, nil
+}

@@ -1,0 +1,286 @@
+package openvino
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"runtime"
+	"slices"
+	"strconv"
+	"sync"
+	"unsafe"
+
+	"github.com/onward-ml/onward"
+	"github.com/onward-ml/onward/onnx"
+	"github.com/onward-ml/onward/provider/internal/native"
+	"github.com/onward-ml/onward/tensor"
+)
+
+// session is a model on OpenVINO. Runs wait in a queue for one of its requests.
+type session struct {
+	lib      *library
+	compiled uintptr
+	in       []onward.NodeArg // the overridable initializers behind the inputs
+	inputs   int              // of the model
+	out      []onward.NodeArg
+	inPorts  []port
+	outPorts []port
+	inIndex  []int // the input that each port is
+	outIndex []int
+
+	queue chan *state // the requests that are free
+	mu    sync.Mutex
+	made  int
+	limit int
+}
+
+// state is an ov_infer_request_t with the scratch memory of its run. It lives on
+// the heap, so that C may write into it.
+type state struct {
+	request uintptr
+	dims    []int64
+	shape   shape
+	res     uintptr
+	i32     int32
+
+	// The request keeps the outputs that it was given: one that is not wanted the next
+	// time must not be written into the caller's tensor. So it gets a spare one.
+	given []bool
+	spare []*tensor.Tensor
+
+	strings []uintptr // tensors of strings, which the request does not keep alive
+}
+
+func (st *state) setShape(dims []int) {
+	st.dims = append(st.dims[:0], 0) // its address is needed, even for a scalar
+	st.dims = st.dims[:0]
+	for _, d := range dims {
+		st.dims = append(st.dims, int64(d))
+	}
+	st.shape = shape{rank: int64(len(dims)), dims: uintptr(unsafe.Pointer(unsafe.SliceData(st.dims)))}
+}
+
+func (r *library) newSession(path string, m *onnx.Model, o *settings) (_ *session, err error) {
+	d, err := onward.Describe(m)
+	if err != nil {
+		return nil, err
+	}
+	if err := errors.Join(onlyTensors("input", d.Inputs), onlyTensors("output", d.Outputs)); err != nil {
+		return nil, err
+	}
+	if _, err := r.elements(); err != nil {
+		return nil, err
+	}
+	s := &session{lib: r, in: slices.Concat(d.Inputs, d.OverridableInitializers), inputs: len(d.Inputs), out: d.Outputs}
+	model, err := r.read(path, m)
+	if err != nil {
+		return nil, err
+	}
+	defer r.free(fnModelFree, model)
+	if s.inPorts, err = r.ports(fnModelInputs, fnModelInput, model); err != nil {
+		return nil, err
+	}
+	if s.outPorts, err = r.ports(fnModelOutputs, fnModelOutput, model); err != nil {
+		return nil, err
+	}
+	if s.inIndex, err = match("input", s.inPorts, d.Inputs); err != nil {
+		return nil, err
+	}
+	if s.outIndex, err = match("output", s.outPorts, s.out); err != nil {
+		return nil, err
+	}
+	names := slices.Sorted(maps.Keys(o.properties))
+	values := make([]string, len(names))
+	for i, n := range names {
+		values[i] = o.properties[n]
+	}
+	if s.compiled, err = r.compile(model, o.device, names, values); err != nil {
+		return nil, err
+	}
+	if s.limit = o.requests; s.limit == 0 {
+		s.limit = s.optimal()
+	}
+	s.queue = make(chan *state, s.limit)
+	return s, nil
+}
+
+// optimal is how many requests OpenVINO would have under way.
+func (s *session) optimal() int {
+	var p uintptr
+	key := []byte("OPTIMAL_NUMBER_OF_INFER_REQUESTS\x00")
+	if err := s.lib.do(fnCompiledGetProperty, s.compiled, uintptr(unsafe.Pointer(&key[0])), uintptr(unsafe.Pointer(&p))); err != nil {
+		return 1
+	}
+	n, err := strconv.Atoi(s.lib.text(p))
+	if err != nil || n < 1 {
+		return 1
+	}
+	return n
+}
+
+// Close frees the requests and the compiled model. No Run is active.
+func (s *session) Close() error {
+	for range s.made {
+		st := <-s.queue
+		s.lib.free(fnRequestFree, st.request)
+		s.lib.freeAll(fnTensorFree, st.strings)
+	}
+	s.made = 0
+	s.lib.free(fnCompiledFree, s.compiled)
+	s.compiled = 0
+	return nil
+}
+
+// acquire waits for a free request, or makes one as long as the queue is shorter
+// than it may be.
+func (s *session) acquire(ctx context.Context) (*state, error) {
+	select {
+	case st := <-s.queue:
+		return st, nil
+	default:
+	}
+	s.mu.Lock()
+	if s.made < s.limit {
+		s.made++
+		s.mu.Unlock()
+		st := &state{given: make([]bool, len(s.outPorts)), spare: make([]*tensor.Tensor, len(s.outPorts))}
+		if err := s.lib.do(fnCreateRequest, s.compiled, uintptr(unsafe.Pointer(&st.request))); err != nil {
+			s.mu.Lock()
+			s.made--
+			s.mu.Unlock()
+			return nil, err
+		}
+		return st, nil
+	}
+	s.mu.Unlock()
+	select {
+	case st := <-s.queue:
+		return st, nil
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+}
+
+// Run computes the outputs. Input tensors are used where they are. Outputs of a
+// fixed shape are written where they end up; others are copied from OpenVINO's
+// memory, into the tensor that is given if it fits.
+func (s *session) Run(ctx context.Context, req *onward.Request) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	for i := s.inputs; i < len(req.In); i++ {
+		if req.In[i] != nil {
+			return notImplemented("initializer %s cannot be overridden: OpenVINO makes constants of initializers", s.in[i].Name)
+		}
+	}
+	st, err := s.acquire(ctx)
+	if err != nil {
+		return err
+	}
+	defer func() { s.queue <- st }()
+	if err := s.bind(st, req); err != nil {
+		return err
+	}
+	err = s.infer(ctx, st)
+	runtime.KeepAlive(req) // OpenVINO's tensors are its tensors
+	if err != nil {
+		return err
+	}
+	for k, i := range s.outIndex {
+		if req.Wanted != nil && !req.Wanted[i] || st.given[k] {
+			continue
+		}
+		var h uintptr
+		if err := s.lib.do(fnGetOutput, st.request, uintptr(k), uintptr(unsafe.Pointer(&h))); err != nil {
+			return fmt.Errorf("output %s: %w", s.out[i].Name, err)
+		}
+		given, _ := req.Out[i].(*tensor.Tensor)
+		t, err := s.lib.result(st, h, given)
+		s.lib.free(fnTensorFree, h)
+		if err != nil {
+			return fmt.Errorf("output %s: %w", s.out[i].Name, err)
+		}
+		req.Out[i] = t
+	}
+	return nil
+}
+
+// bind gives the request its inputs, and its outputs of a fixed shape.
+func (s *session) bind(st *state, req *onward.Request) error {
+	defer func(old []uintptr) { s.lib.freeAll(fnTensorFree, old) }(st.strings)
+	st.strings = nil
+	for k, i := range s.inIndex {
+		t, ok := req.In[i].(*tensor.Tensor)
+		if !ok {
+			return native.Invalid("input %s is missing: OpenVINO has no inputs that may be left out", s.in[i].Name)
+		}
+		if err := s.set(st, fnSetInput, k, t, s.inPorts[k].elem); err != nil {
+			return fmt.Errorf("input %s: %w", s.in[i].Name, err)
+		}
+	}
+	types, err := s.lib.elements()
+	if err != nil {
+		return err
+	}
+	for k, i := range s.outIndex {
+		p := &s.outPorts[k]
+		d, known := types.dtype[p.elem]
+		if !known || p.shape == nil {
+			continue
+		}
+		t := st.spare[k]
+		if req.Wanted == nil || req.Wanted[i] {
+			if t, _ = req.Out[i].(*tensor.Tensor); t == nil || t.DType() != d || !slices.Equal(t.Shape(), p.shape) {
+				if t, err = tensor.Zeros(d, p.shape...); err != nil {
+					return fmt.Errorf("output %s: %w", s.out[i].Name, err)
+				}
+			}
+			req.Out[i] = t
+		} else if !st.given[k] {
+			continue // it has its own or the spare one
+		} else if t == nil {
+			if t, err = tensor.Zeros(d, p.shape...); err != nil {
+				return fmt.Errorf("output %s: %w", s.out[i].Name, err)
+			}
+			st.spare[k] = t
+		}
+		if err := s.set(st, fnSetOutput, k, t, p.elem); err != nil {
+			return fmt.Errorf("output %s: %w", s.out[i].Name, err)
+		}
+		st.given[k] = t != st.spare[k]
+	}
+	return nil
+}
+
+func (s *session) set(st *state, f fn, port int, t *tensor.Tensor, elem int32) error {
+	h, err := s.lib.hostTensor(st, t, elem)
+	if err != nil {
+		return err
+	}
+	err = s.lib.do(f, st.request, uintptr(port), h)
+	if t.DType() == tensor.TypeString {
+		st.strings = append(st.strings, h)
+		return err
+	}
+	s.lib.free(fnTensorFree, h) // the request has its own hold on it
+	return err
+}
+
+// infer runs the request, which the context stops, and returns when nothing of it
+// runs any more.
+func (s *session) infer(ctx context.Context, st *state) error {
+	cancel := func() { s.lib.do(fnCancel, st.request) }
+	defer native.Watch(ctx, cancel)()
+	if err := s.lib.do(fnStart, st.request); err != nil {
+		return err
+	}
+	if ctx.Err() != nil {
+		cancel() // one before the start has no effect
+	}
+	err := s.lib.do(fnWait, st.request)
+	if err != nil && ctx.Err() != nil {
+		return fmt.Errorf("%w (%v)", ctx.Err(), err)
+	}
+	return err
+}

@@ -1,0 +1,166 @@
+package openvino
+
+import (
+	"fmt"
+	"runtime"
+	"strings"
+	"unsafe"
+
+	"github.com/onward-ml/onward"
+	"github.com/onward-ml/onward/internal/dl"
+	"github.com/onward-ml/onward/onnx"
+	"github.com/onward-ml/onward/provider/internal/native"
+	"github.com/onward-ml/onward/tensor"
+)
+
+// elementTypes are the numbers of ov_element_type_e. They change between releases,
+// so the library is asked.
+type elementTypes struct {
+	number map[tensor.DType]int32
+	dtype  map[int32]tensor.DType
+}
+
+// learnElements has OpenVINO read a model with an input of each type of ONNX, and
+// keeps the numbers that it reports. Types that OpenVINO does not know are left out.
+func (r *library) learnElements() (*elementTypes, error) {
+	e := &elementTypes{number: map[tensor.DType]int32{}, dtype: map[int32]tensor.DType{}}
+	for d := tensor.TypeFloat32; d.Valid(); d++ {
+		b := onnx.NewModel("type").Opset("", 13).IRVersion(8)
+		b.Input("x", onnx.DataType(d), 1).Output("y", onnx.DataType(d), 1)
+		b.Node("Identity", []string{"x"}, []string{"y"})
+		m, err := b.Model()
+		if err != nil {
+			return nil, err
+		}
+		data, err := m.Marshal()
+		if err != nil {
+			return nil, err
+		}
+		model, err := r.readBytes(data)
+		if err != nil {
+			if d == tensor.TypeFloat32 {
+				return nil, fmt.Errorf("OpenVINO %s cannot read an ONNX model: %w", r.version, err)
+			}
+			continue
+		}
+		p, err := r.port(fnModelInput, model, 0)
+		r.free(fnModelFree, model)
+		if err != nil {
+			return nil, err
+		}
+		if _, taken := e.dtype[p.elem]; !taken {
+			e.number[d], e.dtype[p.elem] = p.elem, d
+		}
+	}
+	return e, nil
+}
+
+var noData [64]byte // what empty tensors point to
+
+// hostTensor makes an ov_tensor_t on the memory of a tensor, which the caller keeps
+// alive as long as OpenVINO may use it. elem is the number of its type.
+func (r *library) hostTensor(st *state, t *tensor.Tensor, elem int32) (uintptr, error) {
+	st.setShape(t.Shape())
+	st.res = 0
+	if t.DType() == tensor.TypeString {
+		return r.stringTensor(st, t)
+	}
+	data := unsafe.Pointer(&noData)
+	if len(t.Bytes()) > 0 {
+		data = dl.Array(t.Bytes())
+	}
+	var err error
+	if runtime.GOOS == "windows" {
+		err = r.do(fnTensorFromHost, uintptr(elem), uintptr(unsafe.Pointer(&st.shape)), uintptr(data), uintptr(unsafe.Pointer(&st.res)))
+	} else {
+		err = r.do(fnTensorFromHost, uintptr(elem), uintptr(st.shape.rank), st.shape.dims, uintptr(data), uintptr(unsafe.Pointer(&st.res)))
+	}
+	return st.res, err
+}
+
+// stringTensor makes an ov_tensor_t with copies of the strings.
+func (r *library) stringTensor(st *state, t *tensor.Tensor) (uintptr, error) {
+	if r.table[fnTensorFromStrings] == 0 {
+		return 0, notImplemented("OpenVINO %s cannot be handed strings; 2025.0 and later can", r.version)
+	}
+	list := tensor.Of[string](t)
+	for i, s := range list {
+		if strings.ContainsRune(s, 0) {
+			return 0, native.Invalid("string %d is %q; OpenVINO's C API takes none with a NUL inside", i, s)
+		}
+	}
+	if len(list) == 0 {
+		return 0, notImplemented("OpenVINO's C API takes no empty tensor of strings")
+	}
+	c := dl.CStrings(list)
+	args := append([]uintptr{uintptr(dl.Array(c)), uintptr(len(c))}, shapeArgs(&st.shape)...)
+	err := r.do(fnTensorFromStrings, append(args, uintptr(unsafe.Pointer(&st.res)))...)
+	runtime.KeepAlive(c)
+	return st.res, err
+}
+
+// result copies an ov_tensor_t into given when that has its type and shape, else
+// into a new tensor.
+func (r *library) result(st *state, h uintptr, given *tensor.Tensor) (*tensor.Tensor, error) {
+	if err := r.do(fnTensorType, h, uintptr(unsafe.Pointer(&st.i32))); err != nil {
+		return nil, err
+	}
+	types, err := r.elements()
+	if err != nil {
+		return nil, err
+	}
+	d, ok := types.dtype[st.i32]
+	if !ok {
+		return nil, notImplemented("OpenVINO's element type %d is none of ONNX's", st.i32)
+	}
+	dims, err := r.tensorShape(st, h)
+	if err != nil {
+		return nil, err
+	}
+	t := given
+	if t == nil || t.DType() != d || !sameShape(t.Shape(), dims) {
+		if t, err = tensor.Zeros(d, dims...); err != nil {
+			return nil, err
+		}
+	}
+	if t.Len() == 0 {
+		return t, nil
+	}
+	if err := r.do(fnTensorByteSize, h, uintptr(unsafe.Pointer(&st.res))); err != nil {
+		return nil, err
+	}
+	n := int(st.res)
+	if err := r.do(fnTensorData, h, uintptr(unsafe.Pointer(&st.res))); err != nil {
+		return nil, err
+	}
+	if n != len(t.Bytes()) {
+		return nil, fmt.Errorf("OpenVINO's %s has %d bytes, want %d", t, n, len(t.Bytes()))
+	}
+	copy(t.Bytes(), dl.Bytes(st.res, n))
+	return t, nil
+}
+
+func sameShape(a, b []int) bool {
+	if len(a) != len(b) {
+		return false
+	}
+	for i := range a {
+		if a[i] != b[i] {
+			return false
+		}
+	}
+	return true
+}
+
+func (r *library) tensorShape(st *state, h uintptr) ([]int, error) {
+	st.shape = shape{}
+	if err := r.do(fnTensorShape, h, uintptr(unsafe.Pointer(&st.shape))); err != nil {
+		return nil, err
+	}
+	defer dl.Call(r.table[fnShapeFree], uintptr(unsafe.Pointer(&st.shape)))
+	return native.Shape(unsafe.Slice((*int64)(dl.Pointer(st.shape.dims)), st.shape.rank))
+}
+
+func notImplemented(format string, args ...any) error {
+	return &onward.StatusError{Code: onward.NotImplemented, Message: fmt.Sprintf(format, args...)}
+}
