@@ -3,6 +3,7 @@ package onward_test
 import (
 	"context"
 	"encoding/json"
+	"math"
 	"os"
 	"path/filepath"
 	"slices"
@@ -29,7 +30,7 @@ func TestTextGeneration(t *testing.T) {
 	var cases []struct {
 		Model  string
 		Inputs map[string]value
-		Want   value
+		Want   map[string]value
 	}
 	if err := json.Unmarshal(b, &cases); err != nil {
 		t.Fatal(err)
@@ -61,9 +62,22 @@ func TestTextGeneration(t *testing.T) {
 					if err != nil {
 						t.Fatal(err)
 					}
-					got := out["sequences"].(*tensor.Tensor)
-					if want := int32s(c.Want.D); !slices.Equal(got.Shape(), c.Want.S) || !slices.Equal(tensor.Of[int32](got), want) {
-						t.Errorf("sequences are %v %v, want %v %v", got, tensor.Of[int32](got), c.Want.S, want)
+					for name, want := range c.Want {
+						got := out[name].(*tensor.Tensor)
+						if !slices.Equal(got.Shape(), want.S) {
+							t.Fatalf("%s has shape %v, want %v", name, got.Shape(), want.S)
+						}
+						if want.T == "int32" {
+							if got, want := tensor.Of[int32](got), int32s(want.D); !slices.Equal(got, want) {
+								t.Errorf("%s are %v, want %v", name, got, want)
+							}
+							continue
+						}
+						for i, v := range tensor.Of[float32](got) {
+							if d := math.Abs(float64(v) - want.D[i]); d > 1e-5*math.Max(1, math.Abs(want.D[i])) {
+								t.Fatalf("%s[%d] is %v, want %v", name, i, v, want.D[i])
+							}
+						}
 					}
 				}
 			})

@@ -7,15 +7,20 @@ import "github.com/onward-ml/onward/internal/ir"
 // (https://github.com/microsoft/onnxruntime/blob/main/docs/ContribOperators.md#com.microsoft.GreedySearch).
 type GreedySearch struct{ generation }
 
-const generationInputs = "input_ids:I, max_length:I, min_length:I?, repetition_penalty:T?, vocab_mask:I?, prefix_vocab_mask:I?, attention_mask:I?"
+const generationInputsOf = "input_ids:I, max_length:I, min_length:I?, repetition_penalty:T?, vocab_mask:I?, prefix_vocab_mask:I?, attention_mask:I?"
 
-var _ = register(Def{Domain: DomainMicrosoft, Name: "GreedySearch", Since: []int{1}, In: generationInputs, Out: "sequences:I",
+// generationPlaces says where searches without beams have their inputs.
+var generationPlaces = generationInputs{penalty: 3, vocab: 4, prefix: 5, mask: 6}
+
+var _ = register(Def{Domain: DomainMicrosoft, Name: "GreedySearch", Since: []int{1}, In: generationInputsOf, Out: "sequences:I",
 	Types: Types{"T": "float", "I": "int32"},
-	Build: simple(func(a *Attrs, opset int) Operator { return &GreedySearch{readGeneration(a)} })})
+	Build: simple(func(a *Attrs, opset int) Operator {
+		return &GreedySearch{readGeneration(a, decoderOnly, generationPlaces)}
+	})})
 
 // Run implements [ir.Operator].
 func (op *GreedySearch) Run(c *ir.Call) error {
-	r, err := op.newRun(c)
+	r, err := op.newRun(c, 1)
 	if err != nil {
 		return err
 	}
@@ -26,6 +31,7 @@ func (op *GreedySearch) Run(c *ir.Call) error {
 		}
 		next := make([]int32, r.batch)
 		for b, row := range rows {
+			r.process(b, row)
 			best := 0
 			for i, v := range row {
 				if v > row[best] {
@@ -34,7 +40,7 @@ func (op *GreedySearch) Run(c *ir.Call) error {
 			}
 			next[b] = int32(best)
 		}
-		if more, err = r.add(next); err != nil {
+		if more, err = r.add(c, next); err != nil {
 			return err
 		}
 	}

@@ -117,6 +117,18 @@ func TestGreedySearchErrors(t *testing.T) {
 	failOp(t, op, 1, with(g(five, 2)), "max_length is 2", ids, tt([]int32{2}, 1))
 	failOp(t, op, 1, with(g(five, 2)), "not empty", tt([]int32{}, 0, 2), most)
 	bad := with(g(five, 2))
+	bad["model_type"] = 3
+	failOp(t, op, 1, bad, "model_type is 3", ids, most)
 	bad["model_type"] = 1
-	failOp(t, op, 1, bad, "without an encoder", ids, most)
+	failOp(t, op, 1, bad, "encoder", ids, most)
+	bad["encoder"] = g(five, 2)
+	failOp(t, op, 1, bad, "the decoder has 4 inputs", ids, most)
+
+	const beams = "com.microsoft.BeamSearch"
+	one := func(v int32) *tensor.Tensor { return tt([]int32{v}, 1) }
+	failOp(t, beams, 1, with(g(five, 2)), "num_beams is 0", ids, most, nil, one(0), one(1))
+	failOp(t, beams, 1, with(g(five, 2)), "num_return_sequences 3", ids, most, nil, one(2), one(3))
+	failOp(t, beams, 1, with(g(five, 2)), "min_length is 4", ids, most, one(4), one(2), one(1))
+	failOp(t, "com.microsoft.WhisperBeamSearch", 1, with(g(five, 2)), "encoder", ids, most, nil, one(2), one(1))
+	failOp(t, "com.microsoft.Sampling", 1, with(g(five, 2)), "the decoder returns scores", ids, most)
 }
