@@ -32,8 +32,9 @@ type Binding struct {
 	out     []boundOutput
 	order   []int // outputs in the order of binding
 	engine  EngineBinding
-	ran     bool // since the outputs were bound
-	ready   bool // what is bound is complete
+	of      Engine // that made it
+	ran     bool   // since the outputs were bound
+	ready   bool   // what is bound is complete
 	closed  bool
 }
 
@@ -85,7 +86,7 @@ func (s *Session) NewBinding() (*Binding, error) {
 	if s.closed {
 		return nil, errClosed()
 	}
-	b := &Binding{session: s, in: make([]*OrtValue, len(s.inputs)+len(s.defaults)), out: make([]boundOutput, len(s.outputs))}
+	b := &Binding{session: s, in: make([]*OrtValue, len(s.inputs)+len(s.defaults)), out: make([]boundOutput, len(s.outputs)), of: s.engine}
 	var err error
 	if e, ok := s.engine.(Binder); ok {
 		b.engine, err = e.NewBinding()
@@ -170,6 +171,8 @@ func (b *Binding) usable() error {
 		return errClosed()
 	case b.closed:
 		return &StatusError{Code: Fail, Message: "the binding is closed"}
+	case b.of != b.session.engine:
+		return &StatusError{Code: Fail, Message: "the session has changed its provider since the binding was made: make a new one"}
 	}
 	return nil
 }
@@ -529,7 +532,12 @@ func (s *Session) RunBinding(ctx context.Context, b *Binding, opts *RunOptions) 
 		}
 		b.ready = true
 	}
-	if err := b.engine.Run(ctx, opts); err != nil {
+	opts, done := s.watch(ctx, opts)
+	err := b.engine.Run(ctx, opts)
+	if done != nil {
+		done(err)
+	}
+	if err != nil {
 		return runStatus(err)
 	}
 	b.ran = true
