@@ -74,6 +74,7 @@ func run(ctx context.Context) error {
 	threads := flag.String("threads", "1,2", "numbers of threads")
 	duration := flag.Duration("duration", time.Second, "how long a block is timed")
 	rounds := flag.Int("rounds", 3, "blocks per provider")
+	save := flag.String("save", "", "write the models to this folder instead of measuring them")
 	flag.Parse()
 	set := map[string]bool{}
 	flag.Visit(func(f *flag.Flag) { set[f.Name] = true })
@@ -88,6 +89,9 @@ func run(ctx context.Context) error {
 	re, err := regexp.Compile(*only)
 	if err != nil {
 		return err
+	}
+	if *save != "" {
+		return saveModels(*save, re)
 	}
 	dir, err := os.MkdirTemp("", "onward-bench-")
 	if err != nil {
@@ -144,6 +148,26 @@ func run(ctx context.Context) error {
 		return err
 	}
 	return os.WriteFile(*out, []byte(text), 0o666)
+}
+
+var unsafeInNames = regexp.MustCompile(`[^A-Za-z0-9._-]+`)
+
+// saveModels writes the models that are made here.
+func saveModels(dir string, only *regexp.Regexp) error {
+	if err := os.MkdirAll(dir, 0o777); err != nil {
+		return err
+	}
+	for _, m := range models() {
+		if m.build == nil || !only.MatchString(m.group+" "+m.name) {
+			continue
+		}
+		path := filepath.Join(dir, unsafeInNames.ReplaceAllString(m.name, "_")+".onnx")
+		if err := onnx.WriteFile(path, m.build(), nil); err != nil {
+			return fmt.Errorf("%s: %w", m.name, err)
+		}
+		fmt.Println(path)
+	}
+	return nil
 }
 
 // light are the networks of the suite, none without it.
