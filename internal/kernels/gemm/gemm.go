@@ -31,12 +31,12 @@ const (
 	// MaxKC is the longest stretch of K that is summed before the sum goes back to C.
 	MaxKC = 4096
 
-	tileRows      = 14  // rows of the widest tile
-	blockK        = 512 // K per block when there are several row tiles: a panel of 64 KiB
-	maxVectorRows = 2   // rows that are multiplied without tiles
-	blockM        = 252 // rows per block: A's block stays within 512 KiB
-	maxHalfRows   = 4   // rows that read halves directly
-	halfK         = 256 // K per block of widened panels: they stay in the first-level cache
+	tileRows      = 14   // rows of the widest tile
+	blockK        = 1024 // K per block when there are several row tiles: a panel of 128 KiB
+	maxVectorRows = 2    // rows that are multiplied without tiles
+	blockM        = 252  // rows per block: A's block stays within 1 MiB
+	maxHalfRows   = 4    // rows that read halves directly
+	halfK         = 256  // K per block of widened panels: they stay in the first-level cache
 )
 
 // Activation is applied to an element of the result last.
@@ -238,6 +238,7 @@ func (a *Args[T]) run(level cpu.Level, blk Block, scratch []T) {
 	if packB {
 		sb = scratch[:PanelWidth*kc]
 	}
+	blocks := (rows + blockM - 1) / blockM
 	var t tile[T]
 	for k0 := 0; k0 == 0 || k0 < a.K; k0 += kc {
 		t.k = min(kc, a.K-k0)
@@ -246,8 +247,9 @@ func (a *Args[T]) run(level cpu.Level, blk Block, scratch []T) {
 		if k0+t.k >= a.K {
 			t.ep = &a.Epilogue
 		}
-		for m0 := blk.Row0; m0 < blk.Row1; m0 += blockM {
-			t.row, t.rows = m0, min(blockM, blk.Row1-m0)
+		for b := range blocks {
+			m0 := blk.Row0 + rows*b/blocks
+			t.row, t.rows = m0, blk.Row0+rows*(b+1)/blocks-m0
 			if a.TransA {
 				packRows(sa, a.A, a.LdA, k0, t.k, m0, t.rows)
 				t.a, t.lda = sa, t.k

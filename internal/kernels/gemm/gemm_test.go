@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"slices"
 	"sync"
 	"testing"
 
@@ -333,6 +334,26 @@ func BenchmarkHalf(b *testing.B) {
 			for b.Loop() {
 				F32(cpu.Active(), a, a.Whole(), scratch)
 			}
+		})
+	}
+}
+
+// BenchmarkStreamed multiplies by other weights each time, more than caches hold, as the layers of a network do.
+func BenchmarkStreamed(b *testing.B) {
+	for _, s := range []shape{{m: 128, n: 768, k: 768}, {m: 128, n: 3072, k: 768}, {m: 128, n: 768, k: 3072}, {m: 16, n: 768, k: 768}, {m: 1, n: 4096, k: 4096}} {
+		b.Run(fmt.Sprintf("%dx%dx%d", s.m, s.n, s.k), func(b *testing.B) {
+			size := PackedLen(s.k, s.n)
+			all := slices.Repeat([]float32{1}, 96<<20/4/size*size+size) // untouched pages would all be one
+			a := &Args[float32]{M: s.m, N: s.n, K: s.k, A: make([]float32, s.m*s.k+16), LdA: s.k, C: make([]float32, s.m*s.n+16), LdC: s.n, Packed: true}
+			i := 0
+			for b.Loop() {
+				a.B = all[i : i+size]
+				F32(cpu.Active(), a, a.Whole(), nil)
+				if i += size; i == len(all) {
+					i = 0
+				}
+			}
+			b.ReportMetric(2*float64(s.m)*float64(s.n)*float64(s.k)*float64(b.N)/float64(b.Elapsed().Nanoseconds()), "GFLOPS")
 		})
 	}
 }
