@@ -17,6 +17,7 @@ const (
 	tMask, tScaled      = 116, 120
 	tPrefetch, tPfStep  = 128, 136
 	relu, clip          = 1, 2
+	ahead               = 2048 // bytes: a panel that comes from memory would be waited for at each turn of the loop
 	unrollK             = 4
 	rowsAVX512, rowsAVX = 14, 6
 )
@@ -148,6 +149,9 @@ func gemmTile(f *file, i isa, mr int, ar arithmetic) string {
 				g.op("VCVTPH2PS", fmt.Sprintf("%d%s", j*vb/2, b), j)
 			} else {
 				ld(fmt.Sprintf("%d%s", j*vb, b), j, j)
+			}
+			if i.width == 16 && (!ar.half || j == 0) {
+				g.e("PREFETCHT0 %d%s", ahead+j*vb, b)
 			}
 		}
 		for r := range mr {

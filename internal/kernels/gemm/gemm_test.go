@@ -340,7 +340,7 @@ func BenchmarkHalf(b *testing.B) {
 
 // BenchmarkStreamed multiplies by other weights each time, more than caches hold, as the layers of a network do.
 func BenchmarkStreamed(b *testing.B) {
-	for _, s := range []shape{{m: 128, n: 768, k: 768}, {m: 128, n: 3072, k: 768}, {m: 128, n: 768, k: 3072}, {m: 16, n: 768, k: 768}, {m: 1, n: 4096, k: 4096}} {
+	for _, s := range []shape{{m: 128, n: 768, k: 768}, {m: 128, n: 3072, k: 768}, {m: 128, n: 768, k: 3072}, {m: 4, n: 768, k: 768}, {m: 8, n: 768, k: 768}, {m: 16, n: 768, k: 768}, {m: 1, n: 4096, k: 4096}} {
 		b.Run(fmt.Sprintf("%dx%dx%d", s.m, s.n, s.k), func(b *testing.B) {
 			size := PackedLen(s.k, s.n)
 			all := slices.Repeat([]float32{1}, 96<<20/4/size*size+size) // untouched pages would all be one
