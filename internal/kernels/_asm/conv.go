@@ -17,6 +17,7 @@ const (
 	cLo, cHi         = 128, 132
 	cPf, cPfStep     = 136, 144
 	cBStep           = 152
+	cMoves           = 160
 )
 
 // pixelAddresses prepares rowAddr for mr pixels.
@@ -39,12 +40,10 @@ func (g *fn) addA(operand string, mr int) {
 }
 
 // convTile writes the tile of mr pixels by blocks blocks of 16 output channels; per
-// position of the kernel it takes 16 channels, or one plane for the stem.
+// position of the kernel it takes 16 channels, one plane for the stem, or with inner 0 the one
+// channel to which a list of moves leads.
 func convTile(f *file, i isa, mr, blocks, inner int) string {
-	kind := "tile"
-	if inner == 1 {
-		kind = "stem"
-	}
+	kind := map[int]string{16: "tile", 1: "stem", 0: "gather"}[inner]
 	name := fmt.Sprintf("%s%dx%d%s", kind, mr, 16*blocks, i.name)
 	g := f.function(name, i, []arg{{"t", "*tileArgs"}}, nil)
 	nv, nregs := blocks, 32
@@ -96,16 +95,22 @@ func convTile(f *file, i isa, mr, blocks, inner int) string {
 	}
 	g.label("start")
 	g.e("MOVQ %d(DX), R15", cCB)
-	g.label("block")
-	g.e("MOVQ %d(DX), R13", cKH)
-	g.label("row")
-	g.e("MOVQ %d(DX), BX", cKW)
-	g.label("tap")
+	if inner > 0 {
+		g.label("block")
+		g.e("MOVQ %d(DX), R13", cKH)
+		g.label("row")
+		g.e("MOVQ %d(DX), BX", cKW)
+		g.label("tap")
+	}
 	step := func(u, b int) {
 		for j := range nv {
 			g.op("VMOVUPS", fmt.Sprintf("%d(DI)", b+j*i.width*4), j)
 		}
 		for r := range mr {
+			if nv == 1 {
+				g.op("VFMADD231PS.BCST", rowAddr(r, 4*u), 0, acc(r, 0))
+				continue
+			}
 			t := nv
 			if nv+1 < nregs-mr*nv {
 				t += r % 2
@@ -116,11 +121,29 @@ func convTile(f *file, i isa, mr, blocks, inner int) string {
 			}
 		}
 	}
-	if inner == 1 {
+	switch inner {
+	case 0:
+		g.e("MOVQ %d(DX), R13", cMoves)
+		g.e("MOVQ %d(DX), BX", cBStep)
+		g.e("PCALIGN $32")
+		g.label("channel")
+		g.e("MOVQ (R13), CX")
+		g.e("ADDQ $8, R13")
+		if i.width == 16 {
+			for j := range nv {
+				g.e("PREFETCHT0 %d(DI)", ahead+j*64)
+			}
+		}
+		step(0, 0)
+		g.addA("CX", mr)
+		g.e("ADDQ BX, DI")
+		g.e("DECQ R15")
+		g.e("JNZ channel")
+	case 1:
 		step(0, 0)
 		g.addA("$4", mr)
 		g.e("ADDQ %d(DX), DI", cBStep)
-	} else {
+	default:
 		g.e("MOVL $4, CX")
 		g.e("PCALIGN $32")
 		g.label("channels")
@@ -145,6 +168,9 @@ func convTile(f *file, i isa, mr, blocks, inner int) string {
 		off            int
 		counter, label string
 	}{{cDKW, "BX", "tap"}, {cDKH, "R13", "row"}, {cDCB, "R15", "block"}} {
+		if inner == 0 {
+			break
+		}
 		g.addA(fmt.Sprintf("%d(DX)", l.off), mr)
 		g.e("DECQ %s", l.counter)
 		g.e("JNZ %s", l.label)
@@ -358,7 +384,7 @@ func writeConv(dir string) {
 	for _, kind := range []struct {
 		name          string
 		blocks, inner int
-	}{{"tile2", 2, 16}, {"tile1", 1, 16}, {"stem2", 2, 1}, {"stem1", 1, 1}} {
+	}{{"tile2", 2, 16}, {"tile1", 1, 16}, {"stem2", 2, 1}, {"stem1", 1, 1}, {"gather2", 2, 0}, {"gather1", 1, 0}} {
 		for _, i := range isas {
 			var names []string
 			rows := 14

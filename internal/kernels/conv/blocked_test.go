@@ -426,6 +426,7 @@ func TestEveryAssemblyFunctionHasALine(t *testing.T) {
 	testkit.CheckAsmTested(t, ".", []string{
 		"tile*",                                        // TestDirect
 		"stem*",                                        // TestStem
+		"gather*",                                      // TestGather
 		"byteTile*",                                    // TestByteTile, TestInteger
 		"depthwise*",                                   // TestDepthwise
 		"maximum*",                                     // TestPool

@@ -131,40 +131,61 @@ func (d *Direct) Run(level cpu.Level, par gemm.Par, y, x []float32, ep *BlockedE
 	if ep.Add != nil {
 		ep.AddLayout.check("residual", ep.Add)
 	}
-	groups, width := d.groups(ep)
-	n := len(d.Weights.panels) * groups
-	if par == nil {
-		d.run(level, y, x, ep, width, groups, 0, n)
-		return
-	}
-	par(n, func(lo, hi int) { d.run(level, y, x, ep, width, groups, lo, hi) })
-}
-
-// groups returns the units per panel and the pixels of a row: whole rows, or parts of the one long
-// row of a 1×1 convolution without borders.
-func (d *Direct) groups(ep *BlockedEpilogue) (groups, width int) {
 	w := d.Weights
-	if w.KH*w.KW == 1 && d.StrideH == 1 && d.StrideW == 1 && d.Top == 0 && d.Left == 0 && d.In.H == d.Out.H && d.In.W == d.Out.W &&
-		d.In.flat() && d.Out.flat() && (ep.Add == nil || ep.AddLayout.flat()) {
-		width = d.Out.H * d.Out.W
-		return tiles(width, flatGroup*14), width
-	}
-	return d.Out.H, d.Out.W
+	rows := newRows(&d.In, &d.Out, ep, w.KH*w.KW == 1 && d.StrideH == 1 && d.StrideW == 1 && d.Top == 0 && d.Left == 0)
+	rows.panels(par, len(w.panels), func(p, g0, g1 int) { d.panel(level, y, x, ep, p, &rows, g0, g1) })
 }
 
-func (d *Direct) run(level cpu.Level, y, x []float32, ep *BlockedEpilogue, width, groups, lo, hi int) {
-	for u := lo; u < hi; {
-		p, g := u/groups, u%groups
-		n := min(hi-u, groups-g)
-		d.panel(level, y, x, ep, p, width, groups, g, g+n)
-		u += n
+// rows divides an image into units of work: whole rows of pixels, or parts of the one long row of
+// a 1×1 convolution without borders.
+type rows struct {
+	units, width int // units of an image, and the pixels of the row or rows
+	flat         bool
+}
+
+// newRows divides the output; pointwise says that an output pixel reads the one input pixel in its place.
+func newRows(in, out *Layout, ep *BlockedEpilogue, pointwise bool) rows {
+	if pointwise && in.H == out.H && in.W == out.W && in.flat() && out.flat() && (ep.Add == nil || ep.AddLayout.flat()) {
+		width := out.H * out.W
+		return rows{tiles(width, flatGroup*14), width, true}
+	}
+	return rows{out.H, out.W, false}
+}
+
+// panels calls fn for units [g0, g1) of every panel; par may be nil.
+func (r *rows) panels(par gemm.Par, panels int, fn func(p, g0, g1 int)) {
+	work := func(lo, hi int) {
+		for u := lo; u < hi; {
+			p, g := u/r.units, u%r.units
+			n := min(hi-u, r.units-g)
+			fn(p, g, g+n)
+			u += n
+		}
+	}
+	if par == nil {
+		work(0, panels*r.units)
+	} else {
+		par(panels*r.units, work)
 	}
 }
 
-func (d *Direct) panel(level cpu.Level, y, x []float32, ep *BlockedEpilogue, pi, width, groups, g0, g1 int) {
+// tiles calls fn for tiles of at most most pixels [a, b) of a row, over the units [g0, g1).
+func (r *rows) tiles(g0, g1, most int, fn func(row, a, b int)) {
+	for g := g0; g < g1; g++ {
+		row, x0, x1 := g, 0, r.width
+		if r.flat {
+			row, x0, x1 = 0, r.width*g/r.units, r.width*(g+1)/r.units
+		}
+		for i := range tiles(x1-x0, most) {
+			a, b := split(x1-x0, most, i)
+			fn(row, x0+a, x0+b)
+		}
+	}
+}
+
+func (d *Direct) panel(level cpu.Level, y, x []float32, ep *BlockedEpilogue, pi int, rows *rows, g0, g1 int) {
 	w := d.Weights
 	p := &w.panels[pi]
-	flat := width != d.Out.W || groups != d.Out.H
 	most := tilePixels(level)
 	perBlock := w.KH * w.KW * Lanes
 	chunks := tiles(p.cbs*perBlock, maxSteps)
@@ -183,7 +204,7 @@ func (d *Direct) panel(level cpu.Level, y, x []float32, ep *BlockedEpilogue, pi,
 	}
 	t.lo, t.hi = ep.bounds()
 	// the next panel's weights are fetched evenly over the calls of this one
-	calls := max(1, (g1-g0)*tiles(tern(flat, flatGroup*14, width), most))
+	calls := max(1, (g1-g0)*tiles(tern(rows.flat, flatGroup*14, rows.width), most))
 	lines := min(4, (4*p.blocks+calls-1)/calls)
 	size := p.cbs * perBlock * p.blocks * Lanes
 	for c := range chunks {
@@ -199,28 +220,20 @@ func (d *Direct) panel(level cpu.Level, y, x []float32, ep *BlockedEpilogue, pi,
 			t.act = uint64(ep.Act)
 		}
 		call := 0
-		for g := g0; g < g1; g++ {
-			row, x0, x1 := g, 0, width
-			if flat {
-				row, x0, x1 = 0, width*g/groups, width*(g+1)/groups
+		rows.tiles(g0, g1, most, func(row, a, b int) {
+			t.a = at(ptr(x), d.In.At(p.cb+cb0, row*d.StrideH-d.Top, a*d.StrideW-d.Left))
+			t.c = at(ptr(y), d.Out.At(p.block, row, a))
+			t.add = nil
+			if add != nil && last {
+				t.add = at(add, ep.AddLayout.At(p.block, row, a))
 			}
-			for i := range tiles(x1-x0, most) {
-				a, b := split(x1-x0, most, i)
-				a, b = x0+a, x0+b
-				t.a = at(ptr(x), d.In.At(p.cb+cb0, row*d.StrideH-d.Top, a*d.StrideW-d.Left))
-				t.c = at(ptr(y), d.Out.At(p.block, row, a))
-				t.add = nil
-				if add != nil && last {
-					t.add = at(add, ep.AddLayout.At(p.block, row, a))
-				}
-				t.prefetch, t.prefetchStep = uintptr(t.b), 0
-				if done := call * t.cb * perBlock * lines * 4; pi+1 < len(w.panels) && done < size {
-					t.prefetch, t.prefetchStep = address(w.Data, p.offset+size+done), lines*64
-				}
-				call++
-				runTile(level, b-a, p.blocks, &t)
+			t.prefetch, t.prefetchStep = uintptr(t.b), 0
+			if done := call * t.cb * perBlock * lines * 4; pi+1 < len(w.panels) && done < size {
+				t.prefetch, t.prefetchStep = address(w.Data, p.offset+size+done), lines*64
 			}
-		}
+			call++
+			runTile(level, b-a, p.blocks, &t)
+		})
 	}
 }
 

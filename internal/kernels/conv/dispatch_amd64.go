@@ -38,6 +38,23 @@ func runStem(l cpu.Level, pixels, blocks int, t *tileArgs) {
 	}
 }
 
+func runGather(l cpu.Level, pixels, blocks int, t *tileArgs) {
+	switch {
+	case l == cpu.AVX512 && blocks == 2:
+		gather2AVX512(pixels, t)
+	case l == cpu.AVX512:
+		gather1AVX512(pixels, t)
+	case l == cpu.AVX2:
+		gather1AVX2(pixels, t)
+		if blocks == 2 {
+			second := t.secondBlock()
+			gather1AVX2(pixels, &second)
+		}
+	default:
+		tileGeneric(pixels, blocks, 0, t)
+	}
+}
+
 // secondBlock returns the arguments of the second block of a pair by itself.
 func (t *tileArgs) secondBlock() tileArgs {
 	s := *t

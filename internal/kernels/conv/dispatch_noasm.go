@@ -4,11 +4,12 @@ package conv
 
 import "github.com/onward-ml/onward/internal/cpu"
 
-func runTile(_ cpu.Level, pixels, blocks int, t *tileArgs) { tileGeneric(pixels, blocks, Lanes, t) }
-func runStem(_ cpu.Level, pixels, blocks int, t *tileArgs) { tileGeneric(pixels, blocks, 1, t) }
-func runDepthwise(_ cpu.Level, pixels int, t *tileArgs)    { depthwiseGeneric(pixels, t) }
-func runMaximum(_ cpu.Level, pixels int, t *tileArgs)      { maximumGeneric(pixels, t) }
-func runSum(_ cpu.Level, pixels int, t *tileArgs)          { sumGeneric(pixels, t) }
+func runTile(_ cpu.Level, pixels, blocks int, t *tileArgs)   { tileGeneric(pixels, blocks, Lanes, t) }
+func runStem(_ cpu.Level, pixels, blocks int, t *tileArgs)   { tileGeneric(pixels, blocks, 1, t) }
+func runGather(_ cpu.Level, pixels, blocks int, t *tileArgs) { tileGeneric(pixels, blocks, 0, t) }
+func runDepthwise(_ cpu.Level, pixels int, t *tileArgs)      { depthwiseGeneric(pixels, t) }
+func runMaximum(_ cpu.Level, pixels int, t *tileArgs)        { maximumGeneric(pixels, t) }
+func runSum(_ cpu.Level, pixels int, t *tileArgs)            { sumGeneric(pixels, t) }
 
 func winogradInput(_ cpu.Level, m int, src, dst *float32, row, xi, n int) {
 	winogradInputGeneric(m, src, dst, row, xi, n)

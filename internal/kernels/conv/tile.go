@@ -25,7 +25,8 @@ type tileArgs struct {
 	lo, hi        float32        // lo is the factor of a sum tile
 	prefetch      uintptr        // a hint, which no collector needs to follow
 	prefetchStep  int
-	bStep         int // between the weights of two input channels
+	bStep         int            // between the weights of two input channels
+	moves         unsafe.Pointer // of a gather tile: cb int64 distances, from each input channel to the next
 }
 
 // tilePixels is the height of the tallest tile.
@@ -47,7 +48,8 @@ func f32at(p unsafe.Pointer, bytes int) float32 { return *(*float32)(unsafe.Add(
 
 func lanes(p unsafe.Pointer) *[Lanes]float32 { return (*[Lanes]float32)(p) }
 
-// tileGeneric computes a tile of 14 pixels at most. inner is the number of channels per tap: 16, or 1 for the stem.
+// tileGeneric computes a tile of 14 pixels at most. inner is the number of channels per tap: 16, 1 for the stem,
+// or 0 to go from channel to channel by moves.
 //
 //	for p := range pixels {
 //		for j := range 16*blocks {
@@ -72,19 +74,28 @@ func tileGeneric(pixels, blocks, inner int, t *tileArgs) {
 	}
 	// offsets rather than pointers: the last steps lead out of the slices
 	a, b := 0, 0
-	for range t.cb {
+	step := func(a int) {
+		w := unsafe.Slice((*float32)(unsafe.Add(t.b, b)), blocks*Lanes)
+		for p := range pixels {
+			x := f32at(t.a, a+p*t.pixel)
+			s := sums[p][:len(w)]
+			for j, v := range w {
+				s[j] += x * v
+			}
+		}
+		b += t.bStep
+	}
+	if inner == 0 {
+		for _, move := range unsafe.Slice((*int64)(t.moves), t.cb) {
+			step(a)
+			a += int(move)
+		}
+	}
+	for range tern(inner > 0, t.cb, 0) {
 		for range t.kh {
 			for range t.kw {
 				for k := range inner {
-					w := unsafe.Slice((*float32)(unsafe.Add(t.b, b)), blocks*Lanes)
-					for p := range pixels {
-						x := f32at(t.a, a+p*t.pixel+k*4)
-						s := sums[p][:len(w)]
-						for j, v := range w {
-							s[j] += x * v
-						}
-					}
-					b += t.bStep
+					step(a + k*4)
 				}
 				a += inner*4 + t.dkw
 			}

@@ -209,6 +209,108 @@ func stem5x16AVX2(t *tileArgs)
 func stem6x16AVX2(t *tileArgs)
 
 //go:noescape
+func gather1x32AVX512(t *tileArgs)
+
+//go:noescape
+func gather2x32AVX512(t *tileArgs)
+
+//go:noescape
+func gather3x32AVX512(t *tileArgs)
+
+//go:noescape
+func gather4x32AVX512(t *tileArgs)
+
+//go:noescape
+func gather5x32AVX512(t *tileArgs)
+
+//go:noescape
+func gather6x32AVX512(t *tileArgs)
+
+//go:noescape
+func gather7x32AVX512(t *tileArgs)
+
+//go:noescape
+func gather8x32AVX512(t *tileArgs)
+
+//go:noescape
+func gather9x32AVX512(t *tileArgs)
+
+//go:noescape
+func gather10x32AVX512(t *tileArgs)
+
+//go:noescape
+func gather11x32AVX512(t *tileArgs)
+
+//go:noescape
+func gather12x32AVX512(t *tileArgs)
+
+//go:noescape
+func gather13x32AVX512(t *tileArgs)
+
+//go:noescape
+func gather14x32AVX512(t *tileArgs)
+
+//go:noescape
+func gather1x16AVX512(t *tileArgs)
+
+//go:noescape
+func gather2x16AVX512(t *tileArgs)
+
+//go:noescape
+func gather3x16AVX512(t *tileArgs)
+
+//go:noescape
+func gather4x16AVX512(t *tileArgs)
+
+//go:noescape
+func gather5x16AVX512(t *tileArgs)
+
+//go:noescape
+func gather6x16AVX512(t *tileArgs)
+
+//go:noescape
+func gather7x16AVX512(t *tileArgs)
+
+//go:noescape
+func gather8x16AVX512(t *tileArgs)
+
+//go:noescape
+func gather9x16AVX512(t *tileArgs)
+
+//go:noescape
+func gather10x16AVX512(t *tileArgs)
+
+//go:noescape
+func gather11x16AVX512(t *tileArgs)
+
+//go:noescape
+func gather12x16AVX512(t *tileArgs)
+
+//go:noescape
+func gather13x16AVX512(t *tileArgs)
+
+//go:noescape
+func gather14x16AVX512(t *tileArgs)
+
+//go:noescape
+func gather1x16AVX2(t *tileArgs)
+
+//go:noescape
+func gather2x16AVX2(t *tileArgs)
+
+//go:noescape
+func gather3x16AVX2(t *tileArgs)
+
+//go:noescape
+func gather4x16AVX2(t *tileArgs)
+
+//go:noescape
+func gather5x16AVX2(t *tileArgs)
+
+//go:noescape
+func gather6x16AVX2(t *tileArgs)
+
+//go:noescape
 func depthwise1AVX512(t *tileArgs)
 
 //go:noescape
@@ -551,6 +653,89 @@ func stem1AVX2(pixels int, t *tileArgs) {
 		stem5x16AVX2(t)
 	case 6:
 		stem6x16AVX2(t)
+	}
+}
+
+func gather2AVX512(pixels int, t *tileArgs) {
+	switch pixels {
+	case 1:
+		gather1x32AVX512(t)
+	case 2:
+		gather2x32AVX512(t)
+	case 3:
+		gather3x32AVX512(t)
+	case 4:
+		gather4x32AVX512(t)
+	case 5:
+		gather5x32AVX512(t)
+	case 6:
+		gather6x32AVX512(t)
+	case 7:
+		gather7x32AVX512(t)
+	case 8:
+		gather8x32AVX512(t)
+	case 9:
+		gather9x32AVX512(t)
+	case 10:
+		gather10x32AVX512(t)
+	case 11:
+		gather11x32AVX512(t)
+	case 12:
+		gather12x32AVX512(t)
+	case 13:
+		gather13x32AVX512(t)
+	case 14:
+		gather14x32AVX512(t)
+	}
+}
+
+func gather1AVX512(pixels int, t *tileArgs) {
+	switch pixels {
+	case 1:
+		gather1x16AVX512(t)
+	case 2:
+		gather2x16AVX512(t)
+	case 3:
+		gather3x16AVX512(t)
+	case 4:
+		gather4x16AVX512(t)
+	case 5:
+		gather5x16AVX512(t)
+	case 6:
+		gather6x16AVX512(t)
+	case 7:
+		gather7x16AVX512(t)
+	case 8:
+		gather8x16AVX512(t)
+	case 9:
+		gather9x16AVX512(t)
+	case 10:
+		gather10x16AVX512(t)
+	case 11:
+		gather11x16AVX512(t)
+	case 12:
+		gather12x16AVX512(t)
+	case 13:
+		gather13x16AVX512(t)
+	case 14:
+		gather14x16AVX512(t)
+	}
+}
+
+func gather1AVX2(pixels int, t *tileArgs) {
+	switch pixels {
+	case 1:
+		gather1x16AVX2(t)
+	case 2:
+		gather2x16AVX2(t)
+	case 3:
+		gather3x16AVX2(t)
+	case 4:
+		gather4x16AVX2(t)
+	case 5:
+		gather5x16AVX2(t)
+	case 6:
+		gather6x16AVX2(t)
 	}
 }
 

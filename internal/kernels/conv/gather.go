@@ -1,0 +1,126 @@
+package conv
+
+import (
+	"fmt"
+	"unsafe"
+
+	"github.com/onward-ml/onward/internal/cpu"
+	"github.com/onward-ml/onward/internal/kernels/align"
+	"github.com/onward-ml/onward/internal/kernels/gemm"
+)
+
+// Gather is a 1×1 convolution over NCHW16c without padding that visits input channels one by one,
+// in any order: groups whose channels do not fill blocks cost nothing for what lies between, and a
+// permutation of the channels before it costs nothing at all.
+type Gather struct {
+	in, out          Layout
+	strideH, strideW int
+	data, bias       []float32
+	panels           []gatherPanel
+}
+
+// gatherPanel is a run of one or two output blocks with the input channels of their groups.
+type gatherPanel struct {
+	block, blocks int
+	offset        int     // into data, [channel][outputs of the panel]
+	first         int     // elements from a pixel to its first channel
+	moves         []int64 // bytes from each channel to the next
+}
+
+// NewGather packs w, which is (Cout, Cin/group), for images in layouts in and out. bias may be nil.
+// order says for every input channel which one of the image it is; nil keeps them.
+func NewGather(w, bias []float32, group int, in, out Layout, strideH, strideW int, order []int) (*Gather, error) {
+	if group < 1 || in.C%group != 0 || out.C%group != 0 || len(w) != out.C*(in.C/group) || order != nil && len(order) != in.C {
+		return nil, fmt.Errorf("%d weights in %d groups do not take %d channels to %d", len(w), group, in.C, out.C)
+	}
+	if err := checkWindow(&in, &out, 1, 1, strideH, strideW, 1, 1, 0, 0); err != nil {
+		return nil, err
+	}
+	d := &Gather{in: in, out: out, strideH: strideH, strideW: strideW, bias: align.Slice[float32](out.Blocks() * Lanes)}
+	copy(d.bias, bias)
+	cg, og := in.C/group, out.C/group
+	groups := func(block int) (first, last int) { return block * Lanes / og, (min(out.C, (block+1)*Lanes) - 1) / og }
+	size := 0
+	for b := 0; b < out.Blocks(); {
+		first, last := groups(b)
+		p := gatherPanel{block: b, blocks: 1, offset: size}
+		if b+1 < out.Blocks() {
+			if f, l := groups(b + 1); f == first && l == last {
+				p.blocks = 2
+			}
+		}
+		at := 0
+		for c := first * cg; c < (last+1)*cg; c++ {
+			k := c
+			if order != nil {
+				k = order[c]
+			}
+			here := in.At(k/Lanes, 0, 0) - in.At(0, 0, 0) + k%Lanes
+			if len(p.moves) == 0 {
+				p.first = here
+			} else {
+				p.moves[len(p.moves)-1] = int64(here-at) * 4
+			}
+			at, p.moves = here, append(p.moves, 0)
+		}
+		size += len(p.moves) * p.blocks * Lanes
+		b += p.blocks
+		d.panels = append(d.panels, p)
+	}
+	d.data = align.Slice[float32](size)
+	for _, p := range d.panels {
+		width := p.blocks * Lanes
+		first, _ := groups(p.block)
+		for j := range min(width, out.C-p.block*Lanes) {
+			o := p.block*Lanes + j
+			skip := (o/og - first) * cg // channels of groups before its own
+			for c, v := range w[o*cg:][:cg] {
+				d.data[p.offset+(skip+c)*width+j] = v
+			}
+		}
+	}
+	return d, nil
+}
+
+// Run computes one image, as [Direct.Run] does.
+func (d *Gather) Run(level cpu.Level, par gemm.Par, y, x []float32, ep *BlockedEpilogue) {
+	d.in.check("input", x)
+	d.out.check("output", y)
+	if ep.Add != nil {
+		ep.AddLayout.check("residual", ep.Add)
+	}
+	rows := newRows(&d.in, &d.out, ep, d.strideH == 1 && d.strideW == 1)
+	rows.panels(par, len(d.panels), func(p, g0, g1 int) { d.panel(level, y, x, ep, &d.panels[p], &rows, g0, g1) })
+}
+
+func (d *Gather) panel(level cpu.Level, y, x []float32, ep *BlockedEpilogue, p *gatherPanel, rows *rows, g0, g1 int) {
+	t := tileArgs{pixel: d.strideW * Lanes * 4, ldc: d.out.Block * 4, bStep: p.blocks * Lanes * 4}
+	if ep.Add != nil {
+		t.ldadd = ep.AddLayout.Block * 4
+	}
+	t.lo, t.hi = ep.bounds()
+	first := p.first
+	for k0 := 0; k0 < len(p.moves); k0 += maxSteps {
+		moves := p.moves[k0:min(k0+maxSteps, len(p.moves))]
+		last := k0+len(moves) == len(p.moves)
+		t.cb, t.moves = len(moves), unsafe.Pointer(&moves[0])
+		t.b, t.bias = at(ptr(d.data), p.offset+k0*p.blocks*Lanes), at(ptr(d.bias), p.block*Lanes)
+		if k0 > 0 {
+			t.acc = 1
+		}
+		if last {
+			t.act = uint64(ep.Act)
+		}
+		rows.tiles(g0, g1, tilePixels(level), func(row, a, b int) {
+			t.a = at(ptr(x), d.in.At(0, row*d.strideH, a*d.strideW)+first)
+			t.c = at(ptr(y), d.out.At(p.block, row, a))
+			if ep.Add != nil && last {
+				t.add = at(ptr(ep.Add), ep.AddLayout.At(p.block, row, a))
+			}
+			runGather(level, b-a, p.blocks, &t)
+		})
+		for _, m := range moves {
+			first += int(m) / 4
+		}
+	}
+}
