@@ -67,7 +67,7 @@ func (w *network) step(x string) {
 	c, h, wd := s[0], s[1], s[2]
 	t := w.t
 	switch rapid.SampledFrom([]string{"conv", "conv", "conv", "depthwise", "grouped", "bn", "relu", "clip", "add", "concat", "max", "average", "lrn", "sigmoid",
-		"mul", "leaky", "shuffle", "excite", "transpose", "hardswish"}).Draw(t, "op") {
+		"mul", "leaky", "shuffle", "shuffle unit", "excite", "transpose", "hardswish"}).Draw(t, "op") {
 	case "conv", "grouped":
 		m := rapid.SampledFrom([]int{1, 3, 8, 16, 20, 32, 40}).Draw(t, "m")
 		w.conv(x, m, 1)
@@ -132,14 +132,15 @@ func (w *network) step(x string) {
 		w.b.Node("Transpose", []string{x}, []string{y}, onnx.Attrs{"perm": []int64{0, 1, 3, 2}})
 		w.add("Relu", []string{y}, c, wd, h, nil)
 	case "shuffle":
-		if c%2 != 0 {
-			return
+		w.shuffle(x)
+	case "shuffle unit": // of ShuffleNet
+		x = w.shuffle(x)
+		if rapid.Bool().Draw(t, "between") {
+			x = w.conv(x, c, c)
 		}
-		s1, s2, a, b := w.name(), w.name(), w.name(), w.name()
-		w.b.Initializer(s1, []int64{0, 2, int64(c / 2), int64(h), int64(wd)}).Initializer(s2, []int64{0, int64(c), int64(h), int64(wd)})
-		w.b.Node("Reshape", []string{x, s1}, []string{a})
-		w.b.Node("Transpose", []string{a}, []string{b}, onnx.Attrs{"perm": []int64{0, 2, 1, 3, 4}})
-		w.add("Reshape", []string{b, s2}, c, h, wd, nil)
+		if group := rapid.SampledFrom([]int{1, 2, c}).Draw(t, "group"); x != "" && c%group == 0 {
+			w.pointwise(x, 2*c, group)
+		}
 	case "excite":
 		p := w.add("GlobalAveragePool", []string{x}, c, 1, 1, nil)
 		q := w.add("Sigmoid", []string{p}, c, 1, 1, nil)
@@ -147,15 +148,33 @@ func (w *network) step(x string) {
 	}
 }
 
-func (w *network) conv(x string, m, group int) {
+// shuffle deals the channels of x out of two groups, if they are even.
+func (w *network) shuffle(x string) string {
+	c, h, wd := w.shape[x][0], w.shape[x][1], w.shape[x][2]
+	if c%2 != 0 {
+		return x
+	}
+	s1, s2, a, b := w.name(), w.name(), w.name(), w.name()
+	w.b.Initializer(s1, []int64{0, 2, int64(c / 2), int64(h), int64(wd)}).Initializer(s2, []int64{0, int64(c), int64(h), int64(wd)})
+	w.b.Node("Reshape", []string{x, s1}, []string{a})
+	w.b.Node("Transpose", []string{a}, []string{b}, onnx.Attrs{"perm": []int64{0, 2, 1, 3, 4}})
+	return w.add("Reshape", []string{b, s2}, c, h, wd, nil)
+}
+
+// conv adds a convolution to m channels and returns its result; "" if the image is too small for it.
+func (w *network) conv(x string, m, group int) string {
+	return w.convolve(x, m, group, rapid.SampledFrom([]int{1, 3, 3, 5}).Draw(w.t, "kernel"), rapid.IntRange(0, 2).Draw(w.t, "pad"))
+}
+
+func (w *network) pointwise(x string, m, group int) string { return w.convolve(x, m, group, 1, 0) }
+
+func (w *network) convolve(x string, m, group, k, pad int) string {
 	s := w.shape[x]
-	k := rapid.SampledFrom([]int{1, 3, 3, 5}).Draw(w.t, "kernel")
 	stride := rapid.SampledFrom([]int{1, 1, 2}).Draw(w.t, "stride")
 	dilation := rapid.SampledFrom([]int{1, 1, 2}).Draw(w.t, "dilation")
-	pad := rapid.IntRange(0, 2).Draw(w.t, "pad")
 	out := func(n int) int { return (n+2*pad-(k-1)*dilation-1)/stride + 1 }
 	if s[1]+2*pad < (k-1)*dilation+1 || s[2]+2*pad < (k-1)*dilation+1 {
-		return
+		return ""
 	}
 	in := []string{x, w.weights(int64(m), int64(s[0]/group), int64(k), int64(k))}
 	if rapid.Bool().Draw(w.t, "bias") {
@@ -178,6 +197,7 @@ func (w *network) conv(x string, m, group int) {
 			}
 		}
 	}
+	return y
 }
 
 // randomNetwork returns a random network and a value for its input x; nil for one

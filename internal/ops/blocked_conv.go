@@ -55,10 +55,18 @@ const stemChannels = 4
 // BlockedStem reports whether a convolution from cin channels reads N×C×H×W.
 func BlockedStem(cin, group int) bool { return cin <= stemChannels && group == 1 }
 
+// TakesOrder reports whether a blocked convolution can read its input's channels in
+// another order for nothing: a 1×1 convolution without padding, for weights of shape w
+// in geometry g.
+func TakesOrder(cv *Conv, w []int, g ConvGeometry) bool {
+	return w[2] == 1 && w[3] == 1 && g.Top|g.Left|g.Bottom|g.Right == 0 && !BlockedStem(w[1]*cv.Group, cv.Group) && w[1] > 1
+}
+
 // NewBlockedConv packs weights m×c/group×kh×kw and a bias, which may be nil, for
 // images in layout in (whose border holds the padding; only C, H and W matter for
-// a stem).
-func NewBlockedConv(cv *Conv, w, bias *tensor.Tensor, in, out Layout, act Activation) (*BlockedConv, error) {
+// a stem). order, unless nil, says for every input channel which one of the image
+// it is; the convolution must be one that [TakesOrder].
+func NewBlockedConv(cv *Conv, w, bias *tensor.Tensor, in, out Layout, act Activation, order []int) (*BlockedConv, error) {
 	s := w.Shape()
 	if len(s) != 4 || w.DType() != tensor.TypeFloat32 {
 		return nil, fmt.Errorf("weights are %s, want a float tensor of rank 4", w)
@@ -78,6 +86,9 @@ func NewBlockedConv(cv *Conv, w, bias *tensor.Tensor, in, out Layout, act Activa
 		}
 		b = tensor.Of[float32](bias)
 	}
+	if order != nil && !TakesOrder(cv, s, g) {
+		return nil, fmt.Errorf("weights %v do not take channels in another order", s)
+	}
 	v := &BlockedConv{Act: act, in: in, out: out}
 	data := tensor.Of[float32](w)
 	sh, sw, dh, dw := cv.stride(0), cv.stride(1), cv.dilation(0), cv.dilation(1)
@@ -91,6 +102,8 @@ func NewBlockedConv(cv *Conv, w, bias *tensor.Tensor, in, out Layout, act Activa
 		k := &conv.Depthwise{In: in, Out: out, StrideH: sh, StrideW: sw, DilationH: dh, DilationW: dw, Top: g.Top, Left: g.Left,
 			Weights: conv.PackDepthwise(data, b, m, kh, kw)}
 		v.kernel, err = k, k.Check()
+	case order != nil || TakesOrder(cv, s, g) && conv.GatherPays(in.C, m, cv.Group):
+		v.kernel, err = conv.NewGather(data, b, cv.Group, in, out, sh, sw, order)
 	case kh == 3 && kw == 3 && sh == 1 && sw == 1 && dh == 1 && dw == 1 && cv.Group == 1 && conv.ChooseWinograd(cpu.Active(), in.C, m, out.H, out.W) > 0:
 		k := &conv.Winograd{In: in, Out: out, Top: g.Top, Left: g.Left,
 			Weights: conv.PackWinograd(conv.ChooseWinograd(cpu.Active(), in.C, m, out.H, out.W), data, b, in.C, m)}

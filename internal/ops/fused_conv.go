@@ -213,6 +213,15 @@ type ChannelShuffle struct{ Groups int }
 
 func (s *ChannelShuffle) source(i, c int) int { return i%s.Groups*(c/s.Groups) + i/s.Groups }
 
+// Order returns for each of c output channels which input channel it is.
+func (s *ChannelShuffle) Order(c int) []int {
+	r := make([]int, c)
+	for i := range r {
+		r[i] = s.source(i, c)
+	}
+	return r
+}
+
 // Infer keeps the shape.
 func (s *ChannelShuffle) Infer(c *ir.InferContext) error { return sameAsInput(c) }
 

@@ -13,7 +13,7 @@ import (
 // region begins and ends. Only images whose channels, height and width are known
 // take part; their number need not be.
 func blockLayout(o *Options, g *ir.Graph) (int, error) {
-	b := &blocker{g: g, made: map[ir.ValueID]bool{}, border: map[ir.ValueID][4]int{}, plans: map[*ir.Node]*blockPlan{}}
+	b := &blocker{g: g, made: map[ir.ValueID]bool{}, border: map[ir.ValueID][4]int{}, plans: map[*ir.Node]*blockPlan{}, absorbed: map[*ir.Node]bool{}}
 	if !b.choose() {
 		return 0, nil
 	}
@@ -36,6 +36,10 @@ type blocker struct {
 	made   map[ir.ValueID]bool   // values that blocked nodes make
 	border map[ir.ValueID][4]int // top, left, bottom, right that readers want
 	plans  map[*ir.Node]*blockPlan
+	// absorbed nodes are done by the convolution that reads them.
+	absorbed map[*ir.Node]bool
+	producer []int
+	uses     []int
 }
 
 // imageOf returns the size of a value that can be blocked.
@@ -59,6 +63,7 @@ func (b *blocker) imageOf(id ir.ValueID) (image, bool) {
 // convolution does.
 func (b *blocker) choose() bool {
 	any := false
+	b.producer, b.uses = b.g.Producers(), b.g.Uses()
 	for _, n := range b.g.Nodes {
 		if len(n.Out) == 0 || n.Out[0] == ir.None {
 			continue
@@ -136,16 +141,26 @@ func (b *blocker) conv(n *ir.Node, cv *ops.FusedConv, out image) *blockPlan {
 	if max(geo.Top, geo.Left, geo.Bottom, geo.Right) > most {
 		return nil
 	}
-	p := &blockPlan{planar: ops.BlockedStem(in.c, cv.Group)}
-	if !p.planar {
-		p.in = append(p.in, n.In[0])
-		b.wantBorder(n.In[0], [4]int{geo.Top, geo.Left, geo.Bottom, geo.Right})
-	}
 	hasAdd := len(n.In) > 3 && n.In[3] != ir.None
 	if hasAdd {
 		if z, ok := b.imageOf(n.In[3]); !ok || z != out {
 			return nil
 		}
+	}
+	p := &blockPlan{planar: ops.BlockedStem(in.c, cv.Group)}
+	var order []int
+	if s := only(b.g, n.In[0], b.producer, b.uses); s != nil && b.plans[s] != nil && ops.TakesOrder(&cv.Conv, w.Shape(), geo) {
+		if op, ok := s.Op.(*ops.ChannelShuffle); ok {
+			order = op.Order(in.c)
+			p.in = append(p.in, s.In[0])
+			b.absorbed[s] = true
+		}
+	}
+	if !p.planar && order == nil {
+		p.in = append(p.in, n.In[0])
+		b.wantBorder(n.In[0], [4]int{geo.Top, geo.Left, geo.Bottom, geo.Right})
+	}
+	if hasAdd {
 		p.in = append(p.in, n.In[3])
 	}
 	p.make = func(layouts []ops.Layout, out ops.Layout) (ir.Operator, error) {
@@ -153,7 +168,7 @@ func (b *blocker) conv(n *ir.Node, cv *ops.FusedConv, out image) *blockPlan {
 		if !p.planar {
 			lin = layouts[0]
 		}
-		op, err := ops.NewBlockedConv(&cv.Conv, w, bias, lin, out, cv.Act)
+		op, err := ops.NewBlockedConv(&cv.Conv, w, bias, lin, out, cv.Act, order)
 		if err == nil && hasAdd {
 			op.HasAdd, op.Add = true, layouts[len(layouts)-1]
 		}
@@ -268,6 +283,7 @@ func (b *blocker) rewrite() (int, error) {
 	for _, n := range g.Nodes {
 		p := b.plans[n]
 		switch {
+		case b.absorbed[n]:
 		case p == nil:
 			n.EachUse(func(id ir.ValueID) { planar[id] = true })
 		case p.planar:
@@ -289,6 +305,10 @@ func (b *blocker) rewrite() (int, error) {
 	free := constants{g: g, uses: g.Uses()}
 	for _, n := range g.Nodes {
 		p := b.plans[n]
+		if b.absorbed[n] {
+			edits++
+			continue
+		}
 		if p == nil {
 			nodes = append(nodes, n)
 			continue

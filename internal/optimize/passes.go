@@ -58,6 +58,7 @@ var passes = []pass{
 	dce,
 	{Pass{"fuse-linear", All, "packs constant weights of MatMul and Gemm and merges what follows"}, fuseLinear},
 	dce,
+	{Pass{"delay-shuffle", All, "moves a shuffle of channels behind the depthwise Conv that reads it"}, delayShuffle},
 	{Pass{"block-layout", All, "moves regions of convolutions to the layout NCHW16c"}, blockLayout},
 	dce,
 }

@@ -129,11 +129,6 @@ func convTile(f *file, i isa, mr, blocks, inner int) string {
 		g.label("channel")
 		g.e("MOVQ (R13), CX")
 		g.e("ADDQ $8, R13")
-		if i.width == 16 {
-			for j := range nv {
-				g.e("PREFETCHT0 %d(DI)", ahead+j*64)
-			}
-		}
 		step(0, 0)
 		g.addA("CX", mr)
 		g.e("ADDQ BX, DI")

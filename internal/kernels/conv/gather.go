@@ -82,6 +82,19 @@ func NewGather(w, bias []float32, group int, in, out Layout, strideH, strideW in
 	return d, nil
 }
 
+// GatherPays reports whether a 1×1 convolution visits so few channels one by one that [Gather] is
+// faster than [Direct], which visits whole blocks.
+func GatherPays(cin, cout, group int) bool {
+	cg, og := cin/group, cout/group
+	one, whole := 0, 0
+	for b := 0; b*Lanes < cout; b++ {
+		first, last := b*Lanes/og, (min(cout, (b+1)*Lanes)-1)/og
+		one += (last - first + 1) * cg
+		whole += (tiles((last+1)*cg, Lanes) - first*cg/Lanes) * Lanes
+	}
+	return one*20 <= whole*19
+}
+
 // Run computes one image, as [Direct.Run] does.
 func (d *Gather) Run(level cpu.Level, par gemm.Par, y, x []float32, ep *BlockedEpilogue) {
 	d.in.check("input", x)
