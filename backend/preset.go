@@ -34,8 +34,8 @@ type Preset interface {
 
 	// on returns the preset with a model and an example, where it has none of its own.
 	on(model any, example Inputs) Preset
-	// needs returns the provider that the preset runs on, with its options.
-	needs() onward.ProviderConfig
+	// plan returns how the preset is opened.
+	plan() *plan
 }
 
 // TensorInfo is an input or output of a model: its name, type and shape.
@@ -70,6 +70,8 @@ type plan struct {
 	// finish completes the options when the model and the values of the example are
 	// known; may be nil.
 	finish func(p *plan, m *onnx.Model, example onward.Values) error
+	// table is what else the choice of the fastest preset depends on; may be nil.
+	table func() ([]byte, error)
 }
 
 // drivers are the packages that register providers, by the part of the provider's

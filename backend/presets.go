@@ -23,16 +23,16 @@ type Onward struct {
 func (Onward) Name() string { return "Onward" }
 
 // Open loads the model.
-func (p Onward) Open(ctx context.Context) (*Rep, error) {
-	return own(p.Name(), p.needs(), p.Model, p.InputExample, p.Session, p.Threads).open(ctx)
+func (p Onward) Open(ctx context.Context) (*Rep, error) { return p.plan().open(ctx) }
+
+func (p Onward) plan() *plan {
+	return own(p.Name(), CPU, p.Model, p.InputExample, p.Session, p.Threads)
 }
 
 func (p Onward) on(model any, example Inputs) Preset {
 	fill(&p.Model, &p.InputExample, model, example)
 	return p
 }
-
-func (Onward) needs() onward.ProviderConfig { return onward.ProviderConfig{Name: string(CPU)} }
 
 // OnwardReference runs a model on this module's reference engine, node by node:
 // slow, and what the results of the others are compared with.
@@ -47,8 +47,10 @@ type OnwardReference struct {
 func (OnwardReference) Name() string { return "OnwardReference" }
 
 // Open loads the model.
-func (p OnwardReference) Open(ctx context.Context) (*Rep, error) {
-	return own(p.Name(), p.needs(), p.Model, p.InputExample, p.Session, p.Threads).open(ctx)
+func (p OnwardReference) Open(ctx context.Context) (*Rep, error) { return p.plan().open(ctx) }
+
+func (p OnwardReference) plan() *plan {
+	return own(p.Name(), Reference, p.Model, p.InputExample, p.Session, p.Threads)
 }
 
 func (p OnwardReference) on(model any, example Inputs) Preset {
@@ -56,12 +58,8 @@ func (p OnwardReference) on(model any, example Inputs) Preset {
 	return p
 }
 
-func (OnwardReference) needs() onward.ProviderConfig {
-	return onward.ProviderConfig{Name: string(Reference)}
-}
-
-func own(name string, c onward.ProviderConfig, model any, example Inputs, session *onward.SessionOptions, threads int) *plan {
-	p := &plan{name: name, config: c, model: model, example: example}
+func own(name string, provider Provider, model any, example Inputs, session *onward.SessionOptions, threads int) *plan {
+	p := &plan{name: name, config: onward.ProviderConfig{Name: string(provider)}, model: model, example: example}
 	p.sessionOptions(session, 0, threads)
 	return p
 }
@@ -80,19 +78,18 @@ type Registered struct {
 func (p Registered) Name() string { return p.Provider }
 
 // Open loads the model.
-func (p Registered) Open(ctx context.Context) (*Rep, error) {
-	o := &plan{name: p.Provider, config: p.needs(), model: p.Model, example: p.InputExample, binds: !Provider(p.Provider).native()}
+func (p Registered) Open(ctx context.Context) (*Rep, error) { return p.plan().open(ctx) }
+
+func (p Registered) plan() *plan {
+	c := onward.ProviderConfig{Name: p.Provider, Options: p.ProviderOptions}
+	o := &plan{name: p.Provider, config: c, model: p.Model, example: p.InputExample, binds: !Provider(p.Provider).native()}
 	o.sessionOptions(p.Session, 0, p.Threads)
-	return o.open(ctx)
+	return o
 }
 
 func (p Registered) on(model any, example Inputs) Preset {
 	fill(&p.Model, &p.InputExample, model, example)
 	return p
-}
-
-func (p Registered) needs() onward.ProviderConfig {
-	return onward.ProviderConfig{Name: p.Provider, Options: p.ProviderOptions}
 }
 
 // OpenVINO runs a model on OpenVINO, without ONNX Runtime. InputExample is needed
@@ -108,19 +105,18 @@ type OpenVINO struct {
 func (OpenVINO) Name() string { return "OpenVINO" }
 
 // Open loads the model.
-func (p OpenVINO) Open(ctx context.Context) (*Rep, error) {
-	o := &plan{name: p.Name(), config: p.needs(), model: p.Model, example: p.InputExample, binds: true, demands: true}
+func (p OpenVINO) Open(ctx context.Context) (*Rep, error) { return p.plan().open(ctx) }
+
+func (p OpenVINO) plan() *plan {
+	c := onward.ProviderConfig{Name: "openvino", Options: p.ProviderOptions}
+	o := &plan{name: p.Name(), config: c, model: p.Model, example: p.InputExample, binds: true, demands: true}
 	o.sessionOptions(nil, 0, p.Threads)
-	return o.open(ctx)
+	return o
 }
 
 func (p OpenVINO) on(model any, example Inputs) Preset {
 	fill(&p.Model, &p.InputExample, model, example)
 	return p
-}
-
-func (p OpenVINO) needs() onward.ProviderConfig {
-	return onward.ProviderConfig{Name: "openvino", Options: p.ProviderOptions}
 }
 
 // fill gives a preset a model and an example where it has none.
@@ -186,22 +182,21 @@ func (p Ort) Name() string {
 }
 
 // Open loads the model.
-func (p Ort) Open(ctx context.Context) (*Rep, error) {
-	o := &plan{name: p.Name(), config: p.needs(), model: p.Model, example: p.InputExample, binds: true}
+func (p Ort) Open(ctx context.Context) (*Rep, error) { return p.plan().open(ctx) }
+
+func (p Ort) plan() *plan {
+	c := onward.ProviderConfig{Name: ortProviders[p.Provider], Options: p.ProviderOptions}
+	if c.Name == "" {
+		c = onward.ProviderConfig{Name: "ort", Options: options(p.ProviderOptions, map[string]string{"execution_provider": p.Provider})}
+	}
+	o := &plan{name: p.Name(), config: c, model: p.Model, example: p.InputExample, binds: true}
 	o.sessionOptions(p.Session, 0, 0)
-	return o.open(ctx)
+	return o
 }
 
 func (p Ort) on(model any, example Inputs) Preset {
 	fill(&p.Model, &p.InputExample, model, example)
 	return p
-}
-
-func (p Ort) needs() onward.ProviderConfig {
-	if name := ortProviders[p.Provider]; name != "" {
-		return onward.ProviderConfig{Name: name, Options: p.ProviderOptions}
-	}
-	return onward.ProviderConfig{Name: "ort", Options: options(p.ProviderOptions, map[string]string{"execution_provider": p.Provider})}
 }
 
 // OrtCPU runs a model on ONNX Runtime's CPU execution provider (OrtCpuBackend).
@@ -216,18 +211,18 @@ type OrtCPU struct {
 func (OrtCPU) Name() string { return "OrtCPU" }
 
 // Open loads the model.
-func (p OrtCPU) Open(ctx context.Context) (*Rep, error) {
-	o := &plan{name: p.Name(), config: p.needs(), model: p.Model}
+func (p OrtCPU) Open(ctx context.Context) (*Rep, error) { return p.plan().open(ctx) }
+
+func (p OrtCPU) plan() *plan {
+	o := &plan{name: p.Name(), config: onward.ProviderConfig{Name: "ort:cpu"}, model: p.Model}
 	o.sessionOptions(p.Session, p.InterOpThreads, p.IntraOpThreads)
-	return o.open(ctx)
+	return o
 }
 
 func (p OrtCPU) on(model any, _ Inputs) Preset {
 	fill(&p.Model, nil, model, nil)
 	return p
 }
-
-func (OrtCPU) needs() onward.ProviderConfig { return onward.ProviderConfig{Name: "ort:cpu"} }
 
 // OrtCUDA runs a model on ONNX Runtime's CUDA execution provider (OrtCudaBackend).
 type OrtCUDA struct {
@@ -240,19 +235,17 @@ type OrtCUDA struct {
 func (OrtCUDA) Name() string { return "OrtCUDA" }
 
 // Open loads the model.
-func (p OrtCUDA) Open(ctx context.Context) (*Rep, error) {
-	o := &plan{name: p.Name(), config: p.needs(), model: p.Model}
+func (p OrtCUDA) Open(ctx context.Context) (*Rep, error) { return p.plan().open(ctx) }
+
+func (p OrtCUDA) plan() *plan {
+	o := &plan{name: p.Name(), config: onward.ProviderConfig{Name: "ort:cuda", Options: p.ProviderOptions}, model: p.Model}
 	o.sessionOptions(p.Session, 0, 0)
-	return o.open(ctx)
+	return o
 }
 
 func (p OrtCUDA) on(model any, _ Inputs) Preset {
 	fill(&p.Model, nil, model, nil)
 	return p
-}
-
-func (p OrtCUDA) needs() onward.ProviderConfig {
-	return onward.ProviderConfig{Name: "ort:cuda", Options: p.ProviderOptions}
 }
 
 // OrtOpenVINO runs a model on ONNX Runtime's OpenVINO execution provider
@@ -269,8 +262,10 @@ type OrtOpenVINO struct {
 func (OrtOpenVINO) Name() string { return "OrtOpenVINO" }
 
 // Open loads the model.
-func (p OrtOpenVINO) Open(ctx context.Context) (*Rep, error) {
-	return ortOpenVINO(p.Name(), p.needs(), p.Model, p.InputExample, p.InterOpThreads, p.IntraOpThreads).open(ctx)
+func (p OrtOpenVINO) Open(ctx context.Context) (*Rep, error) { return p.plan().open(ctx) }
+
+func (p OrtOpenVINO) plan() *plan {
+	return ortOpenVINO(p.Name(), p.ProviderOptions, p.Model, p.InputExample, p.InterOpThreads, p.IntraOpThreads)
 }
 
 func (p OrtOpenVINO) on(model any, example Inputs) Preset {
@@ -278,12 +273,8 @@ func (p OrtOpenVINO) on(model any, example Inputs) Preset {
 	return p
 }
 
-func (p OrtOpenVINO) needs() onward.ProviderConfig {
-	return onward.ProviderConfig{Name: "ort:openvino", Options: p.ProviderOptions}
-}
-
-func ortOpenVINO(name string, c onward.ProviderConfig, model any, example Inputs, inter, intra int) *plan {
-	p := &plan{name: name, config: c, model: model, example: example, binds: true, demands: true}
+func ortOpenVINO(name string, options map[string]string, model any, example Inputs, inter, intra int) *plan {
+	p := &plan{name: name, config: onward.ProviderConfig{Name: "ort:openvino", Options: options}, model: model, example: example, binds: true, demands: true}
 	p.sessionOptions(nil, inter, intra)
 	return p
 }
@@ -291,12 +282,12 @@ func ortOpenVINO(name string, c onward.ProviderConfig, model any, example Inputs
 // cpuOpenVINO are the options of the OpenVINO presets for the CPU. num_of_threads is
 // the length of the execution provider's queue of asynchronous requests
 // (https://onnxruntime.ai/docs/execution-providers/OpenVINO-ExecutionProvider.html).
-func cpuOpenVINO(precision string, queue int) onward.ProviderConfig {
+func cpuOpenVINO(precision string, queue int) map[string]string {
 	o := map[string]string{"device_type": "CPU", "precision": precision}
 	if queue != 0 {
 		o["num_of_threads"] = strconv.Itoa(queue)
 	}
-	return onward.ProviderConfig{Name: "ort:openvino", Options: o}
+	return o
 }
 
 // OrtOpenVINOFloat is [OrtOpenVINO] in float32 on the CPU, what older releases of
@@ -315,17 +306,15 @@ type OrtOpenVINOFloat struct {
 func (OrtOpenVINOFloat) Name() string { return "OrtOpenVINOFloat" }
 
 // Open loads the model.
-func (p OrtOpenVINOFloat) Open(ctx context.Context) (*Rep, error) {
-	return ortOpenVINO(p.Name(), p.needs(), p.Model, p.InputExample, p.InterOpThreads, p.IntraOpThreads).open(ctx)
+func (p OrtOpenVINOFloat) Open(ctx context.Context) (*Rep, error) { return p.plan().open(ctx) }
+
+func (p OrtOpenVINOFloat) plan() *plan {
+	return ortOpenVINO(p.Name(), cpuOpenVINO("FP32", p.OpenVINOThreads), p.Model, p.InputExample, p.InterOpThreads, p.IntraOpThreads)
 }
 
 func (p OrtOpenVINOFloat) on(model any, example Inputs) Preset {
 	fill(&p.Model, &p.InputExample, model, example)
 	return p
-}
-
-func (p OrtOpenVINOFloat) needs() onward.ProviderConfig {
-	return cpuOpenVINO("FP32", p.OpenVINOThreads)
 }
 
 // OrtOpenVINOInt8 is [OrtOpenVINO] in 8-bit integers on the CPU, for models whose
@@ -345,19 +334,17 @@ type OrtOpenVINOInt8 struct {
 func (OrtOpenVINOInt8) Name() string { return "OrtOpenVINOInt8" }
 
 // Open loads the model.
-func (p OrtOpenVINOInt8) Open(ctx context.Context) (*Rep, error) {
-	o := ortOpenVINO(p.Name(), p.needs(), p.Model, p.InputExample, p.InterOpThreads, p.IntraOpThreads)
+func (p OrtOpenVINOInt8) Open(ctx context.Context) (*Rep, error) { return p.plan().open(ctx) }
+
+func (p OrtOpenVINOInt8) plan() *plan {
+	o := ortOpenVINO(p.Name(), cpuOpenVINO("ACCURACY", p.OpenVINOThreads), p.Model, p.InputExample, p.InterOpThreads, p.IntraOpThreads)
 	o.finish = wantsQDQ
-	return o.open(ctx)
+	return o
 }
 
 func (p OrtOpenVINOInt8) on(model any, example Inputs) Preset {
 	fill(&p.Model, &p.InputExample, model, example)
 	return p
-}
-
-func (p OrtOpenVINOInt8) needs() onward.ProviderConfig {
-	return cpuOpenVINO("ACCURACY", p.OpenVINOThreads)
 }
 
 // wantsQDQ refuses models without quantization nodes.

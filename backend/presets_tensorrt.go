@@ -43,17 +43,16 @@ type tensorRT struct {
 	qdq     bool
 }
 
-func (t tensorRT) open(ctx context.Context) (*Rep, error) {
-	p := &plan{name: t.name, config: t.config(), model: t.model, example: t.example, binds: true, demands: true, dynamic: map[string]bool{}}
+func (t tensorRT) plan() *plan {
+	p := &plan{name: t.name, config: onward.ProviderConfig{Name: "ort:tensorrt", Options: t.options}, model: t.model, example: t.example,
+		binds: true, demands: true, dynamic: map[string]bool{}, finish: t.finish}
 	for name := range t.profile {
 		p.dynamic[name] = true
 	}
-	p.finish = t.finish
-	return p.open(ctx)
-}
-
-func (t tensorRT) config() onward.ProviderConfig {
-	return onward.ProviderConfig{Name: "ort:tensorrt", Options: t.options}
+	if t.int8 {
+		p.table = func() ([]byte, error) { return readTable(t.table) }
+	}
+	return p
 }
 
 // finish sets the options that depend on the model: the profile, the folder of the
@@ -218,18 +217,16 @@ type OrtTensorRT struct {
 func (OrtTensorRT) Name() string { return "OrtTensorRT" }
 
 // Open loads the model.
-func (p OrtTensorRT) Open(ctx context.Context) (*Rep, error) { return p.base().open(ctx) }
+func (p OrtTensorRT) Open(ctx context.Context) (*Rep, error) { return p.plan().open(ctx) }
 
-func (p OrtTensorRT) base() tensorRT {
-	return tensorRT{name: p.Name(), model: p.Model, example: p.InputExample, options: p.ProviderOptions, profile: p.Profile, cache: p.CacheDir}
+func (p OrtTensorRT) plan() *plan {
+	return tensorRT{name: p.Name(), model: p.Model, example: p.InputExample, options: p.ProviderOptions, profile: p.Profile, cache: p.CacheDir}.plan()
 }
 
 func (p OrtTensorRT) on(model any, example Inputs) Preset {
 	fill(&p.Model, &p.InputExample, model, example)
 	return p
 }
-
-func (p OrtTensorRT) needs() onward.ProviderConfig { return p.base().config() }
 
 // OrtTensorRTFloat is [OrtTensorRT] with its default options, in float32
 // (OrtTensorrtFloatBackend).
@@ -238,24 +235,25 @@ type OrtTensorRTFloat struct {
 	InputExample Inputs
 	Profile      map[string]ShapeRange // see OrtTensorRT
 	CacheDir     string                // see OrtTensorRT
+	// DeviceID is the number of the GPU.
+	DeviceID int
 }
 
 // Name returns "OrtTensorRTFloat".
 func (OrtTensorRTFloat) Name() string { return "OrtTensorRTFloat" }
 
 // Open loads the model.
-func (p OrtTensorRTFloat) Open(ctx context.Context) (*Rep, error) { return p.base().open(ctx) }
+func (p OrtTensorRTFloat) Open(ctx context.Context) (*Rep, error) { return p.plan().open(ctx) }
 
-func (p OrtTensorRTFloat) base() tensorRT {
-	return tensorRT{name: p.Name(), model: p.Model, example: p.InputExample, profile: p.Profile, cache: p.CacheDir}
+func (p OrtTensorRTFloat) plan() *plan {
+	return tensorRT{name: p.Name(), model: p.Model, example: p.InputExample, profile: p.Profile, cache: p.CacheDir,
+		options: onDevice(p.DeviceID)}.plan()
 }
 
 func (p OrtTensorRTFloat) on(model any, example Inputs) Preset {
 	fill(&p.Model, &p.InputExample, model, example)
 	return p
 }
-
-func (p OrtTensorRTFloat) needs() onward.ProviderConfig { return p.base().config() }
 
 // OrtTensorRTFloatOptim is [OrtTensorRT] with the best floating-point precision for
 // each layer, float16 or float32 (OrtTensorrtFloatOptimBackend). TensorRT keeps to
@@ -265,25 +263,25 @@ type OrtTensorRTFloatOptim struct {
 	InputExample Inputs
 	Profile      map[string]ShapeRange // see OrtTensorRT
 	CacheDir     string                // see OrtTensorRT
+	// DeviceID is the number of the GPU.
+	DeviceID int
 }
 
 // Name returns "OrtTensorRTFloatOptim".
 func (OrtTensorRTFloatOptim) Name() string { return "OrtTensorRTFloatOptim" }
 
 // Open loads the model.
-func (p OrtTensorRTFloatOptim) Open(ctx context.Context) (*Rep, error) { return p.base().open(ctx) }
+func (p OrtTensorRTFloatOptim) Open(ctx context.Context) (*Rep, error) { return p.plan().open(ctx) }
 
-func (p OrtTensorRTFloatOptim) base() tensorRT {
+func (p OrtTensorRTFloatOptim) plan() *plan {
 	return tensorRT{name: p.Name(), model: p.Model, example: p.InputExample, profile: p.Profile, cache: p.CacheDir,
-		options: map[string]string{"trt_fp16_enable": "True"}}
+		options: options(map[string]string{"trt_fp16_enable": "True"}, onDevice(p.DeviceID))}.plan()
 }
 
 func (p OrtTensorRTFloatOptim) on(model any, example Inputs) Preset {
 	fill(&p.Model, &p.InputExample, model, example)
 	return p
 }
-
-func (p OrtTensorRTFloatOptim) needs() onward.ProviderConfig { return p.base().config() }
 
 // OrtTensorRTInt8 is [OrtTensorRT] in 8-bit integers, by a calibration table
 // (OrtTensorrtInt8Backend).
@@ -297,25 +295,25 @@ type OrtTensorRTInt8 struct {
 	NoFP16   bool
 	Profile  map[string]ShapeRange // see OrtTensorRT
 	CacheDir string                // see OrtTensorRT; the table is written there too
+	// DeviceID is the number of the GPU.
+	DeviceID int
 }
 
 // Name returns "OrtTensorRTInt8".
 func (OrtTensorRTInt8) Name() string { return "OrtTensorRTInt8" }
 
 // Open loads the model.
-func (p OrtTensorRTInt8) Open(ctx context.Context) (*Rep, error) { return p.base().open(ctx) }
+func (p OrtTensorRTInt8) Open(ctx context.Context) (*Rep, error) { return p.plan().open(ctx) }
 
-func (p OrtTensorRTInt8) base() tensorRT {
+func (p OrtTensorRTInt8) plan() *plan {
 	return tensorRT{name: p.Name(), model: p.Model, example: p.InputExample, profile: p.Profile, cache: p.CacheDir,
-		table: p.Table, int8: true, options: int8Options(p.NoFP16)}
+		table: p.Table, int8: true, options: options(int8Options(p.NoFP16), onDevice(p.DeviceID))}.plan()
 }
 
 func (p OrtTensorRTInt8) on(model any, example Inputs) Preset {
 	fill(&p.Model, &p.InputExample, model, example)
 	return p
 }
-
-func (p OrtTensorRTInt8) needs() onward.ProviderConfig { return p.base().config() }
 
 // OrtTensorRTInt8QDQ is [OrtTensorRT] in 8-bit integers, for models whose scales are
 // in QuantizeLinear and DequantizeLinear nodes (OrtTensorrtInt8QDQBackend). Another
@@ -328,25 +326,25 @@ type OrtTensorRTInt8QDQ struct {
 	NoFP16   bool
 	Profile  map[string]ShapeRange // see OrtTensorRT
 	CacheDir string                // see OrtTensorRT
+	// DeviceID is the number of the GPU.
+	DeviceID int
 }
 
 // Name returns "OrtTensorRTInt8QDQ".
 func (OrtTensorRTInt8QDQ) Name() string { return "OrtTensorRTInt8QDQ" }
 
 // Open loads the model.
-func (p OrtTensorRTInt8QDQ) Open(ctx context.Context) (*Rep, error) { return p.base().open(ctx) }
+func (p OrtTensorRTInt8QDQ) Open(ctx context.Context) (*Rep, error) { return p.plan().open(ctx) }
 
-func (p OrtTensorRTInt8QDQ) base() tensorRT {
+func (p OrtTensorRTInt8QDQ) plan() *plan {
 	return tensorRT{name: p.Name(), model: p.Model, example: p.InputExample, profile: p.Profile, cache: p.CacheDir,
-		qdq: true, options: int8Options(p.NoFP16)}
+		qdq: true, options: options(int8Options(p.NoFP16), onDevice(p.DeviceID))}.plan()
 }
 
 func (p OrtTensorRTInt8QDQ) on(model any, example Inputs) Preset {
 	fill(&p.Model, &p.InputExample, model, example)
 	return p
 }
-
-func (p OrtTensorRTInt8QDQ) needs() onward.ProviderConfig { return p.base().config() }
 
 func int8Options(noFP16 bool) map[string]string {
 	o := map[string]string{"trt_int8_enable": "True", "trt_fp16_enable": "True"}

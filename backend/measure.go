@@ -1,0 +1,185 @@
+package backend
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"time"
+
+	"github.com/onward-ml/onward/tensor"
+)
+
+// bounded waits for f, but not past the context or the limit (0: none): a native
+// library need not mind a context. What f returns too late is given to drop.
+func bounded[T any](ctx context.Context, limit time.Duration, f func(context.Context) (T, error), drop func(T)) (T, error) {
+	type result struct {
+		v   T
+		err error
+	}
+	inner, cancel := ctx, context.CancelFunc(func() {})
+	if limit > 0 {
+		inner, cancel = context.WithTimeout(ctx, limit)
+	}
+	done := make(chan result, 1)
+	go func() {
+		defer cancel()
+		v, err := f(inner)
+		done <- result{v, err}
+	}()
+	var zero T
+	select {
+	case r := <-done:
+		return r.v, r.err
+	case <-inner.Done():
+	}
+	// What minds the context ends now, and tells where it was.
+	const grace = 200 * time.Millisecond
+	timer := time.NewTimer(grace)
+	defer timer.Stop()
+	late := func() {
+		if r := <-done; r.err == nil && drop != nil {
+			drop(r.v)
+		}
+	}
+	select {
+	case r := <-done:
+		if ctx.Err() == nil {
+			if errors.Is(r.err, context.DeadlineExceeded) {
+				r.err = fmt.Errorf("it takes longer than %v: %w", limit, r.err)
+			}
+			return r.v, r.err
+		}
+		done <- r
+		late()
+	case <-timer.C:
+		go late()
+	}
+	if err := ctx.Err(); err != nil {
+		return zero, err
+	}
+	return zero, fmt.Errorf("it takes longer than %v: %w", limit, context.DeadlineExceeded)
+}
+
+// timing are the times of one block of runs.
+type timing struct {
+	open   time.Duration
+	median time.Duration // of a run
+	runs   int
+	out    *Outputs // of the first run
+}
+
+// measure opens a preset, runs it for about the duration and closes it again, so
+// that its threads are gone when another one is measured.
+func measure(ctx context.Context, p Preset, in Inputs, duration time.Duration) (timing, error) {
+	var t timing
+	start := time.Now()
+	rep, err := p.Open(ctx)
+	if err != nil {
+		return t, err
+	}
+	defer rep.Close()
+	t.open = time.Since(start)
+	if t.out, err = rep.Run(ctx, in, nil); err != nil {
+		return t, err
+	}
+	// A context that can end costs some providers a watcher for every run.
+	free := context.WithoutCancel(ctx)
+	once := func() error {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		_, err := rep.Run(free, in, nil)
+		return err
+	}
+	start = time.Now()
+	n := 0
+	for ; n == 0 || time.Since(start) < duration/5; n++ {
+		if err := once(); err != nil {
+			return t, err
+		}
+	}
+	// Runs that are short against the clock are timed in groups.
+	group := 1
+	if per := time.Since(start) / time.Duration(n); per < 20*time.Microsecond {
+		group = int(50*time.Microsecond/max(per, 1)) + 1
+	}
+	var times []time.Duration
+	for start := time.Now(); len(times) == 0 || time.Since(start) < duration; {
+		begin := time.Now()
+		for range group {
+			if err := once(); err != nil {
+				return t, err
+			}
+		}
+		times = append(times, time.Since(begin)/time.Duration(group))
+		t.runs += group
+	}
+	t.median = median(times)
+	return t, nil
+}
+
+func median(x []time.Duration) time.Duration {
+	s := slices.Sorted(slices.Values(x))
+	n := len(s)
+	if n%2 == 1 {
+		return s[n/2]
+	}
+	return (s[n/2-1] + s[n/2]) / 2
+}
+
+// differ compares the outputs of a run with those of another engine. It returns the
+// largest error of a floating-point output relative to that output's largest
+// magnitude, and an error where an output is wrong by more than the tolerance.
+func differ(got, want *Outputs, tolerance float64) (worst float64, err error) {
+	for i, name := range want.Names {
+		if i >= len(got.Values) {
+			return worst, fmt.Errorf("output %q is missing", name)
+		}
+		g, _ := got.Values[i].(*tensor.Tensor)
+		w, _ := want.Values[i].(*tensor.Tensor)
+		rtol, atol := tolerance, tolerance
+		if g != nil && w != nil {
+			rtol = 0
+			switch d := w.DType(); {
+			case d == tensor.TypeUint8 || d == tensor.TypeInt8:
+				atol = 1 // a rounding
+			case !d.IsFloat():
+				atol = 0
+			default:
+				if atol == 0 && (d == tensor.TypeFloat16 || d == tensor.TypeBFloat16) {
+					atol = 2e-2
+				} else if atol == 0 {
+					atol = 1e-3
+				}
+				scale := magnitude(w)
+				if abs, _, err := tensor.Distance(g, w); err == nil && scale > 0 && !math.IsNaN(abs) && !math.IsInf(abs, 0) {
+					worst = max(worst, abs/scale)
+				}
+				atol *= scale
+			}
+		} else if tolerance == 0 {
+			rtol, atol = 1e-3, 1e-6
+		}
+		if e := tensor.AllClose(got.Values[i], want.Values[i], rtol, atol); e != nil {
+			err = errors.Join(err, fmt.Errorf("output %q: %w", name, e))
+		}
+	}
+	return worst, err
+}
+
+// magnitude is the largest finite absolute value in a tensor of floats.
+func magnitude(t *tensor.Tensor) float64 {
+	var m float64
+	v, err := tensor.Float64s(t)
+	if err != nil {
+		return 0
+	}
+	for _, x := range v {
+		if x = math.Abs(x); x > m && !math.IsInf(x, 0) {
+			m = x
+		}
+	}
+	return m
+}

@@ -1,0 +1,236 @@
+package backend
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"os"
+	"path/filepath"
+	"runtime"
+	"runtime/debug"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/onward-ml/onward"
+	"github.com/onward-ml/onward/onnx"
+)
+
+// tuneCache is the file that remembers one choice of [Auto]. It lies in a folder that
+// only the user may write, under a name that is a hash of the model, the shapes of the
+// example, the candidates with their options, and the machine. All that is believed of
+// it is which of the program's own candidates is the fastest, and its numbers: it names
+// no library and nothing that is executed. A file that is not exactly as expected is
+// ignored, and replaced after the next measurement.
+type tuneCache struct {
+	path, key string
+}
+
+// tuneEntry is what the file holds.
+type tuneEntry struct {
+	Format   int       `json:"format"`
+	Key      string    `json:"key"`
+	Measured time.Time `json:"measured"`
+	Best     string    `json:"best"`
+	Baseline string    `json:"baseline"`
+	Results  []Result  `json:"results"`
+}
+
+const (
+	tuneFormat = 1
+	// maxTuneFile is more than any entry has.
+	maxTuneFile = 1 << 20
+)
+
+func (a *Auto) cache(m *onnx.Model, list []*candidate) (*tuneCache, error) {
+	folder, err := cacheFolder(a.CacheDir, "tune")
+	if err != nil {
+		return nil, err
+	}
+	model, err := modelHash(a.Model, m)
+	if err != nil {
+		return nil, err
+	}
+	d, err := onward.Describe(m)
+	if err != nil {
+		return nil, err
+	}
+	values, err := exampleValues(a.InputExample, d)
+	if err != nil {
+		return nil, err
+	}
+	h := sha256.New()
+	fmt.Fprintf(h, "%d\n%s\n%s\n%g %v\n", tuneFormat, model, machine(), a.Tolerance, a.MinDuration)
+	for _, in := range append(d.Inputs, d.OverridableInitializers...) {
+		if v := values[in.Name]; v != nil {
+			fmt.Fprintf(h, "%q %v\n", in.Name, v) // a tensor writes its type and shape
+		}
+	}
+	for _, c := range list {
+		p := c.preset.plan()
+		s := p.session
+		fmt.Fprintf(h, "%q %v %q %v\n", c.Name, c.Status, p.config.Name, p.config.Options) // fmt sorts maps
+		fmt.Fprintf(h, "%d %d %v %v %v %v %v\n", s.Threads, s.InterOpThreads, s.ExecutionMode, s.OptimizationLevel, s.DisabledPasses, s.FreeDimensions, s.Config)
+		if c.own != nil {
+			m, err := load(c.own, &Options{})
+			if err != nil {
+				return nil, err
+			}
+			sum, err := modelHash(c.own, m)
+			if err != nil {
+				return nil, err
+			}
+			fmt.Fprintln(h, sum)
+		}
+		if p.table != nil && c.Status == StatusOK {
+			t, err := p.table()
+			if err != nil {
+				return nil, err
+			}
+			fmt.Fprintf(h, "%x\n", sha256.Sum256(t))
+		}
+	}
+	key := hex.EncodeToString(h.Sum(nil))
+	return &tuneCache{path: filepath.Join(folder, key+".json"), key: key}, nil
+}
+
+// machine describes what the speed of a model depends on besides the model.
+func machine() string {
+	var b strings.Builder
+	host, _ := os.Hostname()
+	fmt.Fprintln(&b, runtime.GOOS, runtime.GOARCH, runtime.GOMAXPROCS(0), runtime.Version(), host, os.Getenv("ONWARD_CPU"))
+	if f, err := os.Open("/proc/cpuinfo"); err == nil {
+		info, _ := io.ReadAll(io.LimitReader(f, 1<<16))
+		f.Close()
+		for line := range strings.Lines(string(info)) {
+			if strings.HasPrefix(line, "model name") || strings.HasPrefix(line, "CPU part") {
+				b.WriteString(line)
+				break
+			}
+		}
+	}
+	if v, err := os.ReadFile("/proc/driver/nvidia/version"); err == nil {
+		b.Write(v)
+	}
+	if info, ok := debug.ReadBuildInfo(); ok {
+		for _, mod := range append(info.Deps, &info.Main) {
+			if strings.HasSuffix(mod.Path, "/onward") {
+				fmt.Fprintln(&b, mod.Path, mod.Version, mod.Sum)
+			}
+		}
+		for _, s := range info.Settings {
+			if s.Key == "vcs.revision" {
+				fmt.Fprintln(&b, s.Value)
+			}
+		}
+	}
+	return b.String()
+}
+
+// read returns the remembered report, or nil.
+func (c *tuneCache) read(list []*candidate) *Report {
+	data, err := readOwn(c.path)
+	if err != nil {
+		return nil
+	}
+	var e tuneEntry
+	dec := json.NewDecoder(bytes.NewReader(data))
+	dec.DisallowUnknownFields()
+	if err := dec.Decode(&e); err != nil {
+		return nil
+	}
+	if _, err := dec.Token(); err != io.EOF {
+		return nil
+	}
+	if e.check(c.key, list) != nil {
+		return nil
+	}
+	for i, c := range list {
+		if c.Status == StatusSkipped {
+			e.Results[i] = c.Result
+		}
+	}
+	return &Report{Best: e.Best, Baseline: e.Baseline, Cached: true, Results: e.Results}
+}
+
+// check returns why an entry cannot be believed.
+func (e *tuneEntry) check(key string, list []*candidate) error {
+	if e.Format != tuneFormat || e.Key != key {
+		return errors.New("it is for something else")
+	}
+	if len(e.Results) != len(list) {
+		return fmt.Errorf("it has %d results, there are %d candidates", len(e.Results), len(list))
+	}
+	known := e.Baseline == OnwardReference{}.Name()
+	var best *Result
+	for i, r := range e.Results {
+		c := list[i]
+		if r.Name != c.Name || r.Provider != c.Provider || (r.Status == StatusSkipped) != (c.Status == StatusSkipped) {
+			return fmt.Errorf("result %d is not of candidate %s", i, c.Name)
+		}
+		good := false
+		switch r.Status {
+		case StatusOK:
+			good = r.Median > 0 && r.FPS > 0 && r.Runs > 0
+		case StatusSkipped, StatusFailed, StatusWrong:
+			good = r.Median == 0 && r.FPS == 0
+		}
+		if !good || r.Open < 0 || r.Runs < 0 || !(r.MaxError >= 0) || math.IsInf(r.FPS, 0) {
+			return fmt.Errorf("result %d is impossible", i)
+		}
+		if r.Name == e.Best && r.Status == StatusOK {
+			best = &e.Results[i]
+		}
+		known = known || r.Name == e.Baseline
+	}
+	if best == nil || !known {
+		return errors.New("it names no candidate")
+	}
+	for _, r := range e.Results {
+		if r.Status == StatusOK && r.Median < best.Median {
+			return errors.New("its best is not the fastest")
+		}
+	}
+	return nil
+}
+
+// readOwn reads a small file that nobody else could have written.
+func readOwn(path string) ([]byte, error) {
+	st, err := os.Lstat(path)
+	if err != nil {
+		return nil, err
+	}
+	if !st.Mode().IsRegular() || st.Size() > maxTuneFile || runtime.GOOS != "windows" && st.Mode().Perm()&0o022 != 0 {
+		return nil, fmt.Errorf("%q is no file of the user's own of at most %d bytes", path, maxTuneFile)
+	}
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	if now, err := f.Stat(); err != nil || !os.SameFile(st, now) {
+		return nil, fmt.Errorf("%q was replaced", path)
+	}
+	return io.ReadAll(io.LimitReader(f, maxTuneFile))
+}
+
+// write remembers a report.
+func (c *tuneCache) write(r *Report) error {
+	results := slices.Clone(r.Results)
+	for i := range results {
+		if results[i].Status == StatusSkipped {
+			results[i].Reason = "" // which lists where a library was looked for, and is found out each time
+		}
+	}
+	data, err := json.MarshalIndent(tuneEntry{Format: tuneFormat, Key: c.key, Measured: time.Now().UTC().Truncate(time.Second),
+		Best: r.Best, Baseline: r.Baseline, Results: results}, "", "  ")
+	if err != nil {
+		return err
+	}
+	return writeBeside(c.path, append(data, '\n'))
+}
