@@ -1,0 +1,330 @@
+package calibration
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/onward-ml/onward"
+	"github.com/onward-ml/onward/onnx"
+	"github.com/onward-ml/onward/tensor"
+)
+
+// editor changes a copy of a model's main graph. Node, tensor and value structs of
+// the original are copied before they change.
+type editor struct {
+	m *onnx.Model
+	g *onnx.Graph
+	// inits are the initializers that are not inputs too: those have a fixed value.
+	inits  map[string]*onnx.Tensor
+	floats map[string]bool // tensors of float32, initializers included
+	// captured are the names that subgraphs use.
+	captured map[string]bool
+	outputs  map[string]bool
+	inputs   map[string]bool
+	made     map[string]bool // names of values and initializers
+	data     map[string][]float32
+}
+
+func newEditor(m *onnx.Model) (*editor, error) {
+	if m == nil || m.Graph == nil {
+		return nil, errors.New("the model has no graph")
+	}
+	c, g := *m, *m.Graph
+	e := &editor{
+		m: &c, g: &g,
+		inits: map[string]*onnx.Tensor{}, floats: map[string]bool{}, captured: map[string]bool{},
+		outputs: map[string]bool{}, inputs: map[string]bool{}, made: map[string]bool{}, data: map[string][]float32{},
+	}
+	c.Graph = &g
+	c.OpsetImports = slices.Clone(m.OpsetImports)
+	c.MetadataProps = slices.Clone(m.MetadataProps)
+	g.Nodes = make([]*onnx.Node, len(m.Graph.Nodes))
+	for i, n := range m.Graph.Nodes {
+		n := *n
+		n.Inputs, n.Outputs = slices.Clone(n.Inputs), slices.Clone(n.Outputs)
+		g.Nodes[i] = &n
+		for _, a := range n.Attributes {
+			capture(a, e.captured, 0)
+		}
+		for _, name := range slices.Concat(n.Inputs, n.Outputs) {
+			e.made[name] = true
+		}
+	}
+	g.Initializers = slices.Clone(g.Initializers)
+	for _, v := range g.Inputs {
+		e.inputs[v.Name] = true
+		e.made[v.Name] = true
+	}
+	for _, v := range g.Outputs {
+		e.outputs[v.Name] = true
+	}
+	for _, t := range g.Initializers {
+		e.made[t.Name] = true
+		if !e.inputs[t.Name] {
+			e.inits[t.Name] = t
+		}
+	}
+	a, err := onward.Analyze(m, onward.Limits{})
+	if err != nil {
+		return nil, err
+	}
+	for _, v := range a.Values {
+		t := v.ElementType()
+		e.floats[v.Name] = t.Kind == tensor.KindTensor && t.Elem == tensor.TypeFloat32
+	}
+	return e, nil
+}
+
+// capture collects the names that the subgraphs of an attribute use.
+func capture(a *onnx.Attribute, names map[string]bool, depth int) {
+	if depth > 100 { // deeper than any session takes
+		return
+	}
+	for _, g := range append(slices.Clone(a.Graphs), a.G) {
+		if g == nil {
+			continue
+		}
+		for _, n := range g.Nodes {
+			for _, in := range n.Inputs {
+				names[in] = true
+			}
+			for _, a := range n.Attributes {
+				capture(a, names, depth+1)
+			}
+		}
+		for _, v := range g.Outputs {
+			names[v.Name] = true
+		}
+	}
+}
+
+// opset returns the version of ONNX's own domain.
+func (e *editor) opset() int64 {
+	v, _ := e.m.OpsetVersion("")
+	return v
+}
+
+// weight returns the initializer of a name that holds float32; nil otherwise.
+func (e *editor) weight(name string) *onnx.Tensor {
+	if t := e.inits[name]; t != nil && t.DataType == onnx.Float && !e.outputs[name] {
+		return t
+	}
+	return nil
+}
+
+// values returns the elements of a float32 initializer.
+func (e *editor) values(t *onnx.Tensor) ([]float32, error) {
+	if v, ok := e.data[t.Name]; ok {
+		return v, nil
+	}
+	d, err := e.m.DecodeTensor(t)
+	if err != nil {
+		return nil, err
+	}
+	v, err := tensor.Data[float32](d)
+	if err != nil {
+		return nil, fmt.Errorf("initializer %q: %w", t.Name, err)
+	}
+	e.data[t.Name] = v
+	return v, nil
+}
+
+// unused returns a name that nothing has, beginning with the given one.
+func (e *editor) unused(name string) string {
+	r := name
+	for i := 1; e.made[r]; i++ {
+		r = fmt.Sprintf("%s_%d", name, i)
+	}
+	e.made[r] = true
+	return r
+}
+
+// addInit adds an initializer of the data and dims, and returns its name.
+func (e *editor) addInit(name string, data any, dims ...int64) string {
+	name = e.unused(name)
+	t, err := onnx.NewTensor(name, data)
+	if err != nil {
+		panic(err) // the types are ours
+	}
+	t.Dims = dims
+	e.g.Initializers = append(e.g.Initializers, t)
+	e.inits[name] = t
+	return name
+}
+
+// addBytes adds an initializer with packed or 8-bit elements.
+func (e *editor) addBytes(name string, dtype onnx.DataType, raw []byte, dims ...int64) string {
+	name = e.unused(name)
+	t := &onnx.Tensor{Name: name, DataType: dtype, RawData: raw, Dims: dims}
+	e.g.Initializers = append(e.g.Initializers, t)
+	e.inits[name] = t
+	return name
+}
+
+// newNode makes a node. Attributes are values that onnx.NewAttribute takes.
+func newNode(opType, name string, inputs, outputs []string, attrs onnx.Attrs) *onnx.Node {
+	n := &onnx.Node{OpType: opType, Name: name, Inputs: inputs, Outputs: outputs}
+	keys := make([]string, 0, len(attrs))
+	for k := range attrs {
+		keys = append(keys, k)
+	}
+	slices.Sort(keys)
+	for _, k := range keys {
+		a, err := onnx.NewAttribute(k, attrs[k])
+		if err != nil {
+			panic(err) // the types are ours
+		}
+		n.Attributes = append(n.Attributes, a)
+	}
+	return n
+}
+
+// replaceInputs makes all nodes read another value.
+func replaceInputs(nodes []*onnx.Node, old, new string) {
+	for _, n := range nodes {
+		for i, in := range n.Inputs {
+			if in == old {
+				n.Inputs[i] = new
+			}
+		}
+	}
+}
+
+// consumers counts the inputs of nodes that a value is.
+func (e *editor) consumers() map[string]int {
+	uses := map[string]int{}
+	for _, n := range e.g.Nodes {
+		for _, in := range n.Inputs {
+			uses[in]++
+		}
+	}
+	return uses
+}
+
+// finish drops the initializers and the value infos that nothing needs, puts the
+// nodes in order, and names the producer.
+func (e *editor) finish() (*onnx.Model, error) {
+	if err := e.sortNodes(); err != nil {
+		return nil, err
+	}
+	e.dropUnused()
+	used, made := map[string]bool{}, map[string]bool{}
+	contrib := false
+	for _, n := range e.g.Nodes {
+		for _, in := range n.Inputs {
+			used[in] = true
+		}
+		for _, out := range n.Outputs {
+			made[out] = true
+		}
+		contrib = contrib || n.Domain == microsoft
+	}
+	e.g.Initializers = slices.DeleteFunc(e.g.Initializers, func(t *onnx.Tensor) bool {
+		return !used[t.Name] && !e.captured[t.Name] && !e.outputs[t.Name] && !e.inputs[t.Name]
+	})
+	e.g.ValueInfo = slices.DeleteFunc(slices.Clone(e.g.ValueInfo), func(v *onnx.ValueInfo) bool { return !made[v.Name] })
+	if contrib && !slices.ContainsFunc(e.m.OpsetImports, func(o onnx.OperatorSetID) bool { return o.Domain == microsoft }) {
+		e.m.OpsetImports = append(e.m.OpsetImports, onnx.OperatorSetID{Domain: microsoft, Version: 1})
+	}
+	e.m.ProducerName, e.m.ProducerVersion = "onward", ""
+	return e.m, nil
+}
+
+// dropUnused drops the conversions that nothing reads.
+func (e *editor) dropUnused() {
+	uses := e.consumers()
+	for i := len(e.g.Nodes) - 1; i >= 0; i-- {
+		n := e.g.Nodes[i]
+		switch n.OpType {
+		case "QuantizeLinear", "DequantizeLinear", "DynamicQuantizeLinear":
+		default:
+			continue
+		}
+		if slices.ContainsFunc(n.Outputs, func(out string) bool { return uses[out] > 0 || e.outputs[out] || e.captured[out] }) {
+			continue
+		}
+		for _, in := range n.Inputs {
+			uses[in]--
+		}
+		e.g.Nodes = slices.Delete(e.g.Nodes, i, i+1)
+	}
+}
+
+// microsoft is the domain of ONNX Runtime's own operators.
+const microsoft = "com.microsoft"
+
+// sortNodes puts every node behind those that make its inputs and keeps the order
+// otherwise.
+func (e *editor) sortNodes() error {
+	maker := map[string]*onnx.Node{}
+	for _, n := range e.g.Nodes {
+		for _, out := range n.Outputs {
+			if out != "" {
+				maker[out] = n
+			}
+		}
+	}
+	const open, done = 1, 2
+	state := map[*onnx.Node]int{}
+	var sorted []*onnx.Node
+	var visit func(n *onnx.Node) error
+	visit = func(n *onnx.Node) error {
+		switch state[n] {
+		case done:
+			return nil
+		case open:
+			return fmt.Errorf("node %q (%s) needs its own result", n.Name, n.OpType)
+		}
+		state[n] = open
+		needs := map[string]bool{}
+		for _, a := range n.Attributes {
+			capture(a, needs, 0)
+		}
+		names := n.Inputs
+		for name := range needs {
+			names = append(slices.Clip(names), name)
+		}
+		for _, in := range names {
+			// A subgraph's own values may have the names of the node's results.
+			if p := maker[in]; p != nil && (p != n || !needs[in]) {
+				if err := visit(p); err != nil {
+					return err
+				}
+			}
+		}
+		state[n] = done
+		sorted = append(sorted, n)
+		return nil
+	}
+	for _, n := range e.g.Nodes {
+		if err := visit(n); err != nil {
+			return err
+		}
+	}
+	e.g.Nodes = sorted
+	return nil
+}
+
+// intAttr returns an integer attribute of a node.
+func intAttr(n *onnx.Node, name string, or int64) int64 {
+	if a := n.Attribute(name); a != nil {
+		return a.I
+	}
+	return or
+}
+
+func floatAttr(n *onnx.Node, name string, or float32) float32 {
+	if a := n.Attribute(name); a != nil {
+		return a.F
+	}
+	return or
+}
+
+// input returns a node's input, empty where it is left out.
+func input(n *onnx.Node, i int) string {
+	if i < len(n.Inputs) {
+		return n.Inputs[i]
+	}
+	return ""
+}

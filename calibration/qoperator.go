@@ -1,0 +1,594 @@
+package calibration
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/onward-ml/onward/onnx"
+	"github.com/onward-ml/onward/tensor"
+)
+
+// qoperator replaces operators by ones on integers, following ONNX Runtime's
+// ONNXQuantizer: node by node it keeps track of which values there are in integers,
+// quantizes what an operator needs, and dequantizes what others, outputs and
+// subgraphs need. Without a table it is dynamic.
+type qoperator struct {
+	*quantizer
+	nodes  []*onnx.Node
+	values map[string]*qvalue // in integers, by the name of the float value
+	floats map[string]bool    // values that there are in floats
+	uses   map[string]int
+	scales map[string]string // products of scales, by the names of both
+}
+
+// qvalue is a value in integers: the names of the integers and their parameters.
+type qvalue struct {
+	name, scale, zero string
+	params            *quantized // nil where only a run knows them
+}
+
+func (q *qoperator) dynamic() bool { return q.table == nil }
+
+func (q *qoperator) quantize() error {
+	q.values, q.scales = map[string]*qvalue{}, map[string]string{}
+	q.floats = maps.Clone(q.inputs)
+	q.uses = q.consumers()
+	if err := q.sortNodes(); err != nil {
+		return err
+	}
+	for _, n := range q.g.Nodes {
+		done := false
+		if q.wants(n) {
+			var err error
+			if done, err = q.node(n); err != nil {
+				return fmt.Errorf("node %q (%s): %w", n.Name, n.OpType, err)
+			}
+		}
+		if !done {
+			q.keep(n)
+		}
+	}
+	for _, v := range q.g.Outputs {
+		q.dequantize(v.Name)
+	}
+	for _, name := range slices.Sorted(maps.Keys(q.captured)) {
+		q.dequantize(name)
+	}
+	q.g.Nodes = q.nodes
+	return nil
+}
+
+// keep leaves a node on floats.
+func (q *qoperator) keep(n *onnx.Node) {
+	for _, in := range n.Inputs {
+		q.dequantize(in)
+	}
+	q.emit(n)
+}
+
+func (q *qoperator) emit(n *onnx.Node) {
+	q.nodes = append(q.nodes, n)
+	for _, out := range n.Outputs {
+		q.floats[out] = true
+	}
+}
+
+// dequantize makes floats of a value that there is in integers only. An initializer
+// is there in floats too.
+func (q *qoperator) dequantize(name string) {
+	v := q.values[name]
+	if v == nil || q.floats[name] || q.inits[name] != nil {
+		return
+	}
+	q.emit(newNode("DequantizeLinear", name+"_DequantizeLinear", []string{v.name, v.scale, v.zero}, []string{name}, nil))
+}
+
+// node replaces a node; false where it stays.
+func (q *qoperator) node(n *onnx.Node) (bool, error) {
+	if q.dynamic() {
+		switch n.OpType {
+		case "Conv":
+			return q.convInteger(n)
+		case "MatMul":
+			return q.matMulInteger(n)
+		}
+	}
+	switch n.OpType {
+	case "Gather":
+		if t := q.weight(input(n, 0)); t != nil {
+			return q.direct(n, true)
+		}
+		return false, nil
+	case "Transpose", "Reshape", "Squeeze", "Unsqueeze", "Flatten":
+		return q.direct(n, q.Force)
+	}
+	if q.dynamic() {
+		return false, nil
+	}
+	switch n.OpType {
+	case "Conv":
+		return q.conv(n)
+	case "Gemm":
+		return q.gemm(n)
+	case "MatMul":
+		return q.matMul(n)
+	case "Add", "Mul":
+		return q.linear(n, 2, nil)
+	case "LeakyRelu", "Sigmoid", "AveragePool":
+		return q.linear(n, 1, nil)
+	case "Softmax":
+		return q.softmax(n)
+	case "GlobalAveragePool":
+		if q.values[input(n, 0)] == nil {
+			return false, nil
+		}
+		return q.linear(n, 1, onnx.Attrs{"channels_last": int64(0)})
+	case "Relu", "Clip":
+		return q.cut(n), nil
+	case "MaxPool", "Resize":
+		least := map[string]int64{"MaxPool": 12, "Resize": 11}[n.OpType]
+		if q.opset() < least || n.OpType == "MaxPool" && len(n.Outputs) > 1 {
+			return false, nil
+		}
+		return q.direct(n, q.Force)
+	case "Split":
+		return q.direct(n, true)
+	case "Pad":
+		return q.pad(n)
+	case "Concat":
+		return q.concat(n)
+	case "Where":
+		return q.where(n)
+	case "ArgMax":
+		if v := q.values[input(n, 0)]; v != nil {
+			n.Inputs[0] = v.name
+			q.emit(n)
+			return true, nil
+		}
+	}
+	return false, nil
+}
+
+// known returns the parameters of a result, from the table.
+func (q *qoperator) known(name string) (*qvalue, error) {
+	p, ok, err := q.activation(name)
+	if err != nil || !ok {
+		return nil, err
+	}
+	return q.result(name, p), nil
+}
+
+func (q *qoperator) result(name string, p *quantized) *qvalue {
+	scale, zero := q.addParams(name, p)
+	return &qvalue{q.unused(name + "_quantized"), scale, zero, p}
+}
+
+// integers returns an activation in integers, quantizing it if need be; nil where
+// that is not possible.
+func (q *qoperator) integers(name string) (*qvalue, error) {
+	if v := q.values[name]; v != nil {
+		return v, nil
+	}
+	if q.inits[name] != nil {
+		reduce := false
+		return q.initializer(name, q.Activation, -1, reduce)
+	}
+	if name == "" || !q.editor.floats[name] {
+		return nil, nil
+	}
+	if q.dynamic() {
+		v := &qvalue{q.unused(name + "_quantized"), q.unused(name + "_scale"), q.unused(name + "_zero_point"), nil}
+		q.nodes = append(q.nodes, newNode("DynamicQuantizeLinear", name+"_QuantizeLinear", []string{name}, []string{v.name, v.scale, v.zero}, nil))
+		q.values[name] = v
+		return v, nil
+	}
+	v, err := q.known(name)
+	if v == nil || err != nil {
+		return nil, err
+	}
+	q.nodes = append(q.nodes, newNode("QuantizeLinear", name+"_QuantizeLinear", []string{name, v.scale, v.zero}, []string{v.name}, nil))
+	q.values[name] = v
+	return v, nil
+}
+
+// initializer returns an initializer in integers; nil where it is no float32.
+func (q *qoperator) initializer(name string, dtype tensor.DType, axis int, reduce bool) (*qvalue, error) {
+	key := name
+	if axis >= 0 {
+		key = fmt.Sprintf("%s axis %d", name, axis)
+	}
+	if v := q.values[key]; v != nil && v.params.dtype == dtype {
+		return v, nil
+	}
+	t := q.weight(name)
+	if t == nil || axis >= len(t.Dims) {
+		return nil, nil
+	}
+	v, err := q.editor.values(t)
+	if err != nil {
+		return nil, err
+	}
+	symmetric := q.SymmetricActivations
+	if dtype == q.Weight || q.dynamic() {
+		symmetric = q.symmetricWeight(dtype)
+	}
+	p, err := weightParams(t, v, axis, dtype, symmetric, reduce && q.ReduceRange, q.MinRange)
+	if err != nil {
+		return nil, err
+	}
+	r := q.addWeight(t, v, p)
+	q.values[key] = r
+	return r, nil
+}
+
+func (q *qoperator) addWeight(t *onnx.Tensor, v []float32, p *quantized) *qvalue {
+	scale, zero := q.addParams(t.Name, p)
+	name := q.addBytes(t.Name+"_quantized", onnx.DataType(p.dtype), quantizeWeight(t, v, p), t.Dims...)
+	return &qvalue{name, scale, zero, p}
+}
+
+// factor returns the second input of a product: a weight, or an activation. axis is
+// that of the output channels; -1 allows one scale only.
+func (q *qoperator) factor(name string, axis int, dtype tensor.DType, reduce bool) (*qvalue, error) {
+	if q.inits[name] == nil {
+		return q.integers(name)
+	}
+	if !q.PerChannel {
+		axis = -1
+	}
+	return q.initializer(name, dtype, axis, reduce)
+}
+
+// bias returns a bias in int32, and a weight that may have other scales for it; nil
+// where there is no such bias.
+func (q *qoperator) bias(name string, x, w *qvalue, weightName string, factor float32) (string, *qvalue, error) {
+	t := q.weight(name)
+	if t == nil || len(t.Dims) != 1 || x.params == nil || w.params == nil || len(w.params.scales) != 1 && int64(len(w.params.scales)) != t.Dims[0] {
+		return "", nil, nil
+	}
+	v, err := q.editor.values(t)
+	if err != nil {
+		return "", nil, err
+	}
+	if factor != 1 {
+		v = slices.Clone(v)
+		for i := range v {
+			v[i] *= factor
+		}
+	}
+	if wt := q.weight(weightName); wt != nil {
+		p := *w.params
+		p.scales = slices.Clone(p.scales)
+		if widenForBias(&p, x.params.scales[0], v) {
+			data, err := q.editor.values(wt)
+			if err != nil {
+				return "", nil, err
+			}
+			w = q.addWeight(wt, data, &p)
+		}
+	}
+	ints, _ := quantizeBias(v, x.params.scales[0], w.params.scales)
+	return q.addInit(name+"_quantized", ints, t.Dims...), w, nil
+}
+
+// emitInteger adds a node that makes integers of a value.
+func (q *qoperator) emitInteger(opType, domain string, n *onnx.Node, inputs []string, y *qvalue, attrs onnx.Attrs, without ...string) {
+	r := newNode(opType, "", inputs, []string{y.name}, attrs)
+	r.Domain = domain
+	if n.Name != "" {
+		r.Name = n.Name + "_quant"
+	}
+	for _, a := range n.Attributes {
+		if !slices.Contains(without, a.Name) {
+			r.Attributes = append(r.Attributes, a)
+		}
+	}
+	q.nodes = append(q.nodes, r)
+	q.values[n.Outputs[0]] = y
+}
+
+func (q *qoperator) conv(n *onnx.Node) (bool, error) {
+	w, err := q.convWeight(n)
+	if w == nil || err != nil {
+		return false, err
+	}
+	x, err := q.integers(n.Inputs[0])
+	if x == nil || err != nil {
+		return false, err
+	}
+	bias := ""
+	if b := input(n, 2); b != "" {
+		var wide *qvalue
+		if bias, wide, err = q.bias(b, x, w, n.Inputs[1], 1); wide == nil || err != nil {
+			return false, err
+		}
+		w = wide
+	}
+	y, err := q.known(n.Outputs[0])
+	if y == nil || err != nil {
+		return false, err
+	}
+	in := []string{x.name, x.scale, x.zero, w.name, w.scale, w.zero, y.scale, y.zero}
+	if bias != "" {
+		in = append(in, bias)
+	}
+	q.emitInteger("QLinearConv", "", n, in, y, nil)
+	return true, nil
+}
+
+// convWeight returns the weights of a Conv, which are int8 per channel.
+func (q *qoperator) convWeight(n *onnx.Node) (*qvalue, error) {
+	dtype := q.Weight
+	if q.PerChannel {
+		dtype = tensor.TypeInt8
+	}
+	return q.factor(input(n, 1), 0, dtype, true)
+}
+
+func (q *qoperator) gemm(n *onnx.Node) (bool, error) {
+	axis := 1
+	if intAttr(n, "transB", 0) != 0 {
+		axis = 0
+	}
+	x, err := q.integers(n.Inputs[0])
+	if x == nil || err != nil {
+		return false, err
+	}
+	w, err := q.factor(input(n, 1), axis, q.Weight, true)
+	if w == nil || err != nil {
+		return false, err
+	}
+	bias := ""
+	if b := input(n, 2); b != "" {
+		var wide *qvalue
+		// QGemm's alpha scales the bias too.
+		if a := floatAttr(n, "alpha", 1); a != 1 {
+			return false, nil
+		}
+		if bias, wide, err = q.bias(b, x, w, n.Inputs[1], floatAttr(n, "beta", 1)); wide == nil || err != nil {
+			return false, err
+		}
+		w = wide
+	}
+	y, err := q.known(n.Outputs[0])
+	if y == nil || err != nil {
+		return false, err
+	}
+	q.emitInteger("QGemm", microsoft, n, []string{x.name, x.scale, x.zero, w.name, w.scale, w.zero, bias, y.scale, y.zero}, y, nil, "beta")
+	return true, nil
+}
+
+func (q *qoperator) matMul(n *onnx.Node) (bool, error) {
+	a, err := q.integers(n.Inputs[0])
+	if a == nil || err != nil {
+		return false, err
+	}
+	axis := -1
+	if t := q.weight(n.Inputs[1]); t != nil && len(t.Dims) == 2 {
+		axis = 1 // scales of matrices in a stack have a form that few know
+	}
+	b, err := q.factor(n.Inputs[1], axis, q.Weight, true)
+	if b == nil || err != nil {
+		return false, err
+	}
+	y, err := q.known(n.Outputs[0])
+	if y == nil || err != nil {
+		return false, err
+	}
+	q.emitInteger("QLinearMatMul", "", n, []string{a.name, a.scale, a.zero, b.name, b.scale, b.zero, y.scale, y.zero}, y, nil)
+	return true, nil
+}
+
+// linear makes QLinearX of X, whose first inputs are tensors.
+func (q *qoperator) linear(n *onnx.Node, tensors int, attrs onnx.Attrs) (bool, error) {
+	var in []string
+	for i := range tensors {
+		x, err := q.integers(input(n, i))
+		if x == nil || err != nil {
+			return false, err
+		}
+		in = append(in, x.name, x.scale, x.zero)
+	}
+	y, err := q.known(n.Outputs[0])
+	if y == nil || err != nil {
+		return false, err
+	}
+	q.emitInteger("QLinear"+n.OpType, microsoft, n, append(in, y.scale, y.zero), y, attrs)
+	return true, nil
+}
+
+// softmax has results from 0 to 1 in steps of 1/256.
+func (q *qoperator) softmax(n *onnx.Node) (bool, error) {
+	x, err := q.integers(n.Inputs[0])
+	if x == nil || err != nil {
+		return false, err
+	}
+	p := &quantized{dtype: q.Activation, scales: []float32{1.0 / 256}, zeros: []int32{0}, axis: -1}
+	if q.Activation == tensor.TypeInt8 {
+		p.zeros[0] = -128
+	}
+	y := q.result(n.Outputs[0], p)
+	q.emitInteger("QLinearSoftmax", microsoft, n, []string{x.name, x.scale, x.zero, y.scale, y.zero}, y, onnx.Attrs{"opset": q.opset()})
+	return true, nil
+}
+
+// cut leaves out a Relu or Clip whose input's range is its own.
+func (q *qoperator) cut(n *onnx.Node) bool {
+	v := q.values[n.Inputs[0]]
+	_, ok := q.table.Ranges[n.Outputs[0]]
+	if v == nil || q.SymmetricActivations || !ok || !q.single(n.Inputs[0], q.uses) || q.floats[n.Inputs[0]] {
+		return false
+	}
+	q.values[n.Outputs[0]] = v
+	return true
+}
+
+// direct lets an operator that moves values do so with integers.
+func (q *qoperator) direct(n *onnx.Node, force bool) (bool, error) {
+	v := q.values[n.Inputs[0]]
+	if v == nil && force {
+		var err error
+		if v, err = q.integers(n.Inputs[0]); err != nil {
+			return false, err
+		}
+	}
+	if v == nil || v.params != nil && v.params.axis >= 0 {
+		return false, nil
+	}
+	n.Inputs[0] = v.name
+	for i, out := range n.Outputs {
+		if out == "" {
+			continue
+		}
+		y := *v
+		y.name = q.unused(out + "_quantized")
+		n.Outputs[i] = y.name
+		q.values[out] = &y
+	}
+	q.nodes = append(q.nodes, n)
+	return true, nil
+}
+
+func (q *qoperator) pad(n *onnx.Node) (bool, error) {
+	v := q.values[n.Inputs[0]]
+	if v == nil || v.params == nil || q.opset() < 11 {
+		return false, nil
+	}
+	if a := n.Attribute("mode"); a == nil || a.S == "constant" {
+		fill := v.zero
+		if name := input(n, 2); name != "" {
+			t := q.weight(name)
+			if t == nil {
+				return false, nil
+			}
+			c, err := q.editor.values(t)
+			if err != nil {
+				return false, err
+			}
+			fill = q.addBytes(name+"_quantized", onnx.DataType(v.params.dtype), quantizeTo(nil, c, v.params.scales[0], v.params.zeros[0], v.params.dtype), t.Dims...)
+		}
+		for len(n.Inputs) < 3 {
+			n.Inputs = append(n.Inputs, "")
+		}
+		n.Inputs[2] = fill
+	}
+	return q.direct(n, false)
+}
+
+func (q *qoperator) concat(n *onnx.Node) (bool, error) {
+	var in []string
+	for _, name := range n.Inputs {
+		x, err := q.integers(name)
+		if x == nil || err != nil {
+			return false, err
+		}
+		in = append(in, x.name, x.scale, x.zero)
+	}
+	y, err := q.known(n.Outputs[0])
+	if y == nil || err != nil {
+		return false, err
+	}
+	q.emitInteger("QLinearConcat", microsoft, n, append([]string{y.scale, y.zero}, in...), y, nil)
+	return true, nil
+}
+
+func (q *qoperator) where(n *onnx.Node) (bool, error) {
+	if !q.Force {
+		return false, nil
+	}
+	a, err := q.integers(input(n, 1))
+	if a == nil || err != nil {
+		return false, err
+	}
+	b, err := q.integers(input(n, 2))
+	if b == nil || err != nil {
+		return false, err
+	}
+	y, err := q.known(n.Outputs[0])
+	if y == nil || err != nil {
+		return false, err
+	}
+	q.emitInteger("QLinearWhere", microsoft, n, []string{n.Inputs[0], a.name, a.scale, a.zero, b.name, b.scale, b.zero, y.scale, y.zero}, y, nil)
+	return true, nil
+}
+
+// matMulInteger multiplies bytes: floats are the sums times both scales.
+func (q *qoperator) matMulInteger(n *onnx.Node) (bool, error) {
+	t := q.weight(n.Inputs[1])
+	if t == nil || !q.editor.floats[n.Inputs[0]] || q.inits[n.Inputs[0]] != nil {
+		return false, nil
+	}
+	axis := -1
+	if len(t.Dims) == 2 {
+		axis = 1
+	}
+	dtype := q.Weight
+	if dtype == tensor.Undefined {
+		dtype = tensor.TypeInt8
+	}
+	w, err := q.factor(n.Inputs[1], axis, dtype, true)
+	if w == nil || err != nil {
+		return false, err
+	}
+	x, err := q.integers(n.Inputs[0])
+	if x == nil || err != nil {
+		return false, err
+	}
+	q.sums("MatMulInteger", n, x, w, n.Outputs[0])
+	return true, nil
+}
+
+func (q *qoperator) convInteger(n *onnx.Node) (bool, error) {
+	t := q.weight(input(n, 1))
+	if t == nil || !q.editor.floats[n.Inputs[0]] || q.inits[n.Inputs[0]] != nil {
+		return false, nil
+	}
+	dtype := q.Weight
+	if dtype == tensor.Undefined {
+		dtype = tensor.TypeUint8
+	}
+	w, err := q.initializer(n.Inputs[1], dtype, -1, true)
+	if w == nil || err != nil {
+		return false, err
+	}
+	x, err := q.integers(n.Inputs[0])
+	if x == nil || err != nil {
+		return false, err
+	}
+	out := n.Outputs[0]
+	bias := input(n, 2)
+	if bias == "" {
+		q.sums("ConvInteger", n, x, w, out)
+		return true, nil
+	}
+	q.dequantize(bias)
+	scaled := q.unused(out + "_scaled")
+	q.sums("ConvInteger", n, x, w, scaled)
+	shape := make([]int64, len(t.Dims))
+	for i := range shape {
+		shape[i] = 1
+	}
+	shape[1] = -1
+	column := q.unused(out + "_bias")
+	q.emit(newNode("Reshape", out+"_bias_reshape", []string{bias, q.addInit(out+"_bias_shape", shape, int64(len(shape)))}, []string{column}, nil))
+	q.emit(newNode("Add", out+"_bias_add", []string{scaled, column}, []string{out}, nil))
+	return true, nil
+}
+
+// sums adds an operator on bytes with sums in int32, and the scaling to floats.
+func (q *qoperator) sums(opType string, n *onnx.Node, x, w *qvalue, out string) {
+	y := &qvalue{name: q.unused(out + "_output_quantized")}
+	q.emitInteger(opType, "", n, []string{x.name, w.name, x.zero, w.zero}, y, nil)
+	delete(q.values, n.Outputs[0])
+	cast := q.unused(y.name + "_cast_output")
+	q.emit(newNode("Cast", y.name+"_cast", []string{y.name}, []string{cast}, onnx.Attrs{"to": onnx.Float}))
+	key := x.scale + "\x00" + w.scale
+	scale := q.scales[key]
+	if scale == "" {
+		scale = q.unused(out + "_scales")
+		q.scales[key] = scale
+		q.emit(newNode("Mul", out+"_scales_mul", []string{x.scale, w.scale}, []string{scale}, nil))
+	}
+	q.emit(newNode("Mul", out+"_output_scale_mul", []string{cast, scale}, []string{out}, nil))
+}
