@@ -202,10 +202,23 @@ func (c *customOperator) Infer(ic *ir.InferContext) error {
 	return nil
 }
 
-// Run calls the operator's function and checks what it returns.
+// Run calls the operator's function.
 func (c *customOperator) Run(call *ir.Call) error {
-	n := len(call.Out)
-	in := call.In[:call.NumIn()]
+	out, err := c.call(call.Context(), call.Node.Name, call.In[:call.NumIn()], len(call.Out), call.Wants)
+	if err != nil {
+		return err
+	}
+	for i, v := range out {
+		if v != nil {
+			call.Set(i, v)
+		}
+	}
+	return nil
+}
+
+// call calls the operator's function for n outputs and checks what it returns:
+// values of the declared types for the wanted ones, nil for the others.
+func (c *customOperator) call(ctx context.Context, node string, in []tensor.Value, n int, wants func(int) bool) ([]tensor.Value, error) {
 	bases := make([]tensor.Type, len(in))
 	for i, v := range in {
 		if v != nil {
@@ -214,30 +227,31 @@ func (c *customOperator) Run(call *ir.Call) error {
 	}
 	types, err := c.outputTypes(bases, n)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	out, err := guarded("Run", func() ([]tensor.Value, error) {
-		return c.CustomOperator.Run(call.Context(), CustomCall{Node: call.Node.Name, Attributes: c.attrs, In: slices.Clone(in), Outputs: n})
+		return c.CustomOperator.Run(ctx, CustomCall{Node: node, Attributes: c.attrs, In: slices.Clone(in), Outputs: n})
 	})
 	if err != nil {
-		return err
+		return nil, err
 	}
 	if len(out) < n {
-		return fmt.Errorf("the custom operator returned %d outputs, want %d", len(out), n)
+		return nil, fmt.Errorf("the custom operator returned %d outputs, want %d", len(out), n)
 	}
-	for i := range n {
-		if !call.Wants(i) {
+	r := make([]tensor.Value, n)
+	for i := range r {
+		if !wants(i) {
 			continue
 		}
 		if absent(out[i]) {
-			return fmt.Errorf("the custom operator returned no output %d", i)
+			return nil, fmt.Errorf("the custom operator returned no output %d", i)
 		}
 		if got := out[i].Type(); !got.Equal(types[i]) && !emptyOf(out[i], types[i]) {
-			return fmt.Errorf("the custom operator returned %s as output %d, which is declared as %s", got, i, types[i])
+			return nil, fmt.Errorf("the custom operator returned %s as output %d, which is declared as %s", got, i, types[i])
 		}
-		call.Set(i, out[i])
+		r[i] = out[i]
 	}
-	return nil
+	return r, nil
 }
 
 // absent reports whether a value is nil, or a nil pointer in an interface.

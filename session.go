@@ -93,6 +93,9 @@ func openModel(ctx context.Context, path string, m *onnx.Model, opts *SessionOpt
 		return nil, loadStatus(err)
 	}
 	s.reload = modelSource(path, m, o)
+	if _, _, err := prepareModel(m, o); err != nil {
+		return nil, err
+	}
 	var err error
 	if s.engine, s.provider, err = s.open(ctx, path, m, o.Providers); err != nil {
 		return nil, err

@@ -169,6 +169,11 @@ func Call(fn uintptr, args ...uintptr) uintptr {
 	return call(fn, args)
 }
 
+// Callback makes a C function of a Go function that takes and returns uintptr only.
+// It stays for the life of the process, and there may be a few thousand: make one for
+// all uses. It is 0 where native libraries cannot be opened.
+func Callback(fn any) uintptr { return callback(fn) }
+
 // Pointer makes a pointer of an address that a C function returned.
 func Pointer(p uintptr) unsafe.Pointer { return *(*unsafe.Pointer)(unsafe.Pointer(&p)) }
 

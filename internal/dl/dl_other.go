@@ -7,3 +7,5 @@ func load(string) (uintptr, error) { return 0, ErrUnsupported }
 func symbol(uintptr, string) (uintptr, error) { return 0, ErrUnsupported }
 
 func call(uintptr, []uintptr) uintptr { panic(ErrUnsupported) }
+
+func callback(any) uintptr { return 0 }

@@ -29,3 +29,5 @@ func call(fn uintptr, args []uintptr) uintptr {
 	r, _, _ := purego.SyscallN(fn, args...)
 	return r
 }
+
+func callback(fn any) uintptr { return purego.NewCallback(fn) }

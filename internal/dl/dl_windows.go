@@ -25,3 +25,5 @@ func call(fn uintptr, args []uintptr) uintptr {
 	r, _, _ := syscall.SyscallN(fn, args...)
 	return r
 }
+
+func callback(fn any) uintptr { return windows.NewCallback(fn) }

@@ -20,7 +20,9 @@ type fn int
 const (
 	fnGetErrorCode                         fn = 1
 	fnGetErrorMessage                      fn = 2
+	fnCreateStatus                         fn = 0
 	fnCreateEnv                            fn = 3
+	fnCreateEnvWithCustomLogger            fn = 4
 	fnCreateSession                        fn = 7
 	fnCreateSessionFromArray               fn = 8
 	fnRun                                  fn = 9
@@ -32,11 +34,19 @@ const (
 	fnDisableMemPattern                    fn = 17
 	fnEnableCPUMemArena                    fn = 18
 	fnDisableCPUMemArena                   fn = 19
+	fnSetSessionLogID                      fn = 20
+	fnSetSessionLogVerbosityLevel          fn = 21
 	fnSetSessionLogSeverityLevel           fn = 22
 	fnSetSessionGraphOptimizationLevel     fn = 23
 	fnSetIntraOpNumThreads                 fn = 24
 	fnSetInterOpNumThreads                 fn = 25
+	fnCreateCustomOpDomain                 fn = 26
+	fnCustomOpDomainAdd                    fn = 27
+	fnAddCustomOpDomain                    fn = 28
 	fnCreateRunOptions                     fn = 39
+	fnSetRunLogVerbosityLevel              fn = 40
+	fnSetRunLogSeverityLevel               fn = 41
+	fnSetRunTag                            fn = 42
 	fnRunOptionsSetTerminate               fn = 46
 	fnCreateTensorAsOrtValue               fn = 48
 	fnCreateTensorWithDataAsOrtValue       fn = 49
@@ -49,20 +59,29 @@ const (
 	fnGetTensorTypeAndShape                fn = 65
 	fnGetValueType                         fn = 67
 	fnCreateCPUMemoryInfo                  fn = 69
+	fnAllocatorFree                        fn = 76
 	fnGetAllocatorWithDefaultOptions       fn = 78
+	fnAddFreeDimensionOverride             fn = 79 // by denotation
 	fnGetValue                             fn = 80
 	fnGetValueCount                        fn = 81
 	fnCreateValue                          fn = 82
+	fnKernelContextGetInput                fn = 90
+	fnKernelContextGetOutput               fn = 91
 	fnReleaseStatus                        fn = 93
 	fnReleaseSession                       fn = 95
 	fnReleaseValue                         fn = 96
 	fnReleaseRunOptions                    fn = 97
 	fnReleaseTensorTypeAndShapeInfo        fn = 99
 	fnReleaseSessionOptions                fn = 100
+	fnReleaseCustomOpDomain                fn = 101
+	fnSessionEndProfiling                  fn = 110
 	fnAddFreeDimensionOverrideByName       fn = 124
 	fnGetAvailableProviders                fn = 125
 	fnReleaseAvailableProviders            fn = 126
 	fnAddSessionConfigEntry                fn = 130
+	fnSessionGetProfilingStartTimeNs       fn = 146
+	fnAddInitializer                       fn = 150
+	fnAddRunConfigEntry                    fn = 165
 	fnAppendTensorRT                       fn = 170 // SessionOptionsAppendExecutionProvider_TensorRT_V2
 	fnCreateTensorRTProviderOptions        fn = 171
 	fnUpdateTensorRTProviderOptions        fn = 172
@@ -83,6 +102,7 @@ const (
 	fnAppendNamed                          fn = 216 // SessionOptionsAppendExecutionProvider
 	fnGetResizedStringTensorElementBuffer  fn = 252
 	fnGetBuildInfoString                   fn = 254
+	fnSetDeterministicCompute              fn = 273 // since 1.18
 	fnAppendOpenVINO                       fn = 275 // SessionOptionsAppendExecutionProvider_OpenVINO_V2, the newest that every release has
 	fnRegisterExecutionProviderLibrary     fn = 301 // since 1.22, as are those below
 	fnGetEpDevices                         fn = 303
@@ -95,6 +115,9 @@ const (
 
 // sinceDevices is the first version with fnGetEpDevices and its kin.
 const sinceDevices = 22
+
+// sinceDeterministic is the first version with fnSetDeterministicCompute.
+const sinceDeterministic = 18
 
 // sinceShapeRefs is the first version with fnGetTensorElementTypeAndShapeDataRefs.
 const sinceShapeRefs = 24

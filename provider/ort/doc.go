@@ -44,6 +44,10 @@
 //	execution_provider_device  cpu, gpu, npu: the kind of its device; default the first
 //	a name with a dot          a session configuration entry: session.intra_op.allow_spinning
 //
-// An option that has a field in SessionOptions wins over it.
+// An option that has a field in SessionOptions wins over it. Every field is handed on,
+// but for ExecutionOrder, DisableMemoryReuse and RunOptions.OnlyPathToFetches, which
+// the C API does not have. Records of ONNX Runtime's log go to the session's logger;
+// nothing is logged unless a severity is set. Custom operators written in Go run on
+// the CPU, with tensors only, and get a context that is never cancelled.
 // Limits other than those on files are not enforced: ONNX Runtime has none.
 package ort

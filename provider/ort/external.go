@@ -5,6 +5,7 @@ import (
 	"path/filepath"
 	"unsafe"
 
+	"github.com/onward-ml/onward"
 	"github.com/onward-ml/onward/internal/dl"
 	"github.com/onward-ml/onward/onnx"
 	"github.com/onward-ml/onward/provider/internal/native"
@@ -39,8 +40,13 @@ type external struct {
 // external prepares the external data of a model, and of one that is too large for
 // one message. ONNX Runtime opens files wherever the model says, so the places are
 // checked first. path is the model's file, "" for a model in memory.
-func (r *library) external(path string, m *onnx.Model) (*external, error) {
+//
+// given are initializers that are handed over whatever the model says of their data.
+func (r *library) external(path string, m *onnx.Model, given onward.Values) (*external, error) {
 	e := &external{model: m}
+	if len(given) > 0 && m.Graph != nil {
+		return e, e.handOver(m, func(t *onnx.Tensor) bool { return t.DataLocation == onnx.LocationExternal }, given)
+	}
 	size, where, err := native.Weights(m)
 	switch {
 	case err != nil:
@@ -62,15 +68,26 @@ func (r *library) external(path string, m *onnx.Model) (*external, error) {
 		e.file = path
 		return e, nil
 	}
+	return e, e.handOver(m, func(t *onnx.Tensor) bool {
+		return t.DataLocation == onnx.LocationExternal || size >= maxProto && len(t.RawData) >= largeInitializer
+	}, nil)
+}
+
+// handOver takes initializers out of the model. Their values are the given ones, or
+// what the model has.
+func (e *external) handOver(m *onnx.Model, which func(*onnx.Tensor) bool, given onward.Values) error {
 	model, graph := *m, *m.Graph
 	graph.Initializers = append([]*onnx.Tensor(nil), graph.Initializers...)
 	for i, t := range graph.Initializers {
-		if t.DataLocation != onnx.LocationExternal && (size < maxProto || len(t.RawData) < largeInitializer) {
+		if t == nil || !which(t) {
 			continue
 		}
-		v, err := m.DecodeTensor(t)
-		if err != nil {
-			return nil, fmt.Errorf("initializer %s: %w", t.Name, err)
+		v, ok := given[t.Name].(*tensor.Tensor)
+		if !ok {
+			var err error
+			if v, err = m.DecodeTensor(t); err != nil {
+				return fmt.Errorf("initializer %s: %w", t.Name, err)
+			}
 		}
 		e.names, e.tensors = append(e.names, t.Name), append(e.tensors, v)
 		graph.Initializers[i] = &onnx.Tensor{Name: t.Name, Dims: t.Dims, DataType: t.DataType, DataLocation: onnx.LocationExternal,
@@ -78,7 +95,7 @@ func (r *library) external(path string, m *onnx.Model) (*external, error) {
 	}
 	model.Graph = &graph
 	e.model = &model
-	return e, nil
+	return nil
 }
 
 // add hands the initializers to session options.

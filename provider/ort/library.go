@@ -95,7 +95,13 @@ func (r *library) start() error {
 		return fmt.Errorf("ONNX Runtime %s there does not offer version %d of its C API", r.version, r.api)
 	}
 	const fatal = 4 // errors are returned, they need not be printed too
-	if err := r.do(fnCreateEnv, fatal, uintptr(unsafe.Pointer(dl.CString("onward"))), uintptr(unsafe.Pointer(&r.env))); err != nil {
+	name := dl.CString("onward")
+	if log := logCallback(); log != 0 {
+		err = r.do(fnCreateEnvWithCustomLogger, log, 0, fatal, uintptr(unsafe.Pointer(name)), uintptr(unsafe.Pointer(&r.env)))
+	} else {
+		err = r.do(fnCreateEnv, fatal, uintptr(unsafe.Pointer(name)), uintptr(unsafe.Pointer(&r.env)))
+	}
+	if err != nil {
 		return err
 	}
 	const arenaAllocator, memTypeDefault = 1, 0

@@ -36,12 +36,15 @@ type settings struct {
 	entries map[string]string // session configuration entries
 	dims    map[string]int64  // free dimension overrides
 	own     map[string]string // of the execution provider
-	threads int
+
+	session *onward.SessionOptions
+	logID   string // of the session in ONNX Runtime's log
 }
 
 // parse sorts and checks the options.
 func (p provider) parse(opts *onward.SessionOptions, config onward.ProviderConfig) (*settings, error) {
-	s := &settings{ep: p.ep, common: map[string]string{}, entries: map[string]string{}, dims: map[string]int64{}, own: map[string]string{}, threads: opts.Threads}
+	s := &settings{ep: p.ep, common: map[string]string{}, entries: map[string]string{}, dims: map[string]int64{}, own: map[string]string{}, session: opts}
+	s.takeFields(opts)
 	for name, value := range config.Options {
 		into, check := s.own, p.ep.options[name]
 		switch dim, isDim := strings.CutPrefix(name, freeDimension); {
@@ -71,9 +74,6 @@ func (p provider) parse(opts *onward.SessionOptions, config onward.ProviderConfi
 	if err := p.checkNamed(s); err != nil {
 		return nil, err
 	}
-	if s.common["graph_optimization_level"] == "" {
-		s.common["graph_optimization_level"] = opts.OptimizationLevel.String()
-	}
 	return s, nil
 }
 
@@ -97,11 +97,7 @@ func (r *library) sessionOptions(s *settings) (handle uintptr, err error) {
 	if err := r.do(fnSetSessionGraphOptimizationLevel, o, levels[s.common["graph_optimization_level"]]); err != nil {
 		return 0, err
 	}
-	threads := uintptr(s.threads)
-	if s.common["intra_op_num_threads"] != "" {
-		threads = number("intra_op_num_threads")
-	}
-	if err := r.do(fnSetIntraOpNumThreads, o, threads); err != nil {
+	if err := r.do(fnSetIntraOpNumThreads, o, number("intra_op_num_threads")); err != nil {
 		return 0, err
 	}
 	if s.common["inter_op_num_threads"] != "" {
@@ -114,15 +110,12 @@ func (r *library) sessionOptions(s *settings) (handle uintptr, err error) {
 			return 0, err
 		}
 	}
-	pattern, arena, level := fnEnableMemPattern, fnEnableCPUMemArena, uintptr(4)
+	pattern, arena := fnEnableMemPattern, fnEnableCPUMemArena
 	if s.common["enable_mem_pattern"] == "False" {
 		pattern = fnDisableMemPattern
 	}
 	if s.common["enable_cpu_mem_arena"] == "False" {
 		arena = fnDisableCPUMemArena
-	}
-	if s.common["log_severity_level"] != "" {
-		level = number("log_severity_level")
 	}
 	if err := r.do(pattern, o); err != nil {
 		return 0, err
@@ -130,7 +123,10 @@ func (r *library) sessionOptions(s *settings) (handle uintptr, err error) {
 	if err := r.do(arena, o); err != nil {
 		return 0, err
 	}
-	if err := r.do(fnSetSessionLogSeverityLevel, o, level); err != nil {
+	if err := r.do(fnSetSessionLogSeverityLevel, o, number("log_severity_level")); err != nil {
+		return 0, err
+	}
+	if err := r.setFields(o, s); err != nil {
 		return 0, err
 	}
 	if p := s.common["optimized_model_filepath"]; p != "" {

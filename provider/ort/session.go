@@ -30,6 +30,12 @@ type session struct {
 	// copies is set once a run has failed with outputs of the declared shapes: models
 	// declare wrong ones, which ONNX Runtime only minds when it is given the memory.
 	copies atomic.Bool
+
+	opts   *onward.SessionOptions
+	logID  string           // under which ONNX Runtime logs
+	keep   []*tensor.Tensor // initializers that ONNX Runtime reads
+	values []uintptr        // their OrtValues
+	custom *customDomains
 }
 
 func (r *library) newSession(path string, m *onnx.Model, o *settings) (*session, error) {
@@ -37,7 +43,7 @@ func (r *library) newSession(path string, m *onnx.Model, o *settings) (*session,
 	if err != nil {
 		return nil, err
 	}
-	s := &session{lib: r, in: slices.Concat(d.Inputs, d.OverridableInitializers), out: d.Outputs}
+	s := &session{lib: r, opts: o.session, in: slices.Concat(d.Inputs, d.OverridableInitializers), out: d.Outputs}
 	for _, a := range s.in {
 		s.inNames = append(s.inNames, dl.CString(a.Name))
 	}
@@ -47,7 +53,21 @@ func (r *library) newSession(path string, m *onnx.Model, o *settings) (*session,
 	}
 	s.states.New = func() any { return new(state) }
 
-	ext, err := r.external(path, m)
+	if s.custom, m, err = r.customOperators(m, o.session); err != nil {
+		return nil, err
+	}
+	if s.custom != nil {
+		path = "" // the nodes have got other names
+	}
+	ok := false
+	defer func() {
+		if !ok {
+			s.Close()
+		}
+	}()
+	o.logID = register(o.session)
+	s.logID = o.logID
+	ext, err := r.external(path, m, o.session.ExternalInitializers)
 	if err != nil {
 		return nil, err
 	}
@@ -63,6 +83,12 @@ func (r *library) newSession(path string, m *onnx.Model, o *settings) (*session,
 	if err := ext.add(r, opts); err != nil {
 		return nil, err
 	}
+	if err := s.addInitializers(opts, o.session.Initializers); err != nil {
+		return nil, err
+	}
+	if err := s.custom.add(r, opts); err != nil {
+		return nil, err
+	}
 	if ext.file != "" {
 		err = r.do(fnCreateSession, r.env, uintptr(pathArg(ext.file)), opts, uintptr(unsafe.Pointer(&s.handle)))
 	} else {
@@ -76,12 +102,20 @@ func (r *library) newSession(path string, m *onnx.Model, o *settings) (*session,
 	if err != nil {
 		return nil, err
 	}
+	ok = true
 	return s, nil
 }
 
 func (s *session) Close() error {
 	s.lib.release(fnReleaseSession, s.handle)
 	s.handle = 0
+	for _, v := range s.values {
+		s.lib.release(fnReleaseValue, v)
+	}
+	s.values, s.keep = nil, nil
+	s.custom.release(s.lib)
+	s.custom = nil
+	unregister(s.logID)
 	return nil
 }
 
@@ -174,6 +208,9 @@ func (s *session) runOnce(ctx context.Context, req *onward.Request, direct bool)
 		st.index = append(st.index, i)
 		st.direct = append(st.direct, t)
 	}
+	if err := s.runOptions(st, req.Options); err != nil {
+		return own, err
+	}
 	err = s.run(ctx, st)
 	runtime.KeepAlive(req) // the OrtValues point into its tensors
 	if err != nil {
@@ -197,7 +234,7 @@ func (s *session) runOnce(ctx context.Context, req *onward.Request, direct bool)
 func (s *session) run(ctx context.Context, st *state) error {
 	r := s.lib
 	if ctx.Done() != nil {
-		if err := r.do(fnCreateRunOptions, uintptr(unsafe.Pointer(&st.opts))); err != nil {
+		if err := s.makeRunOptions(st); err != nil {
 			return err
 		}
 		defer native.Watch(ctx, func() { dl.Call(r.address(fnRunOptionsSetTerminate), st.opts) })()

@@ -112,14 +112,22 @@ func (r *library) stringValue(st *state, t *tensor.Tensor) (uintptr, error) {
 		return 0, err
 	}
 	h := st.res
+	if err := r.fillStrings(st, h, t); err != nil {
+		r.release(fnReleaseValue, h)
+		return 0, err
+	}
+	return h, nil
+}
+
+// fillStrings copies strings into a tensor of ONNX Runtime's.
+func (r *library) fillStrings(st *state, h uintptr, t *tensor.Tensor) error {
 	for i, s := range tensor.Of[string](t) {
 		if err := r.do(fnGetResizedStringTensorElementBuffer, h, uintptr(i), uintptr(len(s)), uintptr(unsafe.Pointer(&st.res2))); err != nil {
-			r.release(fnReleaseValue, h)
-			return 0, err
+			return err
 		}
 		copy(dl.Bytes(st.res2, len(s)), s)
 	}
-	return h, nil
+	return nil
 }
 
 // composite makes an OrtValue of several.

@@ -1,0 +1,227 @@
+package ort
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"sync"
+	"unsafe"
+
+	"github.com/onward-ml/onward"
+	"github.com/onward-ml/onward/internal/dl"
+	"github.com/onward-ml/onward/onnx"
+	"github.com/onward-ml/onward/tensor"
+)
+
+// ortCustomOp is OrtCustomOp of version 17 (onnxruntime_c_api.h), with what the
+// callbacks need behind it: they find it by its address.
+type ortCustomOp struct {
+	version uint32
+
+	createKernel, getName, getProvider                    uintptr
+	inputType, inputCount, outputType, outputCount        uintptr
+	compute, destroy                                      uintptr
+	inputCharacteristic, outputCharacteristic             uintptr
+	inputMemory                                           uintptr
+	variadicInputMin, variadicInputSame                   uintptr
+	variadicOutputMin, variadicOutputSame                 uintptr
+	createKernelV2, computeV2                             uintptr
+	inferShape, startVersion, endVersion                  uintptr
+	mayInplace, releaseInplace, aliasMap, releaseAliasMap uintptr
+
+	lib     *library
+	op      onward.BoundOperator
+	name    *byte
+	in, out []uintptr // element types
+}
+
+// customDomains are the custom operators of one session.
+type customDomains struct {
+	domain uintptr // OrtCustomOpDomain
+	ops    []*ortCustomOp
+}
+
+// bound are the operators of all sessions by their address.
+var bound sync.Map // uintptr → *ortCustomOp
+
+func boundAt(op uintptr) *ortCustomOp {
+	v, _ := bound.Load(op)
+	c, _ := v.(*ortCustomOp)
+	return c
+}
+
+// A characteristic is a value of OrtCustomOpInputOutputCharacteristic.
+const (
+	required = 0
+	optional = 1
+)
+
+// customTable has the functions that all operators share. C functions made of Go
+// functions are never freed, so there is one set.
+var customTable = sync.OnceValue(func() ortCustomOp {
+	elem := func(list []uintptr, i uintptr) uintptr {
+		if i < uintptr(len(list)) {
+			return list[i]
+		}
+		return 0
+	}
+	kind := func(list []uintptr, i uintptr) uintptr {
+		if elem(list, i) == 0 {
+			return optional
+		}
+		return required
+	}
+	return ortCustomOp{
+		version:              17,
+		getName:              dl.Callback(func(op uintptr) uintptr { return uintptr(unsafe.Pointer(boundAt(op).name)) }),
+		getProvider:          dl.Callback(func(uintptr) uintptr { return 0 }), // the CPU's
+		inputType:            dl.Callback(func(op, i uintptr) uintptr { return elem(boundAt(op).in, i) }),
+		inputCount:           dl.Callback(func(op uintptr) uintptr { return uintptr(len(boundAt(op).in)) }),
+		outputType:           dl.Callback(func(op, i uintptr) uintptr { return elem(boundAt(op).out, i) }),
+		outputCount:          dl.Callback(func(op uintptr) uintptr { return uintptr(len(boundAt(op).out)) }),
+		inputCharacteristic:  dl.Callback(func(op, i uintptr) uintptr { return kind(boundAt(op).in, i) }),
+		outputCharacteristic: dl.Callback(func(op, i uintptr) uintptr { return kind(boundAt(op).out, i) }),
+		inputMemory:          dl.Callback(func(_, _ uintptr) uintptr { return 0 }),
+		destroy:              dl.Callback(func(uintptr) uintptr { return 0 }),
+		createKernelV2: dl.Callback(func(op, _, _, kernel uintptr) uintptr {
+			*(*uintptr)(dl.Pointer(kernel)) = op // a kernel has no state of its own
+			return 0
+		}),
+		computeV2: dl.Callback(func(kernel, call uintptr) uintptr {
+			c := boundAt(kernel)
+			if err := c.run(call); err != nil {
+				msg := dl.CString(fmt.Sprintf("custom operator of node %q: %v", c.op.Node, err))
+				return dl.Call(c.lib.address(fnCreateStatus), uintptr(onward.Fail), uintptr(unsafe.Pointer(msg)))
+			}
+			return 0
+		}),
+	}
+})
+
+// customOperators makes operators of ONNX Runtime of a session's. The model that it
+// returns uses these.
+func (r *library) customOperators(m *onnx.Model, o *onward.SessionOptions) (*customDomains, *onnx.Model, error) {
+	if len(o.CustomOperators) == 0 {
+		return nil, m, nil
+	}
+	m, list, err := onward.BindCustomOperators(m, o)
+	if err != nil {
+		return nil, nil, err
+	}
+	d := &customDomains{}
+	for _, op := range list {
+		c := new(ortCustomOp)
+		*c = customTable()
+		c.lib, c.op, c.name = r, op, dl.CString(op.Name)
+		if c.in, err = r.elementTypes(op.In); err == nil {
+			c.out, err = r.elementTypes(op.Out)
+		}
+		if err != nil {
+			return nil, nil, &onward.StatusError{Code: onward.NotImplemented, Message: fmt.Sprintf("custom operator of node %q: %v", op.Node, err)}
+		}
+		d.ops = append(d.ops, c)
+	}
+	return d, m, nil
+}
+
+// elementTypes are ONNX Runtime's numbers, 0 for an omitted value.
+func (r *library) elementTypes(types []tensor.Type) ([]uintptr, error) {
+	list := make([]uintptr, len(types))
+	for i, t := range types {
+		switch t.Kind {
+		case tensor.KindInvalid:
+		case tensor.KindTensor:
+			list[i] = r.elementType(t.Elem)
+		default:
+			return nil, fmt.Errorf("ONNX Runtime's custom operators take tensors only, not %s", t)
+		}
+	}
+	return list, nil
+}
+
+// add registers the operators with session options.
+func (d *customDomains) add(r *library, opts uintptr) error {
+	if d == nil {
+		return nil
+	}
+	domain := new(uintptr)
+	if err := r.do(fnCreateCustomOpDomain, uintptr(unsafe.Pointer(dl.CString(onward.BoundDomain))), uintptr(unsafe.Pointer(domain))); err != nil {
+		return err
+	}
+	d.domain = *domain
+	for _, c := range d.ops {
+		at := uintptr(unsafe.Pointer(c))
+		bound.Store(at, c)
+		if err := r.do(fnCustomOpDomainAdd, d.domain, at); err != nil {
+			return err
+		}
+	}
+	return r.do(fnAddCustomOpDomain, opts, d.domain)
+}
+
+// release frees the operators, after the session that uses them.
+func (d *customDomains) release(r *library) {
+	if d == nil {
+		return
+	}
+	r.release(fnReleaseCustomOpDomain, d.domain)
+	for _, c := range d.ops {
+		bound.Delete(uintptr(unsafe.Pointer(c)))
+	}
+}
+
+// run computes one call: an OrtKernelContext.
+func (c *ortCustomOp) run(call uintptr) error {
+	r, st := c.lib, new(state)
+	in := make([]tensor.Value, len(c.in))
+	for i := range in {
+		st.res = 0
+		if !c.op.Given[i] {
+			continue
+		}
+		if err := r.do(fnKernelContextGetInput, call, uintptr(i), uintptr(unsafe.Pointer(&st.res))); err != nil {
+			return err
+		}
+		if st.res == 0 {
+			continue
+		}
+		v, err := r.result(st, st.res, c.op.In[i], nil)
+		if err != nil {
+			return fmt.Errorf("input %d: %w", i, err)
+		}
+		in[i] = v
+	}
+	out, err := c.op.Run(context.Background(), in)
+	if err != nil {
+		return err
+	}
+	for i, v := range out {
+		t, ok := v.(*tensor.Tensor)
+		if !ok {
+			continue
+		}
+		if err := c.put(st, call, i, t); err != nil {
+			return fmt.Errorf("output %d: %w", i, err)
+		}
+	}
+	return nil
+}
+
+// put copies a result to where ONNX Runtime wants it.
+func (c *ortCustomOp) put(st *state, call uintptr, i int, t *tensor.Tensor) error {
+	r := c.lib
+	dims := slices.Clone(st.shape(t.Shape()))
+	st.res = 0
+	if err := r.do(fnKernelContextGetOutput, call, uintptr(i), uintptr(dl.Array(dims)), uintptr(len(dims)), uintptr(unsafe.Pointer(&st.res))); err != nil || st.res == 0 {
+		return err
+	}
+	h := st.res
+	if t.DType() == tensor.TypeString {
+		return r.fillStrings(st, h, t)
+	}
+	if err := r.do(fnGetTensorMutableData, h, uintptr(unsafe.Pointer(&st.res))); err != nil {
+		return err
+	}
+	copy(dl.Bytes(st.res, len(t.Bytes())), t.Bytes())
+	return nil
+}

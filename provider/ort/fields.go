@@ -1,0 +1,168 @@
+package ort
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"unsafe"
+
+	"github.com/onward-ml/onward"
+	"github.com/onward-ml/onward/internal/dl"
+	"github.com/onward-ml/onward/tensor"
+)
+
+// takeFields takes over the fields of SessionOptions. Options of the provider come
+// later and win.
+func (s *settings) takeFields(o *onward.SessionOptions) {
+	s.common["intra_op_num_threads"] = strconv.Itoa(max(o.Threads, 0))
+	if o.InterOpThreads > 0 {
+		s.common["inter_op_num_threads"] = strconv.Itoa(o.InterOpThreads)
+	}
+	if o.ExecutionMode == onward.Parallel {
+		s.common["execution_mode"] = "parallel"
+	}
+	s.common["graph_optimization_level"] = o.OptimizationLevel.String()
+	s.common["optimized_model_filepath"] = o.OptimizedModelPath
+	if o.EnableProfiling {
+		s.common["profile_file_prefix"] = o.ProfilePrefix
+		if o.ProfilePrefix == "" {
+			s.common["profile_file_prefix"] = "onnxruntime_profile_"
+		}
+	}
+	if o.DisableMemoryPattern {
+		s.common["enable_mem_pattern"] = "False"
+	}
+	if o.DisableMemoryArena {
+		s.common["enable_cpu_mem_arena"] = "False"
+	}
+	s.common["log_severity_level"] = strconv.Itoa(severity(o))
+	maps.Copy(s.dims, o.FreeDimensions)
+	maps.Copy(s.entries, o.Config)
+	if len(o.DisabledPasses) > 0 {
+		all := o.DisabledPasses
+		if more := s.entries[onward.ConfigDisabledPasses]; more != "" {
+			all = append(slices.Clone(all), more)
+		}
+		s.entries[onward.ConfigDisabledPasses] = strings.Join(all, ";")
+	}
+	for what, set := range map[string]bool{"ExecutionOrder": o.ExecutionOrder != onward.DefaultOrder, "DisableMemoryReuse": o.DisableMemoryReuse} {
+		if set {
+			o.Log().Warn("ONNX Runtime's C API has no such option, it is left out", "option", what)
+		}
+	}
+}
+
+// severity is ONNX Runtime's number. It logs nothing unless it is asked to: errors
+// are returned, they need not be logged too.
+func severity(o *onward.SessionOptions) int {
+	if o.LogSeverity == onward.LogDefault && o.Severity() == onward.LogWarning {
+		return int(onward.LogFatal) - 1
+	}
+	return int(o.Severity()) - 1
+}
+
+// setFields sets what has no option of the provider.
+func (r *library) setFields(o uintptr, s *settings) error {
+	fields := s.session
+	if err := r.do(fnSetSessionLogID, o, uintptr(unsafe.Pointer(dl.CString(s.logID)))); err != nil {
+		return err
+	}
+	if fields.LogVerbosity > 0 {
+		if err := r.do(fnSetSessionLogVerbosityLevel, o, uintptr(fields.LogVerbosity)); err != nil {
+			return err
+		}
+	}
+	for _, k := range slices.Sorted(maps.Keys(fields.FreeDimensionsByDenotation)) {
+		if err := r.do(fnAddFreeDimensionOverride, o, uintptr(unsafe.Pointer(dl.CString(k))), uintptr(fields.FreeDimensionsByDenotation[k])); err != nil {
+			return err
+		}
+	}
+	if fields.Deterministic {
+		if r.api < sinceDeterministic {
+			return &onward.StatusError{Code: onward.NotImplemented, Message: fmt.Sprintf("ONNX Runtime %s has no deterministic computation, 1.%d has", r.version, sinceDeterministic)}
+		}
+		return r.do(fnSetDeterministicCompute, o, 1)
+	}
+	return nil
+}
+
+// addInitializers hands initializers to session options. ONNX Runtime reads them
+// where they are while the session lives.
+func (s *session) addInitializers(opts uintptr, values onward.Values) error {
+	st := new(state)
+	for _, name := range slices.Sorted(maps.Keys(values)) {
+		t, ok := values[name].(*tensor.Tensor)
+		if !ok {
+			return fmt.Errorf("initializer %s is no tensor", name)
+		}
+		v, err := s.lib.value(st, t, t.Type())
+		if err != nil {
+			return fmt.Errorf("initializer %s: %w", name, err)
+		}
+		s.keep, s.values = append(s.keep, t), append(s.values, v)
+		if err := s.lib.do(fnAddInitializer, opts, uintptr(unsafe.Pointer(dl.CString(name))), v); err != nil {
+			return fmt.Errorf("initializer %s: %w", name, err)
+		}
+	}
+	return nil
+}
+
+// makeRunOptions makes the OrtRunOptions of a run, once.
+func (s *session) makeRunOptions(st *state) error {
+	if st.opts != 0 {
+		return nil
+	}
+	return s.lib.do(fnCreateRunOptions, uintptr(unsafe.Pointer(&st.opts)))
+}
+
+// runOptions sets what differs from ONNX Runtime's defaults.
+func (s *session) runOptions(st *state, o *onward.RunOptions) error {
+	if o.Tag == "" && o.LogSeverity == onward.LogDefault && o.LogVerbosity == 0 && len(o.Config) == 0 {
+		return nil
+	}
+	if err := s.makeRunOptions(st); err != nil {
+		return err
+	}
+	r := s.lib
+	if o.Tag != "" {
+		if err := r.do(fnSetRunTag, st.opts, uintptr(unsafe.Pointer(dl.CString(o.Tag)))); err != nil {
+			return err
+		}
+	}
+	if o.LogSeverity != onward.LogDefault {
+		if err := r.do(fnSetRunLogSeverityLevel, st.opts, uintptr(o.LogSeverity-1)); err != nil {
+			return err
+		}
+	}
+	if o.LogVerbosity > 0 {
+		if err := r.do(fnSetRunLogVerbosityLevel, st.opts, uintptr(o.LogVerbosity)); err != nil {
+			return err
+		}
+	}
+	for _, k := range slices.Sorted(maps.Keys(o.Config)) {
+		if err := r.do(fnAddRunConfigEntry, st.opts, uintptr(unsafe.Pointer(dl.CString(k))), uintptr(unsafe.Pointer(dl.CString(o.Config[k])))); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// EndProfiling ends ONNX Runtime's own profile and returns its file.
+func (s *session) EndProfiling() (string, error) {
+	r := s.lib
+	p := new(uintptr)
+	if err := r.do(fnSessionEndProfiling, s.handle, r.allocator, uintptr(unsafe.Pointer(p))); err != nil {
+		return "", err
+	}
+	name := dl.String(*p)
+	return name, r.do(fnAllocatorFree, r.allocator, *p)
+}
+
+// ProfilingStart returns ONNX Runtime's time at which profiling began.
+func (s *session) ProfilingStart() (int64, error) {
+	t := new(uint64)
+	err := s.lib.do(fnSessionGetProfilingStartTimeNs, s.handle, uintptr(unsafe.Pointer(t)))
+	return int64(*t), err
+}

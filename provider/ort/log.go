@@ -1,0 +1,67 @@
+package ort
+
+import (
+	"context"
+	"log/slog"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+
+	"github.com/onward-ml/onward"
+	"github.com/onward-ml/onward/internal/dl"
+)
+
+// loggers are the sessions' by the name under which ONNX Runtime logs for them. The
+// environment has one callback for all.
+var (
+	loggers  sync.Map // string → *slog.Logger
+	sessions atomic.Int64
+)
+
+// register makes a name for a session's records, which go to its logger.
+func register(o *onward.SessionOptions) string {
+	id := o.LogID + "#" + strconv.FormatInt(sessions.Add(1), 10)
+	all := onward.SessionOptions{Logger: o.Logger, LogID: o.LogID, LogSeverity: onward.LogVerbose} // ONNX Runtime has chosen
+	l := all.Log()
+	loggers.Store(id, l)
+	return id
+}
+
+func unregister(id string) { loggers.Delete(id) }
+
+// logCallback is the OrtLoggingFunction.
+var logCallback = sync.OnceValue(func() uintptr {
+	return dl.Callback(func(_, severity, category, logID, location, message uintptr) uintptr {
+		logRecord(int32(severity), dl.String(category), dl.String(logID), dl.String(location), dl.String(message))
+		return 0
+	})
+})
+
+// logRecord hands a record of ONNX Runtime to its session's logger. A run with a tag
+// has that behind the session's name.
+func logRecord(severity int32, category, id, location, message string) {
+	tag := ""
+	l, ok := loggers.Load(id)
+	for i := range id {
+		if ok {
+			break
+		}
+		if id[i] == ':' {
+			if l, ok = loggers.Load(id[:i]); ok {
+				tag = id[i+1:]
+			}
+		}
+	}
+	if !ok {
+		if i := strings.LastIndexByte(id, '#'); i >= 0 {
+			return // of a session that is closed
+		}
+		l = (&onward.SessionOptions{}).Log()
+	}
+	attrs := []any{"category", category, "at", location}
+	if tag != "" {
+		attrs = append(attrs, "run", tag)
+	}
+	l.(*slog.Logger).Log(context.Background(), onward.LogSeverity(severity+1).Level(), message, attrs...)
+}
