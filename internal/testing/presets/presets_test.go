@@ -1,4 +1,4 @@
-package backend_test
+package presets_test
 
 import (
 	"context"
@@ -58,9 +58,33 @@ func (d *driver) CompileFile(ctx context.Context, path string, m *onnx.Model, op
 var drivers = map[string]*driver{}
 
 func init() {
-	for _, n := range []string{"ort:cpu", "ort:cuda", "ort:tensorrt", "ort:openvino"} {
+	for _, n := range []string{"ort", "ort:cpu", "ort:cuda", "ort:tensorrt", "ort:openvino", "openvino"} {
 		drivers[n] = &driver{name: n}
 		onward.RegisterProvider(drivers[n])
+	}
+}
+
+func vector(x ...float32) *tensor.Tensor { return tensor.Must(tensor.New(x, len(x))) }
+
+func matrix() *tensor.Tensor { return tensor.Must(tensor.New([]float32{1, 1, 2, 3}, 2, 2)) }
+
+// linear is y = relu(x·w + b).
+func linear() *onnx.Model {
+	b := onnx.NewModel("linear")
+	b.Input("x", onnx.Float, "n", 2).Output("y", onnx.Float, "n", 2)
+	b.Initializer("w", []float32{1, 2, 3, 4}, 2, 2).Initializer("b", []float32{-10, 0.1}, 2)
+	b.Node("MatMul", []string{"x", "w"}, []string{"xw"})
+	b.Node("Add", []string{"xw", "b"}, []string{"h"})
+	b.Node("Relu", []string{"h"}, []string{"y"})
+	return b.Must()
+}
+
+var linearResult = tensor.Must(tensor.New([]float32{0, 6.1, 1, 16.1}, 2, 2))
+
+func wantEqual(t testing.TB, got, want tensor.Value) {
+	t.Helper()
+	if err := tensor.AllClose(got, want, 1e-5, 1e-6); err != nil {
+		t.Error(err)
 	}
 }
 
@@ -140,6 +164,10 @@ func TestPresets(t *testing.T) {
 			return backend.Ort{Model: x, Provider: "CUDAExecutionProvider", ProviderOptions: m{"device_id": "1"}, Session: &onward.SessionOptions{Threads: 3}}
 		}, "Ort CUDAExecutionProvider", "ort:cuda", m{"device_id": "1"}, 3, 0, false, false},
 		{func(x any) backend.Preset { return backend.Ort{Model: x, Provider: "ort:cpu", InputExample: example} }, "Ort ort:cpu", "ort:cpu", nil, 0, 0, true, false},
+		{func(x any) backend.Preset { return backend.Ort{Model: x, Provider: "XNNPACK", InputExample: example} }, "Ort XNNPACK", "ort", m{"execution_provider": "XNNPACK"}, 0, 0, true, false},
+		{func(x any) backend.Preset {
+			return backend.OpenVINO{Model: x, InputExample: example, Threads: 2, ProviderOptions: m{"device": "GPU"}}
+		}, "OpenVINO", "openvino", m{"device": "GPU"}, 2, 0, true, false},
 		{func(x any) backend.Preset { return backend.OrtCPU{Model: x, InterOpThreads: 2, IntraOpThreads: 3} }, "OrtCPU", "ort:cpu", nil, 3, 2, false, false},
 		{func(x any) backend.Preset { return backend.OrtCUDA{Model: x, ProviderOptions: m{"device_id": "0"}} }, "OrtCUDA", "ort:cuda", m{"device_id": "0"}, 0, 0, false, false},
 		{func(x any) backend.Preset {
@@ -258,7 +286,7 @@ func TestDynamicAxesNeedAnExample(t *testing.T) {
 	for _, p := range []backend.Preset{
 		backend.OrtOpenVINO{Model: x}, backend.OrtOpenVINOFloat{Model: x}, backend.OrtOpenVINOInt8{Model: x},
 		backend.OrtTensorRT{Model: x}, backend.OrtTensorRTFloat{Model: x}, backend.OrtTensorRTFloatOptim{Model: x},
-		backend.OrtTensorRTInt8{Model: x, Table: table("t")}, backend.OrtTensorRTInt8QDQ{Model: x},
+		backend.OrtTensorRTInt8{Model: x, Table: table("t")}, backend.OrtTensorRTInt8QDQ{Model: x}, backend.OpenVINO{Model: x},
 	} {
 		if _, err := p.Open(t.Context()); err == nil || err.Error() != p.Name()+": "+want {
 			t.Errorf("%s: %v", p.Name(), err)
@@ -317,8 +345,6 @@ func TestPresetErrors(t *testing.T) {
 		{backend.Onward{Model: "no such file"}, "Onward: open no such file"},
 		{backend.Onward{Model: 5}, "Onward: backend: a int is no model"},
 		{backend.Registered{Provider: "nothing", Model: x}, `nothing: provider "nothing" is not registered; registered are`},
-		{backend.Ort{Model: x, Provider: "XNNPACK"}, `Ort XNNPACK: provider "ort" is not registered: the program must import _ "github.com/onward-ml/onward/provider/ort"`},
-		{backend.OpenVINO{Model: x, InputExample: good}, `OpenVINO: provider "openvino" is not registered: the program must import _ "github.com/onward-ml/onward/provider/openvino"`},
 		{backend.OrtOpenVINO{Model: x, InputExample: backend.One(long)}, "OrtOpenVINO: InputExample: Expecting one input not 2."},
 		{backend.OrtOpenVINO{Model: x, InputExample: backend.List{long}}, "Required inputs (['k']) are missing"},
 		{backend.OrtOpenVINO{Model: x, InputExample: backend.List{long, vector(1, 2, 3)}}, `InputExample: dimension "n" is 4 at axis 0 of "x", and 3 at axis 0 of "k"`},
@@ -403,5 +429,29 @@ func TestTensorRTFolders(t *testing.T) {
 	}
 	if _, err := (backend.OrtTensorRTFloat{Model: a, InputExample: backend.One(matrix()), CacheDir: cache}).Open(t.Context()); err == nil || !strings.Contains(err.Error(), "can be changed by other users") {
 		t.Errorf("a folder open to all gives %v", err)
+	}
+}
+
+func TestCreate(t *testing.T) {
+	for _, c := range []struct{ typ, provider string }{
+		{"CPU", "cpu"}, {"REFERENCE", "reference"}, {"ORT_CPU", "ort:cpu"}, {"ORT_OPENVINO", "ort:openvino"}, {"ORT_CUDA", "ort:cuda"},
+		{"ORT_TENSORRT", "ort:tensorrt"}, {"ORT_TENSORRT_FP16", "ort:tensorrt"}, {"ORT_TENSORRT_INT8", "ort:tensorrt"}, {"OPENVINO", "openvino"},
+	} {
+		typ, err := backend.ParseType(c.typ)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r, err := backend.Create(t.Context(), linear(), typ, &backend.CreateOptions{InputExample: backend.One(matrix()), Table: table("t"), DeviceID: 1, IntraOpThreads: 2, CacheDir: t.TempDir()})
+		if err != nil {
+			t.Errorf("%s: %v", c.typ, err)
+			continue
+		}
+		if got := r.Session.Provider(); got != c.provider {
+			t.Errorf("%s runs on %s", c.typ, got)
+		}
+		if r.Device.Type == backend.DeviceCUDA && r.Device.ID != 1 {
+			t.Errorf("%s is on %s", c.typ, r.Device)
+		}
+		r.Close()
 	}
 }
