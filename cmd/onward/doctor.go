@@ -136,12 +136,8 @@ func printDoctor(w io.Writer, d *doctorJSON) error {
 			if !ok {
 				why = p.Missing
 			}
-			empty := 0
-			for line := range strings.SplitSeq(clean(why), "\n") {
-				if strings.HasSuffix(line, ": not there") {
-					empty++
-					continue
-				}
+			lines, empty := presentPlaces(why)
+			for _, line := range lines {
 				fmt.Fprintf(w, "  %s\n", line)
 			}
 			if empty > 0 {
@@ -150,4 +146,17 @@ func printDoctor(w io.Writer, d *doctorJSON) error {
 		}
 	}
 	return nil
+}
+
+// presentPlaces splits the text on a missing library into lines, without those for
+// places where there is nothing, and counts these.
+func presentPlaces(text string) (lines []string, absent int) {
+	for line := range strings.SplitSeq(clean(text), "\n") {
+		if strings.HasSuffix(line, ": not there") {
+			absent++
+			continue
+		}
+		lines = append(lines, line)
+	}
+	return lines, absent
 }

@@ -89,7 +89,7 @@ func TestExitCodes(t *testing.T) {
 }
 
 func TestEveryVerbHasAnExampleAndJSON(t *testing.T) {
-	for _, verb := range []string{"run", "inspect", "check", "conformance"} {
+	for _, verb := range []string{"run", "inspect", "check", "conformance", "tune"} {
 		_, help, _ := invoke(t, verb, "--help")
 		if !strings.Contains(help, "Examples:") || !strings.Contains(help, "--json") {
 			t.Errorf("%s --help:\n%s", verb, help)

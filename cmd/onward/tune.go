@@ -1,0 +1,261 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/onward-ml/onward"
+	"github.com/onward-ml/onward/backend"
+)
+
+// tuneJSON is what --json prints.
+type tuneJSON struct {
+	Model    string       `json:"model"`
+	Best     string       `json:"best,omitempty"`
+	Baseline string       `json:"baseline,omitempty"` // whose results the others were compared with
+	Cached   bool         `json:"cached"`             // whether the choice was remembered
+	Results  []tuneResult `json:"results"`
+	Error    string       `json:"error,omitempty"`
+}
+
+type tuneResult struct {
+	Backend  string         `json:"backend"`
+	Provider string         `json:"provider"`
+	Status   backend.Status `json:"status"`
+	Reason   string         `json:"reason,omitempty"`
+	MedianMS float64        `json:"median_ms,omitempty"`
+	FPS      float64        `json:"fps,omitempty"`
+	LoadMS   float64        `json:"load_ms,omitempty"`
+	Runs     int            `json:"runs,omitempty"`
+	MaxError float64        `json:"max_error"`
+}
+
+type tuneOptions struct {
+	feed      benchOptions // shapes and inputs
+	providers string
+	threads   int
+	noCache   bool
+	duration  time.Duration
+	timeout   time.Duration
+	tolerance float64
+}
+
+func tuneCommand() *cobra.Command {
+	var (
+		o      tuneOptions
+		asJSON bool
+	)
+	c := &cobra.Command{
+		Use:   "tune MODEL",
+		Short: "Find the fastest backend here for a model",
+		Long: `Find the fastest backend here for a model.
+
+Every backend is measured, in blocks that take turns. Its results are compared with
+those of the reference engine; one whose results differ is left out, as are those that
+fail or whose library is missing. The choice is remembered for the model, the shapes of
+the inputs and the machine.
+
+Inputs are random unless --input or --inputs gives them; dimensions that are not
+fixed count as 1, or say --shape. Backends are those of package backend (` + typeNames() + `),
+or providers by their names.`,
+		Example: `  onward tune model.onnx
+  onward tune model.onnx --shape data=8x3x224x224
+  onward tune model.onnx --provider cpu,ort_cpu,ort:cuda --no-cache --json`,
+		Args: cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			a, err := o.auto(args[0])
+			if err != nil {
+				return err
+			}
+			done := func() {}
+			if w := cmd.ErrOrStderr(); isTerminal(w) {
+				a.Progress = func(candidate string) { fmt.Fprintf(w, "\r\x1b[Kmeasuring %s", name(candidate)) }
+				done = func() { fmt.Fprint(w, "\r\x1b[K") }
+			}
+			r, err := tune(cmd.Context(), args[0], a)
+			done()
+			if r == nil {
+				return err
+			}
+			if asJSON {
+				if e := printJSON(cmd.OutOrStdout(), r); e != nil {
+					return e
+				}
+			} else if e := printTune(cmd.OutOrStdout(), r); e != nil {
+				return e
+			}
+			if err != nil {
+				return silent{err}
+			}
+			return nil
+		},
+	}
+	f := c.Flags()
+	f.StringVarP(&o.providers, "provider", "p", "", "backends or providers to try, as cpu,ort_cpu,ort:cuda (default all)")
+	f.IntVar(&o.threads, "threads", 0, "threads of one run (default all cores)")
+	f.StringArrayVar(&o.feed.shapes, "shape", nil, "an input's shape, NAME=1x3x224x224; repeat for more")
+	f.StringArrayVarP(&o.feed.inputs, "input", "i", nil, "an input, NAME=VALUE as of onward run; repeat for more")
+	f.StringVar(&o.feed.npz, "inputs", "", "a .npz file with inputs by name")
+	f.DurationVar(&o.duration, "duration", 300*time.Millisecond, "how long each backend is timed")
+	f.DurationVar(&o.timeout, "timeout", 10*time.Minute, "how long loading and timing a backend may take")
+	f.Float64Var(&o.tolerance, "tolerance", 0, "largest error relative to an output's largest value (default 1e-3; 2e-2 for half precision)")
+	f.BoolVar(&o.noCache, "no-cache", false, "measure anew, and remember nothing")
+	f.BoolVar(&asJSON, "json", false, "print JSON")
+	return c
+}
+
+func typeNames() string {
+	var names []string
+	for _, t := range backend.Types() {
+		if t.Preset(nil) != nil {
+			names = append(names, t.String())
+		}
+	}
+	return strings.Join(names, ", ")
+}
+
+// auto makes the measurement that the flags describe.
+func (o *tuneOptions) auto(path string) (*backend.Auto, error) {
+	if o.threads < 0 || o.duration <= 0 || o.timeout <= 0 || o.tolerance < 0 {
+		return nil, usagef("--threads is %d, --duration %s, --timeout %s, --tolerance %g: want positive numbers", o.threads, o.duration, o.timeout, o.tolerance)
+	}
+	a := &backend.Auto{Model: path, NoCache: o.noCache, MinDuration: o.duration, Timeout: o.timeout, Tolerance: o.tolerance}
+	create := &backend.CreateOptions{IntraOpThreads: o.threads}
+	a.Candidates = backend.TypeAuto.Candidates(create)
+	if o.providers != "" {
+		a.Candidates = nil
+		for n := range strings.SplitSeq(o.providers, ",") {
+			t, err := backend.ParseType(n)
+			switch {
+			case onward.LookupProvider(n) != nil:
+				a.Candidates = append(a.Candidates, backend.Registered{Provider: n, Threads: o.threads})
+			case err == nil && t.Preset(create) != nil:
+				a.Candidates = append(a.Candidates, t.Preset(create))
+			default:
+				return nil, usagef("there is no backend or provider %q; there are %s, %s", n, typeNames(), strings.Join(onward.Providers(), ", "))
+			}
+		}
+	}
+	m, err := loadModel(path)
+	if err != nil {
+		return nil, err
+	}
+	if _, err := os.Stat(path); err != nil {
+		a.Model = m // an example
+	} else {
+		defer m.Close()
+	}
+	d, err := onward.Describe(m)
+	if err != nil {
+		return nil, err
+	}
+	feed, err := benchFeed(d, &o.feed)
+	if err != nil {
+		return nil, err
+	}
+	a.InputExample = backend.Named(feed)
+	return a, nil
+}
+
+// tune measures. With an error there may be a result too.
+func tune(ctx context.Context, path string, a *backend.Auto) (*tuneJSON, error) {
+	best, report, err := a.Open(ctx)
+	if err == nil {
+		err = best.Close()
+	}
+	if report == nil || errors.Is(err, context.Canceled) {
+		return nil, err
+	}
+	r := &tuneJSON{Model: path, Best: report.Best, Baseline: report.Baseline, Cached: report.Cached, Results: []tuneResult{}}
+	if err != nil {
+		r.Error = err.Error()
+		if report.Best == "" {
+			r.Error = "no backend here runs the model"
+		}
+	}
+	for _, x := range report.Results {
+		r.Results = append(r.Results, tuneResult{Backend: x.Name, Provider: x.Provider, Status: x.Status, Reason: x.Reason,
+			MedianMS: ms(x.Median), FPS: x.FPS, LoadMS: ms(x.Open), Runs: x.Runs, MaxError: x.MaxError})
+	}
+	return r, err
+}
+
+func printTune(w io.Writer, r *tuneJSON) error {
+	fmt.Fprintln(w, name(r.Model))
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(t, "backend\tprovider\tmedian ms\truns/s\tmax error\tload ms\tstatus")
+	var best, own, second *tuneResult
+	for i, x := range r.Results {
+		figures := "\t\t\t"
+		if x.MedianMS > 0 {
+			figures = fmt.Sprintf("%.4g\t%.4g\t%.2g\t%.4g", x.MedianMS, x.FPS, x.MaxError, x.LoadMS)
+		}
+		fmt.Fprintf(t, "%s\t%s\t%s\t%s\n", x.Backend, x.Provider, figures, x.Status)
+		if x.Backend == r.Best {
+			best = &r.Results[i]
+		}
+		if x.Provider == "cpu" && x.MedianMS > 0 {
+			own = &r.Results[i]
+		}
+	}
+	if err := t.Flush(); err != nil {
+		return err
+	}
+	for i, x := range r.Results {
+		if x.MedianMS > 0 && x.Backend != r.Best && (second == nil || x.MedianMS < second.MedianMS) {
+			second = &r.Results[i]
+		}
+	}
+	switch {
+	case best == nil:
+		fmt.Fprintln(w, clean(r.Error))
+	case own != nil && own != best:
+		fmt.Fprintf(w, "fastest: %s, in %.3f of the time of %s\n", best.Backend, best.MedianMS/own.MedianMS, own.Backend)
+	case second != nil:
+		fmt.Fprintf(w, "fastest: %s, in %.3f of the time of %s\n", best.Backend, best.MedianMS/second.MedianMS, second.Backend)
+	default:
+		fmt.Fprintf(w, "fastest: %s\n", best.Backend)
+	}
+	if r.Cached {
+		fmt.Fprintln(w, "remembered from an earlier measurement; --no-cache measures anew")
+	}
+	// Backends of one provider lack the same.
+	var reasons []string
+	backends := map[string][]string{}
+	for _, x := range r.Results {
+		if x.Reason == "" {
+			continue
+		}
+		if backends[x.Reason] == nil {
+			reasons = append(reasons, x.Reason)
+		}
+		backends[x.Reason] = append(backends[x.Reason], x.Backend)
+	}
+	for _, reason := range reasons {
+		lines, absent := presentPlaces(reason)
+		_, lines[0], _ = cutStatus(lines[0])
+		fmt.Fprintf(w, "\n%s: %s\n", strings.Join(backends[reason], ", "), strings.Join(lines, "\n  "))
+		if absent > 0 {
+			fmt.Fprintf(w, "  %d more places have no such file; onward doctor --json lists them.\n", absent)
+		}
+	}
+	return nil
+}
+
+// cutStatus splits off what ONNX Runtime puts before a message: its name, the number
+// and the name of the status.
+func cutStatus(text string) (status, message string, found bool) {
+	rest, found := strings.CutPrefix(text, "[ONNXRuntimeError] : ")
+	if parts := strings.SplitN(rest, " : ", 3); found && len(parts) == 3 {
+		return parts[1], parts[2], true
+	}
+	return "", text, false
+}
