@@ -2,14 +2,18 @@ package onward_test
 
 import (
 	"context"
+	"fmt"
+	"maps"
 	"math"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/onward-ml/onward"
 	"github.com/onward-ml/onward/onnx"
 	"github.com/onward-ml/onward/tensor"
+	"pgregory.net/rapid"
 )
 
 // gradientCase is y = f(x, w), with f written by nodes.
@@ -55,7 +59,212 @@ func gradientCases() []gradientCase {
 		}})
 }
 
-func gradientModel(c gradientCase, order int) *onnx.Model {
+// moreGradientCases are those of operators with windows, of operators that move
+// elements, of reductions and of what is made of other operators. opset is that of
+// the model, 13 if 0.
+func moreGradientCases() []gradientCase {
+	one, two := []string{"x"}, []string{"x", "w"}
+	var r []gradientCase
+	add := func(op, name string, x, w []int64, f func(b *onnx.ModelBuilder)) {
+		r = append(r, gradientCase{op + " " + name, x, w, f})
+	}
+	for _, op := range []string{"Tan", "Atan", "Sinh", "Cosh", "Asinh", "Elu", "Selu", "Celu", "Softsign", "HardSigmoid", "ThresholdedRelu", "Shrink",
+		"ReduceMax", "ReduceMin", "ReduceProd", "ReduceL1", "ReduceL2", "ReduceSumSquare", "ReduceLogSum", "ReduceLogSumExp", "Dropout"} {
+		add(op, "", []int64{2, 3}, []int64{1}, oneNode(op, one))
+		if strings.HasPrefix(op, "Reduce") {
+			add(op, "axis", []int64{2, 3, 2}, []int64{1}, oneNode(op, one, onnx.Attrs{"axes": []int64{-2}, "keepdims": 0}))
+		}
+	}
+	for _, op := range []string{"Asin", "Acos", "Atanh", "Acosh"} {
+		shift := map[bool]float64{true: 1, false: -1.1}[op == "Acosh"]
+		add(op, "", []int64{2, 3}, []int64{1}, func(b *onnx.ModelBuilder) {
+			b.Initializer("shift", []float64{shift}, 1)
+			b.Node("Add", []string{"x", "shift"}, []string{"s"})
+			b.Node(op, []string{"s"}, []string{"y"})
+		})
+	}
+	for _, op := range []string{"Max", "Min", "Mean", "PRelu"} {
+		add(op, "", []int64{2, 3}, []int64{3}, oneNode(op, two))
+	}
+	add("PRelu", "below", []int64{2, 3}, []int64{3}, func(b *onnx.ModelBuilder) {
+		b.Node("Neg", one, []string{"n"})
+		b.Node("PRelu", []string{"n", "w"}, []string{"y"})
+	})
+	add("Elu", "below", []int64{2, 3}, []int64{1}, func(b *onnx.ModelBuilder) {
+		b.Node("Neg", one, []string{"n"})
+		b.Node("Elu", []string{"n"}, []string{"y"}, onnx.Attrs{"alpha": 0.75})
+	})
+	add("Clip", "", []int64{2, 5}, []int64{1}, func(b *onnx.ModelBuilder) {
+		b.Initializer("lo", []float64{0.8})
+		b.Initializer("hi", []float64{1.2})
+		b.Node("Clip", []string{"x", "lo", "hi"}, []string{"y"})
+	})
+
+	// Elements that move.
+	indices := func(op, name string, x []int64, in map[string][]int64, order []string, attrs ...onnx.Attrs) {
+		add(op, name, x, []int64{1}, func(b *onnx.ModelBuilder) {
+			for _, k := range slices.Sorted(maps.Keys(in)) {
+				b.Initializer(k, in[k], int64(len(in[k])))
+			}
+			b.Node(op, append([]string{"x"}, order...), []string{"y"}, attrs...)
+		})
+	}
+	v := func(v ...int64) []int64 { return v }
+	indices("Gather", "", v(3, 4), map[string][]int64{"i": v(2, -1, 0, 2)}, []string{"i"}, onnx.Attrs{"axis": 1})
+	indices("Slice", "", v(3, 5), map[string][]int64{"a": v(1, -1), "b": v(3, -6), "c": v(0, 1), "d": v(1, -2)}, []string{"a", "b", "c", "d"})
+	indices("Tile", "", v(2, 3), map[string][]int64{"r": v(2, 3)}, []string{"r"})
+	indices("Reshape", "", v(2, 3), map[string][]int64{"s": v(3, -1)}, []string{"s"})
+	indices("Expand", "", v(2, 1), map[string][]int64{"s": v(3, 2, 4)}, []string{"s"})
+	for _, mode := range []string{"constant", "reflect", "edge"} {
+		indices("Pad", mode, v(3, 4), map[string][]int64{"p": v(1, 2, 2, -1)}, []string{"p"}, onnx.Attrs{"mode": mode})
+	}
+	add("Pad", "with a value", v(2, 3), v(1), func(b *onnx.ModelBuilder) {
+		b.Initializer("p", v(1, 0, 0, 2), 4)
+		b.Initializer("c", []float64{3})
+		b.Node("Pad", []string{"x", "p", "c"}, []string{"y"})
+	})
+	add("GatherElements", "", v(2, 3), v(1), func(b *onnx.ModelBuilder) {
+		b.Initializer("i", v(0, 1, 1, 1, 0, -1), 2, 3)
+		b.Node("GatherElements", []string{"x", "i"}, []string{"y"})
+	})
+	add("GatherND", "", v(2, 3, 2), v(1), func(b *onnx.ModelBuilder) {
+		b.Initializer("i", v(0, 1, 1, 2, 0, 1), 3, 2)
+		b.Node("GatherND", []string{"x", "i"}, []string{"y"})
+	})
+	add("Concat", "", v(2, 3), v(2, 2), oneNode("Concat", []string{"x", "w", "x"}, onnx.Attrs{"axis": 1}))
+	add("Split", "", v(2, 5), v(1), func(b *onnx.ModelBuilder) {
+		b.Initializer("s", v(2, 3), 2)
+		b.Node("Split", []string{"x", "s"}, []string{"p", "q"}, onnx.Attrs{"axis": 1})
+		b.Node("Concat", []string{"q", "p"}, []string{"y"}, onnx.Attrs{"axis": 1})
+	})
+	add("Split", "one part", v(2, 6), v(1), func(b *onnx.ModelBuilder) {
+		b.Node("Split", one, []string{"p", "y", "q"}, onnx.Attrs{"axis": 1})
+	})
+	add("TopK", "", v(2, 5), v(1), func(b *onnx.ModelBuilder) {
+		b.Initializer("k", v(3), 1)
+		b.Node("TopK", []string{"x", "k"}, []string{"y", "i"})
+	})
+	for _, reverse := range []int64{0, 1} {
+		add("CumSum", "", v(2, 4), v(1), func(b *onnx.ModelBuilder) {
+			b.Initializer("axis", []int64{1})
+			b.Node("CumSum", []string{"x", "axis"}, []string{"y"}, onnx.Attrs{"reverse": reverse, "exclusive": 1})
+		})
+	}
+	add("DepthToSpace", "", v(1, 4, 2, 2), v(1), oneNode("DepthToSpace", one, onnx.Attrs{"blocksize": 2}))
+	add("SpaceToDepth", "", v(1, 2, 4, 2), v(1), oneNode("SpaceToDepth", one, onnx.Attrs{"blocksize": 2}))
+	add("Resize", "nearest", v(1, 2, 2, 3), v(1), func(b *onnx.ModelBuilder) {
+		b.Initializer("scales", []float32{1, 1, 2, 1.5}, 4)
+		b.Node("Resize", []string{"x", "", "scales"}, []string{"y"}, onnx.Attrs{"mode": "nearest"})
+	})
+
+	// Windows.
+	for _, axis := range []int64{-1, 1, 0} {
+		add("LogSoftmax", fmt.Sprint(axis), v(2, 3, 2), v(1), oneNode("LogSoftmax", one, onnx.Attrs{"axis": axis}))
+		add("Softmax", fmt.Sprint(axis), v(2, 3, 2), v(1), oneNode("Softmax", one, onnx.Attrs{"axis": axis}))
+	}
+	add("MaxPool", "", v(1, 2, 5, 4), v(1), oneNode("MaxPool", one, onnx.Attrs{"kernel_shape": v(2, 3), "strides": v(2, 1), "pads": v(1, 1, 0, 1)}))
+	add("AveragePool", "", v(1, 2, 5, 4), v(1), oneNode("AveragePool", one, onnx.Attrs{"kernel_shape": v(2, 3), "strides": v(2, 1), "pads": v(1, 1, 0, 1)}))
+	add("AveragePool", "padded", v(2, 1, 7), v(1), oneNode("AveragePool", one, onnx.Attrs{"kernel_shape": v(3), "strides": v(2), "pads": v(1, 1), "count_include_pad": 1, "ceil_mode": 1}))
+	add("GlobalAveragePool", "", v(2, 3, 2, 2), v(1), oneNode("GlobalAveragePool", one))
+	add("GlobalMaxPool", "", v(2, 3, 2, 2), v(1), oneNode("GlobalMaxPool", one))
+	norm := func(op string, x []int64, attrs ...onnx.Attrs) {
+		c := x[1]
+		add(op, "", x, v(c), func(b *onnx.ModelBuilder) {
+			some := make([]float64, c)
+			for i := range some {
+				some[i] = 0.3 + 0.1*float64(i)
+			}
+			b.Initializer("s", some, c)
+			in := []string{"x", "w", "s"}
+			if op == "BatchNormalization" {
+				in = append(in, "s", "s")
+			}
+			b.Node(op, in, []string{"y"}, attrs...)
+		})
+	}
+	norm("BatchNormalization", v(2, 3, 2))
+	norm("InstanceNormalization", v(2, 2, 4))
+	return r
+}
+
+// newerGradientCases are those of operators that opset 13 lacks.
+func newerGradientCases() []gradientCase {
+	one := []string{"x"}
+	var r []gradientCase
+	for _, op := range []string{"Mish", "Gelu", "Swish", "HardSwish"} {
+		r = append(r, gradientCase{op, []int64{2, 3}, []int64{1}, oneNode(op, one)})
+	}
+	r = append(r, gradientCase{"Gelu tanh", []int64{2, 3}, []int64{1}, oneNode("Gelu", one, onnx.Attrs{"approximate": "tanh"})},
+		gradientCase{"BatchNormalization training", []int64{3, 2, 2}, []int64{2}, func(b *onnx.ModelBuilder) {
+			b.Initializer("s", []float64{0.25, 0.5}, 2)
+			b.Node("BatchNormalization", []string{"x", "w", "s", "s", "s"}, []string{"y", "m", "v"}, onnx.Attrs{"training_mode": 1})
+		}})
+	for _, axis := range []int64{-1, 1} {
+		w := []int64{4}
+		if axis == 1 {
+			w = []int64{3, 4}
+		}
+		r = append(r, gradientCase{"LayerNormalization", []int64{2, 3, 4}, w, oneNode("LayerNormalization", []string{"x", "w", "w"}, onnx.Attrs{"axis": axis})},
+			gradientCase{"RMSNormalization", []int64{2, 3, 4}, w, oneNode("RMSNormalization", []string{"x", "w"}, onnx.Attrs{"axis": axis})})
+	}
+	return r
+}
+
+// olderGradientCases are those of operators whose attributes became inputs, or whose
+// axis meant all axes from there on.
+func olderGradientCases() []gradientCase {
+	one := []string{"x"}
+	return []gradientCase{
+		{"Softmax", []int64{2, 3, 2}, []int64{1}, oneNode("Softmax", one, onnx.Attrs{"axis": 1})},
+		{"LogSoftmax", []int64{2, 3, 2}, []int64{1}, oneNode("LogSoftmax", one, onnx.Attrs{"axis": 1})},
+		{"Split", []int64{2, 5}, []int64{1}, func(b *onnx.ModelBuilder) {
+			b.Node("Split", one, []string{"p", "q"}, onnx.Attrs{"axis": 1, "split": []int64{2, 3}})
+			b.Node("Concat", []string{"q", "p"}, []string{"y"}, onnx.Attrs{"axis": 1})
+		}},
+		{"Unsqueeze", []int64{2, 3}, []int64{1}, oneNode("Unsqueeze", one, onnx.Attrs{"axes": []int64{1}})},
+		{"ReduceL2", []int64{2, 3}, []int64{1}, oneNode("ReduceL2", one, onnx.Attrs{"axes": []int64{1}})},
+	}
+}
+
+// convolutionCases are convolutions of one to three dimensions with random strides,
+// paddings, dilations and groups.
+func convolutionCases(t *rapid.T) gradientCase {
+	n := rapid.IntRange(1, 3).Draw(t, "dimensions")
+	group := int64(rapid.IntRange(1, 2).Draw(t, "group"))
+	cg, mg := int64(rapid.IntRange(1, 2).Draw(t, "channels")), int64(rapid.IntRange(1, 2).Draw(t, "kernels"))
+	small := func(lo, hi int, name string) []int64 {
+		r := make([]int64, n)
+		for i := range r {
+			r[i] = int64(rapid.IntRange(lo, hi).Draw(t, name))
+		}
+		return r
+	}
+	kernel, attrs := small(1, 2, "kernel"), onnx.Attrs{"group": group, "strides": small(1, 2, "stride"), "dilations": small(1, 2, "dilation")}
+	attrs["pads"] = append(small(0, 1, "before"), small(0, 1, "after")...)
+	size := small(3, 4, "size")
+	if rapid.Bool().Draw(t, "transposed") {
+		x := append([]int64{1, group * mg}, size...)
+		return gradientCase{"ConvTranspose", x, append([]int64{group * mg, cg}, kernel...), oneNode("ConvTranspose", []string{"x", "w"}, attrs)}
+	}
+	x := append([]int64{2, group * cg}, size...)
+	return gradientCase{"Conv", x, append([]int64{group * mg, cg}, kernel...), oneNode("Conv", []string{"x", "w"}, attrs)}
+}
+
+func TestConvolutionGradients(t *testing.T) {
+	rapid.Check(t, func(rt *rapid.T) {
+		c := convolutionCases(rt)
+		checkGradients(rt, c, 1+rapid.IntRange(0, 1).Draw(rt, "order"), 13)
+	})
+}
+
+func TestConvolutionBiasGradient(t *testing.T) {
+	checkGradients(t, gradientCase{"bias", []int64{2, 1, 4}, []int64{2}, func(b *onnx.ModelBuilder) {
+		b.Initializer("k", []float64{1, 2, 3, -4}, 2, 1, 2)
+		b.Node("Conv", []string{"x", "k", "w"}, []string{"y"})
+	}}, 2, 13)
+}
+
+func gradientModel(c gradientCase, order, opset int) *onnx.Model {
 	dims := func(s []int64) []any {
 		r := make([]any, len(s))
 		for i, d := range s {
@@ -63,7 +272,7 @@ func gradientModel(c gradientCase, order int) *onnx.Model {
 		}
 		return r
 	}
-	b := onnx.NewModel("gradient").Opset("", 13).Opset("ai.onnx.preview.training", 1)
+	b := onnx.NewModel("gradient").Opset("", int64(opset)).Opset("ai.onnx.preview.training", 1)
 	b.Input("x", onnx.DataType(tensor.TypeFloat64), dims(c.x)...)
 	b.Input("w", onnx.DataType(tensor.TypeFloat64), dims(c.w)...)
 	c.make(b)
@@ -92,53 +301,66 @@ func gradientModel(c gradientCase, order int) *onnx.Model {
 // TestGradients compares the derivatives of every rule, and the derivatives of
 // these derivatives, with differences.
 func TestGradients(t *testing.T) {
-	for _, c := range gradientCases() {
-		for order := 1; order <= 2; order++ {
-			m := gradientModel(c, order)
-			sess, err := onward.OpenModel(m, nil)
-			if err != nil {
-				t.Errorf("%s, order %d: %v", c.name, order, err)
-				continue
+	for _, set := range []struct {
+		opset int
+		cases []gradientCase
+	}{{13, slices.Concat(gradientCases(), moreGradientCases())}, {24, newerGradientCases()}, {11, olderGradientCases()}} {
+		for _, c := range set.cases {
+			for order := 1; order <= 2; order++ {
+				checkGradients(t, c, order, set.opset)
 			}
-			rng := rand.New(rand.NewPCG(1, 2))
-			random := func(shape []int64) (*tensor.Tensor, []float64) {
-				n, s := 1, []int{}
-				for _, d := range shape {
-					n *= int(d)
-					s = append(s, int(d))
-				}
-				v := make([]float64, n)
-				for i := range v {
-					v[i] = 0.5 + rng.Float64() // away from kinks and poles
-				}
-				return tensor.Must(tensor.New(v, s...)), v
+		}
+	}
+}
+
+func checkGradients(t interface {
+	Helper()
+	Errorf(string, ...any)
+	Fatalf(string, ...any)
+}, c gradientCase, order, opset int) {
+	t.Helper()
+	sess, err := onward.OpenModel(gradientModel(c, order, opset), nil)
+	if err != nil {
+		t.Errorf("%s, order %d: %v", c.name, order, err)
+		return
+	}
+	defer sess.Close()
+	rng := rand.New(rand.NewPCG(1, 2))
+	random := func(shape []int64) (*tensor.Tensor, []float64) {
+		n, s := 1, []int{}
+		for _, d := range shape {
+			n *= int(d)
+			s = append(s, int(d))
+		}
+		v := make([]float64, n)
+		for i := range v {
+			v[i] = 0.5 + rng.Float64() // away from kinks and poles
+		}
+		return tensor.Must(tensor.New(v, s...)), v
+	}
+	xt, x := random(c.x)
+	wt, w := random(c.w)
+	run := func() (float64, []float64, []float64) {
+		out, err := sess.RunList(context.Background(), []tensor.Value{xt, wt}, nil)
+		if err != nil {
+			t.Fatalf("%s, order %d: %v", c.name, order, err)
+		}
+		return tensor.Of[float64](out[0].(*tensor.Tensor))[0], tensor.Of[float64](out[1].(*tensor.Tensor)), tensor.Of[float64](out[2].(*tensor.Tensor))
+	}
+	_, dx, dw := run()
+	for k, in := range [][]float64{x, w} {
+		got := append([]float64{}, [][]float64{dx, dw}[k]...)
+		for i := range in {
+			const h = 1e-5
+			old := in[i]
+			in[i] = old + h
+			up, _, _ := run()
+			in[i] = old - h
+			down, _, _ := run()
+			in[i] = old
+			if want := (up - down) / (2 * h); !(math.Abs(got[i]-want) <= 1e-5*(1+math.Abs(want))) {
+				t.Errorf("%s, order %d: derivative %d of input %d is %v, want %v", c.name, order, i, k, got[i], want)
 			}
-			xt, x := random(c.x)
-			wt, w := random(c.w)
-			run := func() (float64, []float64, []float64) {
-				out, err := sess.RunList(context.Background(), []tensor.Value{xt, wt}, nil)
-				if err != nil {
-					t.Fatalf("%s, order %d: %v", c.name, order, err)
-				}
-				return tensor.Of[float64](out[0].(*tensor.Tensor))[0], tensor.Of[float64](out[1].(*tensor.Tensor)), tensor.Of[float64](out[2].(*tensor.Tensor))
-			}
-			_, dx, dw := run()
-			for k, in := range [][]float64{x, w} {
-				got := append([]float64{}, [][]float64{dx, dw}[k]...)
-				for i := range in {
-					const h = 1e-5
-					old := in[i]
-					in[i] = old + h
-					up, _, _ := run()
-					in[i] = old - h
-					down, _, _ := run()
-					in[i] = old
-					if want := (up - down) / (2 * h); !(math.Abs(got[i]-want) <= 1e-5*(1+math.Abs(want))) {
-						t.Errorf("%s, order %d: derivative %d of input %d is %v, want %v", c.name, order, i, k, got[i], want)
-					}
-				}
-			}
-			sess.Close()
 		}
 	}
 }
@@ -168,7 +390,7 @@ func TestGradientElsewhere(t *testing.T) {
 }
 
 func TestGradientNamesWhatItCannotDifferentiate(t *testing.T) {
-	m := gradientModel(gradientCase{"", []int64{2, 3}, []int64{1}, oneNode("Hardmax", []string{"x"})}, 1)
+	m := gradientModel(gradientCase{"", []int64{2, 3}, []int64{1}, oneNode("Hardmax", []string{"x"})}, 1, 13)
 	if _, err := onward.OpenModel(m, nil); err == nil || !strings.Contains(err.Error(), "operator Hardmax is not differentiated") {
 		t.Errorf("error %v", err)
 	}

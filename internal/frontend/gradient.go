@@ -221,38 +221,8 @@ func (b *gradientBuilder) expand(n *onnx.Node) error {
 	if activeHere[at(y)] {
 		grad[at(y)] = b.filled(1, at(y))
 	}
-	for _, p := range slices.Backward(path) {
-		g := ""
-		for k, out := range p.Outputs {
-			if grad[out] == "" || out == "" {
-				continue
-			}
-			if k > 0 {
-				return fmt.Errorf("output %d of %s is not differentiated", k, p.OpType)
-			}
-			g = grad[out]
-		}
-		if g == "" {
-			continue
-		}
-		rule := gradientRules[p.OpType]
-		if d := ops.NormalDomain(p.Domain); rule == nil || d != "" && d != ops.DomainInternal {
-			return fmt.Errorf("operator %s is not differentiated", ops.QualifiedName(p.Domain, p.OpType))
-		}
-		into, err := rule(b, p, g)
-		if err != nil {
-			return fmt.Errorf("operator %s: %w", p.OpType, err)
-		}
-		for k, d := range into {
-			in := p.Inputs[k]
-			if d == "" || !activeHere[in] {
-				continue
-			}
-			if grad[in] != "" {
-				d = b.op("Add", grad[in], d)
-			}
-			grad[in] = d
-		}
+	if err := b.backward(path, grad, activeHere); err != nil {
+		return err
 	}
 	for k, out := range n.Outputs {
 		if out == "" {
@@ -264,6 +234,55 @@ func (b *gradientBuilder) expand(n *onnx.Node) error {
 			d = b.filled(0, x)
 		}
 		b.nodes = append(b.nodes, &onnx.Node{OpType: "Identity", Inputs: []string{d}, Outputs: []string{out}})
+	}
+	return nil
+}
+
+// backward appends what computes the gradients of the inputs of the nodes of path
+// from those in grad, and adds them to it. active names the values on the way.
+func (b *gradientBuilder) backward(path []*onnx.Node, grad map[string]string, active map[string]bool) error {
+	for _, p := range slices.Backward(path) {
+		gs := make([]string, len(p.Outputs))
+		some, further := false, 0
+		for k, out := range p.Outputs {
+			if out == "" || grad[out] == "" {
+				continue
+			}
+			gs[k], some = grad[out], true
+			if k > 0 {
+				further = k
+			}
+		}
+		if !some {
+			continue
+		}
+		if d := ops.NormalDomain(p.Domain); d != "" && d != ops.DomainInternal {
+			return fmt.Errorf("operator %s is not differentiated", ops.QualifiedName(p.Domain, p.OpType))
+		}
+		var into []string
+		var err error
+		if all := gradientRulesOfAll[p.OpType]; all != nil {
+			into, err = all(b, p, gs)
+		} else if rule := gradientRules[p.OpType]; rule == nil {
+			return fmt.Errorf("operator %s is not differentiated", ops.QualifiedName(p.Domain, p.OpType))
+		} else if further > 0 {
+			return fmt.Errorf("output %d of %s is not differentiated", further, p.OpType)
+		} else {
+			into, err = rule(b, p, gs[0])
+		}
+		if err != nil {
+			return fmt.Errorf("operator %s: %w", p.OpType, err)
+		}
+		for k, d := range into {
+			in := p.Inputs[k]
+			if d == "" || !active[in] {
+				continue
+			}
+			if grad[in] != "" {
+				d = b.op("Add", grad[in], d)
+			}
+			grad[in] = d
+		}
 	}
 	return nil
 }

@@ -2,6 +2,7 @@ package frontend
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 
 	"github.com/onward-ml/onward/onnx"
@@ -10,17 +11,19 @@ import (
 // gradientRules says how the gradient g of a node's output becomes those of its
 // inputs, "" where there is none. Rules for inputs on no path to xs cost only
 // nodes that nobody uses.
-var gradientRules map[string]func(b *gradientBuilder, n *onnx.Node, g string) ([]string, error)
+var gradientRules map[string]gradientRule
+
+type gradientRule = func(b *gradientBuilder, n *onnx.Node, g string) ([]string, error)
 
 // unary makes a rule from the derivative: d gets the input, the output and g.
-func unary(d func(b *gradientBuilder, x, y, g string) string) func(*gradientBuilder, *onnx.Node, string) ([]string, error) {
+func unary(d func(b *gradientBuilder, x, y, g string) string) gradientRule {
 	return func(b *gradientBuilder, n *onnx.Node, g string) ([]string, error) {
 		return []string{d(b, n.Inputs[0], n.Outputs[0], g)}, nil
 	}
 }
 
 // binary makes a rule for two inputs that broadcast.
-func binary(da, db func(b *gradientBuilder, x, y, out, g string) string) func(*gradientBuilder, *onnx.Node, string) ([]string, error) {
+func binary(da, db func(b *gradientBuilder, x, y, out, g string) string) gradientRule {
 	return func(b *gradientBuilder, n *onnx.Node, g string) ([]string, error) {
 		if len(n.Inputs) != 2 {
 			return nil, fmt.Errorf("%d inputs, want 2", len(n.Inputs))
@@ -37,8 +40,7 @@ func noGradient(b *gradientBuilder, n *onnx.Node, g string) ([]string, error) {
 }
 
 func init() {
-	type rule = func(*gradientBuilder, *onnx.Node, string) ([]string, error)
-	gradientRules = map[string]rule{
+	gradientRules = map[string]gradientRule{
 		"Identity":   unary(func(b *gradientBuilder, x, y, g string) string { return g }),
 		"Neg":        unary(func(b *gradientBuilder, x, y, g string) string { return b.op("Neg", g) }),
 		"Exp":        unary(func(b *gradientBuilder, x, y, g string) string { return b.op("Mul", g, y) }),
@@ -128,24 +130,23 @@ func init() {
 		"ReduceSum":  reduceGradient(false),
 		"ReduceMean": reduceGradient(true),
 		"Softmax": func(b *gradientBuilder, n *onnx.Node, g string) ([]string, error) {
-			s, err := b.sumAlong(n, b.op("Mul", g, n.Outputs[0]))
-			if err != nil {
-				return nil, err
-			}
-			return []string{b.op("Mul", n.Outputs[0], b.op("Sub", g, s))}, nil
+			return []string{b.op("Mul", n.Outputs[0], b.op("Sub", g, b.sumAlong(n, b.op("Mul", g, n.Outputs[0]))))}, nil
 		},
 		"LogSoftmax": func(b *gradientBuilder, n *onnx.Node, g string) ([]string, error) {
-			s, err := b.sumAlong(n, g)
-			if err != nil {
-				return nil, err
-			}
-			return []string{b.op("Sub", g, b.op("Mul", b.op("Exp", n.Outputs[0]), s))}, nil
+			return []string{b.op("Sub", g, b.op("Mul", b.op("Exp", n.Outputs[0]), b.sumAlong(n, g)))}, nil
 		},
+	}
+	maps.Copy(gradientRules, unaryGradients())
+	maps.Copy(gradientRules, moveGradients())
+	maps.Copy(gradientRules, windowGradients())
+	maps.Copy(gradientRules, reduceGradients())
+	for name, f := range compositeGradients() {
+		gradientRules[name] = composite(f)
 	}
 }
 
 // firstOnly is unary for operators with further inputs, which have no gradient.
-func firstOnly(d func(b *gradientBuilder, x, y, g string) string) func(*gradientBuilder, *onnx.Node, string) ([]string, error) {
+func firstOnly(d func(b *gradientBuilder, x, y, g string) string) gradientRule {
 	return func(b *gradientBuilder, n *onnx.Node, g string) ([]string, error) {
 		r := make([]string, len(n.Inputs))
 		r[0] = d(b, n.Inputs[0], n.Outputs[0], g)
@@ -158,13 +159,14 @@ func (b *gradientBuilder) step(below float32, x string) string {
 	return b.node("onward.Step", []*onnx.Attribute{{Name: "factor", Type: onnx.AttrFloat, F: below}}, x)
 }
 
-// sumAlong sums v over the axis of a softmax and keeps the dimension.
-func (b *gradientBuilder) sumAlong(n *onnx.Node, v string) (string, error) {
+// sumAlong sums v over the axis of a softmax, before opset 13 over that and all
+// further axes, and keeps the dimensions.
+func (b *gradientBuilder) sumAlong(n *onnx.Node, v string) string {
 	if b.opset < 13 {
-		return "", fmt.Errorf("is differentiated from opset 13 on, the model imports %d", b.opset)
+		return b.sumFrom(v, intAttr(n, "axis", 1))
 	}
 	axes := b.node("Constant", []*onnx.Attribute{{Name: "value_ints", Type: onnx.AttrInts, Ints: []int64{intAttr(n, "axis", -1)}}})
-	return b.op("ReduceSum", v, axes), nil
+	return b.op("ReduceSum", v, axes)
 }
 
 // gemmGradient differentiates Y = α·A'·B' + β·C.
@@ -204,7 +206,7 @@ func gemmGradient(b *gradientBuilder, n *onnx.Node, g string) ([]string, error) 
 
 // reduceGradient spreads g over the elements that a sum, or a mean, was taken of.
 // The reduction is repeated with its dimensions kept, for their shape.
-func reduceGradient(mean bool) func(*gradientBuilder, *onnx.Node, string) ([]string, error) {
+func reduceGradient(mean bool) gradientRule {
 	return func(b *gradientBuilder, n *onnx.Node, g string) ([]string, error) {
 		x := n.Inputs[0]
 		attrs := slices.DeleteFunc(slices.Clone(n.Attributes), func(a *onnx.Attribute) bool { return a.Name == "keepdims" })

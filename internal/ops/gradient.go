@@ -33,6 +33,10 @@ type gradientHelper struct {
 	// read.
 	run    func(op *gradientHelper, c *ir.Call, x []float64, y []float64, shape []int)
 	factor float64
+
+	// What may fail at a run, or needs the attribute, instead of the above.
+	shapeOf func(op *gradientHelper, c *ir.Call) ([]int, error)
+	compute func(op *gradientHelper, c *ir.Call, x, y []float64, shape []int) error
 }
 
 func registerGradientHelper(name, in string, h gradientHelper) *Def {
@@ -159,7 +163,13 @@ func (op *gradientHelper) Infer(c *ir.InferContext) error { return op.infer(c) }
 
 // Run computes in double.
 func (op *gradientHelper) Run(c *ir.Call) error {
-	shape, err := op.shape(c)
+	var shape []int
+	var err error
+	if op.shapeOf != nil {
+		shape, err = op.shapeOf(op, c)
+	} else {
+		shape, err = op.shape(c)
+	}
 	if err != nil {
 		return err
 	}
@@ -171,7 +181,13 @@ func (op *gradientHelper) Run(c *ir.Call) error {
 	if err != nil {
 		return err
 	}
-	op.run(op, c, x, y.data, shape)
+	if op.compute != nil {
+		if err := op.compute(op, c, x, y.data, shape); err != nil {
+			return err
+		}
+	} else {
+		op.run(op, c, x, y.data, shape)
+	}
 	y.store()
 	return nil
 }
