@@ -3,6 +3,7 @@ package openvino
 import (
 	"errors"
 	"fmt"
+	"regexp"
 	"runtime"
 	"strings"
 	"unsafe"
@@ -41,6 +42,8 @@ const (
 	fnCompile
 	fnCompiledFree
 	fnCompiledGetProperty
+	fnCompiledInput
+	fnCompiledOutput
 	fnCreateRequest
 	fnSetInput
 	fnSetOutput
@@ -55,6 +58,7 @@ const (
 	fnTensorShape
 	fnTensorType
 	fnTensorByteSize
+	fnTensorSize
 	fnShapeFree
 
 	// Not in all releases.
@@ -78,12 +82,13 @@ var symbols = [functions]string{
 	fnPartialShapeIsDynamic: "ov_partial_shape_is_dynamic", fnPartialShapeToShape: "ov_partial_shape_to_shape", fnPartialShapeFree: "ov_partial_shape_free",
 	fnPortFree: "ov_output_const_port_free",
 	fnCompile:  "ov_core_compile_model", fnCompiledFree: "ov_compiled_model_free", fnCompiledGetProperty: "ov_compiled_model_get_property",
+	fnCompiledInput: "ov_compiled_model_input_by_index", fnCompiledOutput: "ov_compiled_model_output_by_index",
 	fnCreateRequest: "ov_compiled_model_create_infer_request",
 	fnSetInput:      "ov_infer_request_set_input_tensor_by_index", fnSetOutput: "ov_infer_request_set_output_tensor_by_index",
 	fnGetOutput: "ov_infer_request_get_output_tensor_by_index", fnStart: "ov_infer_request_start_async", fnWait: "ov_infer_request_wait",
 	fnCancel: "ov_infer_request_cancel", fnRequestFree: "ov_infer_request_free",
 	fnTensorFromHost: "ov_tensor_create_from_host_ptr", fnTensorFree: "ov_tensor_free", fnTensorData: "ov_tensor_data",
-	fnTensorShape: "ov_tensor_get_shape", fnTensorType: "ov_tensor_get_element_type", fnTensorByteSize: "ov_tensor_get_byte_size",
+	fnTensorShape: "ov_tensor_get_shape", fnTensorType: "ov_tensor_get_element_type", fnTensorByteSize: "ov_tensor_get_byte_size", fnTensorSize: "ov_tensor_get_size",
 	fnShapeFree:             "ov_shape_free",
 	fnCompileWithProperties: "ov_core_compile_model_props", fnReadModelUnicode: "ov_core_read_model_unicode",
 	fnTensorFromStrings: "ov_tensor_create_from_string_array",
@@ -140,14 +145,19 @@ func (r *library) status(f fn, st int32) error {
 	return e
 }
 
-// tidy leaves out the lines that only tell where in OpenVINO's source an exception
-// passed.
+// passage are the lines that only tell where in OpenVINO's source an exception was
+// thrown and passed.
+var passage = regexp.MustCompile(`^(Exception from .*|Check '.*' failed at .*):$`)
+
 func tidy(msg string) string {
 	var lines []string
 	for line := range strings.Lines(msg) {
-		if line = strings.TrimSpace(line); line != "" && !strings.HasPrefix(line, "Exception from ") {
+		if line = strings.TrimSpace(line); line != "" && !passage.MatchString(line) {
 			lines = append(lines, line)
 		}
+	}
+	if len(lines) == 0 {
+		return strings.TrimSpace(msg)
 	}
 	return strings.Join(lines, "\n")
 }
@@ -155,7 +165,7 @@ func tidy(msg string) string {
 // lacks are the words by which OpenVINO says that it does not have something: its
 // status is the general one then.
 var lacks = []string{
-	"OpenVINO does not support the following ONNX operations", "is not supported", "not implemented", "Not implemented", "not supported",
+	"Model wasn't fully converted", "OpenVINO does not support the following ONNX operations", "is not supported", "not implemented", "Not implemented", "not supported",
 	"Unsupported", "unsupported", "doesn't support", "does not support", "No translator found",
 }
 

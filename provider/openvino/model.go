@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"runtime"
+	"slices"
 	"unicode/utf16"
 	"unsafe"
 
@@ -53,9 +54,10 @@ func (r *library) readBytes(data []byte) (model uintptr, err error) {
 
 // port is an input or an output of a model.
 type port struct {
-	name  string // one of its names
-	elem  int32  // the number of its type
-	shape []int  // nil where it is not fixed
+	name  string  // one of its names
+	elem  int32   // the number of its type
+	dims  []int64 // -1 where one is not fixed; nil when the rank is not known
+	shape []int   // dims when all are fixed, else nil
 }
 
 // ports returns the inputs or the outputs of a model.
@@ -75,19 +77,29 @@ func (r *library) ports(count, get fn, model uintptr) ([]port, error) {
 }
 
 func (r *library) port(get fn, model uintptr, i int) (p port, err error) {
-	var h, name uintptr
+	var h uintptr
 	if err := r.do(get, model, uintptr(i), uintptr(unsafe.Pointer(&h))); err != nil {
 		return p, err
 	}
 	defer r.free(fnPortFree, h)
-	if err := r.do(fnPortName, h, uintptr(unsafe.Pointer(&name))); err == nil { // a port may have none
-		p.name = r.text(name)
-	}
+	p.name = r.portName(h)
 	if err := r.do(fnPortElementType, h, uintptr(unsafe.Pointer(&p.elem))); err != nil {
 		return p, err
 	}
-	p.shape, err = r.portShape(h)
+	p.dims, err = r.portDims(h)
+	if p.dims != nil && !slices.Contains(p.dims, -1) && err == nil {
+		p.shape, err = native.Shape(p.dims)
+	}
 	return p, err
+}
+
+// portName returns one of a port's names, always the same; "" for none.
+func (r *library) portName(h uintptr) string {
+	var name uintptr
+	if err := r.do(fnPortName, h, uintptr(unsafe.Pointer(&name))); err != nil {
+		return ""
+	}
+	return r.text(name)
 }
 
 // partialShape is ov_partial_shape_t: the rank as the ends of a range, and the
@@ -97,8 +109,7 @@ type partialShape struct {
 	dims uintptr
 }
 
-// portShape returns the shape of a port if it is fixed.
-func (r *library) portShape(h uintptr) ([]int, error) {
+func (r *library) portDims(h uintptr) ([]int64, error) {
 	var s partialShape
 	if err := r.do(fnPortPartialShape, h, uintptr(unsafe.Pointer(&s))); err != nil {
 		return nil, err
@@ -109,12 +120,11 @@ func (r *library) portShape(h uintptr) ([]int, error) {
 	}
 	dims := make([]int64, s.rank[0])
 	for i, d := range unsafe.Slice((*[2]int64)(dl.Pointer(s.dims)), len(dims)) {
-		if d[0] != d[1] || d[0] < 0 {
-			return nil, nil
+		if dims[i] = d[0]; d[0] != d[1] {
+			dims[i] = -1
 		}
-		dims[i] = d[0]
 	}
-	return native.Shape(dims)
+	return dims, nil
 }
 
 // onlyTensors refuses what OpenVINO has no values for.
@@ -134,25 +144,38 @@ func onlyTensors(what string, args []onward.NodeArg) error {
 }
 
 // match returns for each port the index of the argument that it is. OpenVINO keeps
-// the order of ONNX, but may leave inputs out.
-func match(what string, ports []port, args []onward.NodeArg) ([]int, error) {
+// the order of ONNX, but leaves out inputs that nothing uses; then the types and
+// shapes must tell which, since it also takes other names for its ports.
+func (t *elementTypes) match(what string, ports []port, args []onward.NodeArg) ([]int, error) {
 	index := make([]int, len(ports))
-	if len(ports) == len(args) {
-		for i := range index {
-			index[i] = i
+	fits := func(p *port, a *onward.NodeArg) bool {
+		if t.dtype[p.elem] != a.ElementType().Elem || p.dims != nil && a.Shape != nil && len(p.dims) != len(a.Shape) {
+			return false
 		}
-		return index, nil
-	}
-	byName := map[string]int{}
-	for i, a := range args {
-		byName[a.Name] = i
-	}
-	for i, p := range ports {
-		k, ok := byName[p.name]
-		if !ok {
-			return nil, fmt.Errorf("OpenVINO makes %d %ss of the model's %d, and calls one %q", len(ports), what, len(args), p.name)
+		for i := range min(len(p.dims), len(a.Shape)) {
+			if p.dims[i] >= 0 && a.Shape[i].Value >= 0 && p.dims[i] != a.Shape[i].Value {
+				return false
+			}
 		}
-		index[i] = k
+		return true
+	}
+	// From both ends: where the two agree there is only one way.
+	next := 0
+	for i := range ports {
+		for next < len(args) && len(ports) != len(args) && args[next].Name != ports[i].name && !fits(&ports[i], &args[next]) {
+			next++
+		}
+		index[i] = next
+		next++
+	}
+	last := len(args)
+	for i := len(ports) - 1; i >= 0; i-- {
+		for last--; last >= 0 && len(ports) != len(args) && args[last].Name != ports[i].name && !fits(&ports[i], &args[last]); {
+			last--
+		}
+		if index[i] != last {
+			return nil, notImplemented("OpenVINO leaves out %d of the model's %d %ss, and not which", len(args)-len(ports), len(args), what)
+		}
 	}
 	return index, nil
 }

@@ -29,13 +29,16 @@ func (p provider) Available() error { return p.AvailableFor(onward.ProviderConfi
 
 // AvailableFor is Available for the library and the device that the options name.
 func (p provider) AvailableFor(config onward.ProviderConfig) error {
+	want := "CPU"
+	if d := config.Options["device"]; d != "" {
+		var err error
+		if want, err = native.Check(Name, "device", d, device); err != nil {
+			return err
+		}
+	}
 	l, err := p.open(config)
 	if err != nil {
 		return err
-	}
-	want := "CPU"
-	if d := config.Options["device"]; d != "" {
-		want = strings.ToUpper(d)
 	}
 	devices, err := l.devices()
 	if err != nil {

@@ -69,7 +69,8 @@ func (r *library) newSession(path string, m *onnx.Model, o *settings) (_ *sessio
 	if err := errors.Join(onlyTensors("input", d.Inputs), onlyTensors("output", d.Outputs)); err != nil {
 		return nil, err
 	}
-	if _, err := r.elements(); err != nil {
+	types, err := r.elements()
+	if err != nil {
 		return nil, err
 	}
 	s := &session{lib: r, in: slices.Concat(d.Inputs, d.OverridableInitializers), inputs: len(d.Inputs), out: d.Outputs}
@@ -84,10 +85,10 @@ func (r *library) newSession(path string, m *onnx.Model, o *settings) (_ *sessio
 	if s.outPorts, err = r.ports(fnModelOutputs, fnModelOutput, model); err != nil {
 		return nil, err
 	}
-	if s.inIndex, err = match("input", s.inPorts, d.Inputs); err != nil {
+	if s.inIndex, err = types.match("input", s.inPorts, d.Inputs); err != nil {
 		return nil, err
 	}
-	if s.outIndex, err = match("output", s.outPorts, s.out); err != nil {
+	if s.outIndex, err = types.match("output", s.outPorts, s.out); err != nil {
 		return nil, err
 	}
 	names := slices.Sorted(maps.Keys(o.properties))
@@ -98,11 +99,44 @@ func (r *library) newSession(path string, m *onnx.Model, o *settings) (_ *sessio
 	if s.compiled, err = r.compile(model, o.device, names, values); err != nil {
 		return nil, err
 	}
+	if err := s.separate(); err != nil {
+		s.Close()
+		return nil, err
+	}
 	if s.limit = o.requests; s.limit == 0 {
 		s.limit = s.optimal()
 	}
 	s.queue = make(chan *state, s.limit)
 	return s, nil
+}
+
+// separate finds the outputs that are one tensor with an input or with another
+// output. To bind one of those would replace the other, so they are copied. The
+// compiled model tells by the names, which go with the tensor.
+func (s *session) separate() error {
+	count := map[string]int{}
+	names := make([]string, len(s.outPorts))
+	for i := range s.inPorts {
+		p, err := s.lib.port(fnCompiledInput, s.compiled, i)
+		if err != nil {
+			return err
+		}
+		count[p.name]++
+	}
+	for k := range s.outPorts {
+		p, err := s.lib.port(fnCompiledOutput, s.compiled, k)
+		if err != nil {
+			return err
+		}
+		names[k] = p.name
+		count[p.name]++
+	}
+	for k, name := range names {
+		if count[name] > 1 {
+			s.outPorts[k].shape = nil
+		}
+	}
+	return nil
 }
 
 // optimal is how many requests OpenVINO would have under way.

@@ -155,6 +155,10 @@ func sameShape(a, b []int) bool {
 func (r *library) tensorShape(st *state, h uintptr) ([]int, error) {
 	st.shape = shape{}
 	if err := r.do(fnTensorShape, h, uintptr(unsafe.Pointer(&st.shape))); err != nil {
+		// It has no way to make the shape of a scalar.
+		if r.do(fnTensorSize, h, uintptr(unsafe.Pointer(&st.res))) == nil && st.res == 1 {
+			return []int{}, nil
+		}
 		return nil, err
 	}
 	defer dl.Call(r.table[fnShapeFree], uintptr(unsafe.Pointer(&st.shape)))
