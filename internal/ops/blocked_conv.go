@@ -106,11 +106,11 @@ func NewBlockedConv(cv *Conv, w, bias *tensor.Tensor, in, out Layout, act Activa
 		v.kernel, err = conv.NewGather(data, b, cv.Group, in, out, sh, sw, order)
 	case kh == 3 && kw == 3 && sh == 1 && sw == 1 && dh == 1 && dw == 1 && cv.Group == 1 && conv.ChooseWinograd(cpu.Active(), in.C, m, out.H, out.W) > 0:
 		k := &conv.Winograd{In: in, Out: out, Top: g.Top, Left: g.Left,
-			Weights: conv.PackWinograd(conv.ChooseWinograd(cpu.Active(), in.C, m, out.H, out.W), data, b, in.C, m)}
+			Weights: conv.PackWinograd(cpu.Active(), conv.ChooseWinograd(cpu.Active(), in.C, m, out.H, out.W), data, b, in.C, m)}
 		v.kernel, err = k, k.Check()
 	default:
 		k := &conv.Direct{In: in, Out: out, StrideH: sh, StrideW: sw, DilationH: dh, DilationW: dw, Top: g.Top, Left: g.Left,
-			Weights: conv.PackWeights(data, b, in.C, m, cv.Group, kh, kw)}
+			Weights: conv.PackWeights(cpu.Active(), data, b, in.C, m, cv.Group, kh, kw)}
 		v.kernel, err = k, k.Check()
 	}
 	return v, err

@@ -15,6 +15,9 @@ func winograd(f *file) {
 	output4(f.function("winogradOutput4AVX512", avx512, out, nil))
 	input2(f.function("winogradInput2AVX512", avx512, in, nil))
 	output2(f.function("winogradOutput2AVX512", avx512, out, nil))
+	filter := []arg{{"src", "*float32"}, {"dst", "*float32"}, {"points", "*float64"}, {"xi", "int"}, {"n", "int"}}
+	filters(f.function("winogradFilter4AVX512", avx512, filter, nil), 2)
+	filters(f.function("winogradFilter2AVX512", avx512, filter, nil), 1)
 }
 
 func input4(g *fn) {
@@ -273,4 +276,55 @@ func output2(g *fn) {
 		g.finish([]int{18, 19}, fmt.Sprintf("row%d", r), 28, 29)
 	}
 	g.nextTile(128)
+}
+
+// filters transforms n filters of 16 outputs, [n][9][16], in float64: points holds the factor of
+// point 0 and for each pair of points ±p the factors of g0, g1 and g2. Element xi of filter c goes
+// to dst + xi·stride + c·128 bytes.
+func filters(g *fn, pairs int) {
+	for _, p := range [][2]string{{"src", "SI"}, {"dst", "DI"}, {"points", "DX"}, {"xi", "R8"}, {"n", "CX"}} {
+		g.arg(p[0], p[1])
+	}
+	side := 2*pairs + 2
+	// transform leaves the side combinations of registers x0, x1, x2 in to(0) to to(side-1); the
+	// last one may be x2.
+	const even, odd = 30, 31
+	transform := func(x0, x1, x2 int, to func(i int) int) {
+		for p := range pairs {
+			c := func(k int) string { return fmt.Sprintf("%d(DX)", 8+p*24+k*8) }
+			g.op("VMULPD.BCST", c(0), x0, even)
+			g.op("VFMADD231PD.BCST", c(2), x2, even)
+			g.op("VMULPD.BCST", c(1), x1, odd)
+			g.op("VADDPD", odd, even, to(1+2*p))
+			g.op("VSUBPD", odd, even, to(2+2*p))
+		}
+		g.op("VMULPD.BCST", "(DX)", x0, to(0))
+		if to(side-1) != x2 {
+			g.op("VMOVAPD", x2, to(side-1))
+		}
+	}
+	g.label("filter")
+	for half := range 2 {
+		for v := range 3 {
+			for u := range 3 {
+				g.e("VCVTPS2PD %d(SI), Z%d", (u*3+v)*64+half*32, 27+u)
+			}
+			transform(27, 28, 29, func(i int) int { return v*side + i })
+		}
+		g.e("LEAQ %d(DI), AX", half*32)
+		for i := range side {
+			transform(i, side+i, 2*side+i, func(j int) int { return 18 + j })
+			for j := range side {
+				g.e("VCVTPD2PS Z%d, Y%d", 18+j, 18+j)
+				g.e("VMOVUPS Y%d, (AX)", 18+j)
+				g.e("ADDQ R8, AX")
+			}
+		}
+	}
+	g.e("ADDQ $576, SI")
+	g.e("ADDQ $128, DI")
+	g.e("DECQ CX")
+	g.e("JNZ filter")
+	g.e("VZEROUPPER")
+	g.e("RET")
 }

@@ -31,13 +31,13 @@ func BenchmarkConv(b *testing.B) {
 				b.ReportMetric(flops*float64(b.N)/float64(b.Elapsed().Nanoseconds()), "GFLOPS")
 			})
 		}
-		d := &Direct{In: in, Out: out, StrideH: s.Stride[0], StrideW: s.Stride[1], DilationH: 1, DilationW: 1, Top: pad, Left: pad, Weights: PackWeights(w, nil, s.Cin, s.Cout, s.Group, s.Kernel[0], s.Kernel[1])}
+		d := &Direct{In: in, Out: out, StrideH: s.Stride[0], StrideW: s.Stride[1], DilationH: 1, DilationW: 1, Top: pad, Left: pad, Weights: PackWeights(cpu.Active(), w, nil, s.Cin, s.Cout, s.Group, s.Kernel[0], s.Kernel[1])}
 		for _, l := range cpu.Levels()[1:] {
 			run("direct-"+l.String(), func() { d.Run(l, nil, by, bx, &BlockedEpilogue{}) })
 		}
 		if s.Kernel[0] == 3 && s.Stride[0] == 1 && s.Group == 1 {
 			for _, m := range []int{2, 4} {
-				d := &Winograd{In: in, Out: out, Top: pad, Left: pad, Weights: PackWinograd(m, w, nil, s.Cin, s.Cout)}
+				d := &Winograd{In: in, Out: out, Top: pad, Left: pad, Weights: PackWinograd(cpu.Active(), m, w, nil, s.Cin, s.Cout)}
 				run(fmt.Sprintf("F%d", m), func() { d.Run(cpu.Active(), nil, by, bx, &BlockedEpilogue{}) })
 			}
 		}

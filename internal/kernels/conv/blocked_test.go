@@ -93,7 +93,7 @@ func (b *blocked) direct(t testing.TB, l cpu.Level, side testkit.Side, flat bool
 	k := float64(b.Cin / b.Group * product(b.Kernel))
 	b.run(t, fmt.Sprintf("direct %v %+v", l, *b.Shape), l, side, flat, 6e-6*max(1, math.Sqrt(k)/30), func(in, out Layout, y, x []float32, ep *BlockedEpilogue) {
 		d := &Direct{In: in, Out: out, StrideH: b.Stride[0], StrideW: b.Stride[1], DilationH: b.Dilation[0], DilationW: b.Dilation[1], Top: b.PadBegin[0], Left: b.PadBegin[1],
-			Weights: PackWeights(b.w, b.ep.Bias, b.Cin, b.Cout, b.Group, b.Kernel[0], b.Kernel[1])}
+			Weights: PackWeights(l, b.w, b.ep.Bias, b.Cin, b.Cout, b.Group, b.Kernel[0], b.Kernel[1])}
 		if err := d.Check(); err != nil {
 			t.Fatal(err)
 		}
@@ -158,7 +158,7 @@ func TestWinograd(t *testing.T) {
 					for _, par := range []gemm.Par{nil, twoWays} {
 						tol := map[int]float64{2: 1e-5, 4: 3e-5}[m] * max(1, math.Sqrt(float64(s.Cin))/16)
 						b.run(t, fmt.Sprintf("F(%d,3) %v %+v", m, l, *s), l, i&1 == 0, i%3 == 0, tol, func(in, out Layout, y, x []float32, ep *BlockedEpilogue) {
-							d := &Winograd{In: in, Out: out, Top: s.PadBegin[0], Left: s.PadBegin[1], Weights: PackWinograd(m, b.w, b.ep.Bias, s.Cin, s.Cout)}
+							d := &Winograd{In: in, Out: out, Top: s.PadBegin[0], Left: s.PadBegin[1], Weights: PackWinograd(l, m, b.w, b.ep.Bias, s.Cin, s.Cout)}
 							if err := d.Check(); err != nil {
 								t.Fatal(err)
 							}
@@ -178,7 +178,7 @@ func TestWinogradError(t *testing.T) {
 	for m, bound := range map[int]float64{2: 5e-6, 4: 1.5e-5} {
 		testkit.Levels(t, func(t *testing.T, l cpu.Level) {
 			b.run(t, fmt.Sprintf("F(%d,3)", m), l, testkit.Low, true, bound, func(in, out Layout, y, x []float32, ep *BlockedEpilogue) {
-				d := &Winograd{In: in, Out: out, Top: 1, Left: 1, Weights: PackWinograd(m, b.w, nil, s.Cin, s.Cout)}
+				d := &Winograd{In: in, Out: out, Top: 1, Left: 1, Weights: PackWinograd(l, m, b.w, nil, s.Cin, s.Cout)}
 				d.Run(l, nil, y, x, ep)
 			})
 		})
@@ -298,10 +298,10 @@ func TestNaNPasses(t *testing.T) {
 			ep := &BlockedEpilogue{Act: b.ep.Act, Lo: b.ep.Lo, Hi: b.ep.Hi}
 			for name, run := range map[string]func(){
 				"direct": func() {
-					(&Direct{In: in, Out: out, StrideH: 1, StrideW: 1, DilationH: 1, DilationW: 1, Top: 1, Left: 1, Weights: PackWeights(b.w, nil, 16, 32, 1, 3, 3)}).Run(l, nil, y, x, ep)
+					(&Direct{In: in, Out: out, StrideH: 1, StrideW: 1, DilationH: 1, DilationW: 1, Top: 1, Left: 1, Weights: PackWeights(l, b.w, nil, 16, 32, 1, 3, 3)}).Run(l, nil, y, x, ep)
 				},
 				"winograd": func() {
-					(&Winograd{In: in, Out: out, Top: 1, Left: 1, Weights: PackWinograd(2, b.w, nil, 16, 32)}).Run(l, nil, y, x, ep)
+					(&Winograd{In: in, Out: out, Top: 1, Left: 1, Weights: PackWinograd(l, 2, b.w, nil, 16, 32)}).Run(l, nil, y, x, ep)
 				},
 			} {
 				clear(y)
@@ -357,6 +357,14 @@ func TestWinogradTwins(t *testing.T) {
 		for _, m := range []int{2, 4} {
 			side := m + 2
 			for n := 1; n < 6; n++ {
+				filters := testkit.GuardedCopy(t, random(r, n*9*Lanes), testkit.High, 0)
+				wide := (n*2 + 1) * Lanes
+				gotF := testkit.Guarded[float32](t, (side*side-1)*wide+(2*n-1)*Lanes, testkit.High, 0)
+				wantF := slices.Clone(gotF)
+				winogradFilter(l, m, &filters[0], &gotF[0], wide*4, n)
+				winogradFilterGeneric(m, &filters[0], &wantF[0], wide*4, n)
+				close32(t, fmt.Sprintf("filters F(%d,3) %d", m, n), gotF, to64(wantF), 1e-7)
+
 				row, xi := (n*m+2+n)*Lanes, (n+1)*Lanes
 				src := testkit.GuardedCopy(t, random(r, (side-1)*row+(n*m+2)*Lanes), testkit.High, 0)
 				got := testkit.Guarded[float32](t, (side*side-1)*xi+n*Lanes, testkit.High, 0)
@@ -432,6 +440,7 @@ func TestEveryAssemblyFunctionHasALine(t *testing.T) {
 		"maximum*",                                     // TestPool
 		"sum*",                                         // TestPool
 		"winogradInput4AVX512", "winogradInput2AVX512", // TestWinogradTwins
+		"winogradFilter4AVX512", "winogradFilter2AVX512", // TestWinogradTwins
 		"winogradOutput4AVX512", "winogradOutput2AVX512", // TestWinogradTwins
 		"affine*", // TestAffine
 	})
@@ -442,8 +451,8 @@ func TestPauses(t *testing.T) {
 	b := newBlocked(rand.New(rand.NewPCG(9, 9)), s, 0)
 	in, out, _ := b.layouts(false)
 	x, y := make([]float32, in.Len()), make([]float32, out.Len())
-	d := &Direct{In: in, Out: out, StrideH: 1, StrideW: 1, DilationH: 1, DilationW: 1, Top: 1, Left: 1, Weights: PackWeights(b.w, nil, 64, 64, 1, 3, 3)}
-	w := &Winograd{In: in, Out: out, Top: 1, Left: 1, Weights: PackWinograd(4, b.w, nil, 64, 64)}
+	d := &Direct{In: in, Out: out, StrideH: 1, StrideW: 1, DilationH: 1, DilationW: 1, Top: 1, Left: 1, Weights: PackWeights(cpu.Active(), b.w, nil, 64, 64, 1, 3, 3)}
+	w := &Winograd{In: in, Out: out, Top: 1, Left: 1, Weights: PackWinograd(cpu.Active(), 4, b.w, nil, 64, 64)}
 	testkit.Levels(t, func(t *testing.T, l cpu.Level) {
 		if l == cpu.Generic {
 			t.Skip("Go code is preemptible")
@@ -461,8 +470,8 @@ func TestNoAllocations(t *testing.T) {
 	b := newBlocked(rand.New(rand.NewPCG(13, 13)), s, 0)
 	in, out, _ := b.layouts(false)
 	x, y := make([]float32, in.Len()), make([]float32, out.Len())
-	direct := &Direct{In: in, Out: out, StrideH: 1, StrideW: 1, DilationH: 1, DilationW: 1, Top: 1, Left: 1, Weights: PackWeights(b.w, nil, 32, 32, 1, 3, 3)}
-	winograd := &Winograd{In: in, Out: out, Top: 1, Left: 1, Weights: PackWinograd(4, b.w, nil, 32, 32)}
+	direct := &Direct{In: in, Out: out, StrideH: 1, StrideW: 1, DilationH: 1, DilationW: 1, Top: 1, Left: 1, Weights: PackWeights(cpu.Active(), b.w, nil, 32, 32, 1, 3, 3)}
+	winograd := &Winograd{In: in, Out: out, Top: 1, Left: 1, Weights: PackWinograd(cpu.Active(), 4, b.w, nil, 32, 32)}
 	depthwise := &Depthwise{In: in, Out: out, StrideH: 1, StrideW: 1, DilationH: 1, DilationW: 1, Top: 1, Left: 1, Weights: PackDepthwise(b.w, nil, 32, 3, 3)}
 	stem := &Stem{Cin: 3, H: 14, W: 14, Out: out, StrideH: 1, StrideW: 1, DilationH: 1, DilationW: 1, Top: 1, Left: 1, Weights: PackStem(b.w, nil, 3, 32, 3, 3)}
 	pool := &Pool{Kind: MaxPool, In: in, Out: out, KH: 3, KW: 3, StrideH: 1, StrideW: 1, DilationH: 1, DilationW: 1, Top: 1, Left: 1, Bottom: 1, Right: 1}

@@ -7,6 +7,7 @@ import (
 	"github.com/onward-ml/onward/internal/cpu"
 	"github.com/onward-ml/onward/internal/kernels/align"
 	"github.com/onward-ml/onward/internal/kernels/gemm"
+	"github.com/onward-ml/onward/internal/kernels/vec"
 )
 
 // BlockedEpilogue is what happens to a sum in NCHW16c before it is stored, in the order of
@@ -47,7 +48,7 @@ type panel struct {
 
 // PackWeights packs w, which is (cout, cin/group, kh, kw), for [Direct]. bias may be nil. Groups become
 // panels that read only the blocks that hold channels of their groups, with zeros between.
-func PackWeights(w, bias []float32, cin, cout, group, kh, kw int) *Weights {
+func PackWeights(level cpu.Level, w, bias []float32, cin, cout, group, kh, kw int) *Weights {
 	p := &Weights{Cin: cin, Cout: cout, KH: kh, KW: kw}
 	blocks := tiles(cout, Lanes)
 	p.Bias = align.Slice[float32](blocks * Lanes)
@@ -74,6 +75,12 @@ func PackWeights(w, bias []float32, cin, cout, group, kh, kw int) *Weights {
 	taps := kh * kw
 	for _, n := range p.panels {
 		width := n.blocks * Lanes
+		if group == 1 {
+			for j := 0; j < min(width, cout-n.block*Lanes); j += Lanes {
+				p.packBlock(level, p.Data[n.offset+j:], width, w, n.block*Lanes+j)
+			}
+			continue
+		}
 		for j := range min(width, cout-n.block*Lanes) {
 			o := n.block*Lanes + j
 			c0 := o / og * cg // first input channel of the group
@@ -87,6 +94,24 @@ func PackWeights(w, bias []float32, cin, cout, group, kh, kw int) *Weights {
 		}
 	}
 	return p
+}
+
+// packBlock packs the block of output channels that starts at o, of a convolution without groups.
+func (p *Weights) packBlock(level cpu.Level, dst []float32, width int, w []float32, o int) {
+	taps, n := p.KH*p.KW, min(Lanes, p.Cout-o)
+	run := max(1, 128/taps) // channels at a time
+	rows := make([]float32, run*taps*Lanes)
+	for c := 0; c < p.Cin; c += run {
+		k := min(run, p.Cin-c)
+		vec.TransposeF32(level, rows, Lanes, w[(o*p.Cin+c)*taps:], p.Cin*taps, n, k*taps)
+		for i := range k {
+			in := c + i
+			d := dst[(in/Lanes*taps*Lanes+in%Lanes)*width:]
+			for t := range taps {
+				*(*[Lanes]float32)(d[t*Lanes*width:]) = [Lanes]float32(rows[(i*taps+t)*Lanes:])
+			}
+		}
+	}
 }
 
 // Direct is a convolution over NCHW16c: any kernel, stride, dilation and group. The input's

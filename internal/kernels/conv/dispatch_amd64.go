@@ -101,6 +101,17 @@ func runSum(l cpu.Level, pixels int, t *tileArgs) {
 	}
 }
 
+func winogradFilter(l cpu.Level, m int, src, dst *float32, xi, n int) {
+	switch {
+	case l != cpu.AVX512:
+		winogradFilterGeneric(m, src, dst, xi, n)
+	case m == 4:
+		winogradFilter4AVX512(src, dst, &filterPoints[4][0], xi, n)
+	default:
+		winogradFilter2AVX512(src, dst, &filterPoints[2][0], xi, n)
+	}
+}
+
 func winogradInput(l cpu.Level, m int, src, dst *float32, row, xi, n int) {
 	switch {
 	case l != cpu.AVX512:

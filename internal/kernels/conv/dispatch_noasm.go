@@ -11,6 +11,10 @@ func runDepthwise(_ cpu.Level, pixels int, t *tileArgs)      { depthwiseGeneric(
 func runMaximum(_ cpu.Level, pixels int, t *tileArgs)        { maximumGeneric(pixels, t) }
 func runSum(_ cpu.Level, pixels int, t *tileArgs)            { sumGeneric(pixels, t) }
 
+func winogradFilter(_ cpu.Level, m int, src, dst *float32, xi, n int) {
+	winogradFilterGeneric(m, src, dst, xi, n)
+}
+
 func winogradInput(_ cpu.Level, m int, src, dst *float32, row, xi, n int) {
 	winogradInputGeneric(m, src, dst, row, xi, n)
 }

@@ -100,7 +100,7 @@ func BenchmarkGather(b *testing.B) {
 		if err != nil {
 			b.Fatal(err)
 		}
-		d := &Direct{In: in, Out: out, StrideH: 1, StrideW: 1, DilationH: 1, DilationW: 1, Weights: PackWeights(w, nil, s.Cin, s.Cout, s.Group, 1, 1)}
+		d := &Direct{In: in, Out: out, StrideH: 1, StrideW: 1, DilationH: 1, DilationW: 1, Weights: PackWeights(cpu.Active(), w, nil, s.Cin, s.Cout, s.Group, 1, 1)}
 		for name, f := range map[string]func(){
 			"direct": func() { d.Run(cpu.Active(), nil, y, x, &BlockedEpilogue{}) },
 			"gather": func() { g.Run(cpu.Active(), nil, y, x, &BlockedEpilogue{}) },

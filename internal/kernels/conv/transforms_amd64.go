@@ -17,6 +17,12 @@ func winogradInput2AVX512(src *float32, dst *float32, row int, xi int, n int)
 func winogradOutput2AVX512(src *float32, dst *float32, bias *float32, add *float32, row int, addRow int, xi int, n int, lo float32, hi float32)
 
 //go:noescape
+func winogradFilter4AVX512(src *float32, dst *float32, points *float64, xi int, n int)
+
+//go:noescape
+func winogradFilter2AVX512(src *float32, dst *float32, points *float64, xi int, n int)
+
+//go:noescape
 func affineAVX512(dst *float32, x *float32, scale *float32, shift *float32, n int, lo float32, hi float32)
 
 //go:noescape

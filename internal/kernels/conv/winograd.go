@@ -8,6 +8,7 @@ import (
 	"github.com/onward-ml/onward/internal/cpu"
 	"github.com/onward-ml/onward/internal/kernels/align"
 	"github.com/onward-ml/onward/internal/kernels/gemm"
+	"github.com/onward-ml/onward/internal/kernels/vec"
 )
 
 // Winograd's minimal filtering F(m×m, 3×3) (Lavin and Gray, "Fast Algorithms for Convolutional
@@ -41,7 +42,7 @@ func ChooseWinograd(level cpu.Level, cin, cout, h, w int) int {
 }
 
 // PackWinograd transforms w, which is (cout, cin, 3, 3), in float64. bias may be nil.
-func PackWinograd(m int, w, bias []float32, cin, cout int) *WinogradWeights {
+func PackWinograd(level cpu.Level, m int, w, bias []float32, cin, cout int) *WinogradWeights {
 	if m != 2 && m != 4 {
 		panic(fmt.Sprintf("conv: Winograd tile of %d, want 2 or 4", m))
 	}
@@ -50,39 +51,63 @@ func PackWinograd(m int, w, bias []float32, cin, cout int) *WinogradWeights {
 	p.Data = align.Slice[float32](x * panels * ci * 2 * Lanes)
 	p.Bias = align.Slice[float32](panels * 2 * Lanes)
 	copy(p.Bias, bias)
-	var g [36]float64
-	for o := range cout {
-		for c := range cin {
-			winogradFilter(m, w[(o*cin+c)*9:][:9], g[:])
-			for xi := range x {
-				i := o/(2*Lanes)*x + xi
-				if p.streamed {
-					i = xi*panels + o/(2*Lanes)
-				}
-				p.Data[(i*ci+c)*2*Lanes+o%(2*Lanes)] = float32(g[xi])
-			}
+	xiStride, panelStride := ci*2*Lanes, x*ci*2*Lanes
+	if p.streamed {
+		xiStride, panelStride = panels*ci*2*Lanes, ci*2*Lanes
+	}
+	const run = 8 // channels at a time
+	var g [run * 9 * Lanes]float32
+	for o := 0; o < cout; o += Lanes {
+		n := min(Lanes, cout-o)
+		if n < Lanes {
+			clear(g[:])
+		}
+		for c := 0; c < cin; c += run {
+			k := min(run, cin-c)
+			vec.TransposeF32(level, g[:], Lanes, w[(o*cin+c)*9:], cin*9, n, k*9)
+			dst := p.Data[o/(2*Lanes)*panelStride+c*2*Lanes+o%(2*Lanes):]
+			winogradFilter(level, m, &g[0], &dst[0], xiStride*4, k)
 		}
 	}
 	return p
 }
 
-// winogradFilter computes G·g·Gᵀ.
-func winogradFilter(m int, g []float32, out []float64) {
-	rows := [][3]float64{{1, 0, 0}, {.5, .5, .5}, {.5, -.5, .5}, {0, 0, 1}}
-	if m == 4 {
-		const a, b = pointA, pointB
-		const fa, fb = 1 / (2 * a * a * (a*a - b*b)), 1 / (2 * b * b * (b*b - a*a))
-		rows = [][3]float64{{1 / (a * a * b * b), 0, 0}, {fa, a * fa, a * a * fa}, {fa, -a * fa, a * a * fa}, {fb, b * fb, b * b * fb}, {fb, -b * fb, b * b * fb}, {0, 0, 1}}
+// filterPoints are the factors of point 0, and for each pair of points ±p those of g0, g1 and
+// g2, in G for m = 2 and 4. Infinity takes g2 alone.
+var filterPoints = map[int][]float64{2: {1, .5, .5, .5}, 4: func() []float64 {
+	const a, b = pointA, pointB
+	const fa, fb = 1 / (2 * a * a * (a*a - b*b)), 1 / (2 * b * b * (b*b - a*a))
+	return []float64{1 / (a * a * b * b), fa, a * fa, a * a * fa, fb, b * fb, b * b * fb}
+}()}
+
+// winogradFilterGeneric computes G·g·Gᵀ for n filters of 16 outputs, [n][9][16], in float64. Element
+// xi of filter c goes to dst + xi·stride + c·128 bytes.
+func winogradFilterGeneric(m int, src, dst *float32, xi, n int) {
+	points, side := filterPoints[m], m+2
+	transform := func(x0, x1, x2 float64, to *[6]float64) {
+		to[0], to[side-1] = points[0]*x0, x2
+		for p := 1; p < side-1; p += 2 {
+			f := points[1+(p-1)/2*3:][:3]
+			even, odd := f[0]*x0+f[2]*x2, f[1]*x1
+			to[p], to[p+1] = even+odd, even-odd
+		}
 	}
-	for i, r := range rows {
-		for j, q := range rows {
-			s := 0.0
-			for u := range 3 {
-				for v := range 3 {
-					s += r[u] * float64(g[u*3+v]) * q[v]
+	for c := range n {
+		for l := range Lanes {
+			at := func(t int) float64 {
+				return float64(f32at(unsafe.Pointer(src), ((c*9+t)*Lanes+l)*4))
+			}
+			var t [3][6]float64
+			for v := range 3 {
+				transform(at(v), at(3+v), at(6+v), &t[v])
+			}
+			for i := range side {
+				var r [6]float64
+				transform(t[0][i], t[1][i], t[2][i], &r)
+				for j, v := range r[:side] {
+					*(*float32)(unsafe.Add(unsafe.Pointer(dst), (i*side+j)*xi+c*128+l*4)) = float32(v)
 				}
 			}
-			out[i*len(rows)+j] = s
 		}
 	}
 }
