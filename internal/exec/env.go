@@ -33,12 +33,18 @@ func (s *state) begin() {
 		}
 	}
 	l := p.layouts.get(s.sig)
+	if l == nil {
+		if sizes := p.staticSizes(); sizes != nil {
+			l = newLayout(p.groups, sizes)
+			p.layouts.put(s.sig, l)
+		}
+	}
 	if l == nil || s.run.reserve(int64(l.total)) != nil {
 		return // buffers are allocated one by one, and freed as they die
 	}
 	s.fixed += int64(l.total)
 	if len(s.arena) < l.total {
-		s.arena = tensor.AlignedBytes(l.total)
+		s.arena = tensor.UninitializedBytes(l.total)
 		was = nil
 	}
 	s.layout = l

@@ -5,6 +5,7 @@ import (
 	"strconv"
 	"sync"
 
+	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/tensor"
 )
 
@@ -54,6 +55,32 @@ func newLayout(groups []group, size []int) *layout {
 		placed[k] = i
 	}
 	return l
+}
+
+// staticSizes returns the bytes of every group if the types tell all of them, so that the first run
+// is laid out too; else nil. A value that is larger after all gets memory of its own.
+func (p *Plan) staticSizes() []int {
+	const most = 1 << 40 // of all; offsets must not overflow
+	sizes, total := make([]int, len(p.groups)), 0
+	for id, g := range p.group {
+		if g < 0 {
+			continue
+		}
+		t := p.graph.Values[id].Type
+		shape, ok := ir.Ints(t.Shape)
+		if !ok || t.Shape == nil || t.Elem == tensor.TypeString {
+			return nil
+		}
+		n, err := tensor.ByteLen(t.Elem, shape)
+		if err != nil || n > most {
+			return nil
+		}
+		if total += n; total > most {
+			return nil
+		}
+		sizes[g] = max(sizes[g], n)
+	}
+	return sizes
 }
 
 // layoutCache holds the layouts of the signatures that were seen.
