@@ -54,7 +54,7 @@ func (s *scope) node(n *onnx.Node) error {
 	}
 	node.Op, node.Opset, node.Sig = op, opset, def.Signature()
 	if b.opts.KeepSource {
-		node.Source = &ir.Source{OpType: n.OpType, Domain: domain, Opset: opset, Op: op, Attrs: values, NumIn: len(in)}
+		node.Source = &ir.Source{OpType: n.OpType, Domain: domain, Opset: opset, Op: op, Attrs: values}
 	}
 	extra := a.Inputs()
 	for i := range extra {
@@ -65,6 +65,9 @@ func (s *scope) node(n *onnx.Node) error {
 			return fail(fmt.Errorf("input %d is given, but opset %d has it as an attribute", i, opset))
 		}
 		node.In[i] = s.g.NewConst("", extra[i])
+		if node.Source != nil {
+			node.Source.Extra = append(node.Source.Extra, i)
+		}
 	}
 	return s.outputs(n, node)
 }

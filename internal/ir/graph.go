@@ -52,7 +52,21 @@ type Source struct {
 	Opset  int
 	Op     Operator
 	Attrs  map[string]any // as operators read them
-	NumIn  int            // inputs in the file; others came from attributes
+	Extra  []int          // inputs that are attributes in the file
+}
+
+// FromSource reports whether the node still computes what its Source says.
+func (n *Node) FromSource() bool { return n.Source != nil && SameOperator(n.Op, n.Source.Op) }
+
+// SameOperator compares operators by identity, also those of types that cannot be
+// compared.
+func SameOperator(a, b Operator) (same bool) {
+	defer func() {
+		if recover() != nil {
+			same = false
+		}
+	}()
+	return a == b
 }
 
 // Graph is a list of nodes in an order in which they can run.

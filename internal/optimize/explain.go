@@ -59,7 +59,7 @@ func (s snapshot) edit(pass string, edits int, g *ir.Graph) Edit {
 		}
 		stays[i] = true
 		// Attributes live in the operator; operators without any may be equal.
-		if text := nodeText(g, n); text != s.texts[i] || !sameOperator(n.Op, s.ops[i]) {
+		if text := nodeText(g, n); text != s.texts[i] || !ir.SameOperator(n.Op, s.ops[i]) {
 			e.Changed = append(e.Changed, s.texts[i]+" -> "+text)
 		}
 	}
@@ -69,15 +69,4 @@ func (s snapshot) edit(pass string, edits int, g *ir.Graph) Edit {
 		}
 	}
 	return e
-}
-
-// sameOperator compares operators by identity, also those of types that cannot be
-// compared.
-func sameOperator(a, b ir.Operator) (same bool) {
-	defer func() {
-		if recover() != nil {
-			same = false
-		}
-	}()
-	return a == b
 }

@@ -1,0 +1,387 @@
+package frontend
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/onward-ml/onward/internal/ir"
+	"github.com/onward-ml/onward/internal/ops"
+	"github.com/onward-ml/onward/onnx"
+	"github.com/onward-ml/onward/tensor"
+)
+
+// Export writes a graph as ONNX: the inverse of [Convert] for a graph that was
+// converted from m with KeepSource and then optimized. Functions stay inlined.
+// Operators that passes made are written as operators of ONNX or of ONNX Runtime's
+// domain com.microsoft. Those that only the engine knows, of packed weights and
+// blocked layouts, cannot be written: the error, an [UnsupportedError], lists them.
+func Export(g *ir.Graph, m *onnx.Model) (*onnx.Model, error) {
+	imports, err := opsets(m.OpsetImports, m.IRVersion)
+	if err != nil {
+		return nil, err
+	}
+	e := &exporter{opsets: maps.Clone(imports), used: map[string]bool{}, taken: map[string]bool{}, labels: map[string]int{}, consts: map[tensor.Value]string{}, failed: map[string]*Unsupported{}}
+	og := *m.Graph
+	og.Initializers, og.SparseInitializers, og.ValueInfo, og.Nodes = nil, nil, nil, nil
+	og.QuantizationAnnotations = nil
+	og.Inputs = slices.DeleteFunc(slices.Clone(og.Inputs), func(v *onnx.ValueInfo) bool {
+		return !slices.ContainsFunc(g.Inputs, func(id ir.ValueID) bool { return g.Values[id].Name == v.Name })
+	})
+	for _, v := range slices.Concat(og.Inputs, og.Outputs) {
+		e.taken[v.Name] = true
+	}
+	x := &graphExport{exporter: e, g: g, names: make([]string, len(g.Values))}
+	for _, id := range g.Inputs {
+		x.names[id] = g.Values[id].Name
+		if d, ok := g.Defaults[id].(*tensor.Tensor); ok {
+			e.initializer(x.names[id], d)
+		}
+	}
+	outputs := make([]string, len(og.Outputs))
+	for i, v := range og.Outputs {
+		outputs[i] = v.Name
+	}
+	if err := x.graph(outputs); err != nil {
+		return nil, err
+	}
+	if len(e.failed) > 0 {
+		r := &UnsupportedError{}
+		for _, k := range slices.Sorted(maps.Keys(e.failed)) {
+			r.Ops = append(r.Ops, *e.failed[k])
+		}
+		return nil, r
+	}
+	og.Nodes, og.Initializers = x.nodes, e.initializers
+	r := *m
+	r.Graph, r.Functions = &og, nil
+	r.IRVersion = max(m.IRVersion, 4) // initializers that are no inputs
+	r.OpsetImports = slices.Clone(m.OpsetImports)
+	if len(r.OpsetImports) == 0 {
+		r.OpsetImports = []onnx.OperatorSetID{{Version: 1}} // what IR versions before 3 mean
+	}
+	for _, d := range slices.Sorted(maps.Keys(e.used)) {
+		if _, ok := imports[d]; !ok {
+			r.OpsetImports = append(r.OpsetImports, onnx.OperatorSetID{Domain: d, Version: int64(e.opsets[d])})
+		}
+	}
+	return &r, nil
+}
+
+// exporter is what the graphs of one model share.
+type exporter struct {
+	opsets       map[string]int  // of the model, and what was added
+	used         map[string]bool // domains
+	taken        map[string]bool // names of values
+	labels       map[string]int  // how often a node's name was wished; names are unique, as ONNX Runtime wants them
+	consts       map[tensor.Value]string
+	initializers []*onnx.Tensor
+	failed       map[string]*Unsupported
+	count        int
+}
+
+// fresh returns a name that no value has, as near as possible to what is wished.
+func (e *exporter) fresh(wish string) string {
+	name := wish
+	for name == "" || e.taken[name] {
+		e.count++
+		name = fmt.Sprintf("%s_%d", cmpOr(wish, "onward"), e.count)
+	}
+	e.taken[name] = true
+	return name
+}
+
+func cmpOr(a, b string) string {
+	if a != "" {
+		return a
+	}
+	return b
+}
+
+func (e *exporter) initializer(name string, t *tensor.Tensor) {
+	p := onnx.FromTensor(t)
+	p.Name = name
+	e.initializers = append(e.initializers, p)
+}
+
+// tensor returns the name of a constant. Constants of all graphs are initializers of
+// the main graph, which subgraphs see.
+func (e *exporter) tensor(wish string, t *tensor.Tensor) string {
+	if name, ok := e.consts[t]; ok {
+		return name
+	}
+	name := e.fresh(wish)
+	e.consts[t] = name
+	e.initializer(name, t)
+	return name
+}
+
+// graphExport writes one graph.
+type graphExport struct {
+	*exporter
+	g     *ir.Graph
+	names []string // of the values; "" for those that have none yet
+	nodes []*onnx.Node
+	err   error
+}
+
+// graph writes the nodes and gives the outputs their names.
+func (x *graphExport) graph(outputs []string) error {
+	g := x.g
+	made := g.Producers()
+	for i, id := range g.Outputs {
+		if i < len(outputs) && made[id] >= 0 && x.names[id] == "" && g.Values[id].Const == nil {
+			x.names[id] = outputs[i]
+		}
+	}
+	for _, n := range g.Nodes {
+		for _, id := range n.Out {
+			if id != ir.None && x.names[id] == "" {
+				x.names[id] = x.fresh(g.Values[id].Name)
+			}
+		}
+	}
+	for _, n := range g.Nodes {
+		if err := x.node(n); err != nil {
+			return fmt.Errorf("node %q (%s): %w", n.Label(g), ops.QualifiedName(n.Domain, n.OpType), err)
+		}
+	}
+	for i, id := range g.Outputs {
+		if i < len(outputs) && x.value(id) != outputs[i] {
+			x.emit("Identity", "", "", []string{x.value(id)}, []string{outputs[i]}, nil)
+		}
+	}
+	return x.err
+}
+
+// value returns the name of a value, writing it down first where it is a constant.
+func (x *graphExport) value(id ir.ValueID) string {
+	if id == ir.None {
+		return ""
+	}
+	if x.names[id] != "" {
+		return x.names[id]
+	}
+	v := &x.g.Values[id]
+	name, err := x.constant(v.Name, v.Const)
+	if err != nil && x.err == nil {
+		x.err = fmt.Errorf("value %q: %w", v.Name, err)
+	}
+	x.names[id] = name
+	return name
+}
+
+func (x *graphExport) constant(wish string, v tensor.Value) (string, error) {
+	switch v := v.(type) {
+	case *tensor.Tensor:
+		return x.tensor(wish, v), nil
+	case *tensor.Sequence:
+		if v.Elem.Kind != tensor.KindTensor {
+			break
+		}
+		out := x.fresh(wish)
+		if len(v.Items) == 0 {
+			x.emit("SequenceEmpty", "", "", nil, []string{out}, onnx.Attrs{"dtype": v.Elem.Elem})
+			return out, nil
+		}
+		in := make([]string, len(v.Items))
+		for i, item := range v.Items {
+			var err error
+			if in[i], err = x.constant("", item); err != nil {
+				return "", err
+			}
+		}
+		x.emit("SequenceConstruct", "", "", in, []string{out}, nil)
+		return out, nil
+	case nil:
+		return "", fmt.Errorf("nothing computes it")
+	}
+	return "", fmt.Errorf("a constant %s cannot be written", v.Type())
+}
+
+// emit appends a node.
+func (x *graphExport) emit(op, domain, name string, in, out []string, attrs onnx.Attrs) {
+	if name != "" {
+		wish := name
+		for x.labels[name] > 0 {
+			name = fmt.Sprintf("%s_%d", wish, x.labels[wish])
+			x.labels[wish]++
+		}
+		x.labels[name]++
+	}
+	n := &onnx.Node{OpType: op, Domain: domain, Name: name, Outputs: out}
+	for len(in) > 0 && in[len(in)-1] == "" {
+		in = in[:len(in)-1]
+	}
+	n.Inputs = in
+	for _, k := range slices.Sorted(maps.Keys(attrs)) {
+		a, err := onnx.NewAttribute(k, attrs[k])
+		if err != nil && x.err == nil {
+			x.err = err
+		}
+		n.Attributes = append(n.Attributes, a)
+	}
+	if _, ok := x.opsets[domain]; !ok {
+		x.opsets[domain] = 1
+	}
+	x.used[domain] = true
+	x.nodes = append(x.nodes, n)
+}
+
+// node writes one node.
+func (x *graphExport) node(n *ir.Node) error {
+	in, out := make([]string, len(n.In)), make([]string, len(n.Out))
+	for i, id := range n.In {
+		if n.FromSource() && slices.Contains(n.Source.Extra, i) {
+			continue
+		}
+		in[i] = x.value(id)
+	}
+	for i, id := range n.Out {
+		if id != ir.None {
+			out[i] = x.names[id]
+		}
+	}
+	if !n.FromSource() {
+		if !x.made(n, in, out) {
+			x.fail(n, "the operator is the engine's own and has no ONNX form")
+		}
+		return x.err
+	}
+	s := n.Source
+	if s.Domain == ops.DomainInternal {
+		x.fail(n, "the operator is the engine's own and has no ONNX form")
+		return nil
+	}
+	if have, ok := x.opsets[s.Domain]; !ok {
+		x.opsets[s.Domain] = s.Opset
+	} else if have != s.Opset && !sameVersion(s, have) {
+		x.fail(n, fmt.Sprintf("it is of opset %d, in a function, and means something else in the model's opset %d", s.Opset, have))
+		return nil
+	}
+	attrs := onnx.Attrs{}
+	for name, v := range s.Attrs {
+		a, err := x.attribute(n, v)
+		if err != nil {
+			return fmt.Errorf("attribute %s: %w", name, err)
+		}
+		attrs[name] = a
+	}
+	x.emit(s.OpType, s.Domain, n.Name, in, out, attrs)
+	return x.err
+}
+
+func (x *graphExport) fail(n *ir.Node, reason string) {
+	k := n.Domain + "\x00" + n.OpType + "\x00" + reason
+	if x.failed[k] == nil {
+		x.failed[k] = &Unsupported{Domain: n.Domain, OpType: n.OpType, Opset: n.Opset, First: n.Label(x.g), Reason: n.OpType + ": " + reason}
+	}
+	x.failed[k].Nodes++
+}
+
+// sameVersion reports whether an operator is the same one in another opset.
+func sameVersion(s *ir.Source, opset int) bool {
+	def, err := ops.Lookup(s.Domain, s.OpType, s.Opset)
+	if err != nil {
+		return false
+	}
+	a, _ := def.SinceVersion(s.Opset)
+	b, ok := def.SinceVersion(opset)
+	return ok && a == b
+}
+
+// attribute turns an attribute as operators read it into one that
+// [onnx.NewAttribute] takes.
+func (x *graphExport) attribute(n *ir.Node, v any) (any, error) {
+	switch v := v.(type) {
+	case *tensor.Sparse:
+		p := &onnx.SparseTensor{Values: onnx.FromTensor(v.Values), Indices: onnx.FromTensor(v.Indices)}
+		for _, d := range v.Shape {
+			p.Dims = append(p.Dims, int64(d))
+		}
+		return p, nil
+	case []*tensor.Tensor:
+		r := make([]*onnx.Tensor, len(v))
+		for i, t := range v {
+			r[i] = onnx.FromTensor(t)
+		}
+		return r, nil
+	case ir.Type:
+		return typeProto(v), nil
+	case ops.GraphRef:
+		return x.subgraph(n.Graphs[v])
+	case []ops.GraphRef:
+		r := make([]*onnx.Graph, len(v))
+		for i, k := range v {
+			var err error
+			if r[i], err = x.subgraph(n.Graphs[k]); err != nil {
+				return nil, err
+			}
+		}
+		return r, nil
+	}
+	return v, nil
+}
+
+func (x *graphExport) subgraph(g *ir.Graph) (*onnx.Graph, error) {
+	s := &graphExport{exporter: x.exporter, g: g, names: make([]string, len(g.Values))}
+	r := &onnx.Graph{Name: cmpOr(g.Name, "subgraph")}
+	for _, c := range g.Captures {
+		s.names[c.Inner] = x.value(c.Outer)
+	}
+	for _, id := range g.Inputs {
+		s.names[id] = s.fresh(g.Values[id].Name)
+		v := &onnx.ValueInfo{Name: s.names[id]}
+		if t := g.Values[id].Type; t.Known() {
+			v.Type = typeProto(t) // ONNX Runtime's Loop wants shapes
+		}
+		r.Inputs = append(r.Inputs, v)
+	}
+	outputs := make([]string, len(g.Outputs))
+	for i, id := range g.Outputs {
+		outputs[i] = s.fresh(g.Values[id].Name)
+		r.Outputs = append(r.Outputs, &onnx.ValueInfo{Name: outputs[i], Type: onnx.NewType(g.Values[id].Type.Base())})
+	}
+	if err := s.graph(outputs); err != nil {
+		return nil, fmt.Errorf("subgraph %q: %w", g.Name, err)
+	}
+	r.Nodes = s.nodes
+	return r, nil
+}
+
+// typeProto writes a type with its shape.
+func typeProto(t ir.Type) *onnx.Type {
+	p := onnx.NewType(t.Base())
+	if p.Tensor == nil || !t.Ranked() {
+		return p
+	}
+	p.Tensor.Shape = &onnx.Shape{}
+	for _, d := range t.Shape {
+		dim := onnx.Dim{}
+		if n, ok := d.Value(); ok {
+			dim = onnx.Dim{Kind: onnx.DimValue, Value: int64(n)}
+		} else if !d.IsUnknown() && !strings.ContainsAny(d.String(), " ()") {
+			dim = onnx.Dim{Kind: onnx.DimParam, Param: d.String()}
+		}
+		p.Tensor.Shape.Dims = append(p.Tensor.Shape.Dims, dim)
+	}
+	return p
+}
+
+// Unwritable names the passes that make operators which ONNX does not have at the
+// model's opset, and ONNX Runtime neither.
+func Unwritable(m *onnx.Model) []string {
+	imports, err := opsets(m.OpsetImports, m.IRVersion)
+	if err != nil {
+		return nil // the conversion says so
+	}
+	var r []string
+	if imports[""] < 17 {
+		r = append(r, "fuse-layer-norm")
+	}
+	if imports[""] < 9 {
+		r = append(r, "affine")
+	}
+	return r
+}
