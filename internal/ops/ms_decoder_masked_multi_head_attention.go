@@ -5,7 +5,6 @@ import (
 	"slices"
 
 	"github.com/onward-ml/onward/internal/ir"
-	"github.com/onward-ml/onward/tensor"
 )
 
 // DecoderMaskedMultiHeadAttention is attention of one new token per batch item:
@@ -186,70 +185,16 @@ func (op *DecoderMaskedMultiHeadAttention) append(c *ir.Call, a *attentionCore[f
 		}
 		total = capacity
 	}
-	beams, from, err := op.beams(c, a.batch, past)
+	from, err := cacheBeams(c, c.Tensor(8), c.Tensor(9), a.batch, past)
 	if err != nil {
 		return err
 	}
 	for i, v := range []*headView[float32]{&a.k, &a.v} {
 		dim := []int{a.dim, a.vDim}[i]
-		old, err := realIn[float32](c, c.Tensor(5+i))
-		if err != nil {
+		if *v, outs[i], err = appendBuffer(c, 1+i, c.Tensor(5+i), *v, from, a.batch, h, past, 1, capacity, total, dim); err != nil {
 			return err
 		}
-		if outs[i], err = realMaybe[float32](c, 1+i, c.Tensor(0).DType(), a.batch, h, total, dim); err != nil {
-			return err
-		}
-		clear(outs[i].data)
-		dst := headsFirst(outs[i].data, h, total, dim)
-		if old != nil {
-			copyHeads(dst, headsFirst(old, h, capacity, dim), a.batch, h, 0, 0, min(capacity, total), dim)
-		}
-		copyHeads(dst, *v, a.batch, h, past, 0, 1, dim)
-		*v = dst
-		if from == nil {
-			continue
-		}
-		data, err := ir.ScratchOf[float32](c, a.batch*h*(past+1)*dim)
-		if err != nil {
-			return err
-		}
-		read := headsFirst(data, h, past+1, dim)
-		for b := range a.batch {
-			for head := range h {
-				for t := range past {
-					copy(read.at(b, head, t)[:dim], dst.at(b/beams*beams+from(b, t), head, t))
-				}
-				copy(read.at(b, head, past)[:dim], dst.at(b, head, past))
-			}
-		}
-		*v = read
 	}
 	a.kvLen = past + 1
 	return nil
-}
-
-// beams returns the number of beams and which of them holds past token t of batch
-// item b; nil when each item reads its own.
-func (op *DecoderMaskedMultiHeadAttention) beams(c *ir.Call, batch, past int) (int, func(b, t int) int, error) {
-	ct := c.Tensor(9)
-	if ct == nil {
-		return 1, nil, nil
-	}
-	beams := 1
-	if c.Has(8) {
-		var err error
-		if beams, err = scalarInt(c.Tensor(8), "beam_width"); err != nil {
-			return 0, nil, err
-		}
-	}
-	if beams < 1 || batch%beams != 0 || ct.Rank() != 3 || ct.Dim(0) != batch/beams || ct.Dim(1) != beams || ct.Dim(2) < past {
-		return 0, nil, fmt.Errorf("cache_indirection has shape %v, want [%d/beams beams length] with %d beams and a length of %d or more", ct.Shape(), batch, beams, past)
-	}
-	ix, length := tensor.Of[int32](ct), ct.Dim(2)
-	for i, v := range ix {
-		if i%max(1, length) < past && (v < 0 || int(v) >= beams) {
-			return 0, nil, fmt.Errorf("cache_indirection holds %d, want 0 to %d", v, beams-1)
-		}
-	}
-	return beams, func(b, t int) int { return int(ix[b*length+t]) }, nil
 }

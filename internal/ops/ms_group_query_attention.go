@@ -22,13 +22,14 @@ type GroupQueryAttention struct {
 	Smooth              bool // softmax with one more logit of 0
 	QK                  scoreStage
 	NormEpsilon         float32
+	Cache               [2]kvQuant // of keys and of values
 }
 
 var _ = register(Def{Domain: DomainMicrosoft, Name: "GroupQueryAttention", Since: []int{1},
-	In: "query:T, key:T?, value:T?, past_key:T?, past_value:T?, seqlens_k:int32, total_sequence_length:int32, cos_cache:T?, sin_cache:T?, " +
+	In: "query:T, key:T?, value:T?, past_key:C?, past_value:C?, seqlens_k:int32, total_sequence_length:int32, cos_cache:T?, sin_cache:T?, " +
 		"position_ids:int64?, attention_bias:T?, head_sink:T?, k_scale:float?, v_scale:float?, q_norm_weight:T?, k_norm_weight:T?",
-	Out:   "output:T, present_key:T?, present_value:T?, output_qk:T?",
-	Types: Types{"T": "float float16 bfloat16"}, Build: simple(func(a *Attrs, opset int) Operator {
+	Out:   "output:T, present_key:C?, present_value:C?, output_qk:T?",
+	Types: Types{"T": "float float16 bfloat16", "C": "float float16 bfloat16 int8 uint8"}, Build: simple(func(a *Attrs, opset int) Operator {
 		op := &GroupQueryAttention{Heads: readHeads(a, "num_heads"), KVHeads: readHeads(a, "kv_num_heads"), Scale: a.Float("scale", 0),
 			Softcap: a.Float("softcap", 0), Window: a.Int("local_window_size", -1), Causal: a.Bool("causal", true), Rotary: a.Bool("do_rotary", false),
 			Interleaved: a.Bool("rotary_interleaved", false), Smooth: a.Int("smooth_softmax", 0) == 1, QK: scoresNone, NormEpsilon: a.Float("qk_norm_epsilon", 1e-6)}
@@ -50,10 +51,10 @@ var _ = register(Def{Domain: DomainMicrosoft, Name: "GroupQueryAttention", Since
 		default:
 			a.Errorf("qk_output is %d, want 0 to 2", q)
 		}
-		if k, v := a.String("k_quant_type", "NONE"), a.String("v_quant_type", "NONE"); k != "NONE" || v != "NONE" || a.Int("sliding_window_cache", 0) != 0 {
-			a.Errorf("quantized and windowed caches are not supported")
+		op.Cache = [2]kvQuant{readKVQuant(a, "k_quant_type"), readKVQuant(a, "v_quant_type")}
+		if a.Int("sliding_window_cache", 0) != 0 {
+			a.Errorf("sliding_window_cache is 1: caches of the size of the window are not supported")
 		}
-		a.Ignore("kv_cache_bit_width")
 		return op
 	})})
 
@@ -74,17 +75,21 @@ func (op *GroupQueryAttention) Infer(c *ir.InferContext) error {
 	}
 	present[0], qk[0], qk[2] = y[0], y[0], y[1]
 	c.SetOut(0, ir.TensorType(c.Elem(0), y...))
-	c.SetOut(1, ir.TensorType(c.Elem(0), present...))
-	c.SetOut(2, ir.TensorType(c.Elem(0), present...))
+	for i, q := range op.Cache {
+		cache := slices.Clone(present)
+		if size, ok := present[3].Value(); ok {
+			cache[3] = ir.Known(q.width(size))
+		} else if q.width(2) == 1 {
+			cache[3] = ir.Unknown
+		}
+		c.SetOut(1+i, ir.TensorType(q.elem(c.Elem(0)), cache...))
+	}
 	c.SetOut(3, ir.TensorType(c.Elem(0), qk...))
 	return nil
 }
 
 // Run appends the new keys and values to the cache and attends, in float.
 func (op *GroupQueryAttention) Run(c *ir.Call) error {
-	if c.Has(12) || c.Has(13) {
-		return fmt.Errorf("quantized caches are not supported")
-	}
 	qt := c.Tensor(0)
 	qs := qt.Shape()
 	if len(qs) != 3 {
@@ -137,8 +142,12 @@ func (op *GroupQueryAttention) Run(c *ir.Call) error {
 		if len(pk) == 4 {
 			capacity = pk[2]
 		}
-		if want := []int{batch, kvh, capacity, dim}; !slices.Equal(pk, want) || !slices.Equal(pv, want) {
-			return fmt.Errorf("past_key and past_value have shapes %v and %v, want [%d %d capacity %d]", pk, pv, batch, kvh, dim)
+		for i, q := range op.Cache {
+			p := c.Tensor(3 + i)
+			if want := []int{batch, kvh, capacity, q.width(dim)}; !slices.Equal(p.Shape(), want) || p.DType() != q.elem(qt.DType()) {
+				return fmt.Errorf("past_key and past_value are %s %v and %s %v, want %s [%d %d capacity %d]",
+					c.Tensor(3).DType(), pk, c.Tensor(4).DType(), pv, q.elem(qt.DType()), batch, kvh, q.width(dim))
+			}
 		}
 	}
 	present := max(capacity, total)
@@ -168,6 +177,12 @@ func (op *GroupQueryAttention) Run(c *ir.Call) error {
 	}
 	var outs [2]realOutput[float32]
 	for i, src := range []*headView[float32]{&k, &v} {
+		if op.Cache[i].on() {
+			if *src, err = op.Cache[i].cache(c, 1+i, 12+i, c.Tensor(3+i), *src, past, kvh, n, capacity, present, dim); err != nil {
+				return err
+			}
+			continue
+		}
 		old, err := realIn[float32](c, c.Tensor(3+i))
 		if err != nil {
 			return err

@@ -58,10 +58,16 @@ func (op *MultiHeadAttention) Infer(c *ir.InferContext) error {
 		total = ir.Unknown
 		if p := c.Shape(6); len(p) == 4 {
 			total = p[2].Add(kvLen)
+			if c.Has(8) {
+				total = p[2]
+			}
 		}
 	}
 	present[0], qk[0], qk[2] = y[0], y[0], y[1]
 	present[2], qk[3] = total, total
+	if c.Has(8) {
+		qk[3] = ir.Unknown // as many as past_sequence_length and the new ones
+	}
 	c.SetOut(0, ir.TensorType(c.Elem(0), y...))
 	c.SetOut(1, ir.TensorType(c.Elem(0), present...))
 	value := slices.Clone(present)
@@ -73,9 +79,6 @@ func (op *MultiHeadAttention) Infer(c *ir.InferContext) error {
 
 // Run computes the attention in float.
 func (op *MultiHeadAttention) Run(c *ir.Call) error {
-	if c.Has(8) || c.Has(9) {
-		return fmt.Errorf("past_sequence_length and cache_indirection are not supported")
-	}
 	qt, kt, vt := c.Tensor(0), c.Tensor(1), c.Tensor(2)
 	var in [3][]float32
 	for i := range in {
@@ -152,20 +155,45 @@ func (op *MultiHeadAttention) Run(c *ir.Call) error {
 			return fmt.Errorf("past_key and past_value have shapes %v and %v, want [%d %d past %d] and [%[3]d %[4]d past %[6]d]", pk, pv, a.batch, h, a.dim, a.vDim)
 		}
 	}
-	pastK, err := realIn[float32](c, c.Tensor(6))
-	if err != nil {
-		return err
-	}
-	pastV, err := realIn[float32](c, c.Tensor(7))
-	if err != nil {
-		return err
-	}
 	var kOut, vOut, qk realOutput[float32]
-	if a.k, kOut, err = appendPast(c, 1, pastK, past, a.k, a.batch, h, n, a.dim); err != nil {
-		return err
-	}
-	if a.v, vOut, err = appendPast(c, 2, pastV, past, a.v, a.batch, h, n, a.vDim); err != nil {
-		return err
+	var err error
+	if capacity := past; c.Has(8) {
+		// The past is a buffer of which the first tokens are used; the new ones follow
+		// them in place.
+		if past, err = scalarInt(c.Tensor(8), "past_sequence_length"); err != nil {
+			return err
+		}
+		if past < 0 || past > capacity-n {
+			return fmt.Errorf("past_sequence_length is %d for %d new tokens and a past of %d", past, n, capacity)
+		}
+		from, err := cacheBeams(c, nil, c.Tensor(9), a.batch, past)
+		if err != nil {
+			return err
+		}
+		if a.k, kOut, err = appendBuffer(c, 1, c.Tensor(6), a.k, from, a.batch, h, past, n, capacity, capacity, a.dim); err != nil {
+			return err
+		}
+		if a.v, vOut, err = appendBuffer(c, 2, c.Tensor(7), a.v, from, a.batch, h, past, n, capacity, capacity, a.vDim); err != nil {
+			return err
+		}
+	} else {
+		if c.Has(9) {
+			return fmt.Errorf("cache_indirection is given without past_sequence_length")
+		}
+		pastK, err := realIn[float32](c, c.Tensor(6))
+		if err != nil {
+			return err
+		}
+		pastV, err := realIn[float32](c, c.Tensor(7))
+		if err != nil {
+			return err
+		}
+		if a.k, kOut, err = appendPast(c, 1, pastK, past, a.k, a.batch, h, n, a.dim); err != nil {
+			return err
+		}
+		if a.v, vOut, err = appendPast(c, 2, pastV, past, a.v, a.batch, h, n, a.vDim); err != nil {
+			return err
+		}
 	}
 	a.kvLen = past + n
 	a.scale = attentionScale(op.Scale, a.dim)

@@ -90,6 +90,12 @@ def ms_multi_head_attention():
     yield op([q, k[:, :3], v[:, :3], None, None, None, rnd(8, b, h, 2, d), rnd(9, b, h, 2, d)], nout=3)
     yield op([q, k[:, :3], v[:, :3], bias, i32([[1, 1, 0, 1, 1], [0, 1, 1, 0, 1]]), None, rnd(8, b, h, 2, d), rnd(9, b, h, 2, d)], nout=3, unidirectional=1)
     yield op([q, rnd(10, b, h, t, d), rnd(11, b, h, t, d)])
+    buffers, one = [rnd(12, b, h, 8, d), rnd(13, b, h, 8, d)], lambda seed: rnd(seed, b, 1, h * d)
+    past = i32([4])
+    yield op([one(14), one(15), one(16), None, None, None, *buffers, past], nout=3)
+    yield op([one(14), one(15), one(16), bias, i32([[1, 0, 1, 1, 1], [0, 1, 1, 0, 1]]), rnd(17, 1, h, 1, 5), *buffers, past], nout=3)
+    yield op([one(14), one(15), one(16), None, None, None, *buffers, i32([7]), i32([[[0, 1, 0, 1, 1, 0, 0, 0], [1, 1, 0, 0, 1, 0, 1, 0]]])], nout=3)
+    yield op([rnd(18, b, 3, h * d), rnd(19, b, 3, h * d), rnd(20, b, 3, h * d), None, None, None, *buffers, past], nout=3, unidirectional=1)
 
 
 @cases
@@ -151,6 +157,17 @@ def ms_group_query_attention():
     yield op(2, 3, [4], 5, 10, batch=1, rot=True)
     yield op(3, None, [2, 2], 3, 11, extra=[None, rnd(3, 1, h, 3, 3)])
     yield op(3, None, [2, 2], 3, 12, extra=[None, None, rnd(4, h)])
+    # Caches of whole numbers: of 8 bits, and pairs of 4 bits.
+    g = np.random.default_rng(2)
+    for bits, kind, other in [(8, "PER_TENSOR", "PER_TENSOR"), (8, "PER_CHANNEL", "PER_CHANNEL"), (4, "PER_TENSOR", "PER_TENSOR"), (4, "PER_CHANNEL", "PER_CHANNEL")]:
+        scale = lambda kind, seed: (np.abs(rnd(seed, *((kv, 1, d) if kind == "PER_CHANNEL" else (1,)))) + 0.25) / 2 ** (bits - 2)
+        tail = [None, None, None, scale(kind, 20), scale(other, 21)]
+        attrs = dict(num_heads=h, kv_num_heads=kv, k_quant_type=kind, v_quant_type=other, kv_cache_bit_width=bits)
+        cache = lambda n: g.integers(-128, 128, (b, kv, n, d)).astype(np.int8) if bits == 8 else g.integers(0, 256, (b, kv, n, d // 2), dtype=np.uint8)
+        q, k, v = lambda s: rnd(22, b, s, h * d), lambda s: rnd(23, b, s, kv * d), lambda s: rnd(24, b, s, kv * d)
+        yield ms("GroupQueryAttention", [q(3), k(3), v(3), cache(0), cache(0), i32([2, 2]), i32(3), None, None] + tail, attrs, 3)
+        yield ms("GroupQueryAttention", [q(1), k(1), v(1), cache(4), cache(4), i32([4, 4]), i32(5), None, None] + tail, attrs, 3)
+        yield ms("GroupQueryAttention", [q(1), k(1), v(1), cache(6), cache(6), i32([4, 2]), i32(5), cos, sin] + tail, dict(attrs, do_rotary=1, local_window_size=3), 3)
     yield op(3, None, [2, 2], 3, 13, rot=True, extra=[np.array([[3, 4, 5], [3, 4, 5]], np.int64)])
 
 
