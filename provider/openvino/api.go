@@ -49,6 +49,7 @@ const (
 	fnSetOutput
 	fnGetOutput
 	fnStart
+	fnInfer
 	fnWait
 	fnCancel
 	fnRequestFree
@@ -85,7 +86,7 @@ var symbols = [functions]string{
 	fnCompiledInput: "ov_compiled_model_input_by_index", fnCompiledOutput: "ov_compiled_model_output_by_index",
 	fnCreateRequest: "ov_compiled_model_create_infer_request",
 	fnSetInput:      "ov_infer_request_set_input_tensor_by_index", fnSetOutput: "ov_infer_request_set_output_tensor_by_index",
-	fnGetOutput: "ov_infer_request_get_output_tensor_by_index", fnStart: "ov_infer_request_start_async", fnWait: "ov_infer_request_wait",
+	fnGetOutput: "ov_infer_request_get_output_tensor_by_index", fnStart: "ov_infer_request_start_async", fnInfer: "ov_infer_request_infer", fnWait: "ov_infer_request_wait",
 	fnCancel: "ov_infer_request_cancel", fnRequestFree: "ov_infer_request_free",
 	fnTensorFromHost: "ov_tensor_create_from_host_ptr", fnTensorFree: "ov_tensor_free", fnTensorData: "ov_tensor_data",
 	fnTensorShape: "ov_tensor_get_shape", fnTensorType: "ov_tensor_get_element_type", fnTensorByteSize: "ov_tensor_get_byte_size", fnTensorSize: "ov_tensor_get_size",

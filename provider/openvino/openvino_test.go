@@ -4,10 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math"
 	"os"
 	"path/filepath"
-	"runtime"
 	"runtime/debug"
 	"slices"
 	"strconv"
@@ -595,28 +593,6 @@ func TestExternalData(t *testing.T) {
 	if _, err := open(t, m); !errors.Is(err, onnx.ErrExternalData) {
 		t.Errorf("weights outside of the model's folder: %v, want ErrExternalData", err)
 	}
-}
-
-// TestDenormals proves that OpenVINO leaves the processor's treatment of the
-// smallest numbers as it is, on the threads that call it.
-func TestDenormals(t *testing.T) {
-	s := openModel(t, scale("n"))
-	var wg sync.WaitGroup
-	for range 8 {
-		wg.Go(func() {
-			runtime.LockOSThread()
-			for range 50 {
-				if _, err := s.Run(context.Background(), onward.Values{"x": tensor.Must(tensor.New([]float32{1, 2}))}, nil); err != nil {
-					t.Error(err)
-				}
-				tiny := float32(math.SmallestNonzeroFloat32)
-				if x := tiny * float32(runtime.NumCPU()+1); x == 0 {
-					t.Error("denormal numbers have become zero")
-				}
-			}
-		})
-	}
-	wg.Wait()
 }
 
 func TestDescribe(t *testing.T) {

@@ -304,6 +304,11 @@ func (s *session) set(st *state, f fn, port int, t *tensor.Tensor, elem int32) e
 // infer runs the request, which the context stops, and returns when nothing of it
 // runs any more.
 func (s *session) infer(ctx context.Context, st *state) error {
+	if ctx.Done() == nil && s.limit == 1 {
+		// On this thread: handing over to a thread of OpenVINO's takes longer than a small
+		// model.
+		return s.lib.do(fnInfer, st.request)
+	}
 	cancel := func() { s.lib.do(fnCancel, st.request) }
 	defer native.Watch(ctx, cancel)()
 	if err := s.lib.do(fnStart, st.request); err != nil {
