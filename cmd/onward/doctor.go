@@ -45,9 +45,9 @@ type nativeInfo struct {
 	Path       string   `json:"path"`
 	Source     string   `json:"source"` // why it was looked for there
 	Version    string   `json:"version"`
-	APIVersion int      `json:"api_version"`
+	APIVersion int      `json:"api_version,omitempty"` // 0: its API has none of its own
 	Build      string   `json:"build,omitempty"`
-	Providers  []string `json:"providers"` // execution providers that it was built with
+	Providers  []string `json:"providers"` // execution providers that it was built with, or devices that it finds
 }
 
 // natives says what a provider of a native library needs and has; "" for a
@@ -129,7 +129,11 @@ func printDoctor(w io.Writer, d *doctorJSON) error {
 		}
 		fmt.Fprintf(w, "%-14s %-8s needs %s\n", p.Name, mark, p.Needs)
 		if l := p.Library; l != nil {
-			fmt.Fprintf(w, "  %s %s, C API %d, with %s\n  %s (%s)\n", l.What, l.Version, l.APIVersion, strings.Join(l.Providers, ", "), clean(l.Path), l.Source)
+			fmt.Fprintf(w, "  %s %s", l.What, l.Version)
+			if l.APIVersion > 0 {
+				fmt.Fprintf(w, ", C API %d", l.APIVersion)
+			}
+			fmt.Fprintf(w, ", with %s\n  %s (%s)\n", strings.Join(l.Providers, ", "), clean(l.Path), l.Source)
 		}
 		if p.Missing != "" {
 			_, why, ok := strings.Cut(p.Missing, "is not available: ")

@@ -2,7 +2,10 @@
 
 package main
 
-import "github.com/onward-ml/onward/provider/ort"
+import (
+	"github.com/onward-ml/onward/provider/openvino"
+	"github.com/onward-ml/onward/provider/ort"
+)
 
 // The drivers of native libraries make the program a dynamically linked one on
 // Linux, since they need the system's loader. With -tags onward_static it stays
@@ -15,5 +18,15 @@ func init() {
 			return needs, nil
 		}
 		return needs, &nativeInfo{What: "ONNX Runtime", Path: i.Path, Source: i.Source, Version: i.Version, APIVersion: i.APIVersion, Build: i.Build, Providers: i.Providers}
+	})
+	natives = append(natives, func(provider string) (string, *nativeInfo) {
+		if provider != openvino.Name {
+			return "", nil
+		}
+		i, err := openvino.Describe()
+		if err != nil {
+			return openvino.Needs(), nil
+		}
+		return openvino.Needs(), &nativeInfo{What: "OpenVINO", Path: i.Path, Source: i.Source, Version: i.Version, Providers: i.Devices}
 	})
 }

@@ -131,7 +131,7 @@ func (r *library) portDims(h uintptr) ([]int64, error) {
 func onlyTensors(what string, args []onward.NodeArg) error {
 	for _, a := range args {
 		t := a.ElementType()
-		if t.Kind != tensor.KindTensor {
+		if t.Kind != tensor.KindTensor && t.Kind != tensor.KindInvalid { // a model need not declare what it outputs
 			return notImplemented("%s %s has type %s; OpenVINO has tensors only", what, a.Name, a.Type)
 		}
 		// OpenVINO's plug-in for CPUs copies strings that pass through by their bytes, and
@@ -149,7 +149,7 @@ func onlyTensors(what string, args []onward.NodeArg) error {
 func (t *elementTypes) match(what string, ports []port, args []onward.NodeArg) ([]int, error) {
 	index := make([]int, len(ports))
 	fits := func(p *port, a *onward.NodeArg) bool {
-		if t.dtype[p.elem] != a.ElementType().Elem || p.dims != nil && a.Shape != nil && len(p.dims) != len(a.Shape) {
+		if d := a.ElementType().Elem; d != tensor.Undefined && d != t.dtype[p.elem] || p.dims != nil && a.Shape != nil && len(p.dims) != len(a.Shape) {
 			return false
 		}
 		for i := range min(len(p.dims), len(a.Shape)) {
