@@ -97,7 +97,12 @@ func (p provider) CompileFile(ctx context.Context, path string, m *onnx.Model, o
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
-	return l.newSession(path, m, o)
+	s, err := l.newSession(path, m, o)
+	if err != nil {
+		return nil, err
+	}
+	s.provider, s.config = p, config
+	return s, nil
 }
 
 // Info describes the library that a provider uses.

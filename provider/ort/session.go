@@ -36,6 +36,13 @@ type session struct {
 	keep   []*tensor.Tensor // initializers that ONNX Runtime reads
 	values []uintptr        // their OrtValues
 	custom *customDomains
+
+	users      atomic.Int64 // the session itself, its bindings and tensors on devices
+	provider   provider
+	config     onward.ProviderConfig
+	copy       sync.Mutex // guards the following
+	copiers    map[tensor.DType]*session
+	allocators map[onward.Device]*allocator
 }
 
 func (r *library) newSession(path string, m *onnx.Model, o *settings) (*session, error) {
@@ -52,6 +59,7 @@ func (r *library) newSession(path string, m *onnx.Model, o *settings) (*session,
 		s.fixed = append(s.fixed, fixedShape(&a))
 	}
 	s.states.New = func() any { return new(state) }
+	s.users.Store(1)
 
 	if s.custom, m, err = r.customOperators(m, o.session); err != nil {
 		return nil, err
@@ -106,7 +114,26 @@ func (r *library) newSession(path string, m *onnx.Model, o *settings) (*session,
 	return s, nil
 }
 
+// Close ends the session when nothing of it is in use any more.
 func (s *session) Close() error {
+	s.drop()
+	return nil
+}
+
+// drop ends one use of the session.
+func (s *session) drop() {
+	if s.users.Add(-1) == 0 {
+		s.free()
+	}
+}
+
+func (s *session) free() {
+	for _, a := range s.allocators {
+		a.drop(s.lib)
+	}
+	for _, c := range s.copiers {
+		c.Close()
+	}
 	s.lib.release(fnReleaseSession, s.handle)
 	s.handle = 0
 	for _, v := range s.values {
@@ -116,7 +143,6 @@ func (s *session) Close() error {
 	s.custom.release(s.lib)
 	s.custom = nil
 	unregister(s.logID)
-	return nil
 }
 
 // state is the scratch memory of one run. It lives on the heap, so that C may
@@ -230,8 +256,18 @@ func (s *session) runOnce(ctx context.Context, req *onward.Request, direct bool)
 	return own, nil
 }
 
-// run calls OrtApi::Run, which the context stops between nodes.
+// run calls OrtApi::Run.
 func (s *session) run(ctx context.Context, st *state) error {
+	return s.watched(ctx, st, func() error {
+		return s.lib.do(fnRun, s.handle, st.opts,
+			uintptr(dl.Array(st.inName)), uintptr(dl.Array(st.in)), uintptr(len(st.in)),
+			uintptr(dl.Array(st.outName)), uintptr(len(st.out)), uintptr(dl.Array(st.out)))
+	})
+}
+
+// watched runs a call with the run options of st, which the context stops between
+// nodes.
+func (s *session) watched(ctx context.Context, st *state, call func() error) error {
 	r := s.lib
 	if ctx.Done() != nil {
 		if err := s.makeRunOptions(st); err != nil {
@@ -239,9 +275,7 @@ func (s *session) run(ctx context.Context, st *state) error {
 		}
 		defer native.Watch(ctx, func() { dl.Call(r.address(fnRunOptionsSetTerminate), st.opts) })()
 	}
-	err := r.do(fnRun, s.handle, st.opts,
-		uintptr(dl.Array(st.inName)), uintptr(dl.Array(st.in)), uintptr(len(st.in)),
-		uintptr(dl.Array(st.outName)), uintptr(len(st.out)), uintptr(dl.Array(st.out)))
+	err := call()
 	if err != nil && ctx.Err() != nil {
 		return fmt.Errorf("%w (%v)", ctx.Err(), err)
 	}

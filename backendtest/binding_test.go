@@ -1,0 +1,42 @@
+package backendtest_test
+
+import (
+	"os"
+	"testing"
+
+	"github.com/onward-ml/onward/backend"
+	"github.com/onward-ml/onward/backendtest"
+	"github.com/onward-ml/onward/internal/testing/bound"
+	"github.com/onward-ml/onward/internal/testing/suite"
+)
+
+// TestSuiteBound runs the ONNX suite with bound inputs and outputs: results in
+// memory of the caller are those of Run, and so are those of later runs. Random
+// operators without a seed compute the same in every run with the same options.
+func TestSuiteBound(t *testing.T) {
+	dir := suite.Dir(t)
+	found, err := suite.Find()
+	if err != nil {
+		t.Fatal(err)
+	}
+	cases := os.Getenv("ONWARD_CASES")
+	whole := cases == "" && suite.Verify(found.Dir) == nil
+	for _, p := range []string{"reference", "cpu"} {
+		t.Run(p, func(t *testing.T) {
+			r, err := backendtest.New(backend.Provider(bound.Register(p)), backendtest.Options{Dir: dir, Devices: []string{"CPU"}, Runs: 1})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if cases != "" {
+				r.Include(cases)
+			} else if p == "reference" {
+				r.Exclude(`^test_(bvlc_alexnet|densenet121|inception_v[12]|resnet50|shufflenet|squeezenet|vgg19|zfnet512)`) // ten runs of each take minutes
+			}
+			for category, c := range r.Run(t) {
+				if n := wanted[category]; whole && (category != "Real" || p == "cpu") && c.Passed < n {
+					t.Errorf("%s: %s, want at least %d passed", category, c, n)
+				}
+			}
+		})
+	}
+}

@@ -1,0 +1,367 @@
+package ort
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime"
+	"slices"
+	"unsafe"
+
+	"github.com/onward-ml/onward"
+	"github.com/onward-ml/onward/internal/dl"
+	"github.com/onward-ml/onward/tensor"
+)
+
+// binding is an OrtIoBinding. ONNX Runtime reads inputs and writes outputs where
+// they are, as long as that is on the device that it works on.
+type binding struct {
+	s       *session
+	io      uintptr
+	st      state // scratch; on the heap with the binding
+	in      []*onward.OrtValue
+	out     []boundOutput
+	order   []int // outputs in ONNX Runtime's order
+	refresh bool  // ONNX Runtime shall allocate outputs anew: an input has changed
+	cleanup runtime.Cleanup
+}
+
+type boundOutput struct {
+	bound  bool
+	device onward.Device
+	given  *onward.OrtValue // the caller's memory
+	own    *tensor.Tensor   // memory of ours that ONNX Runtime writes to, of the shape that it had in the run before
+	copied bool             // its shape changes from run to run, so that it is copied
+	result *onward.OrtValue
+}
+
+// ioBinding is what outlives a binding that nobody closes.
+type ioBinding struct {
+	s  *session
+	io uintptr
+}
+
+func (b ioBinding) release() {
+	b.s.lib.release(fnReleaseIoBinding, b.io)
+	b.s.drop()
+}
+
+// NewBinding implements [onward.Binder].
+func (s *session) NewBinding() (onward.EngineBinding, error) {
+	b := &binding{s: s, in: make([]*onward.OrtValue, len(s.in)), out: make([]boundOutput, len(s.out))}
+	if err := s.lib.do(fnCreateIoBinding, s.handle, uintptr(unsafe.Pointer(&b.io))); err != nil {
+		return nil, err
+	}
+	s.users.Add(1)
+	b.cleanup = runtime.AddCleanup(b, ioBinding.release, ioBinding{s, b.io})
+	return b, nil
+}
+
+// Close frees ONNX Runtime's part.
+func (b *binding) Close() error {
+	if b.io != 0 {
+		b.cleanup.Stop()
+		ioBinding{b.s, b.io}.release()
+		b.io = 0
+	}
+	return nil
+}
+
+// BindInput has ONNX Runtime read an input where it is. What is on another device
+// than the one that reads it is copied, once.
+func (b *binding) BindInput(i int, v *onward.OrtValue) error {
+	b.refresh = true
+	if v != nil && v.HasValue() {
+		if err := b.input(i, v); err != nil {
+			return err
+		}
+		b.in[i] = v
+		return nil
+	}
+	if b.in[i] == nil {
+		return nil
+	}
+	b.in[i] = nil
+	b.s.lib.release(fnClearBoundInputs, b.io)
+	for k, v := range b.in {
+		if v == nil {
+			continue
+		}
+		if err := b.input(k, v); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (b *binding) input(i int, v *onward.OrtValue) error {
+	r := b.s.lib
+	h, err := r.ortValue(&b.st, v, b.s.in[i].ElementType())
+	if err != nil {
+		return err
+	}
+	defer r.release(fnReleaseValue, h)
+	return r.do(fnBindInput, b.io, uintptr(unsafe.Pointer(b.s.inNames[i])), h)
+}
+
+// BindOutput has ONNX Runtime write an output to v, or to memory that it allocates.
+func (b *binding) BindOutput(i int, v *onward.OrtValue, d onward.Device) error {
+	var err error
+	if v != nil {
+		err = b.outputTo(i, v)
+	} else {
+		err = b.outputOn(i, d)
+	}
+	if err != nil {
+		return err
+	}
+	if !slices.Contains(b.order, i) {
+		b.order = append(b.order, i)
+	}
+	b.out[i] = boundOutput{bound: true, device: d, given: v, copied: v == nil && b.s.out[i].ElementType().Kind != tensor.KindTensor}
+	return nil
+}
+
+func (b *binding) outputTo(i int, v *onward.OrtValue) error {
+	r := b.s.lib
+	h, err := r.ortValue(&b.st, v, b.s.out[i].ElementType())
+	if err != nil {
+		return err
+	}
+	defer r.release(fnReleaseValue, h)
+	return r.do(fnBindOutput, b.io, uintptr(unsafe.Pointer(b.s.outName[i])), h)
+}
+
+func (b *binding) outputOn(i int, d onward.Device) error {
+	r := b.s.lib
+	info, err := r.memoryInfo(d)
+	if err != nil {
+		return err
+	}
+	return r.do(fnBindOutputToDevice, b.io, uintptr(unsafe.Pointer(b.s.outName[i])), info)
+}
+
+// ClearOutput unbinds an output; ONNX Runtime only unbinds all.
+func (b *binding) ClearOutput(i int) {
+	b.out[i] = boundOutput{}
+	b.s.lib.release(fnClearBoundOutputs, b.io)
+	order := b.order
+	b.order = nil
+	for _, k := range order {
+		if o := b.out[k]; o.bound && b.BindOutput(k, o.given, o.device) != nil {
+			b.out[k] = boundOutput{} // it was bound before, so this is out of memory
+		}
+	}
+}
+
+func (b *binding) SynchronizeInputs() error  { return b.s.lib.do(fnSynchronizeBoundInputs, b.io) }
+func (b *binding) SynchronizeOutputs() error { return b.s.lib.do(fnSynchronizeBoundOutputs, b.io) }
+
+// Run computes the bound outputs. Outputs that ONNX Runtime allocates on the CPU are
+// copied to memory of ours, which later runs write to as long as the shape stays.
+func (b *binding) Run(ctx context.Context, opts *onward.RunOptions) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	again := false // memory of the run before is in use
+	for _, i := range b.order {
+		o := &b.out[i]
+		if o.given != nil {
+			continue
+		}
+		if b.refresh || o.copied {
+			if err := b.outputOn(i, o.device); err != nil {
+				return err
+			}
+			o.own = nil
+			continue
+		}
+		again = again || o.result != nil
+	}
+	err := b.run(ctx, opts)
+	if err != nil && again && ctx.Err() == nil {
+		// Was it a shape that depends on what is in the inputs?
+		if b.release() == nil && b.run(ctx, opts) == nil {
+			err = nil
+		}
+	}
+	if err != nil {
+		return err
+	}
+	b.refresh = false
+	return b.collect()
+}
+
+// release has ONNX Runtime allocate the outputs of the next run.
+func (b *binding) release() error {
+	for _, i := range b.order {
+		o := &b.out[i]
+		if o.given != nil {
+			continue
+		}
+		if err := b.outputOn(i, o.device); err != nil {
+			return err
+		}
+		o.copied = o.copied || o.own != nil
+		o.own = nil
+	}
+	return nil
+}
+
+// run calls OrtApi::RunWithBinding.
+func (b *binding) run(ctx context.Context, opts *onward.RunOptions) error {
+	s, st := b.s, &b.st
+	defer func() {
+		s.lib.release(fnReleaseRunOptions, st.opts)
+		st.opts = 0
+	}()
+	if err := s.runOptions(st, opts); err != nil {
+		return err
+	}
+	err := s.watched(ctx, st, func() error { return s.lib.do(fnRunWithBinding, s.handle, st.opts, b.io) })
+	runtime.KeepAlive(b) // ONNX Runtime reads and writes what it holds
+	return err
+}
+
+// collect takes the results of outputs without memory of their own from ONNX
+// Runtime.
+func (b *binding) collect() error {
+	r, st := b.s.lib, &b.st
+	todo := false
+	for _, i := range b.order {
+		o := &b.out[i]
+		switch {
+		case o.given != nil:
+			o.result = o.given
+		case o.own == nil:
+			todo = true
+		}
+	}
+	if !todo {
+		return nil
+	}
+	if err := r.do(fnGetBoundOutputValues, b.io, r.allocator, uintptr(unsafe.Pointer(&st.res)), uintptr(unsafe.Pointer(&st.res2))); err != nil {
+		return err
+	}
+	list, n := st.res, int(st.res2)
+	handles := slices.Clone(unsafe.Slice((*uintptr)(dl.Pointer(list)), n))
+	defer func() {
+		for _, h := range handles {
+			r.release(fnReleaseValue, h)
+		}
+	}()
+	if err := r.do(fnAllocatorFree, r.allocator, list); err != nil {
+		return err
+	}
+	if n != len(b.order) {
+		return fmt.Errorf("ONNX Runtime has %d outputs bound, not %d", n, len(b.order))
+	}
+	for k, i := range b.order {
+		o := &b.out[i]
+		if o.given != nil || o.own != nil {
+			continue
+		}
+		if !o.device.IsCPU() {
+			t, err := b.s.deviceTensor(handles[k], o.device, nil)
+			if err != nil {
+				return err
+			}
+			handles[k] = 0
+			o.result = onward.OrtValueOfDevice(t)
+			continue
+		}
+		v, err := r.result(st, handles[k], b.s.out[i].ElementType(), nil)
+		if err != nil {
+			return fmt.Errorf("output %s: %w", b.s.out[i].Name, err)
+		}
+		if o.result, err = onward.NewOrtValue(v); err != nil {
+			return err
+		}
+		if t, ok := v.(*tensor.Tensor); ok && !o.copied && len(t.Bytes()) > 0 {
+			if err := b.outputTo(i, o.result); err != nil {
+				return err
+			}
+			o.own = t
+		}
+	}
+	return nil
+}
+
+// Output returns an output of the last run.
+func (b *binding) Output(i int) (*onward.OrtValue, error) {
+	if b.out[i].result == nil {
+		return nil, errors.New("it has not been computed")
+	}
+	return b.out[i].result, nil
+}
+
+// ortValue makes ONNX Runtime's form of an OrtValue. It points to the same memory,
+// which the caller keeps alive as long as it uses it, but for strings, sequences,
+// maps and sparse tensors, which are copied.
+func (r *library) ortValue(st *state, v *onward.OrtValue, typ tensor.Type) (uintptr, error) {
+	if d := v.Device(); !d.IsCPU() {
+		info, err := r.memoryInfo(d)
+		if err != nil {
+			return 0, err
+		}
+		dims := st.shape(v.Shape())
+		st.res = 0
+		err = r.do(fnCreateTensorWithDataAsOrtValue, info, uintptr(v.Pointer()), uintptr(v.SizeInBytes()),
+			uintptr(dl.Array(dims)), uintptr(len(dims)), r.elementType(v.ElementType()), uintptr(unsafe.Pointer(&st.res)))
+		return st.res, err
+	}
+	if v.IsSparseTensor() {
+		s, err := v.Sparse()
+		if err != nil {
+			return 0, err
+		}
+		return r.sparseOf(st, s)
+	}
+	x, err := v.Value()
+	if err != nil {
+		return 0, err
+	}
+	return r.value(st, x, typ)
+}
+
+// sparseOf makes a sparse tensor in the form that it has; ONNX Runtime copies it.
+func (r *library) sparseOf(st *state, s *onward.SparseTensor) (uintptr, error) {
+	if s.Format == onward.SparseCOO {
+		return r.sparseValue(st, &tensor.Sparse{Values: s.Values, Indices: s.Indices, Shape: s.Shape})
+	}
+	if s.Values.DType() == tensor.TypeString {
+		return 0, errors.New("sparse tensors of strings cannot be handed to ONNX Runtime")
+	}
+	dims := st.shape(s.Shape)
+	st.res = 0
+	if err := r.do(fnCreateSparseTensorAsOrtValue, r.allocator, uintptr(dl.Array(dims)), uintptr(len(dims)), r.elementType(s.Values.DType()), uintptr(unsafe.Pointer(&st.res))); err != nil {
+		return 0, err
+	}
+	h := st.res
+	shape := slices.Clone(st.shape(s.Values.Shape()))
+	data := unsafe.Pointer(&noData)
+	if len(s.Values.Bytes()) > 0 {
+		data = dl.Array(s.Values.Bytes())
+	}
+	ix := tensor.Of[int64](s.Indices)
+	var err error
+	if s.Format == onward.SparseCSR {
+		outer := tensor.Of[int64](s.Outer)
+		err = r.do(fnFillSparseTensorCsr, h, r.cpu, uintptr(dl.Array(shape)), uintptr(len(shape)), uintptr(data),
+			uintptr(dl.Array(ix)), uintptr(len(ix)), uintptr(dl.Array(outer)), uintptr(len(outer)))
+	} else {
+		at := make([]int32, len(ix))
+		for i, n := range ix {
+			at[i] = int32(n)
+		}
+		dims := []int64{2, int64(len(ix) / 2)}
+		err = r.do(fnFillSparseTensorBlockSparse, h, r.cpu, uintptr(dl.Array(shape)), uintptr(len(shape)), uintptr(data),
+			uintptr(dl.Array(dims)), uintptr(len(dims)), uintptr(dl.Array(at)))
+	}
+	runtime.KeepAlive(s)
+	if err != nil {
+		r.release(fnReleaseValue, h)
+		return 0, err
+	}
+	return h, nil
+}

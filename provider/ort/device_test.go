@@ -1,0 +1,71 @@
+package ort
+
+import (
+	"context"
+	"runtime"
+	"testing"
+
+	"github.com/onward-ml/onward"
+	"github.com/onward-ml/onward/internal/testing/ortlib"
+	"github.com/onward-ml/onward/onnx"
+	"github.com/onward-ml/onward/tensor"
+)
+
+// What is done for memory on other devices works for the CPU's too: allocating it,
+// copying to and from it, and freeing it after the session.
+func TestDeviceTensor(t *testing.T) {
+	p := provider{"ort", cpu}
+	b := onnx.NewModel("m").Opset("", 17)
+	b.Input("x", onnx.Float, 2).Output("y", onnx.Float, 2)
+	b.Node("Neg", []string{"x"}, []string{"y"})
+	e, err := p.Compile(context.Background(), b.Must(), &onward.SessionOptions{Threads: 1}, onward.ProviderConfig{Name: "ort", Options: map[string]string{"library": ortlib.Path(t)}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := e.(*session)
+	for _, d := range []tensor.DType{tensor.TypeFloat32, tensor.TypeInt64, tensor.TypeBool, tensor.TypeFloat16} {
+		x, err := tensor.Zeros(d, 3, 5)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i := range x.Bytes() {
+			x.Bytes()[i] = byte(i) & 1
+		}
+		m, err := s.Allocate(onward.Device{}, d, []int{5, 3})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if m.DType() != d || len(m.Shape()) != 2 || m.Shape()[0] != 5 || m.Pointer() == nil {
+			t.Errorf("got %s%v at %v", m.DType(), m.Shape(), m.Pointer())
+		}
+		if err := m.CopyFrom(x); err != nil {
+			t.Fatalf("to %s: %v", d, err)
+		}
+		y, err := tensor.Zeros(d, 15)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := m.CopyTo(y); err != nil {
+			t.Fatalf("from %s: %v", d, err)
+		}
+		if string(y.Bytes()) != string(x.Bytes()) {
+			t.Errorf("%s: got %v, want %v", d, y.Bytes(), x.Bytes())
+		}
+		if err := m.CopyTo(tensor.Must(tensor.New([]float32{1}))); err == nil {
+			t.Error("a tensor of another size was accepted")
+		}
+	}
+	if n := s.users.Load(); n != 5 {
+		t.Errorf("%d users of the session, want 5", n)
+	}
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	for range 100 {
+		if runtime.GC(); s.users.Load() == 0 {
+			return
+		}
+		runtime.Gosched()
+	}
+	t.Errorf("%d users of the session are left", s.users.Load())
+}
