@@ -1,6 +1,9 @@
 package ops
 
-import "github.com/onward-ml/onward/internal/ir"
+import (
+	"github.com/onward-ml/onward/internal/ir"
+	"github.com/onward-ml/onward/tensor"
+)
 
 // GRU is a one-layer gated recurrent unit with the gates z (update), r (reset)
 // and h (hidden):
@@ -31,13 +34,16 @@ func (op *GRU) Infer(c *ir.InferContext) error { return op.infer(c, 1) }
 
 // Run computes all directions, one after the other.
 func (op *GRU) Run(c *ir.Call) error {
-	return runRecurrent(c, func() error { return runGRU[float32](op, c) }, func() error { return runGRU[float64](op, c) })
+	return runRecurrent(c, func() error { return runGRU[float32](op, c, nil) }, func() error { return runGRU[float64](op, c, nil) })
 }
 
-func runGRU[T realFloat](op *GRU, c *ir.Call) error {
-	r, err := newRecurrentRun[T](c, &op.recurrent, 5)
+func runGRU[T realFloat](op *GRU, c *ir.Call, packed *recurrentWeights) error {
+	r, err := newRecurrentRun[T](c, &op.recurrent, packed, 5)
 	if err != nil {
 		return err
+	}
+	if packed != nil {
+		return packedGRU(op, any(r).(*recurrentRun[float32]), packed)
 	}
 	h := r.hidden
 	scratch, err := ir.ScratchOf[T](c, 4*r.batch*h)
@@ -102,4 +108,56 @@ func runGRU[T realFloat](op *GRU, c *ir.Call) error {
 	}
 	r.store()
 	return nil
+}
+
+// gruPacked is a GRU with constant weights.
+type gruPacked struct {
+	GRU
+	p *recurrentWeights
+}
+
+// Prepare packs constant weights.
+func (op *GRU) Prepare(in []tensor.Value, types []ir.Type) (ir.Operator, []int, error) {
+	p, err := op.pack(in, 2, 1)
+	if p == nil || err != nil {
+		return nil, nil, err
+	}
+	return &gruPacked{*op, p}, []int{1, 2}, nil
+}
+
+// Run computes all directions at once.
+func (op *gruPacked) Run(c *ir.Call) error { return runGRU[float32](&op.GRU, c, op.p) }
+
+// packedGRU computes z and r in the first stage and h in the second one.
+func packedGRU(op *GRU, r *recurrentRun[float32], p *recurrentWeights) error {
+	split, linear := 3, op.LinearBeforeReset
+	if linear {
+		split = 2
+	}
+	err := p.run(r, split, !linear, linear, func(cell *recurrentCell) {
+		applyCell(r.c, &op.act[cell.d][0], op.clip, cell.gates)
+		if !linear {
+			rt := cell.gates[p.unit:][:cell.n]
+			for k, v := range cell.h {
+				cell.other[k] = rt[k] * v
+			}
+		}
+	}, func(cell *recurrentCell) {
+		n, z := cell.gates[:cell.n], cell.first[:cell.n]
+		if linear {
+			rt, v := cell.first[p.unit:][:cell.n], cell.recurrence[:cell.n]
+			for k := range n {
+				n[k] += v[k] * rt[k]
+			}
+		}
+		applyCell(r.c, &op.act[cell.d][1], op.clip, n)
+		h, next := cell.h[:len(n)], cell.next[:len(n)]
+		for k, v := range z {
+			next[k] = (1-v)*n[k] + v*h[k]
+		}
+	})
+	if err == nil {
+		r.store()
+	}
+	return err
 }

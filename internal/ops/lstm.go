@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/onward-ml/onward/internal/ir"
+	"github.com/onward-ml/onward/tensor"
 )
 
 // LSTM is a one-layer long short-term memory with the gates i (input), o
@@ -34,11 +35,11 @@ func (op *LSTM) Infer(c *ir.InferContext) error { return op.infer(c, 2) }
 
 // Run computes all directions, one after the other.
 func (op *LSTM) Run(c *ir.Call) error {
-	return runRecurrent(c, func() error { return runLSTM[float32](op, c) }, func() error { return runLSTM[float64](op, c) })
+	return runRecurrent(c, func() error { return runLSTM[float32](op, c, nil) }, func() error { return runLSTM[float64](op, c, nil) })
 }
 
-func runLSTM[T realFloat](op *LSTM, c *ir.Call) error {
-	r, err := newRecurrentRun[T](c, &op.recurrent, 5, 6)
+func runLSTM[T realFloat](op *LSTM, c *ir.Call, packed *recurrentWeights) error {
+	r, err := newRecurrentRun[T](c, &op.recurrent, packed, 5, 6)
 	if err != nil {
 		return err
 	}
@@ -49,6 +50,9 @@ func runLSTM[T realFloat](op *LSTM, c *ir.Call) error {
 	peep, err := realIn[T](c, c.Tensor(7))
 	if err != nil {
 		return err
+	}
+	if packed != nil {
+		return packedLSTM(op, any(r).(*recurrentRun[float32]), packed, any(peep).([]float32))
 	}
 	gates, err := ir.ScratchOf[T](c, r.batch*4*h)
 	if err != nil {
@@ -107,4 +111,71 @@ func addProduct[T realFloat](dst, a, b []T) {
 	for k, v := range a {
 		dst[k] += v * b[k]
 	}
+}
+
+// lstmPacked is an LSTM with constant weights.
+type lstmPacked struct {
+	LSTM
+	p *recurrentWeights
+}
+
+// Prepare packs constant weights.
+func (op *LSTM) Prepare(in []tensor.Value, types []ir.Type) (ir.Operator, []int, error) {
+	p, err := op.pack(in, 4)
+	if p == nil || err != nil {
+		return nil, nil, err
+	}
+	return &lstmPacked{*op, p}, []int{1, 2}, nil
+}
+
+// Run computes all directions at once.
+func (op *lstmPacked) Run(c *ir.Call) error { return runLSTM[float32](&op.LSTM, c, op.p) }
+
+// packedLSTM computes all gates in one stage; peep holds pi, po and pf of every direction, or nothing.
+func packedLSTM(op *LSTM, r *recurrentRun[float32], p *recurrentWeights, peep []float32) error {
+	h, u := p.h, p.unit
+	err := p.run(r, 4, false, false, func(cell *recurrentCell) {
+		f, g, hf := &op.act[cell.d][0], &op.act[cell.d][1], &op.act[cell.d][2]
+		n, a, state := cell.n, cell.gates, cell.cell
+		it, ot, ft, ct := a[:n], a[u:][:n], a[2*u:][:n], a[3*u:][:n]
+		if peep == nil && !op.InputForget {
+			applyCell(r.c, f, op.clip, a[:3*u])
+		} else {
+			var pi, pf []float32
+			if peep != nil {
+				at := peep[cell.d*3*h+cell.u0:]
+				pi, pf = at[:n], at[2*h:][:n]
+			}
+			addProduct(it, pi, state)
+			applyCell(r.c, f, op.clip, it)
+			if op.InputForget {
+				for k, v := range it {
+					ft[k] = 1 - v
+				}
+			} else {
+				addProduct(ft, pf, state)
+				applyCell(r.c, f, op.clip, ft)
+			}
+		}
+		applyCell(r.c, g, op.clip, ct)
+		for k, v := range state {
+			state[k] = ft[k]*v + it[k]*ct[k]
+		}
+		if peep != nil || op.InputForget {
+			if peep != nil {
+				addProduct(ot, peep[cell.d*3*h+h+cell.u0:][:n], state)
+			}
+			applyCell(r.c, f, op.clip, ot)
+		}
+		copy(cell.next, state)
+		applyCell(r.c, hf, op.clip, cell.next)
+		next := cell.next[:len(ot)]
+		for k, v := range ot {
+			next[k] *= v
+		}
+	})
+	if err == nil {
+		r.store()
+	}
+	return err
 }

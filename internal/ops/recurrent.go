@@ -227,31 +227,46 @@ type recurrentRun[T realFloat] struct {
 	lens                          []int // per batch item
 	x, w, r, b                    []T
 	y                             realOutput[T]
-	final                         []realOutput[T] // Y_h, Y_c
-	initial                       [][]T           // of the same states, nil for zeros
+	final                         []realOutput[T]   // Y_h, Y_c
+	packed                        *recurrentWeights // instead of w and r
+	initial                       [][]T             // of the same states, nil for zeros
 }
 
-// newRecurrentRun checks the shapes and allocates the outputs. states lists the
-// inputs that hold the initial states.
-func newRecurrentRun[T realFloat](c *ir.Call, r *recurrent, states ...int) (*recurrentRun[T], error) {
-	x, w, rec := c.Tensor(0), c.Tensor(1), c.Tensor(2)
-	if x.Rank() != 3 || w.Rank() != 3 || rec.Rank() != 3 {
-		return nil, fmt.Errorf("X, W and R have shapes %v, %v and %v, want rank 3", x.Shape(), w.Shape(), rec.Shape())
+// newRecurrentRun checks the shapes and allocates the outputs. packed are the weights
+// where they are constant; states lists the inputs that hold the initial states.
+func newRecurrentRun[T realFloat](c *ir.Call, r *recurrent, packed *recurrentWeights, states ...int) (*recurrentRun[T], error) {
+	x := c.Tensor(0)
+	var shapes [3][]int // of W and R
+	if packed != nil {
+		shapes[1], shapes[2] = packed.w, packed.r
+	} else {
+		shapes[1], shapes[2] = c.Tensor(1).Shape(), c.Tensor(2).Shape()
 	}
-	run := &recurrentRun[T]{recurrent: r, c: c, seq: x.Dim(0), batch: x.Dim(1), in: x.Dim(2), hidden: rec.Dim(2)}
+	if x.Rank() != 3 || len(shapes[1]) != 3 || len(shapes[2]) != 3 {
+		return nil, fmt.Errorf("X, W and R have shapes %v, %v and %v, want rank 3", x.Shape(), shapes[1], shapes[2])
+	}
+	run := &recurrentRun[T]{recurrent: r, c: c, packed: packed, seq: x.Dim(0), batch: x.Dim(1), in: x.Dim(2), hidden: shapes[2][2]}
 	if r.batchFirst {
 		run.seq, run.batch = run.batch, run.seq
 	}
 	if r.hidden >= 0 && r.hidden != run.hidden {
-		return nil, fmt.Errorf("hidden_size is %d, but R has shape %v", r.hidden, rec.Shape())
+		return nil, fmt.Errorf("hidden_size is %d, but R has shape %v", r.hidden, shapes[2])
 	}
 	dirs, h := len(r.reverse), run.hidden
 	if h > math.MaxInt32 {
-		return nil, fmt.Errorf("R has shape %v, which is too large", rec.Shape())
+		return nil, fmt.Errorf("R has shape %v, which is too large", shapes[2])
 	}
 	check := func(i int, name string, want ...int) error {
-		if t := c.Tensor(i); t != nil && !slices.Equal(t.Shape(), want) {
-			return fmt.Errorf("%s has shape %v, want %v", name, t.Shape(), want)
+		shape := []int(nil)
+		if i < len(shapes) {
+			shape = shapes[i]
+		} else if t := c.Tensor(i); t != nil {
+			shape = t.Shape()
+		} else {
+			return nil
+		}
+		if !slices.Equal(shape, want) {
+			return fmt.Errorf("%s has shape %v, want %v", name, shape, want)
 		}
 		return nil
 	}

@@ -1,6 +1,9 @@
 package ops
 
-import "github.com/onward-ml/onward/internal/ir"
+import (
+	"github.com/onward-ml/onward/internal/ir"
+	"github.com/onward-ml/onward/tensor"
+)
 
 // RNN is a one-layer recurrent network: Ht = f(Xt·Wᵀ + Ht−1·Rᵀ + Wb + Rb)
 // (https://onnx.ai/onnx/operators/onnx__RNN.html).
@@ -18,12 +21,24 @@ func (op *RNN) Infer(c *ir.InferContext) error { return op.infer(c, 1) }
 
 // Run computes all directions, one after the other.
 func (op *RNN) Run(c *ir.Call) error {
-	return runRecurrent(c, func() error { return runRNN[float32](op, c) }, func() error { return runRNN[float64](op, c) })
+	return runRecurrent(c, func() error { return runRNN[float32](op, c, nil) }, func() error { return runRNN[float64](op, c, nil) })
 }
 
-func runRNN[T realFloat](op *RNN, c *ir.Call) error {
-	r, err := newRecurrentRun[T](c, &op.recurrent, 5)
+func runRNN[T realFloat](op *RNN, c *ir.Call, packed *recurrentWeights) error {
+	r, err := newRecurrentRun[T](c, &op.recurrent, packed, 5)
 	if err != nil {
+		return err
+	}
+	if packed != nil {
+		r := any(r).(*recurrentRun[float32])
+		err := packed.run(r, 1, false, false, func(cell *recurrentCell) {
+			a := cell.gates[:cell.n]
+			applyCell(c, &op.act[cell.d][0], op.clip, a)
+			copy(cell.next, a)
+		})
+		if err == nil {
+			r.store()
+		}
 		return err
 	}
 	h := r.hidden
@@ -50,3 +65,21 @@ func runRNN[T realFloat](op *RNN, c *ir.Call) error {
 	r.store()
 	return nil
 }
+
+// rnnPacked is an RNN with constant weights.
+type rnnPacked struct {
+	RNN
+	p *recurrentWeights
+}
+
+// Prepare packs constant weights.
+func (op *RNN) Prepare(in []tensor.Value, types []ir.Type) (ir.Operator, []int, error) {
+	p, err := op.pack(in, 1)
+	if p == nil || err != nil {
+		return nil, nil, err
+	}
+	return &rnnPacked{*op, p}, []int{1, 2}, nil
+}
+
+// Run computes all directions at once.
+func (op *rnnPacked) Run(c *ir.Call) error { return runRNN[float32](&op.RNN, c, op.p) }

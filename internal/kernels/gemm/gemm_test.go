@@ -293,7 +293,7 @@ func TestHalf(t *testing.T) {
 }
 
 func TestEveryAssemblyFunctionHasALine(t *testing.T) {
-	testkit.CheckAsmTested(t, ".", []string{"tile*", "dotRows*", "addRows*"}) // TestShapesF32 runs every height; TestVectors
+	testkit.CheckAsmTested(t, ".", []string{"tile*", "dotRows*", "addRows*", "columns*"}) // TestShapesF32 runs every height; TestVectors
 }
 
 func TestPauses(t *testing.T) {

@@ -1,0 +1,75 @@
+package main
+
+import "fmt"
+
+// columns writes dst[j] += Σ a[k]·b[k*ldb+j] for n vectors of columns. The rows of b are read in one stream where
+// they lie side by side, which is what the second-level cache serves fastest.
+func columns(f *file, i isa, n int) {
+	g := f.function(fmt.Sprintf("columns%d%s", n, i.name), i, []arg{{"dst", "*float32"}, {"a", "*float32"}, {"b", "*float32"}, {"ldb", "int"}, {"k", "int"}}, nil)
+	g.arg("dst", "DI")
+	g.arg("a", "SI")
+	g.arg("b", "BX")
+	g.arg("ldb", "R8")
+	g.arg("k", "CX")
+	bytes, sets := i.width*4, max(1, min(4, 8/n))
+	acc := func(s, j int) int { return s*n + j }
+	t := sets * n
+	for s := range sets {
+		for j := range n {
+			if s == 0 {
+				g.op("VMOVUPS", fmt.Sprintf("%d(DI)", j*bytes), acc(s, j))
+			} else {
+				g.op("VXORPS", acc(s, j), acc(s, j), acc(s, j))
+			}
+		}
+	}
+	step := func(s int) {
+		g.op("VBROADCASTSS", fmt.Sprintf("%d(SI)", 4*s), t)
+		for j := range n {
+			g.op("VFMADD231PS", fmt.Sprintf("%d(BX)", j*bytes), t, acc(s, j))
+		}
+		g.e("ADDQ R8, BX")
+	}
+	g.e("SUBQ $%d, CX", sets)
+	g.e("JLT rest")
+	g.e("PCALIGN $32")
+	g.label("loop")
+	for s := range sets {
+		step(s)
+	}
+	g.e("ADDQ $%d, SI", 4*sets)
+	g.e("SUBQ $%d, CX", sets)
+	g.e("JGE loop")
+	g.label("rest")
+	g.e("ADDQ $%d, CX", sets)
+	g.e("JZ done")
+	g.label("one")
+	step(0)
+	g.e("ADDQ $4, SI")
+	g.e("DECQ CX")
+	g.e("JNZ one")
+	g.label("done")
+	for s := sets - 1; s > 0; s-- {
+		for j := range n {
+			g.op("VADDPS", acc(s, j), acc(0, j), acc(0, j))
+		}
+	}
+	for j := range n {
+		g.op("VMOVUPS", acc(0, j), fmt.Sprintf("%d(DI)", j*bytes))
+	}
+	g.e("VZEROUPPER")
+	g.e("RET")
+}
+
+func writeColumns(dir string) {
+	f := newFile("columns")
+	for _, i := range isas {
+		for _, n := range []int{1, 2, 4, 8, 16} {
+			if n*i.width <= 256 && (i.width == 16 || n <= 8) {
+				columns(f, i, n)
+			}
+		}
+	}
+	write(dir+"/columns_amd64.s", f.text())
+	write(dir+"/columns_stubs_amd64.go", generated+"//go:build !purego\n\npackage gemm\n"+f.stubs.String())
+}
