@@ -1,0 +1,292 @@
+package optimize
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/onward-ml/onward/internal/exec"
+	"github.com/onward-ml/onward/internal/frontend"
+	"github.com/onward-ml/onward/internal/ir"
+	"github.com/onward-ml/onward/onnx"
+	"github.com/onward-ml/onward/tensor"
+)
+
+// onlyPass are options under which one pass and dce run.
+func onlyPass(name string) *Options {
+	o := &Options{Level: All, MaxFolded: 1 << 20, Disabled: map[string]bool{}, Eval: func(g *ir.Graph, n *ir.Node, in []tensor.Value, limit int64) ([]tensor.Value, error) {
+		return exec.Eval(context.Background(), g, n, in, limit)
+	}}
+	for _, p := range Passes() {
+		o.Disabled[p.Name] = p.Name != name && p.Name != "dce"
+	}
+	return o
+}
+
+// operators lists the operators of a graph, subgraphs in brackets.
+func operators(g *ir.Graph) string {
+	var r []string
+	for _, n := range g.Nodes {
+		s := n.OpType
+		if n.Source != nil && !n.FromSource() && s == n.Source.OpType { // it has kept its name
+			s = strings.TrimPrefix(fmt.Sprintf("%T", n.Op), "*ops.")
+		}
+		for _, sub := range n.Graphs {
+			s += "[" + operators(sub) + "]"
+		}
+		r = append(r, s)
+	}
+	return strings.Join(r, " ")
+}
+
+type build func(b *onnx.ModelBuilder)
+
+// node adds a node with one output of the same name as its last argument.
+func node(op string, in, out string, attrs ...onnx.Attrs) build {
+	return func(b *onnx.ModelBuilder) { b.Node(op, strings.Fields(in), strings.Fields(out), attrs...) }
+}
+
+func constant(name string, v any, dims ...int64) build {
+	return func(b *onnx.ModelBuilder) { b.Initializer(name, v, dims...) }
+}
+
+func ramp(name string, dims ...int64) build {
+	n := int64(1)
+	for _, d := range dims {
+		n *= d
+	}
+	data := make([]float32, n)
+	for i := range data {
+		data[i] = float32(i%7) + 0.5
+	}
+	return constant(name, data, dims...)
+}
+
+func input(name string, dims ...any) build {
+	return func(b *onnx.ModelBuilder) { b.Input(name, onnx.Float, dims...) }
+}
+
+func steps(list ...build) []build { return list }
+
+var (
+	pixels  = input("x", "n", 4, 6, 6)
+	rows    = input("x", "n", 8)
+	conv    = node("Conv", "x w", "c", onnx.Attrs{"pads": []int64{1, 1, 1, 1}})
+	filters = ramp("w", 4, 4, 3, 3)
+	norm    = steps(ramp("s", 4), ramp("b", 4), ramp("m", 4), ramp("v", 4))
+)
+
+// TestPasses says for every pass what it must rewrite, and what looks like it and
+// must stay. Every pass runs alone, with dce behind it.
+func TestPasses(t *testing.T) {
+	for _, c := range []struct {
+		pass, name string
+		opset      int64 // default 21
+		build      []build
+		outputs    string // default "y"
+		want       string
+	}{
+		{pass: "fold", name: "constants are added", build: steps(rows, constant("a", float32(1)), constant("b", float32(2)), node("Add", "a b", "c"), node("Mul", "x c", "y")), want: "Mul"},
+		{pass: "fold", name: "the shape of a fixed input", build: steps(input("x", 2, 3), node("Shape", "x", "y")), want: ""},
+		{pass: "fold", name: "the shape of another input", build: steps(rows, node("Shape", "x", "y")), want: "Shape"},
+		{pass: "fold", name: "one known dimension of it", build: steps(rows, constant("i", int64(1)), node("Shape", "x", "s"), node("Gather", "s i", "y")), want: ""},
+		{pass: "fold", name: "numbers at random", build: steps(node("RandomNormal", "", "y", onnx.Attrs{"shape": []int64{2}})), want: "RandomNormal"},
+		{pass: "fold", name: "a node that fails", build: steps(constant("a", []int64{1, 2}, 2), constant("i", int64(9)), node("Gather", "a i", "y")), want: "Gather"},
+		{pass: "fold", name: "weights in bytes stay so", build: steps(constant("q", []int8{1, 2}, 2), constant("s", float32(2)), node("DequantizeLinear", "q s", "y")), want: "DequantizeLinear"},
+		{pass: "fold-quantized", name: "until nobody computes with them", build: steps(constant("q", []int8{1, 2}, 2), constant("s", float32(2)), node("DequantizeLinear", "q s", "y")), want: ""},
+		{pass: "fold", name: "results that are too large", build: steps(constant("a", []int64{1 << 20}, 1), node("ConstantOfShape", "a", "y")), want: "ConstantOfShape"},
+
+		{pass: "identity", name: "in the middle", build: steps(rows, node("Identity", "x", "i"), node("Neg", "i", "y")), want: "Neg"},
+		{pass: "identity", name: "at the output", build: steps(rows, node("Identity", "x", "y")), want: "Identity"},
+		{pass: "identity", name: "Dropout", build: steps(rows, node("Dropout", "x", "d"), node("Neg", "d", "y")), want: "Neg"},
+		{pass: "identity", name: "Dropout whose mask is used", build: steps(rows, node("Dropout", "x", "d k"), node("Neg", "d", "y")), outputs: "y k", want: "Dropout Neg"},
+		{pass: "identity", name: "Cast to the same type", build: steps(rows, node("Cast", "x", "d", onnx.Attrs{"to": onnx.Float}), node("Neg", "d", "y")), want: "Neg"},
+		{pass: "identity", name: "Cast to another type", build: steps(rows, node("Cast", "x", "d", onnx.Attrs{"to": onnx.Double}), node("Neg", "d", "y")), want: "Cast Neg"},
+
+		{pass: "cse", name: "the same twice", build: steps(rows, node("Neg", "x", "a"), node("Neg", "x", "b"), node("Add", "a b", "y")), want: "Neg Add"},
+		{pass: "cse", name: "other attributes", build: steps(rows, node("Elu", "x", "a", onnx.Attrs{"alpha": float32(1)}), node("Elu", "x", "b", onnx.Attrs{"alpha": float32(2)}), node("Add", "a b", "y")), want: "Elu Elu Add"},
+		{pass: "cse", name: "other inputs", build: steps(rows, input("z", "n", 8), node("Neg", "x", "a"), node("Neg", "z", "b"), node("Add", "a b", "y")), want: "Neg Neg Add"},
+		{pass: "cse", name: "equal constants", build: steps(rows, constant("p", float32(3)), constant("q", float32(3)), node("Mul", "x p", "a"), node("Mul", "x q", "b"), node("Add", "a b", "y")), want: "Mul Add"},
+		{pass: "cse", name: "other constants", build: steps(rows, constant("p", float32(3)), constant("q", float32(4)), node("Mul", "x p", "a"), node("Mul", "x q", "b"), node("Add", "a b", "y")), want: "Mul Mul Add"},
+		{pass: "cse", name: "numbers at random", build: steps(node("RandomNormal", "", "a", onnx.Attrs{"shape": []int64{2}}), node("RandomNormal", "", "b", onnx.Attrs{"shape": []int64{2}}), node("Add", "a b", "y")), want: "RandomNormal RandomNormal Add"},
+
+		{pass: "dce", name: "what nobody uses", build: steps(rows, node("Neg", "x", "a"), node("Abs", "a", "b"), node("Sqrt", "x", "y")), want: "Sqrt"},
+		{pass: "dce", name: "what an output uses", build: steps(rows, node("Neg", "x", "a"), node("Abs", "a", "b"), node("Sqrt", "x", "y")), outputs: "y b", want: "Neg Abs Sqrt"},
+
+		{pass: "fuse-quantized", name: "an addition", build: steps(constant("s", float32(0.5)), constant("z", uint8(3)),
+			func(b *onnx.ModelBuilder) { b.Input("x", onnx.Uint8, 4) },
+			node("DequantizeLinear", "x s z", "f"), node("Add", "f f", "a"), node("QuantizeLinear", "a s z", "y")), want: "QLinearAdd"},
+		{pass: "fuse-quantized", name: "a value that floats need too", build: steps(constant("s", float32(0.5)), constant("z", uint8(3)),
+			func(b *onnx.ModelBuilder) { b.Input("x", onnx.Uint8, 4) },
+			node("DequantizeLinear", "x s z", "f"), node("Add", "f f", "a"), node("QuantizeLinear", "a s z", "y")), outputs: "y a", want: "DequantizeLinear Add QuantizeLinear"},
+		{pass: "fuse-quantized", name: "a step that is not known", build: steps(input("s"), constant("z", uint8(3)),
+			func(b *onnx.ModelBuilder) { b.Input("x", onnx.Uint8, 4) },
+			node("DequantizeLinear", "x s z", "f"), node("Add", "f f", "a"), node("QuantizeLinear", "a s z", "y")), want: "DequantizeLinear Add QuantizeLinear"},
+
+		{pass: "affine", name: "BatchNormalization", build: append(slices.Clone(norm), pixels, node("BatchNormalization", "x s b m v", "y")), want: "ChannelAffine"},
+		{pass: "affine", name: "BatchNormalization in training", build: append(slices.Clone(norm), pixels, node("BatchNormalization", "x s b m v", "y r1 r2", onnx.Attrs{"training_mode": int64(1)})), outputs: "y r1", want: "BatchNormalization"},
+		{pass: "affine", name: "BatchNormalization of inputs", build: append(slices.Clone(norm[:3]), pixels, input("v", 4), node("BatchNormalization", "x s b m v", "y")), want: "BatchNormalization"},
+		{pass: "affine", name: "a factor per channel", build: steps(pixels, ramp("k", 4, 1, 1), node("Mul", "x k", "y")), want: "ChannelAffine"},
+		{pass: "affine", name: "a factor per column", build: steps(pixels, ramp("k", 6), node("Mul", "x k", "y")), want: "Mul"},
+
+		{pass: "channel-shuffle", name: "a shuffle", build: steps(pixels, constant("a", []int64{-1, 2, 2, 6, 6}, 5), constant("b", []int64{-1, 4, 6, 6}, 4),
+			node("Reshape", "x a", "r"), node("Transpose", "r", "t", onnx.Attrs{"perm": []int64{0, 2, 1, 3, 4}}), node("Reshape", "t b", "y")), want: "ChannelShuffle"},
+		{pass: "channel-shuffle", name: "another permutation", build: steps(pixels, constant("a", []int64{-1, 2, 2, 6, 6}, 5), constant("b", []int64{-1, 4, 6, 6}, 4),
+			node("Reshape", "x a", "r"), node("Transpose", "r", "t", onnx.Attrs{"perm": []int64{0, 2, 1, 4, 3}}), node("Reshape", "t b", "y")), want: "Reshape Transpose Reshape"},
+		{pass: "channel-shuffle", name: "one of columns too", build: steps(pixels, constant("a", []int64{-1, 2, 4, 3, 6}, 5), constant("b", []int64{-1, 4, 6, 6}, 4),
+			node("Reshape", "x a", "r"), node("Transpose", "r", "t", onnx.Attrs{"perm": []int64{0, 2, 1, 3, 4}}), node("Reshape", "t b", "y")), want: "Reshape Transpose Reshape"},
+
+		{pass: "fuse-conv", name: "Relu behind it", build: steps(pixels, filters, conv, node("Relu", "c", "y")), want: "FusedConv"},
+		{pass: "fuse-conv", name: "Clip behind it", build: steps(pixels, filters, conv, constant("lo", float32(0)), constant("hi", float32(6)), node("Clip", "c lo hi", "y")), want: "FusedConv"},
+		{pass: "fuse-conv", name: "Clip by an input", build: steps(pixels, filters, conv, input("lo"), constant("hi", float32(6)), node("Clip", "c lo hi", "y")), want: "Conv Clip"},
+		{pass: "fuse-conv", name: "its sum with the image", build: steps(pixels, filters, conv, node("Add", "c x", "y")), want: "FusedConv"},
+		{pass: "fuse-conv", name: "its sum with a broadcast one", build: steps(pixels, filters, input("z", "n", 4, 1, 1), conv, node("Add", "c z", "y")), want: "Conv Add"},
+		{pass: "fuse-conv", name: "a result that is needed", build: steps(pixels, filters, conv, node("Relu", "c", "y")), outputs: "y c", want: "Conv Relu"},
+		{pass: "fuse-conv", name: "a result that two need", build: steps(pixels, filters, conv, node("Relu", "c", "r"), node("Neg", "c", "g"), node("Add", "r g", "y")), want: "Conv Relu Neg Add"},
+		{pass: "fuse-conv", name: "another function behind it", build: steps(pixels, filters, conv, node("Tanh", "c", "y")), want: "Conv Tanh"},
+
+		{pass: "fuse-activation", name: "Silu", build: steps(rows, node("Sigmoid", "x", "s"), node("Mul", "s x", "y")), want: "Silu"},
+		{pass: "fuse-activation", name: "a gate that is no Silu", build: steps(rows, input("z", "n", 8), node("Sigmoid", "x", "s"), node("Mul", "s z", "y")), want: "Sigmoid Mul"},
+		{pass: "fuse-activation", name: "Gelu", build: steps(rows, constant("r", float32(1.4142135)), constant("one", float32(1)), constant("half", float32(0.5)),
+			node("Div", "x r", "d"), node("Erf", "d", "e"), node("Add", "e one", "p"), node("Mul", "x p", "q"), node("Mul", "q half", "y")), want: "Gelu"},
+		{pass: "fuse-activation", name: "nearly Gelu", build: steps(rows, constant("r", float32(1.5)), constant("one", float32(1)), constant("half", float32(0.5)),
+			node("Div", "x r", "d"), node("Erf", "d", "e"), node("Add", "e one", "p"), node("Mul", "x p", "q"), node("Mul", "q half", "y")), want: "Div Erf Add Mul Mul"},
+
+		{pass: "fuse-layer-norm", name: "LayerNormalization", opset: 17, build: layerNorm(-1), want: "LayerNormalization"},
+		{pass: "fuse-layer-norm", name: "over another axis", opset: 17, build: layerNorm(0), want: "ReduceMean Sub Mul ReduceMean Add Sqrt Div Mul Add"},
+
+		{pass: "fuse-transpose", name: "a transposed factor", build: steps(input("x", "n", 5, 8), node("Transpose", "x", "t", onnx.Attrs{"perm": []int64{0, 2, 1}}), node("MatMul", "x t", "y")), want: "StridedMatMul"},
+		{pass: "fuse-transpose", name: "a scale behind it", build: steps(input("x", "n", 8, 8), constant("k", float32(0.1)), node("MatMul", "x x", "p"), node("Mul", "p k", "y")), want: "StridedMatMul"},
+		{pass: "fuse-transpose", name: "a factor that is needed transposed", build: steps(input("x", "n", 5, 8), node("Transpose", "x", "t", onnx.Attrs{"perm": []int64{0, 2, 1}}), node("MatMul", "x t", "y")), outputs: "y t", want: "Transpose MatMul"},
+		{pass: "fuse-transpose", name: "matrices without a stack", build: steps(input("x", "n", 8), node("Transpose", "x", "t"), node("MatMul", "t x", "y")), want: "Transpose MatMul"},
+
+		{pass: "fuse-linear", name: "MatMul, bias, Relu", build: steps(rows, ramp("w", 8, 3), ramp("b", 3), node("MatMul", "x w", "p"), node("Add", "p b", "a"), node("Relu", "a", "y")), want: "Linear"},
+		{pass: "fuse-linear", name: "Gemm", build: steps(rows, ramp("w", 3, 8), ramp("b", 3), node("Gemm", "x w b", "y", onnx.Attrs{"transB": int64(1)})), want: "Linear"},
+		{pass: "fuse-linear", name: "Gemm with another beta", build: steps(rows, ramp("w", 8, 3), ramp("b", 3), node("Gemm", "x w b", "y", onnx.Attrs{"beta": float32(2)})), want: "Gemm"},
+		{pass: "fuse-linear", name: "weights from outside", build: steps(rows, input("w", 8, 3), node("MatMul", "x w", "y")), want: "MatMul"},
+		{pass: "fuse-linear", name: "a bias that makes more rows", build: steps(input("x", 1, 8), ramp("w", 8, 3), input("z", 5, 3), node("MatMul", "x w", "p"), node("Add", "p z", "y")), want: "Linear Add"},
+
+		{pass: "block-layout", name: "two convolutions", build: steps(input("x", "n", 16, 9, 9), ramp("w", 16, 16, 3, 3), node("Conv", "x w", "c"), node("Conv", "c w", "y")), want: "ToBlocked BlockedConv BlockedConv FromBlocked"},
+		{pass: "block-layout", name: "an image of unknown size", build: steps(input("x", "n", 16, "h", 9), ramp("w", 16, 16, 3, 3), node("Conv", "x w", "c"), node("Conv", "c w", "y")), want: "Conv Conv"},
+		{pass: "block-layout", name: "no convolution", build: steps(pixels, node("Relu", "x", "y")), want: "Relu"},
+	} {
+		t.Run(c.pass+"/"+c.name, func(t *testing.T) {
+			b := onnx.NewModel("m").Opset("", max(c.opset, 17))
+			if c.opset == 0 {
+				b = onnx.NewModel("m").Opset("", 21)
+			}
+			for _, step := range c.build {
+				step(b)
+			}
+			if c.outputs == "" {
+				c.outputs = "y"
+			}
+			for _, name := range strings.Fields(c.outputs) {
+				b.OutputType(name, &onnx.Type{Tensor: &onnx.TensorType{ElemType: onnx.Float}})
+			}
+			g, err := frontend.Convert(b.Must(), frontend.Options{KeepSource: true})
+			if err != nil {
+				t.Fatal(err)
+			}
+			o := onlyPass(c.pass)
+			var edits []Edit
+			o.Explain = func(e Edit) { edits = append(edits, e) }
+			before := operators(g)
+			if err := Run(context.Background(), g, o); err != nil {
+				t.Fatal(err)
+			}
+			if got := operators(g); got != c.want {
+				t.Errorf("%s became %s, want %s", before, got, c.want)
+			}
+			said := slices.ContainsFunc(edits, func(e Edit) bool { return e.Pass == c.pass })
+			if before != operators(g) && !said {
+				t.Errorf("the pass does not say what it did: %+v", edits)
+			}
+			for _, e := range edits {
+				if e.After != e.Before-len(e.Removed)+len(e.Added) {
+					t.Errorf("%+v does not add up", e)
+				}
+			}
+		})
+	}
+}
+
+// layerNorm writes a LayerNormalization over an axis in parts.
+func layerNorm(axis int64) []build {
+	mean := onnx.Attrs{"axes": []int64{axis}}
+	return steps(input("x", 8, 8), ramp("s", 8), ramp("b", 8), constant("eps", float32(1e-5)),
+		node("ReduceMean", "x", "m", mean), node("Sub", "x m", "d"), node("Mul", "d d", "q"), node("ReduceMean", "q", "v", mean),
+		node("Add", "v eps", "e"), node("Sqrt", "e", "r"), node("Div", "d r", "z"), node("Mul", "z s", "k"), node("Add", "k b", "y"))
+}
+
+// Passes reach the bodies of If and Loop, and every level has those before it.
+func TestLevelsAndSubgraphs(t *testing.T) {
+	then := onnx.NewGraph("then")
+	then.Node("Identity", []string{"x"}, []string{"i"})
+	then.Node("Sigmoid", []string{"i"}, []string{"s"})
+	then.Node("Mul", []string{"i", "s"}, []string{"t"})
+	then.Output("t", onnx.Float, "n", 8)
+	other := onnx.NewGraph("else")
+	other.Node("MatMul", []string{"x", "w"}, []string{"e"})
+	other.Output("e", onnx.Float, "n", 8)
+	b := onnx.NewModel("m").Opset("", 21)
+	b.Input("x", onnx.Float, "n", 8).Input("c", onnx.Bool).Output("y", onnx.Float, "n", 8)
+	ramp("w", 8, 8)(b)
+	b.Node("If", []string{"c"}, []string{"y"}, onnx.Attrs{"then_branch": then, "else_branch": other})
+	m := b.Must()
+	branch := func(level Level, disabled ...string) string {
+		g, err := frontend.Convert(m, frontend.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		o := onlyPass("")
+		o.Level = level
+		clear(o.Disabled)
+		for _, d := range disabled {
+			o.Disabled[d] = true
+		}
+		if err := Run(context.Background(), g, o); err != nil {
+			t.Fatal(err)
+		}
+		parts := make([]string, 0, 2)
+		for _, s := range g.Nodes[0].Graphs {
+			parts = append(parts, operators(s))
+		}
+		slices.Sort(parts)
+		return strings.Join(parts, " | ")
+	}
+	for _, c := range []struct {
+		level    Level
+		disabled []string
+		want     string
+	}{
+		{None, nil, "Identity Sigmoid Mul | MatMul"},
+		{Basic, nil, "MatMul | Sigmoid Mul"},
+		{Basic, []string{"identity"}, "Identity Sigmoid Mul | MatMul"},
+		{Extended, nil, "MatMul | Silu"},
+		{All, nil, "Linear | Silu"},
+		{All, []string{"fuse-linear", "fuse-activation"}, "MatMul | Sigmoid Mul"},
+	} {
+		if got := branch(c.level, c.disabled...); got != c.want {
+			t.Errorf("level %d without %v: %s, want %s", c.level, c.disabled, got, c.want)
+		}
+	}
+}
+
+// A cancelled context stops the passes.
+func TestRunStops(t *testing.T) {
+	b := onnx.NewModel("m").Opset("", 21)
+	b.Input("x", onnx.Float, 2).Output("y", onnx.Float, 2)
+	b.Node("Neg", []string{"x"}, []string{"y"})
+	g, err := frontend.Convert(b.Must(), frontend.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	if err := Run(ctx, g, onlyPass("fold")); err == nil {
+		t.Error("the passes ran to the end")
+	}
+}

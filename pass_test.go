@@ -1,0 +1,81 @@
+package onward_test
+
+import (
+	"context"
+	"math/rand/v2"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"github.com/onward-ml/onward"
+	"github.com/onward-ml/onward/onnx"
+	"github.com/onward-ml/onward/tensor"
+)
+
+// allBut names every pass but one.
+func allBut(name string) (r []string) {
+	for _, p := range onward.OptimizationPasses() {
+		if p.Name != name {
+			r = append(r, p.Name)
+		}
+	}
+	return r
+}
+
+// Every pass keeps the results when it runs alone: also without those before it,
+// which bring graphs to the form that it expects, and without the removal of dead
+// nodes behind it.
+func TestEachPassAlone(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		m, x := randomNetwork(t)
+		if m == nil {
+			return
+		}
+		passAlone(t, m, onward.Values{"x": x})
+	})
+	rapid.Check(t, func(t *rapid.T) {
+		e := encoder{rng: rand.New(rand.NewPCG(2, rapid.Uint64().Draw(t, "seed"))), heads: rapid.IntRange(1, 3).Draw(t, "heads"), size: rapid.IntRange(1, 9).Draw(t, "size"),
+			modern: rapid.Bool().Draw(t, "modern"), tanh: rapid.Bool().Draw(t, "tanh"), scaleQ: rapid.Bool().Draw(t, "scaleQ")}
+		opset := int64(17)
+		if e.modern {
+			opset = 20
+		}
+		m := encoderModel(e, opset)
+		passAlone(t, m, onward.Values{"x": normal(e.rng, 2, rapid.IntRange(1, 9).Draw(t, "length"), e.heads*e.size)})
+	})
+	for _, c := range smallModels(t) {
+		if c.name != "quantized" { // alone, fold-quantized and fuse-quantized round differently
+			passAlone(t, c.m, c.feed)
+		}
+	}
+}
+
+func passAlone(t interface {
+	Fatalf(string, ...any)
+}, m *onnx.Model, feed onward.Values) {
+	run := func(what string, o *onward.SessionOptions) onward.Values {
+		s, err := onward.OpenModel(m, o)
+		if err != nil {
+			t.Fatalf("%s: %v", what, err)
+		}
+		defer s.Close()
+		out, err := s.Run(context.Background(), feed, nil)
+		if err != nil {
+			t.Fatalf("%s: %v", what, err)
+		}
+		return out
+	}
+	want := run("reference", on("reference"))
+	for _, p := range onward.OptimizationPasses() {
+		got := run(p.Name, &onward.SessionOptions{DisabledPasses: allBut(p.Name)})
+		for name, w := range want {
+			tol := 2e-3
+			if x, ok := w.(*tensor.Tensor); ok && x.DType() == tensor.TypeFloat32 {
+				tol = tolerance(x)
+			}
+			if err := tensor.AllClose(got[name], w, 2e-3, tol); err != nil {
+				t.Fatalf("pass %s alone: output %s: %v", p.Name, name, err)
+			}
+		}
+	}
+}
