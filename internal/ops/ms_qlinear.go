@@ -7,6 +7,7 @@ import (
 	"github.com/onward-ml/onward/internal/cpu"
 	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/internal/kernels/quant"
+	"github.com/onward-ml/onward/internal/kernels/vec"
 	"github.com/onward-ml/onward/tensor"
 )
 
@@ -62,6 +63,42 @@ func (q *byteQuant) reals() *[256]float32 {
 		t[i] = float32(q.int(byte(i))-q.zero) * q.scale
 	}
 	return &t
+}
+
+// widen stores (x − zero)·scale with vector kernels, the same bits as reals has.
+func (q *byteQuant) widen(l cpu.Level, dst []float32, src []byte) {
+	if q.signed {
+		vec.I8ToF32(l, dst, tensor.FromRaw[int8](src))
+	} else {
+		vec.U8ToF32(l, dst, src)
+	}
+	if q.zero != 0 {
+		vec.SubScalarF32(l, dst, dst, float32(q.zero))
+	}
+	if q.scale != 1 {
+		vec.MulScalarF32(l, dst, dst, q.scale)
+	}
+}
+
+// narrow is quantize of x / scale with vector kernels.
+func (q *byteQuant) narrow(l cpu.Level, dst []byte, x []float32, scale float32) {
+	if q.signed {
+		quant.Quantize(l, tensor.FromRaw[int8](dst), x, scale, int8(q.zero))
+	} else {
+		quant.Quantize(l, dst, x, scale, uint8(q.zero))
+	}
+}
+
+// requantize stores q's numbers as those of another.
+func (q *byteQuant) requantize(l cpu.Level, dst []byte, to *byteQuant, src []byte) {
+	st := loopStates.Get().(*loopState)
+	defer loopStates.Put(st)
+	for lo := 0; lo < len(src); lo += loopBlock {
+		hi := min(len(src), lo+loopBlock)
+		u := st.widened[0][:hi-lo]
+		q.widen(l, u, src[lo:hi])
+		to.narrow(l, dst[lo:hi], u, to.scale)
+	}
 }
 
 // limits returns the least and the greatest number.
@@ -172,6 +209,25 @@ func runQLinearBinary(c *ir.Call, fn func(dst, a, b []float32), scales func(a, b
 		l.fast = func(dst []byte, in *[3][]byte) { fast(dst, in[0][:len(dst)], in[1][:len(dst)], &qa, &qb, &qc) }
 	}
 	return runLoop(c, l, grainCheap, shape, []*tensor.Tensor{a, b}, [][]int{a.Shape(), b.Shape()})
+}
+
+// mulBytes multiplies whole numbers, then by scale, the product of all three scales,
+// and rounds after adding the zero point.
+func mulBytes(dst, a, b []byte, qa, qb, y *byteQuant, scale float32) {
+	st := loopStates.Get().(*loopState)
+	defer loopStates.Put(st)
+	l := cpu.Active()
+	plain := byteQuant{scale: 1, signed: y.signed}
+	for lo := 0; lo < len(dst); lo += loopBlock {
+		hi := min(len(dst), lo+loopBlock)
+		u, v := st.widened[0][:hi-lo], st.widened[1][:hi-lo]
+		qa.widen(l, u, a[lo:hi])
+		qb.widen(l, v, b[lo:hi])
+		vec.MulF32(l, u, u, v)
+		vec.MulScalarF32(l, u, u, scale)
+		vec.AddScalarF32(l, u, u, float32(y.zero))
+		plain.narrow(l, dst[lo:hi], u, 1)
+	}
 }
 
 // addBytes adds in units of y's scale.

@@ -1,7 +1,9 @@
 package ops
 
 import (
+	"github.com/onward-ml/onward/internal/cpu"
 	"github.com/onward-ml/onward/internal/ir"
+	"github.com/onward-ml/onward/internal/kernels/vec"
 	"github.com/onward-ml/onward/tensor"
 )
 
@@ -81,6 +83,10 @@ func realBytes(c *ir.Call, t *tensor.Tensor, q *byteQuant) ([]float32, error) {
 		return nil, err
 	}
 	table, src := q.reals(), t.Bytes()
+	if !c.Generic {
+		l := cpu.Active()
+		return r, eachRange(c, len(src), grainCheap, func(lo, hi int) { q.widen(l, r[lo:hi], src[lo:hi]) })
+	}
 	return r, eachRange(c, len(src), grainCheap, func(lo, hi int) {
 		dst := r[lo:hi]
 		for i, v := range src[lo:hi] {
@@ -92,6 +98,13 @@ func realBytes(c *ir.Call, t *tensor.Tensor, q *byteQuant) ([]float32, error) {
 // quantizeBytes stores x·ratio, numbers in units of q's scale; it overwrites x.
 func quantizeBytes(c *ir.Call, y *tensor.Tensor, x []float32, ratio float32, q *byteQuant) error {
 	dst := y.Bytes()
+	if !c.Generic {
+		l := cpu.Active()
+		return eachRange(c, len(x), grainCheap, func(lo, hi int) {
+			vec.MulScalarF32(l, x[lo:hi], x[lo:hi], ratio)
+			q.narrow(l, dst[lo:hi], x[lo:hi], 1)
+		})
+	}
 	return eachRange(c, len(x), grainCheap, func(lo, hi int) {
 		for i := range x[lo:hi] {
 			x[lo+i] *= ratio

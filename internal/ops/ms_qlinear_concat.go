@@ -3,6 +3,7 @@ package ops
 import (
 	"fmt"
 
+	"github.com/onward-ml/onward/internal/cpu"
 	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/tensor"
 )
@@ -56,7 +57,7 @@ func (op *QLinearConcat) Run(c *ir.Call) error {
 	if n < 1 {
 		return fmt.Errorf("there is nothing to join")
 	}
-	in, tables := make([]*tensor.Tensor, n), make([]*[256]byte, n)
+	in, from := make([]*tensor.Tensor, n), make([]byteQuant, n)
 	for i := range n {
 		if in[i] = c.Tensor(2 + 3*i); in[i] == nil || c.Tensor(3+3*i) == nil {
 			return fmt.Errorf("part %d is missing", i)
@@ -65,7 +66,7 @@ func (op *QLinearConcat) Run(c *ir.Call) error {
 		if err != nil {
 			return err
 		}
-		tables[i] = q.table(to, sameReal)
+		from[i] = q
 	}
 	shape, axis, err := concatShape(in, op.Axis)
 	if err != nil {
@@ -79,7 +80,17 @@ func (op *QLinearConcat) Run(c *ir.Call) error {
 	dst, row, at := y.Bytes(), shape[axis]*inner, 0
 	for i, t := range in {
 		src, w := t.Bytes(), t.Dim(axis)*inner
-		if err := reduceEach(c, outer, w, func(k int) { mapBytes(dst[k*row+at:][:w], src[k*w:][:w], tables[i]) }); err != nil {
+		var copyRow func(dst, src []byte)
+		switch q := from[i]; {
+		case q.scale == to.scale && q.zero == to.zero:
+			copyRow = func(dst, src []byte) { copy(dst, src) }
+		case c.Generic:
+			table := q.table(to, sameReal)
+			copyRow = func(dst, src []byte) { mapBytes(dst, src, table) }
+		default:
+			copyRow = func(dst, src []byte) { q.requantize(cpu.Active(), dst, &to, src) }
+		}
+		if err := reduceEach(c, outer, w, func(k int) { copyRow(dst[k*row+at:][:w], src[k*w:][:w]) }); err != nil {
 			return err
 		}
 		at += w

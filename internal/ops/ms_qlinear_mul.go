@@ -26,5 +26,5 @@ func (*QLinearMul) Run(c *ir.Call) error {
 	}, func(a, b, y *byteQuant) {
 		scale, zero = a.scale*b.scale/y.scale, float32(y.zero)
 		a.scale, b.scale = 1, 1
-	}, nil)
+	}, func(dst, a, b []byte, qa, qb, y *byteQuant) { mulBytes(dst, a, b, qa, qb, y, scale) })
 }

@@ -11,15 +11,15 @@ import (
 // fuseQuantized computes with integers where a model says so by DequantizeLinear
 // before an operator and QuantizeLinear after it: Conv becomes QLinearConv, MatMul
 // QLinearMatMul or, without a QuantizeLinear, MatMulIntegerToFloat, Gemm QGemm,
-// Add QLinearAdd. What only moves or picks elements works on the integers
-// themselves. These are the groups that ONNX Runtime replaces as well
+// Add QLinearAdd, and so on. What only moves or picks elements works on the integers
+// themselves, and a function of single elements becomes a table. These are the groups that ONNX Runtime replaces as well
 // (https://onnxruntime.ai/docs/performance/model-optimizations/quantization.html).
 // Results differ by the rounding of the sums, one step of the output at most.
 func fuseQuantized(o *Options, g *ir.Graph) (int, error) {
 	if !hasDequantize(g) {
 		return 0, nil
 	}
-	f := &quantizedFuser{zeros: map[tensor.DType]ir.ValueID{
+	f := &quantizedFuser{o: o, zeros: map[tensor.DType]ir.ValueID{
 		tensor.TypeUint8: g.NewConst("", tensor.Scalar(uint8(0))),
 		tensor.TypeInt8:  g.NewConst("", tensor.Scalar(int8(0))),
 	}}
@@ -76,6 +76,7 @@ const exactDepth = 1 << 14
 
 type quantizedFuser struct {
 	*matcher
+	o     *Options
 	zeros map[tensor.DType]ir.ValueID
 }
 
@@ -146,6 +147,9 @@ func (f *quantizedFuser) quantize(n *ir.Node, op *ops.QuantizeLinear) *ir.Node {
 	if !ok || len(y.scales) != 1 {
 		return nil
 	}
+	if r := f.byteMap(n, y); r != nil {
+		return r
+	}
 	p := f.only(n.In[0])
 	if p != nil {
 		if _, ok := p.Op.(*ops.Relu); ok && (y.elem == tensor.TypeUint8 && y.zeroAt == 0 || y.elem == tensor.TypeInt8 && y.zeroAt == -128) {
@@ -155,6 +159,9 @@ func (f *quantizedFuser) quantize(n *ir.Node, op *ops.QuantizeLinear) *ir.Node {
 	if p == nil || len(p.In) == 0 || len(p.Out) == 0 || p.In[0] == ir.None {
 		return nil
 	}
+	if op, ok := p.Op.(*ops.Concat); ok {
+		return f.concat(n, p, op, y)
+	}
 	x, ok := f.one(p.In[0])
 	if !ok {
 		return nil
@@ -163,28 +170,59 @@ func (f *quantizedFuser) quantize(n *ir.Node, op *ops.QuantizeLinear) *ir.Node {
 	case *ops.Conv:
 		return f.conv(n, p, op, x, y)
 	case *ops.MatMul:
-		b, ok := f.factor(p.In[1], false)
-		if !ok {
-			return nil
-		}
-		return replaced(n, "QLinearMatMul", &ops.QLinearMatMul{}, x.x, x.scale, x.zero, b.x, b.scale, b.zero, y.scale, y.zero)
+		return f.matMul(n, p, x, y)
 	case *ops.Gemm:
 		return f.gemm(n, p, op, x, y)
 	case *ops.Add:
-		b, ok := f.one(p.In[1])
-		if !ok || b.elem != x.elem || y.elem != x.elem {
-			return nil
+		if b, ok := f.second(p, x, y); ok {
+			return replaced(n, "QLinearAdd", &ops.QLinearAdd{}, x.x, x.scale, x.zero, b.x, b.scale, b.zero, y.scale, y.zero)
 		}
-		return replaced(n, "QLinearAdd", &ops.QLinearAdd{}, x.x, x.scale, x.zero, b.x, b.scale, b.zero, y.scale, y.zero)
-	case *ops.MaxPool, *ops.Reshape, *ops.Flatten, *ops.Squeeze, *ops.Unsqueeze, *ops.Transpose:
-		if len(p.Out) > 1 && p.Out[1] != ir.None || x.elem != y.elem || x.scales[0] != y.scales[0] || x.zeroAt != y.zeroAt {
-			return nil
+	case *ops.Mul:
+		if b, ok := f.second(p, x, y); ok {
+			return replaced(n, "QLinearMul", &ops.QLinearMul{}, x.x, x.scale, x.zero, b.x, b.scale, b.zero, y.scale, y.zero)
 		}
-		r := *p
-		r.In, r.Out = append([]ir.ValueID{x.x}, p.In[1:]...), n.Out
-		return &r
+	case *ops.AveragePool:
+		if y.elem == x.elem {
+			return replaced(n, "QLinearAveragePool", &ops.QLinearAveragePool{AveragePool: *op}, x.x, x.scale, x.zero, y.scale, y.zero)
+		}
+	case *ops.GlobalAveragePool:
+		if y.elem == x.elem {
+			return replaced(n, "QLinearGlobalAveragePool", &ops.QLinearGlobalAveragePool{}, x.x, x.scale, x.zero, y.scale, y.zero)
+		}
+	case *ops.Softmax:
+		if y.elem == x.elem {
+			return replaced(n, "QLinearSoftmax", op.Quantized(), x.x, x.scale, x.zero, y.scale, y.zero)
+		}
+	case *ops.MaxPool, *ops.Reshape, *ops.Flatten, *ops.Squeeze, *ops.Unsqueeze, *ops.Transpose, *ops.Slice, *ops.Gather,
+		*ops.Expand, *ops.Tile, *ops.DepthToSpace, *ops.SpaceToDepth, *ops.Resize, *ops.Pad:
+		return f.moved(n, p, x, y)
 	}
 	return nil
+}
+
+// second returns the second of two quantized tensors of one type.
+func (f *quantizedFuser) second(p *ir.Node, x, y quantizedValue) (quantizedValue, bool) {
+	b, ok := f.one(p.In[1])
+	return b, ok && b.elem == x.elem && y.elem == x.elem
+}
+
+// matMul makes a QLinearMatMul of a product with a matrix, or of two stacks of
+// matrices.
+func (f *quantizedFuser) matMul(n, p *ir.Node, x, y quantizedValue) *ir.Node {
+	b, ok := f.factor(p.In[1], false)
+	if !ok {
+		if b, ok = f.one(p.In[1]); !ok {
+			return nil
+		}
+		s := f.g.Values[x.x].Type.Shape
+		if len(s) == 0 {
+			return nil
+		}
+		if k, ok := s[len(s)-1].Value(); !ok || k > exactDepth {
+			return nil
+		}
+	}
+	return replaced(n, "QLinearMatMul", &ops.QLinearMatMul{}, x.x, x.scale, x.zero, b.x, b.scale, b.zero, y.scale, y.zero)
 }
 
 // conv makes a QLinearConv of a Conv with constant weights.
