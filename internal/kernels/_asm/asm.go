@@ -30,6 +30,7 @@ type file struct {
 	body   strings.Builder
 	stubs  strings.Builder
 	consts map[uint32]bool
+	order  []uint32 // of the constants, by first use
 	mask   bool
 	name   string
 }
@@ -87,6 +88,27 @@ type fn struct {
 	off    map[string]int
 	masked bool // loads and stores take the tail mask
 	labels string
+	// hoisted constants lie in registers: a body with many is limited by its loads.
+	hoisted map[uint32]int
+}
+
+// hoist loads the constants that body uses into the registers from first to last, if the
+// instruction set has them.
+func (g *fn) hoist(first, last int, body func(g *fn)) {
+	if g.width != 16 {
+		return
+	}
+	dry := newFile("dry").function("dry", g.isa, nil, nil)
+	body(dry)
+	g.hoisted = map[uint32]int{}
+	for _, c := range dry.order {
+		if first > last {
+			break
+		}
+		g.op("VMOVUPS", g.ci(c), first)
+		g.hoisted[c] = first
+		first++
+	}
 }
 
 // function starts an assembly function and its stub.
@@ -135,7 +157,13 @@ func (g *fn) r(i int) string { return fmt.Sprintf("%s%d", g.reg, i) }
 func (g *fn) c(v float64) string { return g.ci(math.Float32bits(float32(v))) }
 
 func (g *fn) ci(v uint32) string {
-	g.consts[v] = true
+	if r, ok := g.hoisted[v]; ok {
+		return g.r(r)
+	}
+	if !g.consts[v] {
+		g.consts[v] = true
+		g.order = append(g.order, v)
+	}
 	return constName(v) + "<>(SB)"
 }
 

@@ -53,6 +53,7 @@ func (k *elem) emit(f *file, i isa) {
 	for j, n := range k.scalars {
 		g.bcast(n, scalarReg(j))
 	}
+	g.hoist(16, 31, func(g *fn) { k.body(g, [3]int{0, 1, 2}) })
 	bytes := i.width * 4
 	vector := func(off int, r [3]int) {
 		j := 0
