@@ -30,6 +30,7 @@ const (
 const (
 	gNetworks = "Networks"
 	gElem     = "Elementwise, reductions and moves"
+	gDecode   = "Decoding a token after 256"
 	gMatMul   = "Matrix products"
 	gConv     = "Convolutions"
 	gQuant    = "Integers and small weights"
@@ -48,7 +49,13 @@ func models() []model {
 
 	add(gNetworks, "MobileNetV2", mobileNetV2)
 	add(gNetworks, "ResNet blocks, 64 to 512 channels", resNetBlocks)
+	add(gNetworks, "EfficientNet-B0", efficientNet)
+	add(gNetworks, "U-Net, 256²", unet)
+	add(gNetworks, "YOLO-like, 320²", yolo)
 	add(gNetworks, "BERT-base, 2 layers, S=128", func() *onnx.Model { return bert(2, 128, 768, 12) })
+	add(gNetworks, "BERT-base, 2 layers, S=128, 8-bit (dynamic)", func() *onnx.Model { return encoder(2, 128, 768, 12, true, (*transformer).dynamic) })
+	add(gNetworks, "ViT-base, 2 layers, 224²", vit)
+	add(gNetworks, "Whisper-base encoder, 2 layers, 10 s", whisper)
 
 	for _, op := range []string{"Mish", "Softplus", "Elu", "Log", "Sin", "Erf", "Gelu", "Sigmoid", "Tanh", "Exp", "HardSwish", "Sqrt"} {
 		add(gElem, op+" 64k", func() *onnx.Model { return one(op, nil, 65536) })
@@ -170,6 +177,16 @@ func models() []model {
 		add(gQuant, "QLinearConv u8·s8 "+c.String(), c.quantized)
 	}
 	add(gNetworks, "ResNet blocks, 8-bit (QDQ)", quantizedResNetBlocks)
+	add(gDecode, "GPT-2, 4 layers, fp32", func() *onnx.Model { return gpt2(4, 256, 768, 12) })
+	for _, k := range []struct {
+		name  string
+		dense dense
+	}{
+		{"fp32", (*transformer).plain}, {"fp16 weights", (*transformer).half}, {"8-bit (dynamic)", (*transformer).dynamic},
+		{"4-bit, accuracy level 4", nbits(4)}, {"4-bit, default accuracy", nbits(0)},
+	} {
+		add(gDecode, "Llama-like, 3 layers of 1024, "+k.name, func() *onnx.Model { return llama(3, 256, k.dense) })
+	}
 	for _, c := range []struct{ bits, acc, m int }{{4, 4, 1}, {4, 0, 1}, {8, 0, 1}, {4, 4, 128}} {
 		add(gQuant, fmt.Sprintf("MatMulNBits %d-bit acc%d M=%d 4096²", c.bits, c.acc, c.m), func() *onnx.Model { return matMulNBits(c.bits, c.acc, c.m, 4096) })
 	}
@@ -304,191 +321,6 @@ func (c conv) model() *onnx.Model {
 	return b.Must()
 }
 
-// net builds a network of convolutions.
-type net struct {
-	*onnx.ModelBuilder
-	weights
-	at    string // the value that the next layer reads
-	next  int
-	clips bool // the bounds of relu6 are there
-}
-
-func newNet(size int) *net {
-	b := begin()
-	b.Input("x", f32, 1, 3, size, size)
-	return &net{ModelBuilder: b, weights: weights{GraphBuilder: b.GraphBuilder, rng: seeded()}, at: "x"}
-}
-
-func (n *net) node(op string, attrs onnx.Attrs, inputs ...string) string {
-	n.next++
-	out := fmt.Sprintf("t%d", n.next)
-	n.ModelBuilder.Node(op, inputs, []string{out}, attrs)
-	n.at = out
-	return out
-}
-
-// conv adds a convolution with its BatchNormalization, which any engine folds.
-func (n *net) conv(in, out, k, stride, group int) string {
-	pad := k / 2
-	c := n.node("Conv", onnx.Attrs{"pads": []int{pad, pad, pad, pad}, "strides": []int{stride, stride}, "group": group}, n.at, n.weights.add(out, in/group, k, k))
-	one := make([]float32, out)
-	for i := range one {
-		one[i] = 1
-	}
-	scale, mean := fmt.Sprintf("scale%d", n.next), fmt.Sprintf("mean%d", n.next)
-	n.ModelBuilder.Initializer(scale, one).Initializer(mean, make([]float32, out))
-	return n.node("BatchNormalization", nil, c, scale, mean, mean, scale)
-}
-
-func (n *net) relu() string { return n.node("Relu", nil, n.at) }
-
-func (n *net) relu6() string {
-	if !n.clips {
-		n.clips = true
-		n.ModelBuilder.Initializer("zero", float32(0)).Initializer("six", float32(6))
-	}
-	return n.node("Clip", nil, n.at, "zero", "six")
-}
-
-// classify ends a network of that many channels.
-func (n *net) classify(channels, classes int) *onnx.Model {
-	n.node("GlobalAveragePool", nil, n.at)
-	n.node("Flatten", nil, n.at)
-	n.node("Gemm", onnx.Attrs{"transB": 1}, n.at, n.weights.add(classes, channels), n.weights.add(classes))
-	n.ModelBuilder.Output(n.at, f32, 1, classes)
-	return n.Must()
-}
-
-// mobileNetV2 has the layers of MobileNetV2 1.0 at 224² (Sandler and others, 2018,
-// table 2).
-func mobileNetV2() *onnx.Model {
-	n := newNet(224)
-	n.conv(3, 32, 3, 2, 1)
-	n.relu6()
-	in := 32
-	for _, s := range []struct{ expand, out, count, stride int }{
-		{1, 16, 1, 1}, {6, 24, 2, 2}, {6, 32, 3, 2}, {6, 64, 4, 2}, {6, 96, 3, 1}, {6, 160, 3, 2}, {6, 320, 1, 1},
-	} {
-		for i := range s.count {
-			stride := s.stride
-			if i > 0 {
-				stride = 1
-			}
-			from, mid := n.at, in*s.expand
-			if s.expand > 1 {
-				n.conv(in, mid, 1, 1, 1)
-				n.relu6()
-			}
-			n.conv(mid, mid, 3, stride, mid)
-			n.relu6()
-			n.conv(mid, s.out, 1, 1, 1)
-			if stride == 1 && in == s.out {
-				n.node("Add", nil, from, n.at)
-			}
-			in = s.out
-		}
-	}
-	n.conv(in, 1280, 1, 1, 1)
-	n.relu6()
-	return n.classify(1280, 1000)
-}
-
-// resNetBlocks has one strided and one plain basic block per stage, as ResNet-18
-// does, after its stem.
-func resNetBlocks() *onnx.Model {
-	n := newNet(224)
-	n.conv(3, 64, 7, 2, 1)
-	n.relu()
-	n.node("MaxPool", onnx.Attrs{"kernel_shape": []int{3, 3}, "strides": []int{2, 2}, "pads": []int{1, 1, 1, 1}}, n.at)
-	in := 64
-	for _, out := range []int{64, 128, 256, 512} {
-		for i := range 2 {
-			from, stride := n.at, 1
-			if i == 0 && out != in {
-				stride = 2
-			}
-			n.conv(in, out, 3, stride, 1)
-			n.relu()
-			body := n.conv(out, out, 3, 1, 1)
-			if stride != 1 || in != out {
-				n.at = from
-				from = n.conv(in, out, 1, stride, 1)
-			}
-			n.node("Add", nil, body, from)
-			n.relu()
-			in = out
-		}
-	}
-	return n.classify(512, 1000)
-}
-
-// quantizedResNetBlocks has the convolutions of resNetBlocks with QuantizeLinear and
-// DequantizeLinear around them, as the quantizers of ONNX Runtime and PyTorch write them.
-func quantizedResNetBlocks() *onnx.Model {
-	n := newNet(224)
-	n.ModelBuilder.Initializer("as", float32(.02)).Initializer("az", uint8(128)).Initializer("ps", float32(.01)).Initializer("pz", uint8(0))
-	signed := func() string {
-		return n.node("DequantizeLinear", nil, n.node("QuantizeLinear", nil, n.at, "as", "az"), "as", "az")
-	}
-	positive := func() string { // after a Relu
-		return n.node("DequantizeLinear", nil, n.node("QuantizeLinear", nil, n.at, "ps", "pz"), "ps", "pz")
-	}
-	conv := func(in, out, k, stride int) string {
-		x := n.at
-		n.next++
-		w, s, z, b, bs := fmt.Sprintf("w%d", n.next), fmt.Sprintf("ws%d", n.next), fmt.Sprintf("wz%d", n.next), fmt.Sprintf("b%d", n.next), fmt.Sprintf("bs%d", n.next)
-		scales, steps := make([]float32, out), make([]float32, out)
-		from := float32(.01)
-		if in == 3 {
-			from = .02
-		}
-		for i := range scales {
-			scales[i] = float32(1 / (73 * math.Sqrt(float64(in*k*k))) * (1 + .1*n.rng.Float64()))
-			steps[i] = scales[i] * from
-		}
-		n.ModelBuilder.Initializer(w, bytesOf(w, s8, out*in*k*k, int64(out), int64(in), int64(k), int64(k))).Initializer(s, scales).Initializer(z, make([]int8, out))
-		n.ModelBuilder.Initializer(b, make([]int32, out)).Initializer(bs, steps)
-		wd := n.node("DequantizeLinear", onnx.Attrs{"axis": 0}, w, s, z)
-		bd := n.node("DequantizeLinear", onnx.Attrs{"axis": 0}, b, bs)
-		return n.node("Conv", onnx.Attrs{"pads": []int{k / 2, k / 2, k / 2, k / 2}, "strides": []int{stride, stride}}, x, wd, bd)
-	}
-	signed()
-	conv(3, 64, 7, 2)
-	n.relu()
-	positive()
-	n.node("MaxPool", onnx.Attrs{"kernel_shape": []int{3, 3}, "strides": []int{2, 2}, "pads": []int{1, 1, 1, 1}}, n.at)
-	positive()
-	in := 64
-	for _, out := range []int{64, 128, 256, 512} {
-		for i := range 2 {
-			from, stride := n.at, 1
-			if i == 0 && out != in {
-				stride = 2
-			}
-			conv(in, out, 3, stride)
-			n.relu()
-			positive()
-			conv(out, out, 3, 1)
-			body := signed()
-			if stride != 1 || in != out {
-				n.at = from
-				conv(in, out, 1, stride)
-				from = signed()
-			}
-			n.node("Add", nil, body, from)
-			n.relu()
-			positive()
-			in = out
-		}
-	}
-	n.node("GlobalAveragePool", nil, n.at)
-	positive()
-	n.node("Flatten", nil, n.at)
-	n.node("Gemm", onnx.Attrs{"transB": 1}, n.at, n.weights.add(1000, 512), n.weights.add(1000))
-	n.ModelBuilder.Output(n.at, f32, 1, 1000)
-	return n.Must()
-}
-
 func mlp(batch int) *onnx.Model {
 	b := begin()
 	w := weights{GraphBuilder: b.GraphBuilder, rng: seeded()}
@@ -504,39 +336,6 @@ func mlp(batch int) *onnx.Model {
 		at = out
 	}
 	b.Node("Softmax", []string{at}, []string{"y"})
-	return b.Must()
-}
-
-// bert has the encoder layers of BERT (Devlin and others, 2018), as exporters write
-// them, without the embeddings.
-func bert(layers, seq, width, heads int) *onnx.Model {
-	b := begin()
-	w := weights{GraphBuilder: b.GraphBuilder, rng: seeded()}
-	b.Input("x", f32, 1, seq, width).Output("y", f32, 1, seq, width)
-	b.Initializer("split", []int64{0, 0, int64(heads), int64(width / heads)}).Initializer("join", []int64{0, 0, int64(width)})
-	b.Initializer("root", float32(math.Sqrt(float64(width/heads))))
-	n := 0
-	node := func(op string, attrs onnx.Attrs, in ...string) string {
-		n++
-		out := fmt.Sprintf("t%d", n)
-		b.Node(op, in, []string{out}, attrs)
-		return out
-	}
-	dense := func(x string, in, out int) string {
-		return node("Add", nil, node("MatMul", nil, x, w.add(in, out)), w.add(out))
-	}
-	head := func(x string, perm []int) string {
-		return node("Transpose", onnx.Attrs{"perm": perm}, node("Reshape", nil, dense(x, width, width), "split"))
-	}
-	x := "x"
-	for range layers {
-		q, k, v := head(x, []int{0, 2, 1, 3}), head(x, []int{0, 2, 3, 1}), head(x, []int{0, 2, 1, 3})
-		p := node("Softmax", onnx.Attrs{"axis": -1}, node("Div", nil, node("MatMul", nil, q, k), "root"))
-		a := node("Reshape", nil, node("Transpose", onnx.Attrs{"perm": []int{0, 2, 1, 3}}, node("MatMul", nil, p, v)), "join")
-		x = node("LayerNormalization", nil, node("Add", nil, dense(a, width, width), x), w.add(width), w.add(width))
-		x = node("LayerNormalization", nil, node("Add", nil, dense(node("Gelu", nil, dense(x, width, 4*width)), 4*width, width), x), w.add(width), w.add(width))
-	}
-	b.Node("Identity", []string{x}, []string{"y"})
 	return b.Must()
 }
 

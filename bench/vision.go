@@ -1,0 +1,330 @@
+package main
+
+import (
+	"fmt"
+	"math"
+
+	"github.com/onward-ml/onward/onnx"
+)
+
+// net builds a network of convolutions.
+type net struct {
+	*onnx.ModelBuilder
+	weights
+	at    string // the value that the next layer reads
+	next  int
+	clips bool // the bounds of relu6 are there
+}
+
+func newNet(size int) *net {
+	b := begin()
+	b.Input("x", f32, 1, 3, size, size)
+	return &net{ModelBuilder: b, weights: weights{GraphBuilder: b.GraphBuilder, rng: seeded()}, at: "x"}
+}
+
+func (n *net) node(op string, attrs onnx.Attrs, inputs ...string) string {
+	n.next++
+	out := fmt.Sprintf("t%d", n.next)
+	n.ModelBuilder.Node(op, inputs, []string{out}, attrs)
+	n.at = out
+	return out
+}
+
+// conv adds a convolution with its BatchNormalization, which any engine folds.
+func (n *net) conv(in, out, k, stride, group int) string {
+	pad := k / 2
+	c := n.node("Conv", onnx.Attrs{"pads": []int{pad, pad, pad, pad}, "strides": []int{stride, stride}, "group": group}, n.at, n.weights.add(out, in/group, k, k))
+	one := make([]float32, out)
+	for i := range one {
+		one[i] = 1
+	}
+	scale, mean := fmt.Sprintf("scale%d", n.next), fmt.Sprintf("mean%d", n.next)
+	n.ModelBuilder.Initializer(scale, one).Initializer(mean, make([]float32, out))
+	return n.node("BatchNormalization", nil, c, scale, mean, mean, scale)
+}
+
+func (n *net) relu() string { return n.node("Relu", nil, n.at) }
+
+func (n *net) relu6() string {
+	if !n.clips {
+		n.clips = true
+		n.ModelBuilder.Initializer("zero", float32(0)).Initializer("six", float32(6))
+	}
+	return n.node("Clip", nil, n.at, "zero", "six")
+}
+
+// classify ends a network of that many channels.
+func (n *net) classify(channels, classes int) *onnx.Model {
+	n.node("GlobalAveragePool", nil, n.at)
+	n.node("Flatten", nil, n.at)
+	n.node("Gemm", onnx.Attrs{"transB": 1}, n.at, n.weights.add(classes, channels), n.weights.add(classes))
+	n.ModelBuilder.Output(n.at, f32, 1, classes)
+	return n.Must()
+}
+
+// mobileNetV2 has the layers of MobileNetV2 1.0 at 224² (Sandler and others, 2018,
+// table 2).
+func mobileNetV2() *onnx.Model {
+	n := newNet(224)
+	n.conv(3, 32, 3, 2, 1)
+	n.relu6()
+	in := 32
+	for _, s := range []struct{ expand, out, count, stride int }{
+		{1, 16, 1, 1}, {6, 24, 2, 2}, {6, 32, 3, 2}, {6, 64, 4, 2}, {6, 96, 3, 1}, {6, 160, 3, 2}, {6, 320, 1, 1},
+	} {
+		for i := range s.count {
+			stride := s.stride
+			if i > 0 {
+				stride = 1
+			}
+			from, mid := n.at, in*s.expand
+			if s.expand > 1 {
+				n.conv(in, mid, 1, 1, 1)
+				n.relu6()
+			}
+			n.conv(mid, mid, 3, stride, mid)
+			n.relu6()
+			n.conv(mid, s.out, 1, 1, 1)
+			if stride == 1 && in == s.out {
+				n.node("Add", nil, from, n.at)
+			}
+			in = s.out
+		}
+	}
+	n.conv(in, 1280, 1, 1, 1)
+	n.relu6()
+	return n.classify(1280, 1000)
+}
+
+// resNetBlocks has one strided and one plain basic block per stage, as ResNet-18
+// does, after its stem.
+func resNetBlocks() *onnx.Model {
+	n := newNet(224)
+	n.conv(3, 64, 7, 2, 1)
+	n.relu()
+	n.node("MaxPool", onnx.Attrs{"kernel_shape": []int{3, 3}, "strides": []int{2, 2}, "pads": []int{1, 1, 1, 1}}, n.at)
+	in := 64
+	for _, out := range []int{64, 128, 256, 512} {
+		for i := range 2 {
+			from, stride := n.at, 1
+			if i == 0 && out != in {
+				stride = 2
+			}
+			n.conv(in, out, 3, stride, 1)
+			n.relu()
+			body := n.conv(out, out, 3, 1, 1)
+			if stride != 1 || in != out {
+				n.at = from
+				from = n.conv(in, out, 1, stride, 1)
+			}
+			n.node("Add", nil, body, from)
+			n.relu()
+			in = out
+		}
+	}
+	return n.classify(512, 1000)
+}
+
+// quantizedResNetBlocks has the convolutions of resNetBlocks with QuantizeLinear and
+// DequantizeLinear around them, as the quantizers of ONNX Runtime and PyTorch write them.
+func quantizedResNetBlocks() *onnx.Model {
+	n := newNet(224)
+	n.ModelBuilder.Initializer("as", float32(.02)).Initializer("az", uint8(128)).Initializer("ps", float32(.01)).Initializer("pz", uint8(0))
+	signed := func() string {
+		return n.node("DequantizeLinear", nil, n.node("QuantizeLinear", nil, n.at, "as", "az"), "as", "az")
+	}
+	positive := func() string { // after a Relu
+		return n.node("DequantizeLinear", nil, n.node("QuantizeLinear", nil, n.at, "ps", "pz"), "ps", "pz")
+	}
+	conv := func(in, out, k, stride int) string {
+		x := n.at
+		n.next++
+		w, s, z, b, bs := fmt.Sprintf("w%d", n.next), fmt.Sprintf("ws%d", n.next), fmt.Sprintf("wz%d", n.next), fmt.Sprintf("b%d", n.next), fmt.Sprintf("bs%d", n.next)
+		scales, steps := make([]float32, out), make([]float32, out)
+		from := float32(.01)
+		if in == 3 {
+			from = .02
+		}
+		for i := range scales {
+			scales[i] = float32(1 / (73 * math.Sqrt(float64(in*k*k))) * (1 + .1*n.rng.Float64()))
+			steps[i] = scales[i] * from
+		}
+		n.ModelBuilder.Initializer(w, bytesOf(w, s8, out*in*k*k, int64(out), int64(in), int64(k), int64(k))).Initializer(s, scales).Initializer(z, make([]int8, out))
+		n.ModelBuilder.Initializer(b, make([]int32, out)).Initializer(bs, steps)
+		wd := n.node("DequantizeLinear", onnx.Attrs{"axis": 0}, w, s, z)
+		bd := n.node("DequantizeLinear", onnx.Attrs{"axis": 0}, b, bs)
+		return n.node("Conv", onnx.Attrs{"pads": []int{k / 2, k / 2, k / 2, k / 2}, "strides": []int{stride, stride}}, x, wd, bd)
+	}
+	signed()
+	conv(3, 64, 7, 2)
+	n.relu()
+	positive()
+	n.node("MaxPool", onnx.Attrs{"kernel_shape": []int{3, 3}, "strides": []int{2, 2}, "pads": []int{1, 1, 1, 1}}, n.at)
+	positive()
+	in := 64
+	for _, out := range []int{64, 128, 256, 512} {
+		for i := range 2 {
+			from, stride := n.at, 1
+			if i == 0 && out != in {
+				stride = 2
+			}
+			conv(in, out, 3, stride)
+			n.relu()
+			positive()
+			conv(out, out, 3, 1)
+			body := signed()
+			if stride != 1 || in != out {
+				n.at = from
+				conv(in, out, 1, stride)
+				from = signed()
+			}
+			n.node("Add", nil, body, from)
+			n.relu()
+			positive()
+			in = out
+		}
+	}
+	n.node("GlobalAveragePool", nil, n.at)
+	positive()
+	n.node("Flatten", nil, n.at)
+	n.node("Gemm", onnx.Attrs{"transB": 1}, n.at, n.weights.add(1000, 512), n.weights.add(1000))
+	n.ModelBuilder.Output(n.at, f32, 1, 1000)
+	return n.Must()
+}
+
+func (n *net) silu() string {
+	x := n.at
+	return n.node("Mul", nil, x, n.node("Sigmoid", nil, x))
+}
+
+// excite scales channels by what a bottleneck of mid channels makes of their means
+// (Hu and others, 2018).
+func (n *net) excite(channels, mid int) string {
+	x := n.at
+	n.node("GlobalAveragePool", nil, x)
+	n.node("Conv", nil, n.at, n.weights.add(mid, channels, 1, 1), n.weights.add(mid))
+	n.silu()
+	n.node("Conv", nil, n.at, n.weights.add(channels, mid, 1, 1), n.weights.add(channels))
+	return n.node("Mul", nil, x, n.node("Sigmoid", nil, n.at))
+}
+
+// efficientNet has the layers of EfficientNet-B0 (Tan and Le, 2019, table 1).
+func efficientNet() *onnx.Model {
+	n := newNet(224)
+	n.conv(3, 32, 3, 2, 1)
+	n.silu()
+	in := 32
+	for _, s := range []struct{ expand, out, count, kernel, stride int }{
+		{1, 16, 1, 3, 1}, {6, 24, 2, 3, 2}, {6, 40, 2, 5, 2}, {6, 80, 3, 3, 2}, {6, 112, 3, 5, 1}, {6, 192, 4, 5, 2}, {6, 320, 1, 3, 1},
+	} {
+		for i := range s.count {
+			stride := s.stride
+			if i > 0 {
+				stride = 1
+			}
+			from, mid := n.at, in*s.expand
+			if s.expand > 1 {
+				n.conv(in, mid, 1, 1, 1)
+				n.silu()
+			}
+			n.conv(mid, mid, s.kernel, stride, mid)
+			n.silu()
+			n.excite(mid, in/4)
+			n.conv(mid, s.out, 1, 1, 1)
+			if stride == 1 && in == s.out {
+				n.node("Add", nil, from, n.at)
+			}
+			in = s.out
+		}
+	}
+	n.conv(in, 1280, 1, 1, 1)
+	n.silu()
+	return n.classify(1280, 1000)
+}
+
+// unet goes down and up over four sizes with joins across (Ronneberger and others, 2015), with
+// half of its channels.
+func unet() *onnx.Model {
+	n := newNet(256)
+	double := func(in, out int) string {
+		n.conv(in, out, 3, 1, 1)
+		n.relu()
+		n.conv(out, out, 3, 1, 1)
+		return n.relu()
+	}
+	widths := []int{32, 64, 128, 256}
+	var across []string
+	in := 3
+	for _, w := range widths {
+		across = append(across, double(in, w))
+		n.node("MaxPool", onnx.Attrs{"kernel_shape": []int{2, 2}, "strides": []int{2, 2}}, n.at)
+		in = w
+	}
+	double(in, 512)
+	in = 512
+	for i := len(widths) - 1; i >= 0; i-- {
+		w := widths[i]
+		n.node("ConvTranspose", onnx.Attrs{"strides": []int{2, 2}}, n.at, n.weights.add(in, w, 2, 2), n.weights.add(w))
+		n.node("Concat", onnx.Attrs{"axis": 1}, across[i], n.at)
+		double(2*w, w)
+		in = w
+	}
+	n.node("Conv", nil, n.at, n.weights.add(2, in, 1, 1), n.weights.add(2))
+	n.ModelBuilder.Output(n.at, f32, 1, 2, 256, 256)
+	return n.Must()
+}
+
+// yolo has the parts of the YOLO detectors from version 5 on: split stages of residual blocks with
+// SiLU, pooling at several sizes, upsampling and joins, and heads at two strides.
+func yolo() *onnx.Model {
+	n := newNet(320)
+	conv := func(in, out, k, stride int) string {
+		n.conv(in, out, k, stride, 1)
+		return n.silu()
+	}
+	stage := func(in, out, count int, residual bool) string { // C3
+		from := n.at
+		conv(in, out/2, 1, 1)
+		for range count {
+			x := n.at
+			conv(out/2, out/2, 1, 1)
+			conv(out/2, out/2, 3, 1)
+			if residual {
+				n.node("Add", nil, x, n.at)
+			}
+		}
+		body := n.at
+		n.at = from
+		side := conv(in, out/2, 1, 1)
+		n.node("Concat", onnx.Attrs{"axis": 1}, body, side)
+		return conv(out, out, 1, 1)
+	}
+	conv(3, 32, 3, 2)
+	conv(32, 64, 3, 2)
+	stage(64, 64, 1, true)
+	conv(64, 128, 3, 2)
+	small := stage(128, 128, 2, true)
+	conv(128, 256, 3, 2)
+	middle := stage(256, 256, 2, true)
+	_ = middle
+	conv(256, 128, 1, 1)
+	pools := []string{n.at}
+	for range 3 {
+		pools = append(pools, n.node("MaxPool", onnx.Attrs{"kernel_shape": []int{5, 5}, "pads": []int{2, 2, 2, 2}}, n.at))
+	}
+	n.node("Concat", onnx.Attrs{"axis": 1}, pools...)
+	deep := conv(512, 256, 1, 1)
+	conv(256, 128, 1, 1)
+	n.ModelBuilder.Initializer("twice", []float32{1, 1, 2, 2})
+	n.node("Resize", onnx.Attrs{"mode": "nearest", "coordinate_transformation_mode": "asymmetric", "nearest_mode": "floor"}, n.at, "", "twice")
+	n.node("Concat", onnx.Attrs{"axis": 1}, n.at, small)
+	stage(256, 128, 1, false)
+	for _, h := range []struct {
+		from      string
+		in, cells int
+	}{{n.at, 128, 40}, {deep, 256, 20}} {
+		y := n.node("Sigmoid", nil, n.node("Conv", nil, h.from, n.weights.add(255, h.in, 1, 1), n.weights.add(255)))
+		n.ModelBuilder.Output(y, f32, 1, 255, h.cells, h.cells)
+	}
+	return n.Must()
+}
