@@ -4,6 +4,7 @@
 # make fuzz       every fuzz target for FUZZTIME
 # make bench      measure cpu against ONNX Runtime and write docs/performance.md;
 #                 BENCH=-quick takes a few minutes
+# make providers  run the ONNX backend suite on every provider and write docs/providers.md
 # make suite      fetch the ONNX backend suite, ONNX Runtime's and OpenVINO's library, nothing else
 
 SHELL := bash
@@ -18,7 +19,7 @@ STATICCHECK ?= honnef.co/go/tools/cmd/staticcheck@v0.8.2
 
 GOTEST = $(GO) run ./internal/testing/gotest $(if $(TALLY),-tally $(TALLY))
 
-.PHONY: all build test suite bench lint vet fmt staticcheck generate fuzz
+.PHONY: all build test suite bench providers lint vet fmt staticcheck generate fuzz
 
 all: build test lint
 
@@ -33,6 +34,9 @@ test: suite
 
 bench: suite
 	@$(GO) run ./bench -out docs/performance.md $(BENCH)
+
+providers: suite
+	@$(GO) run ./internal/testing/providers -out docs/providers.md
 
 lint: vet fmt staticcheck
 

@@ -1,0 +1,164 @@
+// Command providers runs the ONNX backend suite on every provider of this machine
+// and writes docs/providers.md: how many cases of each kind pass, and what could not
+// be run here. `make providers` starts it.
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"os/signal"
+	"runtime"
+	"slices"
+	"strings"
+
+	"github.com/onward-ml/onward"
+	"github.com/onward-ml/onward/internal/dl"
+	"github.com/onward-ml/onward/internal/testing/scores"
+	"github.com/onward-ml/onward/internal/testing/suite"
+	"github.com/onward-ml/onward/provider/openvino"
+	"github.com/onward-ml/onward/provider/ort"
+)
+
+// providers are those of the table, in its order.
+var providers = []string{"cpu", "reference", "ort", "openvino", "ort:cuda", "ort:tensorrt", "ort:openvino"}
+
+// kinds are the words for the kinds of cases.
+var kinds = map[string]string{"real": "light"}
+
+func main() {
+	out := flag.String("out", "", "write the document to this file (default: standard output)")
+	flag.Parse()
+	if flag.NArg() != 0 {
+		flag.Usage()
+		os.Exit(2)
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	defer stop()
+	if err := write(ctx, *out); err != nil {
+		fmt.Fprintln(os.Stderr, "providers:", err)
+		os.Exit(1)
+	}
+}
+
+func write(ctx context.Context, out string) error {
+	s, err := suite.Find()
+	if err != nil {
+		return fmt.Errorf("%w; `make suite` fetches it", err)
+	}
+	var ran []*scores.Report
+	var absent [][2]string
+	for _, name := range providers {
+		p := onward.LookupProvider(name)
+		if err := p.Available(); err != nil {
+			absent = append(absent, [2]string{name, reason(err)})
+			continue
+		}
+		fmt.Fprintln(os.Stderr, "running the suite on", name)
+		r, err := scores.Run(ctx, s.Dir, name, "CPU")
+		if err != nil {
+			return fmt.Errorf("%s: %w", name, err)
+		}
+		ran = append(ran, r)
+	}
+	doc := document(s.Version, ran, absent)
+	if out == "" {
+		_, err := os.Stdout.Write(doc)
+		return err
+	}
+	return os.WriteFile(out, doc, 0o644)
+}
+
+// reason is why a provider is not available, without the places of this machine:
+// the last one that is more than absence.
+func reason(err error) string {
+	var nf *dl.NotFoundError
+	if !errors.As(err, &nf) {
+		return strings.SplitN(err.Error(), "\n", 2)[0]
+	}
+	for _, a := range slices.Backward(nf.Tried) {
+		if !errors.Is(a.Err, dl.ErrAbsent) && a.Source != "the system's loader" {
+			return a.Err.Error()
+		}
+	}
+	return "the library is not on this machine"
+}
+
+const head = `# What each provider passes
+
+Written by ` + "`make providers`" + ` over the ONNX %s backend suite and the nine light models. A case passes when all
+results of all its data sets are within the suite's tolerance. Refused means that the provider returns an error, mostly for
+operators and types that it lacks; where cases differ, it computes other results than the suite wants.
+` + "`onward conformance --provider P`" + ` names the cases of one provider with their errors.
+
+Run on %s/%s with %s.
+
+`
+
+func document(version string, ran []*scores.Report, absent [][2]string) []byte {
+	var b bytes.Buffer
+	fmt.Fprintf(&b, head, version, runtime.GOOS, runtime.GOARCH, strings.Join(versions(), ", "))
+	b.WriteString("| kind | cases |")
+	rule := "|---|---:|"
+	for _, r := range ran {
+		fmt.Fprintf(&b, " %s |", r.Provider)
+		rule += "---:|"
+	}
+	b.WriteString("\n" + rule + "\n")
+	row := func(kind string, of func(*scores.Report) scores.Score) {
+		total := 0
+		for _, r := range ran {
+			total = max(total, of(r).Total())
+		}
+		fmt.Fprintf(&b, "| %s | %d |", kind, total)
+		for _, r := range ran {
+			s := of(r)
+			fmt.Fprintf(&b, " %d", s.Passed)
+			if s.Passed < s.Total() {
+				fmt.Fprintf(&b, " (%d refused, %d differ)", s.Refused, s.Differ)
+			}
+			b.WriteString(" |")
+		}
+		b.WriteString("\n")
+	}
+	for _, k := range scores.Kinds {
+		word := k
+		if w := kinds[k]; w != "" {
+			word = w
+		}
+		row(word, func(r *scores.Report) scores.Score { return r.ByKind[k] })
+	}
+	row("all", (*scores.Report).All)
+	if len(absent) > 0 {
+		b.WriteString("\n## Not run\n\nThe machine has no such library or device. `go run ./bench/gpu` checks the first two on one with an NVIDIA GPU.\n\n| provider | why |\n|---|---|\n")
+		for _, a := range absent {
+			fmt.Fprintf(&b, "| %s | %s |\n", a[0], strings.ReplaceAll(a[1], "|", "\\|"))
+		}
+		b.WriteString("| openvino with device GPU or NPU | the machine has neither |\n")
+	}
+	for _, r := range ran {
+		if len(r.Differ) > 0 {
+			fmt.Fprintf(&b, "\n## Where %s differs\n\nThe provider's suite_test.go says in what.\n\n", r.Provider)
+			for _, name := range r.Differ {
+				fmt.Fprintf(&b, "- %s\n", name)
+			}
+		}
+	}
+	return b.Bytes()
+}
+
+// versions are those of the libraries in use.
+func versions() []string {
+	v := []string{runtime.Version()}
+	if i, err := ort.Describe("ort"); err == nil {
+		v = append(v, "ONNX Runtime "+i.Version)
+	}
+	if i, err := openvino.Describe(); err == nil {
+		release, _, _ := strings.Cut(i.Version, "-")
+		v = append(v, "OpenVINO "+release)
+	}
+	return v
+}
