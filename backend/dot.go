@@ -7,20 +7,25 @@ import (
 	"strings"
 )
 
-// ToDot returns the model's graph in the language of Graphviz
-// (https://graphviz.org/doc/info/lang.html). With recursive, subgraphs are drawn
-// inside of the nodes that hold them, in clusters.
+// ToDot is [Sequence.Dot] of the representation's model.
 func (r *Rep) ToDot(recursive bool) (string, error) {
 	s, err := r.ToSequence()
 	if err != nil {
 		return "", err
 	}
+	return s.Dot(recursive), nil
+}
+
+// Dot returns the model's graph in the language of Graphviz
+// (https://graphviz.org/doc/info/lang.html). With recursive, subgraphs are drawn
+// inside of the nodes that hold them, in clusters.
+func (s *Sequence) Dot(recursive bool) string {
 	d := &dot{recursive: recursive}
 	d.line("digraph %s {", quoteDot(s.Graph.Name))
 	d.line("  rankdir=TB; node [fontsize=10]; edge [fontsize=8];")
 	d.graph(&s.Graph, map[string]string{}, "  ")
 	d.line("}")
-	return d.b.String(), nil
+	return d.b.String()
 }
 
 type dot struct {

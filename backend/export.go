@@ -2,6 +2,7 @@ package backend
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"math"
@@ -64,12 +65,20 @@ type FunctionInfo struct {
 	Nodes   []SequenceNode `json:"nodes"`
 }
 
-// ToSequence returns the model as a list of inputs, initializers, nodes and outputs,
-// subgraphs and functions included.
+// ToSequence is [SequenceOf] the representation's model.
 func (r *Rep) ToSequence() (*Sequence, error) {
 	m, err := r.model()
 	if err != nil {
 		return nil, err
+	}
+	return SequenceOf(m)
+}
+
+// SequenceOf returns a model as a list of inputs, initializers, nodes and outputs,
+// subgraphs and functions included. The model need not be one that can be run.
+func SequenceOf(m *onnx.Model) (*Sequence, error) {
+	if m == nil || m.Graph == nil {
+		return nil, errors.New("backend: the model has no graph")
 	}
 	s := &Sequence{Producer: strings.TrimSpace(m.ProducerName + " " + m.ProducerVersion), IRVersion: m.IRVersion,
 		Opsets: map[string]int64{}, Graph: graphSequence(m.Graph)}
@@ -192,13 +201,18 @@ func number(f float32) any {
 	return f
 }
 
-// ToText returns the model as text, one line for every input, initializer, node and
-// output, with subgraphs indented. Names are quoted where they are no plain words.
+// ToText is [Sequence.Text] of the representation's model.
 func (r *Rep) ToText() (string, error) {
 	s, err := r.ToSequence()
 	if err != nil {
 		return "", err
 	}
+	return s.Text(), nil
+}
+
+// Text returns the model as text, one line for every input, initializer, node and
+// output, with subgraphs indented. Names are quoted where they are no plain words.
+func (s *Sequence) Text() string {
 	var b strings.Builder
 	for _, d := range slices.Sorted(maps.Keys(s.Opsets)) {
 		name := d
@@ -212,7 +226,7 @@ func (r *Rep) ToText() (string, error) {
 		fmt.Fprintf(&b, "function: %s.%s(%s) -> %s\n", word(f.Domain), word(f.Name), words(f.Inputs), words(f.Outputs))
 		textNodes(&b, f.Nodes, "  ")
 	}
-	return b.String(), nil
+	return b.String()
 }
 
 func textGraph(b *strings.Builder, g *GraphSequence, indent string) {

@@ -1,0 +1,101 @@
+package backend
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// Mermaid returns the model's graph as a flowchart of Mermaid
+// (https://mermaid.js.org/syntax/flowchart.html), which many places that show
+// Markdown draw. Subgraphs stand inside of boxes behind the nodes that hold them.
+func (s *Sequence) Mermaid() string {
+	m := &mermaid{}
+	m.line("flowchart TB")
+	m.graph(&s.Graph, map[string]string{}, "  ")
+	return m.b.String()
+}
+
+type mermaid struct {
+	b   strings.Builder
+	ids int
+}
+
+func (m *mermaid) line(format string, args ...any) { fmt.Fprintf(&m.b, format+"\n", args...) }
+
+func (m *mermaid) id() string {
+	m.ids++
+	return "n" + strconv.Itoa(m.ids)
+}
+
+// graph draws a graph. from maps a value to the node that it comes from; the values
+// of the graph around are seen in a subgraph.
+func (m *mermaid) graph(g *GraphSequence, from map[string]string, indent string) {
+	for _, v := range g.Inputs {
+		from[v.Name] = m.id()
+		m.line(`%s%s(["%s"])`, indent, from[v.Name], label(v.Name, v.Type))
+	}
+	for _, t := range g.Initializers {
+		from[t.Name] = m.id()
+		m.line(`%s%s[("%s")]`, indent, from[t.Name], label(t.Name, fmt.Sprintf("%s%v", t.DType, t.Dims)))
+	}
+	for _, n := range g.Nodes {
+		id := m.id()
+		lines := []string{n.qualified()}
+		if n.Name != "" {
+			lines = append(lines, "("+n.Name+")")
+		}
+		for _, a := range slices.Sorted(maps.Keys(n.Attributes)) {
+			lines = append(lines, fmt.Sprintf("%s=%.40v", a, n.Attributes[a]))
+		}
+		m.line(`%s%s["%s"]`, indent, id, label(lines...))
+		for _, in := range n.Inputs {
+			if src := from[in]; src != "" {
+				m.line(`%s%s -->|"%s"| %s`, indent, src, label(in), id)
+			}
+		}
+		for _, o := range n.Outputs {
+			if o != "" {
+				from[o] = id
+			}
+		}
+		for _, a := range slices.Sorted(maps.Keys(n.Graphs)) {
+			sub, box := n.Graphs[a], m.id()
+			m.line(`%ssubgraph %s ["%s"]`, indent, box, label(n.OpType+" "+a))
+			m.graph(&sub, maps.Clone(from), indent+"  ")
+			m.line(`%send`, indent)
+			m.line(`%s%s -.-> %s`, indent, id, box)
+		}
+	}
+	for _, v := range g.Outputs {
+		id := m.id()
+		m.line(`%s%s(["%s"])`, indent, id, label(v.Name, v.Type))
+		if src := from[v.Name]; src != "" {
+			m.line(`%s%s --> %s`, indent, src, id)
+		}
+	}
+}
+
+// label writes the lines of a quoted label: every character that means something to
+// Mermaid or HTML as a number, control characters as a question mark.
+func label(lines ...string) string {
+	var b strings.Builder
+	for i, s := range lines {
+		if i > 0 {
+			b.WriteString("<br>")
+		}
+		for _, r := range s {
+			switch {
+			case r < ' ' || r == 0x7f:
+				b.WriteByte('?')
+			case strings.ContainsRune("\"#<>&;`\\|{}", r):
+				fmt.Fprintf(&b, "#%d;", r)
+			default:
+				b.WriteRune(r)
+			}
+		}
+	}
+	return b.String()
+}
