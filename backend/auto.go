@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"iter"
 	"strings"
 	"text/tabwriter"
 	"time"
@@ -112,12 +113,33 @@ func (r *Report) String() string {
 		fmt.Fprintf(t, "%s\t%.4g\t%.4g\t%.2g\t%.4g\t%s%s\n", x.Name, milliseconds(x.Median), x.FPS, x.MaxError, milliseconds(x.Open), x.Status, mark)
 	}
 	t.Flush()
-	for _, x := range r.Results {
-		if x.Reason != "" {
-			fmt.Fprintf(&b, "%s: %s\n", x.Name, x.Reason)
-		}
+	for reason, names := range r.leftOut() {
+		fmt.Fprintf(&b, "%s: %s\n", strings.Join(names, ", "), reason)
 	}
 	return b.String()
+}
+
+// leftOut returns the reasons in their order, each with the candidates that it is for:
+// those of one provider lack the same.
+func (r *Report) leftOut() iter.Seq2[string, []string] {
+	return func(yield func(string, []string) bool) {
+		seen := map[string]bool{"": true}
+		for i, x := range r.Results {
+			if seen[x.Reason] {
+				continue
+			}
+			seen[x.Reason] = true
+			var names []string
+			for _, y := range r.Results[i:] {
+				if y.Reason == x.Reason {
+					names = append(names, y.Name)
+				}
+			}
+			if !yield(x.Reason, names) {
+				return
+			}
+		}
+	}
 }
 
 func milliseconds(d time.Duration) float64 { return float64(d.Nanoseconds()) / 1e6 }
