@@ -220,7 +220,9 @@ func (r *library) compile(model uintptr, device string, names, values []string) 
 		for i := range names {
 			props[i] = property{dl.CString(names[i]), dl.CString(values[i])}
 		}
-		err = r.do(fnCompileWithProperties, r.core, model, uintptr(unsafe.Pointer(dev)), uintptr(len(props)), uintptr(dl.Array(props)), uintptr(unsafe.Pointer(&compiled)))
+		dl.KeepSignalStack(func() {
+			err = r.do(fnCompileWithProperties, r.core, model, uintptr(unsafe.Pointer(dev)), uintptr(len(props)), uintptr(dl.Array(props)), uintptr(unsafe.Pointer(&compiled)))
+		})
 		runtime.KeepAlive(props)
 		return compiled, err
 	}
@@ -238,7 +240,7 @@ func (r *library) compile(model uintptr, device string, names, values []string) 
 		keep = append(keep, k, v)
 		args = append(args, uintptr(unsafe.Pointer(k)), uintptr(unsafe.Pointer(v)))
 	}
-	err = r.do(fnCompile, args...)
+	dl.KeepSignalStack(func() { err = r.do(fnCompile, args...) })
 	runtime.KeepAlive(dev)
 	runtime.KeepAlive(keep)
 	return compiled, err

@@ -94,7 +94,9 @@ func start(h *dl.Library, file string) (*library, error) {
 // devices are the names of the devices that OpenVINO's plug-ins find here.
 func (r *library) devices() ([]string, error) {
 	var list [2]uintptr // ov_available_devices_t: names, number
-	if err := r.do(fnGetDevices, r.core, uintptr(unsafe.Pointer(&list[0]))); err != nil {
+	var err error
+	dl.KeepSignalStack(func() { err = r.do(fnGetDevices, r.core, uintptr(unsafe.Pointer(&list[0]))) })
+	if err != nil {
 		return nil, err
 	}
 	defer dl.Call(r.table[fnDevicesFree], uintptr(unsafe.Pointer(&list[0])))

@@ -1,6 +1,7 @@
 package ort
 
 import (
+	"debug/elf"
 	"errors"
 	"fmt"
 	"os"
@@ -175,6 +176,10 @@ func (r *library) sibling(ep string) string {
 
 // in returns nil when the library has the execution provider and all that this
 // needs, else what is missing.
+//
+// ONNX Runtime itself has to load the execution provider's library: that asks for its
+// host while it is loaded, and without ONNX Runtime's preparations finds none for as
+// long as the process lives.
 func (p *executionProvider) in(r *library) error {
 	if p.library == "" {
 		return nil
@@ -182,22 +187,50 @@ func (p *executionProvider) in(r *library) error {
 	if !slices.Contains(r.eps, p.name) {
 		return fmt.Errorf("ONNX Runtime %s there has no %s, only %s", r.version, p.name, strings.Join(r.eps, ", "))
 	}
-	if r.file == "" {
-		return nil // the session will tell
+	if r.file != "" {
+		for _, part := range []string{"shared", p.library} {
+			file := r.sibling(part)
+			if _, err := os.Stat(file); err != nil {
+				return fmt.Errorf("ONNX Runtime %s there comes without %s", r.version, filepath.Base(file))
+			}
+		}
 	}
-	for _, part := range []string{"shared", p.library} {
-		file := r.sibling(part)
-		_, err := dl.Open(file, []dl.Place{{Source: "beside ONNX Runtime " + r.version, Path: file}}, nil)
-		var nf *dl.NotFoundError
-		if errors.As(err, &nf) && len(nf.Tried) == 1 {
-			err = nf.Tried[0].Err
+	var o uintptr
+	if err := r.do(fnCreateSessionOptions, uintptr(unsafe.Pointer(&o))); err != nil {
+		return err
+	}
+	defer r.release(fnReleaseSessionOptions, o)
+	if err := r.attach(o, p, nil); err != nil {
+		file := r.sibling(p.library)
+		if missing := missingLibraries(file); missing != nil && r.file != "" {
+			return fmt.Errorf("%s needs libraries that do not load:\n      %s", filepath.Base(file), strings.Join(missing, "\n      "))
 		}
-		switch {
-		case errors.Is(err, dl.ErrAbsent):
-			return fmt.Errorf("ONNX Runtime %s there comes without %s", r.version, filepath.Base(file))
-		case err != nil:
-			return fmt.Errorf("%s does not load: %w", filepath.Base(file), err)
-		}
+		return fmt.Errorf("ONNX Runtime %s there cannot add its %s: %w", r.version, p.name, err)
 	}
 	return nil
+}
+
+// missingLibraries returns which of the libraries that an ELF library names do not
+// load, and why. They are looked for by the loader and beside the library.
+func missingLibraries(file string) []string {
+	f, err := elf.Open(file)
+	if err != nil {
+		return nil
+	}
+	defer f.Close()
+	needed, err := f.ImportedLibraries()
+	if err != nil {
+		return nil
+	}
+	var missing []string
+	for _, name := range needed {
+		if strings.Contains(name, "onnxruntime") {
+			continue // loaded by ONNX Runtime alone
+		}
+		_, err := dl.Open(name, []dl.Place{{Path: name}, {Path: filepath.Join(filepath.Dir(file), name)}}, nil)
+		if nf, ok := errors.AsType[*dl.NotFoundError](err); ok {
+			missing = append(missing, nf.Tried[0].Err.Error())
+		}
+	}
+	return missing
 }

@@ -97,14 +97,22 @@ func (r *library) newSession(path string, m *onnx.Model, o *settings) (*session,
 	if err := s.custom.add(r, opts); err != nil {
 		return nil, err
 	}
-	if ext.file != "" {
+	create := func() {
 		err = r.do(fnCreateSession, r.env, uintptr(pathArg(ext.file)), opts, uintptr(unsafe.Pointer(&s.handle)))
-	} else {
-		var data []byte
-		if data, err = ext.model.Marshal(); err != nil {
-			return nil, err
+	}
+	if ext.file == "" {
+		data, err2 := ext.model.Marshal()
+		if err2 != nil {
+			return nil, err2
 		}
-		err = r.do(fnCreateSessionFromArray, r.env, uintptr(dl.Array(data)), uintptr(len(data)), opts, uintptr(unsafe.Pointer(&s.handle)))
+		create = func() {
+			err = r.do(fnCreateSessionFromArray, r.env, uintptr(dl.Array(data)), uintptr(len(data)), opts, uintptr(unsafe.Pointer(&s.handle)))
+		}
+	}
+	if o.ep == openVINO || o.common[namedProvider] != "" {
+		dl.KeepSignalStack(create)
+	} else {
+		create()
 	}
 	runtime.KeepAlive(ext) // the initializers that it hands over
 	if err != nil {
