@@ -64,9 +64,9 @@ func (f *FusedConv) Infer(c *ir.InferContext) error {
 	return f.Conv.Infer(c)
 }
 
-// Prepare is none: the weights are used as they are.
+// Prepare packs the weights over three axes; others are used as they are.
 func (f *FusedConv) Prepare(in []tensor.Value, types []ir.Type) (ir.Operator, []int, error) {
-	return nil, nil, nil
+	return prepareVolume(f, in, types)
 }
 
 // Run convolves and finishes the output in place.
@@ -74,7 +74,11 @@ func (f *FusedConv) Run(c *ir.Call) error {
 	if err := f.Conv.Run(c); err != nil {
 		return err
 	}
-	y := c.Out[0].(*tensor.Tensor)
+	return f.finish(c, c.Out[0].(*tensor.Tensor))
+}
+
+// finish adds Z and applies the activation in place.
+func (f *FusedConv) finish(c *ir.Call, y *tensor.Tensor) error {
 	dst := tensor.Of[float32](y)
 	var add []float32
 	if z := c.Tensor(3); z != nil {

@@ -44,13 +44,7 @@ func TestRecurrentPacked(t *testing.T) {
 			attrs["activations"] = []string{"relu", "softsign"}[:dirs]
 		}
 		r := rand.New(rand.NewPCG(rapid.Uint64().Draw(rt, "seed"), 0))
-		random := func(shape ...int) tensor.Value {
-			d := make([]float32, product(shape))
-			for i := range d {
-				d[i] = r.Float32()*2 - 1
-			}
-			return tt(d, shape...)
-		}
+		random := func(shape ...int) tensor.Value { return uniformTensor(r, 1, shape...) }
 		maybe := func(name string, shape ...int) tensor.Value {
 			if is(name) {
 				return random(shape...)
@@ -63,11 +57,7 @@ func TestRecurrentPacked(t *testing.T) {
 		}
 		inputs := []tensor.Value{random(x...), random(dirs, gates*h, in), nil, maybe("B", dirs, 2*gates*h), nil, maybe("initial_h", state...)}
 		// States must not amplify the rounding of others.
-		rec := random(dirs, gates*h, h).(*tensor.Tensor)
-		for i := range tensor.Of[float32](rec) {
-			tensor.Of[float32](rec)[i] /= float32(math.Sqrt(float64(h)))
-		}
-		inputs[2] = rec
+		inputs[2] = uniformTensor(r, 1/float32(math.Sqrt(float64(h))), dirs, gates*h, h)
 		if is("lens") {
 			lens := make([]int32, batch)
 			for i := range lens {
@@ -79,47 +69,9 @@ func TestRecurrentPacked(t *testing.T) {
 		if op == "LSTM" {
 			inputs, numOut = append(inputs, maybe("initial_c", state...), maybe("P", dirs, 3*h)), 3
 		}
-		b, err := buildOp(op, 14, attrs, len(inputs), numOut)
-		if err != nil {
-			rt.Fatal(err)
-		}
-		b.node.In = make([]ir.ValueID, len(inputs))
-		types := make([]ir.Type, len(inputs))
-		for i, v := range inputs {
-			if b.node.In[i] = ir.ValueID(i); v == nil {
-				b.node.In[i] = ir.None
-				continue
-			}
-			types[i] = ir.TypeOf(v)
-		}
-		run := func(op Operator, in []tensor.Value, generic, two bool) []tensor.Value {
-			c := &ir.Call{Node: b.node, Env: &testEnv{ctx: t.Context(), two: two, limit: testMemoryLimit}, Generic: generic, In: in, Out: make([]tensor.Value, numOut)}
-			if err := runCaught(op, c); err != nil {
-				rt.Fatal(err)
-			}
-			return c.Out
-		}
-		constant := append([]tensor.Value{nil}, inputs[1:]...)
-		packed, drop, err := b.node.Op.(ir.Preparer).Prepare(constant, types)
-		if err != nil || packed == nil {
-			rt.Fatalf("not packed: %v", err)
-		}
-		kept := append([]tensor.Value(nil), inputs...)
-		for _, i := range drop {
-			kept[i] = nil
-		}
-		want, one, two := run(b.node.Op, inputs, true, false), run(packed, kept, false, false), run(packed, kept, false, true)
-		for i := range want {
-			// Outputs are bounded but for those of Relu, and states grow by a term a step.
-			w := testFloats(want[i].(*tensor.Tensor))
-			for k, v := range testFloats(one[i].(*tensor.Tensor)) {
-				if !(math.Abs(v-w[k]) <= 2e-5*max(1, math.Abs(w[k]))) {
-					rt.Fatalf("element %d of output %d is %g, want %g", k, i, v, w[k])
-				}
-			}
-			if !sameValue(two[i], one[i], 0) {
-				rt.Fatalf("output %d is %s on two threads, %s on one", i, show(two[i]), show(one[i]))
-			}
+		// Outputs are bounded but for those of Relu, and states grow by a term a step.
+		if !checkPrepared(t, rt, op, 14, attrs, numOut, 2e-5, inputs...) {
+			rt.Fatal("not packed")
 		}
 	})
 }

@@ -67,8 +67,12 @@ func (l *Layout) ClearBorder(data []float32, lo, hi int) {
 // FromNCHW writes the blocks [lo, hi) of an image, border included, from x in (C, H, W).
 // Channels beyond C become zero.
 func (l *Layout) FromNCHW(level cpu.Level, dst, x []float32, lo, hi int) {
+	l.FromPlanes(level, dst, x, l.H*l.W, lo, hi)
+}
+
+// FromPlanes is [Layout.FromNCHW] for planes that begin hw elements apart.
+func (l *Layout) FromPlanes(level cpu.Level, dst, x []float32, hw, lo, hi int) {
 	l.check("dst", dst)
-	hw := l.H * l.W
 	l.ClearBorder(dst, lo, hi)
 	for b := lo; b < hi; b++ {
 		n := min(Lanes, l.C-b*Lanes)
@@ -79,7 +83,7 @@ func (l *Layout) FromNCHW(level cpu.Level, dst, x []float32, lo, hi int) {
 			}
 		}
 		if l.flat() {
-			vec.TransposeF32(level, dst[l.At(b, 0, 0):], Lanes, src, hw, n, hw)
+			vec.TransposeF32(level, dst[l.At(b, 0, 0):], Lanes, src, hw, n, l.H*l.W)
 			continue
 		}
 		if l.W >= 4*Lanes {
@@ -115,13 +119,17 @@ var stagePool = sync.Pool{New: func() any { return new([stagePixels * Lanes]floa
 
 // ToNCHW writes the channels of the blocks [lo, hi) to y in (C, H, W).
 func (l *Layout) ToNCHW(level cpu.Level, y, src []float32, lo, hi int) {
+	l.ToPlanes(level, y, src, l.H*l.W, lo, hi)
+}
+
+// ToPlanes is [Layout.ToNCHW] for planes that begin hw elements apart.
+func (l *Layout) ToPlanes(level cpu.Level, y, src []float32, hw, lo, hi int) {
 	l.check("src", src)
-	hw := l.H * l.W
 	for b := lo; b < hi; b++ {
 		n := min(Lanes, l.C-b*Lanes)
 		dst := y[b*Lanes*hw:]
 		if l.flat() {
-			vec.TransposeF32(level, dst, hw, src[l.At(b, 0, 0):], Lanes, hw, n)
+			vec.TransposeF32(level, dst, hw, src[l.At(b, 0, 0):], Lanes, l.H*l.W, n)
 			continue
 		}
 		for r := range l.H {

@@ -1,0 +1,84 @@
+package conv
+
+import (
+	"fmt"
+
+	"github.com/onward-ml/onward/internal/cpu"
+	"github.com/onward-ml/onward/internal/kernels/gemm"
+)
+
+// Volume is a convolution over three spatial dimensions. A slice of the output is a convolution over two of them, with
+// the channels of all slices that its kernel covers: these lie one after the other in a volume of slices in NCHW16c.
+// It is immutable once made.
+type Volume struct {
+	slice, out      Layout // of one slice
+	depth, outDepth int
+	front, back     int // slices of zeros
+	stride          int
+	span            int // elements that an output slice reads
+	kernel          interface {
+		Run(level cpu.Level, par gemm.Par, y, x []float32, ep *BlockedEpilogue)
+	}
+}
+
+// NewVolume packs w, (Cout, Cin, Kernel…), for a checked shape with three spatial dimensions, one group and no dilation of
+// the first dimension. bias may be nil.
+func NewVolume(level cpu.Level, s *Shape, w, bias []float32) (*Volume, error) {
+	if len(s.In) != 3 || s.Group != 1 || s.Dilation[0] != 1 && s.Kernel[0] > 1 {
+		return nil, fmt.Errorf("a volume needs three spatial dimensions, one group and no dilation of the first one, not %+v", *s)
+	}
+	kd, kh, kw := s.Kernel[0], s.Kernel[1], s.Kernel[2]
+	below := func(i int) int {
+		return max(0, (s.Out[i]-1)*s.Stride[i]-s.PadBegin[i]+(s.Kernel[i]-1)*s.Dilation[i]-(s.In[i]-1))
+	}
+	layout := func(c int) Layout {
+		return NewLayout(c, s.In[1], s.In[2], s.PadBegin[1], s.PadBegin[2], below(1), below(2))
+	}
+	v := &Volume{slice: layout(s.Cin), out: NewLayout(s.Cout, s.Out[1], s.Out[2], 0, 0, 0, 0), depth: s.In[0], outDepth: s.Out[0], front: s.PadBegin[0], back: below(0), stride: s.Stride[0]}
+	ci := v.slice.Blocks() * Lanes
+	in := layout(kd * ci)
+	v.span = kd * v.slice.Len()
+	// (Cout, kd·Cin in whole blocks, kh, kw)
+	taps := kh * kw
+	flat := make([]float32, s.Cout*kd*ci*taps)
+	for o := range s.Cout {
+		for c := range s.Cin {
+			for z := range kd {
+				copy(flat[((o*kd+z)*ci+c)*taps:][:taps], w[((o*s.Cin+c)*kd+z)*taps:])
+			}
+		}
+	}
+	if m := ChooseWinograd(level, kd*ci, s.Cout, s.Out[1], s.Out[2]); m > 0 && kh == 3 && kw == 3 && allEqual(s.Stride[1:], 1) && allEqual(s.Dilation[1:], 1) {
+		k := &Winograd{In: in, Out: v.out, Top: s.PadBegin[1], Left: s.PadBegin[2], Weights: PackWinograd(level, m, flat, bias, kd*ci, s.Cout)}
+		v.kernel = k
+		return v, k.Check()
+	}
+	k := &Direct{In: in, Out: v.out, StrideH: s.Stride[1], StrideW: s.Stride[2], DilationH: s.Dilation[1], DilationW: s.Dilation[2], Top: s.PadBegin[1], Left: s.PadBegin[2],
+		Weights: PackWeights(level, flat, bias, kd*ci, s.Cout, 1, kh, kw)}
+	v.kernel = k
+	return v, k.Check()
+}
+
+// Slices returns the number of slices of the padded input and how many elements one has.
+func (v *Volume) Slices() (n, size int) { return v.front + v.depth + v.back, v.slice.Len() }
+
+// Outputs returns the number of slices of the output and how many elements one has in NCHW16c.
+func (v *Volume) Outputs() (n, size int) { return v.outDepth, v.out.Len() }
+
+// Load writes slice z of the padded input, for x in (C, D, H, W).
+func (v *Volume) Load(level cpu.Level, volume, x []float32, z int) {
+	dst := volume[z*v.slice.Len():][:v.slice.Len()]
+	plane := v.slice.H * v.slice.W
+	if z -= v.front; z < 0 || z >= v.depth {
+		clear(dst)
+		return
+	}
+	v.slice.FromPlanes(level, dst, x[z*plane:], v.depth*plane, 0, v.slice.Blocks())
+}
+
+// Run computes slice z of the output, y in (C, D, H, W). buf holds the slice in NCHW16c.
+func (v *Volume) Run(level cpu.Level, y, volume, buf []float32, z int, ep *BlockedEpilogue) {
+	v.kernel.Run(level, nil, buf, volume[z*v.stride*v.slice.Len():][:v.span], ep)
+	plane := v.out.H * v.out.W
+	v.out.ToPlanes(level, y[z*plane:], buf, v.outDepth*plane, 0, v.out.Blocks())
+}

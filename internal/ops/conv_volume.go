@@ -1,0 +1,109 @@
+package ops
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/onward-ml/onward/internal/cpu"
+	"github.com/onward-ml/onward/internal/ir"
+	"github.com/onward-ml/onward/internal/kernels/conv"
+	"github.com/onward-ml/onward/tensor"
+)
+
+// volumeConv is a Conv or FusedConv of float over three spatial axes of known
+// sizes, with constant weights and bias.
+type volumeConv struct {
+	FusedConv
+	v       *conv.Volume
+	in, out []int // without the batch
+}
+
+// volumeChannels is the number of input channels from which whole blocks of 16 pay.
+const volumeChannels = 8
+
+// prepareVolume packs the weights of a convolution over three axes; nil where it does
+// not suit.
+func prepareVolume(f *FusedConv, in []tensor.Value, types []ir.Type) (ir.Operator, []int, error) {
+	w, ok := in[1].(*tensor.Tensor)
+	if !ok || w.DType() != tensor.TypeFloat32 || w.Rank() != 5 || len(types[0].Shape) != 5 || w.Dim(1) < volumeChannels {
+		return nil, nil, nil
+	}
+	shape, ok := ir.Ints(types[0].Shape[1:])
+	if !ok {
+		return nil, nil, nil
+	}
+	drop := []int{1}
+	var bias []float32
+	if len(types) > 2 && types[2].Known() {
+		b, ok := in[2].(*tensor.Tensor)
+		if !ok || !slices.Equal(b.Shape(), []int{w.Dim(0)}) {
+			return nil, nil, nil
+		}
+		bias, drop = tensor.Of[float32](b), append(drop, 2)
+	}
+	s, err := newConvShape(&f.Window, f.Group, append([]int{1}, shape...), w.Shape())
+	if err != nil || product(s.shape) == 0 || product(shape) == 0 || s.group != 1 || s.dilation[0] != 1 {
+		return nil, nil, nil // the run says what is wrong
+	}
+	for i := range s.in { // a border of much more than the image is left to the plain layout
+		if s.before[i] > (s.kernel[i]-1)*s.dilation[i] || s.dilation[i]*(s.kernel[i]-1) > 64+2*s.in[i] {
+			return nil, nil, nil
+		}
+	}
+	v, err := conv.NewVolume(cpu.Active(), &conv.Shape{N: 1, Cin: s.c, Cout: s.m, Group: 1, In: s.in, Kernel: s.kernel, Stride: s.stride, Dilation: s.dilation,
+		PadBegin: s.before, PadEnd: s.after, Out: s.out}, tensor.Of[float32](w), bias)
+	if err != nil {
+		return nil, nil, err
+	}
+	return &volumeConv{FusedConv: *f, v: v, in: shape, out: s.shape[1:]}, drop, nil
+}
+
+// Run convolves slice by slice.
+func (f *volumeConv) Run(c *ir.Call) error {
+	x := c.Tensor(0)
+	if x.Rank() != 5 || !slices.Equal(x.Shape()[1:], f.in) {
+		return fmt.Errorf("input has shape %v, want [N %d %d %d %d]", x.Shape(), f.in[0], f.in[1], f.in[2], f.in[3])
+	}
+	n := x.Dim(0)
+	y, err := c.Output(0, tensor.TypeFloat32, append([]int{n}, f.out...)...)
+	if err != nil || y.Len() == 0 {
+		return err
+	}
+	slices, size := f.v.Slices()
+	outs, outSize := f.v.Outputs()
+	volume, err := ir.ScratchOf[float32](c, slices*size)
+	if err != nil {
+		return err
+	}
+	buf, err := ir.ScratchOf[float32](c, slotCount(outs)*outSize)
+	if err != nil {
+		return err
+	}
+	ep := conv.BlockedEpilogue{}
+	if !f.adds(c) {
+		ep = conv.BlockedEpilogue{Act: f.Act.gemm(), Lo: f.Act.Lo, Hi: f.Act.Hi}
+	}
+	xs, ys := tensor.Of[float32](x), tensor.Of[float32](y)
+	for i := range n {
+		from, to := xs[i*product(f.in):][:product(f.in)], ys[i*product(f.out):][:product(f.out)]
+		c.Parallel(slices, 1, func(lo, hi int) {
+			for z := lo; z < hi; z++ {
+				f.v.Load(cpu.Active(), volume, from, z)
+			}
+		})
+		err := inSlots(c, outs, func(slot, z int) error {
+			f.v.Run(cpu.Active(), to, volume, buf[slot*outSize:][:outSize], z, &ep)
+			return nil
+		})
+		if err != nil {
+			return err
+		}
+	}
+	if f.adds(c) {
+		return f.finish(c, y)
+	}
+	return nil
+}
+
+// adds reports whether there is an input Z.
+func (f *FusedConv) adds(c *ir.Call) bool { return c.Tensor(3) != nil }

@@ -1,0 +1,138 @@
+package ops
+
+import (
+	"math"
+	"math/rand/v2"
+	"testing"
+
+	"github.com/onward-ml/onward/internal/ir"
+	"github.com/onward-ml/onward/tensor"
+	"pgregory.net/rapid"
+)
+
+// checkPrepared compares what a node of a float operator becomes when all inputs but the
+// first one are constant with the plain engine, on one thread and on two, and reports
+// whether it becomes anything. Elements may differ by tol and tol times themselves.
+func checkPrepared(t *testing.T, rt *rapid.T, op string, opset int, attrs map[string]any, numOut int, tol float64, inputs ...tensor.Value) bool {
+	b, err := buildOp(op, opset, attrs, len(inputs), numOut)
+	if err != nil {
+		rt.Fatal(err)
+	}
+	return checkPreparedOp(t, rt, b.node, numOut, tol, inputs)
+}
+
+func checkPreparedOp(t *testing.T, rt *rapid.T, node *ir.Node, numOut int, tol float64, inputs []tensor.Value) bool {
+	node.In = make([]ir.ValueID, len(inputs))
+	types := make([]ir.Type, len(inputs))
+	for i, v := range inputs {
+		if node.In[i] = ir.ValueID(i); v == nil {
+			node.In[i] = ir.None
+			continue
+		}
+		types[i] = ir.TypeOf(v)
+	}
+	run := func(op Operator, in []tensor.Value, generic, two bool) ([]tensor.Value, error) {
+		c := &ir.Call{Node: node, Env: &testEnv{ctx: t.Context(), two: two, limit: testMemoryLimit}, Generic: generic, In: in, Out: make([]tensor.Value, numOut)}
+		err := runCaught(op, c)
+		return c.Out, err
+	}
+	constant := append([]tensor.Value{nil}, inputs[1:]...)
+	packed, drop, err := node.Op.(ir.Preparer).Prepare(constant, types)
+	if err != nil {
+		rt.Fatal(err)
+	}
+	if packed == nil {
+		return false
+	}
+	kept := append([]tensor.Value(nil), inputs...)
+	for _, i := range drop {
+		kept[i] = nil
+	}
+	want, err := run(node.Op, inputs, true, false)
+	if err != nil {
+		rt.Fatal(err)
+	}
+	one, err := run(packed, kept, false, false)
+	if err != nil {
+		rt.Fatal(err)
+	}
+	two, err := run(packed, kept, false, true)
+	if err != nil {
+		rt.Fatal(err)
+	}
+	for i := range want {
+		w := testFloats(want[i].(*tensor.Tensor))
+		got := testFloats(one[i].(*tensor.Tensor))
+		if len(got) != len(w) {
+			rt.Fatalf("output %d is %s, want %s", i, show(one[i]), show(want[i]))
+		}
+		for k, v := range got {
+			if !(math.Abs(v-w[k]) <= tol*max(1, math.Abs(w[k]))) {
+				rt.Fatalf("element %d of output %d is %g, want %g", k, i, v, w[k])
+			}
+		}
+		if !sameValue(two[i], one[i], 0) {
+			rt.Fatalf("output %d is %s on two threads, %s on one", i, show(two[i]), show(one[i]))
+		}
+	}
+	return true
+}
+
+// uniformTensor has numbers from −scale to scale.
+func uniformTensor(r *rand.Rand, scale float32, shape ...int) *tensor.Tensor {
+	d := make([]float32, product(shape))
+	for i := range d {
+		d[i] = (r.Float32()*2 - 1) * scale
+	}
+	return tt(d, shape...)
+}
+
+func TestVolumeConv(t *testing.T) {
+	packed := 0
+	rapid.Check(t, func(rt *rapid.T) {
+		ints := func(name string, n, lo, hi int) []int {
+			return rapid.SliceOfN(rapid.IntRange(lo, hi), n, n).Draw(rt, name)
+		}
+		r := rand.New(rand.NewPCG(rapid.Uint64().Draw(rt, "seed"), 0))
+		cin, cout, batch := rapid.IntRange(7, 40).Draw(rt, "cin"), rapid.IntRange(1, 40).Draw(rt, "cout"), rapid.IntRange(0, 2).Draw(rt, "batch")
+		in, kernel := ints("in", 3, 3, 9), ints("kernel", 3, 1, 3)
+		if rapid.Bool().Draw(rt, "winograd") {
+			kernel[1], kernel[2] = 3, 3
+			in[1] += 15
+		}
+		attrs := map[string]any{"strides": ints("strides", 3, 1, 2), "dilations": append([]int{1}, ints("dilations", 2, 1, 2)...), "pads": ints("pads", 6, 0, 2)}
+		if rapid.Bool().Draw(rt, "plain") {
+			attrs["strides"], attrs["dilations"] = []int{1, 1, 1}, []int{1, 1, 1}
+		}
+		x := uniformTensor(r, 1, append([]int{batch, cin}, in...)...)
+		w := uniformTensor(r, 1/float32(math.Sqrt(float64(cin*product(kernel)))), append([]int{cout, cin}, kernel...)...)
+		var bias tensor.Value
+		if rapid.Bool().Draw(rt, "bias") {
+			bias = uniformTensor(r, 1, cout)
+		}
+		b, err := buildOp("Conv", 22, attrs, 3, 1)
+		if err != nil {
+			rt.Fatal(err)
+		}
+		if _, err := newConvShape(&b.node.Op.(*Conv).Window, 1, x.Shape(), w.Shape()); err != nil {
+			return
+		}
+		inputs := []tensor.Value{x, w, bias}
+		if rapid.Bool().Draw(rt, "fused") {
+			b.node.Op = &FusedConv{Conv: *b.node.Op.(*Conv), Act: Activation{Kind: ActClip, Lo: -.5, Hi: .4}}
+			if rapid.Bool().Draw(rt, "add") {
+				s, err := newConvShape(&b.node.Op.(*FusedConv).Window, 1, x.Shape(), w.Shape())
+				if err != nil {
+					return
+				}
+				inputs = append(inputs, uniformTensor(r, 1, s.shape...))
+			}
+		}
+		if checkPreparedOp(t, rt, b.node, 1, 2e-5, inputs) {
+			packed++
+		}
+	})
+	if packed < 10 {
+		t.Errorf("%d convolutions are packed", packed)
+	}
+}
