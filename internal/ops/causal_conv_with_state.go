@@ -2,50 +2,85 @@ package ops
 
 import (
 	"fmt"
-	"math"
 	"slices"
 
 	"github.com/onward-ml/onward/internal/ir"
 )
 
-// CausalConvWithState is a depthwise convolution over time that sees the present
-// and past positions only: with the last k−1 positions of before in past_state,
-// output[b,c,t] = act(bias[c] + Σ_j weight[c,0,j]·padded[b,c,t+j])
+// CausalConvWithState convolves each channel of a sequence with a kernel of its own
+// that sees no later elements; a state carries the last elements from call to call:
+// output[b,c,t] = act(bias[c] + Σ_j weight[c,0,j]·(past and input)[b,c,t+j·Dilation])
 // (https://onnx.ai/onnx/operators/onnx__CausalConvWithState.html).
-type CausalConvWithState struct{ Silu bool }
+type CausalConvWithState struct {
+	SiLU         bool // of the result
+	Dilation     int
+	ChannelsLast bool // [batch length channels...], else [batch channels length]
+	Window       int  // states that the outputs hold, the last ones; 0: the last, without an axis
+}
 
-var _ = register(Def{Name: "CausalConvWithState", Since: []int{27}, In: "input:T, weight:T, bias:T?, past_state:T?", Out: "output:T, present_state:T",
-	Types: Types{"T": "float float16 bfloat16"}, Build: simple(func(a *Attrs, opset int) Operator {
-		return &CausalConvWithState{a.Enum("activation", "none", "none", "silu", "swish") != "none"}
-	})})
+const causalConvInputs = "input:T, weight:T, bias:T?, past_state:T?"
 
-// Infer sets output to the type of input and present_state to [batch, channels, k−1].
+var _ = register(Def{Name: "CausalConvWithState", Since: []int{27}, In: causalConvInputs, Out: "output:T, present_state:T",
+	Types: Types{"T": "float float16 bfloat16"}, Build: simple(func(a *Attrs, opset int) Operator { return readCausalConv(a) })})
+
+func readCausalConv(a *Attrs) *CausalConvWithState {
+	return &CausalConvWithState{SiLU: a.Enum("activation", "none", "none", "silu", "swish") != "none", Dilation: 1}
+}
+
+// Infer sets the shapes as far as input and weight tell.
 func (op *CausalConvWithState) Infer(c *ir.InferContext) error {
+	if err := checkRank(c, 1, 3, "weight"); err != nil {
+		return err
+	}
 	c.SetOut(0, c.Type(0))
-	s := ir.UnknownDims(3)
-	if x := c.Shape(0); len(x) == 3 {
-		s[0], s[1] = x[0], x[1]
+	t := ir.UnrankedTensor(c.Elem(0))
+	if s := c.Shape(0); len(s) >= 3 {
+		axis := 2
+		if op.ChannelsLast {
+			axis = 1
+		}
+		t.Shape = slices.Clone(s)
+		t.Shape[axis] = ir.Unknown
+		if w := c.Shape(1); w != nil {
+			if k, ok := w[2].Value(); ok && k >= 1 && k <= windowLimit {
+				t.Shape[axis] = ir.Known((k - 1) * op.Dilation)
+			}
+		}
+		if op.Window > 0 {
+			t.Shape = append([]ir.Dim{ir.Known(op.Window)}, t.Shape...)
+		}
 	}
-	if w := c.Shape(1); len(w) == 3 {
-		s[2] = w[2].Sub(ir.Known(1))
-	}
-	c.SetOut(1, ir.TensorType(c.Elem(0), s...))
+	c.SetOut(1, t)
 	return nil
 }
 
-// Run convolves channel by channel.
+// Run computes in float, channels in parallel.
 func (op *CausalConvWithState) Run(c *ir.Call) error {
 	x, w := c.Tensor(0), c.Tensor(1)
-	xs, ws := x.Shape(), w.Shape()
-	if len(xs) != 3 || len(ws) != 3 || ws[0] != xs[1] || ws[1] != 1 || ws[2] < 1 {
-		return fmt.Errorf("input and weight have shapes %v and %v, want [batch, channels, length] and [channels, 1, k] with k at least 1", xs, ws)
+	s, ws := x.Shape(), w.Shape()
+	if len(s) != 3 && (len(s) < 3 || !op.ChannelsLast) || len(ws) != 3 || ws[1] != 1 || ws[2] < 1 || ws[2] > windowLimit {
+		return fmt.Errorf("input and weight have shapes %v and %v, want [batch channels length], or [batch length channels...] with channels_last, and [channels 1 k] with k at least 1", s, ws)
 	}
-	batch, channels, length, k := xs[0], xs[1], xs[2], ws[2]
-	if b := c.Tensor(2); b != nil && !slices.Equal(b.Shape(), []int{channels}) {
+	batch, channels, n, axis := s[0], s[1], s[2], 2
+	if op.ChannelsLast {
+		n, channels, axis = s[1], product(s[2:]), 1
+	}
+	k := ws[2]
+	past := (k - 1) * op.Dilation
+	if ws[0] != channels {
+		return fmt.Errorf("weight has shape %v for %d channels", ws, channels)
+	}
+	if b := c.Tensor(2); b != nil && b.Len() != channels {
 		return fmt.Errorf("bias has shape %v, want [%d]", b.Shape(), channels)
 	}
-	if p := c.Tensor(3); p != nil && !slices.Equal(p.Shape(), []int{batch, channels, k - 1}) {
-		return fmt.Errorf("past_state has shape %v, want [%d %d %d]", p.Shape(), batch, channels, k-1)
+	shape := slices.Clone(s)
+	shape[axis] = past
+	slots := 1
+	if op.Window > 0 {
+		slots, shape = op.Window, append([]int{op.Window}, shape...)
+	}
+	if p := c.Tensor(3); p != nil && !slices.Equal(p.Shape(), shape) {
+		return fmt.Errorf("past_state has shape %v, want %v", p.Shape(), shape)
 	}
 	var in [4][]float32
 	for i := range in {
@@ -54,50 +89,66 @@ func (op *CausalConvWithState) Run(c *ir.Call) error {
 			return err
 		}
 	}
-	y, err := realOut[float32](c, 0, x.DType(), xs...)
+	y, err := realOut[float32](c, 0, x.DType(), s...)
 	if err != nil {
 		return err
 	}
-	state, err := realMaybe[float32](c, 1, x.DType(), batch, channels, k-1)
+	state, err := realOut[float32](c, 1, x.DType(), shape...)
 	if err != nil {
 		return err
 	}
-	if k > math.MaxInt-length {
-		return fmt.Errorf("weight has shape %v, which is too large", ws)
+	size := batch * channels * past // of a slot
+	// at is where element t of a channel stands among length ones.
+	at := func(b, ch, t, length int) int {
+		if op.ChannelsLast {
+			return (b*length+t)*channels + ch
+		}
+		return (b*channels+ch)*length + t
 	}
-	n := batch * channels
-	slots, padded := slotCount(n), length+k-1
-	scratch, err := ir.ScratchOf[float32](c, slots*padded)
+	lines, err := ir.ScratchOf[float32](c, slotCount(batch*channels)*(past+n))
 	if err != nil {
 		return err
 	}
-	err = inSlots(c, n, func(slot, i int) error {
-		ch := i % channels
-		p := scratch[slot*padded:][:padded]
-		if in[3] != nil {
-			copy(p, in[3][i*(k-1):][:k-1])
-		} else {
-			clear(p[:k-1])
+	err = inSlots(c, batch*channels, func(slot, item int) error {
+		if err := c.Err(); err != nil {
+			return err
 		}
-		copy(p[k-1:], in[0][i*length:][:length])
-		copy(state.data[i*(k-1):][:k-1], p[length:])
-		bias := float32(0)
-		if in[2] != nil {
-			bias = in[2][ch]
-		}
-		out := y.data[i*length:][:length]
-		for t := range out {
-			out[t] = bias
-		}
-		for j, f := range in[1][ch*k:][:k] {
-			src := p[j:][:len(out)]
-			for t := range out {
-				out[t] += f * src[t]
+		b, ch := item/channels, item%channels
+		line := lines[slot*(past+n):][:past+n] // the past and the new elements
+		for t := range past {
+			line[t] = 0
+			if in[3] != nil {
+				line[t] = in[3][(slots-1)*size+at(b, ch, t, past)]
 			}
 		}
-		if op.Silu {
-			for t, v := range out {
-				out[t] = float32(float64(v) * logistic(float64(v)))
+		for t := range n {
+			line[past+t] = in[0][at(b, ch, t, n)]
+		}
+		taps := in[1][ch*k:][:k]
+		for t := range n {
+			sum := float32(0)
+			if in[2] != nil {
+				sum = in[2][ch]
+			}
+			for j, v := range taps {
+				sum += v * line[t+j*op.Dilation]
+			}
+			if op.SiLU {
+				sum *= sigmoid32(sum)
+			}
+			y.data[at(b, ch, t, n)] = sum
+		}
+		for w := range slots {
+			end := n - slots + w + 1 // new elements that the slot's state has seen
+			for t := range past {
+				v := float32(0)
+				switch {
+				case end >= 0:
+					v = line[end+t]
+				case in[3] != nil && w+n < slots:
+					v = in[3][(w+n)*size+at(b, ch, t, past)]
+				}
+				state.data[w*size+at(b, ch, t, past)] = v
 			}
 		}
 		return nil
@@ -106,8 +157,6 @@ func (op *CausalConvWithState) Run(c *ir.Call) error {
 		return err
 	}
 	y.store()
-	if state.t != nil {
-		state.store()
-	}
+	state.store()
 	return nil
 }

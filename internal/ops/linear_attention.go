@@ -8,200 +8,210 @@ import (
 	"github.com/onward-ml/onward/internal/ir"
 )
 
-// LinearAttention runs a matrix state S [d_k, d_v] per key and value head over
-// the tokens: S decays by exp(g) (gated rules), takes in k ⊗ v, or
-// k ⊗ β(v − Sᵀk) (delta rules), and answers the queries with scale·qᵀS
+// LinearAttention keeps a state S, a key-size by value-size matrix for each head,
+// and for each token computes, with decay g and rate β as the rule says,
+//
+//	S = exp(g)·S;  S += β·k⊗(v − Sᵀk);  o = scale·Sᵀq
+//
+// ("linear" and "gated" add k⊗v instead)
 // (https://onnx.ai/onnx/operators/onnx__LinearAttention.html).
 type LinearAttention struct {
-	QHeads, KVHeads int
-	Scale           float64 // 0: 1/√d_k
-	Gated, Delta    bool
+	Heads, KVHeads int
+	Scale          float32 // 0: 1/√(key size)
+	Decays, Delta  bool
+	Window         int // states that the outputs hold, the last ones; 0: the last, without an axis
 }
 
-var _ = register(Def{Name: "LinearAttention", Since: []int{27}, In: "query:T, key:T, value:T, past_state:S?, decay:T?, beta:T?",
-	Out: "output:T, present_state:S", Types: Types{"T": "float float16 bfloat16", "S": "float float16 bfloat16"},
+const linearAttentionInputs = "query:T, key:T, value:T, past_state:S?, decay:T?, beta:T?"
+
+var _ = register(Def{Name: "LinearAttention", Since: []int{27}, In: linearAttentionInputs, Out: "output:T, present_state:S",
+	Types: Types{"T": "float float16 bfloat16", "S": "float float16 bfloat16"},
 	Build: simple(func(a *Attrs, opset int) Operator {
-		a.Require("q_num_heads", "kv_num_heads")
-		a.Ignore("chunk_size") // a hint for speed
-		rule := a.Enum("update_rule", "gated_delta", "linear", "gated", "delta", "gated_delta")
-		op := &LinearAttention{a.Int("q_num_heads", 1), a.Int("kv_num_heads", 1), float64(a.Float("scale", 0)),
-			rule == "gated" || rule == "gated_delta", rule == "delta" || rule == "gated_delta"}
-		if op.QHeads < 1 || op.KVHeads < 1 || op.QHeads%op.KVHeads != 0 {
-			a.Errorf("q_num_heads is %d, want a multiple of kv_num_heads, which is %d", op.QHeads, op.KVHeads)
-			op.QHeads, op.KVHeads = 1, 1
+		op := readLinearAttention(a)
+		if op.Heads%op.KVHeads != 0 {
+			a.Errorf("q_num_heads is %d, want a multiple of kv_num_heads, which is %d", op.Heads, op.KVHeads)
 		}
 		return op
 	})})
 
-// Infer sets output to [batch, length, heads·d_v] and present_state to
-// [batch, kv heads, d_k, d_v].
+func readLinearAttention(a *Attrs) *LinearAttention {
+	a.Require("q_num_heads", "kv_num_heads")
+	a.Ignore("chunk_size") // of no effect on results
+	rule := a.Enum("update_rule", "gated_delta", "linear", "gated", "delta", "gated_delta")
+	return &LinearAttention{Heads: readHeads(a, "q_num_heads"), KVHeads: readHeads(a, "kv_num_heads"), Scale: a.Float("scale", 0),
+		Decays: rule == "gated" || rule == "gated_delta", Delta: rule == "delta" || rule == "gated_delta"}
+}
+
+// Infer sets the shapes as far as query and value tell.
 func (op *LinearAttention) Infer(c *ir.InferContext) error {
 	for i, name := range []string{"query", "key", "value"} {
 		if err := checkRank(c, i, 3, name); err != nil {
 			return err
 		}
 	}
-	batch, length, dk, dv := ir.Unknown, ir.Unknown, ir.Unknown, ir.Unknown
+	y, state := ir.UnknownDims(3), ir.UnknownDims(4)
+	state[1] = ir.Known(op.KVHeads)
 	if q := c.Shape(0); q != nil {
-		batch, length, dk = q[0], q[1], q[2].Div(ir.Known(op.QHeads))
+		y[0], y[1], state[0] = q[0], q[1], q[0]
+		state[2] = q[2].Div(ir.Known(op.Heads))
 	}
 	if v := c.Shape(2); v != nil {
-		dv = v[2].Div(ir.Known(op.KVHeads))
+		state[3] = v[2].Div(ir.Known(op.KVHeads))
+		y[2] = state[3].Mul(ir.Known(max(op.Heads, op.KVHeads)))
 	}
-	c.SetOut(0, ir.TensorType(c.Elem(0), batch, length, dv.Mul(ir.Known(op.QHeads))))
-	state := c.Elem(0)
+	if op.Window > 0 {
+		state = append([]ir.Dim{ir.Known(op.Window)}, state...)
+	}
+	elem := c.Elem(0)
 	if c.Has(3) {
-		state = c.Elem(3)
+		elem = c.Elem(3)
 	}
-	c.SetOut(1, ir.TensorType(state, batch, ir.Known(op.KVHeads), dk, dv))
+	c.SetOut(0, ir.TensorType(c.Elem(0), y...))
+	c.SetOut(1, ir.TensorType(elem, state...))
 	return nil
 }
 
-// Run walks over the tokens, heads in parallel.
+// Run goes token by token, heads in parallel.
 func (op *LinearAttention) Run(c *ir.Call) error {
-	q, err := newAttentionInput(c.Tensor(0), "query", op.QHeads)
-	if err != nil {
-		return err
+	qt, kt, vt, pt := c.Tensor(0), c.Tensor(1), c.Tensor(2), c.Tensor(3)
+	qs, ks, vs := qt.Shape(), kt.Shape(), vt.Shape()
+	h, kvh := op.Heads, op.KVHeads
+	if len(qs) != 3 || len(ks) != 3 || len(vs) != 3 || !slices.Equal(qs[:2], ks[:2]) || !slices.Equal(qs[:2], vs[:2]) ||
+		qs[2]%h != 0 || ks[2]%kvh != 0 || vs[2]%kvh != 0 || qs[2]/h != ks[2]/kvh {
+		return fmt.Errorf("query, key and value have shapes %v, %v and %v, which do not fit together for %d and %d heads", qs, ks, vs, h, kvh)
 	}
-	k, err := newAttentionInput(c.Tensor(1), "key", op.KVHeads)
-	if err != nil {
-		return err
+	batch, n, dk, dv := qs[0], qs[1], qs[2]/h, vs[2]/kvh
+	outs := max(h, kvh)
+	shape := []int{batch, kvh, dk, dv}
+	if op.Window > 0 {
+		shape = append([]int{op.Window}, shape...)
 	}
-	v, err := newAttentionInput(c.Tensor(2), "value", op.KVHeads)
-	if err != nil {
-		return err
-	}
-	dk, dv := q.size, v.size
-	if !q.last || !k.last || !v.last || k.batch != q.batch || v.batch != q.batch || k.length != q.length || v.length != q.length || k.size != dk {
-		return fmt.Errorf("query, key and value have shapes %v, %v and %v, which do not fit together", c.Tensor(0).Shape(), c.Tensor(1).Shape(), c.Tensor(2).Shape())
-	}
-	stateType := c.Tensor(0).DType()
-	if p := c.Tensor(3); p != nil {
-		stateType = p.DType()
-		if !slices.Equal(p.Shape(), []int{q.batch, op.KVHeads, dk, dv}) {
-			return fmt.Errorf("past_state has shape %v, want [%d %d %d %d]", p.Shape(), q.batch, op.KVHeads, dk, dv)
+	elem := qt.DType()
+	if pt != nil {
+		if elem = pt.DType(); !slices.Equal(pt.Shape(), shape) {
+			return fmt.Errorf("past_state has shape %v, want %v", pt.Shape(), shape)
 		}
-	}
-	if c.Has(4) != op.Gated || c.Has(5) != op.Delta {
-		return fmt.Errorf("decay given: %v, beta given: %v; the update rule wants decay: %v, beta: %v", c.Has(4), c.Has(5), op.Gated, op.Delta)
-	}
-	last := func(i int, name string, allowed ...int) (int, error) {
-		t := c.Tensor(i)
-		if t == nil {
-			return 0, nil
-		}
-		s := t.Shape()
-		if len(s) != 3 || s[0] != q.batch || s[1] != q.length || !slices.Contains(allowed, s[2]) {
-			return 0, fmt.Errorf("%s has shape %v, want [%d %d n] with n one of %v", name, s, q.batch, q.length, allowed)
-		}
-		return s[2], nil
-	}
-	nDecay, err := last(4, "decay", op.KVHeads, op.KVHeads*dk)
-	if err != nil {
-		return err
-	}
-	nBeta, err := last(5, "beta", op.KVHeads, 1)
-	if err != nil {
-		return err
 	}
 	var in [6][]float32
 	for i := range in {
+		var err error
 		if in[i], err = realIn[float32](c, c.Tensor(i)); err != nil {
 			return err
 		}
 	}
-	if dv > math.MaxInt/op.QHeads {
-		return fmt.Errorf("value has shape %v, which is too large", c.Tensor(2).Shape())
-	}
-	y, err := realOut[float32](c, 0, c.Tensor(0).DType(), q.batch, q.length, op.QHeads*dv)
-	if err != nil {
-		return err
-	}
-	final, err := realMaybe[float32](c, 1, stateType, q.batch, op.KVHeads, dk, dv)
-	if err != nil {
-		return err
-	}
-	scale := float32(op.Scale)
-	if scale == 0 {
-		scale = float32(1 / math.Sqrt(float64(dk)))
-	}
-	n := q.batch * op.KVHeads
-	slots := slotCount(n)
-	scratch, err := ir.ScratchOf[float32](c, slots*dv)
-	if err != nil {
-		return err
-	}
-	qv, kv, vv := attentionView(in[0], q), attentionView(in[1], k), attentionView(in[2], v)
-	yv := attentionView(y.data, attentionInput{q.batch, q.heads, q.length, dv, true})
-	group := op.QHeads / op.KVHeads
-	err = inSlots(c, n, func(slot, i int) error {
-		b, h := i/op.KVHeads, i%op.KVHeads
-		state := final.data[i*dk*dv:][:dk*dv]
-		if in[3] != nil {
-			copy(state, in[3][i*dk*dv:])
-		} else {
-			clear(state)
+	perDecay, perBeta := 0, 0 // of a token
+	if op.Decays {
+		t := c.Tensor(4)
+		if t == nil || t.Rank() != 3 || !slices.Equal(t.Shape()[:2], qs[:2]) || t.Dim(2) != kvh && t.Dim(2) != kvh*dk {
+			return fmt.Errorf("decay is %v, want [%d %d %d] or [%[2]d %[3]d %d]", t, batch, n, kvh, kvh*dk)
 		}
-		update := scratch[slot*dv:][:dv]
-		for t := range q.length {
-			if t%64 == 63 {
-				if err := c.Err(); err != nil {
-					return err
+		perDecay = t.Dim(2)
+	}
+	if op.Delta {
+		t := c.Tensor(5)
+		if t == nil || t.Rank() != 3 || !slices.Equal(t.Shape()[:2], qs[:2]) || t.Dim(2) != kvh && t.Dim(2) != 1 {
+			return fmt.Errorf("beta is %v, want [%d %d %d] or [%[2]d %[3]d 1]", t, batch, n, kvh)
+		}
+		perBeta = t.Dim(2)
+	}
+	y, err := realOut[float32](c, 0, qt.DType(), batch, n, outs*dv)
+	if err != nil {
+		return err
+	}
+	present, err := realOut[float32](c, 1, elem, shape...)
+	if err != nil {
+		return err
+	}
+	slots := max(1, op.Window)
+	size := batch * kvh * dk * dv // of a slot
+	rows, err := ir.ScratchOf[float32](c, slotCount(batch*kvh)*(dk*dv+dv))
+	if err != nil {
+		return err
+	}
+	scale := attentionScale(op.Scale, dk)
+	err = inSlots(c, batch*kvh, func(slot, item int) error {
+		work := rows[slot*(dk*dv+dv):][:dk*dv+dv]
+		s, row := work[:dk*dv], work[dk*dv:]
+		b, g := item/kvh, item%kvh
+		clear(s)
+		if in[3] != nil {
+			copy(s, in[3][(slots-1)*size+item*dk*dv:])
+		}
+		// Slots before the first token hold the past ones, as far as there are any.
+		for w := range slots {
+			if t := n - slots + w; t < 0 {
+				dst := present.data[w*size+item*dk*dv:][:dk*dv]
+				clear(dst)
+				if from := w + n; in[3] != nil && from < slots {
+					copy(dst, in[3][from*size+item*dk*dv:])
 				}
 			}
-			key := kv.at(b, h, t)[:dk]
-			if op.Gated {
-				g := in[4][(b*q.length+t)*nDecay:][:nDecay]
-				for d := range dk {
-					x := g[h%len(g)]
-					if nDecay != op.KVHeads {
-						x = g[h*dk+d]
+		}
+		for t := range n {
+			if t%64 == 0 && c.Err() != nil {
+				return c.Err()
+			}
+			token := b*n + t
+			k, v := in[1][token*kvh*dk+g*dk:][:dk], in[2][token*kvh*dv+g*dv:][:dv]
+			if op.Decays {
+				d := in[4][token*perDecay:][:perDecay]
+				for i := range dk {
+					at := g
+					if perDecay != kvh {
+						at = g*dk + i
 					}
-					f := float32(math.Exp(float64(x)))
-					for m := range dv {
-						state[d*dv+m] *= f
+					f := float32(math.Exp(float64(d[at])))
+					for j := range s[i*dv : (i+1)*dv] {
+						s[i*dv+j] *= f
 					}
 				}
 			}
-			copy(update, vv.at(b, h, t))
+			copy(row, v)
+			beta := float32(1)
 			if op.Delta {
-				for d, x := range key {
-					for m, s := range state[d*dv:][:dv] {
-						update[m] -= x * s
-					}
-				}
-				g := in[5][(b*q.length+t)*nBeta:][:nBeta]
-				beta := g[h%nBeta]
-				for m := range update {
-					update[m] *= beta
-				}
-			}
-			for d, x := range key {
-				row := state[d*dv:][:dv]
-				for m, u := range update {
-					row[m] += x * u
-				}
-			}
-			for j := range group {
-				out := yv.at(b, h*group+j, t)[:dv]
-				clear(out)
-				for d, x := range qv.at(b, h*group+j, t)[:dk] {
-					x *= scale
-					for m, s := range state[d*dv:][:dv] {
-						out[m] += x * s
+				beta = in[5][token*perBeta+g%perBeta]
+				for i, kv := range k {
+					for j, sv := range s[i*dv : (i+1)*dv] {
+						row[j] -= kv * sv
 					}
 				}
 			}
+			for i, kv := range k {
+				for j, r := range row {
+					s[i*dv+j] += beta * kv * r
+				}
+			}
+			// Query heads that share the state, or the one that several states share.
+			first, last := g*h/kvh, (g+1)*h/kvh
+			if kvh > h {
+				first, last = g, g+1
+			}
+			for o := first; o < last; o++ {
+				q := in[0][token*h*dk+o*h/outs*dk:][:dk]
+				dst := y.data[(token*outs+o)*dv:][:dv]
+				clear(dst)
+				for i, qv := range q {
+					for j, sv := range s[i*dv : (i+1)*dv] {
+						dst[j] += qv * sv
+					}
+				}
+				for j := range dst {
+					dst[j] *= float32(scale)
+				}
+			}
+			if w := t - (n - slots); w >= 0 {
+				copy(present.data[w*size+item*dk*dv:][:dk*dv], s)
+			}
+		}
+		if n == 0 {
+			copy(present.data[(slots-1)*size+item*dk*dv:][:dk*dv], s)
 		}
 		return nil
 	})
 	if err != nil {
 		return err
 	}
-	for _, o := range []realOutput[float32]{y, final} {
-		if o.t != nil {
-			o.store()
-		}
-	}
+	y.store()
+	present.store()
 	return nil
 }

@@ -1,0 +1,69 @@
+package ops
+
+import (
+	"testing"
+
+	"github.com/onward-ml/onward/tensor"
+)
+
+// A window of states holds those after each of the last tokens: what shorter
+// sequences leave.
+func TestStateWindows(t *testing.T) {
+	run := func(op string, opset int, a attrs, k int, in ...tensor.Value) *tensor.Tensor {
+		out, err := runOp(t, op, opset, a, in...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return out[k].(*tensor.Tensor)
+	}
+	ramp := func(from float32, shape ...int) *tensor.Tensor {
+		v := make([]float32, product(shape))
+		for i := range v {
+			v[i] = from + float32(i%7)/8 - float32(i%3)/4
+		}
+		return tt(v, shape...)
+	}
+	first := func(x *tensor.Tensor, n, axis int) *tensor.Tensor {
+		return run("Slice", 13, nil, 0, x, tt([]int64{0}, 1), tt([]int64{int64(n)}, 1), tt([]int64{int64(axis)}, 1))
+	}
+	const tokens, window = 4, 3
+	past := ramp(0.5, 1, 2, 3, 5)
+	q, k, v := ramp(1, 1, tokens, 6), ramp(2, 1, tokens, 6), ramp(3, 1, tokens, 10)
+	decay, beta := ramp(-2, 1, tokens, 2), ramp(0.25, 1, tokens, 2)
+	a := attrs{"q_num_heads": 2, "kv_num_heads": 2}
+	linear := func(n int, a attrs, past *tensor.Tensor) *tensor.Tensor {
+		return run("com.microsoft.LinearAttention", 1, a, 1, first(q, n, 1), first(k, n, 1), first(v, n, 1), past, first(decay, n, 1), first(beta, n, 1))
+	}
+	x, w, kept := ramp(1, 2, 3, tokens), ramp(2, 3, 1, 3), ramp(3, 2, 3, 2)
+	conv := func(n int, a attrs, past *tensor.Tensor) *tensor.Tensor {
+		return run("com.microsoft.CausalConvWithState", 1, a, 1, first(x, n, 2), w, nil, past)
+	}
+	for _, c := range []struct {
+		name string
+		run  func(n int, a attrs, past *tensor.Tensor) *tensor.Tensor
+		a    attrs
+		past *tensor.Tensor
+	}{{"LinearAttention", linear, a, past}, {"CausalConvWithState", conv, attrs{}, kept}} {
+		wide := attrs{"state_window": window}
+		for k, v := range c.a {
+			wide[k] = v
+		}
+		size := c.past.Len()
+		states := make([]float32, window*size)
+		copy(states[(window-1)*size:], tensor.Of[float32](c.past))
+		all := c.run(tokens, wide, tt(states, append([]int{window}, c.past.Shape()...)...))
+		for slot := range window {
+			want := tensor.Of[float32](c.run(tokens-window+slot+1, c.a, c.past))
+			got := tensor.Of[float32](all)[slot*size:][:size]
+			for i := range want {
+				if got[i] != want[i] {
+					t.Fatalf("%s: element %d of slot %d is %v, want %v", c.name, i, slot, got[i], want[i])
+				}
+			}
+		}
+		one := c.run(1, wide, all) // what the past holds moves up
+		if got := tensor.Of[float32](one)[:size]; got[0] != tensor.Of[float32](all)[size] {
+			t.Errorf("%s: slot 0 is %v, want the former slot 1, %v", c.name, got[0], tensor.Of[float32](all)[size])
+		}
+	}
+}
