@@ -213,8 +213,13 @@ func (a *attentionCore[T]) normalize(c *ir.Call, b, h, i int, row, bias []T) {
 // are −Inf. With sink, exp(logit) counts in the sum.
 func softmaxRow[T realFloat](c *ir.Call, row []T, logit float64, sink bool) {
 	top := T(math.Inf(-1))
-	for _, v := range row {
-		top = max(top, v) // NaN wins
+	r, fast := any(row).([]float32)
+	if fast = fast && !c.Generic && len(row) > 0; fast {
+		top = T(vec.ReduceMaxF32(cpu.Active(), r))
+	} else {
+		for _, v := range row {
+			top = max(top, v) // NaN wins
+		}
 	}
 	if sink {
 		top = max(top, T(logit))
@@ -223,7 +228,7 @@ func softmaxRow[T realFloat](c *ir.Call, row []T, logit float64, sink bool) {
 		clear(row)
 		return
 	}
-	if r, ok := any(row).([]float32); ok && !c.Generic {
+	if fast {
 		if !sink {
 			vec.SoftmaxF32(cpu.Active(), r, r)
 			return

@@ -190,7 +190,6 @@ func (op *GroupQueryAttention) Run(c *ir.Call) error {
 		if outs[i], err = realMaybe[float32](c, 1+i, qt.DType(), batch, kvh, present, dim); err != nil {
 			return err
 		}
-		clear(outs[i].data)
 		dst := headsFirst(outs[i].data, kvh, present, dim)
 		for b := range batch {
 			for head := range kvh {
@@ -200,6 +199,7 @@ func (op *GroupQueryAttention) Run(c *ir.Call) error {
 				for t := range n {
 					copy(dst.at(b, head, past[b]+t)[:dim], src.at(b, head, t))
 				}
+				clear(dst.at(b, head, 0)[(past[b]+n)*dim : present*dim])
 			}
 		}
 		*src = dst
