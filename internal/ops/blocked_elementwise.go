@@ -120,6 +120,7 @@ type BlockedBinary struct {
 	A, B, Out Layout
 	Act       Activation
 	fn        func(dst, a, b []float32)
+	affine    func(b *[conv.Lanes]float32) (scale, shift [conv.Lanes]float32) // fn for one b
 }
 
 // NewBlockedBinary makes the operator of op, one of *Add, *Sub, *Mul and *Sum;
@@ -130,15 +131,30 @@ func NewBlockedBinary(op Operator, a, b, out Layout, act Activation) *BlockedBin
 	switch op.(type) {
 	case *Add, *Sum:
 		r.fn = func(d, a, b []float32) { vec.AddF32(level(), d, a, b) }
+		r.affine = func(b *[conv.Lanes]float32) (scale, shift [conv.Lanes]float32) { return ones, *b }
 	case *Sub:
 		r.fn = func(d, a, b []float32) { vec.SubF32(level(), d, a, b) }
+		r.affine = func(b *[conv.Lanes]float32) (scale, shift [conv.Lanes]float32) {
+			for i, v := range b {
+				shift[i] = -v
+			}
+			return ones, shift
+		}
 	case *Mul:
 		r.fn = func(d, a, b []float32) { vec.MulF32(level(), d, a, b) }
+		r.affine = func(b *[conv.Lanes]float32) (scale, shift [conv.Lanes]float32) { return *b, shift }
 	default:
 		return nil
 	}
 	return r
 }
+
+var ones = func() (r [conv.Lanes]float32) {
+	for i := range r {
+		r[i] = 1
+	}
+	return r
+}()
 
 // Infer gives the blocked type.
 func (m *BlockedBinary) Infer(c *ir.InferContext) error { return inferBlocked(c, &m.Out) }
@@ -165,13 +181,11 @@ func (m *BlockedBinary) Run(c *ir.Call) error {
 		d := y[i*m.Out.Len()+m.Out.At(cb, row, 0):][:w]
 		s := a[i*m.A.Len()+m.A.At(cb, row, 0):][:w]
 		if pixel {
-			p := b[i*m.B.Len()+m.B.At(cb, 0, 0):][:conv.Lanes]
-			for k := 0; k < w; k += conv.Lanes {
-				m.fn(d[k:k+conv.Lanes], s[k:k+conv.Lanes], p)
-			}
-		} else {
-			m.fn(d, s, b[i*m.B.Len()+m.B.At(cb, row, 0):][:w])
+			scale, shift := m.affine((*[conv.Lanes]float32)(b[i*m.B.Len()+m.B.At(cb, 0, 0):]))
+			conv.Affine(cpu.Active(), d, s, &scale, &shift, m.Act.gemm(), m.Act.Lo, m.Act.Hi)
+			return
 		}
+		m.fn(d, s, b[i*m.B.Len()+m.B.At(cb, row, 0):][:w])
 		m.Act.apply(d)
 	})
 	return nil
@@ -323,20 +337,7 @@ func (m *BlockedMean) Run(c *ir.Call) error {
 	c.Parallel(n*blocks, 1+(1<<13)/(m.In.H*m.In.W*conv.Lanes+1), func(lo, hi int) {
 		for b := lo; b < hi; b++ {
 			i, cb := b/blocks, b%blocks
-			var sum [conv.Lanes]float64
-			for row := range m.In.H {
-				var acc [conv.Lanes]float32
-				line := x[i*m.In.Len()+m.In.At(cb, row, 0):][:m.In.W*conv.Lanes]
-				for k := 0; k+conv.Lanes <= len(line); k += conv.Lanes {
-					v := line[k : k+conv.Lanes : k+conv.Lanes]
-					for l := range acc {
-						acc[l] += v[l]
-					}
-				}
-				for l := range acc {
-					sum[l] += float64(acc[l])
-				}
-			}
+			sum := conv.SumBlock(cpu.Active(), &m.In, x[i*m.In.Len():][:m.In.Len()], cb)
 			at := i*stride + cb*conv.Lanes
 			if m.Blocked {
 				at = i*stride + m.Out.At(cb, 0, 0)

@@ -506,3 +506,27 @@ func TestNoAllocations(t *testing.T) {
 		}
 	})
 }
+
+func TestSumBlock(t *testing.T) {
+	testkit.Levels(t, func(t *testing.T, l cpu.Level) {
+		r := rand.New(rand.NewPCG(5, 5))
+		for h := 1; h < 32; h += 3 {
+			in := NewLayout(20, h, 1+h%7, 1, 2, 0, 1)
+			x := testkit.GuardedCopy(t, random(r, in.Len()), testkit.High, 0)
+			for cb := range in.Blocks() {
+				var want [Lanes]float64
+				for row := range in.H {
+					for i, v := range x[in.At(cb, row, 0):][:in.W*Lanes] {
+						want[i%Lanes] += float64(v)
+					}
+				}
+				got := SumBlock(l, &in, x, cb)
+				for j, v := range want {
+					if math.Abs(got[j]-v) > 1e-5 {
+						t.Fatalf("%d rows, block %d: %v, want %v", h, cb, got, want)
+					}
+				}
+			}
+		}
+	})
+}

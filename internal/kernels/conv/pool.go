@@ -3,6 +3,7 @@ package conv
 import (
 	"fmt"
 	"math"
+	"unsafe"
 
 	"github.com/onward-ml/onward/internal/cpu"
 	"github.com/onward-ml/onward/internal/kernels/gemm"
@@ -132,4 +133,23 @@ func (p *Pool) empty(y []float32) {
 	for i := range y {
 		y[i] = v
 	}
+}
+
+// SumBlock sums the pixels of block cb of an image: rows as float32, and the rows as float64.
+func SumBlock(level cpu.Level, l *Layout, x []float32, cb int) (sum [Lanes]float64) {
+	l.check("input", x)
+	most := tilePixels(level)
+	var rows [14][Lanes]float32
+	t := tileArgs{kh: 1, kw: l.W, pixel: l.Row * 4, dkw: Lanes * 4, lo: 1, c: unsafe.Pointer(&rows)}
+	for r := 0; r < l.H; r += most {
+		n := min(most, l.H-r)
+		t.a = at(ptr(x), l.At(cb, r, 0))
+		runSum(level, n, &t)
+		for i := range n {
+			for j, v := range rows[i] {
+				sum[j] += float64(v)
+			}
+		}
+	}
+	return sum
 }
