@@ -219,6 +219,10 @@ func TestBoundRunAllocatesNothing(t *testing.T) {
 		x     *tensor.Tensor
 	}{
 		{"logistic regression", classifier(), ramp(5*4, 5, 4)},
+		{"perceptron", perceptron(32), ramp(32, 1, 32)},
+		{"large perceptron", perceptron(512), ramp(256*512, 256, 512)},
+		{"convolutions", convNet(), ramp(3*8*8, 1, 3, 8, 8)},
+		{"many images", convNet(), ramp(64*3*8*8, 64, 3, 8, 8)},
 	}
 	for _, c := range cases {
 		for _, demand := range []bool{false, true} {

@@ -164,6 +164,11 @@ func TestEncoders(t *testing.T) {
 			if p != "cpu" {
 				continue
 			}
+			b, err := s.NewBinding()
+			if err != nil {
+				t.Fatal(err)
+			}
+			checkBinding(t, s, b, x)
 			for op, n := range map[string]int{"Linear": 6 * layers, "StridedMatMul": 2 * layers, "LayerNormalization": 2 * layers, "Softmax": layers,
 				"Transpose": 0, "MatMul": 0, "Mul": 0, "Div": 0, "Erf": 0, "Tanh": 0, "Gelu": 0, "Add": 0} {
 				if ran[op] != n {

@@ -24,7 +24,7 @@ type Bound struct {
 	gen      uint64 // changes with what is bound; unique in the process
 	stale    bool   // since the last run
 	overlaps bool   // an output lies over an input or another output
-	state    *state // of small graphs, which repeat
+	state    *state // of the last run, if it can repeat
 }
 
 type boundOutput struct {
@@ -100,10 +100,10 @@ func (b *Bound) Run(ctx context.Context, req *Request) error {
 	return b.deliver(s)
 }
 
-// finish ends a run. The state of a graph that is small enough to repeat stays with
-// the binding, whose memory its steps know.
+// finish ends a run. A state with planned memory stays with the binding, whose memory
+// its steps know.
 func (b *Bound) finish(s *state) {
-	if l := s.layout; l != nil && l.total <= repeatLimit {
+	if s.layout != nil {
 		s.reset()
 		b.state = s
 		return

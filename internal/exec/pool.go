@@ -111,7 +111,8 @@ const chunksPerThread = 4
 func (j *job) work() {
 	defer func() {
 		if e := recover(); e != nil {
-			j.failure.CompareAndSwap(nil, &e)
+			failure := e // e itself would be on the heap in every call
+			j.failure.CompareAndSwap(nil, &failure)
 		}
 	}()
 	for {

@@ -37,7 +37,7 @@ func (r *repeater) keeps(id ir.ValueID) bool { return (r.ready || r.learning) &&
 func (s *state) prepareRepeat(was *layout) {
 	r := &s.repeat
 	l := s.layout
-	small := l != nil && l.total <= repeatLimit && s.run.observe == nil && was == l && !r.broken
+	small := l != nil && (l.total <= repeatLimit || s.bound != nil) && s.run.observe == nil && was == l && !r.broken
 	r.ready = small && r.learned && r.last == l && r.binding == s.bound.generation()
 	r.learning = false
 	if !r.ready {
@@ -105,14 +105,19 @@ func (s *state) pin(id ir.ValueID) {
 func (s *state) learn(i int) {
 	r := &s.repeat
 	st, c := &s.plan.steps[i], &s.calls[i]
+	parts := c.Replays()
 	fn, reads := c.Repeats()
+	replays := fn == nil && parts != nil
+	if replays {
+		fn = func() { s.replay(parts) }
+	}
 	isConst := func(id ir.ValueID) bool { return r.fixed[id] && s.plan.graph.Values[id].Const != nil }
 	ok := len(st.subs) == 0
 	for k, id := range st.in {
 		if id == ir.None || isConst(id) {
 			continue
 		}
-		declared := st.view && k == st.op.(ir.View).ViewOf()
+		declared := replays || st.view && k == st.op.(ir.View).ViewOf()
 		for _, t := range reads {
 			declared = declared || tensor.Value(t) == c.In[k]
 		}
@@ -157,9 +162,23 @@ func (s *state) learn(i int) {
 	}
 }
 
+// replay makes calls of Parallel again.
+func (s *state) replay(parts []ir.Part) {
+	for i := range parts {
+		if i&15 == 15 && s.run.err() != nil {
+			return
+		}
+		p := &parts[i]
+		s.Parallel(p.N, p.Grain, p.Fn)
+	}
+}
+
 // repeatAll runs all steps, repeating those that can be.
 func (s *state) repeatAll(at *int) error {
-	const check = 64 // steps between two looks at the context
+	check := 64 // steps between two looks at the context
+	if s.layout.total > repeatLimit {
+		check = 1
+	}
 	for i, fn := range s.repeat.fns {
 		if fn != nil && i%check != 0 {
 			fn()

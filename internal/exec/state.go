@@ -255,6 +255,11 @@ func (s *state) own(i int, id ir.ValueID) tensor.Value {
 func (s *state) exec() (err error) {
 	at := 0
 	p := s.plan
+	defer func() {
+		if err != nil && (s.repeat.ready || s.repeat.learning) {
+			s.unlearn() // functions may remember that they were stopped
+		}
+	}()
 	if !p.opts.Generic {
 		s.begin()
 	}

@@ -233,6 +233,16 @@ type Call struct {
 
 	again []func()
 	reads []*tensor.Tensor
+	parts []Part // what Parallel was called for
+	only  bool   // the call consists of them
+	dims  []int  // of Output, so that its argument need not escape
+	par   func(n int, fn func(lo, hi int))
+}
+
+// Part is the arguments of one call of [Call.Parallel].
+type Part struct {
+	N, Grain int
+	Fn       func(lo, hi int)
 }
 
 // Repeat offers fn, which computes what the call has just computed once more, from
@@ -246,6 +256,22 @@ func (c *Call) Repeat(fn func(), reads ...*tensor.Tensor) {
 	}
 	c.again = append(c.again, fn)
 	c.reads = append(c.reads, reads...)
+}
+
+// Replay is Repeat for a call that has done nothing but allocate its outputs and
+// call Parallel: the engine makes the same calls of Parallel again, in their order,
+// for other contents of any input. Scratch memory must not have been used.
+func (c *Call) Replay() { c.only = c.Repeatable }
+
+// Replays returns the calls of Parallel that can be made again, nil when Replay was
+// not called.
+func (c *Call) Replays() []Part {
+	parts, only := c.parts, c.only
+	c.parts, c.only = nil, false
+	if !only {
+		return nil
+	}
+	return parts
 }
 
 // Repeats returns what was offered since it was called last: one function for all,
@@ -295,7 +321,8 @@ func (c *Call) Tensor(i int) *tensor.Tensor {
 // Output allocates output i. The contents are undefined for numbers: the
 // operator must write every element.
 func (c *Call) Output(i int, dtype tensor.DType, shape ...int) (*tensor.Tensor, error) {
-	t, err := c.Env.Alloc(c, i, dtype, shape)
+	c.dims = append(c.dims[:0], shape...)
+	t, err := c.Env.Alloc(c, i, dtype, c.dims)
 	if err != nil {
 		return nil, err
 	}
@@ -346,7 +373,20 @@ func (c *Call) Reserve(n int64) error { return c.Env.Reserve(c, n) }
 // Parallel calls fn over ranges that cover [0, n), maybe on several threads.
 // Ranges are at least grain long but for the last. Results must not depend on
 // how the ranges are cut.
-func (c *Call) Parallel(n, grain int, fn func(lo, hi int)) { c.Env.Parallel(n, grain, fn) }
+func (c *Call) Parallel(n, grain int, fn func(lo, hi int)) {
+	if c.Repeatable {
+		c.parts = append(c.parts, Part{n, grain, fn})
+	}
+	c.Env.Parallel(n, grain, fn)
+}
+
+// Par is Parallel with ranges of any length, as a function value.
+func (c *Call) Par() func(n int, fn func(lo, hi int)) {
+	if c.par == nil {
+		c.par = func(n int, fn func(lo, hi int)) { c.Parallel(n, 1, fn) }
+	}
+	return c.par
+}
 
 // RunGraph runs the node's k-th subgraph on inputs and returns its outputs.
 func (c *Call) RunGraph(k int, in []tensor.Value) ([]tensor.Value, error) {

@@ -40,8 +40,15 @@ func blockedOut(c *ir.Call, n int, l *Layout) ([]float32, error) {
 	}
 	data := tensor.Of[float32](y)
 	if l.Top+l.Left+l.Bottom+l.Right > 0 {
-		for i := range n {
-			l.ClearBorder(data[i*l.Len():][:l.Len()], 0, l.Blocks())
+		clearBorders := func(lo, hi int) {
+			for i := lo; i < hi; i++ {
+				l.ClearBorder(data[i*l.Len():][:l.Len()], 0, l.Blocks())
+			}
+		}
+		if c.Repeatable {
+			c.Parallel(n, n, clearBorders) // a replay must clear them too
+		} else {
+			clearBorders(0, n)
 		}
 	}
 	return data, nil
@@ -54,9 +61,7 @@ func blockedEach(n int, out *Layout, y []float32, in *Layout, x []float32, fn fu
 	}
 }
 
-func parOf(c *ir.Call) gemm.Par {
-	return func(n int, fn func(lo, hi int)) { c.Parallel(n, 1, fn) }
-}
+func parOf(c *ir.Call) gemm.Par { return c.Par() }
 
 // ToBlocked turns N×C×H×W into a layout.
 type ToBlocked struct{ Out Layout }
@@ -91,6 +96,7 @@ func (t *ToBlocked) Run(c *ir.Call) error {
 			t.Out.FromNCHW(cpu.Active(), dst[i*t.Out.Len():][:t.Out.Len()], src[i*size:][:size], k, k+1)
 		}
 	})
+	c.Replay()
 	return nil
 }
 
@@ -133,6 +139,7 @@ func (f *FromBlocked) Run(c *ir.Call) error {
 			f.In.ToNCHW(cpu.Active(), dst[i*size:][:size], src[i*f.In.Len():][:f.In.Len()], k, k+1)
 		}
 	})
+	c.Replay()
 	return nil
 }
 

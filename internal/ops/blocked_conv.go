@@ -154,17 +154,22 @@ func (v *BlockedConv) Run(c *ir.Call) error {
 	if err != nil {
 		return err
 	}
-	ep := conv.BlockedEpilogue{AddLayout: v.Add, Act: v.Act.gemm(), Lo: v.Act.Lo, Hi: v.Act.Hi}
+	ep := &conv.BlockedEpilogue{AddLayout: v.Add, Act: v.Act.gemm(), Lo: v.Act.Lo, Hi: v.Act.Hi}
 	par := parOf(c)
 	for i := range n {
 		if add != nil {
+			if i > 0 && c.Repeatable {
+				again := *ep // a replay needs each image's own
+				ep = &again
+			}
 			ep.Add = add[i*v.Add.Len():][:v.Add.Len()]
 		}
-		v.kernel.Run(cpu.Active(), par, y[i*v.out.Len():][:v.out.Len()], x[i*size:][:size], &ep)
+		v.kernel.Run(cpu.Active(), par, y[i*v.out.Len():][:v.out.Len()], x[i*size:][:size], ep)
 		if err := c.Err(); err != nil {
 			return err
 		}
 	}
+	c.Replay()
 	return nil
 }
 
@@ -224,5 +229,6 @@ func (p *BlockedPool) Run(c *ir.Call) error {
 	}
 	par := parOf(c)
 	blockedEach(n, &p.pool.Out, y, &p.pool.In, x, func(y, x []float32) { p.pool.Run(cpu.Active(), par, y, x) })
+	c.Replay()
 	return nil
 }

@@ -112,6 +112,7 @@ func blockedRows(c *ir.Call, n int, l *Layout, fn func(image, block, row, w int)
 			fn(b/blocks, b%blocks, r%l.H, w)
 		}
 	})
+	c.Replay()
 }
 
 // BlockedBinary combines two blocked images element by element; B may be a single
@@ -279,6 +280,7 @@ func (m *BlockedConcat) Run(c *ir.Call) error {
 				copy(dst[cb*size:min(len(dst), (cb+1)*size)], src[at:min(len(src), at+size)])
 			}
 		})
+		c.Replay()
 		return nil
 	}
 	y, err := blockedOut(c, n, &m.Out)
@@ -349,5 +351,6 @@ func (m *BlockedMean) Run(c *ir.Call) error {
 			}
 		}
 	})
+	c.Replay()
 	return nil
 }

@@ -123,23 +123,23 @@ func (l *Linear) Run(c *ir.Call) error {
 		C: tensor.Of[float32](y), LdC: l.N}
 	l.packed.in(g)
 	g.Alpha, g.BiasCol, g.Act, g.Lo, g.Hi = l.Alpha, l.bias, l.Act.gemm(), l.Act.Lo, l.Act.Hi
-	reads := []*tensor.Tensor{x}
+	var z *tensor.Tensor
 	if l.HasAdd {
-		z := c.Tensor(1)
+		z = c.Tensor(1)
 		if z.Len() != y.Len() {
 			return fmt.Errorf("input Z has shape %v, the output %v", z.Shape(), y.Shape())
 		}
 		g.Add, g.LdAdd = tensor.Of[float32](z), l.N
-		reads = append(reads, z)
 	}
 	small := g.M*g.N*g.K < 1<<16
-	if small && c.Repeatable {
-		c.Repeat(func() { l.compute(nil, g) }, reads...)
-	}
 	if small {
+		if c.Repeatable {
+			c.Repeat(func() { l.compute(nil, g) }, x, z)
+		}
 		l.compute(nil, g)
 	} else {
 		l.compute(parOf(c), g)
+		c.Replay()
 	}
 	return c.Err()
 }
@@ -151,19 +151,21 @@ func (l *Linear) compute(par gemm.Par, g *gemm.Args[float32]) {
 	}
 	panels := gemm.Panels(g.N)
 	tasks := (panels + linearPanels - 1) / linearPanels
-	work := func(lo, hi int) {
-		for t := lo; t < hi; t++ {
-			b := gemm.Block{Row0: 0, Row1: g.M, Panel0: t * linearPanels, Panel1: min(panels, (t+1)*linearPanels)}
-			gemm.F32(cpu.Active(), g, b, nil)
-			from, to := b.Panel0*gemm.PanelWidth, min(g.N, b.Panel1*gemm.PanelWidth)
-			for r := range g.M {
-				l.Then.apply(g.C[r*g.LdC+from : r*g.LdC+to])
-			}
-		}
-	}
 	if par == nil {
-		work(0, tasks)
-	} else {
-		par(tasks, work)
+		l.tasks(g, panels, 0, tasks)
+		return
+	}
+	par(tasks, func(lo, hi int) { l.tasks(g, panels, lo, hi) })
+}
+
+// tasks computes the tasks [lo, hi).
+func (l *Linear) tasks(g *gemm.Args[float32], panels, lo, hi int) {
+	for t := lo; t < hi; t++ {
+		b := gemm.Block{Row0: 0, Row1: g.M, Panel0: t * linearPanels, Panel1: min(panels, (t+1)*linearPanels)}
+		gemm.F32(cpu.Active(), g, b, nil)
+		from, to := b.Panel0*gemm.PanelWidth, min(g.N, b.Panel1*gemm.PanelWidth)
+		for r := range g.M {
+			l.Then.apply(g.C[r*g.LdC+from : r*g.LdC+to])
+		}
 	}
 }

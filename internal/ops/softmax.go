@@ -35,6 +35,9 @@ func (o *Softmax) Run(c *ir.Call) error {
 			}
 		}()
 	}
+	if c.Tensor(0).DType() == tensor.TypeFloat32 {
+		c.Replay()
+	}
 	return runWide(c,
 		func(dst, src []float32) error {
 			switch {

@@ -189,16 +189,26 @@ func (d *Winograd) Run(level cpu.Level, par gemm.Par, y, x []float32, ep *Blocke
 		return
 	}
 	// few tiles: the threads share one block, first by input channels, then by panels
-	b := winogradPool.Get().(*winogradBlock)
-	b.grow(v, mm)
+	// The calls of par may be made again, in the same order, so that the block is
+	// taken and given back inside of them.
+	shared := &run
+	par(1, func(lo, hi int) {
+		if lo < hi {
+			shared.b = winogradPool.Get().(*winogradBlock)
+			shared.b.grow(v, mm)
+		}
+	})
 	for i := range blocks {
-		r := run
-		r.b = b
-		r.setBlock(n*i/blocks, n*(i+1)/blocks)
-		par(r.In.Blocks(), func(lo, hi int) { r.own().input(lo, hi) })
-		par(r.npanels(), func(lo, hi int) { r.own().panels(lo, hi) })
+		t0, t1 := n*i/blocks, n*(i+1)/blocks
+		par(run.In.Blocks(), func(lo, hi int) { shared.own(t0, t1, func(r *winogradRun) { r.input(lo, hi) }) })
+		par(run.npanels(), func(lo, hi int) { shared.own(t0, t1, func(r *winogradRun) { r.panels(lo, hi) }) })
 	}
-	winogradPool.Put(b)
+	par(1, func(lo, hi int) {
+		if lo < hi {
+			winogradPool.Put(shared.b)
+			shared.b = nil
+		}
+	})
 }
 
 // winogradRun is the work on one block of tiles [t0, t1).
@@ -211,14 +221,20 @@ type winogradRun struct {
 	b      *winogradBlock
 	t0, t1 int
 	vx, mx int // elements between xi and xi+1 of v and m
-	patch  *[(36 + 2*16) * Lanes]float32
+	patch  *winogradPatch
 }
 
-// own returns a copy with a patch of its own.
-func (r *winogradRun) own() *winogradRun {
+type winogradPatch = [(36 + 2*16) * Lanes]float32
+
+var patchPool = sync.Pool{New: func() any { return (*winogradPatch)(align.Slice[float32](len(winogradPatch{}))) }}
+
+// own calls fn for the block of tiles [t0, t1) with a patch of its own.
+func (r *winogradRun) own(t0, t1 int, fn func(*winogradRun)) {
 	c := *r
-	c.patch = new([(36 + 2*16) * Lanes]float32)
-	return &c
+	c.setBlock(t0, t1)
+	c.patch = patchPool.Get().(*winogradPatch)
+	fn(&c)
+	patchPool.Put(c.patch)
 }
 
 func (r *winogradRun) npanels() int { return tiles(r.Weights.Cout, 2*Lanes) }
@@ -233,7 +249,7 @@ func (r *winogradRun) setBlock(t0, t1 int) {
 	v, m := r.sizes(t1 - t0)
 	x := (r.Weights.M + 2) * (r.Weights.M + 2)
 	r.vx, r.mx = v/x, m/x
-	r.patch = (*[(36 + 2*16) * Lanes]float32)(r.b.patch)
+	r.patch = (*winogradPatch)(r.b.patch)
 }
 
 func elem(s []float32, i int) *float32 { return (*float32)(at(ptr(s), i)) }

@@ -447,14 +447,20 @@ var scratchF32 = sync.Pool{New: func() any { return new([]float32) }}
 // Parallel computes the whole result. par splits the panels, or the row tiles
 // where there are more of these; nil stands for one call.
 func Parallel(par Par, level cpu.Level, a *Args[float32]) {
-	split(par, a.M, a.N, func(b Block) {
-		s := scratchF32.Get().(*[]float32)
-		if n := a.ScratchLen(b.Row1 - b.Row0); cap(*s) < n {
-			*s = make([]float32, n)
-		}
-		F32(level, a, b, (*s)[:cap(*s)])
-		scratchF32.Put(s)
-	})
+	if par == nil {
+		blockF32(level, a, Block{0, a.M, 0, Panels(a.N)})
+		return
+	}
+	split(par, a.M, a.N, func(b Block) { blockF32(level, a, b) })
+}
+
+func blockF32(level cpu.Level, a *Args[float32], b Block) {
+	s := scratchF32.Get().(*[]float32)
+	if n := a.ScratchLen(b.Row1 - b.Row0); cap(*s) < n {
+		*s = make([]float32, n)
+	}
+	F32(level, a, b, (*s)[:cap(*s)])
+	scratchF32.Put(s)
 }
 
 // ParallelGeneric is [Parallel] in plain Go, for any element type.
