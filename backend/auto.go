@@ -271,7 +271,7 @@ func (a *Auto) candidates() []*candidate {
 }
 
 func (c *candidate) leaveOut(s Status, err error) {
-	c.Status, c.Err, c.Reason = s, err, err.Error()
+	c.Status, c.Err, c.Reason = s, err, strings.TrimPrefix(err.Error(), c.preset.Name()+": ")
 	c.Median, c.FPS = 0, 0
 }
 

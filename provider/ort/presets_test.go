@@ -90,6 +90,10 @@ func TestPresets(t *testing.T) {
 		if haveOpenVINO() {
 			presets = append(presets, backend.OpenVINO{Model: model, InputExample: example, Threads: 1})
 		}
+		if onward.LookupProvider("ort:openvino").Available() == nil {
+			presets = append(presets, backend.OrtOpenVINO{Model: model, InputExample: example},
+				backend.OrtOpenVINOFloat{Model: model, InputExample: example, InterOpThreads: 1, IntraOpThreads: 1, OpenVINOThreads: 2})
+		}
 		for _, p := range presets {
 			t.Run(p.Name()+"/"+form, func(t *testing.T) {
 				r, err := p.Open(t.Context())
@@ -122,11 +126,38 @@ func TestPresets(t *testing.T) {
 				case !bound && (err != nil || !slices.Equal(o.Tensor(0).Shape(), []int{3, 4, 2})):
 					t.Errorf("another shape: %v", err)
 				}
-				if wantBound := strings.Contains(p.Name(), "CPUE") || p.Name() == "OpenVINO" || p.Name() == "ort"; bound != wantBound {
+				if wantBound := strings.Contains(p.Name(), "CPUE") || strings.Contains(p.Name(), "OpenVINO") || p.Name() == "ort"; bound != wantBound {
 					t.Errorf("inputs are %v", r.Inputs())
 				}
 			})
 		}
+	}
+}
+
+// TestQuantizedOpenVINO runs OrtOpenVINOInt8 where ONNX Runtime has OpenVINO.
+func TestQuantizedOpenVINO(t *testing.T) {
+	libraries(t)
+	if err := onward.LookupProvider("ort:openvino").Available(); err != nil {
+		t.Skipf("ONNX Runtime's build has no OpenVINO: %v", err)
+	}
+	b := onnx.NewModel("quantized").Opset("", 13).IRVersion(8)
+	b.Input("x", onnx.Float, "n", 4).Output("y", onnx.Float, "n", 4)
+	b.Initializer("s", []float32{0.5}).Initializer("zero", []uint8{128})
+	b.Node("QuantizeLinear", []string{"x", "s", "zero"}, []string{"q"})
+	b.Node("DequantizeLinear", []string{"q", "s", "zero"}, []string{"d"})
+	b.Node("Relu", []string{"d"}, []string{"y"})
+	x := tensor.Must(tensor.New([]float32{-1, 0.6, 2, 100}, 1, 4))
+	r, err := backend.OrtOpenVINOInt8{Model: b.Must(), InputExample: backend.One(x), OpenVINOThreads: 1}.Open(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	out, err := r.Run(t.Context(), backend.One(x), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := tensor.AllClose(out.Tensor(0), tensor.Must(tensor.New([]float32{0, 0.5, 2, 63.5}, 1, 4)), 0, 1e-5); err != nil {
+		t.Error(err)
 	}
 }
 
@@ -153,6 +184,10 @@ func TestPresetsSayWhatIsMissing(t *testing.T) {
 		{backend.OrtTensorRT{Model: m, InputExample: example, ProviderOptions: map[string]string{"trt_log_level": "1"}}, []string{"Invalid TensorRT EP option: trt_log_level"}},
 		{backend.OrtOpenVINO{Model: m, InputExample: example, ProviderOptions: map[string]string{"device_type": "TPU"}}, []string{`"TPU" is no device`}},
 	} {
+		_, isOpenVINO := c.preset.(backend.OrtOpenVINOInt8)
+		if isOpenVINO && onward.LookupProvider("ort:openvino").Available() == nil {
+			continue
+		}
 		r, err := c.preset.Open(t.Context())
 		if err == nil {
 			r.Close()

@@ -8,6 +8,7 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -16,6 +17,7 @@ import (
 
 	"github.com/onward-ml/onward"
 	"github.com/onward-ml/onward/backend"
+	"github.com/onward-ml/onward/calibration"
 	"github.com/onward-ml/onward/onnx"
 	"github.com/onward-ml/onward/tensor"
 )
@@ -453,5 +455,48 @@ func TestCreate(t *testing.T) {
 			t.Errorf("%s is on %s", c.typ, r.Device)
 		}
 		r.Close()
+	}
+}
+
+// TestCalibratedTable follows a table from the calibration to the folder where the
+// execution provider looks for it, as an object and as a file.
+func TestCalibratedTable(t *testing.T) {
+	m := linear()
+	made, err := calibration.Calibrate(t.Context(), m, calibration.Batches(onward.Values{"x": matrix()}), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join(t.TempDir(), "table.flatbuffers")
+	if err := made.WriteFile(file, calibration.FlatBuffers); err != nil {
+		t.Fatal(err)
+	}
+	names := map[string]bool{}
+	cache := t.TempDir()
+	for _, table := range []any{made, file} {
+		r, err := backend.OrtTensorRTInt8{Model: m, Table: table, InputExample: backend.One(matrix()), CacheDir: cache, NoFP16: true}.Open(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.Close()
+		o := drivers["ort:tensorrt"].config.Options
+		path := filepath.Join(o["trt_engine_cache_path"], o["trt_int8_calibration_table_name"])
+		names[path] = true
+		got, err := calibration.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !slices.Equal(got.Names(), made.Names()) || len(got.Names()) == 0 {
+			t.Errorf("the table has %v, want %v", got.Names(), made.Names())
+		}
+		for _, n := range made.Names() {
+			a, _ := made.Lookup(n)
+			b, _ := got.Lookup(n)
+			if a.Dynamic() != b.Dynamic() {
+				t.Errorf("%s: %v, want %v", n, b, a)
+			}
+		}
+	}
+	if len(names) != 1 {
+		t.Errorf("one table is in %d files: %v", len(names), names)
 	}
 }
