@@ -1,0 +1,131 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/onward-ml/onward"
+	"github.com/onward-ml/onward/backend"
+	"github.com/onward-ml/onward/internal/testing/ortlib"
+	"github.com/onward-ml/onward/internal/testing/suite"
+)
+
+// onCPU is a target on every machine, to test the checks with.
+func onCPU(t *testing.T) target {
+	t.Helper()
+	t.Setenv(ortlib.Env, ortlib.Path(t))
+	return target{provider: "ort:cpu", device: "CPU", memory: onward.Device{Type: "cpu"}}
+}
+
+func TestScenarios(t *testing.T) {
+	here := onCPU(t)
+	for _, s := range scenarios {
+		if text, err := bind(context.Background(), here, s); err != nil || !strings.Contains(text, "right") {
+			t.Errorf("%s: %q, %v", s.name, text, err)
+		}
+	}
+}
+
+// TestQDQ runs the model for OrtTensorRTInt8QDQ on both engines that are here.
+func TestQDQ(t *testing.T) {
+	here := onCPU(t)
+	m, err := qdq()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, p := range []string{"cpu", here.provider} {
+		s, err := onward.OpenModel(m, &onward.SessionOptions{Providers: []onward.ProviderConfig{{Name: p}}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer s.Close()
+		if _, err := s.Run(context.Background(), onward.Values{"image": digits(3)}, nil); err != nil {
+			t.Errorf("%s: %v", p, err)
+		}
+	}
+}
+
+func TestPresetsAndTimes(t *testing.T) {
+	here := onCPU(t)
+	if text, err := tryPreset(context.Background(), backend.OrtCPU{Model: "digits.onnx"}); err != nil || !strings.Contains(text, "agrees") {
+		t.Errorf("OrtCPU: %q, %v", text, err)
+	}
+	dir := suite.Dir(t)
+	c := &checker{data: dir, duration: time.Millisecond, targets: []target{{provider: "ort:cpu"}}}
+	text, err := c.time(context.Background(), "light_squeezenet")
+	if err != nil || !strings.HasPrefix(text, "cpu ") || !strings.Contains(text, here.provider+" ") {
+		t.Errorf("times: %q, %v", text, err)
+	}
+}
+
+// TestWithoutGPU proves that every row which needs a GPU says that there is none,
+// and that the table then does not pass.
+func TestWithoutGPU(t *testing.T) {
+	none := errors.New("there is no NVIDIA GPU")
+	c := &checker{targets: targets, progress: io.Discard, gpu: none}
+	c.all()
+	if c.run(context.Background()) {
+		t.Error("the checks pass without a GPU")
+	}
+	kinds := map[string]int{}
+	for _, r := range c.rows {
+		kinds[r.kind]++
+		if r.kind != "doctor" && !errors.Is(r.err, none) {
+			t.Errorf("%s %s: %v, want that there is no GPU", r.kind, r.name, r.err)
+		}
+	}
+	for kind, want := range map[string]int{"machine": 1, "doctor": 3, "conformance": 2, "preset": 6, "binding": 6, "time": 4} {
+		if kinds[kind] != want {
+			t.Errorf("%d rows of kind %s, want %d", kinds[kind], kind, want)
+		}
+	}
+	var b bytes.Buffer
+	c.print(&b)
+	// The three rows of doctor look at libraries, which may be here.
+	var ok, failed int
+	last := b.String()[strings.LastIndexByte(strings.TrimSpace(b.String()), '\n')+1:]
+	if _, err := fmt.Sscanf(last, "%d ok, %d failed", &ok, &failed); err != nil || failed < 19 || ok+failed != 22 {
+		t.Errorf("the table ends %q, want 22 rows of which 19 failed", last)
+	}
+	for line := range strings.Lines(b.String()) {
+		if len(line) > 700 {
+			t.Errorf("a line has %d bytes", len(line))
+		}
+	}
+}
+
+func TestInclude(t *testing.T) {
+	c := &checker{targets: targets, progress: io.Discard, gpu: errors.New("none"), include: []string{"binding"}}
+	c.all()
+	c.run(context.Background())
+	if len(c.rows) != 6 {
+		t.Errorf("%d rows, want the 6 of bindings", len(c.rows))
+	}
+}
+
+func TestLibraryFolders(t *testing.T) {
+	env := t.TempDir()
+	var want []string
+	for _, d := range []string{"nvidia/cublas/lib", "nvidia/cudnn/lib", "tensorrt_libs"} {
+		dir := filepath.Join(env, "lib", "python3.11", "site-packages", filepath.FromSlash(d))
+		if err := os.MkdirAll(dir, 0o755); err != nil {
+			t.Fatal(err)
+		}
+		want = append(want, dir)
+	}
+	got := libraryFolders(t.TempDir(), env, "")
+	for _, d := range want {
+		if !slices.Contains(got, d) {
+			t.Errorf("%s is not found: %v", d, got)
+		}
+	}
+}
