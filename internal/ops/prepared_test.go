@@ -136,3 +136,40 @@ func TestVolumeConv(t *testing.T) {
 		t.Errorf("%d convolutions are packed", packed)
 	}
 }
+
+func TestConvTransposePacked(t *testing.T) {
+	packed := 0
+	rapid.Check(t, func(rt *rapid.T) {
+		ints := func(name string, n, lo, hi int) []int {
+			return rapid.SliceOfN(rapid.IntRange(lo, hi), n, n).Draw(rt, name)
+		}
+		r := rand.New(rand.NewPCG(rapid.Uint64().Draw(rt, "seed"), 0))
+		cin, cout, batch := rapid.IntRange(7, 40).Draw(rt, "cin"), rapid.IntRange(1, 40).Draw(rt, "cout"), rapid.IntRange(0, 2).Draw(rt, "batch")
+		in, kernel := ints("in", 2, 1, 24), ints("kernel", 2, 1, 6)
+		attrs := map[string]any{"strides": ints("strides", 2, 1, 3)}
+		if rapid.Bool().Draw(rt, "auto") {
+			attrs["auto_pad"] = rapid.SampledFrom([]string{"SAME_UPPER", "SAME_LOWER", "VALID"}).Draw(rt, "auto_pad")
+		} else {
+			attrs["pads"], attrs["output_padding"] = ints("pads", 4, 0, 3), ints("more", 2, 0, 2)
+		}
+		x := uniformTensor(r, 1, append([]int{batch, cin}, in...)...)
+		w := uniformTensor(r, 1/float32(math.Sqrt(float64(cin*product(kernel)))), append([]int{cin, cout}, kernel...)...)
+		var bias tensor.Value
+		if rapid.Bool().Draw(rt, "bias") {
+			bias = uniformTensor(r, 1, cout)
+		}
+		b, err := buildOp("ConvTranspose", 22, attrs, 3, 1)
+		if err != nil {
+			rt.Fatal(err)
+		}
+		if _, err := b.node.Op.(*ConvTranspose).convShape(x.Shape(), w.Shape()); err != nil {
+			return
+		}
+		if checkPreparedOp(t, rt, b.node, 1, 2e-5, []tensor.Value{x, w, bias}) {
+			packed++
+		}
+	})
+	if packed < 10 {
+		t.Errorf("%d transposed convolutions are packed", packed)
+	}
+}
