@@ -4,10 +4,12 @@ import (
 	"context"
 	"math/rand/v2"
 	"testing"
+	"time"
 
 	"pgregory.net/rapid"
 
 	"github.com/onward-ml/onward"
+	"github.com/onward-ml/onward/internal/ops"
 	"github.com/onward-ml/onward/onnx"
 	"github.com/onward-ml/onward/tensor"
 )
@@ -77,5 +79,44 @@ func passAlone(t interface {
 				t.Fatalf("pass %s alone: output %s: %v", p.Name, name, err)
 			}
 		}
+	}
+}
+
+// What a hostile node becomes when it is optimized can be written and read again, or
+// there is an error: whatever opens as it is, opens so.
+func TestHostileNodesAreWritten(t *testing.T) {
+	rounds := 20
+	if testing.Short() {
+		rounds = 2
+	}
+	written := 0
+	for _, d := range ops.All() {
+		for k := range rounds {
+			rng := rand.New(rand.NewPCG(uint64(k), 5))
+			m := hostileNode(d, rng)
+			opts := on("reference")
+			opts.Limits = onward.Limits{MaxMemory: 16 << 20, MaxNodes: 10_000}
+			ctx, cancel := context.WithTimeout(context.Background(), 500*time.Millisecond)
+			r, _, err := onward.OptimizeModel(ctx, m, opts)
+			cancel()
+			if err != nil {
+				continue
+			}
+			data, err := r.Marshal()
+			if err != nil {
+				t.Errorf("%s, round %d: %v", d.Name, k, err)
+				continue
+			}
+			s, err := onward.OpenBytes(data, opts)
+			if err != nil {
+				t.Errorf("%s, round %d: the written model does not open: %v", d.Name, k, err)
+				continue
+			}
+			s.Close()
+			written++
+		}
+	}
+	if written < rounds*50 {
+		t.Errorf("only %d models were written", written)
 	}
 }

@@ -194,6 +194,19 @@ func (x *graphExport) constant(wish string, v tensor.Value) (string, error) {
 		}
 		x.emit("SequenceConstruct", "", "", in, []string{out}, nil)
 		return out, nil
+	case *tensor.Optional:
+		out, attrs, in := x.fresh(wish), onnx.Attrs{}, []string(nil)
+		if v.Value != nil {
+			inner, err := x.constant("", v.Value)
+			if err != nil {
+				return "", err
+			}
+			in = []string{inner}
+		} else {
+			attrs["type"] = onnx.NewType(v.Elem)
+		}
+		x.emit("Optional", "", "", in, []string{out}, attrs)
+		return out, nil
 	case nil:
 		return "", fmt.Errorf("nothing computes it")
 	}
