@@ -1,6 +1,7 @@
 package frontend
 
 import (
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -148,6 +149,15 @@ func (x *graphExport) graph(outputs []string) error {
 		}
 	}
 	for i, id := range g.Outputs {
+		if i < len(outputs) && x.names[id] == "" {
+			// Identity takes sequences only from opset 14 on: a constant one is made in place.
+			if _, isTensor := g.Values[id].Const.(*tensor.Tensor); !isTensor && g.Values[id].Const != nil {
+				if err := x.build(outputs[i], g.Values[id].Const); err != nil {
+					return err
+				}
+				x.names[id] = outputs[i]
+			}
+		}
 		if i < len(outputs) && x.value(id) != outputs[i] {
 			x.emit("Identity", "", "", []string{x.value(id)}, []string{outputs[i]}, nil)
 		}
@@ -173,44 +183,50 @@ func (x *graphExport) value(id ir.ValueID) string {
 }
 
 func (x *graphExport) constant(wish string, v tensor.Value) (string, error) {
+	if t, ok := v.(*tensor.Tensor); ok {
+		return x.tensor(wish, t), nil
+	}
+	out := x.fresh(wish)
+	return out, x.build(out, v)
+}
+
+// build writes the nodes that make a constant which is no tensor.
+func (x *graphExport) build(out string, v tensor.Value) error {
 	switch v := v.(type) {
-	case *tensor.Tensor:
-		return x.tensor(wish, v), nil
 	case *tensor.Sequence:
 		if v.Elem.Kind != tensor.KindTensor {
 			break
 		}
-		out := x.fresh(wish)
 		if len(v.Items) == 0 {
 			x.emit("SequenceEmpty", "", "", nil, []string{out}, onnx.Attrs{"dtype": v.Elem.Elem})
-			return out, nil
+			return nil
 		}
 		in := make([]string, len(v.Items))
 		for i, item := range v.Items {
 			var err error
 			if in[i], err = x.constant("", item); err != nil {
-				return "", err
+				return err
 			}
 		}
 		x.emit("SequenceConstruct", "", "", in, []string{out}, nil)
-		return out, nil
+		return nil
 	case *tensor.Optional:
-		out, attrs, in := x.fresh(wish), onnx.Attrs{}, []string(nil)
+		attrs, in := onnx.Attrs{}, []string(nil)
 		if v.Value != nil {
 			inner, err := x.constant("", v.Value)
 			if err != nil {
-				return "", err
+				return err
 			}
 			in = []string{inner}
 		} else {
 			attrs["type"] = onnx.NewType(v.Elem)
 		}
 		x.emit("Optional", "", "", in, []string{out}, attrs)
-		return out, nil
+		return nil
 	case nil:
-		return "", fmt.Errorf("nothing computes it")
+		return errors.New("nothing computes it")
 	}
-	return "", fmt.Errorf("a constant %s cannot be written", v.Type())
+	return fmt.Errorf("a constant %s cannot be written", v.Type())
 }
 
 // emit appends a node.

@@ -151,3 +151,12 @@ func Needs(name string) string {
 
 // Attempts returns the places that were looked at, from an error of Available.
 func Attempts(err error) []string { return native.Attempts(err) }
+
+// DeviceKind returns the kind of device that the provider computes on: "GPU" for CUDA and
+// TensorRT, "CPU" for the others, OpenVINO's default included.
+func (p provider) DeviceKind() string {
+	if p.ep == cuda || p.ep == tensorRT {
+		return "GPU"
+	}
+	return "CPU"
+}
