@@ -121,11 +121,11 @@ func (c *checker) conformance(ctx context.Context, t target) (string, error) {
 func presets() []backend.Preset {
 	x := backend.One(digits(8))
 	return []backend.Preset{
-		backend.OrtCUDA{Model: "digits.onnx"},
-		backend.OrtTensorRT{Model: "digits.onnx", InputExample: x},
-		backend.OrtTensorRTFloat{Model: "digits.onnx", InputExample: x},
-		backend.OrtTensorRTFloatOptim{Model: "digits.onnx", InputExample: x},
-		backend.OrtTensorRTInt8{Model: "digits.onnx", InputExample: x},
+		backend.OrtCUDA{},
+		backend.OrtTensorRT{InputExample: x},
+		backend.OrtTensorRTFloat{InputExample: x},
+		backend.OrtTensorRTFloatOptim{InputExample: x},
+		backend.OrtTensorRTInt8{InputExample: x},
 		backend.OrtTensorRTInt8QDQ{InputExample: x},
 	}
 }
@@ -154,26 +154,33 @@ func tryPreset(ctx context.Context, p backend.Preset) (string, error) {
 	atol := 1e-3
 	switch q := p.(type) {
 	case backend.OrtTensorRTFloatOptim:
-		q.Model, atol, p = m, 0.02, q
+		atol, q.Model = 0.02, m
+		p = q
 	case backend.OrtTensorRTInt8:
 		table, err := calibration.Calibrate(ctx, m, calibration.Batches(x), nil)
 		if err != nil {
 			return "", fmt.Errorf("calibrate: %w", err)
 		}
-		q.Model, q.Table, atol, p = m, table, 0.1, q
+		atol, q.Model, q.Table = 0.1, m, table
+		p = q
 	case backend.OrtTensorRTInt8QDQ:
 		if m, err = qdq(); err != nil {
 			return "", err
 		}
-		q.Model, atol, p = m, 0.1, q
+		atol, q.Model = 0.1, m
+		p = q
 	case backend.OrtTensorRT:
-		q.Model, p = m, q
+		q.Model = m
+		p = q
 	case backend.OrtTensorRTFloat:
-		q.Model, p = m, q
+		q.Model = m
+		p = q
 	case backend.OrtCUDA:
-		q.Model, p = m, q
+		q.Model = m
+		p = q
 	case backend.OrtCPU:
-		q.Model, p = m, q
+		q.Model = m
+		p = q
 	}
 	ours, err := onward.OpenModel(m, nil)
 	if err != nil {

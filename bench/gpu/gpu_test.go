@@ -56,7 +56,7 @@ func TestQDQ(t *testing.T) {
 
 func TestPresetsAndTimes(t *testing.T) {
 	here := onCPU(t)
-	if text, err := tryPreset(context.Background(), backend.OrtCPU{Model: "digits.onnx"}); err != nil || !strings.Contains(text, "agrees") {
+	if text, err := tryPreset(context.Background(), backend.OrtCPU{}); err != nil || !strings.Contains(text, "agrees") {
 		t.Errorf("OrtCPU: %q, %v", text, err)
 	}
 	dir := suite.Dir(t)
