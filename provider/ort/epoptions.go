@@ -77,7 +77,8 @@ func device(s string) (string, error) {
 // unchecked begins the name of an option that is handed on as it is.
 const unchecked = "unchecked:"
 
-// The options of the execution providers, with their types, as of ONNX Runtime 1.30.
+// The options of the execution providers, with their types, as of ONNX
+// Runtime 1.31 (OpenVINO: 1.24).
 var (
 	// https://onnxruntime.ai/docs/execution-providers/CUDA-ExecutionProvider.html
 	cudaOptions = map[string]native.Kind{
@@ -87,7 +88,7 @@ var (
 		"enable_skip_layer_norm_strict_mode": boolean, "tunable_op_enable": boolean, "tunable_op_tuning_enable": boolean,
 		"tunable_op_max_tuning_duration_ms": count, "prefer_nhwc": boolean, "use_ep_level_unified_stream": boolean,
 		"use_tf32": boolean, "fuse_conv_bias": boolean, "sdpa_kernel": count, "user_compute_stream": size, "has_user_compute_stream": boolean,
-		"gpu_external_alloc": size, "gpu_external_free": size, "gpu_external_empty_cache": size,
+		"gpu_external_alloc": size, "gpu_external_free": size, "gpu_external_empty_cache": size, "enable_cudnn": boolean,
 	}
 	// https://onnxruntime.ai/docs/execution-providers/TensorRT-ExecutionProvider.html
 	tensorRTOptions = map[string]native.Kind{
@@ -111,7 +112,7 @@ var (
 		"device_type": device, "device_id": text, "device_luid": text, "precision": oneOf("FP32", "FP16", "ACCURACY"), "num_of_threads": positive,
 		"num_streams": positive, "cache_dir": text, "load_config": text, "context": text, "enable_opencl_throttling": boolean,
 		"disable_dynamic_shapes": boolean, "enable_qdq_optimizer": boolean, "model_priority": oneOf("LOW", "MEDIUM", "HIGH", "DEFAULT"),
-		"layout": text, "reshape_input": text, "enable_causallm": boolean, "enable_dynamic_shapes": boolean,
+		"layout": text, "reshape_input": text, "enable_causallm": boolean,
 	}
 )
 

@@ -171,8 +171,8 @@ func TestPresetsSayWhatIsMissing(t *testing.T) {
 		preset backend.Preset
 		wants  []string
 	}{
-		{backend.OrtCUDA{Model: m}, []string{"libonnxruntime_providers_shared", "onnxruntime-gpu", "CUDA 12", "cuDNN 9"}},
-		{backend.OrtTensorRT{Model: m, InputExample: example}, []string{"libonnxruntime_providers_shared", "onnxruntime-gpu", "TensorRT 10"}},
+		{backend.OrtCUDA{Model: m}, []string{"onnxruntime-gpu", "CUDA 12 or 13", "cuDNN 9"}},
+		{backend.OrtTensorRT{Model: m, InputExample: example}, []string{"onnxruntime-gpu", "TensorRT 10"}},
 		{backend.OrtTensorRTFloat{Model: m, InputExample: example}, []string{"TensorRT 10"}},
 		{backend.OrtTensorRTFloatOptim{Model: m, InputExample: example}, []string{"TensorRT 10"}},
 		{backend.OrtTensorRTInt8{Model: m, InputExample: example, Table: "table.flatbuffers"}, []string{"TensorRT 10"}},

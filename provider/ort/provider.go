@@ -25,15 +25,15 @@ type executionProvider struct {
 const (
 	needsCPU = "ONNX Runtime's library, 1.17 or later,"
 	getCPU   = "npm pack onnxruntime-node, pip install onnxruntime, Maven com.microsoft.onnxruntime:onnxruntime, or a release from https://github.com/microsoft/onnxruntime/releases"
-	getCUDA  = "pip install onnxruntime-gpu, Maven com.microsoft.onnxruntime:onnxruntime_gpu, or a -gpu release from https://github.com/microsoft/onnxruntime/releases, with the CUDA 12 and cuDNN 9 libraries on the loader's path"
+	getCUDA  = "pip install onnxruntime-gpu, Maven com.microsoft.onnxruntime:onnxruntime_gpu, or a -gpu release from https://github.com/microsoft/onnxruntime/releases, with the CUDA and cuDNN 9 libraries of its build (CUDA 12 or 13) on the loader's path"
 )
 
 var (
 	cpu  = &executionProvider{name: "CPUExecutionProvider", needs: needsCPU, get: getCPU}
-	cuda = &executionProvider{name: "CUDAExecutionProvider", library: "cuda", title: "CUDA", needs: needsCPU + " with its CUDA provider, CUDA 12, cuDNN 9 and an NVIDIA GPU", get: getCUDA, options: cudaOptions,
+	cuda = &executionProvider{name: "CUDAExecutionProvider", library: "cuda", title: "CUDA", needs: needsCPU + " with its CUDA provider, CUDA 12 or 13 as that was built for, cuDNN 9 and an NVIDIA GPU", get: getCUDA, options: cudaOptions,
 		create: fnCreateCUDAProviderOptions, update: fnUpdateCUDAProviderOptions, attach: fnAppendCUDA, free: fnReleaseCUDAProviderOptions}
 	tensorRT = &executionProvider{name: "TensorrtExecutionProvider", library: "tensorrt", title: "TensorRT",
-		needs: needsCPU + " with its TensorRT provider, TensorRT 10, CUDA 12 and an NVIDIA GPU", get: getCUDA + ", and TensorRT 10's", options: tensorRTOptions,
+		needs: needsCPU + " with its TensorRT provider, TensorRT 10, CUDA 12 or 13 as that was built for, and an NVIDIA GPU", get: getCUDA + ", and TensorRT 10's", options: tensorRTOptions,
 		create: fnCreateTensorRTProviderOptions, update: fnUpdateTensorRTProviderOptions, attach: fnAppendTensorRT, free: fnReleaseTensorRTProviderOptions}
 	openVINO = &executionProvider{name: "OpenVINOExecutionProvider", library: "openvino", title: "OpenVINO", needs: needsCPU + " with its OpenVINO provider, and OpenVINO",
 		get: "pip install onnxruntime-openvino openvino", options: openVINOOptions,
