@@ -33,7 +33,10 @@ type runner struct {
 	opened   atomic.Int32
 	closed   atomic.Int32
 	runCount atomic.Int32
+	version  string
 }
+
+func (r *runner) Version(onward.ProviderConfig) string { return r.version }
 
 func (r *runner) Name() string     { return r.name }
 func (r *runner) Available() error { return r.missing }
@@ -327,6 +330,11 @@ func TestAutoRemembers(t *testing.T) {
 			t.Errorf("with other %s, it was remembered", name)
 		}
 	}
+	fast.version = "2"
+	if r, _ := open(a); r.Cached {
+		t.Error("with another release, it was remembered")
+	}
+	fast.version = ""
 	// What it chose must still be there.
 	fast.missing = errors.New("gone")
 	defer func() { fast.missing = nil }()

@@ -23,7 +23,8 @@ type Benchmark struct {
 	BatchSize int    // samples in one input; default 1
 	Model     any    // see Preset
 	Input     Inputs // of every run, and the presets' InputExample
-	// Backends are what is measured. Default: those that TypeAuto tries.
+	// Backends are what is measured, such as TypeAutoCPU.Candidates(nil). Default: those
+	// of TypeAuto.
 	Backends []Preset
 	Warmup   int // runs before those that are timed; default 50, negative: none
 	Repeat   int // times; default 50

@@ -74,7 +74,13 @@ func (a *Auto) cache(m *onnx.Model, list []*candidate) (*tuneCache, error) {
 	for _, c := range list {
 		p := c.preset.plan()
 		s := p.session
-		fmt.Fprintf(h, "%q %v %q %v\n", c.Name, c.Status, p.config.Name, p.config.Options) // fmt sorts maps
+		version := ""
+		if v, ok := onward.LookupProvider(p.config.Name).(interface {
+			Version(onward.ProviderConfig) string
+		}); ok && c.Status == StatusOK {
+			version = v.Version(p.config)
+		}
+		fmt.Fprintf(h, "%q %v %q %v %q\n", c.Name, c.Status, p.config.Name, p.config.Options, version) // fmt sorts maps
 		fmt.Fprintf(h, "%d %d %v %v %v %v %v\n", s.Threads, s.InterOpThreads, s.ExecutionMode, s.OptimizationLevel, s.DisabledPasses, s.FreeDimensions, s.Config)
 		if c.own != nil {
 			m, err := load(c.own, &Options{})

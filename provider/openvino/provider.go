@@ -76,6 +76,16 @@ func (provider) open(config onward.ProviderConfig) (*library, error) {
 	return l, nil
 }
 
+// Version returns the build of the library that a configuration uses, "" where it
+// cannot be used.
+func (p provider) Version(config onward.ProviderConfig) string {
+	l, err := p.open(config)
+	if err != nil {
+		return ""
+	}
+	return l.version
+}
+
 // Compile makes a session of OpenVINO.
 func (p provider) Compile(ctx context.Context, m *onnx.Model, opts *onward.SessionOptions, config onward.ProviderConfig) (onward.Engine, error) {
 	return p.CompileFile(ctx, "", m, opts, config)

@@ -139,6 +139,16 @@ func Describe(name string) (Info, error) {
 	return p.Describe()
 }
 
+// Version returns the release of the library that a configuration uses, "" where it
+// cannot be used.
+func (p provider) Version(config onward.ProviderConfig) string {
+	l, err := p.open(config)
+	if err != nil {
+		return ""
+	}
+	return l.version
+}
+
 // Needs says what a provider of this package needs, in words; "" for another
 // provider.
 func Needs(name string) string {
