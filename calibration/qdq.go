@@ -116,8 +116,8 @@ func (q *qdq) markNode(n *onnx.Node) (remove bool) {
 		if q.marks[in] == nil {
 			return false
 		}
-		if !q.SymmetricActivations && !q.KeepActivations && q.skip(in, out) {
-			remove = true
+		if remove = !q.KeepActivations && q.removable(n, q.uses); remove {
+			q.skip(in, out)
 		} else {
 			q.mark(in)
 		}
@@ -231,14 +231,8 @@ func (q *qdq) markBias(n *onnx.Node, at int, factor float32) {
 	}
 }
 
-// skip makes the producer of Relu's or Clip's input make its result instead, where
-// quantizing the result cuts off the same.
-func (q *qdq) skip(in, out string) bool {
-	_, ok := q.table.Ranges[out]
-	_, ok2 := q.table.Ranges[in]
-	if !ok || !ok2 || !q.single(in, q.uses) {
-		return false
-	}
+// skip makes the producer of Relu's or Clip's input make its result instead.
+func (q *qdq) skip(in, out string) {
 	for _, n := range q.g.Nodes {
 		for i, o := range n.Outputs {
 			if o == in {
@@ -252,7 +246,6 @@ func (q *qdq) skip(in, out string) bool {
 		}
 	}
 	delete(q.marks, in)
-	return true
 }
 
 // padsWithValues says whether a Pad adds only values that are there, or zeros, which

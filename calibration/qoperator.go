@@ -416,8 +416,7 @@ func (q *qoperator) softmax(n *onnx.Node) (bool, error) {
 // cut leaves out a Relu or Clip whose input's range is its own.
 func (q *qoperator) cut(n *onnx.Node) bool {
 	v := q.values[n.Inputs[0]]
-	_, ok := q.table.Ranges[n.Outputs[0]]
-	if v == nil || q.SymmetricActivations || !ok || !q.single(n.Inputs[0], q.uses) || q.floats[n.Inputs[0]] {
+	if v == nil || q.floats[n.Inputs[0]] || !q.removable(n, q.uses) {
 		return false
 	}
 	q.values[n.Outputs[0]] = v

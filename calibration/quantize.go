@@ -3,6 +3,7 @@ package calibration
 import (
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 
 	"github.com/onward-ml/onward/onnx"
@@ -128,8 +129,9 @@ func (q *quantizer) checkNames() error {
 	return nil
 }
 
-// adjustRanges gives the input of Relu and Clip the range of the result, which drops
-// what would be cut off, and Softmax the range from 0 to 1.
+// adjustRanges keeps the results of Relu and Clip within what these let through, gives
+// their inputs the same range, which drops what would be cut off, and Softmax the range
+// from 0 to 1.
 func (q *quantizer) adjustRanges() {
 	t := NewTable(q.table.Method)
 	for name, r := range q.table.Ranges {
@@ -145,6 +147,10 @@ func (q *quantizer) adjustRanges() {
 		case "Relu", "Clip":
 			_, ok := t.Ranges[n.Inputs[0]]
 			out, ok2 := t.Ranges[n.Outputs[0]]
+			if lo, hi, known := q.bounds(n); known && ok2 && lo <= 0 && hi >= 0 {
+				out.Lowest, out.Highest = min(max(out.Lowest, lo), hi), min(max(out.Highest, lo), hi)
+				t.Ranges[n.Outputs[0]] = out
+			}
 			if ok && ok2 && q.single(n.Inputs[0], uses) {
 				t.Ranges[n.Inputs[0]] = out
 			}
@@ -152,6 +158,47 @@ func (q *quantizer) adjustRanges() {
 			t.Ranges[n.Outputs[0]] = Range{Lowest: 0, Highest: 1}
 		}
 	}
+}
+
+// bounds returns what a Relu or Clip lets through; false where only a run knows.
+func (q *quantizer) bounds(n *onnx.Node) (lo, hi float32, ok bool) {
+	if n.OpType == "Relu" {
+		return 0, math.MaxFloat32, true
+	}
+	ends := [2]float32{-math.MaxFloat32, math.MaxFloat32}
+	for i, attr := range []string{"min", "max"} {
+		if q.opset() < 11 {
+			ends[i] = floatAttr(n, attr, ends[i])
+			continue
+		}
+		name := input(n, i+1)
+		if name == "" {
+			continue
+		}
+		t := q.weight(name)
+		if t == nil {
+			return 0, 0, false
+		}
+		v, err := q.values(t)
+		if err != nil || len(v) != 1 {
+			return 0, 0, false
+		}
+		ends[i] = v[0]
+	}
+	return ends[0], ends[1], ends[0] <= ends[1]
+}
+
+// removable says whether quantizing the result of a Relu or Clip does what it does,
+// so that its input, used by nothing else, can be quantized in its place: zero, which
+// every range holds, is let through, and so is the range.
+func (q *quantizer) removable(n *onnx.Node, uses map[string]int) bool {
+	lo, hi, ok := q.bounds(n)
+	if !ok || lo > 0 || hi < 0 || q.SymmetricActivations || !q.single(n.Inputs[0], uses) {
+		return false
+	}
+	_, ok = q.table.Ranges[n.Inputs[0]]
+	_, ok2 := q.table.Ranges[n.Outputs[0]]
+	return ok && ok2
 }
 
 // single says whether one input of one node is all that uses a value.

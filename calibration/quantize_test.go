@@ -226,3 +226,62 @@ func TestQuantizeMatMulNBitsIsONNXRuntimes(t *testing.T) {
 		})
 	}
 }
+
+// cutModel is Conv, then Relu or Clip, then Conv.
+func cutModel(t testing.TB, cut string, bounds ...float32) *onnx.Model {
+	t.Helper()
+	b := onnx.NewModel("cut").Opset("", 17)
+	b.Input("x", onnx.Float, 1, 1, 1, 64)
+	b.Initializer("w", []float32{1}, 1, 1, 1, 1)
+	b.Node("Conv", []string{"x", "w"}, []string{"c"}).Name("first")
+	in := []string{"c"}
+	for i, v := range bounds {
+		name := fmt.Sprint("bound", i)
+		b.Initializer(name, v)
+		in = append(in, name)
+	}
+	b.Node(cut, in, []string{"r"}).Name("cut")
+	b.Node("Conv", []string{"r", "w"}, []string{"y"}).Name("second")
+	b.Output("y", onnx.Float, 1, 1, 1, 64)
+	return b.Must()
+}
+
+// Relu and Clip are left out only where the quantized range cuts off the same: not
+// with a range that reaches below zero, as tables with one number for a tensor have.
+func TestQuantizedActivationsStayTrue(t *testing.T) {
+	x := make([]float32, 64)
+	for i := range x {
+		x[i] = float32(i-32) / 8
+	}
+	feed := onward.Values{"x": tensor.Must(tensor.New(x, 1, 1, 1, 64))}
+	dynamic := NewTable(MinMax)
+	for _, name := range []string{"x", "c", "r", "y"} {
+		dynamic.Ranges[name] = Range{Lowest: -4, Highest: 4}
+	}
+	for _, c := range []struct {
+		name   string
+		cut    string
+		bounds []float32
+	}{{"relu", "Relu", nil}, {"clip", "Clip", []float32{-1, 2}}, {"clip above zero", "Clip", []float32{1, 3}}, {"clip at six", "Clip", []float32{0, 6}}} {
+		m := cutModel(t, c.cut, c.bounds...)
+		want := runOn(t, m, "reference", feed)["y"]
+		found, err := Calibrate(t.Context(), m, Batches(feed), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i, table := range []*Table{found, dynamic} {
+			for _, o := range []QuantizeOptions{{}, {Style: QOperator}, {SymmetricActivations: true, Activation: tensor.TypeInt8}, {KeepActivations: true}, {Style: QOperator, SymmetricActivations: true}} {
+				q, err := QuantizeStatic(m, table, &o)
+				if err != nil {
+					t.Fatal(err)
+				}
+				q = checkModel(t, q)
+				for _, p := range []string{"reference", "cpu"} {
+					if err := tensor.AllClose(runOn(t, q, p, feed)["y"], want, 0, 0.1); err != nil {
+						t.Errorf("%s, table %d, %+v, %s: %v", c.name, i, o, p, err)
+					}
+				}
+			}
+		}
+	}
+}

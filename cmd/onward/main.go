@@ -57,7 +57,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usageError{err} })
 	root.CompletionOptions.HiddenDefaultCmd = true
 	root.AddCommand(runCommand(), inspectCommand(), checkCommand(), conformanceCommand(),
-		benchCommand(), benchProbeCommand(), compareCommand(), profileCommand(), optimizeCommand(), graphCommand(), tuneCommand(), doctorCommand())
+		benchCommand(), benchProbeCommand(), compareCommand(), profileCommand(), optimizeCommand(), graphCommand(), calibrateCommand(), quantizeCommand(), tuneCommand(), doctorCommand())
 	for _, c := range root.Commands() {
 		wrapArgs(c)
 	}

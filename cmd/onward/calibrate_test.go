@@ -1,0 +1,178 @@
+package main
+
+import (
+	"encoding/json"
+	"image/color"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"image"
+	"image/png"
+
+	"github.com/onward-ml/onward"
+	"github.com/onward-ml/onward/calibration"
+	"github.com/onward-ml/onward/onnx"
+	"github.com/onward-ml/onward/tensor"
+)
+
+// digitData writes pictures for digits.onnx as a folder of .png files and as a .npz file.
+func digitData(t *testing.T) (folder, npz string) {
+	t.Helper()
+	dir := t.TempDir()
+	folder = filepath.Join(dir, "pictures")
+	if err := os.Mkdir(folder, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	all := make([]float32, 6*64)
+	for i := range 6 {
+		img := image.NewGray(image.Rect(0, 0, 8, 8))
+		for k := range 64 {
+			v := uint8((k*37 + i*101) % 256)
+			img.SetGray(k%8, k/8, color.Gray{Y: v})
+			all[i*64+k] = float32(v) / 255
+		}
+		f, err := os.Create(filepath.Join(folder, string(rune('a'+i))+".png"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := png.Encode(f, img); err != nil {
+			t.Fatal(err)
+		}
+		f.Close()
+	}
+	var z tensor.NPZ
+	if err := z.Add("image", tensor.Must(tensor.New(all, 6, 1, 8, 8))); err != nil {
+		t.Fatal(err)
+	}
+	npz = filepath.Join(dir, "digits.npz")
+	if err := tensor.WriteNPZFile(npz, &z, false); err != nil {
+		t.Fatal(err)
+	}
+	return folder, npz
+}
+
+func TestCalibrateCommand(t *testing.T) {
+	folder, npz := digitData(t)
+	out := filepath.Join(t.TempDir(), "new", "tables")
+	text, stderr := command(t, exitOK, "calibrate", "digits.onnx", "--data", folder, "-o", out)
+	if !strings.Contains(text, "by minmax over 6 batches") || stderr != "" {
+		t.Errorf("output %q, errors %q", text, stderr)
+	}
+	table, err := calibration.ReadFile(filepath.Join(out, calibration.JSONFile))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if r := table.Ranges["image"]; r.Lowest < 0 || r.Highest < 0.9 || r.Highest > 1 {
+		t.Errorf("image goes from %g to %g", r.Lowest, r.Highest)
+	}
+	for _, f := range []string{calibration.FlatBuffersFile, calibration.CacheFile} {
+		other, err := calibration.ReadFile(filepath.Join(out, f))
+		if err != nil || !slices.Equal(other.Names(), table.Names()) {
+			t.Errorf("%s: %v, %v", f, other, err)
+		}
+	}
+	// The same pictures in one array give the same ranges, whole and cut.
+	for _, batch := range []string{"0", "4"} {
+		file := filepath.Join(t.TempDir(), "t.json")
+		text, _ = command(t, exitOK, "calibrate", "digits.onnx", "--data", npz, "--batch", batch, "--format", "json", "-o", file, "--json")
+		var r calibrateJSON
+		if err := json.Unmarshal([]byte(text), &r); err != nil {
+			t.Fatal(err)
+		}
+		if want := map[string]int{"0": 1, "4": 2}[batch]; r.Batches != want || len(r.Tensors) != len(table.Ranges) || !slices.Equal(r.Files, []string{file}) {
+			t.Errorf("--batch %s: %+v", batch, r)
+		}
+		again, err := calibration.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if a, b := again.Ranges["image"], table.Ranges["image"]; a.Lowest != b.Lowest || a.Highest != b.Highest {
+			t.Errorf("image is %v, from pictures %v", a, b)
+		}
+	}
+	for _, bad := range [][]string{
+		{}, {"--data", npz, "--method", "luck"}, {"--data", npz, "--format", "xml"}, {"--data", "random:none"}, {"--data", npz, "--batch", "-1"},
+		{"--data", npz, "--percentile", "101"}, {"--data", npz, "--provider", "none"}, {"--data", npz, "--method", "entropy", "--moving-average"}, {"--data", npz, "--bins", "3"},
+	} {
+		command(t, exitUsage, append([]string{"calibrate", "digits.onnx", "-o", t.TempDir()}, bad...)...)
+	}
+	command(t, exitUsage, "calibrate")
+	empty := t.TempDir()
+	for _, bad := range []string{filepath.Join(empty, "absent.npz"), empty} {
+		command(t, exitFailed, "calibrate", "digits.onnx", "-o", empty, "--data", bad)
+	}
+	command(t, exitFailed, "calibrate", "mul_1.onnx", "-o", empty, "--data", npz)
+	if list, _ := os.ReadDir(empty); len(list) != 0 {
+		t.Errorf("a failed calibration leaves %v", list)
+	}
+}
+
+func TestQuantizeCommand(t *testing.T) {
+	folder, npz := digitData(t)
+	dir := t.TempDir()
+	tables := filepath.Join(dir, "tables")
+	command(t, exitOK, "calibrate", "digits.onnx", "--data", npz, "-o", tables)
+	for i, c := range []struct {
+		args []string
+		mode string
+		ops  []string
+	}{
+		{[]string{"--data", npz}, "static", []string{"QuantizeLinear", "Conv"}},
+		{[]string{"--data", npz, "--method", "percentile", "--batch", "2", "--per-channel", "--activation", "s8", "--weight", "s8"}, "static", []string{"QuantizeLinear", "Conv"}},
+		{[]string{"--table", filepath.Join(tables, calibration.JSONFile), "--format", "qoperator", "--weight", "u8", "--data", folder}, "static", []string{"QLinearConv", "QGemm"}},
+		{[]string{"--table", filepath.Join(tables, calibration.CacheFile), "--reduce-range"}, "static", []string{"QuantizeLinear"}},
+		{nil, "dynamic", []string{"ConvInteger", "MatMulInteger"}},
+		{[]string{"--mode", "dynamic", "--data", "random:2", "--op-types", "MatMul"}, "dynamic", []string{"Conv", "MatMulInteger"}},
+		{[]string{"--mode", "nbits", "--block", "16", "--symmetric", "--data", npz}, "nbits", []string{"MatMulNBits"}},
+		{[]string{"--mode", "nbits", "--bits", "8"}, "nbits", []string{"MatMulNBits"}},
+	} {
+		out := filepath.Join(dir, string(rune('a'+i)), "q.onnx")
+		text, _ := command(t, exitOK, append([]string{"quantize", "digits.onnx", "-o", out, "--json"}, c.args...)...)
+		var r quantizeJSON
+		if err := json.Unmarshal([]byte(text), &r); err != nil {
+			t.Fatal(err)
+		}
+		if r.Mode != c.mode || r.After >= r.Before || r.Accuracy != nil != slices.Contains(c.args, "--data") {
+			t.Errorf("%v: %s", c.args, text)
+		}
+		for _, op := range c.ops {
+			if r.Operators[op] == 0 {
+				t.Errorf("%v: there is no %s: %v", c.args, op, r.Operators)
+			}
+		}
+		if r.Accuracy != nil && (len(r.Accuracy.Outputs) != 2 || r.Accuracy.Outputs[0].Agreement == nil) {
+			t.Errorf("%v: accuracy %+v", c.args, r.Accuracy)
+		}
+		m, err := onnx.ReadFile(out, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := onnx.Check(m, &onnx.CheckOptions{Schema: onward.OperatorSchema}); err != nil {
+			t.Errorf("%v: %v", c.args, err)
+		}
+		m.Close()
+		command(t, exitOK, "run", out, "--input", "image=zeros:2x1x8x8")
+	}
+	text, _ := command(t, exitOK, "quantize", "digits.onnx", "-o", filepath.Join(dir, "q.onnx"), "--data", npz)
+	for _, want := range []string{"static quantization", "same answer", "probabilities", "compared with the original on 1 batches"} {
+		if !strings.Contains(text, want) {
+			t.Errorf("output has no %q:\n%s", want, text)
+		}
+	}
+	out := filepath.Join(dir, "none.onnx")
+	for _, bad := range [][]string{
+		{}, {"-o", out, "--mode", "static"}, {"-o", out, "--mode", "luck"}, {"-o", out, "--format", "onnx"}, {"-o", out, "--weight", "f4"},
+		{"-o", out, "--activation", "s8"}, {"-o", out, "--mode", "nbits", "--bits", "3"}, {"-o", out, "--mode", "nbits", "--block", "24"},
+	} {
+		command(t, exitUsage, append([]string{"quantize", "digits.onnx"}, bad...)...)
+	}
+	for _, bad := range [][]string{{"--exclude", "nobody"}, {"--table", npz}, {"--data", filepath.Join(dir, "absent")}} {
+		command(t, exitFailed, append([]string{"quantize", "digits.onnx", "-o", out}, bad...)...)
+	}
+	if _, err := os.Stat(out); err == nil {
+		t.Error("a failed quantization leaves a file")
+	}
+}

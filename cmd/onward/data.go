@@ -1,0 +1,251 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/schollz/progressbar/v3"
+	"github.com/spf13/cobra"
+
+	"github.com/onward-ml/onward"
+	"github.com/onward-ml/onward/calibration"
+	"github.com/onward-ml/onward/onnx"
+	"github.com/onward-ml/onward/tensor"
+)
+
+// dataOptions say where batches of inputs come from.
+type dataOptions struct {
+	paths      []string
+	batch      int
+	maxBatches int
+}
+
+const dataHelp = `DATA is a .npz file with arrays by input name, a .npy or .pb file or a picture for a model of
+one input, a folder of such files or of folders with input_0.pb and so on, as ONNX test
+data has them, or random:N for N batches of random numbers. Files are taken by name.
+An array with more rows than a fixed first dimension of the input, or than --batch, makes
+several batches.`
+
+func (o *dataOptions) flags(c *cobra.Command) {
+	f := c.Flags()
+	f.StringArrayVar(&o.paths, "data", nil, "where inputs come from, DATA; repeat for more")
+	f.IntVar(&o.batch, "batch", 0, "cut arrays into batches of so many rows (default as they are)")
+	f.IntVar(&o.maxBatches, "max-batches", 0, "stop after so many batches (default all)")
+}
+
+// data returns the batches, which are read when they are asked for.
+func (o *dataOptions) data(inputs []onward.NodeArg) (calibration.Data, error) {
+	if len(o.paths) == 0 {
+		return nil, usagef("--data is missing: a .npz file, a folder, or random:8")
+	}
+	if o.batch < 0 || o.maxBatches < 0 {
+		return nil, usagef("--batch is %d and --max-batches %d, want 0 or more", o.batch, o.maxBatches)
+	}
+	var sources []func(yield func(onward.Values, error) bool) bool
+	for _, path := range o.paths {
+		source, err := dataSource(path, inputs)
+		if err != nil {
+			return nil, err
+		}
+		sources = append(sources, source)
+	}
+	return func(yield func(onward.Values, error) bool) {
+		for _, s := range sources {
+			more := s(func(v onward.Values, err error) bool {
+				if err != nil {
+					return yield(nil, err)
+				}
+				return cutBatches(v, inputs, o.batch, yield)
+			})
+			if !more {
+				return
+			}
+		}
+	}, nil
+}
+
+// dataSource returns the batches of one --data.
+func dataSource(path string, inputs []onward.NodeArg) (func(yield func(onward.Values, error) bool) bool, error) {
+	if count, ok := strings.CutPrefix(path, "random"); ok && (count == "" || count[0] == ':') {
+		n := 10
+		if count != "" {
+			var err error
+			if n, err = strconv.Atoi(count[1:]); err != nil || n < 1 {
+				return nil, usagef("--data %q: want random:N with a number of batches", path)
+			}
+		}
+		return func(yield func(onward.Values, error) bool) bool {
+			for range n {
+				feed := onward.Values{}
+				for _, a := range inputs {
+					v, err := parseInput(a, "random")
+					if err != nil {
+						return yield(nil, fmt.Errorf("input %s: %w", a.Name, err))
+					}
+					feed[a.Name] = v
+				}
+				if !yield(feed, nil) {
+					return false
+				}
+			}
+			return true
+		}, nil
+	}
+	info, err := os.Stat(path)
+	if err != nil {
+		return nil, err
+	}
+	files := []string{path}
+	if info.IsDir() {
+		entries, err := os.ReadDir(path) // sorted by name
+		if err != nil {
+			return nil, err
+		}
+		files = files[:0]
+		for _, e := range entries {
+			if name := filepath.Join(path, e.Name()); e.IsDir() || isData(name) {
+				files = append(files, name)
+			}
+		}
+		if slices.ContainsFunc(files, func(f string) bool { return filepath.Base(f) == "input_0.pb" }) {
+			files = []string{path} // one set of test data
+		}
+		if len(files) == 0 {
+			return nil, fmt.Errorf("%s holds no .npz, .npy or .pb file, no picture and no folder", path)
+		}
+	}
+	return func(yield func(onward.Values, error) bool) bool {
+		for _, f := range files {
+			v, err := readBatch(f, inputs)
+			if err != nil {
+				err = fmt.Errorf("%s: %w", f, err)
+			}
+			if !yield(v, err) {
+				return false
+			}
+		}
+		return true
+	}, nil
+}
+
+func isData(path string) bool {
+	return slices.Contains([]string{".npz", ".npy", ".pb", ".png", ".jpg", ".jpeg", ".gif"}, strings.ToLower(filepath.Ext(path)))
+}
+
+// readBatch reads the inputs of a run from a file or a folder of ONNX test data.
+func readBatch(path string, inputs []onward.NodeArg) (onward.Values, error) {
+	info, err := os.Stat(path)
+	if err != nil {
+		return nil, err
+	}
+	feed := onward.Values{}
+	if info.IsDir() {
+		for i, a := range inputs {
+			file := filepath.Join(path, fmt.Sprintf("input_%d.pb", i))
+			if feed[a.Name], err = readInput(a, file); err != nil {
+				return nil, err
+			}
+		}
+		return feed, nil
+	}
+	if strings.EqualFold(filepath.Ext(path), ".npz") {
+		z, err := tensor.ReadNPZFile(path, maxInput)
+		if err != nil {
+			return nil, err
+		}
+		for _, a := range inputs {
+			t := z.Arrays[a.Name]
+			if t == nil {
+				return nil, fmt.Errorf("it has no array %q, only %s", a.Name, strings.Join(z.Names, ", "))
+			}
+			feed[a.Name] = t
+		}
+		return feed, nil
+	}
+	if len(inputs) != 1 {
+		return nil, fmt.Errorf("the model has %d inputs: give them in a .npz file by name", len(inputs))
+	}
+	v, err := readInput(inputs[0], path)
+	if err != nil {
+		return nil, err
+	}
+	feed[inputs[0].Name] = v
+	return feed, nil
+}
+
+// cutBatches cuts arrays along the first axis to as many rows as each batch may
+// have.
+func cutBatches(feed onward.Values, inputs []onward.NodeArg, batch int, yield func(onward.Values, error) bool) bool {
+	total, rows := 0, batch
+	for _, a := range inputs {
+		t, ok := feed[a.Name].(*tensor.Tensor)
+		if !ok || t.Rank() == 0 {
+			return yield(feed, nil)
+		}
+		if total != 0 && t.Dim(0) != total {
+			return yield(feed, nil) // the first axis is not that of the batch
+		}
+		total = t.Dim(0)
+		if len(a.Shape) > 0 && a.Shape[0].Value > 0 {
+			rows = int(a.Shape[0].Value)
+		}
+	}
+	if rows == 0 || total <= rows {
+		return yield(feed, nil)
+	}
+	for lo := 0; lo < total; lo += rows {
+		hi := min(lo+rows, total)
+		part := onward.Values{}
+		for _, a := range inputs {
+			if len(a.Shape) > 0 && a.Shape[0].Value > 0 && int64(hi-lo) != a.Shape[0].Value {
+				return true // too few rows are left for a model that takes no fewer
+			}
+			t := feed[a.Name].(*tensor.Tensor)
+			if t.DType() == tensor.TypeString || t.DType().Packed() {
+				return yield(nil, fmt.Errorf("input %s: arrays of %s cannot be cut into batches", a.Name, t.DType()))
+			}
+			size := len(t.Bytes()) / total
+			shape := append([]int{hi - lo}, t.Shape()[1:]...)
+			p, err := tensor.FromBytes(t.DType(), t.Bytes()[lo*size:hi*size], shape...)
+			if err != nil {
+				return yield(nil, fmt.Errorf("input %s: %w", a.Name, err))
+			}
+			part[a.Name] = p
+		}
+		if !yield(part, nil) {
+			return false
+		}
+	}
+	return true
+}
+
+// batchBar shows the batches that are done, on a terminal only.
+func batchBar(w io.Writer, what string) (step func(done int), end func()) {
+	if !isTerminal(w) {
+		return func(int) {}, func() {}
+	}
+	bar := progressbar.NewOptions(-1, progressbar.OptionSetWriter(w), progressbar.OptionSetDescription(what),
+		progressbar.OptionSetItsString("batches"), progressbar.OptionShowIts(), progressbar.OptionShowCount(),
+		progressbar.OptionThrottle(100*time.Millisecond), progressbar.OptionClearOnFinish())
+	return func(done int) { bar.Set(done) }, func() { bar.Finish() }
+}
+
+// modelAndInputs loads a model and describes its inputs.
+func modelAndInputs(path string) (*onnx.Model, *onward.Description, error) {
+	m, err := loadModel(path)
+	if err != nil {
+		return nil, nil, err
+	}
+	d, err := onward.Describe(m)
+	if err != nil {
+		m.Close()
+		return nil, nil, err
+	}
+	return m, d, nil
+}
