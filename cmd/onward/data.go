@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"io"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"slices"
@@ -81,10 +82,15 @@ func dataSource(path string, inputs []onward.NodeArg) (func(yield func(onward.Va
 			}
 		}
 		return func(yield func(onward.Values, error) bool) bool {
+			rng := rand.New(rand.NewPCG(1, 2)) // the same batches every time
 			for range n {
 				feed := onward.Values{}
 				for _, a := range inputs {
-					v, err := parseInput(a, "random")
+					shape, err := inputShape(a, "", false)
+					var v tensor.Value
+					if err == nil {
+						v, err = generateFrom(rng, a, "random", shape)
+					}
 					if err != nil {
 						return yield(nil, fmt.Errorf("input %s: %w", a.Name, err))
 					}

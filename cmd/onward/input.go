@@ -78,6 +78,11 @@ func inputShape(arg onward.NodeArg, dims string, given bool) ([]int, error) {
 
 // generate makes zeros, uniform numbers in [0, 1) (integers 0 to 9), or 0, 1, 2, …
 func generate(arg onward.NodeArg, kind string, shape []int) (tensor.Value, error) {
+	return generateFrom(rand.New(rand.NewPCG(1, 2)), arg, kind, shape)
+}
+
+// generateFrom is generate with random numbers of its own.
+func generateFrom(rng *rand.Rand, arg onward.NodeArg, kind string, shape []int) (tensor.Value, error) {
 	dtype := arg.ElementType().Elem
 	n, err := tensor.Elements(shape)
 	if err != nil {
@@ -92,7 +97,6 @@ func generate(arg onward.NodeArg, kind string, shape []int) (tensor.Value, error
 	if kind == "zeros" {
 		return tensor.Zeros(dtype, shape...)
 	}
-	rng := rand.New(rand.NewPCG(1, 2))
 	data := make([]float64, n)
 	for i := range data {
 		switch {
