@@ -1,0 +1,283 @@
+package exec
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"testing"
+	"unsafe"
+
+	"pgregory.net/rapid"
+
+	"github.com/onward-ml/onward/internal/ir"
+	"github.com/onward-ml/onward/tensor"
+)
+
+// turned reverses its input, which it cannot do in place; it offers to be replayed.
+type turned struct {
+	wrote *[]unsafe.Pointer // where results were written
+	ran   *int              // how often Run was called
+}
+
+func (turned) Infer(c *ir.InferContext) error { c.SetOut(0, c.Type(0)); return nil }
+func (o turned) Run(c *ir.Call) error {
+	x := c.Tensor(0)
+	y, err := c.Output(0, x.DType(), x.Shape()...)
+	if err != nil {
+		return err
+	}
+	src, dst := tensor.Of[float32](x), tensor.Of[float32](y)
+	c.Parallel(len(src), 16, func(lo, hi int) {
+		for i := lo; i < hi; i++ {
+			dst[i] = src[len(src)-1-i]
+		}
+	})
+	if c.Err() == nil {
+		c.Replay()
+	}
+	if o.wrote != nil {
+		*o.wrote = append(*o.wrote, unsafe.Pointer(unsafe.SliceData(y.Bytes())))
+		*o.ran++
+	}
+	return nil
+}
+
+func zeros(shape ...int) *tensor.Tensor {
+	return tensor.Must(tensor.Zeros(tensor.TypeFloat32, shape...))
+}
+
+func runBound(t testing.TB, b *Bound) {
+	t.Helper()
+	if err := b.Run(context.Background(), &Request{}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// The last operator writes to the bound memory itself, also through a view; once the
+// shapes have been seen it is called no more, only what it offered.
+func TestBoundOutputIsWrittenInPlace(t *testing.T) {
+	for _, rows := range []int{2, 1 << 14} { // below and above what runs without a binding repeat
+		for _, view := range []bool{false, true} {
+			var wrote []unsafe.Pointer
+			ran := 0
+			ops := []ir.Operator{addOne{}, turned{&wrote, &ran}}
+			y := zeros(rows, 4)
+			if view {
+				ops, y = append(ops, flatView{}), zeros(rows*4)
+			}
+			p, err := Compile(chain(t, ops...), Options{Pool: NewPool(2)})
+			if err != nil {
+				t.Fatal(err)
+			}
+			b := p.NewBound()
+			x := input(rows)
+			b.SetInput(0, x)
+			b.SetOutput(0, y)
+			for k := range 8 {
+				tensor.Of[float32](x)[0] = float32(k)
+				clear(y.Bytes())
+				runBound(t, b)
+				got := tensor.Of[float32](y)
+				if n := len(got); got[n-1] != float32(k)+1 || got[0] != tensor.Of[float32](x)[n-1]+1 || b.Result(0) != tensor.Value(y) {
+					t.Fatalf("run %d: first %v, last %v", k, got[0], got[n-1])
+				}
+			}
+			for _, at := range wrote {
+				if at != unsafe.Pointer(unsafe.SliceData(y.Bytes())) {
+					t.Errorf("rows=%d view=%v: a result was written elsewhere", rows, view)
+				}
+			}
+			if ran > 4 {
+				t.Errorf("rows=%d view=%v: %d of 8 runs looked at shapes", rows, view, ran)
+			}
+		}
+	}
+}
+
+// Memory of an output may lie over an input or over another output: it is written
+// when everything has been read.
+func TestBoundMemoryOverlaps(t *testing.T) {
+	g := chain(t, turned{}, addOne{}, turned{})
+	g.Outputs = []ir.ValueID{g.Nodes[2].Out[0], g.Nodes[0].Out[0], g.Inputs[0]}
+	for _, o := range []Options{{}, {Generic: true}} {
+		p, err := Compile(g, o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		b := p.NewBound()
+		x := input(3)
+		b.SetInput(0, x)
+		b.SetOutput(0, x) // in place: x = x+1
+		other := zeros(3, 4)
+		b.SetOutput(2, other)
+		for k := range 7 {
+			was := x.Clone()
+			runBound(t, b)
+			want(t, x, was, 1)
+			want(t, other, was, 0)
+			want(t, x, input(3), float32(k)+1)
+		}
+	}
+}
+
+// A run that was stopped leaves nothing behind.
+func TestBoundRunStops(t *testing.T) {
+	p, err := Compile(chain(t, addOne{}, turned{}, turned{}, stopped{}), Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	b := p.NewBound()
+	x := input(5)
+	b.SetInput(0, x)
+	b.SetOutput(0, nil)
+	for k := range 30 {
+		ctx, cancel := context.WithCancel(context.Background())
+		stop = func() {}
+		if k%5 == 4 {
+			stop = cancel
+		}
+		err := b.Run(ctx, &Request{})
+		if k%5 == 4 {
+			if !errors.Is(err, context.Canceled) {
+				t.Fatalf("run %d: %v", k, err)
+			}
+		} else if err != nil {
+			t.Fatal(err)
+		} else {
+			want(t, b.Result(0), x, 1)
+		}
+		cancel()
+	}
+}
+
+var stop func()
+
+// stopped copies its input and remembers, as long loops do, that it was told to stop.
+type stopped struct{}
+
+func (stopped) Infer(c *ir.InferContext) error { c.SetOut(0, c.Type(0)); return nil }
+func (stopped) Run(c *ir.Call) error {
+	x := c.Tensor(0)
+	y, err := c.Output(0, x.DType(), x.Shape()...)
+	if err != nil {
+		return err
+	}
+	told := false
+	c.Parallel(1, 1, func(int, int) {
+		if told {
+			return
+		}
+		copy(y.Bytes(), x.Bytes())
+		stop()
+		told = c.Err() != nil
+	})
+	c.Replay()
+	return c.Err()
+}
+
+// A result that does not fit the caller's memory is an error; memory of the binding
+// grows with it.
+func TestBoundShapes(t *testing.T) {
+	p, err := Compile(chain(t, addOne{}, turned{}), Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	b := p.NewBound()
+	b.SetOutput(0, zeros(2, 4))
+	b.SetInput(0, input(3))
+	if err := b.Run(context.Background(), &Request{}); !errors.Is(err, ErrBoundShape) {
+		t.Errorf("got %v, want %v", err, ErrBoundShape)
+	}
+	b.SetOutput(0, zeros(12))
+	if err := b.Run(context.Background(), &Request{}); !errors.Is(err, ErrBoundShape) {
+		t.Errorf("got %v, want %v", err, ErrBoundShape)
+	}
+	b.SetOutput(0, nil)
+	for _, n := range []int{3, 3, 5, 5, 5, 5, 3, 0, 3, 3} {
+		b.SetInput(0, input(n))
+		runBound(t, b)
+		got := tensor.Of[float32](b.Result(0).(*tensor.Tensor))
+		slices.Reverse(got)
+		want(t, tensor.Must(tensor.New(got, n, 4)), input(n), 1)
+	}
+	b.SetInput(0, nil)
+	if err := b.Run(context.Background(), &Request{}); err == nil {
+		t.Error("a run without its input succeeded")
+	}
+	b.SetInput(0, input(2))
+	runBound(t, b)
+	b.ClearOutput(0)
+	runBound(t, b)
+	if b.Result(0) != nil {
+		t.Error("an output that is not wanted was returned")
+	}
+}
+
+// Chains of all kinds of operators compute the same, bound in any way and any order.
+func TestRandomBound(t *testing.T) {
+	rapid.Check(t, func(rt *rapid.T) {
+		kinds := []ir.Operator{addOne{}, turned{}, flatView{}, flat{}, body{n: 2}}
+		var ops []ir.Operator
+		for range rapid.IntRange(1, 6).Draw(rt, "ops") {
+			ops = append(ops, kinds[rapid.IntRange(0, len(kinds)-1).Draw(rt, "op")])
+		}
+		g := chain(t, ops...)
+		for _, n := range g.Nodes {
+			if rapid.IntRange(0, 2).Draw(rt, "output") == 0 {
+				g.Outputs = append(g.Outputs, n.Out[0])
+			}
+		}
+		p, err := Compile(g, Options{Generic: rapid.Bool().Draw(rt, "generic")})
+		if err != nil {
+			rt.Fatal(err)
+		}
+		b := p.NewBound()
+		for range rapid.IntRange(1, 5).Draw(rt, "rounds") {
+			x := input(rapid.SampledFrom([]int{1, 3, 200, 5000}).Draw(rt, "rows"))
+			b.SetInput(0, x)
+			ref, err := p.Run(context.Background(), &Request{Inputs: []tensor.Value{x}})
+			if err != nil {
+				rt.Fatal(err)
+			}
+			given := make([]*tensor.Tensor, len(g.Outputs))
+			for k := range given {
+				switch rapid.IntRange(0, 3).Draw(rt, "bind") {
+				case 0:
+					b.SetOutput(k, nil)
+				case 1:
+					given[k] = ref[k].(*tensor.Tensor).Clone()
+					b.SetOutput(k, given[k])
+				case 2:
+					b.ClearOutput(k)
+				default: // as it was, if it fits
+					if b.out[k].fixed {
+						b.SetOutput(k, nil)
+					}
+				}
+			}
+			for range rapid.IntRange(1, 6).Draw(rt, "runs") {
+				for i, d := 0, tensor.Of[float32](x); i < len(d); i++ {
+					d[i] = 3 - d[i]
+				}
+				if ref, err = p.Run(context.Background(), &Request{Inputs: []tensor.Value{x}}); err != nil {
+					rt.Fatal(err)
+				}
+				for _, y := range given {
+					if y != nil {
+						clear(y.Bytes())
+					}
+				}
+				if err := b.Run(context.Background(), &Request{}); err != nil {
+					rt.Fatal(err)
+				}
+				for k := range given {
+					if b.out[k].wanted {
+						if err := tensor.AllClose(b.Result(k), ref[k], 0, 0); err != nil {
+							rt.Fatalf("output %d: %v", k, err)
+						}
+					}
+				}
+			}
+		}
+	})
+}
