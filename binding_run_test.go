@@ -261,3 +261,35 @@ func TestBoundRunAllocatesNothing(t *testing.T) {
 		}
 	}
 }
+
+// What no bound output needs does not run: the probabilities of a classifier, a
+// sequence of maps, would be allocated anew each time.
+func TestUnboundOutputsAreNotComputed(t *testing.T) {
+	s := openExample(t, "logreg_iris.onnx", "cpu")
+	b := newBinding(t, s)
+	must(t, b.BindInput("float_input", buffer([]float32{5.1, 3.5, 6.2, 2.9, 5.9, 3}, 3, 2)), b.BindOutput("output_label"))
+	for i := range 6 {
+		ran := map[string]int{}
+		opts := &onward.RunOptions{Observe: func(n onward.NodeRun) { ran[n.OpType]++ }}
+		if i > 0 {
+			opts = nil
+		}
+		must(t, s.RunBinding(context.Background(), b, opts))
+		if i == 0 && (ran["ZipMap"] != 0 || ran["LinearClassifier"] != 1) {
+			t.Errorf("ran %v", ran)
+		}
+	}
+	n := testing.AllocsPerRun(20, func() { must(t, s.RunBinding(context.Background(), b, nil)) })
+	if n != 0 && !raceEnabled {
+		t.Errorf("%v allocations, want 0", n)
+	}
+	out, err := b.CopyOutputsToCPU()
+	must(t, err)
+	if got := tensor.Of[int64](out[0].(*tensor.Tensor)); got[0] != 0 || got[1] != 2 || got[2] != 2 {
+		t.Errorf("labels %v, want [0 2 2]", got)
+	}
+	must(t, b.BindOutput("output_probability"), s.RunBinding(context.Background(), b, nil))
+	if out, err = b.CopyOutputsToCPU(); err != nil || len(out) != 2 {
+		t.Errorf("%d outputs, %v", len(out), err)
+	}
+}

@@ -24,6 +24,7 @@ type Bound struct {
 	gen      uint64 // changes with what is bound; unique in the process
 	stale    bool   // since the last run
 	overlaps bool   // an output lies over an input or another output
+	skip     []bool // steps that nothing needs, nil when all outputs are wanted
 	state    *state // of the last run, if it can repeat
 }
 
@@ -115,6 +116,10 @@ func (b *Bound) finish(s *state) {
 // memory are written when all operators have run.
 func (b *Bound) settle() {
 	b.gen, b.stale, b.overlaps = generations.Add(1), false, false
+	b.skip = nil
+	if slices.ContainsFunc(b.out, func(o boundOutput) bool { return !o.wanted }) {
+		b.skip = b.plan.unneeded(func(k int) bool { return b.out[k].wanted })
+	}
 	for k := range b.out {
 		o := &b.out[k]
 		o.direct = o.t != nil
@@ -129,6 +134,33 @@ func (b *Bound) settle() {
 		}
 		b.overlaps = b.overlaps || !o.direct
 	}
+}
+
+// unneeded returns the steps that only unwanted outputs need.
+func (p *Plan) unneeded(wanted func(k int) bool) []bool {
+	needed := make([]bool, len(p.graph.Values))
+	for k, id := range p.outputs {
+		needed[id] = needed[id] || wanted(k)
+	}
+	skip := make([]bool, len(p.steps))
+	for i := len(p.steps) - 1; i >= 0; i-- {
+		st := &p.steps[i]
+		skip[i] = !slices.ContainsFunc(st.out, func(id ir.ValueID) bool { return id != ir.None && needed[id] })
+		if skip[i] {
+			continue
+		}
+		for _, id := range st.in {
+			if id != ir.None {
+				needed[id] = true
+			}
+		}
+		for _, sub := range st.subs {
+			for _, c := range sub.caps {
+				needed[c.Outer] = true
+			}
+		}
+	}
+	return skip
 }
 
 // shares reports whether any tensor of a value lies over t.

@@ -62,6 +62,14 @@ func (s *state) end() {
 func (s *state) step(i int) error {
 	p := s.plan
 	st := &p.steps[i]
+	if s.bound != nil && s.bound.skip != nil && s.bound.skip[i] {
+		if s.repeat.learning {
+			s.repeat.fns[i] = func() {}
+			s.learned(i)
+		}
+		s.bury(st)
+		return nil
+	}
 	c := &s.calls[i]
 	for k, id := range st.in {
 		if id != ir.None {
@@ -106,6 +114,12 @@ func (s *state) step(i int) error {
 	if s.repeat.learning {
 		s.learn(i)
 	}
+	s.bury(st)
+	return nil
+}
+
+// bury drops the values that no step after this one uses.
+func (s *state) bury(st *step) {
 	for _, id := range st.dead {
 		if s.repeat.keeps(id) {
 			continue
@@ -116,7 +130,6 @@ func (s *state) step(i int) error {
 		}
 		s.values[id] = nil
 	}
-	return nil
 }
 
 // adopt takes over a result that the operator did not allocate through the

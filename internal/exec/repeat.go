@@ -146,6 +146,12 @@ func (s *state) learn(i int) {
 			}
 		}
 	}
+	s.learned(i)
+}
+
+// learned ends the learning with the last step.
+func (s *state) learned(i int) {
+	r := &s.repeat
 	if i == len(s.plan.steps)-1 {
 		r.loose, r.steps = r.loose[:0], r.steps[:0]
 		for _, id := range s.plan.dynamic {

@@ -31,7 +31,7 @@ type boundOutput struct {
 	device onward.Device
 	given  *onward.OrtValue // the caller's memory
 	own    *tensor.Tensor   // memory of ours that ONNX Runtime writes to, of the shape that it had in the run before
-	copied bool             // its shape changes from run to run, so that it is copied
+	copied bool             // it is copied from ONNX Runtime's memory after each run
 	result *onward.OrtValue
 }
 
@@ -118,7 +118,9 @@ func (b *binding) BindOutput(i int, v *onward.OrtValue, d onward.Device) error {
 	if !slices.Contains(b.order, i) {
 		b.order = append(b.order, i)
 	}
-	b.out[i] = boundOutput{bound: true, device: d, given: v, copied: v == nil && b.s.out[i].ElementType().Kind != tensor.KindTensor}
+	// Only numbers are written over: StringConcat, for one, appends to what is there.
+	typ := b.s.out[i].ElementType()
+	b.out[i] = boundOutput{bound: true, device: d, given: v, copied: typ.Kind != tensor.KindTensor || typ.Elem == tensor.TypeString}
 	return nil
 }
 

@@ -10,6 +10,7 @@ import (
 	"github.com/onward-ml/onward"
 	"github.com/onward-ml/onward/backend"
 	"github.com/onward-ml/onward/backendtest"
+	"github.com/onward-ml/onward/internal/testing/bound"
 	"github.com/onward-ml/onward/internal/testing/ortlib"
 	"github.com/onward-ml/onward/internal/testing/suite"
 	"github.com/onward-ml/onward/provider/ort"
@@ -25,13 +26,22 @@ var deviates = regexp.MustCompile(`^test_(dft|stft)(_|$)|^test_attention_4d_with
 // TestSuite runs the ONNX suite. A case that ONNX Runtime says it cannot run is
 // counted; any other failure, above all a value that arrives as another one, fails
 // the test. ONWARD_CASES selects cases by a regular expression.
-func TestSuite(t *testing.T) {
+func TestSuite(t *testing.T) { runSuite(t, "ort", 2) }
+
+// TestSuiteBound runs it with bound inputs and outputs: later runs, and runs into
+// memory of the caller, compute what the first does. Dropout draws anew in each.
+func TestSuiteBound(t *testing.T) { runSuite(t, bound.Register("ort"), 1, "^test_training_dropout") }
+
+func runSuite(t *testing.T, provider string, runs int, exclude ...string) {
 	dir := suite.Dir(t)
 	t.Setenv(ort.Env, ortlib.Path(t))
-	r, err := backendtest.New(backend.Provider("ort"), backendtest.Options{Dir: dir, Devices: []string{"CPU"}, Runs: 2,
+	r, err := backendtest.New(backend.Provider(provider), backendtest.Options{Dir: dir, Devices: []string{"CPU"}, Runs: runs,
 		Prepare: &backend.Options{SkipCheck: true, Session: &onward.SessionOptions{Threads: 1}}})
 	if err != nil {
 		t.Fatal(err)
+	}
+	for _, e := range exclude {
+		r.Exclude(e)
 	}
 	cases := os.Getenv("ONWARD_CASES")
 	if cases != "" {

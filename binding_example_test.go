@@ -1,0 +1,201 @@
+package onward_test
+
+import (
+	"context"
+	"fmt"
+	"unsafe"
+
+	"github.com/onward-ml/onward"
+	"github.com/onward-ml/onward/datasets"
+	"github.com/onward-ml/onward/tensor"
+)
+
+// The input is a tensor on the CPU, the output is read back from wherever the run
+// left it.
+func ExampleBinding_BindCPUInput() {
+	sess, err := openDataset("mul_1.onnx")
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer sess.Close()
+	x, err := tensor.New([]float32{1, 2, 3, 4, 5, 6}, 3, 2)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+
+	b, err := sess.NewBinding()
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer b.Close()
+	if err := b.BindCPUInput("X", x); err != nil {
+		fmt.Println(err)
+		return
+	}
+	if err := b.BindOutput("Y"); err != nil {
+		fmt.Println(err)
+		return
+	}
+	if err := sess.RunBinding(context.Background(), b, nil); err != nil {
+		fmt.Println(err)
+		return
+	}
+	out, err := b.CopyOutputsToCPU()
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	fmt.Println(tensor.Data[float32](out[0]))
+	// Output: [1 4 9 16 25 36] <nil>
+}
+
+// The input is where the model runs and is used there; the device is "cpu" here, and
+// "cuda" with the address of CUDA memory for a session on the provider ort:cuda.
+func ExampleBinding_BindInput() {
+	sess, err := openDataset("mul_1.onnx")
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer sess.Close()
+	x := []float32{1, 2, 3, 4, 5, 6}
+
+	b, err := sess.NewBinding()
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer b.Close()
+	err = b.BindInput("X", onward.Buffer{Device: onward.Device{Type: "cpu"}, Type: tensor.TypeFloat32, Shape: []int{3, 2}, Pointer: unsafe.Pointer(&x[0])})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	if err := b.BindOutput("Y"); err != nil {
+		fmt.Println(err)
+		return
+	}
+	for range 2 {
+		if err := sess.RunBinding(context.Background(), b, nil); err != nil {
+			fmt.Println(err)
+			return
+		}
+		out, err := b.CopyOutputsToCPU()
+		if err != nil {
+			fmt.Println(err)
+			return
+		}
+		fmt.Println(tensor.Data[float32](out[0]))
+		x[0] = 10 // the next run sees it
+	}
+	// Output:
+	// [1 4 9 16 25 36] <nil>
+	// [10 4 9 16 25 36] <nil>
+}
+
+// Input and output are where the model runs: nothing is copied and nothing allocated.
+func ExampleBinding_BindOutputBuffer() {
+	sess, err := openDataset("mul_1.onnx")
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer sess.Close()
+	x, y := []float32{1, 2, 3, 4, 5, 6}, make([]float32, 6)
+
+	b, err := sess.NewBinding()
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer b.Close()
+	err = b.BindInput("X", onward.Buffer{Type: tensor.TypeFloat32, Shape: []int{3, 2}, Pointer: unsafe.Pointer(&x[0])})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	err = b.BindOutputBuffer("Y", onward.Buffer{Type: tensor.TypeFloat32, Shape: []int{3, 2}, Pointer: unsafe.Pointer(&y[0])})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	if err := sess.RunBinding(context.Background(), b, nil); err != nil {
+		fmt.Println(err)
+		return
+	}
+	fmt.Println(y)
+	// Output: [1 4 9 16 25 36]
+}
+
+// Memory of a device is for sessions whose provider works on that device.
+func ExampleBinding_BindOutputTo() {
+	sess, err := openDataset("mul_1.onnx")
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer sess.Close()
+	b, err := sess.NewBinding()
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer b.Close()
+	fmt.Println(b.BindOutputTo("Y", onward.Device{Type: "cuda", ID: 0}))
+	fmt.Println(b.BindOutputTo("Y", onward.Device{Type: "tpu"}))
+	// Output:
+	// [ONNXRuntimeError] : 2 : INVALID_ARGUMENT : Error when binding output: the pure Go engines work on the memory of the cpu, not of cuda:0: open the session with a provider for that device, such as ort:cuda
+	// [ONNXRuntimeError] : 2 : INVALID_ARGUMENT : Unsupported device type: tpu
+}
+
+// An OrtValue says what it holds and where.
+func ExampleOrtValue() {
+	x, err := tensor.New([]float32{1, 2, 3, 4, 5, 6}, 3, 2)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	v, err := onward.NewOrtValue(x)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	fmt.Println(v.DeviceName(), v.Shape(), v.DataType(), v.ElementType(), v.HasValue(), v.IsTensor(), v.IsSparseTensor(), v.IsTensorSequence())
+	// Output: cpu [3 2] tensor(float) float true true false false
+}
+
+func ExampleSession_RunAsync() {
+	sess, err := openDataset("mul_1.onnx")
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer sess.Close()
+	x, err := tensor.New([]float32{1, 2, 3, 4, 5, 6}, 3, 2)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	done := make(chan struct{})
+	sess.RunAsync(context.Background(), onward.Values{"X": x}, nil, func(out onward.Values, err error) {
+		defer close(done)
+		if err != nil {
+			fmt.Println(err)
+			return
+		}
+		fmt.Println(tensor.Data[float32](out["Y"]))
+	})
+	<-done
+	// Output: [1 4 9 16 25 36] <nil>
+}
+
+func openDataset(name string) (*onward.Session, error) {
+	model, err := datasets.Get(name)
+	if err != nil {
+		return nil, err
+	}
+	return onward.OpenBytes(model, nil)
+}

@@ -1,0 +1,372 @@
+package onward_test
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"sync"
+	"testing"
+	"unsafe"
+
+	"pgregory.net/rapid"
+
+	"github.com/onward-ml/onward"
+	"github.com/onward-ml/onward/onnx"
+	"github.com/onward-ml/onward/tensor"
+)
+
+func TestOrtValueProperties(t *testing.T) {
+	f := tensor.Must(tensor.New([]float32{1, 2, 3, 4, 5, 6}, 3, 2))
+	sp, err := tensor.NewSparse(tensor.Must(tensor.New([]float32{7}, 1)), tensor.Must(tensor.New([]int64{4}, 1)), 3, 2)
+	must(t, err)
+	seq, err := tensor.NewSequence(f.Type(), f)
+	must(t, err)
+	m, err := tensor.NewMap(tensor.Must(tensor.New([]int64{1}, 1)), tensor.Must(tensor.New([]float32{1}, 1)))
+	must(t, err)
+	str := tensor.Must(tensor.New([]string{"a"}, 1))
+	cases := []struct {
+		v                       tensor.Value
+		typ, text               string
+		elem                    tensor.DType
+		bytes                   int
+		has, dense, sparse, seq bool
+	}{
+		{f, "tensor(float)", "tensor(float)[3 2] on cpu", tensor.TypeFloat32, 24, true, true, false, false},
+		{tensor.Scalar(int64(1)), "tensor(int64)", "tensor(int64)[] on cpu", tensor.TypeInt64, 8, true, true, false, false},
+		{str, "tensor(string)", "tensor(string)[1] on cpu", tensor.TypeString, 0, true, true, false, false},
+		{sp, "sparse_tensor(float)", "sparse_tensor(float)[3 2] on cpu", tensor.TypeFloat32, 0, true, false, true, false},
+		{seq, "seq(tensor(float))", "seq(tensor(float)) on cpu", 0, 0, true, false, false, true},
+		{m, "map(int64,tensor(float))", "map(int64,tensor(float)) on cpu", 0, 0, true, false, false, false},
+		{&tensor.Optional{Elem: f.Type()}, "optional(tensor(float))", "optional(tensor(float)) on cpu", 0, 0, false, false, false, false},
+		{&tensor.Optional{Elem: f.Type(), Value: f}, "optional(tensor(float))", "optional(tensor(float))[3 2] on cpu", tensor.TypeFloat32, 24, true, true, false, false},
+	}
+	for _, c := range cases {
+		v, err := onward.NewOrtValue(c.v)
+		must(t, err)
+		if v.DataType() != c.typ || v.String() != c.text || v.ElementType() != c.elem || v.SizeInBytes() != c.bytes || v.DeviceName() != "cpu" ||
+			v.HasValue() != c.has || v.IsTensor() != c.dense || v.IsSparseTensor() != c.sparse || v.IsTensorSequence() != c.seq {
+			t.Errorf("%s: %s, %s, %d bytes, %v %v %v %v", v, v.DataType(), v.ElementType(), v.SizeInBytes(), v.HasValue(), v.IsTensor(), v.IsSparseTensor(), v.IsTensorSequence())
+		}
+		if got, err := v.Value(); err != nil || got != c.v {
+			t.Errorf("%s: its value is %v, %v", v, got, err)
+		}
+		if (v.Pointer() != nil) != (c.bytes > 0) {
+			t.Errorf("%s lies at %v", v, v.Pointer())
+		}
+		if _, err := v.Tensor(); (err == nil) != c.dense {
+			t.Errorf("%s as a tensor: %v", v, err)
+		}
+	}
+}
+
+func TestOrtValueUpdateInPlace(t *testing.T) {
+	v, err := onward.NewOrtValueOf(tensor.TypeFloat32, 3, 2)
+	must(t, err)
+	at := v.Pointer()
+	must(t, v.UpdateInPlace(tensor.Must(tensor.New([]float32{1, 2, 3, 4, 5, 6}, 6))))
+	x, err := v.Tensor()
+	must(t, err)
+	if x.Rank() != 2 || v.Pointer() != at || tensor.Of[float32](x)[5] != 6 {
+		t.Errorf("got %v at %v, was at %v", x, v.Pointer(), at)
+	}
+	words, err := onward.NewOrtValue(tensor.Must(tensor.New([]string{"a"}, 1)))
+	must(t, err)
+	cuda, err := onward.OrtValueOfBuffer(onward.Buffer{Device: onward.Device{Type: "cuda", ID: 1}, Type: tensor.TypeFloat32, Shape: []int{2, 3}, Pointer: onward.Address(0x1000)})
+	must(t, err)
+	if cuda.DeviceName() != "cuda" || cuda.String() != "tensor(float)[2 3] on cuda:1" || uintptr(cuda.Pointer()) != 0x1000 || cuda.SizeInBytes() != 24 || !cuda.IsTensor() {
+		t.Errorf("got %s at %v", cuda, cuda.Pointer())
+	}
+	for name, c := range map[string]struct {
+		do   func() error
+		want string
+	}{
+		"size":          {func() error { return v.UpdateInPlace(tensor.Must(tensor.New([]float32{1}, 1))) }, "does not match the size of the OrtValue"},
+		"type":          {func() error { return v.UpdateInPlace(tensor.Must(tensor.New(make([]int32, 6), 6))) }, "Unexpected input data type"},
+		"nothing":       {func() error { return v.UpdateInPlace(nil) }, "an update needs a tensor"},
+		"strings":       {func() error { return words.UpdateInPlace(tensor.Must(tensor.New([]string{"b"}, 1))) }, "only tensors of numbers"},
+		"address":       {func() error { return cuda.UpdateInPlace(tensor.Must(tensor.New(make([]float32, 6), 6))) }, "was given by its address"},
+		"read":          {func() error { _, err := cuda.Tensor(); return err }, "was given by its address"},
+		"no value":      {func() error { _, err := onward.NewOrtValue(nil); return err }, "an OrtValue needs a value"},
+		"nil tensor":    {func() error { _, err := onward.NewOrtValue((*tensor.Tensor)(nil)); return err }, "an OrtValue needs a value"},
+		"overflow":      {func() error { _, err := onward.NewOrtValueOf(tensor.TypeFloat64, 1<<31, 1<<31); return err }, "overflows"},
+		"string memory": {func() error { _, err := onward.NewOrtValueOf(tensor.TypeString, 1); return err }, "non-string"},
+		"device": {func() error {
+			_, err := openExample(t, "mul_1.onnx", "cpu").NewOrtValueOf(onward.Device{Type: "cuda"}, tensor.TypeFloat32, 1)
+			return err
+		}, "open the session with a provider for that device"},
+	} {
+		var st *onward.StatusError
+		if err := c.do(); !errors.As(err, &st) || !strings.Contains(st.Message, c.want) {
+			t.Errorf("%s: got %v, want %q", name, err, c.want)
+		}
+	}
+	s := openExample(t, "mul_1.onnx", "cpu")
+	copied, err := s.NewOrtValue(x, onward.Device{})
+	must(t, err)
+	if copied.Pointer() == v.Pointer() || copied.SizeInBytes() != 24 {
+		t.Error("the tensor was not copied")
+	}
+}
+
+// A matrix in all three forms is the same dense one.
+func TestSparseForms(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		h, w := rapid.IntRange(1, 3).Draw(t, "h"), rapid.IntRange(1, 3).Draw(t, "w")
+		br, bc := rapid.IntRange(1, 4).Draw(t, "block rows"), rapid.IntRange(1, 4).Draw(t, "block columns")
+		rows, cols := br*h, bc*w
+		dense := make([]float32, rows*cols)
+		var values, blocks []float32
+		var blockRow, blockCol []int64
+		for b := range br * bc {
+			if rapid.Bool().Draw(t, "block") {
+				r, c := b/bc, b%bc
+				blockRow, blockCol = append(blockRow, int64(r)), append(blockCol, int64(c))
+				for i := range h * w {
+					v := float32(len(blocks) + 1)
+					blocks = append(blocks, v)
+					dense[(r*h+i/w)*cols+c*w+i%w] = v
+				}
+			}
+		}
+		var at, inner []int64
+		outer := []int64{0}
+		for r := range rows {
+			for c := range cols {
+				if v := dense[r*cols+c]; v != 0 {
+					values, at, inner = append(values, v), append(at, int64(r*cols+c)), append(inner, int64(c))
+				}
+			}
+			outer = append(outer, int64(len(values)))
+		}
+		ints := func(v []int64, shape ...int) *tensor.Tensor {
+			return tensor.Must(tensor.New(append([]int64{}, v...), shape...))
+		}
+		vals := tensor.Must(tensor.New(append([]float32{}, values...), len(values)))
+		n := len(blockRow)
+		shape := []int{rows, cols}
+		coo, err1 := onward.NewSparseCOO(shape, vals, ints(at, len(at)))
+		csr, err2 := onward.NewSparseCSR(shape, vals, ints(inner, len(inner)), ints(outer, rows+1))
+		block, err3 := onward.NewSparseBlock(shape, tensor.Must(tensor.New(append([]float32{}, blocks...), n, h, w)), ints(append(blockRow, blockCol...), 2, n))
+		if err := errors.Join(err1, err2, err3); err != nil {
+			t.Fatal(err)
+		}
+		for _, s := range []*onward.SparseTensor{coo, csr, block} {
+			v, err := onward.OrtValueOfSparse(s)
+			if err != nil {
+				t.Fatal(err)
+			}
+			x, err := s.COO()
+			if err != nil {
+				t.Fatal(err)
+			}
+			d, err := x.ToDense(0)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := tensor.AllClose(d, tensor.Must(tensor.New(append([]float32{}, dense...), rows, cols)), 0, 0); err != nil {
+				t.Fatalf("%s: %v", s.Format, err)
+			}
+			if back, err := v.Sparse(); err != nil || back != s || !v.IsSparseTensor() || v.DataType() != "sparse_tensor(float)" {
+				t.Fatalf("%s: %v, %v", v, back, err)
+			}
+		}
+	})
+}
+
+func TestSparseMisuse(t *testing.T) {
+	ints := func(v []int64, shape ...int) *tensor.Tensor { return tensor.Must(tensor.New(v, shape...)) }
+	two := tensor.Must(tensor.New([]float32{1, 2}, 2))
+	block := tensor.Must(tensor.New(make([]float32, 4), 1, 2, 2))
+	shape := []int{2, 2}
+	for name, c := range map[string]struct {
+		do   func() (*onward.SparseTensor, error)
+		want string
+	}{
+		"no values":   {func() (*onward.SparseTensor, error) { return onward.NewSparseCOO(shape, nil, ints([]int64{0})) }, "COO sparse tensor: values or indices are missing"},
+		"COO outside": {func() (*onward.SparseTensor, error) { return onward.NewSparseCOO(shape, two, ints([]int64{0, 4}, 2)) }, "outside of 4 elements"},
+		"COO order":   {func() (*onward.SparseTensor, error) { return onward.NewSparseCOO(shape, two, ints([]int64{1, 0}, 2)) }, "ascending"},
+		"shape overflows": {func() (*onward.SparseTensor, error) {
+			return onward.NewSparseCOO([]int{1 << 40, 1 << 40}, two, ints([]int64{0, 1}, 2))
+		}, "overflows"},
+		"CSR rank": {func() (*onward.SparseTensor, error) {
+			return onward.NewSparseCSR([]int{4}, two, ints([]int64{0, 1}, 2), ints([]int64{0, 2}, 2))
+		}, "has rank 1, want 2"},
+		"CSR without rows": {func() (*onward.SparseTensor, error) {
+			return onward.NewSparseCSR(shape, two, ints([]int64{0, 1}, 2), nil)
+		}, "missing"},
+		"CSR length": {func() (*onward.SparseTensor, error) {
+			return onward.NewSparseCSR(shape, two, ints([]int64{0, 1}, 2), ints([]int64{0, 2}, 2))
+		}, "want [2] and [3]"},
+		"CSR end": {func() (*onward.SparseTensor, error) {
+			return onward.NewSparseCSR(shape, two, ints([]int64{0, 1}, 2), ints([]int64{0, 1, 9}, 3))
+		}, "outer indices go from 0 to 9, want 0 to 2"},
+		"CSR goes back": {func() (*onward.SparseTensor, error) {
+			return onward.NewSparseCSR(shape, two, ints([]int64{0, 1}, 2), ints([]int64{0, 9, 2}, 3))
+		}, "outer index 1 is 9 after 0"},
+		"CSR column": {func() (*onward.SparseTensor, error) {
+			return onward.NewSparseCSR(shape, two, ints([]int64{0, 2}, 2), ints([]int64{0, 1, 2}, 3))
+		}, "outside of 2 columns"},
+		"CSR types": {func() (*onward.SparseTensor, error) {
+			return onward.NewSparseCSR(shape, two, tensor.Must(tensor.New([]int32{0, 1}, 2)), ints([]int64{0, 1, 2}, 3))
+		}, "indices are int32, want int64"},
+		"blocks of no size": {func() (*onward.SparseTensor, error) {
+			return onward.NewSparseBlock(shape, two, ints([]int64{0, 0}, 2, 1))
+		}, "want [blocks h w]"},
+		"blocks that do not fit": {func() (*onward.SparseTensor, error) {
+			return onward.NewSparseBlock([]int{3, 2}, block, ints([]int64{0, 0}, 2, 1))
+		}, "dividing [3 2]"},
+		"indices of blocks": {func() (*onward.SparseTensor, error) {
+			return onward.NewSparseBlock(shape, block, ints([]int64{0, 0}, 1, 2))
+		}, "want [2 1]"},
+		"block outside": {func() (*onward.SparseTensor, error) {
+			return onward.NewSparseBlock(shape, block, ints([]int64{1, 0}, 2, 1))
+		}, "block 0 lies at [1 0], outside of [1 1] blocks"},
+		"no such format": {func() (*onward.SparseTensor, error) {
+			s := &onward.SparseTensor{Format: 9, Shape: shape, Values: two, Indices: ints([]int64{0, 1}, 2)}
+			_, err := s.COO()
+			return nil, err
+		}, "there is no such format"},
+	} {
+		var st *onward.StatusError
+		if _, err := c.do(); !errors.As(err, &st) || st.Code != onward.InvalidArgument || !strings.Contains(st.Message, c.want) {
+			t.Errorf("%s: got %v, want %q", name, err, c.want)
+		}
+	}
+}
+
+func TestRunWithOrtValues(t *testing.T) {
+	for _, p := range engines {
+		s := openExample(t, "mul_1.onnx", p)
+		x, err := onward.NewOrtValue(tensor.Must(tensor.New([]float32{1, 2, 3, 4, 5, 6}, 3, 2)))
+		must(t, err)
+		out, err := s.RunWithOrtValues(context.Background(), map[string]*onward.OrtValue{"X": x}, nil)
+		must(t, err)
+		y, err := out["Y"].Tensor()
+		must(t, err)
+		equal(t, y, []float32{1, 4, 9, 16, 25, 36})
+		cuda, err := onward.OrtValueOfBuffer(onward.Buffer{Device: onward.Device{Type: "cuda"}, Type: tensor.TypeFloat32, Shape: []int{3, 2}, Pointer: onward.Address(0x1000)})
+		must(t, err)
+		for name, c := range map[string]struct {
+			feed map[string]*onward.OrtValue
+			opts *onward.RunOptions
+			want string
+		}{
+			"name of an input":   {map[string]*onward.OrtValue{"nope": x}, nil, "Invalid input name: nope"},
+			"name of an output":  {map[string]*onward.OrtValue{"X": x}, &onward.RunOptions{Outputs: []string{"nope"}}, "Invalid output name:nope"},
+			"no input":           {map[string]*onward.OrtValue{"X": nil}, nil, "Required inputs (['X']) are missing"},
+			"device":             {map[string]*onward.OrtValue{"X": cuda}, nil, "not of cuda:0"},
+			"device, input name": {map[string]*onward.OrtValue{"nope": cuda}, nil, "Invalid input name: nope"},
+		} {
+			if _, err := s.RunWithOrtValues(context.Background(), c.feed, c.opts); !errors.Is(err, onward.ErrInvalidArgument) || !strings.Contains(err.Error(), c.want) {
+				t.Errorf("%s, %s: got %v, want %q", p, name, err, c.want)
+			}
+		}
+	}
+}
+
+// Sparse inputs in any form are taken in coordinates by the pure Go engines.
+func TestRunWithSparseOrtValue(t *testing.T) {
+	b := onnx.NewModel("m").Opset("", 17)
+	b.InputType("a", onnx.NewType(tensor.SparseType(tensor.TypeFloat32))).OutputType("y", onnx.NewType(tensor.SparseType(tensor.TypeFloat32)))
+	b.Node("Identity", []string{"a"}, []string{"y"})
+	s, err := onward.OpenModel(b.Must(), nil)
+	must(t, err)
+	csr, err := onward.NewSparseCSR([]int{2, 2}, tensor.Must(tensor.New([]float32{1, 2}, 2)), tensor.Must(tensor.New([]int64{1, 0}, 2)), tensor.Must(tensor.New([]int64{0, 1, 2}, 3)))
+	must(t, err)
+	v, err := onward.OrtValueOfSparse(csr)
+	must(t, err)
+	out, err := s.RunWithOrtValues(context.Background(), map[string]*onward.OrtValue{"a": v}, nil)
+	must(t, err)
+	got, err := out["y"].Sparse()
+	must(t, err)
+	if ix := tensor.Of[int64](got.Indices); ix[0] != 1 || ix[1] != 2 {
+		t.Errorf("indices %v, want [1 2]", ix)
+	}
+}
+
+// RunAsync answers once, whatever happens.
+func TestRunAsync(t *testing.T) {
+	s := openExample(t, "mul_1.onnx", "cpu")
+	x := tensor.Must(tensor.New([]float32{1, 2, 3, 4, 5, 6}, 3, 2))
+	var wg sync.WaitGroup
+	run := func(feed onward.Values, check func(onward.Values, error)) {
+		wg.Add(1)
+		s.RunAsync(context.Background(), feed, nil, func(out onward.Values, err error) {
+			defer wg.Done()
+			check(out, err)
+		})
+	}
+	for range 20 {
+		feed := onward.Values{"X": x}
+		run(feed, func(out onward.Values, err error) {
+			if err != nil || tensor.Of[float32](out["Y"].(*tensor.Tensor))[5] != 36 {
+				t.Error(out, err)
+			}
+		})
+		delete(feed, "X") // the map is the caller's again
+	}
+	run(onward.Values{"nope": x}, func(_ onward.Values, err error) {
+		if !errors.Is(err, onward.ErrInvalidArgument) {
+			t.Error(err)
+		}
+	})
+	wg.Wait()
+	must(t, s.Close())
+	run(onward.Values{"X": x}, func(_ onward.Values, err error) {
+		if err == nil || !strings.Contains(err.Error(), "the session is closed") {
+			t.Error(err)
+		}
+	})
+	wg.Wait()
+}
+
+// An engine that is no Binder gets copies: into the memory that is bound.
+func TestBindingOfPlainEngine(t *testing.T) {
+	s := openExample(t, "mul_1.onnx", plainProvider(t))
+	b := newBinding(t, s)
+	x, y := []float32{1, 2, 3, 4, 5, 6}, make([]float32, 6)
+	must(t, b.BindInput("X", buffer(x, 3, 2)), b.BindOutput("Y"))
+	for range 3 {
+		must(t, s.RunBinding(context.Background(), b, nil))
+		out, err := b.CopyOutputsToCPU()
+		must(t, err)
+		equal(t, out[0], []float32{1, 4, 9, 16, 25, 36})
+	}
+	must(t, b.BindOutputBuffer("Y", buffer(y, 3, 2)), s.RunBinding(context.Background(), b, nil))
+	equal(t, tensor.Must(tensor.New(y, 3, 2)), []float32{1, 4, 9, 16, 25, 36})
+	out, err := b.Outputs()
+	must(t, err)
+	if out[0].Pointer() != unsafe.Pointer(&y[0]) {
+		t.Error("the output is not where it was bound")
+	}
+	if err := b.BindOutputTo("Y", onward.Device{Type: "cuda"}); !errors.Is(err, onward.ErrInvalidArgument) {
+		t.Errorf("memory of another device: %v", err)
+	}
+}
+
+// plainProvider registers a provider whose engines have Run and Close only.
+func plainProvider(t *testing.T) string {
+	const name = "test:plain"
+	if onward.LookupProvider(name) == nil {
+		onward.RegisterProvider(plain{})
+	}
+	return name
+}
+
+type plain struct{}
+
+func (plain) Name() string     { return "test:plain" }
+func (plain) Available() error { return nil }
+func (plain) Compile(ctx context.Context, m *onnx.Model, opts *onward.SessionOptions, _ onward.ProviderConfig) (onward.Engine, error) {
+	s, err := onward.OpenModelContext(ctx, m, nil)
+	return plainEngine{s}, err
+}
+
+type plainEngine struct{ s *onward.Session }
+
+func (e plainEngine) Close() error { return e.s.Close() }
+func (e plainEngine) Run(ctx context.Context, req *onward.Request) error {
+	out, err := e.s.RunList(ctx, req.In, nil)
+	copy(req.Out, out)
+	return err
+}
