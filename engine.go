@@ -74,7 +74,7 @@ func (n native) Compile(ctx context.Context, m *onnx.Model, opts *SessionOptions
 			eo.Pool = e.pool
 		}
 		if level := opts.OptimizationLevel.passLevel(); level > optimize.None {
-			if err := optimizeGraph(ctx, g, opts, level, nil); err != nil {
+			if err := optimizeGraph(ctx, g, opts, level, false, nil); err != nil {
 				return nil, err
 			}
 		}

@@ -64,10 +64,13 @@ func (o *SessionOptions) disabledPasses() map[string]bool {
 
 // optimizeGraph runs the passes of a level that the options do not disable. explain
 // may be nil.
-func optimizeGraph(ctx context.Context, g *ir.Graph, opts *SessionOptions, level optimize.Level, explain func(optimize.Edit)) error {
+//
+// portable leaves out what ONNX cannot say.
+func optimizeGraph(ctx context.Context, g *ir.Graph, opts *SessionOptions, level optimize.Level, portable bool, explain func(optimize.Edit)) error {
 	limit, left, log := opts.Limits.memory(), foldTime, opts.Log()
 	o := &optimize.Options{
 		Level:     level,
+		Portable:  portable,
 		Disabled:  opts.disabledPasses(),
 		MaxFolded: min(maxFolded, limit/4),
 		Explain:   explain,

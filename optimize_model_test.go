@@ -170,13 +170,25 @@ func quantizedNet() *onnx.Model {
 	x := quantize("x")
 	b.Node("Conv", []string{x, bytes("w1", 8, 3, 3, 3)}, []string{"c"}, onnx.Attrs{"pads": []int64{1, 1, 1, 1}, "strides": []int64{2, 2}})
 	x = quantize("c")
+	b.Node("AveragePool", []string{x}, []string{"v"}, onnx.Attrs{"kernel_shape": []int64{2, 2}, "ceil_mode": int64(1)})
+	x = quantize("v")
+	b.Node("GlobalAveragePool", []string{x}, []string{"ga"})
+	x = quantize("ga")
 	b.Node("Flatten", []string{x}, []string{"f"})
 	x = quantize("f")
-	b.Node("MatMul", []string{x, bytes("w2", 128, 16)}, []string{"m"})
+	b.Node("MatMul", []string{x, bytes("w2", 8, 16)}, []string{"m"})
 	x = quantize("m")
 	b.Node("Add", []string{x, x}, []string{"a"})
 	x = quantize("a")
-	b.Node("MatMul", []string{x, bytes("w3", 16, 5)}, []string{"y"})
+	b.Node("Mul", []string{x, x}, []string{"u"})
+	x = quantize("u")
+	b.Node("Concat", []string{x, x}, []string{"j"}, onnx.Attrs{"axis": int64(1)})
+	x = quantize("j")
+	b.Node("Sigmoid", []string{x}, []string{"g"}) // a table, but for the saved model
+	x = quantize("g")
+	b.Node("Softmax", []string{x}, []string{"p"})
+	x = quantize("p")
+	b.Node("MatMul", []string{x, bytes("w3", 32, 5)}, []string{"y"})
 	return b.Must()
 }
 
@@ -307,8 +319,9 @@ func TestSavedOperators(t *testing.T) {
 		m    *onnx.Model
 		want string
 	}{
-		"conv":     {convolutions(18), "FusedConv FusedConv FusedConv Reshape Transpose Shape Reshape BatchNormalization Relu QuickGelu GlobalAveragePool Flatten Gemm"},
-		"bytes":    {quantizedNet(), "QuantizeLinear QLinearConv Flatten QLinearMatMul QLinearAdd MatMulIntegerToFloat"},
+		"conv": {convolutions(18), "FusedConv FusedConv FusedConv Reshape Transpose Shape Reshape BatchNormalization Relu QuickGelu GlobalAveragePool Flatten Gemm"},
+		"bytes": {quantizedNet(), "QuantizeLinear QLinearConv QLinearAveragePool QLinearGlobalAveragePool Flatten QLinearMatMul QLinearAdd QLinearMul Concat " +
+			"DequantizeLinear Sigmoid QuantizeLinear DequantizeLinear Softmax QuantizeLinear MatMulIntegerToFloat"},
 		"branches": {branches(), "If Loop Tanh Tanh Identity"},
 	} {
 		m, edits, err := onward.OptimizeModel(context.Background(), c.m, nil)

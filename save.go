@@ -66,7 +66,7 @@ func optimized(ctx context.Context, m *onnx.Model, opts *SessionOptions, fo fron
 	}
 	o := *opts
 	o.DisabledPasses = append(frontend.Unwritable(m), opts.DisabledPasses...)
-	if err := optimizeGraph(ctx, g, &o, min(level, optimize.Extended), explain); err != nil {
+	if err := optimizeGraph(ctx, g, &o, min(level, optimize.Extended), true, explain); err != nil {
 		return nil, err
 	}
 	return frontend.Export(g, m)

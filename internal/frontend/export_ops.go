@@ -68,6 +68,19 @@ func (x *graphExport) made(n *ir.Node, in, out []string) bool {
 		return emit("QLinearMatMul", "", nil)
 	case *ops.QLinearAdd:
 		return emit("QLinearAdd", ms, nil)
+	case *ops.QLinearMul:
+		return emit("QLinearMul", ms, nil)
+	case *ops.QLinearConcat:
+		return emit("QLinearConcat", ms, onnx.Attrs{"axis": op.Axis})
+	case *ops.QLinearGlobalAveragePool:
+		return emit("QLinearGlobalAveragePool", ms, onnx.Attrs{"channels_last": op.ChannelsLast})
+	case *ops.QLinearAveragePool:
+		if op.Dilations != nil {
+			return false
+		}
+		attrs := windowAttrs(op.Window)
+		attrs["ceil_mode"], attrs["count_include_pad"], attrs["channels_last"] = op.Ceil, op.CountIncludePad, op.ChannelsLast
+		return emit("QLinearAveragePool", ms, attrs)
 	case *ops.MatMulIntegerToFloat:
 		return emit("MatMulIntegerToFloat", ms, nil)
 	case *ops.QGemm:
@@ -77,7 +90,13 @@ func (x *graphExport) made(n *ir.Node, in, out []string) bool {
 }
 
 func convAttrs(w ops.Window, group int) onnx.Attrs {
-	a := onnx.Attrs{"group": group}
+	a := windowAttrs(w)
+	a["group"] = group
+	return a
+}
+
+func windowAttrs(w ops.Window) onnx.Attrs {
+	a := onnx.Attrs{}
 	if w.AutoPad != "" && w.AutoPad != "NOTSET" {
 		a["auto_pad"] = w.AutoPad
 	}

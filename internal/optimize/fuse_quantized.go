@@ -147,8 +147,10 @@ func (f *quantizedFuser) quantize(n *ir.Node, op *ops.QuantizeLinear) *ir.Node {
 	if !ok || len(y.scales) != 1 {
 		return nil
 	}
-	if r := f.byteMap(n, y); r != nil {
-		return r
+	if !f.o.Portable {
+		if r := f.byteMap(n, y); r != nil {
+			return r
+		}
 	}
 	p := f.only(n.In[0])
 	if p != nil {
@@ -182,7 +184,7 @@ func (f *quantizedFuser) quantize(n *ir.Node, op *ops.QuantizeLinear) *ir.Node {
 			return replaced(n, "QLinearMul", &ops.QLinearMul{}, x.x, x.scale, x.zero, b.x, b.scale, b.zero, y.scale, y.zero)
 		}
 	case *ops.AveragePool:
-		if y.elem == x.elem {
+		if y.elem == x.elem && !(f.o.Portable && op.Dilations != nil) {
 			return replaced(n, "QLinearAveragePool", &ops.QLinearAveragePool{AveragePool: *op}, x.x, x.scale, x.zero, y.scale, y.zero)
 		}
 	case *ops.GlobalAveragePool:
@@ -190,7 +192,7 @@ func (f *quantizedFuser) quantize(n *ir.Node, op *ops.QuantizeLinear) *ir.Node {
 			return replaced(n, "QLinearGlobalAveragePool", &ops.QLinearGlobalAveragePool{}, x.x, x.scale, x.zero, y.scale, y.zero)
 		}
 	case *ops.Softmax:
-		if y.elem == x.elem {
+		if y.elem == x.elem && !f.o.Portable { // ONNX Runtime's rounds otherwise
 			return replaced(n, "QLinearSoftmax", op.Quantized(), x.x, x.scale, x.zero, y.scale, y.zero)
 		}
 	case *ops.MaxPool, *ops.Reshape, *ops.Flatten, *ops.Squeeze, *ops.Unsqueeze, *ops.Transpose, *ops.Slice, *ops.Gather,

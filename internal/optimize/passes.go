@@ -82,6 +82,8 @@ type Options struct {
 	Eval func(g *ir.Graph, n *ir.Node, in []tensor.Value, limit int64) ([]tensor.Value, error)
 	// MaxFolded bounds the bytes that constant folding may add to the model.
 	MaxFolded int64
+	// Portable makes only operators that ONNX or ONNX Runtime has too.
+	Portable bool
 	// Disabled names passes to leave out.
 	Disabled map[string]bool
 	// Explain is called for every pass that changed a graph; may be nil.

@@ -48,6 +48,10 @@ func node(op string, in, out string, attrs ...onnx.Attrs) build {
 	return func(b *onnx.ModelBuilder) { b.Node(op, strings.Fields(in), strings.Fields(out), attrs...) }
 }
 
+func inputBytes(name string) build {
+	return func(b *onnx.ModelBuilder) { b.Input(name, onnx.Uint8, 4) }
+}
+
 func constant(name string, v any, dims ...int64) build {
 	return func(b *onnx.ModelBuilder) { b.Initializer(name, v, dims...) }
 }
@@ -78,16 +82,19 @@ var (
 	norm    = steps(ramp("s", 4), ramp("b", 4), ramp("m", 4), ramp("v", 4))
 )
 
+// passCase is a graph, and what a pass makes of it.
+type passCase struct {
+	pass, name string
+	opset      int64 // default 21
+	build      []build
+	outputs    string // default "y"
+	want       string
+}
+
 // TestPasses says for every pass what it must rewrite, and what looks like it and
 // must stay. Every pass runs alone, with dce behind it.
 func TestPasses(t *testing.T) {
-	for _, c := range []struct {
-		pass, name string
-		opset      int64 // default 21
-		build      []build
-		outputs    string // default "y"
-		want       string
-	}{
+	cases := []passCase{
 		{pass: "fold", name: "constants are added", build: steps(rows, constant("a", float32(1)), constant("b", float32(2)), node("Add", "a b", "c"), node("Mul", "x c", "y")), want: "Mul"},
 		{pass: "fold", name: "the shape of a fixed input", build: steps(input("x", 2, 3), node("Shape", "x", "y")), want: ""},
 		{pass: "fold", name: "the shape of another input", build: steps(rows, node("Shape", "x", "y")), want: "Shape"},
@@ -116,14 +123,16 @@ func TestPasses(t *testing.T) {
 		{pass: "dce", name: "what an output uses", build: steps(rows, node("Neg", "x", "a"), node("Abs", "a", "b"), node("Sqrt", "x", "y")), outputs: "y b", want: "Neg Abs Sqrt"},
 
 		{pass: "fuse-quantized", name: "an addition", build: steps(constant("s", float32(0.5)), constant("z", uint8(3)),
-			func(b *onnx.ModelBuilder) { b.Input("x", onnx.Uint8, 4) },
-			node("DequantizeLinear", "x s z", "f"), node("Add", "f f", "a"), node("QuantizeLinear", "a s z", "y")), want: "QLinearAdd"},
+			inputBytes("x"), inputBytes("x2"), node("DequantizeLinear", "x s z", "f"), node("DequantizeLinear", "x2 s z", "f2"),
+			node("Add", "f f2", "a"), node("QuantizeLinear", "a s z", "y")), want: "QLinearAdd"},
+		{pass: "fuse-quantized", name: "a function of one tensor", build: steps(constant("s", float32(0.5)), constant("z", uint8(3)),
+			inputBytes("x"), node("DequantizeLinear", "x s z", "f"), node("Tanh", "f", "a"), node("QuantizeLinear", "a s z", "y")), want: "ByteMap"},
 		{pass: "fuse-quantized", name: "a value that floats need too", build: steps(constant("s", float32(0.5)), constant("z", uint8(3)),
-			func(b *onnx.ModelBuilder) { b.Input("x", onnx.Uint8, 4) },
-			node("DequantizeLinear", "x s z", "f"), node("Add", "f f", "a"), node("QuantizeLinear", "a s z", "y")), outputs: "y a", want: "DequantizeLinear Add QuantizeLinear"},
+			inputBytes("x"), inputBytes("x2"), node("DequantizeLinear", "x s z", "f"), node("DequantizeLinear", "x2 s z", "f2"),
+			node("Add", "f f2", "a"), node("QuantizeLinear", "a s z", "y")), outputs: "y a", want: "DequantizeLinear DequantizeLinear Add QuantizeLinear"},
 		{pass: "fuse-quantized", name: "a step that is not known", build: steps(input("s"), constant("z", uint8(3)),
-			func(b *onnx.ModelBuilder) { b.Input("x", onnx.Uint8, 4) },
-			node("DequantizeLinear", "x s z", "f"), node("Add", "f f", "a"), node("QuantizeLinear", "a s z", "y")), want: "DequantizeLinear Add QuantizeLinear"},
+			inputBytes("x"), inputBytes("x2"), node("DequantizeLinear", "x s z", "f"), node("DequantizeLinear", "x2 s z", "f2"),
+			node("Add", "f f2", "a"), node("QuantizeLinear", "a s z", "y")), want: "DequantizeLinear DequantizeLinear Add QuantizeLinear"},
 
 		{pass: "affine", name: "BatchNormalization", build: append(slices.Clone(norm), pixels, node("BatchNormalization", "x s b m v", "y")), want: "ChannelAffine"},
 		{pass: "affine", name: "BatchNormalization in training", build: append(slices.Clone(norm), pixels, node("BatchNormalization", "x s b m v", "y r1 r2", onnx.Attrs{"training_mode": int64(1)})), outputs: "y r1", want: "BatchNormalization"},
@@ -171,7 +180,14 @@ func TestPasses(t *testing.T) {
 		{pass: "block-layout", name: "two convolutions", build: steps(input("x", "n", 16, 9, 9), ramp("w", 16, 16, 3, 3), node("Conv", "x w", "c"), node("Conv", "c w", "y")), want: "ToBlocked BlockedConv BlockedConv FromBlocked"},
 		{pass: "block-layout", name: "an image of unknown size", build: steps(input("x", "n", 16, "h", 9), ramp("w", 16, 16, 3, 3), node("Conv", "x w", "c"), node("Conv", "c w", "y")), want: "Conv Conv"},
 		{pass: "block-layout", name: "no convolution", build: steps(pixels, node("Relu", "x", "y")), want: "Relu"},
-	} {
+		{pass: "delay-shuffle", name: "no shuffle", build: steps(pixels, ramp("w", 4, 1, 3, 3), node("Conv", "x w", "y", onnx.Attrs{"group": int64(4)})), want: "Conv"},
+	}
+	for _, p := range Passes() {
+		if !slices.ContainsFunc(cases, func(c passCase) bool { return c.pass == p.Name }) {
+			t.Errorf("pass %s has no case", p.Name)
+		}
+	}
+	for _, c := range cases {
 		t.Run(c.pass+"/"+c.name, func(t *testing.T) {
 			b := onnx.NewModel("m").Opset("", max(c.opset, 17))
 			if c.opset == 0 {
