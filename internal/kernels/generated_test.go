@@ -13,7 +13,7 @@ func TestGeneratedFilesAreCurrent(t *testing.T) {
 	if testing.Short() {
 		t.Skip("compiles and runs the generator")
 	}
-	for _, pkg := range []string{"vec", "gemm", "conv", "quant"} {
+	for _, pkg := range []string{"vec", "gemm", "conv", "quant", "tree"} {
 		dir := t.TempDir()
 		cmd := exec.Command("go", "run", ".", pkg, dir)
 		cmd.Dir = "_asm"

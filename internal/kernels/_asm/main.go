@@ -16,9 +16,9 @@ import (
 
 func main() {
 	log.SetFlags(0)
-	writers := map[string][]func(dir string){"vec": {writeVec}, "gemm": {writeGemm, writeColumns}, "conv": {writeConv, writeConvBytes}, "quant": {writeQuant, writeNBits}}
+	writers := map[string][]func(dir string){"vec": {writeVec}, "gemm": {writeGemm, writeColumns}, "conv": {writeConv, writeConvBytes}, "quant": {writeQuant, writeNBits}, "tree": {writeTree}}
 	if len(os.Args) < 2 || len(os.Args) > 3 || writers[os.Args[1]] == nil {
-		log.Fatal("usage: go run . vec|gemm|conv|quant [FOLDER]")
+		log.Fatal("usage: go run . vec|gemm|conv|quant|tree [FOLDER]")
 	}
 	dir := "../" + os.Args[1]
 	if len(os.Args) == 3 {

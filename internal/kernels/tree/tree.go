@@ -11,6 +11,7 @@ import (
 	"math"
 	"unsafe"
 
+	"github.com/onward-ml/onward/internal/cpu"
 	"github.com/onward-ml/onward/internal/kernels/gemm"
 )
 
@@ -101,6 +102,8 @@ type Ensemble[T Float] struct {
 	pointers []walk
 	branches []branch[T]
 
+	tables []uint32 // of the heaps, for the kernel of sixteen rows; nil without
+
 	value  []float64  // with single: by leaf
 	ranges [][2]int32 // otherwise: terms by leaf
 	terms  []Term
@@ -145,6 +148,7 @@ func New[T Float](nodes []Node[T], roots []int, targets int, agg Aggregate) (*En
 			return nil, fmt.Errorf("tree %d: %w", t, err)
 		}
 	}
+	e.tabulate(cpu.Active())
 	return e, nil
 }
 
@@ -304,8 +308,8 @@ func (e *Ensemble[T]) Run(par gemm.Par, dst, x []T, rows, ldx int) {
 		e.run(dst, x, ldx, 0, rows)
 		return
 	}
-	groups := (rows + lanesN - 1) / lanesN
-	par(groups, func(lo, hi int) { e.run(dst, x, ldx, lo*lanesN, min(rows, hi*lanesN)) })
+	groups := (rows + heapLanes - 1) / heapLanes
+	par(groups, func(lo, hi int) { e.run(dst, x, ldx, lo*heapLanes, min(rows, hi*heapLanes)) })
 }
 
 // sums holds the state of up to eight rows.
@@ -327,7 +331,7 @@ func (e *Ensemble[T]) run(dst, x []T, ldx, lo, hi int) {
 	if e.single || e.agg < Min {
 		s.set = nil
 	}
-	for r := lo; r < hi; {
+	for r := lo + e.heapRows16(dst, x, ldx, lo, hi); r < hi; {
 		n := min(lanesN, hi-r)
 		e.start(&s)
 		if n == lanesN {
@@ -474,6 +478,37 @@ func heapRows[T Float](nodes unsafe.Pointer, depth int, x unsafe.Pointer, stride
 	return [lanesN]uintptr{i0 - m, i1 - m, i2 - m, i3 - m, i4 - m, i5 - m, i6 - m, i7 - m}
 }
 
+// evenHeaps reports whether eight heaps have one depth.
+func evenHeaps(w *[lanesN]walk) bool {
+	for k := range w {
+		if w[k].depth != w[0].depth {
+			return false
+		}
+	}
+	return true
+}
+
+// heapTrees returns the leaves, counted from the left, that one row reaches in eight heaps of one depth that follow each
+// other.
+func heapTrees[T Float](nodes unsafe.Pointer, depth int, x unsafe.Pointer) (l [lanesN]uintptr) {
+	var i0, i1, i2, i3, i4, i5, i6, i7 uintptr = 1, 1, 1, 1, 1, 1, 1, 1
+	size := unsafe.Sizeof(step[T]{}) << depth
+	n1, n2, n3 := unsafe.Add(nodes, size), unsafe.Add(nodes, 2*size), unsafe.Add(nodes, 3*size)
+	n4, n5, n6, n7 := unsafe.Add(nodes, 4*size), unsafe.Add(nodes, 5*size), unsafe.Add(nodes, 6*size), unsafe.Add(nodes, 7*size)
+	for range depth {
+		i0 = downPlain[T](nodes, i0, x)
+		i1 = downPlain[T](n1, i1, x)
+		i2 = downPlain[T](n2, i2, x)
+		i3 = downPlain[T](n3, i3, x)
+		i4 = downPlain[T](n4, i4, x)
+		i5 = downPlain[T](n5, i5, x)
+		i6 = downPlain[T](n6, i6, x)
+		i7 = downPlain[T](n7, i7, x)
+	}
+	m := uintptr(1) << depth
+	return [lanesN]uintptr{i0 - m, i1 - m, i2 - m, i3 - m, i4 - m, i5 - m, i6 - m, i7 - m}
+}
+
 func downPlain[T Float](nodes unsafe.Pointer, i uintptr, x unsafe.Pointer) uintptr {
 	n := (*step[T])(unsafe.Add(nodes, i*unsafe.Sizeof(step[T]{})))
 	v := *(*T)(unsafe.Add(x, uintptr(n.feature)*unsafe.Sizeof(n.value)))
@@ -523,6 +558,17 @@ func (e *Ensemble[T]) row(s *sums, x []T) {
 		for k := range at {
 			at[k] = 1
 			deepest = max(deepest, w[k].depth)
+		}
+		// heaps of one depth follow each other at even distances
+		if size := w[1].first - w[0].first; !e.missing && e.single && e.agg <= Average && deepest > 0 && size == 1<<deepest && w[7].first == w[0].first+7*size && w[0].depth == deepest && evenHeaps(w) {
+			at := heapTrees[T](unsafe.Pointer(&e.steps[w[0].first]), deepest, p)
+			leaf := e.value[w[0].leaf:][:lanesN<<deepest]
+			v := s.v[0]
+			for k, i := range at {
+				v += leaf[k<<deepest+int(i)]
+			}
+			s.v[0] = v
+			continue
 		}
 		for d := range deepest {
 			for k := range at {

@@ -4,9 +4,12 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"testing"
+	"unsafe"
 
+	"github.com/onward-ml/onward/internal/cpu"
 	testkit "github.com/onward-ml/onward/internal/testing"
 	"pgregory.net/rapid"
 )
@@ -124,7 +127,7 @@ func TestForests(t *testing.T) {
 		{trees: 0, features: 1, targets: 2, modes: leq},
 	} {
 		for agg := Sum; agg <= Max; agg++ {
-			for _, rows := range []int{0, 1, 7, 8, 9, 40} {
+			for _, rows := range []int{0, 1, 7, 8, 9, 31, 40} {
 				check[float32](t, r, o, agg, rows)
 				check[float64](t, r, o, agg, rows)
 			}
@@ -216,4 +219,56 @@ func BenchmarkRun(b *testing.B) {
 			})
 		}
 	}
+}
+
+func TestHeaps(t *testing.T) {
+	r := rand.New(rand.NewPCG(9, 9))
+	special := testkit.Special32()
+	for n := 1; n < 20; n++ {
+		features, ldx := 1+r.IntN(40), 41+r.IntN(5)
+		x := testkit.Guarded[float32](t, 15*ldx+features, testkit.Side(n&1 == 0), n%3)
+		number := func() float32 {
+			if r.IntN(2) == 0 {
+				return special[r.IntN(len(special))]
+			}
+			return float32(r.NormFloat64())
+		}
+		for i := range x {
+			x[i] = number()
+		}
+		tables := testkit.Guarded[uint32](t, n*heapTable, testkit.High, 0)
+		for i := range n {
+			tables[i*heapTable+heapTable/2] = uint32(1 + r.IntN(heapLevels))
+			for k := 1; k < heapTable/2; k++ {
+				tables[i*heapTable+k], tables[i*heapTable+heapTable/2+k] = math.Float32bits(number()), uint32(r.IntN(features))
+			}
+		}
+		var offsets [heapLanes]uint32
+		for i := range offsets {
+			offsets[i] = uint32(i * ldx)
+		}
+		got, want := testkit.Guarded[uint32](t, n*heapLanes, testkit.High, 0), make([]uint32, n*heapLanes)
+		heapsGeneric(want, tables, unsafe.Pointer(&x[0]), &offsets, n)
+		if cpu.Detected() == cpu.AVX512 {
+			heaps(got, tables, unsafe.Pointer(&x[0]), &offsets, n)
+			if !slices.Equal(got, want) {
+				t.Fatalf("%d heaps: %v, want %v", n, got, want)
+			}
+		}
+	}
+}
+
+func TestEveryAssemblyFunctionHasALine(t *testing.T) {
+	testkit.CheckAsmTested(t, ".", []string{"heapsAVX512"}) // TestHeaps
+}
+
+func TestPauses(t *testing.T) {
+	r := rand.New(rand.NewPCG(10, 10))
+	nodes, roots := forest[float32](r, options{trees: 100, depth: 6, features: 5, targets: 1, terms: 1, full: true, modes: []Mode{LEQ}})
+	e, err := New(nodes, roots, 1, Sum)
+	if err != nil {
+		t.Fatal(err)
+	}
+	x, y := make([]float32, 64*5), make([]float32, 64)
+	testkit.CheckPauses(t, func() { e.Run(nil, y, x, 64, 5) })
 }

@@ -1,0 +1,68 @@
+package main
+
+// Offsets in a heap's table: 64 thresholds, then 64 features by the node's number. Node 0 is none; in its place
+// stands the depth.
+const (
+	heapFeatures = 256
+	heapBytes    = 512
+)
+
+// heaps writes, for n heaps of float32 of depth 1 to 6, the nodes below the last level that sixteen rows reach. Nodes are
+// looked up in registers and features gathered.
+func heaps(f *file) {
+	g := f.function("heapsAVX512", avx512, []arg{{"out", "*uint32"}, {"tables", "*uint32"}, {"x", "*float32"}, {"offsets", "*uint32"}, {"n", "int"}}, nil)
+	g.arg("out", "DI")
+	g.arg("tables", "SI")
+	g.arg("x", "BX")
+	g.arg("offsets", "AX")
+	g.arg("n", "CX")
+	g.e("VMOVDQU32 (AX), Z31")
+	g.e("MOVL $1, AX")
+	g.e("VPBROADCASTD AX, Z30")
+	step := func(thresholds, features int) {
+		g.e("VMOVDQA32 Z8, Z9")
+		g.e("VPERMI2D Z%d, Z%d, Z9", features+1, features)
+		g.e("VMOVDQA32 Z8, Z10")
+		g.e("VPERMI2PS Z%d, Z%d, Z10", thresholds+1, thresholds)
+		g.e("VPADDD Z31, Z9, Z9")
+		g.e("KXNORW K1, K1, K1")
+		g.e("VPXORD Z11, Z11, Z11")
+		g.e("VGATHERDPS (BX)(Z9*4), K1, Z11")
+		g.e("VCMPPS $6, Z10, Z11, K2") // not less or equal, and NaN
+		g.e("VPADDD Z8, Z8, Z8")
+		g.e("VPADDD Z30, Z8, K2, Z8")
+	}
+	g.label("tree")
+	for r := range 4 {
+		g.e("VMOVDQU32 %d(SI), Z%d", r*64, r)
+		g.e("VMOVDQU32 %d(SI), Z%d", heapFeatures+r*64, 4+r)
+	}
+	g.e("MOVL %d(SI), DX", heapFeatures)
+	g.e("VMOVDQA32 Z30, Z8")
+	g.e("MOVL DX, R8")
+	g.e("CMPL R8, $5")
+	g.e("JLE level")
+	g.e("MOVL $5, R8")
+	g.label("level") // of nodes 1 to 31
+	step(0, 4)
+	g.e("DECL R8")
+	g.e("JNZ level")
+	g.e("CMPL DX, $6")
+	g.e("JNE done")
+	step(2, 6) // nodes 32 to 63: the lookups take the low bits
+	g.label("done")
+	g.e("VMOVDQU32 Z8, (DI)")
+	g.e("ADDQ $64, DI")
+	g.e("ADDQ $%d, SI", heapBytes)
+	g.e("DECQ CX")
+	g.e("JNZ tree")
+	g.e("VZEROUPPER")
+	g.e("RET")
+}
+
+func writeTree(dir string) {
+	f := newFile("heaps")
+	heaps(f)
+	write(dir+"/heaps_amd64.s", f.text())
+	write(dir+"/heaps_stubs_amd64.go", generated+"//go:build !purego\n\npackage tree\n"+f.stubs.String())
+}

@@ -1,0 +1,9 @@
+//go:build !amd64 || purego
+
+package tree
+
+import "unsafe"
+
+func heaps(out, tables []uint32, x unsafe.Pointer, offsets *[heapLanes]uint32, n int) {
+	heapsGeneric(out, tables, x, offsets, n)
+}
