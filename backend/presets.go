@@ -140,6 +140,8 @@ func (p *plan) sessionOptions(o *onward.SessionOptions, inter, intra int) {
 	}
 	if inter != 0 {
 		p.session.InterOpThreads = inter
+	}
+	if inter > 1 {
 		p.session.ExecutionMode = onward.Parallel // without it the number would have no effect
 	}
 }
