@@ -24,7 +24,10 @@ type ConvWeightGradient struct {
 
 // AveragePoolGradient is the gradient of AveragePool: of the gradient G of the
 // output, in the shape of the second input.
-type AveragePoolGradient struct{ AveragePool }
+type AveragePoolGradient struct {
+	Window
+	CountIncludePad bool
+}
 
 var (
 	_ = register(Def{Domain: DomainInternal, Name: "ConvInputGradient", Since: []int{1}, In: "G:T, W:T, like:T", Out: "Y:T", Types: Types{"T": "@float"},
@@ -34,7 +37,7 @@ var (
 	_ = register(Def{Domain: DomainInternal, Name: "AveragePoolGradient", Since: []int{1}, In: "G:T, like:T", Out: "Y:T", Types: Types{"T": "@float"},
 		Build: simple(func(a *Attrs, opset int) Operator {
 			a.Require("kernel_shape")
-			p := &AveragePoolGradient{AveragePool{Window: readWindow(a, true), CountIncludePad: a.Bool("count_include_pad", false)}}
+			p := &AveragePoolGradient{readWindow(a, true), a.Bool("count_include_pad", false)}
 			p.Ceil, p.Crop = a.Bool("ceil_mode", false), true
 			return p
 		})})

@@ -35,10 +35,12 @@ func (op *LSTM) Infer(c *ir.InferContext) error { return op.infer(c, 2) }
 
 // Run computes all directions, one after the other.
 func (op *LSTM) Run(c *ir.Call) error {
-	return runRecurrent(c, func() error { return runLSTM[float32](op, c, nil) }, func() error { return runLSTM[float64](op, c, nil) })
+	return runRecurrent(c, func() error { return runLSTM[float32](op, c, nil, nil) }, func() error { return runLSTM[float64](op, c, nil, nil) })
 }
 
-func runLSTM[T realFloat](op *LSTM, c *ir.Call, packed *recurrentWeights) error {
+// runLSTM runs the LSTM; round, if there is one, changes the copy of the hidden
+// state that is multiplied.
+func runLSTM[T realFloat](op *LSTM, c *ir.Call, packed *recurrentWeights, round func(state []T) error) error {
 	r, err := newRecurrentRun[T](c, &op.recurrent, packed, 5, 6)
 	if err != nil {
 		return err
@@ -58,6 +60,12 @@ func runLSTM[T realFloat](op *LSTM, c *ir.Call, packed *recurrentWeights) error 
 	if err != nil {
 		return err
 	}
+	var rounded []T
+	if round != nil {
+		if rounded, err = ir.ScratchOf[T](c, r.batch*h); err != nil {
+			return err
+		}
+	}
 	for d := range op.reverse {
 		f, g, hf := &op.act[d][0], &op.act[d][1], &op.act[d][2]
 		var pi, po, pf []T
@@ -66,7 +74,15 @@ func runLSTM[T realFloat](op *LSTM, c *ir.Call, packed *recurrentWeights) error 
 			pi, po, pf = p[:h], p[h:2*h], p[2*h:]
 		}
 		err := r.direction(d, 4, func(state [][]T, each func(func(i int, xw []T))) error {
-			r.recurrence(d, 0, 4, state[0], nil, gates)
+			hidden := state[0]
+			if round != nil {
+				hidden = rounded
+				copy(hidden, state[0])
+				if err := round(hidden); err != nil {
+					return err
+				}
+			}
+			r.recurrence(d, 0, 4, hidden, nil, gates)
 			each(func(i int, xw []T) {
 				a := gates[i*4*h:][:4*h]
 				for k, v := range xw[:len(a)] {
@@ -129,7 +145,7 @@ func (op *LSTM) Prepare(in []tensor.Value, types []ir.Type) (ir.Operator, []int,
 }
 
 // Run computes all directions at once.
-func (op *lstmPacked) Run(c *ir.Call) error { return runLSTM[float32](&op.LSTM, c, op.p) }
+func (op *lstmPacked) Run(c *ir.Call) error { return runLSTM[float32](&op.LSTM, c, op.p, nil) }
 
 // packedLSTM computes all gates in one stage; peep holds pi, po and pf of every direction, or nothing.
 func packedLSTM(op *LSTM, r *recurrentRun[float32], p *recurrentWeights, peep []float32) error {

@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/onward-ml/onward/internal/ir"
+	"github.com/onward-ml/onward/tensor"
 )
 
 // GroupQueryAttention is causal attention of a decoder with a key-value cache
@@ -183,26 +184,9 @@ func (op *GroupQueryAttention) Run(c *ir.Call) error {
 			}
 			continue
 		}
-		old, err := realIn[float32](c, c.Tensor(3+i))
-		if err != nil {
+		if *src, outs[i], err = appendEach(c, 1+i, c.Tensor(3+i), *src, past, false, kvh, n, capacity, present, dim); err != nil {
 			return err
 		}
-		if outs[i], err = realMaybe[float32](c, 1+i, qt.DType(), batch, kvh, present, dim); err != nil {
-			return err
-		}
-		dst := headsFirst(outs[i].data, kvh, present, dim)
-		for b := range batch {
-			for head := range kvh {
-				if past[b] > 0 {
-					copy(dst.at(b, head, 0)[:past[b]*dim], old[(b*kvh+head)*capacity*dim:])
-				}
-				for t := range n {
-					copy(dst.at(b, head, past[b]+t)[:dim], src.at(b, head, t))
-				}
-				clear(dst.at(b, head, 0)[(past[b]+n)*dim : present*dim])
-			}
-		}
-		*src = dst
 	}
 	a := &attentionCore[float32]{batch: batch, heads: h, kvHeads: kvh, qLen: n, kvLen: total, dim: dim, vDim: dim, q: q, k: k, v: v,
 		scale: attentionScale(op.Scale, dim), softcap: float64(op.Softcap), observe: scoresNone}
@@ -288,20 +272,25 @@ func (op *GroupQueryAttention) prepare(c *ir.Call, v headView[float32], norm, ba
 	if !op.Rotary {
 		return r, nil
 	}
-	cosT, sinT, posT := c.Tensor(7), c.Tensor(8), c.Tensor(9)
+	return r, rotateCached(c, r, c.Tensor(7), c.Tensor(8), c.Tensor(9), op.Interleaved, batch, heads, n, dim, past)
+}
+
+// rotateCached rotates the heads of v in place by the angles of their positions: the
+// given ones, or those behind the past.
+func rotateCached(c *ir.Call, r headView[float32], cosT, sinT, posT *tensor.Tensor, interleaved bool, batch, heads, n, dim int, past []int) error {
 	if cosT == nil || sinT == nil || cosT.Rank() != 2 || !slices.Equal(cosT.Shape(), sinT.Shape()) || cosT.Dim(1) > dim/2 {
-		return v, fmt.Errorf("cos_cache and sin_cache are %v and %v, want [positions, %d at most]", cosT, sinT, dim/2)
+		return fmt.Errorf("cos_cache and sin_cache are %v and %v, want [positions, %d at most]", cosT, sinT, dim/2)
 	}
 	if posT != nil && posT.Len() != batch*n {
-		return v, fmt.Errorf("position_ids has shape %v, want [%d %d]", posT.Shape(), batch, n)
+		return fmt.Errorf("position_ids has shape %v, want [%d %d]", posT.Shape(), batch, n)
 	}
 	cos, err := realIn[float32](c, cosT)
 	if err != nil {
-		return v, err
+		return err
 	}
 	sin, err := realIn[float32](c, sinT)
 	if err != nil {
-		return v, err
+		return err
 	}
 	pos, half, rows := ints(posT), cosT.Dim(1), cosT.Dim(0)
 	for b := range batch {
@@ -311,13 +300,13 @@ func (op *GroupQueryAttention) prepare(c *ir.Call, v headView[float32], norm, ba
 				p = pos[b*n+t]
 			}
 			if p < 0 || p >= rows {
-				return v, fmt.Errorf("position %d is outside of the caches, which hold %d", p, rows)
+				return fmt.Errorf("position %d is outside of the caches, which hold %d", p, rows)
 			}
 			for h := range heads {
 				x := r.at(b, h, t)[:dim]
-				rotateHead(x, x, cos[p*half:][:half], sin[p*half:][:half], op.Interleaved)
+				rotateHead(x, x, cos[p*half:][:half], sin[p*half:][:half], interleaved)
 			}
 		}
 	}
-	return r, nil
+	return nil
 }

@@ -74,3 +74,33 @@ func cacheBeams(c *ir.Call, width, ct *tensor.Tensor, batch, past int) (func(b, 
 	}
 	return func(b, t int) int { return b/beams*beams + int(ix[b*length+t]) }, nil
 }
+
+// appendEach is appendBuffer where each batch item has a past of its own length. The
+// vectors behind the new ones are zeros, or with whole those of the buffer.
+func appendEach(c *ir.Call, out int, old *tensor.Tensor, v headView[float32], past []int, whole bool, heads, n, capacity, total, dim int) (headView[float32], realOutput[float32], error) {
+	data, err := realIn[float32](c, old)
+	if err != nil {
+		return v, realOutput[float32]{}, err
+	}
+	y, err := realMaybe[float32](c, out, c.Tensor(0).DType(), len(past), heads, total, dim)
+	if err != nil {
+		return v, y, err
+	}
+	dst := headsFirst(y.data, heads, total, dim)
+	for b := range past {
+		for h := range heads {
+			kept := past[b]
+			if whole {
+				kept = min(capacity, total)
+			}
+			if kept > 0 {
+				copy(dst.at(b, h, 0)[:kept*dim], data[(b*heads+h)*capacity*dim:])
+			}
+			for t := range n {
+				copy(dst.at(b, h, past[b]+t)[:dim], v.at(b, h, t))
+			}
+			clear(dst.at(b, h, 0)[max(kept, past[b]+n)*dim : total*dim])
+		}
+	}
+	return dst, y, nil
+}

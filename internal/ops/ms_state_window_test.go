@@ -67,3 +67,37 @@ func TestStateWindows(t *testing.T) {
 		}
 	}
 }
+
+// A shorter item of a batch attends as it would alone.
+func TestSparseAttentionLengths(t *testing.T) {
+	const heads, size, cap = 2, 16, 32
+	ramp := func(seed, n int) []float32 {
+		v := make([]float32, n)
+		for i := range v {
+			v[i] = float32((i*7+seed*5)%11)/8 - 0.5
+		}
+		return v
+	}
+	rows, cols := tt([]int32{0, 1, 2}, 1, 3), tt([]int32{0, 1}, 1, 2)
+	run := func(lens []int32, q, k, v, pk, pv []float32) []float32 {
+		b := len(lens)
+		out, err := runOp(t, "com.microsoft.SparseAttention", 1, attrs{"num_heads": heads, "kv_num_heads": heads, "sparse_block_size": 16},
+			tt(q, b, 1, heads*size), tt(k, b, 1, heads*size), tt(v, b, 1, heads*size), tt(pk, b, heads, cap, size), tt(pv, b, heads, cap, size),
+			rows, cols, tt([]int32{20}, 1), tt(lens, b))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return tensor.Of[float32](out[0].(*tensor.Tensor))
+	}
+	row, buffer := heads*size, heads*cap*size
+	q, k, v, pk, pv := ramp(1, 2*row), ramp(2, 2*row), ramp(3, 2*row), ramp(4, 2*buffer), ramp(5, 2*buffer)
+	both := run([]int32{20, 18}, q, k, v, pk, pv)
+	for b, n := range []int32{20, 18} {
+		alone := run([]int32{n}, q[b*row:][:row], k[b*row:][:row], v[b*row:][:row], pk[b*buffer:][:buffer], pv[b*buffer:][:buffer])
+		for i, want := range alone {
+			if got := both[b*row+i]; got-want > 1e-6 || want-got > 1e-6 {
+				t.Fatalf("item %d: element %d is %v, want %v", b, i, got, want)
+			}
+		}
+	}
+}

@@ -94,7 +94,7 @@ def value_info(name, v):
     return h.make_tensor_value_info(name, et, v.shape)
 
 
-def record(op, inputs, attrs=None, nout=1, domain="", opset=1, by="ort", tol=None, note=None):
+def record(op, inputs, attrs=None, nout=1, domain="", opset=1, by="ort", tol=None, note=None, threads=0):
     """One case. by: ort, or ref for ONNX's reference evaluator. nout: a number, or a string such as "1011"."""
     attrs = attrs or {}
     wanted = [c == "1" for c in nout] if isinstance(nout, str) else [True] * nout
@@ -113,6 +113,7 @@ def record(op, inputs, attrs=None, nout=1, domain="", opset=1, by="ort", tol=Non
     else:
         so = ort.SessionOptions()
         so.graph_optimization_level = ort.GraphOptimizationLevel.ORT_DISABLE_ALL
+        so.intra_op_num_threads = threads  # 0: all cores
         s = ort.InferenceSession(model.SerializeToString(), so, providers=["CPUExecutionProvider"])
         got = s.run(None, feed)
     got = iter(got)

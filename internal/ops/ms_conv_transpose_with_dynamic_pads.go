@@ -1,0 +1,51 @@
+package ops
+
+import (
+	"fmt"
+
+	"github.com/onward-ml/onward/internal/ir"
+)
+
+// ConvTransposeWithDynamicPads is ConvTranspose with the pads as an input
+// (https://github.com/microsoft/onnxruntime/blob/main/docs/ContribOperators.md#com.microsoft.ConvTransposeWithDynamicPads).
+type ConvTransposeWithDynamicPads struct{ of ConvTranspose }
+
+var _ = register(Def{Domain: DomainMicrosoft, Name: "ConvTransposeWithDynamicPads", Since: []int{1}, In: "X:T, W:T, Pads:int64?, B:T?", Out: "Y:T",
+	Types: Types{"T": "@float"}, Build: simple(func(a *Attrs, opset int) Operator {
+		return &ConvTransposeWithDynamicPads{ConvTranspose{Window: readWindow(a, true), Group: readGroup(a), OutputPadding: windowAttr(a, "output_padding", 0)}}
+	})})
+
+// Infer knows batch and channels; the other sizes depend on the pads.
+func (op *ConvTransposeWithDynamicPads) Infer(c *ir.InferContext) error {
+	t := ir.UnrankedTensor(c.Elem(0))
+	if x, w := c.Shape(0), c.Shape(1); len(x) >= 3 && len(w) == len(x) {
+		t.Shape = ir.UnknownDims(len(x))
+		t.Shape[0], t.Shape[1] = x[0], w[1].Mul(ir.Known(op.of.Group))
+	}
+	c.SetOut(0, t)
+	return nil
+}
+
+// Run reads the pads and convolves.
+func (op *ConvTransposeWithDynamicPads) Run(c *ir.Call) error {
+	v := op.of
+	if t := c.Tensor(2); t != nil {
+		v.Pads = ints(t)
+		for _, p := range v.Pads {
+			if p < 0 || p > windowLimit {
+				return fmt.Errorf("Pads are %v, want 0 to %d", v.Pads, windowLimit)
+			}
+		}
+		if n := c.Tensor(0).Rank() - 2; len(v.Pads) != 2*n {
+			return fmt.Errorf("Pads are %v, want two for each of %d axes", v.Pads, n)
+		}
+	}
+	plain := *c
+	plain.In = append(append(plain.In[:0:0], c.In[:2]...), nil)
+	if c.Has(3) {
+		plain.In[2] = c.In[3]
+	}
+	err := v.Run(&plain)
+	c.Held = plain.Held
+	return err
+}
