@@ -48,3 +48,42 @@ func BenchmarkLogregIris(b *testing.B) {
 		}
 	}
 }
+
+// BenchmarkBound measures a run with and without bound inputs and outputs.
+func BenchmarkBound(b *testing.B) {
+	cases := []struct {
+		name  string
+		model *onnx.ModelBuilder
+		x     *tensor.Tensor
+	}{
+		{"classifier", classifier(), ramp(5*4, 5, 4)},
+		{"perceptron", perceptron(32), ramp(32, 1, 32)},
+		{"convolutions", convNet(), ramp(3*8*8, 1, 3, 8, 8)},
+	}
+	for _, c := range cases {
+		s, err := onward.OpenModel(c.model.Must(), nil)
+		must(b, err)
+		b.Run(c.name+"/Run", func(b *testing.B) {
+			feed := onward.Values{"x": c.x}
+			b.ReportAllocs()
+			for b.Loop() {
+				if _, err := s.Run(context.Background(), feed, nil); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+		b.Run(c.name+"/RunBinding", func(b *testing.B) {
+			bound := newBinding(b, s)
+			must(b, bound.BindCPUInput("x", c.x))
+			for _, o := range s.Outputs() {
+				must(b, bound.BindOutput(o.Name))
+			}
+			b.ReportAllocs()
+			for b.Loop() {
+				if err := s.RunBinding(context.Background(), bound, nil); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
+}

@@ -61,6 +61,7 @@ func compile(ctx context.Context, p Provider, path string, m *onnx.Model, opts *
 // Engine runs one model. It is safe for concurrent use.
 type Engine interface {
 	// Run computes the wanted outputs. Inputs have been checked against the model's.
+	// The request is not used any more when Run has returned.
 	Run(ctx context.Context, req *Request) error
 	// Close frees what the engine holds. No Run is active then.
 	Close() error

@@ -34,6 +34,8 @@ type Session struct {
 	profile  *recorder // nil unless the session profiles itself
 	reload   func() (*onnx.Model, string, error)
 
+	requests sync.Pool // *Request, empty
+
 	mu     sync.RWMutex // held for reading by Run, for writing by Close
 	closed bool
 }
@@ -151,8 +153,9 @@ func (s *Session) Provider() string {
 // that opts names, or all. The values returned belong to the caller. A cancelled
 // context stops the run. Errors are of type *[StatusError].
 func (s *Session) Run(ctx context.Context, feed Values, opts *RunOptions) (Values, error) {
-	in, err := s.bind(feed)
-	if err != nil {
+	req := s.request()
+	defer s.putRequest(req)
+	if err := s.bind(req.In, feed); err != nil {
 		return nil, err
 	}
 	var names []string
@@ -163,12 +166,12 @@ func (s *Session) Run(ctx context.Context, feed Values, opts *RunOptions) (Value
 	if err != nil {
 		return nil, err
 	}
-	out := make([]tensor.Value, len(s.outputs))
-	if err := s.run(ctx, in, out, wanted, opts); err != nil {
+	req.Wanted, req.Options = wanted, opts
+	if err := s.run(ctx, req); err != nil {
 		return nil, err
 	}
-	r := make(Values, len(out))
-	for i, v := range out {
+	r := make(Values, len(req.Out))
+	for i, v := range req.Out {
 		if v != nil && (wanted == nil || wanted[i]) {
 			r[s.outputs[i].Name] = v
 		}
@@ -213,17 +216,33 @@ func (s *Session) outputNames(opts *RunOptions) []string {
 	return names
 }
 
-func (s *Session) run(ctx context.Context, in, out []tensor.Value, wanted []bool, opts *RunOptions) error {
+// request returns an empty request; putRequest takes it back.
+func (s *Session) request() *Request {
+	if r, ok := s.requests.Get().(*Request); ok {
+		return r
+	}
+	return &Request{In: make([]tensor.Value, len(s.inputs)+len(s.defaults)), Out: make([]tensor.Value, len(s.outputs))}
+}
+
+func (s *Session) putRequest(r *Request) {
+	clear(r.In)
+	clear(r.Out)
+	r.Wanted, r.Options = nil, nil
+	s.requests.Put(r)
+}
+
+func (s *Session) run(ctx context.Context, req *Request) error {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
 	if s.closed {
 		return &StatusError{Code: Fail, Message: "the session is closed"}
 	}
-	if opts == nil {
-		opts = &defaultRun
+	if req.Options == nil {
+		req.Options = &defaultRun
 	}
-	opts, done := s.watch(ctx, opts)
-	err := s.engine.Run(ctx, &Request{In: in, Out: out, Wanted: wanted, Options: opts})
+	opts, done := s.watch(ctx, req.Options)
+	req.Options = opts
+	err := s.engine.Run(ctx, req)
 	if done != nil {
 		done(err)
 	}
@@ -253,12 +272,11 @@ func (s *Session) wanted(names []string) ([]bool, error) {
 
 // bind puts a feed into the order of the model's inputs and checks every value
 // against its declaration, with ONNX Runtime's messages.
-func (s *Session) bind(feed Values) ([]tensor.Value, error) {
-	in := make([]tensor.Value, len(s.inputs)+len(s.defaults))
+func (s *Session) bind(in []tensor.Value, feed Values) error {
 	for name, v := range feed {
 		i, ok := s.inIndex[name]
 		if !ok {
-			return nil, statusf(InvalidArgument, "Invalid input name: %s", name)
+			return statusf(InvalidArgument, "Invalid input name: %s", name)
 		}
 		if v == nil {
 			continue
@@ -266,13 +284,14 @@ func (s *Session) bind(feed Values) ([]tensor.Value, error) {
 		in[i] = v
 	}
 	var missing []string
-	for i, a := range s.inputs {
+	for i := range s.inputs {
+		a := &s.inputs[i]
 		if in[i] == nil && !strings.HasPrefix(a.Type, "optional(") {
 			missing = append(missing, "'"+a.Name+"'")
 		}
 	}
 	if missing != nil {
-		return nil, statusf(InvalidArgument, "Required inputs ([%s]) are missing from input feed ([%s]).", strings.Join(missing, ", "), quoted(feed))
+		return statusf(InvalidArgument, "Required inputs ([%s]) are missing from input feed ([%s]).", strings.Join(missing, ", "), quoted(feed))
 	}
 	for i, v := range in {
 		arg := s.arg(i)
@@ -284,11 +303,11 @@ func (s *Session) bind(feed Values) ([]tensor.Value, error) {
 		}
 		w, err := arg.check(v)
 		if err != nil {
-			return nil, err
+			return err
 		}
 		in[i] = w
 	}
-	return in, nil
+	return nil
 }
 
 func (s *Session) arg(i int) *NodeArg {
