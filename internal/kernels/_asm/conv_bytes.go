@@ -186,6 +186,114 @@ func writeConvBytes(dir string) {
 		fmt.Fprintf(&dis, "\tcase %d:\n\t\t%s(t)\n", mr, byteTile(f, mr))
 	}
 	dis.WriteString("\t}\n}\n")
+	for stride := 1; stride <= 2; stride++ {
+		fmt.Fprintf(&dis, "\nfunc planeTile%dAVX512(rows int, t *planeTile) {\n\tswitch rows {\n", stride)
+		for rows := 1; rows <= 4; rows++ {
+			fmt.Fprintf(&dis, "\tcase %d:\n\t\t%s(t)\n", rows, planeTile(f, rows, stride))
+		}
+		dis.WriteString("\t}\n}\n")
+	}
 	write(dir+"/bytes_amd64.s", f.text())
 	write(dir+"/bytes_stubs_amd64.go", generated+"//go:build !purego\n\npackage conv\n"+f.stubs.String()+dis.String())
+}
+
+// Offsets of the fields of conv's planeTile.
+const (
+	pA, pB, pC      = 0, 8, 16
+	pKH, pKW        = 24, 32
+	pDX, pDY        = 40, 48
+	pRow, pLdC      = 56, 64
+	pN              = 72
+	pBias, pScale   = 80, 84
+	pLo, pHi, pZero = 88, 92, 96
+	pSums           = 104
+)
+
+// planeTile writes some rows of a plane's depthwise convolution: bytes whose sums take the bytes stride apart.
+func planeTile(f *file, rows, stride int) string {
+	name := fmt.Sprintf("planeTile%dx%dAVX512", rows, stride)
+	g := f.function(name, avx512, []arg{{"t", "*planeTile"}}, nil)
+	g.arg("t", "DX")
+	for _, p := range []struct {
+		off int
+		reg string
+	}{{pA, "SI"}, {pC, "DI"}, {pRow, "R8"}, {pLdC, "R9"}, {pDX, "R10"}, {pN, "CX"}} {
+		g.e("MOVQ %d(DX), %s", p.off, p.reg)
+	}
+	g.e("LEAQ (R8)(R8*2), R11")
+	for i, off := range []int{pBias, pZero} {
+		g.e("VPBROADCASTD %d(DX), Z%d", off, 16+i)
+	}
+	for i, off := range []int{pScale, pLo, pHi} {
+		g.e("VBROADCASTSS %d(DX), Z%d", off, 18+i)
+	}
+	if stride == 2 {
+		g.e("MOVL $255, AX")
+		g.e("VPBROADCASTD AX, Z21")
+	}
+	g.label("block") // of 16 outputs
+	g.e("MOVL $-1, AX")
+	g.e("CMPQ CX, $16")
+	g.e("JGE full")
+	g.e("MOVL $1, AX")
+	g.e("SHLL CX, AX")
+	g.e("DECL AX")
+	g.label("full")
+	g.e("KMOVW AX, K1")
+	for r := range rows {
+		g.e("VMOVDQA32 Z16, Z%d", r)
+	}
+	g.e("MOVQ %d(DX), BX", pB)
+	g.e("MOVQ SI, R12")
+	g.e("MOVQ %d(DX), R13", pKH)
+	g.label("row")
+	g.e("MOVQ R12, AX")
+	g.e("MOVQ %d(DX), R15", pKW)
+	g.label("tap")
+	g.e("VPBROADCASTD (BX), Z8")
+	for r := range rows {
+		m := [...]string{"(AX)", "(AX)(R8*1)", "(AX)(R8*2)", "(AX)(R11*1)"}[r]
+		if stride == 1 {
+			g.e("VPMOVZXBD %s, Z%d", m, 9+r)
+		} else {
+			g.e("VPMOVZXWD %s, Z%d", m, 9+r)
+			g.e("VPANDD Z21, Z%d, Z%d", 9+r, 9+r)
+		}
+		g.e("VPDPWSSD Z8, Z%d, Z%d", 9+r, r)
+	}
+	g.e("ADDQ $4, BX")
+	g.e("ADDQ R10, AX")
+	g.e("DECQ R15")
+	g.e("JNZ tap")
+	g.e("ADDQ %d(DX), R12", pDY)
+	g.e("DECQ R13")
+	g.e("JNZ row")
+	g.e("MOVQ DI, AX")
+	g.e("CMPQ %d(DX), $0", pSums)
+	g.e("JEQ requantize")
+	for r := range rows {
+		g.e("VMOVDQU32 Z%d, K1, (AX)", r)
+		g.e("ADDQ R9, AX")
+	}
+	g.e("ADDQ $48, DI")
+	g.e("JMP next")
+	g.label("requantize")
+	for r := range rows {
+		g.op("VCVTDQ2PS", r, r)
+		g.op("VMULPS", 18, r, r)
+		g.op("VMAXPS", 19, r, r) // NaN becomes the lower bound
+		g.op("VMINPS", 20, r, r)
+		g.op("VCVTPS2DQ", r, r)
+		g.op("VPADDD", 17, r, r)
+		g.e("VPMOVDB Z%d, K1, (AX)", r)
+		g.e("ADDQ R9, AX")
+	}
+	g.label("next")
+	g.e("ADDQ $16, DI")
+	g.e("ADDQ $%d, SI", 16*stride)
+	g.e("SUBQ $16, CX")
+	g.e("JG block")
+	g.e("VZEROUPPER")
+	g.e("RET")
+	return name
 }

@@ -46,6 +46,30 @@ func byteTile13x32AVX512(t *byteTile)
 //go:noescape
 func byteTile14x32AVX512(t *byteTile)
 
+//go:noescape
+func planeTile1x1AVX512(t *planeTile)
+
+//go:noescape
+func planeTile2x1AVX512(t *planeTile)
+
+//go:noescape
+func planeTile3x1AVX512(t *planeTile)
+
+//go:noescape
+func planeTile4x1AVX512(t *planeTile)
+
+//go:noescape
+func planeTile1x2AVX512(t *planeTile)
+
+//go:noescape
+func planeTile2x2AVX512(t *planeTile)
+
+//go:noescape
+func planeTile3x2AVX512(t *planeTile)
+
+//go:noescape
+func planeTile4x2AVX512(t *planeTile)
+
 func byteTileAVX512(pixels int, t *byteTile) {
 	switch pixels {
 	case 1:
@@ -76,5 +100,31 @@ func byteTileAVX512(pixels int, t *byteTile) {
 		byteTile13x32AVX512(t)
 	case 14:
 		byteTile14x32AVX512(t)
+	}
+}
+
+func planeTile1AVX512(rows int, t *planeTile) {
+	switch rows {
+	case 1:
+		planeTile1x1AVX512(t)
+	case 2:
+		planeTile2x1AVX512(t)
+	case 3:
+		planeTile3x1AVX512(t)
+	case 4:
+		planeTile4x1AVX512(t)
+	}
+}
+
+func planeTile2AVX512(rows int, t *planeTile) {
+	switch rows {
+	case 1:
+		planeTile1x2AVX512(t)
+	case 2:
+		planeTile2x2AVX512(t)
+	case 3:
+		planeTile3x2AVX512(t)
+	case 4:
+		planeTile4x2AVX512(t)
 	}
 }

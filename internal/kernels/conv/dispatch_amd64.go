@@ -158,3 +158,14 @@ func runByteTile(l cpu.Level, pixels int, t *byteTile) {
 	}
 	byteTileGeneric(pixels, t)
 }
+
+func runPlaneTile(l cpu.Level, rows, stride int, t *planeTile) {
+	switch {
+	case cpu.VNNI(l) && stride == 1:
+		planeTile1AVX512(rows, t)
+	case cpu.VNNI(l) && stride == 2:
+		planeTile2AVX512(rows, t)
+	default:
+		planeTileGeneric(rows, stride, t)
+	}
+}

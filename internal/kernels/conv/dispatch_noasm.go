@@ -27,3 +27,5 @@ func runAffine(_ cpu.Level, dst, x []float32, scale, shift *[Lanes]float32, lo, 
 	affineGeneric(dst, x, scale, shift, lo, hi)
 }
 func runByteTile(_ cpu.Level, pixels int, t *byteTile) { byteTileGeneric(pixels, t) }
+
+func runPlaneTile(_ cpu.Level, rows, stride int, t *planeTile) { planeTileGeneric(rows, stride, t) }

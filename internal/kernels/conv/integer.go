@@ -26,6 +26,8 @@ type Integer struct {
 	wZero   [][]int32
 	single  []int32           // depthwise: weights less their zero points, (channel, tap)
 	floats  *DepthwiseWeights // the same, where float32 sums are exact
+	small   bool              // all of single fit 16 bits
+	planes  bool              // the tiles of planes suit
 	bytes   *byteWeights      // for the tiles of bytes, where these suit
 	place8  *byteGeometry
 	d       [3]dim // the spatial dimensions, with ones in front
@@ -64,6 +66,11 @@ func NewInteger[W quant.Byte](level cpu.Level, s *Shape, w []W, xZero int32, wZe
 			d.single[i] = int32(w[i]) - zero(i/taps)
 		}
 		d.packFloats(taps)
+		d.small = true
+		for _, v := range d.single {
+			d.small = d.small && v == int32(int16(v))
+		}
+		d.planes = d.fitsPlane()
 		return d, nil
 	}
 	if cpu.VNNI(level) {
@@ -117,6 +124,7 @@ func (d *Integer) At(s *Shape, xZero int32, bias []int32) *Integer {
 	if c.bytes != nil {
 		c.place8 = c.placeBytes()
 	}
+	c.planes = c.fitsPlane()
 	return &c
 }
 
@@ -134,6 +142,9 @@ func (d *Integer) fitsFloats() bool {
 func (d *Integer) Scratch() (shared, each int) {
 	in, out := d.pixels[0], d.pixels[1]
 	switch {
+	case d.planes:
+		rows, row := d.planeSize()
+		return 0, rows*row + planeSlack
 	case d.floats != nil:
 		li, lo := d.layouts(Lanes)
 		return 0, 4 * (li.Len() + lo.Len() + Lanes*max(in, out) + out)
@@ -182,6 +193,10 @@ func RunInteger[X quant.Byte](d *Integer, par gemm.Par, y []int32, x []X) {
 		d.runBytes(always(par), &byteOutput{sums: y}, bytesOf(x), signed[X]())
 		return
 	}
+	if d.planes && fitsByte[X](d.xZero) {
+		d.runPlanes(always(par), &byteOutput{sums: y}, bytesOf(x), signed[X]())
+		return
+	}
 	runInteger(d, par, x, func(n, o, p int, sums []int32) {
 		copy(y[(n*d.s.Cout+o)*d.pixels[1]+p:], sums)
 	})
@@ -190,12 +205,17 @@ func RunInteger[X quant.Byte](d *Integer, par gemm.Par, y []int32, x []X) {
 // RunRequantized writes saturate(roundToEven(float32(acc)·scale[o]) + zero) to y, (N, Cout, Out…). scale has one
 // value or one per output channel.
 func RunRequantized[X, Y quant.Byte](d *Integer, par gemm.Par, y []Y, x []X, scale []float32, zero Y) {
-	if d.place8 != nil {
+	if d.place8 != nil || d.planes && fitsByte[X](d.xZero) {
 		z, lo := int32(zero), float32(0)
 		if signed[Y]() {
 			lo = -128
 		}
-		d.runBytes(always(par), &byteOutput{bytes: bytesOf(y), scale: scale, zero: z, lo: lo - float32(z), hi: lo + 255 - float32(z)}, bytesOf(x), signed[X]())
+		out := &byteOutput{bytes: bytesOf(y), scale: scale, zero: z, lo: lo - float32(z), hi: lo + 255 - float32(z)}
+		if d.planes {
+			d.runPlanes(always(par), out, bytesOf(x), signed[X]())
+		} else {
+			d.runBytes(always(par), out, bytesOf(x), signed[X]())
+		}
 		return
 	}
 	runInteger(d, par, x, func(n, o, p int, sums []int32) {

@@ -118,7 +118,7 @@ func TestInteger(t *testing.T) {
 			{N: 1, Cin: 4, Cout: 4, Group: 4, In: []int{30}, Kernel: []int{5}, Stride: []int{2}, Dilation: []int{2}, PadBegin: []int{4}, PadEnd: []int{3}},
 			// more output pixels than input pixels
 			{N: 1, Cin: 1, Cout: 2, Group: 1, In: []int{9, 1, 4}, Kernel: []int{1, 1, 1}, Stride: []int{1, 1, 1}, Dilation: []int{1, 1, 1}, PadBegin: []int{0, 0, 0}, PadEnd: []int{1, 3, 2}},
-			shape2(1, 40, 70, 1, 7, 7, 3, 1, 1, 1), shape2(1, 8, 33, 1, 20, 17, 3, 1, 1, 1), shape2(2, 48, 96, 3, 19, 33, 3, 2, 1, 1), shape2(1, 3, 5, 1, 40, 37, 5, 1, 2, 4), shape2(1, 64, 48, 1, 5, 40, 1, 1, 1, 0),
+			shape2(2, 17, 17, 17, 21, 37, 3, 1, 1, 1), shape2(1, 5, 5, 5, 20, 33, 5, 2, 1, 2), shape2(1, 5, 5, 5, 20, 70, 3, 2, 2, 2), shape2(1, 40, 70, 1, 7, 7, 3, 1, 1, 1), shape2(1, 8, 33, 1, 20, 17, 3, 1, 1, 1), shape2(2, 48, 96, 3, 19, 33, 3, 2, 1, 1), shape2(1, 3, 5, 1, 40, 37, 5, 1, 2, 4), shape2(1, 64, 48, 1, 5, 40, 1, 1, 1, 0),
 			{N: 1, Cin: 3, Cout: 4, Group: 1, In: []int{}, Kernel: []int{}, Stride: []int{}, Dilation: []int{}, PadBegin: []int{}, PadEnd: []int{}},
 		} {
 			if err := s.Check(); err != nil {
@@ -190,6 +190,37 @@ func TestByteTile(t *testing.T) {
 				if got != want {
 					t.Fatalf("%d pixels, %d taps of %d, mask %x: %v, want %v", pixels, taps, k, tile.mask, got, want)
 				}
+			}
+		}
+	})
+}
+
+func TestPlaneTile(t *testing.T) {
+	testkit.Levels(t, func(t *testing.T, l cpu.Level) {
+		r := rand.New(rand.NewPCG(14, 14))
+		for n := 1; n < 70; n++ {
+			stride, rows := 1+n&1, 1+r.IntN(planeRows)
+			tile := planeTile{kh: 1 + r.IntN(3), kw: 1 + r.IntN(3), dx: 1 + r.IntN(2), n: n, ldc: 300, bias: r.Int32(), zero: r.Int32N(256), sums: uint64(r.IntN(2)),
+				scale: []float32{1e-3, 1e-7, float32(math.NaN()), float32(math.Inf(1)), float32(math.Inf(-1)), -1e-6, 0}[r.IntN(7)]}
+			tile.lo, tile.hi = float32(-tile.zero), float32(255-tile.zero)
+			tile.dy = n*stride + 10
+			tile.row = tile.dy * (1 + r.IntN(2))
+			a := testkit.Guarded[uint8](t, (rows-1)*tile.row+tile.kh*tile.dy+tile.kw*tile.dx+planeSlack+n*stride, testkit.High, r.IntN(3))
+			b := testkit.Guarded[int32](t, tile.kh*tile.kw, testkit.High, 0)
+			for i := range a {
+				a[i] = uint8(r.Uint32())
+			}
+			for i := range b {
+				b[i] = r.Int32N(511) - 255
+			}
+			tile.a, tile.b = unsafe.Pointer(&a[0]), unsafe.Pointer(&b[0])
+			var got, want [planeRows * 300]byte
+			tile.c = unsafe.Pointer(&got)
+			runPlaneTile(l, rows, stride, &tile)
+			tile.c = unsafe.Pointer(&want)
+			planeTileGeneric(rows, stride, &tile)
+			if got != want {
+				t.Fatalf("%d rows of %d outputs, stride %d, %d×%d: %v, want %v", rows, n, stride, tile.kh, tile.kw, got, want)
 			}
 		}
 	})
