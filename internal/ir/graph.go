@@ -18,6 +18,7 @@ type Value struct {
 	Name  string
 	Type  Type
 	Const tensor.Value // the contents, when they are known before running
+	Owned bool         // no one but this value holds the memory of Const: a pass may write there
 
 	// Contents holds the elements of an integer tensor of rank 0 or 1 when
 	// some are known or symbolic, as shape arithmetic makes them; nil otherwise.

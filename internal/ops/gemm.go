@@ -271,7 +271,7 @@ func (g *Gemm) Prepare(in []tensor.Value, types []ir.Type) (ir.Operator, []int, 
 	if !ok || b.Rank() != 2 || !packable(b) {
 		return nil, nil, nil
 	}
-	data, err := packMatrix(b, g.TransB)
+	data, err := packMatrix(b, g.TransB, false)
 	if err != nil {
 		return nil, nil, err
 	}

@@ -56,12 +56,13 @@ func (f LinearFunc) apply(x []float32) {
 	}
 }
 
-// NewLinear packs K×N weights, with trans N×K ones.
-func NewLinear(w *tensor.Tensor, trans bool) (*Linear, error) {
+// NewLinear packs K×N weights, with trans N×K ones. With own it may do so in w's
+// memory.
+func NewLinear(w *tensor.Tensor, trans, own bool) (*Linear, error) {
 	if w.DType() != tensor.TypeFloat32 || w.Rank() != 2 || w.Len() == 0 {
 		return nil, fmt.Errorf("weights are %s, want a float matrix", w)
 	}
-	data, err := packMatrix(w, trans)
+	data, err := packMatrix(w, trans, own)
 	if err != nil {
 		return nil, err
 	}

@@ -2,6 +2,7 @@ package ops
 
 import (
 	"fmt"
+	"unsafe"
 
 	"github.com/onward-ml/onward/internal/cpu"
 	"github.com/onward-ml/onward/internal/ir"
@@ -176,7 +177,7 @@ func (m *MatMul) Prepare(in []tensor.Value, types []ir.Type) (ir.Operator, []int
 	if !ok || b.Rank() != 2 || !packable(b) {
 		return nil, nil, nil
 	}
-	data, err := packMatrix(b, false)
+	data, err := packMatrix(b, false, false)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -200,8 +201,9 @@ type packedReals struct {
 	half []uint16
 }
 
-// packMatrix packs a K×N constant, with trans an N×K one.
-func packMatrix(b *tensor.Tensor, trans bool) (*packedReals, error) {
+// packMatrix packs a K×N constant, with trans an N×K one. With own it may do so in
+// b's memory: a large matrix then never takes its memory twice.
+func packMatrix(b *tensor.Tensor, trans, own bool) (*packedReals, error) {
 	k, n := b.Dim(0), b.Dim(1)
 	ld := n
 	if trans {
@@ -217,8 +219,14 @@ func packMatrix(b *tensor.Tensor, trans bool) (*packedReals, error) {
 		}
 	}
 	size := gemm.PackedLen(k, n)
-	p := &packedReals{data: tensor.FromRaw[float32](tensor.AlignedBytes(4 * size))}
-	gemm.Pack(p.data, src, ld, trans, k, n)
+	p := &packedReals{}
+	if own && trans && size == len(src) && b.DType() == tensor.TypeFloat32 && uintptr(unsafe.Pointer(unsafe.SliceData(src)))%64 == 0 {
+		gemm.PackInPlace(src, k, n)
+		p.data = src
+	} else {
+		p.data = tensor.FromRaw[float32](tensor.AlignedBytes(4 * size))
+		gemm.Pack(p.data, src, ld, trans, k, n)
+	}
 	// A first panel of other numbers spares the memory to find out.
 	var probe [gemm.PanelWidth]uint16
 	level := cpu.Active()

@@ -148,7 +148,7 @@ func TestPackMatrixHalves(t *testing.T) {
 	}{{2, true}, {0.1, false}, {1e6, false}, {float32(math.NaN()), false}} {
 		w := make([]float32, 70*40)
 		w[len(w)-1] = c.last
-		p, err := packMatrix(tt(w, 70, 40), false)
+		p, err := packMatrix(tt(w, 70, 40), false, false)
 		if err != nil || (p.half != nil) != c.half || (p.data != nil) == c.half {
 			t.Errorf("a matrix with %v: binary16 %v, float %v, %v", c.last, p.half != nil, p.data != nil, err)
 		}

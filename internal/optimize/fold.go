@@ -1,6 +1,8 @@
 package optimize
 
 import (
+	"unsafe"
+
 	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/internal/ops"
 	"github.com/onward-ml/onward/tensor"
@@ -85,6 +87,31 @@ func foldNode(o *Options, g *ir.Graph, n *ir.Node) bool {
 		}
 		v := &g.Values[id]
 		v.Const, v.Type, v.Contents = out[i], ir.TypeOf(out[i]), nil
+		v.Owned = apart(out[i], in)
+	}
+	return true
+}
+
+// apart reports whether v is a tensor in memory that none of in has.
+func apart(v tensor.Value, in []tensor.Value) bool {
+	t, ok := v.(*tensor.Tensor)
+	if !ok || len(t.Bytes()) == 0 {
+		return false
+	}
+	span := func(t *tensor.Tensor) (from, to uintptr) {
+		b := t.Bytes()
+		from = uintptr(unsafe.Pointer(unsafe.SliceData(b)))
+		return from, from + uintptr(len(b))
+	}
+	from, to := span(t)
+	for _, x := range in {
+		u, ok := x.(*tensor.Tensor)
+		if !ok {
+			return false // it may hold tensors
+		}
+		if a, b := span(u); a < to && from < b {
+			return false
+		}
 	}
 	return true
 }

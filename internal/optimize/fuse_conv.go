@@ -110,7 +110,7 @@ func fuseConv(o *Options, g *ir.Graph) (int, error) {
 				c.Op = a.Then(op)
 				merged = &c
 			} else {
-				merged = scaleConv(g, prev, op)
+				merged = scaleConv(g, prev, op, uses)
 			}
 		case *ops.Relu, *ops.Clip:
 			if prev != nil {
@@ -184,7 +184,7 @@ func withInputs(n *ir.Node, count int) []ir.ValueID {
 }
 
 // scaleConv multiplies the affine function into constant weights and bias.
-func scaleConv(g *ir.Graph, n *ir.Node, a *ops.ChannelAffine) *ir.Node {
+func scaleConv(g *ir.Graph, n *ir.Node, a *ops.ChannelAffine, uses []int) *ir.Node {
 	cv, ok := n.Op.(*ops.Conv)
 	w := constTensor(g, n, 1)
 	if !ok || convOf(g, n) == nil || w == nil || w.Rank() < 3 || w.Dim(0) != len(a.Scale) {
@@ -199,9 +199,13 @@ func scaleConv(g *ir.Graph, n *ir.Node, a *ops.ChannelAffine) *ir.Node {
 		}
 		copy(bias, tensor.Of[float32](b))
 	}
-	scaled, err := tensor.Zeros(tensor.TypeFloat32, w.Shape()...)
-	if err != nil {
-		return nil
+	scaled := w
+	owned := sole(g, uses, n.In[1])
+	if !owned {
+		var err error
+		if scaled, err = tensor.Zeros(tensor.TypeFloat32, w.Shape()...); err != nil {
+			return nil
+		}
 	}
 	src, dst := tensor.Of[float32](w), tensor.Of[float32](scaled)
 	size := len(src) / max(m, 1)
@@ -216,9 +220,13 @@ func scaleConv(g *ir.Graph, n *ir.Node, a *ops.ChannelAffine) *ir.Node {
 	if err != nil {
 		return nil
 	}
+	if owned {
+		g.Values[n.In[1]].Const = nil // its contents are others now
+	}
 	c := *n
 	c.Op = cv
 	c.In = []ir.ValueID{n.In[0], g.NewConst(g.Values[n.In[1]].Name, scaled), g.NewConst("", b)}
+	g.Values[c.In[1]].Owned = true
 	return &c
 }
 

@@ -19,11 +19,11 @@ func fuseLinear(o *Options, g *ir.Graph) (int, error) {
 			if w == nil || len(g.Values[n.In[0]].Type.Shape) == 0 {
 				return nil
 			}
-			if l, err := ops.NewLinear(w, false); err == nil {
+			if l, err := ops.NewLinear(w, false, false); err == nil {
 				return replaced(n, "Linear", l, n.In[0])
 			}
 		case *ops.Gemm:
-			return linearGemm(g, n, op)
+			return linearGemm(m, n, op)
 		case *ops.Add:
 			return linearAdd(m, n)
 		case *ops.Relu:
@@ -46,13 +46,14 @@ func fuseLinear(o *Options, g *ir.Graph) (int, error) {
 }
 
 // linearGemm takes a Gemm with constant B, and C that is missing or a constant row.
-func linearGemm(g *ir.Graph, n *ir.Node, op *ops.Gemm) *ir.Node {
+func linearGemm(m *matcher, n *ir.Node, op *ops.Gemm) *ir.Node {
+	g := m.g
 	w, c := constTensor(g, n, 1), constTensor(g, n, 2)
 	hasC := len(n.In) > 2 && n.In[2] != ir.None
 	if w == nil || op.TransA || hasC && (c == nil || op.Beta != 1) || op.Alpha == 0 {
 		return nil
 	}
-	l, err := ops.NewLinear(w, op.TransB)
+	l, err := ops.NewLinear(w, op.TransB, sole(m.g, m.uses, n.In[1]))
 	if err != nil {
 		return nil
 	}

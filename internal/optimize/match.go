@@ -86,6 +86,11 @@ func (m *matcher) withScalar(n *ir.Node) (x ir.ValueID, c float64, second, ok bo
 	return ir.None, 0, false, false
 }
 
+// sole reports whether the contents of a constant may be overwritten by its one user.
+func sole(g *ir.Graph, uses []int, id ir.ValueID) bool {
+	return g.Values[id].Owned && (int(id) >= len(uses) || uses[id] == 1) // later values are made for one user
+}
+
 // other returns the input of a node of two inputs that is not id.
 func other(n *ir.Node, id ir.ValueID) ir.ValueID {
 	switch {
@@ -180,4 +185,4 @@ func (c *constants) unused(id ir.ValueID) {
 
 // collectAt is how many bytes of constants may become garbage before they are
 // collected.
-const collectAt = 64 << 20
+const collectAt = 8 << 20

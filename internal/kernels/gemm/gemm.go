@@ -99,6 +99,17 @@ func Pack[T Number](dst, b []T, ldb int, trans bool, k, n int) {
 	PackPanels(dst, b, ldb, trans, k, n, 0, Panels(n))
 }
 
+// PackInPlace packs b, N rows of K with N a multiple of [PanelWidth], in its own memory: a panel
+// takes the place of the rows that it holds.
+func PackInPlace[T Number](b []T, k, n int) {
+	rows := make([]T, k*PanelWidth)
+	for p := range n / PanelWidth {
+		panel := b[p*k*PanelWidth:][:k*PanelWidth]
+		copy(rows, panel)
+		packPanel(panel, rows, k, true, k, 0, PanelWidth, 0)
+	}
+}
+
 // PackHalf narrows packed panels to IEEE binary16 if that loses nothing, and reports whether it did.
 func PackHalf(level cpu.Level, dst []uint16, packed []float32) bool {
 	var back [1024]float32

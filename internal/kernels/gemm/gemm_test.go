@@ -382,3 +382,18 @@ func BenchmarkF32(b *testing.B) {
 		}
 	}
 }
+
+func TestPackInPlace(t *testing.T) {
+	for _, s := range [][2]int{{1, 32}, {7, 64}, {33, 96}, {5, 0}} {
+		k, n := s[0], s[1]
+		b := make([]float32, k*n)
+		for i := range b {
+			b[i] = float32(i)
+		}
+		want := make([]float32, PackedLen(k, n))
+		Pack(want, b, k, true, k, n)
+		if PackInPlace(b, k, n); !slices.Equal(b, want) {
+			t.Errorf("%d×%d: %v, want %v", k, n, b, want)
+		}
+	}
+}
