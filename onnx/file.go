@@ -5,6 +5,8 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+
+	"github.com/onward-ml/onward/tensor"
 )
 
 // modelFile is where a model came from: the folder of its external data, and its mapping.
@@ -17,8 +19,8 @@ type modelFile struct {
 
 // ReadFile reads the model in a file and remembers the file's folder for external data.
 //
-// The file is read into memory as a whole, and the model aliases that memory; nothing that happens to
-// the file afterwards can hurt. With opts.Map it is mapped instead: pages come when touched, raw data
+// Nothing that happens to the file afterwards can hurt: small files are read into memory as a whole, of larger
+// ones every tensor gets memory of its own, so that weights which are no longer needed can go one by one. With opts.Map it is mapped instead: pages come when touched, raw data
 // (never strings) aliases the mapping, Close ends it. Another process that truncates a mapped file
 // makes later reads of raw data fault; reading through [Tensor.Decode] with Copy set, or inside
 // [GuardMapped], turns that into an error, and ReadFile guards itself.
@@ -43,7 +45,7 @@ func ReadFile(path string, opts *ReadOptions) (*Model, error) {
 	}
 	o.Dir = ""
 	var m *Model
-	if o.Map && canMap && size > 0 {
+	if canMap && (o.Map && size > 0 || size >= detachAbove) {
 		var data []byte
 		if data, file.unmap, err = mapFile(f, size); err != nil {
 			return nil, fmt.Errorf("map %q: %w", path, err)
@@ -52,10 +54,15 @@ func ReadFile(path string, opts *ReadOptions) (*Model, error) {
 			d := newDecoder(data, &o)
 			d.copies = true
 			m = new(Model)
-			return d.finish("ModelProto", d.model(data, m))
+			if err := d.finish("ModelProto", d.model(data, m)); err != nil || o.Map {
+				return err
+			}
+			m.detach()
+			return nil
 		})
-		if err != nil {
+		if err != nil || !o.Map {
 			file.unmap()
+			file.unmap = nil
 		}
 	} else {
 		var data []byte
@@ -69,6 +76,28 @@ func ReadFile(path string, opts *ReadOptions) (*Model, error) {
 	}
 	m.file = file
 	return m, nil
+}
+
+// detachAbove is the size in bytes from which on the tensors of a file are copied one by one.
+const detachAbove = 1 << 20
+
+// detach copies the raw data of all tensors out of a mapping and lets go of the mapping's pages on the way:
+// the file is never in memory as a whole.
+func (m *Model) detach() {
+	const step = 8 << 20
+	m.EachTensor(func(t *Tensor) bool {
+		if len(t.RawData) == 0 {
+			return true
+		}
+		own := tensor.UninitializedBytes(len(t.RawData))
+		for at := 0; at < len(own); at += step {
+			part := t.RawData[at:min(len(own), at+step)]
+			copy(own[at:], part)
+			dropPages(part)
+		}
+		t.RawData = own
+		return true
+	})
 }
 
 // Close ends the mapping of a model that ReadFile mapped. Neither the model nor tensors that alias it
