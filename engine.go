@@ -36,6 +36,14 @@ func (n native) Available() error { return nil }
 var sharedPool = sync.OnceValue(func() *exec.Pool { return exec.NewPool(runtime.GOMAXPROCS(0)) })
 
 func (n native) Compile(ctx context.Context, m *onnx.Model, opts *SessionOptions, config ProviderConfig) (Engine, error) {
+	return n.compile(ctx, m, opts, config, false)
+}
+
+func (n native) compileOwned(ctx context.Context, m *onnx.Model, opts *SessionOptions, config ProviderConfig) (Engine, error) {
+	return n.compile(ctx, m, opts, config, true)
+}
+
+func (n native) compile(ctx context.Context, m *onnx.Model, opts *SessionOptions, config ProviderConfig, owned bool) (Engine, error) {
 	for k := range config.Options {
 		return nil, statusf(InvalidArgument, "provider %s has no option %q", n.name, k)
 	}
@@ -56,6 +64,7 @@ func (n native) Compile(ctx context.Context, m *onnx.Model, opts *SessionOptions
 			return nil, err
 		}
 	}
+	fo.Release = owned
 	g, err := frontend.Convert(m, fo)
 	if err != nil {
 		return nil, err

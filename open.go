@@ -31,7 +31,7 @@ func (s *Session) open(ctx context.Context, path string, m *onnx.Model, configs 
 		}
 		var e Engine
 		if err == nil {
-			e, err = compile(ctx, p, path, m, &s.opts, c)
+			e, err = compile(ctx, p, path, m, &s.opts, c, i+1 == len(configs))
 		}
 		if err == nil {
 			s.log.Info("session created", "model", s.meta.GraphName, "provider", c.Name, "duration", time.Since(start))

@@ -51,9 +51,19 @@ func readsFiles(opts *SessionOptions) bool {
 	return len(opts.Providers) > 0
 }
 
-func compile(ctx context.Context, p Provider, path string, m *onnx.Model, opts *SessionOptions, config ProviderConfig) (Engine, error) {
+// ownedCompiler is a provider that can take a model apart while it compiles it.
+type ownedCompiler interface {
+	compileOwned(ctx context.Context, m *onnx.Model, opts *SessionOptions, config ProviderConfig) (Engine, error)
+}
+
+// compile makes an engine. A model from a file is the session's own; when no other provider is left to need it,
+// last, it may be taken apart.
+func compile(ctx context.Context, p Provider, path string, m *onnx.Model, opts *SessionOptions, config ProviderConfig, last bool) (Engine, error) {
 	if f, ok := p.(fileCompiler); ok && path != "" {
 		return f.CompileFile(ctx, path, m, opts, config)
+	}
+	if o, ok := p.(ownedCompiler); ok && path != "" && last {
+		return o.compileOwned(ctx, m, opts, config)
 	}
 	return p.Compile(ctx, m, opts, config)
 }

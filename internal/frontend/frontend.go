@@ -34,6 +34,9 @@ type Options struct {
 	Custom func(domain, opType string, opset int) *ops.Def
 	// Initializers replace those of the main graph, by name.
 	Initializers map[string]tensor.Value
+	// Release lets go of the model's raw data as it is taken over, so that weights never
+	// take their memory twice. The model is of no use afterwards.
+	Release bool
 	// KeepSource keeps in every node what [Export] needs.
 	KeepSource bool
 }
@@ -279,6 +282,7 @@ func (s *scope) lookup(name string) (ir.ValueID, bool) {
 	if !ok || outer == ir.None {
 		return ir.None, ok // an optional input that the caller of a function leaves out
 	}
+	s.parent.g.Values[outer].Owned = false
 	v := s.parent.g.Values[outer]
 	var inner ir.ValueID
 	if v.Const != nil && s.parent.g.Defaults[outer] == nil {
@@ -311,7 +315,7 @@ func (b *builder) graph(og *onnx.Graph, parent *scope, main bool) (*ir.Graph, er
 	if s.nesting > b.limits.MaxDepth {
 		return nil, fmt.Errorf("subgraphs nest deeper than %d levels", b.limits.MaxDepth)
 	}
-	inits, err := b.initializers(og, main)
+	inits, owned, err := b.initializers(og, main)
 	if err != nil {
 		return nil, err
 	}
@@ -347,7 +351,9 @@ func (b *builder) graph(og *onnx.Graph, parent *scope, main bool) (*ir.Graph, er
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(inits)) {
-		if err := s.define(name, g.NewConst(name, inits[name])); err != nil {
+		id := g.NewConst(name, inits[name])
+		g.Values[id].Owned = owned[name]
+		if err := s.define(name, id); err != nil {
 			return nil, err
 		}
 	}
@@ -376,14 +382,16 @@ func (b *builder) graph(og *onnx.Graph, parent *scope, main bool) (*ir.Graph, er
 	return g, nil
 }
 
-func (b *builder) initializers(og *onnx.Graph, main bool) (map[string]tensor.Value, error) {
-	r := make(map[string]tensor.Value, len(og.Initializers))
+// initializers returns the values of a graph's initializers, and which of them have memory that
+// nobody else does.
+func (b *builder) initializers(og *onnx.Graph, main bool) (r map[string]tensor.Value, owned map[string]bool, err error) {
+	r, owned = make(map[string]tensor.Value, len(og.Initializers)), map[string]bool{}
 	for _, t := range og.Initializers {
 		if t == nil || t.Name == "" {
-			return nil, fmt.Errorf("graph %q has an initializer without a name", og.Name)
+			return nil, nil, fmt.Errorf("graph %q has an initializer without a name", og.Name)
 		}
 		if r[t.Name] != nil {
-			return nil, fmt.Errorf("initializer %q is defined twice", t.Name)
+			return nil, nil, fmt.Errorf("initializer %q is defined twice", t.Name)
 		}
 		if v := b.opts.Initializers[t.Name]; v != nil && main {
 			r[t.Name] = v
@@ -391,37 +399,40 @@ func (b *builder) initializers(og *onnx.Graph, main bool) (map[string]tensor.Val
 		}
 		v, err := b.model.DecodeTensor(t)
 		if err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 		r[t.Name] = v
+		if b.opts.Release && main && t.RawData != nil {
+			t.RawData, owned[t.Name] = nil, true
+		}
 	}
 	for _, st := range og.SparseInitializers {
 		if st == nil || st.Values == nil || st.Values.Name == "" {
-			return nil, fmt.Errorf("graph %q has a sparse initializer without a name", og.Name)
+			return nil, nil, fmt.Errorf("graph %q has a sparse initializer without a name", og.Name)
 		}
 		if r[st.Values.Name] != nil {
-			return nil, fmt.Errorf("initializer %q is defined twice", st.Values.Name)
+			return nil, nil, fmt.Errorf("initializer %q is defined twice", st.Values.Name)
 		}
 		sp, err := st.Decode(&onnx.DecodeOptions{External: b.model.External()})
 		if err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 		// Nodes take sparse initializers as dense tensors. Expanding one must not
 		// take memory out of proportion to the file.
 		n, err := tensor.ByteLen(sp.Values.DType(), sp.Shape)
 		if err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 		if n > maxDense {
-			return nil, fmt.Errorf("sparse initializer %q takes %d bytes when dense, more than %d", st.Values.Name, n, maxDense)
+			return nil, nil, fmt.Errorf("sparse initializer %q takes %d bytes when dense, more than %d", st.Values.Name, n, maxDense)
 		}
 		d, err := sp.ToDense(maxDense)
 		if err != nil {
-			return nil, fmt.Errorf("sparse initializer %q: %w", st.Values.Name, err)
+			return nil, nil, fmt.Errorf("sparse initializer %q: %w", st.Values.Name, err)
 		}
 		r[st.Values.Name] = d
 	}
-	return r, nil
+	return r, owned, nil
 }
 
 const maxDense = 1 << 30

@@ -103,6 +103,7 @@ func inferSub(g *Graph, n *Node, k int, in []Value) ([]Value, error) {
 	for _, c := range sub.Captures {
 		from, to := &g.Values[c.Outer], &sub.Values[c.Inner]
 		to.Type, to.Const, to.Contents = from.Type, from.Const, from.Contents
+		from.Owned = false
 	}
 	if err := Infer(sub); err != nil {
 		return nil, err
