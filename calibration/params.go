@@ -183,8 +183,8 @@ func widenForBias(q *quantized, inputScale float32, bias []float32) bool {
 }
 
 // quantizeBias returns a bias in steps of the input's scale times the weight's, and
-// those steps.
-func quantizeBias(bias []float32, inputScale float32, weight []float32) (q []int32, scales []float32) {
+// those steps; false where it does not fit int32.
+func quantizeBias(bias []float32, inputScale float32, weight []float32) (q []int32, scales []float32, ok bool) {
 	for _, w := range weight {
 		scales = append(scales, inputScale*w)
 	}
@@ -194,7 +194,10 @@ func quantizeBias(bias []float32, inputScale float32, weight []float32) (q []int
 			s = scales[i]
 		}
 		v := math.RoundToEven(float64(b) / float64(s))
-		q = append(q, int32(min(max(v, math.MinInt32), math.MaxInt32)))
+		if !(v >= math.MinInt32 && v <= math.MaxInt32) {
+			return nil, nil, false
+		}
+		q = append(q, int32(v))
 	}
-	return q, scales
+	return q, scales, true
 }

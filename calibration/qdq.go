@@ -305,6 +305,12 @@ func (q *qdq) weightRanges() error {
 		if err != nil {
 			return err
 		}
+		if b.factor != 1 {
+			v = slices.Clone(v)
+			for i := range v {
+				v[i] *= b.factor
+			}
+		}
 		widenForBias(w, in.scales[0], v)
 	}
 	return nil
@@ -395,7 +401,7 @@ func (q *qdq) shared() error {
 }
 
 // bias quantizes a bias to int32 in steps of the input's scale times the weight's,
-// where both are quantized.
+// where both are quantized and it fits.
 func (q *qdq) bias(b biasMark) error {
 	in, w := q.params[b.input], q.params[b.weightName]
 	name := b.node.Inputs[b.at]
@@ -412,9 +418,14 @@ func (q *qdq) bias(b biasMark) error {
 		for i := range v {
 			v[i] *= b.factor
 		}
+	}
+	ints, scales, ok := quantizeBias(v, in.scales[0], w.scales)
+	if !ok {
+		return nil // it stays a float
+	}
+	if b.factor != 1 {
 		b.node.Attributes = slices.DeleteFunc(slices.Clone(b.node.Attributes), func(a *onnx.Attribute) bool { return a.Name == "beta" })
 	}
-	ints, scales := quantizeBias(v, in.scales[0], w.scales)
 	var dims []int64
 	var attrs onnx.Attrs
 	if len(scales) > 1 {

@@ -268,7 +268,10 @@ func (q *qoperator) bias(name string, x, w *qvalue, weightName string, factor fl
 			w = q.addWeight(wt, data, &p)
 		}
 	}
-	ints, _ := quantizeBias(v, x.params.scales[0], w.params.scales)
+	ints, _, ok := quantizeBias(v, x.params.scales[0], w.params.scales)
+	if !ok {
+		return "", nil, nil
+	}
 	return q.addInit(name+"_quantized", ints, t.Dims...), w, nil
 }
 

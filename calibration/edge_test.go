@@ -1,0 +1,392 @@
+package calibration
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"github.com/onward-ml/onward"
+	"github.com/onward-ml/onward/onnx"
+	"github.com/onward-ml/onward/tensor"
+)
+
+// ramp is a tensor of numbers from −2 to 2.
+func ramp(dims ...int) *tensor.Tensor {
+	n := 1
+	for _, d := range dims {
+		n *= d
+	}
+	v := make([]float32, n)
+	for i := range v {
+		v[i] = float32((i*37)%101-50) / 25
+	}
+	return tensor.Must(tensor.New(v, dims...))
+}
+
+// weights is ramp as data of an initializer.
+func weights(dims ...int) []float32 { return tensor.Of[float32](ramp(dims...)) }
+
+// everyWay quantizes a model in all ways and compares it with the original: the
+// largest error relative to the largest value of the output.
+func everyWay(t *testing.T, m *onnx.Model, feed onward.Values, tolerance float64, check func(t *testing.T, way string, q *onnx.Model)) {
+	t.Helper()
+	table, err := Calibrate(t.Context(), m, Batches(feed), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := runOn(t, m, "reference", feed)
+	for _, w := range ways() {
+		if w.name == "4 bits" {
+			continue // too coarse for a few weights
+		}
+		t.Run(w.name, func(t *testing.T) {
+			before, err := m.Marshal()
+			if err != nil {
+				t.Fatal(err)
+			}
+			q, err := w.quantize(m, table)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if after, err := m.Marshal(); err != nil || string(after) != string(before) {
+				t.Errorf("the original has changed: %v", err)
+			}
+			q = checkModel(t, q)
+			for _, p := range []string{"reference", "cpu"} {
+				got := runOn(t, q, p, feed)
+				for name, v := range want {
+					most := 0.0
+					for _, x := range tensor.Of[float32](v.(*tensor.Tensor)) {
+						most = max(most, float64(x), -float64(x))
+					}
+					if err := tensor.AllClose(got[name], v, 0, tolerance*most); err != nil {
+						t.Errorf("%s, %s: %v", p, name, err)
+					}
+				}
+			}
+			if check != nil {
+				check(t, w.name, q)
+			}
+		})
+	}
+}
+
+// Weights and biases that several nodes use, with inputs of different scales.
+func TestQuantizeSharedWeights(t *testing.T) {
+	b := onnx.NewModel("shared").Opset("", 17)
+	b.Input("x", onnx.Float, 1, 4, 5, 5)
+	b.Initializer("w", weights(4, 4, 1, 1), 4, 4, 1, 1).Initializer("b", weights(4), 4).Initializer("c", weights(4, 1, 1), 4, 1, 1)
+	b.Node("Conv", []string{"x", "w", "b"}, []string{"p"}).Name("one")
+	b.Node("Conv", []string{"p", "w", "b"}, []string{"q"}).Name("two")
+	b.Node("Add", []string{"q", "c"}, []string{"r"}).Name("sum")
+	b.Node("Mul", []string{"r", "c"}, []string{"y"}).Name("product")
+	b.Node("Relu", []string{"b"}, []string{"z"}).Name("of the bias")
+	b.Output("y", onnx.Float, 1, 4, 5, 5).Output("z", onnx.Float, 4)
+	everyWay(t, b.Must(), onward.Values{"x": ramp(1, 4, 5, 5)}, 0.08, nil)
+}
+
+// Outputs in the middle of the graph, and inputs that are outputs.
+func TestQuantizeOutputsInTheMiddle(t *testing.T) {
+	b := onnx.NewModel("middle").Opset("", 17)
+	b.Input("x", onnx.Float, 2, 6)
+	b.Initializer("w", weights(6, 6), 6, 6).Initializer("b", weights(6), 6)
+	b.Node("Gemm", []string{"x", "w", "b"}, []string{"p"})
+	b.Node("Relu", []string{"p"}, []string{"q"})
+	b.Node("Gemm", []string{"q", "w", "b"}, []string{"r"})
+	b.Node("Sigmoid", []string{"r"}, []string{"y"})
+	for _, n := range []string{"p", "q", "r", "y"} {
+		b.Output(n, onnx.Float, 2, 6)
+	}
+	everyWay(t, b.Must(), onward.Values{"x": ramp(2, 6)}, 0.08, nil)
+}
+
+// Subgraphs use values of the main graph.
+func TestQuantizeCapturedValues(t *testing.T) {
+	then, other := onnx.NewGraph("then"), onnx.NewGraph("else")
+	then.Node("Add", []string{"q", "w"}, []string{"t"})
+	then.Output("t", onnx.Float, 6, 6)
+	other.Node("Sub", []string{"p", "w"}, []string{"e"})
+	other.Output("e", onnx.Float, 6, 6)
+	b := onnx.NewModel("captured").Opset("", 17)
+	b.Input("x", onnx.Float, 6, 6).Input("c", onnx.Bool)
+	b.Initializer("w", weights(6, 6), 6, 6)
+	b.Node("MatMul", []string{"x", "w"}, []string{"p"})
+	b.Node("Relu", []string{"p"}, []string{"q"})
+	b.Node("If", []string{"c"}, []string{"y"}, onnx.Attrs{"then_branch": then, "else_branch": other})
+	b.Output("y", onnx.Float, 6, 6)
+	for _, c := range []bool{true, false} {
+		t.Run(fmt.Sprint(c), func(t *testing.T) {
+			everyWay(t, b.Must(), onward.Values{"x": ramp(6, 6), "c": tensor.Scalar(c)}, 0.08, nil)
+		})
+	}
+}
+
+// Gemm's attributes, biases of other shapes, and the layers that few models have.
+func TestQuantizeUnusualLayers(t *testing.T) {
+	for _, c := range []struct {
+		name  string
+		shape []int
+		build func(b *onnx.ModelBuilder)
+	}{
+		{"gemm with alpha and beta", []int{3, 6}, func(b *onnx.ModelBuilder) {
+			b.Initializer("w", weights(5, 6), 5, 6).Initializer("b", weights(5), 5)
+			b.Node("Gemm", []string{"x", "w", "b"}, []string{"y"}, onnx.Attrs{"transB": int64(1), "alpha": float32(0.5), "beta": float32(3)})
+		}},
+		{"gemm with beta", []int{3, 6}, func(b *onnx.ModelBuilder) {
+			b.Initializer("w", weights(6, 5), 6, 5).Initializer("b", weights(5), 5)
+			b.Node("Gemm", []string{"x", "w", "b"}, []string{"y"}, onnx.Attrs{"beta": float32(3)})
+		}},
+		{"gemm with a matrix to add", []int{3, 6}, func(b *onnx.ModelBuilder) {
+			b.Initializer("w", weights(6, 5), 6, 5).Initializer("b", weights(3, 5), 3, 5)
+			b.Node("Gemm", []string{"x", "w", "b"}, []string{"y"})
+		}},
+		{"gemm with one number to add", []int{3, 6}, func(b *onnx.ModelBuilder) {
+			b.Initializer("w", weights(6, 5), 6, 5).Initializer("b", weights(1), 1)
+			b.Node("Gemm", []string{"x", "w", "b"}, []string{"y"})
+		}},
+		{"transposed convolution", []int{1, 4, 5, 5}, func(b *onnx.ModelBuilder) {
+			b.Initializer("w", weights(4, 3, 3, 3), 4, 3, 3, 3).Initializer("b", weights(3), 3)
+			b.Node("ConvTranspose", []string{"x", "w", "b"}, []string{"y"}, onnx.Attrs{"strides": []int64{2, 2}})
+		}},
+		{"transposed convolution in groups", []int{1, 4, 5, 5}, func(b *onnx.ModelBuilder) {
+			b.Initializer("w", weights(4, 3, 3, 3), 4, 3, 3, 3).Initializer("b", weights(6), 6)
+			b.Node("ConvTranspose", []string{"x", "w", "b"}, []string{"y"}, onnx.Attrs{"group": int64(2)})
+		}},
+		{"convolution over time", []int{2, 4, 9}, func(b *onnx.ModelBuilder) {
+			b.Initializer("w", weights(6, 4, 3), 6, 4, 3).Initializer("b", weights(6), 6)
+			b.Node("Conv", []string{"x", "w", "b"}, []string{"y"}, onnx.Attrs{"pads": []int64{1, 1}})
+		}},
+		{"a weight of zeros", []int{2, 4}, func(b *onnx.ModelBuilder) {
+			b.Initializer("w", make([]float32, 12), 4, 3).Initializer("b", weights(3), 3)
+			b.Node("MatMul", []string{"x", "w"}, []string{"p"})
+			b.Node("Add", []string{"p", "b"}, []string{"y"})
+		}},
+		{"a tiny weight with a large bias", []int{2, 4}, func(b *onnx.ModelBuilder) {
+			w := weights(3, 4)
+			for i := range w {
+				w[i] *= 1e-9
+			}
+			b.Initializer("w", w, 3, 4).Initializer("b", []float32{100, -50, 25}, 3)
+			b.Node("Gemm", []string{"x", "w", "b"}, []string{"y"}, onnx.Attrs{"transB": int64(1)})
+		}},
+		{"a stack of weights", []int{2, 3, 4}, func(b *onnx.ModelBuilder) {
+			b.Initializer("w", weights(2, 4, 5), 2, 4, 5)
+			b.Node("MatMul", []string{"x", "w"}, []string{"y"})
+		}},
+		{"constants of nodes", []int{2, 4}, func(b *onnx.ModelBuilder) {
+			w, err := onnx.NewTensor("", weights(4, 3), 4, 3)
+			if err != nil {
+				panic(err)
+			}
+			b.Node("Constant", nil, []string{"w"}, onnx.Attrs{"value": w})
+			b.Node("Constant", nil, []string{"k"}, onnx.Attrs{"value_float": float32(2)})
+			b.Node("MatMul", []string{"x", "w"}, []string{"p"})
+			b.Node("Mul", []string{"p", "k"}, []string{"y"})
+		}},
+		{"a table to gather from", []int{2, 8}, func(b *onnx.ModelBuilder) {
+			b.Initializer("table", weights(7, 8), 7, 8).Initializer("i", []int64{3, 6}, 2)
+			b.Node("Gather", []string{"table", "i"}, []string{"g"})
+			b.Node("Add", []string{"g", "x"}, []string{"y"})
+		}},
+		{"parts and padding", []int{1, 4, 4, 4}, func(b *onnx.ModelBuilder) {
+			b.Initializer("w", weights(4, 4, 1, 1), 4, 4, 1, 1).Initializer("pads", []int64{0, 0, 1, 0, 0, 0, 1, 2}).Initializer("fill", float32(0.5))
+			b.Node("Conv", []string{"x", "w"}, []string{"c"})
+			b.Node("Split", []string{"c"}, []string{"s0", "s1"}, onnx.Attrs{"axis": int64(1)})
+			b.Node("Pad", []string{"s0", "pads"}, []string{"p0"})
+			b.Node("Pad", []string{"s1", "pads", "fill"}, []string{"p1"})
+			b.Node("Concat", []string{"p0", "p1"}, []string{"y"}, onnx.Attrs{"axis": int64(1)})
+		}},
+		{"shapes that change", []int{1, 2, 4, 4}, func(b *onnx.ModelBuilder) {
+			b.Initializer("w", weights(2, 2, 1, 1), 2, 2, 1, 1).Initializer("scales", []float32{1, 1, 2, 2})
+			b.Initializer("shape", []int64{2, -1}).Initializer("axes", []int64{0})
+			b.Node("Conv", []string{"x", "w"}, []string{"c"})
+			b.Node("Resize", []string{"c", "", "scales"}, []string{"r"}, onnx.Attrs{"mode": "nearest"})
+			b.Node("Transpose", []string{"r"}, []string{"t"}, onnx.Attrs{"perm": []int64{0, 2, 3, 1}})
+			b.Node("Reshape", []string{"t", "shape"}, []string{"s"})
+			b.Node("Unsqueeze", []string{"s", "axes"}, []string{"u"})
+			b.Node("Squeeze", []string{"u", "axes"}, []string{"y"})
+		}},
+		{"choices", []int{2, 4}, func(b *onnx.ModelBuilder) {
+			b.Initializer("w", weights(4, 4), 4, 4).Initializer("zero", float32(0))
+			b.Node("MatMul", []string{"x", "w"}, []string{"p"})
+			b.Node("Greater", []string{"x", "zero"}, []string{"c"})
+			b.Node("Where", []string{"c", "p", "x"}, []string{"y"})
+		}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			b := onnx.NewModel("unusual").Opset("", 17)
+			dims := make([]any, len(c.shape))
+			for i, d := range c.shape {
+				dims[i] = d
+			}
+			b.Input("x", onnx.Float, dims...)
+			c.build(b)
+			b.Output("y", onnx.Float)
+			everyWay(t, b.Must(), onward.Values{"x": ramp(c.shape...)}, 0.06, nil)
+		})
+	}
+}
+
+// Nodes are chosen by name and type.
+func TestQuantizeChoosesNodes(t *testing.T) {
+	b := onnx.NewModel("choice").Opset("", 17)
+	b.Input("x", onnx.Float, 4, 4).Initializer("w", weights(4, 4), 4, 4)
+	b.Node("MatMul", []string{"x", "w"}, []string{"p"}).Name("one")
+	b.Node("MatMul", []string{"p", "w"}, []string{"q"}).Name("two")
+	b.Node("Add", []string{"q", "x"}, []string{"y"}).Name("sum")
+	b.Output("y", onnx.Float, 4, 4)
+	m := b.Must()
+	table, err := Calibrate(t.Context(), m, Batches(onward.Values{"x": ramp(4, 4)}), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		o    QuantizeOptions
+		want map[string]int
+	}{
+		{QuantizeOptions{Style: QOperator}, map[string]int{"QLinearMatMul": 2, "QLinearAdd": 1}},
+		{QuantizeOptions{Style: QOperator, Exclude: []string{"two"}}, map[string]int{"QLinearMatMul": 1, "MatMul": 1, "QLinearAdd": 1}},
+		{QuantizeOptions{Style: QOperator, Nodes: []string{"two"}}, map[string]int{"QLinearMatMul": 1, "MatMul": 1, "Add": 1}},
+		{QuantizeOptions{Style: QOperator, OpTypes: []string{"Add"}}, map[string]int{"MatMul": 2, "QLinearAdd": 1}},
+		{QuantizeOptions{Exclude: []string{"one", "two", "sum"}}, map[string]int{"MatMul": 2, "Add": 1, "QuantizeLinear": 0}},
+	} {
+		q, err := QuantizeStatic(m, table, &c.o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ops := operators(checkModel(t, q))
+		for op, n := range c.want {
+			if ops[op] != n {
+				t.Errorf("%+v: %d %s, want %d: %v", c.o, ops[op], op, n, ops)
+			}
+		}
+	}
+}
+
+func TestQuantizeErrors(t *testing.T) {
+	model := func(opset int64) *onnx.Model {
+		b := onnx.NewModel("old").Opset("", opset)
+		b.Input("x", onnx.Float, 4, 4).Initializer("w", weights(4, 4), 4, 4)
+		b.Node("MatMul", []string{"x", "w"}, []string{"y"}).Name("product")
+		b.Output("y", onnx.Float, 4, 4)
+		return b.Must()
+	}
+	m := model(17)
+	table := NewTable(MinMax)
+	table.Ranges["x"], table.Ranges["y"] = Range{Lowest: -1, Highest: 1}, Range{Lowest: -1, Highest: 1}
+	wide := NewTable(MinMax)
+	wide.Ranges["x"], wide.Ranges["y"] = Range{Lowest: -1, Highest: 1}, Range{Lowest: -1, Highest: 1}
+	delete(wide.Ranges, "y")
+	static := func(m *onnx.Model, t *Table, o QuantizeOptions) error {
+		_, err := QuantizeStatic(m, t, &o)
+		return err
+	}
+	nbits := func(o NBitsOptions) error {
+		_, err := QuantizeMatMulNBits(m, &o)
+		return err
+	}
+	dynamic := func(m *onnx.Model, o QuantizeOptions) error {
+		_, err := QuantizeDynamic(m, &o)
+		return err
+	}
+	bad := onnx.NewModel("nan").Opset("", 17)
+	bad.Input("x", onnx.Float, 1, 1).Initializer("w", []float32{float32(math.NaN())}, 1, 1)
+	bad.Node("MatMul", []string{"x", "w"}, []string{"y"})
+	bad.Output("y", onnx.Float, 1, 1)
+	for _, c := range []struct {
+		err  error
+		want string
+	}{
+		{static(m, nil, QuantizeOptions{}), "no table"},
+		{static(m, wide, QuantizeOptions{}), `no range for tensor "y"`},
+		{static(m, table, QuantizeOptions{Style: "onnx"}), `style "onnx"`},
+		{static(m, table, QuantizeOptions{Weight: tensor.TypeFloat32}), "want uint8 or int8"},
+		{static(m, table, QuantizeOptions{Activation: tensor.TypeInt8, Weight: tensor.TypeUint8}), "no engine multiplies"},
+		{static(m, table, QuantizeOptions{SymmetricWeights: true, AsymmetricWeights: true}), "both set"},
+		{static(m, table, QuantizeOptions{Exclude: []string{"nobody"}}), `no node "nobody"`},
+		{static(model(9), table, QuantizeOptions{}), "imports opset 9, want 10"},
+		{static(model(11), table, QuantizeOptions{PerChannel: true}), "imports opset 11, want 13"},
+		{static(bad.Must(), table, QuantizeOptions{}), "holds NaN"},
+		{static(&onnx.Model{}, table, QuantizeOptions{}), "no graph"},
+		{dynamic(model(10), QuantizeOptions{}), "imports opset 10, want 11"},
+		{dynamic(m, QuantizeOptions{Activation: tensor.TypeInt8}), "DynamicQuantizeLinear"},
+		{nbits(NBitsOptions{Bits: 3}), "3 bits"},
+		{nbits(NBitsOptions{Block: 24}), "blocks of 24"},
+		{nbits(NBitsOptions{Style: QDQ}), "imports opset 17, want 21"},
+		{nbits(NBitsOptions{OpTypes: []string{"Conv"}}), `operator "Conv"`},
+		{nbits(NBitsOptions{OpTypes: []string{"Gather"}, Bits: 8}), "GatherBlockQuantized"},
+	} {
+		if c.err == nil || !strings.Contains(c.err.Error(), c.want) {
+			t.Errorf("error %v, want one with %q", c.err, c.want)
+		}
+	}
+}
+
+// A table's rows in blocks of 4 bits.
+func TestGatherBlockQuantized(t *testing.T) {
+	b := onnx.NewModel("embedding").Opset("", 17)
+	b.Input("i", onnx.Int64, 2, 3).Initializer("table", weights(10, 40), 10, 40)
+	b.Node("Gather", []string{"table", "i"}, []string{"y"}).Name("embed")
+	b.Output("y", onnx.Float, 2, 3, 40)
+	m := b.Must()
+	feed := onward.Values{"i": tensor.Must(tensor.New([]int64{0, 9, 3, 3, 7, 1}, 2, 3))}
+	want := runOn(t, m, "reference", feed)["y"]
+	for _, provider := range onProviders(t) {
+		for _, symmetric := range []bool{true, false} {
+			q, err := QuantizeMatMulNBits(m, &NBitsOptions{OpTypes: []string{"Gather"}, Block: 16, Symmetric: symmetric})
+			if err != nil {
+				t.Fatal(err)
+			}
+			q = checkModel(t, q)
+			if n := operators(q)["GatherBlockQuantized"]; n != 1 {
+				t.Fatalf("%d GatherBlockQuantized", n)
+			}
+			if err := tensor.AllClose(runOn(t, q, provider, feed)["y"], want, 0, 0.27); err != nil {
+				t.Errorf("%s, symmetric %t: %v", provider, symmetric, err)
+			}
+		}
+	}
+}
+
+// A quantized value lies within half a step of the original where the range holds
+// it, and zero is exact.
+func TestScaleAndZero(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		a, b := rapid.Float32Range(-1e6, 1e6).Draw(t, "a"), rapid.Float32Range(-1e6, 1e6).Draw(t, "b")
+		lo, hi := min(a, b), max(a, b)
+		dtype := rapid.SampledFrom([]tensor.DType{tensor.TypeInt8, tensor.TypeUint8}).Draw(t, "type")
+		symmetric, reduce := rapid.Bool().Draw(t, "symmetric"), rapid.Bool().Draw(t, "reduce")
+		qlo, qhi := steps(dtype, reduce, symmetric)
+		scale, zero, err := scaleAndZero(lo, hi, qlo, qhi, symmetric, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if float64(zero) < qlo || float64(zero) > qhi || !(scale > 0) {
+			t.Fatalf("scale %g and zero point %d of %g to %g", scale, zero, lo, hi)
+		}
+		x := lo + rapid.Float32Range(0, 1).Draw(t, "x")*(hi-lo)
+		for _, v := range []float32{x, 0} {
+			q := quantizeTo(nil, []float32{v}, scale, zero, dtype)[0]
+			n := int32(q)
+			if dtype == tensor.TypeInt8 {
+				n = int32(int8(q))
+			}
+			back := float32(n-zero) * scale
+			if d := float64(back - v); v == 0 && d != 0 || max(d, -d) > 1.01*float64(scale) {
+				t.Fatalf("%g becomes %d and %g with scale %g", v, n, back, scale)
+			}
+		}
+	})
+}
+
+// The order of the methods' names is that of the constants.
+func TestMethodNames(t *testing.T) {
+	got := []string{MinMax.String(), Entropy.String(), Percentile.String(), Method(9).String()}
+	if !slices.Equal(got, []string{"MinMax", "Entropy", "Percentile", "Method(9)"}) {
+		t.Error(got)
+	}
+}
