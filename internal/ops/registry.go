@@ -30,7 +30,10 @@ type Def struct {
 	Domain string // "" for ai.onnx
 	Name   string
 	Since  []int // every version in which the specification changed the operator, ascending
-	Until  int   // last version that still has the operator, 0 when the newest does
+	Until  int   // last version before the one that deprecates the operator, 0 when none does
+
+	// Successor is the operator to use instead of one that is deprecated.
+	Successor string
 
 	// In, Out and Types are the signature of the newest form, as
 	// ir.ParseSignature reads it.
@@ -57,7 +60,7 @@ func register(d Def) *Def {
 	if registry[k] != nil {
 		panic("ops: " + d.Name + " is registered twice")
 	}
-	if d.Build == nil || len(d.Since) == 0 || !slices.IsSorted(d.Since) {
+	if d.Build == nil || len(d.Since) == 0 || !slices.IsSorted(d.Since) || (d.Until == 0) != (d.Successor == "") {
 		panic("ops: bad registration of " + d.Name)
 	}
 	d.sig = sync.OnceValue(func() *ir.Signature {
@@ -102,7 +105,8 @@ func Lookup(domain, name string, opset int) (*Def, error) {
 	}
 	if _, ok := d.SinceVersion(opset); !ok {
 		if d.Until != 0 && opset > d.Until {
-			return nil, fmt.Errorf("operator %s was removed after opset %d, the model imports opset %d", QualifiedName(domain, name), d.Until, opset)
+			return nil, fmt.Errorf("operator %s is deprecated from opset %d on, where %s replaces it; the model imports opset %d",
+				QualifiedName(domain, name), d.Until+1, d.Successor, opset)
 		}
 		return nil, fmt.Errorf("operator %s exists from opset %d on, the model imports opset %d", QualifiedName(domain, name), d.Since[0], opset)
 	}

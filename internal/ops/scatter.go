@@ -4,6 +4,6 @@ package ops
 // (https://onnx.ai/onnx/operators/onnx__Scatter.html).
 var _ = func() *Def {
 	d := scatterSignature
-	d.Name, d.Since, d.Until = "Scatter", []int{9}, 10
+	d.Name, d.Since, d.Until, d.Successor = "Scatter", []int{9}, 10, "ScatterElements"
 	return register(d)
 }()

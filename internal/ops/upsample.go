@@ -3,7 +3,7 @@ package ops
 import "github.com/onward-ml/onward/tensor"
 
 // Upsample is [Resize] in its oldest form: output o of an axis comes from o/scale.
-var _ = register(Def{Name: "Upsample", Since: []int{1, 7, 9}, Until: 9, In: "X:T, scales:float?", Out: "Y:T",
+var _ = register(Def{Name: "Upsample", Since: []int{1, 7, 9}, Until: 9, Successor: "Resize", In: "X:T, scales:float?", Out: "Y:T",
 	Types: Types{"T": "@number string bool @complex"},
 	Build: simple(func(a *Attrs, opset int) Operator {
 		r := newUpsample(a, "nearest", "linear", "bilinear")

@@ -61,7 +61,7 @@ func versions(d *ops.Def) string {
 	}
 	s := strings.Join(v, ", ")
 	if d.Until != 0 {
-		s += fmt.Sprintf(" (until %d)", d.Until)
+		s += fmt.Sprintf(" (deprecated from %d on: %s)", d.Until+1, d.Successor)
 	}
 	return s
 }
