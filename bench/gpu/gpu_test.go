@@ -129,3 +129,14 @@ func TestLibraryFolders(t *testing.T) {
 		}
 	}
 }
+
+// TestPresetsGetFarEnough proves that without CUDA the presets fail for want of it,
+// and not for their models, tables and options.
+func TestPresetsGetFarEnough(t *testing.T) {
+	onCPU(t)
+	for _, p := range presets() {
+		if _, err := tryPreset(context.Background(), p); err != nil && !errors.Is(err, onward.ErrExecution) {
+			t.Errorf("%s: %v, want status EP_FAIL", p.Name(), err)
+		}
+	}
+}
