@@ -28,6 +28,7 @@ const (
 	fnReadModel
 	fnReadModelFromMemory
 	fnModelFree
+	fnReshape
 	fnModelInputs
 	fnModelInput
 	fnModelOutputs
@@ -49,7 +50,6 @@ const (
 	fnSetOutput
 	fnGetOutput
 	fnStart
-	fnInfer
 	fnWait
 	fnCancel
 	fnRequestFree
@@ -77,6 +77,7 @@ var symbols = [functions]string{
 	fnGetLastError: "ov_get_last_err_msg", fnGetErrorInfo: "ov_get_error_info", fnFree: "ov_free",
 	fnGetDevices: "ov_core_get_available_devices", fnDevicesFree: "ov_available_devices_free", fnCoreGetProperty: "ov_core_get_property",
 	fnReadModel: "ov_core_read_model", fnReadModelFromMemory: "ov_core_read_model_from_memory_buffer", fnModelFree: "ov_model_free",
+	fnReshape:     "ov_model_reshape_by_port_indexes",
 	fnModelInputs: "ov_model_inputs_size", fnModelInput: "ov_model_const_input_by_index",
 	fnModelOutputs: "ov_model_outputs_size", fnModelOutput: "ov_model_const_output_by_index",
 	fnPortName: "ov_port_get_any_name", fnPortElementType: "ov_port_get_element_type", fnPortPartialShape: "ov_port_get_partial_shape",
@@ -86,7 +87,7 @@ var symbols = [functions]string{
 	fnCompiledInput: "ov_compiled_model_input_by_index", fnCompiledOutput: "ov_compiled_model_output_by_index",
 	fnCreateRequest: "ov_compiled_model_create_infer_request",
 	fnSetInput:      "ov_infer_request_set_input_tensor_by_index", fnSetOutput: "ov_infer_request_set_output_tensor_by_index",
-	fnGetOutput: "ov_infer_request_get_output_tensor_by_index", fnStart: "ov_infer_request_start_async", fnInfer: "ov_infer_request_infer", fnWait: "ov_infer_request_wait",
+	fnGetOutput: "ov_infer_request_get_output_tensor_by_index", fnStart: "ov_infer_request_start_async", fnWait: "ov_infer_request_wait",
 	fnCancel: "ov_infer_request_cancel", fnRequestFree: "ov_infer_request_free",
 	fnTensorFromHost: "ov_tensor_create_from_host_ptr", fnTensorFree: "ov_tensor_free", fnTensorData: "ov_tensor_data",
 	fnTensorShape: "ov_tensor_get_shape", fnTensorType: "ov_tensor_get_element_type", fnTensorByteSize: "ov_tensor_get_byte_size", fnTensorSize: "ov_tensor_get_size",

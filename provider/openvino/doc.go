@@ -49,6 +49,6 @@
 // outputs of strings, inputs whose rank is not known, and operators that OpenVINO
 // lacks. Initializers that are inputs too cannot be overridden. All outputs are
 // computed, whichever are asked for. Limits other than those on files are not
-// enforced, and SessionOptions.DisableOptimizations has no effect: OpenVINO has
-// neither.
+// enforced. Of SessionOptions, FreeDimensions and Initializers apply; those on
+// optimization, memory and the order of nodes have no counterpart.
 package openvino

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/onward-ml/onward"
+	"github.com/onward-ml/onward/backend"
 	"github.com/onward-ml/onward/datasets"
 	"github.com/onward-ml/onward/internal/testing/openvinolib"
 	"github.com/onward-ml/onward/onnx"
@@ -682,5 +683,59 @@ func BenchmarkTiny(b *testing.B) {
 		if _, err := s.Run(context.Background(), x, nil); err != nil {
 			b.Fatal(err)
 		}
+	}
+}
+
+// TestFreeDimensions fixes dimensions by name and by denotation: the outputs' shapes
+// follow, and other inputs are refused.
+func TestFreeDimensions(t *testing.T) {
+	m := scale("n", "m", 3)
+	m.Graph.Inputs[0].Type.Tensor.Shape.Dims[1].Denotation = "WIDTH"
+	s, err := onward.OpenModel(m, &onward.SessionOptions{FreeDimensions: map[string]int64{"n": 2}, FreeDimensionsByDenotation: map[string]int64{"WIDTH": 4},
+		Providers: []onward.ProviderConfig{config(t)}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	y := run(t, s, tensor.Must(tensor.Zeros(tensor.TypeFloat32, 2, 4, 3)))
+	if got := fmt.Sprint(y.(*tensor.Tensor).Shape()); got != "[2 4 3]" {
+		t.Errorf("shape %s, want [2 4 3]", got)
+	}
+	if _, err := s.Run(context.Background(), onward.Values{"x": tensor.Must(tensor.Zeros(tensor.TypeFloat32, 1, 4, 3))}, nil); !errors.Is(err, onward.ErrInvalidArgument) {
+		t.Errorf("another shape: %v, want status INVALID_ARGUMENT", err)
+	}
+}
+
+func TestInitializers(t *testing.T) {
+	s, err := onward.OpenModel(scale("n"), &onward.SessionOptions{Initializers: onward.Values{"two": tensor.Must(tensor.New([]float32{5}, 1))}, Providers: []onward.ProviderConfig{config(t)}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	y := run(t, s, tensor.Must(tensor.New([]float32{1, 2})))
+	if got := fmt.Sprint(tensor.Of[float32](y.(*tensor.Tensor))); got != "[5 10]" {
+		t.Errorf("%s, want the replaced factor: [5 10]", got)
+	}
+}
+
+// TestPreset runs the preset of package backend, whose example fixes the shapes.
+func TestPreset(t *testing.T) {
+	t.Setenv(openvino.Env, openvinolib.Path(t))
+	data, err := datasets.Get("digits.onnx")
+	if err != nil {
+		t.Fatal(err)
+	}
+	x := backend.One(tensor.Must(tensor.Zeros(tensor.TypeFloat32, 3, 1, 8, 8)))
+	rep, err := backend.OpenVINO{Model: data, InputExample: x, Threads: 1}.Open(context.Background())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer rep.Close()
+	out, err := rep.Run(context.Background(), x, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := fmt.Sprint(out.Get("probabilities").(*tensor.Tensor).Shape()); got != "[3 10]" {
+		t.Errorf("shape %s, want [3 10]", got)
 	}
 }

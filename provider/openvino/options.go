@@ -60,6 +60,7 @@ type settings struct {
 	device     string
 	requests   int // 0: what OpenVINO finds best
 	properties map[string]string
+	fixed      map[string][]int64 // dimensions of inputs, see fixedDims
 }
 
 func parse(opts *onward.SessionOptions, config onward.ProviderConfig) (*settings, error) {

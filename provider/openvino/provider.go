@@ -104,6 +104,11 @@ func (p provider) CompileFile(ctx context.Context, path string, m *onnx.Model, o
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
+	if m.Graph != nil {
+		s.fixed = fixedDims(m, opts)
+	}
+	path, m = withInitializers(path, m, opts)
+	warn(opts)
 	return l.newSession(path, m, s)
 }
 

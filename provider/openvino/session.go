@@ -82,10 +82,18 @@ func (r *library) newSession(path string, m *onnx.Model, o *settings) (_ *sessio
 	if s.inPorts, err = r.ports(fnModelInputs, fnModelInput, model); err != nil {
 		return nil, err
 	}
-	if s.outPorts, err = r.ports(fnModelOutputs, fnModelOutput, model); err != nil {
+	if s.inIndex, err = types.match("input", s.inPorts, d.Inputs); err != nil {
 		return nil, err
 	}
-	if s.inIndex, err = types.match("input", s.inPorts, d.Inputs); err != nil {
+	if len(o.fixed) > 0 {
+		if err := r.reshape(model, s.inIndex, d.Inputs, o.fixed); err != nil {
+			return nil, err
+		}
+		if s.inPorts, err = r.ports(fnModelInputs, fnModelInput, model); err != nil {
+			return nil, err
+		}
+	}
+	if s.outPorts, err = r.ports(fnModelOutputs, fnModelOutput, model); err != nil {
 		return nil, err
 	}
 	if s.outIndex, err = types.match("output", s.outPorts, s.out); err != nil {
@@ -304,11 +312,6 @@ func (s *session) set(st *state, f fn, port int, t *tensor.Tensor, elem int32) e
 // infer runs the request, which the context stops, and returns when nothing of it
 // runs any more.
 func (s *session) infer(ctx context.Context, st *state) error {
-	if ctx.Done() == nil && s.limit == 1 {
-		// On this thread: handing over to a thread of OpenVINO's takes longer than a small
-		// model.
-		return s.lib.do(fnInfer, st.request)
-	}
 	cancel := func() { s.lib.do(fnCancel, st.request) }
 	defer native.Watch(ctx, cancel)()
 	if err := s.lib.do(fnStart, st.request); err != nil {

@@ -1,0 +1,107 @@
+package openvino
+
+import (
+	"maps"
+	"runtime"
+	"slices"
+	"unsafe"
+
+	"github.com/onward-ml/onward"
+	"github.com/onward-ml/onward/internal/dl"
+	"github.com/onward-ml/onward/onnx"
+	"github.com/onward-ml/onward/tensor"
+)
+
+// warn names the fields of SessionOptions that ask for what OpenVINO does not have.
+func warn(o *onward.SessionOptions) {
+	for what, set := range map[string]bool{
+		"OptimizationLevel": o.OptimizationLevel != onward.OptimizeAll, "OptimizedModelPath": o.OptimizedModelPath != "",
+		"ExecutionMode": o.ExecutionMode != onward.Sequential, "ExecutionOrder": o.ExecutionOrder != onward.DefaultOrder,
+		"DisableMemoryArena": o.DisableMemoryArena, "DisableMemoryPattern": o.DisableMemoryPattern, "DisableMemoryReuse": o.DisableMemoryReuse,
+	} {
+		if set {
+			o.Log().Warn("OpenVINO has no such option, it is left out", "option", what)
+		}
+	}
+}
+
+// withInitializers returns a model with the values that the options give in the
+// place of its initializers, and the path to read it from: none then.
+func withInitializers(path string, m *onnx.Model, o *onward.SessionOptions) (string, *onnx.Model) {
+	given := maps.Clone(o.Initializers)
+	if given == nil {
+		given = onward.Values{}
+	}
+	maps.Copy(given, o.ExternalInitializers)
+	if len(given) == 0 || m.Graph == nil {
+		return path, m
+	}
+	model, graph := *m, *m.Graph
+	graph.Initializers = slices.Clone(graph.Initializers)
+	for i, t := range graph.Initializers {
+		if t == nil {
+			continue
+		}
+		if v, ok := given[t.Name].(*tensor.Tensor); ok { // it has been checked to fit
+			graph.Initializers[i] = onnx.FromTensor(v)
+			graph.Initializers[i].Name = t.Name
+		}
+	}
+	model.Graph = &graph
+	return "", &model
+}
+
+// fixedDims returns the dimensions of the inputs of which the options fix some, -1
+// for those that stay free.
+func fixedDims(m *onnx.Model, o *onward.SessionOptions) map[string][]int64 {
+	fixed := map[string][]int64{}
+	for _, v := range m.Graph.Inputs {
+		if v == nil || v.Type == nil || v.Type.Tensor == nil || v.Type.Tensor.Shape == nil {
+			continue
+		}
+		dims, any := make([]int64, len(v.Type.Tensor.Shape.Dims)), false
+		for i, d := range v.Type.Tensor.Shape.Dims {
+			dims[i] = -1
+			if d.Kind == onnx.DimValue && d.Value >= 0 {
+				dims[i] = d.Value
+				continue
+			}
+			n, ok := o.FreeDimensions[d.Param]
+			if ok = ok && d.Kind == onnx.DimParam; !ok && d.Denotation != "" {
+				n, ok = o.FreeDimensionsByDenotation[d.Denotation]
+			}
+			if ok {
+				dims[i], any = n, true
+			}
+		}
+		if any {
+			fixed[v.Name] = dims
+		}
+	}
+	return fixed
+}
+
+// reshape fixes dimensions of a model's inputs. index is the argument of each port.
+func (r *library) reshape(model uintptr, index []int, args []onward.NodeArg, fixed map[string][]int64) error {
+	var ports []uintptr
+	var shapes []partialShape
+	var keep [][][2]int64
+	for k, i := range index {
+		dims, ok := fixed[args[i].Name]
+		if !ok {
+			continue
+		}
+		ranges := make([][2]int64, len(dims))
+		for d, n := range dims {
+			ranges[d] = [2]int64{n, n}
+		}
+		ports, keep = append(ports, uintptr(k)), append(keep, ranges)
+		shapes = append(shapes, partialShape{rank: [2]int64{int64(len(dims)), int64(len(dims))}, dims: uintptr(dl.Array(ranges))})
+	}
+	if len(ports) == 0 {
+		return nil
+	}
+	err := r.do(fnReshape, model, uintptr(dl.Array(ports)), uintptr(unsafe.Pointer(&shapes[0])), uintptr(len(ports)))
+	runtime.KeepAlive(keep)
+	return err
+}
