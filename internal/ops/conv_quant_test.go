@@ -203,6 +203,24 @@ func TestByteConvolutionEdges(t *testing.T) {
 	}
 }
 
+// TestByteConvolutionStridesOverOneColumn has a stride that is never taken: the only
+// pixels of the rows lie next to each other.
+func TestByteConvolutionStridesOverOneColumn(t *testing.T) {
+	x, w := make([]uint8, 4*5), make([]int8, 20*4)
+	for i := range x {
+		x[i] = uint8(i*89 + 3)
+	}
+	for i := range w {
+		w[i] = int8(i*7 - 30)
+	}
+	attrs := map[string]any{"strides": []int{1, 3}}
+	in := []tensor.Value{tt(x, 1, 4, 5, 1), tt(w, 20, 4, 1, 1), tt([]uint8{7})}
+	if _, err := runOp(t, "ConvInteger", 10, attrs, in...); err != nil {
+		t.Fatal(err)
+	}
+	preparedExactly(t, "ConvInteger", attrs, []int{1}, in...)
+}
+
 // Products with quantized constants give the same on both engines.
 func TestQuantizedProductsPrepared(t *testing.T) {
 	const k, n = 37, 41

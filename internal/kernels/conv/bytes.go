@@ -151,6 +151,7 @@ type byteGeometry struct {
 	across  int // tiles in a row of output, or 0 where a tile takes two rows
 	rows    int // of output, or pairs of them
 	width   int
+	step    int  // pixels of the image from one output to the next in a row
 	pixels  bool // rows do not matter: any run of pixels is evenly spaced
 }
 
@@ -167,7 +168,7 @@ func (d *Integer) placeBytes() *byteGeometry {
 	if w.merged && e[2].dilation > 1 && e[2].kernel > 1 && cg%4 != 0 {
 		return nil
 	}
-	q := &byteGeometry{width: e[2].out}
+	q := &byteGeometry{width: e[2].out, step: e[2].stride}
 	for i := range 3 {
 		q.size[i] = max(e[i].pad+e[i].in, (e[i].out-1)*e[i].stride+(e[i].kernel-1)*e[i].dilation+1)
 	}
@@ -189,7 +190,8 @@ func (d *Integer) placeBytes() *byteGeometry {
 	q.across = tiles(q.width, bytePixels)
 	switch {
 	case product(d.s.Kernel) == 1 && q.size == [3]int{e[0].out, e[1].out, e[2].out}:
-		q.pixels, q.width, q.rows = true, d.pixels[1], 1
+		// Strides over the only pixel of a dimension do not count.
+		q.pixels, q.width, q.rows, q.step = true, d.pixels[1], 1, 1
 		q.across = tiles(q.width, bytePixels)
 	case 2*q.width <= bytePixels && q.rows > 1:
 		q.across, q.rows = 0, tiles(q.rows, 2)
@@ -344,14 +346,14 @@ func flipBytes(s []byte, v byte) {
 
 // byteUnit computes the tiles [t0, t1) of one panel of image n.
 func (d *Integer) byteUnit(b *integerBuffers, y *byteOutput, image []byte, bias []int32, scale []float32, n, panel, t0, t1 int) {
-	s, q, w, e := d.s, d.place8, d.bytes, &d.d
+	s, q, w := d.s, d.place8, d.bytes
 	og, out := s.Cout/s.Group, d.pixels[1]
 	g, j := panel/w.panels, panel%w.panels*byteCols
 	cols := min(byteCols, og-j)
 	p0, _, _ := q.tile(t0, out)
 	last, f, h := q.tile(t1-1, out)
 	count := last + f + h - p0
-	t := byteTile{offsets: unsafe.Pointer(unsafe.SliceData(q.offsets)), taps: len(q.offsets), k: w.taps * w.k / len(q.offsets), pixel: e[2].stride * s.Cin,
+	t := byteTile{offsets: unsafe.Pointer(unsafe.SliceData(q.offsets)), taps: len(q.offsets), k: w.taps * w.k / len(q.offsets), pixel: q.step * s.Cin,
 		b: unsafe.Pointer(&w.data[panel*w.taps*w.k*byteCols*4]), bias: unsafe.Pointer(&bias[panel*byteCols]), scale: unsafe.Pointer(&scale[panel*byteCols]),
 		mask: uint32(1<<cols - 1), zero: y.zero, lo: y.lo, hi: y.hi, ldc: byteCols}
 	var c unsafe.Pointer
