@@ -67,6 +67,35 @@ func TestRecordedModels(t *testing.T) {
 	}
 }
 
+// TestLoopWithoutTripsHasTheDeclaredShape scans a value whose shape could change from
+// trip to trip; only the body's output says that it does not.
+func TestLoopWithoutTripsHasTheDeclaredShape(t *testing.T) {
+	body := onnx.NewGraph("body").Input("i", onnx.Int64).Input("c", onnx.Bool).Input("v", onnx.Float, 2, 3)
+	body.Output("d", onnx.Bool).Output("w", onnx.Float, 2, 3).Output("scan", onnx.Float, 2, 3)
+	body.Node("Identity", []string{"c"}, []string{"d"})
+	body.Node("Add", []string{"v", "v"}, []string{"w"})
+	body.Node("Identity", []string{"w"}, []string{"scan"})
+	b := onnx.NewModel("loop").Opset("", 21)
+	b.Input("n", onnx.Int64).Input("x", onnx.Float, 2, 3).OutputType("y", nil).OutputType("all", nil)
+	b.Node("Loop", []string{"n", "", "x"}, []string{"y", "all"}, onnx.Attrs{"body": body})
+	for _, p := range engines {
+		s, err := onward.OpenModel(b.Must(), on(p))
+		if err != nil {
+			t.Fatal(err)
+		}
+		x := tensor.Must(tensor.Zeros(tensor.TypeFloat32, 2, 3))
+		for n := range int64(3) {
+			out, err := s.Run(context.Background(), onward.Values{"n": tensor.Scalar(n), "x": x}, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got := out["all"].(*tensor.Tensor).Shape(); !slices.Equal(got, []int{int(n), 2, 3}) {
+				t.Errorf("%s: %d trips give shape %v", p, n, got)
+			}
+		}
+	}
+}
+
 // largest is a thousandth of the largest float32 of a value: sums have the rounding
 // errors of their largest terms.
 func largest(v tensor.Value) float64 {

@@ -378,6 +378,13 @@ func (b *builder) graph(og *onnx.Graph, parent *scope, main bool) (*ir.Graph, er
 			return nil, fmt.Errorf("output %q of graph %q is computed by no node", out.Name, og.Name)
 		}
 		g.Outputs = append(g.Outputs, id)
+		if !main {
+			t, err := valueType(out.Type)
+			if err != nil {
+				return nil, fmt.Errorf("output %q of graph %q: %w", out.Name, og.Name, err)
+			}
+			g.Declared = append(g.Declared, t)
+		}
 	}
 	return g, nil
 }

@@ -79,6 +79,10 @@ type Graph struct {
 	Outputs  []ValueID
 	Captures []Capture // values of the enclosing graph that a subgraph uses
 
+	// Declared is what a subgraph's file says of the types of its outputs: the shapes
+	// of what no iteration of a loop makes.
+	Declared []Type
+
 	// Defaults holds the contents of inputs that the caller may omit
 	// (overridable initializers).
 	Defaults map[ValueID]tensor.Value

@@ -40,6 +40,7 @@ func TestPow(t *testing.T) {
 func TestPRelu(t *testing.T) {
 	x := tt([]float32{-1, 2, -3, 4}, 1, 2, 2)
 	wantOp(t, "PRelu", 16, nil, tt([]float32{-.5, 2, -6, 4}, 1, 2, 2), x, tt([]float32{.5, 2}, 2, 1))
+	wantOp(t, "PRelu", 16, nil, tt([]float32{0, 2}), tt([]float32{0, 2}), tt([]float32{float32(math.Inf(-1)), float32(math.NaN())})) // the slope of what is not below 0 does not count
 	wantOp(t, "PRelu", 6, nil, tt([]float32{-.5, 2, -6, 4}, 1, 2, 2), x, tt([]float32{.5, 2}))
 	wantOp(t, "PRelu", 1, map[string]any{"consumed_inputs": []int{0, 0}}, tt([]float32{-.5, 2, -1.5, 4}, 1, 2, 2), x, tt([]float32{.5}, 1))
 	failOp(t, "PRelu", 16, nil, "does not broadcast", tt([]float32{1}), tt([]float32{1, 2}))

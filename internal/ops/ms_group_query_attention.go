@@ -170,10 +170,10 @@ func (op *GroupQueryAttention) Run(c *ir.Call) error {
 			return fmt.Errorf("seqlens_k[%d] is %d for %d new tokens and a past of %d", b, l-1, n, capacity)
 		}
 	}
-	if q, err = op.prepare(c, q, 14, batch, h, n, dim, past); err != nil {
+	if q, err = op.prepare(c, q, 14, batch, h, n, dim, past, n == total); err != nil {
 		return err
 	}
-	if k, err = op.prepare(c, k, 15, batch, kvh, n, dim, past); err != nil {
+	if k, err = op.prepare(c, k, 15, batch, kvh, n, dim, past, n == total); err != nil {
 		return err
 	}
 	var outs [2]realOutput[float32]
@@ -245,8 +245,9 @@ func (op *GroupQueryAttention) Run(c *ir.Call) error {
 }
 
 // prepare normalizes each head's vectors by the weights of input norm, where it
-// is given, and rotates them by their positions.
-func (op *GroupQueryAttention) prepare(c *ir.Call, v headView[float32], norm, batch, heads, n, dim int, past []int) (headView[float32], error) {
+// is given, and rotates them by their positions. Of a first prompt, the first element of
+// position_ids is where the rows of every batch begin.
+func (op *GroupQueryAttention) prepare(c *ir.Call, v headView[float32], norm, batch, heads, n, dim int, past []int, first bool) (headView[float32], error) {
 	if !op.Rotary && !c.Has(norm) {
 		return v, nil
 	}
@@ -296,7 +297,10 @@ func rotateCached(c *ir.Call, r headView[float32], cosT, sinT, posT *tensor.Tens
 	for b := range batch {
 		for t := range n {
 			p := past[b] + t
-			if pos != nil {
+			switch {
+			case pos != nil && first:
+				p = pos[0] + t
+			case pos != nil:
 				p = pos[b*n+t]
 			}
 			if p < 0 || p >= rows {

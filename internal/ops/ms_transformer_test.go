@@ -138,3 +138,29 @@ func TestMatMulNBitsPrepared(t *testing.T) {
 		}
 	}
 }
+
+// TestFirstPromptTakesTheFirstPosition rotates a first prompt: only the first element
+// of position_ids counts, for every batch.
+func TestFirstPromptTakesTheFirstPosition(t *testing.T) {
+	const batch, n, heads, dim = 2, 3, 1, 16
+	data := func(size int, by float32) []float32 {
+		d := make([]float32, size)
+		for i := range d {
+			d[i] = float32(i%11)*by - 0.4
+		}
+		return d
+	}
+	x := tt(data(batch*n*heads*dim, 0.1), batch, n, heads*dim)
+	cache := tt(data(8*dim/2, 0.09), 8, dim/2)
+	run := func(pos []int64) tensor.Value {
+		out, err := runOpN(t, 3, msDomain+"GroupQueryAttention", 1, map[string]any{"num_heads": heads, "kv_num_heads": heads, "do_rotary": 1}, x, x, x, nil, nil,
+			tt([]int32{n - 1, n - 1}), tt([]int32{n}, 1), cache, cache, tt(pos, batch, n))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return out[0]
+	}
+	if got, want := run([]int64{3, 4, 3, 6, 0, 1}), run([]int64{3, 4, 5, 3, 4, 5}); !sameValue(got, want, 1e-6) {
+		t.Errorf("got %s, want %s", show(got), show(want))
+	}
+}

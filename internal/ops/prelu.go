@@ -8,7 +8,7 @@ import (
 	"github.com/onward-ml/onward/tensor"
 )
 
-// PRelu computes x where x > 0 and slope·x elsewhere; slope broadcasts to the
+// PRelu computes slope·x where x < 0 and x elsewhere; slope broadcasts to the
 // shape of X (https://onnx.ai/onnx/operators/onnx__PRelu.html).
 type PRelu struct {
 	// Channels says that a slope of rank 1 belongs to dimension 1 of X, as it did
@@ -59,7 +59,7 @@ func preluLoop[T realNumber](dst, a, b []T) {
 	a, b = a[:len(dst)], b[:len(dst)]
 	for i := range dst {
 		x := a[i]
-		if !(x > 0) {
+		if x < 0 {
 			x *= b[i]
 		}
 		dst[i] = x

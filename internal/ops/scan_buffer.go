@@ -136,7 +136,11 @@ func (b *scanBuffer) declare(c *ir.Call, graph, i int) error {
 		return fmt.Errorf("output %d of the body is %s, want a tensor: no iteration ran to tell its type", i, t)
 	}
 	b.dtype, b.shape = t.Elem, []int{}
-	for _, d := range t.Shape {
+	shape := t.Shape
+	if shape == nil && i < len(g.Declared) && g.Declared[i].Elem == t.Elem {
+		shape = g.Declared[i].Shape // the body keeps to it whatever shapes it could take
+	}
+	for _, d := range shape {
 		v, _ := d.Value()
 		b.shape = append(b.shape, max(v, 0))
 	}

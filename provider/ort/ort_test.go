@@ -109,6 +109,21 @@ func TestValues(t *testing.T) {
 	}
 }
 
+// TestUndeclaredEmptyOptional has an optional output without value whose type the
+// model leaves out.
+func TestUndeclaredEmptyOptional(t *testing.T) {
+	b := onnx.NewModel("none").Opset("", 16).IRVersion(8)
+	b.OutputType("y", nil)
+	b.Node("Optional", nil, []string{"y"}, onnx.Attrs{"type": onnx.NewType(tensor.TensorType(tensor.TypeFloat32))})
+	out, err := openModel(t, b.Must()).Run(context.Background(), nil, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if o, ok := out["y"].(*tensor.Optional); !ok || o.Value != nil {
+		t.Errorf("got %v, want an optional without value", out["y"])
+	}
+}
+
 // TestPackedTypes covers the types that Identity lacks: Cast makes and takes them.
 func TestPackedTypes(t *testing.T) {
 	for _, d := range []tensor.DType{tensor.TypeInt4, tensor.TypeUint4, tensor.TypeFloat8E4M3FN, tensor.TypeFloat8E5M2, tensor.TypeFloat8E4M3FNUZ, tensor.TypeFloat8E5M2FNUZ} {

@@ -208,6 +208,14 @@ func (r *library) result(st *state, h uintptr, typ tensor.Type, given tensor.Val
 	}
 	kind := int32(kindTensor)
 	if typ.Kind != tensor.KindTensor {
+		// The model need not say that an output is optional; asking for the kind of one
+		// without value reads through a null pointer.
+		if err := r.do(fnHasValue, h, uintptr(unsafe.Pointer(&st.i32))); err != nil {
+			return nil, err
+		}
+		if st.i32 == 0 {
+			return &tensor.Optional{Elem: typ}, nil
+		}
 		if err := r.do(fnGetValueType, h, uintptr(unsafe.Pointer(&st.i32))); err != nil {
 			return nil, err
 		}

@@ -1,0 +1,185 @@
+package calls
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"runtime/debug"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/onward-ml/onward"
+	"github.com/onward-ml/onward/tensor"
+)
+
+// Compare reports where two results of a call differ by more than rounding may.
+func Compare(c *Call, got, want map[string]tensor.Value) error {
+	for i, wanted := range c.Out {
+		if !wanted {
+			continue
+		}
+		name := fmt.Sprintf("o%d", i)
+		g, w := got[name], want[name]
+		if c.random() {
+			if g, ok := g.(*tensor.Tensor); ok {
+				if w, ok := w.(*tensor.Tensor); !ok || g.DType() != w.DType() || !slices.Equal(g.Shape(), w.Shape()) {
+					return fmt.Errorf("output %d is %s, want %s", i, g, Show(want[name]))
+				}
+			}
+			continue
+		}
+		if err := compareValue(c, g, w); err != nil {
+			return fmt.Errorf("output %d: %w\n  got  %s\n  want %s", i, err, Show(g), Show(w))
+		}
+	}
+	return nil
+}
+
+// random are the operators that draw numbers: only types and shapes are compared.
+var random = map[string]bool{"RandomNormal": true, "RandomNormalLike": true, "RandomUniform": true, "RandomUniformLike": true, "Bernoulli": true, "Multinomial": true,
+	"com.microsoft.SampleOp": true}
+
+func (c *Call) random() bool {
+	switch c.Name() {
+	case "Dropout", "com.microsoft.BiasDropout":
+		last := c.In[len(c.In)-1]
+		x, ok := last.(*tensor.Tensor)
+		return ok && x.DType() == tensor.TypeBool || c.Attr("is_test") != nil
+	}
+	return random[c.Name()]
+}
+
+// exact are the operators whose results have no rounding: they move elements, or
+// compute what IEEE 754 or integers define.
+var exact = words(`Abs Add And ArgMax ArgMin BitCast BitShift BitwiseAnd BitwiseNot BitwiseOr BitwiseXor Ceil CenterCropPad Clip Compress Concat ConcatFromSequence
+	Constant ConstantOfShape ConvInteger DepthToSpace Div Equal Expand EyeLike Flatten Floor Gather GatherElements GatherND Greater GreaterOrEqual Hardmax Identity IsInf IsNaN
+	LeakyRelu Less LessOrEqual MatMulInteger Max MaxPool MaxUnpool Min Mul Neg NonZero Not OneHot Or Pad PRelu ReduceMax ReduceMin Relu Reshape ReverseSequence
+	Round Scatter Shape Sign Size Slice SpaceToDepth Split Squeeze Sub Tile TopK Transpose Trilu Unique Unsqueeze Where Xor
+	com.microsoft.IsAllFinite com.microsoft.MulInteger com.microsoft.NhwcMaxPool com.microsoft.Trilu com.microsoft.ExpandDims com.microsoft.Unique com.microsoft.MurmurHash3`)
+
+// quantized are the operators whose integers come of rounding floats: these may be
+// next to each other where the float lies between.
+var quantized = words(`QuantizeLinear DynamicQuantizeLinear QLinearConv QLinearMatMul com.microsoft.QLinearAdd com.microsoft.QLinearMul com.microsoft.QLinearAveragePool
+	com.microsoft.QLinearGlobalAveragePool com.microsoft.QLinearLeakyRelu com.microsoft.QLinearSigmoid com.microsoft.QLinearSoftmax com.microsoft.QLinearReduceMean
+	com.microsoft.QGemm com.microsoft.QLinearConcat com.microsoft.QLinearConv com.microsoft.QLinearWhere com.microsoft.QuantizeLinear com.microsoft.NhwcConv Resize
+	com.microsoft.QEmbedLayerNormalization`)
+
+func words(s string) map[string]bool {
+	r := map[string]bool{}
+	for _, w := range strings.Fields(s) {
+		r[w] = true
+	}
+	return r
+}
+
+func compareValue(c *Call, got, want tensor.Value) error {
+	// Where a model does not declare its output, ONNX Runtime's value does not say that it
+	// is optional.
+	if g, ok := got.(*tensor.Optional); ok && g.Value != nil {
+		if _, ok := want.(*tensor.Optional); !ok {
+			got = g.Value
+		}
+	}
+	switch w := want.(type) {
+	case *tensor.Sequence:
+		g, ok := got.(*tensor.Sequence)
+		if !ok || len(g.Items) != len(w.Items) {
+			return fmt.Errorf("got %s, want %s", Show(got), Show(want))
+		}
+		for i := range w.Items {
+			if err := compareValue(c, g.Items[i], w.Items[i]); err != nil {
+				return fmt.Errorf("item %d: %w", i, err)
+			}
+		}
+		return nil
+	case *tensor.Optional:
+		g, ok := got.(*tensor.Optional)
+		if !ok || (g.Value == nil) != (w.Value == nil) {
+			return fmt.Errorf("got %s, want %s", Show(got), Show(want))
+		}
+		if w.Value == nil {
+			return nil
+		}
+		return compareValue(c, g.Value, w.Value)
+	case *tensor.Tensor:
+		rtol, atol := Tolerance(c, w)
+		return tensor.AllClose(got, want, rtol, atol)
+	}
+	return tensor.AllClose(got, want, 1e-4, 1e-5)
+}
+
+// Tolerance returns what an output may differ by: relative to its elements, and
+// absolute as a part of its largest element.
+func Tolerance(c *Call, want *tensor.Tensor) (rtol, atol float64) {
+	d := want.DType()
+	name := c.Name()
+	if exact[name] && (d == tensor.TypeFloat32 || d == tensor.TypeFloat64 || !d.IsFloat()) {
+		return 0, 0
+	}
+	if !d.IsFloat() {
+		if quantized[name] && d != tensor.TypeBool {
+			return 0, 1
+		}
+		return 0, 0
+	}
+	f, err := Floats(want)
+	if err != nil {
+		return 0, 0
+	}
+	most := 0.0
+	for _, v := range f {
+		if v = math.Abs(v); v > most && !math.IsInf(v, 0) {
+			most = v
+		}
+	}
+	switch d {
+	case tensor.TypeFloat64:
+		rtol = 1e-9
+	case tensor.TypeFloat32:
+		rtol = 5e-5
+	case tensor.TypeFloat16:
+		rtol = 4e-3
+	case tensor.TypeBFloat16:
+		rtol = 3e-2
+	default:
+		rtol = 0.26 // float8: next to each other
+	}
+	// Operators that compute in float32 whatever they take and give.
+	for i := range c.In {
+		if e := c.DType(i); e == tensor.TypeFloat32 && rtol < 5e-5 {
+			rtol = 5e-5
+		} else if e == tensor.TypeFloat16 && rtol < 4e-3 {
+			rtol = 4e-3
+		} else if e == tensor.TypeBFloat16 && rtol < 3e-2 {
+			rtol = 3e-2
+		}
+	}
+	return rtol, rtol * max(most/5, 1e-2)
+}
+
+// Run opens a call on a provider and runs it times times. A panic is an error.
+func Run(c *Call, provider onward.ProviderConfig, times int) (out map[string]tensor.Value, err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = fmt.Errorf("PANIC: %v\n%s", p, debug.Stack())
+		}
+	}()
+	m, feed, err := c.Model()
+	if err != nil {
+		return nil, err
+	}
+	s, err := onward.OpenModel(m, &onward.SessionOptions{Threads: 1, Providers: []onward.ProviderConfig{provider}, Limits: onward.Limits{MaxMemory: 1 << 28}})
+	if err != nil {
+		return nil, err
+	}
+	defer s.Close()
+	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	defer cancel()
+	for range times {
+		if out, err = s.Run(ctx, feed, nil); err != nil {
+			return nil, err
+		}
+	}
+	return out, nil
+}

@@ -1,0 +1,23 @@
+package calls
+
+import (
+	"flag"
+	"testing"
+)
+
+// Repeat makes rapid's runs repeat and sets how many checks there are, where
+// the command line does not say.
+func Repeat(t testing.TB, checks string) {
+	t.Helper()
+	set := map[string]bool{}
+	flag.Visit(func(f *flag.Flag) { set[f.Name] = true })
+	for name, v := range map[string]string{"rapid.checks": checks, "rapid.seed": "20", "rapid.nofailfile": "true"} {
+		if !set[name] {
+			old := flag.Lookup(name).Value.String()
+			if err := flag.Set(name, v); err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() { _ = flag.Set(name, old) })
+		}
+	}
+}

@@ -1,0 +1,191 @@
+package calls
+
+import (
+	"math"
+
+	"github.com/onward-ml/onward/tensor"
+)
+
+// kind says what numbers a tensor holds.
+type kind int
+
+const (
+	normal   kind = iota // around 0
+	positive             // above 0
+	unit                 // of (-1, 1)
+	whole                // small whole numbers, so that some are equal
+	special              // normal ones with NaN, infinities, zeros of both signs, tiny and huge ones
+)
+
+// contents draws a kind for a data input: mostly normal numbers.
+func (g *gen) contents() kind {
+	switch g.n(10) {
+	case 8:
+		return special
+	case 7:
+		return whole
+	}
+	return normal
+}
+
+// tensor makes a tensor.
+func (g *gen) tensor(d tensor.DType, k kind, shape ...int) *tensor.Tensor {
+	t := tensor.Must(tensor.Zeros(d, shape...))
+	n := t.Len()
+	r := g.rng
+	switch {
+	case d == tensor.TypeString:
+		for i := range tensor.Of[string](t) {
+			tensor.Of[string](t)[i] = []string{"a", "b", "", "cat", "Dog", "1.5", "-2", "größer", "a b"}[r.IntN(9)]
+		}
+		return t
+	case d == tensor.TypeBool:
+		for i := range tensor.Of[bool](t) {
+			tensor.Of[bool](t)[i] = r.IntN(2) == 0
+		}
+		return t
+	case d == tensor.TypeComplex64:
+		for i := range tensor.Of[complex64](t) {
+			tensor.Of[complex64](t)[i] = complex(float32(r.NormFloat64()), float32(r.NormFloat64()))
+		}
+		return t
+	case d == tensor.TypeComplex128:
+		for i := range tensor.Of[complex128](t) {
+			tensor.Of[complex128](t)[i] = complex(r.NormFloat64(), r.NormFloat64())
+		}
+		return t
+	}
+	v := make([]float64, n)
+	for i := range v {
+		switch k {
+		case positive:
+			v[i] = 0.1 + 3*r.Float64()
+		case unit:
+			v[i] = 1.96*r.Float64() - 0.98
+		case whole:
+			v[i] = float64(r.IntN(7) - 3)
+		default:
+			v[i] = r.NormFloat64() * 2
+		}
+		if k == special && r.IntN(5) == 0 {
+			v[i] = []float64{math.NaN(), math.Inf(1), math.Inf(-1), 0, math.Copysign(0, -1), 1e-41, -1e30, 1e30, 88.9, -104, 0.5, 1.5, -2.5}[r.IntN(13)]
+		}
+	}
+	if !d.IsFloat() {
+		lo, hi := intRange(d)
+		for i := range v {
+			x := math.Round(v[i] * 3)
+			if k == special && r.IntN(4) == 0 {
+				x = []float64{lo, hi, hi - 1, lo + 1}[r.IntN(4)]
+			}
+			if k == positive {
+				x = 1 + math.Abs(x)
+			}
+			if lo == 0 {
+				x = math.Abs(x)
+			}
+			if x != x {
+				x = 1
+			}
+			v[i] = min(max(x, lo), hi)
+		}
+	}
+	if err := tensor.ConvertInto(t, tensor.Must(tensor.New(v, shapeOf(shape, n)...)), tensor.ConvertOptions{}); err != nil {
+		panic(err)
+	}
+	return t
+}
+
+func shapeOf(shape []int, n int) []int {
+	if len(shape) == 0 {
+		return []int{1}
+	}
+	return shape
+}
+
+// intRange returns the ends of an integer type that float64 holds.
+func intRange(d tensor.DType) (lo, hi float64) {
+	switch d {
+	case tensor.TypeInt8:
+		return -128, 127
+	case tensor.TypeUint8:
+		return 0, 255
+	case tensor.TypeInt16:
+		return -1 << 15, 1<<15 - 1
+	case tensor.TypeUint16:
+		return 0, 1<<16 - 1
+	case tensor.TypeInt32:
+		return -1 << 31, 1<<31 - 1
+	case tensor.TypeUint32:
+		return 0, 1<<32 - 1
+	case tensor.TypeInt64:
+		return -1 << 53, 1 << 53
+	case tensor.TypeUint64:
+		return 0, 1 << 53
+	case tensor.TypeInt4:
+		return -8, 7
+	case tensor.TypeUint4:
+		return 0, 15
+	case tensor.TypeInt2:
+		return -2, 1
+	case tensor.TypeUint2:
+		return 0, 3
+	}
+	return -8, 8
+}
+
+// ints makes an int64 tensor of the given numbers.
+func ints(v ...int) *tensor.Tensor {
+	r := make([]int64, len(v))
+	for i, x := range v {
+		r[i] = int64(x)
+	}
+	return tensor.Must(tensor.New(r, len(r)))
+}
+
+// indices makes numbers of [-n, n), or of [0, n) without negative ones.
+func (g *gen) indices(d tensor.DType, n int, negative bool, shape ...int) *tensor.Tensor {
+	t := tensor.Must(tensor.Zeros(tensor.TypeInt64, shape...))
+	for i := range tensor.Of[int64](t) {
+		v := g.rng.IntN(max(1, n))
+		if negative && g.rng.IntN(4) == 0 {
+			v -= n
+		}
+		tensor.Of[int64](t)[i] = int64(v)
+	}
+	if d == tensor.TypeInt64 {
+		return t
+	}
+	r := tensor.Must(tensor.Zeros(d, shape...))
+	if err := tensor.ConvertInto(r, t, tensor.ConvertOptions{}); err != nil {
+		panic(err)
+	}
+	return r
+}
+
+// dtype draws one of the types that a variable of the signature stands for; half of
+// the time float32 if it is one of them.
+func (g *gen) dtype(variable string, not ...tensor.DType) tensor.DType {
+	var of []tensor.DType
+	has := false
+	for _, t := range g.def.Signature().Vars[variable] {
+		if t.Kind != tensor.KindTensor {
+			continue
+		}
+		out := false
+		for _, d := range not {
+			out = out || d == t.Elem
+		}
+		if !out {
+			of = append(of, t.Elem)
+			has = has || t.Elem == tensor.TypeFloat32
+		}
+	}
+	if len(of) == 0 {
+		return tensor.TypeFloat32
+	}
+	if has && g.n(5) < 3 {
+		return tensor.TypeFloat32
+	}
+	return pick(g, of...)
+}

@@ -1,0 +1,136 @@
+package ort_test
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"regexp"
+	"strings"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"github.com/onward-ml/onward"
+	"github.com/onward-ml/onward/internal/ops"
+	"github.com/onward-ml/onward/internal/testing/calls"
+	"github.com/onward-ml/onward/internal/testing/suite"
+	"github.com/onward-ml/onward/tensor"
+)
+
+// tally counts what became of the calls of one operator.
+type tally struct {
+	compared    int // ONNX Runtime and both engines gave the same
+	explained   int // they gave something else, for a reason in calls.Differences
+	unsupported int // ONNX Runtime has no kernel for it
+	refused     int // ONNX Runtime returns another error
+	invalid     int // our engines return an error, as ONNX Runtime does
+	strict      int // only our engines return an error
+}
+
+// TestRandomCallsAgree runs random calls of every operator on reference, cpu and
+// ONNX Runtime. A difference must be one of those that docs/differences.md explains.
+// -rapid.checks and -rapid.seed run more calls and others; ONWARD_TRACE=1 names each
+// call first, for the one with which ONNX Runtime ends the process.
+func TestRandomCallsAgree(t *testing.T) {
+	ort := config(t, "graph_optimization_level", "disable")
+	calls.Repeat(t, "25")
+	seeds, err := calls.Load("../..", suite.Dir(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	trace := os.Getenv("ONWARD_TRACE") != ""
+	var total tally
+	var never, lines []string
+	for _, d := range ops.All() {
+		if d.Domain == "onward" {
+			continue
+		}
+		name := ops.QualifiedName(d.Domain, d.Name)
+		var n tally
+		t.Run(name, func(t *testing.T) {
+			rapid.Check(t, func(t *rapid.T) {
+				c := calls.Draw(t, d, seeds)
+				if c == nil || calls.Deadly(c) {
+					return
+				}
+				if trace {
+					fmt.Fprintln(os.Stderr, c)
+				}
+				compareThree(t, c, ort, &n)
+			})
+		})
+		if t.Failed() && n.compared == 0 {
+			continue
+		}
+		lines = append(lines, fmt.Sprintf("%-55s %5d compared %5d explained %5d unsupported %5d refused %5d invalid %5d only ours refuse", name, n.compared, n.explained, n.unsupported, n.refused, n.invalid, n.strict))
+		if n.compared == 0 && n.refused > 0 {
+			never = append(never, name)
+		}
+		total.compared += n.compared
+		total.explained += n.explained
+		total.unsupported += n.unsupported
+		total.refused += n.refused
+		total.invalid += n.invalid
+		total.strict += n.strict
+	}
+	t.Logf("%d calls compared, %d explained, %d unsupported by ONNX Runtime, %d refused by it alone, %d by all, %d by ours alone\n%s",
+		total.compared, total.explained, total.unsupported, total.refused, total.invalid, total.strict, strings.Join(lines, "\n"))
+	if len(never) > 0 {
+		t.Errorf("%d operators of ONNX Runtime were never compared: %s", len(never), strings.Join(never, ", "))
+	}
+}
+
+// unknown is how ONNX Runtime says that it does not have an operator, a type or an
+// opset, next to the code for it.
+var unknown = regexp.MustCompile(`not a registered function/op|ValidateOpsetForDomain|under development|No Op registered|No opset import|is invalid|Type Error: Type parameter|MLDataType for|does not support double yet|Op .MulInteger.`)
+
+func compareThree(t *rapid.T, c *calls.Call, ort onward.ProviderConfig, n *tally) {
+	want, err := calls.Run(c, onward.ProviderConfig{Name: "reference"}, 1)
+	got, err2 := calls.Run(c, onward.ProviderConfig{Name: "cpu"}, 2)
+	for _, err := range []error{err, err2} {
+		if err != nil && strings.Contains(err.Error(), "PANIC") {
+			t.Fatalf("%v\n%s", err, c)
+		}
+	}
+	if (err == nil) != (err2 == nil) {
+		t.Fatalf("reference: %v\ncpu: %v\n%s", err, err2, c)
+	}
+	if err != nil {
+		// An error of ours may be a lack of ours. ONNX Runtime is only asked about calls
+		// that are valid by our checks: it reads past the ends of what others describe.
+		n.invalid++
+		return
+	}
+	if err := calls.Compare(c, got, want); err != nil {
+		t.Fatalf("cpu against reference: %v\n%s", err, c)
+	}
+	c.OutTypes = nil
+	for i := range c.Out {
+		if v := want[fmt.Sprintf("o%d", i)]; v != nil {
+			c.OutTypes = append(c.OutTypes, v.Type())
+		} else {
+			c.OutTypes = append(c.OutTypes, tensor.Type{})
+		}
+	}
+	theirs, err := calls.Run(c, ort, 1)
+	var st *onward.StatusError
+	switch {
+	case errors.As(err, &st) && (st.Code == onward.NotImplemented || unknown.MatchString(st.Message)):
+		n.unsupported++
+		return
+	case err != nil:
+		n.refused++
+		if os.Getenv("ONWARD_TRACE") != "" {
+			fmt.Fprintf(os.Stderr, "REFUSED %s: %v\n", c.Name(), err)
+		}
+		return
+	}
+	if err := calls.Compare(c, got, theirs); err != nil {
+		if calls.Explained(c) {
+			n.explained++
+			return
+		}
+		t.Fatalf("ours against ONNX Runtime: %v\n%s", err, c)
+	}
+	n.compared++
+}

@@ -1,0 +1,67 @@
+package onward_test
+
+import (
+	"strings"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"github.com/onward-ml/onward"
+	"github.com/onward-ml/onward/internal/ops"
+	"github.com/onward-ml/onward/internal/testing/calls"
+	"github.com/onward-ml/onward/internal/testing/suite"
+)
+
+// TestRandomCalls runs random calls of every operator on both engines; cpu must give
+// what reference gives. With -rapid.checks and -rapid.seed it runs longer and
+// elsewhere.
+func TestRandomCalls(t *testing.T) {
+	calls.Repeat(t, "30")
+	data := ""
+	if s, err := suite.Find(); err == nil {
+		data = s.Dir
+	}
+	seeds, err := calls.Load(".", data)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var none []string
+	for _, d := range ops.All() {
+		name := ops.QualifiedName(d.Domain, d.Name)
+		if d.Domain == "onward" {
+			continue
+		}
+		t.Run(name, func(t *testing.T) {
+			compared := 0
+			rapid.Check(t, func(t *rapid.T) {
+				c := calls.Draw(t, d, seeds)
+				if c == nil {
+					return
+				}
+				want, err := calls.Run(c, onward.ProviderConfig{Name: "reference"}, 1)
+				got, err2 := calls.Run(c, onward.ProviderConfig{Name: "cpu"}, 2)
+				for _, err := range []error{err, err2} {
+					if err != nil && strings.Contains(err.Error(), "PANIC") {
+						t.Fatalf("%v\n%s", err, c)
+					}
+				}
+				if (err == nil) != (err2 == nil) {
+					t.Fatalf("reference: %v\ncpu: %v\n%s", err, err2, c)
+				}
+				if err != nil {
+					return
+				}
+				compared++
+				if err := calls.Compare(c, got, want); err != nil {
+					t.Fatalf("cpu against reference: %v\n%s", err, c)
+				}
+			})
+			if compared == 0 && !elsewhere[name] {
+				none = append(none, name)
+			}
+		})
+	}
+	if len(none) > 0 && data != "" {
+		t.Errorf("%d operators have no valid call: %s", len(none), strings.Join(none, ", "))
+	}
+}
