@@ -245,8 +245,7 @@ func (op *GroupQueryAttention) Run(c *ir.Call) error {
 }
 
 // prepare normalizes each head's vectors by the weights of input norm, where it
-// is given, and rotates them by their positions. Of a first prompt, the first element of
-// position_ids is where the rows of every batch begin.
+// is given, and rotates them by their positions.
 func (op *GroupQueryAttention) prepare(c *ir.Call, v headView[float32], norm, batch, heads, n, dim int, past []int, first bool) (headView[float32], error) {
 	if !op.Rotary && !c.Has(norm) {
 		return v, nil
@@ -273,12 +272,13 @@ func (op *GroupQueryAttention) prepare(c *ir.Call, v headView[float32], norm, ba
 	if !op.Rotary {
 		return r, nil
 	}
-	return r, rotateCached(c, r, c.Tensor(7), c.Tensor(8), c.Tensor(9), op.Interleaved, batch, heads, n, dim, past)
+	return r, rotateCached(c, r, c.Tensor(7), c.Tensor(8), c.Tensor(9), op.Interleaved, batch, heads, n, dim, past, first)
 }
 
 // rotateCached rotates the heads of v in place by the angles of their positions: the
-// given ones, or those behind the past.
-func rotateCached(c *ir.Call, r headView[float32], cosT, sinT, posT *tensor.Tensor, interleaved bool, batch, heads, n, dim int, past []int) error {
+// given ones, or those behind the past. Of a first prompt, the first of the given ones is
+// where the rows of every batch begin.
+func rotateCached(c *ir.Call, r headView[float32], cosT, sinT, posT *tensor.Tensor, interleaved bool, batch, heads, n, dim int, past []int, first bool) error {
 	if cosT == nil || sinT == nil || cosT.Rank() != 2 || !slices.Equal(cosT.Shape(), sinT.Shape()) || cosT.Dim(1) > dim/2 {
 		return fmt.Errorf("cos_cache and sin_cache are %v and %v, want [positions, %d at most]", cosT, sinT, dim/2)
 	}

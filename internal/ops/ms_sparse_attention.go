@@ -160,10 +160,10 @@ func (op *SparseAttention) Run(c *ir.Call) error {
 		if k, err = copiedHeads(c, k, batch, kvh, n, dim); err != nil {
 			return err
 		}
-		if err := rotateCached(c, q, c.Tensor(9), c.Tensor(10), nil, op.Interleaved, batch, h, n, dim, past); err != nil {
+		if err := rotateCached(c, q, c.Tensor(9), c.Tensor(10), nil, op.Interleaved, batch, h, n, dim, past, false); err != nil {
 			return err
 		}
-		if err := rotateCached(c, k, c.Tensor(9), c.Tensor(10), nil, op.Interleaved, batch, kvh, n, dim, past); err != nil {
+		if err := rotateCached(c, k, c.Tensor(9), c.Tensor(10), nil, op.Interleaved, batch, kvh, n, dim, past, false); err != nil {
 			return err
 		}
 	}
