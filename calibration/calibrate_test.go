@@ -291,3 +291,27 @@ func ExampleCalibrate() {
 	// x -1 3
 	// y -2 6
 }
+
+// On networks whose sums depend on their order, ranges are ONNX Runtime's to float
+// rounding.
+func TestCalibrateNetworks(t *testing.T) {
+	for _, name := range []string{"conv", "block"} {
+		want, err := ReadFile("testdata/static/" + name + "/ranges.json")
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, err := Calibrate(t.Context(), recordedModel(t, name+".onnx"), Batches(recordedBatches(t, name+".npz")...), &Options{OpTypes: StaticOps()})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(want.Ranges) < 15 || !slices.Equal(got.Names(), want.Names()) {
+			t.Errorf("%s: ranges of %v, want %v", name, got.Names(), want.Names())
+		}
+		for k, w := range want.Ranges {
+			g := got.Ranges[k]
+			if near := 1e-5 * float64(w.Dynamic()); math.Abs(float64(g.Lowest-w.Lowest)) > near || math.Abs(float64(g.Highest-w.Highest)) > near {
+				t.Errorf("%s, %s: %g to %g, want %g to %g", name, k, g.Lowest, g.Highest, w.Lowest, w.Highest)
+			}
+		}
+	}
+}

@@ -180,15 +180,37 @@ func newNode(opType, name string, inputs, outputs []string, attrs onnx.Attrs) *o
 	return n
 }
 
-// replaceInputs makes all nodes read another value.
-func replaceInputs(nodes []*onnx.Node, old, new string) {
-	for _, n := range nodes {
+// places are where nodes name values: pointers to the names.
+type places map[string][]*string
+
+// rename makes all places of a value name another.
+func (p places) rename(old, new string) {
+	for _, at := range p[old] {
+		*at = new
+	}
+	p[new] = append(p[new], p[old]...)
+	delete(p, old)
+}
+
+// readers and makers return the inputs and outputs of all nodes.
+func (e *editor) readers() places {
+	p := places{}
+	for _, n := range e.g.Nodes {
 		for i, in := range n.Inputs {
-			if in == old {
-				n.Inputs[i] = new
-			}
+			p[in] = append(p[in], &n.Inputs[i])
 		}
 	}
+	return p
+}
+
+func (e *editor) makers() places {
+	p := places{}
+	for _, n := range e.g.Nodes {
+		for i, out := range n.Outputs {
+			p[out] = append(p[out], &n.Outputs[i])
+		}
+	}
+	return p
 }
 
 // consumers counts the inputs of nodes that a value is.

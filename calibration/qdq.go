@@ -16,6 +16,8 @@ type qdq struct {
 	order  []string // of marks
 	biases []biasMark
 	uses   map[string]int
+	read   places // before nodes are added, which read what they shall
+	make   places
 	// where a tensor's parameters are, once it is quantized
 	params map[string]*qdqParams
 	ranges map[string]*quantized // of weights, before
@@ -42,14 +44,8 @@ type qdqParams struct {
 
 func (q *qdq) quantize() error {
 	q.marks, q.params, q.ranges = map[string]*mark{}, map[string]*qdqParams{}, map[string]*quantized{}
-	q.uses = q.consumers()
-	var removed []*onnx.Node
-	for _, n := range slices.Clone(q.g.Nodes) {
-		if q.wants(n) && q.markNode(n) {
-			removed = append(removed, n)
-		}
-	}
-	q.g.Nodes = slices.DeleteFunc(q.g.Nodes, func(n *onnx.Node) bool { return slices.Contains(removed, n) })
+	q.uses, q.read, q.make = q.consumers(), q.readers(), q.makers()
+	q.g.Nodes = slices.DeleteFunc(q.g.Nodes, func(n *onnx.Node) bool { return q.wants(n) && q.markNode(n) })
 	if err := q.weightRanges(); err != nil {
 		return err
 	}
@@ -233,18 +229,7 @@ func (q *qdq) markBias(n *onnx.Node, at int, factor float32) {
 
 // skip makes the producer of Relu's or Clip's input make its result instead.
 func (q *qdq) skip(in, out string) {
-	for _, n := range q.g.Nodes {
-		for i, o := range n.Outputs {
-			if o == in {
-				n.Outputs[i] = out
-			}
-		}
-	}
-	for i := range q.biases { // none reads it, but names stay true
-		if q.biases[i].input == in {
-			q.biases[i].input = out
-		}
-	}
+	q.make.rename(in, out)
 	delete(q.marks, in)
 }
 
@@ -332,7 +317,7 @@ func (q *qdq) own(name string, m *mark) error {
 		}
 		bytes := q.addBytes(name+"_quantized", onnx.DataType(p.dtype), quantizeWeight(t, v, p), t.Dims...)
 		out := q.unused(name + "_DequantizeLinear_Output")
-		replaceInputs(q.g.Nodes, name, out)
+		q.read.rename(name, out)
 		q.g.Nodes = append(q.g.Nodes, newNode("DequantizeLinear", name+"_DequantizeLinear", []string{bytes, scale, zero}, []string{out}, attrs))
 		return nil
 	}
@@ -354,16 +339,10 @@ func (q *qdq) pair(name string, p *qdqParams) {
 	from, to := name, name
 	if q.outputs[name] && !q.inputs[name] {
 		from = q.unused(name + "_QuantizeLinear_Input")
-		for _, n := range q.g.Nodes {
-			for i, o := range n.Outputs {
-				if o == name {
-					n.Outputs[i] = from
-				}
-			}
-		}
+		q.make.rename(name, from)
 	} else {
 		to = q.unused(name + "_DequantizeLinear_Output")
-		replaceInputs(q.g.Nodes, name, to)
+		q.read.rename(name, to)
 	}
 	mid := q.unused(name + "_QuantizeLinear_Output")
 	q.g.Nodes = append(q.g.Nodes,
