@@ -17,7 +17,8 @@ import (
 // the device that the model runs on.
 //
 // What is bound is checked when it is bound. Inputs are read during
-// [Session.RunBinding], so their contents may change between runs. On the provider
+// [Session.RunBinding], so their contents may change between runs; only an input
+// that is on another device than the model is copied there when it is bound. On the provider
 // cpu such a run copies nothing, and once it has seen its shapes, allocates nothing.
 //
 // Memory that is given by its address must stay valid until it is no longer bound.

@@ -21,6 +21,7 @@ type turned struct {
 
 func (turned) Infer(c *ir.InferContext) error { c.SetOut(0, c.Type(0)); return nil }
 func (o turned) Run(c *ir.Call) error {
+	c.Replay()
 	x := c.Tensor(0)
 	y, err := c.Output(0, x.DType(), x.Shape()...)
 	if err != nil {
@@ -32,9 +33,6 @@ func (o turned) Run(c *ir.Call) error {
 			dst[i] = src[len(src)-1-i]
 		}
 	})
-	if c.Err() == nil {
-		c.Replay()
-	}
 	if o.wrote != nil {
 		*o.wrote = append(*o.wrote, unsafe.Pointer(unsafe.SliceData(y.Bytes())))
 		*o.ran++
@@ -157,6 +155,7 @@ type stopped struct{}
 
 func (stopped) Infer(c *ir.InferContext) error { c.SetOut(0, c.Type(0)); return nil }
 func (stopped) Run(c *ir.Call) error {
+	c.Replay()
 	x := c.Tensor(0)
 	y, err := c.Output(0, x.DType(), x.Shape()...)
 	if err != nil {
@@ -171,7 +170,6 @@ func (stopped) Run(c *ir.Call) error {
 		stop()
 		told = c.Err() != nil
 	})
-	c.Replay()
 	return c.Err()
 }
 

@@ -82,6 +82,7 @@ func (s *state) step(i int) error {
 		start = time.Now()
 	}
 	c.Repeatable = s.repeat.learning
+	c.Replays() // what a failed call has left
 	if err := st.op.Run(c); err != nil {
 		if e := s.run.err(); e != nil {
 			return e

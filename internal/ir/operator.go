@@ -258,9 +258,10 @@ func (c *Call) Repeat(fn func(), reads ...*tensor.Tensor) {
 	c.reads = append(c.reads, reads...)
 }
 
-// Replay is Repeat for a call that has done nothing but allocate its outputs and
-// call Parallel: the engine makes the same calls of Parallel again, in their order,
-// for other contents of any input. Scratch memory must not have been used.
+// Replay is Repeat for a call that does nothing but allocate its outputs and call
+// Parallel: the engine makes the calls of Parallel that follow again, in their order,
+// for other contents of any input. Scratch memory must not be used, and Parallel not
+// be called within itself.
 func (c *Call) Replay() { c.only = c.Repeatable }
 
 // Replays returns the calls of Parallel that can be made again, nil when Replay was
@@ -374,7 +375,7 @@ func (c *Call) Reserve(n int64) error { return c.Env.Reserve(c, n) }
 // Ranges are at least grain long but for the last. Results must not depend on
 // how the ranges are cut.
 func (c *Call) Parallel(n, grain int, fn func(lo, hi int)) {
-	if c.Repeatable {
+	if c.only {
 		c.parts = append(c.parts, Part{n, grain, fn})
 	}
 	c.Env.Parallel(n, grain, fn)

@@ -81,6 +81,7 @@ func (t *ToBlocked) Infer(c *ir.InferContext) error {
 
 // Run reorders block by block.
 func (t *ToBlocked) Run(c *ir.Call) error {
+	c.Replay()
 	n, src, err := planarIn(c, 0, t.Out.C, t.Out.H, t.Out.W)
 	if err != nil {
 		return err
@@ -96,7 +97,6 @@ func (t *ToBlocked) Run(c *ir.Call) error {
 			t.Out.FromNCHW(cpu.Active(), dst[i*t.Out.Len():][:t.Out.Len()], src[i*size:][:size], k, k+1)
 		}
 	})
-	c.Replay()
 	return nil
 }
 
@@ -124,6 +124,7 @@ func (f *FromBlocked) Infer(c *ir.InferContext) error {
 
 // Run reorders block by block.
 func (f *FromBlocked) Run(c *ir.Call) error {
+	c.Replay()
 	n, src, err := blockedIn(c, 0, &f.In)
 	if err != nil {
 		return err
@@ -139,7 +140,6 @@ func (f *FromBlocked) Run(c *ir.Call) error {
 			f.In.ToNCHW(cpu.Active(), dst[i*size:][:size], src[i*f.In.Len():][:f.In.Len()], k, k+1)
 		}
 	})
-	c.Replay()
 	return nil
 }
 

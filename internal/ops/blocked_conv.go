@@ -128,6 +128,7 @@ func (v *BlockedConv) Infer(c *ir.InferContext) error {
 
 // Run convolves image by image; the kernel splits an image over threads.
 func (v *BlockedConv) Run(c *ir.Call) error {
+	c.Replay()
 	var n int
 	var x, add []float32
 	var err error
@@ -169,7 +170,6 @@ func (v *BlockedConv) Run(c *ir.Call) error {
 			return err
 		}
 	}
-	c.Replay()
 	return nil
 }
 
@@ -219,6 +219,7 @@ func (p *BlockedPool) Infer(c *ir.InferContext) error {
 
 // Run pools image by image.
 func (p *BlockedPool) Run(c *ir.Call) error {
+	c.Replay()
 	n, x, err := blockedIn(c, 0, &p.pool.In)
 	if err != nil {
 		return err
@@ -229,6 +230,5 @@ func (p *BlockedPool) Run(c *ir.Call) error {
 	}
 	par := parOf(c)
 	blockedEach(n, &p.pool.Out, y, &p.pool.In, x, func(y, x []float32) { p.pool.Run(cpu.Active(), par, y, x) })
-	c.Replay()
 	return nil
 }

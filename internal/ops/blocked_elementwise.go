@@ -85,6 +85,7 @@ func inferBlocked(c *ir.InferContext, out *Layout) error {
 
 // Run maps row by row, so that borders stay zero.
 func (m *BlockedMap) Run(c *ir.Call) error {
+	c.Replay()
 	n, x, err := blockedIn(c, 0, &m.In)
 	if err != nil {
 		return err
@@ -112,7 +113,6 @@ func blockedRows(c *ir.Call, n int, l *Layout, fn func(image, block, row, w int)
 			fn(b/blocks, b%blocks, r%l.H, w)
 		}
 	})
-	c.Replay()
 }
 
 // BlockedBinary combines two blocked images element by element; B may be a single
@@ -162,6 +162,7 @@ func (m *BlockedBinary) Infer(c *ir.InferContext) error { return inferBlocked(c,
 
 // Run combines row by row.
 func (m *BlockedBinary) Run(c *ir.Call) error {
+	c.Replay()
 	n, a, err := blockedIn(c, 0, &m.A)
 	if err != nil {
 		return err
@@ -213,6 +214,7 @@ func (a *BlockedAffine) Infer(c *ir.InferContext) error { return inferBlocked(c,
 
 // Run scales pixel by pixel.
 func (a *BlockedAffine) Run(c *ir.Call) error {
+	c.Replay()
 	n, x, err := blockedIn(c, 0, &a.In)
 	if err != nil {
 		return err
@@ -242,6 +244,7 @@ func (m *BlockedConcat) Infer(c *ir.InferContext) error { return inferBlocked(c,
 
 // Run copies whole blocks, or rows where the borders differ.
 func (m *BlockedConcat) Run(c *ir.Call) error {
+	c.Replay()
 	n := -1
 	xs := make([][]float32, len(m.In))
 	same := true
@@ -280,7 +283,6 @@ func (m *BlockedConcat) Run(c *ir.Call) error {
 				copy(dst[cb*size:min(len(dst), (cb+1)*size)], src[at:min(len(src), at+size)])
 			}
 		})
-		c.Replay()
 		return nil
 	}
 	y, err := blockedOut(c, n, &m.Out)
@@ -317,6 +319,7 @@ func (m *BlockedMean) Infer(c *ir.InferContext) error {
 
 // Run sums rows of a block as float, and the rows as double.
 func (m *BlockedMean) Run(c *ir.Call) error {
+	c.Replay()
 	n, x, err := blockedIn(c, 0, &m.In)
 	if err != nil {
 		return err
@@ -351,6 +354,5 @@ func (m *BlockedMean) Run(c *ir.Call) error {
 			}
 		}
 	})
-	c.Replay()
 	return nil
 }

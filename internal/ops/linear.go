@@ -139,8 +139,8 @@ func (l *Linear) Run(c *ir.Call) error {
 		}
 		l.compute(nil, g)
 	} else {
-		l.compute(parOf(c), g)
 		c.Replay()
+		l.compute(parOf(c), g)
 	}
 	return c.Err()
 }
