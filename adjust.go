@@ -110,3 +110,43 @@ func fixDimensions(m *onnx.Model, opts *SessionOptions) (*onnx.Model, error) {
 	model.Graph = &graph
 	return &model, nil
 }
+
+// applyOptions does for a provider what it does not do itself: it returns the model
+// as the options want it, options that do not say so any more, and the model's path,
+// which is empty for a model that has changed.
+func applyOptions(p Provider, path string, m *onnx.Model, opts *SessionOptions) (*onnx.Model, *SessionOptions, string, error) {
+	if len(opts.CustomOperators) > 0 {
+		return nil, nil, "", statusf(NotImplemented, "provider %s does not run operators written in Go", p.Name())
+	}
+	if opts.OptimizedModelPath != "" {
+		opts.Log().Warn("the provider does not save the optimized model", "provider", p.Name(), "path", opts.OptimizedModelPath)
+	}
+	r, given, err := prepareModel(m, opts)
+	if err != nil {
+		return nil, nil, "", err
+	}
+	if len(given) > 0 {
+		model, graph := *r, *r.Graph
+		graph.Initializers = slices.Clone(graph.Initializers)
+		for i, t := range graph.Initializers {
+			if t == nil || given[t.Name] == nil {
+				continue
+			}
+			v, ok := given[t.Name].(*tensor.Tensor)
+			if !ok {
+				continue // prepareModel has refused it
+			}
+			name := t.Name
+			graph.Initializers[i] = onnx.FromTensor(v)
+			graph.Initializers[i].Name = name
+		}
+		model.Graph = &graph
+		r = &model
+	}
+	if r == m {
+		return m, opts, path, nil
+	}
+	o := *opts
+	o.FreeDimensions, o.FreeDimensionsByDenotation, o.Initializers, o.ExternalInitializers = nil, nil, nil, nil
+	return r, &o, "", nil
+}

@@ -32,6 +32,9 @@ type native struct {
 func (n native) Name() string     { return n.name }
 func (n native) Available() error { return nil }
 
+// AppliesOptions says that Compile does.
+func (n native) AppliesOptions() {}
+
 // sharedPool serves all sessions that do not ask for a number of threads.
 var sharedPool = sync.OnceValue(func() *exec.Pool { return exec.NewPool(runtime.GOMAXPROCS(0)) })
 

@@ -34,6 +34,10 @@ func available(p Provider, config ProviderConfig) error {
 	return p.Available()
 }
 
+// optionApplier is a provider that applies SessionOptions to the model itself. Other
+// providers get a model with its dimensions fixed and its initializers replaced.
+type optionApplier interface{ AppliesOptions() }
+
 // fileCompiler is a provider that reads model files itself.
 type fileCompiler interface {
 	// CompileFile is Compile for the model in a file. Of the model that is passed too
@@ -59,6 +63,12 @@ type ownedCompiler interface {
 // compile makes an engine. A model from a file is the session's own; when no other provider is left to need it,
 // last, it may be taken apart.
 func compile(ctx context.Context, p Provider, path string, m *onnx.Model, opts *SessionOptions, config ProviderConfig, last bool) (Engine, error) {
+	if _, ok := p.(optionApplier); !ok {
+		var err error
+		if m, opts, path, err = applyOptions(p, path, m, opts); err != nil {
+			return nil, err
+		}
+	}
 	if f, ok := p.(fileCompiler); ok && path != "" {
 		return f.CompileFile(ctx, path, m, opts, config)
 	}

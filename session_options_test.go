@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"github.com/onward-ml/onward"
@@ -121,6 +122,30 @@ func TestInitializers(t *testing.T) {
 		if _, err := onward.OpenModel(scaled().Must(), o); !errors.Is(err, onward.ErrInvalidArgument) || !strings.Contains(err.Error(), name) {
 			t.Errorf("want an error that says %q, got %v", name, err)
 		}
+	}
+}
+
+// A provider that knows nothing of these options gets the model as they want it.
+func TestOptionsForOtherProviders(t *testing.T) {
+	o := on("test:works")
+	o.FreeDimensions = map[string]int64{"batch": 2}
+	o.Initializers = onward.Values{"w": tensor.Must(tensor.New([]float32{0, 0, 1}, 3))}
+	s := open(t, scaled().Must(), o)
+	out, err := s.Run(context.Background(), row(1, 2, 3, 4, 5, 6), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := floats(t, out["y"]); !slices.Equal(got, []float32{1, 2, 6, 4, 5, 12}) {
+		t.Errorf("y = %v", got)
+	}
+	seen := worksGot.Load()
+	if d := seen.Graph.Inputs[0].Type.Tensor.Shape.Dims[0]; d.Kind != onnx.DimValue || d.Value != 2 {
+		t.Errorf("the provider saw the dimension %+v", d)
+	}
+	o = on("test:works")
+	o.CustomOperators = []onward.CustomOperator{doubling(nil)}
+	if _, err := onward.OpenModel(customModel(), o); !errors.Is(err, onward.ErrNotImplemented) || !strings.Contains(err.Error(), "test:works") {
+		t.Errorf("error is %v", err)
 	}
 }
 
@@ -401,12 +426,16 @@ type fake struct {
 	compileErr error
 }
 
+// worksGot is the last model that a fake provider compiled.
+var worksGot atomic.Pointer[onnx.Model]
+
 func (f *fake) Name() string     { return f.name }
 func (f *fake) Available() error { return f.absent }
 func (f *fake) Compile(ctx context.Context, m *onnx.Model, o *onward.SessionOptions, c onward.ProviderConfig) (onward.Engine, error) {
 	if f.compileErr != nil {
 		return nil, f.compileErr
 	}
+	worksGot.Store(m)
 	return onward.LookupProvider("reference").Compile(ctx, m, o, onward.ProviderConfig{})
 }
 

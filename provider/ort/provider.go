@@ -54,6 +54,9 @@ func init() {
 
 func (p provider) Name() string { return p.name }
 
+// AppliesOptions says that ONNX Runtime gets the options itself.
+func (p provider) AppliesOptions() {}
+
 // Available returns nil when ONNX Runtime's library, with the execution provider,
 // is on this machine; else an error that lists the places looked at, what each
 // lacks, and where to get the library.
