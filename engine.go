@@ -38,15 +38,7 @@ func (n native) AppliesOptions() {}
 // sharedPool serves all sessions that do not ask for a number of threads.
 var sharedPool = sync.OnceValue(func() *exec.Pool { return exec.NewPool(runtime.GOMAXPROCS(0)) })
 
-func (n native) Compile(ctx context.Context, m *onnx.Model, opts *SessionOptions, config ProviderConfig) (Engine, error) {
-	return n.compile(ctx, m, opts, config, false)
-}
-
-func (n native) compileOwned(ctx context.Context, m *onnx.Model, opts *SessionOptions, config ProviderConfig) (Engine, error) {
-	return n.compile(ctx, m, opts, config, true)
-}
-
-func (n native) compile(ctx context.Context, m *onnx.Model, opts *SessionOptions, config ProviderConfig, owned bool) (Engine, error) {
+func (n native) compile(ctx context.Context, m *onnx.Model, opts *SessionOptions, config ProviderConfig, owned bool) (*engine, error) {
 	for k := range config.Options {
 		return nil, statusf(InvalidArgument, "provider %s has no option %q", n.name, k)
 	}

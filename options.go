@@ -71,6 +71,9 @@ type SessionOptions struct {
 	// ExternalInitializers are Initializers for those whose data the model keeps
 	// in other files; the files need not exist then.
 	ExternalInitializers Values
+	// PrepackedWeights lets sessions of one model on cpu have its weights in memory
+	// once. Other providers ignore it.
+	PrepackedWeights *PrepackedWeights
 	// CustomOperators are operators written in Go.
 	CustomOperators []CustomOperator
 
@@ -103,6 +106,8 @@ type SessionOptions struct {
 	Limits Limits
 	// StrictExternalData refuses external data behind symbolic links.
 	StrictExternalData bool
+
+	modelHash string // of the model's bytes, for PrepackedWeights
 }
 
 // ExecutionMode says how a session goes through its graph.

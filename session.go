@@ -1,6 +1,7 @@
 package onward
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -48,6 +49,12 @@ func Open(path string, opts *SessionOptions) (*Session, error) {
 	if err != nil {
 		return nil, loadStatus(err)
 	}
+	if o.PrepackedWeights != nil {
+		if o, err = o.hashedFile(path); err != nil {
+			m.Close()
+			return nil, loadStatus(err)
+		}
+	}
 	s, err := openModel(context.Background(), path, m, o)
 	if err != nil {
 		m.Close()
@@ -64,6 +71,9 @@ func OpenBytes(data []byte, opts *SessionOptions) (*Session, error) {
 	m, err := onnx.Unmarshal(data, nil)
 	if err != nil {
 		return nil, loadStatus(err)
+	}
+	if o.PrepackedWeights != nil {
+		o, _ = o.hashed(bytes.NewReader(data)) // memory does not fail
 	}
 	s, err := OpenModel(m, o)
 	if err == nil {
