@@ -118,7 +118,7 @@ func (r *library) do(f fn, args ...uintptr) error {
 }
 
 // status makes an error. OpenVINO keeps the text of the last error for the whole
-// process: of two calls that fail at the same time, one may get the other's.
+// process: of two runs that fail at the same time, one may get the other's.
 func (r *library) status(f fn, st int32) error {
 	p := dl.Call(r.table[fnGetLastError])
 	msg := tidy(dl.String(p))

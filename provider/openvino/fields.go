@@ -25,6 +25,22 @@ func warn(o *onward.SessionOptions) {
 	}
 }
 
+// noCustom refuses a model with nodes of operators that are written in Go, also of
+// those that take the place of one of OpenVINO's.
+func noCustom(m *onnx.Model, o *onward.SessionOptions) error {
+	if m.Graph == nil {
+		return nil
+	}
+	for _, c := range o.CustomOperators {
+		for _, n := range m.Graph.Nodes {
+			if n != nil && n.OpType == c.Name && onnx.NormalizeDomain(n.Domain) == onnx.NormalizeDomain(c.Domain) {
+				return notImplemented("node %q is of the custom operator %s, which OpenVINO cannot call", n.Name, c.Name)
+			}
+		}
+	}
+	return nil
+}
+
 // withInitializers returns a model with the values that the options give in the
 // place of its initializers, and the path to read it from: none then.
 func withInitializers(path string, m *onnx.Model, o *onward.SessionOptions) (string, *onnx.Model) {

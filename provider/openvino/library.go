@@ -22,6 +22,10 @@ type library struct {
 	table   [functions]uintptr
 	core    uintptr
 
+	// loading is held while a model is read and compiled: most errors come from that,
+	// and OpenVINO keeps the text of only one.
+	loading sync.Mutex
+
 	elements func() (*elementTypes, error)
 }
 

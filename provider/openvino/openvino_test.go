@@ -718,6 +718,19 @@ func TestInitializers(t *testing.T) {
 	}
 }
 
+func TestCustomOperators(t *testing.T) {
+	c := onward.CustomOperator{Name: "Mul", Inputs: "x:float, y:float", Outputs: "z:float", Run: func(context.Context, onward.CustomCall) ([]tensor.Value, error) {
+		return nil, errors.New("is not called")
+	}}
+	s, err := onward.OpenModel(scale(2), &onward.SessionOptions{CustomOperators: []onward.CustomOperator{c}, Providers: []onward.ProviderConfig{config(t)}})
+	if err == nil {
+		s.Close()
+	}
+	if !errors.Is(err, onward.ErrNotImplemented) {
+		t.Errorf("%v, want status NOT_IMPLEMENTED", err)
+	}
+}
+
 // TestPreset runs the preset of package backend, whose example fixes the shapes.
 func TestPreset(t *testing.T) {
 	t.Setenv(openvino.Env, openvinolib.Path(t))

@@ -107,6 +107,9 @@ func (p provider) CompileFile(ctx context.Context, path string, m *onnx.Model, o
 	if m.Graph != nil {
 		s.fixed = fixedDims(m, opts)
 	}
+	if err := noCustom(m, opts); err != nil {
+		return nil, err
+	}
 	path, m = withInitializers(path, m, opts)
 	warn(opts)
 	return l.newSession(path, m, s)

@@ -69,6 +69,8 @@ func (r *library) newSession(path string, m *onnx.Model, o *settings) (_ *sessio
 	if err := errors.Join(onlyTensors("input", d.Inputs), onlyTensors("output", d.Outputs)); err != nil {
 		return nil, err
 	}
+	r.loading.Lock()
+	defer r.loading.Unlock()
 	types, err := r.elements()
 	if err != nil {
 		return nil, err
