@@ -73,12 +73,12 @@ type convWidened struct {
 	shape []int
 }
 
-// Prepare widens constant weights of a half type and packs those of float over
-// three axes; others are used as they are.
+// Prepare widens constant weights of a half type and packs some of float,
+// as FusedConv does; others are used as they are.
 func (v *Conv) Prepare(in []tensor.Value, types []ir.Type) (ir.Operator, []int, error) {
 	w, ok := in[1].(*tensor.Tensor)
 	if !ok || w.DType().Size() != 2 {
-		return prepareVolume(&FusedConv{Conv: *v}, in, types)
+		return (&FusedConv{Conv: *v}).Prepare(in, types)
 	}
 	buf := tensor.FromRaw[float32](tensor.AlignedBytes(4 * w.Len()))
 	if err := realConvert(buf, w); err != nil {

@@ -42,13 +42,8 @@ func prepareVolume(f *FusedConv, in []tensor.Value, types []ir.Type) (ir.Operato
 		bias, drop = tensor.Of[float32](b), append(drop, 2)
 	}
 	s, err := newConvShape(&f.Window, f.Group, append([]int{1}, shape...), w.Shape())
-	if err != nil || product(s.shape) == 0 || product(shape) == 0 || s.group != 1 || s.dilation[0] != 1 {
+	if err != nil || product(s.shape) == 0 || product(shape) == 0 || s.group != 1 || s.dilation[0] != 1 || s.wideBorder() {
 		return nil, nil, nil // the run says what is wrong
-	}
-	for i := range s.in { // a border of much more than the image is left to the plain layout
-		if s.before[i] > (s.kernel[i]-1)*s.dilation[i] || s.dilation[i]*(s.kernel[i]-1) > 64+2*s.in[i] {
-			return nil, nil, nil
-		}
 	}
 	v, err := conv.NewVolume(cpu.Active(), &conv.Shape{N: 1, Cin: s.c, Cout: s.m, Group: 1, In: s.in, Kernel: s.kernel, Stride: s.stride, Dilation: s.dilation,
 		PadBegin: s.before, PadEnd: s.after, Out: s.out}, tensor.Of[float32](w), bias)

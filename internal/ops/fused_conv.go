@@ -64,9 +64,13 @@ func (f *FusedConv) Infer(c *ir.InferContext) error {
 	return f.Conv.Infer(c)
 }
 
-// Prepare packs the weights over three axes; others are used as they are.
+// Prepare packs the weights over three axes and those of depthwise convolutions;
+// others are used as they are.
 func (f *FusedConv) Prepare(in []tensor.Value, types []ir.Type) (ir.Operator, []int, error) {
-	return prepareVolume(f, in, types)
+	if op, drop, err := prepareVolume(f, in, types); op != nil || err != nil {
+		return op, drop, err
+	}
+	return prepareDepthwise(f, in, types)
 }
 
 // Run convolves and finishes the output in place.

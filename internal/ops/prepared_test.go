@@ -173,3 +173,43 @@ func TestConvTransposePacked(t *testing.T) {
 		t.Errorf("%d transposed convolutions are packed", packed)
 	}
 }
+
+func TestDepthwiseConvPacked(t *testing.T) {
+	packed := 0
+	rapid.Check(t, func(rt *rapid.T) {
+		ints := func(name string, n, lo, hi int) []int {
+			return rapid.SliceOfN(rapid.IntRange(lo, hi), n, n).Draw(rt, name)
+		}
+		r := rand.New(rand.NewPCG(rapid.Uint64().Draw(rt, "seed"), 0))
+		ch, batch := rapid.IntRange(2, 50).Draw(rt, "channels"), rapid.IntRange(0, 3).Draw(rt, "batch")
+		in, kernel := ints("in", 2, 4, 20), ints("kernel", 2, 1, 5)
+		attrs := map[string]any{"strides": ints("strides", 2, 1, 2), "dilations": ints("dilations", 2, 1, 2), "pads": ints("pads", 4, 0, 2), "group": ch}
+		x := uniformTensor(r, 1, append([]int{batch, ch}, in...)...)
+		w := uniformTensor(r, 1/float32(product(kernel)), append([]int{ch, 1}, kernel...)...)
+		var bias tensor.Value
+		if rapid.Bool().Draw(rt, "bias") {
+			bias = uniformTensor(r, 1, ch)
+		}
+		b, err := buildOp("Conv", 22, attrs, 3, 1)
+		if err != nil {
+			rt.Fatal(err)
+		}
+		s, err := newConvShape(&b.node.Op.(*Conv).Window, ch, x.Shape(), w.Shape())
+		if err != nil {
+			return
+		}
+		inputs := []tensor.Value{x, w, bias}
+		if rapid.Bool().Draw(rt, "fused") {
+			b.node.Op = &FusedConv{Conv: *b.node.Op.(*Conv), Act: Activation{Kind: ActClip, Lo: -.5, Hi: .4}}
+			if rapid.Bool().Draw(rt, "add") {
+				inputs = append(inputs, uniformTensor(r, 1, s.shape...))
+			}
+		}
+		if checkPreparedOp(t, rt, b.node, 1, 2e-5, inputs) {
+			packed++
+		}
+	})
+	if packed < 10 {
+		t.Errorf("%d convolutions are packed", packed)
+	}
+}

@@ -17,6 +17,7 @@ func blockLayout(o *Options, g *ir.Graph) (int, error) {
 	if !b.choose() {
 		return 0, nil
 	}
+	b.dropLone()
 	return b.rewrite()
 }
 

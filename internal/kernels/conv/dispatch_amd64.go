@@ -169,3 +169,14 @@ func runPlaneTile(l cpu.Level, rows, stride int, t *planeTile) {
 		planeTileGeneric(rows, stride, t)
 	}
 }
+
+func runPlanar(l cpu.Level, k int, t *planarTile) {
+	switch {
+	case l == cpu.AVX512 && k == 3:
+		planar3AVX512(t)
+	case l == cpu.AVX512 && k == 5:
+		planar5AVX512(t)
+	default:
+		planarGeneric(k, t)
+	}
+}

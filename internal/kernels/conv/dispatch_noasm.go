@@ -29,3 +29,5 @@ func runAffine(_ cpu.Level, dst, x []float32, scale, shift *[Lanes]float32, lo, 
 func runByteTile(_ cpu.Level, pixels int, t *byteTile) { byteTileGeneric(pixels, t) }
 
 func runPlaneTile(_ cpu.Level, rows, stride int, t *planeTile) { planeTileGeneric(rows, stride, t) }
+
+func runPlanar(_ cpu.Level, k int, t *planarTile) { planarGeneric(k, t) }

@@ -1,0 +1,72 @@
+package conv
+
+import (
+	"fmt"
+
+	"github.com/onward-ml/onward/internal/cpu"
+	"github.com/onward-ml/onward/internal/kernels/gemm"
+)
+
+// DepthwisePlanes is a depthwise convolution of (C, H, W). It goes block by block through NCHW16c, so that what it
+// reorders stays in the nearest caches; planes with short rows need no reordering. It is immutable once made.
+type DepthwisePlanes struct {
+	blocks  []Depthwise
+	planar  *planar // instead, where rows are short
+	c       int
+	in, out int // elements of a plane
+}
+
+// NewDepthwisePlanes packs w, (C, 1, KH, KW), for a checked shape with two spatial dimensions and as many groups as
+// channels in and out. bias may be nil.
+func NewDepthwisePlanes(level cpu.Level, s *Shape, w, bias []float32) (*DepthwisePlanes, error) {
+	if len(s.In) != 2 || s.Group != s.Cin || s.Cout != s.Cin {
+		return nil, fmt.Errorf("%d groups of %d to %d channels over %d dimensions, want a depthwise convolution over two", s.Group, s.Cin, s.Cout, len(s.In))
+	}
+	d := &DepthwisePlanes{in: product(s.In), out: product(s.Out), c: s.Cin}
+	if d.planar = newPlanar(level, s, w, bias); d.planar != nil {
+		return d, nil
+	}
+	below := func(i int) int {
+		return max(0, (s.Out[i]-1)*s.Stride[i]-s.PadBegin[i]+(s.Kernel[i]-1)*s.Dilation[i]-(s.In[i]-1))
+	}
+	taps := product(s.Kernel)
+	for c := 0; c < s.Cin; c += Lanes {
+		n := min(Lanes, s.Cin-c)
+		var b []float32
+		if bias != nil {
+			b = bias[c:][:n]
+		}
+		k := Depthwise{In: NewLayout(n, s.In[0], s.In[1], s.PadBegin[0], s.PadBegin[1], below(0), below(1)), Out: NewLayout(n, s.Out[0], s.Out[1], 0, 0, 0, 0),
+			StrideH: s.Stride[0], StrideW: s.Stride[1], DilationH: s.Dilation[0], DilationW: s.Dilation[1], Top: s.PadBegin[0], Left: s.PadBegin[1],
+			Weights: PackDepthwise(w[c*taps:], b, n, s.Kernel[0], s.Kernel[1])}
+		if err := k.Check(); err != nil {
+			return nil, err
+		}
+		d.blocks = append(d.blocks, k)
+	}
+	return d, nil
+}
+
+// Scratch returns how many elements one thread of [DepthwisePlanes.Run] wants.
+func (d *DepthwisePlanes) Scratch() int {
+	if d.planar != nil {
+		return 0
+	}
+	return d.blocks[0].In.Len() + d.blocks[0].Out.Len()
+}
+
+// Blocks returns the number of blocks of channels.
+func (d *DepthwisePlanes) Blocks() int { return tiles(d.c, Lanes) }
+
+// Run computes block b of y, (C, H, W), from x.
+func (d *DepthwisePlanes) Run(level cpu.Level, y, x, scratch []float32, b int, act gemm.Activation, lo, hi float32) {
+	if d.planar != nil {
+		d.planar.run(level, y, x, b*Lanes, min(Lanes, d.c-b*Lanes), &BlockedEpilogue{Act: act, Lo: lo, Hi: hi})
+		return
+	}
+	k := &d.blocks[b]
+	in, out := scratch[:k.In.Len()], scratch[k.In.Len():]
+	k.In.FromPlanes(level, in, x[b*Lanes*d.in:], d.in, 0, 1)
+	k.Run(level, nil, out, in, &BlockedEpilogue{Act: act, Lo: lo, Hi: hi})
+	k.Out.ToPlanes(level, y[b*Lanes*d.out:], out, d.out, 0, 1)
+}

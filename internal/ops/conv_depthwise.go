@@ -1,0 +1,99 @@
+package ops
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/onward-ml/onward/internal/cpu"
+	"github.com/onward-ml/onward/internal/ir"
+	"github.com/onward-ml/onward/internal/kernels/conv"
+	"github.com/onward-ml/onward/tensor"
+)
+
+// depthwiseConv is a depthwise Conv or FusedConv of float over two spatial axes of
+// known sizes, with constant weights and bias, that reads and writes N×C×H×W.
+type depthwiseConv struct {
+	FusedConv
+	d       *conv.DepthwisePlanes
+	in, out []int // without the batch
+}
+
+// LoneDepthwise reports whether a convolution from c channels to m is one that
+// works block by block by itself as fast as in a region of blocks.
+func LoneDepthwise(group, c, m int) bool { return group > 1 && group == c && c == m }
+
+// prepareDepthwise packs the weights of a depthwise convolution over two axes; nil
+// where it does not suit.
+func prepareDepthwise(f *FusedConv, in []tensor.Value, types []ir.Type) (ir.Operator, []int, error) {
+	w, ok := in[1].(*tensor.Tensor)
+	if !ok || w.DType() != tensor.TypeFloat32 || w.Rank() != 4 || len(types[0].Shape) != 4 || !LoneDepthwise(f.Group, w.Dim(0)*w.Dim(1), w.Dim(0)) {
+		return nil, nil, nil
+	}
+	shape, ok := ir.Ints(types[0].Shape[1:])
+	if !ok {
+		return nil, nil, nil
+	}
+	drop := []int{1}
+	var bias []float32
+	if len(types) > 2 && types[2].Known() {
+		b, ok := in[2].(*tensor.Tensor)
+		if !ok || !slices.Equal(b.Shape(), []int{w.Dim(0)}) {
+			return nil, nil, nil
+		}
+		bias, drop = tensor.Of[float32](b), append(drop, 2)
+	}
+	s, err := newConvShape(&f.Window, f.Group, append([]int{1}, shape...), w.Shape())
+	if err != nil || product(s.shape) == 0 || product(shape) == 0 || s.wideBorder() {
+		return nil, nil, nil // the run says what is wrong
+	}
+	d, err := conv.NewDepthwisePlanes(cpu.Active(), &conv.Shape{N: 1, Cin: s.c, Cout: s.m, Group: s.group, In: s.in, Kernel: s.kernel, Stride: s.stride, Dilation: s.dilation,
+		PadBegin: s.before, PadEnd: s.after, Out: s.out}, tensor.Of[float32](w), bias)
+	if err != nil {
+		return nil, nil, err
+	}
+	return &depthwiseConv{FusedConv: *f, d: d, in: shape, out: s.shape[1:]}, drop, nil
+}
+
+// wideBorder reports whether the padding that windows reach is much more than the image.
+func (s *convShape) wideBorder() bool {
+	for i := range s.in {
+		if s.before[i] > (s.kernel[i]-1)*s.dilation[i] || s.dilation[i]*(s.kernel[i]-1) > 64+2*s.in[i] {
+			return true
+		}
+	}
+	return false
+}
+
+// Run convolves block by block of channels.
+func (f *depthwiseConv) Run(c *ir.Call) error {
+	x := c.Tensor(0)
+	if x.Rank() != 4 || !slices.Equal(x.Shape()[1:], f.in) {
+		return fmt.Errorf("input has shape %v, want [N %d %d %d]", x.Shape(), f.in[0], f.in[1], f.in[2])
+	}
+	n := x.Dim(0)
+	y, err := c.Output(0, tensor.TypeFloat32, append([]int{n}, f.out...)...)
+	if err != nil || y.Len() == 0 {
+		return err
+	}
+	blocks, size := f.d.Blocks(), f.d.Scratch()
+	slots := slotCount(n * blocks)
+	scratch, err := ir.ScratchOf[float32](c, slots*size)
+	if err != nil {
+		return err
+	}
+	act := Activation{}
+	if !f.adds(c) {
+		act = f.Act
+	}
+	xs, ys := tensor.Of[float32](x), tensor.Of[float32](y)
+	in, out := product(f.in), product(f.out)
+	err = inSlots(c, n*blocks, func(slot, i int) error {
+		img, b := i/blocks, i%blocks
+		f.d.Run(cpu.Active(), ys[img*out:][:out], xs[img*in:][:in], scratch[slot*size:][:size], b, act.gemm(), act.Lo, act.Hi)
+		return nil
+	})
+	if err != nil || !f.adds(c) {
+		return err
+	}
+	return f.finish(c, y)
+}
