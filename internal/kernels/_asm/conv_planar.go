@@ -15,8 +15,9 @@ const (
 
 // planar writes planes of depthwise convolutions by k×k whose rows fit one vector. The masks keep the loads of a column
 // of the kernel within the row.
-func planar(f *file, k int) {
-	g := f.function(fmt.Sprintf("planar%dAVX512", k), avx512, []arg{{"t", "*planarTile"}}, nil)
+// Rows of up to 8 elements take half a vector, whose loads cross fewer cache lines.
+func planar(f *file, k int, reg string) {
+	g := f.function(fmt.Sprintf("planar%d%sAVX512", k, map[string]string{"Y": "Half"}[reg]), avx512, []arg{{"t", "*planarTile"}}, nil)
 	g.arg("t", "DX")
 	for _, p := range []struct {
 		off int
@@ -28,22 +29,22 @@ func planar(f *file, k int) {
 		g.e("KMOVW %d(DX), K%d", nMasks+4*i, i+1)
 	}
 	g.e("KMOVW %d(DX), K6", nMasks+20)
-	g.e("VBROADCASTSS %d(DX), Z3", nLo)
-	g.e("VBROADCASTSS %d(DX), Z4", nHi)
+	g.e("VBROADCASTSS %d(DX), %s3", nLo, reg)
+	g.e("VBROADCASTSS %d(DX), %s4", nHi, reg)
 	g.e("MOVQ %d(DX), AX", nPlanes)
 	g.e("MOVQ AX, planes-8(SP)") // the registers are few, and one is Go's
 	g.label("plane")
 	for i := range k * k {
-		g.e("VBROADCASTSS %d(BX), Z%d", 4*i, 7+i)
+		g.e("VBROADCASTSS %d(BX), %s%d", 4*i, reg, 7+i)
 	}
-	g.e("VBROADCASTSS (R9), Z6")
+	g.e("VBROADCASTSS (R9), %s6", reg)
 	g.e("MOVQ SI, AX")
 	g.e("ADDQ %d(DX), AX", nStart) // the first window
 	g.e("XORL R12, R12")
 	g.e("SUBQ %d(DX), R12", nTop) // its first row
 	g.e("MOVQ %d(DX), R13", nOutH)
 	g.label("row")
-	g.e("VMOVAPS Z6, Z0")
+	g.e("VMOVAPS %s6, %s0", reg, reg)
 	g.e("MOVQ AX, R15")
 	for ky := range k {
 		next := fmt.Sprintf("skip%d", ky)
@@ -55,15 +56,15 @@ func planar(f *file, k int) {
 		}
 		g.e("JAE %s", next) // unsigned: above the plane, too
 		for kx := range k {
-			g.e("VMOVUPS.Z %d(R15), K%d, Z1", 4*kx, kx+1)
-			g.e("VFMADD231PS Z%d, Z1, Z0", 7+ky*k+kx)
+			g.e("VMOVUPS.Z %d(R15), K%d, %s1", 4*kx, kx+1, reg)
+			g.e("VFMADD231PS %s%d, %s1, %s0", reg, 7+ky*k+kx, reg, reg)
 		}
 		g.label(next)
 		g.e("ADDQ R8, R15")
 	}
-	g.e("VMAXPS Z0, Z3, Z0") // the second source is the sum: its NaN stays
-	g.e("VMINPS Z0, Z4, Z0")
-	g.e("VMOVUPS Z0, K6, (DI)")
+	g.e("VMAXPS %s0, %s3, %s0", reg, reg, reg) // the second source is the sum: its NaN stays
+	g.e("VMINPS %s0, %s4, %s0", reg, reg, reg)
+	g.e("VMOVUPS %s0, K6, (DI)", reg)
 	g.e("ADDQ R11, DI")
 	g.e("ADDQ R8, AX")
 	g.e("INCQ R12")
@@ -82,8 +83,10 @@ func planar(f *file, k int) {
 
 func writeConvPlanar(dir string) {
 	f := newFile("planar")
-	planar(f, 3)
-	planar(f, 5)
+	for _, k := range []int{3, 5} {
+		planar(f, k, "Z")
+		planar(f, k, "Y")
+	}
 	write(dir+"/planar_amd64.s", f.text())
 	write(dir+"/planar_stubs_amd64.go", generated+"//go:build !purego\n\npackage conv\n"+f.stubs.String())
 }

@@ -171,7 +171,12 @@ func runPlaneTile(l cpu.Level, rows, stride int, t *planeTile) {
 }
 
 func runPlanar(l cpu.Level, k int, t *planarTile) {
+	half := t.outRow <= 32
 	switch {
+	case l == cpu.AVX512 && k == 3 && half:
+		planar3HalfAVX512(t)
+	case l == cpu.AVX512 && k == 5 && half:
+		planar5HalfAVX512(t)
 	case l == cpu.AVX512 && k == 3:
 		planar3AVX512(t)
 	case l == cpu.AVX512 && k == 5:

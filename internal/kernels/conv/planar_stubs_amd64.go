@@ -8,4 +8,10 @@ package conv
 func planar3AVX512(t *planarTile)
 
 //go:noescape
+func planar3HalfAVX512(t *planarTile)
+
+//go:noescape
 func planar5AVX512(t *planarTile)
+
+//go:noescape
+func planar5HalfAVX512(t *planarTile)
