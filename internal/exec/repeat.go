@@ -112,16 +112,16 @@ func (s *state) learn(i int) {
 		fn = func() { s.replay(parts) }
 	}
 	isConst := func(id ir.ValueID) bool { return r.fixed[id] && s.plan.graph.Values[id].Const != nil }
+	declares := make(map[tensor.Value]bool, len(reads))
+	for _, t := range reads {
+		declares[t] = true
+	}
 	ok := len(st.subs) == 0
 	for k, id := range st.in {
 		if id == ir.None || isConst(id) {
 			continue
 		}
-		declared := replays || st.view && k == st.op.(ir.View).ViewOf()
-		for _, t := range reads {
-			declared = declared || tensor.Value(t) == c.In[k]
-		}
-		ok = ok && r.fixed[id] && declared
+		ok = ok && r.fixed[id] && (replays || declares[c.In[k]] || st.view && k == st.op.(ir.View).ViewOf())
 	}
 	for k, id := range st.out {
 		if id == ir.None {
