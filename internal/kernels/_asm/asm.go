@@ -33,6 +33,7 @@ type file struct {
 	order  []uint32 // of the constants, by first use
 	mask   bool
 	name   string
+	arm64  bool
 }
 
 func newFile(name string) *file { return &file{name: name, consts: map[uint32]bool{}} }
@@ -46,6 +47,9 @@ func (f *file) text() string {
 		cs = append(cs, c)
 	}
 	sort.Slice(cs, func(i, j int) bool { return cs[i] < cs[j] })
+	if f.arm64 {
+		cs = nil
+	}
 	for _, c := range cs { // a whole register each, so that both widths use it as a memory operand
 		n := constName(c)
 		for i := 0; i < 64; i += 8 {
@@ -86,7 +90,7 @@ type fn struct {
 	*file
 	isa
 	off    map[string]int
-	masked bool // loads and stores take the tail mask
+	masked bool // loads and stores take the tail mask, or with NEON one element
 	labels string
 	// hoisted constants lie in registers: a body with many is limited by its loads.
 	hoisted map[uint32]int
@@ -95,8 +99,11 @@ type fn struct {
 // hoist loads the constants that body uses into the registers from first to last, if the
 // instruction set has them.
 func (g *fn) hoist(first, last int, body func(g *fn)) {
-	if g.width != 16 {
+	if g.width == 8 {
 		return
+	}
+	if g.neon() {
+		first, last = 14, topNEON-1
 	}
 	dry := newFile("dry").function("dry", g.isa, nil, nil)
 	body(dry)
@@ -113,6 +120,7 @@ func (g *fn) hoist(first, last int, body func(g *fn)) {
 
 // function starts an assembly function and its stub.
 func (f *file) function(name string, i isa, args []arg, ret *arg) *fn {
+	f.arm64 = i.neon()
 	g := &fn{file: f, isa: i, off: map[string]int{}}
 	o := 0
 	var params []string
@@ -135,7 +143,13 @@ func (f *file) function(name string, i isa, args []arg, ret *arg) *fn {
 }
 
 // e emits one instruction.
-func (g *fn) e(format string, a ...any) { fmt.Fprintf(&g.body, "\t"+format+"\n", a...) }
+func (g *fn) e(format string, a ...any) {
+	if g.neon() {
+		g.translate(fmt.Sprintf(format, a...))
+		return
+	}
+	g.raw(format, a...)
+}
 
 // label starts a label.
 func (g *fn) label(s string) { fmt.Fprintf(&g.body, "%s:\n", s) }
@@ -163,6 +177,9 @@ func (g *fn) ci(v uint32) string {
 	if !g.consts[v] {
 		g.consts[v] = true
 		g.order = append(g.order, v)
+	}
+	if g.neon() {
+		return fmt.Sprintf("#%08x", v)
 	}
 	return constName(v) + "<>(SB)"
 }
@@ -197,6 +214,8 @@ func (g *fn) load(mem string, r int) {
 	switch {
 	case !g.masked:
 		g.op("VMOVUPS", mem, r)
+	case g.neon():
+		g.op("VMOVSS", mem, r)
 	case g.width == 16:
 		g.op("VMOVUPS.Z", mem, "K1", r)
 	default:
@@ -208,10 +227,29 @@ func (g *fn) store(r int, mem string) {
 	switch {
 	case !g.masked:
 		g.op("VMOVUPS", r, mem)
+	case g.neon():
+		g.op("VMOVSS", r, mem)
 	case g.width == 16:
 		g.op("VMOVUPS", r, "K1", mem)
 	default:
 		g.op("VMASKMOVPS", r, maskReg, mem)
+	}
+}
+
+// tail writes the last CX elements, which are fewer than a vector: at once under a mask, or one by one
+// with NEON, where advance steps over one.
+func (g *fn) tail(vector func(), advance func(bytes, elements int)) {
+	if g.neon() {
+		g.label("element")
+	} else {
+		g.tailMask()
+	}
+	g.masked = true
+	vector()
+	g.masked = false
+	if g.neon() {
+		advance(4, 1)
+		g.e("JNZ element")
 	}
 }
 
@@ -243,6 +281,10 @@ const (
 
 // sel sets d to t where a pred b, to f elsewhere. b may be a constant. t may be one with AVX2 and AVX-512.
 func (g *fn) sel(pred int, a int, b any, t any, f int, d int) {
+	if g.neon() {
+		g.selNEON(pred, a, b, t, f, d)
+		return
+	}
 	p := fmt.Sprintf("$%d", pred)
 	if g.width == 16 {
 		g.op("VCMPPS", p, b, a, "K2")

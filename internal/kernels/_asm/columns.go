@@ -62,14 +62,19 @@ func columns(f *file, i isa, n int) {
 }
 
 func writeColumns(dir string) {
+	writeColumnsFor(dir, "amd64", isas)
+	writeColumnsFor(dir, "arm64", []isa{neon})
+}
+
+func writeColumnsFor(dir, arch string, isas []isa) {
 	f := newFile("columns")
 	for _, i := range isas {
 		for _, n := range []int{1, 2, 4, 8, 16} {
-			if n*i.width <= 256 && (i.width == 16 || n <= 8) {
+			if n*i.width <= 256 && (i.width != 8 || n <= 8) {
 				columns(f, i, n)
 			}
 		}
 	}
-	write(dir+"/columns_amd64.s", f.text())
-	write(dir+"/columns_stubs_amd64.go", generated+"//go:build !purego\n\npackage gemm\n"+f.stubs.String())
+	write(dir+"/columns_"+arch+".s", f.text())
+	write(dir+"/columns_stubs_"+arch+".go", generated+"//go:build !purego\n\npackage gemm\n"+f.stubs.String())
 }

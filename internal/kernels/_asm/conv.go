@@ -23,6 +23,10 @@ const (
 // pixelAddresses prepares rowAddr for mr pixels.
 func (g *fn) pixelAddresses(mr int) {
 	g.e("MOVQ %d(DX), R8", cPixel)
+	if g.neon() {
+		g.pointRows(mr)
+		return
+	}
 	g.e("LEAQ (R8)(R8*2), R9")
 	g.e("LEAQ (R8)(R8*4), R10")
 	g.e("LEAQ (R9)(R8*4), R11")
@@ -33,6 +37,10 @@ func (g *fn) pixelAddresses(mr int) {
 }
 
 func (g *fn) addA(operand string, mr int) {
+	if g.neon() {
+		g.advanceRows(mr, operand)
+		return
+	}
 	g.e("ADDQ %s, AX", operand)
 	if mr > 9 {
 		g.e("ADDQ %s, SI", operand)
@@ -50,13 +58,17 @@ func convTile(f *file, i isa, mr, blocks, inner int) string {
 	if i.width == 8 {
 		nv, nregs = 2*blocks, 16
 	}
+	if i.neon() {
+		nv, nregs = 4*blocks, topNEON
+	}
 	acc := func(r, j int) int { return nregs - mr*nv + r*nv + j }
 	// vector j of a pixel: its block, and the half of the block
 	out := func(r, j int, reg string) (string, bool) {
 		if i.width == 16 {
 			return fmt.Sprintf("%d(%s)", r*64, reg), j > 0
 		}
-		return fmt.Sprintf("%d(%s)", r*64+j%2*32, reg), j > 0 && j%2 == 0
+		halves := 16 / i.width
+		return fmt.Sprintf("%d(%s)", r*64+j%halves*i.width*4, reg), j > 0 && j%halves == 0
 	}
 	g.arg("t", "DX")
 	g.e("MOVQ %d(DX), AX", cA)
@@ -108,14 +120,18 @@ func convTile(f *file, i isa, mr, blocks, inner int) string {
 		}
 		for r := range mr {
 			if nv == 1 {
-				g.op("VFMADD231PS.BCST", rowAddr(r, 4*u), 0, acc(r, 0))
+				g.op("VFMADD231PS.BCST", g.rowAddr(r, 4*u), 0, acc(r, 0))
 				continue
 			}
 			t := nv
 			if nv+1 < nregs-mr*nv {
 				t += r % 2
 			}
-			g.op("VBROADCASTSS", rowAddr(r, 4*u), t)
+			if g.neon() {
+				g.rowLane(g.rowAddr(r, 4*u), nv, t, func(j int) int { return acc(r, j) })
+				continue
+			}
+			g.op("VBROADCASTSS", g.rowAddr(r, 4*u), t)
 			for j := range nv {
 				g.op("VFMADD231PS", j, t, acc(r, j))
 			}
@@ -225,11 +241,15 @@ func channelTile(f *file, i isa, kind string, mr int) string {
 	if i.width == 8 {
 		nregs = 16
 	}
+	if i.neon() {
+		nregs = topNEON
+	}
 	if kind == "maximum" && i.width == 8 {
 		nregs = tempReg // sel needs it
 	}
+	vb := min(32, i.width*4)
 	acc := func(r, j int) int { return nregs - mr*nv + r*nv + j }
-	mem := func(r, j int) string { return rowAddr(r, j*32) }
+	mem := func(r, j int) string { return g.rowAddr(r, j*vb) }
 	g.arg("t", "DX")
 	g.e("MOVQ %d(DX), AX", cA)
 	g.e("MOVQ %d(DX), DI", cB)
@@ -238,7 +258,7 @@ func channelTile(f *file, i isa, kind string, mr int) string {
 	case "depthwise":
 		g.e("MOVQ %d(DX), CX", cBias)
 		for j := range nv {
-			g.op("VMOVUPS", fmt.Sprintf("%d(CX)", j*32), acc(0, j))
+			g.op("VMOVUPS", fmt.Sprintf("%d(CX)", j*vb), acc(0, j))
 		}
 	case "maximum":
 		for j := range nv {
@@ -260,7 +280,7 @@ func channelTile(f *file, i isa, kind string, mr int) string {
 	g.label("tap")
 	if kind == "depthwise" {
 		for j := range nv {
-			g.op("VMOVUPS", fmt.Sprintf("%d(DI)", j*32), j)
+			g.op("VMOVUPS", fmt.Sprintf("%d(DI)", j*vb), j)
 		}
 		g.e("ADDQ $64, DI")
 	}
@@ -300,7 +320,7 @@ func channelTile(f *file, i isa, kind string, mr int) string {
 		g.e("JZ activation")
 		for r := range mr {
 			for j := range nv {
-				g.op("VADDPS", fmt.Sprintf("%d(BX)", r*64+j*32), acc(r, j), acc(r, j))
+				g.op("VADDPS", fmt.Sprintf("%d(BX)", r*64+j*vb), acc(r, j), acc(r, j))
 			}
 		}
 		g.label("activation")
@@ -315,7 +335,7 @@ func channelTile(f *file, i isa, kind string, mr int) string {
 	}
 	for r := range mr {
 		for j := range nv {
-			g.op("VMOVUPS", acc(r, j), fmt.Sprintf("%d(CX)", r*64+j*32))
+			g.op("VMOVUPS", acc(r, j), fmt.Sprintf("%d(CX)", r*64+j*vb))
 		}
 	}
 	g.e("VZEROUPPER")
@@ -329,22 +349,26 @@ func affine(f *file, i isa) {
 	for _, p := range [][2]string{{"dst", "DI"}, {"x", "SI"}, {"scale", "AX"}, {"shift", "BX"}, {"n", "CX"}} {
 		g.arg(p[0], p[1])
 	}
-	nv := 16 / i.width
-	for j := range nv {
-		g.op("VMOVUPS", fmt.Sprintf("%d(AX)", j*32), 8+j)
-		g.op("VMOVUPS", fmt.Sprintf("%d(BX)", j*32), 10+j)
+	nv, vb := 16/i.width, min(32, i.width*4)
+	scale, shift, lo, hi := 8, 10, 12, 13
+	if g.neon() {
+		shift, lo, hi = 12, 16, 17
 	}
-	g.bcast("lo", 12)
-	g.bcast("hi", 13)
+	for j := range nv {
+		g.op("VMOVUPS", fmt.Sprintf("%d(AX)", j*vb), scale+j)
+		g.op("VMOVUPS", fmt.Sprintf("%d(BX)", j*vb), shift+j)
+	}
+	g.bcast("lo", lo)
+	g.bcast("hi", hi)
 	pixels := func(n int) {
 		for p := range n {
 			for j := range nv {
 				r := (p*nv + j) % 8
-				g.op("VMOVUPS", fmt.Sprintf("%d(SI)", p*64+j*32), r)
-				g.op("VFMADD213PS", 10+j, 8+j, r)
-				g.op("VMAXPS", r, 12, r)
-				g.op("VMINPS", r, 13, r)
-				g.op("VMOVUPS", r, fmt.Sprintf("%d(DI)", p*64+j*32))
+				g.op("VMOVUPS", fmt.Sprintf("%d(SI)", p*64+j*vb), r)
+				g.op("VFMADD213PS", shift+j, scale+j, r)
+				g.op("VMAXPS", r, lo, r)
+				g.op("VMINPS", r, hi, r)
+				g.op("VMOVUPS", r, fmt.Sprintf("%d(DI)", p*64+j*vb))
 			}
 		}
 		g.e("ADDQ $%d, SI", n*64)
@@ -367,6 +391,11 @@ func affine(f *file, i isa) {
 }
 
 func writeConv(dir string) {
+	writeConvFor(dir, "amd64", isas)
+	writeConvFor(dir, "arm64", []isa{neon})
+}
+
+func writeConvFor(dir, arch string, isas []isa) {
 	f := newFile("tile")
 	var dis strings.Builder
 	sw := func(name, params, args string, names []string) {
@@ -383,8 +412,8 @@ func writeConv(dir string) {
 		for _, i := range isas {
 			var names []string
 			rows := 14
-			if i.width == 8 {
-				if kind.blocks == 2 { // AVX2 takes the halves of a panel one by one
+			if i.width < 16 {
+				if kind.blocks == 2 { // the others take the halves of a panel one by one
 					continue
 				}
 				rows = 6
@@ -398,7 +427,7 @@ func writeConv(dir string) {
 	for _, kind := range []string{"depthwise", "maximum", "sum"} {
 		for _, i := range isas {
 			rows := 14
-			if i.width == 8 {
+			if i.width < 16 {
 				rows = 6
 			}
 			var names []string
@@ -408,14 +437,16 @@ func writeConv(dir string) {
 			sw(kind+i.name, "pixels int", "pixels", names)
 		}
 	}
-	write(dir+"/tile_amd64.s", f.text())
-	write(dir+"/tile_amd64.go", generated+"//go:build !purego\n\npackage conv\n"+f.stubs.String()+dis.String())
+	write(dir+"/tile_"+arch+".s", f.text())
+	write(dir+"/tile_"+arch+".go", generated+"//go:build !purego\n\npackage conv\n"+f.stubs.String()+dis.String())
 
 	w := newFile("winograd")
-	winograd(w)
+	if arch == "amd64" {
+		winograd(w)
+	}
 	for _, i := range isas {
 		affine(w, i)
 	}
-	write(dir+"/transforms_amd64.s", w.text())
-	write(dir+"/transforms_amd64.go", generated+"//go:build !purego\n\npackage conv\n"+w.stubs.String())
+	write(dir+"/transforms_"+arch+".s", w.text())
+	write(dir+"/transforms_"+arch+".go", generated+"//go:build !purego\n\npackage conv\n"+w.stubs.String())
 }

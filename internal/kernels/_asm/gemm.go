@@ -24,7 +24,10 @@ const (
 
 // rowAddr is the operand of row i of A at displacement d: AX is row 0, SI row 9, R8 the stride,
 // R9, R10 and R11 three, five and seven strides.
-func rowAddr(i, d int) string {
+func (g *fn) rowAddr(i, d int) string {
+	if g.neon() {
+		return fmt.Sprintf("%d(%s)", d, rowRegs[i])
+	}
 	return fmt.Sprintf("%d", d) + [...]string{"(AX)", "(AX)(R8*1)", "(AX)(R8*2)", "(AX)(R9*1)", "(AX)(R8*4)", "(AX)(R10*1)", "(AX)(R9*2)", "(AX)(R11*1)",
 		"(AX)(R8*8)", "(SI)", "(SI)(R8*1)", "(SI)(R8*2)", "(SI)(R9*1)", "(SI)(R8*4)"}[i]
 }
@@ -60,7 +63,11 @@ var (
 
 // gemmTile writes the tile of mr rows by two vectors of columns.
 func gemmTile(f *file, i isa, mr int, ar arithmetic) string {
-	name := fmt.Sprintf("tile%dx%d%s%s", mr, 2*i.width, ar.suffix, i.name)
+	nv := 2 // vectors of columns
+	if i.neon() {
+		nv = 4
+	}
+	name := fmt.Sprintf("tile%dx%d%s%s", mr, nv*i.width, ar.suffix, i.name)
 	g := f.function(name, i, []arg{{"t", ar.args}}, nil)
 	vb := i.width * 4
 	sets := 1 // independent sums, so that few rows do not wait for the latency of the multiply-add
@@ -74,7 +81,11 @@ func gemmTile(f *file, i isa, mr int, ar arithmetic) string {
 		nregs = 16
 		sets = min(sets, 12/(2*mr))
 	}
-	acc := func(s, r, j int) int { return nregs - 2*mr*sets + s*2*mr + r*2 + j }
+	if i.neon() {
+		nregs = topNEON
+		sets = []int{1: 4, 2: 2, 3: 2, 4: 1, 5: 1, 6: 1}[mr]
+	}
+	acc := func(s, r, j int) int { return nregs - nv*mr*sets + s*nv*mr + r*nv + j }
 	masked := i.width == 16
 	ld := func(mem string, j, r int) {
 		if masked {
@@ -101,17 +112,21 @@ func gemmTile(f *file, i isa, mr int, ar arithmetic) string {
 		g.e("KMOVW %d(DX), K1", tMask)
 		g.e("KMOVW %d(DX), K2", tMask+2)
 	}
-	g.e("LEAQ (R8)(R8*2), R9")
-	g.e("LEAQ (R8)(R8*4), R10")
-	g.e("LEAQ (R9)(R8*4), R11")
-	g.e("LEAQ (AX)(R8*8), SI")
-	g.e("ADDQ R8, SI")
+	if g.neon() {
+		g.pointRows(mr)
+	} else {
+		g.e("LEAQ (R8)(R8*2), R9")
+		g.e("LEAQ (R8)(R8*4), R10")
+		g.e("LEAQ (R9)(R8*4), R11")
+		g.e("LEAQ (AX)(R8*8), SI")
+		g.e("ADDQ R8, SI")
+	}
 	g.e("LEAQ (R12)(R12*2), R13")
 	g.e("CMPQ %d(DX), $0", tAcc)
 	g.e("JNE accumulate")
 	for s := range sets {
 		for r := range mr {
-			for j := range 2 {
+			for j := range nv {
 				g.op("VXORPS", acc(s, r, j), acc(s, r, j), acc(s, r, j))
 				if s == 0 && i.width == 16 {
 					if j == 0 {
@@ -130,7 +145,7 @@ func gemmTile(f *file, i isa, mr int, ar arithmetic) string {
 	g.label("accumulate")
 	for s := range sets {
 		for r := range mr {
-			for j := range 2 {
+			for j := range nv {
 				if s == 0 {
 					ld(fmt.Sprintf("%d(R15)", j*vb), j, acc(s, r, j))
 				} else {
@@ -144,7 +159,7 @@ func gemmTile(f *file, i isa, mr int, ar arithmetic) string {
 	}
 	g.label("start")
 	step := func(u, s int, b string) {
-		for j := range 2 {
+		for j := range nv {
 			if ar.half {
 				g.op("VCVTPH2PS", fmt.Sprintf("%d%s", j*vb/2, b), j)
 			} else {
@@ -155,12 +170,16 @@ func gemmTile(f *file, i isa, mr int, ar arithmetic) string {
 			}
 		}
 		for r := range mr {
+			if g.neon() {
+				g.rowLane(g.rowAddr(r, 4*u), nv, nv+r%2, func(j int) int { return acc(s, r, j) })
+				continue
+			}
 			t := 2 + r%2
 			if nregs-2*mr*sets < 4 || ar.temp {
 				t = 2
 			}
-			g.op("VBROADCASTSS", rowAddr(r, 4*u), t)
-			for j := range 2 {
+			g.op("VBROADCASTSS", g.rowAddr(r, 4*u), t)
+			for j := range nv {
 				ar.mul(g, j, t, acc(s, r, j), 3)
 			}
 		}
@@ -180,10 +199,7 @@ func gemmTile(f *file, i isa, mr int, ar arithmetic) string {
 		}
 		step(u, u%sets, [...]string{"(DI)", "(DI)(R12*1)", "(DI)(R12*2)", "(DI)(R13*1)"}[u])
 	}
-	g.e("ADDQ $%d, AX", 4*unrollK)
-	if mr > 9 {
-		g.e("ADDQ $%d, SI", 4*unrollK)
-	}
+	g.addA(fmt.Sprintf("$%d", 4*unrollK), mr)
 	g.e("LEAQ (DI)(R12*4), DI")
 	g.e("ADDQ BX, R15")
 	g.e("SUBQ $%d, CX", unrollK)
@@ -193,22 +209,26 @@ func gemmTile(f *file, i isa, mr int, ar arithmetic) string {
 	g.e("JZ epilogue")
 	g.label("one")
 	step(0, 0, "(DI)")
-	g.e("ADDQ $4, AX")
-	g.e("ADDQ $4, SI")
+	if g.neon() {
+		g.addA("$4", mr)
+	} else {
+		g.e("ADDQ $4, AX")
+		g.e("ADDQ $4, SI")
+	}
 	g.e("ADDQ R12, DI")
 	g.e("DECQ CX")
 	g.e("JNZ one")
 	g.label("epilogue")
 	for s := sets - 1; s > 0; s-- {
 		for r := range mr {
-			for j := range 2 {
+			for j := range nv {
 				g.op(ar.add, acc(s, r, j), acc(0, r, j), acc(0, r, j))
 			}
 		}
 	}
 	each := func(f func(r, j, a int)) {
 		for r := range mr {
-			for j := range 2 {
+			for j := range nv {
 				f(r, j, acc(0, r, j))
 			}
 		}
@@ -223,7 +243,7 @@ func gemmTile(f *file, i isa, mr int, ar arithmetic) string {
 	g.e("MOVQ %d(DX), AX", tBias)
 	g.e("TESTQ AX, AX")
 	g.e("JZ rows")
-	for j := range 2 {
+	for j := range nv {
 		ld(fmt.Sprintf("%d(AX)", j*vb), j, j)
 	}
 	each(func(_, j, a int) { g.op(ar.add, j, a, a) })
@@ -233,18 +253,18 @@ func gemmTile(f *file, i isa, mr int, ar arithmetic) string {
 	g.e("JZ residual")
 	for r := range mr {
 		g.op("VBROADCASTSS", fmt.Sprintf("%d(AX)", 4*r), 0)
-		for j := range 2 {
+		for j := range nv {
 			g.op(ar.add, 0, acc(0, r, j), acc(0, r, j))
 		}
 	}
 	g.label("residual")
 	if ar.float {
-		g.floatEpilogue(mr, acc, ld, each)
+		g.floatEpilogue(mr, nv, acc, ld, each)
 	}
 	g.e("MOVQ %d(DX), R15", tC)
 	g.e("MOVQ %d(DX), BX", tLdC)
 	for r := range mr {
-		for j := range 2 {
+		for j := range nv {
 			st(acc(0, r, j), j, fmt.Sprintf("%d(R15)", j*vb))
 		}
 		if r < mr-1 {
@@ -257,14 +277,14 @@ func gemmTile(f *file, i isa, mr int, ar arithmetic) string {
 }
 
 // floatEpilogue adds the residual and applies the activation.
-func (g *fn) floatEpilogue(mr int, acc func(s, r, j int) int, ld func(mem string, j, r int), each func(func(r, j, a int))) {
+func (g *fn) floatEpilogue(mr, nv int, acc func(s, r, j int) int, ld func(mem string, j, r int), each func(func(r, j, a int))) {
 	vb := g.width * 4
 	g.e("MOVQ %d(DX), AX", tAdd)
 	g.e("TESTQ AX, AX")
 	g.e("JZ activation")
 	g.e("MOVQ %d(DX), BX", tLdAdd)
 	for r := range mr {
-		for j := range 2 {
+		for j := range nv {
 			ld(fmt.Sprintf("%d(AX)", j*vb), j, j)
 			g.op("VADDPS", j, acc(0, r, j), acc(0, r, j))
 		}
@@ -313,32 +333,29 @@ func dotRows(f *file, i isa) {
 			}
 		}
 	}
-	advance := func(n int) {
+	advance := func(bytes, elements int) {
 		for _, p := range append(rows, "R9") {
-			g.e("ADDQ $%d, %s", n*bytes, p)
+			g.e("ADDQ $%d, %s", bytes, p)
 		}
-		g.e("SUBQ $%d, CX", n*i.width)
+		g.e("SUBQ $%d, CX", elements)
 	}
 	g.label("loop2")
 	g.e("CMPQ CX, $%d", 2*i.width)
 	g.e("JLT loop1")
 	step(0)
 	step(1)
-	advance(2)
+	advance(2*bytes, 2*i.width)
 	g.e("JMP loop2")
 	g.label("loop1")
 	g.e("CMPQ CX, $%d", i.width)
 	g.e("JLT tail")
 	step(0)
-	advance(1)
+	advance(bytes, i.width)
 	g.e("JMP loop1")
 	g.label("tail")
 	g.e("TESTQ CX, CX")
 	g.e("JZ reduce")
-	g.tailMask()
-	g.masked = true
-	step(0)
-	g.masked = false
+	g.tail(func() { step(0) }, advance)
 	g.label("reduce")
 	for r := range 4 {
 		g.op("VADDPS", 4+r, r, r)
@@ -348,11 +365,17 @@ func dotRows(f *file, i isa) {
 		}
 	}
 	// sums of pairs, twice, leave the four results in the two lanes
-	g.e("VHADDPS Y1, Y0, Y0")
-	g.e("VHADDPS Y3, Y2, Y2")
-	g.e("VHADDPS Y2, Y0, Y0")
-	g.e("VEXTRACTF128 $1, Y0, X1")
-	g.e("VADDPS X1, X0, X0")
+	h := g
+	if i.width == 16 {
+		h = &fn{file: g.file, isa: avx2}
+	}
+	h.op("VHADDPS", 1, 0, 0)
+	h.op("VHADDPS", 3, 2, 2)
+	h.op("VHADDPS", 2, 0, 0)
+	if !g.neon() {
+		g.e("VEXTRACTF128 $1, Y0, X1")
+		g.e("VADDPS X1, X0, X0")
+	}
 	g.e("VMOVUPS X0, (DI)")
 	g.e("ADDQ $16, DI")
 	g.e("LEAQ (SI)(R8*4), SI")
@@ -391,11 +414,11 @@ func addRows(f *file, i isa) {
 		}
 		g.store(y, fmt.Sprintf("%d(DI)", u*bytes))
 	}
-	advance := func(n int) {
+	advance := func(bytes, elements int) {
 		for _, p := range append(rows, "DI") {
-			g.e("ADDQ $%d, %s", n*bytes, p)
+			g.e("ADDQ $%d, %s", bytes, p)
 		}
-		g.e("SUBQ $%d, CX", n*i.width)
+		g.e("SUBQ $%d, CX", elements)
 	}
 	g.label("loop4")
 	g.e("CMPQ CX, $%d", 4*i.width)
@@ -403,21 +426,18 @@ func addRows(f *file, i isa) {
 	for u := range 4 {
 		step(u)
 	}
-	advance(4)
+	advance(4*bytes, 4*i.width)
 	g.e("JMP loop4")
 	g.label("loop1")
 	g.e("CMPQ CX, $%d", i.width)
 	g.e("JLT tail")
 	step(0)
-	advance(1)
+	advance(bytes, i.width)
 	g.e("JMP loop1")
 	g.label("tail")
 	g.e("TESTQ CX, CX")
 	g.e("JZ done")
-	g.tailMask()
-	g.masked = true
-	step(0)
-	g.masked = false
+	g.tail(func() { step(0) }, advance)
 	g.label("done")
 	g.e("VZEROUPPER")
 	g.e("RET")
@@ -427,13 +447,15 @@ func addRows(f *file, i isa) {
 const rowsHalf = 4
 
 func writeGemm(dir string) {
+	writeGemmFor(dir, "amd64", isas)
+	writeGemmFor(dir, "arm64", []isa{neon})
+}
+
+func writeGemmFor(dir, arch string, isas []isa) {
 	f := newFile("tile")
 	var dis strings.Builder
 	for _, i := range isas {
-		rows := rowsAVX512
-		if i.width == 8 {
-			rows = rowsAVX
-		}
+		rows := map[int]int{16: rowsAVX512, 8: rowsAVX, 4: rowsNEON}[i.width]
 		fmt.Fprintf(&dis, "\n// tile%s calls the tile of rows rows.\nfunc tile%s(rows int, t *tileF32) {\n\tswitch rows {\n", i.name, i.name)
 		for mr := 1; mr <= rows; mr++ {
 			fmt.Fprintf(&dis, "\tcase %d:\n\t\t%s(t)\n", mr, gemmTile(f, i, mr, fusedF32))
@@ -450,8 +472,8 @@ func writeGemm(dir string) {
 		dotRows(v, i)
 		addRows(v, i)
 	}
-	write(dir+"/vector_amd64.s", v.text())
-	write(dir+"/vector_stubs_amd64.go", generated+"//go:build !purego\n\npackage gemm\n"+v.stubs.String())
-	write(dir+"/tile_amd64.s", f.text())
-	write(dir+"/tile_amd64.go", generated+"//go:build !purego\n\npackage gemm\n"+f.stubs.String()+dis.String())
+	write(dir+"/vector_"+arch+".s", v.text())
+	write(dir+"/vector_stubs_"+arch+".go", generated+"//go:build !purego\n\npackage gemm\n"+v.stubs.String())
+	write(dir+"/tile_"+arch+".s", f.text())
+	write(dir+"/tile_"+arch+".go", generated+"//go:build !purego\n\npackage gemm\n"+f.stubs.String()+dis.String())
 }

@@ -66,12 +66,12 @@ func (k *elem) emit(f *file, i isa) {
 		k.body(g, r)
 		g.store(r[0], fmt.Sprintf("%d(DI)", off))
 	}
-	advance := func(n int) {
+	advance := func(bytes, elements int) {
 		for j := range k.ins {
-			g.e("ADDQ $%d, %s", n*bytes, memRegs[j])
+			g.e("ADDQ $%d, %s", bytes, memRegs[j])
 		}
-		g.e("ADDQ $%d, DI", n*bytes)
-		g.e("SUBQ $%d, CX", n*i.width)
+		g.e("ADDQ $%d, DI", bytes)
+		g.e("SUBQ $%d, CX", elements)
 	}
 	if k.unroll {
 		g.label("loop4")
@@ -82,7 +82,7 @@ func (k *elem) emit(f *file, i isa) {
 				vector(u*bytes, [3]int{u % 2 * 3, u%2*3 + 1, u%2*3 + 2})
 			}
 		}
-		advance(4)
+		advance(4*bytes, 4*i.width)
 		g.e("JMP loop4")
 	}
 	r := [3]int{0, 1, 2}
@@ -90,22 +90,19 @@ func (k *elem) emit(f *file, i isa) {
 	g.e("CMPQ CX, $%d", i.width)
 	g.e("JLT tail")
 	vector(0, r)
-	advance(1)
+	advance(bytes, i.width)
 	g.e("JMP loop1")
 	g.label("tail")
 	g.e("TESTQ CX, CX")
 	g.e("JZ done")
-	g.tailMask()
-	g.masked = true
-	vector(0, r)
-	g.masked = false
+	g.tail(func() { vector(0, r) }, advance)
 	g.label("done")
 	g.e("VZEROUPPER")
 	g.e("RET")
 }
 
 // dispatch returns the Go function that picks the level.
-func (k *elem) dispatch() string {
+func (k *elem) dispatch(isas []isa) string {
 	var o strings.Builder
 	fmt.Fprintf(&o, "\nfunc %sF32(l cpu.Level, %s) {\n", k.name, k.goParams())
 	for _, n := range k.ins {
@@ -130,6 +127,8 @@ func (k *elem) dispatch() string {
 	return o.String()
 }
 
+func (k *elem) neon() bool { return true }
+
 func (k *elem) noasm() string {
 	return fmt.Sprintf("\nfunc %sF32(_ cpu.Level, %s) { %sF32Generic(%s) }\n", k.name, k.goParams(), k.name, k.goArgs())
 }
@@ -137,25 +136,40 @@ func (k *elem) noasm() string {
 // kernel is what one entry of a package's table can write.
 type kernel interface {
 	emit(f *file, i isa)
-	dispatch() string
+	dispatch(isas []isa) string
 	noasm() string
+	neon() bool // whether emit can write it for NEON
 }
 
 // writeFamily writes the three files of a family of kernels.
 func writeFamily(dir, pkg, family string, ks []kernel) {
-	f := newFile(family)
-	var dis, no strings.Builder
+	f, arm := newFile(family), newFile(family)
+	var dis, disARM, no strings.Builder
+	onARM := false
 	for _, k := range ks {
 		for _, i := range isas {
 			k.emit(f, i)
 		}
-		dis.WriteString(k.dispatch())
+		dis.WriteString(k.dispatch(isas))
 		no.WriteString(k.noasm())
+		if k.neon() {
+			onARM = true
+			k.emit(arm, neon)
+			disARM.WriteString(k.dispatch([]isa{neon}))
+		} else {
+			disARM.WriteString(k.noasm())
+		}
 	}
 	imp := fmt.Sprintf("package %s\n\nimport \"github.com/onward-ml/onward/internal/cpu\"\n", pkg)
 	write(fmt.Sprintf("%s/%s_amd64.s", dir, family), f.text())
 	write(fmt.Sprintf("%s/%s_amd64.go", dir, family), generated+"//go:build !purego\n\n"+imp+f.stubs.String()+dis.String())
-	write(fmt.Sprintf("%s/%s_noasm.go", dir, family), generated+"//go:build !amd64 || purego\n\n"+imp+no.String())
+	without := "!amd64 || purego"
+	if onARM {
+		without = "(!amd64 && !arm64) || purego"
+		write(fmt.Sprintf("%s/%s_arm64.s", dir, family), arm.text())
+		write(fmt.Sprintf("%s/%s_arm64.go", dir, family), generated+"//go:build !purego\n\n"+imp+arm.stubs.String()+disARM.String())
+	}
+	write(fmt.Sprintf("%s/%s_noasm.go", dir, family), generated+"//go:build "+without+"\n\n"+imp+no.String())
 }
 
 func writeVec(dir string) {

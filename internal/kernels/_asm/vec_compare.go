@@ -56,7 +56,7 @@ func (k *choice) list(format string) string {
 	return strings.Join(p, ", ")
 }
 
-func (k *choice) dispatch() string {
+func (k *choice) dispatch(isas []isa) string {
 	var o strings.Builder
 	o.WriteString(k.signature("l") + " {\n")
 	for _, a := range k.args[1:] {
@@ -75,6 +75,8 @@ func (k *choice) dispatch() string {
 	fmt.Fprintf(&o, "\t}\n\t%sGeneric(%s)\n}\n", k.name, k.list("%s"))
 	return o.String()
 }
+
+func (k *choice) neon() bool { return false }
 
 func (k *choice) noasm() string {
 	return fmt.Sprintf("%s { %sGeneric(%s) }\n", k.signature("_"), k.name, k.list("%s"))

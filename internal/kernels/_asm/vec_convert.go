@@ -31,7 +31,12 @@ func (k *conversion) emit(f *file, i isa) {
 	g.e("RET")
 }
 
-func (k *conversion) dispatch() string {
+// neon holds for those whose narrow end arm64 loads like amd64.
+func (k *conversion) neon() bool {
+	return k.name == "f16ToF32" || k.name == "bf16ToF32" || k.name == "i32ToF32"
+}
+
+func (k *conversion) dispatch(isas []isa) string {
 	var o strings.Builder
 	fmt.Fprintf(&o, "\nfunc %s(l cpu.Level, dst []%s, x []%s) {\n\tx = x[:len(dst)]\n\tswitch l {\n", k.name, k.dst, k.src)
 	for _, i := range isas {

@@ -400,7 +400,10 @@ func (g *fn) sinCos(quarters uint32) {
 		g.op("VPADDD", quarters, q, q)
 	}
 	g.op("VPSLLD", "$31", q, n) // odd quarters take the cosine
-	if g.width == 16 {
+	if g.neon() {
+		g.op("VPSRAD", "$31", n, n)
+		g.choose(n, c, s, 0)
+	} else if g.width == 16 {
 		g.op("VPMOVD2M", n, "K2")
 		g.op("VBLENDMPS", c, s, "K2", 0)
 	} else {

@@ -88,14 +88,14 @@ func (k *reduction) emit(f *file, i isa) {
 			g.store(0, fmt.Sprintf("%d(DI)", off))
 		}
 	}
-	advance := func(n int) {
+	advance := func(bytes, elements int) {
 		for j := range k.ins {
-			g.e("ADDQ $%d, %s", n*bytes, memRegs[j])
+			g.e("ADDQ $%d, %s", bytes, memRegs[j])
 		}
 		if k.dst {
-			g.e("ADDQ $%d, DI", n*bytes)
+			g.e("ADDQ $%d, DI", bytes)
 		}
-		g.e("SUBQ $%d, CX", n*i.width)
+		g.e("SUBQ $%d, CX", elements)
 	}
 	if k.accs > 1 {
 		g.label("loop4")
@@ -104,22 +104,19 @@ func (k *reduction) emit(f *file, i isa) {
 		for u := range 4 {
 			vector(u, u*bytes)
 		}
-		advance(4)
+		advance(4*bytes, 4*i.width)
 		g.e("JMP loop4")
 	}
 	g.label("loop1")
 	g.e("CMPQ CX, $%d", i.width)
 	g.e("JLT tail")
 	vector(0, 0)
-	advance(1)
+	advance(bytes, i.width)
 	g.e("JMP loop1")
 	g.label("tail")
 	g.e("TESTQ CX, CX")
 	g.e("JZ done")
-	g.tailMask()
-	g.masked = true
-	vector(0, 0)
-	g.masked = false
+	g.tail(func() { vector(0, 0) }, advance)
 	g.label("done")
 	combine := func(a, b, t int) {
 		if k.minmax == "" {
@@ -150,9 +147,11 @@ func (k *reduction) emit(f *file, i isa) {
 	if i.width == 16 {
 		step("")
 	}
-	step("VEXTRACTF128 $1, Y8, X9")
-	step("VPERMILPS $0x4E, Y8, Y9")
-	step("VPERMILPS $0xB1, Y8, Y9")
+	if !g.neon() {
+		step("VEXTRACTF128 $1, Y8, X9")
+	}
+	step("VPERMILPS $0x4E, " + h.r(8) + ", " + h.r(9))
+	step("VPERMILPS $0xB1, " + h.r(8) + ", " + h.r(9))
 	g.e("VMOVSS X8, r+%d(FP)", g.off["r"])
 	g.e("VZEROUPPER")
 	g.e("RET")
@@ -165,7 +164,9 @@ func (k *reduction) ret() string {
 	return "float32"
 }
 
-func (k *reduction) dispatch() string {
+func (k *reduction) neon() bool { return true }
+
+func (k *reduction) dispatch(isas []isa) string {
 	var o strings.Builder
 	fmt.Fprintf(&o, "\nfunc %sF32(l cpu.Level, %s) %s {\n", k.disp, k.params(), k.ret())
 	walk := k.ins[0]
@@ -178,13 +179,21 @@ func (k *reduction) dispatch() string {
 		fmt.Fprintf(&o, "\t%s = %s[:len(%s)]\n", n, n, slices[0])
 	}
 	walk = slices[0]
-	fmt.Fprintf(&o, "\tif l != cpu.AVX512 && l != cpu.AVX2 {\n\t\treturn %sF32Generic(%s)\n\t}\n", k.name, k.args())
+	var others []string
+	for _, i := range isas {
+		others = append(others, "l != cpu."+i.level)
+	}
+	fmt.Fprintf(&o, "\tif %s {\n\t\treturn %sF32Generic(%s)\n\t}\n", strings.Join(others, " && "), k.name, k.args())
 	if k.minmax == "" {
 		o.WriteString("\tvar s float64\n")
 	} else {
 		fmt.Fprintf(&o, "\ts := %sF32Generic(nil)\n", k.name)
 	}
-	fmt.Fprintf(&o, "\tfor len(%s) > 0 {\n\t\tn := min(len(%s), chunk)\n", walk, walk)
+	most := "chunk"
+	if isas[0].neon() { // a lane adds no more numbers than one of AVX2's, whose error bounds hold
+		most = "chunk/2"
+	}
+	fmt.Fprintf(&o, "\tfor len(%s) > 0 {\n\t\tn := min(len(%s), %s)\n", walk, walk, most)
 	var call, right []string
 	for _, n := range slices {
 		call = append(call, "&"+n+"[0]")
@@ -195,7 +204,11 @@ func (k *reduction) dispatch() string {
 		call = append(call, k.scalar)
 	}
 	c := strings.Join(call, ", ")
-	fmt.Fprintf(&o, "\t\tvar r float32\n\t\tif l == cpu.AVX512 {\n\t\t\tr = %sF32AVX512(%s)\n\t\t} else {\n\t\t\tr = %sF32AVX2(%s)\n\t\t}\n", k.name, c, k.name, c)
+	if len(isas) == 1 {
+		fmt.Fprintf(&o, "\t\tr := %sF32%s(%s)\n", k.name, isas[0].name, c)
+	} else {
+		fmt.Fprintf(&o, "\t\tvar r float32\n\t\tif l == cpu.AVX512 {\n\t\t\tr = %sF32AVX512(%s)\n\t\t} else {\n\t\t\tr = %sF32AVX2(%s)\n\t\t}\n", k.name, c, k.name, c)
+	}
 	switch k.minmax {
 	case "":
 		o.WriteString("\t\ts += float64(r)\n")
@@ -268,6 +281,8 @@ func extreme(op string, initial uint32) func(g *fn, acc int, in [2]int) {
 func (g *fn) zeroTail(r int) {
 	switch {
 	case !g.masked:
+	case g.neon():
+		g.raw("FMOVS F%d, F%d", r, r)
 	case g.width == 16:
 		g.op("VMOVAPS.Z", r, "K1", r)
 	default:
@@ -277,6 +292,13 @@ func (g *fn) zeroTail(r int) {
 
 // fillTail sets the lanes beyond the end to a constant.
 func (g *fn) fillTail(r int, bits uint32) {
+	if g.neon() {
+		t := g.vector(g.ci(bits), tempNEON)
+		g.move(t, maskNEON)
+		g.raw("VMOV V%d.S[0], V%d.S[0]", r, maskNEON)
+		g.move(maskNEON, r)
+		return
+	}
 	g.op("VMOVUPS", bits, 7)
 	if g.width == 16 {
 		g.op("VBLENDMPS", r, 7, "K1", r)

@@ -104,7 +104,7 @@ func (softmax) emit(f *file, i isa) {
 	g.e("RET")
 }
 
-func (softmax) dispatch() string {
+func (softmax) dispatch([]isa) string {
 	return `
 // softmaxRowF32 takes the softmax of a row of at most chunk elements.
 func softmaxRowF32(l cpu.Level, dst, x []float32) {
@@ -120,6 +120,8 @@ func softmaxRowF32(l cpu.Level, dst, x []float32) {
 }
 `
 }
+
+func (softmax) neon() bool { return false }
 
 func (softmax) noasm() string {
 	return "\nfunc softmaxRowF32(_ cpu.Level, dst, x []float32) { softmaxRowF32Generic(dst, x) }\n"

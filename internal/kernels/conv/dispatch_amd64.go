@@ -55,19 +55,6 @@ func runGather(l cpu.Level, pixels, blocks int, t *tileArgs) {
 	}
 }
 
-// secondBlock returns the arguments of the second block of a pair by itself.
-func (t *tileArgs) secondBlock() tileArgs {
-	s := *t
-	s.b, s.c = at(t.b, Lanes), at(t.c, t.ldc/4)
-	if t.bias != nil {
-		s.bias = at(t.bias, Lanes)
-	}
-	if t.add != nil {
-		s.add = at(t.add, t.ldadd/4)
-	}
-	return s
-}
-
 func runDepthwise(l cpu.Level, pixels int, t *tileArgs) {
 	switch l {
 	case cpu.AVX512:

@@ -31,7 +31,7 @@ type tileArgs struct {
 
 // tilePixels is the height of the tallest tile.
 func tilePixels(l cpu.Level) int {
-	if l == cpu.AVX2 {
+	if l == cpu.AVX2 || l == cpu.NEON {
 		return 6
 	}
 	return 14

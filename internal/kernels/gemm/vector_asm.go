@@ -1,4 +1,4 @@
-//go:build !purego
+//go:build (amd64 || arm64) && !purego
 
 package gemm
 
@@ -16,7 +16,7 @@ const (
 // whether it did. Every element of B is used once or twice, so that packing or the strided reads
 // of the tiles would cost more than the multiplication.
 func vectorAsm(level cpu.Level, a *Args[float32], blk Block) bool {
-	if a.Packed || a.Half != nil || a.TransA || a.K < 4 || level != cpu.AVX512 && level != cpu.AVX2 {
+	if a.Packed || a.Half != nil || a.TransA || a.K < 4 || !hasVector(level) {
 		return false
 	}
 	j0, j1 := blk.Panel0*PanelWidth, min(a.N, blk.Panel1*PanelWidth)
@@ -59,11 +59,7 @@ func dotPart(level cpu.Level, c, x, b []float32, ldb int) {
 		if k > 0 {
 			d = &sum[0]
 		}
-		if level == cpu.AVX512 {
-			dotRowsF32AVX512(d, &x[k], &b[k], ldb*4, n, len(c))
-		} else {
-			dotRowsF32AVX2(d, &x[k], &b[k], ldb*4, n, len(c))
-		}
+		dotRows(level, d, &x[k], &b[k], ldb*4, n, len(c))
 		if k > 0 { // a long x comes with groups of four rows
 			for i, v := range sum {
 				c[i] += v
@@ -78,11 +74,7 @@ func adds(level cpu.Level, c, x, b []float32, ldb int) {
 		d := c[j:min(len(c), j+addColumns)]
 		k := 0
 		for ; k+4 <= len(x); k += 4 {
-			if level == cpu.AVX512 {
-				addRowsF32AVX512(&d[0], &x[k], &b[k*ldb+j], ldb*4, len(d))
-			} else {
-				addRowsF32AVX2(&d[0], &x[k], &b[k*ldb+j], ldb*4, len(d))
-			}
+			addRows(level, &d[0], &x[k], &b[k*ldb+j], ldb*4, len(d))
 		}
 		for ; k < len(x); k++ {
 			vec.AxpyF32(level, d, b[k*ldb+j:], x[k])
