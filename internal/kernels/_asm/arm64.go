@@ -65,7 +65,8 @@ var twoNEON = map[string]struct {
 }
 
 // nativeNEON are those that Go's assembler has.
-var nativeNEON = map[string]string{"VPADDD": "VADD V%d.S4", "VPSUBD": "VSUB V%d.S4", "VANDPS": "VAND V%d.B16", "VORPS": "VORR V%d.B16", "VXORPS": "VEOR V%d.B16"}
+var nativeNEON = map[string]string{"VPADDD": "VADD V%d.S4", "VPSUBD": "VSUB V%d.S4", "VANDPS": "VAND V%d.B16", "VORPS": "VORR V%d.B16", "VPAND": "VAND V%d.B16", "VPOR": "VORR V%d.B16",
+	"VUNPCKLPS": "VZIP1 V%d.S4", "VUNPCKHPS": "VZIP2 V%d.S4", "VUNPCKLPD": "VZIP1 V%d.D2", "VUNPCKHPD": "VZIP2 V%d.D2", "VXORPS": "VEOR V%d.B16"}
 
 func (g *fn) raw(format string, a ...any) { fmt.Fprintf(&g.body, "\t"+format+"\n", a...) }
 
@@ -330,8 +331,20 @@ func (g *fn) translate(s string) {
 		d := vectorNumber(o[1])
 		g.raw("FMOVD %s, F%d", g.memory(o[0]), d)
 		g.raw("VUXTL V%d.H4, V%d.S4", d, d)
+	case "VPMOVSXBD", "VPMOVZXBD":
+		d := vectorNumber(o[1])
+		code, text := uint32(0x0f08a400), "sshll"
+		if name == "VPMOVZXBD" {
+			code, text = 0x2f08a400, "ushll"
+		}
+		g.raw("FMOVS %s, F%d", g.memory(o[0]), d)
+		g.word(code|uint32(d)<<5|uint32(d), "%s v%d.8h, v%d.8b, #0", text, d, d)
+		g.word(code^0x180000|uint32(d)<<5|uint32(d), "%s v%d.4s, v%d.4h, #0", text, d, d)
+	case "VCVTPS2PH":
+		g.narrowNEON("fcvtn", vectorNumber(o[1]))
+		g.raw("FMOVD F%d, %s", vectorNumber(o[1]), g.memory(last))
 	case "VPERMILPS": // the halves, or the neighbours
-		n := map[string]int{"$0x4E": 8, "$0xB1": 4}[o[0]]
+		n := map[string]int{"$0x4e": 8, "$0xb1": 4}[strings.ToLower(o[0])]
 		a, d := vectorNumber(o[1]), vectorNumber(o[2])
 		if n == 8 {
 			g.raw("VEXT $8, V%d.B16, V%d.B16, V%d.B16", a, a, d)
@@ -368,4 +381,50 @@ func (g *fn) translate(s string) {
 	default:
 		panic("no translation of " + s)
 	}
+}
+
+// narrowNEON halves the four elements of a register, in place: xtn takes the low bits, fcvtn rounds to binary16.
+func (g *fn) narrowNEON(name string, r int) {
+	code := map[string]uint32{"xtn": 0x0e612800, "fcvtn": 0x0e216800}[name]
+	g.word(code|uint32(r)<<5|uint32(r), "%s v%d.4h, v%d.4s", name, r, r)
+}
+
+// truncateNEON loads floats to register 0 and makes them integers, the smallest of all for NaN and what is too large;
+// fcvtzs takes those that are too small to it.
+func (g *fn) truncateNEON(mem string) {
+	g.op("VMOVUPS", mem, 0)
+	g.op("VMOVUPS", float64(1<<31), 1)
+	g.three("FCMGT", 0, 1, 2)
+	g.word(0x4ea1b800, "fcvtzs v0.4s, v0.4s")
+	g.op("VMOVUPS", uint32(0x80000000), 1)
+	g.choose(2, 0, 1, 0)
+}
+
+// compareNEON compares register 0 with the second input and stores four truth values.
+func (g *fn) compareNEON(pred int) {
+	g.op("VMOVUPS", "(DX)", 1)
+	switch pred {
+	case lt:
+		g.three("FCMGT", 0, 1, 0)
+	case le:
+		g.three("FCMGE", 0, 1, 0)
+	case eq:
+		g.three("FCMEQ", 0, 1, 0)
+	default:
+		panic("predicate")
+	}
+	g.op("VPSRLD", "$31", 0, 0)
+	g.narrowNEON("xtn", 0)
+	g.word(0x0e212800, "xtn v0.8b, v0.8h")
+	g.e("VMOVSS V0, (DI)")
+}
+
+// selectNEON takes elements of the first input where the truth value is not zero.
+func (g *fn) selectNEON() {
+	g.op("VPMOVZXBD", "(BX)", 1)
+	g.word(0x4ea18c21, "cmtst v1.4s, v1.4s, v1.4s")
+	g.op("VMOVUPS", "(SI)", 0)
+	g.op("VMOVUPS", "(DX)", 2)
+	g.choose(1, 0, 2, 0)
+	g.op("VMOVUPS", 0, "(DI)")
 }

@@ -76,7 +76,7 @@ func (k *choice) dispatch(isas []isa) string {
 	return o.String()
 }
 
-func (k *choice) neon() bool { return false }
+func (k *choice) neon() bool { return true }
 
 func (k *choice) noasm() string {
 	return fmt.Sprintf("%s { %sGeneric(%s) }\n", k.signature("_"), k.name, k.list("%s"))
@@ -86,6 +86,10 @@ func choices() []*choice {
 	compare := func(name string, pred int) *choice {
 		return &choice{name, [][2]string{{"dst", "bool"}, {"a", "float32"}, {"b", "float32"}}, func(g *fn) {
 			g.op("VMOVUPS", "(SI)", 0)
+			if g.neon() {
+				g.compareNEON(pred)
+				return
+			}
 			ones := g.ci(0x01010101)
 			if g.width == 16 {
 				g.e("VCMPPS $%d, (DX), Z0, K1", pred)
@@ -104,6 +108,10 @@ func choices() []*choice {
 	}
 	return []*choice{compare("lessF32", lt), compare("lessOrEqualF32", le), compare("equalF32", eq),
 		{"selectU32", [][2]string{{"dst", "uint32"}, {"x", "uint32"}, {"y", "uint32"}, {"which", "bool"}}, func(g *fn) {
+			if g.neon() {
+				g.selectNEON()
+				return
+			}
 			if g.width == 16 {
 				g.e("VMOVDQU (BX), X1")
 				g.e("VPTESTMB X1, X1, K1")

@@ -31,10 +31,7 @@ func (k *conversion) emit(f *file, i isa) {
 	g.e("RET")
 }
 
-// neon holds for those whose narrow end arm64 loads like amd64.
-func (k *conversion) neon() bool {
-	return k.name == "f16ToF32" || k.name == "bf16ToF32" || k.name == "i32ToF32"
-}
+func (k *conversion) neon() bool { return true }
 
 func (k *conversion) dispatch(isas []isa) string {
 	var o strings.Builder
@@ -96,8 +93,13 @@ func conversions() []*conversion {
 				g.op("VPOR", uint32(0x40), 1, 1)
 			}
 			g.sel(uno, 0, 0, 1, 2, 0)
-			if g.width == 16 {
+			switch g.width {
+			case 16:
 				g.op("VPMOVDW", 0, d)
+				return
+			case 4:
+				g.narrowNEON("xtn", 0)
+				g.raw("FMOVD F0, %s", g.memory(d))
 				return
 			}
 			g.e("VEXTRACTI128 $1, Y0, X1")
@@ -107,7 +109,11 @@ func conversions() []*conversion {
 		{"i8ToF32", "int8", "float32", widen("VPMOVSXBD")},
 		{"u8ToF32", "uint8", "float32", widen("VPMOVZXBD")},
 		{"f32ToI32", "float32", "int32", func(g *fn, s, d string) {
-			g.op("VCVTTPS2DQ", s, 0)
+			if g.neon() {
+				g.truncateNEON(s)
+			} else {
+				g.op("VCVTTPS2DQ", s, 0)
+			}
 			g.op("VMOVUPS", 0, d)
 		}},
 		{"i32ToF32", "int32", "float32", func(g *fn, s, d string) {

@@ -8,7 +8,7 @@ type softmax struct{}
 
 func (softmax) emit(f *file, i isa) {
 	g := f.function("softmaxRowF32"+i.name, i, []arg{{"dst", "*float32"}, {"x", "*float32"}, {"n", "int"}}, nil)
-	shift := map[int]int{8: 3, 16: 4}[i.width]
+	shift := map[int]int{4: 2, 8: 3, 16: 4}[i.width]
 	bytes := 4 * i.width
 	const by = 13 // what all lanes are subtracted by or multiplied with
 	g.arg("n", "CX")
@@ -16,7 +16,11 @@ func (softmax) emit(f *file, i isa) {
 	g.e("SHRQ $%d, R11", shift)
 	g.e("ANDQ $%d, CX", i.width-1)
 	g.e("MOVQ CX, R13")
-	g.tailMask()
+	if g.neon() {
+		g.hoist(0, 0, func(g *fn) { g.expTo(0, 1, 2, 3) })
+	} else {
+		g.tailMask()
+	}
 
 	// pass walks over the row in steps of so many vectors and at last one, then over the tail.
 	pass := func(name string, step int, vector func(u int)) {
@@ -42,14 +46,31 @@ func (softmax) emit(f *file, i isa) {
 		g.label(name + "tail")
 		g.e("TESTQ R13, R13")
 		g.e("JZ %sdone", name)
+		if g.neon() {
+			g.e("MOVQ R13, R12")
+			g.label(name + "element")
+		}
 		g.masked = true
 		vector(0)
 		g.masked = false
+		if g.neon() {
+			g.e("ADDQ $4, SI")
+			g.e("ADDQ $4, DI")
+			g.e("DECQ R12")
+			g.e("JNZ %selement", name)
+		}
 		g.label(name + "done")
 	}
 	at := func(u int, reg string) string { return fmt.Sprintf("%d(%s)", u*bytes, reg) }
 	// fold folds the lanes of register 8 and broadcasts the result.
 	fold := func(op string) {
+		if g.neon() {
+			for _, order := range []string{"$0x4e", "$0xb1"} {
+				g.op("VPERMILPS", order, 8, 9)
+				g.op(op, 9, 8, 8)
+			}
+			return
+		}
 		if i.width == 16 {
 			g.e("VEXTRACTF64X4 $1, Z8, Y9")
 			g.e("%s Y9, Y8, Y8", op)
@@ -91,8 +112,13 @@ func (softmax) emit(f *file, i isa) {
 	})
 	g.op("VADDPS", 9, 8, 8)
 	fold("VADDPS")
-	g.e("VMOVSS %s, X9", g.c(1))
-	g.e("VDIVSS X8, X9, X8")
+	if g.neon() {
+		g.op("VMOVUPS", 1.0, 9)
+		g.op("VDIVPS", 8, 9, 8)
+	} else {
+		g.e("VMOVSS %s, X9", g.c(1))
+		g.e("VDIVSS X8, X9, X8")
+	}
 	g.e("VBROADCASTSS X8, %s", g.r(by))
 
 	pass("mul", 4, func(u int) {
@@ -104,24 +130,24 @@ func (softmax) emit(f *file, i isa) {
 	g.e("RET")
 }
 
-func (softmax) dispatch([]isa) string {
-	return `
+func (softmax) dispatch(isas []isa) string {
+	o := `
 // softmaxRowF32 takes the softmax of a row of at most chunk elements.
 func softmaxRowF32(l cpu.Level, dst, x []float32) {
 	x = x[:len(dst)]
 	switch l {
-	case cpu.AVX512:
-		softmaxRowF32AVX512(&dst[0], &x[0], len(dst))
-	case cpu.AVX2:
-		softmaxRowF32AVX2(&dst[0], &x[0], len(dst))
-	default:
+`
+	for _, i := range isas {
+		o += fmt.Sprintf("\tcase cpu.%s:\n\t\tsoftmaxRowF32%s(&dst[0], &x[0], len(dst))\n", i.level, i.name)
+	}
+	return o + `	default:
 		softmaxRowF32Generic(dst, x)
 	}
 }
 `
 }
 
-func (softmax) neon() bool { return false }
+func (softmax) neon() bool { return true }
 
 func (softmax) noasm() string {
 	return "\nfunc softmaxRowF32(_ cpu.Level, dst, x []float32) { softmaxRowF32Generic(dst, x) }\n"

@@ -41,6 +41,10 @@ func transpose(f *file, i isa) {
 	// in(q, k) has, in lane m, column 4m+k of rows 4q to 4q+3
 	res := make([]int, w)
 	for k := range 4 {
+		if w == 4 {
+			res[k] = in(0, k)
+			continue
+		}
 		if w == 8 {
 			g.op("VPERM2F128", "$0x20", in(1, k), in(0, k), 8+k)
 			g.op("VPERM2F128", "$0x31", in(1, k), in(0, k), 12+k)
@@ -73,10 +77,15 @@ func transpose(f *file, i isa) {
 }
 
 func writeTranspose(dir string) {
+	writeTransposeFor(dir, "amd64", isas)
+	writeTransposeFor(dir, "arm64", []isa{neon})
+}
+
+func writeTransposeFor(dir, arch string, isas []isa) {
 	f := newFile("transpose")
 	for _, i := range isas {
 		transpose(f, i)
 	}
-	write(dir+"/transpose_amd64.s", f.text())
-	write(dir+"/transpose_stubs_amd64.go", generated+"//go:build !purego\n\npackage vec\n"+f.stubs.String())
+	write(dir+"/transpose_"+arch+".s", f.text())
+	write(dir+"/transpose_stubs_"+arch+".go", generated+"//go:build !purego\n\npackage vec\n"+f.stubs.String())
 }

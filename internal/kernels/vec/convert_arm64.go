@@ -10,7 +10,22 @@ import "github.com/onward-ml/onward/internal/cpu"
 func f16ToF32NEON(dst *float32, x *uint16, n int)
 
 //go:noescape
+func f32ToF16NEON(dst *uint16, x *float32, n int)
+
+//go:noescape
 func bf16ToF32NEON(dst *float32, x *uint16, n int)
+
+//go:noescape
+func f32ToBF16NEON(dst *uint16, x *float32, n int)
+
+//go:noescape
+func i8ToF32NEON(dst *float32, x *int8, n int)
+
+//go:noescape
+func u8ToF32NEON(dst *float32, x *uint8, n int)
+
+//go:noescape
+func f32ToI32NEON(dst *int32, x *float32, n int)
 
 //go:noescape
 func i32ToF32NEON(dst *float32, x *int32, n int)
@@ -28,7 +43,18 @@ func f16ToF32(l cpu.Level, dst []float32, x []uint16) {
 	f16ToF32Generic(dst, x)
 }
 
-func f32ToF16(_ cpu.Level, dst []uint16, x []float32) { f32ToF16Generic(dst, x) }
+func f32ToF16(l cpu.Level, dst []uint16, x []float32) {
+	x = x[:len(dst)]
+	switch l {
+	case cpu.NEON:
+		for len(dst) >= 4 {
+			n := min(len(dst)&^3, chunk)
+			f32ToF16NEON(&dst[0], &x[0], n)
+			dst, x = dst[n:], x[n:]
+		}
+	}
+	f32ToF16Generic(dst, x)
+}
 
 func bf16ToF32(l cpu.Level, dst []float32, x []uint16) {
 	x = x[:len(dst)]
@@ -43,13 +69,57 @@ func bf16ToF32(l cpu.Level, dst []float32, x []uint16) {
 	bf16ToF32Generic(dst, x)
 }
 
-func f32ToBF16(_ cpu.Level, dst []uint16, x []float32) { f32ToBF16Generic(dst, x) }
+func f32ToBF16(l cpu.Level, dst []uint16, x []float32) {
+	x = x[:len(dst)]
+	switch l {
+	case cpu.NEON:
+		for len(dst) >= 4 {
+			n := min(len(dst)&^3, chunk)
+			f32ToBF16NEON(&dst[0], &x[0], n)
+			dst, x = dst[n:], x[n:]
+		}
+	}
+	f32ToBF16Generic(dst, x)
+}
 
-func i8ToF32(_ cpu.Level, dst []float32, x []int8) { i8ToF32Generic(dst, x) }
+func i8ToF32(l cpu.Level, dst []float32, x []int8) {
+	x = x[:len(dst)]
+	switch l {
+	case cpu.NEON:
+		for len(dst) >= 4 {
+			n := min(len(dst)&^3, chunk)
+			i8ToF32NEON(&dst[0], &x[0], n)
+			dst, x = dst[n:], x[n:]
+		}
+	}
+	i8ToF32Generic(dst, x)
+}
 
-func u8ToF32(_ cpu.Level, dst []float32, x []uint8) { u8ToF32Generic(dst, x) }
+func u8ToF32(l cpu.Level, dst []float32, x []uint8) {
+	x = x[:len(dst)]
+	switch l {
+	case cpu.NEON:
+		for len(dst) >= 4 {
+			n := min(len(dst)&^3, chunk)
+			u8ToF32NEON(&dst[0], &x[0], n)
+			dst, x = dst[n:], x[n:]
+		}
+	}
+	u8ToF32Generic(dst, x)
+}
 
-func f32ToI32(_ cpu.Level, dst []int32, x []float32) { f32ToI32Generic(dst, x) }
+func f32ToI32(l cpu.Level, dst []int32, x []float32) {
+	x = x[:len(dst)]
+	switch l {
+	case cpu.NEON:
+		for len(dst) >= 4 {
+			n := min(len(dst)&^3, chunk)
+			f32ToI32NEON(&dst[0], &x[0], n)
+			dst, x = dst[n:], x[n:]
+		}
+	}
+	f32ToI32Generic(dst, x)
+}
 
 func i32ToF32(l cpu.Level, dst []float32, x []int32) {
 	x = x[:len(dst)]

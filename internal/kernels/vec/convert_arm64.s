@@ -20,6 +20,21 @@ loop:
 	BNE loop
 	RET
 
+// func f32ToF16NEON(dst *uint16, x *float32, n int)
+TEXT ·f32ToF16NEON(SB), 0, $136-24
+	MOVD dst+0(FP), R5
+	MOVD x+8(FP), R4
+	MOVD n+16(FP), R2
+loop:
+	FMOVQ (R4), F0
+	WORD $0x0e216800 // fcvtn v0.4h, v0.4s
+	FMOVD F0, (R5)
+	ADDS $16, R4
+	ADDS $8, R5
+	SUBS $4, R2
+	BNE loop
+	RET
+
 // func bf16ToF32NEON(dst *float32, x *uint16, n int)
 TEXT ·bf16ToF32NEON(SB), 0, $136-24
 	MOVD dst+0(FP), R5
@@ -31,6 +46,91 @@ loop:
 	VSHL $16, V0.S4, V0.S4
 	FMOVQ F0, (R5)
 	ADDS $8, R4
+	ADDS $16, R5
+	SUBS $4, R2
+	BNE loop
+	RET
+
+// func f32ToBF16NEON(dst *uint16, x *float32, n int)
+TEXT ·f32ToBF16NEON(SB), 0, $136-24
+	MOVD dst+0(FP), R5
+	MOVD x+8(FP), R4
+	MOVD n+16(FP), R2
+loop:
+	FMOVQ (R4), F0
+	VUSHR $16, V0.S4, V1.S4
+	MOVD $0x00000001, R6
+	VDUP R6, V2.S4
+	VAND V1.B16, V2.B16, V2.B16
+	MOVD $0x00007fff, R6
+	VDUP R6, V31.S4
+	VADD V31.S4, V2.S4, V2.S4
+	VADD V0.S4, V2.S4, V2.S4
+	VUSHR $16, V2.S4, V2.S4
+	MOVD $0x00000040, R6
+	VDUP R6, V31.S4
+	VORR V31.B16, V1.B16, V1.B16
+	WORD $0x4e20e41e // fcmeq v30.4s, v0.4s, v0.4s
+	VBSL V1.B16, V2.B16, V30.B16
+	VMOV V30.B16, V0.B16
+	WORD $0x0e612800 // xtn v0.4h, v0.4s
+	FMOVD F0, (R5)
+	ADDS $16, R4
+	ADDS $8, R5
+	SUBS $4, R2
+	BNE loop
+	RET
+
+// func i8ToF32NEON(dst *float32, x *int8, n int)
+TEXT ·i8ToF32NEON(SB), 0, $136-24
+	MOVD dst+0(FP), R5
+	MOVD x+8(FP), R4
+	MOVD n+16(FP), R2
+loop:
+	FMOVS (R4), F0
+	WORD $0x0f08a400 // sshll v0.8h, v0.8b, #0
+	WORD $0x0f10a400 // sshll v0.4s, v0.4h, #0
+	WORD $0x4e21d800 // scvtf v0.4s, v0.4s
+	FMOVQ F0, (R5)
+	ADDS $4, R4
+	ADDS $16, R5
+	SUBS $4, R2
+	BNE loop
+	RET
+
+// func u8ToF32NEON(dst *float32, x *uint8, n int)
+TEXT ·u8ToF32NEON(SB), 0, $136-24
+	MOVD dst+0(FP), R5
+	MOVD x+8(FP), R4
+	MOVD n+16(FP), R2
+loop:
+	FMOVS (R4), F0
+	WORD $0x2f08a400 // ushll v0.8h, v0.8b, #0
+	WORD $0x2f10a400 // ushll v0.4s, v0.4h, #0
+	WORD $0x4e21d800 // scvtf v0.4s, v0.4s
+	FMOVQ F0, (R5)
+	ADDS $4, R4
+	ADDS $16, R5
+	SUBS $4, R2
+	BNE loop
+	RET
+
+// func f32ToI32NEON(dst *int32, x *float32, n int)
+TEXT ·f32ToI32NEON(SB), 0, $136-24
+	MOVD dst+0(FP), R5
+	MOVD x+8(FP), R4
+	MOVD n+16(FP), R2
+loop:
+	FMOVQ (R4), F0
+	MOVD $0x4f000000, R6
+	VDUP R6, V1.S4
+	WORD $0x6ea0e422 // fcmgt v2.4s, v1.4s, v0.4s
+	WORD $0x4ea1b800 // fcvtzs v0.4s, v0.4s
+	MOVD $0x80000000, R6
+	VDUP R6, V1.S4
+	VBIF V2.B16, V1.B16, V0.B16
+	FMOVQ F0, (R5)
+	ADDS $16, R4
 	ADDS $16, R5
 	SUBS $4, R2
 	BNE loop

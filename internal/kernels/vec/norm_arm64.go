@@ -9,6 +9,9 @@ import "github.com/onward-ml/onward/internal/cpu"
 //go:noescape
 func expSubSumF32NEON(dst *float32, x *float32, n int, shift float32) (r float32)
 
+//go:noescape
+func softmaxRowF32NEON(dst *float32, x *float32, n int)
+
 func expSubSum64F32(l cpu.Level, dst, x []float32, shift float32) float64 {
 	x = x[:len(dst)]
 	if l != cpu.NEON {
@@ -24,4 +27,13 @@ func expSubSum64F32(l cpu.Level, dst, x []float32, shift float32) float64 {
 	return s
 }
 
-func softmaxRowF32(_ cpu.Level, dst, x []float32) { softmaxRowF32Generic(dst, x) }
+// softmaxRowF32 takes the softmax of a row of at most chunk elements.
+func softmaxRowF32(l cpu.Level, dst, x []float32) {
+	x = x[:len(dst)]
+	switch l {
+	case cpu.NEON:
+		softmaxRowF32NEON(&dst[0], &x[0], len(dst))
+	default:
+		softmaxRowF32Generic(dst, x)
+	}
+}

@@ -4,37 +4,21 @@ package vec
 
 import "github.com/onward-ml/onward/internal/cpu"
 
-// transposeBlocksF32 transposes block by block and returns how many rows and columns it did:
-// all, or none where one side is shorter than a block.
-func transposeBlocksF32(l cpu.Level, dst []float32, ldd int, src []float32, lds, rows, cols int) (r, c int) {
-	var w int
+// transposeBlock returns the side of the blocks of level l, 0 where it has none.
+func transposeBlock(l cpu.Level) int {
 	switch l {
 	case cpu.AVX512:
-		w = 16
+		return 16
 	case cpu.AVX2:
-		w = 8
-	default:
-		return 0, 0
+		return 8
 	}
-	if rows < w || cols < w {
-		return 0, 0
+	return 0
+}
+
+func transposeBlocks(w int, dst, src *float32, ldd, lds, n int) {
+	if w == 16 {
+		transposeF32AVX512(dst, src, ldd, lds, n)
+	} else {
+		transposeF32AVX2(dst, src, ldd, lds, n)
 	}
-	// The blocks at the far ends overlap their neighbours where sizes are no multiples.
-	const most = 64 // blocks per call
-	for i := 0; i < rows; i += w {
-		i := min(i, rows-w)
-		for j := 0; j < cols; {
-			at, n := j, min(most, (cols-j)/w)
-			if n == 0 {
-				at, n = cols-w, 1
-			}
-			if w == 16 {
-				transposeF32AVX512(&dst[at*ldd+i], &src[i*lds+at], ldd*4, lds*4, n)
-			} else {
-				transposeF32AVX2(&dst[at*ldd+i], &src[i*lds+at], ldd*4, lds*4, n)
-			}
-			j = at + n*w
-		}
-	}
-	return rows, cols
 }
