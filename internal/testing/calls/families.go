@@ -230,14 +230,11 @@ func binary(g *gen) *Call {
 	switch op {
 	case "BitShift":
 		c.set("direction", pick(g, "LEFT", "RIGHT"))
-		for i := range c.In {
-			if c.DType(i) != tensor.TypeUint8 && !g.one(4) {
-				d := pick(g, tensor.TypeUint8, tensor.TypeUint32, tensor.TypeUint64)
-				for k := range c.In {
-					c.In[k] = g.tensor(d, normal, c.Tensor(k).Shape()...)
-				}
+		if len(c.In) > 0 && c.DType(0) != tensor.TypeUint8 && !g.one(4) {
+			d := pick(g, tensor.TypeUint8, tensor.TypeUint32, tensor.TypeUint64)
+			for k := range c.In {
+				c.In[k] = g.tensor(d, normal, c.Tensor(k).Shape()...)
 			}
-			break
 		}
 	case "Mod":
 		fmod := int64(g.n(2))

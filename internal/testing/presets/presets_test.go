@@ -38,6 +38,9 @@ type driver struct {
 func (d *driver) Name() string     { return d.name }
 func (d *driver) Available() error { return d.missing }
 
+// AppliesOptions says that the driver fixes dimensions itself, as those of ONNX Runtime do.
+func (d *driver) AppliesOptions() {}
+
 func (d *driver) Compile(ctx context.Context, m *onnx.Model, opts *onward.SessionOptions, c onward.ProviderConfig) (onward.Engine, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
