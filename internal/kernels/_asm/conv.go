@@ -117,6 +117,9 @@ func convTile(f *file, i isa, mr, blocks, inner int) string {
 	step := func(u, b int) {
 		for j := range nv {
 			g.op("VMOVUPS", fmt.Sprintf("%d(DI)", b+j*i.width*4), j)
+			if i.width == 16 && inner > 1 {
+				g.e("PREFETCHT0 %d(DI)", b+j*i.width*4+ahead)
+			}
 		}
 		for r := range mr {
 			if nv == 1 {
