@@ -60,7 +60,7 @@ func (d *dot) graph(g *GraphSequence, from map[string]string, indent string) {
 			label += "\n(" + n.Name + ")"
 		}
 		for _, a := range slices.Sorted(maps.Keys(n.Attributes)) {
-			label += fmt.Sprintf("\n%s=%.40v", a, n.Attributes[a])
+			label += "\n" + n.attributeText(a)
 		}
 		d.line(`%s%s [shape=box, style="filled,rounded", fillcolor=orange, label=%s];`, indent, id, quoteDot(label))
 		for _, in := range n.Inputs {

@@ -264,6 +264,16 @@ func textNodes(b *strings.Builder, nodes []SequenceNode, indent string) {
 	}
 }
 
+// attributeText shows an attribute, cut where it is long.
+func (n *SequenceNode) attributeText(name string) string {
+	const most = 40 // characters of a value
+	v := []rune(fmt.Sprint(n.Attributes[name]))
+	if len(v) > most {
+		v = append(v[:most-1], '…')
+	}
+	return name + "=" + string(v)
+}
+
 func (n *SequenceNode) qualified() string {
 	if n.Domain == "" {
 		return n.OpType

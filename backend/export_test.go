@@ -79,6 +79,25 @@ func TestToDot(t *testing.T) {
 	}
 }
 
+// Attributes are shown as they are written, and cut where they are long.
+func TestGraphsShowAttributes(t *testing.T) {
+	b := onnx.NewModel("m").Opset("", 18)
+	b.Input("x", onnx.Float, 2, 3).Output("y", onnx.Float, 3, 2)
+	b.Node("Transpose", []string{"x"}, []string{"t"}, onnx.Attrs{"perm": []int64{1, 0}})
+	b.Node("LeakyRelu", []string{"t"}, []string{"u"}, onnx.Attrs{"alpha": float32(0.5)})
+	b.Node("Concat", []string{"u"}, []string{"y"}, onnx.Attrs{"axis": 1})
+	r := prepare(t, b.Must(), backend.CPU, nil)
+	dot, err := r.ToDot(false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"perm=[1 0]", "alpha=0.5", "axis=1"} {
+		if !strings.Contains(dot, want) {
+			t.Errorf("%q is not in\n%s", want, dot)
+		}
+	}
+}
+
 // Names from a file cannot break out of the text that shows them.
 func TestHostileNames(t *testing.T) {
 	evil := "a\"];\n}\x1b[31m\x00"

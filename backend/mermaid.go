@@ -48,7 +48,7 @@ func (m *mermaid) graph(g *GraphSequence, from map[string]string, indent string)
 			lines = append(lines, "("+n.Name+")")
 		}
 		for _, a := range slices.Sorted(maps.Keys(n.Attributes)) {
-			lines = append(lines, fmt.Sprintf("%s=%.40v", a, n.Attributes[a]))
+			lines = append(lines, n.attributeText(a))
 		}
 		m.line(`%s%s["%s"]`, indent, id, label(lines...))
 		for _, in := range n.Inputs {
