@@ -33,7 +33,7 @@ func TestEachPassAlone(t *testing.T) {
 		if m == nil {
 			return
 		}
-		passAlone(t, m, onward.Values{"x": x})
+		passAlone(t, m, onward.Values{"x": x}, 1)
 	})
 	rapid.Check(t, func(t *rapid.T) {
 		e := encoder{rng: rand.New(rand.NewPCG(2, rapid.Uint64().Draw(t, "seed"))), heads: rapid.IntRange(1, 3).Draw(t, "heads"), size: rapid.IntRange(1, 9).Draw(t, "size"),
@@ -43,18 +43,18 @@ func TestEachPassAlone(t *testing.T) {
 			opset = 20
 		}
 		m := encoderModel(e, opset)
-		passAlone(t, m, onward.Values{"x": normal(e.rng, 2, rapid.IntRange(1, 9).Draw(t, "length"), e.heads*e.size)})
+		passAlone(t, m, onward.Values{"x": normal(e.rng, 2, rapid.IntRange(1, 9).Draw(t, "length"), e.heads*e.size)}, 30) // LayerNormalization of few numbers that are nearly equal magnifies errors
 	})
 	for _, c := range smallModels(t) {
 		if c.name != "quantized" { // alone, fold-quantized and fuse-quantized round differently
-			passAlone(t, c.m, c.feed)
+			passAlone(t, c.m, c.feed, 1)
 		}
 	}
 }
 
 func passAlone(t interface {
 	Fatalf(string, ...any)
-}, m *onnx.Model, feed onward.Values) {
+}, m *onnx.Model, feed onward.Values, loose float64) {
 	run := func(what string, o *onward.SessionOptions) onward.Values {
 		s, err := onward.OpenModel(m, o)
 		if err != nil {
@@ -73,7 +73,7 @@ func passAlone(t interface {
 		for name, w := range want {
 			tol := 2e-3
 			if x, ok := w.(*tensor.Tensor); ok && x.DType() == tensor.TypeFloat32 {
-				tol = tolerance(x)
+				tol = loose * tolerance(x)
 			}
 			if err := tensor.AllClose(got[name], w, 2e-3, tol); err != nil {
 				t.Fatalf("pass %s alone: output %s: %v", p.Name, name, err)

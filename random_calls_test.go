@@ -61,7 +61,7 @@ func TestRandomCalls(t *testing.T) {
 			}
 		})
 	}
-	if len(none) > 0 && data != "" {
+	if len(none) > 0 && data != "" && !testing.Short() {
 		t.Errorf("%d operators have no valid call: %s", len(none), strings.Join(none, ", "))
 	}
 }

@@ -476,8 +476,7 @@ func TestProviderList(t *testing.T) {
 		o := &onward.SessionOptions{Providers: providers(strings.Fields(c.list)...), DisableFallback: c.strict,
 			Logger: slog.New(slog.NewTextHandler(&log, nil)), LogID: "here"}
 		s, err := onward.OpenModel(scaled().Must(), o)
-		text, wanted := c.want, false
-		if text, wanted = strings.CutPrefix(c.want, "error: "); wanted {
+		if text, wanted := strings.CutPrefix(c.want, "error: "); wanted {
 			if err == nil || !strings.Contains(err.Error(), text) {
 				t.Errorf("%s, strict %v: error is %v, want %q", c.list, c.strict, err, text)
 			}

@@ -252,7 +252,7 @@ func (c *calibrator) each(ctx context.Context, pass, passes int, f func(name str
 			if !ok {
 				return fmt.Errorf("batch %d: there is no tensor %q", done+1, name)
 			}
-			values := scratch
+			var values []float32
 			switch t.DType() {
 			case tensor.TypeFloat32:
 				values = tensor.Of[float32](t)

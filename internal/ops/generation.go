@@ -32,7 +32,7 @@ type generation struct {
 // generationInputs tells where an operator has the inputs that not all have in
 // the same place; 0: nowhere.
 type generationInputs struct {
-	penalty, vocab, prefix, mask, presence, decoderIDs, temperature int
+	penalty, vocab, prefix, mask, decoderIDs, temperature int
 }
 
 func readGeneration(a *Attrs, model int, in generationInputs) generation {

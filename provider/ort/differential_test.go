@@ -77,7 +77,7 @@ func TestRandomCallsAgree(t *testing.T) {
 	}
 	t.Logf("%d calls compared, %d explained, %d unsupported by ONNX Runtime, %d refused by it alone, %d by all, %d by ours alone\n%s",
 		total.compared, total.explained, total.unsupported, total.refused, total.invalid, total.strict, strings.Join(lines, "\n"))
-	if len(never) > 0 {
+	if len(never) > 0 && !testing.Short() {
 		t.Errorf("%d operators of ONNX Runtime were never compared: %s", len(never), strings.Join(never, ", "))
 	}
 }
