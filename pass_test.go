@@ -10,6 +10,7 @@ import (
 
 	"github.com/onward-ml/onward"
 	"github.com/onward-ml/onward/internal/ops"
+	"github.com/onward-ml/onward/internal/testing/calls"
 	"github.com/onward-ml/onward/onnx"
 	"github.com/onward-ml/onward/tensor"
 )
@@ -29,7 +30,7 @@ func allBut(name string) (r []string) {
 // nodes behind it.
 func TestEachPassAlone(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		m, x := randomNetwork(t)
+		m, x := calls.Network(t)
 		if m == nil {
 			return
 		}
