@@ -1,0 +1,95 @@
+package onward
+
+import (
+	"context"
+	"slices"
+	"unsafe"
+
+	"github.com/onward-ml/onward/tensor"
+)
+
+// requestBinding serves engines that are no [Binder]: results are copied to where
+// they are bound, if the engine did not write them there.
+type requestBinding struct {
+	session *Session
+	req     Request
+	given   []*tensor.Tensor
+	result  []tensor.Value
+}
+
+func newRequestBinding(s *Session) *requestBinding {
+	n := len(s.outputs)
+	return &requestBinding{session: s, given: make([]*tensor.Tensor, n), result: make([]tensor.Value, n),
+		req: Request{In: make([]tensor.Value, len(s.inputs)+len(s.defaults)), Out: make([]tensor.Value, n), Wanted: make([]bool, n)}}
+}
+
+func (b *requestBinding) BindInput(i int, v *OrtValue) error {
+	b.req.In[i] = nil
+	if v == nil {
+		return nil
+	}
+	if v.device != nil {
+		return b.session.noDevice(v.Device())
+	}
+	b.req.In[i] = v.value
+	return nil
+}
+
+func (b *requestBinding) BindOutput(i int, v *OrtValue, d Device) error {
+	if !d.IsCPU() {
+		return b.session.noDevice(d)
+	}
+	b.given[i], b.result[i], b.req.Wanted[i] = nil, nil, true
+	if v != nil {
+		b.given[i] = v.value.(*tensor.Tensor)
+	}
+	return nil
+}
+
+func (b *requestBinding) ClearOutput(i int) {
+	b.given[i], b.result[i], b.req.Wanted[i] = nil, nil, false
+}
+
+func (b *requestBinding) SynchronizeInputs() error  { return nil }
+func (b *requestBinding) SynchronizeOutputs() error { return nil }
+func (b *requestBinding) Close() error              { return nil }
+
+func (b *requestBinding) Run(ctx context.Context, opts *RunOptions) error {
+	b.req.Options = opts
+	for i := range b.req.Out {
+		b.req.Out[i] = b.result[i]
+		if b.given[i] != nil {
+			b.req.Out[i] = frozen(b.given[i]) // the engine may give it another shape
+		}
+	}
+	if err := b.session.engine.Run(ctx, &b.req); err != nil {
+		return err
+	}
+	for i, v := range b.req.Out {
+		g := b.given[i]
+		if g == nil || !b.req.Wanted[i] {
+			b.result[i] = v
+			continue
+		}
+		t, ok := v.(*tensor.Tensor)
+		if !ok || t.DType() != g.DType() || !slices.Equal(t.Shape(), g.Shape()) {
+			return boundShape(b.session.outputs[i].Name, v, g)
+		}
+		if unsafe.SliceData(t.Bytes()) != unsafe.SliceData(g.Bytes()) {
+			copy(g.Bytes(), t.Bytes())
+		}
+		b.result[i] = g
+	}
+	return nil
+}
+
+func (b *requestBinding) Output(i int) (*OrtValue, error) { return &OrtValue{value: b.result[i]}, nil }
+
+// boundShape says that a result does not fit into the memory that is bound for it.
+func boundShape(name string, got tensor.Value, want *tensor.Tensor) error {
+	s := got.Type().String()
+	if t, ok := got.(*tensor.Tensor); ok {
+		s = t.String()
+	}
+	return statusf(InvalidArgument, "output %s is %s, the memory that is bound for it is for %s", name, s, want)
+}

@@ -1,0 +1,79 @@
+package onward
+
+import (
+	"context"
+)
+
+// RunWithOrtValues is [Session.Run] with OrtValues, which may lie on a device that
+// the session's provider works on. Results are on the CPU and belong to the caller.
+func (s *Session) RunWithOrtValues(ctx context.Context, feed map[string]*OrtValue, opts *RunOptions) (map[string]*OrtValue, error) {
+	bound := false
+	values := make(Values, len(feed))
+	for name, v := range feed {
+		if v == nil {
+			continue
+		}
+		values[name] = v.value
+		bound = bound || v.device != nil || v.sparse != nil && v.sparse.Format != SparseCOO
+	}
+	if bound {
+		return s.runBound(ctx, feed, opts)
+	}
+	out, err := s.Run(ctx, values, opts)
+	if err != nil {
+		return nil, err
+	}
+	r := make(map[string]*OrtValue, len(out))
+	for name, v := range out {
+		r[name] = &OrtValue{value: v}
+	}
+	return r, nil
+}
+
+// runBound runs once with a binding of its own.
+func (s *Session) runBound(ctx context.Context, feed map[string]*OrtValue, opts *RunOptions) (map[string]*OrtValue, error) {
+	b, err := s.NewBinding()
+	if err != nil {
+		return nil, err
+	}
+	defer b.Close()
+	for name, v := range feed {
+		if _, ok := s.inIndex[name]; !ok {
+			return nil, statusf(InvalidArgument, "Invalid input name: %s", name)
+		}
+		if v == nil {
+			continue
+		}
+		if err := b.BindInputValue(name, v); err != nil {
+			return nil, err
+		}
+	}
+	if opts != nil && opts.Outputs != nil {
+		if _, err := s.wanted(opts.Outputs); err != nil {
+			return nil, err
+		}
+	}
+	names := s.outputNames(opts)
+	for _, n := range names {
+		if err := b.BindOutput(n); err != nil {
+			return nil, err
+		}
+	}
+	if opts != nil {
+		o := *opts
+		o.Outputs = nil
+		opts = &o
+	}
+	if err := s.RunBinding(ctx, b, opts); err != nil {
+		return nil, err
+	}
+	out, err := b.Outputs()
+	if err != nil {
+		return nil, err
+	}
+	r := make(map[string]*OrtValue, len(out))
+	for k, name := range b.OutputNames() {
+		r[name] = out[k]
+	}
+	return r, nil
+}
