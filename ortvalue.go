@@ -47,7 +47,7 @@ func (d Device) resolve() (Device, error) {
 }
 
 // Buffer describes memory that holds a tensor: little-endian elements in row-major
-// order, 2- and 4-bit ones packed. Bytes of a bool tensor are 0 or 1.
+// order, 2-, 4- and 6-bit ones packed. Bytes of a bool tensor are 0 or 1.
 type Buffer struct {
 	Device Device       // where the memory is
 	Type   tensor.DType // of the elements; strings have no such form

@@ -193,14 +193,21 @@ func (t *Tensor) validate() (int64, error) {
 	if n > math.MaxInt64/2 || entries != wantEntries {
 		return 0, fmt.Errorf("%s has %d entries, %s with dims %v wants %d", name, entries, t.DataType, t.Dims, wantEntries)
 	}
+	if t.DataType == Float6E2M3 || t.DataType == Float6E3M2 {
+		for i, v := range t.Int32Data {
+			if v>>6 != 0 {
+				return 0, fmt.Errorf("entry %d of int32_data is %d, %s wants the 6 bits of one element: 0 to 63", i, v, t.DataType)
+			}
+		}
+	}
 	return n, nil
 }
 
 // Decode returns the tensor's elements. Errors are of type *[TensorError].
 //
-// Elements may be raw data (little-endian, 4- and 2-bit types packed, low bits first), in the typed
-// field of the element type (float16, bfloat16 and the 8-bit floats as bits in int32_data; one packed
-// byte of 4- or 2-bit elements per int32_data entry), or external. Lengths must match the dims exactly.
+// Elements may be raw data (little-endian, types of 2, 4 and 6 bits packed, low bits first), in the typed
+// field of the element type (float16, bfloat16 and the 8- and 6-bit floats as bits in int32_data; one
+// packed byte of 4- or 2-bit elements per int32_data entry), or external. Lengths must match the dims exactly.
 // Bools become 0 or 1, and the unused bits of the last packed byte 0. Segments are refused.
 func (t *Tensor) Decode(opts *DecodeOptions) (*tensor.Tensor, error) {
 	if opts == nil {
@@ -308,7 +315,7 @@ func normalize(d tensor.DType, n int64, data []byte, owned bool) []byte {
 		return data
 	}
 	if d.Packed() && len(data) > 0 {
-		if r := int(n%int64(8/d.Bits())) * d.Bits(); r > 0 {
+		if r := int(n%8) * d.Bits() % 8; r > 0 {
 			if last := len(data) - 1; data[last]>>r != 0 {
 				own()
 				data[last] &= 1<<r - 1
@@ -387,6 +394,12 @@ func (t *Tensor) typedBytes(size int64, copied bool) []byte {
 				out[i] = 1
 			}
 		}
+	case Float6E2M3, Float6E3M2: // an element an entry, though raw data is packed
+		codes := make([]byte, len(t.Int32Data))
+		for i, v := range t.Int32Data {
+			codes[i] = byte(v)
+		}
+		tensor.PackUint(out, codes, 6)
 	default: // 8 bits, or a byte of packed elements
 		for i, v := range t.Int32Data {
 			out[i] = byte(v)

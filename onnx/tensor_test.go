@@ -61,7 +61,7 @@ func TestBadInput08Dims(t *testing.T) {
 }
 
 func TestBadInput09DataLength(t *testing.T) {
-	for d := Float; d <= Int2; d++ {
+	for d := Float; d <= Float6E3M2; d++ {
 		if d == String {
 			continue
 		}
@@ -96,6 +96,9 @@ func TestBadInput09DataLength(t *testing.T) {
 		{"complex64 odd", &Tensor{DataType: Complex64, Dims: []int64{2}, FloatData: []float32{1, 2, 3}}},
 		{"int4 in int32_data", &Tensor{DataType: Int4, Dims: []int64{3}, Int32Data: []int32{1}}},
 		{"int2 in int32_data", &Tensor{DataType: Int2, Dims: []int64{5}, Int32Data: []int32{1, 2, 3}}},
+		{"float6e2m3 packed in int32_data", &Tensor{DataType: Float6E2M3, Dims: []int64{4}, Int32Data: []int32{1, 2, 3}}},
+		{"float6e3m2 code 64 in int32_data", &Tensor{DataType: Float6E3M2, Dims: []int64{2}, Int32Data: []int32{63, 64}}},
+		{"float6e3m2 code -1 in int32_data", &Tensor{DataType: Float6E3M2, Dims: []int64{1}, Int32Data: []int32{-1}}},
 		{"strings", &Tensor{DataType: String, Dims: []int64{2}, StringData: []string{"a"}}},
 		{"scalar of two", &Tensor{DataType: Int64, Int64Data: []int64{1, 2}}},
 	} {
@@ -115,7 +118,7 @@ func TestBadInput10RawAndTypedData(t *testing.T) {
 
 func TestBadInput11UndefinedDataType(t *testing.T) {
 	wantTensorError(t, "undefined", &Tensor{Dims: []int64{1}, RawData: make([]byte, 4)}, "UNDEFINED")
-	for _, d := range []DataType{27, 255, 256, 257, -1, math.MaxInt32, math.MinInt32} {
+	for _, d := range []DataType{29, 255, 256, 257, -1, math.MaxInt32, math.MinInt32} {
 		wantTensorError(t, "unknown", &Tensor{DataType: d, Dims: []int64{1}, RawData: make([]byte, 4)}, "unrecognized data_type")
 	}
 }
@@ -173,7 +176,7 @@ func TestBadInput12SparseIndices(t *testing.T) {
 }
 
 func TestBadInput13ZeroSizeDims(t *testing.T) {
-	for d := Float; d <= Int2; d++ {
+	for d := Float; d <= Float6E3M2; d++ {
 		for _, dims := range [][]int64{{0}, {3, 0}, {0, math.MaxInt64, math.MaxInt64}} {
 			p := &Tensor{DataType: d, Dims: dims}
 			v, err := p.Decode(nil)
@@ -230,6 +233,8 @@ func TestDecodeTypedFields(t *testing.T) {
 		{&Tensor{DataType: Complex64, Dims: []int64{1}, FloatData: []float32{1, 0}}, []byte{0, 0, 0x80, 0x3f, 0, 0, 0, 0}},
 		{&Tensor{DataType: Uint4, Dims: []int64{3}, Int32Data: []int32{0x21, 0xf3}}, []byte{0x21, 0x03}},
 		{&Tensor{DataType: Int2, Dims: []int64{5}, Int32Data: []int32{0xe4, 0xff}}, []byte{0xe4, 0x03}},
+		{&Tensor{DataType: Float6E2M3, Int32Data: []int32{0x2d, 0x13, 0x3a, 0x25, 0x3f}}, []byte{0xed, 0xa4, 0x97, 0x3f}},
+		{&Tensor{DataType: Float6E3M2, Int32Data: []int32{1, 2, 3}}, []byte{0x81, 0x30, 0}},
 	} {
 		if c.p.Dims == nil {
 			_, n, _ := c.p.dataField()
@@ -273,6 +278,16 @@ func TestDecodeRawAliasesWhereAligned(t *testing.T) {
 	if err != nil || !bytes.Equal(v.Bytes(), []byte{0x21, 0x03}) || raw[1] != 0xf3 {
 		t.Errorf("uint4: % x, input % x, %v", v.Bytes(), raw, err)
 	}
+	for n, want := range [][]byte{1: {0x3f}, 2: {0xff, 0x0f}, 3: {0xff, 0xff, 0x03}, 4: {0xff, 0xff, 0xff}} {
+		if n == 0 {
+			continue
+		}
+		raw = bytes.Repeat([]byte{0xff}, len(want))
+		v, err = (&Tensor{DataType: Float6E2M3, Dims: []int64{int64(n)}, RawData: raw}).Decode(nil)
+		if err != nil || !bytes.Equal(v.Bytes(), want) || raw[len(raw)-1] != 0xff {
+			t.Errorf("%d of float6e2m3: % x, want % x, input % x, %v", n, v.Bytes(), want, raw, err)
+		}
+	}
 	if _, err := (&Tensor{DataType: Uint8, Dims: []int64{4}, RawData: []byte("abcd")}).Decode(&DecodeOptions{MaxBytes: 3}); !errors.Is(err, ErrTooLarge) {
 		t.Errorf("MaxBytes: %v", err)
 	}
@@ -281,7 +296,7 @@ func TestDecodeRawAliasesWhereAligned(t *testing.T) {
 // Decode and FromTensor are each other's reverse, for every type.
 func TestFromTensorRoundTrip(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		d := DataType(rapid.IntRange(1, int(Int2)).Draw(t, "type"))
+		d := DataType(rapid.IntRange(1, int(Float6E3M2)).Draw(t, "type"))
 		dims := rapid.SliceOfN(rapid.Int64Range(0, 4), 0, 4).Draw(t, "dims")
 		n, err := elements(dims)
 		if err != nil {

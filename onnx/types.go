@@ -197,6 +197,8 @@ const (
 	Float8E8M0     DataType = 24
 	Uint2          DataType = 25
 	Int2           DataType = 26
+	Float6E2M3     DataType = 27
+	Float6E3M2     DataType = 28
 )
 
 // DataLocation says where the elements of a tensor are; numbered as TensorProto.DataLocation.

@@ -338,7 +338,7 @@ func elementTensor(t *Tensor, i int) *Tensor {
 	}
 	w := t.dtype.Bits()
 	if w < 8 {
-		return &Tensor{dtype: t.dtype, shape: []int{}, data: []byte{t.data[i*w/8] >> (i * w % 8) & (1<<w - 1)}}
+		return &Tensor{dtype: t.dtype, shape: []int{}, data: []byte{packedAt(t.data, i, w)}}
 	}
 	return &Tensor{dtype: t.dtype, shape: []int{}, data: t.data[i*w/8 : (i+1)*w/8]}
 }

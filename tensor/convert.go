@@ -21,7 +21,8 @@ type ConvertOptions struct {
 //
 //   - between floating-point types: one rounding to nearest, ties to even;
 //     what is out of range becomes infinite, or follows opts and the tables of
-//     the operator for 8-bit types, or becomes ±6 for float4e2m1;
+//     the operator for 8-bit types, or becomes the largest number for those of
+//     4 and 6 bits, whatever opts say; these turn NaN into a zero;
 //   - integer to integer: the low bits, reinterpreted;
 //   - to bool: whether it is not zero, so NaN is true; from bool: 0 or 1;
 //   - from string: decimal notation, "INF" and "NaN" with any sign and case;
@@ -118,7 +119,7 @@ const blockLen = 512
 // the others, which Go has arithmetic for.
 func wideOf(d DType) DType {
 	switch d {
-	case TypeFloat16, TypeBFloat16, TypeFloat4E2M1:
+	case TypeFloat16, TypeBFloat16, TypeFloat4E2M1, TypeFloat6E2M3, TypeFloat6E3M2:
 		return TypeFloat32
 	case TypeInt2, TypeInt4:
 		return TypeInt8
@@ -187,9 +188,11 @@ func widen(dst []byte, s span) {
 	case TypeFloat8E8M0:
 		decodeSmall(f, s.data, valuesE8M0)
 	case TypeFloat4E2M1:
-		var codes [blockLen]uint8
-		UnpackUint(codes[:s.n], s.data, 4)
-		decodeSmall(f, codes[:s.n], valuesE2M1)
+		decodePacked(f, s, valuesE2M1)
+	case TypeFloat6E2M3:
+		decodePacked(f, s, valuesE2M3)
+	case TypeFloat6E3M2:
+		decodePacked(f, s, valuesE3M2)
 	case TypeInt2, TypeInt4:
 		UnpackInt(FromRaw[int8](dst)[:s.n], s.data, s.dtype.Bits())
 	case TypeUint2, TypeUint4:
@@ -221,10 +224,26 @@ func narrow(s span, src []byte, opts ConvertOptions) {
 	case TypeFloat8E8M0:
 		encodersE8M0[opts.RoundMode][sat]().convert(s.data, f)
 	case TypeFloat4E2M1:
-		var codes [blockLen]uint8
-		encodersE2M1[1]().convert(codes[:], f)
-		PackUint(s.data, codes[:s.n], 4)
+		encodePacked(s, f, encodersE2M1[1]())
+	case TypeFloat6E2M3:
+		encodePacked(s, f, encodersE2M3[1]())
+	case TypeFloat6E3M2:
+		encodePacked(s, f, encodersE3M2[1]())
 	}
+}
+
+// decodePacked widens s, of at most blockLen packed elements.
+func decodePacked(dst []float32, s span, values *[256]float32) {
+	var codes [blockLen]uint8
+	UnpackUint(codes[:s.n], s.data, s.dtype.Bits())
+	decodeSmall(dst, codes[:s.n], values)
+}
+
+// encodePacked rounds src into s, of at most blockLen packed elements.
+func encodePacked(s span, src []float32, table *encodeTable) {
+	var codes [blockLen]uint8
+	table.convert(codes[:], src)
+	PackUint(s.data, codes[:s.n], s.dtype.Bits())
 }
 
 type integer interface {

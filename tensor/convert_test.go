@@ -61,6 +61,8 @@ var binaryFormats = map[DType]binaryFormat{
 	TypeFloat8E4M3FNUZ: {exp: 4, mant: 3, bias: 8, finite: true, fnuz: true, nan: 0x80, max: 0x7f},
 	TypeFloat8E5M2FNUZ: {exp: 5, mant: 2, bias: 16, finite: true, fnuz: true, nan: 0x80, max: 0x7f},
 	TypeFloat4E2M1:     {exp: 2, mant: 1, bias: 1, finite: true, nan: 99, max: 7},
+	TypeFloat6E2M3:     {exp: 2, mant: 3, bias: 1, finite: true, nan: 99, max: 31},
+	TypeFloat6E3M2:     {exp: 3, mant: 2, bias: 3, finite: true, nan: 99, max: 31},
 }
 
 func (f binaryFormat) value(code uint64) exact {
@@ -115,8 +117,8 @@ func exactAt(t *Tensor, i int) exact {
 func (f binaryFormat) round(d DType, x exact, saturate bool) uint64 {
 	sign := uint64(0)
 	if x.special != x.special {
-		if d == TypeFloat4E2M1 {
-			return 8 ^ uint64(btoi(math.Signbit(x.special)))<<3
+		if d.Packed() { // the zero of the other sign
+			return uint64(btoi(!math.Signbit(x.special))) << (f.exp + f.mant)
 		}
 		if f.finite {
 			return f.nan
@@ -126,7 +128,7 @@ func (f binaryFormat) round(d DType, x exact, saturate bool) uint64 {
 	if math.Signbit(x.special) || x.v.Sign() < 0 {
 		sign = 1 << (f.exp + f.mant)
 	}
-	saturate = saturate && d.IsFloat8() || d == TypeFloat4E2M1
+	saturate = saturate && d.IsFloat8() || d.Packed()
 	over := math.IsInf(x.special, 0)
 	var c uint64
 	if !over && x.special == 0 && x.v.Sign() != 0 {
@@ -288,7 +290,7 @@ func TestConvertAllPairs(t *testing.T) {
 						got := codeAt(dst, i)
 						if x.special != x.special && to.IsFloat() && from != to {
 							g := exactAt(dst, i)
-							if want := to != TypeFloat4E2M1; (g.special != g.special) != want {
+							if want := !to.Packed(); (g.special != g.special) != want {
 								r.Fatalf("NaN becomes %#x", got)
 							}
 							continue
@@ -391,6 +393,8 @@ func TestConvertToString(t *testing.T) {
 		{Must(New([]bool{true, false})), "1 0"},
 		{Must(Pack(TypeInt4, []int8{-8, 7, 1})), "-8 7 1"},
 		{Must(Pack(TypeFloat4E2M1, []Float4E2M1{1, 15})), "0.5 -6"},
+		{Must(Pack(TypeFloat6E2M3, []Float6E2M3{1, 63})), "0.125 -7.5"},
+		{Must(Pack(TypeFloat6E3M2, []Float6E3M2{1, 31})), "0.0625 28"},
 	} {
 		got := strings.Join(Of[string](Must(Convert(c.in, TypeString, ConvertOptions{}))), " ")
 		if got != c.want {
@@ -495,6 +499,8 @@ func TestConvertRoundsOnce(t *testing.T) {
 		{Must(New([]float64{e4 + 0x1p-30})), TypeFloat8E4M3FN, 288},
 		{Must(New([]float64{e4})), TypeFloat8E4M3FN, 256},
 		{Must(New([]float64{2.5 + 0x1p-40})), TypeFloat4E2M1, 3},
+		{Must(New([]float64{1.0625 + 0x1p-40})), TypeFloat6E2M3, 1.125},
+		{Must(New([]float64{1.125 + 0x1p-40})), TypeFloat6E3M2, 1.25},
 	} {
 		v, err := Float64s(Must(Convert(c.src, c.to, ConvertOptions{})))
 		if err != nil {

@@ -35,8 +35,10 @@ const (
 	TypeFloat8E8M0     DType = 24
 	TypeUint2          DType = 25
 	TypeInt2           DType = 26
+	TypeFloat6E2M3     DType = 27
+	TypeFloat6E3M2     DType = 28
 
-	numDTypes = 27
+	numDTypes = 29
 )
 
 type dtypeInfo struct {
@@ -73,6 +75,8 @@ var dtypes = [numDTypes]dtypeInfo{
 	TypeFloat8E8M0:     {"float8e8m0", "float8_e8m0fnu", 8},
 	TypeUint2:          {"uint2", "uint2", 2},
 	TypeInt2:           {"int2", "int2", 2},
+	TypeFloat6E2M3:     {"float6e2m3", "float6_e2m3fn", 6},
+	TypeFloat6E3M2:     {"float6e3m2", "float6_e3m2fn", 6},
 }
 
 // Valid reports whether d is one of ONNX's element types; Undefined is not.
@@ -94,7 +98,7 @@ func (d DType) NumPy() string {
 	return ""
 }
 
-// Bits returns the width of one element: 2 or 4 for packed types, 0 for
+// Bits returns the width of one element: 2, 4 or 6 for packed types, 0 for
 // strings and invalid types.
 func (d DType) Bits() int {
 	if d < numDTypes {
@@ -104,16 +108,17 @@ func (d DType) Bits() int {
 }
 
 // Size returns the width of one element in bytes; 0 for strings and for the
-// packed 2- and 4-bit types.
+// packed types.
 func (d DType) Size() int { return d.Bits() / 8 }
 
-// Packed reports whether several elements share a byte (2- and 4-bit types).
-func (d DType) Packed() bool { return d.Bits() == 4 || d.Bits() == 2 }
+// Packed reports whether several elements share a byte (the types of 2, 4 and
+// 6 bits).
+func (d DType) Packed() bool { return d.Bits() > 0 && d.Bits() < 8 }
 
 // IsFloat reports whether d is a real floating-point type of any width.
 func (d DType) IsFloat() bool {
 	switch d {
-	case TypeFloat16, TypeFloat32, TypeFloat64, TypeBFloat16, TypeFloat4E2M1:
+	case TypeFloat16, TypeFloat32, TypeFloat64, TypeBFloat16, TypeFloat4E2M1, TypeFloat6E2M3, TypeFloat6E3M2:
 		return true
 	}
 	return d.IsFloat8()
@@ -177,8 +182,8 @@ type (
 	Float8E8M0     uint8
 )
 
-// Element is any Go type that stands for one ONNX element. The packed 2- and
-// 4-bit types have none: use [Tensor.Bytes] or the Unpack functions.
+// Element is any Go type that stands for one ONNX element. The packed types
+// have none: use [Tensor.Bytes] or the Unpack functions.
 type Element interface {
 	bool | int8 | int16 | int32 | int64 | uint8 | uint16 | uint32 | uint64 |
 		float32 | float64 | complex64 | complex128 | string |

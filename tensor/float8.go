@@ -31,13 +31,15 @@ type smallFloat struct {
 }
 
 // The formats (https://onnx.ai/onnx/technical/float8.html,
-// https://onnx.ai/onnx/technical/float4.html).
+// https://onnx.ai/onnx/technical/float4.html, OCP Microscaling Formats 1.0).
 var (
 	formatE4M3FN   = smallFloat{mant: 3, bias: 7, sign: 0x80, max: 0x7e, over: 0x7f, nan: 0x7f}
 	formatE4M3FNUZ = smallFloat{mant: 3, bias: 8, sign: 0x80, max: 0x7f, over: 0x80, nan: 0x80, unsigned: true}
 	formatE5M2     = smallFloat{mant: 2, bias: 15, sign: 0x80, max: 0x7b, over: 0x7c, nan: 0x7e}
 	formatE5M2FNUZ = smallFloat{mant: 2, bias: 16, sign: 0x80, max: 0x7f, over: 0x80, nan: 0x80, unsigned: true}
 	formatE2M1     = smallFloat{mant: 1, bias: 1, sign: 0x08, max: 0x07, over: 0x07, nan: 0x08}
+	formatE2M3     = smallFloat{mant: 3, bias: 1, sign: 0x20, max: 0x1f, over: 0x1f, nan: 0x20}
+	formatE3M2     = smallFloat{mant: 2, bias: 3, sign: 0x20, max: 0x1f, over: 0x1f, nan: 0x20}
 )
 
 // encode rounds the float32 with bits b to nearest, ties to even.
@@ -128,13 +130,15 @@ func (f *smallFloat) decodeTable() *[256]float32 {
 	return t
 }
 
-// Values of all codes; 6 KiB.
+// Values of all codes; 8 KiB.
 var (
 	valuesE4M3FN   = formatE4M3FN.decodeTable()
 	valuesE4M3FNUZ = formatE4M3FNUZ.decodeTable()
 	valuesE5M2     = formatE5M2.decodeTable()
 	valuesE5M2FNUZ = formatE5M2FNUZ.decodeTable()
 	valuesE2M1     = formatE2M1.decodeTable()
+	valuesE2M3     = formatE2M3.decodeTable()
+	valuesE3M2     = formatE3M2.decodeTable()
 	valuesE8M0     = func() *[256]float32 {
 		t := new([256]float32)
 		for i := range t {
@@ -219,6 +223,20 @@ func NewFloat4E2M1(f float32) Float4E2M1 {
 	return Float4E2M1(formatE2M1.encode(math.Float32bits(f), true))
 }
 
+// NewFloat6E2M3 rounds f to nearest, ties to even. What lies beyond ±7.5,
+// infinities included, becomes ±7.5. NaN becomes the zero of the other sign, as
+// in ONNX's reference implementation; the specification leaves it open.
+func NewFloat6E2M3(f float32) Float6E2M3 {
+	return Float6E2M3(formatE2M3.encode(math.Float32bits(f), true))
+}
+
+// NewFloat6E3M2 rounds f to nearest, ties to even. What lies beyond ±28,
+// infinities included, becomes ±28. NaN becomes the zero of the other sign, as
+// in [NewFloat6E2M3].
+func NewFloat6E3M2(f float32) Float6E3M2 {
+	return Float6E3M2(formatE3M2.encode(math.Float32bits(f), true))
+}
+
 // Float32 returns the value, exactly.
 func (f Float8E4M3FN) Float32() float32 { return valuesE4M3FN[f] }
 
@@ -236,6 +254,12 @@ func (f Float8E8M0) Float32() float32 { return valuesE8M0[f] }
 
 // Float32 returns the value, exactly. Bits above the lower four are ignored.
 func (f Float4E2M1) Float32() float32 { return valuesE2M1[f] }
+
+// Float32 returns the value, exactly. The upper two bits are ignored.
+func (f Float6E2M3) Float32() float32 { return valuesE2M3[f] }
+
+// Float32 returns the value, exactly. The upper two bits are ignored.
+func (f Float6E3M2) Float32() float32 { return valuesE3M2[f] }
 
 // An encoding table is indexed by the upper half of a float32 whose last bit
 // tells that the lower half is not zero. That is the float32 rounded to odd at
@@ -276,6 +300,8 @@ var (
 	encodersE5M2     = smallEncoders(&formatE5M2)
 	encodersE5M2FNUZ = smallEncoders(&formatE5M2FNUZ)
 	encodersE2M1     = smallEncoders(&formatE2M1)
+	encodersE2M3     = smallEncoders(&formatE2M3)
+	encodersE3M2     = smallEncoders(&formatE3M2)
 	encodersE8M0     = func() (t [3][2]func() *encodeTable) {
 		for mode := range t {
 			for s := range t[mode] {
@@ -325,6 +351,14 @@ func Float8E8M0sToFloat32s(dst []float32, src []Float8E8M0) { decodeSmall(dst, s
 // be at least as long.
 func Float4E2M1sToFloat32s(dst []float32, src []Float4E2M1) { decodeSmall(dst, src, valuesE2M1) }
 
+// Float6E2M3sToFloat32s widens src, one element a byte, into dst, which must
+// be at least as long.
+func Float6E2M3sToFloat32s(dst []float32, src []Float6E2M3) { decodeSmall(dst, src, valuesE2M3) }
+
+// Float6E3M2sToFloat32s widens src, one element a byte, into dst, which must
+// be at least as long.
+func Float6E3M2sToFloat32s(dst []float32, src []Float6E3M2) { decodeSmall(dst, src, valuesE3M2) }
+
 // Float32sToFloat8E4M3FNs rounds src into dst, which must be at least as long,
 // as [NewFloat8E4M3FN] does.
 func Float32sToFloat8E4M3FNs(dst []Float8E4M3FN, src []float32, saturate bool) {
@@ -359,4 +393,16 @@ func Float32sToFloat8E8M0s(dst []Float8E8M0, src []float32, mode RoundMode, satu
 // at least as long, as [NewFloat4E2M1] does.
 func Float32sToFloat4E2M1s(dst []Float4E2M1, src []float32) {
 	encodersE2M1[1]().convert(AsBytes(dst), src)
+}
+
+// Float32sToFloat6E2M3s rounds src into dst, one element a byte, which must be
+// at least as long, as [NewFloat6E2M3] does.
+func Float32sToFloat6E2M3s(dst []Float6E2M3, src []float32) {
+	encodersE2M3[1]().convert(AsBytes(dst), src)
+}
+
+// Float32sToFloat6E3M2s rounds src into dst, one element a byte, which must be
+// at least as long, as [NewFloat6E3M2] does.
+func Float32sToFloat6E3M2s(dst []Float6E3M2, src []float32) {
+	encodersE3M2[1]().convert(AsBytes(dst), src)
 }

@@ -424,12 +424,24 @@ func (p *jsonReader) tensor(dtype DType, shape []int) (*Tensor, error) {
 		convertElements(span{TypeFloat64, AsBytes(back), n}, s, ConvertOptions{})
 		for i, v := range vals {
 			special := v-v != 0 || back[i]-back[i] != 0 // infinite or NaN, before or after
-			if special && !sameOrNaN(v, back[i]) || part == TypeFloat4E2M1 && math.Abs(v) > 6 || part == TypeFloat8E8M0 && v < 0 {
+			if special && !sameOrNaN(v, back[i]) || part.Packed() && math.Abs(v) > packedMax(part) || part == TypeFloat8E8M0 && v < 0 {
 				return nil, bad(i, "is %v, beyond the range of %s", p.leaves[i], dtype)
 			}
 		}
 	}
 	return t, nil
+}
+
+// packedMax returns the largest number of a packed floating-point type, which
+// is what all beyond would become.
+func packedMax(d DType) float64 {
+	switch d {
+	case TypeFloat6E2M3:
+		return 7.5
+	case TypeFloat6E3M2:
+		return 28
+	}
+	return 6
 }
 
 // position returns the index of a leaf in the literal.

@@ -2,43 +2,77 @@ package tensor
 
 import "fmt"
 
-// Float4E2M1 is a 4-bit floating-point number of ONNX, held as its bits in the
-// lower half of a byte (https://onnx.ai/onnx/technical/float4.html). Tensors
-// hold two of them in a byte: see [UnpackUint] and [Pack].
-type Float4E2M1 uint8
+// The floating-point types of under 8 bits, held as their bits in the lowest
+// bits of a byte (https://onnx.ai/onnx/technical/float4.html and OCP's
+// Microscaling Formats 1.0, section 5.3). Tensors hold them packed: see
+// [UnpackUint] and [Pack].
+type (
+	Float4E2M1 uint8
+	Float6E2M3 uint8
+	Float6E3M2 uint8
+)
 
-// PackedLen returns the bytes that n elements of the given width, 2 or 4 bits,
-// take.
-func PackedLen(n, bits int) int {
-	per := 8 / bits
-	return n/per + btoi(n%per != 0)
+// packable are the types of elements one a byte.
+type packable interface {
+	int8 | uint8 | Float4E2M1 | Float6E2M3 | Float6E3M2
 }
 
-// UnpackUint expands len(dst) elements of 2 or 4 bits from src to one byte
-// each, without regard to a sign. The first element lies in the lowest bits.
+// PackedLen returns the bytes that n elements of the given width, 2, 4 or 6
+// bits, take: ⌈n·bits/8⌉.
+func PackedLen(n, bits int) int { return n/8*bits + (n%8*bits+7)/8 }
+
+// UnpackUint expands len(dst) elements of 2, 4 or 6 bits from src to one byte
+// each, without regard to a sign. The elements are a stream of bits from the
+// lowest bit of the first byte on; of 6 bits, four take three bytes.
 func UnpackUint(dst []uint8, src []byte, bits int) {
 	src = src[:PackedLen(len(dst), bits)]
-	per := 8 / bits
-	whole := len(dst) / per
-	if bits == 4 {
-		d := dst[:2*whole]
-		for i, b := range src[:whole] {
-			d[2*i], d[2*i+1] = b&15, b>>4
-		}
-	} else {
-		d := dst[:4*whole]
-		for i, b := range src[:whole] {
+	done := 0
+	switch bits {
+	case 2:
+		done = len(dst) &^ 3
+		d := dst[:done]
+		for i, b := range src[:done/4] {
 			d[4*i], d[4*i+1], d[4*i+2], d[4*i+3] = b&3, b>>2&3, b>>4&3, b>>6
 		}
+	case 4:
+		done = len(dst) &^ 1
+		d := dst[:done]
+		for i, b := range src[:done/2] {
+			d[2*i], d[2*i+1] = b&15, b>>4
+		}
+	case 6:
+		done = len(dst) &^ 3
+		for d, s := dst[:done], src; len(d) >= 4; d, s = d[4:], s[3:] {
+			d[0], d[1], d[2], d[3] = s[0]&63, s[0]>>6|s[1]&15<<2, s[1]>>4|s[2]&3<<4, s[2]>>2
+		}
 	}
-	mask := uint8(1)<<bits - 1
-	for i := range dst[whole*per:] {
-		dst[whole*per+i] = src[whole] >> (i * bits) & mask
+	for i := done; i < len(dst); i++ {
+		dst[i] = packedAt(src, i, bits)
 	}
 }
 
-// UnpackInt expands len(dst) elements of 2 or 4 bits from src to one byte
-// each with their sign. The first element lies in the lowest bits.
+// packedAt returns element i of a packed stream.
+func packedAt(src []byte, i, bits int) uint8 {
+	at, shift := i*bits/8, i*bits%8
+	v := src[at] >> shift
+	if shift+bits > 8 {
+		v |= src[at+1] << (8 - shift)
+	}
+	return v & (1<<bits - 1)
+}
+
+// setPacked sets element i of a packed stream to the low bits of v.
+func setPacked(dst []byte, i, bits int, v uint8) {
+	at, shift, mask := i*bits/8, i*bits%8, uint8(1)<<bits-1
+	v &= mask
+	dst[at] = dst[at]&^(mask<<shift) | v<<shift
+	if shift+bits > 8 {
+		dst[at+1] = dst[at+1]&^(mask>>(8-shift)) | v>>(8-shift)
+	}
+}
+
+// UnpackInt expands len(dst) elements of 2, 4 or 6 bits from src to one byte
+// each with their sign.
 func UnpackInt(dst []int8, src []byte, bits int) {
 	UnpackUint(AsBytes(dst), src, bits)
 	sign := int8(1) << (bits - 1)
@@ -47,35 +81,37 @@ func UnpackInt(dst []int8, src []byte, bits int) {
 	}
 }
 
-// PackUint packs the low 2 or 4 bits of each byte of src into dst, the first
-// element into the lowest bits, and pads the last byte with zeros. dst must
-// hold [PackedLen](len(src), bits) bytes.
+// PackUint packs the low 2, 4 or 6 bits of each byte of src into dst, as
+// [UnpackUint] reads them, and pads the last byte with zeros. dst must hold
+// [PackedLen](len(src), bits) bytes.
 func PackUint(dst []byte, src []uint8, bits int) {
 	dst = dst[:PackedLen(len(src), bits)]
-	if bits == 4 {
-		for len(src) >= 2 {
-			dst[0] = src[0]&15 | src[1]<<4
-			dst, src = dst[1:], src[2:]
-		}
-	} else {
-		for len(src) >= 4 {
+	switch bits {
+	case 2:
+		for ; len(src) >= 4; dst, src = dst[1:], src[4:] {
 			dst[0] = src[0]&3 | src[1]&3<<2 | src[2]&3<<4 | src[3]<<6
-			dst, src = dst[1:], src[4:]
+		}
+	case 4:
+		for ; len(src) >= 2; dst, src = dst[1:], src[2:] {
+			dst[0] = src[0]&15 | src[1]<<4
+		}
+	case 6:
+		for ; len(src) >= 4; dst, src = dst[3:], src[4:] {
+			dst[0] = src[0]&63 | src[1]<<6
+			dst[1] = src[1]>>2&15 | src[2]<<4
+			dst[2] = src[2]>>4&3 | src[3]<<2
 		}
 	}
-	if len(src) > 0 {
-		b, mask := uint8(0), uint8(1)<<bits-1
-		for i, v := range src {
-			b |= v & mask << (i * bits)
-		}
-		dst[0] = b
+	clear(dst)
+	for i, v := range src {
+		setPacked(dst, i, bits, v)
 	}
 }
 
-// Unpack returns the elements of an int4, uint4, int2, uint2 or float4e2m1
-// tensor one a byte. T must be int8 for the signed integers, uint8 for the
-// unsigned ones and Float4E2M1 for float4e2m1.
-func Unpack[T int8 | uint8 | Float4E2M1](t *Tensor) ([]T, error) {
+// Unpack returns the elements of a tensor of a packed type one a byte. T must be
+// int8 for the signed integers, uint8 for the unsigned ones and Float4E2M1,
+// Float6E2M3 or Float6E3M2 for those.
+func Unpack[T packable](t *Tensor) ([]T, error) {
 	if !packsInto[T](t.dtype) {
 		var z T
 		return nil, fmt.Errorf("tensor: elements of %s do not unpack to %T", t.dtype, z)
@@ -90,10 +126,10 @@ func Unpack[T int8 | uint8 | Float4E2M1](t *Tensor) ([]T, error) {
 	return out, nil
 }
 
-// Pack returns a tensor of a 2- or 4-bit type of the elements of data, one a
+// Pack returns a tensor of a packed type of the elements of data, one a
 // byte; T as in [Unpack]. The shape defaults to one dimension. It fails on an
 // element that the type cannot hold.
-func Pack[T int8 | uint8 | Float4E2M1](dtype DType, data []T, shape ...int) (*Tensor, error) {
+func Pack[T packable](dtype DType, data []T, shape ...int) (*Tensor, error) {
 	if !packsInto[T](dtype) {
 		var z T
 		return nil, fmt.Errorf("tensor: %T does not pack into %s", z, dtype)
@@ -124,13 +160,17 @@ func Pack[T int8 | uint8 | Float4E2M1](dtype DType, data []T, shape ...int) (*Te
 	return t, nil
 }
 
-func packsInto[T int8 | uint8 | Float4E2M1](d DType) bool {
+func packsInto[T packable](d DType) bool {
 	var z T
 	switch any(z).(type) {
 	case int8:
 		return d.Packed() && d.IsSigned()
 	case uint8:
 		return d.Packed() && d.IsUnsigned()
+	case Float6E2M3:
+		return d == TypeFloat6E2M3
+	case Float6E3M2:
+		return d == TypeFloat6E3M2
 	}
 	return d == TypeFloat4E2M1
 }

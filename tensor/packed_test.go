@@ -1,6 +1,7 @@
 package tensor
 
 import (
+	"math"
 	"slices"
 	"testing"
 
@@ -40,12 +41,23 @@ func TestPackLayout(t *testing.T) {
 	if _, err := Pack(TypeFloat4E2M1, []Float4E2M1{16}); err == nil {
 		t.Error("float4e2m1 takes code 16")
 	}
+	if _, err := Pack(TypeFloat6E2M3, []Float6E2M3{64}); err == nil {
+		t.Error("float6e2m3 takes code 64")
+	}
+	if _, err := Pack(TypeFloat6E2M3, []Float6E3M2{1}); err == nil {
+		t.Error("float6e2m3 takes elements of the other 6-bit type")
+	}
+	// The bytes are those of the formula at raw_data in onnx.proto.
+	x := Must(Pack(TypeFloat6E3M2, []Float6E3M2{0x2d, 0x13, 0x3a, 0x25, 0x3f}))
+	if want := []byte{0x2d | 0x13&3<<6, 0x13>>2 | 0x3a&15<<4, 0x3a>>4 | 0x25<<2, 0x3f}; !slices.Equal(x.Bytes(), want) {
+		t.Errorf("6 bits pack to %x, want %x", x.Bytes(), want)
+	}
 	if _, err := Unpack[uint8](Must(Pack(TypeInt4, []int8{1}))); err == nil {
 		t.Error("int4 unpacks to uint8")
 	}
 }
 
-func packRound[T int8 | uint8 | Float4E2M1](r *rapid.T, d DType, lo, hi int) {
+func packRound[T packable](r *rapid.T, d DType, lo, hi int) {
 	in := rapid.SliceOfN(rapid.Custom(func(r *rapid.T) T { return T(rapid.IntRange(lo, hi).Draw(r, "v")) }), 2, 70).Draw(r, "in")
 	x, err := Pack(d, in)
 	if err != nil {
@@ -53,7 +65,7 @@ func packRound[T int8 | uint8 | Float4E2M1](r *rapid.T, d DType, lo, hi int) {
 	}
 	bits := d.Bits()
 	for i, v := range in { // by hand
-		if got := x.Bytes()[i*bits/8] >> (i * bits % 8) & (1<<bits - 1); got != uint8(v)&(1<<bits-1) {
+		if got := codeAt(x, i); got != uint64(v)&(1<<bits-1) {
 			r.Fatalf("element %d of %v is %#x in %x", i, in, got, x.Bytes())
 		}
 	}
@@ -73,5 +85,56 @@ func TestPackUnpackRandom(t *testing.T) {
 		packRound[int8](r, TypeInt2, -2, 1)
 		packRound[uint8](r, TypeUint2, 0, 3)
 		packRound[Float4E2M1](r, TypeFloat4E2M1, 0, 15)
+		packRound[Float6E2M3](r, TypeFloat6E2M3, 0, 63)
+		packRound[Float6E3M2](r, TypeFloat6E3M2, 0, 63)
 	})
+}
+
+// TestPackedElements holds that elements are read and set alone, across bytes too.
+func TestPackedElements(t *testing.T) {
+	rapid.Check(t, func(r *rapid.T) {
+		bits := rapid.SampledFrom([]int{2, 4, 6}).Draw(r, "bits")
+		code := rapid.Custom(func(r *rapid.T) uint8 { return uint8(rapid.IntRange(0, 1<<bits-1).Draw(r, "code")) })
+		want := rapid.SliceOfN(code, 1, 40).Draw(r, "codes")
+		packed := make([]byte, PackedLen(len(want), bits))
+		PackUint(packed, want, bits)
+		i := rapid.IntRange(0, len(want)-1).Draw(r, "i")
+		want[i] = code.Draw(r, "new")
+		setPacked(packed, i, bits, want[i]|^uint8(1<<bits-1)) // the bits above are ignored
+		for k, v := range want {
+			if got := packedAt(packed, k, bits); got != v {
+				r.Fatalf("after setting element %d, element %d is %#x, want %#x", i, k, got, v)
+			}
+		}
+		again := make([]byte, len(packed))
+		for k := range again {
+			again[k] = 0xff // what the memory held before does not show
+		}
+		PackUint(again, want, bits)
+		if !slices.Equal(again, packed) {
+			r.Fatalf("%x by elements, %x at once", packed, again)
+		}
+		// Nor do the bits behind the last element.
+		if used := len(want) * bits % 8; used != 0 {
+			again[len(again)-1] |= 0xff << used
+		}
+		got := make([]uint8, len(want))
+		UnpackUint(got, again, bits)
+		if !slices.Equal(got, want) {
+			r.Fatalf("%v unpacks to %v", want, got)
+		}
+	})
+}
+
+func TestPackedLen(t *testing.T) {
+	for _, bits := range []int{2, 4, 6} {
+		for n := range 20 {
+			if got, want := PackedLen(n, bits), (n*bits+7)/8; got != want {
+				t.Errorf("%d elements of %d bits take %d bytes, want %d", n, bits, got, want)
+			}
+		}
+		if n := math.MaxInt; PackedLen(n, bits) < n/8*bits {
+			t.Errorf("the length of %d elements of %d bits overflows: %d", n, bits, PackedLen(n, bits))
+		}
+	}
 }

@@ -209,6 +209,22 @@ var smallTypes = []*smallType{
 		decodes: func(dst []float32, src []uint8) { Float4E2M1sToFloat32s(dst, FromRaw[Float4E2M1](src)) },
 		encodes: func(dst []uint8, src []float32, s bool) { Float32sToFloat4E2M1s(FromRaw[Float4E2M1](dst), src) },
 	},
+	{
+		name: "float6e2m3", expBits: 2, mant: 3, bias: 1, max: 7.5, over: 0x1f, nan: 0x20, alwaysSaturates: true,
+		special: func(c int) (float64, bool) { return 0, false },
+		decode:  func(c int) float32 { return Float6E2M3(c).Float32() },
+		encode:  func(f float32, s bool) int { return int(NewFloat6E2M3(f)) },
+		decodes: func(dst []float32, src []uint8) { Float6E2M3sToFloat32s(dst, FromRaw[Float6E2M3](src)) },
+		encodes: func(dst []uint8, src []float32, s bool) { Float32sToFloat6E2M3s(FromRaw[Float6E2M3](dst), src) },
+	},
+	{
+		name: "float6e3m2", expBits: 3, mant: 2, bias: 3, max: 28, over: 0x1f, nan: 0x20, alwaysSaturates: true,
+		special: func(c int) (float64, bool) { return 0, false },
+		decode:  func(c int) float32 { return Float6E3M2(c).Float32() },
+		encode:  func(f float32, s bool) int { return int(NewFloat6E3M2(f)) },
+		decodes: func(dst []float32, src []uint8) { Float6E3M2sToFloat32s(dst, FromRaw[Float6E3M2](src)) },
+		encodes: func(dst []uint8, src []float32, s bool) { Float32sToFloat6E3M2s(FromRaw[Float6E3M2](dst), src) },
+	},
 }
 
 // nearest rounds f by searching all codes: the nearest value wins, the even

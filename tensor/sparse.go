@@ -79,10 +79,7 @@ func copyElement(dst *Tensor, di int, src *Tensor, si int) {
 	case src.dtype == TypeString:
 		dst.strs[di] = src.strs[si]
 	case w < 8:
-		mask := byte(1)<<w - 1
-		v := src.data[si*w/8] >> (si * w % 8) & mask
-		at, shift := di*w/8, di*w%8
-		dst.data[at] = dst.data[at]&^(mask<<shift) | v<<shift
+		setPacked(dst.data, di, w, packedAt(src.data, si, w))
 	default:
 		w /= 8
 		copy(dst.data[di*w:(di+1)*w], src.data[si*w:])
@@ -94,7 +91,7 @@ func zeroElement(t *Tensor, i int) bool {
 	case t.dtype == TypeString:
 		return t.strs[i] == ""
 	case w < 8:
-		return t.data[i*w/8]>>(i*w%8)&(1<<w-1) == 0
+		return packedAt(t.data, i, w) == 0
 	default:
 		var zero [unsafe.Sizeof(complex128(0))]byte
 		return bytes.Equal(t.data[i*w/8:(i+1)*w/8], zero[:w/8])

@@ -22,7 +22,7 @@ const MaxRank = 1024
 type Tensor struct {
 	dtype DType
 	shape []int
-	data  []byte   // little-endian elements; 2- and 4-bit ones packed, first element in the low bits
+	data  []byte   // little-endian elements; those of under 8 bits packed, first element in the low bits
 	strs  []string // for TypeString
 }
 
@@ -77,7 +77,7 @@ func Zeros(dtype DType, shape ...int) (*Tensor, error) {
 }
 
 // FromBytes returns a tensor over data, which holds little-endian row-major
-// elements, packed for 2- and 4-bit types. The bytes are not copied. Bytes of
+// elements, packed for 2-, 4- and 6-bit types. The bytes are not copied. Bytes of
 // a bool tensor must be 0 or 1.
 func FromBytes(dtype DType, data []byte, shape ...int) (*Tensor, error) {
 	if dtype == TypeString {
@@ -131,8 +131,8 @@ func (t *Tensor) Len() int {
 	return n
 }
 
-// Bytes returns the contents: little-endian elements, packed for 2- and 4-bit
-// types; nil for strings. The slice aliases the tensor.
+// Bytes returns the contents: little-endian elements, packed for 2-, 4- and
+// 6-bit types; nil for strings. The slice aliases the tensor.
 func (t *Tensor) Bytes() []byte { return t.data }
 
 // Data returns the elements of a tensor as a slice that aliases it. It fails when

@@ -115,7 +115,7 @@ func (r *inspectJSON) count(g *onnx.Graph) {
 			n *= d
 		}
 		r.Parameters += max(n, 0)
-		r.WeightBytes += max(n, 0) * int64(dtypeBits(t.DataType)) / 8
+		r.WeightBytes += (max(n, 0)*int64(dtypeBits(t.DataType)) + 7) / 8
 	}
 	r.countNodes(g.Nodes)
 }

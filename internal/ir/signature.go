@@ -30,6 +30,7 @@ var groups = map[string][]tensor.DType{
 	"@signed":   {tensor.TypeInt8, tensor.TypeInt16, tensor.TypeInt32, tensor.TypeInt64},
 	"@unsigned": {tensor.TypeUint8, tensor.TypeUint16, tensor.TypeUint32, tensor.TypeUint64},
 	"@packed":   {tensor.TypeInt4, tensor.TypeUint4, tensor.TypeInt2, tensor.TypeUint2, tensor.TypeFloat4E2M1},
+	"@float6":   {tensor.TypeFloat6E2M3, tensor.TypeFloat6E3M2},
 	"@complex":  {tensor.TypeComplex64, tensor.TypeComplex128},
 }
 
@@ -51,8 +52,8 @@ func init() {
 //
 // and types says what each variable stands for, in words: element types by
 // ONNX's names (float, int64), groups (@float: float16 float double bfloat16;
-// @signed, @unsigned, @int, @number: @int and @float; @float8, @packed,
-// @complex, @all) and composed types (seq(@all), optional(seq(@all)),
+// @signed, @unsigned, @int, @number: @int and @float; @float8, @float6,
+// @packed: of 4 and 2 bits, @complex, @all) and composed types (seq(@all), optional(seq(@all)),
 // map(string,float), sparse(@all)). A pattern names a variable by an upper-case
 // first letter.
 func ParseSignature(in, out string, types map[string]string) (*Signature, error) {

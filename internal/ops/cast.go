@@ -8,7 +8,8 @@ import (
 	"github.com/onward-ml/onward/tensor"
 )
 
-// castTypes are the element types between which Cast converts.
+// castTypes are the element types between which CastLike converts; Cast also has
+// the 6-bit ones.
 const castTypes = "@number string bool @float8 @packed float8e8m0"
 
 // Cast converts elements to another type
@@ -18,8 +19,8 @@ type Cast struct {
 	Options tensor.ConvertOptions
 }
 
-var _ = register(Def{Name: "Cast", Since: []int{1, 6, 9, 13, 19, 21, 23, 24, 25}, In: "input:T1", Out: "output:T2",
-	Types: Types{"T1": castTypes, "T2": castTypes},
+var _ = register(Def{Name: "Cast", Since: []int{1, 6, 9, 13, 19, 21, 23, 24, 25, 28}, In: "input:T1", Out: "output:T2",
+	Types: Types{"T1": castTypes + " @float6", "T2": castTypes + " @float6"},
 	Build: func(a *Attrs, opset int) (Operator, error) {
 		o := &Cast{}
 		a.Require("to")

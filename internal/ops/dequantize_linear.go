@@ -17,7 +17,7 @@ type DequantizeLinear struct {
 	OutputDType tensor.DType
 }
 
-var _ = register(Def{Name: "DequantizeLinear", Since: []int{10, 13, 19, 21, 23, 24, 25},
+var _ = register(Def{Name: "DequantizeLinear", Since: []int{10, 13, 19, 21, 23, 24, 25, 28},
 	In: "x:T1, x_scale:T2, x_zero_point:T1?", Out: "y:T3",
 	Types: Types{"T1": quantizedTypes + " int32", "T2": "float float16 bfloat16 float8e8m0", "T3": "float float16 bfloat16"},
 	Build: simple(func(a *Attrs, opset int) Operator {

@@ -576,6 +576,12 @@ func testFloats(t *tensor.Tensor) []float64 {
 	case tensor.TypeFloat4E2M1:
 		v, _ := tensor.Unpack[tensor.Float4E2M1](t)
 		return widenedSlice(v, func(v tensor.Float4E2M1) float64 { return float64(v.Float32()) })
+	case tensor.TypeFloat6E2M3:
+		v, _ := tensor.Unpack[tensor.Float6E2M3](t)
+		return widenedSlice(v, func(v tensor.Float6E2M3) float64 { return float64(v.Float32()) })
+	case tensor.TypeFloat6E3M2:
+		v, _ := tensor.Unpack[tensor.Float6E3M2](t)
+		return widenedSlice(v, func(v tensor.Float6E3M2) float64 { return float64(v.Float32()) })
 	}
 	return nil
 }

@@ -9,7 +9,7 @@ import (
 
 // Operators that only move elements do not care what the elements mean: they
 // work on the contents of a tensor as elements of one width. Five widths and
-// strings cover every element type; 2- and 4-bit elements are unpacked to one
+// strings cover every element type; packed elements are unpacked to one
 // byte each and packed again at the end.
 
 // moveBuf is the contents of a tensor as elements of one width.

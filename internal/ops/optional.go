@@ -12,7 +12,7 @@ import (
 // (https://onnx.ai/onnx/operators/onnx__Optional.html).
 type Optional struct{ Type ir.Type }
 
-var _ = register(Def{Name: "Optional", Since: []int{15},
+var _ = register(Def{Name: "Optional", Since: []int{15, 28},
 	In: "input:V?", Out: "output:optional(V)", Types: Types{"V": moveAnyTensorOrSeq},
 	Build: simple(func(a *Attrs, opset int) Operator {
 		if a.NumIn == 0 {

@@ -12,7 +12,7 @@ import (
 // (https://onnx.ai/onnx/operators/onnx__OptionalGetElement.html).
 type OptionalGetElement struct{}
 
-var _ = register(Def{Name: "OptionalGetElement", Since: []int{15, 18},
+var _ = register(Def{Name: "OptionalGetElement", Since: []int{15, 18, 28},
 	In: "input:any", Out: "output:any",
 	Build: simple(func(a *Attrs, opset int) Operator { return &OptionalGetElement{} })})
 

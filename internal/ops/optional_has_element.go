@@ -10,7 +10,7 @@ import (
 // (https://onnx.ai/onnx/operators/onnx__OptionalHasElement.html).
 type OptionalHasElement struct{}
 
-var _ = register(Def{Name: "OptionalHasElement", Since: []int{15, 18},
+var _ = register(Def{Name: "OptionalHasElement", Since: []int{15, 18, 28},
 	In: "input:any?", Out: "output:bool",
 	Build: simple(func(a *Attrs, opset int) Operator { return &OptionalHasElement{} })})
 

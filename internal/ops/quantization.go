@@ -10,7 +10,7 @@ import (
 )
 
 // quantizedTypes are the types that QuantizeLinear makes.
-const quantizedTypes = "int8 uint8 int16 uint16 @float8 @packed"
+const quantizedTypes = "int8 uint8 int16 uint16 @float8 @float6 @packed"
 
 // quantization says which elements share a scale and a zero point: all of them
 // (a scale with one element), those of one index along Axis (a scale of rank 1),

@@ -21,7 +21,7 @@ type QuantizeLinear struct {
 	Precision   tensor.DType
 }
 
-var _ = register(Def{Name: "QuantizeLinear", Since: []int{10, 13, 19, 21, 23, 24, 25},
+var _ = register(Def{Name: "QuantizeLinear", Since: []int{10, 13, 19, 21, 23, 24, 25, 28},
 	In: "x:T1, y_scale:T2, y_zero_point:T3?", Out: "y:T3",
 	Types: Types{"T1": "float float16 bfloat16 int32", "T2": "float float16 bfloat16 int32 float8e8m0", "T3": quantizedTypes},
 	Build: simple(func(a *Attrs, opset int) Operator {

@@ -9,7 +9,7 @@ import (
 )
 
 // scanBuffer collects tensors of one shape, the scan outputs of Loop and Scan.
-// Its memory is charged to the call as it grows. 2- and 4-bit elements are
+// Its memory is charged to the call as it grows. Packed elements are
 // held one a byte.
 type scanBuffer struct {
 	dtype tensor.DType

@@ -49,7 +49,8 @@ class Opt:
 
 
 NAMES = {"float8_e4m3fn": "float8e4m3fn", "float8_e4m3fnuz": "float8e4m3fnuz", "float8_e5m2": "float8e5m2", "float8_e5m2fnuz": "float8e5m2fnuz",
-         "float4_e2m1fn": "float4e2m1", "float8_e8m0fnu": "float8e8m0"}
+         "float4_e2m1fn": "float4e2m1", "float8_e8m0fnu": "float8e8m0",
+         "float6_e2m3fn": "float6e2m3", "float6_e3m2fn": "float6e3m2"}
 
 
 def encode(v):
@@ -818,6 +819,19 @@ def numbers():
         if v >= 25:
             case("Cast", v, [np.array([-2, 1, 0], ml_dtypes.int2)], {"to": T.FLOAT}, skip="ort")
             case("Cast", v, [np.array([3, 1, 0], ml_dtypes.uint2)], {"to": T.INT32}, skip="ort")
+        if v >= 28:
+            y = np.array([0, -0.0, 0.0625, 0.03125, -0.1, 1.0625, 1.1875, 1.125, 1.375, 7.25, 7.75, -30, 26, 29, 1e9, np.inf, -np.inf, np.nan, -2.75], F)
+            for to, kind in [(T.FLOAT6E2M3, ml_dtypes.float6_e2m3fn), (T.FLOAT6E3M2, ml_dtypes.float6_e3m2fn)]:
+                every = np.arange(64, dtype=U8).view(kind)
+                case("Cast", v, [y], {"to": to}, skip="ort")
+                case("Cast", v, [y[:5]], {"to": to, "saturate": 0}, skip="ort")
+                case("Cast", v, [y.astype(HALF)], {"to": to}, skip="ort")
+                case("Cast", v, [np.array([[-100, -3, 0], [5, 9, 100]])], {"to": to}, skip="ort")
+                case("Cast", v, [np.array([True, False, True])], {"to": to}, skip="ort")
+                for wide in [T.FLOAT, T.DOUBLE, T.FLOAT16, T.BFLOAT16, T.FLOAT8E4M3FN, T.INT8, T.INT64, T.BOOL]:
+                    case("Cast", v, [every], {"to": wide}, skip="ort")
+            case("Cast", v, [np.arange(64, dtype=U8).view(ml_dtypes.float6_e3m2fn)], {"to": T.FLOAT6E2M3}, skip="ort")
+            case("Cast", v, [np.array([0.3, -6, 5], ml_dtypes.float4_e2m1fn)], {"to": T.FLOAT6E3M2}, skip="ort")
     for v in versions("CastLike"):
         case("CastLike", v, [x, np.zeros(1, I32)], want=x.astype(I32))
         case("CastLike", v, [x, np.zeros((), D)], want=x.astype(D))
@@ -852,6 +866,13 @@ def numbers():
             case("QuantizeLinear", v, [rnd(1, 4, 3), np.array([[0.5, 0.25, 1], [1, 0.125, 0.5]], F)], {"axis": 0, "block_size": 2, "output_dtype": T.INT8})
         if v >= 23:
             case("QuantizeLinear", v, [y, np.array(0.5, F), np.array(0, ml_dtypes.float4_e2m1fn)], skip="ort")
+        if v >= 28:
+            for to, kind in [(T.FLOAT6E2M3, ml_dtypes.float6_e2m3fn), (T.FLOAT6E3M2, ml_dtypes.float6_e3m2fn)]:
+                case("QuantizeLinear", v, [y, np.array(0.5, F), np.array(0, kind)], skip="ort")
+                case("QuantizeLinear", v, [y, np.array(0.5, F), np.array(0, kind)], {"saturate": 0}, skip="ort")
+                case("QuantizeLinear", v, [y, np.array([0.5, 8], F)], {"axis": 0, "output_dtype": to}, skip="ort")
+                case("QuantizeLinear", v, [rnd(1, 4, 3), np.array([[0.5, 0.25, 1], [1, 0.125, 0.5]], F)], {"axis": 0, "block_size": 2, "output_dtype": to}, skip="ort")
+                case("QuantizeLinear", v, [y.astype(HALF), np.array([0.25, 2, 4], HALF), np.zeros(3, kind)], {"axis": 1}, skip="ort")
     z = np.array([[3, 128, 200], [0, 255, 127]], U8)
     for v in versions("DequantizeLinear"):
         case("DequantizeLinear", v, [z, np.array(0.5, F), np.array(128, U8)])
@@ -865,6 +886,14 @@ def numbers():
             case("DequantizeLinear", v, [np.array([[1, 2], [3, 4], [5, 6], [7, 8]], U8), np.array([[0.5, 0.25], [1, 2]], F)], {"axis": 0, "block_size": 2})
         if v >= 23:
             case("DequantizeLinear", v, [np.array([1, -2, 6, 0.5], ml_dtypes.float4_e2m1fn), np.array(0.5, F)], skip="ort")
+        if v >= 28:
+            for kind in [ml_dtypes.float6_e2m3fn, ml_dtypes.float6_e3m2fn]:
+                every = np.arange(64, dtype=U8).view(kind)
+                case("DequantizeLinear", v, [every, np.array(0.5, F)], skip="ort")
+                case("DequantizeLinear", v, [every[:5], np.array(0.5, F), np.array(0, kind)], skip="ort")
+                case("DequantizeLinear", v, [every[::9][:6].reshape(2, 3), np.array([0.5, 3], F), np.zeros(2, kind)], {"axis": 0}, skip="ort")
+                case("DequantizeLinear", v, [every[3::5][:12].reshape(4, 3), np.array([[0.5, 0.25, 1], [1, 0.125, 0.5]], HALF)], {"axis": 0, "block_size": 2}, skip="ort")
+                case("DequantizeLinear", v, [every[1::7], np.array(0.5, F)], {"output_dtype": T.FLOAT16}, skip="ort")
     for v in versions("QLinearMatMul"):
         p, q = np.array([[1, 20, 3], [40, 5, 60]], U8), np.array([[7, 8], [9, 10], [11, 12]], U8)
         s = lambda x: np.array(x, F)
@@ -930,6 +959,12 @@ def control():
         if v >= 18:
             case("OptionalHasElement", v, [X], want=np.array(True))
             case("OptionalHasElement", v, [], want=np.array(False))
+    narrow = np.arange(7, dtype=U8).view(ml_dtypes.float6_e2m3fn)
+    tp = h.make_tensor_type_proto(T.FLOAT6E2M3, [7])
+    case("Optional", 28, [narrow], want=[Opt(narrow, tp)])
+    case("Optional", 28, [], {"type": tp}, want=[Opt(None, tp)])
+    case("OptionalGetElement", 28, [Opt(narrow, tp)], want=narrow)
+    case("OptionalHasElement", 28, [Opt(narrow, tp)], want=np.array(True))
     parts = [rnd(1, 2, 3), rnd(2, 2, 3), rnd(3, 2, 3)]
     case("SequenceConstruct", 11, parts, want=[parts])
     case("SequenceAt", 11, [parts, np.array(1)], want=parts[1])
