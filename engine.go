@@ -1,6 +1,7 @@
 package onward
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"runtime"
@@ -71,6 +72,9 @@ func (n native) compile(ctx context.Context, m *onnx.Model, opts *SessionOptions
 	eo := exec.Options{Generic: n.generic, Unplanned: opts.DisableMemoryPattern || opts.DisableMemoryReuse}
 	if !n.generic {
 		switch {
+		case opts.Config[ConfigAllowSpinning] == "0" && opts.Threads != 1:
+			e.pool = exec.NewParkingPool(cmp.Or(opts.Threads, runtime.GOMAXPROCS(0)))
+			eo.Pool = e.pool
 		case opts.Threads == 0:
 			eo.Pool = sharedPool()
 		case opts.Threads > 1:

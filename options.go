@@ -62,7 +62,7 @@ type SessionOptions struct {
 	FreeDimensionsByDenotation map[string]int64
 	// Config holds ONNX Runtime's session configuration entries
 	// (onnxruntime_session_options_config_keys.h). Unknown ones are ignored, as
-	// there. cpu honours [ConfigDisabledPasses].
+	// there. cpu honours [ConfigDisabledPasses] and [ConfigAllowSpinning].
 	Config map[string]string
 
 	// Initializers replace initializers of the model by name. Type and shape must
@@ -175,6 +175,11 @@ func ParseOptimizationLevel(s string) (OptimizationLevel, error) {
 // ConfigDisabledPasses is the entry of [SessionOptions.Config] that names
 // optimizations to leave out, separated by semicolons.
 const ConfigDisabledPasses = "optimization.disable_specified_optimizers"
+
+// ConfigAllowSpinning is the entry of [SessionOptions.Config] that says, with "0", that threads
+// without work sleep at once. By default they look for work while a run lasts and a little
+// longer: on cpu 0.2 ms, which keeps the next run from waking them.
+const ConfigAllowSpinning = "session.intra_op.allow_spinning"
 
 // Limits bound what an untrusted model may cost. Zero fields stand for the
 // defaults.

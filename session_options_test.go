@@ -600,3 +600,34 @@ func TestSeed(t *testing.T) {
 		t.Error("the default seed does not decide")
 	}
 }
+
+// Threads that sleep between sections, as with session.intra_op.allow_spinning=0, compute the same.
+func TestSessionWithoutSpinning(t *testing.T) {
+	const n = 1 << 18
+	b := onnx.NewModel("exp").Opset("", 21)
+	b.Input("x", onnx.Float, n)
+	b.Output("y", onnx.Float, n)
+	b.Node("Exp", []string{"x"}, []string{"y"})
+	x := make([]float32, n)
+	for i := range x {
+		x[i] = float32(i%200)/10 - 10
+	}
+	in := onward.Values{"x": tensor.Must(tensor.New(x, n))}
+	var want []byte
+	for _, threads := range []int{1, 0, 3} {
+		s := open(t, b.Must(), &onward.SessionOptions{Threads: threads, Config: map[string]string{onward.ConfigAllowSpinning: "0"}})
+		for range 20 {
+			out, err := s.Run(context.Background(), in, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			y := out["y"].(*tensor.Tensor).Bytes()
+			if want == nil {
+				want = y
+			}
+			if !bytes.Equal(y, want) {
+				t.Fatalf("%d threads: results differ from those of one", threads)
+			}
+		}
+	}
+}

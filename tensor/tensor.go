@@ -252,9 +252,7 @@ func AlignedBytes(n int) []byte {
 	if n == 0 {
 		return []byte{}
 	}
-	b := make([]byte, n+63)
-	off := int(-uintptr(unsafe.Pointer(unsafe.SliceData(b))) & 63)
-	return b[off : off+n : off+n]
+	return aligned(make([]byte, n+63), n)
 }
 
 // UninitializedBytes returns n bytes that start at a multiple of 64 and hold
@@ -265,14 +263,22 @@ func UninitializedBytes(n int) []byte {
 	if n < worth {
 		return AlignedBytes(n)
 	}
-	// A strings.Builder is the one way to memory of the Go heap that has not been
-	// cleared. The string is never used as one.
+	return aligned(uncleared(n+64), n)
+}
+
+// uncleared returns a new block of n bytes of the Go heap that has not been cleared.
+func uncleared(n int) []byte {
+	// A strings.Builder is the one way to such memory. The string is never used as one.
 	var b strings.Builder
-	b.Grow(n + 64)
+	b.Grow(n)
 	b.WriteByte(0)
-	mem := unsafe.Slice(unsafe.StringData(b.String()), n+64)
-	off := int(-uintptr(unsafe.Pointer(unsafe.SliceData(mem))) & 63)
-	return mem[off : off+n : off+n]
+	return unsafe.Slice(unsafe.StringData(b.String()), n)
+}
+
+// aligned returns n bytes of a block of at least n+63 that start at a multiple of 64.
+func aligned(block []byte, n int) []byte {
+	off := int(-uintptr(unsafe.Pointer(unsafe.SliceData(block))) & 63)
+	return block[off : off+n : off+n]
 }
 
 // AsBytes returns the memory of s as bytes. T must not hold pointers.

@@ -242,14 +242,14 @@ func (s *state) Alloc(c *ir.Call, i int, dtype tensor.DType, shape []int) (*tens
 	var t *tensor.Tensor
 	if g >= 0 && !s.plan.groups[g].edge && dtype != tensor.TypeString {
 		t = &s.headers[id]
-		t.Reset(dtype, tensor.UninitializedBytes(n), shape)
+		t.Reset(dtype, tensor.RecycledBytes(n), shape)
 	} else if dtype == tensor.TypeString {
 		if t, err = tensor.Zeros(dtype, shape...); err != nil {
 			return nil, err
 		}
 	} else {
 		t = new(tensor.Tensor)
-		t.Reset(dtype, tensor.UninitializedBytes(n), shape)
+		t.Reset(dtype, tensor.RecycledBytes(n), shape)
 	}
 	s.alloc[id], s.owned[id] = t, true
 	return t, nil

@@ -7,6 +7,7 @@ import (
 	"os"
 	"sync"
 	"testing"
+	"time"
 
 	"pgregory.net/rapid"
 
@@ -245,10 +246,17 @@ func TestManyGoroutines(t *testing.T) {
 }
 
 func TestPoolCoversEachIndexOnce(t *testing.T) {
-	p := NewPool(4)
-	defer p.Close()
-	p.enter()
-	defer p.leave()
+	for name, p := range map[string]*Pool{"spinning": NewPool(4), "parking": NewParkingPool(4)} {
+		t.Run(name, func(t *testing.T) {
+			defer p.Close()
+			p.enter()
+			defer p.leave()
+			testPoolCovers(t, p)
+		})
+	}
+}
+
+func testPoolCovers(t *testing.T, p *Pool) {
 	rapid.Check(t, func(t *rapid.T) {
 		n, grain := rapid.IntRange(0, 5000).Draw(t, "n"), rapid.IntRange(0, 600).Draw(t, "grain")
 		hits := make([]int32, n)
@@ -263,6 +271,26 @@ func TestPoolCoversEachIndexOnce(t *testing.T) {
 			}
 		}
 	})
+}
+
+// Workers wait for the next run, but not for long.
+func TestPoolParksAfterRuns(t *testing.T) {
+	p := NewPool(3)
+	defer p.Close()
+	p.enter()
+	p.Run(1000, 1, func(lo, hi int) {})
+	p.leave()
+	for deadline := time.Now().Add(10 * time.Second); ; time.Sleep(time.Millisecond) {
+		p.mu.Lock()
+		parked := p.parked
+		p.mu.Unlock()
+		if parked == 2 {
+			return
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("%d workers are parked 10 s after the last run, want 2", parked)
+		}
+	}
 }
 
 func TestPoolPassesPanicsOn(t *testing.T) {

@@ -4,12 +4,14 @@ import (
 	"runtime"
 	"sync"
 	"sync/atomic"
+	"time"
 )
 
-// Pool is a set of worker threads. Workers spin while a plan runs, since waking
-// a parked goroutine takes longer than a small kernel, and park otherwise.
+// Pool is a set of worker threads. Workers spin while a plan runs and a little longer, for
+// the next run, since waking a parked goroutine takes longer than a small kernel.
 type Pool struct {
 	threads int
+	parks   bool         // workers park as soon as there is no work
 	busy    sync.Mutex   // held by the one caller that uses the workers
 	active  atomic.Int32 // plans that are running
 	gen     atomic.Uint64
@@ -36,6 +38,14 @@ type job struct {
 func NewPool(threads int) *Pool {
 	p := &Pool{threads: max(threads, 1)}
 	p.wake = sync.NewCond(&p.mu)
+	return p
+}
+
+// NewParkingPool returns a pool whose workers never wait for work on a processor: runs take
+// longer and burn nothing between parallel sections.
+func NewParkingPool(threads int) *Pool {
+	p := NewPool(threads)
+	p.parks = true
 	return p
 }
 
@@ -124,12 +134,17 @@ func (j *job) work() {
 	}
 }
 
-// idleSpins is how often a worker looks for work before it parks: about a
-// millisecond.
-const idleSpins = 1 << 15
+// How long a worker looks for work before it parks: while a plan runs, whose serial stretches
+// are seldom longer, and after the last plan, where the next run of a busy caller is near.
+// ONNX Runtime's threads wait longer.
+const (
+	waitInRun    = time.Millisecond
+	waitAfterRun = 200 * time.Microsecond
+)
 
 func (p *Pool) worker(seen uint64) {
-	for spin := 0; ; spin++ {
+	var idle time.Time // when the wait began
+	for spin := 1; ; spin++ {
 		if g := p.gen.Load(); g != seen && g&1 == 1 {
 			j := &p.job
 			j.workers.Add(1)
@@ -140,14 +155,25 @@ func (p *Pool) worker(seen uint64) {
 			}
 			j.workers.Add(-1)
 			seen = g
-			spin = 0
+			spin, idle = 0, time.Time{}
 			continue
 		}
-		if spin&63 == 63 {
+		if !p.parks {
+			if spin&63 != 0 {
+				continue
+			}
 			runtime.Gosched()
-		}
-		if spin < idleSpins && p.active.Load() > 0 {
-			continue
+			now := time.Now()
+			if idle.IsZero() {
+				idle = now
+			}
+			wait := waitAfterRun
+			if p.active.Load() > 0 {
+				wait = waitInRun
+			}
+			if now.Sub(idle) < wait {
+				continue
+			}
 		}
 		p.mu.Lock()
 		if p.closed {
@@ -156,7 +182,6 @@ func (p *Pool) worker(seen uint64) {
 		}
 		if g := p.gen.Load(); g&1 == 1 && g != seen {
 			p.mu.Unlock()
-			spin = 0
 			continue
 		}
 		p.parked++
@@ -167,6 +192,6 @@ func (p *Pool) worker(seen uint64) {
 		if closed {
 			return
 		}
-		spin = 0
+		spin, idle = 0, time.Time{}
 	}
 }
