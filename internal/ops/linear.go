@@ -73,10 +73,15 @@ func NewLinear(w *tensor.Tensor, trans, own bool) (*Linear, error) {
 	return l, nil
 }
 
+// IsRowBias reports whether b holds one float for each of n columns.
+func IsRowBias(b *tensor.Tensor, n int) bool {
+	return b.DType() == tensor.TypeFloat32 && b.Len() == n && (b.Rank() <= 1 || b.Dim(b.Rank()-1) == n)
+}
+
 // WithBias returns the layer with b added to its bias; nil when b has another
 // number of elements.
 func (l *Linear) WithBias(b *tensor.Tensor) *Linear {
-	if b.DType() != tensor.TypeFloat32 || b.Len() != l.N || b.Rank() > 1 && b.Dim(b.Rank()-1) != l.N {
+	if !IsRowBias(b, l.N) {
 		return nil
 	}
 	c := *l

@@ -53,15 +53,20 @@ func linearGemm(m *matcher, n *ir.Node, op *ops.Gemm) *ir.Node {
 	if w == nil || op.TransA || hasC && (c == nil || op.Beta != 1) || op.Alpha == 0 {
 		return nil
 	}
+	cols := 1
+	if op.TransB {
+		cols = 0
+	}
+	if hasC && (w.Rank() != 2 || !ops.IsRowBias(c, w.Dim(cols))) {
+		return nil // before packing: that may overwrite the weights
+	}
 	l, err := ops.NewLinear(w, op.TransB, sole(m.g, m.uses, n.In[1]))
 	if err != nil {
 		return nil
 	}
 	l.Alpha = op.Alpha
 	if hasC {
-		if l = l.WithBias(c); l == nil {
-			return nil
-		}
+		l = l.WithBias(c)
 	}
 	return replaced(n, "Linear", l, n.In[0])
 }

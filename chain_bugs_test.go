@@ -1,0 +1,64 @@
+package onward_test
+
+import (
+	"context"
+	"testing"
+
+	"github.com/onward-ml/onward"
+	"github.com/onward-ml/onward/onnx"
+	"github.com/onward-ml/onward/tensor"
+)
+
+// The tests below are what TestRandomChains has found, each in the fewest nodes.
+
+// rampOf is a tensor of small numbers that are all different.
+func rampOf(dims ...int) *tensor.Tensor {
+	t := tensor.Must(tensor.Zeros(tensor.TypeFloat32, dims...))
+	for i := range tensor.Of[float32](t) {
+		tensor.Of[float32](t)[i] = float32((i*37+11)%64)/32 - 1 + float32(i)/4096
+	}
+	return t
+}
+
+// sameOnCPU runs a model on both engines with each feed in turn.
+func sameOnCPU(t *testing.T, b *onnx.ModelBuilder, feeds ...onward.Values) {
+	t.Helper()
+	m, err := b.Model()
+	must(t, err)
+	ref, err := onward.OpenModel(m, on("reference"))
+	must(t, err)
+	defer ref.Close()
+	for _, level := range []onward.OptimizationLevel{onward.OptimizeAll, onward.OptimizeExtended, onward.OptimizeBasic, onward.OptimizeNone} {
+		s, err := onward.OpenModel(m, &onward.SessionOptions{OptimizationLevel: level})
+		must(t, err)
+		for i, f := range feeds {
+			want, err := ref.Run(context.Background(), f, nil)
+			must(t, err)
+			got, err := s.Run(context.Background(), f, nil)
+			if err != nil {
+				t.Errorf("level %s, feed %d: %v", level, i, err)
+				continue
+			}
+			for name, w := range want {
+				if err := tensor.AllClose(got[name], w, 1e-4, 1e-5); err != nil {
+					t.Errorf("level %s, feed %d: output %s: %v", level, i, name, err)
+				}
+			}
+		}
+		s.Close()
+	}
+}
+
+// Weights that folding has computed may be packed where they lie, but not for a Gemm
+// that stays one because its C is no row.
+func TestGemmWithScalarCKeepsItsWeights(t *testing.T) {
+	for _, c := range []*tensor.Tensor{tensor.Scalar(float32(0.3)), rampOf(3, 1)} {
+		b := onnx.NewModel("m").Opset("", 17)
+		b.Input("x", onnx.Float, 3, 5)
+		b.Initializer("w0", onnx.FromTensor(rampOf(64, 5))).Initializer("c", onnx.FromTensor(c))
+		b.Node("Identity", []string{"w0"}, []string{"w"})
+		b.Node("Gemm", []string{"x", "w", "c"}, []string{"y"}, onnx.Attrs{"transB": 1})
+		b.Output("y", onnx.Float, 3, 64)
+		sameOnCPU(t, b, onward.Values{"x": rampOf(3, 5)})
+	}
+}
