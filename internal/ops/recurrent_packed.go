@@ -188,7 +188,11 @@ func (p *recurrentWeights) run(r *recurrentRun[float32], split int, useOther, ap
 	work := make([]func(lo, hi int), len(p.stages))
 	for i := range p.stages {
 		work[i] = func(lo, hi int) {
-			for u := lo; u < hi; u++ {
+			for k := range hi - lo {
+				u := lo + k
+				if step&1 != 0 {
+					u = hi - 1 - k // begins with what the last step has left in the cache
+				}
 				s.panel(step, i, u/panels, u%panels, useOther, apart && i == len(p.stages)-1, biases, stage[i])
 			}
 		}
