@@ -24,19 +24,32 @@ type Pool struct {
 	closed  bool
 }
 
-// job is one parallel section. Chunks are claimed by counting.
+// job is one parallel section. Its chunks lie in queues, each of which is claimed by counting.
+// A thread begins with the same queue in each section, so that what it has written in one is
+// in its own cache in the next, and goes on with those of others.
 type job struct {
 	fn      func(lo, hi int)
 	n, size int
-	next    atomic.Int64
+	queues  []queue
+	used    int          // queues of this section
 	workers atomic.Int32 // workers inside
 	failure atomic.Pointer[any]
 }
+
+// queue is a range of chunks.
+type queue struct {
+	next atomic.Int64
+	end  int64
+	_    [48]byte // queues of different threads share no cache line
+}
+
+const maxQueues = 16
 
 // NewPool returns a pool that uses the given number of threads, the caller's
 // included. With one thread everything runs in the caller.
 func NewPool(threads int) *Pool {
 	p := &Pool{threads: max(threads, 1)}
+	p.job.queues = make([]queue, min(p.threads, maxQueues))
 	p.wake = sync.NewCond(&p.mu)
 	return p
 }
@@ -70,8 +83,8 @@ func (p *Pool) start() {
 	p.mu.Lock()
 	if !p.started && !p.closed {
 		p.started = true
-		for range p.threads - 1 {
-			go p.worker(p.gen.Load())
+		for i := range p.threads - 1 {
+			go p.worker(i+1, p.gen.Load())
 		}
 	}
 	p.mu.Unlock()
@@ -94,7 +107,12 @@ func (p *Pool) Run(n, grain int, fn func(lo, hi int)) {
 	j := &p.job
 	j.fn, j.n, j.size = fn, n, (n+parts-1)/parts
 	j.failure.Store(nil)
-	j.next.Store(0)
+	j.used = min(len(j.queues), parts)
+	for i := range j.used {
+		q := &j.queues[i]
+		q.next.Store(int64(i * parts / j.used))
+		q.end = int64((i + 1) * parts / j.used)
+	}
 	p.gen.Add(1) // odd: open
 	if p.mu.TryLock() {
 		if p.parked > 0 {
@@ -102,7 +120,7 @@ func (p *Pool) Run(n, grain int, fn func(lo, hi int)) {
 		}
 		p.mu.Unlock()
 	}
-	j.work()
+	j.work(0)
 	p.gen.Add(1) // even: closed, no worker enters any more
 	for spin := 0; j.workers.Load() != 0; spin++ {
 		if spin&63 == 63 {
@@ -118,19 +136,25 @@ func (p *Pool) Run(n, grain int, fn func(lo, hi int)) {
 // chunksPerThread evens out chunks of different cost.
 const chunksPerThread = 4
 
-func (j *job) work() {
+// work runs chunks until there are none, from queue first on.
+func (j *job) work(first int) {
 	defer func() {
 		if e := recover(); e != nil {
 			failure := e // e itself would be on the heap in every call
 			j.failure.CompareAndSwap(nil, &failure)
 		}
 	}()
-	for {
-		lo := int(j.next.Add(1)-1) * j.size
-		if lo >= j.n {
-			return
+	for i := range j.used {
+		q := &j.queues[(first+i)%j.used]
+		for {
+			c := q.next.Add(1) - 1
+			if c >= q.end {
+				break
+			}
+			if lo := int(c) * j.size; lo < j.n {
+				j.fn(lo, min(lo+j.size, j.n))
+			}
 		}
-		j.fn(lo, min(lo+j.size, j.n))
 	}
 }
 
@@ -142,7 +166,7 @@ const (
 	waitAfterRun = 200 * time.Microsecond
 )
 
-func (p *Pool) worker(seen uint64) {
+func (p *Pool) worker(id int, seen uint64) {
 	var idle time.Time // when the wait began
 	for spin := 1; ; spin++ {
 		if g := p.gen.Load(); g != seen && g&1 == 1 {
@@ -151,7 +175,7 @@ func (p *Pool) worker(seen uint64) {
 			// The section may have closed between the two loads; then its fields may
 			// be changing.
 			if p.gen.Load() == g {
-				j.work()
+				j.work(id)
 			}
 			j.workers.Add(-1)
 			seen = g
