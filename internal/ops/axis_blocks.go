@@ -32,6 +32,14 @@ func (s axisSpan) eachLine(c *ir.Call, fn func(base, m int)) error {
 	})
 }
 
+// eachRows calls fn for ranges of dense float32 lines, some at a time.
+func (s axisSpan) eachRows(c *ir.Call, dst, src []float32, fn func(dst, src []float32, n int)) error {
+	if s.outer == 0 || s.n == 0 {
+		return nil
+	}
+	return reduceSpans(c, s.outer, s.n, func(lo, hi int) { fn(dst[lo*s.n:hi*s.n], src[lo*s.n:hi*s.n], s.n) })
+}
+
 // runWide calls f32 or f64 with input 0 and output 0, which has its shape. Half
 // numbers are widened to float32 and narrowed back.
 func runWide(c *ir.Call, f32 func(dst, src []float32) error, f64 func(dst, src []float64) error) error {

@@ -27,7 +27,7 @@ func (o *LogSoftmax) Run(c *ir.Call) error {
 			case c.Generic:
 				return s.eachLine(c, func(base, m int) { logSoftmaxLines(dst, src, s, base, m) })
 			case s.inner == 1:
-				return s.eachLine(c, func(base, _ int) { vec.LogSoftmaxF32(cpu.Active(), dst[base:base+s.n], src[base:base+s.n]) })
+				return s.eachRows(c, dst, src, func(dst, src []float32, n int) { vec.LogSoftmaxRowsF32(cpu.Active(), dst, src, n) })
 			}
 			return s.eachLine(c, func(base, m int) { logSoftmaxColumns(dst, src, s, base, m) })
 		},

@@ -28,9 +28,7 @@ func (o *Softmax) Run(c *ir.Call) error {
 			if y, ok := c.Out[0].(*tensor.Tensor); ok {
 				dst, src := tensor.Of[float32](y), tensor.Of[float32](x)
 				c.Repeat(func() {
-					for base := 0; base < len(dst); base += s.n {
-						vec.SoftmaxF32(cpu.Active(), dst[base:base+s.n], src[base:base+s.n])
-					}
+					softmaxRows(dst, src, s.n)
 				}, x)
 			}
 		}()
@@ -44,7 +42,7 @@ func (o *Softmax) Run(c *ir.Call) error {
 			case c.Generic:
 				return s.eachLine(c, func(base, m int) { softmaxLines(dst, src, s, base, m) })
 			case s.inner == 1:
-				return s.eachLine(c, func(base, _ int) { vec.SoftmaxF32(cpu.Active(), dst[base:base+s.n], src[base:base+s.n]) })
+				return s.eachRows(c, dst, src, softmaxRows)
 			}
 			return s.eachLine(c, func(base, m int) { softmaxColumns(dst, src, s, base, m) })
 		},
@@ -52,6 +50,8 @@ func (o *Softmax) Run(c *ir.Call) error {
 			return s.eachLine(c, func(base, m int) { softmaxLines(dst, src, s, base, m) })
 		})
 }
+
+func softmaxRows(dst, src []float32, n int) { vec.SoftmaxRowsF32(cpu.Active(), dst, src, n) }
 
 func softmaxLines[T floatNumber](dst, src []T, s axisSpan, base, m int) {
 	var top, sum [columnBlock]float64

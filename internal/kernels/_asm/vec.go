@@ -188,6 +188,7 @@ func writeVec(dir string) {
 		add(k.family, k)
 	}
 	add("norm", softmax{})
+	add("norm", softmax{log: true})
 	for _, k := range conversions() {
 		add("convert", k)
 	}

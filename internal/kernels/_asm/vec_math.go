@@ -98,6 +98,19 @@ func (g *fn) logTail(f, k, z, p int) {
 	g.op("VFMADD231PS", ln2Hi, k, f)
 }
 
+// logNormal replaces a normal number x in register 0 by its logarithm plus ln2·k, k in register 2. 1 to
+// 5 are free.
+func (g *fn) logNormal(x int) {
+	g.op("VPSUBD", uint32(0x3f3504f3), x, 1) // bits of √½
+	g.op("VPSRAD", "$23", 1, 1)
+	g.op("VPSLLD", "$23", 1, 3)
+	g.op("VPSUBD", 3, x, x) // within [√½, √2)
+	g.op("VCVTDQ2PS", 1, 1)
+	g.op("VADDPS", 1, 2, 2)
+	g.op("VSUBPS", 1.0, x, x)
+	g.logTail(x, 2, 4, 5)
+}
+
 // erfc leaves erfc(|x|) in c, with x in x. a, t, n, u are free.
 func (g *fn) erfc(x, c, a, t, n, u, v int) {
 	g.op("VANDPS", absBits, x, a)
@@ -320,14 +333,7 @@ func elems() []*elem {
 		g.op("VMOVUPS", -23.0, 2)
 		g.sel(lt, 8, 6, 2, 7, 2) // exponent of the subnormal numbers' factor
 		g.sel(lt, 8, 6, 1, 0, 0)
-		g.op("VPSUBD", uint32(0x3f3504f3), 0, 1) // bits of √½
-		g.op("VPSRAD", "$23", 1, 1)
-		g.op("VPSLLD", "$23", 1, 3)
-		g.op("VPSUBD", 3, 0, 0) // within [√½, √2)
-		g.op("VCVTDQ2PS", 1, 1)
-		g.op("VADDPS", 1, 2, 2)
-		g.op("VSUBPS", 1.0, 0, 0)
-		g.logTail(0, 2, 4, 5)
+		g.logNormal(0)
 		inf := g.ci(0x7f800000)
 		g.op("VMOVUPS", inf, 1)
 		g.sel(nlt, 8, 1, 8, 0, 0) // +Inf and NaN stay

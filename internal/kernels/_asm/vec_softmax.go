@@ -2,30 +2,48 @@ package main
 
 import "fmt"
 
-// softmax is the kernel of a row that one call takes: the maximum, the exponentials and their sum,
-// and the division. A NaN may get lost in the maximum; the sum has it.
-type softmax struct{}
+// softmax is the kernel of rows that lie one after the other: the maximum, the exponentials and their
+// sum, and the division or, for log, the subtraction of the sum's logarithm. A NaN may get lost in
+// the maximum; the sum has it. The loop over the rows lets the processor begin a row while it
+// waits for the folded lanes of the one before.
+type softmax struct{ log bool }
 
-func (softmax) emit(f *file, i isa) {
-	g := f.function("softmaxRowF32"+i.name, i, []arg{{"dst", "*float32"}, {"x", "*float32"}, {"n", "int"}}, nil)
+func (k softmax) name() string {
+	if k.log {
+		return "logSoftmaxRows"
+	}
+	return "softmaxRows"
+}
+
+func (k softmax) emit(f *file, i isa) {
+	g := f.function(k.name()+"F32"+i.name, i, []arg{{"dst", "*float32"}, {"x", "*float32"}, {"n", "int"}, {"rows", "int"}}, nil)
 	shift := map[int]int{4: 2, 8: 3, 16: 4}[i.width]
 	bytes := 4 * i.width
-	const by = 13 // what all lanes are subtracted by or multiplied with
+	const by = 13                 // what all lanes are subtracted by or multiplied with
+	expTo := func(g *fn, r int) { // of what is not above 0
+		g.clampLow(-126, r, r+1)
+		g.expParts(r, r+1, r+2)
+		g.scale(r, r+1, r+2, r+3)
+	}
+	g.arg("x", "R8")
+	g.arg("dst", "R9")
 	g.arg("n", "CX")
+	g.arg("rows", "R10")
+	g.e("MOVQ CX, BX")
 	g.e("MOVQ CX, R11")
 	g.e("SHRQ $%d, R11", shift)
 	g.e("ANDQ $%d, CX", i.width-1)
 	g.e("MOVQ CX, R13")
 	if g.neon() {
-		g.hoist(0, 0, func(g *fn) { g.expTo(0, 1, 2, 3) })
+		g.hoist(0, 0, func(g *fn) { expTo(g, 0) })
 	} else {
 		g.tailMask()
 	}
 
 	// pass walks over the row in steps of so many vectors and at last one, then over the tail.
 	pass := func(name string, step int, vector func(u int)) {
-		g.arg("x", "SI")
-		g.arg("dst", "DI")
+		g.e("MOVQ R8, SI")
+		g.e("MOVQ R9, DI")
 		g.e("MOVQ R11, R12")
 		for _, n := range []int{step, 1} {
 			next := name + "1"
@@ -83,6 +101,7 @@ func (softmax) emit(f *file, i isa) {
 		}
 	}
 
+	g.label("row")
 	for u := range 4 {
 		g.op("VMOVUPS", uint32(0xff800000), 8+u)
 	}
@@ -105,50 +124,76 @@ func (softmax) emit(f *file, i isa) {
 		r := 4 * u
 		g.load(at(u, "SI"), r)
 		g.op("VSUBPS", by, r, r)
-		g.expTo(r, r+1, r+2, r+3)
+		expTo(g, r)
 		g.zeroTail(r)
 		g.op("VADDPS", r, 8+u, 8+u)
-		g.store(r, at(u, "DI"))
+		if !k.log {
+			g.store(r, at(u, "DI"))
+		}
 	})
 	g.op("VADDPS", 9, 8, 8)
 	fold("VADDPS")
-	if g.neon() {
-		g.op("VMOVUPS", 1.0, 9)
-		g.op("VDIVPS", 8, 9, 8)
+	if k.log {
+		g.e("VBROADCASTSS X8, %s", g.r(0))
+		g.op("VMOVAPS", 0, 12)
+		g.op("VXORPS", 2, 2, 2)
+		g.logNormal(0)
+		g.op("VMOVUPS", uint32(0x7f800000), 1)
+		g.sel(lt, 12, 1, 0, 12, 12) // a sum is at least 1, or NaN
+		pass("sub", 4, func(u int) {
+			g.load(at(u, "SI"), u)
+			g.op("VSUBPS", by, u, u)
+			g.op("VSUBPS", 12, u, u)
+			g.store(u, at(u, "DI"))
+		})
 	} else {
-		g.e("VMOVSS %s, X9", g.c(1))
-		g.e("VDIVSS X8, X9, X8")
+		if g.neon() {
+			g.op("VMOVUPS", 1.0, 9)
+			g.op("VDIVPS", 8, 9, 8)
+		} else {
+			g.e("VMOVSS %s, X9", g.c(1))
+			g.e("VDIVSS X8, X9, X8")
+		}
+		g.e("VBROADCASTSS X8, %s", g.r(by))
+		pass("mul", 4, func(u int) {
+			g.load(at(u, "DI"), u)
+			g.op("VMULPS", by, u, u)
+			g.store(u, at(u, "DI"))
+		})
 	}
-	g.e("VBROADCASTSS X8, %s", g.r(by))
-
-	pass("mul", 4, func(u int) {
-		g.load(at(u, "DI"), u)
-		g.op("VMULPS", by, u, u)
-		g.store(u, at(u, "DI"))
-	})
+	g.e("LEAQ (R8)(BX*4), R8")
+	g.e("LEAQ (R9)(BX*4), R9")
+	g.e("DECQ R10")
+	g.e("JNZ row")
 	g.e("VZEROUPPER")
 	g.e("RET")
 }
 
-func (softmax) dispatch(isas []isa) string {
-	o := `
-// softmaxRowF32 takes the softmax of a row of at most chunk elements.
-func softmaxRowF32(l cpu.Level, dst, x []float32) {
+func (k softmax) dispatch(isas []isa) string {
+	o := fmt.Sprintf(`
+// %[1]sF32 takes rows of n elements, of which one has at most chunk.
+func %[1]sF32(l cpu.Level, dst, x []float32, n int) {
 	x = x[:len(dst)]
 	switch l {
-`
+`, k.name())
 	for _, i := range isas {
-		o += fmt.Sprintf("\tcase cpu.%s:\n\t\tsoftmaxRowF32%s(&dst[0], &x[0], len(dst))\n", i.level, i.name)
+		o += fmt.Sprintf(`	case cpu.%s:
+		for len(dst) > 0 {
+			m := min(len(dst)/n, max(1, chunk/n))
+			%sF32%s(&dst[0], &x[0], n, m)
+			dst, x = dst[m*n:], x[m*n:]
+		}
+`, i.level, k.name(), i.name)
 	}
-	return o + `	default:
-		softmaxRowF32Generic(dst, x)
+	return o + fmt.Sprintf(`	default:
+		%sF32Generic(dst, x, n)
 	}
 }
-`
+`, k.name())
 }
 
 func (softmax) neon() bool { return true }
 
-func (softmax) noasm() string {
-	return "\nfunc softmaxRowF32(_ cpu.Level, dst, x []float32) { softmaxRowF32Generic(dst, x) }\n"
+func (k softmax) noasm() string {
+	return fmt.Sprintf("\nfunc %[1]sF32(_ cpu.Level, dst, x []float32, n int) { %[1]sF32Generic(dst, x, n) }\n", k.name())
 }

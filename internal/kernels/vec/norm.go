@@ -30,30 +30,64 @@ func expSubSumF32Generic(dst, x []float32, shift float32) float64 {
 
 // SoftmaxF32 writes the softmax of the row x: exp(x-max(x)) / Σ exp(x-max(x)), within
 // 6 ULP for rows up to 65,536 elements. A row of -Inf alone, or with +Inf or NaN, gives NaN.
-func SoftmaxF32(l cpu.Level, dst, x []float32) {
-	x = x[:len(dst)]
-	if n := len(dst); n > 0 && n <= chunk/2 {
-		softmaxRowF32(l, dst, x)
+func SoftmaxF32(l cpu.Level, dst, x []float32) { SoftmaxRowsF32(l, dst, x, len(dst)) }
+
+// SoftmaxRowsF32 writes the [SoftmaxF32] of every row of n elements of x.
+func SoftmaxRowsF32(l cpu.Level, dst, x []float32, n int) {
+	if len(dst) == 0 {
 		return
 	}
-	s := ExpSubSumF32(l, dst, x, ReduceMaxF32(l, x))
-	MulScalarF32(l, dst, dst, 1/s)
-}
-
-func softmaxRowF32Generic(dst, x []float32) {
-	s := float32(expSubSumF32Generic(dst, x, reduceMaxF32Generic(x)))
-	mulScalarF32Generic(dst, dst, 1/s)
-}
-
-// LogSoftmaxF32 writes x - max(x) - log(Σ exp(x-max(x))). dst must not be x: it holds the
-// exponentials in between.
-func LogSoftmaxF32(l cpu.Level, dst, x []float32) {
 	x = x[:len(dst)]
-	m := ReduceMaxF32(l, x)
-	s := ExpSubSumF32(l, dst, x, m)
-	lg := float32(math.Log(float64(s)))
-	SubScalarF32(l, dst, x, m)
-	SubScalarF32(l, dst, dst, lg)
+	if n <= chunk/2 {
+		softmaxRowsF32(l, dst, x, n)
+		return
+	}
+	for lo := 0; lo < len(dst); lo += n {
+		d, x := dst[lo:lo+n], x[lo:lo+n]
+		s := ExpSubSumF32(l, d, x, ReduceMaxF32(l, x))
+		MulScalarF32(l, d, d, 1/s)
+	}
+}
+
+func softmaxRowsF32Generic(dst, x []float32, n int) {
+	for lo := 0; lo < len(dst); lo += n {
+		d, x := dst[lo:lo+n], x[lo:lo+n]
+		s := float32(expSubSumF32Generic(d, x, reduceMaxF32Generic(x)))
+		mulScalarF32Generic(d, d, 1/s)
+	}
+}
+
+// LogSoftmaxF32 writes x - max(x) - log(Σ exp(x-max(x))). dst must not be x: it may hold the
+// exponentials in between.
+func LogSoftmaxF32(l cpu.Level, dst, x []float32) { LogSoftmaxRowsF32(l, dst, x, len(dst)) }
+
+// LogSoftmaxRowsF32 writes the [LogSoftmaxF32] of every row of n elements of x.
+func LogSoftmaxRowsF32(l cpu.Level, dst, x []float32, n int) {
+	if len(dst) == 0 {
+		return
+	}
+	x = x[:len(dst)]
+	if n <= chunk/2 {
+		logSoftmaxRowsF32(l, dst, x, n)
+		return
+	}
+	for lo := 0; lo < len(dst); lo += n {
+		d, x := dst[lo:lo+n], x[lo:lo+n]
+		m := ReduceMaxF32(l, x)
+		lg := float32(math.Log(float64(ExpSubSumF32(l, d, x, m))))
+		SubScalarF32(l, d, x, m)
+		SubScalarF32(l, d, d, lg)
+	}
+}
+
+func logSoftmaxRowsF32Generic(dst, x []float32, n int) {
+	for lo := 0; lo < len(dst); lo += n {
+		d, x := dst[lo:lo+n], x[lo:lo+n]
+		m := reduceMaxF32Generic(x)
+		lg := float32(math.Log(float64(float32(expSubSumF32Generic(d, x, m)))))
+		subScalarF32Generic(d, x, m)
+		subScalarF32Generic(d, d, lg)
+	}
 }
 
 // MeanInvStdF32 returns the mean of x and 1/√(variance+eps), the statistics of layer, group and

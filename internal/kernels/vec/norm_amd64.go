@@ -13,10 +13,16 @@ func expSubSumF32AVX512(dst *float32, x *float32, n int, shift float32) (r float
 func expSubSumF32AVX2(dst *float32, x *float32, n int, shift float32) (r float32)
 
 //go:noescape
-func softmaxRowF32AVX512(dst *float32, x *float32, n int)
+func softmaxRowsF32AVX512(dst *float32, x *float32, n int, rows int)
 
 //go:noescape
-func softmaxRowF32AVX2(dst *float32, x *float32, n int)
+func softmaxRowsF32AVX2(dst *float32, x *float32, n int, rows int)
+
+//go:noescape
+func logSoftmaxRowsF32AVX512(dst *float32, x *float32, n int, rows int)
+
+//go:noescape
+func logSoftmaxRowsF32AVX2(dst *float32, x *float32, n int, rows int)
 
 func expSubSum64F32(l cpu.Level, dst, x []float32, shift float32) float64 {
 	x = x[:len(dst)]
@@ -38,15 +44,44 @@ func expSubSum64F32(l cpu.Level, dst, x []float32, shift float32) float64 {
 	return s
 }
 
-// softmaxRowF32 takes the softmax of a row of at most chunk elements.
-func softmaxRowF32(l cpu.Level, dst, x []float32) {
+// softmaxRowsF32 takes rows of n elements, of which one has at most chunk.
+func softmaxRowsF32(l cpu.Level, dst, x []float32, n int) {
 	x = x[:len(dst)]
 	switch l {
 	case cpu.AVX512:
-		softmaxRowF32AVX512(&dst[0], &x[0], len(dst))
+		for len(dst) > 0 {
+			m := min(len(dst)/n, max(1, chunk/n))
+			softmaxRowsF32AVX512(&dst[0], &x[0], n, m)
+			dst, x = dst[m*n:], x[m*n:]
+		}
 	case cpu.AVX2:
-		softmaxRowF32AVX2(&dst[0], &x[0], len(dst))
+		for len(dst) > 0 {
+			m := min(len(dst)/n, max(1, chunk/n))
+			softmaxRowsF32AVX2(&dst[0], &x[0], n, m)
+			dst, x = dst[m*n:], x[m*n:]
+		}
 	default:
-		softmaxRowF32Generic(dst, x)
+		softmaxRowsF32Generic(dst, x, n)
+	}
+}
+
+// logSoftmaxRowsF32 takes rows of n elements, of which one has at most chunk.
+func logSoftmaxRowsF32(l cpu.Level, dst, x []float32, n int) {
+	x = x[:len(dst)]
+	switch l {
+	case cpu.AVX512:
+		for len(dst) > 0 {
+			m := min(len(dst)/n, max(1, chunk/n))
+			logSoftmaxRowsF32AVX512(&dst[0], &x[0], n, m)
+			dst, x = dst[m*n:], x[m*n:]
+		}
+	case cpu.AVX2:
+		for len(dst) > 0 {
+			m := min(len(dst)/n, max(1, chunk/n))
+			logSoftmaxRowsF32AVX2(&dst[0], &x[0], n, m)
+			dst, x = dst[m*n:], x[m*n:]
+		}
+	default:
+		logSoftmaxRowsF32Generic(dst, x, n)
 	}
 }

@@ -10,4 +10,6 @@ func expSubSum64F32(_ cpu.Level, dst, x []float32, shift float32) float64 {
 	return expSubSumF32Generic(dst, x, shift)
 }
 
-func softmaxRowF32(_ cpu.Level, dst, x []float32) { softmaxRowF32Generic(dst, x) }
+func softmaxRowsF32(_ cpu.Level, dst, x []float32, n int) { softmaxRowsF32Generic(dst, x, n) }
+
+func logSoftmaxRowsF32(_ cpu.Level, dst, x []float32, n int) { logSoftmaxRowsF32Generic(dst, x, n) }

@@ -653,27 +653,48 @@ func TestTranspose(t *testing.T) {
 	})
 }
 
-func TestSoftmaxRow(t *testing.T) {
+func TestSoftmaxRows(t *testing.T) {
 	testkit.Levels(t, func(t *testing.T, l level) {
 		testkit.Sides(func(side string, s testkit.Side) {
 			for n := 1; n <= 140; n++ {
-				for off := range 3 {
-					x, d := testkit.Guarded[float32](t, n, s, off), testkit.Guarded[float32](t, n, s, off)
-					w := make([]float32, n)
+				for rows := range 4 {
+					x, d := testkit.Guarded[float32](t, n*rows, s, rows%3), testkit.Guarded[float32](t, n*rows, s, rows%3)
+					e := testkit.Guarded[float32](t, n*rows, s, 1)
+					w, v := make([]float32, n*rows), make([]float32, n*rows)
 					for i := range x {
 						x[i] = float32((i*7+n)%23) - 100
 					}
-					SoftmaxF32(l, d, x)
-					softmaxRowF32Generic(w, x)
-					SoftmaxF32(l, x, x)
+					LogSoftmaxRowsF32(l, e, x, n)
+					logSoftmaxRowsF32Generic(v, x, n)
+					SoftmaxRowsF32(l, d, x, n)
+					softmaxRowsF32Generic(w, x, n)
+					SoftmaxRowsF32(l, x, x, n)
 					for i := range d {
 						if math.Abs(float64(d[i]-w[i])) > 3e-6*float64(w[i]) || x[i] != d[i] {
-							t.Fatalf("%s: element %d of %d is %g, in place %g, want %g", side, i, n, d[i], x[i], w[i])
+							t.Fatalf("%s: element %d of %d·%d is %g, in place %g, want %g", side, i, rows, n, d[i], x[i], w[i])
+						}
+						if math.Abs(float64(e[i]-v[i])) > 2e-6*(1+math.Abs(float64(v[i]))) {
+							t.Fatalf("%s: logarithm %d of %d·%d is %g, want %g", side, i, rows, n, e[i], v[i])
 						}
 					}
 				}
 			}
 		})
+		nan := float32(math.NaN())
+		inf := float32(math.Inf(1))
+		x := []float32{1, nan, 2, -inf, -inf, -inf, 1, inf, 0, 0, 0, 0}
+		for _, f := range []func(l level, dst, x []float32, n int){SoftmaxRowsF32, LogSoftmaxRowsF32} {
+			d := make([]float32, len(x))
+			f(l, d, x, 3)
+			for i := range 3 {
+				if s := SumF32(l, d[3*i:3*i+3]); s == s {
+					t.Errorf("row %v gives %v, want a NaN", x[3*i:3*i+3], d[3*i:3*i+3])
+				}
+			}
+			if s := d[9]; s != s {
+				t.Errorf("a NaN goes over to the next row: %v", d)
+			}
+		}
 	})
 }
 
@@ -690,7 +711,7 @@ func TestEveryAssemblyFunctionHasALine(t *testing.T) {
 		add(k.name + "F32")
 	}
 	for _, n := range []string{"f16ToF32", "f32ToF16", "bf16ToF32", "f32ToBF16", "i8ToF32", "u8ToF32", "i32ToF32", "f32ToI32", "transposeF32",
-		"lessF32", "lessOrEqualF32", "equalF32", "selectU32", "softmaxRowF32"} { // TestConvert, TestTranspose, TestCompare, TestSoftmaxRow
+		"lessF32", "lessOrEqualF32", "equalF32", "selectU32", "softmaxRowsF32", "logSoftmaxRowsF32"} { // TestConvert, TestTranspose, TestCompare, TestSoftmaxRows
 		add(n)
 	}
 	testkit.CheckAsmTested(t, ".", names)
