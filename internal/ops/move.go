@@ -9,8 +9,8 @@ import (
 
 // Operators that only move elements do not care what the elements mean: they
 // work on the contents of a tensor as elements of one width. Five widths and
-// strings cover every element type; packed elements are unpacked to one
-// byte each and packed again at the end.
+// strings cover every element type; packed elements are unpacked to one byte
+// each and packed again at the end.
 
 // moveBuf is the contents of a tensor as elements of one width.
 type moveBuf struct {

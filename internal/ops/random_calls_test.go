@@ -258,7 +258,7 @@ func randomInt(r *rand.Rand) int64 {
 		return []int64{math.MinInt64, math.MaxInt64, math.MinInt32, math.MaxInt32, 1 << 40, -1 << 40, 1 << 20}[r.IntN(7)]
 	}
 	if r.IntN(8) == 0 {
-		return int64(r.IntN(27)) // the number of an element type
+		return int64(r.IntN(29)) // the number of an element type
 	}
 	return int64(r.IntN(8) - 2)
 }

@@ -9,8 +9,8 @@ import (
 )
 
 // scanBuffer collects tensors of one shape, the scan outputs of Loop and Scan.
-// Its memory is charged to the call as it grows. Packed elements are
-// held one a byte.
+// Its memory is charged to the call as it grows. Packed elements are held one a
+// byte.
 type scanBuffer struct {
 	dtype tensor.DType
 	shape []int // of one item; nil before the first
