@@ -306,10 +306,14 @@ func (r *library) ortValue(st *state, v *onward.OrtValue, typ tensor.Type) (uint
 		if err != nil {
 			return 0, err
 		}
+		elem, err := r.elementType(v.ElementType())
+		if err != nil {
+			return 0, err
+		}
 		dims := st.shape(v.Shape())
 		st.res = 0
 		err = r.do(fnCreateTensorWithDataAsOrtValue, info, uintptr(v.Pointer()), uintptr(v.SizeInBytes()),
-			uintptr(dl.Array(dims)), uintptr(len(dims)), r.elementType(v.ElementType()), uintptr(unsafe.Pointer(&st.res)))
+			uintptr(dl.Array(dims)), uintptr(len(dims)), elem, uintptr(unsafe.Pointer(&st.res)))
 		return st.res, err
 	}
 	if v.IsSparseTensor() {
@@ -334,9 +338,13 @@ func (r *library) sparseOf(st *state, s *onward.SparseTensor) (uintptr, error) {
 	if s.Values.DType() == tensor.TypeString {
 		return 0, errors.New("sparse tensors of strings cannot be handed to ONNX Runtime")
 	}
+	elem, err := r.elementType(s.Values.DType())
+	if err != nil {
+		return 0, err
+	}
 	dims := st.shape(s.Shape)
 	st.res = 0
-	if err := r.do(fnCreateSparseTensorAsOrtValue, r.allocator, uintptr(dl.Array(dims)), uintptr(len(dims)), r.elementType(s.Values.DType()), uintptr(unsafe.Pointer(&st.res))); err != nil {
+	if err := r.do(fnCreateSparseTensorAsOrtValue, r.allocator, uintptr(dl.Array(dims)), uintptr(len(dims)), elem, uintptr(unsafe.Pointer(&st.res))); err != nil {
 		return 0, err
 	}
 	h := st.res
@@ -346,7 +354,6 @@ func (r *library) sparseOf(st *state, s *onward.SparseTensor) (uintptr, error) {
 		data = dl.Array(s.Values.Bytes())
 	}
 	ix := tensor.Of[int64](s.Indices)
-	var err error
 	if s.Format == onward.SparseCSR {
 		outer := tensor.Of[int64](s.Outer)
 		err = r.do(fnFillSparseTensorCsr, h, r.cpu, uintptr(dl.Array(shape)), uintptr(len(shape)), uintptr(data),

@@ -131,7 +131,10 @@ func (r *library) elementTypes(types []tensor.Type) ([]uintptr, error) {
 		switch t.Kind {
 		case tensor.KindInvalid:
 		case tensor.KindTensor:
-			list[i] = r.elementType(t.Elem)
+			var err error
+			if list[i], err = r.elementType(t.Elem); err != nil {
+				return nil, err
+			}
 		default:
 			return nil, fmt.Errorf("ONNX Runtime's custom operators take tensors only, not %s", t)
 		}

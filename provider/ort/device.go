@@ -199,13 +199,17 @@ func (a *allocator) drop(r *library) {
 // Allocate implements [onward.Allocator].
 func (s *session) Allocate(d onward.Device, dtype tensor.DType, shape []int) (onward.DeviceTensor, error) {
 	r, st := s.lib, new(state)
+	elem, err := r.elementType(dtype)
+	if err != nil {
+		return nil, err
+	}
 	a, err := s.allocator(st, d)
 	if err != nil {
 		return nil, err
 	}
 	dims := st.shape(shape)
 	st.res = 0
-	if err := r.do(fnCreateTensorAsOrtValue, a.h, uintptr(dl.Array(dims)), uintptr(len(dims)), r.elementType(dtype), uintptr(unsafe.Pointer(&st.res))); err != nil {
+	if err := r.do(fnCreateTensorAsOrtValue, a.h, uintptr(dl.Array(dims)), uintptr(len(dims)), elem, uintptr(unsafe.Pointer(&st.res))); err != nil {
 		a.drop(r)
 		return nil, err
 	}

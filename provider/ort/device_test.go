@@ -2,7 +2,9 @@ package ort
 
 import (
 	"context"
+	"errors"
 	"runtime"
+	"strings"
 	"testing"
 
 	"github.com/onward-ml/onward"
@@ -53,6 +55,21 @@ func TestDeviceTensor(t *testing.T) {
 		}
 		if err := m.CopyTo(tensor.Must(tensor.New([]float32{1}))); err == nil {
 			t.Error("a tensor of another size was accepted")
+		}
+	}
+	for _, d := range []tensor.DType{tensor.TypeFloat6E2M3, tensor.TypeFloat6E3M2} { // no type of ONNX Runtime's
+		x := tensor.Must(tensor.Zeros(d, 4))
+		_, err1 := s.Allocate(onward.Device{}, d, []int{4})
+		_, err2 := s.lib.value(new(state), x, x.Type())
+		sparse, err := tensor.FromDense(x)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err3 := s.lib.value(new(state), sparse, sparse.Type())
+		for _, err := range []error{err1, err2, err3} {
+			if want := "has no element type " + d.String(); !errors.Is(err, onward.ErrNotImplemented) || !strings.Contains(err.Error(), want) {
+				t.Errorf("error is %v, want %q", err, want)
+			}
 		}
 	}
 	if n := s.users.Load(); n != 5 {

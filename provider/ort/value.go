@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"unsafe"
 
+	"github.com/onward-ml/onward"
 	"github.com/onward-ml/onward/internal/dl"
 	"github.com/onward-ml/onward/provider/internal/native"
 	"github.com/onward-ml/onward/tensor"
@@ -23,20 +24,22 @@ const (
 // float4e2m1; all of them write the header's.
 const sinceOwnNumbers = 31
 
-// elementType is the number of a type for ONNX Runtime.
-func (r *library) elementType(d tensor.DType) uintptr {
-	if r.api < sinceOwnNumbers {
-		return uintptr(d)
+// elementType is the number of a type for ONNX Runtime. It fails for the types of
+// 6 bits, which no release has, so that their numbers mean nothing or another type.
+func (r *library) elementType(d tensor.DType) (uintptr, error) {
+	switch {
+	case d == tensor.TypeFloat6E2M3 || d == tensor.TypeFloat6E3M2:
+		return 0, &onward.StatusError{Code: onward.NotImplemented, Message: fmt.Sprintf("ONNX Runtime %s has no element type %s", r.version, d)}
+	case r.api < sinceOwnNumbers:
+		return uintptr(d), nil
+	case d == tensor.TypeUint2:
+		return 24, nil
+	case d == tensor.TypeInt2:
+		return 25, nil
+	case d == tensor.TypeFloat8E8M0:
+		return 26, nil
 	}
-	switch d {
-	case tensor.TypeUint2:
-		return 24
-	case tensor.TypeInt2:
-		return 25
-	case tensor.TypeFloat8E8M0:
-		return 26
-	}
-	return uintptr(d)
+	return uintptr(d), nil
 }
 
 func dtypeOf(n int32) (tensor.DType, error) {
@@ -100,15 +103,19 @@ func (r *library) tensorValue(st *state, t *tensor.Tensor) (uintptr, error) {
 	if len(t.Bytes()) > 0 {
 		data = dl.Array(t.Bytes())
 	}
-	err := r.do(fnCreateTensorWithDataAsOrtValue, r.cpu, uintptr(data), uintptr(len(t.Bytes())),
-		uintptr(dl.Array(dims)), uintptr(len(dims)), r.elementType(t.DType()), uintptr(unsafe.Pointer(&st.res)))
+	elem, err := r.elementType(t.DType())
+	if err != nil {
+		return 0, err
+	}
+	err = r.do(fnCreateTensorWithDataAsOrtValue, r.cpu, uintptr(data), uintptr(len(t.Bytes())),
+		uintptr(dl.Array(dims)), uintptr(len(dims)), elem, uintptr(unsafe.Pointer(&st.res)))
 	return st.res, err
 }
 
 // stringValue copies strings into an OrtValue; they may hold NULs.
 func (r *library) stringValue(st *state, t *tensor.Tensor) (uintptr, error) {
 	dims := st.shape(t.Shape())
-	if err := r.do(fnCreateTensorAsOrtValue, r.allocator, uintptr(dl.Array(dims)), uintptr(len(dims)), r.elementType(t.DType()), uintptr(unsafe.Pointer(&st.res))); err != nil {
+	if err := r.do(fnCreateTensorAsOrtValue, r.allocator, uintptr(dl.Array(dims)), uintptr(len(dims)), uintptr(tensor.TypeString), uintptr(unsafe.Pointer(&st.res))); err != nil {
 		return 0, err
 	}
 	h := st.res
@@ -169,9 +176,13 @@ func (r *library) sparseValue(st *state, s *tensor.Sparse) (uintptr, error) {
 	if s.Values.DType() == tensor.TypeString {
 		return 0, errors.New("sparse tensors of strings cannot be handed to ONNX Runtime")
 	}
+	elem, err := r.elementType(s.Values.DType())
+	if err != nil {
+		return 0, err
+	}
 	dims := st.shape(s.Shape)
 	st.res = 0
-	if err := r.do(fnCreateSparseTensorAsOrtValue, r.allocator, uintptr(dl.Array(dims)), uintptr(len(dims)), r.elementType(s.Values.DType()), uintptr(unsafe.Pointer(&st.res))); err != nil {
+	if err := r.do(fnCreateSparseTensorAsOrtValue, r.allocator, uintptr(dl.Array(dims)), uintptr(len(dims)), elem, uintptr(unsafe.Pointer(&st.res))); err != nil {
 		return 0, err
 	}
 	h := st.res
