@@ -1,6 +1,6 @@
 // Command bench measures this module's engine against ONNX Runtime on models that
 // it builds, on the nine light networks of the ONNX suite, and on an example, and
-// writes the table in docs/performance.md.
+// writes the table and the picture in docs/performance.md.
 //
 // It builds the onward command and starts `onward bench` for every model and number
 // of threads, so that the figures are those that a user gets; see there for how
@@ -69,7 +69,7 @@ func main() {
 
 func run(ctx context.Context) error {
 	quick := flag.Bool("quick", false, "one thread and blocks of 100 ms: a few minutes in all")
-	out := flag.String("out", "", "write the table to this file, besides printing its lines")
+	out := flag.String("out", "", "write the table to this file and a picture beside it, besides printing lines")
 	only := flag.String("only", "", "only models whose group and name match this regular expression")
 	threads := flag.String("threads", "1,2", "numbers of threads")
 	duration := flag.Duration("duration", time.Second, "how long a block is timed")
@@ -140,11 +140,19 @@ func run(ctx context.Context) error {
 	if *out == "" {
 		return nil
 	}
-	text, err := table(ctx, exe, rows, fmt.Sprintf("blocks of %s, %d rounds", *duration, *rounds), load)
+	if err := os.MkdirAll(filepath.Dir(*out), 0o777); err != nil {
+		return err
+	}
+	picture := strings.TrimSuffix(*out, filepath.Ext(*out)) + ".svg"
+	svg, err := drawRatios(rows)
 	if err != nil {
 		return err
 	}
-	if err := os.MkdirAll(filepath.Dir(*out), 0o777); err != nil {
+	if err := os.WriteFile(picture, svg, 0o666); err != nil {
+		return err
+	}
+	text, err := table(ctx, exe, rows, fmt.Sprintf("blocks of %s, %d rounds", *duration, *rounds), load, filepath.Base(picture))
+	if err != nil {
 		return err
 	}
 	return os.WriteFile(*out, []byte(text), 0o666)

@@ -43,7 +43,7 @@ func line(name string, m *measured) string {
 }
 
 // table writes docs/performance.md.
-func table(ctx context.Context, exe string, rows []row, how, load string) (string, error) {
+func table(ctx context.Context, exe string, rows []row, how, load, picture string) (string, error) {
 	var b strings.Builder
 	machine, err := describe(ctx, exe)
 	if err != nil {
@@ -64,6 +64,7 @@ between its layouts: what counts is the networks.
 	if load != "" {
 		fmt.Fprintf(&b, "Other work kept the machine at a load average of %s when the measurement began.\n", load)
 	}
+	fmt.Fprintf(&b, "\n![Ratios of all models](%s)\n", picture)
 	var groups []string
 	for _, r := range rows {
 		if !slices.Contains(groups, r.group) {
