@@ -35,12 +35,18 @@ func (op *LSTM) Infer(c *ir.InferContext) error { return op.infer(c, 2) }
 
 // Run computes all directions, one after the other.
 func (op *LSTM) Run(c *ir.Call) error {
-	return runRecurrent(c, func() error { return runLSTM[float32](op, c, nil, nil) }, func() error { return runLSTM[float64](op, c, nil, nil) })
+	return runRecurrent(c, func() error { return runLSTM[float32](op, c, nil, lstmHooks[float32]{}) }, func() error { return runLSTM[float64](op, c, nil, lstmHooks[float64]{}) })
 }
 
-// runLSTM runs the LSTM; round, if there is one, changes the copy of the hidden
-// state that is multiplied.
-func runLSTM[T realFloat](op *LSTM, c *ir.Call, packed *recurrentWeights, round func(state []T) error) error {
+// lstmHooks change an LSTM with weights that are not packed; each may be nil.
+type lstmHooks[T realFloat] struct {
+	round  func(state []T) error         // changes the copy of the hidden state that is multiplied
+	before func(d int, gates []T) error  // adds to the gates [batch 4·hidden] of a step of direction d
+	after  func(d int, hidden []T) error // sees the hidden state [batch hidden] behind a step
+}
+
+// runLSTM runs the LSTM.
+func runLSTM[T realFloat](op *LSTM, c *ir.Call, packed *recurrentWeights, hooks lstmHooks[T]) error {
 	r, err := newRecurrentRun[T](c, &op.recurrent, packed, 5, 6)
 	if err != nil {
 		return err
@@ -61,7 +67,7 @@ func runLSTM[T realFloat](op *LSTM, c *ir.Call, packed *recurrentWeights, round 
 		return err
 	}
 	var rounded []T
-	if round != nil {
+	if hooks.round != nil {
 		if rounded, err = ir.ScratchOf[T](c, r.batch*h); err != nil {
 			return err
 		}
@@ -75,14 +81,19 @@ func runLSTM[T realFloat](op *LSTM, c *ir.Call, packed *recurrentWeights, round 
 		}
 		err := r.direction(d, 4, func(state [][]T, each func(func(i int, xw []T))) error {
 			hidden := state[0]
-			if round != nil {
+			if hooks.round != nil {
 				hidden = rounded
 				copy(hidden, state[0])
-				if err := round(hidden); err != nil {
+				if err := hooks.round(hidden); err != nil {
 					return err
 				}
 			}
 			r.recurrence(d, 0, 4, hidden, nil, gates)
+			if hooks.before != nil {
+				if err := hooks.before(d, gates); err != nil {
+					return err
+				}
+			}
 			each(func(i int, xw []T) {
 				a := gates[i*4*h:][:4*h]
 				for k, v := range xw[:len(a)] {
@@ -112,6 +123,9 @@ func runLSTM[T realFloat](op *LSTM, c *ir.Call, packed *recurrentWeights, round 
 					ht[k] *= v
 				}
 			})
+			if hooks.after != nil {
+				return hooks.after(d, state[0])
+			}
 			return nil
 		})
 		if err != nil {
@@ -145,7 +159,9 @@ func (op *LSTM) Prepare(in []tensor.Value, types []ir.Type) (ir.Operator, []int,
 }
 
 // Run computes all directions at once.
-func (op *lstmPacked) Run(c *ir.Call) error { return runLSTM[float32](&op.LSTM, c, op.p, nil) }
+func (op *lstmPacked) Run(c *ir.Call) error {
+	return runLSTM[float32](&op.LSTM, c, op.p, lstmHooks[float32]{})
+}
 
 // packedLSTM computes all gates in one stage; peep holds pi, po and pf of every direction, or nothing.
 func packedLSTM(op *LSTM, r *recurrentRun[float32], p *recurrentWeights, peep []float32) error {

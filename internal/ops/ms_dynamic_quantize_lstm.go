@@ -61,7 +61,7 @@ func (op *DynamicQuantizeLSTM) Run(c *ir.Call) error {
 			return err
 		}
 	}
-	err = runLSTM(&op.of, &plain, nil, func(state []float32) error { return quantizeBack(c, state) })
+	err = runLSTM(&op.of, &plain, nil, lstmHooks[float32]{round: func(state []float32) error { return quantizeBack(c, state) }})
 	c.Held = plain.Held
 	return err
 }

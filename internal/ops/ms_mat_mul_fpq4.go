@@ -10,20 +10,23 @@ import (
 )
 
 // MatMulFpQ4 multiplies A by a matrix of 4-bit weights, column by column in blocks
-// of 32: a float32 scale, a byte of offset where there is one (else it is 8), and 16
-// bytes, whose lower bits are the first half of the block
+// of 32 or 64: a float32 scale, a signed byte of offset where there is one (else it is 8),
+// and 16 bytes for every 32 weights, whose lower bits are the first half of these
 // (https://github.com/microsoft/onnxruntime/blob/main/docs/ContribOperators.md#com.microsoft.MatMulFpQ4).
-type MatMulFpQ4 struct{ Offsets bool }
-
-const fpq4Block = 32
+type MatMulFpQ4 struct {
+	// Kind is 0 for blocks of 32 without offsets, 1 for such with offsets, and 2 for
+	// blocks of 64 without offsets. ONNX Runtime's CPU kernel takes 2 for 1; the number
+	// of bytes says what there is.
+	Kind int
+}
 
 var _ = register(Def{Domain: DomainMicrosoft, Name: "MatMulFpQ4", Since: []int{1}, In: "A:T1, B:T2, B_shape:T3", Out: "Y:T1",
 	Types: Types{"T1": "float", "T2": "uint8", "T3": "int64"}, Build: simple(func(a *Attrs, opset int) Operator {
 		kind := a.Int("blk_quant_type", 1)
-		if kind != 0 && kind != 1 {
-			a.Errorf("blk_quant_type is %d, want 0 without and 1 with offsets", kind)
+		if kind < 0 || kind > 2 {
+			a.Errorf("blk_quant_type is %d, want 0 to 2", kind)
 		}
-		return &MatMulFpQ4{kind == 1}
+		return &MatMulFpQ4{kind}
 	})})
 
 // fpq4Shape reads B_shape, [in, out].
@@ -57,9 +60,14 @@ func (op *MatMulFpQ4) Run(c *ir.Call) error {
 	if len(s) == 0 || s[len(s)-1] != in {
 		return fmt.Errorf("A has shape %v, want a last dimension of %d", s, in)
 	}
-	head := 4 + b2i(op.Offsets)
-	blocks, per := (in+fpq4Block-1)/fpq4Block, head+fpq4Block/2
 	data := tensor.Of[uint8](c.Tensor(1))
+	size, head := 32, 4 // weights in a block, bytes before them
+	if wide := out * ((in + 63) / 64) * (4 + 32); op.Kind == 2 && len(data) == wide {
+		size = 64
+	} else if op.Kind != 0 {
+		head = 5
+	}
+	blocks, per := (in+size-1)/size, head+size/2
 	if len(data) != out*blocks*per {
 		return fmt.Errorf("B has %d bytes, want %d columns of %d blocks of %d bytes", len(data), out, blocks, per)
 	}
@@ -72,11 +80,11 @@ func (op *MatMulFpQ4) Run(c *ir.Call) error {
 			for k := range blocks {
 				block := data[(n*blocks+k)*per:][:per]
 				scale, zero := math.Float32frombits(binary.LittleEndian.Uint32(block)), float32(8)
-				if op.Offsets {
-					zero = float32(block[4])
+				if head == 5 {
+					zero = float32(int8(block[4]))
 				}
-				for i := range min(fpq4Block, in-k*fpq4Block) {
-					w[n*in+k*fpq4Block+i] = (float32(block[head+i%16]>>(i/16*4)&15) - zero) * scale
+				for i := range min(size, in-k*size) {
+					w[n*in+k*size+i] = (float32(block[head+i/32*16+i%16]>>(i%32/16*4)&15) - zero) * scale
 				}
 			}
 		}

@@ -20,14 +20,16 @@ type NGramHashMapping struct {
 var _ = register(Def{Domain: DomainMicrosoft, Name: "NGramHashMapping", Since: []int{1},
 	In:  "input_ids:M, multipliers:M, vocab_sizes:M, past_ids:M?, head_offsets:M?, eos_token_id:M?, segment_ids:int32?",
 	Out: "hash_ids:M, present_ids:M?", Types: Types{"M": "int32 int64"},
-	Build: simple(func(a *Attrs, opset int) Operator {
-		a.Require("max_ngram_size", "n_head_per_ngram", "pad_id")
-		op := &NGramHashMapping{a.Int("max_ngram_size", 2), a.Int("n_head_per_ngram", 1), a.Int("pad_id", 0), a.Int("reset_on_eos", 0) != 0}
-		if op.Most < 2 || op.Heads < 1 || op.Most > 1<<16 || op.Heads > 1<<16 {
-			a.Errorf("max_ngram_size is %d, want 2 to %d, and n_head_per_ngram %d, want 1 to %[2]d", op.Most, 1<<16, op.Heads)
-		}
-		return op
-	})})
+	Build: simple(func(a *Attrs, opset int) Operator { return readNGramHashes(a) })})
+
+func readNGramHashes(a *Attrs) *NGramHashMapping {
+	a.Require("max_ngram_size", "n_head_per_ngram", "pad_id")
+	op := &NGramHashMapping{a.Int("max_ngram_size", 2), a.Int("n_head_per_ngram", 1), a.Int("pad_id", 0), a.Int("reset_on_eos", 0) != 0}
+	if op.Most < 2 || op.Heads < 1 || op.Most > 1<<16 || op.Heads > 1<<16 {
+		a.Errorf("max_ngram_size is %d, want 2 to %d, and n_head_per_ngram %d, want 1 to %[2]d", op.Most, 1<<16, op.Heads)
+	}
+	return op
+}
 
 // Infer sets the shapes.
 func (op *NGramHashMapping) Infer(c *ir.InferContext) error {
@@ -95,6 +97,7 @@ func ngramHashes[M int32 | int64](c *ir.Call, op *NGramHashMapping) error {
 		offsets = tensor.Of[M](o)
 	}
 	dst := tensor.Of[M](y)
+	hashes := gramHashes[M]{op.Most, op.Heads, blank, mult, sizes, offsets}
 	for b := range batch {
 		repeatOf(line[:past], blank)
 		if p := c.Tensor(3); p != nil {
@@ -119,29 +122,42 @@ func ngramHashes[M int32 | int64](c *ir.Call, op *NGramHashMapping) error {
 					}
 				}
 			}
-			mix := line[past+i] * mult[0]
-			for k := 1; k < op.Most; k++ {
-				v := blank
-				if at := past + i - k; at >= since {
-					v = line[at]
-				}
-				mix ^= v * mult[k]
-				for h := range op.Heads {
-					o := (k-1)*op.Heads + h
-					r := mix % sizes[o]
-					if r < 0 {
-						r += sizes[o]
-					}
-					if offsets != nil {
-						r += offsets[o]
-					}
-					dst[(b*n+i)*outs+o] = r
-				}
-			}
+			hashes.hash(dst[(b*n+i)*outs:][:outs], line, past+i, since)
 		}
 		if present != nil {
 			copy(present[b*past:][:past], line[n:])
 		}
 	}
 	return nil
+}
+
+// gramHashes hashes the n-grams that end at one token.
+type gramHashes[M int32 | int64] struct {
+	most, heads          int
+	blank                M // stands for tokens that do not count
+	mult, sizes, offsets []M
+}
+
+// hash writes the hashes of the n-grams of line that end at the given index; tokens
+// before since do not count.
+func (g *gramHashes[M]) hash(dst, line []M, at, since int) {
+	mix := line[at] * g.mult[0]
+	for k := 1; k < g.most; k++ {
+		v := g.blank
+		if at-k >= since {
+			v = line[at-k]
+		}
+		mix ^= v * g.mult[k]
+		for h := range g.heads {
+			o := (k-1)*g.heads + h
+			r := mix % g.sizes[o]
+			if r < 0 {
+				r += g.sizes[o]
+			}
+			if g.offsets != nil {
+				r += g.offsets[o]
+			}
+			dst[o] = r
+		}
+	}
 }

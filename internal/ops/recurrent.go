@@ -41,6 +41,7 @@ type recurrent struct {
 	clip       float64            // 0: none
 	hidden     int                // hidden_size, −1 when not given
 	batchFirst bool               // layout 1
+	more       int                // columns of W behind those for the input
 }
 
 // buildRecurrent reads the shared attributes. defaults are the activations of
@@ -274,7 +275,7 @@ func newRecurrentRun[T realFloat](c *ir.Call, r *recurrent, packed *recurrentWei
 	if r.batchFirst {
 		stateShape = []int{run.batch, dirs, h}
 	}
-	err := check(1, "W", dirs, r.gates*h, run.in)
+	err := check(1, "W", dirs, r.gates*h, run.in+r.more)
 	if err == nil {
 		err = check(2, "R", dirs, r.gates*h, h)
 	}
@@ -357,7 +358,8 @@ func (r *recurrentRun[T]) direction(d, split int, step func(state [][]T, each fu
 			}
 		}
 	}
-	mulTransposed(r.c, r.seq*r.batch, g, r.in, r.x, r.in, r.w[d*g*r.in:][:g*r.in], r.in, bias, xw, g)
+	wide := r.in + r.more
+	mulTransposed(r.c, r.seq*r.batch, g, r.in, r.x, r.in, r.w[d*g*wide:][:g*wide], wide, bias, xw, g)
 
 	dirs := len(r.reverse)
 	row := func(i int) int { // of the states' tensors

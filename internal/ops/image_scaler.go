@@ -1,0 +1,69 @@
+package ops
+
+import (
+	"fmt"
+
+	"github.com/onward-ml/onward/internal/ir"
+	"github.com/onward-ml/onward/tensor"
+)
+
+// ImageScaler multiplies images N×C×H×W by Scale and adds Bias, a number for each
+// channel. It is one of the experimental operators that ONNX removed with opset 10
+// (https://github.com/onnx/onnx/blob/v1.4.1/docs/Operators.md#ImageScaler).
+type ImageScaler struct {
+	Scale float32
+	Bias  []float32
+}
+
+var _ = register(Def{Name: "ImageScaler", Since: []int{1}, Until: 9, Successor: "Mul and Add", In: "input:T", Out: "output:T", Types: Types{"T": "float16 float double"},
+	Build: simple(func(a *Attrs, opset int) Operator {
+		a.Require("bias")
+		return &ImageScaler{a.Float("scale", 1), a.Floats("bias")}
+	})})
+
+// Infer checks the rank and the number of channels.
+func (op *ImageScaler) Infer(c *ir.InferContext) error {
+	if err := checkRank(c, 0, 4, "input"); err != nil {
+		return err
+	}
+	if s := c.Shape(0); s != nil {
+		if n, ok := s[1].Value(); ok && n != len(op.Bias) {
+			return fmt.Errorf("bias has %d elements for %d channels", len(op.Bias), n)
+		}
+	}
+	return sameAsInput(c)
+}
+
+// Run implements [ir.Operator].
+func (op *ImageScaler) Run(c *ir.Call) error {
+	if c.Tensor(0).DType() == tensor.TypeFloat64 {
+		return scaleImages[float64](c, op)
+	}
+	return scaleImages[float32](c, op)
+}
+
+func scaleImages[T realFloat](c *ir.Call, op *ImageScaler) error {
+	x := c.Tensor(0)
+	if x.Rank() != 4 || x.Dim(1) != len(op.Bias) {
+		return fmt.Errorf("input has shape %v, want [N C H W] with %d channels, as many as bias", x.Shape(), len(op.Bias))
+	}
+	src, err := realIn[T](c, x)
+	if err != nil {
+		return err
+	}
+	y, err := realOut[T](c, 0, x.DType(), x.Shape()...)
+	if err != nil {
+		return err
+	}
+	size, scale := x.Dim(2)*x.Dim(3), T(op.Scale)
+	c.Parallel(x.Dim(0)*x.Dim(1), grainFor(size), func(lo, hi int) {
+		for i := lo; i < hi; i++ {
+			bias, from, to := T(op.Bias[i%len(op.Bias)]), src[i*size:][:size], y.data[i*size:][:size]
+			for k, v := range from {
+				to[k] = v*scale + bias
+			}
+		}
+	})
+	y.store()
+	return nil
+}

@@ -1,0 +1,91 @@
+"""Records what ONNX Runtime answers to operators of com.microsoft and of old versions of ONNX that are rare.
+
+    python record_last.py [NAME...]      needs what record.py needs
+
+Works as record.py does.
+"""
+import numpy as np
+
+from record import F, MS, cases, enc, enc_attr, main, record, rnd
+
+
+def i32(v):
+    return np.array(v, np.int32)
+
+
+@cases
+def experimental():
+    x = rnd(1, 2, 2, 4, 5)
+    for op, attrs in [("Affine", {}), ("Affine", dict(alpha=-0.5, beta=2.0)), ("Scale", {}), ("Scale", dict(scale=3.0)),
+                      ("ParametricSoftplus", dict(alpha=0.5, beta=-2.0)), ("ScaledTanh", dict(alpha=1.5, beta=0.25)),
+                      ("ImageScaler", dict(bias=[1.0, -2.0])), ("ImageScaler", dict(bias=[1.0, -2.0], scale=0.5)),
+                      ("Crop", dict(border=[1, 0, 2, 1])), ("Crop", dict(border=[3, 0, 2, 1])), ("Crop", dict(border=[1, 0, 2, 1], scale=[2, 4]))]:
+        yield record(op, [x], attrs)
+    yield record("ParametricSoftplus", [np.array([300, -300, np.inf, -np.inf, np.nan, 0], F)], dict(alpha=2.0, beta=3.0))
+    for v in [1, 9]:
+        for dt in [np.int32, np.int64]:
+            yield record("DynamicSlice", [x, np.array([1, -3], dt), np.array([9, -1], dt), np.array([2, -1], dt)], opset=v)
+    yield record("DynamicSlice", [x.astype(np.int8), np.array([0, 1]), np.array([1, -1])])
+
+
+def attn_lstm(seed, dirs=1, seq=3, batch=2, inp=3, hid=4, steps=5, depth=6, width=3, aw=None, lens=None, mlens=None, bias=True, state=False, **attrs):
+    g = lambda k, *s: rnd(seed * 20 + k, *s, scale=0.5)
+    size = aw or depth
+    ins = [g(0, seq, batch, inp), g(1, dirs, 4 * hid, inp + size), g(2, dirs, 4 * hid, hid), g(3, dirs, 8 * hid) if bias else None,
+           i32(lens) if lens else None] + ([g(4, dirs, batch, hid), g(5, dirs, batch, hid), g(6, dirs, 3 * hid)] if state else [None] * 3) + [
+           g(7, dirs, hid, width), g(8, dirs, depth, width), g(9, dirs, width), g(10, batch, steps, depth), i32(mlens) if mlens else None,
+           g(11, dirs, depth + hid, aw) if aw else None]
+    while ins[-1] is None:
+        ins.pop()
+    return record("AttnLSTM", ins, dict(attrs, hidden_size=hid), 3, MS)
+
+
+@cases
+def ms_attn_lstm():
+    yield attn_lstm(1)
+    yield attn_lstm(2, aw=3, mlens=[5, 2])
+    yield attn_lstm(3, aw=3, lens=[3, 1], state=True, direction="reverse", mlens=[1, 4])
+    yield attn_lstm(4, dirs=2, lens=[2, 3], state=True, direction="bidirectional")
+    yield attn_lstm(5, dirs=2, aw=7, batch=3, direction="bidirectional", mlens=[1, 2, 3], bias=False)
+    yield attn_lstm(6, input_forget=1, activations=["HardSigmoid", "Relu", "Softsign"])
+
+
+@cases
+def ms_varlen_ngrams():
+    ids, ends = np.array([5, 1, 7, 3, 9, 1, 2, 2, 8]), i32([0, 4, 5, 9])
+    mult, size = np.array([3, 5, 7, 11]), np.array([13, 17, 19, 23])
+    past, segments, pasts = np.array([[4, 6], [1, 8], [6, 1]]), i32([0, 0, 1, 1, 2, 5, 5, 6, 6]), i32([[0, 0], [1, 2], [5, 4]])
+    offsets, eos = np.array([0, 100, 200, 300]), np.array(1)
+    attrs = dict(max_ngram_size=3, n_head_per_ngram=2, pad_id=2)
+    none = [None] * 6
+    for extra, more, nout in [(none, {}, "11"), ([past] + none[1:], {}, "11"), ([None, offsets] + none[2:], {}, "1"),
+                              ([past, offsets, eos] + none[3:], dict(reset_on_eos=1), "11"), ([None, None, eos] + none[3:], dict(reset_on_eos=1), "11"),
+                              ([None, None, eos] + none[3:], {}, "11"), ([None, None, None, segments] + none[4:], {}, "111"),
+                              ([past, None, None, segments, pasts, None], {}, "111"), ([past, offsets, eos, segments, pasts, None], dict(reset_on_eos=1), "111"),
+                              ([past, None, None, segments, pasts, i32([2, 9, -1])], dict(state_update_capacity=3), "1111")]:
+        while extra and extra[-1] is None:
+            extra = extra[:-1]
+        yield record("VarlenNGramHashMapping", [ids, mult, size, ends] + extra, dict(attrs, **more), nout, MS)
+        yield record("VarlenNGramHashMapping", [v if v is None or v.dtype == np.int32 and k + 1 in (4, 8, 9, 10) else v.astype(np.int32)
+                                                for k, v in enumerate([ids, mult, size, ends] + extra)], dict(attrs, **more), nout, MS)
+    yield record("VarlenNGramHashMapping", [np.array([-5, 1 << 62]), np.array([3, 1 << 61, 7]), np.array([13, 1 << 60]), i32([0, 1, 2])],
+                 dict(max_ngram_size=3, n_head_per_ngram=1, pad_id=-1), 1, MS)
+
+
+@cases
+def ms_fpq4_wide():
+    g, k, n = np.random.default_rng(3), 100, 3
+    x, scales = rnd(5, 2, k), (np.abs(rnd(4, n, 2)) + 0.25).astype("<f4")
+    codes, shape = g.integers(0, 256, (n, 4, 16), dtype=np.uint8), np.array([k, n])
+    raw = lambda v: v.reshape(n, -1, 1).view(np.uint8)
+    # ONNX Runtime multiplies by blocks of 32 with the scales that those of 64 have.
+    halves = np.concatenate([raw(np.repeat(scales, 2, 1)), codes], 2).ravel()
+    one = record("MatMulFpQ4", [x, halves, shape], dict(blk_quant_type=0), 1, MS, tol=0.01)
+    whole = np.concatenate([raw(scales), codes.reshape(n, 2, 32)], 2).ravel()
+    yield dict(one, attrs={"blk_quant_type": enc_attr(2)}, **{"in": [enc(x), enc(whole), enc(shape)]})
+    offsets = np.concatenate([raw(np.repeat(scales, 2, 1)), g.integers(0, 16, (n, 4, 1), dtype=np.uint8), codes], 2).ravel()
+    yield record("MatMulFpQ4", [x, offsets, shape], dict(blk_quant_type=2), 1, MS, tol=0.01)
+
+
+if __name__ == "__main__":
+    main()
