@@ -6,6 +6,7 @@ import (
 	"flag"
 	"fmt"
 	"maps"
+	"math"
 	"os"
 	"path/filepath"
 	"slices"
@@ -88,6 +89,54 @@ func FuzzCheck(f *testing.F) {
 	})
 }
 
+// FuzzDecode: data of any length decodes exactly where it has the length that type and dims ask for. What
+// comes out has no stray bits and comes back from a written tensor, and decoding does not write to the file.
+func FuzzDecode(f *testing.F) {
+	f.Fuzz(func(t *testing.T, dtype int32, dim int64, typed bool, data []byte) {
+		p := &Tensor{DataType: DataType(dtype), Dims: []int64{dim}}
+		if typed {
+			for _, b := range data {
+				p.Int32Data = append(p.Int32Data, int32(int8(b)))
+			}
+		} else {
+			p.RawData = slices.Clone(data)
+		}
+		v, err := p.Decode(&DecodeOptions{MaxBytes: 1 << 20})
+		_, typeErr := p.DataType.dtype()
+		want, lenErr := p.DataType.byteLen(max(dim, 0))
+		field, entries := p.DataType.storage(max(dim, 0))
+		fits := typeErr == nil && dim >= 0
+		switch six := p.DataType == Float6E2M3 || p.DataType == Float6E3M2; {
+		case dim == 0:
+			fits = fits && len(data) == 0
+		case typed:
+			fits = fits && field == "int32_data" && int64(len(data)) == entries &&
+				!(six && slices.ContainsFunc(data, func(b byte) bool { return b > 63 }))
+		default:
+			fits = fits && lenErr == nil && int64(len(data)) == want
+		}
+		if (err == nil) != fits {
+			t.Fatalf("%s[%d] of %d bytes or entries: error %v, fits %v", p.DataType, dim, len(data), err, fits)
+		}
+		if err != nil || p.DataType == String {
+			return
+		}
+		if int64(v.Len()) != dim || int64(len(v.Bytes())) != want {
+			t.Fatalf("%s[%d] becomes %s of %d bytes, want %d", p.DataType, dim, v, len(v.Bytes()), want)
+		}
+		if used := v.Len() * v.DType().Bits() % 8; used > 0 && v.Bytes()[len(v.Bytes())-1]>>used != 0 {
+			t.Fatalf("%s: bits behind the last element are left in % x", v, v.Bytes())
+		}
+		again, err := FromTensor(v).Decode(nil)
+		if err != nil || !sameValue(v, again) {
+			t.Fatalf("%s does not come back: %v", v, err)
+		}
+		if !typed && !bytes.Equal(p.RawData, data) {
+			t.Fatalf("%s: decoding writes to the raw data", v)
+		}
+	})
+}
+
 // fuzzModels are models with the features that the checker treats apart.
 func fuzzModels() []*Model {
 	cyclic := chain(3).Must()
@@ -98,6 +147,7 @@ func fuzzModels() []*Model {
 	b.SparseInitializer("S", sparse([]int64{0, 5}, []int64{2}, 2, 3))
 	b.Initializer("e", &Tensor{DataType: Float, Dims: []int64{2}, DataLocation: LocationExternal, ExternalData: []StringStringEntry{{"location", "w.bin"}, {"offset", "4"}}})
 	b.Initializer("i4", &Tensor{DataType: Int4, Dims: []int64{3}, Int32Data: []int32{1, 2}})
+	b.Initializer("f6", &Tensor{DataType: Float6E3M2, Dims: []int64{5}, RawData: []byte{1, 2, 3, 4}})
 	b.InputType("q", &Type{Optional: &OptionalType{Elem: &Type{Sequence: &SequenceType{Elem: &Type{Tensor: &TensorType{ElemType: Float}}}}}})
 	return []*Model{cyclic, old, b.Must(), functions(4, 2), functions(101, 1)}
 }
@@ -129,6 +179,27 @@ func TestSeedCorpora(t *testing.T) {
 		}
 		put("FuzzCheck", fmt.Sprint("model", i), fmt.Sprintf("[]byte(%q)\n", data))
 		put("FuzzUnmarshal", fmt.Sprint("model", i), fmt.Sprintf("byte('\\x%02x')\n[]byte(%q)\n", kind("ModelProto"), data))
+	}
+	for name, c := range map[string]struct {
+		dtype DataType
+		dim   int
+		typed bool
+		data  string
+	}{
+		"float6-stray-bits":     {Float6E2M3, 3, false, "\xff\xff\xff"},
+		"float6-truncated":      {Float6E3M2, 5, false, "\x01\x02\x03"},
+		"float6-too-long":       {Float6E3M2, 4, false, "\x01\x02\x03\x04"},
+		"float6-an-entry-each":  {Float6E2M3, 5, true, "\x00\x01\x20\x3f\x2a"},
+		"float6-entry-above-63": {Float6E2M3, 2, true, "\x3f\x40"},
+		"float6-packed-entries": {Float6E3M2, 4, true, "\x01\x02\x03"},
+		"int2-stray-bits":       {Int2, 5, false, "\xe4\xff"},
+		"uint4-entries":         {Uint4, 3, true, "\x21\xf3"},
+		"bool-not-one":          {Bool, 3, false, "\x00\x02\x01"},
+		"type-29":               {29, 1, false, "\x00"},
+		"dim-overflows":         {Float6E2M3, math.MaxInt64, false, "\x00"},
+		"no-elements-with-data": {Float6E2M3, 0, false, "\x00"},
+	} {
+		put("FuzzDecode", name, fmt.Sprintf("int32(%d)\nint64(%d)\nbool(%v)\n[]byte(%q)\n", c.dtype, c.dim, c.typed, c.data))
 	}
 	for name, c := range map[string]struct{ message, data string }{
 		"overlong-varint":   {"ModelProto", "\x08\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01"},

@@ -253,6 +253,7 @@ func FuzzReadNPY(f *testing.F) {
 		f.Add(data)
 	}
 	f.Add(npyOf(dict("<U0", "(3, 2)")))
+	f.Add(npyOf(dict("float6_e2m3fn", "(5,)"), 0, 63, 32, 1, 42))
 	f.Add(npyOf("{'shape': (2L, 3L), \"descr\": 'u1', 'fortran_order': True}", 1, 2, 3, 4, 5, 6))
 	f.Fuzz(func(t *testing.T, data []byte) {
 		const limit = 1 << 20
