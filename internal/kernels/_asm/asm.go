@@ -31,6 +31,7 @@ type file struct {
 	stubs  strings.Builder
 	consts map[uint32]bool
 	order  []uint32 // of the constants, by first use
+	tables []string // their DATA lines
 	mask   bool
 	name   string
 	arm64  bool
@@ -57,6 +58,9 @@ func (f *file) text() string {
 		}
 		fmt.Fprintf(&o, "GLOBL %s<>(SB), RODATA|NOPTR, $64\n", n)
 	}
+	for _, t := range f.tables {
+		o.WriteString(t)
+	}
 	if f.mask { // a window of n ones then zeros starts at 4*(8-n)
 		for i := 0; i < 64; i += 8 {
 			v := uint64(math.MaxUint64)
@@ -72,6 +76,17 @@ func (f *file) text() string {
 }
 
 func constName(c uint32) string { return fmt.Sprintf("c%08x", c) }
+
+// table puts 16 float32 values into the file and returns their memory operand.
+func (f *file) table(name string, v []float64) string {
+	var o strings.Builder
+	for i := 0; i < 16; i += 2 {
+		fmt.Fprintf(&o, "DATA %s<>+%d(SB)/8, $0x%08x%08x\n", name, 4*i, math.Float32bits(float32(v[i+1])), math.Float32bits(float32(v[i])))
+	}
+	fmt.Fprintf(&o, "GLOBL %s<>(SB), RODATA|NOPTR, $64\n", name)
+	f.tables = append(f.tables, o.String())
+	return name + "<>(SB)"
+}
 
 type arg struct {
 	name, typ string

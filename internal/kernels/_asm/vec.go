@@ -13,8 +13,9 @@ type elem struct {
 	name    string
 	ins     []string
 	scalars []string
-	unroll  bool // cheap: four vectors per turn of the loop
-	inout   bool // dst is an input as well, in register 1
+	unroll  bool       // cheap: four vectors per turn of the loop
+	inout   bool       // dst is an input as well, in register 1
+	pieces  *piecewise // tables that the body uses with AVX-512
 	body    func(g *fn, r [3]int)
 }
 
@@ -53,7 +54,12 @@ func (k *elem) emit(f *file, i isa) {
 	for j, n := range k.scalars {
 		g.bcast(n, scalarReg(j))
 	}
-	g.hoist(16, 31, func(g *fn) { k.body(g, [3]int{0, 1, 2}) })
+	first := 16
+	if k.pieces != nil && i.width == 16 {
+		k.pieces.tables(g, k.name)
+		first = k.pieces.reg(len(k.pieces.coefs))
+	}
+	g.hoist(first, 31, func(g *fn) { k.body(g, [3]int{0, 1, 2}) })
 	bytes := i.width * 4
 	vector := func(off int, r [3]int) {
 		j := 0

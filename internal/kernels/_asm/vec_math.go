@@ -287,6 +287,10 @@ func elems() []*elem {
 		g.op("VDIVPS", 1, 7, 0)
 	})
 	math1("exp", "tanh", func(g *fn) {
+		if g.width == 16 {
+			tanhPieces.of(g)
+			return
+		}
 		g.op("VMOVAPS", 0, 8)
 		g.op("VANDPS", absBits, 0, 0)
 		g.clampHigh(10, 0, 1)
@@ -345,6 +349,10 @@ func elems() []*elem {
 	math1("trig", "sin", func(g *fn) { g.sinCos(0) })
 	math1("trig", "cos", func(g *fn) { g.sinCos(1) })
 	math1("erf", "erf", func(g *fn) {
+		if g.width == 16 {
+			erfPieces.of(g)
+			return
+		}
 		g.op("VMOVAPS", 0, 8)
 		g.erfc(8, 0, 1, 2, 3, 4, 5)
 		g.op("VMOVUPS", 1.0, 1)
@@ -360,6 +368,13 @@ func elems() []*elem {
 	})
 	math1("erf", "gelu", func(g *fn) {
 		g.clampLow(-1000, 0, 1) // erfc is 0 there; -Inf·0 would be NaN
+		if g.width == 16 {
+			g.op("VMOVAPS", 0, 9)
+			geluPieces.of(g)
+			g.op("VADDPS", 0.5, 0, 0)
+			g.op("VMULPS", 9, 0, 0)
+			return
+		}
 		g.op("VMULPS", math.Sqrt2/2, 0, 8)
 		g.op("VMOVAPS", 0, 9)
 		g.erfc(8, 0, 1, 2, 3, 4, 5)
@@ -382,6 +397,9 @@ func elems() []*elem {
 		g.op("VADDPS", 1.0, 0, 0)
 		g.op("VDIVPS", 0, 8, 0)
 	})
+	for _, k := range ks {
+		k.pieces = map[string]*piecewise{"erf": &erfPieces, "gelu": &geluPieces, "tanh": &tanhPieces}[k.name]
+	}
 	return ks
 }
 
