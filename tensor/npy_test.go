@@ -118,6 +118,7 @@ func TestReadNPYRefuses(t *testing.T) {
 		"surrogate":           {npyOf(dict("<U1", "(1,)"), 0, 0xd8, 0, 0), "no Unicode character"},
 		"latin bytes":         {npyOf(dict("|S1", "(1,)"), 0xff), "not UTF-8"},
 		"int4 of 16":          {npyOf(dict("int4", "(1,)"), 16), "outside of int4"},
+		"float6 of 64":        {npyOf(dict("float6_e2m3fn", "(1,)"), 64), "outside of float6e2m3"},
 		"code":                {npyOf("__import__('os')"), "no dictionary"},
 		"key":                 {npyOf("{'descr': '<f4', 'x': 1}"), "want descr"},
 		"twice":               {npyOf("{'descr': '<f4', 'descr': '<f4'}"), "twice"},
