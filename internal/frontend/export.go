@@ -283,6 +283,10 @@ func (x *graphExport) node(n *ir.Node) error {
 		x.fail(n, "the operator is the engine's own and has no ONNX form")
 		return nil
 	}
+	if s.Domain == ops.DomainNchwc {
+		x.fail(n, "ONNX Runtime takes it on machines of one kind only")
+		return nil
+	}
 	if have, ok := x.opsets[s.Domain]; !ok {
 		x.opsets[s.Domain] = s.Opset
 	} else if have != s.Opset && !sameVersion(s, have) {

@@ -98,6 +98,9 @@ func Convert(m *onnx.Model, opts Options) (*ir.Graph, error) {
 		return nil, err
 	}
 	b.maxNodes = b.limits.MaxNodes + 4*count
+	if b.block, err = nchwcBlock(m); err != nil {
+		return nil, err
+	}
 	g, err := b.graph(m.Graph, nil, true)
 	if err != nil {
 		return nil, err
@@ -209,6 +212,7 @@ type builder struct {
 	nodes       int
 	maxNodes    int
 	unsupported map[string]*Unsupported
+	block       int // of the operators of ops.DomainNchwc, 0: unknown
 }
 
 // countNodes counts the nodes of the file and checks how deep graphs nest.

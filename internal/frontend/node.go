@@ -45,6 +45,7 @@ func (s *scope) node(n *onnx.Node) error {
 		return fail(err)
 	}
 	a := ops.NewAttrs(n.OpType, values, len(n.Inputs), len(n.Outputs))
+	a.Block = b.block
 	op, err := def.Build(a, opset)
 	if aerr := a.Err(); aerr != nil {
 		return fail(aerr)
@@ -68,6 +69,9 @@ func (s *scope) node(n *onnx.Node) error {
 		if node.Source != nil {
 			node.Source.Extra = append(node.Source.Extra, i)
 		}
+	}
+	if err := s.unblock(node); err != nil {
+		return fail(err)
 	}
 	return s.outputs(n, node)
 }

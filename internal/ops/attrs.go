@@ -19,6 +19,7 @@ import (
 type Attrs struct {
 	OpType        string
 	NumIn, NumOut int // as the node has them, omitted ones counted
+	Block         int // of the model's operators of DomainNchwc, 0 where it does not tell
 	values        map[string]any
 	used          map[string]string // what Build has read, and as what kind
 	inputs        map[int]*tensor.Tensor

@@ -23,7 +23,7 @@ const (
 )
 
 // MaxOpset is the newest released version of each domain that is implemented.
-var MaxOpset = map[string]int{"": 28, DomainML: 5, DomainPreview: 1, DomainPreviewTraining: 1, DomainMicrosoft: 1}
+var MaxOpset = map[string]int{"": 28, DomainML: 5, DomainPreview: 1, DomainPreviewTraining: 1, DomainMicrosoft: 1, DomainNchwc: 1}
 
 // Def registers an operator.
 type Def struct {

@@ -2,12 +2,15 @@ package ort_test
 
 import (
 	"context"
+	"path/filepath"
 	"testing"
 
 	"pgregory.net/rapid"
 
 	"github.com/onward-ml/onward"
+	"github.com/onward-ml/onward/internal/ops"
 	"github.com/onward-ml/onward/internal/testing/calls"
+	"github.com/onward-ml/onward/onnx"
 	"github.com/onward-ml/onward/tensor"
 )
 
@@ -58,4 +61,65 @@ func TestRandomNetworksAgree(t *testing.T) {
 		t.Error("no network was compared")
 	}
 	t.Logf("%d networks compared", compared)
+}
+
+// TestOptimizedNetworksAgree runs random networks in the form in which ONNX Runtime's
+// optimizer saves them, with its own operators for blocked layouts, on reference and
+// cpu.
+func TestOptimizedNetworksAgree(t *testing.T) {
+	ort := config(t)
+	calls.Repeat(t, "100")
+	file := filepath.Join(t.TempDir(), "optimized.onnx")
+	blocked := map[string]int{}
+	rapid.Check(t, func(t *rapid.T) {
+		m, x := calls.Network(t)
+		if m == nil {
+			return
+		}
+		feed := onward.Values{"x": x}
+		s, err := onward.OpenModel(m, &onward.SessionOptions{Threads: 1, Providers: []onward.ProviderConfig{ort}, OptimizedModelPath: file})
+		if err != nil {
+			t.Fatal(err)
+		}
+		want, err := s.Run(context.Background(), feed, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		s.Close()
+		saved, err := onnx.ReadFile(file, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, n := range saved.Graph.Nodes {
+			if n.Domain == ops.DomainNchwc {
+				blocked[n.OpType]++
+			}
+		}
+		for _, engine := range []string{"reference", "cpu"} {
+			s, err := onward.OpenModel(saved, &onward.SessionOptions{Threads: 1, Providers: []onward.ProviderConfig{{Name: engine}}})
+			if err != nil {
+				t.Fatalf("%s: %v", engine, err)
+			}
+			got, err := s.Run(context.Background(), feed, nil)
+			if err != nil {
+				t.Fatalf("%s: %v", engine, err)
+			}
+			s.Close()
+			for name, w := range want {
+				var most float64
+				for _, v := range tensor.Of[float32](w.(*tensor.Tensor)) {
+					most = max(most, float64(v), -float64(v))
+				}
+				if err := tensor.AllClose(got[name], w, 2e-3, 1e-4*most+1e-6); err != nil {
+					t.Fatalf("%s on what ONNX Runtime saved: output %s: %v", engine, name, err)
+				}
+			}
+		}
+	})
+	t.Logf("blocked operators: %v", blocked)
+	for _, op := range []string{"Conv", "ReorderInput", "ReorderOutput"} {
+		if blocked[op] == 0 {
+			t.Errorf("no network had %s in blocks", op)
+		}
+	}
 }

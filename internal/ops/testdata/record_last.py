@@ -5,8 +5,11 @@
 Works as record.py does.
 """
 import numpy as np
+import onnx
+import onnxruntime as ort
+from onnx import helper as h
 
-from record import F, MS, cases, enc, enc_attr, main, record, rnd
+from record import F, MS, cases, enc, enc_attr, main, record, rnd, value_info
 
 
 def i32(v):
@@ -85,6 +88,52 @@ def ms_fpq4_wide():
     yield dict(one, attrs={"blk_quant_type": enc_attr(2)}, **{"in": [enc(x), enc(whole), enc(shape)]})
     offsets = np.concatenate([raw(np.repeat(scales, 2, 1)), g.integers(0, 16, (n, 4, 1), dtype=np.uint8), codes], 2).ravel()
     yield record("MatMulFpQ4", [x, offsets, shape], dict(blk_quant_type=2), 1, MS, tol=0.01)
+
+
+NCHWC = "com.microsoft.nchwc"
+
+
+def blocked(op, x, attrs, *more):
+    """A case of an operator on images of whole blocks, which ONNX Runtime reorders before and after it."""
+    names = ["x"] + ["m%d" % i if v is not None else "" for i, v in enumerate(more)]
+    channels = more[0].shape[0] if more else x.shape[1]
+    nodes = [h.make_node("ReorderInput", ["x"], ["b"], domain=NCHWC), h.make_node(op, ["b"] + names[1:], ["c"], domain=NCHWC, **attrs),
+             h.make_node("ReorderOutput", ["c"], ["y"], domain=NCHWC, channels=channels)]
+    if len(more) > 2:  # Sum
+        nodes.insert(1, h.make_node("ReorderInput", [names[3]], ["s"], domain=NCHWC))
+        nodes[2].input[3] = "s"
+    graph = h.make_graph(nodes, "g", [value_info("x", x)] + [value_info(n, v) for n, v in zip(names[1:], more) if v is not None], [onnx.ValueInfoProto(name="y")])
+    model = h.make_model(graph, opset_imports=[h.make_opsetid(NCHWC, 1), h.make_opsetid("", 21)], ir_version=10)
+    s = ort.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
+    got = s.run(None, {n: v for n, v in zip(names, (x,) + more) if v is not None})
+    return {"op": NCHWC + "." + op, "opset": 1, "attrs": {k: enc_attr(v) for k, v in attrs.items()}, "in": [enc(v) for v in (x,) + more], "out": [enc(got[0])]}
+
+
+@cases
+def nchwc():
+    x = rnd(1, 1, 16, 3, 4)
+    yield blocked("MaxPool", x, dict(kernel_shape=[2, 3], strides=[1, 2], pads=[1, 0, 0, 1]))
+    yield blocked("MaxPool", x, dict(kernel_shape=[2, 2], dilations=[1, 2]))
+    yield blocked("AveragePool", x, dict(kernel_shape=[2, 2], pads=[0, 1, 1, 0]))
+    yield blocked("AveragePool", x, dict(kernel_shape=[3, 3], auto_pad="SAME_UPPER", count_include_pad=1))
+    yield blocked("GlobalMaxPool", x, {})
+    yield blocked("GlobalAveragePool", x, {})
+    yield blocked("Upsample", x, dict(scales=[1, 1, 2, 3]))
+    for at in ["asymmetric", "align_corners", "half_pixel"]:
+        yield blocked("Upsample", x, dict(scales=[1, 1, 2, 3], mode="linear", coordinate_transformation_mode=at))
+    # A filter that is the same in blocks of 8 and of 16.
+    w, b, z = rnd(2, 16, 1, 1, 1), rnd(3, 16), rnd(4, 1, 16, 3, 4)
+    yield blocked("Conv", x, dict(group=16), w)
+    yield blocked("Conv", x, dict(group=16, activation="Relu", pads=[0, 1, 0, 1], strides=[2, 1]), w, b)
+    for act, params in [("Clip", [0.0, 0.5]), ("LeakyRelu", [0.25]), ("Tanh", []), ("Sigmoid", []), ("HardSigmoid", [0.25, 0.5])]:
+        yield blocked("Conv", x, dict(group=16, activation=act, **(dict(activation_params=params) if params else {})), w, b, z)
+    for last in [0, 1]:
+        v = x.transpose(0, 2, 3, 1) if last else x
+        y = v.transpose(0, 3, 1, 2) if last else v
+        v12 = v[..., :12] if last else v[:, :12]
+        yield {"op": NCHWC + ".ReorderInput", "opset": 1, "attrs": {"channels_last": enc_attr(last)}, "in": [enc(v)], "out": [enc(y)], "by": "NumPy"}
+        yield {"op": NCHWC + ".ReorderOutput", "opset": 1, "attrs": {"channels_last": enc_attr(last), "channels": enc_attr(12)}, "in": [enc(y)],
+               "out": [enc(v12)], "by": "NumPy"}
 
 
 if __name__ == "__main__":
