@@ -18,6 +18,7 @@ const (
 	tPrefetch, tPfStep  = 128, 136
 	relu, clip          = 1, 2
 	ahead               = 2048 // bytes: a panel that comes from memory would be waited for at each turn of the loop
+	aheadFew            = 8192 // for one or two rows, which are done with it sooner
 	unrollK             = 4
 	rowsAVX512, rowsAVX = 14, 6
 )
@@ -158,6 +159,10 @@ func gemmTile(f *file, i isa, mr int, ar arithmetic) string {
 		}
 	}
 	g.label("start")
+	distance := ahead
+	if mr <= 2 {
+		distance = aheadFew
+	}
 	step := func(u, s int, b string) {
 		for j := range nv {
 			if ar.half {
@@ -166,7 +171,7 @@ func gemmTile(f *file, i isa, mr int, ar arithmetic) string {
 				ld(fmt.Sprintf("%d%s", j*vb, b), j, j)
 			}
 			if i.width == 16 && (!ar.half || j == 0) {
-				g.e("PREFETCHT0 %d%s", ahead+j*vb, b)
+				g.e("PREFETCHT0 %d%s", distance+j*vb, b)
 			}
 		}
 		for r := range mr {
