@@ -33,7 +33,9 @@ class Cases:
             model, feeds, want = make()
         except Exception as e:  # what an exporter cannot do is not ours to judge
             traceback.print_exc(limit=-3)
-            why = re.sub("\x1b\\[[0-9;]*m", "", f"{type(e).__name__}: {e}").splitlines()[0]
+            while e.__cause__ is not None:  # the exporters wrap what went wrong
+                e = e.__cause__
+            why = re.sub("\x1b\\[[0-9;]*m", "", f"{type(e).__name__}: {e}").strip().splitlines()[0]
             self.failed.append(f"{family}/{name}: {why}")
             folder.mkdir(parents=True)
             note = {"library": library, "exporter": exporter, "not_exported": why}

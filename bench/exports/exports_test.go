@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"math"
 	"strings"
 	"testing"
@@ -64,5 +65,37 @@ func TestCompareFails(t *testing.T) {
 		if _, err := compare(c[0], c[1], 1e-3, 1e-3); err != nil {
 			t.Errorf("compare(%v, %v): %v", c[0], c[1], err)
 		}
+	}
+}
+
+// TestReportKeepsLines holds that a run over some models keeps the others' lines.
+func TestReportKeepsLines(t *testing.T) {
+	good := map[string]outcome{"cpu": {maxAbs: 1e-6}, "reference": {maxAbs: 2e-6}}
+	bad := map[string]outcome{"cpu": {err: errors.New("a | b")}, "reference": {maxAbs: 2e-6}}
+	c := func(family, name, refused string) *exported {
+		return &exported{family: family, name: name, note: note{Library: "lib 1", Exporter: "exp 2", RTol: 0.1, ATol: 0.2, NotExported: refused}}
+	}
+	r := earlier("")
+	r.add(row{exported: c("f", "one", ""), nodes: 3, kinds: 2, outcomes: good})
+	r.add(row{exported: c("f", "two", ""), nodes: 3, kinds: 2, outcomes: bad})
+	r.add(row{exported: c("f", "three", "cannot"), nodes: 3, kinds: 2})
+	first := r.String()
+	if again := earlier(first).String(); again != first {
+		t.Errorf("reading a report back changes it:\n%s\nwant\n%s", again, first)
+	}
+	r = earlier(first)
+	r.add(row{exported: c("f", "three", ""), nodes: 3, kinds: 2, outcomes: good})
+	r.add(row{exported: c("g", "four", "cannot"), nodes: 3, kinds: 2})
+	text := r.String()
+	for _, want := range []string{
+		"| f | 3 | 2 | 2 of 3 |\n", "| one | 3 | 2 | 1e-06 | 2e-06 | agrees |\n", "| two | 3 | 2 | FAILS: a \\| b | 2e-06 | agrees |\n",
+		"| three | 3 | 2 | 1e-06 |", "lib 1, exp 2 (rtol 0.1, atol 0.2).\n", "| g/four | exp 2 | cannot |\n",
+	} {
+		if !strings.Contains(text, want) {
+			t.Errorf("the report misses %q:\n%s", want, text)
+		}
+	}
+	if strings.Contains(text, "f/three") || strings.Contains(text, "## g") {
+		t.Errorf("the report keeps a refused model that is exported, or has an empty family:\n%s", text)
 	}
 }

@@ -2,18 +2,23 @@
 // and compares the results with those of the libraries.
 //
 //	python bench/exports/export_sklearn.py FOLDER
+//	python bench/exports/export_trees.py FOLDER
 //	python bench/exports/export_torch.py FOLDER
+//	python bench/exports/export_transformers.py FOLDER
+//	python bench/exports/export_ort.py FOLDER
 //	go run ./bench/exports -models FOLDER -out docs/exports.md
 //
 // Each model has a folder FAMILY/NAME with model.onnx, data.npz and case.json; see
-// case.py. Without -out the table goes to the standard output. The exit code is 1
-// when an engine fails a case on which ONNX Runtime agrees with the library.
+// case.py. Without -out the table goes to the standard output; a file that holds one
+// keeps the lines of the models that are not in the folder. The exit code is 1 when an engine fails a case on which ONNX Runtime agrees with the library.
 package main
 
 import (
 	"context"
+	"errors"
 	"flag"
 	"fmt"
+	"io/fs"
 	"os"
 	"os/signal"
 	"runtime/debug"
@@ -44,13 +49,20 @@ func run(ctx context.Context) (failed int, err error) {
 	if err != nil {
 		return 0, err
 	}
-	var rows, left []row
+	written := &report{families: map[string]*family{}, refused: map[string]string{}}
+	if *out != "" {
+		text, err := os.ReadFile(*out)
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return 0, err
+		}
+		written = earlier(string(text))
+	}
 	for _, c := range cases {
 		if !strings.Contains(c.family+"/"+c.name, *only) {
 			continue
 		}
 		if c.NotExported != "" {
-			left = append(left, row{exported: c})
+			written.add(row{exported: c})
 			continue
 		}
 		if err := c.load(); err != nil {
@@ -79,15 +91,14 @@ func run(ctx context.Context) (failed int, err error) {
 		}
 		c.in, c.out = nil, nil
 		debug.FreeOSMemory()
-		rows = append(rows, r)
+		written.add(r)
 		if ctx.Err() != nil {
 			return failed, ctx.Err()
 		}
 	}
-	text := table(rows, left)
 	if *out == "" {
-		fmt.Print(text)
+		fmt.Print(written)
 		return failed, nil
 	}
-	return failed, os.WriteFile(*out, []byte(text), 0o644)
+	return failed, os.WriteFile(*out, []byte(written.String()), 0o644)
 }

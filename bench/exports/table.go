@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 )
@@ -31,8 +32,95 @@ func brief(s string) string {
 	return s
 }
 
-// table writes docs/exports.md. left are the cases that the exporter cannot export.
-func table(rows, left []row) string {
+func cell(s string) string { return strings.ReplaceAll(brief(s), "|", "\\|") }
+
+// report is docs/exports.md: for each family the lines of its table and how its
+// models were made, and what the exporters refuse.
+type report struct {
+	families map[string]*family
+	refused  map[string]string // line by FAMILY/NAME
+}
+
+type family struct {
+	how   []string
+	lines map[string]string // by name
+}
+
+const refusedTitle = "What the exporters refuse"
+
+// earlier reads a report back, so that a run over some of the models keeps the
+// lines of the others.
+func earlier(text string) *report {
+	r := &report{families: map[string]*family{}, refused: map[string]string{}}
+	var f *family
+	refused := false
+	for line := range strings.Lines(text) {
+		line = strings.TrimSuffix(line, "\n")
+		title, isTitle := strings.CutPrefix(line, "## ")
+		switch name := firstCell(line); {
+		case isTitle && title == refusedTitle:
+			refused = true
+		case isTitle:
+			f, refused = r.family(title), false
+		case name == "model" || strings.HasPrefix(name, "---"):
+		case refused && name != "":
+			r.refused[name] = line
+		case f != nil && name != "":
+			f.lines[name] = line
+		case f != nil && !refused && line != "":
+			f.how = strings.Split(strings.TrimSuffix(line, "."), "; ")
+		}
+	}
+	return r
+}
+
+func firstCell(line string) string {
+	if !strings.HasPrefix(line, "| ") && !strings.HasPrefix(line, "|-") {
+		return ""
+	}
+	name, _, _ := strings.Cut(line[1:], "|")
+	return strings.TrimSpace(name)
+}
+
+func (r *report) family(name string) *family {
+	if r.families[name] == nil {
+		r.families[name] = &family{lines: map[string]string{}}
+	}
+	return r.families[name]
+}
+
+// add puts a case's line in, in place of an earlier one.
+func (r *report) add(c row) {
+	f, name := r.family(c.family), c.family+"/"+c.name
+	delete(f.lines, c.name)
+	delete(r.refused, name)
+	if c.NotExported != "" {
+		r.refused[name] = fmt.Sprintf("| %s | %s | %s |", name, c.Exporter, cell(c.NotExported))
+		return
+	}
+	if how := fmt.Sprintf("%s, %s (rtol %g, atol %g)", c.Library, c.Exporter, c.RTol, c.ATol); !slices.Contains(f.how, how) {
+		f.how = append(f.how, how)
+	}
+	var b strings.Builder
+	fmt.Fprintf(&b, "| %s | %d | %d |", c.name, c.nodes, c.kinds)
+	for _, e := range engines {
+		if o := c.outcomes[e]; o.asORT && o.err != nil {
+			b.WriteString(" as ONNX Runtime |")
+		} else if o.err != nil {
+			fmt.Fprintf(&b, " FAILS: %s |", cell(o.err.Error()))
+		} else {
+			fmt.Fprintf(&b, " %.2g |", o.maxAbs)
+		}
+	}
+	if c.ONNXRuntime == "" {
+		b.WriteString(" agrees |")
+	} else {
+		fmt.Fprintf(&b, " %s |", cell(c.ONNXRuntime))
+	}
+	f.lines[c.name] = b.String()
+}
+
+func (r *report) String() string {
 	var b strings.Builder
 	b.WriteString(`# Exported models
 
@@ -41,78 +129,49 @@ other libraries, run on both engines and compared with the library's own results
 difference over all results, integers and text must be equal, and the tolerance is rtol·|want| + atol as given for the
 family. Nodes counts those of subgraphs and functions too. The last column says whether ONNX Runtime's results are those of the
 library. "As ONNX Runtime" marks results that are equal to its, and not to the library's: the exporter wrote
-another model, or equal scores leave an order open, as saturated ones of detectors do.
+another model, or equal scores leave an order open. The families ort_* are what ONNX Runtime's own tools make of
+the other models; there its results, without its graph optimizations, are those expected.
 
 | family | models | pass on both engines | where ONNX Runtime agrees with the library |
 |---|---|---|---|
 `)
-	var families []string
-	for _, r := range rows {
-		if !slices.Contains(families, r.family) {
-			families = append(families, r.family)
-		}
-	}
-	of := func(f string) (in []row) {
-		for _, r := range rows {
-			if r.family == f {
-				in = append(in, r)
-			}
-		}
-		return in
-	}
-	sum := func(name string, rs []row) {
+	names := slices.DeleteFunc(slices.Sorted(maps.Keys(r.families)), func(n string) bool { return len(r.families[n].lines) == 0 })
+	var all []string
+	sum := func(name string, lines []string) {
 		pass, agree, both := 0, 0, 0
-		for _, r := range rs {
-			if !r.failed() {
+		for _, l := range lines {
+			ok := !strings.Contains(l, "| FAILS: ") && !strings.Contains(l, "| as ONNX Runtime |")
+			agrees := strings.HasSuffix(l, "| agrees |")
+			if ok {
 				pass++
 			}
-			if r.ONNXRuntime == "" {
+			if agrees {
 				agree++
-				if !r.failed() {
-					both++
-				}
+			}
+			if ok && agrees {
+				both++
 			}
 		}
-		fmt.Fprintf(&b, "| %s | %d | %d | %d of %d |\n", name, len(rs), pass, both, agree)
+		fmt.Fprintf(&b, "| %s | %d | %d | %d of %d |\n", name, len(lines), pass, both, agree)
 	}
-	for _, f := range families {
-		sum(f, of(f))
+	for _, n := range names {
+		lines := slices.Collect(maps.Values(r.families[n].lines))
+		all = append(all, lines...)
+		sum(n, lines)
 	}
-	sum("all", rows)
-	for _, f := range families {
-		in := of(f)
-		var how []string
-		for _, r := range in {
-			if s := fmt.Sprintf("%s, %s", r.Library, r.Exporter); !slices.Contains(how, s) {
-				how = append(how, s)
-			}
-		}
-		fmt.Fprintf(&b, "\n## %s\n\n%s.\n\n| model | nodes | kinds | rtol | atol | cpu | reference | ONNX Runtime |\n|---|---|---|---|---|---|---|---|\n", f, strings.Join(how, "; "))
-		for _, r := range in {
-			fmt.Fprintf(&b, "| %s | %d | %d | %g | %g |", r.name, r.nodes, r.kinds, r.RTol, r.ATol)
-			for _, e := range engines {
-				if o := r.outcomes[e]; o.asORT && o.err != nil {
-					b.WriteString(" as ONNX Runtime |")
-				} else if o.err != nil {
-					fmt.Fprintf(&b, " FAILS: %s |", cell(o.err.Error()))
-				} else {
-					fmt.Fprintf(&b, " %.2g |", o.maxAbs)
-				}
-			}
-			if r.ONNXRuntime == "" {
-				b.WriteString(" agrees |\n")
-			} else {
-				fmt.Fprintf(&b, " %s |\n", cell(r.ONNXRuntime))
-			}
+	sum("all", all)
+	for _, n := range names {
+		f := r.families[n]
+		fmt.Fprintf(&b, "\n## %s\n\n%s.\n\n| model | nodes | kinds | cpu | reference | ONNX Runtime |\n|---|---|---|---|---|---|\n", n, strings.Join(f.how, "; "))
+		for _, name := range slices.Sorted(maps.Keys(f.lines)) {
+			b.WriteString(f.lines[name] + "\n")
 		}
 	}
-	if len(left) > 0 {
-		b.WriteString("\n## What the exporters refuse\n\n| model | exporter | error |\n|---|---|---|\n")
-		for _, r := range left {
-			fmt.Fprintf(&b, "| %s/%s | %s | %s |\n", r.family, r.name, r.Exporter, cell(r.NotExported))
+	if len(r.refused) > 0 {
+		b.WriteString("\n## " + refusedTitle + "\n\n| model | exporter | error |\n|---|---|---|\n")
+		for _, name := range slices.Sorted(maps.Keys(r.refused)) {
+			b.WriteString(r.refused[name] + "\n")
 		}
 	}
 	return b.String()
 }
-
-func cell(s string) string { return strings.ReplaceAll(brief(s), "|", "\\|") }
