@@ -18,6 +18,9 @@ const (
 	cPf, cPfStep     = 136, 144
 	cBStep           = 152
 	cMoves           = 160
+	cTimes           = 168
+	cAStep, cCStep   = 176, 184
+	cAddStep, cAddAt = 192, 200
 )
 
 // pixelAddresses prepares rowAddr for mr pixels.
@@ -236,7 +239,8 @@ func convTile(f *file, i isa, mr, blocks, inner int) string {
 }
 
 // channelTile writes a tile that works channel by channel: depthwise convolution, or the
-// maximum or sum over a window. It has mr pixels of one block of 16.
+// maximum or sum over a window. It has mr pixels of one block of 16. That of a depthwise
+// convolution with AVX-512 goes on to more tiles, as many as t says.
 func channelTile(f *file, i isa, kind string, mr int) string {
 	name := fmt.Sprintf("%s%d%s", kind, mr, i.name)
 	g := f.function(name, i, []arg{{"t", "*tileArgs"}}, nil)
@@ -254,7 +258,16 @@ func channelTile(f *file, i isa, kind string, mr int) string {
 	acc := func(r, j int) int { return nregs - mr*nv + r*nv + j }
 	mem := func(r, j int) string { return g.rowAddr(r, j*vb) }
 	g.arg("t", "DX")
-	g.e("MOVQ %d(DX), AX", cA)
+	to, repeats := "CX", kind == "depthwise" && i.width == 16
+	if repeats {
+		to = "R15"
+		g.e("MOVQ %d(DX), R12", cA)
+		g.e("MOVQ %d(DX), R15", cC)
+		g.label("again")
+		g.e("MOVQ R12, AX")
+	} else {
+		g.e("MOVQ %d(DX), AX", cA)
+	}
 	g.e("MOVQ %d(DX), DI", cB)
 	g.pixelAddresses(mr)
 	switch kind {
@@ -316,11 +329,16 @@ func channelTile(f *file, i isa, kind string, mr int) string {
 			}
 		}
 	}
-	g.e("MOVQ %d(DX), CX", cC)
+	if !repeats {
+		g.e("MOVQ %d(DX), CX", cC)
+	}
 	if kind == "depthwise" {
 		g.e("MOVQ %d(DX), BX", cAdd)
 		g.e("TESTQ BX, BX")
 		g.e("JZ activation")
+		if repeats {
+			g.e("ADDQ %d(DX), BX", cAddAt)
+		}
 		for r := range mr {
 			for j := range nv {
 				g.op("VADDPS", fmt.Sprintf("%d(BX)", r*64+j*vb), acc(r, j), acc(r, j))
@@ -338,9 +356,88 @@ func channelTile(f *file, i isa, kind string, mr int) string {
 	}
 	for r := range mr {
 		for j := range nv {
-			g.op("VMOVUPS", acc(r, j), fmt.Sprintf("%d(CX)", r*64+j*vb))
+			g.op("VMOVUPS", acc(r, j), fmt.Sprintf("%d(%s)", r*64+j*vb, to))
 		}
 	}
+	if repeats {
+		g.e("ADDQ %d(DX), R12", cAStep)
+		g.e("ADDQ %d(DX), R15", cCStep)
+		g.e("MOVQ %d(DX), CX", cAddStep)
+		g.e("ADDQ CX, %d(DX)", cAddAt)
+		g.e("DECQ %d(DX)", cTimes)
+		g.e("JNZ again")
+	}
+	g.e("VZEROUPPER")
+	g.e("RET")
+	return name
+}
+
+// depthwiseTile writes the tiles of a depthwise convolution with a kernel of kw columns side by side and the given
+// stride, mr pixels at a time. It differs from channelTile in that it loads an input once for all columns of
+// the kernel: loads bound the other. The sums have the same order.
+func depthwiseTile(f *file, i isa, kw, stride, mr int) string {
+	name := fmt.Sprintf("depthwise%dk%ds%d%s", mr, kw, stride, i.name)
+	g := f.function(name, i, []arg{{"t", "*tileArgs"}}, nil)
+	acc := func(r int) int { return 32 - mr + r }
+	group := mr // outputs whose inputs fit into registers
+	for (group-1)*stride+2*kw+mr > 32 {
+		group--
+	}
+	g.arg("t", "DX")
+	g.e("MOVQ %d(DX), R12", cA)
+	g.e("MOVQ %d(DX), R15", cC)
+	g.e("MOVQ %d(DX), R8", cDKH)
+	g.e("ADDQ $%d, R8", kw*64)
+	g.label("again")
+	g.e("MOVQ R12, AX")
+	g.e("MOVQ %d(DX), DI", cB)
+	g.e("MOVQ %d(DX), CX", cBias)
+	g.op("VMOVUPS", "(CX)", acc(0))
+	for r := 1; r < mr; r++ {
+		g.op("VMOVAPS", acc(0), acc(r))
+	}
+	g.e("MOVQ %d(DX), R13", cKH)
+	g.e("PCALIGN $32")
+	g.label("row")
+	for k := range kw {
+		g.op("VMOVUPS", fmt.Sprintf("%d(DI)", k*64), k)
+	}
+	for first := 0; first < mr; first += group {
+		n := min(group, mr-first)
+		for q := range (n-1)*stride + kw {
+			g.op("VMOVUPS", fmt.Sprintf("%d(AX)", (first*stride+q)*64), kw+q)
+		}
+		for k := range kw {
+			for r := range n {
+				g.op("VFMADD231PS", k, kw+r*stride+k, acc(first+r))
+			}
+		}
+	}
+	g.e("ADDQ $%d, DI", kw*64)
+	g.e("ADDQ R8, AX")
+	g.e("DECQ R13")
+	g.e("JNZ row")
+	g.e("MOVQ %d(DX), BX", cAdd)
+	g.e("TESTQ BX, BX")
+	g.e("JZ activation")
+	g.e("ADDQ %d(DX), BX", cAddAt)
+	for r := range mr {
+		g.op("VADDPS", fmt.Sprintf("%d(BX)", r*64), acc(r), acc(r))
+	}
+	g.label("activation")
+	g.e("VBROADCASTSS %d(DX), %s", cLo, g.r(0))
+	g.e("VBROADCASTSS %d(DX), %s", cHi, g.r(1))
+	for r := range mr {
+		g.op("VMAXPS", acc(r), 0, acc(r))
+		g.op("VMINPS", acc(r), 1, acc(r))
+		g.op("VMOVUPS", acc(r), fmt.Sprintf("%d(R15)", r*64))
+	}
+	g.e("ADDQ %d(DX), R12", cAStep)
+	g.e("ADDQ %d(DX), R15", cCStep)
+	g.e("MOVQ %d(DX), CX", cAddStep)
+	g.e("ADDQ CX, %d(DX)", cAddAt)
+	g.e("DECQ %d(DX)", cTimes)
+	g.e("JNZ again")
 	g.e("VZEROUPPER")
 	g.e("RET")
 	return name
@@ -438,6 +535,17 @@ func writeConvFor(dir, arch string, isas []isa) {
 				names = append(names, channelTile(f, i, kind, mr))
 			}
 			sw(kind+i.name, "pixels int", "pixels", names)
+		}
+	}
+	if arch == "amd64" {
+		for _, kw := range []int{3, 5} {
+			for _, stride := range []int{1, 2} {
+				var names []string
+				for mr := 1; mr <= 14; mr++ {
+					names = append(names, depthwiseTile(f, avx512, kw, stride, mr))
+				}
+				sw(fmt.Sprintf("depthwiseK%dS%d%s", kw, stride, avx512.name), "pixels int", "pixels", names)
+			}
 		}
 	}
 	write(dir+"/tile_"+arch+".s", f.text())

@@ -188,11 +188,22 @@ func TestWinogradError(t *testing.T) {
 func TestDepthwise(t *testing.T) {
 	testkit.Levels(t, func(t *testing.T, l cpu.Level) {
 		r := rand.New(rand.NewPCG(4, 4))
-		for i, s := range []*Shape{
+		shapes := []*Shape{
 			shape2(1, 16, 16, 16, 5, 14, 3, 1, 1, 1), shape2(1, 40, 40, 40, 9, 15, 5, 2, 1, 2), shape2(1, 5, 5, 5, 8, 31, 3, 1, 2, 2), shape2(1, 33, 33, 33, 3, 1, 1, 1, 1, 0),
 			shape2(1, 16, 16, 16, 2, 2, 3, 1, 1, 1), shape2(1, 16, 16, 16, 4, 10, 3, 1, 1, 1), shape2(1, 16, 16, 16, 4, 9, 3, 1, 1, 1), shape2(1, 16, 16, 16, 4, 13, 3, 1, 1, 1), shape2(1, 16, 16, 16, 4, 11, 3, 1, 1, 1),
-		} {
-			for e := range 16 {
+			shape2(1, 16, 16, 16, 3, 7, 46, 1, 1, 23), // more taps than one call takes
+		}
+		for w := 1; w < 32; w++ { // every tile height of the kernels of 3 and 5 columns
+			for k := 3; k <= 5; k += 2 {
+				shapes = append(shapes, shape2(1, 20, 20, 20, 3, w, k, 1, 1, k/2), shape2(1, 20, 20, 20, 5, 2*w, k, 2, 1, k/2))
+			}
+		}
+		for i, s := range shapes {
+			epilogues := 16
+			if i > 9 {
+				epilogues = 2 + 2*(i&1)
+			}
+			for e := range epilogues {
 				b := newBlocked(r, s, e)
 				b.run(t, fmt.Sprintf("depthwise %v %+v", l, *s), l, (i+e)&1 == 0, false, 1e-5, func(in, out Layout, y, x []float32, ep *BlockedEpilogue) {
 					d := &Depthwise{In: in, Out: out, StrideH: s.Stride[0], StrideW: s.Stride[1], DilationH: s.Dilation[0], DilationW: s.Dilation[1], Top: s.PadBegin[0], Left: s.PadBegin[1],

@@ -17,6 +17,17 @@ type BlockedEpilogue struct {
 	AddLayout Layout
 	Act       gemm.Activation
 	Lo, Hi    float32 // of gemm.Clip
+	// Map is a function of every element, such as that of Silu; nil for none. It must work in place, on any number of
+	// elements, and be the same wherever it is called.
+	Map func(dst, src []float32)
+}
+
+// finish applies Map to pixels [a, b) of a row of some blocks, which have just been computed.
+func (e *BlockedEpilogue) finish(out *Layout, y []float32, block, blocks, row, a, b int) {
+	for i := range blocks {
+		d := y[out.At(block+i, row, a):][:(b-a)*Lanes]
+		e.Map(d, d)
+	}
 }
 
 // bounds returns the clipping that stands for the activation.
@@ -194,18 +205,39 @@ func (r *rows) panels(par gemm.Par, panels int, fn func(p, g0, g1 int)) {
 	}
 }
 
-// tiles calls fn for tiles of at most most pixels [a, b) of a row, over the units [g0, g1).
-func (r *rows) tiles(g0, g1, most int, fn func(row, a, b int)) {
+// unit returns the pixels [x0, x1) of a row that unit g is.
+func (r *rows) unit(g int) (row, x0, x1 int) {
+	if r.flat {
+		return 0, r.width * g / r.units, r.width * (g + 1) / r.units
+	}
+	return g, 0, r.width
+}
+
+// tiles calls fn for tiles of at most most pixels [a, b) of a row, over the units [g0, g1). After each unit it
+// applies the function of ep, unless that is nil, to some blocks of y.
+func (r *rows) tiles(g0, g1, most int, fn func(row, a, b int), ep *BlockedEpilogue, out *Layout, y []float32, block, blocks int) {
 	for g := g0; g < g1; g++ {
-		row, x0, x1 := g, 0, r.width
-		if r.flat {
-			row, x0, x1 = 0, r.width*g/r.units, r.width*(g+1)/r.units
-		}
+		row, x0, x1 := r.unit(g)
 		for i := range tiles(x1-x0, most) {
 			a, b := split(x1-x0, most, i)
 			fn(row, x0+a, x0+b)
 		}
+		if ep != nil && ep.Map != nil {
+			ep.finish(out, y, block, blocks, row, x0, x1)
+		}
 	}
+}
+
+// args returns the distances of the tiles of a panel; what it reads and writes is missing.
+func (d *Direct) args(p *panel) (t tileArgs) {
+	w := d.Weights
+	t.kh, t.kw = w.KH, w.KW
+	t.pixel = d.StrideW * Lanes * 4
+	t.dkw = (d.DilationW - 1) * Lanes * 4
+	t.dkh = (d.DilationH*d.In.Row - w.KW*d.DilationW*Lanes) * 4
+	t.dcb = (d.In.Block - w.KH*d.DilationH*d.In.Row) * 4
+	t.bStep = p.blocks * Lanes * 4
+	return t
 }
 
 func (d *Direct) panel(level cpu.Level, y, x []float32, ep *BlockedEpilogue, pi int, rows *rows, g0, g1 int) {
@@ -215,14 +247,8 @@ func (d *Direct) panel(level cpu.Level, y, x []float32, ep *BlockedEpilogue, pi 
 	perBlock := w.KH * w.KW * Lanes
 	chunks := tiles(p.cbs*perBlock, maxSteps)
 	chunks = min(chunks, p.cbs)
-	var t tileArgs
-	t.kh, t.kw = w.KH, w.KW
-	t.pixel = d.StrideW * Lanes * 4
-	t.dkw = (d.DilationW - 1) * Lanes * 4
-	t.dkh = (d.DilationH*d.In.Row - w.KW*d.DilationW*Lanes) * 4
-	t.dcb = (d.In.Block - w.KH*d.DilationH*d.In.Row) * 4
+	t := d.args(p)
 	t.ldc = d.Out.Block * 4
-	t.bStep = p.blocks * Lanes * 4
 	var add = ptr(ep.Add)
 	if ep.Add != nil {
 		t.ldadd = ep.AddLayout.Block * 4
@@ -241,8 +267,9 @@ func (d *Direct) panel(level cpu.Level, y, x []float32, ep *BlockedEpilogue, pi 
 		if c > 0 {
 			t.acc = 1
 		}
+		var finish *BlockedEpilogue
 		if last {
-			t.act = uint64(ep.Act)
+			t.act, finish = uint64(ep.Act), ep
 		}
 		call := 0
 		rows.tiles(g0, g1, most, func(row, a, b int) {
@@ -258,7 +285,7 @@ func (d *Direct) panel(level cpu.Level, y, x []float32, ep *BlockedEpilogue, pi 
 			}
 			call++
 			runTile(level, b-a, p.blocks, &t)
-		})
+		}, finish, &d.Out, y, p.block, p.blocks)
 	}
 }
 

@@ -58,11 +58,28 @@ func runGather(l cpu.Level, pixels, blocks int, t *tileArgs) {
 func runDepthwise(l cpu.Level, pixels int, t *tileArgs) {
 	switch l {
 	case cpu.AVX512:
-		depthwiseAVX512(pixels, t)
+		switch side := t.dkw == Lanes*4; { // columns of the kernel side by side
+		case side && t.kw == 3 && t.pixel == Lanes*4:
+			depthwiseK3S1AVX512(pixels, t)
+		case side && t.kw == 3 && t.pixel == 2*Lanes*4:
+			depthwiseK3S2AVX512(pixels, t)
+		case side && t.kw == 5 && t.pixel == Lanes*4:
+			depthwiseK5S1AVX512(pixels, t)
+		case side && t.kw == 5 && t.pixel == 2*Lanes*4:
+			depthwiseK5S2AVX512(pixels, t)
+		default:
+			depthwiseAVX512(pixels, t)
+		}
 	case cpu.AVX2:
-		depthwiseAVX2(pixels, t)
+		for i := range t.times {
+			u := t.nth(i)
+			depthwiseAVX2(pixels, &u)
+		}
 	default:
-		depthwiseGeneric(pixels, t)
+		for i := range t.times {
+			u := t.nth(i)
+			depthwiseGeneric(pixels, &u)
+		}
 	}
 }
 

@@ -42,9 +42,15 @@ func runGather(l cpu.Level, pixels, blocks int, t *tileArgs) {
 
 func runDepthwise(l cpu.Level, pixels int, t *tileArgs) {
 	if l == cpu.NEON {
-		depthwiseNEON(pixels, t)
+		for i := range t.times {
+			u := t.nth(i)
+			depthwiseNEON(pixels, &u)
+		}
 	} else {
-		depthwiseGeneric(pixels, t)
+		for i := range t.times {
+			u := t.nth(i)
+			depthwiseGeneric(pixels, &u)
+		}
 	}
 }
 

@@ -7,9 +7,16 @@ import "github.com/onward-ml/onward/internal/cpu"
 func runTile(_ cpu.Level, pixels, blocks int, t *tileArgs)   { tileGeneric(pixels, blocks, Lanes, t) }
 func runStem(_ cpu.Level, pixels, blocks int, t *tileArgs)   { tileGeneric(pixels, blocks, 1, t) }
 func runGather(_ cpu.Level, pixels, blocks int, t *tileArgs) { tileGeneric(pixels, blocks, 0, t) }
-func runDepthwise(_ cpu.Level, pixels int, t *tileArgs)      { depthwiseGeneric(pixels, t) }
-func runMaximum(_ cpu.Level, pixels int, t *tileArgs)        { maximumGeneric(pixels, t) }
-func runSum(_ cpu.Level, pixels int, t *tileArgs)            { sumGeneric(pixels, t) }
+
+func runDepthwise(_ cpu.Level, pixels int, t *tileArgs) {
+	for i := range t.times {
+		u := t.nth(i)
+		depthwiseGeneric(pixels, &u)
+	}
+}
+
+func runMaximum(_ cpu.Level, pixels int, t *tileArgs) { maximumGeneric(pixels, t) }
+func runSum(_ cpu.Level, pixels int, t *tileArgs)     { sumGeneric(pixels, t) }
 
 func runAffine(_ cpu.Level, dst, x []float32, scale, shift *[Lanes]float32, lo, hi float32) {
 	affineGeneric(dst, x, scale, shift, lo, hi)

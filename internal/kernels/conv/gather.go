@@ -121,8 +121,9 @@ func (d *Gather) panel(level cpu.Level, y, x []float32, ep *BlockedEpilogue, p *
 		if k0 > 0 {
 			t.acc = 1
 		}
+		var finish *BlockedEpilogue
 		if last {
-			t.act = uint64(ep.Act)
+			t.act, finish = uint64(ep.Act), ep
 		}
 		rows.tiles(g0, g1, tilePixels(level), func(row, a, b int) {
 			t.a = at(ptr(x), d.in.At(0, row*d.strideH, a*d.strideW)+first)
@@ -131,7 +132,7 @@ func (d *Gather) panel(level cpu.Level, y, x []float32, ep *BlockedEpilogue, p *
 				t.add = at(ptr(ep.Add), ep.AddLayout.At(p.block, row, a))
 			}
 			runGather(level, b-a, p.blocks, &t)
-		})
+		}, finish, &d.out, y, p.block, p.blocks)
 		for _, m := range moves {
 			first += int(m) / 4
 		}

@@ -27,6 +27,55 @@ type tileArgs struct {
 	prefetchStep  int
 	bStep         int            // between the weights of two input channels
 	moves         unsafe.Pointer // of a gather tile: cb int64 distances, from each input channel to the next
+	depthwiseTiles
+}
+
+// depthwiseTiles are the tiles that one call of a depthwise tile computes: distances from the operands of one to
+// those of the next. A tile function may use them up.
+type depthwiseTiles struct {
+	times          int // at least 1
+	aStep, cStep   int
+	addStep, addAt int // addAt is the distance so far
+}
+
+// depthwiseRun computes times tiles of pixels pixels as far apart as t says, some microseconds' worth in one call.
+func depthwiseRun(l cpu.Level, pixels, times int, t *tileArgs) {
+	most := max(1, 2048/(t.kh*t.kw))
+	for first := 0; first < times; first += most {
+		u := *t
+		if first > 0 {
+			u = t.nth(first)
+		}
+		u.times, u.addAt = min(most, times-first), 0
+		runDepthwise(l, pixels, &u)
+	}
+}
+
+// nth returns tile i of those of t.
+func (t *tileArgs) nth(i int) tileArgs {
+	u := *t
+	u.a, u.c = unsafe.Add(t.a, i*t.aStep), unsafe.Add(t.c, i*t.cStep)
+	if t.add != nil {
+		u.add = unsafe.Add(t.add, i*t.addStep)
+	}
+	return u
+}
+
+// depthwiseRow computes a row of width pixels, with the fewest tiles.
+func depthwiseRow(l cpu.Level, width int, t *tileArgs) {
+	n := tiles(width, tilePixels(l))
+	pixels, rest := width/n, width%n
+	for _, g := range [2]struct{ pixels, times int }{{pixels, n - rest}, {pixels + 1, rest}} {
+		if g.times == 0 {
+			break
+		}
+		t.aStep, t.cStep, t.addStep = g.pixels*t.pixel, g.pixels*Lanes*4, g.pixels*Lanes*4
+		depthwiseRun(l, g.pixels, g.times, t)
+		t.a, t.c = unsafe.Add(t.a, g.times*t.aStep), unsafe.Add(t.c, g.times*t.cStep)
+		if t.add != nil {
+			t.add = unsafe.Add(t.add, g.times*t.addStep)
+		}
+	}
 }
 
 // tilePixels is the height of the tallest tile.

@@ -490,6 +490,174 @@ func sum5AVX2(t *tileArgs)
 //go:noescape
 func sum6AVX2(t *tileArgs)
 
+//go:noescape
+func depthwise1k3s1AVX512(t *tileArgs)
+
+//go:noescape
+func depthwise2k3s1AVX512(t *tileArgs)
+
+//go:noescape
+func depthwise3k3s1AVX512(t *tileArgs)
+
+//go:noescape
+func depthwise4k3s1AVX512(t *tileArgs)
+
+//go:noescape
+func depthwise5k3s1AVX512(t *tileArgs)
+
+//go:noescape
+func depthwise6k3s1AVX512(t *tileArgs)
+
+//go:noescape
+func depthwise7k3s1AVX512(t *tileArgs)
+
+//go:noescape
+func depthwise8k3s1AVX512(t *tileArgs)
+
+//go:noescape
+func depthwise9k3s1AVX512(t *tileArgs)
+
+//go:noescape
+func depthwise10k3s1AVX512(t *tileArgs)
+
+//go:noescape
+func depthwise11k3s1AVX512(t *tileArgs)
+
+//go:noescape
+func depthwise12k3s1AVX512(t *tileArgs)
+
+//go:noescape
+func depthwise13k3s1AVX512(t *tileArgs)
+
+//go:noescape
+func depthwise14k3s1AVX512(t *tileArgs)
+
+//go:noescape
+func depthwise1k3s2AVX512(t *tileArgs)
+
+//go:noescape
+func depthwise2k3s2AVX512(t *tileArgs)
+
+//go:noescape
+func depthwise3k3s2AVX512(t *tileArgs)
+
+//go:noescape
+func depthwise4k3s2AVX512(t *tileArgs)
+
+//go:noescape
+func depthwise5k3s2AVX512(t *tileArgs)
+
+//go:noescape
+func depthwise6k3s2AVX512(t *tileArgs)
+
+//go:noescape
+func depthwise7k3s2AVX512(t *tileArgs)
+
+//go:noescape
+func depthwise8k3s2AVX512(t *tileArgs)
+
+//go:noescape
+func depthwise9k3s2AVX512(t *tileArgs)
+
+//go:noescape
+func depthwise10k3s2AVX512(t *tileArgs)
+
+//go:noescape
+func depthwise11k3s2AVX512(t *tileArgs)
+
+//go:noescape
+func depthwise12k3s2AVX512(t *tileArgs)
+
+//go:noescape
+func depthwise13k3s2AVX512(t *tileArgs)
+
+//go:noescape
+func depthwise14k3s2AVX512(t *tileArgs)
+
+//go:noescape
+func depthwise1k5s1AVX512(t *tileArgs)
+
+//go:noescape
+func depthwise2k5s1AVX512(t *tileArgs)
+
+//go:noescape
+func depthwise3k5s1AVX512(t *tileArgs)
+
+//go:noescape
+func depthwise4k5s1AVX512(t *tileArgs)
+
+//go:noescape
+func depthwise5k5s1AVX512(t *tileArgs)
+
+//go:noescape
+func depthwise6k5s1AVX512(t *tileArgs)
+
+//go:noescape
+func depthwise7k5s1AVX512(t *tileArgs)
+
+//go:noescape
+func depthwise8k5s1AVX512(t *tileArgs)
+
+//go:noescape
+func depthwise9k5s1AVX512(t *tileArgs)
+
+//go:noescape
+func depthwise10k5s1AVX512(t *tileArgs)
+
+//go:noescape
+func depthwise11k5s1AVX512(t *tileArgs)
+
+//go:noescape
+func depthwise12k5s1AVX512(t *tileArgs)
+
+//go:noescape
+func depthwise13k5s1AVX512(t *tileArgs)
+
+//go:noescape
+func depthwise14k5s1AVX512(t *tileArgs)
+
+//go:noescape
+func depthwise1k5s2AVX512(t *tileArgs)
+
+//go:noescape
+func depthwise2k5s2AVX512(t *tileArgs)
+
+//go:noescape
+func depthwise3k5s2AVX512(t *tileArgs)
+
+//go:noescape
+func depthwise4k5s2AVX512(t *tileArgs)
+
+//go:noescape
+func depthwise5k5s2AVX512(t *tileArgs)
+
+//go:noescape
+func depthwise6k5s2AVX512(t *tileArgs)
+
+//go:noescape
+func depthwise7k5s2AVX512(t *tileArgs)
+
+//go:noescape
+func depthwise8k5s2AVX512(t *tileArgs)
+
+//go:noescape
+func depthwise9k5s2AVX512(t *tileArgs)
+
+//go:noescape
+func depthwise10k5s2AVX512(t *tileArgs)
+
+//go:noescape
+func depthwise11k5s2AVX512(t *tileArgs)
+
+//go:noescape
+func depthwise12k5s2AVX512(t *tileArgs)
+
+//go:noescape
+func depthwise13k5s2AVX512(t *tileArgs)
+
+//go:noescape
+func depthwise14k5s2AVX512(t *tileArgs)
+
 func tile2AVX512(pixels int, t *tileArgs) {
 	switch pixels {
 	case 1:
@@ -886,5 +1054,137 @@ func sumAVX2(pixels int, t *tileArgs) {
 		sum5AVX2(t)
 	case 6:
 		sum6AVX2(t)
+	}
+}
+
+func depthwiseK3S1AVX512(pixels int, t *tileArgs) {
+	switch pixels {
+	case 1:
+		depthwise1k3s1AVX512(t)
+	case 2:
+		depthwise2k3s1AVX512(t)
+	case 3:
+		depthwise3k3s1AVX512(t)
+	case 4:
+		depthwise4k3s1AVX512(t)
+	case 5:
+		depthwise5k3s1AVX512(t)
+	case 6:
+		depthwise6k3s1AVX512(t)
+	case 7:
+		depthwise7k3s1AVX512(t)
+	case 8:
+		depthwise8k3s1AVX512(t)
+	case 9:
+		depthwise9k3s1AVX512(t)
+	case 10:
+		depthwise10k3s1AVX512(t)
+	case 11:
+		depthwise11k3s1AVX512(t)
+	case 12:
+		depthwise12k3s1AVX512(t)
+	case 13:
+		depthwise13k3s1AVX512(t)
+	case 14:
+		depthwise14k3s1AVX512(t)
+	}
+}
+
+func depthwiseK3S2AVX512(pixels int, t *tileArgs) {
+	switch pixels {
+	case 1:
+		depthwise1k3s2AVX512(t)
+	case 2:
+		depthwise2k3s2AVX512(t)
+	case 3:
+		depthwise3k3s2AVX512(t)
+	case 4:
+		depthwise4k3s2AVX512(t)
+	case 5:
+		depthwise5k3s2AVX512(t)
+	case 6:
+		depthwise6k3s2AVX512(t)
+	case 7:
+		depthwise7k3s2AVX512(t)
+	case 8:
+		depthwise8k3s2AVX512(t)
+	case 9:
+		depthwise9k3s2AVX512(t)
+	case 10:
+		depthwise10k3s2AVX512(t)
+	case 11:
+		depthwise11k3s2AVX512(t)
+	case 12:
+		depthwise12k3s2AVX512(t)
+	case 13:
+		depthwise13k3s2AVX512(t)
+	case 14:
+		depthwise14k3s2AVX512(t)
+	}
+}
+
+func depthwiseK5S1AVX512(pixels int, t *tileArgs) {
+	switch pixels {
+	case 1:
+		depthwise1k5s1AVX512(t)
+	case 2:
+		depthwise2k5s1AVX512(t)
+	case 3:
+		depthwise3k5s1AVX512(t)
+	case 4:
+		depthwise4k5s1AVX512(t)
+	case 5:
+		depthwise5k5s1AVX512(t)
+	case 6:
+		depthwise6k5s1AVX512(t)
+	case 7:
+		depthwise7k5s1AVX512(t)
+	case 8:
+		depthwise8k5s1AVX512(t)
+	case 9:
+		depthwise9k5s1AVX512(t)
+	case 10:
+		depthwise10k5s1AVX512(t)
+	case 11:
+		depthwise11k5s1AVX512(t)
+	case 12:
+		depthwise12k5s1AVX512(t)
+	case 13:
+		depthwise13k5s1AVX512(t)
+	case 14:
+		depthwise14k5s1AVX512(t)
+	}
+}
+
+func depthwiseK5S2AVX512(pixels int, t *tileArgs) {
+	switch pixels {
+	case 1:
+		depthwise1k5s2AVX512(t)
+	case 2:
+		depthwise2k5s2AVX512(t)
+	case 3:
+		depthwise3k5s2AVX512(t)
+	case 4:
+		depthwise4k5s2AVX512(t)
+	case 5:
+		depthwise5k5s2AVX512(t)
+	case 6:
+		depthwise6k5s2AVX512(t)
+	case 7:
+		depthwise7k5s2AVX512(t)
+	case 8:
+		depthwise8k5s2AVX512(t)
+	case 9:
+		depthwise9k5s2AVX512(t)
+	case 10:
+		depthwise10k5s2AVX512(t)
+	case 11:
+		depthwise11k5s2AVX512(t)
+	case 12:
+		depthwise12k5s2AVX512(t)
+	case 13:
+		depthwise13k5s2AVX512(t)
+	case 14:
+		depthwise14k5s2AVX512(t)
 	}
 }

@@ -1,0 +1,134 @@
+package conv
+
+import (
+	"fmt"
+	"sync"
+	"unsafe"
+
+	"github.com/onward-ml/onward/internal/cpu"
+	"github.com/onward-ml/onward/internal/kernels/align"
+	"github.com/onward-ml/onward/internal/kernels/gemm"
+)
+
+// Stem is the first convolution of a network: it reads few channels in (C, H, W) and writes NCHW16c. The
+// weights are packed by [PackStem].
+type Stem struct {
+	Cin, H, W            int // of the input
+	Out                  Layout
+	StrideH, StrideW     int
+	DilationH, DilationW int
+	Top, Left            int // padding
+	Weights              *Weights
+}
+
+// PackStem packs w, which is (cout, cin, kh, kw), for [Stem]. bias may be nil.
+func PackStem(w, bias []float32, cin, cout, kh, kw int) *Weights {
+	p := &Weights{Cin: cin, Cout: cout, KH: kh, KW: kw}
+	blocks, k := tiles(cout, Lanes), cin*kh*kw
+	p.Bias = align.Slice[float32](blocks * Lanes)
+	copy(p.Bias, bias)
+	p.Data = align.Slice[float32](blocks * Lanes * k)
+	for b := 0; b < blocks; b += 2 {
+		n := panel{block: b, blocks: min(2, blocks-b), offset: b * Lanes * k}
+		width := n.blocks * Lanes
+		for j := range min(width, cout-b*Lanes) {
+			for i, v := range w[(b*Lanes+j)*k:][:k] {
+				p.Data[n.offset+i*width+j] = v
+			}
+		}
+		p.panels = append(p.panels, n)
+	}
+	return p
+}
+
+var stemPool = sync.Pool{New: func() any { return new([]float32) }}
+
+// Run computes one image. par splits the rows of the output; nil stands for one call.
+func (d *Stem) Run(level cpu.Level, par gemm.Par, y, x []float32, ep *BlockedEpilogue) {
+	d.Out.check("output", y)
+	d.check(x)
+	if ep.Add != nil {
+		ep.AddLayout.check("residual", ep.Add)
+	}
+	if par == nil {
+		d.run(level, y, x, ep, 0, d.Out.H)
+		return
+	}
+	par(d.Out.H, func(lo, hi int) { d.run(level, y, x, ep, lo, hi) })
+}
+
+func (d *Stem) check(x []float32) {
+	if len(x) < d.Cin*d.H*d.W {
+		panic(fmt.Sprintf("conv: input of %d elements, want %d×%d×%d", len(x), d.Cin, d.H, d.W))
+	}
+}
+
+func (d *Stem) run(level cpu.Level, y, x []float32, ep *BlockedEpilogue, lo, hi int) {
+	bp := stemPool.Get().(*[]float32)
+	defer stemPool.Put(bp)
+	for row := lo; row < hi; row++ {
+		for pi := range d.Weights.panels {
+			p := &d.Weights.panels[pi]
+			var add unsafe.Pointer
+			if ep.Add != nil {
+				add = at(ptr(ep.Add), ep.AddLayout.At(p.block, row, 0))
+			}
+			d.rowOf(level, at(ptr(y), d.Out.At(p.block, row, 0)), d.Out.Block*4, add, x, p, row, ep, bp)
+			if ep.Map != nil {
+				ep.finish(&d.Out, y, p.block, p.blocks, row, 0, d.Out.W)
+			}
+		}
+	}
+}
+
+// rowOf computes a row of a panel into c, whose blocks are ldc bytes apart. Tiles whose windows lie inside of the image read it
+// as it is; for others, the window is copied between zeros.
+func (d *Stem) rowOf(level cpu.Level, c unsafe.Pointer, ldc int, add unsafe.Pointer, x []float32, p *panel, row int, ep *BlockedEpilogue, bp *[]float32) {
+	w := d.Weights
+	t := tileArgs{cb: d.Cin, kh: w.KH, kw: w.KW, pixel: d.StrideW * 4, dkw: (d.DilationW - 1) * 4, ldc: ldc, act: uint64(ep.Act),
+		b: at(ptr(w.Data), p.offset), bias: at(ptr(w.Bias), p.block*Lanes), bStep: p.blocks * Lanes * 4}
+	t.lo, t.hi = ep.bounds()
+	if add != nil {
+		t.ldadd = ep.AddLayout.Block * 4
+	}
+	y0 := row*d.StrideH - d.Top
+	rowsInside := y0 >= 0 && y0+(w.KH-1)*d.DilationH < d.H
+	most := tilePixels(level)
+	for i := range tiles(d.Out.W, most) {
+		a, b := split(d.Out.W, most, i)
+		x0 := a*d.StrideW - d.Left
+		width := (b-a-1)*d.StrideW + (w.KW-1)*d.DilationW + 1
+		if rowsInside && x0 >= 0 && x0+width <= d.W {
+			t.a = at(ptr(x), y0*d.W+x0)
+			t.dkh = (d.DilationH*d.W - w.KW*d.DilationW) * 4
+			t.dcb = (d.H - w.KH*d.DilationH) * d.W * 4
+		} else {
+			t.a = ptr(d.window(bp, x, y0, x0, width))
+			t.dkh = (width - w.KW*d.DilationW) * 4
+			t.dcb = 0
+		}
+		t.c = at(c, a*Lanes)
+		if add != nil {
+			t.add = at(add, a*Lanes)
+		}
+		runStem(level, b-a, p.blocks, &t)
+	}
+}
+
+// window copies the columns [x0, x0+width) of the rows that a kernel at y0 reads, with zeros outside of the image:
+// [Cin][KH][width].
+func (d *Stem) window(bp *[]float32, x []float32, y0, x0, width int) []float32 {
+	kh := d.Weights.KH
+	if n := d.Cin * kh * width; cap(*bp) < n {
+		*bp = align.Slice[float32](n)
+	}
+	rows := (*bp)[:d.Cin*kh*width]
+	clear(rows)
+	from, to := max(0, x0), min(d.W, x0+width)
+	for i := range d.Cin * kh {
+		if y := y0 + i%kh*d.DilationH; y >= 0 && y < d.H && from < to {
+			copy(rows[i*width+from-x0:(i+1)*width], x[(i/kh*d.H+y)*d.W:][from:to])
+		}
+	}
+	return rows
+}
