@@ -6,6 +6,7 @@ import (
 	"sync/atomic"
 
 	"github.com/onward-ml/onward/internal/ir"
+	"github.com/onward-ml/onward/internal/kernels/vec"
 	"github.com/onward-ml/onward/tensor"
 )
 
@@ -117,8 +118,13 @@ type reducer[T, A any] struct {
 	row   func(acc A, x []T) A          // folds all elements into one accumulator
 	cols  func(acc []A, x []T)          // folds each element into its own
 	add   func(acc, x []T)              // folds pieces in their own type, before cols widens groups of foldedPieces; or nil
+	load  func(dst, x []T)              // makes the first piece of a group what add folds into; nil for a copy
+	total func(acc []A, x []T)          // folds sums of add; nil for cols
 	merge func(a, b A) A                // joins the accumulators of two parts
 	done  func(dst []T, acc []A, n int) // results, of n elements each
+	// rows, if not nil, gives the results for the rows from first on of a matrix with rows of n
+	// elements, see vec.SumRowsF32.
+	rows func(dst, x []T, n, first int)
 }
 
 // reduceKernel runs one element type's reducer.
@@ -303,6 +309,9 @@ func reduceRows[T, A any](c *ir.Call, p *reducePlan, dst, x []T, r *reducer[T, A
 		}
 		return nil
 	}
+	if r.rows != nil && pieces == 1 && p.inner <= vec.MostRowsF32 && len(p.kept) == 1 && len(dst) >= vec.LeastRowsF32 {
+		return reduceSpans(c, len(dst), p.n, func(lo, hi int) { r.rows(dst[lo:hi], x, p.inner, lo) })
+	}
 	return reduceSpans(c, len(dst), p.n, func(lo, hi int) {
 		acc := make([]A, min(hi-lo, reduceBlock))
 		for ; lo < hi; lo += len(acc) {
@@ -328,6 +337,9 @@ func reduceRows[T, A any](c *ir.Call, p *reducePlan, dst, x []T, r *reducer[T, A
 // reduceCols folds pieces onto each other, a block of columns at a time.
 func reduceCols[T, A any](c *ir.Call, p *reducePlan, dst, x []T, r *reducer[T, A]) error {
 	pieces := product(p.reduced)
+	if g := reduceBlock / p.inner; g >= 4 && pieces >= 4 && len(p.reduced) == 1 && p.reduceAt[0] == p.inner {
+		return reduceNarrow(c, p, dst, x, r, min(g, pieces/2))
+	}
 	blocks := (p.inner + reduceBlock - 1) / reduceBlock
 	return reduceSpans(c, product(p.kept)*blocks, p.n*min(p.inner, reduceBlock), func(first, end int) {
 		buf := make([]A, min(p.inner, reduceBlock))
@@ -343,21 +355,70 @@ func reduceCols[T, A any](c *ir.Call, p *reducePlan, dst, x []T, r *reducer[T, A
 			for k := range acc {
 				acc[k] = r.init
 			}
-			for k := 0; k < pieces; k++ {
-				at := base + planOffset(k, p.reduced, p.reduceAt)
-				if r.add == nil || m < shortRow || k+1 == pieces {
-					r.cols(acc, x[at:at+m])
-					continue
-				}
-				copy(part, x[at:at+m])
-				for end := min(pieces, k+foldedPieces); k+1 < end; k++ {
-					at := base + planOffset(k+1, p.reduced, p.reduceAt)
-					r.add(part[:m], x[at:at+m])
-				}
-				r.cols(acc, part[:m])
+			if len(p.reduced) == 1 {
+				stride := p.reduceAt[0]
+				r.fold(acc, part, pieces, func(k int) []T { return x[base+k*stride:][:m] })
+			} else {
+				r.fold(acc, part, pieces, func(k int) []T { return x[base+planOffset(k, p.reduced, p.reduceAt):][:m] })
 			}
 			out := outer*p.inner + lo
 			r.done(dst[out:out+m], acc, p.n)
+		}
+	})
+}
+
+// fold folds pieces onto acc; part, unless add is nil, is as long.
+func (r *reducer[T, A]) fold(acc []A, part []T, pieces int, piece func(k int) []T) {
+	for k := 0; k < pieces; k++ {
+		if r.add == nil || len(acc) < shortRow || k+1 == pieces && r.load == nil {
+			r.cols(acc, piece(k))
+			continue
+		}
+		part := part[:len(acc)]
+		if r.load == nil {
+			copy(part, piece(k))
+		} else {
+			r.load(part, piece(k))
+		}
+		for end := min(pieces, k+foldedPieces); k+1 < end; k++ {
+			r.add(part, piece(k+1))
+		}
+		if r.total == nil {
+			r.cols(acc, part)
+		} else {
+			r.total(acc, part)
+		}
+	}
+}
+
+// reduceNarrow is reduceCols for short pieces that lie one after the other: g of them are folded
+// like one, and what comes out onto each other.
+func reduceNarrow[T, A any](c *ir.Call, p *reducePlan, dst, x []T, r *reducer[T, A], g int) error {
+	pieces := p.reduced[0]
+	wide := g * p.inner
+	return reduceSpans(c, product(p.kept), p.n*p.inner, func(lo, hi int) {
+		acc := make([]A, wide)
+		var part []T
+		if r.add != nil {
+			part = make([]T, wide)
+		}
+		for i := lo; i < hi; i++ {
+			from := x[planOffset(i, p.kept, p.keptAt):][:pieces*p.inner]
+			for k := range acc {
+				acc[k] = r.init
+			}
+			whole := len(from) / wide
+			r.fold(acc, part, whole, func(k int) []T { return from[k*wide : (k+1)*wide] })
+			if rest := from[whole*wide:]; len(rest) > 0 {
+				r.cols(acc[:len(rest)], rest)
+			}
+			for n := g; n > 1; n = (n + 1) / 2 { // halves onto each other
+				half := (n + 1) / 2 * p.inner
+				for k := half; k < n*p.inner; k++ {
+					acc[k-half] = r.merge(acc[k-half], acc[k])
+				}
+			}
+			r.done(dst[i*p.inner:(i+1)*p.inner], acc[:p.inner], p.n)
 		}
 	})
 }

@@ -68,5 +68,15 @@ func fastL1Reducer() reducer[float32, float64] {
 		}
 		return acc + float64(vec.SumAbsF32(cpu.Active(), x))
 	}
+	r.rows = func(dst, x []float32, n, first int) {
+		vec.SumAbsRowsF32(cpu.Active(), dst, x, n, first)
+	}
+	r.total = sumReducer[float32, float64]().cols
+	r.load = func(dst, x []float32) { vec.AbsF32(cpu.Active(), dst, x) }
+	r.add = func(acc, x []float32) {
+		var a [reduceBlock]float32
+		vec.AbsF32(cpu.Active(), a[:len(x)], x)
+		vec.AddF32(cpu.Active(), acc, acc, a[:len(x)])
+	}
 	return r
 }

@@ -3,7 +3,9 @@ package ops
 import (
 	"math"
 
+	"github.com/onward-ml/onward/internal/cpu"
 	"github.com/onward-ml/onward/internal/ir"
+	"github.com/onward-ml/onward/internal/kernels/vec"
 	"github.com/onward-ml/onward/tensor"
 )
 
@@ -25,7 +27,7 @@ func (o *ReduceL2) Infer(c *ir.InferContext) error { return o.infer(c, c.Elem(0)
 func (o *ReduceL2) Run(c *ir.Call) error { return o.run(c, reduceL2Table) }
 
 var reduceL2Table = reduceTable{
-	tensor.TypeFloat32: reduceWith(l2Reducer[float32]()),
+	tensor.TypeFloat32: reduceEither(l2Reducer[float32](), fastL2Reducer()),
 	tensor.TypeFloat64: reduceWith(l2Reducer[float64]()),
 	tensor.TypeInt32:   reduceWith(l2Reducer[int32]()),
 	tensor.TypeInt64:   reduceWith(l2Reducer[int64]()),
@@ -39,4 +41,30 @@ func l2Reducer[T realNumber]() reducer[T, float64] {
 			dst[i] = T(math.Sqrt(a))
 		}
 	})
+}
+
+// fastL2Reducer adds squares in float32 where they neither overflow nor lose bits below the normal
+// numbers, which their root does not.
+func fastL2Reducer() reducer[float32, float64] {
+	r := l2Reducer[float32]()
+	slow := r.row
+	safe := func(s float32) bool { return s > 0x1p-100 && s < 0x1p127 }
+	r.row = func(acc float64, x []float32) float64 {
+		if len(x) >= shortRow {
+			if s := vec.SumSquaresF32(cpu.Active(), x, 0); safe(s) {
+				return acc + float64(s)
+			}
+		}
+		return slow(acc, x)
+	}
+	r.rows = func(dst, x []float32, n, first int) {
+		vec.SumSquaresRowsF32(cpu.Active(), dst, x, n, first)
+		vec.SqrtF32(cpu.Active(), dst, dst)
+		for i, s := range dst {
+			if !safe(s * s) {
+				dst[i] = float32(math.Sqrt(slow(0, x[(first+i)*n:][:n])))
+			}
+		}
+	}
+	return r
 }

@@ -3,7 +3,9 @@ package ops
 import (
 	"math"
 
+	"github.com/onward-ml/onward/internal/cpu"
 	"github.com/onward-ml/onward/internal/ir"
+	"github.com/onward-ml/onward/internal/kernels/vec"
 	"github.com/onward-ml/onward/tensor"
 )
 
@@ -24,7 +26,7 @@ func (o *ReduceLogSum) Infer(c *ir.InferContext) error { return o.infer(c, c.Ele
 func (o *ReduceLogSum) Run(c *ir.Call) error { return o.run(c, reduceLogSumTable) }
 
 var reduceLogSumTable = reduceTable{
-	tensor.TypeFloat32: reduceWith(logSumReducer[float32]()),
+	tensor.TypeFloat32: reduceEither(logSumReducer[float32](), fastLogSumReducer()),
 	tensor.TypeFloat64: reduceWith(logSumReducer[float64]()),
 	tensor.TypeInt32:   reduceWith(logSumReducer[int32]()),
 	tensor.TypeInt64:   reduceWith(logSumReducer[int64]()),
@@ -38,4 +40,18 @@ func logSumReducer[T realNumber]() reducer[T, float64] {
 			dst[i] = T(math.Log(a))
 		}
 	})
+}
+
+func fastLogSumReducer() reducer[float32, float64] {
+	r := withDone(fastSumReducer(), func(dst []float32, acc []float64, n int) {
+		for i, a := range acc {
+			dst[i] = float32(a)
+		}
+		vec.LogF32(cpu.Active(), dst, dst)
+	})
+	r.rows = func(dst, x []float32, n, first int) {
+		vec.SumRowsF32(cpu.Active(), dst, x, n, first)
+		vec.LogF32(cpu.Active(), dst, dst)
+	}
+	return r
 }

@@ -3,7 +3,9 @@ package ops
 import (
 	"math"
 
+	"github.com/onward-ml/onward/internal/cpu"
 	"github.com/onward-ml/onward/internal/ir"
+	"github.com/onward-ml/onward/internal/kernels/vec"
 	"github.com/onward-ml/onward/tensor"
 )
 
@@ -25,7 +27,7 @@ func (o *ReduceLogSumExp) Infer(c *ir.InferContext) error { return o.infer(c, c.
 func (o *ReduceLogSumExp) Run(c *ir.Call) error { return o.run(c, reduceLogSumExpTable) }
 
 var reduceLogSumExpTable = reduceTable{
-	tensor.TypeFloat32: reduceWith(logSumExpReducer[float32]()),
+	tensor.TypeFloat32: reduceEither(logSumExpReducer[float32](), fastLogSumExpReducer()),
 	tensor.TypeFloat64: reduceWith(logSumExpReducer[float64]()),
 	tensor.TypeInt32:   reduceWith(logSumExpReducer[int32]()),
 	tensor.TypeInt64:   reduceWith(logSumExpReducer[int64]()),
@@ -90,4 +92,53 @@ func logSumExpReducer[T realNumber]() reducer[T, expSum] {
 			}
 		},
 	}
+}
+
+// fastLogSumExpReducer takes exponentials in vector kernels.
+func fastLogSumExpReducer() reducer[float32, expSum] {
+	r := logSumExpReducer[float32]()
+	slow, merge := r.row, r.merge
+	r.row = func(acc expSum, x []float32) expSum {
+		var e [4 * reduceBlock]float32
+		for len(x) > 0 {
+			n := min(len(x), len(e))
+			top := vec.ReduceMaxF32(cpu.Active(), x[:n])
+			if n < 4 || top-top != 0 { // NaN or infinite
+				acc = slow(acc, x[:n])
+			} else {
+				acc = merge(acc, expSum{float64(top), float64(vec.ExpSubSumF32(cpu.Active(), e[:n], x[:n], top))})
+			}
+			x = x[n:]
+		}
+		return acc
+	}
+	r.rows = func(dst, x []float32, n, first int) {
+		vec.LogSumExpRowsF32(cpu.Active(), dst, x[first*n:][:len(dst)*n], n)
+		for i, v := range dst {
+			if v-v != 0 { // there are infinite elements or a NaN
+				acc := []expSum{slow(r.init, x[(first+i)*n:][:n])}
+				r.done(dst[i:i+1], acc, n)
+			}
+		}
+	}
+	r.cols = func(acc []expSum, x []float32) {
+		var e [reduceBlock]float32
+		x = x[:len(acc)]
+		for i, v := range x {
+			e[i] = -float32(math.Abs(float64(v) - acc[i].top))
+		}
+		vec.ExpF32(cpu.Active(), e[:len(x)], e[:len(x)])
+		for i, v := range x {
+			a := &acc[i]
+			switch w := float64(v); {
+			case w-w != 0 || a.top-a.top != 0:
+				*a = a.add(w)
+			case w > a.top:
+				a.top, a.sum = w, a.sum*float64(e[i])+1
+			default:
+				a.sum += float64(e[i])
+			}
+		}
+	}
+	return r
 }

@@ -69,6 +69,9 @@ func reduceBools(r reducer[uint8, uint8]) reduceKernel {
 func fastMaxReducer() reducer[float32, float32] {
 	r := maxReducer(float32(math.Inf(-1)))
 	r.row = func(acc float32, x []float32) float32 { return max(acc, vec.ReduceMaxF32(cpu.Active(), x)) }
+	r.rows = func(dst, x []float32, n, first int) {
+		vec.MaxRowsF32(cpu.Active(), dst, x, n, first)
+	}
 	r.cols = func(acc, x []float32) { vec.MaxF32(cpu.Active(), acc, acc, x) }
 	return r
 }

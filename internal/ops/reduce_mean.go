@@ -1,7 +1,9 @@
 package ops
 
 import (
+	"github.com/onward-ml/onward/internal/cpu"
 	"github.com/onward-ml/onward/internal/ir"
+	"github.com/onward-ml/onward/internal/kernels/vec"
 	"github.com/onward-ml/onward/tensor"
 )
 
@@ -22,7 +24,7 @@ func (o *ReduceMean) Infer(c *ir.InferContext) error { return o.infer(c, c.Elem(
 func (o *ReduceMean) Run(c *ir.Call) error { return o.run(c, reduceMeanTable) }
 
 var reduceMeanTable = reduceTable{
-	tensor.TypeFloat32: reduceEither(meanReducer(sumReducer[float32, float64]()), meanReducer(fastSumReducer())),
+	tensor.TypeFloat32: reduceEither(meanReducer(sumReducer[float32, float64]()), fastMeanReducer()),
 	tensor.TypeFloat64: reduceWith(meanReducer(sumReducer[float64, float64]())),
 	tensor.TypeInt32:   reduceWith(meanOfInts[int32]()),
 	tensor.TypeInt64:   reduceWith(meanOfInts[int64]()),
@@ -39,6 +41,15 @@ func meanReducer[T floatNumber](r reducer[T, float64]) reducer[T, float64] {
 }
 
 // meanOfInts divides a sum of integers; the mean of none is 0.
+func fastMeanReducer() reducer[float32, float64] {
+	r := meanReducer(fastSumReducer())
+	r.rows = func(dst, x []float32, n, first int) {
+		vec.SumRowsF32(cpu.Active(), dst, x, n, first)
+		vec.DivScalarF32(cpu.Active(), dst, dst, float32(n))
+	}
+	return r
+}
+
 func meanOfInts[T intNumber]() reducer[T, T] {
 	return withDone(sumReducer[T, T](), func(dst []T, acc []T, n int) {
 		for i, a := range acc {

@@ -62,6 +62,9 @@ func minReducer[T realNumber](init T) reducer[T, T] {
 func fastMinReducer() reducer[float32, float32] {
 	r := minReducer(float32(math.Inf(1)))
 	r.row = func(acc float32, x []float32) float32 { return min(acc, vec.ReduceMinF32(cpu.Active(), x)) }
+	r.rows = func(dst, x []float32, n, first int) {
+		vec.MinRowsF32(cpu.Active(), dst, x, n, first)
+	}
 	r.cols = func(acc, x []float32) { vec.MinF32(cpu.Active(), acc, acc, x) }
 	return r
 }

@@ -42,6 +42,9 @@ func fastSumReducer() reducer[float32, float64] {
 		}
 		return acc + float64(vec.SumF32(cpu.Active(), x))
 	}
+	r.rows = func(dst, x []float32, n, first int) {
+		vec.SumRowsF32(cpu.Active(), dst, x, n, first)
+	}
 	r.add = func(acc, x []float32) { vec.AddF32(cpu.Active(), acc, acc, x) }
 	return r
 }

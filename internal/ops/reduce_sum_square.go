@@ -41,5 +41,11 @@ func fastSumSquaresReducer() reducer[float32, float64] {
 		}
 		return acc + float64(vec.SumSquaresF32(cpu.Active(), x, 0))
 	}
+	r.rows = func(dst, x []float32, n, first int) {
+		vec.SumSquaresRowsF32(cpu.Active(), dst, x, n, first)
+	}
+	r.load = func(dst, x []float32) { vec.MulF32(cpu.Active(), dst, x, x) }
+	r.add = func(acc, x []float32) { vec.MulAddF32(cpu.Active(), acc, x, x, acc) }
+	r.total = sumReducer[float32, float64]().cols
 	return r
 }

@@ -193,8 +193,12 @@ func writeVec(dir string) {
 	for _, k := range reductions() {
 		add(k.family, k)
 	}
+	for _, k := range rowReductions() {
+		add("rows", k)
+	}
 	add("norm", softmax{})
 	add("norm", softmax{log: true})
+	add("norm", softmax{log: true, total: true})
 	for _, k := range conversions() {
 		add("convert", k)
 	}

@@ -6,9 +6,15 @@ import "fmt"
 // sum, and the division or, for log, the subtraction of the sum's logarithm. A NaN may get lost in
 // the maximum; the sum has it. The loop over the rows lets the processor begin a row while it
 // waits for the folded lanes of the one before.
-type softmax struct{ log bool }
+type softmax struct {
+	log   bool
+	total bool // the logarithm of the sum of the exponentials alone, for each row
+}
 
 func (k softmax) name() string {
+	if k.total {
+		return "logSumExpRows"
+	}
 	if k.log {
 		return "logSoftmaxRows"
 	}
@@ -140,13 +146,20 @@ func (k softmax) emit(f *file, i isa) {
 		g.logNormal(0)
 		g.op("VMOVUPS", uint32(0x7f800000), 1)
 		g.sel(lt, 12, 1, 0, 12, 12) // a sum is at least 1, or NaN
+	}
+	switch {
+	case k.total:
+		g.op("VADDPS", by, 12, 12)
+		g.e("VMOVSS X12, (R9)")
+		g.e("ADDQ $4, R9")
+	case k.log:
 		pass("sub", 4, func(u int) {
 			g.load(at(u, "SI"), u)
 			g.op("VSUBPS", by, u, u)
 			g.op("VSUBPS", 12, u, u)
 			g.store(u, at(u, "DI"))
 		})
-	} else {
+	default:
 		if g.neon() {
 			g.op("VMOVUPS", 1.0, 9)
 			g.op("VDIVPS", 8, 9, 8)
@@ -162,7 +175,9 @@ func (k softmax) emit(f *file, i isa) {
 		})
 	}
 	g.e("LEAQ (R8)(BX*4), R8")
-	g.e("LEAQ (R9)(BX*4), R9")
+	if !k.total {
+		g.e("LEAQ (R9)(BX*4), R9")
+	}
 	g.e("DECQ R10")
 	g.e("JNZ row")
 	g.e("VZEROUPPER")
@@ -170,20 +185,23 @@ func (k softmax) emit(f *file, i isa) {
 }
 
 func (k softmax) dispatch(isas []isa) string {
-	o := fmt.Sprintf(`
-// %[1]sF32 takes rows of n elements, of which one has at most chunk.
-func %[1]sF32(l cpu.Level, dst, x []float32, n int) {
-	x = x[:len(dst)]
-	switch l {
-`, k.name())
+	// how far dst goes on with a row, and how many rows x has
+	step, walk := "m*n", "min(len(dst)/n, max(1, chunk/n))"
+	o := fmt.Sprintf("\n// %[1]sF32 takes rows of n elements, of which one has at most chunk.\nfunc %[1]sF32(l cpu.Level, dst, x []float32, n int) {\n", k.name())
+	if k.total {
+		step, walk = "m", "min(len(dst), max(1, chunk/n))"
+	} else {
+		o += "\tx = x[:len(dst)]\n"
+	}
+	o += "\tswitch l {\n"
 	for _, i := range isas {
 		o += fmt.Sprintf(`	case cpu.%s:
 		for len(dst) > 0 {
-			m := min(len(dst)/n, max(1, chunk/n))
+			m := %s
 			%sF32%s(&dst[0], &x[0], n, m)
-			dst, x = dst[m*n:], x[m*n:]
+			dst, x = dst[%s:], x[m*n:]
 		}
-`, i.level, k.name(), i.name)
+`, i.level, walk, k.name(), i.name, step)
 	}
 	return o + fmt.Sprintf(`	default:
 		%sF32Generic(dst, x, n)

@@ -90,6 +90,25 @@ func logSoftmaxRowsF32Generic(dst, x []float32, n int) {
 	}
 }
 
+// LogSumExpRowsF32 writes log(Σ exp(x)) for every row of n elements of x, at most [MostRowsF32], within
+// 2⁻²²·(1+|max(x)|). A row with a NaN or an infinite element may give NaN.
+func LogSumExpRowsF32(l cpu.Level, dst, x []float32, n int) {
+	_ = x[:len(dst)*n]
+	logSumExpRowsF32(l, dst, x, n)
+}
+
+func logSumExpRowsF32Generic(dst, x []float32, n int) {
+	for i := range dst {
+		row := x[i*n : (i+1)*n]
+		m := reduceMaxF32Generic(row)
+		var s float64
+		for _, v := range row {
+			s += math.Exp(float64(v - m))
+		}
+		dst[i] = float32(float64(m) + math.Log(s))
+	}
+}
+
 // MeanInvStdF32 returns the mean of x and 1/√(variance+eps), the statistics of layer, group and
 // instance normalization, in two passes: the variance is taken around the rounded mean.
 func MeanInvStdF32(l cpu.Level, x []float32, eps float32) (mean, invStd float32) {

@@ -15,6 +15,9 @@ func softmaxRowsF32NEON(dst *float32, x *float32, n int, rows int)
 //go:noescape
 func logSoftmaxRowsF32NEON(dst *float32, x *float32, n int, rows int)
 
+//go:noescape
+func logSumExpRowsF32NEON(dst *float32, x *float32, n int, rows int)
+
 func expSubSum64F32(l cpu.Level, dst, x []float32, shift float32) float64 {
 	x = x[:len(dst)]
 	if l != cpu.NEON {
@@ -57,5 +60,19 @@ func logSoftmaxRowsF32(l cpu.Level, dst, x []float32, n int) {
 		}
 	default:
 		logSoftmaxRowsF32Generic(dst, x, n)
+	}
+}
+
+// logSumExpRowsF32 takes rows of n elements, of which one has at most chunk.
+func logSumExpRowsF32(l cpu.Level, dst, x []float32, n int) {
+	switch l {
+	case cpu.NEON:
+		for len(dst) > 0 {
+			m := min(len(dst), max(1, chunk/n))
+			logSumExpRowsF32NEON(&dst[0], &x[0], n, m)
+			dst, x = dst[m:], x[m*n:]
+		}
+	default:
+		logSumExpRowsF32Generic(dst, x, n)
 	}
 }

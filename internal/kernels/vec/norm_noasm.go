@@ -13,3 +13,5 @@ func expSubSum64F32(_ cpu.Level, dst, x []float32, shift float32) float64 {
 func softmaxRowsF32(_ cpu.Level, dst, x []float32, n int) { softmaxRowsF32Generic(dst, x, n) }
 
 func logSoftmaxRowsF32(_ cpu.Level, dst, x []float32, n int) { logSoftmaxRowsF32Generic(dst, x, n) }
+
+func logSumExpRowsF32(_ cpu.Level, dst, x []float32, n int) { logSumExpRowsF32Generic(dst, x, n) }

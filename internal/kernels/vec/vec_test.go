@@ -664,6 +664,9 @@ func TestSoftmaxRows(t *testing.T) {
 					for i := range x {
 						x[i] = float32((i*7+n)%23) - 100
 					}
+					total, totalWant := testkit.Guarded[float32](t, rows, s, 0), make([]float32, rows)
+					LogSumExpRowsF32(l, total, x, n)
+					logSumExpRowsF32Generic(totalWant, x, n)
 					LogSoftmaxRowsF32(l, e, x, n)
 					logSoftmaxRowsF32Generic(v, x, n)
 					SoftmaxRowsF32(l, d, x, n)
@@ -672,6 +675,9 @@ func TestSoftmaxRows(t *testing.T) {
 					for i := range d {
 						if math.Abs(float64(d[i]-w[i])) > 3e-6*float64(w[i]) || x[i] != d[i] {
 							t.Fatalf("%s: element %d of %d·%d is %g, in place %g, want %g", side, i, rows, n, d[i], x[i], w[i])
+						}
+						if i%n == 0 && math.Abs(float64(total[i/n]-totalWant[i/n])) > 0x1p-22*(1+100) {
+							t.Fatalf("%s: logarithm of sum %d of %d·%d is %g, want %g", side, i/n, rows, n, total[i/n], totalWant[i/n])
 						}
 						if math.Abs(float64(e[i]-v[i])) > 2e-6*(1+math.Abs(float64(v[i]))) {
 							t.Fatalf("%s: logarithm %d of %d·%d is %g, want %g", side, i, rows, n, e[i], v[i])
@@ -710,8 +716,11 @@ func TestEveryAssemblyFunctionHasALine(t *testing.T) {
 	for _, k := range reduceTable {
 		add(k.name + "F32")
 	}
+	for _, k := range rowsTable {
+		names = append(names, k.name+"RowsF32AVX512", k.name+"RowsF32AVX2")
+	}
 	for _, n := range []string{"f16ToF32", "f32ToF16", "bf16ToF32", "f32ToBF16", "i8ToF32", "u8ToF32", "i32ToF32", "f32ToI32", "transposeF32",
-		"lessF32", "lessOrEqualF32", "equalF32", "selectU32", "softmaxRowsF32", "logSoftmaxRowsF32"} { // TestConvert, TestTranspose, TestCompare, TestSoftmaxRows
+		"lessF32", "lessOrEqualF32", "equalF32", "selectU32", "softmaxRowsF32", "logSoftmaxRowsF32", "logSumExpRowsF32"} { // TestConvert, TestTranspose, TestCompare, TestSoftmaxRows
 		add(n)
 	}
 	testkit.CheckAsmTested(t, ".", names)
