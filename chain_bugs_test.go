@@ -2,6 +2,7 @@ package onward_test
 
 import (
 	"context"
+	"slices"
 	"testing"
 
 	"github.com/onward-ml/onward"
@@ -60,5 +61,31 @@ func TestGemmWithScalarCKeepsItsWeights(t *testing.T) {
 		b.Node("Gemm", []string{"x", "w", "c"}, []string{"y"}, onnx.Attrs{"transB": 1})
 		b.Output("y", onnx.Float, 3, 64)
 		sameOnCPU(t, b, onward.Values{"x": rampOf(3, 5)})
+	}
+}
+
+// An optimized model still says what shape a Loop's output has that no iteration makes.
+func TestLoopWithoutIterationsIsWritten(t *testing.T) {
+	g := onnx.NewGraph("body")
+	g.Input("i", onnx.Int64).Input("c", onnx.Bool).Input("v", onnx.Float, 1)
+	g.Node("Add", []string{"v", "v"}, []string{"w"})
+	g.Node("Identity", []string{"w"}, []string{"each"})
+	g.Node("Identity", []string{"c"}, []string{"go"})
+	g.Output("go", onnx.Bool).Output("w", onnx.Float, 1).Output("each", onnx.Float, 1)
+	body, err := g.Graph()
+	must(t, err)
+	b := onnx.NewModel("m").Opset("", 17)
+	b.Input("x", onnx.Float, 1).Input("k", onnx.Bool)
+	b.Node("Loop", []string{"", "k", "x"}, []string{"y", "all"}, onnx.Attrs{"body": body})
+	b.Output("y", onnx.Float, 1).Output("all", onnx.Float, nil, nil)
+	m, _, err := onward.OptimizeModel(context.Background(), b.Must(), nil)
+	must(t, err)
+	s, err := onward.OpenModel(m, on("reference"))
+	must(t, err)
+	defer s.Close()
+	out, err := s.Run(context.Background(), onward.Values{"x": rampOf(1), "k": tensor.Scalar(false)}, nil)
+	must(t, err)
+	if got := out["all"].(*tensor.Tensor).Shape(); !slices.Equal(got, []int{0, 1}) {
+		t.Errorf("the output has shape %v, want [0 1]", got)
 	}
 }

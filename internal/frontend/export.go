@@ -374,7 +374,11 @@ func (x *graphExport) subgraph(g *ir.Graph) (*onnx.Graph, error) {
 	outputs := make([]string, len(g.Outputs))
 	for i, id := range g.Outputs {
 		outputs[i] = s.fresh(g.Values[id].Name)
-		r.Outputs = append(r.Outputs, &onnx.ValueInfo{Name: outputs[i], Type: onnx.NewType(g.Values[id].Type.Base())})
+		v := &onnx.ValueInfo{Name: outputs[i], Type: onnx.NewType(g.Values[id].Type.Base())}
+		if i < len(g.Declared) && g.Declared[i].Base().Equal(g.Values[id].Type.Base()) {
+			v.Type = typeProto(g.Declared[i]) // the shape of what no iteration makes
+		}
+		r.Outputs = append(r.Outputs, v)
 	}
 	if err := s.graph(outputs); err != nil {
 		return nil, fmt.Errorf("subgraph %q: %w", g.Name, err)
