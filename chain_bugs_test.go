@@ -89,3 +89,16 @@ func TestLoopWithoutIterationsIsWritten(t *testing.T) {
 		t.Errorf("the output has shape %v, want [0 1]", got)
 	}
 }
+
+// A product of quantized tensors without zero points that is not quantized again.
+func TestProductOfQuantizedWithoutZeroPoints(t *testing.T) {
+	b := onnx.NewModel("m").Opset("", 17)
+	b.Input("x", onnx.Uint8, "N", 5)
+	b.Initializer("s", float32(0.1)).Initializer("w", onnx.FromTensor(tensor.Must(tensor.New([]int8{1, -2, 3, 4, -5, 6, 7, 8, 9, -10}, 5, 2))))
+	b.Node("DequantizeLinear", []string{"x", "s"}, []string{"a"})
+	b.Node("DequantizeLinear", []string{"w", "s"}, []string{"v"})
+	b.Node("MatMul", []string{"a", "v"}, []string{"y"})
+	b.Output("y", onnx.Float, "N", 2)
+	x := tensor.Must(tensor.New([]uint8{1, 2, 3, 4, 5, 250, 7, 8, 9, 0}, 2, 5))
+	sameOnCPU(t, b, onward.Values{"x": x})
+}

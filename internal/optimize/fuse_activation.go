@@ -14,7 +14,8 @@ import (
 //	x · ½(1 + tanh(√(2/π)(x + 0.044715·x³)))   → Gelu, approximated by tanh
 //	x · sigmoid(x)                              → Silu
 //
-// in any order of the factors.
+// in any order of the factors. At -∞ these have their limit 0, where the product of -∞
+// and 0 is NaN.
 func fuseActivation(o *Options, g *ir.Graph) (int, error) {
 	return rewrite(g, func(m *matcher, n *ir.Node) *ir.Node {
 		if _, ok := n.Op.(*ops.Mul); !ok || len(n.In) != 2 || !isFloat(g, n.Out[0]) {

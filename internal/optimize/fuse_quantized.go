@@ -19,10 +19,7 @@ func fuseQuantized(o *Options, g *ir.Graph) (int, error) {
 	if !hasDequantize(g) {
 		return 0, nil
 	}
-	f := &quantizedFuser{o: o, zeros: map[tensor.DType]ir.ValueID{
-		tensor.TypeUint8: g.NewConst("", tensor.Scalar(uint8(0))),
-		tensor.TypeInt8:  g.NewConst("", tensor.Scalar(int8(0))),
-	}}
+	f := &quantizedFuser{o: o, zeros: zeroPoints(g)}
 	edits, err := rewrite(g, func(m *matcher, n *ir.Node) *ir.Node {
 		f.matcher = m
 		if op, ok := n.Op.(*ops.QuantizeLinear); ok {
@@ -36,6 +33,7 @@ func fuseQuantized(o *Options, g *ir.Graph) (int, error) {
 	if _, err := removeDead(o, g); err != nil {
 		return edits, err
 	}
+	f.zeros = zeroPoints(g) // the sweep has emptied those that nobody used
 	products, err := rewrite(g, func(m *matcher, n *ir.Node) *ir.Node {
 		f.matcher = m
 		if _, ok := n.Op.(*ops.MatMul); ok {
@@ -44,6 +42,14 @@ func fuseQuantized(o *Options, g *ir.Graph) (int, error) {
 		return nil
 	})
 	return edits + products, err
+}
+
+// zeroPoints adds the constants for zero points that are left out.
+func zeroPoints(g *ir.Graph) map[tensor.DType]ir.ValueID {
+	return map[tensor.DType]ir.ValueID{
+		tensor.TypeUint8: g.NewConst("", tensor.Scalar(uint8(0))),
+		tensor.TypeInt8:  g.NewConst("", tensor.Scalar(int8(0))),
+	}
 }
 
 // foldFloats folds constants but leaves those for fuseQuantized quantized.

@@ -164,22 +164,7 @@ func (c *Call) String() string {
 	var s strings.Builder
 	fmt.Fprintf(&s, "%s-%d", c.Name(), c.Opset)
 	for _, a := range c.Attrs {
-		switch a.Type {
-		case onnx.AttrInt:
-			fmt.Fprintf(&s, " %s=%d", a.Name, a.I)
-		case onnx.AttrFloat:
-			fmt.Fprintf(&s, " %s=%v", a.Name, a.F)
-		case onnx.AttrString:
-			fmt.Fprintf(&s, " %s=%q", a.Name, a.S)
-		case onnx.AttrInts:
-			fmt.Fprintf(&s, " %s=%v", a.Name, a.Ints)
-		case onnx.AttrFloats:
-			fmt.Fprintf(&s, " %s=%v", a.Name, a.Floats)
-		case onnx.AttrStrings:
-			fmt.Fprintf(&s, " %s=%q", a.Name, a.Strings)
-		default:
-			fmt.Fprintf(&s, " %s=…", a.Name)
-		}
+		fmt.Fprintf(&s, " %s=%s", a.Name, showAttr(a))
 	}
 	for i, v := range c.In {
 		constant := ""
@@ -190,6 +175,28 @@ func (c *Call) String() string {
 	}
 	fmt.Fprintf(&s, "\n  outputs %v, from %s", c.Out, c.From)
 	return s.String()
+}
+
+func showAttr(a *onnx.Attribute) string {
+	switch a.Type {
+	case onnx.AttrInt:
+		return fmt.Sprint(a.I)
+	case onnx.AttrFloat:
+		return fmt.Sprint(a.F)
+	case onnx.AttrString:
+		return fmt.Sprintf("%q", a.S)
+	case onnx.AttrInts:
+		return fmt.Sprint(a.Ints)
+	case onnx.AttrFloats:
+		return fmt.Sprint(a.Floats)
+	case onnx.AttrStrings:
+		return fmt.Sprintf("%q", a.Strings)
+	case onnx.AttrTensor:
+		if v, err := a.T.Decode(nil); err == nil {
+			return Show(v)
+		}
+	}
+	return "…"
 }
 
 // Show writes a value with its first elements.
