@@ -102,3 +102,15 @@ func TestProductOfQuantizedWithoutZeroPoints(t *testing.T) {
 	x := tensor.Must(tensor.New([]uint8{1, 2, 3, 4, 5, 250, 7, 8, 9, 0}, 2, 5))
 	sameOnCPU(t, b, onward.Values{"x": x})
 }
+
+// What -1 stands for must not be another number for an empty batch: plans are made
+// for all sizes.
+func TestReshapeOfAnEmptyBatch(t *testing.T) {
+	b := onnx.NewModel("m").Opset("", 17)
+	b.Input("x", onnx.Float, "N", 6)
+	b.Initializer("shape", []int64{0, 2, 1, -1}).Initializer("w", onnx.FromTensor(rampOf(3, 2, 1, 1)))
+	b.Node("Reshape", []string{"x", "shape"}, []string{"i"})
+	b.Node("Conv", []string{"i", "w"}, []string{"y"})
+	b.Output("y", onnx.Float, "N", 3, 1, 3)
+	sameOnCPU(t, b, onward.Values{"x": rampOf(2, 6)}, onward.Values{"x": rampOf(0, 6)}, onward.Values{"x": rampOf(1, 6)})
+}

@@ -2,6 +2,7 @@ package ops
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/tensor"
@@ -174,9 +175,29 @@ func reshapeTo(in, want []int, allowZero bool) ([]int, error) {
 	case n == 0 && allowZero:
 		return nil, fmt.Errorf("shape %v has both 0 and -1 with allowzero", want)
 	case n == 0:
-		out[infer] = 0
+		out[infer] = emptyRest(in, want)
 	default:
 		out[infer] = total / n
 	}
 	return out, nil
+}
+
+// emptyRest resolves the -1 of a shape for an input without elements as Infer does for
+// a batch of any size: dimensions that are copied say nothing about it. It is 0 where
+// the others do not determine it.
+func emptyRest(in, want []int) int {
+	q := 1
+	for i, n := range want {
+		switch {
+		case n > 0:
+			q *= n
+		case n == 0:
+			in = slices.Replace(slices.Clone(in), i, i+1, 1)
+		}
+	}
+	p := product(in)
+	if p%q != 0 {
+		return 0
+	}
+	return p / q
 }
