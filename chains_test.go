@@ -1,0 +1,136 @@
+package onward_test
+
+import (
+	"context"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"github.com/onward-ml/onward"
+	"github.com/onward-ml/onward/internal/ops"
+	"github.com/onward-ml/onward/internal/testing/calls"
+	"github.com/onward-ml/onward/internal/testing/suite"
+	"github.com/onward-ml/onward/tensor"
+)
+
+// TestRandomChains runs random graphs of operators at all levels of optimization, with
+// one and two threads, with two sizes of the batch on one session, bound, and saved
+// after optimization; cpu must give what reference gives. -rapid.checks and
+// -rapid.seed run more and others.
+func TestRandomChains(t *testing.T) {
+	calls.Repeat(t, "700")
+	data := ""
+	if s, err := suite.Find(); err == nil {
+		data = s.Dir
+	}
+	seeds, err := calls.Load(".", data)
+	if err != nil {
+		t.Fatal(err)
+	}
+	type setting struct {
+		level   onward.OptimizationLevel
+		threads int
+	}
+	var settings []setting
+	for _, l := range []onward.OptimizationLevel{onward.OptimizeAll, onward.OptimizeExtended, onward.OptimizeBasic, onward.OptimizeNone} {
+		settings = append(settings, setting{l, 1}, setting{l, 2})
+	}
+	compared, one, excused := 0, 0, 0
+	rapid.Check(t, func(t *rapid.T) {
+		c := calls.DrawChain(t, ops.All(), seeds)
+		if c == nil {
+			return
+		}
+		want, err := c.Run(&onward.SessionOptions{Threads: 1, Providers: []onward.ProviderConfig{{Name: "reference"}}})
+		if err != nil && (len(want) == 0 || strings.Contains(err.Error(), "PANIC")) {
+			if strings.Contains(err.Error(), "PANIC") {
+				t.Fatalf("reference: %v\n%s", err, c)
+			}
+			return
+		}
+		if compared++; err != nil {
+			one++ // the second size is not one that the chain takes
+		}
+		check := func(how string, got []map[string]tensor.Value, err error) {
+			if len(got) < len(want) || err != nil && (strings.Contains(err.Error(), "PANIC") || strings.Contains(err.Error(), "runs again")) {
+				t.Fatalf("%s: %v\n%s", how, err, c)
+			}
+			for i, w := range want {
+				n, err := c.Compare(i, got[i], w, false)
+				if err != nil {
+					t.Fatalf("%s: feed %d: %v\n%s", how, i, err, c)
+				}
+				excused += n
+			}
+		}
+		turn := rapid.IntRange(1, len(settings)-1).Draw(t, "setting")
+		for _, s := range []setting{settings[0], settings[turn]} {
+			got, err := c.Run(&onward.SessionOptions{Threads: s.threads, OptimizationLevel: s.level})
+			check("cpu at "+s.level.String(), got, err)
+		}
+		switch rapid.IntRange(0, 3).Draw(t, "way") {
+		case 0:
+			m, _, err := onward.OptimizeModel(context.Background(), c.Model, &onward.SessionOptions{OptimizationLevel: settings[turn].level})
+			if err != nil {
+				t.Fatalf("optimize the model: %v\n%s", err, c)
+			}
+			got, err := c.RunModel(m, &onward.SessionOptions{Threads: 1, Providers: []onward.ProviderConfig{{Name: "reference"}}})
+			check("the optimized model on reference", got, err)
+		case 1:
+			if got := bound(t, c, want); got != nil {
+				check("cpu with bound outputs", got, nil)
+			}
+		}
+	})
+	t.Logf("%d chains compared, %d of them with one size alone; %d elements differ by what becomes of roundings", compared, one, excused)
+	if compared == 0 {
+		t.Error("no chain was compared")
+	}
+}
+
+// bound runs a chain with inputs and outputs in memory that stays the same.
+func bound(t *rapid.T, c *calls.Chain, want []map[string]tensor.Value) []map[string]tensor.Value {
+	s, err := onward.OpenModel(c.Model, &onward.SessionOptions{Threads: 1})
+	if err != nil {
+		t.Fatalf("%v\n%s", err, c)
+	}
+	defer s.Close()
+	b, err := s.NewBinding()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer b.Close()
+	var r []map[string]tensor.Value
+	for i := range want {
+		out := map[string]tensor.Value{}
+		for name, v := range c.Feeds[i] {
+			if err := b.BindCPUInput(name, v); err != nil {
+				t.Fatalf("bind %s: %v\n%s", name, err, c)
+			}
+		}
+		for _, name := range slices.Sorted(maps.Keys(want[i])) {
+			w, ok := want[i][name].(*tensor.Tensor)
+			if !ok || w.DType() == tensor.TypeString {
+				return nil
+			}
+			y := tensor.Must(tensor.Zeros(w.DType(), w.Shape()...))
+			for k := range y.Bytes() {
+				y.Bytes()[k] = 0x55
+			}
+			if err := b.BindOutputTensor(name, y); err != nil {
+				t.Fatalf("bind %s: %v\n%s", name, err, c)
+			}
+			out[name] = y
+		}
+		for range 2 {
+			if err := s.RunBinding(context.Background(), b, nil); err != nil {
+				t.Fatalf("run with bound outputs: %v\n%s", err, c)
+			}
+		}
+		r = append(r, out)
+	}
+	return r
+}

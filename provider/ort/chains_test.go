@@ -1,0 +1,81 @@
+package ort_test
+
+import (
+	"fmt"
+	"os"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"github.com/onward-ml/onward"
+	"github.com/onward-ml/onward/internal/ops"
+	"github.com/onward-ml/onward/internal/testing/calls"
+	"github.com/onward-ml/onward/internal/testing/suite"
+	"github.com/onward-ml/onward/tensor"
+)
+
+// TestRandomChainsAgree runs random graphs of operators on reference, cpu and ONNX
+// Runtime with its own optimizer. Graphs with a call that docs/differences.md explains
+// are left out. ONWARD_TRACE=1 names each graph first, for the one with which ONNX
+// Runtime ends the process.
+func TestRandomChainsAgree(t *testing.T) {
+	ort := config(t)
+	calls.Repeat(t, "150")
+	seeds, err := calls.Load("../..", suite.Dir(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var compared, explained, refused, invalid, excused int
+	rapid.Check(t, func(t *rapid.T) {
+		c := calls.DrawChain(t, ops.All(), seeds)
+		if c == nil {
+			return
+		}
+		want, err := c.Run(&onward.SessionOptions{Threads: 1, Providers: []onward.ProviderConfig{{Name: "reference"}}})
+		if len(want) == 0 {
+			invalid++
+			return
+		}
+		c.Feeds = c.Feeds[:len(want)] // it may not take the second size
+		for i := range c.Feeds {
+			nodes, err := c.Nodes(i)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, n := range nodes {
+				if calls.Deadly(n) || calls.Explained(n) {
+					explained++
+					return
+				}
+			}
+		}
+		if os.Getenv("ONWARD_TRACE") != "" {
+			fmt.Fprintln(os.Stderr, c)
+		}
+		theirs, err := c.Run(&onward.SessionOptions{Threads: 1, Providers: []onward.ProviderConfig{ort}})
+		if err != nil {
+			if refused++; os.Getenv("ONWARD_TRACE") != "" {
+				fmt.Fprintf(os.Stderr, "REFUSED %v\n", err)
+			}
+			return
+		}
+		ours, err := c.Run(&onward.SessionOptions{Threads: 1})
+		if err != nil {
+			t.Fatalf("cpu: %v\n%s", err, c)
+		}
+		for i, w := range theirs {
+			for k, got := range []map[string]tensor.Value{want[i], ours[i]} {
+				n, err := c.Compare(i, got, w, true)
+				if err != nil {
+					t.Fatalf("%s against ONNX Runtime: feed %d: %v\n%s", []string{"reference", "cpu"}[k], i, err, c)
+				}
+				excused += n
+			}
+		}
+		compared++
+	})
+	t.Logf("%d chains compared, %d explained, %d refused by ONNX Runtime, %d invalid; %d elements differ by what becomes of roundings", compared, explained, refused, invalid, excused)
+	if compared == 0 {
+		t.Error("no chain was compared")
+	}
+}
