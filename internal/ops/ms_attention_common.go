@@ -77,6 +77,11 @@ func msMask(t *tensor.Tensor, batch, q, total, past int, filter float32) (func(b
 // msBias joins a mask and a bias [batch or 1, heads or 1, q, total] that is added
 // to the scores; nil where there is neither.
 func msBias(c *ir.Call, mask func(b, i int, row []float32), bias *tensor.Tensor, batch, heads, q, total int) (func(b, h, i int, row []float32), error) {
+	return msBiasFrom(c, mask, bias, batch, heads, q, total, nil)
+}
+
+// msBiasFrom is msBias for rows that begin at column base[b] of a bias.
+func msBiasFrom(c *ir.Call, mask func(b, i int, row []float32), bias *tensor.Tensor, batch, heads, q, total int, base []int) (func(b, h, i int, row []float32), error) {
 	var add func(b, h, i int) []float32
 	if bias != nil {
 		s := bias.Shape()
@@ -88,7 +93,11 @@ func msBias(c *ir.Call, mask func(b, i int, row []float32), bias *tensor.Tensor,
 			return nil, err
 		}
 		add = func(b, h, i int) []float32 {
-			return data[((b%s[0]*s[1]+h%s[1])*s[2]+i)*s[3]:]
+			row := data[((b%s[0]*s[1]+h%s[1])*s[2]+i)*s[3]:][:s[3]]
+			if base != nil {
+				return row[min(base[b], len(row)):]
+			}
+			return row
 		}
 	}
 	if mask == nil && add == nil {
@@ -101,7 +110,8 @@ func msBias(c *ir.Call, mask func(b, i int, row []float32), bias *tensor.Tensor,
 			clear(row)
 		}
 		if add != nil {
-			for j, v := range add(b, h, i)[:len(row)] {
+			from := add(b, h, i)
+			for j, v := range from[:min(len(row), len(from))] {
 				row[j] += v
 			}
 		}

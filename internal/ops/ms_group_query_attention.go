@@ -24,6 +24,7 @@ type GroupQueryAttention struct {
 	QK                  scoreStage
 	NormEpsilon         float32
 	Cache               [2]kvQuant // of keys and of values
+	Sliding             bool       // the cache holds the window's tokens, see [slidingCache]
 }
 
 var _ = register(Def{Domain: DomainMicrosoft, Name: "GroupQueryAttention", Since: []int{1},
@@ -53,8 +54,8 @@ var _ = register(Def{Domain: DomainMicrosoft, Name: "GroupQueryAttention", Since
 			a.Errorf("qk_output is %d, want 0 to 2", q)
 		}
 		op.Cache = [2]kvQuant{readKVQuant(a, "k_quant_type"), readKVQuant(a, "v_quant_type")}
-		if a.Int("sliding_window_cache", 0) != 0 {
-			a.Errorf("sliding_window_cache is 1: caches of the size of the window are not supported")
+		if op.Sliding = a.Bool("sliding_window_cache", false); op.Sliding && (op.Window < 1 || op.QK != scoresNone) {
+			a.Errorf("sliding_window_cache is 1 with a local_window_size of %d and qk_output %d, want a window and no scores", op.Window, a.Int("qk_output", 0))
 		}
 		return op
 	})})
@@ -151,6 +152,9 @@ func (op *GroupQueryAttention) Run(c *ir.Call) error {
 			}
 		}
 	}
+	if op.Sliding && capacity < op.Window {
+		return fmt.Errorf("sliding_window_cache is 1: the cache holds %d tokens, want %d or more, as many as local_window_size", capacity, op.Window)
+	}
 	present := max(capacity, total)
 	if total < 0 || total > math.MaxInt32 {
 		return fmt.Errorf("total_sequence_length is %d", total)
@@ -160,13 +164,13 @@ func (op *GroupQueryAttention) Run(c *ir.Call) error {
 	past := make([]int, batch)
 	for b, l := range lens {
 		l++
-		if l < 1 || l > present {
+		if l < 1 || l > present || op.Sliding && l > total {
 			return fmt.Errorf("seqlens_k[%d] is %d, want 0 to %d", b, l-1, present-1)
 		}
 		if n != total {
 			past[b] = l - n
 		}
-		if past[b] < 0 || past[b] > capacity || past[b]+n > present {
+		if past[b] < 0 || past[b] > capacity && !op.Sliding || past[b]+n > present {
 			return fmt.Errorf("seqlens_k[%d] is %d for %d new tokens and a past of %d", b, l-1, n, capacity)
 		}
 	}
@@ -177,7 +181,19 @@ func (op *GroupQueryAttention) Run(c *ir.Call) error {
 		return err
 	}
 	var outs [2]realOutput[float32]
+	held, kvLen := past, total // tokens of the cache that come before the new ones
+	var slide *slidingCache
+	if op.Sliding {
+		slide = newSlidingCache(capacity, op.Window, n, past, lens)
+		held, kvLen = slide.held, slide.length
+	}
 	for i, src := range []*headView[float32]{&k, &v} {
+		if slide != nil {
+			if *src, outs[i], err = slide.push(c, op.Cache[i], 1+i, 12+i, c.Tensor(3+i), *src, kvh, dim); err != nil {
+				return err
+			}
+			continue
+		}
 		if op.Cache[i].on() {
 			if *src, err = op.Cache[i].cache(c, 1+i, 12+i, c.Tensor(3+i), *src, past, kvh, n, capacity, present, dim); err != nil {
 				return err
@@ -188,22 +204,27 @@ func (op *GroupQueryAttention) Run(c *ir.Call) error {
 			return err
 		}
 	}
-	a := &attentionCore[float32]{batch: batch, heads: h, kvHeads: kvh, qLen: n, kvLen: total, dim: dim, vDim: dim, q: q, k: k, v: v,
+	a := &attentionCore[float32]{batch: batch, heads: h, kvHeads: kvh, qLen: n, kvLen: kvLen, dim: dim, vDim: dim, q: q, k: k, v: v,
 		scale: attentionScale(op.Scale, dim), softcap: float64(op.Softcap), observe: scoresNone}
 	for b := range batch {
-		a.kvLen = max(a.kvLen, past[b]+n)
+		a.kvLen = max(a.kvLen, held[b]+n)
 	}
 	a.visible = func(b, i int) (int, int) {
 		if !op.Causal {
-			return 0, past[b] + n
+			return 0, held[b] + n
 		}
-		to := past[b] + i + 1
+		to := held[b] + i + 1
 		if op.Window > 0 {
 			return to - op.Window, to
 		}
 		return 0, to
 	}
-	if a.bias, err = msBias(c, nil, c.Tensor(10), batch, h, n, a.kvLen); err != nil {
+	if slide != nil {
+		a.bias, err = msBiasFrom(c, nil, c.Tensor(10), batch, h, n, total, slide.base)
+	} else {
+		a.bias, err = msBias(c, nil, c.Tensor(10), batch, h, n, a.kvLen)
+	}
+	if err != nil {
 		return err
 	}
 	if s := c.Tensor(11); s != nil {

@@ -90,6 +90,48 @@ def ms_fpq4_wide():
     yield record("MatMulFpQ4", [x, offsets, shape], dict(blk_quant_type=2), 1, MS, tol=0.01)
 
 
+@cases
+def ms_sliding_window():
+    h, kv = 4, 2
+
+    def op(n, cap, window, lens, seed, bias=False, sink=False, rot=False, dtype=F, bits=0, **attrs):
+        b, total, d = len(lens), max(lens), 32 if bits else 16
+        g = lambda k, *s: rnd(seed * 10 + k, *s).astype(dtype)
+        ins = [g(0, b, n, h * d), g(1, b, n, kv * d), g(2, b, n, kv * d), g(3, b, kv, cap, d), g(4, b, kv, cap, d), i32(lens) - 1, i32(total)]
+        if bits:
+            full = np.random.default_rng(seed).integers(-128, 127, (2, b, kv, cap, d // (8 // bits)))
+            ins[3:5] = list(full.astype(np.int8) if bits == 8 else (full & 255).astype(np.uint8))
+        ins += [g(5, total, d // 2), g(6, total, d // 2)] if rot else [None, None]
+        ins += [None, g(7, 1, h, n, total) if bias else None, g(8, h) if sink else None] + ([np.array([0.02], F), np.array([0.0271], F)] if bits else [])
+        if bits:
+            attrs.update(k_quant_type="PER_TENSOR", v_quant_type="PER_TENSOR", kv_cache_bit_width=bits)
+        while ins[-1] is None:
+            ins.pop()
+        r = record("GroupQueryAttention", ins, dict(attrs, num_heads=h, kv_num_heads=kv, local_window_size=window, sliding_window_cache=1,
+                                                    do_rotary=int(rot)), 3, MS, tol=2e-2 if dtype != F or bits else None)
+        step = cap - window + 1
+        for o in r["out"][1:]:  # what lies behind the tokens that stay is not specified
+            v = np.array(o["d"], object).reshape(o["s"])
+            for k, t in enumerate(lens):
+                v[k, :, t if t <= cap else t - step * -(-(t - cap) // step):] = 0
+            o["d"] = v.ravel().tolist()
+        return r
+
+    for t in [1, 5, 6, 8]:
+        yield op(1, 5, 4, [t], 30 + t)
+    for t in [3, 7, 9]:
+        yield op(1, 7, 3, [t], 40 + t, rot=True)
+    yield op(1, 4, 4, [9, 2, 5], 50, bias=True, sink=True, rot=True)
+    yield op(3, 6, 4, [11], 51, bias=True, smooth_softmax=1, softcap=5.0)
+    yield op(9, 6, 4, [12], 52, rot=True)
+    yield op(9, 6, 4, [9], 53)
+    yield op(4, 6, 4, [4, 4], 54, rot=True)
+    yield op(2, 6, 4, [9], 55, dtype=np.float16)
+    for bits in [4, 8]:
+        yield op(1, 5, 4, [9, 4], 56 + bits, bits=bits)
+        yield op(3, 6, 4, [11], 57 + bits, bits=bits)
+
+
 NCHWC = "com.microsoft.nchwc"
 
 
