@@ -217,16 +217,23 @@ func computeRows[T Byte](level cpu.Level, g *Args[T], buf *buffers, r0, r1, p0, 
 	}
 	j0, j1 := p0*PanelWidth, min(p.N, p1*PanelWidth)
 	cols := j1 - j0
-	colBias := grow(&buf.colBias, cols+PanelWidth)
-	for j := range cols {
-		v := int32(0)
-		if g.Bias != nil {
-			v = g.Bias[j0+j]
+	colBias := grow(&buf.colBias, cols+PanelWidth)[:cols]
+	if g.Bias != nil {
+		copy(colBias, g.Bias[j0:j1])
+	} else {
+		clear(colBias)
+	}
+	switch {
+	case perRow: // below
+	case perColumn:
+		for j := range colBias {
+			colBias[j] -= za(0) * (p.colSum[j0+j] - int32(p.K)*zb(j0+j))
 		}
-		if !perRow {
-			v -= za(0) * (p.colSum[j0+j] - int32(p.K)*zb(j0+j))
+	case za(0) != 0:
+		z, less := za(0), int32(p.K)*zb(0)
+		for j, v := range p.colSum[j0:j1] {
+			colBias[j] -= z * (v - less)
 		}
-		colBias[j] = v
 	}
 	var rowBias []int32
 	if rowSum != nil && !perColumn {
