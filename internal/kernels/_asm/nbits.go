@@ -23,6 +23,10 @@ func nbitsTile(f *file, mr int) string {
 	g := f.function(name, vnni, []arg{{"t", "*nbitsArgs"}}, nil)
 	fl := func(r, j int) int { return r*2 + j }        // sums
 	in := func(r, j int) int { return 2*mr + r*2 + j } // of the block
+	up := in                                           // of the upper nibbles: apart where few rows would wait for the latency
+	if mr <= 2 {
+		up = func(r, j int) int { return 4*mr + r*2 + j }
+	}
 	const lo0, hi0, lo1, hi1, maskReg, scale0, scale1 = 24, 25, 26, 27, 28, 29, 30
 	g.arg("t", "DX")
 	for _, p := range []struct {
@@ -47,11 +51,18 @@ func nbitsTile(f *file, mr int) string {
 	for r := range mr {
 		g.e("VPBROADCASTD %s, Z%d", row("R11", "R9", "SI", r, 0), in(r, 0))
 		g.op("VMOVAPS", in(r, 0), in(r, 1))
+		for j := range 2 {
+			if up(r, j) != in(r, j) {
+				g.op("VPXORD", up(r, j), up(r, j), up(r, j))
+			}
+		}
 	}
+	g.prefetchScales()
 	g.e("MOVQ %d(DX), CX", nSteps)
 	g.label("step")
 	for j, p := range [][2]int{{lo0, hi0}, {lo1, hi1}} {
 		g.op("VMOVUPS", fmt.Sprintf("%d(DI)", j*64), p[0])
+		g.e("PREFETCHT0 %d(DI)", aheadFew+j*64)
 		g.op("VPSRLD", "$4", p[0], p[1])
 		g.op("VPANDD", maskReg, p[0], p[0])
 		g.op("VPANDD", maskReg, p[1], p[1])
@@ -61,8 +72,8 @@ func nbitsTile(f *file, mr int) string {
 		g.op("VPDPBUSD.BCST", row("AX", "R8", "R15", r, 0), lo1, in(r, 1))
 	}
 	for r := range mr {
-		g.op("VPDPBUSD.BCST", row("AX", "R8", "R15", r, 4), hi0, in(r, 0))
-		g.op("VPDPBUSD.BCST", row("AX", "R8", "R15", r, 4), hi1, in(r, 1))
+		g.op("VPDPBUSD.BCST", row("AX", "R8", "R15", r, 4), hi0, up(r, 0))
+		g.op("VPDPBUSD.BCST", row("AX", "R8", "R15", r, 4), hi1, up(r, 1))
 	}
 	g.e("ADDQ $8, AX")
 	g.e("ADDQ $128, DI")
@@ -72,6 +83,9 @@ func nbitsTile(f *file, mr int) string {
 	g.op("VMOVUPS", "64(BX)", scale1)
 	for r := range mr {
 		for j := range 2 {
+			if up(r, j) != in(r, j) {
+				g.op("VPADDD", up(r, j), in(r, j), in(r, j))
+			}
 			g.op("VCVTDQ2PS", in(r, j), in(r, j))
 			g.op("VMULPS.BCST", row("R10", "R9", "SI", r, 0), scale0+j, 31)
 			g.op("VFMADD231PS", 31, in(r, j), fl(r, j))
@@ -98,6 +112,15 @@ func nbitsTile(f *file, mr int) string {
 	g.e("JNZ block")
 	g.nbitsStore(mr, fl)
 	return name
+}
+
+// prefetchScales asks for the scales of a later block, and the shifts where there are any: what
+// is read beyond the end, or at 0, is no fault.
+func (g *fn) prefetchScales() {
+	for j := range 2 {
+		g.e("PREFETCHT0 %d(BX)", aheadFew/4+j*64)
+		g.e("PREFETCHT0 %d(R12)", aheadFew/4+j*64)
+	}
 }
 
 // nbitsStore writes the sums of mr rows, or adds them to C.
@@ -152,11 +175,13 @@ func nbitsVector(f *file, bits int) {
 	for r := 2; r < 10; r++ { // four sums for each half, against the latency
 		g.op("VXORPS", r, r, r)
 	}
+	g.prefetchScales()
 	g.e("MOVQ %d(DX), CX", nSteps)
 	g.label("step")
 	for j := range 2 {
 		v := 10 + 8*j
 		g.op("VMOVUPS", fmt.Sprintf("%d(DI)", j*64), v)
+		g.e("PREFETCHT0 %d(DI)", aheadFew+j*64)
 		if bits == 8 {
 			for p := range 4 {
 				g.signedByte(v, p, v+1+p)
