@@ -4,7 +4,9 @@ import (
 	"slices"
 	"unsafe"
 
+	"github.com/onward-ml/onward/internal/cpu"
 	"github.com/onward-ml/onward/internal/ir"
+	"github.com/onward-ml/onward/internal/kernels/vec"
 )
 
 // moveStrided copies every element of a box of the given shape from src to dst:
@@ -90,6 +92,9 @@ func newStridedPlan(shape, dst, src []int) *stridedPlan {
 // of rows and one of columns stay in the first-level cache.
 const stridedTile = 32
 
+// stridedStrip is how many elements a strip has at least where the matrix has more.
+const stridedStrip = 8192
+
 func stridedRun[E moveElem](c *ir.Call, p *stridedPlan, dst, src []E) {
 	last := len(p.shape) - 1
 	n := p.shape[last]
@@ -102,10 +107,14 @@ func stridedRun[E moveElem](c *ir.Call, p *stridedPlan, dst, src []E) {
 	outer := last
 	perUnit := n
 	strips := 0 // strips of rows that one matrix is cut into
+	side := stridedTile
 	if p.tile {
 		outer = last - 1
-		strips = (p.shape[outer] + stridedTile - 1) / stridedTile
-		perUnit = n * min(stridedTile, p.shape[outer])
+		for side*n < stridedStrip {
+			side *= 2
+		}
+		strips = (p.shape[outer] + side - 1) / side
+		perUnit = n * min(side, p.shape[outer])
 	}
 	units := max(strips, 1)
 	for _, d := range p.shape[:outer] {
@@ -131,9 +140,11 @@ func stridedRun[E moveElem](c *ir.Call, p *stridedPlan, dst, src []E) {
 		}
 		for u := lo; u < hi; u++ {
 			if strips > 0 {
-				row := strip * stridedTile
-				rows := min(stridedTile, p.shape[outer]-row)
-				stridedSquare(dst, src, d+row*p.dst[outer], s+row, rows, n, p.dst[outer], p.src[last])
+				row := strip * side
+				rows := min(side, p.shape[outer]-row)
+				if at := d + row*p.dst[outer]; c.Generic || !stridedKernel(dst, src, at, s+row, rows, n, p.dst[outer], p.src[last]) {
+					stridedSquare(dst, src, at, s+row, rows, n, p.dst[outer], p.src[last])
+				}
 				if strip++; strip < strips {
 					continue
 				}
@@ -181,9 +192,32 @@ func stridedRow[E moveElem](dst, src []E, d, s, n, dstStride, srcStride int) {
 	}
 }
 
+// stridedKernel is stridedSquare by a vector kernel, if there is one.
+func stridedKernel[E moveElem](dst, src []E, d, s, rows, cols, dstStride, srcStride int) bool {
+	if dstStride < 0 || srcStride < 0 {
+		return false
+	}
+	l := cpu.Active()
+	switch dst := any(dst).(type) {
+	case []uint8:
+		return vec.Transpose(l, dst[d:], dstStride, any(src).([]uint8)[s:], srcStride, cols, rows)
+	case []uint16:
+		return vec.Transpose(l, dst[d:], dstStride, any(src).([]uint16)[s:], srcStride, cols, rows)
+	case []uint32:
+		return vec.Transpose(l, dst[d:], dstStride, any(src).([]uint32)[s:], srcStride, cols, rows)
+	case []uint64:
+		return vec.Transpose(l, dst[d:], dstStride, any(src).([]uint64)[s:], srcStride, cols, rows)
+	}
+	return false
+}
+
 // stridedSquare transposes rows×cols elements: dst has rows of cols dense
 // elements, src has columns of rows dense elements.
 func stridedSquare[E moveElem](dst, src []E, d, s, rows, cols, dstStride, srcStride int) {
+	for ; rows > stridedTile; rows -= stridedTile {
+		stridedSquare(dst, src, d, s, stridedTile, cols, dstStride, srcStride)
+		d, s = d+stridedTile*dstStride, s+stridedTile
+	}
 	var z E
 	if srcStride*int(unsafe.Sizeof(z))%2048 == 0 {
 		stridedDetour(dst, src, d, s, rows, cols, dstStride, srcStride)

@@ -86,6 +86,12 @@ func writeTransposeFor(dir, arch string, isas []isa) {
 	for _, i := range isas {
 		transpose(f, i)
 	}
+	if arch == "amd64" {
+		for _, size := range []int{1, 2, 4, 8} {
+			transposeWide(f, size, false)
+			transposeWide(f, size, true)
+		}
+	}
 	write(dir+"/transpose_"+arch+".s", f.text())
 	write(dir+"/transpose_stubs_"+arch+".go", generated+"//go:build !purego\n\npackage vec\n"+f.stubs.String())
 }

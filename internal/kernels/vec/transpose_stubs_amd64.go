@@ -9,3 +9,27 @@ func transposeF32AVX512(dst *float32, src *float32, ldd int, lds int, n int)
 
 //go:noescape
 func transposeF32AVX2(dst *float32, src *float32, ldd int, lds int, n int)
+
+//go:noescape
+func transposeU8AVX512(dst *byte, src *byte, ldd int, lds int, dstStep int, srcStep int, n int)
+
+//go:noescape
+func transposeU8EdgeAVX512(dst *byte, src *byte, ldd int, lds int, dstStep int, srcStep int, n int, rows int, cols int)
+
+//go:noescape
+func transposeU16AVX512(dst *byte, src *byte, ldd int, lds int, dstStep int, srcStep int, n int)
+
+//go:noescape
+func transposeU16EdgeAVX512(dst *byte, src *byte, ldd int, lds int, dstStep int, srcStep int, n int, rows int, cols int)
+
+//go:noescape
+func transposeU32AVX512(dst *byte, src *byte, ldd int, lds int, dstStep int, srcStep int, n int)
+
+//go:noescape
+func transposeU32EdgeAVX512(dst *byte, src *byte, ldd int, lds int, dstStep int, srcStep int, n int, rows int, cols int)
+
+//go:noescape
+func transposeU64AVX512(dst *byte, src *byte, ldd int, lds int, dstStep int, srcStep int, n int)
+
+//go:noescape
+func transposeU64EdgeAVX512(dst *byte, src *byte, ldd int, lds int, dstStep int, srcStep int, n int, rows int, cols int)

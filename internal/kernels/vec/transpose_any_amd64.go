@@ -1,0 +1,74 @@
+//go:build !purego
+
+package vec
+
+import (
+	"unsafe"
+
+	"github.com/onward-ml/onward/internal/cpu"
+)
+
+func canTranspose[E Bits](l cpu.Level) bool { return l == cpu.AVX512 }
+
+func transposeAny[E Bits](dst []E, ldd int, src []E, lds, rows, cols int) {
+	var z E
+	size := int(unsafe.Sizeof(z))
+	w := 16
+	if size == 8 {
+		w = 8
+	}
+	const most = 64 // blocks per call
+	// run transposes blocks of h×v elements from row i and column j on: along the longer side the whole
+	// ones, all at once.
+	run := func(i, j, h, v, down, right int) {
+		for n := max(down, right); n > 0; n -= most {
+			m := min(n, most)
+			d, s := (*byte)(unsafe.Pointer(&dst[j*ldd+i])), (*byte)(unsafe.Pointer(&src[i*lds+j]))
+			dstStep, srcStep := w*size, w*lds*size
+			if right > down {
+				dstStep, srcStep = w*ldd*size, w*size
+				j += w * m
+			} else {
+				i += w * m
+			}
+			full := h == w && v == w
+			switch {
+			case size == 1 && full:
+				transposeU8AVX512(d, s, ldd, lds, dstStep, srcStep, m)
+			case size == 1:
+				transposeU8EdgeAVX512(d, s, ldd, lds, dstStep, srcStep, m, h, v)
+			case size == 2 && full:
+				transposeU16AVX512(d, s, 2*ldd, 2*lds, dstStep, srcStep, m)
+			case size == 2:
+				transposeU16EdgeAVX512(d, s, 2*ldd, 2*lds, dstStep, srcStep, m, h, v)
+			case size == 4 && full:
+				transposeU32AVX512(d, s, 4*ldd, 4*lds, dstStep, srcStep, m)
+			case size == 4:
+				transposeU32EdgeAVX512(d, s, 4*ldd, 4*lds, dstStep, srcStep, m, h, v)
+			case full:
+				transposeU64AVX512(d, s, 8*ldd, 8*lds, dstStep, srcStep, m)
+			default:
+				transposeU64EdgeAVX512(d, s, 8*ldd, 8*lds, dstStep, srcStep, m, h, v)
+			}
+		}
+	}
+	r, c := rows/w*w, cols/w*w
+	if rows >= cols {
+		for j := 0; j < c; j += w {
+			run(0, j, w, w, rows/w, 1)
+		}
+	} else {
+		for i := 0; i < r; i += w {
+			run(i, 0, w, w, 1, cols/w)
+		}
+	}
+	if c < cols && r > 0 {
+		run(0, c, w, cols-c, rows/w, 1)
+	}
+	if r < rows && c > 0 {
+		run(r, 0, rows-r, w, 1, cols/w)
+	}
+	if r < rows && c < cols {
+		run(r, c, rows-r, cols-c, 1, 1)
+	}
+}
