@@ -75,6 +75,15 @@ func moreGradientCases() []gradientCase {
 			add(op, "axis", []int64{2, 3, 2}, []int64{1}, oneNode(op, one, onnx.Attrs{"axes": []int64{-2}, "keepdims": 0}))
 		}
 	}
+	for _, e := range []struct {
+		equation string
+		x, w     []int64
+	}{{"ij,jk->ik", []int64{2, 3}, []int64{3, 2}}, {"ij,jk", []int64{2, 3}, []int64{3, 2}}, {"ij,kj->k", []int64{2, 3}, []int64{2, 3}}, {"ij,k->ji", []int64{2, 3}, []int64{2}},
+		{"...ij, ...jk -> ...ik", []int64{2, 2, 3}, []int64{3, 2}}, {"ba,b", []int64{2, 3}, []int64{2}}} {
+		add("Einsum", e.equation, e.x, e.w, oneNode("Einsum", two, onnx.Attrs{"equation": e.equation}))
+	}
+	add("LpNormalization", "", []int64{2, 3}, []int64{1}, oneNode("LpNormalization", one))
+	add("LpNormalization", "p 1", []int64{2, 3}, []int64{1}, oneNode("LpNormalization", one, onnx.Attrs{"p": 1, "axis": 0}))
 	for _, op := range []string{"Asin", "Acos", "Atanh", "Acosh"} {
 		shift := map[bool]float64{true: 1, false: -1.1}[op == "Acosh"]
 		add(op, "", []int64{2, 3}, []int64{1}, func(b *onnx.ModelBuilder) {
@@ -393,5 +402,11 @@ func TestGradientNamesWhatItCannotDifferentiate(t *testing.T) {
 	m := gradientModel(gradientCase{"", []int64{2, 3}, []int64{1}, oneNode("Hardmax", []string{"x"})}, 1, 13)
 	if _, err := onward.OpenModel(m, nil); err == nil || !strings.Contains(err.Error(), "operator Hardmax is not differentiated") {
 		t.Errorf("error %v", err)
+	}
+	for equation, want := range map[string]string{"ii->i": "takes a diagonal", "...i->i": "sums over the dimensions of an ellipsis", "i,i->i": "2 terms for 1 inputs"} {
+		m := gradientModel(gradientCase{"", []int64{3, 3}, []int64{1}, oneNode("Einsum", []string{"x"}, onnx.Attrs{"equation": equation})}, 1, 13)
+		if _, err := onward.OpenModel(m, nil); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("equation %s: error %v, want one with %q", equation, err, want)
+		}
 	}
 }

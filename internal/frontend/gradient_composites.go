@@ -154,6 +154,16 @@ func compositeGradients() map[string]func(b *gradientBuilder, n *onnx.Node) (str
 		"ReduceSumSquare": reduced(square, same),
 		"ReduceLogSum":    reduced(same, named("Log")),
 
+		"LpNormalization": func(b *gradientBuilder, n *onnx.Node) (string, error) {
+			if err := b.need(13); err != nil {
+				return "", err
+			}
+			x := n.Inputs[0]
+			if intAttr(n, "p", 2) == 1 {
+				return b.op("Div", x, b.sumAlong(n, b.op("Abs", x))), nil
+			}
+			return b.op("Div", x, b.op("Sqrt", b.sumAlong(n, b.op("Mul", x, x)))), nil
+		},
 		"LayerNormalization": func(b *gradientBuilder, n *onnx.Node) (string, error) {
 			axis := intAttr(n, "axis", -1)
 			x := b.normal(n.Inputs[0], floatAttr(n, "epsilon", 1e-5), func(v string) string { return b.sumFrom(v, axis) })

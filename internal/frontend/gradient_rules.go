@@ -102,7 +102,7 @@ func init() {
 			func(b *gradientBuilder, x, y, out, g string) string {
 				return b.op("MatMul", b.op("onward.SwapLast", x), g)
 			}),
-		"Gemm": gemmGradient,
+		"Gemm": gemmGradient, "Einsum": einsumGradient,
 		"Transpose": func(b *gradientBuilder, n *onnx.Node, g string) ([]string, error) {
 			i := slices.IndexFunc(n.Attributes, func(a *onnx.Attribute) bool { return a.Name == "perm" })
 			if i < 0 {

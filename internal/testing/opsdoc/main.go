@@ -51,8 +51,29 @@ func page() []byte {
 		s := d.Signature()
 		fmt.Fprintf(&b, "| %s | %s | %s | %s | %s |\n", d.Name, versions(d), params(s.In), params(s.Out), types(s))
 	}
+	b.WriteString(missing)
 	return b.Bytes()
 }
+
+// missing says what ONNX Runtime 1.31 has schemas for and the registry does not hold.
+const missing = `
+## What only other engines have
+
+ONNX Runtime 1.31 has schemas of these operators, and kernels for GPUs and other accelerators only: it refuses them on a CPU too.
+
+| operators of com.microsoft | for |
+|---|---|
+| BitmaskBiasDropout, BitmaskDropout, FusedMatMulActivation, GemmFloat8, MatMulNBitsMlp, MatMulNBitsQkv, NhwcFusedConv (but for float16 on arm64) | fusions that its optimizer makes for GPUs |
+| ComplexMul, ComplexMulConj, DecoderAttention, DecoderMaskedSelfAttention, GatedDeltaNet, GatedRelativePositionBias, GemmaRotaryEmbedding, LongformerAttention, PagedAttention, RelativePositionBias, RemovePadding, RestorePadding, VarlenCausalConvWithState | transformers |
+| DynamicSparseAttention, PackedSparseAttentionIndexer, SparseAttentionIndexer, SparsePagedAttention | sparse attention |
+| DequantizeBFP, DequantizeWithOrder, MatMulBlockQuantizedFp4Weight, MatMulBlockQuantizedFp8Weight, QOrderedAttention, QOrderedGelu, QOrderedLayerNormalization, QOrderedLongformerAttention, QOrderedMatMul, QuantizeBFP, QuantizeWithOrder | number formats and layouts of GPUs |
+| EPContext, Snpe | programs that one accelerator has compiled |
+| TorchEmbedding | training |
+
+So it is with these attributes and inputs: do_rotary of Attention, ndim above 1 of CausalConvWithState, and the global and activation
+scales of QMoE. The operators of com.ms.internal.nhwc are made while a session is created and are in no file.
+past_present_share_buffer of Attention and the output cross_qk of WhisperBeamSearch are not implemented here.
+`
 
 func versions(d *ops.Def) string {
 	v := make([]string, len(d.Since))
