@@ -3,6 +3,7 @@ package onward_test
 import (
 	"context"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/onward-ml/onward"
@@ -113,4 +114,16 @@ func TestReshapeOfAnEmptyBatch(t *testing.T) {
 	b.Node("Conv", []string{"i", "w"}, []string{"y"})
 	b.Output("y", onnx.Float, "N", 3, 1, 3)
 	sameOnCPU(t, b, onward.Values{"x": rampOf(2, 6)}, onward.Values{"x": rampOf(0, 6)}, onward.Values{"x": rampOf(1, 6)})
+}
+
+// An activation without a name is refused, as ONNX Runtime does.
+func TestFusedConvWithAnEmptyActivation(t *testing.T) {
+	b := onnx.NewModel("m").Opset("", 17).Opset("com.microsoft", 1)
+	b.Input("x", onnx.Float, 1, 2, 3, 3)
+	b.Initializer("w", onnx.FromTensor(rampOf(3, 2, 1, 1)))
+	b.Node("FusedConv", []string{"x", "w"}, []string{"y"}, onnx.Attrs{"activation": ""}).Domain("com.microsoft")
+	b.Output("y", onnx.Float, 1, 3, 3, 3)
+	if _, err := onward.OpenModel(b.Must(), nil); err == nil || !strings.Contains(err.Error(), "activation is empty") {
+		t.Errorf("got %v, want an error that the activation is empty", err)
+	}
 }

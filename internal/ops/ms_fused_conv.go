@@ -18,6 +18,9 @@ type ActivatedConv struct {
 
 var _ = register(Def{Domain: DomainMicrosoft, Name: "FusedConv", Since: []int{1}, In: "X:T, W:T, B:T?, Z:T?", Out: "Y:T",
 	Types: Types{"T": "float16 float double"}, Build: simple(func(a *Attrs, opset int) Operator {
+		if a.Has("activation") && a.String("activation", "") == "" {
+			a.Errorf("activation is empty; leave the attribute out for none") // as ONNX Runtime asks for
+		}
 		return &ActivatedConv{Conv{Window: readWindow(a, true), Group: readGroup(a)}, readFusedActivation(a, a.Floats("activation_params"))}
 	})})
 

@@ -242,7 +242,7 @@ func (c *Chain) perturb(feed int, loose bool) (*samples, error) {
 		return ok
 	}
 	var names []string
-	made, recurrent := map[string]bool{}, map[string]bool{} // by nodes
+	made, inner := map[string]bool{}, map[string]float64{} // by nodes
 	var nodes []*onnx.Node
 	// noise adds the product of a value and its noise, under the value's name.
 	noise := func(name string) string {
@@ -278,7 +278,7 @@ func (c *Chain) perturb(feed int, loose bool) (*samples, error) {
 		for i, out := range n.Outputs {
 			if out != "" && noisy(out) {
 				made[out] = true
-				recurrent[out] = n.OpType == "GRU" || n.OpType == "LSTM" || n.OpType == "RNN"
+				inner[out] = innerNumbers[n.OpType]
 				r.Outputs[i] = noise(out)
 			}
 		}
@@ -319,9 +319,7 @@ func (c *Chain) perturb(feed int, loose bool) (*samples, error) {
 				e *= 4
 				shift = e / 10 * most(t)
 			}
-			if recurrent[name] {
-				shift = max(shift, e/4) // their gates are of 1
-			}
+			shift = max(shift, e*inner[name]*max(1, most(t)))
 			if i == 0 {
 				e, shift = 0, 0
 			}
@@ -340,6 +338,10 @@ func (c *Chain) perturb(feed int, loose bool) (*samples, error) {
 	}
 	return s, nil
 }
+
+// innerNumbers are operators that compute numbers of their own, gates or what a subgraph
+// has, which may cancel: the part of a rounding of 1 that their results may have.
+var innerNumbers = map[string]float64{"RNN": 0.25, "GRU": 0.25, "LSTM": 0.25, "If": 0.5, "Loop": 0.5}
 
 // roundings are the relative changes for which an operator of a type is good.
 var roundings = map[tensor.DType]float64{tensor.TypeFloat32: 1e-6, tensor.TypeFloat64: 4e-15, tensor.TypeFloat16: 2e-3, tensor.TypeBFloat16: 1.6e-2}

@@ -181,7 +181,7 @@ func (w *network) convolve(x string, m, group, k, pad int) string {
 		"pads": []int64{int64(pad), int64(pad), int64(pad), int64(pad)}, "group": group}
 	if rapid.IntRange(0, 3).Draw(w.t, "contrib") == 0 {
 		op = "FusedConv"
-		// Without the attribute rather than with an empty one, which ONNX Runtime refuses.
+		// Without the attribute rather than with an empty one, which is refused.
 		if a := rapid.SampledFrom([]string{"Relu", "Clip", "Sigmoid", ""}).Draw(w.t, "activation"); a != "" {
 			attrs["activation"] = a
 			if a == "Clip" {
