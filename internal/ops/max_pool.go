@@ -77,23 +77,28 @@ func maxPoolBytes[T int8 | uint8](c *ir.Call, g *windowGeom, x, y []T, planes in
 	if room := g.in[1] + g.before[1] - kw - (s - 1); room >= 0 {
 		hi = max(lo, min(room/s+1, g.out[1]))
 	}
+	type cut struct{ at, from, width int } // a window that the row's edges cut
+	var cuts []cut
+	for i := range g.out[1] {
+		if i < lo || i >= hi {
+			from, to := g.tapRange(1, i)
+			cuts = append(cuts, cut{i, i*s - g.before[1] + from, max(0, to-from)})
+		}
+	}
 	return poolPlanes(c, g, planes, func(m *meter, plane int) bool {
 		xp, yp := x[plane*in:][:in], y[plane*out:][:out]
 		for o := range g.out[0] {
 			first, end := g.tapRange(0, o)
 			row := yp[o*g.out[1]:][:g.out[1]]
 			top := o*g.stride[0] - g.before[0] + first
-			one := func(i int) {
-				from, to := g.tapRange(1, i)
-				row[i] = least
-				for ky := range max(0, end-first) {
-					for kx := from; kx < to; kx++ {
-						row[i] = max(row[i], xp[(top+ky)*g.in[1]+i*s-g.before[1]+kx])
+			for _, w := range cuts {
+				v := least
+				for ky := 0; w.width > 0 && ky < end-first; ky++ {
+					for _, e := range xp[(top+ky)*g.in[1]+w.from:][:w.width] {
+						v = max(v, e)
 					}
 				}
-			}
-			for i := range lo {
-				one(i)
+				row[w.at] = v
 			}
 			if lo < hi && first < end {
 				quant.MaxWindow(cpu.Active(), row[lo:hi], xp[top*g.in[1]+lo*s-g.before[1]:], g.in[1], end-first, kw, s)
@@ -101,9 +106,6 @@ func maxPoolBytes[T int8 | uint8](c *ir.Call, g *windowGeom, x, y []T, planes in
 				for i := lo; i < hi; i++ {
 					row[i] = least
 				}
-			}
-			for i := hi; i < len(row); i++ {
-				one(i)
 			}
 			if !m.spend(g.out[1] * min(1<<20, g.taps())) {
 				return false
