@@ -1,7 +1,9 @@
 package ops
 
 import (
+	"github.com/onward-ml/onward/internal/cpu"
 	"github.com/onward-ml/onward/internal/ir"
+	"github.com/onward-ml/onward/internal/kernels/vec"
 	"github.com/onward-ml/onward/tensor"
 )
 
@@ -66,6 +68,23 @@ func averagePlanes[T realFloat](c *ir.Call, p *AveragePool, g *windowGeom, x, y 
 		counts[d] = g.counts(d, p.CountIncludePad)
 	}
 	in, out, s := product(g.in), product(g.out), g.stride[n-1]
+	if floats, ok := any(x).([]float32); ok && !c.Generic {
+		if whole := newSumPlane(g); whole != nil {
+			// what each window is divided by
+			by := make([]float32, out)
+			for i, a := range counts[0] {
+				for j, b := range counts[1] {
+					by[i*g.out[1]+j] = float32(max(1, a*b))
+				}
+			}
+			return poolPlanes(c, g, planes, func(m *meter, plane int) bool {
+				yp := any(y).([]float32)[plane*out:][:out]
+				whole.run(yp, floats[plane*in:][:in])
+				vec.DivF32(cpu.Active(), yp, yp, by)
+				return m.spend(out)
+			})
+		}
+	}
 	return poolPlanes(c, g, planes, func(m *meter, plane int) bool {
 		xp, yp := x[plane*in:][:in], y[plane*out:][:out]
 		pos := make([]int, n)

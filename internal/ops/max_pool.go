@@ -153,9 +153,17 @@ func maxPool[T maxPoolType](c *ir.Call, p *MaxPool, g *windowGeom, x, y []T, sha
 	}
 	in, out := product(g.in), product(g.out)
 	s := g.stride[len(g.stride)-1]
+	var whole *poolPlane
+	floats, _ := any(x).([]float32)
+	if floats != nil && indices == nil && !c.Generic {
+		whole = newMaxPlane(g)
+	}
 	return poolPlanes(c, g, shape[0]*shape[1], func(m *meter, plane int) bool {
 		xp, yp := x[plane*in:][:in], y[plane*out:][:out]
 		switch {
+		case whole != nil:
+			whole.run(any(y).([]float32)[plane*out:][:out], floats[plane*in:][:in])
+			return m.spend(out)
 		case indices != nil:
 			return maxPoolIndexed(g, m, xp, yp, indices[plane*out:][:out], plane*in, p.ColumnMajor, least)
 		case c.Generic:
