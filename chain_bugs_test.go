@@ -127,3 +127,14 @@ func TestFusedConvWithAnEmptyActivation(t *testing.T) {
 		t.Errorf("got %v, want an error that the activation is empty", err)
 	}
 }
+
+// A session that repeats its last run also repeats the activation.
+func TestFusedGemmRunsAgain(t *testing.T) {
+	b := onnx.NewModel("m").Opset("", 17).Opset("com.microsoft", 1)
+	b.Input("x", onnx.Float, 2, 3)
+	b.Initializer("w", onnx.FromTensor(rampOf(3, 4))).Initializer("c", onnx.FromTensor(rampOf(2, 4)))
+	b.Node("FusedGemm", []string{"x", "w", "c"}, []string{"y"}, onnx.Attrs{"activation": "Sigmoid"}).Domain("com.microsoft")
+	b.Output("y", onnx.Float, 2, 4)
+	feed := onward.Values{"x": rampOf(2, 3)}
+	sameOnCPU(t, b, feed, feed, feed, feed)
+}
