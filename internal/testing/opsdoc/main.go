@@ -70,9 +70,9 @@ ONNX Runtime 1.31 has schemas of these operators, and kernels for GPUs and other
 | EPContext, Snpe | programs that one accelerator has compiled |
 | TorchEmbedding | training |
 
-So it is with these attributes and inputs: do_rotary of Attention, ndim above 1 of CausalConvWithState, and the global and activation
-scales of QMoE. The operators of com.ms.internal.nhwc are made while a session is created and are in no file.
-past_present_share_buffer of Attention and the output cross_qk of WhisperBeamSearch are not implemented here.
+So it is with do_rotary of Attention and with ndim above 1 of CausalConvWithState. The operators of com.ms.internal.nhwc are made while a session is created and are in no file.
+past_present_share_buffer of Attention, the global and activation scales of QMoE and the output cross_qk of WhisperBeamSearch are
+not implemented here.
 `
 
 func versions(d *ops.Def) string {
