@@ -18,6 +18,7 @@ type BlockedConv struct {
 	Add    Layout // of input 1
 	HasAdd bool
 	Act    Activation
+	Map    func(dst, src []float32) // a function of every element after Act, or nil
 
 	in, out Layout
 	planar  bool // the input is N×C×H×W
@@ -126,36 +127,73 @@ func (v *BlockedConv) Infer(c *ir.InferContext) error {
 	return nil
 }
 
+// Then returns the convolution followed by m, which reads what v makes; nil where v has a function already.
+func (v *BlockedConv) Then(m *BlockedMap) *BlockedConv {
+	if v.Map != nil {
+		return nil
+	}
+	r := *v
+	r.Map, r.out = m.fn, m.Out
+	switch k := v.kernel.(type) {
+	case *conv.Direct:
+		r.kernel = k.To(m.Out)
+	case *conv.Gather:
+		r.kernel = k.To(m.Out)
+	case *conv.Stem:
+		r.kernel = k.To(m.Out)
+	case *conv.Depthwise:
+		r.kernel = k.To(m.Out)
+	case *conv.Winograd:
+		r.kernel = k.To(m.Out)
+	default:
+		return nil
+	}
+	return &r
+}
+
+// epilogue returns what happens to the sums; the residual itself is missing.
+func (v *BlockedConv) epilogue() *conv.BlockedEpilogue {
+	return &conv.BlockedEpilogue{AddLayout: v.Add, Act: v.Act.gemm(), Lo: v.Act.Lo, Hi: v.Act.Hi, Map: v.Map}
+}
+
+// input returns input 0 as n images, each of size elements.
+func (v *BlockedConv) input(c *ir.Call) (n, size int, x []float32, err error) {
+	if v.planar {
+		n, x, err = planarIn(c, 0, v.in.C, v.in.H, v.in.W)
+		return n, v.in.C * v.in.H * v.in.W, x, err
+	}
+	n, x, err = blockedIn(c, 0, &v.in)
+	return n, v.in.Len(), x, err
+}
+
+// residual returns input 1 as n images, nil where there is none.
+func (v *BlockedConv) residual(c *ir.Call, n int) ([]float32, error) {
+	if !v.HasAdd {
+		return nil, nil
+	}
+	na, add, err := blockedIn(c, 1, &v.Add)
+	if err == nil && na != n {
+		err = fmt.Errorf("%d images to add to %d", na, n)
+	}
+	return add, err
+}
+
 // Run convolves image by image; the kernel splits an image over threads.
 func (v *BlockedConv) Run(c *ir.Call) error {
 	c.Replay()
-	var n int
-	var x, add []float32
-	var err error
-	size := v.in.Len()
-	if v.planar {
-		size = v.in.C * v.in.H * v.in.W
-		n, x, err = planarIn(c, 0, v.in.C, v.in.H, v.in.W)
-	} else {
-		n, x, err = blockedIn(c, 0, &v.in)
-	}
+	n, size, x, err := v.input(c)
 	if err != nil {
 		return err
 	}
-	if v.HasAdd {
-		var na int
-		if na, add, err = blockedIn(c, 1, &v.Add); err != nil {
-			return err
-		}
-		if na != n {
-			return fmt.Errorf("%d images to add to %d", na, n)
-		}
+	add, err := v.residual(c, n)
+	if err != nil {
+		return err
 	}
 	y, err := blockedOut(c, n, &v.out)
 	if err != nil {
 		return err
 	}
-	ep := &conv.BlockedEpilogue{AddLayout: v.Add, Act: v.Act.gemm(), Lo: v.Act.Lo, Hi: v.Act.Hi}
+	ep := v.epilogue()
 	par := parOf(c)
 	for i := range n {
 		if add != nil {

@@ -88,12 +88,16 @@ type passCase struct {
 	opset      int64 // default 21
 	build      []build
 	outputs    string // default "y"
+	with       string // a pass that runs too
 	want       string
 }
 
 // TestPasses says for every pass what it must rewrite, and what looks like it and
 // must stay. Every pass runs alone, with dce behind it.
 func TestPasses(t *testing.T) {
+	// a wide image, and the depthwise convolution of it
+	expand := steps(input("x", "n", 3, 104, 104), ramp("w", 32, 3, 1, 1), ramp("k", 32, 1, 3, 3), ramp("v", 16, 32, 1, 1), node("Conv", "x w", "e"))
+	spread := node("Conv", "e k", "d", onnx.Attrs{"group": int64(32)})
 	cases := []passCase{
 		{pass: "fold", name: "constants are added", build: steps(rows, constant("a", float32(1)), constant("b", float32(2)), node("Add", "a b", "c"), node("Mul", "x c", "y")), want: "Mul"},
 		{pass: "fold", name: "the shape of a fixed input", build: steps(input("x", 2, 3), node("Shape", "x", "y")), want: ""},
@@ -180,6 +184,14 @@ func TestPasses(t *testing.T) {
 		{pass: "block-layout", name: "two convolutions", build: steps(input("x", "n", 16, 9, 9), ramp("w", 16, 16, 3, 3), node("Conv", "x w", "c"), node("Conv", "c w", "y")), want: "ToBlocked BlockedConv BlockedConv FromBlocked"},
 		{pass: "block-layout", name: "an image of unknown size", build: steps(input("x", "n", 16, "h", 9), ramp("w", 16, 16, 3, 3), node("Conv", "x w", "c"), node("Conv", "c w", "y")), want: "Conv Conv"},
 		{pass: "block-layout", name: "no convolution", build: steps(pixels, node("Relu", "x", "y")), want: "Relu"},
+		{pass: "fuse-blocked-map", name: "a function behind a convolution", with: "block-layout", build: append(slices.Clone(expand), node("Gelu", "e", "y")), want: "BlockedConv FromBlocked"},
+		{pass: "fuse-blocked-map", name: "a result that is needed", with: "block-layout", build: append(slices.Clone(expand), node("Tanh", "e", "y")), outputs: "y e", want: "BlockedConv FromBlocked BlockedTanh FromBlocked"},
+		{pass: "fuse-blocked-map", name: "two functions", with: "block-layout", build: append(slices.Clone(expand), node("Tanh", "e", "t"), node("Sigmoid", "t", "y")), want: "BlockedConv BlockedSigmoid FromBlocked"},
+		{pass: "fuse-depthwise", name: "an inverted residual block", with: "block-layout", build: append(slices.Clone(expand), spread, node("Conv", "d v", "y")), want: "BlockedConvDepthwise BlockedConv FromBlocked"},
+		{pass: "fuse-depthwise", name: "another reader", with: "block-layout", build: append(slices.Clone(expand), spread, node("Neg", "e", "g"), node("Conv", "d v", "y")), outputs: "y g", want: "BlockedConv FromBlocked BlockedConv Neg BlockedConv FromBlocked"},
+		{pass: "fuse-depthwise", name: "a function between the two", with: "block-layout", build: append(slices.Clone(expand), node("Tanh", "e", "t"), node("Conv", "t k", "y", onnx.Attrs{"group": int64(32)})), want: "BlockedConv BlockedTanh BlockedConv FromBlocked"},
+		{pass: "fuse-depthwise", name: "rows apart", with: "block-layout", build: append(slices.Clone(expand), node("Conv", "e k", "y", onnx.Attrs{"group": int64(32), "dilations": []int64{2, 1}})), want: "BlockedConv BlockedConv FromBlocked"},
+		{pass: "fuse-depthwise", name: "a small image", with: "block-layout", build: steps(input("x", "n", 3, 64, 64), ramp("w", 32, 3, 1, 1), ramp("k", 32, 1, 3, 3), node("Conv", "x w", "e"), spread, node("Relu", "d", "y")), want: "BlockedConv BlockedConv BlockedRelu FromBlocked"},
 		{pass: "delay-shuffle", name: "no shuffle", build: steps(pixels, ramp("w", 4, 1, 3, 3), node("Conv", "x w", "y", onnx.Attrs{"group": int64(4)})), want: "Conv"},
 	}
 	for _, p := range Passes() {
@@ -207,6 +219,9 @@ func TestPasses(t *testing.T) {
 				t.Fatal(err)
 			}
 			o := onlyPass(c.pass)
+			if c.with != "" {
+				o.Disabled[c.with] = false
+			}
 			var edits []Edit
 			o.Explain = func(e Edit) { edits = append(edits, e) }
 			before := operators(g)
@@ -216,7 +231,7 @@ func TestPasses(t *testing.T) {
 			if got := operators(g); got != c.want {
 				t.Errorf("%s became %s, want %s", before, got, c.want)
 			}
-			said := slices.ContainsFunc(edits, func(e Edit) bool { return e.Pass == c.pass })
+			said := slices.ContainsFunc(edits, func(e Edit) bool { return e.Pass == c.pass || e.Pass == c.with })
 			if before != operators(g) && !said {
 				t.Errorf("the pass does not say what it did: %+v", edits)
 			}

@@ -466,11 +466,18 @@ func TestPauses(t *testing.T) {
 	x, y := make([]float32, in.Len()), make([]float32, out.Len())
 	d := &Direct{In: in, Out: out, StrideH: 1, StrideW: 1, DilationH: 1, DilationW: 1, Top: 1, Left: 1, Weights: PackWeights(cpu.Active(), b.w, nil, 64, 64, 1, 3, 3)}
 	w := &Winograd{In: in, Out: out, Top: 1, Left: 1, Weights: PackWinograd(cpu.Active(), 4, b.w, nil, 64, 64)}
+	dw := &Depthwise{In: in, Out: out, StrideH: 1, StrideW: 1, DilationH: 1, DilationW: 1, Top: 1, Left: 1, Weights: PackDepthwise(b.w, nil, 64, 3, 3)}
+	rolling, err := NewRolling(d.To(in), dw)
+	if err != nil {
+		t.Fatal(err)
+	}
 	testkit.Levels(t, func(t *testing.T, l cpu.Level) {
 		if l == cpu.Generic {
 			t.Skip("Go code is preemptible")
 		}
 		testkit.CheckPauses(t, func() { d.Run(l, nil, y, x, &BlockedEpilogue{}) })
+		testkit.CheckPauses(t, func() { dw.Run(l, nil, y, x, &BlockedEpilogue{}) })
+		testkit.CheckPauses(t, func() { rolling.Run(l, nil, y, x, &BlockedEpilogue{}, &BlockedEpilogue{}) })
 		if l == cpu.AVX512 {
 			testkit.CheckPauses(t, func() { w.Run(l, nil, y, x, &BlockedEpilogue{}) })
 		}
@@ -488,6 +495,10 @@ func TestNoAllocations(t *testing.T) {
 	depthwise := &Depthwise{In: in, Out: out, StrideH: 1, StrideW: 1, DilationH: 1, DilationW: 1, Top: 1, Left: 1, Weights: PackDepthwise(b.w, nil, 32, 3, 3)}
 	stem := &Stem{Cin: 3, H: 14, W: 14, Out: out, StrideH: 1, StrideW: 1, DilationH: 1, DilationW: 1, Top: 1, Left: 1, Weights: PackStem(b.w, nil, 3, 32, 3, 3)}
 	pool := &Pool{Kind: MaxPool, In: in, Out: out, KH: 3, KW: 3, StrideH: 1, StrideW: 1, DilationH: 1, DilationW: 1, Top: 1, Left: 1, Bottom: 1, Right: 1}
+	rolling, err := NewRolling(direct.To(in), depthwise)
+	if err != nil {
+		t.Fatal(err)
+	}
 	plain := &Epilogue[float32]{}
 	yn := make([]float32, 32*14*14)
 	integer, err := NewInteger(cpu.Active(), s, make([]int8, 32*32*9), 3, nil, nil)
@@ -502,6 +513,7 @@ func TestNoAllocations(t *testing.T) {
 			"direct":    func() { direct.Run(l, nil, y, x, ep) },
 			"winograd":  func() { winograd.Run(l, nil, y, x, ep) },
 			"depthwise": func() { depthwise.Run(l, nil, y, x, ep) },
+			"rolling":   func() { rolling.Run(l, nil, y, x, ep, ep) },
 			"stem":      func() { stem.Run(l, nil, y, b.x, ep) },
 			"pool":      func() { pool.Run(l, nil, y, x) },
 			"plain":     func() { F32(l, nil, s, yn, b.x, b.w, plain) },

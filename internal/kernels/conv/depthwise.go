@@ -48,6 +48,13 @@ func (d *Depthwise) Check() error {
 	return checkWindow(&d.In, &d.Out, w.KH, w.KW, d.StrideH, d.StrideW, d.DilationH, d.DilationW, d.Top, d.Left)
 }
 
+// To returns the convolution with another layout of its output, of the same size.
+func (d *Depthwise) To(out Layout) *Depthwise {
+	c := *d
+	c.Out = out
+	return &c
+}
+
 // Run computes one image. par splits blocks and rows; nil stands for one call.
 func (d *Depthwise) Run(level cpu.Level, par gemm.Par, y, x []float32, ep *BlockedEpilogue) {
 	d.In.check("input", x)

@@ -228,6 +228,13 @@ func (r *rows) tiles(g0, g1, most int, fn func(row, a, b int), ep *BlockedEpilog
 	}
 }
 
+// To returns the convolution with another layout of its output, of the same size.
+func (d *Direct) To(out Layout) *Direct {
+	c := *d
+	c.Out = out
+	return &c
+}
+
 // args returns the distances of the tiles of a panel; what it reads and writes is missing.
 func (d *Direct) args(p *panel) (t tileArgs) {
 	w := d.Weights

@@ -95,6 +95,13 @@ func GatherPays(cin, cout, group int) bool {
 	return one*20 <= whole*19
 }
 
+// To returns the convolution with another layout of its output, of the same size.
+func (d *Gather) To(out Layout) *Gather {
+	c := *d
+	c.out = out
+	return &c
+}
+
 // Run computes one image, as [Direct.Run] does.
 func (d *Gather) Run(level cpu.Level, par gemm.Par, y, x []float32, ep *BlockedEpilogue) {
 	d.in.check("input", x)

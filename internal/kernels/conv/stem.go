@@ -41,6 +41,13 @@ func PackStem(w, bias []float32, cin, cout, kh, kw int) *Weights {
 	return p
 }
 
+// To returns the convolution with another layout of its output, of the same size.
+func (d *Stem) To(out Layout) *Stem {
+	c := *d
+	c.Out = out
+	return &c
+}
+
 var stemPool = sync.Pool{New: func() any { return new([]float32) }}
 
 // Run computes one image. par splits the rows of the output; nil stands for one call.

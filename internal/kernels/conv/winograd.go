@@ -152,8 +152,32 @@ func (b *winogradBlock) grow(v, m int) {
 	}
 }
 
+// To returns the convolution with another layout of its output, of the same size.
+func (d *Winograd) To(out Layout) *Winograd {
+	c := *d
+	c.Out = out
+	return &c
+}
+
 // Run computes one image. par splits the tiles, or for small images the channels; nil stands for one call.
 func (d *Winograd) Run(level cpu.Level, par gemm.Par, y, x []float32, ep *BlockedEpilogue) {
+	d.run(level, par, y, x, ep)
+	if ep.Map == nil {
+		return
+	}
+	work := func(lo, hi int) {
+		for u := lo; u < hi; u++ {
+			ep.finish(&d.Out, y, u/d.Out.H, 1, u%d.Out.H, 0, d.Out.W)
+		}
+	}
+	if n := d.Out.Blocks() * d.Out.H; par == nil {
+		work(0, n)
+	} else {
+		par(n, work)
+	}
+}
+
+func (d *Winograd) run(level cpu.Level, par gemm.Par, y, x []float32, ep *BlockedEpilogue) {
 	d.In.check("input", x)
 	d.Out.check("output", y)
 	if ep.Add != nil {

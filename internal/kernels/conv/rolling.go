@@ -1,0 +1,225 @@
+package conv
+
+import (
+	"fmt"
+	"sync"
+	"unsafe"
+
+	"github.com/onward-ml/onward/internal/cpu"
+	"github.com/onward-ml/onward/internal/kernels/align"
+	"github.com/onward-ml/onward/internal/kernels/gemm"
+)
+
+// Rolling is a convolution and the depthwise convolution of its result, as inverted residual blocks begin (Sandler and
+// others, "MobileNetV2: Inverted Residuals and Linear Bottlenecks", 2018). The wide result between the two never
+// goes to memory: for a panel of channels, as many of its rows as the depthwise kernel is high stay in a ring in the
+// nearest cache, where each new row takes the place of the oldest. It is immutable once made.
+type Rolling struct {
+	first rowMaker
+	dw    *Depthwise
+	mid   Layout    // of a row ring for one panel of two blocks: KH rows
+	data  []float32 // of dw: [first row of the ring][block][KH][KW][16], the rows turned as the ring is
+}
+
+// rowMaker is a convolution over one image that makes single rows of a panel of its output.
+type rowMaker interface {
+	layout() Layout // of its output
+	check(x []float32)
+	count() int
+	at(panel int) (block, blocks int)
+	// row writes row y of a panel to c, whose blocks are ldc bytes apart.
+	row(level cpu.Level, c unsafe.Pointer, ldc int, x []float32, panel, y int, ep *BlockedEpilogue, bp *[]float32)
+}
+
+// NewRolling makes one operation of first, a *[Direct], *[Gather] or *[Stem], and dw, which are checked. The output layout of
+// first counts for its size only.
+func NewRolling(first any, dw *Depthwise) (*Rolling, error) {
+	r := &Rolling{dw: dw}
+	switch f := first.(type) {
+	case *Direct:
+		for _, p := range f.Weights.panels {
+			if n := p.cbs * f.Weights.KH * f.Weights.KW * Lanes; n > maxSteps {
+				return nil, fmt.Errorf("%d products in a sum, want %d at most", n, maxSteps)
+			}
+		}
+		r.first = directRows{f}
+	case *Gather:
+		for _, p := range f.panels {
+			if len(p.moves) > maxSteps {
+				return nil, fmt.Errorf("%d products in a sum, want %d at most", len(p.moves), maxSteps)
+			}
+		}
+		r.first = gatherRows{f}
+	case *Stem:
+		r.first = stemRows{f}
+	default:
+		return nil, fmt.Errorf("no rows from a %T", first)
+	}
+	w, mid := dw.Weights, r.first.layout()
+	if mid.C != dw.In.C || mid.H != dw.In.H || mid.W != dw.In.W {
+		return nil, fmt.Errorf("a result of %d×%d×%d does not fit a depthwise convolution of %d×%d×%d", mid.C, mid.H, mid.W, dw.In.C, dw.In.H, dw.In.W)
+	}
+	if dw.DilationH != 1 {
+		return nil, fmt.Errorf("rows %d apart, want 1", dw.DilationH)
+	}
+	r.mid = NewLayout(2*Lanes, w.KH, dw.In.W, 0, dw.In.Left, 0, dw.In.Right)
+	blocks, taps := tiles(w.C, Lanes), w.KH*w.KW*Lanes
+	r.data = align.Slice[float32](w.KH * blocks * taps)
+	for turn := range w.KH {
+		for b := range blocks {
+			for k := range w.KH {
+				to := (turn*blocks+b)*taps + (turn+k)%w.KH*w.KW*Lanes
+				copy(r.data[to:][:w.KW*Lanes], w.Data[b*taps+k*w.KW*Lanes:])
+			}
+		}
+	}
+	return r, nil
+}
+
+// RollingPays reports whether what a depthwise convolution reads is so large that it does not stay in a second-level cache, while
+// some of its rows do: only then is [Rolling] faster. Narrow images do not qualify: their tiles take several rows at once.
+func RollingPays(dw *Depthwise) bool {
+	const cache = 1 << 20
+	return dw.In.Len()*4 > cache && dw.In.W >= 28 && 2*dw.Weights.KH*dw.In.Row*4 <= cache/8
+}
+
+// Run computes one image. first has no residual. par splits panels and rows; nil stands for one call.
+func (r *Rolling) Run(level cpu.Level, par gemm.Par, y, x []float32, first, ep *BlockedEpilogue) {
+	r.first.check(x)
+	r.dw.Out.check("output", y)
+	if ep.Add != nil {
+		ep.AddLayout.check("residual", ep.Add)
+	}
+	// A thread that begins within a panel computes rows again that another one has too.
+	h, again := r.dw.Out.H, max(0, r.dw.Weights.KH-r.dw.StrideH)
+	bands := h
+	if again > 0 {
+		bands = min(h, max(1, h*r.dw.StrideH/(12*again)))
+	}
+	n := r.first.count() * bands
+	work := func(lo, hi int) {
+		s := ringPool.Get().(*ring)
+		defer ringPool.Put(s)
+		if size := r.mid.Len(); cap(s.rows) < size {
+			s.rows = align.Slice[float32](size)
+		}
+		s.rows = s.rows[:r.mid.Len()]
+		r.mid.ClearBorder(s.rows, 0, 2)
+		for u := lo; u < hi; {
+			p, b := u/bands, u%bands
+			k := min(hi-u, bands-b)
+			r.panel(level, s, y, x, first, ep, p, h*b/bands, h*(b+k)/bands)
+			u += k
+		}
+	}
+	if par == nil {
+		work(0, n)
+		return
+	}
+	par(n, work)
+}
+
+type ring struct{ rows, window []float32 }
+
+var ringPool = sync.Pool{New: func() any { return new(ring) }}
+
+// panel computes rows [lo, hi) of the output.
+func (r *Rolling) panel(level cpu.Level, s *ring, y, x []float32, first, ep *BlockedEpilogue, p, lo, hi int) {
+	d, w := r.dw, r.dw.Weights
+	block, blocks := r.first.at(p)
+	mid, taps := &r.mid, w.KH*w.KW*Lanes
+	t := tileArgs{kh: w.KH, kw: w.KW, pixel: d.StrideW * Lanes * 4, dkw: d.DilationW * Lanes * 4, dkh: (mid.Row - w.KW*d.DilationW*Lanes) * 4}
+	t.lo, t.hi = ep.bounds()
+	next := lo*d.StrideH - d.Top // the first row that is not in the ring
+	for row := lo; row < hi; row++ {
+		top := row*d.StrideH - d.Top
+		for next = max(next, top); next < top+w.KH; next++ {
+			slot := (next + d.Top) % w.KH
+			if next < 0 || next >= d.In.H {
+				for b := range blocks {
+					clear(s.rows[mid.At(b, slot, 0):][:mid.W*Lanes])
+				}
+				continue
+			}
+			r.first.row(level, at(ptr(s.rows), mid.At(0, slot, 0)), mid.Block*4, x, p, next, first, &s.window)
+			if first.Map != nil {
+				first.finish(mid, s.rows, 0, blocks, slot, 0, mid.W)
+			}
+		}
+		turn := (top + d.Top) % w.KH
+		for b := range blocks {
+			cb := block + b
+			t.b = at(ptr(r.data), (turn*d.Out.Blocks()+cb)*taps)
+			t.bias = at(ptr(w.Bias), cb*Lanes)
+			t.a = at(ptr(s.rows), mid.At(b, 0, -d.Left))
+			t.c = at(ptr(y), d.Out.At(cb, row, 0))
+			if ep.Add != nil {
+				t.add = at(ptr(ep.Add), ep.AddLayout.At(cb, row, 0))
+			}
+			depthwiseRow(level, d.Out.W, &t)
+			if ep.Map != nil {
+				ep.finish(&d.Out, y, cb, 1, row, 0, d.Out.W)
+			}
+		}
+	}
+}
+
+type directRows struct{ *Direct }
+
+func (d directRows) layout() Layout    { return d.Out }
+func (d directRows) check(x []float32) { d.In.check("input", x) }
+func (d directRows) count() int        { return len(d.Weights.panels) }
+func (d directRows) at(p int) (block, blocks int) {
+	return d.Weights.panels[p].block, d.Weights.panels[p].blocks
+}
+
+func (d directRows) row(level cpu.Level, c unsafe.Pointer, ldc int, x []float32, pi, y int, ep *BlockedEpilogue, _ *[]float32) {
+	w := d.Weights
+	p := &w.panels[pi]
+	t := d.args(p)
+	t.cb, t.b, t.bias = p.cbs, at(ptr(w.Data), p.offset), at(ptr(w.Bias), p.block*Lanes)
+	t.ldc, t.act = ldc, uint64(ep.Act)
+	t.lo, t.hi = ep.bounds()
+	t.prefetch = uintptr(t.b)
+	most := tilePixels(level)
+	for i := range tiles(d.Out.W, most) {
+		a, b := split(d.Out.W, most, i)
+		t.a = at(ptr(x), d.In.At(p.cb, y*d.StrideH-d.Top, a*d.StrideW-d.Left))
+		t.c = at(c, a*Lanes)
+		runTile(level, b-a, p.blocks, &t)
+	}
+}
+
+type gatherRows struct{ *Gather }
+
+func (d gatherRows) layout() Layout               { return d.out }
+func (d gatherRows) check(x []float32)            { d.in.check("input", x) }
+func (d gatherRows) count() int                   { return len(d.panels) }
+func (d gatherRows) at(p int) (block, blocks int) { return d.panels[p].block, d.panels[p].blocks }
+
+func (d gatherRows) row(level cpu.Level, c unsafe.Pointer, ldc int, x []float32, pi, y int, ep *BlockedEpilogue, _ *[]float32) {
+	p := &d.panels[pi]
+	t := tileArgs{pixel: d.strideW * Lanes * 4, ldc: ldc, bStep: p.blocks * Lanes * 4, act: uint64(ep.Act), cb: len(p.moves), moves: unsafe.Pointer(&p.moves[0]),
+		b: at(ptr(d.data), p.offset), bias: at(ptr(d.bias), p.block*Lanes)}
+	t.lo, t.hi = ep.bounds()
+	most := tilePixels(level)
+	for i := range tiles(d.out.W, most) {
+		a, b := split(d.out.W, most, i)
+		t.a = at(ptr(x), d.in.At(0, y*d.strideH, a*d.strideW)+p.first)
+		t.c = at(c, a*Lanes)
+		runGather(level, b-a, p.blocks, &t)
+	}
+}
+
+type stemRows struct{ *Stem }
+
+func (d stemRows) layout() Layout    { return d.Out }
+func (d stemRows) check(x []float32) { d.Stem.check(x) }
+func (d stemRows) count() int        { return len(d.Weights.panels) }
+func (d stemRows) at(p int) (block, blocks int) {
+	return d.Weights.panels[p].block, d.Weights.panels[p].blocks
+}
+
+func (d stemRows) row(level cpu.Level, c unsafe.Pointer, ldc int, x []float32, p, y int, ep *BlockedEpilogue, bp *[]float32) {
+	d.rowOf(level, c, ldc, nil, x, &d.Weights.panels[p], y, ep, bp)
+}

@@ -1,0 +1,254 @@
+package conv
+
+import (
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"testing"
+
+	"github.com/onward-ml/onward/internal/cpu"
+	"github.com/onward-ml/onward/internal/kernels/align"
+	"github.com/onward-ml/onward/internal/kernels/gemm"
+	"github.com/onward-ml/onward/internal/kernels/vec"
+	testkit "github.com/onward-ml/onward/internal/testing"
+	"pgregory.net/rapid"
+)
+
+// rollingCase is a convolution from cin channels and the depthwise one of its result.
+type rollingCase struct {
+	kind         string // of the first: direct, gather or stem
+	first, dw    *Shape
+	firstEp, dwE int // epilogues as of newBlocked
+}
+
+// parts makes both kernels with random weights, and layouts of what lies between them as the depthwise one wants it.
+func (c *rollingCase) parts(t testing.TB, level cpu.Level, r *rand.Rand, flat bool) (in, mid, out Layout, first any, dw *Depthwise) {
+	f, s := c.first, c.dw
+	in = NewLayout(f.Cin, f.In[0], f.In[1], f.PadBegin[0], f.PadBegin[1], f.PadEnd[0], f.PadEnd[1])
+	mid = NewLayout(s.Cin, s.In[0], s.In[1], s.PadBegin[0], s.PadBegin[1], s.PadEnd[0], s.PadEnd[1])
+	out = NewLayout(s.Cout, s.Out[0], s.Out[1], 1, 0, 2, 1)
+	if flat {
+		out = NewLayout(s.Cout, s.Out[0], s.Out[1], 0, 0, 0, 0)
+	}
+	w, bias := random(r, f.Cout*f.Cin/f.Group*product(f.Kernel)), random(r, f.Cout)
+	var err error
+	switch c.kind {
+	case "direct":
+		d := &Direct{In: in, Out: mid, StrideH: f.Stride[0], StrideW: f.Stride[1], DilationH: f.Dilation[0], DilationW: f.Dilation[1], Top: f.PadBegin[0], Left: f.PadBegin[1],
+			Weights: PackWeights(level, w, bias, f.Cin, f.Cout, f.Group, f.Kernel[0], f.Kernel[1])}
+		first, err = d, d.Check()
+	case "gather":
+		first, err = NewGather(w, bias, f.Group, in, mid, f.Stride[0], f.Stride[1], r.Perm(f.Cin))
+	case "stem":
+		first = &Stem{Cin: f.Cin, H: f.In[0], W: f.In[1], Out: mid, StrideH: f.Stride[0], StrideW: f.Stride[1], DilationH: f.Dilation[0], DilationW: f.Dilation[1],
+			Top: f.PadBegin[0], Left: f.PadBegin[1], Weights: PackStem(w, bias, f.Cin, f.Cout, f.Kernel[0], f.Kernel[1])}
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	dw = &Depthwise{In: mid, Out: out, StrideH: s.Stride[0], StrideW: s.Stride[1], DilationH: s.Dilation[0], DilationW: s.Dilation[1], Top: s.PadBegin[0], Left: s.PadBegin[1],
+		Weights: PackDepthwise(random(r, s.Cin*product(s.Kernel)), random(r, s.Cin), s.Cin, s.Kernel[0], s.Kernel[1])}
+	if err := dw.Check(); err != nil {
+		t.Fatal(err)
+	}
+	return in, mid, out, first, dw
+}
+
+func epilogueOf(kind int, level cpu.Level) *BlockedEpilogue {
+	e := &BlockedEpilogue{}
+	switch kind {
+	case 1:
+		e.Act = gemm.Relu
+	case 2:
+		e.Act, e.Lo, e.Hi = gemm.Clip, -1, 2
+	case 3:
+		e.Map = func(d, s []float32) { vec.SiluF32(level, d, s) }
+	}
+	return e
+}
+
+// check compares the rolling convolution with its parts, run one after the other, and with itself split in other ways.
+func (c *rollingCase) check(t testing.TB, level cpu.Level, r *rand.Rand, flat bool) {
+	t.Helper()
+	in, mid, out, first, dw := c.parts(t, level, r, flat)
+	var x []float32
+	if c.kind == "stem" {
+		x = testkit.GuardedCopy(t, random(r, c.first.Cin*product(c.first.In)), testkit.High, 0)
+	} else {
+		x = testkit.Guarded[float32](t, in.Len(), testkit.High, 0)
+		in.FromNCHW(level, x, random(r, in.C*in.H*in.W), 0, in.Blocks())
+	}
+	ep1, ep2 := epilogueOf(c.firstEp, level), epilogueOf(c.dwE&3, level)
+	if c.dwE&4 != 0 {
+		ep2.AddLayout = NewLayout(out.C, out.H, out.W, 0, 1, 0, 0)
+		ep2.Add = random(r, ep2.AddLayout.Len())
+	}
+	between, want := make([]float32, mid.Len()), testkit.Guarded[float32](t, out.Len(), testkit.Low, 0)
+	type runner interface {
+		Run(level cpu.Level, par gemm.Par, y, x []float32, ep *BlockedEpilogue)
+	}
+	first.(runner).Run(level, nil, between, x, ep1)
+	dw.Run(level, nil, want, between, ep2)
+	rolling, err := NewRolling(first, dw)
+	if err != nil {
+		t.Fatal(err)
+	}
+	// sums of products of normal sums of normal products, in another order
+	tol := 3e-6 * math.Sqrt(float64(c.first.Cin/c.first.Group*product(c.first.Kernel)*product(c.dw.Kernel)))
+	const mark = -77
+	var whole []float32
+	for i, par := range []gemm.Par{nil, twoWays, oneByOne} {
+		y := testkit.Guarded[float32](t, out.Len(), testkit.High, 0)
+		for i := range y {
+			y[i] = mark
+		}
+		rolling.Run(level, par, y, x, ep1, ep2)
+		got, same := make([]float32, out.C*out.H*out.W), make([]float64, out.C*out.H*out.W)
+		out.ToNCHW(level, got, want, 0, out.Blocks())
+		for i, v := range got {
+			same[i] = float64(v)
+		}
+		out.ToNCHW(level, got, y, 0, out.Blocks())
+		near32(t, fmt.Sprintf("%s %v %+v, %+v, epilogues %d and %d", c.kind, level, *c.first, *c.dw, c.firstEp, c.dwE), got, same, tol)
+		if out.Top > 0 && (y[out.At(0, -1, 0)] != mark || y[out.At(0, out.H, 0)] != mark) || out.Right > 0 && y[out.At(0, 0, out.W)] != mark {
+			t.Fatalf("%+v: the border was overwritten", out)
+		}
+		if i == 0 {
+			whole = y
+			continue
+		}
+		for j, v := range y {
+			if v != whole[j] {
+				t.Fatalf("%s %+v, %+v: element %d is %g, %g when the work is cut otherwise", c.kind, *c.first, *c.dw, j, whole[j], v)
+			}
+		}
+	}
+}
+
+// oneByOne gives every unit of work to a call of its own, the last first.
+func oneByOne(n int, fn func(lo, hi int)) {
+	for i := n - 1; i >= 0; i-- {
+		fn(i, i+1)
+	}
+}
+
+// then is the depthwise convolution of what first makes.
+func then(first *Shape, kernel, stride, dilationW, before, after int) *Shape {
+	s := shape2(1, first.Cout, first.Cout, first.Cout, first.Out[0], first.Out[1], kernel, stride, 1, before)
+	s.PadEnd = []int{after, after}
+	s.Dilation[1] = dilationW
+	if err := s.Check(); err != nil {
+		panic(err)
+	}
+	return s
+}
+
+func TestRolling(t *testing.T) {
+	testkit.Levels(t, func(t *testing.T, l cpu.Level) {
+		r := rand.New(rand.NewPCG(21, 1))
+		for i, f := range []struct {
+			kind  string
+			shape *Shape
+		}{
+			{"direct", shape2(1, 16, 96, 1, 12, 29, 1, 1, 1, 0)}, {"direct", shape2(1, 24, 40, 1, 9, 7, 1, 1, 1, 0)}, {"direct", shape2(1, 20, 17, 1, 30, 14, 3, 1, 1, 1)},
+			{"gather", shape2(1, 24, 144, 1, 28, 15, 1, 1, 1, 0)}, {"gather", shape2(1, 40, 60, 4, 11, 20, 1, 2, 1, 0)},
+			{"stem", shape2(1, 3, 32, 1, 41, 37, 3, 2, 1, 1)}, {"stem", shape2(1, 4, 70, 1, 20, 33, 5, 1, 1, 2)},
+		} {
+			for e, s := range []*Shape{then(f.shape, 3, 1, 1, 1, 1), then(f.shape, 3, 2, 1, 1, 1), then(f.shape, 5, 1, 1, 2, 2), then(f.shape, 5, 2, 1, 1, 2), then(f.shape, 1, 2, 1, 0, 0), then(f.shape, 2, 1, 2, 1, 0), then(f.shape, 3, 1, 1, 0, 2)} {
+				c := rollingCase{kind: f.kind, first: f.shape, dw: s, firstEp: (e + i) & 3, dwE: (e + 3*i) & 7}
+				c.check(t, l, r, e&1 == 0)
+			}
+		}
+	})
+}
+
+func TestRapidRolling(t *testing.T) {
+	testkit.Levels(t, func(t *testing.T, l cpu.Level) {
+		rapid.Check(t, func(rt *rapid.T) {
+			n := func(lo, hi int, name string) []int {
+				return rapid.SliceOfN(rapid.IntRange(lo, hi), 2, 2).Draw(rt, name)
+			}
+			c := rollingCase{kind: rapid.SampledFrom([]string{"direct", "gather", "stem"}).Draw(rt, "kind"), firstEp: rapid.IntRange(0, 3).Draw(rt, "first"), dwE: rapid.IntRange(0, 7).Draw(rt, "second")}
+			f := &Shape{N: 1, Group: 1, Cin: rapid.IntRange(1, 40).Draw(rt, "cin"), Cout: rapid.IntRange(1, 70).Draw(rt, "cout"), In: n(1, 40, "in"),
+				Kernel: []int{1, 1}, Stride: n(1, 2, "stride"), Dilation: []int{1, 1}, PadBegin: []int{0, 0}, PadEnd: []int{0, 0}}
+			if c.kind != "gather" {
+				f.Kernel, f.PadBegin, f.PadEnd = n(1, 3, "kernel"), n(0, 2, "begin"), n(0, 2, "end")
+			}
+			if c.kind == "stem" {
+				f.Cin = min(f.Cin, 4)
+			}
+			if f.Check() != nil {
+				return
+			}
+			s := &Shape{N: 1, Group: f.Cout, Cin: f.Cout, Cout: f.Cout, In: f.Out, Kernel: n(1, 5, "dw kernel"), Stride: n(1, 3, "dw stride"), Dilation: []int{1, rapid.IntRange(1, 2).Draw(rt, "dilation")},
+				PadBegin: n(0, 3, "dw begin"), PadEnd: n(0, 3, "dw end")}
+			if s.Check() != nil {
+				return
+			}
+			c.first, c.dw = f, s
+			r := rand.New(rand.NewPCG(rapid.Uint64().Draw(rt, "seed"), 0))
+			flat := rapid.Bool().Draw(rt, "flat")
+			testkit.Scope(t, func(t testing.TB) { c.check(t, l, r, flat) })
+		})
+	})
+}
+
+func TestRollingRefusesWhatDoesNotFit(t *testing.T) {
+	r := rand.New(rand.NewPCG(1, 1))
+	f := shape2(1, 16, 32, 1, 8, 8, 1, 1, 1, 0)
+	c := rollingCase{kind: "direct", first: f, dw: then(f, 3, 1, 1, 1, 1)}
+	_, _, _, first, dw := c.parts(t, cpu.Active(), r, false)
+	for want, try := range map[string]func() (any, *Depthwise){
+		"no rows from a *conv.Winograd": func() (any, *Depthwise) { return &Winograd{}, dw },
+		"rows 2 apart, want 1":          func() (any, *Depthwise) { d := *dw; d.DilationH = 2; return first, &d },
+		"a result of 32×8×8 does not fit a depthwise convolution of 32×7×8": func() (any, *Depthwise) { d := *dw; d.In.H = 7; return first, &d },
+		"8192 products in a sum, want 4096 at most": func() (any, *Depthwise) {
+			f := shape2(1, 8192, 16, 1, 1, 1, 1, 1, 1, 0)
+			c := rollingCase{kind: "direct", first: f, dw: then(f, 1, 1, 1, 0, 0)}
+			_, _, _, first, dw := c.parts(t, cpu.Active(), r, false)
+			return first, dw
+		},
+	} {
+		if _, err := NewRolling(try()); err == nil || err.Error() != want {
+			t.Errorf("got %v, want %s", err, want)
+		}
+	}
+}
+
+// BenchmarkRolling runs the first two convolutions of the blocks of MobileNetV2 and EfficientNet-B0 one after the other,
+// and as one.
+func BenchmarkRolling(b *testing.B) {
+	for _, s := range []struct{ cin, cout, h, kernel, stride, ep int }{
+		{3, 32, 224, 3, 1, 2}, {16, 96, 112, 3, 2, 2}, {24, 144, 56, 3, 1, 2}, {24, 144, 56, 3, 2, 2}, {32, 192, 28, 3, 1, 2}, {32, 192, 28, 3, 2, 2}, {64, 384, 14, 3, 1, 2}, {96, 576, 14, 3, 1, 2}, {96, 576, 14, 3, 2, 2}, {160, 960, 7, 3, 1, 2},
+		{3, 32, 224, 3, 1, 3}, {16, 96, 112, 3, 2, 3}, {24, 144, 56, 3, 1, 3}, {24, 144, 56, 5, 2, 3}, {40, 240, 28, 5, 1, 3}, {40, 240, 28, 3, 2, 3}, {80, 480, 14, 3, 1, 3}, {112, 672, 14, 5, 1, 3}, {112, 672, 14, 5, 2, 3}, {192, 1152, 7, 5, 1, 3},
+	} {
+		f, kind := shape2(1, s.cin, s.cout, 1, s.h, s.h, 1, 1, 1, 0), "direct"
+		if s.cin == 3 {
+			f, kind = shape2(1, s.cin, s.cout, 1, s.h, s.h, 3, 2, 1, 1), "stem"
+		} else if GatherPays(s.cin, s.cout, 1) {
+			kind = "gather"
+		}
+		c := rollingCase{kind: kind, first: f, dw: then(f, s.kernel, s.stride, 1, s.kernel/2, s.kernel/2)}
+		in, mid, out, first, dw := c.parts(b, cpu.Active(), rand.New(rand.NewPCG(1, 1)), true)
+		x, y, between := align.Slice[float32](max(in.Len(), s.cin*s.h*s.h)), align.Slice[float32](out.Len()), align.Slice[float32](mid.Len())
+		ep := epilogueOf(s.ep, cpu.Active())
+		name := fmt.Sprintf("%d-%d@%d_k%d_s%d_%d", s.cin, s.cout, s.h, s.kernel, s.stride, s.ep)
+		b.Run(name+"/apart", func(b *testing.B) {
+			for b.Loop() {
+				first.(interface {
+					Run(level cpu.Level, par gemm.Par, y, x []float32, ep *BlockedEpilogue)
+				}).Run(cpu.Active(), nil, between, x, ep)
+				dw.Run(cpu.Active(), nil, y, between, ep)
+			}
+		})
+		r, err := NewRolling(first, dw)
+		if err != nil {
+			b.Fatal(err)
+		}
+		b.Run(name+"/rolling", func(b *testing.B) {
+			for b.Loop() {
+				r.Run(cpu.Active(), nil, y, x, ep, ep)
+			}
+		})
+	}
+}
