@@ -31,7 +31,7 @@ type WinogradWeights struct {
 // output size: 4, 2, or 0 where the direct convolution is as fast.
 func ChooseWinograd(level cpu.Level, cin, cout, h, w int) int {
 	switch {
-	case level != cpu.AVX512 || cin < 24 || cout < 24:
+	case level != cpu.AVX512 || cin < 8 || cout < 8:
 		return 0
 	case min(h, w) >= 20:
 		return 4
