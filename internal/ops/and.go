@@ -14,7 +14,7 @@ var _ = register(Def{Name: "And", Since: []int{1, 7}, In: "A:T, B:T", Out: "C:T1
 		return &And{readAxisBroadcast(a, opset)}
 	})})
 
-var andLoops = loopsOf(loop2(andLoop))
+var andLoops = loopsOf(withWords(loop2(andLoop), andWords))
 
 // Infer implements [ir.Operator].
 func (o *And) Infer(c *ir.InferContext) error {

@@ -1,6 +1,10 @@
 package ops
 
-import "github.com/onward-ml/onward/internal/ir"
+import (
+	"github.com/onward-ml/onward/internal/cpu"
+	"github.com/onward-ml/onward/internal/ir"
+	"github.com/onward-ml/onward/internal/kernels/vec"
+)
 
 // GlobalAveragePool takes the mean of every plane.
 type GlobalAveragePool struct{}
@@ -13,5 +17,7 @@ func (*GlobalAveragePool) Infer(c *ir.InferContext) error { return inferGlobalPo
 
 // Run sums as double.
 func (*GlobalAveragePool) Run(c *ir.Call) error {
-	return globalPool(c, meanOf[float32], meanOf[float64])
+	return globalPool(c, meanOf[float32], func(x []float32) float32 {
+		return vec.SumF32(cpu.Active(), x) / float32(len(x))
+	}, meanOf[float64])
 }

@@ -14,6 +14,6 @@ func (*GlobalLpPool) Infer(c *ir.InferContext) error { return inferGlobalPool(c)
 // Run sums as double.
 func (p *GlobalLpPool) Run(c *ir.Call) error {
 	return globalPool(c,
-		func(v []float32) float32 { return float32(normOf(v, p.P)) },
+		func(v []float32) float32 { return float32(normOf(v, p.P)) }, nil,
 		func(v []float64) float64 { return normOf(v, p.P) })
 }

@@ -1,6 +1,10 @@
 package ops
 
-import "github.com/onward-ml/onward/internal/ir"
+import (
+	"github.com/onward-ml/onward/internal/cpu"
+	"github.com/onward-ml/onward/internal/ir"
+	"github.com/onward-ml/onward/internal/kernels/vec"
+)
 
 // GlobalMaxPool takes the maximum of every plane.
 type GlobalMaxPool struct{}
@@ -13,5 +17,5 @@ func (*GlobalMaxPool) Infer(c *ir.InferContext) error { return inferGlobalPool(c
 
 // Run returns NaN for planes that hold one.
 func (*GlobalMaxPool) Run(c *ir.Call) error {
-	return globalPool(c, largestOf[float32], largestOf[float64])
+	return globalPool(c, largestOf[float32], func(x []float32) float32 { return vec.ReduceMaxF32(cpu.Active(), x) }, largestOf[float64])
 }

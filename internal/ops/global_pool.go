@@ -27,9 +27,13 @@ func inferGlobalPool(c *ir.InferContext) error {
 }
 
 // globalPool reduces every plane of input 0 to one number.
-func globalPool(c *ir.Call, narrow func([]float32) float32, wide func([]float64) float64) error {
+// globalPool reduces every plane, with narrow replaced by fast, if there is one, unless plain kernels are wanted.
+func globalPool(c *ir.Call, narrow, fast func([]float32) float32, wide func([]float64) float64) error {
 	if c.Tensor(0).DType() == tensor.TypeFloat64 {
 		return globalPoolOf(c, wide)
+	}
+	if fast != nil && !c.Generic {
+		narrow = fast
 	}
 	return globalPoolOf(c, narrow)
 }

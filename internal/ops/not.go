@@ -10,7 +10,7 @@ var _ = register(Def{Name: "Not", Since: []int{1}, In: "X:T", Out: "Y:T", Types:
 	Build: withoutAttrs(&Not{})})
 
 // Run implements [ir.Operator].
-func (*Not) Run(c *ir.Call) error { return mapLoop(c, loop1(notLoop), grainCheap) }
+func (*Not) Run(c *ir.Call) error { return mapTable(c, notLoops, grainCheap) }
 
 func notLoop(dst, src []bool) {
 	dst = dst[:len(src)]

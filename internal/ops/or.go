@@ -14,7 +14,7 @@ var _ = register(Def{Name: "Or", Since: []int{1, 7}, In: "A:T, B:T", Out: "C:T1"
 		return &Or{readAxisBroadcast(a, opset)}
 	})})
 
-var orLoops = loopsOf(loop2(orLoop))
+var orLoops = loopsOf(withWords(loop2(orLoop), orWords))
 
 // Infer implements [ir.Operator].
 func (o *Or) Infer(c *ir.InferContext) error {

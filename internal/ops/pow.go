@@ -24,14 +24,13 @@ var _ = register(Def{Name: "Pow", Since: []int{1, 7, 12, 13, 15}, In: "X:T, Y:T1
 var powLoops = loopsOf(loop2(powInt[int32]), loop2(powInt[int64]),
 	fastPow(loop2Scalar(powFloat[float32])), loop2Scalar(powFloat[float64]))
 
-// fastPow adds vector kernels for squares and cubes.
+// fastPow adds vector kernels for squares and cubes, and powFloats for other powers.
 func fastPow(l elementLoop) elementLoop {
-	plain := l.run
 	l.fastScalars = true
 	l.fast = func(dst []byte, in *[3][]byte) {
 		y, a, b := tensor.FromRaw[float32](dst), tensor.FromRaw[float32](in[0]), tensor.FromRaw[float32](in[1])
 		if len(b) != 1 || len(a) != len(y) || b[0] != 2 && b[0] != 3 {
-			plain(dst, in)
+			powFloats(y, a, b)
 			return
 		}
 		vec.MulF32(cpu.Active(), y, a, a)

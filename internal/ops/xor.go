@@ -14,7 +14,7 @@ var _ = register(Def{Name: "Xor", Since: []int{1, 7}, In: "A:T, B:T", Out: "C:T1
 		return &Xor{readAxisBroadcast(a, opset)}
 	})})
 
-var xorLoops = loopsOf(loop2(xorLoop))
+var xorLoops = loopsOf(withWords(loop2(xorLoop), xorWords))
 
 // Infer implements [ir.Operator].
 func (o *Xor) Infer(c *ir.InferContext) error {
