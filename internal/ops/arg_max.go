@@ -110,7 +110,7 @@ func (r *argReduction) run(c *ir.Call, which argWhich) error {
 	case tensor.TypeFloat32:
 		if s.inner == 1 && !c.Generic {
 			v := tensor.Of[float32](x)
-			return reduceEach(c, s.outer, s.n, func(i int) { dst[i] = int64(argRowFast(v[i*s.n:(i+1)*s.n], which, r.SelectLast)) })
+			return reduceSpans(c, s.outer, s.n, func(lo, hi int) { argRowsFast(dst[lo:hi], v, s.n, lo, which, r.SelectLast) })
 		}
 		return argRun(c, dst, tensor.Of[float32](x), s, which, r.SelectLast)
 	case tensor.TypeFloat64:
@@ -151,12 +151,37 @@ func argRow[T realNumber](x []T, which argWhich, last bool) int {
 
 // argRowFast is argRow that finds the value in a vector kernel and then its place.
 func argRowFast(x []float32, which argWhich, last bool) int {
-	var best float32
 	if which == argMax {
-		best = vec.ReduceMaxF32(cpu.Active(), x)
-	} else {
-		best = vec.ReduceMinF32(cpu.Active(), x)
+		return argOf(x, vec.ReduceMaxF32(cpu.Active(), x), which, last)
 	}
+	return argOf(x, vec.ReduceMinF32(cpu.Active(), x), which, last)
+}
+
+// argRowsFast is argRowFast for the rows of n elements of x from first on.
+func argRowsFast(dst []int64, x []float32, n, first int, which argWhich, last bool) {
+	if n > vec.MostRowsF32 || len(x) < n*vec.LeastRowsF32 {
+		for i := range dst {
+			dst[i] = int64(argRowFast(x[(first+i)*n:][:n], which, last))
+		}
+		return
+	}
+	var best [64]float32
+	for len(dst) > 0 {
+		b := best[:min(len(dst), len(best))]
+		if which == argMax {
+			vec.MaxRowsF32(cpu.Active(), b, x, n, first)
+		} else {
+			vec.MinRowsF32(cpu.Active(), b, x, n, first)
+		}
+		for i, v := range b {
+			dst[i] = int64(argOf(x[(first+i)*n:][:n], v, which, last))
+		}
+		dst, first = dst[len(b):], first+len(b)
+	}
+}
+
+// argOf finds best, which is the greatest or the least element of x, or NaN.
+func argOf(x []float32, best float32, which argWhich, last bool) int {
 	if best != best {
 		return argRow(x, which, last)
 	}

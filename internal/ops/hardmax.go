@@ -17,6 +17,19 @@ func (o *Hardmax) Run(c *ir.Call) error {
 	}
 	return runWide(c,
 		func(dst, src []float32) error {
+			if s.inner == 1 && s.n > 0 && !c.Generic {
+				return reduceSpans(c, s.outer, s.n, func(lo, hi int) {
+					clear(dst[lo*s.n : hi*s.n])
+					var at [64]int64
+					for ; lo < hi; lo += len(at) {
+						m := min(len(at), hi-lo)
+						argRowsFast(at[:m], src, s.n, lo, argMax, false)
+						for i, k := range at[:m] {
+							dst[(lo+i)*s.n+int(k)] = 1
+						}
+					}
+				})
+			}
 			return s.eachLine(c, func(base, m int) { hardmaxLines(dst, src, s, base, m) })
 		},
 		func(dst, src []float64) error {

@@ -1,7 +1,9 @@
 package ops
 
 import (
+	"github.com/onward-ml/onward/internal/cpu"
 	"github.com/onward-ml/onward/internal/ir"
+	"github.com/onward-ml/onward/internal/kernels/vec"
 	"github.com/onward-ml/onward/tensor"
 )
 
@@ -45,7 +47,7 @@ func float8Test(is func(f float32) bool) []elementLoop {
 }
 
 var isNaNLoops = loopsOf(append(float8Test(func(f float32) bool { return f != f }),
-	loop1(isNaNLoop[float32]), loop1(isNaNLoop[float64]))...)
+	withNaNTest(loop1(isNaNLoop[float32])), loop1(isNaNLoop[float64]))...)
 
 // Run implements [ir.Operator].
 func (*IsNaN) Run(c *ir.Call) error { return mapTable(c, isNaNLoops, grainCheap) }
@@ -55,4 +57,16 @@ func isNaNLoop[T floatNumber](dst []bool, src []T) {
 	for i, x := range src {
 		dst[i] = x != x
 	}
+}
+
+// withNaNTest adds a vector kernel: a NaN differs from itself.
+func withNaNTest(l elementLoop) elementLoop {
+	l.fast = func(dst []byte, in *[3][]byte) {
+		y, x := tensor.FromRaw[bool](dst), tensor.FromRaw[float32](in[0])
+		vec.EqualF32(cpu.Active(), y, x, x)
+		whole := len(dst) &^ 31
+		notWords(dst[:whole], dst[:whole], nil)
+		notLoop(y[whole:], y[whole:])
+	}
+	return l
 }

@@ -1,6 +1,10 @@
 package ops
 
-import "github.com/onward-ml/onward/internal/ir"
+import (
+	"github.com/onward-ml/onward/internal/cpu"
+	"github.com/onward-ml/onward/internal/ir"
+	"github.com/onward-ml/onward/internal/kernels/vec"
+)
 
 // Sign computes −1, 0 or 1 for each element by its sign; NaN stays NaN
 // (https://onnx.ai/onnx/operators/onnx__Sign.html).
@@ -12,7 +16,7 @@ var _ = register(Def{Name: "Sign", Since: []int{9, 13}, In: "input:T", Out: "out
 var signLoops = loopsOf(
 	loop1(signSigned[int8]), loop1(signSigned[int16]), loop1(signSigned[int32]), loop1(signSigned[int64]),
 	loop1(signUnsigned[uint8]), loop1(signUnsigned[uint16]), loop1(signUnsigned[uint32]), loop1(signUnsigned[uint64]),
-	loop1(signSigned[float32]), loop1(signSigned[float64]))
+	withUnary(loop1(signSigned[float32]), inPieces(signFast)), loop1(signSigned[float64]))
 
 // Run implements [ir.Operator].
 func (*Sign) Run(c *ir.Call) error { return mapTable(c, signLoops, grainCheap) }
@@ -35,4 +39,11 @@ func signUnsigned[T unsignedNumber](dst, src []T) {
 	for i, x := range src {
 		dst[i] = min(x, 1)
 	}
+}
+
+// signFast makes numbers other than 0 large, and cuts them off.
+func signFast(l cpu.Level, dst, x []float32) {
+	vec.MulScalarF32(l, dst, x, 0x1p127)
+	vec.MulScalarF32(l, dst, dst, 0x1p127)
+	vec.ClipF32(l, dst, dst, -1, 1)
 }
