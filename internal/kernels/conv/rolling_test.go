@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"runtime"
 	"testing"
 
 	"github.com/onward-ml/onward/internal/cpu"
@@ -251,4 +252,34 @@ func BenchmarkRolling(b *testing.B) {
 			}
 		})
 	}
+}
+
+// TestDepthwiseRowsEndInMemory runs depthwise convolutions whose rows end where their memory does, while the collector looks at
+// the pointers: one that led beyond the last row was fatal.
+func TestDepthwiseRowsEndInMemory(t *testing.T) {
+	done := make(chan struct{})
+	collected := make(chan struct{})
+	go func() {
+		defer close(collected)
+		for {
+			select {
+			case <-done:
+				return
+			default:
+				runtime.GC()
+			}
+		}
+	}()
+	testkit.Levels(t, func(t *testing.T, l cpu.Level) {
+		for w := 15; w < 32; w++ {
+			in, out := NewLayout(16, 3, w, 0, 0, 0, 0), NewLayout(16, 1, w-2, 0, 0, 0, 0)
+			out.Block -= Lanes // nothing follows the last row
+			d := &Depthwise{In: in, Out: out, StrideH: 1, StrideW: 1, DilationH: 1, DilationW: 1, Weights: PackDepthwise(make([]float32, 16*9), nil, 16, 3, 3)}
+			for range 200 {
+				d.Run(l, nil, make([]float32, out.Len()), make([]float32, in.Len()), &BlockedEpilogue{})
+			}
+		}
+	})
+	close(done)
+	<-collected
 }

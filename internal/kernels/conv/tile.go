@@ -61,21 +61,24 @@ func (t *tileArgs) nth(i int) tileArgs {
 	return u
 }
 
-// depthwiseRow computes a row of width pixels, with the fewest tiles.
+// depthwiseRow computes a row of width pixels, with the fewest tiles. No pointer may lead beyond the row: what lies behind it
+// may be no memory of Go's, and a collector that saw such a pointer would throw.
 func depthwiseRow(l cpu.Level, width int, t *tileArgs) {
 	n := tiles(width, tilePixels(l))
 	pixels, rest := width/n, width%n
-	for _, g := range [2]struct{ pixels, times int }{{pixels, n - rest}, {pixels + 1, rest}} {
-		if g.times == 0 {
-			break
-		}
-		t.aStep, t.cStep, t.addStep = g.pixels*t.pixel, g.pixels*Lanes*4, g.pixels*Lanes*4
-		depthwiseRun(l, g.pixels, g.times, t)
-		t.a, t.c = unsafe.Add(t.a, g.times*t.aStep), unsafe.Add(t.c, g.times*t.cStep)
-		if t.add != nil {
-			t.add = unsafe.Add(t.add, g.times*t.addStep)
-		}
+	u := *t
+	u.between(pixels)
+	depthwiseRun(l, pixels, n-rest, &u)
+	if rest > 0 {
+		v := u.nth(n - rest)
+		v.between(pixels + 1)
+		depthwiseRun(l, pixels+1, rest, &v)
 	}
+}
+
+// between makes tiles follow each other in a row.
+func (t *tileArgs) between(pixels int) {
+	t.aStep, t.cStep, t.addStep = pixels*t.pixel, pixels*Lanes*4, pixels*Lanes*4
 }
 
 // tilePixels is the height of the tallest tile.
