@@ -256,6 +256,24 @@ func TestPoolCoversEachIndexOnce(t *testing.T) {
 	}
 }
 
+// Chunks are as equal as they can be, so that threads of the same speed end together.
+func TestPoolCutsEvenly(t *testing.T) {
+	p := NewPool(2)
+	defer p.Close()
+	for _, n := range []int{1, 2, 7, 9, 14, 15, 100, 1001} {
+		var mu sync.Mutex
+		least, most, chunks := n, 0, 0
+		p.Run(n, 1, func(lo, hi int) {
+			mu.Lock()
+			defer mu.Unlock()
+			least, most, chunks = min(least, hi-lo), max(most, hi-lo), chunks+1
+		})
+		if want := min(n, 2*chunksPerThread); chunks != want || most-least > 1 {
+			t.Errorf("%d items in %d chunks of %d to %d, want %d that differ by one at most", n, chunks, least, most, want)
+		}
+	}
+}
+
 func testPoolCovers(t *testing.T, p *Pool) {
 	rapid.Check(t, func(t *rapid.T) {
 		n, grain := rapid.IntRange(0, 5000).Draw(t, "n"), rapid.IntRange(0, 600).Draw(t, "grain")

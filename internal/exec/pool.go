@@ -28,12 +28,12 @@ type Pool struct {
 // A thread begins with the same queue in each section, so that what it has written in one is
 // in its own cache in the next, and goes on with those of others.
 type job struct {
-	fn      func(lo, hi int)
-	n, size int
-	queues  []queue
-	used    int          // queues of this section
-	workers atomic.Int32 // workers inside
-	failure atomic.Pointer[any]
+	fn       func(lo, hi int)
+	n, parts int
+	queues   []queue
+	used     int          // queues of this section
+	workers  atomic.Int32 // workers inside
+	failure  atomic.Pointer[any]
 }
 
 // queue is a range of chunks.
@@ -105,7 +105,7 @@ func (p *Pool) Run(n, grain int, fn func(lo, hi int)) {
 		p.start()
 	}
 	j := &p.job
-	j.fn, j.n, j.size = fn, n, (n+parts-1)/parts
+	j.fn, j.n, j.parts = fn, n, parts
 	j.failure.Store(nil)
 	j.used = min(len(j.queues), parts)
 	for i := range j.used {
@@ -151,12 +151,14 @@ func (j *job) work(first int) {
 			if c >= q.end {
 				break
 			}
-			if lo := int(c) * j.size; lo < j.n {
-				j.fn(lo, min(lo+j.size, j.n))
-			}
+			j.fn(j.cut(int(c)), j.cut(int(c)+1))
 		}
 	}
 }
+
+// cut returns where a chunk begins. Chunks differ by one item at most: were they equal but for the last, seven of two would
+// be what two threads share fourteen items in.
+func (j *job) cut(chunk int) int { return j.n/j.parts*chunk + j.n%j.parts*chunk/j.parts }
 
 // How long a worker looks for work before it parks: while a plan runs, whose serial stretches
 // are seldom longer, and after the last plan, where the next run of a busy caller is near.
