@@ -168,7 +168,7 @@ func (d *Direct) Run(level cpu.Level, par gemm.Par, y, x []float32, ep *BlockedE
 		ep.AddLayout.check("residual", ep.Add)
 	}
 	w := d.Weights
-	rows := newRows(&d.In, &d.Out, ep, w.KH*w.KW == 1 && d.StrideH == 1 && d.StrideW == 1 && d.Top == 0 && d.Left == 0)
+	rows := newRows(&d.In, &d.Out, ep, len(w.panels), w.KH*w.KW == 1 && d.StrideH == 1 && d.StrideW == 1 && d.Top == 0 && d.Left == 0)
 	rows.panels(par, len(w.panels), func(p, g0, g1 int) { d.panel(level, y, x, ep, p, &rows, g0, g1) })
 }
 
@@ -179,14 +179,20 @@ type rows struct {
 	flat         bool
 }
 
-// newRows divides the output; pointwise says that an output pixel reads the one input pixel in its place.
-func newRows(in, out *Layout, ep *BlockedEpilogue, pointwise bool) rows {
+// newRows divides the output; pointwise says that an output pixel reads the one input pixel in its place. Few panels
+// want more units.
+func newRows(in, out *Layout, ep *BlockedEpilogue, panels int, pointwise bool) rows {
 	if pointwise && in.H == out.H && in.W == out.W && in.flat() && out.flat() && (ep.Add == nil || ep.AddLayout.flat()) {
+		const enough = 16
 		width := out.H * out.W
-		return rows{tiles(width, flatGroup*14), width, true}
+		n := tiles(width, widest)
+		return rows{min(n, max(tiles(n, flatGroup), tiles(enough, panels))), width, true}
 	}
 	return rows{out.H, out.W, false}
 }
+
+// widest is the width of the widest tile of any level.
+const widest = 14
 
 // panels calls fn for units [g0, g1) of every panel; par may be nil.
 func (r *rows) panels(par gemm.Par, panels int, fn func(p, g0, g1 int)) {
@@ -208,7 +214,8 @@ func (r *rows) panels(par gemm.Par, panels int, fn func(p, g0, g1 int)) {
 // unit returns the pixels [x0, x1) of a row that unit g is.
 func (r *rows) unit(g int) (row, x0, x1 int) {
 	if r.flat {
-		return 0, r.width * g / r.units, r.width * (g + 1) / r.units
+		n := tiles(r.width, widest) // units are whole tiles
+		return 0, r.width * (n * g / r.units) / n, r.width * (n * (g + 1) / r.units) / n
 	}
 	return g, 0, r.width
 }
@@ -262,7 +269,7 @@ func (d *Direct) panel(level cpu.Level, y, x []float32, ep *BlockedEpilogue, pi 
 	}
 	t.lo, t.hi = ep.bounds()
 	// the next panel's weights are fetched evenly over the calls of this one
-	calls := max(1, (g1-g0)*tiles(tern(rows.flat, flatGroup*14, rows.width), most))
+	calls := max(1, (g1-g0)*tiles(rows.width, most)/tern(rows.flat, rows.units, 1))
 	lines := min(4, (4*p.blocks+calls-1)/calls)
 	size := p.cbs * perBlock * p.blocks * Lanes
 	for c := range chunks {
