@@ -138,3 +138,18 @@ func TestFusedGemmRunsAgain(t *testing.T) {
 	feed := onward.Values{"x": rampOf(2, 3)}
 	sameOnCPU(t, b, feed, feed, feed, feed)
 }
+
+// An exponent of another type is converted for each run: what repeats must not read the
+// memory that it was converted in.
+func TestPowOfAnotherTypeRunsAgain(t *testing.T) {
+	b := onnx.NewModel("m").Opset("", 17)
+	b.Input("x", onnx.Float, 2, 3).Input("z", onnx.Float16, 40)
+	b.Initializer("e", []int64{1, 2, 3}).Initializer("f", float32(2))
+	b.Node("Pow", []string{"x", "e"}, []string{"y"})
+	b.Node("Pow", []string{"z", "f"}, []string{"w"}) // uses the same memory for something else
+	b.Output("y", onnx.Float, 2, 3).Output("w", onnx.Float16, 40)
+	x := tensor.Must(tensor.New([]float32{2, 3, 4, -5, 6, 7}, 2, 3))
+	z := tensor.Must(tensor.Zeros(tensor.TypeFloat16, 40))
+	feed := onward.Values{"x": x, "z": z}
+	sameOnCPU(t, b, feed, feed, feed, feed, onward.Values{"x": rampOf(2, 3), "z": z})
+}

@@ -81,8 +81,7 @@ func (s *state) step(i int) error {
 	if s.run.observe != nil {
 		start = time.Now()
 	}
-	c.Repeatable = s.repeat.learning
-	c.Replays() // what a failed call has left
+	c.Start(s.repeat.learning)
 	if err := st.op.Run(c); err != nil {
 		if e := s.run.err(); e != nil {
 			return e

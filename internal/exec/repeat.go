@@ -107,6 +107,7 @@ func (s *state) learn(i int) {
 	st, c := &s.plan.steps[i], &s.calls[i]
 	parts := c.Replays()
 	fn, reads := c.Repeats()
+	c.Start(false)
 	replays := fn == nil && parts != nil
 	if replays {
 		fn = func() { s.replay(parts) }

@@ -235,6 +235,7 @@ type Call struct {
 	reads []*tensor.Tensor
 	parts []Part // what Parallel was called for
 	only  bool   // the call consists of them
+	spent bool   // it took scratch memory, which others have when it is repeated
 	dims  []int  // of Output, so that its argument need not escape
 	par   func(n int, fn func(lo, hi int))
 }
@@ -249,7 +250,8 @@ type Part struct {
 // and to the same memory, for other contents of the given tensors. Engines use it
 // to run small graphs again without looking at shapes. fn must not fail, allocate
 // from the call or take long; whatever else the result depends on must be constant
-// inputs. Several offers of one call are run in order.
+// inputs. Several offers of one call are run in order. A call that takes scratch memory
+// is not repeated.
 func (c *Call) Repeat(fn func(), reads ...*tensor.Tensor) {
 	if !c.Repeatable {
 		return
@@ -260,31 +262,46 @@ func (c *Call) Repeat(fn func(), reads ...*tensor.Tensor) {
 
 // Replay is Repeat for a call that does nothing but allocate its outputs and call
 // Parallel: the engine makes the calls of Parallel that follow again, in their order,
-// for other contents of any input. Scratch memory must not be used, and Parallel not
-// be called within itself.
+// for other contents of any input. Parallel must not be called within itself, and a call
+// that takes scratch memory is not repeated.
 func (c *Call) Replay() { c.only = c.Repeatable }
+
+// Inner runs another operator as a part of the call, with in as its inputs where that is
+// not nil. What that operator offers to repeat is not all that the call does, so the
+// call is not repeated.
+func (c *Call) Inner(op Operator, in ...tensor.Value) error {
+	c.Repeatable = false
+	if in != nil {
+		outer := c.In
+		defer func() { c.In = outer }()
+		c.In = in
+	}
+	return op.Run(c)
+}
+
+// Start makes the call ready for a run, forgetting what the last one offered.
+func (c *Call) Start(repeatable bool) {
+	c.Repeatable = repeatable
+	c.again, c.reads, c.parts, c.only, c.spent = nil, nil, nil, false, false
+}
 
 // Replays returns the calls of Parallel that can be made again, nil when Replay was
 // not called.
 func (c *Call) Replays() []Part {
-	parts, only := c.parts, c.only
-	c.parts, c.only = nil, false
-	if !only {
+	if !c.only || c.spent || !c.Repeatable {
 		return nil
 	}
-	return parts
+	return c.parts
 }
 
-// Repeats returns what was offered since it was called last: one function for all,
-// nil when nothing was, and the tensors that it reads.
+// Repeats returns what was offered since Start: one function for all, nil when nothing
+// was, and the tensors that it reads.
 func (c *Call) Repeats() (fn func(), reads []*tensor.Tensor) {
-	again := c.again
-	reads = c.reads
-	c.again, c.reads = nil, nil
-	switch len(again) {
-	case 0:
+	again, reads := c.again, c.reads
+	switch {
+	case len(again) == 0 || c.spent || !c.Repeatable:
 		return nil, nil
-	case 1:
+	case len(again) == 1:
 		return again[0], reads
 	}
 	return func() {
@@ -350,7 +367,10 @@ func (c *Call) Err() error { return c.Env.Context().Err() }
 
 // Scratch returns n bytes, 64-byte aligned, with undefined contents, valid until
 // the call ends.
-func (c *Call) Scratch(n int) ([]byte, error) { return c.Env.Scratch(c, n) }
+func (c *Call) Scratch(n int) ([]byte, error) {
+	c.spent = true
+	return c.Env.Scratch(c, n)
+}
 
 // ScratchOf returns n elements of scratch memory with undefined contents. T must
 // hold no pointers.
@@ -360,7 +380,7 @@ func ScratchOf[T any](c *Call, n int) ([]T, error) {
 	if n < 0 || n > (1<<62)/size {
 		return nil, fmt.Errorf("scratch of %d elements overflows", n)
 	}
-	b, err := c.Env.Scratch(c, n*size)
+	b, err := c.Scratch(n * size)
 	if err != nil {
 		return nil, err
 	}

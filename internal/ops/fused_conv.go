@@ -75,7 +75,7 @@ func (f *FusedConv) Prepare(in []tensor.Value, types []ir.Type) (ir.Operator, []
 
 // Run convolves and finishes the output in place.
 func (f *FusedConv) Run(c *ir.Call) error {
-	if err := f.Conv.Run(c); err != nil {
+	if err := c.Inner(&f.Conv); err != nil {
 		return err
 	}
 	return f.finish(c, c.Out[0].(*tensor.Tensor))

@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/onward-ml/onward/internal/ir"
+	"github.com/onward-ml/onward/tensor"
 )
 
 // ConvTransposeWithDynamicPads is ConvTranspose with the pads as an input
@@ -40,12 +41,9 @@ func (op *ConvTransposeWithDynamicPads) Run(c *ir.Call) error {
 			return fmt.Errorf("Pads are %v, want two for each of %d axes", v.Pads, n)
 		}
 	}
-	plain := *c
-	plain.In = append(append(plain.In[:0:0], c.In[:2]...), nil)
+	in := []tensor.Value{c.In[0], c.In[1], nil}
 	if c.Has(3) {
-		plain.In[2] = c.In[3]
+		in[2] = c.In[3]
 	}
-	err := v.Run(&plain)
-	c.Held = plain.Held
-	return err
+	return c.Inner(&v, in...)
 }

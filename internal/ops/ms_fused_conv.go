@@ -45,7 +45,7 @@ func (op *ActivatedConv) Infer(c *ir.InferContext) error { return op.conv.Infer(
 
 // Run convolves and changes the result in place.
 func (op *ActivatedConv) Run(c *ir.Call) error {
-	if err := op.conv.Run(c); err != nil {
+	if err := c.Inner(&op.conv); err != nil {
 		return err
 	}
 	if z := c.Tensor(3); z != nil {

@@ -26,8 +26,7 @@ func (op *FusedGemm) Infer(c *ir.InferContext) error { return op.gemm.Infer(c) }
 
 // Run computes the product and changes it in place.
 func (op *FusedGemm) Run(c *ir.Call) error {
-	c.Repeatable = false // what the product offers leaves the activation out
-	if err := op.gemm.Run(c); err != nil {
+	if err := c.Inner(&op.gemm); err != nil {
 		return err
 	}
 	return op.act.apply(c)

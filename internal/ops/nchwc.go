@@ -3,6 +3,7 @@ package ops
 import (
 	"fmt"
 	"runtime"
+	"slices"
 
 	"github.com/onward-ml/onward/internal/cpu"
 	"github.com/onward-ml/onward/internal/ir"
@@ -88,10 +89,7 @@ func (op *NchwcConv) Run(c *ir.Call) error {
 	if err := UnblockFilter(tensor.Of[float32](w), c.Tensor(1), op.Block); err != nil {
 		return err
 	}
-	plain := *c
-	plain.In = append([]tensor.Value{}, c.In...)
-	plain.In[1] = w
-	err = op.of.Run(&plain)
-	c.Held = plain.Held
-	return err
+	in := slices.Clone(c.In)
+	in[1] = w
+	return c.Inner(&op.of, in...)
 }
