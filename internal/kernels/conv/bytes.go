@@ -122,25 +122,43 @@ func packBytes[W quant.Byte](s *Shape, w []W, zero func(o int) int32) *byteWeigh
 	for o := range s.Cout {
 		g, j := o/og, o%og
 		at := g*p.panels + j/byteCols
-		d := p.data[at*size:][:size]
+		d, from, z := p.data[at*size:][:size], w[o*cg*taps:][:cg*taps], zero(o)
 		var sum int32
-		for c := range cg {
-			for t := range taps {
-				v := int32(w[(o*cg+c)*taps+t]) - zero(o)
+		for t := range taps {
+			row, first := p.place(t, cg, kw)
+			q := row*p.k*byteCols*4 + j%byteCols*4
+			for c := range cg {
+				v := int32(from[c*taps+t]) - z
 				if v != int32(int8(v)) {
 					return nil
 				}
 				sum += v
-				tap, i := t, c
-				if p.merged {
-					tap, i = t/kw, t%kw*cg+c
-				}
-				d[((tap*p.k+i/4)*byteCols+j%byteCols)*4+i%4] = int8(v)
+				i := uint(first + c)
+				d[q+int(i/4*byteCols*4+i%4)] = int8(v)
 			}
 		}
 		p.sums[at*byteCols+j%byteCols] = sum
 	}
 	return p
+}
+
+// place returns the row of taps that a tap lies in, and where in it its channels begin.
+func (p *byteWeights) place(tap, channels, kw int) (row, first int) {
+	if p.merged {
+		return tap / kw, tap % kw * channels
+	}
+	return tap, 0
+}
+
+// at returns the weight of an output for a channel of its group and a tap.
+func (p *byteWeights) at(s *Shape, o, c, tap int) int8 {
+	cg, og, kw := s.Cin/s.Group, s.Cout/s.Group, 1
+	if n := len(s.Kernel); n > 0 {
+		kw = s.Kernel[n-1]
+	}
+	row, first := p.place(tap, cg, kw)
+	panel, j, i := o/og*p.panels+o%og/byteCols, o%og%byteCols, first+c
+	return p.data[(((panel*p.taps+row)*p.k+i/4)*byteCols+j)*4+i%4]
 }
 
 // byteGeometry is where a convolution of bytes reads: an image [z][y][x][channel] with its padding.

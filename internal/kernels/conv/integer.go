@@ -21,9 +21,8 @@ type Integer struct {
 	s       *Shape
 	xZero   int32
 	bias    []int32
-	k       int             // of one group, padded to a multiple of four
-	groups  []*quant.Packed // [tap][channel] by output channel
-	wZero   [][]int32
+	k       int // of one group, padded to a multiple of four
+	groups  func() []integerGroup
 	single  []int32           // depthwise: weights less their zero points, (channel, tap)
 	floats  *DepthwiseWeights // the same, where float32 sums are exact
 	small   bool              // all of single fit 16 bits
@@ -34,6 +33,12 @@ type Integer struct {
 	strides [3]int // of a pixel of the input
 	pixels  [2]int // of an image: in, out
 	level   cpu.Level
+}
+
+// integerGroup is the weights of a group, [tap][channel] by output channel, with their zero points.
+type integerGroup struct {
+	*quant.Packed
+	zero []int32
 }
 
 type dim struct{ in, out, kernel, stride, dilation, pad int }
@@ -73,29 +78,42 @@ func NewInteger[W quant.Byte](level cpu.Level, s *Shape, w []W, xZero int32, wZe
 		d.planes = d.fitsPlane()
 		return d, nil
 	}
+	d.k = (cg*taps + 3) &^ 3
 	if cpu.VNNI(level) {
 		if d.bytes = packBytes(s, w, zero); d.bytes != nil {
 			d.place8 = d.placeBytes()
+			// Few shapes need the weights in the other form too.
+			d.groups = sync.OnceValue(func() []integerGroup {
+				return packGroups(level, s, d.k, nil, func(o, c, t int) int8 { return d.bytes.at(s, o, c, t) })
+			})
+			return d, nil
 		}
 	}
-	d.k = (cg*taps + 3) &^ 3
-	b := make([]W, og*d.k)
+	groups := packGroups(level, s, d.k, wZero, func(o, c, t int) W { return w[(o*cg+c)*taps+t] })
+	d.groups = func() []integerGroup { return groups }
+	return d, nil
+}
+
+// packGroups packs the weights, which at returns for an output, a channel of its group and a tap.
+func packGroups[W quant.Byte](level cpu.Level, s *Shape, k int, zero []int32, at func(o, c, t int) W) []integerGroup {
+	cg, og, taps := s.Cin/s.Group, s.Cout/s.Group, product(s.Kernel)
+	var groups []integerGroup
+	b := make([]W, og*k)
 	for g := range s.Group {
 		for o := range og {
 			for c := range cg {
 				for t := range taps {
-					b[o*d.k+t*cg+c] = w[((g*og+o)*cg+c)*taps+t]
+					b[o*k+t*cg+c] = at(g*og+o, c, t)
 				}
 			}
 		}
-		d.groups = append(d.groups, quant.Pack(level, b, d.k, true, d.k, og))
-		z := wZero
+		z := zero
 		if len(z) > 1 {
 			z = z[g*og:][:og]
 		}
-		d.wZero = append(d.wZero, z)
+		groups = append(groups, integerGroup{quant.Pack(level, b, k, true, k, og), z})
 	}
-	return d, nil
+	return groups
 }
 
 // place lays the convolution over a shape.
@@ -297,7 +315,7 @@ func integerBlock[X quant.Byte](d *Integer, b *integerBuffers, image []byte, n, 
 	cg, og, taps := s.Cin/s.Group, s.Cout/s.Group, product(s.Kernel)
 	direct := taps == 1 && d.pixels[0] == d.pixels[1] && d.k == cg && allEqual(s.Stride, 1) && allEqual(s.PadBegin, 0) && allEqual(s.PadEnd, 0)
 	sums, out := resize(&b.sums, count*og), resize(&b.out, count*og)
-	for g := range s.Group {
+	for g, w := range d.groups() {
 		var a []byte
 		lda := s.Cin
 		if direct {
@@ -309,7 +327,7 @@ func integerBlock[X quant.Byte](d *Integer, b *integerBuffers, image []byte, n, 
 				d.gather(a[p*lda:][:lda], image, p0+p, g*cg, cg)
 			}
 		}
-		q := quant.Args[X]{M: count, A: unsafe.Slice((*X)(unsafe.Pointer(unsafe.SliceData(a))), len(a)), LdA: lda, AZero: []int32{d.xZero}, B: d.groups[g], BZero: d.wZero[g], C: sums, LdC: og}
+		q := quant.Args[X]{M: count, A: unsafe.Slice((*X)(unsafe.Pointer(unsafe.SliceData(a))), len(a)), LdA: lda, AZero: []int32{d.xZero}, B: w.Packed, BZero: w.zero, C: sums, LdC: og}
 		if d.bias != nil {
 			q.Bias = d.bias[g*og:][:og]
 		}

@@ -66,26 +66,79 @@ func pack[T Byte](vnni bool, b []T, ldb int, trans bool, k, n int) *Packed {
 	} else {
 		p.words = align.Slice[int16](size)
 	}
-	for j := range n {
-		base := (j/PanelWidth*p.steps*PanelWidth + j%PanelWidth) * group
+	bytes, _, _ := bytesOf(b)
+	switch {
+	case p.vnni && trans:
+		p.packColumns(bytes, ldb)
+	case p.vnni:
+		p.packRows(bytes, ldb)
+	default:
+		for j := range n {
+			base := (j/PanelWidth*p.steps*PanelWidth + j%PanelWidth) * group
+			for i := range k {
+				at := i*ldb + j
+				if trans {
+					at = j*ldb + i
+				}
+				v := int32(b[at]) - p.shift
+				p.colSum[j] += v
+				p.words[base+i/group*PanelWidth*group+i%group] = int16(v)
+			}
+		}
+	}
+	return p
+}
+
+// packRows packs rows of K for VNNI, four at a time.
+func (p *Packed) packRows(b []uint8, ldb int) {
+	var none [PanelWidth]uint8
+	flip := uint8(p.shift)
+	for i := range none {
+		none[i] = flip // is 0 when shifted
+	}
+	for j0 := 0; j0 < p.N; j0 += PanelWidth {
+		w := min(PanelWidth, p.N-j0)
+		sum := p.colSum[j0:][:w]
+		for s := range p.steps {
+			var r [4][]uint8
+			for i := range r {
+				r[i] = none[:w]
+				if k := 4*s + i; k < p.K {
+					r[i] = b[k*ldb+j0:][:w]
+				}
+			}
+			r0, r1, r2, r3 := r[0], r[1][:len(r[0])], r[2][:len(r[0])], r[3][:len(r[0])]
+			d := p.bytes[(j0*p.steps+s*PanelWidth)*4:][:w*4]
+			for j, v := range r0 {
+				q := d[4*j:][:4]
+				q[0], q[1], q[2], q[3] = int8(v^flip), int8(r1[j]^flip), int8(r2[j]^flip), int8(r3[j]^flip)
+				sum[j] += int32(q[0]) + int32(q[1]) + int32(q[2]) + int32(q[3])
+			}
+		}
+	}
+}
+
+// packColumns packs columns, which are rows of the transposed matrix, for VNNI.
+func (p *Packed) packColumns(b []uint8, ldb int) {
+	flip := uint8(p.shift)
+	for j := range p.N {
+		col := b[j*ldb:][:p.K]
+		d := p.bytes[(j/PanelWidth*p.steps*PanelWidth+j%PanelWidth)*4:]
 		var sum int32
-		for i := range k {
-			at := i*ldb + j
-			if trans {
-				at = j*ldb + i
+		for len(col) >= 4 {
+			q := d[:4]
+			q[0], q[1], q[2], q[3] = int8(col[0]^flip), int8(col[1]^flip), int8(col[2]^flip), int8(col[3]^flip)
+			sum += int32(q[0]) + int32(q[1]) + int32(q[2]) + int32(q[3])
+			if col = col[4:]; len(col) > 0 {
+				d = d[PanelWidth*4:]
 			}
-			v := int32(b[at]) - p.shift
-			sum += v
-			d := base + i/group*PanelWidth*group + i%group
-			if p.vnni {
-				p.bytes[d] = int8(v)
-			} else {
-				p.words[d] = int16(v)
-			}
+		}
+		for i, v := range col {
+			d[i] = int8(v ^ flip)
+			sum += int32(d[i])
 		}
 		p.colSum[j] = sum
 	}
-	return p
 }
 
 // Args describes C[M,N] = Σ (A-AZero)·(B-BZero), int32.
