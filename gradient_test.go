@@ -403,10 +403,8 @@ func TestGradientNamesWhatItCannotDifferentiate(t *testing.T) {
 	if _, err := onward.OpenModel(m, nil); err == nil || !strings.Contains(err.Error(), "operator Hardmax is not differentiated") {
 		t.Errorf("error %v", err)
 	}
-	for equation, want := range map[string]string{"ii->i": "takes a diagonal", "...i->i": "sums over the dimensions of an ellipsis", "i,i->i": "2 terms for 1 inputs"} {
-		m := gradientModel(gradientCase{"", []int64{3, 3}, []int64{1}, oneNode("Einsum", []string{"x"}, onnx.Attrs{"equation": equation})}, 1, 13)
-		if _, err := onward.OpenModel(m, nil); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("equation %s: error %v, want one with %q", equation, err, want)
-		}
+	m = gradientModel(gradientCase{"", []int64{3, 3}, []int64{1}, oneNode("Einsum", []string{"x"}, onnx.Attrs{"equation": "i,i->i"})}, 1, 13)
+	if _, err := onward.OpenModel(m, nil); err == nil || !strings.Contains(err.Error(), "2 terms for 1 inputs") {
+		t.Errorf("error %v", err)
 	}
 }

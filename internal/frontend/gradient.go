@@ -37,6 +37,11 @@ func expandGradients(nodes []*onnx.Node, imports map[string]int) ([]*onnx.Node, 
 	return b.nodes, nil
 }
 
+// HasGradient reports whether there is a rule for an operator.
+func HasGradient(domain, name string) bool {
+	return ops.NormalDomain(domain) == "" && (gradientRules[name] != nil || gradientRulesOfAll[name] != nil)
+}
+
 func isGradient(n *onnx.Node) bool {
 	return n.OpType == "Gradient" && n.Domain == ops.DomainPreviewTraining
 }
@@ -66,6 +71,15 @@ func stringsAttr(n *onnx.Node, name string) []string {
 		}
 	}
 	return nil
+}
+
+func intsAttr(n *onnx.Node, name string, def []int64) []int64 {
+	for _, a := range n.Attributes {
+		if a != nil && a.Name == name {
+			return a.Ints
+		}
+	}
+	return def
 }
 
 func intAttr(n *onnx.Node, name string, def int64) int64 {
@@ -118,6 +132,11 @@ func (b *gradientBuilder) node(op string, attrs []*onnx.Attribute, in ...string)
 }
 
 func (b *gradientBuilder) op(op string, in ...string) string { return b.node(op, nil, in...) }
+
+// ints returns a list of numbers, from opset 12 on.
+func (b *gradientBuilder) ints(v ...int64) string {
+	return b.node("Constant", []*onnx.Attribute{{Name: "value_ints", Type: onnx.AttrInts, Ints: v}})
+}
 
 // filled returns a tensor of one value in the shape of x.
 func (b *gradientBuilder) filled(v float32, x string) string {

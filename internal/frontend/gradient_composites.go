@@ -10,9 +10,18 @@ import (
 // composite makes a rule of an operator from nodes that compute the same as its
 // first output: their gradients are its gradients.
 func composite(f func(b *gradientBuilder, n *onnx.Node) (string, error)) gradientRule {
-	return func(b *gradientBuilder, n *onnx.Node, g string) ([]string, error) {
-		from := len(b.nodes)
+	all := compositeOfAll(func(b *gradientBuilder, n *onnx.Node) ([]string, error) {
 		y, err := f(b, n)
+		return []string{y}, err
+	})
+	return func(b *gradientBuilder, n *onnx.Node, g string) ([]string, error) { return all(b, n, []string{g}) }
+}
+
+// compositeOfAll is composite for several outputs.
+func compositeOfAll(f func(b *gradientBuilder, n *onnx.Node) ([]string, error)) func(b *gradientBuilder, n *onnx.Node, gs []string) ([]string, error) {
+	return func(b *gradientBuilder, n *onnx.Node, gs []string) ([]string, error) {
+		from := len(b.nodes)
+		ys, err := f(b, n)
 		if err != nil {
 			return nil, err
 		}
@@ -26,7 +35,12 @@ func composite(f func(b *gradientBuilder, n *onnx.Node) (string, error)) gradien
 				active[out] = true
 			}
 		}
-		grad := map[string]string{y: g}
+		grad := map[string]string{}
+		for k, g := range gs {
+			if g != "" {
+				grad[ys[k]] = g
+			}
+		}
 		if err := b.backward(path, grad, active); err != nil {
 			return nil, err
 		}
@@ -174,6 +188,35 @@ func compositeGradients() map[string]func(b *gradientBuilder, n *onnx.Node) (str
 			mean := b.op("Div", b.sumFrom(b.op("Mul", x, x), axis), b.sumFrom(b.filled(1, x), axis))
 			x = b.op("Div", x, b.op("Sqrt", b.plus(mean, floatAttr(n, "epsilon", 1e-5))))
 			return b.affine(x, input(n, 1), "", func(v string) string { return v }), nil
+		},
+		"GroupNormalization": func(b *gradientBuilder, n *onnx.Node) (string, error) {
+			x, groups := n.Inputs[0], intAttr(n, "num_groups", 1)
+			grouped := b.op("Reshape", x, b.ints(0, groups, -1))
+			normal := b.normal(grouped, floatAttr(n, "epsilon", 1e-5), func(v string) string { return b.sumFrom(v, 2) })
+			if b.opset < 21 { // scale and bias of groups
+				return b.op("onward.ReshapeTo", b.affine(normal, input(n, 1), input(n, 2), channelsLike(b, grouped)), x), nil
+			}
+			return b.affine(b.op("onward.ReshapeTo", normal, x), input(n, 1), input(n, 2), channelsLike(b, x)), nil
+		},
+		"MeanVarianceNormalization": func(b *gradientBuilder, n *onnx.Node) (string, error) {
+			x, axes := n.Inputs[0], intsAttr(n, "axes", []int64{0, 2, 3})
+			count := b.sumAxes(b.filled(1, x), axes)
+			d := b.op("Sub", x, b.op("Div", b.sumAxes(x, axes), count))
+			return b.op("Div", d, b.plus(b.op("Sqrt", b.op("Div", b.sumAxes(b.op("Mul", d, d), axes), count)), 1e-9)), nil
+		},
+		"LRN": func(b *gradientBuilder, n *onnx.Node) (string, error) {
+			x, size := n.Inputs[0], float32(intAttr(n, "size", 1))
+			if size < 1 {
+				return "", fmt.Errorf("attribute size is %v, want at least 1", size)
+			}
+			sum := b.node("onward.ChannelWindowSum", []*onnx.Attribute{{Name: "factor", Type: onnx.AttrFloat, F: size}}, b.op("Mul", x, x))
+			base := b.plus(b.scaled(floatAttr(n, "alpha", 0.0001)/size, sum), floatAttr(n, "bias", 1))
+			return b.op("Div", x, b.op("Pow", base, b.filled(floatAttr(n, "beta", 0.75), base))), nil
+		},
+		"NegativeLogLikelihoodLoss": func(b *gradientBuilder, n *onnx.Node) (string, error) { return b.classLoss(n) },
+		"Cofactors": func(b *gradientBuilder, n *onnx.Node) (string, error) {
+			x := n.Inputs[0]
+			return b.op("Mul", b.matrices(b.op("Det", x)), b.op("onward.InverseTransposed", x)), nil
 		},
 		"InstanceNormalization": func(b *gradientBuilder, n *onnx.Node) (string, error) {
 			x := b.normal(n.Inputs[0], floatAttr(n, "epsilon", 1e-5), func(v string) string { return b.sumFrom(v, 2) })

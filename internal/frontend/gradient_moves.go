@@ -25,6 +25,7 @@ var gradientRulesOfAll = map[string]func(b *gradientBuilder, n *onnx.Node, gs []
 		}
 		return r, nil
 	},
+	"SoftmaxCrossEntropyLoss": crossEntropyGradient,
 	"TopK": func(b *gradientBuilder, n *onnx.Node, gs []string) ([]string, error) {
 		if err := b.need(11); err != nil {
 			return nil, err

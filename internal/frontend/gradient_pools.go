@@ -50,6 +50,9 @@ func windowGradients() map[string]gradientRule {
 		},
 		"ChannelSum":    firstOnly(func(b *gradientBuilder, x, y, g string) string { return b.op("onward.ChannelExpand", g, x) }),
 		"ChannelExpand": firstOnly(func(b *gradientBuilder, x, y, g string) string { return b.op("onward.ChannelSum", g, x) }),
+		"ChannelWindowSum": func(b *gradientBuilder, n *onnx.Node, g string) ([]string, error) {
+			return []string{b.node("onward.ChannelWindowSum", []*onnx.Attribute{{Name: "factor", Type: onnx.AttrFloat, F: -floatAttr(n, "factor", 1)}}, g)}, nil
+		},
 		"AveragePool": func(b *gradientBuilder, n *onnx.Node, g string) ([]string, error) {
 			return []string{b.node("onward.AveragePoolGradient", n.Attributes, g, first(n))}, nil
 		},

@@ -94,6 +94,7 @@ func reduceGradients() map[string]gradientRule {
 			x, y := n.Inputs[0], n.Outputs[0]
 			return onlyFirst(n, b.op("Where", b.op("Equal", x, y), g, b.filled(0, x))), nil
 		},
+		"SumAxis": firstOnly(func(b *gradientBuilder, x, y, g string) string { return b.op("onward.ExpandTo", g, x) }),
 		"SumFrom": firstOnly(func(b *gradientBuilder, x, y, g string) string { return b.op("onward.ExpandTo", g, x) }),
 	}
 }
@@ -101,6 +102,22 @@ func reduceGradients() map[string]gradientRule {
 // sumFrom sums v over the dimensions from an axis on and keeps them.
 func (b *gradientBuilder) sumFrom(v string, axis int64) string {
 	return b.node("onward.SumFrom", []*onnx.Attribute{{Name: "factor", Type: onnx.AttrFloat, F: float32(axis)}}, v)
+}
+
+// sumAxis sums v over one dimension and keeps it.
+func (b *gradientBuilder) sumAxis(v string, axis int64) string {
+	return b.node("onward.SumAxis", []*onnx.Attribute{{Name: "factor", Type: onnx.AttrFloat, F: float32(axis)}}, v)
+}
+
+// sumAxes sums v over dimensions, all if there are none, and keeps them.
+func (b *gradientBuilder) sumAxes(v string, axes []int64) string {
+	if len(axes) == 0 {
+		return b.sumFrom(v, 0)
+	}
+	for _, a := range axes {
+		v = b.sumAxis(v, a)
+	}
+	return v
 }
 
 func unaryGradients() map[string]gradientRule {

@@ -138,6 +138,8 @@ func init() {
 	}
 	maps.Copy(gradientRules, unaryGradients())
 	maps.Copy(gradientRules, moveGradients())
+	maps.Copy(gradientRules, scatterGradients())
+	maps.Copy(gradientRules, matrixGradients())
 	maps.Copy(gradientRules, windowGradients())
 	maps.Copy(gradientRules, reduceGradients())
 	for name, f := range compositeGradients() {

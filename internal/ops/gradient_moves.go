@@ -2,6 +2,7 @@ package ops
 
 import (
 	"fmt"
+	"math"
 
 	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/tensor"
@@ -83,6 +84,39 @@ var (
 			}
 			return nil
 		}})
+	// ChannelWindowSum sums over as many neighbouring channels as the factor says, as
+	// LRN does; with a negative factor the window is mirrored.
+	_ = registerGradientHelper("ChannelWindowSum", "X:T", gradientHelper{infer: sameAsInput, shape: shapeOfInput(0),
+		compute: func(op *gradientHelper, c *ir.Call, x, y []float64, shape []int) error {
+			if len(shape) < 2 {
+				return fmt.Errorf("input has shape %v, want rank at least 2", shape)
+			}
+			clear(y)
+			channels, plane := shape[1], product(shape[2:])
+			if channels*plane == 0 {
+				return nil
+			}
+			size := int(min(math.Abs(op.factor), 2*float64(channels)+1))
+			before, after := (size-1)/2, size/2
+			if op.factor < 0 {
+				before, after = after, before
+			}
+			m := &meter{c: c}
+			for at := 0; at < len(x); at += channels * plane {
+				for k := range channels {
+					sum := y[at+k*plane:][:plane]
+					for o := max(0, k-before); o <= min(channels-1, k+after); o++ {
+						for i, v := range x[at+o*plane:][:plane] {
+							sum[i] += v
+						}
+						if !m.spend(plane) {
+							return c.Err()
+						}
+					}
+				}
+			}
+			return nil
+		}})
 	// ChannelSum sums X over all axes but the second.
 	_ = registerGradientHelper("ChannelSum", "X:T, like:U", gradientHelper{infer: shapedLike(1), shape: channelShape(0, 1),
 		run: func(op *gradientHelper, c *ir.Call, x, y []float64, shape []int) {
@@ -98,6 +132,21 @@ var (
 		run: func(op *gradientHelper, c *ir.Call, x, y []float64, shape []int) {
 			eachChannel(shape, func(channel, from, to int) { repeatOf(y[from:to], x[channel]) })
 		}})
+	// SumAxis sums X over the axis that the factor names and keeps it.
+	_ = registerGradientHelper("SumAxis", "X:T", gradientHelper{infer: func(c *ir.InferContext) error {
+		c.SetOut(0, ir.UnrankedTensor(c.Elem(0)))
+		return nil
+	}, shapeOf: func(op *gradientHelper, c *ir.Call) ([]int, error) {
+		s := append([]int{}, c.Tensor(0).Shape()...)
+		axis, err := normalAxis(int(op.factor), len(s))
+		if err == nil {
+			s[axis] = 1
+		}
+		return s, err
+	}, run: func(op *gradientHelper, c *ir.Call, x, y []float64, shape []int) {
+		clear(y)
+		eachBroadcast(shape, c.Tensor(0).Shape(), func(small, large int) { y[small] += x[large] })
+	}})
 	// SumFrom sums X over the axes from the one that the factor names and keeps them.
 	_ = registerGradientHelper("SumFrom", "X:T", gradientHelper{infer: func(c *ir.InferContext) error {
 		c.SetOut(0, ir.UnrankedTensor(c.Elem(0)))

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/onward-ml/onward/internal/frontend"
 	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/internal/ops"
 	"github.com/onward-ml/onward/tensor"
@@ -51,8 +52,37 @@ func page() []byte {
 		s := d.Signature()
 		fmt.Fprintf(&b, "| %s | %s | %s | %s | %s |\n", d.Name, versions(d), params(s.In), params(s.Out), types(s))
 	}
+	fmt.Fprintf(&b, "\n## Gradients\n\nA Gradient of ai.onnx.preview.training goes through the operators of ai.onnx, but for these, which take and give floating-point\nnumbers and have no rule: %s. The other domains have none, but for what the engine puts in itself.\n", strings.Join(undifferentiated(all), ", "))
 	b.WriteString(missing)
 	return b.Bytes()
+}
+
+// undifferentiated returns the operators of ai.onnx with floating-point numbers among
+// both inputs and outputs for which there is no gradient.
+func undifferentiated(all []*ops.Def) []string {
+	var r []string
+	for _, d := range all {
+		s := d.Signature()
+		if d.Domain == "" && d.Until == 0 && float(s, s.In) && float(s, s.Out) && !frontend.HasGradient(d.Domain, d.Name) {
+			r = append(r, d.Name)
+		}
+	}
+	return r
+}
+
+// float reports whether one of ps may hold floating-point tensors, or anything.
+func float(s *ir.Signature, ps []ir.Param) bool {
+	for _, p := range ps {
+		if p.Pattern == "any" || strings.Contains(p.Pattern, "float") || strings.Contains(p.Pattern, "double") {
+			return true
+		}
+		for _, t := range s.Vars[p.Pattern] {
+			if strings.Contains(t.String(), "float)") {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // missing says what ONNX Runtime 1.31 has schemas for and the registry does not hold.
