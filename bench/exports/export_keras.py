@@ -1,7 +1,7 @@
 """Exports Keras models through tf2onnx.
 
     pip install tensorflow-cpu tf2onnx onnx==1.23.2 onnxruntime==1.31.1
-    python bench/exports/export_keras.py FOLDER [PART-OF-A-NAME]
+    python bench/exports/export_keras.py FOLDER [REGULAR-EXPRESSION]
 
 The expected results are TensorFlow's. Weights and inputs come from fixed seeds."""
 

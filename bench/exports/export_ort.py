@@ -3,7 +3,7 @@ exported: its transformer optimizer's fused models in single and half precision,
 models saved after graph optimization, quantized ones, and conversions to float16.
 
     pip install onnx==1.23.2 onnxruntime==1.31.1 onnxconverter-common sympy numpy
-    python bench/exports/export_ort.py FOLDER [PART-OF-A-NAME]
+    python bench/exports/export_ort.py FOLDER [REGULAR-EXPRESSION]
 
 It reads the cases below FOLDER. The expected results are ONNX Runtime's on the new
 model: half precision and quantization change a model's results, so the original's

@@ -1,7 +1,7 @@
 """Fits scikit-learn estimators and pipelines and exports them with skl2onnx.
 
     pip install numpy==2.4.6 onnx==1.23.2 onnxruntime==1.31.1 scikit-learn==1.9.1 skl2onnx==1.20.0 pandas
-    python bench/exports/export_sklearn.py FOLDER [PART-OF-A-NAME]
+    python bench/exports/export_sklearn.py FOLDER [REGULAR-EXPRESSION]
 
 All seeds are fixed. The expected results are scikit-learn's on the float32 inputs."""
 

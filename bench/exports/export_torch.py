@@ -2,7 +2,7 @@
 of torch's exporters.
 
     pip install torch torchvision onnxscript numpy onnx==1.23.2 onnxruntime==1.31.1
-    python bench/exports/export_torch.py FOLDER [PART-OF-A-NAME]
+    python bench/exports/export_torch.py FOLDER [REGULAR-EXPRESSION]
 
 The expected results are torch's."""
 

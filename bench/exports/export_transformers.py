@@ -1,7 +1,7 @@
 """Exports transformers' models, with random weights, through both of torch's exporters.
 
     pip install torch transformers onnxscript numpy onnx==1.23.2 onnxruntime==1.31.1
-    python bench/exports/export_transformers.py FOLDER [PART-OF-A-NAME]
+    python bench/exports/export_transformers.py FOLDER [REGULAR-EXPRESSION]
 
 The expected results are torch's."""
 

@@ -1,7 +1,7 @@
 """Exports models of XGBoost, LightGBM and CatBoost.
 
     pip install xgboost lightgbm catboost onnxmltools scikit-learn onnx==1.23.2 onnxruntime==1.31.1
-    python bench/exports/export_trees.py FOLDER [PART-OF-A-NAME]
+    python bench/exports/export_trees.py FOLDER [REGULAR-EXPRESSION]
 
 The expected results are those of the library that trained the model."""
 

@@ -5,6 +5,7 @@
 //	python bench/exports/export_trees.py FOLDER
 //	python bench/exports/export_torch.py FOLDER
 //	python bench/exports/export_transformers.py FOLDER
+//	python bench/exports/export_timm.py FOLDER
 //	python bench/exports/export_keras.py FOLDER
 //	python bench/exports/export_ort.py FOLDER
 //	go run ./bench/exports -models FOLDER -out docs/exports.md

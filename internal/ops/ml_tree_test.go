@@ -101,3 +101,20 @@ func TestTreeEnsembleClassifierBothClassesVote(t *testing.T) {
 		"class_nodeids": []int{0, 0}, "class_ids": []int{0, 1}, "class_weights": []float64{0.75, 0.25}, "classlabels_strings": []string{"no", "yes"}}
 	wantOps(t, "ai.onnx.ml.TreeEnsembleClassifier", 3, a, []tensor.Value{tt([]string{"no"}, 1), tt([]float32{0.75, 0.25}, 1, 2)}, tt([]float32{1}, 1, 1))
 }
+
+// ONNX Runtime gives 0 for a target without votes, whatever its base value.
+func TestTreeEnsembleRegressorBaseValueWithoutVotes(t *testing.T) {
+	for _, aggregate := range []string{"SUM", "AVERAGE", "MIN", "MAX"} {
+		for _, ids := range [][]int{{0, 0}, {0, 1}} {
+			a := map[string]any{"nodes_treeids": []int{0, 0, 0}, "nodes_nodeids": []int{0, 1, 2}, "nodes_featureids": []int{0, 0, 0},
+				"nodes_modes": []string{"BRANCH_LEQ", "LEAF", "LEAF"}, "nodes_values": []float64{0, 0, 0}, "nodes_truenodeids": []int{1, 0, 0},
+				"nodes_falsenodeids": []int{2, 0, 0}, "target_treeids": []int{0, 0}, "target_nodeids": []int{1, 2}, "target_ids": ids,
+				"target_weights": []float64{1, 2}, "n_targets": 2, "base_values": []float64{10, 20}, "aggregate_function": aggregate}
+			want := []float32{11, 20, 12, 20}
+			if ids[1] == 1 {
+				want = []float32{11, 20, 10, 22}
+			}
+			wantOp(t, "ai.onnx.ml.TreeEnsembleRegressor", 3, a, tt(want, 2, 2), tt([]float32{-1, 1}, 2, 1))
+		}
+	}
+}
