@@ -4,6 +4,7 @@ import (
 	"math"
 
 	"github.com/onward-ml/onward/internal/ir"
+	"github.com/onward-ml/onward/internal/kernels/vec"
 )
 
 // Asin computes the arc sine of each element, in radians
@@ -13,7 +14,7 @@ type Asin struct{ sameTypeAndShape }
 var _ = register(Def{Name: "Asin", Since: []int{7, 22}, In: "input:T", Out: "output:T", Types: Types{"T": "@float"},
 	Build: withoutAttrs(&Asin{})})
 
-var asinLoops = floatLoops(asinLoop[float32], asinLoop[float64], nil)
+var asinLoops = floatLoops(asinLoop[float32], asinLoop[float64], vec.AsinF32)
 
 // Run implements [ir.Operator].
 func (*Asin) Run(c *ir.Call) error { return mapTable(c, asinLoops, grainCostly) }

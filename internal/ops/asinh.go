@@ -4,6 +4,7 @@ import (
 	"math"
 
 	"github.com/onward-ml/onward/internal/ir"
+	"github.com/onward-ml/onward/internal/kernels/vec"
 )
 
 // Asinh computes the inverse hyperbolic sine of each element
@@ -13,7 +14,7 @@ type Asinh struct{ sameTypeAndShape }
 var _ = register(Def{Name: "Asinh", Since: []int{9, 22}, In: "input:T", Out: "output:T", Types: Types{"T": "@float"},
 	Build: withoutAttrs(&Asinh{})})
 
-var asinhLoops = floatLoops(asinhLoop[float32], asinhLoop[float64], nil)
+var asinhLoops = floatLoops(asinhLoop[float32], asinhLoop[float64], vec.AsinhF32)
 
 // Run implements [ir.Operator].
 func (*Asinh) Run(c *ir.Call) error { return mapTable(c, asinhLoops, grainCostly) }

@@ -4,6 +4,7 @@ import (
 	"math"
 
 	"github.com/onward-ml/onward/internal/ir"
+	"github.com/onward-ml/onward/internal/kernels/vec"
 )
 
 // Atanh computes the inverse hyperbolic tangent of each element
@@ -13,7 +14,7 @@ type Atanh struct{ sameTypeAndShape }
 var _ = register(Def{Name: "Atanh", Since: []int{9, 22}, In: "input:T", Out: "output:T", Types: Types{"T": "@float"},
 	Build: withoutAttrs(&Atanh{})})
 
-var atanhLoops = floatLoops(atanhLoop[float32], atanhLoop[float64], nil)
+var atanhLoops = floatLoops(atanhLoop[float32], atanhLoop[float64], vec.AtanhF32)
 
 // Run implements [ir.Operator].
 func (*Atanh) Run(c *ir.Call) error { return mapTable(c, atanhLoops, grainCostly) }

@@ -4,6 +4,7 @@ import (
 	"math"
 
 	"github.com/onward-ml/onward/internal/ir"
+	"github.com/onward-ml/onward/internal/kernels/vec"
 )
 
 // Cosh computes the hyperbolic cosine of each element
@@ -13,7 +14,7 @@ type Cosh struct{ sameTypeAndShape }
 var _ = register(Def{Name: "Cosh", Since: []int{9, 22}, In: "input:T", Out: "output:T", Types: Types{"T": "@float"},
 	Build: withoutAttrs(&Cosh{})})
 
-var coshLoops = floatLoops(coshLoop[float32], coshLoop[float64], nil)
+var coshLoops = floatLoops(coshLoop[float32], coshLoop[float64], vec.CoshF32)
 
 // Run implements [ir.Operator].
 func (*Cosh) Run(c *ir.Call) error { return mapTable(c, coshLoops, grainCostly) }

@@ -348,6 +348,17 @@ func elems() []*elem {
 	})
 	math1("trig", "sin", func(g *fn) { g.sinCos(0) })
 	math1("trig", "cos", func(g *fn) { g.sinCos(1) })
+	math1("trig", "tan", func(g *fn) {
+		g.quarters()
+		g.odd(5, 4, 0)
+		g.odd(4, 5, 6)
+		g.op("VDIVPS", 6, 0, 0)
+		g.op("VPSLLD", "$31", 2, 2) // odd quarters change the sign
+		g.op("VXORPS", 2, 0, 0)
+	})
+	for _, k := range inverses {
+		math1("inverse", k.name, k.body)
+	}
 	math1("erf", "erf", func(g *fn) {
 		if g.width == 16 {
 			erfPieces.of(g)
@@ -403,9 +414,23 @@ func elems() []*elem {
 	return ks
 }
 
-// sinCos leaves sin(x + quarters·π/2) in register 0, for |x| up to 30,000: x less a multiple of π/2 in
-// three parts (Cody and Waite), exact with fused products.
+// sinCos leaves sin(x + quarters·π/2) in register 0, for |x| up to 30,000.
 func (g *fn) sinCos(quarters uint32) {
+	const q, s, c = 2, 4, 5
+	g.quarters()
+	if quarters > 0 {
+		g.op("VPADDD", quarters, q, q)
+	}
+	g.odd(c, s, 0)             // odd quarters take the cosine
+	g.op("VPSRLD", "$1", q, q) // two of four change the sign
+	g.op("VPSLLD", "$31", q, q)
+	g.op("VXORPS", q, 0, 0)
+}
+
+// quarters leaves in register 2 how many quarters of a turn are in x in register 0, |x| up to 30,000, and in
+// 4 and 5 sine and cosine of the rest: x less a multiple of π/2 in three parts (Cody and Waite), exact with fused
+// products. 1 and 3 are free.
+func (g *fn) quarters() {
 	const x, n, q, z, s, c = 0, 1, 2, 3, 4, 5
 	g.op("VMULPS", 2/math.Pi, x, n)
 	g.round(0, n, n)
@@ -420,22 +445,20 @@ func (g *fn) sinCos(quarters uint32) {
 	g.horner([]float64{0.0416666679084301, -0.0013888883404433727, 2.4799513994366862e-05, -2.720970257996669e-07}, z, c) // 1.0e-13
 	g.op("VFMADD213PS", -0.5, z, c)
 	g.op("VFMADD213PS", 1.0, z, c)
-	if quarters > 0 {
-		g.op("VPADDD", quarters, q, q)
-	}
-	g.op("VPSLLD", "$31", q, n) // odd quarters take the cosine
+}
+
+// odd sets d to t where the number of quarters in register 2 is odd, to f elsewhere. Register 1 is free.
+func (g *fn) odd(t, f, d int) {
+	g.op("VPSLLD", "$31", 2, 1)
 	if g.neon() {
-		g.op("VPSRAD", "$31", n, n)
-		g.choose(n, c, s, 0)
+		g.op("VPSRAD", "$31", 1, 1)
+		g.choose(1, t, f, d)
 	} else if g.width == 16 {
-		g.op("VPMOVD2M", n, "K2")
-		g.op("VBLENDMPS", c, s, "K2", 0)
+		g.op("VPMOVD2M", 1, "K2")
+		g.op("VBLENDMPS", t, f, "K2", d)
 	} else {
-		g.op("VBLENDVPS", n, c, s, 0)
+		g.op("VBLENDVPS", 1, t, f, d)
 	}
-	g.op("VPSRLD", "$1", q, q) // two of four change the sign
-	g.op("VPSLLD", "$31", q, q)
-	g.op("VXORPS", q, 0, 0)
 }
 
 // expm1 computes exp(x)-1 in place, with registers x+1 to x+6.

@@ -44,6 +44,23 @@ func CosF32(l cpu.Level, dst, x []float32) {
 	}
 }
 
+// TanF32 computes the following, within 3.5 ULP, with pieces as for [SinF32].
+//
+//	for i, v := range x[:len(dst)] {
+//		dst[i] = float32(math.Tan(float64(v)))
+//	}
+func TanF32(l cpu.Level, dst, x []float32) {
+	for x = x[:len(dst)]; len(dst) > 0; {
+		n := min(len(dst), chunk)
+		if reducible(l, x[:n]) {
+			tanF32(l, dst[:n], x)
+		} else {
+			tanF32Generic(dst[:n], x)
+		}
+		dst, x = dst[n:], x[n:]
+	}
+}
+
 func reducible(l cpu.Level, x []float32) bool {
 	return reduceMaxF32(l, x) <= maxReduced && reduceMinF32(l, x) >= -maxReduced
 }
@@ -57,5 +74,11 @@ func sinF32Generic(dst, x []float32) {
 func cosF32Generic(dst, x []float32) {
 	for i, v := range x[:len(dst)] {
 		dst[i] = float32(math.Cos(float64(v)))
+	}
+}
+
+func tanF32Generic(dst, x []float32) {
+	for i, v := range x[:len(dst)] {
+		dst[i] = float32(math.Tan(float64(v)))
 	}
 }

@@ -18,6 +18,12 @@ func cosF32AVX512(dst *float32, x *float32, n int)
 //go:noescape
 func cosF32AVX2(dst *float32, x *float32, n int)
 
+//go:noescape
+func tanF32AVX512(dst *float32, x *float32, n int)
+
+//go:noescape
+func tanF32AVX2(dst *float32, x *float32, n int)
+
 func sinF32(l cpu.Level, dst, x []float32) {
 	x = x[:len(dst)]
 	switch l {
@@ -55,5 +61,25 @@ func cosF32(l cpu.Level, dst, x []float32) {
 		}
 	default:
 		cosF32Generic(dst, x)
+	}
+}
+
+func tanF32(l cpu.Level, dst, x []float32) {
+	x = x[:len(dst)]
+	switch l {
+	case cpu.AVX512:
+		for len(dst) > 0 {
+			n := min(len(dst), chunk)
+			tanF32AVX512(&dst[0], &x[0], n)
+			dst, x = dst[n:], x[n:]
+		}
+	case cpu.AVX2:
+		for len(dst) > 0 {
+			n := min(len(dst), chunk)
+			tanF32AVX2(&dst[0], &x[0], n)
+			dst, x = dst[n:], x[n:]
+		}
+	default:
+		tanF32Generic(dst, x)
 	}
 }

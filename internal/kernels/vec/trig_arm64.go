@@ -12,6 +12,9 @@ func sinF32NEON(dst *float32, x *float32, n int)
 //go:noescape
 func cosF32NEON(dst *float32, x *float32, n int)
 
+//go:noescape
+func tanF32NEON(dst *float32, x *float32, n int)
+
 func sinF32(l cpu.Level, dst, x []float32) {
 	x = x[:len(dst)]
 	switch l {
@@ -37,5 +40,19 @@ func cosF32(l cpu.Level, dst, x []float32) {
 		}
 	default:
 		cosF32Generic(dst, x)
+	}
+}
+
+func tanF32(l cpu.Level, dst, x []float32) {
+	x = x[:len(dst)]
+	switch l {
+	case cpu.NEON:
+		for len(dst) > 0 {
+			n := min(len(dst), chunk)
+			tanF32NEON(&dst[0], &x[0], n)
+			dst, x = dst[n:], x[n:]
+		}
+	default:
+		tanF32Generic(dst, x)
 	}
 }

@@ -9,3 +9,5 @@ import "github.com/onward-ml/onward/internal/cpu"
 func sinF32(_ cpu.Level, dst, x []float32) { sinF32Generic(dst, x) }
 
 func cosF32(_ cpu.Level, dst, x []float32) { cosF32Generic(dst, x) }
+
+func tanF32(_ cpu.Level, dst, x []float32) { tanF32Generic(dst, x) }

@@ -40,6 +40,15 @@ var unaryTable = []struct {
 	{"log", LogF32, math.Log, 1.5, 0, -0.1, 10},
 	{"sin", SinF32, math.Sin, 1.5, 0, -100, 100},
 	{"cos", CosF32, math.Cos, 1.5, 0, -100, 100},
+	{"tan", TanF32, math.Tan, 3.5, 0, -100, 100},
+	{"asin", AsinF32, math.Asin, 2.5, 0, -1.1, 1.1},
+	{"acos", AcosF32, math.Acos, 2, 0, -1.1, 1.1},
+	{"atan", AtanF32, math.Atan, 2, 0, -5, 5},
+	{"sinh", SinhF32, math.Sinh, 2.5, 0, -95, 95},
+	{"cosh", CoshF32, math.Cosh, 2, 0, -95, 95},
+	{"asinh", AsinhF32, math.Asinh, 3, 0, -5, 5},
+	{"acosh", AcoshF32, math.Acosh, 3, 0, 0.9, 6},
+	{"atanh", AtanhF32, math.Atanh, 3, 0, -1.05, 1.05},
 	{"erf", ErfF32, math.Erf, 2.5, 0, -5, 5},
 	{"gelu", GeluF32, func(v float64) float64 { return limit(v, v/2*math.Erfc(-v/math.Sqrt2)) }, 0, 4, -15, 15},
 	{"geluTanh", GeluTanhF32, func(v float64) float64 {
@@ -151,9 +160,7 @@ func TestUnary(t *testing.T) {
 				}
 				k.f(l, long, long)
 				for i := range long {
-					if math.Float32bits(long[i]) != math.Float32bits(out[i%len(in)]) && !(long[i] != long[i] && out[i%len(in)] != out[i%len(in)]) {
-						t.Fatalf("long slice: element %d is %g, want %g", i, long[i], out[i%len(in)])
-					}
+					check(long[i], in[i%len(in)], fmt.Sprintf("long slice, element %d", i))
 				}
 				t.Logf("worst error %.3f", worst)
 			})
@@ -185,12 +192,13 @@ func TestTrigRange(t *testing.T) {
 			name string
 			f    func(level, []float32, []float32)
 			want func(float64) float64
-		}{{"sin", SinF32, math.Sin}, {"cos", CosF32, math.Cos}} {
+			ulp  float64
+		}{{"sin", SinF32, math.Sin, 1.5}, {"cos", CosF32, math.Cos, 1.5}, {"tan", TanF32, math.Tan, 3.5}} {
 			f.f(l, d, x)
 			worst := 0.0
 			for i, v := range x {
 				u := testkit.ULP32(d[i], f.want(float64(v)))
-				if worst = max(worst, u); u > 1.5 {
+				if worst = max(worst, u); u > f.ulp {
 					t.Fatalf("%s(%g) = %g, want %g: %.2f ULP", f.name, v, d[i], f.want(float64(v)), u)
 				}
 			}
