@@ -96,6 +96,39 @@ func einsumCases() []gradientCase {
 	return r
 }
 
+// attentionCases have the queries in x and the keys, which are also the values, in w.
+func attentionCases() []gradientCase {
+	two, both := []string{"x", "w", "w"}, []int64{2, 2, 3, 2}
+	r := []gradientCase{{"plain", both, both, oneNode("Attention", two)},
+		{"groups of heads", []int64{1, 4, 2, 2}, []int64{1, 2, 3, 2}, oneNode("Attention", two, onnx.Attrs{"scale": 0.75, "is_causal": 1})},
+		{"heads last", []int64{1, 3, 8}, []int64{1, 3, 4}, oneNode("Attention", two, onnx.Attrs{"q_num_heads": 4, "kv_num_heads": 2, "softcap": 0.5})},
+		{"present and past", []int64{1, 2, 2, 2}, []int64{1, 2, 1, 2}, func(b *onnx.ModelBuilder) {
+			b.Node("Attention", []string{"x", "w", "w", "", "x", "x"}, []string{"y0", "k", "v"}, onnx.Attrs{"is_causal": 1})
+			b.Node("Concat", []string{"y0", "k", "v"}, []string{"y"}, onnx.Attrs{"axis": 2})
+		}}}
+	for mode := range int64(4) {
+		r = append(r, gradientCase{fmt.Sprint("mode ", mode), both, both, func(b *onnx.ModelBuilder) {
+			b.Node("Attention", two, []string{"y0", "", "", "y"}, onnx.Attrs{"softcap": 2.0, "qk_matmul_output_mode": mode})
+		}})
+	}
+	keys := func(name string, mask []int64, attrs ...onnx.Attrs) {
+		r = append(r, gradientCase{name, []int64{2, 2, 2, 3}, mask, func(b *onnx.ModelBuilder) {
+			b.Initializer("k", []float64{1, -2, 0.5, 0.25, 0, 1, 1, 1, -1, 0.5, 2, 0}, 1, 1, 4, 3)
+			b.Node("Concat", []string{"k", "k"}, []string{"k2"}, onnx.Attrs{"axis": 0})
+			b.Node("Attention", []string{"x", "k2", "k2", "w"}, []string{"y"}, attrs...)
+		}})
+	}
+	keys("mask", []int64{2, 1, 1, 4})
+	keys("short mask", []int64{2, 3})
+	keys("mask of heads", []int64{2, 1, 4}, onnx.Attrs{"is_causal": 1})
+	keys("window", []int64{2, 4}, onnx.Attrs{"left_window_size": 0, "right_window_size": 1})
+	return append(r, gradientCase{"flags that hide a row, lengths", both, both, func(b *onnx.ModelBuilder) {
+		b.Initializer("m", []bool{false, false, false, true, true, false, true, true, true}, 3, 3)
+		b.Initializer("n", []int64{3, 2}, 2)
+		b.Node("Attention", []string{"x", "w", "w", "m", "", "", "n"}, []string{"y"})
+	}})
+}
+
 // TestGradientsOfOperators compares the first and second derivatives of larger
 // operators with differences.
 func TestGradientsOfOperators(t *testing.T) {
@@ -103,7 +136,7 @@ func TestGradientsOfOperators(t *testing.T) {
 		name  string
 		opset int
 		cases []gradientCase
-	}{{"loss", 12, lossCases()}, {"loss", 13, lossCases()}, {"scatter", 18, scatterCases()}, {"einsum", 13, einsumCases()},
+	}{{"loss", 12, lossCases()}, {"loss", 13, lossCases()}, {"scatter", 18, scatterCases()}, {"einsum", 13, einsumCases()}, {"attention", 25, attentionCases()},
 		{"normalization", 18, normalizationCases(2)}, {"normalization", 21, normalizationCases(4)}} {
 		t.Run(fmt.Sprint(set.name, set.opset), func(t *testing.T) {
 			for _, c := range set.cases {

@@ -140,8 +140,10 @@ func init() {
 	maps.Copy(gradientRules, moveGradients())
 	maps.Copy(gradientRules, scatterGradients())
 	maps.Copy(gradientRules, matrixGradients())
+	maps.Copy(gradientRules, attentionGradients())
 	maps.Copy(gradientRules, windowGradients())
 	maps.Copy(gradientRules, reduceGradients())
+	gradientRulesOfAll["Attention"] = compositeOfAll(attention)
 	for name, f := range compositeGradients() {
 		gradientRules[name] = composite(f)
 	}

@@ -29,7 +29,7 @@ func main() {
 // page returns the whole document.
 func page() []byte {
 	var b bytes.Buffer
-	all := ops.All()
+	all := slices.DeleteFunc(ops.All(), func(d *ops.Def) bool { return d.Domain == ops.DomainInternal })
 	fmt.Fprintf(&b, "# Operators\n\nGenerated from the registry by `make generate`; a test keeps it current.\n\n")
 	fmt.Fprintf(&b, "%d operators. Both engines, `cpu` and `reference`, have all of them with all of their types: the types are those of the\n", len(all))
 	b.WriteString("newest form, which hold those of the older ones. Versions are the opsets in which ONNX changed the operator; a model of any\nopset from the first on runs.\n")
