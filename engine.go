@@ -39,7 +39,28 @@ func (n native) AppliesOptions() {}
 // sharedPool serves all sessions that do not ask for a number of threads.
 var sharedPool = sync.OnceValue(func() *exec.Pool { return exec.NewPool(runtime.GOMAXPROCS(0)) })
 
-func (n native) compile(ctx context.Context, m *onnx.Model, opts *SessionOptions, config ProviderConfig, owned bool) (*engine, error) {
+// compile makes an engine. That of a mapped model holds the mapping where it reads weights in it.
+func (n native) compile(ctx context.Context, m *onnx.Model, opts *SessionOptions, config ProviderConfig, owned bool) (e *engine, err error) {
+	mapping := m.Mapping()
+	if mapping == nil {
+		return n.build(ctx, m, opts, config, owned)
+	}
+	err = mapping.Check(mapping.Guard(func() (err error) {
+		e, err = n.build(ctx, m, opts, config, owned)
+		return err
+	}))
+	if err != nil {
+		return nil, err
+	}
+	mapping.Drop() // what has been packed is not read again
+	if mapping.Used() {
+		mapping.Retain()
+		e.mapping = mapping
+	}
+	return e, nil
+}
+
+func (n native) build(ctx context.Context, m *onnx.Model, opts *SessionOptions, config ProviderConfig, owned bool) (*engine, error) {
 	for k := range config.Options {
 		return nil, statusf(InvalidArgument, "provider %s has no option %q", n.name, k)
 	}
@@ -70,6 +91,9 @@ func (n native) compile(ctx context.Context, m *onnx.Model, opts *SessionOptions
 	}
 	e := &engine{limit: opts.Limits.memory()}
 	eo := exec.Options{Generic: n.generic, Unplanned: opts.DisableMemoryPattern || opts.DisableMemoryReuse}
+	if mapping := m.Mapping(); mapping != nil && mapping.Used() {
+		eo.Mapped = mapping
+	}
 	if !n.generic {
 		switch {
 		case opts.Config[ConfigAllowSpinning] == "0" && opts.Threads != 1:
@@ -101,6 +125,8 @@ type engine struct {
 	plan  *exec.Plan
 	pool  *exec.Pool // of this session only, else nil
 	limit int64
+
+	mapping *onnx.Mapping // that constants lie in, else nil
 
 	once  sync.Once
 	index []int
@@ -216,6 +242,9 @@ func valueNames(g *ir.Graph, ids []ir.ValueID) []string {
 func (e *engine) Close() error {
 	if e.pool != nil {
 		e.pool.Close()
+	}
+	if e.mapping != nil {
+		return e.mapping.Close()
 	}
 	return nil
 }

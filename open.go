@@ -114,7 +114,7 @@ func (s *Session) Options() SessionOptions { return s.opts }
 // session was opened with while the caller keeps that. A session of [OpenBytes]
 // keeps neither and answers NOT_IMPLEMENTED.
 func (s *Session) SetProviders(ctx context.Context, configs []ProviderConfig) error {
-	m, path, err := s.reload()
+	m, path, err := s.reload(configs)
 	if err != nil {
 		return loadStatus(err)
 	}
@@ -144,15 +144,15 @@ func (s *Session) SetProviders(ctx context.Context, configs []ProviderConfig) er
 }
 
 // modelSource returns what finds the model again without keeping it in memory.
-func modelSource(path string, m *onnx.Model, o *SessionOptions) func() (*onnx.Model, string, error) {
+func modelSource(path string, m *onnx.Model, o *SessionOptions) func([]ProviderConfig) (*onnx.Model, string, error) {
 	if path != "" {
-		return func() (*onnx.Model, string, error) {
-			m, err := onnx.ReadFile(path, &onnx.ReadOptions{MaxFileSize: o.Limits.MaxFileSize, StrictExternalData: o.StrictExternalData})
+		return func(configs []ProviderConfig) (*onnx.Model, string, error) {
+			m, err := onnx.ReadFile(path, o.readOptions(configs))
 			return m, path, err
 		}
 	}
 	w := weak.Make(m)
-	return func() (*onnx.Model, string, error) {
+	return func([]ProviderConfig) (*onnx.Model, string, error) {
 		if m := w.Value(); m != nil && m.Graph != nil {
 			return m, "", nil
 		}

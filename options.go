@@ -74,6 +74,13 @@ type SessionOptions struct {
 	// PrepackedWeights lets sessions of one model on cpu have its weights in memory
 	// once. Other providers ignore it.
 	PrepackedWeights *PrepackedWeights
+	// MapWeights keeps the model file and the files of its external data mapped while a session of
+	// [Open] on cpu or reference is open. Tensors of 16 KiB and more that no operator packs, such as
+	// embeddings, stay in there: they take memory as far as they have been read, and the system may take
+	// that back. Replace such files, don't write to them: a run that reads a file which has become shorter
+	// fails with [onnx.ErrMappedFile], other changes show in results. Close ends the mapping.
+	// Windows keeps copying, and so does a session that names other providers too.
+	MapWeights bool
 	// CustomOperators are operators written in Go.
 	CustomOperators []CustomOperator
 

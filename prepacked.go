@@ -99,8 +99,8 @@ func prepackedKey(provider string, m *onnx.Model, o *SessionOptions) string {
 	if external {
 		return "" // it may change while the model's file does not
 	}
-	return fmt.Sprintf("%s %s %v %q %v %v %v %+v %d %t %t", provider, o.modelHash, o.OptimizationLevel, o.DisabledPasses, o.FreeDimensions,
-		o.FreeDimensionsByDenotation, o.Config, o.Limits, o.Threads, o.DisableMemoryPattern, o.DisableMemoryReuse)
+	return fmt.Sprintf("%s %s %v %q %v %v %v %+v %d %t %t %t", provider, o.modelHash, o.OptimizationLevel, o.DisabledPasses, o.FreeDimensions,
+		o.FreeDimensionsByDenotation, o.Config, o.Limits, o.Threads, o.DisableMemoryPattern, o.DisableMemoryReuse, o.MapWeights)
 }
 
 // hashed returns the options with the hash of a model's bytes, where sessions may

@@ -45,14 +45,24 @@ type fileCompiler interface {
 	CompileFile(ctx context.Context, path string, m *onnx.Model, opts *SessionOptions, config ProviderConfig) (Engine, error)
 }
 
-// readsFiles reports whether all providers that opts names read files themselves.
-func readsFiles(opts *SessionOptions) bool {
-	for _, c := range opts.Providers {
-		if _, ok := LookupProvider(c.Name).(fileCompiler); !ok {
-			return false
+// readOptions say how the file of a session on one of configs is read. It is mapped where nobody takes weights from it, since
+// all providers read files themselves, and with MapWeights where our own engines do, which guard what they read.
+func (o *SessionOptions) readOptions(configs []ProviderConfig) *onnx.ReadOptions {
+	r := &onnx.ReadOptions{MaxFileSize: o.Limits.MaxFileSize, StrictExternalData: o.StrictExternalData}
+	reads, guards := len(configs) > 0, true
+	for _, c := range configs {
+		switch LookupProvider(c.Name).(type) {
+		case fileCompiler:
+			guards = false
+		case native:
+			reads = false
+		default:
+			reads, guards = false, false
 		}
 	}
-	return len(opts.Providers) > 0
+	r.MapExternal = o.MapWeights && guards
+	r.Map = reads || r.MapExternal
+	return r
 }
 
 // ownedCompiler is a provider that can take a model apart while it compiles it.

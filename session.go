@@ -19,7 +19,8 @@ type Values map[string]tensor.Value
 
 // Session is a loaded model. Any number of goroutines may call Run at the same
 // time. A session holds no resources that the garbage collector does not free,
-// unless its provider is a native one: then call Close.
+// unless its provider is a native one or [SessionOptions.MapWeights] is set: then call
+// Close.
 type Session struct {
 	model    *onnx.Model // while it is opened, and to be closed with the session
 	inputs   []NodeArg
@@ -33,7 +34,7 @@ type Session struct {
 	opts     SessionOptions
 	log      *slog.Logger
 	profile  *recorder // nil unless the session profiles itself
-	reload   func() (*onnx.Model, string, error)
+	reload   func([]ProviderConfig) (*onnx.Model, string, error)
 
 	requests sync.Pool // *Request, empty
 
@@ -45,7 +46,7 @@ type Session struct {
 // Errors are of type *[StatusError].
 func Open(path string, opts *SessionOptions) (*Session, error) {
 	o := orDefault(opts)
-	m, err := onnx.ReadFile(path, &onnx.ReadOptions{MaxFileSize: o.Limits.MaxFileSize, StrictExternalData: o.StrictExternalData, Map: readsFiles(o)})
+	m, err := onnx.ReadFile(path, o.readOptions(o.Providers))
 	if err != nil {
 		return nil, loadStatus(err)
 	}

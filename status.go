@@ -97,6 +97,8 @@ func loadStatus(err error) error {
 	switch {
 	case err == nil || errors.As(err, &st):
 		return err
+	case errors.Is(err, onnx.ErrMappedFile):
+		return &StatusError{Code: Fail, Message: "Load model failed: " + err.Error(), Err: err}
 	case errors.Is(err, fs.ErrNotExist):
 		return &StatusError{Code: NoSuchFile, Message: "Load model failed: " + err.Error(), Err: err}
 	case errors.As(err, &parse):

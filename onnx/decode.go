@@ -27,7 +27,8 @@ type DecodeOptions struct {
 	// External finds external data; nil refuses it. See Model.External.
 	External *External
 	// Copy gives the result memory of its own, aligned to 64 bytes. Without it, the result aliases the
-	// raw data of the file wherever that is aligned for the element type.
+	// raw data of the file wherever that is aligned for the element type. Where External is that of a mapped
+	// model, small tensors are copied all the same.
 	Copy bool
 	// MaxBytes limits the size of one decoded tensor. 0: no limit but what the file holds.
 	MaxBytes int64
@@ -263,17 +264,21 @@ func (t *Tensor) decode(opts *DecodeOptions) (*tensor.Tensor, error) {
 	case n == 0:
 		data = tensor.AlignedBytes(0)
 	case t.DataLocation == LocationExternal:
-		if data, err = opts.External.read(t, size); err == nil {
-			data = normalize(d, n, data, true)
+		var owned bool
+		if data, owned, err = opts.External.data(t, size, opts); err == nil {
+			err = GuardMapped(func() error {
+				data = opts.External.alias(normalize(d, n, data, owned))
+				return nil
+			})
 		}
 	case len(t.RawData) > 0:
 		err = GuardMapped(func() error {
-			owned := opts.Copy || !aligned(t.RawData, d)
+			owned := opts.Copy || !aligned(t.RawData, d) || opts.External.small(len(t.RawData))
 			if data = t.RawData; owned {
 				data = tensor.AlignedBytes(len(t.RawData))
 				copy(data, t.RawData)
 			}
-			data = normalize(d, n, data, owned)
+			data = opts.External.alias(normalize(d, n, data, owned))
 			return nil
 		})
 	default:

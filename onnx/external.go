@@ -32,6 +32,9 @@ type External struct {
 	Real           string // "" where the model file is no link
 	Strict         bool   // refuse symbolic links altogether, and unknown keys
 	AllowHardLinks bool
+
+	mapping     *Mapping // of the model, nil where it is not mapped
+	mapExternal bool
 }
 
 // External returns where the external data of the model may lie: the folder of the file that ReadFile
@@ -40,7 +43,7 @@ func (m *Model) External() *External {
 	if m.file == nil || m.file.dir == "" {
 		return nil
 	}
-	return &External{Dir: m.file.dir, Real: m.file.real, Strict: m.file.strict}
+	return &External{Dir: m.file.dir, Real: m.file.real, Strict: m.file.strict, mapping: m.file.mapping, mapExternal: m.file.mapExternal}
 }
 
 // DecodeTensor decodes a tensor of the model, with the model's external data.
@@ -141,28 +144,48 @@ func checkLocation(p string) error {
 	return nil
 }
 
-// read returns size bytes of a tensor's external file, in memory of their own.
-func (x *External) read(t *Tensor, size int64) ([]byte, error) {
+// data returns size bytes of a tensor's external file: in memory of their own, or where own is false in the mapping.
+func (x *External) data(t *Tensor, size int64, opts *DecodeOptions) (data []byte, own bool, err error) {
 	if x == nil || x.Dir == "" {
-		return nil, fmt.Errorf("%w: the model does not come from a file; name the folder of its external data", ErrExternalData)
+		return nil, false, fmt.Errorf("%w: the model does not come from a file; name the folder of its external data", ErrExternalData)
 	}
 	info, err := t.externalInfo(x.Strict)
 	if err != nil {
-		return nil, err
+		return nil, false, err
 	}
 	if info.length >= 0 && info.length != size {
-		return nil, fmt.Errorf("%w: length is %d, %s with dims %v wants %d", ErrExternalData, info.length, t.DataType, t.Dims, size)
+		return nil, false, fmt.Errorf("%w: length is %d, %s with dims %v wants %d", ErrExternalData, info.length, t.DataType, t.Dims, size)
+	}
+	if x.mapExternal && x.mapping != nil && !opts.Copy && size >= mapAbove {
+		data, err = x.mapping.bytes(x, info, size)
+		if err != nil {
+			return nil, false, err
+		}
+		if data != nil && aligned(data, tensor.DType(t.DataType)) {
+			return data, false, nil
+		}
 	}
 	f, err := x.openRange(info, size)
 	if err != nil {
-		return nil, err
+		return nil, false, err
 	}
 	defer f.Close()
-	data := tensor.AlignedBytes(int(size))
+	data = tensor.AlignedBytes(int(size))
 	if _, err := io.ReadFull(io.NewSectionReader(f, info.offset, size), data); err != nil {
-		return nil, fmt.Errorf("%w: read %q: %w", ErrExternalData, info.location, err)
+		return nil, false, fmt.Errorf("%w: read %q: %w", ErrExternalData, info.location, err)
 	}
-	return data, nil
+	return data, true, nil
+}
+
+// small reports whether a tensor of the model is too small to stay in a mapping.
+func (x *External) small(size int) bool { return x != nil && x.mapping != nil && size < mapAbove }
+
+// alias notes that a tensor is returned that lies in the mapping, if it does.
+func (x *External) alias(data []byte) []byte {
+	if x != nil && x.mapping.Holds(data) {
+		x.mapping.used.Store(true)
+	}
+	return data
 }
 
 // openRange opens the file of a tensor, which must hold size bytes from the offset.
@@ -171,11 +194,19 @@ func (x *External) openRange(info externalInfo, size int64) (*os.File, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%w: open %q: %w", ErrExternalData, info.location, err)
 	}
-	if info.offset > have || size > have-info.offset {
+	if err := info.within(have, size); err != nil {
 		f.Close()
-		return nil, fmt.Errorf("%w: %q has %d bytes, the tensor wants %d from offset %d", ErrExternalData, info.location, have, size, info.offset)
+		return nil, err
 	}
 	return f, nil
+}
+
+// within checks that a file of have bytes holds size bytes from the offset.
+func (info *externalInfo) within(have, size int64) error {
+	if info.offset > have || size > have-info.offset {
+		return fmt.Errorf("%w: %q has %d bytes, the tensor wants %d from offset %d", ErrExternalData, info.location, have, size, info.offset)
+	}
+	return nil
 }
 
 // open opens a regular file by the rules of External. The location has passed checkLocation.

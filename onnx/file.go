@@ -14,7 +14,9 @@ type modelFile struct {
 	dir    string // folder of the path as given
 	real   string // folder of the file behind links, where that is another one
 	strict bool
-	unmap  func() error
+
+	mapping     *Mapping // nil unless the model is mapped, and when it is closed
+	mapExternal bool     // external data too
 }
 
 // ReadFile reads the model in a file and remembers the file's folder for external data.
@@ -23,7 +25,7 @@ type modelFile struct {
 // ones every tensor gets memory of its own, so that weights which are no longer needed can go one by one. With opts.Map it is mapped instead: pages come when touched, raw data
 // (never strings) aliases the mapping, Close ends it. Another process that truncates a mapped file
 // makes later reads of raw data fault; reading through [Tensor.Decode] with Copy set, or inside
-// [GuardMapped], turns that into an error, and ReadFile guards itself.
+// [GuardMapped], turns that into an error, and ReadFile guards itself. [Model.Mapping] says more.
 //
 // Only regular files are read. Errors are those of package os or of type *[ParseError].
 func ReadFile(path string, opts *ReadOptions) (*Model, error) {
@@ -35,7 +37,11 @@ func ReadFile(path string, opts *ReadOptions) (*Model, error) {
 	if err != nil {
 		return nil, err
 	}
-	defer f.Close()
+	defer func() {
+		if f != nil {
+			f.Close()
+		}
+	}()
 	if o.MaxFileSize > 0 && size > o.MaxFileSize {
 		return nil, fmt.Errorf("read %q: file has %d bytes, the limit is %d", path, size, o.MaxFileSize)
 	}
@@ -47,7 +53,8 @@ func ReadFile(path string, opts *ReadOptions) (*Model, error) {
 	var m *Model
 	if canMap && (o.Map && size > 0 || size >= detachAbove) {
 		var data []byte
-		if data, file.unmap, err = mapFile(f, size); err != nil {
+		var unmap func() error
+		if data, unmap, err = mapFile(f, size); err != nil {
 			return nil, fmt.Errorf("map %q: %w", path, err)
 		}
 		err = GuardMapped(func() (err error) {
@@ -61,8 +68,10 @@ func ReadFile(path string, opts *ReadOptions) (*Model, error) {
 			return nil
 		})
 		if err != nil || !o.Map {
-			file.unmap()
-			file.unmap = nil
+			unmap()
+		} else {
+			file.mapping, file.mapExternal = newMapping(&mappedFile{name: path, f: f, fd: f.Fd(), data: data, unmap: unmap}), o.MapExternal
+			f = nil
 		}
 	} else {
 		var data []byte
@@ -100,15 +109,15 @@ func (m *Model) detach() {
 	})
 }
 
-// Close ends the mapping of a model that ReadFile mapped. Neither the model nor tensors that alias it
-// may be used afterwards. For every other model Close does nothing.
+// Close lets go of the mapping of a model that ReadFile mapped, and ends it unless [Mapping.Retain] holds it. Neither the
+// model nor tensors that alias it may be used afterwards. For every other model Close does nothing.
 func (m *Model) Close() error {
-	if m.file == nil || m.file.unmap == nil {
+	mapping := m.Mapping()
+	if mapping == nil {
 		return nil
 	}
-	unmap := m.file.unmap
-	m.file.unmap = nil
-	return unmap()
+	m.file.mapping = nil
+	return mapping.Close()
 }
 
 // openRegular opens a regular file and returns its size. It does not block on a FIFO.

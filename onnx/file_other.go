@@ -16,4 +16,6 @@ func mapFile(*os.File, int64) ([]byte, func() error, error) {
 	return nil, nil, errors.ErrUnsupported
 }
 
+func fileSize(*os.File, uintptr) (int64, error) { return 0, errors.ErrUnsupported }
+
 func linkCount(*os.File, os.FileInfo) (uint64, error) { return 1, nil }

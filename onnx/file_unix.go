@@ -23,6 +23,15 @@ func mapFile(f *os.File, size int64) ([]byte, func() error, error) {
 	return data, func() error { return syscall.Munmap(data) }, nil
 }
 
+// fileSize asks for the size of a file without allocating.
+func fileSize(_ *os.File, fd uintptr) (int64, error) {
+	var st syscall.Stat_t
+	if err := syscall.Fstat(int(fd), &st); err != nil {
+		return 0, err
+	}
+	return st.Size, nil
+}
+
 func linkCount(_ *os.File, st os.FileInfo) (uint64, error) {
 	if sys, ok := st.Sys().(*syscall.Stat_t); ok {
 		return uint64(sys.Nlink), nil

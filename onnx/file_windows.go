@@ -15,6 +15,8 @@ func mapFile(*os.File, int64) ([]byte, func() error, error) {
 	return nil, nil, errors.ErrUnsupported
 }
 
+func fileSize(*os.File, uintptr) (int64, error) { return 0, errors.ErrUnsupported }
+
 func linkCount(f *os.File, _ os.FileInfo) (uint64, error) {
 	var info syscall.ByHandleFileInformation
 	if err := syscall.GetFileInformationByHandle(syscall.Handle(f.Fd()), &info); err != nil {

@@ -14,6 +14,9 @@ type ReadOptions struct {
 	Copy bool
 	// Map makes ReadFile map the file instead of reading it into memory, where the system can; see ReadFile.
 	Map bool
+	// MapExternal makes Map hold for files of external data too: what [Model.DecodeTensor] returns aliases them
+	// where it is large and aligned, until Close.
+	MapExternal bool
 	// Dir is the folder of the external data of a model read by Unmarshal. Without it such a model gets
 	// none. ReadFile uses the folder of the file instead.
 	Dir string

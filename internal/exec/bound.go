@@ -77,6 +77,13 @@ func (b *Bound) generation() uint64 {
 // Run runs the plan. The request's inputs and outputs are ignored. After an error
 // the contents of the outputs are undefined.
 func (b *Bound) Run(ctx context.Context, req *Request) error {
+	if b.plan.opts.Mapped != nil {
+		return b.plan.guarded(func() error { return b.run(ctx, req) })
+	}
+	return b.run(ctx, req)
+}
+
+func (b *Bound) run(ctx context.Context, req *Request) error {
 	p := b.plan
 	if p.opts.Pool != nil {
 		p.opts.Pool.enter()

@@ -310,7 +310,7 @@ func (s *state) Parallel(n, grain int, fn func(lo, hi int)) {
 		fn(0, n)
 		return
 	}
-	s.plan.opts.Pool.Run(n, grain, fn)
+	s.plan.opts.Pool.run(n, grain, s.plan.opts.Mapped != nil, fn)
 }
 
 // RunGraph implements ir.Env.

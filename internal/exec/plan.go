@@ -20,6 +20,8 @@ type Options struct {
 	Pool *Pool
 	// Unplanned gives every intermediate result memory of its own.
 	Unplanned bool
+	// Mapped is the memory of files that constants lie in; nil for none.
+	Mapped Mapped
 }
 
 // Plan is a compiled graph. It is safe for concurrent use.

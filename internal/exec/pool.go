@@ -2,6 +2,7 @@ package exec
 
 import (
 	"runtime"
+	"runtime/debug"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -32,6 +33,7 @@ type job struct {
 	n, parts int
 	queues   []queue
 	used     int          // queues of this section
+	mapped   bool         // fn reads mapped memory: faults are panics
 	workers  atomic.Int32 // workers inside
 	failure  atomic.Pointer[any]
 }
@@ -93,7 +95,10 @@ func (p *Pool) start() {
 // Run calls fn over ranges that cover [0, n), each at least grain long but for
 // the last. A second caller at the same time runs serially: the threads are
 // busy with the first.
-func (p *Pool) Run(n, grain int, fn func(lo, hi int)) {
+func (p *Pool) Run(n, grain int, fn func(lo, hi int)) { p.run(n, grain, false, fn) }
+
+// run is Run for a function that may read mapped memory; the caller's own goroutine is guarded then.
+func (p *Pool) run(n, grain int, mapped bool, fn func(lo, hi int)) {
 	grain = max(grain, 1)
 	parts := min((n+grain-1)/grain, p.threads*chunksPerThread)
 	if parts <= 1 || p.threads == 1 || !p.busy.TryLock() {
@@ -105,7 +110,7 @@ func (p *Pool) Run(n, grain int, fn func(lo, hi int)) {
 		p.start()
 	}
 	j := &p.job
-	j.fn, j.n, j.parts = fn, n, parts
+	j.fn, j.n, j.parts, j.mapped = fn, n, parts, mapped
 	j.failure.Store(nil)
 	j.used = min(len(j.queues), parts)
 	for i := range j.used {
@@ -177,7 +182,13 @@ func (p *Pool) worker(id int, seen uint64) {
 			// The section may have closed between the two loads; then its fields may
 			// be changing.
 			if p.gen.Load() == g {
+				if j.mapped {
+					debug.SetPanicOnFault(true)
+				}
 				j.work(id)
+				if j.mapped {
+					debug.SetPanicOnFault(false)
+				}
 			}
 			j.workers.Add(-1)
 			seen = g

@@ -196,6 +196,13 @@ func (p *Plan) Run(ctx context.Context, req *Request) ([]tensor.Value, error) {
 
 // RunInto is Run with the results stored in out.
 func (p *Plan) RunInto(ctx context.Context, req *Request, out []tensor.Value) error {
+	if p.opts.Mapped != nil {
+		return p.guarded(func() error { return p.runInto(ctx, req, out) })
+	}
+	return p.runInto(ctx, req, out)
+}
+
+func (p *Plan) runInto(ctx context.Context, req *Request, out []tensor.Value) error {
 	if p.opts.Pool != nil {
 		p.opts.Pool.enter()
 		defer p.opts.Pool.leave()
@@ -243,9 +250,11 @@ func (s *state) own(i int, id ir.ValueID) tensor.Value {
 		}
 		return v.Clone()
 	case *tensor.Map:
-		return v
+		if s.plan.opts.Mapped == nil {
+			return v
+		}
 	case *tensor.Sequence:
-		if v.Elem.Kind == tensor.KindMap {
+		if v.Elem.Kind == tensor.KindMap && s.plan.opts.Mapped == nil {
 			return v
 		}
 	}
@@ -263,10 +272,10 @@ func (s *state) exec() (err error) {
 	if !p.opts.Generic {
 		s.begin()
 	}
-	if !crashOnPanic {
+	if !crashOnPanic || p.opts.Mapped != nil {
 		defer func() {
 			if e := recover(); e != nil {
-				err = p.nodeError(at, s.calls[at].In, fmt.Errorf("internal error: %v", e))
+				err = p.nodeError(at, s.calls[at].In, p.panicked(e))
 			}
 		}()
 	}

@@ -414,7 +414,8 @@ func (b *builder) initializers(og *onnx.Graph, main bool) (r map[string]tensor.V
 		}
 		r[t.Name] = v
 		if b.opts.Release && main && t.RawData != nil {
-			t.RawData, owned[t.Name] = nil, true
+			// What is mapped is read-only.
+			t.RawData, owned[t.Name] = nil, !b.model.Mapping().Holds(v.Bytes())
 		}
 	}
 	for _, st := range og.SparseInitializers {
