@@ -17,7 +17,8 @@ import (
 // the groups of operators that optimizers replace, or nearly those.
 type Chain struct {
 	Model *onnx.Model
-	// Feeds are values for the inputs, of two sizes of the symbolic dimension.
+	// Feeds are values for the inputs, of two sizes of the symbolic dimension: two for
+	// each, which differ in their floats.
 	Feeds []map[string]tensor.Value
 }
 
@@ -71,7 +72,7 @@ type chain struct {
 // DrawChain draws a chain; nil for one without nodes.
 func DrawChain(t *rapid.T, defs []*ops.Def, seeds Seeds) *Chain {
 	w := &chain{gen: newGen(t, nil), b: onnx.NewModel("chain"), seeds: seeds, defs: defs, read: map[string]bool{}, outputs: map[string]bool{},
-		feeds: []map[string]tensor.Value{{}, {}}}
+		feeds: []map[string]tensor.Value{{}, {}, {}, {}}}
 	w.at = w.b.GraphBuilder
 	w.opset = pick(w.gen, 17, 13, 15, 18, 20, 21, 23)
 	w.ml = pick(w.gen, 3, 4, 5)
@@ -195,10 +196,16 @@ func (w *chain) input(t *tensor.Tensor) link {
 		typ.Tensor.Shape.Dims = append(typ.Tensor.Shape.Dims, dim)
 	}
 	w.b.InputType(name, typ)
-	w.feeds[0][name] = t
-	w.feeds[1][name] = t
+	for _, f := range w.feeds {
+		f[name] = t
+	}
 	if t.DType().IsFloat() || !slices.Equal(other, t.Shape()) {
-		w.feeds[1][name] = w.like(t, t.DType(), other)
+		w.feeds[2][name] = w.like(t, t.DType(), other)
+	}
+	w.feeds[3][name] = w.feeds[2][name]
+	if t.DType().IsFloat() && !slices.Contains(t.Shape(), 0) && t.Len() > 1 {
+		w.feeds[1][name] = w.like(t, t.DType(), t.Shape())
+		w.feeds[3][name] = w.like(t, t.DType(), other)
 	}
 	return link{name, t}
 }

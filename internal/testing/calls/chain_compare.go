@@ -11,6 +11,8 @@ import (
 	"strings"
 	"time"
 
+	"pgregory.net/rapid"
+
 	"github.com/onward-ml/onward"
 	"github.com/onward-ml/onward/internal/ops"
 	"github.com/onward-ml/onward/onnx"
@@ -19,7 +21,12 @@ import (
 
 // runModel runs a model with several feeds, one after the other, on one session. Of
 // results there are as many as succeed before the error. A panic is an error.
-func runModel(m *onnx.Model, feeds []map[string]tensor.Value, opts *onward.SessionOptions) (out []map[string]tensor.Value, err error) {
+func runModel(m *onnx.Model, feeds []map[string]tensor.Value, opts *onward.SessionOptions) ([]map[string]tensor.Value, error) {
+	return runWanted(m, feeds, make([][]string, len(feeds)), opts)
+}
+
+// runWanted is runModel for some of the outputs, another selection for each feed.
+func runWanted(m *onnx.Model, feeds []map[string]tensor.Value, outputs [][]string, opts *onward.SessionOptions) (out []map[string]tensor.Value, err error) {
 	defer func() {
 		if p := recover(); p != nil {
 			err = fmt.Errorf("PANIC: %v\n%s", p, debug.Stack())
@@ -34,8 +41,8 @@ func runModel(m *onnx.Model, feeds []map[string]tensor.Value, opts *onward.Sessi
 	defer s.Close()
 	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
 	defer cancel()
-	for _, f := range feeds {
-		r, err := s.Run(ctx, f, nil)
+	for i, f := range feeds {
+		r, err := s.Run(ctx, f, &onward.RunOptions{Outputs: outputs[i]})
 		if err != nil {
 			return out, err
 		}
@@ -63,6 +70,43 @@ func (c *Chain) RunModel(m *onnx.Model, opts *onward.SessionOptions) ([]map[stri
 		out = out[:last]
 	}
 	return out, err
+}
+
+// Turns are runs of a chain on one session.
+type Turns struct {
+	Feed    []int      // which of the feeds each run has
+	Outputs [][]string // what each run wants, nil for all
+}
+
+// DrawTurns draws runs with some of the first n feeds: a feed is mostly followed by
+// itself, for sessions learn what they repeat.
+func (c *Chain) DrawTurns(t *rapid.T, n int) Turns {
+	var r Turns
+	for range rapid.IntRange(3, 6).Draw(t, "feeds") {
+		feed := rapid.IntRange(0, n-1).Draw(t, "feed")
+		var names []string
+		if rapid.IntRange(0, 2).Draw(t, "some") == 0 {
+			for _, o := range c.Model.Graph.Outputs {
+				if rapid.Bool().Draw(t, "wanted") {
+					names = append(names, o.Name)
+				}
+			}
+		}
+		for range rapid.IntRange(1, 5).Draw(t, "runs") {
+			r.Feed, r.Outputs = append(r.Feed, feed), append(r.Outputs, names)
+		}
+	}
+	return r
+}
+
+// RunTurns runs a chain in turns. Of results there are as many as succeed before the
+// error. A panic is an error.
+func (c *Chain) RunTurns(turns Turns, opts *onward.SessionOptions) ([]map[string]tensor.Value, error) {
+	feeds := make([]map[string]tensor.Value, len(turns.Feed))
+	for i, f := range turns.Feed {
+		feeds[i] = c.Feeds[f]
+	}
+	return runWanted(c.Model, feeds, turns.Outputs, opts)
 }
 
 // Nodes returns the nodes of the main graph as calls, with the operands they have
@@ -266,6 +310,8 @@ func (c *Chain) perturb(feed int, loose bool) (*samples, error) {
 		}
 		g.Initializers = append(g.Initializers, t)
 	}
+	var others []other
+	centres := map[string]*tensor.Tensor{} // what is added to an input of an operator that takes a mean away
 	for _, n := range c.Model.Graph.Nodes {
 		if moves[n.OpType] {
 			nodes = append(nodes, n)
@@ -273,16 +319,42 @@ func (c *Chain) perturb(feed int, loose bool) (*samples, error) {
 		}
 		r := *n
 		r.Outputs = slices.Clone(n.Outputs)
-		at := len(nodes)
+		if centred[n.OpType] && noisy(n.Inputs[0]) {
+			name := fmt.Sprintf("%s_centre%d", n.Inputs[0], len(centres))
+			centres[name] = values[n.Inputs[0]].(*tensor.Tensor)
+			for _, in := range n.Inputs { // the largest of what is added up
+				if t, ok := values[in].(*tensor.Tensor); ok && t.DType() == centres[name].DType() {
+					inner[name] = max(inner[name], most(t))
+				}
+			}
+			r.Inputs = slices.Clone(n.Inputs)
+			r.Inputs[0] = name + "_moved"
+			nodes = append(nodes, &onnx.Node{OpType: "Add", Inputs: []string{n.Inputs[0], name}, Outputs: []string{r.Inputs[0]}})
+		}
 		nodes = append(nodes, &r)
 		for i, out := range n.Outputs {
-			if out != "" && noisy(out) {
+			if out == "" {
+				continue
+			}
+			isNoisy := noisy(out)
+			if isNoisy {
 				made[out] = true
 				inner[out] = innerNumbers[n.OpType]
-				r.Outputs[i] = noise(out)
+				if d := values[out].(*tensor.Tensor).DType(); coarsest(n) > roundings[d] {
+					inner[out] *= coarsest(n) / roundings[d]
+				}
+				r.Outputs[i] = out + "_exact"
+			}
+			if o := otherResult(n, values); o != nil && i == 0 {
+				o.name = out
+				others = append(others, *o)
+				nodes = append(nodes, &onnx.Node{OpType: "Where", Inputs: []string{out + "_where", out + "_other", out + "_plain"}, Outputs: []string{r.Outputs[i]}})
+				r.Outputs[i] = out + "_plain"
+			}
+			if isNoisy {
+				noise(out)
 			}
 		}
-		nodes[at] = &r
 	}
 	g.Nodes = nodes
 	m.Graph = &g
@@ -290,6 +362,12 @@ func (c *Chain) perturb(feed int, loose bool) (*samples, error) {
 	for _, name := range names {
 		t := values[name].(*tensor.Tensor)
 		g.Inputs = append(g.Inputs, &onnx.ValueInfo{Name: name + "_noise", Type: onnx.NewType(t.Type())}, &onnx.ValueInfo{Name: name + "_shift", Type: onnx.NewType(t.Type())})
+	}
+	for name, t := range centres {
+		g.Inputs = append(g.Inputs, &onnx.ValueInfo{Name: name, Type: onnx.NewType(t.Type())})
+	}
+	for _, o := range others {
+		g.Inputs = append(g.Inputs, &onnx.ValueInfo{Name: o.name + "_where", Type: onnx.NewType(o.where.Type())}, &onnx.ValueInfo{Name: o.name + "_other", Type: onnx.NewType(o.value.Type())})
 	}
 	s := &samples{}
 	for _, v := range values {
@@ -306,6 +384,13 @@ func (c *Chain) perturb(feed int, loose bool) (*samples, error) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	for i := range 33 { // the first one changes nothing, and must succeed
 		f := map[string]tensor.Value{}
+		way := 0.0 // all numbers up or all down: what limits a function may always be a little less
+		switch i % 8 {
+		case 1:
+			way = 1
+		case 5:
+			way = -1
+		}
 		for name, v := range c.Feeds[feed] {
 			if noisy(name) {
 				name += "_exact"
@@ -323,7 +408,21 @@ func (c *Chain) perturb(feed int, loose bool) (*samples, error) {
 			if i == 0 {
 				e, shift = 0, 0
 			}
-			f[name+"_noise"], f[name+"_shift"] = around(rng, t, 1, e), around(rng, t, 0, shift)
+			f[name+"_noise"], f[name+"_shift"] = around(rng, t, 1, e, way), around(rng, t, 0, shift, way)
+		}
+		for _, name := range slices.Sorted(maps.Keys(centres)) {
+			t := centres[name]
+			e := 0.0
+			if i > 0 {
+				e = roundings[t.DType()] * inner[name]
+			}
+			f[name] = around(rng, t, 0, e, 0)
+		}
+		for _, o := range others {
+			f[o.name+"_where"], f[o.name+"_other"] = tensor.Must(tensor.Zeros(tensor.TypeBool, o.where.Shape()...)), o.value
+			if i%4 == 2 {
+				f[o.name+"_where"] = o.where
+			}
 		}
 		feeds[0] = f
 		// A session for each: the noise may make shapes others.
@@ -339,19 +438,97 @@ func (c *Chain) perturb(feed int, loose bool) (*samples, error) {
 	return s, nil
 }
 
-// innerNumbers are operators that compute numbers of their own, gates or what a subgraph
-// has, which may cancel: the part of a rounding of 1 that their results may have.
-var innerNumbers = map[string]float64{"RNN": 0.25, "GRU": 0.25, "LSTM": 0.25, "If": 0.5, "Loop": 0.5}
+// innerNumbers are operators that compute numbers of their own, gates, a sum whose
+// logarithm is near 0, or what a subgraph has, which may cancel: the part of a rounding
+// of 1 that their results may have.
+var innerNumbers = map[string]float64{"RNN": 0.25, "GRU": 0.25, "LSTM": 0.25, "If": 0.5, "Loop": 0.5, "LogSoftmax": 0.1, "SoftmaxCrossEntropyLoss": 0.1}
+
+// coarsest returns the rounding of the narrowest type of floats that the subgraphs of a
+// node cast to, 0 for none.
+func coarsest(n *onnx.Node) (e float64) {
+	for _, a := range n.Attributes {
+		if a.G == nil {
+			continue
+		}
+		for _, inner := range a.G.Nodes {
+			if e = max(e, coarsest(inner)); inner.OpType == "Cast" {
+				for _, to := range inner.Attributes {
+					if to.Name == "to" {
+						e = max(e, roundings[tensor.DType(to.I)])
+					}
+				}
+			}
+		}
+	}
+	return e
+}
+
+// centred are operators that take a mean away from their first input, or from its sum
+// with others, and may divide what is left by next to nothing: the mean of equal numbers
+// is rounded too.
+var centred = words(`GroupNorm SkipGroupNorm GroupNormalization InstanceNormalization LayerNormalization SkipLayerNormalization MeanVarianceNormalization`)
+
+// other is what a node may give instead of its result by the nature of its kernels.
+type other struct {
+	name  string
+	where *tensor.Tensor // the elements
+	value *tensor.Tensor // what they may be
+}
+
+// otherResult returns the other result of a node under operands that are not finite, nil
+// for none. Convolutions may multiply any of an image's numbers by zeros, which stand for
+// weights of other groups or come of a Winograd transform: one that is not finite may make
+// every result of its image NaN. And x·f(x) with f(x) = 0 for an infinite x is NaN in
+// parts, 0 in one operator.
+func otherResult(n *onnx.Node, values map[string]tensor.Value) *other {
+	if len(n.Inputs) < 2 || len(n.Outputs) == 0 {
+		return nil
+	}
+	x, ok := values[n.Inputs[0]].(*tensor.Tensor)
+	w, ok2 := values[n.Inputs[1]].(*tensor.Tensor)
+	y, ok3 := values[n.Outputs[0]].(*tensor.Tensor)
+	if !ok || !ok2 || !ok3 || y.DType() != tensor.TypeFloat32 || x.DType() != y.DType() || w.DType() != y.DType() {
+		return nil
+	}
+	where := tensor.Must(tensor.Zeros(tensor.TypeBool, y.Shape()...))
+	mask, xs, ws, ys := tensor.Of[bool](where), tensor.Of[float32](x), tensor.Of[float32](w), tensor.Of[float32](y)
+	infinite := func(v float32) bool { return math.IsInf(float64(v), 0) }
+	unsure := func(v float32) bool { return v-v != 0 } // NaN or infinite
+	value := float32(math.NaN())
+	switch {
+	case strings.Contains(n.OpType, "Conv") && x.Rank() > 1 && y.Rank() > 1 && x.Dim(0) == y.Dim(0):
+		for i := range x.Dim(0) {
+			in, out := len(xs)/x.Dim(0), len(ys)/x.Dim(0)
+			if slices.ContainsFunc(xs[i*in:][:in], unsure) || slices.ContainsFunc(ws, unsure) {
+				for k := range out {
+					mask[i*out+k] = true
+				}
+			}
+		}
+	case n.OpType == "Mul" && slices.Equal(x.Shape(), y.Shape()) && slices.Equal(w.Shape(), y.Shape()):
+		value = 0
+		for i, v := range ys {
+			mask[i] = v != v && (infinite(xs[i]) && ws[i] == 0 || infinite(ws[i]) && xs[i] == 0)
+		}
+	}
+	if !slices.Contains(mask, true) {
+		return nil
+	}
+	return &other{where: where, value: tensor.Scalar(value)}
+}
 
 // roundings are the relative changes for which an operator of a type is good.
 var roundings = map[tensor.DType]float64{tensor.TypeFloat32: 1e-6, tensor.TypeFloat64: 4e-15, tensor.TypeFloat16: 2e-3, tensor.TypeBFloat16: 1.6e-2}
 
-// around makes a tensor like t of numbers that differ by up to e from x.
-func around(rng *rand.Rand, t *tensor.Tensor, x, e float64) *tensor.Tensor {
+// around makes a tensor like t of numbers that differ by up to e from x; by e upwards or
+// downwards where way is 1 or -1.
+func around(rng *rand.Rand, t *tensor.Tensor, x, e, way float64) *tensor.Tensor {
 	r := tensor.Must(tensor.Zeros(t.DType(), t.Shape()...))
 	v := make([]float64, t.Len())
 	for i := range v {
-		v[i] = x + e*(2*rng.Float64()-1)
+		if v[i] = x + e*way; way == 0 {
+			v[i] += e * (2*rng.Float64() - 1)
+		}
 	}
 	if err := tensor.ConvertInto(r, tensor.Must(tensor.New(v, shapeOf(t.Shape(), len(v))...)), tensor.ConvertOptions{}); err != nil {
 		panic(err)

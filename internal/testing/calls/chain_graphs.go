@@ -36,7 +36,11 @@ func (w *chain) branch() link {
 	case 1:
 		cond = link{w.name("x"), w.filled(tensor.TypeBool, float64(w.n(2)))}
 		w.b.InputType(cond.name, onnx.NewType(cond.v.Type()))
-		w.feeds[0][cond.name], w.feeds[1][cond.name] = cond.v, w.filled(tensor.TypeBool, float64(w.n(2)))
+		for i, f := range w.feeds {
+			if f[cond.name] = cond.v; i > 0 {
+				f[cond.name] = w.filled(tensor.TypeBool, float64(w.n(2)))
+			}
+		}
 	default:
 		m := w.op("ReduceMax", w.op("Reshape", x, w.ints64(-1)), "keepdims", int64(0))
 		cond = w.op("Greater", m, w.scalar(m.dtype(), 0.5))
