@@ -121,7 +121,7 @@ func (p *Packed) packRows(b []uint8, ldb int) {
 // packColumns packs columns, which are rows of the transposed matrix, for VNNI.
 func (p *Packed) packColumns(b []uint8, ldb int) {
 	flip := uint8(p.shift)
-	for j := range p.N {
+	for j := 0; p.K > 0 && j < p.N; j++ {
 		col := b[j*ldb:][:p.K]
 		d := p.bytes[(j/PanelWidth*p.steps*PanelWidth+j%PanelWidth)*4:]
 		var sum int32

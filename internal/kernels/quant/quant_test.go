@@ -343,3 +343,16 @@ func BenchmarkCompute(b *testing.B) {
 		}
 	}
 }
+
+// A matrix without rows has columns all the same.
+func TestPackOfNoRows(t *testing.T) {
+	testkit.Levels(t, func(t *testing.T, l cpu.Level) {
+		for _, trans := range []bool{false, true} {
+			y := []int32{1, 2, 3}
+			Parallel(nil, l, &Args[uint8]{M: 1, A: nil, AZero: []int32{3}, B: Pack(l, []uint8{}, 3, trans, 0, 3), C: y, LdC: 3})
+			if !slices.Equal(y, []int32{0, 0, 0}) {
+				t.Errorf("trans %v: product over nothing is %v, want zeros", trans, y)
+			}
+		}
+	})
+}
