@@ -71,10 +71,13 @@ func gemmTile(f *file, i isa, mr int, ar arithmetic) string {
 	name := fmt.Sprintf("tile%dx%d%s%s", mr, nv*i.width, ar.suffix, i.name)
 	g := f.function(name, i, []arg{{"t", ar.args}}, nil)
 	vb := i.width * 4
-	sets := 1 // independent sums, so that few rows do not wait for the latency of the multiply-add
+	// Independent sums, so that few rows do not wait for the latency of the multiply-add. Only tiles of a
+	// matrix that is no higher may have them: others have at least seven rows, in tiles of three and more
+	// for narrow vectors, and a row's sum must not depend on where its tiles begin.
+	sets := 1
 	if i.width == 16 && mr <= 2 {
 		sets = 4
-	} else if mr <= 3 {
+	} else if mr <= 2 || i.width == 16 && mr == 3 {
 		sets = 2
 	}
 	nregs := 32
@@ -84,7 +87,7 @@ func gemmTile(f *file, i isa, mr int, ar arithmetic) string {
 	}
 	if i.neon() {
 		nregs = topNEON
-		sets = []int{1: 4, 2: 2, 3: 2, 4: 1, 5: 1, 6: 1}[mr]
+		sets = []int{1: 4, 2: 2, 3: 1, 4: 1, 5: 1, 6: 1}[mr]
 	}
 	acc := func(s, r, j int) int { return nregs - nv*mr*sets + s*nv*mr + r*nv + j }
 	masked := i.width == 16

@@ -324,11 +324,11 @@ func tail[T any](s []T, i int) []T { return s[min(i, len(s)):] }
 //	for i := range t.rows {
 //		for j := range t.cols {
 //			var s T
+//			if acc {
+//				s = c[i*ldc+j]
+//			}
 //			for p := range t.k {
 //				s += a[i*lda+p] * b[p*ldb+j]
-//			}
-//			if acc {
-//				s += c[i*ldc+j]
 //			}
 //			c[i*ldc+j] = epilogue(s)
 //		}
@@ -359,6 +359,13 @@ func tileGeneric[T Number](t *tile[T]) {
 // micro4x4 adds four columns of b times four rows of a in sixteen registers.
 func micro4x4[T Number](c []T, ldc int, a []T, lda int, b []T, ldb, k int, acc bool) {
 	var s00, s01, s02, s03, s10, s11, s12, s13, s20, s21, s22, s23, s30, s31, s32, s33 T
+	c0, c1, c2, c3 := c[:4], c[ldc:][:4], c[2*ldc:][:4], c[3*ldc:][:4]
+	if acc { // sums that are cut within K are those of one piece
+		s00, s01, s02, s03 = c0[0], c0[1], c0[2], c0[3]
+		s10, s11, s12, s13 = c1[0], c1[1], c1[2], c1[3]
+		s20, s21, s22, s23 = c2[0], c2[1], c2[2], c2[3]
+		s30, s31, s32, s33 = c3[0], c3[1], c3[2], c3[3]
+	}
 	if k > 0 {
 		a0, a1, a2, a3 := a[:k], a[lda:][:k], a[2*lda:][:k], a[3*lda:][:k]
 		for p, x0 := range a0 {
@@ -384,13 +391,6 @@ func micro4x4[T Number](c []T, ldc int, a []T, lda int, b []T, ldb, k int, acc b
 			s33 += x3 * b3
 		}
 	}
-	c0, c1, c2, c3 := c[:4], c[ldc:][:4], c[2*ldc:][:4], c[3*ldc:][:4]
-	if acc {
-		s00, s01, s02, s03 = s00+c0[0], s01+c0[1], s02+c0[2], s03+c0[3]
-		s10, s11, s12, s13 = s10+c1[0], s11+c1[1], s12+c1[2], s13+c1[3]
-		s20, s21, s22, s23 = s20+c2[0], s21+c2[1], s22+c2[2], s23+c2[3]
-		s30, s31, s32, s33 = s30+c3[0], s31+c3[1], s32+c3[2], s33+c3[3]
-	}
 	c0[0], c0[1], c0[2], c0[3] = s00, s01, s02, s03
 	c1[0], c1[1], c1[2], c1[3] = s10, s11, s12, s13
 	c2[0], c2[1], c2[2], c2[3] = s20, s21, s22, s23
@@ -401,15 +401,13 @@ func micro4x4[T Number](c []T, ldc int, a []T, lda int, b []T, ldb, k int, acc b
 func microRow[T Number](c, a, b []T, ldb, k int, acc bool) {
 	var sum [PanelWidth]T
 	s := sum[:len(c)]
+	if acc {
+		copy(s, c)
+	}
 	for p := range k {
 		x := a[p]
 		for j, w := range b[p*ldb:][:len(s)] {
 			s[j] += x * w
-		}
-	}
-	if acc {
-		for j, v := range c {
-			s[j] += v
 		}
 	}
 	copy(c, s)

@@ -111,10 +111,18 @@ func partHalf(t *tile[float32], j, w int) {
 	var bbuf [stepK * halfPanel]float32
 	var cbuf [rowsHalves * halfPanel]float32
 	packed := t.ldb == PanelWidth && len(t.b) >= t.k*PanelWidth // padded with zeros, safe to read
-	for r := 0; r < t.rows; r += rowsHalves {
-		n := min(rowsHalves, t.rows-r)
+	tiles := (t.rows + rowsHalves - 1) / rowsHalves
+	for i := range tiles {
+		r := t.rows * i / tiles
+		n := t.rows*(i+1)/tiles - r
 		k := t.args()
 		k.c, k.ldc = unsafe.Pointer(&cbuf), halfPanel*4
+		if t.acc {
+			k.acc = 1
+			for i := range n {
+				copy(cbuf[i*halfPanel:], t.c[(r+i)*t.ldc+j:][:w])
+			}
+		}
 		for k0 := 0; k0 == 0 || k0 < t.k; {
 			k.k = t.k - k0
 			if packed {
@@ -133,14 +141,7 @@ func partHalf(t *tile[float32], j, w int) {
 		}
 		for i := range n {
 			d := t.c[(r+i)*t.ldc+j:][:w]
-			s := cbuf[i*halfPanel:][:w]
-			if t.acc {
-				for x, v := range s {
-					d[x] += v
-				}
-			} else {
-				copy(d, s)
-			}
+			copy(d, cbuf[i*halfPanel:])
 			if t.ep != nil {
 				t.ep.apply(d, t.row+r+i, t.col+j)
 			}

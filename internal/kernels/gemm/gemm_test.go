@@ -397,3 +397,41 @@ func TestPackInPlace(t *testing.T) {
 		}
 	}
 }
+
+// TestRowsDoNotDependOnTheCut compares bits: threads that share the rows get what one gets. Tiles of
+// another height must not sum in another order.
+func TestRowsDoNotDependOnTheCut(t *testing.T) {
+	const n = 5
+	r := rand.New(rand.NewPCG(7, 7))
+	some := func(n int) []float32 {
+		s, next := make([]float32, n), floats[float32](r)
+		for i := range s {
+			s[i] = next()
+		}
+		return s
+	}
+	for _, c := range []struct{ k, most int }{{39, 300}, {1500, 40}} {
+		b := some(c.k * n)
+		testkit.Levels(t, func(t *testing.T, l cpu.Level) {
+			for m := 1; m <= c.most; m++ {
+				a := some(m * c.k)
+				product := func(par Par) []float32 {
+					y := make([]float32, m*n)
+					Parallel(par, l, &Args[float32]{M: m, N: n, K: c.k, A: a, LdA: c.k, B: b, LdB: n, C: y, LdC: n})
+					return y
+				}
+				want := product(nil)
+				for _, part := range []int{1, 2, 3} {
+					got := product(func(n int, fn func(lo, hi int)) {
+						for lo := 0; lo < n; lo += part {
+							fn(lo, min(n, lo+part))
+						}
+					})
+					if !slices.Equal(got, want) {
+						t.Fatalf("%d rows, K %d, cut into %d units each: other bits than in one piece", m, c.k, part)
+					}
+				}
+			}
+		})
+	}
+}

@@ -533,62 +533,38 @@ TEXT ·tile3x16F32NEON(SB), 0, $136-8
 	MOVD 88(R3), R6
 	CMP $0, R6
 	BNE accumulate
-	VEOR V6.B16, V6.B16, V6.B16
-	VEOR V7.B16, V7.B16, V7.B16
-	VEOR V8.B16, V8.B16, V8.B16
-	VEOR V9.B16, V9.B16, V9.B16
-	ADDS R1, R15
-	VEOR V10.B16, V10.B16, V10.B16
-	VEOR V11.B16, V11.B16, V11.B16
-	VEOR V12.B16, V12.B16, V12.B16
-	VEOR V13.B16, V13.B16, V13.B16
-	ADDS R1, R15
-	VEOR V14.B16, V14.B16, V14.B16
-	VEOR V15.B16, V15.B16, V15.B16
-	VEOR V16.B16, V16.B16, V16.B16
-	VEOR V17.B16, V17.B16, V17.B16
-	ADDS R1, R15
 	VEOR V18.B16, V18.B16, V18.B16
 	VEOR V19.B16, V19.B16, V19.B16
 	VEOR V20.B16, V20.B16, V20.B16
 	VEOR V21.B16, V21.B16, V21.B16
+	ADDS R1, R15
 	VEOR V22.B16, V22.B16, V22.B16
 	VEOR V23.B16, V23.B16, V23.B16
 	VEOR V24.B16, V24.B16, V24.B16
 	VEOR V25.B16, V25.B16, V25.B16
+	ADDS R1, R15
 	VEOR V26.B16, V26.B16, V26.B16
 	VEOR V27.B16, V27.B16, V27.B16
 	VEOR V28.B16, V28.B16, V28.B16
 	VEOR V29.B16, V29.B16, V29.B16
+	ADDS R1, R15
 	B start
 accumulate:
-	FMOVQ 0(R15), F6
-	FMOVQ 16(R15), F7
-	FMOVQ 32(R15), F8
-	FMOVQ 48(R15), F9
+	FMOVQ 0(R15), F18
+	FMOVQ 16(R15), F19
+	FMOVQ 32(R15), F20
+	FMOVQ 48(R15), F21
 	ADDS R1, R15
-	FMOVQ 0(R15), F10
-	FMOVQ 16(R15), F11
-	FMOVQ 32(R15), F12
-	FMOVQ 48(R15), F13
+	FMOVQ 0(R15), F22
+	FMOVQ 16(R15), F23
+	FMOVQ 32(R15), F24
+	FMOVQ 48(R15), F25
 	ADDS R1, R15
-	FMOVQ 0(R15), F14
-	FMOVQ 16(R15), F15
-	FMOVQ 32(R15), F16
-	FMOVQ 48(R15), F17
+	FMOVQ 0(R15), F26
+	FMOVQ 16(R15), F27
+	FMOVQ 32(R15), F28
+	FMOVQ 48(R15), F29
 	ADDS R1, R15
-	VEOR V18.B16, V18.B16, V18.B16
-	VEOR V19.B16, V19.B16, V19.B16
-	VEOR V20.B16, V20.B16, V20.B16
-	VEOR V21.B16, V21.B16, V21.B16
-	VEOR V22.B16, V22.B16, V22.B16
-	VEOR V23.B16, V23.B16, V23.B16
-	VEOR V24.B16, V24.B16, V24.B16
-	VEOR V25.B16, V25.B16, V25.B16
-	VEOR V26.B16, V26.B16, V26.B16
-	VEOR V27.B16, V27.B16, V27.B16
-	VEOR V28.B16, V28.B16, V28.B16
-	VEOR V29.B16, V29.B16, V29.B16
 start:
 	MOVD 48(R3), R2
 	MOVD 128(R3), R15
@@ -601,20 +577,20 @@ loop:
 	FMOVQ 32(R5), F2
 	FMOVQ 48(R5), F3
 	FMOVS 0(R0), F4
-	WORD $0x4f841006 // fmla v6.4s, v0.4s, v4.s[0]
-	WORD $0x4f841027 // fmla v7.4s, v1.4s, v4.s[0]
-	WORD $0x4f841048 // fmla v8.4s, v2.4s, v4.s[0]
-	WORD $0x4f841069 // fmla v9.4s, v3.4s, v4.s[0]
+	WORD $0x4f841012 // fmla v18.4s, v0.4s, v4.s[0]
+	WORD $0x4f841033 // fmla v19.4s, v1.4s, v4.s[0]
+	WORD $0x4f841054 // fmla v20.4s, v2.4s, v4.s[0]
+	WORD $0x4f841075 // fmla v21.4s, v3.4s, v4.s[0]
 	FMOVS 0(R19), F5
-	WORD $0x4f85100a // fmla v10.4s, v0.4s, v5.s[0]
-	WORD $0x4f85102b // fmla v11.4s, v1.4s, v5.s[0]
-	WORD $0x4f85104c // fmla v12.4s, v2.4s, v5.s[0]
-	WORD $0x4f85106d // fmla v13.4s, v3.4s, v5.s[0]
+	WORD $0x4f851016 // fmla v22.4s, v0.4s, v5.s[0]
+	WORD $0x4f851037 // fmla v23.4s, v1.4s, v5.s[0]
+	WORD $0x4f851058 // fmla v24.4s, v2.4s, v5.s[0]
+	WORD $0x4f851079 // fmla v25.4s, v3.4s, v5.s[0]
 	FMOVS 0(R20), F4
-	WORD $0x4f84100e // fmla v14.4s, v0.4s, v4.s[0]
-	WORD $0x4f84102f // fmla v15.4s, v1.4s, v4.s[0]
-	WORD $0x4f841050 // fmla v16.4s, v2.4s, v4.s[0]
-	WORD $0x4f841071 // fmla v17.4s, v3.4s, v4.s[0]
+	WORD $0x4f84101a // fmla v26.4s, v0.4s, v4.s[0]
+	WORD $0x4f84103b // fmla v27.4s, v1.4s, v4.s[0]
+	WORD $0x4f84105c // fmla v28.4s, v2.4s, v4.s[0]
+	WORD $0x4f84107d // fmla v29.4s, v3.4s, v4.s[0]
 	ADD R12<<0, R5, R7
 	FMOVQ 0(R7), F0
 	ADD R12<<0, R5, R7
@@ -647,20 +623,20 @@ loop:
 	ADD R12<<1, R5, R7
 	FMOVQ 48(R7), F3
 	FMOVS 8(R0), F4
-	WORD $0x4f841006 // fmla v6.4s, v0.4s, v4.s[0]
-	WORD $0x4f841027 // fmla v7.4s, v1.4s, v4.s[0]
-	WORD $0x4f841048 // fmla v8.4s, v2.4s, v4.s[0]
-	WORD $0x4f841069 // fmla v9.4s, v3.4s, v4.s[0]
+	WORD $0x4f841012 // fmla v18.4s, v0.4s, v4.s[0]
+	WORD $0x4f841033 // fmla v19.4s, v1.4s, v4.s[0]
+	WORD $0x4f841054 // fmla v20.4s, v2.4s, v4.s[0]
+	WORD $0x4f841075 // fmla v21.4s, v3.4s, v4.s[0]
 	FMOVS 8(R19), F5
-	WORD $0x4f85100a // fmla v10.4s, v0.4s, v5.s[0]
-	WORD $0x4f85102b // fmla v11.4s, v1.4s, v5.s[0]
-	WORD $0x4f85104c // fmla v12.4s, v2.4s, v5.s[0]
-	WORD $0x4f85106d // fmla v13.4s, v3.4s, v5.s[0]
+	WORD $0x4f851016 // fmla v22.4s, v0.4s, v5.s[0]
+	WORD $0x4f851037 // fmla v23.4s, v1.4s, v5.s[0]
+	WORD $0x4f851058 // fmla v24.4s, v2.4s, v5.s[0]
+	WORD $0x4f851079 // fmla v25.4s, v3.4s, v5.s[0]
 	FMOVS 8(R20), F4
-	WORD $0x4f84100e // fmla v14.4s, v0.4s, v4.s[0]
-	WORD $0x4f84102f // fmla v15.4s, v1.4s, v4.s[0]
-	WORD $0x4f841050 // fmla v16.4s, v2.4s, v4.s[0]
-	WORD $0x4f841071 // fmla v17.4s, v3.4s, v4.s[0]
+	WORD $0x4f84101a // fmla v26.4s, v0.4s, v4.s[0]
+	WORD $0x4f84103b // fmla v27.4s, v1.4s, v4.s[0]
+	WORD $0x4f84105c // fmla v28.4s, v2.4s, v4.s[0]
+	WORD $0x4f84107d // fmla v29.4s, v3.4s, v4.s[0]
 	ADD R13<<0, R5, R7
 	FMOVQ 0(R7), F0
 	ADD R13<<0, R5, R7
@@ -701,20 +677,20 @@ one:
 	FMOVQ 32(R5), F2
 	FMOVQ 48(R5), F3
 	FMOVS 0(R0), F4
-	WORD $0x4f841006 // fmla v6.4s, v0.4s, v4.s[0]
-	WORD $0x4f841027 // fmla v7.4s, v1.4s, v4.s[0]
-	WORD $0x4f841048 // fmla v8.4s, v2.4s, v4.s[0]
-	WORD $0x4f841069 // fmla v9.4s, v3.4s, v4.s[0]
+	WORD $0x4f841012 // fmla v18.4s, v0.4s, v4.s[0]
+	WORD $0x4f841033 // fmla v19.4s, v1.4s, v4.s[0]
+	WORD $0x4f841054 // fmla v20.4s, v2.4s, v4.s[0]
+	WORD $0x4f841075 // fmla v21.4s, v3.4s, v4.s[0]
 	FMOVS 0(R19), F5
-	WORD $0x4f85100a // fmla v10.4s, v0.4s, v5.s[0]
-	WORD $0x4f85102b // fmla v11.4s, v1.4s, v5.s[0]
-	WORD $0x4f85104c // fmla v12.4s, v2.4s, v5.s[0]
-	WORD $0x4f85106d // fmla v13.4s, v3.4s, v5.s[0]
+	WORD $0x4f851016 // fmla v22.4s, v0.4s, v5.s[0]
+	WORD $0x4f851037 // fmla v23.4s, v1.4s, v5.s[0]
+	WORD $0x4f851058 // fmla v24.4s, v2.4s, v5.s[0]
+	WORD $0x4f851079 // fmla v25.4s, v3.4s, v5.s[0]
 	FMOVS 0(R20), F4
-	WORD $0x4f84100e // fmla v14.4s, v0.4s, v4.s[0]
-	WORD $0x4f84102f // fmla v15.4s, v1.4s, v4.s[0]
-	WORD $0x4f841050 // fmla v16.4s, v2.4s, v4.s[0]
-	WORD $0x4f841071 // fmla v17.4s, v3.4s, v4.s[0]
+	WORD $0x4f84101a // fmla v26.4s, v0.4s, v4.s[0]
+	WORD $0x4f84103b // fmla v27.4s, v1.4s, v4.s[0]
+	WORD $0x4f84105c // fmla v28.4s, v2.4s, v4.s[0]
+	WORD $0x4f84107d // fmla v29.4s, v3.4s, v4.s[0]
 	ADD $4, R0
 	ADD $4, R19
 	ADD $4, R20
@@ -722,35 +698,23 @@ one:
 	SUBS $1, R2
 	BNE one
 epilogue:
-	WORD $0x4e32d4c6 // fadd v6.4s, v6.4s, v18.4s
-	WORD $0x4e33d4e7 // fadd v7.4s, v7.4s, v19.4s
-	WORD $0x4e34d508 // fadd v8.4s, v8.4s, v20.4s
-	WORD $0x4e35d529 // fadd v9.4s, v9.4s, v21.4s
-	WORD $0x4e36d54a // fadd v10.4s, v10.4s, v22.4s
-	WORD $0x4e37d56b // fadd v11.4s, v11.4s, v23.4s
-	WORD $0x4e38d58c // fadd v12.4s, v12.4s, v24.4s
-	WORD $0x4e39d5ad // fadd v13.4s, v13.4s, v25.4s
-	WORD $0x4e3ad5ce // fadd v14.4s, v14.4s, v26.4s
-	WORD $0x4e3bd5ef // fadd v15.4s, v15.4s, v27.4s
-	WORD $0x4e3cd610 // fadd v16.4s, v16.4s, v28.4s
-	WORD $0x4e3dd631 // fadd v17.4s, v17.4s, v29.4s
 	MOVD 120(R3), R6
 	CMP $0, R6
 	BEQ columns
 	FMOVS 104(R3), F0
 	VDUP V0.S[0], V0.S4
-	WORD $0x6e20dcc6 // fmul v6.4s, v6.4s, v0.4s
-	WORD $0x6e20dce7 // fmul v7.4s, v7.4s, v0.4s
-	WORD $0x6e20dd08 // fmul v8.4s, v8.4s, v0.4s
-	WORD $0x6e20dd29 // fmul v9.4s, v9.4s, v0.4s
-	WORD $0x6e20dd4a // fmul v10.4s, v10.4s, v0.4s
-	WORD $0x6e20dd6b // fmul v11.4s, v11.4s, v0.4s
-	WORD $0x6e20dd8c // fmul v12.4s, v12.4s, v0.4s
-	WORD $0x6e20ddad // fmul v13.4s, v13.4s, v0.4s
-	WORD $0x6e20ddce // fmul v14.4s, v14.4s, v0.4s
-	WORD $0x6e20ddef // fmul v15.4s, v15.4s, v0.4s
-	WORD $0x6e20de10 // fmul v16.4s, v16.4s, v0.4s
-	WORD $0x6e20de31 // fmul v17.4s, v17.4s, v0.4s
+	WORD $0x6e20de52 // fmul v18.4s, v18.4s, v0.4s
+	WORD $0x6e20de73 // fmul v19.4s, v19.4s, v0.4s
+	WORD $0x6e20de94 // fmul v20.4s, v20.4s, v0.4s
+	WORD $0x6e20deb5 // fmul v21.4s, v21.4s, v0.4s
+	WORD $0x6e20ded6 // fmul v22.4s, v22.4s, v0.4s
+	WORD $0x6e20def7 // fmul v23.4s, v23.4s, v0.4s
+	WORD $0x6e20df18 // fmul v24.4s, v24.4s, v0.4s
+	WORD $0x6e20df39 // fmul v25.4s, v25.4s, v0.4s
+	WORD $0x6e20df5a // fmul v26.4s, v26.4s, v0.4s
+	WORD $0x6e20df7b // fmul v27.4s, v27.4s, v0.4s
+	WORD $0x6e20df9c // fmul v28.4s, v28.4s, v0.4s
+	WORD $0x6e20dfbd // fmul v29.4s, v29.4s, v0.4s
 columns:
 	MOVD 56(R3), R0
 	CMP $0, R0
@@ -759,71 +723,71 @@ columns:
 	FMOVQ 16(R0), F1
 	FMOVQ 32(R0), F2
 	FMOVQ 48(R0), F3
-	WORD $0x4e20d4c6 // fadd v6.4s, v6.4s, v0.4s
-	WORD $0x4e21d4e7 // fadd v7.4s, v7.4s, v1.4s
-	WORD $0x4e22d508 // fadd v8.4s, v8.4s, v2.4s
-	WORD $0x4e23d529 // fadd v9.4s, v9.4s, v3.4s
-	WORD $0x4e20d54a // fadd v10.4s, v10.4s, v0.4s
-	WORD $0x4e21d56b // fadd v11.4s, v11.4s, v1.4s
-	WORD $0x4e22d58c // fadd v12.4s, v12.4s, v2.4s
-	WORD $0x4e23d5ad // fadd v13.4s, v13.4s, v3.4s
-	WORD $0x4e20d5ce // fadd v14.4s, v14.4s, v0.4s
-	WORD $0x4e21d5ef // fadd v15.4s, v15.4s, v1.4s
-	WORD $0x4e22d610 // fadd v16.4s, v16.4s, v2.4s
-	WORD $0x4e23d631 // fadd v17.4s, v17.4s, v3.4s
+	WORD $0x4e20d652 // fadd v18.4s, v18.4s, v0.4s
+	WORD $0x4e21d673 // fadd v19.4s, v19.4s, v1.4s
+	WORD $0x4e22d694 // fadd v20.4s, v20.4s, v2.4s
+	WORD $0x4e23d6b5 // fadd v21.4s, v21.4s, v3.4s
+	WORD $0x4e20d6d6 // fadd v22.4s, v22.4s, v0.4s
+	WORD $0x4e21d6f7 // fadd v23.4s, v23.4s, v1.4s
+	WORD $0x4e22d718 // fadd v24.4s, v24.4s, v2.4s
+	WORD $0x4e23d739 // fadd v25.4s, v25.4s, v3.4s
+	WORD $0x4e20d75a // fadd v26.4s, v26.4s, v0.4s
+	WORD $0x4e21d77b // fadd v27.4s, v27.4s, v1.4s
+	WORD $0x4e22d79c // fadd v28.4s, v28.4s, v2.4s
+	WORD $0x4e23d7bd // fadd v29.4s, v29.4s, v3.4s
 rows:
 	MOVD 64(R3), R0
 	CMP $0, R0
 	BEQ residual
 	FMOVS 0(R0), F0
 	VDUP V0.S[0], V0.S4
-	WORD $0x4e20d4c6 // fadd v6.4s, v6.4s, v0.4s
-	WORD $0x4e20d4e7 // fadd v7.4s, v7.4s, v0.4s
-	WORD $0x4e20d508 // fadd v8.4s, v8.4s, v0.4s
-	WORD $0x4e20d529 // fadd v9.4s, v9.4s, v0.4s
+	WORD $0x4e20d652 // fadd v18.4s, v18.4s, v0.4s
+	WORD $0x4e20d673 // fadd v19.4s, v19.4s, v0.4s
+	WORD $0x4e20d694 // fadd v20.4s, v20.4s, v0.4s
+	WORD $0x4e20d6b5 // fadd v21.4s, v21.4s, v0.4s
 	FMOVS 4(R0), F0
 	VDUP V0.S[0], V0.S4
-	WORD $0x4e20d54a // fadd v10.4s, v10.4s, v0.4s
-	WORD $0x4e20d56b // fadd v11.4s, v11.4s, v0.4s
-	WORD $0x4e20d58c // fadd v12.4s, v12.4s, v0.4s
-	WORD $0x4e20d5ad // fadd v13.4s, v13.4s, v0.4s
+	WORD $0x4e20d6d6 // fadd v22.4s, v22.4s, v0.4s
+	WORD $0x4e20d6f7 // fadd v23.4s, v23.4s, v0.4s
+	WORD $0x4e20d718 // fadd v24.4s, v24.4s, v0.4s
+	WORD $0x4e20d739 // fadd v25.4s, v25.4s, v0.4s
 	FMOVS 8(R0), F0
 	VDUP V0.S[0], V0.S4
-	WORD $0x4e20d5ce // fadd v14.4s, v14.4s, v0.4s
-	WORD $0x4e20d5ef // fadd v15.4s, v15.4s, v0.4s
-	WORD $0x4e20d610 // fadd v16.4s, v16.4s, v0.4s
-	WORD $0x4e20d631 // fadd v17.4s, v17.4s, v0.4s
+	WORD $0x4e20d75a // fadd v26.4s, v26.4s, v0.4s
+	WORD $0x4e20d77b // fadd v27.4s, v27.4s, v0.4s
+	WORD $0x4e20d79c // fadd v28.4s, v28.4s, v0.4s
+	WORD $0x4e20d7bd // fadd v29.4s, v29.4s, v0.4s
 residual:
 	MOVD 72(R3), R0
 	CMP $0, R0
 	BEQ activation
 	MOVD 80(R3), R1
 	FMOVQ 0(R0), F0
-	WORD $0x4e20d4c6 // fadd v6.4s, v6.4s, v0.4s
+	WORD $0x4e20d652 // fadd v18.4s, v18.4s, v0.4s
 	FMOVQ 16(R0), F1
-	WORD $0x4e21d4e7 // fadd v7.4s, v7.4s, v1.4s
+	WORD $0x4e21d673 // fadd v19.4s, v19.4s, v1.4s
 	FMOVQ 32(R0), F2
-	WORD $0x4e22d508 // fadd v8.4s, v8.4s, v2.4s
+	WORD $0x4e22d694 // fadd v20.4s, v20.4s, v2.4s
 	FMOVQ 48(R0), F3
-	WORD $0x4e23d529 // fadd v9.4s, v9.4s, v3.4s
+	WORD $0x4e23d6b5 // fadd v21.4s, v21.4s, v3.4s
 	ADDS R1, R0
 	FMOVQ 0(R0), F0
-	WORD $0x4e20d54a // fadd v10.4s, v10.4s, v0.4s
+	WORD $0x4e20d6d6 // fadd v22.4s, v22.4s, v0.4s
 	FMOVQ 16(R0), F1
-	WORD $0x4e21d56b // fadd v11.4s, v11.4s, v1.4s
+	WORD $0x4e21d6f7 // fadd v23.4s, v23.4s, v1.4s
 	FMOVQ 32(R0), F2
-	WORD $0x4e22d58c // fadd v12.4s, v12.4s, v2.4s
+	WORD $0x4e22d718 // fadd v24.4s, v24.4s, v2.4s
 	FMOVQ 48(R0), F3
-	WORD $0x4e23d5ad // fadd v13.4s, v13.4s, v3.4s
+	WORD $0x4e23d739 // fadd v25.4s, v25.4s, v3.4s
 	ADDS R1, R0
 	FMOVQ 0(R0), F0
-	WORD $0x4e20d5ce // fadd v14.4s, v14.4s, v0.4s
+	WORD $0x4e20d75a // fadd v26.4s, v26.4s, v0.4s
 	FMOVQ 16(R0), F1
-	WORD $0x4e21d5ef // fadd v15.4s, v15.4s, v1.4s
+	WORD $0x4e21d77b // fadd v27.4s, v27.4s, v1.4s
 	FMOVQ 32(R0), F2
-	WORD $0x4e22d610 // fadd v16.4s, v16.4s, v2.4s
+	WORD $0x4e22d79c // fadd v28.4s, v28.4s, v2.4s
 	FMOVQ 48(R0), F3
-	WORD $0x4e23d631 // fadd v17.4s, v17.4s, v3.4s
+	WORD $0x4e23d7bd // fadd v29.4s, v29.4s, v3.4s
 	ADDS R1, R0
 activation:
 	MOVD 96(R3), R0
@@ -833,73 +797,73 @@ activation:
 	VDUP V0.S[0], V0.S4
 	FMOVS 112(R3), F1
 	VDUP V1.S[0], V1.S4
-	WORD $0x6ea6e41e // fcmgt v30.4s, v0.4s, v6.4s
-	VBIT V30.B16, V0.B16, V6.B16
-	WORD $0x6ea7e41e // fcmgt v30.4s, v0.4s, v7.4s
-	VBIT V30.B16, V0.B16, V7.B16
-	WORD $0x6ea8e41e // fcmgt v30.4s, v0.4s, v8.4s
-	VBIT V30.B16, V0.B16, V8.B16
-	WORD $0x6ea9e41e // fcmgt v30.4s, v0.4s, v9.4s
-	VBIT V30.B16, V0.B16, V9.B16
-	WORD $0x6eaae41e // fcmgt v30.4s, v0.4s, v10.4s
-	VBIT V30.B16, V0.B16, V10.B16
-	WORD $0x6eabe41e // fcmgt v30.4s, v0.4s, v11.4s
-	VBIT V30.B16, V0.B16, V11.B16
-	WORD $0x6eace41e // fcmgt v30.4s, v0.4s, v12.4s
-	VBIT V30.B16, V0.B16, V12.B16
-	WORD $0x6eade41e // fcmgt v30.4s, v0.4s, v13.4s
-	VBIT V30.B16, V0.B16, V13.B16
-	WORD $0x6eaee41e // fcmgt v30.4s, v0.4s, v14.4s
-	VBIT V30.B16, V0.B16, V14.B16
-	WORD $0x6eafe41e // fcmgt v30.4s, v0.4s, v15.4s
-	VBIT V30.B16, V0.B16, V15.B16
-	WORD $0x6eb0e41e // fcmgt v30.4s, v0.4s, v16.4s
-	VBIT V30.B16, V0.B16, V16.B16
-	WORD $0x6eb1e41e // fcmgt v30.4s, v0.4s, v17.4s
-	VBIT V30.B16, V0.B16, V17.B16
+	WORD $0x6eb2e41e // fcmgt v30.4s, v0.4s, v18.4s
+	VBIT V30.B16, V0.B16, V18.B16
+	WORD $0x6eb3e41e // fcmgt v30.4s, v0.4s, v19.4s
+	VBIT V30.B16, V0.B16, V19.B16
+	WORD $0x6eb4e41e // fcmgt v30.4s, v0.4s, v20.4s
+	VBIT V30.B16, V0.B16, V20.B16
+	WORD $0x6eb5e41e // fcmgt v30.4s, v0.4s, v21.4s
+	VBIT V30.B16, V0.B16, V21.B16
+	WORD $0x6eb6e41e // fcmgt v30.4s, v0.4s, v22.4s
+	VBIT V30.B16, V0.B16, V22.B16
+	WORD $0x6eb7e41e // fcmgt v30.4s, v0.4s, v23.4s
+	VBIT V30.B16, V0.B16, V23.B16
+	WORD $0x6eb8e41e // fcmgt v30.4s, v0.4s, v24.4s
+	VBIT V30.B16, V0.B16, V24.B16
+	WORD $0x6eb9e41e // fcmgt v30.4s, v0.4s, v25.4s
+	VBIT V30.B16, V0.B16, V25.B16
+	WORD $0x6ebae41e // fcmgt v30.4s, v0.4s, v26.4s
+	VBIT V30.B16, V0.B16, V26.B16
+	WORD $0x6ebbe41e // fcmgt v30.4s, v0.4s, v27.4s
+	VBIT V30.B16, V0.B16, V27.B16
+	WORD $0x6ebce41e // fcmgt v30.4s, v0.4s, v28.4s
+	VBIT V30.B16, V0.B16, V28.B16
+	WORD $0x6ebde41e // fcmgt v30.4s, v0.4s, v29.4s
+	VBIT V30.B16, V0.B16, V29.B16
 	CMP $2, R0
 	BNE store
-	WORD $0x6ea1e4de // fcmgt v30.4s, v6.4s, v1.4s
-	VBIT V30.B16, V1.B16, V6.B16
-	WORD $0x6ea1e4fe // fcmgt v30.4s, v7.4s, v1.4s
-	VBIT V30.B16, V1.B16, V7.B16
-	WORD $0x6ea1e51e // fcmgt v30.4s, v8.4s, v1.4s
-	VBIT V30.B16, V1.B16, V8.B16
-	WORD $0x6ea1e53e // fcmgt v30.4s, v9.4s, v1.4s
-	VBIT V30.B16, V1.B16, V9.B16
-	WORD $0x6ea1e55e // fcmgt v30.4s, v10.4s, v1.4s
-	VBIT V30.B16, V1.B16, V10.B16
-	WORD $0x6ea1e57e // fcmgt v30.4s, v11.4s, v1.4s
-	VBIT V30.B16, V1.B16, V11.B16
-	WORD $0x6ea1e59e // fcmgt v30.4s, v12.4s, v1.4s
-	VBIT V30.B16, V1.B16, V12.B16
-	WORD $0x6ea1e5be // fcmgt v30.4s, v13.4s, v1.4s
-	VBIT V30.B16, V1.B16, V13.B16
-	WORD $0x6ea1e5de // fcmgt v30.4s, v14.4s, v1.4s
-	VBIT V30.B16, V1.B16, V14.B16
-	WORD $0x6ea1e5fe // fcmgt v30.4s, v15.4s, v1.4s
-	VBIT V30.B16, V1.B16, V15.B16
-	WORD $0x6ea1e61e // fcmgt v30.4s, v16.4s, v1.4s
-	VBIT V30.B16, V1.B16, V16.B16
-	WORD $0x6ea1e63e // fcmgt v30.4s, v17.4s, v1.4s
-	VBIT V30.B16, V1.B16, V17.B16
+	WORD $0x6ea1e65e // fcmgt v30.4s, v18.4s, v1.4s
+	VBIT V30.B16, V1.B16, V18.B16
+	WORD $0x6ea1e67e // fcmgt v30.4s, v19.4s, v1.4s
+	VBIT V30.B16, V1.B16, V19.B16
+	WORD $0x6ea1e69e // fcmgt v30.4s, v20.4s, v1.4s
+	VBIT V30.B16, V1.B16, V20.B16
+	WORD $0x6ea1e6be // fcmgt v30.4s, v21.4s, v1.4s
+	VBIT V30.B16, V1.B16, V21.B16
+	WORD $0x6ea1e6de // fcmgt v30.4s, v22.4s, v1.4s
+	VBIT V30.B16, V1.B16, V22.B16
+	WORD $0x6ea1e6fe // fcmgt v30.4s, v23.4s, v1.4s
+	VBIT V30.B16, V1.B16, V23.B16
+	WORD $0x6ea1e71e // fcmgt v30.4s, v24.4s, v1.4s
+	VBIT V30.B16, V1.B16, V24.B16
+	WORD $0x6ea1e73e // fcmgt v30.4s, v25.4s, v1.4s
+	VBIT V30.B16, V1.B16, V25.B16
+	WORD $0x6ea1e75e // fcmgt v30.4s, v26.4s, v1.4s
+	VBIT V30.B16, V1.B16, V26.B16
+	WORD $0x6ea1e77e // fcmgt v30.4s, v27.4s, v1.4s
+	VBIT V30.B16, V1.B16, V27.B16
+	WORD $0x6ea1e79e // fcmgt v30.4s, v28.4s, v1.4s
+	VBIT V30.B16, V1.B16, V28.B16
+	WORD $0x6ea1e7be // fcmgt v30.4s, v29.4s, v1.4s
+	VBIT V30.B16, V1.B16, V29.B16
 store:
 	MOVD 16(R3), R15
 	MOVD 40(R3), R1
-	FMOVQ F6, 0(R15)
-	FMOVQ F7, 16(R15)
-	FMOVQ F8, 32(R15)
-	FMOVQ F9, 48(R15)
+	FMOVQ F18, 0(R15)
+	FMOVQ F19, 16(R15)
+	FMOVQ F20, 32(R15)
+	FMOVQ F21, 48(R15)
 	ADDS R1, R15
-	FMOVQ F10, 0(R15)
-	FMOVQ F11, 16(R15)
-	FMOVQ F12, 32(R15)
-	FMOVQ F13, 48(R15)
+	FMOVQ F22, 0(R15)
+	FMOVQ F23, 16(R15)
+	FMOVQ F24, 32(R15)
+	FMOVQ F25, 48(R15)
 	ADDS R1, R15
-	FMOVQ F14, 0(R15)
-	FMOVQ F15, 16(R15)
-	FMOVQ F16, 32(R15)
-	FMOVQ F17, 48(R15)
+	FMOVQ F26, 0(R15)
+	FMOVQ F27, 16(R15)
+	FMOVQ F28, 32(R15)
+	FMOVQ F29, 48(R15)
 	RET
 
 // func tile4x16F32NEON(t *tileF32)
@@ -3009,62 +2973,38 @@ TEXT ·tile3x16F16NEON(SB), 0, $136-8
 	MOVD 88(R3), R6
 	CMP $0, R6
 	BNE accumulate
-	VEOR V6.B16, V6.B16, V6.B16
-	VEOR V7.B16, V7.B16, V7.B16
-	VEOR V8.B16, V8.B16, V8.B16
-	VEOR V9.B16, V9.B16, V9.B16
-	ADDS R1, R15
-	VEOR V10.B16, V10.B16, V10.B16
-	VEOR V11.B16, V11.B16, V11.B16
-	VEOR V12.B16, V12.B16, V12.B16
-	VEOR V13.B16, V13.B16, V13.B16
-	ADDS R1, R15
-	VEOR V14.B16, V14.B16, V14.B16
-	VEOR V15.B16, V15.B16, V15.B16
-	VEOR V16.B16, V16.B16, V16.B16
-	VEOR V17.B16, V17.B16, V17.B16
-	ADDS R1, R15
 	VEOR V18.B16, V18.B16, V18.B16
 	VEOR V19.B16, V19.B16, V19.B16
 	VEOR V20.B16, V20.B16, V20.B16
 	VEOR V21.B16, V21.B16, V21.B16
+	ADDS R1, R15
 	VEOR V22.B16, V22.B16, V22.B16
 	VEOR V23.B16, V23.B16, V23.B16
 	VEOR V24.B16, V24.B16, V24.B16
 	VEOR V25.B16, V25.B16, V25.B16
+	ADDS R1, R15
 	VEOR V26.B16, V26.B16, V26.B16
 	VEOR V27.B16, V27.B16, V27.B16
 	VEOR V28.B16, V28.B16, V28.B16
 	VEOR V29.B16, V29.B16, V29.B16
+	ADDS R1, R15
 	B start
 accumulate:
-	FMOVQ 0(R15), F6
-	FMOVQ 16(R15), F7
-	FMOVQ 32(R15), F8
-	FMOVQ 48(R15), F9
+	FMOVQ 0(R15), F18
+	FMOVQ 16(R15), F19
+	FMOVQ 32(R15), F20
+	FMOVQ 48(R15), F21
 	ADDS R1, R15
-	FMOVQ 0(R15), F10
-	FMOVQ 16(R15), F11
-	FMOVQ 32(R15), F12
-	FMOVQ 48(R15), F13
+	FMOVQ 0(R15), F22
+	FMOVQ 16(R15), F23
+	FMOVQ 32(R15), F24
+	FMOVQ 48(R15), F25
 	ADDS R1, R15
-	FMOVQ 0(R15), F14
-	FMOVQ 16(R15), F15
-	FMOVQ 32(R15), F16
-	FMOVQ 48(R15), F17
+	FMOVQ 0(R15), F26
+	FMOVQ 16(R15), F27
+	FMOVQ 32(R15), F28
+	FMOVQ 48(R15), F29
 	ADDS R1, R15
-	VEOR V18.B16, V18.B16, V18.B16
-	VEOR V19.B16, V19.B16, V19.B16
-	VEOR V20.B16, V20.B16, V20.B16
-	VEOR V21.B16, V21.B16, V21.B16
-	VEOR V22.B16, V22.B16, V22.B16
-	VEOR V23.B16, V23.B16, V23.B16
-	VEOR V24.B16, V24.B16, V24.B16
-	VEOR V25.B16, V25.B16, V25.B16
-	VEOR V26.B16, V26.B16, V26.B16
-	VEOR V27.B16, V27.B16, V27.B16
-	VEOR V28.B16, V28.B16, V28.B16
-	VEOR V29.B16, V29.B16, V29.B16
 start:
 	MOVD 48(R3), R2
 	MOVD 128(R3), R15
@@ -3081,20 +3021,20 @@ loop:
 	FMOVD 24(R5), F3
 	WORD $0x0e217863 // fcvtl v3.4s, v3.4h
 	FMOVS 0(R0), F4
-	WORD $0x4f841006 // fmla v6.4s, v0.4s, v4.s[0]
-	WORD $0x4f841027 // fmla v7.4s, v1.4s, v4.s[0]
-	WORD $0x4f841048 // fmla v8.4s, v2.4s, v4.s[0]
-	WORD $0x4f841069 // fmla v9.4s, v3.4s, v4.s[0]
+	WORD $0x4f841012 // fmla v18.4s, v0.4s, v4.s[0]
+	WORD $0x4f841033 // fmla v19.4s, v1.4s, v4.s[0]
+	WORD $0x4f841054 // fmla v20.4s, v2.4s, v4.s[0]
+	WORD $0x4f841075 // fmla v21.4s, v3.4s, v4.s[0]
 	FMOVS 0(R19), F5
-	WORD $0x4f85100a // fmla v10.4s, v0.4s, v5.s[0]
-	WORD $0x4f85102b // fmla v11.4s, v1.4s, v5.s[0]
-	WORD $0x4f85104c // fmla v12.4s, v2.4s, v5.s[0]
-	WORD $0x4f85106d // fmla v13.4s, v3.4s, v5.s[0]
+	WORD $0x4f851016 // fmla v22.4s, v0.4s, v5.s[0]
+	WORD $0x4f851037 // fmla v23.4s, v1.4s, v5.s[0]
+	WORD $0x4f851058 // fmla v24.4s, v2.4s, v5.s[0]
+	WORD $0x4f851079 // fmla v25.4s, v3.4s, v5.s[0]
 	FMOVS 0(R20), F4
-	WORD $0x4f84100e // fmla v14.4s, v0.4s, v4.s[0]
-	WORD $0x4f84102f // fmla v15.4s, v1.4s, v4.s[0]
-	WORD $0x4f841050 // fmla v16.4s, v2.4s, v4.s[0]
-	WORD $0x4f841071 // fmla v17.4s, v3.4s, v4.s[0]
+	WORD $0x4f84101a // fmla v26.4s, v0.4s, v4.s[0]
+	WORD $0x4f84103b // fmla v27.4s, v1.4s, v4.s[0]
+	WORD $0x4f84105c // fmla v28.4s, v2.4s, v4.s[0]
+	WORD $0x4f84107d // fmla v29.4s, v3.4s, v4.s[0]
 	ADD R12<<0, R5, R7
 	FMOVD 0(R7), F0
 	WORD $0x0e217800 // fcvtl v0.4s, v0.4h
@@ -3135,20 +3075,20 @@ loop:
 	FMOVD 24(R7), F3
 	WORD $0x0e217863 // fcvtl v3.4s, v3.4h
 	FMOVS 8(R0), F4
-	WORD $0x4f841006 // fmla v6.4s, v0.4s, v4.s[0]
-	WORD $0x4f841027 // fmla v7.4s, v1.4s, v4.s[0]
-	WORD $0x4f841048 // fmla v8.4s, v2.4s, v4.s[0]
-	WORD $0x4f841069 // fmla v9.4s, v3.4s, v4.s[0]
+	WORD $0x4f841012 // fmla v18.4s, v0.4s, v4.s[0]
+	WORD $0x4f841033 // fmla v19.4s, v1.4s, v4.s[0]
+	WORD $0x4f841054 // fmla v20.4s, v2.4s, v4.s[0]
+	WORD $0x4f841075 // fmla v21.4s, v3.4s, v4.s[0]
 	FMOVS 8(R19), F5
-	WORD $0x4f85100a // fmla v10.4s, v0.4s, v5.s[0]
-	WORD $0x4f85102b // fmla v11.4s, v1.4s, v5.s[0]
-	WORD $0x4f85104c // fmla v12.4s, v2.4s, v5.s[0]
-	WORD $0x4f85106d // fmla v13.4s, v3.4s, v5.s[0]
+	WORD $0x4f851016 // fmla v22.4s, v0.4s, v5.s[0]
+	WORD $0x4f851037 // fmla v23.4s, v1.4s, v5.s[0]
+	WORD $0x4f851058 // fmla v24.4s, v2.4s, v5.s[0]
+	WORD $0x4f851079 // fmla v25.4s, v3.4s, v5.s[0]
 	FMOVS 8(R20), F4
-	WORD $0x4f84100e // fmla v14.4s, v0.4s, v4.s[0]
-	WORD $0x4f84102f // fmla v15.4s, v1.4s, v4.s[0]
-	WORD $0x4f841050 // fmla v16.4s, v2.4s, v4.s[0]
-	WORD $0x4f841071 // fmla v17.4s, v3.4s, v4.s[0]
+	WORD $0x4f84101a // fmla v26.4s, v0.4s, v4.s[0]
+	WORD $0x4f84103b // fmla v27.4s, v1.4s, v4.s[0]
+	WORD $0x4f84105c // fmla v28.4s, v2.4s, v4.s[0]
+	WORD $0x4f84107d // fmla v29.4s, v3.4s, v4.s[0]
 	ADD R13<<0, R5, R7
 	FMOVD 0(R7), F0
 	WORD $0x0e217800 // fcvtl v0.4s, v0.4h
@@ -3197,20 +3137,20 @@ one:
 	FMOVD 24(R5), F3
 	WORD $0x0e217863 // fcvtl v3.4s, v3.4h
 	FMOVS 0(R0), F4
-	WORD $0x4f841006 // fmla v6.4s, v0.4s, v4.s[0]
-	WORD $0x4f841027 // fmla v7.4s, v1.4s, v4.s[0]
-	WORD $0x4f841048 // fmla v8.4s, v2.4s, v4.s[0]
-	WORD $0x4f841069 // fmla v9.4s, v3.4s, v4.s[0]
+	WORD $0x4f841012 // fmla v18.4s, v0.4s, v4.s[0]
+	WORD $0x4f841033 // fmla v19.4s, v1.4s, v4.s[0]
+	WORD $0x4f841054 // fmla v20.4s, v2.4s, v4.s[0]
+	WORD $0x4f841075 // fmla v21.4s, v3.4s, v4.s[0]
 	FMOVS 0(R19), F5
-	WORD $0x4f85100a // fmla v10.4s, v0.4s, v5.s[0]
-	WORD $0x4f85102b // fmla v11.4s, v1.4s, v5.s[0]
-	WORD $0x4f85104c // fmla v12.4s, v2.4s, v5.s[0]
-	WORD $0x4f85106d // fmla v13.4s, v3.4s, v5.s[0]
+	WORD $0x4f851016 // fmla v22.4s, v0.4s, v5.s[0]
+	WORD $0x4f851037 // fmla v23.4s, v1.4s, v5.s[0]
+	WORD $0x4f851058 // fmla v24.4s, v2.4s, v5.s[0]
+	WORD $0x4f851079 // fmla v25.4s, v3.4s, v5.s[0]
 	FMOVS 0(R20), F4
-	WORD $0x4f84100e // fmla v14.4s, v0.4s, v4.s[0]
-	WORD $0x4f84102f // fmla v15.4s, v1.4s, v4.s[0]
-	WORD $0x4f841050 // fmla v16.4s, v2.4s, v4.s[0]
-	WORD $0x4f841071 // fmla v17.4s, v3.4s, v4.s[0]
+	WORD $0x4f84101a // fmla v26.4s, v0.4s, v4.s[0]
+	WORD $0x4f84103b // fmla v27.4s, v1.4s, v4.s[0]
+	WORD $0x4f84105c // fmla v28.4s, v2.4s, v4.s[0]
+	WORD $0x4f84107d // fmla v29.4s, v3.4s, v4.s[0]
 	ADD $4, R0
 	ADD $4, R19
 	ADD $4, R20
@@ -3218,35 +3158,23 @@ one:
 	SUBS $1, R2
 	BNE one
 epilogue:
-	WORD $0x4e32d4c6 // fadd v6.4s, v6.4s, v18.4s
-	WORD $0x4e33d4e7 // fadd v7.4s, v7.4s, v19.4s
-	WORD $0x4e34d508 // fadd v8.4s, v8.4s, v20.4s
-	WORD $0x4e35d529 // fadd v9.4s, v9.4s, v21.4s
-	WORD $0x4e36d54a // fadd v10.4s, v10.4s, v22.4s
-	WORD $0x4e37d56b // fadd v11.4s, v11.4s, v23.4s
-	WORD $0x4e38d58c // fadd v12.4s, v12.4s, v24.4s
-	WORD $0x4e39d5ad // fadd v13.4s, v13.4s, v25.4s
-	WORD $0x4e3ad5ce // fadd v14.4s, v14.4s, v26.4s
-	WORD $0x4e3bd5ef // fadd v15.4s, v15.4s, v27.4s
-	WORD $0x4e3cd610 // fadd v16.4s, v16.4s, v28.4s
-	WORD $0x4e3dd631 // fadd v17.4s, v17.4s, v29.4s
 	MOVD 120(R3), R6
 	CMP $0, R6
 	BEQ columns
 	FMOVS 104(R3), F0
 	VDUP V0.S[0], V0.S4
-	WORD $0x6e20dcc6 // fmul v6.4s, v6.4s, v0.4s
-	WORD $0x6e20dce7 // fmul v7.4s, v7.4s, v0.4s
-	WORD $0x6e20dd08 // fmul v8.4s, v8.4s, v0.4s
-	WORD $0x6e20dd29 // fmul v9.4s, v9.4s, v0.4s
-	WORD $0x6e20dd4a // fmul v10.4s, v10.4s, v0.4s
-	WORD $0x6e20dd6b // fmul v11.4s, v11.4s, v0.4s
-	WORD $0x6e20dd8c // fmul v12.4s, v12.4s, v0.4s
-	WORD $0x6e20ddad // fmul v13.4s, v13.4s, v0.4s
-	WORD $0x6e20ddce // fmul v14.4s, v14.4s, v0.4s
-	WORD $0x6e20ddef // fmul v15.4s, v15.4s, v0.4s
-	WORD $0x6e20de10 // fmul v16.4s, v16.4s, v0.4s
-	WORD $0x6e20de31 // fmul v17.4s, v17.4s, v0.4s
+	WORD $0x6e20de52 // fmul v18.4s, v18.4s, v0.4s
+	WORD $0x6e20de73 // fmul v19.4s, v19.4s, v0.4s
+	WORD $0x6e20de94 // fmul v20.4s, v20.4s, v0.4s
+	WORD $0x6e20deb5 // fmul v21.4s, v21.4s, v0.4s
+	WORD $0x6e20ded6 // fmul v22.4s, v22.4s, v0.4s
+	WORD $0x6e20def7 // fmul v23.4s, v23.4s, v0.4s
+	WORD $0x6e20df18 // fmul v24.4s, v24.4s, v0.4s
+	WORD $0x6e20df39 // fmul v25.4s, v25.4s, v0.4s
+	WORD $0x6e20df5a // fmul v26.4s, v26.4s, v0.4s
+	WORD $0x6e20df7b // fmul v27.4s, v27.4s, v0.4s
+	WORD $0x6e20df9c // fmul v28.4s, v28.4s, v0.4s
+	WORD $0x6e20dfbd // fmul v29.4s, v29.4s, v0.4s
 columns:
 	MOVD 56(R3), R0
 	CMP $0, R0
@@ -3255,71 +3183,71 @@ columns:
 	FMOVQ 16(R0), F1
 	FMOVQ 32(R0), F2
 	FMOVQ 48(R0), F3
-	WORD $0x4e20d4c6 // fadd v6.4s, v6.4s, v0.4s
-	WORD $0x4e21d4e7 // fadd v7.4s, v7.4s, v1.4s
-	WORD $0x4e22d508 // fadd v8.4s, v8.4s, v2.4s
-	WORD $0x4e23d529 // fadd v9.4s, v9.4s, v3.4s
-	WORD $0x4e20d54a // fadd v10.4s, v10.4s, v0.4s
-	WORD $0x4e21d56b // fadd v11.4s, v11.4s, v1.4s
-	WORD $0x4e22d58c // fadd v12.4s, v12.4s, v2.4s
-	WORD $0x4e23d5ad // fadd v13.4s, v13.4s, v3.4s
-	WORD $0x4e20d5ce // fadd v14.4s, v14.4s, v0.4s
-	WORD $0x4e21d5ef // fadd v15.4s, v15.4s, v1.4s
-	WORD $0x4e22d610 // fadd v16.4s, v16.4s, v2.4s
-	WORD $0x4e23d631 // fadd v17.4s, v17.4s, v3.4s
+	WORD $0x4e20d652 // fadd v18.4s, v18.4s, v0.4s
+	WORD $0x4e21d673 // fadd v19.4s, v19.4s, v1.4s
+	WORD $0x4e22d694 // fadd v20.4s, v20.4s, v2.4s
+	WORD $0x4e23d6b5 // fadd v21.4s, v21.4s, v3.4s
+	WORD $0x4e20d6d6 // fadd v22.4s, v22.4s, v0.4s
+	WORD $0x4e21d6f7 // fadd v23.4s, v23.4s, v1.4s
+	WORD $0x4e22d718 // fadd v24.4s, v24.4s, v2.4s
+	WORD $0x4e23d739 // fadd v25.4s, v25.4s, v3.4s
+	WORD $0x4e20d75a // fadd v26.4s, v26.4s, v0.4s
+	WORD $0x4e21d77b // fadd v27.4s, v27.4s, v1.4s
+	WORD $0x4e22d79c // fadd v28.4s, v28.4s, v2.4s
+	WORD $0x4e23d7bd // fadd v29.4s, v29.4s, v3.4s
 rows:
 	MOVD 64(R3), R0
 	CMP $0, R0
 	BEQ residual
 	FMOVS 0(R0), F0
 	VDUP V0.S[0], V0.S4
-	WORD $0x4e20d4c6 // fadd v6.4s, v6.4s, v0.4s
-	WORD $0x4e20d4e7 // fadd v7.4s, v7.4s, v0.4s
-	WORD $0x4e20d508 // fadd v8.4s, v8.4s, v0.4s
-	WORD $0x4e20d529 // fadd v9.4s, v9.4s, v0.4s
+	WORD $0x4e20d652 // fadd v18.4s, v18.4s, v0.4s
+	WORD $0x4e20d673 // fadd v19.4s, v19.4s, v0.4s
+	WORD $0x4e20d694 // fadd v20.4s, v20.4s, v0.4s
+	WORD $0x4e20d6b5 // fadd v21.4s, v21.4s, v0.4s
 	FMOVS 4(R0), F0
 	VDUP V0.S[0], V0.S4
-	WORD $0x4e20d54a // fadd v10.4s, v10.4s, v0.4s
-	WORD $0x4e20d56b // fadd v11.4s, v11.4s, v0.4s
-	WORD $0x4e20d58c // fadd v12.4s, v12.4s, v0.4s
-	WORD $0x4e20d5ad // fadd v13.4s, v13.4s, v0.4s
+	WORD $0x4e20d6d6 // fadd v22.4s, v22.4s, v0.4s
+	WORD $0x4e20d6f7 // fadd v23.4s, v23.4s, v0.4s
+	WORD $0x4e20d718 // fadd v24.4s, v24.4s, v0.4s
+	WORD $0x4e20d739 // fadd v25.4s, v25.4s, v0.4s
 	FMOVS 8(R0), F0
 	VDUP V0.S[0], V0.S4
-	WORD $0x4e20d5ce // fadd v14.4s, v14.4s, v0.4s
-	WORD $0x4e20d5ef // fadd v15.4s, v15.4s, v0.4s
-	WORD $0x4e20d610 // fadd v16.4s, v16.4s, v0.4s
-	WORD $0x4e20d631 // fadd v17.4s, v17.4s, v0.4s
+	WORD $0x4e20d75a // fadd v26.4s, v26.4s, v0.4s
+	WORD $0x4e20d77b // fadd v27.4s, v27.4s, v0.4s
+	WORD $0x4e20d79c // fadd v28.4s, v28.4s, v0.4s
+	WORD $0x4e20d7bd // fadd v29.4s, v29.4s, v0.4s
 residual:
 	MOVD 72(R3), R0
 	CMP $0, R0
 	BEQ activation
 	MOVD 80(R3), R1
 	FMOVQ 0(R0), F0
-	WORD $0x4e20d4c6 // fadd v6.4s, v6.4s, v0.4s
+	WORD $0x4e20d652 // fadd v18.4s, v18.4s, v0.4s
 	FMOVQ 16(R0), F1
-	WORD $0x4e21d4e7 // fadd v7.4s, v7.4s, v1.4s
+	WORD $0x4e21d673 // fadd v19.4s, v19.4s, v1.4s
 	FMOVQ 32(R0), F2
-	WORD $0x4e22d508 // fadd v8.4s, v8.4s, v2.4s
+	WORD $0x4e22d694 // fadd v20.4s, v20.4s, v2.4s
 	FMOVQ 48(R0), F3
-	WORD $0x4e23d529 // fadd v9.4s, v9.4s, v3.4s
+	WORD $0x4e23d6b5 // fadd v21.4s, v21.4s, v3.4s
 	ADDS R1, R0
 	FMOVQ 0(R0), F0
-	WORD $0x4e20d54a // fadd v10.4s, v10.4s, v0.4s
+	WORD $0x4e20d6d6 // fadd v22.4s, v22.4s, v0.4s
 	FMOVQ 16(R0), F1
-	WORD $0x4e21d56b // fadd v11.4s, v11.4s, v1.4s
+	WORD $0x4e21d6f7 // fadd v23.4s, v23.4s, v1.4s
 	FMOVQ 32(R0), F2
-	WORD $0x4e22d58c // fadd v12.4s, v12.4s, v2.4s
+	WORD $0x4e22d718 // fadd v24.4s, v24.4s, v2.4s
 	FMOVQ 48(R0), F3
-	WORD $0x4e23d5ad // fadd v13.4s, v13.4s, v3.4s
+	WORD $0x4e23d739 // fadd v25.4s, v25.4s, v3.4s
 	ADDS R1, R0
 	FMOVQ 0(R0), F0
-	WORD $0x4e20d5ce // fadd v14.4s, v14.4s, v0.4s
+	WORD $0x4e20d75a // fadd v26.4s, v26.4s, v0.4s
 	FMOVQ 16(R0), F1
-	WORD $0x4e21d5ef // fadd v15.4s, v15.4s, v1.4s
+	WORD $0x4e21d77b // fadd v27.4s, v27.4s, v1.4s
 	FMOVQ 32(R0), F2
-	WORD $0x4e22d610 // fadd v16.4s, v16.4s, v2.4s
+	WORD $0x4e22d79c // fadd v28.4s, v28.4s, v2.4s
 	FMOVQ 48(R0), F3
-	WORD $0x4e23d631 // fadd v17.4s, v17.4s, v3.4s
+	WORD $0x4e23d7bd // fadd v29.4s, v29.4s, v3.4s
 	ADDS R1, R0
 activation:
 	MOVD 96(R3), R0
@@ -3329,73 +3257,73 @@ activation:
 	VDUP V0.S[0], V0.S4
 	FMOVS 112(R3), F1
 	VDUP V1.S[0], V1.S4
-	WORD $0x6ea6e41e // fcmgt v30.4s, v0.4s, v6.4s
-	VBIT V30.B16, V0.B16, V6.B16
-	WORD $0x6ea7e41e // fcmgt v30.4s, v0.4s, v7.4s
-	VBIT V30.B16, V0.B16, V7.B16
-	WORD $0x6ea8e41e // fcmgt v30.4s, v0.4s, v8.4s
-	VBIT V30.B16, V0.B16, V8.B16
-	WORD $0x6ea9e41e // fcmgt v30.4s, v0.4s, v9.4s
-	VBIT V30.B16, V0.B16, V9.B16
-	WORD $0x6eaae41e // fcmgt v30.4s, v0.4s, v10.4s
-	VBIT V30.B16, V0.B16, V10.B16
-	WORD $0x6eabe41e // fcmgt v30.4s, v0.4s, v11.4s
-	VBIT V30.B16, V0.B16, V11.B16
-	WORD $0x6eace41e // fcmgt v30.4s, v0.4s, v12.4s
-	VBIT V30.B16, V0.B16, V12.B16
-	WORD $0x6eade41e // fcmgt v30.4s, v0.4s, v13.4s
-	VBIT V30.B16, V0.B16, V13.B16
-	WORD $0x6eaee41e // fcmgt v30.4s, v0.4s, v14.4s
-	VBIT V30.B16, V0.B16, V14.B16
-	WORD $0x6eafe41e // fcmgt v30.4s, v0.4s, v15.4s
-	VBIT V30.B16, V0.B16, V15.B16
-	WORD $0x6eb0e41e // fcmgt v30.4s, v0.4s, v16.4s
-	VBIT V30.B16, V0.B16, V16.B16
-	WORD $0x6eb1e41e // fcmgt v30.4s, v0.4s, v17.4s
-	VBIT V30.B16, V0.B16, V17.B16
+	WORD $0x6eb2e41e // fcmgt v30.4s, v0.4s, v18.4s
+	VBIT V30.B16, V0.B16, V18.B16
+	WORD $0x6eb3e41e // fcmgt v30.4s, v0.4s, v19.4s
+	VBIT V30.B16, V0.B16, V19.B16
+	WORD $0x6eb4e41e // fcmgt v30.4s, v0.4s, v20.4s
+	VBIT V30.B16, V0.B16, V20.B16
+	WORD $0x6eb5e41e // fcmgt v30.4s, v0.4s, v21.4s
+	VBIT V30.B16, V0.B16, V21.B16
+	WORD $0x6eb6e41e // fcmgt v30.4s, v0.4s, v22.4s
+	VBIT V30.B16, V0.B16, V22.B16
+	WORD $0x6eb7e41e // fcmgt v30.4s, v0.4s, v23.4s
+	VBIT V30.B16, V0.B16, V23.B16
+	WORD $0x6eb8e41e // fcmgt v30.4s, v0.4s, v24.4s
+	VBIT V30.B16, V0.B16, V24.B16
+	WORD $0x6eb9e41e // fcmgt v30.4s, v0.4s, v25.4s
+	VBIT V30.B16, V0.B16, V25.B16
+	WORD $0x6ebae41e // fcmgt v30.4s, v0.4s, v26.4s
+	VBIT V30.B16, V0.B16, V26.B16
+	WORD $0x6ebbe41e // fcmgt v30.4s, v0.4s, v27.4s
+	VBIT V30.B16, V0.B16, V27.B16
+	WORD $0x6ebce41e // fcmgt v30.4s, v0.4s, v28.4s
+	VBIT V30.B16, V0.B16, V28.B16
+	WORD $0x6ebde41e // fcmgt v30.4s, v0.4s, v29.4s
+	VBIT V30.B16, V0.B16, V29.B16
 	CMP $2, R0
 	BNE store
-	WORD $0x6ea1e4de // fcmgt v30.4s, v6.4s, v1.4s
-	VBIT V30.B16, V1.B16, V6.B16
-	WORD $0x6ea1e4fe // fcmgt v30.4s, v7.4s, v1.4s
-	VBIT V30.B16, V1.B16, V7.B16
-	WORD $0x6ea1e51e // fcmgt v30.4s, v8.4s, v1.4s
-	VBIT V30.B16, V1.B16, V8.B16
-	WORD $0x6ea1e53e // fcmgt v30.4s, v9.4s, v1.4s
-	VBIT V30.B16, V1.B16, V9.B16
-	WORD $0x6ea1e55e // fcmgt v30.4s, v10.4s, v1.4s
-	VBIT V30.B16, V1.B16, V10.B16
-	WORD $0x6ea1e57e // fcmgt v30.4s, v11.4s, v1.4s
-	VBIT V30.B16, V1.B16, V11.B16
-	WORD $0x6ea1e59e // fcmgt v30.4s, v12.4s, v1.4s
-	VBIT V30.B16, V1.B16, V12.B16
-	WORD $0x6ea1e5be // fcmgt v30.4s, v13.4s, v1.4s
-	VBIT V30.B16, V1.B16, V13.B16
-	WORD $0x6ea1e5de // fcmgt v30.4s, v14.4s, v1.4s
-	VBIT V30.B16, V1.B16, V14.B16
-	WORD $0x6ea1e5fe // fcmgt v30.4s, v15.4s, v1.4s
-	VBIT V30.B16, V1.B16, V15.B16
-	WORD $0x6ea1e61e // fcmgt v30.4s, v16.4s, v1.4s
-	VBIT V30.B16, V1.B16, V16.B16
-	WORD $0x6ea1e63e // fcmgt v30.4s, v17.4s, v1.4s
-	VBIT V30.B16, V1.B16, V17.B16
+	WORD $0x6ea1e65e // fcmgt v30.4s, v18.4s, v1.4s
+	VBIT V30.B16, V1.B16, V18.B16
+	WORD $0x6ea1e67e // fcmgt v30.4s, v19.4s, v1.4s
+	VBIT V30.B16, V1.B16, V19.B16
+	WORD $0x6ea1e69e // fcmgt v30.4s, v20.4s, v1.4s
+	VBIT V30.B16, V1.B16, V20.B16
+	WORD $0x6ea1e6be // fcmgt v30.4s, v21.4s, v1.4s
+	VBIT V30.B16, V1.B16, V21.B16
+	WORD $0x6ea1e6de // fcmgt v30.4s, v22.4s, v1.4s
+	VBIT V30.B16, V1.B16, V22.B16
+	WORD $0x6ea1e6fe // fcmgt v30.4s, v23.4s, v1.4s
+	VBIT V30.B16, V1.B16, V23.B16
+	WORD $0x6ea1e71e // fcmgt v30.4s, v24.4s, v1.4s
+	VBIT V30.B16, V1.B16, V24.B16
+	WORD $0x6ea1e73e // fcmgt v30.4s, v25.4s, v1.4s
+	VBIT V30.B16, V1.B16, V25.B16
+	WORD $0x6ea1e75e // fcmgt v30.4s, v26.4s, v1.4s
+	VBIT V30.B16, V1.B16, V26.B16
+	WORD $0x6ea1e77e // fcmgt v30.4s, v27.4s, v1.4s
+	VBIT V30.B16, V1.B16, V27.B16
+	WORD $0x6ea1e79e // fcmgt v30.4s, v28.4s, v1.4s
+	VBIT V30.B16, V1.B16, V28.B16
+	WORD $0x6ea1e7be // fcmgt v30.4s, v29.4s, v1.4s
+	VBIT V30.B16, V1.B16, V29.B16
 store:
 	MOVD 16(R3), R15
 	MOVD 40(R3), R1
-	FMOVQ F6, 0(R15)
-	FMOVQ F7, 16(R15)
-	FMOVQ F8, 32(R15)
-	FMOVQ F9, 48(R15)
+	FMOVQ F18, 0(R15)
+	FMOVQ F19, 16(R15)
+	FMOVQ F20, 32(R15)
+	FMOVQ F21, 48(R15)
 	ADDS R1, R15
-	FMOVQ F10, 0(R15)
-	FMOVQ F11, 16(R15)
-	FMOVQ F12, 32(R15)
-	FMOVQ F13, 48(R15)
+	FMOVQ F22, 0(R15)
+	FMOVQ F23, 16(R15)
+	FMOVQ F24, 32(R15)
+	FMOVQ F25, 48(R15)
 	ADDS R1, R15
-	FMOVQ F14, 0(R15)
-	FMOVQ F15, 16(R15)
-	FMOVQ F16, 32(R15)
-	FMOVQ F17, 48(R15)
+	FMOVQ F26, 0(R15)
+	FMOVQ F27, 16(R15)
+	FMOVQ F28, 32(R15)
+	FMOVQ F29, 48(R15)
 	RET
 
 // func tile4x16F16NEON(t *tileF32)
