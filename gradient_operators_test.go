@@ -129,6 +129,35 @@ func attentionCases() []gradientCase {
 	}})
 }
 
+// gridCases sample x where w says; some places are outside.
+func gridCases(opset int) []gradientCase {
+	modes := []string{"linear", "cubic", "nearest"}
+	if opset < 20 {
+		modes = []string{"bilinear", "bicubic", "nearest"}
+	}
+	var r []gradientCase
+	for _, mode := range modes {
+		for _, padding := range []string{"zeros", "border", "reflection"} {
+			for corners := range int64(2) {
+				for _, shift := range []float64{-1, 0.2} {
+					dims := [][2][]int64{{{1, 2, 3, 4}, {1, 2, 1, 2}}}
+					if opset >= 20 && mode != "cubic" {
+						dims = append(dims, [2][]int64{{2, 1, 2, 2, 3}, {2, 1, 1, 1, 3}}, [2][]int64{{1, 1, 5}, {1, 2, 1}})
+					}
+					for _, d := range dims {
+						r = append(r, gradientCase{fmt.Sprint(mode, padding, corners, shift, d), d[0], d[1], func(b *onnx.ModelBuilder) {
+							b.Initializer("s", []float64{shift}, 1)
+							b.Node("Add", []string{"w", "s"}, []string{"grid"})
+							b.Node("GridSample", []string{"x", "grid"}, []string{"y"}, onnx.Attrs{"mode": mode, "padding_mode": padding, "align_corners": corners})
+						}})
+					}
+				}
+			}
+		}
+	}
+	return r
+}
+
 // TestGradientsOfOperators compares the first and second derivatives of larger
 // operators with differences.
 func TestGradientsOfOperators(t *testing.T) {
@@ -137,6 +166,7 @@ func TestGradientsOfOperators(t *testing.T) {
 		opset int
 		cases []gradientCase
 	}{{"loss", 12, lossCases()}, {"loss", 13, lossCases()}, {"scatter", 18, scatterCases()}, {"einsum", 13, einsumCases()}, {"attention", 25, attentionCases()},
+		{"grid", 16, gridCases(16)}, {"grid", 20, gridCases(20)},
 		{"normalization", 18, normalizationCases(2)}, {"normalization", 21, normalizationCases(4)}} {
 		t.Run(fmt.Sprint(set.name, set.opset), func(t *testing.T) {
 			for _, c := range set.cases {

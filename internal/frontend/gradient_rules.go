@@ -140,6 +140,7 @@ func init() {
 	maps.Copy(gradientRules, moveGradients())
 	maps.Copy(gradientRules, scatterGradients())
 	maps.Copy(gradientRules, matrixGradients())
+	maps.Copy(gradientRules, gridGradients())
 	maps.Copy(gradientRules, attentionGradients())
 	maps.Copy(gradientRules, windowGradients())
 	maps.Copy(gradientRules, reduceGradients())
