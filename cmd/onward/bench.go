@@ -24,14 +24,15 @@ import (
 
 // benchOptions say how a model is measured.
 type benchOptions struct {
-	providers []string
-	threads   int
-	shapes    []string // NAME=1x3x224x224
-	inputs    []string // NAME=VALUE as of run
-	npz       string
-	duration  time.Duration // of one block
-	rounds    int
-	probe     bool // measure loading and memory in a process of its own
+	providers  []string
+	threads    int
+	shapes     []string // NAME=1x3x224x224
+	inputs     []string // NAME=VALUE as of run
+	npz        string
+	duration   time.Duration // of one block
+	rounds     int
+	mapWeights bool
+	probe      bool // measure loading and memory in a process of its own
 }
 
 // benchJSON is what --json prints for a model.
@@ -127,6 +128,7 @@ first's: over 1, the first is faster.`,
 	f := c.Flags()
 	f.StringVarP(&providers, "provider", "p", "cpu", "the engines, as cpu,ort: "+strings.Join(onward.Providers(), ", "))
 	f.IntVar(&o.threads, "threads", 0, "threads of one run (default all cores)")
+	mapWeightsFlag(c, &o.mapWeights)
 	f.StringArrayVar(&o.shapes, "shape", nil, "an input's shape, NAME=1x3x224x224; repeat for more")
 	f.StringArrayVarP(&o.inputs, "input", "i", nil, "an input, NAME=VALUE as of onward run; repeat for more")
 	f.StringVar(&o.npz, "inputs", "", "a .npz file with inputs by name")
@@ -223,11 +225,12 @@ func benchFeed(d *onward.Description, o *benchOptions) (onward.Values, error) {
 }
 
 // openForBench opens a model so that a provider that reads files itself does.
-func openForBench(path, provider string, threads int) (*onward.Session, error) {
-	opts, err := sessionOptions(provider, threads)
+func openForBench(path, provider string, o *benchOptions) (*onward.Session, error) {
+	opts, err := sessionOptions(provider, o.threads)
 	if err != nil {
 		return nil, err
 	}
+	opts.MapWeights = o.mapWeights
 	if _, err := os.Stat(path); err != nil {
 		return openSession(path, opts) // an example
 	}
@@ -243,7 +246,7 @@ func (s *samples) block(ctx context.Context, path, provider string, feed onward.
 		}
 		s.load, s.first, s.rss = append(s.load, p.LoadMS), append(s.first, p.FirstMS), append(s.rss, p.PeakRSSMB)
 	}
-	sess, err := openForBench(path, provider, o.threads)
+	sess, err := openForBench(path, provider, o)
 	if err != nil {
 		return err
 	}
@@ -359,7 +362,7 @@ func runProbe(ctx context.Context, path, provider string, o *benchOptions) (*pro
 	if err != nil {
 		return nil, fmt.Errorf("measure loading: %w", err)
 	}
-	args := []string{probeVerb, path, "--provider", provider, "--threads", strconv.Itoa(o.threads)}
+	args := []string{probeVerb, path, "--provider", provider, "--threads", strconv.Itoa(o.threads), "--map-weights=" + strconv.FormatBool(o.mapWeights)}
 	for _, s := range o.shapes {
 		args = append(args, "--shape", s)
 	}
@@ -394,7 +397,7 @@ func benchProbeCommand() *cobra.Command {
 		Short: "Load a model, run it and print how long that took",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			start := time.Now()
-			sess, err := openForBench(args[0], provider, o.threads)
+			sess, err := openForBench(args[0], provider, &o)
 			if err != nil {
 				return err
 			}
@@ -421,6 +424,7 @@ func benchProbeCommand() *cobra.Command {
 	f := c.Flags()
 	f.StringVar(&provider, "provider", "cpu", "the engine")
 	f.IntVar(&o.threads, "threads", 0, "threads of one run")
+	mapWeightsFlag(c, &o.mapWeights)
 	f.StringArrayVar(&o.shapes, "shape", nil, "an input's shape")
 	f.StringArrayVar(&o.inputs, "input", nil, "an input")
 	f.StringVar(&o.npz, "inputs", "", "a .npz file with inputs")

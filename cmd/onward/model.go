@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/spf13/cobra"
+
 	"github.com/onward-ml/onward"
 	"github.com/onward-ml/onward/datasets"
 	"github.com/onward-ml/onward/onnx"
@@ -39,8 +41,16 @@ func sessionOptions(provider string, threads int) (*onward.SessionOptions, error
 	return &onward.SessionOptions{Providers: []onward.ProviderConfig{{Name: provider}}, Threads: threads}, nil
 }
 
+// mapWeightsFlag adds the flag --map-weights.
+func mapWeightsFlag(c *cobra.Command, p *bool) {
+	c.Flags().BoolVar(p, "map-weights", false, "keep the model's files mapped: weights that are not packed load as they are read")
+}
+
 // openSession loads a model for running.
 func openSession(path string, opts *onward.SessionOptions) (*onward.Session, error) {
+	if _, err := os.Stat(path); err == nil && opts.MapWeights {
+		return onward.Open(path, opts)
+	}
 	m, err := loadModel(path)
 	if err != nil {
 		return nil, err

@@ -69,6 +69,7 @@ chrome://tracing.`,
 			if err != nil {
 				return err
 			}
+			opts.MapWeights = o.mapWeights
 			sess, err := openSession(args[0], opts)
 			if err != nil {
 				return err
@@ -116,6 +117,7 @@ chrome://tracing.`,
 	f := c.Flags()
 	f.StringVarP(&provider, "provider", "p", "cpu", "the engine: cpu, reference")
 	f.IntVar(&o.threads, "threads", 0, "threads of one run (default all cores)")
+	mapWeightsFlag(c, &o.mapWeights)
 	f.StringArrayVar(&o.shapes, "shape", nil, "an input's shape, NAME=1x3x224x224; repeat for more")
 	f.StringArrayVarP(&o.inputs, "input", "i", nil, "an input, NAME=VALUE as of onward run; repeat for more")
 	f.StringVar(&o.npz, "inputs", "", "a .npz file with inputs by name")

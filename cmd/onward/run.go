@@ -19,6 +19,7 @@ func runCommand() *cobra.Command {
 		threads               int
 		seed                  uint64
 		asJSON, intermediates bool
+		mapWeights            bool
 	)
 	c := &cobra.Command{
 		Use:   "run MODEL [--input NAME=VALUE]...",
@@ -42,6 +43,7 @@ An input's VALUE is one of
 			if err != nil {
 				return err
 			}
+			opts.MapWeights = mapWeights
 			sess, err := openSession(args[0], opts)
 			if err != nil {
 				return err
@@ -78,6 +80,7 @@ An input's VALUE is one of
 	f.StringVar(&save, "save", "", "write the outputs to a .npz file")
 	f.StringVarP(&provider, "provider", "p", "cpu", "the engine: "+strings.Join(onward.Providers(), ", "))
 	f.IntVar(&threads, "threads", 0, "threads of one run (default all cores)")
+	mapWeightsFlag(c, &mapWeights)
 	f.Uint64Var(&seed, "seed", 0, "seed of random inputs and of random operators without one")
 	f.BoolVar(&intermediates, "intermediates", false, "print the results of every node")
 	f.BoolVar(&asJSON, "json", false, "print JSON")
