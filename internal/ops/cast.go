@@ -78,7 +78,11 @@ func runCast(c *ir.Call, to tensor.DType, opts tensor.ConvertOptions) error {
 		return err
 	}
 	if c.Repeatable && x.Len() <= grainCostly && x.DType() != tensor.TypeString && to != tensor.TypeString {
-		c.Repeat(func() { _ = tensor.ConvertInto(out, x, opts) }, x) // between numbers nothing fails
+		if f := castOf(c, to, x.DType()); f != nil {
+			c.Repeat(func() { f(out.Bytes(), x.Bytes()) }, x)
+		} else {
+			c.Repeat(func() { _ = tensor.ConvertInto(out, x, opts) }, x) // between numbers nothing fails
+		}
 	}
 	return convertInto(c, out, x, opts)
 }

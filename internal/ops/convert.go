@@ -11,15 +11,10 @@ import (
 // convertInto converts the elements of src to the type of dst on all threads.
 func convertInto(c *ir.Call, dst, src *tensor.Tensor, opts tensor.ConvertOptions) error {
 	n := src.Len()
-	if !c.Generic && n >= loopBlock {
-		if half := src.DType(); isHalf(half) && dst.DType() == tensor.TypeFloat32 {
-			y, x := tensor.Of[float32](dst), src.Bytes()
-			return eachRange(c, n, grainVector, func(lo, hi int) { widenHalfFast(y[lo:hi], x[2*lo:2*hi], half) })
-		}
-		if half := dst.DType(); isHalf(half) && src.DType() == tensor.TypeFloat32 {
-			y, x := dst.Bytes(), tensor.Of[float32](src)
-			return eachRange(c, n, grainVector, func(lo, hi int) { narrowHalfFast(y[2*lo:2*hi], x[lo:hi], half) })
-		}
+	if f := castOf(c, dst.DType(), src.DType()); f != nil {
+		y, x := dst.Bytes(), src.Bytes()
+		to, from := dst.DType().Bits()/8, src.DType().Bits()/8
+		return eachRange(c, n, grainVector, func(lo, hi int) { f(y[lo*to:hi*to], x[lo*from:hi*from]) })
 	}
 	if src.DType() == tensor.TypeString || dst.DType() == tensor.TypeString || n <= grainCheap {
 		if dst.DType() == tensor.TypeString {
@@ -47,6 +42,14 @@ func convertInto(c *ir.Call, dst, src *tensor.Tensor, opts tensor.ConvertOptions
 		return err
 	}
 	return failed.get()
+}
+
+// castOf returns the vector kernel between two types, nil if there is none or the call asks for plain ones.
+func castOf(c *ir.Call, to, from tensor.DType) castKernel {
+	if c.Generic {
+		return nil
+	}
+	return castKernels[castPair{from, to}]
 }
 
 func isHalf(d tensor.DType) bool { return d == tensor.TypeFloat16 || d == tensor.TypeBFloat16 }

@@ -99,11 +99,10 @@ func withBinary(l elementLoop, vectors vecBinary, right, left vecScalar) element
 	return l
 }
 
-// withCompare adds a vector kernel to a comparison of float32; swap exchanges its
-// operands.
-func withCompare(l elementLoop, f func(l cpu.Level, dst []bool, a, b []float32), swap bool) elementLoop {
+// withCompare adds a vector kernel to a comparison; swap exchanges its operands.
+func withCompare[T float32 | int32 | int64](l elementLoop, f func(l cpu.Level, dst []bool, a, b []T), swap bool) elementLoop {
 	l.fast = func(dst []byte, in *[3][]byte) {
-		a, b := tensor.FromRaw[float32](in[0]), tensor.FromRaw[float32](in[1])
+		a, b := tensor.FromRaw[T](in[0]), tensor.FromRaw[T](in[1])
 		if swap {
 			a, b = b, a
 		}

@@ -19,7 +19,7 @@ var _ = register(Def{Name: "Equal", Since: []int{1, 7, 11, 13, 19}, In: "A:T, B:
 	})})
 
 var equalLoops = loopsOf(loop2(equalLoop[bool]),
-	loop2(equalLoop[int8]), loop2(equalLoop[int16]), loop2(equalLoop[int32]), loop2(equalLoop[int64]),
+	loop2(equalLoop[int8]), loop2(equalLoop[int16]), withCompare(loop2(equalLoop[int32]), vec.EqualI32, false), withCompare(loop2(equalLoop[int64]), vec.EqualI64, false),
 	loop2(equalLoop[uint8]), loop2(equalLoop[uint16]), loop2(equalLoop[uint32]), loop2(equalLoop[uint64]),
 	withCompare(loop2(equalLoop[float32]), vec.EqualF32, false), loop2(equalLoop[float64]))
 

@@ -16,7 +16,7 @@ var _ = register(Def{Name: "Greater", Since: []int{1, 7, 9, 13}, In: "A:T, B:T",
 	})})
 
 var greaterLoops = loopsOf(
-	loop2(greaterLoop[int8]), loop2(greaterLoop[int16]), loop2(greaterLoop[int32]), loop2(greaterLoop[int64]),
+	loop2(greaterLoop[int8]), loop2(greaterLoop[int16]), withCompare(loop2(greaterLoop[int32]), vec.LessI32, true), withCompare(loop2(greaterLoop[int64]), vec.LessI64, true),
 	loop2(greaterLoop[uint8]), loop2(greaterLoop[uint16]), loop2(greaterLoop[uint32]), loop2(greaterLoop[uint64]),
 	withCompare(loop2(greaterLoop[float32]), vec.LessF32, true), loop2(greaterLoop[float64]))
 

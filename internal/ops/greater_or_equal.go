@@ -16,7 +16,7 @@ var _ = register(Def{Name: "GreaterOrEqual", Since: []int{12, 16}, In: "A:T, B:T
 	})})
 
 var greaterOrEqualLoops = loopsOf(
-	loop2(greaterOrEqualLoop[int8]), loop2(greaterOrEqualLoop[int16]), loop2(greaterOrEqualLoop[int32]), loop2(greaterOrEqualLoop[int64]),
+	loop2(greaterOrEqualLoop[int8]), loop2(greaterOrEqualLoop[int16]), withCompare(loop2(greaterOrEqualLoop[int32]), vec.LessOrEqualI32, true), withCompare(loop2(greaterOrEqualLoop[int64]), vec.LessOrEqualI64, true),
 	loop2(greaterOrEqualLoop[uint8]), loop2(greaterOrEqualLoop[uint16]), loop2(greaterOrEqualLoop[uint32]), loop2(greaterOrEqualLoop[uint64]),
 	withCompare(loop2(greaterOrEqualLoop[float32]), vec.LessOrEqualF32, true), loop2(greaterOrEqualLoop[float64]))
 

@@ -16,7 +16,7 @@ var _ = register(Def{Name: "Less", Since: []int{1, 7, 9, 13}, In: "A:T, B:T", Ou
 	})})
 
 var lessLoops = loopsOf(
-	loop2(lessLoop[int8]), loop2(lessLoop[int16]), loop2(lessLoop[int32]), loop2(lessLoop[int64]),
+	loop2(lessLoop[int8]), loop2(lessLoop[int16]), withCompare(loop2(lessLoop[int32]), vec.LessI32, false), withCompare(loop2(lessLoop[int64]), vec.LessI64, false),
 	loop2(lessLoop[uint8]), loop2(lessLoop[uint16]), loop2(lessLoop[uint32]), loop2(lessLoop[uint64]),
 	withCompare(loop2(lessLoop[float32]), vec.LessF32, false), loop2(lessLoop[float64]))
 

@@ -16,7 +16,7 @@ var _ = register(Def{Name: "LessOrEqual", Since: []int{12, 16}, In: "A:T, B:T", 
 	})})
 
 var lessOrEqualLoops = loopsOf(
-	loop2(lessOrEqualLoop[int8]), loop2(lessOrEqualLoop[int16]), loop2(lessOrEqualLoop[int32]), loop2(lessOrEqualLoop[int64]),
+	loop2(lessOrEqualLoop[int8]), loop2(lessOrEqualLoop[int16]), withCompare(loop2(lessOrEqualLoop[int32]), vec.LessOrEqualI32, false), withCompare(loop2(lessOrEqualLoop[int64]), vec.LessOrEqualI64, false),
 	loop2(lessOrEqualLoop[uint8]), loop2(lessOrEqualLoop[uint16]), loop2(lessOrEqualLoop[uint32]), loop2(lessOrEqualLoop[uint64]),
 	withCompare(loop2(lessOrEqualLoop[float32]), vec.LessOrEqualF32, false), loop2(lessOrEqualLoop[float64]))
 

@@ -5,12 +5,13 @@ import (
 	"strings"
 )
 
-// choice is a kernel between truth values and 32-bit elements, by whole vectors; a Go loop does the
+// choice is a kernel between truth values and elements, by whole vectors; a Go loop does the
 // tail.
 type choice struct {
-	name string
-	args [][2]string // Go names and types of the elements, the output first
-	body func(g *fn)
+	name  string
+	args  [][2]string // Go names and types of the elements, the output first
+	body  func(g *fn)
+	amd64 bool // not for NEON
 }
 
 var choiceRegs = []string{"DI", "SI", "DX", "BX"}
@@ -28,11 +29,7 @@ func (k *choice) emit(f *file, i isa) {
 	g.label("loop")
 	k.body(g)
 	for j, a := range k.args {
-		size := 4
-		if a[1] == "bool" {
-			size = 1
-		}
-		g.e("ADDQ $%d, %s", size*i.width, choiceRegs[j])
+		g.e("ADDQ $%d, %s", typeSize[a[1]]*i.width, choiceRegs[j])
 	}
 	g.e("SUBQ $%d, CX", i.width)
 	g.e("JNZ loop")
@@ -76,7 +73,7 @@ func (k *choice) dispatch(isas []isa) string {
 	return o.String()
 }
 
-func (k *choice) neon() bool { return true }
+func (k *choice) neon() bool { return !k.amd64 }
 
 func (k *choice) noasm() string {
 	return fmt.Sprintf("%s { %sGeneric(%s) }\n", k.signature("_"), k.name, k.list("%s"))
@@ -84,7 +81,7 @@ func (k *choice) noasm() string {
 
 func choices() []*choice {
 	compare := func(name string, pred int) *choice {
-		return &choice{name, [][2]string{{"dst", "bool"}, {"a", "float32"}, {"b", "float32"}}, func(g *fn) {
+		return &choice{name: name, args: [][2]string{{"dst", "bool"}, {"a", "float32"}, {"b", "float32"}}, body: func(g *fn) {
 			g.op("VMOVUPS", "(SI)", 0)
 			if g.neon() {
 				g.compareNEON(pred)
@@ -106,8 +103,8 @@ func choices() []*choice {
 			g.e("VMOVQ X0, (DI)")
 		}}
 	}
-	return []*choice{compare("lessF32", lt), compare("lessOrEqualF32", le), compare("equalF32", eq),
-		{"selectU32", [][2]string{{"dst", "uint32"}, {"x", "uint32"}, {"y", "uint32"}, {"which", "bool"}}, func(g *fn) {
+	return append(integerComparisons(), []*choice{compare("lessF32", lt), compare("lessOrEqualF32", le), compare("equalF32", eq),
+		{name: "selectU32", args: [][2]string{{"dst", "uint32"}, {"x", "uint32"}, {"y", "uint32"}, {"which", "bool"}}, body: func(g *fn) {
 			if g.neon() {
 				g.selectNEON()
 				return
@@ -125,5 +122,5 @@ func choices() []*choice {
 				g.e("VBLENDVPS Y1, (DX), Y0, Y0")
 			}
 			g.op("VMOVUPS", 0, "(DI)")
-		}}}
+		}}}...)
 }

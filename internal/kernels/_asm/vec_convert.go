@@ -11,11 +11,26 @@ type conversion struct {
 	name     string
 	src, dst string // Go types
 	body     func(g *fn, src, dst string)
+	only     string // AVX-512's name where it alone has the instructions
+	amd64    bool   // not for NEON
 }
 
-var typeSize = map[string]int{"float32": 4, "int32": 4, "uint16": 2, "int8": 1, "uint8": 1}
+var typeSize = map[string]int{"float64": 8, "int64": 8, "float32": 4, "int32": 4, "uint16": 2, "int8": 1, "uint8": 1, "bool": 1, "uint32": 4}
+
+// those returns the instruction sets among is that the conversion is written for.
+func (k *conversion) those(is []isa) (r []isa) {
+	for _, i := range is {
+		if k.only == "" || k.only == i.name {
+			r = append(r, i)
+		}
+	}
+	return r
+}
 
 func (k *conversion) emit(f *file, i isa) {
+	if len(k.those([]isa{i})) == 0 {
+		return
+	}
 	g := f.function(k.name+i.name, i, []arg{{"dst", "*" + k.dst}, {"x", "*" + k.src}, {"n", "int"}}, nil)
 	g.arg("dst", "DI")
 	g.arg("x", "SI")
@@ -31,12 +46,12 @@ func (k *conversion) emit(f *file, i isa) {
 	g.e("RET")
 }
 
-func (k *conversion) neon() bool { return true }
+func (k *conversion) neon() bool { return !k.amd64 }
 
 func (k *conversion) dispatch(isas []isa) string {
 	var o strings.Builder
 	fmt.Fprintf(&o, "\nfunc %s(l cpu.Level, dst []%s, x []%s) {\n\tx = x[:len(dst)]\n\tswitch l {\n", k.name, k.dst, k.src)
-	for _, i := range isas {
+	for _, i := range k.those(isas) {
 		fmt.Fprintf(&o, `	case cpu.%s:
 		for len(dst) >= %d {
 			n := min(len(dst)&^%d, chunk)
@@ -61,21 +76,21 @@ func conversions() []*conversion {
 			g.op("VMOVUPS", 0, d)
 		}
 	}
-	return []*conversion{
-		{"f16ToF32", "uint16", "float32", func(g *fn, s, d string) {
+	return append(casts(), []*conversion{
+		{name: "f16ToF32", src: "uint16", dst: "float32", body: func(g *fn, s, d string) {
 			g.op("VCVTPH2PS", s, 0)
 			g.op("VMOVUPS", 0, d)
 		}},
-		{"f32ToF16", "float32", "uint16", func(g *fn, s, d string) {
+		{name: "f32ToF16", src: "float32", dst: "uint16", body: func(g *fn, s, d string) {
 			g.op("VMOVUPS", s, 0)
 			g.op("VCVTPS2PH", "$0", 0, d)
 		}},
-		{"bf16ToF32", "uint16", "float32", func(g *fn, s, d string) {
+		{name: "bf16ToF32", src: "uint16", dst: "float32", body: func(g *fn, s, d string) {
 			g.op("VPMOVZXWD", s, 0)
 			g.op("VPSLLD", "$16", 0, 0)
 			g.op("VMOVUPS", 0, d)
 		}},
-		{"f32ToBF16", "float32", "uint16", func(g *fn, s, d string) {
+		{name: "f32ToBF16", src: "float32", dst: "uint16", body: func(g *fn, s, d string) {
 			g.op("VMOVUPS", s, 0)
 			g.op("VPSRLD", "$16", 0, 1)
 			g.op("VMOVUPS", uint32(1), 2)
@@ -106,9 +121,9 @@ func conversions() []*conversion {
 			g.e("VPACKUSDW X1, X0, %s", "X0")
 			g.e("VMOVDQU X0, %s", d)
 		}},
-		{"i8ToF32", "int8", "float32", widen("VPMOVSXBD")},
-		{"u8ToF32", "uint8", "float32", widen("VPMOVZXBD")},
-		{"f32ToI32", "float32", "int32", func(g *fn, s, d string) {
+		{name: "i8ToF32", src: "int8", dst: "float32", body: widen("VPMOVSXBD")},
+		{name: "u8ToF32", src: "uint8", dst: "float32", body: widen("VPMOVZXBD")},
+		{name: "f32ToI32", src: "float32", dst: "int32", body: func(g *fn, s, d string) {
 			if g.neon() {
 				g.truncateNEON(s)
 			} else {
@@ -116,9 +131,9 @@ func conversions() []*conversion {
 			}
 			g.op("VMOVUPS", 0, d)
 		}},
-		{"i32ToF32", "int32", "float32", func(g *fn, s, d string) {
+		{name: "i32ToF32", src: "int32", dst: "float32", body: func(g *fn, s, d string) {
 			g.op("VCVTDQ2PS", s, 0)
 			g.op("VMOVUPS", 0, d)
 		}},
-	}
+	}...)
 }

@@ -45,3 +45,57 @@ func selectU32Generic(dst, x, y []uint32, which []bool) {
 		dst[i] = v
 	}
 }
+
+// integers are what the comparisons of integers take.
+type integers interface{ int32 | int64 }
+
+func lessLoop[T integers](dst []bool, a, b []T) {
+	a, b = a[:len(dst)], b[:len(dst)]
+	for i := range dst {
+		dst[i] = a[i] < b[i]
+	}
+}
+
+func lessOrEqualLoop[T integers](dst []bool, a, b []T) {
+	a, b = a[:len(dst)], b[:len(dst)]
+	for i := range dst {
+		dst[i] = a[i] <= b[i]
+	}
+}
+
+func equalLoop[T integers](dst []bool, a, b []T) {
+	a, b = a[:len(dst)], b[:len(dst)]
+	for i := range dst {
+		dst[i] = a[i] == b[i]
+	}
+}
+
+// LessI32 computes dst[i] = a[i] < b[i].
+func LessI32(l cpu.Level, dst []bool, a, b []int32) { lessI32(l, dst, a, b) }
+
+func lessI32Generic(dst []bool, a, b []int32) { lessLoop(dst, a, b) }
+
+// LessI64 computes dst[i] = a[i] < b[i].
+func LessI64(l cpu.Level, dst []bool, a, b []int64) { lessI64(l, dst, a, b) }
+
+func lessI64Generic(dst []bool, a, b []int64) { lessLoop(dst, a, b) }
+
+// LessOrEqualI32 computes dst[i] = a[i] <= b[i].
+func LessOrEqualI32(l cpu.Level, dst []bool, a, b []int32) { lessOrEqualI32(l, dst, a, b) }
+
+func lessOrEqualI32Generic(dst []bool, a, b []int32) { lessOrEqualLoop(dst, a, b) }
+
+// LessOrEqualI64 computes dst[i] = a[i] <= b[i].
+func LessOrEqualI64(l cpu.Level, dst []bool, a, b []int64) { lessOrEqualI64(l, dst, a, b) }
+
+func lessOrEqualI64Generic(dst []bool, a, b []int64) { lessOrEqualLoop(dst, a, b) }
+
+// EqualI32 computes dst[i] = a[i] == b[i].
+func EqualI32(l cpu.Level, dst []bool, a, b []int32) { equalI32(l, dst, a, b) }
+
+func equalI32Generic(dst []bool, a, b []int32) { equalLoop(dst, a, b) }
+
+// EqualI64 computes dst[i] = a[i] == b[i].
+func EqualI64(l cpu.Level, dst []bool, a, b []int64) { equalI64(l, dst, a, b) }
+
+func equalI64Generic(dst []bool, a, b []int64) { equalLoop(dst, a, b) }

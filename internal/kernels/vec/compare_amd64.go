@@ -7,6 +7,42 @@ package vec
 import "github.com/onward-ml/onward/internal/cpu"
 
 //go:noescape
+func lessI32AVX512(dst *bool, a *int32, b *int32, n int)
+
+//go:noescape
+func lessI32AVX2(dst *bool, a *int32, b *int32, n int)
+
+//go:noescape
+func lessI64AVX512(dst *bool, a *int64, b *int64, n int)
+
+//go:noescape
+func lessI64AVX2(dst *bool, a *int64, b *int64, n int)
+
+//go:noescape
+func lessOrEqualI32AVX512(dst *bool, a *int32, b *int32, n int)
+
+//go:noescape
+func lessOrEqualI32AVX2(dst *bool, a *int32, b *int32, n int)
+
+//go:noescape
+func lessOrEqualI64AVX512(dst *bool, a *int64, b *int64, n int)
+
+//go:noescape
+func lessOrEqualI64AVX2(dst *bool, a *int64, b *int64, n int)
+
+//go:noescape
+func equalI32AVX512(dst *bool, a *int32, b *int32, n int)
+
+//go:noescape
+func equalI32AVX2(dst *bool, a *int32, b *int32, n int)
+
+//go:noescape
+func equalI64AVX512(dst *bool, a *int64, b *int64, n int)
+
+//go:noescape
+func equalI64AVX2(dst *bool, a *int64, b *int64, n int)
+
+//go:noescape
 func lessF32AVX512(dst *bool, a *float32, b *float32, n int)
 
 //go:noescape
@@ -29,6 +65,126 @@ func selectU32AVX512(dst *uint32, x *uint32, y *uint32, which *bool, n int)
 
 //go:noescape
 func selectU32AVX2(dst *uint32, x *uint32, y *uint32, which *bool, n int)
+
+func lessI32(l cpu.Level, dst []bool, a []int32, b []int32) {
+	a = a[:len(dst)]
+	b = b[:len(dst)]
+	switch l {
+	case cpu.AVX512:
+		for len(dst) >= 16 {
+			n := min(len(dst)&^15, chunk)
+			lessI32AVX512(&dst[0], &a[0], &b[0], n)
+			dst, a, b = dst[n:], a[n:], b[n:]
+		}
+	case cpu.AVX2:
+		for len(dst) >= 8 {
+			n := min(len(dst)&^7, chunk)
+			lessI32AVX2(&dst[0], &a[0], &b[0], n)
+			dst, a, b = dst[n:], a[n:], b[n:]
+		}
+	}
+	lessI32Generic(dst, a, b)
+}
+
+func lessI64(l cpu.Level, dst []bool, a []int64, b []int64) {
+	a = a[:len(dst)]
+	b = b[:len(dst)]
+	switch l {
+	case cpu.AVX512:
+		for len(dst) >= 16 {
+			n := min(len(dst)&^15, chunk)
+			lessI64AVX512(&dst[0], &a[0], &b[0], n)
+			dst, a, b = dst[n:], a[n:], b[n:]
+		}
+	case cpu.AVX2:
+		for len(dst) >= 8 {
+			n := min(len(dst)&^7, chunk)
+			lessI64AVX2(&dst[0], &a[0], &b[0], n)
+			dst, a, b = dst[n:], a[n:], b[n:]
+		}
+	}
+	lessI64Generic(dst, a, b)
+}
+
+func lessOrEqualI32(l cpu.Level, dst []bool, a []int32, b []int32) {
+	a = a[:len(dst)]
+	b = b[:len(dst)]
+	switch l {
+	case cpu.AVX512:
+		for len(dst) >= 16 {
+			n := min(len(dst)&^15, chunk)
+			lessOrEqualI32AVX512(&dst[0], &a[0], &b[0], n)
+			dst, a, b = dst[n:], a[n:], b[n:]
+		}
+	case cpu.AVX2:
+		for len(dst) >= 8 {
+			n := min(len(dst)&^7, chunk)
+			lessOrEqualI32AVX2(&dst[0], &a[0], &b[0], n)
+			dst, a, b = dst[n:], a[n:], b[n:]
+		}
+	}
+	lessOrEqualI32Generic(dst, a, b)
+}
+
+func lessOrEqualI64(l cpu.Level, dst []bool, a []int64, b []int64) {
+	a = a[:len(dst)]
+	b = b[:len(dst)]
+	switch l {
+	case cpu.AVX512:
+		for len(dst) >= 16 {
+			n := min(len(dst)&^15, chunk)
+			lessOrEqualI64AVX512(&dst[0], &a[0], &b[0], n)
+			dst, a, b = dst[n:], a[n:], b[n:]
+		}
+	case cpu.AVX2:
+		for len(dst) >= 8 {
+			n := min(len(dst)&^7, chunk)
+			lessOrEqualI64AVX2(&dst[0], &a[0], &b[0], n)
+			dst, a, b = dst[n:], a[n:], b[n:]
+		}
+	}
+	lessOrEqualI64Generic(dst, a, b)
+}
+
+func equalI32(l cpu.Level, dst []bool, a []int32, b []int32) {
+	a = a[:len(dst)]
+	b = b[:len(dst)]
+	switch l {
+	case cpu.AVX512:
+		for len(dst) >= 16 {
+			n := min(len(dst)&^15, chunk)
+			equalI32AVX512(&dst[0], &a[0], &b[0], n)
+			dst, a, b = dst[n:], a[n:], b[n:]
+		}
+	case cpu.AVX2:
+		for len(dst) >= 8 {
+			n := min(len(dst)&^7, chunk)
+			equalI32AVX2(&dst[0], &a[0], &b[0], n)
+			dst, a, b = dst[n:], a[n:], b[n:]
+		}
+	}
+	equalI32Generic(dst, a, b)
+}
+
+func equalI64(l cpu.Level, dst []bool, a []int64, b []int64) {
+	a = a[:len(dst)]
+	b = b[:len(dst)]
+	switch l {
+	case cpu.AVX512:
+		for len(dst) >= 16 {
+			n := min(len(dst)&^15, chunk)
+			equalI64AVX512(&dst[0], &a[0], &b[0], n)
+			dst, a, b = dst[n:], a[n:], b[n:]
+		}
+	case cpu.AVX2:
+		for len(dst) >= 8 {
+			n := min(len(dst)&^7, chunk)
+			equalI64AVX2(&dst[0], &a[0], &b[0], n)
+			dst, a, b = dst[n:], a[n:], b[n:]
+		}
+	}
+	equalI64Generic(dst, a, b)
+}
 
 func lessF32(l cpu.Level, dst []bool, a []float32, b []float32) {
 	a = a[:len(dst)]

@@ -14,6 +14,279 @@ DATA c01010101<>+48(SB)/8, $0x0101010101010101
 DATA c01010101<>+56(SB)/8, $0x0101010101010101
 GLOBL c01010101<>(SB), RODATA|NOPTR, $64
 
+// func lessI32AVX512(dst *bool, a *int32, b *int32, n int)
+TEXT ·lessI32AVX512(SB), 0, $136-32
+	MOVQ dst+0(FP), DI
+	MOVQ a+8(FP), SI
+	MOVQ b+16(FP), DX
+	MOVQ n+24(FP), CX
+loop:
+	VMOVUPS 0(SI), Z0
+	VPCMPD $1, 0(DX), Z0, K1
+	VMOVDQU c01010101<>(SB), X1
+	VMOVDQU8.Z X1, K1, X1
+	VMOVDQU X1, (DI)
+	ADDQ $16, DI
+	ADDQ $64, SI
+	ADDQ $64, DX
+	SUBQ $16, CX
+	JNZ loop
+	VZEROUPPER
+	RET
+
+// func lessI32AVX2(dst *bool, a *int32, b *int32, n int)
+TEXT ·lessI32AVX2(SB), 0, $136-32
+	MOVQ dst+0(FP), DI
+	MOVQ a+8(FP), SI
+	MOVQ b+16(FP), DX
+	MOVQ n+24(FP), CX
+loop:
+	VMOVUPS 0(DX), Y0
+	VPCMPGTD 0(SI), Y0, Y0
+	VEXTRACTF128 $1, Y0, X1
+	VPACKSSDW X1, X0, X0
+	VPACKSSWB X0, X0, X0
+	VPAND c01010101<>(SB), X0, X0
+	VMOVQ X0, (DI)
+	ADDQ $8, DI
+	ADDQ $32, SI
+	ADDQ $32, DX
+	SUBQ $8, CX
+	JNZ loop
+	VZEROUPPER
+	RET
+
+// func lessI64AVX512(dst *bool, a *int64, b *int64, n int)
+TEXT ·lessI64AVX512(SB), 0, $136-32
+	MOVQ dst+0(FP), DI
+	MOVQ a+8(FP), SI
+	MOVQ b+16(FP), DX
+	MOVQ n+24(FP), CX
+loop:
+	VMOVUPS 0(SI), Z0
+	VPCMPQ $1, 0(DX), Z0, K1
+	VMOVUPS 64(SI), Z1
+	VPCMPQ $1, 64(DX), Z1, K2
+	KUNPCKBW K1, K2, K1
+	VMOVDQU c01010101<>(SB), X1
+	VMOVDQU8.Z X1, K1, X1
+	VMOVDQU X1, (DI)
+	ADDQ $16, DI
+	ADDQ $128, SI
+	ADDQ $128, DX
+	SUBQ $16, CX
+	JNZ loop
+	VZEROUPPER
+	RET
+
+// func lessI64AVX2(dst *bool, a *int64, b *int64, n int)
+TEXT ·lessI64AVX2(SB), 0, $136-32
+	MOVQ dst+0(FP), DI
+	MOVQ a+8(FP), SI
+	MOVQ b+16(FP), DX
+	MOVQ n+24(FP), CX
+loop:
+	VMOVUPS 0(DX), Y0
+	VPCMPGTQ 0(SI), Y0, Y0
+	VMOVUPS 32(DX), Y1
+	VPCMPGTQ 32(SI), Y1, Y1
+	VSHUFPS $0x88, Y1, Y0, Y0
+	VPERMQ $0xD8, Y0, Y0
+	VEXTRACTF128 $1, Y0, X1
+	VPACKSSDW X1, X0, X0
+	VPACKSSWB X0, X0, X0
+	VPAND c01010101<>(SB), X0, X0
+	VMOVQ X0, (DI)
+	ADDQ $8, DI
+	ADDQ $64, SI
+	ADDQ $64, DX
+	SUBQ $8, CX
+	JNZ loop
+	VZEROUPPER
+	RET
+
+// func lessOrEqualI32AVX512(dst *bool, a *int32, b *int32, n int)
+TEXT ·lessOrEqualI32AVX512(SB), 0, $136-32
+	MOVQ dst+0(FP), DI
+	MOVQ a+8(FP), SI
+	MOVQ b+16(FP), DX
+	MOVQ n+24(FP), CX
+loop:
+	VMOVUPS 0(SI), Z0
+	VPCMPD $2, 0(DX), Z0, K1
+	VMOVDQU c01010101<>(SB), X1
+	VMOVDQU8.Z X1, K1, X1
+	VMOVDQU X1, (DI)
+	ADDQ $16, DI
+	ADDQ $64, SI
+	ADDQ $64, DX
+	SUBQ $16, CX
+	JNZ loop
+	VZEROUPPER
+	RET
+
+// func lessOrEqualI32AVX2(dst *bool, a *int32, b *int32, n int)
+TEXT ·lessOrEqualI32AVX2(SB), 0, $136-32
+	MOVQ dst+0(FP), DI
+	MOVQ a+8(FP), SI
+	MOVQ b+16(FP), DX
+	MOVQ n+24(FP), CX
+loop:
+	VMOVUPS 0(SI), Y0
+	VPCMPGTD 0(DX), Y0, Y0
+	VEXTRACTF128 $1, Y0, X1
+	VPACKSSDW X1, X0, X0
+	VPACKSSWB X0, X0, X0
+	VPANDN c01010101<>(SB), X0, X0
+	VMOVQ X0, (DI)
+	ADDQ $8, DI
+	ADDQ $32, SI
+	ADDQ $32, DX
+	SUBQ $8, CX
+	JNZ loop
+	VZEROUPPER
+	RET
+
+// func lessOrEqualI64AVX512(dst *bool, a *int64, b *int64, n int)
+TEXT ·lessOrEqualI64AVX512(SB), 0, $136-32
+	MOVQ dst+0(FP), DI
+	MOVQ a+8(FP), SI
+	MOVQ b+16(FP), DX
+	MOVQ n+24(FP), CX
+loop:
+	VMOVUPS 0(SI), Z0
+	VPCMPQ $2, 0(DX), Z0, K1
+	VMOVUPS 64(SI), Z1
+	VPCMPQ $2, 64(DX), Z1, K2
+	KUNPCKBW K1, K2, K1
+	VMOVDQU c01010101<>(SB), X1
+	VMOVDQU8.Z X1, K1, X1
+	VMOVDQU X1, (DI)
+	ADDQ $16, DI
+	ADDQ $128, SI
+	ADDQ $128, DX
+	SUBQ $16, CX
+	JNZ loop
+	VZEROUPPER
+	RET
+
+// func lessOrEqualI64AVX2(dst *bool, a *int64, b *int64, n int)
+TEXT ·lessOrEqualI64AVX2(SB), 0, $136-32
+	MOVQ dst+0(FP), DI
+	MOVQ a+8(FP), SI
+	MOVQ b+16(FP), DX
+	MOVQ n+24(FP), CX
+loop:
+	VMOVUPS 0(SI), Y0
+	VPCMPGTQ 0(DX), Y0, Y0
+	VMOVUPS 32(SI), Y1
+	VPCMPGTQ 32(DX), Y1, Y1
+	VSHUFPS $0x88, Y1, Y0, Y0
+	VPERMQ $0xD8, Y0, Y0
+	VEXTRACTF128 $1, Y0, X1
+	VPACKSSDW X1, X0, X0
+	VPACKSSWB X0, X0, X0
+	VPANDN c01010101<>(SB), X0, X0
+	VMOVQ X0, (DI)
+	ADDQ $8, DI
+	ADDQ $64, SI
+	ADDQ $64, DX
+	SUBQ $8, CX
+	JNZ loop
+	VZEROUPPER
+	RET
+
+// func equalI32AVX512(dst *bool, a *int32, b *int32, n int)
+TEXT ·equalI32AVX512(SB), 0, $136-32
+	MOVQ dst+0(FP), DI
+	MOVQ a+8(FP), SI
+	MOVQ b+16(FP), DX
+	MOVQ n+24(FP), CX
+loop:
+	VMOVUPS 0(SI), Z0
+	VPCMPD $0, 0(DX), Z0, K1
+	VMOVDQU c01010101<>(SB), X1
+	VMOVDQU8.Z X1, K1, X1
+	VMOVDQU X1, (DI)
+	ADDQ $16, DI
+	ADDQ $64, SI
+	ADDQ $64, DX
+	SUBQ $16, CX
+	JNZ loop
+	VZEROUPPER
+	RET
+
+// func equalI32AVX2(dst *bool, a *int32, b *int32, n int)
+TEXT ·equalI32AVX2(SB), 0, $136-32
+	MOVQ dst+0(FP), DI
+	MOVQ a+8(FP), SI
+	MOVQ b+16(FP), DX
+	MOVQ n+24(FP), CX
+loop:
+	VMOVUPS 0(SI), Y0
+	VPCMPEQD 0(DX), Y0, Y0
+	VEXTRACTF128 $1, Y0, X1
+	VPACKSSDW X1, X0, X0
+	VPACKSSWB X0, X0, X0
+	VPAND c01010101<>(SB), X0, X0
+	VMOVQ X0, (DI)
+	ADDQ $8, DI
+	ADDQ $32, SI
+	ADDQ $32, DX
+	SUBQ $8, CX
+	JNZ loop
+	VZEROUPPER
+	RET
+
+// func equalI64AVX512(dst *bool, a *int64, b *int64, n int)
+TEXT ·equalI64AVX512(SB), 0, $136-32
+	MOVQ dst+0(FP), DI
+	MOVQ a+8(FP), SI
+	MOVQ b+16(FP), DX
+	MOVQ n+24(FP), CX
+loop:
+	VMOVUPS 0(SI), Z0
+	VPCMPQ $0, 0(DX), Z0, K1
+	VMOVUPS 64(SI), Z1
+	VPCMPQ $0, 64(DX), Z1, K2
+	KUNPCKBW K1, K2, K1
+	VMOVDQU c01010101<>(SB), X1
+	VMOVDQU8.Z X1, K1, X1
+	VMOVDQU X1, (DI)
+	ADDQ $16, DI
+	ADDQ $128, SI
+	ADDQ $128, DX
+	SUBQ $16, CX
+	JNZ loop
+	VZEROUPPER
+	RET
+
+// func equalI64AVX2(dst *bool, a *int64, b *int64, n int)
+TEXT ·equalI64AVX2(SB), 0, $136-32
+	MOVQ dst+0(FP), DI
+	MOVQ a+8(FP), SI
+	MOVQ b+16(FP), DX
+	MOVQ n+24(FP), CX
+loop:
+	VMOVUPS 0(SI), Y0
+	VPCMPEQQ 0(DX), Y0, Y0
+	VMOVUPS 32(SI), Y1
+	VPCMPEQQ 32(DX), Y1, Y1
+	VSHUFPS $0x88, Y1, Y0, Y0
+	VPERMQ $0xD8, Y0, Y0
+	VEXTRACTF128 $1, Y0, X1
+	VPACKSSDW X1, X0, X0
+	VPACKSSWB X0, X0, X0
+	VPAND c01010101<>(SB), X0, X0
+	VMOVQ X0, (DI)
+	ADDQ $8, DI
+	ADDQ $64, SI
+	ADDQ $64, DX
+	SUBQ $8, CX
+	JNZ loop
+	VZEROUPPER
+	RET
+
 // func lessF32AVX512(dst *bool, a *float32, b *float32, n int)
 TEXT ·lessF32AVX512(SB), 0, $136-32
 	MOVQ dst+0(FP), DI

@@ -18,6 +18,18 @@ func equalF32NEON(dst *bool, a *float32, b *float32, n int)
 //go:noescape
 func selectU32NEON(dst *uint32, x *uint32, y *uint32, which *bool, n int)
 
+func lessI32(_ cpu.Level, dst []bool, a []int32, b []int32) { lessI32Generic(dst, a, b) }
+
+func lessI64(_ cpu.Level, dst []bool, a []int64, b []int64) { lessI64Generic(dst, a, b) }
+
+func lessOrEqualI32(_ cpu.Level, dst []bool, a []int32, b []int32) { lessOrEqualI32Generic(dst, a, b) }
+
+func lessOrEqualI64(_ cpu.Level, dst []bool, a []int64, b []int64) { lessOrEqualI64Generic(dst, a, b) }
+
+func equalI32(_ cpu.Level, dst []bool, a []int32, b []int32) { equalI32Generic(dst, a, b) }
+
+func equalI64(_ cpu.Level, dst []bool, a []int64, b []int64) { equalI64Generic(dst, a, b) }
+
 func lessF32(l cpu.Level, dst []bool, a []float32, b []float32) {
 	a = a[:len(dst)]
 	b = b[:len(dst)]

@@ -6,6 +6,18 @@ package vec
 
 import "github.com/onward-ml/onward/internal/cpu"
 
+func lessI32(_ cpu.Level, dst []bool, a []int32, b []int32) { lessI32Generic(dst, a, b) }
+
+func lessI64(_ cpu.Level, dst []bool, a []int64, b []int64) { lessI64Generic(dst, a, b) }
+
+func lessOrEqualI32(_ cpu.Level, dst []bool, a []int32, b []int32) { lessOrEqualI32Generic(dst, a, b) }
+
+func lessOrEqualI64(_ cpu.Level, dst []bool, a []int64, b []int64) { lessOrEqualI64Generic(dst, a, b) }
+
+func equalI32(_ cpu.Level, dst []bool, a []int32, b []int32) { equalI32Generic(dst, a, b) }
+
+func equalI64(_ cpu.Level, dst []bool, a []int64, b []int64) { equalI64Generic(dst, a, b) }
+
 func lessF32(_ cpu.Level, dst []bool, a []float32, b []float32) { lessF32Generic(dst, a, b) }
 
 func lessOrEqualF32(_ cpu.Level, dst []bool, a []float32, b []float32) {

@@ -7,6 +7,120 @@ package vec
 import "github.com/onward-ml/onward/internal/cpu"
 
 //go:noescape
+func f32ToU8AVX512(dst *uint8, x *float32, n int)
+
+//go:noescape
+func f32ToU8AVX2(dst *uint8, x *float32, n int)
+
+//go:noescape
+func i32ToU8AVX512(dst *uint8, x *int32, n int)
+
+//go:noescape
+func i32ToU8AVX2(dst *uint8, x *int32, n int)
+
+//go:noescape
+func i64ToU8AVX512(dst *uint8, x *int64, n int)
+
+//go:noescape
+func i64ToU8AVX2(dst *uint8, x *int64, n int)
+
+//go:noescape
+func i64ToI32AVX512(dst *int32, x *int64, n int)
+
+//go:noescape
+func i64ToI32AVX2(dst *int32, x *int64, n int)
+
+//go:noescape
+func f32ToBoolAVX512(dst *uint8, x *float32, n int)
+
+//go:noescape
+func f32ToBoolAVX2(dst *uint8, x *float32, n int)
+
+//go:noescape
+func i32ToBoolAVX512(dst *uint8, x *int32, n int)
+
+//go:noescape
+func i32ToBoolAVX2(dst *uint8, x *int32, n int)
+
+//go:noescape
+func i64ToBoolAVX512(dst *uint8, x *int64, n int)
+
+//go:noescape
+func i64ToBoolAVX2(dst *uint8, x *int64, n int)
+
+//go:noescape
+func u8ToBoolAVX512(dst *uint8, x *uint8, n int)
+
+//go:noescape
+func u8ToBoolAVX2(dst *uint8, x *uint8, n int)
+
+//go:noescape
+func u8ToI32AVX512(dst *int32, x *uint8, n int)
+
+//go:noescape
+func u8ToI32AVX2(dst *int32, x *uint8, n int)
+
+//go:noescape
+func i8ToI32AVX512(dst *int32, x *int8, n int)
+
+//go:noescape
+func i8ToI32AVX2(dst *int32, x *int8, n int)
+
+//go:noescape
+func u8ToI64AVX512(dst *int64, x *uint8, n int)
+
+//go:noescape
+func u8ToI64AVX2(dst *int64, x *uint8, n int)
+
+//go:noescape
+func i8ToI64AVX512(dst *int64, x *int8, n int)
+
+//go:noescape
+func i8ToI64AVX2(dst *int64, x *int8, n int)
+
+//go:noescape
+func i32ToI64AVX512(dst *int64, x *int32, n int)
+
+//go:noescape
+func i32ToI64AVX2(dst *int64, x *int32, n int)
+
+//go:noescape
+func f32ToF64AVX512(dst *float64, x *float32, n int)
+
+//go:noescape
+func f32ToF64AVX2(dst *float64, x *float32, n int)
+
+//go:noescape
+func i32ToF64AVX512(dst *float64, x *int32, n int)
+
+//go:noescape
+func i32ToF64AVX2(dst *float64, x *int32, n int)
+
+//go:noescape
+func f64ToF32AVX512(dst *float32, x *float64, n int)
+
+//go:noescape
+func f64ToF32AVX2(dst *float32, x *float64, n int)
+
+//go:noescape
+func f64ToI32AVX512(dst *int32, x *float64, n int)
+
+//go:noescape
+func f64ToI32AVX2(dst *int32, x *float64, n int)
+
+//go:noescape
+func f32ToI64AVX512(dst *int64, x *float32, n int)
+
+//go:noescape
+func f64ToI64AVX512(dst *int64, x *float64, n int)
+
+//go:noescape
+func i64ToF32AVX512(dst *float32, x *int64, n int)
+
+//go:noescape
+func i64ToF64AVX512(dst *float64, x *int64, n int)
+
+//go:noescape
 func f16ToF32AVX512(dst *float32, x *uint16, n int)
 
 //go:noescape
@@ -53,6 +167,381 @@ func i32ToF32AVX512(dst *float32, x *int32, n int)
 
 //go:noescape
 func i32ToF32AVX2(dst *float32, x *int32, n int)
+
+func f32ToU8(l cpu.Level, dst []uint8, x []float32) {
+	x = x[:len(dst)]
+	switch l {
+	case cpu.AVX512:
+		for len(dst) >= 16 {
+			n := min(len(dst)&^15, chunk)
+			f32ToU8AVX512(&dst[0], &x[0], n)
+			dst, x = dst[n:], x[n:]
+		}
+	case cpu.AVX2:
+		for len(dst) >= 8 {
+			n := min(len(dst)&^7, chunk)
+			f32ToU8AVX2(&dst[0], &x[0], n)
+			dst, x = dst[n:], x[n:]
+		}
+	}
+	f32ToU8Generic(dst, x)
+}
+
+func i32ToU8(l cpu.Level, dst []uint8, x []int32) {
+	x = x[:len(dst)]
+	switch l {
+	case cpu.AVX512:
+		for len(dst) >= 16 {
+			n := min(len(dst)&^15, chunk)
+			i32ToU8AVX512(&dst[0], &x[0], n)
+			dst, x = dst[n:], x[n:]
+		}
+	case cpu.AVX2:
+		for len(dst) >= 8 {
+			n := min(len(dst)&^7, chunk)
+			i32ToU8AVX2(&dst[0], &x[0], n)
+			dst, x = dst[n:], x[n:]
+		}
+	}
+	i32ToU8Generic(dst, x)
+}
+
+func i64ToU8(l cpu.Level, dst []uint8, x []int64) {
+	x = x[:len(dst)]
+	switch l {
+	case cpu.AVX512:
+		for len(dst) >= 16 {
+			n := min(len(dst)&^15, chunk)
+			i64ToU8AVX512(&dst[0], &x[0], n)
+			dst, x = dst[n:], x[n:]
+		}
+	case cpu.AVX2:
+		for len(dst) >= 8 {
+			n := min(len(dst)&^7, chunk)
+			i64ToU8AVX2(&dst[0], &x[0], n)
+			dst, x = dst[n:], x[n:]
+		}
+	}
+	i64ToU8Generic(dst, x)
+}
+
+func i64ToI32(l cpu.Level, dst []int32, x []int64) {
+	x = x[:len(dst)]
+	switch l {
+	case cpu.AVX512:
+		for len(dst) >= 16 {
+			n := min(len(dst)&^15, chunk)
+			i64ToI32AVX512(&dst[0], &x[0], n)
+			dst, x = dst[n:], x[n:]
+		}
+	case cpu.AVX2:
+		for len(dst) >= 8 {
+			n := min(len(dst)&^7, chunk)
+			i64ToI32AVX2(&dst[0], &x[0], n)
+			dst, x = dst[n:], x[n:]
+		}
+	}
+	i64ToI32Generic(dst, x)
+}
+
+func f32ToBool(l cpu.Level, dst []uint8, x []float32) {
+	x = x[:len(dst)]
+	switch l {
+	case cpu.AVX512:
+		for len(dst) >= 16 {
+			n := min(len(dst)&^15, chunk)
+			f32ToBoolAVX512(&dst[0], &x[0], n)
+			dst, x = dst[n:], x[n:]
+		}
+	case cpu.AVX2:
+		for len(dst) >= 8 {
+			n := min(len(dst)&^7, chunk)
+			f32ToBoolAVX2(&dst[0], &x[0], n)
+			dst, x = dst[n:], x[n:]
+		}
+	}
+	f32ToBoolGeneric(dst, x)
+}
+
+func i32ToBool(l cpu.Level, dst []uint8, x []int32) {
+	x = x[:len(dst)]
+	switch l {
+	case cpu.AVX512:
+		for len(dst) >= 16 {
+			n := min(len(dst)&^15, chunk)
+			i32ToBoolAVX512(&dst[0], &x[0], n)
+			dst, x = dst[n:], x[n:]
+		}
+	case cpu.AVX2:
+		for len(dst) >= 8 {
+			n := min(len(dst)&^7, chunk)
+			i32ToBoolAVX2(&dst[0], &x[0], n)
+			dst, x = dst[n:], x[n:]
+		}
+	}
+	i32ToBoolGeneric(dst, x)
+}
+
+func i64ToBool(l cpu.Level, dst []uint8, x []int64) {
+	x = x[:len(dst)]
+	switch l {
+	case cpu.AVX512:
+		for len(dst) >= 16 {
+			n := min(len(dst)&^15, chunk)
+			i64ToBoolAVX512(&dst[0], &x[0], n)
+			dst, x = dst[n:], x[n:]
+		}
+	case cpu.AVX2:
+		for len(dst) >= 8 {
+			n := min(len(dst)&^7, chunk)
+			i64ToBoolAVX2(&dst[0], &x[0], n)
+			dst, x = dst[n:], x[n:]
+		}
+	}
+	i64ToBoolGeneric(dst, x)
+}
+
+func u8ToBool(l cpu.Level, dst []uint8, x []uint8) {
+	x = x[:len(dst)]
+	switch l {
+	case cpu.AVX512:
+		for len(dst) >= 16 {
+			n := min(len(dst)&^15, chunk)
+			u8ToBoolAVX512(&dst[0], &x[0], n)
+			dst, x = dst[n:], x[n:]
+		}
+	case cpu.AVX2:
+		for len(dst) >= 8 {
+			n := min(len(dst)&^7, chunk)
+			u8ToBoolAVX2(&dst[0], &x[0], n)
+			dst, x = dst[n:], x[n:]
+		}
+	}
+	u8ToBoolGeneric(dst, x)
+}
+
+func u8ToI32(l cpu.Level, dst []int32, x []uint8) {
+	x = x[:len(dst)]
+	switch l {
+	case cpu.AVX512:
+		for len(dst) >= 16 {
+			n := min(len(dst)&^15, chunk)
+			u8ToI32AVX512(&dst[0], &x[0], n)
+			dst, x = dst[n:], x[n:]
+		}
+	case cpu.AVX2:
+		for len(dst) >= 8 {
+			n := min(len(dst)&^7, chunk)
+			u8ToI32AVX2(&dst[0], &x[0], n)
+			dst, x = dst[n:], x[n:]
+		}
+	}
+	u8ToI32Generic(dst, x)
+}
+
+func i8ToI32(l cpu.Level, dst []int32, x []int8) {
+	x = x[:len(dst)]
+	switch l {
+	case cpu.AVX512:
+		for len(dst) >= 16 {
+			n := min(len(dst)&^15, chunk)
+			i8ToI32AVX512(&dst[0], &x[0], n)
+			dst, x = dst[n:], x[n:]
+		}
+	case cpu.AVX2:
+		for len(dst) >= 8 {
+			n := min(len(dst)&^7, chunk)
+			i8ToI32AVX2(&dst[0], &x[0], n)
+			dst, x = dst[n:], x[n:]
+		}
+	}
+	i8ToI32Generic(dst, x)
+}
+
+func u8ToI64(l cpu.Level, dst []int64, x []uint8) {
+	x = x[:len(dst)]
+	switch l {
+	case cpu.AVX512:
+		for len(dst) >= 16 {
+			n := min(len(dst)&^15, chunk)
+			u8ToI64AVX512(&dst[0], &x[0], n)
+			dst, x = dst[n:], x[n:]
+		}
+	case cpu.AVX2:
+		for len(dst) >= 8 {
+			n := min(len(dst)&^7, chunk)
+			u8ToI64AVX2(&dst[0], &x[0], n)
+			dst, x = dst[n:], x[n:]
+		}
+	}
+	u8ToI64Generic(dst, x)
+}
+
+func i8ToI64(l cpu.Level, dst []int64, x []int8) {
+	x = x[:len(dst)]
+	switch l {
+	case cpu.AVX512:
+		for len(dst) >= 16 {
+			n := min(len(dst)&^15, chunk)
+			i8ToI64AVX512(&dst[0], &x[0], n)
+			dst, x = dst[n:], x[n:]
+		}
+	case cpu.AVX2:
+		for len(dst) >= 8 {
+			n := min(len(dst)&^7, chunk)
+			i8ToI64AVX2(&dst[0], &x[0], n)
+			dst, x = dst[n:], x[n:]
+		}
+	}
+	i8ToI64Generic(dst, x)
+}
+
+func i32ToI64(l cpu.Level, dst []int64, x []int32) {
+	x = x[:len(dst)]
+	switch l {
+	case cpu.AVX512:
+		for len(dst) >= 16 {
+			n := min(len(dst)&^15, chunk)
+			i32ToI64AVX512(&dst[0], &x[0], n)
+			dst, x = dst[n:], x[n:]
+		}
+	case cpu.AVX2:
+		for len(dst) >= 8 {
+			n := min(len(dst)&^7, chunk)
+			i32ToI64AVX2(&dst[0], &x[0], n)
+			dst, x = dst[n:], x[n:]
+		}
+	}
+	i32ToI64Generic(dst, x)
+}
+
+func f32ToF64(l cpu.Level, dst []float64, x []float32) {
+	x = x[:len(dst)]
+	switch l {
+	case cpu.AVX512:
+		for len(dst) >= 16 {
+			n := min(len(dst)&^15, chunk)
+			f32ToF64AVX512(&dst[0], &x[0], n)
+			dst, x = dst[n:], x[n:]
+		}
+	case cpu.AVX2:
+		for len(dst) >= 8 {
+			n := min(len(dst)&^7, chunk)
+			f32ToF64AVX2(&dst[0], &x[0], n)
+			dst, x = dst[n:], x[n:]
+		}
+	}
+	f32ToF64Generic(dst, x)
+}
+
+func i32ToF64(l cpu.Level, dst []float64, x []int32) {
+	x = x[:len(dst)]
+	switch l {
+	case cpu.AVX512:
+		for len(dst) >= 16 {
+			n := min(len(dst)&^15, chunk)
+			i32ToF64AVX512(&dst[0], &x[0], n)
+			dst, x = dst[n:], x[n:]
+		}
+	case cpu.AVX2:
+		for len(dst) >= 8 {
+			n := min(len(dst)&^7, chunk)
+			i32ToF64AVX2(&dst[0], &x[0], n)
+			dst, x = dst[n:], x[n:]
+		}
+	}
+	i32ToF64Generic(dst, x)
+}
+
+func f64ToF32(l cpu.Level, dst []float32, x []float64) {
+	x = x[:len(dst)]
+	switch l {
+	case cpu.AVX512:
+		for len(dst) >= 16 {
+			n := min(len(dst)&^15, chunk)
+			f64ToF32AVX512(&dst[0], &x[0], n)
+			dst, x = dst[n:], x[n:]
+		}
+	case cpu.AVX2:
+		for len(dst) >= 8 {
+			n := min(len(dst)&^7, chunk)
+			f64ToF32AVX2(&dst[0], &x[0], n)
+			dst, x = dst[n:], x[n:]
+		}
+	}
+	f64ToF32Generic(dst, x)
+}
+
+func f64ToI32(l cpu.Level, dst []int32, x []float64) {
+	x = x[:len(dst)]
+	switch l {
+	case cpu.AVX512:
+		for len(dst) >= 16 {
+			n := min(len(dst)&^15, chunk)
+			f64ToI32AVX512(&dst[0], &x[0], n)
+			dst, x = dst[n:], x[n:]
+		}
+	case cpu.AVX2:
+		for len(dst) >= 8 {
+			n := min(len(dst)&^7, chunk)
+			f64ToI32AVX2(&dst[0], &x[0], n)
+			dst, x = dst[n:], x[n:]
+		}
+	}
+	f64ToI32Generic(dst, x)
+}
+
+func f32ToI64(l cpu.Level, dst []int64, x []float32) {
+	x = x[:len(dst)]
+	switch l {
+	case cpu.AVX512:
+		for len(dst) >= 16 {
+			n := min(len(dst)&^15, chunk)
+			f32ToI64AVX512(&dst[0], &x[0], n)
+			dst, x = dst[n:], x[n:]
+		}
+	}
+	f32ToI64Generic(dst, x)
+}
+
+func f64ToI64(l cpu.Level, dst []int64, x []float64) {
+	x = x[:len(dst)]
+	switch l {
+	case cpu.AVX512:
+		for len(dst) >= 16 {
+			n := min(len(dst)&^15, chunk)
+			f64ToI64AVX512(&dst[0], &x[0], n)
+			dst, x = dst[n:], x[n:]
+		}
+	}
+	f64ToI64Generic(dst, x)
+}
+
+func i64ToF32(l cpu.Level, dst []float32, x []int64) {
+	x = x[:len(dst)]
+	switch l {
+	case cpu.AVX512:
+		for len(dst) >= 16 {
+			n := min(len(dst)&^15, chunk)
+			i64ToF32AVX512(&dst[0], &x[0], n)
+			dst, x = dst[n:], x[n:]
+		}
+	}
+	i64ToF32Generic(dst, x)
+}
+
+func i64ToF64(l cpu.Level, dst []float64, x []int64) {
+	x = x[:len(dst)]
+	switch l {
+	case cpu.AVX512:
+		for len(dst) >= 16 {
+			n := min(len(dst)&^15, chunk)
+			i64ToF64AVX512(&dst[0], &x[0], n)
+			dst, x = dst[n:], x[n:]
+		}
+	}
+	i64ToF64Generic(dst, x)
+}
 
 func f16ToF32(l cpu.Level, dst []float32, x []uint16) {
 	x = x[:len(dst)]

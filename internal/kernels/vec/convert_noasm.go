@@ -6,6 +6,48 @@ package vec
 
 import "github.com/onward-ml/onward/internal/cpu"
 
+func f32ToU8(_ cpu.Level, dst []uint8, x []float32) { f32ToU8Generic(dst, x) }
+
+func i32ToU8(_ cpu.Level, dst []uint8, x []int32) { i32ToU8Generic(dst, x) }
+
+func i64ToU8(_ cpu.Level, dst []uint8, x []int64) { i64ToU8Generic(dst, x) }
+
+func i64ToI32(_ cpu.Level, dst []int32, x []int64) { i64ToI32Generic(dst, x) }
+
+func f32ToBool(_ cpu.Level, dst []uint8, x []float32) { f32ToBoolGeneric(dst, x) }
+
+func i32ToBool(_ cpu.Level, dst []uint8, x []int32) { i32ToBoolGeneric(dst, x) }
+
+func i64ToBool(_ cpu.Level, dst []uint8, x []int64) { i64ToBoolGeneric(dst, x) }
+
+func u8ToBool(_ cpu.Level, dst []uint8, x []uint8) { u8ToBoolGeneric(dst, x) }
+
+func u8ToI32(_ cpu.Level, dst []int32, x []uint8) { u8ToI32Generic(dst, x) }
+
+func i8ToI32(_ cpu.Level, dst []int32, x []int8) { i8ToI32Generic(dst, x) }
+
+func u8ToI64(_ cpu.Level, dst []int64, x []uint8) { u8ToI64Generic(dst, x) }
+
+func i8ToI64(_ cpu.Level, dst []int64, x []int8) { i8ToI64Generic(dst, x) }
+
+func i32ToI64(_ cpu.Level, dst []int64, x []int32) { i32ToI64Generic(dst, x) }
+
+func f32ToF64(_ cpu.Level, dst []float64, x []float32) { f32ToF64Generic(dst, x) }
+
+func i32ToF64(_ cpu.Level, dst []float64, x []int32) { i32ToF64Generic(dst, x) }
+
+func f64ToF32(_ cpu.Level, dst []float32, x []float64) { f64ToF32Generic(dst, x) }
+
+func f64ToI32(_ cpu.Level, dst []int32, x []float64) { f64ToI32Generic(dst, x) }
+
+func f32ToI64(_ cpu.Level, dst []int64, x []float32) { f32ToI64Generic(dst, x) }
+
+func f64ToI64(_ cpu.Level, dst []int64, x []float64) { f64ToI64Generic(dst, x) }
+
+func i64ToF32(_ cpu.Level, dst []float32, x []int64) { i64ToF32Generic(dst, x) }
+
+func i64ToF64(_ cpu.Level, dst []float64, x []int64) { i64ToF64Generic(dst, x) }
+
 func f16ToF32(_ cpu.Level, dst []float32, x []uint16) { f16ToF32Generic(dst, x) }
 
 func f32ToF16(_ cpu.Level, dst []uint16, x []float32) { f32ToF16Generic(dst, x) }

@@ -625,6 +625,9 @@ func bits(v any) any {
 	if f, ok := v.(float32); ok {
 		return math.Float32bits(f)
 	}
+	if f, ok := v.(float64); ok {
+		return math.Float64bits(f)
+	}
 	return v
 }
 
@@ -733,6 +736,17 @@ func TestEveryAssemblyFunctionHasALine(t *testing.T) {
 	for _, n := range []string{"f16ToF32", "f32ToF16", "bf16ToF32", "f32ToBF16", "i8ToF32", "u8ToF32", "i32ToF32", "f32ToI32", "transposeF32",
 		"lessF32", "lessOrEqualF32", "equalF32", "selectU32", "softmaxRowsF32", "logSoftmaxRowsF32", "logSumExpRowsF32"} { // TestConvert, TestTranspose, TestCompare, TestSoftmaxRows
 		add(n)
+	}
+	for _, k := range castTable {
+		names = append(names, k.name+"AVX512")
+		if !k.only512 {
+			names = append(names, k.name+"AVX2")
+		}
+	}
+	for _, n := range []string{"less", "lessOrEqual", "equal"} { // TestCompareIntegers
+		for _, typ := range []string{"I32", "I64"} {
+			names = append(names, n+typ+"AVX512", n+typ+"AVX2")
+		}
 	}
 	testkit.CheckAsmTested(t, ".", names)
 }

@@ -1,0 +1,220 @@
+package main
+
+import "fmt"
+
+// lowHalves leaves the low 32 bits of the eight elements in registers 0 and 1 in register 0, with AVX2.
+func (g *fn) lowHalves() {
+	g.e("VSHUFPS $0x88, Y1, Y0, Y0")
+	g.e("VPERMQ $0xD8, Y0, Y0")
+}
+
+// storeBytes writes the low byte of each 32-bit element of register 0. Register 1 is free.
+func (g *fn) storeBytes(d string) {
+	if g.width == 16 {
+		g.e("VPMOVDB Z0, %s", d)
+		return
+	}
+	g.e("VPAND %s, Y0, Y0", g.ci(0xff))
+	g.e("VEXTRACTI128 $1, Y0, X1")
+	g.e("VPACKUSDW X1, X0, X0")
+	g.e("VPACKUSWB X0, X0, X0")
+	g.e("VMOVQ X0, %s", d)
+}
+
+// storeTruth writes the mask in K1, or AVX2's in register 0, as truth values; inverted writes AVX2's complement.
+// Register 1 is free.
+func (g *fn) storeTruth(d string, inverted bool) {
+	ones := g.ci(0x01010101)
+	if g.width == 16 {
+		g.e("VMOVDQU %s, X1", ones)
+		g.e("VMOVDQU8.Z X1, K1, X1")
+		g.e("VMOVDQU X1, %s", d)
+		return
+	}
+	g.e("VEXTRACTF128 $1, Y0, X1")
+	g.e("VPACKSSDW X1, X0, X0")
+	g.e("VPACKSSWB X0, X0, X0")
+	op := "VPAND"
+	if inverted {
+		op = "VPANDN"
+	}
+	g.e("%s %s, X0, X0", op, ones)
+	g.e("VMOVQ X0, %s", d)
+}
+
+// offset moves a memory operand of a register without displacement.
+func offset(n int, mem string) string { return fmt.Sprintf("%d%s", n, mem) }
+
+// casts are the conversions that NEON leaves to Go.
+func casts() []*conversion {
+	cast := func(name, src, dst string, body func(g *fn, s, d string)) *conversion {
+		return &conversion{name: name, src: src, dst: dst, body: body, amd64: true}
+	}
+	// halves applies an instruction to each half of a vector's elements, bytes long at its two ends.
+	halves := func(op string, from, to int, narrow bool) func(g *fn, s, d string) {
+		return func(g *fn, s, d string) {
+			half := g.width / 2
+			for k := range 2 {
+				src, dst := offset(k*half*from, s), offset(k*half*to, d)
+				if !narrow {
+					g.op(op, src, 0)
+					g.op("VMOVUPS", 0, dst)
+					continue
+				}
+				name, reg := op, "Y0"
+				if g.width == 8 {
+					name, reg = op+"Y", "X0"
+				}
+				g.e("VMOVUPS %s, %s", src, g.r(1))
+				if g.width == 8 {
+					g.e("%s Y1, %s", name, reg)
+				} else {
+					g.e("%s Z1, %s", name, reg)
+				}
+				g.e("VMOVUPS %s, %s", reg, dst)
+			}
+		}
+	}
+	only := func(k *conversion) *conversion { k.only = avx512.name; return k }
+	least := func(g *fn, s, d string) { // whether it is not zero, of bytes
+		if g.width == 16 {
+			g.e("VMOVDQU %s, X0", s)
+		} else {
+			g.e("VMOVQ %s, X0", s)
+		}
+		g.e("VPMINUB %s, X0, X0", g.ci(0x01010101))
+		if g.width == 16 {
+			g.e("VMOVDQU X0, %s", d)
+		} else {
+			g.e("VMOVQ X0, %s", d)
+		}
+	}
+	load64 := func(g *fn, s string) {
+		g.op("VMOVUPS", s, 0)
+		g.op("VMOVUPS", offset(g.width*4, s), 1)
+	}
+	widen := func(op string) func(g *fn, s, d string) {
+		return func(g *fn, s, d string) {
+			g.op(op, s, 0)
+			g.op("VMOVUPS", 0, d)
+		}
+	}
+	return []*conversion{
+		cast("f32ToU8", "float32", "uint8", func(g *fn, s, d string) {
+			g.op("VCVTTPS2DQ", s, 0)
+			g.storeBytes(d)
+		}),
+		cast("i32ToU8", "int32", "uint8", func(g *fn, s, d string) {
+			g.op("VMOVUPS", s, 0)
+			g.storeBytes(d)
+		}),
+		cast("i64ToU8", "int64", "uint8", func(g *fn, s, d string) {
+			load64(g, s)
+			if g.width == 16 {
+				g.e("VPMOVQB Z0, %s", d)
+				g.e("VPMOVQB Z1, %s", offset(8, d))
+				return
+			}
+			g.lowHalves()
+			g.storeBytes(d)
+		}),
+		cast("i64ToI32", "int64", "int32", func(g *fn, s, d string) {
+			load64(g, s)
+			if g.width == 16 {
+				g.e("VPMOVQD Z0, %s", d)
+				g.e("VPMOVQD Z1, %s", offset(32, d))
+				return
+			}
+			g.lowHalves()
+			g.e("VMOVUPS Y0, %s", d)
+		}),
+		cast("f32ToBool", "float32", "uint8", func(g *fn, s, d string) {
+			g.op("VXORPS", 0, 0, 0)
+			if g.width == 16 {
+				g.e("VCMPPS $4, %s, Z0, K1", s)
+			} else {
+				g.e("VCMPPS $4, %s, Y0, Y0", s)
+			}
+			g.storeTruth(d, false)
+		}),
+		cast("i32ToBool", "int32", "uint8", func(g *fn, s, d string) {
+			g.op("VXORPS", 0, 0, 0)
+			if g.width == 16 {
+				g.e("VPCMPD $4, %s, Z0, K1", s)
+			} else {
+				g.e("VPCMPEQD %s, Y0, Y0", s)
+			}
+			g.storeTruth(d, true)
+		}),
+		cast("i64ToBool", "int64", "uint8", func(g *fn, s, d string) {
+			g.op("VXORPS", 0, 0, 0)
+			if g.width == 16 {
+				g.e("VPCMPQ $4, %s, Z0, K1", s)
+				g.e("VPCMPQ $4, %s, Z0, K2", offset(64, s))
+				g.e("KUNPCKBW K1, K2, K1")
+			} else {
+				g.e("VPCMPEQQ %s, Y0, Y1", offset(32, s))
+				g.e("VPCMPEQQ %s, Y0, Y0", s)
+				g.lowHalves()
+			}
+			g.storeTruth(d, true)
+		}),
+		cast("u8ToBool", "uint8", "uint8", least),
+		cast("u8ToI32", "uint8", "int32", widen("VPMOVZXBD")),
+		cast("i8ToI32", "int8", "int32", widen("VPMOVSXBD")),
+		cast("u8ToI64", "uint8", "int64", halves("VPMOVZXBQ", 1, 8, false)),
+		cast("i8ToI64", "int8", "int64", halves("VPMOVSXBQ", 1, 8, false)),
+		cast("i32ToI64", "int32", "int64", halves("VPMOVSXDQ", 4, 8, false)),
+		cast("f32ToF64", "float32", "float64", halves("VCVTPS2PD", 4, 8, false)),
+		cast("i32ToF64", "int32", "float64", halves("VCVTDQ2PD", 4, 8, false)),
+		cast("f64ToF32", "float64", "float32", halves("VCVTPD2PS", 8, 4, true)),
+		cast("f64ToI32", "float64", "int32", halves("VCVTTPD2DQ", 8, 4, true)),
+		only(cast("f32ToI64", "float32", "int64", halves("VCVTTPS2QQ", 4, 8, false))),
+		only(cast("f64ToI64", "float64", "int64", halves("VCVTTPD2QQ", 8, 8, false))),
+		only(cast("i64ToF32", "int64", "float32", halves("VCVTQQ2PS", 8, 4, true))),
+		only(cast("i64ToF64", "int64", "float64", halves("VCVTQQ2PD", 8, 8, false))),
+	}
+}
+
+// integerComparisons are those of integers of 32 and 64 bits.
+func integerComparisons() (ks []*choice) {
+	for _, c := range []struct {
+		name string
+		pred int
+	}{{"less", lt}, {"lessOrEqual", le}, {"equal", eq}} {
+		for _, size := range []int{4, 8} {
+			letter := map[int]string{4: "D", 8: "Q"}[size]
+			typ := fmt.Sprintf("int%d", 8*size)
+			body := func(g *fn) {
+				vectors := size / 4
+				for v := range vectors {
+					at := offset(v*4*g.width, "(SI)")
+					with := offset(v*4*g.width, "(DX)")
+					switch {
+					case g.width == 16:
+						g.op("VMOVUPS", at, v)
+						g.e("VPCMP%s $%d, %s, Z%d, K%d", letter, c.pred, with, v, v+1)
+					case c.pred == lt:
+						g.op("VMOVUPS", with, v)
+						g.e("VPCMPGT%s %s, Y%d, Y%d", letter, at, v, v)
+					case c.pred == le:
+						g.op("VMOVUPS", at, v)
+						g.e("VPCMPGT%s %s, Y%d, Y%d", letter, with, v, v)
+					default:
+						g.op("VMOVUPS", at, v)
+						g.e("VPCMPEQ%s %s, Y%d, Y%d", letter, with, v, v)
+					}
+				}
+				switch {
+				case vectors == 2 && g.width == 16:
+					g.e("KUNPCKBW K1, K2, K1")
+				case vectors == 2:
+					g.lowHalves()
+				}
+				g.storeTruth("(DI)", c.pred == le)
+			}
+			ks = append(ks, &choice{name: fmt.Sprintf("%sI%d", c.name, 8*size), args: [][2]string{{"dst", "bool"}, {"a", typ}, {"b", typ}}, body: body, amd64: true})
+		}
+	}
+	return ks
+}

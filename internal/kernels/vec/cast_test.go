@@ -1,0 +1,128 @@
+package vec
+
+import (
+	"math"
+	"math/rand/v2"
+	"testing"
+
+	testkit "github.com/onward-ml/onward/internal/testing"
+)
+
+// castTable has one line per conversion of whole numbers and wide floats.
+var castTable = []struct {
+	name    string
+	only512 bool
+	test    func(t *testing.T, l level, name string)
+}{
+	{"f32ToU8", false, castCase(F32ToU8, f32ToU8Generic)},
+	{"i32ToU8", false, castCase(I32ToU8, i32ToU8Generic)},
+	{"i64ToU8", false, castCase(I64ToU8, i64ToU8Generic)},
+	{"i64ToI32", false, castCase(I64ToI32, i64ToI32Generic)},
+	{"f32ToBool", false, castCase(F32ToBool, f32ToBoolGeneric)},
+	{"i32ToBool", false, castCase(I32ToBool, i32ToBoolGeneric)},
+	{"i64ToBool", false, castCase(I64ToBool, i64ToBoolGeneric)},
+	{"u8ToBool", false, castCase(U8ToBool, u8ToBoolGeneric)},
+	{"u8ToI32", false, castCase(U8ToI32, u8ToI32Generic)},
+	{"i8ToI32", false, castCase(I8ToI32, i8ToI32Generic)},
+	{"u8ToI64", false, castCase(U8ToI64, u8ToI64Generic)},
+	{"i8ToI64", false, castCase(I8ToI64, i8ToI64Generic)},
+	{"i32ToI64", false, castCase(I32ToI64, i32ToI64Generic)},
+	{"f32ToF64", false, castCase(F32ToF64, f32ToF64Generic)},
+	{"i32ToF64", false, castCase(I32ToF64, i32ToF64Generic)},
+	{"f64ToF32", false, castCase(F64ToF32, f64ToF32Generic)},
+	{"f64ToI32", false, castCase(F64ToI32, f64ToI32Generic)},
+	{"f32ToI64", true, castCase(F32ToI64, f32ToI64Generic)},
+	{"f64ToI64", true, castCase(F64ToI64, f64ToI64Generic)},
+	{"i64ToF32", true, castCase(I64ToF32, i64ToF32Generic)},
+	{"i64ToF64", true, castCase(I64ToF64, i64ToF64Generic)},
+}
+
+func castCase[D, S castNumber](f func(level, []D, []S), twin func([]D, []S)) func(*testing.T, level, string) {
+	return func(t *testing.T, l level, name string) {
+		convertLengths(t, name, castInputs[S](), f, l, twin)
+	}
+}
+
+// castInputs are numbers of every magnitude, with what does not fit an integer and halfway cases.
+func castInputs[S castNumber]() []S {
+	r := rand.New(rand.NewPCG(5, 9))
+	x := make([]S, 20000)
+	for i := range x {
+		switch p := any(&x[i]).(type) {
+		case *float32:
+			*p = math.Float32frombits(r.Uint32())
+			if i%2 == 0 {
+				*p = float32(r.NormFloat64() * math.Exp2(float64(r.IntN(70))))
+			}
+		case *float64:
+			*p = math.Float64frombits(r.Uint64())
+			if i%2 == 0 {
+				*p = r.NormFloat64() * math.Exp2(float64(r.IntN(70)))
+			}
+		case *int64:
+			*p = int64(r.Uint64()) >> r.IntN(64)
+		case *int32:
+			*p = int32(r.Uint32()) >> r.IntN(32)
+		case *int8:
+			*p = int8(r.Uint32())
+		case *uint8:
+			*p = uint8(r.Uint32()) & uint8(r.Uint32())
+		}
+		if i%7 == 3 {
+			x[i] = 0
+		}
+	}
+	switch p := any(x).(type) {
+	case []float32:
+		copy(p, testkit.Special32())
+		copy(p[100:], []float32{1 << 31, -1 << 31, 1 << 63, -1 << 63, 255.5, -0.5})
+	case []float64:
+		for i, v := range testkit.Special32() {
+			p[i] = float64(v)
+		}
+		copy(p[100:], []float64{1 << 31, -1 << 31, 1<<31 - 0.5, 1 << 63, -1 << 63, 1e300, math.SmallestNonzeroFloat64})
+	}
+	return x
+}
+
+func TestCast(t *testing.T) {
+	testkit.Levels(t, func(t *testing.T, l level) {
+		for _, k := range castTable {
+			k.test(t, l, k.name)
+		}
+	})
+}
+
+func TestCompareIntegers(t *testing.T) {
+	testkit.Levels(t, func(t *testing.T, l level) {
+		compareIntegers(t, l, []int32{0, 1, -1, 7, 1 << 30, math.MaxInt32, math.MinInt32}, LessI32, LessOrEqualI32, EqualI32)
+		compareIntegers(t, l, []int64{0, 1, -1, 1 << 32, 1<<32 + 1, math.MaxInt64, math.MinInt64}, LessI64, LessOrEqualI64, EqualI64)
+	})
+}
+
+func compareIntegers[T integers](t *testing.T, l level, special []T, less, lessOrEqual, equal func(level, []bool, []T, []T)) {
+	testkit.Sides(func(side string, s testkit.Side) {
+		for _, n := range []int{0, 1, 7, 8, 9, 15, 16, 17, 31, 33, 70, chunk + 21} {
+			for off := range 4 {
+				a, b := testkit.Guarded[T](t, n, s, off), testkit.Guarded[T](t, n, s, off)
+				dst := testkit.Guarded[bool](t, n, s, off)
+				for i := range a {
+					a[i], b[i] = special[i%7], special[(i/7+off)%7]
+				}
+				check := func(name string, want func(a, b T) bool) {
+					for i, v := range dst {
+						if v != want(a[i], b[i]) {
+							t.Fatalf("%s %s: element %d of %d: %d and %d give %v", name, side, i, n, a[i], b[i], v)
+						}
+					}
+				}
+				less(l, dst, a, b)
+				check("less", func(a, b T) bool { return a < b })
+				lessOrEqual(l, dst, a, b)
+				check("less or equal", func(a, b T) bool { return a <= b })
+				equal(l, dst, a, b)
+				check("equal", func(a, b T) bool { return a == b })
+			}
+		}
+	})
+}
