@@ -555,3 +555,30 @@ func TestSumBlock(t *testing.T) {
 		}
 	})
 }
+
+func TestClearBorder(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		n := func(what string, most int) int { return rapid.IntRange(0, most).Draw(t, what) }
+		l := NewLayout(1+n("c", 40), n("h", 4), n("w", 4), n("top", 2), n("left", 2), n("bottom", 2), n("right", 2))
+		data := make([]float32, l.Len())
+		for i := range data {
+			data[i] = 1
+		}
+		l.ClearBorder(data, 0, l.Blocks())
+		for b := range l.Blocks() {
+			for y := -l.Top; y < l.H+l.Bottom; y++ {
+				for x := -l.Left; x < l.W+l.Right; x++ {
+					want := float32(0)
+					if y >= 0 && y < l.H && x >= 0 && x < l.W {
+						want = 1
+					}
+					for k, v := range data[l.At(b, y, x):][:Lanes] {
+						if v != want {
+							t.Fatalf("%+v: block %d, pixel %d,%d, channel %d is %g, want %g", l, b, y, x, k, v, want)
+						}
+					}
+				}
+			}
+		}
+	})
+}
