@@ -213,6 +213,11 @@ type builder struct {
 	maxNodes    int
 	unsupported map[string]*Unsupported
 	block       int // of the operators of ops.DomainNchwc, 0: unknown
+
+	// Of gradients: the names of nodes that must not be given again, how many were
+	// given, how many nodes there are and how many were followed into subgraphs.
+	gradientNames                               map[string]bool
+	gradientCount, gradientNodes, gradientSteps int
 }
 
 // countNodes counts the nodes of the file and checks how deep graphs nest.
@@ -365,7 +370,7 @@ func (b *builder) graph(og *onnx.Graph, parent *scope, main bool) (*ir.Graph, er
 	if err != nil {
 		return nil, err
 	}
-	if nodes, err = expandGradients(nodes, s.opsets); err != nil {
+	if nodes, err = b.expandGradients(nodes, s.opsets[""]); err != nil {
 		return nil, err
 	}
 	for _, n := range nodes {

@@ -12,19 +12,12 @@ import (
 // compute the gradients in reverse mode: the operators between xs and y in
 // reverse order, each by a rule of gradientRules. Because the rules use plain
 // nodes, gradients of gradients work too.
-func expandGradients(nodes []*onnx.Node, imports map[string]int) ([]*onnx.Node, error) {
+func (f *builder) expandGradients(nodes []*onnx.Node, opset int) ([]*onnx.Node, error) {
 	if !slices.ContainsFunc(nodes, isGradient) {
 		return nodes, nil
 	}
-	b := &gradientBuilder{opset: imports[""], names: map[string]bool{}}
-	for _, n := range nodes {
-		for _, o := range n.Outputs {
-			b.names[o] = true
-		}
-		for _, in := range n.Inputs {
-			b.names[in] = true
-		}
-	}
+	b := &gradientBuilder{front: f, opset: opset}
+	f.keepNames(nodes)
 	for _, n := range nodes {
 		if !isGradient(n) {
 			b.nodes = append(b.nodes, n)
@@ -102,18 +95,51 @@ func floatAttr(n *onnx.Node, name string, def float32) float32 {
 
 // gradientBuilder appends nodes to those that there are.
 type gradientBuilder struct {
-	nodes []*onnx.Node
-	opset int
-	names map[string]bool
-	count int
+	front  *builder // holds the names, which are those of all graphs
+	nodes  []*onnx.Node
+	opset  int
+	active map[string]bool // what depends on xs, while rules run
+	spent  int             // of nodes, those that are counted
+}
+
+// gradientNodes bounds how many nodes gradients put into a model. Branches within
+// branches, and gradients of gradients, repeat what is in them.
+const gradientNodes = 1 << 18
+
+// spend counts the nodes that came since it was last called.
+func (b *gradientBuilder) spend() error {
+	b.front.gradientNodes += len(b.nodes) - b.spent
+	b.spent = len(b.nodes)
+	if b.front.gradientNodes > gradientNodes {
+		return fmt.Errorf("the gradients of the model take more than %d nodes", gradientNodes)
+	}
+	return nil
+}
+
+// keepNames keeps the names of nodes and of their subgraphs from being given again.
+func (f *builder) keepNames(nodes []*onnx.Node) {
+	if f.gradientNames == nil {
+		f.gradientNames = map[string]bool{}
+	}
+	for _, n := range nodes {
+		for _, name := range n.Inputs {
+			f.gradientNames[name] = true
+		}
+		for _, name := range n.Outputs {
+			f.gradientNames[name] = true
+		}
+		for _, a := range n.Attributes {
+			for _, g := range subgraphs(a) {
+				f.keepNames(g.Nodes)
+			}
+		}
+	}
 }
 
 func (b *gradientBuilder) fresh() string {
 	for {
-		b.count++
-		name := fmt.Sprintf("gradient_%d", b.count)
-		if !b.names[name] {
-			b.names[name] = true
+		b.front.gradientCount++
+		if name := fmt.Sprintf("gradient_%d", b.front.gradientCount); !b.front.gradientNames[name] {
 			return name
 		}
 	}
@@ -179,7 +205,7 @@ func (b *gradientBuilder) expand(n *onnx.Node) error {
 			continue
 		}
 		between[i] = true
-		stack = append(stack, b.nodes[i].Inputs...)
+		stack = append(stack, b.inputs(b.nodes[i])...)
 	}
 	order := make([]int, 0, len(between))
 	for i := range between {
@@ -207,13 +233,15 @@ func (b *gradientBuilder) expand(n *onnx.Node) error {
 	}
 	var path []*onnx.Node
 	for _, i := range order {
+		if err := b.spend(); err != nil {
+			return err
+		}
 		p := b.nodes[i]
 		use := *p
-		if slices.ContainsFunc(p.Inputs, func(in string) bool { _, ok := value[in]; return ok }) {
-			use.Inputs, use.Outputs = slices.Clone(p.Inputs), slices.Clone(p.Outputs)
-			for k, in := range use.Inputs {
-				use.Inputs[k] = at(in)
-			}
+		ins := b.inputs(p)
+		if slices.ContainsFunc(ins, func(in string) bool { _, ok := value[in]; return ok }) {
+			use = *b.renamed(p, at)
+			use.Outputs = slices.Clone(p.Outputs)
 			for k, out := range use.Outputs {
 				if out != "" {
 					use.Outputs[k] = b.fresh()
@@ -222,10 +250,7 @@ func (b *gradientBuilder) expand(n *onnx.Node) error {
 			}
 			b.nodes = append(b.nodes, &use)
 		}
-		if slices.ContainsFunc(p.Inputs, func(in string) bool { return active[in] }) {
-			for _, out := range p.Outputs {
-				active[out] = out != ""
-			}
+		if b.follow(p, active) {
 			path = append(path, &use)
 		}
 	}
@@ -260,7 +285,12 @@ func (b *gradientBuilder) expand(n *onnx.Node) error {
 // backward appends what computes the gradients of the inputs of the nodes of path
 // from those in grad, and adds them to it. active names the values on the way.
 func (b *gradientBuilder) backward(path []*onnx.Node, grad map[string]string, active map[string]bool) error {
+	defer func(was map[string]bool) { b.active = was }(b.active)
 	for _, p := range slices.Backward(path) {
+		if err := b.spend(); err != nil {
+			return err
+		}
+		b.active = active
 		gs := make([]string, len(p.Outputs))
 		some, further := false, 0
 		for k, out := range p.Outputs {
@@ -292,8 +322,9 @@ func (b *gradientBuilder) backward(path []*onnx.Node, grad map[string]string, ac
 		if err != nil {
 			return fmt.Errorf("operator %s: %w", p.OpType, err)
 		}
+		ins := b.inputs(p)
 		for k, d := range into {
-			in := p.Inputs[k]
+			in := ins[k]
 			if d == "" || !active[in] {
 				continue
 			}

@@ -3,9 +3,12 @@ package frontend
 import (
 	"fmt"
 	"maps"
+	"reflect"
 	"slices"
 
+	"github.com/onward-ml/onward/internal/ops"
 	"github.com/onward-ml/onward/onnx"
+	"github.com/onward-ml/onward/tensor"
 )
 
 // gradientRules says how the gradient g of a node's output becomes those of its
@@ -39,6 +42,22 @@ func noGradient(b *gradientBuilder, n *onnx.Node, g string) ([]string, error) {
 	return make([]string, len(n.Inputs)), nil
 }
 
+// flat reports whether the outputs of a node change in steps only, or not with its
+// inputs at all: then nothing is differentiated by them.
+func flat(n *onnx.Node) bool {
+	if d := ops.NormalDomain(n.Domain); d != "" && d != ops.DomainInternal {
+		return false
+	}
+	if n.OpType == "Cast" {
+		switch tensor.DType(intAttr(n, "to", 0)) {
+		case tensor.TypeFloat32, tensor.TypeFloat64, tensor.TypeFloat16, tensor.TypeBFloat16:
+			return false
+		}
+		return true
+	}
+	return gradientRules[n.OpType] != nil && reflect.ValueOf(gradientRules[n.OpType]).Pointer() == reflect.ValueOf(noGradient).Pointer()
+}
+
 func init() {
 	gradientRules = map[string]gradientRule{
 		"Identity":   unary(func(b *gradientBuilder, x, y, g string) string { return g }),
@@ -64,6 +83,15 @@ func init() {
 		"Relu": unary(func(b *gradientBuilder, x, y, g string) string { return b.op("Mul", g, b.step(0, x)) }),
 		"LeakyRelu": func(b *gradientBuilder, n *onnx.Node, g string) ([]string, error) {
 			return []string{b.op("Mul", g, b.step(floatAttr(n, "alpha", 0.01), n.Inputs[0]))}, nil
+		},
+		"Cast": func(b *gradientBuilder, n *onnx.Node, g string) ([]string, error) {
+			if err := b.need(15); err != nil { // CastLike
+				return nil, err
+			}
+			return []string{b.op("CastLike", g, n.Inputs[0])}, nil
+		},
+		"CastLike": func(b *gradientBuilder, n *onnx.Node, g string) ([]string, error) {
+			return onlyFirst(n, b.op("CastLike", g, n.Inputs[0])), nil
 		},
 		"Sign": noGradient, "Fill": noGradient, "Step": noGradient, "Floor": noGradient, "Ceil": noGradient, "Round": noGradient,
 		"Shape": noGradient, "Size": noGradient, "Greater": noGradient, "Less": noGradient, "Equal": noGradient,
@@ -144,6 +172,7 @@ func init() {
 	maps.Copy(gradientRules, attentionGradients())
 	maps.Copy(gradientRules, windowGradients())
 	maps.Copy(gradientRules, reduceGradients())
+	gradientRulesOfAll["If"], gradientRulesOfAll["Scan"] = ifGradient, scanGradient
 	gradientRulesOfAll["Attention"] = compositeOfAll(attention)
 	for name, f := range compositeGradients() {
 		gradientRules[name] = composite(f)

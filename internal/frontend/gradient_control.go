@@ -1,0 +1,421 @@
+package frontend
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/onward-ml/onward/internal/ops"
+	"github.com/onward-ml/onward/onnx"
+)
+
+// inputs returns what a node uses: its inputs, then what its subgraphs take from
+// around them.
+func (b *gradientBuilder) inputs(n *onnx.Node) []string {
+	r := n.Inputs[:len(n.Inputs):len(n.Inputs)]
+	for _, a := range n.Attributes {
+		for _, g := range subgraphs(a) {
+			for _, name := range b.front.freeNames(g) {
+				if !slices.Contains(r[len(n.Inputs):], name) {
+					r = append(r, name)
+				}
+			}
+		}
+	}
+	return r
+}
+
+// renamed copies a node that uses other values, those that at names.
+func (b *gradientBuilder) renamed(n *onnx.Node, at func(string) string) *onnx.Node {
+	r := *n
+	r.Inputs = slices.Clone(n.Inputs)
+	for k, in := range r.Inputs {
+		r.Inputs[k] = at(in)
+	}
+	r.Attributes = slices.Clone(n.Attributes)
+	for k, a := range r.Attributes {
+		if a == nil || a.G == nil && len(a.Graphs) == 0 {
+			continue
+		}
+		c := *a
+		if a.G != nil {
+			c.G = b.renamedGraph(a.G, at)
+		}
+		c.Graphs = slices.Clone(a.Graphs)
+		for i, g := range c.Graphs {
+			c.Graphs[i] = b.renamedGraph(g, at)
+		}
+		r.Attributes[k] = &c
+	}
+	return &r
+}
+
+func (b *gradientBuilder) renamedGraph(g *onnx.Graph, at func(string) string) *onnx.Graph {
+	if g == nil {
+		return nil
+	}
+	free := b.front.freeNames(g)
+	to := func(name string) string {
+		if slices.Contains(free, name) {
+			return at(name)
+		}
+		return name
+	}
+	r := *g
+	r.Nodes = make([]*onnx.Node, len(g.Nodes))
+	for i, n := range g.Nodes {
+		r.Nodes[i] = b.renamed(n, to)
+	}
+	r.Outputs = slices.Clone(g.Outputs)
+	for i, o := range r.Outputs {
+		if o != nil && to(o.Name) != o.Name {
+			r.Outputs[i] = &onnx.ValueInfo{Name: to(o.Name), Type: o.Type}
+		}
+	}
+	return &r
+}
+
+// within returns a builder that goes on where the nodes of a subgraph end.
+func (b *gradientBuilder) within(g *onnx.Graph) (*gradientBuilder, error) {
+	nodes, err := b.front.sorted(g)
+	if err != nil {
+		return nil, err
+	}
+	if nodes, err = b.front.expandGradients(nodes, b.opset); err != nil {
+		return nil, err
+	}
+	return &gradientBuilder{front: b.front, opset: b.opset, nodes: slices.Clone(nodes)}, nil
+}
+
+// reach adds to active what depends on it among the nodes, and returns the nodes on
+// the way.
+func (b *gradientBuilder) reach(nodes []*onnx.Node, active map[string]bool) []*onnx.Node {
+	var path []*onnx.Node
+	for _, p := range nodes {
+		if b.follow(p, active) {
+			path = append(path, p)
+		}
+	}
+	return path
+}
+
+// gradientSteps bounds how many nodes are followed into subgraphs; beyond, all outputs
+// of a node are taken for active if one input is.
+const gradientSteps = 1 << 22
+
+// follow adds the outputs of a node that depend on active values to these, and
+// reports whether the node is on the way.
+func (b *gradientBuilder) follow(p *onnx.Node, active map[string]bool) bool {
+	if flat(p) || !slices.ContainsFunc(b.inputs(p), func(in string) bool { return active[in] }) {
+		return false
+	}
+	through := make([]bool, len(p.Outputs))
+	known := false
+	if ops.NormalDomain(p.Domain) == "" && b.front.gradientSteps < gradientSteps {
+		switch p.OpType {
+		case "If":
+			known = true
+			for _, name := range []string{"then_branch", "else_branch"} {
+				g, err := graphAttr(p, name)
+				known = known && err == nil && b.followInto(g, nil, 0, active, through)
+			}
+		case "Scan":
+			g, err := graphAttr(p, "body")
+			from := make([]bool, len(p.Inputs))
+			for i, in := range p.Inputs {
+				from[i] = active[in]
+			}
+			known = err == nil && b.opset >= 9 && b.followInto(g, from, len(p.Inputs)-int(intAttr(p, "num_scan_inputs", 0)), active, through)
+		}
+	}
+	for k, out := range p.Outputs {
+		if out != "" && (through[k] || !known) {
+			active[out] = true
+		}
+	}
+	return true
+}
+
+// followInto marks the outputs of a subgraph that depend on active values around it or
+// on the inputs that from marks. What the first states outputs are, these inputs are
+// at the next step. It reports false for a graph that does not fit.
+func (b *gradientBuilder) followInto(g *onnx.Graph, from []bool, states int, active map[string]bool, through []bool) bool {
+	if len(g.Inputs) != len(from) || len(g.Outputs) < len(through) || states < 0 || states > min(len(g.Inputs), len(g.Outputs)) || slices.Contains(g.Inputs, nil) || slices.Contains(g.Outputs, nil) {
+		return false
+	}
+	nodes, err := b.front.sorted(g)
+	if err != nil {
+		return false
+	}
+	within := map[string]bool{}
+	for _, name := range b.front.freeNames(g) {
+		within[name] = active[name]
+	}
+	for i, v := range g.Inputs {
+		within[v.Name] = from[i]
+	}
+	for again := true; again; {
+		b.front.gradientSteps += len(nodes) + 1
+		b.reach(nodes, within)
+		again = false
+		for i := range states {
+			if in := g.Inputs[i].Name; within[g.Outputs[i].Name] && !within[in] {
+				within[in], again = true, true
+			}
+		}
+	}
+	for k := range through {
+		through[k] = through[k] || within[g.Outputs[k].Name]
+	}
+	return true
+}
+
+// captured returns which of what the subgraphs of a node take from around them is
+// active.
+func (b *gradientBuilder) captured(n *onnx.Node) []string {
+	var r []string
+	for _, name := range b.inputs(n)[len(n.Inputs):] {
+		if b.active[name] {
+			r = append(r, name)
+		}
+	}
+	return r
+}
+
+// add adds g to the gradient of a value.
+func (b *gradientBuilder) add(grad map[string]string, name, g string) {
+	if grad[name] != "" {
+		g = b.op("Add", grad[name], g)
+	}
+	grad[name] = g
+}
+
+// orZero returns a value of its own: the gradient of x, or zeros.
+func (b *gradientBuilder) orZero(grad map[string]string, x string) string {
+	if d := grad[x]; d != "" {
+		return b.op("Identity", d)
+	}
+	return b.filled(0, x)
+}
+
+func values(names ...string) []*onnx.ValueInfo {
+	r := make([]*onnx.ValueInfo, len(names))
+	for i, n := range names {
+		r[i] = &onnx.ValueInfo{Name: n}
+	}
+	return r
+}
+
+func graphAttr(n *onnx.Node, name string) (*onnx.Graph, error) {
+	for _, a := range n.Attributes {
+		if a != nil && a.Name == name && a.G != nil {
+			return a.G, nil
+		}
+	}
+	return nil, fmt.Errorf("attribute %s is missing", name)
+}
+
+// ifGradient is an If whose branches go on with the gradients for what they use.
+func ifGradient(b *gradientBuilder, n *onnx.Node, gs []string) ([]string, error) {
+	free := b.captured(n)
+	m := &onnx.Node{OpType: "If", Inputs: n.Inputs}
+	for _, name := range []string{"then_branch", "else_branch"} {
+		g, err := graphAttr(n, name)
+		if err != nil {
+			return nil, err
+		}
+		in, err := b.within(g)
+		if err != nil {
+			return nil, err
+		}
+		active, grad := map[string]bool{}, map[string]string{}
+		for _, c := range free {
+			active[c] = true
+		}
+		path := in.reach(in.nodes, active)
+		for k, o := range g.Outputs {
+			if k < len(gs) && gs[k] != "" && o != nil && active[o.Name] {
+				in.add(grad, o.Name, gs[k])
+			}
+		}
+		if err := in.backward(path, grad, active); err != nil {
+			return nil, err
+		}
+		branch := *g
+		branch.Outputs = nil
+		for _, c := range free {
+			branch.Outputs = append(branch.Outputs, values(in.orZero(grad, c))...)
+		}
+		branch.Nodes = in.nodes
+		m.Attributes = append(m.Attributes, &onnx.Attribute{Name: name, Type: onnx.AttrGraph, G: &branch})
+	}
+	r := make([]string, len(b.inputs(n)))
+	if len(free) == 0 {
+		return r, nil
+	}
+	for _, c := range free {
+		d := b.fresh()
+		m.Outputs = append(m.Outputs, d)
+		r[len(n.Inputs)+slices.Index(b.inputs(n)[len(n.Inputs):], c)] = d
+	}
+	b.nodes = append(b.nodes, m)
+	return r, nil
+}
+
+// scanGradient is a Scan the other way. The states that the first one had before
+// each step come from a Scan that gives them out; a step computes the body again and
+// goes on with the gradients: its states are those of the states and of what the
+// body takes from around it, its outputs those of the scan inputs.
+func scanGradient(b *gradientBuilder, n *onnx.Node, gs []string) ([]string, error) {
+	if err := b.need(9); err != nil {
+		return nil, err
+	}
+	body, err := graphAttr(n, "body")
+	if err != nil {
+		return nil, err
+	}
+	scans := int(intAttr(n, "num_scan_inputs", 0))
+	states := len(n.Inputs) - scans
+	if states < 0 || scans < 1 || len(body.Inputs) != len(n.Inputs) || len(body.Outputs) < states || slices.Contains(body.Inputs, nil) || slices.Contains(body.Outputs, nil) {
+		return nil, fmt.Errorf("%d inputs, %d of them scanned, for a body with %d inputs and %d outputs", len(n.Inputs), scans, len(body.Inputs), len(body.Outputs))
+	}
+	outs := len(body.Outputs) - states
+	list := func(name string, count int) []int64 {
+		return append(slices.Clone(intsAttr(n, name, make([]int64, count))), make([]int64, max(0, states))...)
+	}
+	inAxes, inBack := list("scan_input_axes", scans), list("scan_input_directions", scans)
+	outAxes, outBack := list("scan_output_axes", outs), list("scan_output_directions", outs)
+	if len(inAxes) != scans+states || len(inBack) != scans+states || len(outAxes) != outs+states || len(outBack) != outs+states {
+		return nil, fmt.Errorf("axes or directions are not as many as %d scanned inputs and %d outputs", scans, outs)
+	}
+	attrs := func(body *onnx.Graph, scans int, inAxes, inBack, outAxes, outBack []int64) []*onnx.Attribute {
+		r := []*onnx.Attribute{{Name: "body", Type: onnx.AttrGraph, G: body}, {Name: "num_scan_inputs", Type: onnx.AttrInt, I: int64(scans)},
+			{Name: "scan_input_axes", Type: onnx.AttrInts, Ints: inAxes}, {Name: "scan_input_directions", Type: onnx.AttrInts, Ints: inBack}}
+		if len(outAxes) > 0 {
+			r = append(r, &onnx.Attribute{Name: "scan_output_axes", Type: onnx.AttrInts, Ints: outAxes}, &onnx.Attribute{Name: "scan_output_directions", Type: onnx.AttrInts, Ints: outBack})
+		}
+		return r
+	}
+
+	// The states before each step.
+	first := *body
+	first.Nodes, first.Outputs = slices.Clone(body.Nodes), slices.Clone(body.Outputs)
+	again := &onnx.Node{OpType: "Scan", Inputs: n.Inputs, Attributes: attrs(&first, scans, inAxes[:scans], inBack[:scans], outAxes, outBack)}
+	for _, s := range body.Inputs[:states] {
+		o := b.fresh()
+		first.Nodes = append(first.Nodes, &onnx.Node{OpType: "Identity", Inputs: []string{s.Name}, Outputs: []string{o}})
+		first.Outputs = append(first.Outputs, values(o)...)
+	}
+	for range first.Outputs {
+		again.Outputs = append(again.Outputs, b.fresh())
+	}
+	b.nodes = append(b.nodes, again)
+	final, before := again.Outputs[:states], again.Outputs[states+outs:]
+
+	// What depends on xs within the body; a state that does at its end does from the
+	// next step on.
+	in, err := b.within(body)
+	if err != nil {
+		return nil, err
+	}
+	free := b.captured(n)
+	active := map[string]bool{}
+	for _, c := range free {
+		active[c] = true
+	}
+	for i, v := range body.Inputs {
+		active[v.Name] = b.active[n.Inputs[i]]
+	}
+	var path []*onnx.Node
+	for again := true; again; {
+		path, again = in.reach(in.nodes, active), false
+		for i, s := range body.Inputs[:states] {
+			if active[body.Outputs[i].Name] && !active[s.Name] {
+				active[s.Name], again = true, true
+			}
+		}
+	}
+
+	back := &onnx.Node{OpType: "Scan"}
+	step := *body
+	step.Inputs, step.Outputs = nil, nil
+	feed := func(outer string) string {
+		name := b.fresh()
+		back.Inputs, step.Inputs = append(back.Inputs, outer), append(step.Inputs, values(name)...)
+		return name
+	}
+	grad, sums := map[string]string{}, map[string]string{}
+	var ends []string // of gradients of states
+	for i, s := range body.Inputs[:states] {
+		if !active[s.Name] {
+			continue
+		}
+		g := ""
+		if i < len(gs) {
+			g = gs[i]
+		}
+		if g == "" {
+			g = b.filled(0, final[i])
+		}
+		if d := feed(g); active[body.Outputs[i].Name] {
+			in.add(grad, body.Outputs[i].Name, d)
+		}
+		ends = append(ends, s.Name)
+	}
+	for _, c := range free {
+		sums[c] = feed(b.filled(0, c))
+	}
+	back.Inputs = append(append(back.Inputs, before...), n.Inputs[states:]...)
+	step.Inputs = append(step.Inputs, body.Inputs...)
+	flip := func(v []int64) []int64 {
+		r := make([]int64, len(v))
+		for i, d := range v {
+			if d == 0 {
+				r[i] = 1
+			}
+		}
+		return r
+	}
+	axes, reverse := append(make([]int64, states), inAxes[:scans]...), append(flip(make([]int64, states)), flip(inBack[:scans])...)
+	for k, o := range body.Outputs[states:] {
+		if states+k < len(gs) && gs[states+k] != "" && active[o.Name] {
+			in.add(grad, o.Name, feed(gs[states+k]))
+			axes, reverse = append(axes, outAxes[k]), append(reverse, flip(outBack[k:k+1])...)
+		}
+	}
+	if err := in.backward(path, grad, active); err != nil {
+		return nil, err
+	}
+
+	r := make([]string, len(b.inputs(n)))
+	give := func(inner string) string {
+		d := b.fresh()
+		back.Outputs, step.Outputs = append(back.Outputs, d), append(step.Outputs, values(inner)...)
+		return d
+	}
+	for i, s := range body.Inputs[:states] {
+		if slices.Contains(ends, s.Name) {
+			r[i] = give(in.orZero(grad, s.Name))
+		}
+	}
+	for _, c := range free {
+		sum := in.op("Identity", sums[c])
+		if grad[c] != "" {
+			sum = in.op("Add", sums[c], grad[c])
+		}
+		r[len(n.Inputs)+slices.Index(b.inputs(n)[len(n.Inputs):], c)] = give(sum)
+	}
+	var dAxes, dBack []int64
+	for i, x := range body.Inputs[states:] {
+		if active[x.Name] {
+			r[states+i] = give(in.orZero(grad, x.Name))
+			dAxes, dBack = append(dAxes, inAxes[i]), append(dBack, flip(inBack[i:i+1])...)
+		}
+	}
+	if len(back.Outputs) == 0 {
+		return r, nil
+	}
+	step.Nodes = in.nodes
+	back.Attributes = attrs(&step, len(axes), axes, reverse, dAxes, dBack)
+	b.nodes = append(b.nodes, back)
+	return r, nil
+}
