@@ -169,5 +169,5 @@ for folder in sources:
             add("ort_quantized", f"{name}_{label}", change, folder, "onnxruntime.quantization", 5e-2, 5e-2)
     if family == "transformers_decoders":
         add("ort_quantized", f"{name}_blocks_4", blocks(block_size=16, is_symmetric=False), folder, "onnxruntime MatMulNBits", 1e-2, 1e-3)
-        add("ort_quantized", f"{name}_blocks_4_symmetric", blocks(block_size=32, is_symmetric=True, accuracy_level=4), folder, "onnxruntime MatMulNBits", 1e-2, 1e-2)
+        add("ort_quantized", f"{name}_blocks_4_symmetric", blocks(block_size=32, is_symmetric=True, accuracy_level=4), folder, "onnxruntime MatMulNBits, accuracy level 4", 1e-2, 1e-1)  # which rounds activations to int8
 cases.close()

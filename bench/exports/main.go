@@ -4,6 +4,7 @@
 //	python bench/exports/export_sklearn.py FOLDER
 //	python bench/exports/export_trees.py FOLDER
 //	python bench/exports/export_torch.py FOLDER
+//	python bench/exports/export_opsets.py FOLDER
 //	python bench/exports/export_transformers.py FOLDER
 //	python bench/exports/export_timm.py FOLDER
 //	python bench/exports/export_keras.py FOLDER

@@ -55,7 +55,7 @@ def settle(model):
     return model.eval()
 
 
-def add(family, name, build, inputs, library, pick=None, names=None, opset=18, settled=True, patched=None, only=("dynamo", "torchscript"), rtol=1e-3, atol=1e-4):
+def add(family, name, build, inputs, library, pick=None, names=None, opset=None, settled=True, patched=None, only=("dynamo", "torchscript"), rtol=1e-3, atol=1e-4):
     """Adds a case for each exporter. inputs are tensors by name. patched is a context
     in which the exporter on torch.export traces; torch's results come from outside it."""
 
@@ -68,10 +68,10 @@ def add(family, name, build, inputs, library, pick=None, names=None, opset=18, s
                 want = [t.numpy() for t in model(*args)]
                 if exporter == "dynamo":
                     with (patched or contextlib.nullcontext)():
-                        proto = torch.onnx.export(model, args, dynamo=True, input_names=list(inputs), opset_version=opset, verbose=False).model_proto
+                        proto = torch.onnx.export(model, args, dynamo=True, input_names=list(inputs), opset_version=opset or 18, verbose=False).model_proto
                 else:
                     f = io.BytesIO()
-                    torch.onnx.export(model, args, f, dynamo=False, input_names=list(inputs), opset_version=min(opset, 17))
+                    torch.onnx.export(model, args, f, dynamo=False, input_names=list(inputs), opset_version=opset or 17)
                     proto = onnx.load_from_string(f.getvalue())
             used = {i.name for i in proto.graph.input}
             feeds = {k: v.numpy() for k, v in inputs.items() if k in used}

@@ -1,0 +1,115 @@
+package ops
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/onward-ml/onward/internal/ir"
+	"github.com/onward-ml/onward/tensor"
+)
+
+// ConstantFill makes a tensor whose elements are all Value. Its shape is the
+// attribute Shape, or, with an input, that of the input, or with AsShape the one that
+// the input lists, each followed by Extra. It is one of the experimental operators
+// that ONNX removed with opset 10 (https://github.com/onnx/onnx/blob/v1.4.1/docs/Operators.md#ConstantFill);
+// torch's exporter makes the first states of recurrent layers by it up to opset 8.
+type ConstantFill struct {
+	Value        *tensor.Tensor // a scalar
+	Shape, Extra []int
+	AsShape      bool
+}
+
+var _ = register(Def{Name: "ConstantFill", Since: []int{1}, Until: 9, Successor: "ConstantOfShape", In: "input:T1?", Out: "output:T2",
+	Types: Types{"T1": "float int32 int64 bool", "T2": "float int32 int64 bool"},
+	Build: simple(func(a *Attrs, opset int) Operator {
+		op := &ConstantFill{Shape: a.Ints("shape"), Extra: a.Ints("extra_shape"), AsShape: a.Bool("input_as_shape", false)}
+		if a.NumIn == 0 && (op.AsShape || len(op.Extra) > 0) {
+			a.Errorf("input_as_shape and extra_shape need an input")
+		}
+		if a.NumIn > 0 && len(op.Shape) > 0 {
+			a.Errorf("attribute shape is %v, and an input gives the shape", op.Shape)
+		}
+		if _, err := tensor.Elements(slices.Concat(op.Shape, op.Extra)); err != nil {
+			a.Errorf("attributes shape and extra_shape: %v", err)
+		}
+		d := a.DType("dtype", tensor.TypeFloat32)
+		switch d {
+		case tensor.TypeFloat32, tensor.TypeInt32, tensor.TypeInt64, tensor.TypeBool:
+		default:
+			a.Errorf("attribute dtype is %s, want float, int32, int64 or bool", d)
+			return op
+		}
+		v, err := tensor.Convert(tensor.Scalar(a.Float("value", 0)), d, tensor.ConvertOptions{})
+		if err != nil {
+			a.Errorf("attribute value: %w", err)
+		}
+		op.Value = v
+		return op
+	})})
+
+// Infer implements [ir.Operator].
+func (op *ConstantFill) Infer(c *ir.InferContext) error {
+	shape := make([]ir.Dim, 0, len(op.Shape))
+	for _, d := range op.Shape {
+		shape = append(shape, ir.Known(d))
+	}
+	switch {
+	case c.Has(0) && op.AsShape:
+		if err := op.listed(c.Elem(0)); err != nil {
+			return err
+		}
+		if err := checkRank(c, 0, 1, "input"); err != nil {
+			return err
+		}
+		shape = c.Contents(0)
+		for i, d := range shape {
+			if n, ok := d.Value(); ok && n < 0 {
+				return negativeDim(i, n)
+			}
+		}
+	case c.Has(0):
+		shape = c.Shape(0)
+	}
+	if shape != nil {
+		shape = slices.Clip(shape)
+		for _, d := range op.Extra {
+			shape = append(shape, ir.Known(d))
+		}
+	}
+	setShape(c, 0, op.Value.DType(), shape)
+	return nil
+}
+
+func (op *ConstantFill) listed(d tensor.DType) error {
+	if d != tensor.TypeInt32 && d != tensor.TypeInt64 {
+		return fmt.Errorf("input is of type %s, want int32 or int64 for a shape", d)
+	}
+	return nil
+}
+
+// Run implements [ir.Operator].
+func (op *ConstantFill) Run(c *ir.Call) error {
+	shape := op.Shape
+	if c.Has(0) && op.AsShape {
+		if err := op.listed(c.Tensor(0).DType()); err != nil {
+			return err
+		}
+		var err error
+		if shape, err = smallInts(c.Tensor(0), "input"); err != nil {
+			return err
+		}
+	} else if c.Has(0) {
+		shape = c.Tensor(0).Shape()
+	}
+	dst, err := moveOut(c, 0, op.Value.DType(), slices.Concat(shape, op.Extra)...)
+	if err != nil {
+		return err
+	}
+	v, err := moveIn(c, op.Value)
+	if err != nil {
+		return err
+	}
+	moveFill(c, dst, v)
+	dst.done()
+	return nil
+}
