@@ -96,9 +96,9 @@ func (r *argReduction) run(c *ir.Call, which argWhich) error {
 	case tensor.TypeInt16:
 		return argRun(c, dst, tensor.Of[int16](x), s, which, r.SelectLast)
 	case tensor.TypeInt32:
-		return argRun(c, dst, tensor.Of[int32](x), s, which, r.SelectLast)
+		return argRunFast(c, dst, tensor.Of[int32](x), s, which, r.SelectLast, vec.ReduceMaxI32, vec.ReduceMinI32)
 	case tensor.TypeInt64:
-		return argRun(c, dst, tensor.Of[int64](x), s, which, r.SelectLast)
+		return argRunFast(c, dst, tensor.Of[int64](x), s, which, r.SelectLast, vec.ReduceMaxI64, vec.ReduceMinI64)
 	case tensor.TypeUint8:
 		return argRun(c, dst, tensor.Of[uint8](x), s, which, r.SelectLast)
 	case tensor.TypeUint16:
@@ -114,10 +114,25 @@ func (r *argReduction) run(c *ir.Call, which argWhich) error {
 		}
 		return argRun(c, dst, tensor.Of[float32](x), s, which, r.SelectLast)
 	case tensor.TypeFloat64:
-		return argRun(c, dst, tensor.Of[float64](x), s, which, r.SelectLast)
+		return argRunFast(c, dst, tensor.Of[float64](x), s, which, r.SelectLast, vec.ReduceMaxF64, vec.ReduceMinF64)
 	default:
 		return fmt.Errorf("elements of type %s are not supported", d)
 	}
+}
+
+// argRunFast is argRun with kernels that find the greatest and the smallest element of a row.
+func argRunFast[T realNumber](c *ir.Call, dst []int64, src []T, s axisSpan, which argWhich, last bool, most, least func(cpu.Level, []T) T) error {
+	if s.inner != 1 || s.n < 2*shortRow || c.Generic {
+		return argRun(c, dst, src, s, which, last)
+	}
+	best := least
+	if which == argMax {
+		best = most
+	}
+	return reduceEach(c, s.outer, s.n, func(i int) {
+		row := src[i*s.n : (i+1)*s.n]
+		dst[i] = int64(argOf(row, best(cpu.Active(), row), which, last))
+	})
 }
 
 func argRun[T realNumber](c *ir.Call, dst []int64, src []T, s axisSpan, which argWhich, last bool) error {
@@ -181,7 +196,7 @@ func argRowsFast(dst []int64, x []float32, n, first int, which argWhich, last bo
 }
 
 // argOf finds best, which is the greatest or the least element of x, or NaN.
-func argOf(x []float32, best float32, which argWhich, last bool) int {
+func argOf[T realNumber](x []T, best T, which argWhich, last bool) int {
 	if best != best {
 		return argRow(x, which, last)
 	}

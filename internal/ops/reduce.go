@@ -5,6 +5,7 @@ import (
 	"slices"
 	"sync/atomic"
 
+	"github.com/onward-ml/onward/internal/cpu"
 	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/internal/kernels/vec"
 	"github.com/onward-ml/onward/tensor"
@@ -317,7 +318,12 @@ func reduceRows[T, A any](c *ir.Call, p *reducePlan, dst, x []T, r *reducer[T, A
 		for ; lo < hi; lo += len(acc) {
 			acc = acc[:min(hi-lo, len(acc))]
 			for k := range acc {
-				base := planOffset(lo+k, p.kept, p.keptAt)
+				base := 0
+				if len(p.kept) == 1 {
+					base = (lo + k) * p.keptAt[0]
+				} else {
+					base = planOffset(lo+k, p.kept, p.keptAt)
+				}
 				if pieces == 1 {
 					acc[k] = r.row(r.init, x[base:base+p.inner])
 					continue
@@ -507,5 +513,19 @@ func sumSquaresReducer[T, A realNumber]() reducer[T, A] {
 // withDone replaces how a reducer stores its result.
 func withDone[T, A any](r reducer[T, A], done func(dst []T, acc []A, n int)) reducer[T, A] {
 	r.done = done
+	return r
+}
+
+// withFolds gives a reducer vector kernels for longer rows and for columns.
+func withFolds[T realNumber](r reducer[T, T], row func(l cpu.Level, x []T) T, cols func(l cpu.Level, acc, x []T)) reducer[T, T] {
+	short := r.row
+	join := r.merge
+	r.row = func(acc T, x []T) T {
+		if len(x) < 2*shortRow {
+			return short(acc, x)
+		}
+		return join(acc, row(cpu.Active(), x))
+	}
+	r.cols = func(acc, x []T) { cols(cpu.Active(), acc, x) }
 	return r
 }

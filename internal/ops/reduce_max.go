@@ -28,9 +28,9 @@ func (o *ReduceMax) Run(c *ir.Call) error { return o.run(c, reduceMaxTable) }
 
 var reduceMaxTable = reduceTable{
 	tensor.TypeFloat32: reduceEither(maxReducer(float32(math.Inf(-1))), fastMaxReducer()),
-	tensor.TypeFloat64: reduceWith(maxReducer(math.Inf(-1))),
-	tensor.TypeInt32:   reduceWith(maxReducer[int32](math.MinInt32)),
-	tensor.TypeInt64:   reduceWith(maxReducer[int64](math.MinInt64)),
+	tensor.TypeFloat64: reduceEither(maxReducer(math.Inf(-1)), withFolds(maxReducer(math.Inf(-1)), vec.ReduceMaxF64, vec.MaxOfF64)),
+	tensor.TypeInt32:   reduceEither(maxReducer[int32](math.MinInt32), withFolds(maxReducer[int32](math.MinInt32), vec.ReduceMaxI32, vec.MaxOfI32)),
+	tensor.TypeInt64:   reduceEither(maxReducer[int64](math.MinInt64), withFolds(maxReducer[int64](math.MinInt64), vec.ReduceMaxI64, vec.MaxOfI64)),
 	tensor.TypeUint32:  reduceWith(maxReducer[uint32](0)),
 	tensor.TypeUint64:  reduceWith(maxReducer[uint64](0)),
 	tensor.TypeInt8:    reduceWith(maxReducer[int8](math.MinInt8)),

@@ -25,9 +25,9 @@ func (o *ReduceMean) Run(c *ir.Call) error { return o.run(c, reduceMeanTable) }
 
 var reduceMeanTable = reduceTable{
 	tensor.TypeFloat32: reduceEither(meanReducer(sumReducer[float32, float64]()), fastMeanReducer()),
-	tensor.TypeFloat64: reduceWith(meanReducer(sumReducer[float64, float64]())),
-	tensor.TypeInt32:   reduceWith(meanOfInts[int32]()),
-	tensor.TypeInt64:   reduceWith(meanOfInts[int64]()),
+	tensor.TypeFloat64: reduceEither(meanReducer(sumReducer[float64, float64]()), meanReducer(withFolds(sumReducer[float64, float64](), vec.SumF64, vec.AddF64))),
+	tensor.TypeInt32:   reduceEither(meanOfInts[int32](), withFolds(meanOfInts[int32](), vec.SumI32, vec.AddI32)),
+	tensor.TypeInt64:   reduceEither(meanOfInts[int64](), withFolds(meanOfInts[int64](), vec.SumI64, vec.AddI64)),
 	tensor.TypeUint32:  reduceWith(meanOfInts[uint32]()),
 	tensor.TypeUint64:  reduceWith(meanOfInts[uint64]()),
 }

@@ -28,9 +28,9 @@ func (o *ReduceMin) Run(c *ir.Call) error { return o.run(c, reduceMinTable) }
 
 var reduceMinTable = reduceTable{
 	tensor.TypeFloat32: reduceEither(minReducer(float32(math.Inf(1))), fastMinReducer()),
-	tensor.TypeFloat64: reduceWith(minReducer(math.Inf(1))),
-	tensor.TypeInt32:   reduceWith(minReducer[int32](math.MaxInt32)),
-	tensor.TypeInt64:   reduceWith(minReducer[int64](math.MaxInt64)),
+	tensor.TypeFloat64: reduceEither(minReducer(math.Inf(1)), withFolds(minReducer(math.Inf(1)), vec.ReduceMinF64, vec.MinOfF64)),
+	tensor.TypeInt32:   reduceEither(minReducer[int32](math.MaxInt32), withFolds(minReducer[int32](math.MaxInt32), vec.ReduceMinI32, vec.MinOfI32)),
+	tensor.TypeInt64:   reduceEither(minReducer[int64](math.MaxInt64), withFolds(minReducer[int64](math.MaxInt64), vec.ReduceMinI64, vec.MinOfI64)),
 	tensor.TypeUint32:  reduceWith(minReducer[uint32](math.MaxUint32)),
 	tensor.TypeUint64:  reduceWith(minReducer[uint64](math.MaxUint64)),
 	tensor.TypeInt8:    reduceWith(minReducer[int8](math.MaxInt8)),

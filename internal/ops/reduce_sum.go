@@ -25,9 +25,9 @@ func (o *ReduceSum) Run(c *ir.Call) error { return o.run(c, reduceSumTable) }
 
 var reduceSumTable = reduceTable{
 	tensor.TypeFloat32: reduceEither(sumReducer[float32, float64](), fastSumReducer()),
-	tensor.TypeFloat64: reduceWith(sumReducer[float64, float64]()),
-	tensor.TypeInt32:   reduceWith(sumReducer[int32, int32]()),
-	tensor.TypeInt64:   reduceWith(sumReducer[int64, int64]()),
+	tensor.TypeFloat64: reduceEither(sumReducer[float64, float64](), withFolds(sumReducer[float64, float64](), vec.SumF64, vec.AddF64)),
+	tensor.TypeInt32:   reduceEither(sumReducer[int32, int32](), withFolds(sumReducer[int32, int32](), vec.SumI32, vec.AddI32)),
+	tensor.TypeInt64:   reduceEither(sumReducer[int64, int64](), withFolds(sumReducer[int64, int64](), vec.SumI64, vec.AddI64)),
 	tensor.TypeUint32:  reduceWith(sumReducer[uint32, uint32]()),
 	tensor.TypeUint64:  reduceWith(sumReducer[uint64, uint64]()),
 }

@@ -202,6 +202,9 @@ func writeVec(dir string) {
 	for _, k := range conversions() {
 		add("convert", k)
 	}
+	for _, k := range folds() {
+		add("fold", k)
+	}
 	for _, k := range choices() {
 		add("compare", k)
 	}

@@ -748,6 +748,13 @@ func TestEveryAssemblyFunctionHasALine(t *testing.T) {
 			names = append(names, n+typ+"AVX512", n+typ+"AVX2")
 		}
 	}
+	for _, op := range []string{"sum", "max", "min"} { // TestFold
+		for _, typ := range []string{"I32", "I64", "F64"} {
+			for _, form := range []string{"Fold", "Each"} {
+				names = append(names, op+typ+form+"AVX512", op+typ+form+"AVX2")
+			}
+		}
+	}
 	testkit.CheckAsmTested(t, ".", names)
 }
 

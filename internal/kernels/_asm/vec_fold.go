@@ -1,0 +1,138 @@
+package main
+
+import (
+	"fmt"
+	"strings"
+)
+
+// fold is a reduction of integers or of float64, by whole vectors: Fold folds x onto one vector of
+// accumulators, Each onto as many as there are elements. Go does the rest.
+type fold struct {
+	name, typ string
+	body      func(g *fn, acc, x int) // 12 to 14 are free
+}
+
+// lanes returns how many elements a vector has.
+func (k *fold) lanes(i isa) int { return i.width * 4 / typeSize[k.typ] }
+
+func (k *fold) emit(f *file, i isa) {
+	const sums, loaded = 0, 4
+	args := []arg{{"acc", "*" + k.typ}, {"x", "*" + k.typ}, {"n", "int"}}
+	bytes := i.width * 4
+	for _, each := range []bool{false, true} {
+		name := k.name + "Fold"
+		if each {
+			name = k.name + "Each"
+		}
+		g := f.function(name+i.name, i, args, nil)
+		g.arg("acc", "DI")
+		g.arg("x", "SI")
+		g.arg("n", "CX")
+		if !each {
+			for u := range 4 {
+				if u > 0 && strings.HasPrefix(k.name, "sum") { // maxima may begin with the same
+					g.op("VXORPS", sums+u, sums+u, sums+u)
+				} else {
+					g.op("VMOVUPS", "(DI)", sums+u)
+				}
+			}
+		}
+		vectors := func(n int) {
+			for u := range n {
+				at := fmt.Sprintf("%d(DI)", u*bytes)
+				g.op("VMOVUPS", fmt.Sprintf("%d(SI)", u*bytes), loaded+u)
+				if each {
+					g.op("VMOVUPS", at, sums+u)
+				}
+				k.body(g, sums+u, loaded+u)
+				if each {
+					g.op("VMOVUPS", sums+u, at)
+				}
+			}
+			g.e("ADDQ $%d, SI", n*bytes)
+			if each {
+				g.e("ADDQ $%d, DI", n*bytes)
+			}
+			g.e("SUBQ $%d, CX", n*k.lanes(i))
+		}
+		g.label("loop4")
+		g.e("CMPQ CX, $%d", 4*k.lanes(i))
+		g.e("JLT loop1")
+		vectors(4)
+		g.e("JMP loop4")
+		g.label("loop1")
+		g.e("TESTQ CX, CX")
+		g.e("JZ done")
+		vectors(1)
+		g.e("JMP loop1")
+		g.label("done")
+		if !each {
+			for u := 1; u < 4; u++ {
+				k.body(g, sums, sums+u)
+			}
+			g.op("VMOVUPS", sums, "(DI)")
+		}
+		g.e("VZEROUPPER")
+		g.e("RET")
+	}
+}
+
+func (k *fold) neon() bool { return false }
+
+func (k *fold) dispatch(isas []isa) string {
+	var o strings.Builder
+	fmt.Fprintf(&o, "\n// %sFold folds the first elements of x onto acc and returns how many it took.\nfunc %sFold(l cpu.Level, acc *[foldLanes]%s, x []%s) int {\n\tdone := 0\n\tswitch l {\n", k.name, k.name, k.typ, k.typ)
+	for _, i := range isas {
+		fmt.Fprintf(&o, "\tcase cpu.%s:\n\t\tfor len(x)-done >= %d {\n\t\t\tn := min((len(x)-done)&^%d, chunk)\n\t\t\t%sFold%s(&acc[0], &x[done], n)\n\t\t\tdone += n\n\t\t}\n", i.level, k.lanes(i), k.lanes(i)-1, k.name, i.name)
+	}
+	o.WriteString("\t}\n\treturn done\n}\n")
+	fmt.Fprintf(&o, "\n// %sEach folds the first elements of x onto those of acc and returns how many it took.\nfunc %sEach(l cpu.Level, acc, x []%s) int {\n\tx = x[:len(acc)]\n\tdone := 0\n\tswitch l {\n", k.name, k.name, k.typ)
+	for _, i := range isas {
+		fmt.Fprintf(&o, "\tcase cpu.%s:\n\t\tfor len(x)-done >= %d {\n\t\t\tn := min((len(x)-done)&^%d, chunk)\n\t\t\t%sEach%s(&acc[done], &x[done], n)\n\t\t\tdone += n\n\t\t}\n", i.level, k.lanes(i), k.lanes(i)-1, k.name, i.name)
+	}
+	o.WriteString("\t}\n\treturn done\n}\n")
+	return o.String()
+}
+
+func (k *fold) noasm() string {
+	return fmt.Sprintf("\nfunc %sFold(cpu.Level, *[foldLanes]%s, []%s) int { return 0 }\n\nfunc %sEach(cpu.Level, []%s, []%s) int { return 0 }\n", k.name, k.typ, k.typ, k.name, k.typ, k.typ)
+}
+
+func folds() []*fold {
+	direct := func(op string) func(g *fn, acc, x int) {
+		return func(g *fn, acc, x int) { g.op(op, x, acc, acc) }
+	}
+	// AVX2 has no maxima of 64 bits.
+	pick := func(op string, most bool) func(g *fn, acc, x int) {
+		return func(g *fn, acc, x int) {
+			switch {
+			case g.width == 16:
+				g.op(op, x, acc, acc)
+				return
+			case most:
+				g.op("VPCMPGTQ", x, acc, 12)
+			default:
+				g.op("VPCMPGTQ", acc, x, 12)
+			}
+			g.op("VBLENDVPD", 12, acc, x, acc)
+		}
+	}
+	// A NaN of the second source comes out by itself, one of the first by choice.
+	float := func(op string) func(g *fn, acc, x int) {
+		return func(g *fn, acc, x int) {
+			g.op(op, acc, x, acc)
+			if g.width == 16 {
+				g.op("VCMPPD", "$3", x, x, "K2")
+				g.op("VMOVUPD", x, "K2", acc)
+			} else {
+				g.op("VCMPPD", "$3", x, x, 12)
+				g.op("VBLENDVPD", 12, x, acc, acc)
+			}
+		}
+	}
+	return []*fold{
+		{"sumI32", "int32", direct("VPADDD")}, {"maxI32", "int32", direct("VPMAXSD")}, {"minI32", "int32", direct("VPMINSD")},
+		{"sumI64", "int64", direct("VPADDQ")}, {"maxI64", "int64", pick("VPMAXSQ", true)}, {"minI64", "int64", pick("VPMINSQ", false)},
+		{"sumF64", "float64", direct("VADDPD")}, {"maxF64", "float64", float("VMAXPD")}, {"minF64", "float64", float("VMINPD")},
+	}
+}

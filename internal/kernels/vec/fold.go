@@ -1,0 +1,184 @@
+package vec
+
+import (
+	"math"
+
+	"github.com/onward-ml/onward/internal/cpu"
+)
+
+// foldLanes is at least how many accumulators a vector has.
+const foldLanes = 16
+
+type foldNumber interface{ int32 | int64 | float64 }
+
+func foldAdd[T foldNumber](acc T, lanes *[foldLanes]T, rest []T) T {
+	for _, v := range lanes {
+		acc += v
+	}
+	for _, v := range rest {
+		acc += v
+	}
+	return acc
+}
+
+func foldMax[T foldNumber](acc T, lanes *[foldLanes]T, rest []T) T {
+	for _, v := range lanes {
+		acc = max(acc, v)
+	}
+	for _, v := range rest {
+		acc = max(acc, v)
+	}
+	return acc
+}
+
+func foldMin[T foldNumber](acc T, lanes *[foldLanes]T, rest []T) T {
+	for _, v := range lanes {
+		acc = min(acc, v)
+	}
+	for _, v := range rest {
+		acc = min(acc, v)
+	}
+	return acc
+}
+
+func lanesOf[T foldNumber](v T) (r [foldLanes]T) {
+	for i := range r {
+		r[i] = v
+	}
+	return r
+}
+
+// SumI32 returns the sum of x, which wraps around.
+func SumI32(l cpu.Level, x []int32) int32 {
+	lanes := lanesOf[int32](0)
+	done := sumI32Fold(l, &lanes, x)
+	return foldAdd(0, &lanes, x[done:])
+}
+
+// AddI32 computes acc[i] += x[i].
+func AddI32(l cpu.Level, acc, x []int32) {
+	x = x[:len(acc)]
+	for i := sumI32Each(l, acc, x); i < len(acc); i++ {
+		acc[i] += x[i]
+	}
+}
+
+// ReduceMaxI32 returns the greatest element of x; the integer that any other replaces for none.
+func ReduceMaxI32(l cpu.Level, x []int32) int32 {
+	lanes := lanesOf[int32](math.MinInt32)
+	done := maxI32Fold(l, &lanes, x)
+	return foldMax(math.MinInt32, &lanes, x[done:])
+}
+
+// MaxOfI32 computes acc[i] = max(acc[i], x[i]).
+func MaxOfI32(l cpu.Level, acc, x []int32) {
+	x = x[:len(acc)]
+	for i := maxI32Each(l, acc, x); i < len(acc); i++ {
+		acc[i] = max(acc[i], x[i])
+	}
+}
+
+// ReduceMinI32 returns the smallest element of x; the integer that any other replaces for none.
+func ReduceMinI32(l cpu.Level, x []int32) int32 {
+	lanes := lanesOf[int32](math.MaxInt32)
+	done := minI32Fold(l, &lanes, x)
+	return foldMin(math.MaxInt32, &lanes, x[done:])
+}
+
+// MinOfI32 computes acc[i] = min(acc[i], x[i]).
+func MinOfI32(l cpu.Level, acc, x []int32) {
+	x = x[:len(acc)]
+	for i := minI32Each(l, acc, x); i < len(acc); i++ {
+		acc[i] = min(acc[i], x[i])
+	}
+}
+
+// SumI64 returns the sum of x, which wraps around.
+func SumI64(l cpu.Level, x []int64) int64 {
+	lanes := lanesOf[int64](0)
+	done := sumI64Fold(l, &lanes, x)
+	return foldAdd(0, &lanes, x[done:])
+}
+
+// AddI64 computes acc[i] += x[i].
+func AddI64(l cpu.Level, acc, x []int64) {
+	x = x[:len(acc)]
+	for i := sumI64Each(l, acc, x); i < len(acc); i++ {
+		acc[i] += x[i]
+	}
+}
+
+// ReduceMaxI64 returns the greatest element of x; the integer that any other replaces for none.
+func ReduceMaxI64(l cpu.Level, x []int64) int64 {
+	lanes := lanesOf[int64](math.MinInt64)
+	done := maxI64Fold(l, &lanes, x)
+	return foldMax(math.MinInt64, &lanes, x[done:])
+}
+
+// MaxOfI64 computes acc[i] = max(acc[i], x[i]).
+func MaxOfI64(l cpu.Level, acc, x []int64) {
+	x = x[:len(acc)]
+	for i := maxI64Each(l, acc, x); i < len(acc); i++ {
+		acc[i] = max(acc[i], x[i])
+	}
+}
+
+// ReduceMinI64 returns the smallest element of x; the integer that any other replaces for none.
+func ReduceMinI64(l cpu.Level, x []int64) int64 {
+	lanes := lanesOf[int64](math.MaxInt64)
+	done := minI64Fold(l, &lanes, x)
+	return foldMin(math.MaxInt64, &lanes, x[done:])
+}
+
+// MinOfI64 computes acc[i] = min(acc[i], x[i]).
+func MinOfI64(l cpu.Level, acc, x []int64) {
+	x = x[:len(acc)]
+	for i := minI64Each(l, acc, x); i < len(acc); i++ {
+		acc[i] = min(acc[i], x[i])
+	}
+}
+
+// SumF64 returns the sum of x, with the order of the additions up to the level.
+func SumF64(l cpu.Level, x []float64) float64 {
+	lanes := lanesOf[float64](0)
+	done := sumF64Fold(l, &lanes, x)
+	return foldAdd(0, &lanes, x[done:])
+}
+
+// AddF64 computes acc[i] += x[i].
+func AddF64(l cpu.Level, acc, x []float64) {
+	x = x[:len(acc)]
+	for i := sumF64Each(l, acc, x); i < len(acc); i++ {
+		acc[i] += x[i]
+	}
+}
+
+// ReduceMaxF64 returns the greatest element of x, NaN when one is NaN; the infinity that any number replaces for none.
+func ReduceMaxF64(l cpu.Level, x []float64) float64 {
+	lanes := lanesOf[float64](math.Inf(-1))
+	done := maxF64Fold(l, &lanes, x)
+	return foldMax(math.Inf(-1), &lanes, x[done:])
+}
+
+// MaxOfF64 computes acc[i] = max(acc[i], x[i]).
+func MaxOfF64(l cpu.Level, acc, x []float64) {
+	x = x[:len(acc)]
+	for i := maxF64Each(l, acc, x); i < len(acc); i++ {
+		acc[i] = max(acc[i], x[i])
+	}
+}
+
+// ReduceMinF64 returns the smallest element of x, NaN when one is NaN; the infinity that any number replaces for none.
+func ReduceMinF64(l cpu.Level, x []float64) float64 {
+	lanes := lanesOf[float64](math.Inf(1))
+	done := minF64Fold(l, &lanes, x)
+	return foldMin(math.Inf(1), &lanes, x[done:])
+}
+
+// MinOfF64 computes acc[i] = min(acc[i], x[i]).
+func MinOfF64(l cpu.Level, acc, x []float64) {
+	x = x[:len(acc)]
+	for i := minF64Each(l, acc, x); i < len(acc); i++ {
+		acc[i] = min(acc[i], x[i])
+	}
+}

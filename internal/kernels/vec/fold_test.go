@@ -1,0 +1,57 @@
+package vec
+
+import (
+	"math"
+	"math/rand/v2"
+	"testing"
+
+	testkit "github.com/onward-ml/onward/internal/testing"
+)
+
+func TestFold(t *testing.T) {
+	testkit.Levels(t, func(t *testing.T, l level) {
+		i32, i64, f64 := castInputs[int32](), castInputs[int64](), castInputs[float64]()
+		r := rand.New(rand.NewPCG(2, 8))
+		whole := make([]float64, len(f64)) // sums of these are exact in any order
+		for i := range whole {
+			whole[i] = float64(r.IntN(1<<30) - 1<<29)
+		}
+		testFold(t, l, "sumI32", i32, SumI32, AddI32, 0, func(a, b int32) int32 { return a + b })
+		testFold(t, l, "maxI32", i32, ReduceMaxI32, MaxOfI32, math.MinInt32, func(a, b int32) int32 { return max(a, b) })
+		testFold(t, l, "minI32", i32, ReduceMinI32, MinOfI32, math.MaxInt32, func(a, b int32) int32 { return min(a, b) })
+		testFold(t, l, "sumI64", i64, SumI64, AddI64, 0, func(a, b int64) int64 { return a + b })
+		testFold(t, l, "maxI64", i64, ReduceMaxI64, MaxOfI64, math.MinInt64, func(a, b int64) int64 { return max(a, b) })
+		testFold(t, l, "minI64", i64, ReduceMinI64, MinOfI64, math.MaxInt64, func(a, b int64) int64 { return min(a, b) })
+		testFold(t, l, "sumF64", whole, SumF64, AddF64, 0, func(a, b float64) float64 { return a + b })
+		for _, x := range [][]float64{f64, whole} { // with NaN and without
+			testFold(t, l, "maxF64", x, ReduceMaxF64, MaxOfF64, math.Inf(-1), func(a, b float64) float64 { return max(a, b) })
+			testFold(t, l, "minF64", x, ReduceMinF64, MinOfF64, math.Inf(1), func(a, b float64) float64 { return min(a, b) })
+		}
+	})
+}
+
+func testFold[T foldNumber](t *testing.T, l level, name string, in []T, fold func(level, []T) T, each func(level, []T, []T), init T, op func(a, b T) T) {
+	t.Helper()
+	same := func(a, b T) bool { return a == b || a != a && b != b }
+	testkit.Sides(func(side string, s testkit.Side) {
+		for _, n := range []int{0, 1, 3, 4, 7, 8, 9, 15, 16, 17, 31, 32, 33, 63, 64, 70, 129, chunk + 21} {
+			for off := range 4 {
+				x := testkit.GuardedCopy(t, in[min(off*n, len(in)-n):][:n], s, off)
+				acc := testkit.GuardedCopy(t, in[len(in)-n:], s, off)
+				want := init
+				for _, v := range x {
+					want = op(want, v)
+				}
+				if got := fold(l, x); !same(got, want) {
+					t.Fatalf("%s %s: %d elements give %v, want %v", name, side, n, got, want)
+				}
+				each(l, acc, x)
+				for i, v := range acc {
+					if want := op(in[len(in)-n+i], x[i]); !same(v, want) {
+						t.Fatalf("%s %s: element %d of %d is %v, want %v", name, side, i, n, v, want)
+					}
+				}
+			}
+		}
+	})
+}
