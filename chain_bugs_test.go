@@ -153,3 +153,20 @@ func TestPowOfAnotherTypeRunsAgain(t *testing.T) {
 	feed := onward.Values{"x": x, "z": z}
 	sameOnCPU(t, b, feed, feed, feed, feed, onward.Values{"x": rampOf(2, 3), "z": z})
 }
+
+// A Pad that repeats the edge does not read its constant_value, which is float where the rest has become int8.
+func TestQuantizedPadOfTheEdge(t *testing.T) {
+	for _, mode := range []string{"edge", "reflect", "constant"} {
+		b := onnx.NewModel("m").Opset("", 17)
+		b.Input("x", onnx.Float, 3, 5)
+		b.Initializer("scale", []float32{0.01}).Initializer("zero", []int8{3}).Initializer("value", []float32{0})
+		b.Initializer("pads", []int64{0, 1, 1, 2}, 4)
+		b.Node("QuantizeLinear", []string{"x", "scale", "zero"}, []string{"q"})
+		b.Node("DequantizeLinear", []string{"q", "scale", "zero"}, []string{"d"})
+		b.Node("Pad", []string{"d", "pads", "value"}, []string{"p"}, onnx.Attrs{"mode": mode})
+		b.Node("QuantizeLinear", []string{"p", "scale", "zero"}, []string{"r"})
+		b.Node("DequantizeLinear", []string{"r", "scale", "zero"}, []string{"y"})
+		b.Output("y", onnx.Float, 4, 8)
+		sameOnCPU(t, b, onward.Values{"x": rampOf(3, 5)})
+	}
+}

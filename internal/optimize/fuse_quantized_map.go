@@ -178,6 +178,9 @@ func (f *quantizedFuser) moved(n, p *ir.Node, x, y quantizedValue) *ir.Node {
 		}
 	case *ops.Pad:
 		if op.Mode != "constant" {
+			if len(r.In) > 2 {
+				r.In[2] = ir.None // is not read, and not of the type
+			}
 			break
 		}
 		if op.Value != 0 || len(p.In) > 2 && p.In[2] != ir.None {
