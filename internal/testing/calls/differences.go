@@ -42,6 +42,11 @@ var Differences = []Difference{
 	{[]string{"QuantizeLinear"}, nonFinite, "infinities", ours, "the result saturates; ONNX Runtime converts infinite float16 to 0"},
 	{append([]string{"ArgMax", "ArgMin"}, reductions...), func(c *Call) bool { return c.Int("keepdims", 1)&^1 != 0 }, "keepdims is neither 0 nor 1", neither, "ours keep the dimension"},
 	{[]string{"ReduceL2", "ReduceSumSquare", "ReduceLogSumExp", "ReduceL1", "ReduceSum", "ReduceMean", "ReduceLogSum", "ReduceProd"}, huge, "numbers whose squares or sums leave float32", neither, "ours sum in float64"},
+	{[]string{"RNN", "GRU", "LSTM"}, func(c *Call) bool { return missesParameter(c, "thresholdedrelu") }, "ThresholdedRelu without an activation_alpha", ours, "the default is that of the operator, 1; ONNX Runtime takes 0"},
+	{[]string{"RNN", "GRU", "LSTM"}, func(c *Call) bool { return missesParameter(c, "affine", "scaledtanh") }, "Affine or ScaledTanh without activation_alpha or activation_beta", neither,
+		"there is no operator to take a default from; ours scale by 1 and shift by 0, ONNX Runtime takes 0"},
+	{[]string{"RNN"}, func(c *Call) bool { return missesParameter(c, "leakyrelu", "hardsigmoid", "elu") }, "LeakyRelu, HardSigmoid or Elu without activation_alpha or activation_beta", ours,
+		"the defaults are those of the operators; ONNX Runtime takes 0, or reads past the list"},
 	{[]string{"Slice"}, endlessBackwards, "a negative step, and an end of 2³¹ - 1", ours, "the end is limited to the last element; ONNX Runtime takes it for the one before the first"},
 	{[]string{"com.microsoft.QLinearSoftmax"}, wraps, "probabilities above the range of the output", ours, "the result saturates; ONNX Runtime's wraps"},
 	{[]string{"Hardmax", "ArgMax", "ArgMin", "TopK", "ReduceMax", "ReduceMin", "Max", "Min", "Unique"}, nonFinite, "NaN among the elements", neither, "NaN has no place in an order; ours take the first as the largest, as NumPy does"},
@@ -67,6 +72,8 @@ var Differences = []Difference{
 	{[]string{"com.microsoft.MultiHeadAttention", "com.microsoft.Attention", "com.microsoft.DecoderMaskedMultiHeadAttention", "com.microsoft.GroupQueryAttention"}, func(c *Call) bool {
 		return slices.Contains(c.Out, false) || len(c.Out) < 2
 	}, "a past without all present outputs", ours, "ONNX Runtime leaves the past out then"},
+	{[]string{"com.microsoft.MultiHeadAttention"}, func(c *Call) bool { return c.Tensor(8) != nil && c.Tensor(9) == nil }, "past_sequence_length without cache_indirection", ours,
+		"the tokens of the buffer behind past_sequence_length are no past; ONNX Runtime 1.30 attends to the whole buffer, 1.31 as ours"},
 	{[]string{"com.microsoft.GroupQueryAttention"}, func(c *Call) bool { return c.Int("sliding_window_cache", 0) == 1 }, "sliding_window_cache with fewer tokens than the cache holds", neither, "the rows behind the tokens are unspecified; ours are 0, ONNX Runtime's are left over"},
 	{[]string{"com.microsoft.RotaryEmbedding"}, func(c *Call) bool { return c.Int("rotary_embedding_dim", 0) > 0 }, "rotary_embedding_dim with caches of half the head's size", neither, "ours take the first columns of the caches, ONNX Runtime other ones"},
 	{[]string{"com.microsoft.Tokenizer"}, empty, "no strings", neither, "ours keep the rank of the output"},

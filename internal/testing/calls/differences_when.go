@@ -3,6 +3,7 @@ package calls
 import (
 	"math"
 	"slices"
+	"strings"
 
 	"github.com/onward-ml/onward/tensor"
 )
@@ -166,6 +167,38 @@ func nearSingular(c *Call) bool {
 			}
 		}
 		if !(ratio > least) {
+			return true
+		}
+	}
+	return false
+}
+
+// missesParameter finds one of some activation functions of a recurrent network, in
+// lower case, for which activation_alpha or activation_beta holds no value.
+func missesParameter(c *Call, names ...string) bool {
+	activations := c.Attr("activations")
+	if activations == nil {
+		return false
+	}
+	alphas, betas := 0, 0 // that are left
+	if a := c.Attr("activation_alpha"); a != nil {
+		alphas = len(a.Floats)
+	}
+	if b := c.Attr("activation_beta"); b != nil {
+		betas = len(b.Floats)
+	}
+	for _, f := range activations.Strings {
+		f := strings.ToLower(string(f))
+		switch f {
+		case "affine", "scaledtanh", "hardsigmoid":
+			alphas, betas = alphas-1, betas-1
+		case "leakyrelu", "thresholdedrelu", "elu":
+			alphas--
+		default:
+			continue
+		}
+		takesBeta := f == "affine" || f == "scaledtanh" || f == "hardsigmoid"
+		if (alphas < 0 || takesBeta && betas < 0) && slices.Contains(names, f) {
 			return true
 		}
 	}
