@@ -294,3 +294,21 @@ func TestBroadcastMatchesIndexArithmetic(t *testing.T) {
 		wantOp(t, "Sub", 14, nil, tensor.Must(tensor.New(want, out...)), tensor.Must(tensor.New(x, a...)), tensor.Must(tensor.New(y, b...)))
 	})
 }
+
+// TestSwishInfinities checks gates that are 0, 1, 1/2 of finite numbers and NaN of
+// infinite ones.
+func TestSwishInfinities(t *testing.T) {
+	inf, nan := math.Inf(1), math.NaN()
+	for _, tc := range []struct {
+		alpha       float64
+		minus, plus float64 // of -Inf and Inf
+	}{
+		{0.5, math.Copysign(0, -1), inf},
+		{-0.5, -inf, 0},
+		{0, nan, nan},
+	} {
+		attrs := map[string]any{"alpha": tc.alpha}
+		wantOp(t, "Swish", 24, attrs, tt([]float64{tc.minus, tc.plus, nan}), tt([]float64{-inf, inf, nan}))
+		wantOp(t, "Swish", 24, attrs, narrowTest[float32]([]float64{tc.minus, tc.plus, nan}), narrowTest[float32]([]float64{-inf, inf, nan}))
+	}
+}

@@ -40,8 +40,9 @@ func (o *Swish) fast() vecUnary {
 		vec.SigmoidF32(l, dst, dst)
 		vec.MulF32(l, dst, dst, x)
 		for i, v := range x {
-			if v < -math.MaxFloat32 && dst[i] != dst[i] {
-				dst[i] = float32(math.Copysign(0, -1))
+			// A gate of 0 closes for infinities too; that of 0·Inf is NaN.
+			if a*v < -math.MaxFloat32 && dst[i] != dst[i] {
+				dst[i] = float32(math.Copysign(0, float64(v)))
 			}
 		}
 	})
