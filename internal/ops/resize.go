@@ -16,7 +16,7 @@ import (
 type Resize struct {
 	Mode           string // nearest, linear or cubic
 	Coordinates    string // coordinate_transformation_mode
-	NearestMode    string
+	NearestMode    string // nearest_mode, or outward: ceil where an axis shrinks and floor where it grows
 	CubicA         float32
 	ExcludeOutside bool
 	Extrapolation  float32
@@ -46,9 +46,12 @@ var _ = register(Def{Name: "Resize", Since: []int{10, 11, 13, 18, 19}, In: "X:T1
 		return r
 	})})
 
-// newUpsample makes the Resize that Upsample and Resize of opset 10 are.
+// newUpsample makes the Resize that Upsample and Resize of opset 10 are. They do not
+// say how nearest rounds. Their example in ONNX 1.5, test_resize_downsample_nearest,
+// wants the next element where an axis shrinks, and ONNX Runtime takes the one before
+// where it grows.
 func newUpsample(a *Attrs, modes ...string) *Resize {
-	r := &Resize{Mode: a.Enum("mode", "nearest", modes...), Coordinates: "asymmetric", NearestMode: "floor", KeepAspect: "stretch", ScalesInput: 1}
+	r := &Resize{Mode: a.Enum("mode", "nearest", modes...), Coordinates: "asymmetric", NearestMode: "outward", KeepAspect: "stretch", ScalesInput: 1}
 	if r.Mode == "bilinear" {
 		r.Mode = "linear"
 	}

@@ -97,7 +97,7 @@ func (r *Resize) plan(c *ir.Call, axis, in int, s resizeScale) (resizeAxis, erro
 		far := float64(in) + float64(p.n)
 		x = min(max(x, -far), far)
 		if r.Mode == "nearest" {
-			p.index[o] = min(max(resizeNearest(x, r.NearestMode), 0), in-1)
+			p.index[o] = min(max(resizeNearest(x, r.NearestMode, s.scale), 0), in-1)
 			continue
 		}
 		base := int(math.Floor(x))
@@ -125,8 +125,14 @@ func (r *Resize) plan(c *ir.Call, axis, in int, s resizeScale) (resizeAxis, erro
 	return p, nil
 }
 
-// resizeNearest rounds a coordinate.
-func resizeNearest(x float64, mode string) int {
+// resizeNearest rounds a coordinate of an axis that grows by scale.
+func resizeNearest(x float64, mode string, scale float64) int {
+	if mode == "outward" {
+		x, mode = float64(float32(x)), "floor" // a quotient of floats
+		if scale < 1 {
+			mode = "ceil"
+		}
+	}
 	switch mode {
 	case "round_prefer_ceil":
 		return int(math.Floor(x + 0.5))

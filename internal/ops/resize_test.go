@@ -58,6 +58,17 @@ func TestResize(t *testing.T) {
 	failOp(t, "Resize", 19, map[string]any{"coordinate_transformation_mode": "tf_crop_and_resize"}, "roi", x, nil, twice)
 }
 
+// TestResizeNearestOfOpset10 checks test_resize_downsample_nearest of ONNX 1.5, and
+// quotients that only float makes whole.
+func TestResizeNearestOfOpset10(t *testing.T) {
+	f := func(v ...float32) *tensor.Tensor { return tt(v, len(v)) }
+	wantOp(t, "Resize", 10, nil, tt([]float32{1, 3}, 1, 1, 1, 2), iota32(1, 1, 2, 4), f(1, 1, 0.6, 0.6))
+	wantOp(t, "Resize", 10, nil, tt([]float32{1, 3}, 2), iota32(3), f(0.75))
+	wantOp(t, "Resize", 10, nil, tt([]float32{1, 1, 2, 2, 3}, 5), iota32(3), f(1.7))
+	wantOp(t, "Resize", 10, nil, tt([]float32{1, 3, 4, 6, 7, 9, 10, 11}, 8), iota32(12), f(0.7))
+	wantOp(t, "Resize", 10, nil, tt([]float32{1, 1, 2, 3, 4, 5, 6}, 7), iota32(6), f(1.2))
+}
+
 func TestResizeShapes(t *testing.T) {
 	n := &ir.Value{Type: ir.TensorType(tensor.TypeFloat32, ir.Symbol("N"), ir.Symbol("H"), ir.Known(3))}
 	got, err := inferOp(t, "Resize", 19, map[string]any{"axes": []int{1, 2}}, n, nil, constValue(tt([]float32{2, 1.5}, 2)))
