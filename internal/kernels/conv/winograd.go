@@ -250,15 +250,23 @@ type winogradRun struct {
 
 type winogradPatch = [(36 + 2*16) * Lanes]float32
 
-var patchPool = sync.Pool{New: func() any { return (*winogradPatch)(align.Slice[float32](len(winogradPatch{}))) }}
+// winogradOwn is what a call of par needs for itself.
+type winogradOwn struct {
+	run   winogradRun
+	patch *winogradPatch
+}
+
+var ownPool = sync.Pool{New: func() any { return &winogradOwn{patch: (*winogradPatch)(align.Slice[float32](len(winogradPatch{})))} }}
 
 // own calls fn for the block of tiles [t0, t1) with a patch of its own.
 func (r *winogradRun) own(t0, t1 int, fn func(*winogradRun)) {
-	c := *r
-	c.setBlock(t0, t1)
-	c.patch = patchPool.Get().(*winogradPatch)
-	fn(&c)
-	patchPool.Put(c.patch)
+	o := ownPool.Get().(*winogradOwn)
+	o.run = *r
+	o.run.setBlock(t0, t1)
+	o.run.patch = o.patch
+	fn(&o.run)
+	o.run = winogradRun{}
+	ownPool.Put(o)
 }
 
 func (r *winogradRun) npanels() int { return tiles(r.Weights.Cout, 2*Lanes) }

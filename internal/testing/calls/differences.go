@@ -31,6 +31,7 @@ var Differences = []Difference{
 	{[]string{"ArgMax", "ArgMin"}, empty, "an empty dimension is searched", neither, "there is no largest element; ours keep the reduced shape"},
 	{[]string{"Attention"}, func(c *Call) bool { return len(c.Out) > 3 && c.Out[3] }, "qk_matmul_output under a mask", ours, "masked scores are -∞; ONNX Runtime has the lowest finite number"},
 	{[]string{"Cast", "CastLike"}, castUndefined, "NaN, infinities or numbers out of range become integers, or negative ones float8e8m0", neither, "the specification calls the result undefined"},
+	{[]string{"Cast", "CastLike"}, castsFractions, "fractions become int4 or uint4", neither, "ours cut them off, as for wider integers; ONNX Runtime rounds them"},
 	{[]string{"Cast", "CastLike"}, func(c *Call) bool { return isText(c) }, "numbers to text or text to numbers", neither, "the specification asks for plain and scientific notation without fixing the digits"},
 	{[]string{"Clip"}, nonFinite, "an infinite input and no bound", ours, "the operator's function body leaves the input alone where a bound is absent; ONNX Runtime limits it to the largest finite number"},
 	{[]string{"ConvTranspose"}, func(c *Call) bool { return c.Text("auto_pad", "NOTSET") != "NOTSET" }, "auto_pad with a stride above the window", ours, "the output is input · stride; ONNX Runtime gives a smaller one where the padding would be negative"},
@@ -137,6 +138,15 @@ func castUndefined(c *Call) bool {
 	f, err := Floats(c.Tensor(0))
 	lo, hi := intRange(to)
 	return err == nil && slices.ContainsFunc(f, func(v float64) bool { return !(v >= lo && v <= hi) })
+}
+
+func castsFractions(c *Call) bool {
+	to := castTarget(c)
+	if to != tensor.TypeInt4 && to != tensor.TypeUint4 || !c.DType(0).IsFloat() {
+		return false
+	}
+	f, err := Floats(c.Tensor(0))
+	return err == nil && slices.ContainsFunc(f, func(v float64) bool { return v != math.Trunc(v) })
 }
 
 func isText(c *Call) bool {
