@@ -2,6 +2,7 @@ package ops
 
 import (
 	"fmt"
+	"math"
 
 	"github.com/onward-ml/onward/internal/cpu"
 	"github.com/onward-ml/onward/internal/ir"
@@ -145,7 +146,7 @@ func (a *ChannelAffine) Run(c *ir.Call) error {
 
 // ChannelOperand returns the affine function that an Add, Sub, Mul or Div of a
 // float tensor of shape x with a constant is, when the constant holds one value per
-// channel; nil otherwise. second says whether the constant is the second input.
+// channel, and for Div a power of two; nil otherwise. second says whether the constant is the second input.
 func ChannelOperand(op Operator, x []ir.Dim, k *tensor.Tensor, second bool) *ChannelAffine {
 	if len(x) < 3 || k.DType() != tensor.TypeFloat32 {
 		return nil
@@ -192,7 +193,11 @@ func ChannelOperand(op Operator, x []ir.Dim, k *tensor.Tensor, second bool) *Cha
 			a.Shift[i] = v
 		case *Mul:
 			a.Scale[i] = v
-		case *Div:
+		case *Div: // a product only where it is the same number
+			frac, exp := math.Frexp(float64(v))
+			if math.Abs(frac) != 0.5 || exp < -120 || exp > 120 {
+				return nil
+			}
 			a.Scale[i] = 1 / v
 		case *Sub:
 			a.Shift[i] = -v
