@@ -2,6 +2,7 @@ package calls
 
 import (
 	"flag"
+	"sync"
 	"testing"
 )
 
@@ -9,8 +10,7 @@ import (
 // the command line does not say.
 func Repeat(t testing.TB, checks string) {
 	t.Helper()
-	set := map[string]bool{}
-	flag.Visit(func(f *flag.Flag) { set[f.Name] = true })
+	set := commandLine()
 	for name, v := range map[string]string{"rapid.checks": checks, "rapid.seed": "20", "rapid.nofailfile": "true"} {
 		if !set[name] {
 			old := flag.Lookup(name).Value.String()
@@ -21,3 +21,10 @@ func Repeat(t testing.TB, checks string) {
 		}
 	}
 }
+
+// commandLine names the flags that were given. Flags count as given from when a test has set them.
+var commandLine = sync.OnceValue(func() map[string]bool {
+	set := map[string]bool{}
+	flag.Visit(func(f *flag.Flag) { set[f.Name] = true })
+	return set
+})
