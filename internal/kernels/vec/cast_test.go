@@ -66,7 +66,7 @@ func castInputs[S castNumber]() []S {
 		case *int8:
 			*p = int8(r.Uint32())
 		case *uint8:
-			*p = uint8(r.Uint32()) & uint8(r.Uint32())
+			*p = uint8(r.Uint32()) >> r.IntN(8)
 		}
 		if i%7 == 3 {
 			x[i] = 0
