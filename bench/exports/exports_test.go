@@ -85,7 +85,7 @@ func TestReportKeepsLines(t *testing.T) {
 	}
 	r = earlier(first)
 	r.add(row{exported: c("f", "three", ""), nodes: 3, kinds: 2, outcomes: good})
-	r.add(row{exported: c("g", "four", "cannot"), nodes: 3, kinds: 2})
+	r.add(row{exported: c("g", "four", "cannot [Caused by a line of /some/file]"), nodes: 3, kinds: 2})
 	text := r.String()
 	for _, want := range []string{
 		"| f | 3 | 2 | 2 of 3 |\n", "| one | 3 | 2 | 1e-06 | 2e-06 | agrees |\n", "| two | 3 | 2 | FAILS: a \\| b | 2e-06 | agrees |\n",

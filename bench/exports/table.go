@@ -113,7 +113,8 @@ func (r *report) add(c row) {
 	delete(f.lines, c.name)
 	delete(r.refused, name)
 	if c.NotExported != "" {
-		r.refused[name] = fmt.Sprintf("| %s | %s | %s |", name, c.Exporter, cell(c.NotExported))
+		why, _, _ := strings.Cut(c.NotExported, " [Caused by") // torch's exporter goes on with places in the files of its machine
+		r.refused[name] = fmt.Sprintf("| %s | %s | %s |", name, c.Exporter, cell(why))
 		return
 	}
 	if how := fmt.Sprintf("%s, %s (rtol %g, atol %g)", c.Library, c.Exporter, c.RTol, c.ATol); !slices.Contains(f.how, how) {
