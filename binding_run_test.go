@@ -10,7 +10,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/onward-ml/onward"
-	"github.com/onward-ml/onward/internal/testing/calls"
+	"github.com/onward-ml/onward/internal/testing/opfuzz"
 	"github.com/onward-ml/onward/onnx"
 	"github.com/onward-ml/onward/tensor"
 )
@@ -19,7 +19,7 @@ import (
 // outputs are bound and whatever was bound before.
 func TestRandomBindings(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		m, x := calls.Network(t)
+		m, x := opfuzz.Network(t)
 		if m == nil {
 			return
 		}

@@ -11,7 +11,7 @@ import (
 
 	"github.com/onward-ml/onward"
 	"github.com/onward-ml/onward/internal/ops"
-	"github.com/onward-ml/onward/internal/testing/calls"
+	"github.com/onward-ml/onward/internal/testing/opfuzz"
 	"github.com/onward-ml/onward/internal/testing/suite"
 	"github.com/onward-ml/onward/tensor"
 )
@@ -22,12 +22,12 @@ import (
 // what reference gives. -rapid.checks and
 // -rapid.seed run more and others.
 func TestRandomChains(t *testing.T) {
-	calls.Repeat(t, "700")
+	opfuzz.Reproducible(t, "700")
 	data := ""
 	if s, err := suite.Find(); err == nil {
 		data = s.Dir
 	}
-	seeds, err := calls.Load(".", data)
+	seeds, err := opfuzz.Load(".", data)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -41,7 +41,7 @@ func TestRandomChains(t *testing.T) {
 	}
 	compared, one, excused := 0, 0, 0
 	rapid.Check(t, func(t *rapid.T) {
-		c := calls.DrawChain(t, ops.All(), seeds)
+		c := opfuzz.DrawChain(t, ops.All(), seeds)
 		if c == nil {
 			return
 		}
@@ -121,7 +121,7 @@ func TestRandomChains(t *testing.T) {
 
 // bound runs a chain with inputs and outputs in memory that stays the same as long as the
 // shapes do; want has the outputs' shapes.
-func bound(t *rapid.T, c *calls.Chain, want []map[string]tensor.Value) []map[string]tensor.Value {
+func bound(t *rapid.T, c *opfuzz.Chain, want []map[string]tensor.Value) []map[string]tensor.Value {
 	s, err := onward.OpenModel(c.Model, &onward.SessionOptions{Threads: 1})
 	if err != nil {
 		t.Fatalf("%v\n%s", err, c)

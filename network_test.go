@@ -8,7 +8,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/onward-ml/onward"
-	"github.com/onward-ml/onward/internal/testing/calls"
+	"github.com/onward-ml/onward/internal/testing/opfuzz"
 	"github.com/onward-ml/onward/onnx"
 	"github.com/onward-ml/onward/tensor"
 )
@@ -17,7 +17,7 @@ import (
 func TestRandomNetworks(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "net.onnx")
 	rapid.Check(t, func(t *rapid.T) {
-		m, x := calls.Network(t)
+		m, x := opfuzz.Network(t)
 		if m == nil {
 			return
 		}

@@ -10,7 +10,7 @@ import (
 
 	"github.com/onward-ml/onward"
 	"github.com/onward-ml/onward/internal/ops"
-	"github.com/onward-ml/onward/internal/testing/calls"
+	"github.com/onward-ml/onward/internal/testing/opfuzz"
 	"github.com/onward-ml/onward/onnx"
 	"github.com/onward-ml/onward/tensor"
 )
@@ -30,7 +30,7 @@ func allBut(name string) (r []string) {
 // nodes behind it.
 func TestEachPassAlone(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		m, x := calls.Network(t)
+		m, x := opfuzz.Network(t)
 		if m == nil {
 			return
 		}

@@ -6,14 +6,14 @@ import (
 
 	"github.com/onward-ml/onward/backend"
 	"github.com/onward-ml/onward/backendtest"
-	"github.com/onward-ml/onward/internal/testing/bound"
+	"github.com/onward-ml/onward/internal/testing/bindingtest"
 	"github.com/onward-ml/onward/internal/testing/suite"
 )
 
-// TestSuiteBound runs the ONNX suite with bound inputs and outputs: results in
+// TestSuiteWithBinding runs the ONNX suite with bound inputs and outputs: results in
 // memory of the caller are those of Run, and so are those of later runs. Random
 // operators without a seed compute the same in every run with the same options.
-func TestSuiteBound(t *testing.T) {
+func TestSuiteWithBinding(t *testing.T) {
 	dir := suite.Dir(t)
 	found, err := suite.Find()
 	if err != nil {
@@ -23,7 +23,7 @@ func TestSuiteBound(t *testing.T) {
 	whole := cases == "" && suite.Verify(found.Dir) == nil
 	for _, p := range []string{"reference", "cpu"} {
 		t.Run(p, func(t *testing.T) {
-			r, err := backendtest.New(backend.Provider(bound.Register(p)), backendtest.Options{Dir: dir, Devices: []string{"CPU"}, Runs: 1})
+			r, err := backendtest.New(backend.Provider(bindingtest.Register(p)), backendtest.Options{Dir: dir, Devices: []string{"CPU"}, Runs: 1})
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -9,25 +9,25 @@ import (
 
 	"github.com/onward-ml/onward"
 	"github.com/onward-ml/onward/internal/ops"
-	"github.com/onward-ml/onward/internal/testing/calls"
+	"github.com/onward-ml/onward/internal/testing/opfuzz"
 	"github.com/onward-ml/onward/internal/testing/suite"
 	"github.com/onward-ml/onward/tensor"
 )
 
 // TestRandomChainsAgree runs random graphs of operators on reference, cpu and ONNX
-// Runtime with its own optimizer. Graphs with a call that docs/differences.md explains
-// are left out. ONWARD_TRACE=1 names each graph first, for the one with which ONNX
-// Runtime ends the process.
+// Runtime with its own optimizer. Graphs with a node that docs/differences.md explains
+// are left out. ONWARD_TRACE=1 prints each graph before it runs, to find one that
+// crashes ONNX Runtime.
 func TestRandomChainsAgree(t *testing.T) {
 	ort := config(t)
-	calls.Repeat(t, "150")
-	seeds, err := calls.Load("../..", suite.Dir(t))
+	opfuzz.Reproducible(t, "150")
+	seeds, err := opfuzz.Load("../..", suite.Dir(t))
 	if err != nil {
 		t.Fatal(err)
 	}
 	var compared, explained, refused, invalid, excused int
 	rapid.Check(t, func(t *rapid.T) {
-		c := calls.DrawChain(t, ops.All(), seeds)
+		c := opfuzz.DrawChain(t, ops.All(), seeds)
 		if c == nil {
 			return
 		}
@@ -43,7 +43,7 @@ func TestRandomChainsAgree(t *testing.T) {
 				t.Fatal(err)
 			}
 			for _, n := range nodes {
-				if calls.Deadly(n) || calls.Explained(n) {
+				if opfuzz.CrashesORT(n) || opfuzz.Explained(n) {
 					explained++
 					return
 				}

@@ -12,29 +12,29 @@ import (
 
 	"github.com/onward-ml/onward"
 	"github.com/onward-ml/onward/internal/ops"
-	"github.com/onward-ml/onward/internal/testing/calls"
+	"github.com/onward-ml/onward/internal/testing/opfuzz"
 	"github.com/onward-ml/onward/internal/testing/suite"
 	"github.com/onward-ml/onward/tensor"
 )
 
-// tally counts what became of the calls of one operator.
+// tally counts the outcomes of the cases of one operator.
 type tally struct {
 	compared    int // ONNX Runtime and both engines gave the same
-	explained   int // they gave something else, for a reason in calls.Differences
+	explained   int // they differ for a reason in opfuzz.Differences
 	unsupported int // ONNX Runtime has no kernel for it
 	refused     int // ONNX Runtime returns another error
 	invalid     int // our engines return an error, as ONNX Runtime does
 	strict      int // only our engines return an error
 }
 
-// TestRandomCallsAgree runs random calls of every operator on reference, cpu and
+// TestRandomOperatorsAgree runs random cases of every operator on reference, cpu and
 // ONNX Runtime. A difference must be one of those that docs/differences.md explains.
-// -rapid.checks and -rapid.seed run more calls and others; ONWARD_TRACE=1 names each
-// call first, for the one with which ONNX Runtime ends the process.
-func TestRandomCallsAgree(t *testing.T) {
+// -rapid.checks and -rapid.seed run more cases and others; ONWARD_TRACE=1 prints each
+// case before it runs, to find one that crashes ONNX Runtime.
+func TestRandomOperatorsAgree(t *testing.T) {
 	ort := config(t, "graph_optimization_level", "disable")
-	calls.Repeat(t, "25")
-	seeds, err := calls.Load("../..", suite.Dir(t))
+	opfuzz.Reproducible(t, "25")
+	seeds, err := opfuzz.Load("../..", suite.Dir(t))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -49,8 +49,8 @@ func TestRandomCallsAgree(t *testing.T) {
 		var n tally
 		t.Run(name, func(t *testing.T) {
 			rapid.Check(t, func(t *rapid.T) {
-				c := calls.Draw(t, d, seeds)
-				if c == nil || calls.Deadly(c) {
+				c := opfuzz.Draw(t, d, seeds)
+				if c == nil || opfuzz.CrashesORT(c) {
 					return
 				}
 				if trace {
@@ -75,7 +75,7 @@ func TestRandomCallsAgree(t *testing.T) {
 		total.invalid += n.invalid
 		total.strict += n.strict
 	}
-	t.Logf("%d calls compared, %d explained, %d unsupported by ONNX Runtime, %d refused by it alone, %d by all, %d by ours alone\n%s",
+	t.Logf("%d cases compared, %d explained, %d unsupported by ONNX Runtime, %d refused by it alone, %d by all, %d by ours alone\n%s",
 		total.compared, total.explained, total.unsupported, total.refused, total.invalid, total.strict, strings.Join(lines, "\n"))
 	if len(never) > 0 && !testing.Short() {
 		t.Errorf("%d operators of ONNX Runtime were never compared: %s", len(never), strings.Join(never, ", "))
@@ -86,15 +86,15 @@ func TestRandomCallsAgree(t *testing.T) {
 // opset, next to the code for it.
 var unknown = regexp.MustCompile(`not a registered function/op|ValidateOpsetForDomain|under development|No Op registered|No opset import|is invalid|Type Error: Type parameter|MLDataType for|does not support double yet|Op .MulInteger.`)
 
-// incomparable are operators that ONNX Runtime 1.30 has and no call of ours can run.
+// incomparable are operators that ONNX Runtime 1.30 has and no case of ours can run.
 var incomparable = map[string]string{
 	"com.microsoft.NGramHashMapping": "1.30 has another list of inputs and outputs",
 	"com.microsoft.SparseAttention":  "it runs only with past and present in one memory",
 }
 
-func compareThree(t *rapid.T, c *calls.Call, ort onward.ProviderConfig, n *tally) {
-	want, err := calls.Run(c, onward.ProviderConfig{Name: "reference"}, 1)
-	got, err2 := calls.Run(c, onward.ProviderConfig{Name: "cpu"}, 2)
+func compareThree(t *rapid.T, c *opfuzz.Case, ort onward.ProviderConfig, n *tally) {
+	want, err := opfuzz.Run(c, onward.ProviderConfig{Name: "reference"}, 1)
+	got, err2 := opfuzz.Run(c, onward.ProviderConfig{Name: "cpu"}, 2)
 	for _, err := range []error{err, err2} {
 		if err != nil && strings.Contains(err.Error(), "PANIC") {
 			t.Fatalf("%v\n%s", err, c)
@@ -104,12 +104,12 @@ func compareThree(t *rapid.T, c *calls.Call, ort onward.ProviderConfig, n *tally
 		t.Fatalf("reference: %v\ncpu: %v\n%s", err, err2, c)
 	}
 	if err != nil {
-		// An error of ours may be a lack of ours. ONNX Runtime is only asked about calls
-		// that are valid by our checks: it reads past the ends of what others describe.
+		// An error of ours may be a lack of ours. ONNX Runtime only runs cases
+		// that our checks accept: it reads out of bounds on others.
 		n.invalid++
 		return
 	}
-	if err := calls.Compare(c, got, want); err != nil {
+	if err := opfuzz.Compare(c, got, want); err != nil {
 		t.Fatalf("cpu against reference: %v\n%s", err, c)
 	}
 	c.OutTypes = nil
@@ -120,7 +120,7 @@ func compareThree(t *rapid.T, c *calls.Call, ort onward.ProviderConfig, n *tally
 			c.OutTypes = append(c.OutTypes, tensor.Type{})
 		}
 	}
-	theirs, err := calls.Run(c, ort, 1)
+	theirs, err := opfuzz.Run(c, ort, 1)
 	var st *onward.StatusError
 	switch {
 	case errors.As(err, &st) && (st.Code == onward.NotImplemented || unknown.MatchString(st.Message)):
@@ -133,8 +133,8 @@ func compareThree(t *rapid.T, c *calls.Call, ort onward.ProviderConfig, n *tally
 		}
 		return
 	}
-	if err := calls.Compare(c, got, theirs); err != nil {
-		if calls.Explained(c) {
+	if err := opfuzz.Compare(c, got, theirs); err != nil {
+		if opfuzz.Explained(c) {
 			n.explained++
 			return
 		}

@@ -9,7 +9,7 @@ import (
 
 	"github.com/onward-ml/onward"
 	"github.com/onward-ml/onward/internal/ops"
-	"github.com/onward-ml/onward/internal/testing/calls"
+	"github.com/onward-ml/onward/internal/testing/opfuzz"
 	"github.com/onward-ml/onward/onnx"
 	"github.com/onward-ml/onward/tensor"
 )
@@ -19,10 +19,10 @@ import (
 // change what a chain of operators gives.
 func TestRandomNetworksAgree(t *testing.T) {
 	ort := config(t)
-	calls.Repeat(t, "500")
+	opfuzz.Reproducible(t, "500")
 	compared := 0
 	rapid.Check(t, func(t *rapid.T) {
-		m, x := calls.Network(t)
+		m, x := opfuzz.Network(t)
 		if m == nil {
 			return
 		}
@@ -68,11 +68,11 @@ func TestRandomNetworksAgree(t *testing.T) {
 // cpu.
 func TestOptimizedNetworksAgree(t *testing.T) {
 	ort := config(t)
-	calls.Repeat(t, "100")
+	opfuzz.Reproducible(t, "100")
 	file := filepath.Join(t.TempDir(), "optimized.onnx")
 	blocked := map[string]int{}
 	rapid.Check(t, func(t *rapid.T) {
-		m, x := calls.Network(t)
+		m, x := opfuzz.Network(t)
 		if m == nil {
 			return
 		}

@@ -10,7 +10,7 @@ import (
 	"github.com/onward-ml/onward"
 	"github.com/onward-ml/onward/backend"
 	"github.com/onward-ml/onward/backendtest"
-	"github.com/onward-ml/onward/internal/testing/bound"
+	"github.com/onward-ml/onward/internal/testing/bindingtest"
 	"github.com/onward-ml/onward/internal/testing/ortlib"
 	"github.com/onward-ml/onward/internal/testing/suite"
 	"github.com/onward-ml/onward/provider/ort"
@@ -28,9 +28,11 @@ var deviates = regexp.MustCompile(`^test_(dft|stft)(_|$)|^test_attention_4d_with
 // the test. ONWARD_CASES selects cases by a regular expression.
 func TestSuite(t *testing.T) { runSuite(t, "ort", 2) }
 
-// TestSuiteBound runs it with bound inputs and outputs: later runs, and runs into
+// TestSuiteWithBinding runs it with bound inputs and outputs: later runs, and runs into
 // memory of the caller, compute what the first does. Dropout draws anew in each.
-func TestSuiteBound(t *testing.T) { runSuite(t, bound.Register("ort"), 1, "^test_training_dropout") }
+func TestSuiteWithBinding(t *testing.T) {
+	runSuite(t, bindingtest.Register("ort"), 1, "^test_training_dropout")
+}
 
 func runSuite(t *testing.T, provider string, runs int, exclude ...string) {
 	dir := suite.Dir(t)

@@ -10,7 +10,7 @@ import (
 	"os"
 	"strings"
 
-	"github.com/onward-ml/onward/internal/testing/calls"
+	"github.com/onward-ml/onward/internal/testing/opfuzz"
 )
 
 //go:generate go run . -o ../../../docs/differences.md
@@ -28,9 +28,9 @@ func page() []byte {
 	var b bytes.Buffer
 	b.WriteString(`# Differences from ONNX Runtime
 
-Written by ` + "`make generate`" + ` from the list in internal/testing/calls; a test keeps it current.
+Written by ` + "`make generate`" + ` from the list in internal/testing/opfuzz; a test keeps it current.
 
-` + "`go test ./provider/ort -run TestRandomCallsAgree -v`" + ` runs random calls of every operator, over its versions, types,
+` + "`go test ./provider/ort -run TestRandomOperatorsAgree -v`" + ` runs random cases of every operator, over its versions, types,
 attributes and shapes, on ` + "`reference`, `cpu`" + ` and ONNX Runtime 1.30, and fails where results differ by more than rounding.
 Under the conditions below they do. "ours" in the third column says that ours are what the specification asks for,
 "open" that it does not say.
@@ -38,11 +38,11 @@ Under the conditions below they do. "ours" in the third column says that ours ar
 | operators | condition | right | why |
 |---|---|---|---|
 `)
-	for _, d := range calls.Differences {
+	for _, d := range opfuzz.Differences {
 		fmt.Fprintf(&b, "| %s | %s | %s | %s |\n", strings.Join(d.Ops, ", "), d.What, d.Who, d.Why)
 	}
 	b.WriteString(`
-Results of different rounding are no difference. What they may differ by is in internal/testing/calls: nothing for
+Results of different rounding are no difference. What they may differ by is in internal/testing/opfuzz: nothing for
 operators that move elements or that IEEE 754 and integers define, one step for quantized results, and for others a
 part of the elements and of the largest one that grows from double to bfloat16.
 `)

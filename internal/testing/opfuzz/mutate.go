@@ -1,4 +1,4 @@
-package calls
+package opfuzz
 
 import (
 	"math"
@@ -9,7 +9,7 @@ import (
 )
 
 // mutate changes a seed: each kind of change by itself, so that most results are valid.
-func (g *gen) mutate(all []*Call, seed *Call) *Call {
+func (g *gen) mutate(all []*Case, seed *Case) *Case {
 	c := seed.clone()
 	what := g.n(8)
 	if what == 1 || what == 2 || what == 7 {
@@ -49,7 +49,7 @@ func (g *gen) mutate(all []*Call, seed *Call) *Call {
 
 // resize maps every size that occurs in the inputs to another one, the same
 // everywhere, so that sizes that must agree do.
-func (g *gen) resize(c *Call) {
+func (g *gen) resize(c *Case) {
 	to := map[int]int{}
 	only := -1
 	if g.one(3) && c.Domain == "" { // kernels of com.microsoft trust some sizes to agree
@@ -81,7 +81,7 @@ func (g *gen) resize(c *Call) {
 }
 
 // refill draws new contents for the inputs.
-func (g *gen) refill(c *Call) {
+func (g *gen) refill(c *Case) {
 	for i := range c.In {
 		t := c.Tensor(i)
 		if t == nil || g.one(4) {
@@ -151,7 +151,7 @@ func (g *gen) like(t *tensor.Tensor, d tensor.DType, shape []int) *tensor.Tensor
 }
 
 // retype gives a type variable of the signature another type.
-func (g *gen) retype(c *Call) {
+func (g *gen) retype(c *Case) {
 	sig := g.def.Signature()
 	var names []string
 	for _, p := range sig.In {
@@ -173,7 +173,7 @@ func (g *gen) retype(c *Call) {
 }
 
 // attributes changes, adds or drops one attribute.
-func (g *gen) attributes(c *Call, all []*Call) {
+func (g *gen) attributes(c *Case, all []*Case) {
 	from := all[g.n(len(all))]
 	if len(from.Attrs) > 0 && g.n(2) == 0 {
 		a := from.Attrs[g.n(len(from.Attrs))]

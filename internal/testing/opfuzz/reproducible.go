@@ -1,4 +1,4 @@
-package calls
+package opfuzz
 
 import (
 	"flag"
@@ -6,9 +6,8 @@ import (
 	"testing"
 )
 
-// Repeat makes rapid's runs repeat and sets how many checks there are, where
-// the command line does not say.
-func Repeat(t testing.TB, checks string) {
+// Reproducible fixes rapid's seed and number of checks unless the command line sets them.
+func Reproducible(t testing.TB, checks string) {
 	t.Helper()
 	set := commandLine()
 	for name, v := range map[string]string{"rapid.checks": checks, "rapid.seed": "20", "rapid.nofailfile": "true"} {

@@ -1,4 +1,4 @@
-package calls
+package opfuzz
 
 import "testing"
 
@@ -22,7 +22,7 @@ func TestMissesParameter(t *testing.T) {
 		{"the second of two", []string{"Elu", "LeakyRelu"}, []float32{0.5}, nil, "leakyrelu", true},
 		{"another function", []string{"Elu"}, nil, nil, "leakyrelu", false},
 	} {
-		c := call()
+		c := newCase()
 		if tt.activations != nil {
 			c.set("activations", tt.activations)
 		}

@@ -1,4 +1,4 @@
-package calls
+package opfuzz
 
 import (
 	"fmt"
@@ -13,8 +13,8 @@ import (
 	"github.com/onward-ml/onward/tensor"
 )
 
-// Seeds are valid calls by operator.
-type Seeds map[string][]*Call
+// Seeds are valid cases by operator.
+type Seeds map[string][]*Case
 
 // Load reads the recorded cases below the module's root and, where suite is not
 // empty, the cases of one node of ONNX's suite in that folder.
@@ -27,7 +27,7 @@ func Load(root, suite string) (Seeds, error) {
 	for file, cases := range files {
 		for i, c := range cases {
 			domain, op := c.Domain()
-			d := &Call{Domain: domain, Op: op, Opset: c.Opset, From: fmt.Sprintf("%s %d", file, i)}
+			d := &Case{Domain: domain, Op: op, Opset: c.Opset, From: fmt.Sprintf("%s %d", file, i)}
 			for name, a := range c.Attrs {
 				at, err := onnx.NewAttribute(name, a.Value())
 				if err != nil {
@@ -56,12 +56,12 @@ func Load(root, suite string) (Seeds, error) {
 		}
 	}
 	for _, of := range s {
-		slices.SortFunc(of, func(a, b *Call) int { return strings.Compare(a.From, b.From) })
+		slices.SortFunc(of, func(a, b *Case) int { return strings.Compare(a.From, b.From) })
 	}
 	return s, nil
 }
 
-func (s Seeds) add(c *Call) {
+func (s Seeds) add(c *Case) {
 	slices.SortFunc(c.Attrs, func(a, b *onnx.Attribute) int { return strings.Compare(a.Name, b.Name) })
 	s[c.Name()] = append(s[c.Name()], c)
 }
@@ -81,7 +81,7 @@ func (s Seeds) suite(dir string) error {
 		return nil
 	}
 	n := m.Graph.Nodes[0]
-	c := &Call{Domain: ops.NormalDomain(n.Domain), Op: n.OpType, Attrs: n.Attributes, From: filepath.Base(dir)}
+	c := &Case{Domain: ops.NormalDomain(n.Domain), Op: n.OpType, Attrs: n.Attributes, From: filepath.Base(dir)}
 	for _, o := range m.OpsetImports {
 		if ops.NormalDomain(o.Domain) == c.Domain {
 			c.Opset = int(o.Version)

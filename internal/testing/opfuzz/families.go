@@ -1,4 +1,4 @@
-package calls
+package opfuzz
 
 import (
 	"slices"
@@ -6,17 +6,17 @@ import (
 	"github.com/onward-ml/onward/tensor"
 )
 
-// families are the generators for operators with many valid calls; all others are
+// families are the generators for operators with many valid cases; all others are
 // drawn from seeds.
-var families = map[string]func(*gen) *Call{}
+var families = map[string]func(*gen) *Case{}
 
-func family(f func(*gen) *Call, names ...string) {
+func family(f func(*gen) *Case, names ...string) {
 	for _, n := range names {
 		families[n] = f
 	}
 }
 
-func call(in ...tensor.Value) *Call { return &Call{In: in, Out: []bool{true}} }
+func newCase(in ...tensor.Value) *Case { return &Case{In: in, Out: []bool{true}} }
 
 // floats are the floating-point types, float32 most often.
 func (g *gen) float() tensor.DType {
@@ -43,8 +43,8 @@ func init() {
 	family(recurrent, "RNN", "GRU", "LSTM")
 }
 
-// unary draws calls with one data input.
-func unary(g *gen) *Call {
+// unary draws cases with one data input.
+func unary(g *gen) *Case {
 	op := g.def.Name
 	sig := g.def.Signature()
 	k := g.contents()
@@ -85,7 +85,7 @@ func unary(g *gen) *Call {
 	case "SpaceToDepth":
 		shape[2], shape[3] = shape[2]*b, shape[3]*b
 	}
-	c := call(g.tensor(d, k, shape...))
+	c := newCase(g.tensor(d, k, shape...))
 	rank := len(shape)
 	f := func(name string, def float32) {
 		if g.n(2) == 1 {
@@ -183,13 +183,13 @@ func (g *gen) broadcast(s []int) []int {
 	return r[g.n(len(r)+1)/2:]
 }
 
-// binary draws calls whose inputs are broadcast.
-func binary(g *gen) *Call {
+// binary draws cases whose inputs are broadcast.
+func binary(g *gen) *Case {
 	op := g.def.Name
 	sig := g.def.Signature()
 	base := g.shape(0, 4)
 	count := 2
-	c := &Call{Out: []bool{true}}
+	c := &Case{Out: []bool{true}}
 	switch op {
 	case "Max", "Min", "Sum", "Mean":
 		count = g.in(1, 4)
@@ -266,14 +266,14 @@ func int64s(v []int) []int64 {
 	return r
 }
 
-func reduce(g *gen) *Call {
+func reduce(g *gen) *Case {
 	op := g.def.Name
 	shape := g.shape(0, 4)
 	k := g.contents()
 	if op == "ReduceLogSum" {
 		k = positive
 	}
-	c := call(g.tensor(g.dtype("T"), k, shape...))
+	c := newCase(g.tensor(g.dtype("T"), k, shape...))
 	c.set("keepdims", int64(g.n(2)))
 	c.Opset = g.opset(11)
 	axes := g.axes(len(shape), true)
@@ -295,7 +295,7 @@ func reduce(g *gen) *Call {
 	return c
 }
 
-func along(g *gen) *Call {
+func along(g *gen) *Case {
 	op := g.def.Name
 	shape := g.shape(1, 4)
 	rank := len(shape)
@@ -303,7 +303,7 @@ func along(g *gen) *Call {
 	at := (axis + rank) % rank
 	switch op {
 	case "CumSum", "CumProd":
-		c := call(g.tensor(g.dtype(g.def.Signature().In[0].Pattern), pick(g, normal, whole), shape...), nil)
+		c := newCase(g.tensor(g.dtype(g.def.Signature().In[0].Pattern), pick(g, normal, whole), shape...), nil)
 		a := tensor.Scalar(int64(axis))
 		c.In[1] = a
 		if g.n(2) == 1 {
@@ -311,7 +311,7 @@ func along(g *gen) *Call {
 		}
 		return c.set("exclusive", int64(g.n(2))).set("reverse", int64(g.n(2)))
 	case "TopK":
-		c := call(g.tensor(g.dtype("T"), pick(g, normal, whole), shape...), ints(g.in(0, shape[at])))
+		c := newCase(g.tensor(g.dtype("T"), pick(g, normal, whole), shape...), ints(g.in(0, shape[at])))
 		c.Out = []bool{true, true}
 		c.set("axis", int64(axis))
 		if g.n(3) > 0 {
@@ -323,7 +323,7 @@ func along(g *gen) *Call {
 		}
 		return c
 	case "Unique":
-		c := call(g.tensor(g.dtype("T"), pick(g, whole, normal), shape...))
+		c := newCase(g.tensor(g.dtype("T"), pick(g, whole, normal), shape...))
 		c.Out = []bool{true, true, true, true}
 		c.set("sorted", int64(g.n(2)))
 		if g.n(2) == 1 {
@@ -331,12 +331,12 @@ func along(g *gen) *Call {
 		}
 		return c
 	}
-	c := call(g.tensor(g.dtype("T"), pick(g, whole, normal), shape...))
+	c := newCase(g.tensor(g.dtype("T"), pick(g, whole, normal), shape...))
 	c.Opset = g.opset(12)
 	return c.set("axis", int64(axis)).set("keepdims", int64(g.n(2))).set("select_last_index", int64(g.n(2)))
 }
 
-func product(g *gen) *Call {
+func product(g *gen) *Case {
 	m, k, n := g.size(), g.in(1, 40), g.size()
 	op := g.def.Name
 	switch op {
@@ -353,7 +353,7 @@ func product(g *gen) *Call {
 		if tb == 1 {
 			b = []int{n, k}
 		}
-		c := call(g.tensor(d, normal, a...), g.tensor(d, normal, b...))
+		c := newCase(g.tensor(d, normal, a...), g.tensor(d, normal, b...))
 		c.Opset = g.opset(7)
 		if op == "FusedGemm" {
 			c.Opset = 1
@@ -390,7 +390,7 @@ func product(g *gen) *Call {
 		}
 		shapes = append(shapes, cur)
 		d := pick(g, tensor.TypeFloat32, tensor.TypeFloat32, tensor.TypeFloat64, tensor.TypeInt32, tensor.TypeInt64)
-		c := &Call{Out: []bool{true}}
+		c := &Case{Out: []bool{true}}
 		for _, s := range shapes {
 			c.In = append(c.In, g.tensor(d, normal, s...))
 		}
@@ -407,7 +407,7 @@ func product(g *gen) *Call {
 		x, y := g.tensor(da, normal, a...), g.tensor(db, normal, b...)
 		zx, zy := g.tensor(da, whole), g.tensor(db, whole)
 		if op == "MatMulInteger" {
-			c := call(x, y)
+			c := newCase(x, y)
 			if g.n(3) > 0 {
 				c.In = append(c.In, zx)
 				if g.n(2) == 1 {
@@ -420,7 +420,7 @@ func product(g *gen) *Call {
 			return c
 		}
 		s := func() *tensor.Tensor { return tensor.Scalar(pick(g, float32(0.5), 0.1, 0.03, 1)) }
-		return call(x, s(), zx, y, s(), zy, s(), g.tensor(da, whole))
+		return newCase(x, s(), zx, y, s(), zy, s(), g.tensor(da, whole))
 	case "FusedMatMul":
 		d := pick(g, tensor.TypeFloat32, tensor.TypeFloat64)
 		ta, tb := g.n(2), g.n(2)
@@ -430,7 +430,7 @@ func product(g *gen) *Call {
 		if tb == 1 {
 			b = append(b[:len(b)-2], n, k)
 		}
-		c := call(g.tensor(d, normal, a...), g.tensor(d, normal, b...))
+		c := newCase(g.tensor(d, normal, a...), g.tensor(d, normal, b...))
 		return c.set("transA", int64(ta)).set("transB", int64(tb)).set("alpha", pick(g, float32(1), 0.5, 2))
 	}
 	if g.one(5) {
@@ -440,5 +440,5 @@ func product(g *gen) *Call {
 		b = []int{k}
 	}
 	d := g.dtype("T")
-	return call(g.tensor(d, normal, a...), g.tensor(d, normal, b...))
+	return newCase(g.tensor(d, normal, a...), g.tensor(d, normal, b...))
 }

@@ -8,20 +8,19 @@ import (
 
 	"github.com/onward-ml/onward"
 	"github.com/onward-ml/onward/internal/ops"
-	"github.com/onward-ml/onward/internal/testing/calls"
+	"github.com/onward-ml/onward/internal/testing/opfuzz"
 	"github.com/onward-ml/onward/internal/testing/suite"
 )
 
-// TestRandomCalls runs random calls of every operator on both engines; cpu must give
-// what reference gives. With -rapid.checks and -rapid.seed it runs longer and
-// elsewhere.
-func TestRandomCalls(t *testing.T) {
-	calls.Repeat(t, "30")
+// TestRandomOperators runs random cases of every operator on both engines and compares
+// cpu with reference. -rapid.checks and -rapid.seed run more cases and others.
+func TestRandomOperators(t *testing.T) {
+	opfuzz.Reproducible(t, "30")
 	data := ""
 	if s, err := suite.Find(); err == nil {
 		data = s.Dir
 	}
-	seeds, err := calls.Load(".", data)
+	seeds, err := opfuzz.Load(".", data)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -34,12 +33,12 @@ func TestRandomCalls(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			compared := 0
 			rapid.Check(t, func(t *rapid.T) {
-				c := calls.Draw(t, d, seeds)
+				c := opfuzz.Draw(t, d, seeds)
 				if c == nil {
 					return
 				}
-				want, err := calls.Run(c, onward.ProviderConfig{Name: "reference"}, 1)
-				got, err2 := calls.Run(c, onward.ProviderConfig{Name: "cpu"}, 2)
+				want, err := opfuzz.Run(c, onward.ProviderConfig{Name: "reference"}, 1)
+				got, err2 := opfuzz.Run(c, onward.ProviderConfig{Name: "cpu"}, 2)
 				for _, err := range []error{err, err2} {
 					if err != nil && strings.Contains(err.Error(), "PANIC") {
 						t.Fatalf("%v\n%s", err, c)
@@ -52,7 +51,7 @@ func TestRandomCalls(t *testing.T) {
 					return
 				}
 				compared++
-				if err := calls.Compare(c, got, want); err != nil {
+				if err := opfuzz.Compare(c, got, want); err != nil {
 					t.Fatalf("cpu against reference: %v\n%s", err, c)
 				}
 			})
@@ -62,6 +61,6 @@ func TestRandomCalls(t *testing.T) {
 		})
 	}
 	if len(none) > 0 && data != "" && !testing.Short() {
-		t.Errorf("%d operators have no valid call: %s", len(none), strings.Join(none, ", "))
+		t.Errorf("%d operators have no valid case: %s", len(none), strings.Join(none, ", "))
 	}
 }

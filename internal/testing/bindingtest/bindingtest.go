@@ -1,6 +1,6 @@
-// Package bound registers providers whose engines run with bound inputs and outputs
-// ([onward.Binding]), so that whatever runs with a provider can be run that way.
-package bound
+// Package bindingtest registers providers that run every request through an [onward.Binding] and check
+// that later runs, and runs into given memory, compute the same.
+package bindingtest
 
 import (
 	"bytes"
@@ -12,7 +12,7 @@ import (
 	"github.com/onward-ml/onward/tensor"
 )
 
-// Register registers and returns the provider "bound:inner".
+// Register registers and returns the provider "binding:inner".
 func Register(inner string) string {
 	p := provider{inner}
 	if onward.LookupProvider(p.Name()) == nil {
@@ -23,7 +23,7 @@ func Register(inner string) string {
 
 type provider struct{ inner string }
 
-func (p provider) Name() string     { return "bound:" + p.inner }
+func (p provider) Name() string     { return "binding:" + p.inner }
 func (p provider) Available() error { return onward.LookupProvider(p.inner).Available() }
 
 func (p provider) Compile(ctx context.Context, m *onnx.Model, opts *onward.SessionOptions, config onward.ProviderConfig) (onward.Engine, error) {

@@ -1,4 +1,4 @@
-package calls
+package opfuzz
 
 import (
 	"context"
@@ -107,16 +107,16 @@ func (c *Chain) RunTurns(turns Turns, opts *onward.SessionOptions) ([]map[string
 	return runWanted(c.Model, feeds, turns.Outputs, opts)
 }
 
-// Nodes returns the nodes of the main graph as calls, with the operands they have
+// Nodes returns the nodes of the main graph as cases, with the operands they have
 // under a feed.
-func (c *Chain) Nodes(feed int) ([]*Call, error) {
+func (c *Chain) Nodes(feed int) ([]*Case, error) {
 	values, err := c.all(feed)
 	if err != nil {
 		return nil, err
 	}
-	var r []*Call
+	var r []*Case
 	for _, n := range c.Model.Graph.Nodes {
-		d := &Call{Domain: ops.NormalDomain(n.Domain), Op: n.OpType, Attrs: n.Attributes}
+		d := &Case{Domain: ops.NormalDomain(n.Domain), Op: n.OpType, Attrs: n.Attributes}
 		for _, o := range c.Model.OpsetImports {
 			if o.Domain == n.Domain {
 				d.Opset = int(o.Version)

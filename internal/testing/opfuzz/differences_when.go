@@ -1,4 +1,4 @@
-package calls
+package opfuzz
 
 import (
 	"math"
@@ -9,7 +9,7 @@ import (
 )
 
 // endlessBackwards finds a Slice that goes backwards to 2³¹ - 1.
-func endlessBackwards(c *Call) bool {
+func endlessBackwards(c *Case) bool {
 	if c.Tensor(2) == nil || c.Tensor(4) == nil {
 		return false
 	}
@@ -27,7 +27,7 @@ func endlessBackwards(c *Call) bool {
 }
 
 // wraps finds an output in which the probability 1 has no integer.
-func wraps(c *Call) bool {
+func wraps(c *Case) bool {
 	scale, zero := c.Tensor(3), c.Tensor(4)
 	if scale == nil || scale.Len() == 0 {
 		return false
@@ -56,7 +56,7 @@ func moments(x []float64) (mean, variance float64) {
 
 // closeGroups finds a group whose elements differ by less than a thousandth of the
 // square of their mean, or by as little as epsilon; and groups of double.
-func closeGroups(c *Call) bool {
+func closeGroups(c *Case) bool {
 	x := c.Tensor(0)
 	f, err := Floats(x)
 	if x.DType() == tensor.TypeFloat64 {
@@ -92,7 +92,7 @@ func closeGroups(c *Call) bool {
 
 // constantGroup finds a group of MeanVarianceNormalization whose variance is 0, or is
 // where it is computed as a difference of squares, and numbers whose squares leave float32.
-func constantGroup(c *Call) bool {
+func constantGroup(c *Case) bool {
 	x := c.Tensor(0)
 	f, err := Floats(x)
 	if err != nil {
@@ -127,7 +127,7 @@ func constantGroup(c *Call) bool {
 
 // nearSingular finds a matrix whose determinant is less than a hundredth of the volume
 // that its rows could span, or a tenth in float16.
-func nearSingular(c *Call) bool {
+func nearSingular(c *Case) bool {
 	x := c.Tensor(0)
 	f, err := Floats(x)
 	if err != nil || x.Rank() < 2 {
@@ -175,7 +175,7 @@ func nearSingular(c *Call) bool {
 
 // missesParameter finds one of some activation functions of a recurrent network, in
 // lower case, for which activation_alpha or activation_beta holds no value.
-func missesParameter(c *Call, names ...string) bool {
+func missesParameter(c *Case, names ...string) bool {
 	activations := c.Attr("activations")
 	if activations == nil {
 		return false

@@ -1,4 +1,4 @@
-package calls
+package opfuzz
 
 import (
 	"fmt"
@@ -13,7 +13,7 @@ import (
 	"github.com/onward-ml/onward/tensor"
 )
 
-// Chain is a random graph in which results are operands: calls of any operator, and
+// Chain is a random graph in which results are operands: cases of any operator, and
 // the groups of operators that optimizers replace, or nearly those.
 type Chain struct {
 	Model *onnx.Model
@@ -122,7 +122,7 @@ func (w *chain) step() {
 	}()
 	var r link
 	if w.n(10) < 3 {
-		r = w.anyCall()
+		r = w.anyOperator()
 	} else {
 		r = pick(w.gen, patterns...)(w)
 	}
@@ -286,7 +286,7 @@ func (w *chain) op(op string, in ...any) link { return w.node(op, 1, in...)[0] }
 // node adds a node. Of in, links are inputs, nil is one left out, a name with the value
 // after it an attribute.
 func (w *chain) node(op string, outputs int, in ...any) []link {
-	c := &Call{Op: op, Opset: w.opset, Out: make([]bool, outputs)}
+	c := &Case{Op: op, Opset: w.opset, Out: make([]bool, outputs)}
 	if domain, name, ok := strings.Cut(op, ":"); ok {
 		c.Domain, c.Op, c.Opset = domain, name, 1
 	}
@@ -308,8 +308,8 @@ func (w *chain) node(op string, outputs int, in ...any) []link {
 	return w.add(c, names)
 }
 
-// add runs a call and adds it with the names of its inputs.
-func (w *chain) add(c *Call, names []string) []link {
+// add runs a case and adds it with the names of its inputs.
+func (w *chain) add(c *Case, names []string) []link {
 	res, err := Run(c, onward.ProviderConfig{Name: "reference"}, 1)
 	if err != nil {
 		if strings.Contains(err.Error(), "PANIC") {
@@ -482,8 +482,8 @@ func (w *chain) adapt(x link, d tensor.DType, shape []int) link {
 	return x
 }
 
-// anyCall adds a call of any operator some of whose operands are values of the chain.
-func (w *chain) anyCall() link {
+// anyOperator adds a case of any operator some of whose operands are values of the chain.
+func (w *chain) anyOperator() link {
 	for range 8 {
 		d := w.defs[w.n(len(w.defs))]
 		name := ops.QualifiedName(d.Domain, d.Name)
@@ -503,7 +503,7 @@ func (w *chain) anyCall() link {
 		w.gen.def = d
 		c := w.draw(name)
 		w.gen.def = outer
-		if c == nil || Deadly(c) {
+		if c == nil || CrashesORT(c) {
 			continue
 		}
 		switch d.Domain {
@@ -517,10 +517,10 @@ func (w *chain) anyCall() link {
 		}
 		return w.plug(c)
 	}
-	panic(refused("no call"))
+	panic(refused("no valid case"))
 }
 
-func (w *chain) draw(name string) *Call {
+func (w *chain) draw(name string) *Case {
 	g := w.gen
 	of := w.seeds[name]
 	if family, ok := families[name]; ok && (len(of) == 0 || g.n(4) != 3) {
@@ -534,9 +534,9 @@ func (w *chain) draw(name string) *Call {
 	return g.mutate(of, of[g.n(len(of))])
 }
 
-// plug gives a call's operands names: values of the chain adapted to them, and fixed
+// plug gives a case's operands names: values of the chain adapted to them, and fixed
 // ones.
-func (w *chain) plug(c *Call) link {
+func (w *chain) plug(c *Case) link {
 	names := make([]string, len(c.In))
 	plugged := false
 	for i, v := range c.In {

@@ -1,4 +1,4 @@
-package calls
+package opfuzz
 
 import (
 	"context"
@@ -13,8 +13,8 @@ import (
 	"github.com/onward-ml/onward/tensor"
 )
 
-// Compare reports where two results of a call differ by more than rounding may.
-func Compare(c *Call, got, want map[string]tensor.Value) error {
+// Compare reports where two results of a case differ by more than rounding may.
+func Compare(c *Case, got, want map[string]tensor.Value) error {
 	for i, wanted := range c.Out {
 		if !wanted {
 			continue
@@ -40,7 +40,7 @@ func Compare(c *Call, got, want map[string]tensor.Value) error {
 var random = map[string]bool{"RandomNormal": true, "RandomNormalLike": true, "RandomUniform": true, "RandomUniformLike": true, "Bernoulli": true, "Multinomial": true,
 	"com.microsoft.SampleOp": true}
 
-func (c *Call) random() bool {
+func (c *Case) random() bool {
 	switch c.Name() {
 	case "Dropout", "com.microsoft.BiasDropout":
 		last := c.In[len(c.In)-1]
@@ -73,7 +73,7 @@ func words(s string) map[string]bool {
 	return r
 }
 
-func compareValue(c *Call, got, want tensor.Value) error {
+func compareValue(c *Case, got, want tensor.Value) error {
 	// Where a model does not declare its output, ONNX Runtime's value does not say that it
 	// is optional.
 	if g, ok := got.(*tensor.Optional); ok && g.Value != nil {
@@ -114,7 +114,7 @@ func compareValue(c *Call, got, want tensor.Value) error {
 
 // Tolerance returns what an output may differ by: relative to its elements, and
 // absolute as a part of its largest element.
-func Tolerance(c *Call, want *tensor.Tensor) (rtol, atol float64) {
+func Tolerance(c *Case, want *tensor.Tensor) (rtol, atol float64) {
 	d := want.DType()
 	name := c.Name()
 	if exact[name] && (d == tensor.TypeFloat32 || d == tensor.TypeFloat64 || !d.IsFloat()) {
@@ -161,8 +161,8 @@ func Tolerance(c *Call, want *tensor.Tensor) (rtol, atol float64) {
 	return rtol, rtol * max(most/5, 1e-2)
 }
 
-// Run opens a call on a provider and runs it times times. A panic is an error.
-func Run(c *Call, provider onward.ProviderConfig, times int) (out map[string]tensor.Value, err error) {
+// Run opens a case on a provider and runs it times times. A panic is an error.
+func Run(c *Case, provider onward.ProviderConfig, times int) (out map[string]tensor.Value, err error) {
 	defer func() {
 		if p := recover(); p != nil {
 			err = fmt.Errorf("PANIC: %v\n%s", p, debug.Stack())
@@ -189,7 +189,7 @@ func Run(c *Call, provider onward.ProviderConfig, times int) (out map[string]ten
 
 // atLimit reports whether a result of sums has elements near the largest float32: the
 // order of the terms decides which of them become infinite.
-func atLimit(c *Call, got tensor.Value, want *tensor.Tensor) bool {
+func atLimit(c *Case, got tensor.Value, want *tensor.Tensor) bool {
 	g, ok := got.(*tensor.Tensor)
 	if !ok || exact[c.Name()] || want.DType() != tensor.TypeFloat32 || g.DType() != want.DType() || !slices.Equal(g.Shape(), want.Shape()) {
 		return false

@@ -1,4 +1,4 @@
-package calls
+package opfuzz
 
 import (
 	"flag"
@@ -8,11 +8,11 @@ import (
 )
 
 // A test that asks after another one gets the same draws as alone.
-func TestRepeatHoldsForEachTest(t *testing.T) {
+func TestReproducibleHoldsForEachTest(t *testing.T) {
 	for _, checks := range []string{"7", "8"} {
 		t.Run(checks, func(t *testing.T) {
 			given := flag.Lookup("rapid.checks").Value.String()
-			Repeat(t, checks)
+			Reproducible(t, checks)
 			if got := flag.Lookup("rapid.checks").Value.String(); got != checks && !commandLine()["rapid.checks"] {
 				t.Errorf("%s checks, want %s (%s before)", got, checks, given)
 			}

@@ -1,4 +1,4 @@
-package calls
+package opfuzz
 
 import (
 	"slices"
@@ -8,7 +8,7 @@ import (
 
 // geometry draws the attributes of a window over an image of 1 to 3 dimensions, and
 // the sizes of image and window.
-func (g *gen) geometry(c *Call, dilate bool) (image, kernel []int) {
+func (g *gen) geometry(c *Case, dilate bool) (image, kernel []int) {
 	dims := pick(g, 2, 2, 2, 1, 3)
 	pads, strides, dilations := make([]int64, 2*dims), make([]int64, dims), make([]int64, dims)
 	for i := range dims {
@@ -42,9 +42,9 @@ func (g *gen) geometry(c *Call, dilate bool) (image, kernel []int) {
 	return image, kernel
 }
 
-func window(g *gen) *Call {
+func window(g *gen) *Case {
 	op := g.def.Name
-	c := call()
+	c := newCase()
 	n := g.in(1, 3)
 	d := pick(g, tensor.TypeFloat32, tensor.TypeFloat32, tensor.TypeFloat32, tensor.TypeFloat16, tensor.TypeFloat64)
 	switch op {
@@ -197,8 +197,8 @@ func window(g *gen) *Call {
 	panic(op)
 }
 
-func resize(g *gen) *Call {
-	c := call()
+func resize(g *gen) *Case {
+	c := newCase()
 	c.Opset = g.opset(10)
 	mode := pick(g, "nearest", "linear", "cubic")
 	rank := pick(g, 4, 4, 2, 3)
@@ -264,10 +264,10 @@ func resize(g *gen) *Call {
 	return c
 }
 
-func normalize(g *gen) *Call {
+func normalize(g *gen) *Case {
 	op := g.def.Name
 	d := pick(g, tensor.TypeFloat32, tensor.TypeFloat32, tensor.TypeFloat32, tensor.TypeFloat64, tensor.TypeFloat16)
-	c := call()
+	c := newCase()
 	eps := pick(g, float32(1e-5), 1e-3, 1e-2)
 	if g.n(2) == 1 {
 		c.set("epsilon", eps)
@@ -317,15 +317,15 @@ func normalize(g *gen) *Call {
 	return c
 }
 
-func quantize(g *gen) *Call {
+func quantize(g *gen) *Case {
 	op := g.def.Name
 	s := g.shape(0, 4)
 	if op == "DynamicQuantizeLinear" {
-		c := call(g.tensor(tensor.TypeFloat32, pick(g, normal, positive), s...))
+		c := newCase(g.tensor(tensor.TypeFloat32, pick(g, normal, positive), s...))
 		c.Out = []bool{true, true, true}
 		return c
 	}
-	c := call()
+	c := newCase()
 	c.Opset = g.opset(10)
 	q := pick(g, tensor.TypeUint8, tensor.TypeInt8)
 	if c.Opset >= 21 {
@@ -367,11 +367,11 @@ func quantize(g *gen) *Call {
 	return c
 }
 
-func recurrent(g *gen) *Call {
+func recurrent(g *gen) *Case {
 	op := g.def.Name
 	gates := map[string]int{"RNN": 1, "GRU": 3, "LSTM": 4}[op]
 	seq, batch, size, hid := g.in(1, 5), g.in(1, 5), g.in(1, 9), g.in(1, 18)
-	c := call()
+	c := newCase()
 	dir := pick(g, "forward", "reverse", "bidirectional")
 	dirs := 1 + btoi(dir == "bidirectional")
 	d := pick(g, tensor.TypeFloat32, tensor.TypeFloat32, tensor.TypeFloat32, tensor.TypeFloat64)

@@ -1,4 +1,4 @@
-package calls
+package opfuzz
 
 import (
 	"fmt"
@@ -45,7 +45,7 @@ func writeGraph(s *strings.Builder, g *onnx.Graph, indent string) {
 		}
 	}
 	for _, n := range g.Nodes {
-		c := Call{Domain: n.Domain, Op: n.OpType}
+		c := Case{Domain: n.Domain, Op: n.OpType}
 		fmt.Fprintf(s, "%s%s = %s(%s)", indent, strings.Join(n.Outputs, ", "), c.Name(), strings.Join(n.Inputs, ", "))
 		for _, a := range n.Attributes {
 			if a.Type != onnx.AttrGraph {

@@ -1,4 +1,4 @@
-package calls
+package opfuzz
 
 import (
 	"slices"
@@ -6,8 +6,8 @@ import (
 	"github.com/onward-ml/onward/tensor"
 )
 
-// move draws calls that select and place elements.
-func move(g *gen) *Call {
+// move draws cases that select and place elements.
+func move(g *gen) *Case {
 	op := g.def.Name
 	shape := g.shape(1, 4)
 	for i := range shape {
@@ -24,7 +24,7 @@ func move(g *gen) *Call {
 	index := pick(g, tensor.TypeInt64, tensor.TypeInt32)
 	switch op {
 	case "Concat":
-		c := &Call{Out: []bool{true}}
+		c := &Case{Out: []bool{true}}
 		for range g.in(1, 4) {
 			s := slices.Clone(shape)
 			s[at] = g.size()
@@ -42,7 +42,7 @@ func move(g *gen) *Call {
 		}
 		s := slices.Clone(shape)
 		s[at] = total
-		c := call()
+		c := newCase()
 		c.Opset = g.opset(11)
 		c.set("axis", int64(axis))
 		c.Out = make([]bool, n)
@@ -71,7 +71,7 @@ func move(g *gen) *Call {
 				ends[i] = pick(g, 1<<62, -1<<62, 1<<31-1, -1<<31)
 			}
 		}
-		c := call(g.tensor(d, normal, shape...), ints(starts...), ints(ends...), ints(axes...), ints(steps...))
+		c := newCase(g.tensor(d, normal, shape...), ints(starts...), ints(ends...), ints(axes...), ints(steps...))
 		c.Opset = g.opset(11)
 		if index == tensor.TypeInt32 {
 			for i := 1; i < 5; i++ {
@@ -95,7 +95,7 @@ func move(g *gen) *Call {
 				pads[i] = min(pads[i], shape[i%rank]-1)
 			}
 		}
-		c := call(g.tensor(d, normal, shape...), ints(pads...)).set("mode", mode)
+		c := newCase(g.tensor(d, normal, shape...), ints(pads...)).set("mode", mode)
 		c.Opset = g.opset(11)
 		if mode == "wrap" {
 			c.Opset = g.opset(19)
@@ -109,19 +109,19 @@ func move(g *gen) *Call {
 		for i := range r {
 			r[i] = g.in(0, 3)
 		}
-		return call(g.tensor(d, normal, shape...), ints(r...))
+		return newCase(g.tensor(d, normal, shape...), ints(r...))
 	case "Expand":
-		return call(g.tensor(d, normal, g.broadcast(shape)...), ints(shape...))
+		return newCase(g.tensor(d, normal, g.broadcast(shape)...), ints(shape...))
 	case "Reshape":
 		n := 1
 		for _, v := range shape {
 			n *= v
 		}
 		to := pick(g, []int{-1}, []int{n}, []int{0, -1}, []int{1, n, 1}, []int{1, -1}, []int{n, 1, 1, -1}, []int{shape[0], -1})
-		c := call(g.tensor(d, normal, shape...), ints(to...))
+		c := newCase(g.tensor(d, normal, shape...), ints(to...))
 		return c
 	case "Squeeze", "Unsqueeze":
-		c := call()
+		c := newCase()
 		c.Opset = g.opset(11)
 		var axes []int
 		if op == "Squeeze" {
@@ -146,7 +146,7 @@ func move(g *gen) *Call {
 		}
 		return c
 	case "Gather":
-		c := call(g.tensor(d, normal, shape...), g.indices(index, shape[at], true, g.shape(0, 2)...))
+		c := newCase(g.tensor(d, normal, shape...), g.indices(index, shape[at], true, g.shape(0, 2)...))
 		c.Opset = g.opset(11)
 		return c.set("axis", int64(axis))
 	case "GatherElements":
@@ -157,14 +157,14 @@ func move(g *gen) *Call {
 			}
 		}
 		s[at] = g.size()
-		return call(g.tensor(d, normal, shape...), g.indices(index, shape[at], true, s...)).set("axis", int64(axis))
+		return newCase(g.tensor(d, normal, shape...), g.indices(index, shape[at], true, s...)).set("axis", int64(axis))
 	case "ScatterElements", "Scatter":
 		// Without a reduction no place may be written twice: which value would stay is open.
 		s := slices.Clone(shape)
 		for i := range s {
 			s[i] = g.in(1, s[i])
 		}
-		c := call(g.tensor(d, normal, shape...), nil, g.tensor(d, normal, s...))
+		c := newCase(g.tensor(d, normal, shape...), nil, g.tensor(d, normal, s...))
 		c.set("axis", int64(axis))
 		x := tensor.Must(tensor.Zeros(tensor.TypeInt64, s...))
 		perm := g.rng.Perm(shape[at])
@@ -189,7 +189,7 @@ func move(g *gen) *Call {
 	case "GatherND", "ScatterND":
 		last := g.in(1, rank)
 		batch := 0
-		c := call()
+		c := newCase()
 		c.Opset = g.opset(11)
 		if op == "GatherND" && c.Opset >= 12 && rank > 1 {
 			batch = g.n(min(rank, 3))
@@ -227,7 +227,7 @@ func move(g *gen) *Call {
 		c.In = append(c.In, g.tensor(d, normal, append(lead, shape[last:]...)...))
 		return c
 	case "Compress":
-		c := call(g.tensor(d, normal, shape...), g.tensor(tensor.TypeBool, normal, g.in(0, shape[at])))
+		c := newCase(g.tensor(d, normal, shape...), g.tensor(tensor.TypeBool, normal, g.in(0, shape[at])))
 		c.Opset = g.opset(11)
 		if g.n(3) > 0 {
 			c.set("axis", int64(axis))
@@ -236,7 +236,7 @@ func move(g *gen) *Call {
 	case "OneHot":
 		depth := g.in(1, 6)
 		v := g.dtype("T3")
-		c := call(g.indices(index, depth, true, shape...), nil, g.tensor(v, normal, 2))
+		c := newCase(g.indices(index, depth, true, shape...), nil, g.tensor(v, normal, 2))
 		c.In[1] = tensor.Scalar(int64(depth))
 		c.Opset = g.opset(11)
 		return c.set("axis", int64(g.in(-rank-1, rank)))
@@ -250,31 +250,31 @@ func move(g *gen) *Call {
 		for i := range l {
 			l[i] = 1 + g.rng.IntN(shape[t])
 		}
-		return call(g.tensor(d, normal, shape...), ints(l...)).set("batch_axis", int64(b)).set("time_axis", int64(t))
+		return newCase(g.tensor(d, normal, shape...), ints(l...)).set("batch_axis", int64(b)).set("time_axis", int64(t))
 	case "Trilu":
-		c := call(g.tensor(d, normal, append(shape, g.size())...))
+		c := newCase(g.tensor(d, normal, append(shape, g.size())...))
 		if g.n(2) == 1 {
 			c.In = append(c.In, tensor.Scalar(int64(g.in(-5, 5))))
 		}
 		return c.set("upper", int64(g.n(2)))
 	case "Range":
 		d = pick(g, tensor.TypeFloat32, tensor.TypeFloat64, tensor.TypeInt32, tensor.TypeInt64, tensor.TypeInt16)
-		return call(g.tensor(d, normal), g.tensor(d, normal), g.tensor(d, positive))
+		return newCase(g.tensor(d, normal), g.tensor(d, normal), g.tensor(d, positive))
 	case "CenterCropPad":
 		to := make([]int, rank)
 		for i := range to {
 			to[i] = g.size()
 		}
-		return call(g.tensor(d, normal, shape...), ints(to...))
+		return newCase(g.tensor(d, normal, shape...), ints(to...))
 	case "ConstantOfShape":
-		c := call(ints(shape...))
+		c := newCase(ints(shape...))
 		d = pick(g, tensor.TypeFloat32, tensor.TypeInt64, tensor.TypeInt8, tensor.TypeBool, tensor.TypeFloat16, tensor.TypeFloat64)
 		if g.n(3) > 0 {
 			c.set("value", g.tensor(d, normal, 1))
 		}
 		return c
 	case "Clip":
-		c := call(g.tensor(d, g.contents(), shape...))
+		c := newCase(g.tensor(d, g.contents(), shape...))
 		c.Opset = g.opset(11)
 		if c.Opset < 12 {
 			c.In[0] = g.tensor(tensor.TypeFloat32, normal, shape...)
@@ -298,7 +298,7 @@ func move(g *gen) *Call {
 				tensor.Of[string](x)[i] = []string{"1", "-2", "3.5", "1e3", "0"}[g.rng.IntN(5-2*btoi(!to.IsFloat()))]
 			}
 		}
-		c := call(x)
+		c := newCase(x)
 		if op == "Cast" {
 			c.set("to", int64(to))
 		} else {

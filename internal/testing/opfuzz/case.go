@@ -1,10 +1,10 @@
-// Package calls draws random models of one node, valid ones for the most part, for
+// Package opfuzz draws random models of one node, valid ones for the most part, for
 // differential tests: cpu against reference, and both against ONNX Runtime.
 //
-// A call comes from a generator for the operator's family, or from a seed: a
+// A case comes from a generator for the operator's family, or from a seed: a
 // recorded case or a case of ONNX's suite, of which sizes, contents, types,
 // attributes, opset and constant inputs are changed.
-package calls
+package opfuzz
 
 import (
 	"fmt"
@@ -18,8 +18,8 @@ import (
 	"github.com/onward-ml/onward/tensor"
 )
 
-// Call is one node with the values of its inputs.
-type Call struct {
+// Case is one node with the values of its inputs.
+type Case struct {
 	Domain, Op string
 	Opset      int // of that domain
 	Attrs      []*onnx.Attribute
@@ -31,10 +31,10 @@ type Call struct {
 }
 
 // Name returns the operator with its domain.
-func (c *Call) Name() string { return ops.QualifiedName(c.Domain, c.Op) }
+func (c *Case) Name() string { return ops.QualifiedName(c.Domain, c.Op) }
 
-// Attr returns an attribute, nil if the call has none of that name.
-func (c *Call) Attr(name string) *onnx.Attribute {
+// Attr returns an attribute, nil if the case has none of that name.
+func (c *Case) Attr(name string) *onnx.Attribute {
 	for _, a := range c.Attrs {
 		if a.Name == name {
 			return a
@@ -44,7 +44,7 @@ func (c *Call) Attr(name string) *onnx.Attribute {
 }
 
 // Int returns an int attribute, or def.
-func (c *Call) Int(name string, def int64) int64 {
+func (c *Case) Int(name string, def int64) int64 {
 	if a := c.Attr(name); a != nil {
 		return a.I
 	}
@@ -52,7 +52,7 @@ func (c *Call) Int(name string, def int64) int64 {
 }
 
 // Text returns a string attribute, or def.
-func (c *Call) Text(name, def string) string {
+func (c *Case) Text(name, def string) string {
 	if a := c.Attr(name); a != nil {
 		return a.S
 	}
@@ -60,7 +60,7 @@ func (c *Call) Text(name, def string) string {
 }
 
 // Tensor returns input i if it is a tensor, nil otherwise.
-func (c *Call) Tensor(i int) *tensor.Tensor {
+func (c *Case) Tensor(i int) *tensor.Tensor {
 	if i < len(c.In) {
 		if t, ok := c.In[i].(*tensor.Tensor); ok {
 			return t
@@ -70,14 +70,14 @@ func (c *Call) Tensor(i int) *tensor.Tensor {
 }
 
 // DType returns the element type of input i, 0 if it is no tensor.
-func (c *Call) DType(i int) tensor.DType {
+func (c *Case) DType(i int) tensor.DType {
 	if t := c.Tensor(i); t != nil {
 		return t.DType()
 	}
 	return 0
 }
 
-func (c *Call) clone() *Call {
+func (c *Case) clone() *Case {
 	d := *c
 	d.Attrs = append([]*onnx.Attribute{}, c.Attrs...)
 	d.In = append([]tensor.Value{}, c.In...)
@@ -86,7 +86,7 @@ func (c *Call) clone() *Call {
 	return &d
 }
 
-func (c *Call) set(name string, value any) *Call {
+func (c *Case) set(name string, value any) *Case {
 	a, err := onnx.NewAttribute(name, value)
 	if err != nil {
 		panic(err)
@@ -101,10 +101,10 @@ func (c *Call) set(name string, value any) *Call {
 	return c
 }
 
-// Model returns the call as a model and its feed. Inputs are i0, i1 and so on, outputs
+// Model returns the case as a model and its feed. Inputs are i0, i1 and so on, outputs
 // o0, o1 and so on.
-func (c *Call) Model() (*onnx.Model, map[string]tensor.Value, error) {
-	b := onnx.NewModel("call").Opset(c.Domain, int64(c.Opset))
+func (c *Case) Model() (*onnx.Model, map[string]tensor.Value, error) {
+	b := onnx.NewModel("case").Opset(c.Domain, int64(c.Opset))
 	if c.Domain != "" {
 		b.Opset("", 21)
 	} else if c.Opset > newest {
@@ -159,8 +159,8 @@ func (c *Call) Model() (*onnx.Model, map[string]tensor.Value, error) {
 	return m, feed, err
 }
 
-// String writes the call for a failure's message.
-func (c *Call) String() string {
+// String writes the case for a failure's message.
+func (c *Case) String() string {
 	var s strings.Builder
 	fmt.Fprintf(&s, "%s-%d", c.Name(), c.Opset)
 	for _, a := range c.Attrs {
@@ -296,8 +296,8 @@ func (g *gen) size() int {
 	return g.in(1, 6)
 }
 
-// Draw draws a call of an operator; nil if there is no seed for it.
-func Draw(t *rapid.T, def *ops.Def, seeds Seeds) *Call {
+// Draw draws a case of an operator; nil if there is no seed for it.
+func Draw(t *rapid.T, def *ops.Def, seeds Seeds) *Case {
 	g := newGen(t, def)
 	name := ops.QualifiedName(def.Domain, def.Name)
 	family, has := families[name]
@@ -347,7 +347,7 @@ func (g *gen) opset(lo int) int {
 const newest = 26
 
 // constants makes some of the inputs initializers.
-func (g *gen) constants(c *Call) {
+func (g *gen) constants(c *Case) {
 	c.Constant = make([]bool, len(c.In))
 	for i := range c.In {
 		if t := c.Tensor(i); t != nil && g.one(5) {
