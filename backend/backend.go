@@ -11,6 +11,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"strconv"
 	"strings"
 
 	"github.com/onward-ml/onward"
@@ -76,6 +77,16 @@ func (p Provider) SupportsDevice(d Device) error {
 		return fmt.Errorf("backend: %s does not support device %s", p, d)
 	}
 	return impl.Available()
+}
+
+// Device returns the device that the provider computes on with the given options of
+// its own.
+func (p Provider) Device(options map[string]string) Device {
+	if !gpuProvider(string(p)) {
+		return Device{}
+	}
+	id, _ := strconv.Atoi(options["device_id"]) // an invalid number is refused when the provider opens a model
+	return Device{Type: DeviceCUDA, ID: id}
 }
 
 // gpuProvider reports whether a provider computes on an NVIDIA GPU.
@@ -259,7 +270,7 @@ func IsCompatible(ctx context.Context, model any, b Backend, device string) (boo
 	if err := b.SupportsDevice(d); err != nil {
 		return false, err
 	}
-	m, err := load(model, &Options{})
+	m, err := Load(model)
 	if err != nil {
 		return false, err
 	}

@@ -148,7 +148,7 @@ func TestInputsOfARun(t *testing.T) {
 	if _, err := r.Run(t.Context(), backend.One(a), nil); err == nil || err.Error() != "Expecting one input not 2." {
 		t.Errorf("a bare tensor for two inputs: %v", err)
 	}
-	if _, err := r.Run(t.Context(), backend.List{a, b, b}, nil); err == nil || !strings.Contains(err.Error(), "3 inputs, the model has 2") {
+	if _, err := r.Run(t.Context(), backend.List{a, b, b}, nil); err == nil || !strings.Contains(err.Error(), "got 3 inputs, the model has 2") {
 		t.Errorf("too many: %v", err)
 	}
 	if _, err := r.Run(t.Context(), backend.List{a}, nil); !errors.Is(err, onward.ErrInvalidArgument) {

@@ -15,6 +15,9 @@ import (
 // in memory whole.
 const maxStream = 2 << 30
 
+// Load reads a model: a path, bytes, an io.Reader, *onnx.Model, or *onnx.Graph.
+func Load(model any) (*onnx.Model, error) { return load(model, &Options{}) }
+
 // load turns any of the accepted forms into a model.
 func load(model any, o *Options) (*onnx.Model, error) {
 	switch m := model.(type) {
@@ -112,29 +115,27 @@ func typeOutputs(m *onnx.Model) error {
 // nodeModel makes a model of one node whose inputs have the types and shapes of
 // the example.
 func nodeModel(n *onnx.Node, example Inputs, opset int64, imports []onnx.OperatorSetID) (*onnx.Model, error) {
-	var names []string
-	seen := map[string]bool{}
+	var args []onward.NodeArg
 	for _, name := range n.Inputs {
-		if name != "" && !seen[name] {
-			names = append(names, name)
-			seen[name] = true
+		if name != "" && !slices.ContainsFunc(args, func(a onward.NodeArg) bool { return a.Name == name }) {
+			args = append(args, onward.NodeArg{Name: name})
 		}
 	}
-	if example == nil && len(names) > 0 {
-		return nil, fmt.Errorf("backend: the types of the inputs %v are not known: give an example", names)
+	if example == nil && len(args) > 0 {
+		return nil, fmt.Errorf("backend: the types of the inputs %q of %s are not known: give an example", n.Inputs, n.OpType)
 	}
 	g := &onnx.Graph{Name: n.OpType, Nodes: []*onnx.Node{n}}
 	if example != nil {
-		values, err := example.bind(names)
+		values, err := example.Bind(args, nil)
 		if err != nil {
 			return nil, err
 		}
-		for _, name := range names {
-			v, ok := values[name]
+		for _, a := range args {
+			v, ok := values[a.Name]
 			if !ok {
-				return nil, fmt.Errorf("backend: input %q of %s has no value", name, n.OpType)
+				return nil, fmt.Errorf("backend: input %q of %s has no value", a.Name, n.OpType)
 			}
-			g.Inputs = append(g.Inputs, &onnx.ValueInfo{Name: name, Type: exactType(v)})
+			g.Inputs = append(g.Inputs, &onnx.ValueInfo{Name: a.Name, Type: exactType(v)})
 		}
 	}
 	for _, name := range n.Outputs {

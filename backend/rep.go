@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/onward-ml/onward"
 	"github.com/onward-ml/onward/onnx"
@@ -12,41 +13,47 @@ import (
 
 // Inputs are the inputs of a run: [List], [Named] or [One].
 type Inputs interface {
-	// bind returns the inputs by name; names are the model's, in order.
-	bind(names []string) (onward.Values, error)
+	// Bind returns the values by name. It is given the inputs of the model that must
+	// have a value, and the initializers that a value may replace, both in the order
+	// of the graph.
+	Bind(inputs, initializers []onward.NodeArg) (onward.Values, error)
 }
 
-// List gives inputs by position. Nil leaves an optional input out.
+// List gives inputs by position, then values of overridable initializers. Nil leaves
+// an optional input out.
 type List []tensor.Value
 
-// Named gives inputs by name.
-type Named map[string]tensor.Value
-
-func (l List) bind(names []string) (onward.Values, error) {
-	if len(l) > len(names) {
-		return nil, fmt.Errorf("backend: %d inputs, the model has %d", len(l), len(names))
+// Bind implements [Inputs].
+func (l List) Bind(inputs, initializers []onward.NodeArg) (onward.Values, error) {
+	args := slices.Concat(inputs, initializers)
+	if len(l) > len(args) {
+		return nil, fmt.Errorf("backend: got %d inputs, the model has %d", len(l), len(args))
 	}
 	r := make(onward.Values, len(l))
 	for i, v := range l {
 		if v != nil {
-			r[names[i]] = v
+			r[args[i].Name] = v
 		}
 	}
 	return r, nil
 }
 
-func (n Named) bind([]string) (onward.Values, error) { return onward.Values(n), nil }
+// Named gives inputs by name.
+type Named map[string]tensor.Value
+
+// Bind implements [Inputs].
+func (n Named) Bind(_, _ []onward.NodeArg) (onward.Values, error) { return onward.Values(n), nil }
 
 type one struct{ v tensor.Value }
 
 // One gives the only input of a model.
 func One(v tensor.Value) Inputs { return one{v} }
 
-func (o one) bind(names []string) (onward.Values, error) {
-	if len(names) != 1 {
-		return nil, fmt.Errorf("Expecting one input not %d.", len(names))
+func (o one) Bind(inputs, _ []onward.NodeArg) (onward.Values, error) {
+	if len(inputs) != 1 {
+		return nil, fmt.Errorf("Expecting one input not %d.", len(inputs))
 	}
-	return onward.Values{names[0]: o.v}, nil
+	return onward.Values{inputs[0].Name: o.v}, nil
 }
 
 // Outputs are the results of a run, in the model's order and by name.
@@ -84,6 +91,29 @@ type Rep struct {
 
 	opts    Options
 	profile *profile // nil without Options.Profile
+}
+
+// NewRep returns a Rep that runs an open session. The model may be nil; then the
+// methods that read or change it return an error.
+func NewRep(s *onward.Session, m *onnx.Model, b Backend, d Device) *Rep {
+	opts := s.Options()
+	return &Rep{Session: s, Model: m, Device: d, Backend: b, opts: Options{Session: &opts}}
+}
+
+// Inputs returns the model's inputs; nil for a Rep made with [Options.SkipRun].
+func (r *Rep) Inputs() []onward.NodeArg {
+	if r.Session == nil {
+		return nil
+	}
+	return r.Session.Inputs()
+}
+
+// Outputs returns the model's outputs; nil for a Rep made with [Options.SkipRun].
+func (r *Rep) Outputs() []onward.NodeArg {
+	if r.Session == nil {
+		return nil
+	}
+	return r.Session.Outputs()
 }
 
 // Close closes the session.
@@ -132,13 +162,5 @@ func (r *Rep) bind(in Inputs) (onward.Values, error) {
 	if in == nil {
 		return onward.Values{}, nil
 	}
-	args := r.Session.Inputs()
-	if _, ok := in.(List); ok {
-		args = append(args, r.Session.OverridableInitializers()...)
-	}
-	names := make([]string, len(args))
-	for i, a := range args {
-		names[i] = a.Name
-	}
-	return in.bind(names)
+	return in.Bind(r.Session.Inputs(), r.Session.OverridableInitializers())
 }

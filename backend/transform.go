@@ -200,7 +200,7 @@ func typeOf(a onward.NodeArg) *onnx.Type {
 // mention, which is more than they take from outside and does no harm.
 func reads(n *onnx.Node) []string {
 	names := slices.DeleteFunc(slices.Clone(n.Inputs), func(s string) bool { return s == "" })
-	for _, g := range graphsOf(n) {
+	for _, g := range n.Subgraphs() {
 		for _, o := range g.Outputs {
 			names = append(names, o.Name)
 		}
@@ -209,17 +209,6 @@ func reads(n *onnx.Node) []string {
 		}
 	}
 	return names
-}
-
-func graphsOf(n *onnx.Node) []*onnx.Graph {
-	var r []*onnx.Graph
-	for _, a := range n.Attributes {
-		if a.G != nil {
-			r = append(r, a.G)
-		}
-		r = append(r, a.Graphs...)
-	}
-	return r
 }
 
 // prepareAgain makes a Rep of a changed model, with the options of this one.
@@ -341,7 +330,7 @@ func findNode(g *onnx.Graph, is func(*onnx.Node) bool) *onnx.Node {
 		}
 	}
 	for _, n := range g.Nodes {
-		for _, s := range graphsOf(n) {
+		for _, s := range n.Subgraphs() {
 			if f := findNode(s, is); f != nil {
 				return f
 			}

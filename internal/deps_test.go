@@ -48,6 +48,7 @@ var layers = map[string][]string{
 	"provider":    {".", "onnx", "tensor", "internal/dl"},
 	"calibration": {".", "onnx", "tensor"},
 	"datasets":    {".", "onnx", "tensor"},
+	"preset":      {"backend", ".", "onnx", "tensor"},
 	"backendtest": {"backend", ".", "onnx", "tensor"},
 
 	// Commands and test helpers may import everything, and nothing imports them.
@@ -207,6 +208,7 @@ func TestMayImport(t *testing.T) {
 		{"tensor", "onnx", false},
 		{"backend", "internal/ir", false},
 		{".", "backend", false},
+		{"backend", "preset", false},
 		{"internal/ops", "internal/testing", false},
 		{"cmd", "backendtest", true},
 		{"cmd", "bench", false},

@@ -98,6 +98,26 @@ func (n *Node) Attribute(name string) *Attribute {
 	return nil
 }
 
+// Subgraphs returns the graphs that the node's attributes hold, such as the branches
+// of If.
+func (n *Node) Subgraphs() []*Graph {
+	var r []*Graph
+	for _, a := range n.Attributes {
+		if a == nil {
+			continue
+		}
+		if a.G != nil {
+			r = append(r, a.G)
+		}
+		for _, g := range a.Graphs {
+			if g != nil {
+				r = append(r, g)
+			}
+		}
+	}
+	return r
+}
+
 // AttributeType says which field of an [Attribute] holds its value; numbered as AttributeProto.AttributeType.
 type AttributeType int32
 

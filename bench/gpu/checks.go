@@ -20,6 +20,7 @@ import (
 	"github.com/onward-ml/onward/internal/testing/store"
 	"github.com/onward-ml/onward/internal/testing/suite"
 	"github.com/onward-ml/onward/onnx"
+	"github.com/onward-ml/onward/preset"
 	_ "github.com/onward-ml/onward/provider/ort"
 	"github.com/onward-ml/onward/tensor"
 )
@@ -118,15 +119,15 @@ func (c *checker) conformance(ctx context.Context, t target) (string, error) {
 }
 
 // presets are those for a GPU, on the example that reads digits.
-func presets() []backend.Preset {
+func presets() []preset.Preset {
 	x := backend.One(digits(8))
-	return []backend.Preset{
-		backend.OrtCUDA{},
-		backend.OrtTensorRT{InputExample: x},
-		backend.OrtTensorRTFloat{InputExample: x},
-		backend.OrtTensorRTFloatOptim{InputExample: x},
-		backend.OrtTensorRTInt8{InputExample: x},
-		backend.OrtTensorRTInt8QDQ{InputExample: x},
+	return []preset.Preset{
+		preset.OrtCUDA{},
+		preset.OrtTensorRT{InputExample: x},
+		preset.OrtTensorRTFloat{InputExample: x},
+		preset.OrtTensorRTFloatOptim{InputExample: x},
+		preset.OrtTensorRTInt8{InputExample: x},
+		preset.OrtTensorRTInt8QDQ{InputExample: x},
 	}
 }
 
@@ -141,7 +142,7 @@ func digits(n int) *tensor.Tensor {
 
 // tryPreset runs a preset on an example and compares with this module's engine:
 // closely for floats, loosely for fewer bits.
-func tryPreset(ctx context.Context, p backend.Preset) (string, error) {
+func tryPreset(ctx context.Context, p preset.Preset) (string, error) {
 	data, err := datasets.Get("digits.onnx")
 	if err != nil {
 		return "", err
@@ -153,32 +154,32 @@ func tryPreset(ctx context.Context, p backend.Preset) (string, error) {
 	x := onward.Values{"image": digits(8)}
 	atol := 1e-3
 	switch q := p.(type) {
-	case backend.OrtTensorRTFloatOptim:
+	case preset.OrtTensorRTFloatOptim:
 		atol, q.Model = 0.02, m
 		p = q
-	case backend.OrtTensorRTInt8:
+	case preset.OrtTensorRTInt8:
 		table, err := calibration.Calibrate(ctx, m, calibration.Batches(x), nil)
 		if err != nil {
 			return "", fmt.Errorf("calibrate: %w", err)
 		}
 		atol, q.Model, q.Table = 0.1, m, table
 		p = q
-	case backend.OrtTensorRTInt8QDQ:
+	case preset.OrtTensorRTInt8QDQ:
 		if m, err = qdq(); err != nil {
 			return "", err
 		}
 		atol, q.Model = 0.1, m
 		p = q
-	case backend.OrtTensorRT:
+	case preset.OrtTensorRT:
 		q.Model = m
 		p = q
-	case backend.OrtTensorRTFloat:
+	case preset.OrtTensorRTFloat:
 		q.Model = m
 		p = q
-	case backend.OrtCUDA:
+	case preset.OrtCUDA:
 		q.Model = m
 		p = q
-	case backend.OrtCPU:
+	case preset.OrtCPU:
 		q.Model = m
 		p = q
 	}

@@ -14,9 +14,9 @@ import (
 	"time"
 
 	"github.com/onward-ml/onward"
-	"github.com/onward-ml/onward/backend"
 	"github.com/onward-ml/onward/internal/testing/ortlib"
 	"github.com/onward-ml/onward/internal/testing/suite"
+	"github.com/onward-ml/onward/preset"
 )
 
 // onCPU is a target on every machine, to test the checks with.
@@ -56,7 +56,7 @@ func TestQDQ(t *testing.T) {
 
 func TestPresetsAndTimes(t *testing.T) {
 	here := onCPU(t)
-	if text, err := tryPreset(context.Background(), backend.OrtCPU{}); err != nil || !strings.Contains(text, "agrees") {
+	if text, err := tryPreset(context.Background(), preset.OrtCPU{}); err != nil || !strings.Contains(text, "agrees") {
 		t.Errorf("OrtCPU: %q, %v", text, err)
 	}
 	dir := suite.Dir(t)

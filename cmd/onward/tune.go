@@ -14,6 +14,7 @@ import (
 
 	"github.com/onward-ml/onward"
 	"github.com/onward-ml/onward/backend"
+	"github.com/onward-ml/onward/preset"
 )
 
 // tuneJSON is what --json prints.
@@ -27,15 +28,15 @@ type tuneJSON struct {
 }
 
 type tuneResult struct {
-	Backend  string         `json:"backend"`
-	Provider string         `json:"provider"`
-	Status   backend.Status `json:"status"`
-	Reason   string         `json:"reason,omitempty"`
-	MedianMS float64        `json:"median_ms,omitempty"`
-	FPS      float64        `json:"fps,omitempty"`
-	LoadMS   float64        `json:"load_ms,omitempty"`
-	Runs     int            `json:"runs,omitempty"`
-	MaxError float64        `json:"max_error"`
+	Backend  string        `json:"backend"`
+	Provider string        `json:"provider"`
+	Status   preset.Status `json:"status"`
+	Reason   string        `json:"reason,omitempty"`
+	MedianMS float64       `json:"median_ms,omitempty"`
+	FPS      float64       `json:"fps,omitempty"`
+	LoadMS   float64       `json:"load_ms,omitempty"`
+	Runs     int           `json:"runs,omitempty"`
+	MaxError float64       `json:"max_error"`
 }
 
 type tuneOptions struct {
@@ -64,7 +65,7 @@ fail or whose library is missing. The choice is remembered for the model, the sh
 the inputs and the machine.
 
 Inputs are random unless --input or --inputs gives them; dimensions that are not
-fixed count as 1, or say --shape. Backends are those of package backend (` + typeNames() + `),
+fixed count as 1, or say --shape. Backends are those of package preset (` + typeNames() + `),
 or providers by their names.`,
 		Example: `  onward tune model.onnx
   onward tune model.onnx --shape data=8x3x224x224
@@ -114,7 +115,7 @@ or providers by their names.`,
 
 func typeNames() string {
 	var names []string
-	for _, t := range backend.Types() {
+	for _, t := range preset.Types() {
 		if t.Preset(nil) != nil {
 			names = append(names, t.String())
 		}
@@ -123,20 +124,20 @@ func typeNames() string {
 }
 
 // auto makes the measurement that the flags describe.
-func (o *tuneOptions) auto(path string) (*backend.Auto, error) {
+func (o *tuneOptions) auto(path string) (*preset.Auto, error) {
 	if o.threads < 0 || o.duration <= 0 || o.timeout <= 0 || o.tolerance < 0 {
 		return nil, usagef("--threads is %d, --duration %s, --timeout %s, --tolerance %g: want positive numbers", o.threads, o.duration, o.timeout, o.tolerance)
 	}
-	a := &backend.Auto{Model: path, NoCache: o.noCache, MinDuration: o.duration, Timeout: o.timeout, Tolerance: o.tolerance}
-	create := &backend.CreateOptions{IntraOpThreads: o.threads}
-	a.Candidates = backend.TypeAuto.Candidates(create)
+	a := &preset.Auto{Model: path, NoCache: o.noCache, MinDuration: o.duration, Timeout: o.timeout, Tolerance: o.tolerance}
+	create := &preset.CreateOptions{IntraOpThreads: o.threads}
+	a.Candidates = preset.TypeAuto.Candidates(create)
 	if o.providers != "" {
 		a.Candidates = nil
 		for n := range strings.SplitSeq(o.providers, ",") {
-			t, err := backend.ParseType(n)
+			t, err := preset.ParseType(n)
 			switch {
 			case onward.LookupProvider(n) != nil:
-				a.Candidates = append(a.Candidates, backend.Registered{Provider: n, Threads: o.threads})
+				a.Candidates = append(a.Candidates, preset.Registered{Provider: n, Threads: o.threads})
 			case err == nil && t.Preset(create) != nil:
 				a.Candidates = append(a.Candidates, t.Preset(create))
 			default:
@@ -166,7 +167,7 @@ func (o *tuneOptions) auto(path string) (*backend.Auto, error) {
 }
 
 // tune measures. With an error there may be a result too.
-func tune(ctx context.Context, path string, a *backend.Auto) (*tuneJSON, error) {
+func tune(ctx context.Context, path string, a *preset.Auto) (*tuneJSON, error) {
 	best, report, err := a.Open(ctx)
 	if err == nil {
 		err = best.Close()

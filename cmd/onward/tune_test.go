@@ -7,9 +7,9 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/onward-ml/onward/backend"
 	"github.com/onward-ml/onward/internal/testing/ortlib"
 	"github.com/onward-ml/onward/onnx"
+	"github.com/onward-ml/onward/preset"
 )
 
 // ownCache keeps the test out of the user's cache folder.
@@ -43,10 +43,10 @@ func TestTune(t *testing.T) {
 	}
 	for _, x := range r.Results {
 		own := x.Backend == "Onward"
-		if own && x.Status != backend.StatusOK || x.Status == backend.StatusOK != (x.MedianMS > 0 && x.FPS > 0 && x.Runs > 0) || (x.Status == backend.StatusOK) != (x.Reason == "") {
+		if own && x.Status != preset.StatusOK || x.Status == preset.StatusOK != (x.MedianMS > 0 && x.FPS > 0 && x.Runs > 0) || (x.Status == preset.StatusOK) != (x.Reason == "") {
 			t.Errorf("%+v", x)
 		}
-		if x.Backend == r.Best && x.Status != backend.StatusOK {
+		if x.Backend == r.Best && x.Status != preset.StatusOK {
 			t.Errorf("the best is %+v", x)
 		}
 	}
@@ -57,13 +57,13 @@ func TestTune(t *testing.T) {
 		t.Error("--no-cache remembers")
 	}
 	two := read(append(iris, "--provider", "reference,cpu,ORT_CUDA", "--threads", "1", "-i", "float_input=[[5.1,3.5],[6.2,2.9],[5.9,3.0]]")...)
-	if len(two.Results) != 3 || two.Results[0].Backend != "reference" || two.Results[1].Status != backend.StatusOK || two.Results[2].Provider != "ort:cuda" {
+	if len(two.Results) != 3 || two.Results[0].Backend != "reference" || two.Results[1].Status != preset.StatusOK || two.Results[2].Provider != "ort:cuda" {
 		t.Errorf("%+v", two)
 	}
 	out, _ := command(t, exitOK, append([]string{"tune", "--duration", "6ms"}, iris...)...)
 	wants := []string{`^logreg_iris\.onnx\nbackend +provider +median ms`, `\nOnward +cpu +[0-9.e-]+ `, `\nfastest: `}
 	for _, x := range r.Results {
-		if x.Status != backend.StatusOK {
+		if x.Status != preset.StatusOK {
 			wants = append(wants, `\n(|.*, )`+x.Backend+`(|, .*): `)
 		}
 	}

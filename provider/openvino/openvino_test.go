@@ -19,6 +19,7 @@ import (
 	"github.com/onward-ml/onward/datasets"
 	"github.com/onward-ml/onward/internal/testing/openvinolib"
 	"github.com/onward-ml/onward/onnx"
+	"github.com/onward-ml/onward/preset"
 	"github.com/onward-ml/onward/provider/openvino"
 	"github.com/onward-ml/onward/tensor"
 )
@@ -739,7 +740,7 @@ func TestPreset(t *testing.T) {
 		t.Fatal(err)
 	}
 	x := backend.One(tensor.Must(tensor.Zeros(tensor.TypeFloat32, 3, 1, 8, 8)))
-	rep, err := backend.OpenVINO{Model: data, InputExample: x, Threads: 1}.Open(context.Background())
+	rep, err := preset.OpenVINO{Model: data, InputExample: x, Threads: 1}.Open(context.Background())
 	if err != nil {
 		t.Fatal(err)
 	}

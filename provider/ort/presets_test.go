@@ -15,6 +15,7 @@ import (
 	"github.com/onward-ml/onward/internal/testing/openvinolib"
 	"github.com/onward-ml/onward/internal/testing/ortlib"
 	"github.com/onward-ml/onward/onnx"
+	"github.com/onward-ml/onward/preset"
 	_ "github.com/onward-ml/onward/provider/openvino"
 	"github.com/onward-ml/onward/provider/ort"
 	"github.com/onward-ml/onward/tensor"
@@ -71,7 +72,7 @@ func TestPresets(t *testing.T) {
 	}
 	x, b := ramp(2, 5, 3), ramp(2, 1, 2)
 	example := backend.List{x, b}
-	reference, err := backend.OnwardReference{Model: m}.Open(t.Context())
+	reference, err := preset.OnwardReference{Model: m}.Open(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -81,18 +82,18 @@ func TestPresets(t *testing.T) {
 		t.Fatal(err)
 	}
 	for form, model := range map[string]any{"path": path, "bytes": data, "model": m} {
-		presets := []backend.Preset{
-			backend.Onward{Model: model}, backend.OrtCPU{Model: model}, backend.OrtCPU{Model: model, InterOpThreads: 2, IntraOpThreads: 1},
-			backend.Ort{Model: model, ProviderOptions: map[string]string{"graph_optimization_level": "basic"}},
-			backend.Ort{Model: model, Provider: "CPUExecutionProvider", InputExample: example},
-			backend.Registered{Provider: "ort", Model: model, InputExample: example},
+		presets := []preset.Preset{
+			preset.Onward{Model: model}, preset.OrtCPU{Model: model}, preset.OrtCPU{Model: model, InterOpThreads: 2, IntraOpThreads: 1},
+			preset.Ort{Model: model, ProviderOptions: map[string]string{"graph_optimization_level": "basic"}},
+			preset.Ort{Model: model, Provider: "CPUExecutionProvider", InputExample: example},
+			preset.Registered{Provider: "ort", Model: model, InputExample: example},
 		}
 		if haveOpenVINO() {
-			presets = append(presets, backend.OpenVINO{Model: model, InputExample: example, Threads: 1})
+			presets = append(presets, preset.OpenVINO{Model: model, InputExample: example, Threads: 1})
 		}
 		if onward.LookupProvider("ort:openvino").Available() == nil {
-			presets = append(presets, backend.OrtOpenVINO{Model: model, InputExample: example},
-				backend.OrtOpenVINOFloat{Model: model, InputExample: example, InterOpThreads: 1, IntraOpThreads: 1, OpenVINOThreads: 2})
+			presets = append(presets, preset.OrtOpenVINO{Model: model, InputExample: example},
+				preset.OrtOpenVINOFloat{Model: model, InputExample: example, InterOpThreads: 1, IntraOpThreads: 1, OpenVINOThreads: 2})
 		}
 		for _, p := range presets {
 			t.Run(p.Name()+"/"+form, func(t *testing.T) {
@@ -147,7 +148,7 @@ func TestQuantizedOpenVINO(t *testing.T) {
 	b.Node("DequantizeLinear", []string{"q", "s", "zero"}, []string{"d"})
 	b.Node("Relu", []string{"d"}, []string{"y"})
 	x := tensor.Must(tensor.New([]float32{-1, 0.6, 2, 100}, 1, 4))
-	r, err := backend.OrtOpenVINOInt8{Model: b.Must(), InputExample: backend.One(x), OpenVINOThreads: 1}.Open(t.Context())
+	r, err := preset.OrtOpenVINOInt8{Model: b.Must(), InputExample: backend.One(x), OpenVINOThreads: 1}.Open(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -168,23 +169,23 @@ func TestPresetsSayWhatIsMissing(t *testing.T) {
 	m := two()
 	example := backend.List{ramp(2, 5, 3), ramp(2, 1, 2)}
 	for _, c := range []struct {
-		preset backend.Preset
+		preset preset.Preset
 		wants  []string
 	}{
-		{backend.OrtCUDA{Model: m}, []string{"onnxruntime-gpu", "CUDA 12 or 13", "cuDNN 9"}},
-		{backend.OrtTensorRT{Model: m, InputExample: example}, []string{"onnxruntime-gpu", "TensorRT 10"}},
-		{backend.OrtTensorRTFloat{Model: m, InputExample: example}, []string{"TensorRT 10"}},
-		{backend.OrtTensorRTFloatOptim{Model: m, InputExample: example}, []string{"TensorRT 10"}},
-		{backend.OrtTensorRTInt8{Model: m, InputExample: example, Table: "table.flatbuffers"}, []string{"TensorRT 10"}},
-		{backend.OrtTensorRTInt8QDQ{Model: m, InputExample: example}, []string{"TensorRT 10"}},
-		{backend.OrtOpenVINO{Model: m, InputExample: example}, []string{"no OpenVINOExecutionProvider", "pip install onnxruntime-openvino openvino"}},
-		{backend.OrtOpenVINOFloat{Model: m, InputExample: example}, []string{"onnxruntime-openvino"}},
-		{backend.OrtOpenVINOInt8{Model: m, InputExample: example}, []string{"onnxruntime-openvino"}},
-		{backend.Ort{Model: m, Provider: "XnnpackExecutionProvider"}, []string{"XnnpackExecutionProvider execution provider is not supported in this build"}},
-		{backend.OrtTensorRT{Model: m, InputExample: example, ProviderOptions: map[string]string{"trt_log_level": "1"}}, []string{"Invalid TensorRT EP option: trt_log_level"}},
-		{backend.OrtOpenVINO{Model: m, InputExample: example, ProviderOptions: map[string]string{"device_type": "TPU"}}, []string{`"TPU" is no device`}},
+		{preset.OrtCUDA{Model: m}, []string{"onnxruntime-gpu", "CUDA 12 or 13", "cuDNN 9"}},
+		{preset.OrtTensorRT{Model: m, InputExample: example}, []string{"onnxruntime-gpu", "TensorRT 10"}},
+		{preset.OrtTensorRTFloat{Model: m, InputExample: example}, []string{"TensorRT 10"}},
+		{preset.OrtTensorRTFloatOptim{Model: m, InputExample: example}, []string{"TensorRT 10"}},
+		{preset.OrtTensorRTInt8{Model: m, InputExample: example, Table: "table.flatbuffers"}, []string{"TensorRT 10"}},
+		{preset.OrtTensorRTInt8QDQ{Model: m, InputExample: example}, []string{"TensorRT 10"}},
+		{preset.OrtOpenVINO{Model: m, InputExample: example}, []string{"no OpenVINOExecutionProvider", "pip install onnxruntime-openvino openvino"}},
+		{preset.OrtOpenVINOFloat{Model: m, InputExample: example}, []string{"onnxruntime-openvino"}},
+		{preset.OrtOpenVINOInt8{Model: m, InputExample: example}, []string{"onnxruntime-openvino"}},
+		{preset.Ort{Model: m, Provider: "XnnpackExecutionProvider"}, []string{"XnnpackExecutionProvider execution provider is not supported in this build"}},
+		{preset.OrtTensorRT{Model: m, InputExample: example, ProviderOptions: map[string]string{"trt_log_level": "1"}}, []string{"Invalid TensorRT EP option: trt_log_level"}},
+		{preset.OrtOpenVINO{Model: m, InputExample: example, ProviderOptions: map[string]string{"device_type": "TPU"}}, []string{`"TPU" is no device`}},
 	} {
-		_, isOpenVINO := c.preset.(backend.OrtOpenVINOInt8)
+		_, isOpenVINO := c.preset.(preset.OrtOpenVINOInt8)
 		if isOpenVINO && onward.LookupProvider("ort:openvino").Available() == nil {
 			continue
 		}
@@ -208,7 +209,7 @@ func TestPresetsSayWhatIsMissing(t *testing.T) {
 // TestAuto lets this module's engine and the libraries compete.
 func TestAuto(t *testing.T) {
 	libraries(t)
-	a := backend.Auto{Model: two(), InputExample: backend.List{ramp(2, 5, 3), ramp(2, 1, 2)}, MinDuration: 30 * time.Millisecond, CacheDir: t.TempDir()}
+	a := preset.Auto{Model: two(), InputExample: backend.List{ramp(2, 5, 3), ramp(2, 1, 2)}, MinDuration: 30 * time.Millisecond, CacheDir: t.TempDir()}
 	best, report, err := a.Open(t.Context())
 	if err != nil {
 		t.Fatal(err)
@@ -217,7 +218,7 @@ func TestAuto(t *testing.T) {
 	t.Log("\n" + report.String())
 	for _, r := range report.Results {
 		here := r.Name == "Onward" || r.Name == "OrtCPU" || r.Name == "OpenVINO" && haveOpenVINO()
-		if here && (r.Status != backend.StatusOK || r.MaxError > 1e-5) || !here && r.Status == backend.StatusWrong {
+		if here && (r.Status != preset.StatusOK || r.MaxError > 1e-5) || !here && r.Status == preset.StatusWrong {
 			t.Errorf("%+v", r)
 		}
 	}

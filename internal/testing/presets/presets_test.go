@@ -19,6 +19,7 @@ import (
 	"github.com/onward-ml/onward/backend"
 	"github.com/onward-ml/onward/calibration"
 	"github.com/onward-ml/onward/onnx"
+	"github.com/onward-ml/onward/preset"
 	"github.com/onward-ml/onward/tensor"
 )
 
@@ -155,7 +156,7 @@ func TestPresets(t *testing.T) {
 	}
 	type m = map[string]string
 	for _, c := range []struct {
-		preset   func(model any) backend.Preset
+		preset   func(model any) preset.Preset
 		name     string
 		provider string
 		options  m
@@ -164,44 +165,44 @@ func TestPresets(t *testing.T) {
 		bound    bool
 		qdq      bool
 	}{
-		{func(x any) backend.Preset { return backend.Ort{Model: x} }, "Ort", "ort:cpu", nil, 0, 0, false, false},
-		{func(x any) backend.Preset {
-			return backend.Ort{Model: x, Provider: "CUDAExecutionProvider", ProviderOptions: m{"device_id": "1"}, Session: &onward.SessionOptions{Threads: 3}}
+		{func(x any) preset.Preset { return preset.Ort{Model: x} }, "Ort", "ort:cpu", nil, 0, 0, false, false},
+		{func(x any) preset.Preset {
+			return preset.Ort{Model: x, Provider: "CUDAExecutionProvider", ProviderOptions: m{"device_id": "1"}, Session: &onward.SessionOptions{Threads: 3}}
 		}, "Ort CUDAExecutionProvider", "ort:cuda", m{"device_id": "1"}, 3, 0, false, false},
-		{func(x any) backend.Preset { return backend.Ort{Model: x, Provider: "ort:cpu", InputExample: example} }, "Ort ort:cpu", "ort:cpu", nil, 0, 0, true, false},
-		{func(x any) backend.Preset { return backend.Ort{Model: x, Provider: "XNNPACK", InputExample: example} }, "Ort XNNPACK", "ort", m{"execution_provider": "XNNPACK"}, 0, 0, true, false},
-		{func(x any) backend.Preset {
-			return backend.OpenVINO{Model: x, InputExample: example, Threads: 2, ProviderOptions: m{"device": "GPU"}}
+		{func(x any) preset.Preset { return preset.Ort{Model: x, Provider: "ort:cpu", InputExample: example} }, "Ort ort:cpu", "ort:cpu", nil, 0, 0, true, false},
+		{func(x any) preset.Preset { return preset.Ort{Model: x, Provider: "XNNPACK", InputExample: example} }, "Ort XNNPACK", "ort", m{"execution_provider": "XNNPACK"}, 0, 0, true, false},
+		{func(x any) preset.Preset {
+			return preset.OpenVINO{Model: x, InputExample: example, Threads: 2, ProviderOptions: m{"device": "GPU"}}
 		}, "OpenVINO", "openvino", m{"device": "GPU"}, 2, 0, true, false},
-		{func(x any) backend.Preset { return backend.OrtCPU{Model: x, InterOpThreads: 2, IntraOpThreads: 3} }, "OrtCPU", "ort:cpu", nil, 3, 2, false, false},
-		{func(x any) backend.Preset { return backend.OrtCUDA{Model: x, ProviderOptions: m{"device_id": "0"}} }, "OrtCUDA", "ort:cuda", m{"device_id": "0"}, 0, 0, false, false},
-		{func(x any) backend.Preset {
-			return backend.OrtOpenVINO{Model: x, InputExample: example, ProviderOptions: m{"device_type": "GPU"}, IntraOpThreads: 1}
+		{func(x any) preset.Preset { return preset.OrtCPU{Model: x, InterOpThreads: 2, IntraOpThreads: 3} }, "OrtCPU", "ort:cpu", nil, 3, 2, false, false},
+		{func(x any) preset.Preset { return preset.OrtCUDA{Model: x, ProviderOptions: m{"device_id": "0"}} }, "OrtCUDA", "ort:cuda", m{"device_id": "0"}, 0, 0, false, false},
+		{func(x any) preset.Preset {
+			return preset.OrtOpenVINO{Model: x, InputExample: example, ProviderOptions: m{"device_type": "GPU"}, IntraOpThreads: 1}
 		}, "OrtOpenVINO", "ort:openvino", m{"device_type": "GPU"}, 1, 0, true, false},
-		{func(x any) backend.Preset {
-			return backend.OrtOpenVINOFloat{Model: x, InputExample: example, OpenVINOThreads: 4}
+		{func(x any) preset.Preset {
+			return preset.OrtOpenVINOFloat{Model: x, InputExample: example, OpenVINOThreads: 4}
 		}, "OrtOpenVINOFloat", "ort:openvino", m{"device_type": "CPU", "precision": "FP32", "num_of_threads": "4"}, 0, 0, true, false},
-		{func(x any) backend.Preset { return backend.OrtOpenVINOInt8{Model: x, InputExample: example} }, "OrtOpenVINOInt8", "ort:openvino", m{"device_type": "CPU", "precision": "ACCURACY"}, 0, 0, true, true},
-		{func(x any) backend.Preset {
-			return backend.OrtTensorRT{Model: x, InputExample: example, CacheDir: cache, ProviderOptions: m{"device_id": "0"}}
+		{func(x any) preset.Preset { return preset.OrtOpenVINOInt8{Model: x, InputExample: example} }, "OrtOpenVINOInt8", "ort:openvino", m{"device_type": "CPU", "precision": "ACCURACY"}, 0, 0, true, true},
+		{func(x any) preset.Preset {
+			return preset.OrtTensorRT{Model: x, InputExample: example, CacheDir: cache, ProviderOptions: m{"device_id": "0"}}
 		}, "OrtTensorRT", "ort:tensorrt", with(engines, "device_id", "0"), 0, 0, true, false},
-		{func(x any) backend.Preset {
-			return backend.OrtTensorRTFloat{Model: x, InputExample: example, CacheDir: cache}
+		{func(x any) preset.Preset {
+			return preset.OrtTensorRTFloat{Model: x, InputExample: example, CacheDir: cache}
 		}, "OrtTensorRTFloat", "ort:tensorrt", engines, 0, 0, true, false},
-		{func(x any) backend.Preset {
-			return backend.OrtTensorRTFloatOptim{Model: x, InputExample: example, CacheDir: cache}
+		{func(x any) preset.Preset {
+			return preset.OrtTensorRTFloatOptim{Model: x, InputExample: example, CacheDir: cache}
 		}, "OrtTensorRTFloatOptim", "ort:tensorrt", with(engines, "trt_fp16_enable", "True"), 0, 0, true, false},
-		{func(x any) backend.Preset {
-			return backend.OrtTensorRTInt8{Model: x, InputExample: example, CacheDir: cache, Table: table("a table of ranges")}
+		{func(x any) preset.Preset {
+			return preset.OrtTensorRTInt8{Model: x, InputExample: example, CacheDir: cache, Table: table("a table of ranges")}
 		}, "OrtTensorRTInt8", "ort:tensorrt", with(engines, "trt_int8_enable", "True", "trt_fp16_enable", "True", "trt_int8_use_native_calibration_table", "False",
 			"trt_int8_calibration_table_name", "calibration-45a2ef6d74dc1a1e.flatbuffers", "trt_engine_cache_prefix", "int8-45a2ef6d74dc1a1e"), 0, 0, true, false},
-		{func(x any) backend.Preset {
-			return backend.OrtTensorRTInt8QDQ{Model: x, InputExample: example, CacheDir: cache, NoFP16: true}
+		{func(x any) preset.Preset {
+			return preset.OrtTensorRTInt8QDQ{Model: x, InputExample: example, CacheDir: cache, NoFP16: true}
 		}, "OrtTensorRTInt8QDQ", "ort:tensorrt", with(engines, "trt_int8_enable", "True", "trt_fp16_enable", "False"), 0, 0, true, true},
-		{func(x any) backend.Preset { return backend.Onward{Model: x, InputExample: example, Threads: 2} }, "Onward", "cpu", nil, 2, 0, false, false},
-		{func(x any) backend.Preset { return backend.OnwardReference{Model: x} }, "OnwardReference", "reference", nil, 0, 0, false, false},
-		{func(x any) backend.Preset {
-			return backend.Registered{Provider: "ort:cpu", Model: x, InputExample: example, ProviderOptions: m{"graph_optimization_level": "basic"}}
+		{func(x any) preset.Preset { return preset.Onward{Model: x, InputExample: example, Threads: 2} }, "Onward", "cpu", nil, 2, 0, false, false},
+		{func(x any) preset.Preset { return preset.OnwardReference{Model: x} }, "OnwardReference", "reference", nil, 0, 0, false, false},
+		{func(x any) preset.Preset {
+			return preset.Registered{Provider: "ort:cpu", Model: x, InputExample: example, ProviderOptions: m{"graph_optimization_level": "basic"}}
 		}, "ort:cpu", "ort:cpu", m{"graph_optimization_level": "basic"}, 0, 0, true, false},
 	} {
 		model := linear()
@@ -288,16 +289,16 @@ func TestPresets(t *testing.T) {
 func TestDynamicAxesNeedAnExample(t *testing.T) {
 	x := flexible(t)
 	const want = `the model has dynamic axes: give an InputExample that fixes input "x" axes 0 (n), 1 (?); input "k" axis 0 (n)`
-	for _, p := range []backend.Preset{
-		backend.OrtOpenVINO{Model: x}, backend.OrtOpenVINOFloat{Model: x}, backend.OrtOpenVINOInt8{Model: x},
-		backend.OrtTensorRT{Model: x}, backend.OrtTensorRTFloat{Model: x}, backend.OrtTensorRTFloatOptim{Model: x},
-		backend.OrtTensorRTInt8{Model: x, Table: table("t")}, backend.OrtTensorRTInt8QDQ{Model: x}, backend.OpenVINO{Model: x},
+	for _, p := range []preset.Preset{
+		preset.OrtOpenVINO{Model: x}, preset.OrtOpenVINOFloat{Model: x}, preset.OrtOpenVINOInt8{Model: x},
+		preset.OrtTensorRT{Model: x}, preset.OrtTensorRTFloat{Model: x}, preset.OrtTensorRTFloatOptim{Model: x},
+		preset.OrtTensorRTInt8{Model: x, Table: table("t")}, preset.OrtTensorRTInt8QDQ{Model: x}, preset.OpenVINO{Model: x},
 	} {
 		if _, err := p.Open(t.Context()); err == nil || err.Error() != p.Name()+": "+want {
 			t.Errorf("%s: %v", p.Name(), err)
 		}
 	}
-	for _, p := range []backend.Preset{backend.Ort{Model: x}, backend.OrtCPU{Model: x}, backend.OrtCUDA{Model: x}, backend.Onward{Model: x}} {
+	for _, p := range []preset.Preset{preset.Ort{Model: x}, preset.OrtCPU{Model: x}, preset.OrtCUDA{Model: x}, preset.Onward{Model: x}} {
 		r, err := p.Open(t.Context())
 		if err != nil {
 			t.Errorf("%s: %v", p.Name(), err)
@@ -312,7 +313,7 @@ func TestDynamicAxesNeedAnExample(t *testing.T) {
 func TestExampleFixesAxes(t *testing.T) {
 	model := flexible(t)
 	for form, x := range map[string]any{"model": model, "path": modelFile(t, model)} {
-		r, err := backend.OrtOpenVINO{Model: x, InputExample: flexibleExample}.Open(t.Context())
+		r, err := preset.OrtOpenVINO{Model: x, InputExample: flexibleExample}.Open(t.Context())
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -338,35 +339,35 @@ func TestPresetErrors(t *testing.T) {
 	long := tensor.Must(tensor.Zeros(tensor.TypeFloat32, 4, 5, 2))
 	good := flexibleExample
 	folder := t.TempDir()
-	open := func(p backend.Preset) backend.Preset { return p }
+	open := func(p preset.Preset) preset.Preset { return p }
 	if err := os.WriteFile(filepath.Join(folder, "short"), []byte("x"), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	for _, c := range []struct {
-		p    backend.Preset
+		p    preset.Preset
 		want string
 	}{
-		{open(backend.Onward{}), "Onward: there is no model"},
-		{backend.Onward{Model: "no such file"}, "Onward: open no such file"},
-		{backend.Onward{Model: 5}, "Onward: backend: a int is no model"},
-		{backend.Registered{Provider: "nothing", Model: x}, `nothing: provider "nothing" is not registered; registered are`},
-		{backend.OrtOpenVINO{Model: x, InputExample: backend.One(long)}, "OrtOpenVINO: InputExample: Expecting one input not 2."},
-		{backend.OrtOpenVINO{Model: x, InputExample: backend.List{long}}, "Required inputs (['k']) are missing"},
-		{backend.OrtOpenVINO{Model: x, InputExample: backend.List{long, vector(1, 2, 3)}}, `InputExample: dimension "n" is 4 at axis 0 of "x", and 3 at axis 0 of "k"`},
-		{backend.OrtOpenVINO{Model: x, InputExample: backend.List{vector(1), vector(1)}}, "Invalid rank for input: x Got: 1 Expected: 3"},
-		{backend.OrtOpenVINO{Model: x, InputExample: backend.Named{"x": long, "k": vector(1), "w": long}}, `the model has no input "w"`},
-		{backend.OrtOpenVINO{Model: x, InputExample: backend.List{tensor.Must(tensor.New([]int64{1}, 1)), vector(1)}}, "Unexpected input data type. Actual: (tensor(int64)) , expected: (tensor(float))"},
-		{backend.OrtOpenVINOInt8{Model: x, InputExample: good}, "no QuantizeLinear or DequantizeLinear node"},
-		{backend.OrtTensorRTInt8QDQ{Model: x, InputExample: good, CacheDir: folder}, "no QuantizeLinear or DequantizeLinear node"},
-		{backend.OrtTensorRTInt8{Model: x, InputExample: good, CacheDir: folder}, "calibration table: there is none"},
-		{backend.OrtTensorRTInt8{Model: x, InputExample: good, CacheDir: folder, Table: 3}, "calibration table: a int is none; want a path or a value with WriteFlatBuffers"},
-		{backend.OrtTensorRTInt8{Model: x, InputExample: good, CacheDir: folder, Table: filepath.Join(folder, "none")}, "no such file"},
-		{backend.OrtTensorRTInt8{Model: x, InputExample: good, CacheDir: folder, Table: folder}, "is no regular file"},
-		{backend.OrtTensorRTInt8{Model: x, InputExample: good, CacheDir: folder, Table: filepath.Join(folder, "short")}, "has 1 bytes, which is no FlatBuffers file"},
-		{backend.OrtTensorRTFloat{Model: x, InputExample: good, CacheDir: folder, Profile: map[string]backend.ShapeRange{"w": {}}}, `Profile: the model has no input "w"`},
-		{backend.OrtTensorRTFloat{Model: x, InputExample: good, CacheDir: folder, Profile: map[string]backend.ShapeRange{"x": {Min: []int{1}, Max: []int{2}}}}, `input "x" has rank 3, Min [1] and Max [2]`},
-		{backend.OrtTensorRTFloat{Model: x, InputExample: good, CacheDir: folder, Profile: map[string]backend.ShapeRange{"x": {Min: []int{1, 6, 2}, Max: []int{9, 9, 2}}}}, `axis 1 of input "x" is 5 in the InputExample, want 6 to 9`},
-		{backend.OrtTensorRTFloat{Model: x, InputExample: good, CacheDir: folder, Profile: map[string]backend.ShapeRange{"x": {Min: []int{1, 1, 1}, Max: []int{9, 9, 2}}}}, `axis 2 of input "x" is always 2, not 1 to 2`},
+		{open(preset.Onward{}), "Onward: there is no model"},
+		{preset.Onward{Model: "no such file"}, "Onward: open no such file"},
+		{preset.Onward{Model: 5}, "Onward: backend: a int is no model"},
+		{preset.Registered{Provider: "nothing", Model: x}, `nothing: provider "nothing" is not registered; registered are`},
+		{preset.OrtOpenVINO{Model: x, InputExample: backend.One(long)}, "OrtOpenVINO: InputExample: Expecting one input not 2."},
+		{preset.OrtOpenVINO{Model: x, InputExample: backend.List{long}}, "Required inputs (['k']) are missing"},
+		{preset.OrtOpenVINO{Model: x, InputExample: backend.List{long, vector(1, 2, 3)}}, `InputExample: dimension "n" is 4 at axis 0 of "x", and 3 at axis 0 of "k"`},
+		{preset.OrtOpenVINO{Model: x, InputExample: backend.List{vector(1), vector(1)}}, "Invalid rank for input: x Got: 1 Expected: 3"},
+		{preset.OrtOpenVINO{Model: x, InputExample: backend.Named{"x": long, "k": vector(1), "w": long}}, `the model has no input "w"`},
+		{preset.OrtOpenVINO{Model: x, InputExample: backend.List{tensor.Must(tensor.New([]int64{1}, 1)), vector(1)}}, "Unexpected input data type. Actual: (tensor(int64)) , expected: (tensor(float))"},
+		{preset.OrtOpenVINOInt8{Model: x, InputExample: good}, "no QuantizeLinear or DequantizeLinear node"},
+		{preset.OrtTensorRTInt8QDQ{Model: x, InputExample: good, CacheDir: folder}, "no QuantizeLinear or DequantizeLinear node"},
+		{preset.OrtTensorRTInt8{Model: x, InputExample: good, CacheDir: folder}, "calibration table: there is none"},
+		{preset.OrtTensorRTInt8{Model: x, InputExample: good, CacheDir: folder, Table: 3}, "calibration table: a int is none; want a path or a value with WriteFlatBuffers"},
+		{preset.OrtTensorRTInt8{Model: x, InputExample: good, CacheDir: folder, Table: filepath.Join(folder, "none")}, "no such file"},
+		{preset.OrtTensorRTInt8{Model: x, InputExample: good, CacheDir: folder, Table: folder}, "is no regular file"},
+		{preset.OrtTensorRTInt8{Model: x, InputExample: good, CacheDir: folder, Table: filepath.Join(folder, "short")}, "has 1 bytes, which is no FlatBuffers file"},
+		{preset.OrtTensorRTFloat{Model: x, InputExample: good, CacheDir: folder, Profile: map[string]preset.ShapeRange{"w": {}}}, `Profile: the model has no input "w"`},
+		{preset.OrtTensorRTFloat{Model: x, InputExample: good, CacheDir: folder, Profile: map[string]preset.ShapeRange{"x": {Min: []int{1}, Max: []int{2}}}}, `input "x" has rank 3, Min [1] and Max [2]`},
+		{preset.OrtTensorRTFloat{Model: x, InputExample: good, CacheDir: folder, Profile: map[string]preset.ShapeRange{"x": {Min: []int{1, 6, 2}, Max: []int{9, 9, 2}}}}, `axis 1 of input "x" is 5 in the InputExample, want 6 to 9`},
+		{preset.OrtTensorRTFloat{Model: x, InputExample: good, CacheDir: folder, Profile: map[string]preset.ShapeRange{"x": {Min: []int{1, 1, 1}, Max: []int{9, 9, 2}}}}, `axis 2 of input "x" is always 2, not 1 to 2`},
 	} {
 		r, err := c.p.Open(t.Context())
 		if err == nil {
@@ -378,18 +379,18 @@ func TestPresetErrors(t *testing.T) {
 	}
 	drivers["ort:cuda"].missing = errors.New("there is no GPU")
 	defer func() { drivers["ort:cuda"].missing = nil }()
-	if _, err := (backend.OrtCUDA{Model: x}).Open(t.Context()); err == nil || err.Error() != "OrtCUDA: there is no GPU" {
+	if _, err := (preset.OrtCUDA{Model: x}).Open(t.Context()); err == nil || err.Error() != "OrtCUDA: there is no GPU" {
 		t.Error(err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, err := (backend.OrtCPU{Model: x}).Open(ctx); !errors.Is(err, context.Canceled) {
+	if _, err := (preset.OrtCPU{Model: x}).Open(ctx); !errors.Is(err, context.Canceled) {
 		t.Errorf("with a cancelled context: %v", err)
 	}
 }
 
 func TestTensorRTProfile(t *testing.T) {
-	r, err := backend.OrtTensorRTFloat{Model: flexible(t), InputExample: flexibleExample, CacheDir: t.TempDir(), Profile: map[string]backend.ShapeRange{
+	r, err := preset.OrtTensorRTFloat{Model: flexible(t), InputExample: flexibleExample, CacheDir: t.TempDir(), Profile: map[string]preset.ShapeRange{
 		"x": {Min: []int{1, 1, 2}, Max: []int{8, 64, 2}}, "k": {Min: []int{1}, Max: []int{8}},
 	}}.Open(t.Context())
 	if err != nil {
@@ -415,7 +416,7 @@ func TestTensorRTProfile(t *testing.T) {
 func TestTensorRTFolders(t *testing.T) {
 	cache := t.TempDir()
 	folder := func(m *onnx.Model) string {
-		r, err := backend.OrtTensorRTFloat{Model: m, InputExample: backend.One(matrix()), CacheDir: cache}.Open(t.Context())
+		r, err := preset.OrtTensorRTFloat{Model: m, InputExample: backend.One(matrix()), CacheDir: cache}.Open(t.Context())
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -432,7 +433,7 @@ func TestTensorRTFolders(t *testing.T) {
 	if err := os.Chmod(first, 0o777); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := (backend.OrtTensorRTFloat{Model: a, InputExample: backend.One(matrix()), CacheDir: cache}).Open(t.Context()); err == nil || !strings.Contains(err.Error(), "can be changed by other users") {
+	if _, err := (preset.OrtTensorRTFloat{Model: a, InputExample: backend.One(matrix()), CacheDir: cache}).Open(t.Context()); err == nil || !strings.Contains(err.Error(), "can be changed by other users") {
 		t.Errorf("a folder open to all gives %v", err)
 	}
 }
@@ -442,11 +443,11 @@ func TestCreate(t *testing.T) {
 		{"CPU", "cpu"}, {"REFERENCE", "reference"}, {"ORT_CPU", "ort:cpu"}, {"ORT_OPENVINO", "ort:openvino"}, {"ORT_CUDA", "ort:cuda"},
 		{"ORT_TENSORRT", "ort:tensorrt"}, {"ORT_TENSORRT_FP16", "ort:tensorrt"}, {"ORT_TENSORRT_INT8", "ort:tensorrt"}, {"OPENVINO", "openvino"},
 	} {
-		typ, err := backend.ParseType(c.typ)
+		typ, err := preset.ParseType(c.typ)
 		if err != nil {
 			t.Fatal(err)
 		}
-		r, err := backend.Create(t.Context(), linear(), typ, &backend.CreateOptions{InputExample: backend.One(matrix()), Table: table("t"), DeviceID: 1, IntraOpThreads: 2, CacheDir: t.TempDir()})
+		r, err := preset.Create(t.Context(), linear(), typ, &preset.CreateOptions{InputExample: backend.One(matrix()), Table: table("t"), DeviceID: 1, IntraOpThreads: 2, CacheDir: t.TempDir()})
 		if err != nil {
 			t.Errorf("%s: %v", c.typ, err)
 			continue
@@ -476,7 +477,7 @@ func TestCalibratedTable(t *testing.T) {
 	names := map[string]bool{}
 	cache := t.TempDir()
 	for _, table := range []any{made, file} {
-		r, err := backend.OrtTensorRTInt8{Model: m, Table: table, InputExample: backend.One(matrix()), CacheDir: cache, NoFP16: true}.Open(t.Context())
+		r, err := preset.OrtTensorRTInt8{Model: m, Table: table, InputExample: backend.One(matrix()), CacheDir: cache, NoFP16: true}.Open(t.Context())
 		if err != nil {
 			t.Fatal(err)
 		}

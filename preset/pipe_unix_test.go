@@ -1,6 +1,6 @@
 //go:build unix
 
-package backend_test
+package preset_test
 
 import "syscall"
 

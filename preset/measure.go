@@ -1,4 +1,4 @@
-package backend
+package preset
 
 import (
 	"context"
@@ -8,6 +8,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/onward-ml/onward/backend"
 	"github.com/onward-ml/onward/tensor"
 )
 
@@ -67,12 +68,12 @@ type timing struct {
 	open   time.Duration
 	median time.Duration // of a run
 	runs   int
-	out    *Outputs // of the first run
+	out    *backend.Outputs // of the first run
 }
 
 // measure opens a preset, runs it for about the duration and closes it again, so
 // that its threads are gone when another one is measured.
-func measure(ctx context.Context, p Preset, in Inputs, duration time.Duration) (timing, error) {
+func measure(ctx context.Context, p Preset, in backend.Inputs, duration time.Duration) (timing, error) {
 	var t timing
 	start := time.Now()
 	rep, err := p.Open(ctx)
@@ -132,7 +133,7 @@ func median(x []time.Duration) time.Duration {
 // differ compares the outputs of a run with those of another engine. It returns the
 // largest error of a floating-point output relative to that output's largest
 // magnitude, and an error where an output is wrong by more than the tolerance.
-func differ(got, want *Outputs, tolerance float64) (worst float64, err error) {
+func differ(got, want *backend.Outputs, tolerance float64) (worst float64, err error) {
 	for i, name := range want.Names {
 		if i >= len(got.Values) {
 			return worst, fmt.Errorf("output %q is missing", name)

@@ -1,4 +1,4 @@
-package backend
+package preset
 
 import (
 	"context"
@@ -14,15 +14,16 @@ import (
 	"time"
 
 	"github.com/onward-ml/onward"
+	"github.com/onward-ml/onward/backend"
 )
 
 // Benchmark measures a model on presets one after the other, the way that ENOT Lite's
 // Benchmark does: after some runs to warm up, Repeat times Number runs are timed. Auto
 // is quicker and fairer; this one is for figures to compare.
 type Benchmark struct {
-	BatchSize int    // samples in one input; default 1
-	Model     any    // see Preset
-	Input     Inputs // of every run, and the presets' InputExample
+	BatchSize int            // samples in one input; default 1
+	Model     any            // see Preset
+	Input     backend.Inputs // of every run, and the presets' InputExample
 	// Backends are what is measured, such as TypeAutoCPU.Candidates(nil). Default: those
 	// of TypeAuto.
 	Backends []Preset
@@ -71,11 +72,11 @@ func (b *Benchmark) defaults() {
 func (b *Benchmark) Run(ctx context.Context) error {
 	b.defaults()
 	if b.BatchSize < 0 || b.Repeat < 0 || b.Number < 0 || b.Threads < 0 {
-		return fmt.Errorf("backend: Benchmark with BatchSize %d, Repeat %d, Number %d, Threads %d: want no negative number", b.BatchSize, b.Repeat, b.Number, b.Threads)
+		return fmt.Errorf("preset: Benchmark with BatchSize %d, Repeat %d, Number %d, Threads %d: want no negative number", b.BatchSize, b.Repeat, b.Number, b.Threads)
 	}
 	model := b.Model
 	if r, ok := model.(io.Reader); ok { // it can be read only once
-		m, err := load(r, &Options{})
+		m, err := backend.Load(r)
 		if err != nil {
 			return err
 		}

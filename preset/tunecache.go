@@ -1,4 +1,4 @@
-package backend
+package preset
 
 import (
 	"bytes"
@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"github.com/onward-ml/onward"
+	"github.com/onward-ml/onward/backend"
 	"github.com/onward-ml/onward/onnx"
 )
 
@@ -83,7 +84,7 @@ func (a *Auto) cache(m *onnx.Model, list []*candidate) (*tuneCache, error) {
 		fmt.Fprintf(h, "%q %v %q %v %q\n", c.Name, c.Status, p.config.Name, p.config.Options, version) // fmt sorts maps
 		fmt.Fprintf(h, "%d %d %v %v %v %v %v\n", s.Threads, s.InterOpThreads, s.ExecutionMode, s.OptimizationLevel, s.DisabledPasses, s.FreeDimensions, s.Config)
 		if c.own != nil {
-			m, err := load(c.own, &Options{})
+			m, err := backend.Load(c.own)
 			if err != nil {
 				return nil, err
 			}

@@ -1,4 +1,4 @@
-package backend_test
+package preset_test
 
 import (
 	"bytes"
@@ -18,6 +18,7 @@ import (
 	"github.com/onward-ml/onward"
 	"github.com/onward-ml/onward/backend"
 	"github.com/onward-ml/onward/onnx"
+	"github.com/onward-ml/onward/preset"
 	"github.com/onward-ml/onward/tensor"
 )
 
@@ -110,17 +111,17 @@ func vectorLike(v tensor.Value, add float32) tensor.Value {
 	return t
 }
 
-func on(names ...string) []backend.Preset {
-	var p []backend.Preset
+func on(names ...string) []preset.Preset {
+	var p []preset.Preset
 	for _, n := range names {
-		p = append(p, backend.Registered{Provider: n})
+		p = append(p, preset.Registered{Provider: n})
 	}
 	return p
 }
 
 // auto is a short measurement that remembers nothing.
-func auto(t testing.TB, names ...string) backend.Auto {
-	return backend.Auto{Model: linear(), InputExample: backend.One(matrix()), Candidates: on(names...), NoCache: true, MinDuration: 9 * time.Millisecond, CacheDir: t.TempDir()}
+func auto(t testing.TB, names ...string) preset.Auto {
+	return preset.Auto{Model: linear(), InputExample: backend.One(matrix()), Candidates: on(names...), NoCache: true, MinDuration: 9 * time.Millisecond, CacheDir: t.TempDir()}
 }
 
 func TestAutoTakesTheFastest(t *testing.T) {
@@ -142,27 +143,27 @@ func TestAutoTakesTheFastest(t *testing.T) {
 	wantEqual(t, out.Tensor(0), linearResult)
 	for _, c := range []struct {
 		name   string
-		status backend.Status
+		status preset.Status
 		reason string
 	}{
-		{"test:slow", backend.StatusOK, ""},
-		{"test:fast", backend.StatusOK, ""},
-		{"test:fast (2)", backend.StatusOK, ""},
-		{"test:inexact", backend.StatusOK, ""},
-		{"test:absent", backend.StatusSkipped, "the library is missing: get it somewhere"},
-		{"nothing", backend.StatusSkipped, `provider "nothing" is not registered`},
-		{"test:refusing", backend.StatusFailed, "it refuses the model"},
-		{"test:failing", backend.StatusFailed, "it fails"},
-		{"test:wrong", backend.StatusWrong, `output "y": tensor: 4 of 4 elements differ`},
-		{"test:nan", backend.StatusWrong, `output "y": tensor: 4 of 4 elements differ`},
-		{"test:shape", backend.StatusWrong, `output "y"`},
+		{"test:slow", preset.StatusOK, ""},
+		{"test:fast", preset.StatusOK, ""},
+		{"test:fast (2)", preset.StatusOK, ""},
+		{"test:inexact", preset.StatusOK, ""},
+		{"test:absent", preset.StatusSkipped, "the library is missing: get it somewhere"},
+		{"nothing", preset.StatusSkipped, `provider "nothing" is not registered`},
+		{"test:refusing", preset.StatusFailed, "it refuses the model"},
+		{"test:failing", preset.StatusFailed, "it fails"},
+		{"test:wrong", preset.StatusWrong, `output "y": tensor: 4 of 4 elements differ`},
+		{"test:nan", preset.StatusWrong, `output "y": tensor: 4 of 4 elements differ`},
+		{"test:shape", preset.StatusWrong, `output "y"`},
 	} {
 		r := report.Result(c.name)
-		if r == nil || r.Status != c.status || !strings.Contains(r.Reason, c.reason) || (r.Err == nil) != (c.status == backend.StatusOK) {
+		if r == nil || r.Status != c.status || !strings.Contains(r.Reason, c.reason) || (r.Err == nil) != (c.status == preset.StatusOK) {
 			t.Errorf("%s: %+v", c.name, r)
 			continue
 		}
-		if ok := c.status == backend.StatusOK; ok != (r.Median > 0) || ok != (r.FPS > 0) {
+		if ok := c.status == preset.StatusOK; ok != (r.Median > 0) || ok != (r.FPS > 0) {
 			t.Errorf("%s: median %v, FPS %v", c.name, r.Median, r.FPS)
 		}
 	}
@@ -197,21 +198,21 @@ func TestAutoTolerance(t *testing.T) {
 	a := auto(t, "test:inexact")
 	a.Tolerance = 1e-5
 	_, report, err := a.Open(t.Context())
-	if err == nil || !strings.Contains(err.Error(), "Auto: no backend here runs the model: test:inexact: output") || report.Results[0].Status != backend.StatusWrong {
+	if err == nil || !strings.Contains(err.Error(), "Auto: no backend here runs the model: test:inexact: output") || report.Results[0].Status != preset.StatusWrong {
 		t.Errorf("%v, %+v", err, report)
 	}
 }
 
 func TestAutoErrors(t *testing.T) {
 	for _, c := range []struct {
-		a    backend.Auto
+		a    preset.Auto
 		want string
 	}{
-		{backend.Auto{}, "Auto: there is no model"},
-		{backend.Auto{Model: linear()}, "Auto: give an InputExample to measure with, for [x: tensor(float)[n,2]]"},
-		{backend.Auto{Model: linear(), InputExample: backend.One(vector(1))}, "Auto: InputExample: "},
-		{backend.Auto{Model: linear(), InputExample: backend.One(matrix()), NoCache: true, Candidates: []backend.Preset{}}, "there are no candidates"},
-		{backend.Auto{Model: linear(), InputExample: backend.One(matrix()), NoCache: true, Candidates: on("test:absent", "test:refusing")}, "test:absent: the library is missing: get it somewhere\ntest:refusing: "},
+		{preset.Auto{}, "Auto: there is no model"},
+		{preset.Auto{Model: linear()}, "Auto: give an InputExample to measure with, for [x: tensor(float)[n,2]]"},
+		{preset.Auto{Model: linear(), InputExample: backend.One(vector(1))}, "Auto: InputExample: "},
+		{preset.Auto{Model: linear(), InputExample: backend.One(matrix()), NoCache: true, Candidates: []preset.Preset{}}, "there are no candidates"},
+		{preset.Auto{Model: linear(), InputExample: backend.One(matrix()), NoCache: true, Candidates: on("test:absent", "test:refusing")}, "test:absent: the library is missing: get it somewhere\ntest:refusing: "},
 	} {
 		if _, _, err := c.a.Open(t.Context()); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%v\nwant %s", err, c.want)
@@ -230,7 +231,7 @@ func TestAutoHang(t *testing.T) {
 		t.Fatal(err)
 	}
 	best.Close()
-	if r := report.Result("test:hang"); report.Best != "test:fast" || r.Status != backend.StatusFailed || !errors.Is(r.Err, context.DeadlineExceeded) || !strings.Contains(r.Reason, "longer than 100ms") {
+	if r := report.Result("test:hang"); report.Best != "test:fast" || r.Status != preset.StatusFailed || !errors.Is(r.Err, context.DeadlineExceeded) || !strings.Contains(r.Reason, "longer than 100ms") {
 		t.Errorf("%+v", report)
 	}
 	a.Timeout = time.Hour
@@ -257,7 +258,7 @@ func TestAutoOwnEngines(t *testing.T) {
 		t.Fatal(err)
 	}
 	for form, x := range map[string]any{"model": m, "bytes": data, "path": modelFile(t, m), "reader": bytes.NewReader(data)} {
-		a := backend.Auto{Model: x, InputExample: backend.Named{"x": matrix()}, Candidates: []backend.Preset{backend.Onward{}, backend.OnwardReference{}}, CacheDir: t.TempDir(), MinDuration: 3 * time.Millisecond}
+		a := preset.Auto{Model: x, InputExample: backend.Named{"x": matrix()}, Candidates: []preset.Preset{preset.Onward{}, preset.OnwardReference{}}, CacheDir: t.TempDir(), MinDuration: 3 * time.Millisecond}
 		best, report, err := a.Open(t.Context())
 		if err != nil {
 			t.Errorf("%s: %v", form, err)
@@ -270,7 +271,7 @@ func TestAutoOwnEngines(t *testing.T) {
 		}
 		best.Close()
 		for _, r := range report.Results {
-			if r.Status != backend.StatusOK || r.MaxError > 1e-6 {
+			if r.Status != preset.StatusOK || r.MaxError > 1e-6 {
 				t.Errorf("%s: %+v", form, r)
 			}
 		}
@@ -282,7 +283,7 @@ func TestAutoRemembers(t *testing.T) {
 	fast := runners["test:fast"]
 	a := auto(t, "test:slow", "test:fast")
 	a.NoCache = false
-	open := func(a backend.Auto) (*backend.Report, int32) {
+	open := func(a preset.Auto) (*preset.Report, int32) {
 		t.Helper()
 		before := fast.runCount.Load()
 		best, report, err := a.Open(t.Context())
@@ -308,19 +309,19 @@ func TestAutoRemembers(t *testing.T) {
 	other := linear()
 	other.Graph.Initializers[1] = onnx.FromTensor(vector(1, 2))
 	other.Graph.Initializers[1].Name = "b"
-	change := map[string]func(*backend.Auto){
-		"weights": func(a *backend.Auto) { a.Model = other },
-		"shape": func(a *backend.Auto) {
+	change := map[string]func(*preset.Auto){
+		"weights": func(a *preset.Auto) { a.Model = other },
+		"shape": func(a *preset.Auto) {
 			a.InputExample = backend.One(tensor.Must(tensor.Zeros(tensor.TypeFloat32, 3, 2)))
 		},
-		"candidates": func(a *backend.Auto) { a.Candidates = on("test:fast", "test:slow") },
-		"options": func(a *backend.Auto) {
-			a.Candidates = []backend.Preset{backend.Registered{Provider: "test:slow"}, backend.Registered{Provider: "test:fast", Threads: 1}}
+		"candidates": func(a *preset.Auto) { a.Candidates = on("test:fast", "test:slow") },
+		"options": func(a *preset.Auto) {
+			a.Candidates = []preset.Preset{preset.Registered{Provider: "test:slow"}, preset.Registered{Provider: "test:fast", Threads: 1}}
 		},
-		"tolerance": func(a *backend.Auto) { a.Tolerance = 1 },
-		"no cache":  func(a *backend.Auto) { a.NoCache = true },
-		"own model": func(a *backend.Auto) {
-			a.Candidates = []backend.Preset{backend.Registered{Provider: "test:slow", Model: linear()}, backend.Registered{Provider: "test:fast"}}
+		"tolerance": func(a *preset.Auto) { a.Tolerance = 1 },
+		"no cache":  func(a *preset.Auto) { a.NoCache = true },
+		"own model": func(a *preset.Auto) {
+			a.Candidates = []preset.Preset{preset.Registered{Provider: "test:slow", Model: linear()}, preset.Registered{Provider: "test:fast"}}
 		},
 	}
 	for name, f := range change {
@@ -350,7 +351,7 @@ func TestAutoRemembers(t *testing.T) {
 func TestBadInput41PoisonedTuningCache(t *testing.T) {
 	a := auto(t, "test:slow", "test:fast", "test:absent")
 	a.NoCache = false
-	open := func() *backend.Report {
+	open := func() *preset.Report {
 		t.Helper()
 		best, report, err := a.Open(t.Context())
 		if err != nil {
@@ -486,9 +487,9 @@ func modelFile(t testing.TB, m *onnx.Model) string {
 
 func TestTypes(t *testing.T) {
 	seen := map[string]bool{}
-	for _, typ := range backend.Types() {
+	for _, typ := range preset.Types() {
 		name := typ.String()
-		if got, err := backend.ParseType(strings.ToLower(name)); err != nil || got != typ || seen[name] {
+		if got, err := preset.ParseType(strings.ToLower(name)); err != nil || got != typ || seen[name] {
 			t.Errorf("%s: %v, %v", name, got, err)
 		}
 		seen[name] = true
@@ -501,33 +502,33 @@ func TestTypes(t *testing.T) {
 			t.Errorf("there is no type %s", want)
 		}
 	}
-	if _, err := backend.ParseType("TORCH_CPU"); err == nil || !strings.Contains(err.Error(), `there is no type "TORCH_CPU"; there are CPU, REFERENCE, ORT_CPU`) {
+	if _, err := preset.ParseType("TORCH_CPU"); err == nil || !strings.Contains(err.Error(), `there is no type "TORCH_CPU"; there are CPU, REFERENCE, ORT_CPU`) {
 		t.Error(err)
 	}
-	names := func(list []backend.Preset) string {
+	names := func(list []preset.Preset) string {
 		var r []string
 		for _, p := range list {
 			r = append(r, p.Name())
 		}
 		return strings.Join(r, " ")
 	}
-	if got := names(backend.TypeAutoCPU.Candidates(nil)); got != "Onward OrtCPU OrtOpenVINOFloat OrtOpenVINOInt8 OpenVINO" {
+	if got := names(preset.TypeAutoCPU.Candidates(nil)); got != "Onward OrtCPU OrtOpenVINOFloat OrtOpenVINOInt8 OpenVINO" {
 		t.Error(got)
 	}
-	if got := names(backend.TypeAutoGPU.Candidates(&backend.CreateOptions{Table: table("t")})); got != "OrtCUDA OrtTensorRTFloat OrtTensorRTFloatOptim OrtTensorRTInt8 OrtTensorRTInt8QDQ" {
+	if got := names(preset.TypeAutoGPU.Candidates(&preset.CreateOptions{Table: table("t")})); got != "OrtCUDA OrtTensorRTFloat OrtTensorRTFloatOptim OrtTensorRTInt8 OrtTensorRTInt8QDQ" {
 		t.Error(got)
 	}
-	if got := len(backend.TypeAuto.Candidates(nil)); got != 9 {
+	if got := len(preset.TypeAuto.Candidates(nil)); got != 9 {
 		t.Errorf("AUTO has %d candidates", got)
 	}
-	if _, err := backend.Create(t.Context(), linear(), backend.Type(99), nil); err == nil {
+	if _, err := preset.Create(t.Context(), linear(), preset.Type(99), nil); err == nil {
 		t.Error("type 99 was made")
 	}
 }
 
 func TestCreateAuto(t *testing.T) {
-	r, err := backend.Create(t.Context(), linear(), backend.TypeAutoGPU, &backend.CreateOptions{InputExample: backend.One(matrix()),
-		Auto: backend.Auto{Candidates: on("test:slow", "test:fast"), NoCache: true, MinDuration: time.Millisecond}})
+	r, err := preset.Create(t.Context(), linear(), preset.TypeAutoGPU, &preset.CreateOptions{InputExample: backend.One(matrix()),
+		Auto: preset.Auto{Candidates: on("test:slow", "test:fast"), NoCache: true, MinDuration: time.Millisecond}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -539,7 +540,7 @@ func TestCreateAuto(t *testing.T) {
 
 func TestBenchmark(t *testing.T) {
 	var out bytes.Buffer
-	b := &backend.Benchmark{BatchSize: 2, Model: linear(), Input: backend.One(matrix()), Backends: on("test:fast", "test:failing", "test:absent", "cpu"),
+	b := &preset.Benchmark{BatchSize: 2, Model: linear(), Input: backend.One(matrix()), Backends: on("test:fast", "test:failing", "test:absent", "cpu"),
 		Warmup: 1, Repeat: 4, Number: 3, Verbose: true, Output: &out}
 	before := runners["test:fast"].runCount.Load()
 	if err := b.Run(t.Context()); err != nil {
@@ -577,7 +578,7 @@ $`); !want.MatchString(out.String()) {
 	if err := b.Run(ctx); !errors.Is(err, context.Canceled) {
 		t.Error(err)
 	}
-	if err := (&backend.Benchmark{Model: linear(), Number: -1}).Run(t.Context()); err == nil {
+	if err := (&preset.Benchmark{Model: linear(), Number: -1}).Run(t.Context()); err == nil {
 		t.Error("a negative number was taken")
 	}
 }

@@ -1,4 +1,4 @@
-package backend
+package preset
 
 import (
 	"bytes"
@@ -16,6 +16,7 @@ import (
 	"strings"
 
 	"github.com/onward-ml/onward"
+	"github.com/onward-ml/onward/backend"
 	"github.com/onward-ml/onward/onnx"
 	"github.com/onward-ml/onward/tensor"
 )
@@ -34,7 +35,7 @@ type ShapeRange struct{ Min, Max []int }
 type tensorRT struct {
 	name    string
 	model   any
-	example Inputs
+	example backend.Inputs
 	options map[string]string
 	profile map[string]ShapeRange
 	cache   string
@@ -203,7 +204,7 @@ func readTable(table any) ([]byte, error) {
 type OrtTensorRT struct {
 	Model           any
 	ProviderOptions map[string]string
-	InputExample    Inputs
+	InputExample    backend.Inputs
 	// Profile leaves the axes of some inputs open, within ranges: TensorRT builds
 	// engines for all of these shapes, which are fastest for the example's. It makes
 	// trt_profile_min_shapes, trt_profile_opt_shapes and trt_profile_max_shapes.
@@ -217,13 +218,13 @@ type OrtTensorRT struct {
 func (OrtTensorRT) Name() string { return "OrtTensorRT" }
 
 // Open loads the model.
-func (p OrtTensorRT) Open(ctx context.Context) (*Rep, error) { return p.plan().open(ctx) }
+func (p OrtTensorRT) Open(ctx context.Context) (*backend.Rep, error) { return p.plan().open(ctx) }
 
 func (p OrtTensorRT) plan() *plan {
 	return tensorRT{name: p.Name(), model: p.Model, example: p.InputExample, options: p.ProviderOptions, profile: p.Profile, cache: p.CacheDir}.plan()
 }
 
-func (p OrtTensorRT) on(model any, example Inputs) Preset {
+func (p OrtTensorRT) on(model any, example backend.Inputs) Preset {
 	fill(&p.Model, &p.InputExample, model, example)
 	return p
 }
@@ -232,7 +233,7 @@ func (p OrtTensorRT) on(model any, example Inputs) Preset {
 // (OrtTensorrtFloatBackend).
 type OrtTensorRTFloat struct {
 	Model        any
-	InputExample Inputs
+	InputExample backend.Inputs
 	Profile      map[string]ShapeRange // see OrtTensorRT
 	CacheDir     string                // see OrtTensorRT
 	// DeviceID is the number of the GPU.
@@ -243,14 +244,14 @@ type OrtTensorRTFloat struct {
 func (OrtTensorRTFloat) Name() string { return "OrtTensorRTFloat" }
 
 // Open loads the model.
-func (p OrtTensorRTFloat) Open(ctx context.Context) (*Rep, error) { return p.plan().open(ctx) }
+func (p OrtTensorRTFloat) Open(ctx context.Context) (*backend.Rep, error) { return p.plan().open(ctx) }
 
 func (p OrtTensorRTFloat) plan() *plan {
 	return tensorRT{name: p.Name(), model: p.Model, example: p.InputExample, profile: p.Profile, cache: p.CacheDir,
 		options: onDevice(p.DeviceID)}.plan()
 }
 
-func (p OrtTensorRTFloat) on(model any, example Inputs) Preset {
+func (p OrtTensorRTFloat) on(model any, example backend.Inputs) Preset {
 	fill(&p.Model, &p.InputExample, model, example)
 	return p
 }
@@ -260,7 +261,7 @@ func (p OrtTensorRTFloat) on(model any, example Inputs) Preset {
 // float32 on a GPU without float16.
 type OrtTensorRTFloatOptim struct {
 	Model        any
-	InputExample Inputs
+	InputExample backend.Inputs
 	Profile      map[string]ShapeRange // see OrtTensorRT
 	CacheDir     string                // see OrtTensorRT
 	// DeviceID is the number of the GPU.
@@ -271,14 +272,16 @@ type OrtTensorRTFloatOptim struct {
 func (OrtTensorRTFloatOptim) Name() string { return "OrtTensorRTFloatOptim" }
 
 // Open loads the model.
-func (p OrtTensorRTFloatOptim) Open(ctx context.Context) (*Rep, error) { return p.plan().open(ctx) }
+func (p OrtTensorRTFloatOptim) Open(ctx context.Context) (*backend.Rep, error) {
+	return p.plan().open(ctx)
+}
 
 func (p OrtTensorRTFloatOptim) plan() *plan {
 	return tensorRT{name: p.Name(), model: p.Model, example: p.InputExample, profile: p.Profile, cache: p.CacheDir,
 		options: options(map[string]string{"trt_fp16_enable": "True"}, onDevice(p.DeviceID))}.plan()
 }
 
-func (p OrtTensorRTFloatOptim) on(model any, example Inputs) Preset {
+func (p OrtTensorRTFloatOptim) on(model any, example backend.Inputs) Preset {
 	fill(&p.Model, &p.InputExample, model, example)
 	return p
 }
@@ -289,7 +292,7 @@ type OrtTensorRTInt8 struct {
 	Model any
 	// Table is a [CalibrationTable], or the path of one in FlatBuffers form.
 	Table        any
-	InputExample Inputs
+	InputExample backend.Inputs
 	// NoFP16 keeps what is not quantized in float32; else it is in float16 where the
 	// GPU has it.
 	NoFP16   bool
@@ -303,14 +306,14 @@ type OrtTensorRTInt8 struct {
 func (OrtTensorRTInt8) Name() string { return "OrtTensorRTInt8" }
 
 // Open loads the model.
-func (p OrtTensorRTInt8) Open(ctx context.Context) (*Rep, error) { return p.plan().open(ctx) }
+func (p OrtTensorRTInt8) Open(ctx context.Context) (*backend.Rep, error) { return p.plan().open(ctx) }
 
 func (p OrtTensorRTInt8) plan() *plan {
 	return tensorRT{name: p.Name(), model: p.Model, example: p.InputExample, profile: p.Profile, cache: p.CacheDir,
 		table: p.Table, int8: true, options: options(int8Options(p.NoFP16), onDevice(p.DeviceID))}.plan()
 }
 
-func (p OrtTensorRTInt8) on(model any, example Inputs) Preset {
+func (p OrtTensorRTInt8) on(model any, example backend.Inputs) Preset {
 	fill(&p.Model, &p.InputExample, model, example)
 	return p
 }
@@ -320,7 +323,7 @@ func (p OrtTensorRTInt8) on(model any, example Inputs) Preset {
 // model is an error.
 type OrtTensorRTInt8QDQ struct {
 	Model        any
-	InputExample Inputs
+	InputExample backend.Inputs
 	// NoFP16 keeps what is not quantized in float32; else it is in float16 where the
 	// GPU has it.
 	NoFP16   bool
@@ -334,14 +337,16 @@ type OrtTensorRTInt8QDQ struct {
 func (OrtTensorRTInt8QDQ) Name() string { return "OrtTensorRTInt8QDQ" }
 
 // Open loads the model.
-func (p OrtTensorRTInt8QDQ) Open(ctx context.Context) (*Rep, error) { return p.plan().open(ctx) }
+func (p OrtTensorRTInt8QDQ) Open(ctx context.Context) (*backend.Rep, error) {
+	return p.plan().open(ctx)
+}
 
 func (p OrtTensorRTInt8QDQ) plan() *plan {
 	return tensorRT{name: p.Name(), model: p.Model, example: p.InputExample, profile: p.Profile, cache: p.CacheDir,
 		qdq: true, options: options(int8Options(p.NoFP16), onDevice(p.DeviceID))}.plan()
 }
 
-func (p OrtTensorRTInt8QDQ) on(model any, example Inputs) Preset {
+func (p OrtTensorRTInt8QDQ) on(model any, example backend.Inputs) Preset {
 	fill(&p.Model, &p.InputExample, model, example)
 	return p
 }

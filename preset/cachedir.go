@@ -1,4 +1,4 @@
-package backend
+package preset
 
 import (
 	"crypto/sha256"
@@ -107,7 +107,7 @@ func hashExternal(w io.Writer, m *onnx.Model, g *onnx.Graph, depth int) error {
 		w.Write(v.Bytes())
 	}
 	for _, n := range g.Nodes {
-		for _, sub := range graphsOf(n) {
+		for _, sub := range n.Subgraphs() {
 			if err := hashExternal(w, m, sub, depth+1); err != nil {
 				return err
 			}

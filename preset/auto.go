@@ -1,4 +1,4 @@
-package backend
+package preset
 
 import (
 	"context"
@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/onward-ml/onward"
+	"github.com/onward-ml/onward/backend"
 	"github.com/onward-ml/onward/onnx"
 )
 
@@ -20,12 +21,12 @@ import (
 // one that fails, whose library is missing, or that does not come to an end. The
 // choice is remembered for the model and the machine.
 //
-//	best, report, err := backend.Auto{Model: "model.onnx", InputExample: example}.Open(ctx)
+//	best, report, err := preset.Auto{Model: "model.onnx", InputExample: example}.Open(ctx)
 type Auto struct {
 	Model any // see Preset
 	// InputExample is what is measured with. It also fixes the open axes of the inputs
 	// for the presets that say so.
-	InputExample Inputs
+	InputExample backend.Inputs
 	// Candidates are what is measured. Their own models and examples, if any, win over
 	// those here. Default: those of TypeAuto.
 	Candidates []Preset
@@ -157,7 +158,7 @@ const blocks = 3
 
 // Open measures the candidates, or remembers the choice, and opens the fastest. The
 // report is there in either case, unless the model itself is at fault.
-func (a Auto) Open(ctx context.Context) (*Rep, *Report, error) {
+func (a Auto) Open(ctx context.Context) (*backend.Rep, *Report, error) {
 	rep, report, err := a.open(ctx)
 	if err != nil {
 		err = fmt.Errorf("Auto: %w", err)
@@ -165,7 +166,7 @@ func (a Auto) Open(ctx context.Context) (*Rep, *Report, error) {
 	return rep, report, err
 }
 
-func (a Auto) open(ctx context.Context) (*Rep, *Report, error) {
+func (a Auto) open(ctx context.Context) (*backend.Rep, *Report, error) {
 	if a.MinDuration <= 0 {
 		a.MinDuration = 300 * time.Millisecond
 	}
@@ -220,11 +221,11 @@ func (a *Auto) load() (m *onnx.Model, err error) {
 	case string:
 		m, err = onnx.ReadFile(x, &onnx.ReadOptions{Map: true})
 	case io.Reader: // it can be read only once
-		if m, err = load(x, &Options{}); err == nil {
+		if m, err = backend.Load(x); err == nil {
 			a.Model = m
 		}
 	default:
-		m, err = load(x, &Options{})
+		m, err = backend.Load(x)
 	}
 	if err != nil {
 		return nil, err
@@ -234,7 +235,7 @@ func (a *Auto) load() (m *onnx.Model, err error) {
 		err = fmt.Errorf("give an InputExample to measure with, for %v", d.Inputs)
 	}
 	if err == nil && a.InputExample == nil {
-		a.InputExample = List{}
+		a.InputExample = backend.List{}
 	}
 	if err == nil {
 		if _, err = exampleValues(a.InputExample, d); err != nil {
@@ -276,10 +277,10 @@ func (c *candidate) leaveOut(s Status, err error) {
 }
 
 // openBest opens the candidate of that name.
-func (a *Auto) openBest(ctx context.Context, list []*candidate, name string) (*Rep, error) {
+func (a *Auto) openBest(ctx context.Context, list []*candidate, name string) (*backend.Rep, error) {
 	for _, c := range list {
 		if c.Name == name {
-			return bounded(ctx, a.Timeout, c.preset.Open, func(r *Rep) { r.Close() })
+			return bounded(ctx, a.Timeout, c.preset.Open, func(r *backend.Rep) { r.Close() })
 		}
 	}
 	return nil, fmt.Errorf("there is no candidate %q", name)
@@ -293,7 +294,7 @@ func (a *Auto) tune(ctx context.Context, list []*candidate, report *Report) erro
 	}
 	reference := OnwardReference{Model: a.Model, InputExample: a.InputExample}
 	tell(reference.Name())
-	want, err := bounded(ctx, a.Timeout, func(ctx context.Context) (*Outputs, error) {
+	want, err := bounded(ctx, a.Timeout, func(ctx context.Context) (*backend.Outputs, error) {
 		rep, err := reference.Open(ctx)
 		if err != nil {
 			return nil, err

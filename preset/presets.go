@@ -1,4 +1,4 @@
-package backend
+package preset
 
 import (
 	"context"
@@ -7,6 +7,7 @@ import (
 	"strconv"
 
 	"github.com/onward-ml/onward"
+	"github.com/onward-ml/onward/backend"
 	"github.com/onward-ml/onward/onnx"
 )
 
@@ -14,7 +15,7 @@ import (
 // else, and runs inputs of every shape at full speed: the example is only checked.
 type Onward struct {
 	Model        any
-	InputExample Inputs
+	InputExample backend.Inputs
 	Threads      int // of one run; default all cores
 	Session      *onward.SessionOptions
 }
@@ -23,13 +24,13 @@ type Onward struct {
 func (Onward) Name() string { return "Onward" }
 
 // Open loads the model.
-func (p Onward) Open(ctx context.Context) (*Rep, error) { return p.plan().open(ctx) }
+func (p Onward) Open(ctx context.Context) (*backend.Rep, error) { return p.plan().open(ctx) }
 
 func (p Onward) plan() *plan {
-	return own(p.Name(), CPU, p.Model, p.InputExample, p.Session, p.Threads)
+	return own(p.Name(), backend.CPU, p.Model, p.InputExample, p.Session, p.Threads)
 }
 
-func (p Onward) on(model any, example Inputs) Preset {
+func (p Onward) on(model any, example backend.Inputs) Preset {
 	fill(&p.Model, &p.InputExample, model, example)
 	return p
 }
@@ -38,7 +39,7 @@ func (p Onward) on(model any, example Inputs) Preset {
 // slow, and what the results of the others are compared with.
 type OnwardReference struct {
 	Model        any
-	InputExample Inputs
+	InputExample backend.Inputs
 	Threads      int // of one run; default all cores
 	Session      *onward.SessionOptions
 }
@@ -47,18 +48,18 @@ type OnwardReference struct {
 func (OnwardReference) Name() string { return "OnwardReference" }
 
 // Open loads the model.
-func (p OnwardReference) Open(ctx context.Context) (*Rep, error) { return p.plan().open(ctx) }
+func (p OnwardReference) Open(ctx context.Context) (*backend.Rep, error) { return p.plan().open(ctx) }
 
 func (p OnwardReference) plan() *plan {
-	return own(p.Name(), Reference, p.Model, p.InputExample, p.Session, p.Threads)
+	return own(p.Name(), backend.Reference, p.Model, p.InputExample, p.Session, p.Threads)
 }
 
-func (p OnwardReference) on(model any, example Inputs) Preset {
+func (p OnwardReference) on(model any, example backend.Inputs) Preset {
 	fill(&p.Model, &p.InputExample, model, example)
 	return p
 }
 
-func own(name string, provider Provider, model any, example Inputs, session *onward.SessionOptions, threads int) *plan {
+func own(name string, provider backend.Provider, model any, example backend.Inputs, session *onward.SessionOptions, threads int) *plan {
 	p := &plan{name: name, config: onward.ProviderConfig{Name: string(provider)}, model: model, example: example}
 	p.sessionOptions(session, 0, threads)
 	return p
@@ -69,7 +70,7 @@ type Registered struct {
 	Provider        string            // its name
 	ProviderOptions map[string]string // its options
 	Model           any
-	InputExample    Inputs
+	InputExample    backend.Inputs
 	Threads         int // of one run; default all cores
 	Session         *onward.SessionOptions
 }
@@ -78,16 +79,16 @@ type Registered struct {
 func (p Registered) Name() string { return p.Provider }
 
 // Open loads the model.
-func (p Registered) Open(ctx context.Context) (*Rep, error) { return p.plan().open(ctx) }
+func (p Registered) Open(ctx context.Context) (*backend.Rep, error) { return p.plan().open(ctx) }
 
 func (p Registered) plan() *plan {
 	c := onward.ProviderConfig{Name: p.Provider, Options: p.ProviderOptions}
-	o := &plan{name: p.Provider, config: c, model: p.Model, example: p.InputExample, binds: !Provider(p.Provider).native()}
+	o := &plan{name: p.Provider, config: c, model: p.Model, example: p.InputExample, binds: !goEngine(p.Provider)}
 	o.sessionOptions(p.Session, 0, p.Threads)
 	return o
 }
 
-func (p Registered) on(model any, example Inputs) Preset {
+func (p Registered) on(model any, example backend.Inputs) Preset {
 	fill(&p.Model, &p.InputExample, model, example)
 	return p
 }
@@ -96,7 +97,7 @@ func (p Registered) on(model any, example Inputs) Preset {
 // for models with dynamic axes.
 type OpenVINO struct {
 	Model           any
-	InputExample    Inputs
+	InputExample    backend.Inputs
 	ProviderOptions map[string]string // of provider/openvino
 	Threads         int               // of one run; default all cores
 }
@@ -105,7 +106,7 @@ type OpenVINO struct {
 func (OpenVINO) Name() string { return "OpenVINO" }
 
 // Open loads the model.
-func (p OpenVINO) Open(ctx context.Context) (*Rep, error) { return p.plan().open(ctx) }
+func (p OpenVINO) Open(ctx context.Context) (*backend.Rep, error) { return p.plan().open(ctx) }
 
 func (p OpenVINO) plan() *plan {
 	c := onward.ProviderConfig{Name: "openvino", Options: p.ProviderOptions}
@@ -114,13 +115,13 @@ func (p OpenVINO) plan() *plan {
 	return o
 }
 
-func (p OpenVINO) on(model any, example Inputs) Preset {
+func (p OpenVINO) on(model any, example backend.Inputs) Preset {
 	fill(&p.Model, &p.InputExample, model, example)
 	return p
 }
 
 // fill gives a preset a model and an example where it has none.
-func fill(m *any, in *Inputs, model any, example Inputs) {
+func fill(m *any, in *backend.Inputs, model any, example backend.Inputs) {
 	if *m == nil {
 		*m = model
 	}
@@ -165,7 +166,7 @@ type Ort struct {
 	ProviderOptions map[string]string
 	Session         *onward.SessionOptions
 	// InputExample fixes open axes if it is given.
-	InputExample Inputs
+	InputExample backend.Inputs
 }
 
 // ortProviders are the registered providers by ONNX Runtime's names.
@@ -184,7 +185,7 @@ func (p Ort) Name() string {
 }
 
 // Open loads the model.
-func (p Ort) Open(ctx context.Context) (*Rep, error) { return p.plan().open(ctx) }
+func (p Ort) Open(ctx context.Context) (*backend.Rep, error) { return p.plan().open(ctx) }
 
 func (p Ort) plan() *plan {
 	c := onward.ProviderConfig{Name: ortProviders[p.Provider], Options: p.ProviderOptions}
@@ -196,7 +197,7 @@ func (p Ort) plan() *plan {
 	return o
 }
 
-func (p Ort) on(model any, example Inputs) Preset {
+func (p Ort) on(model any, example backend.Inputs) Preset {
 	fill(&p.Model, &p.InputExample, model, example)
 	return p
 }
@@ -213,7 +214,7 @@ type OrtCPU struct {
 func (OrtCPU) Name() string { return "OrtCPU" }
 
 // Open loads the model.
-func (p OrtCPU) Open(ctx context.Context) (*Rep, error) { return p.plan().open(ctx) }
+func (p OrtCPU) Open(ctx context.Context) (*backend.Rep, error) { return p.plan().open(ctx) }
 
 func (p OrtCPU) plan() *plan {
 	o := &plan{name: p.Name(), config: onward.ProviderConfig{Name: "ort:cpu"}, model: p.Model}
@@ -221,7 +222,7 @@ func (p OrtCPU) plan() *plan {
 	return o
 }
 
-func (p OrtCPU) on(model any, _ Inputs) Preset {
+func (p OrtCPU) on(model any, _ backend.Inputs) Preset {
 	fill(&p.Model, nil, model, nil)
 	return p
 }
@@ -237,7 +238,7 @@ type OrtCUDA struct {
 func (OrtCUDA) Name() string { return "OrtCUDA" }
 
 // Open loads the model.
-func (p OrtCUDA) Open(ctx context.Context) (*Rep, error) { return p.plan().open(ctx) }
+func (p OrtCUDA) Open(ctx context.Context) (*backend.Rep, error) { return p.plan().open(ctx) }
 
 func (p OrtCUDA) plan() *plan {
 	o := &plan{name: p.Name(), config: onward.ProviderConfig{Name: "ort:cuda", Options: p.ProviderOptions}, model: p.Model}
@@ -245,7 +246,7 @@ func (p OrtCUDA) plan() *plan {
 	return o
 }
 
-func (p OrtCUDA) on(model any, _ Inputs) Preset {
+func (p OrtCUDA) on(model any, _ backend.Inputs) Preset {
 	fill(&p.Model, nil, model, nil)
 	return p
 }
@@ -255,7 +256,7 @@ func (p OrtCUDA) on(model any, _ Inputs) Preset {
 type OrtOpenVINO struct {
 	Model           any
 	ProviderOptions map[string]string // such as "device_type"
-	InputExample    Inputs
+	InputExample    backend.Inputs
 	InterOpThreads  int // threads between operators; default ONNX Runtime's
 	IntraOpThreads  int // threads inside of operators; default ONNX Runtime's
 }
@@ -264,18 +265,18 @@ type OrtOpenVINO struct {
 func (OrtOpenVINO) Name() string { return "OrtOpenVINO" }
 
 // Open loads the model.
-func (p OrtOpenVINO) Open(ctx context.Context) (*Rep, error) { return p.plan().open(ctx) }
+func (p OrtOpenVINO) Open(ctx context.Context) (*backend.Rep, error) { return p.plan().open(ctx) }
 
 func (p OrtOpenVINO) plan() *plan {
 	return ortOpenVINO(p.Name(), p.ProviderOptions, p.Model, p.InputExample, p.InterOpThreads, p.IntraOpThreads)
 }
 
-func (p OrtOpenVINO) on(model any, example Inputs) Preset {
+func (p OrtOpenVINO) on(model any, example backend.Inputs) Preset {
 	fill(&p.Model, &p.InputExample, model, example)
 	return p
 }
 
-func ortOpenVINO(name string, options map[string]string, model any, example Inputs, inter, intra int) *plan {
+func ortOpenVINO(name string, options map[string]string, model any, example backend.Inputs, inter, intra int) *plan {
 	p := &plan{name: name, config: onward.ProviderConfig{Name: "ort:openvino", Options: options}, model: model, example: example, binds: true, demands: true}
 	p.sessionOptions(nil, inter, intra)
 	return p
@@ -296,7 +297,7 @@ func cpuOpenVINO(precision string, queue int) map[string]string {
 // ONNX Runtime call the device CPU_FP32 (OrtOpenvinoFloatBackend).
 type OrtOpenVINOFloat struct {
 	Model          any
-	InputExample   Inputs
+	InputExample   backend.Inputs
 	InterOpThreads int // threads between operators; default ONNX Runtime's
 	IntraOpThreads int // threads inside of operators; default ONNX Runtime's
 	// OpenVINOThreads is the length of the queue of asynchronous requests. More can be
@@ -308,13 +309,13 @@ type OrtOpenVINOFloat struct {
 func (OrtOpenVINOFloat) Name() string { return "OrtOpenVINOFloat" }
 
 // Open loads the model.
-func (p OrtOpenVINOFloat) Open(ctx context.Context) (*Rep, error) { return p.plan().open(ctx) }
+func (p OrtOpenVINOFloat) Open(ctx context.Context) (*backend.Rep, error) { return p.plan().open(ctx) }
 
 func (p OrtOpenVINOFloat) plan() *plan {
 	return ortOpenVINO(p.Name(), cpuOpenVINO("FP32", p.OpenVINOThreads), p.Model, p.InputExample, p.InterOpThreads, p.IntraOpThreads)
 }
 
-func (p OrtOpenVINOFloat) on(model any, example Inputs) Preset {
+func (p OrtOpenVINOFloat) on(model any, example backend.Inputs) Preset {
 	fill(&p.Model, &p.InputExample, model, example)
 	return p
 }
@@ -324,7 +325,7 @@ func (p OrtOpenVINOFloat) on(model any, example Inputs) Preset {
 // OpenVINO computes in the precision that the model says. Another model is an error.
 type OrtOpenVINOInt8 struct {
 	Model          any
-	InputExample   Inputs
+	InputExample   backend.Inputs
 	InterOpThreads int // threads between operators; default ONNX Runtime's
 	IntraOpThreads int // threads inside of operators; default ONNX Runtime's
 	// OpenVINOThreads is the length of the queue of asynchronous requests. More can be
@@ -336,7 +337,7 @@ type OrtOpenVINOInt8 struct {
 func (OrtOpenVINOInt8) Name() string { return "OrtOpenVINOInt8" }
 
 // Open loads the model.
-func (p OrtOpenVINOInt8) Open(ctx context.Context) (*Rep, error) { return p.plan().open(ctx) }
+func (p OrtOpenVINOInt8) Open(ctx context.Context) (*backend.Rep, error) { return p.plan().open(ctx) }
 
 func (p OrtOpenVINOInt8) plan() *plan {
 	o := ortOpenVINO(p.Name(), cpuOpenVINO("ACCURACY", p.OpenVINOThreads), p.Model, p.InputExample, p.InterOpThreads, p.IntraOpThreads)
@@ -344,7 +345,7 @@ func (p OrtOpenVINOInt8) plan() *plan {
 	return o
 }
 
-func (p OrtOpenVINOInt8) on(model any, example Inputs) Preset {
+func (p OrtOpenVINOInt8) on(model any, example backend.Inputs) Preset {
 	fill(&p.Model, &p.InputExample, model, example)
 	return p
 }
@@ -360,7 +361,7 @@ func wantsQDQ(_ *plan, m *onnx.Model, _ onward.Values) error {
 			if n.OpType == "QuantizeLinear" || n.OpType == "DequantizeLinear" {
 				return true
 			}
-			for _, sub := range graphsOf(n) {
+			for _, sub := range n.Subgraphs() {
 				if has(sub, depth+1) {
 					return true
 				}

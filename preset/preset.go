@@ -1,14 +1,20 @@
-package backend
+// Package preset opens models with ready-made choices of provider and options: the
+// Go engine, ONNX Runtime's execution providers, and OpenVINO. [Auto] measures
+// them and opens the fastest, [Benchmark] prints figures for each.
+//
+//	rep, err := preset.OrtTensorRTInt8{Model: "model.onnx", Table: table, InputExample: example}.Open(ctx)
+//	best, report, err := preset.Auto{Model: "model.onnx", InputExample: example}.Open(ctx)
+package preset
 
 import (
 	"context"
 	"errors"
 	"fmt"
 	"maps"
-	"strconv"
 	"strings"
 
 	"github.com/onward-ml/onward"
+	"github.com/onward-ml/onward/backend"
 	"github.com/onward-ml/onward/onnx"
 	"github.com/onward-ml/onward/tensor"
 )
@@ -16,12 +22,12 @@ import (
 // Preset is a model with a choice of what runs it, and with which options. The
 // presets are structs such as [OrtCPU] and [OrtTensorRTInt8]:
 //
-//	rep, err := backend.OrtTensorRTInt8{Model: "model.onnx", Table: table, InputExample: example}.Open(ctx)
+//	rep, err := preset.OrtTensorRTInt8{Model: "model.onnx", Table: table, InputExample: example}.Open(ctx)
 //
 // Model is a path, bytes, an io.Reader or *onnx.Model; an *onnx.Model must not change
 // while the Rep is in use.
 //
-// InputExample is an input as [Rep.Run] takes it. It is checked against the model,
+// InputExample is an input as [backend.Rep.Run] takes it. It is checked against the model,
 // and it fixes the axes of the inputs that the model leaves open: only inputs of its
 // shapes can be run then, and every shape in the graph is known when the engine is
 // made. Presets of OpenVINO and TensorRT demand it for models with such axes.
@@ -30,32 +36,17 @@ type Preset interface {
 	Name() string
 	// Open loads the model. Its errors begin with the preset's name; one for a library
 	// or a device that is missing says what is missing and where to get it.
-	Open(ctx context.Context) (*Rep, error)
+	Open(ctx context.Context) (*backend.Rep, error)
 
 	// on returns the preset with a model and an example, where it has none of its own.
-	on(model any, example Inputs) Preset
+	on(model any, example backend.Inputs) Preset
 	// plan returns how the preset is opened.
 	plan() *plan
 }
 
-// TensorInfo is an input or output of a model: its name, type and shape.
+// TensorInfo is an input or output of a model: its name, type and shape, as
+// [backend.Rep.Inputs] and [backend.Rep.Outputs] list them.
 type TensorInfo = onward.NodeArg
-
-// Inputs returns the model's inputs; nil for a Rep made with [Options.SkipRun].
-func (r *Rep) Inputs() []TensorInfo {
-	if r.Session == nil {
-		return nil
-	}
-	return r.Session.Inputs()
-}
-
-// Outputs returns the model's outputs; nil for a Rep made with [Options.SkipRun].
-func (r *Rep) Outputs() []TensorInfo {
-	if r.Session == nil {
-		return nil
-	}
-	return r.Session.Outputs()
-}
 
 // plan is a preset in the form in which it is opened.
 type plan struct {
@@ -63,7 +54,7 @@ type plan struct {
 	config  onward.ProviderConfig
 	session onward.SessionOptions
 	model   any
-	example Inputs
+	example backend.Inputs
 	binds   bool            // the example fixes open axes
 	demands bool            // … and must be there for a model that has such axes
 	dynamic map[string]bool // inputs whose axes stay open nevertheless
@@ -100,7 +91,7 @@ func available(c onward.ProviderConfig) error {
 	return p.Available()
 }
 
-func (p *plan) open(ctx context.Context) (*Rep, error) {
+func (p *plan) open(ctx context.Context) (*backend.Rep, error) {
 	r, err := p.prepare(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", p.name, err)
@@ -108,22 +99,22 @@ func (p *plan) open(ctx context.Context) (*Rep, error) {
 	return r, nil
 }
 
-func (p *plan) prepare(ctx context.Context) (*Rep, error) {
+func (p *plan) prepare(ctx context.Context) (*backend.Rep, error) {
 	if p.model == nil {
 		return nil, errors.New("there is no model")
 	}
 	if err := available(p.config); err != nil {
 		return nil, err
 	}
-	provider := Provider(p.config.Name)
+	provider := backend.Provider(p.config.Name)
 	path, isPath := p.model.(string)
 	var m *onnx.Model
 	var err error
-	if isPath && !provider.native() {
+	if isPath && !goEngine(p.config.Name) {
 		// The provider reads the file itself if nothing in the model has to change.
 		m, err = onnx.ReadFile(path, &onnx.ReadOptions{Map: true, MaxFileSize: p.session.Limits.MaxFileSize, StrictExternalData: p.session.StrictExternalData})
 	} else {
-		m, err = load(p.model, &Options{})
+		m, err = backend.Load(p.model)
 	}
 	if err != nil {
 		return nil, err
@@ -141,24 +132,24 @@ func (p *plan) prepare(ctx context.Context) (*Rep, error) {
 	}
 	session := p.session
 	session.Providers = []onward.ProviderConfig{p.config}
-	if provider.native() {
-		return Prepare(ctx, bound, provider, &Options{Session: &session})
+	if goEngine(p.config.Name) {
+		return backend.Prepare(ctx, bound, provider, &backend.Options{Session: &session})
 	}
-	r := &Rep{Device: p.device(), Backend: provider, opts: Options{Session: &session}}
+	var sess *onward.Session
 	if isPath && bound == m {
 		if err := m.Close(); err != nil {
 			return nil, err
 		}
-		r.Session, err = onward.Open(path, &session)
+		bound = nil
+		sess, err = onward.Open(path, &session)
 	} else {
-		r.Model = bound
-		r.Session, err = onward.OpenModelContext(ctx, bound, &session)
+		sess, err = onward.OpenModelContext(ctx, bound, &session)
 	}
 	if err != nil {
 		p.close(m)
 		return nil, err
 	}
-	return r, nil
+	return backend.NewRep(sess, bound, provider, provider.Device(p.config.Options)), nil
 }
 
 // close ends the mapping of a model that was read here.
@@ -168,14 +159,10 @@ func (p *plan) close(m *onnx.Model) {
 	}
 }
 
-// device is the device that the provider computes on.
-func (p *plan) device() Device {
-	var d Device
-	if gpuProvider(p.config.Name) {
-		d.Type = DeviceCUDA
-		d.ID, _ = strconv.Atoi(p.config.Options["device_id"]) // checked by the provider
-	}
-	return d
+// goEngine reports whether a provider is one of this module's own engines, which
+// take every shape and read no files.
+func goEngine(name string) bool {
+	return name == string(backend.CPU) || name == string(backend.Reference)
 }
 
 // bind checks the example and fixes the open axes of the inputs by it. It returns
@@ -217,16 +204,8 @@ func (p *plan) bind(m *onnx.Model) (*onnx.Model, onward.Values, error) {
 }
 
 // exampleValues gives an example's inputs their names and checks them.
-func exampleValues(in Inputs, d *onward.Description) (onward.Values, error) {
-	args := d.Inputs
-	if _, ok := in.(List); ok {
-		args = append(append([]onward.NodeArg{}, args...), d.OverridableInitializers...)
-	}
-	names := make([]string, len(args))
-	for i, a := range args {
-		names[i] = a.Name
-	}
-	values, err := in.bind(names)
+func exampleValues(in backend.Inputs, d *onward.Description) (onward.Values, error) {
+	values, err := in.Bind(d.Inputs, d.OverridableInitializers)
 	if err != nil {
 		return nil, err
 	}

@@ -1,9 +1,11 @@
-package backend
+package preset
 
 import (
 	"context"
 	"fmt"
 	"strings"
+
+	"github.com/onward-ml/onward/backend"
 )
 
 // Type names a preset, as ENOT Lite's BackendType does.
@@ -101,14 +103,14 @@ func ParseType(name string) (Type, error) {
 		}
 		names[i] = t.name
 	}
-	return 0, fmt.Errorf("backend: there is no type %q; there are %s", name, strings.Join(names, ", "))
+	return 0, fmt.Errorf("preset: there is no type %q; there are %s", name, strings.Join(names, ", "))
 }
 
 // CreateOptions are what the types of backends take. Those that a type has no use for
 // are ignored.
 type CreateOptions struct {
 	// InputExample is needed for models with dynamic axes, and by the automatic types.
-	InputExample Inputs
+	InputExample backend.Inputs
 	// Table is the calibration table of ORT_TENSORRT_INT8.
 	Table           any
 	InterOpThreads  int
@@ -151,12 +153,12 @@ func (t Type) Candidates(o *CreateOptions) []Preset {
 }
 
 // Create loads a model on a backend of a type (BackendFactory.create).
-func Create(ctx context.Context, model any, t Type, o *CreateOptions) (*Rep, error) {
+func Create(ctx context.Context, model any, t Type, o *CreateOptions) (*backend.Rep, error) {
 	if o == nil {
 		o = &CreateOptions{}
 	}
 	if t < 0 || int(t) >= len(types) {
-		return nil, fmt.Errorf("backend: there is no type %d", int(t))
+		return nil, fmt.Errorf("preset: there is no type %d", int(t))
 	}
 	if p := t.Preset(o); p != nil {
 		return p.on(model, o.InputExample).Open(ctx)
