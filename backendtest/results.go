@@ -36,7 +36,7 @@ type Result struct {
 	// all data sets; NaN where a NaN met a number. They are 0 for a case that is
 	// checked instead of compared, see [Check].
 	MaxAbs, MaxRel float64
-	Checked        string // the words of the check that replaced the comparison
+	Checked        string // [Check.Why] if the case was tested by distribution, else empty
 	Duration       time.Duration
 }
 
@@ -127,12 +127,24 @@ func (r *Runner) runCategory(t *testing.T, items []*item) Tally {
 		}
 	})
 	c := Count(results)
-	t.Logf("%s on %s: %s", items[0].category, r.backend.Name(), c)
+	t.Logf("%s on %s: %s; %d of the passed tested by distribution", items[0].category, r.backend.Name(), c, CountChecked(results))
 	return c
 }
 
 // Tally counts results.
 type Tally struct{ Passed, Failed, Skipped, ExpectedFailures int }
+
+// CountChecked returns how many of the passed cases were tested by the distribution of
+// their results instead of a comparison, see [Check].
+func CountChecked(results []Result) int {
+	n := 0
+	for _, r := range results {
+		if r.Status == Passed && r.Checked != "" {
+			n++
+		}
+	}
+	return n
+}
 
 // Count counts results by their status.
 func Count(results []Result) Tally {

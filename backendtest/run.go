@@ -41,7 +41,17 @@ func (r *Runner) runCase(ctx context.Context, it *item, res *Result) (err error)
 		return err
 	}
 	defer rep.Close()
-	if err := r.runSets(ctx, it, rep, m.Graph, sets, res); err != nil {
+	checks := r.opts.Checks
+	if checks == nil {
+		checks = RandomChecks
+	}
+	if check, ok := checks[it.test.Name]; ok {
+		res.Checked = check.Why
+		err = r.runCheck(ctx, it, rep, m, sets, check)
+	} else {
+		err = r.runSets(ctx, it, rep, m.Graph, sets, res)
+	}
+	if err != nil {
 		return err
 	}
 	if r.coverage != nil {
@@ -81,46 +91,63 @@ func (r *Runner) tolerances(c *TestCase) (rtol, atol float64) {
 
 func (r *Runner) runSets(ctx context.Context, it *item, rep *backend.Rep, g *onnx.Graph, sets []DataSet, res *Result) error {
 	rtol, atol := r.tolerances(it.test)
-	checks := r.opts.Checks
-	if checks == nil {
-		checks = RandomChecks
-	}
-	check, random := checks[it.test.Name]
-	if random {
-		res.Checked = check.Why
-	}
-	var errs error
 	for k, s := range sets {
 		feed, err := named(g, s.Inputs)
 		if err != nil {
 			return err
 		}
-		run := func(seed uint64) ([]tensor.Value, error) {
-			out, err := rep.Run(ctx, feed, &onward.RunOptions{Seed: seed})
-			if err != nil {
-				return nil, err
-			}
-			return out.Values, nil
-		}
-		if random {
-			if err := check.Verify(run, s); err != nil {
-				errs = errors.Join(errs, fmt.Errorf("data set %d: %w", k, err))
-			}
-			continue
-		}
 		for n := range max(r.opts.Runs, 1) {
-			out, err := run(0)
+			out, err := rep.Run(ctx, feed, nil)
 			if err != nil {
 				return fmt.Errorf("data set %d, run %d: %w", k, n, err)
 			}
-			a, rel, err := Compare(out, s.Outputs, rtol, atol)
+			a, rel, err := Compare(out.Values, s.Outputs, rtol, atol)
 			res.MaxAbs, res.MaxRel = worse(res.MaxAbs, a), worse(res.MaxRel, rel)
 			if err != nil {
 				return fmt.Errorf("data set %d, run %d: %w", k, n, err)
 			}
 		}
 	}
-	return errs
+	return nil
+}
+
+// runCheck tests the distribution of the results. Of a model with seeds it tests one
+// draw, and the distribution of the model without them.
+func (r *Runner) runCheck(ctx context.Context, it *item, rep *backend.Rep, m *onnx.Model, sets []DataSet, check Check) error {
+	unseeded := rep
+	if w := withoutSeeds(m); w != nil {
+		var err error
+		if unseeded, err = backend.Prepare(ctx, w, r.backend, r.prepareOptions(it)); err != nil {
+			return fmt.Errorf("without seeds: %w", err)
+		}
+		defer unseeded.Close()
+	}
+	for k, s := range sets {
+		feed, err := named(m.Graph, s.Inputs)
+		if err != nil {
+			return err
+		}
+		if unseeded != rep {
+			out, err := rep.Run(ctx, feed, nil)
+			if err == nil {
+				_, err = check.Draw(out.Values, s)
+			}
+			if err != nil {
+				return fmt.Errorf("data set %d, with seeds: %w", k, err)
+			}
+		}
+		run := func(seed uint64) ([]tensor.Value, error) {
+			out, err := unseeded.Run(ctx, feed, &onward.RunOptions{Seed: seed})
+			if err != nil {
+				return nil, err
+			}
+			return out.Values, nil
+		}
+		if err := check.verify(run, s); err != nil {
+			return fmt.Errorf("data set %d: %w", k, err)
+		}
+	}
+	return nil
 }
 
 // named gives inputs their names. Nil and missing ones are left out.

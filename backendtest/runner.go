@@ -27,8 +27,8 @@ type Options struct {
 	Prepare *backend.Options
 	// Cases holds options of single cases by their name without device.
 	Cases map[string]CaseOptions
-	// Checks replaces the comparison of cases whose results are random, by name
-	// without device. Default: [RandomChecks].
+	// Checks replaces the comparison of random results by a test of their
+	// distribution, by case name without device. Default: [RandomChecks].
 	Checks map[string]Check
 	// Runs is how often every data set runs; a backend that plans memory in its
 	// first run uses the plan in the second. Default: 1.

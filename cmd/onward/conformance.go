@@ -22,10 +22,12 @@ import (
 
 // conformanceJSON is what --json prints.
 type conformanceJSON struct {
-	Passed  int        `json:"passed"`
-	Failed  int        `json:"failed"`
-	Skipped int        `json:"skipped"`
-	Cases   []caseJSON `json:"cases"`
+	Passed  int `json:"passed"`
+	Failed  int `json:"failed"`
+	Skipped int `json:"skipped"`
+	// Passed cases whose results are random and tested by their distribution.
+	CheckedByDistribution int        `json:"checked_by_distribution"`
+	Cases                 []caseJSON `json:"cases"`
 }
 
 type caseJSON struct {
@@ -37,6 +39,8 @@ type caseJSON struct {
 	// compared or a NaN met a number.
 	MaxAbs *float64 `json:"max_abs"`
 	MaxRel *float64 `json:"max_rel"`
+	// Why the results were tested by distribution instead of compared.
+	Checked string `json:"checked,omitempty"`
 }
 
 const howToGetSuite = `the ONNX backend suite is not on this machine. Get it in one of these ways:
@@ -165,6 +169,9 @@ func showConformance(w io.Writer, results []backendtest.Result, asJSON bool) err
 		err = printJSON(w, conformanceResult(results, c))
 	} else {
 		printConformance(w, results)
+		if n := backendtest.CountChecked(results); n > 0 {
+			fmt.Fprintf(w, "%d of the passed cases have random results and were tested by their distribution\n", n)
+		}
 		_, err = fmt.Fprintln(w, c)
 	}
 	switch {
@@ -184,10 +191,10 @@ func filtered(r backendtest.Result) bool {
 }
 
 func conformanceResult(results []backendtest.Result, c backendtest.Tally) conformanceJSON {
-	j := conformanceJSON{Passed: c.Passed, Failed: c.Failed, Skipped: c.Skipped, Cases: make([]caseJSON, len(results))}
+	j := conformanceJSON{Passed: c.Passed, Failed: c.Failed, Skipped: c.Skipped, CheckedByDistribution: backendtest.CountChecked(results), Cases: make([]caseJSON, len(results))}
 	for i, r := range results {
 		k := &j.Cases[i]
-		k.Name, k.Kind, k.Status, k.Error = r.Case, r.Kind, string(r.Status), r.Reason
+		k.Name, k.Kind, k.Status, k.Error, k.Checked = r.Case, r.Kind, string(r.Status), r.Reason, r.Checked
 		if r.Err != nil {
 			k.Error = r.Err.Error()
 		}

@@ -3,6 +3,7 @@ package main
 import (
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -23,29 +24,31 @@ func smallSuite(t *testing.T) string {
 		b := onnx.NewModel(c.name)
 		b.Input("x", onnx.Float, 1).Output("y", onnx.Float, 1)
 		b.Node(c.op, []string{"x"}, []string{"y"})
-		model, err := b.Must().Marshal()
-		if err != nil {
-			t.Fatal(err)
-		}
-		in, err := onnx.MarshalValue(tensor.Must(tensor.New([]float32{-1}, 1)))
-		if err != nil {
-			t.Fatal(err)
-		}
-		out, err := onnx.MarshalValue(tensor.Must(tensor.New([]float32{c.want}, 1)))
-		if err != nil {
-			t.Fatal(err)
-		}
-		for name, data := range map[string][]byte{"model.onnx": model, "test_data_set_0/input_0.pb": in, "test_data_set_0/output_0.pb": out} {
-			path := filepath.Join(dir, "node", c.name, filepath.FromSlash(name))
-			if err := os.MkdirAll(filepath.Dir(path), 0o777); err != nil {
-				t.Fatal(err)
-			}
-			if err := os.WriteFile(path, data, 0o666); err != nil {
-				t.Fatal(err)
-			}
-		}
+		writeCase(t, dir, c.name, b.Must(), tensor.Must(tensor.New([]float32{-1}, 1)), tensor.Must(tensor.New([]float32{c.want}, 1)))
 	}
 	return dir
+}
+
+// writeCase writes a node case with one input and one output into a data folder.
+func writeCase(t *testing.T, dir, name string, m *onnx.Model, in, out tensor.Value) {
+	t.Helper()
+	for file, marshal := range map[string]func() ([]byte, error){
+		"model.onnx":                  m.Marshal,
+		"test_data_set_0/input_0.pb":  func() ([]byte, error) { return onnx.MarshalValue(in) },
+		"test_data_set_0/output_0.pb": func() ([]byte, error) { return onnx.MarshalValue(out) },
+	} {
+		path := filepath.Join(dir, "node", name, filepath.FromSlash(file))
+		data, err := marshal()
+		if err == nil {
+			err = os.MkdirAll(filepath.Dir(path), 0o777)
+		}
+		if err == nil {
+			err = os.WriteFile(path, data, 0o666)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
 }
 
 func TestConformance(t *testing.T) {
@@ -91,6 +94,25 @@ func TestConformanceJSON(t *testing.T) {
 	}
 	if w := r.Cases[3]; w.MaxAbs == nil || *w.MaxAbs != 0.25 || *w.MaxRel != 0.2 {
 		t.Errorf("differences of %+v", w)
+	}
+}
+
+// Cases with random results are counted, and the closing line stays alone on its line.
+func TestConformanceCountsRandomCases(t *testing.T) {
+	b := onnx.NewModel("bernoulli")
+	b.Input("x", onnx.Float, 2).Output("y", onnx.Float, 2)
+	b.Node("Bernoulli", []string{"x"}, []string{"y"}, onnx.Attrs{"seed": float32(0)})
+	dir, p := t.TempDir(), tensor.Must(tensor.New([]float32{0.25, 0.5}, 2))
+	writeCase(t, dir, "test_bernoulli_seed", b.Must(), p, p)
+	code, stdout, stderr := invoke(t, "conformance", "--data", dir)
+	lines := strings.Split(strings.TrimSuffix(stdout, "\n"), "\n")
+	want := []string{"1 of the passed cases have random results and were tested by their distribution", "1 passed, 0 failed, 0 skipped"}
+	if code != 0 || len(lines) < 2 || !slices.Equal(lines[len(lines)-2:], want) {
+		t.Errorf("exit code %d, %s\n%s, want the closing lines %q", code, stderr, stdout, want)
+	}
+	_, stdout, _ = invoke(t, "conformance", "--data", dir, "--json")
+	if r := decode[conformanceJSON](t, stdout); r.Passed != 1 || r.CheckedByDistribution != 1 || r.Cases[0].Checked == "" || r.Cases[0].MaxAbs != nil {
+		t.Errorf("%+v", r)
 	}
 }
 
