@@ -1,0 +1,211 @@
+package onnx
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+)
+
+// Subgraphs returns the graphs that an attribute holds.
+func (a *Attribute) Subgraphs() []*Graph {
+	if a.G != nil {
+		return append([]*Graph{a.G}, a.Graphs...)
+	}
+	return a.Graphs
+}
+
+// CountNodes returns the number of nodes in all graphs and functions of a model. It fails if
+// subgraphs nest deeper than maxDepth, or if a graph, node or attribute is nil: after it, a model
+// can be walked recursively without these checks.
+func (m *Model) CountNodes(maxDepth int) (int, error) {
+	n := 0
+	var walk func(nodes []*Node, depth int) error
+	walk = func(nodes []*Node, depth int) error {
+		if depth > maxDepth {
+			return fmt.Errorf("subgraphs nest deeper than %d levels", maxDepth)
+		}
+		n += len(nodes)
+		for _, nd := range nodes {
+			if nd == nil {
+				return errors.New("a node is missing")
+			}
+			for _, a := range nd.Attributes {
+				if a == nil {
+					return fmt.Errorf("node %q has an empty attribute", nd.Name)
+				}
+				for _, g := range a.Subgraphs() {
+					if g == nil {
+						return fmt.Errorf("attribute %s of node %q lacks a graph", a.Name, nd.Name)
+					}
+					if err := walk(g.Nodes, depth+1); err != nil {
+						return err
+					}
+				}
+			}
+		}
+		return nil
+	}
+	if m.Graph == nil {
+		return 0, errors.New("the model has no graph")
+	}
+	if err := walk(m.Graph.Nodes, 0); err != nil {
+		return 0, err
+	}
+	for _, f := range m.Functions {
+		if f == nil {
+			return 0, errors.New("a function is missing")
+		}
+		if err := walk(f.Nodes, 0); err != nil {
+			return 0, err
+		}
+	}
+	return n, nil
+}
+
+// Scopes resolves which names the graphs of a model take from enclosing graphs. It caches them per
+// graph, so graphs must not change while it is in use. The model must pass [Model.CountNodes].
+type Scopes struct{ outer map[*Graph][]string }
+
+// Outer returns the names that a graph uses and does not define, sorted.
+func (s *Scopes) Outer(g *Graph) []string {
+	if r, ok := s.outer[g]; ok {
+		return r
+	}
+	own := map[string]bool{}
+	for _, in := range g.Inputs {
+		if in != nil {
+			own[in.Name] = true
+		}
+	}
+	for _, t := range g.Initializers {
+		if t != nil {
+			own[t.Name] = true
+		}
+	}
+	for _, t := range g.SparseInitializers {
+		if t != nil && t.Values != nil {
+			own[t.Values.Name] = true
+		}
+	}
+	for _, n := range g.Nodes {
+		for _, o := range n.Outputs {
+			own[o] = true
+		}
+	}
+	outer := map[string]bool{}
+	use := func(name string) {
+		if name != "" && !own[name] {
+			outer[name] = true
+		}
+	}
+	for _, n := range g.Nodes {
+		for _, name := range s.Reads(n) {
+			use(name)
+		}
+	}
+	for _, o := range g.Outputs {
+		if o != nil {
+			use(o.Name)
+		}
+	}
+	r := slices.Sorted(maps.Keys(outer))
+	if s.outer == nil {
+		s.outer = map[*Graph][]string{}
+	}
+	s.outer[g] = r
+	return r
+}
+
+// Reads returns the names that a node reads: its inputs, in order, then each name once that its
+// subgraphs take from around the node.
+func (s *Scopes) Reads(n *Node) []string {
+	r := n.Inputs[:len(n.Inputs):len(n.Inputs)]
+	var seen map[string]bool
+	for _, a := range n.Attributes {
+		for _, g := range a.Subgraphs() {
+			for _, name := range s.Outer(g) {
+				if !seen[name] {
+					if seen == nil {
+						seen = map[string]bool{}
+					}
+					seen[name] = true
+					r = append(r, name)
+				}
+			}
+		}
+	}
+	return r
+}
+
+// Sort returns the nodes of a graph in topological order, which is the file's own order if that is
+// topological. It fails on a cycle and on a name that two nodes define. A Gradient node of
+// ai.onnx.preview.training also depends on its attribute y, which names a value.
+func (s *Scopes) Sort(g *Graph) ([]*Node, error) {
+	producer := make(map[string]int, len(g.Nodes))
+	for i, n := range g.Nodes {
+		for _, o := range n.Outputs {
+			if o == "" {
+				continue
+			}
+			if _, ok := producer[o]; ok {
+				return nil, fmt.Errorf("value %q is defined twice", o)
+			}
+			producer[o] = i
+		}
+	}
+	uses := func(i int, fn func(j int)) {
+		n := g.Nodes[i]
+		for _, in := range s.Reads(n) {
+			if j, ok := producer[in]; ok {
+				fn(j)
+			}
+		}
+		if n.OpType == "Gradient" && n.Domain == "ai.onnx.preview.training" {
+			if y := n.Attribute("y"); y != nil && y.S != "" {
+				if j, ok := producer[y.S]; ok {
+					fn(j)
+				}
+			}
+		}
+	}
+	inOrder := true
+	for i := range g.Nodes {
+		uses(i, func(j int) { inOrder = inOrder && j < i })
+	}
+	if inOrder {
+		return g.Nodes, nil
+	}
+	waits := make([]int, len(g.Nodes))
+	users := make([][]int32, len(g.Nodes))
+	for i := range g.Nodes {
+		uses(i, func(j int) {
+			waits[i]++
+			users[j] = append(users[j], int32(i))
+		})
+	}
+	var ready []int
+	for i, w := range waits {
+		if w == 0 {
+			ready = append(ready, i)
+		}
+	}
+	r := make([]*Node, 0, len(g.Nodes))
+	for k := 0; k < len(ready); k++ {
+		i := ready[k]
+		r = append(r, g.Nodes[i])
+		for _, u := range users[i] {
+			if waits[u]--; waits[u] == 0 {
+				ready = append(ready, int(u))
+			}
+		}
+	}
+	if len(r) < len(g.Nodes) {
+		for i, w := range waits {
+			if w > 0 {
+				return nil, fmt.Errorf("graph %q has a cycle through node %q (%s)", g.Name, g.Nodes[i].Name, g.Nodes[i].OpType)
+			}
+		}
+	}
+	return r, nil
+}
