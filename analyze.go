@@ -34,7 +34,7 @@ func Analyze(m *onnx.Model, limits Limits) (*Analysis, error) {
 	if m == nil {
 		return nil, statusf(NoModel, "there is no model")
 	}
-	g, err := frontend.Convert(m, frontend.Options{Limits: limits.frontend()})
+	g, err := convert(m, frontend.Options{Limits: limits.frontend()})
 	if err != nil {
 		return nil, loadStatus(err)
 	}

@@ -55,7 +55,7 @@ func BindCustomOperators(m *onnx.Model, opts *SessionOptions) (*onnx.Model, []Bo
 	if err != nil {
 		return nil, nil, err
 	}
-	g, err := frontend.Convert(prepared, frontend.Options{Limits: opts.Limits.frontend(), Initializers: given,
+	g, err := convert(prepared, frontend.Options{Limits: opts.Limits.frontend(), Initializers: given,
 		Custom: func(domain, opType string, _ int) *ops.Def {
 			if domain != BoundDomain {
 				return nil

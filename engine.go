@@ -10,6 +10,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/onward-ml/onward/internal/autodiff"
 	"github.com/onward-ml/onward/internal/exec"
 	"github.com/onward-ml/onward/internal/frontend"
 	"github.com/onward-ml/onward/internal/ir"
@@ -82,7 +83,7 @@ func (n native) build(ctx context.Context, m *onnx.Model, opts *SessionOptions, 
 		}
 	}
 	fo.Release = owned
-	g, err := frontend.Convert(m, fo)
+	g, err := convert(m, fo)
 	if err != nil {
 		return nil, err
 	}
@@ -116,6 +117,16 @@ func (n native) build(ctx context.Context, m *onnx.Model, opts *SessionOptions, 
 	}
 	e.graph = g
 	return e, nil
+}
+
+// convert returns the typed graph of a model, with its gradients expanded.
+func convert(m *onnx.Model, opts frontend.Options) (*ir.Graph, error) {
+	opts.Limits = opts.Limits.OrDefault()
+	m, err := autodiff.Expand(m, opts.MaxDepth)
+	if err != nil {
+		return nil, err
+	}
+	return frontend.Convert(m, opts)
 }
 
 // engine runs a plan. Its graph's inputs are in the file's order; index says

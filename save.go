@@ -4,6 +4,7 @@ import (
 	"context"
 	"strconv"
 
+	"github.com/onward-ml/onward/internal/export"
 	"github.com/onward-ml/onward/internal/frontend"
 	"github.com/onward-ml/onward/internal/optimize"
 	"github.com/onward-ml/onward/onnx"
@@ -60,16 +61,16 @@ func OptimizeModel(ctx context.Context, m *onnx.Model, opts *SessionOptions) (*o
 // optimized converts, optimizes and writes a model.
 func optimized(ctx context.Context, m *onnx.Model, opts *SessionOptions, fo frontend.Options, level optimize.Level, explain func(optimize.Edit)) (*onnx.Model, error) {
 	fo.KeepSource = true
-	g, err := frontend.Convert(m, fo)
+	g, err := convert(m, fo)
 	if err != nil {
 		return nil, err
 	}
 	o := *opts
-	o.DisabledPasses = append(frontend.Unwritable(m), opts.DisabledPasses...)
+	o.DisabledPasses = append(export.Unwritable(m), opts.DisabledPasses...)
 	if err := optimizeGraph(ctx, g, &o, min(level, optimize.Extended), true, explain); err != nil {
 		return nil, err
 	}
-	return frontend.Export(g, m)
+	return export.Model(g, m)
 }
 
 // saveOptimized writes the optimized model where the options say.

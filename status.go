@@ -7,7 +7,7 @@ import (
 	"io/fs"
 
 	"github.com/onward-ml/onward/internal/exec"
-	"github.com/onward-ml/onward/internal/frontend"
+	"github.com/onward-ml/onward/internal/ops"
 	"github.com/onward-ml/onward/onnx"
 )
 
@@ -93,7 +93,7 @@ func statusf(c Code, format string, args ...any) *StatusError {
 func loadStatus(err error) error {
 	var st *StatusError
 	var parse *onnx.ParseError
-	var unsupported *frontend.UnsupportedError
+	var unsupported *ops.UnsupportedError
 	switch {
 	case err == nil || errors.As(err, &st):
 		return err

@@ -1,4 +1,4 @@
-package frontend
+package autodiff
 
 import (
 	"fmt"
@@ -7,7 +7,7 @@ import (
 )
 
 // attention computes the outputs of an Attention from its pieces.
-func attention(b *gradientBuilder, n *onnx.Node) ([]string, error) {
+func attention(b *builder, n *onnx.Node) ([]string, error) {
 	if len(n.Inputs) < 3 {
 		return nil, fmt.Errorf("%d inputs, want 3 at least", len(n.Inputs))
 	}
@@ -73,20 +73,20 @@ func hasAttr(n *onnx.Node, name string) bool {
 }
 
 // attentionGradients are the rules of the pieces.
-func attentionGradients() map[string]gradientRule {
-	return map[string]gradientRule{
-		"SplitHeads": func(b *gradientBuilder, n *onnx.Node, g string) ([]string, error) {
+func attentionGradients() map[string]ruleFunc {
+	return map[string]ruleFunc{
+		"SplitHeads": func(b *builder, n *onnx.Node, g string) ([]string, error) {
 			return []string{b.node("onward.JoinHeads", n.Attributes, g, n.Inputs[0])}, nil
 		},
-		"JoinHeads": func(b *gradientBuilder, n *onnx.Node, g string) ([]string, error) {
+		"JoinHeads": func(b *builder, n *onnx.Node, g string) ([]string, error) {
 			return onlyFirst(n, b.node("onward.SplitHeads", n.Attributes, g)), nil
 		},
-		"RepeatHeads": firstOnly(func(b *gradientBuilder, x, y, g string) string { return b.op("onward.SumHeads", g, x) }),
-		"SumHeads":    firstOnly(func(b *gradientBuilder, x, y, g string) string { return b.op("onward.RepeatHeads", g, x) }),
-		"VisibleSoftmax": unary(func(b *gradientBuilder, x, y, g string) string {
+		"RepeatHeads": firstOnly(func(b *builder, x, y, g string) string { return b.op("onward.SumHeads", g, x) }),
+		"SumHeads":    firstOnly(func(b *builder, x, y, g string) string { return b.op("onward.RepeatHeads", g, x) }),
+		"VisibleSoftmax": unary(func(b *builder, x, y, g string) string {
 			return b.op("Mul", y, b.op("Sub", g, b.sumAxis(b.op("Mul", g, y), -1)))
 		}),
-		"AttentionMask": func(b *gradientBuilder, n *onnx.Node, g string) ([]string, error) {
+		"AttentionMask": func(b *builder, n *onnx.Node, g string) ([]string, error) {
 			r := make([]string, len(n.Inputs))
 			if mask := n.Inputs[2]; mask != "" {
 				pad := []*onnx.Attribute{{Name: "pad_mask", Type: onnx.AttrInt, I: intAttr(n, "pad_mask", 0)}}
@@ -94,6 +94,5 @@ func attentionGradients() map[string]gradientRule {
 			}
 			return r, nil
 		},
-		"AttentionPlaces": noGradient,
 	}
 }

@@ -1,4 +1,5 @@
-package frontend
+// Package autodiff differentiates ONNX models in reverse mode.
+package autodiff
 
 import (
 	"fmt"
@@ -8,16 +9,173 @@ import (
 	"github.com/onward-ml/onward/onnx"
 )
 
-// expandGradients replaces the Gradient nodes among sorted nodes by nodes that
-// compute the gradients in reverse mode: the operators between xs and y in
-// reverse order, each by a rule of gradientRules. Because the rules use plain
-// nodes, gradients of gradients work too.
-func (f *builder) expandGradients(nodes []*onnx.Node, opset int) ([]*onnx.Node, error) {
+// Expand returns a model whose Gradient nodes (ai.onnx.preview.training) are replaced by
+// nodes that compute the gradients: the operators between xs and y in reverse order, each
+// by its gradient rule. The rules emit plain nodes, so that gradients of gradients work
+// too. m is not changed; a model without Gradient nodes is returned as it is. maxDepth is
+// how deep subgraphs may nest.
+func Expand(m *onnx.Model, maxDepth int) (*onnx.Model, error) {
+	if _, err := m.CountNodes(maxDepth); err != nil {
+		return nil, err
+	}
+	e := &expander{names: map[string]bool{}, done: map[graphKey]*onnx.Graph{}}
+	e.graphNames(m.Graph)
+	for _, f := range m.Functions {
+		e.nodeNames(f.Nodes)
+	}
+	if !e.found {
+		return m, nil
+	}
+	opset := func(imports []onnx.OperatorSetID) int {
+		for _, o := range imports {
+			if ops.NormalDomain(o.Domain) == "" {
+				return int(o.Version)
+			}
+		}
+		return 1
+	}
+	r := *m
+	main := opset(m.OpsetImports)
+	var err error
+	if r.Graph, err = e.graph(m.Graph, main); err != nil {
+		return nil, err
+	}
+	r.Functions = slices.Clone(m.Functions)
+	for i, f := range m.Functions {
+		own := main
+		if len(f.OpsetImports) > 0 {
+			own = opset(f.OpsetImports)
+		}
+		c := *f
+		if c.Nodes, err = e.subgraphs(f.Nodes, own); err != nil {
+			return nil, fmt.Errorf("function %s: %w", ops.QualifiedName(f.Domain, f.Name), err)
+		}
+		r.Functions[i] = &c
+	}
+	return &r, nil
+}
+
+// expander expands the gradients of one model.
+type expander struct {
+	scopes onnx.Scopes
+	found  bool            // a Gradient
+	names  map[string]bool // of the model's values, which new ones must differ from
+	count  int             // of names made
+	nodes  int             // put into the model
+	steps  int             // of following nodes into subgraphs
+	done   map[graphKey]*onnx.Graph
+}
+
+// graphKey names a graph with the opset that it is expanded for. Generated nodes share
+// graphs with those that they repeat.
+type graphKey struct {
+	g     *onnx.Graph
+	opset int
+}
+
+// graphNames collects the names of values, and looks for Gradient nodes.
+func (e *expander) graphNames(g *onnx.Graph) {
+	for _, v := range g.Inputs {
+		if v != nil {
+			e.names[v.Name] = true
+		}
+	}
+	for _, t := range g.Initializers {
+		if t != nil {
+			e.names[t.Name] = true
+		}
+	}
+	e.nodeNames(g.Nodes)
+}
+
+func (e *expander) nodeNames(nodes []*onnx.Node) {
+	for _, n := range nodes {
+		e.found = e.found || isGradient(n)
+		for _, name := range n.Inputs {
+			e.names[name] = true
+		}
+		for _, name := range n.Outputs {
+			e.names[name] = true
+		}
+		for _, a := range n.Attributes {
+			for _, g := range a.Subgraphs() {
+				e.graphNames(g)
+			}
+		}
+	}
+}
+
+// graph expands the gradients in a graph and its subgraphs.
+func (e *expander) graph(g *onnx.Graph, opset int) (*onnx.Graph, error) {
+	k := graphKey{g, opset}
+	if r := e.done[k]; r != nil {
+		return r, nil
+	}
+	nodes, err := e.scopes.Sort(g)
+	if err != nil {
+		return nil, err
+	}
+	if nodes, err = e.expand(nodes, opset); err != nil {
+		return nil, err
+	}
+	r := *g
+	if r.Nodes, err = e.subgraphs(nodes, opset); err != nil {
+		return nil, err
+	}
+	e.done[k] = &r
+	return &r, nil
+}
+
+// subgraphs expands the gradients in the subgraphs of nodes.
+func (e *expander) subgraphs(nodes []*onnx.Node, opset int) ([]*onnx.Node, error) {
+	r := slices.Clone(nodes)
+	for i, n := range nodes {
+		var failed error
+		r[i] = withGraphs(n, func(g *onnx.Graph) *onnx.Graph {
+			x, err := e.graph(g, opset)
+			if err != nil {
+				failed = err
+			}
+			return x
+		})
+		if failed != nil {
+			return nil, fmt.Errorf("node %q (%s): %w", n.Name, n.OpType, failed)
+		}
+	}
+	return r, nil
+}
+
+// withGraphs returns a copy of a node with other subgraphs, or the node if it has none.
+func withGraphs(n *onnx.Node, fn func(g *onnx.Graph) *onnx.Graph) *onnx.Node {
+	r := n
+	for k, a := range n.Attributes {
+		if len(a.Subgraphs()) == 0 {
+			continue
+		}
+		if r == n {
+			c := *n
+			c.Attributes = slices.Clone(n.Attributes)
+			r = &c
+		}
+		c := *a
+		if a.G != nil {
+			c.G = fn(a.G)
+		}
+		c.Graphs = slices.Clone(a.Graphs)
+		for i, g := range a.Graphs {
+			c.Graphs[i] = fn(g)
+		}
+		r.Attributes[k] = &c
+	}
+	return r
+}
+
+// expand replaces the Gradient nodes among sorted nodes.
+func (e *expander) expand(nodes []*onnx.Node, opset int) ([]*onnx.Node, error) {
 	if !slices.ContainsFunc(nodes, isGradient) {
 		return nodes, nil
 	}
-	b := &gradientBuilder{front: f, opset: opset}
-	f.keepNames(nodes)
+	b := &builder{e: e, opset: opset}
 	for _, n := range nodes {
 		if !isGradient(n) {
 			b.nodes = append(b.nodes, n)
@@ -32,20 +190,11 @@ func (f *builder) expandGradients(nodes []*onnx.Node, opset int) ([]*onnx.Node, 
 
 // HasGradient reports whether there is a rule for an operator.
 func HasGradient(domain, name string) bool {
-	return ops.NormalDomain(domain) == "" && (gradientRules[name] != nil || gradientRulesOfAll[name] != nil)
+	return ops.NormalDomain(domain) == "" && (rules[name] != nil || rulesOfAll[name] != nil || steps[name])
 }
 
 func isGradient(n *onnx.Node) bool {
 	return n.OpType == "Gradient" && n.Domain == ops.DomainPreviewTraining
-}
-
-// gradientTarget returns the value that a Gradient node differentiates, "" for
-// other nodes. It is not among the inputs of the node.
-func gradientTarget(n *onnx.Node) string {
-	if !isGradient(n) {
-		return ""
-	}
-	return stringAttr(n, "y")
 }
 
 func stringAttr(n *onnx.Node, name string) string {
@@ -93,53 +242,33 @@ func floatAttr(n *onnx.Node, name string, def float32) float32 {
 	return def
 }
 
-// gradientBuilder appends nodes to those that there are.
-type gradientBuilder struct {
-	front  *builder // holds the names, which are those of all graphs
+// builder appends nodes to those that there are.
+type builder struct {
+	e      *expander
 	nodes  []*onnx.Node
 	opset  int
 	active map[string]bool // what depends on xs, while rules run
 	spent  int             // of nodes, those that are counted
 }
 
-// gradientNodes bounds how many nodes gradients put into a model. Branches within
+// maxNodes bounds how many nodes gradients put into a model. Branches within
 // branches, and gradients of gradients, repeat what is in them.
-const gradientNodes = 1 << 18
+const maxNodes = 1 << 18
 
 // spend counts the nodes that came since it was last called.
-func (b *gradientBuilder) spend() error {
-	b.front.gradientNodes += len(b.nodes) - b.spent
+func (b *builder) spend() error {
+	b.e.nodes += len(b.nodes) - b.spent
 	b.spent = len(b.nodes)
-	if b.front.gradientNodes > gradientNodes {
-		return fmt.Errorf("the gradients of the model take more than %d nodes", gradientNodes)
+	if b.e.nodes > maxNodes {
+		return fmt.Errorf("the gradients of the model take more than %d nodes", maxNodes)
 	}
 	return nil
 }
 
-// keepNames keeps the names of nodes and of their subgraphs from being given again.
-func (f *builder) keepNames(nodes []*onnx.Node) {
-	if f.gradientNames == nil {
-		f.gradientNames = map[string]bool{}
-	}
-	for _, n := range nodes {
-		for _, name := range n.Inputs {
-			f.gradientNames[name] = true
-		}
-		for _, name := range n.Outputs {
-			f.gradientNames[name] = true
-		}
-		for _, a := range n.Attributes {
-			for _, g := range subgraphs(a) {
-				f.keepNames(g.Nodes)
-			}
-		}
-	}
-}
-
-func (b *gradientBuilder) fresh() string {
+func (b *builder) fresh() string {
 	for {
-		b.front.gradientCount++
-		if name := fmt.Sprintf("gradient_%d", b.front.gradientCount); !b.front.gradientNames[name] {
+		b.e.count++
+		if name := fmt.Sprintf("gradient_%d", b.e.count); !b.e.names[name] {
 			return name
 		}
 	}
@@ -147,7 +276,7 @@ func (b *gradientBuilder) fresh() string {
 
 // node appends a node with one output and returns the output's name. Operators
 // of ONNX Runtime's kind are named plainly, the engine's own as onward.SumTo.
-func (b *gradientBuilder) node(op string, attrs []*onnx.Attribute, in ...string) string {
+func (b *builder) node(op string, attrs []*onnx.Attribute, in ...string) string {
 	domain := ""
 	if len(op) > 7 && op[:7] == ops.DomainInternal+"." {
 		domain, op = ops.DomainInternal, op[7:]
@@ -157,29 +286,29 @@ func (b *gradientBuilder) node(op string, attrs []*onnx.Attribute, in ...string)
 	return out
 }
 
-func (b *gradientBuilder) op(op string, in ...string) string { return b.node(op, nil, in...) }
+func (b *builder) op(op string, in ...string) string { return b.node(op, nil, in...) }
 
 // ints returns a list of numbers, from opset 12 on.
-func (b *gradientBuilder) ints(v ...int64) string {
+func (b *builder) ints(v ...int64) string {
 	return b.node("Constant", []*onnx.Attribute{{Name: "value_ints", Type: onnx.AttrInts, Ints: v}})
 }
 
 // filled returns a tensor of one value in the shape of x.
-func (b *gradientBuilder) filled(v float32, x string) string {
+func (b *builder) filled(v float32, x string) string {
 	return b.node("onward.Fill", []*onnx.Attribute{{Name: "factor", Type: onnx.AttrFloat, F: v}}, x)
 }
 
-func (b *gradientBuilder) scaled(v float32, x string) string {
+func (b *builder) scaled(v float32, x string) string {
 	if v == 1 {
 		return x
 	}
 	return b.node("onward.Scale", []*onnx.Attribute{{Name: "factor", Type: onnx.AttrFloat, F: v}}, x)
 }
 
-func (b *gradientBuilder) sumTo(g, like string) string { return b.op("onward.SumTo", g, like) }
+func (b *builder) sumTo(g, like string) string { return b.op("onward.SumTo", g, like) }
 
 // expand appends what computes the outputs of one Gradient node.
-func (b *gradientBuilder) expand(n *onnx.Node) error {
+func (b *builder) expand(n *onnx.Node) error {
 	xs, zs, y := stringsAttr(n, "xs"), stringsAttr(n, "zs"), stringAttr(n, "y")
 	fed := append(slices.Clone(xs), zs...)
 	if len(n.Inputs) != len(fed) || len(n.Outputs) > len(xs) || y == "" {
@@ -205,7 +334,7 @@ func (b *gradientBuilder) expand(n *onnx.Node) error {
 			continue
 		}
 		between[i] = true
-		stack = append(stack, b.inputs(b.nodes[i])...)
+		stack = append(stack, b.e.scopes.Reads(b.nodes[i])...)
 	}
 	order := make([]int, 0, len(between))
 	for i := range between {
@@ -238,7 +367,7 @@ func (b *gradientBuilder) expand(n *onnx.Node) error {
 		}
 		p := b.nodes[i]
 		use := *p
-		ins := b.inputs(p)
+		ins := b.e.scopes.Reads(p)
 		if slices.ContainsFunc(ins, func(in string) bool { _, ok := value[in]; return ok }) {
 			use = *b.renamed(p, at)
 			use.Outputs = slices.Clone(p.Outputs)
@@ -284,7 +413,7 @@ func (b *gradientBuilder) expand(n *onnx.Node) error {
 
 // backward appends what computes the gradients of the inputs of the nodes of path
 // from those in grad, and adds them to it. active names the values on the way.
-func (b *gradientBuilder) backward(path []*onnx.Node, grad map[string]string, active map[string]bool) error {
+func (b *builder) backward(path []*onnx.Node, grad map[string]string, active map[string]bool) error {
 	defer func(was map[string]bool) { b.active = was }(b.active)
 	for _, p := range slices.Backward(path) {
 		if err := b.spend(); err != nil {
@@ -305,14 +434,17 @@ func (b *gradientBuilder) backward(path []*onnx.Node, grad map[string]string, ac
 		if !some {
 			continue
 		}
+		if flat(p) {
+			continue
+		}
 		if d := ops.NormalDomain(p.Domain); d != "" && d != ops.DomainInternal {
 			return fmt.Errorf("operator %s is not differentiated", ops.QualifiedName(p.Domain, p.OpType))
 		}
 		var into []string
 		var err error
-		if all := gradientRulesOfAll[p.OpType]; all != nil {
+		if all := rulesOfAll[p.OpType]; all != nil {
 			into, err = all(b, p, gs)
-		} else if rule := gradientRules[p.OpType]; rule == nil {
+		} else if rule := rules[p.OpType]; rule == nil {
 			return fmt.Errorf("operator %s is not differentiated", ops.QualifiedName(p.Domain, p.OpType))
 		} else if further > 0 {
 			return fmt.Errorf("output %d of %s is not differentiated", further, p.OpType)
@@ -322,7 +454,7 @@ func (b *gradientBuilder) backward(path []*onnx.Node, grad map[string]string, ac
 		if err != nil {
 			return fmt.Errorf("operator %s: %w", p.OpType, err)
 		}
-		ins := b.inputs(p)
+		ins := b.e.scopes.Reads(p)
 		for k, d := range into {
 			in := ins[k]
 			if d == "" || !active[in] {

@@ -1,4 +1,4 @@
-package frontend
+package autodiff
 
 import (
 	"fmt"
@@ -8,52 +8,18 @@ import (
 	"github.com/onward-ml/onward/onnx"
 )
 
-// inputs returns what a node uses: its inputs, then what its subgraphs take from
-// around them.
-func (b *gradientBuilder) inputs(n *onnx.Node) []string {
-	r := n.Inputs[:len(n.Inputs):len(n.Inputs)]
-	for _, a := range n.Attributes {
-		for _, g := range subgraphs(a) {
-			for _, name := range b.front.freeNames(g) {
-				if !slices.Contains(r[len(n.Inputs):], name) {
-					r = append(r, name)
-				}
-			}
-		}
-	}
-	return r
-}
-
 // renamed copies a node that uses other values, those that at names.
-func (b *gradientBuilder) renamed(n *onnx.Node, at func(string) string) *onnx.Node {
-	r := *n
+func (b *builder) renamed(n *onnx.Node, at func(string) string) *onnx.Node {
+	r := *withGraphs(n, func(g *onnx.Graph) *onnx.Graph { return b.renamedGraph(g, at) })
 	r.Inputs = slices.Clone(n.Inputs)
 	for k, in := range r.Inputs {
 		r.Inputs[k] = at(in)
 	}
-	r.Attributes = slices.Clone(n.Attributes)
-	for k, a := range r.Attributes {
-		if a == nil || a.G == nil && len(a.Graphs) == 0 {
-			continue
-		}
-		c := *a
-		if a.G != nil {
-			c.G = b.renamedGraph(a.G, at)
-		}
-		c.Graphs = slices.Clone(a.Graphs)
-		for i, g := range c.Graphs {
-			c.Graphs[i] = b.renamedGraph(g, at)
-		}
-		r.Attributes[k] = &c
-	}
 	return &r
 }
 
-func (b *gradientBuilder) renamedGraph(g *onnx.Graph, at func(string) string) *onnx.Graph {
-	if g == nil {
-		return nil
-	}
-	free := b.front.freeNames(g)
+func (b *builder) renamedGraph(g *onnx.Graph, at func(string) string) *onnx.Graph {
+	free := b.e.scopes.Outer(g)
 	to := func(name string) string {
 		if slices.Contains(free, name) {
 			return at(name)
@@ -75,20 +41,20 @@ func (b *gradientBuilder) renamedGraph(g *onnx.Graph, at func(string) string) *o
 }
 
 // within returns a builder that goes on where the nodes of a subgraph end.
-func (b *gradientBuilder) within(g *onnx.Graph) (*gradientBuilder, error) {
-	nodes, err := b.front.sorted(g)
+func (b *builder) within(g *onnx.Graph) (*builder, error) {
+	nodes, err := b.e.scopes.Sort(g)
 	if err != nil {
 		return nil, err
 	}
-	if nodes, err = b.front.expandGradients(nodes, b.opset); err != nil {
+	if nodes, err = b.e.expand(nodes, b.opset); err != nil {
 		return nil, err
 	}
-	return &gradientBuilder{front: b.front, opset: b.opset, nodes: slices.Clone(nodes)}, nil
+	return &builder{e: b.e, opset: b.opset, nodes: slices.Clone(nodes)}, nil
 }
 
 // reach adds to active what depends on it among the nodes, and returns the nodes on
 // the way.
-func (b *gradientBuilder) reach(nodes []*onnx.Node, active map[string]bool) []*onnx.Node {
+func (b *builder) reach(nodes []*onnx.Node, active map[string]bool) []*onnx.Node {
 	var path []*onnx.Node
 	for _, p := range nodes {
 		if b.follow(p, active) {
@@ -98,19 +64,19 @@ func (b *gradientBuilder) reach(nodes []*onnx.Node, active map[string]bool) []*o
 	return path
 }
 
-// gradientSteps bounds how many nodes are followed into subgraphs; beyond, all outputs
+// maxSteps bounds how many nodes are followed into subgraphs; beyond, all outputs
 // of a node are taken for active if one input is.
-const gradientSteps = 1 << 22
+const maxSteps = 1 << 22
 
 // follow adds the outputs of a node that depend on active values to these, and
 // reports whether the node is on the way.
-func (b *gradientBuilder) follow(p *onnx.Node, active map[string]bool) bool {
-	if flat(p) || !slices.ContainsFunc(b.inputs(p), func(in string) bool { return active[in] }) {
+func (b *builder) follow(p *onnx.Node, active map[string]bool) bool {
+	if flat(p) || !slices.ContainsFunc(b.e.scopes.Reads(p), func(in string) bool { return active[in] }) {
 		return false
 	}
 	through := make([]bool, len(p.Outputs))
 	known := false
-	if ops.NormalDomain(p.Domain) == "" && b.front.gradientSteps < gradientSteps {
+	if ops.NormalDomain(p.Domain) == "" && b.e.steps < maxSteps {
 		switch p.OpType {
 		case "If":
 			known = true
@@ -138,23 +104,23 @@ func (b *gradientBuilder) follow(p *onnx.Node, active map[string]bool) bool {
 // followInto marks the outputs of a subgraph that depend on active values around it or
 // on the inputs that from marks. What the first states outputs are, these inputs are
 // at the next step. It reports false for a graph that does not fit.
-func (b *gradientBuilder) followInto(g *onnx.Graph, from []bool, states int, active map[string]bool, through []bool) bool {
+func (b *builder) followInto(g *onnx.Graph, from []bool, states int, active map[string]bool, through []bool) bool {
 	if len(g.Inputs) != len(from) || len(g.Outputs) < len(through) || states < 0 || states > min(len(g.Inputs), len(g.Outputs)) || slices.Contains(g.Inputs, nil) || slices.Contains(g.Outputs, nil) {
 		return false
 	}
-	nodes, err := b.front.sorted(g)
+	nodes, err := b.e.scopes.Sort(g)
 	if err != nil {
 		return false
 	}
 	within := map[string]bool{}
-	for _, name := range b.front.freeNames(g) {
+	for _, name := range b.e.scopes.Outer(g) {
 		within[name] = active[name]
 	}
 	for i, v := range g.Inputs {
 		within[v.Name] = from[i]
 	}
 	for again := true; again; {
-		b.front.gradientSteps += len(nodes) + 1
+		b.e.steps += len(nodes) + 1
 		b.reach(nodes, within)
 		again = false
 		for i := range states {
@@ -171,9 +137,9 @@ func (b *gradientBuilder) followInto(g *onnx.Graph, from []bool, states int, act
 
 // captured returns which of what the subgraphs of a node take from around them is
 // active.
-func (b *gradientBuilder) captured(n *onnx.Node) []string {
+func (b *builder) captured(n *onnx.Node) []string {
 	var r []string
-	for _, name := range b.inputs(n)[len(n.Inputs):] {
+	for _, name := range b.e.scopes.Reads(n)[len(n.Inputs):] {
 		if b.active[name] {
 			r = append(r, name)
 		}
@@ -182,7 +148,7 @@ func (b *gradientBuilder) captured(n *onnx.Node) []string {
 }
 
 // add adds g to the gradient of a value.
-func (b *gradientBuilder) add(grad map[string]string, name, g string) {
+func (b *builder) add(grad map[string]string, name, g string) {
 	if grad[name] != "" {
 		g = b.op("Add", grad[name], g)
 	}
@@ -190,7 +156,7 @@ func (b *gradientBuilder) add(grad map[string]string, name, g string) {
 }
 
 // orZero returns a value of its own: the gradient of x, or zeros.
-func (b *gradientBuilder) orZero(grad map[string]string, x string) string {
+func (b *builder) orZero(grad map[string]string, x string) string {
 	if d := grad[x]; d != "" {
 		return b.op("Identity", d)
 	}
@@ -215,7 +181,7 @@ func graphAttr(n *onnx.Node, name string) (*onnx.Graph, error) {
 }
 
 // ifGradient is an If whose branches go on with the gradients for what they use.
-func ifGradient(b *gradientBuilder, n *onnx.Node, gs []string) ([]string, error) {
+func ifGradient(b *builder, n *onnx.Node, gs []string) ([]string, error) {
 	free := b.captured(n)
 	m := &onnx.Node{OpType: "If", Inputs: n.Inputs}
 	for _, name := range []string{"then_branch", "else_branch"} {
@@ -248,14 +214,14 @@ func ifGradient(b *gradientBuilder, n *onnx.Node, gs []string) ([]string, error)
 		branch.Nodes = in.nodes
 		m.Attributes = append(m.Attributes, &onnx.Attribute{Name: name, Type: onnx.AttrGraph, G: &branch})
 	}
-	r := make([]string, len(b.inputs(n)))
+	r := make([]string, len(b.e.scopes.Reads(n)))
 	if len(free) == 0 {
 		return r, nil
 	}
 	for _, c := range free {
 		d := b.fresh()
 		m.Outputs = append(m.Outputs, d)
-		r[len(n.Inputs)+slices.Index(b.inputs(n)[len(n.Inputs):], c)] = d
+		r[len(n.Inputs)+slices.Index(b.e.scopes.Reads(n)[len(n.Inputs):], c)] = d
 	}
 	b.nodes = append(b.nodes, m)
 	return r, nil
@@ -265,7 +231,7 @@ func ifGradient(b *gradientBuilder, n *onnx.Node, gs []string) ([]string, error)
 // each step come from a Scan that gives them out; a step computes the body again and
 // goes on with the gradients: its states are those of the states and of what the
 // body takes from around it, its outputs those of the scan inputs.
-func scanGradient(b *gradientBuilder, n *onnx.Node, gs []string) ([]string, error) {
+func scanGradient(b *builder, n *onnx.Node, gs []string) ([]string, error) {
 	if err := b.need(9); err != nil {
 		return nil, err
 	}
@@ -386,7 +352,7 @@ func scanGradient(b *gradientBuilder, n *onnx.Node, gs []string) ([]string, erro
 		return nil, err
 	}
 
-	r := make([]string, len(b.inputs(n)))
+	r := make([]string, len(b.e.scopes.Reads(n)))
 	give := func(inner string) string {
 		d := b.fresh()
 		back.Outputs, step.Outputs = append(back.Outputs, d), append(step.Outputs, values(inner)...)
@@ -402,7 +368,7 @@ func scanGradient(b *gradientBuilder, n *onnx.Node, gs []string) ([]string, erro
 		if grad[c] != "" {
 			sum = in.op("Add", sums[c], grad[c])
 		}
-		r[len(n.Inputs)+slices.Index(b.inputs(n)[len(n.Inputs):], c)] = give(sum)
+		r[len(n.Inputs)+slices.Index(b.e.scopes.Reads(n)[len(n.Inputs):], c)] = give(sum)
 	}
 	var dAxes, dBack []int64
 	for i, x := range body.Inputs[states:] {

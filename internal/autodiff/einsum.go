@@ -1,4 +1,4 @@
-package frontend
+package autodiff
 
 import (
 	"fmt"
@@ -10,7 +10,7 @@ import (
 
 // einsumGradient multiplies the gradient by all inputs but one, with the indices of
 // that one as the result's. Ones of its shape give the indices that only it has.
-func einsumGradient(b *gradientBuilder, n *onnx.Node, g string) ([]string, error) {
+func einsumGradient(b *builder, n *onnx.Node, g string) ([]string, error) {
 	terms, out := einsumTerms(stringAttr(n, "equation"))
 	if len(terms) != len(n.Inputs) {
 		return nil, fmt.Errorf("the equation has %d terms for %d inputs", len(terms), len(n.Inputs))
@@ -43,7 +43,7 @@ func einsumGradient(b *gradientBuilder, n *onnx.Node, g string) ([]string, error
 	return r, nil
 }
 
-func (b *gradientBuilder) einsum(equation string, in ...string) string {
+func (b *builder) einsum(equation string, in ...string) string {
 	return b.node("Einsum", []*onnx.Attribute{{Name: "equation", Type: onnx.AttrString, S: equation}}, in...)
 }
 

@@ -1,4 +1,4 @@
-package frontend
+package autodiff
 
 import (
 	"slices"
@@ -8,7 +8,7 @@ import (
 
 // classLoss computes a NegativeLogLikelihoodLoss by picking from the scores, and
 // from the weights, what the targets name.
-func (b *gradientBuilder) classLoss(n *onnx.Node) (string, error) {
+func (b *builder) classLoss(n *onnx.Node) (string, error) {
 	x, target, weight := n.Inputs[0], input(n, 1), input(n, 2)
 	picked := func(from, positions string) string {
 		return b.node("onward.GatherBack", []*onnx.Attribute{{Name: "factor", Type: onnx.AttrFloat, F: 1}}, from, positions)
@@ -35,7 +35,7 @@ func (b *gradientBuilder) classLoss(n *onnx.Node) (string, error) {
 
 // crossEntropyGradient differentiates the loss by the logarithm of the softmax p,
 // the second output, and this by the scores: dx = dp − exp(p)·Σ dp.
-func crossEntropyGradient(b *gradientBuilder, n *onnx.Node, gs []string) ([]string, error) {
+func crossEntropyGradient(b *builder, n *onnx.Node, gs []string) ([]string, error) {
 	var p, dp string
 	if len(n.Outputs) > 1 {
 		p, dp = n.Outputs[1], gs[1]
@@ -50,7 +50,7 @@ func crossEntropyGradient(b *gradientBuilder, n *onnx.Node, gs []string) ([]stri
 		loss := *n
 		loss.Inputs = slices.Clone(n.Inputs)
 		loss.Inputs[0] = p
-		into, err := gradientRules["NegativeLogLikelihoodLoss"](b, &loss, gs[0])
+		into, err := rules["NegativeLogLikelihoodLoss"](b, &loss, gs[0])
 		if err != nil {
 			return nil, err
 		}

@@ -1,4 +1,4 @@
-package frontend
+package autodiff
 
 import (
 	"fmt"
@@ -7,10 +7,10 @@ import (
 	"github.com/onward-ml/onward/onnx"
 )
 
-// gradientRulesOfAll are the rules for operators of which more outputs than the
+// rulesOfAll are the rules for operators of which more outputs than the
 // first are differentiated: gs has the gradient of each, "" for none.
-var gradientRulesOfAll = map[string]func(b *gradientBuilder, n *onnx.Node, gs []string) ([]string, error){
-	"Split": func(b *gradientBuilder, n *onnx.Node, gs []string) ([]string, error) {
+var rulesOfAll = map[string]func(b *builder, n *onnx.Node, gs []string) ([]string, error){
+	"Split": func(b *builder, n *onnx.Node, gs []string) ([]string, error) {
 		r := make([]string, len(n.Inputs))
 		from := b.again(n, b.positions(n.Inputs[0], 1))
 		for k, g := range gs {
@@ -26,7 +26,7 @@ var gradientRulesOfAll = map[string]func(b *gradientBuilder, n *onnx.Node, gs []
 		return r, nil
 	},
 	"SoftmaxCrossEntropyLoss": crossEntropyGradient,
-	"TopK": func(b *gradientBuilder, n *onnx.Node, gs []string) ([]string, error) {
+	"TopK": func(b *builder, n *onnx.Node, gs []string) ([]string, error) {
 		if err := b.need(11); err != nil {
 			return nil, err
 		}
@@ -47,7 +47,7 @@ func onlyFirst(n *onnx.Node, d string) []string {
 }
 
 // need fails before an opset.
-func (b *gradientBuilder) need(opset int) error {
+func (b *builder) need(opset int) error {
 	if b.opset < opset {
 		return fmt.Errorf("is differentiated from opset %d on, the model imports %d", opset, b.opset)
 	}
@@ -55,19 +55,19 @@ func (b *gradientBuilder) need(opset int) error {
 }
 
 // positions numbers the elements of x from 1, or gives all of them 0.
-func (b *gradientBuilder) positions(x string, factor float32) string {
+func (b *builder) positions(x string, factor float32) string {
 	return b.node("onward.Positions", []*onnx.Attribute{{Name: "factor", Type: onnx.AttrFloat, F: factor}}, x)
 }
 
 // scatterBack adds the elements of g to those of a tensor like x from which they
 // were taken; from numbers these beginning with first.
-func (b *gradientBuilder) scatterBack(first float32, g, from, x string) string {
+func (b *builder) scatterBack(first float32, g, from, x string) string {
 	return b.node("onward.ScatterBack", []*onnx.Attribute{{Name: "factor", Type: onnx.AttrFloat, F: first}}, g, from, x)
 }
 
 // again repeats a node with other inputs, as many as are given, and returns its
 // outputs.
-func (b *gradientBuilder) again(n *onnx.Node, in ...string) []string {
+func (b *builder) again(n *onnx.Node, in ...string) []string {
 	m := &onnx.Node{OpType: n.OpType, Domain: n.Domain, Attributes: n.Attributes, Inputs: slices.Clone(n.Inputs)}
 	copy(m.Inputs, in)
 	for range n.Outputs {
@@ -80,19 +80,19 @@ func (b *gradientBuilder) again(n *onnx.Node, in ...string) []string {
 // moveGradients are the rules of operators that only move the elements of their
 // first input. What they do with the numbers of the elements tells where each
 // element of the output is from.
-func moveGradients() map[string]gradientRule {
-	moved := func(b *gradientBuilder, n *onnx.Node, g string) ([]string, error) {
+func moveGradients() map[string]ruleFunc {
+	moved := func(b *builder, n *onnx.Node, g string) ([]string, error) {
 		x := n.Inputs[0]
 		return onlyFirst(n, b.scatterBack(1, g, b.again(n, b.positions(x, 1))[0], x)), nil
 	}
-	nearest := func(b *gradientBuilder, n *onnx.Node, g string) ([]string, error) {
+	nearest := func(b *builder, n *onnx.Node, g string) ([]string, error) {
 		if mode := stringAttr(n, "mode"); mode != "" && mode != "nearest" {
 			return nil, fmt.Errorf("mode %s is not differentiated, only nearest", mode)
 		}
 		return moved(b, n, g)
 	}
-	r := map[string]gradientRule{
-		"Concat": func(b *gradientBuilder, n *onnx.Node, g string) ([]string, error) {
+	r := map[string]ruleFunc{
+		"Concat": func(b *builder, n *onnx.Node, g string) ([]string, error) {
 			none := make([]string, len(n.Inputs))
 			for i, x := range n.Inputs {
 				none[i] = b.positions(x, 0)
@@ -105,7 +105,7 @@ func moveGradients() map[string]gradientRule {
 			}
 			return r, nil
 		},
-		"Pad": func(b *gradientBuilder, n *onnx.Node, g string) ([]string, error) {
+		"Pad": func(b *builder, n *onnx.Node, g string) ([]string, error) {
 			// Padding with a value: element 0, which is none.
 			m := *n
 			m.Attributes = slices.DeleteFunc(slices.Clone(n.Attributes), func(a *onnx.Attribute) bool { return a.Name == "value" })
@@ -116,19 +116,18 @@ func moveGradients() map[string]gradientRule {
 			return moved(b, &m, g)
 		},
 		"Resize": nearest, "Upsample": nearest,
-		"CumSum": func(b *gradientBuilder, n *onnx.Node, g string) ([]string, error) {
+		"CumSum": func(b *builder, n *onnx.Node, g string) ([]string, error) {
 			m := *n
 			m.Attributes = slices.DeleteFunc(slices.Clone(n.Attributes), func(a *onnx.Attribute) bool { return a.Name == "reverse" })
 			m.Attributes = append(m.Attributes, &onnx.Attribute{Name: "reverse", Type: onnx.AttrInt, I: 1 - min(1, intAttr(n, "reverse", 0))})
 			return onlyFirst(n, b.again(&m, g)[0]), nil
 		},
-		"ScatterBack": func(b *gradientBuilder, n *onnx.Node, g string) ([]string, error) {
+		"ScatterBack": func(b *builder, n *onnx.Node, g string) ([]string, error) {
 			return onlyFirst(n, b.node("onward.GatherBack", n.Attributes, g, n.Inputs[1])), nil
 		},
-		"GatherBack": func(b *gradientBuilder, n *onnx.Node, g string) ([]string, error) {
+		"GatherBack": func(b *builder, n *onnx.Node, g string) ([]string, error) {
 			return onlyFirst(n, b.node("onward.ScatterBack", n.Attributes, g, n.Inputs[1], n.Inputs[0])), nil
 		},
-		"Positions": noGradient,
 	}
 	for _, name := range []string{"Gather", "GatherElements", "GatherND", "Slice", "Tile", "Trilu", "DepthToSpace", "SpaceToDepth", "ReverseSequence", "Compress", "CenterCropPad"} {
 		r[name] = moved

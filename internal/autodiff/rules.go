@@ -1,9 +1,8 @@
-package frontend
+package autodiff
 
 import (
 	"fmt"
 	"maps"
-	"reflect"
 	"slices"
 
 	"github.com/onward-ml/onward/internal/ops"
@@ -11,23 +10,23 @@ import (
 	"github.com/onward-ml/onward/tensor"
 )
 
-// gradientRules says how the gradient g of a node's output becomes those of its
+// rules says how the gradient g of a node's output becomes those of its
 // inputs, "" where there is none. Rules for inputs on no path to xs cost only
 // nodes that nobody uses.
-var gradientRules map[string]gradientRule
+var rules map[string]ruleFunc
 
-type gradientRule = func(b *gradientBuilder, n *onnx.Node, g string) ([]string, error)
+type ruleFunc = func(b *builder, n *onnx.Node, g string) ([]string, error)
 
 // unary makes a rule from the derivative: d gets the input, the output and g.
-func unary(d func(b *gradientBuilder, x, y, g string) string) gradientRule {
-	return func(b *gradientBuilder, n *onnx.Node, g string) ([]string, error) {
+func unary(d func(b *builder, x, y, g string) string) ruleFunc {
+	return func(b *builder, n *onnx.Node, g string) ([]string, error) {
 		return []string{d(b, n.Inputs[0], n.Outputs[0], g)}, nil
 	}
 }
 
 // binary makes a rule for two inputs that broadcast.
-func binary(da, db func(b *gradientBuilder, x, y, out, g string) string) gradientRule {
-	return func(b *gradientBuilder, n *onnx.Node, g string) ([]string, error) {
+func binary(da, db func(b *builder, x, y, out, g string) string) ruleFunc {
+	return func(b *builder, n *onnx.Node, g string) ([]string, error) {
 		if len(n.Inputs) != 2 {
 			return nil, fmt.Errorf("%d inputs, want 2", len(n.Inputs))
 		}
@@ -36,14 +35,23 @@ func binary(da, db func(b *gradientBuilder, x, y, out, g string) string) gradien
 	}
 }
 
-func reshapeBack(b *gradientBuilder, x, _, g string) string { return b.op("onward.ReshapeTo", g, x) }
+func reshapeBack(b *builder, x, _, g string) string { return b.op("onward.ReshapeTo", g, x) }
 
-func noGradient(b *gradientBuilder, n *onnx.Node, g string) ([]string, error) {
-	return make([]string, len(n.Inputs)), nil
-}
+// steps are the operators whose outputs change in steps only, or not with their inputs
+// at all: no gradient passes through them.
+var steps = func() map[string]bool {
+	r := map[string]bool{}
+	for _, name := range []string{
+		"Sign", "Floor", "Ceil", "Round", "Not", "And", "Or", "Greater", "Less", "Equal", "LessOrEqual", "GreaterOrEqual", "IsNaN", "IsInf",
+		"ArgMax", "ArgMin", "NonZero", "OneHot", "Shape", "Size", "Constant", "ConstantOfShape",
+		"AttentionPlaces", "ClassPositions", "Fill", "Positions", "Step",
+	} {
+		r[name] = true
+	}
+	return r
+}()
 
-// flat reports whether the outputs of a node change in steps only, or not with its
-// inputs at all: then nothing is differentiated by them.
+// flat reports whether no gradient passes through a node.
 func flat(n *onnx.Node) bool {
 	if d := ops.NormalDomain(n.Domain); d != "" && d != ops.DomainInternal {
 		return false
@@ -55,83 +63,80 @@ func flat(n *onnx.Node) bool {
 		}
 		return true
 	}
-	return gradientRules[n.OpType] != nil && reflect.ValueOf(gradientRules[n.OpType]).Pointer() == reflect.ValueOf(noGradient).Pointer()
+	return steps[n.OpType]
 }
 
 func init() {
-	gradientRules = map[string]gradientRule{
-		"Identity":   unary(func(b *gradientBuilder, x, y, g string) string { return g }),
-		"Neg":        unary(func(b *gradientBuilder, x, y, g string) string { return b.op("Neg", g) }),
-		"Exp":        unary(func(b *gradientBuilder, x, y, g string) string { return b.op("Mul", g, y) }),
-		"Log":        unary(func(b *gradientBuilder, x, y, g string) string { return b.op("Div", g, x) }),
-		"Sqrt":       unary(func(b *gradientBuilder, x, y, g string) string { return b.op("Div", g, b.op("Add", y, y)) }),
-		"Sin":        unary(func(b *gradientBuilder, x, y, g string) string { return b.op("Mul", g, b.op("Cos", x)) }),
-		"Cos":        unary(func(b *gradientBuilder, x, y, g string) string { return b.op("Neg", b.op("Mul", g, b.op("Sin", x))) }),
-		"Abs":        unary(func(b *gradientBuilder, x, y, g string) string { return b.op("Mul", g, b.op("Sign", x)) }),
-		"Reciprocal": unary(func(b *gradientBuilder, x, y, g string) string { return b.op("Neg", b.op("Mul", g, b.op("Mul", y, y))) }),
-		"Tanh": unary(func(b *gradientBuilder, x, y, g string) string {
+	rules = map[string]ruleFunc{
+		"Identity":   unary(func(b *builder, x, y, g string) string { return g }),
+		"Neg":        unary(func(b *builder, x, y, g string) string { return b.op("Neg", g) }),
+		"Exp":        unary(func(b *builder, x, y, g string) string { return b.op("Mul", g, y) }),
+		"Log":        unary(func(b *builder, x, y, g string) string { return b.op("Div", g, x) }),
+		"Sqrt":       unary(func(b *builder, x, y, g string) string { return b.op("Div", g, b.op("Add", y, y)) }),
+		"Sin":        unary(func(b *builder, x, y, g string) string { return b.op("Mul", g, b.op("Cos", x)) }),
+		"Cos":        unary(func(b *builder, x, y, g string) string { return b.op("Neg", b.op("Mul", g, b.op("Sin", x))) }),
+		"Abs":        unary(func(b *builder, x, y, g string) string { return b.op("Mul", g, b.op("Sign", x)) }),
+		"Reciprocal": unary(func(b *builder, x, y, g string) string { return b.op("Neg", b.op("Mul", g, b.op("Mul", y, y))) }),
+		"Tanh": unary(func(b *builder, x, y, g string) string {
 			return b.op("Sub", g, b.op("Mul", g, b.op("Mul", y, y)))
 		}),
-		"Sigmoid": unary(func(b *gradientBuilder, x, y, g string) string {
+		"Sigmoid": unary(func(b *builder, x, y, g string) string {
 			s := b.op("Mul", g, y)
 			return b.op("Sub", s, b.op("Mul", s, y))
 		}),
-		"Softplus": unary(func(b *gradientBuilder, x, y, g string) string { return b.op("Mul", g, b.op("Sigmoid", x)) }),
-		"Erf": unary(func(b *gradientBuilder, x, y, g string) string {
+		"Softplus": unary(func(b *builder, x, y, g string) string { return b.op("Mul", g, b.op("Sigmoid", x)) }),
+		"Erf": unary(func(b *builder, x, y, g string) string {
 			return b.scaled(1.1283791670955126, b.op("Mul", g, b.op("Exp", b.op("Neg", b.op("Mul", x, x)))))
 		}),
-		"Relu": unary(func(b *gradientBuilder, x, y, g string) string { return b.op("Mul", g, b.step(0, x)) }),
-		"LeakyRelu": func(b *gradientBuilder, n *onnx.Node, g string) ([]string, error) {
+		"Relu": unary(func(b *builder, x, y, g string) string { return b.op("Mul", g, b.step(0, x)) }),
+		"LeakyRelu": func(b *builder, n *onnx.Node, g string) ([]string, error) {
 			return []string{b.op("Mul", g, b.step(floatAttr(n, "alpha", 0.01), n.Inputs[0]))}, nil
 		},
-		"Cast": func(b *gradientBuilder, n *onnx.Node, g string) ([]string, error) {
+		"Cast": func(b *builder, n *onnx.Node, g string) ([]string, error) {
 			if err := b.need(15); err != nil { // CastLike
 				return nil, err
 			}
 			return []string{b.op("CastLike", g, n.Inputs[0])}, nil
 		},
-		"CastLike": func(b *gradientBuilder, n *onnx.Node, g string) ([]string, error) {
+		"CastLike": func(b *builder, n *onnx.Node, g string) ([]string, error) {
 			return onlyFirst(n, b.op("CastLike", g, n.Inputs[0])), nil
 		},
-		"Sign": noGradient, "Fill": noGradient, "Step": noGradient, "Floor": noGradient, "Ceil": noGradient, "Round": noGradient,
-		"Shape": noGradient, "Size": noGradient, "Greater": noGradient, "Less": noGradient, "Equal": noGradient,
-		"Constant": noGradient, "ConstantOfShape": noGradient,
 
-		"Add": binary(func(b *gradientBuilder, x, y, out, g string) string { return g },
-			func(b *gradientBuilder, x, y, out, g string) string { return g }),
-		"Sub": binary(func(b *gradientBuilder, x, y, out, g string) string { return g },
-			func(b *gradientBuilder, x, y, out, g string) string { return b.op("Neg", g) }),
-		"Mul": binary(func(b *gradientBuilder, x, y, out, g string) string { return b.op("Mul", g, y) },
-			func(b *gradientBuilder, x, y, out, g string) string { return b.op("Mul", g, x) }),
-		"Div": binary(func(b *gradientBuilder, x, y, out, g string) string { return b.op("Div", g, y) },
-			func(b *gradientBuilder, x, y, out, g string) string {
+		"Add": binary(func(b *builder, x, y, out, g string) string { return g },
+			func(b *builder, x, y, out, g string) string { return g }),
+		"Sub": binary(func(b *builder, x, y, out, g string) string { return g },
+			func(b *builder, x, y, out, g string) string { return b.op("Neg", g) }),
+		"Mul": binary(func(b *builder, x, y, out, g string) string { return b.op("Mul", g, y) },
+			func(b *builder, x, y, out, g string) string { return b.op("Mul", g, x) }),
+		"Div": binary(func(b *builder, x, y, out, g string) string { return b.op("Div", g, y) },
+			func(b *builder, x, y, out, g string) string {
 				return b.op("Neg", b.op("Div", b.op("Mul", g, out), y))
 			}),
-		"Pow": binary(func(b *gradientBuilder, x, y, out, g string) string {
+		"Pow": binary(func(b *builder, x, y, out, g string) string {
 			return b.op("Mul", b.op("Mul", g, y), b.op("Pow", x, b.op("Sub", y, b.filled(1, y))))
-		}, func(b *gradientBuilder, x, y, out, g string) string {
+		}, func(b *builder, x, y, out, g string) string {
 			return b.op("Mul", b.op("Mul", g, out), b.op("Log", x))
 		}),
-		"Sum": func(b *gradientBuilder, n *onnx.Node, g string) ([]string, error) {
+		"Sum": func(b *builder, n *onnx.Node, g string) ([]string, error) {
 			r := make([]string, len(n.Inputs))
 			for i, x := range n.Inputs {
 				r[i] = b.sumTo(g, x)
 			}
 			return r, nil
 		},
-		"Where": func(b *gradientBuilder, n *onnx.Node, g string) ([]string, error) {
+		"Where": func(b *builder, n *onnx.Node, g string) ([]string, error) {
 			zero := b.filled(0, g)
 			return []string{"", b.sumTo(b.op("Where", n.Inputs[0], g, zero), n.Inputs[1]), b.sumTo(b.op("Where", n.Inputs[0], zero, g), n.Inputs[2])}, nil
 		},
 
-		"MatMul": binary(func(b *gradientBuilder, x, y, out, g string) string {
+		"MatMul": binary(func(b *builder, x, y, out, g string) string {
 			return b.op("MatMul", g, b.op("onward.SwapLast", y))
 		},
-			func(b *gradientBuilder, x, y, out, g string) string {
+			func(b *builder, x, y, out, g string) string {
 				return b.op("MatMul", b.op("onward.SwapLast", x), g)
 			}),
 		"Gemm": gemmGradient, "Einsum": einsumGradient,
-		"Transpose": func(b *gradientBuilder, n *onnx.Node, g string) ([]string, error) {
+		"Transpose": func(b *builder, n *onnx.Node, g string) ([]string, error) {
 			i := slices.IndexFunc(n.Attributes, func(a *onnx.Attribute) bool { return a.Name == "perm" })
 			if i < 0 {
 				return []string{b.op("Transpose", g)}, nil // reversed dimensions, reversed again
@@ -146,42 +151,42 @@ func init() {
 			}
 			return []string{b.node("Transpose", []*onnx.Attribute{{Name: "perm", Type: onnx.AttrInts, Ints: back}}, g)}, nil
 		},
-		"SwapLast": unary(func(b *gradientBuilder, x, y, g string) string { return b.op("onward.SwapLast", g) }),
+		"SwapLast": unary(func(b *builder, x, y, g string) string { return b.op("onward.SwapLast", g) }),
 		"Flatten":  unary(reshapeBack),
 		"Reshape":  firstOnly(reshapeBack), "Squeeze": firstOnly(reshapeBack), "Unsqueeze": firstOnly(reshapeBack), "ReshapeTo": firstOnly(reshapeBack),
-		"SumTo":    firstOnly(func(b *gradientBuilder, x, y, g string) string { return b.op("onward.ExpandTo", g, x) }),
-		"ExpandTo": firstOnly(func(b *gradientBuilder, x, y, g string) string { return b.sumTo(g, x) }),
-		"Expand":   firstOnly(func(b *gradientBuilder, x, y, g string) string { return b.sumTo(g, x) }),
-		"Scale": func(b *gradientBuilder, n *onnx.Node, g string) ([]string, error) {
+		"SumTo":    firstOnly(func(b *builder, x, y, g string) string { return b.op("onward.ExpandTo", g, x) }),
+		"ExpandTo": firstOnly(func(b *builder, x, y, g string) string { return b.sumTo(g, x) }),
+		"Expand":   firstOnly(func(b *builder, x, y, g string) string { return b.sumTo(g, x) }),
+		"Scale": func(b *builder, n *onnx.Node, g string) ([]string, error) {
 			return []string{b.scaled(floatAttr(n, "factor", 1), g)}, nil
 		},
 		"ReduceSum":  reduceGradient(false),
 		"ReduceMean": reduceGradient(true),
-		"Softmax": func(b *gradientBuilder, n *onnx.Node, g string) ([]string, error) {
+		"Softmax": func(b *builder, n *onnx.Node, g string) ([]string, error) {
 			return []string{b.op("Mul", n.Outputs[0], b.op("Sub", g, b.sumAlong(n, b.op("Mul", g, n.Outputs[0]))))}, nil
 		},
-		"LogSoftmax": func(b *gradientBuilder, n *onnx.Node, g string) ([]string, error) {
+		"LogSoftmax": func(b *builder, n *onnx.Node, g string) ([]string, error) {
 			return []string{b.op("Sub", g, b.op("Mul", b.op("Exp", n.Outputs[0]), b.sumAlong(n, g)))}, nil
 		},
 	}
-	maps.Copy(gradientRules, unaryGradients())
-	maps.Copy(gradientRules, moveGradients())
-	maps.Copy(gradientRules, scatterGradients())
-	maps.Copy(gradientRules, matrixGradients())
-	maps.Copy(gradientRules, gridGradients())
-	maps.Copy(gradientRules, attentionGradients())
-	maps.Copy(gradientRules, windowGradients())
-	maps.Copy(gradientRules, reduceGradients())
-	gradientRulesOfAll["If"], gradientRulesOfAll["Scan"] = ifGradient, scanGradient
-	gradientRulesOfAll["Attention"] = compositeOfAll(attention)
+	maps.Copy(rules, unaryGradients())
+	maps.Copy(rules, moveGradients())
+	maps.Copy(rules, scatterGradients())
+	maps.Copy(rules, matrixGradients())
+	maps.Copy(rules, gridGradients())
+	maps.Copy(rules, attentionGradients())
+	maps.Copy(rules, windowGradients())
+	maps.Copy(rules, reduceGradients())
+	rulesOfAll["If"], rulesOfAll["Scan"] = ifGradient, scanGradient
+	rulesOfAll["Attention"] = compositeOfAll(attention)
 	for name, f := range compositeGradients() {
-		gradientRules[name] = composite(f)
+		rules[name] = composite(f)
 	}
 }
 
 // firstOnly is unary for operators with further inputs, which have no gradient.
-func firstOnly(d func(b *gradientBuilder, x, y, g string) string) gradientRule {
-	return func(b *gradientBuilder, n *onnx.Node, g string) ([]string, error) {
+func firstOnly(d func(b *builder, x, y, g string) string) ruleFunc {
+	return func(b *builder, n *onnx.Node, g string) ([]string, error) {
 		r := make([]string, len(n.Inputs))
 		r[0] = d(b, n.Inputs[0], n.Outputs[0], g)
 		return r, nil
@@ -189,13 +194,13 @@ func firstOnly(d func(b *gradientBuilder, x, y, g string) string) gradientRule {
 }
 
 // step is 1 where x is above 0, else below.
-func (b *gradientBuilder) step(below float32, x string) string {
+func (b *builder) step(below float32, x string) string {
 	return b.node("onward.Step", []*onnx.Attribute{{Name: "factor", Type: onnx.AttrFloat, F: below}}, x)
 }
 
 // sumAlong sums v over the axis of a softmax, before opset 13 over that and all
 // further axes, and keeps the dimensions.
-func (b *gradientBuilder) sumAlong(n *onnx.Node, v string) string {
+func (b *builder) sumAlong(n *onnx.Node, v string) string {
 	if b.opset < 13 {
 		return b.sumFrom(v, intAttr(n, "axis", 1))
 	}
@@ -204,7 +209,7 @@ func (b *gradientBuilder) sumAlong(n *onnx.Node, v string) string {
 }
 
 // gemmGradient differentiates Y = α·A'·B' + β·C.
-func gemmGradient(b *gradientBuilder, n *onnx.Node, g string) ([]string, error) {
+func gemmGradient(b *builder, n *onnx.Node, g string) ([]string, error) {
 	if len(n.Inputs) < 2 {
 		return nil, fmt.Errorf("%d inputs, want 2 or 3", len(n.Inputs))
 	}
@@ -240,8 +245,8 @@ func gemmGradient(b *gradientBuilder, n *onnx.Node, g string) ([]string, error) 
 
 // reduceGradient spreads g over the elements that a sum, or a mean, was taken of.
 // The reduction is repeated with its dimensions kept, for their shape.
-func reduceGradient(mean bool) gradientRule {
-	return func(b *gradientBuilder, n *onnx.Node, g string) ([]string, error) {
+func reduceGradient(mean bool) ruleFunc {
+	return func(b *builder, n *onnx.Node, g string) ([]string, error) {
 		x := n.Inputs[0]
 		attrs := slices.DeleteFunc(slices.Clone(n.Attributes), func(a *onnx.Attribute) bool { return a.Name == "keepdims" })
 		attrs = append(attrs, &onnx.Attribute{Name: "keepdims", Type: onnx.AttrInt, I: 1})

@@ -1,4 +1,4 @@
-package frontend
+package autodiff
 
 import (
 	"fmt"
@@ -9,9 +9,9 @@ import (
 
 // scatterGradients are the rules of operators that put updates into data. An update
 // goes to the place that a gather with the same indices takes.
-func scatterGradients() map[string]gradientRule {
-	rule := func(gather string) gradientRule {
-		return func(b *gradientBuilder, n *onnx.Node, g string) ([]string, error) {
+func scatterGradients() map[string]ruleFunc {
+	scatter := func(gather string) ruleFunc {
+		return func(b *builder, n *onnx.Node, g string) ([]string, error) {
 			if len(n.Inputs) != 3 {
 				return nil, fmt.Errorf("%d inputs, want 3", len(n.Inputs))
 			}
@@ -65,5 +65,5 @@ func scatterGradients() map[string]gradientRule {
 			return nil, fmt.Errorf("reduction %q is not differentiated", reduction)
 		}
 	}
-	return map[string]gradientRule{"ScatterElements": rule("GatherElements"), "Scatter": rule("GatherElements"), "ScatterND": rule("GatherND"), "ClassPositions": noGradient}
+	return map[string]ruleFunc{"ScatterElements": scatter("GatherElements"), "Scatter": scatter("GatherElements"), "ScatterND": scatter("GatherND")}
 }

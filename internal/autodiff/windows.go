@@ -1,4 +1,4 @@
-package frontend
+package autodiff
 
 import (
 	"fmt"
@@ -10,11 +10,11 @@ import (
 // windowGradients are the rules of convolutions and poolings. A convolution
 // Y = X∗W is linear in both, and the gradients for X and for W are again linear in
 // their two inputs, so the three operators are each other's gradients.
-func windowGradients() map[string]gradientRule {
+func windowGradients() map[string]ruleFunc {
 	first := func(n *onnx.Node) string { return n.Inputs[0] }
-	channels := func(b *gradientBuilder, g, like string) string { return b.op("onward.ChannelSum", g, like) }
-	return map[string]gradientRule{
-		"Conv": func(b *gradientBuilder, n *onnx.Node, g string) ([]string, error) {
+	channels := func(b *builder, g, like string) string { return b.op("onward.ChannelSum", g, like) }
+	return map[string]ruleFunc{
+		"Conv": func(b *builder, n *onnx.Node, g string) ([]string, error) {
 			if len(n.Inputs) < 2 {
 				return nil, fmt.Errorf("%d inputs, want 2 or 3", len(n.Inputs))
 			}
@@ -26,13 +26,13 @@ func windowGradients() map[string]gradientRule {
 			}
 			return r, nil
 		},
-		"ConvInputGradient": func(b *gradientBuilder, n *onnx.Node, g string) ([]string, error) {
+		"ConvInputGradient": func(b *builder, n *onnx.Node, g string) ([]string, error) {
 			return []string{b.node("Conv", n.Attributes, g, n.Inputs[1]), b.node("onward.ConvWeightGradient", n.Attributes, n.Inputs[0], g, n.Inputs[1]), ""}, nil
 		},
-		"ConvWeightGradient": func(b *gradientBuilder, n *onnx.Node, g string) ([]string, error) {
+		"ConvWeightGradient": func(b *builder, n *onnx.Node, g string) ([]string, error) {
 			return []string{b.node("Conv", n.Attributes, n.Inputs[1], g), b.node("onward.ConvInputGradient", n.Attributes, n.Inputs[0], g, n.Inputs[1]), ""}, nil
 		},
-		"ConvTranspose": func(b *gradientBuilder, n *onnx.Node, g string) ([]string, error) {
+		"ConvTranspose": func(b *builder, n *onnx.Node, g string) ([]string, error) {
 			if len(n.Inputs) < 2 {
 				return nil, fmt.Errorf("%d inputs, want 2 or 3", len(n.Inputs))
 			}
@@ -48,22 +48,22 @@ func windowGradients() map[string]gradientRule {
 			}
 			return r, nil
 		},
-		"ChannelSum":    firstOnly(func(b *gradientBuilder, x, y, g string) string { return b.op("onward.ChannelExpand", g, x) }),
-		"ChannelExpand": firstOnly(func(b *gradientBuilder, x, y, g string) string { return b.op("onward.ChannelSum", g, x) }),
-		"ChannelWindowSum": func(b *gradientBuilder, n *onnx.Node, g string) ([]string, error) {
+		"ChannelSum":    firstOnly(func(b *builder, x, y, g string) string { return b.op("onward.ChannelExpand", g, x) }),
+		"ChannelExpand": firstOnly(func(b *builder, x, y, g string) string { return b.op("onward.ChannelSum", g, x) }),
+		"ChannelWindowSum": func(b *builder, n *onnx.Node, g string) ([]string, error) {
 			return []string{b.node("onward.ChannelWindowSum", []*onnx.Attribute{{Name: "factor", Type: onnx.AttrFloat, F: -floatAttr(n, "factor", 1)}}, g)}, nil
 		},
-		"AveragePool": func(b *gradientBuilder, n *onnx.Node, g string) ([]string, error) {
+		"AveragePool": func(b *builder, n *onnx.Node, g string) ([]string, error) {
 			return []string{b.node("onward.AveragePoolGradient", n.Attributes, g, first(n))}, nil
 		},
-		"AveragePoolGradient": func(b *gradientBuilder, n *onnx.Node, g string) ([]string, error) {
+		"AveragePoolGradient": func(b *builder, n *onnx.Node, g string) ([]string, error) {
 			return onlyFirst(n, b.node("AveragePool", n.Attributes, g)), nil
 		},
-		"GlobalAveragePool": func(b *gradientBuilder, n *onnx.Node, g string) ([]string, error) {
+		"GlobalAveragePool": func(b *builder, n *onnx.Node, g string) ([]string, error) {
 			count := b.sumTo(b.filled(1, first(n)), n.Outputs[0])
 			return []string{b.op("onward.ExpandTo", b.op("Div", g, count), first(n))}, nil
 		},
-		"MaxPool": func(b *gradientBuilder, n *onnx.Node, g string) ([]string, error) {
+		"MaxPool": func(b *builder, n *onnx.Node, g string) ([]string, error) {
 			if err := b.need(8); err != nil {
 				return nil, err
 			}

@@ -1,4 +1,5 @@
-package frontend
+// Package export writes graphs as ONNX models.
+package export
 
 import (
 	"errors"
@@ -13,17 +14,14 @@ import (
 	"github.com/onward-ml/onward/tensor"
 )
 
-// Export writes a graph as ONNX: the inverse of [Convert] for a graph that was
-// converted from m with KeepSource and then optimized. Functions stay inlined.
-// Operators that passes made are written as operators of ONNX or of ONNX Runtime's
-// domain com.microsoft. Those that only the engine knows, of packed weights and
-// blocked layouts, cannot be written: the error, an [UnsupportedError], lists them.
-func Export(g *ir.Graph, m *onnx.Model) (*onnx.Model, error) {
-	imports, err := opsets(m.OpsetImports, m.IRVersion)
-	if err != nil {
-		return nil, err
-	}
-	e := &exporter{opsets: maps.Clone(imports), used: map[string]bool{}, taken: map[string]bool{}, labels: map[string]int{}, consts: map[tensor.Value]string{}, failed: map[string]*Unsupported{}}
+// Model returns a graph as an ONNX model. The graph was converted from m by package
+// frontend with KeepSource, and then optimized. Functions stay inlined. Operators that
+// passes made are written as operators of ONNX or of ONNX Runtime's domain
+// com.microsoft. Operators on packed weights and blocked layouts have no ONNX form: the
+// error, an [ops.UnsupportedError], lists them.
+func Model(g *ir.Graph, m *onnx.Model) (*onnx.Model, error) {
+	imports := opsets(m)
+	e := &exporter{opsets: maps.Clone(imports), used: map[string]bool{}, taken: map[string]bool{}, labels: map[string]int{}, consts: map[tensor.Value]string{}, failed: map[string]*ops.Unsupported{}}
 	og := *m.Graph
 	og.Initializers, og.SparseInitializers, og.ValueInfo, og.Nodes = nil, nil, nil, nil
 	og.QuantizationAnnotations = nil
@@ -48,7 +46,7 @@ func Export(g *ir.Graph, m *onnx.Model) (*onnx.Model, error) {
 		return nil, err
 	}
 	if len(e.failed) > 0 {
-		r := &UnsupportedError{}
+		r := &ops.UnsupportedError{}
 		for _, k := range slices.Sorted(maps.Keys(e.failed)) {
 			r.Ops = append(r.Ops, *e.failed[k])
 		}
@@ -70,6 +68,19 @@ func Export(g *ir.Graph, m *onnx.Model) (*onnx.Model, error) {
 	return &r, nil
 }
 
+// opsets returns the opset of each domain that a model imports. Files of IR versions
+// before 3 without imports mean opset 1.
+func opsets(m *onnx.Model) map[string]int {
+	r := map[string]int{}
+	if m.IRVersion < 3 && len(m.OpsetImports) == 0 {
+		r[""] = 1
+	}
+	for _, o := range m.OpsetImports {
+		r[ops.NormalDomain(o.Domain)] = int(o.Version)
+	}
+	return r
+}
+
 // exporter is what the graphs of one model share.
 type exporter struct {
 	opsets       map[string]int  // of the model, and what was added
@@ -78,7 +89,7 @@ type exporter struct {
 	labels       map[string]int  // how often a node's name was wished; names are unique, as ONNX Runtime wants them
 	consts       map[tensor.Value]string
 	initializers []*onnx.Tensor
-	failed       map[string]*Unsupported
+	failed       map[string]*ops.Unsupported
 	count        int
 }
 
@@ -308,7 +319,7 @@ func (x *graphExport) node(n *ir.Node) error {
 func (x *graphExport) fail(n *ir.Node, reason string) {
 	k := n.Domain + "\x00" + n.OpType + "\x00" + reason
 	if x.failed[k] == nil {
-		x.failed[k] = &Unsupported{Domain: n.Domain, OpType: n.OpType, Opset: n.Opset, First: n.Label(x.g), Reason: n.OpType + ": " + reason}
+		x.failed[k] = &ops.Unsupported{Domain: n.Domain, OpType: n.OpType, Opset: n.Opset, First: n.Label(x.g), Reason: n.OpType + ": " + reason}
 	}
 	x.failed[k].Nodes++
 }
@@ -409,10 +420,7 @@ func typeProto(t ir.Type) *onnx.Type {
 // Unwritable names the passes that make operators which ONNX does not have at the
 // model's opset, and ONNX Runtime neither.
 func Unwritable(m *onnx.Model) []string {
-	imports, err := opsets(m.OpsetImports, m.IRVersion)
-	if err != nil {
-		return nil // the conversion says so
-	}
+	imports := opsets(m)
 	var r []string
 	if imports[""] < 17 {
 		r = append(r, "fuse-layer-norm")

@@ -1,5 +1,6 @@
-// Package frontend turns ONNX models into typed graphs. Names, scopes, opset
-// versions and model-local functions end here.
+// Package frontend converts ONNX models to typed graphs. Names, scopes, opset
+// versions and model-local functions end here. Gradient nodes must have been
+// expanded by package autodiff.
 package frontend
 
 import (
@@ -8,7 +9,6 @@ import (
 	"maps"
 	"math"
 	"slices"
-	"strings"
 
 	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/internal/ops"
@@ -37,11 +37,12 @@ type Options struct {
 	// Release lets go of the model's raw data as it is taken over, so that weights never
 	// take their memory twice. The model is of no use afterwards.
 	Release bool
-	// KeepSource keeps in every node what [Export] needs.
+	// KeepSource keeps in every node what package export needs.
 	KeepSource bool
 }
 
-func (l Limits) orDefault() Limits {
+// OrDefault returns l with defaults where it is 0.
+func (l Limits) OrDefault() Limits {
 	if l.MaxNodes == 0 {
 		l.MaxNodes = 250_000
 	}
@@ -51,38 +52,15 @@ func (l Limits) orDefault() Limits {
 	return l
 }
 
-// Unsupported is one operator that a model uses and Onward does not have.
-type Unsupported struct {
-	Domain, OpType string
-	Opset          int
-	Nodes          int    // how many nodes use it
-	First          string // the first of them
-	Reason         string
-}
-
-// UnsupportedError lists all operators that a model uses and Onward does not
-// have.
-type UnsupportedError struct{ Ops []Unsupported }
-
-// Error lists the operators, one a line.
-func (e *UnsupportedError) Error() string {
-	var b strings.Builder
-	fmt.Fprintf(&b, "the model uses %d operator(s) that are not supported:", len(e.Ops))
-	for _, u := range e.Ops {
-		fmt.Fprintf(&b, "\n  %s; used by %d node(s), first %q", u.Reason, u.Nodes, u.First)
-	}
-	return b.String()
-}
-
 // Convert makes the typed graph of a model: every value has an element type,
 // every node an operator of the engine.
 func Convert(m *onnx.Model, opts Options) (*ir.Graph, error) {
-	if m.Graph == nil {
-		return nil, errors.New("the model has no graph")
+	b := &builder{model: m, opts: opts, limits: opts.Limits.OrDefault(), funcs: map[funcKey]*onnx.Function{}, unsupported: map[string]*ops.Unsupported{}}
+	count, err := m.CountNodes(b.limits.MaxDepth)
+	if err != nil {
+		return nil, err
 	}
-	b := &builder{model: m, opts: opts, limits: opts.Limits.orDefault(), funcs: map[funcKey]*onnx.Function{}, free: map[*onnx.Graph][]string{},
-		unsupported: map[string]*Unsupported{}}
-	var err error
+	b.maxNodes = b.limits.MaxNodes + 4*count
 	if b.opsets, err = opsets(m.OpsetImports, m.IRVersion); err != nil {
 		return nil, err
 	}
@@ -93,11 +71,6 @@ func Convert(m *onnx.Model, opts Options) (*ir.Graph, error) {
 		}
 		b.funcs[k] = f
 	}
-	count, err := b.countNodes(m)
-	if err != nil {
-		return nil, err
-	}
-	b.maxNodes = b.limits.MaxNodes + 4*count
 	if b.block, err = nchwcBlock(m); err != nil {
 		return nil, err
 	}
@@ -114,21 +87,18 @@ func Convert(m *onnx.Model, opts Options) (*ir.Graph, error) {
 	return g, nil
 }
 
-// CheckOperators returns an [UnsupportedError] when a model uses operators that
+// CheckOperators returns an [ops.UnsupportedError] when a model uses operators that
 // Onward does not have at the versions that the model imports.
 //
 // custom is that of [Options].
 func CheckOperators(m *onnx.Model, custom func(domain, opType string, opset int) *ops.Def) error {
-	if m.Graph == nil {
-		return errors.New("the model has no graph")
+	b := &builder{model: m, opts: Options{Custom: custom}, limits: Limits{}.OrDefault(), unsupported: map[string]*ops.Unsupported{}}
+	if _, err := m.CountNodes(b.limits.MaxDepth); err != nil {
+		return err
 	}
-	b := &builder{model: m, opts: Options{Custom: custom}, limits: Limits{}.orDefault(), unsupported: map[string]*Unsupported{}}
 	imports, err := opsets(m.OpsetImports, m.IRVersion)
 	if err != nil {
 		return err
-	}
-	if _, err := b.countNodes(m); err != nil {
-		return err // nested too deeply to walk
 	}
 	local := map[funcKey]bool{}
 	for _, f := range m.Functions {
@@ -141,7 +111,7 @@ func CheckOperators(m *onnx.Model, custom func(domain, opType string, opset int)
 				b.operator(n, imports)
 			}
 			for _, a := range n.Attributes {
-				for _, g := range subgraphs(a) {
+				for _, g := range a.Subgraphs() {
 					walk(g.Nodes, imports)
 				}
 			}
@@ -165,7 +135,7 @@ func (b *builder) missing() error {
 	if len(b.unsupported) == 0 {
 		return nil
 	}
-	e := &UnsupportedError{}
+	e := &ops.UnsupportedError{}
 	for _, k := range slices.Sorted(maps.Keys(b.unsupported)) {
 		e.Ops = append(e.Ops, *b.unsupported[k])
 	}
@@ -208,60 +178,11 @@ type builder struct {
 	limits      Limits
 	opsets      map[string]int
 	funcs       map[funcKey]*onnx.Function
-	free        map[*onnx.Graph][]string
+	scopes      onnx.Scopes
 	nodes       int
 	maxNodes    int
-	unsupported map[string]*Unsupported
+	unsupported map[string]*ops.Unsupported
 	block       int // of the operators of ops.DomainNchwc, 0: unknown
-
-	// Of gradients: the names of nodes that must not be given again, how many were
-	// given, how many nodes there are and how many were followed into subgraphs.
-	gradientNames                               map[string]bool
-	gradientCount, gradientNodes, gradientSteps int
-}
-
-// countNodes counts the nodes of the file and checks how deep graphs nest.
-func (b *builder) countNodes(m *onnx.Model) (int, error) {
-	n := 0
-	var walk func(nodes []*onnx.Node, depth int) error
-	walk = func(nodes []*onnx.Node, depth int) error {
-		if depth > b.limits.MaxDepth {
-			return fmt.Errorf("subgraphs nest deeper than %d levels", b.limits.MaxDepth)
-		}
-		n += len(nodes)
-		for _, nd := range nodes {
-			if nd == nil {
-				return errors.New("a node is missing")
-			}
-			for _, a := range nd.Attributes {
-				if a == nil {
-					return fmt.Errorf("node %q has an empty attribute", nd.Name)
-				}
-				for _, g := range subgraphs(a) {
-					if err := walk(g.Nodes, depth+1); err != nil {
-						return err
-					}
-				}
-			}
-		}
-		return nil
-	}
-	if err := walk(m.Graph.Nodes, 0); err != nil {
-		return 0, err
-	}
-	for _, f := range m.Functions {
-		if err := walk(f.Nodes, 0); err != nil {
-			return 0, err
-		}
-	}
-	return n, nil
-}
-
-func subgraphs(a *onnx.Attribute) []*onnx.Graph {
-	if a.G != nil {
-		return append([]*onnx.Graph{a.G}, a.Graphs...)
-	}
-	return a.Graphs
 }
 
 // scope is where names are looked up: a graph, or the body of a function that is
@@ -366,11 +287,8 @@ func (b *builder) graph(og *onnx.Graph, parent *scope, main bool) (*ir.Graph, er
 			return nil, err
 		}
 	}
-	nodes, err := b.sorted(og)
+	nodes, err := b.scopes.Sort(og)
 	if err != nil {
-		return nil, err
-	}
-	if nodes, err = b.expandGradients(nodes, s.opsets[""]); err != nil {
 		return nil, err
 	}
 	for _, n := range nodes {
@@ -453,133 +371,6 @@ func (b *builder) initializers(og *onnx.Graph, main bool) (r map[string]tensor.V
 }
 
 const maxDense = 1 << 30
-
-// sorted returns the nodes of a graph in an order in which they can run: the
-// file's own where it is one.
-func (b *builder) sorted(og *onnx.Graph) ([]*onnx.Node, error) {
-	producer := make(map[string]int, len(og.Nodes))
-	for i, n := range og.Nodes {
-		for _, o := range n.Outputs {
-			if o == "" {
-				continue
-			}
-			if _, ok := producer[o]; ok {
-				return nil, fmt.Errorf("value %q is defined twice", o)
-			}
-			producer[o] = i
-		}
-	}
-	inOrder := true
-	uses := func(i int, fn func(j int)) {
-		n := og.Nodes[i]
-		for _, in := range append(n.Inputs[:len(n.Inputs):len(n.Inputs)], gradientTarget(n)) {
-			if j, ok := producer[in]; ok {
-				fn(j)
-			}
-		}
-		for _, a := range n.Attributes {
-			for _, sg := range subgraphs(a) {
-				for _, name := range b.freeNames(sg) {
-					if j, ok := producer[name]; ok {
-						fn(j)
-					}
-				}
-			}
-		}
-	}
-	for i := range og.Nodes {
-		uses(i, func(j int) { inOrder = inOrder && j < i })
-	}
-	if inOrder {
-		return og.Nodes, nil
-	}
-	waits := make([]int, len(og.Nodes))
-	users := make([][]int32, len(og.Nodes))
-	for i := range og.Nodes {
-		uses(i, func(j int) {
-			waits[i]++
-			users[j] = append(users[j], int32(i))
-		})
-	}
-	var ready []int
-	for i, w := range waits {
-		if w == 0 {
-			ready = append(ready, i)
-		}
-	}
-	r := make([]*onnx.Node, 0, len(og.Nodes))
-	for k := 0; k < len(ready); k++ {
-		i := ready[k]
-		r = append(r, og.Nodes[i])
-		for _, u := range users[i] {
-			if waits[u]--; waits[u] == 0 {
-				ready = append(ready, int(u))
-			}
-		}
-	}
-	if len(r) < len(og.Nodes) {
-		for i, w := range waits {
-			if w > 0 {
-				return nil, fmt.Errorf("graph %q has a cycle through node %q (%s)", og.Name, og.Nodes[i].Name, og.Nodes[i].OpType)
-			}
-		}
-	}
-	return r, nil
-}
-
-// freeNames returns the names that a subgraph uses and does not define.
-func (b *builder) freeNames(g *onnx.Graph) []string {
-	if r, ok := b.free[g]; ok {
-		return r
-	}
-	own := map[string]bool{}
-	for _, in := range g.Inputs {
-		if in != nil {
-			own[in.Name] = true
-		}
-	}
-	for _, t := range g.Initializers {
-		if t != nil {
-			own[t.Name] = true
-		}
-	}
-	for _, t := range g.SparseInitializers {
-		if t != nil && t.Values != nil {
-			own[t.Values.Name] = true
-		}
-	}
-	for _, n := range g.Nodes {
-		for _, o := range n.Outputs {
-			own[o] = true
-		}
-	}
-	free := map[string]bool{}
-	use := func(name string) {
-		if name != "" && !own[name] {
-			free[name] = true
-		}
-	}
-	for _, n := range g.Nodes {
-		for _, in := range n.Inputs {
-			use(in)
-		}
-		for _, a := range n.Attributes {
-			for _, sg := range subgraphs(a) {
-				for _, name := range b.freeNames(sg) {
-					use(name)
-				}
-			}
-		}
-	}
-	for _, o := range g.Outputs {
-		if o != nil {
-			use(o.Name)
-		}
-	}
-	r := slices.Sorted(maps.Keys(free))
-	b.free[g] = r
-	return r
-}
 
 // valueType converts a declared type; nil gives the zero Type.
 func valueType(t *onnx.Type) (ir.Type, error) {

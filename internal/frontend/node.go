@@ -104,7 +104,7 @@ func (b *builder) operator(n *onnx.Node, imports map[string]int) (*ops.Def, int)
 	k := domain + "\x00" + n.OpType
 	u := b.unsupported[k]
 	if u == nil {
-		u = &Unsupported{Domain: domain, OpType: n.OpType, Opset: opset, First: n.Name, Reason: err.Error()}
+		u = &ops.Unsupported{Domain: domain, OpType: n.OpType, Opset: opset, First: n.Name, Reason: err.Error()}
 		if u.First == "" && len(n.Outputs) > 0 {
 			u.First = n.Outputs[0]
 		}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"sort"
+	"strings"
 	"sync"
 
 	"github.com/onward-ml/onward/internal/ir"
@@ -148,4 +149,27 @@ func All() []*Def {
 		return 1
 	})
 	return r
+}
+
+// Unsupported is an operator that a model uses and the engine lacks, or, when a graph
+// is exported, an operator of the engine that ONNX lacks.
+type Unsupported struct {
+	Domain, OpType string
+	Opset          int
+	Nodes          int    // how many nodes use it
+	First          string // the first of them
+	Reason         string
+}
+
+// UnsupportedError lists all unsupported operators of a model.
+type UnsupportedError struct{ Ops []Unsupported }
+
+// Error lists the operators, one a line.
+func (e *UnsupportedError) Error() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "the model uses %d operator(s) that are not supported:", len(e.Ops))
+	for _, u := range e.Ops {
+		fmt.Fprintf(&b, "\n  %s; used by %d node(s), first %q", u.Reason, u.Nodes, u.First)
+	}
+	return b.String()
 }

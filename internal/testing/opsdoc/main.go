@@ -10,7 +10,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/onward-ml/onward/internal/frontend"
+	"github.com/onward-ml/onward/internal/autodiff"
 	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/internal/ops"
 	"github.com/onward-ml/onward/tensor"
@@ -63,7 +63,7 @@ func undifferentiated(all []*ops.Def) []string {
 	var r []string
 	for _, d := range all {
 		s := d.Signature()
-		if d.Domain == "" && d.Until == 0 && float(s, s.In) && float(s, s.Out) && !frontend.HasGradient(d.Domain, d.Name) {
+		if d.Domain == "" && d.Until == 0 && float(s, s.In) && float(s, s.Out) && !autodiff.HasGradient(d.Domain, d.Name) {
 			r = append(r, d.Name)
 		}
 	}
