@@ -167,24 +167,32 @@ func orDefault(o *Options) *Options {
 	return o
 }
 
-// Prepare loads a model for repeated runs. The model is a path, bytes, an
-// io.Reader, *onnx.Model, *onnx.Graph, *onnx.Function, *onward.Session or *Rep; a
-// Rep is returned as it is. A model passes the ONNX checker and the test of its
-// opsets first; one that the backend does not support gives an error with
-// [ErrSkip] in its chain.
-func Prepare(ctx context.Context, model any, b Backend, opts *Options) (*Rep, error) {
-	o := orDefault(opts)
+// Prepare loads a model for repeated runs. A session gets a Rep around it, and a Rep is
+// returned unchanged. Any other model is read, and its operators, the ONNX checker's
+// rules and its opsets are checked before a session is opened. If the backend does not
+// support the model, the error has [ErrSkip] in its chain.
+func Prepare[S Preparable](ctx context.Context, model S, b Backend, opts *Options) (*Rep, error) {
+	return prepare(ctx, model, b, orDefault(opts))
+}
+
+func prepare(ctx context.Context, model any, b Backend, o *Options) (*Rep, error) {
 	device, err := ParseDevice(o.Device)
 	if err != nil {
 		return nil, err
 	}
 	switch m := model.(type) {
 	case *Rep:
+		if m == nil {
+			return nil, errors.New("backend: the Rep is nil")
+		}
 		if o.Device != "" && m.Device != device {
 			return nil, incompatible(device, m.Device)
 		}
 		return m, nil
 	case *onward.Session:
+		if m == nil {
+			return nil, errors.New("backend: the session is nil")
+		}
 		if err := b.SupportsDevice(device); err != nil {
 			return nil, incompatible(device, Device{})
 		}
@@ -239,7 +247,7 @@ func Prepare(ctx context.Context, model any, b Backend, opts *Options) (*Rep, er
 }
 
 // RunModel prepares a model and runs it once.
-func RunModel(ctx context.Context, model any, b Backend, in Inputs, opts *Options) (*Outputs, error) {
+func RunModel[S Preparable](ctx context.Context, model S, b Backend, in Inputs, opts *Options) (*Outputs, error) {
 	o := *orDefault(opts)
 	if o.Example == nil {
 		o.Example = in
@@ -248,7 +256,7 @@ func RunModel(ctx context.Context, model any, b Backend, in Inputs, opts *Option
 	if err != nil {
 		return nil, err
 	}
-	if rep != model && rep.Session != model {
+	if given := any(model); given != any(rep) && given != any(rep.Session) {
 		defer rep.Close()
 	}
 	return rep.Run(ctx, in, nil)
@@ -262,7 +270,7 @@ func SupportsDevice(b Backend, device string) bool {
 
 // IsCompatible reports whether a backend can run a model on a device, and if not
 // why not: the device, the opsets, or the list of all missing operators and types.
-func IsCompatible(ctx context.Context, model any, b Backend, device string) (bool, error) {
+func IsCompatible[S Source](ctx context.Context, model S, b Backend, device string) (bool, error) {
 	d, err := ParseDevice(device)
 	if err != nil {
 		return false, err

@@ -79,8 +79,13 @@ func TestPrepareTakesEveryForm(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer sess.Close()
-	for name, model := range map[string]any{"path": path, "bytes": data, "reader": bytes.NewReader(data), "model": m, "graph": m.Graph, "session": sess} {
-		out, err := prepare(t, model, backend.Reference, nil).Run(t.Context(), backend.One(matrix()), nil)
+	for name, r := range map[string]*backend.Rep{
+		"path": prepare(t, path, backend.Reference, nil), "bytes": prepare(t, data, backend.Reference, nil),
+		"stream": prepare(t, backend.Stream{Reader: bytes.NewReader(data)}, backend.Reference, nil),
+		"model":  prepare(t, m, backend.Reference, nil), "graph": prepare(t, m.Graph, backend.Reference, nil),
+		"session": prepare(t, sess, backend.Reference, nil),
+	} {
+		out, err := r.Run(t.Context(), backend.One(matrix()), nil)
 		if err != nil {
 			t.Fatalf("%s: %v", name, err)
 		}
@@ -90,10 +95,20 @@ func TestPrepareTakesEveryForm(t *testing.T) {
 	if again := prepare(t, r, backend.CPU, nil); again != r {
 		t.Error("a Rep is not returned as it is")
 	}
-	for _, bad := range []any{nil, 7, (*onnx.Model)(nil), (*onnx.Graph)(nil), (*onnx.Function)(nil), []byte{0xff}, filepath.Join(t.TempDir(), "none.onnx")} {
-		if r, err := backend.Prepare(t.Context(), bad, backend.CPU, nil); err == nil {
-			t.Errorf("%T: prepared %v", bad, r)
-		}
+	refuse(t, (*onnx.Model)(nil))
+	refuse(t, (*onnx.Graph)(nil))
+	refuse(t, (*onnx.Function)(nil))
+	refuse(t, (*onward.Session)(nil))
+	refuse(t, (*backend.Rep)(nil))
+	refuse(t, backend.Stream{})
+	refuse(t, []byte{0xff})
+	refuse(t, filepath.Join(t.TempDir(), "none.onnx"))
+}
+
+func refuse[S backend.Preparable](t *testing.T, bad S) {
+	t.Helper()
+	if r, err := backend.Prepare(t.Context(), bad, backend.CPU, nil); err == nil {
+		t.Errorf("%T: prepared %v", bad, r)
 	}
 }
 
@@ -113,8 +128,10 @@ func TestPrepareFunction(t *testing.T) {
 
 func TestIncompatibleDevice(t *testing.T) {
 	r := prepare(t, linear(), backend.CPU, nil)
-	for name, model := range map[string]any{"Rep": r, "session": r.Session} {
-		_, err := backend.Prepare(t.Context(), model, backend.CPU, &backend.Options{Device: "CUDA:1"})
+	cuda := &backend.Options{Device: "CUDA:1"}
+	_, ofRep := backend.Prepare(t.Context(), r, backend.CPU, cuda)
+	_, ofSession := backend.Prepare(t.Context(), r.Session, backend.CPU, cuda)
+	for name, err := range map[string]error{"Rep": ofRep, "session": ofSession} {
 		if want := "Incompatible device expected 'CUDA:1', got 'CPU'"; err == nil || err.Error() != want {
 			t.Errorf("%s: %v, want %s", name, err, want)
 		}

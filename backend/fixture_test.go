@@ -35,7 +35,7 @@ func choice() *onnx.Model {
 	return b.Must()
 }
 
-func prepare(t testing.TB, model any, b backend.Backend, o *backend.Options) *backend.Rep {
+func prepare[S backend.Preparable](t testing.TB, model S, b backend.Backend, o *backend.Options) *backend.Rep {
 	t.Helper()
 	r, err := backend.Prepare(t.Context(), model, b, o)
 	if err != nil {

@@ -15,18 +15,37 @@ import (
 // in memory whole.
 const maxStream = 2 << 30
 
-// Load reads a model: a path, bytes, an io.Reader, *onnx.Model, or *onnx.Graph.
-func Load(model any) (*onnx.Model, error) { return load(model, &Options{}) }
+// Source lists the forms in which a model is given: the path of a file, the bytes of a
+// ModelProto, a [Stream] of them, a model, or a graph.
+type Source interface {
+	string | []byte | Stream | *onnx.Model | *onnx.Graph
+}
 
-// load turns any of the accepted forms into a model.
+// Preparable lists what [Prepare] and [RunModel] take: a [Source], a model-local
+// function, an open session, or a Rep.
+type Preparable interface {
+	Source | *onnx.Function | *onward.Session | *Rep
+}
+
+// Stream is a model that is read from a reader to its end, as in
+// Stream{Reader: os.Stdin}.
+type Stream struct{ io.Reader }
+
+// Load reads a model.
+func Load[S Source](model S) (*onnx.Model, error) { return load(model, &Options{}) }
+
+// load reads a model in one of the forms of [Source], or makes one that calls a function.
 func load(model any, o *Options) (*onnx.Model, error) {
 	switch m := model.(type) {
 	case string:
 		return onnx.ReadFile(m, nil)
 	case []byte:
 		return onnx.Unmarshal(m, nil)
-	case io.Reader:
-		data, err := io.ReadAll(io.LimitReader(m, maxStream+1))
+	case Stream:
+		if m.Reader == nil {
+			return nil, errors.New("backend: the stream has no reader")
+		}
+		data, err := io.ReadAll(io.LimitReader(m.Reader, maxStream+1))
 		if err != nil {
 			return nil, err
 		}
@@ -50,7 +69,7 @@ func load(model any, o *Options) (*onnx.Model, error) {
 		}
 		return functionModel(m, o)
 	}
-	return nil, fmt.Errorf("backend: a %T is no model; want a path, bytes, an io.Reader, or a model, graph, function, session or Rep", model)
+	panic(fmt.Sprintf("backend: unexpected source %T", model)) // the constraints list no other type
 }
 
 func (o *Options) opset() int64 {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"iter"
 	"strings"
 	"text/tabwriter"
@@ -21,9 +20,9 @@ import (
 // one that fails, whose library is missing, or that does not come to an end. The
 // choice is remembered for the model and the machine.
 //
-//	best, report, err := preset.Auto{Model: "model.onnx", InputExample: example}.Open(ctx)
+//	best, report, err := preset.Auto{Model: preset.From("model.onnx"), InputExample: example}.Open(ctx)
 type Auto struct {
-	Model any // see Preset
+	Model Model // see Preset
 	// InputExample is what is measured with. It also fixes the open axes of the inputs
 	// for the presets that say so.
 	InputExample backend.Inputs
@@ -149,7 +148,7 @@ func milliseconds(d time.Duration) float64 { return float64(d.Nanoseconds()) / 1
 type candidate struct {
 	Result
 	preset Preset
-	own    any // its own model, nil for that of all
+	own    Model // its own model; not set for the model of all candidates
 	blocks []time.Duration
 }
 
@@ -180,7 +179,7 @@ func (a Auto) open(ctx context.Context) (*backend.Rep, *Report, error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	if _, ok := a.Model.(string); ok {
+	if _, ok := a.Model.source.(string); ok {
 		defer m.Close() // what runs it reads the file itself
 	}
 	list := a.candidates()
@@ -215,17 +214,17 @@ func (a Auto) open(ctx context.Context) (*backend.Rep, *Report, error) {
 
 // load reads the model and checks the example.
 func (a *Auto) load() (m *onnx.Model, err error) {
-	switch x := a.Model.(type) {
+	switch x := a.Model.source.(type) {
 	case nil:
-		return nil, errors.New("there is no model")
+		return nil, errNoModel
 	case string:
 		m, err = onnx.ReadFile(x, &onnx.ReadOptions{Map: true})
-	case io.Reader: // it can be read only once
-		if m, err = backend.Load(x); err == nil {
-			a.Model = m
+	case backend.Stream: // it can be read only once
+		if m, err = a.Model.load(); err == nil {
+			a.Model = From(m)
 		}
 	default:
-		m, err = backend.Load(x)
+		m, err = a.Model.load()
 	}
 	if err != nil {
 		return nil, err

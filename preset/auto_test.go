@@ -121,7 +121,7 @@ func on(names ...string) []preset.Preset {
 
 // auto is a short measurement that remembers nothing.
 func auto(t testing.TB, names ...string) preset.Auto {
-	return preset.Auto{Model: linear(), InputExample: backend.One(matrix()), Candidates: on(names...), NoCache: true, MinDuration: 9 * time.Millisecond, CacheDir: t.TempDir()}
+	return preset.Auto{Model: preset.From(linear()), InputExample: backend.One(matrix()), Candidates: on(names...), NoCache: true, MinDuration: 9 * time.Millisecond, CacheDir: t.TempDir()}
 }
 
 func TestAutoTakesTheFastest(t *testing.T) {
@@ -208,11 +208,11 @@ func TestAutoErrors(t *testing.T) {
 		a    preset.Auto
 		want string
 	}{
-		{preset.Auto{}, "Auto: there is no model"},
-		{preset.Auto{Model: linear()}, "Auto: give an InputExample to measure with, for [x: tensor(float)[n,2]]"},
-		{preset.Auto{Model: linear(), InputExample: backend.One(vector(1))}, "Auto: InputExample: "},
-		{preset.Auto{Model: linear(), InputExample: backend.One(matrix()), NoCache: true, Candidates: []preset.Preset{}}, "there are no candidates"},
-		{preset.Auto{Model: linear(), InputExample: backend.One(matrix()), NoCache: true, Candidates: on("test:absent", "test:refusing")}, "test:absent: the library is missing: get it somewhere\ntest:refusing: "},
+		{preset.Auto{}, "Auto: the field Model is not set"},
+		{preset.Auto{Model: preset.From(linear())}, "Auto: give an InputExample to measure with, for [x: tensor(float)[n,2]]"},
+		{preset.Auto{Model: preset.From(linear()), InputExample: backend.One(vector(1))}, "Auto: InputExample: "},
+		{preset.Auto{Model: preset.From(linear()), InputExample: backend.One(matrix()), NoCache: true, Candidates: []preset.Preset{}}, "there are no candidates"},
+		{preset.Auto{Model: preset.From(linear()), InputExample: backend.One(matrix()), NoCache: true, Candidates: on("test:absent", "test:refusing")}, "test:absent: the library is missing: get it somewhere\ntest:refusing: "},
 	} {
 		if _, _, err := c.a.Open(t.Context()); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%v\nwant %s", err, c.want)
@@ -257,7 +257,8 @@ func TestAutoOwnEngines(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for form, x := range map[string]any{"model": m, "bytes": data, "path": modelFile(t, m), "reader": bytes.NewReader(data)} {
+	for form, x := range map[string]preset.Model{"model": preset.From(m), "graph": preset.From(m.Graph), "bytes": preset.From(data), "path": preset.From(modelFile(t, m)),
+		"stream": preset.From(backend.Stream{Reader: bytes.NewReader(data)})} {
 		a := preset.Auto{Model: x, InputExample: backend.Named{"x": matrix()}, Candidates: []preset.Preset{preset.Onward{}, preset.OnwardReference{}}, CacheDir: t.TempDir(), MinDuration: 3 * time.Millisecond}
 		best, report, err := a.Open(t.Context())
 		if err != nil {
@@ -310,7 +311,7 @@ func TestAutoRemembers(t *testing.T) {
 	other.Graph.Initializers[1] = onnx.FromTensor(vector(1, 2))
 	other.Graph.Initializers[1].Name = "b"
 	change := map[string]func(*preset.Auto){
-		"weights": func(a *preset.Auto) { a.Model = other },
+		"weights": func(a *preset.Auto) { a.Model = preset.From(other) },
 		"shape": func(a *preset.Auto) {
 			a.InputExample = backend.One(tensor.Must(tensor.Zeros(tensor.TypeFloat32, 3, 2)))
 		},
@@ -321,7 +322,7 @@ func TestAutoRemembers(t *testing.T) {
 		"tolerance": func(a *preset.Auto) { a.Tolerance = 1 },
 		"no cache":  func(a *preset.Auto) { a.NoCache = true },
 		"own model": func(a *preset.Auto) {
-			a.Candidates = []preset.Preset{preset.Registered{Provider: "test:slow", Model: linear()}, preset.Registered{Provider: "test:fast"}}
+			a.Candidates = []preset.Preset{preset.Registered{Provider: "test:slow", Model: preset.From(linear())}, preset.Registered{Provider: "test:fast"}}
 		},
 	}
 	for name, f := range change {
@@ -540,7 +541,7 @@ func TestCreateAuto(t *testing.T) {
 
 func TestBenchmark(t *testing.T) {
 	var out bytes.Buffer
-	b := &preset.Benchmark{BatchSize: 2, Model: linear(), Input: backend.One(matrix()), Backends: on("test:fast", "test:failing", "test:absent", "cpu"),
+	b := &preset.Benchmark{BatchSize: 2, Model: preset.From(linear()), Input: backend.One(matrix()), Backends: on("test:fast", "test:failing", "test:absent", "cpu"),
 		Warmup: 1, Repeat: 4, Number: 3, Verbose: true, Output: &out}
 	before := runners["test:fast"].runCount.Load()
 	if err := b.Run(t.Context()); err != nil {
@@ -578,7 +579,7 @@ $`); !want.MatchString(out.String()) {
 	if err := b.Run(ctx); !errors.Is(err, context.Canceled) {
 		t.Error(err)
 	}
-	if err := (&preset.Benchmark{Model: linear(), Number: -1}).Run(t.Context()); err == nil {
+	if err := (&preset.Benchmark{Model: preset.From(linear()), Number: -1}).Run(t.Context()); err == nil {
 		t.Error("a negative number was taken")
 	}
 }

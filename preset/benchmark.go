@@ -22,7 +22,7 @@ import (
 // is quicker and fairer; this one is for figures to compare.
 type Benchmark struct {
 	BatchSize int            // samples in one input; default 1
-	Model     any            // see Preset
+	Model     Model          // see Preset
 	Input     backend.Inputs // of every run, and the presets' InputExample
 	// Backends are what is measured, such as TypeAutoCPU.Candidates(nil). Default: those
 	// of TypeAuto.
@@ -75,12 +75,12 @@ func (b *Benchmark) Run(ctx context.Context) error {
 		return fmt.Errorf("preset: Benchmark with BatchSize %d, Repeat %d, Number %d, Threads %d: want no negative number", b.BatchSize, b.Repeat, b.Number, b.Threads)
 	}
 	model := b.Model
-	if r, ok := model.(io.Reader); ok { // it can be read only once
-		m, err := backend.Load(r)
+	if _, ok := model.source.(backend.Stream); ok { // it can be read only once
+		m, err := model.load()
 		if err != nil {
 			return err
 		}
-		model = m
+		model = From(m)
 	}
 	b.results, b.date = nil, time.Now()
 	for _, p := range b.Backends {
@@ -151,7 +151,7 @@ func (b *Benchmark) Results() []BenchmarkResult { return b.results }
 func (b *Benchmark) Print() error {
 	b.defaults()
 	t := tabwriter.NewWriter(b.Output, 0, 0, 2, ' ', 0)
-	if path, ok := b.Model.(string); ok {
+	if path, ok := b.Model.source.(string); ok {
 		fmt.Fprintf(t, "Model\t%s\n", path)
 	}
 	fmt.Fprintf(t, "Batch size\t%d\nWarmup\t%d\nRepeat\t%d\nNumber\t%d\n", b.BatchSize, max(b.Warmup, 0), b.Repeat, b.Number)

@@ -64,9 +64,9 @@ func writeBeside(path string, data []byte) error {
 }
 
 // modelHash is the SHA-256 of a model with its external data, in hexadecimal.
-func modelHash(model any, m *onnx.Model) (string, error) {
+func modelHash(model Model, m *onnx.Model) (string, error) {
 	h := sha256.New()
-	switch x := model.(type) {
+	switch x := model.source.(type) {
 	case string:
 		f, err := os.Open(x)
 		if err != nil {

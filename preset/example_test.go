@@ -52,7 +52,7 @@ func ExamplePreset() {
 	b := onnx.NewModel("sum")
 	b.Input("input_name_0", onnx.Float, 2).Input("input_name_1", onnx.Float, 2).Output("sum", onnx.Float, 2)
 	b.Node("Add", []string{"input_name_0", "input_name_1"}, []string{"sum"})
-	sess, err := preset.Onward{Model: b.Must()}.Open(ctx)
+	sess, err := preset.Onward{Model: preset.From(b.Must())}.Open(ctx)
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -79,72 +79,72 @@ func ExamplePreset() {
 }
 
 func ExampleOnward() {
-	show(preset.Onward{Model: mul()})
+	show(preset.Onward{Model: preset.From(mul())})
 	// Output: Y [1 4 9 16 25 36]
 }
 
 func ExampleOnwardReference() {
-	show(preset.OnwardReference{Model: mul()})
+	show(preset.OnwardReference{Model: preset.From(mul())})
 	// Output: Y [1 4 9 16 25 36]
 }
 
 func ExampleRegistered() {
-	show(preset.Registered{Provider: "cpu", Model: mul(), Threads: 1})
+	show(preset.Registered{Provider: "cpu", Model: preset.From(mul()), Threads: 1})
 	// Output: Y [1 4 9 16 25 36]
 }
 
 // The presets of ONNX Runtime need its driver. This program does not import it, and
 // each preset says so; it says as well which library is missing.
 func ExampleOrt() {
-	show(preset.Ort{Model: mul(), Provider: "CPUExecutionProvider", ProviderOptions: map[string]string{"enable_cpu_mem_arena": "False"},
+	show(preset.Ort{Model: preset.From(mul()), Provider: "CPUExecutionProvider", ProviderOptions: map[string]string{"enable_cpu_mem_arena": "False"},
 		Session: &onward.SessionOptions{Threads: 1}})
 	// Output: Ort CPUExecutionProvider: provider "ort:cpu" is not registered: the program must import _ "github.com/onward-ml/onward/provider/ort"
 }
 
 func ExampleOrtCPU() {
-	show(preset.OrtCPU{Model: mul(), InterOpThreads: 1, IntraOpThreads: 4})
+	show(preset.OrtCPU{Model: preset.From(mul()), InterOpThreads: 1, IntraOpThreads: 4})
 	// Output: OrtCPU: provider "ort:cpu" is not registered: the program must import _ "github.com/onward-ml/onward/provider/ort"
 }
 
 func ExampleOrtCUDA() {
-	show(preset.OrtCUDA{Model: mul(), ProviderOptions: map[string]string{"device_id": "0"}})
+	show(preset.OrtCUDA{Model: preset.From(mul()), ProviderOptions: map[string]string{"device_id": "0"}})
 	// Output: OrtCUDA: provider "ort:cuda" is not registered: the program must import _ "github.com/onward-ml/onward/provider/ort"
 }
 
 func ExampleOrtOpenVINO() {
-	show(preset.OrtOpenVINO{Model: mul(), InputExample: backend.One(sample()), ProviderOptions: map[string]string{"device_type": "GPU"}})
+	show(preset.OrtOpenVINO{Model: preset.From(mul()), InputExample: backend.One(sample()), ProviderOptions: map[string]string{"device_type": "GPU"}})
 	// Output: OrtOpenVINO: provider "ort:openvino" is not registered: the program must import _ "github.com/onward-ml/onward/provider/ort"
 }
 
 func ExampleOrtOpenVINOFloat() {
-	show(preset.OrtOpenVINOFloat{Model: mul(), InputExample: backend.One(sample()), OpenVINOThreads: 4})
+	show(preset.OrtOpenVINOFloat{Model: preset.From(mul()), InputExample: backend.One(sample()), OpenVINOThreads: 4})
 	// Output: OrtOpenVINOFloat: provider "ort:openvino" is not registered: the program must import _ "github.com/onward-ml/onward/provider/ort"
 }
 
 func ExampleOrtOpenVINOInt8() {
-	show(preset.OrtOpenVINOInt8{Model: mul(), InputExample: backend.One(sample())})
+	show(preset.OrtOpenVINOInt8{Model: preset.From(mul()), InputExample: backend.One(sample())})
 	// Output: OrtOpenVINOInt8: provider "ort:openvino" is not registered: the program must import _ "github.com/onward-ml/onward/provider/ort"
 }
 
 // Engines for batches of 1 to 8 samples, which are fastest for those of the example.
 func ExampleOrtTensorRT() {
-	show(preset.OrtTensorRT{Model: mul(), InputExample: backend.One(sample()), ProviderOptions: map[string]string{"trt_max_workspace_size": "1073741824"},
+	show(preset.OrtTensorRT{Model: preset.From(mul()), InputExample: backend.One(sample()), ProviderOptions: map[string]string{"trt_max_workspace_size": "1073741824"},
 		Profile: map[string]preset.ShapeRange{"X": {Min: []int{1, 2}, Max: []int{8, 2}}}})
 	// Output: OrtTensorRT: provider "ort:tensorrt" is not registered: the program must import _ "github.com/onward-ml/onward/provider/ort"
 }
 
 func ExampleOrtTensorRTFloat() {
-	show(preset.OrtTensorRTFloat{Model: mul(), InputExample: backend.One(sample())})
+	show(preset.OrtTensorRTFloat{Model: preset.From(mul()), InputExample: backend.One(sample())})
 	// Output: OrtTensorRTFloat: provider "ort:tensorrt" is not registered: the program must import _ "github.com/onward-ml/onward/provider/ort"
 }
 
 func ExampleOrtTensorRTFloatOptim() {
-	show(preset.OrtTensorRTFloatOptim{Model: mul(), InputExample: backend.One(sample())})
+	show(preset.OrtTensorRTFloatOptim{Model: preset.From(mul()), InputExample: backend.One(sample())})
 	// Output: OrtTensorRTFloatOptim: provider "ort:tensorrt" is not registered: the program must import _ "github.com/onward-ml/onward/provider/ort"
 }
 
 // The calibration table comes from a few batches of data, or from a file:
-// calibration.ReadFile("table.flatbuffers"), or just Table: "table.flatbuffers".
+// Table: preset.TableFile("table.flatbuffers").
 func ExampleOrtTensorRTInt8() {
 	ctx := context.Background()
 	m, err := onnx.Unmarshal(mul(), nil)
@@ -156,7 +156,7 @@ func ExampleOrtTensorRTInt8() {
 		log.Fatal(err)
 	}
 	fmt.Println(table.Names())
-	show(preset.OrtTensorRTInt8{Model: m, Table: table, InputExample: backend.One(sample())})
+	show(preset.OrtTensorRTInt8{Model: preset.From(m), Table: table, InputExample: backend.One(sample())})
 	// Output:
 	// [X Y]
 	// OrtTensorRTInt8: provider "ort:tensorrt" is not registered: the program must import _ "github.com/onward-ml/onward/provider/ort"
@@ -164,18 +164,18 @@ func ExampleOrtTensorRTInt8() {
 
 // The scales are in the model's QuantizeLinear and DequantizeLinear nodes.
 func ExampleOrtTensorRTInt8QDQ() {
-	show(preset.OrtTensorRTInt8QDQ{Model: mul(), InputExample: backend.One(sample()), NoFP16: true})
+	show(preset.OrtTensorRTInt8QDQ{Model: preset.From(mul()), InputExample: backend.One(sample()), NoFP16: true})
 	// Output: OrtTensorRTInt8QDQ: provider "ort:tensorrt" is not registered: the program must import _ "github.com/onward-ml/onward/provider/ort"
 }
 
 func ExampleOpenVINO() {
-	show(preset.OpenVINO{Model: mul(), InputExample: backend.One(sample())})
+	show(preset.OpenVINO{Model: preset.From(mul()), InputExample: backend.One(sample())})
 	// Output: OpenVINO: provider "openvino" is not registered: the program must import _ "github.com/onward-ml/onward/provider/openvino"
 }
 
 func ExampleAuto() {
 	ctx := context.Background()
-	best, report, err := preset.Auto{Model: mul(), InputExample: backend.One(sample()), MinDuration: 30 * time.Millisecond, NoCache: true}.Open(ctx)
+	best, report, err := preset.Auto{Model: preset.From(mul()), InputExample: backend.One(sample()), MinDuration: 30 * time.Millisecond, NoCache: true}.Open(ctx)
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -208,7 +208,7 @@ func ExampleCreate() {
 
 func ExampleBenchmark() {
 	var out strings.Builder
-	b := preset.Benchmark{BatchSize: 3, Model: mul(), Input: backend.One(sample()), Backends: []preset.Preset{preset.Onward{}, preset.OrtCPU{}},
+	b := preset.Benchmark{BatchSize: 3, Model: preset.From(mul()), Input: backend.One(sample()), Backends: []preset.Preset{preset.Onward{}, preset.OrtCPU{}},
 		Repeat: 5, Verbose: true, Output: &out}
 	if err := b.Run(context.Background()); err != nil {
 		log.Fatal(err)

@@ -112,7 +112,7 @@ type CreateOptions struct {
 	// InputExample is needed for models with dynamic axes, and by the automatic types.
 	InputExample backend.Inputs
 	// Table is the calibration table of ORT_TENSORRT_INT8.
-	Table           any
+	Table           CalibrationTable
 	InterOpThreads  int
 	IntraOpThreads  int
 	OpenVINOThreads int    // length of OpenVINO's queue of asynchronous requests
@@ -153,7 +153,7 @@ func (t Type) Candidates(o *CreateOptions) []Preset {
 }
 
 // Create loads a model on a backend of a type (BackendFactory.create).
-func Create(ctx context.Context, model any, t Type, o *CreateOptions) (*backend.Rep, error) {
+func Create[S backend.Source](ctx context.Context, model S, t Type, o *CreateOptions) (*backend.Rep, error) {
 	if o == nil {
 		o = &CreateOptions{}
 	}
@@ -161,10 +161,10 @@ func Create(ctx context.Context, model any, t Type, o *CreateOptions) (*backend.
 		return nil, fmt.Errorf("preset: there is no type %d", int(t))
 	}
 	if p := t.Preset(o); p != nil {
-		return p.on(model, o.InputExample).Open(ctx)
+		return p.on(From(model), o.InputExample).Open(ctx)
 	}
 	a := o.Auto
-	a.Model, a.InputExample = model, o.InputExample
+	a.Model, a.InputExample = From(model), o.InputExample
 	if a.Candidates == nil {
 		a.Candidates = t.Candidates(o)
 	}

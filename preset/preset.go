@@ -2,8 +2,8 @@
 // Go engine, ONNX Runtime's execution providers, and OpenVINO. [Auto] measures
 // them and opens the fastest, [Benchmark] prints figures for each.
 //
-//	rep, err := preset.OrtTensorRTInt8{Model: "model.onnx", Table: table, InputExample: example}.Open(ctx)
-//	best, report, err := preset.Auto{Model: "model.onnx", InputExample: example}.Open(ctx)
+//	rep, err := preset.OrtTensorRTInt8{Model: preset.From("model.onnx"), Table: table, InputExample: example}.Open(ctx)
+//	best, report, err := preset.Auto{Model: preset.From("model.onnx"), InputExample: example}.Open(ctx)
 package preset
 
 import (
@@ -22,10 +22,10 @@ import (
 // Preset is a model with a choice of what runs it, and with which options. The
 // presets are structs such as [OrtCPU] and [OrtTensorRTInt8]:
 //
-//	rep, err := preset.OrtTensorRTInt8{Model: "model.onnx", Table: table, InputExample: example}.Open(ctx)
+//	rep, err := preset.OrtTensorRTInt8{Model: preset.From("model.onnx"), Table: table, InputExample: example}.Open(ctx)
 //
-// Model is a path, bytes, an io.Reader or *onnx.Model; an *onnx.Model must not change
-// while the Rep is in use.
+// Model is what [From] returns for a path, bytes, a stream, or a model, which must not
+// change while the Rep is in use.
 //
 // InputExample is an input as [backend.Rep.Run] takes it. It is checked against the model,
 // and it fixes the axes of the inputs that the model leaves open: only inputs of its
@@ -39,10 +39,24 @@ type Preset interface {
 	Open(ctx context.Context) (*backend.Rep, error)
 
 	// on returns the preset with a model and an example, where it has none of its own.
-	on(model any, example backend.Inputs) Preset
+	on(model Model, example backend.Inputs) Preset
 	// plan returns how the preset is opened.
 	plan() *plan
 }
+
+// Model is the model of a preset, as [From] returns it. The zero Model is not set.
+type Model struct {
+	source any
+	load   func() (*onnx.Model, error)
+}
+
+// From returns a model for the field Model of a preset: the path of a file, bytes,
+// a [backend.Stream], *onnx.Model, or *onnx.Graph.
+func From[S backend.Source](source S) Model {
+	return Model{source, func() (*onnx.Model, error) { return backend.Load(source) }}
+}
+
+var errNoModel = errors.New("the field Model is not set")
 
 // TensorInfo is an input or output of a model: its name, type and shape, as
 // [backend.Rep.Inputs] and [backend.Rep.Outputs] list them.
@@ -53,7 +67,7 @@ type plan struct {
 	name    string
 	config  onward.ProviderConfig
 	session onward.SessionOptions
-	model   any
+	model   Model
 	example backend.Inputs
 	binds   bool            // the example fixes open axes
 	demands bool            // … and must be there for a model that has such axes
@@ -100,21 +114,21 @@ func (p *plan) open(ctx context.Context) (*backend.Rep, error) {
 }
 
 func (p *plan) prepare(ctx context.Context) (*backend.Rep, error) {
-	if p.model == nil {
-		return nil, errors.New("there is no model")
+	if p.model.source == nil {
+		return nil, errNoModel
 	}
 	if err := available(p.config); err != nil {
 		return nil, err
 	}
 	provider := backend.Provider(p.config.Name)
-	path, isPath := p.model.(string)
+	path, isPath := p.model.source.(string)
 	var m *onnx.Model
 	var err error
 	if isPath && !goEngine(p.config.Name) {
 		// The provider reads the file itself if nothing in the model has to change.
 		m, err = onnx.ReadFile(path, &onnx.ReadOptions{Map: true, MaxFileSize: p.session.Limits.MaxFileSize, StrictExternalData: p.session.StrictExternalData})
 	} else {
-		m, err = backend.Load(p.model)
+		m, err = p.model.load()
 	}
 	if err != nil {
 		return nil, err
@@ -154,7 +168,7 @@ func (p *plan) prepare(ctx context.Context) (*backend.Rep, error) {
 
 // close ends the mapping of a model that was read here.
 func (p *plan) close(m *onnx.Model) {
-	if _, given := p.model.(*onnx.Model); !given {
+	if _, given := p.model.source.(*onnx.Model); !given {
 		m.Close()
 	}
 }

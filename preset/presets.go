@@ -14,7 +14,7 @@ import (
 // Onward runs a model on this module's engine, the provider "cpu". It needs nothing
 // else, and runs inputs of every shape at full speed: the example is only checked.
 type Onward struct {
-	Model        any
+	Model        Model
 	InputExample backend.Inputs
 	Threads      int // of one run; default all cores
 	Session      *onward.SessionOptions
@@ -30,7 +30,7 @@ func (p Onward) plan() *plan {
 	return own(p.Name(), backend.CPU, p.Model, p.InputExample, p.Session, p.Threads)
 }
 
-func (p Onward) on(model any, example backend.Inputs) Preset {
+func (p Onward) on(model Model, example backend.Inputs) Preset {
 	fill(&p.Model, &p.InputExample, model, example)
 	return p
 }
@@ -38,7 +38,7 @@ func (p Onward) on(model any, example backend.Inputs) Preset {
 // OnwardReference runs a model on this module's reference engine, node by node:
 // slow, and what the results of the others are compared with.
 type OnwardReference struct {
-	Model        any
+	Model        Model
 	InputExample backend.Inputs
 	Threads      int // of one run; default all cores
 	Session      *onward.SessionOptions
@@ -54,12 +54,12 @@ func (p OnwardReference) plan() *plan {
 	return own(p.Name(), backend.Reference, p.Model, p.InputExample, p.Session, p.Threads)
 }
 
-func (p OnwardReference) on(model any, example backend.Inputs) Preset {
+func (p OnwardReference) on(model Model, example backend.Inputs) Preset {
 	fill(&p.Model, &p.InputExample, model, example)
 	return p
 }
 
-func own(name string, provider backend.Provider, model any, example backend.Inputs, session *onward.SessionOptions, threads int) *plan {
+func own(name string, provider backend.Provider, model Model, example backend.Inputs, session *onward.SessionOptions, threads int) *plan {
 	p := &plan{name: name, config: onward.ProviderConfig{Name: string(provider)}, model: model, example: example}
 	p.sessionOptions(session, 0, threads)
 	return p
@@ -69,7 +69,7 @@ func own(name string, provider backend.Provider, model any, example backend.Inpu
 type Registered struct {
 	Provider        string            // its name
 	ProviderOptions map[string]string // its options
-	Model           any
+	Model           Model
 	InputExample    backend.Inputs
 	Threads         int // of one run; default all cores
 	Session         *onward.SessionOptions
@@ -88,7 +88,7 @@ func (p Registered) plan() *plan {
 	return o
 }
 
-func (p Registered) on(model any, example backend.Inputs) Preset {
+func (p Registered) on(model Model, example backend.Inputs) Preset {
 	fill(&p.Model, &p.InputExample, model, example)
 	return p
 }
@@ -96,7 +96,7 @@ func (p Registered) on(model any, example backend.Inputs) Preset {
 // OpenVINO runs a model on OpenVINO, without ONNX Runtime. InputExample is needed
 // for models with dynamic axes.
 type OpenVINO struct {
-	Model           any
+	Model           Model
 	InputExample    backend.Inputs
 	ProviderOptions map[string]string // of provider/openvino
 	Threads         int               // of one run; default all cores
@@ -115,14 +115,14 @@ func (p OpenVINO) plan() *plan {
 	return o
 }
 
-func (p OpenVINO) on(model any, example backend.Inputs) Preset {
+func (p OpenVINO) on(model Model, example backend.Inputs) Preset {
 	fill(&p.Model, &p.InputExample, model, example)
 	return p
 }
 
 // fill gives a preset a model and an example where it has none.
-func fill(m *any, in *backend.Inputs, model any, example backend.Inputs) {
-	if *m == nil {
+func fill(m *Model, in *backend.Inputs, model Model, example backend.Inputs) {
+	if m.source == nil {
 		*m = model
 	}
 	if in != nil && *in == nil {
@@ -158,7 +158,7 @@ func options(list ...map[string]string) map[string]string {
 
 // Ort runs a model on an execution provider of ONNX Runtime (OrtBackend).
 type Ort struct {
-	Model any
+	Model Model
 	// Provider names the execution provider as ONNX Runtime does
 	// ("CUDAExecutionProvider") or as package onward does ("ort:cuda"). Default: the
 	// CPU's.
@@ -197,14 +197,14 @@ func (p Ort) plan() *plan {
 	return o
 }
 
-func (p Ort) on(model any, example backend.Inputs) Preset {
+func (p Ort) on(model Model, example backend.Inputs) Preset {
 	fill(&p.Model, &p.InputExample, model, example)
 	return p
 }
 
 // OrtCPU runs a model on ONNX Runtime's CPU execution provider (OrtCpuBackend).
 type OrtCPU struct {
-	Model          any
+	Model          Model
 	InterOpThreads int // threads between operators; default ONNX Runtime's, which is none
 	IntraOpThreads int // threads inside of operators; default ONNX Runtime's
 	Session        *onward.SessionOptions
@@ -222,14 +222,14 @@ func (p OrtCPU) plan() *plan {
 	return o
 }
 
-func (p OrtCPU) on(model any, _ backend.Inputs) Preset {
+func (p OrtCPU) on(model Model, _ backend.Inputs) Preset {
 	fill(&p.Model, nil, model, nil)
 	return p
 }
 
 // OrtCUDA runs a model on ONNX Runtime's CUDA execution provider (OrtCudaBackend).
 type OrtCUDA struct {
-	Model           any
+	Model           Model
 	ProviderOptions map[string]string // such as "device_id"
 	Session         *onward.SessionOptions
 }
@@ -246,7 +246,7 @@ func (p OrtCUDA) plan() *plan {
 	return o
 }
 
-func (p OrtCUDA) on(model any, _ backend.Inputs) Preset {
+func (p OrtCUDA) on(model Model, _ backend.Inputs) Preset {
 	fill(&p.Model, nil, model, nil)
 	return p
 }
@@ -254,7 +254,7 @@ func (p OrtCUDA) on(model any, _ backend.Inputs) Preset {
 // OrtOpenVINO runs a model on ONNX Runtime's OpenVINO execution provider
 // (OrtOpenvinoBackend). InputExample is needed for models with dynamic axes.
 type OrtOpenVINO struct {
-	Model           any
+	Model           Model
 	ProviderOptions map[string]string // such as "device_type"
 	InputExample    backend.Inputs
 	InterOpThreads  int // threads between operators; default ONNX Runtime's
@@ -271,12 +271,12 @@ func (p OrtOpenVINO) plan() *plan {
 	return ortOpenVINO(p.Name(), p.ProviderOptions, p.Model, p.InputExample, p.InterOpThreads, p.IntraOpThreads)
 }
 
-func (p OrtOpenVINO) on(model any, example backend.Inputs) Preset {
+func (p OrtOpenVINO) on(model Model, example backend.Inputs) Preset {
 	fill(&p.Model, &p.InputExample, model, example)
 	return p
 }
 
-func ortOpenVINO(name string, options map[string]string, model any, example backend.Inputs, inter, intra int) *plan {
+func ortOpenVINO(name string, options map[string]string, model Model, example backend.Inputs, inter, intra int) *plan {
 	p := &plan{name: name, config: onward.ProviderConfig{Name: "ort:openvino", Options: options}, model: model, example: example, binds: true, demands: true}
 	p.sessionOptions(nil, inter, intra)
 	return p
@@ -296,7 +296,7 @@ func cpuOpenVINO(precision string, queue int) map[string]string {
 // OrtOpenVINOFloat is [OrtOpenVINO] in float32 on the CPU, what older releases of
 // ONNX Runtime call the device CPU_FP32 (OrtOpenvinoFloatBackend).
 type OrtOpenVINOFloat struct {
-	Model          any
+	Model          Model
 	InputExample   backend.Inputs
 	InterOpThreads int // threads between operators; default ONNX Runtime's
 	IntraOpThreads int // threads inside of operators; default ONNX Runtime's
@@ -315,7 +315,7 @@ func (p OrtOpenVINOFloat) plan() *plan {
 	return ortOpenVINO(p.Name(), cpuOpenVINO("FP32", p.OpenVINOThreads), p.Model, p.InputExample, p.InterOpThreads, p.IntraOpThreads)
 }
 
-func (p OrtOpenVINOFloat) on(model any, example backend.Inputs) Preset {
+func (p OrtOpenVINOFloat) on(model Model, example backend.Inputs) Preset {
 	fill(&p.Model, &p.InputExample, model, example)
 	return p
 }
@@ -324,7 +324,7 @@ func (p OrtOpenVINOFloat) on(model any, example backend.Inputs) Preset {
 // scales are in QuantizeLinear and DequantizeLinear nodes (OrtOpenvinoInt8Backend):
 // OpenVINO computes in the precision that the model says. Another model is an error.
 type OrtOpenVINOInt8 struct {
-	Model          any
+	Model          Model
 	InputExample   backend.Inputs
 	InterOpThreads int // threads between operators; default ONNX Runtime's
 	IntraOpThreads int // threads inside of operators; default ONNX Runtime's
@@ -345,7 +345,7 @@ func (p OrtOpenVINOInt8) plan() *plan {
 	return o
 }
 
-func (p OrtOpenVINOInt8) on(model any, example backend.Inputs) Preset {
+func (p OrtOpenVINOInt8) on(model Model, example backend.Inputs) Preset {
 	fill(&p.Model, &p.InputExample, model, example)
 	return p
 }

@@ -34,12 +34,12 @@ type ShapeRange struct{ Min, Max []int }
 // tensorRT is what the presets of TensorRT have in common.
 type tensorRT struct {
 	name    string
-	model   any
+	model   Model
 	example backend.Inputs
 	options map[string]string
 	profile map[string]ShapeRange
 	cache   string
-	table   any
+	table   CalibrationTable
 	int8    bool // from a table
 	qdq     bool
 }
@@ -51,7 +51,7 @@ func (t tensorRT) plan() *plan {
 		p.dynamic[name] = true
 	}
 	if t.int8 {
-		p.table = func() ([]byte, error) { return readTable(t.table) }
+		p.table = func() ([]byte, error) { return flatBuffers(t.table) }
 	}
 	return p
 }
@@ -72,7 +72,7 @@ func (t tensorRT) finish(p *plan, m *onnx.Model, example onward.Values) error {
 	var table []byte
 	if t.int8 {
 		var err error
-		if table, err = readTable(t.table); err != nil {
+		if table, err = flatBuffers(t.table); err != nil {
 			return fmt.Errorf("calibration table: %w", err)
 		}
 	}
@@ -161,40 +161,44 @@ func sizes(shape []int) string {
 	return strings.Join(s, "x")
 }
 
-// maxTable is the largest calibration table that is read.
-const maxTable = 256 << 20
+// TableFile is the path of a calibration table in FlatBuffers form.
+type TableFile string
 
-// readTable returns a calibration table as FlatBuffers.
-func readTable(table any) ([]byte, error) {
-	switch t := table.(type) {
-	case nil:
-		return nil, errors.New("there is none; give a path or a table")
-	case string:
-		f, err := os.Open(t)
-		if err != nil {
-			return nil, err
-		}
-		defer f.Close()
-		if st, err := f.Stat(); err != nil || !st.Mode().IsRegular() {
-			return nil, errors.Join(err, fmt.Errorf("%q is no regular file", t))
-		}
-		data, err := io.ReadAll(io.LimitReader(f, maxTable+1))
-		if err != nil {
-			return nil, err
-		}
-		if len(data) > maxTable {
-			return nil, fmt.Errorf("%q is longer than %d bytes", t, maxTable)
-		}
-		if len(data) < 12 { // the root's offset, a table and its vtable
-			return nil, fmt.Errorf("%q has %d bytes, which is no FlatBuffers file", t, len(data))
-		}
-		return data, nil
-	case CalibrationTable:
-		var b bytes.Buffer
-		err := t.WriteFlatBuffers(&b)
-		return b.Bytes(), err
+// The sizes of a calibration table's file in bytes. The least one holds the root's
+// offset, an empty table and its vtable.
+const (
+	minTable = 12
+	maxTable = 256 << 20
+)
+
+// WriteFlatBuffers copies the file, which must be a regular one.
+func (f TableFile) WriteFlatBuffers(w io.Writer) error {
+	st, err := os.Stat(string(f)) // before Open, which would wait for the writer of a pipe
+	switch {
+	case err != nil:
+		return err
+	case !st.Mode().IsRegular():
+		return fmt.Errorf("%q is not a regular file", string(f))
+	case st.Size() < minTable || st.Size() > maxTable:
+		return fmt.Errorf("%q has %d bytes, want %d to %d in FlatBuffers form", string(f), st.Size(), minTable, maxTable)
 	}
-	return nil, fmt.Errorf("a %T is none; want a path or a value with WriteFlatBuffers", table)
+	file, err := os.Open(string(f))
+	if err != nil {
+		return err
+	}
+	defer file.Close()
+	_, err = io.Copy(w, io.LimitReader(file, maxTable))
+	return err
+}
+
+// flatBuffers returns a calibration table as FlatBuffers.
+func flatBuffers(table CalibrationTable) ([]byte, error) {
+	if table == nil {
+		return nil, errors.New("the field Table is not set")
+	}
+	var b bytes.Buffer
+	err := table.WriteFlatBuffers(&b)
+	return b.Bytes(), err
 }
 
 // OrtTensorRT runs a model on ONNX Runtime's TensorRT execution provider
@@ -202,7 +206,7 @@ func readTable(table any) ([]byte, error) {
 // needed for models with dynamic axes. The first launch can take minutes, while
 // TensorRT builds its engines; they are kept in a folder of the user's.
 type OrtTensorRT struct {
-	Model           any
+	Model           Model
 	ProviderOptions map[string]string
 	InputExample    backend.Inputs
 	// Profile leaves the axes of some inputs open, within ranges: TensorRT builds
@@ -224,7 +228,7 @@ func (p OrtTensorRT) plan() *plan {
 	return tensorRT{name: p.Name(), model: p.Model, example: p.InputExample, options: p.ProviderOptions, profile: p.Profile, cache: p.CacheDir}.plan()
 }
 
-func (p OrtTensorRT) on(model any, example backend.Inputs) Preset {
+func (p OrtTensorRT) on(model Model, example backend.Inputs) Preset {
 	fill(&p.Model, &p.InputExample, model, example)
 	return p
 }
@@ -232,7 +236,7 @@ func (p OrtTensorRT) on(model any, example backend.Inputs) Preset {
 // OrtTensorRTFloat is [OrtTensorRT] with its default options, in float32
 // (OrtTensorrtFloatBackend).
 type OrtTensorRTFloat struct {
-	Model        any
+	Model        Model
 	InputExample backend.Inputs
 	Profile      map[string]ShapeRange // see OrtTensorRT
 	CacheDir     string                // see OrtTensorRT
@@ -251,7 +255,7 @@ func (p OrtTensorRTFloat) plan() *plan {
 		options: onDevice(p.DeviceID)}.plan()
 }
 
-func (p OrtTensorRTFloat) on(model any, example backend.Inputs) Preset {
+func (p OrtTensorRTFloat) on(model Model, example backend.Inputs) Preset {
 	fill(&p.Model, &p.InputExample, model, example)
 	return p
 }
@@ -260,7 +264,7 @@ func (p OrtTensorRTFloat) on(model any, example backend.Inputs) Preset {
 // each layer, float16 or float32 (OrtTensorrtFloatOptimBackend). TensorRT keeps to
 // float32 on a GPU without float16.
 type OrtTensorRTFloatOptim struct {
-	Model        any
+	Model        Model
 	InputExample backend.Inputs
 	Profile      map[string]ShapeRange // see OrtTensorRT
 	CacheDir     string                // see OrtTensorRT
@@ -281,7 +285,7 @@ func (p OrtTensorRTFloatOptim) plan() *plan {
 		options: options(map[string]string{"trt_fp16_enable": "True"}, onDevice(p.DeviceID))}.plan()
 }
 
-func (p OrtTensorRTFloatOptim) on(model any, example backend.Inputs) Preset {
+func (p OrtTensorRTFloatOptim) on(model Model, example backend.Inputs) Preset {
 	fill(&p.Model, &p.InputExample, model, example)
 	return p
 }
@@ -289,9 +293,9 @@ func (p OrtTensorRTFloatOptim) on(model any, example backend.Inputs) Preset {
 // OrtTensorRTInt8 is [OrtTensorRT] in 8-bit integers, by a calibration table
 // (OrtTensorrtInt8Backend).
 type OrtTensorRTInt8 struct {
-	Model any
-	// Table is a [CalibrationTable], or the path of one in FlatBuffers form.
-	Table        any
+	Model Model
+	// Table is the calibration table, such as a *calibration.Table, or a [TableFile].
+	Table        CalibrationTable
 	InputExample backend.Inputs
 	// NoFP16 keeps what is not quantized in float32; else it is in float16 where the
 	// GPU has it.
@@ -313,7 +317,7 @@ func (p OrtTensorRTInt8) plan() *plan {
 		table: p.Table, int8: true, options: options(int8Options(p.NoFP16), onDevice(p.DeviceID))}.plan()
 }
 
-func (p OrtTensorRTInt8) on(model any, example backend.Inputs) Preset {
+func (p OrtTensorRTInt8) on(model Model, example backend.Inputs) Preset {
 	fill(&p.Model, &p.InputExample, model, example)
 	return p
 }
@@ -322,7 +326,7 @@ func (p OrtTensorRTInt8) on(model any, example backend.Inputs) Preset {
 // in QuantizeLinear and DequantizeLinear nodes (OrtTensorrtInt8QDQBackend). Another
 // model is an error.
 type OrtTensorRTInt8QDQ struct {
-	Model        any
+	Model        Model
 	InputExample backend.Inputs
 	// NoFP16 keeps what is not quantized in float32; else it is in float16 where the
 	// GPU has it.
@@ -346,7 +350,7 @@ func (p OrtTensorRTInt8QDQ) plan() *plan {
 		qdq: true, options: options(int8Options(p.NoFP16), onDevice(p.DeviceID))}.plan()
 }
 
-func (p OrtTensorRTInt8QDQ) on(model any, example backend.Inputs) Preset {
+func (p OrtTensorRTInt8QDQ) on(model Model, example backend.Inputs) Preset {
 	fill(&p.Model, &p.InputExample, model, example)
 	return p
 }

@@ -18,7 +18,6 @@ import (
 	"time"
 
 	"github.com/onward-ml/onward"
-	"github.com/onward-ml/onward/backend"
 	"github.com/onward-ml/onward/onnx"
 )
 
@@ -83,8 +82,8 @@ func (a *Auto) cache(m *onnx.Model, list []*candidate) (*tuneCache, error) {
 		}
 		fmt.Fprintf(h, "%q %v %q %v %q\n", c.Name, c.Status, p.config.Name, p.config.Options, version) // fmt sorts maps
 		fmt.Fprintf(h, "%d %d %v %v %v %v %v\n", s.Threads, s.InterOpThreads, s.ExecutionMode, s.OptimizationLevel, s.DisabledPasses, s.FreeDimensions, s.Config)
-		if c.own != nil {
-			m, err := backend.Load(c.own)
+		if c.own.source != nil {
+			m, err := c.own.load()
 			if err != nil {
 				return nil, err
 			}

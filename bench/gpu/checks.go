@@ -155,32 +155,32 @@ func tryPreset(ctx context.Context, p preset.Preset) (string, error) {
 	atol := 1e-3
 	switch q := p.(type) {
 	case preset.OrtTensorRTFloatOptim:
-		atol, q.Model = 0.02, m
+		atol, q.Model = 0.02, preset.From(m)
 		p = q
 	case preset.OrtTensorRTInt8:
 		table, err := calibration.Calibrate(ctx, m, calibration.Batches(x), nil)
 		if err != nil {
 			return "", fmt.Errorf("calibrate: %w", err)
 		}
-		atol, q.Model, q.Table = 0.1, m, table
+		atol, q.Model, q.Table = 0.1, preset.From(m), table
 		p = q
 	case preset.OrtTensorRTInt8QDQ:
 		if m, err = qdq(); err != nil {
 			return "", err
 		}
-		atol, q.Model = 0.1, m
+		atol, q.Model = 0.1, preset.From(m)
 		p = q
 	case preset.OrtTensorRT:
-		q.Model = m
+		q.Model = preset.From(m)
 		p = q
 	case preset.OrtTensorRTFloat:
-		q.Model = m
+		q.Model = preset.From(m)
 		p = q
 	case preset.OrtCUDA:
-		q.Model = m
+		q.Model = preset.From(m)
 		p = q
 	case preset.OrtCPU:
-		q.Model = m
+		q.Model = preset.From(m)
 		p = q
 	}
 	ours, err := onward.OpenModel(m, nil)

@@ -128,7 +128,7 @@ func (o *tuneOptions) auto(path string) (*preset.Auto, error) {
 	if o.threads < 0 || o.duration <= 0 || o.timeout <= 0 || o.tolerance < 0 {
 		return nil, usagef("--threads is %d, --duration %s, --timeout %s, --tolerance %g: want positive numbers", o.threads, o.duration, o.timeout, o.tolerance)
 	}
-	a := &preset.Auto{Model: path, NoCache: o.noCache, MinDuration: o.duration, Timeout: o.timeout, Tolerance: o.tolerance}
+	a := &preset.Auto{Model: preset.From(path), NoCache: o.noCache, MinDuration: o.duration, Timeout: o.timeout, Tolerance: o.tolerance}
 	create := &preset.CreateOptions{IntraOpThreads: o.threads}
 	a.Candidates = preset.TypeAuto.Candidates(create)
 	if o.providers != "" {
@@ -150,7 +150,7 @@ func (o *tuneOptions) auto(path string) (*preset.Auto, error) {
 		return nil, err
 	}
 	if _, err := os.Stat(path); err != nil {
-		a.Model = m // an example
+		a.Model = preset.From(m) // an example
 	} else {
 		defer m.Close()
 	}

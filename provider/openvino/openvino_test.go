@@ -740,7 +740,7 @@ func TestPreset(t *testing.T) {
 		t.Fatal(err)
 	}
 	x := backend.One(tensor.Must(tensor.Zeros(tensor.TypeFloat32, 3, 1, 8, 8)))
-	rep, err := preset.OpenVINO{Model: data, InputExample: x, Threads: 1}.Open(context.Background())
+	rep, err := preset.OpenVINO{Model: preset.From(data), InputExample: x, Threads: 1}.Open(context.Background())
 	if err != nil {
 		t.Fatal(err)
 	}

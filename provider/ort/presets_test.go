@@ -72,7 +72,7 @@ func TestPresets(t *testing.T) {
 	}
 	x, b := ramp(2, 5, 3), ramp(2, 1, 2)
 	example := backend.List{x, b}
-	reference, err := preset.OnwardReference{Model: m}.Open(t.Context())
+	reference, err := preset.OnwardReference{Model: preset.From(m)}.Open(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -81,7 +81,7 @@ func TestPresets(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for form, model := range map[string]any{"path": path, "bytes": data, "model": m} {
+	for form, model := range map[string]preset.Model{"path": preset.From(path), "bytes": preset.From(data), "model": preset.From(m)} {
 		presets := []preset.Preset{
 			preset.Onward{Model: model}, preset.OrtCPU{Model: model}, preset.OrtCPU{Model: model, InterOpThreads: 2, IntraOpThreads: 1},
 			preset.Ort{Model: model, ProviderOptions: map[string]string{"graph_optimization_level": "basic"}},
@@ -148,7 +148,7 @@ func TestQuantizedOpenVINO(t *testing.T) {
 	b.Node("DequantizeLinear", []string{"q", "s", "zero"}, []string{"d"})
 	b.Node("Relu", []string{"d"}, []string{"y"})
 	x := tensor.Must(tensor.New([]float32{-1, 0.6, 2, 100}, 1, 4))
-	r, err := preset.OrtOpenVINOInt8{Model: b.Must(), InputExample: backend.One(x), OpenVINOThreads: 1}.Open(t.Context())
+	r, err := preset.OrtOpenVINOInt8{Model: preset.From(b.Must()), InputExample: backend.One(x), OpenVINOThreads: 1}.Open(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -172,18 +172,18 @@ func TestPresetsSayWhatIsMissing(t *testing.T) {
 		preset preset.Preset
 		wants  []string
 	}{
-		{preset.OrtCUDA{Model: m}, []string{"onnxruntime-gpu", "CUDA 12 or 13", "cuDNN 9"}},
-		{preset.OrtTensorRT{Model: m, InputExample: example}, []string{"onnxruntime-gpu", "TensorRT 10"}},
-		{preset.OrtTensorRTFloat{Model: m, InputExample: example}, []string{"TensorRT 10"}},
-		{preset.OrtTensorRTFloatOptim{Model: m, InputExample: example}, []string{"TensorRT 10"}},
-		{preset.OrtTensorRTInt8{Model: m, InputExample: example, Table: "table.flatbuffers"}, []string{"TensorRT 10"}},
-		{preset.OrtTensorRTInt8QDQ{Model: m, InputExample: example}, []string{"TensorRT 10"}},
-		{preset.OrtOpenVINO{Model: m, InputExample: example}, []string{"no OpenVINOExecutionProvider", "pip install onnxruntime-openvino openvino"}},
-		{preset.OrtOpenVINOFloat{Model: m, InputExample: example}, []string{"onnxruntime-openvino"}},
-		{preset.OrtOpenVINOInt8{Model: m, InputExample: example}, []string{"onnxruntime-openvino"}},
-		{preset.Ort{Model: m, Provider: "XnnpackExecutionProvider"}, []string{"XnnpackExecutionProvider execution provider is not supported in this build"}},
-		{preset.OrtTensorRT{Model: m, InputExample: example, ProviderOptions: map[string]string{"trt_log_level": "1"}}, []string{"Invalid TensorRT EP option: trt_log_level"}},
-		{preset.OrtOpenVINO{Model: m, InputExample: example, ProviderOptions: map[string]string{"device_type": "TPU"}}, []string{`"TPU" is no device`}},
+		{preset.OrtCUDA{Model: preset.From(m)}, []string{"onnxruntime-gpu", "CUDA 12 or 13", "cuDNN 9"}},
+		{preset.OrtTensorRT{Model: preset.From(m), InputExample: example}, []string{"onnxruntime-gpu", "TensorRT 10"}},
+		{preset.OrtTensorRTFloat{Model: preset.From(m), InputExample: example}, []string{"TensorRT 10"}},
+		{preset.OrtTensorRTFloatOptim{Model: preset.From(m), InputExample: example}, []string{"TensorRT 10"}},
+		{preset.OrtTensorRTInt8{Model: preset.From(m), InputExample: example, Table: preset.TableFile("table.flatbuffers")}, []string{"TensorRT 10"}},
+		{preset.OrtTensorRTInt8QDQ{Model: preset.From(m), InputExample: example}, []string{"TensorRT 10"}},
+		{preset.OrtOpenVINO{Model: preset.From(m), InputExample: example}, []string{"no OpenVINOExecutionProvider", "pip install onnxruntime-openvino openvino"}},
+		{preset.OrtOpenVINOFloat{Model: preset.From(m), InputExample: example}, []string{"onnxruntime-openvino"}},
+		{preset.OrtOpenVINOInt8{Model: preset.From(m), InputExample: example}, []string{"onnxruntime-openvino"}},
+		{preset.Ort{Model: preset.From(m), Provider: "XnnpackExecutionProvider"}, []string{"XnnpackExecutionProvider execution provider is not supported in this build"}},
+		{preset.OrtTensorRT{Model: preset.From(m), InputExample: example, ProviderOptions: map[string]string{"trt_log_level": "1"}}, []string{"Invalid TensorRT EP option: trt_log_level"}},
+		{preset.OrtOpenVINO{Model: preset.From(m), InputExample: example, ProviderOptions: map[string]string{"device_type": "TPU"}}, []string{`"TPU" is no device`}},
 	} {
 		_, isOpenVINO := c.preset.(preset.OrtOpenVINOInt8)
 		if isOpenVINO && onward.LookupProvider("ort:openvino").Available() == nil {
@@ -209,7 +209,7 @@ func TestPresetsSayWhatIsMissing(t *testing.T) {
 // TestAuto lets this module's engine and the libraries compete.
 func TestAuto(t *testing.T) {
 	libraries(t)
-	a := preset.Auto{Model: two(), InputExample: backend.List{ramp(2, 5, 3), ramp(2, 1, 2)}, MinDuration: 30 * time.Millisecond, CacheDir: t.TempDir()}
+	a := preset.Auto{Model: preset.From(two()), InputExample: backend.List{ramp(2, 5, 3), ramp(2, 1, 2)}, MinDuration: 30 * time.Millisecond, CacheDir: t.TempDir()}
 	best, report, err := a.Open(t.Context())
 	if err != nil {
 		t.Fatal(err)

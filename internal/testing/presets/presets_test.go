@@ -156,7 +156,7 @@ func TestPresets(t *testing.T) {
 	}
 	type m = map[string]string
 	for _, c := range []struct {
-		preset   func(model any) preset.Preset
+		preset   func(model preset.Model) preset.Preset
 		name     string
 		provider string
 		options  m
@@ -165,43 +165,53 @@ func TestPresets(t *testing.T) {
 		bound    bool
 		qdq      bool
 	}{
-		{func(x any) preset.Preset { return preset.Ort{Model: x} }, "Ort", "ort:cpu", nil, 0, 0, false, false},
-		{func(x any) preset.Preset {
+		{func(x preset.Model) preset.Preset { return preset.Ort{Model: x} }, "Ort", "ort:cpu", nil, 0, 0, false, false},
+		{func(x preset.Model) preset.Preset {
 			return preset.Ort{Model: x, Provider: "CUDAExecutionProvider", ProviderOptions: m{"device_id": "1"}, Session: &onward.SessionOptions{Threads: 3}}
 		}, "Ort CUDAExecutionProvider", "ort:cuda", m{"device_id": "1"}, 3, 0, false, false},
-		{func(x any) preset.Preset { return preset.Ort{Model: x, Provider: "ort:cpu", InputExample: example} }, "Ort ort:cpu", "ort:cpu", nil, 0, 0, true, false},
-		{func(x any) preset.Preset { return preset.Ort{Model: x, Provider: "XNNPACK", InputExample: example} }, "Ort XNNPACK", "ort", m{"execution_provider": "XNNPACK"}, 0, 0, true, false},
-		{func(x any) preset.Preset {
+		{func(x preset.Model) preset.Preset {
+			return preset.Ort{Model: x, Provider: "ort:cpu", InputExample: example}
+		}, "Ort ort:cpu", "ort:cpu", nil, 0, 0, true, false},
+		{func(x preset.Model) preset.Preset {
+			return preset.Ort{Model: x, Provider: "XNNPACK", InputExample: example}
+		}, "Ort XNNPACK", "ort", m{"execution_provider": "XNNPACK"}, 0, 0, true, false},
+		{func(x preset.Model) preset.Preset {
 			return preset.OpenVINO{Model: x, InputExample: example, Threads: 2, ProviderOptions: m{"device": "GPU"}}
 		}, "OpenVINO", "openvino", m{"device": "GPU"}, 2, 0, true, false},
-		{func(x any) preset.Preset { return preset.OrtCPU{Model: x, InterOpThreads: 2, IntraOpThreads: 3} }, "OrtCPU", "ort:cpu", nil, 3, 2, false, false},
-		{func(x any) preset.Preset { return preset.OrtCUDA{Model: x, ProviderOptions: m{"device_id": "0"}} }, "OrtCUDA", "ort:cuda", m{"device_id": "0"}, 0, 0, false, false},
-		{func(x any) preset.Preset {
+		{func(x preset.Model) preset.Preset {
+			return preset.OrtCPU{Model: x, InterOpThreads: 2, IntraOpThreads: 3}
+		}, "OrtCPU", "ort:cpu", nil, 3, 2, false, false},
+		{func(x preset.Model) preset.Preset {
+			return preset.OrtCUDA{Model: x, ProviderOptions: m{"device_id": "0"}}
+		}, "OrtCUDA", "ort:cuda", m{"device_id": "0"}, 0, 0, false, false},
+		{func(x preset.Model) preset.Preset {
 			return preset.OrtOpenVINO{Model: x, InputExample: example, ProviderOptions: m{"device_type": "GPU"}, IntraOpThreads: 1}
 		}, "OrtOpenVINO", "ort:openvino", m{"device_type": "GPU"}, 1, 0, true, false},
-		{func(x any) preset.Preset {
+		{func(x preset.Model) preset.Preset {
 			return preset.OrtOpenVINOFloat{Model: x, InputExample: example, OpenVINOThreads: 4}
 		}, "OrtOpenVINOFloat", "ort:openvino", m{"device_type": "CPU", "precision": "FP32", "num_of_threads": "4"}, 0, 0, true, false},
-		{func(x any) preset.Preset { return preset.OrtOpenVINOInt8{Model: x, InputExample: example} }, "OrtOpenVINOInt8", "ort:openvino", m{"device_type": "CPU", "precision": "ACCURACY"}, 0, 0, true, true},
-		{func(x any) preset.Preset {
+		{func(x preset.Model) preset.Preset { return preset.OrtOpenVINOInt8{Model: x, InputExample: example} }, "OrtOpenVINOInt8", "ort:openvino", m{"device_type": "CPU", "precision": "ACCURACY"}, 0, 0, true, true},
+		{func(x preset.Model) preset.Preset {
 			return preset.OrtTensorRT{Model: x, InputExample: example, CacheDir: cache, ProviderOptions: m{"device_id": "0"}}
 		}, "OrtTensorRT", "ort:tensorrt", with(engines, "device_id", "0"), 0, 0, true, false},
-		{func(x any) preset.Preset {
+		{func(x preset.Model) preset.Preset {
 			return preset.OrtTensorRTFloat{Model: x, InputExample: example, CacheDir: cache}
 		}, "OrtTensorRTFloat", "ort:tensorrt", engines, 0, 0, true, false},
-		{func(x any) preset.Preset {
+		{func(x preset.Model) preset.Preset {
 			return preset.OrtTensorRTFloatOptim{Model: x, InputExample: example, CacheDir: cache}
 		}, "OrtTensorRTFloatOptim", "ort:tensorrt", with(engines, "trt_fp16_enable", "True"), 0, 0, true, false},
-		{func(x any) preset.Preset {
+		{func(x preset.Model) preset.Preset {
 			return preset.OrtTensorRTInt8{Model: x, InputExample: example, CacheDir: cache, Table: table("a table of ranges")}
 		}, "OrtTensorRTInt8", "ort:tensorrt", with(engines, "trt_int8_enable", "True", "trt_fp16_enable", "True", "trt_int8_use_native_calibration_table", "False",
 			"trt_int8_calibration_table_name", "calibration-45a2ef6d74dc1a1e.flatbuffers", "trt_engine_cache_prefix", "int8-45a2ef6d74dc1a1e"), 0, 0, true, false},
-		{func(x any) preset.Preset {
+		{func(x preset.Model) preset.Preset {
 			return preset.OrtTensorRTInt8QDQ{Model: x, InputExample: example, CacheDir: cache, NoFP16: true}
 		}, "OrtTensorRTInt8QDQ", "ort:tensorrt", with(engines, "trt_int8_enable", "True", "trt_fp16_enable", "False"), 0, 0, true, true},
-		{func(x any) preset.Preset { return preset.Onward{Model: x, InputExample: example, Threads: 2} }, "Onward", "cpu", nil, 2, 0, false, false},
-		{func(x any) preset.Preset { return preset.OnwardReference{Model: x} }, "OnwardReference", "reference", nil, 0, 0, false, false},
-		{func(x any) preset.Preset {
+		{func(x preset.Model) preset.Preset {
+			return preset.Onward{Model: x, InputExample: example, Threads: 2}
+		}, "Onward", "cpu", nil, 2, 0, false, false},
+		{func(x preset.Model) preset.Preset { return preset.OnwardReference{Model: x} }, "OnwardReference", "reference", nil, 0, 0, false, false},
+		{func(x preset.Model) preset.Preset {
 			return preset.Registered{Provider: "ort:cpu", Model: x, InputExample: example, ProviderOptions: m{"graph_optimization_level": "basic"}}
 		}, "ort:cpu", "ort:cpu", m{"graph_optimization_level": "basic"}, 0, 0, true, false},
 	} {
@@ -215,7 +225,7 @@ func TestPresets(t *testing.T) {
 			t.Fatal(err)
 		}
 		path := modelFile(t, model)
-		for form, x := range map[string]any{"path": path, "bytes": data, "model": model} {
+		for form, x := range map[string]preset.Model{"path": preset.From(path), "bytes": preset.From(data), "model": preset.From(model)} {
 			t.Run(c.name+"/"+form, func(t *testing.T) {
 				p := c.preset(x)
 				if p.Name() != c.name {
@@ -290,15 +300,15 @@ func TestDynamicAxesNeedAnExample(t *testing.T) {
 	x := flexible(t)
 	const want = `the model has dynamic axes: give an InputExample that fixes input "x" axes 0 (n), 1 (?); input "k" axis 0 (n)`
 	for _, p := range []preset.Preset{
-		preset.OrtOpenVINO{Model: x}, preset.OrtOpenVINOFloat{Model: x}, preset.OrtOpenVINOInt8{Model: x},
-		preset.OrtTensorRT{Model: x}, preset.OrtTensorRTFloat{Model: x}, preset.OrtTensorRTFloatOptim{Model: x},
-		preset.OrtTensorRTInt8{Model: x, Table: table("t")}, preset.OrtTensorRTInt8QDQ{Model: x}, preset.OpenVINO{Model: x},
+		preset.OrtOpenVINO{Model: preset.From(x)}, preset.OrtOpenVINOFloat{Model: preset.From(x)}, preset.OrtOpenVINOInt8{Model: preset.From(x)},
+		preset.OrtTensorRT{Model: preset.From(x)}, preset.OrtTensorRTFloat{Model: preset.From(x)}, preset.OrtTensorRTFloatOptim{Model: preset.From(x)},
+		preset.OrtTensorRTInt8{Model: preset.From(x), Table: table("t")}, preset.OrtTensorRTInt8QDQ{Model: preset.From(x)}, preset.OpenVINO{Model: preset.From(x)},
 	} {
 		if _, err := p.Open(t.Context()); err == nil || err.Error() != p.Name()+": "+want {
 			t.Errorf("%s: %v", p.Name(), err)
 		}
 	}
-	for _, p := range []preset.Preset{preset.Ort{Model: x}, preset.OrtCPU{Model: x}, preset.OrtCUDA{Model: x}, preset.Onward{Model: x}} {
+	for _, p := range []preset.Preset{preset.Ort{Model: preset.From(x)}, preset.OrtCPU{Model: preset.From(x)}, preset.OrtCUDA{Model: preset.From(x)}, preset.Onward{Model: preset.From(x)}} {
 		r, err := p.Open(t.Context())
 		if err != nil {
 			t.Errorf("%s: %v", p.Name(), err)
@@ -312,7 +322,7 @@ func TestDynamicAxesNeedAnExample(t *testing.T) {
 // the model.
 func TestExampleFixesAxes(t *testing.T) {
 	model := flexible(t)
-	for form, x := range map[string]any{"model": model, "path": modelFile(t, model)} {
+	for form, x := range map[string]preset.Model{"model": preset.From(model), "path": preset.From(modelFile(t, model))} {
 		r, err := preset.OrtOpenVINO{Model: x, InputExample: flexibleExample}.Open(t.Context())
 		if err != nil {
 			t.Fatal(err)
@@ -347,27 +357,25 @@ func TestPresetErrors(t *testing.T) {
 		p    preset.Preset
 		want string
 	}{
-		{open(preset.Onward{}), "Onward: there is no model"},
-		{preset.Onward{Model: "no such file"}, "Onward: open no such file"},
-		{preset.Onward{Model: 5}, "Onward: backend: a int is no model"},
-		{preset.Registered{Provider: "nothing", Model: x}, `nothing: provider "nothing" is not registered; registered are`},
-		{preset.OrtOpenVINO{Model: x, InputExample: backend.One(long)}, "OrtOpenVINO: InputExample: Expecting one input not 2."},
-		{preset.OrtOpenVINO{Model: x, InputExample: backend.List{long}}, "Required inputs (['k']) are missing"},
-		{preset.OrtOpenVINO{Model: x, InputExample: backend.List{long, vector(1, 2, 3)}}, `InputExample: dimension "n" is 4 at axis 0 of "x", and 3 at axis 0 of "k"`},
-		{preset.OrtOpenVINO{Model: x, InputExample: backend.List{vector(1), vector(1)}}, "Invalid rank for input: x Got: 1 Expected: 3"},
-		{preset.OrtOpenVINO{Model: x, InputExample: backend.Named{"x": long, "k": vector(1), "w": long}}, `the model has no input "w"`},
-		{preset.OrtOpenVINO{Model: x, InputExample: backend.List{tensor.Must(tensor.New([]int64{1}, 1)), vector(1)}}, "Unexpected input data type. Actual: (tensor(int64)) , expected: (tensor(float))"},
-		{preset.OrtOpenVINOInt8{Model: x, InputExample: good}, "no QuantizeLinear or DequantizeLinear node"},
-		{preset.OrtTensorRTInt8QDQ{Model: x, InputExample: good, CacheDir: folder}, "no QuantizeLinear or DequantizeLinear node"},
-		{preset.OrtTensorRTInt8{Model: x, InputExample: good, CacheDir: folder}, "calibration table: there is none"},
-		{preset.OrtTensorRTInt8{Model: x, InputExample: good, CacheDir: folder, Table: 3}, "calibration table: a int is none; want a path or a value with WriteFlatBuffers"},
-		{preset.OrtTensorRTInt8{Model: x, InputExample: good, CacheDir: folder, Table: filepath.Join(folder, "none")}, "no such file"},
-		{preset.OrtTensorRTInt8{Model: x, InputExample: good, CacheDir: folder, Table: folder}, "is no regular file"},
-		{preset.OrtTensorRTInt8{Model: x, InputExample: good, CacheDir: folder, Table: filepath.Join(folder, "short")}, "has 1 bytes, which is no FlatBuffers file"},
-		{preset.OrtTensorRTFloat{Model: x, InputExample: good, CacheDir: folder, Profile: map[string]preset.ShapeRange{"w": {}}}, `Profile: the model has no input "w"`},
-		{preset.OrtTensorRTFloat{Model: x, InputExample: good, CacheDir: folder, Profile: map[string]preset.ShapeRange{"x": {Min: []int{1}, Max: []int{2}}}}, `input "x" has rank 3, Min [1] and Max [2]`},
-		{preset.OrtTensorRTFloat{Model: x, InputExample: good, CacheDir: folder, Profile: map[string]preset.ShapeRange{"x": {Min: []int{1, 6, 2}, Max: []int{9, 9, 2}}}}, `axis 1 of input "x" is 5 in the InputExample, want 6 to 9`},
-		{preset.OrtTensorRTFloat{Model: x, InputExample: good, CacheDir: folder, Profile: map[string]preset.ShapeRange{"x": {Min: []int{1, 1, 1}, Max: []int{9, 9, 2}}}}, `axis 2 of input "x" is always 2, not 1 to 2`},
+		{open(preset.Onward{}), "Onward: the field Model is not set"},
+		{preset.Onward{Model: preset.From("no such file")}, "Onward: open no such file"},
+		{preset.Registered{Provider: "nothing", Model: preset.From(x)}, `nothing: provider "nothing" is not registered; registered are`},
+		{preset.OrtOpenVINO{Model: preset.From(x), InputExample: backend.One(long)}, "OrtOpenVINO: InputExample: Expecting one input not 2."},
+		{preset.OrtOpenVINO{Model: preset.From(x), InputExample: backend.List{long}}, "Required inputs (['k']) are missing"},
+		{preset.OrtOpenVINO{Model: preset.From(x), InputExample: backend.List{long, vector(1, 2, 3)}}, `InputExample: dimension "n" is 4 at axis 0 of "x", and 3 at axis 0 of "k"`},
+		{preset.OrtOpenVINO{Model: preset.From(x), InputExample: backend.List{vector(1), vector(1)}}, "Invalid rank for input: x Got: 1 Expected: 3"},
+		{preset.OrtOpenVINO{Model: preset.From(x), InputExample: backend.Named{"x": long, "k": vector(1), "w": long}}, `the model has no input "w"`},
+		{preset.OrtOpenVINO{Model: preset.From(x), InputExample: backend.List{tensor.Must(tensor.New([]int64{1}, 1)), vector(1)}}, "Unexpected input data type. Actual: (tensor(int64)) , expected: (tensor(float))"},
+		{preset.OrtOpenVINOInt8{Model: preset.From(x), InputExample: good}, "no QuantizeLinear or DequantizeLinear node"},
+		{preset.OrtTensorRTInt8QDQ{Model: preset.From(x), InputExample: good, CacheDir: folder}, "no QuantizeLinear or DequantizeLinear node"},
+		{preset.OrtTensorRTInt8{Model: preset.From(x), InputExample: good, CacheDir: folder}, "calibration table: the field Table is not set"},
+		{preset.OrtTensorRTInt8{Model: preset.From(x), InputExample: good, CacheDir: folder, Table: preset.TableFile(filepath.Join(folder, "none"))}, "no such file"},
+		{preset.OrtTensorRTInt8{Model: preset.From(x), InputExample: good, CacheDir: folder, Table: preset.TableFile(folder)}, "is not a regular file"},
+		{preset.OrtTensorRTInt8{Model: preset.From(x), InputExample: good, CacheDir: folder, Table: preset.TableFile(filepath.Join(folder, "short"))}, "has 1 bytes, want 12 to 268435456"},
+		{preset.OrtTensorRTFloat{Model: preset.From(x), InputExample: good, CacheDir: folder, Profile: map[string]preset.ShapeRange{"w": {}}}, `Profile: the model has no input "w"`},
+		{preset.OrtTensorRTFloat{Model: preset.From(x), InputExample: good, CacheDir: folder, Profile: map[string]preset.ShapeRange{"x": {Min: []int{1}, Max: []int{2}}}}, `input "x" has rank 3, Min [1] and Max [2]`},
+		{preset.OrtTensorRTFloat{Model: preset.From(x), InputExample: good, CacheDir: folder, Profile: map[string]preset.ShapeRange{"x": {Min: []int{1, 6, 2}, Max: []int{9, 9, 2}}}}, `axis 1 of input "x" is 5 in the InputExample, want 6 to 9`},
+		{preset.OrtTensorRTFloat{Model: preset.From(x), InputExample: good, CacheDir: folder, Profile: map[string]preset.ShapeRange{"x": {Min: []int{1, 1, 1}, Max: []int{9, 9, 2}}}}, `axis 2 of input "x" is always 2, not 1 to 2`},
 	} {
 		r, err := c.p.Open(t.Context())
 		if err == nil {
@@ -379,18 +387,18 @@ func TestPresetErrors(t *testing.T) {
 	}
 	drivers["ort:cuda"].missing = errors.New("there is no GPU")
 	defer func() { drivers["ort:cuda"].missing = nil }()
-	if _, err := (preset.OrtCUDA{Model: x}).Open(t.Context()); err == nil || err.Error() != "OrtCUDA: there is no GPU" {
+	if _, err := (preset.OrtCUDA{Model: preset.From(x)}).Open(t.Context()); err == nil || err.Error() != "OrtCUDA: there is no GPU" {
 		t.Error(err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, err := (preset.OrtCPU{Model: x}).Open(ctx); !errors.Is(err, context.Canceled) {
+	if _, err := (preset.OrtCPU{Model: preset.From(x)}).Open(ctx); !errors.Is(err, context.Canceled) {
 		t.Errorf("with a cancelled context: %v", err)
 	}
 }
 
 func TestTensorRTProfile(t *testing.T) {
-	r, err := preset.OrtTensorRTFloat{Model: flexible(t), InputExample: flexibleExample, CacheDir: t.TempDir(), Profile: map[string]preset.ShapeRange{
+	r, err := preset.OrtTensorRTFloat{Model: preset.From(flexible(t)), InputExample: flexibleExample, CacheDir: t.TempDir(), Profile: map[string]preset.ShapeRange{
 		"x": {Min: []int{1, 1, 2}, Max: []int{8, 64, 2}}, "k": {Min: []int{1}, Max: []int{8}},
 	}}.Open(t.Context())
 	if err != nil {
@@ -416,7 +424,7 @@ func TestTensorRTProfile(t *testing.T) {
 func TestTensorRTFolders(t *testing.T) {
 	cache := t.TempDir()
 	folder := func(m *onnx.Model) string {
-		r, err := preset.OrtTensorRTFloat{Model: m, InputExample: backend.One(matrix()), CacheDir: cache}.Open(t.Context())
+		r, err := preset.OrtTensorRTFloat{Model: preset.From(m), InputExample: backend.One(matrix()), CacheDir: cache}.Open(t.Context())
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -433,7 +441,7 @@ func TestTensorRTFolders(t *testing.T) {
 	if err := os.Chmod(first, 0o777); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := (preset.OrtTensorRTFloat{Model: a, InputExample: backend.One(matrix()), CacheDir: cache}).Open(t.Context()); err == nil || !strings.Contains(err.Error(), "can be changed by other users") {
+	if _, err := (preset.OrtTensorRTFloat{Model: preset.From(a), InputExample: backend.One(matrix()), CacheDir: cache}).Open(t.Context()); err == nil || !strings.Contains(err.Error(), "can be changed by other users") {
 		t.Errorf("a folder open to all gives %v", err)
 	}
 }
@@ -476,8 +484,8 @@ func TestCalibratedTable(t *testing.T) {
 	}
 	names := map[string]bool{}
 	cache := t.TempDir()
-	for _, table := range []any{made, file} {
-		r, err := preset.OrtTensorRTInt8{Model: m, Table: table, InputExample: backend.One(matrix()), CacheDir: cache, NoFP16: true}.Open(t.Context())
+	for _, table := range []preset.CalibrationTable{made, preset.TableFile(file)} {
+		r, err := preset.OrtTensorRTInt8{Model: preset.From(m), Table: table, InputExample: backend.One(matrix()), CacheDir: cache, NoFP16: true}.Open(t.Context())
 		if err != nil {
 			t.Fatal(err)
 		}
