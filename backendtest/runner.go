@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"github.com/onward-ml/onward/backend"
+	_ "github.com/onward-ml/onward/imagecodec/jpeg2000" // formats in the suite that not every program decodes
+	_ "github.com/onward-ml/onward/imagecodec/webp"
 )
 
 // Options say what a [Runner] runs and how. The zero value stands for the

@@ -33,9 +33,14 @@ var layers = map[string][]string{
 	// Kernels see slices and ints, never tensors or graphs.
 	"internal/kernels": {"internal/cpu"},
 
+	// Image codecs see bytes and pixels. The public packages only link those that
+	// package ops does not.
+	"internal/imagecodec": {},
+	"imagecodec":          {"internal/imagecodec"},
+
 	// The engine. exec calls operators through ir's interface and never imports ops.
 	"internal/ir":       {"tensor"},
-	"internal/ops":      {"internal/ir", "tensor", "internal/kernels", "internal/cpu"},
+	"internal/ops":      {"internal/ir", "tensor", "internal/kernels", "internal/cpu", "internal/imagecodec"},
 	"internal/exec":     {"internal/ir", "tensor"},
 	"internal/optimize": {"internal/ops", "internal/ir", "tensor", "internal/kernels", "internal/cpu"},
 
@@ -53,7 +58,7 @@ var layers = map[string][]string{
 	"calibration": {".", "onnx", "tensor"},
 	"datasets":    {".", "onnx", "tensor"},
 	"preset":      {"backend", ".", "onnx", "tensor"},
-	"backendtest": {"backend", ".", "onnx", "tensor"},
+	"backendtest": {"backend", ".", "imagecodec", "onnx", "tensor"},
 
 	// Commands and test helpers may import everything, and nothing imports them.
 	"cmd":              {"*"},
@@ -219,6 +224,25 @@ func TestMayImport(t *testing.T) {
 	} {
 		if got := mayImport(c.from, c.to); got != c.want {
 			t.Errorf("mayImport(%s, %s) = %v, want %v", c.from, c.to, got, c.want)
+		}
+	}
+}
+
+// TestRootLinksNoOptionalCodec keeps JPEG 2000 and WebP out of programs that do not
+// import their codecs, and in those that do.
+func TestRootLinksNoOptionalCodec(t *testing.T) {
+	for _, name := range []string{"jpeg2000", "webp"} {
+		codec := module + "/internal/imagecodec/" + name
+		links := func(pkg string) bool {
+			return slices.ContainsFunc(goList(t, "linux", "amd64", "", "-deps", pkg), func(p listed) bool { return p.ImportPath == codec })
+		}
+		if links(module) {
+			t.Errorf("importing %s links %s", module, codec)
+		}
+		for _, pkg := range []string{module + "/imagecodec/" + name, module + "/cmd/onward", module + "/backendtest"} {
+			if !links(pkg) {
+				t.Errorf("importing %s does not link %s", pkg, codec)
+			}
 		}
 	}
 }

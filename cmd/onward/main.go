@@ -16,6 +16,9 @@ import (
 	"unicode/utf8"
 
 	"github.com/spf13/cobra"
+
+	_ "github.com/onward-ml/onward/imagecodec/jpeg2000" // image formats that not every program decodes
+	_ "github.com/onward-ml/onward/imagecodec/webp"
 )
 
 // Exit codes.

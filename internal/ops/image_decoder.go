@@ -1,16 +1,22 @@
 package ops
 
 import (
+	"errors"
 	"fmt"
 
+	"github.com/onward-ml/onward/internal/imagecodec"
+	_ "github.com/onward-ml/onward/internal/imagecodec/bmp" // formats that every program decodes
+	_ "github.com/onward-ml/onward/internal/imagecodec/jpeg"
+	_ "github.com/onward-ml/onward/internal/imagecodec/png"
+	_ "github.com/onward-ml/onward/internal/imagecodec/pnm"
+	_ "github.com/onward-ml/onward/internal/imagecodec/tiff"
 	"github.com/onward-ml/onward/internal/ir"
-	"github.com/onward-ml/onward/internal/ops/picture"
 	"github.com/onward-ml/onward/tensor"
 )
 
-// ImageDecoder decodes a picture file into pixels [height, width, channels] of
-// type uint8: red, green and blue, the same in reverse, or one brightness. What
-// cannot be decoded gives an empty tensor
+// ImageDecoder decodes an image file into pixels [height, width, channels] of type
+// uint8: red, green and blue, the same in reverse, or gray. Data that cannot be
+// decoded gives an empty tensor; a format whose codec is not linked gives an error
 // (https://onnx.ai/onnx/operators/onnx__ImageDecoder.html).
 type ImageDecoder struct {
 	PixelFormat string // RGB, BGR or Grayscale
@@ -48,16 +54,20 @@ func (op *ImageDecoder) Run(c *ir.Call) error {
 		_, err := c.Output(0, tensor.TypeUint8, 0, 0, op.channels())
 		return err
 	}
-	if err := c.Reserve(8 * int64(x.Len())); err != nil { // what headers can take
+	if err := c.Reserve(8 * int64(x.Len())); err != nil { // the most that reading a header allocates
 		return err
 	}
-	h, err := picture.ReadHeader(x.Bytes())
+	h, err := imagecodec.ReadHeader(x.Bytes())
+	var missing *imagecodec.NotLinkedError
+	if errors.As(err, &missing) {
+		return missing
+	}
 	if err != nil {
 		return empty()
 	}
 	size := h.Width * h.Height * 3
 	if err := c.Reserve(h.Memory + int64(size)); err != nil {
-		return fmt.Errorf("picture of %d×%d pixels: %w", h.Width, h.Height, err)
+		return fmt.Errorf("image of %d×%d pixels: %w", h.Width, h.Height, err)
 	}
 	rgb := make([]uint8, size)
 	if err := h.Decode(rgb, c.Err); err != nil {

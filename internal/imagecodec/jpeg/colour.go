@@ -1,4 +1,6 @@
-package picture
+package jpeg
+
+import "github.com/onward-ml/onward/internal/imagecodec"
 
 // colours converts the samples of all components to pixels.
 func (j *jpegFile) colours(dst []uint8) error {
@@ -29,13 +31,13 @@ func (j *jpegFile) colours(dst []uint8) error {
 		}
 		out := dst[3*y*j.w : 3*(y+1)*j.w]
 		if len(j.comps) == 1 {
-			gray(out, rows[0][:j.w])
+			imagecodec.Gray(out, rows[0][:j.w])
 			continue
 		}
 		for x := range j.w {
 			d := out[3*x : 3*x+3]
 			if ycc {
-				rgb(d, int(rows[0][x]), int(rows[1][x])-128, int(rows[2][x])-128)
+				imagecodec.YCbCr(d, int(rows[0][x]), int(rows[1][x])-128, int(rows[2][x])-128)
 			} else {
 				d[0], d[1], d[2] = rows[0][x], rows[1][x], rows[2][x]
 			}
@@ -104,14 +106,3 @@ func widen(out, in []uint8) {
 		out[2*i+1] = uint8((3*int(v) + int(r) + 2) >> 2)
 	}
 }
-
-// rgb converts by ITU-R BT.601 with full range, in 16-bit fixed point.
-func rgb(dst []uint8, y, cb, cr int) {
-	const half = 1 << 15
-	dst = dst[:3]
-	dst[0] = clamp(y + (91881*cr+half)>>16)
-	dst[1] = clamp(y + (-22554*cb-46802*cr+half)>>16)
-	dst[2] = clamp(y + (116130*cb+half)>>16)
-}
-
-func clamp(v int) uint8 { return uint8(min(max(v, 0), 255)) }

@@ -1,14 +1,24 @@
-package picture
+// Package jpeg2000 registers JPEG 2000 (ITU-T T.800) with imagecodec, as a bare
+// codestream or in a JP2 file.
+//
+// Not supported: bypassed and terminated coding passes, changes of progression, packed
+// headers, regions of interest, palettes.
+package jpeg2000
 
 import (
 	"errors"
 	"fmt"
 	"math"
+
+	"github.com/onward-ml/onward/internal/imagecodec"
 )
 
-// j2k is a JPEG 2000 picture (ITU-T T.800), a bare codestream or one in a JP2
-// file. Of the options of coding, bypass, termination of each pass, changes of
-// progression, packed headers and regions of interest are not supported.
+func init() {
+	imagecodec.RegisterFormat("\x00\x00\x00\x0cjP  \r\n\x87\n", readJP2)
+	imagecodec.RegisterFormat("\xff\x4f\xff\x51", readCodestream)
+}
+
+// j2k decodes a codestream.
 type j2k struct {
 	data   []byte
 	w, h   int // of the picture area
@@ -65,96 +75,96 @@ type j2kTile struct {
 	data   []byte
 }
 
-var errJ2K = errors.New("picture: invalid JPEG 2000")
+var errJ2K = errors.New("jpeg2000: invalid data")
 
-func readJP2(data []byte) (*Header, error) {
+func readJP2(data []byte) (*imagecodec.Header, error) {
 	ycc := false
-	for r := (&reader{data: data, big: true}); ; {
-		size, name := r.uint(4), string(r.take(4))
+	for r := (&imagecodec.Reader{Data: data, BigEndian: true}); ; {
+		size, name := r.Uint(4), string(r.Take(4))
 		n := size - 8
 		switch {
 		case size == 0:
-			n = len(r.data)
+			n = len(r.Data)
 		case size == 1:
-			if r.uint(4) != 0 {
+			if r.Uint(4) != 0 {
 				return nil, errJ2K
 			}
-			n = r.uint(4) - 16
+			n = r.Uint(4) - 16
 		}
-		if r.short || n < 0 {
-			return nil, errShort
+		if r.Short || n < 0 {
+			return nil, imagecodec.ErrTruncated
 		}
-		if n > len(r.data) {
+		if n > len(r.Data) {
 			if name != "jp2c" {
-				return nil, errShort
+				return nil, imagecodec.ErrTruncated
 			}
-			n = len(r.data)
+			n = len(r.Data)
 		}
 		switch name {
 		case "jp2h": // a box of boxes: go on inside
 		case "colr":
-			b := r.take(n)
+			b := r.Take(n)
 			ycc = len(b) >= 7 && b[0] == 1 && b[6] == 18
 		case "pclr":
-			return nil, errors.New("picture: JPEG 2000 with a palette is not supported")
+			return nil, errors.New("jpeg2000: palettes are not supported")
 		case "jp2c":
-			h, d, err := readJ2K(r.take(n))
+			h, d, err := readJ2K(r.Take(n))
 			if err == nil {
 				d.ycc = ycc
 			}
 			return h, err
 		default:
-			r.take(n)
+			r.Take(n)
 		}
 	}
 }
 
-func readCodestream(data []byte) (*Header, error) {
+func readCodestream(data []byte) (*imagecodec.Header, error) {
 	h, _, err := readJ2K(data)
 	return h, err
 }
 
-func readJ2K(data []byte) (*Header, *j2k, error) {
+func readJ2K(data []byte) (*imagecodec.Header, *j2k, error) {
 	d := &j2k{}
-	r := &reader{data: data, big: true}
-	if r.uint(2) != 0xff4f || r.uint(2) != 0xff51 {
+	r := &imagecodec.Reader{Data: data, BigEndian: true}
+	if r.Uint(2) != 0xff4f || r.Uint(2) != 0xff51 {
 		return nil, nil, errJ2K
 	}
 	if err := d.readSize(r); err != nil {
 		return nil, nil, err
 	}
-	d.data = r.data
+	d.data = r.Data
 	memory := int64(1 << 20)
 	for _, c := range d.comps {
 		memory += 64 * int64(c.w+64) * int64(c.h+64)
 	}
-	return &Header{Width: d.w, Height: d.h, Memory: memory + int64(len(data)), decode: d.decode}, d, nil
+	return &imagecodec.Header{Width: d.w, Height: d.h, Memory: memory + int64(len(data)), Pixels: d.decode}, d, nil
 }
 
 // readSize reads the marker segment SIZ (A.5.1).
-func (d *j2k) readSize(r *reader) error {
-	n := r.uint(2)
-	r.uint(2)
-	d.x1, d.y1, d.x0, d.y0 = r.uint(4), r.uint(4), r.uint(4), r.uint(4)
-	d.tw, d.th, d.tx, d.ty = r.uint(4), r.uint(4), r.uint(4), r.uint(4)
-	count := r.uint(2)
-	if r.short {
-		return errShort
+func (d *j2k) readSize(r *imagecodec.Reader) error {
+	n := r.Uint(2)
+	r.Uint(2)
+	d.x1, d.y1, d.x0, d.y0 = r.Uint(4), r.Uint(4), r.Uint(4), r.Uint(4)
+	d.tw, d.th, d.tx, d.ty = r.Uint(4), r.Uint(4), r.Uint(4), r.Uint(4)
+	count := r.Uint(2)
+	if r.Short {
+		return imagecodec.ErrTruncated
 	}
 	if count < 1 || count > 4 || n != 38+3*count {
-		return fmt.Errorf("picture: JPEG 2000 of %d components", count)
+		return fmt.Errorf("jpeg2000: image has %d components, want 1 to 4", count)
 	}
 	d.w, d.h = d.x1-d.x0, d.y1-d.y0
-	if d.w < 1 || d.h < 1 || d.w > maxSide || d.h > maxSide || d.tw < 1 || d.th < 1 ||
+	if d.w < 1 || d.h < 1 || d.w > imagecodec.MaxSide || d.h > imagecodec.MaxSide || d.tw < 1 || d.th < 1 ||
 		d.tx > d.x0 || d.ty > d.y0 || d.tx+d.tw <= d.x0 || d.ty+d.th <= d.y0 || d.x1 > math.MaxInt32 || d.y1 > math.MaxInt32 {
 		return errJ2K
 	}
 	d.across, d.down = ceilDiv(d.x1-d.tx, d.tw), ceilDiv(d.y1-d.ty, d.th)
 	for range count {
-		s := r.uint(1)
-		c := j2kComp{depth: s&127 + 1, signed: s>>7 == 1, dx: r.uint(1), dy: r.uint(1)}
-		if r.short {
-			return errShort
+		s := r.Uint(1)
+		c := j2kComp{depth: s&127 + 1, signed: s>>7 == 1, dx: r.Uint(1), dy: r.Uint(1)}
+		if r.Short {
+			return imagecodec.ErrTruncated
 		}
 		if c.depth > 16 || c.dx < 1 || c.dy < 1 {
 			return errJ2K
@@ -177,34 +187,34 @@ func ceilShift(a, n int) int { return (a + 1<<n - 1) >> n }
 // headers reads all marker segments and collects the data of the tiles.
 func (d *j2k) headers() error {
 	d.tiles = map[int]*j2kTile{}
-	r := &reader{data: d.data, big: true}
+	r := &imagecodec.Reader{Data: d.data, BigEndian: true}
 	var tile *j2kTile
 	rest := 0 // of the current tile part, from behind SOT
 	for len(d.tiles) < 1<<16 {
-		m := r.uint(2)
-		if r.short {
+		m := r.Uint(2)
+		if r.Short {
 			if len(d.tiles) == d.across*d.down {
 				return nil // an end marker is missing, but no tile is
 			}
-			return errShort
+			return imagecodec.ErrTruncated
 		}
 		if m == 0xffd9 {
 			break
 		}
 		if m == 0xff93 { // the data of a tile part
-			if tile == nil || rest > len(r.data) {
-				return errShort
+			if tile == nil || rest > len(r.Data) {
+				return imagecodec.ErrTruncated
 			}
-			tile.data = append(tile.data, r.take(rest)...)
+			tile.data = append(tile.data, r.Take(rest)...)
 			tile = nil
 			continue
 		}
-		n := r.uint(2) - 2
-		if r.short || n < 0 || n > len(r.data) {
-			return errShort
+		n := r.Uint(2) - 2
+		if r.Short || n < 0 || n > len(r.Data) {
+			return imagecodec.ErrTruncated
 		}
 		rest -= n + 4
-		s := &reader{data: r.take(n), big: true}
+		s := &imagecodec.Reader{Data: r.Take(n), BigEndian: true}
 		p := &d.main
 		if tile != nil {
 			p = &tile.params
@@ -212,8 +222,8 @@ func (d *j2k) headers() error {
 		var err error
 		switch m {
 		case 0xff90:
-			i, size := s.uint(2), s.uint(4)
-			if s.short || tile != nil || i >= d.across*d.down || !d.main.hasCoding || !d.main.hasQuant {
+			i, size := s.Uint(2), s.Uint(4)
+			if s.Short || tile != nil || i >= d.across*d.down || !d.main.hasCoding || !d.main.hasQuant {
 				return errJ2K
 			}
 			if tile = d.tiles[i]; tile == nil {
@@ -224,7 +234,7 @@ func (d *j2k) headers() error {
 			}
 			// The size counts from the marker on; SOD takes two bytes of it.
 			if rest = size - 12 - 2; size == 0 {
-				rest = len(r.data) - 2
+				rest = len(r.Data) - 2
 			}
 			if rest < 0 {
 				return errJ2K
@@ -232,8 +242,8 @@ func (d *j2k) headers() error {
 		case 0xff52:
 			err = p.readCOD(s)
 		case 0xff53:
-			if c := s.uint(1); c < len(d.comps) {
-				style := s.uint(1)
+			if c := s.Uint(1); c < len(d.comps) {
+				style := s.Uint(1)
 				err = p.coding[c].read(s, style)
 				p.ownCoding[c] = true
 			} else {
@@ -250,31 +260,31 @@ func (d *j2k) headers() error {
 				}
 			}
 		case 0xff5d:
-			if c := s.uint(1); c < len(d.comps) {
+			if c := s.Uint(1); c < len(d.comps) {
 				err = p.quant[c].read(s)
 				p.ownQuant[c] = true
 			} else {
 				err = errJ2K
 			}
 		case 0xff5e, 0xff5f, 0xff60, 0xff61:
-			return fmt.Errorf("picture: JPEG 2000 marker %#x is not supported", m)
+			return fmt.Errorf("jpeg2000: marker %#x is not supported", m)
 		}
 		if err != nil {
 			return err
 		}
 	}
 	if len(d.tiles) != d.across*d.down {
-		return errShort
+		return imagecodec.ErrTruncated
 	}
 	return nil
 }
 
 // readCOD reads the default coding style (A.6.1).
-func (p *j2kParams) readCOD(s *reader) error {
-	style := s.uint(1)
-	p.progression, p.layers = s.uint(1), s.uint(2)
-	mct := s.uint(1)
-	if s.short || p.progression > 4 || p.layers < 1 || mct > 1 {
+func (p *j2kParams) readCOD(s *imagecodec.Reader) error {
+	style := s.Uint(1)
+	p.progression, p.layers = s.Uint(1), s.Uint(2)
+	mct := s.Uint(1)
+	if s.Short || p.progression > 4 || p.layers < 1 || mct > 1 {
 		return errJ2K
 	}
 	p.mct = mct == 1
@@ -292,46 +302,46 @@ func (p *j2kParams) readCOD(s *reader) error {
 }
 
 // read reads the coding parameters of components (A.6.1).
-func (c *j2kCoding) read(s *reader, style int) error {
-	*c = j2kCoding{levels: s.uint(1), xcb: s.uint(1) + 2, ycb: s.uint(1) + 2, style: s.uint(1), reversible: s.uint(1) == 1}
-	if s.short || c.levels > 32 || c.xcb > 10 || c.ycb > 10 || c.xcb+c.ycb > 12 {
+func (c *j2kCoding) read(s *imagecodec.Reader, style int) error {
+	*c = j2kCoding{levels: s.Uint(1), xcb: s.Uint(1) + 2, ycb: s.Uint(1) + 2, style: s.Uint(1), reversible: s.Uint(1) == 1}
+	if s.Short || c.levels > 32 || c.xcb > 10 || c.ycb > 10 || c.xcb+c.ycb > 12 {
 		return errJ2K
 	}
 	if c.style&5 != 0 {
-		return errors.New("picture: JPEG 2000 with bypass or terminated passes is not supported")
+		return errors.New("jpeg2000: bypassed and terminated coding passes are not supported")
 	}
 	for r := range c.levels + 1 {
 		c.precincts[r] = [2]uint8{15, 15}
 		if style&1 != 0 {
-			v := s.uint(1)
+			v := s.Uint(1)
 			c.precincts[r] = [2]uint8{uint8(v & 15), uint8(v >> 4)}
 			if r > 0 && (v&15 == 0 || v>>4 == 0) {
 				return errJ2K
 			}
 		}
 	}
-	if s.short {
-		return errShort
+	if s.Short {
+		return imagecodec.ErrTruncated
 	}
 	return nil
 }
 
 // read reads the quantization of components (A.6.4).
-func (q *j2kQuant) read(s *reader) error {
-	v := s.uint(1)
+func (q *j2kQuant) read(s *imagecodec.Reader) error {
+	v := s.Uint(1)
 	*q = j2kQuant{style: v & 31, guard: v >> 5}
 	for i := range q.steps {
 		switch {
-		case q.style == 0 && len(s.data) > 0:
-			q.steps[i] = [2]int{s.uint(1) >> 3, 0}
-		case q.style == 2 && len(s.data) > 1, q.style == 1 && i == 0:
-			v := s.uint(2)
+		case q.style == 0 && len(s.Data) > 0:
+			q.steps[i] = [2]int{s.Uint(1) >> 3, 0}
+		case q.style == 2 && len(s.Data) > 1, q.style == 1 && i == 0:
+			v := s.Uint(2)
 			q.steps[i] = [2]int{v >> 11, v & 2047}
 		case q.style == 1:
 			q.steps[i] = [2]int{max(0, q.steps[0][0]-(i-1)/3), q.steps[0][1]}
 		}
 	}
-	if s.short || q.style > 2 {
+	if s.Short || q.style > 2 {
 		return errJ2K
 	}
 	return nil
@@ -385,7 +395,7 @@ func (d *j2k) colours(dst []uint8) {
 			case len(d.comps) < 3:
 				o[0], o[1], o[2] = uint8(px[0]), uint8(px[0]), uint8(px[0])
 			case d.ycc:
-				rgb(o, px[0], px[1]-128, px[2]-128)
+				imagecodec.YCbCr(o, px[0], px[1]-128, px[2]-128)
 			default:
 				o[0], o[1], o[2] = uint8(px[0]), uint8(px[1]), uint8(px[2])
 			}

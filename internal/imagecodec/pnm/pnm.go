@@ -1,20 +1,29 @@
-package picture
+// Package pnm registers the Netpbm formats with imagecodec: plain and raw PBM, PGM and
+// PPM, and PAM (https://netpbm.sourceforge.net/doc/).
+package pnm
 
 import (
 	"fmt"
 	"strconv"
 	"strings"
+
+	"github.com/onward-ml/onward/internal/imagecodec"
 )
 
-// pnm is a picture of the Netpbm family (https://netpbm.sourceforge.net/doc/):
-// plain or raw bitmaps, graymaps and pixmaps, and PAM.
+func init() {
+	for _, magic := range []string{"P1", "P2", "P3", "P4", "P5", "P6", "P7"} {
+		imagecodec.RegisterFormat(magic, readPNM)
+	}
+}
+
+// pnm is an image of the Netpbm family.
 type pnm struct {
 	w, h, channels, max int
 	plain, bitmap       bool
 	pixels              []byte
 }
 
-func readPNM(data []byte) (*Header, error) {
+func readPNM(data []byte) (*imagecodec.Header, error) {
 	m := &pnm{max: 1, channels: 1}
 	kind := data[1]
 	rest := data[2:]
@@ -35,18 +44,18 @@ func readPNM(data []byte) (*Header, error) {
 		for _, f := range fields {
 			v, r, ok := pnmNumber(rest)
 			if !ok {
-				return nil, errShort
+				return nil, imagecodec.ErrTruncated
 			}
 			*f, rest = v, r
 		}
 		if len(rest) == 0 {
-			return nil, errShort
+			return nil, imagecodec.ErrTruncated
 		}
 		rest = rest[1:] // one white space
 	}
 	m.pixels = rest
-	if m.w < 1 || m.h < 1 || m.w > maxSide || m.h > maxSide || m.max < 1 || m.max > 65535 {
-		return nil, fmt.Errorf("picture: portable map of %d×%d pixels up to %d", m.w, m.h, m.max)
+	if m.w < 1 || m.h < 1 || m.w > imagecodec.MaxSide || m.h > imagecodec.MaxSide || m.max < 1 || m.max > 65535 {
+		return nil, fmt.Errorf("pnm: image has %d×%d pixels with maximum %d", m.w, m.h, m.max)
 	}
 	// Each plain number takes a byte at least, and a white space but for bitmaps.
 	need := m.w * m.h * m.channels
@@ -60,9 +69,9 @@ func readPNM(data []byte) (*Header, error) {
 		need *= 2
 	}
 	if len(m.pixels) < need {
-		return nil, errShort
+		return nil, imagecodec.ErrTruncated
 	}
-	return &Header{Width: m.w, Height: m.h, decode: m.decode}, nil
+	return &imagecodec.Header{Width: m.w, Height: m.h, Pixels: m.decode}, nil
 }
 
 // readPAM reads the header of a PAM file, lines of a name and a value.
@@ -71,7 +80,7 @@ func (m *pnm) readPAM(data []byte) ([]byte, error) {
 	for used := 0; ; {
 		line, _, ok := strings.Cut(string(text[used:]), "\n")
 		if !ok {
-			return nil, errShort
+			return nil, imagecodec.ErrTruncated
 		}
 		used += len(line) + 1
 		name, value, _ := strings.Cut(strings.TrimSpace(line), " ")
@@ -79,7 +88,7 @@ func (m *pnm) readPAM(data []byte) ([]byte, error) {
 		switch name {
 		case "ENDHDR":
 			if m.channels < 1 || m.channels > 4 {
-				return nil, fmt.Errorf("picture: portable map of %d channels", m.channels)
+				return nil, fmt.Errorf("pnm: image has %d channels, want 1 to 4", m.channels)
 			}
 			return data[used:], nil
 		case "WIDTH":
@@ -94,7 +103,7 @@ func (m *pnm) readPAM(data []byte) ([]byte, error) {
 			err = nil
 		}
 		if err != nil {
-			return nil, fmt.Errorf("picture: %s of a portable map: %w", name, err)
+			return nil, fmt.Errorf("pnm: header field %s: %w", name, err)
 		}
 	}
 }
@@ -137,7 +146,7 @@ func (m *pnm) decode(dst []uint8, stop func() error) error {
 		for k := range m.channels {
 			v, ok := next(i % m.w)
 			if !ok {
-				return errShort
+				return imagecodec.ErrTruncated
 			}
 			if m.bitmap {
 				px[k] = 255 * (1 - v)

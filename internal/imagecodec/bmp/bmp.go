@@ -1,13 +1,18 @@
-package picture
+// Package bmp registers Windows bitmaps with imagecodec
+// (https://learn.microsoft.com/en-us/windows/win32/gdi/bitmap-storage).
+package bmp
 
 import (
 	"fmt"
 	"math/bits"
+
+	"github.com/onward-ml/onward/internal/imagecodec"
 )
 
-// bmp is a Windows bitmap: rows of pixels, mostly from the bottom up, each
-// padded to 4 bytes
-// (https://learn.microsoft.com/en-us/windows/win32/gdi/bitmap-storage).
+func init() { imagecodec.RegisterFormat("BM", readBMP) }
+
+// bmp is a bitmap: rows of pixels, by default from the bottom up, each padded to a
+// multiple of 4 bytes.
 type bmp struct {
 	w, h    int
 	topDown bool
@@ -18,35 +23,35 @@ type bmp struct {
 	pixels  []byte
 }
 
-func readBMP(data []byte) (*Header, error) {
-	r := &reader{data: data}
-	r.take(10)
-	start := r.uint(4)
-	size := r.uint(4)
+func readBMP(data []byte) (*imagecodec.Header, error) {
+	r := &imagecodec.Reader{Data: data}
+	r.Take(10)
+	start := r.Uint(4)
+	size := r.Uint(4)
 	m := &bmp{}
 	compression, colours := 0, 0
 	if size == 12 {
-		m.w, m.h = r.uint(2), r.uint(2)
-		r.take(2)
-		m.depth = r.uint(2)
+		m.w, m.h = r.Uint(2), r.Uint(2)
+		r.Take(2)
+		m.depth = r.Uint(2)
 	} else {
-		m.w, m.h = r.int32(), r.int32()
-		r.take(2)
-		m.depth, compression = r.uint(2), r.uint(4)
-		r.take(12)
-		colours = r.uint(4)
-		r.take(4)
+		m.w, m.h = r.Int32(), r.Int32()
+		r.Take(2)
+		m.depth, compression = r.Uint(2), r.Uint(4)
+		r.Take(12)
+		colours = r.Uint(4)
+		r.Take(4)
 	}
 	if m.h < 0 {
 		m.h, m.topDown = -m.h, true
 	}
 	switch {
-	case r.short:
-		return nil, errShort
+	case r.Short:
+		return nil, imagecodec.ErrTruncated
 	case size != 12 && size < 40:
-		return nil, fmt.Errorf("picture: bitmap header of %d bytes", size)
-	case m.w < 1 || m.h < 1 || m.w > maxSide || m.h > maxSide:
-		return nil, fmt.Errorf("picture: bitmap of %d×%d pixels", m.w, m.h)
+		return nil, fmt.Errorf("bmp: info header has %d bytes, want 12 or at least 40", size)
+	case m.w < 1 || m.h < 1 || m.w > imagecodec.MaxSide || m.h > imagecodec.MaxSide:
+		return nil, fmt.Errorf("bmp: image has %d×%d pixels", m.w, m.h)
 	}
 	switch m.depth {
 	case 16:
@@ -55,7 +60,7 @@ func readBMP(data []byte) (*Header, error) {
 		m.masks = [3]uint32{255 << 16, 255 << 8, 255}
 	case 1, 4, 8, 24:
 	default:
-		return nil, fmt.Errorf("picture: bitmap of %d bits a pixel", m.depth)
+		return nil, fmt.Errorf("bmp: %d bits per pixel are not supported", m.depth)
 	}
 	switch {
 	case compression == 0:
@@ -64,7 +69,7 @@ func readBMP(data []byte) (*Header, error) {
 	case (compression == 3 || compression == 6) && (m.depth == 16 || m.depth == 32):
 		// The masks follow a header of 40 bytes and are part of longer ones.
 		for i := range m.masks {
-			m.masks[i] = uint32(r.uint(4))
+			m.masks[i] = uint32(r.Uint(4))
 		}
 		if size == 40 {
 			size += 12
@@ -73,7 +78,7 @@ func readBMP(data []byte) (*Header, error) {
 			}
 		}
 	default:
-		return nil, fmt.Errorf("picture: bitmap of %d bits with compression %d", m.depth, compression)
+		return nil, fmt.Errorf("bmp: %d bits per pixel with compression %d are not supported", m.depth, compression)
 	}
 	if m.depth <= 8 {
 		entry := 4
@@ -84,24 +89,24 @@ func readBMP(data []byte) (*Header, error) {
 		if colours > 0 && colours < n {
 			n = colours
 		}
-		p := &reader{data: data}
-		p.take(14 + size)
+		p := &imagecodec.Reader{Data: data}
+		p.Take(14 + size)
 		for i := range n {
-			c := p.take(entry)
+			c := p.Take(entry)
 			m.palette[i] = [3]uint8{c[2], c[1], c[0]}
 		}
-		if p.short {
-			return nil, errShort
+		if p.Short {
+			return nil, imagecodec.ErrTruncated
 		}
 	}
 	if start > len(data) {
-		return nil, errShort
+		return nil, imagecodec.ErrTruncated
 	}
 	m.pixels = data[start:]
 	if !m.rle && len(m.pixels) < m.stride()*(m.h-1)+(m.w*m.depth+7)/8 {
-		return nil, errShort
+		return nil, imagecodec.ErrTruncated
 	}
-	return &Header{Width: m.w, Height: m.h, Memory: int64(m.w) * int64(m.h), decode: m.decode}, nil
+	return &imagecodec.Header{Width: m.w, Height: m.h, Memory: int64(m.w) * int64(m.h), Pixels: m.decode}, nil
 }
 
 func (m *bmp) stride() int { return (m.w*m.depth + 31) / 32 * 4 }
@@ -169,7 +174,7 @@ func (m *bmp) decodeRLE(dst []uint8) error {
 	for i := range m.w * m.h {
 		copy(dst[3*i:3*i+3], m.palette[0][:])
 	}
-	r := &reader{data: m.pixels}
+	r := &imagecodec.Reader{Data: m.pixels}
 	x, y := 0, 0
 	put := func(v uint8) {
 		if x < m.w && y < m.h {
@@ -178,9 +183,9 @@ func (m *bmp) decodeRLE(dst []uint8) error {
 		x++
 	}
 	for y < m.h {
-		n, v := r.uint(1), r.uint(1)
-		if r.short {
-			return errShort
+		n, v := r.Uint(1), r.Uint(1)
+		if r.Short {
+			return imagecodec.ErrTruncated
 		}
 		switch {
 		case n > 0:
@@ -197,16 +202,16 @@ func (m *bmp) decodeRLE(dst []uint8) error {
 		case v == 1:
 			return nil
 		case v == 2:
-			x += r.uint(1)
-			y += r.uint(1)
+			x += r.Uint(1)
+			y += r.Uint(1)
 		default:
 			size := v
 			if m.depth == 4 {
 				size = (v + 1) / 2
 			}
-			b := r.take(size + size%2)
-			if r.short {
-				return errShort
+			b := r.Take(size + size%2)
+			if r.Short {
+				return imagecodec.ErrTruncated
 			}
 			for k := range v {
 				if m.depth == 8 {

@@ -1,16 +1,26 @@
-package picture
+// Package tiff registers TIFF with imagecodec. It decodes the first image of a file
+// (TIFF 6.0, Aldus 1992, with the Deflate compression of its supplement): bilevel,
+// gray, palette, RGB and CMYK in strips or tiles, chunky or planar, uncompressed or
+// compressed with PackBits, LZW or Deflate.
+package tiff
 
 import (
+	"bytes"
 	"compress/zlib"
 	"errors"
 	"fmt"
 	"io"
+
+	"github.com/onward-ml/onward/internal/imagecodec"
 )
 
-// tiff is the first picture of a TIFF file (TIFF 6.0, Aldus 1992, with the
-// Deflate compression of its supplement): bilevel, gray, palette, RGB and CMYK
-// in strips or tiles, plain or compressed with PackBits, LZW or Deflate.
-type tiff struct {
+func init() {
+	imagecodec.RegisterFormat("II*\x00", readTIFF)
+	imagecodec.RegisterFormat("MM\x00*", readTIFF)
+}
+
+// file is a TIFF file.
+type file struct {
 	data    []byte
 	big     bool
 	tags    map[int][]int
@@ -24,70 +34,70 @@ type tiff struct {
 
 // The tags that matter.
 const (
-	tiffWidth       = 256
-	tiffHeight      = 257
-	tiffBits        = 258
-	tiffCompression = 259
-	tiffPhotometric = 262
-	tiffOffsets     = 273
-	tiffSamples     = 277
-	tiffRows        = 278
-	tiffCounts      = 279
-	tiffPlanar      = 284
-	tiffPredictor   = 317
-	tiffColormap    = 320
-	tiffTileWidth   = 322
-	tiffTileHeight  = 323
-	tiffTileOffsets = 324
-	tiffTileCounts  = 325
-	tiffFormat      = 339
+	tagWidth       = 256
+	tagHeight      = 257
+	tagBits        = 258
+	tagCompression = 259
+	tagPhotometric = 262
+	tagOffsets     = 273
+	tagSamples     = 277
+	tagRows        = 278
+	tagCounts      = 279
+	tagPlanar      = 284
+	tagPredictor   = 317
+	tagColormap    = 320
+	tagTileWidth   = 322
+	tagTileHeight  = 323
+	tagTileOffsets = 324
+	tagTileCounts  = 325
+	tagFormat      = 339
 )
 
-var tiffUsed = map[int]bool{tiffWidth: true, tiffHeight: true, tiffBits: true, tiffCompression: true,
-	tiffPhotometric: true, tiffOffsets: true, tiffSamples: true, tiffRows: true, tiffCounts: true, tiffPlanar: true,
-	tiffPredictor: true, tiffColormap: true, tiffTileWidth: true, tiffTileHeight: true, tiffTileOffsets: true,
-	tiffTileCounts: true, tiffFormat: true}
+var usedTags = map[int]bool{tagWidth: true, tagHeight: true, tagBits: true, tagCompression: true,
+	tagPhotometric: true, tagOffsets: true, tagSamples: true, tagRows: true, tagCounts: true, tagPlanar: true,
+	tagPredictor: true, tagColormap: true, tagTileWidth: true, tagTileHeight: true, tagTileOffsets: true,
+	tagTileCounts: true, tagFormat: true}
 
-func readTIFF(data []byte) (*Header, error) {
-	t := &tiff{data: data, big: data[0] == 'M', tags: map[int][]int{}}
+func readTIFF(data []byte) (*imagecodec.Header, error) {
+	t := &file{data: data, big: data[0] == 'M', tags: map[int][]int{}}
 	if err := t.readTags(); err != nil {
 		return nil, err
 	}
-	t.w, t.h = t.tag(tiffWidth, 0), t.tag(tiffHeight, 0)
-	t.samples, t.depth = t.tag(tiffSamples, 1), t.tag(tiffBits, 1)
-	t.colour = t.tag(tiffPhotometric, 1)
-	t.planar = t.tag(tiffPlanar, 1) == 2
-	if t.w < 1 || t.h < 1 || t.w > maxSide || t.h > maxSide {
-		return nil, fmt.Errorf("picture: TIFF of %d×%d pixels", t.w, t.h)
+	t.w, t.h = t.tag(tagWidth, 0), t.tag(tagHeight, 0)
+	t.samples, t.depth = t.tag(tagSamples, 1), t.tag(tagBits, 1)
+	t.colour = t.tag(tagPhotometric, 1)
+	t.planar = t.tag(tagPlanar, 1) == 2
+	if t.w < 1 || t.h < 1 || t.w > imagecodec.MaxSide || t.h > imagecodec.MaxSide {
+		return nil, fmt.Errorf("tiff: image has %d×%d pixels", t.w, t.h)
 	}
-	t.tw, t.th = t.w, min(t.tag(tiffRows, t.h), t.h)
-	if t.tags[tiffTileWidth] != nil {
-		t.tw, t.th = t.tag(tiffTileWidth, 0), t.tag(tiffTileHeight, 0)
+	t.tw, t.th = t.w, min(t.tag(tagRows, t.h), t.h)
+	if t.tags[tagTileWidth] != nil {
+		t.tw, t.th = t.tag(tagTileWidth, 0), t.tag(tagTileHeight, 0)
 	}
 	least := map[int]int{0: 1, 1: 1, 2: 3, 3: 1, 5: 4}
 	n, known := least[t.colour]
 	switch {
 	case t.tw < 1 || t.th < 1 || t.tw > t.w+4096 || t.th > t.h+4096:
-		return nil, fmt.Errorf("picture: TIFF tiles of %d×%d pixels", t.tw, t.th)
+		return nil, fmt.Errorf("tiff: tiles have %d×%d pixels", t.tw, t.th)
 	case !known || t.samples < n || t.samples > 16:
-		return nil, fmt.Errorf("picture: TIFF of colour model %d with %d samples a pixel", t.colour, t.samples)
+		return nil, fmt.Errorf("tiff: photometric interpretation %d with %d samples per pixel is not supported", t.colour, t.samples)
 	case t.depth != 8 && t.depth != 16 && !(t.samples == 1 && (t.depth == 1 || t.depth == 2 || t.depth == 4)):
-		return nil, fmt.Errorf("picture: TIFF of %d bits a sample", t.depth)
-	case t.tag(tiffFormat, 1) != 1:
-		return nil, errors.New("picture: TIFF samples are not unsigned integers")
-	case t.colour == 3 && len(t.tags[tiffColormap]) < 3<<t.depth:
-		return nil, errShort
+		return nil, fmt.Errorf("tiff: %d bits per sample are not supported", t.depth)
+	case t.tag(tagFormat, 1) != 1:
+		return nil, errors.New("tiff: samples must be unsigned integers")
+	case t.colour == 3 && len(t.tags[tagColormap]) < 3<<t.depth:
+		return nil, imagecodec.ErrTruncated
 	}
-	for _, b := range t.tags[tiffBits] {
+	for _, b := range t.tags[tagBits] {
 		if b != t.depth {
-			return nil, errors.New("picture: TIFF samples of different widths")
+			return nil, errors.New("tiff: samples of different widths are not supported")
 		}
 	}
-	return &Header{Width: t.w, Height: t.h, Memory: int64(t.tileBytes()) * 2, decode: t.decode}, nil
+	return &imagecodec.Header{Width: t.w, Height: t.h, Memory: int64(t.tileBytes()) * 2, Pixels: t.decode}, nil
 }
 
 // tag returns the first value of a tag.
-func (t *tiff) tag(k, def int) int {
+func (t *file) tag(k, def int) int {
 	if v := t.tags[k]; len(v) > 0 {
 		return v[0]
 	}
@@ -95,50 +105,50 @@ func (t *tiff) tag(k, def int) int {
 }
 
 // readTags reads the first directory.
-func (t *tiff) readTags() error {
-	at := func(off int) *reader {
+func (t *file) readTags() error {
+	at := func(off int) *imagecodec.Reader {
 		if off < 0 || off > len(t.data) {
-			return &reader{big: t.big, short: true}
+			return &imagecodec.Reader{BigEndian: t.big, Short: true}
 		}
-		return &reader{data: t.data[off:], big: t.big}
+		return &imagecodec.Reader{Data: t.data[off:], BigEndian: t.big}
 	}
 	r := at(4)
-	r = at(r.uint(4))
+	r = at(r.Uint(4))
 	total := 0
-	for range r.uint(2) {
-		tag, kind, n := r.uint(2), r.uint(2), r.uint(4)
-		field := r.take(4)
-		if r.short {
-			return errShort
+	for range r.Uint(2) {
+		tag, kind, n := r.Uint(2), r.Uint(2), r.Uint(4)
+		field := r.Take(4)
+		if r.Short {
+			return imagecodec.ErrTruncated
 		}
 		size := map[int]int{1: 1, 3: 2, 4: 4}[kind]
-		if size == 0 || !tiffUsed[tag] || t.tags[tag] != nil {
+		if size == 0 || !usedTags[tag] || t.tags[tag] != nil {
 			continue // nothing that a picture needs
 		}
 		if total += n; total > len(t.data) {
-			return errShort // values that overlap could take memory without bound
+			return imagecodec.ErrTruncated // values that overlap could take memory without bound
 		}
-		v := &reader{data: field, big: t.big}
+		v := &imagecodec.Reader{Data: field, BigEndian: t.big}
 		if n*size > 4 {
-			v = at((&reader{data: field, big: t.big}).uint(4))
+			v = at((&imagecodec.Reader{Data: field, BigEndian: t.big}).Uint(4))
 		}
-		if len(v.data) < n*size {
-			return errShort
+		if len(v.Data) < n*size {
+			return imagecodec.ErrTruncated
 		}
 		list := make([]int, n)
 		for i := range list {
-			list[i] = v.uint(size)
+			list[i] = v.Uint(size)
 		}
 		t.tags[tag] = list
 	}
-	if r.short {
-		return errShort
+	if r.Short {
+		return imagecodec.ErrTruncated
 	}
 	return nil
 }
 
 // rowBytes is the size of a row of a tile.
-func (t *tiff) rowBytes() int {
+func (t *file) rowBytes() int {
 	n := t.samples
 	if t.planar {
 		n = 1
@@ -146,12 +156,12 @@ func (t *tiff) rowBytes() int {
 	return (t.tw*n*t.depth + 7) / 8
 }
 
-func (t *tiff) tileBytes() int { return t.rowBytes() * t.th }
+func (t *file) tileBytes() int { return t.rowBytes() * t.th }
 
-func (t *tiff) decode(dst []uint8, stop func() error) error {
-	offsets, counts := t.tags[tiffOffsets], t.tags[tiffCounts]
-	if t.tags[tiffTileWidth] != nil {
-		offsets, counts = t.tags[tiffTileOffsets], t.tags[tiffTileCounts]
+func (t *file) decode(dst []uint8, stop func() error) error {
+	offsets, counts := t.tags[tagOffsets], t.tags[tagCounts]
+	if t.tags[tagTileWidth] != nil {
+		offsets, counts = t.tags[tagTileOffsets], t.tags[tagTileCounts]
 	}
 	across, down := (t.w+t.tw-1)/t.tw, (t.h+t.th-1)/t.th
 	planes := 1
@@ -159,7 +169,7 @@ func (t *tiff) decode(dst []uint8, stop func() error) error {
 		planes = t.samples
 	}
 	if len(offsets) < across*down*planes || len(counts) < across*down*planes {
-		return errShort
+		return imagecodec.ErrTruncated
 	}
 	buf := make([]byte, t.tileBytes())
 	for p := range planes {
@@ -172,7 +182,7 @@ func (t *tiff) decode(dst []uint8, stop func() error) error {
 				i := (p*down+ty)*across + tx
 				off, n := offsets[i], counts[i]
 				if off < 0 || n < 0 || off > len(t.data) || n > len(t.data)-off {
-					return errShort
+					return imagecodec.ErrTruncated
 				}
 				if err := t.expand(buf[:t.rowBytes()*rows], t.data[off:off+n]); err != nil {
 					return err
@@ -185,31 +195,31 @@ func (t *tiff) decode(dst []uint8, stop func() error) error {
 }
 
 // expand decompresses a tile and undoes the prediction.
-func (t *tiff) expand(dst, src []byte) error {
+func (t *file) expand(dst, src []byte) error {
 	var err error
-	switch k := t.tag(tiffCompression, 1); k {
+	switch k := t.tag(tagCompression, 1); k {
 	case 1:
 		if len(src) < len(dst) {
-			return errShort
+			return imagecodec.ErrTruncated
 		}
 		copy(dst, src)
 	case 5:
-		err = tiffLZW(dst, src)
+		err = expandLZW(dst, src)
 	case 8, 32946:
 		var z io.ReadCloser
-		if z, err = zlib.NewReader(newReader(src)); err == nil {
+		if z, err = zlib.NewReader(bytes.NewReader(src)); err == nil {
 			_, err = io.ReadFull(z, dst)
 		}
 	case 32773:
 		err = packBits(dst, src)
 	default:
-		err = fmt.Errorf("picture: TIFF compression %d is not supported", k)
+		err = fmt.Errorf("tiff: compression %d is not supported", k)
 	}
-	if err != nil || t.tag(tiffPredictor, 1) == 1 {
+	if err != nil || t.tag(tagPredictor, 1) == 1 {
 		return err
 	}
-	if t.tag(tiffPredictor, 1) != 2 || t.depth < 8 {
-		return fmt.Errorf("picture: TIFF predictor %d for %d bits is not supported", t.tag(tiffPredictor, 1), t.depth)
+	if t.tag(tagPredictor, 1) != 2 || t.depth < 8 {
+		return fmt.Errorf("tiff: predictor %d for %d bits is not supported", t.tag(tagPredictor, 1), t.depth)
 	}
 	step := t.samples
 	if t.planar {
@@ -229,14 +239,14 @@ func (t *tiff) expand(dst, src []byte) error {
 	return nil
 }
 
-func (t *tiff) get16(b []byte) uint16 {
+func (t *file) get16(b []byte) uint16 {
 	if t.big {
 		return uint16(b[0])<<8 | uint16(b[1])
 	}
 	return uint16(b[1])<<8 | uint16(b[0])
 }
 
-func (t *tiff) put16(b []byte, v uint16) {
+func (t *file) put16(b []byte, v uint16) {
 	if t.big {
 		b[0], b[1] = byte(v>>8), byte(v)
 	} else {
@@ -245,7 +255,7 @@ func (t *tiff) put16(b []byte, v uint16) {
 }
 
 // place writes the pixels of a tile whose corner is at (x0, y0).
-func (t *tiff) place(dst []uint8, tile []byte, plane, x0, y0, rows int) {
+func (t *file) place(dst []uint8, tile []byte, plane, x0, y0, rows int) {
 	per := t.samples
 	if t.planar {
 		per = 1
@@ -274,7 +284,7 @@ func (t *tiff) place(dst []uint8, tile []byte, plane, x0, y0, rows int) {
 }
 
 // sample returns the i-th sample of a row.
-func (t *tiff) sample(row []byte, i int) int {
+func (t *file) sample(row []byte, i int) int {
 	switch t.depth {
 	case 8:
 		return int(row[i])
@@ -286,7 +296,7 @@ func (t *tiff) sample(row []byte, i int) int {
 }
 
 // eight scales a sample to 8 bits.
-func (t *tiff) eight(v int) uint8 {
+func (t *file) eight(v int) uint8 {
 	if t.depth == 16 {
 		return uint8(v >> 8)
 	}
@@ -294,13 +304,13 @@ func (t *tiff) eight(v int) uint8 {
 }
 
 // pixel writes one pixel by its colour model.
-func (t *tiff) pixel(d []uint8, px [4]int) {
+func (t *file) pixel(d []uint8, px [4]int) {
 	d = d[:3]
 	switch t.colour {
 	case 2:
 		d[0], d[1], d[2] = t.eight(px[0]), t.eight(px[1]), t.eight(px[2])
 	case 3:
-		m, n := t.tags[tiffColormap], 1<<t.depth
+		m, n := t.tags[tagColormap], 1<<t.depth
 		d[0], d[1], d[2] = uint8(m[px[0]]>>8), uint8(m[n+px[0]]>>8), uint8(m[2*n+px[0]]>>8)
 	case 5:
 		k := 255 - int(t.eight(px[3]))
@@ -321,14 +331,14 @@ func (t *tiff) pixel(d []uint8, px [4]int) {
 func packBits(dst, src []byte) error {
 	for len(dst) > 0 {
 		if len(src) < 2 {
-			return errShort
+			return imagecodec.ErrTruncated
 		}
 		n := int(int8(src[0]))
 		src = src[1:]
 		switch {
 		case n >= 0:
 			if n++; n > len(src) {
-				return errShort
+				return imagecodec.ErrTruncated
 			}
 			k := copy(dst, src[:n])
 			dst, src = dst[k:], src[n:]
@@ -343,9 +353,9 @@ func packBits(dst, src []byte) error {
 	return nil
 }
 
-// tiffLZW expands TIFF's variant of LZW: codes from the high bits down, and one
+// expandLZW expands TIFF's variant of LZW: codes from the high bits down, and one
 // bit wider one code early.
-func tiffLZW(dst, src []byte) error {
+func expandLZW(dst, src []byte) error {
 	const clearCode, endCode, maxCodes = 256, 257, 4096
 	var prefix [maxCodes]uint16
 	var suffix, first [maxCodes]byte
@@ -358,7 +368,7 @@ func tiffLZW(dst, src []byte) error {
 	for n := 0; n < len(dst); {
 		for have < width {
 			if pos >= len(src) {
-				return errShort
+				return imagecodec.ErrTruncated
 			}
 			acc = acc<<8 | int(src[pos])
 			pos++
@@ -372,9 +382,9 @@ func tiffLZW(dst, src []byte) error {
 			next, width, prev = 258, 9, -1
 			continue
 		case code == endCode:
-			return errShort
+			return imagecodec.ErrTruncated
 		case code > next || code == next && prev < 0 || code >= 258 && prev < 0:
-			return errors.New("picture: invalid LZW code in a TIFF")
+			return errors.New("tiff: invalid LZW code")
 		}
 		if prev >= 0 && next < maxCodes {
 			prefix[next], first[next], length[next] = uint16(prev), first[prev], length[prev]+1
@@ -385,7 +395,7 @@ func tiffLZW(dst, src []byte) error {
 			next++
 		}
 		if code >= next {
-			return errors.New("picture: invalid LZW code in a TIFF")
+			return errors.New("tiff: invalid LZW code")
 		}
 		end := n + length[code]
 		for k, at := code, end-1; at >= n; at-- {

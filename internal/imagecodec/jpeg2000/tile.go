@@ -1,10 +1,12 @@
-package picture
+package jpeg2000
 
 import (
 	"cmp"
 	"math"
 	"math/bits"
 	"slices"
+
+	"github.com/onward-ml/onward/internal/imagecodec"
 )
 
 // j2kBand is a subband of a resolution of a tile: its box, and where its
@@ -349,7 +351,7 @@ func (r *packetReader) packet(p *j2kPrecinct, layer int) error {
 					b.included = true
 					for !part.zero.below(r, x, y, int32(b.zero+1)) {
 						if b.zero++; b.zero > 64 || r.end {
-							return errShort
+							return imagecodec.ErrTruncated
 						}
 					}
 				}
@@ -359,7 +361,7 @@ func (r *packetReader) packet(p *j2kPrecinct, layer int) error {
 				}
 				width := b.lblock + bits.Len(uint(passes)) - 1
 				if r.end || width > 31 {
-					return errShort
+					return imagecodec.ErrTruncated
 				}
 				b.passes += passes
 				pieces = append(pieces, piece{b, r.bits(width)})

@@ -1,4 +1,4 @@
-package picture
+package jpeg2000
 
 // mqState is a row of table C.2: the probability of the less probable symbol
 // and the rows that follow each symbol.

@@ -1,4 +1,4 @@
-package picture
+package jpeg2000
 
 // inverseWavelet puts the subbands of a component of a tile together, resolution
 // by resolution (annex F). read turns a coefficient into a number, lift undoes

@@ -1,14 +1,21 @@
-package picture
+// Package jpeg registers JPEG with imagecodec.
+//
+// The inverse transform, the upsampling of chroma and the conversion of colours equal
+// those of libjpeg's default settings bit for bit, as ImageDecoder requires; those of
+// the standard library's image/jpeg do not.
+package jpeg
 
 import (
 	"errors"
 	"fmt"
+
+	"github.com/onward-ml/onward/internal/imagecodec"
 )
 
-// jpegFile is a JPEG file (ITU-T T.81) of baseline, extended sequential or
-// progressive coding with 8-bit samples. The inverse transform and the
-// conversion of colours give the very numbers of libjpeg's default settings,
-// which ImageDecoder asks for.
+func init() { imagecodec.RegisterFormat("\xff\xd8\xff", readJPEG) }
+
+// jpegFile decodes a JPEG file (ITU-T T.81) of baseline, extended sequential or
+// progressive coding with 8-bit samples.
 type jpegFile struct {
 	data []byte // what follows the current marker
 	stop func() error
@@ -49,7 +56,7 @@ var zigzag = [64]uint8{
 	58, 59, 52, 45, 38, 31, 39, 46, 53, 60, 61, 54, 47, 55, 62, 63,
 }
 
-func readJPEG(data []byte) (*Header, error) {
+func readJPEG(data []byte) (*imagecodec.Header, error) {
 	j := &jpegFile{data: data[2:]}
 	for j.comps == nil {
 		if err := j.segment(nil); err != nil {
@@ -57,13 +64,13 @@ func readJPEG(data []byte) (*Header, error) {
 		}
 	}
 	if j.w < 1 || j.h < 1 {
-		return nil, fmt.Errorf("picture: JPEG of %d×%d pixels", j.w, j.h)
+		return nil, fmt.Errorf("jpeg: image has %d×%d pixels", j.w, j.h)
 	}
 	memory := int64(0)
 	for _, c := range j.comps {
 		memory += 3 * 64 * int64(c.bw) * int64(c.bh)
 	}
-	return &Header{Width: j.w, Height: j.h, Memory: memory, decode: j.decode}, nil
+	return &imagecodec.Header{Width: j.w, Height: j.h, Memory: memory, Pixels: j.decode}, nil
 }
 
 // segment reads one marker with what belongs to it; scan is called for a scan,
@@ -77,7 +84,7 @@ func (j *jpegFile) segment(scan func(params []byte) error) error {
 			j.data = j.data[1:]
 		}
 		if len(j.data) == 0 {
-			return errShort
+			return imagecodec.ErrTruncated
 		}
 		m := j.data[0]
 		j.data = j.data[1:]
@@ -88,11 +95,11 @@ func (j *jpegFile) segment(scan func(params []byte) error) error {
 			continue
 		}
 		if len(j.data) < 2 {
-			return errShort
+			return imagecodec.ErrTruncated
 		}
 		n := int(j.data[0])<<8 | int(j.data[1])
 		if n < 2 || n > len(j.data) {
-			return errShort
+			return imagecodec.ErrTruncated
 		}
 		body := j.data[2:n]
 		j.data = j.data[n:]
@@ -105,16 +112,16 @@ func (j *jpegFile) segment(scan func(params []byte) error) error {
 			j.restart = int(body[0])<<8 | int(body[1])
 			return nil
 		case m == 0xe0:
-			j.jfif = j.jfif || matches(body, "JFIF\x00")
+			j.jfif = j.jfif || imagecodec.HasMagic(body, "JFIF\x00")
 			return nil
-		case m == 0xee && len(body) >= 12 && matches(body, "Adobe"):
+		case m == 0xee && len(body) >= 12 && imagecodec.HasMagic(body, "Adobe"):
 			j.adobe, j.transform = true, int(body[11])
 			return nil
 		case m >= 0xc0 && m <= 0xcf && m != 0xc8 && m != 0xcc:
 			return j.readFrame(m, body)
 		case m == 0xda:
 			if scan == nil {
-				return errors.New("picture: JPEG scan before the frame")
+				return errors.New("jpeg: scan precedes the frame header")
 			}
 			return scan(body)
 		default:
@@ -124,13 +131,13 @@ func (j *jpegFile) segment(scan func(params []byte) error) error {
 }
 
 // errEnd marks the end of a picture.
-var errEnd = errors.New("picture: end")
+var errEnd = errors.New("jpeg: end")
 
 func (j *jpegFile) readQuant(b []byte) error {
 	for len(b) > 0 {
 		wide, t := int(b[0]>>4), b[0]&15
 		if wide > 1 || t > 3 || len(b) < 1+64*(wide+1) {
-			return errors.New("picture: invalid JPEG quantization table")
+			return errors.New("jpeg: invalid quantization table")
 		}
 		b = b[1:]
 		for i := range 64 {
@@ -147,23 +154,23 @@ func (j *jpegFile) readQuant(b []byte) error {
 
 func (j *jpegFile) readFrame(marker byte, b []byte) error {
 	if j.comps != nil {
-		return errors.New("picture: JPEG with two frames")
+		return errors.New("jpeg: file has two frame headers")
 	}
 	if marker > 0xc2 {
-		return fmt.Errorf("picture: JPEG coding %#x is not supported", marker)
+		return fmt.Errorf("jpeg: coding process %#x is not supported", marker)
 	}
 	if len(b) < 6 || b[0] != 8 || len(b) != 6+3*int(b[5]) {
-		return errors.New("picture: JPEG frame is not one of 8-bit samples")
+		return errors.New("jpeg: frame header is invalid or its samples do not have 8 bits")
 	}
 	j.progressive = marker == 0xc2
 	j.h, j.w = int(b[1])<<8|int(b[2]), int(b[3])<<8|int(b[4])
 	if n := b[5]; n != 1 && n != 3 && n != 4 {
-		return fmt.Errorf("picture: JPEG of %d components", n)
+		return fmt.Errorf("jpeg: image has %d components, want 1, 3 or 4", n)
 	}
 	for b = b[6:]; len(b) > 0; b = b[3:] {
 		c := &jpegComp{id: int(b[0]), h: int(b[1] >> 4), v: int(b[1] & 15), tq: int(b[2])}
 		if c.h < 1 || c.h > 4 || c.v < 1 || c.v > 4 || c.tq > 3 {
-			return errors.New("picture: invalid JPEG component")
+			return errors.New("jpeg: invalid component")
 		}
 		j.hmax, j.vmax = max(j.hmax, c.h), max(j.vmax, c.v)
 		j.comps = append(j.comps, c)
@@ -192,7 +199,7 @@ type huffman struct {
 func (j *jpegFile) readHuffman(b []byte) error {
 	for len(b) > 0 {
 		if len(b) < 17 || b[0]>>4 > 1 || b[0]&15 > 3 {
-			return errors.New("picture: invalid JPEG code table")
+			return errors.New("jpeg: invalid Huffman table")
 		}
 		class, t := b[0]>>4, b[0]&15
 		h := &huffman{}
@@ -202,14 +209,14 @@ func (j *jpegFile) readHuffman(b []byte) error {
 			h.offset[l] = int32(n) - code
 			n += int(counts[l-1])
 			if code += int32(counts[l-1]); code > 1<<l {
-				return errors.New("picture: invalid JPEG code table")
+				return errors.New("jpeg: invalid Huffman table")
 			}
 			h.limit[l] = code << (16 - l)
 			code <<= 1
 		}
 		h.limit[17] = 1 << 30
 		if n > 256 || len(b) < 17+n {
-			return errors.New("picture: invalid JPEG code table")
+			return errors.New("jpeg: invalid Huffman table")
 		}
 		h.values = b[17 : 17+n]
 		for v := range int32(256) {
@@ -280,7 +287,7 @@ func (j *jpegFile) symbol(h *huffman) (int, error) {
 		l++
 	}
 	if l > 16 {
-		return 0, errors.New("picture: invalid code in a JPEG")
+		return 0, errors.New("jpeg: invalid Huffman code")
 	}
 	j.bits <<= l
 	j.have -= l
@@ -312,7 +319,7 @@ func (j *jpegFile) decode(dst []uint8, stop func() error) error {
 		}
 	}
 	if !seen {
-		return errShort
+		return imagecodec.ErrTruncated
 	}
 	for _, c := range j.comps {
 		if err := stop(); err != nil {
@@ -327,7 +334,7 @@ func (j *jpegFile) decode(dst []uint8, stop func() error) error {
 // scan decodes one scan.
 func (j *jpegFile) scan(b []byte) error {
 	if len(b) < 4 || len(b) != 4+2*int(b[0]) || b[0] < 1 || b[0] > 4 {
-		return errors.New("picture: invalid JPEG scan")
+		return errors.New("jpeg: invalid scan header")
 	}
 	var comps []*jpegComp
 	blocks := 0
@@ -339,16 +346,16 @@ func (j *jpegFile) scan(b []byte) error {
 			}
 		}
 		if c == nil {
-			return errors.New("picture: JPEG scan of an unknown component")
+			return errors.New("jpeg: scan names an unknown component")
 		}
 		for _, k := range comps {
 			if k == c {
-				return errors.New("picture: JPEG scan of a component twice")
+				return errors.New("jpeg: scan names a component twice")
 			}
 		}
 		c.td, c.ta, c.pred = int(b[2+2*i]>>4), int(b[2+2*i]&15), 0
 		if c.td > 3 || c.ta > 3 {
-			return errors.New("picture: invalid JPEG scan")
+			return errors.New("jpeg: invalid scan header")
 		}
 		blocks += c.h * c.v
 		comps = append(comps, c)
@@ -359,11 +366,11 @@ func (j *jpegFile) scan(b []byte) error {
 		s = &jpegScan{to: 63}
 	}
 	if s.from > s.to || s.to > 63 || s.low > 13 || s.high > 13 || j.progressive && (s.from == 0) != (s.to == 0) || s.from > 0 && len(comps) > 1 || len(comps) > 1 && blocks > 10 {
-		return errors.New("picture: invalid JPEG scan")
+		return errors.New("jpeg: invalid scan header")
 	}
 	for _, c := range comps {
 		if (s.from == 0 && s.high == 0 && j.dc[c.td] == nil) || s.to > 0 && j.ac[c.ta] == nil {
-			return errors.New("picture: JPEG scan without a code table")
+			return errors.New("jpeg: scan has no Huffman table")
 		}
 	}
 	j.bits, j.have, j.marker, j.eobrun = 0, 0, false, 0
@@ -377,7 +384,7 @@ func (j *jpegFile) scan(b []byte) error {
 				return err
 			}
 			if j.marker && len(j.data) == 0 {
-				return errShort
+				return imagecodec.ErrTruncated
 			}
 		}
 		if j.restart > 0 && n > 0 && n%j.restart == 0 {
@@ -441,7 +448,7 @@ func (j *jpegFile) block(c *jpegComp, s *jpegScan, b []int16) error {
 				return err
 			}
 			if n > 15 {
-				return errors.New("picture: invalid code in a JPEG")
+				return errors.New("jpeg: invalid Huffman code")
 			}
 			c.pred += j.signed(n)
 			b[0] = int16(c.pred << s.low)
@@ -477,7 +484,7 @@ func (j *jpegFile) block(c *jpegComp, s *jpegScan, b []int16) error {
 		k += run
 		x := j.signed(n)
 		if k > s.to {
-			return errors.New("picture: invalid code in a JPEG")
+			return errors.New("jpeg: invalid Huffman code")
 		}
 		b[zigzag[k]] = int16(x << s.low)
 		k++
@@ -511,7 +518,7 @@ func (j *jpegFile) refine(c *jpegComp, s *jpegScan, b []int16, k int) error {
 					put = bit
 				}
 			case n != 0:
-				return errors.New("picture: invalid code in a JPEG")
+				return errors.New("jpeg: invalid Huffman code")
 			case run < 15:
 				j.eobrun = 1<<run + j.take(run)
 			}

@@ -1,4 +1,4 @@
-package picture
+package imagecodec_test
 
 import (
 	"bytes"
@@ -14,11 +14,20 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/onward-ml/onward/internal/imagecodec"
+	_ "github.com/onward-ml/onward/internal/imagecodec/bmp"
+	_ "github.com/onward-ml/onward/internal/imagecodec/jpeg"
+	_ "github.com/onward-ml/onward/internal/imagecodec/jpeg2000"
+	_ "github.com/onward-ml/onward/internal/imagecodec/png"
+	_ "github.com/onward-ml/onward/internal/imagecodec/pnm"
+	_ "github.com/onward-ml/onward/internal/imagecodec/tiff"
+	_ "github.com/onward-ml/onward/internal/imagecodec/webp"
 )
 
-// decode decodes a whole picture.
-func decode(data []byte) (*Header, []uint8, error) {
-	h, err := ReadHeader(data)
+// decode decodes a whole image.
+func decode(data []byte) (*imagecodec.Header, []uint8, error) {
+	h, err := imagecodec.ReadHeader(data)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -63,6 +72,19 @@ var palette2 = []byte{0, 0, 0, 0, 30, 20, 10, 0}
 
 func palette(n int) []byte { return append(append([]byte{}, palette2...), make([]byte, 4*n-8)...) }
 
+// Tags of TIFF.
+const (
+	tagWidth       = 256
+	tagHeight      = 257
+	tagBits        = 258
+	tagCompression = 259
+	tagPhotometric = 262
+	tagOffsets     = 273
+	tagSamples     = 277
+	tagCounts      = 279
+	tagPredictor   = 317
+)
+
 func samples() map[string][]byte {
 	tags := func(list ...uint32) []byte { // tag, value pairs of one long each
 		b := pack(uint16(len(list) / 2))
@@ -74,7 +96,7 @@ func samples() map[string][]byte {
 	tiffFile := func(px []byte, list ...uint32) []byte {
 		dir := uint32(8 + len(px) + len(px)%2)
 		b := pack("II*\x00", dir, px, make([]byte, len(px)%2))
-		return append(b, tags(append(list, tiffOffsets, 8, tiffCounts, uint32(len(px)))...)...)
+		return append(b, tags(append(list, tagOffsets, 8, tagCounts, uint32(len(px)))...)...)
 	}
 	img := image.NewNRGBA(image.Rect(0, 0, 2, 1))
 	img.Set(0, 0, color.NRGBA{200, 100, 50, 255})
@@ -95,12 +117,12 @@ func samples() map[string][]byte {
 		"pgm":      []byte("P2 2 1 10\n0 5"),
 		"ppm":      []byte("P6\n1 1\n255\nabc"),
 		"pam":      []byte("P7\nWIDTH 1\nHEIGHT 1\nDEPTH 4\nMAXVAL 255\nTUPLTYPE RGB_ALPHA\nENDHDR\nabcd"),
-		"tiffrgb":  tiffFile([]byte{1, 2, 3, 4, 5, 6}, tiffWidth, 2, tiffHeight, 1, tiffBits, 8, tiffSamples, 3, tiffPhotometric, 2),
-		"tiffbw":   tiffFile([]byte{0x40}, tiffWidth, 2, tiffHeight, 1, tiffPhotometric, 0),
-		"tiffbits": tiffFile([]byte{0xfe, 7, 0, 9}, tiffWidth, 4, tiffHeight, 1, tiffBits, 8, tiffPhotometric, 1, tiffCompression, 32773),
+		"tiffrgb":  tiffFile([]byte{1, 2, 3, 4, 5, 6}, tagWidth, 2, tagHeight, 1, tagBits, 8, tagSamples, 3, tagPhotometric, 2),
+		"tiffbw":   tiffFile([]byte{0x40}, tagWidth, 2, tagHeight, 1, tagPhotometric, 0),
+		"tiffbits": tiffFile([]byte{0xfe, 7, 0, 9}, tagWidth, 4, tagHeight, 1, tagBits, 8, tagPhotometric, 1, tagCompression, 32773),
 		// 256 (clear), 7, 258 (7 7), 8, 257 (end), 9 bits each.
-		"tifflzw":  tiffFile([]byte{0x80, 0x01, 0xe0, 0x40, 0x88, 0x08, 0x08}, tiffWidth, 4, tiffHeight, 1, tiffBits, 8, tiffPhotometric, 1, tiffCompression, 5),
-		"tiffpred": tiffFile([]byte{5, 1, 1, 255}, tiffWidth, 4, tiffHeight, 1, tiffBits, 8, tiffPhotometric, 1, tiffPredictor, 2),
+		"tifflzw":  tiffFile([]byte{0x80, 0x01, 0xe0, 0x40, 0x88, 0x08, 0x08}, tagWidth, 4, tagHeight, 1, tagBits, 8, tagPhotometric, 1, tagCompression, 5),
+		"tiffpred": tiffFile([]byte{5, 1, 1, 255}, tagWidth, 4, tagHeight, 1, tagBits, 8, tagPhotometric, 1, tagPredictor, 2),
 		"png":      p.Bytes(),
 		"jpeg":     j.Bytes(),
 	}
@@ -128,7 +150,7 @@ func TestFormats(t *testing.T) {
 	want(t, "png", s["png"], 2, 1, 200, 100, 50, 1, 2, 3)
 }
 
-// TestTruncated cuts every sample at every byte: errors or a picture, no panic.
+// TestTruncated cuts every sample at every byte: an error or an image, no panic.
 func TestTruncated(t *testing.T) {
 	for name, data := range samples() {
 		for n := range data {
@@ -145,7 +167,7 @@ func TestHugeHeaders(t *testing.T) {
 		"pgm": []byte("P5 99999999 99999999 255\n"),
 		"rle": bitmap(1<<23, 1<<23, 8, 1, palette(256), 0, 1),
 	} {
-		h, err := ReadHeader(data)
+		h, err := imagecodec.ReadHeader(data)
 		if err == nil && h.Width*h.Height < 1<<40 {
 			t.Errorf("%s: %d×%d", name, h.Width, h.Height)
 		}
@@ -162,9 +184,9 @@ func FuzzDecode(f *testing.F) {
 	f.Fuzz(func(t *testing.T, data []byte) { _, _, _ = decode(data) })
 }
 
-// files returns the pictures of testdata. pixels.txt holds for each its width,
-// height and the SHA-256 sum of the pixels that Pillow 13, with libjpeg-turbo,
-// libwebp and OpenJPEG, decodes.
+// files returns the images of testdata. pixels.txt holds for each its width, height and
+// the SHA-256 sum of the pixels that Pillow 13 decodes with libjpeg-turbo, libwebp and
+// OpenJPEG.
 func files(t testing.TB) map[string][]byte {
 	t.Helper()
 	r := map[string][]byte{}
@@ -198,7 +220,7 @@ func TestFilesEqualOtherDecoders(t *testing.T) {
 	}
 }
 
-// TestDamagedFiles cuts files and flips bytes: a picture or an error, no panic.
+// TestDamagedFiles cuts files and flips bytes: an image or an error, no panic.
 func TestDamagedFiles(t *testing.T) {
 	for _, data := range files(t) {
 		for n := 0; n < len(data); n += 1 + len(data)/300 {
@@ -210,7 +232,7 @@ func TestDamagedFiles(t *testing.T) {
 	}
 }
 
-// TestLossyJPEG2000 allows for other roundings of floating-point sums.
+// TestLossyJPEG2000 allows a difference of 1, since floating-point sums round differently.
 func TestLossyJPEG2000(t *testing.T) {
 	_, px, err := decode([]byte(readFile(t, "lossy.jp2")))
 	want := []byte(readFile(t, "lossy.rgb"))
