@@ -9,22 +9,22 @@ import (
 	"slices"
 )
 
-// Difference is the error of [Equal] and [AllClose] for tensors that agree in
-// type and shape but not in all elements.
+// Difference is the error that [Equal] and [AllClose] return for tensors of the same type and shape
+// with different elements.
 type Difference struct {
-	Path   string  // where in the value: "", "[2]" for an item of a sequence, "{key}" of a map
-	Count  int     // elements outside of the tolerance
-	Total  int     // elements compared
-	Index  []int   // the worst element
-	Got    string  // its value
-	Want   string  // and the expected one
-	MaxAbs float64 // the largest |got − want|; NaN where a NaN met a number
-	MaxRel float64 // the largest |got − want| / |want|; likewise
+	Path   string  // path within the value: "", "[2]" for an item of a sequence, "{key}" for an entry of a map
+	Count  int     // number of elements outside of the tolerance
+	Total  int     // number of elements compared
+	Index  []int   // index of the worst element
+	Got    string  // value of the worst element
+	Want   string  // expected value of the worst element
+	MaxAbs float64 // largest |got − want|; NaN if only one of the two is NaN
+	MaxRel float64 // largest |got − want| / |want|; NaN as in MaxAbs
 	Rtol   float64
 	Atol   float64
 }
 
-// Error says how many elements differ, where the worst one is and by how much.
+// Error returns how many elements differ, and index, values and differences of the worst one.
 func (d *Difference) Error() string {
 	where := ""
 	if d.Path != "" {
@@ -37,24 +37,23 @@ func (d *Difference) Error() string {
 	return s
 }
 
-// Equal reports, as an error, where got is not exactly want: types, shapes,
-// keys or elements. NaN equals NaN, and negative zero equals zero.
+// Equal returns an error if got differs from want in type, shape, keys or elements. NaN equals NaN,
+// and negative zero equals zero.
 func Equal(got, want Value) error { return AllClose(got, want, 0, 0) }
 
-// AllClose reports, as an error, where got differs from want in its types,
-// shapes or keys, or in an element by more than atol + rtol·|want|. NaN equals
-// NaN; infinities, strings, bools and all integers for which the tolerance is
-// 0 must be equal. Floating-point types of every width compare by their
-// values, sequences item by item, maps key by key in any order, sparse tensors
-// as dense ones. Elements that differ are reported by a [*Difference].
+// AllClose returns an error if got differs from want in types, shapes or keys, or if an element
+// differs by more than atol + rtol·|want|. The error is a [*Difference] if only elements differ.
+//
+// NaN equals NaN. Infinities, strings and bools must be equal, and integers too if the tolerance is
+// 0. Floating-point types of every width compare by value, sequences item by item, maps key by key
+// in any order, and sparse tensors as dense ones.
 func AllClose(got, want Value, rtol, atol float64) error {
 	c := comparison{rtol: rtol, atol: atol}
 	return c.values("", got, want)
 }
 
-// Distance returns the largest absolute and relative difference between the
-// elements of two tensors, by AllClose's rules; the error tells why they
-// cannot be compared.
+// Distance returns the largest absolute and relative difference between the elements of two
+// tensors, by the rules of [AllClose]. It fails if the tensors cannot be compared.
 func Distance(got, want *Tensor) (maxAbs, maxRel float64, err error) {
 	var c comparison
 	if err := c.shapes("", got, want); err != nil {
@@ -163,9 +162,9 @@ func (c *comparison) tensors(path string, got, want *Tensor) error {
 	return d
 }
 
-// elements counts what differs into d and returns the position of the worst.
+// elements counts the differing elements in d and returns the index of the worst one.
 func (c *comparison) elements(d *Difference, got, want *Tensor) (worst int) {
-	over := math.Inf(-1) // by how much the worst one is outside of its tolerance
+	over := math.Inf(-1) // excess of the worst element over its tolerance
 	note := func(i int, diff, ref, tolerance float64) {
 		d.MaxAbs = nanMax(d.MaxAbs, diff)
 		rel := diff / ref
@@ -241,8 +240,8 @@ func (c *comparison) elements(d *Difference, got, want *Tensor) (worst int) {
 	return worst
 }
 
-// tolerance returns what an element may differ by from want; an infinite want
-// has none, since every number would lie within it.
+// tolerance returns the allowed difference from want. It is 0 for an infinite want, since any
+// number would lie within an infinite tolerance.
 func (c *comparison) tolerance(want float64) float64 {
 	if math.IsInf(want, 0) || want != want {
 		return c.atol
@@ -250,7 +249,7 @@ func (c *comparison) tolerance(want float64) float64 {
 	return c.atol + c.rtol*math.Abs(want)
 }
 
-// partDiff is the distance of two parts of complex numbers, 0 for two NaN.
+// partDiff returns the distance of two parts of complex numbers: 0 if both are NaN.
 func partDiff(a, b float64) float64 {
 	if sameOrNaN(a, b) {
 		return 0
@@ -260,7 +259,7 @@ func partDiff(a, b float64) float64 {
 
 func sameOrNaN(a, b float64) bool { return a == b || a != a && b != b }
 
-// nanMax is max with NaN above everything.
+// nanMax returns the larger of two numbers, or NaN if one is NaN.
 func nanMax(a, b float64) float64 {
 	if a != a || b != b {
 		return math.NaN()
@@ -309,7 +308,7 @@ type keyAt struct {
 	at   int
 }
 
-// keyOrder returns the keys as text, sorted.
+// keyOrder returns the keys as text, sorted, with their indices.
 func keyOrder(keys *Tensor) []keyAt {
 	ks := make([]keyAt, keys.Len())
 	for i := range ks {
@@ -319,8 +318,7 @@ func keyOrder(keys *Tensor) []keyAt {
 	return ks
 }
 
-// mapValue returns the value of entry i, as a scalar where the map's values
-// are one tensor.
+// mapValue returns the value of entry i, as a scalar if the map's values are one tensor.
 func mapValue(m *Map, i int) (Value, error) {
 	switch v := m.Values.(type) {
 	case *Sequence:
@@ -350,8 +348,7 @@ func (c *comparison) sparse(path string, got, want *Sparse) error {
 	if got.Values.dtype != want.Values.dtype {
 		return fmt.Errorf("tensor: got elements of type %s%s, want %s", got.Values.dtype, at(path), want.Values.dtype)
 	}
-	// Only the union of the two sets of positions needs a look, so that a
-	// huge sparse shape costs nothing.
+	// Compare at the union of both index sets only, so that the cost does not depend on the shape.
 	gp, wp := got.positions(), want.positions()
 	all := slices.Clone(gp)
 	all = append(all, wp...)

@@ -6,37 +6,37 @@ import (
 	"slices"
 )
 
-// ConvertOptions are the attributes of ONNX's Cast besides the type.
+// ConvertOptions are the attributes of ONNX's Cast except to.
 type ConvertOptions struct {
-	// Saturate makes conversions to the 8-bit floating-point types clamp to
-	// the largest finite numbers; ONNX's default. Without it they become
-	// infinite or NaN.
+	// Saturate makes conversions to 8-bit floating-point types clamp to the largest finite number,
+	// as is ONNX's default. Otherwise numbers out of range become infinite or NaN.
 	Saturate bool
 	// RoundMode applies to conversions to float8e8m0 only.
 	RoundMode RoundMode
 }
 
-// Convert returns the elements of t as elements of another type, by the rules
-// of ONNX's Cast (https://onnx.ai/onnx/operators/onnx__Cast.html):
+// Convert returns the elements of t converted to another type, by the rules of ONNX's Cast
+// (https://onnx.ai/onnx/operators/onnx__Cast.html):
 //
-//   - between floating-point types: one rounding to nearest, ties to even;
-//     what is out of range becomes infinite, or follows opts and the tables of
-//     the operator for 8-bit types, or becomes the largest number for those of
-//     4 and 6 bits, whatever opts say; these turn NaN into a zero;
-//   - integer to integer: the low bits, reinterpreted;
-//   - to bool: whether it is not zero, so NaN is true; from bool: 0 or 1;
-//   - from string: decimal notation, "INF" and "NaN" with any sign and case;
-//     integers with a fraction lose it; anything else is an error;
-//   - to string: eight significant digits as C's %.8g writes them, "NaN",
-//     "INF", "-INF", integers in full, bool as "1" and "0";
-//   - between complex64 and complex128; complex numbers convert to nothing else.
+//   - Floating-point types: one rounding to nearest, ties to even. Numbers out of range become
+//     infinite. For 8-bit types they follow opts and the tables of the operator. For 4- and 6-bit
+//     types they become the largest number, regardless of opts, and NaN becomes zero.
+//   - Integer to integer: the low bits, reinterpreted.
+//   - To bool: true if not zero, so NaN is true. From bool: 0 or 1.
+//   - From string: decimal notation, "INF" and "NaN" with any sign and case. Fractions of integers
+//     are dropped. Anything else is an error.
+//   - To string: eight significant digits like C's %.8g, "NaN", "INF", "-INF", integers in full,
+//     bool as "1" and "0".
+//   - complex64 and complex128 convert to each other only.
 //
-// ONNX leaves floating point to integer open where the number does not fit.
-// Here, as in NumPy and ONNX Runtime on x86: NaN and what does not fit become
-// the least int32 for int32, the least int64 for int64; types of 16 bits and
-// fewer keep the low bits of the int32, uint32 those of the int64; uint64 takes
-// negative numbers by their int64, NaN and numbers below −2⁶³ as 2⁶³ and
-// numbers of 2⁶⁴ and more as 0.
+// ONNX leaves floating point to integer undefined if the number does not fit. Convert does what
+// NumPy and ONNX Runtime do on x86:
+//
+//   - int32 and int64: NaN and numbers out of range become the least integer.
+//   - Types of at most 16 bits: the low bits of the int32.
+//   - uint32: the low bits of the int64.
+//   - uint64: negative numbers become the bits of their int64, NaN and numbers below −2⁶³ become
+//     2⁶³, and numbers of 2⁶⁴ and more become 0.
 //
 // The result never shares memory with t.
 func Convert(t *Tensor, to DType, opts ConvertOptions) (*Tensor, error) {
@@ -62,8 +62,8 @@ func convertible(to, from DType) error {
 
 func isComplex(d DType) bool { return d == TypeComplex64 || d == TypeComplex128 }
 
-// ConvertInto is [Convert] into dst, which must have as many elements as src
-// and must not share memory with it. It allocates nothing but strings.
+// ConvertInto converts src into dst like [Convert]. dst must have as many elements as src and must
+// not share memory with it. It allocates for strings only.
 func ConvertInto(dst, src *Tensor, opts ConvertOptions) error {
 	if err := convertible(dst.dtype, src.dtype); err != nil {
 		return err
@@ -97,26 +97,26 @@ func ConvertInto(dst, src *Tensor, opts ConvertOptions) error {
 	return nil
 }
 
-// span is a run of n numbers or bools.
+// span is a slice of n numbers or bools.
 type span struct {
 	dtype DType
 	data  []byte
 	n     int
 }
 
-// at returns n elements from element i, which starts a byte.
+// at returns n elements from element i. Element i must start at a byte.
 func (s span) at(i, n int) span {
 	w := s.dtype.Bits()
 	return span{s.dtype, s.data[i*w/8 : (i*w+n*w+7)/8], n}
 }
 
-// blockLen is how many elements of a narrow type widen at a time; a multiple
-// of 4, so that a block of packed elements starts a byte.
+// blockLen is the number of elements of a narrow type that are widened at a time. It is a multiple
+// of 4, so that a block of packed elements starts at a byte.
 const blockLen = 512
 
-// wideOf returns the type that elements of d are computed in: float32 for the
-// small floating-point types, an 8-bit integer for packed ones, d itself for
-// the others, which Go has arithmetic for.
+// wideOf returns the type in which elements of d are computed: float32 for floating-point types of
+// at most 16 bits, an 8-bit integer for packed integers, and d itself for the types with Go
+// arithmetic.
 func wideOf(d DType) DType {
 	switch d {
 	case TypeFloat16, TypeBFloat16, TypeFloat4E2M1, TypeFloat6E2M3, TypeFloat6E3M2:
@@ -132,8 +132,8 @@ func wideOf(d DType) DType {
 	return d
 }
 
-// convertElements converts between types of numbers or bools. Only narrow
-// types pass through a block in between.
+// convertElements converts between types of numbers or bools. Narrow types are widened and narrowed
+// in blocks.
 func convertElements(dst, src span, opts ConvertOptions) {
 	ws, wd := wideOf(src.dtype), wideOf(dst.dtype)
 	narrowSrc, narrowDst := ws != src.dtype, wd != dst.dtype
@@ -169,7 +169,7 @@ func convertElements(dst, src span, opts ConvertOptions) {
 	}
 }
 
-// widen expands s, of a narrow type, into elements of wideOf at dst.
+// widen converts s, of a narrow type, to elements of wideOf(s.dtype) in dst.
 func widen(dst []byte, s span) {
 	f := FromRaw[float32](dst)
 	switch s.dtype {
@@ -200,7 +200,7 @@ func widen(dst []byte, s span) {
 	}
 }
 
-// narrow rounds elements of wideOf at src into s, which is of a narrow type.
+// narrow rounds elements of wideOf(s.dtype) in src to s, which is of a narrow type.
 func narrow(s span, src []byte, opts ConvertOptions) {
 	sat := btoi(opts.Saturate)
 	if wideOf(s.dtype) != TypeFloat32 {
@@ -232,14 +232,14 @@ func narrow(s span, src []byte, opts ConvertOptions) {
 	}
 }
 
-// decodePacked widens s, of at most blockLen packed elements.
+// decodePacked widens s, which has at most blockLen packed elements.
 func decodePacked(dst []float32, s span, values *[256]float32) {
 	var codes [blockLen]uint8
 	UnpackUint(codes[:s.n], s.data, s.dtype.Bits())
 	decodeSmall(dst, codes[:s.n], values)
 }
 
-// encodePacked rounds src into s, of at most blockLen packed elements.
+// encodePacked rounds src to s, which has at most blockLen packed elements.
 func encodePacked(s span, src []float32, table *encodeTable) {
 	var codes [blockLen]uint8
 	table.convert(codes[:], src)
@@ -252,8 +252,8 @@ type integer interface {
 
 type float interface{ float32 | float64 }
 
-// convertWide converts between types that Go has arithmetic for. With odd,
-// which needs float32 as the destination, it rounds to odd: see roundToOdd.
+// convertWide converts between types with Go arithmetic. If odd is set, dst must be float32 and the
+// conversion rounds to odd (see roundToOdd).
 func convertWide(dst, src span, odd bool) {
 	switch src.dtype {
 	case TypeFloat32:

@@ -8,9 +8,8 @@ import (
 	"strings"
 )
 
-// formatElements writes each element of src, which holds numbers or bools, as
-// a string. The form is ONNX Runtime's, which satisfies ONNX's "plain
-// floating-point representation".
+// formatElements writes each element of src, a tensor of numbers or bools, as a string. The format
+// is ONNX Runtime's; it is a "plain floating-point representation" as ONNX demands.
 func formatElements(dst []string, src *Tensor) {
 	switch {
 	case src.dtype.IsFloat():
@@ -33,8 +32,8 @@ func formatElements(dst []string, src *Tensor) {
 	}
 }
 
-// eachBlock calls f with the elements of t, of numbers or bools, converted to
-// T, which as stands for, a block at a time.
+// eachBlock converts t, a tensor of numbers or bools, to T block by block, and calls f with each
+// block. as is the DType of T.
 func eachBlock[T int64 | float64](t *Tensor, as DType, f func(i int, block []T)) {
 	var a [blockLen]T
 	n := t.Len()
@@ -58,13 +57,13 @@ func appendCastFloat(b []byte, v float64) []byte {
 	return strconv.AppendFloat(b, v, 'g', 8, 64)
 }
 
-// parseElements reads each string as a number.
+// parseElements parses each string as a number.
 func parseElements(dst *Tensor, src []string, opts ConvertOptions) error {
 	bad := func(i int, err error) error {
 		return fmt.Errorf("tensor: cannot convert element %d, %.64q, to %s: %w", i, src[i], dst.dtype, err)
 	}
 	out := span{dst.dtype, dst.data, len(src)}
-	if dst.dtype == TypeFloat32 { // one rounding, from the decimal form
+	if dst.dtype == TypeFloat32 { // one rounding from decimal
 		d := Of[float32](dst)
 		for i, s := range src {
 			v, err := parseNumber(s, 32)
@@ -104,14 +103,14 @@ func parseElements(dst *Tensor, src []string, opts ConvertOptions) error {
 
 var (
 	errNotNumber = errors.New("not a number in decimal notation")
-	errNoInteger = errors.New("not an integer of 64 bits")
+	errNoInteger = errors.New("not a 64-bit integer")
 )
 
-// parseNumber reads decimal notation and the names of infinity and NaN. What
-// is too large becomes infinite.
+// parseNumber parses decimal notation and the names of infinity and NaN. Numbers out of range
+// become infinite.
 func parseNumber(s string, bits int) (float64, error) {
 	s = strings.TrimSpace(s)
-	if strings.ContainsAny(s, "_xX") { // Go's own notations
+	if strings.ContainsAny(s, "_xX") { // Go's own notations, which ParseFloat would accept
 		return 0, errNotNumber
 	}
 	if rest, ok := strings.CutPrefix(s, "-"); ok && strings.EqualFold(rest, "nan") {
@@ -127,8 +126,8 @@ func parseNumber(s string, bits int) (float64, error) {
 	return v, nil
 }
 
-// parseInteger reads an integer of 64 bits, signed or not, as its bits. A
-// fraction is dropped.
+// parseInteger parses a signed or unsigned 64-bit integer and returns its bits. A fraction is
+// dropped.
 func parseInteger(s string) (int64, error) {
 	s = strings.TrimSpace(s)
 	v, err := strconv.ParseInt(s, 10, 64)

@@ -42,7 +42,7 @@ const (
 )
 
 type dtypeInfo struct {
-	name  string // as ONNX writes it in type strings: tensor(float)
+	name  string // ONNX's name, as in tensor(float)
 	numpy string // the name of the NumPy or ml_dtypes type
 	bits  int    // 0 for strings
 }
@@ -133,8 +133,8 @@ func (d DType) IsFloat8() bool {
 	return false
 }
 
-// IsInteger reports whether d is a signed or unsigned integer type of any
-// width; bool is none.
+// IsInteger reports whether d is a signed or unsigned integer type of any width. Bool is not an
+// integer type.
 func (d DType) IsInteger() bool { return d.IsSigned() || d.IsUnsigned() }
 
 // IsSigned reports whether d is a signed integer type.
@@ -155,8 +155,8 @@ func (d DType) IsUnsigned() bool {
 	return false
 }
 
-// ParseDType reads a name as [DType.String] or NumPy writes it, for example
-// "float", "float32", "int64" or "bfloat16".
+// ParseDType returns the type with the given name, either ONNX's or NumPy's: "float", "float32",
+// "int64", "bfloat16".
 func ParseDType(name string) (DType, error) {
 	for d := TypeFloat32; d < numDTypes; d++ {
 		if dtypes[d].name == name || dtypes[d].numpy == name {
@@ -169,7 +169,8 @@ func ParseDType(name string) (DType, error) {
 // Float16 is an IEEE 754 binary16 number, held as its bits.
 type Float16 uint16
 
-// BFloat16 is the upper half of an IEEE 754 binary32 number, held as its bits.
+// BFloat16 is a brain floating-point number, the upper half of an IEEE 754 binary32, held as its
+// bits.
 type BFloat16 uint16
 
 // The 8-bit floating-point types of ONNX, held as their bits
@@ -182,15 +183,15 @@ type (
 	Float8E8M0     uint8
 )
 
-// Element is any Go type that stands for one ONNX element. The packed types
-// have none: use [Tensor.Bytes] or the Unpack functions.
+// Element lists the Go types of ONNX elements. The packed types have no Go type: see [Tensor.Bytes]
+// and [Unpack].
 type Element interface {
 	bool | int8 | int16 | int32 | int64 | uint8 | uint16 | uint32 | uint64 |
 		float32 | float64 | complex64 | complex128 | string |
 		Float16 | BFloat16 | Float8E4M3FN | Float8E4M3FNUZ | Float8E5M2 | Float8E5M2FNUZ | Float8E8M0
 }
 
-// DTypeOf returns the element type that T stands for.
+// DTypeOf returns the element type of T.
 func DTypeOf[T Element]() DType {
 	var z T
 	switch any(z).(type) {

@@ -2,9 +2,8 @@ package tensor
 
 import "math"
 
-// NewFloat16 rounds f to the nearest half, ties to even. Magnitudes of 65520
-// and more become infinite; NaN stays NaN and keeps its sign and the upper
-// bits of its payload.
+// NewFloat16 rounds f to the nearest Float16, ties to even. Magnitudes of 65520 and more become
+// infinite. NaN keeps its sign and the upper bits of its payload.
 func NewFloat16(f float32) Float16 {
 	b := math.Float32bits(f)
 	sign, abs := b>>16&0x8000, b&0x7fffffff
@@ -21,8 +20,7 @@ func NewFloat16(f float32) Float16 {
 	return Float16(sign | (abs-0x38000000)>>13)
 }
 
-// NewFloat16FromFloat64 rounds f to the nearest half, ties to even, in one
-// rounding.
+// NewFloat16FromFloat64 rounds f to the nearest Float16, ties to even, in one rounding.
 func NewFloat16FromFloat64(f float64) Float16 { return NewFloat16(roundToOdd(f)) }
 
 // Float32 returns the value, exactly.
@@ -40,8 +38,8 @@ func (h Float16) Float32() float32 {
 // IsNaN reports whether h is not a number.
 func (h Float16) IsNaN() bool { return h&0x7fff > 0x7c00 }
 
-// NewBFloat16 rounds f to the nearest bfloat16, ties to even. NaN stays NaN
-// and keeps its sign and the upper bits of its payload.
+// NewBFloat16 rounds f to the nearest BFloat16, ties to even. NaN keeps its sign and the upper bits
+// of its payload.
 func NewBFloat16(f float32) BFloat16 {
 	b := math.Float32bits(f)
 	if b&0x7fffffff > 0x7f800000 {
@@ -50,8 +48,7 @@ func NewBFloat16(f float32) BFloat16 {
 	return BFloat16((b + 0x7fff + b>>16&1) >> 16)
 }
 
-// NewBFloat16FromFloat64 rounds f to the nearest bfloat16, ties to even, in
-// one rounding.
+// NewBFloat16FromFloat64 rounds f to the nearest BFloat16, ties to even, in one rounding.
 func NewBFloat16FromFloat64(f float64) BFloat16 { return NewBFloat16(roundToOdd(f)) }
 
 // Float32 returns the value, exactly.
@@ -94,10 +91,9 @@ func Float32sToBFloat16s(dst []BFloat16, src []float32) {
 	}
 }
 
-// roundToOdd narrows f to float32 so that a second rounding, to a type with at
-// least two bits of significand fewer, gives what one rounding of f would
-// give: an inexact result is truncated and its last bit set (Boldo and
-// Melquiond, "Emulation of a FMA and correctly rounded sums", 2008).
+// roundToOdd rounds f to float32 so that a second rounding, to a type with at least two bits of
+// significand fewer, equals one rounding of f. An inexact result is truncated and its last bit is
+// set (Boldo and Melquiond, "Emulation of a FMA and correctly rounded sums", 2008).
 func roundToOdd(f float64) float32 {
 	n := float32(f)
 	if float64(n) == f || n != n {

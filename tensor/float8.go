@@ -5,33 +5,31 @@ import (
 	"sync"
 )
 
-// RoundMode says how a conversion to float8e8m0 rounds, in the words of the
-// attribute round_mode of ONNX's Cast. All other conversions between
-// floating-point types round to nearest, ties to even.
+// RoundMode is the rounding mode of conversions to float8e8m0, as the attribute round_mode of
+// ONNX's Cast. All other floating-point conversions round to nearest, ties to even.
 type RoundMode uint8
 
-// The rounding modes. RoundUp, ONNX's default, goes to the next power of two
-// away from zero, RoundDown to the one toward zero, RoundNearest to the nearer
-// one and up from the middle.
+// The rounding modes. RoundUp, ONNX's default, rounds to the next power of two away from zero,
+// RoundDown to the one toward zero, and RoundNearest to the nearest one, ties up.
 const (
 	RoundUp RoundMode = iota
 	RoundDown
 	RoundNearest
 )
 
-// smallFloat describes a binary format of at most 8 bits.
+// smallFloat describes a floating-point format of at most 8 bits.
 type smallFloat struct {
-	mant     uint  // bits of the mantissa
-	bias     int   // of the exponent
+	mant     uint  // number of mantissa bits
+	bias     int   // exponent bias
 	sign     uint8 // the sign bit
 	max      uint8 // code of the largest finite number
-	over     uint8 // code of what lies beyond when not saturating
-	nan      uint8 // code of NaN, or what stands for it
+	over     uint8 // code of numbers out of range, unless saturating
+	nan      uint8 // code of NaN, or what replaces it
 	unsigned bool  // the codes of zero and NaN carry no sign (the FNUZ formats)
 }
 
-// The formats (https://onnx.ai/onnx/technical/float8.html,
-// https://onnx.ai/onnx/technical/float4.html, OCP Microscaling Formats 1.0).
+// The formats; see https://onnx.ai/onnx/technical/float8.html,
+// https://onnx.ai/onnx/technical/float4.html and OCP Microscaling Formats 1.0.
 var (
 	formatE4M3FN   = smallFloat{mant: 3, bias: 7, sign: 0x80, max: 0x7e, over: 0x7f, nan: 0x7f}
 	formatE4M3FNUZ = smallFloat{mant: 3, bias: 8, sign: 0x80, max: 0x7f, over: 0x80, nan: 0x80, unsigned: true}
@@ -42,7 +40,7 @@ var (
 	formatE3M2     = smallFloat{mant: 2, bias: 3, sign: 0x20, max: 0x1f, over: 0x1f, nan: 0x20}
 )
 
-// encode rounds the float32 with bits b to nearest, ties to even.
+// encode returns the code of the float32 with bits b, rounded to nearest, ties to even.
 func (f *smallFloat) encode(b uint32, saturate bool) uint8 {
 	sign := uint8(0)
 	if b>>31 != 0 {
@@ -71,11 +69,11 @@ func (f *smallFloat) encode(b uint32, saturate bool) uint8 {
 	return uint8(code) | sign
 }
 
-// round returns the code of the magnitude with float32 bits abs in the format
-// with its exponent range extended upward; infinity lands above max.
+// round returns the code of the magnitude with float32 bits abs, as if the exponent range had no
+// upper end. Codes above max, infinity included, are out of range.
 func (f *smallFloat) round(abs uint32) uint32 {
 	if abs < 0x00800000 {
-		return 0 // a float32 subnormal is far below half of the least magnitude
+		return 0 // float32 subnormals are far below half of the least magnitude
 	}
 	exp := int(abs>>23) - 127 + f.bias
 	m := abs&0x7fffff | 1<<23
@@ -91,7 +89,7 @@ func (f *smallFloat) round(abs uint32) uint32 {
 	if rest > half || rest == half && code&1 != 0 {
 		code++
 	}
-	return code + uint32(exp-1)<<f.mant // code holds the hidden bit of normal numbers
+	return code + uint32(exp-1)<<f.mant // code includes the hidden bit of normal numbers
 }
 
 // decode returns the value of code.
@@ -130,7 +128,7 @@ func (f *smallFloat) decodeTable() *[256]float32 {
 	return t
 }
 
-// Values of all codes; 8 KiB.
+// Tables with the values of all codes; 8 KiB.
 var (
 	valuesE4M3FN   = formatE4M3FN.decodeTable()
 	valuesE4M3FNUZ = formatE4M3FNUZ.decodeTable()
@@ -149,8 +147,8 @@ var (
 	}()
 )
 
-// encodeE8M0 rounds the magnitude of the float32 with bits b to a power of two
-// from 2⁻¹²⁷ to 2¹²⁷. ONNX leaves the result for negative numbers open.
+// encodeE8M0 rounds the magnitude of the float32 with bits b to a power of two from 2⁻¹²⁷ to 2¹²⁷.
+// ONNX does not define the result for negative numbers.
 func encodeE8M0(b uint32, mode RoundMode, saturate bool) uint8 {
 	abs := b & 0x7fffffff
 	switch {
@@ -181,58 +179,55 @@ func encodeE8M0(b uint32, mode RoundMode, saturate bool) uint8 {
 	return uint8(exp)
 }
 
-// NewFloat8E4M3FN rounds f to nearest, ties to even. What lies beyond ±448
-// after rounding, infinities included, becomes ±448 when saturating and NaN
-// otherwise.
+// NewFloat8E4M3FN rounds f to nearest, ties to even. Numbers beyond ±448 after rounding, including
+// infinities, become ±448 if saturate is set and NaN otherwise.
 func NewFloat8E4M3FN(f float32, saturate bool) Float8E4M3FN {
 	return Float8E4M3FN(formatE4M3FN.encode(math.Float32bits(f), saturate))
 }
 
-// NewFloat8E4M3FNUZ rounds f to nearest, ties to even. What lies beyond ±240
-// after rounding, infinities included, becomes ±240 when saturating and NaN
-// otherwise. The format has no negative zero.
+// NewFloat8E4M3FNUZ rounds f to nearest, ties to even. Numbers beyond ±240 after rounding,
+// including infinities, become ±240 if saturate is set and NaN otherwise. The format has no
+// negative zero.
 func NewFloat8E4M3FNUZ(f float32, saturate bool) Float8E4M3FNUZ {
 	return Float8E4M3FNUZ(formatE4M3FNUZ.encode(math.Float32bits(f), saturate))
 }
 
-// NewFloat8E5M2 rounds f to nearest, ties to even. What lies beyond ±57344
-// after rounding, infinities included, becomes ±57344 when saturating and
-// infinite otherwise.
+// NewFloat8E5M2 rounds f to nearest, ties to even. Numbers beyond ±57344 after rounding, including
+// infinities, become ±57344 if saturate is set and infinite otherwise.
 func NewFloat8E5M2(f float32, saturate bool) Float8E5M2 {
 	return Float8E5M2(formatE5M2.encode(math.Float32bits(f), saturate))
 }
 
-// NewFloat8E5M2FNUZ rounds f to nearest, ties to even. What lies beyond ±57344
-// after rounding, infinities included, becomes ±57344 when saturating and NaN
-// otherwise. The format has no negative zero.
+// NewFloat8E5M2FNUZ rounds f to nearest, ties to even. Numbers beyond ±57344 after rounding,
+// including infinities, become ±57344 if saturate is set and NaN otherwise. The format has no
+// negative zero.
 func NewFloat8E5M2FNUZ(f float32, saturate bool) Float8E5M2FNUZ {
 	return Float8E5M2FNUZ(formatE5M2FNUZ.encode(math.Float32bits(f), saturate))
 }
 
-// NewFloat8E8M0 rounds the magnitude of f to a power of two. What lies outside
-// of 2⁻¹²⁷ … 2¹²⁷, zero and infinity included, becomes the nearer end when
-// saturating and NaN otherwise. The sign is ignored.
+// NewFloat8E8M0 rounds the magnitude of f to a power of two and ignores the sign. Numbers out of
+// the range from 2⁻¹²⁷ to 2¹²⁷, including zero and infinity, become the nearer end of the range if
+// saturate is set and NaN otherwise.
 func NewFloat8E8M0(f float32, mode RoundMode, saturate bool) Float8E8M0 {
 	return Float8E8M0(encodeE8M0(math.Float32bits(f), mode, saturate))
 }
 
-// NewFloat4E2M1 rounds f to nearest, ties to even. What lies beyond ±6,
-// infinities included, becomes ±6. NaN becomes the zero of the other sign, as in
-// ONNX's reference implementation and test cases; the page of the type says 6.
+// NewFloat4E2M1 rounds f to nearest, ties to even. Numbers beyond ±6, including infinities, become
+// ±6. NaN becomes the zero of the opposite sign, as in ONNX's reference implementation and test
+// cases; the documentation of the type says 6.
 func NewFloat4E2M1(f float32) Float4E2M1 {
 	return Float4E2M1(formatE2M1.encode(math.Float32bits(f), true))
 }
 
-// NewFloat6E2M3 rounds f to nearest, ties to even. What lies beyond ±7.5,
-// infinities included, becomes ±7.5. NaN becomes the zero of the other sign, as
-// in ONNX's reference implementation; the specification leaves it open.
+// NewFloat6E2M3 rounds f to nearest, ties to even. Numbers beyond ±7.5, including infinities,
+// become ±7.5. NaN becomes the zero of the opposite sign, as in ONNX's reference implementation;
+// the specification does not define it.
 func NewFloat6E2M3(f float32) Float6E2M3 {
 	return Float6E2M3(formatE2M3.encode(math.Float32bits(f), true))
 }
 
-// NewFloat6E3M2 rounds f to nearest, ties to even. What lies beyond ±28,
-// infinities included, becomes ±28. NaN becomes the zero of the other sign, as
-// in [NewFloat6E2M3].
+// NewFloat6E3M2 rounds f to nearest, ties to even. Numbers beyond ±28, including infinities, become
+// ±28. NaN becomes the zero of the opposite sign, as in [NewFloat6E2M3].
 func NewFloat6E3M2(f float32) Float6E3M2 {
 	return Float6E3M2(formatE3M2.encode(math.Float32bits(f), true))
 }
@@ -261,10 +256,9 @@ func (f Float6E2M3) Float32() float32 { return valuesE2M3[f] }
 // Float32 returns the value, exactly. The upper two bits are ignored.
 func (f Float6E3M2) Float32() float32 { return valuesE3M2[f] }
 
-// An encoding table is indexed by the upper half of a float32 whose last bit
-// tells that the lower half is not zero. That is the float32 rounded to odd at
-// 8 bits of significand, and all formats here have at most 4, so that rounding
-// it equals rounding the float32.
+// encodeTable maps the upper half of a float32 to a code. The last bit of the index is set if the
+// lower half of the float32 is not zero. The index is thus the float32 rounded to odd at 8 bits of
+// significand, and rounding it to a format of at most 4 bits equals rounding the float32.
 type encodeTable [1 << 16]uint8
 
 func (t *encodeTable) convert(dst []uint8, src []float32) {
@@ -283,8 +277,7 @@ func newEncodeTable(encode func(b uint32) uint8) *encodeTable {
 	return t
 }
 
-// smallEncoders returns the tables of f, made on first use: [0] does not
-// saturate, [1] does.
+// smallEncoders returns the tables of f, made on first use: index 1 saturates, index 0 does not.
 func smallEncoders(f *smallFloat) [2]func() *encodeTable {
 	mk := func(saturate bool) func() *encodeTable {
 		return sync.OnceValue(func() *encodeTable {

@@ -8,19 +8,17 @@ import (
 	"unicode/utf8"
 )
 
-// FormatOptions say how [Format] writes a value. Zero fields mean the
-// defaults.
+// FormatOptions are the options of [Format]. Zero fields stand for the defaults.
 type FormatOptions struct {
-	Threshold int // elements above which a tensor is summarised; 1000
-	Edge      int // elements at either end of a summarised dimension; 3
-	Precision int // significant digits of floating-point numbers; 8, or fewer where they tell the number apart
+	Threshold int // elements above which a tensor is abbreviated; default 1000
+	Edge      int // elements shown at either end of an abbreviated dimension; default 3
+	Precision int // maximum number of significant digits; default 8
 	Indent    int // spaces before every line but the first
 }
 
-// Format writes the contents of v for people: tensors as nested brackets with
-// aligned columns, large ones with an ellipsis in the middle of each
-// dimension; sequences and maps an item a line with its type. Strings are
-// quoted as in Go.
+// Format returns the contents of v as text for people. Tensors are nested brackets with aligned
+// columns; large ones have an ellipsis in the middle of each dimension. Sequences and maps have one
+// item per line, with its type. Strings are quoted as in Go.
 func Format(v Value, o FormatOptions) string {
 	if o.Threshold <= 0 {
 		o.Threshold = 1000
@@ -100,13 +98,13 @@ func newline(b *strings.Builder, indent int) {
 	}
 }
 
-// tensorPrinter writes one tensor twice: first to learn the width of the
-// columns, then for good.
+// tensorPrinter formats one tensor in two passes: the first finds the column width, the second
+// writes.
 type tensorPrinter struct {
 	t     *Tensor
 	o     FormatOptions
-	edge  int // of summarised dimensions; 0 when all is written
-	left  int // elements that may still be written, so that many small dimensions end too
+	edge  int // elements shown at either end of abbreviated dimensions; 0: no abbreviation
+	left  int // remaining elements; bounds the output for many small dimensions
 	width int
 	b     *strings.Builder // nil in the first pass
 }
@@ -128,8 +126,7 @@ func formatTensor(b *strings.Builder, t *Tensor, o FormatOptions) {
 	p.walk(0, 0, n)
 }
 
-// walk writes the n elements from position at, which dimensions dim and up
-// address.
+// walk writes n elements from linear index at: the sub-tensor of dimensions dim and up.
 func (p *tensorPrinter) walk(dim, at, n int) {
 	if dim == p.t.Rank() {
 		p.left--
@@ -187,8 +184,8 @@ func (p *tensorPrinter) separate(dim int, last bool) {
 	newline(p.b, p.o.Indent+dim+1)
 }
 
-// elementString returns element i of t, exactly: numbers with the fewest
-// digits that tell them apart, strings quoted.
+// elementString returns element i of t as exact text: the shortest digits that identify a number,
+// or a quoted string.
 func elementString(t *Tensor, i int) string { return formatElement(t, i, 17) }
 
 func formatElement(t *Tensor, i, precision int) string {
@@ -201,8 +198,8 @@ func formatElement(t *Tensor, i, precision int) string {
 	return string(appendNumber(nil, t, i, precision))
 }
 
-// appendNumber appends element i, a number, with at most the given count of
-// significant digits. Infinities and NaN are written as NumPy does.
+// appendNumber appends element i, a number, with at most precision significant digits. Infinities
+// and NaN are written as in NumPy.
 func appendNumber(b []byte, t *Tensor, i, precision int) []byte {
 	switch t.dtype {
 	case TypeUint64:
@@ -221,7 +218,7 @@ func appendNumber(b []byte, t *Tensor, i, precision int) []byte {
 	if t.dtype.IsFloat() {
 		var v [1]float64
 		convertElements(span{TypeFloat64, AsBytes(v[:]), 1}, span{t.dtype, e.data, 1}, ConvertOptions{})
-		if e.dtype.Bits() == 16 && v[0] != math.Trunc(v[0]) { // the rest have short exact forms
+		if e.dtype.Bits() == 16 && v[0] != math.Trunc(v[0]) { // other narrow types have short exact forms
 			precision = min(precision, narrowDigits(e, v[0]))
 		}
 		return appendFloat(b, v[0], 32, precision)
@@ -231,8 +228,8 @@ func appendNumber(b []byte, t *Tensor, i, precision int) []byte {
 	return strconv.AppendInt(b, v[0], 10)
 }
 
-// narrowDigits returns the fewest significant digits from which v rounds to e,
-// a scalar of a 16-bit floating-point type.
+// narrowDigits returns the least number of significant digits that rounds back to e, a scalar of a
+// 16-bit floating-point type with value v.
 func narrowDigits(e *Tensor, v float64) int {
 	if v != v || math.IsInf(v, 0) {
 		return 1
@@ -261,8 +258,8 @@ func appendComplex(b []byte, v complex128, bits, precision int) []byte {
 	return append(appendFloat(b, imag(v), bits, precision), 'j')
 }
 
-// appendFloat writes the shortest form that reads back as v in the given
-// width, or the given count of significant digits where that is shorter.
+// appendFloat appends the shortest text that reads back as v in the given width, or v with
+// precision significant digits if that is shorter.
 func appendFloat(b []byte, v float64, bits, precision int) []byte {
 	switch {
 	case v != v:

@@ -12,18 +12,16 @@ import (
 	"strings"
 )
 
-// maxJSONRank bounds the nesting that [ParseJSON] follows.
+// maxJSONRank limits the nesting of literals for [ParseJSON].
 const maxJSONRank = 64
 
-// maxEmptyRows bounds how many brackets an array without elements may take.
+// maxEmptyRows limits the number of brackets in the JSON form of an array without elements.
 const maxEmptyRows = 1 << 20
 
-// MarshalJSON writes the elements as nested arrays, a scalar as itself.
-// Integers are written in full, floating-point numbers with the fewest digits
-// that read back as the same number of their type, complex numbers as pairs,
-// and NaN and the infinities, which JSON lacks, as the strings "NaN",
-// "Infinity" and "-Infinity". Bytes of strings that are not UTF-8 become
-// U+FFFD.
+// MarshalJSON returns the elements as nested arrays, or a scalar as a plain literal. Integers are
+// written in full, floating-point numbers with the shortest digits that read back as the same
+// number of their type, complex numbers as pairs. NaN and infinities, which JSON lacks, become the
+// strings "NaN", "Infinity" and "-Infinity". Bytes of strings that are not UTF-8 become U+FFFD.
 func (t *Tensor) MarshalJSON() ([]byte, error) {
 	if t.Len() == 0 {
 		rows := 1
@@ -90,7 +88,7 @@ func appendJSONElement(b []byte, t *Tensor, i int) ([]byte, error) {
 	return b, nil
 }
 
-// MarshalJSON writes an array of the items.
+// MarshalJSON returns an array of the items.
 func (s *Sequence) MarshalJSON() ([]byte, error) {
 	if s.Items == nil {
 		return []byte("[]"), nil
@@ -98,7 +96,7 @@ func (s *Sequence) MarshalJSON() ([]byte, error) {
 	return json.Marshal(s.Items)
 }
 
-// MarshalJSON writes an object in the order of the keys, which become strings.
+// MarshalJSON returns an object in the order of the keys. Integer keys become strings.
 func (m *Map) MarshalJSON() ([]byte, error) {
 	b := []byte{'{'}
 	for i := range m.Len() {
@@ -127,7 +125,7 @@ func (m *Map) MarshalJSON() ([]byte, error) {
 	return append(b, '}'), nil
 }
 
-// MarshalJSON writes the value, or null where it is absent.
+// MarshalJSON returns the value, or null if it is absent.
 func (o *Optional) MarshalJSON() ([]byte, error) {
 	if isNil(o.Value) {
 		return []byte("null"), nil
@@ -135,7 +133,7 @@ func (o *Optional) MarshalJSON() ([]byte, error) {
 	return json.Marshal(o.Value)
 }
 
-// MarshalJSON writes an object with the shape, the indices and the values.
+// MarshalJSON returns an object with the members shape, indices and values.
 func (s *Sparse) MarshalJSON() ([]byte, error) {
 	return json.Marshal(struct {
 		Shape   []int   `json:"shape"`
@@ -144,17 +142,17 @@ func (s *Sparse) MarshalJSON() ([]byte, error) {
 	}{append([]int{}, s.Shape...), s.Indices, s.Values})
 }
 
-// ParseJSON reads a JSON literal, a number, bool or string or nested arrays of
-// them, as a tensor of the wanted type. Undefined takes the type of the
-// literal: bool, string, int64, or float where a number has a fraction or an
-// exponent. Numbers must fit the type: integers in its range and without a
-// fraction, floating-point ones not beyond its largest. "NaN", "Infinity" and
-// "-Infinity" stand for themselves, 0 and 1 also for bools, and a pair for a
-// complex number.
+// ParseJSON parses a JSON literal (a number, bool or string, or nested arrays of them) as a tensor
+// of type dtype. If dtype is Undefined, the literal determines the type: bool, string, int64, or
+// float if a number has a fraction or an exponent.
 //
-// A shape, of which dimensions below 0 are unknown, is what the literal must
-// have. A flat literal, a single element or nothing at all fills any shape of
-// as many elements. A nil shape takes the literal's own.
+// Integers must be in the range of dtype and have no fraction; floating-point numbers must not
+// exceed its largest. "NaN", "Infinity" and "-Infinity" are floating-point numbers, 0 and 1 are
+// also bools, and a pair of numbers is a complex number.
+//
+// The literal must have the given shape, in which negative dimensions are unknown. A flat,
+// single-element or empty literal also fits any shape with the same number of elements. If shape is
+// nil, the result has the shape of the literal.
 func ParseJSON(data []byte, dtype DType, shape []int) (*Tensor, error) {
 	if dtype != Undefined && !dtype.Valid() {
 		return nil, fmt.Errorf("tensor: invalid element type %d", uint8(dtype))
@@ -165,7 +163,7 @@ func ParseJSON(data []byte, dtype DType, shape []int) (*Tensor, error) {
 		return nil, fmt.Errorf("tensor: JSON at byte %d: %w", p.dec.InputOffset(), err)
 	}
 	if _, err := p.dec.Token(); err != io.EOF {
-		return nil, fmt.Errorf("tensor: JSON at byte %d: more follows the value", p.dec.InputOffset())
+		return nil, fmt.Errorf("tensor: JSON at byte %d: unexpected data after the value", p.dec.InputOffset())
 	}
 	own := p.shape
 	if isComplex(dtype) {
@@ -184,7 +182,7 @@ func ParseJSON(data []byte, dtype DType, shape []int) (*Tensor, error) {
 	return p.tensor(dtype, want)
 }
 
-// fitShape returns the shape for a literal of shape own where hint is wanted.
+// fitShape returns the shape for a literal of shape own, given the wanted shape hint.
 func fitShape(own, hint []int) ([]int, error) {
 	if hint == nil {
 		return own, nil
@@ -210,7 +208,7 @@ func fitShape(own, hint []int) ([]int, error) {
 			continue
 		}
 		if unknown >= 0 && n != 1 {
-			return nil, fmt.Errorf("%w: nest the brackets, more than one dimension is unknown", bad)
+			return nil, fmt.Errorf("%w: more than one dimension is unknown, nest the brackets", bad)
 		}
 		unknown, shape[i] = i, 1
 	}
@@ -232,9 +230,9 @@ func fitShape(own, hint []int) ([]int, error) {
 // string.
 type jsonReader struct {
 	dec    *json.Decoder
-	shape  []int // of the first row at each depth
+	shape  []int // length of the first row at each depth
 	leaves []any
-	rank   int // depth of the leaves, once one is known
+	rank   int // depth of the leaves, if known
 	known  bool
 	index  []int
 }
@@ -247,11 +245,11 @@ func (p *jsonReader) value(depth int) error {
 	switch v := tok.(type) {
 	case json.Delim:
 		if v != '[' {
-			return errors.New("an object, want a number, a bool, a string or an array")
+			return errors.New("got an object, want a number, a bool, a string or an array")
 		}
 		return p.array(depth)
 	case nil:
-		return errors.New("null, want a number, a bool, a string or an array")
+		return errors.New("got null, want a number, a bool, a string or an array")
 	}
 	if err := p.depth(depth); err != nil {
 		return err
@@ -260,10 +258,11 @@ func (p *jsonReader) value(depth int) error {
 	return nil
 }
 
-// depth notes that an element or an empty row lies at the given depth.
+// depth records that an element or an empty row is at the given depth. It fails if others are at
+// another depth.
 func (p *jsonReader) depth(depth int) error {
 	if p.known && p.rank != depth {
-		return fmt.Errorf("ragged array: element %v lies %d deep, others %d", p.index[:depth], depth, p.rank)
+		return fmt.Errorf("ragged array: element %v is at depth %d, others at %d", p.index[:depth], depth, p.rank)
 	}
 	p.rank, p.known = depth, true
 	return nil
@@ -271,10 +270,10 @@ func (p *jsonReader) depth(depth int) error {
 
 func (p *jsonReader) array(depth int) error {
 	if depth == maxJSONRank {
-		return fmt.Errorf("nested more than %d deep", maxJSONRank)
+		return fmt.Errorf("nesting exceeds depth %d", maxJSONRank)
 	}
 	if p.known && depth >= p.rank {
-		return fmt.Errorf("ragged array: element %v is an array, others are %d deep", p.index[:depth], p.rank)
+		return fmt.Errorf("ragged array: element %v is an array, others are at depth %d", p.index[:depth], p.rank)
 	}
 	first := len(p.shape) == depth
 	if first {
@@ -348,7 +347,7 @@ func specialFloat(s string) (float64, bool) {
 	return 0, false
 }
 
-// tensor builds the tensor of the leaves.
+// tensor returns the tensor of the leaves.
 func (p *jsonReader) tensor(dtype DType, shape []int) (*Tensor, error) {
 	t, err := Zeros(dtype, shape...)
 	if err != nil {
@@ -423,7 +422,7 @@ func (p *jsonReader) tensor(dtype DType, shape []int) (*Tensor, error) {
 		convertElements(s, span{TypeFloat64, AsBytes(vals), n}, ConvertOptions{RoundMode: RoundNearest})
 		convertElements(span{TypeFloat64, AsBytes(back), n}, s, ConvertOptions{})
 		for i, v := range vals {
-			special := v-v != 0 || back[i]-back[i] != 0 // infinite or NaN, before or after
+			special := v-v != 0 || back[i]-back[i] != 0 // infinite or NaN, before or after the conversion
 			if special && !sameOrNaN(v, back[i]) || part.Packed() && math.Abs(v) > packedMax(part) || part == TypeFloat8E8M0 && v < 0 {
 				return nil, bad(i, "is %v, beyond the range of %s", p.leaves[i], dtype)
 			}
@@ -432,8 +431,8 @@ func (p *jsonReader) tensor(dtype DType, shape []int) (*Tensor, error) {
 	return t, nil
 }
 
-// packedMax returns the largest number of a packed floating-point type, which
-// is what all beyond would become.
+// packedMax returns the largest number of a packed floating-point type, at which conversion
+// saturates.
 func packedMax(d DType) float64 {
 	switch d {
 	case TypeFloat6E2M3:
@@ -454,9 +453,8 @@ func (p *jsonReader) position(i int) []int {
 	return at
 }
 
-// jsonInteger reads an integer of the given type, as its bits extended to 64.
-// A fraction of zeros and an exponent are fine as long as the number is
-// exactly an integer.
+// jsonInteger parses an integer of the given type and returns its bits, extended to 64. A zero
+// fraction and an exponent are accepted if the number is exactly an integer.
 func jsonInteger(s string, dtype DType) (int64, error) {
 	bits := dtype.Bits()
 	var err error
@@ -485,5 +483,5 @@ func jsonInteger(s string, dtype DType) (int64, error) {
 			}
 		}
 	}
-	return 0, fmt.Errorf("outside of the range of %s", dtype)
+	return 0, fmt.Errorf("out of the range of %s", dtype)
 }

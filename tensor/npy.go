@@ -15,37 +15,36 @@ import (
 	"unicode/utf8"
 )
 
-// DefaultLimit is the budget in bytes of readers that are given none: 2 GiB.
+// DefaultLimit is the limit in bytes of readers that are given a limit of 0: 2 GiB.
 const DefaultLimit = 1 << 31
 
-// npyMagic begins every .npy file; the versions of the format are described at
+// npyMagic is the signature of .npy files. The format is described at
 // https://numpy.org/doc/stable/reference/generated/numpy.lib.format.html.
 const npyMagic = "\x93NUMPY"
 
-// maxNPYHeader bounds the text that describes an array. NumPy itself reads at
-// most 10,000 bytes.
+// maxNPYHeader limits the length of the header. NumPy's own limit is 10,000 bytes.
 const maxNPYHeader = 1 << 16
 
-// ReadNPY reads one array of a .npy stream, versions 1 to 3, in C or Fortran
-// order and either byte order, and leaves what follows it unread. It takes the
-// NumPy types that ONNX has, text of fixed width as strings, and the ml_dtypes
-// types by name; raw items of two bytes ('V2'), which is how NumPy itself
-// saves bfloat16, are read as bfloat16, and 'f1' as float8e5m2. For other raw
-// items use [ReadNPYAs]. Pickled objects, structured types and times are
-// refused.
+// ReadNPY reads one array from a .npy stream, and no further. It reads versions 1 to 3, C and
+// Fortran order, both byte orders, and these item types:
 //
-// Header and array may take at most limit bytes, 0 means [DefaultLimit];
-// strings and arrays in Fortran order, which are rebuilt, count twice. Memory grows with what is read, not with what the header
-// promises.
+//   - the NumPy types that ONNX has, and text of fixed width as strings;
+//   - the ml_dtypes types by name;
+//   - raw items of two bytes ('V2'), as which NumPy saves bfloat16, as bfloat16, and 'f1' as
+//     float8e5m2. For other raw items use [ReadNPYAs].
+//
+// Pickled objects, structured types and times are refused. Header and array may take at most limit
+// bytes; 0 means [DefaultLimit]. Strings and arrays in Fortran order count twice, since they are
+// copied. Memory is allocated as data arrives, not by the size that the header states.
 func ReadNPY(r io.Reader, limit int64) (*Tensor, error) {
 	b := newBudget(limit)
 	return readNPY(r, Undefined, b)
 }
 
-// ReadNPYAs reads as [ReadNPY] does an array whose items are raw, or integers,
-// of as many bytes as an element of dtype has, and takes them for such
-// elements. NumPy saves ml_dtypes types as raw items and so loses their names.
-// Packed types have one element a byte in a file.
+// ReadNPYAs reads an array like [ReadNPY] and reinterprets its items as elements of dtype. The
+// items must be raw or integers, and as wide as the elements; elements of packed types take one
+// byte each. It serves arrays of ml_dtypes types, which NumPy saves as raw items without their
+// name.
 func ReadNPYAs(r io.Reader, dtype DType, limit int64) (*Tensor, error) {
 	return readNPY(r, dtype, newBudget(limit))
 }
@@ -64,7 +63,7 @@ func ReadNPYFile(path string, limit int64) (*Tensor, error) {
 	return t, nil
 }
 
-// budget counts the bytes that a reader may still take.
+// budget counts the bytes that a reader may still allocate.
 type budget struct{ limit, left int64 }
 
 func newBudget(limit int64) *budget {
@@ -74,14 +73,14 @@ func newBudget(limit int64) *budget {
 	return &budget{limit, limit}
 }
 
-// LimitError says that bytes from outside ask for more memory than allowed.
+// LimitError is the error for input that needs more memory than its reader may use.
 type LimitError struct {
-	What  string // what asks
+	What  string // what needs the memory
 	Need  int64  // bytes
 	Limit int64  // bytes allowed in all
 }
 
-// Error names the numbers.
+// Error returns what needs how many bytes, and the limit.
 func (e *LimitError) Error() string {
 	return fmt.Sprintf("%s takes %d bytes, which exceeds what is left of the limit of %d bytes", e.What, e.Need, e.Limit)
 }
@@ -107,7 +106,7 @@ func readNPY(r io.Reader, as DType, b *budget) (*Tensor, error) {
 		h.item.dtype, h.item.raw = as, false
 	}
 	if h.item.dtype == Undefined {
-		return nil, fmt.Errorf("npy: raw items of %d bytes do not tell their type: name it, or save the array with a type that has a name", h.item.size)
+		return nil, fmt.Errorf("npy: raw items of %d bytes have no type: read them with ReadNPYAs, or save the array with a named type", h.item.size)
 	}
 	t, err := readNPYItems(r, h, b)
 	if err != nil {
@@ -122,7 +121,7 @@ func readNPYHeader(r io.Reader, b *budget) (*npyHeader, error) {
 		return nil, fmt.Errorf("reading the first 10 bytes: %w", noEOF(err))
 	}
 	if string(head[:6]) != npyMagic {
-		return nil, fmt.Errorf("begins with %q, want %q", head[:6], npyMagic)
+		return nil, fmt.Errorf("signature is %q, want %q", head[:6], npyMagic)
 	}
 	n := int64(binary.LittleEndian.Uint16(head[8:]))
 	switch head[6] {
@@ -159,7 +158,7 @@ func noEOF(err error) error {
 	return err
 }
 
-// readNPYItems reads the array that h describes.
+// readNPYItems reads the items of the array that h describes.
 func readNPYItems(r io.Reader, h *npyHeader, b *budget) (*Tensor, error) {
 	n, err := Elements(h.shape)
 	if err != nil {
@@ -198,7 +197,7 @@ func readNPYItems(r io.Reader, h *npyHeader, b *budget) (*Tensor, error) {
 		swapBytes(data, w)
 	}
 	fortran := h.fortran && len(h.shape) > 1 && n > 1
-	if fortran { // a copy lives beside the original
+	if fortran { // the copy exists beside the original
 		if err := b.take("the transposed copy of "+what, int64(size)); err != nil {
 			return nil, err
 		}
@@ -218,8 +217,7 @@ func readNPYItems(r io.Reader, h *npyHeader, b *budget) (*Tensor, error) {
 	return FromBytes(h.item.dtype, data, h.shape...)
 }
 
-// packItems packs elements that lie one a byte, signed ones with or without
-// their sign extended.
+// packItems packs elements of one byte each. Signed elements may be sign-extended or not.
 func packItems(dtype DType, data []byte, shape []int) (*Tensor, error) {
 	w := dtype.Bits()
 	for i, v := range data {
@@ -235,9 +233,8 @@ func packItems(dtype DType, data []byte, shape []int) (*Tensor, error) {
 	return t, nil
 }
 
-// readGrowing reads n bytes into memory aligned as tensors want it. Memory
-// doubles with what has arrived, so that a short stream with a large promise
-// costs little.
+// readGrowing reads n bytes into aligned memory. The buffer doubles as data arrives, so that a
+// short stream with a large stated size costs little.
 func readGrowing(r io.Reader, n int) ([]byte, error) {
 	const first = 1 << 20
 	buf := AlignedBytes(min(n, first))
@@ -273,7 +270,7 @@ func swapBytes(data []byte, w int) {
 	}
 }
 
-// fromFortran returns column-major items of w bytes in row-major order.
+// fromFortran converts items of w bytes from column-major to row-major order.
 func fromFortran(data []byte, shape []int, w int) []byte {
 	out := AlignedBytes(len(data))
 	rank := len(shape)
@@ -322,7 +319,7 @@ func decodeUTF32(data []byte, n, size int) ([]string, error) {
 		buf = buf[:0]
 		for _, c := range chars {
 			if c > utf8.MaxRune || !utf8.ValidRune(rune(c)) {
-				return nil, fmt.Errorf("text item %d holds %#x, which is no Unicode character", i, c)
+				return nil, fmt.Errorf("text item %d holds %#x, want a Unicode character", i, c)
 			}
 			buf = utf8.AppendRune(buf, rune(c))
 		}
@@ -331,10 +328,10 @@ func decodeUTF32(data []byte, n, size int) ([]string, error) {
 	return out, nil
 }
 
-// WriteNPY writes t as a .npy stream of the lowest version that holds it, in C
-// order and little endian. Strings become text of fixed width ('<U'), packed
-// elements take one byte each. The types that NumPy lacks are named as in
-// ml_dtypes, which must be imported before NumPy loads the file.
+// WriteNPY writes t as a .npy stream in C order and little endian, in the lowest version that can
+// hold it. Strings become text of fixed width ('<U'); packed elements take one byte each. Types
+// that NumPy lacks have their ml_dtypes name; Python must import ml_dtypes before it loads the
+// file.
 func WriteNPY(w io.Writer, t *Tensor) error {
 	descr, err := npyDescr(t)
 	if err != nil {
@@ -362,7 +359,7 @@ func writeNPYItems(w io.Writer, t *Tensor, descr string) error {
 		var block [blockLen]byte
 		for i := 0; i < n; i += blockLen {
 			m := min(blockLen, n-i)
-			UnpackUint(block[:m], t.data[i*bits/8:], bits) // ml_dtypes does not extend the sign either
+			UnpackUint(block[:m], t.data[i*bits/8:], bits) // ml_dtypes does not sign-extend either
 			if _, err := w.Write(block[:m]); err != nil {
 				return err
 			}
@@ -407,7 +404,7 @@ func WriteNPYFile(path string, t *Tensor) error {
 	return writeFile(path, func(w io.Writer) error { return WriteNPY(w, t) })
 }
 
-// writeFile writes through a buffer and reports every error, also of closing.
+// writeFile writes a file through a buffer. It also reports errors of closing the file.
 func writeFile(path string, write func(io.Writer) error) (err error) {
 	f, err := os.Create(path)
 	if err != nil {

@@ -11,12 +11,12 @@ import (
 	"unicode/utf8"
 )
 
-// npyItem is the type of the items of a .npy file.
+// npyItem is the item type of a .npy file.
 type npyItem struct {
 	dtype DType
 	size  int  // bytes in the file
 	big   bool // big endian
-	raw   bool // void or of a type that ReadNPYAs may reinterpret
+	raw   bool // void, or a type that ReadNPYAs may reinterpret
 	text  byte // 'U' or 'S' for text of fixed width
 }
 
@@ -26,8 +26,8 @@ type npyHeader struct {
 	shape   []int
 }
 
-// npyDescr returns how a .npy header names the items of t. The ml_dtypes types
-// go by name, which NumPy understands once ml_dtypes is imported.
+// npyDescr returns the descr string for the items of t. ml_dtypes types have their name, which
+// NumPy understands once ml_dtypes is imported.
 func npyDescr(t *Tensor) (string, error) {
 	switch d := t.dtype; {
 	case d == TypeString:
@@ -61,7 +61,7 @@ func npyDescr(t *Tensor) (string, error) {
 	}
 }
 
-// npyPreamble returns everything before the items, padded to a multiple of 64.
+// npyPreamble returns signature and header, padded to a multiple of 64 bytes.
 func npyPreamble(descr string, shape []int) []byte {
 	var h strings.Builder
 	fmt.Fprintf(&h, "{'descr': '%s', 'fortran_order': False, 'shape': (", descr)
@@ -95,8 +95,7 @@ func npyPreamble(descr string, shape []int) []byte {
 	return append(b, '\n')
 }
 
-// itemOf reads a descr string: a byte order, a kind and a size, or the name of
-// an ml_dtypes type.
+// itemOf parses a descr string: byte order, kind and size, or the name of an ml_dtypes type.
 func itemOf(descr string) (npyItem, error) {
 	for d := TypeFloat32; d < numDTypes; d++ {
 		if d.NumPy() == descr && d != TypeString {
@@ -152,13 +151,13 @@ func itemOf(descr string) (npyItem, error) {
 	return it, nil
 }
 
-// parseNPYHeader reads the Python dictionary of a header, which must have the
-// keys descr, fortran_order and shape and no other.
+// parseNPYHeader parses the Python dictionary of a header. It must have exactly the keys descr,
+// fortran_order and shape.
 func parseNPYHeader(text string) (*npyHeader, error) {
 	p := literal{text}
 	h := &npyHeader{}
 	if !p.accept('{') {
-		return nil, errors.New("no dictionary")
+		return nil, errors.New("want a dictionary")
 	}
 	var seen []string
 	for !p.accept('}') {
@@ -167,7 +166,7 @@ func parseNPYHeader(text string) (*npyHeader, error) {
 			return nil, fmt.Errorf("key: %w", err)
 		}
 		if slices.Contains(seen, key) {
-			return nil, fmt.Errorf("key %q twice", key)
+			return nil, fmt.Errorf("duplicate key %q", key)
 		}
 		seen = append(seen, key)
 		if !p.accept(':') {
@@ -205,7 +204,7 @@ func parseNPYHeader(text string) (*npyHeader, error) {
 	return h, nil
 }
 
-// literal reads the few Python literals that headers hold.
+// literal parses the subset of Python literals that headers use.
 type literal struct{ s string }
 
 func (p *literal) peek() byte {
@@ -231,7 +230,7 @@ func (p *literal) str() (string, error) {
 	}
 	end := strings.IndexByte(p.s[1:], q)
 	if end < 0 {
-		return "", errors.New("string without an end")
+		return "", errors.New("string is not terminated")
 	}
 	s := p.s[1 : 1+end]
 	if strings.ContainsAny(s, "\\\n") {

@@ -14,15 +14,13 @@ import (
 	"unicode/utf8"
 )
 
-// NPZ is the contents of a .npz archive: named arrays in order. The zero value
-// is empty and ready for use.
+// NPZ is the contents of a .npz archive: named arrays in order. The zero value is an empty archive.
 type NPZ struct {
-	Names  []string // in the order of the archive
+	Names  []string // in archive order
 	Arrays map[string]*Tensor
 }
 
-// Add appends an array. It fails on a name that is taken or that an archive
-// cannot hold.
+// Add appends an array. It fails if the name is taken or is not valid in an archive.
 func (z *NPZ) Add(name string, t *Tensor) error {
 	if err := checkEntryName(name); err != nil {
 		return fmt.Errorf("npz: %w", err)
@@ -38,8 +36,8 @@ func (z *NPZ) Add(name string, t *Tensor) error {
 	return nil
 }
 
-// checkEntryName refuses names that would leave the folder in which a program
-// unpacks the archive, or that it could not show.
+// checkEntryName refuses names that lead out of the folder in which an archive is unpacked, and
+// names that cannot be printed.
 func checkEntryName(name string) error {
 	if name == "" || len(name) > 1<<15 || !utf8.ValidString(name) {
 		return fmt.Errorf("entry name %.200q is empty, too long or not UTF-8", name)
@@ -54,22 +52,21 @@ func checkEntryName(name string) error {
 	return nil
 }
 
-// entryCost is what an entry of an archive is charged besides its array, so
-// that many small ones end too.
+// entryCost is what an entry counts besides its array, so that the limit also bounds the number of
+// entries.
 const entryCost = 1 << 10
 
-// ReadNPZ reads all arrays of a .npz archive of the given size, stored or
-// deflated, each as [ReadNPY] does. All arrays and the archive itself may take
-// at most limit bytes each; 0 means [DefaultLimit]. Sizes that the archive
-// states are not trusted. Names that lead out of a folder, that repeat or that
-// do not end in .npy are refused; files are never written.
+// ReadNPZ reads all arrays of a .npz archive of size bytes, stored or deflated, as [ReadNPY] does.
+// The archive may take at most limit bytes, and so may all arrays together; 0 means [DefaultLimit].
+// Sizes stated in the archive are not trusted. Duplicate names, names that lead out of a folder and
+// names without the suffix .npy are refused. No files are written.
 func ReadNPZ(r io.ReaderAt, size, limit int64) (*NPZ, error) {
 	b := newBudget(limit)
 	if size > b.limit {
 		return nil, fmt.Errorf("npz: %w", &LimitError{"the archive", size, b.limit})
 	}
 	zr, err := zip.NewReader(r, size)
-	if err != nil && !errors.Is(err, zip.ErrInsecurePath) { // names are judged below
+	if err != nil && !errors.Is(err, zip.ErrInsecurePath) { // checkEntryName checks names
 		return nil, fmt.Errorf("npz: %w", err)
 	}
 	z := &NPZ{Arrays: map[string]*Tensor{}}
@@ -88,7 +85,7 @@ func (z *NPZ) read(f *zip.File, b *budget) error {
 	}
 	const encrypted = 1
 	if f.Flags&encrypted != 0 {
-		return errors.New("is encrypted")
+		return errors.New("entry is encrypted")
 	}
 	if err := b.take("an entry", entryCost); err != nil {
 		return err
@@ -102,7 +99,7 @@ func (z *NPZ) read(f *zip.File, b *budget) error {
 	if err != nil {
 		return err
 	}
-	// The end of the entry must come now; only there is the checksum seen.
+	// The checksum is verified at the end of the entry only, so read until there.
 	var one [1]byte
 	switch n, err := io.ReadFull(rc, one[:]); {
 	case n > 0:
@@ -131,16 +128,15 @@ func ReadNPZFile(path string, limit int64) (*NPZ, error) {
 	return z, nil
 }
 
-// WriteNPZ writes the arrays of z in their order, deflated with compress. The
-// same arrays give the same bytes: entries bear the first date that the zip
-// format has.
+// WriteNPZ writes the arrays of z in order, deflated if compress is set. Equal arrays give equal
+// bytes: every entry has the first date of the zip format.
 func WriteNPZ(w io.Writer, z *NPZ, compress bool) error {
 	zw := zip.NewWriter(w)
 	method := zip.Store
 	if compress {
 		method = zip.Deflate
 	}
-	firstDate := time.Date(1980, 1, 1, 0, 0, 0, 0, time.UTC) // the first that zip can hold
+	firstDate := time.Date(1980, 1, 1, 0, 0, 0, 0, time.UTC) // the first date of the zip format
 	for _, name := range z.Names {
 		if err := checkEntryName(name); err != nil {
 			return fmt.Errorf("npz: %w", err)

@@ -2,28 +2,26 @@ package tensor
 
 import "fmt"
 
-// The floating-point types of under 8 bits, held as their bits in the lowest
-// bits of a byte (https://onnx.ai/onnx/technical/float4.html and OCP's
-// Microscaling Formats 1.0, section 5.3). Tensors hold them packed: see
-// [UnpackUint] and [Pack].
+// The floating-point types of less than 8 bits, held in the lowest bits of a byte
+// (https://onnx.ai/onnx/technical/float4.html and OCP Microscaling Formats 1.0, section 5.3).
+// Tensors hold them packed: see [UnpackUint] and [Pack].
 type (
 	Float4E2M1 uint8
 	Float6E2M3 uint8
 	Float6E3M2 uint8
 )
 
-// packable are the types of elements one a byte.
+// packable lists the Go types of packed elements, one element per byte.
 type packable interface {
 	int8 | uint8 | Float4E2M1 | Float6E2M3 | Float6E3M2
 }
 
-// PackedLen returns the bytes that n elements of the given width, 2, 4 or 6
-// bits, take: ⌈n·bits/8⌉.
+// PackedLen returns the size in bytes of n packed elements of 2, 4 or 6 bits: ⌈n·bits/8⌉.
 func PackedLen(n, bits int) int { return n/8*bits + (n%8*bits+7)/8 }
 
-// UnpackUint expands len(dst) elements of 2, 4 or 6 bits from src to one byte
-// each, without regard to a sign. The elements are a stream of bits from the
-// lowest bit of the first byte on; of 6 bits, four take three bytes.
+// UnpackUint unpacks len(dst) elements of 2, 4 or 6 bits from src to one byte each, zero-extended.
+// The elements form a stream of bits that begins at the lowest bit of the first byte; four elements
+// of 6 bits take three bytes.
 func UnpackUint(dst []uint8, src []byte, bits int) {
 	src = src[:PackedLen(len(dst), bits)]
 	done := 0
@@ -71,8 +69,7 @@ func setPacked(dst []byte, i, bits int, v uint8) {
 	}
 }
 
-// UnpackInt expands len(dst) elements of 2, 4 or 6 bits from src to one byte
-// each with their sign.
+// UnpackInt unpacks len(dst) elements of 2, 4 or 6 bits from src to one byte each, sign-extended.
 func UnpackInt(dst []int8, src []byte, bits int) {
 	UnpackUint(AsBytes(dst), src, bits)
 	sign := int8(1) << (bits - 1)
@@ -81,9 +78,8 @@ func UnpackInt(dst []int8, src []byte, bits int) {
 	}
 }
 
-// PackUint packs the low 2, 4 or 6 bits of each byte of src into dst, as
-// [UnpackUint] reads them, and pads the last byte with zeros. dst must hold
-// [PackedLen](len(src), bits) bytes.
+// PackUint packs the low 2, 4 or 6 bits of each byte of src into dst, in the layout of
+// [UnpackUint], and pads the last byte with zeros. dst must hold [PackedLen](len(src), bits) bytes.
 func PackUint(dst []byte, src []uint8, bits int) {
 	dst = dst[:PackedLen(len(src), bits)]
 	switch bits {
@@ -108,13 +104,12 @@ func PackUint(dst []byte, src []uint8, bits int) {
 	}
 }
 
-// Unpack returns the elements of a tensor of a packed type one a byte. T must be
-// int8 for the signed integers, uint8 for the unsigned ones and Float4E2M1,
-// Float6E2M3 or Float6E3M2 for those.
+// Unpack returns the elements of a tensor of a packed type, one per byte. T must be int8 for signed
+// integers, uint8 for unsigned integers, or the Go type of the same name for floating-point types.
 func Unpack[T packable](t *Tensor) ([]T, error) {
 	if !packsInto[T](t.dtype) {
 		var z T
-		return nil, fmt.Errorf("tensor: elements of %s do not unpack to %T", t.dtype, z)
+		return nil, fmt.Errorf("tensor: cannot unpack elements of %s to %T", t.dtype, z)
 	}
 	out := make([]T, t.Len())
 	switch s := any(out).(type) {
@@ -126,13 +121,12 @@ func Unpack[T packable](t *Tensor) ([]T, error) {
 	return out, nil
 }
 
-// Pack returns a tensor of a packed type of the elements of data, one a
-// byte; T as in [Unpack]. The shape defaults to one dimension. It fails on an
-// element that the type cannot hold.
+// Pack returns a tensor of a packed type with the elements of data, one per byte. T is as in
+// [Unpack]. The shape defaults to one dimension. Pack fails if an element is out of range.
 func Pack[T packable](dtype DType, data []T, shape ...int) (*Tensor, error) {
 	if !packsInto[T](dtype) {
 		var z T
-		return nil, fmt.Errorf("tensor: %T does not pack into %s", z, dtype)
+		return nil, fmt.Errorf("tensor: cannot pack %T into %s", z, dtype)
 	}
 	if len(shape) == 0 && len(data) != 1 {
 		shape = []int{len(data)}
@@ -149,7 +143,7 @@ func Pack[T packable](dtype DType, data []T, shape ...int) (*Tensor, error) {
 	}
 	for i, v := range data {
 		if int(v) < lo || int(v) > hi {
-			return nil, fmt.Errorf("tensor: element %d is %d, outside of %s, which holds %d to %d", i, int(v), dtype, lo, hi)
+			return nil, fmt.Errorf("tensor: element %d is %d, out of the range of %s, %d to %d", i, int(v), dtype, lo, hi)
 		}
 	}
 	t, err := Zeros(dtype, shape...)

@@ -8,11 +8,11 @@ import (
 	"unsafe"
 )
 
-// RecycledBytes returns n bytes as [UninitializedBytes] does, for results that callers drop
-// after a while. The collector hands a block that nothing refers to any more back to be used
-// again, if it can be within the next two collections. With a heap of a few megabytes, a fresh
-// block for each result makes a collection necessary every few runs, and a collection costs
-// more than a small model.
+// RecycledBytes returns n bytes like [UninitializedBytes], for results that callers drop soon. When
+// the garbage collector finds a block unreachable, the block returns to a pool and can be reused
+// until the second collection after that. With a heap of a few megabytes, fresh result buffers
+// would trigger a collection every few runs, and a collection costs more than running a small
+// model.
 func RecycledBytes(n int) []byte {
 	class := recycleClass(n + 64)
 	if class < 0 {
@@ -28,25 +28,25 @@ func RecycledBytes(n int) []byte {
 	if p == nil {
 		p = unsafe.SliceData(uncleared(size))
 	}
-	// The finalizer makes the block reachable again, which a cleanup could not.
+	// A finalizer can make the block reachable again; a cleanup (runtime.AddCleanup) cannot.
 	runtime.SetFinalizer(p, r.drop)
 	return aligned(unsafe.Slice(p, size), n)
 }
 
 const (
-	recycleLimit = 8 << 20 // bytes of the blocks that are out at a time, and so of those that wait
-	recycleFirst = 14      // log2 of the smallest block: below it the finalizer costs more than it saves
-	recycleLast  = 25      // log2 above the largest
+	recycleLimit = 8 << 20 // limit in bytes of all blocks in use, and thereby of those in the pool
+	recycleFirst = 14      // log2 of the smallest block: for smaller ones the finalizer costs more than it saves
+	recycleLast  = 25      // log2 of the largest block
 )
 
-// recycled holds blocks in classes of eight sizes between powers of two.
+// recycled holds the pools, eight size classes between successive powers of two.
 var recycled struct {
-	handed  atomic.Int64 // bytes of the blocks that are out
+	handed  atomic.Int64 // bytes of all blocks in use
 	classes [(recycleLast - recycleFirst) * 8]recycleBin
 }
 
 type recycleBin struct {
-	free sync.Pool // of *byte, the first of a block
+	free sync.Pool // of *byte, the first byte of a block
 	drop func(*byte)
 }
 
@@ -60,7 +60,7 @@ func init() {
 	}
 }
 
-// recycleClass returns the first class whose blocks hold n bytes, or -1.
+// recycleClass returns the smallest class with blocks of at least n bytes, or -1.
 func recycleClass(n int) int {
 	if n <= 1<<recycleFirst || n > 1<<recycleLast {
 		return -1
@@ -69,7 +69,7 @@ func recycleClass(n int) int {
 	return (log-recycleFirst)*8 + (n-1)>>(log-3)&7
 }
 
-// recycleSize returns the size in bytes of a class's blocks.
+// recycleSize returns the size in bytes of the blocks of a class.
 func recycleSize(class int) int {
 	log := recycleFirst + class/8
 	return 1<<log + (class%8+1)<<(log-3)

@@ -7,7 +7,7 @@ import (
 	"unsafe"
 )
 
-// positions returns the row-major positions of the values.
+// positions returns the linear (row-major) index of each value.
 func (s *Sparse) positions() []int {
 	ix := Of[int64](s.Indices)
 	out := make([]int, s.Values.Len())
@@ -23,8 +23,8 @@ func (s *Sparse) positions() []int {
 	return out
 }
 
-// ToDense returns the tensor with its zeros. It fails, without allocating,
-// when the contents would take more than limit bytes; a limit of 0 is none.
+// ToDense returns the dense form of s. It fails before allocating if the contents would take more
+// than limit bytes. A limit of 0 means no limit.
 func (s *Sparse) ToDense(limit int64) (*Tensor, error) {
 	n, err := ByteLen(s.Values.dtype, s.Shape)
 	if err != nil {
@@ -43,8 +43,8 @@ func (s *Sparse) ToDense(limit int64) (*Tensor, error) {
 	return t, nil
 }
 
-// FromDense returns the elements of t that are not zero (or the empty string)
-// with linear indices of shape [nnz]. Negative zeros and NaN are kept.
+// FromDense returns the sparse form of t with linear indices of shape [nnz]. Elements that are zero
+// (or empty strings) are left out; negative zeros and NaN are kept.
 func FromDense(t *Tensor) (*Sparse, error) {
 	ix := []int64{}
 	for i := range t.Len() {
@@ -62,8 +62,8 @@ func FromDense(t *Tensor) (*Sparse, error) {
 	return &Sparse{Values: values, Indices: Must(New(ix, len(ix))), Shape: slices.Clone(t.shape)}, nil
 }
 
-// pick returns the vector of the elements at the positions all, a superset of
-// the positions at that values are for.
+// pick returns the elements at the sorted indices all: values at the indices at, a subset, and
+// zeros elsewhere.
 func pick(values *Tensor, at, all []int) *Tensor {
 	t := Must(Zeros(values.dtype, len(all)))
 	for i, p := range at {
@@ -73,7 +73,7 @@ func pick(values *Tensor, at, all []int) *Tensor {
 	return t
 }
 
-// copyElement sets element di of dst to element si of src, of the same type.
+// copyElement copies element si of src to element di of dst, of the same type.
 func copyElement(dst *Tensor, di int, src *Tensor, si int) {
 	switch w := src.dtype.Bits(); {
 	case src.dtype == TypeString:

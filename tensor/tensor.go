@@ -16,19 +16,18 @@ import (
 // MaxRank is the largest rank that a tensor may have, ONNX's own limit.
 const MaxRank = 1024
 
-// Tensor is a dense row-major array of elements of one type. Rank 0 is a
-// scalar. A tensor's contents may be changed through [Data]; a tensor that has
-// been handed to a running session must not change until the run ends.
+// Tensor is a dense row-major array of elements of one type. Rank 0 is a scalar. [Data] gives
+// access to the contents, also for writing. A tensor that was passed to a running session must not
+// change until the run ends.
 type Tensor struct {
 	dtype DType
 	shape []int
-	data  []byte   // little-endian elements; those of under 8 bits packed, first element in the low bits
+	data  []byte   // little-endian elements; types of less than 8 bits are packed, the first element in the low bits
 	strs  []string // for TypeString
 }
 
-// New returns a tensor over data, without copying it. The shape defaults to
-// one dimension of len(data) when none is given and data does not have exactly
-// one element; use [Scalar] to be explicit about rank 0.
+// New returns a tensor over data, without copying it. Without a shape, one value makes a scalar and
+// any other number of values a vector of length len(data). len(data) must match the shape.
 func New[T Element](data []T, shape ...int) (*Tensor, error) {
 	if len(shape) == 0 && len(data) != 1 {
 		shape = []int{len(data)}
@@ -76,9 +75,9 @@ func Zeros(dtype DType, shape ...int) (*Tensor, error) {
 	return t, nil
 }
 
-// FromBytes returns a tensor over data, which holds little-endian row-major
-// elements, packed for 2-, 4- and 6-bit types. The bytes are not copied. Bytes of
-// a bool tensor must be 0 or 1.
+// FromBytes returns a tensor over data, without copying it. The bytes are little-endian row-major
+// elements, packed for types of 2, 4 and 6 bits. The bytes of a bool tensor must be 0 or 1. Strings
+// have no byte form.
 func FromBytes(dtype DType, data []byte, shape ...int) (*Tensor, error) {
 	if dtype == TypeString {
 		return nil, fmt.Errorf("tensor: strings have no byte form, use New")
@@ -100,9 +99,9 @@ func FromBytes(dtype DType, data []byte, shape ...int) (*Tensor, error) {
 	return &Tensor{dtype: dtype, shape: slices.Clone(shape), data: data}, nil
 }
 
-// Reset makes t a tensor over data without allocating, as [FromBytes] does but
-// trusting its arguments: len(data) must be ByteLen(dtype, shape). It lets an
-// engine reuse tensor headers between runs.
+// Reset makes t a tensor over data without allocating, so that an engine can reuse tensor headers
+// between runs. Unlike [FromBytes] it does not check its arguments: len(data) must be
+// ByteLen(dtype, shape).
 func (t *Tensor) Reset(dtype DType, data []byte, shape []int) {
 	t.dtype = dtype
 	t.data = data
@@ -131,16 +130,16 @@ func (t *Tensor) Len() int {
 	return n
 }
 
-// Bytes returns the contents: little-endian elements, packed for 2-, 4- and
-// 6-bit types; nil for strings. The slice aliases the tensor.
+// Bytes returns the contents as little-endian elements, packed for types of 2, 4 and 6 bits. It
+// returns nil for strings. The slice aliases the tensor.
 func (t *Tensor) Bytes() []byte { return t.data }
 
-// Data returns the elements of a tensor as a slice that aliases it. It fails when
-// v is no tensor, or when T does not stand for the tensor's element type.
+// Data returns the elements of a tensor as a slice that aliases it. It fails if v is not a tensor
+// or if T is not the Go type of its elements.
 func Data[T Element](v Value) ([]T, error) {
 	t, ok := v.(*Tensor)
 	if !ok || t == nil {
-		return nil, fmt.Errorf("tensor: %s is no tensor", typeName(v))
+		return nil, fmt.Errorf("tensor: got %s, want a tensor", typeName(v))
 	}
 	if want := DTypeOf[T](); t.dtype != want {
 		return nil, fmt.Errorf("tensor: elements are %s, not %s", t.dtype, want)
@@ -148,8 +147,7 @@ func Data[T Element](v Value) ([]T, error) {
 	return Of[T](t), nil
 }
 
-// Of is [Data] for callers that have checked the element type: it panics on
-// another one.
+// Of returns the elements of t like [Data], but panics if T is not the Go type of its elements.
 func Of[T Element](t *Tensor) []T {
 	var z T
 	if _, ok := any(z).(string); ok {
@@ -164,7 +162,7 @@ func Of[T Element](t *Tensor) []T {
 	return FromRaw[T](t.data)
 }
 
-// Reshape returns a tensor of another shape over the same contents.
+// Reshape returns a tensor of another shape, with as many elements, that shares the contents of t.
 func (t *Tensor) Reshape(shape ...int) (*Tensor, error) {
 	n, err := Elements(shape)
 	if err != nil {
@@ -191,13 +189,13 @@ func (t *Tensor) Clone() *Tensor {
 // Type returns the tensor's type: tensor(float).
 func (t *Tensor) Type() Type { return TensorType(t.dtype) }
 
-// String describes the tensor without its contents: "float[2 3]".
+// String returns the element type and the shape: "float[2 3]".
 func (t *Tensor) String() string { return fmt.Sprintf("%s%v", t.dtype, t.shape) }
 
 const stringHeader = int(unsafe.Sizeof(""))
 
-// Elements returns the product of the dimensions. It fails on a negative
-// dimension, an overflow or a rank above [MaxRank].
+// Elements returns the product of the dimensions. It fails if a dimension is negative, if the
+// product overflows or if the rank exceeds [MaxRank].
 func Elements(shape []int) (int, error) {
 	if len(shape) > MaxRank {
 		return 0, fmt.Errorf("tensor: rank %d is above the limit of %d", len(shape), MaxRank)
@@ -226,8 +224,8 @@ func Elements(shape []int) (int, error) {
 	return n, nil
 }
 
-// ByteLen returns how many bytes the contents of a tensor take: packed types
-// are rounded up to a whole byte, strings count their headers only.
+// ByteLen returns the size of a tensor's contents in bytes. Packed types are rounded up to a whole
+// byte. Strings count their headers only.
 func ByteLen(dtype DType, shape []int) (int, error) {
 	if !dtype.Valid() {
 		return 0, fmt.Errorf("tensor: invalid element type %d", uint8(dtype))
@@ -247,7 +245,7 @@ func ByteLen(dtype DType, shape []int) (int, error) {
 	return int((lo + 7) / 8), nil
 }
 
-// AlignedBytes returns n zero bytes that start at a multiple of 64.
+// AlignedBytes returns n zero bytes, aligned to 64 bytes.
 func AlignedBytes(n int) []byte {
 	if n == 0 {
 		return []byte{}
@@ -255,9 +253,9 @@ func AlignedBytes(n int) []byte {
 	return aligned(make([]byte, n+63), n)
 }
 
-// UninitializedBytes returns n bytes that start at a multiple of 64 and hold
-// anything, for a result of which every byte will be written: clearing a large
-// one first costs as much as computing it.
+// UninitializedBytes returns n bytes, aligned to 64 bytes, with undefined contents. It is for
+// results of which every byte will be written: clearing a large result first costs as much as
+// computing it.
 func UninitializedBytes(n int) []byte {
 	const worth = 4 << 10
 	if n < worth {
@@ -266,16 +264,17 @@ func UninitializedBytes(n int) []byte {
 	return aligned(uncleared(n+64), n)
 }
 
-// uncleared returns a new block of n bytes of the Go heap that has not been cleared.
+// uncleared allocates n bytes of the Go heap without clearing them.
 func uncleared(n int) []byte {
-	// A strings.Builder is the one way to such memory. The string is never used as one.
+	// Only strings.Builder gives access to such memory. The string itself is not used.
 	var b strings.Builder
 	b.Grow(n)
 	b.WriteByte(0)
 	return unsafe.Slice(unsafe.StringData(b.String()), n)
 }
 
-// aligned returns n bytes of a block of at least n+63 that start at a multiple of 64.
+// aligned returns the first n bytes of block that start at a multiple of 64. The block has at least
+// n+63 bytes.
 func aligned(block []byte, n int) []byte {
 	off := int(-uintptr(unsafe.Pointer(unsafe.SliceData(block))) & 63)
 	return block[off : off+n : off+n]
@@ -290,8 +289,8 @@ func AsBytes[T any](s []T) []byte {
 	return unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(s))), len(s)*int(unsafe.Sizeof(z)))
 }
 
-// FromRaw returns the memory of b as elements of T, dropping a partial last
-// one. T must not hold pointers.
+// FromRaw returns the memory of b as elements of T, without a partial last element. T must not hold
+// pointers.
 func FromRaw[T any](b []byte) []T {
 	var z T
 	n := len(b) / int(unsafe.Sizeof(z))

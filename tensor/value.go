@@ -6,8 +6,7 @@ import (
 	"strings"
 )
 
-// Value is anything that flows along an edge of an ONNX graph: *[Tensor],
-// *[Sequence], *[Map], *[Optional] or *[Sparse].
+// Value is a value of an ONNX graph: a *[Tensor], *[Sequence], *[Map], *[Optional] or *[Sparse].
 type Value interface {
 	// Type returns the value's type without its shape.
 	Type() Type
@@ -20,7 +19,7 @@ func (*Map) isValue()      {}
 func (*Optional) isValue() {}
 func (*Sparse) isValue()   {}
 
-// Kind tells the five kinds of ONNX values apart.
+// Kind is the kind of a value's type.
 type Kind uint8
 
 // The kinds of values.
@@ -87,7 +86,7 @@ func (t Type) String() string {
 
 // Sequence is an ordered list of values of one type.
 type Sequence struct {
-	Elem  Type // type of the items; the zero Type when it is not known and Items is empty
+	Elem  Type // type of the items; the zero Type if unknown and Items is empty
 	Items []Value
 }
 
@@ -95,7 +94,7 @@ type Sequence struct {
 func NewSequence(elem Type, items ...Value) (*Sequence, error) {
 	for i, v := range items {
 		if v == nil || !v.Type().Equal(elem) {
-			return nil, fmt.Errorf("tensor: item %d of a seq(%s) is %s", i, elem, typeName(v))
+			return nil, fmt.Errorf("tensor: item %d of seq(%s) has type %s", i, elem, typeName(v))
 		}
 	}
 	return &Sequence{Elem: elem, Items: items}, nil
@@ -104,8 +103,8 @@ func NewSequence(elem Type, items ...Value) (*Sequence, error) {
 // Type returns seq(elem).
 func (s *Sequence) Type() Type { return SequenceOf(s.Elem) }
 
-// Map is a dictionary. Keys is a 1-D tensor of integers or strings; Values is
-// a 1-D tensor, or a sequence, of as many values in the same order.
+// Map is a dictionary. Keys is a 1-D tensor of integers or strings. Values is a 1-D tensor or a
+// sequence with the values in the order of the keys.
 type Map struct {
 	Keys   *Tensor
 	Values Value
@@ -126,7 +125,7 @@ func NewMap(keys *Tensor, values Value) (*Map, error) {
 		n = len(v.Items)
 	}
 	if n != keys.Len() {
-		return nil, fmt.Errorf("tensor: map of %d keys with values %s of length %d", keys.Len(), typeName(values), n)
+		return nil, fmt.Errorf("tensor: map has %d keys, but values %s of length %d", keys.Len(), typeName(values), n)
 	}
 	return &Map{Keys: keys, Values: values}, nil
 }
@@ -144,7 +143,7 @@ func (m *Map) Type() Type {
 	}
 }
 
-// Optional is a value that may be absent: Value is nil then.
+// Optional is a value that may be absent. Value is nil if it is absent.
 type Optional struct {
 	Elem  Type
 	Value Value
@@ -153,10 +152,9 @@ type Optional struct {
 // Type returns optional(elem).
 func (o *Optional) Type() Type { return OptionalOf(o.Elem) }
 
-// Sparse is a tensor of which only the non-zero values are held, in
-// coordinate form (https://onnx.ai/onnx/api/classes.html#sparsetensorproto).
-// Indices is int64, either [nnz] of linear positions or [nnz, rank] of
-// coordinates, in ascending order without duplicates.
+// Sparse is a tensor that stores its non-zero values in coordinate form
+// (https://onnx.ai/onnx/api/classes.html#sparsetensorproto). Indices is an int64 tensor: linear
+// indices of shape [nnz] or coordinates of shape [nnz, rank], ascending and without duplicates.
 type Sparse struct {
 	Values  *Tensor // [nnz]
 	Indices *Tensor
@@ -166,7 +164,8 @@ type Sparse struct {
 // Type returns sparse_tensor(elem).
 func (s *Sparse) Type() Type { return SparseType(s.Values.dtype) }
 
-// NewSparse checks and returns a sparse tensor.
+// NewSparse returns a sparse tensor. It fails if indices are out of range, not ascending or of the
+// wrong shape.
 func NewSparse(values, indices *Tensor, shape ...int) (*Sparse, error) {
 	n, err := Elements(shape)
 	if err != nil {
@@ -215,7 +214,7 @@ func NewSparse(values, indices *Tensor, shape ...int) (*Sparse, error) {
 	return &Sparse{Values: values, Indices: indices, Shape: slices.Clone(shape)}, nil
 }
 
-// SizeOf returns the bytes that a value's contents take, strings included.
+// SizeOf returns the memory that a value takes in bytes, including the text of strings.
 func SizeOf(v Value) int64 {
 	const header = 64
 	switch v := v.(type) {
@@ -247,7 +246,7 @@ func SizeOf(v Value) int64 {
 	return 0
 }
 
-// Clone returns a deep copy of a value; nil for nil.
+// Clone returns a deep copy of a value. Clone(nil) is nil.
 func Clone(v Value) Value {
 	switch v := v.(type) {
 	case *Tensor:
