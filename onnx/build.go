@@ -7,22 +7,22 @@ import (
 	"slices"
 )
 
-// LatestOpset is the newest operator set version of the default domain that [NewModel] uses by default
-// (ONNX 1.22.0), and LatestIRVersion the newest IR version that this package knows.
+// LatestOpset is the newest released version of the default operator domain (ONNX 1.22.0) and the
+// default of [NewModel]. LatestIRVersion is the newest IR version that this package supports.
 const (
 	LatestOpset     = 27
 	LatestIRVersion = 14
 )
 
-// irOfOpset has the opset versions of the default domain at which ONNX releases went to the next IR
-// version (https://github.com/onnx/onnx/blob/main/docs/Versioning.md, released versions).
+// irOfOpset lists the opset versions of the default domain with which the IR version of ONNX
+// releases changed (https://github.com/onnx/onnx/blob/main/docs/Versioning.md, released versions).
 var irOfOpset = []struct{ opset, ir int64 }{
 	{28, 14}, {25, 13}, {24, 12}, {23, 11}, {21, 10}, {19, 9}, {15, 8}, {12, 7}, {11, 6}, {10, 5}, {9, 4}, {1, 3},
 }
 
-// IRVersionOf returns the lowest IR version of the ONNX releases with that opset version of the default
-// domain; but at least 4, where initializers need not be inputs. For versions past the newest known one
-// it is LatestIRVersion.
+// IRVersionOf returns the lowest IR version of the ONNX releases with the given opset version of
+// the default domain, at least 4, since older versions require that initializers are inputs. For
+// opset versions after [LatestOpset] it returns [LatestIRVersion].
 func IRVersionOf(opset int64) int64 {
 	for _, v := range irOfOpset {
 		if opset >= v.opset {
@@ -35,22 +35,22 @@ func IRVersionOf(opset int64) int64 {
 // Attrs are attributes by name, with the Go values that [NewAttribute] takes.
 type Attrs map[string]any
 
-// Ref, as the value of an attribute in a function body, stands for the attribute of that name of the
+// Ref, as the value of an attribute in a function body, refers to the attribute Name of the
 // function. Type is the type of the attribute.
 type Ref struct {
 	Name string
 	Type AttributeType
 }
 
-// ModelBuilder builds a [Model]. Its embedded GraphBuilder is the main graph. Errors, such as a Go value
-// that no attribute can hold, are collected and come with Model.
+// ModelBuilder builds a [Model]. Its embedded GraphBuilder builds the main graph. Errors, such as a
+// Go value that cannot be an attribute, are collected and returned by Model.
 type ModelBuilder struct {
 	*GraphBuilder
 	model     *Model
 	functions []*FunctionBuilder
 }
 
-// GraphBuilder builds a [Graph]: a main graph, or a subgraph that is the value of an attribute.
+// GraphBuilder builds a [Graph]: the main graph, or a subgraph that is the value of an attribute.
 type GraphBuilder struct {
 	graph *Graph
 	errs  []error
@@ -62,35 +62,37 @@ type FunctionBuilder struct {
 	body     *GraphBuilder
 }
 
-// NodeBuilder adds to a node that a GraphBuilder or a FunctionBuilder made.
+// NodeBuilder sets the attributes and names of a node that a GraphBuilder or FunctionBuilder has
+// added.
 type NodeBuilder struct {
 	node *Node
 	g    *GraphBuilder
 }
 
-// NewModel begins a model whose main graph has that name.
+// NewModel returns a builder for a model whose main graph has the given name.
 func NewModel(name string) *ModelBuilder {
 	return &ModelBuilder{GraphBuilder: NewGraph(name), model: &Model{ProducerName: "onward"}}
 }
 
-// NewGraph begins a graph.
+// NewGraph returns a builder for a graph.
 func NewGraph(name string) *GraphBuilder {
 	return &GraphBuilder{graph: &Graph{Name: name}}
 }
 
-// Opset imports a version of a domain. Without a call for the default domain ("") it is [LatestOpset].
+// Opset imports a version of an operator domain. The default domain ("") is imported at
+// [LatestOpset] unless Opset sets another version.
 func (b *ModelBuilder) Opset(domain string, version int64) *ModelBuilder {
 	b.model.OpsetImports = append(b.model.OpsetImports, OperatorSetID{domain, version})
 	return b
 }
 
-// IRVersion sets the IR version. Without it the model gets that of its opset, see [IRVersionOf].
+// IRVersion sets the IR version. The default is that of the opset, see [IRVersionOf].
 func (b *ModelBuilder) IRVersion(v int64) *ModelBuilder {
 	b.model.IRVersion = v
 	return b
 }
 
-// Producer sets the name and version of the program that makes the model.
+// Producer sets the name and version of the program that produces the model.
 func (b *ModelBuilder) Producer(name, version string) *ModelBuilder {
 	b.model.ProducerName, b.model.ProducerVersion = name, version
 	return b
@@ -108,15 +110,16 @@ func (b *ModelBuilder) Metadata(key, value string) *ModelBuilder {
 	return b
 }
 
-// Function begins a model-local function. The domain must be imported too, as for any operator; the
-// function imports the model's opsets unless it is given its own.
+// Function adds a model-local function. Its domain must be imported like that of any operator. The
+// function imports the model's opsets unless it has opset imports of its own.
 func (b *ModelBuilder) Function(domain, name string) *FunctionBuilder {
 	f := &FunctionBuilder{&Function{Domain: domain, Name: name}, NewGraph(name)}
 	b.functions = append(b.functions, f)
 	return f
 }
 
-// Model returns the model, and all errors met while building it. It does not check the model; see [Check].
+// Model returns the model and the errors of all builder calls. It does not check the model; see
+// [Check].
 func (b *ModelBuilder) Model() (*Model, error) {
 	m := b.model
 	if _, ok := m.OpsetVersion(""); !ok {
@@ -149,7 +152,7 @@ func (b *ModelBuilder) Model() (*Model, error) {
 	return m, nil
 }
 
-// Must returns the model and panics where building it failed; for tests and fixed models.
+// Must returns the model and panics if building it failed. It is for tests and constant models.
 func (b *ModelBuilder) Must() *Model {
 	m, err := b.Model()
 	if err != nil {
@@ -158,7 +161,7 @@ func (b *ModelBuilder) Must() *Model {
 	return m
 }
 
-// Graph returns the graph, and all errors met while building it.
+// Graph returns the graph and the errors of all builder calls.
 func (b *GraphBuilder) Graph() (*Graph, error) {
 	if len(b.errs) > 0 {
 		return b.graph, fmt.Errorf("build graph %q: %w", b.graph.Name, errors.Join(b.errs...))
@@ -172,7 +175,7 @@ func (b *GraphBuilder) fail(err error) {
 	}
 }
 
-// Input adds a tensor input. Each dim is an int or int64, a string (a symbolic dim) or nil (unknown).
+// Input adds a tensor input. Each dim is an int or int64, a string (symbolic) or nil (unknown).
 func (b *GraphBuilder) Input(name string, t DataType, dims ...any) *GraphBuilder {
 	return b.InputType(name, b.tensorType(name, t, dims))
 }
@@ -188,13 +191,13 @@ func (b *GraphBuilder) Value(name string, t DataType, dims ...any) *GraphBuilder
 	return b
 }
 
-// InputType adds an input of any type; nil leaves the type out, as subgraphs may.
+// InputType adds an input of any type. A nil type is left out, which subgraphs allow.
 func (b *GraphBuilder) InputType(name string, t *Type) *GraphBuilder {
 	b.graph.Inputs = append(b.graph.Inputs, &ValueInfo{Name: name, Type: t})
 	return b
 }
 
-// OutputType adds an output of any type; nil leaves the type out, as subgraphs may.
+// OutputType adds an output of any type. A nil type is left out, which subgraphs allow.
 func (b *GraphBuilder) OutputType(name string, t *Type) *GraphBuilder {
 	b.graph.Outputs = append(b.graph.Outputs, &ValueInfo{Name: name, Type: t})
 	return b
@@ -208,7 +211,8 @@ func (b *GraphBuilder) tensorType(name string, t DataType, dims []any) *Type {
 	return typ
 }
 
-// Initializer adds a constant: a *[Tensor], which it names, or a Go slice or scalar with dims as in [NewTensor].
+// Initializer adds a constant: a *[Tensor], which gets the name, or a Go slice or scalar with dims
+// as in [NewTensor].
 func (b *GraphBuilder) Initializer(name string, data any, dims ...int64) *GraphBuilder {
 	t, ok := data.(*Tensor)
 	if ok {
@@ -238,7 +242,8 @@ func (b *GraphBuilder) SparseInitializer(name string, s *SparseTensor) *GraphBui
 	return b
 }
 
-// Node adds a node of the default domain. An empty name among inputs or outputs leaves that one out.
+// Node adds a node of the default domain. An empty input or output name leaves that input or output
+// out.
 func (b *GraphBuilder) Node(opType string, inputs, outputs []string, attrs ...Attrs) *NodeBuilder {
 	n := &NodeBuilder{&Node{OpType: opType, Inputs: inputs, Outputs: outputs}, b}
 	b.graph.Nodes = append(b.graph.Nodes, n.node)
@@ -250,7 +255,7 @@ func (b *GraphBuilder) Node(opType string, inputs, outputs []string, attrs ...At
 	return n
 }
 
-// Attr adds an attribute, with a Go value that [NewAttribute] takes.
+// Attr adds an attribute. value is a Go value as in [NewAttribute].
 func (n *NodeBuilder) Attr(name string, value any) *NodeBuilder {
 	a, err := NewAttribute(name, value)
 	if err != nil {
@@ -267,10 +272,10 @@ func (n *NodeBuilder) Name(name string) *NodeBuilder { n.node.Name = name; retur
 // Domain sets the domain of the operator.
 func (n *NodeBuilder) Domain(domain string) *NodeBuilder { n.node.Domain = domain; return n }
 
-// Overload sets which overload of a model-local function the node calls.
+// Overload sets the overload of the model-local function that the node calls.
 func (n *NodeBuilder) Overload(name string) *NodeBuilder { n.node.Overload = name; return n }
 
-// Node returns the node, to be changed further.
+// Node returns the node itself, for further changes.
 func (n *NodeBuilder) Node() *Node { return n.node }
 
 // Inputs adds inputs to the function.
@@ -308,7 +313,7 @@ func (f *FunctionBuilder) Opset(domain string, version int64) *FunctionBuilder {
 	return f
 }
 
-// Overload sets the overload name that tells functions with the same domain and name apart.
+// Overload sets the overload name, which distinguishes functions of the same domain and name.
 func (f *FunctionBuilder) Overload(name string) *FunctionBuilder {
 	f.function.Overload = name
 	return f

@@ -8,8 +8,8 @@ import (
 	"github.com/onward-ml/onward/tensor"
 )
 
-// NewTensorType returns the type of a tensor whose dims are ints or int64s, strings (symbolic dims) or
-// nil (unknown).
+// NewTensorType returns a tensor type. Each dim is an int or int64, a string (symbolic) or nil
+// (unknown).
 func NewTensorType(t DataType, dims ...any) (*Type, error) {
 	shape := &Shape{Dims: make([]Dim, len(dims))}
 	for i, d := range dims {
@@ -24,14 +24,15 @@ func NewTensorType(t DataType, dims ...any) (*Type, error) {
 		case Dim:
 			shape.Dims[i] = d
 		default:
-			return nil, fmt.Errorf("dim %d is a %T, want int, int64, string or nil", i, d)
+			return nil, fmt.Errorf("dim %d has type %T, want int, int64, string or nil", i, d)
 		}
 	}
 	return &Type{Tensor: &TensorType{ElemType: t, Shape: shape}}, nil
 }
 
-// NewTensor returns a tensor with raw data from a Go slice or scalar of a [tensor.Element] type (or int,
-// which makes int64). Without dims, a scalar makes a tensor of rank 0 and a slice one of rank 1.
+// NewTensor returns a tensor with raw data from a Go slice or scalar of a [tensor.Element] type or
+// int, which becomes int64. Without dims, a scalar becomes a tensor of rank 0 and a slice one of
+// rank 1.
 func NewTensor(name string, data any, dims ...int64) (*Tensor, error) {
 	if t, ok := data.(*tensor.Tensor); ok {
 		if len(dims) > 0 {
@@ -118,7 +119,7 @@ func NewTensor(name string, data any, dims ...int64) (*Tensor, error) {
 	case []tensor.Float8E8M0:
 		t = fromSlice(v)
 	default:
-		return nil, fmt.Errorf("tensor %q: no tensor holds a %T", name, data)
+		return nil, fmt.Errorf("tensor %q: unsupported Go type %T", name, data)
 	}
 	t.Name = name
 	if len(dims) > 0 {
@@ -156,9 +157,10 @@ func fromSlice[T tensor.Element](v []T) *Tensor {
 	return t
 }
 
-// NewAttribute returns an attribute from a Go value: any integer type, bool or [DataType] (INT), float32
-// or float64 (FLOAT), string or []byte (STRING), their slices, *[Tensor], *[Graph] or *[GraphBuilder],
-// *[SparseTensor], *[Type], their slices, or [Ref]. Empty slices make attributes of the slice's type.
+// NewAttribute returns an attribute from a Go value: any integer type, bool or [DataType] (INT),
+// float32 or float64 (FLOAT), string or []byte (STRING), *[Tensor], *[Graph] or *[GraphBuilder],
+// *[SparseTensor], *[Type], slices of these, or [Ref]. An empty slice becomes an empty attribute of
+// the slice's type.
 func NewAttribute(name string, value any) (*Attribute, error) {
 	a := &Attribute{Name: name}
 	switch v := value.(type) {
@@ -231,7 +233,7 @@ func NewAttribute(name string, value any) (*Attribute, error) {
 	case Ref:
 		a.Type, a.RefAttrName = v.Type, v.Name
 	default:
-		return nil, fmt.Errorf("attribute %q: no attribute holds a %T", name, value)
+		return nil, fmt.Errorf("attribute %q: unsupported Go type %T", name, value)
 	}
 	return a, nil
 }

@@ -9,7 +9,7 @@ import (
 	"unicode/utf8"
 )
 
-// Limits of ONNX's own checker.
+// The limits of ONNX's own checker.
 const (
 	maxFunctions     = 10000
 	maxFunctionDepth = 100
@@ -17,27 +17,28 @@ const (
 
 const (
 	defaultMaxErrors = 100
-	maxGraphDepth    = 1000 // ends a graph built in Go that contains itself
+	maxGraphDepth    = 1000 // stops at graphs built in Go that contain themselves
 )
 
-// CheckOptions say how much [Check] checks. The zero value and nil check everything that needs no
-// knowledge of operators.
+// CheckOptions are the options of [Check]. With nil or the zero value, Check checks everything that
+// needs no operator schemas.
 type CheckOptions struct {
-	// Schema returns the schema of an operator at an opset version of its domain, and whether there is
-	// one. The default domain is "". Where it is nil, operators are not checked.
+	// Schema returns the schema of an operator at an opset version of its domain, and whether it
+	// exists. The default domain is "". If Schema is nil, operators are not checked.
 	Schema func(domain, opType string, opset int64) (Schema, bool)
-	// CustomDomains makes an operator without schema an error in every domain, not only in ONNX's own.
+	// CustomDomains makes a missing schema an error in every domain, not only in ONNX's own.
 	CustomDomains bool
-	// MaxErrors limits how many errors are kept; further ones are counted. Default: 100.
+	// MaxErrors limits the number of errors in the result; further errors are counted. Default:
+	// 100.
 	MaxErrors int
-	// MaxInlinedNodes limits the nodes of the model after inlining its functions, which a model can make
+	// MaxInlinedNodes limits the number of nodes after inlining all functions. The number can
 	// double with each function. Default: no limit.
 	MaxInlinedNodes int64
-	// SkipExternalData leaves the files of external data alone.
+	// SkipExternalData skips checks of external data files.
 	SkipExternalData bool
 }
 
-// Schema is what Check needs to know of an operator.
+// Schema is the part of an operator schema that Check uses.
 type Schema struct {
 	Attributes             map[string]AttributeSchema
 	MinInputs, MaxInputs   int // MaxInputs -1: no limit
@@ -46,19 +47,20 @@ type Schema struct {
 	Deprecated             bool
 }
 
-// AttributeSchema is the type of an attribute, and whether it must be given.
+// AttributeSchema is the type of an attribute and whether it is required.
 type AttributeSchema struct {
 	Type     AttributeType
 	Required bool
 }
 
-// CheckErrors are all errors that Check found. errors.As and errors.Is see each of them.
+// CheckErrors holds all errors that Check found. errors.Is and errors.As examine each of them.
 type CheckErrors struct {
 	Errors  []*CheckError
 	Omitted int // errors over CheckOptions.MaxErrors
 }
 
-// CheckError is one error in a model. Path says where, such as `graph.node[3](Add "sum").input[1]`.
+// CheckError is one error in a model. Path is its location, such as `graph.node[3](Add
+// "sum").input[1]`.
 type CheckError struct {
 	Path string
 	Err  error
@@ -93,14 +95,16 @@ func (e *CheckErrors) Unwrap() []error {
 	return list
 }
 
-// Check checks a model as ONNX's own checker does (https://onnx.ai/onnx/api/checker.html), and lists all
-// errors instead of the first: required fields, IR and opset versions, single static assignment and
-// order of nodes in graphs and subgraphs, attributes, types, tensors and their data, functions and their
-// calls. It goes further than that checker where that protects who runs the model: data must have its
-// exact size, not just enough; functions may not refer to undeclared attributes; external data must be
-// there. The graphs of training info are not checked.
+// Check checks a model like ONNX's own checker (https://onnx.ai/onnx/api/checker.html), but reports
+// all errors instead of the first. It checks required fields, IR and opset versions, single static
+// assignment and node order in graphs and subgraphs, attributes, types, tensors and their data, and
+// functions and their calls. The graphs of training info are not checked.
 //
-// The result is nil or of type *[CheckErrors]. Time grows linearly with the model.
+// Check is stricter than ONNX's checker in three points, to protect those who run the model: tensor
+// data must have its exact size, functions must not refer to undeclared attributes, and external
+// data must exist.
+//
+// The error is nil or a *[CheckErrors]. The time is linear in the size of the model.
 func Check(m *Model, opts *CheckOptions) error {
 	if opts == nil {
 		opts = &CheckOptions{}
@@ -124,16 +128,16 @@ type checker struct {
 	ir        int64
 	opsets    map[string]int64
 	functions map[functionID]*Function
-	function  *Function       // whose body is checked
-	declared  map[string]bool // attributes of that function
+	function  *Function       // function whose body is checked
+	declared  map[string]bool // attributes that the function declares
 	scope     scope
-	depth     int // of subgraphs
+	depth     int // nesting depth of subgraphs
 }
 
-// step is one part of a path. It becomes text only when there is an error.
+// step is one element of a path. It is formatted only for errors.
 type step struct {
 	field string
-	index int // -1: not repeated
+	index int // -1: not an element of a repeated field
 	label string
 	name  string
 }
@@ -178,7 +182,7 @@ func (c *checker) failWith(err error) {
 	c.found.Errors = append(c.found.Errors, &CheckError{b.String(), err})
 }
 
-// printable quotes a word that is not plain.
+// printable quotes a word unless it has plain characters only.
 func printable(s string) string {
 	for _, r := range s {
 		if !(r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || r == '_' || r == '.') {
@@ -245,7 +249,7 @@ func duplicateKey(list []StringStringEntry) (string, bool) {
 	return "", false
 }
 
-// imports returns the opset versions by domain, the default one by "".
+// imports returns the imported opset versions by domain; the default domain is "".
 func (c *checker) imports(list []OperatorSetID) map[string]int64 {
 	versions := make(map[string]int64, len(list))
 	for i := range list {
@@ -368,8 +372,8 @@ func (c *checker) duplicates(what string, names []string) {
 	}
 }
 
-// calls checks the calls between functions: no recursion, no chain over maxFunctionDepth, and
-// MaxInlinedNodes.
+// calls checks the calls between functions: no recursion, call chains of at most maxFunctionDepth,
+// and at most MaxInlinedNodes.
 func (c *checker) calls(m *Model) {
 	if len(c.functions) == 0 {
 		return
@@ -405,7 +409,7 @@ func (c *checker) calls(m *Model) {
 	}
 }
 
-// callGraph knows which functions call which, also from subgraphs.
+// callGraph is the graph of calls between functions, including calls from subgraphs.
 type callGraph struct {
 	functions map[functionID]*Function
 	done      map[*Function]*callInfo
@@ -414,7 +418,7 @@ type callGraph struct {
 
 type callInfo struct {
 	inPath bool
-	depth  int   // functions in the longest chain of calls that begins here
+	depth  int   // number of functions in the longest call chain from here
 	nodes  int64 // after inlining; saturates
 }
 
@@ -422,7 +426,7 @@ func newCallGraph(functions map[functionID]*Function) *callGraph {
 	return &callGraph{functions: functions, done: make(map[*Function]*callInfo, len(functions))}
 }
 
-// visit follows calls depth first, at most maxFunctions deep, and returns a cycle where it meets one.
+// visit visits functions depth first, at most maxFunctions deep. It returns the first cycle found.
 func (g *callGraph) visit(f *Function) (cycle []*Function) {
 	if info := g.done[f]; info != nil {
 		if !info.inPath {
@@ -457,7 +461,7 @@ func (g *callGraph) visit(f *Function) (cycle []*Function) {
 	return nil
 }
 
-// count returns how many nodes a body has after inlining, at most MaxInt64.
+// count returns the number of nodes of a body after inlining, at most math.MaxInt64.
 func (g *callGraph) count(nodes []*Node) int64 {
 	total := int64(0)
 	eachNode(nodes, func(n *Node) {
@@ -472,7 +476,7 @@ func (g *callGraph) count(nodes []*Node) int64 {
 	return total
 }
 
-// eachNode calls fn for the nodes of a body and of all its subgraphs.
+// eachNode calls fn for each node of a body and its subgraphs.
 func eachNode(nodes []*Node, fn func(*Node)) { eachNodeTo(nodes, fn, maxGraphDepth) }
 
 func eachNodeTo(nodes []*Node, fn func(*Node), depth int) {
@@ -500,9 +504,8 @@ func eachNodeTo(nodes []*Node, fn func(*Node), depth int) {
 	}
 }
 
-// InlinedNodes returns how many nodes the model has once every call of a model-local function is
-// replaced by the function's nodes; math.MaxInt64 stands for that many or more. Recursive functions are
-// an error.
+// InlinedNodes returns the number of nodes of the model after inlining all model-local functions,
+// at most math.MaxInt64. It fails if a function is recursive.
 func InlinedNodes(m *Model) (int64, error) {
 	functions := make(map[functionID]*Function, len(m.Functions))
 	for _, f := range m.Functions {

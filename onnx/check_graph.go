@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// scope holds the names that a node sees: those of its graph and of the graphs around it, each with the
-// number of the graph that defines it. One map with an undo list serves all depths.
+// scope holds the names that are visible to a node, those of its graph and of all enclosing graphs,
+// each with the number of the defining graph. All depths share one map, with an undo list.
 type scope struct {
 	names map[string]int32
 	undo  []undo
@@ -18,7 +18,7 @@ type scope struct {
 
 type undo struct {
 	name string
-	old  int32 // 0: was not there
+	old  int32 // 0: the name was not defined
 }
 
 type mark struct {
@@ -50,7 +50,7 @@ func (s *scope) this() int32 { return s.marks[len(s.marks)-1].graph }
 
 func (s *scope) add(name string) {
 	if old := s.names[name]; old != s.this() {
-		if len(s.marks) > 1 { // the outermost graph is never undone
+		if len(s.marks) > 1 { // the scope of the outermost graph is never undone
 			s.undo = append(s.undo, undo{name, old})
 		}
 		s.names[name] = s.this()
@@ -151,7 +151,7 @@ func (c *checker) initializers(g *Graph) {
 	}
 }
 
-// nodes checks the nodes of a graph, or of a function where g is nil.
+// nodes checks the nodes of graph g, or of a function if g is nil.
 func (c *checker) nodes(list []*Node, g *Graph) {
 	var order *order
 	for i, n := range list {
@@ -166,7 +166,7 @@ func (c *checker) nodes(list []*Node, g *Graph) {
 			if name == "" || c.scope.has(name) {
 				continue
 			}
-			if order == nil { // built for a wrong graph only
+			if order == nil { // built for invalid graphs only
 				order = newOrder(list)
 			}
 			c.push("input", j)
@@ -177,7 +177,7 @@ func (c *checker) nodes(list []*Node, g *Graph) {
 			c.fail("Nodes in a %s must be topologically sorted, however input %q is not output of any previous nodes: %s", what, name, order.why(i, name))
 			c.pop()
 		}
-		// Before the outputs are defined: names in subgraphs may not see them.
+		// Check the node before defining its outputs, since its subgraphs must not see them.
 		c.node(n)
 		for j, name := range n.Outputs {
 			if name == "" {
@@ -258,7 +258,8 @@ func (c *checker) schema(n *Node, s *Schema) {
 		given[a.Name] = true
 		want, ok := s.Attributes[a.Name]
 		c.pushAttribute(i, a)
-		// Names that begin with two underscores are internal to tools and pass, as they do in ONNX.
+		// Names that begin with two underscores are internal to tools. They are accepted, as in
+		// ONNX.
 		if !ok && !s.AnyAttributes && !strings.HasPrefix(a.Name, "__") {
 			c.fail("Unrecognized attribute: %q for operator %s", a.Name, printable(n.OpType))
 		}
@@ -286,11 +287,11 @@ func bound(n int) string {
 	return strconv.Itoa(n)
 }
 
-// order knows which node makes which value, to say why a value is not there.
+// order maps values to the nodes that produce them, to explain why a value is not available.
 type order struct {
 	nodes    []*Node
 	producer map[string]int
-	group    []int // strongly connected component of each node
+	group    []int // index of each node's strongly connected component
 }
 
 func newOrder(nodes []*Node) *order {
@@ -322,8 +323,9 @@ func (o *order) why(node int, name string) string {
 	return fmt.Sprintf("it is an output of node %d, which comes later", p)
 }
 
-// components finds the strongly connected components of the nodes by Tarjan's algorithm ("Depth-first
-// search and linear graph algorithms", 1972), with a stack of its own since chains can be a million long.
+// components finds the strongly connected components of the nodes with Tarjan's algorithm
+// ("Depth-first search and linear graph algorithms", 1972). It is iterative, since chains can have
+// a million nodes.
 func (o *order) components() {
 	n := len(o.nodes)
 	index, low := make([]int, n), make([]int, n) // index 0: not visited
@@ -388,7 +390,7 @@ func (o *order) components() {
 	}
 }
 
-// uses lists the values that a node takes, with those that its subgraphs take.
+// uses returns the values that a node and its subgraphs read.
 func uses(n *Node) []string {
 	in := n.Inputs
 	for _, a := range n.Attributes {

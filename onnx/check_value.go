@@ -13,7 +13,7 @@ var attributeTypeNames = [...]string{
 	"SPARSE_TENSOR", "SPARSE_TENSORS", "TYPE_PROTO", "TYPE_PROTOS",
 }
 
-// String returns ONNX's name of the type, such as "INTS".
+// String returns ONNX's name of the type: "INTS".
 func (t AttributeType) String() string {
 	if t >= 0 && int(t) < len(attributeTypeNames) {
 		return attributeTypeNames[t]
@@ -21,7 +21,7 @@ func (t AttributeType) String() string {
 	return fmt.Sprintf("AttributeType(%d)", int32(t))
 }
 
-// valueFields returns the attribute types whose value fields are in use, one bit each.
+// valueFields returns a bit set of the attribute types whose value fields are set.
 func (a *Attribute) valueFields() uint16 {
 	f := a.fields
 	for _, v := range [...]struct {
@@ -80,7 +80,7 @@ func (c *checker) attribute(a *Attribute) {
 	}
 	c.utf8("name", a.Name)
 	if a.untyped && a.fields == 0 && c.ir < 2 {
-		// The value field says the type.
+		// The type follows from the value field.
 	} else if (a.untyped || a.Type == AttrUndefined) && c.ir >= 2 {
 		c.fail("Field 'type' of 'attr' is required but missing.")
 	} else if a.Type < AttrUndefined || a.Type > AttrTypeProtos {
@@ -155,7 +155,7 @@ func (c *checker) attribute(a *Attribute) {
 	}
 }
 
-// valueInfo checks an input or output. Only those of the main graph need a type.
+// valueInfo checks an input or output. Its type is required in the main graph only.
 func (c *checker) valueInfo(v *ValueInfo, main bool) {
 	if v == nil || v.Name == "" {
 		c.fail("Field 'name' of 'value_info' is required to be non-empty.")
@@ -177,7 +177,7 @@ func (c *checker) valueInfo(v *ValueInfo, main bool) {
 
 const maxTypeDepth = 100
 
-// typeProto checks a type. The outermost type of a graph's input or output must have a shape.
+// typeProto checks a type. The outermost type of a graph input or output must have a shape.
 func (c *checker) typeProto(t *Type, shape bool, depth int) {
 	if depth > maxTypeDepth {
 		c.fail("%w: types are nested more than %d deep", ErrTooDeep, maxTypeDepth)
@@ -250,7 +250,8 @@ func (c *checker) tensor(t *Tensor) {
 	}
 }
 
-// externalData checks the place of a tensor's data and, for a model from a file, that it is there.
+// externalData checks the location of a tensor's external data. For a model from a file it also
+// checks that the data exists.
 func (c *checker) externalData(t *Tensor, n int64) error {
 	info, err := t.externalInfo(c.external != nil && c.external.Strict)
 	if err != nil {
@@ -261,7 +262,7 @@ func (c *checker) externalData(t *Tensor, n int64) error {
 		return err
 	}
 	if info.length >= 0 && info.length != size {
-		return fmt.Errorf("%w: length is %d, %s with dims %v wants %d", ErrExternalData, info.length, t.DataType, t.Dims, size)
+		return fmt.Errorf("%w: length is %d, %s with dims %v needs %d", ErrExternalData, info.length, t.DataType, t.Dims, size)
 	}
 	if c.external == nil || c.opts.SkipExternalData {
 		return nil
@@ -312,13 +313,13 @@ func (c *checker) sparseTensor(s *SparseTensor) {
 	if len(c.found.Errors)+c.found.Omitted > before {
 		return
 	}
-	// What is left is about the indices themselves.
+	// The remaining checks need the indices.
 	if c.opts.SkipExternalData && (s.Values.DataLocation != LocationDefault || s.Indices != nil && s.Indices.DataLocation != LocationDefault) {
 		return
 	}
 	if _, err := s.Decode(&DecodeOptions{External: c.external}); err != nil {
 		if c.external == nil && errors.Is(err, ErrExternalData) {
-			return // from memory: the data is not here
+			return // the model is from memory, without its external data
 		}
 		c.failWith(err)
 	}

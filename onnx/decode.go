@@ -12,7 +12,7 @@ import (
 	"github.com/onward-ml/onward/tensor"
 )
 
-// TensorError says which tensor cannot be decoded, and why.
+// TensorError is the error for a tensor that cannot be decoded.
 type TensorError struct {
 	Name string
 	Err  error
@@ -22,19 +22,21 @@ func (e *TensorError) Error() string { return fmt.Sprintf("tensor %q: %v", e.Nam
 
 func (e *TensorError) Unwrap() error { return e.Err }
 
-// DecodeOptions say how tensors are decoded. The zero value and nil decode tensors without external data.
+// DecodeOptions are the options for decoding tensors. With nil or the zero value, external data is
+// refused.
 type DecodeOptions struct {
-	// External finds external data; nil refuses it. See Model.External.
+	// External gives access to external data; nil refuses it. See [Model.External].
 	External *External
-	// Copy gives the result memory of its own, aligned to 64 bytes. Without it, the result aliases the
-	// raw data of the file wherever that is aligned for the element type. Where External is that of a mapped
-	// model, small tensors are copied all the same.
+	// Copy allocates memory for the result, aligned to 64 bytes. Otherwise the result aliases the
+	// raw data if that is aligned for the element type. Small tensors of mapped models are always
+	// copied.
 	Copy bool
-	// MaxBytes limits the size of one decoded tensor. 0: no limit but what the file holds.
+	// MaxBytes limits the size of one decoded tensor. 0 means no limit.
 	MaxBytes int64
 }
 
-// elements returns the product of dims. It fails for negative dims, overflow and ranks over tensor.MaxRank.
+// elements returns the product of dims. It fails for negative dims, on overflow, and if the rank
+// exceeds tensor.MaxRank.
 func elements(dims []int64) (int64, error) {
 	if len(dims) > tensor.MaxRank {
 		return 0, fmt.Errorf("rank %d exceeds the limit of %d", len(dims), tensor.MaxRank)
@@ -61,7 +63,7 @@ func elements(dims []int64) (int64, error) {
 	return int64(n), nil
 }
 
-// dtype returns the element type, where it is one of ONNX's.
+// dtype returns the element type. It fails if t is not one of ONNX's.
 func (t DataType) dtype() (tensor.DType, error) {
 	if t == Undefined {
 		return 0, errors.New("data_type is UNDEFINED")
@@ -72,7 +74,7 @@ func (t DataType) dtype() (tensor.DType, error) {
 	return tensor.DType(t), nil
 }
 
-// String returns ONNX's name of the type, such as "float".
+// String returns ONNX's name of the type: "float".
 func (t DataType) String() string {
 	if t >= 0 && t <= math.MaxUint8 {
 		return tensor.DType(t).String()
@@ -80,23 +82,24 @@ func (t DataType) String() string {
 	return fmt.Sprintf("DataType(%d)", int32(t))
 }
 
-// byteLen returns how many bytes the elements take as raw data.
+// byteLen returns the size of n elements in bytes, as raw data.
 func (t DataType) byteLen(n int64) (int64, error) {
 	d, err := t.dtype()
 	if err != nil {
 		return 0, err
 	}
 	if d == tensor.TypeString {
-		return 0, errors.New("strings have no raw form")
+		return 0, errors.New("strings cannot be raw data")
 	}
 	hi, lo := bits.Mul64(uint64(n), uint64(d.Bits()))
 	if hi != 0 || lo > math.MaxInt64-7 {
-		return 0, fmt.Errorf("%d elements of type %s overflow the number of bytes", n, t)
+		return 0, fmt.Errorf("the size of %d elements of type %s in bytes overflows", n, t)
 	}
 	return int64((lo + 7) / 8), nil
 }
 
-// storage names the typed field that holds elements of a type, and how many entries n elements take.
+// storage returns the name of the typed field for elements of type t, and the number of its entries
+// for n elements.
 func (t DataType) storage(n int64) (field string, entries int64) {
 	switch t {
 	case Float:
@@ -121,8 +124,8 @@ func (t DataType) storage(n int64) (field string, entries int64) {
 	return "int32_data", n
 }
 
-// dataField returns the name and the length of the data field in use, and how many are in use.
-// Empty fields are not in use.
+// dataField returns the name and length of the data field that is set, and the number of data
+// fields that are set. Empty fields count as not set.
 func (t *Tensor) dataField() (name string, entries int64, used int) {
 	for _, f := range [...]struct {
 		name string
@@ -140,8 +143,8 @@ func (t *Tensor) dataField() (name string, entries int64, used int) {
 	return name, entries, used
 }
 
-// validate checks everything about a tensor but the contents of its external file, and returns the
-// number of elements. Its errors do not name the tensor.
+// validate checks a tensor, except the contents of its external file, and returns the number of
+// elements. Its errors do not name the tensor.
 func (t *Tensor) validate() (int64, error) {
 	if _, err := t.DataType.dtype(); err != nil {
 		return 0, err
@@ -183,7 +186,7 @@ func (t *Tensor) validate() (int64, error) {
 		return 0, errors.New("STRING data should not be stored in raw_data field")
 	case name == "raw_data":
 		if entries != size {
-			return 0, fmt.Errorf("raw_data has %d bytes, %s with dims %v wants %d", entries, t.DataType, t.Dims, size)
+			return 0, fmt.Errorf("raw_data has %d bytes, %s with dims %v needs %d", entries, t.DataType, t.Dims, size)
 		}
 		return n, nil
 	}
@@ -192,12 +195,12 @@ func (t *Tensor) validate() (int64, error) {
 		return 0, fmt.Errorf("values of data_type %s should be stored in field %s instead of %s", t.DataType, want, name)
 	}
 	if n > math.MaxInt64/2 || entries != wantEntries {
-		return 0, fmt.Errorf("%s has %d entries, %s with dims %v wants %d", name, entries, t.DataType, t.Dims, wantEntries)
+		return 0, fmt.Errorf("%s has %d entries, %s with dims %v needs %d", name, entries, t.DataType, t.Dims, wantEntries)
 	}
 	if t.DataType == Float6E2M3 || t.DataType == Float6E3M2 {
 		for i, v := range t.Int32Data {
 			if v>>6 != 0 {
-				return 0, fmt.Errorf("entry %d of int32_data is %d, %s wants the 6 bits of one element: 0 to 63", i, v, t.DataType)
+				return 0, fmt.Errorf("entry %d of int32_data is %d, %s needs one element of 6 bits, 0 to 63", i, v, t.DataType)
 			}
 		}
 	}
@@ -206,9 +209,13 @@ func (t *Tensor) validate() (int64, error) {
 
 // Decode returns the tensor's elements. Errors are of type *[TensorError].
 //
-// Elements may be raw data (little-endian, types of 2, 4 and 6 bits packed, low bits first), in the typed
-// field of the element type (float16, bfloat16 and the 8- and 6-bit floats as bits in int32_data; one
-// packed byte of 4- or 2-bit elements per int32_data entry), or external. Lengths must match the dims exactly.
+// Elements are stored in one of these places; their number must match the dims exactly:
+//
+//   - raw data: little-endian, types of 2, 4 and 6 bits packed with the low bits first;
+//   - the typed field of the element type. int32_data holds the bits of float16, bfloat16 and the
+//     8- and 6-bit floats, and one byte of packed 4- or 2-bit elements per entry;
+//   - an external file.
+//
 // Bools become 0 or 1, and the unused bits of the last packed byte 0. Segments are refused.
 func (t *Tensor) Decode(opts *DecodeOptions) (*tensor.Tensor, error) {
 	if opts == nil {
@@ -229,7 +236,7 @@ func (t *Tensor) decode(opts *DecodeOptions) (*tensor.Tensor, error) {
 	shape := make([]int, len(t.Dims))
 	for i, d := range t.Dims {
 		if shape[i] = int(d); int64(shape[i]) != d {
-			return nil, fmt.Errorf("dim %d does not fit the address space: %d", i, d)
+			return nil, fmt.Errorf("dim %d exceeds the address space: %d", i, d)
 		}
 	}
 	if t.DataType == String {
@@ -243,7 +250,7 @@ func (t *Tensor) decode(opts *DecodeOptions) (*tensor.Tensor, error) {
 		if s == nil {
 			s = []string{}
 		}
-		if len(shape) == 0 { // tensor.New takes one value without a shape for a scalar
+		if len(shape) == 0 { // tensor.New makes a scalar of one value without a shape
 			return tensor.New(s)
 		}
 		return tensor.New(s, shape...)
@@ -253,7 +260,7 @@ func (t *Tensor) decode(opts *DecodeOptions) (*tensor.Tensor, error) {
 		return nil, err
 	}
 	if int64(int(size)) != size {
-		return nil, fmt.Errorf("%d bytes do not fit the address space", size)
+		return nil, fmt.Errorf("%d bytes exceed the address space", size)
 	}
 	if opts.MaxBytes > 0 && size > opts.MaxBytes {
 		return nil, fmt.Errorf("%w: it takes %d bytes, the limit is %d", ErrTooLarge, size, opts.MaxBytes)
@@ -291,7 +298,7 @@ func (t *Tensor) decode(opts *DecodeOptions) (*tensor.Tensor, error) {
 	return tensor.FromBytes(d, data, shape...)
 }
 
-// aligned reports whether b may be used as a slice of elements of type d.
+// aligned reports whether the address of b is aligned for elements of type d.
 func aligned(b []byte, d tensor.DType) bool {
 	size := max(1, d.Size())
 	if d == tensor.TypeComplex64 || d == tensor.TypeComplex128 {
@@ -300,8 +307,8 @@ func aligned(b []byte, d tensor.DType) bool {
 	return uintptr(unsafe.Pointer(unsafe.SliceData(b)))%uintptr(size) == 0
 }
 
-// normalize makes bools 0 or 1 and clears the unused bits of packed types; it copies data that is not
-// owned before changing it.
+// normalize makes bools 0 or 1 and clears the unused bits of packed types. It copies data that is
+// not owned before changing it.
 func normalize(d tensor.DType, n int64, data []byte, owned bool) []byte {
 	own := func() {
 		if !owned {
@@ -330,7 +337,7 @@ func normalize(d tensor.DType, n int64, data []byte, owned bool) []byte {
 	return data
 }
 
-// aliases returns the typed field as bytes where those are the elements as they are; else nil.
+// aliases returns the typed field as bytes if they equal the raw form of the elements, else nil.
 func (t *Tensor) aliases() []byte {
 	if !littleEndian {
 		return nil
@@ -352,7 +359,7 @@ func (t *Tensor) aliases() []byte {
 
 var littleEndian = binary.NativeEndian.Uint16([]byte{1, 0}) == 1
 
-// typedBytes returns the elements of the typed field as raw bytes.
+// typedBytes returns the raw form of the elements in the typed field.
 func (t *Tensor) typedBytes(size int64, copied bool) []byte {
 	b := t.aliases()
 	if b != nil && !copied {
@@ -399,13 +406,13 @@ func (t *Tensor) typedBytes(size int64, copied bool) []byte {
 				out[i] = 1
 			}
 		}
-	case Float6E2M3, Float6E3M2: // an element an entry, though raw data is packed
+	case Float6E2M3, Float6E3M2: // one element per entry, though raw data is packed
 		codes := make([]byte, len(t.Int32Data))
 		for i, v := range t.Int32Data {
 			codes[i] = byte(v)
 		}
 		tensor.PackUint(out, codes, 6)
-	default: // 8 bits, or a byte of packed elements
+	default: // 8-bit types, or one byte of packed elements per entry
 		for i, v := range t.Int32Data {
 			out[i] = byte(v)
 		}
@@ -413,7 +420,7 @@ func (t *Tensor) typedBytes(size int64, copied bool) []byte {
 	return out
 }
 
-// FromTensor returns a tensor in the form of a file: raw data, or string data. It aliases t.
+// FromTensor returns the TensorProto of t, with raw data or string data that aliases t.
 func FromTensor(t *tensor.Tensor) *Tensor {
 	p := &Tensor{DataType: DataType(t.DType()), Dims: make([]int64, t.Rank())}
 	for i, d := range t.Shape() {

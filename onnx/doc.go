@@ -1,8 +1,8 @@
 // Package onnx reads, writes, checks and builds ONNX files.
 //
-// It knows the format (onnx.proto, Apache-2.0, https://github.com/onnx/onnx) and not how to run it.
-// [ReadFile] and [Unmarshal] make a [Model] from bytes, [Model.Marshal] and [WriteFile] make bytes from
-// a [Model], [Check] says whether a model is valid, and [NewModel] begins a model in Go.
+// It implements the file format (onnx.proto, Apache-2.0, https://github.com/onnx/onnx) and does not
+// run models. [ReadFile] and [Unmarshal] read a [Model], [WriteFile] and [Model.Marshal] write one,
+// [Check] validates it, and [NewModel] builds one in Go.
 //
-// Bytes from outside never panic and never allocate without a bound: see [ReadOptions].
+// Reading untrusted bytes never panics, and [ReadOptions] bound the memory that it takes.
 package onnx

@@ -13,32 +13,34 @@ import (
 	"github.com/onward-ml/onward/tensor"
 )
 
-// ErrExternalData is the cause of every error about external data: a place that is refused, a file that
-// is missing or no regular one, an offset or a length that is wrong.
+// ErrExternalData is wrapped by every error about external data: a refused location, a missing or
+// irregular file, a wrong offset or length.
 var ErrExternalData = errors.New("external data")
 
-// External finds the external data of tensors. Where a file may lie:
+// External gives access to the external data of tensors. A file must be
 //
 //   - in Dir, the folder of the model, or in a folder inside it;
-//   - behind a symbolic link there, when the file that it leads to lies in Dir or in Real, the folder of
-//     the model file behind links: caches of model hubs are folders of links into one folder of files.
+//   - or behind a symbolic link there whose target is in Dir or in Real, the folder of the model
+//     file after resolving links: the caches of model hubs are folders of links into one folder of
+//     files.
 //
-// Paths that are absolute, name a drive or a host, or have a ".." or a backslash are refused, and so is
-// whatever is no regular file: folders, FIFOs, devices. A file with several hard links is refused
-// too, since one of them may be any file of the system; AllowHardLinks takes it, for folders that are
-// known to be deduplicated that way. Ranges of several tensors may overlap: tied weights do.
+// Locations that are absolute, that name a drive or a host, or that contain ".." or a backslash are
+// refused. So is everything but regular files: folders, FIFOs, devices. A file with several hard
+// links is refused, since one of them may be any file of the system; AllowHardLinks accepts it, for
+// folders that are known to be deduplicated that way. Ranges of tensors may overlap, as those of
+// tied weights do.
 type External struct {
 	Dir            string
-	Real           string // "" where the model file is no link
-	Strict         bool   // refuse symbolic links altogether, and unknown keys
+	Real           string // "" unless the model file is a symbolic link
+	Strict         bool   // refuse symbolic links and unknown keys
 	AllowHardLinks bool
 
-	mapping     *Mapping // of the model, nil where it is not mapped
+	mapping     *Mapping // mapping of the model; nil if it is not mapped
 	mapExternal bool
 }
 
-// External returns where the external data of the model may lie: the folder of the file that ReadFile
-// read, or ReadOptions.Dir. It is nil for any other model, which then gets no external data.
+// External returns the locations of the model's external data: the folder of the file that ReadFile
+// read, or ReadOptions.Dir. For any other model it returns nil, and external data is refused.
 func (m *Model) External() *External {
 	if m.file == nil || m.file.dir == "" {
 		return nil
@@ -46,7 +48,7 @@ func (m *Model) External() *External {
 	return &External{Dir: m.file.dir, Real: m.file.real, Strict: m.file.strict, mapping: m.file.mapping, mapExternal: m.file.mapExternal}
 }
 
-// DecodeTensor decodes a tensor of the model, with the model's external data.
+// DecodeTensor decodes a tensor of the model, which may have external data.
 func (m *Model) DecodeTensor(t *Tensor) (*tensor.Tensor, error) {
 	return t.Decode(&DecodeOptions{External: m.External()})
 }
@@ -54,10 +56,10 @@ func (m *Model) DecodeTensor(t *Tensor) (*tensor.Tensor, error) {
 // externalInfo is the parsed external_data of a tensor.
 type externalInfo struct {
 	location       string
-	offset, length int64 // length -1: not given
+	offset, length int64 // length -1: not set
 }
 
-// externalInfo reads the keys of external_data. checksum and basepath are known, and not used.
+// externalInfo parses external_data. The keys checksum and basepath are accepted and ignored.
 func (t *Tensor) externalInfo(strict bool) (externalInfo, error) {
 	info := externalInfo{length: -1}
 	seen := make(map[string]bool, 4)
@@ -95,21 +97,21 @@ func (t *Tensor) externalInfo(strict bool) (externalInfo, error) {
 	return info, checkLocation(info.location)
 }
 
-// parseOffset reads a non-negative decimal number without sign, space or underscore.
+// parseOffset parses a non-negative decimal number without sign, space or underscore.
 func parseOffset(s string) (int64, error) {
 	for _, c := range s {
 		if c < '0' || c > '9' {
-			return 0, fmt.Errorf("%q is no non-negative decimal number", s)
+			return 0, fmt.Errorf("got %q, want a non-negative decimal number", s)
 		}
 	}
 	v, err := strconv.ParseInt(s, 10, 64)
 	if err != nil {
-		return 0, fmt.Errorf("%q is no non-negative decimal number below 2^63", s)
+		return 0, fmt.Errorf("got %q, want a non-negative decimal number below 2^63", s)
 	}
 	return v, nil
 }
 
-// checkLocation refuses by its text a path that may leave the model's folder on any system.
+// checkLocation refuses locations that may leave the model's folder on any operating system.
 func checkLocation(p string) error {
 	why := ""
 	switch {
@@ -144,17 +146,18 @@ func checkLocation(p string) error {
 	return nil
 }
 
-// data returns size bytes of a tensor's external file: in memory of their own, or where own is false in the mapping.
+// data returns size bytes of a tensor's external file: in memory of their own, or in the mapping if
+// own is false.
 func (x *External) data(t *Tensor, size int64, opts *DecodeOptions) (data []byte, own bool, err error) {
 	if x == nil || x.Dir == "" {
-		return nil, false, fmt.Errorf("%w: the model does not come from a file; name the folder of its external data", ErrExternalData)
+		return nil, false, fmt.Errorf("%w: the model was not read from a file; set the folder of its external data", ErrExternalData)
 	}
 	info, err := t.externalInfo(x.Strict)
 	if err != nil {
 		return nil, false, err
 	}
 	if info.length >= 0 && info.length != size {
-		return nil, false, fmt.Errorf("%w: length is %d, %s with dims %v wants %d", ErrExternalData, info.length, t.DataType, t.Dims, size)
+		return nil, false, fmt.Errorf("%w: length is %d, %s with dims %v needs %d", ErrExternalData, info.length, t.DataType, t.Dims, size)
 	}
 	if x.mapExternal && x.mapping != nil && !opts.Copy && size >= mapAbove {
 		data, err = x.mapping.bytes(x, info, size)
@@ -177,10 +180,10 @@ func (x *External) data(t *Tensor, size int64, opts *DecodeOptions) (data []byte
 	return data, true, nil
 }
 
-// small reports whether a tensor of the model is too small to stay in a mapping.
+// small reports whether a tensor of a mapped model is small enough to be copied.
 func (x *External) small(size int) bool { return x != nil && x.mapping != nil && size < mapAbove }
 
-// alias notes that a tensor is returned that lies in the mapping, if it does.
+// alias records that a returned tensor aliases the mapping, if data lies in it.
 func (x *External) alias(data []byte) []byte {
 	if x != nil && x.mapping.Holds(data) {
 		x.mapping.used.Store(true)
@@ -188,7 +191,8 @@ func (x *External) alias(data []byte) []byte {
 	return data
 }
 
-// openRange opens the file of a tensor, which must hold size bytes from the offset.
+// openRange opens the external file of a tensor and checks that it holds size bytes from the
+// offset.
 func (x *External) openRange(info externalInfo, size int64) (*os.File, error) {
 	f, have, err := x.open(info.location)
 	if err != nil {
@@ -204,20 +208,20 @@ func (x *External) openRange(info externalInfo, size int64) (*os.File, error) {
 // within checks that a file of have bytes holds size bytes from the offset.
 func (info *externalInfo) within(have, size int64) error {
 	if info.offset > have || size > have-info.offset {
-		return fmt.Errorf("%w: %q has %d bytes, the tensor wants %d from offset %d", ErrExternalData, info.location, have, size, info.offset)
+		return fmt.Errorf("%w: %q has %d bytes, the tensor needs %d from offset %d", ErrExternalData, info.location, have, size, info.offset)
 	}
 	return nil
 }
 
-// open opens a regular file by the rules of External. The location has passed checkLocation.
+// open opens a regular file by the rules of External. checkLocation has accepted the location.
 func (x *External) open(location string) (*os.File, int64, error) {
 	name := filepath.FromSlash(location)
 	f, size, err := x.openIn(x.Dir, name)
 	if err == nil || x.Strict {
 		return f, size, err
 	}
-	// A link out of Dir: os.Root refused it. Where it leads decides, and os.Root opens that too, so that
-	// swapping links meanwhile leads nowhere else.
+	// os.Root refused a link that leaves Dir. Resolve it and open the target through an os.Root
+	// too, so that a link that is swapped meanwhile cannot lead elsewhere.
 	if real, rerr := filepath.EvalSymlinks(filepath.Join(x.Dir, name)); rerr == nil {
 		for _, dir := range []string{x.Dir, x.Real} {
 			if dir == "" {
@@ -238,7 +242,7 @@ func (x *External) open(location string) (*os.File, int64, error) {
 	return nil, 0, err
 }
 
-// relative is filepath.Rel for paths of which one may be relative to the working directory.
+// relative is filepath.Rel, except that one of the paths may be relative to the working directory.
 func relative(dir, path string) (string, error) {
 	var err error
 	if dir, err = filepath.Abs(dir); err != nil {
@@ -256,7 +260,7 @@ func (x *External) openIn(dir, name string) (*os.File, int64, error) {
 		return nil, 0, err
 	}
 	defer root.Close()
-	// Looking first keeps a FIFO or a device from being opened at all.
+	// Check the mode first, so that a FIFO or device is never opened.
 	stat := root.Stat
 	if x.Strict {
 		stat = func(name string) (fs.FileInfo, error) { return lstatAll(root, name) }
@@ -299,7 +303,8 @@ func regular(st fs.FileInfo) error {
 	return nil
 }
 
-// lstatAll returns the info of the file, and fails where it or a folder on the way is a link.
+// lstatAll returns the info of the file. It fails if the file or a folder of its path is a symbolic
+// link.
 func lstatAll(root *os.Root, name string) (st fs.FileInfo, err error) {
 	name = filepath.Clean(name)
 	for i := 0; i <= len(name); i++ {

@@ -280,10 +280,10 @@ func TestBadInput17OffsetAndLength(t *testing.T) {
 		{"offset", "", "below 2^63"},
 		{"offset", "NaN", "non-negative"},
 		{"length", "-4", "non-negative"},
-		{"length", "3", "wants 4"},
-		{"length", "5", "wants 4"},
-		{"length", "0", "wants 4"},
-		{"length", "9223372036854775807", "wants 4"},
+		{"length", "3", "needs 4"},
+		{"length", "5", "needs 4"},
+		{"length", "0", "needs 4"},
+		{"length", "9223372036854775807", "needs 4"},
 	} {
 		wantExternalError(t, c.key+"="+c.value, externalModel(t, path, 4, "location", "w.bin", c.key, c.value), c.want)
 	}

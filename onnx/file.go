@@ -9,23 +9,25 @@ import (
 	"github.com/onward-ml/onward/tensor"
 )
 
-// modelFile is where a model came from: the folder of its external data, and its mapping.
+// modelFile is the origin of a model: the folder of its external data, and its mapping.
 type modelFile struct {
 	dir    string // folder of the path as given
-	real   string // folder of the file behind links, where that is another one
+	real   string // folder of the file after resolving links, if different
 	strict bool
 
-	mapping     *Mapping // nil unless the model is mapped, and when it is closed
-	mapExternal bool     // external data too
+	mapping     *Mapping // nil unless the model is mapped and not closed
+	mapExternal bool     // map external data too
 }
 
-// ReadFile reads the model in a file and remembers the file's folder for external data.
+// ReadFile reads a model file. The model's external data is looked up in the file's folder.
 //
-// Nothing that happens to the file afterwards can hurt: small files are read into memory as a whole, of larger
-// ones every tensor gets memory of its own, so that weights which are no longer needed can go one by one. With opts.Map it is mapped instead: pages come when touched, raw data
-// (never strings) aliases the mapping, Close ends it. Another process that truncates a mapped file
-// makes later reads of raw data fault; reading through [Tensor.Decode] with Copy set, or inside
-// [GuardMapped], turns that into an error, and ReadFile guards itself. [Model.Mapping] says more.
+// By default the file is not used after reading. A small file is read into memory as a whole; of a
+// larger one each tensor has memory of its own, so that weights can be freed one by one.
+//
+// If opts.Map is set, the file is mapped instead. Pages are read when they are first accessed, raw
+// data (but no strings) aliases the mapping, and [Model.Close] ends the mapping. If another process
+// truncates a mapped file, later reads of raw data fault. [Tensor.Decode] with Copy set and
+// functions run by [GuardMapped] return an error instead, and so does ReadFile. See [Mapping].
 //
 // Only regular files are read. Errors are those of package os or of type *[ParseError].
 func ReadFile(path string, opts *ReadOptions) (*Model, error) {
@@ -76,7 +78,7 @@ func ReadFile(path string, opts *ReadOptions) (*Model, error) {
 	} else {
 		var data []byte
 		if data, err = readAll(f, size); err == nil {
-			o.Copy = false // the memory is the model's own
+			o.Copy = false // the model owns the memory
 			m, err = Unmarshal(data, &o)
 		}
 	}
@@ -87,11 +89,11 @@ func ReadFile(path string, opts *ReadOptions) (*Model, error) {
 	return m, nil
 }
 
-// detachAbove is the size in bytes from which on the tensors of a file are copied one by one.
+// detachAbove is the file size in bytes from which tensors are copied one by one.
 const detachAbove = 1 << 20
 
-// detach copies the raw data of all tensors out of a mapping and lets go of the mapping's pages on the way:
-// the file is never in memory as a whole.
+// detach copies the raw data of all tensors out of a mapping. It drops the pages of the mapping as
+// it goes, so that the file is never in memory as a whole.
 func (m *Model) detach() {
 	const step = 8 << 20
 	m.EachTensor(func(t *Tensor) bool {
@@ -109,8 +111,9 @@ func (m *Model) detach() {
 	})
 }
 
-// Close lets go of the mapping of a model that ReadFile mapped, and ends it unless [Mapping.Retain] holds it. Neither the
-// model nor tensors that alias it may be used afterwards. For every other model Close does nothing.
+// Close releases the mapping of a model that ReadFile mapped; it ends unless [Mapping.Retain] holds
+// it. Afterwards neither the model nor tensors that alias it may be used. For other models Close
+// does nothing.
 func (m *Model) Close() error {
 	mapping := m.Mapping()
 	if mapping == nil {
@@ -137,10 +140,10 @@ func openRegular(path string) (*os.File, int64, error) {
 	return f, st.Size(), nil
 }
 
-// readAll reads a file of the given size, which may have grown or shrunk since.
+// readAll reads a file of the given size, which may have changed since.
 func readAll(f *os.File, size int64) ([]byte, error) {
 	if size < 0 || int64(int(size)) != size {
-		return nil, fmt.Errorf("file of %d bytes does not fit the address space", size)
+		return nil, fmt.Errorf("file of %d bytes exceeds the address space", size)
 	}
 	data := make([]byte, size)
 	n, err := io.ReadFull(f, data)

@@ -8,7 +8,7 @@ import (
 )
 
 const (
-	canMap       = false // ReadFile reads instead
+	canMap       = false // ReadFile reads the file instead
 	openNonblock = 0
 )
 

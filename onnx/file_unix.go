@@ -23,7 +23,7 @@ func mapFile(f *os.File, size int64) ([]byte, func() error, error) {
 	return data, func() error { return syscall.Munmap(data) }, nil
 }
 
-// fileSize asks for the size of a file without allocating.
+// fileSize returns the size of a file without allocating.
 func fileSize(_ *os.File, fd uintptr) (int64, error) {
 	var st syscall.Stat_t
 	if err := syscall.Fstat(int(fd), &st); err != nil {

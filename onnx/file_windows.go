@@ -7,7 +7,7 @@ import (
 )
 
 const (
-	canMap       = false // ReadFile reads instead: a mapping would keep the file from being replaced
+	canMap       = false // ReadFile reads the file instead, since a mapping would prevent replacing it
 	openNonblock = 0
 )
 

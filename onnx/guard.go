@@ -6,12 +6,12 @@ import (
 	"runtime/debug"
 )
 
-// ErrMappedFile says that a mapped file could not be read any more: it was truncated while in use, or
-// its disk failed.
+// ErrMappedFile is the error for a mapped file that cannot be read any more, because it was
+// truncated while in use or its disk failed.
 var ErrMappedFile = errors.New("mapped file is no longer readable")
 
-// GuardMapped runs fn, in this goroutine, and returns [ErrMappedFile] where reading mapped memory
-// faults in it. Goroutines that fn starts are not guarded. Panics of other kinds pass through.
+// GuardMapped runs fn in this goroutine and returns [ErrMappedFile] if fn faults while it reads
+// mapped memory. It does not guard goroutines that fn starts. Other panics pass through.
 func GuardMapped(fn func() error) error {
 	return guard(fn, func(r any) error {
 		if addr, ok := faultAddress(r); ok {
@@ -21,7 +21,8 @@ func GuardMapped(fn func() error) error {
 	})
 }
 
-// guard runs fn and returns what fault makes of a panic; it panics again where that is nil.
+// guard runs fn. It passes the value of a panic to fault and returns the error; if that is nil, it
+// panics again.
 func guard(fn func() error, fault func(recovered any) error) (err error) {
 	old := debug.SetPanicOnFault(true)
 	defer debug.SetPanicOnFault(old)
@@ -35,9 +36,9 @@ func guard(fn func() error, fault func(recovered any) error) (err error) {
 	return fn()
 }
 
-// faultAddress returns the address of the fault that a panic was.
+// faultAddress returns the memory address of a recovered fault.
 func faultAddress(recovered any) (addr uintptr, ok bool) {
-	// Only faults at addresses outside the nil page carry one.
+	// Only faults outside of the nil page have an address.
 	if f, ok := recovered.(interface {
 		error
 		Addr() uintptr

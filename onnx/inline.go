@@ -5,7 +5,7 @@ import (
 	"fmt"
 )
 
-// EachTensor calls fn for every tensor of the model until it returns false: the initializers of all
+// EachTensor calls fn for every tensor of the model until fn returns false: the initializers of all
 // graphs, the values of attributes, and the parts of sparse tensors.
 func (m *Model) EachTensor(fn func(*Tensor) bool) {
 	more := true
@@ -57,8 +57,8 @@ func (m *Model) EachTensor(fn func(*Tensor) bool) {
 	}
 }
 
-// MarshalInline is [Model.Marshal] with the external data inside, for a reader that is to open no
-// files. The error is [ErrTooBig] when that passes 2 GiB.
+// MarshalInline returns the model like [Model.Marshal], with its external data inline, for a reader
+// that must not open files. The error is [ErrTooBig] if the result exceeds 2 GiB.
 func (m *Model) MarshalInline() ([]byte, error) {
 	replace := make(map[*Tensor]*Tensor)
 	decode := &DecodeOptions{External: m.External()}

@@ -9,21 +9,21 @@ import (
 	"unsafe"
 )
 
-// Mapping is the mapped files of a model that ReadFile has read with [ReadOptions.Map]: the model's own and,
-// with [ReadOptions.MapExternal], those of its external data. It lasts until it has been closed as often
-// as it is held: once by the model, and once for each call of Retain. It is safe for concurrent use.
+// Mapping is the set of mapped files of a model that ReadFile read with [ReadOptions.Map]: the
+// model file and, with [ReadOptions.MapExternal], its external data. It is reference counted: the
+// model holds it once, and so does each call of Retain. It is safe for concurrent use.
 //
-// Its memory is read-only, and reading it faults when another process has truncated the file: read it
+// The memory is read-only. Reading it faults if another process has truncated the file; read it
 // inside [Mapping.Guard].
 type Mapping struct {
-	mu       sync.Mutex // of what follows and of changes to files
+	mu       sync.Mutex // guards the fields below and changes to files
 	refs     int
 	external map[string]*mappedFile // by location
 	files    atomic.Pointer[[]*mappedFile]
-	used     atomic.Bool // a decoded tensor aliases it
+	used     atomic.Bool // whether a decoded tensor aliases the mapping
 }
 
-// mappedFile is a file and all of its bytes in memory. It stays open, so that its size can be asked for.
+// mappedFile is a mapped file. It stays open, so that its size can be checked.
 type mappedFile struct {
 	name  string
 	f     *os.File
@@ -33,10 +33,10 @@ type mappedFile struct {
 }
 
 const (
-	// mapAbove is the size in bytes from which on the tensors of a mapped model alias the mapping. Smaller
-	// ones together take little, and each would keep a page busy.
+	// mapAbove is the size in bytes from which tensors of a mapped model alias the mapping. Smaller
+	// ones take little memory in total, and each would keep a whole page in use.
 	mapAbove = 16 << 10
-	// maxMappedFiles bounds the files that are open for one model: data of further ones is copied.
+	// maxMappedFiles limits the number of open files per model. Data of further files is copied.
 	maxMappedFiles = 256
 )
 
@@ -46,7 +46,7 @@ func newMapping(f *mappedFile) *Mapping {
 	return m
 }
 
-// Mapping returns the mapped files of the model, nil for a model without and for one that is closed.
+// Mapping returns the mapped files of the model, or nil if the model is not mapped or is closed.
 func (m *Model) Mapping() *Mapping {
 	if m.file == nil {
 		return nil
@@ -54,14 +54,15 @@ func (m *Model) Mapping() *Mapping {
 	return m.file.mapping
 }
 
-// Retain holds the mapping once more, so that it lasts until one more Close.
+// Retain adds a reference to the mapping. It lasts until a matching call of Close.
 func (m *Mapping) Retain() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.refs++
 }
 
-// Close lets go of the mapping. The last call ends it: its memory must not be touched afterwards.
+// Close releases one reference to the mapping. The last one unmaps the memory, which must not be
+// accessed afterwards.
 func (m *Mapping) Close() error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -76,15 +77,15 @@ func (m *Mapping) Close() error {
 	return errors.Join(errs...)
 }
 
-// Used reports whether a tensor that [Model.DecodeTensor] has returned aliases the mapping.
+// Used reports whether a tensor returned by [Model.DecodeTensor] aliases the mapping.
 func (m *Mapping) Used() bool { return m.used.Load() }
 
-// Holds reports whether b lies in the mapping; a nil mapping holds nothing.
+// Holds reports whether b lies in the mapping. A nil mapping holds nothing.
 func (m *Mapping) Holds(b []byte) bool {
 	return m != nil && len(b) > 0 && m.at(uintptr(unsafe.Pointer(unsafe.SliceData(b)))) != nil
 }
 
-// at returns the file that is mapped at an address, or nil.
+// at returns the file mapped at an address, or nil.
 func (m *Mapping) at(addr uintptr) *mappedFile {
 	for _, f := range *m.files.Load() {
 		if addr-f.start() < uintptr(len(f.data)) {
@@ -96,19 +97,20 @@ func (m *Mapping) at(addr uintptr) *mappedFile {
 
 func (f *mappedFile) start() uintptr { return uintptr(unsafe.Pointer(unsafe.SliceData(f.data))) }
 
-// Drop takes the pages that have been touched out of the process's memory. Touched again, they come from
-// the files again.
+// Drop removes the mapped pages from the process's memory. Accessing them reads them from the files
+// again.
 func (m *Mapping) Drop() {
 	for _, f := range *m.files.Load() {
 		dropPages(f.data)
 	}
 }
 
-// Guard is [GuardMapped] with errors that name the file. Faults at other addresses panic.
+// Guard is [GuardMapped] with errors that name the file. Faults at addresses outside of the mapping
+// panic.
 func (m *Mapping) Guard(fn func() error) error { return guard(fn, m.Fault) }
 
-// Fault returns what a recovered panic says of the mapping: an [ErrMappedFile] with the file's name
-// where reading the mapping has faulted, nil for every other panic.
+// Fault converts a recovered panic: to an [ErrMappedFile] with the file's name if reading the
+// mapping faulted, and to nil for every other panic.
 func (m *Mapping) Fault(recovered any) error {
 	addr, ok := faultAddress(recovered)
 	if !ok {
@@ -121,11 +123,12 @@ func (m *Mapping) Fault(recovered any) error {
 	if err := f.check(); err != nil {
 		return err
 	}
-	return fmt.Errorf("%w: %q: byte %d of %d cannot be read, or was to be written", ErrMappedFile, f.name, addr-f.start(), len(f.data))
+	return fmt.Errorf("%w: %q: byte %d of %d cannot be read, or was written to", ErrMappedFile, f.name, addr-f.start(), len(f.data))
 }
 
-// Check returns err, what reading the mapping has ended with, or an [ErrMappedFile] where a file has lost
-// bytes since it was mapped: reading the rest of its last page gives zeros then and no fault.
+// Check returns err, the result of reading the mapping, joined with an [ErrMappedFile] if a file
+// has been truncated since it was mapped. Truncation alone does not always fault: the rest of the
+// last page reads as zeros.
 func (m *Mapping) Check(err error) error {
 	if err != nil && errors.Is(err, ErrMappedFile) {
 		return err
@@ -153,7 +156,8 @@ func (f *mappedFile) check() error {
 	return nil
 }
 
-// bytes returns the range of a file of external data, which it maps; nil where that cannot be.
+// bytes maps an external file and returns the tensor's range of it, or nil if the file cannot be
+// mapped.
 func (m *Mapping) bytes(x *External, info externalInfo, size int64) ([]byte, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -170,7 +174,7 @@ func (m *Mapping) bytes(x *External, info externalInfo, size int64) ([]byte, err
 		f = &mappedFile{name: file.Name(), f: file, fd: file.Fd()}
 		if f.data, f.unmap, err = mapFile(file, have); err != nil {
 			file.Close()
-			return nil, nil // reading says why, or works
+			return nil, nil // reading returns the error, or succeeds
 		}
 		m.external[info.location] = f
 		files = append(files[:len(files):len(files)], f)

@@ -12,20 +12,21 @@ import (
 	"google.golang.org/protobuf/encoding/protowire"
 )
 
-// ErrTooBig says that a message passes the 2 GiB that protobuf allows; large tensors then belong in
+// ErrTooBig is the error for a message over protobuf's limit of 2 GiB. Write large tensors as
 // external data, see [WriteOptions].
-var ErrTooBig = errors.New("message passes protobuf's limit of 2 GiB")
+var ErrTooBig = errors.New("message exceeds protobuf's limit of 2 GiB")
 
 const (
 	maxMessage    = math.MaxInt32
-	maxWriteDepth = 10000 // protobuf readers take no more; also ends a graph that contains itself
+	maxWriteDepth = 10000 // the limit of protobuf readers; also stops at a graph that contains itself
 )
 
-// encoder walks a message twice: first it adds up sizes, then it writes. sizes holds the size of each
-// submessage in the order of the walk, so nesting costs nothing twice.
+// encoder encodes a message in two passes: the first computes sizes, the second writes. sizes holds
+// the size of each submessage in the order of the traversal, so that nested messages are measured
+// once.
 type encoder struct {
 	writing bool
-	n       int64 // bytes so far, in either walk
+	n       int64 // bytes so far, in both passes
 	sizes   []int32
 	next    int
 	depth   int
@@ -33,11 +34,11 @@ type encoder struct {
 	buf     [16]byte
 	err     error
 
-	// replace maps tensors that move to an external file to their stand-ins.
+	// replace maps tensors that move to an external file to their replacements.
 	replace map[*Tensor]*Tensor
 }
 
-// encode writes a message; body calls the encoder's methods for its fields.
+// encode writes a message whose fields body writes with the encoder's methods.
 func encode(w io.Writer, replace map[*Tensor]*Tensor, body func(*encoder)) error {
 	e := &encoder{replace: replace}
 	body(e)
@@ -136,7 +137,7 @@ func (e *encoder) bytesAlways(num uint64, b []byte) {
 	e.rest(b)
 }
 
-// rest writes bytes as they are, such as unknown fields.
+// rest writes encoded bytes, such as unknown fields.
 func (e *encoder) rest(b []byte) {
 	e.n += int64(len(b))
 	if e.writing && e.err == nil {
@@ -230,7 +231,7 @@ func encodeOne[T any](e *encoder, num uint64, v *T, body func(*encoder, *T)) {
 	}
 }
 
-// encodeAll writes a repeated message; a nil element counts as an empty one.
+// encodeAll writes a repeated message. A nil element is written as an empty message.
 func encodeAll[T any](e *encoder, num uint64, list []*T, body func(*encoder, *T)) {
 	for _, v := range list {
 		if v == nil {
@@ -246,8 +247,8 @@ func encodeVals[T any](e *encoder, num uint64, list []T, body func(*encoder, *T)
 	}
 }
 
-// Marshal returns the model as a ModelProto: fields by number, unknown fields last, the same bytes for
-// the same model.
+// Marshal returns the model as a ModelProto. The encoding is deterministic: fields in the order of
+// their numbers, then unknown fields.
 func (m *Model) Marshal() ([]byte, error) { return marshal(func(e *encoder) { e.model(m) }) }
 
 // Marshal returns the graph as a GraphProto.

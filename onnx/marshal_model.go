@@ -44,8 +44,8 @@ func (e *encoder) node(n *Node) {
 	e.rest(n.unknown)
 }
 
-// has reports whether the scalar value field of attribute type t is written: where the attribute has
-// that type and is no reference, where the reader met it, or where it is set all the same.
+// has reports whether the scalar value field of attribute type t is written: the attribute has that
+// type and is not a reference, or the field was present when reading, or it is set nevertheless.
 func (a *Attribute) has(t AttributeType, set bool) bool {
 	return set || a.fields&(1<<t) != 0 || a.Type == t && a.RefAttrName == "" && a.fields == 0
 }
@@ -88,7 +88,7 @@ func (e *encoder) function(f *Function) {
 	encodeAll(e, 7, f.Nodes, (*encoder).node)
 	e.str(8, f.DocString)
 	encodeVals(e, 9, f.OpsetImports, (*encoder).opsetID)
-	// Since IR version 8 the domain must be present, even where it is the default one.
+	// Since IR version 8 the domain must be present, even if it is the default one.
 	e.strAlways(10, f.Domain)
 	encodeAll(e, 11, f.AttributeProtos, (*encoder).attribute)
 	encodeAll(e, 12, f.ValueInfo, (*encoder).valueInfo)
@@ -105,13 +105,13 @@ func (e *encoder) trainingInfo(t *TrainingInfo) {
 	e.rest(t.unknown)
 }
 
-// opsetID writes both fields: readers tell a missing version from version 0.
+// opsetID writes both fields, since readers distinguish a missing version from version 0.
 func (e *encoder) opsetID(o *OperatorSetID) {
 	e.strAlways(1, o.Domain)
 	e.intAlways(2, o.Version)
 }
 
-// entry writes both fields: the onnx package takes a pair without a value for a missing one.
+// entry writes both fields, since the Python onnx package rejects a pair without a value.
 func (e *encoder) entry(s *StringStringEntry) {
 	e.strAlways(1, s.Key)
 	e.strAlways(2, s.Value)

@@ -2,4 +2,4 @@
 
 package onnx
 
-func dropPages([]byte) {} // the mapping ends soon
+func dropPages([]byte) {} // not supported; the mapping ends soon

@@ -13,28 +13,29 @@ import (
 	"strings"
 )
 
-// WriteOptions say how WriteFile saves a model. The zero value and nil keep all data in the model file.
+// WriteOptions are the options of WriteFile. With nil or the zero value, all data is in the model
+// file.
 type WriteOptions struct {
-	// ExternalData is the name of a file, in the folder of the model, that takes the initializers of at
-	// least Threshold bytes. Protobuf limits the model file itself to 2 GiB.
+	// ExternalData is the name of a file, in the folder of the model, for initializers of at least
+	// Threshold bytes. Protobuf limits the model file itself to 2 GiB.
 	ExternalData string
-	// Threshold in bytes. Default: 1024.
+	// Threshold is a size in bytes. Default: 1024.
 	Threshold int64
 }
 
 const (
-	externalAlign     = 64   // start of a tensor in an external file
-	externalPage      = 4096 // of a large one, so that it can be mapped
+	externalAlign     = 64   // alignment of a tensor in an external file
+	externalPage      = 4096 // alignment of a large tensor, so that it can be mapped
 	externalPageStart = 64 << 10
 )
 
-// WriteFile saves a model. It writes beside the file and renames, so that the file has its old or its
-// new content and nothing between; the model may alias the file that it replaces. It never writes
-// through a link: where path or the external file is a symbolic link, a folder, or anything else but
-// a regular file, it fails. Names that share a hard link keep the old content.
+// WriteFile writes a model. It writes a temporary file and renames it, so that the file has either
+// its old or its new content; the model may alias the file that it replaces. It fails if path or
+// the external file is a symbolic link, a folder or anything else but a regular file. Other hard
+// links of the file keep the old content.
 //
-// External data of the model moves to opts.ExternalData. Without that, the references stay as they are,
-// and saving to a folder other than that of the data fails.
+// External data of the model is written to opts.ExternalData. If that is not set, references to
+// external data are kept, and WriteFile fails if path is in another folder than the data.
 func WriteFile(path string, m *Model, opts *WriteOptions) error {
 	if opts == nil {
 		opts = &WriteOptions{}
@@ -58,7 +59,7 @@ func writeFile(path string, m *Model, opts *WriteOptions) (err error) {
 			return err
 		}
 		if strings.Contains(name, "/") || name == filepath.Base(path) {
-			return fmt.Errorf("%w: %q is not a plain name of another file", ErrExternalData, name)
+			return fmt.Errorf("%w: %q is not the plain name of another file", ErrExternalData, name)
 		}
 		if external, err = createBeside(filepath.Join(filepath.Dir(path), name)); err != nil {
 			return err
@@ -84,7 +85,7 @@ func writeFile(path string, m *Model, opts *WriteOptions) (err error) {
 	return file.commit()
 }
 
-// sameFolder fails where external references of the model would not hold in the folder of path.
+// sameFolder fails if the model's references to external data are not valid in the folder of path.
 func sameFolder(path string, m *Model) error {
 	x := m.External()
 	if x == nil {
@@ -110,12 +111,12 @@ func sameFolder(path string, m *Model) error {
 		return err
 	}
 	if !os.SameFile(from, to) {
-		return fmt.Errorf("%w: tensor %q is in a file of %q; name a file for it in WriteOptions.ExternalData", ErrExternalData, name, x.Dir)
+		return fmt.Errorf("%w: tensor %q is in a file of %q; set WriteOptions.ExternalData", ErrExternalData, name, x.Dir)
 	}
 	return nil
 }
 
-// writeExternal writes the large initializers one after the other and returns their stand-ins.
+// writeExternal writes the large initializers one after the other and returns their replacements.
 func writeExternal(f io.Writer, name string, m *Model, opts *WriteOptions) (map[*Tensor]*Tensor, error) {
 	threshold := opts.Threshold
 	if threshold <= 0 {
@@ -133,7 +134,7 @@ func writeExternal(f io.Writer, name string, m *Model, opts *WriteOptions) (map[
 		if t.DataLocation != LocationExternal {
 			n, err := elements(t.Dims)
 			if err != nil {
-				return true // stays as it is
+				return true // stays inline
 			}
 			if size, err := t.DataType.byteLen(n); err != nil || size < threshold {
 				return true
@@ -150,7 +151,7 @@ func writeExternal(f io.Writer, name string, m *Model, opts *WriteOptions) (map[
 			align = externalPage
 		}
 		for ; offset%align != 0; offset++ {
-			w.WriteByte(0) // bufio keeps the first error for Flush
+			w.WriteByte(0) // bufio keeps the first error until Flush
 		}
 		if _, failed = w.Write(data); failed != nil {
 			return false
@@ -173,7 +174,7 @@ func writeExternal(f io.Writer, name string, m *Model, opts *WriteOptions) (map[
 	return replace, failed
 }
 
-// eachInitializer calls fn for the dense initializers of all graphs until it returns false.
+// eachInitializer calls fn for the dense initializers of all graphs until fn returns false.
 func (m *Model) eachInitializer(fn func(*Tensor) bool) {
 	m.eachGraph(func(g *Graph) bool {
 		for _, t := range g.Initializers {
@@ -185,7 +186,7 @@ func (m *Model) eachInitializer(fn func(*Tensor) bool) {
 	})
 }
 
-// eachGraph calls fn for every graph of the model, outer before inner, until it returns false.
+// eachGraph calls fn for every graph of the model, outer before inner, until fn returns false.
 func (m *Model) eachGraph(fn func(*Graph) bool) {
 	var graph func(g *Graph) bool
 	nodes := func(list []*Node) bool {
@@ -225,18 +226,18 @@ func (m *Model) eachGraph(fn func(*Graph) bool) {
 	}
 }
 
-// newFile is a file that is written beside the one that it replaces.
+// newFile is a temporary file in the folder of the file that it will replace.
 type newFile struct {
 	f    *os.File
 	path string
-	mode fs.FileMode // of the file replaced; 0: there is none
+	mode fs.FileMode // mode of the file to replace; 0 if it does not exist
 }
 
 func createBeside(path string) (*newFile, error) {
 	n := &newFile{path: path}
 	switch st, err := os.Lstat(path); {
 	case err == nil && st.Mode()&fs.ModeSymlink != 0:
-		return nil, fmt.Errorf("%q is a symbolic link; remove it or name the file behind it", path)
+		return nil, fmt.Errorf("%q is a symbolic link; remove it, or use the path of its target", path)
 	case err == nil && !st.Mode().IsRegular():
 		return nil, fmt.Errorf("%q is not a regular file (%s)", path, st.Mode())
 	case err == nil:
@@ -278,7 +279,7 @@ func (n *newFile) commit() error {
 	return err
 }
 
-// discard removes the file where commit has not been called.
+// discard removes the temporary file unless commit has been called.
 func (n *newFile) discard() {
 	if n.f != nil {
 		n.f.Close()

@@ -47,8 +47,8 @@ func TestBadInput08Dims(t *testing.T) {
 		{"negative beside zero", &Tensor{DataType: Float, Dims: []int64{0, -1}}, "dim 1 is negative"},
 		{"overflow", &Tensor{DataType: Float, Dims: []int64{1 << 32, 1 << 32}, RawData: []byte{}}, "overflows int64"},
 		{"overflow to a small number", &Tensor{DataType: Uint8, Dims: []int64{1 << 32, 1 << 32, 1}, RawData: []byte{1}}, "overflows int64"},
-		{"bytes overflow", &Tensor{DataType: Complex128, Dims: []int64{1 << 60}, RawData: make([]byte, 16)}, "overflow the number of bytes"},
-		{"typed entries overflow", &Tensor{DataType: Complex64, Dims: []int64{1 << 56}, FloatData: make([]float32, 2)}, "wants"},
+		{"bytes overflow", &Tensor{DataType: Complex128, Dims: []int64{1 << 60}, RawData: make([]byte, 16)}, "in bytes overflows"},
+		{"typed entries overflow", &Tensor{DataType: Complex64, Dims: []int64{1 << 56}, FloatData: make([]float32, 2)}, "needs"},
 		{"rank 1025", &Tensor{DataType: Float, Dims: deep, RawData: make([]byte, 4)}, "rank 1025 exceeds the limit of 1024"},
 		{"2^59 bytes without data", &Tensor{DataType: Uint8, Dims: []int64{1 << 59}}, "one and only one value field"},
 	} {
@@ -102,7 +102,7 @@ func TestBadInput09DataLength(t *testing.T) {
 		{"strings", &Tensor{DataType: String, Dims: []int64{2}, StringData: []string{"a"}}},
 		{"scalar of two", &Tensor{DataType: Int64, Int64Data: []int64{1, 2}}},
 	} {
-		wantTensorError(t, c.name, c.p, "wants")
+		wantTensorError(t, c.name, c.p, "needs")
 	}
 }
 
@@ -207,7 +207,7 @@ func TestBadInput14StringBombs(t *testing.T) {
 		t.Error(err)
 	}
 	p.Dims = []int64{1 << 40}
-	wantTensorError(t, "dims claim more", p, "wants 1099511627776")
+	wantTensorError(t, "dims claim more", p, "needs 1099511627776")
 }
 
 func TestDecodeTypedFields(t *testing.T) {

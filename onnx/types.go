@@ -1,6 +1,6 @@
 package onnx
 
-// Model is a ModelProto: a graph with the operator sets and functions that it uses.
+// Model is a ModelProto: a graph with its operator set imports and model-local functions.
 type Model struct {
 	IRVersion       int64
 	OpsetImports    []OperatorSetID
@@ -19,8 +19,8 @@ type Model struct {
 	file    *modelFile // nil for a model from memory
 }
 
-// OpsetVersion returns the version of a domain that the model imports, and whether it imports it.
-// "" and "ai.onnx" name the same domain.
+// OpsetVersion returns the imported version of a domain, and whether it is imported. "" and
+// "ai.onnx" are the same domain.
 func (m *Model) OpsetVersion(domain string) (int64, bool) {
 	return opsetVersion(m.OpsetImports, domain)
 }
@@ -35,8 +35,8 @@ func opsetVersion(imports []OperatorSetID, domain string) (int64, bool) {
 	return 0, false
 }
 
-// NormalizeDomain returns "" for "ai.onnx", the long name of the default operator domain, and any
-// other domain unchanged.
+// NormalizeDomain returns "" for "ai.onnx", the alias of the default operator domain, and any other
+// domain unchanged.
 func NormalizeDomain(domain string) string {
 	if domain == "ai.onnx" {
 		return ""
@@ -44,13 +44,13 @@ func NormalizeDomain(domain string) string {
 	return domain
 }
 
-// OperatorSetID is an OperatorSetIdProto: an operator domain and the version of it that is imported.
+// OperatorSetID is an OperatorSetIdProto: an imported operator domain and its version.
 type OperatorSetID struct {
 	Domain  string
 	Version int64
 }
 
-// StringStringEntry is a StringStringEntryProto, one pair of a map.
+// StringStringEntry is a StringStringEntryProto: a key and its value.
 type StringStringEntry struct {
 	Key, Value string
 }
@@ -71,8 +71,8 @@ type Graph struct {
 	unknown []byte
 }
 
-// Node is a NodeProto: one application of an operator.
-// An empty input or output name stands for an optional one left out.
+// Node is a NodeProto: one application of an operator. An empty input or output name means that an
+// optional input or output is not used.
 type Node struct {
 	Inputs               []string
 	Outputs              []string
@@ -88,7 +88,7 @@ type Node struct {
 	unknown []byte
 }
 
-// Attribute returns the attribute of that name, or nil.
+// Attribute returns the attribute with that name, or nil.
 func (n *Node) Attribute(name string) *Attribute {
 	for _, a := range n.Attributes {
 		if a.Name == name {
@@ -98,8 +98,7 @@ func (n *Node) Attribute(name string) *Attribute {
 	return nil
 }
 
-// Subgraphs returns the graphs that the node's attributes hold, such as the branches
-// of If.
+// Subgraphs returns the graphs in the node's attributes, such as the branches of If.
 func (n *Node) Subgraphs() []*Graph {
 	var r []*Graph
 	for _, a := range n.Attributes {
@@ -118,7 +117,8 @@ func (n *Node) Subgraphs() []*Graph {
 	return r
 }
 
-// AttributeType says which field of an [Attribute] holds its value; numbered as AttributeProto.AttributeType.
+// AttributeType identifies the field of an [Attribute] that holds its value. The numbers are those
+// of AttributeProto.AttributeType.
 type AttributeType int32
 
 // The attribute types of ONNX.
@@ -140,10 +140,10 @@ const (
 	AttrTypeProtos    AttributeType = 14
 )
 
-// Attribute is an AttributeProto. Type says which value field is in use; in a function body
-// RefAttrName may name an attribute of the function instead.
+// Attribute is an AttributeProto. Type identifies the value field. In a function body, RefAttrName
+// may refer to an attribute of the function instead.
 //
-// Files of IR versions 1 and 2 may leave out the type; the reader then sets it from the value field
+// Files of IR versions 1 and 2 may lack the type; the reader then derives it from the value field
 // that is present.
 type Attribute struct {
 	Name        string
@@ -167,15 +167,15 @@ type Attribute struct {
 	SparseTensors []*SparseTensor
 	TypeProtos    []*Type
 
-	// fields has bit 1<<t set where the reader met the value field of attribute type t; 0 where Type and
-	// the values alone say that, as in every sound attribute.
+	// fields is a bit set of the value fields that the reader found, by attribute type. It is 0 if
+	// Type and the values imply it, as in every valid attribute.
 	fields uint16
-	// untyped is set where the file has no type, or UNDEFINED, so that the checker can say so.
+	// untyped reports whether the type is missing or UNDEFINED in the file, for the checker.
 	untyped bool
 	unknown []byte
 }
 
-// ValueInfo is a ValueInfoProto: the name of a value with its type.
+// ValueInfo is a ValueInfoProto: the name and type of a value.
 type ValueInfo struct {
 	Name          string
 	Type          *Type
@@ -185,10 +185,10 @@ type ValueInfo struct {
 	unknown []byte
 }
 
-// DataType is the element type of a tensor, numbered as TensorProto.DataType.
+// DataType is the element type of a tensor. The numbers are those of TensorProto.DataType.
 type DataType int32
 
-// The element types of ONNX, by the names of TensorProto.DataType.
+// The element types of ONNX, named as in TensorProto.DataType.
 const (
 	Undefined      DataType = 0
 	Float          DataType = 1
@@ -221,18 +221,19 @@ const (
 	Float6E3M2     DataType = 28
 )
 
-// DataLocation says where the elements of a tensor are; numbered as TensorProto.DataLocation.
+// DataLocation is the place where a tensor's elements are stored. The numbers are those of
+// TensorProto.DataLocation.
 type DataLocation int32
 
 // The data locations of ONNX.
 const (
 	LocationDefault  DataLocation = 0 // in the tensor
-	LocationExternal DataLocation = 1 // in a file that ExternalData names
+	LocationExternal DataLocation = 1 // in the file given by ExternalData
 )
 
-// Tensor is a TensorProto: element type, dims and elements as the file stores them.
-// Its elements are in RawData (little-endian), in the typed field that belongs to DataType, or in an
-// external file. RawData is present when it is not nil.
+// Tensor is a TensorProto: element type, dims and elements as stored in the file. The elements are
+// in RawData (little-endian; present if not nil), in the typed field of DataType, or in an external
+// file.
 type Tensor struct {
 	Name          string
 	DocString     string
@@ -253,13 +254,14 @@ type Tensor struct {
 	unknown []byte
 }
 
-// Segment is a TensorProto.Segment. No ONNX tool writes segments; decoding a tensor with one fails.
+// Segment is a TensorProto.Segment. No known ONNX tool writes segments; decoding a tensor with one
+// fails.
 type Segment struct {
 	Begin, End int64
 }
 
-// SparseTensor is a SparseTensorProto. Values has shape [NNZ]; Indices has shape [NNZ] with linear
-// indices or [NNZ, rank] with coordinates, both sorted and unique.
+// SparseTensor is a SparseTensorProto. Values has shape [NNZ]. Indices has shape [NNZ] (linear
+// indices) or [NNZ, rank] (coordinates), sorted and without duplicates.
 type SparseTensor struct {
 	Values  *Tensor
 	Indices *Tensor
@@ -281,8 +283,8 @@ type Type struct {
 	unknown []byte
 }
 
-// TensorType is the type of a dense or sparse tensor. A nil Shape means that even the rank is unknown;
-// a Shape without dims is a scalar's.
+// TensorType is the type of a dense or sparse tensor. If Shape is nil, the rank is unknown; a Shape
+// without dims is that of a scalar.
 type TensorType struct {
 	ElemType DataType
 	Shape    *Shape
@@ -293,7 +295,7 @@ type SequenceType struct {
 	Elem *Type
 }
 
-// MapType is the type of a map from an integer or string key.
+// MapType is the type of a map. Its keys are integers or strings.
 type MapType struct {
 	Key   DataType
 	Value *Type
@@ -304,7 +306,7 @@ type OptionalType struct {
 	Elem *Type
 }
 
-// OpaqueType is a type that only its domain understands.
+// OpaqueType is a type that is defined by its domain.
 type OpaqueType struct {
 	Domain, Name string
 }
@@ -314,17 +316,17 @@ type Shape struct {
 	Dims []Dim
 }
 
-// DimKind says what is known of a [Dim].
+// DimKind is the kind of a [Dim].
 type DimKind uint8
 
 // The kinds of dims.
 const (
-	DimUnknown DimKind = iota // neither a value nor a name
+	DimUnknown DimKind = iota // neither value nor name
 	DimValue                  // Dim.Value
 	DimParam                  // Dim.Param
 )
 
-// Dim is a TensorShapeProto.Dimension: a number, a name such as "batch" that stands for a number, or unknown.
+// Dim is a TensorShapeProto.Dimension: a number, a symbolic name such as "batch", or unknown.
 type Dim struct {
 	Kind       DimKind
 	Value      int64
@@ -332,15 +334,15 @@ type Dim struct {
 	Denotation string
 }
 
-// Function is a FunctionProto: an operator that is defined by a body of nodes.
+// Function is a FunctionProto: an operator defined by a body of nodes.
 type Function struct {
 	Name            string
 	Domain          string
 	Overload        string
 	Inputs          []string
 	Outputs         []string
-	Attributes      []string     // attributes without a default
-	AttributeProtos []*Attribute // attributes with their defaults
+	Attributes      []string     // without defaults
+	AttributeProtos []*Attribute // with defaults
 	Nodes           []*Node
 	DocString       string
 	OpsetImports    []OperatorSetID
@@ -360,27 +362,30 @@ type TrainingInfo struct {
 	unknown []byte
 }
 
-// TensorAnnotation names the tensors that quantize a tensor (scale, zero point).
+// TensorAnnotation is a TensorAnnotation message: the quantization parameters of a tensor, by name
+// (scale, zero point).
 type TensorAnnotation struct {
 	TensorName                string
 	QuantParameterTensorNames []StringStringEntry
 }
 
-// DeviceConfiguration is a DeviceConfigurationProto: a named set of devices for multi-device execution.
+// DeviceConfiguration is a DeviceConfigurationProto: a named set of devices for multi-device
+// execution.
 type DeviceConfiguration struct {
 	Name       string
 	NumDevices int32
 	Devices    []string
 }
 
-// NodeDeviceConfiguration is a NodeDeviceConfigurationProto: how a node is spread over devices.
+// NodeDeviceConfiguration is a NodeDeviceConfigurationProto: how a node is distributed over
+// devices.
 type NodeDeviceConfiguration struct {
 	ConfigurationID string
 	ShardingSpecs   []*ShardingSpec
-	PipelineStage   *int32 // nil: not given
+	PipelineStage   *int32 // nil: not set
 }
 
-// ShardingSpec is a ShardingSpecProto: how one tensor of a node is split.
+// ShardingSpec is a ShardingSpecProto: how a tensor of a node is split.
 type ShardingSpec struct {
 	TensorName             string
 	Devices                []int64
@@ -400,13 +405,14 @@ type ShardedDim struct {
 	SimpleSharding []SimpleShardedDim
 }
 
-// SimpleShardedDim is a SimpleShardedDimProto; Dim uses Kind, Value and Param only.
+// SimpleShardedDim is a SimpleShardedDimProto. Of Dim it uses Kind, Value and Param only.
 type SimpleShardedDim struct {
 	Dim       Dim
 	NumShards int64
 }
 
-// ElementKind says what a [Sequence] or an [Optional] holds; numbered as SequenceProto.DataType.
+// ElementKind is the kind of the elements of a [Sequence] or [Optional]. The numbers are those of
+// SequenceProto.DataType.
 type ElementKind int32
 
 // The kinds of elements.
@@ -419,7 +425,7 @@ const (
 	KindOptional     ElementKind = 5
 )
 
-// Sequence is a SequenceProto (onnx-data.proto). ElemType says which slice is in use.
+// Sequence is a SequenceProto (onnx-data.proto). ElemType determines which slice is used.
 type Sequence struct {
 	Name          string
 	ElemType      ElementKind
@@ -430,7 +436,8 @@ type Sequence struct {
 	Optionals     []*Optional
 }
 
-// Map is a MapProto (onnx-data.proto). Keys or StringKeys hold the keys, by KeyType, in the order of Values.
+// Map is a MapProto (onnx-data.proto). The keys are in Keys or StringKeys, depending on KeyType, in
+// the order of Values.
 type Map struct {
 	Name       string
 	KeyType    DataType
@@ -439,8 +446,8 @@ type Map struct {
 	Values     *Sequence
 }
 
-// Optional is an OptionalProto (onnx-data.proto). It is empty where ElemType is undefined or the field
-// of its kind is nil.
+// Optional is an OptionalProto (onnx-data.proto). It is empty if ElemType is undefined or the field
+// of that kind is nil.
 type Optional struct {
 	Name         string
 	ElemType     ElementKind

@@ -1,24 +1,25 @@
 package onnx
 
-// ReadOptions bound what reading may cost. The zero value and nil stand for the defaults.
+// ReadOptions limit the cost of reading. With nil or the zero value, the defaults apply.
 type ReadOptions struct {
-	// MaxMemory limits the bytes that the decoded messages take besides the input itself.
-	// Default: 256 MiB and 8 bytes for each byte of input.
+	// MaxMemory limits the memory of decoded messages in bytes, not counting the input itself.
+	// Default: 256 MiB plus 8 bytes per byte of input.
 	MaxMemory int64
-	// MaxDepth limits how deep messages nest (a subgraph takes three levels). Default: 256.
+	// MaxDepth limits the nesting of messages; a subgraph takes three levels. Default: 256.
 	MaxDepth int
-	// MaxFileSize limits the size of a file that ReadFile opens. Default: no limit.
+	// MaxFileSize limits the size of the file in ReadFile. Default: no limit.
 	MaxFileSize int64
-	// Copy makes the result independent of the bytes it is read from. Without it, strings and raw data
-	// alias them: they must then stay unchanged while the result is in use.
+	// Copy makes the result independent of the input bytes. Otherwise strings and raw data alias
+	// them, and they must stay unchanged while the result is in use.
 	Copy bool
-	// Map makes ReadFile map the file instead of reading it into memory, where the system can; see ReadFile.
+	// Map makes ReadFile map the file instead of reading it, on systems that support it; see
+	// [ReadFile].
 	Map bool
-	// MapExternal makes Map hold for files of external data too: what [Model.DecodeTensor] returns aliases them
-	// where it is large and aligned, until Close.
+	// MapExternal applies Map to external data files too: large and aligned tensors that
+	// [Model.DecodeTensor] returns alias them, until Close.
 	MapExternal bool
-	// Dir is the folder of the external data of a model read by Unmarshal. Without it such a model gets
-	// none. ReadFile uses the folder of the file instead.
+	// Dir is the folder of the external data of a model read by Unmarshal; "" refuses external
+	// data. ReadFile uses the folder of the file instead.
 	Dir string
 	// StrictExternalData refuses external data behind symbolic links.
 	StrictExternalData bool
@@ -54,11 +55,11 @@ func unmarshal[T any](message string, data []byte, opts *ReadOptions, read func(
 	return v, nil
 }
 
-// Unmarshal reads a ModelProto. Errors are of type *[ParseError].
+// Unmarshal parses a ModelProto. Errors are of type *[ParseError].
 //
 // Like every protobuf reader it merges duplicate singular messages, keeps the last of duplicate
-// scalars, takes repeated scalars packed or not, and keeps unknown fields for writing. No bytes at all
-// are a model without fields; [Check] is the one that misses them.
+// scalars, accepts repeated scalars packed and unpacked, and keeps unknown fields for writing.
+// Empty input is a model without fields; [Check] reports what is missing.
 func Unmarshal(data []byte, opts *ReadOptions) (*Model, error) {
 	m, err := unmarshal("ModelProto", data, opts, (*decoder).model)
 	if err != nil {
@@ -70,47 +71,48 @@ func Unmarshal(data []byte, opts *ReadOptions) (*Model, error) {
 	return m, nil
 }
 
-// UnmarshalGraph reads a GraphProto.
+// UnmarshalGraph parses a GraphProto.
 func UnmarshalGraph(data []byte, opts *ReadOptions) (*Graph, error) {
 	return unmarshal("GraphProto", data, opts, (*decoder).graph)
 }
 
-// UnmarshalNode reads a NodeProto.
+// UnmarshalNode parses a NodeProto.
 func UnmarshalNode(data []byte, opts *ReadOptions) (*Node, error) {
 	return unmarshal("NodeProto", data, opts, (*decoder).node)
 }
 
-// UnmarshalFunction reads a FunctionProto.
+// UnmarshalFunction parses a FunctionProto.
 func UnmarshalFunction(data []byte, opts *ReadOptions) (*Function, error) {
 	return unmarshal("FunctionProto", data, opts, (*decoder).function)
 }
 
-// UnmarshalTensor reads a TensorProto, the content of most input_N.pb files of the ONNX backend suite.
+// UnmarshalTensor parses a TensorProto, the content of most input_N.pb files of the ONNX backend
+// suite.
 func UnmarshalTensor(data []byte, opts *ReadOptions) (*Tensor, error) {
 	return unmarshal("TensorProto", data, opts, (*decoder).tensor)
 }
 
-// UnmarshalSparseTensor reads a SparseTensorProto.
+// UnmarshalSparseTensor parses a SparseTensorProto.
 func UnmarshalSparseTensor(data []byte, opts *ReadOptions) (*SparseTensor, error) {
 	return unmarshal("SparseTensorProto", data, opts, (*decoder).sparseTensor)
 }
 
-// UnmarshalType reads a TypeProto.
+// UnmarshalType parses a TypeProto.
 func UnmarshalType(data []byte, opts *ReadOptions) (*Type, error) {
 	return unmarshal("TypeProto", data, opts, (*decoder).typeProto)
 }
 
-// UnmarshalSequence reads a SequenceProto.
+// UnmarshalSequence parses a SequenceProto.
 func UnmarshalSequence(data []byte, opts *ReadOptions) (*Sequence, error) {
 	return unmarshal("SequenceProto", data, opts, (*decoder).sequence)
 }
 
-// UnmarshalMap reads a MapProto.
+// UnmarshalMap parses a MapProto.
 func UnmarshalMap(data []byte, opts *ReadOptions) (*Map, error) {
 	return unmarshal("MapProto", data, opts, (*decoder).mapProto)
 }
 
-// UnmarshalOptional reads an OptionalProto.
+// UnmarshalOptional parses an OptionalProto.
 func UnmarshalOptional(data []byte, opts *ReadOptions) (*Optional, error) {
 	return unmarshal("OptionalProto", data, opts, (*decoder).optional)
 }

@@ -5,7 +5,7 @@ import (
 	"math/bits"
 )
 
-// sub reads a singular message: a second one is merged into the first.
+// sub parses a singular message. A second occurrence is merged into the first.
 func sub[T any](d *decoder, s *slab[T], p **T, b []byte, read func(*decoder, []byte, *T) error, name string) (err error) {
 	if *p == nil {
 		if s != nil {
@@ -20,7 +20,7 @@ func sub[T any](d *decoder, s *slab[T], p **T, b []byte, read func(*decoder, []b
 	return d.at(err, name, -1)
 }
 
-// subs reads one element of a repeated message.
+// subs parses one element of a repeated message.
 func subs[T any](d *decoder, s *slab[T], list *[]*T, b []byte, read func(*decoder, []byte, *T) error, name string) (err error) {
 	var v *T
 	if s != nil {
@@ -39,7 +39,7 @@ func subs[T any](d *decoder, s *slab[T], list *[]*T, b []byte, read func(*decode
 	return nil
 }
 
-// vals reads one element of a repeated message that is kept by value.
+// vals parses one element of a repeated message that is stored by value.
 func vals[T any](d *decoder, list *[]T, b []byte, read func(*decoder, []byte, *T) error, name string) error {
 	var v T
 	err := add(d, list, v)
@@ -263,7 +263,7 @@ func (d *decoder) attribute(b []byte, m *Attribute) (err error) {
 		}
 	}
 	if m.fields == 1<<uint32(m.Type) && m.RefAttrName == "" {
-		m.fields = 0 // the type says it all
+		m.fields = 0 // implied by the type
 	}
 	d.pop()
 	return nil

@@ -7,8 +7,8 @@ import (
 	"github.com/onward-ml/onward/tensor"
 )
 
-// ValueType returns the type of the values that t describes, without shapes. Opaque types and types
-// without a variant fail.
+// ValueType returns the type of the values of type t, without shapes. It fails for opaque types and
+// for types without a variant.
 func (t *Type) ValueType() (tensor.Type, error) {
 	var none tensor.Type
 	switch {
@@ -43,12 +43,12 @@ func (t *Type) ValueType() (tensor.Type, error) {
 		}
 		return tensor.MapOf(k, e), nil
 	case t.Opaque != nil:
-		return none, fmt.Errorf("opaque type %q of domain %q has no values", t.Opaque.Name, t.Opaque.Domain)
+		return none, fmt.Errorf("opaque type %q of domain %q is not supported", t.Opaque.Name, t.Opaque.Domain)
 	}
 	return none, errors.New("type has no variant")
 }
 
-// NewType returns the TypeProto form of a value type, without shapes.
+// NewType returns the TypeProto of a value type, without shapes.
 func NewType(t tensor.Type) *Type {
 	switch t.Kind {
 	case tensor.KindTensor:
@@ -72,9 +72,9 @@ func newElem(t *tensor.Type) *Type {
 	return NewType(*t)
 }
 
-// UnmarshalValue reads a value of type t from the bytes of the message for that type: TensorProto,
-// SparseTensorProto, SequenceProto, MapProto or OptionalProto. That is how the ONNX backend suite
-// stores inputs and outputs, by the types of the graph.
+// UnmarshalValue parses a value of type t from the message for that type: TensorProto,
+// SparseTensorProto, SequenceProto, MapProto or OptionalProto. The ONNX backend suite stores inputs
+// and outputs this way, with the types of the graph.
 func UnmarshalValue(data []byte, t *Type, read *ReadOptions, opts *DecodeOptions) (tensor.Value, error) {
 	switch {
 	case t == nil:
@@ -94,7 +94,7 @@ func UnmarshalValue(data []byte, t *Type, read *ReadOptions, opts *DecodeOptions
 	return nil, err
 }
 
-// value avoids interfaces that hold a nil pointer.
+// value returns nil, not an interface with a nil pointer, on error.
 func value[T tensor.Value](v T, err error) (tensor.Value, error) {
 	if err != nil {
 		return nil, err
@@ -111,7 +111,7 @@ func decoded[T any](p *T, err error) func(func(*T) (tensor.Value, error)) (tenso
 	}
 }
 
-// Decode returns the sparse tensor. Its indices must be in range, sorted and unique.
+// Decode returns the sparse tensor. It fails if indices are out of range, unsorted or duplicate.
 func (s *SparseTensor) Decode(opts *DecodeOptions) (*tensor.Sparse, error) {
 	if s.Values == nil {
 		return nil, errors.New("sparse tensor has no values")
@@ -123,13 +123,13 @@ func (s *SparseTensor) Decode(opts *DecodeOptions) (*tensor.Sparse, error) {
 	shape := make([]int, len(s.Dims))
 	for i, d := range s.Dims {
 		if shape[i] = int(d); int64(shape[i]) != d {
-			return nil, &TensorError{s.Values.Name, fmt.Errorf("dim %d does not fit the address space: %d", i, d)}
+			return nil, &TensorError{s.Values.Name, fmt.Errorf("dim %d exceeds the address space: %d", i, d)}
 		}
 	}
 	var indices *tensor.Tensor
 	if s.Indices != nil {
 		indices, err = s.Indices.Decode(opts)
-	} else { // without values there may be no indices
+	} else { // without values, indices may be missing
 		indices, err = tensor.New([]int64{}, 0)
 	}
 	if err != nil {
@@ -142,7 +142,8 @@ func (s *SparseTensor) Decode(opts *DecodeOptions) (*tensor.Sparse, error) {
 	return sparse, nil
 }
 
-// Decode returns the sequence. t is its type, which an empty sequence needs; it may be nil.
+// Decode returns the sequence. t is its type, which an empty sequence needs; otherwise it may be
+// nil.
 func (s *Sequence) Decode(t *Type, opts *DecodeOptions) (*tensor.Sequence, error) {
 	var elem *Type
 	if t != nil && t.Sequence != nil {
@@ -195,7 +196,7 @@ func (s *Sequence) items(elem *Type, opts *DecodeOptions) ([]tensor.Value, error
 	case KindOptional:
 		return items(s.Optionals, func(p *Optional) (tensor.Value, error) { return value(p.Decode(elem, opts)) })
 	}
-	return nil, fmt.Errorf("elem_type %d is no valid element type", s.ElemType)
+	return nil, fmt.Errorf("invalid elem_type %d", s.ElemType)
 }
 
 func items[T any](list []*T, decode func(*T) (tensor.Value, error)) ([]tensor.Value, error) {
@@ -210,8 +211,8 @@ func items[T any](list []*T, decode func(*T) (tensor.Value, error)) ([]tensor.Va
 	return out, nil
 }
 
-// Decode returns the map. Values that are tensors of rank 0 become one tensor of rank 1. t is the type
-// of the map, which an empty map needs; it may be nil.
+// Decode returns the map. Values that are tensors of rank 0 are joined into one tensor of rank 1. t
+// is the type of the map, which an empty map needs; otherwise it may be nil.
 func (m *Map) Decode(t *Type, opts *DecodeOptions) (*tensor.Map, error) {
 	r, err := m.decode(t, opts)
 	if err != nil {
@@ -262,10 +263,10 @@ func (m *Map) decode(t *Type, opts *DecodeOptions) (*tensor.Map, error) {
 	return tensor.NewMap(keys, values)
 }
 
-// intKeys makes a tensor of an integer type, in whose range the keys must be.
+// intKeys returns the keys as a tensor of integer type d. It fails if a key is out of range.
 func intKeys(d tensor.DType, keys []int64) (*tensor.Tensor, error) {
 	for i, k := range keys {
-		ok := d.Bits() == 64 // uint64 keys are stored by their bits
+		ok := d.Bits() == 64 // uint64 keys are stored as bits
 		if !ok && d.IsUnsigned() {
 			ok = k >= 0 && k < 1<<d.Bits()
 		} else if !ok {
@@ -284,7 +285,8 @@ func intKeys(d tensor.DType, keys []int64) (*tensor.Tensor, error) {
 	return tensor.FromBytes(d, out, len(keys))
 }
 
-// stack makes one tensor of rank 1 from tensors of rank 0 of one type, and nil from all else.
+// stack joins tensors of rank 0 and one type into a tensor of rank 1. It returns nil for other
+// sequences.
 func stack(s *tensor.Sequence) *tensor.Tensor {
 	if len(s.Items) == 0 {
 		return nil
@@ -310,7 +312,8 @@ func stack(s *tensor.Sequence) *tensor.Tensor {
 	return tensor.Must(tensor.FromBytes(s.Elem.Elem, aligned, len(s.Items)))
 }
 
-// Decode returns the optional. t is its type, which an empty optional needs; it may be nil.
+// Decode returns the optional. t is its type, which an empty optional needs; otherwise it may be
+// nil.
 func (o *Optional) Decode(t *Type, opts *DecodeOptions) (*tensor.Optional, error) {
 	r, err := o.decode(t, opts)
 	if err != nil {
@@ -337,7 +340,7 @@ func (o *Optional) decode(t *Type, opts *DecodeOptions) (r *tensor.Optional, err
 	case o.ElemType == KindOptional && o.Optional != nil:
 		r.Value, err = value(o.Optional.Decode(elem, opts))
 	case o.ElemType < KindUndefined || o.ElemType > KindOptional:
-		err = fmt.Errorf("elem_type %d is no valid element type", o.ElemType)
+		err = fmt.Errorf("invalid elem_type %d", o.ElemType)
 	}
 	if err != nil {
 		return nil, err
@@ -355,7 +358,7 @@ func (o *Optional) decode(t *Type, opts *DecodeOptions) (r *tensor.Optional, err
 	return r, nil
 }
 
-// MarshalValue is the reverse of [UnmarshalValue]: it writes a value as the message for its type.
+// MarshalValue returns the encoded message of a value. It is the inverse of [UnmarshalValue].
 func MarshalValue(v tensor.Value) ([]byte, error) {
 	switch v := v.(type) {
 	case *tensor.Tensor:
@@ -369,10 +372,10 @@ func MarshalValue(v tensor.Value) ([]byte, error) {
 	case *tensor.Optional:
 		return FromOptional(v).Marshal()
 	}
-	return nil, fmt.Errorf("no message holds a %T", v)
+	return nil, fmt.Errorf("unsupported value type %T", v)
 }
 
-// FromSparse returns a sparse tensor in the form of a file. It aliases s.
+// FromSparse returns the SparseTensorProto of s, which it aliases.
 func FromSparse(s *tensor.Sparse) *SparseTensor {
 	p := &SparseTensor{Values: FromTensor(s.Values), Indices: FromTensor(s.Indices)}
 	for _, d := range s.Shape {
@@ -381,7 +384,7 @@ func FromSparse(s *tensor.Sparse) *SparseTensor {
 	return p
 }
 
-// FromSequence returns a sequence in the form of a file. It aliases s.
+// FromSequence returns the SequenceProto of s, which it aliases.
 func FromSequence(s *tensor.Sequence) *Sequence {
 	p := &Sequence{ElemType: elementKind(s.Elem.Kind)}
 	for _, v := range s.Items {
@@ -417,7 +420,7 @@ func elementKind(k tensor.Kind) ElementKind {
 	return KindUndefined
 }
 
-// FromMap returns a map in the form of a file. Values in one tensor become tensors of rank 0.
+// FromMap returns the MapProto of m. Values in one tensor become tensors of rank 0.
 func FromMap(m *tensor.Map) *Map {
 	p := &Map{KeyType: DataType(m.Keys.DType())}
 	if d := m.Keys.DType(); d == tensor.TypeString {
@@ -453,7 +456,7 @@ func FromMap(m *tensor.Map) *Map {
 	return p
 }
 
-// FromOptional returns an optional in the form of a file. It aliases o.
+// FromOptional returns the OptionalProto of o, which it aliases.
 func FromOptional(o *tensor.Optional) *Optional {
 	p := &Optional{ElemType: elementKind(o.Elem.Kind)}
 	switch v := o.Value.(type) {

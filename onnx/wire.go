@@ -20,17 +20,19 @@ const (
 	wI32    = uint64(protowire.Fixed32Type)
 )
 
-// ErrTooLarge is the cause of a [ParseError] for input whose decoded form would pass ReadOptions.MaxMemory.
+// ErrTooLarge is the cause of a [ParseError] if decoding needs more memory than
+// ReadOptions.MaxMemory.
 var ErrTooLarge = errors.New("memory budget exceeded")
 
-// ErrTooDeep is the cause of a [ParseError] for messages nested past ReadOptions.MaxDepth.
+// ErrTooDeep is the cause of a [ParseError] if messages are nested deeper than
+// ReadOptions.MaxDepth.
 var ErrTooDeep = errors.New("messages nested too deeply")
 
-// ParseError says where bytes are no valid protobuf, or pass a limit.
+// ParseError is the error for bytes that are not valid protobuf or that exceed a limit.
 type ParseError struct {
-	Message string // name of the message that was read, such as "ModelProto"
-	Path    string // the field in it, such as "graph.node[3].attribute[0].t"; empty at the top
-	Offset  int64  // in bytes from the start of the input
+	Message string // name of the message type, such as "ModelProto"
+	Path    string // path of the field in it, such as "graph.node[3].attribute[0].t"; empty for the message itself
+	Offset  int64  // offset in bytes from the start of the input
 	Err     error
 }
 
@@ -44,17 +46,17 @@ func (e *ParseError) Error() string {
 
 func (e *ParseError) Unwrap() error { return e.Err }
 
-// decoder reads messages from one buffer. It accounts for every allocation before making it.
+// decoder parses messages from one buffer. It counts every allocation before making it.
 type decoder struct {
 	data     []byte
-	mem      int64 // bytes that may still be allocated
+	mem      int64 // bytes that it may still allocate
 	limit    int64
 	depth    int
 	maxDepth int
-	copies   bool // copy what would alias the input, except raw data
+	copies   bool // copy data that would alias the input, except raw data
 	copyRaw  bool
 
-	path []string // of an error, innermost first
+	path []string // path of the error, innermost first
 	off  int64
 
 	nodes       slab[Node]
@@ -66,7 +68,7 @@ type decoder struct {
 	shapes      slab[Shape]
 }
 
-// slab hands out pointers into chunks, so that a million small messages are not a million allocations.
+// slab allocates values in chunks, so that a million small messages need few allocations.
 type slab[T any] struct {
 	free []T
 	next int
@@ -96,7 +98,7 @@ func newOf[T any](d *decoder) (*T, error) {
 	return new(T), nil
 }
 
-// add appends v, charging for the new array where the old one is full.
+// add appends v and counts the memory of a new array.
 func add[T any](d *decoder, s *[]T, v T) error {
 	if len(*s) == cap(*s) {
 		if err := grow(d, s, 1); err != nil {
@@ -107,7 +109,7 @@ func add[T any](d *decoder, s *[]T, v T) error {
 	return nil
 }
 
-// grow makes room for n more elements.
+// grow reserves room for n more elements.
 func grow[T any](d *decoder, s *[]T, n int) error {
 	if cap(*s)-len(*s) >= n {
 		return nil
@@ -134,7 +136,7 @@ func (d *decoder) charge(n int64) error {
 	return nil
 }
 
-// push enters a message. An error ends the whole read, so only success needs pop.
+// push enters a submessage. pop leaves it, unless parsing failed.
 func (d *decoder) push() error {
 	if d.depth++; d.depth > d.maxDepth {
 		return fmt.Errorf("%w: the limit is %d", ErrTooDeep, d.maxDepth)
@@ -146,13 +148,13 @@ func (d *decoder) pop() { d.depth-- }
 
 // field is one field of a message.
 type field struct {
-	tag uint64 // number<<3 | wire type, so that a known number with a wrong wire type is an unknown field
+	tag uint64 // number<<3 | wire type; a known number with a wrong wire type counts as unknown
 	u   uint64 // value of varint, fixed32 and fixed64 fields
 	b   []byte // value of length-delimited fields
 	raw []byte // tag and value
 }
 
-// next reads the first field of b and returns what follows it.
+// next parses the first field of b and returns the rest of b.
 func (d *decoder) next(b []byte, f *field) ([]byte, error) {
 	d.off = d.offset(b)
 	tag, n := protowire.ConsumeVarint(b)
@@ -177,7 +179,7 @@ func (d *decoder) next(b []byte, f *field) ([]byte, error) {
 		f.u, m = protowire.ConsumeFixed64(v)
 	case protowire.BytesType:
 		f.b, m = protowire.ConsumeBytes(v)
-	default: // groups, skipped as a whole; reserved types fail here
+	default: // groups are skipped; reserved types fail here
 		m = protowire.ConsumeFieldValue(protowire.Number(num), typ, v)
 	}
 	if m < 0 {
@@ -187,7 +189,8 @@ func (d *decoder) next(b []byte, f *field) ([]byte, error) {
 	return v[m:], nil
 }
 
-// offset is the position of b, a tail of a subslice of d.data, in d.data: subslices keep the capacity.
+// offset returns the offset of b in d.data. b must be a tail of a subslice of d.data, since
+// subslices keep their capacity.
 func (d *decoder) offset(b []byte) int64 { return int64(cap(d.data) - cap(b)) }
 
 func (d *decoder) wireErr(b []byte, n int) error {
@@ -195,7 +198,7 @@ func (d *decoder) wireErr(b []byte, n int) error {
 	return protowire.ParseError(n)
 }
 
-// at notes the place of an error on the way out. index < 0: not a repeated field.
+// at adds a field to the path of an error. index is negative unless the field is repeated.
 func (d *decoder) at(err error, name string, index int) error {
 	if err != nil {
 		if index >= 0 {
@@ -211,7 +214,7 @@ func (d *decoder) finish(message string, err error) error {
 		return nil
 	}
 	var path strings.Builder
-	const most = 64 // a deeply nested error shows both of its ends
+	const most = 64 // show both ends of a deep path
 	for i := len(d.path) - 1; i >= 0; i-- {
 		if skipped := len(d.path) - most; skipped > 0 && i == len(d.path)-1-most/2 {
 			path.WriteString(".…")
@@ -251,7 +254,7 @@ func (d *decoder) addStr(s *[]string, b []byte) error {
 	return add(d, s, v)
 }
 
-// raw sets a bytes field, never to nil.
+// raw sets a bytes field, which is never nil afterwards.
 func (d *decoder) raw(s *[]byte, b []byte) error {
 	if d.copyRaw {
 		if err := d.charge(int64(len(b))); err != nil {
@@ -264,10 +267,10 @@ func (d *decoder) raw(s *[]byte, b []byte) error {
 	return nil
 }
 
-// keep saves an unknown field for writing.
+// keep stores an unknown field for writing.
 func (d *decoder) keep(s *[]byte, f *field) error {
 	if *s == nil && !d.copies {
-		*s = f.raw // its capacity is clipped, a further field copies it
+		*s = f.raw // the capacity is clipped, so that appending copies
 		return nil
 	}
 	if err := grow(d, s, len(f.raw)); err != nil {

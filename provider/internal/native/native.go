@@ -111,7 +111,7 @@ func Weights(m *onnx.Model) (size int64, where *onnx.External, err error) {
 		return size, nil, nil
 	}
 	if where = m.External(); where == nil {
-		return size, nil, fmt.Errorf("%w: the model does not come from a file; name the folder of its external data", onnx.ErrExternalData)
+		return size, nil, fmt.Errorf("%w: the model was not read from a file; set the folder of its external data", onnx.ErrExternalData)
 	}
 	if err := onnx.Check(m, nil); errors.Is(err, onnx.ErrExternalData) {
 		return size, nil, err
