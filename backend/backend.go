@@ -10,6 +10,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"strconv"
 	"strings"
@@ -65,28 +66,34 @@ func (p Provider) CheckModel(m *onnx.Model) error {
 	return onward.CheckOperators(m)
 }
 
-// SupportsDevice accepts CPU:0 for every provider, and CUDA for providers whose
-// name ends in ":cuda" or ":tensorrt".
+// SupportsDevice accepts devices of the type that the provider computes on, and of
+// CPUs only CPU:0, if the provider can work on this machine.
 func (p Provider) SupportsDevice(d Device) error {
 	impl := onward.LookupProvider(string(p))
 	if impl == nil {
 		return fmt.Errorf("backend: provider %q is not registered", string(p))
 	}
-	gpu := gpuProvider(string(p))
-	if gpu != (d.Type == DeviceCUDA) || !gpu && d.ID != 0 {
-		return fmt.Errorf("backend: %s does not support device %s", p, d)
+	want, err := TypeOf(d)
+	if err != nil {
+		return err
+	}
+	if have, err := TypeOf(p.Device(nil)); err != nil || have != want || want == DeviceCPU && d.ID != 0 {
+		return fmt.Errorf("backend: %s does not support device %s", p, deviceName(d))
 	}
 	return impl.Available()
 }
 
-// Device returns the device that the provider computes on with the given options of
-// its own.
+// optionDeviceID is the provider option that selects a GPU by its number.
+const optionDeviceID = "device_id"
+
+// Device returns the device that the provider computes on if it is opened with the
+// given options of its own.
 func (p Provider) Device(options map[string]string) Device {
 	if !gpuProvider(string(p)) {
-		return Device{}
+		return Device{Type: "cpu"}
 	}
-	id, _ := strconv.Atoi(options["device_id"]) // an invalid number is refused when the provider opens a model
-	return Device{Type: DeviceCUDA, ID: id}
+	id, _ := strconv.Atoi(options[optionDeviceID]) // an invalid number is refused when the provider opens a model
+	return Device{Type: "cuda", ID: id}
 }
 
 // gpuProvider reports whether a provider computes on an NVIDIA GPU.
@@ -94,17 +101,34 @@ func gpuProvider(name string) bool {
 	return strings.HasSuffix(name, ":cuda") || strings.HasSuffix(name, ":tensorrt")
 }
 
-// NewSession opens the model on the provider.
+// config returns the provider's configuration in a session's options.
+func (p Provider) config(opts *onward.SessionOptions) onward.ProviderConfig {
+	if opts != nil {
+		for _, c := range opts.Providers {
+			if c.Name == string(p) {
+				return c
+			}
+		}
+	}
+	return onward.ProviderConfig{Name: string(p)}
+}
+
+// NewSession opens the model on the provider. The id of a GPU is passed to the provider
+// as its option device_id.
 func (p Provider) NewSession(ctx context.Context, m *onnx.Model, d Device, opts *onward.SessionOptions) (*onward.Session, error) {
-	o := onward.SessionOptions{}
+	c := p.config(opts)
+	if !d.IsCPU() && d.ID != 0 {
+		id := strconv.Itoa(d.ID)
+		if have := c.Options[optionDeviceID]; have != "" && have != id {
+			return nil, fmt.Errorf("backend: the device is %s, the option %s of provider %s is %q", deviceName(d), optionDeviceID, p, have)
+		}
+		o := map[string]string{optionDeviceID: id}
+		maps.Copy(o, c.Options)
+		c.Options = o
+	}
+	var o onward.SessionOptions
 	if opts != nil {
 		o = *opts
-	}
-	c := onward.ProviderConfig{Name: string(p)}
-	for _, x := range o.Providers {
-		if x.Name == c.Name {
-			c = x
-		}
 	}
 	o.Providers = []onward.ProviderConfig{c}
 	return onward.OpenModelContext(ctx, m, &o)
@@ -117,7 +141,8 @@ var ErrSkip = errors.New("not supported by the backend")
 // Options say how a model is prepared. The zero value and nil stand for the
 // defaults.
 type Options struct {
-	// Device is where the model runs, as [ParseDevice] reads it. Default: CPU.
+	// Device is where the model runs, as [ParseDevice] reads it. Default: the device of
+	// a [Provider], the CPU for other backends.
 	Device string
 	// Session holds the options of the session; its providers are the backend's
 	// choice.
@@ -180,12 +205,15 @@ func prepare(ctx context.Context, model any, b Backend, o *Options) (*Rep, error
 	if err != nil {
 		return nil, err
 	}
+	if p, ok := b.(Provider); ok && o.Device == "" {
+		device = p.Device(p.config(o.Session).Options)
+	}
 	switch m := model.(type) {
 	case *Rep:
 		if m == nil {
 			return nil, errors.New("backend: the Rep is nil")
 		}
-		if o.Device != "" && m.Device != device {
+		if o.Device != "" && deviceName(m.Device) != deviceName(device) {
 			return nil, incompatible(device, m.Device)
 		}
 		return m, nil
@@ -193,10 +221,11 @@ func prepare(ctx context.Context, model any, b Backend, o *Options) (*Rep, error
 		if m == nil {
 			return nil, errors.New("backend: the session is nil")
 		}
-		if err := b.SupportsDevice(device); err != nil {
-			return nil, incompatible(device, Device{})
+		have := Provider(m.Provider()).Device(m.ProviderOptions()[m.Provider()])
+		if o.Device != "" && deviceName(have) != deviceName(device) {
+			return nil, incompatible(device, have)
 		}
-		r := &Rep{Session: m, Device: device, Backend: b, opts: *o}
+		r := &Rep{Session: m, Device: have, Backend: b, opts: *o}
 		if o.Profile {
 			r.profile = &profile{}
 		}
@@ -312,7 +341,7 @@ func check(b Backend, m *onnx.Model) error {
 }
 
 func incompatible(want, have Device) error {
-	return fmt.Errorf("Incompatible device expected '%s', got '%s'", want, have)
+	return fmt.Errorf("Incompatible device expected '%s', got '%s'", deviceName(want), deviceName(have))
 }
 
 // IsOpsetSupported reports whether all opsets that a model imports are known, and

@@ -2,10 +2,12 @@ package backend_test
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -20,32 +22,119 @@ func TestParseDevice(t *testing.T) {
 	for _, c := range []struct {
 		in   string
 		want backend.Device
-		out  string
 		err  string
 	}{
-		{"CPU", backend.Device{Type: backend.DeviceCPU}, "CPU", ""},
-		{"", backend.Device{}, "CPU", ""},
-		{"CPU:0", backend.Device{}, "CPU", ""},
-		{"CUDA", backend.Device{Type: backend.DeviceCUDA}, "CUDA", ""},
-		{"CUDA:1", backend.Device{Type: backend.DeviceCUDA, ID: 1}, "CUDA:1", ""},
-		{"cpu", backend.Device{}, "", "unknown device type"},
-		{"TPU", backend.Device{}, "", "unknown device type"},
-		{"CUDA:", backend.Device{}, "", "not a number"},
-		{"CUDA:-1", backend.Device{}, "", "not a number"},
-		{"CUDA:x", backend.Device{}, "", "not a number"},
-		{"CUDA:1:2", backend.Device{}, "", "not a number"},
-		{"CUDA:99999999999", backend.Device{}, "", "not a number"},
+		{"CPU", backend.Device{Type: "cpu"}, ""},
+		{"", backend.Device{Type: "cpu"}, ""},
+		{"CPU:0", backend.Device{Type: "cpu"}, ""},
+		{"CUDA", backend.Device{Type: "cuda"}, ""},
+		{"CUDA:1", backend.Device{Type: "cuda", ID: 1}, ""},
+		{"GPU", backend.Device{Type: "cuda"}, ""},
+		{"GPU:1", backend.Device{Type: "cuda", ID: 1}, ""},
+		{"cpu", backend.Device{}, "unknown device type"},
+		{"TPU", backend.Device{}, "unknown device type"},
+		{":1", backend.Device{}, "unknown device type"},
+		{"CUDA:", backend.Device{}, "not a number"},
+		{"CUDA:-1", backend.Device{}, "not a number"},
+		{"CUDA:x", backend.Device{}, "not a number"},
+		{"CUDA:1:2", backend.Device{}, "not a number"},
+		{"CUDA:99999999999", backend.Device{}, "not a number"},
 	} {
 		d, err := backend.ParseDevice(c.in)
 		if (err == nil) != (c.err == "") || err != nil && !strings.Contains(err.Error(), c.err) {
 			t.Errorf("%q: %v, want %q", c.in, err, c.err)
 		}
-		if err == nil && (d != c.want || d.String() != c.out) {
-			t.Errorf("%q: %+v (%s), want %+v (%s)", c.in, d, d, c.want, c.out)
+		if err == nil && d != c.want {
+			t.Errorf("%q: %+v, want %+v", c.in, d, c.want)
 		}
 	}
+}
+
+func TestDeviceTypes(t *testing.T) {
 	if backend.DeviceCPU != 0 || backend.DeviceCUDA != 1 {
 		t.Error("device types are numbered unlike those of ONNX")
+	}
+	for ort, want := range map[string]string{"": "CPU", "cpu": "CPU", "cuda": "CUDA", "gpu": "CUDA"} {
+		if got, err := backend.TypeOf(backend.Device{Type: ort}); err != nil || got.String() != want {
+			t.Errorf("%q: %v, %v, want %s", ort, got, err, want)
+		}
+	}
+	if got, err := backend.TypeOf(backend.Device{Type: "npu"}); err == nil {
+		t.Errorf("npu: %v", got)
+	}
+}
+
+// fakeGPU is a provider that claims to compute on a GPU and computes with the reference
+// engine.
+type fakeGPU struct {
+	name   string
+	config onward.ProviderConfig // of the last Compile
+}
+
+func (g *fakeGPU) Name() string       { return g.name }
+func (g *fakeGPU) Available() error   { return nil }
+func (g *fakeGPU) DeviceKind() string { return "GPU" }
+
+func (g *fakeGPU) Compile(ctx context.Context, m *onnx.Model, opts *onward.SessionOptions, c onward.ProviderConfig) (onward.Engine, error) {
+	g.config = c
+	return onward.LookupProvider(string(backend.Reference)).Compile(ctx, m, opts, onward.ProviderConfig{Name: string(backend.Reference)})
+}
+
+var gpu = &fakeGPU{name: "fake:cuda"}
+
+func init() { onward.RegisterProvider(gpu) }
+
+// TestDeviceReachesTheProvider prepares for several devices and looks at the options that
+// the provider gets, and at the device of the Rep.
+func TestDeviceReachesTheProvider(t *testing.T) {
+	b := backend.Provider(gpu.name)
+	if got := onward.GetDevice(); got != "GPU" {
+		t.Fatalf("GetDevice returns %q with a provider for GPUs", got)
+	}
+	for _, c := range []struct{ device, option, want, err string }{
+		{device: onward.GetDevice(), want: ""},
+		{device: "", want: ""},
+		{device: "CUDA", want: ""},
+		{device: "CUDA:7", want: "7"},
+		{device: "GPU:7", option: "7", want: "7"},
+		{device: "", option: "3", want: "3"},
+		{device: "CUDA:7", option: "3", err: `the device is CUDA:7, the option device_id of provider fake:cuda is "3"`},
+		{device: "CPU", err: "fake:cuda does not support device CPU"},
+	} {
+		o := &backend.Options{Device: c.device, Session: &onward.SessionOptions{}}
+		if c.option != "" {
+			o.Session.Providers = []onward.ProviderConfig{{Name: gpu.name, Options: map[string]string{"device_id": c.option}}}
+		}
+		r, err := backend.Prepare(t.Context(), linear(), b, o)
+		if c.err != "" {
+			if err == nil || !strings.Contains(err.Error(), c.err) {
+				t.Errorf("%+v: %v", c, err)
+			}
+			continue
+		}
+		if err != nil {
+			t.Errorf("%+v: %v", c, err)
+			continue
+		}
+		if got := gpu.config.Options["device_id"]; got != c.want {
+			t.Errorf("%+v: the provider's device_id is %q", c, got)
+		}
+		if id, _ := strconv.Atoi(c.want); r.Device != (backend.Device{Type: "cuda", ID: id}) {
+			t.Errorf("%+v: the Rep's device is %s", c, r.Device)
+		}
+		if s := prepare(t, r.Session, b, nil); s.Device != r.Device {
+			t.Errorf("%+v: the Rep of the session is on %s", c, s.Device)
+		}
+		// A Rep of a changed model stays on the device.
+		again, err := r.BuildIntermediate(t.Context(), "h")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if again.Device != r.Device || gpu.config.Options["device_id"] != c.want {
+			t.Errorf("%+v: the changed model is on %s with device_id %q", c, again.Device, gpu.config.Options["device_id"])
+		}
+		again.Close()
+		r.Close()
 	}
 }
 

@@ -4,12 +4,17 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+
+	"github.com/onward-ml/onward"
 )
 
-// DeviceType is a kind of device, numbered as onnx.backend.base.DeviceType.
+// Device is a device of package onward. [ParseDevice] reads it as ONNX writes it.
+type Device = onward.Device
+
+// DeviceType is a type of device, numbered as onnx.backend.base.DeviceType.
 type DeviceType int
 
-// The kinds of devices.
+// The types of devices.
 const (
 	DeviceCPU  DeviceType = 0
 	DeviceCUDA DeviceType = 1
@@ -26,41 +31,53 @@ func (t DeviceType) String() string {
 	return fmt.Sprintf("DeviceType(%d)", int(t))
 }
 
-// Device is a device with its number. The zero Device is CPU:0.
-type Device struct {
-	Type DeviceType
-	ID   int
-}
-
-// String writes the device as "CPU" or "CUDA:1".
-func (d Device) String() string {
-	if d.ID == 0 {
-		return d.Type.String()
+// TypeOf returns the type of a device. ONNX Runtime's types "gpu" and "cuda" are both
+// [DeviceCUDA]. The error says that ONNX has no such type.
+func TypeOf(d Device) (DeviceType, error) {
+	switch d.Type {
+	case "", "cpu":
+		return DeviceCPU, nil
+	case "cuda", "gpu":
+		return DeviceCUDA, nil
 	}
-	return d.Type.String() + ":" + strconv.Itoa(d.ID)
+	return 0, fmt.Errorf("backend: device type %q is not one of ONNX's, want cpu or cuda", d.Type)
 }
 
 // ParseDevice reads "TYPE" or "TYPE:id", such as "CPU" or "CUDA:1". The type is
-// case-sensitive; the id is 0 when it is left out. The empty string is the CPU.
+// case-sensitive; the id defaults to 0. "GPU", which [onward.GetDevice] returns, is
+// the same as "CUDA". The empty string is the CPU.
 func ParseDevice(s string) (Device, error) {
 	if s == "" {
-		return Device{}, nil
+		s = "CPU"
 	}
 	name, id, hasID := strings.Cut(s, ":")
 	var d Device
 	switch name {
 	case "CPU":
-	case "CUDA":
-		d.Type = DeviceCUDA
+		d.Type = "cpu"
+	case "CUDA", "GPU":
+		d.Type = "cuda"
 	default:
-		return d, fmt.Errorf("backend: unknown device type %q in %q, want CPU or CUDA", name, s)
+		return d, fmt.Errorf("backend: unknown device type %q in %q, want CPU, CUDA or GPU", name, s)
 	}
 	if hasID {
 		n, err := strconv.ParseUint(id, 10, 31)
 		if err != nil {
-			return d, fmt.Errorf("backend: device id %q in %q is not a number", id, s)
+			return d, fmt.Errorf("backend: device id %q in %q is not a number of at most 31 bits", id, s)
 		}
 		d.ID = int(n)
 	}
 	return d, nil
+}
+
+// deviceName writes a device as [ParseDevice] reads it: "CPU" or "CUDA:1".
+func deviceName(d Device) string {
+	name := strings.ToUpper(d.Type)
+	if t, err := TypeOf(d); err == nil {
+		name = t.String()
+	}
+	if d.ID == 0 {
+		return name
+	}
+	return name + ":" + strconv.Itoa(d.ID)
 }

@@ -214,7 +214,7 @@ func reads(n *onnx.Node) []string {
 // prepareAgain makes a Rep of a changed model, with the options of this one.
 func (r *Rep) prepareAgain(ctx context.Context, m *onnx.Model) (*Rep, error) {
 	o := r.opts
-	o.Device = r.Device.String()
+	o.Device = deviceName(r.Device)
 	o.SkipCheck = o.SkipCheck || !shaped(m)
 	o.NewOutputs, o.StaticInputs, o.NewOpset, o.IRVersion = nil, nil, 0, 0 // they are done
 	return Prepare(ctx, m, r.Backend, &o)

@@ -286,7 +286,7 @@ func TestPresets(t *testing.T) {
 					t.Errorf("the provider read the file %q", d.path)
 				}
 				gpu := strings.HasSuffix(c.provider, ":cuda") || strings.HasSuffix(c.provider, ":tensorrt")
-				if gpu != (r.Device.Type == backend.DeviceCUDA) || gpu && fmt.Sprint(r.Device.ID) != max(c.options["device_id"], "0") {
+				if gpu != !r.Device.IsCPU() || gpu && fmt.Sprint(r.Device.ID) != max(c.options["device_id"], "0") {
 					t.Errorf("the device is %s", r.Device)
 				}
 			})
@@ -463,7 +463,7 @@ func TestCreate(t *testing.T) {
 		if got := r.Session.Provider(); got != c.provider {
 			t.Errorf("%s runs on %s", c.typ, got)
 		}
-		if r.Device.Type == backend.DeviceCUDA && r.Device.ID != 1 {
+		if !r.Device.IsCPU() && r.Device.ID != 1 {
 			t.Errorf("%s is on %s", c.typ, r.Device)
 		}
 		r.Close()
