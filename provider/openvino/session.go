@@ -1,6 +1,7 @@
 package openvino
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -8,7 +9,6 @@ import (
 	"runtime"
 	"slices"
 	"strconv"
-	"sync"
 	"unsafe"
 
 	"github.com/onward-ml/onward"
@@ -30,9 +30,7 @@ type session struct {
 	outIndex []int
 
 	queue chan *state // the requests that are free
-	mu    sync.Mutex
 	made  int
-	limit int
 }
 
 // state is an ov_infer_request_t with the scratch memory of its run. It lives on
@@ -113,11 +111,26 @@ func (r *library) newSession(path string, m *onnx.Model, o *settings) (_ *sessio
 		s.Close()
 		return nil, err
 	}
-	if s.limit = o.requests; s.limit == 0 {
-		s.limit = s.optimal()
+	if err := s.createRequests(cmp.Or(o.requests, s.optimal())); err != nil {
+		s.Close()
+		return nil, err
 	}
-	s.queue = make(chan *state, s.limit)
 	return s, nil
+}
+
+// createRequests makes the n requests that runs share. They are made before the first run: creating one while
+// another infers with dynamic shapes reads a graph that changes, and has crashed the process.
+func (s *session) createRequests(n int) error {
+	s.queue = make(chan *state, n)
+	for range n {
+		st := &state{given: make([]bool, len(s.outPorts)), spare: make([]*tensor.Tensor, len(s.outPorts))}
+		if err := s.lib.do(fnCreateRequest, s.compiled, uintptr(unsafe.Pointer(&st.request))); err != nil {
+			return fmt.Errorf("creating inference request %d of %d: %w", s.made+1, n, err)
+		}
+		s.queue <- st
+		s.made++
+	}
+	return nil
 }
 
 // separate finds the outputs that are one tensor with an input or with another
@@ -176,36 +189,6 @@ func (s *session) Close() error {
 	return nil
 }
 
-// acquire waits for a free request, or makes one as long as the queue is shorter
-// than it may be.
-func (s *session) acquire(ctx context.Context) (*state, error) {
-	select {
-	case st := <-s.queue:
-		return st, nil
-	default:
-	}
-	s.mu.Lock()
-	if s.made < s.limit {
-		s.made++
-		s.mu.Unlock()
-		st := &state{given: make([]bool, len(s.outPorts)), spare: make([]*tensor.Tensor, len(s.outPorts))}
-		if err := s.lib.do(fnCreateRequest, s.compiled, uintptr(unsafe.Pointer(&st.request))); err != nil {
-			s.mu.Lock()
-			s.made--
-			s.mu.Unlock()
-			return nil, err
-		}
-		return st, nil
-	}
-	s.mu.Unlock()
-	select {
-	case st := <-s.queue:
-		return st, nil
-	case <-ctx.Done():
-		return nil, ctx.Err()
-	}
-}
-
 // Run computes the outputs. Input tensors are used where they are. Outputs of a
 // fixed shape are written where they end up; others are copied from OpenVINO's
 // memory, into the tensor that is given if it fits.
@@ -218,15 +201,17 @@ func (s *session) Run(ctx context.Context, req *onward.Request) error {
 			return notImplemented("initializer %s cannot be overridden: OpenVINO makes constants of initializers", s.in[i].Name)
 		}
 	}
-	st, err := s.acquire(ctx)
-	if err != nil {
-		return err
+	var st *state
+	select {
+	case st = <-s.queue:
+	case <-ctx.Done():
+		return ctx.Err()
 	}
 	defer func() { s.queue <- st }()
 	if err := s.bind(st, req); err != nil {
 		return err
 	}
-	err = s.infer(ctx, st)
+	err := s.infer(ctx, st)
 	runtime.KeepAlive(req) // OpenVINO's tensors are its tensors
 	if err != nil {
 		return err
