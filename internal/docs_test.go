@@ -1,0 +1,178 @@
+package internal
+
+import (
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+// publicAPI holds the exported names of the module's public packages: "onward.Open" for a package-level name, and
+// "Session.Run" for a method or field of an exported type of any package.
+type publicAPI struct {
+	packages map[string]bool
+	types    map[string]bool
+	names    map[string]bool
+	members  map[string]bool
+}
+
+func readAPI(t *testing.T) publicAPI {
+	api := publicAPI{map[string]bool{}, map[string]bool{}, map[string]bool{}, map[string]bool{}}
+	err := filepath.WalkDir("..", func(path string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		if d.IsDir() {
+			switch name := d.Name(); {
+			case path == "..":
+			case strings.HasPrefix(name, "."), name == "internal", name == "testdata", name == "cmd", name == "bench", name == "provider":
+				return filepath.SkipDir
+			}
+			return nil
+		}
+		if !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") {
+			return nil
+		}
+		f, err := parser.ParseFile(token.NewFileSet(), path, nil, parser.SkipObjectResolution)
+		if err != nil || f.Name.Name == "main" {
+			return err
+		}
+		api.packages[f.Name.Name] = true
+		for _, decl := range f.Decls {
+			api.add(f.Name.Name, decl)
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return api
+}
+
+func (a publicAPI) add(pkg string, decl ast.Decl) {
+	switch d := decl.(type) {
+	case *ast.FuncDecl:
+		if d.Recv == nil {
+			a.names[pkg+"."+d.Name.Name] = true
+			return
+		}
+		if recv := typeName(d.Recv.List[0].Type); recv != "" {
+			a.members[recv+"."+d.Name.Name] = true
+		}
+	case *ast.GenDecl:
+		for _, spec := range d.Specs {
+			switch s := spec.(type) {
+			case *ast.ValueSpec:
+				for _, n := range s.Names {
+					a.names[pkg+"."+n.Name] = true
+				}
+			case *ast.TypeSpec:
+				a.names[pkg+"."+s.Name.Name] = true
+				a.addType(s)
+			}
+		}
+	}
+}
+
+func (a publicAPI) addType(s *ast.TypeSpec) {
+	var fields *ast.FieldList
+	switch t := s.Type.(type) {
+	case *ast.StructType:
+		fields = t.Fields
+	case *ast.InterfaceType:
+		fields = t.Methods
+	default:
+		return // an alias has the members of the type that it names
+	}
+	a.types[s.Name.Name] = true
+	for _, f := range fields.List {
+		for _, n := range f.Names {
+			a.members[s.Name.Name+"."+n.Name] = true
+		}
+		if len(f.Names) == 0 {
+			a.members[s.Name.Name+"."+typeName(f.Type)] = true
+		}
+	}
+}
+
+func typeName(e ast.Expr) string {
+	switch e := e.(type) {
+	case *ast.StarExpr:
+		return typeName(e.X)
+	case *ast.IndexExpr:
+		return typeName(e.X)
+	case *ast.SelectorExpr:
+		return e.Sel.Name
+	case *ast.Ident:
+		return e.Name
+	}
+	return ""
+}
+
+var (
+	codeSpan  = regexp.MustCompile("(?s)```.*?```|`[^`\n]+`")
+	qualified = regexp.MustCompile(`(^|[^\w./:])([A-Za-z]\w*)\.([A-Z]\w*)`)
+)
+
+// TestDocsNameWhatExists checks the Go identifiers in the code of README.md, CONTRIBUTING.md and docs/*.md against the
+// public packages.
+func TestDocsNameWhatExists(t *testing.T) {
+	api := readAPI(t)
+	pages, err := filepath.Glob("../docs/*.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	checked := 0
+	for _, page := range append(pages, "../README.md", "../CONTRIBUTING.md") {
+		text, err := os.ReadFile(page)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, name := range unknownNames(api, string(text), &checked) {
+			t.Errorf("%s: %s does not exist", strings.TrimPrefix(page, "../"), name)
+		}
+	}
+	if checked < 100 {
+		t.Errorf("%d identifiers checked, want at least 100: does the pattern still match?", checked)
+	}
+}
+
+func unknownNames(api publicAPI, page string, checked *int) (unknown []string) {
+	lines := strings.Split(page, "\n")
+	for i, line := range lines {
+		// The first cell of a row in a page that maps other APIs to ours is the other API's.
+		if cells := strings.SplitN(line, "|", 3); len(cells) == 3 && cells[0] == "" && strings.HasPrefix(page, "# Coming from") {
+			lines[i] = cells[2]
+		}
+	}
+	for _, code := range codeSpan.FindAllString(strings.Join(lines, "\n"), -1) {
+		for _, m := range qualified.FindAllStringSubmatch(code, -1) {
+			known := api.names
+			switch {
+			case api.packages[m[2]]:
+			case api.types[m[2]]:
+				known = api.members
+			default:
+				continue
+			}
+			*checked++
+			if name := m[2] + "." + m[3]; !known[name] {
+				unknown = append(unknown, name)
+			}
+		}
+	}
+	return unknown
+}
+
+func TestUnknownNamesAreFound(t *testing.T) {
+	api, n := readAPI(t), 0
+	got := unknownNames(api, "`onward.Open` and `onward.Opened`, `Session.Run` and `Session.Walk`; onward.Prose", &n)
+	if len(got) != 2 || got[0] != "onward.Opened" || got[1] != "Session.Walk" || n != 4 {
+		t.Errorf("got %v of %d identifiers, want onward.Opened and Session.Walk of 4", got, n)
+	}
+}
