@@ -8,24 +8,24 @@ import (
 	"strings"
 )
 
-// The kernels are written once, in the operand order and with the names of amd64's instructions. For
-// NEON each of those has a translation here: general registers map one to one, a memory operand
-// of an arithmetic instruction is loaded first, constants are built in general registers, and a
-// maximum or minimum is a comparison and a selection, since amd64's differ from arm64's in NaN and in
-// the zeros. Registers 30 and 31 are free for the translation, and so are R6 and R7.
+// The kernels are written once, with the operand order and names of amd64 instructions. This file
+// translates each of them to NEON: general registers map one to one, memory operands of arithmetic
+// instructions are loaded first, constants are built in general registers, and a maximum or minimum
+// is a comparison and a selection, since those of amd64 and arm64 treat NaN and zeros differently.
+// The translation uses registers V30 and V31, R6 and R7.
 //
-// Go's assembler lacks most of the floating-point vector instructions; they are WORDs. Their
+// Go's assembler lacks most floating-point vector instructions; they are written as WORDs. Their
 // encodings are those of the Arm Architecture Reference Manual for A-profile (DDI 0487), section
-// C7.2; the comment behind each is what a disassembler shows, and a test compares the two.
+// C7.2. The comment behind each is a disassembler's output, and a test compares the two.
 
 var neon = isa{"NEON", "NEON", "V", 4}
 
 func (i isa) neon() bool { return i.name == neon.name }
 
 const (
-	maskNEON = 30 // of comparisons
+	maskNEON = 30 // mask of comparisons
 	tempNEON = 31
-	// topNEON is one more than the last register of a kernel.
+	// topNEON is the number of vector registers that kernels may use.
 	topNEON  = 30
 	rowsNEON = 6
 )
@@ -33,7 +33,8 @@ const (
 var generalNEON = map[string]string{"AX": "R0", "BX": "R1", "CX": "R2", "DX": "R3", "SI": "R4", "DI": "R5",
 	"R8": "R8", "R9": "R9", "R10": "R10", "R11": "R11", "R12": "R12", "R13": "R13", "R15": "R15"}
 
-// rowRegs hold the addresses of a tile's rows; amd64 forms them from two registers.
+// rowRegs are the registers with the addresses of a tile's rows. amd64 computes the addresses from
+// two registers.
 var rowRegs = [rowsNEON]string{"R0", "R19", "R20", "R21", "R22", "R23"}
 
 // Three-operand instructions by their amd64 names: Vd.4S = Vn op Vm, with Rm from bit 16, Rn from bit 5, Rd from bit 0.
@@ -58,13 +59,13 @@ var twoNEON = map[string]struct {
 	"VSQRTPS":   {0x6ea1f800, "fsqrt"},
 	"VCVTDQ2PS": {0x4e21d800, "scvtf"},
 	"VCVTPS2DQ": {0x4e21a800, "fcvtns"},
-	"$8":        {0x4e218800, "frintn"}, // VROUNDPS by its mode
+	"$8":        {0x4e218800, "frintn"}, // the mode of VROUNDPS
 	"$9":        {0x4e219800, "frintm"},
 	"$10":       {0x4ea18800, "frintp"},
 	"$11":       {0x4ea19800, "frintz"},
 }
 
-// nativeNEON are those that Go's assembler has.
+// nativeNEON lists the instructions that Go's assembler supports.
 var nativeNEON = map[string]string{"VPADDD": "VADD V%d.S4", "VPSUBD": "VSUB V%d.S4", "VANDPS": "VAND V%d.B16", "VORPS": "VORR V%d.B16", "VPAND": "VAND V%d.B16", "VPOR": "VORR V%d.B16",
 	"VUNPCKLPS": "VZIP1 V%d.S4", "VUNPCKHPS": "VZIP2 V%d.S4", "VUNPCKLPD": "VZIP1 V%d.D2", "VUNPCKHPD": "VZIP2 V%d.D2", "VXORPS": "VEOR V%d.B16"}
 
@@ -100,13 +101,13 @@ func general(o string) string {
 	if r, ok := generalNEON[o]; ok {
 		return r
 	}
-	if strings.HasPrefix(o, "R") { // a row's address
+	if strings.HasPrefix(o, "R") { // address of a row
 		return o
 	}
 	panic("no general register for " + o)
 }
 
-// memory returns the arm64 form of a memory operand; a scaled index is added in R7.
+// memory returns the arm64 form of a memory operand. It adds a scaled index in R7.
 func (g *fn) memory(o string) string {
 	if strings.HasSuffix(o, "(FP)") {
 		return o
@@ -124,7 +125,7 @@ func (g *fn) memory(o string) string {
 	return m[1] + "(" + base + ")"
 }
 
-// value returns a general register with an operand, or the immediate itself.
+// value returns a general register that holds the operand, or the immediate itself.
 func (g *fn) value(o string) string {
 	switch {
 	case strings.HasPrefix(o, "$"):
@@ -144,7 +145,8 @@ func vectorNumber(o string) int {
 	return n
 }
 
-// vector returns the number of a register with the operand: memory and constants go to register t.
+// vector returns a vector register that holds the operand. It loads memory and constants into
+// register t.
 func (g *fn) vector(o string, t int) int {
 	switch {
 	case strings.HasPrefix(o, "#"):
@@ -172,7 +174,7 @@ func (g *fn) move(s, d int) {
 	}
 }
 
-// choose sets d to t where the mask is set, to f elsewhere.
+// choose sets d to t in lanes where the mask is set, otherwise to f.
 func (g *fn) choose(mask, t, f, d int) {
 	switch d {
 	case f:
@@ -224,14 +226,15 @@ func (g *fn) selNEON(pred, a int, b, t any, f, d int) {
 	}
 }
 
-// pointRows sets rowRegs to mr rows from AX on, with the stride in R8.
+// pointRows sets rowRegs to the addresses of mr rows, which start at AX with stride R8.
 func (g *fn) pointRows(mr int) {
 	for r := 1; r < mr; r++ {
 		g.raw("ADD R8, %s, %s", rowRegs[r-1], rowRegs[r])
 	}
 }
 
-// rowLane multiplies the first nv registers by the element at mem and adds them to the sums.
+// rowLane multiplies the first nv registers by the element at mem and adds the products to the
+// sums.
 func (g *fn) rowLane(mem string, nv, t int, acc func(j int) int) {
 	g.raw("FMOVS %s, F%d", mem, t)
 	for j := range nv {
@@ -248,7 +251,7 @@ func (g *fn) advanceRows(mr int, operand string) {
 
 var jumpsNEON = map[string]string{"JMP": "B", "JZ": "BEQ", "JEQ": "BEQ", "JNZ": "BNE", "JNE": "BNE", "JLT": "BLT", "JGE": "BGE"}
 
-// translate writes an instruction of amd64 for arm64.
+// translate translates an amd64 instruction to arm64.
 func (g *fn) translate(s string) {
 	name, rest, _ := strings.Cut(s, " ")
 	o := strings.Split(rest, ", ")
@@ -343,7 +346,7 @@ func (g *fn) translate(s string) {
 	case "VCVTPS2PH":
 		g.narrowNEON("fcvtn", vectorNumber(o[1]))
 		g.raw("FMOVD F%d, %s", vectorNumber(o[1]), g.memory(last))
-	case "VPERMILPS": // the halves, or the neighbours
+	case "VPERMILPS": // the halves, or adjacent elements
 		n := map[string]int{"$0x4e": 8, "$0xb1": 4}[strings.ToLower(o[0])]
 		a, d := vectorNumber(o[1]), vectorNumber(o[2])
 		if n == 8 {
@@ -383,14 +386,15 @@ func (g *fn) translate(s string) {
 	}
 }
 
-// narrowNEON halves the four elements of a register, in place: xtn takes the low bits, fcvtn rounds to binary16.
+// narrowNEON halves the width of the four elements of a register, in place: xtn keeps the low bits,
+// fcvtn rounds to binary16.
 func (g *fn) narrowNEON(name string, r int) {
 	code := map[string]uint32{"xtn": 0x0e612800, "fcvtn": 0x0e216800}[name]
 	g.word(code|uint32(r)<<5|uint32(r), "%s v%d.4h, v%d.4s", name, r, r)
 }
 
-// truncateNEON loads floats to register 0 and makes them integers, the smallest of all for NaN and what is too large;
-// fcvtzs takes those that are too small to it.
+// truncateNEON loads floats into register 0 and converts them to integers. NaN and numbers that are
+// too large become the smallest integer; fcvtzs itself returns it for numbers that are too small.
 func (g *fn) truncateNEON(mem string) {
 	g.op("VMOVUPS", mem, 0)
 	g.op("VMOVUPS", float64(1<<31), 1)
@@ -400,7 +404,7 @@ func (g *fn) truncateNEON(mem string) {
 	g.choose(2, 0, 1, 0)
 }
 
-// compareNEON compares register 0 with the second input and stores four truth values.
+// compareNEON compares register 0 with the second input and stores four bools.
 func (g *fn) compareNEON(pred int) {
 	g.op("VMOVUPS", "(DX)", 1)
 	switch pred {
@@ -419,7 +423,7 @@ func (g *fn) compareNEON(pred int) {
 	g.e("VMOVSS V0, (DI)")
 }
 
-// selectNEON takes elements of the first input where the truth value is not zero.
+// selectNEON selects the first input where the bool is not zero, otherwise the second.
 func (g *fn) selectNEON() {
 	g.op("VPMOVZXBD", "(BX)", 1)
 	g.word(0x4ea18c21, "cmtst v1.4s, v1.4s, v1.4s")

@@ -7,11 +7,11 @@ import (
 	"strings"
 )
 
-// frame is the size of every kernel's frame. From 128 bytes on, the assembler puts the stack check
-// into the prologue that lets the garbage collector stop a goroutine between kernels.
+// frame is the frame size of every kernel. From 128 bytes on, the assembler inserts the stack check
+// in the prologue, which lets the garbage collector stop a goroutine between kernels.
 const frame = 136
 
-// isa is an instruction set that a kernel is written for.
+// isa is a target instruction set.
 type isa struct {
 	name  string // suffix of the functions
 	level string // constant of package cpu
@@ -30,8 +30,8 @@ type file struct {
 	body   strings.Builder
 	stubs  strings.Builder
 	consts map[uint32]bool
-	order  []uint32 // of the constants, by first use
-	tables []string // their DATA lines
+	order  []uint32 // constants by first use
+	tables []string // DATA lines
 	mask   bool
 	name   string
 	arm64  bool
@@ -51,7 +51,7 @@ func (f *file) text() string {
 	if f.arm64 {
 		cs = nil
 	}
-	for _, c := range cs { // a whole register each, so that both widths use it as a memory operand
+	for _, c := range cs { // fill a whole register, so that both widths can use it as a memory operand
 		n := constName(c)
 		for i := 0; i < 64; i += 8 {
 			fmt.Fprintf(&o, "DATA %s<>+%d(SB)/8, $0x%08x%08x\n", n, i, c, c)
@@ -61,7 +61,7 @@ func (f *file) text() string {
 	for _, t := range f.tables {
 		o.WriteString(t)
 	}
-	if f.mask { // a window of n ones then zeros starts at 4*(8-n)
+	if f.mask { // a table of ones followed by zeros: the mask of n lanes starts at 4*(8-n)
 		for i := 0; i < 64; i += 8 {
 			v := uint64(math.MaxUint64)
 			if i >= 32 {
@@ -77,7 +77,7 @@ func (f *file) text() string {
 
 func constName(c uint32) string { return fmt.Sprintf("c%08x", c) }
 
-// table puts 16 float32 values into the file and returns their memory operand.
+// table adds 16 float32 values to the file and returns their memory operand.
 func (f *file) table(name string, v []float64) string {
 	var o strings.Builder
 	for i := 0; i < 16; i += 2 {
@@ -105,14 +105,14 @@ type fn struct {
 	*file
 	isa
 	off    map[string]int
-	masked bool // loads and stores take the tail mask, or with NEON one element
+	masked bool // loads and stores use the tail mask, or with NEON one element
 	labels string
-	// hoisted constants lie in registers: a body with many is limited by its loads.
+	// hoisted maps constants to registers. A body with many constants is otherwise limited by its
+	// loads.
 	hoisted map[uint32]int
 }
 
-// hoist loads the constants that body uses into the registers from first to last, if the
-// instruction set has them.
+// hoist loads the constants of body into registers first to last, if the instruction set has them.
 func (g *fn) hoist(first, last int, body func(g *fn)) {
 	if g.width == 8 {
 		return
@@ -133,7 +133,7 @@ func (g *fn) hoist(first, last int, body func(g *fn)) {
 	}
 }
 
-// function starts an assembly function and its stub.
+// function begins an assembly function and writes its stub.
 func (f *file) function(name string, i isa, args []arg, ret *arg) *fn {
 	f.arm64 = i.neon()
 	g := &fn{file: f, isa: i, off: map[string]int{}}
@@ -166,7 +166,7 @@ func (g *fn) e(format string, a ...any) {
 	g.raw(format, a...)
 }
 
-// label starts a label.
+// label writes a label.
 func (g *fn) label(s string) { fmt.Fprintf(&g.body, "%s:\n", s) }
 
 // arg loads an argument into a register.
@@ -199,7 +199,8 @@ func (g *fn) ci(v uint32) string {
 	return constName(v) + "<>(SB)"
 }
 
-// op emits an instruction; ints are vector registers, float64 constants, strings stand for themselves.
+// op emits an instruction. Operands are vector registers (int), constants (float64) or literal text
+// (string).
 func (g *fn) op(name string, operands ...any) {
 	var s []string
 	for _, o := range operands {
@@ -220,11 +221,11 @@ func (g *fn) op(name string, operands ...any) {
 }
 
 const (
-	maskReg = 15 // AVX2's tail mask
-	tempReg = 14 // AVX2's comparisons
+	maskReg = 15 // tail mask of AVX2
+	tempReg = 14 // comparison result of AVX2
 )
 
-// load and store move a vector, or its first lanes in the tail.
+// load loads a vector, or in the tail its first lanes; store is its counterpart.
 func (g *fn) load(mem string, r int) {
 	switch {
 	case !g.masked:
@@ -251,8 +252,8 @@ func (g *fn) store(r int, mem string) {
 	}
 }
 
-// tail writes the last CX elements, which are fewer than a vector: at once under a mask, or one by one
-// with NEON, where advance steps over one.
+// tail processes the last CX elements, fewer than a vector: with a mask at once, or with NEON one
+// by one, where advance moves to the next element.
 func (g *fn) tail(vector func(), advance func(bytes, elements int)) {
 	if g.neon() {
 		g.label("element")
@@ -268,7 +269,7 @@ func (g *fn) tail(vector func(), advance func(bytes, elements int)) {
 	}
 }
 
-// tailMask builds the mask of the first CX lanes. It changes AX and, for AVX2, CX.
+// tailMask sets the mask of the first CX lanes. It changes AX and, for AVX2, CX.
 func (g *fn) tailMask() {
 	if g.width == 16 {
 		g.e("MOVL $1, AX")
@@ -294,7 +295,8 @@ const (
 	ge  = 13
 )
 
-// sel sets d to t where a pred b, to f elsewhere. b may be a constant. t may be one with AVX2 and AVX-512.
+// sel sets d to t in lanes where a pred b holds, otherwise to f. b may be a constant, and with AVX2
+// and AVX-512 also t.
 func (g *fn) sel(pred int, a int, b any, t any, f int, d int) {
 	if g.neon() {
 		g.selNEON(pred, a, b, t, f, d)
@@ -310,7 +312,7 @@ func (g *fn) sel(pred int, a int, b any, t any, f int, d int) {
 	g.op("VBLENDVPS", tempReg, t, f, d)
 }
 
-// round rounds to the nearest even integer; mode 1 is floor, 2 ceil, 3 towards zero.
+// round rounds to an integer. Mode 0 rounds to nearest, ties to even, 1 down, 2 up, 3 toward zero.
 func (g *fn) round(mode int, s any, d int) {
 	if g.width == 16 {
 		g.op("VRNDSCALEPS", fmt.Sprintf("$%d", 8+mode), s, d)

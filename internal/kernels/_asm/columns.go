@@ -2,8 +2,9 @@ package main
 
 import "fmt"
 
-// columns writes dst[j] += Σ a[k]·b[k*ldb+j] for n vectors of columns. The rows of b are read in one stream where
-// they lie side by side, which is what the second-level cache serves fastest.
+// columns writes a kernel for dst[j] += Σ a[k]·b[k*ldb+j] over n vectors of columns. If rows of b
+// are adjacent, it reads them as one stream, the access pattern that the second-level cache serves
+// fastest.
 func columns(f *file, i isa, n int) {
 	g := f.function(fmt.Sprintf("columns%d%s", n, i.name), i, []arg{{"dst", "*float32"}, {"a", "*float32"}, {"b", "*float32"}, {"ldb", "int"}, {"k", "int"}}, nil)
 	g.arg("dst", "DI")

@@ -23,7 +23,7 @@ const (
 	cAddStep, cAddAt = 192, 200
 )
 
-// pixelAddresses prepares rowAddr for mr pixels.
+// pixelAddresses sets the registers for rowAddr, for mr pixels.
 func (g *fn) pixelAddresses(mr int) {
 	g.e("MOVQ %d(DX), R8", cPixel)
 	if g.neon() {
@@ -50,9 +50,9 @@ func (g *fn) addA(operand string, mr int) {
 	}
 }
 
-// convTile writes the tile of mr pixels by blocks blocks of 16 output channels; per
-// position of the kernel it takes 16 channels, one plane for the stem, or with inner 0 the one
-// channel to which a list of moves leads.
+// convTile writes the tile of mr pixels and blocks blocks of 16 output channels. Per kernel
+// position it reads inner channels: 16, or 1 plane for NCHW input. With inner 0 it reads single
+// channels at the distances in moves.
 func convTile(f *file, i isa, mr, blocks, inner int) string {
 	kind := map[int]string{16: "tile", 1: "stem", 0: "gather"}[inner]
 	name := fmt.Sprintf("%s%dx%d%s", kind, mr, 16*blocks, i.name)
@@ -65,7 +65,7 @@ func convTile(f *file, i isa, mr, blocks, inner int) string {
 		nv, nregs = 4*blocks, topNEON
 	}
 	acc := func(r, j int) int { return nregs - mr*nv + r*nv + j }
-	// vector j of a pixel: its block, and the half of the block
+	// Vector j of a pixel is in half of a block.
 	out := func(r, j int, reg string) (string, bool) {
 		if i.width == 16 {
 			return fmt.Sprintf("%d(%s)", r*64, reg), j > 0
@@ -210,7 +210,7 @@ func convTile(f *file, i isa, mr, blocks, inner int) string {
 	g.e("JZ store")
 	g.e("VBROADCASTSS %d(DX), %s", cLo, g.r(0))
 	g.e("VBROADCASTSS %d(DX), %s", cHi, g.r(1))
-	for r := range mr { // the second source is the sum: its NaN stays
+	for r := range mr { // VMAXPS returns the second source for NaN, here the sum
 		for j := range nv {
 			g.op("VMAXPS", acc(r, j), 0, acc(r, j))
 		}
@@ -238,9 +238,9 @@ func convTile(f *file, i isa, mr, blocks, inner int) string {
 	return name
 }
 
-// channelTile writes a tile that works channel by channel: depthwise convolution, or the
-// maximum or sum over a window. It has mr pixels of one block of 16. That of a depthwise
-// convolution with AVX-512 goes on to more tiles, as many as t says.
+// channelTile writes a tile that processes channels separately: depthwise convolution, or the
+// maximum or sum over a window. It has mr pixels of one block of 16. With AVX-512, the depthwise
+// convolution processes as many tiles per call as t says.
 func channelTile(f *file, i isa, kind string, mr int) string {
 	name := fmt.Sprintf("%s%d%s", kind, mr, i.name)
 	g := f.function(name, i, []arg{{"t", "*tileArgs"}}, nil)
@@ -252,7 +252,7 @@ func channelTile(f *file, i isa, kind string, mr int) string {
 		nregs = topNEON
 	}
 	if kind == "maximum" && i.width == 8 {
-		nregs = tempReg // sel needs it
+		nregs = tempReg // sel uses it
 	}
 	vb := min(32, i.width*4)
 	acc := func(r, j int) int { return nregs - mr*nv + r*nv + j }
@@ -308,7 +308,7 @@ func channelTile(f *file, i isa, kind string, mr int) string {
 				g.op("VFMADD231PS", mem(r, j), j, a)
 			case "sum":
 				g.op("VADDPS", mem(r, j), a, a)
-			case "maximum": // NaN of the input, or of the maximum so far
+			case "maximum": // NaN of the input or of the maximum so far
 				g.op("VMOVUPS", mem(r, j), 0)
 				g.op("VMAXPS", 0, a, 1)
 				g.sel(uno, a, a, a, 1, a)
@@ -372,14 +372,14 @@ func channelTile(f *file, i isa, kind string, mr int) string {
 	return name
 }
 
-// depthwiseTile writes the tiles of a depthwise convolution with a kernel of kw columns side by side and the given
-// stride, mr pixels at a time. It differs from channelTile in that it loads an input once for all columns of
-// the kernel: loads bound the other. The sums have the same order.
+// depthwiseTile writes the tile of mr pixels of a depthwise convolution whose kernel has kw
+// adjacent columns, with the given stride. Unlike channelTile it loads an input once for all
+// columns of the kernel, since channelTile is limited by its loads. The sums have the same order.
 func depthwiseTile(f *file, i isa, kw, stride, mr int) string {
 	name := fmt.Sprintf("depthwise%dk%ds%d%s", mr, kw, stride, i.name)
 	g := f.function(name, i, []arg{{"t", "*tileArgs"}}, nil)
 	acc := func(r int) int { return 32 - mr + r }
-	group := mr // outputs whose inputs fit into registers
+	group := mr // outputs whose inputs fit in registers
 	for (group-1)*stride+2*kw+mr > 32 {
 		group--
 	}
@@ -443,7 +443,8 @@ func depthwiseTile(f *file, i isa, kw, stride, mr int) string {
 	return name
 }
 
-// affine writes dst = min(max(x·scale + shift, lo), hi) for n pixels of a block of 16 channels.
+// affine writes a kernel for dst = min(max(x·scale + shift, lo), hi) over n pixels of a block of 16
+// channels.
 func affine(f *file, i isa) {
 	g := f.function("affine"+i.name, i, []arg{{"dst", "*float32"}, {"x", "*float32"}, {"scale", "*float32"}, {"shift", "*float32"}, {"n", "int"}, {"lo", "float32"}, {"hi", "float32"}}, nil)
 	for _, p := range [][2]string{{"dst", "DI"}, {"x", "SI"}, {"scale", "AX"}, {"shift", "BX"}, {"n", "CX"}} {
@@ -513,7 +514,7 @@ func writeConvFor(dir, arch string, isas []isa) {
 			var names []string
 			rows := 14
 			if i.width < 16 {
-				if kind.blocks == 2 { // the others take the halves of a panel one by one
+				if kind.blocks == 2 { // the other kernels process the halves of a panel one by one
 					continue
 				}
 				rows = 6

@@ -18,8 +18,9 @@ const (
 	bytePixels, byteCol = 14, 32
 )
 
-// halfAddr is the operand of pixel i of a tile of mr at displacement d: AX is the first pixel of the first
-// half, SI that of the second, R8 the distance of pixels, R9 and R10 three and five of them.
+// halfAddr returns the operand of pixel i of a tile of mr pixels at displacement d. AX points to
+// the first pixel of the first half, SI to that of the second; R8 is the distance of pixels, R9 and
+// R10 three and five times that.
 func halfAddr(i, mr, d int) string {
 	h := (mr + 1) / 2
 	base := "AX"
@@ -29,12 +30,12 @@ func halfAddr(i, mr, d int) string {
 	return fmt.Sprintf("%d(%s)", d, base) + [...]string{"", "(R8*1)", "(R8*2)", "(R9*1)", "(R8*4)", "(R10*1)", "(R9*2)"}[i]
 }
 
-// byteTile writes the tile of mr pixels by 32 output channels of a convolution of bytes: for each tap,
-// whose place relative to a pixel is in a list, k steps of four channels.
+// byteTile writes the tile of mr pixels and 32 output channels of a convolution of bytes. For each
+// tap, whose offset from a pixel is in a list, it takes k steps of four channels.
 func byteTile(f *file, mr int) string {
 	name := fmt.Sprintf("byteTile%dx%dAVX512", mr, byteCol)
 	g := f.function(name, avx512, []arg{{"t", "*byteTile"}}, nil)
-	sets := 1 // independent sums, so that few pixels do not wait for the latency of the multiply-add
+	sets := 1 // independent sums hide the latency of the multiply-add for few pixels
 	if mr <= 2 {
 		sets = 4
 	} else if mr <= 4 {
@@ -146,7 +147,8 @@ func byteTile(f *file, mr int) string {
 	g.e("VZEROUPPER")
 	g.e("RET")
 	g.label("requantize")
-	// clip(round(x)+zero, lo, hi) = round(clip(x, lo-zero, hi-zero)) + zero, since the bounds are whole
+	// clip(round(x)+zero, lo, hi) = round(clip(x, lo-zero, hi-zero)) + zero, since the bounds are
+	// integers.
 	g.e("MOVQ %d(DX), AX", bScale)
 	for j := range 2 {
 		g.op("VMOVUPS", fmt.Sprintf("%d(AX)", j*64), j)
@@ -209,7 +211,8 @@ const (
 	pSums           = 104
 )
 
-// planeTile writes some rows of a plane's depthwise convolution: bytes whose sums take the bytes stride apart.
+// planeTile writes the tile of rows rows of a depthwise convolution of a plane of bytes with the
+// given stride.
 func planeTile(f *file, rows, stride int) string {
 	name := fmt.Sprintf("planeTile%dx%dAVX512", rows, stride)
 	g := f.function(name, avx512, []arg{{"t", "*planeTile"}}, nil)

@@ -13,9 +13,9 @@ const (
 	nLo, nHi          = 112, 116
 )
 
-// planar writes planes of depthwise convolutions by k×k whose rows fit one vector. The masks keep the loads of a column
-// of the kernel within the row.
-// Rows of up to 8 elements take half a vector, whose loads cross fewer cache lines.
+// planar writes the kernel for planes of depthwise k×k convolutions whose rows fit in one vector.
+// Masks keep the loads for a kernel column within the row. Rows of up to 8 elements use half a
+// vector, whose loads cross fewer cache lines.
 func planar(f *file, k int, reg string) {
 	g := f.function(fmt.Sprintf("planar%d%sAVX512", k, map[string]string{"Y": "Half"}[reg]), avx512, []arg{{"t", "*planarTile"}}, nil)
 	g.arg("t", "DX")
@@ -32,7 +32,7 @@ func planar(f *file, k int, reg string) {
 	g.e("VBROADCASTSS %d(DX), %s3", nLo, reg)
 	g.e("VBROADCASTSS %d(DX), %s4", nHi, reg)
 	g.e("MOVQ %d(DX), AX", nPlanes)
-	g.e("MOVQ AX, planes-8(SP)") // the registers are few, and one is Go's
+	g.e("MOVQ AX, planes-8(SP)") // spilled: all registers are used, and one is reserved by Go
 	g.label("plane")
 	for i := range k * k {
 		g.e("VBROADCASTSS %d(BX), %s%d", 4*i, reg, 7+i)
@@ -54,7 +54,7 @@ func planar(f *file, k int, reg string) {
 			g.e("LEAQ %d(R12), CX", ky)
 			g.e("CMPQ CX, R10")
 		}
-		g.e("JAE %s", next) // unsigned: above the plane, too
+		g.e("JAE %s", next) // unsigned comparison, so rows above the plane are skipped too
 		for kx := range k {
 			g.e("VMOVUPS.Z %d(R15), K%d, %s1", 4*kx, kx+1, reg)
 			g.e("VFMADD231PS %s%d, %s1, %s0", reg, 7+ky*k+kx, reg, reg)
@@ -62,7 +62,7 @@ func planar(f *file, k int, reg string) {
 		g.label(next)
 		g.e("ADDQ R8, R15")
 	}
-	g.e("VMAXPS %s0, %s3, %s0", reg, reg, reg) // the second source is the sum: its NaN stays
+	g.e("VMAXPS %s0, %s3, %s0", reg, reg, reg) // VMAXPS returns the second source for NaN, here the sum
 	g.e("VMINPS %s0, %s4, %s0", reg, reg, reg)
 	g.e("VMOVUPS %s0, K6, (DI)", reg)
 	g.e("ADDQ R11, DI")

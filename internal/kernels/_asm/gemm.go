@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// Offsets of the fields of gemm's tileF32, which every tile function takes.
+// Offsets of the fields of gemm's tileF32, the argument of every tile function.
 const (
 	tA, tB, tC          = 0, 8, 16
 	tLdA, tLdB, tLdC    = 24, 32, 40
@@ -17,14 +17,14 @@ const (
 	tMask, tScaled      = 116, 120
 	tPrefetch, tPfStep  = 128, 136
 	relu, clip          = 1, 2
-	ahead               = 2048 // bytes: a panel that comes from memory would be waited for at each turn of the loop
-	aheadFew            = 8192 // for one or two rows, which are done with it sooner
+	ahead               = 2048 // prefetch distance in bytes; without it, each iteration would wait for a panel in memory
+	aheadFew            = 8192 // prefetch distance for one or two rows, whose iterations are shorter
 	unrollK             = 4
 	rowsAVX512, rowsAVX = 14, 6
 )
 
-// rowAddr is the operand of row i of A at displacement d: AX is row 0, SI row 9, R8 the stride,
-// R9, R10 and R11 three, five and seven strides.
+// rowAddr returns the operand of row i of A at displacement d. AX points to row 0 and SI to row 9;
+// R8 is the stride, R9, R10 and R11 are three, five and seven strides.
 func (g *fn) rowAddr(i, d int) string {
 	if g.neon() {
 		return fmt.Sprintf("%d(%s)", d, rowRegs[i])
@@ -33,9 +33,10 @@ func (g *fn) rowAddr(i, d int) string {
 		"(AX)(R8*8)", "(SI)", "(SI)(R8*1)", "(SI)(R8*2)", "(SI)(R9*1)", "(SI)(R8*4)"}[i]
 }
 
-// arithmetic is what a tile does with a step of k, four bytes of A and a vector of B.
+// arithmetic describes the multiplication in a tile: a step of k, with four bytes of A and a vector
+// of B.
 type arithmetic struct {
-	suffix string // of the names, before the level
+	suffix string // suffix of function names, before the level
 	args   string // Go type of the arguments
 	add    string
 	float  bool
@@ -62,7 +63,7 @@ var (
 	}}
 )
 
-// gemmTile writes the tile of mr rows by two vectors of columns.
+// gemmTile writes the tile of mr rows and two vectors of columns.
 func gemmTile(f *file, i isa, mr int, ar arithmetic) string {
 	nv := 2 // vectors of columns
 	if i.neon() {
@@ -71,9 +72,9 @@ func gemmTile(f *file, i isa, mr int, ar arithmetic) string {
 	name := fmt.Sprintf("tile%dx%d%s%s", mr, nv*i.width, ar.suffix, i.name)
 	g := f.function(name, i, []arg{{"t", ar.args}}, nil)
 	vb := i.width * 4
-	// Independent sums, so that few rows do not wait for the latency of the multiply-add. Only tiles of a
-	// matrix that is no higher may have them: others have at least seven rows, in tiles of three and more
-	// for narrow vectors, and a row's sum must not depend on where its tiles begin.
+	// Independent sums hide the latency of the multiply-add for few rows. Only tiles that cover a
+	// whole matrix may have them, since a row's sum must not depend on where its tile begins.
+	// Larger matrices have at least seven rows, in tiles of at least three rows for narrow vectors.
 	sets := 1
 	if i.width == 16 && mr <= 2 {
 		sets = 4
@@ -304,14 +305,14 @@ func (g *fn) floatEpilogue(mr, nv int, acc func(s, r, j int) int, ld func(mem st
 	g.e("JZ store")
 	g.e("VBROADCASTSS %d(DX), %s", tLo, g.r(0))
 	g.e("VBROADCASTSS %d(DX), %s", tHi, g.r(1))
-	each(func(_, _, a int) { g.op("VMAXPS", a, 0, a) }) // the second source is the sum: its NaN stays
+	each(func(_, _, a int) { g.op("VMAXPS", a, 0, a) }) // VMAXPS returns the second source for NaN, here the sum
 	g.e("CMPQ AX, $%d", clip)
 	g.e("JNE store")
 	each(func(_, _, a int) { g.op("VMINPS", a, 1, a) })
 	g.label("store")
 }
 
-// dotRows writes dst[r] = Σ a[k]·b[r][k] for groups of four rows of b, n at a time.
+// dotRows writes a kernel for dst[r] = Σ a[k]·b[r][k] over n groups of four rows of b.
 func dotRows(f *file, i isa) {
 	g := f.function("dotRowsF32"+i.name, i, []arg{{"dst", "*float32"}, {"a", "*float32"}, {"b", "*float32"}, {"ldb", "int"}, {"k", "int"}, {"n", "int"}}, nil)
 	g.arg("dst", "DI")
@@ -372,7 +373,7 @@ func dotRows(f *file, i isa) {
 			g.e("VADDPS Y8, Y%d, Y%d", r, r)
 		}
 	}
-	// sums of pairs, twice, leave the four results in the two lanes
+	// Two pairwise sums leave the four results in the two lanes.
 	h := g
 	if i.width == 16 {
 		h = &fn{file: g.file, isa: avx2}
@@ -393,7 +394,7 @@ func dotRows(f *file, i isa) {
 	g.e("RET")
 }
 
-// addRows writes y[j] += Σ a[r]·b[r][j] over four rows of b.
+// addRows writes a kernel for y[j] += Σ a[r]·b[r][j] over four rows of b.
 func addRows(f *file, i isa) {
 	g := f.function("addRowsF32"+i.name, i, []arg{{"y", "*float32"}, {"a", "*float32"}, {"b", "*float32"}, {"ldb", "int"}, {"n", "int"}}, nil)
 	g.arg("y", "DI")
@@ -451,7 +452,8 @@ func addRows(f *file, i isa) {
 	g.e("RET")
 }
 
-// rowsHalf is the height of the tallest tile that widens B itself; for more rows it is widened once.
+// rowsHalf is the height of the largest tile that reads B in binary16. For more rows, B is widened
+// once.
 const rowsHalf = 4
 
 func writeGemm(dir string) {
@@ -464,12 +466,12 @@ func writeGemmFor(dir, arch string, isas []isa) {
 	var dis strings.Builder
 	for _, i := range isas {
 		rows := map[int]int{16: rowsAVX512, 8: rowsAVX, 4: rowsNEON}[i.width]
-		fmt.Fprintf(&dis, "\n// tile%s calls the tile of rows rows.\nfunc tile%s(rows int, t *tileF32) {\n\tswitch rows {\n", i.name, i.name)
+		fmt.Fprintf(&dis, "\n// tile%s computes a tile with the given number of rows.\nfunc tile%s(rows int, t *tileF32) {\n\tswitch rows {\n", i.name, i.name)
 		for mr := 1; mr <= rows; mr++ {
 			fmt.Fprintf(&dis, "\tcase %d:\n\t\t%s(t)\n", mr, gemmTile(f, i, mr, fusedF32))
 		}
 		dis.WriteString("\t}\n}\n")
-		fmt.Fprintf(&dis, "\n// tileHalf%s is tile%s with B in binary16.\nfunc tileHalf%s(rows int, t *tileF32) {\n\tswitch rows {\n", i.name, i.name, i.name)
+		fmt.Fprintf(&dis, "\n// tileHalf%s is tile%s for B in binary16.\nfunc tileHalf%s(rows int, t *tileF32) {\n\tswitch rows {\n", i.name, i.name, i.name)
 		for mr := 1; mr <= rowsHalf; mr++ {
 			fmt.Fprintf(&dis, "\tcase %d:\n\t\t%s(t)\n", mr, gemmTile(f, i, mr, fusedF16))
 		}

@@ -1,9 +1,9 @@
-// Command _asm writes the assembly of the kernels: the .s files, their Go stubs and
-// dispatchers, and the dispatchers of builds without assembly. Run it by go generate in
-// the package of the kernels; the results are checked in.
+// Command _asm generates the assembly of the kernels: the .s files, their Go stubs and dispatchers,
+// and the dispatchers of builds without assembly. go generate runs it in the package of the
+// kernels. The results are checked in.
 //
-// It emits text and knows nothing about register allocation: every kernel names its
-// registers. Operands are in the order of Go's assembler, the destination last.
+// It emits text and does not allocate registers: every kernel names its registers. Operands are in
+// the order of Go's assembler, destination last.
 package main
 
 import (

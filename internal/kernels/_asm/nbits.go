@@ -12,18 +12,18 @@ const (
 	nAcc, nMask        = 96, 104
 )
 
-// nibble positions of a 32-bit word: even ones hold k = 0 to 3, odd ones k = 4 to 7, so that
-// masking alone yields two words of four consecutive bytes.
+// nibbleK returns the k of nibble p of a 32-bit word. Even nibbles hold k = 0 to 3 and odd ones k =
+// 4 to 7, so that two masks yield two words of four consecutive bytes.
 func nibbleK(p int) int { return p/2 + 4*(p%2) }
 
-// nbitsTile writes the product of mr rows of signed bytes with 32 columns of 4-bit integers, in blocks of K
-// that have a scale each: VPDPBUSD within a block, float32 across.
+// nbitsTile writes the product of mr rows of signed bytes and 32 columns of 4-bit integers with a
+// scale per block of K: VPDPBUSD within a block, float32 across blocks.
 func nbitsTile(f *file, mr int) string {
 	name := fmt.Sprintf("nbits%dx32VNNI", mr)
 	g := f.function(name, vnni, []arg{{"t", "*nbitsArgs"}}, nil)
 	fl := func(r, j int) int { return r*2 + j }        // sums
-	in := func(r, j int) int { return 2*mr + r*2 + j } // of the block
-	up := in                                           // of the upper nibbles: apart where few rows would wait for the latency
+	in := func(r, j int) int { return 2*mr + r*2 + j } // sums within the block
+	up := in                                           // sums of the upper nibbles; separate for few rows, to hide latency
 	if mr <= 2 {
 		up = func(r, j int) int { return 4*mr + r*2 + j }
 	}
@@ -41,7 +41,7 @@ func nbitsTile(f *file, mr int) string {
 			g.op("VXORPS", fl(r, j), fl(r, j), fl(r, j))
 		}
 	}
-	// rows of A by AX and R8, of the block's scales and sums by R10, R11 and R9
+	// Rows of A are addressed by AX and R8, scales and sums of blocks by R10, R11 and R9.
 	g.e("LEAQ (R8)(R8*2), R15")
 	row := func(base, stride, triple string, i, d int) string {
 		return fmt.Sprintf("%d", d) + [...]string{"(" + base + ")", "(" + base + ")(" + stride + "*1)", "(" + base + ")(" + stride + "*2)", "(" + base + ")(" + triple + "*1)", "(" + base + ")(" + stride + "*4)"}[i]
@@ -93,7 +93,8 @@ func nbitsTile(f *file, mr int) string {
 	}
 	g.e("TESTQ R12, R12")
 	g.e("JZ plain")
-	// zero points other than 8: (8-zero)·scale times the sum of the block's A. The sums of A come as -8·Σ.
+	// For zero points other than 8, add (8-zero)·scale times the sum of the block's A. The sums of
+	// A are stored as -8·Σ.
 	for r := range mr {
 		g.e("VPBROADCASTD %s, Z31", row("R11", "R9", "SI", r, 0))
 		g.op("VCVTDQ2PS", 31, 31)
@@ -114,8 +115,8 @@ func nbitsTile(f *file, mr int) string {
 	return name
 }
 
-// prefetchScales asks for the scales of a later block, and the shifts where there are any: what
-// is read beyond the end, or at 0, is no fault.
+// prefetchScales prefetches the scales, and the shifts if there are any, of a later block.
+// Prefetching beyond the end or at address 0 does not fault.
 func (g *fn) prefetchScales() {
 	for j := range 2 {
 		g.e("PREFETCHT0 %d(BX)", aheadFew/4+j*64)
@@ -123,7 +124,7 @@ func (g *fn) prefetchScales() {
 	}
 }
 
-// nbitsStore writes the sums of mr rows, or adds them to C.
+// nbitsStore stores the sums of mr rows, or adds them to C.
 func (g *fn) nbitsStore(mr int, fl func(r, j int) int) {
 	g.e("MOVQ %d(DX), DI", nC)
 	g.e("MOVQ %d(DX), BX", nLdC)
@@ -150,10 +151,9 @@ func (g *fn) nbitsStore(mr int, fl func(r, j int) int) {
 	g.e("RET")
 }
 
-// nbitsVector writes the product of one float32 row with 32 columns of 4-bit integers: the nibbles choose
-// their value from a table of sixteen.
-//
-// With bytes, which are signed then, the table is not read.
+// nbitsVector writes the product of one float32 row and 32 columns of integers. With 4 bits, a
+// nibble indexes a table of sixteen values. With 8 bits the integers are signed bytes, and the
+// table is not used.
 func nbitsVector(f *file, bits int) {
 	g := f.function(fmt.Sprintf("nbitsVector%dAVX512", bits), avx512, []arg{{"t", "*nbitsArgs"}, {"table", "*float32"}}, nil)
 	g.arg("t", "DX")
@@ -172,7 +172,7 @@ func nbitsVector(f *file, bits int) {
 		g.op("VXORPS", r, r, r)
 	}
 	g.label("block")
-	for r := 2; r < 10; r++ { // four sums for each half, against the latency
+	for r := 2; r < 10; r++ { // four sums per half, to hide latency
 		g.op("VXORPS", r, r, r)
 	}
 	g.prefetchScales()
@@ -192,7 +192,7 @@ func nbitsVector(f *file, bits int) {
 		for p := 1; p < 8; p++ {
 			g.op("VPSRLD", fmt.Sprintf("$%d", 4*p), v, v+p)
 		}
-		for p := range 8 { // the index is the low four bits of a lane
+		for p := range 8 { // the index is in the low four bits of a lane
 			g.op("VPERMPS", table, v+p, v+p)
 			g.op("VFMADD231PS.BCST", fmt.Sprintf("%d(AX)", 4*nibbleK(p)), v+p, 2+j*4+p%4)
 		}
@@ -223,8 +223,8 @@ func nbitsVector(f *file, bits int) {
 	g.nbitsStore(1, func(_, j int) int { return j })
 }
 
-// dequantize4 writes 32 columns of 4-bit integers as float32, [k][32]: value·scale + shift per
-// block; steps of eight k.
+// dequantize4 writes a kernel that converts 32 columns of 4-bit integers to float32, [k][32]:
+// value·scale + shift per block, in steps of eight k.
 func dequantize4(f *file) {
 	g := f.function("dequantize4AVX512", avx512, []arg{{"dst", "*float32"}, {"b", "*uint8"}, {"scale", "*float32"}, {"shift", "*float32"}, {"table", "*float32"}, {"steps", "int"}}, nil)
 	g.arg("dst", "DI")
@@ -260,7 +260,7 @@ func dequantize4(f *file) {
 	g.e("RET")
 }
 
-// signedByte leaves byte p of the lanes of v as float32 in d.
+// signedByte converts byte p of each lane of v to float32 in d.
 func (g *fn) signedByte(v, p, d int) {
 	if p < 3 {
 		g.op("VPSLLD", fmt.Sprintf("$%d", 24-8*p), v, d)
@@ -270,7 +270,7 @@ func (g *fn) signedByte(v, p, d int) {
 	g.op("VCVTDQ2PS", d, d)
 }
 
-// dequantize8 is the same for signed bytes, in steps of four k.
+// dequantize8 is dequantize4 for signed bytes, in steps of four k.
 func dequantize8(f *file) {
 	g := f.function("dequantize8AVX512", avx512, []arg{{"dst", "*float32"}, {"b", "*uint8"}, {"scale", "*float32"}, {"shift", "*float32"}, {"steps", "int"}}, nil)
 	g.arg("dst", "DI")
@@ -299,7 +299,7 @@ func dequantize8(f *file) {
 	g.e("RET")
 }
 
-// quantizeRow writes one block of a row as signed bytes: round(x·factor).
+// quantizeRow writes a kernel that converts a block of a row to signed bytes: round(x·factor).
 func quantizeRow(f *file) {
 	g := f.function("quantizeBlockAVX512", avx512, []arg{{"dst", "*int8"}, {"x", "*float32"}, {"n", "int"}, {"factor", "float32"}}, &arg{"sum", "int32"})
 	g.arg("dst", "DI")
@@ -330,7 +330,7 @@ func quantizeRow(f *file) {
 
 func writeNBits(dir string) {
 	f := newFile("nbits")
-	dis := "\n// tileNBits calls the tile of rows rows.\nfunc tileNBits(rows int, t *nbitsArgs) {\n\tswitch rows {\n"
+	dis := "\n// tileNBits computes a tile with the given number of rows.\nfunc tileNBits(rows int, t *nbitsArgs) {\n\tswitch rows {\n"
 	for mr := 1; mr <= 5; mr++ {
 		dis += fmt.Sprintf("\tcase %d:\n\t\t%s(t)\n", mr, nbitsTile(f, mr))
 	}

@@ -15,7 +15,7 @@ func writeQuant(dir string) {
 		arithmetic
 		rows int
 	}{{vnni, dotU8S8, rowsAVX512}, {avx512, dotI16, rowsAVX512}, {avx2, dotI16, rowsAVX}} {
-		fmt.Fprintf(&dis, "\n// tile%s calls the tile of rows rows.\nfunc tile%s(rows int, t *tileI32) {\n\tswitch rows {\n", v.name, v.name)
+		fmt.Fprintf(&dis, "\n// tile%s computes a tile with the given number of rows.\nfunc tile%s(rows int, t *tileI32) {\n\tswitch rows {\n", v.name, v.name)
 		for mr := 1; mr <= v.rows; mr++ {
 			fmt.Fprintf(&dis, "\tcase %d:\n\t\t%s(t)\n", mr, gemmTile(f, v.isa, mr, v.arithmetic))
 		}
@@ -38,8 +38,8 @@ func writeQuant(dir string) {
 	write(dir+"/linear_stubs_amd64.go", generated+"//go:build !purego\n\npackage quant\n"+q.stubs.String())
 }
 
-// transposeBytes writes n 16×16 blocks of bytes side by side transposed: the block of src moves right, the
-// one of dst down. Strides are in bytes.
+// transposeBytes writes a kernel that transposes n adjacent 16×16 blocks of bytes. From block to
+// block, src advances to the right and dst down. Strides are in bytes.
 func transposeBytes(f *file) {
 	g := f.function("transposeBytesAVX512", avx512, []arg{{"dst", "*uint8"}, {"src", "*uint8"}, {"ldd", "int"}, {"lds", "int"}, {"n", "int"}}, nil)
 	g.arg("dst", "DI")
@@ -53,7 +53,7 @@ func transposeBytes(f *file) {
 		g.e("VMOVDQU32 (AX), X%d", r)
 		g.e("ADDQ R9, AX")
 	}
-	// four times: interleave the rows r and r+8 to rows 2r and 2r+1
+	// Four times: interleave rows r and r+8 to rows 2r and 2r+1.
 	from, to := 0, 16
 	for range 4 {
 		for r := range 8 {
@@ -73,8 +73,8 @@ func transposeBytes(f *file) {
 	g.e("RET")
 }
 
-// interleaveBytes writes n blocks of sixteen columns of three rows transposed: each 16 bytes of dst take
-// every third byte from the same row.
+// interleaveBytes writes a kernel that transposes n blocks of three rows and sixteen columns: in
+// each 16 bytes of dst, every third byte comes from the same row.
 func interleaveBytes(f *file) {
 	for o := range 3 {
 		for r := range 3 {
@@ -121,7 +121,7 @@ func interleaveBytes(f *file) {
 	g.e("RET")
 }
 
-// sumBytes writes the sum of n unsigned bytes, n a multiple of the vector.
+// sumBytes writes a kernel that sums n unsigned bytes; n is a multiple of the vector length.
 func sumBytes(f *file, i isa) {
 	g := f.function("sumU8"+i.name, i, []arg{{"x", "*uint8"}, {"n", "int"}}, &arg{"s", "uint32"})
 	g.arg("x", "SI")
@@ -152,9 +152,9 @@ func sumBytes(f *file, i isa) {
 	g.e("RET")
 }
 
-// narrow rounds the vector in register 0 to integers, adds the zero point in register 13,
-// clips to [11, 12] as floats and stores bytes at mem; every value fits a byte then.
-// x86 conversion of NaN gives the smallest integer, as the clipping of NaN to lo does.
+// narrow rounds the vector in register 0 to integers, adds the zero point in register 13, clips to
+// [11, 12] as floats and stores bytes at mem. Clipped values fit in a byte. On x86, NaN converts to
+// the smallest integer, which agrees with clipping NaN to lo.
 func (g *fn) narrow(mem string) {
 	g.round(0, 0, 0)
 	g.op("VADDPS", 13, 0, 0)
@@ -172,7 +172,8 @@ func (g *fn) narrow(mem string) {
 	g.e("VMOVQ X0, %s", mem)
 }
 
-// quantize writes clip(round(x/scale)+zero) as bytes, n a multiple of the vector.
+// quantize writes a kernel for clip(round(x/scale)+zero) as bytes; n is a multiple of the vector
+// length.
 func quantize(f *file, i isa) {
 	g := f.function("quantizeF32"+i.name, i, []arg{{"dst", "*uint8"}, {"x", "*float32"}, {"n", "int"}, {"scale", "float32"}, {"zero", "float32"}, {"lo", "float32"}, {"hi", "float32"}}, nil)
 	g.arg("dst", "DI")
@@ -194,7 +195,7 @@ func quantize(f *file, i isa) {
 	g.e("RET")
 }
 
-// requantize is the same for int32 sums with one factor per element or, with step 0, for all.
+// requantize is quantize for int32 sums, with one factor per element or, with step 0, one for all.
 func requantize(f *file, i isa) {
 	g := f.function("requantizeI32"+i.name, i, []arg{{"dst", "*uint8"}, {"x", "*int32"}, {"scale", "*float32"}, {"step", "int"}, {"n", "int"}, {"zero", "float32"}, {"lo", "float32"}, {"hi", "float32"}}, nil)
 	g.arg("dst", "DI")
@@ -230,8 +231,8 @@ func requantize(f *file, i isa) {
 	g.e("RET")
 }
 
-// addBytes writes clip(round((a-za)·sa + (b-zb)·sb) + zero), n a multiple of the vector. flip is 128 for signed
-// bytes, whose zero points are then 128 more.
+// addBytes writes a kernel for clip(round((a-za)·sa + (b-zb)·sb) + zero); n is a multiple of the
+// vector length. flip is 128 for signed bytes, whose zero points are then increased by 128.
 func addBytes(f *file, i isa) {
 	g := f.function("addBytes"+i.name, i, []arg{{"dst", "*uint8"}, {"a", "*uint8"}, {"b", "*uint8"}, {"n", "int"}, {"za", "int32"}, {"zb", "int32"}, {"flip", "int32"},
 		{"sa", "float32"}, {"sb", "float32"}, {"zero", "float32"}, {"lo", "float32"}, {"hi", "float32"}}, nil)
@@ -269,8 +270,8 @@ func addBytes(f *file, i isa) {
 	g.e("RET")
 }
 
-// maxWindow writes the maxima of unsigned bytes over windows of kh by kw whose first elements are one or two
-// apart. flip is 128 for signed bytes.
+// maxWindow writes a kernel for the maxima of unsigned bytes over windows of kh by kw, which start
+// one or two elements apart. flip is 128 for signed bytes.
 func maxWindow(f *file) {
 	for stride := 1; stride <= 2; stride++ {
 		g := f.function(fmt.Sprintf("maxWindow%dAVX512", stride), avx512, []arg{{"dst", "*uint8"}, {"x", "*uint8"}, {"lds", "int"}, {"kh", "int"}, {"kw", "int"}, {"n", "int"}, {"flip", "uint32"}}, nil)

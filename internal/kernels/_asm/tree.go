@@ -1,14 +1,14 @@
 package main
 
-// Offsets in a heap's table: 64 thresholds, then 64 features by the node's number. Node 0 is none; in its place
-// stands the depth.
+// Offsets in a heap's table: 64 thresholds, then 64 features, by node number. Node 0 does not
+// exist; its entry holds the depth.
 const (
 	heapFeatures = 256
 	heapBytes    = 512
 )
 
-// heaps writes, for n heaps of float32 of depth 1 to 6, the nodes below the last level that sixteen rows reach. Nodes are
-// looked up in registers and features gathered.
+// heaps writes a kernel that finds, for n heaps of float32 of depth 1 to 6, the nodes below the
+// last level that sixteen rows reach. Nodes are looked up in registers and features gathered.
 func heaps(f *file) {
 	g := f.function("heapsAVX512", avx512, []arg{{"out", "*uint32"}, {"tables", "*uint32"}, {"x", "*float32"}, {"offsets", "*uint32"}, {"n", "int"}}, nil)
 	g.arg("out", "DI")
@@ -43,13 +43,13 @@ func heaps(f *file) {
 	g.e("CMPL R8, $5")
 	g.e("JLE level")
 	g.e("MOVL $5, R8")
-	g.label("level") // of nodes 1 to 31
+	g.label("level") // nodes 1 to 31
 	step(0, 4)
 	g.e("DECL R8")
 	g.e("JNZ level")
 	g.e("CMPL DX, $6")
 	g.e("JNE done")
-	step(2, 6) // nodes 32 to 63: the lookups take the low bits
+	step(2, 6) // nodes 32 to 63; the lookups use the low bits
 	g.label("done")
 	g.e("VMOVDQU32 Z8, (DI)")
 	g.e("ADDQ $64, DI")

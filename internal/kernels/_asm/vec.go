@@ -5,17 +5,16 @@ import (
 	"strings"
 )
 
-// elem is an elementwise kernel: ins slices to dst, the vector inputs in registers 0, 1, 2,
-// the float32 scalars in 13, 12, …; body leaves the result in register 0 and
-// may use 0 to 9.
+// elem is an elementwise kernel from the slices ins to dst. Vector inputs are in registers 0, 1, 2,
+// float32 scalars in 13, 12, …. body leaves the result in register 0 and may use registers 0 to 9.
 type elem struct {
 	family  string
 	name    string
 	ins     []string
 	scalars []string
-	unroll  bool       // cheap: four vectors per turn of the loop
-	inout   bool       // dst is an input as well, in register 1
-	pieces  *piecewise // tables that the body uses with AVX-512
+	unroll  bool       // cheap: process four vectors per iteration
+	inout   bool       // dst is also an input, in register 1
+	pieces  *piecewise // tables for AVX-512, or nil
 	body    func(g *fn, r [3]int)
 }
 
@@ -107,7 +106,7 @@ func (k *elem) emit(f *file, i isa) {
 	g.e("RET")
 }
 
-// dispatch returns the Go function that picks the level.
+// dispatch returns the Go function that selects the level.
 func (k *elem) dispatch(isas []isa) string {
 	var o strings.Builder
 	fmt.Fprintf(&o, "\nfunc %sF32(l cpu.Level, %s) {\n", k.name, k.goParams())
@@ -139,15 +138,15 @@ func (k *elem) noasm() string {
 	return fmt.Sprintf("\nfunc %sF32(_ cpu.Level, %s) { %sF32Generic(%s) }\n", k.name, k.goParams(), k.name, k.goArgs())
 }
 
-// kernel is what one entry of a package's table can write.
+// kernel is an entry of a package's table.
 type kernel interface {
 	emit(f *file, i isa)
 	dispatch(isas []isa) string
 	noasm() string
-	neon() bool // whether emit can write it for NEON
+	neon() bool // whether emit supports NEON
 }
 
-// writeFamily writes the three files of a family of kernels.
+// writeFamily writes the three Go files of a family of kernels.
 func writeFamily(dir, pkg, family string, ks []kernel) {
 	f, arm := newFile(family), newFile(family)
 	var dis, disARM, no strings.Builder

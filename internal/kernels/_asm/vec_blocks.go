@@ -2,10 +2,9 @@ package main
 
 import "fmt"
 
-// transposeWide writes the kernels that transpose n blocks of elements of size bytes, 16×16 or, of eight
-// bytes, 8×8. Smaller elements take part as 32-bit ones. Strides and steps from block to block are in
-// bytes. The edge form takes blocks of at most so many rows and columns: it loads the last row again
-// instead of those that are missing.
+// transposeWide writes the kernels that transpose n blocks of elements of size bytes: 16×16, or 8×8
+// for eight bytes. Smaller elements are widened to 32 bits. Strides and distances between blocks
+// are in bytes. The edge form handles smaller blocks: it loads the last row again for missing ones.
 func transposeWide(f *file, size int, edge bool) {
 	name := fmt.Sprintf("transposeU%d", 8*size)
 	args := []arg{{"dst", "*byte"}, {"src", "*byte"}, {"ldd", "int"}, {"lds", "int"}, {"dstStep", "int"}, {"srcStep", "int"}, {"n", "int"}}
@@ -97,8 +96,9 @@ func transposeWide(f *file, size int, edge bool) {
 	g.e("RET")
 }
 
-// network16 transposes the 16×16 elements of 32 bits in registers 0 to 15 and returns where the columns
-// are: within each 128-bit lane 4×4, then the lanes. 16 to 19 are free.
+// network16 transposes the 16×16 32-bit elements in registers 0 to 15 and returns the registers of
+// the columns. It transposes 4×4 within each 128-bit lane, then the lanes. Registers 16 to 19 are
+// free.
 func (g *fn) network16() []int {
 	in := func(q, k int) int { return q*4 + k }
 	for q := range 4 {
@@ -122,7 +122,7 @@ func (g *fn) network16() []int {
 	return res
 }
 
-// lanes transposes the four lanes of 128 bits of four registers. 16 to 19 are free.
+// lanes transposes the four 128-bit lanes of four registers. Registers 16 to 19 are free.
 func (g *fn) lanes(a, b, c, d int) {
 	g.op("VSHUFF32X4", "$0x88", b, a, 16)
 	g.op("VSHUFF32X4", "$0xDD", b, a, 17)
@@ -134,7 +134,7 @@ func (g *fn) lanes(a, b, c, d int) {
 	g.op("VSHUFF32X4", "$0xDD", 19, 17, d)
 }
 
-// network8 is network16 for 8×8 elements of 64 bits in registers 0 to 7.
+// network8 is network16 for the 8×8 64-bit elements in registers 0 to 7.
 func (g *fn) network8() []int {
 	for q := 0; q < 8; q += 2 {
 		g.op("VUNPCKLPD", q+1, q, 16)

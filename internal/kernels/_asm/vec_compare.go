@@ -5,13 +5,12 @@ import (
 	"strings"
 )
 
-// choice is a kernel between truth values and elements, by whole vectors; a Go loop does the
-// tail.
+// choice is a kernel from or to bools. It processes whole vectors; a Go loop processes the tail.
 type choice struct {
 	name  string
-	args  [][2]string // Go names and types of the elements, the output first
+	args  [][2]string // Go names and types of the arguments, the output first
 	body  func(g *fn)
-	amd64 bool // not for NEON
+	amd64 bool // not supported with NEON
 }
 
 var choiceRegs = []string{"DI", "SI", "DX", "BX"}

@@ -5,19 +5,19 @@ import (
 	"strings"
 )
 
-// conversion widens or narrows elements; both ends go by size in bytes, and the tail by whole
-// vectors over a copy in Go, because narrow types have no masked moves in AVX2.
+// conversion widens or narrows elements. It processes whole vectors, and the tail in a copy in Go,
+// because AVX2 has no masked moves for narrow types.
 type conversion struct {
 	name     string
 	src, dst string // Go types
 	body     func(g *fn, src, dst string)
-	only     string // AVX-512's name where it alone has the instructions
-	amd64    bool   // not for NEON
+	only     string // name of the AVX-512 kernel, if only AVX-512 has the instructions
+	amd64    bool   // not supported with NEON
 }
 
 var typeSize = map[string]int{"float64": 8, "int64": 8, "float32": 4, "int32": 4, "uint16": 2, "int8": 1, "uint8": 1, "bool": 1, "uint32": 4}
 
-// those returns the instruction sets among is that the conversion is written for.
+// those returns the instruction sets among is that support the conversion.
 func (k *conversion) those(is []isa) (r []isa) {
 	for _, i := range is {
 		if k.only == "" || k.only == i.name {

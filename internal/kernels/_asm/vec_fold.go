@@ -5,14 +5,14 @@ import (
 	"strings"
 )
 
-// fold is a reduction of integers or of float64, by whole vectors: Fold folds x onto one vector of
-// accumulators, Each onto as many as there are elements. Go does the rest.
+// fold is a reduction of integers or float64 by whole vectors: Fold reduces x to one vector of
+// accumulators, Each combines x elementwise with as many accumulators. Go code does the rest.
 type fold struct {
 	name, typ string
-	body      func(g *fn, acc, x int) // 12 to 14 are free
+	body      func(g *fn, acc, x int) // registers 12 to 14 are free
 }
 
-// lanes returns how many elements a vector has.
+// lanes returns the number of elements in a vector.
 func (k *fold) lanes(i isa) int { return i.width * 4 / typeSize[k.typ] }
 
 func (k *fold) emit(f *file, i isa) {
@@ -30,7 +30,7 @@ func (k *fold) emit(f *file, i isa) {
 		g.arg("n", "CX")
 		if !each {
 			for u := range 4 {
-				if u > 0 && strings.HasPrefix(k.name, "sum") { // maxima may begin with the same
+				if u > 0 && strings.HasPrefix(k.name, "sum") { // maxima may start with equal values
 					g.op("VXORPS", sums+u, sums+u, sums+u)
 				} else {
 					g.op("VMOVUPS", "(DI)", sums+u)
@@ -81,12 +81,12 @@ func (k *fold) neon() bool { return false }
 
 func (k *fold) dispatch(isas []isa) string {
 	var o strings.Builder
-	fmt.Fprintf(&o, "\n// %sFold folds the first elements of x onto acc and returns how many it took.\nfunc %sFold(l cpu.Level, acc *[foldLanes]%s, x []%s) int {\n\tdone := 0\n\tswitch l {\n", k.name, k.name, k.typ, k.typ)
+	fmt.Fprintf(&o, "\n// %sFold combines the first elements of x with acc and returns their number.\nfunc %sFold(l cpu.Level, acc *[foldLanes]%s, x []%s) int {\n\tdone := 0\n\tswitch l {\n", k.name, k.name, k.typ, k.typ)
 	for _, i := range isas {
 		fmt.Fprintf(&o, "\tcase cpu.%s:\n\t\tfor len(x)-done >= %d {\n\t\t\tn := min((len(x)-done)&^%d, chunk)\n\t\t\t%sFold%s(&acc[0], &x[done], n)\n\t\t\tdone += n\n\t\t}\n", i.level, k.lanes(i), k.lanes(i)-1, k.name, i.name)
 	}
 	o.WriteString("\t}\n\treturn done\n}\n")
-	fmt.Fprintf(&o, "\n// %sEach folds the first elements of x onto those of acc and returns how many it took.\nfunc %sEach(l cpu.Level, acc, x []%s) int {\n\tx = x[:len(acc)]\n\tdone := 0\n\tswitch l {\n", k.name, k.name, k.typ)
+	fmt.Fprintf(&o, "\n// %sEach combines the first elements of x with those of acc and returns their number.\nfunc %sEach(l cpu.Level, acc, x []%s) int {\n\tx = x[:len(acc)]\n\tdone := 0\n\tswitch l {\n", k.name, k.name, k.typ)
 	for _, i := range isas {
 		fmt.Fprintf(&o, "\tcase cpu.%s:\n\t\tfor len(x)-done >= %d {\n\t\t\tn := min((len(x)-done)&^%d, chunk)\n\t\t\t%sEach%s(&acc[done], &x[done], n)\n\t\t\tdone += n\n\t\t}\n", i.level, k.lanes(i), k.lanes(i)-1, k.name, i.name)
 	}
@@ -102,7 +102,7 @@ func folds() []*fold {
 	direct := func(op string) func(g *fn, acc, x int) {
 		return func(g *fn, acc, x int) { g.op(op, x, acc, acc) }
 	}
-	// AVX2 has no maxima of 64 bits.
+	// AVX2 has no 64-bit maxima.
 	pick := func(op string, most bool) func(g *fn, acc, x int) {
 		return func(g *fn, acc, x int) {
 			switch {
@@ -117,7 +117,7 @@ func folds() []*fold {
 			g.op("VBLENDVPD", 12, acc, x, acc)
 		}
 	}
-	// A NaN of the second source comes out by itself, one of the first by choice.
+	// The instruction returns NaN of the second source; NaN of the first one is selected.
 	float := func(op string) func(g *fn, acc, x int) {
 		return func(g *fn, acc, x int) {
 			g.op(op, acc, x, acc)

@@ -2,7 +2,8 @@ package main
 
 import "math"
 
-// Minimax fits in the relative error of the whole function, with z = x².
+// Minimax fits of the relative error of the whole function, with z = x². The last number is the
+// error.
 var (
 	// asin(x) = x + x·z·P(z), |x| ≤ ½; 2.9e-10
 	asinP = []float64{0.16666659712791443, 0.07500516623258591, 0.04451499506831169, 0.03182182088494301, 0.01439125556498766, 0.03757668286561966}
@@ -15,12 +16,12 @@ var (
 const (
 	plusInf  = uint32(0x7f800000)
 	quietNaN = uint32(0x7fc00000)
-	// farArgument is so large that √(x²±1) is x, and its square is a number.
+	// farArgument is so large that √(x²±1) rounds to x, and its square does not overflow.
 	farArgument = 0x1p30
 )
 
-// inverses are the trigonometric and hyperbolic functions beside sin, cos and tanh: family and body by name.
-// The bodies keep the argument in register 8.
+// inverses lists the trigonometric and hyperbolic functions other than sin, cos and tanh: family
+// and body by name. The bodies keep the argument in register 8.
 var inverses = []struct {
 	name string
 	body func(g *fn)
@@ -42,7 +43,7 @@ var inverses = []struct {
 		g.op("VXORPS", 6, 6, 6)
 		g.op("VMOVUPS", math.Pi, 7)
 		g.sel(lt, 8, 6, 7, 6, 6)
-		g.op("VFMADD231PS", 2.0, 4, 6) // 2·asin(√((1-x)/2)), or π less it for |x|
+		g.op("VFMADD231PS", 2.0, 4, 6) // 2·asin(√((1-x)/2)), or π minus that for |x|
 		g.sel(gt, 0, 0.5, 6, 5, 0)
 	}},
 	{"atan", func(g *fn) {
@@ -127,13 +128,14 @@ var inverses = []struct {
 	}},
 }
 
-// signOf8 gives register 0 the sign of register 8. 7 is free.
+// signOf8 copies the sign of register 8 to register 0. Register 7 is free.
 func (g *fn) signOf8() {
 	g.op("VANDPS", sign, 8, 7)
 	g.op("VORPS", 7, 0, 0)
 }
 
-// asinParts leaves x in register 8, |x| in 0 and in 4 asin(|x|) or, for |x| over ½, asin(√((1-|x|)/2)).
+// asinParts sets register 8 to x, 0 to |x| and 4 to asin(|x|) or, if |x| > ½, to
+// asin(√((1-|x|)/2)).
 func (g *fn) asinParts() {
 	g.op("VMOVAPS", 0, 8)
 	g.op("VANDPS", absBits, 0, 0)
@@ -149,7 +151,7 @@ func (g *fn) asinParts() {
 	g.op("VFMADD213PS", 3, 3, 4)
 }
 
-// halfExp leaves exp(|x|)/2 in register 0, exp(-|x|)/2 in 1 and x in 8.
+// halfExp sets register 0 to exp(|x|)/2, 1 to exp(-|x|)/2 and 8 to x.
 func (g *fn) halfExp() {
 	g.op("VMOVAPS", 0, 8)
 	g.op("VANDPS", absBits, 0, 0)
@@ -161,8 +163,8 @@ func (g *fn) halfExp() {
 	g.op("VDIVPS", 0, 1, 1)
 }
 
-// far moves register 1 to 0 and zero to 2 or, where register a is beyond farArgument, a itself and one,
-// the multiple of ln2 that is missing then.
+// far sets register 0 to register 1 and register 2 to zero. In lanes where register a exceeds
+// farArgument, it sets them to a and one: the multiple of ln2 that is missing there.
 func (g *fn) far(a int) {
 	g.op("VXORPS", 2, 2, 2)
 	g.op("VMOVUPS", 1.0, 3)
@@ -170,8 +172,8 @@ func (g *fn) far(a int) {
 	g.sel(gt, a, farArgument, a, 1, 0)
 }
 
-// log1p replaces u ≥ 0 in register 0 by log(1+u) plus ln2·k, k in register 2: what 1+u loses comes back as its
-// share of 1+u. Infinity gives NaN. 1 to 7 are free.
+// log1p replaces u ≥ 0 in register 0 by log(1+u) plus ln2·k, with k in register 2. The rounding
+// error of 1+u is added back, relative to 1+u. Infinity gives NaN. Registers 1 to 7 are free.
 func (g *fn) log1p() {
 	g.op("VADDPS", 1.0, 0, 6)
 	g.op("VSUBPS", 1.0, 6, 7)

@@ -2,11 +2,11 @@ package main
 
 import "math"
 
-// Polynomials are minimax fits (Remez) in the relative error of the whole function.
+// Minimax (Remez) fits of the relative error of the whole function. The last number is the error.
 var (
 	// exp(r) = 1 + r + r²·q(r), |r| ≤ ln2/2; 3.2e-9
 	expQ = []float64{0.5, 0.166665181517601, 0.04166620597243309, 0.008368917740881443, 0.0013950543943792582}
-	// the same with respect to exp(r)-1; 2.4e-10
+	// the same relative to exp(r)-1; 2.4e-10
 	expm1Q = []float64{0.5, 0.1666666716337204, 0.04166635498404503, 0.008333273231983185, 0.0013941010693088174, 0.00019914202857762575}
 	// log(1+f) = f - f²/2 + f³·P(f), √½-1 ≤ f ≤ √2-1; 7.3e-10
 	logP = []float64{0.3333331048488617, -0.24999986588954926, 0.20002217590808868, -0.16669248044490814, 0.14218801259994507, -0.12384465336799622, 0.11872150003910065, -0.11788902431726456, 0.06916025280952454}
@@ -27,7 +27,7 @@ const (
 	sign    = uint32(0x80000000)
 )
 
-// horner leaves the polynomial with coefficients c (lowest first) at register x in p.
+// horner sets p to the polynomial with coefficients c (lowest first) of register x.
 func (g *fn) horner(c []float64, x, p int) {
 	g.op("VMOVUPS", c[len(c)-1], p)
 	for i := len(c) - 2; i >= 0; i-- {
@@ -35,7 +35,7 @@ func (g *fn) horner(c []float64, x, p int) {
 	}
 }
 
-// clampLow raises x to at least v, keeping NaN.
+// clampLow sets x to at least v. NaN propagates.
 func (g *fn) clampLow(v float64, x, t int) {
 	g.op("VMOVUPS", v, t)
 	g.op("VMAXPS", x, t, x)
@@ -46,7 +46,8 @@ func (g *fn) clampHigh(v float64, x, t int) {
 	g.op("VMINPS", x, t, x)
 }
 
-// expParts turns x into p and n with exp(x) = p·2ⁿ: p replaces x. t is free. x must lie within [-130, 90] or be NaN.
+// expParts replaces x by p, and sets n, with exp(x) = p·2ⁿ. t is free. x must be in [-130, 90] or
+// NaN.
 func (g *fn) expParts(x, n, t int) {
 	g.op("VMULPS", math.Log2E, x, n)
 	g.round(0, n, n)
@@ -58,13 +59,14 @@ func (g *fn) expParts(x, n, t int) {
 	g.op("VMOVAPS", t, x)
 }
 
-// scale multiplies p by 2ⁿ with one rounding, also below the normal numbers. AVX2 uses t, u and destroys neither n nor p's sign.
+// scale multiplies p by 2ⁿ with one rounding, also for subnormal results. AVX2 uses t and u; n and
+// the sign of p are kept.
 func (g *fn) scale(p, n, t, u int) {
 	if g.width == 16 {
 		g.op("VSCALEFPS", n, p, p)
 		return
 	}
-	// 2ⁿ itself may not be a normal number; the two halves are, and the first product is exact.
+	// 2ⁿ itself may be subnormal. Its two factors are not, and the first product is exact.
 	g.op("VCVTPS2DQ", n, t)
 	g.op("VPSRAD", "$1", t, u)
 	g.op("VPSUBD", u, t, t)
@@ -86,7 +88,7 @@ func (g *fn) expTo(x, n, t, u int) {
 // negAbs sets d to -|x|.
 func (g *fn) negAbs(x, d int) { g.op("VORPS", sign, x, d) }
 
-// log1pParts leaves log(1+f)+k·ln2 in y, for f in y; k has the exponent. z, p are free.
+// logTail sets y to log(1+f)+k·ln2, for f in y and the exponent in k. z and p are free.
 func (g *fn) logTail(f, k, z, p int) {
 	g.op("VMULPS", f, f, z)
 	g.horner(logP, f, p)
@@ -98,20 +100,20 @@ func (g *fn) logTail(f, k, z, p int) {
 	g.op("VFMADD231PS", ln2Hi, k, f)
 }
 
-// logNormal replaces a normal number x in register 0 by its logarithm plus ln2·k, k in register 2. 1 to
-// 5 are free.
+// logNormal replaces a normal number x in register 0 by its logarithm plus ln2·k, with k in
+// register 2. Registers 1 to 5 are free.
 func (g *fn) logNormal(x int) {
 	g.op("VPSUBD", uint32(0x3f3504f3), x, 1) // bits of √½
 	g.op("VPSRAD", "$23", 1, 1)
 	g.op("VPSLLD", "$23", 1, 3)
-	g.op("VPSUBD", 3, x, x) // within [√½, √2)
+	g.op("VPSUBD", 3, x, x) // in [√½, √2)
 	g.op("VCVTDQ2PS", 1, 1)
 	g.op("VADDPS", 1, 2, 2)
 	g.op("VSUBPS", 1.0, x, x)
 	g.logTail(x, 2, 4, 5)
 }
 
-// erfc leaves erfc(|x|) in c, with x in x. a, t, n, u are free.
+// erfc sets c to erfc(|x|) and keeps x. a, t, n, u and v are free.
 func (g *fn) erfc(x, c, a, t, n, u, v int) {
 	g.op("VANDPS", absBits, x, a)
 	g.clampHigh(12, a, t)
@@ -143,11 +145,11 @@ func elems() []*elem {
 	}
 	s0, s1 := scalarReg(0), scalarReg(1)
 
-	// min and max of x86 return the second source when either is NaN; the other order and a
-	// selection of the first operand's NaN give Go's meaning.
+	// min and max of x86 return the second source if either is NaN. Swapping the operands and
+	// selecting NaN of the first operand gives Go's semantics.
 	minmax := func(op string) func(g *fn, a, b int) {
 		return func(g *fn, a, b int) {
-			g.op(op, b, a, b) // NaN of b, or of a only when b is one
+			g.op(op, b, a, b) // NaN of b; NaN of a only if b is NaN
 			g.sel(uno, a, a, a, b, a)
 		}
 	}
@@ -250,7 +252,7 @@ func elems() []*elem {
 		g.op("VDIVPS", 0, 1, 0)
 	})
 	math1("exp", "silu", func(g *fn) {
-		// v·e is formed before the scaling by 2ⁿ, so that subnormal e lose nothing
+		// v·e is computed before scaling by 2ⁿ, so that subnormal e lose no precision.
 		g.clampLow(-126, 0, 1)
 		g.op("VMOVAPS", 0, 8)
 		g.negAbs(0, 0)
@@ -335,12 +337,12 @@ func elems() []*elem {
 		g.op("VMOVUPS", 0x1p-126, 6)
 		g.op("VMULPS", 0x1p23, 0, 1)
 		g.op("VMOVUPS", -23.0, 2)
-		g.sel(lt, 8, 6, 2, 7, 2) // exponent of the subnormal numbers' factor
+		g.sel(lt, 8, 6, 2, 7, 2) // exponent of the factor for subnormal numbers
 		g.sel(lt, 8, 6, 1, 0, 0)
 		g.logNormal(0)
 		inf := g.ci(0x7f800000)
 		g.op("VMOVUPS", inf, 1)
-		g.sel(nlt, 8, 1, 8, 0, 0) // +Inf and NaN stay
+		g.sel(nlt, 8, 1, 8, 0, 0) // +Inf and NaN are kept
 		g.op("VMOVUPS", uint32(0xff800000), 1)
 		g.sel(eq, 8, 7, 1, 0, 0)
 		g.op("VMOVUPS", uint32(0x7fc00000), 1)
@@ -353,7 +355,7 @@ func elems() []*elem {
 		g.odd(5, 4, 0)
 		g.odd(4, 5, 6)
 		g.op("VDIVPS", 6, 0, 0)
-		g.op("VPSLLD", "$31", 2, 2) // odd quarters change the sign
+		g.op("VPSLLD", "$31", 2, 2) // odd quarters flip the sign
 		g.op("VXORPS", 2, 0, 0)
 	})
 	for _, k := range inverses {
@@ -378,7 +380,7 @@ func elems() []*elem {
 		g.sel(lt, 1, 3, 2, 0, 0)
 	})
 	math1("erf", "gelu", func(g *fn) {
-		g.clampLow(-1000, 0, 1) // erfc is 0 there; -Inf·0 would be NaN
+		g.clampLow(-1000, 0, 1) // erfc is 0 below; -Inf·0 would be NaN
 		if g.width == 16 {
 			g.op("VMOVAPS", 0, 9)
 			geluPieces.of(g)
@@ -414,22 +416,22 @@ func elems() []*elem {
 	return ks
 }
 
-// sinCos leaves sin(x + quarters·π/2) in register 0, for |x| up to 30,000.
+// sinCos sets register 0 to sin(x + quarters·π/2), for |x| up to 30,000.
 func (g *fn) sinCos(quarters uint32) {
 	const q, s, c = 2, 4, 5
 	g.quarters()
 	if quarters > 0 {
 		g.op("VPADDD", quarters, q, q)
 	}
-	g.odd(c, s, 0)             // odd quarters take the cosine
-	g.op("VPSRLD", "$1", q, q) // two of four change the sign
+	g.odd(c, s, 0)             // odd quarters use the cosine
+	g.op("VPSRLD", "$1", q, q) // two of four flip the sign
 	g.op("VPSLLD", "$31", q, q)
 	g.op("VXORPS", q, 0, 0)
 }
 
-// quarters leaves in register 2 how many quarters of a turn are in x in register 0, |x| up to 30,000, and in
-// 4 and 5 sine and cosine of the rest: x less a multiple of π/2 in three parts (Cody and Waite), exact with fused
-// products. 1 and 3 are free.
+// quarters reduces x in register 0, |x| up to 30,000, by multiples of π/2 in three parts (Cody and
+// Waite), which is exact with fused products. It sets register 2 to the number of quarter turns,
+// and 4 and 5 to sine and cosine of the remainder. Registers 1 and 3 are free.
 func (g *fn) quarters() {
 	const x, n, q, z, s, c = 0, 1, 2, 3, 4, 5
 	g.op("VMULPS", 2/math.Pi, x, n)
@@ -447,7 +449,8 @@ func (g *fn) quarters() {
 	g.op("VFMADD213PS", 1.0, z, c)
 }
 
-// odd sets d to t where the number of quarters in register 2 is odd, to f elsewhere. Register 1 is free.
+// odd sets d to t in lanes where the number of quarters in register 2 is odd, otherwise to f.
+// Register 1 is free.
 func (g *fn) odd(t, f, d int) {
 	g.op("VPSLLD", "$31", 2, 1)
 	if g.neon() {
@@ -461,7 +464,7 @@ func (g *fn) odd(t, f, d int) {
 	}
 }
 
-// expm1 computes exp(x)-1 in place, with registers x+1 to x+6.
+// expm1 computes exp(x)-1 in place. It uses registers x+1 to x+6.
 func (g *fn) expm1(x int) {
 	n, p, s, t, m := x+1, x+2, x+3, x+4, x+5
 	g.clampHigh(89, x, n)
@@ -474,7 +477,7 @@ func (g *fn) expm1(x int) {
 	g.op("VMULPS", x, x, s)
 	g.op("VMOVAPS", x, m)
 	g.op("VFMADD231PS", s, p, m) // exp(r)-1
-	// 2·(s·m + (s-½)) with s = 2ⁿ⁻¹, which does not overflow before the result does
+	// 2·(s·m + (s-½)) with s = 2ⁿ⁻¹, which overflows only if the result does.
 	g.op("VCVTPS2DQ", n, s)
 	g.op("VPADDD", uint32(126), s, s)
 	g.op("VPSLLD", "$23", s, s)
@@ -482,5 +485,5 @@ func (g *fn) expm1(x int) {
 	g.op("VFMADD231PS", s, m, t)
 	g.op("VADDPS", t, t, t)
 	g.op("VXORPS", s, s, s)
-	g.sel(eq, n, s, m, t, x) // exact around zero, with its sign
+	g.sel(eq, n, s, m, t, x) // exact around zero, including its sign
 }

@@ -2,13 +2,14 @@ package main
 
 import "fmt"
 
-// lowHalves leaves the low 32 bits of the eight elements in registers 0 and 1 in register 0, with AVX2.
+// lowHalves sets register 0 to the low 32 bits of the eight elements in registers 0 and 1, with
+// AVX2.
 func (g *fn) lowHalves() {
 	g.e("VSHUFPS $0x88, Y1, Y0, Y0")
 	g.e("VPERMQ $0xD8, Y0, Y0")
 }
 
-// storeBytes writes the low byte of each 32-bit element of register 0. Register 1 is free.
+// storeBytes stores the low byte of each 32-bit element of register 0. Register 1 is free.
 func (g *fn) storeBytes(d string) {
 	if g.width == 16 {
 		g.e("VPMOVDB Z0, %s", d)
@@ -21,8 +22,8 @@ func (g *fn) storeBytes(d string) {
 	g.e("VMOVQ X0, %s", d)
 }
 
-// storeTruth writes the mask in K1, or AVX2's in register 0, as truth values; inverted writes AVX2's complement.
-// Register 1 is free.
+// storeTruth stores the mask in K1, or that in register 0 for AVX2, as bools. If inverted is set,
+// it stores the complement of AVX2's mask. Register 1 is free.
 func (g *fn) storeTruth(d string, inverted bool) {
 	ones := g.ci(0x01010101)
 	if g.width == 16 {
@@ -42,15 +43,15 @@ func (g *fn) storeTruth(d string, inverted bool) {
 	g.e("VMOVQ X0, %s", d)
 }
 
-// offset moves a memory operand of a register without displacement.
+// offset adds n to the displacement of a memory operand.
 func offset(n int, mem string) string { return fmt.Sprintf("%d%s", n, mem) }
 
-// casts are the conversions that NEON leaves to Go.
+// casts lists the conversions that are not supported with NEON.
 func casts() []*conversion {
 	cast := func(name, src, dst string, body func(g *fn, s, d string)) *conversion {
 		return &conversion{name: name, src: src, dst: dst, body: body, amd64: true}
 	}
-	// halves applies an instruction to each half of a vector's elements, bytes long at its two ends.
+	// halves applies an instruction to both halves of a vector's elements.
 	halves := func(op string, from, to int, narrow bool) func(g *fn, s, d string) {
 		return func(g *fn, s, d string) {
 			half := g.width / 2
@@ -76,7 +77,7 @@ func casts() []*conversion {
 		}
 	}
 	only := func(k *conversion) *conversion { k.only = avx512.name; return k }
-	least := func(g *fn, s, d string) { // whether it is not zero, of bytes
+	least := func(g *fn, s, d string) { // whether bytes are not zero
 		if g.width == 16 {
 			g.e("VMOVDQU %s, X0", s)
 		} else {
@@ -176,7 +177,7 @@ func casts() []*conversion {
 	}
 }
 
-// integerComparisons are those of integers of 32 and 64 bits.
+// integerComparisons lists the comparisons of 32- and 64-bit integers.
 func integerComparisons() (ks []*choice) {
 	for _, c := range []struct {
 		name string

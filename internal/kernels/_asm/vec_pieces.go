@@ -2,9 +2,10 @@ package main
 
 import "fmt"
 
-// Piecewise polynomials for odd functions that become constant: coefficient k of all pieces is
-// coefs[k], piece i has its middle at i·step, and the last one ends there. They are fitted by least squares
-// in the relative error at Chebyshev nodes, each coefficient rounded to float32 before the next ones.
+// Piecewise polynomials for odd functions that become constant. coefs[k] holds coefficient k of all
+// pieces; the middle of piece i is i·step, and the last piece ends there. The coefficients are
+// fitted by least squares of the relative error at Chebyshev nodes; each is rounded to float32
+// before the next ones are fitted.
 var (
 	// erf; 6.8e-8 relative
 	erfPieces = piecewise{step: 0.265625, coefs: [][]float64{
@@ -37,19 +38,19 @@ var (
 	}}
 )
 
-// piecewise has 16 pieces, so that a register holds a coefficient of all.
+// piecewise has 16 pieces, so that one register holds a coefficient of all pieces.
 type piecewise struct {
 	step  float64
 	coefs [][]float64
 }
 
-// most is where the function becomes constant.
+// most returns the argument from which the function is constant.
 func (p *piecewise) most() float64 { return p.step * float64(len(p.coefs[0])-1) }
 
-// roundBias brings the integer part of a small positive number into the low bits.
+// roundBias, added to a small positive number, moves its integer part to the low bits.
 const roundBias = 0x1p23
 
-// tables loads the coefficients into registers from 16 on, before a kernel's loop.
+// tables loads the coefficients into registers from 16 on, before the loop of a kernel.
 func (p *piecewise) tables(g *fn, name string) {
 	for k, c := range p.coefs {
 		g.e("VMOVUPS %s, Z%d", g.table(fmt.Sprintf("%s%d", name, k), c), p.reg(k))
@@ -58,7 +59,8 @@ func (p *piecewise) tables(g *fn, name string) {
 
 func (p *piecewise) reg(k int) int { return 16 + k }
 
-// of replaces register 0 by the function of it with AVX-512, using 1 to 5. Register 1 keeps the sign of x.
+// of replaces register 0 by its function value with AVX-512. It uses registers 1 to 5; register 1
+// keeps the sign of x.
 func (p *piecewise) of(g *fn) {
 	const x, sgn, a, i, c, acc = 0, 1, 2, 3, 4, 5
 	g.op("VANDPS", sign, x, sgn)

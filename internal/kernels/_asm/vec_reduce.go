@@ -5,17 +5,17 @@ import (
 	"strings"
 )
 
-// reduction folds slices into one float32 per call; calls are combined in Go.
+// reduction reduces slices to one float32 per call. Go code combines the calls.
 type reduction struct {
 	family  string
-	name    string // of the assembly and of the generic twin, without F32
-	disp    string // of the dispatcher
+	name    string // name of the assembly and of the generic function, without F32
+	disp    string // name of the dispatcher
 	ins     []string
 	scalar  string
-	dst     bool // writes a slice as well
+	dst     bool // also writes a slice
 	minmax  string
 	initial uint32
-	body    func(g *fn, acc int, in [2]int) // adds vector in to accumulator acc, may use 5..9 with one accumulator
+	body    func(g *fn, acc int, in [2]int) // adds vector in to accumulator acc; may use 5 to 9 with one accumulator
 	accs    int
 }
 
@@ -129,7 +129,7 @@ func (k *reduction) emit(f *file, i isa) {
 	for u := k.accs - 1; u > 0; u-- {
 		combine(8, 8+u, 0)
 	}
-	// halve the lanes; from 256 bits on with AVX2's forms
+	// Halve the lanes; from 256 bits on with AVX2 instructions.
 	h := g
 	if i.width == 16 {
 		g.e("VEXTRACTF64X4 $1, Z8, Y9")
@@ -190,7 +190,7 @@ func (k *reduction) dispatch(isas []isa) string {
 		fmt.Fprintf(&o, "\ts := %sF32Generic(nil)\n", k.name)
 	}
 	most := "chunk"
-	if isas[0].neon() { // a lane adds no more numbers than one of AVX2's, whose error bounds hold
+	if isas[0].neon() { // a lane adds at most as many numbers as with AVX2, so its error bounds hold
 		most = "chunk/2"
 	}
 	fmt.Fprintf(&o, "\tfor len(%s) > 0 {\n\t\tn := min(len(%s), %s)\n", walk, walk, most)
@@ -265,8 +265,8 @@ func reductions() []*reduction {
 	return ks
 }
 
-// extreme folds a vector into the running minima or maxima; the order of the operands and the
-// selection keep a NaN of either.
+// extreme combines a vector with the running minima or maxima. Operand order and a selection
+// propagate NaN of both.
 func extreme(op string, initial uint32) func(g *fn, acc int, in [2]int) {
 	return func(g *fn, acc int, in [2]int) {
 		if g.masked {
@@ -277,7 +277,7 @@ func extreme(op string, initial uint32) func(g *fn, acc int, in [2]int) {
 	}
 }
 
-// zeroTail zeroes the lanes beyond the end.
+// zeroTail clears the lanes beyond the end.
 func (g *fn) zeroTail(r int) {
 	switch {
 	case !g.masked:

@@ -2,9 +2,9 @@ package main
 
 import "fmt"
 
-// rows folds each of as many rows as a vector has lanes, which lie one after the other, and stores the
-// results side by side. Every row has an accumulator; at the end a tree of shuffles adds up their
-// lanes, all rows alike, so that a row's result does not depend on its place.
+// rows reduces as many adjacent rows at a time as a vector has lanes, and stores the results side
+// by side. Every row has one accumulator. A tree of shuffles then adds up the lanes, the same way
+// for all rows, so that a row's result does not depend on its index.
 type rows struct {
 	name    string
 	minmax  string
@@ -56,7 +56,7 @@ func (k *rows) emit(f *file, i isa) {
 		g.e("LEAQ (SI)(R13*4), SI")
 		g.label(fmt.Sprintf("next%d", r))
 	}
-	// combine leaves what a and b fold to in a.
+	// combine reduces a and b to a.
 	combine := func(a, b int) {
 		if k.minmax == "" {
 			g.op("VADDPS", b, a, a)
@@ -65,7 +65,7 @@ func (k *rows) emit(f *file, i isa) {
 		g.op(k.minmax, b, a, t)
 		g.sel(uno, a, a, a, t, a)
 	}
-	// join takes the halves of a and b together in a.
+	// join combines the halves of a and b in a.
 	join := func(a, b int, op, lo, hi string) {
 		if lo == "" {
 			g.op(op+"L"+hi, b, a, in[0])
@@ -77,7 +77,7 @@ func (k *rows) emit(f *file, i isa) {
 		combine(in[0], in[1])
 		g.op("VMOVAPS", in[0], a)
 	}
-	// a lane of 128 bits each for rows r, 4+r, …
+	// One lane of 128 bits each for rows r, 4+r, …
 	if i.width == 16 {
 		for r := range 4 {
 			join(acc[r], acc[r+4], "VSHUFF32X4", "$0x88", "$0xDD")
@@ -125,7 +125,7 @@ func (k *rows) noasm() string {
 	return fmt.Sprintf("\nfunc %[1]sRowsF32(_ cpu.Level, dst, x []float32, n, first int) { %[1]sRowsF32Generic(dst, x, n, first) }\n", k.name)
 }
 
-// rowReductions are the folds of reductions() that go row by row as well.
+// rowReductions lists the entries of reductions() that also exist for rows.
 func rowReductions() []kernel {
 	var ks []kernel
 	for _, r := range reductions() {

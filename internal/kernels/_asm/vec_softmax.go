@@ -2,13 +2,13 @@ package main
 
 import "fmt"
 
-// softmax is the kernel of rows that lie one after the other: the maximum, the exponentials and their
-// sum, and the division or, for log, the subtraction of the sum's logarithm. A NaN may get lost in
-// the maximum; the sum has it. The loop over the rows lets the processor begin a row while it
-// waits for the folded lanes of the one before.
+// softmax is the kernel for adjacent rows: the maximum, the exponentials and their sum, and the
+// division or, if log is set, the subtraction of the logarithm of the sum. The maximum may lose a
+// NaN; the sum has it. Since the loop over rows is part of the kernel, the processor starts a row
+// while it waits for the horizontal reduction of the previous one.
 type softmax struct {
 	log   bool
-	total bool // the logarithm of the sum of the exponentials alone, for each row
+	total bool // only the logarithm of the sum of the exponentials, per row
 }
 
 func (k softmax) name() string {
@@ -25,8 +25,8 @@ func (k softmax) emit(f *file, i isa) {
 	g := f.function(k.name()+"F32"+i.name, i, []arg{{"dst", "*float32"}, {"x", "*float32"}, {"n", "int"}, {"rows", "int"}}, nil)
 	shift := map[int]int{4: 2, 8: 3, 16: 4}[i.width]
 	bytes := 4 * i.width
-	const by = 13                 // what all lanes are subtracted by or multiplied with
-	expTo := func(g *fn, r int) { // of what is not above 0
+	const by = 13                 // broadcast value that all lanes are reduced or multiplied by
+	expTo := func(g *fn, r int) { // for arguments that are not positive
 		g.clampLow(-126, r, r+1)
 		g.expParts(r, r+1, r+2)
 		g.scale(r, r+1, r+2, r+3)
@@ -46,7 +46,7 @@ func (k softmax) emit(f *file, i isa) {
 		g.tailMask()
 	}
 
-	// pass walks over the row in steps of so many vectors and at last one, then over the tail.
+	// pass processes the row in steps of step vectors, then single vectors, then the tail.
 	pass := func(name string, step int, vector func(u int)) {
 		g.e("MOVQ R8, SI")
 		g.e("MOVQ R9, DI")
@@ -86,7 +86,7 @@ func (k softmax) emit(f *file, i isa) {
 		g.label(name + "done")
 	}
 	at := func(u int, reg string) string { return fmt.Sprintf("%d(%s)", u*bytes, reg) }
-	// fold folds the lanes of register 8 and broadcasts the result.
+	// fold reduces the lanes of register 8 and broadcasts the result.
 	fold := func(op string) {
 		if g.neon() {
 			for _, order := range []string{"$0x4e", "$0xb1"} {
@@ -145,7 +145,7 @@ func (k softmax) emit(f *file, i isa) {
 		g.op("VXORPS", 2, 2, 2)
 		g.logNormal(0)
 		g.op("VMOVUPS", uint32(0x7f800000), 1)
-		g.sel(lt, 12, 1, 0, 12, 12) // a sum is at least 1, or NaN
+		g.sel(lt, 12, 1, 0, 12, 12) // a sum is at least 1 or NaN
 	}
 	switch {
 	case k.total:
@@ -185,9 +185,9 @@ func (k softmax) emit(f *file, i isa) {
 }
 
 func (k softmax) dispatch(isas []isa) string {
-	// how far dst goes on with a row, and how many rows x has
+	// step is the distance in dst per call; walk is the number of rows per call.
 	step, walk := "m*n", "min(len(dst)/n, max(1, chunk/n))"
-	o := fmt.Sprintf("\n// %[1]sF32 takes rows of n elements, of which one has at most chunk.\nfunc %[1]sF32(l cpu.Level, dst, x []float32, n int) {\n", k.name())
+	o := fmt.Sprintf("\n// %[1]sF32 processes rows of n elements, at most chunk each.\nfunc %[1]sF32(l cpu.Level, dst, x []float32, n int) {\n", k.name())
 	if k.total {
 		step, walk = "m", "min(len(dst), max(1, chunk/n))"
 	} else {

@@ -1,7 +1,7 @@
 package main
 
-// transpose writes the kernel that transposes n square blocks side by side: the block of
-// src moves right by its width, the one of dst down by its height. Strides are in bytes.
+// transpose writes the kernel that transposes n adjacent square blocks. From block to block, src
+// advances by the block's width to the right and dst by its height down. Strides are in bytes.
 func transpose(f *file, i isa) {
 	g := f.function("transposeF32"+i.name, i, []arg{{"dst", "*float32"}, {"src", "*float32"}, {"ldd", "int"}, {"lds", "int"}, {"n", "int"}}, nil)
 	g.arg("dst", "DI")
@@ -24,8 +24,8 @@ func transpose(f *file, i isa) {
 			g.e("LEAQ (AX)(R9*4), AX")
 		}
 	}
-	// Within each 128-bit lane, transpose 4×4; then move the lanes.
-	half := w // registers w.. take the intermediate values
+	// Transpose 4×4 within each 128-bit lane, then move the lanes.
+	half := w // registers from w on hold intermediate values
 	in := func(q, k int) int { return q*4 + k }
 	for q := range w / 4 {
 		a, b, c, d := in(q, 0), in(q, 1), in(q, 2), in(q, 3)
@@ -38,7 +38,7 @@ func transpose(f *file, i isa) {
 		g.op("VUNPCKLPD", half+3, half+1, c)
 		g.op("VUNPCKHPD", half+3, half+1, d)
 	}
-	// in(q, k) has, in lane m, column 4m+k of rows 4q to 4q+3
+	// in(q, k) holds column 4m+k of rows 4q to 4q+3 in lane m.
 	res := make([]int, w)
 	for k := range 4 {
 		if w == 4 {

@@ -2,12 +2,13 @@ package main
 
 import "fmt"
 
-// Winograd's points are 0, ±a, ±b and infinity, exact in float32.
+// The interpolation points are 0, ±a, ±b and infinity; a and b are exact in float32.
 const wa, wb = 0.75, 1.5
 
-// winograd writes the input and output transforms of F(4×4, 3×3) and F(2×2, 3×3) for blocks
-// of 16 channels. The input transforms read n tiles side by side, which overlap by two pixels, and
-// write element xi of tile t at dst + xi·stride + t·64 bytes; the output transforms go back.
+// winograd writes the input and output transforms of F(4×4, 3×3) and F(2×2, 3×3) for blocks of 16
+// channels. An input transform reads n adjacent tiles, which overlap by two pixels, and writes
+// element xi of tile t to dst + xi·stride + t·64 bytes. An output transform reads elements in that
+// layout.
 func winograd(f *file) {
 	in := []arg{{"src", "*float32"}, {"dst", "*float32"}, {"row", "int"}, {"xi", "int"}, {"n", "int"}}
 	out := []arg{{"src", "*float32"}, {"dst", "*float32"}, {"bias", "*float32"}, {"add", "*float32"}, {"row", "int"}, {"addRow", "int"}, {"xi", "int"}, {"n", "int"}, {"lo", "float32"}, {"hi", "float32"}}
@@ -66,7 +67,8 @@ func input4(g *fn) {
 		g.e("ADDQ R13, R12")
 	}
 	low, high := [6]int{0, 1, 2, 3, 4, 5}, [6]int{6, 7, 8, 9, 10, 11}
-	// rows 0 and 5 of the transformed column: a²b²·d0 - (a²+b²)·d2 + d4, one down for 5
+	// Rows 0 and 5 of the transformed column: a²b²·d0 - (a²+b²)·d2 + d4, with indices increased by
+	// one for row 5.
 	end := func(k int) {
 		for j := range 6 {
 			g.op("VMOVUPS", at(4+k, j), j)
@@ -76,7 +78,7 @@ func input4(g *fn) {
 		}
 		second(low)
 	}
-	// rows of a pair of points: (d4 - q·d2) ± m·(d3 - q·d1)
+	// Rows of a pair of points: (d4 - q·d2) ± m·(d3 - q·d1).
 	pair := func(q, m int) {
 		for j := range 6 {
 			g.op("VMOVUPS", at(4, j), j)
@@ -128,7 +130,7 @@ func output4(g *fn) {
 		}
 		g.e("LEAQ (AX)(BX*2), R15")
 		g.op("VMOVUPS", "(AX)(BX*1)", 24)
-		g.op("VADDPS", "(R15)", 24, 25) // sums and differences of the pairs of points
+		g.op("VADDPS", "(R15)", 24, 25) // sums and differences of pairs of points
 		g.op("VSUBPS", "(R15)", 24, 26)
 		g.op("VMOVUPS", "(R15)(BX*1)", 27)
 		g.op("VADDPS", "(R15)(BX*2)", 27, 28)
@@ -278,16 +280,16 @@ func output2(g *fn) {
 	g.nextTile(128)
 }
 
-// filters transforms n filters of 16 outputs, [n][9][16], in float64: points holds the factor of
-// point 0 and for each pair of points ±p the factors of g0, g1 and g2. Element xi of filter c goes
-// to dst + xi·stride + c·128 bytes.
+// filters writes a kernel that transforms n filters of 16 outputs, [n][9][16], in float64. points
+// holds the factor of point 0 and, for each pair of points ±p, the factors of g0, g1 and g2.
+// Element xi of filter c is written to dst + xi·stride + c·128 bytes.
 func filters(g *fn, pairs int) {
 	for _, p := range [][2]string{{"src", "SI"}, {"dst", "DI"}, {"points", "DX"}, {"xi", "R8"}, {"n", "CX"}} {
 		g.arg(p[0], p[1])
 	}
 	side := 2*pairs + 2
-	// transform leaves the side combinations of registers x0, x1, x2 in to(0) to to(side-1); the
-	// last one may be x2.
+	// transform writes the side combinations of registers x0, x1, x2 to to(0) … to(side-1). The
+	// last of these may be x2.
 	const even, odd = 30, 31
 	transform := func(x0, x1, x2 int, to func(i int) int) {
 		for p := range pairs {

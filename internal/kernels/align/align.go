@@ -8,8 +8,8 @@ import "unsafe"
 // Line is the size of a cache line and of the widest vector register, in bytes.
 const Line = 64
 
-// Slice returns a zeroed slice of n elements whose first element lies at a multiple of 64 bytes. T must
-// not contain pointers, and its size must divide 64.
+// Slice returns a zeroed slice of n elements that is aligned to 64 bytes. T must not contain
+// pointers, and its size must divide 64.
 func Slice[T any](n int) []T {
 	var z T
 	size := int(unsafe.Sizeof(z))

@@ -7,9 +7,8 @@ import (
 	"github.com/onward-ml/onward/internal/kernels/gemm"
 )
 
-// Affine computes the following over pixels of one block of NCHW16c, such as a row: a folded
-// BatchNormalization and its activation. The product and the sum are fused in assembly. NaN stays NaN.
-// dst may be x.
+// Affine applies a folded BatchNormalization and its activation to pixels of one block of NCHW16c,
+// such as a row. The assembly fuses product and sum. NaN propagates. dst may be x. Affine computes
 //
 //	for p := 0; p < len(dst); p += 16 {
 //		for j := range 16 {
@@ -18,7 +17,7 @@ import (
 //	}
 func Affine(level cpu.Level, dst, x []float32, scale, shift *[Lanes]float32, act gemm.Activation, lo, hi float32) {
 	if len(dst)%Lanes != 0 || len(x) < len(dst) {
-		panic(fmt.Sprintf("conv: %d elements from %d, want whole pixels of %d and as many", len(dst), len(x), Lanes))
+		panic(fmt.Sprintf("conv: dst has %d elements and x %d, want equal multiples of %d", len(dst), len(x), Lanes))
 	}
 	lo, hi = (&BlockedEpilogue{Act: act, Lo: lo, Hi: hi}).bounds()
 	runAffine(level, dst, x[:len(dst)], scale, shift, lo, hi)

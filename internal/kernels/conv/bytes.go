@@ -12,30 +12,32 @@ import (
 )
 
 const (
-	bytePixels = 14 // of the tallest tile
+	bytePixels = 14 // pixels of the largest tile
 	byteCols   = 32 // output channels of a tile
-	// byteSteps bounds the steps of four channels of one tile call to about 30 µs.
+	// byteSteps limits one tile call to about 30 µs: steps of four channels.
 	byteSteps = 8192
-	// byteGroup is how many output pixels one unit of work has.
+	// byteGroup is the number of output pixels in a unit of work.
 	byteGroup = 32 * bytePixels
 )
 
-// byteTile is what a tile function of bytes reads; the generator knows the offsets. Distances are in bytes.
+// byteTile holds the arguments of a tile function for bytes; the generator knows the field offsets.
+// Distances are in bytes.
 //
-// A tile is up to 14 output pixels by 32 output channels. Its pixels come in two halves, each evenly spaced, so that
-// a tile can take two narrow rows. Weights are signed, [tap][k][32 outputs][4 channels].
+// A tile has up to 14 output pixels and 32 output channels. Its pixels form two halves, each evenly
+// spaced, so that one tile can cover two narrow rows. Weights are signed, [tap][k][32 outputs][4
+// channels].
 type byteTile struct {
 	a, b, c unsafe.Pointer
-	offsets unsafe.Pointer // of the taps to a pixel, one int each
+	offsets unsafe.Pointer // of the taps relative to a pixel, one int each
 	taps, k int            // trip counts, at least 1
-	pixel   int            // from one pixel's input to the next
-	second  int            // from the first pixel's input to that of the second half
-	ldc     int            // between the outputs of pixels
-	secondC int            // from the first output to that of the second half
+	pixel   int            // distance between the inputs of successive pixels
+	second  int            // distance from the input of the first pixel to that of the second half
+	ldc     int            // distance between the outputs of successive pixels
+	secondC int            // distance from the first output to that of the second half
 	bias    unsafe.Pointer // 32 of int32
 	scale   unsafe.Pointer // 32 of float32
 	zero    int32
-	lo, hi  float32 // bounds of the output less the zero point
+	lo, hi  float32 // bounds of the output minus the zero point
 	mask    uint32  // of the output channels
 	sums    uint64  // 1 to store int32
 	_       uint64
@@ -91,18 +93,19 @@ func byteTileGeneric(pixels int, t *byteTile) {
 	}
 }
 
-// byteWeights are weights less their zero points for [byteTile]: [group][panel][tap][k][32][4]. Without
-// groups a row of taps is one, so that channels in any number leave few gaps.
+// byteWeights holds weights minus their zero points for [byteTile]: [group][panel][tap][k][32][4].
+// Without groups, a row of taps is stored as one tap, so that padding the channels to multiples of
+// four costs little.
 type byteWeights struct {
 	data   []int8
-	sums   []int32 // of the weights of every output, by panel
+	sums   []int32 // of the weights of each output, by panel
 	panels int     // of one group
 	taps   int
 	k      int
 	merged bool
 }
 
-// packBytes returns nil where a difference does not fit a byte, or a call would take too long.
+// packBytes returns nil if a difference does not fit a byte, or if a call would take too long.
 func packBytes[W quant.Byte](s *Shape, w []W, zero func(o int) int32) *byteWeights {
 	cg, og, taps := s.Cin/s.Group, s.Cout/s.Group, product(s.Kernel)
 	kw := 1
@@ -142,7 +145,7 @@ func packBytes[W quant.Byte](s *Shape, w []W, zero func(o int) int32) *byteWeigh
 	return p
 }
 
-// place returns the row of taps that a tap lies in, and where in it its channels begin.
+// place returns the row of taps that contains a tap, and the offset of the tap's channels in it.
 func (p *byteWeights) place(tap, channels, kw int) (row, first int) {
 	if p.merged {
 		return tap / kw, tap % kw * channels
@@ -150,7 +153,7 @@ func (p *byteWeights) place(tap, channels, kw int) (row, first int) {
 	return tap, 0
 }
 
-// at returns the weight of an output for a channel of its group and a tap.
+// at returns the weight of output o for a channel of its group and a tap.
 func (p *byteWeights) at(s *Shape, o, c, tap int) int8 {
 	cg, og, kw := s.Cin/s.Group, s.Cout/s.Group, 1
 	if n := len(s.Kernel); n > 0 {
@@ -161,23 +164,24 @@ func (p *byteWeights) at(s *Shape, o, c, tap int) int8 {
 	return p.data[(((panel*p.taps+row)*p.k+i/4)*byteCols+j)*4+i%4]
 }
 
-// byteGeometry is where a convolution of bytes reads: an image [z][y][x][channel] with its padding.
+// byteGeometry describes the padded input image [z][y][x][channel] of a convolution of bytes, and
+// its division into tiles.
 type byteGeometry struct {
 	size    [3]int // of the padded image
 	row     int    // bytes of a padded row
 	offsets []int
-	across  int // tiles in a row of output, or 0 where a tile takes two rows
-	rows    int // of output, or pairs of them
+	across  int // tiles per row of output; 0 if a tile covers two rows
+	rows    int // rows of output, or pairs of rows
 	width   int
-	step    int  // pixels of the image from one output to the next in a row
-	pixels  bool // rows do not matter: any run of pixels is evenly spaced
+	step    int  // distance in pixels of the image between the inputs of successive outputs
+	pixels  bool // every run of output pixels is evenly spaced, across rows too
 }
 
-// placeBytes lays the convolution over a padded image, and reports whether it suits.
+// placeBytes returns the geometry of the convolution, or nil if the byte tiles do not support it.
 func (d *Integer) placeBytes() *byteGeometry {
 	w, e := d.bytes, &d.d
 	for _, i := range e {
-		// a window leaves the border, and the border is not much of the image
+		// Not supported: a window that lies in the padding alone, or more padding than image.
 		if i.in == 0 || i.out == 0 || i.pad > (i.kernel-1)*i.dilation || i.dilation*(i.kernel-1) > 64+2*i.in {
 			return nil
 		}
@@ -208,7 +212,7 @@ func (d *Integer) placeBytes() *byteGeometry {
 	q.across = tiles(q.width, bytePixels)
 	switch {
 	case product(d.s.Kernel) == 1 && q.size == [3]int{e[0].out, e[1].out, e[2].out}:
-		// Strides over the only pixel of a dimension do not count.
+		// The stride is irrelevant in a dimension of one pixel.
 		q.pixels, q.width, q.rows, q.step = true, d.pixels[1], 1, 1
 		q.across = tiles(q.width, bytePixels)
 	case 2*q.width <= bytePixels && q.rows > 1:
@@ -217,10 +221,10 @@ func (d *Integer) placeBytes() *byteGeometry {
 	return q
 }
 
-// tiles returns the number of tiles of one panel.
+// tiles returns the number of tiles per panel.
 func (q *byteGeometry) tiles() int { return q.rows * max(q.across, 1) }
 
-// tile returns the first pixel of tile i and the pixels of its two halves.
+// tile returns the first pixel of tile i and the number of pixels of its two halves.
 func (q *byteGeometry) tile(i, pixels int) (p, first, second int) {
 	if q.across == 0 {
 		p = 2 * i * q.width
@@ -233,10 +237,11 @@ func (q *byteGeometry) tile(i, pixels int) (p, first, second int) {
 	return i/q.across*q.width + a, (b - a + 1) / 2, (b - a) / 2
 }
 
-// length returns the bytes of the padded image; tiles read up to three beyond the channels.
+// length returns the size of the padded image in bytes. Tiles read up to three bytes beyond the
+// channels.
 func (q *byteGeometry) length() int { return q.size[0]*q.size[1]*q.row + 4 }
 
-// byteOutput says what becomes of the sums: int32 in y, or bytes.
+// byteOutput is the destination of the sums: int32 in y, or requantized bytes.
 type byteOutput struct {
 	sums   []int32
 	bytes  []byte
@@ -245,7 +250,7 @@ type byteOutput struct {
 	lo, hi float32
 }
 
-// runBytes convolves the images of x, whose signed elements count as 128 more.
+// runBytes convolves the images of x. Signed elements are converted to unsigned ones by adding 128.
 func (d *Integer) runBytes(par gemm.Par, y *byteOutput, x []byte, signed bool) {
 	s, q, w := d.s, d.place8, d.bytes
 	in, out := d.pixels[0], d.pixels[1]
@@ -285,7 +290,8 @@ func (d *Integer) runBytes(par gemm.Par, y *byteOutput, x []byte, signed bool) {
 	}
 }
 
-// shiftOf returns what turns the bytes of signed integers into those of unsigned ones, 128 more.
+// shiftOf returns the offset that converts signed bytes to unsigned ones: 128, or 0 for unsigned
+// ones.
 func shiftOf(signed bool) byte {
 	if signed {
 		return 0x80
@@ -293,7 +299,7 @@ func shiftOf(signed bool) byte {
 	return 0
 }
 
-// byteRows is how many rows of the padded image are written at a time.
+// byteRows is the number of rows of the padded image that are written at a time.
 const byteRows = 8
 
 // padRows writes the rows [lo, hi) of the padded image.
@@ -301,7 +307,7 @@ func (d *Integer) padRows(b *integerBuffers, image, src []byte, pad, flip byte, 
 	q, e, cin := d.place8, &d.d, d.s.Cin
 	plane := d.pixels[0]
 	var staged []byte
-	if q.row == e[2].in*cin && q.size[1] == e[1].in && q.size[0] == e[0].in { // no padding: one long row
+	if q.row == e[2].in*cin && q.size[1] == e[1].in && q.size[0] == e[0].in { // no padding: treat the image as one row
 		p0, p1 := lo*e[2].in, hi*e[2].in
 		quant.TransposeBytes(d.level, image[p0*cin:], cin, src[p0:], plane, cin, p1-p0)
 		if flip != 0 {
@@ -309,7 +315,7 @@ func (d *Integer) padRows(b *integerBuffers, image, src []byte, pad, flip byte, 
 		}
 		return
 	}
-	input := func(r int) int { // row of the input, or -1
+	input := func(r int) int { // row of the input, or -1 in the padding
 		z, y := r/q.size[1]-e[0].pad, r%q.size[1]-e[1].pad
 		if z < 0 || z >= e[0].in || y < 0 || y >= e[1].in {
 			return -1
@@ -317,7 +323,7 @@ func (d *Integer) padRows(b *integerBuffers, image, src []byte, pad, flip byte, 
 		return z*e[1].in + y
 	}
 	first := 0
-	if e[2].in < 16 { // narrow rows fill no vectors: several at a time do
+	if e[2].in < 16 { // narrow rows do not fill a vector, so transpose several at a time
 		last := -1
 		for r := lo; r < hi; r++ {
 			if i := input(r); i >= 0 {
@@ -398,14 +404,14 @@ func (d *Integer) byteUnit(b *integerBuffers, y *byteOutput, image []byte, bias 
 	o := g*og + j
 	at := (n*s.Cout+o)*out + p0
 	if y.sums != nil {
-		// the bits of int32 move like those of float32
+		// Transposing only moves the bits, so int32 can use the float32 kernel.
 		vec.TransposeF32(d.level, asFloats(y.sums[at:]), out, asFloats(sums), byteCols, count, cols)
 		return
 	}
 	quant.TransposeBytes(d.level, y.bytes[at:], out, rows, byteCols, count, cols)
 }
 
-// byteAt returns where the window of output pixel p begins in the padded image.
+// byteAt returns the offset of output pixel p's window in the padded image.
 func (d *Integer) byteAt(p int) int {
 	q, e := d.place8, &d.d
 	if q.pixels {

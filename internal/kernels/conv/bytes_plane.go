@@ -9,24 +9,25 @@ import (
 )
 
 const (
-	planeRows = 4       // of output in a tile
-	planeWork = 1 << 18 // taps times outputs of a row in a tile: about 20 µs
+	planeRows = 4       // rows of output per tile
+	planeWork = 1 << 18 // limit of taps times outputs of a row per tile: about 20 µs
 )
 
-// planeTile is what a tile function of one plane reads; the generator knows the offsets. Distances are in bytes.
+// planeTile holds the arguments of a tile function for one plane; the generator knows the field
+// offsets. Distances are in bytes.
 //
-// It is up to four rows of a depthwise convolution of bytes, in a plane that holds its padding. Weights are int32, of
-// which the kernels read the low half; differences of bytes fit it.
+// A tile has up to four rows of a depthwise convolution of bytes, in a plane with its padding.
+// Weights are int32, of which the kernels read the low half; differences of bytes fit in it.
 type planeTile struct {
 	a, b, c unsafe.Pointer
 	kh, kw  int // trip counts, at least 1
-	dx, dy  int // between taps
-	row     int // from the input of a row of output to the next
-	ldc     int // between rows of output
+	dx, dy  int // distances between taps
+	row     int // distance between the inputs of successive rows of output
+	ldc     int // distance between rows of output
 	n       int // outputs of a row
 	bias    int32
 	scale   float32
-	lo, hi  float32 // bounds of the output less the zero point
+	lo, hi  float32 // bounds of the output minus the zero point
 	zero    int32
 	_       int32
 	sums    uint64 // 1 to store int32
@@ -69,16 +70,17 @@ func planeTileGeneric(rows, stride int, t *planeTile) {
 	}
 }
 
-// planeSlack is how many bytes beyond a plane the vectors of its last row read.
+// planeSlack is the number of bytes that vector loads read beyond the last row of a plane.
 const planeSlack = 64
 
-// fitsPlane reports whether the tiles of planes suit: over two dimensions, with a border that a window can leave.
+// fitsPlane reports whether the plane tiles support the convolution: two dimensions, and no window
+// in the padding alone.
 func (d *Integer) fitsPlane() bool {
 	e := &d.d
 	return cpu.VNNI(d.level) && d.single != nil && d.small && d.fitsFloats() && e[2].stride <= 2 && e[1].kernel*e[2].kernel*(e[2].out+16) <= planeWork
 }
 
-// planeSize returns the padded plane: rows, and bytes of one.
+// planeSize returns the number of rows of the padded plane, and the bytes of one row.
 func (d *Integer) planeSize() (rows, row int) {
 	e := &d.d
 	rows = max(e[1].pad+e[1].in, (e[1].out-1)*e[1].stride+(e[1].kernel-1)*e[1].dilation+1)
@@ -86,7 +88,7 @@ func (d *Integer) planeSize() (rows, row int) {
 	return rows, row
 }
 
-// runPlanes convolves plane by plane.
+// runPlanes computes the convolution plane by plane.
 func (d *Integer) runPlanes(par gemm.Par, y *byteOutput, x []byte, signed bool) {
 	par(d.s.N*d.s.Cout, func(lo, hi int) {
 		b := integerPool.Get().(*integerBuffers)

@@ -1,11 +1,13 @@
 // Package conv computes convolutions and pooling.
 //
-// Two families live here. The functions over [Shape] take any number of spatial dimensions, groups,
-// strides, dilations and paddings in ONNX's layout (N, C, spatial…); they gather the input into
-// panels and multiply with package gemm. The functions over [Layout] take two spatial dimensions in the
-// layout NCHW16c and are the fast ones: direct, Winograd, depthwise, and the stem that reads NCHW.
+// It has two families of functions. Those over [Shape] support any number of spatial dimensions,
+// groups, strides, dilations and paddings in ONNX's layout (N, C, spatial…). They copy the input
+// into panels (im2col) and multiply with package gemm. Those over [Layout] support two spatial
+// dimensions in the blocked layout NCHW16c and are the fast ones: direct, Winograd, depthwise, and
+// the NCHW-input convolution.
 //
-// Functions trust their arguments: callers check shapes with [Shape.Check] and slice lengths before.
+// Functions trust their arguments: callers check shapes with [Shape.Check], and slice lengths,
+// before.
 package conv
 
 //go:generate go -C ../_asm run . conv
@@ -61,7 +63,7 @@ func product(v []int) int {
 	return p
 }
 
-// Epilogue is what happens to a sum before it is stored, in the order of the fields.
+// Epilogue is applied to a sum before it is stored, in the order of the fields.
 type Epilogue[T gemm.Number] struct {
 	Bias   []T // Cout values, or nil
 	Add    []T // the layout of the output, or nil; must not overlap it
@@ -69,7 +71,7 @@ type Epilogue[T gemm.Number] struct {
 	Lo, Hi T // of gemm.Clip
 }
 
-// NaiveGeneric computes y = conv(x, w) one output at a time. It is slow and obviously right.
+// NaiveGeneric computes y = conv(x, w) one output at a time. It is slow and simple, for tests.
 //
 //	for each n, o, p { // image, output channel, output position
 //		sum := bias[o]
@@ -114,8 +116,8 @@ func NaiveGeneric[T gemm.Number](s *Shape, y, x, w []T, ep *Epilogue[T]) {
 	}
 }
 
-// tapOffsets sets offs[j] to the offset in an input plane that tap t (flat) reads for
-// output position p+j (flat), or -1 in the padding.
+// tapOffsets sets offs[j] to the offset in an input plane that tap t reads for output p+j (linear
+// indices), or to -1 in the padding.
 func (s *Shape) tapOffsets(offs []int, p, t int) {
 	n := len(s.In)
 	if n == 0 {
@@ -126,7 +128,7 @@ func (s *Shape) tapOffsets(offs []int, p, t int) {
 	kx := t % s.Kernel[last]
 	t /= s.Kernel[last]
 	for j := 0; j < len(offs); {
-		// the rest of one output row shares its coordinates in the other dimensions
+		// The other outputs of the row have the same coordinates in the other dimensions.
 		x := (p + j) % s.Out[last]
 		run := min(len(offs)-j, s.Out[last]-x)
 		rest, tt := (p+j)/s.Out[last], t
@@ -150,7 +152,8 @@ func (s *Shape) tapOffsets(offs []int, p, t int) {
 	}
 }
 
-// gather writes the panel of 32 output positions from p on, [channel][tap][32], for the input planes at x.
+// gather writes the im2col panel of 32 outputs from p on, [channel][tap][32], for the input planes
+// at x.
 func gather[T gemm.Number](s *Shape, dst, x []T, channels, in, taps, p, width int) {
 	var offs [gemm.PanelWidth]int
 	for t := range taps {
@@ -194,13 +197,13 @@ func gather[T gemm.Number](s *Shape, dst, x []T, channels, in, taps, p, width in
 	}
 }
 
-// F32 computes a convolution of float32 in ONNX's layout at the given level. par splits the
-// images, groups and panels of output positions; nil stands for one call.
+// F32 computes a convolution of float32 in ONNX's layout at the given level. par distributes
+// images, groups and panels of outputs; if it is nil, one call computes everything.
 func F32(level cpu.Level, par gemm.Par, s *Shape, y, x, w []float32, ep *Epilogue[float32]) {
 	run(par, s, y, x, w, ep, &poolF32, func(a *gemm.Args[float32], b gemm.Block) { gemm.F32(level, a, b, nil) })
 }
 
-// Generic computes a convolution in plain Go for any element type.
+// Generic is [F32] in plain Go, for any element type.
 func Generic[T gemm.Number](par gemm.Par, s *Shape, y, x, w []T, ep *Epilogue[T]) {
 	run(par, s, y, x, w, ep, new(sync.Pool), func(a *gemm.Args[T], b gemm.Block) { gemm.Generic(a, b, nil) })
 }
@@ -223,7 +226,7 @@ func run[T gemm.Number](par gemm.Par, s *Shape, y, x, w []T, ep *Epilogue[T], po
 			defer pool.Put(b)
 			buf = (*b)[:k*gemm.PanelWidth]
 		}
-		var a, b gemm.Args[T] // one allocation for all panels
+		var a, b gemm.Args[T] // allocated once for all panels
 		for u := lo; u < hi; {
 			image, p := u/panels, u%panels
 			n := min(hi-u, panels-p) // panels of one image and group

@@ -8,13 +8,13 @@ import (
 	"github.com/onward-ml/onward/internal/kernels/gemm"
 )
 
-// DepthwiseWeights are packed for [Depthwise]: [channel block][kh][kw][16].
+// DepthwiseWeights are the packed weights of [Depthwise]: [channel block][kh][kw][16].
 type DepthwiseWeights struct {
 	C, KH, KW  int
 	Data, Bias []float32
 }
 
-// PackDepthwise packs w, which is (c, 1, kh, kw). bias may be nil.
+// PackDepthwise packs w of shape (c, 1, kh, kw). bias may be nil.
 func PackDepthwise(w, bias []float32, c, kh, kw int) *DepthwiseWeights {
 	p := &DepthwiseWeights{C: c, KH: kh, KW: kw}
 	taps, blocks := kh*kw, tiles(c, Lanes)
@@ -29,8 +29,8 @@ func PackDepthwise(w, bias []float32, c, kh, kw int) *DepthwiseWeights {
 	return p
 }
 
-// Depthwise convolves every channel with a kernel of its own, over NCHW16c. The input's
-// border must hold the padding.
+// Depthwise is a depthwise convolution over NCHW16c. The border of the input must include the
+// padding.
 type Depthwise struct {
 	In, Out              Layout
 	StrideH, StrideW     int
@@ -48,14 +48,15 @@ func (d *Depthwise) Check() error {
 	return checkWindow(&d.In, &d.Out, w.KH, w.KW, d.StrideH, d.StrideW, d.DilationH, d.DilationW, d.Top, d.Left)
 }
 
-// To returns the convolution with another layout of its output, of the same size.
+// To returns the convolution with another output layout of the same size.
 func (d *Depthwise) To(out Layout) *Depthwise {
 	c := *d
 	c.Out = out
 	return &c
 }
 
-// Run computes one image. par splits blocks and rows; nil stands for one call.
+// Run computes one image. par distributes blocks and rows; if it is nil, one call computes
+// everything.
 func (d *Depthwise) Run(level cpu.Level, par gemm.Par, y, x []float32, ep *BlockedEpilogue) {
 	d.In.check("input", x)
 	d.Out.check("output", y)
@@ -78,7 +79,7 @@ func (d *Depthwise) run(level cpu.Level, y, x []float32, ep *BlockedEpilogue, lo
 	t.dkw = d.DilationW * Lanes * 4
 	t.dkh = (d.DilationH*d.In.Row - w.KW*d.DilationW*Lanes) * 4
 	t.lo, t.hi = ep.bounds()
-	short := d.Out.W <= tilePixels(level) // a tile is a row
+	short := d.Out.W <= tilePixels(level) // one tile computes a row
 	for u := lo; u < hi; {
 		cb, row := u/d.Out.H, u%d.Out.H
 		n := 1

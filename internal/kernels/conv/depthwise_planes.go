@@ -7,17 +7,18 @@ import (
 	"github.com/onward-ml/onward/internal/kernels/gemm"
 )
 
-// DepthwisePlanes is a depthwise convolution of (C, H, W). It goes block by block through NCHW16c, so that what it
-// reorders stays in the nearest caches; planes with short rows need no reordering. It is immutable once made.
+// DepthwisePlanes is a depthwise convolution over (C, H, W). It converts block by block to NCHW16c,
+// so that the converted data stays in the cache; planes with short rows need no conversion. It is
+// immutable.
 type DepthwisePlanes struct {
 	blocks  []Depthwise
-	planar  *planar // instead, where rows are short
+	planar  *planar // for short rows, instead of conv
 	c       int
 	in, out int // elements of a plane
 }
 
-// NewDepthwisePlanes packs w, (C, 1, KH, KW), for a checked shape with two spatial dimensions and as many groups as
-// channels in and out. bias may be nil.
+// NewDepthwisePlanes packs w of shape (C, 1, KH, KW) for a checked shape with two spatial
+// dimensions and as many groups as input and output channels. bias may be nil.
 func NewDepthwisePlanes(level cpu.Level, s *Shape, w, bias []float32) (*DepthwisePlanes, error) {
 	if len(s.In) != 2 || s.Group != s.Cin || s.Cout != s.Cin {
 		return nil, fmt.Errorf("%d groups of %d to %d channels over %d dimensions, want a depthwise convolution over two", s.Group, s.Cin, s.Cout, len(s.In))
@@ -47,7 +48,7 @@ func NewDepthwisePlanes(level cpu.Level, s *Shape, w, bias []float32) (*Depthwis
 	return d, nil
 }
 
-// Scratch returns how many elements one thread of [DepthwisePlanes.Run] wants.
+// Scratch returns the number of scratch elements that a thread of [DepthwisePlanes.Run] needs.
 func (d *DepthwisePlanes) Scratch() int {
 	if d.planar != nil {
 		return 0

@@ -10,19 +10,19 @@ import (
 	"github.com/onward-ml/onward/internal/kernels/vec"
 )
 
-// BlockedEpilogue is what happens to a sum in NCHW16c before it is stored, in the order of
-// the fields. The bias comes with the weights.
+// BlockedEpilogue is applied to a sum in NCHW16c before it is stored, in the order of the fields.
+// The bias is part of the weights.
 type BlockedEpilogue struct {
-	Add       []float32 // residual in AddLayout with the output's C, H and W, or nil; must not overlap the output
+	Add       []float32 // residual in AddLayout with C, H and W of the output, or nil; must not overlap the output
 	AddLayout Layout
 	Act       gemm.Activation
 	Lo, Hi    float32 // of gemm.Clip
-	// Map is a function of every element, such as that of Silu; nil for none. It must work in place, on any number of
-	// elements, and be the same wherever it is called.
+	// Map is an elementwise function, such as Silu, or nil. It must work in place and for any
+	// number of elements, and each result must depend on its element only.
 	Map func(dst, src []float32)
 }
 
-// finish applies Map to pixels [a, b) of a row of some blocks, which have just been computed.
+// finish applies Map to pixels [a, b) of a row, just computed, in some blocks.
 func (e *BlockedEpilogue) finish(out *Layout, y []float32, block, blocks, row, a, b int) {
 	for i := range blocks {
 		d := y[out.At(block+i, row, a):][:(b-a)*Lanes]
@@ -30,7 +30,7 @@ func (e *BlockedEpilogue) finish(out *Layout, y []float32, block, blocks, row, a
 	}
 }
 
-// bounds returns the clipping that stands for the activation.
+// bounds returns the clipping range of the activation.
 func (e *BlockedEpilogue) bounds() (lo, hi float32) {
 	switch e.Act {
 	case gemm.Relu:
@@ -41,8 +41,9 @@ func (e *BlockedEpilogue) bounds() (lo, hi float32) {
 	return float32(math.Inf(-1)), float32(math.Inf(1))
 }
 
-// Weights are packed for [Direct] and [Stem]: panels of 32 output channels (the last of 16 if the number of blocks is
-// odd), each [input block][kh][kw][16][outputs of the panel]. Missing channels weigh zero.
+// Weights are the packed weights of [Direct] and [Stem]: panels of 32 output channels (the last of
+// 16 if the number of blocks is odd), each [input block][kh][kw][16][outputs of the panel]. Weights
+// of padding channels are zero.
 type Weights struct {
 	Cin, Cout, KH, KW int
 	Data              []float32 // 64-byte aligned
@@ -50,22 +51,23 @@ type Weights struct {
 	panels            []panel
 }
 
-// panel is a run of one or two output blocks with the range of input blocks that they read.
+// panel is one or two output blocks, with the range of input blocks that they read.
 type panel struct {
 	block, blocks int
 	cb, cbs       int
 	offset        int // into Data
 }
 
-// PackWeights packs w, which is (cout, cin/group, kh, kw), for [Direct]. bias may be nil. Groups become
-// panels that read only the blocks that hold channels of their groups, with zeros between.
+// PackWeights packs w of shape (cout, cin/group, kh, kw) for [Direct]. bias may be nil. With
+// groups, a panel reads only the input blocks with channels of its groups; the weights of other
+// channels in these blocks are zero.
 func PackWeights(level cpu.Level, w, bias []float32, cin, cout, group, kh, kw int) *Weights {
 	p := &Weights{Cin: cin, Cout: cout, KH: kh, KW: kw}
 	blocks := tiles(cout, Lanes)
 	p.Bias = align.Slice[float32](blocks * Lanes)
 	copy(p.Bias, bias)
 	cg, og := cin/group, cout/group
-	inputs := func(block int) (lo, hi int) { // blocks that an output block reads
+	inputs := func(block int) (lo, hi int) { // input blocks that an output block reads
 		first, last := block*Lanes/og, (min(cout, (block+1)*Lanes)-1)/og
 		return first * cg / Lanes, tiles((last+1)*cg, Lanes)
 	}
@@ -107,7 +109,7 @@ func PackWeights(level cpu.Level, w, bias []float32, cin, cout, group, kh, kw in
 	return p
 }
 
-// packBlock packs the block of output channels that starts at o, of a convolution without groups.
+// packBlock packs the block of output channels from o on, of a convolution without groups.
 func (p *Weights) packBlock(level cpu.Level, dst []float32, width int, w []float32, o int) {
 	taps, n := p.KH*p.KW, min(Lanes, p.Cout-o)
 	run := max(1, 128/taps) // channels at a time
@@ -125,8 +127,8 @@ func (p *Weights) packBlock(level cpu.Level, dst []float32, width int, w []float
 	}
 }
 
-// Direct is a convolution over NCHW16c: any kernel, stride, dilation and group. The input's
-// border must hold the padding.
+// Direct is a direct convolution over NCHW16c with any kernel, stride, dilation and group. The
+// border of the input must include the padding.
 type Direct struct {
 	In, Out              Layout
 	StrideH, StrideW     int
@@ -135,7 +137,7 @@ type Direct struct {
 	Weights              *Weights
 }
 
-// Check validates the layouts against the weights, once per shape.
+// Check validates the layouts against the weights; call it once per shape.
 func (d *Direct) Check() error {
 	w := d.Weights
 	if d.In.C != w.Cin || d.Out.C != w.Cout {
@@ -144,7 +146,7 @@ func (d *Direct) Check() error {
 	return checkWindow(&d.In, &d.Out, w.KH, w.KW, d.StrideH, d.StrideW, d.DilationH, d.DilationW, d.Top, d.Left)
 }
 
-// checkWindow reports an error when a window reads beyond the border.
+// checkWindow returns an error if a window reads beyond the border.
 func checkWindow(in, out *Layout, kh, kw, sh, sw, dh, dw, top, left int) error {
 	if top > in.Top || left > in.Left || (out.H-1)*sh-top+(kh-1)*dh >= in.H+in.Bottom || (out.W-1)*sw-left+(kw-1)*dw >= in.W+in.Right {
 		return fmt.Errorf("an input of %d×%d with border %d, %d, %d, %d is too small for %d×%d outputs of a %d×%d window with stride %d, %d, dilation %d, %d and padding %d, %d",
@@ -153,14 +155,14 @@ func checkWindow(in, out *Layout, kh, kw, sh, sw, dh, dw, top, left int) error {
 	return nil
 }
 
-// maxSteps bounds the input channels and taps of one tile call to about 25 µs.
+// maxSteps limits one tile call to about 25 µs: input channels times taps.
 const maxSteps = 4096
 
-// flatGroup is how many tiles one unit of work has where rows do not matter.
+// flatGroup is the number of tiles in a unit of work that may span rows.
 const flatGroup = 4
 
-// Run computes one image. par splits panels of output channels and rows; nil stands for one call. The error against the
-// exact result is at most (K+2)·2⁻²⁴·Σ|x||w| with K = cin/group·kh·kw.
+// Run computes one image. par distributes panels of output channels and rows; if it is nil, one
+// call computes everything. The error is at most (K+2)·2⁻²⁴·Σ|x||w| with K = cin/group·kh·kw.
 func (d *Direct) Run(level cpu.Level, par gemm.Par, y, x []float32, ep *BlockedEpilogue) {
 	d.In.check("input", x)
 	d.Out.check("output", y)
@@ -172,15 +174,15 @@ func (d *Direct) Run(level cpu.Level, par gemm.Par, y, x []float32, ep *BlockedE
 	rows.panels(par, len(w.panels), func(p, g0, g1 int) { d.panel(level, y, x, ep, p, &rows, g0, g1) })
 }
 
-// rows divides an image into units of work: whole rows of pixels, or parts of the one long row of
-// a 1×1 convolution without borders.
+// rows divides an image into units of work: whole rows of pixels, or for a 1×1 convolution without
+// borders parts of the image as one long row.
 type rows struct {
-	units, width int // units of an image, and the pixels of the row or rows
+	units, width int // units of an image; pixels of a row
 	flat         bool
 }
 
-// newRows divides the output; pointwise says that an output pixel reads the one input pixel in its place. Few panels
-// want more units.
+// newRows divides the output into units. pointwise is set if an output pixel reads only the input
+// pixel at its coordinates. With few panels there are more units.
 func newRows(in, out *Layout, ep *BlockedEpilogue, panels int, pointwise bool) rows {
 	if pointwise && in.H == out.H && in.W == out.W && in.flat() && out.flat() && (ep.Add == nil || ep.AddLayout.flat()) {
 		const enough = 16
@@ -191,10 +193,10 @@ func newRows(in, out *Layout, ep *BlockedEpilogue, panels int, pointwise bool) r
 	return rows{out.H, out.W, false}
 }
 
-// widest is the width of the widest tile of any level.
+// widest is the width of the largest tile of any level.
 const widest = 14
 
-// panels calls fn for units [g0, g1) of every panel; par may be nil.
+// panels calls fn for units [g0, g1) of every panel. par may be nil.
 func (r *rows) panels(par gemm.Par, panels int, fn func(p, g0, g1 int)) {
 	work := func(lo, hi int) {
 		for u := lo; u < hi; {
@@ -211,17 +213,17 @@ func (r *rows) panels(par gemm.Par, panels int, fn func(p, g0, g1 int)) {
 	}
 }
 
-// unit returns the pixels [x0, x1) of a row that unit g is.
+// unit returns the row and the pixels [x0, x1) of unit g.
 func (r *rows) unit(g int) (row, x0, x1 int) {
 	if r.flat {
-		n := tiles(r.width, widest) // units are whole tiles
+		n := tiles(r.width, widest) // units consist of whole tiles
 		return 0, r.width * (n * g / r.units) / n, r.width * (n * (g + 1) / r.units) / n
 	}
 	return g, 0, r.width
 }
 
-// tiles calls fn for tiles of at most most pixels [a, b) of a row, over the units [g0, g1). After each unit it
-// applies the function of ep, unless that is nil, to some blocks of y.
+// tiles calls fn for tiles of at most most pixels [a, b) of a row, in units [g0, g1). After each
+// unit it applies Map of ep, which may be nil, to some blocks of y.
 func (r *rows) tiles(g0, g1, most int, fn func(row, a, b int), ep *BlockedEpilogue, out *Layout, y []float32, block, blocks int) {
 	for g := g0; g < g1; g++ {
 		row, x0, x1 := r.unit(g)
@@ -235,14 +237,14 @@ func (r *rows) tiles(g0, g1, most int, fn func(row, a, b int), ep *BlockedEpilog
 	}
 }
 
-// To returns the convolution with another layout of its output, of the same size.
+// To returns the convolution with another output layout of the same size.
 func (d *Direct) To(out Layout) *Direct {
 	c := *d
 	c.Out = out
 	return &c
 }
 
-// args returns the distances of the tiles of a panel; what it reads and writes is missing.
+// args returns the tile arguments of a panel, except for the pointers to input and output.
 func (d *Direct) args(p *panel) (t tileArgs) {
 	w := d.Weights
 	t.kh, t.kw = w.KH, w.KW
@@ -268,7 +270,7 @@ func (d *Direct) panel(level cpu.Level, y, x []float32, ep *BlockedEpilogue, pi 
 		t.ldadd = ep.AddLayout.Block * 4
 	}
 	t.lo, t.hi = ep.bounds()
-	// the next panel's weights are fetched evenly over the calls of this one
+	// Prefetch the next panel's weights, spread evenly over the calls for this panel.
 	calls := max(1, (g1-g0)*tiles(rows.width, most)/tern(rows.flat, rows.units, 1))
 	lines := min(4, (4*p.blocks+calls-1)/calls)
 	size := p.cbs * perBlock * p.blocks * Lanes

@@ -58,7 +58,7 @@ func runGather(l cpu.Level, pixels, blocks int, t *tileArgs) {
 func runDepthwise(l cpu.Level, pixels int, t *tileArgs) {
 	switch l {
 	case cpu.AVX512:
-		switch side := t.dkw == Lanes*4; { // columns of the kernel side by side
+		switch side := t.dkw == Lanes*4; { // adjacent kernel columns
 		case side && t.kw == 3 && t.pixel == Lanes*4:
 			depthwiseK3S1AVX512(pixels, t)
 		case side && t.kw == 3 && t.pixel == 2*Lanes*4:

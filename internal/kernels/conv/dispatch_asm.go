@@ -2,7 +2,7 @@
 
 package conv
 
-// secondBlock returns the arguments of the second block of a pair by itself.
+// secondBlock returns the arguments for the second block of a pair alone.
 func (t *tileArgs) secondBlock() tileArgs {
 	s := *t
 	s.b, s.c = at(t.b, Lanes), at(t.c, t.ldc/4)

@@ -9,9 +9,9 @@ import (
 	"github.com/onward-ml/onward/internal/kernels/gemm"
 )
 
-// Gather is a 1×1 convolution over NCHW16c without padding that visits input channels one by one,
-// in any order: groups whose channels do not fill blocks cost nothing for what lies between, and a
-// permutation of the channels before it costs nothing at all.
+// Gather is a 1×1 convolution over NCHW16c without padding that reads its input channels one by
+// one, in any order. Groups whose channels do not fill blocks waste no work on channels of other
+// groups, and a permutation of the channels before the convolution is free.
 type Gather struct {
 	in, out          Layout
 	strideH, strideW int
@@ -19,16 +19,16 @@ type Gather struct {
 	panels           []gatherPanel
 }
 
-// gatherPanel is a run of one or two output blocks with the input channels of their groups.
+// gatherPanel is one or two output blocks, with the input channels of their groups.
 type gatherPanel struct {
 	block, blocks int
 	offset        int     // into data, [channel][outputs of the panel]
-	first         int     // elements from a pixel to its first channel
-	moves         []int64 // bytes from each channel to the next
+	first         int     // offset in elements from a pixel to the first channel
+	moves         []int64 // distance in bytes from each channel to the next
 }
 
-// NewGather packs w, which is (Cout, Cin/group), for images in layouts in and out. bias may be nil.
-// order says for every input channel which one of the image it is; nil keeps them.
+// NewGather packs w of shape (Cout, Cin/group) for images with layouts in and out. bias may be nil.
+// order maps input channels of the convolution to channels of the image; nil is the identity.
 func NewGather(w, bias []float32, group int, in, out Layout, strideH, strideW int, order []int) (*Gather, error) {
 	if group < 1 || in.C%group != 0 || out.C%group != 0 || len(w) != out.C*(in.C/group) || order != nil && len(order) != in.C {
 		return nil, fmt.Errorf("%d weights in %d groups do not take %d channels to %d", len(w), group, in.C, out.C)
@@ -73,7 +73,7 @@ func NewGather(w, bias []float32, group int, in, out Layout, strideH, strideW in
 		first, _ := groups(p.block)
 		for j := range min(width, out.C-p.block*Lanes) {
 			o := p.block*Lanes + j
-			skip := (o/og - first) * cg // channels of groups before its own
+			skip := (o/og - first) * cg // channels of the panel's groups before this one
 			for c, v := range w[o*cg:][:cg] {
 				d.data[p.offset+(skip+c)*width+j] = v
 			}
@@ -82,8 +82,8 @@ func NewGather(w, bias []float32, group int, in, out Layout, strideH, strideW in
 	return d, nil
 }
 
-// GatherPays reports whether a 1×1 convolution visits so few channels one by one that [Gather] is
-// faster than [Direct], which visits whole blocks.
+// GatherPays reports whether [Gather] is faster than [Direct] for a 1×1 convolution, because it
+// reads few of the channels in the blocks.
 func GatherPays(cin, cout, group int) bool {
 	cg, og := cin/group, cout/group
 	one, whole := 0, 0
@@ -95,14 +95,14 @@ func GatherPays(cin, cout, group int) bool {
 	return one*20 <= whole*19
 }
 
-// To returns the convolution with another layout of its output, of the same size.
+// To returns the convolution with another output layout of the same size.
 func (d *Gather) To(out Layout) *Gather {
 	c := *d
 	c.out = out
 	return &c
 }
 
-// Run computes one image, as [Direct.Run] does.
+// Run computes one image. par is as in [Direct.Run].
 func (d *Gather) Run(level cpu.Level, par gemm.Par, y, x []float32, ep *BlockedEpilogue) {
 	d.in.check("input", x)
 	d.out.check("output", y)

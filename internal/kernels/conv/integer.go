@@ -23,19 +23,20 @@ type Integer struct {
 	bias    []int32
 	k       int // of one group, padded to a multiple of four
 	groups  func() []integerGroup
-	single  []int32           // depthwise: weights less their zero points, (channel, tap)
-	floats  *DepthwiseWeights // the same, where float32 sums are exact
-	small   bool              // all of single fit 16 bits
-	planes  bool              // the tiles of planes suit
-	bytes   *byteWeights      // for the tiles of bytes, where these suit
+	single  []int32           // of a depthwise convolution: weights minus zero points, (channel, tap)
+	floats  *DepthwiseWeights // the same, if float32 sums are exact
+	small   bool              // all of single fit in 16 bits
+	planes  bool              // use plane tiles
+	bytes   *byteWeights      // for byte tiles, or nil if not supported
 	place8  *byteGeometry
-	d       [3]dim // the spatial dimensions, with ones in front
-	strides [3]int // of a pixel of the input
-	pixels  [2]int // of an image: in, out
+	d       [3]dim // the spatial dimensions, padded in front to three
+	strides [3]int // of the input, in pixels
+	pixels  [2]int // pixels of an image of input and output
 	level   cpu.Level
 }
 
-// integerGroup is the weights of a group, [tap][channel] by output channel, with their zero points.
+// integerGroup holds the weights of a group, [tap][channel] by output channel, and their zero
+// points.
 type integerGroup struct {
 	*quant.Packed
 	zero []int32
@@ -43,8 +44,9 @@ type integerGroup struct {
 
 type dim struct{ in, out, kernel, stride, dilation, pad int }
 
-// NewInteger packs w, (Cout, Cin/Group, Kernel…), for a checked shape with at most three spatial
-// dimensions. wZero has none, one or Cout zero points, bias none or Cout values.
+// NewInteger packs w of shape (Cout, Cin/Group, Kernel…) for a checked shape with at most three
+// spatial dimensions. wZero is empty or has one or Cout zero points; bias is empty or has Cout
+// values.
 func NewInteger[W quant.Byte](level cpu.Level, s *Shape, w []W, xZero int32, wZero, bias []int32) (*Integer, error) {
 	n := len(s.In)
 	if n > 3 {
@@ -82,7 +84,7 @@ func NewInteger[W quant.Byte](level cpu.Level, s *Shape, w []W, xZero int32, wZe
 	if cpu.VNNI(level) {
 		if d.bytes = packBytes(s, w, zero); d.bytes != nil {
 			d.place8 = d.placeBytes()
-			// Few shapes need the weights in the other form too.
+			// Pack the weights in the other form on demand, since few shapes need it.
 			d.groups = sync.OnceValue(func() []integerGroup {
 				return packGroups(level, s, d.k, nil, func(o, c, t int) int8 { return d.bytes.at(s, o, c, t) })
 			})
@@ -94,7 +96,8 @@ func NewInteger[W quant.Byte](level cpu.Level, s *Shape, w []W, xZero int32, wZe
 	return d, nil
 }
 
-// packGroups packs the weights, which at returns for an output, a channel of its group and a tap.
+// packGroups packs the weights. at returns the weight of an output for a channel of its group and a
+// tap.
 func packGroups[W quant.Byte](level cpu.Level, s *Shape, k int, zero []int32, at func(o, c, t int) W) []integerGroup {
 	cg, og, taps := s.Cin/s.Group, s.Cout/s.Group, product(s.Kernel)
 	var groups []integerGroup
@@ -116,7 +119,7 @@ func packGroups[W quant.Byte](level cpu.Level, s *Shape, k int, zero []int32, at
 	return groups
 }
 
-// place lays the convolution over a shape.
+// place sets the shape.
 func (d *Integer) place(s *Shape) {
 	n := len(s.In)
 	d.s = s
@@ -130,8 +133,8 @@ func (d *Integer) place(s *Shape) {
 	d.pixels = [2]int{product(s.In), product(s.Out)}
 }
 
-// At returns the convolution with the same weights over another checked shape, which may differ in N, In, Stride,
-// Dilation and the padding, with another zero point of the input and another bias.
+// At returns the convolution with the same weights for another checked shape, zero point of the
+// input and bias. The shape may differ in N, In, Stride, Dilation and padding.
 func (d *Integer) At(s *Shape, xZero int32, bias []int32) *Integer {
 	c := *d
 	c.xZero, c.bias = xZero, bias
@@ -146,7 +149,8 @@ func (d *Integer) At(s *Shape, xZero int32, bias []int32) *Integer {
 	return &c
 }
 
-// fitsFloats reports whether the kernel for NCHW16c suits: over two dimensions, with a border that a window can leave.
+// fitsFloats reports whether the NCHW16c kernel supports the convolution: two dimensions, and no
+// window in the padding alone.
 func (d *Integer) fitsFloats() bool {
 	for i, e := range d.d {
 		if e.in == 0 || i == 0 && (e.kernel*e.in*e.out != 1 || e.pad != 0) || e.pad > (e.kernel-1)*e.dilation || e.dilation*(e.kernel-1) > 64+2*e.in {
@@ -156,7 +160,7 @@ func (d *Integer) fitsFloats() bool {
 	return true
 }
 
-// Scratch returns how many bytes a run takes from a pool: once, and for every call of par's at a time.
+// Scratch returns the pooled memory of a run in bytes: shared, and per concurrent call of par.
 func (d *Integer) Scratch() (shared, each int) {
 	in, out := d.pixels[0], d.pixels[1]
 	switch {
@@ -175,10 +179,11 @@ func (d *Integer) Scratch() (shared, each int) {
 	return in * d.s.Cin, min(d.block(), out) * (d.k + 8*d.s.Cout/d.s.Group)
 }
 
-// block returns the number of pixels computed at a time: the gathered rows stay in the second-level cache.
+// block returns the number of pixels computed at a time, so that the im2col rows stay in the
+// second-level cache.
 func (d *Integer) block() int { return min(max(1<<18/max(d.k, 1)/14*14, 14), 224) }
 
-// layouts returns those of count channels of the input, with the padding, and of the output.
+// layouts returns the layouts of count channels of the input, with padding, and of the output.
 func (d *Integer) layouts(count int) (in, out Layout) {
 	e := &d.d
 	below := max(0, (e[1].out-1)*e[1].stride-e[1].pad+(e[1].kernel-1)*e[1].dilation-(e[1].in-1))
@@ -186,7 +191,7 @@ func (d *Integer) layouts(count int) (in, out Layout) {
 	return NewLayout(count, e[1].in, e[2].in, e[1].pad, e[2].pad, below, right), NewLayout(count, e[1].out, e[2].out, 0, 0, 0, 0)
 }
 
-// integerBuffers hold the image with its channels innermost, and per thread the gathered rows and sums.
+// integerBuffers holds the image with channels innermost, and per thread the im2col rows and sums.
 type integerBuffers struct {
 	image, rows []byte
 	sums, out   []int32
@@ -205,7 +210,8 @@ func resize[T any](s *[]T, n int) []T {
 	return (*s)[:n]
 }
 
-// RunInteger writes the sums to y, (N, Cout, Out…). par splits the pixels; nil stands for one call.
+// RunInteger writes the sums to y of shape (N, Cout, Out…). par distributes the pixels; if it is
+// nil, one call computes everything.
 func RunInteger[X quant.Byte](d *Integer, par gemm.Par, y []int32, x []X) {
 	if d.place8 != nil {
 		d.runBytes(always(par), &byteOutput{sums: y}, bytesOf(x), signed[X]())
@@ -220,8 +226,8 @@ func RunInteger[X quant.Byte](d *Integer, par gemm.Par, y []int32, x []X) {
 	})
 }
 
-// RunRequantized writes saturate(roundToEven(float32(acc)·scale[o]) + zero) to y, (N, Cout, Out…). scale has one
-// value or one per output channel.
+// RunRequantized writes saturate(roundToEven(float32(acc)·scale[o]) + zero) to y of shape (N, Cout,
+// Out…). scale has one value or Cout values.
 func RunRequantized[X, Y quant.Byte](d *Integer, par gemm.Par, y []Y, x []X, scale []float32, zero Y) {
 	if d.place8 != nil || d.planes && fitsByte[X](d.xZero) {
 		z, lo := int32(zero), float32(0)
@@ -245,7 +251,7 @@ func RunRequantized[X, Y quant.Byte](d *Integer, par gemm.Par, y []Y, x []X, sca
 	})
 }
 
-// always returns par, or what stands for nil.
+// always returns par, or if that is nil a function that makes one call.
 func always(par gemm.Par) gemm.Par {
 	if par == nil {
 		return func(n int, fn func(lo, hi int)) { fn(0, n) }
@@ -263,7 +269,8 @@ func signed[T quant.Byte]() bool {
 	return z < 0
 }
 
-// runInteger calls emit with runs of the sums of one image and channel from a position on.
+// runInteger calls emit with slices of the sums: those of image n and channel o from linear index p
+// on.
 func runInteger[X quant.Byte](d *Integer, par gemm.Par, x []X, emit func(n, o, p int, sums []int32)) {
 	par = always(par)
 	s, in, out := d.s, d.pixels[0], d.pixels[1]
@@ -332,7 +339,7 @@ func integerBlock[X quant.Byte](d *Integer, b *integerBuffers, image []byte, n, 
 			q.Bias = d.bias[g*og:][:og]
 		}
 		quant.Compute(d.level, &q, gemm.Block{Row1: count, Panel1: gemm.Panels(og)})
-		// the bits of int32 move like those of float32
+		// Transposing only moves the bits, so int32 can use the float32 kernel.
 		vec.TransposeF32(d.level, asFloats(out), count, asFloats(sums), og, count, og)
 		for o := range og {
 			emit(n, g*og+o, p0, out[o*count:][:count])
@@ -344,7 +351,7 @@ func asFloats(s []int32) []float32 {
 	return unsafe.Slice((*float32)(unsafe.Pointer(unsafe.SliceData(s))), len(s))
 }
 
-// gather writes the window of output pixel p, [tap][channel], for cg channels from c0 on.
+// gather writes the im2col row of output pixel p, [tap][channel], for cg channels from c0 on.
 func (d *Integer) gather(dst, image []byte, p, c0, cg int) {
 	e, cin, pad := &d.d, d.s.Cin, byte(d.xZero)
 	z, y, x := p/(e[1].out*e[2].out), p/e[2].out%e[1].out, p%e[2].out
@@ -387,11 +394,11 @@ func fill(s []byte, v byte) {
 	}
 }
 
-// exactTaps bounds the products of two differences of bytes whose sum float32 holds exactly:
-// 255² times as many stays within 2²⁴.
+// exactTaps is the number of products of byte differences whose sum is exact in float32: 255² times
+// as many is below 2²⁴.
 const exactTaps = 258
 
-// packFloats prepares the depthwise convolution in float32, which has the vector kernels.
+// packFloats packs the weights for the vectorized float32 depthwise convolution.
 func (d *Integer) packFloats(taps int) {
 	if taps > exactTaps || !d.fitsFloats() {
 		return
@@ -406,10 +413,10 @@ func (d *Integer) packFloats(taps int) {
 	d.floats = PackDepthwise(w, nil, d.s.Cout, d.d[1].kernel, d.d[2].kernel)
 }
 
-// fitsByte reports whether z is a value of X, so that differences to it stay within ±255.
+// fitsByte reports whether z is a value of X, so that differences to it are within ±255.
 func fitsByte[X quant.Byte](z int32) bool { return int32(X(z)) == z }
 
-// depthwiseFloats computes sixteen channels of image n in NCHW16c.
+// depthwiseFloats computes one block of 16 channels of image n in NCHW16c.
 func depthwiseFloats[X quant.Byte](d *Integer, b *integerBuffers, x []X, n, block int, emit func(n, o, p int, sums []int32)) {
 	e, in, out := &d.d, d.pixels[0], d.pixels[1]
 	c0 := block * Lanes
@@ -450,7 +457,7 @@ func depthwiseFloats[X quant.Byte](d *Integer, b *integerBuffers, x []X, n, bloc
 	}
 }
 
-// depthwiseInteger computes one channel of its own kernel.
+// depthwiseInteger computes channel c of a depthwise convolution.
 func depthwiseInteger[X quant.Byte](d *Integer, sums []int32, x []X, c int) {
 	e := &d.d
 	taps := e[0].kernel * e[1].kernel * e[2].kernel
@@ -475,7 +482,7 @@ func depthwiseInteger[X quant.Byte](d *Integer, sums []int32, x []X, c int) {
 					src := x[iz*d.strides[0]+iy*d.strides[1]:][:e[2].in]
 					for kx := range e[2].kernel {
 						f := w[(kz*e[1].kernel+ky)*e[2].kernel+kx]
-						// outputs whose tap lies inside
+						// Outputs for which the tap lies inside of the image.
 						off := kx*e[2].dilation - e[2].pad
 						lo := 0
 						if off < 0 {

@@ -11,18 +11,18 @@ import (
 // Lanes is the number of channels in one block of NCHW16c.
 const Lanes = 16
 
-// Layout is NCHW16c for one image: channels in blocks of 16, [C/16][Top+H+Bottom][Left+W+Right][16]. The last block
-// is padded with channels that hold anything finite; weights for them are zero. Consumers that
-// read beyond the edge want a border, whose elements are zero.
+// Layout is the blocked layout NCHW16c of one image: [C/16][Top+H+Bottom][Left+W+Right][16]. The
+// last block is padded with channels of arbitrary finite values; their weights are zero. The border
+// is zero, for convolutions that read beyond the edge.
 type Layout struct {
 	C, H, W                  int
 	Top, Left, Bottom, Right int
-	Row, Block               int // elements between rows and between blocks
+	Row, Block               int // distances in elements between rows and between blocks
 }
 
-// NewLayout returns the layout of c channels of h×w with the given border. The distance
-// between blocks has 16 elements more than it needs: distances of powers of two would put all blocks into the
-// same cache sets.
+// NewLayout returns the layout of c channels of h×w with the given border. Blocks are 16 elements
+// further apart than necessary: with distances of powers of two, all blocks would map to the same
+// cache sets.
 func NewLayout(c, h, w, top, left, bottom, right int) Layout {
 	l := Layout{C: c, H: h, W: w, Top: top, Left: left, Bottom: bottom, Right: right}
 	l.Row = (left + w + right) * Lanes
@@ -36,12 +36,13 @@ func (l *Layout) Blocks() int { return (l.C + Lanes - 1) / Lanes }
 // Len returns the number of elements of one image.
 func (l *Layout) Len() int { return l.Blocks() * l.Block }
 
-// At returns the index of channel 0 of block cb at pixel (y, x); the border has negative coordinates.
+// At returns the index of pixel (y, x) in channel 0 of block cb. The border has coordinates below 0
+// and beyond H and W.
 func (l *Layout) At(cb, y, x int) int {
 	return cb*l.Block + (y+l.Top)*l.Row + (x+l.Left)*Lanes
 }
 
-// flat reports whether rows follow each other without a border.
+// flat reports whether rows are contiguous, without a border.
 func (l *Layout) flat() bool { return l.Row == l.W*Lanes }
 
 func (l *Layout) check(what string, data []float32) {
@@ -64,13 +65,13 @@ func (l *Layout) ClearBorder(data []float32, lo, hi int) {
 	}
 }
 
-// FromNCHW writes the blocks [lo, hi) of an image, border included, from x in (C, H, W).
+// FromNCHW converts blocks [lo, hi) of an image, including the border, from x of shape (C, H, W).
 // Channels beyond C become zero.
 func (l *Layout) FromNCHW(level cpu.Level, dst, x []float32, lo, hi int) {
 	l.FromPlanes(level, dst, x, l.H*l.W, lo, hi)
 }
 
-// FromPlanes is [Layout.FromNCHW] for planes that begin hw elements apart.
+// FromPlanes is [Layout.FromNCHW] for planes that are hw elements apart.
 func (l *Layout) FromPlanes(level cpu.Level, dst, x []float32, hw, lo, hi int) {
 	l.check("dst", dst)
 	l.ClearBorder(dst, lo, hi)
@@ -92,7 +93,7 @@ func (l *Layout) FromPlanes(level cpu.Level, dst, x []float32, hw, lo, hi int) {
 			}
 			continue
 		}
-		// Narrow rows fill no vectors: several at a time do.
+		// Narrow rows do not fill a vector, so convert several at a time.
 		bp := stagePool.Get().(*[stagePixels * Lanes]float32)
 		for y, rows := 0, max(1, stagePixels/l.W); y < l.H; y += rows {
 			rows = min(rows, l.H-y)
@@ -112,17 +113,17 @@ func (l *Layout) FromPlanes(level cpu.Level, dst, x []float32, hw, lo, hi int) {
 	}
 }
 
-// stagePixels is how many pixels of narrow rows are reordered at a time.
+// stagePixels is the number of pixels of narrow rows that are converted at a time.
 const stagePixels = 256
 
 var stagePool = sync.Pool{New: func() any { return new([stagePixels * Lanes]float32) }}
 
-// ToNCHW writes the channels of the blocks [lo, hi) to y in (C, H, W).
+// ToNCHW converts blocks [lo, hi) to y of shape (C, H, W).
 func (l *Layout) ToNCHW(level cpu.Level, y, src []float32, lo, hi int) {
 	l.ToPlanes(level, y, src, l.H*l.W, lo, hi)
 }
 
-// ToPlanes is [Layout.ToNCHW] for planes that begin hw elements apart.
+// ToPlanes is [Layout.ToNCHW] for planes that are hw elements apart.
 func (l *Layout) ToPlanes(level cpu.Level, y, src []float32, hw, lo, hi int) {
 	l.check("src", src)
 	for b := lo; b < hi; b++ {

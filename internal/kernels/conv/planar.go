@@ -6,15 +6,16 @@ import (
 	"github.com/onward-ml/onward/internal/cpu"
 )
 
-// planarTile is what a planar kernel reads; the generator knows the offsets. Distances are in bytes.
+// planarTile holds the arguments of a planar kernel; the generator knows the field offsets.
+// Distances are in bytes.
 type planarTile struct {
 	x, y, w, bias unsafe.Pointer
 	planes        int
 	h, outH       int
 	row, outRow   int
 	top           int
-	start         int       // from a plane to its first window, with the padding
-	masks         [6]uint32 // of the outputs for which a column of the kernel lies in the row; the last of all outputs
+	start         int       // offset from a plane to its first window, which begins in the padding
+	masks         [6]uint32 // outputs for which a column of the kernel lies inside of the row; the last mask is that of all outputs
 	lo, hi        float32
 }
 
@@ -58,14 +59,14 @@ func planarGeneric(k int, t *planarTile) {
 	}
 }
 
-// planar is a depthwise convolution whose planes have rows that fit one vector.
+// planar is a depthwise convolution of planes whose rows fit in one vector.
 type planar struct {
 	k       int
 	tile    planarTile
 	w, bias []float32 // (C, K, K), and C
 }
 
-// newPlanar returns nil where the kernels do not suit.
+// newPlanar returns nil if the kernels do not support the shape.
 func newPlanar(level cpu.Level, s *Shape, w, bias []float32) *planar {
 	k := s.Kernel[0]
 	if level != cpu.AVX512 || k != 3 && k != 5 || s.Kernel[1] != k || !allEqual(s.Stride, 1) || !allEqual(s.Dilation, 1) || s.Out[1] > Lanes || s.Out[0] > 64 {
@@ -87,7 +88,7 @@ func newPlanar(level cpu.Level, s *Shape, w, bias []float32) *planar {
 	return p
 }
 
-// run computes the planes [c, c+n) of y from x, both (C, H, W).
+// run computes planes [c, c+n) of y from x, both of shape (C, H, W).
 func (p *planar) run(level cpu.Level, y, x []float32, c, n int, ep *BlockedEpilogue) {
 	t := p.tile
 	in, out := t.h*t.row/4, t.outH*t.outRow/4

@@ -9,20 +9,20 @@ import (
 	"github.com/onward-ml/onward/internal/kernels/gemm"
 )
 
-// PoolKind says what a pooling window computes.
+// PoolKind is the function of a pooling.
 type PoolKind uint8
 
 const (
-	// MaxPool takes the largest element; NaN wins. The padding does not count.
+	// MaxPool returns the maximum of a window, without the padding. NaN propagates.
 	MaxPool PoolKind = iota
 	// AveragePool divides the sum by the number of elements inside of the image.
 	AveragePool
-	// AveragePoolIncludePad divides by the number of elements inside of the image and its
-	// padding of Top, Left, Bottom and Right.
+	// AveragePoolIncludePad divides the sum by the number of elements inside of the image and its
+	// padding.
 	AveragePoolIncludePad
 )
 
-// Pool is a pooling over NCHW16c. The borders of In are not read.
+// Pool is a pooling over NCHW16c. It does not read the border of the input.
 type Pool struct {
 	Kind                     PoolKind
 	In, Out                  Layout
@@ -43,8 +43,8 @@ func (p *Pool) Check() error {
 	return nil
 }
 
-// Run computes one image. par splits blocks and rows; nil stands for one call. A window without an element
-// gives -Inf for MaxPool and 0 otherwise.
+// Run computes one image. par distributes blocks and rows; if it is nil, one call computes
+// everything. For a window without elements the result is -Inf for MaxPool and 0 otherwise.
 func (p *Pool) Run(level cpu.Level, par gemm.Par, y, x []float32) {
 	p.In.check("input", x)
 	p.Out.check("output", y)
@@ -56,7 +56,7 @@ func (p *Pool) Run(level cpu.Level, par gemm.Par, y, x []float32) {
 	par(n, func(lo, hi int) { p.run(level, y, x, lo, hi) })
 }
 
-// clip returns the taps [lo, hi) of a window of k at start that fall into [0, n).
+// clip returns the taps [lo, hi) that lie in [0, n), of a window of k taps from start on.
 func clip(start, k, dilation, n int) (lo, hi int) {
 	if start < 0 {
 		lo = (-start + dilation - 1) / dilation
@@ -75,7 +75,7 @@ func (p *Pool) run(level cpu.Level, y, x []float32, lo, hi int) {
 	t.pixel = p.StrideW * Lanes * 4
 	t.dkw = p.DilationW * Lanes * 4
 	most := tilePixels(level)
-	// output columns [in0, in1) whose windows lie inside of the image
+	// Output columns [in0, in1) have windows inside of the image.
 	in0 := min(p.Out.W, tiles(p.Left, p.StrideW))
 	in1 := in0
 	if last := p.In.W - 1 - (p.KW-1)*p.DilationW + p.Left; last >= 0 {
@@ -135,7 +135,8 @@ func (p *Pool) empty(y []float32) {
 	}
 }
 
-// SumBlock sums the pixels of block cb of an image: rows as float32, and the rows as float64.
+// SumBlock returns the sums over the pixels of block cb: each row is added in float32, the rows in
+// float64.
 func SumBlock(level cpu.Level, l *Layout, x []float32, cb int) (sum [Lanes]float64) {
 	l.check("input", x)
 	most := tilePixels(level)

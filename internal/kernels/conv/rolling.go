@@ -10,57 +10,58 @@ import (
 	"github.com/onward-ml/onward/internal/kernels/gemm"
 )
 
-// Rolling is a convolution and the depthwise convolution of its result, as inverted residual blocks begin (Sandler and
-// others, "MobileNetV2: Inverted Residuals and Linear Bottlenecks", 2018). The wide result between the two never
-// goes to memory: for a panel of channels, as many of its rows as the depthwise kernel is high stay in a ring in the
-// nearest cache, where each new row takes the place of the oldest. It is immutable once made.
+// Rolling is a convolution fused with the depthwise convolution of its result, as at the start of
+// inverted residual blocks (Sandler and others, "MobileNetV2: Inverted Residuals and Linear
+// Bottlenecks", 2018). The wide intermediate result is never written to memory. For one panel of
+// channels, a ring holds as many of its rows as the depthwise kernel is high, in the first-level
+// cache; a new row replaces the oldest. It is immutable.
 type Rolling struct {
 	first rowMaker
 	dw    *Depthwise
-	mid   Layout    // of a row ring for one panel of two blocks: KH rows
-	data  []float32 // of dw: [first row of the ring][block][KH][KW][16], the rows turned as the ring is
+	mid   Layout    // layout of the row ring of one panel of two blocks: KH rows
+	data  []float32 // weights of dw, [first row of the ring][block][KH][KW][16], with the rows rotated like the ring
 }
 
-// rowMaker is a convolution over one image that makes single rows of a panel of its output.
+// rowMaker is a convolution of one image that can compute single rows of a panel of its output.
 type rowMaker interface {
 	layout() Layout // of its output
 	check(x []float32)
 	count() int
 	at(panel int) (block, blocks int)
-	// row writes row y of a panel to c, whose blocks are ldc bytes apart.
+	// row writes row y of a panel to c. The blocks of c are ldc bytes apart.
 	row(level cpu.Level, c unsafe.Pointer, ldc int, x []float32, panel, y int, ep *BlockedEpilogue, bp *[]float32)
 }
 
-// NewRolling makes one operation of first, a *[Direct], *[Gather] or *[Stem], and dw, which are checked. The output layout of
-// first counts for its size only.
+// NewRolling fuses first, a *[Direct], *[Gather] or *[Stem], with dw. Both must have passed their
+// Check. Of first's output layout only the size is used.
 func NewRolling(first any, dw *Depthwise) (*Rolling, error) {
 	r := &Rolling{dw: dw}
 	switch f := first.(type) {
 	case *Direct:
 		for _, p := range f.Weights.panels {
 			if n := p.cbs * f.Weights.KH * f.Weights.KW * Lanes; n > maxSteps {
-				return nil, fmt.Errorf("%d products in a sum, want %d at most", n, maxSteps)
+				return nil, fmt.Errorf("sum of %d products, want at most %d", n, maxSteps)
 			}
 		}
 		r.first = directRows{f}
 	case *Gather:
 		for _, p := range f.panels {
 			if len(p.moves) > maxSteps {
-				return nil, fmt.Errorf("%d products in a sum, want %d at most", len(p.moves), maxSteps)
+				return nil, fmt.Errorf("sum of %d products, want at most %d", len(p.moves), maxSteps)
 			}
 		}
 		r.first = gatherRows{f}
 	case *Stem:
 		r.first = stemRows{f}
 	default:
-		return nil, fmt.Errorf("no rows from a %T", first)
+		return nil, fmt.Errorf("unsupported convolution %T", first)
 	}
 	w, mid := dw.Weights, r.first.layout()
 	if mid.C != dw.In.C || mid.H != dw.In.H || mid.W != dw.In.W {
-		return nil, fmt.Errorf("a result of %d×%d×%d does not fit a depthwise convolution of %d×%d×%d", mid.C, mid.H, mid.W, dw.In.C, dw.In.H, dw.In.W)
+		return nil, fmt.Errorf("intermediate result is %d×%d×%d, the depthwise convolution reads %d×%d×%d", mid.C, mid.H, mid.W, dw.In.C, dw.In.H, dw.In.W)
 	}
 	if dw.DilationH != 1 {
-		return nil, fmt.Errorf("rows %d apart, want 1", dw.DilationH)
+		return nil, fmt.Errorf("dilation of rows is %d, want 1", dw.DilationH)
 	}
 	r.mid = NewLayout(2*Lanes, w.KH, dw.In.W, 0, dw.In.Left, 0, dw.In.Right)
 	blocks, taps := tiles(w.C, Lanes), w.KH*w.KW*Lanes
@@ -76,21 +77,23 @@ func NewRolling(first any, dw *Depthwise) (*Rolling, error) {
 	return r, nil
 }
 
-// RollingPays reports whether what a depthwise convolution reads is so large that it does not stay in a second-level cache, while
-// some of its rows do: only then is [Rolling] faster. Narrow images do not qualify: their tiles take several rows at once.
+// RollingPays reports whether [Rolling] is faster: the input of the depthwise convolution does not
+// fit in the second-level cache, but the row ring does. Narrow images do not qualify, since their
+// tiles cover several rows.
 func RollingPays(dw *Depthwise) bool {
 	const cache = 1 << 20
 	return dw.In.Len()*4 > cache && dw.In.W >= 28 && 2*dw.Weights.KH*dw.In.Row*4 <= cache/8
 }
 
-// Run computes one image. first has no residual. par splits panels and rows; nil stands for one call.
+// Run computes one image. first must not have a residual. par distributes panels and rows; if it is
+// nil, one call computes everything.
 func (r *Rolling) Run(level cpu.Level, par gemm.Par, y, x []float32, first, ep *BlockedEpilogue) {
 	r.first.check(x)
 	r.dw.Out.check("output", y)
 	if ep.Add != nil {
 		ep.AddLayout.check("residual", ep.Add)
 	}
-	// A thread that begins within a panel computes rows again that another one has too.
+	// A thread that starts within a panel repeats rows that another thread computes too.
 	h, again := r.dw.Out.H, max(0, r.dw.Weights.KH-r.dw.StrideH)
 	bands := h
 	if again > 0 {
@@ -130,7 +133,7 @@ func (r *Rolling) panel(level cpu.Level, s *ring, y, x []float32, first, ep *Blo
 	mid, taps := &r.mid, w.KH*w.KW*Lanes
 	t := tileArgs{kh: w.KH, kw: w.KW, pixel: d.StrideW * Lanes * 4, dkw: d.DilationW * Lanes * 4, dkh: (mid.Row - w.KW*d.DilationW*Lanes) * 4}
 	t.lo, t.hi = ep.bounds()
-	next := lo*d.StrideH - d.Top // the first row that is not in the ring
+	next := lo*d.StrideH - d.Top // first row that is not in the ring
 	for row := lo; row < hi; row++ {
 		top := row*d.StrideH - d.Top
 		for next = max(next, top); next < top+w.KH; next++ {

@@ -200,10 +200,10 @@ func TestRollingRefusesWhatDoesNotFit(t *testing.T) {
 	c := rollingCase{kind: "direct", first: f, dw: then(f, 3, 1, 1, 1, 1)}
 	_, _, _, first, dw := c.parts(t, cpu.Active(), r, false)
 	for want, try := range map[string]func() (any, *Depthwise){
-		"no rows from a *conv.Winograd": func() (any, *Depthwise) { return &Winograd{}, dw },
-		"rows 2 apart, want 1":          func() (any, *Depthwise) { d := *dw; d.DilationH = 2; return first, &d },
-		"a result of 32×8×8 does not fit a depthwise convolution of 32×7×8": func() (any, *Depthwise) { d := *dw; d.In.H = 7; return first, &d },
-		"8192 products in a sum, want 4096 at most": func() (any, *Depthwise) {
+		"unsupported convolution *conv.Winograd":                                func() (any, *Depthwise) { return &Winograd{}, dw },
+		"dilation of rows is 2, want 1":                                         func() (any, *Depthwise) { d := *dw; d.DilationH = 2; return first, &d },
+		"intermediate result is 32×8×8, the depthwise convolution reads 32×7×8": func() (any, *Depthwise) { d := *dw; d.In.H = 7; return first, &d },
+		"sum of 8192 products, want at most 4096": func() (any, *Depthwise) {
 			f := shape2(1, 8192, 16, 1, 1, 1, 1, 1, 1, 0)
 			c := rollingCase{kind: "direct", first: f, dw: then(f, 1, 1, 1, 0, 0)}
 			_, _, _, first, dw := c.parts(t, cpu.Active(), r, false)

@@ -10,8 +10,8 @@ import (
 	"github.com/onward-ml/onward/internal/kernels/gemm"
 )
 
-// Stem is the first convolution of a network: it reads few channels in (C, H, W) and writes NCHW16c. The
-// weights are packed by [PackStem].
+// Stem is an NCHW-input convolution, the first of a network: it reads few channels in (C, H, W) and
+// writes NCHW16c. [PackStem] packs its weights.
 type Stem struct {
 	Cin, H, W            int // of the input
 	Out                  Layout
@@ -21,7 +21,7 @@ type Stem struct {
 	Weights              *Weights
 }
 
-// PackStem packs w, which is (cout, cin, kh, kw), for [Stem]. bias may be nil.
+// PackStem packs w of shape (cout, cin, kh, kw) for [Stem]. bias may be nil.
 func PackStem(w, bias []float32, cin, cout, kh, kw int) *Weights {
 	p := &Weights{Cin: cin, Cout: cout, KH: kh, KW: kw}
 	blocks, k := tiles(cout, Lanes), cin*kh*kw
@@ -41,7 +41,7 @@ func PackStem(w, bias []float32, cin, cout, kh, kw int) *Weights {
 	return p
 }
 
-// To returns the convolution with another layout of its output, of the same size.
+// To returns the convolution with another output layout of the same size.
 func (d *Stem) To(out Layout) *Stem {
 	c := *d
 	c.Out = out
@@ -50,7 +50,8 @@ func (d *Stem) To(out Layout) *Stem {
 
 var stemPool = sync.Pool{New: func() any { return new([]float32) }}
 
-// Run computes one image. par splits the rows of the output; nil stands for one call.
+// Run computes one image. par distributes the rows of the output; if it is nil, one call computes
+// everything.
 func (d *Stem) Run(level cpu.Level, par gemm.Par, y, x []float32, ep *BlockedEpilogue) {
 	d.Out.check("output", y)
 	d.check(x)
@@ -66,7 +67,7 @@ func (d *Stem) Run(level cpu.Level, par gemm.Par, y, x []float32, ep *BlockedEpi
 
 func (d *Stem) check(x []float32) {
 	if len(x) < d.Cin*d.H*d.W {
-		panic(fmt.Sprintf("conv: input of %d elements, want %d×%d×%d", len(x), d.Cin, d.H, d.W))
+		panic(fmt.Sprintf("conv: input has %d elements, want %d×%d×%d", len(x), d.Cin, d.H, d.W))
 	}
 }
 
@@ -88,8 +89,8 @@ func (d *Stem) run(level cpu.Level, y, x []float32, ep *BlockedEpilogue, lo, hi 
 	}
 }
 
-// rowOf computes a row of a panel into c, whose blocks are ldc bytes apart. Tiles whose windows lie inside of the image read it
-// as it is; for others, the window is copied between zeros.
+// rowOf computes a row of a panel into c, whose blocks are ldc bytes apart. Tiles whose windows lie
+// inside of the image read it directly; for others, window copies the input with zero padding.
 func (d *Stem) rowOf(level cpu.Level, c unsafe.Pointer, ldc int, add unsafe.Pointer, x []float32, p *panel, row int, ep *BlockedEpilogue, bp *[]float32) {
 	w := d.Weights
 	t := tileArgs{cb: d.Cin, kh: w.KH, kw: w.KW, pixel: d.StrideW * 4, dkw: (d.DilationW - 1) * 4, ldc: ldc, act: uint64(ep.Act),
@@ -122,7 +123,7 @@ func (d *Stem) rowOf(level cpu.Level, c unsafe.Pointer, ldc int, add unsafe.Poin
 	}
 }
 
-// window copies the columns [x0, x0+width) of the rows that a kernel at y0 reads, with zeros outside of the image:
+// window copies the columns [x0, x0+width) of the rows that a kernel at y0 reads, zero-padded:
 // [Cin][KH][width].
 func (d *Stem) window(bp *[]float32, x []float32, y0, x0, width int) []float32 {
 	kh := d.Weights.KH

@@ -8,37 +8,39 @@ import (
 	"github.com/onward-ml/onward/internal/kernels/gemm"
 )
 
-// tileArgs is what a tile function reads; the generator knows the offsets. Distances are in bytes.
+// tileArgs holds the arguments of a tile function; the generator knows the field offsets. Distances
+// are in bytes.
 //
-// A tile is a row of output pixels by one or two blocks of 16 output channels. Its input is
-// [cb][kh][kw][16 channels], broadcast; the weights are contiguous, one vector of outputs for each
-// input channel; the output is [block][pixel][16].
+// A tile has some output pixels of a row and one or two blocks of 16 output channels. Its input is
+// [cb][kh][kw][16 channels], broadcast. The weights are contiguous, one vector of outputs per input
+// channel. The output is [block][pixel][16].
 type tileArgs struct {
 	a, b, c       unsafe.Pointer
 	bias, add     unsafe.Pointer // add may be nil
 	cb, kh, kw    int            // trip counts, at least 1
-	dkw, dkh, dcb int            // added to a after a tap, a kernel row, a block
-	pixel         int            // from one pixel's input to the next
-	ldc, ldadd    int            // between the blocks of c and of add
-	acc           uint64         // start from c instead of bias
+	dkw, dkh, dcb int            // increments of a after a tap, a kernel row, a block
+	pixel         int            // distance between the inputs of successive pixels
+	ldc, ldadd    int            // distances between the blocks of c and of add
+	acc           uint64         // accumulate: start from c instead of bias
 	act           uint64         // a gemm.Activation
-	lo, hi        float32        // lo is the factor of a sum tile
-	prefetch      uintptr        // a hint, which no collector needs to follow
+	lo, hi        float32        // lo is the factor in a sum tile
+	prefetch      uintptr        // a hint; need not keep its target alive
 	prefetchStep  int
-	bStep         int            // between the weights of two input channels
+	bStep         int            // distance between the weights of successive input channels
 	moves         unsafe.Pointer // of a gather tile: cb int64 distances, from each input channel to the next
 	depthwiseTiles
 }
 
-// depthwiseTiles are the tiles that one call of a depthwise tile computes: distances from the operands of one to
-// those of the next. A tile function may use them up.
+// depthwiseTiles describes the tiles of one call of a depthwise tile function: distances between
+// the operands of successive tiles. The function may modify it.
 type depthwiseTiles struct {
 	times          int // at least 1
 	aStep, cStep   int
-	addStep, addAt int // addAt is the distance so far
+	addStep, addAt int // addAt is the accumulated distance
 }
 
-// depthwiseRun computes times tiles of pixels pixels as far apart as t says, some microseconds' worth in one call.
+// depthwiseRun computes times tiles of pixels pixels with the distances in t, some microseconds of
+// work per call.
 func depthwiseRun(l cpu.Level, pixels, times int, t *tileArgs) {
 	most := max(1, 2048/(t.kh*t.kw))
 	for first := 0; first < times; first += most {
@@ -51,7 +53,7 @@ func depthwiseRun(l cpu.Level, pixels, times int, t *tileArgs) {
 	}
 }
 
-// nth returns tile i of those of t.
+// nth returns the arguments of tile i.
 func (t *tileArgs) nth(i int) tileArgs {
 	u := *t
 	u.a, u.c = unsafe.Add(t.a, i*t.aStep), unsafe.Add(t.c, i*t.cStep)
@@ -61,8 +63,9 @@ func (t *tileArgs) nth(i int) tileArgs {
 	return u
 }
 
-// depthwiseRow computes a row of width pixels, with the fewest tiles. No pointer may lead beyond the row: what lies behind it
-// may be no memory of Go's, and a collector that saw such a pointer would throw.
+// depthwiseRow computes a row of width pixels with the fewest tiles. Pointers must stay inside of
+// the row: the memory behind it may not be Go's, and the garbage collector throws when it finds a
+// bad pointer.
 func depthwiseRow(l cpu.Level, width int, t *tileArgs) {
 	n := tiles(width, tilePixels(l))
 	pixels, rest := width/n, width%n
@@ -76,12 +79,12 @@ func depthwiseRow(l cpu.Level, width int, t *tileArgs) {
 	}
 }
 
-// between makes tiles follow each other in a row.
+// between sets the distances for adjacent tiles of a row.
 func (t *tileArgs) between(pixels int) {
 	t.aStep, t.cStep, t.addStep = pixels*t.pixel, pixels*Lanes*4, pixels*Lanes*4
 }
 
-// tilePixels is the height of the tallest tile.
+// tilePixels returns the number of pixels of the largest tile.
 func tilePixels(l cpu.Level) int {
 	if l == cpu.AVX2 || l == cpu.NEON {
 		return 6
@@ -91,7 +94,7 @@ func tilePixels(l cpu.Level) int {
 
 func at(p unsafe.Pointer, elements int) unsafe.Pointer { return unsafe.Add(p, elements*4) }
 
-// address is for prefetches only: what it points to may move or go away.
+// address returns an address for prefetching only. It does not keep its target alive.
 func address(s []float32, elements int) uintptr { return uintptr(ptr(s)) + uintptr(elements)*4 }
 
 func ptr(s []float32) unsafe.Pointer { return unsafe.Pointer(unsafe.SliceData(s)) }
@@ -124,7 +127,7 @@ func tileGeneric(pixels, blocks, inner int, t *tileArgs) {
 			}
 		}
 	}
-	// offsets rather than pointers: the last steps lead out of the slices
+	// Use offsets instead of pointers, since the last increments lead out of the slices.
 	a, b := 0, 0
 	step := func(a int) {
 		w := unsafe.Slice((*float32)(unsafe.Add(t.b, b)), blocks*Lanes)
@@ -217,7 +220,7 @@ func depthwiseGeneric(pixels int, t *tileArgs) {
 	}
 }
 
-// maximumGeneric computes c[p][j] = max over kh, kw of a[p][kh][kw][j]; NaN wins.
+// maximumGeneric computes c[p][j] = max over kh, kw of a[p][kh][kw][j]; NaN propagates.
 func maximumGeneric(pixels int, t *tileArgs) {
 	for p := range pixels {
 		var s [Lanes]float32
@@ -259,7 +262,8 @@ func sumGeneric(pixels int, t *tileArgs) {
 	}
 }
 
-// split cuts n pixels into the fewest tiles of at most most and returns the bounds of tile i of them.
+// split divides n pixels into the fewest tiles of at most most pixels, and returns the bounds of
+// tile i.
 func split(n, most, i int) (lo, hi int) {
 	k := (n + most - 1) / most
 	return n * i / k, n * (i + 1) / k

@@ -9,9 +9,10 @@ import (
 	"github.com/onward-ml/onward/internal/kernels/gemm"
 )
 
-// Transposed is a transposed convolution over two dimensions. Outputs a stride apart are a convolution of the input with
-// every stride-th element of the kernel, so that all of them are one convolution with stride·stride times as many output
-// channels, whose results are dealt out. It is immutable once made.
+// Transposed is a transposed convolution over two dimensions. Outputs at distances of the stride (a
+// phase) are a convolution of the input with every stride-th element of the kernel. All phases
+// together are one convolution with stride·stride times as many output channels, whose results are
+// interleaved. It is immutable.
 type Transposed struct {
 	in, out Layout // of the convolution
 	c, m    int    // channels in and out
@@ -21,11 +22,12 @@ type Transposed struct {
 	}
 }
 
-// transposedAxis is one spatial dimension.
+// transposedAxis describes one spatial dimension.
 type transposedAxis struct{ in, out, stride, pad, first int }
 
-// NewTransposed packs w, (Cin, Cout, KH, KW), for an input of in and an output of out elements, of which element o is
-// the sum of x[i]·w[o+pad-i·stride]. bias may be nil. The padding must be less than the kernel.
+// NewTransposed packs w of shape (Cin, Cout, KH, KW) for in input and out output elements per
+// dimension, where output o is the sum of x[i]·w[o+pad-i·stride]. bias may be nil. The padding must
+// be less than the kernel.
 func NewTransposed(level cpu.Level, w, bias []float32, cin, cout int, kernel, in, out, stride, pad [2]int) (*Transposed, error) {
 	d := &Transposed{c: cin, m: cout}
 	var taps, before, after, size [2]int
@@ -35,7 +37,7 @@ func NewTransposed(level cpu.Level, w, bias []float32, cin, cout int, kernel, in
 		last := (out[i] - 1 + pad[i]) / stride[i]
 		size[i] = last - a.first + 1
 		if before[i] = taps[i] - 1 - a.first; before[i] < 0 {
-			return nil, fmt.Errorf("padding %d and a kernel of %d with stride %d", pad[i], kernel[i], stride[i])
+			return nil, fmt.Errorf("unsupported padding %d for kernel %d and stride %d", pad[i], kernel[i], stride[i])
 		}
 		after[i] = max(0, last-(in[i]-1))
 		d.axes[i] = a
@@ -75,12 +77,13 @@ func NewTransposed(level cpu.Level, w, bias []float32, cin, cout int, kernel, in
 	return d, k.Check()
 }
 
-// Scratch returns how many elements [Transposed.Run] wants.
+// Scratch returns the number of scratch elements that [Transposed.Run] needs.
 func (d *Transposed) Scratch() int {
 	return d.in.Len() + d.out.Len() + d.out.C*d.out.H*d.out.W
 }
 
-// Run computes y, (Cout, H, W), from x, (Cin, H, W). par splits blocks and rows; nil stands for one call.
+// Run computes y of shape (Cout, H, W) from x of shape (Cin, H, W). par distributes blocks and
+// rows; if it is nil, one call computes everything.
 func (d *Transposed) Run(level cpu.Level, par gemm.Par, y, x, scratch []float32) {
 	par = always(par)
 	in, scratch := scratch[:d.in.Len()], scratch[d.in.Len():]
@@ -101,7 +104,8 @@ func (d *Transposed) Run(level cpu.Level, par gemm.Par, y, x, scratch []float32)
 	})
 }
 
-// deal writes dst[o] = src[(o+pad)%stride·lds + (o+pad)/stride - pad/stride], for stride rows of n elements.
+// deal interleaves stride rows of n elements: dst[o] = src[(o+pad)%stride·lds + (o+pad)/stride -
+// pad/stride].
 func deal(dst, src []float32, lds, n, stride, pad int) {
 	switch {
 	case stride == 1:
@@ -139,7 +143,7 @@ func bits(s []float32) []uint32 {
 	return unsafe.Slice((*uint32)(unsafe.Pointer(unsafe.SliceData(s))), len(s))
 }
 
-// zip writes a and b alternately.
+// zip interleaves a and b.
 func zip(dst []byte, a, b []uint32) {
 	b = b[:len(a)]
 	for i, v := range a {

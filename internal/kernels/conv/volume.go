@@ -7,25 +7,25 @@ import (
 	"github.com/onward-ml/onward/internal/kernels/gemm"
 )
 
-// Volume is a convolution over three spatial dimensions. A slice of the output is a convolution over two of them, with
-// the channels of all slices that its kernel covers: these lie one after the other in a volume of slices in NCHW16c.
-// It is immutable once made.
+// Volume is a convolution over three spatial dimensions. A slice of the output is a two-dimensional
+// convolution over the channels of all input slices under the kernel; these are contiguous in a
+// volume of slices in NCHW16c. It is immutable.
 type Volume struct {
 	slice, out      Layout // of one slice
 	depth, outDepth int
-	front, back     int // slices of zeros
+	front, back     int // number of zero slices
 	stride          int
-	span            int // elements that an output slice reads
+	span            int // number of elements that an output slice reads
 	kernel          interface {
 		Run(level cpu.Level, par gemm.Par, y, x []float32, ep *BlockedEpilogue)
 	}
 }
 
-// NewVolume packs w, (Cout, Cin, Kernel…), for a checked shape with three spatial dimensions, one group and no dilation of
-// the first dimension. bias may be nil.
+// NewVolume packs w of shape (Cout, Cin, Kernel…) for a checked shape with three spatial
+// dimensions, one group and no dilation of the first dimension. bias may be nil.
 func NewVolume(level cpu.Level, s *Shape, w, bias []float32) (*Volume, error) {
 	if len(s.In) != 3 || s.Group != 1 || s.Dilation[0] != 1 && s.Kernel[0] > 1 {
-		return nil, fmt.Errorf("a volume needs three spatial dimensions, one group and no dilation of the first one, not %+v", *s)
+		return nil, fmt.Errorf("unsupported shape %+v, want three spatial dimensions, one group and no dilation of the first dimension", *s)
 	}
 	kd, kh, kw := s.Kernel[0], s.Kernel[1], s.Kernel[2]
 	below := func(i int) int {
@@ -59,13 +59,13 @@ func NewVolume(level cpu.Level, s *Shape, w, bias []float32) (*Volume, error) {
 	return v, k.Check()
 }
 
-// Slices returns the number of slices of the padded input and how many elements one has.
+// Slices returns the number of slices of the padded input, and the number of elements of one.
 func (v *Volume) Slices() (n, size int) { return v.front + v.depth + v.back, v.slice.Len() }
 
-// Outputs returns the number of slices of the output and how many elements one has in NCHW16c.
+// Outputs returns the number of slices of the output, and the number of elements of one in NCHW16c.
 func (v *Volume) Outputs() (n, size int) { return v.outDepth, v.out.Len() }
 
-// Load writes slice z of the padded input, for x in (C, D, H, W).
+// Load writes slice z of the padded input from x of shape (C, D, H, W).
 func (v *Volume) Load(level cpu.Level, volume, x []float32, z int) {
 	dst := volume[z*v.slice.Len():][:v.slice.Len()]
 	plane := v.slice.H * v.slice.W
@@ -76,7 +76,7 @@ func (v *Volume) Load(level cpu.Level, volume, x []float32, z int) {
 	v.slice.FromPlanes(level, dst, x[z*plane:], v.depth*plane, 0, v.slice.Blocks())
 }
 
-// Run computes slice z of the output, y in (C, D, H, W). buf holds the slice in NCHW16c.
+// Run computes slice z of the output y of shape (C, D, H, W). buf holds the slice in NCHW16c.
 func (v *Volume) Run(level cpu.Level, y, volume, buf []float32, z int, ep *BlockedEpilogue) {
 	v.kernel.Run(level, nil, buf, volume[z*v.stride*v.slice.Len():][:v.span], ep)
 	plane := v.out.H * v.out.W

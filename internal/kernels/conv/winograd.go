@@ -11,24 +11,25 @@ import (
 	"github.com/onward-ml/onward/internal/kernels/vec"
 )
 
-// Winograd's minimal filtering F(m×m, 3×3) (Lavin and Gray, "Fast Algorithms for Convolutional
-// Neural Networks", 2015) computes m×m outputs with (m+2)² multiplications per channel instead of
-// 9m². The points are 0, ±3/4, ±3/2 and infinity for m = 4, with errors a third of those of the usual
-// 0, ±1, ±2; 0, ±1 and infinity for m = 2. The largest error relative to the output's root
-// mean square is about 1.1e-5 for m = 4 and 3.4e-6 for m = 2, with 6.7e-6 for the direct sum.
+// The interpolation points of Winograd's minimal filtering F(m×m, 3×3) (Lavin and Gray, "Fast
+// Algorithms for Convolutional Neural Networks", 2015), which computes m×m outputs with (m+2)²
+// multiplications per channel instead of 9m². They are 0, ±3/4, ±3/2 and infinity for m = 4, whose
+// errors are a third of those of the usual 0, ±1, ±2 and infinity, and 0, ±1 and infinity for m =
+// 2. The largest error relative to the root mean square of the output is about 1.1e-5 for m = 4,
+// 3.4e-6 for m = 2 and 6.7e-6 for the direct sum.
 const pointA, pointB = 0.75, 1.5
 
-// WinogradWeights are the transformed filters of a 3×3 convolution, in panels of 32 outputs.
+// WinogradWeights holds the transformed filters of a 3×3 convolution, in panels of 32 outputs.
 type WinogradWeights struct {
 	M         int // outputs per side of a tile: 2 or 4
 	Cin, Cout int
 	Data      []float32 // [panel][xi][cin][32], or [xi][panel][cin][32] if streamed
 	Bias      []float32
-	streamed  bool // many channels: the weights pass through the cache once per block of tiles
+	streamed  bool // many channels: the weights are read once per block of tiles
 }
 
-// ChooseWinograd returns the tile size for a 3×3 convolution with stride 1 at the given
-// output size: 4, 2, or 0 where the direct convolution is as fast.
+// ChooseWinograd returns the tile size for a 3×3 convolution with stride 1 at the given output
+// size: 4, 2, or 0 if the direct convolution is as fast.
 func ChooseWinograd(level cpu.Level, cin, cout, h, w int) int {
 	switch {
 	case level != cpu.AVX512 || cin < 8 || cout < 8:
@@ -41,7 +42,7 @@ func ChooseWinograd(level cpu.Level, cin, cout, h, w int) int {
 	return 0
 }
 
-// PackWinograd transforms w, which is (cout, cin, 3, 3), in float64. bias may be nil.
+// PackWinograd transforms w of shape (cout, cin, 3, 3) in float64. bias may be nil.
 func PackWinograd(level cpu.Level, m int, w, bias []float32, cin, cout int) *WinogradWeights {
 	if m != 2 && m != 4 {
 		panic(fmt.Sprintf("conv: Winograd tile of %d, want 2 or 4", m))
@@ -72,16 +73,16 @@ func PackWinograd(level cpu.Level, m int, w, bias []float32, cin, cout int) *Win
 	return p
 }
 
-// filterPoints are the factors of point 0, and for each pair of points ±p those of g0, g1 and
-// g2, in G for m = 2 and 4. Infinity takes g2 alone.
+// filterPoints holds rows of G for m = 2 and 4: the factor of point 0, and for each pair of points
+// ±p the factors of g0, g1 and g2. The row of infinity is g2 alone.
 var filterPoints = map[int][]float64{2: {1, .5, .5, .5}, 4: func() []float64 {
 	const a, b = pointA, pointB
 	const fa, fb = 1 / (2 * a * a * (a*a - b*b)), 1 / (2 * b * b * (b*b - a*a))
 	return []float64{1 / (a * a * b * b), fa, a * fa, a * a * fa, fb, b * fb, b * b * fb}
 }()}
 
-// winogradFilterGeneric computes G·g·Gᵀ for n filters of 16 outputs, [n][9][16], in float64. Element
-// xi of filter c goes to dst + xi·stride + c·128 bytes.
+// winogradFilterGeneric computes G·g·Gᵀ for n filters of 16 outputs, [n][9][16], in float64.
+// Element xi of filter c is written to dst + xi·stride + c·128 bytes.
 func winogradFilterGeneric(m int, src, dst *float32, xi, n int) {
 	points, side := filterPoints[m], m+2
 	transform := func(x0, x1, x2 float64, to *[6]float64) {
@@ -112,8 +113,8 @@ func winogradFilterGeneric(m int, src, dst *float32, xi, n int) {
 	}
 }
 
-// Winograd is a 3×3 convolution with stride 1 over NCHW16c. The input needs no border, but
-// is read faster with one.
+// Winograd is a 3×3 convolution with stride 1 over NCHW16c. The input needs no border, but is
+// faster to read with one.
 type Winograd struct {
 	In, Out   Layout
 	Top, Left int // padding
@@ -152,14 +153,15 @@ func (b *winogradBlock) grow(v, m int) {
 	}
 }
 
-// To returns the convolution with another layout of its output, of the same size.
+// To returns the convolution with another output layout of the same size.
 func (d *Winograd) To(out Layout) *Winograd {
 	c := *d
 	c.Out = out
 	return &c
 }
 
-// Run computes one image. par splits the tiles, or for small images the channels; nil stands for one call.
+// Run computes one image. par distributes the tiles, or the channels of small images; if it is nil,
+// one call computes everything.
 func (d *Winograd) Run(level cpu.Level, par gemm.Par, y, x []float32, ep *BlockedEpilogue) {
 	d.run(level, par, y, x, ep)
 	if ep.Map == nil {
@@ -185,7 +187,7 @@ func (d *Winograd) run(level cpu.Level, par gemm.Par, y, x []float32, ep *Blocke
 	}
 	m := d.Weights.M
 	n := tiles(d.Out.H, m) * tiles(d.Out.W, m)
-	most := 28 // tiles per block: V and M of 128 channels stay in the second-level cache
+	most := 28 // tiles per block, so that V and M of 128 channels stay in the second-level cache
 	if d.Weights.streamed {
 		most = 56
 	}
@@ -212,9 +214,9 @@ func (d *Winograd) run(level cpu.Level, par gemm.Par, y, x []float32, ep *Blocke
 		}
 		return
 	}
-	// few tiles: the threads share one block, first by input channels, then by panels
-	// The calls of par may be made again, in the same order, so that the block is
-	// taken and given back inside of them.
+	// With few tiles the threads share one block, first by input channels, then by panels. par may
+	// repeat its calls in the same order, so the block is taken from the pool and returned inside
+	// of them.
 	shared := &run
 	par(1, func(lo, hi int) {
 		if lo < hi {
@@ -250,7 +252,7 @@ type winogradRun struct {
 
 type winogradPatch = [(36 + 2*16) * Lanes]float32
 
-// winogradOwn is what a call of par needs for itself.
+// winogradOwn is the memory of one call of par.
 type winogradOwn struct {
 	run   winogradRun
 	patch *winogradPatch
@@ -258,7 +260,7 @@ type winogradOwn struct {
 
 var ownPool = sync.Pool{New: func() any { return &winogradOwn{patch: (*winogradPatch)(align.Slice[float32](len(winogradPatch{})))} }}
 
-// own calls fn for the block of tiles [t0, t1) with a patch of its own.
+// own calls fn for the block of tiles [t0, t1) with its own patch.
 func (r *winogradRun) own(t0, t1 int, fn func(*winogradRun)) {
 	o := ownPool.Get().(*winogradOwn)
 	o.run = *r
@@ -296,7 +298,7 @@ func (r *winogradRun) input(c0, c1 int) {
 		for t := r.t0; t < r.t1; {
 			ty, tx := t/tw, t%tw
 			y, x := ty*m-r.Top, tx*m-r.Left
-			inside := 0 // tiles in this row that lie inside of the stored area
+			inside := 0 // tiles in this row inside of the stored area
 			if y >= -in.Top && y+side <= in.H+in.Bottom && x >= -in.Left {
 				inside = min(tw-tx, r.t1-t, max(0, in.W+in.Right-x-2)/m)
 			}
@@ -317,7 +319,7 @@ func (r *winogradRun) input(c0, c1 int) {
 	}
 }
 
-// panels multiplies for the output panels [p0, p1) and transforms back.
+// panels multiplies the output panels [p0, p1) and applies the output transform.
 func (r *winogradRun) panels(p0, p1 int) {
 	x := (r.Weights.M + 2) * (r.Weights.M + 2)
 	if r.Weights.streamed {
@@ -376,7 +378,7 @@ func (r *winogradRun) multiply(xi, p int) {
 	}
 }
 
-// output transforms the blocks of panel p back and stores them.
+// output applies the output transform to the blocks of panel p and stores them.
 func (r *winogradRun) output(p int) {
 	m, out := r.Weights.M, &r.Out
 	tw, n := tiles(out.W, m), r.t1-r.t0
@@ -420,7 +422,7 @@ func (r *winogradRun) output(p int) {
 	}
 }
 
-// winogradInputGeneric computes Bᵀ·d·B of n tiles side by side, in 16 channels. Distances are in bytes.
+// winogradInputGeneric computes Bᵀ·d·B of n adjacent tiles in 16 channels. Distances are in bytes.
 func winogradInputGeneric(m int, src, dst *float32, row, xi, n int) {
 	side := m + 2
 	step := func(d, o *[6][Lanes]float32) {
@@ -470,7 +472,7 @@ func winogradInputGeneric(m int, src, dst *float32, row, xi, n int) {
 	}
 }
 
-// winogradOutputGeneric computes Aᵀ·m·A + bias + add, clipped to [lo, hi], of n tiles side by side.
+// winogradOutputGeneric computes Aᵀ·m·A + bias + add, clipped to [lo, hi], of n adjacent tiles.
 func winogradOutputGeneric(m int, src, dst, bias, add *float32, row, addRow, xi, n int, lo, hi float32) {
 	side := m + 2
 	step := func(d, o *[6][Lanes]float32) {

@@ -4,10 +4,10 @@ package gemm
 
 import "github.com/onward-ml/onward/internal/cpu"
 
-// columnSteps bounds the rows of a call of 256 columns to about 20 µs.
+// columnSteps limits a call for 256 columns to about 20 µs: rows.
 const columnSteps = 2048
 
-// columnsAsm computes the first columns and returns how many.
+// columnsAsm computes the first columns and returns their number.
 func columnsAsm(l cpu.Level, dst, a, b []float32, ldb int) int {
 	j := 0
 	for j < len(dst) {

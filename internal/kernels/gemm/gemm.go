@@ -1,14 +1,13 @@
 // Package gemm multiplies matrices: C = act(Alpha·A·B + bias + Add).
 //
-// The right-hand matrix comes as it is (row-major, optionally transposed) or packed into
-// panels of [PanelWidth] columns. One call computes a [Block] of rows and panels of the
-// result and runs on one thread; callers split the work by rows or by panels, as
-// [Parallel] does. No call of an assembly tile lasts more than about 50 µs.
+// The right-hand matrix is row-major, optionally transposed, or packed into panels of [PanelWidth]
+// columns. One call computes a [Block] of rows and panels of the result on one thread; callers
+// distribute rows or panels, as [Parallel] does. A call of an assembly tile takes at most about 50
+// µs.
 //
-// float32 has assembly tiles for AVX2 and AVX-512. Every product is a fused
-// multiply-add there, summed over K in order within blocks of at most [MaxKC] terms. The generic
-// code rounds the product as well (where Go does not fuse). Both stay within the bound
-// |error| ≤ (K+3)·2⁻²⁴·Σ|a||b| per element before the epilogue.
+// float32 has assembly tiles for AVX2 and AVX-512. They use fused multiply-add and sum over K in
+// order, in blocks of at most [MaxKC] terms. The generic code also rounds the product (unless Go
+// fuses). The error of both is at most (K+3)·2⁻²⁴·Σ|a||b| per element before the epilogue.
 package gemm
 
 //go:generate go -C ../_asm run . gemm
@@ -20,7 +19,7 @@ import (
 	"github.com/onward-ml/onward/internal/kernels/vec"
 )
 
-// Number lists the element types of ONNX's MatMul and Gemm that are computed directly.
+// Number lists the element types of ONNX's MatMul and Gemm that have kernels.
 type Number interface {
 	float32 | float64 | int32 | int64 | uint32 | uint64
 }
@@ -28,35 +27,35 @@ type Number interface {
 const (
 	// PanelWidth is the number of columns in one panel of a packed matrix.
 	PanelWidth = 32
-	// MaxKC is the longest stretch of K that is summed before the sum goes back to C.
+	// MaxKC is the maximum number of terms of K that are summed before the sum is stored in C.
 	MaxKC = 4096
 
-	tileRows      = 14   // rows of the widest tile
+	tileRows      = 14   // rows of the largest tile
 	blockK        = 1024 // K per block when there are several row tiles: a panel of 128 KiB
-	maxVectorRows = 2    // rows that are multiplied without tiles
-	blockM        = 252  // rows per block: A's block stays within 1 MiB
-	maxHalfRows   = 4    // rows that read halves directly
-	halfK         = 256  // K per block of widened panels: they stay in the first-level cache
+	maxVectorRows = 2    // rows that are multiplied without tiles, at most
+	blockM        = 252  // rows per block, so that A's block stays within 1 MiB
+	maxHalfRows   = 4    // rows for which tiles read binary16 directly, at most
+	halfK         = 256  // K per block of widened panels, so that they stay in the first-level cache
 )
 
-// Activation is applied to an element of the result last.
+// Activation is the function applied last to an element of the result.
 type Activation uint8
 
 const (
-	// None leaves the sum.
+	// None is the identity.
 	None Activation = iota
-	// Relu is max(x, 0). NaN stays NaN.
+	// Relu is max(x, 0). NaN propagates.
 	Relu
-	// Clip is min(max(x, Lo), Hi). NaN stays NaN.
+	// Clip is min(max(x, Lo), Hi). NaN propagates.
 	Clip
 )
 
-// Epilogue is what happens to a sum before it is stored, in the order of the fields.
+// Epilogue is applied to a sum before it is stored, in the order of the fields.
 type Epilogue[T Number] struct {
-	Alpha   T   // factor of the product; 0 stands for 1
+	Alpha   T   // factor of the product; 0 means 1
 	BiasCol []T // N values, one per column, or nil
 	BiasRow []T // M values, one per row, or nil
-	Add     []T // M rows of N at stride LdAdd, or nil; must not overlap C when K is over 512
+	Add     []T // M rows of N at stride LdAdd, or nil; must not overlap C if K exceeds 512
 	LdAdd   int
 	Act     Activation
 	Lo, Hi  T // of Clip
@@ -72,19 +71,19 @@ type Args[T Number] struct {
 	LdB     int
 	TransB  bool
 	Packed  bool
-	// Half replaces B: panels as [Pack] makes them, of IEEE binary16 bits, which are widened on
-	// the way. They take half of the memory traffic. For float32 only.
+	// Half replaces B for float32: panels as from [Pack], with the bits of IEEE binary16 numbers.
+	// They are widened when read and need half of the memory bandwidth.
 	Half []uint16
 	C    []T // M rows of N at stride LdC, overwritten
 	LdC  int
 	Epilogue[T]
 }
 
-// Block is the part of the result that one call computes: rows [Row0, Row1) of the
-// columns of panels [Panel0, Panel1).
+// Block is the part of the result that one call computes: rows [Row0, Row1) of the panels [Panel0,
+// Panel1).
 type Block struct{ Row0, Row1, Panel0, Panel1 int }
 
-// Panels returns the number of panels that n columns need.
+// Panels returns the number of panels of n columns.
 func Panels(n int) int { return (n + PanelWidth - 1) / PanelWidth }
 
 // Whole returns the block of the whole result.
@@ -93,14 +92,14 @@ func (a *Args[T]) Whole() Block { return Block{0, a.M, 0, Panels(a.N)} }
 // PackedLen returns the number of elements of a packed K×N matrix.
 func PackedLen(k, n int) int { return Panels(n) * k * PanelWidth }
 
-// Pack writes b, K rows of N columns at stride ldb (with trans N rows of K), as panels
-// [N/32][K][32] to dst, which has PackedLen(k, n) elements. The last panel is padded with zeros.
+// Pack writes b, K rows of N columns at stride ldb (if trans is set N rows of K), as panels
+// [N/32][K][32] to dst of PackedLen(k, n) elements. The last panel is padded with zeros.
 func Pack[T Number](dst, b []T, ldb int, trans bool, k, n int) {
 	PackPanels(dst, b, ldb, trans, k, n, 0, Panels(n))
 }
 
-// PackInPlace packs b, N rows of K with N a multiple of [PanelWidth], in its own memory: a panel
-// takes the place of the rows that it holds.
+// PackInPlace packs b, N rows of K with N a multiple of [PanelWidth], in place: each panel replaces
+// its own rows.
 func PackInPlace[T Number](b []T, k, n int) {
 	rows := make([]T, k*PanelWidth)
 	for p := range n / PanelWidth {
@@ -110,7 +109,7 @@ func PackInPlace[T Number](b []T, k, n int) {
 	}
 }
 
-// PackHalf narrows packed panels to IEEE binary16 if that loses nothing, and reports whether it did.
+// PackHalf converts packed panels to IEEE binary16 and reports whether that is exact.
 func PackHalf(level cpu.Level, dst []uint16, packed []float32) bool {
 	var back [1024]float32
 	for i := 0; i < len(packed); i += len(back) {
@@ -127,14 +126,14 @@ func PackHalf(level cpu.Level, dst []uint16, packed []float32) bool {
 	return true
 }
 
-// PackPanels is [Pack] for the panels [p0, p1) alone; dst is the whole packed matrix.
+// PackPanels is [Pack] for panels [p0, p1) only. dst is the whole packed matrix.
 func PackPanels[T Number](dst, b []T, ldb int, trans bool, k, n, p0, p1 int) {
 	for p := p0; p < p1; p++ {
 		packPanel(dst[p*k*PanelWidth:][:k*PanelWidth], b, ldb, trans, k, p*PanelWidth, min(PanelWidth, n-p*PanelWidth), 0)
 	}
 }
 
-// packPanel writes rows [k0, k0+k) of w columns from column j0 as a [k][32] panel.
+// packPanel writes rows [k0, k0+k) of w columns from column j0 on as a [k][32] panel.
 func packPanel[T Number](dst, b []T, ldb int, trans bool, k, j0, w, k0 int) {
 	if !trans {
 		for i := range k {
@@ -151,8 +150,8 @@ func packPanel[T Number](dst, b []T, ldb int, trans bool, k, j0, w, k0 int) {
 	}
 }
 
-// transpose writes the transpose of rows×cols elements of src. It only moves them, so that
-// the level in force serves the callers of every level.
+// transpose writes the transpose of rows×cols elements of src. It only moves elements, so it can
+// use the machine's level for callers of every level.
 func transpose[T Number](dst []T, ldd int, src []T, lds, rows, cols int) {
 	if d, ok := any(dst).([]float32); ok {
 		vec.TransposeF32(cpu.Active(), d, ldd, any(src).([]float32), lds, rows, cols)
@@ -172,12 +171,12 @@ func packRows[T Number](dst, a []T, lda, k0, k, m0, m int) {
 	}
 }
 
-// kBlock returns how many steps of K are summed before the sums go back to C.
+// kBlock returns the number of terms of K that are summed before the sums are stored in C.
 func (a *Args[T]) kBlock(rows int) int {
 	limit := blockK
 	if a.Half != nil && rows > maxHalfRows && rows <= tileRows {
 		limit = halfK
-	} else if rows <= tileRows { // one row tile: no reuse of a panel, so no reason to go back to C
+	} else if rows <= tileRows { // one tile of rows: a panel is not reused, so sum over more of K
 		limit = MaxKC
 	}
 	if a.K <= limit {
@@ -187,14 +186,14 @@ func (a *Args[T]) kBlock(rows int) int {
 	return ((a.K+n-1)/n + 3) &^ 3
 }
 
-// packB reports whether panels of B are packed on the way: the tiles cannot read
-// a transposed matrix, and several row tiles read a compact panel faster.
+// packB reports whether panels of B are packed during the multiplication: the tiles cannot read a
+// transposed matrix, and several tiles of rows read a compact panel faster.
 func (a *Args[T]) packB(rows int) bool {
 	return a.Half != nil && rows > maxHalfRows || a.Half == nil && !a.Packed && (a.TransB || rows > 2*tileRows)
 }
 
-// ScratchLen returns how many elements of scratch a call for rows rows needs: none when
-// A and B are used in place.
+// ScratchLen returns the number of scratch elements of a call for rows rows: 0 if A and B are used
+// in place.
 func (a *Args[T]) ScratchLen(rows int) int {
 	n, kc := 0, a.kBlock(rows)
 	if a.TransA {
@@ -206,26 +205,28 @@ func (a *Args[T]) ScratchLen(rows int) int {
 	return n
 }
 
-// Generic computes a block in plain Go. scratch has a.ScratchLen(rows) elements, or is nil and allocated.
+// Generic computes a block in plain Go. scratch has a.ScratchLen(rows) elements; if it is nil,
+// Generic allocates it.
 func Generic[T Number](a *Args[T], blk Block, scratch []T) {
 	a.run(cpu.Generic, blk, scratch)
 }
 
-// F32 computes a block at the given level. scratch is as for [Generic].
+// F32 computes a block at the given level. scratch is as in [Generic].
 func F32(level cpu.Level, a *Args[float32], blk Block, scratch []float32) {
 	a.run(level, blk, scratch)
 }
 
-// tile is one call of the innermost kernel: rows×cols of C, at most blockM rows of one panel.
+// tile describes one call of the innermost kernel: rows×cols of C, at most blockM rows of one
+// panel.
 type tile[T Number] struct {
 	rows, cols, k int
 	a, b, c       []T
 	lda, ldb, ldc int
 	acc           bool // add to C
 	ep            *Epilogue[T]
-	half          []uint16 // instead of b, for at most maxHalfRows rows
-	row, col      int      // of the tile in the result; the epilogue's slices start at 0
-	next          []T      // what b is likely to be in the next call, worth prefetching; or nil
+	half          []uint16 // replaces b for at most maxHalfRows rows
+	row, col      int      // coordinates of the tile in the result; the epilogue's slices start at 0
+	next          []T      // probable b of the next call, for prefetching; or nil
 }
 
 func (a *Args[T]) run(level cpu.Level, blk Block, scratch []T) {
@@ -300,7 +301,7 @@ func (a *Args[T]) run(level cpu.Level, blk Block, scratch []T) {
 	}
 }
 
-// widened returns t with B in T.
+// widened returns t with B converted to T.
 func (t *tile[T]) widened(level cpu.Level) *tile[T] {
 	if t.half == nil {
 		return t
@@ -316,10 +317,10 @@ func widen[T Number](level cpu.Level, dst []T, half []uint16) {
 	vec.F16ToF32(level, any(dst).([]float32), half)
 }
 
-// tail returns s[i:], or nothing where i lies beyond the end: a matrix without elements.
+// tail returns s[i:], or an empty slice if i is beyond the end, as for a matrix without elements.
 func tail[T any](s []T, i int) []T { return s[min(i, len(s)):] }
 
-// tileGeneric computes one tile four rows by four columns at a time.
+// tileGeneric computes one tile in pieces of four rows by four columns.
 //
 //	for i := range t.rows {
 //		for j := range t.cols {
@@ -356,11 +357,11 @@ func tileGeneric[T Number](t *tile[T]) {
 	}
 }
 
-// micro4x4 adds four columns of b times four rows of a in sixteen registers.
+// micro4x4 computes four columns times four rows, with the sums in sixteen registers.
 func micro4x4[T Number](c []T, ldc int, a []T, lda int, b []T, ldb, k int, acc bool) {
 	var s00, s01, s02, s03, s10, s11, s12, s13, s20, s21, s22, s23, s30, s31, s32, s33 T
 	c0, c1, c2, c3 := c[:4], c[ldc:][:4], c[2*ldc:][:4], c[3*ldc:][:4]
-	if acc { // sums that are cut within K are those of one piece
+	if acc { // a sum that is split within K equals the unsplit one
 		s00, s01, s02, s03 = c0[0], c0[1], c0[2], c0[3]
 		s10, s11, s12, s13 = c1[0], c1[1], c1[2], c1[3]
 		s20, s21, s22, s23 = c2[0], c2[1], c2[2], c2[3]
@@ -397,7 +398,7 @@ func micro4x4[T Number](c []T, ldc int, a []T, lda int, b []T, ldb, k int, acc b
 	c3[0], c3[1], c3[2], c3[3] = s30, s31, s32, s33
 }
 
-// microRow computes one row of at most 32 columns, reading b row by row.
+// microRow computes one row of at most 32 columns and reads b row by row.
 func microRow[T Number](c, a, b []T, ldb, k int, acc bool) {
 	var sum [PanelWidth]T
 	s := sum[:len(c)]
@@ -413,7 +414,7 @@ func microRow[T Number](c, a, b []T, ldb, k int, acc bool) {
 	copy(c, s)
 }
 
-// apply is the epilogue of one row segment that starts at (row, col).
+// apply applies the epilogue to a row segment that starts at (row, col).
 func (e *Epilogue[T]) apply(c []T, row, col int) {
 	if e.Alpha != 0 && e.Alpha != 1 {
 		for j := range c {
@@ -448,13 +449,13 @@ func (e *Epilogue[T]) apply(c []T, row, col int) {
 	}
 }
 
-// Par calls fn for disjoint ranges that cover [0, n), possibly at the same time.
+// Par calls fn for disjoint ranges that cover [0, n), possibly concurrently.
 type Par func(n int, fn func(lo, hi int))
 
 var scratchF32 = sync.Pool{New: func() any { return new([]float32) }}
 
-// Parallel computes the whole result. par splits the panels, or the row tiles
-// where there are more of these; nil stands for one call.
+// Parallel computes the whole result. par distributes panels, or tiles of rows if there are more of
+// them; if it is nil, one call computes everything.
 func Parallel(par Par, level cpu.Level, a *Args[float32]) {
 	if par == nil {
 		blockF32(level, a, Block{0, a.M, 0, Panels(a.N)})

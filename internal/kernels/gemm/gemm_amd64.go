@@ -11,7 +11,7 @@ import (
 const (
 	rowsAVX512 = 14
 	rowsHalves = 6
-	// halvesLevel is the level whose tiles are half a panel wide.
+	// halvesLevel is the level whose tiles have half the width of a panel.
 	halvesLevel = cpu.AVX2
 )
 
@@ -31,7 +31,7 @@ func tileAsm(level cpu.Level, t *tile[float32]) bool {
 	return true
 }
 
-// panelAVX512 computes the rows of one panel, split into tiles of nearly equal height.
+// panelAVX512 computes the rows of one panel in tiles of nearly equal height.
 func panelAVX512(t *tile[float32]) {
 	k := t.args()
 	k.mask = uint32(1<<t.cols - 1)
@@ -39,7 +39,7 @@ func panelAVX512(t *tile[float32]) {
 		k.acc = 1
 	}
 	a, b, c := ptr(t.a), ptr(t.b), ptr(t.c)
-	if t.k == 0 { // offsets would lead out of slices without elements
+	if t.k == 0 { // without elements, offsets would lead out of the slices
 		a, b = nil, nil
 	}
 	var row, add unsafe.Pointer
@@ -60,7 +60,8 @@ func panelAVX512(t *tile[float32]) {
 		next := t.rows * (i + 1) / tiles
 		k.a, k.b, k.c = at(a, r*t.lda), b, at(c, r*t.ldc)
 		k.rowBias = at(row, r)
-		// The first four tiles fetch the next panel into the second-level cache: two lines per four steps.
+		// The first four tiles prefetch the next panel into the second-level cache: two lines per
+		// four steps.
 		k.prefetch, k.prefetchStep = uintptr(b), 0
 		if t.next != nil && i < 4 {
 			k.prefetch, k.prefetchStep = uintptr(ptr(t.next))+uintptr(i*t.k/4*128), 128
@@ -106,7 +107,7 @@ func columnsPart(level cpu.Level, left int, dst, a, b *float32, ldb, k int) int 
 	return 0
 }
 
-// columnsAVX512 computes as many of left columns as one kernel can and returns their number.
+// columnsAVX512 computes the first columns, as many as one kernel can, and returns their number.
 func columnsAVX512(left int, dst, a, b *float32, ldb, k int) int {
 	switch {
 	case left >= 256:

@@ -4,7 +4,8 @@ package gemm
 
 import "unsafe"
 
-// tileF32 is what a tile function reads; the generator knows the offsets. Strides are in bytes.
+// tileF32 holds the arguments of a tile function; the generator knows the field offsets. Strides
+// are in bytes.
 type tileF32 struct {
 	a, b, c       unsafe.Pointer
 	lda, ldb, ldc uintptr
@@ -12,14 +13,14 @@ type tileF32 struct {
 	bias, rowBias unsafe.Pointer
 	add           unsafe.Pointer
 	ldadd         uintptr
-	acc           uint64 // start from C instead of zero
+	acc           uint64 // accumulate: start from C instead of zero
 	act           uint64 // an Activation
 	alpha         float32
 	lo, hi        float32
-	mask          uint32  // columns of AVX-512 tiles
+	mask          uint32  // of the columns of an AVX-512 tile
 	scaled        uint64  // multiply by alpha
-	prefetch      uintptr // a hint, which no collector needs to follow
-	prefetchStep  uintptr // per four steps of k
+	prefetch      uintptr // a hint; need not keep its target alive
+	prefetchStep  uintptr // increment per four steps of k
 }
 
 const halfPanel = PanelWidth / 2
@@ -33,7 +34,7 @@ func at(p unsafe.Pointer, elements int) unsafe.Pointer {
 	return unsafe.Add(p, elements*4)
 }
 
-// args translates t without its pointers of rows.
+// args returns the arguments for t, without the pointers to rows.
 func (t *tile[T]) args() tileF32 {
 	return tileF32{lda: uintptr(t.lda) * 4, ldb: uintptr(t.ldb) * 4, ldc: uintptr(t.ldc) * 4, k: t.k}
 }
@@ -49,9 +50,9 @@ func (k *tileF32) setEpilogue(e *Epilogue[float32]) {
 	k.ldadd = uintptr(e.LdAdd) * 4
 }
 
-// panelHalves computes the rows of one panel in two halves. A half with fewer than 16 columns
-// goes through copies, since AVX2 and NEON have no cheap partial loads. The
-// architecture's tileHalves and tileHalvesF16 compute 16 columns of at most rowsHalves rows.
+// panelHalves computes the rows of one panel in two halves. A half with fewer than 16 columns is
+// computed in a buffer, since AVX2 and NEON have no cheap partial loads. The architecture's
+// tileHalves and tileHalvesF16 compute 16 columns of at most rowsHalves rows.
 func panelHalves(t *tile[float32]) {
 	for j := 0; j < t.cols; j += halfPanel {
 		if t.cols-j >= halfPanel {
@@ -103,8 +104,8 @@ func wholeHalf(t *tile[float32], j int) {
 	}
 }
 
-// partHalf computes w < 16 columns from column j on: whole tiles into a buffer, the
-// epilogue in Go.
+// partHalf computes w < 16 columns from column j on: whole tiles in a buffer, and the epilogue in
+// Go.
 func partHalf(t *tile[float32], j, w int) {
 	t = t.widened(halvesLevel)
 	const stepK = 64 // rows of B copied at a time

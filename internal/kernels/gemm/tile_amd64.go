@@ -88,7 +88,7 @@ func tile3x16F16AVX2(t *tileF32)
 //go:noescape
 func tile4x16F16AVX2(t *tileF32)
 
-// tileAVX512 calls the tile of rows rows.
+// tileAVX512 computes a tile with the given number of rows.
 func tileAVX512(rows int, t *tileF32) {
 	switch rows {
 	case 1:
@@ -122,7 +122,7 @@ func tileAVX512(rows int, t *tileF32) {
 	}
 }
 
-// tileHalfAVX512 is tileAVX512 with B in binary16.
+// tileHalfAVX512 is tileAVX512 for B in binary16.
 func tileHalfAVX512(rows int, t *tileF32) {
 	switch rows {
 	case 1:
@@ -136,7 +136,7 @@ func tileHalfAVX512(rows int, t *tileF32) {
 	}
 }
 
-// tileAVX2 calls the tile of rows rows.
+// tileAVX2 computes a tile with the given number of rows.
 func tileAVX2(rows int, t *tileF32) {
 	switch rows {
 	case 1:
@@ -154,7 +154,7 @@ func tileAVX2(rows int, t *tileF32) {
 	}
 }
 
-// tileHalfAVX2 is tileAVX2 with B in binary16.
+// tileHalfAVX2 is tileAVX2 for B in binary16.
 func tileHalfAVX2(rows int, t *tileF32) {
 	switch rows {
 	case 1:

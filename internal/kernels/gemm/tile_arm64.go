@@ -34,7 +34,7 @@ func tile3x16F16NEON(t *tileF32)
 //go:noescape
 func tile4x16F16NEON(t *tileF32)
 
-// tileNEON calls the tile of rows rows.
+// tileNEON computes a tile with the given number of rows.
 func tileNEON(rows int, t *tileF32) {
 	switch rows {
 	case 1:
@@ -52,7 +52,7 @@ func tileNEON(rows int, t *tileF32) {
 	}
 }
 
-// tileHalfNEON is tileNEON with B in binary16.
+// tileHalfNEON is tileNEON for B in binary16.
 func tileHalfNEON(rows int, t *tileF32) {
 	switch rows {
 	case 1:

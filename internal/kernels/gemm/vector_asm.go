@@ -8,13 +8,13 @@ import (
 )
 
 const (
-	groupBytes = 1 << 19 // of B per call: about 20 µs from memory
-	addColumns = 4096    // of C at a time: 16 KiB stay in the first-level cache
+	groupBytes = 1 << 19 // bytes of B per call: about 20 µs from memory
+	addColumns = 4096    // columns of C at a time: 16 KiB stay in the first-level cache
 )
 
-// vectorAsm computes the few rows of a block straight from an unpacked B, and reports
-// whether it did. Every element of B is used once or twice, so that packing or the strided reads
-// of the tiles would cost more than the multiplication.
+// vectorAsm computes the few rows of a block directly from an unpacked B, and reports whether it
+// did. Each element of B is used once or twice, so packing it, or the strided reads of the tiles,
+// would cost more than the multiplication.
 func vectorAsm(level cpu.Level, a *Args[float32], blk Block) bool {
 	if a.Packed || a.Half != nil || a.TransA || a.K < 4 || !hasVector(level) {
 		return false
@@ -49,7 +49,7 @@ func dots(level cpu.Level, c, x, b []float32, ldb int) {
 	}
 }
 
-// dotPart runs four rows or more over all of x, in parts of MaxKC·8 elements.
+// dotPart computes four or more rows over all of x, in parts of MaxKC·8 elements.
 func dotPart(level cpu.Level, c, x, b []float32, ldb int) {
 	const part = 8 * MaxKC
 	var sum [4]float32
@@ -60,7 +60,7 @@ func dotPart(level cpu.Level, c, x, b []float32, ldb int) {
 			d = &sum[0]
 		}
 		dotRows(level, d, &x[k], &b[k], ldb*4, n, len(c))
-		if k > 0 { // a long x comes with groups of four rows
+		if k > 0 { // a long x has groups of four rows
 			for i, v := range sum {
 				c[i] += v
 			}

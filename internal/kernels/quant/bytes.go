@@ -2,7 +2,7 @@ package quant
 
 import "github.com/onward-ml/onward/internal/cpu"
 
-// Linear says which numbers bytes stand for: (x - Zero)·Scale.
+// Linear is a linear quantization: byte x represents (x - Zero)·Scale.
 type Linear struct {
 	Scale float32
 	Zero  int32

@@ -1,8 +1,8 @@
 // Package quant multiplies matrices of 8-bit integers, exactly, and converts between them and
 // float32.
 //
-// The sums are int32 and wrap around like Go's; every level gives the same bits. The right-hand
-// matrix is packed once, for a level.
+// The sums are int32 and wrap around; all levels give the same bits. The right-hand matrix is
+// packed once, for a level.
 package quant
 
 //go:generate go -C ../_asm run . quant
@@ -21,7 +21,7 @@ const (
 	// PanelWidth is the number of columns in a panel of a packed matrix.
 	PanelWidth = 32
 	tileRows   = 14
-	// maxSteps bounds one tile call: K per four bytes.
+	// maxSteps limits the steps of four bytes of K in one tile call.
 	maxSteps = 4096
 	blockM   = 252
 )
@@ -30,19 +30,19 @@ const (
 type Byte interface{ int8 | uint8 }
 
 // Packed is a K×N matrix of 8-bit integers in panels of 32 columns. With VNNI a panel is
-// [K/4][32][4] signed bytes, otherwise [K/2][32][2] signed 16-bit integers; K is padded with zeros. Unsigned
-// elements are stored less 128.
+// [K/4][32][4] signed bytes, otherwise [K/2][32][2] signed 16-bit integers. K is padded with zeros.
+// Unsigned elements are stored minus 128.
 type Packed struct {
 	K, N   int
 	vnni   bool
-	shift  int32 // what the elements were reduced by
+	shift  int32 // was subtracted from the elements
 	steps  int   // four-byte steps of K
 	bytes  []int8
 	words  []int16
 	colSum []int32 // sums of the stored columns
 }
 
-// Pack packs b, K rows of N columns at stride ldb (with trans N rows of K), for a level.
+// Pack packs b, K rows of N columns at stride ldb (if trans is set N rows of K), for a level.
 func Pack[T Byte](level cpu.Level, b []T, ldb int, trans bool, k, n int) *Packed {
 	return pack(cpu.VNNI(level), b, ldb, trans, k, n)
 }
@@ -94,7 +94,7 @@ func (p *Packed) packRows(b []uint8, ldb int) {
 	var none [PanelWidth]uint8
 	flip := uint8(p.shift)
 	for i := range none {
-		none[i] = flip // is 0 when shifted
+		none[i] = flip // becomes 0 after the shift
 	}
 	for j0 := 0; j0 < p.N; j0 += PanelWidth {
 		w := min(PanelWidth, p.N-j0)
@@ -141,14 +141,14 @@ func (p *Packed) packColumns(b []uint8, ldb int) {
 	}
 }
 
-// Args describes C[M,N] = Σ (A-AZero)·(B-BZero), int32.
+// Args describes C[M,N] = Σ (A-AZero)·(B-BZero), in int32.
 type Args[T Byte] struct {
 	M     int
 	A     []T // M rows of K at stride LdA
 	LdA   int
-	AZero []int32 // zero points: none, one, or one per row
+	AZero []int32 // zero points: empty, one, or one per row
 	B     *Packed
-	BZero []int32 // zero points of the unpacked values: none, one, or one per column
+	BZero []int32 // zero points of the unpacked values: empty, one, or one per column
 	Bias  []int32 // N values added to the rows, or nil
 	C     []int32 // M rows of N at stride LdC
 	LdC   int
@@ -164,12 +164,12 @@ func zeroAt(z []int32, i int) int32 {
 	return z[i]
 }
 
-// tileI32 is what a tile function reads; the generator knows the offsets, which are those of
-// the float tiles of package gemm. Strides are in bytes.
+// tileI32 holds the arguments of a tile function; the generator knows the field offsets, which are
+// those of package gemm. Strides are in bytes.
 type tileI32 struct {
 	a, b, c       unsafe.Pointer
 	lda, ldb, ldc uintptr
-	k             int // steps of four bytes of A
+	k             int // in steps of four bytes of A
 	bias, rowBias unsafe.Pointer
 	_             unsafe.Pointer
 	_             uintptr
@@ -179,10 +179,10 @@ type tileI32 struct {
 	mask          uint32
 	_             uint64
 	prefetch      uintptr
-	_             uintptr // the distance of prefetches, which these tiles do without
+	_             uintptr // prefetch distance in package gemm, not used here
 }
 
-// buffers hold the rows of A as the tiles want them, and small sums.
+// buffers holds the rows of A in the form for the tiles, and small sums.
 type buffers struct {
 	a       []byte
 	rowSum  []int32
@@ -199,8 +199,8 @@ func grow[T any](s *[]T, n int) []T {
 	return (*s)[:n]
 }
 
-// Compute computes the rows and panels of blk. Level must be the one that B was packed for,
-// or at least agree with it on VNNI.
+// Compute computes the rows and panels of blk. Level must be the level that B was packed for, or
+// one that agrees with it on VNNI.
 //
 //	for i := range rows {
 //		for j := range columns {
@@ -224,8 +224,8 @@ func Compute[T Byte](level cpu.Level, g *Args[T], blk gemm.Block) {
 
 func computeRows[T Byte](level cpu.Level, g *Args[T], buf *buffers, r0, r1, p0, p1 int) {
 	p, rows := g.B, r1-r0
-	// signed elements of A become unsigned, so that A' = A + shiftA and B' = B - p.shift: the
-	// zero points move by as much
+	// Signed elements of A become unsigned: A' = A + shiftA and B' = B - p.shift, so the zero
+	// points move by the same amounts.
 	var z T
 	z--
 	shiftA := int32(0)
@@ -277,7 +277,7 @@ func computeRows[T Byte](level cpu.Level, g *Args[T], buf *buffers, r0, r1, p0, 
 		clear(colBias)
 	}
 	switch {
-	case perRow: // below
+	case perRow: // computed below
 	case perColumn:
 		for j := range colBias {
 			colBias[j] -= za(0) * (p.colSum[j0+j] - int32(p.K)*zb(j0+j))
@@ -318,7 +318,7 @@ func computeRows[T Byte](level cpu.Level, g *Args[T], buf *buffers, r0, r1, p0, 
 	}
 }
 
-// panel runs the tiles of one panel. K is cut so that a call stays short.
+// panel computes the tiles of one panel. It splits K so that calls stay short.
 func panel(level cpu.Level, p *Packed, t *tileI32, a unsafe.Pointer, pi, rows, cols int, c []int32, ldc int, rowBias []int32) {
 	most := tileHeight(level)
 	bias := t.bias
@@ -357,7 +357,7 @@ func panel(level cpu.Level, p *Packed, t *tileI32, a unsafe.Pointer, pi, rows, c
 	}
 }
 
-// tileGeneric computes a tile; vnni tells the form of B.
+// tileGeneric computes a tile. vnni selects the format of B.
 func tileGeneric(vnni bool, rows, cols int, t *tileI32) {
 	for r := range rows {
 		c := unsafe.Slice((*int32)(unsafe.Add(t.c, r*int(t.ldc))), cols)
@@ -397,7 +397,7 @@ func tileGeneric(vnni bool, rows, cols int, t *tileI32) {
 	}
 }
 
-// copyUnsigned copies a row as unsigned bytes, signed ones plus 128, and pads with zeros.
+// copyUnsigned copies a row as unsigned bytes, zero-padded; 128 is added to signed bytes.
 func copyUnsigned[T Byte](dst []byte, row []T) {
 	var z T
 	z--
@@ -418,7 +418,7 @@ func copyUnsigned[T Byte](dst []byte, row []T) {
 	}
 }
 
-// copyWords copies a row as 16-bit integers plus shift, and pads with zeros.
+// copyWords copies a row as 16-bit integers plus shift, zero-padded.
 func copyWords[T Byte](dst []byte, row []T, shift int32) {
 	clear(dst[len(row)*2:])
 	for i, v := range row {
@@ -426,7 +426,8 @@ func copyWords[T Byte](dst []byte, row []T, shift int32) {
 	}
 }
 
-// Parallel computes the whole result; par splits panels or rows, nil stands for one call.
+// Parallel computes the whole result. par distributes panels or rows; if it is nil, one call
+// computes everything.
 func Parallel[T Byte](par gemm.Par, level cpu.Level, g *Args[T]) {
 	panels, rows := gemm.Panels(g.B.N), (g.M+tileRows-1)/tileRows
 	switch {

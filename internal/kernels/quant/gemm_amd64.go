@@ -28,13 +28,14 @@ func runTile(l cpu.Level, vnni bool, rows, cols int, t *tileI32) {
 	}
 }
 
-// halvesAVX2 computes the two halves of a panel; one with fewer than 16 columns goes through a buffer.
+// halvesAVX2 computes the two halves of a panel. A half with fewer than 16 columns is computed in a
+// buffer.
 func halvesAVX2(rows, cols int, t *tileI32) {
 	const half = PanelWidth / 2
 	for j := 0; j < cols; j += half {
 		h := *t
 		h.c = unsafe.Add(t.c, j*4)
-		if t.b != nil { // K is 0 otherwise
+		if t.b != nil { // nil if K is 0
 			h.b = unsafe.Add(t.b, j*4)
 		}
 		if t.bias != nil {
@@ -113,7 +114,7 @@ func requantizeI32(l cpu.Level, dst []uint8, x []int32, scale []float32, zero, l
 	requantizeI32Generic(dst, x, scale, step, zero, lo, hi)
 }
 
-// transposeBytesAsm transposes sixteen rows of whole blocks and reports whether it did.
+// transposeBytesAsm transposes sixteen rows of whole blocks, and reports whether it did.
 func transposeBytesAsm(l cpu.Level, dst []byte, ldd int, src []byte, lds, cols int) bool {
 	if l != cpu.AVX512 || cols == 0 {
 		return false
@@ -127,7 +128,7 @@ func transposeBytesAsm(l cpu.Level, dst []byte, ldd int, src []byte, lds, cols i
 	return true
 }
 
-// interleaveBytesAsm transposes three rows and reports whether it did.
+// interleaveBytesAsm transposes three rows, and reports whether it did.
 func interleaveBytesAsm(l cpu.Level, dst, src []byte, lds, cols int) bool {
 	if l != cpu.AVX512 {
 		return false
@@ -135,7 +136,7 @@ func interleaveBytesAsm(l cpu.Level, dst, src []byte, lds, cols int) bool {
 	const most = 1 << 10 // blocks per call
 	for j := 0; j < cols; {
 		n := min(most, (cols-j)/16)
-		if n == 0 { // the last block overlaps the one before
+		if n == 0 { // the last block overlaps the previous one
 			j, n = cols-16, 1
 		}
 		interleaveBytesAVX512(&dst[j*3], &src[j], lds, n)
@@ -144,7 +145,7 @@ func interleaveBytesAsm(l cpu.Level, dst, src []byte, lds, cols int) bool {
 	return true
 }
 
-// addBytesAsm adds the first elements and returns how many.
+// addBytesAsm adds the first elements and returns their number.
 func addBytesAsm(l cpu.Level, dst, a, b []uint8, x, y *Linear, flip int32, zero, lo, hi float32) int {
 	width := 16
 	switch l {
@@ -167,7 +168,7 @@ func addBytesAsm(l cpu.Level, dst, a, b []uint8, x, y *Linear, flip int32, zero,
 	return end
 }
 
-// maxWindowAsm takes the maxima and reports whether it did.
+// maxWindowAsm computes the maxima, and reports whether it did.
 func maxWindowAsm(l cpu.Level, dst, x []uint8, lds, kh, kw, stride int, flip uint32) bool {
 	if l != cpu.AVX512 || kh*kw > 1<<12 {
 		return false

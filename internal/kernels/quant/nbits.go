@@ -12,34 +12,35 @@ import (
 	"github.com/onward-ml/onward/internal/kernels/vec"
 )
 
-// NBits is a K×N matrix of 4- or 8-bit integers with a scale and a zero point for every block
-// of K, as ONNX Runtime's MatMulNBits has it. It is packed in panels of 32 columns: with 4 bits [K/8][32] words of eight
-// nibbles, with 8 bits [K/4][32] words of four signed bytes. K is padded to whole blocks.
+// NBits is a K×N matrix of 4- or 8-bit integers with a scale and a zero point per block of K, as in
+// ONNX Runtime's MatMulNBits. It is packed in panels of 32 columns: 4-bit integers as [K/8][32]
+// words of eight nibbles, 8-bit integers as [K/4][32] words of four signed bytes. K is padded to
+// whole blocks.
 type NBits struct {
 	K, N, Bits, Block int
 	blocks            int
 	data              []uint8
 	scale             []float32 // [panel][block][32]
-	shift             []float32 // the same: (standard - zero)·scale, or nil where all zero points are standard
+	shift             []float32 // [panel][block][32]: (standard - zero)·scale, or nil if all zero points are standard
 }
 
-// standard is the zero point that stands for none.
+// standard returns the default zero point: 8 or 128.
 func (p *NBits) standard() float32 { return float32(int(1) << (p.Bits - 1)) }
 
-// wordK is the number of k in a word of one column.
+// wordK returns the number of values of k in a word of one column.
 func (p *NBits) wordK() int { return 32 / p.Bits }
 
-// panelBytes is the size of a panel.
+// panelBytes returns the size of a panel.
 func (p *NBits) panelBytes() int { return p.blocks * p.Block / p.wordK() * PanelWidth * 4 }
 
-// PackNBits packs b, (N, blocks, block·bits/8) with the low nibble first, scales (N, blocks) and
-// zeros (N, blocks), nil for the standard zero points 8 and 128.
+// PackNBits packs b of shape (N, blocks, block·bits/8), with the low nibble first, scales (N,
+// blocks) and zeros (N, blocks). If zeros is nil, the zero points are 8 or 128.
 func PackNBits(b []uint8, scales, zeros []float32, k, n, bits, block int) (*NBits, error) {
 	if bits != 4 && bits != 8 {
-		return nil, fmt.Errorf("integers of %d bits, want 4 or 8", bits)
+		return nil, fmt.Errorf("got %d bits per integer, want 4 or 8", bits)
 	}
 	if block < 16 || block&(block-1) != 0 {
-		return nil, fmt.Errorf("blocks of %d, want a power of two from 16 on", block)
+		return nil, fmt.Errorf("block size %d, want a power of two of at least 16", block)
 	}
 	p := &NBits{K: k, N: n, Bits: bits, Block: block, blocks: tiles(k, block)}
 	rowBytes := p.blocks * block * bits / 8
@@ -59,12 +60,12 @@ func PackNBits(b []uint8, scales, zeros []float32, k, n, bits, block int) (*NBit
 			d := p.data[at+w*PanelWidth*4:][:4]
 			s := row[w*4:][:4]
 			if bits == 8 {
-				for i, v := range s { // as signed bytes, less the standard zero point
+				for i, v := range s { // as signed bytes, minus the standard zero point
 					d[i] = v ^ 0x80
 				}
 				continue
 			}
-			// k = 0..7 in order to nibbles 0, 2, 4, 6, 1, 3, 5, 7: see the tiles
+			// Store k = 0 to 7 in nibbles 0, 2, 4, 6, 1, 3, 5, 7, the order of the tiles.
 			for i := range 4 {
 				lo := s[i/2] >> (4 * (i % 2)) & 15
 				hi := s[2+i/2] >> (4 * (i % 2)) & 15
@@ -95,7 +96,7 @@ func (p *NBits) value(panel []uint8, k, j int) uint8 {
 	return word[k%4] >> (k / 4 * 4) & 15
 }
 
-// Dequantize writes panel pi as float32, [blocks·Block][32].
+// Dequantize writes panel pi as float32, [blocks·Block][32]:
 //
 //	dst[k*32+j] = (b[k][j]-standard)*scale[k/block][j] + shift[k/block][j]
 func (p *NBits) Dequantize(level cpu.Level, dst []float32, pi int) {
@@ -129,18 +130,20 @@ type NBitsArgs struct {
 	Bias []float32 // N values, or nil
 	C    []float32 // M rows of N at stride LdC
 	LdC  int
-	// Int8 allows to round the rows of A to 8 bits per block of K, as MatMulNBits' accuracy_level 4 does. It is
-	// used where it is faster. Errors are within 2⁻⁷ of the block's largest element of A per term.
+	// Int8 allows rounding the rows of A to 8 bits per block of K, as accuracy_level 4 of
+	// MatMulNBits does. It is used if it is faster. The error is at most 2⁻⁷ of the block's largest
+	// element of A per term.
 	Int8 bool
 }
 
-// nbitsArgs is what the assembly reads; the generator knows the offsets. Distances are in bytes.
+// nbitsArgs holds the arguments of the assembly; the generator knows the field offsets. Distances
+// are in bytes.
 type nbitsArgs struct {
 	a               unsafe.Pointer // signed bytes, or float32
-	aScale, aSum    unsafe.Pointer // by block: float32, and -8·Σ as int32, or Σ as float32
+	aScale, aSum    unsafe.Pointer // per block: scale as float32, and -8·Σ as int32 or Σ as float32
 	lda, lds        uintptr
 	b, scale, shift unsafe.Pointer
-	blocks, steps   int // words of a column per block
+	blocks, steps   int // steps: words of a column per block
 	c               unsafe.Pointer
 	ldc             uintptr
 	acc             uint64
@@ -184,7 +187,8 @@ func ComputeNBits(level cpu.Level, g *NBitsArgs, p0, p1 int) {
 	}
 }
 
-// ParallelNBits computes the whole result; par splits the panels, nil stands for one call.
+// ParallelNBits computes the whole result. par distributes the panels; if it is nil, one call
+// computes everything.
 func ParallelNBits(par gemm.Par, level cpu.Level, g *NBitsArgs) {
 	n := tiles(g.B.N, PanelWidth)
 	if par == nil {

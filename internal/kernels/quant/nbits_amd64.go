@@ -8,13 +8,13 @@ import (
 	"github.com/onward-ml/onward/internal/cpu"
 )
 
-// nibbleTable has the value of a nibble less the standard zero point.
+// nibbleTable maps a nibble to its value minus the standard zero point.
 var nibbleTable = [16]float32{-8, -7, -6, -5, -4, -3, -2, -1, 0, 1, 2, 3, 4, 5, 6, 7}
 
 const (
-	nbitsRows  = 5    // of the widest tile
+	nbitsRows  = 5    // rows of the largest tile
 	nbitsK     = 8192 // K of one assembly call
-	vectorRows = 3    // rows that go through the vector kernel; more are worth a panel of float32
+	vectorRows = 3    // rows of the vector kernel, at most; for more, a panel is converted to float32
 )
 
 func dequantizeAsm(level cpu.Level, p *NBits, dst []float32, data []uint8, scale, shift []float32) bool {
@@ -52,7 +52,7 @@ func nbitsAsm(level cpu.Level, g *NBitsArgs, buf *nbitsBuffers, p0, p1 int) bool
 	return true
 }
 
-// padded copies row i of A and zeros up to whole blocks.
+// padded copies row i of A, zero-padded to whole blocks.
 func (g *NBitsArgs) padded(dst []float32, i int) {
 	clear(dst[copy(dst, g.A[i*g.LdA:][:g.B.K]):])
 }

@@ -34,7 +34,7 @@ func dequantize8AVX512(dst *float32, b *uint8, scale *float32, shift *float32, s
 //go:noescape
 func quantizeBlockAVX512(dst *int8, x *float32, n int, factor float32) (sum int32)
 
-// tileNBits calls the tile of rows rows.
+// tileNBits computes a tile with the given number of rows.
 func tileNBits(rows int, t *nbitsArgs) {
 	switch rows {
 	case 1:

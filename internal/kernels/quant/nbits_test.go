@@ -142,7 +142,7 @@ func TestPackNBitsErrors(t *testing.T) {
 	for _, c := range []struct {
 		bits, block, bytes int
 		want               string
-	}{{3, 32, 64, "3 bits"}, {4, 24, 64, "blocks of 24"}, {4, 8, 64, "blocks of 8"}, {4, 32, 10, "10 bytes"}} {
+	}{{3, 32, 64, "3 bits"}, {4, 24, 64, "block size 24"}, {4, 8, 64, "block size 8"}, {4, 32, 10, "10 bytes"}} {
 		if _, err := PackNBits(make([]uint8, c.bytes), make([]float32, 4), nil, 32, 4, c.bits, c.block); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("error %v, want %q", err, c.want)
 		}

@@ -106,7 +106,7 @@ func tile5x16I16AVX2(t *tileI32)
 //go:noescape
 func tile6x16I16AVX2(t *tileI32)
 
-// tileVNNI calls the tile of rows rows.
+// tileVNNI computes a tile with the given number of rows.
 func tileVNNI(rows int, t *tileI32) {
 	switch rows {
 	case 1:
@@ -140,7 +140,7 @@ func tileVNNI(rows int, t *tileI32) {
 	}
 }
 
-// tileAVX512 calls the tile of rows rows.
+// tileAVX512 computes a tile with the given number of rows.
 func tileAVX512(rows int, t *tileI32) {
 	switch rows {
 	case 1:
@@ -174,7 +174,7 @@ func tileAVX512(rows int, t *tileI32) {
 	}
 }
 
-// tileAVX2 calls the tile of rows rows.
+// tileAVX2 computes a tile with the given number of rows.
 func tileAVX2(rows int, t *tileI32) {
 	switch rows {
 	case 1:

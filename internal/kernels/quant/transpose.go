@@ -27,7 +27,7 @@ func TransposeBytes(l cpu.Level, dst []byte, ldd int, src []byte, lds, rows, col
 	}
 	i := 0
 	if rows >= 16 && cols >= 16 && transposeBytesAsm(l, dst, ldd, src, lds, cols&^15) {
-		// the last block overlaps the one before
+		// The last block overlaps the previous one.
 		for ; i < rows; i += 16 {
 			i = min(i, rows-16)
 			d, s := dst[i:], src[i*lds:]

@@ -10,15 +10,15 @@ import (
 )
 
 const (
-	heapLanes  = 16  // rows that go down a heap in registers
+	heapLanes  = 16  // rows that traverse a heap in registers
 	heapTable  = 128 // words of a heap's table: thresholds and features of 64 nodes
-	heapLevels = 6   // of the deepest of them
+	heapLevels = 6   // levels of the deepest heap with a table
 	heapChunk  = 64  // trees per call: about 5 µs
-	fewRows    = 9   // from which a group is worth the kernel
+	fewRows    = 9   // minimum number of rows for the kernel
 )
 
-// tabulate prepares what [heapsGeneric] reads, if the level has a kernel and all trees suit: heaps of float32 that
-// are not deep, whose sums need no more than adding, and no special treatment of NaN.
+// tabulate builds the tables for [heapsGeneric] if the level has a kernel and all trees qualify:
+// shallow heaps of float32, whose sums are plain additions, without special treatment of NaN.
 func (e *Ensemble[T]) tabulate(level cpu.Level) {
 	steps, ok := any(e.steps).([]step[float32])
 	if !ok || level != cpu.AVX512 || e.missing || !e.single || e.agg > Average || len(e.pointers) > 0 {
@@ -39,7 +39,7 @@ func (e *Ensemble[T]) tabulate(level cpu.Level) {
 	}
 }
 
-// heapsGeneric finds where sixteen rows leave n heaps.
+// heapsGeneric finds the leaves that sixteen rows reach in n heaps.
 //
 //	for t := range n {
 //		for r := range 16 {
@@ -71,8 +71,8 @@ func heapsGeneric(out, tables []uint32, x unsafe.Pointer, offsets *[heapLanes]ui
 	}
 }
 
-// heapRows16 writes the sums of the rows in groups of sixteen, but for a last group of few, and returns how many rows
-// that is.
+// heapRows16 writes the sums of the rows in groups of sixteen, except for a small last group, and
+// returns the number of rows written.
 func (e *Ensemble[T]) heapRows16(dst, x []T, ldx, lo, hi int) int {
 	if e.tables == nil || ldx > math.MaxInt32/4/heapLanes-e.features {
 		return 0
@@ -82,7 +82,7 @@ func (e *Ensemble[T]) heapRows16(dst, x []T, ldx, lo, hi int) int {
 	n := lo
 	for n+fewRows <= hi {
 		rows := min(heapLanes, hi-n)
-		for r := range offsets { // the last row stands for those that are missing
+		for r := range offsets { // repeat the last row for missing ones
 			offsets[r] = uint32(min(r, rows-1) * ldx)
 		}
 		var sum [heapLanes]float64

@@ -1,9 +1,10 @@
 // Package tree evaluates ensembles of decision trees.
 //
-// A comparison of a walk down a tree is hard to predict, so the walks here do not branch on it: eight
-// rows go down one tree in step (or one row down eight trees), each step computes its next node from
-// the outcome, and every walk takes as many steps as its tree is deep. Shallow full trees are stored as heaps, where the children of
-// node i are 2i and 2i+1; the others store the index of their first child.
+// The outcome of a comparison in a tree is hard to predict, so the traversal does not branch on it:
+// eight rows traverse one tree together (or one row traverses eight trees), each step computes the
+// next node from the outcome, and each traversal takes as many steps as the tree is deep. Shallow
+// full trees are stored as heaps, in which the children of node i are 2i and 2i+1; other trees
+// store the index of the first child.
 package tree
 
 import (
@@ -18,7 +19,7 @@ import (
 // Float is the type of features and thresholds.
 type Float interface{ float32 | float64 }
 
-// Mode is how a node compares its feature with its value.
+// Mode is the comparison of a node.
 type Mode uint8
 
 // The modes of ONNX's tree ensembles. Leaf nodes do not compare.
@@ -42,16 +43,16 @@ type Node[T Float] struct {
 	Weights     []Term // of a leaf
 }
 
-// Term is what a leaf adds to one target.
+// Term is the contribution of a leaf to one target.
 type Term struct {
 	Target int
 	Weight float64
 }
 
-// Aggregate is how the values of the trees are combined.
+// Aggregate is the combination of the values of the trees.
 type Aggregate uint8
 
-// The aggregates of ONNX's tree ensembles. Targets without any term give 0.
+// The aggregates of ONNX's tree ensembles. Targets without a term are 0.
 const (
 	Sum Aggregate = iota
 	Average
@@ -59,42 +60,42 @@ const (
 	Max
 )
 
-// maxHeapDepth bounds the trees stored as heaps to 4 KiB.
+// maxHeapDepth limits a tree that is stored as a heap to 4 KiB.
 const maxHeapDepth = 9
 
 // step is a node of a heap.
 type step[T Float] struct {
 	value   T
-	feature uint32 // the top bit: NaN goes to the first child
+	feature uint32 // the top bit is set if NaN goes to the first child
 }
 
 const missingBit = 1 << 31
 
-// branch is a node that stores its children, which follow each other.
+// branch is a node that stores the index of its children, which are adjacent.
 type branch[T Float] struct {
 	value   T
 	feature uint32
 	child   uint32
-	one     uint32 // 1, or 0 at a leaf, which is its own child
+	one     uint32 // 1, or 0 for a leaf, whose child is the leaf itself
 	mode    Mode
 	missing bool
 }
 
-// walk is one tree as it is stored.
+// walk describes a stored tree.
 type walk struct {
 	depth int
-	first int // in steps or branches
-	leaf  int // in leaves: of the leftmost leaf of a heap, or of node first
+	first int // index in steps or branches
+	leaf  int // index in leaves of the leftmost leaf of a heap, or of node first
 }
 
 // Ensemble is a set of trees prepared for evaluation. It is immutable.
 type Ensemble[T Float] struct {
 	targets  int
-	features int // the least number of columns
+	features int // minimum number of columns
 	agg      Aggregate
 	trees    int
-	missing  bool // some node sends NaN to True
-	other    bool // some node has another mode than LEQ and LT
+	missing  bool // a node sends NaN to True
+	other    bool // a node has another mode than LEQ and LT
 	single   bool // one target, at most one term per leaf
 
 	heaps    []walk
@@ -102,15 +103,15 @@ type Ensemble[T Float] struct {
 	pointers []walk
 	branches []branch[T]
 
-	tables []uint32 // of the heaps, for the kernel of sixteen rows; nil without
+	tables []uint32 // of the heaps, for the kernel of sixteen rows; or nil
 
-	value  []float64  // with single: by leaf
-	ranges [][2]int32 // otherwise: terms by leaf
+	value  []float64  // by leaf, if single is set
+	ranges [][2]int32 // terms by leaf, otherwise
 	terms  []Term
 }
 
-// New prepares the trees with the given roots. It reports nodes, features and targets that are out of range and
-// nodes that are reached twice.
+// New prepares the trees with the given roots. It fails if a node, feature or target is out of
+// range, or if a node is reached twice.
 func New[T Float](nodes []Node[T], roots []int, targets int, agg Aggregate) (*Ensemble[T], error) {
 	e := &Ensemble[T]{targets: targets, agg: agg, trees: len(roots), single: targets == 1}
 	if targets < 1 {
@@ -129,15 +130,15 @@ func New[T Float](nodes []Node[T], roots []int, targets int, agg Aggregate) (*En
 				}
 			}
 			if len(n.Weights) == 0 && (agg == Min || agg == Max) {
-				e.single = false // nothing is not zero there
+				e.single = false // a missing term is not zero for Min and Max
 			}
 			continue
 		}
 		if n.Feature < 0 || n.Feature >= missingBit {
-			return nil, fmt.Errorf("node %d compares feature %d, want 0 to %d", i, n.Feature, missingBit-1)
+			return nil, fmt.Errorf("node %d has feature %d, want 0 to %d", i, n.Feature, missingBit-1)
 		}
 		if n.Mode > NEQ {
-			return nil, fmt.Errorf("node %d has the unknown mode %d", i, n.Mode)
+			return nil, fmt.Errorf("node %d has unknown mode %d", i, n.Mode)
 		}
 		e.features = max(e.features, n.Feature+1)
 		e.missing = e.missing || n.MissingTrue
@@ -152,7 +153,7 @@ func New[T Float](nodes []Node[T], roots []int, targets int, agg Aggregate) (*En
 	return e, nil
 }
 
-// Features returns the least number of columns that the rows must have.
+// Features returns the minimum number of columns of the rows.
 func (e *Ensemble[T]) Features() int { return e.features }
 
 type builder[T Float] struct {
@@ -169,7 +170,7 @@ func (b *builder[T]) add(root int) error {
 	b.order, b.depth = b.order[:0], 0
 	visit := func(i, parent int) error {
 		if i < 0 || i >= len(b.nodes) {
-			return fmt.Errorf("node %d leads to node %d of %d", parent, i, len(b.nodes))
+			return fmt.Errorf("node %d has child %d, the number of nodes is %d", parent, i, len(b.nodes))
 		}
 		if b.seen[i] {
 			return fmt.Errorf("node %d is reached a second time, from node %d", i, parent)
@@ -181,7 +182,7 @@ func (b *builder[T]) add(root int) error {
 	if err := visit(root, root); err != nil {
 		return err
 	}
-	for lo := 0; lo < len(b.order); { // one level per turn
+	for lo := 0; lo < len(b.order); { // one level per iteration
 		hi := len(b.order)
 		for ; lo < hi; lo++ {
 			i := b.order[lo]
@@ -227,7 +228,7 @@ func (b *builder[T]) add(root int) error {
 	return nil
 }
 
-// threshold expresses LT by LEQ with the next smaller value; nothing is less than -Inf.
+// threshold converts LT to LEQ of the next smaller value. No value is less than -Inf.
 func threshold[T Float](n *Node[T]) (T, Mode) {
 	if n.Mode != LT {
 		return n.Value, n.Mode
@@ -247,7 +248,8 @@ func threshold[T Float](n *Node[T]) (T, Mode) {
 	panic("unreachable")
 }
 
-// heap stores node i at position p of level d; a leaf above the last level fills all below it.
+// heap stores node i at position p of level d. A leaf above the last level fills all nodes below
+// it.
 func (b *builder[T]) heap(w *walk, i, p, d int) {
 	n := &b.nodes[i]
 	if n.Mode == Leaf {
@@ -294,11 +296,12 @@ func (e *Ensemble[T]) setLeaf(i int, terms []Term) {
 	e.ranges[i] = [2]int32{int32(lo), int32(len(e.terms))}
 }
 
-// lanesN is how many walks go in step.
+// lanesN is the number of traversals that advance together.
 const lanesN = 8
 
 // Run writes the aggregated values of the rows to dst, rows×targets. x has rows rows of at least
-// Features values at stride ldx. par splits the rows; nil stands for one call. The sums are float64.
+// Features values at stride ldx. par distributes the rows; if it is nil, one call computes
+// everything. The sums are float64.
 func (e *Ensemble[T]) Run(par gemm.Par, dst, x []T, rows, ldx int) {
 	if rows == 0 {
 		return
@@ -320,7 +323,7 @@ type sums struct {
 
 func (e *Ensemble[T]) run(dst, x []T, ldx, lo, hi int) {
 	var s sums
-	const few = 10 // targets without an allocation
+	const few = 10 // targets that need no allocation
 	var v [lanesN * few]float64
 	var set [lanesN * few]bool
 	s.v, s.set = v[:], set[:]
@@ -397,7 +400,8 @@ func (e *Ensemble[T]) leaf(s *sums, r, i int) {
 	}
 }
 
-// next returns 1 for the second child. With missing, NaN goes to the first child of nodes with the bit.
+// next returns 1 for the second child. If missing is set, NaN goes to the first child of nodes with
+// the bit.
 func next[T Float](v, value T, feature uint32, missing bool) uintptr {
 	b := uintptr(0)
 	if !(v <= value) {
@@ -409,7 +413,7 @@ func next[T Float](v, value T, feature uint32, missing bool) uintptr {
 	return b
 }
 
-// rows walks eight rows down every tree.
+// rows evaluates eight rows in every tree.
 func (e *Ensemble[T]) rows(s *sums, x []T, ldx int) {
 	var z T
 	p, stride := unsafe.Pointer(unsafe.SliceData(x)), uintptr(ldx)*unsafe.Sizeof(z)
@@ -488,8 +492,8 @@ func evenHeaps(w *[lanesN]walk) bool {
 	return true
 }
 
-// heapTrees returns the leaves, counted from the left, that one row reaches in eight heaps of one depth that follow each
-// other.
+// heapTrees returns the leaves, counted from the left, that one row reaches in eight adjacent heaps
+// of equal depth.
 func heapTrees[T Float](nodes unsafe.Pointer, depth int, x unsafe.Pointer) (l [lanesN]uintptr) {
 	var i0, i1, i2, i3, i4, i5, i6, i7 uintptr = 1, 1, 1, 1, 1, 1, 1, 1
 	size := unsafe.Sizeof(step[T]{}) << depth
@@ -547,7 +551,7 @@ func pointerRows[T Float](branches []branch[T], w *walk, x unsafe.Pointer, strid
 	return l
 }
 
-// row walks one row down all trees, eight heaps in step.
+// row evaluates one row in all trees, eight heaps at a time.
 func (e *Ensemble[T]) row(s *sums, x []T) {
 	p := unsafe.Pointer(unsafe.SliceData(x))
 	i := 0
@@ -559,7 +563,7 @@ func (e *Ensemble[T]) row(s *sums, x []T) {
 			at[k] = 1
 			deepest = max(deepest, w[k].depth)
 		}
-		// heaps of one depth follow each other at even distances
+		// Heaps of equal depth are adjacent, at equal distances.
 		if size := w[1].first - w[0].first; !e.missing && e.single && e.agg <= Average && deepest > 0 && size == 1<<deepest && w[7].first == w[0].first+7*size && w[0].depth == deepest && evenHeaps(w) {
 			at := heapTrees[T](unsafe.Pointer(&e.steps[w[0].first]), deepest, p)
 			leaf := e.value[w[0].leaf:][:lanesN<<deepest]
@@ -599,7 +603,7 @@ func (e *Ensemble[T]) row(s *sums, x []T) {
 	}
 }
 
-// down walks one row down one tree of branches with any mode.
+// down evaluates one row in one tree of branches with any mode.
 func (e *Ensemble[T]) down(w *walk, x []T) uint32 {
 	i := uint32(w.first)
 	for {

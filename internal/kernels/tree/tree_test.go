@@ -181,10 +181,10 @@ func TestNewErrors(t *testing.T) {
 		want    string
 	}{
 		{[]Node[float32]{leaf}, []int{0}, 0, "0 targets"},
-		{[]Node[float32]{leaf}, []int{1}, 1, "leads to node 1 of 1"},
+		{[]Node[float32]{leaf}, []int{1}, 1, "has child 1"},
 		{[]Node[float32]{leaf}, []int{0, 0}, 1, "tree 1: node 0 is reached a second time"},
 		{[]Node[float32]{{Mode: LEQ, True: 0, False: 1}, leaf}, []int{0}, 1, "node 0 is reached a second time"},
-		{[]Node[float32]{{Mode: LEQ, True: -1, False: 1}, leaf}, []int{0}, 1, "leads to node -1"},
+		{[]Node[float32]{{Mode: LEQ, True: -1, False: 1}, leaf}, []int{0}, 1, "has child -1"},
 		{[]Node[float32]{{Mode: LEQ, True: 1, False: 1}, leaf}, []int{0}, 1, "node 1 is reached a second time"},
 		{[]Node[float32]{{Mode: LEQ, Feature: -1, True: 1, False: 2}, leaf, leaf}, []int{0}, 1, "feature -1"},
 		{[]Node[float32]{{Mode: 9, True: 1, False: 2}, leaf, leaf}, []int{0}, 1, "unknown mode 9"},

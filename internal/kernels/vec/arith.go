@@ -6,7 +6,8 @@ import (
 	"github.com/onward-ml/onward/internal/cpu"
 )
 
-// The kernels of this file round once, so that every level gives the same bits (up to which NaN).
+// The kernels of this file round once, so that all levels give the same bits, except for the
+// payload of NaN.
 
 // AddF32 computes
 //

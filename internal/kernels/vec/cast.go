@@ -6,8 +6,8 @@ import (
 	"github.com/onward-ml/onward/internal/cpu"
 )
 
-// The conversions of Cast between numbers that are not narrow floats. Truth values are bytes.
-// What does not fit an integer, and NaN, gives the smallest int32 or int64.
+// The conversions of Cast between types other than narrow floats. Bools are bytes. Numbers out of
+// the range of an integer type, and NaN, become the smallest int32 or int64.
 
 type (
 	castFloat   interface{ float32 | float64 }
@@ -70,22 +70,22 @@ func I64ToI32(l cpu.Level, dst []int32, x []int64) { i64ToI32(l, dst, x) }
 
 func i64ToI32Generic(dst []int32, x []int64) { castLoop(dst, x) }
 
-// F32ToBool sets dst[i] to 1 where x[i] is not 0, to 0 elsewhere.
+// F32ToBool sets dst[i] to 1 if x[i] is not 0, otherwise to 0.
 func F32ToBool(l cpu.Level, dst []uint8, x []float32) { f32ToBool(l, dst, x) }
 
 func f32ToBoolGeneric(dst []uint8, x []float32) { notZeroLoop(dst, x) }
 
-// I32ToBool sets dst[i] to 1 where x[i] is not 0, to 0 elsewhere.
+// I32ToBool sets dst[i] to 1 if x[i] is not 0, otherwise to 0.
 func I32ToBool(l cpu.Level, dst []uint8, x []int32) { i32ToBool(l, dst, x) }
 
 func i32ToBoolGeneric(dst []uint8, x []int32) { notZeroLoop(dst, x) }
 
-// I64ToBool sets dst[i] to 1 where x[i] is not 0, to 0 elsewhere.
+// I64ToBool sets dst[i] to 1 if x[i] is not 0, otherwise to 0.
 func I64ToBool(l cpu.Level, dst []uint8, x []int64) { i64ToBool(l, dst, x) }
 
 func i64ToBoolGeneric(dst []uint8, x []int64) { notZeroLoop(dst, x) }
 
-// U8ToBool sets dst[i] to 1 where x[i] is not 0, to 0 elsewhere.
+// U8ToBool sets dst[i] to 1 if x[i] is not 0, otherwise to 0.
 func U8ToBool(l cpu.Level, dst []uint8, x []uint8) { u8ToBool(l, dst, x) }
 
 func u8ToBoolGeneric(dst []uint8, x []uint8) { notZeroLoop(dst, x) }
@@ -125,7 +125,7 @@ func I32ToF64(l cpu.Level, dst []float64, x []int32) { i32ToF64(l, dst, x) }
 
 func i32ToF64Generic(dst []float64, x []int32) { castLoop(dst, x) }
 
-// F64ToF32 computes dst[i] = float32(x[i]), rounded to the nearest even number.
+// F64ToF32 computes dst[i] = float32(x[i]), rounded to nearest, ties to even.
 func F64ToF32(l cpu.Level, dst []float32, x []float64) { f64ToF32(l, dst, x) }
 
 func f64ToF32Generic(dst []float32, x []float64) { castLoop(dst, x) }
@@ -145,12 +145,12 @@ func F64ToI64(l cpu.Level, dst []int64, x []float64) { f64ToI64(l, dst, x) }
 
 func f64ToI64Generic(dst []int64, x []float64) { truncateLoop64(dst, x) }
 
-// I64ToF32 computes dst[i] = float32(x[i]), rounded to the nearest even number.
+// I64ToF32 computes dst[i] = float32(x[i]), rounded to nearest, ties to even.
 func I64ToF32(l cpu.Level, dst []float32, x []int64) { i64ToF32(l, dst, x) }
 
 func i64ToF32Generic(dst []float32, x []int64) { castLoop(dst, x) }
 
-// I64ToF64 computes dst[i] = float64(x[i]), rounded to the nearest even number.
+// I64ToF64 computes dst[i] = float64(x[i]), rounded to nearest, ties to even.
 func I64ToF64(l cpu.Level, dst []float64, x []int64) { i64ToF64(l, dst, x) }
 
 func i64ToF64Generic(dst []float64, x []int64) { castLoop(dst, x) }

@@ -11,7 +11,7 @@ func LessOrEqualF32(l cpu.Level, dst []bool, a, b []float32) { lessOrEqualF32(l,
 // EqualF32 computes dst[i] = a[i] == b[i].
 func EqualF32(l cpu.Level, dst []bool, a, b []float32) { equalF32(l, dst, a, b) }
 
-// SelectU32 takes elements of 32 bits: dst[i] is x[i] where which[i] is true, y[i] elsewhere.
+// SelectU32 sets dst[i] to x[i] if which[i] is true, otherwise to y[i].
 func SelectU32(l cpu.Level, dst, x, y []uint32, which []bool) { selectU32(l, dst, x, y, which) }
 
 func lessF32Generic(dst []bool, a, b []float32) {
@@ -46,7 +46,7 @@ func selectU32Generic(dst, x, y []uint32, which []bool) {
 	}
 }
 
-// integers are what the comparisons of integers take.
+// integers lists the element types of integer comparisons.
 type integers interface{ int32 | int64 }
 
 func lessLoop[T integers](dst []bool, a, b []T) {

@@ -6,9 +6,8 @@ import (
 	"github.com/onward-ml/onward/internal/cpu"
 )
 
-// The conversions are exact, or round to the nearest even number; every level
-// gives the same bits. A NaN becomes the quiet NaN with the leading bits of its payload (widened
-// bfloat16 keep all of their bits).
+// The conversions are exact or round to nearest, ties to even; all levels give the same bits. NaN
+// becomes a quiet NaN with the leading bits of its payload (widening bfloat16 keeps all bits).
 
 // F16ToF32 widens IEEE 754 binary16 numbers, given as bits.
 func F16ToF32(l cpu.Level, dst []float32, x []uint16) { f16ToF32(l, dst, x) }
@@ -31,7 +30,7 @@ func f16ToF32Generic(dst []float32, x []uint16) {
 	}
 }
 
-// F32ToF16 narrows to IEEE 754 binary16. Numbers from 65520 on become infinite.
+// F32ToF16 narrows to IEEE 754 binary16. Magnitudes of at least 65520 become infinite.
 func F32ToF16(l cpu.Level, dst []uint16, x []float32) { f32ToF16(l, dst, x) }
 
 func f32ToF16Generic(dst []uint16, x []float32) {
@@ -93,8 +92,8 @@ func u8ToF32Generic(dst []float32, x []uint8) {
 	}
 }
 
-// F32ToI32 computes dst[i] = int32(x[i]), truncated, for x within the range of int32. Others and NaN give
-// the smallest int32.
+// F32ToI32 computes dst[i] = int32(x[i]), truncated. Numbers out of the range of int32, and NaN,
+// become the smallest int32.
 func F32ToI32(l cpu.Level, dst []int32, x []float32) { f32ToI32(l, dst, x) }
 
 func f32ToI32Generic(dst []int32, x []float32) {
@@ -107,7 +106,7 @@ func f32ToI32Generic(dst []int32, x []float32) {
 	}
 }
 
-// I32ToF32 computes dst[i] = float32(x[i]), rounded to the nearest even number.
+// I32ToF32 computes dst[i] = float32(x[i]), rounded to nearest, ties to even.
 func I32ToF32(l cpu.Level, dst []float32, x []int32) { i32ToF32(l, dst, x) }
 
 func i32ToF32Generic(dst []float32, x []int32) {

@@ -31,7 +31,7 @@ func GeluF32(l cpu.Level, dst, x []float32) { geluF32(l, dst, x) }
 func geluF32Generic(dst, x []float32) {
 	for i, v := range x[:len(dst)] {
 		c := math.Erfc(-float64(v) / math.Sqrt2)
-		if c == 0 { // v·0 would be NaN at -Inf
+		if c == 0 { // v·0 would be NaN for -Inf
 			dst[i] = float32(math.Copysign(0, float64(v)))
 			continue
 		}

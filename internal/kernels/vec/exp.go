@@ -132,7 +132,7 @@ func mishF32Generic(dst, x []float32) {
 	}
 }
 
-// mish uses tanh(log(1+e)) = (e²+2e)/(e²+2e+2) with e = exp(v), and the same with
+// mish uses tanh(log(1+e)) = (e²+2e)/(e²+2e+2) with e = exp(v), and the corresponding formula with
 // e = exp(-v) for positive v, so that nothing overflows or cancels.
 func mish(v float32) float32 {
 	w := float64(v)

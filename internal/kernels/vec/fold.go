@@ -6,7 +6,7 @@ import (
 	"github.com/onward-ml/onward/internal/cpu"
 )
 
-// foldLanes is at least how many accumulators a vector has.
+// foldLanes is the maximum number of accumulators in a vector.
 const foldLanes = 16
 
 type foldNumber interface{ int32 | int64 | float64 }
@@ -48,7 +48,7 @@ func lanesOf[T foldNumber](v T) (r [foldLanes]T) {
 	return r
 }
 
-// SumI32 returns the sum of x, which wraps around.
+// SumI32 returns the sum of x. It wraps around.
 func SumI32(l cpu.Level, x []int32) int32 {
 	lanes := lanesOf[int32](0)
 	done := sumI32Fold(l, &lanes, x)
@@ -63,7 +63,7 @@ func AddI32(l cpu.Level, acc, x []int32) {
 	}
 }
 
-// ReduceMaxI32 returns the greatest element of x; the integer that any other replaces for none.
+// ReduceMaxI32 returns the maximum of x, or the smallest int32 if x is empty.
 func ReduceMaxI32(l cpu.Level, x []int32) int32 {
 	lanes := lanesOf[int32](math.MinInt32)
 	done := maxI32Fold(l, &lanes, x)
@@ -78,7 +78,7 @@ func MaxOfI32(l cpu.Level, acc, x []int32) {
 	}
 }
 
-// ReduceMinI32 returns the smallest element of x; the integer that any other replaces for none.
+// ReduceMinI32 returns the minimum of x, or the largest int32 if x is empty.
 func ReduceMinI32(l cpu.Level, x []int32) int32 {
 	lanes := lanesOf[int32](math.MaxInt32)
 	done := minI32Fold(l, &lanes, x)
@@ -93,7 +93,7 @@ func MinOfI32(l cpu.Level, acc, x []int32) {
 	}
 }
 
-// SumI64 returns the sum of x, which wraps around.
+// SumI64 returns the sum of x. It wraps around.
 func SumI64(l cpu.Level, x []int64) int64 {
 	lanes := lanesOf[int64](0)
 	done := sumI64Fold(l, &lanes, x)
@@ -108,7 +108,7 @@ func AddI64(l cpu.Level, acc, x []int64) {
 	}
 }
 
-// ReduceMaxI64 returns the greatest element of x; the integer that any other replaces for none.
+// ReduceMaxI64 returns the maximum of x, or the smallest int64 if x is empty.
 func ReduceMaxI64(l cpu.Level, x []int64) int64 {
 	lanes := lanesOf[int64](math.MinInt64)
 	done := maxI64Fold(l, &lanes, x)
@@ -123,7 +123,7 @@ func MaxOfI64(l cpu.Level, acc, x []int64) {
 	}
 }
 
-// ReduceMinI64 returns the smallest element of x; the integer that any other replaces for none.
+// ReduceMinI64 returns the minimum of x, or the largest int64 if x is empty.
 func ReduceMinI64(l cpu.Level, x []int64) int64 {
 	lanes := lanesOf[int64](math.MaxInt64)
 	done := minI64Fold(l, &lanes, x)
@@ -138,7 +138,7 @@ func MinOfI64(l cpu.Level, acc, x []int64) {
 	}
 }
 
-// SumF64 returns the sum of x, with the order of the additions up to the level.
+// SumF64 returns the sum of x. The order of the additions depends on the level.
 func SumF64(l cpu.Level, x []float64) float64 {
 	lanes := lanesOf[float64](0)
 	done := sumF64Fold(l, &lanes, x)
@@ -153,7 +153,7 @@ func AddF64(l cpu.Level, acc, x []float64) {
 	}
 }
 
-// ReduceMaxF64 returns the greatest element of x, NaN when one is NaN; the infinity that any number replaces for none.
+// ReduceMaxF64 returns the maximum of x, NaN if an element is NaN, or -Inf if x is empty.
 func ReduceMaxF64(l cpu.Level, x []float64) float64 {
 	lanes := lanesOf[float64](math.Inf(-1))
 	done := maxF64Fold(l, &lanes, x)
@@ -168,7 +168,7 @@ func MaxOfF64(l cpu.Level, acc, x []float64) {
 	}
 }
 
-// ReduceMinF64 returns the smallest element of x, NaN when one is NaN; the infinity that any number replaces for none.
+// ReduceMinF64 returns the minimum of x, NaN if an element is NaN, or +Inf if x is empty.
 func ReduceMinF64(l cpu.Level, x []float64) float64 {
 	lanes := lanesOf[float64](math.Inf(1))
 	done := minF64Fold(l, &lanes, x)

@@ -114,7 +114,7 @@ func minF64FoldAVX2(acc *float64, x *float64, n int)
 //go:noescape
 func minF64EachAVX2(acc *float64, x *float64, n int)
 
-// sumI32Fold folds the first elements of x onto acc and returns how many it took.
+// sumI32Fold combines the first elements of x with acc and returns their number.
 func sumI32Fold(l cpu.Level, acc *[foldLanes]int32, x []int32) int {
 	done := 0
 	switch l {
@@ -134,7 +134,7 @@ func sumI32Fold(l cpu.Level, acc *[foldLanes]int32, x []int32) int {
 	return done
 }
 
-// sumI32Each folds the first elements of x onto those of acc and returns how many it took.
+// sumI32Each combines the first elements of x with those of acc and returns their number.
 func sumI32Each(l cpu.Level, acc, x []int32) int {
 	x = x[:len(acc)]
 	done := 0
@@ -155,7 +155,7 @@ func sumI32Each(l cpu.Level, acc, x []int32) int {
 	return done
 }
 
-// maxI32Fold folds the first elements of x onto acc and returns how many it took.
+// maxI32Fold combines the first elements of x with acc and returns their number.
 func maxI32Fold(l cpu.Level, acc *[foldLanes]int32, x []int32) int {
 	done := 0
 	switch l {
@@ -175,7 +175,7 @@ func maxI32Fold(l cpu.Level, acc *[foldLanes]int32, x []int32) int {
 	return done
 }
 
-// maxI32Each folds the first elements of x onto those of acc and returns how many it took.
+// maxI32Each combines the first elements of x with those of acc and returns their number.
 func maxI32Each(l cpu.Level, acc, x []int32) int {
 	x = x[:len(acc)]
 	done := 0
@@ -196,7 +196,7 @@ func maxI32Each(l cpu.Level, acc, x []int32) int {
 	return done
 }
 
-// minI32Fold folds the first elements of x onto acc and returns how many it took.
+// minI32Fold combines the first elements of x with acc and returns their number.
 func minI32Fold(l cpu.Level, acc *[foldLanes]int32, x []int32) int {
 	done := 0
 	switch l {
@@ -216,7 +216,7 @@ func minI32Fold(l cpu.Level, acc *[foldLanes]int32, x []int32) int {
 	return done
 }
 
-// minI32Each folds the first elements of x onto those of acc and returns how many it took.
+// minI32Each combines the first elements of x with those of acc and returns their number.
 func minI32Each(l cpu.Level, acc, x []int32) int {
 	x = x[:len(acc)]
 	done := 0
@@ -237,7 +237,7 @@ func minI32Each(l cpu.Level, acc, x []int32) int {
 	return done
 }
 
-// sumI64Fold folds the first elements of x onto acc and returns how many it took.
+// sumI64Fold combines the first elements of x with acc and returns their number.
 func sumI64Fold(l cpu.Level, acc *[foldLanes]int64, x []int64) int {
 	done := 0
 	switch l {
@@ -257,7 +257,7 @@ func sumI64Fold(l cpu.Level, acc *[foldLanes]int64, x []int64) int {
 	return done
 }
 
-// sumI64Each folds the first elements of x onto those of acc and returns how many it took.
+// sumI64Each combines the first elements of x with those of acc and returns their number.
 func sumI64Each(l cpu.Level, acc, x []int64) int {
 	x = x[:len(acc)]
 	done := 0
@@ -278,7 +278,7 @@ func sumI64Each(l cpu.Level, acc, x []int64) int {
 	return done
 }
 
-// maxI64Fold folds the first elements of x onto acc and returns how many it took.
+// maxI64Fold combines the first elements of x with acc and returns their number.
 func maxI64Fold(l cpu.Level, acc *[foldLanes]int64, x []int64) int {
 	done := 0
 	switch l {
@@ -298,7 +298,7 @@ func maxI64Fold(l cpu.Level, acc *[foldLanes]int64, x []int64) int {
 	return done
 }
 
-// maxI64Each folds the first elements of x onto those of acc and returns how many it took.
+// maxI64Each combines the first elements of x with those of acc and returns their number.
 func maxI64Each(l cpu.Level, acc, x []int64) int {
 	x = x[:len(acc)]
 	done := 0
@@ -319,7 +319,7 @@ func maxI64Each(l cpu.Level, acc, x []int64) int {
 	return done
 }
 
-// minI64Fold folds the first elements of x onto acc and returns how many it took.
+// minI64Fold combines the first elements of x with acc and returns their number.
 func minI64Fold(l cpu.Level, acc *[foldLanes]int64, x []int64) int {
 	done := 0
 	switch l {
@@ -339,7 +339,7 @@ func minI64Fold(l cpu.Level, acc *[foldLanes]int64, x []int64) int {
 	return done
 }
 
-// minI64Each folds the first elements of x onto those of acc and returns how many it took.
+// minI64Each combines the first elements of x with those of acc and returns their number.
 func minI64Each(l cpu.Level, acc, x []int64) int {
 	x = x[:len(acc)]
 	done := 0
@@ -360,7 +360,7 @@ func minI64Each(l cpu.Level, acc, x []int64) int {
 	return done
 }
 
-// sumF64Fold folds the first elements of x onto acc and returns how many it took.
+// sumF64Fold combines the first elements of x with acc and returns their number.
 func sumF64Fold(l cpu.Level, acc *[foldLanes]float64, x []float64) int {
 	done := 0
 	switch l {
@@ -380,7 +380,7 @@ func sumF64Fold(l cpu.Level, acc *[foldLanes]float64, x []float64) int {
 	return done
 }
 
-// sumF64Each folds the first elements of x onto those of acc and returns how many it took.
+// sumF64Each combines the first elements of x with those of acc and returns their number.
 func sumF64Each(l cpu.Level, acc, x []float64) int {
 	x = x[:len(acc)]
 	done := 0
@@ -401,7 +401,7 @@ func sumF64Each(l cpu.Level, acc, x []float64) int {
 	return done
 }
 
-// maxF64Fold folds the first elements of x onto acc and returns how many it took.
+// maxF64Fold combines the first elements of x with acc and returns their number.
 func maxF64Fold(l cpu.Level, acc *[foldLanes]float64, x []float64) int {
 	done := 0
 	switch l {
@@ -421,7 +421,7 @@ func maxF64Fold(l cpu.Level, acc *[foldLanes]float64, x []float64) int {
 	return done
 }
 
-// maxF64Each folds the first elements of x onto those of acc and returns how many it took.
+// maxF64Each combines the first elements of x with those of acc and returns their number.
 func maxF64Each(l cpu.Level, acc, x []float64) int {
 	x = x[:len(acc)]
 	done := 0
@@ -442,7 +442,7 @@ func maxF64Each(l cpu.Level, acc, x []float64) int {
 	return done
 }
 
-// minF64Fold folds the first elements of x onto acc and returns how many it took.
+// minF64Fold combines the first elements of x with acc and returns their number.
 func minF64Fold(l cpu.Level, acc *[foldLanes]float64, x []float64) int {
 	done := 0
 	switch l {
@@ -462,7 +462,7 @@ func minF64Fold(l cpu.Level, acc *[foldLanes]float64, x []float64) int {
 	return done
 }
 
-// minF64Each folds the first elements of x onto those of acc and returns how many it took.
+// minF64Each combines the first elements of x with those of acc and returns their number.
 func minF64Each(l cpu.Level, acc, x []float64) int {
 	x = x[:len(acc)]
 	done := 0

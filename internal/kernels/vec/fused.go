@@ -4,8 +4,8 @@ import (
 	"github.com/onward-ml/onward/internal/cpu"
 )
 
-// The kernels of this file differ between levels in one rounding: the assembly fuses the
-// multiplication and the addition, as Go does on some architectures.
+// The kernels of this file differ between levels by one rounding: the assembly fuses multiplication
+// and addition, as Go does on some architectures.
 
 // ScaleShiftF32 computes
 //

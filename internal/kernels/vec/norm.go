@@ -6,9 +6,9 @@ import (
 	"github.com/onward-ml/onward/internal/cpu"
 )
 
-// ExpSubSumF32 computes the following, the inner loop of Softmax and LogSumExp, and returns sum.
-// Elements are within 1.1 ULP of the exponential of the rounded difference, the sum within
-// 2⁻²⁰ of the sum of the stored elements.
+// ExpSubSumF32 is the inner loop of Softmax and LogSumExp. Elements are within 1.1 ULP of the
+// exponential of the rounded difference, and the sum is within 2⁻²⁰ of the sum of the stored
+// elements. It returns sum and computes
 //
 //	for i, v := range x[:len(dst)] {
 //		dst[i] = exp(v - shift)
@@ -28,11 +28,12 @@ func expSubSumF32Generic(dst, x []float32, shift float32) float64 {
 	return s
 }
 
-// SoftmaxF32 writes the softmax of the row x: exp(x-max(x)) / Σ exp(x-max(x)), within
-// 6 ULP for rows up to 65,536 elements. A row of -Inf alone, or with +Inf or NaN, gives NaN.
+// SoftmaxF32 writes the softmax of the row x, exp(x-max(x)) / Σ exp(x-max(x)), within 6 ULP for
+// rows of up to 65,536 elements. The result is NaN if all elements are -Inf, or if one is +Inf or
+// NaN.
 func SoftmaxF32(l cpu.Level, dst, x []float32) { SoftmaxRowsF32(l, dst, x, len(dst)) }
 
-// SoftmaxRowsF32 writes the [SoftmaxF32] of every row of n elements of x.
+// SoftmaxRowsF32 applies [SoftmaxF32] to each row of n elements of x.
 func SoftmaxRowsF32(l cpu.Level, dst, x []float32, n int) {
 	if len(dst) == 0 {
 		return
@@ -57,11 +58,11 @@ func softmaxRowsF32Generic(dst, x []float32, n int) {
 	}
 }
 
-// LogSoftmaxF32 writes x - max(x) - log(Σ exp(x-max(x))). dst must not be x: it may hold the
-// exponentials in between.
+// LogSoftmaxF32 writes x - max(x) - log(Σ exp(x-max(x))). dst must not be x, since it may hold the
+// exponentials temporarily.
 func LogSoftmaxF32(l cpu.Level, dst, x []float32) { LogSoftmaxRowsF32(l, dst, x, len(dst)) }
 
-// LogSoftmaxRowsF32 writes the [LogSoftmaxF32] of every row of n elements of x.
+// LogSoftmaxRowsF32 applies [LogSoftmaxF32] to each row of n elements of x.
 func LogSoftmaxRowsF32(l cpu.Level, dst, x []float32, n int) {
 	if len(dst) == 0 {
 		return
@@ -90,8 +91,8 @@ func logSoftmaxRowsF32Generic(dst, x []float32, n int) {
 	}
 }
 
-// LogSumExpRowsF32 writes log(Σ exp(x)) for every row of n elements of x, at most [MostRowsF32], within
-// 2⁻²²·(1+|max(x)|). A row with a NaN or an infinite element may give NaN.
+// LogSumExpRowsF32 writes log(Σ exp(x)) of each row of n elements of x, within 2⁻²²·(1+|max(x)|). n
+// is at most [MostRowsF32]. A row with NaN or an infinite element may give NaN.
 func LogSumExpRowsF32(l cpu.Level, dst, x []float32, n int) {
 	_ = x[:len(dst)*n]
 	logSumExpRowsF32(l, dst, x, n)
@@ -110,7 +111,7 @@ func logSumExpRowsF32Generic(dst, x []float32, n int) {
 }
 
 // MeanInvStdF32 returns the mean of x and 1/√(variance+eps), the statistics of layer, group and
-// instance normalization, in two passes: the variance is taken around the rounded mean.
+// instance normalization. It makes two passes: the variance is that around the rounded mean.
 func MeanInvStdF32(l cpu.Level, x []float32, eps float32) (mean, invStd float32) {
 	n := float64(len(x))
 	mean = float32(sum64F32(l, x) / n)
@@ -118,8 +119,8 @@ func MeanInvStdF32(l cpu.Level, x []float32, eps float32) (mean, invStd float32)
 	return mean, float32(1 / math.Sqrt(v+float64(eps)))
 }
 
-// NormalizeF32 computes the following. gain and bias may be nil for ones and zeros.
-// It is within 2 roundings of float32 after the subtraction.
+// NormalizeF32 normalizes x. gain may be nil for ones and bias for zeros. The result is within 2
+// float32 roundings after the subtraction. It computes
 //
 //	for i, v := range x[:len(dst)] {
 //		dst[i] = (v-mean)*invStd*gain[i] + bias[i]
@@ -152,7 +153,8 @@ func normalizeF32Generic(dst, x, gain, bias []float32, mean, invStd float32) {
 	}
 }
 
-// LayerNormF32 normalizes the row x: (x-mean)/√(variance+eps)·gain + bias. gain and bias may be nil.
+// LayerNormF32 writes the normalized row x, (x-mean)/√(variance+eps)·gain + bias, and returns the
+// statistics. gain and bias may be nil.
 func LayerNormF32(l cpu.Level, dst, x, gain, bias []float32, eps float32) (mean, invStd float32) {
 	x = x[:len(dst)]
 	mean, invStd = MeanInvStdF32(l, x, eps)
@@ -160,7 +162,7 @@ func LayerNormF32(l cpu.Level, dst, x, gain, bias []float32, eps float32) (mean,
 	return mean, invStd
 }
 
-// RMSNormF32 writes x/√(mean(x²)+eps)·gain. gain may be nil.
+// RMSNormF32 writes x/√(mean(x²)+eps)·gain and returns the factor of x. gain may be nil.
 func RMSNormF32(l cpu.Level, dst, x, gain []float32, eps float32) (invRMS float32) {
 	x = x[:len(dst)]
 	inv := float32(1 / math.Sqrt(sumSquares64F32(l, x, 0)/float64(len(x))+float64(eps)))

@@ -50,7 +50,7 @@ func expSubSum64F32(l cpu.Level, dst, x []float32, shift float32) float64 {
 	return s
 }
 
-// softmaxRowsF32 takes rows of n elements, of which one has at most chunk.
+// softmaxRowsF32 processes rows of n elements, at most chunk each.
 func softmaxRowsF32(l cpu.Level, dst, x []float32, n int) {
 	x = x[:len(dst)]
 	switch l {
@@ -71,7 +71,7 @@ func softmaxRowsF32(l cpu.Level, dst, x []float32, n int) {
 	}
 }
 
-// logSoftmaxRowsF32 takes rows of n elements, of which one has at most chunk.
+// logSoftmaxRowsF32 processes rows of n elements, at most chunk each.
 func logSoftmaxRowsF32(l cpu.Level, dst, x []float32, n int) {
 	x = x[:len(dst)]
 	switch l {
@@ -92,7 +92,7 @@ func logSoftmaxRowsF32(l cpu.Level, dst, x []float32, n int) {
 	}
 }
 
-// logSumExpRowsF32 takes rows of n elements, of which one has at most chunk.
+// logSumExpRowsF32 processes rows of n elements, at most chunk each.
 func logSumExpRowsF32(l cpu.Level, dst, x []float32, n int) {
 	switch l {
 	case cpu.AVX512:

@@ -6,9 +6,9 @@ import (
 	"github.com/onward-ml/onward/internal/cpu"
 )
 
-// SumF32 returns the sum of x, with an error of at most 2⁻²⁰·Σ|x|; the generic twin adds in
-// float64. The assembly adds at most 8192 elements in 64 float32 lanes (32 for AVX2) and the pieces
-// in float64.
+// SumF32 returns the sum of x, with an error of at most 2⁻²⁰·Σ|x|. The generic code adds in
+// float64. The assembly adds at most 8192 elements in 64 float32 lanes (32 for AVX2), and these
+// partial sums in float64.
 func SumF32(l cpu.Level, x []float32) float32 { return float32(sum64F32(l, x)) }
 
 func sumF32Generic(x []float32) float64 {
@@ -56,7 +56,7 @@ func sumAbsF32Generic(x []float32) float64 {
 	return s
 }
 
-// ReduceMaxF32 returns the largest element of x, NaN when one is NaN, -Inf for none.
+// ReduceMaxF32 returns the maximum of x, NaN if an element is NaN, or -Inf if x is empty.
 func ReduceMaxF32(l cpu.Level, x []float32) float32 { return reduceMaxF32(l, x) }
 
 func reduceMaxF32Generic(x []float32) float32 {
@@ -67,7 +67,7 @@ func reduceMaxF32Generic(x []float32) float32 {
 	return m
 }
 
-// ReduceMinF32 returns the smallest element of x, NaN when one is NaN, +Inf for none.
+// ReduceMinF32 returns the minimum of x, NaN if an element is NaN, or +Inf if x is empty.
 func ReduceMinF32(l cpu.Level, x []float32) float32 { return reduceMinF32(l, x) }
 
 func reduceMinF32Generic(x []float32) float32 {

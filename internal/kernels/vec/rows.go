@@ -2,16 +2,16 @@ package vec
 
 import "github.com/onward-ml/onward/internal/cpu"
 
-// MostRowsF32 is how long the rows are at most that are folded side by side; longer ones are
-// better folded one by one.
+// MostRowsF32 is the maximum row length of the functions for rows. Longer rows are reduced faster
+// one by one.
 const MostRowsF32 = 512
 
-// LeastRowsF32 is how many rows a matrix must have for its rows to be folded side by side.
+// LeastRowsF32 is the minimum number of rows of the functions for rows.
 const LeastRowsF32 = 16
 
-// SumRowsF32 sets dst[i] to the sum of row first+i of the matrix x, which has rows of n elements, n at
-// most [MostRowsF32], and at least [LeastRowsF32] rows. The error is at most 2⁻²⁰·Σ|x|. What it
-// gives for a row depends on the row alone.
+// SumRowsF32 sets dst[i] to the sum of row first+i of the matrix x. The rows have n elements, at
+// most [MostRowsF32], and there are at least [LeastRowsF32] rows. The error is at most 2⁻²⁰·Σ|x|.
+// The result for a row does not depend on other rows or on its index.
 func SumRowsF32(l cpu.Level, dst, x []float32, n, first int) { sumRowsF32(l, dst, x, n, first) }
 
 func sumRowsF32Generic(dst, x []float32, n, first int) {
@@ -20,7 +20,7 @@ func sumRowsF32Generic(dst, x []float32, n, first int) {
 	}
 }
 
-// SumAbsRowsF32 is [SumRowsF32] for the elements' magnitudes.
+// SumAbsRowsF32 is [SumRowsF32] for the magnitudes of the elements.
 func SumAbsRowsF32(l cpu.Level, dst, x []float32, n, first int) { sumAbsRowsF32(l, dst, x, n, first) }
 
 func sumAbsRowsF32Generic(dst, x []float32, n, first int) {
@@ -29,7 +29,7 @@ func sumAbsRowsF32Generic(dst, x []float32, n, first int) {
 	}
 }
 
-// SumSquaresRowsF32 is [SumRowsF32] for the elements' squares.
+// SumSquaresRowsF32 is [SumRowsF32] for the squares of the elements.
 func SumSquaresRowsF32(l cpu.Level, dst, x []float32, n, first int) {
 	sumSquaresRowsF32(l, dst, x, n, first)
 }
@@ -40,7 +40,7 @@ func sumSquaresRowsF32Generic(dst, x []float32, n, first int) {
 	}
 }
 
-// MaxRowsF32 is [SumRowsF32] for the greatest element, NaN when one is NaN.
+// MaxRowsF32 is [SumRowsF32] for the maximum; NaN propagates.
 func MaxRowsF32(l cpu.Level, dst, x []float32, n, first int) { reduceMaxRowsF32(l, dst, x, n, first) }
 
 func reduceMaxRowsF32Generic(dst, x []float32, n, first int) {
@@ -49,7 +49,7 @@ func reduceMaxRowsF32Generic(dst, x []float32, n, first int) {
 	}
 }
 
-// MinRowsF32 is [SumRowsF32] for the smallest element, NaN when one is NaN.
+// MinRowsF32 is [SumRowsF32] for the minimum; NaN propagates.
 func MinRowsF32(l cpu.Level, dst, x []float32, n, first int) { reduceMinRowsF32(l, dst, x, n, first) }
 
 func reduceMinRowsF32Generic(dst, x []float32, n, first int) {

@@ -16,7 +16,7 @@ func TransposeF32(l cpu.Level, dst []float32, ldd int, src []float32, lds, rows,
 	}
 	_, _ = dst[(cols-1)*ldd+rows-1], src[(rows-1)*lds+cols-1]
 	r, c := transposeBlocksF32(l, dst, ldd, src, lds, rows, cols)
-	// what whole blocks leave over: the columns to the right, then the rows below
+	// Transpose what whole blocks leave: the columns on the right, then the rows below.
 	transposeF32Generic(dst[min(c, cols-1)*ldd:], ldd, src[min(c, cols-1):], lds, r, cols-c)
 	if r < rows {
 		transposeF32Generic(dst[r:], ldd, src[r*lds:], lds, rows-r, cols)
@@ -24,7 +24,7 @@ func TransposeF32(l cpu.Level, dst []float32, ldd int, src []float32, lds, rows,
 }
 
 func transposeF32Generic(dst []float32, ldd int, src []float32, lds, rows, cols int) {
-	const tile = 8 // lines of both sides that fit into the first-level cache together
+	const tile = 8 // lines of both matrices that fit in the first-level cache together
 	for i0 := 0; i0 < rows; i0 += tile {
 		i1 := min(rows, i0+tile)
 		for j := range cols {

@@ -2,13 +2,13 @@ package vec
 
 import "github.com/onward-ml/onward/internal/cpu"
 
-// Bits are the elements that move without regard to what they mean.
+// Bits lists element types by width; their values do not matter.
 type Bits interface {
 	uint8 | uint16 | uint32 | uint64
 }
 
-// Transpose is [TransposeF32] for elements of any width. It reports whether there is a kernel
-// for them; without one it does nothing.
+// Transpose is [TransposeF32] for elements of any width. It reports whether it has a kernel for
+// them; otherwise it does nothing.
 func Transpose[E Bits](l cpu.Level, dst []E, ldd int, src []E, lds, rows, cols int) bool {
 	if !canTranspose[E](l) {
 		return false

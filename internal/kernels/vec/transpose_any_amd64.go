@@ -18,8 +18,8 @@ func transposeAny[E Bits](dst []E, ldd int, src []E, lds, rows, cols int) {
 		w = 8
 	}
 	const most = 64 // blocks per call
-	// run transposes blocks of h×v elements from row i and column j on: along the longer side the whole
-	// ones, all at once.
+	// run transposes blocks of h×v elements from row i and column j on. It processes whole blocks
+	// along the longer side in one call.
 	run := func(i, j, h, v, down, right int) {
 		for n := max(down, right); n > 0; n -= most {
 			m := min(n, most)

@@ -4,7 +4,7 @@ package vec
 
 import "github.com/onward-ml/onward/internal/cpu"
 
-// transposeBlock returns the side of the blocks of level l, 0 where it has none.
+// transposeBlock returns the block size of level l, or 0 if it has no kernel.
 func transposeBlock(l cpu.Level) int {
 	if l == cpu.NEON {
 		return 4

@@ -4,14 +4,14 @@ package vec
 
 import "github.com/onward-ml/onward/internal/cpu"
 
-// transposeBlocksF32 transposes block by block and returns how many rows and columns it did:
-// all, or none where one side is shorter than a block.
+// transposeBlocksF32 transposes block by block and returns the number of rows and columns done:
+// all, or 0 if a side is shorter than a block.
 func transposeBlocksF32(l cpu.Level, dst []float32, ldd int, src []float32, lds, rows, cols int) (r, c int) {
 	w := transposeBlock(l)
 	if w == 0 || rows < w || cols < w {
 		return 0, 0
 	}
-	// The blocks at the far ends overlap their neighbours where sizes are no multiples.
+	// If sizes are not multiples of the block size, the last blocks overlap their neighbours.
 	const most = 64 // blocks per call
 	for i := 0; i < rows; i += w {
 		i := min(i, rows-w)

@@ -6,11 +6,11 @@ import (
 	"github.com/onward-ml/onward/internal/cpu"
 )
 
-// maxReduced bounds the arguments that the assembly reduces exactly.
+// maxReduced is the largest argument that the assembly reduces exactly.
 const maxReduced = 30000
 
-// SinF32 computes the following, within 1.5 ULP. Pieces of 8192 elements with a NaN or a magnitude over
-// 30,000 take the generic twin.
+// SinF32 computes the following, within 1.5 ULP. Chunks of 8192 elements with a NaN or a magnitude
+// over 30,000 use the generic code.
 //
 //	for i, v := range x[:len(dst)] {
 //		dst[i] = float32(math.Sin(float64(v)))
@@ -27,7 +27,7 @@ func SinF32(l cpu.Level, dst, x []float32) {
 	}
 }
 
-// CosF32 computes the following, within 1.5 ULP, with pieces as for [SinF32].
+// CosF32 computes the following, within 1.5 ULP, in chunks as [SinF32] does.
 //
 //	for i, v := range x[:len(dst)] {
 //		dst[i] = float32(math.Cos(float64(v)))
@@ -44,7 +44,7 @@ func CosF32(l cpu.Level, dst, x []float32) {
 	}
 }
 
-// TanF32 computes the following, within 3.5 ULP, with pieces as for [SinF32].
+// TanF32 computes the following, within 3.5 ULP, in chunks as [SinF32] does.
 //
 //	for i, v := range x[:len(dst)] {
 //		dst[i] = float32(math.Tan(float64(v)))
