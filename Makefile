@@ -1,11 +1,11 @@
-# make test       fetch what the tests use, run all tests, count passes and skips
+# make test       fetch test data, run all tests, print totals
 # make lint       vet, gofmt, staticcheck
-# make generate   write generated files anew
-# make fuzz       every fuzz target for FUZZTIME
+# make generate   regenerate files
+# make fuzz       run every fuzz target for FUZZTIME
 # make bench      measure cpu against ONNX Runtime and write docs/performance.md;
 #                 BENCH=-quick takes a few minutes
 # make providers  run the ONNX backend suite on every provider and write docs/providers.md
-# make suite      fetch the ONNX backend suite, ONNX Runtime's and OpenVINO's library, nothing else
+# make suite      fetch the ONNX backend suite and the libraries of ONNX Runtime and OpenVINO
 
 SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
@@ -49,7 +49,7 @@ fmt:
 staticcheck:
 	$(GO) run $(STATICCHECK) ./...
 
-# Generators with dependencies of their own have their own go.mod.
+# Generators with their own dependencies have their own go.mod.
 generate:
 	$(GO) generate ./...
 	@for m in $$(find . -mindepth 2 -name go.mod -not -path './.*'); do \

@@ -1,11 +1,10 @@
-// Command bench measures this module's engine against ONNX Runtime on models that
-// it builds, on the nine light networks of the ONNX suite, and on an example, and
-// writes the table and the picture in docs/performance.md.
+// Command bench measures the Go engine and ONNX Runtime on models that it builds, on the nine light
+// networks of the ONNX suite, and on an example. It writes the table and the chart in
+// docs/performance.md.
 //
-// It builds the onward command and starts `onward bench` for every model and number
-// of threads, so that the figures are those that a user gets; see there for how
-// they are taken. Without ONNX Runtime's library it measures cpu alone; `make bench`
-// fetches the library and the suite.
+// It builds the onward command and runs `onward bench` for every model and number of threads, so
+// that the figures are those that users get; see its documentation for the method. Without ONNX
+// Runtime's library it measures cpu only; `make bench` fetches the library and the suite.
 package main
 
 import (
@@ -27,7 +26,7 @@ import (
 	"github.com/onward-ml/onward/onnx"
 )
 
-// measured is what `onward bench --json` prints.
+// measured is the output of `onward bench --json`.
 type measured struct {
 	Threads int     `json:"threads"`
 	Ratio   float64 `json:"ratio"`
@@ -42,8 +41,8 @@ type measured struct {
 	} `json:"results"`
 }
 
-// minRatio is the ratio of the fastest runs, which a busy machine disturbs less; 0
-// without it.
+// minRatio returns the ratio of the fastest runs, which other load on the machine affects least; 0
+// if there is none.
 func (m *measured) minRatio() float64 {
 	if m.Ratio == 0 || len(m.Results) < 2 || m.Results[0].MinMS == 0 {
 		return 0
@@ -51,7 +50,7 @@ func (m *measured) minRatio() float64 {
 	return m.Results[1].MinMS / m.Results[0].MinMS
 }
 
-// row is a model with its figures by number of threads.
+// row is a model with its measurements by number of threads.
 type row struct {
 	model
 	by []measured
@@ -160,7 +159,7 @@ func run(ctx context.Context) error {
 
 var unsafeInNames = regexp.MustCompile(`[^A-Za-z0-9._-]+`)
 
-// saveModels writes the models that are made here.
+// saveModels writes the models that this program builds.
 func saveModels(dir string, only *regexp.Regexp) error {
 	if err := os.MkdirAll(dir, 0o777); err != nil {
 		return err
@@ -178,7 +177,7 @@ func saveModels(dir string, only *regexp.Regexp) error {
 	return nil
 }
 
-// light are the networks of the suite, none without it.
+// light returns the light networks of the suite, or none if the suite is not there.
 func light() []model {
 	s, err := suite.Find()
 	var files []string
@@ -186,7 +185,7 @@ func light() []model {
 		files, err = filepath.Glob(filepath.Join(s.Dir, "light", "light_*.onnx"))
 	}
 	if err != nil || len(files) == 0 {
-		fmt.Fprintln(os.Stderr, "bench: the light networks are left out:", errors.Join(err, errors.New("there is no ONNX suite with them")))
+		fmt.Fprintln(os.Stderr, "bench: the light networks are skipped:", errors.Join(err, errors.New("the ONNX suite is not available")))
 		return nil
 	}
 	var list []model
@@ -196,7 +195,7 @@ func light() []model {
 	return list
 }
 
-// write makes the model's file.
+// write writes the model file.
 func (m *model) write(dir string) (string, error) {
 	if m.build == nil {
 		return m.file, nil
@@ -213,6 +212,6 @@ func measure(ctx context.Context, exe string, args []string) (*measured, error) 
 	if len(out) == 0 {
 		return nil, fmt.Errorf("%w: %s", err, strings.TrimSpace(stderr.String()))
 	}
-	m := new(measured) // a provider that failed is in there
+	m := new(measured) // the output reports a provider that failed
 	return m, json.Unmarshal(out, m)
 }

@@ -15,7 +15,7 @@ type model struct {
 	name  string
 	build func() *onnx.Model // nil for a file of the suite
 	file  string
-	args  []string // more arguments of onward bench
+	args  []string // additional arguments of onward bench
 }
 
 const (
@@ -26,7 +26,7 @@ const (
 	i32 = onnx.DataType(tensor.TypeInt32)
 )
 
-// The groups of the table, in its order.
+// The groups of the table, in order.
 const (
 	gNetworks = "Networks"
 	gElem     = "Elementwise, reductions and moves"
@@ -39,8 +39,7 @@ const (
 	gRNN      = "Recurrent"
 )
 
-// models are all models that are built here, with the sizes that
-// docs/performance.md names.
+// models returns the models that this program builds, with the sizes given in docs/performance.md.
 func models() []model {
 	var list []model
 	add := func(group, name string, build func() *onnx.Model, args ...string) {
@@ -224,15 +223,15 @@ func seeded() *rand.Rand { return rand.New(rand.NewPCG(3, 4)) }
 
 func begin() *onnx.ModelBuilder { return onnx.NewModel("bench").Opset("", 20).IRVersion(9) }
 
-// weights adds initializers of random numbers.
+// weights adds initializers with random values.
 type weights struct {
 	*onnx.GraphBuilder
 	rng *rand.Rand
 	n   int
 }
 
-// add adds one of a standard deviation that keeps activations near one, and returns
-// its name.
+// add adds an initializer whose standard deviation keeps activations near one, and returns its
+// name.
 func (w *weights) add(dims ...int) string {
 	total, fan := 1, 1
 	d := make([]int64, len(dims))
@@ -262,7 +261,7 @@ func anys(dims []int) []any {
 	return r
 }
 
-// one is a model of one node on random numbers from 0 to 1.
+// one returns a model of one node for random inputs in [0, 1].
 func one(op string, attrs onnx.Attrs, dims ...int) *onnx.Model {
 	b := begin()
 	out := dims
@@ -296,7 +295,7 @@ func matMul(m, k, n int) *onnx.Model {
 	return b.Must()
 }
 
-// conv is a convolution with a bias over a square picture, padded to keep its size.
+// conv is a convolution with a bias over a square image, padded to keep the size.
 type conv struct{ in, out, size, k, stride, group int }
 
 func (c conv) String() string {
@@ -357,7 +356,7 @@ func matMulInteger(x, y onnx.DataType) *onnx.Model {
 	return b.Must()
 }
 
-// quantized is the convolution of bytes.
+// quantized returns the convolution in 8-bit integers.
 func (c conv) quantized() *onnx.Model {
 	b := begin()
 	stride, group, pad := max(c.stride, 1), max(c.group, 1), c.k/2
@@ -387,7 +386,7 @@ func matMulNBits(bits, accuracy, m, n int) *onnx.Model {
 	return b.Must()
 }
 
-// trees is a forest of full trees over 30 features.
+// trees returns a forest of full trees over 30 features.
 func trees(count, depth, rows int) *onnx.Model {
 	const features = 30
 	rng := seeded()

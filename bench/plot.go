@@ -17,16 +17,16 @@ import (
 	"gonum.org/v1/plot/vg/vgsvg"
 )
 
-// threadColors are those of one and more threads (Okabe and Ito's palette, which the
-// colour-blind tell apart).
+// threadColors are the colors for one and more threads, from Okabe and Ito's palette for
+// colour-blind readers.
 var threadColors = []color.Color{
 	color.RGBA{R: 0x00, G: 0x72, B: 0xb2, A: 0xff},
 	color.RGBA{R: 0xe6, G: 0x9f, B: 0x00, A: 0xff},
 	color.RGBA{R: 0x00, G: 0x9e, B: 0x73, A: 0xff},
 }
 
-// drawRatios returns an SVG with the ratio of every model: a line for each network, and one for
-// each other group with all its models on it.
+// drawRatios returns an SVG chart with the ratio of every model. Each network has its own line; the
+// models of every other group share one.
 func drawRatios(rows []row) ([]byte, error) {
 	var labels []string
 	place := map[string]int{}
@@ -42,7 +42,7 @@ func drawRatios(rows []row) ([]byte, error) {
 			labels = append(labels, label(r))
 		}
 	}
-	slices.Reverse(labels) // the first is to be at the top
+	slices.Reverse(labels) // the first label belongs at the top
 	for i, l := range labels {
 		place[l] = i
 	}
@@ -53,7 +53,7 @@ func drawRatios(rows []row) ([]byte, error) {
 			if m.Ratio == 0 {
 				continue
 			}
-			y := float64(place[label(r)]) + .15 - .3*float64(i) // numbers of threads lie beside each other
+			y := float64(place[label(r)]) + .15 - .3*float64(i) // numbers of threads are drawn side by side
 			points[m.Threads] = append(points[m.Threads], plotter.XY{X: m.Ratio, Y: y})
 			lo, hi = min(lo, m.Ratio/1.1), max(hi, m.Ratio*1.1)
 		}

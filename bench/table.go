@@ -15,7 +15,7 @@ import (
 	"strings"
 )
 
-// number writes milliseconds with three digits.
+// number formats milliseconds with three digits.
 func number(ms float64) string {
 	switch {
 	case ms >= 100:
@@ -26,7 +26,7 @@ func number(ms float64) string {
 	return fmt.Sprintf("%.3g µs", ms*1e3)
 }
 
-// line is one measurement for a terminal.
+// line formats one measurement for a terminal.
 func line(name string, m *measured) string {
 	s := fmt.Sprintf("%-40s %dT", name, m.Threads)
 	for _, r := range m.Results {
@@ -42,7 +42,7 @@ func line(name string, m *measured) string {
 	return s
 }
 
-// table writes docs/performance.md.
+// table returns the content of docs/performance.md.
 func table(ctx context.Context, exe string, rows []row, how, load, picture string) (string, error) {
 	var b strings.Builder
 	machine, err := describe(ctx, exe)
@@ -141,7 +141,7 @@ func groupTable(g string, rows []row) string {
 	return b.String()
 }
 
-// describe says what was measured on.
+// describe returns a description of the machine.
 func describe(ctx context.Context, exe string) (string, error) {
 	out, err := exec.CommandContext(ctx, exe, "doctor", "--json").Output()
 	if err != nil {
@@ -177,8 +177,8 @@ func describe(ctx context.Context, exe string) (string, error) {
 	return s + ".", nil
 }
 
-// loadAverage returns the machine's load over the last minute, "" where it is not
-// known or below a fifth of a core.
+// loadAverage returns the load of the machine over the last minute, or "" if it is unknown or below
+// a fifth of a core.
 func loadAverage() string {
 	data, _ := os.ReadFile("/proc/loadavg")
 	load, _, _ := strings.Cut(string(data), " ")

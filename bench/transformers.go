@@ -8,16 +8,16 @@ import (
 	"github.com/onward-ml/onward/tensor"
 )
 
-// transformer builds attention networks as exporters write them.
+// transformer builds attention networks in the form that exporters write.
 type transformer struct {
 	*onnx.ModelBuilder
 	weights
 	next  int
 	dense dense
-	zero  map[string]bool // constants that are there
+	zero  map[string]bool // constants that have been added
 }
 
-// dense is a way to multiply x by in×out weights.
+// dense is an implementation of the product of x and in×out weights.
 type dense func(t *transformer, x string, in, out int) string
 
 func newTransformer(d dense) *transformer {
@@ -39,7 +39,7 @@ func (t *transformer) node(op string, attrs onnx.Attrs, in ...string) string {
 	return t.op("", op, attrs, in...)
 }
 
-// once adds an initializer under a name that several places use.
+// once adds an initializer that several nodes use, on the first call for its name.
 func (t *transformer) once(name string, value any) string {
 	if !t.zero[name] {
 		t.zero[name] = true
@@ -66,7 +66,7 @@ func (t *transformer) half(x string, in, out int) string {
 	return t.node("MatMul", nil, x, t.node("Cast", onnx.Attrs{"to": int64(tensor.TypeFloat32)}, name))
 }
 
-// dynamic multiplies bytes, as ONNX Runtime's dynamic quantization writes it.
+// dynamic multiplies 8-bit integers, as ONNX Runtime's dynamic quantization does.
 func (t *transformer) dynamic(x string, in, out int) string {
 	t.next++
 	w, scale := fmt.Sprintf("q%d", t.next), fmt.Sprintf("qs%d", t.next)
@@ -78,7 +78,7 @@ func (t *transformer) dynamic(x string, in, out int) string {
 	return t.node("Mul", nil, y, t.node("Mul", nil, s, scale))
 }
 
-// nbits multiplies by blocks of 32 4-bit weights.
+// nbits multiplies by 4-bit weights in blocks of 32.
 func nbits(accuracy int) dense {
 	return func(t *transformer, x string, in, out int) string {
 		t.next++
@@ -92,7 +92,7 @@ func nbits(accuracy int) dense {
 	}
 }
 
-// biased is a dense layer with a bias.
+// biased adds a dense layer with a bias.
 func (t *transformer) biased(x string, in, out int) string {
 	return t.node("Add", nil, t.dense(t, x, in, out), t.weights.add(out))
 }
@@ -101,7 +101,7 @@ func (t *transformer) norm(x string, width int) string {
 	return t.node("LayerNormalization", nil, x, t.weights.add(width), t.weights.add(width))
 }
 
-// heads splits the last axis and brings the heads in front, with transposed matrices for the keys.
+// heads splits the last axis into heads and moves them to the front. Keys are also transposed.
 func (t *transformer) heads(x string, heads, size int, keys bool) string {
 	perm := []int{0, 2, 1, 3}
 	if keys {
@@ -110,13 +110,13 @@ func (t *transformer) heads(x string, heads, size int, keys bool) string {
 	return t.node("Transpose", onnx.Attrs{"perm": perm}, t.node("Reshape", nil, x, t.once("split", []int64{0, 0, int64(heads), int64(size)})))
 }
 
-// mix weighs the values by the softmax of the queries times the keys and joins the heads.
+// mix multiplies the values by the softmax of queries times keys, and joins the heads.
 func (t *transformer) mix(q, k, v string, width, size int) string {
 	p := t.node("Softmax", onnx.Attrs{"axis": -1}, t.node("Div", nil, t.node("MatMul", nil, q, k), t.once("root", float32(math.Sqrt(float64(size))))))
 	return t.node("Reshape", nil, t.node("Transpose", onnx.Attrs{"perm": []int{0, 2, 1, 3}}, t.node("MatMul", nil, p, v)), t.once("join", []int64{0, 0, int64(width)}))
 }
 
-// layer is an encoder layer, with its norms after the sums or before what is summed.
+// layer adds an encoder layer, with its normalizations after the residual sums or before.
 func (t *transformer) layer(x string, width, heads int, after bool) string {
 	size := width / heads
 	norm := func(x string, here bool) string {
@@ -132,7 +132,7 @@ func (t *transformer) layer(x string, width, heads int, after bool) string {
 	return norm(t.node("Add", nil, t.biased(t.node("Gelu", nil, t.biased(h, width, 4*width)), 4*width, width), x), after)
 }
 
-// encoder is a stack of layers without embeddings.
+// encoder returns a stack of encoder layers without embeddings.
 func encoder(layers, seq, width, heads int, after bool, d dense) *onnx.Model {
 	t := newTransformer(d)
 	t.ModelBuilder.Input("x", f32, 1, seq, width).Output("y", f32, 1, seq, width)
@@ -144,13 +144,13 @@ func encoder(layers, seq, width, heads int, after bool, d dense) *onnx.Model {
 	return t.Must()
 }
 
-// bert has the encoder layers of BERT (Devlin and others, 2018), as exporters write
-// them, without the embeddings.
+// bert returns the encoder layers of BERT (Devlin and others, 2018), in the form that exporters
+// write, without embeddings.
 func bert(layers, seq, width, heads int) *onnx.Model {
 	return encoder(layers, seq, width, heads, true, (*transformer).plain)
 }
 
-// vit is a Vision Transformer of patches of 16² (Dosovitskiy and others, 2021).
+// vit returns a Vision Transformer with patches of 16² (Dosovitskiy and others, 2021).
 func vit() *onnx.Model {
 	const width, heads, tokens = 768, 12, 196
 	t := newTransformer((*transformer).plain)
@@ -167,8 +167,8 @@ func vit() *onnx.Model {
 	return t.Must()
 }
 
-// whisper is the encoder of Whisper (Radford and others, 2022): two 1-D convolutions over 80 mel bands, then
-// layers with their norms in front.
+// whisper returns the encoder of Whisper (Radford and others, 2022): two 1-D convolutions over 80
+// mel bands, then layers with their normalizations first.
 func whisper() *onnx.Model {
 	const width, heads, frames = 512, 8, 1000
 	t := newTransformer((*transformer).plain)
@@ -183,8 +183,8 @@ func whisper() *onnx.Model {
 	return t.Must()
 }
 
-// gpt2 decodes one token with the layers of GPT-2 (Radford and others, 2019) after past ones, whose keys and values come
-// in and go out longer by one.
+// gpt2 returns a step of GPT-2 (Radford and others, 2019) for one token after past ones. It has the
+// past keys and values as inputs, and returns them with one more token.
 func gpt2(layers, past, width, heads int) *onnx.Model {
 	t := newTransformer((*transformer).plain)
 	size := width / heads
@@ -211,8 +211,8 @@ func gpt2(layers, past, width, heads int) *onnx.Model {
 	return t.Must()
 }
 
-// llama decodes one token with grouped-query attention, rotary embeddings, RMS norms and a gated
-// feed-forward network, in the operators that ONNX Runtime's model builder writes.
+// llama returns a step for one token with grouped-query attention, rotary embeddings, RMS
+// normalization and a gated feed-forward network, in the operators of ONNX Runtime's model builder.
 func llama(layers, past int, d dense) *onnx.Model {
 	const width, size, heads, kv, inner = 1024, 64, 16, 4, 2816
 	t := newTransformer(d)
@@ -228,7 +228,7 @@ func llama(layers, past int, d dense) *onnx.Model {
 	t.ModelBuilder.Initializer("cos", cos, int64(past+1), size/2).Initializer("sin", sin, int64(past+1), size/2)
 	t.ModelBuilder.Initializer("last", []int32{int32(past)}).Initializer("total", int32(past+1))
 	x, norm := "x", t.node("SimplifiedLayerNormalization", onnx.Attrs{"axis": -1, "epsilon": float32(1e-5), "stash_type": 1}, "x", t.weights.add(width))
-	skip := func(i int, add string) { // x += add, and its norm
+	skip := func(i int, add string) { // x += add, and its normalization
 		out, sum := fmt.Sprintf("norm_%d", i), fmt.Sprintf("sum_%d", i)
 		t.ModelBuilder.Node("SkipSimplifiedLayerNormalization", []string{x, add, t.weights.add(width)}, []string{out, "", "", sum}, onnx.Attrs{"epsilon": float32(1e-5)}).Domain("com.microsoft")
 		x, norm = sum, out

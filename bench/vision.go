@@ -7,13 +7,13 @@ import (
 	"github.com/onward-ml/onward/onnx"
 )
 
-// net builds a network of convolutions.
+// net builds a convolutional network.
 type net struct {
 	*onnx.ModelBuilder
 	weights
-	at    string // the value that the next layer reads
+	at    string // name of the value that the next layer reads
 	next  int
-	clips bool // the bounds of relu6 are there
+	clips bool // whether the bounds of relu6 have been added
 }
 
 func newNet(size int) *net {
@@ -30,7 +30,7 @@ func (n *net) node(op string, attrs onnx.Attrs, inputs ...string) string {
 	return out
 }
 
-// conv adds a convolution with its BatchNormalization, which any engine folds.
+// conv adds a convolution and its BatchNormalization, which engines fold.
 func (n *net) conv(in, out, k, stride, group int) string {
 	pad := k / 2
 	c := n.node("Conv", onnx.Attrs{"pads": []int{pad, pad, pad, pad}, "strides": []int{stride, stride}, "group": group}, n.at, n.weights.add(out, in/group, k, k))
@@ -53,7 +53,7 @@ func (n *net) relu6() string {
 	return n.node("Clip", nil, n.at, "zero", "six")
 }
 
-// classify ends a network of that many channels.
+// classify adds the classifier for the given number of channels and returns the model.
 func (n *net) classify(channels, classes int) *onnx.Model {
 	n.node("GlobalAveragePool", nil, n.at)
 	n.node("Flatten", nil, n.at)
@@ -62,8 +62,7 @@ func (n *net) classify(channels, classes int) *onnx.Model {
 	return n.Must()
 }
 
-// mobileNetV2 has the layers of MobileNetV2 1.0 at 224² (Sandler and others, 2018,
-// table 2).
+// mobileNetV2 returns MobileNetV2 1.0 at 224² (Sandler and others, 2018, table 2).
 func mobileNetV2() *onnx.Model {
 	n := newNet(224)
 	n.conv(3, 32, 3, 2, 1)
@@ -96,8 +95,8 @@ func mobileNetV2() *onnx.Model {
 	return n.classify(1280, 1000)
 }
 
-// resNetBlocks has one strided and one plain basic block per stage, as ResNet-18
-// does, after its stem.
+// resNetBlocks returns one strided and one plain basic block per stage, after the first
+// convolution, as in ResNet-18.
 func resNetBlocks() *onnx.Model {
 	n := newNet(224)
 	n.conv(3, 64, 7, 2, 1)
@@ -125,7 +124,7 @@ func resNetBlocks() *onnx.Model {
 	return n.classify(512, 1000)
 }
 
-// quantizedResNetBlocks has the convolutions of resNetBlocks with QuantizeLinear and
+// quantizedResNetBlocks returns the convolutions of resNetBlocks with QuantizeLinear and
 // DequantizeLinear around them, as the quantizers of ONNX Runtime and PyTorch write them.
 func quantizedResNetBlocks() *onnx.Model {
 	n := newNet(224)
@@ -197,8 +196,8 @@ func (n *net) silu() string {
 	return n.node("Mul", nil, x, n.node("Sigmoid", nil, x))
 }
 
-// excite scales channels by what a bottleneck of mid channels makes of their means
-// (Hu and others, 2018).
+// excite multiplies channels by a function of their means, a bottleneck of mid channels (Hu and
+// others, 2018).
 func (n *net) excite(channels, mid int) string {
 	x := n.at
 	n.node("GlobalAveragePool", nil, x)
@@ -208,7 +207,7 @@ func (n *net) excite(channels, mid int) string {
 	return n.node("Mul", nil, x, n.node("Sigmoid", nil, n.at))
 }
 
-// efficientNet has the layers of EfficientNet-B0 (Tan and Le, 2019, table 1).
+// efficientNet returns EfficientNet-B0 (Tan and Le, 2019, table 1).
 func efficientNet() *onnx.Model {
 	n := newNet(224)
 	n.conv(3, 32, 3, 2, 1)
@@ -242,7 +241,7 @@ func efficientNet() *onnx.Model {
 	return n.classify(1280, 1000)
 }
 
-// unet goes down and up over four sizes with joins across (Ronneberger and others, 2015), with
+// unet returns a U-Net over four sizes with skip connections (Ronneberger and others, 2015), with
 // half of its channels.
 func unet() *onnx.Model {
 	n := newNet(256)
@@ -274,8 +273,8 @@ func unet() *onnx.Model {
 	return n.Must()
 }
 
-// yolo has the parts of the YOLO detectors from version 5 on: split stages of residual blocks with
-// SiLU, pooling at several sizes, upsampling and joins, and heads at two strides.
+// yolo returns the parts of YOLO detectors since version 5: split stages of residual blocks with
+// SiLU, pooling at several sizes, upsampling and concatenation, and heads at two strides.
 func yolo() *onnx.Model {
 	n := newNet(320)
 	conv := func(in, out, k, stride int) string {

@@ -26,18 +26,17 @@ import (
 //go:embed models/*.onnx models/digit7.png
 var files embed.FS
 
-// NotFoundError says that there is no example of that name. It is fs.ErrNotExist
-// to errors.Is.
+// NotFoundError is the error for an unknown example. errors.Is reports that it is fs.ErrNotExist.
 type NotFoundError struct{ Name string }
 
-// Error has the words of onnxruntime.datasets.get_example.
+// Error returns the text of onnxruntime.datasets.get_example.
 func (e *NotFoundError) Error() string { return fmt.Sprintf("Unable to find example '%s'", e.Name) }
 
 // Unwrap returns fs.ErrNotExist.
 func (e *NotFoundError) Unwrap() error { return fs.ErrNotExist }
 
-// Get returns the bytes of the example of that name, such as "sigmoid.onnx". The
-// slice is the caller's own. The error is a *NotFoundError.
+// Get returns the bytes of the example with the given name, such as "sigmoid.onnx", in a new slice.
+// Errors are of type *NotFoundError.
 func Get(name string) ([]byte, error) {
 	if !strings.HasSuffix(name, ".onnx") || strings.ContainsAny(name, `/\`) {
 		return nil, &NotFoundError{Name: name}
@@ -53,7 +52,7 @@ func Get(name string) ([]byte, error) {
 func Names() []string {
 	names, err := fs.Glob(files, "models/*.onnx")
 	if err != nil {
-		panic(err) // only for a bad pattern
+		panic(err) // the pattern is valid
 	}
 	for i, n := range names {
 		names[i] = strings.TrimPrefix(n, "models/")
@@ -61,12 +60,11 @@ func Names() []string {
 	return names
 }
 
-// SampleDigit is the digit on the sample picture.
+// SampleDigit is the digit in the sample image.
 const SampleDigit = 7
 
-// SamplePicture returns a picture for digits.onnx: a PNG of 8×8 pixels, 8-bit
-// grey, 0 paper to 255 ink, with the handwritten digit SampleDigit. The network
-// was not trained on it.
+// SamplePicture returns an input for digits.onnx: a PNG of 8×8 pixels, 8-bit grey, 0 paper to 255
+// ink, with the handwritten digit SampleDigit. It is not in the training data.
 func SamplePicture() []byte {
 	b, err := files.ReadFile("models/digit7.png")
 	if err != nil {

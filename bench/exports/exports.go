@@ -19,22 +19,22 @@ import (
 	"github.com/onward-ml/onward/tensor"
 )
 
-// engines run every case.
+// engines lists the providers that run every case.
 var engines = []string{"cpu", "reference"}
 
-// note is case.json: where a model comes from and how close its results must be.
+// note is case.json: the origin of a model and the tolerances of its results.
 type note struct {
 	Library  string  `json:"library"`
 	Exporter string  `json:"exporter"`
 	RTol     float64 `json:"rtol"`
 	ATol     float64 `json:"atol"`
 
-	// ONNXRuntime says where ONNX Runtime differs from the library; empty where it
-	// agrees. Where it and both engines agree with each other, the exported model is
-	// not the library's.
+	// ONNXRuntime describes how ONNX Runtime differs from the library; empty if it agrees. If both
+	// engines agree with ONNX Runtime only, the exported model computes something else than the
+	// library.
 	ONNXRuntime string `json:"onnxruntime"`
 
-	// NotExported is the exporter's error; then there is no model.
+	// NotExported is the error of an exporter that failed. There is no model then.
 	NotExported string `json:"not_exported"`
 }
 
@@ -44,17 +44,17 @@ type exported struct {
 	folder       string
 	note
 	in, out map[string]*tensor.Tensor
-	ort     map[string]*tensor.Tensor // ONNX Runtime's results where they differ from out
+	ort     map[string]*tensor.Tensor // ONNX Runtime's results, if they differ from out
 }
 
-// outcome is what one engine makes of a case.
+// outcome is the result of a case on one engine.
 type outcome struct {
 	maxAbs float64 // largest absolute difference over all numbers compared
 	err    error
-	asORT  bool // err is not nil, and the results are ONNX Runtime's
+	asORT  bool // err is not nil, and the results agree with ONNX Runtime's
 }
 
-// find lists the cases below a folder, FOLDER/FAMILY/NAME/case.json, in order.
+// find returns the cases below a folder, FOLDER/FAMILY/NAME/case.json, in order.
 func find(root string) ([]*exported, error) {
 	var cases []*exported
 	err := filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
@@ -104,7 +104,7 @@ func (c *exported) load() error {
 // model returns the path of the case's model.
 func (c *exported) model() string { return filepath.Join(c.folder, "model.onnx") }
 
-// run runs the case on one engine and compares.
+// run runs the case on one engine and compares the results.
 func (c *exported) run(ctx context.Context, engine string) (o outcome) {
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Minute)
 	defer cancel()
@@ -138,11 +138,10 @@ func (c *exported) run(ctx context.Context, engine string) (o outcome) {
 	return o
 }
 
-// compare returns the largest difference between a result and the library's. The
-// library computes in a type of its own, so numbers are compared as float64:
-// integers exactly, others to atol + rtol·|want|; axes of length 1 are the
-// exporter's business. A sequence of maps is compared as the matrix whose columns
-// are the keys in order.
+// compare returns the largest difference between a result and the library's. Since the library
+// computes in its own types, numbers are compared as float64: integers exactly, others within atol
+// + rtol·|want|. Axes of length 1 are ignored, since exporters add or drop them. A sequence of maps
+// is compared as a matrix whose columns are the sorted keys.
 func compare(got tensor.Value, want *tensor.Tensor, rtol, atol float64) (maxAbs float64, err error) {
 	if s, ok := got.(*tensor.Sequence); ok {
 		if got, err = matrix(s); err != nil {
@@ -154,13 +153,13 @@ func compare(got tensor.Value, want *tensor.Tensor, rtol, atol float64) (maxAbs 
 		return 0, fmt.Errorf("is %T, want a tensor or a sequence of maps", got)
 	}
 	if want == nil {
-		return 0, errors.New("there is nothing to compare with")
+		return 0, errors.New("there is no expected result")
 	}
 	if !slices.Equal(squeezed(g.Shape()), squeezed(want.Shape())) {
-		return 0, fmt.Errorf("has shape %v, want %v", g.Shape(), want.Shape())
+		return 0, fmt.Errorf("shape is %v, want %v", g.Shape(), want.Shape())
 	}
 	if (g.DType() == tensor.TypeString) != (want.DType() == tensor.TypeString) {
-		return 0, fmt.Errorf("is of type %v, want %v", g.DType(), want.DType())
+		return 0, fmt.Errorf("type is %v, want %v", g.DType(), want.DType())
 	}
 	if g.DType() == tensor.TypeString {
 		if g, err = g.Reshape(want.Shape()...); err != nil {
@@ -183,7 +182,7 @@ func compare(got tensor.Value, want *tensor.Tensor, rtol, atol float64) (maxAbs 
 	for i := range a {
 		d := math.Abs(a[i] - b[i])
 		if a[i] == b[i] || math.IsNaN(a[i]) && math.IsNaN(b[i]) {
-			continue // infinities of one sign, too
+			continue // including infinities of the same sign
 		}
 		if math.IsNaN(d) || d > maxAbs {
 			maxAbs = d
@@ -213,8 +212,8 @@ func squeezed(shape []int) []int {
 	return slices.DeleteFunc(slices.Clone(shape), func(d int) bool { return d == 1 })
 }
 
-// matrix turns what ZipMap gives, a map from class to probability per row, into a
-// matrix. All rows must have the same keys in the same order: ZipMap's are sorted.
+// matrix converts a result of ZipMap, a map from class to probability per row, to a matrix. All
+// rows must have the same keys in the same order; ZipMap sorts them.
 func matrix(s *tensor.Sequence) (*tensor.Tensor, error) {
 	var all []float64
 	var keys *tensor.Tensor
@@ -226,7 +225,7 @@ func matrix(s *tensor.Sequence) (*tensor.Tensor, error) {
 		if keys == nil {
 			keys = m.Keys
 		} else if err := tensor.Equal(m.Keys, keys); err != nil {
-			return nil, fmt.Errorf("the keys of row %d are not those of row 0: %w", i, err)
+			return nil, fmt.Errorf("keys of row %d differ from row 0: %w", i, err)
 		}
 		t, ok := m.Values.(*tensor.Tensor)
 		if !ok {
@@ -239,13 +238,13 @@ func matrix(s *tensor.Sequence) (*tensor.Tensor, error) {
 		all = append(all, row...)
 	}
 	if keys == nil {
-		return nil, errors.New("is an empty sequence")
+		return nil, errors.New("sequence is empty")
 	}
 	return tensor.New(all, len(s.Items), keys.Len())
 }
 
-// operators counts a model's nodes, those of subgraphs and functions too, and its
-// kinds of operators.
+// operators returns the number of nodes of a model, including subgraphs and functions, and the
+// number of different operators.
 func operators(m *onnx.Model) (nodes, kinds int) {
 	seen := map[string]bool{}
 	var count func([]*onnx.Node)

@@ -43,13 +43,13 @@ func TestCompareFails(t *testing.T) {
 		got, want *tensor.Tensor
 		text      string
 	}{
-		{f(1, 2), f(1, 2, 3), "has shape [2], want [3]"},
+		{f(1, 2), f(1, 2, 3), "shape is [2], want [3]"},
 		{f(1, 2), f(1, 2.5), "1 of 2 elements differ, the first is 1: 2, want 2.5"},
 		{f(1, nan), f(1, 2), "1 of 2 elements differ"},
 		{f(1, 2), f(1, nan), "1 of 2 elements differ"},
 		{i(1000000), i(1000001), "1 of 1 elements differ"},
 		{s("a"), s("b"), ""},
-		{s("a"), i(1), "is of type string, want int64"},
+		{s("a"), i(1), "type is string, want int64"},
 	} {
 		_, err := compare(c.got, c.want, 1e-3, 1e-3)
 		if err == nil || !strings.Contains(err.Error(), c.text) {

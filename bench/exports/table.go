@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// row is a case with what came of it.
+// row is a case with its outcomes.
 type row struct {
 	*exported
 	nodes, kinds int
@@ -23,7 +23,7 @@ func (r row) failed() bool {
 	return false
 }
 
-// brief is an error on one line of limited length.
+// brief formats an error on one line of limited length.
 func brief(s string) string {
 	s = strings.Join(strings.Fields(s), " ")
 	if r := []rune(s); len(r) > 300 {
@@ -34,8 +34,8 @@ func brief(s string) string {
 
 func cell(s string) string { return strings.ReplaceAll(brief(s), "|", "\\|") }
 
-// report is docs/exports.md: for each family the lines of its table and how its
-// models were made, and what the exporters refuse.
+// report is the content of docs/exports.md: for each family the rows of its table and how its
+// models were made, and the models that exporters refuse.
 type report struct {
 	families map[string]*family
 	refused  map[string]string // line by FAMILY/NAME
@@ -51,7 +51,7 @@ const (
 	explainedTitle = "Why some models fail or differ"
 )
 
-// explained is the section on the cases whose outcome asks for a reason.
+// explained is the section with the reasons for cases that differ.
 const explained = `- torchvision_detection/fasterrcnn_resnet50_* differ from torch by up to 0.03 of a pixel. That is rounding, which these networks with
   random weights amplify, as the two torchscript exports show (not examined for retinanet_resnet50_* and fcos_resnet50_*). With the model in float64 as the truth, the relative error of the
   features grows block by block on every engine, for fasterrcnn_resnet50_fpn_v2 from 2.2e-7 (cpu), 1.4e-7 (ONNX Runtime) and 0.4e-7
@@ -64,8 +64,7 @@ const explained = `- torchvision_detection/fasterrcnn_resnet50_* differ from tor
   index -1 and hands it to ArrayFeatureExtractor, whose indices start at 0; ONNX Runtime refuses it with the same index.
 `
 
-// earlier reads a report back, so that a run over some of the models keeps the
-// lines of the others.
+// earlier parses a report, so that a run over some of the models keeps the rows of the others.
 func earlier(text string) *report {
 	r := &report{families: map[string]*family{}, refused: map[string]string{}}
 	var f *family
@@ -107,13 +106,13 @@ func (r *report) family(name string) *family {
 	return r.families[name]
 }
 
-// add puts a case's line in, in place of an earlier one.
+// add adds the row of a case, or replaces an earlier one.
 func (r *report) add(c row) {
 	f, name := r.family(c.family), c.family+"/"+c.name
 	delete(f.lines, c.name)
 	delete(r.refused, name)
 	if c.NotExported != "" {
-		why, _, _ := strings.Cut(c.NotExported, " [Caused by") // torch's exporter goes on with places in the files of its machine
+		why, _, _ := strings.Cut(c.NotExported, " [Caused by") // torch's exporter appends file paths of its machine
 		r.refused[name] = fmt.Sprintf("| %s | %s | %s |", name, c.Exporter, cell(why))
 		return
 	}

@@ -28,32 +28,32 @@ import (
 // target is a provider to check.
 type target struct {
 	provider string
-	device   string        // of the suite's cases
+	device   string        // of the cases of the suite
 	memory   onward.Device // for bindings
-	least    int           // cases of the suite that must pass
+	least    int           // minimum number of passing cases
 }
 
-// The release passes more cases on its CPU provider, which takes over what a GPU's
-// lacks: so few may fail.
+// The minimum is low because the release passes some cases on the CPU provider only, which runs
+// what a GPU provider does not support.
 var targets = []target{
 	{"ort:cuda", "CUDA", onward.Device{Type: "cuda"}, 1600},
 	{"ort:tensorrt", "CUDA", onward.Device{Type: "cuda"}, 1500},
 }
 
-// gpuOf returns nil when there is an NVIDIA GPU with its driver.
+// gpuOf returns nil if the machine has an NVIDIA GPU and its driver.
 func gpuOf(ctx context.Context) error {
 	nodes, _ := filepath.Glob("/dev/nvidia[0-9]*")
 	_, err := os.Stat("/proc/driver/nvidia/version")
 	if len(nodes) > 0 && err == nil {
 		return nil
 	}
-	if _, err := store.Run(ctx, "", "nvidia-smi", "-L"); err == nil { // Windows has no such files
+	if _, err := store.Run(ctx, "", "nvidia-smi", "-L"); err == nil { // Windows has no device files
 		return nil
 	}
 	return errors.New("there is no NVIDIA GPU: no /dev/nvidia0, and nvidia-smi finds none")
 }
 
-// all adds every row.
+// all adds all rows.
 func (c *checker) all() {
 	c.onGPU("machine", "NVIDIA GPU", func(ctx context.Context) (string, error) {
 		s, err := store.Run(ctx, "", "nvidia-smi", "--query-gpu=name,driver_version,memory.total", "--format=csv,noheader")
@@ -95,7 +95,7 @@ func (c *checker) suite() (string, error) {
 	}
 	s, err := suite.Find()
 	if err != nil {
-		return "", fmt.Errorf("%w; `make suite` fetches it, or -data names its folder", err)
+		return "", fmt.Errorf("%w; fetch it with `make suite`, or set its folder with -data", err)
 	}
 	return s.Dir, nil
 }
@@ -118,7 +118,7 @@ func (c *checker) conformance(ctx context.Context, t target) (string, error) {
 	return text, nil
 }
 
-// presets are those for a GPU, on the example that reads digits.
+// presets returns the presets for a GPU, for the example digits.onnx.
 func presets() []preset.Preset {
 	x := backend.One(digits(8))
 	return []preset.Preset{
@@ -131,7 +131,7 @@ func presets() []preset.Preset {
 	}
 }
 
-// digits is a batch of made-up pictures.
+// digits returns a batch of synthetic images.
 func digits(n int) *tensor.Tensor {
 	t := tensor.Must(tensor.Zeros(tensor.TypeFloat32, n, 1, 8, 8))
 	for i := range tensor.Of[float32](t) {
@@ -140,8 +140,8 @@ func digits(n int) *tensor.Tensor {
 	return t
 }
 
-// tryPreset runs a preset on an example and compares with this module's engine:
-// closely for floats, loosely for fewer bits.
+// tryPreset runs a preset on an example and compares the result with the Go engine's: with a small
+// tolerance for float32, with a large one for types of fewer bits.
 func tryPreset(ctx context.Context, p preset.Preset) (string, error) {
 	data, err := datasets.Get("digits.onnx")
 	if err != nil {
@@ -211,7 +211,8 @@ func tryPreset(ctx context.Context, p preset.Preset) (string, error) {
 	return fmt.Sprintf("agrees within %g; opens in %v, first run %v", atol, loaded.Round(time.Millisecond), first.Round(time.Microsecond)), nil
 }
 
-// qdq is a classifier of 8x8 pictures whose scales are in nodes.
+// qdq returns a classifier of 8×8 images that is quantized with QuantizeLinear and
+// DequantizeLinear.
 func qdq() (*onnx.Model, error) {
 	f := onnx.DataType(tensor.TypeFloat32)
 	b := onnx.NewModel("qdq").Opset("", 13).IRVersion(8)
@@ -239,7 +240,7 @@ func qdq() (*onnx.Model, error) {
 	return m, nil
 }
 
-// scenario is one of the three of ONNX Runtime's page on IOBinding.
+// scenario is one of the three scenarios in ONNX Runtime's documentation of IOBinding.
 type scenario struct {
 	name    string
 	in, out bool // on the device
@@ -317,11 +318,10 @@ func bind(ctx context.Context, t target, s scenario) (string, error) {
 	return fmt.Sprintf("%d runs are right", runs), nil
 }
 
-// timed are the models of the suite that are measured.
+// timed lists the models of the suite that are measured.
 var timed = []string{"light_resnet50", "light_vgg19", "light_densenet121", "light_squeezenet"}
 
-// time measures a model on this module's engine, on ONNX Runtime's CPU provider and
-// on the targets.
+// time measures a model on the Go engine, on ONNX Runtime's CPU provider and on the targets.
 func (c *checker) time(ctx context.Context, model string) (string, error) {
 	dir, err := c.suite()
 	if err != nil {

@@ -66,12 +66,11 @@ func main() {
 	}
 }
 
-// reexecuted is set in the environment of the process that withLibraries starts.
+// reexecuted is an environment variable that is set in the process that withLibraries starts.
 const reexecuted = "ONWARD_GPU_LIBRARIES"
 
-// withLibraries starts the program anew with the folders of CUDA, cuDNN and
-// TensorRT on the loader's path, where it finds some that are not: the loader reads
-// that only once.
+// withLibraries restarts the program with the folders of CUDA, cuDNN and TensorRT in the loader's
+// path, unless they are in it. The loader reads the path only when a process starts.
 func withLibraries(lib string) error {
 	if runtime.GOOS != "linux" || os.Getenv(reexecuted) != "" {
 		return nil
@@ -97,8 +96,8 @@ func withLibraries(lib string) error {
 	return err
 }
 
-// libraryFolders are the folders in which NVIDIA's installers and Python packages put
-// their libraries, as far as they exist.
+// libraryFolders returns the existing folders in which NVIDIA's installers and Python packages put
+// their libraries.
 func libraryFolders(home string, prefixes ...string) []string {
 	patterns := []string{"/usr/local/cuda*/lib64", "/usr/local/cuda*/targets/*/lib", "/opt/tensorrt*/lib", "/usr/local/tensorrt*/lib"}
 	for _, p := range append(prefixes, filepath.Join(home, ".local"), "/usr/local", "/usr") {
@@ -112,13 +111,13 @@ func libraryFolders(home string, prefixes ...string) []string {
 	}
 	var dirs []string
 	for _, p := range patterns {
-		m, _ := filepath.Glob(p) // the patterns are sound
+		m, _ := filepath.Glob(p) // the patterns are valid
 		dirs = append(dirs, m...)
 	}
 	return dirs
 }
 
-// row is one check and how it ended.
+// row is a check and its outcome.
 type row struct {
 	kind, name string
 	do         func(context.Context) (string, error)
@@ -126,14 +125,14 @@ type row struct {
 	err        error
 }
 
-// checker runs the rows of the table in order.
+// checker runs the checks in order.
 type checker struct {
 	data     string
 	duration time.Duration
 	include  []string // kinds of rows; nil for all
 	targets  []target
 	progress io.Writer
-	gpu      error // nil when there is one
+	gpu      error // nil if there is a GPU
 	rows     []*row
 }
 
@@ -181,8 +180,8 @@ func (c *checker) print(w io.Writer) {
 	fmt.Fprintf(w, "%d ok, %d failed\n", len(c.rows)-failed, failed)
 }
 
-// oneLine keeps a text readable in a table: an error of opening a library has a line
-// for each place.
+// oneLine shortens a text to one line. The error of opening a library has a line for each path
+// tried.
 func oneLine(s string) string {
 	var parts []string
 	for line := range strings.Lines(s) {

@@ -156,7 +156,7 @@ func printDoctor(w io.Writer, d *doctorJSON) error {
 // places where there is nothing, and counts these.
 func presentPlaces(text string) (lines []string, absent int) {
 	for line := range strings.SplitSeq(clean(text), "\n") {
-		if strings.HasSuffix(line, ": not there") {
+		if strings.HasSuffix(line, ": file does not exist") {
 			absent++
 			continue
 		}

@@ -1,9 +1,8 @@
-// Package cpu names the instruction-set levels that the kernels are written
-// for, detects the best one of this machine and lets tests and the environment
-// force a lower one.
+// Package cpu defines the instruction-set levels of the kernels, detects the best level of the
+// machine, and lets tests and the environment select a lower one.
 //
-// The environment variable ONWARD_CPU takes generic, avx2, avx512 or neon. A level
-// that this machine or this build does not have is ignored, and [Notice] says so.
+// The environment variable ONWARD_CPU selects generic, avx2, avx512 or neon. A level that the
+// machine or the build does not support is ignored, and [Notice] says so.
 package cpu
 
 import (
@@ -13,8 +12,8 @@ import (
 	"sync/atomic"
 )
 
-// Level is one instruction-set level. On amd64 the levels are ordered: a machine
-// that has a level has those below it. NEON stands alone.
+// Level is an instruction-set level. On amd64 the levels are ordered: a machine with a level
+// supports all lower ones. On arm64 there is only NEON above Generic.
 type Level uint8
 
 const (
@@ -30,7 +29,7 @@ const (
 
 var names = [...]string{Generic: "generic", AVX2: "avx2", AVX512: "avx512", NEON: "neon"}
 
-// String returns the name that ONWARD_CPU takes.
+// String returns the name of the level, as in ONWARD_CPU.
 func (l Level) String() string {
 	if int(l) < len(names) {
 		return names[l]
@@ -60,7 +59,7 @@ func init() {
 	notice = n
 }
 
-// choose returns the level for a value of ONWARD_CPU, and why the value was not followed.
+// choose returns the level for a value of ONWARD_CPU, and the reason if the value was ignored.
 func choose(env string) (Level, string) {
 	if env == "" {
 		return detected, ""
@@ -75,16 +74,16 @@ func choose(env string) (Level, string) {
 	return l, ""
 }
 
-// Detected returns the best level of this machine and this build.
+// Detected returns the best level of the machine and the build.
 func Detected() Level { return detected }
 
-// Active returns the level in force: the detected one unless ONWARD_CPU or [Set] lowered it.
+// Active returns the current level: the detected one, unless ONWARD_CPU or [Set] selected another.
 func Active() Level { return Level(active.Load()) }
 
-// Notice returns why ONWARD_CPU was not followed, or the empty string.
+// Notice returns the reason why ONWARD_CPU was ignored, or "".
 func Notice() string { return notice }
 
-// Available reports whether kernels of level l can run here.
+// Available reports whether kernels of level l can run on this machine.
 func Available(l Level) bool {
 	switch l {
 	case Generic:
@@ -95,7 +94,7 @@ func Available(l Level) bool {
 	return detected != NEON && l <= detected
 }
 
-// Levels returns every level that can run here, Generic first.
+// Levels returns the available levels, Generic first.
 func Levels() []Level {
 	var ls []Level
 	for l := Generic; int(l) < len(names); l++ {
@@ -106,8 +105,8 @@ func Levels() []Level {
 	return ls
 }
 
-// Set forces level l and returns a function that restores the level before. It is
-// for tests; it panics on a level that is not available.
+// Set selects level l and returns a function that restores the previous one. It is for tests. It
+// panics if the level is not available.
 func Set(l Level) (restore func()) {
 	if !Available(l) {
 		panic(fmt.Sprintf("cpu: level %s is not available, have %v", l, Levels()))

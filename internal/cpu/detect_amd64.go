@@ -9,7 +9,7 @@ var hasVNNI = cpu.X86.HasAVX512VNNI
 func detect() Level {
 	x := &cpu.X86
 	switch {
-	// golang.org/x/sys/cpu clears these flags when the operating system does not save the registers.
+	// golang.org/x/sys/cpu clears these flags if the operating system does not save the registers.
 	case !x.HasAVX2 || !x.HasFMA || !x.HasF16C:
 		return Generic
 	case x.HasAVX512F && x.HasAVX512BW && x.HasAVX512VL && x.HasAVX512DQ && x.HasAVX512CD:

@@ -1,9 +1,8 @@
-// Package dl opens native libraries and calls their functions without cgo, so
-// that a driver costs its users no C compiler.
+// Package dl opens native libraries and calls their functions without cgo, so that users of a
+// driver need no C compiler.
 //
-// A driver names the places where its library may lie, in order ([Place]), and
-// [Open] takes the first that loads. When none does, the error lists every place
-// with the reason.
+// A driver lists the paths where its library may be ([Place]), and [Open] opens the first one that
+// loads. If none does, the error lists every path with the reason.
 package dl
 
 import (
@@ -16,41 +15,40 @@ import (
 	"unsafe"
 )
 
-// ErrUnsupported says that native libraries cannot be opened on this platform.
+// ErrUnsupported is the error of platforms on which native libraries cannot be opened.
 var ErrUnsupported = errors.New("native libraries cannot be opened on " + runtime.GOOS + "/" + runtime.GOARCH)
 
-// Library is an open native library. It stays open until the process ends: native
-// runtimes keep threads of their own and do not survive being unloaded.
+// Library is an open native library. It stays open until the process ends: the libraries have
+// threads of their own and cannot be unloaded safely.
 type Library struct {
-	Path   string // as it was opened: a path, or a bare name that the system's loader found
-	Source string // the place's, in words
+	Path   string // as opened: a path, or a name that the system's loader resolved
+	Source string // description of the Place
 	handle uintptr
 }
 
-// Place is one place where a library may lie.
+// Place is a location where a library may be.
 type Place struct {
-	Source string // where the path comes from, in words: "ONWARD_ORT_LIBRARY"
-	// Path is a file, a pattern of path/filepath's Match, or a bare name for the
-	// system's loader. Of several matches the last in natural order is tried first:
-	// the newest version.
+	Source string // origin of the path, for people: "ONWARD_ORT_LIBRARY"
+	// Path is a file, a pattern for filepath.Match, or a name that the system's loader resolves. Of
+	// several matches the last one in natural order, the newest version, is tried first.
 	Path string
-	// Must stops the search when the place fails: the user has named it.
+	// Must ends the search if this place fails, because the user asked for it.
 	Must bool
 }
 
-// Attempt is a place that was tried, and why it failed.
+// Attempt is a path that was tried and the reason why it failed.
 type Attempt struct {
 	Source, Path string
 	Err          error
 }
 
-// NotFoundError lists every place that was looked at.
+// NotFoundError lists all paths that were tried.
 type NotFoundError struct {
-	What  string // the library in words: "ONNX Runtime's library"
+	What  string // the library, for people: "ONNX Runtime's library"
 	Tried []Attempt
 }
 
-// Error has a line for each place.
+// Error returns a line for each path.
 func (e *NotFoundError) Error() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s could not be opened; looked at:", e.What)
@@ -72,11 +70,11 @@ func (e *NotFoundError) Unwrap() []error {
 	return r
 }
 
-// ErrAbsent is the reason of a place where nothing lies.
-var ErrAbsent = errors.New("not there")
+// ErrAbsent is the reason if no file matches.
+var ErrAbsent = errors.New("file does not exist")
 
-// Open opens the first library in places that loads and that accept takes. accept
-// may be nil; its error is the reason in the list. The error is a *[NotFoundError].
+// Open opens the first library in places that loads and that accept accepts. accept may be nil; its
+// error becomes the reason in the list. Errors are of type *[NotFoundError].
 func Open(what string, places []Place, accept func(*Library) error) (*Library, error) {
 	fail := &NotFoundError{What: what}
 	for _, p := range places {
@@ -101,14 +99,14 @@ func Open(what string, places []Place, accept func(*Library) error) (*Library, e
 	return nil, fail
 }
 
-// expand returns the files that a place names.
+// expand returns the files that match the place.
 func (p Place) expand() ([]string, error) {
 	if filepath.Base(p.Path) == p.Path {
 		return []string{p.Path}, nil
 	}
 	m, err := filepath.Glob(p.Path)
 	if err != nil {
-		return nil, fmt.Errorf("bad pattern: %w", err)
+		return nil, fmt.Errorf("invalid pattern: %w", err)
 	}
 	if len(m) == 0 {
 		return nil, ErrAbsent
@@ -159,25 +157,24 @@ func (l *Library) Symbol(name string) (uintptr, error) {
 	return p, nil
 }
 
-// Call calls a C function that takes and returns integers and pointers only, at
-// most 15 of them. Go memory may be passed as uintptr(unsafe.Pointer(p)) in the
-// call itself: it is kept alive for the call. Memory that the function keeps must
-// be kept alive by the caller.
+// Call calls a C function that takes and returns integers and pointers only, at most 15 of them.
+// Go memory may be passed as uintptr(unsafe.Pointer(p)) in the call expression: it is kept alive
+// during the call. The caller must keep memory alive that the function retains.
 //
 //go:uintptrescapes
 func Call(fn uintptr, args ...uintptr) uintptr {
 	return call(fn, args)
 }
 
-// Callback makes a C function of a Go function that takes and returns uintptr only.
-// It stays for the life of the process, and there may be a few thousand: make one for
-// all uses. It is 0 where native libraries cannot be opened.
+// Callback returns a C function that calls fn, a Go function that takes and returns uintptr only.
+// It is never freed, and a process can have a few thousand: create one and reuse it. It returns 0
+// if native libraries are not supported.
 func Callback(fn any) uintptr { return callback(fn) }
 
-// Pointer makes a pointer of an address that a C function returned.
+// Pointer converts an address that a C function returned to a pointer.
 func Pointer(p uintptr) unsafe.Pointer { return *(*unsafe.Pointer)(unsafe.Pointer(&p)) }
 
-// Bytes is the n bytes of C memory at p, not copied; nil for a null pointer.
+// Bytes returns the n bytes of C memory at p, without copying; nil if p is null.
 func Bytes(p uintptr, n int) []byte {
 	if p == 0 || n <= 0 {
 		return nil
@@ -185,7 +182,7 @@ func Bytes(p uintptr, n int) []byte {
 	return unsafe.Slice((*byte)(Pointer(p)), n)
 }
 
-// String copies the NUL-terminated C string at p; "" for a null pointer.
+// String returns a copy of the NUL-terminated C string at p; "" if p is null.
 func String(p uintptr) string {
 	if p == 0 {
 		return ""
@@ -197,15 +194,15 @@ func String(p uintptr) string {
 	return string(Bytes(p, n))
 }
 
-// CString returns s with a NUL behind it. What lies behind a NUL inside of s is
-// lost to C.
+// CString returns a NUL-terminated copy of s. C sees s only up to its first NUL.
 func CString(s string) *byte {
 	b := make([]byte, len(s)+1)
 	copy(b, s)
 	return &b[0]
 }
 
-// CStrings is [CString] for a list, as a C array of pointers; nil for none.
+// CStrings returns a C array of pointers to copies of the strings, as [CString] makes them; nil if
+// list is empty.
 func CStrings(list []string) []*byte {
 	r := make([]*byte, len(list))
 	for i, s := range list {
@@ -214,8 +211,8 @@ func CStrings(list []string) []*byte {
 	return r
 }
 
-// Array is the address of a slice's first element, null for an empty one, to be
-// passed in a call as uintptr(Array(s)).
+// Array returns the address of a slice's first element, or null if it is empty. Pass it in a call
+// as uintptr(Array(s)).
 func Array[T any](s []T) unsafe.Pointer {
 	if len(s) == 0 {
 		return nil

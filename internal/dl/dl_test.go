@@ -58,7 +58,7 @@ func TestOpenListsEveryPlace(t *testing.T) {
 	if !errors.As(err, &nf) || len(nf.Tried) != 4 {
 		t.Fatalf("Open = %v, want a list of 4 places", err)
 	}
-	for _, want := range []string{"the test library", "absent.so (first): not there", "*.dylib (second): not there", text + " (third)", "(fourth)"} {
+	for _, want := range []string{"the test library", "absent.so (first): file does not exist", "*.dylib (second): file does not exist", text + " (third)", "(fourth)"} {
 		if !strings.Contains(err.Error(), want) {
 			t.Errorf("error has no %q:\n%v", want, err)
 		}

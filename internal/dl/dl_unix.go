@@ -17,9 +17,8 @@ func load(path string) (uintptr, error) {
 			return 0, ErrAbsent
 		}
 	}
-	// Every symbol is bound at once: one that is missing is an error here and not
-	// the end of the process later. Local, because two releases of a runtime may be
-	// open side by side.
+	// RTLD_NOW binds all symbols, so that a missing one is an error here instead of a crash later.
+	// RTLD_LOCAL allows two releases of a library to be open at the same time.
 	return purego.Dlopen(path, purego.RTLD_NOW|purego.RTLD_LOCAL)
 }
 

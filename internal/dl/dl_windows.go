@@ -10,7 +10,7 @@ import (
 func load(path string) (uintptr, error) {
 	flags := uintptr(windows.LOAD_LIBRARY_SEARCH_DEFAULT_DIRS)
 	if filepath.IsAbs(path) {
-		// The libraries that it needs lie beside it.
+		// Search for dependencies in the folder of the library.
 		flags |= windows.LOAD_LIBRARY_SEARCH_DLL_LOAD_DIR
 	}
 	h, err := windows.LoadLibraryEx(path, 0, flags)

@@ -14,16 +14,15 @@ type signalStack struct {
 	size  uintptr
 }
 
-// KeepSignalStack calls f, which calls native code that may exchange the thread's
-// signal stack, and gives the thread its own back.
+// KeepSignalStack calls f, which calls native code that may replace the thread's signal stack, and
+// restores the signal stack of the thread.
 //
-// OpenVINO's plug-in for CPUs installs a signal stack of the kernel's smallest size in
-// whatever thread loads it, and unmaps it when it is freed, in whatever thread that
-// is; ONNX Runtime's execution provider does both with every session. Go's handlers
-// need more room, and a signal that stops a goroutine finds no stack at all after
-// that, which ends the process. So f runs on one thread, and asynchronous signals wait
-// until the thread is itself again. Threads that f starts take no such signals, which
-// is right for threads that know no Go.
+// OpenVINO's CPU plug-in installs a signal stack of the kernel's minimum size in the thread that
+// loads it, and unmaps it in whatever thread frees it. ONNX Runtime's OpenVINO execution provider
+// does both with every session. Go's signal handlers need more room, and after the stack is
+// unmapped a signal that preempts a goroutine ends the process. So f runs on one locked thread with
+// asynchronous signals blocked until the stack is restored. Threads that f starts inherit the
+// blocked signals, which is right for threads that do not run Go.
 func KeepSignalStack(f func()) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()

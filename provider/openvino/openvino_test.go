@@ -262,7 +262,7 @@ func TestErrors(t *testing.T) {
 		{"nul", scale(1), []string{"cache_dir", "a\x00b"}, []string{"NUL"}, onward.ErrInvalidArgument},
 		{"own property", scale(1), []string{"NO_SUCH_PROPERTY", "1"}, []string{"NO_SUCH_PROPERTY"}, nil},
 		{"no such device", scale(1), []string{"device", "TPU"}, []string{"TPU", "only CPU"}, onward.ErrExecution},
-		{"library", scale(1), []string{"library", "/nowhere/libopenvino_c.so"}, []string{"/nowhere/libopenvino_c.so (the option library): not there", "pip install openvino", openvino.Env}, onward.ErrExecution},
+		{"library", scale(1), []string{"library", "/nowhere/libopenvino_c.so"}, []string{"/nowhere/libopenvino_c.so (the option library): file does not exist", "pip install openvino", openvino.Env}, onward.ErrExecution},
 	} {
 		s, err := open(t, c.model, c.options...)
 		if err == nil {

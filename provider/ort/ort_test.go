@@ -260,7 +260,7 @@ func TestErrors(t *testing.T) {
 		{"dim", scale(), config(t, "free_dimension:n", "x"), []string{"free_dimension:n"}, onward.ErrInvalidArgument},
 		{"nul", scale(), config(t, "session.x", "a\x00b"), []string{"NUL"}, onward.ErrInvalidArgument},
 		{"library", scale(), onward.ProviderConfig{Name: "ort:cpu", Options: map[string]string{"library": "/nowhere/libonnxruntime.so.1"}},
-			[]string{"/nowhere/libonnxruntime.so.1 (the option library): not there", "onnxruntime-node", ort.Env}, onward.ErrExecution},
+			[]string{"/nowhere/libonnxruntime.so.1 (the option library): file does not exist", "onnxruntime-node", ort.Env}, onward.ErrExecution},
 		{"cuda option", scale(), onward.ProviderConfig{Name: "ort:cuda", Options: map[string]string{"device_id": "first"}}, []string{"device_id", "first"}, onward.ErrInvalidArgument},
 	} {
 		err := open(c.model, c.config)
