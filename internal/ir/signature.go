@@ -296,7 +296,7 @@ func (s *Signature) bind(in []tensor.Type, numOut int, bound map[string]tensor.T
 		}
 	}
 	for i := len(in); i < len(s.In); i++ {
-		if p := s.In[i]; !p.Optional && (!p.Variadic || len(in)-i < p.Min) {
+		if p := s.In[i]; !p.Optional && (!p.Variadic || p.Min > 0) {
 			return fmt.Errorf("input %d (%s) is missing", i, p.Name)
 		}
 	}
