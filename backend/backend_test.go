@@ -405,12 +405,12 @@ func TestRunNode(t *testing.T) {
 }
 
 func TestRuntimeNames(t *testing.T) {
-	for name, want := range map[string]backend.Backend{"python": backend.Reference, "python_compiled": backend.CPU, "": backend.CPU, "cpu": backend.CPU, "reference": backend.Reference} {
+	for name, want := range map[string]backend.Backend{"OnnxInferenceBackend": backend.CPU, "python": backend.Reference, "python_compiled": backend.CPU, "": backend.CPU, "cpu": backend.CPU, "reference": backend.Reference} {
 		if b, err := backend.Runtime(name); err != nil || b != want {
 			t.Errorf("%q: %v, %v", name, b, err)
 		}
 	}
-	for _, name := range []string{"onnxruntime1", "onnxruntime2", "nosuch"} { // the driver is not imported here
+	for _, name := range []string{"OnnxInferenceBackendOrt", "onnxruntime1", "onnxruntime2", "nosuch"} { // the driver is not imported here
 		if _, err := backend.Runtime(name); err == nil || !strings.Contains(err.Error(), "not registered") {
 			t.Errorf("%q: %v", name, err)
 		}

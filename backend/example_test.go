@@ -7,6 +7,7 @@ import (
 
 	"github.com/onward-ml/onward/backend"
 	"github.com/onward-ml/onward/datasets"
+	"github.com/onward-ml/onward/onnx"
 	"github.com/onward-ml/onward/tensor"
 )
 
@@ -31,6 +32,44 @@ func Example() {
 	}
 	fmt.Println(out.Names[0], tensor.Of[float32](out.Tensor(0)))
 	// Output: Y [1 4 9 16 25 36]
+}
+
+// The methods of mlprodict's OnnxInferenceBackend are functions here.
+func ExampleRuntime() {
+	ctx := context.Background()
+	b, err := backend.Runtime("python") // OnnxInferenceBackend with runtime="python"
+	if err != nil {
+		log.Fatal(err)
+	}
+	data, err := datasets.Get("mul_1.onnx")
+	if err != nil {
+		log.Fatal(err)
+	}
+	model, err := onnx.Unmarshal(data, nil)
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println(b.Name(), backend.SupportsDevice(b, "CPU"), backend.SupportsDevice(b, "CUDA"))
+	supported, _ := backend.IsOpsetSupported(model)
+	fmt.Println(supported)
+	fmt.Println(backend.IsCompatible(ctx, model, b, "CPU"))
+	x := tensor.Must(tensor.New([]float32{1, 2, 3, 4, 5, 6}, 3, 2))
+	out, err := backend.RunModel(ctx, model, b, backend.One(x), nil)
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println(tensor.Of[float32](out.Tensor(0)))
+	node := &onnx.Node{OpType: "Neg", Inputs: []string{"x"}, Outputs: []string{"y"}}
+	if out, err = backend.RunNode(ctx, node, b, backend.One(x), nil); err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println(tensor.Of[float32](out.Tensor(0)))
+	// Output:
+	// reference true false
+	// true
+	// true <nil>
+	// [1 4 9 16 25 36]
+	// [-1 -2 -3 -4 -5 -6]
 }
 
 // Inputs of other dimensions than the model's are refused by every engine, in ONNX
