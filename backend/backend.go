@@ -1,6 +1,6 @@
-// Package backend is the ONNX Backend API
-// (https://onnx.ai/onnx/repo-docs/ImplementingAnOnnxBackend.html): Prepare loads
-// a model onto a backend, the Rep that it returns runs it.
+// Package backend implements the ONNX Backend API
+// (https://onnx.ai/onnx/repo-docs/ImplementingAnOnnxBackend.html). [Prepare] loads a
+// model for a [Backend] and returns a [Rep], which runs it.
 //
 //	rep, err := backend.Prepare(ctx, "model.onnx", backend.CPU, nil)
 //	outs, err := rep.Run(ctx, backend.List{x0, x1}, nil)
@@ -20,29 +20,28 @@ import (
 	"github.com/onward-ml/onward/tensor"
 )
 
-// Backend makes sessions: it is the choice of what runs a model.
+// Backend opens sessions for models; [Provider] implements it for the registered providers.
 type Backend interface {
-	// Name is the backend's name, such as "cpu".
+	// Name returns the backend's name, such as "cpu".
 	Name() string
-	// SupportsDevice reports whether the backend can run on a device. A nil error
-	// means yes; the error says why not.
+	// SupportsDevice returns nil if the backend can run on a device, else the reason.
 	SupportsDevice(d Device) error
-	// NewSession makes a session for a model on a device.
+	// NewSession opens a session for a model on a device.
 	NewSession(ctx context.Context, m *onnx.Model, d Device, opts *onward.SessionOptions) (*onward.Session, error)
 }
 
-// CompatibilityChecker is a backend that can tell from a model alone why it cannot
-// run it.
+// CompatibilityChecker is a [Backend] that can tell without opening a session whether it
+// supports a model.
 type CompatibilityChecker interface {
-	// CheckModel returns nil, or why the backend cannot run the model: all missing
-	// operators at once.
+	// CheckModel returns nil if the backend supports the model, else an error that
+	// lists everything that is missing, such as operators.
 	CheckModel(m *onnx.Model) error
 }
 
-// Provider is the backend of a provider that is registered with package onward.
+// Provider is the [Backend] of the registered provider with that name.
 type Provider string
 
-// The backends that need nothing but this module.
+// The providers of the Go engine.
 const (
 	CPU       Provider = "cpu"
 	Reference Provider = "reference"
@@ -54,8 +53,8 @@ func (p Provider) Name() string { return string(p) }
 // native reports whether the provider runs this module's own operators.
 func (p Provider) native() bool { return p == CPU || p == Reference }
 
-// CheckModel returns nil for a model whose operators and opsets this module
-// implements. Providers of other libraries know only when they open a model.
+// CheckModel returns nil if the Go engine implements the opsets and operators of the model. A
+// native library checks a model only when it opens it, so the result for its providers is nil.
 func (p Provider) CheckModel(m *onnx.Model) error {
 	if !p.native() {
 		return nil
@@ -134,47 +133,45 @@ func (p Provider) NewSession(ctx context.Context, m *onnx.Model, d Device, opts 
 	return onward.OpenModelContext(ctx, m, &o)
 }
 
-// ErrSkip is in the chain of the error that [Prepare] returns for a model that
-// the backend does not claim to support, so that a test runner skips it.
+// ErrSkip is wrapped by the error that [Prepare] returns for a model that the backend does not
+// support, so that a test runner can skip it.
 var ErrSkip = errors.New("not supported by the backend")
 
-// Options say how a model is prepared. The zero value and nil stand for the
-// defaults.
+// Options configure [Prepare]. Nil and the zero value select the defaults.
 type Options struct {
 	// Device is where the model runs, as [ParseDevice] reads it. Default: the device of
 	// a [Provider], the CPU for other backends.
 	Device string
-	// Session holds the options of the session; its providers are the backend's
-	// choice.
+	// Session holds the options of the session. Of its Providers, a [Provider] uses the
+	// entry with its own name.
 	Session *onward.SessionOptions
-	// SkipCheck leaves out the ONNX checker.
+	// SkipCheck disables the ONNX checker.
 	SkipCheck bool
-	// ReleasedOpsetsOnly refuses models that import opsets not yet released.
-	// Default: what the environment variable ALLOW_RELEASED_ONNX_OPSET_ONLY says,
-	// where 0 means no; otherwise yes.
+	// ReleasedOpsetsOnly refuses models that import unreleased opsets. Default: true
+	// unless the environment variable ALLOW_RELEASED_ONNX_OPSET_ONLY is 0.
 	ReleasedOpsetsOnly *bool
-	// Example gives the types of the inputs where the model is a graph or a
-	// function without types.
+	// Example is an input of a model that is given as a function, which does not declare
+	// the types of its inputs.
 	Example Inputs
-	// TargetOpset is the version of ai.onnx for a graph or a function that comes
-	// without one. Default: [onnx.LatestOpset].
+	// TargetOpset is the version of ai.onnx for a graph, and for a function that does not
+	// import ai.onnx. Default: [onnx.LatestOpset].
 	TargetOpset int64
-	// NewOpset replaces the version of ai.onnx that the model imports; its nodes stay
-	// as they are and have to be valid in that version. Default: the model's.
+	// NewOpset replaces the version of ai.onnx that the model imports. The nodes are not
+	// converted and must be valid in that version. Default: the model's.
 	NewOpset int64
 	// IRVersion replaces the model's version of ONNX's IR. Default: the model's.
 	IRVersion int64
-	// NewOutputs makes these results the outputs of the model, in this order, and
-	// drops the nodes, inputs and initializers that they do not need. Default: the
+	// NewOutputs names the values that become the outputs of the model, in this order.
+	// Nodes, inputs and initializers that they do not need are removed. Default: the
 	// model's outputs.
 	NewOutputs []string
-	// StaticInputs fixes tensors that the graph takes from outside: inputs, or names
-	// that a subgraph uses from the graph around it. They are no inputs any more.
+	// StaticInputs replaces inputs of the graph by constants. In a graph that is a
+	// subgraph of a model, it can also define the names of the enclosing graph.
 	StaticInputs map[string]*tensor.Tensor
-	// SkipRun only loads and checks the model, to look at it or to change it. Runs of
-	// the Rep fail.
+	// SkipRun loads and checks the model without opening a session, to inspect or change
+	// it. Runs of the Rep return an error.
 	SkipRun bool
-	// Profile records the time of every node of every run, see [Rep.Profiling].
+	// Profile records the duration of each node of all runs, see [Rep.Profiling].
 	Profile bool
 }
 
@@ -241,14 +238,14 @@ func prepare(ctx context.Context, model any, b Backend, o *Options) (*Rep, error
 	if m, err = o.transform(m); err != nil {
 		return nil, err
 	}
-	// Operators that the backend does not have come first: without their schemas the
-	// checker could not tell a missing operator from a wrong one.
+	// Missing operators are reported before the checker runs: without their schemas it
+	// could not tell them from invalid ones.
 	if err := Compatible(b, m); err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrSkip, err)
 	}
 	_, isFunction := model.(*onnx.Function)
-	made := isFunction || o.NewOutputs != nil
-	if !o.SkipCheck && !(made && !shaped(m)) {
+	derived := isFunction || o.NewOutputs != nil
+	if !o.SkipCheck && !(derived && !shaped(m)) {
 		if err := check(b, m); err != nil {
 			return nil, err
 		}
@@ -297,8 +294,8 @@ func SupportsDevice(b Backend, device string) bool {
 	return err == nil && b.SupportsDevice(d) == nil
 }
 
-// IsCompatible reports whether a backend can run a model on a device, and if not
-// why not: the device, the opsets, or the list of all missing operators and types.
+// IsCompatible reports whether a backend can run a model on a device. The error names the
+// reason: the device, an opset, or all missing operators and types.
 func IsCompatible[S Source](ctx context.Context, model S, b Backend, device string) (bool, error) {
 	d, err := ParseDevice(device)
 	if err != nil {
@@ -321,8 +318,8 @@ func IsCompatible[S Source](ctx context.Context, model S, b Backend, device stri
 	return true, s.Close()
 }
 
-// Compatible returns nil when nothing in a model says that the backend cannot run
-// it, else the list of what is missing. It opens no session; see [IsCompatible].
+// Compatible returns nil, or an error that lists what the model contains and the backend is
+// known to lack. It opens no session, unlike [IsCompatible].
 func Compatible(b Backend, m *onnx.Model) error {
 	if c, ok := b.(CompatibilityChecker); ok {
 		return c.CheckModel(m)
@@ -330,8 +327,8 @@ func Compatible(b Backend, m *onnx.Model) error {
 	return nil
 }
 
-// check runs the ONNX checker. Operators are checked where the backend is one of
-// this module's own engines: another library may have more of them.
+// check runs the ONNX checker. It compares operators with the schemas of this module only for
+// the Go engine, since a native library may have other operators.
 func check(b Backend, m *onnx.Model) error {
 	o := &onnx.CheckOptions{}
 	if p, ok := b.(Provider); ok && p.native() {
@@ -344,8 +341,8 @@ func incompatible(want, have Device) error {
 	return fmt.Errorf("Incompatible device expected '%s', got '%s'", deviceName(want), deviceName(have))
 }
 
-// IsOpsetSupported reports whether all opsets that a model imports are known, and
-// if not which one is not.
+// IsOpsetSupported reports whether this module implements all opsets that a model imports. If
+// not, the text names the first one that it does not.
 func IsOpsetSupported(m *onnx.Model) (bool, string) {
 	for _, im := range m.OpsetImports {
 		d := onnx.NormalizeDomain(im.Domain)

@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// ToDot is [Sequence.Dot] of the representation's model.
+// ToDot returns [Sequence.Dot] of the Rep's model.
 func (r *Rep) ToDot(recursive bool) (string, error) {
 	s, err := r.ToSequence()
 	if err != nil {
@@ -16,9 +16,8 @@ func (r *Rep) ToDot(recursive bool) (string, error) {
 	return s.Dot(recursive), nil
 }
 
-// Dot returns the model's graph in the language of Graphviz
-// (https://graphviz.org/doc/info/lang.html). With recursive, subgraphs are drawn
-// inside of the nodes that hold them, in clusters.
+// Dot returns the graph in the language of Graphviz (https://graphviz.org/doc/info/lang.html).
+// If recursive is set, each subgraph is a cluster that is linked to its node.
 func (s *Sequence) Dot(recursive bool) string {
 	d := &dot{recursive: recursive}
 	d.line("digraph %s {", quoteDot(s.Graph.Name))
@@ -41,8 +40,8 @@ func (d *dot) id() string {
 	return fmt.Sprintf("n%d", d.ids)
 }
 
-// graph draws a graph. from maps a value to the dot node that it comes from; the
-// values of the graph around are seen in a subgraph.
+// graph writes a graph. from maps the visible values to the nodes of the drawing that compute
+// them; a subgraph begins with those of the enclosing graph.
 func (d *dot) graph(g *GraphSequence, from map[string]string, indent string) {
 	for _, v := range g.Inputs {
 		from[v.Name] = d.id()
@@ -52,7 +51,7 @@ func (d *dot) graph(g *GraphSequence, from map[string]string, indent string) {
 		from[t.Name] = d.id()
 		d.line(`%s%s [shape=box, style=dashed, label=%s];`, indent, from[t.Name], quoteDot(fmt.Sprintf("%s\n%s%v", t.Name, t.DType, t.Dims)))
 	}
-	// Nodes of a valid graph are in order, so that every value has its source.
+	// Nodes of a valid graph are sorted topologically, so from has their inputs.
 	for _, n := range g.Nodes {
 		id := d.id()
 		label := n.qualified()
@@ -99,8 +98,8 @@ func (d *dot) subgraphs(n *SequenceNode, id string, from map[string]string, inde
 	}
 }
 
-// quoteDot writes a string of Graphviz: a line end begins a new line of a label, and
-// other control characters show as a question mark.
+// quoteDot returns a quoted string of Graphviz. A line feed breaks the line of a label; other
+// control characters become question marks.
 func quoteDot(s string) string {
 	var b strings.Builder
 	b.WriteByte('"')

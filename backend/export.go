@@ -14,7 +14,7 @@ import (
 	"github.com/onward-ml/onward/onnx"
 )
 
-// Sequence is a model as a list of what it computes, in the form of its file.
+// Sequence describes a model as its file does: opsets, graph and functions.
 type Sequence struct {
 	Producer     string           `json:"producer"`
 	IRVersion    int64            `json:"ir_version"`
@@ -23,7 +23,7 @@ type Sequence struct {
 	FunctionDefs []FunctionInfo   `json:"functions,omitempty"`
 }
 
-// GraphSequence is a graph of a [Sequence].
+// GraphSequence describes a graph.
 type GraphSequence struct {
 	Name         string            `json:"name"`
 	Inputs       []ValueInfo       `json:"inputs"` // without those that are initializers
@@ -32,31 +32,31 @@ type GraphSequence struct {
 	Outputs      []ValueInfo       `json:"outputs"`
 }
 
-// ValueInfo is an input or output.
+// ValueInfo describes an input or output.
 type ValueInfo struct {
 	Name string `json:"name"`
 	Type string `json:"type"` // "tensor(float)[N,2]"
 }
 
-// InitializerInfo is a constant of a graph without its elements.
+// InitializerInfo describes an initializer without its elements.
 type InitializerInfo struct {
 	Name  string  `json:"name"`
 	DType string  `json:"dtype"`
 	Dims  []int64 `json:"dims"`
 }
 
-// SequenceNode is a node with its attributes.
+// SequenceNode describes a node.
 type SequenceNode struct {
 	Name       string                   `json:"name"`
 	OpType     string                   `json:"op_type"`
 	Domain     string                   `json:"domain,omitempty"`
 	Inputs     []string                 `json:"inputs"`
 	Outputs    []string                 `json:"outputs"`
-	Attributes map[string]any           `json:"attributes,omitempty"` // numbers, strings, lists of them; tensors and types in words
+	Attributes map[string]any           `json:"attributes,omitempty"` // numbers, strings, lists of them; tensors and types as text
 	Graphs     map[string]GraphSequence `json:"graphs,omitempty"`     // subgraphs by attribute
 }
 
-// FunctionInfo is a model-local function.
+// FunctionInfo describes a model-local function.
 type FunctionInfo struct {
 	Name    string         `json:"name"`
 	Domain  string         `json:"domain"`
@@ -65,7 +65,7 @@ type FunctionInfo struct {
 	Nodes   []SequenceNode `json:"nodes"`
 }
 
-// ToSequence is [SequenceOf] the representation's model.
+// ToSequence describes the Rep's model; see [SequenceOf].
 func (r *Rep) ToSequence() (*Sequence, error) {
 	m, err := r.model()
 	if err != nil {
@@ -74,8 +74,8 @@ func (r *Rep) ToSequence() (*Sequence, error) {
 	return SequenceOf(m)
 }
 
-// SequenceOf returns a model as a list of inputs, initializers, nodes and outputs,
-// subgraphs and functions included. The model need not be one that can be run.
+// SequenceOf describes a model with its subgraphs and functions. No engine has to be able to run
+// the model.
 func SequenceOf(m *onnx.Model) (*Sequence, error) {
 	if m == nil || m.Graph == nil {
 		return nil, errors.New("backend: the model has no graph")
@@ -91,8 +91,8 @@ func SequenceOf(m *onnx.Model) (*Sequence, error) {
 	return s, nil
 }
 
-// ToJSON returns [Rep.ToSequence] as JSON. Numbers that JSON lacks are strings:
-// "NaN", "+Inf", "-Inf".
+// ToJSON describes the Rep's model as JSON. Floats that JSON cannot express are the strings
+// "NaN", "+Inf" and "-Inf".
 func (r *Rep) ToJSON() ([]byte, error) {
 	s, err := r.ToSequence()
 	if err != nil {
@@ -132,7 +132,7 @@ func graphSequence(g *onnx.Graph) GraphSequence {
 	return s
 }
 
-// typeText writes a declared type with its shape.
+// typeText returns a declared type with its shape, such as "tensor(float)[N,2]".
 func typeText(v *onnx.ValueInfo) string {
 	d, err := onward.Describe(&onnx.Model{Graph: &onnx.Graph{Outputs: []*onnx.ValueInfo{{Name: "v", Type: v.Type}}}})
 	if err != nil {
@@ -201,7 +201,7 @@ func number(f float32) any {
 	return f
 }
 
-// ToText is [Sequence.Text] of the representation's model.
+// ToText returns [Sequence.Text] of the Rep's model.
 func (r *Rep) ToText() (string, error) {
 	s, err := r.ToSequence()
 	if err != nil {
@@ -210,8 +210,9 @@ func (r *Rep) ToText() (string, error) {
 	return s.Text(), nil
 }
 
-// Text returns the model as text, one line for every input, initializer, node and
-// output, with subgraphs indented. Names are quoted where they are no plain words.
+// Text returns a line for each opset, input, initializer, node and output. Subgraphs are
+// indented. A name is quoted if it has other characters than letters, digits and the marks
+// _./:-@[].
 func (s *Sequence) Text() string {
 	var b strings.Builder
 	for _, d := range slices.Sorted(maps.Keys(s.Opsets)) {
@@ -264,9 +265,9 @@ func textNodes(b *strings.Builder, nodes []SequenceNode, indent string) {
 	}
 }
 
-// attributeText shows an attribute, cut where it is long.
+// attributeText returns an attribute as name=value; a long value is cut.
 func (n *SequenceNode) attributeText(name string) string {
-	const most = 40 // characters of a value
+	const most = 40 // characters
 	v := []rune(fmt.Sprint(n.Attributes[name]))
 	if len(v) > most {
 		v = append(v[:most-1], '…')
@@ -281,8 +282,8 @@ func (n *SequenceNode) qualified() string {
 	return n.Domain + "." + n.OpType
 }
 
-// word returns a name as it is, quoted where it is empty or has other characters
-// than letters, digits and the usual marks.
+// word returns a name, quoted if it is empty or has other characters than letters, digits and
+// the marks _./:-@[].
 func word(s string) string {
 	plain := func(r rune) bool {
 		return r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("_./:-@[]", r)
@@ -301,7 +302,7 @@ func words(names []string) string {
 	return strings.Join(w, ", ")
 }
 
-// escape makes text safe for a line.
+// escape replaces control characters by their escapes, so that text stays on one line.
 func escape(s string) string {
 	q := strconv.Quote(s)
 	return strings.ReplaceAll(q[1:len(q)-1], `\"`, `"`)

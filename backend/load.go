@@ -11,8 +11,8 @@ import (
 	"github.com/onward-ml/onward/tensor"
 )
 
-// maxStream is the largest model that is read from a stream, which has to be held
-// in memory whole.
+// maxStream is the largest model in bytes that is read from a stream, which is held in memory as
+// a whole.
 const maxStream = 2 << 30
 
 // Source lists the forms in which a model is given: the path of a file, the bytes of a
@@ -79,7 +79,7 @@ func (o *Options) opset() int64 {
 	return onnx.LatestOpset
 }
 
-// wrap makes a model of a graph.
+// wrap returns a model with the graph.
 func wrap(g *onnx.Graph, opset int64, imports []onnx.OperatorSetID) *onnx.Model {
 	m := &onnx.Model{IRVersion: onnx.IRVersionOf(opset), ProducerName: "onward", Graph: g, OpsetImports: imports}
 	if _, ok := m.OpsetVersion(""); !ok {
@@ -88,8 +88,8 @@ func wrap(g *onnx.Graph, opset int64, imports []onnx.OperatorSetID) *onnx.Model 
 	return m
 }
 
-// functionModel makes a model that calls a function; the example gives the types
-// of its inputs.
+// functionModel returns a model of one node that calls the function. The example gives the types
+// of the inputs.
 func functionModel(f *onnx.Function, o *Options) (*onnx.Model, error) {
 	n := &onnx.Node{OpType: f.Name, Domain: f.Domain, Overload: f.Overload, Inputs: f.Inputs, Outputs: f.Outputs}
 	m, err := nodeModel(n, o.Example, o.opset(), f.OpsetImports)
@@ -104,22 +104,21 @@ func functionModel(f *onnx.Function, o *Options) (*onnx.Model, error) {
 	return m, typeOutputs(m)
 }
 
-// shaped reports whether all outputs have the type and the rank that the ONNX
-// checker wants of them. Inference cannot always tell those of a result that is made
-// an output here, and then the model, which was checked before, is not checked again.
+// shaped reports whether all outputs have the type and rank that the ONNX checker requires.
+// Shape inference cannot determine them for each value that [Options.NewOutputs] or a function
+// makes an output; such a model is not checked.
 func shaped(m *onnx.Model) bool {
 	return !slices.ContainsFunc(m.Graph.Outputs, func(o *onnx.ValueInfo) bool {
 		return o.Type == nil || o.Type.Tensor != nil && o.Type.Tensor.Shape == nil
 	})
 }
 
-// typeOutputs infers the types of outputs that have none, as far as the operators
-// are known here: a graph's outputs need them.
+// typeOutputs sets the missing types of outputs to the inferred ones.
 func typeOutputs(m *onnx.Model) error {
 	types := map[string]*onnx.Type{}
 	if err := inferMissing(m, types); err != nil {
 		if errors.Is(err, onward.ErrNotImplemented) {
-			return nil // which the backend may have, or reports with all others
+			return nil // the backend may have the operator, or reports all that are missing
 		}
 		return err
 	}
@@ -131,8 +130,7 @@ func typeOutputs(m *onnx.Model) error {
 	return nil
 }
 
-// nodeModel makes a model of one node whose inputs have the types and shapes of
-// the example.
+// nodeModel returns a model of one node whose inputs have the types and shapes of the example.
 func nodeModel(n *onnx.Node, example Inputs, opset int64, imports []onnx.OperatorSetID) (*onnx.Model, error) {
 	var args []onward.NodeArg
 	for _, name := range n.Inputs {
@@ -141,7 +139,7 @@ func nodeModel(n *onnx.Node, example Inputs, opset int64, imports []onnx.Operato
 		}
 	}
 	if example == nil && len(args) > 0 {
-		return nil, fmt.Errorf("backend: the types of the inputs %q of %s are not known: give an example", n.Inputs, n.OpType)
+		return nil, fmt.Errorf("backend: the types of the inputs %q of %s are unknown: give an example", n.Inputs, n.OpType)
 	}
 	g := &onnx.Graph{Name: n.OpType, Nodes: []*onnx.Node{n}}
 	if example != nil {
@@ -165,7 +163,7 @@ func nodeModel(n *onnx.Node, example Inputs, opset int64, imports []onnx.Operato
 	return wrap(g, opset, imports), nil
 }
 
-// exactType is the type of a value with its shape.
+// exactType returns the type of a value, with the shape of a tensor.
 func exactType(v tensor.Value) *onnx.Type {
 	t := onnx.NewType(v.Type())
 	if x, ok := v.(*tensor.Tensor); ok {

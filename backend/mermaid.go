@@ -8,9 +8,9 @@ import (
 	"strings"
 )
 
-// Mermaid returns the model's graph as a flowchart of Mermaid
-// (https://mermaid.js.org/syntax/flowchart.html), which many places that show
-// Markdown draw. Subgraphs stand inside of boxes behind the nodes that hold them.
+// Mermaid returns the graph as a flowchart of Mermaid
+// (https://mermaid.js.org/syntax/flowchart.html), which many Markdown viewers render. Each
+// subgraph is a box that is linked to its node.
 func (s *Sequence) Mermaid() string {
 	m := &mermaid{}
 	m.line("flowchart TB")
@@ -30,8 +30,8 @@ func (m *mermaid) id() string {
 	return "n" + strconv.Itoa(m.ids)
 }
 
-// graph draws a graph. from maps a value to the node that it comes from; the values
-// of the graph around are seen in a subgraph.
+// graph writes a graph. from maps the visible values to the nodes of the drawing that compute
+// them; a subgraph begins with those of the enclosing graph.
 func (m *mermaid) graph(g *GraphSequence, from map[string]string, indent string) {
 	for _, v := range g.Inputs {
 		from[v.Name] = m.id()
@@ -78,8 +78,8 @@ func (m *mermaid) graph(g *GraphSequence, from map[string]string, indent string)
 	}
 }
 
-// label writes the lines of a quoted label: every character that means something to
-// Mermaid or HTML as a number, control characters as a question mark.
+// label joins the lines of a quoted label. Characters with a meaning in Mermaid or HTML become
+// numeric codes, control characters question marks.
 func label(lines ...string) string {
 	var b strings.Builder
 	for i, s := range lines {

@@ -9,13 +9,13 @@ import (
 	"github.com/onward-ml/onward/tensor"
 )
 
-// NodeOptions say how a node is run.
+// NodeOptions configure [RunNode].
 type NodeOptions struct {
 	Options
 	// OpsetVersion is the version of the node's domain. Default: the newest.
 	OpsetVersion int64
-	// OutputsInfo holds the expected types of the outputs, if known; a result of
-	// another type is an error. The zero Type stands for any.
+	// OutputsInfo holds the expected types of the outputs. A result of another type is
+	// an error. The zero Type accepts every type.
 	OutputsInfo []tensor.Type
 	// Functions are model-local functions that the node may call.
 	Functions []*onnx.Function

@@ -12,7 +12,7 @@ import (
 	"github.com/onward-ml/onward/tensor"
 )
 
-// RunMap is [Rep.Run] with the outputs by name.
+// RunMap runs the model and returns the outputs by name.
 func (r *Rep) RunMap(ctx context.Context, in Inputs) (onward.Values, error) {
 	out, err := r.Run(ctx, in, nil)
 	if err != nil {
@@ -21,7 +21,7 @@ func (r *Rep) RunMap(ctx context.Context, in Inputs) (onward.Values, error) {
 	return out.Map(), nil
 }
 
-// NodeTime is how long one node took.
+// NodeTime is the duration of one node of a run.
 type NodeTime struct {
 	I      int           `json:"i"` // position in the order of execution
 	Name   string        `json:"name"`
@@ -29,7 +29,8 @@ type NodeTime struct {
 	Time   time.Duration `json:"time"` // nanoseconds in JSON
 }
 
-// RunTimed is [Rep.RunMap] with the time of every node in the order of execution.
+// RunTimed runs the model and returns the outputs by name and the duration of each node in
+// execution order.
 func (r *Rep) RunTimed(ctx context.Context, in Inputs) (onward.Values, []NodeTime, error) {
 	var times []NodeTime
 	out, err := r.Run(ctx, in, &onward.RunOptions{Observe: func(n onward.NodeRun) {
@@ -56,11 +57,11 @@ type NamedValue struct {
 	Value tensor.Value
 }
 
-// Intermediate returns every result of a run in the order of execution: the inputs
-// given first, then the results of every node, those in subgraphs and functions
-// included, and so a name more than once for a loop. It holds all of them in
-// memory. The cpu engine shows its optimized graph: constants are folded and nodes
-// may be merged; take [Reference] to see all.
+// Intermediate runs the model and returns all values in execution order: the inputs, then the
+// results of each node, also of those in subgraphs and functions. A name occurs more than once
+// if a loop computes it repeatedly. All values are in memory at the same time. [CPU] runs an
+// optimized graph, in which constants are folded and nodes may be fused; [Reference] runs the
+// nodes of the file.
 func (r *Rep) Intermediate(ctx context.Context, in Inputs) ([]NamedValue, error) {
 	feed, err := r.bind(in)
 	if err != nil {
@@ -85,9 +86,9 @@ func (r *Rep) Intermediate(ctx context.Context, in Inputs) ([]NamedValue, error)
 	return all, nil
 }
 
-// Steps runs the model and yields every node after it has run. The values are valid
-// only until the next node: [tensor.Clone] them to keep them. Leaving the loop stops
-// the run. An error ends the iteration with a zero NodeRun.
+// Steps runs the model and yields each node after it has run. The values are valid until the
+// next node runs; [tensor.Clone] copies them. Leaving the loop stops the run. If the run fails,
+// the last pair is a zero NodeRun and the error.
 func (r *Rep) Steps(ctx context.Context, in Inputs) iter.Seq2[onward.NodeRun, error] {
 	return func(yield func(onward.NodeRun, error) bool) {
 		ctx, cancel := context.WithCancel(ctx)
@@ -105,15 +106,15 @@ func (r *Rep) Steps(ctx context.Context, in Inputs) iter.Seq2[onward.NodeRun, er
 	}
 }
 
-// The levels of [Rep.RunVerbose].
+// The levels of [Rep.RunVerbose]. Each includes the lower ones.
 const (
-	VerboseNodes   = 1 // a line for every node: its operator, inputs and outputs
-	VerboseResults = 2 // and one for every result: shape, element type, least and greatest element
-	VerboseInputs  = 3 // and one for every input
+	VerboseNodes   = 1 // a line for each node: operator, inputs, outputs, duration
+	VerboseResults = 2 // a line for each result: shape, element type, minimum, maximum
+	VerboseInputs  = 3 // a line for each input of a node
 )
 
-// RunVerbose runs the model and describes every node to a log function, such as
-// log.Printf, as far as the level says.
+// RunVerbose runs the model and describes each node with logf, such as log.Printf, at one of the
+// levels of verbosity.
 func (r *Rep) RunVerbose(ctx context.Context, in Inputs, level int, logf func(format string, args ...any)) (*Outputs, error) {
 	if level <= 0 || logf == nil {
 		return r.Run(ctx, in, nil)
@@ -150,8 +151,8 @@ func logValues(logf func(format string, args ...any), format string, names []str
 	}
 }
 
-// Summary describes a value in one line: its type, and for a tensor its shape and
-// the least and the greatest element; NaN where an element is NaN.
+// Summary describes a value in one line: its type, and for a tensor its shape, minimum and
+// maximum, which are NaN if an element is NaN.
 func Summary(v tensor.Value) string {
 	switch v := v.(type) {
 	case *tensor.Tensor:

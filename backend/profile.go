@@ -8,10 +8,10 @@ import (
 	"github.com/onward-ml/onward"
 )
 
-// maxEvents bounds the memory of a profile; further events are counted only.
+// maxEvents bounds the memory of a profile; further events are only counted.
 const maxEvents = 1 << 20
 
-// ProfileEvent is one node of one run.
+// ProfileEvent is the execution of one node.
 type ProfileEvent struct {
 	Name     string // of the node, may be empty
 	OpType   string
@@ -19,7 +19,7 @@ type ProfileEvent struct {
 	Duration time.Duration
 }
 
-// profile collects the nodes of all runs.
+// profile collects the events of all runs.
 type profile struct {
 	mu      sync.Mutex
 	begin   time.Time
@@ -27,7 +27,7 @@ type profile struct {
 	dropped int
 }
 
-// observe adds the profile to the options of a run.
+// observe returns options of a run that also record events.
 func (p *profile) observe(opts *onward.RunOptions) *onward.RunOptions {
 	o := onward.RunOptions{}
 	if opts != nil {
@@ -56,9 +56,8 @@ func (p *profile) add(n onward.NodeRun) {
 	p.events = append(p.events, ProfileEvent{Name: n.Name, OpType: n.OpType, Start: n.Start.Sub(p.begin), Duration: n.Duration})
 }
 
-// Profiling returns what has been recorded since the last call with
-// [Options.Profile], and how many nodes over 2²⁰ were not kept. Without that option
-// there is nothing.
+// Profiling returns the events since its last call, and how many more were dropped because a
+// profile holds at most 2²⁰ of them. It returns nothing without [Options.Profile].
 func (r *Rep) Profiling() (events []ProfileEvent, dropped int) {
 	if r.profile == nil {
 		return nil, 0

@@ -56,13 +56,13 @@ func (o one) Bind(inputs, _ []onward.NodeArg) (onward.Values, error) {
 	return onward.Values{inputs[0].Name: o.v}, nil
 }
 
-// Outputs are the results of a run, in the model's order and by name.
+// Outputs holds the results of a run, by default in the order of the graph.
 type Outputs struct {
 	Names  []string
 	Values []tensor.Value
 }
 
-// Get returns the output of that name, nil when there is none.
+// Get returns the output with the given name, or nil.
 func (o *Outputs) Get(name string) tensor.Value {
 	for i, n := range o.Names {
 		if n == name {
@@ -72,7 +72,7 @@ func (o *Outputs) Get(name string) tensor.Value {
 	return nil
 }
 
-// Tensor returns output i as a tensor, nil when it is something else.
+// Tensor returns output i if it is a tensor, else nil.
 func (o *Outputs) Tensor(i int) *tensor.Tensor {
 	if i < 0 || i >= len(o.Values) {
 		return nil
@@ -81,8 +81,7 @@ func (o *Outputs) Tensor(i int) *tensor.Tensor {
 	return t
 }
 
-// Rep is a model that is ready to run (BackendRep). It is safe for concurrent
-// use.
+// Rep is a prepared model, the BackendRep of onnx.backend. It is safe for concurrent use.
 type Rep struct {
 	Session *onward.Session // nil with [Options.SkipRun]
 	Model   *onnx.Model     // nil for a Rep made from a session, and after [Rep.ReduceSize]
@@ -152,9 +151,9 @@ func (r *Rep) Run(ctx context.Context, in Inputs, opts *onward.RunOptions) (*Out
 	return o, nil
 }
 
-var errSkipRun = errors.New("backend: the model was loaded with SkipRun: it cannot be run")
+var errSkipRun = errors.New("backend: the Rep was prepared with SkipRun and cannot run")
 
-// bind gives the inputs of a run their names.
+// bind returns the inputs of a run by name.
 func (r *Rep) bind(in Inputs) (onward.Values, error) {
 	if r.Session == nil {
 		return nil, errSkipRun

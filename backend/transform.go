@@ -12,7 +12,7 @@ import (
 	"github.com/onward-ml/onward/tensor"
 )
 
-var errNoModel = errors.New("backend: the Rep has no model: it was made from a session, or reduced")
+var errNoModel = errors.New("backend: the Rep has no model: it was made from a session, or ReduceSize dropped it")
 
 // model returns the Rep's model.
 func (r *Rep) model() (*onnx.Model, error) {
@@ -22,7 +22,7 @@ func (r *Rep) model() (*onnx.Model, error) {
 	return r.Model, nil
 }
 
-// transform applies the options that change a model, to a copy where they do.
+// transform returns the model that the options describe. It does not modify m.
 func (o *Options) transform(m *onnx.Model) (*onnx.Model, error) {
 	if o.NewOpset == 0 && o.IRVersion == 0 && o.NewOutputs == nil && len(o.StaticInputs) == 0 {
 		return m, nil
@@ -56,7 +56,8 @@ func (o *Options) transform(m *onnx.Model) (*onnx.Model, error) {
 	return &c, nil
 }
 
-// fixInputs makes inputs of a graph, or names that it does not define, constants.
+// fixInputs returns a copy of a graph in which the given names are initializers. They may be
+// inputs, or names that the graph uses and does not define.
 func fixInputs(g *onnx.Graph, fixed map[string]*tensor.Tensor) (*onnx.Graph, error) {
 	c := *g
 	c.Inputs = slices.DeleteFunc(slices.Clone(g.Inputs), func(v *onnx.ValueInfo) bool { return fixed[v.Name] != nil })
@@ -77,11 +78,17 @@ func fixInputs(g *onnx.Graph, fixed map[string]*tensor.Tensor) (*onnx.Graph, err
 	return &c, nil
 }
 
-// selectOutputs returns a model whose outputs are the given results of the main
-// graph, with only the nodes, inputs and initializers that they need.
+// maxNesting is the deepest nesting of subgraphs in which outputs are selected.
+const maxNesting = 100
+
+// selectOutputs returns a model whose outputs are the given values of the main graph, with the
+// nodes, inputs and initializers that these need.
 func selectOutputs(m *onnx.Model, names []string) (*onnx.Model, error) {
 	if len(names) == 0 {
-		return nil, errors.New("backend: no outputs are named")
+		return nil, errors.New("backend: the list of new outputs is empty")
+	}
+	if _, err := m.CountNodes(maxNesting); err != nil {
+		return nil, fmt.Errorf("backend: %w", err)
 	}
 	g := m.Graph
 	producer := map[string]int{}
@@ -93,7 +100,8 @@ func selectOutputs(m *onnx.Model, names []string) (*onnx.Model, error) {
 		}
 	}
 	types := knownTypes(g)
-	needed := map[string]bool{}
+	needed := map[string]bool{"": true} // an omitted input needs nothing
+	var scopes onnx.Scopes
 	keep := make([]bool, len(g.Nodes))
 	work := slices.Clone(names)
 	for len(work) > 0 {
@@ -105,7 +113,7 @@ func selectOutputs(m *onnx.Model, names []string) (*onnx.Model, error) {
 		needed[name] = true
 		if i, ok := producer[name]; ok && !keep[i] {
 			keep[i] = true
-			work = append(work, reads(g.Nodes[i])...)
+			work = append(work, scopes.Reads(g.Nodes[i])...)
 		}
 	}
 	c := *g
@@ -140,7 +148,7 @@ func selectOutputs(m *onnx.Model, names []string) (*onnx.Model, error) {
 	return &r, nil
 }
 
-// knownTypes are the types that a graph declares.
+// knownTypes returns the types that a graph declares, by name.
 func knownTypes(g *onnx.Graph) map[string]*onnx.Type {
 	types := map[string]*onnx.Type{}
 	for _, t := range g.Initializers {
@@ -173,7 +181,7 @@ func inferMissing(m *onnx.Model, types map[string]*onnx.Type) error {
 	return nil
 }
 
-// typeOf is the type and shape of an argument in the form of a file.
+// typeOf returns the type and shape of an argument as onnx.Type, nil if the type is unknown.
 func typeOf(a onward.NodeArg) *onnx.Type {
 	if a.ElementType().Kind == tensor.KindInvalid {
 		return nil
@@ -196,33 +204,18 @@ func typeOf(a onward.NodeArg) *onnx.Type {
 	return t
 }
 
-// reads lists the names that a node reads: its inputs and all that its subgraphs
-// mention, which is more than they take from outside and does no harm.
-func reads(n *onnx.Node) []string {
-	names := slices.DeleteFunc(slices.Clone(n.Inputs), func(s string) bool { return s == "" })
-	for _, g := range n.Subgraphs() {
-		for _, o := range g.Outputs {
-			names = append(names, o.Name)
-		}
-		for _, inner := range g.Nodes {
-			names = append(names, reads(inner)...)
-		}
-	}
-	return names
-}
-
-// prepareAgain makes a Rep of a changed model, with the options of this one.
+// prepareAgain prepares a changed model with the options of the Rep.
 func (r *Rep) prepareAgain(ctx context.Context, m *onnx.Model) (*Rep, error) {
 	o := r.opts
 	o.Device = deviceName(r.Device)
 	o.SkipCheck = o.SkipCheck || !shaped(m)
-	o.NewOutputs, o.StaticInputs, o.NewOpset, o.IRVersion = nil, nil, 0, 0 // they are done
+	o.NewOutputs, o.StaticInputs, o.NewOpset, o.IRVersion = nil, nil, 0, 0 // applied already
 	return Prepare(ctx, m, r.Backend, &o)
 }
 
-// BuildIntermediate returns a Rep whose outputs are the given results of the main
-// graph; without names, all results of all nodes in the order of the file. Only the
-// nodes that they need are kept.
+// BuildIntermediate returns a Rep whose outputs are the given values of the main graph, by
+// default the results of all nodes in the order of the file. Nodes that they do not need are
+// removed.
 func (r *Rep) BuildIntermediate(ctx context.Context, names ...string) (*Rep, error) {
 	m, err := r.model()
 	if err != nil {
@@ -252,8 +245,7 @@ func (r *Rep) CheckONNX() error {
 	return check(r.Backend, m)
 }
 
-// InferShapes returns the inferred type and shape of every value of the main graph
-// by name.
+// InferShapes returns the inferred type and shape of each value of the main graph by name.
 func (r *Rep) InferShapes() (map[string]onward.NodeArg, error) {
 	m, err := r.model()
 	if err != nil {
@@ -270,8 +262,8 @@ func (r *Rep) InferShapes() (map[string]onward.NodeArg, error) {
 	return byName, nil
 }
 
-// ShapeInference returns a copy of the model with the inferred types of the results
-// of its main graph in value_info.
+// ShapeInference returns a copy of the model with the inferred types of the values of its main
+// graph in value_info.
 func (r *Rep) ShapeInference() (*onnx.Model, error) {
 	types, err := r.InferShapes()
 	if err != nil {
@@ -310,8 +302,8 @@ func (r *Rep) ExecutionOrder() ([]onward.NodeInfo, error) {
 	return a.Nodes, nil
 }
 
-// Node returns the node of that name, or else the one with that result; nodes of
-// subgraphs come after those of the graph around them. It is nil when there is none.
+// Node returns the node with the given name, else the node that computes the value of that name,
+// else nil. Nodes of a graph precede those of its subgraphs.
 func (r *Rep) Node(name string) *onnx.Node {
 	m, err := r.model()
 	if err != nil || name == "" {
@@ -339,15 +331,15 @@ func findNode(g *onnx.Graph, is func(*onnx.Node) bool) *onnx.Node {
 	return nil
 }
 
-// ReduceSize drops the model, which only looking at it and changing it need, and
-// leaves the session. Weights that the engine uses from the file stay.
+// ReduceSize drops the model and keeps the session, so that the Rep still runs. Weights that the
+// engine uses in place stay in memory.
 func (r *Rep) ReduceSize() {
 	if r.Session != nil {
 		r.Model = nil
 	}
 }
 
-// MarshalBinary returns the model as a ModelProto, which [Prepare] takes back.
+// MarshalBinary returns the serialized model, which [Prepare] reads.
 func (r *Rep) MarshalBinary() ([]byte, error) {
 	m, err := r.model()
 	if err != nil {

@@ -9,14 +9,13 @@ import (
 	"github.com/onward-ml/onward/tensor"
 )
 
-// SwitchInitializersDType returns a Rep of the model in float64: its float32
-// initializers, constants, declared types and Cast targets are doubles, so that the
-// differences from this Rep are what rounding to float32 costs. Float inputs have
-// to be given as doubles. An operator that takes no doubles, as some of ai.onnx.ml
-// and the scales of Resize, makes it fail with an error that names it.
+// SwitchInitializersDType returns a Rep of a float64 copy of the model: float32 initializers,
+// constants, declared types and targets of Cast become float64. The differences between the
+// results of both Reps are the effect of rounding to float32. Inputs must be float64 where the
+// model declares float32. An operator that does not support float64, such as some of ai.onnx.ml
+// and Resize with its scales, gives an error that names it.
 //
-// It works on a copy and needs memory for the model's file and three times its
-// weights.
+// The copy takes memory for the serialized model and three times its weights.
 func (r *Rep) SwitchInitializersDType(ctx context.Context) (*Rep, error) {
 	m, err := r.model()
 	if err != nil {
@@ -49,7 +48,7 @@ func (r *Rep) SwitchInitializersDType(ctx context.Context) (*Rep, error) {
 	return r.prepareAgain(ctx, c)
 }
 
-// widening turns float32 into float64 in a model, and keeps its first error.
+// widening replaces float32 by float64 in a model and keeps the first error.
 type widening struct {
 	m   *onnx.Model
 	err error
@@ -112,7 +111,7 @@ func (w *widening) nodes(nodes []*onnx.Node) {
 		for _, a := range n.Attributes {
 			w.attribute(n, a)
 		}
-		// Without a value the operator fills with a float32 zero.
+		// The default of the attribute value is a float32 zero.
 		if n.OpType == "ConstantOfShape" && onnx.NormalizeDomain(n.Domain) == "" && n.Attribute("value") == nil {
 			n.Attributes = append(n.Attributes, &onnx.Attribute{Name: "value", Type: onnx.AttrTensor, T: onnx.FromTensor(tensor.Must(tensor.New([]float64{0}, 1)))})
 		}

@@ -102,17 +102,7 @@ func (n *Node) Attribute(name string) *Attribute {
 func (n *Node) Subgraphs() []*Graph {
 	var r []*Graph
 	for _, a := range n.Attributes {
-		if a == nil {
-			continue
-		}
-		if a.G != nil {
-			r = append(r, a.G)
-		}
-		for _, g := range a.Graphs {
-			if g != nil {
-				r = append(r, g)
-			}
-		}
+		r = append(r, a.Subgraphs()...)
 	}
 	return r
 }
