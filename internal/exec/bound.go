@@ -25,7 +25,7 @@ type Bound struct {
 	stale    bool   // since the last run
 	overlaps bool   // an output lies over an input or another output
 	skip     []bool // steps that nothing needs, nil when all outputs are wanted
-	state    *state // of the last run, if it can repeat
+	state    *state // of the last run, if it can replay
 }
 
 type boundOutput struct {

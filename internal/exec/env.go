@@ -15,7 +15,7 @@ func (s *state) begin() {
 	p := s.plan
 	was := s.layout
 	s.layout = nil
-	defer func() { s.prepareRepeat(was) }()
+	defer func() { s.prepareCapture(was) }()
 	if len(p.groups) == 0 || len(p.groups) > maxPlanned {
 		return
 	}
@@ -63,11 +63,7 @@ func (s *state) step(i int) error {
 	p := s.plan
 	st := &p.steps[i]
 	if s.bound != nil && s.bound.skip != nil && s.bound.skip[i] {
-		if s.repeat.learning {
-			s.repeat.fns[i] = func() {}
-			s.learned(i)
-		}
-		s.bury(st)
+		s.free(st)
 		return nil
 	}
 	c := &s.calls[i]
@@ -81,8 +77,15 @@ func (s *state) step(i int) error {
 	if s.run.observe != nil {
 		start = time.Now()
 	}
-	c.Start(s.repeat.learning)
-	if err := st.op.Run(c); err != nil {
+	c.Start(s.capture.capturing || checkReplay && !p.opts.Generic)
+	err := st.op.Run(c)
+	if err == nil {
+		err = s.launch(c)
+	}
+	if err == nil && checkReplay {
+		err = s.checkCapture(i)
+	}
+	if err != nil {
 		if e := s.run.err(); e != nil {
 			return e
 		}
@@ -104,24 +107,42 @@ func (s *state) step(i int) error {
 		}
 		if t, ok := v.(*tensor.Tensor); !ok || t != s.alloc[id] {
 			var err error
-			if v, err = s.adopt(st, k, id, v, c.In); err != nil {
+			if v, err = s.takeOwnership(st, k, id, v, c.In); err != nil {
 				return p.nodeError(i, c.In, err)
 			}
 		}
 		s.values[id] = v
 	}
 	s.drop(c)
-	if s.repeat.learning {
-		s.learn(i)
+	if s.capture.capturing {
+		s.captureStep(i)
 	}
-	s.bury(st)
+	s.free(st)
 	return nil
 }
 
-// bury drops the values that no step after this one uses.
-func (s *state) bury(st *step) {
+// launch runs the kernels that a call has left to the engine.
+func (s *state) launch(c *ir.Call) error {
+	pending := c.Pending()
+	if len(pending) == 0 {
+		return nil
+	}
+	for i := range pending {
+		if i&15 == 15 {
+			if err := s.run.err(); err != nil {
+				return err
+			}
+		}
+		l := &pending[i]
+		s.Parallel(l.N, l.Grain, l.Kernel)
+	}
+	return s.run.err()
+}
+
+// free drops the values that no step after this one uses.
+func (s *state) free(st *step) {
 	for _, id := range st.dead {
-		if s.repeat.keeps(id) {
+		if s.capture.keeps(id) {
 			continue
 		}
 		if n := s.charged[id]; n != 0 {
@@ -132,9 +153,9 @@ func (s *state) bury(st *step) {
 	}
 }
 
-// adopt takes over a result that the operator did not allocate through the
+// takeOwnership takes over a result that the operator did not allocate through the
 // state: a view, a passed-on value or a value of another kind than tensor.
-func (s *state) adopt(st *step, k int, id ir.ValueID, v tensor.Value, in []tensor.Value) (tensor.Value, error) {
+func (s *state) takeOwnership(st *step, k int, id ir.ValueID, v tensor.Value, in []tensor.Value) (tensor.Value, error) {
 	// What Alloc may have charged for the output is replaced.
 	s.run.release(s.charged[id])
 	s.charged[id] = 0
@@ -198,6 +219,14 @@ func (s *state) Context() context.Context { return s.run.ctx }
 
 // Alloc implements ir.Env.
 func (s *state) Alloc(c *ir.Call, i int, dtype tensor.DType, shape []int) (*tensor.Tensor, error) {
+	t, err := s.allocate(c, i, dtype, shape)
+	if checkReplay && err == nil {
+		noise(t)
+	}
+	return t, err
+}
+
+func (s *state) allocate(c *ir.Call, i int, dtype tensor.DType, shape []int) (*tensor.Tensor, error) {
 	n, err := tensor.ByteLen(dtype, shape)
 	if err != nil {
 		return nil, err

@@ -39,6 +39,7 @@ type Plan struct {
 	isOutput []bool       // per value: the caller gets it
 	pinned   []ir.ValueID // inputs that small runs copy to planned memory
 	dynamic  []ir.ValueID // values that are not constants
+	constant []bool       // per value: it is one of consts
 	target   []int32      // per value: the output whose memory it can be written to, else −1
 
 	allSteps []int32 // 0, 1, 2, …
@@ -120,6 +121,10 @@ func Compile(g *ir.Graph, opts Options) (*Plan, error) {
 			p.dynamic = append(p.dynamic, ir.ValueID(id))
 		}
 	}
+	p.constant = make([]bool, len(g.Values))
+	for _, c := range p.consts {
+		p.constant[c.id] = true
+	}
 	for i := range p.steps {
 		p.allSteps = append(p.allSteps, int32(i))
 	}
@@ -135,7 +140,7 @@ func Compile(g *ir.Graph, opts Options) (*Plan, error) {
 // Only returns a plan for some of the outputs, in their order: it runs only what
 // they need. The plans share operators and constants.
 func (p *Plan) Only(wanted []bool) *Plan {
-	q := &Plan{graph: p.graph, opts: p.opts, consts: p.consts, inputs: p.inputs, caps: p.caps, dynamic: p.dynamic}
+	q := &Plan{graph: p.graph, opts: p.opts, consts: p.consts, inputs: p.inputs, caps: p.caps, dynamic: p.dynamic, constant: p.constant}
 	q.isOutput = make([]bool, len(p.isOutput))
 	for i, id := range p.outputs {
 		if wanted[i] {

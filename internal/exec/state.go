@@ -78,7 +78,7 @@ type state struct {
 	request run // reused between requests
 	layout  *layout
 	arena   []byte
-	repeat  repeater
+	capture capture
 	sizes   []int // bytes that each group took in this run
 	sig     []byte
 	fixed   int64 // bytes charged for arena and scratch
@@ -130,10 +130,10 @@ func (s *state) finish() {
 	p.states.mu.Unlock()
 }
 
-// reset ends a run. What the next one repeats stays.
+// reset ends a run. What the next one replays stays.
 func (s *state) reset() {
-	if s.repeat.ready || s.repeat.learned {
-		s.forget(s.repeat.loose, s.repeat.steps)
+	if s.capture.replaying || s.capture.captured {
+		s.forget(s.capture.unfixed, s.capture.eager)
 	} else {
 		s.forget(s.plan.dynamic, s.plan.allSteps)
 	}
@@ -265,8 +265,8 @@ func (s *state) exec() (err error) {
 	at := 0
 	p := s.plan
 	defer func() {
-		if err != nil && (s.repeat.ready || s.repeat.learning) {
-			s.unlearn() // functions may remember that they were stopped
+		if err != nil && (s.capture.replaying || s.capture.capturing) {
+			s.invalidate() // kernels may remember that they were stopped
 		}
 	}()
 	if !p.opts.Generic {
@@ -279,8 +279,8 @@ func (s *state) exec() (err error) {
 			}
 		}()
 	}
-	if s.repeat.ready {
-		if err := s.repeatAll(&at); err != nil {
+	if s.capture.replaying {
+		if err := s.replay(&at); err != nil {
 			return err
 		}
 	} else {
@@ -292,6 +292,9 @@ func (s *state) exec() (err error) {
 			if err := s.step(i); err != nil {
 				return err
 			}
+		}
+		if s.capture.capturing {
+			s.finishCapture()
 		}
 	}
 	if err := s.run.err(); err != nil {

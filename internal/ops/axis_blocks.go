@@ -22,22 +22,37 @@ const columnBlock = 128
 // eachLine calls fn for groups of up to columnBlock lines: the elements
 // base + k·inner + j, for k in [0, n) and j in [0, m).
 func (s axisSpan) eachLine(c *ir.Call, fn func(base, m int)) error {
-	if s.outer == 0 || s.n == 0 || s.inner == 0 {
-		return nil
-	}
-	blocks := (s.inner + columnBlock - 1) / columnBlock
-	return reduceEach(c, s.outer*blocks, s.n*min(s.inner, columnBlock), func(i int) {
-		lo := i % blocks * columnBlock
-		fn(i/blocks*s.n*s.inner+lo, min(columnBlock, s.inner-lo))
-	})
+	n, work, span := s.lines(fn)
+	return reduceSpans(c, n, work, span)
 }
 
-// eachRows calls fn for ranges of dense float32 lines, some at a time.
-func (s axisSpan) eachRows(c *ir.Call, dst, src []float32, fn func(dst, src []float32, n int)) error {
-	if s.outer == 0 || s.n == 0 {
-		return nil
+// launchLines is eachLine by a launch.
+func (s axisSpan) launchLines(c *ir.Call, fn func(base, m int)) {
+	n, work, span := s.lines(fn)
+	launchSpans(c, n, work, span)
+}
+
+// lines returns the number of blocks of neighbouring lines, the elements of a block, and fn
+// over ranges of blocks.
+func (s axisSpan) lines(fn func(base, m int)) (n, work int, span func(lo, hi int)) {
+	if s.outer == 0 || s.n == 0 || s.inner == 0 {
+		return 0, 0, nil
 	}
-	return reduceSpans(c, s.outer, s.n, func(lo, hi int) { fn(dst[lo*s.n:hi*s.n], src[lo*s.n:hi*s.n], s.n) })
+	blocks := (s.inner + columnBlock - 1) / columnBlock
+	return s.outer * blocks, s.n * min(s.inner, columnBlock), func(lo, hi int) {
+		for i := lo; i < hi; i++ {
+			at := i % blocks * columnBlock
+			fn(i/blocks*s.n*s.inner+at, min(columnBlock, s.inner-at))
+		}
+	}
+}
+
+// launchRows launches fn over ranges of dense float32 lines.
+func (s axisSpan) launchRows(c *ir.Call, dst, src []float32, fn func(dst, src []float32, n int)) {
+	if s.n == 0 {
+		return
+	}
+	launchSpans(c, s.outer, s.n, func(lo, hi int) { fn(dst[lo*s.n:hi*s.n], src[lo*s.n:hi*s.n], s.n) })
 }
 
 // runWide calls f32 or f64 with input 0 and output 0, which has its shape. Half
@@ -65,6 +80,7 @@ func runWide(c *ir.Call, f32 func(dst, src []float32) error, f64 func(dst, src [
 		if err := f32(tensor.Of[float32](res), tensor.Of[float32](wide)); err != nil {
 			return err
 		}
+		c.Sync()
 		return convertInto(c, out, res, tensor.ConvertOptions{})
 	default:
 		return fmt.Errorf("elements of type %s are not supported", d)

@@ -40,16 +40,11 @@ func blockedOut(c *ir.Call, n int, l *Layout) ([]float32, error) {
 	}
 	data := tensor.Of[float32](y)
 	if l.Top+l.Left+l.Bottom+l.Right > 0 {
-		clearBorders := func(lo, hi int) {
+		c.Launch(n, n, func(lo, hi int) {
 			for i := lo; i < hi; i++ {
 				l.ClearBorder(data[i*l.Len():][:l.Len()], 0, l.Blocks())
 			}
-		}
-		if c.Repeatable {
-			c.Parallel(n, n, clearBorders) // a replay must clear them too
-		} else {
-			clearBorders(0, n)
-		}
+		})
 	}
 	return data, nil
 }
@@ -81,7 +76,6 @@ func (t *ToBlocked) Infer(c *ir.InferContext) error {
 
 // Run reorders block by block.
 func (t *ToBlocked) Run(c *ir.Call) error {
-	c.Replay()
 	n, src, err := planarIn(c, 0, t.Out.C, t.Out.H, t.Out.W)
 	if err != nil {
 		return err
@@ -91,7 +85,7 @@ func (t *ToBlocked) Run(c *ir.Call) error {
 		return err
 	}
 	dst, size, blocks := tensor.Of[float32](y), t.Out.C*t.Out.H*t.Out.W, t.Out.Blocks()
-	c.Parallel(n*blocks, 1+(1<<13)/(16*t.Out.H*t.Out.W+1), func(lo, hi int) {
+	c.Launch(n*blocks, 1+(1<<13)/(16*t.Out.H*t.Out.W+1), func(lo, hi int) {
 		for b := lo; b < hi; b++ {
 			i, k := b/blocks, b%blocks
 			t.Out.FromNCHW(cpu.Active(), dst[i*t.Out.Len():][:t.Out.Len()], src[i*size:][:size], k, k+1)
@@ -124,7 +118,6 @@ func (f *FromBlocked) Infer(c *ir.InferContext) error {
 
 // Run reorders block by block.
 func (f *FromBlocked) Run(c *ir.Call) error {
-	c.Replay()
 	n, src, err := blockedIn(c, 0, &f.In)
 	if err != nil {
 		return err
@@ -134,7 +127,7 @@ func (f *FromBlocked) Run(c *ir.Call) error {
 		return err
 	}
 	dst, size, blocks := tensor.Of[float32](y), f.In.C*f.In.H*f.In.W, f.In.Blocks()
-	c.Parallel(n*blocks, 1+(1<<13)/(16*f.In.H*f.In.W+1), func(lo, hi int) {
+	c.Launch(n*blocks, 1+(1<<13)/(16*f.In.H*f.In.W+1), func(lo, hi int) {
 		for b := lo; b < hi; b++ {
 			i, k := b/blocks, b%blocks
 			f.In.ToNCHW(cpu.Active(), dst[i*size:][:size], src[i*f.In.Len():][:f.In.Len()], k, k+1)

@@ -33,7 +33,6 @@ func (s *BlockedShuffle) Infer(c *ir.InferContext) error { return inferBlocked(c
 
 // Run gathers pixel by pixel.
 func (s *BlockedShuffle) Run(c *ir.Call) error {
-	c.Replay()
 	n, x, err := blockedIn(c, 0, &s.In)
 	if err != nil {
 		return err

@@ -180,7 +180,6 @@ func (v *BlockedConv) residual(c *ir.Call, n int) ([]float32, error) {
 
 // Run convolves image by image; the kernel splits an image over threads.
 func (v *BlockedConv) Run(c *ir.Call) error {
-	c.Replay()
 	n, size, x, err := v.input(c)
 	if err != nil {
 		return err
@@ -194,19 +193,16 @@ func (v *BlockedConv) Run(c *ir.Call) error {
 		return err
 	}
 	ep := v.epilogue()
-	par := parOf(c)
+	par := c.Launcher()
 	for i := range n {
 		if add != nil {
-			if i > 0 && c.Repeatable {
-				again := *ep // a replay needs each image's own
+			if i > 0 {
+				again := *ep // each image's launch reads its own
 				ep = &again
 			}
 			ep.Add = add[i*v.Add.Len():][:v.Add.Len()]
 		}
 		v.kernel.Run(cpu.Active(), par, y[i*v.out.Len():][:v.out.Len()], x[i*size:][:size], ep)
-		if err := c.Err(); err != nil {
-			return err
-		}
 	}
 	return nil
 }
@@ -257,7 +253,6 @@ func (p *BlockedPool) Infer(c *ir.InferContext) error {
 
 // Run pools image by image.
 func (p *BlockedPool) Run(c *ir.Call) error {
-	c.Replay()
 	n, x, err := blockedIn(c, 0, &p.pool.In)
 	if err != nil {
 		return err
@@ -266,7 +261,7 @@ func (p *BlockedPool) Run(c *ir.Call) error {
 	if err != nil {
 		return err
 	}
-	par := parOf(c)
+	par := c.Launcher()
 	blockedEach(n, &p.pool.Out, y, &p.pool.In, x, func(y, x []float32) { p.pool.Run(cpu.Active(), par, y, x) })
 	return nil
 }

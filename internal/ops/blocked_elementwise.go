@@ -85,7 +85,6 @@ func inferBlocked(c *ir.InferContext, out *Layout) error {
 
 // Run maps row by row, so that borders stay zero.
 func (m *BlockedMap) Run(c *ir.Call) error {
-	c.Replay()
 	n, x, err := blockedIn(c, 0, &m.In)
 	if err != nil {
 		return err
@@ -107,7 +106,7 @@ func (m *BlockedMap) Run(c *ir.Call) error {
 func blockedRows(c *ir.Call, n int, l *Layout, fn func(image, block, row, w int)) {
 	w := l.W * conv.Lanes
 	blocks := l.Blocks()
-	c.Parallel(n*blocks*l.H, 1+(1<<13)/(w+1), func(lo, hi int) {
+	c.Launch(n*blocks*l.H, 1+(1<<13)/(w+1), func(lo, hi int) {
 		for r := lo; r < hi; r++ {
 			b := r / l.H
 			fn(b/blocks, b%blocks, r%l.H, w)
@@ -162,7 +161,6 @@ func (m *BlockedBinary) Infer(c *ir.InferContext) error { return inferBlocked(c,
 
 // Run combines row by row.
 func (m *BlockedBinary) Run(c *ir.Call) error {
-	c.Replay()
 	n, a, err := blockedIn(c, 0, &m.A)
 	if err != nil {
 		return err
@@ -214,7 +212,6 @@ func (a *BlockedAffine) Infer(c *ir.InferContext) error { return inferBlocked(c,
 
 // Run scales pixel by pixel.
 func (a *BlockedAffine) Run(c *ir.Call) error {
-	c.Replay()
 	n, x, err := blockedIn(c, 0, &a.In)
 	if err != nil {
 		return err
@@ -244,7 +241,6 @@ func (m *BlockedConcat) Infer(c *ir.InferContext) error { return inferBlocked(c,
 
 // Run copies whole blocks, or rows where the borders differ.
 func (m *BlockedConcat) Run(c *ir.Call) error {
-	c.Replay()
 	n := -1
 	xs := make([][]float32, len(m.In))
 	same := true
@@ -273,7 +269,7 @@ func (m *BlockedConcat) Run(c *ir.Call) error {
 		}
 		y := tensor.Of[float32](t)
 		blocks, size := len(from), m.Out.Block
-		c.Parallel(n*blocks, 1+(1<<15)/size, func(lo, hi int) {
+		c.Launch(n*blocks, 1+(1<<15)/size, func(lo, hi int) {
 			for k := lo; k < hi; k++ {
 				i, cb := k/blocks, k%blocks
 				in := &m.In[from[cb][0]]
@@ -319,7 +315,6 @@ func (m *BlockedMean) Infer(c *ir.InferContext) error {
 
 // Run sums rows of a block as float, and the rows as double.
 func (m *BlockedMean) Run(c *ir.Call) error {
-	c.Replay()
 	n, x, err := blockedIn(c, 0, &m.In)
 	if err != nil {
 		return err
@@ -339,7 +334,7 @@ func (m *BlockedMean) Run(c *ir.Call) error {
 		return err
 	}
 	blocks := m.In.Blocks()
-	c.Parallel(n*blocks, 1+(1<<13)/(m.In.H*m.In.W*conv.Lanes+1), func(lo, hi int) {
+	c.Launch(n*blocks, 1+(1<<13)/(m.In.H*m.In.W*conv.Lanes+1), func(lo, hi int) {
 		for b := lo; b < hi; b++ {
 			i, cb := b/blocks, b%blocks
 			sum := conv.SumBlock(cpu.Active(), &m.In, x[i*m.In.Len():][:m.In.Len()], cb)

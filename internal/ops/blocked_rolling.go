@@ -32,7 +32,6 @@ func (r *BlockedRolling) Infer(c *ir.InferContext) error { return inferBlocked(c
 
 // Run convolves image by image; the kernel splits an image over threads.
 func (r *BlockedRolling) Run(c *ir.Call) error {
-	c.Replay()
 	n, size, x, err := r.First.input(c)
 	if err != nil {
 		return err
@@ -46,16 +45,13 @@ func (r *BlockedRolling) Run(c *ir.Call) error {
 	if err != nil {
 		return err
 	}
-	first, par := r.First.epilogue(), parOf(c)
+	first, par := r.First.epilogue(), c.Launcher()
 	for i := range n {
-		ep := r.Second.epilogue() // each image's own, which a replay needs
+		ep := r.Second.epilogue() // each image's own, which its launch reads
 		if add != nil {
 			ep.Add = add[i*ep.AddLayout.Len():][:ep.AddLayout.Len()]
 		}
 		r.kernel.Run(cpu.Active(), par, y[i*out.Len():][:out.Len()], x[i*size:][:size], first, ep)
-		if err := c.Err(); err != nil {
-			return err
-		}
 	}
 	return nil
 }

@@ -77,12 +77,13 @@ func runCast(c *ir.Call, to tensor.DType, opts tensor.ConvertOptions) error {
 	if err != nil {
 		return err
 	}
-	if c.Repeatable && x.Len() <= grainCostly && x.DType() != tensor.TypeString && to != tensor.TypeString {
+	if c.Capturing && x.Len() <= grainCostly && x.DType() != tensor.TypeString && to != tensor.TypeString {
 		if f := castOf(c, to, x.DType()); f != nil {
-			c.Repeat(func() { f(out.Bytes(), x.Bytes()) }, x)
+			c.Launch(1, 1, func(int, int) { f(out.Bytes(), x.Bytes()) })
 		} else {
-			c.Repeat(func() { _ = tensor.ConvertInto(out, x, opts) }, x) // between numbers nothing fails
+			c.Launch(1, 1, func(int, int) { _ = tensor.ConvertInto(out, x, opts) }) // between numbers nothing fails
 		}
+		return nil
 	}
 	return convertInto(c, out, x, opts)
 }

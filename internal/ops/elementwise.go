@@ -297,8 +297,9 @@ func runLoopInto(c *ir.Call, l elementLoop, grain int, out *tensor.Tensor, in []
 	if n == 0 {
 		return nil
 	}
-	if c.Repeatable && n <= grainCheap && tensor.Value(out) == c.Out[0] && l.in.IsFloat() {
-		offerLoop(c, l.forCall(c), out, in, shapes)
+	if c.Capturing && n <= grainCheap && tensor.Value(out) == c.Out[0] && l.in.IsFloat() {
+		launchLoop(c, l.forCall(c), out, in, shapes)
+		return nil
 	}
 	j := loopJobs.Get().(*loopJob)
 	j.call, j.loop = c, l.forCall(c)
@@ -359,9 +360,9 @@ func (j *loopJob) release() {
 	loopJobs.Put(j)
 }
 
-// offerLoop offers to run a loop over float again. Integers are left out: a divisor
-// of zero must be looked for each time.
-func offerLoop(c *ir.Call, l elementLoop, out *tensor.Tensor, in []*tensor.Tensor, shapes [][]int) {
+// launchLoop launches a loop over float. Integers are left out: a divisor of zero must be
+// looked for each time.
+func launchLoop(c *ir.Call, l elementLoop, out *tensor.Tensor, in []*tensor.Tensor, shapes [][]int) {
 	n, dst := out.Len(), out.Bytes()
 	b := &broadcastLoop{src: make([]loopSource, len(in))}
 	whole := true
@@ -377,14 +378,17 @@ func offerLoop(c *ir.Call, l elementLoop, out *tensor.Tensor, in []*tensor.Tenso
 		whole = whole && (s.whole || l.scalars && len(s.data) == s.size)
 	}
 	if whole {
-		c.Repeat(func() { l.run(dst, &data) }, in...)
+		c.Launch(1, 1, func(int, int) { l.run(dst, &data) })
 	} else {
-		c.Repeat(func() { b.elements(l, dst, 0, n) }, in...)
+		c.Launch(1, 1, func(int, int) { b.elements(l, dst, 0, n) })
 	}
 }
 
-// mapLoop runs a loop of one input.
+// mapLoop runs a loop over input 0. Other inputs are parameters that the operator has read.
 func mapLoop(c *ir.Call, l elementLoop, grain int) error {
+	for i := 1; i < c.NumIn(); i++ {
+		c.DependsOn(i)
+	}
 	x := c.Tensor(0)
 	return runLoop(c, l, grain, x.Shape(), []*tensor.Tensor{x}, [][]int{x.Shape()})
 }

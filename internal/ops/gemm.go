@@ -177,7 +177,9 @@ func gemmRun[T gemm.Number](c *ir.Call, g *Gemm, args *gemm.Args[T], add []T) er
 	if f, ok := any(args).(*gemm.Args[float32]); ok && !c.Generic && g.Alpha != 0 {
 		f.Alpha = g.Alpha
 		if done := gemmFuseAdd(g, f, any(add).([]float32), rs, cs); done {
-			offerGemm(c, f)
+			if c.Capturing && launchGemm(c, f) {
+				return nil
+			}
 			return gemmParallel(c, f)
 		}
 		if err := gemmParallel(c, f); err != nil {

@@ -129,25 +129,19 @@ func (l *Linear) Run(c *ir.Call) error {
 		C: tensor.Of[float32](y), LdC: l.N}
 	l.packed.in(g)
 	g.Alpha, g.BiasCol, g.Act, g.Lo, g.Hi = l.Alpha, l.bias, l.Act.gemm(), l.Act.Lo, l.Act.Hi
-	var z *tensor.Tensor
 	if l.HasAdd {
-		z = c.Tensor(1)
+		z := c.Tensor(1)
 		if z.Len() != y.Len() {
 			return fmt.Errorf("input Z has shape %v, the output %v", z.Shape(), y.Shape())
 		}
 		g.Add, g.LdAdd = tensor.Of[float32](z), l.N
 	}
-	small := g.M*g.N*g.K < 1<<16
-	if small {
-		if c.Repeatable {
-			c.Repeat(func() { l.compute(nil, g) }, x, z)
-		}
-		l.compute(nil, g)
+	if g.M*g.N*g.K < 1<<16 {
+		c.Launch(1, 1, func(int, int) { l.compute(nil, g) })
 	} else {
-		c.Replay()
-		l.compute(parOf(c), g)
+		l.compute(c.Launcher(), g)
 	}
-	return c.Err()
+	return nil
 }
 
 func (l *Linear) compute(par gemm.Par, g *gemm.Args[float32]) {

@@ -25,11 +25,13 @@ func (o *LogSoftmax) Run(c *ir.Call) error {
 		func(dst, src []float32) error {
 			switch {
 			case c.Generic:
-				return s.eachLine(c, func(base, m int) { logSoftmaxLines(dst, src, s, base, m) })
+				s.launchLines(c, func(base, m int) { logSoftmaxLines(dst, src, s, base, m) })
 			case s.inner == 1:
-				return s.eachRows(c, dst, src, func(dst, src []float32, n int) { vec.LogSoftmaxRowsF32(cpu.Active(), dst, src, n) })
+				s.launchRows(c, dst, src, func(dst, src []float32, n int) { vec.LogSoftmaxRowsF32(cpu.Active(), dst, src, n) })
+			default:
+				s.launchLines(c, func(base, m int) { logSoftmaxColumns(dst, src, s, base, m) })
 			}
-			return s.eachLine(c, func(base, m int) { logSoftmaxColumns(dst, src, s, base, m) })
+			return nil
 		},
 		func(dst, src []float64) error {
 			return s.eachLine(c, func(base, m int) { logSoftmaxLines(dst, src, s, base, m) })

@@ -260,7 +260,9 @@ func (m *matMulPacked) Run(c *ir.Call) error {
 	}
 	g := gemm.Args[float32]{M: s.m, N: s.n, K: s.k, A: x, LdA: s.k, C: y.data, LdC: s.n}
 	m.data.in(&g)
-	offerGemm(c, &g)
+	if c.Capturing && launchGemm(c, &g) {
+		return nil
+	}
 	if err := gemmParallel(c, &g); err != nil {
 		return err
 	}
@@ -268,20 +270,20 @@ func (m *matMulPacked) Run(c *ir.Call) error {
 	return nil
 }
 
-// offerGemm offers to run a small product over float once more.
-func offerGemm(c *ir.Call, g *gemm.Args[float32]) {
-	if !c.Repeatable || g.M*g.N*max(1, g.K) >= 1<<16 || len(g.C) == 0 {
-		return
-	}
-	var in []*tensor.Tensor
+// launchGemm launches a product over float; it reports false if an input has been widened.
+func launchGemm(c *ir.Call, args *gemm.Args[float32]) bool {
 	for i := range c.In {
-		t := c.Tensor(i)
-		if t != nil && t.DType() != tensor.TypeFloat32 {
-			return // it has been widened
+		if t := c.Tensor(i); t != nil && t.DType() != tensor.TypeFloat32 {
+			return false
 		}
-		in = append(in, t)
 	}
-	c.Repeat(func() { gemm.Parallel(nil, cpu.Active(), g) }, in...)
+	g := *args
+	if g.M*g.N*max(1, g.K) < 1<<16 {
+		c.Launch(1, 1, func(int, int) { gemm.Parallel(nil, cpu.Active(), &g) })
+	} else {
+		gemm.Parallel(c.Launcher(), cpu.Active(), &g)
+	}
+	return true
 }
 
 // gemmParallel is the kernel on all threads, whatever engine asks.

@@ -92,15 +92,16 @@ func (op *LinearClassifier) Run(c *ir.Call) error {
 			return err
 		}
 	}
+	if c.Capturing && x.DType() == tensor.TypeFloat32 && e == t && n*cols*t < 1<<12 && op.labels.dtype() != tensor.TypeString {
+		data := tensor.Of[float32](x)
+		c.Launch(1, 1, func(int, int) {
+			linearScores(data, &op.model, cols, t, scores)
+			op.decide(n, e, t, scores, scores, y)
+		})
+		return nil
+	}
 	if err := op.model.scores(c, x, n, cols, t, raw); err != nil {
 		return err
-	}
-	if x.DType() == tensor.TypeFloat32 && e == t && n*cols*t < 1<<12 && op.labels.dtype() != tensor.TypeString {
-		data := tensor.Of[float32](x)
-		c.Repeat(func() {
-			linearScores(data, &op.model, cols, t, scores)
-			op.decide(n, e, t, scores, raw, y)
-		}, x)
 	}
 	op.decide(n, e, t, scores, raw, y)
 	return nil

@@ -45,10 +45,7 @@ func (op *Normalizer) Run(c *ir.Call) error {
 	switch x.DType() {
 	case tensor.TypeFloat32:
 		s := tensor.Of[float32](x)
-		if n <= grain {
-			c.Repeat(func() { normalizeRows(op.norm, s, y, cols, 0, n) }, x)
-		}
-		c.Parallel(n, grain, func(lo, hi int) { normalizeRows(op.norm, s, y, cols, lo, hi) })
+		c.Launch(n, grain, func(lo, hi int) { normalizeRows(op.norm, s, y, cols, lo, hi) })
 	case tensor.TypeFloat64:
 		s := tensor.Of[float64](x)
 		c.Parallel(n, grain, func(lo, hi int) { normalizeRows(op.norm, s, y, cols, lo, hi) })

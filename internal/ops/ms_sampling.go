@@ -58,7 +58,7 @@ func (op *Sampling) Run(c *ir.Call) error {
 		r.temperature = op.Temperature
 	}
 	r.presence, r.presencePenalty = c.Tensor(7), op.PresencePenalty
-	source := newMinimalStandard(uint32(c.Env.Seed()))
+	source := newMinimalStandard(uint32(c.Seed()))
 	if t := c.Tensor(8); t != nil {
 		seed, err := scalarInt(t, "seed")
 		if err != nil {

@@ -93,7 +93,7 @@ func (s randomSeed) source(c *ir.Call) *randomSource {
 }
 
 func unseededSource(c *ir.Call) *randomSource {
-	v := c.Env.Seed()
+	v := c.Seed()
 	return newRandomSource(uint32(v) ^ uint32(v>>32))
 }
 

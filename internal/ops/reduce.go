@@ -446,19 +446,39 @@ func reduceSpans(c *ir.Call, n, work int, fn func(lo, hi int)) error {
 		return nil
 	}
 	var stop atomic.Bool
+	c.Parallel(n, spanGrain(work), watched(c, work, &stop, fn))
+	if stop.Load() {
+		return c.Err()
+	}
+	return nil
+}
+
+// launchSpans is reduceSpans by a launch.
+func launchSpans(c *ir.Call, n, work int, fn func(lo, hi int)) {
+	if n == 0 {
+		return
+	}
+	if n*work > grainWatch {
+		fn = watched(c, work, new(atomic.Bool), fn)
+	}
+	c.Launch(n, spanGrain(work), fn)
+}
+
+// spanGrain is how many items of a given number of elements are worth another thread.
+func spanGrain(work int) int { return max(1, grainVector/max(work, 1)) }
+
+// watched returns fn in pieces that are short enough to notice in between that the run must
+// stop, which it notes in stop.
+func watched(c *ir.Call, work int, stop *atomic.Bool, fn func(lo, hi int)) func(lo, hi int) {
 	watch := max(1, grainWatch/max(work, 1))
-	c.Parallel(n, max(1, grainVector/max(work, 1)), func(lo, hi int) {
+	return func(lo, hi int) {
 		for ; lo < hi && !stop.Load(); lo += watch {
 			fn(lo, min(hi, lo+watch))
 			if c.Err() != nil {
 				stop.Store(true)
 			}
 		}
-	})
-	if stop.Load() {
-		return c.Err()
 	}
-	return nil
 }
 
 // sumReducer adds x in accumulators of type A and stores done(sum).

@@ -7,7 +7,6 @@ import (
 	"github.com/onward-ml/onward/internal/cpu"
 	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/internal/kernels/vec"
-	"github.com/onward-ml/onward/tensor"
 )
 
 // Softmax makes the elements along an axis exponentials that add up to 1
@@ -23,28 +22,17 @@ func (o *Softmax) Run(c *ir.Call) error {
 	if err != nil {
 		return err
 	}
-	if x := c.Tensor(0); c.Repeatable && s.inner == 1 && x.Len() <= grainCostly && x.DType() == tensor.TypeFloat32 {
-		defer func() {
-			if y, ok := c.Out[0].(*tensor.Tensor); ok {
-				dst, src := tensor.Of[float32](y), tensor.Of[float32](x)
-				c.Repeat(func() {
-					softmaxRows(dst, src, s.n)
-				}, x)
-			}
-		}()
-	}
-	if c.Tensor(0).DType() == tensor.TypeFloat32 {
-		c.Replay()
-	}
 	return runWide(c,
 		func(dst, src []float32) error {
 			switch {
 			case c.Generic:
-				return s.eachLine(c, func(base, m int) { softmaxLines(dst, src, s, base, m) })
+				s.launchLines(c, func(base, m int) { softmaxLines(dst, src, s, base, m) })
 			case s.inner == 1:
-				return s.eachRows(c, dst, src, softmaxRows)
+				s.launchRows(c, dst, src, softmaxRows)
+			default:
+				s.launchLines(c, func(base, m int) { softmaxColumns(dst, src, s, base, m) })
 			}
-			return s.eachLine(c, func(base, m int) { softmaxColumns(dst, src, s, base, m) })
+			return nil
 		},
 		func(dst, src []float64) error {
 			return s.eachLine(c, func(base, m int) { softmaxLines(dst, src, s, base, m) })

@@ -1,0 +1,225 @@
+package exec
+
+import (
+	"slices"
+
+	"github.com/onward-ml/onward/internal/ir"
+	"github.com/onward-ml/onward/tensor"
+)
+
+// A run of a small graph costs more in looking at shapes than in arithmetic. When a state runs
+// with the layout of the run before, the run is therefore captured: inputs are copied to their
+// planned memory, and the kernel launches of each step whose inputs and outputs lie in memory
+// that stays where it is are kept. The runs after it replay these launches; the other steps are
+// eager, their operators run each time.
+type capture struct {
+	capturing bool // this run is being captured
+	captured  bool // program holds a whole run
+	replaying bool // this run replays it
+	disabled  bool // a shape depends on contents: never again
+	layout    *layout
+	binding   uint64 // generation of the Bound that was captured, 0 for none
+	program   []instruction
+	fixed     []bool       // per value: its memory stays where it is
+	unfixed   []ir.ValueID // values that are not fixed
+	eager     []int32      // steps without captured launches
+	shapes    [][]int      // per value: what an eager step gave
+}
+
+// instruction is a captured launch, or an eager step if it has no kernel.
+type instruction struct {
+	ir.Launch
+	step int32
+}
+
+// captureLimit is the size of a layout in bytes up to which capture without a binding is worth
+// its copies.
+const captureLimit = 256 << 10
+
+// keeps reports whether a value outlives its last use, since launches refer to its memory.
+func (r *capture) keeps(id ir.ValueID) bool { return (r.replaying || r.capturing) && r.fixed[id] }
+
+// prepareCapture decides whether this run is captured, replayed or neither; was is the layout
+// of the last run if the arena is still that run's.
+func (s *state) prepareCapture(was *layout) {
+	r := &s.capture
+	l := s.layout
+	worth := l != nil && (l.total <= captureLimit || s.bound != nil) && s.run.observe == nil && was == l && !r.disabled
+	r.replaying = worth && r.captured && r.layout == l && r.binding == s.bound.generation()
+	r.capturing = false
+	if !r.replaying {
+		s.invalidate()
+		if !worth {
+			return
+		}
+		r.capturing, r.layout, r.binding = true, l, s.bound.generation()
+		if r.fixed == nil {
+			r.fixed, r.shapes = make([]bool, len(s.values)), make([][]int, len(s.values))
+		}
+		copy(r.fixed, s.plan.constant)
+	}
+	for _, id := range s.plan.pinned {
+		if s.bound != nil {
+			_, r.fixed[id] = s.values[id].(*tensor.Tensor)
+			continue
+		}
+		s.stage(id)
+	}
+}
+
+// invalidate drops the captured launches and the values that were kept for them, except for
+// those that the caller of this run has just set.
+func (s *state) invalidate() {
+	r := &s.capture
+	if r.layout == nil {
+		return
+	}
+	given := map[ir.ValueID]bool{}
+	for _, id := range s.plan.inputs {
+		given[id] = true
+	}
+	for _, c := range s.plan.caps {
+		given[c.Inner] = true
+	}
+	for _, id := range s.plan.dynamic {
+		if r.fixed[id] && !given[id] {
+			s.values[id], s.alloc[id], s.owned[id] = nil, nil, false
+		}
+	}
+	clear(r.program)
+	clear(r.fixed)
+	r.program, r.unfixed, r.eager, r.layout, r.captured = r.program[:0], nil, nil, nil, false
+}
+
+// stage copies an input to its planned memory.
+func (s *state) stage(id ir.ValueID) {
+	x, ok := s.values[id].(*tensor.Tensor)
+	g := s.plan.group[id]
+	if !ok || g < 0 || s.layout.offset[g] < 0 || len(x.Bytes()) > s.layout.size[g] {
+		return
+	}
+	t := &s.headers[id]
+	at := s.layout.offset[g]
+	t.Reset(x.DType(), s.arena[at:at+len(x.Bytes()):at+len(x.Bytes())], x.Shape())
+	copy(t.Bytes(), x.Bytes())
+	s.values[id] = t
+	s.capture.fixed[id] = true
+}
+
+// captureStep keeps the launches of a step that has just run, if they can be replayed; else
+// the step is eager.
+func (s *state) captureStep(i int) {
+	r := &s.capture
+	st, c := &s.plan.steps[i], &s.calls[i]
+	launches := c.Pending()
+	dependsOn, ok := c.Captured()
+	for _, k := range dependsOn {
+		ok = ok && (st.in[k] == ir.None || s.plan.constant[st.in[k]])
+	}
+	for _, id := range st.in {
+		ok = ok && (id == ir.None || r.fixed[id])
+	}
+	view := false
+	for k, id := range st.out {
+		if id == ir.None {
+			continue
+		}
+		t, isTensor := s.values[id].(*tensor.Tensor)
+		planned := isTensor && t == &s.headers[id] && s.charged[id] == 0 && (s.placed(id, t) || s.plan.group[id] >= 0 && s.layout.offset[s.plan.group[id]] >= 0)
+		isView := ok && isTensor && st.view && k == 0 && len(launches) == 0 && !s.owned[id] && s.charged[id] == 0 && !planned
+		view = view || isView
+		ok = ok && (planned || isView)
+		r.fixed[id] = planned || isView
+	}
+	if ok && (len(launches) > 0 || view) {
+		for _, l := range launches {
+			r.program = append(r.program, instruction{l, int32(i)})
+		}
+	} else {
+		r.program = append(r.program, instruction{step: int32(i)})
+		r.eager = append(r.eager, int32(i))
+		for _, id := range st.out {
+			if id != ir.None && r.fixed[id] {
+				r.shapes[id] = append(r.shapes[id][:0], s.values[id].(*tensor.Tensor).Shape()...)
+			}
+		}
+	}
+}
+
+// finishCapture ends the capture of a run whose steps have all run.
+func (s *state) finishCapture() {
+	r := &s.capture
+	for _, id := range s.plan.dynamic {
+		if !r.fixed[id] {
+			r.unfixed = append(r.unfixed, id)
+		}
+	}
+	r.captured = true
+}
+
+// replay runs the captured launches and the eager steps; at is the step that runs.
+func (s *state) replay(at *int) error {
+	check := 64 // instructions between two looks at the context
+	if s.layout.total > captureLimit {
+		check = 1
+	}
+	program := s.capture.program
+	for k := range program {
+		l := &program[k]
+		*at = int(l.step)
+		if k%check == 0 || l.Kernel == nil {
+			if err := s.run.err(); err != nil {
+				return err
+			}
+		}
+		if l.Kernel != nil {
+			if checkReplay && (k == 0 || program[k-1].step != l.step) {
+				for _, id := range s.plan.steps[l.step].out {
+					if id != ir.None {
+						noise(s.values[id])
+					}
+				}
+			}
+			if l.N <= l.Grain {
+				l.Kernel(0, l.N)
+			} else {
+				s.Parallel(l.N, l.Grain, l.Kernel)
+			}
+			if checkReplay && (k+1 == len(program) || program[k+1].step != l.step) {
+				if err := s.checkReplay(int(l.step)); err != nil {
+					return err
+				}
+			}
+			continue
+		}
+		if err := s.step(*at); err != nil {
+			return err
+		}
+		if !s.asCaptured(*at) {
+			// The launches after this step rely on shapes that no longer hold.
+			s.capture.disabled = true
+			for *at++; *at < len(s.plan.steps); *at++ {
+				if err := s.step(*at); err != nil {
+					return err
+				}
+			}
+			return nil
+		}
+	}
+	return nil
+}
+
+// asCaptured reports whether the results of an eager step lie where they lay during capture,
+// with the same shapes.
+func (s *state) asCaptured(i int) bool {
+	for _, id := range s.plan.steps[i].out {
+		if id == ir.None || !s.capture.fixed[id] {
+			continue
+		}
+		t, ok := s.values[id].(*tensor.Tensor)
+		if !ok || t != &s.headers[id] || s.charged[id] != 0 || !slices.Equal(t.Shape(), s.capture.shapes[id]) {
+			return false
+		}
+	}
+	return true
+}

@@ -1,0 +1,144 @@
+package exec
+
+import (
+	"fmt"
+	"os"
+	"slices"
+
+	"github.com/onward-ml/onward/internal/ir"
+	"github.com/onward-ml/onward/tensor"
+)
+
+// checkReplay makes runs check what operators launch; ONWARD_CHECK_REPLAY=1 sets it. Each call
+// that can be captured runs twice: the second time its inputs hold noise until Run has
+// returned, and its outputs hold noise before the kernels run. Each replay of a step is followed
+// by a plain run. Results must be the same bits, also where nothing is written.
+var checkReplay = os.Getenv("ONWARD_CHECK_REPLAY") != ""
+
+// noise fills a tensor with bytes that make no useful number of any type.
+func noise(v tensor.Value) {
+	t, ok := v.(*tensor.Tensor)
+	if !ok || t.DType() == tensor.TypeString {
+		return
+	}
+	for i, b := 0, t.Bytes(); i < len(b); i++ {
+		b[i] = 0xc3 ^ byte(i*7)
+	}
+}
+
+// checkCapture runs the call of step i again and compares: whether its results come from its
+// kernels alone, and its launches do not depend on contents.
+func (s *state) checkCapture(i int) error {
+	st, c := &s.plan.steps[i], &s.calls[i]
+	dependsOn, ok := c.Captured()
+	if !ok || len(c.Pending()) == 0 {
+		return nil
+	}
+	dependsOn = slices.Clone(dependsOn)
+	want, ok := tensorsOf(c.Out)
+	if !ok {
+		return nil
+	}
+	given := slices.Clone(c.In)
+	in, ok := tensorsOf(c.In)
+	if !ok {
+		return nil
+	}
+	for k, t := range in {
+		if t == nil || slices.Contains(dependsOn, k) || s.plan.constant[st.in[k]] {
+			continue
+		}
+		noise(t)
+		c.In[k] = t
+	}
+	clear(c.Out)
+	c.Start(c.Capturing)
+	if err := st.op.Run(c); err != nil {
+		return fmt.Errorf("launches depend on the contents of an input: %w", err)
+	}
+	for _, v := range c.Out {
+		noise(v)
+	}
+	for k, t := range in {
+		if c.In[k] == tensor.Value(t) && t != nil {
+			copy(t.Bytes(), given[k].(*tensor.Tensor).Bytes())
+		}
+	}
+	if err := s.launch(c); err != nil {
+		return err
+	}
+	if err := compare(c.Out, want, "its kernels alone do not compute the results"); err != nil {
+		return err
+	}
+	// The launches that are kept must be those over the call's own inputs.
+	copy(c.In, given)
+	clear(c.Out)
+	c.Start(c.Capturing)
+	if err := st.op.Run(c); err != nil {
+		return err
+	}
+	return s.launch(c)
+}
+
+// checkReplay compares what the replay of step i has computed with a plain run.
+func (s *state) checkReplay(i int) error {
+	st, c := &s.plan.steps[i], &s.calls[i]
+	var replayed []*tensor.Tensor
+	for k, id := range st.in {
+		if id != ir.None {
+			c.In[k] = s.values[id]
+		}
+	}
+	for k, id := range st.out {
+		c.Out[k] = nil
+		if id != ir.None {
+			c.Out[k] = s.values[id]
+		}
+	}
+	replayed, _ = tensorsOf(c.Out)
+	c.Start(false)
+	err := st.op.Run(c)
+	if err == nil {
+		err = s.launch(c)
+	}
+	if err == nil {
+		err = compare(c.Out, replayed, "a replay differs from a plain run")
+	}
+	if err != nil {
+		return s.plan.nodeError(i, c.In, err)
+	}
+	return nil
+}
+
+// tensorsOf copies tensors of numbers; it reports false if there are other values.
+func tensorsOf(v []tensor.Value) ([]*tensor.Tensor, bool) {
+	r := make([]*tensor.Tensor, len(v))
+	for k, x := range v {
+		t, ok := x.(*tensor.Tensor)
+		if x != nil && (!ok || t.DType() == tensor.TypeString) {
+			return nil, false
+		}
+		if x != nil {
+			r[k] = t.Clone()
+		}
+	}
+	return r, true
+}
+
+func compare(got []tensor.Value, want []*tensor.Tensor, what string) error {
+	for k, w := range want {
+		if w == nil {
+			continue
+		}
+		t, ok := got[k].(*tensor.Tensor)
+		if !ok || t.DType() != w.DType() || !slices.Equal(t.Shape(), w.Shape()) {
+			return fmt.Errorf("%s: output %d is %v, want %v", what, k, got[k], w)
+		}
+		for i, b := range t.Bytes() {
+			if b != w.Bytes()[i] {
+				return fmt.Errorf("%s: output %d of shape %v differs at byte %d of %d", what, k, t.Shape(), i, len(w.Bytes()))
+			}
+		}
+	}
+	return nil
+}

@@ -1,0 +1,248 @@
+package ir
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/onward-ml/onward/tensor"
+)
+
+// Env is what an engine gives a running operator.
+type Env interface {
+	// Context is cancelled when the run must stop.
+	Context() context.Context
+	// Alloc returns a tensor for output i of the call; contents are undefined for
+	// numbers, empty for strings. It fails when the run would exceed its memory
+	// limit.
+	Alloc(c *Call, i int, dtype tensor.DType, shape []int) (*tensor.Tensor, error)
+	// Scratch returns n bytes, 64-byte aligned with undefined contents, that are
+	// valid until the call ends.
+	Scratch(c *Call, n int) ([]byte, error)
+	// Reserve charges n bytes to the run's memory limit until the call ends.
+	Reserve(c *Call, n int64) error
+	// Parallel calls fn over ranges that cover [0, n), at least grain long but for
+	// the last, maybe on several threads at once.
+	Parallel(n, grain int, fn func(lo, hi int))
+	// RunGraph runs the call's k-th subgraph.
+	RunGraph(c *Call, k int, in []tensor.Value) ([]tensor.Value, error)
+	// Release tells that a result of RunGraph is no longer used.
+	Release(c *Call, v tensor.Value)
+	// Seed returns a fresh seed for an operator that has none of its own.
+	Seed() uint64
+}
+
+// Call is one run of one node.
+type Call struct {
+	In  []tensor.Value // nil for an omitted input
+	Out []tensor.Value // set by Output or Set; a wanted output must be set
+
+	// Generic asks for the plain kernels: the reference engine's calls do.
+	Generic bool
+
+	// Capturing says that the engine keeps the launches of this call and replays them in later runs.
+	Capturing bool
+
+	Node  *Node
+	Index int   // position of the node in its plan
+	Held  int64 // bytes charged to this call by the engine
+	Env   Env
+
+	launches []Launch // pending ones, in order
+	deferred bool     // launches wait until Run has returned
+	plain    bool     // the call did more than launch kernels
+	depends  []int    // inputs whose contents Run has read
+	dims     []int    // of Output, so that its argument need not escape
+	par      func(n int, fn func(lo, hi int))
+	launcher func(n int, fn func(lo, hi int))
+}
+
+// Launch is one launch of a kernel: Kernel is called over ranges that cover [0, N), which are
+// at least Grain long but for the last, maybe on several threads at once.
+type Launch struct {
+	N, Grain int
+	Kernel   func(lo, hi int)
+}
+
+// Launch launches a kernel: the engine runs it when [Operator.Run] has returned, after the
+// kernels that were launched before it. A call whose results come from its launches alone is
+// captured: in later runs the engine runs its kernels, for other contents of the inputs, and
+// not the operator. For that
+//
+//   - kernels read inputs and write outputs where they lay during Run;
+//   - shapes of inputs may be read during Run, contents by kernels only, or see [Call.DependsOn];
+//   - results must not depend on how the ranges are cut.
+//
+// Everything else ends capture by itself: [Call.Parallel], [Call.Sync], scratch memory and
+// subgraphs. A kernel launches nothing itself.
+func (c *Call) Launch(n, grain int, kernel func(lo, hi int)) {
+	switch {
+	case n <= 0:
+	case c.deferred:
+		c.launches = append(c.launches, Launch{n, grain, kernel})
+	default:
+		c.Env.Parallel(n, grain, kernel)
+	}
+}
+
+// Launcher is Launch with ranges of any length, as a function value.
+func (c *Call) Launcher() func(n int, kernel func(lo, hi int)) {
+	if c.launcher == nil {
+		c.launcher = func(n int, kernel func(lo, hi int)) { c.Launch(n, 1, kernel) }
+	}
+	return c.launcher
+}
+
+// DependsOn says that Run has read the contents of input i, so that the launches are
+// replayed only if the input is constant.
+func (c *Call) DependsOn(i int) { c.depends = append(c.depends, i) }
+
+// Sync runs the kernels that are pending. The operator may then read what they have written;
+// the call is not captured.
+func (c *Call) Sync() {
+	c.plain = true
+	for i := range c.launches {
+		l := &c.launches[i]
+		c.Env.Parallel(l.N, l.Grain, l.Kernel)
+	}
+	clear(c.launches)
+	c.launches = c.launches[:0]
+}
+
+// Inner runs another operator as a part of the call and waits for its kernels. Its inputs are
+// in, or those of the call if in is nil.
+func (c *Call) Inner(op Operator, in ...tensor.Value) error {
+	if in != nil {
+		outer := c.In
+		defer func() { c.In = outer }()
+		c.In = in
+	}
+	err := op.Run(c)
+	c.Sync()
+	return err
+}
+
+// Start makes the call ready for a run by an engine that takes its launches from Pending.
+func (c *Call) Start(capturing bool) {
+	c.Capturing, c.deferred, c.plain, c.depends = capturing, true, false, c.depends[:0]
+	clear(c.launches)
+	c.launches = c.launches[:0]
+}
+
+// Pending returns the launches that Run has left to the engine. They are valid until the next Start.
+func (c *Call) Pending() []Launch { return c.launches }
+
+// Captured reports whether Run did nothing but launch kernels, which depend on the contents
+// of the given inputs.
+func (c *Call) Captured() (dependsOn []int, ok bool) { return c.depends, !c.plain }
+
+// NumIn returns the number of inputs, trailing omitted ones not counted.
+func (c *Call) NumIn() int {
+	n := len(c.In)
+	for n > 0 && c.In[n-1] == nil {
+		n--
+	}
+	return n
+}
+
+// Has reports whether input i is given.
+func (c *Call) Has(i int) bool { return i < len(c.In) && c.In[i] != nil }
+
+// Wants reports whether output i is used.
+func (c *Call) Wants(i int) bool { return i < len(c.Node.Out) && c.Node.Out[i] != None }
+
+// Tensor returns input i, nil when it is omitted. The engine has checked that
+// the input is a tensor where the operator's signature says so.
+func (c *Call) Tensor(i int) *tensor.Tensor {
+	if !c.Has(i) {
+		return nil
+	}
+	t, _ := c.In[i].(*tensor.Tensor)
+	return t
+}
+
+// Output allocates output i. The contents are undefined for numbers: the
+// operator must write every element.
+func (c *Call) Output(i int, dtype tensor.DType, shape ...int) (*tensor.Tensor, error) {
+	c.dims = append(c.dims[:0], shape...)
+	t, err := c.Env.Alloc(c, i, dtype, c.dims)
+	if err != nil {
+		return nil, err
+	}
+	if i < len(c.Out) {
+		c.Out[i] = t
+	}
+	return t, nil
+}
+
+// Set makes v output i. Values that share memory with inputs are allowed only
+// for operators that are a [View] or whose outputs are not tensors; the engine
+// copies others.
+func (c *Call) Set(i int, v tensor.Value) {
+	if i < len(c.Out) {
+		c.Out[i] = v
+	}
+}
+
+// Context returns the run's context.
+func (c *Call) Context() context.Context { return c.Env.Context() }
+
+// Err returns an error once the run must stop; loops that can take long check it.
+func (c *Call) Err() error { return c.Env.Context().Err() }
+
+// Scratch returns n bytes, 64-byte aligned, with undefined contents, valid until
+// the call ends. Other calls use the memory later, so the call is not captured.
+func (c *Call) Scratch(n int) ([]byte, error) {
+	c.plain = true
+	return c.Env.Scratch(c, n)
+}
+
+// ScratchOf returns n elements of scratch memory with undefined contents. T must
+// hold no pointers.
+func ScratchOf[T any](c *Call, n int) ([]T, error) {
+	var z [1]T
+	size := len(tensor.AsBytes(z[:]))
+	if n < 0 || n > (1<<62)/size {
+		return nil, fmt.Errorf("scratch of %d elements overflows", n)
+	}
+	b, err := c.Scratch(n * size)
+	if err != nil {
+		return nil, err
+	}
+	return tensor.FromRaw[T](b), nil
+}
+
+// Reserve charges n bytes that the operator allocates itself to the run's memory
+// limit, before it allocates them.
+func (c *Call) Reserve(n int64) error { return c.Env.Reserve(c, n) }
+
+// Parallel calls fn over ranges that cover [0, n), maybe on several threads, and returns when
+// it has been called for all of them. Ranges are at least grain long but for the last.
+// Results must not depend on how the ranges are cut. The call is not captured.
+func (c *Call) Parallel(n, grain int, fn func(lo, hi int)) {
+	c.Sync()
+	c.Env.Parallel(n, grain, fn)
+}
+
+// Par is Parallel with ranges of any length, as a function value.
+func (c *Call) Par() func(n int, fn func(lo, hi int)) {
+	if c.par == nil {
+		c.par = func(n int, fn func(lo, hi int)) { c.Parallel(n, 1, fn) }
+	}
+	return c.par
+}
+
+// Seed returns a fresh seed for an operator that has none of its own.
+func (c *Call) Seed() uint64 {
+	c.plain = true
+	return c.Env.Seed()
+}
+
+// RunGraph runs the node's k-th subgraph on inputs and returns its outputs.
+func (c *Call) RunGraph(k int, in []tensor.Value) ([]tensor.Value, error) {
+	c.Sync()
+	return c.Env.RunGraph(c, k, in)
+}
+
+// Release tells that a result of RunGraph is not used any more, so that loops
+// stay within the memory limit.
+func (c *Call) Release(v tensor.Value) { c.Env.Release(c, v) }
