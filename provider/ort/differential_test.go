@@ -14,7 +14,6 @@ import (
 	"github.com/onward-ml/onward/internal/ops"
 	"github.com/onward-ml/onward/internal/testing/opfuzz"
 	"github.com/onward-ml/onward/internal/testing/suite"
-	"github.com/onward-ml/onward/tensor"
 )
 
 // tally counts the outcomes of the cases of one operator.
@@ -112,14 +111,7 @@ func compareThree(t *rapid.T, c *opfuzz.Case, ort onward.ProviderConfig, n *tall
 	if err := opfuzz.Compare(c, got, want); err != nil {
 		t.Fatalf("cpu against reference: %v\n%s", err, c)
 	}
-	c.OutTypes = nil
-	for i := range c.Out {
-		if v := want[fmt.Sprintf("o%d", i)]; v != nil {
-			c.OutTypes = append(c.OutTypes, v.Type())
-		} else {
-			c.OutTypes = append(c.OutTypes, tensor.Type{})
-		}
-	}
+	c.DeclareOutputs(want)
 	theirs, err := opfuzz.Run(c, ort, 1)
 	var st *onward.StatusError
 	switch {

@@ -159,6 +159,16 @@ func (c *Case) Model() (*onnx.Model, map[string]tensor.Value, error) {
 	return m, feed, err
 }
 
+// DeclareOutputs makes the model declare the types that the outputs have.
+func (c *Case) DeclareOutputs(out map[string]tensor.Value) {
+	c.OutTypes = make([]tensor.Type, len(c.Out))
+	for i := range c.Out {
+		if v := out[fmt.Sprintf("o%d", i)]; v != nil {
+			c.OutTypes[i] = v.Type()
+		}
+	}
+}
+
 // String writes the case for a failure's message.
 func (c *Case) String() string {
 	var s strings.Builder

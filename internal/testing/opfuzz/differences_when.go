@@ -3,10 +3,371 @@ package opfuzz
 import (
 	"math"
 	"slices"
+	"strconv"
 	"strings"
 
+	"github.com/onward-ml/onward/onnx"
 	"github.com/onward-ml/onward/tensor"
 )
+
+// numbers returns the elements of input i, nil if it is not a numeric tensor.
+func numbers(c *Case, i int) []float64 {
+	if x := c.Tensor(i); x != nil {
+		if f, err := Floats(x); err == nil {
+			return f
+		}
+	}
+	return nil
+}
+
+func anyOf(input int, like func(float64) bool) func(*Case) bool {
+	return func(c *Case) bool { return slices.ContainsFunc(numbers(c, input), like) }
+}
+
+func anyInput(like func(float64) bool) func(*Case) bool {
+	return func(c *Case) bool {
+		for i := range c.In {
+			if slices.ContainsFunc(numbers(c, i), like) {
+				return true
+			}
+		}
+		return false
+	}
+}
+
+func isInf(v float64) bool      { return math.IsInf(v, 0) }
+func notFinite(v float64) bool  { return v-v != 0 }
+func isFraction(v float64) bool { return v != math.Trunc(v) }
+
+// dataIs finds a data input of a type.
+func dataIs(d tensor.DType) func(*Case) bool { return func(c *Case) bool { return c.DType(0) == d } }
+
+// put returns a function that changes an element in the middle.
+func put(v float64) func(*Case) {
+	return func(c *Case) {
+		x, f := c.Tensor(0), numbers(c, 0)
+		if len(f) == 0 || !x.DType().IsFloat() {
+			return
+		}
+		f[len(f)/2] = v
+		y := tensor.Must(tensor.Zeros(x.DType(), x.Shape()...))
+		if err := tensor.ConvertInto(y, tensor.Must(tensor.New(f, shapeOf(x.Shape(), len(f))...)), tensor.ConvertOptions{}); err == nil {
+			c.In[0] = y
+		}
+	}
+}
+
+// activateBy gives all gates of a recurrent network one activation function, of two
+// directions the parameters of the first.
+func activateBy(function string) func(*Case) {
+	return func(c *Case) {
+		n := map[string]int{"RNN": 1, "GRU": 2, "LSTM": 3}[c.Op]
+		var alpha []float32
+		if c.Text("direction", "forward") == "bidirectional" {
+			for range n {
+				alpha = append(alpha, 0.5)
+			}
+			n *= 2
+		}
+		c.set("activations", slices.Repeat([]string{function}, n))
+		c.Attrs = slices.DeleteFunc(c.Attrs, func(a *onnx.Attribute) bool { return strings.HasPrefix(a.Name, "activation_") })
+		if alpha != nil {
+			c.set("activation_alpha", alpha).set("activation_beta", alpha)
+		}
+	}
+}
+
+func emptyData(c *Case) bool { return c.Tensor(0) != nil && c.Tensor(0).Len() == 0 }
+
+// emptyNegativeAxis finds an empty input that a negative axis is for.
+func emptyNegativeAxis(c *Case) bool {
+	negative := func(v float64) bool { return v < 0 }
+	if !emptyData(c) {
+		return false
+	}
+	for _, name := range []string{"axis", "axes"} {
+		if a := c.Attr(name); a != nil && (a.I < 0 || slices.ContainsFunc(a.Ints, func(v int64) bool { return v < 0 })) {
+			return true
+		}
+	}
+	return slices.ContainsFunc(numbers(c, 1), negative)
+}
+
+// maskedScores finds an Attention whose output qk_matmul_output has masked elements.
+func maskedScores(c *Case) bool {
+	if mode := c.Int("qk_matmul_output_mode", 0); len(c.Out) < 4 || !c.Out[3] || mode != 1 && mode != 2 {
+		return false
+	}
+	return c.DType(3) == tensor.TypeBool || c.Tensor(6) != nil || c.Int("is_causal", 0) == 1
+}
+
+// castTarget is the type that Cast or CastLike converts to.
+func castTarget(c *Case) tensor.DType {
+	if a := c.Attr("to"); a != nil && a.Type == onnx.AttrInt {
+		return tensor.DType(a.I)
+	}
+	return c.DType(1)
+}
+
+func castOutOfRange(c *Case) bool {
+	if !c.DType(0).IsFloat() {
+		return false
+	}
+	to := castTarget(c)
+	if to == tensor.TypeFloat8E8M0 {
+		return slices.ContainsFunc(numbers(c, 0), func(v float64) bool { return v <= 0 }) // it has no sign and no 0
+	}
+	lo, hi := intRange(to)
+	switch to {
+	case tensor.TypeInt64:
+		lo, hi = math.MinInt64, math.Nextafter(1<<63, 0)
+	case tensor.TypeUint64:
+		hi = math.Nextafter(1<<64, 0)
+	}
+	return to.IsInteger() && slices.ContainsFunc(numbers(c, 0), func(v float64) bool { return !(math.Trunc(v) >= lo && math.Trunc(v) <= hi) })
+}
+
+func castFractions(c *Case) bool {
+	to := castTarget(c)
+	if to != tensor.TypeInt4 && to != tensor.TypeUint4 {
+		return false
+	}
+	if c.DType(0) == tensor.TypeString {
+		return slices.ContainsFunc(tensor.Of[string](c.Tensor(0)), func(s string) bool {
+			v, err := strconv.ParseFloat(s, 64)
+			return err == nil && isFraction(v)
+		})
+	}
+	return slices.ContainsFunc(numbers(c, 0), isFraction)
+}
+
+// clipInfinity finds an infinite element that no bound limits.
+func clipInfinity(c *Case) bool {
+	below := c.Tensor(1) == nil && c.Attr("min") == nil
+	above := c.Tensor(2) == nil && c.Attr("max") == nil
+	return slices.ContainsFunc(numbers(c, 0), func(v float64) bool { return below && math.IsInf(v, -1) || above && math.IsInf(v, 1) })
+}
+
+// strideAboveWindow finds auto_pad, and a stride above the dilated window.
+func strideAboveWindow(c *Case) bool {
+	if p := c.Text("auto_pad", "NOTSET"); p != "SAME_UPPER" && p != "SAME_LOWER" {
+		return false
+	}
+	w := c.Tensor(1)
+	for i := 2; i < w.Rank(); i++ {
+		if intsAt(c, "strides", i-2, 1) > (int64(w.Dim(i))-1)*intsAt(c, "dilations", i-2, 1)+1 {
+			return true
+		}
+	}
+	return false
+}
+
+// intsAt returns element i of a list of ints, or def.
+func intsAt(c *Case, name string, i int, def int64) int64 {
+	if a := c.Attr(name); a != nil && i < len(a.Ints) {
+		return a.Ints[i]
+	}
+	return def
+}
+
+// gatherTexts finds strings of which an index selects several.
+func gatherTexts(c *Case) bool {
+	x := c.Tensor(0)
+	axis := int(c.Int("axis", 0))
+	if axis < 0 {
+		axis += x.Rank()
+	}
+	n := 1
+	for i := axis + 1; i < x.Rank(); i++ {
+		n *= x.Dim(i)
+	}
+	return x.DType() == tensor.TypeString && n > 1
+}
+
+// wrapsTwice finds a Pad of mode wrap that puts more than a dimension before the elements.
+func wrapsTwice(c *Case) bool {
+	x := c.Tensor(0)
+	pads := numbers(c, 1)
+	if c.Text("mode", "") != "wrap" || len(pads) == 0 {
+		return false
+	}
+	axes := numbers(c, 3)
+	for i, p := range pads[:len(pads)/2] {
+		axis := i
+		if i < len(axes) {
+			axis = int(axes[i])
+		}
+		if axis < 0 {
+			axis += x.Rank()
+		}
+		if axis >= 0 && axis < x.Rank() && p > float64(x.Dim(axis)) {
+			return true
+		}
+	}
+	return false
+}
+
+// quantizesLarge finds quotients that leave int32 where ONNX Runtime's kernels convert
+// before they saturate.
+func quantizesLarge(c *Case) bool {
+	if c.DType(0) != tensor.TypeFloat16 && c.Int("block_size", 0) == 0 || len(numbers(c, 1)) == 0 {
+		return false
+	}
+	least := slices.Min(numbers(c, 1))
+	return anyOf(0, func(v float64) bool { return !(math.Abs(v/least) < 1<<31) })(c)
+}
+
+var flags = []string{"keepdims", "noop_with_empty_axes", "interleaved", "is_causal", "do_rotary"}
+
+// badFlag finds a flag that is neither 0 nor 1.
+func badFlag(c *Case) bool {
+	return slices.ContainsFunc(flags, func(name string) bool { return c.Int(name, 0)&^1 != 0 })
+}
+
+func setBadFlag(c *Case) {
+	switch c.Op {
+	case "Attention":
+		c.set("is_causal", int64(2))
+	case "RotaryEmbedding", "MRotaryEmbedding":
+		c.set("interleaved", int64(2))
+	case "GroupQueryAttention":
+		c.set("do_rotary", int64(2))
+	default:
+		c.set("keepdims", int64(2))
+	}
+}
+
+// splitsTrailingSpace finds a StringSplit at white space that leaves some at the end.
+func splitsTrailingSpace(c *Case) bool {
+	return c.Attr("maxsplit") != nil && c.Text("delimiter", "") == "" &&
+		slices.ContainsFunc(tensor.Of[string](c.Tensor(0)), func(s string) bool { return strings.TrimRight(s, " ") != s })
+}
+
+// leavesFloat32 finds a reduction whose terms add up to more than the largest float32.
+func leavesFloat32(c *Case) bool {
+	sum := 0.0
+	for _, v := range numbers(c, 0) {
+		if c.Op == "ReduceL2" {
+			sum += v * v
+		} else {
+			sum += math.Exp(v)
+		}
+	}
+	return !(sum <= math.MaxFloat32)
+}
+
+// leavesInt32 finds int32 whose magnitudes or squares add up to more than the largest one.
+func leavesInt32(c *Case) bool {
+	sum := 0.0
+	for _, v := range numbers(c, 0) {
+		if c.Op == "ReduceL2" || c.Op == "ReduceSumSquare" {
+			v *= v
+		}
+		sum += math.Abs(v)
+	}
+	return c.DType(0) == tensor.TypeInt32 && sum > math.MaxInt32
+}
+
+// allZero finds an input whose elements are all 0.
+func allZero(c *Case) bool {
+	return !emptyData(c) && !anyOf(0, func(v float64) bool { return v != 0 })(c)
+}
+
+// dilatedSame finds auto_pad SAME_UPPER or SAME_LOWER with a dilation above 1.
+func dilatedSame(c *Case) bool {
+	p, d := c.Text("auto_pad", "NOTSET"), c.Attr("dilations")
+	return (p == "SAME_UPPER" || p == "SAME_LOWER") && d != nil && slices.ContainsFunc(d.Ints, func(v int64) bool { return v > 1 })
+}
+
+func setDilatedSame(c *Case) {
+	n := 0
+	if k := c.Attr("kernel_shape"); k != nil {
+		n = len(k.Ints)
+	}
+	c.Attrs = slices.DeleteFunc(c.Attrs, func(a *onnx.Attribute) bool { return a.Name == "pads" })
+	c.set("auto_pad", "SAME_UPPER").set("dilations", slices.Repeat([]int64{2}, n))
+}
+
+// otherMask finds a mask whose planes are not those of each image or of the batch.
+func otherMask(c *Case) bool {
+	x, mask := c.Tensor(0), c.Tensor(1)
+	return mask.Dim(1) != x.Dim(1) || mask.Dim(0) != 1 && mask.Dim(0) != x.Dim(0)
+}
+
+// unmaskedLast finds a unidirectional attention over more keys than queries.
+func unmaskedLast(c *Case) bool {
+	q, k := c.Tensor(0), c.Tensor(1)
+	if c.Int("unidirectional", 0) != 1 || k == nil || q.Rank() != 3 || k.Rank() < 3 {
+		return false
+	}
+	return k.Dim(k.Rank()-2) > q.Dim(1)
+}
+
+// alignsFraction finds a Resize to corners whose scales give a size that is rounded.
+func alignsFraction(c *Case) bool {
+	if c.Text("coordinate_transformation_mode", "") != "align_corners" {
+		return false
+	}
+	x, scales := c.Tensor(0), numbers(c, len(c.In)-1)
+	if len(c.In) > 2 {
+		scales = numbers(c, 2)
+	}
+	for i, s := range scales {
+		axis := i
+		if a := c.Attr("axes"); a != nil && i < len(a.Ints) {
+			axis = int(a.Ints[i])
+		}
+		if axis < 0 {
+			axis += x.Rank()
+		}
+		if axis >= 0 && axis < x.Rank() && isFraction(s*float64(x.Dim(axis))) {
+			return true
+		}
+	}
+	return false
+}
+
+// pastWithoutPresent finds an operator of com.microsoft with an input past and without
+// one of the outputs of the present.
+func pastWithoutPresent(c *Case) bool {
+	past := map[string]int{"MultiHeadAttention": 6, "Attention": 4, "DecoderMaskedMultiHeadAttention": 5, "GroupQueryAttention": 3}[c.Op]
+	if past >= len(c.In) || c.In[past] == nil {
+		return false
+	}
+	present := 3 // output, present_key, present_value
+	if c.Op == "Attention" {
+		present = 2
+	}
+	return len(c.Out) < present || slices.Contains(c.Out[:present], false)
+}
+
+// slidingCacheNotFull finds a sliding_window_cache that has rows behind the tokens.
+func slidingCacheNotFull(c *Case) bool {
+	if c.Int("sliding_window_cache", 0) != 1 || c.Tensor(3) == nil {
+		return false
+	}
+	capacity := float64(c.Tensor(3).Dim(2))
+	window := float64(c.Int("local_window_size", -1))
+	return window < capacity || slices.ContainsFunc(numbers(c, 5), func(last float64) bool { return last+1 < capacity })
+}
+
+// wideRotaryCaches finds caches that have more columns than the rotation takes.
+func wideRotaryCaches(c *Case) bool {
+	dim, cos := c.Int("rotary_embedding_dim", 0), c.Tensor(2)
+	return dim > 0 && int64(cos.Dim(cos.Rank()-1)) > dim/2
+}
+
+// leadingZero finds a word whose first character is 0.
+func leadingZero(c *Case) bool {
+	t := c.Tensor(0)
+	n := t.Dim(t.Rank() - 1)
+	for i := 0; i < t.Len(); i += max(n, 1) {
+		if tensor.Of[int32](t)[i] == 0 {
+			return true
+		}
+	}
+	return false
+}
 
 // endlessBackwards finds a Slice that goes backwards to 2³¹ - 1.
 func endlessBackwards(c *Case) bool {
@@ -26,8 +387,8 @@ func endlessBackwards(c *Case) bool {
 	return false
 }
 
-// wraps finds an output in which the probability 1 has no integer.
-func wraps(c *Case) bool {
+// oneOutOfRange finds an output type in which the probability 1 has no integer.
+func oneOutOfRange(c *Case) bool {
 	scale, zero := c.Tensor(3), c.Tensor(4)
 	if scale == nil || scale.Len() == 0 {
 		return false
@@ -54,8 +415,8 @@ func moments(x []float64) (mean, variance float64) {
 	return mean, variance
 }
 
-// closeGroups finds a group whose elements differ by less than a thousandth of the
-// square of their mean, or by as little as epsilon; and groups of double.
+// closeGroups finds a group whose variance is at most a thousandth of the square of its mean
+// plus 1e-5, and groups of double.
 func closeGroups(c *Case) bool {
 	x := c.Tensor(0)
 	f, err := Floats(x)
@@ -98,7 +459,11 @@ func constantGroup(c *Case) bool {
 	if err != nil {
 		return false
 	}
-	if huge(c) {
+	squares := 0.0
+	for _, v := range f {
+		squares += v * v
+	}
+	if !(squares <= math.MaxFloat32) {
 		return true
 	}
 	axes := []int64{0, 2, 3}

@@ -1,6 +1,35 @@
 package opfuzz
 
-import "testing"
+import (
+	"testing"
+
+	"github.com/onward-ml/onward/internal/testing/suite"
+)
+
+// TestDifferencesHaveWitnesses demands a valid case for each operator of each entry: an
+// entry whose condition no case meets explains nothing.
+func TestDifferencesHaveWitnesses(t *testing.T) {
+	seeds, err := Load("../../..", suite.Dir(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, d := range Differences {
+		for _, op := range d.Ops {
+			found := false
+			for range d.Witnesses(op, seeds) {
+				found = true
+				break
+			}
+			if !found {
+				t.Errorf("%s: no case meets the condition %q", op, d.What)
+			}
+		}
+	}
+	never := Difference{Ops: []string{"Add"}, When: func(*Case) bool { return false }}
+	for range never.Witnesses("Add", seeds) {
+		t.Error("a condition that never holds has a witness")
+	}
+}
 
 // TestMissesParameter looks for the values of activation functions as the recurrent
 // operators consume them: in order, and only those functions that have parameters.
