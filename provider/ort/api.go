@@ -23,6 +23,7 @@ const (
 	fnCreateStatus                         fn = 0
 	fnCreateEnv                            fn = 3
 	fnCreateEnvWithCustomLogger            fn = 4
+	fnDisableTelemetryEvents               fn = 6
 	fnCreateSession                        fn = 7
 	fnCreateSessionFromArray               fn = 8
 	fnRun                                  fn = 9

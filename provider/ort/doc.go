@@ -20,6 +20,8 @@
 //
 // The current folder is not searched: a library there need not be the user's.
 //
+// ONNX Runtime's telemetry is turned off, see [TelemetryEnv].
+//
 // # Options
 //
 // All providers take these [onward.ProviderConfig] options, next to those of the

@@ -60,6 +60,9 @@ func open(path string, ep *executionProvider) (*library, error) {
 		}
 		places = search.Places()
 	}
+	if err := withoutTelemetry(); err != nil {
+		return nil, err
+	}
 	found, err := opened.Open("ONNX Runtime's library", places, entry, start, ep.in)
 	if err != nil {
 		return nil, err
@@ -105,6 +108,12 @@ func (r *library) start() error {
 	}
 	if err != nil {
 		return err
+	}
+	if !keepsTelemetry() {
+		// Releases that do not know the environment variable, and Windows, have this function only.
+		if err := r.do(fnDisableTelemetryEvents, r.env); err != nil {
+			return err
+		}
 	}
 	const arenaAllocator, memTypeDefault = 1, 0
 	if err := r.do(fnCreateCPUMemoryInfo, arenaAllocator, memTypeDefault, uintptr(unsafe.Pointer(&r.cpu))); err != nil {
