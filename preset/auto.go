@@ -144,12 +144,17 @@ func (r *Report) leftOut() iter.Seq2[string, []string] {
 
 func milliseconds(d time.Duration) float64 { return float64(d.Nanoseconds()) / 1e6 }
 
-// candidate is a preset that takes part.
+// candidate is a preset that [Auto] may choose.
 type candidate struct {
 	Result
-	preset Preset
-	own    Model // its own model; not set for the model of all candidates
-	blocks []time.Duration
+	preset  Preset
+	model   Model          // for a preset without its own
+	example backend.Inputs // for a preset without its own
+	blocks  []time.Duration
+}
+
+func (c *candidate) open(ctx context.Context) (*backend.Rep, error) {
+	return c.preset.plan().on(c.model, c.example).open(ctx)
 }
 
 // blocks is how often each candidate is measured.
@@ -254,14 +259,12 @@ func (a *Auto) candidates() []*candidate {
 	seen := map[string]int{}
 	var list []*candidate
 	for _, p := range a.Candidates {
-		own := p.plan().model
-		p = p.on(a.Model, a.InputExample)
 		name := p.Name()
 		if seen[name]++; seen[name] > 1 {
 			name = fmt.Sprintf("%s (%d)", name, seen[name])
 		}
 		config := p.plan().config
-		c := &candidate{preset: p, own: own, Result: Result{Name: name, Provider: config.Name, Status: StatusOK}}
+		c := &candidate{preset: p, model: a.Model, example: a.InputExample, Result: Result{Name: name, Provider: config.Name, Status: StatusOK}}
 		if err := available(config); err != nil {
 			c.leaveOut(StatusSkipped, err)
 		}
@@ -279,7 +282,7 @@ func (c *candidate) leaveOut(s Status, err error) {
 func (a *Auto) openBest(ctx context.Context, list []*candidate, name string) (*backend.Rep, error) {
 	for _, c := range list {
 		if c.Name == name {
-			return bounded(ctx, a.Timeout, c.preset.Open, func(r *backend.Rep) { r.Close() })
+			return bounded(ctx, a.Timeout, c.open, func(r *backend.Rep) { r.Close() })
 		}
 	}
 	return nil, fmt.Errorf("there is no candidate %q", name)
@@ -321,7 +324,7 @@ func (a *Auto) tune(ctx context.Context, list []*candidate, report *Report) erro
 			}
 			tell(c.Name)
 			t, err := bounded(ctx, a.Timeout, func(ctx context.Context) (timing, error) {
-				return measure(ctx, c.preset, a.InputExample, a.MinDuration/blocks)
+				return measure(ctx, c.open, a.InputExample, a.MinDuration/blocks)
 			}, nil)
 			if ctx.Err() != nil {
 				return ctx.Err()

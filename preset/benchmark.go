@@ -87,7 +87,7 @@ func (b *Benchmark) Run(ctx context.Context) error {
 		if b.Verbose {
 			fmt.Fprintf(b.Output, "Benchmarking: %s... ", p.Name())
 		}
-		r, err := bounded(ctx, 0, func(ctx context.Context) (BenchmarkResult, error) { return b.one(ctx, p.on(model, b.Input)) }, nil)
+		r, err := bounded(ctx, 0, func(ctx context.Context) (BenchmarkResult, error) { return b.one(ctx, p.plan().on(model, b.Input)) }, nil)
 		r.Name, r.Err = p.Name(), err
 		b.results = append(b.results, r)
 		if b.Verbose {
@@ -105,8 +105,8 @@ func (b *Benchmark) Run(ctx context.Context) error {
 }
 
 // one measures one backend.
-func (b *Benchmark) one(ctx context.Context, p Preset) (r BenchmarkResult, err error) {
-	rep, err := p.Open(ctx)
+func (b *Benchmark) one(ctx context.Context, p *plan) (r BenchmarkResult, err error) {
+	rep, err := p.open(ctx)
 	if err != nil {
 		return r, err
 	}

@@ -161,7 +161,7 @@ func Create[S backend.Source](ctx context.Context, model S, t Type, o *CreateOpt
 		return nil, fmt.Errorf("preset: there is no type %d", int(t))
 	}
 	if p := t.Preset(o); p != nil {
-		return p.on(From(model), o.InputExample).Open(ctx)
+		return p.plan().on(From(model), o.InputExample).open(ctx)
 	}
 	a := o.Auto
 	a.Model, a.InputExample = From(model), o.InputExample

@@ -73,10 +73,10 @@ type timing struct {
 
 // measure opens a preset, runs it for about the duration and closes it again, so
 // that its threads are gone when another one is measured.
-func measure(ctx context.Context, p Preset, in backend.Inputs, duration time.Duration) (timing, error) {
+func measure(ctx context.Context, open func(context.Context) (*backend.Rep, error), in backend.Inputs, duration time.Duration) (timing, error) {
 	var t timing
 	start := time.Now()
-	rep, err := p.Open(ctx)
+	rep, err := open(ctx)
 	if err != nil {
 		return t, err
 	}

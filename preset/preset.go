@@ -38,9 +38,7 @@ type Preset interface {
 	// or a device that is missing says what is missing and where to get it.
 	Open(ctx context.Context) (*backend.Rep, error)
 
-	// on returns the preset with a model and an example, where it has none of its own.
-	on(model Model, example backend.Inputs) Preset
-	// plan returns how the preset is opened.
+	// plan returns what Open does.
 	plan() *plan
 }
 
@@ -103,6 +101,17 @@ func available(c onward.ProviderConfig) error {
 		return p.AvailableFor(c)
 	}
 	return p.Available()
+}
+
+// on sets the model and the example if the preset has none of its own.
+func (p *plan) on(model Model, example backend.Inputs) *plan {
+	if p.model.source == nil {
+		p.model = model
+	}
+	if p.example == nil {
+		p.example = example
+	}
+	return p
 }
 
 func (p *plan) open(ctx context.Context) (*backend.Rep, error) {

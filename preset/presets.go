@@ -30,11 +30,6 @@ func (p Onward) plan() *plan {
 	return own(p.Name(), backend.CPU, p.Model, p.InputExample, p.Session, p.Threads)
 }
 
-func (p Onward) on(model Model, example backend.Inputs) Preset {
-	fill(&p.Model, &p.InputExample, model, example)
-	return p
-}
-
 // OnwardReference runs a model on this module's reference engine, node by node:
 // slow, and what the results of the others are compared with.
 type OnwardReference struct {
@@ -52,11 +47,6 @@ func (p OnwardReference) Open(ctx context.Context) (*backend.Rep, error) { retur
 
 func (p OnwardReference) plan() *plan {
 	return own(p.Name(), backend.Reference, p.Model, p.InputExample, p.Session, p.Threads)
-}
-
-func (p OnwardReference) on(model Model, example backend.Inputs) Preset {
-	fill(&p.Model, &p.InputExample, model, example)
-	return p
 }
 
 func own(name string, provider backend.Provider, model Model, example backend.Inputs, session *onward.SessionOptions, threads int) *plan {
@@ -88,11 +78,6 @@ func (p Registered) plan() *plan {
 	return o
 }
 
-func (p Registered) on(model Model, example backend.Inputs) Preset {
-	fill(&p.Model, &p.InputExample, model, example)
-	return p
-}
-
 // OpenVINO runs a model on OpenVINO, without ONNX Runtime. InputExample is needed
 // for models with dynamic axes.
 type OpenVINO struct {
@@ -113,21 +98,6 @@ func (p OpenVINO) plan() *plan {
 	o := &plan{name: p.Name(), config: c, model: p.Model, example: p.InputExample, binds: true, demands: true}
 	o.sessionOptions(nil, 0, p.Threads)
 	return o
-}
-
-func (p OpenVINO) on(model Model, example backend.Inputs) Preset {
-	fill(&p.Model, &p.InputExample, model, example)
-	return p
-}
-
-// fill gives a preset a model and an example where it has none.
-func fill(m *Model, in *backend.Inputs, model Model, example backend.Inputs) {
-	if m.source == nil {
-		*m = model
-	}
-	if in != nil && *in == nil {
-		*in = example
-	}
 }
 
 // sessionOptions sets the options of the session; numbers of threads are the
@@ -197,11 +167,6 @@ func (p Ort) plan() *plan {
 	return o
 }
 
-func (p Ort) on(model Model, example backend.Inputs) Preset {
-	fill(&p.Model, &p.InputExample, model, example)
-	return p
-}
-
 // OrtCPU runs a model on ONNX Runtime's CPU execution provider (OrtCpuBackend).
 type OrtCPU struct {
 	Model          Model
@@ -220,11 +185,6 @@ func (p OrtCPU) plan() *plan {
 	o := &plan{name: p.Name(), config: onward.ProviderConfig{Name: "ort:cpu"}, model: p.Model}
 	o.sessionOptions(p.Session, p.InterOpThreads, p.IntraOpThreads)
 	return o
-}
-
-func (p OrtCPU) on(model Model, _ backend.Inputs) Preset {
-	fill(&p.Model, nil, model, nil)
-	return p
 }
 
 // OrtCUDA runs a model on ONNX Runtime's CUDA execution provider (OrtCudaBackend).
@@ -246,11 +206,6 @@ func (p OrtCUDA) plan() *plan {
 	return o
 }
 
-func (p OrtCUDA) on(model Model, _ backend.Inputs) Preset {
-	fill(&p.Model, nil, model, nil)
-	return p
-}
-
 // OrtOpenVINO runs a model on ONNX Runtime's OpenVINO execution provider
 // (OrtOpenvinoBackend). InputExample is needed for models with dynamic axes.
 type OrtOpenVINO struct {
@@ -269,11 +224,6 @@ func (p OrtOpenVINO) Open(ctx context.Context) (*backend.Rep, error) { return p.
 
 func (p OrtOpenVINO) plan() *plan {
 	return ortOpenVINO(p.Name(), p.ProviderOptions, p.Model, p.InputExample, p.InterOpThreads, p.IntraOpThreads)
-}
-
-func (p OrtOpenVINO) on(model Model, example backend.Inputs) Preset {
-	fill(&p.Model, &p.InputExample, model, example)
-	return p
 }
 
 func ortOpenVINO(name string, options map[string]string, model Model, example backend.Inputs, inter, intra int) *plan {
@@ -315,11 +265,6 @@ func (p OrtOpenVINOFloat) plan() *plan {
 	return ortOpenVINO(p.Name(), cpuOpenVINO("FP32", p.OpenVINOThreads), p.Model, p.InputExample, p.InterOpThreads, p.IntraOpThreads)
 }
 
-func (p OrtOpenVINOFloat) on(model Model, example backend.Inputs) Preset {
-	fill(&p.Model, &p.InputExample, model, example)
-	return p
-}
-
 // OrtOpenVINOInt8 is [OrtOpenVINO] in 8-bit integers on the CPU, for models whose
 // scales are in QuantizeLinear and DequantizeLinear nodes (OrtOpenvinoInt8Backend):
 // OpenVINO computes in the precision that the model says. Another model is an error.
@@ -343,11 +288,6 @@ func (p OrtOpenVINOInt8) plan() *plan {
 	o := ortOpenVINO(p.Name(), cpuOpenVINO("ACCURACY", p.OpenVINOThreads), p.Model, p.InputExample, p.InterOpThreads, p.IntraOpThreads)
 	o.finish = wantsQDQ
 	return o
-}
-
-func (p OrtOpenVINOInt8) on(model Model, example backend.Inputs) Preset {
-	fill(&p.Model, &p.InputExample, model, example)
-	return p
 }
 
 // wantsQDQ refuses models without quantization nodes.

@@ -80,7 +80,7 @@ func (t tensorRT) finish(p *plan, m *onnx.Model, example onward.Values) error {
 	if folder == "" {
 		// Engines of a model whose weights have changed must not be found again: ONNX
 		// Runtime names them by the graph alone.
-		sum, err := modelHash(t.model, m)
+		sum, err := modelHash(p.model, m)
 		if err != nil {
 			return err
 		}
@@ -228,11 +228,6 @@ func (p OrtTensorRT) plan() *plan {
 	return tensorRT{name: p.Name(), model: p.Model, example: p.InputExample, options: p.ProviderOptions, profile: p.Profile, cache: p.CacheDir}.plan()
 }
 
-func (p OrtTensorRT) on(model Model, example backend.Inputs) Preset {
-	fill(&p.Model, &p.InputExample, model, example)
-	return p
-}
-
 // OrtTensorRTFloat is [OrtTensorRT] with its default options, in float32
 // (OrtTensorrtFloatBackend).
 type OrtTensorRTFloat struct {
@@ -253,11 +248,6 @@ func (p OrtTensorRTFloat) Open(ctx context.Context) (*backend.Rep, error) { retu
 func (p OrtTensorRTFloat) plan() *plan {
 	return tensorRT{name: p.Name(), model: p.Model, example: p.InputExample, profile: p.Profile, cache: p.CacheDir,
 		options: onDevice(p.DeviceID)}.plan()
-}
-
-func (p OrtTensorRTFloat) on(model Model, example backend.Inputs) Preset {
-	fill(&p.Model, &p.InputExample, model, example)
-	return p
 }
 
 // OrtTensorRTFloatOptim is [OrtTensorRT] with the best floating-point precision for
@@ -283,11 +273,6 @@ func (p OrtTensorRTFloatOptim) Open(ctx context.Context) (*backend.Rep, error) {
 func (p OrtTensorRTFloatOptim) plan() *plan {
 	return tensorRT{name: p.Name(), model: p.Model, example: p.InputExample, profile: p.Profile, cache: p.CacheDir,
 		options: options(map[string]string{"trt_fp16_enable": "True"}, onDevice(p.DeviceID))}.plan()
-}
-
-func (p OrtTensorRTFloatOptim) on(model Model, example backend.Inputs) Preset {
-	fill(&p.Model, &p.InputExample, model, example)
-	return p
 }
 
 // OrtTensorRTInt8 is [OrtTensorRT] in 8-bit integers, by a calibration table
@@ -317,11 +302,6 @@ func (p OrtTensorRTInt8) plan() *plan {
 		table: p.Table, int8: true, options: options(int8Options(p.NoFP16), onDevice(p.DeviceID))}.plan()
 }
 
-func (p OrtTensorRTInt8) on(model Model, example backend.Inputs) Preset {
-	fill(&p.Model, &p.InputExample, model, example)
-	return p
-}
-
 // OrtTensorRTInt8QDQ is [OrtTensorRT] in 8-bit integers, for models whose scales are
 // in QuantizeLinear and DequantizeLinear nodes (OrtTensorrtInt8QDQBackend). Another
 // model is an error.
@@ -348,11 +328,6 @@ func (p OrtTensorRTInt8QDQ) Open(ctx context.Context) (*backend.Rep, error) {
 func (p OrtTensorRTInt8QDQ) plan() *plan {
 	return tensorRT{name: p.Name(), model: p.Model, example: p.InputExample, profile: p.Profile, cache: p.CacheDir,
 		qdq: true, options: options(int8Options(p.NoFP16), onDevice(p.DeviceID))}.plan()
-}
-
-func (p OrtTensorRTInt8QDQ) on(model Model, example backend.Inputs) Preset {
-	fill(&p.Model, &p.InputExample, model, example)
-	return p
 }
 
 func int8Options(noFP16 bool) map[string]string {

@@ -72,7 +72,7 @@ func (a *Auto) cache(m *onnx.Model, list []*candidate) (*tuneCache, error) {
 		}
 	}
 	for _, c := range list {
-		p := c.preset.plan()
+		p := c.preset.plan() // its model is not set for a preset that takes the one of Auto
 		s := p.session
 		version := ""
 		if v, ok := onward.LookupProvider(p.config.Name).(interface {
@@ -82,12 +82,12 @@ func (a *Auto) cache(m *onnx.Model, list []*candidate) (*tuneCache, error) {
 		}
 		fmt.Fprintf(h, "%q %v %q %v %q\n", c.Name, c.Status, p.config.Name, p.config.Options, version) // fmt sorts maps
 		fmt.Fprintf(h, "%d %d %v %v %v %v %v\n", s.Threads, s.InterOpThreads, s.ExecutionMode, s.OptimizationLevel, s.DisabledPasses, s.FreeDimensions, s.Config)
-		if c.own.source != nil {
-			m, err := c.own.load()
+		if p.model.source != nil {
+			m, err := p.model.load()
 			if err != nil {
 				return nil, err
 			}
-			sum, err := modelHash(c.own, m)
+			sum, err := modelHash(p.model, m)
 			if err != nil {
 				return nil, err
 			}
