@@ -14,79 +14,78 @@ import (
 	"github.com/onward-ml/onward/onnx"
 )
 
-// Auto runs a model on the fastest of several presets. It measures each of them with
-// the example, in blocks that take turns, and closes its session between the blocks.
-// A preset whose results are not those of the reference engine is not chosen; nor is
-// one that fails, whose library is missing, or that does not come to an end. The
-// choice is remembered for the model and the machine.
+// Auto runs a model on the fastest of several presets. It measures each preset with the example
+// in alternating blocks and closes the session between blocks. A preset is not chosen if its
+// results differ from those of the reference engine, if it fails, if its library is missing, or
+// if it exceeds the timeout. The choice is cached for the model and the machine.
 //
 //	best, report, err := preset.Auto{Model: preset.From("model.onnx"), InputExample: example}.Open(ctx)
 type Auto struct {
-	Model Model // see Preset
-	// InputExample is what is measured with. It also fixes the open axes of the inputs
-	// for the presets that say so.
+	Model Model // of all presets
+	// InputExample is the input of the measured runs. It also fixes the dynamic axes of
+	// the inputs for presets with such a field.
 	InputExample backend.Inputs
-	// Candidates are what is measured. Their own models and examples, if any, win over
-	// those here. Default: those of TypeAuto.
+	// Candidates are the presets to measure. A model or example that one of them sets
+	// takes precedence over those here. Default: the candidates of TypeAuto.
 	Candidates []Preset
-	// NoCache measures anew, and remembers nothing.
+	// NoCache neither reads nor writes the cache of choices.
 	NoCache bool
-	// CacheDir is where choices are remembered. Default: onward/tune in the user's
-	// cache folder.
+	// CacheDir is the folder of the cache. Default: onward/tune in the user's cache
+	// folder.
 	CacheDir string
-	// MinDuration is how long each candidate is timed. Default: 300 ms.
+	// MinDuration is the time for which each candidate runs. Default: 300 ms.
 	MinDuration time.Duration
-	// Timeout is how long a block of one candidate may take, with loading the model.
-	// TensorRT builds its engines then. Default: 10 minutes.
+	// Timeout bounds a block of one candidate, including the loading of the model, during
+	// which TensorRT builds its engines. Default: 10 minutes.
 	Timeout time.Duration
-	// Tolerance is the largest error of a result, relative to the largest magnitude in
-	// its output. Default: 1e-3, and 2e-2 where the output is float16 or bfloat16.
-	// Results that are integers or text must be equal, but bytes may differ by 1.
+	// Tolerance bounds the error of floating-point results relative to the largest
+	// magnitude in the output. Default: 1e-3, and 2e-2 for float16 and bfloat16. 8-bit
+	// integers may differ by 1; other integers and strings must be equal.
 	Tolerance float64
-	// Progress is told which candidate is measured next; may be nil.
+	// Progress is called with the name of each candidate before it is measured.
 	Progress func(candidate string)
 }
 
-// Status is what became of a candidate.
+// Status is the outcome for a candidate.
 type Status string
 
 // The statuses.
 const (
 	StatusOK      Status = "ok"      // it was measured
-	StatusSkipped Status = "skipped" // its library, its device or its driver is missing
-	StatusFailed  Status = "failed"  // it does not load or run the model
-	StatusWrong   Status = "wrong"   // its results are not the reference engine's
+	StatusSkipped Status = "skipped" // its provider, library or device is missing
+	StatusFailed  Status = "failed"  // it failed to load or run the model, or took too long
+	StatusWrong   Status = "wrong"   // its results differ from the reference engine's
 )
 
-// Result is what [Auto] found out about a candidate.
+// Result holds the measurements of a candidate of [Auto].
 type Result struct {
 	Name     string        `json:"name"`
 	Provider string        `json:"provider"`
 	Status   Status        `json:"status"`
-	Reason   string        `json:"reason,omitempty"`    // why it was left out
-	Err      error         `json:"-"`                   // the same as an error; nil when it was remembered
+	Reason   string        `json:"reason,omitempty"`    // why it was not measured
+	Err      error         `json:"-"`                   // the reason as an error; nil if Report.Cached
 	Median   time.Duration `json:"median_ns,omitempty"` // of a run
 	FPS      float64       `json:"fps,omitempty"`       // runs per second
-	Open     time.Duration `json:"open_ns,omitempty"`   // for the first loading
+	Open     time.Duration `json:"open_ns,omitempty"`   // of the first loading
 	Runs     int           `json:"runs,omitempty"`
-	// MaxError is the largest error of its results against Report.Baseline, relative to
-	// the largest magnitude in the output.
+	// MaxError is the largest difference from the results of Report.Baseline, relative
+	// to the largest magnitude in the output.
 	MaxError float64 `json:"max_error"`
 }
 
-// Report says how [Auto] chose.
+// Report holds the measurements of [Auto] and its choice.
 type Report struct {
 	Best string `json:"best"` // name of the fastest
-	// Baseline is whose results the others were compared with: the reference engine, or
-	// the first candidate that ran where that cannot run the model.
+	// Baseline is the preset whose results the others were compared with: the reference
+	// engine, or the first candidate that ran if that engine cannot run the model.
 	Baseline string   `json:"baseline"`
-	Cached   bool     `json:"cached"` // whether it was remembered
+	Cached   bool     `json:"cached"` // whether the choice is from the cache
 	Results  []Result `json:"results"`
-	// CacheError says why the choice could not be remembered; empty if it could.
+	// CacheError says why the cache could not be used; empty if it could.
 	CacheError string `json:"cache_error,omitempty"`
 }
 
-// Result returns the result of a candidate, nil if there is none of that name.
+// Result returns the result of a candidate by its name, or nil.
 func (r *Report) Result(name string) *Result {
 	for i := range r.Results {
 		if r.Results[i].Name == name {
@@ -96,7 +95,7 @@ func (r *Report) Result(name string) *Result {
 	return nil
 }
 
-// String writes the report as a table.
+// String formats the report as a table.
 func (r *Report) String() string {
 	var b strings.Builder
 	t := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
@@ -119,8 +118,8 @@ func (r *Report) String() string {
 	return b.String()
 }
 
-// leftOut returns the reasons in their order, each with the candidates that it is for:
-// those of one provider lack the same.
+// leftOut yields each reason once, with the candidates that it applies to. Those of one
+// provider lack the same library.
 func (r *Report) leftOut() iter.Seq2[string, []string] {
 	return func(yield func(string, []string) bool) {
 		seen := map[string]bool{"": true}
@@ -157,11 +156,11 @@ func (c *candidate) open(ctx context.Context) (*backend.Rep, error) {
 	return c.preset.plan().on(c.model, c.example).open(ctx)
 }
 
-// blocks is how often each candidate is measured.
+// blocks is the number of blocks in which each candidate is measured.
 const blocks = 3
 
-// Open measures the candidates, or remembers the choice, and opens the fastest. The
-// report is there in either case, unless the model itself is at fault.
+// Open opens the fastest candidate, which it measures or takes from the cache. The report
+// is nil if the model cannot be read or the example does not fit it.
 func (a Auto) Open(ctx context.Context) (*backend.Rep, *Report, error) {
 	rep, report, err := a.open(ctx)
 	if err != nil {
@@ -185,7 +184,7 @@ func (a Auto) open(ctx context.Context) (*backend.Rep, *Report, error) {
 		return nil, nil, err
 	}
 	if _, ok := a.Model.source.(string); ok {
-		defer m.Close() // what runs it reads the file itself
+		defer m.Close() // candidates read the file themselves
 	}
 	list := a.candidates()
 	var cache *tuneCache
@@ -217,7 +216,7 @@ func (a Auto) open(ctx context.Context) (*backend.Rep, *Report, error) {
 	return rep, report, err
 }
 
-// load reads the model and checks the example.
+// load reads the model and checks the example against it.
 func (a *Auto) load() (m *onnx.Model, err error) {
 	switch x := a.Model.source.(type) {
 	case nil:
@@ -236,7 +235,7 @@ func (a *Auto) load() (m *onnx.Model, err error) {
 	}
 	d, err := onward.Describe(m)
 	if err == nil && a.InputExample == nil && len(d.Inputs) > 0 {
-		err = fmt.Errorf("give an InputExample to measure with, for %v", d.Inputs)
+		err = fmt.Errorf("InputExample is required for the inputs %v", d.Inputs)
 	}
 	if err == nil && a.InputExample == nil {
 		a.InputExample = backend.List{}
@@ -253,8 +252,8 @@ func (a *Auto) load() (m *onnx.Model, err error) {
 	return m, nil
 }
 
-// candidates gives the presets their model and distinct names, and finds out which of
-// them can work here.
+// candidates returns the candidates with distinct names. Those that cannot work on this
+// machine are marked as skipped.
 func (a *Auto) candidates() []*candidate {
 	seen := map[string]int{}
 	var list []*candidate
@@ -278,17 +277,17 @@ func (c *candidate) leaveOut(s Status, err error) {
 	c.Median, c.FPS = 0, 0
 }
 
-// openBest opens the candidate of that name.
+// openBest opens the candidate with the given name.
 func (a *Auto) openBest(ctx context.Context, list []*candidate, name string) (*backend.Rep, error) {
 	for _, c := range list {
 		if c.Name == name {
 			return bounded(ctx, a.Timeout, c.open, func(r *backend.Rep) { r.Close() })
 		}
 	}
-	return nil, fmt.Errorf("there is no candidate %q", name)
+	return nil, fmt.Errorf("unknown candidate %q", name)
 }
 
-// tune measures the candidates and names the fastest.
+// tune measures the candidates and sets report.Best.
 func (a *Auto) tune(ctx context.Context, list []*candidate, report *Report) error {
 	tell := a.Progress
 	if tell == nil {
@@ -314,10 +313,10 @@ func (a *Auto) tune(ctx context.Context, list []*candidate, report *Report) erro
 	for round := range blocks {
 		for i := range list {
 			c := list[i]
-			if round%2 == 1 { // a drift of the machine hits all alike
+			if round%2 == 1 { // a drift of the clock frequency affects all candidates alike
 				c = list[len(list)-1-i]
 			}
-			// What is far behind after one block will not catch up.
+			// A candidate this many times slower in its first block is not measured again.
 			const hopeless = 4
 			if c.Status != StatusOK || round > 0 && c.blocks[0] > hopeless*best {
 				continue
@@ -366,7 +365,7 @@ func (a *Auto) tune(ctx context.Context, list []*candidate, report *Report) erro
 	}
 	if fastest == nil {
 		if len(list) == 0 {
-			return errors.New("there are no candidates")
+			return errors.New("the list of candidates is empty")
 		}
 		return fmt.Errorf("no backend here runs the model: %w", errors.Join(errs...))
 	}

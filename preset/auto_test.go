@@ -209,9 +209,9 @@ func TestAutoErrors(t *testing.T) {
 		want string
 	}{
 		{preset.Auto{}, "Auto: the field Model is not set"},
-		{preset.Auto{Model: preset.From(linear())}, "Auto: give an InputExample to measure with, for [x: tensor(float)[n,2]]"},
+		{preset.Auto{Model: preset.From(linear())}, "Auto: InputExample is required for the inputs [x: tensor(float)[n,2]]"},
 		{preset.Auto{Model: preset.From(linear()), InputExample: backend.One(vector(1))}, "Auto: InputExample: "},
-		{preset.Auto{Model: preset.From(linear()), InputExample: backend.One(matrix()), NoCache: true, Candidates: []preset.Preset{}}, "there are no candidates"},
+		{preset.Auto{Model: preset.From(linear()), InputExample: backend.One(matrix()), NoCache: true, Candidates: []preset.Preset{}}, "the list of candidates is empty"},
 		{preset.Auto{Model: preset.From(linear()), InputExample: backend.One(matrix()), NoCache: true, Candidates: on("test:absent", "test:refusing")}, "test:absent: the library is missing: get it somewhere\ntest:refusing: "},
 	} {
 		if _, _, err := c.a.Open(t.Context()); err == nil || !strings.Contains(err.Error(), c.want) {
@@ -231,7 +231,7 @@ func TestAutoHang(t *testing.T) {
 		t.Fatal(err)
 	}
 	best.Close()
-	if r := report.Result("test:hang"); report.Best != "test:fast" || r.Status != preset.StatusFailed || !errors.Is(r.Err, context.DeadlineExceeded) || !strings.Contains(r.Reason, "longer than 100ms") {
+	if r := report.Result("test:hang"); report.Best != "test:fast" || r.Status != preset.StatusFailed || !errors.Is(r.Err, context.DeadlineExceeded) || !strings.Contains(r.Reason, "the limit of 100ms") {
 		t.Errorf("%+v", report)
 	}
 	a.Timeout = time.Hour
@@ -503,7 +503,7 @@ func TestTypes(t *testing.T) {
 			t.Errorf("there is no type %s", want)
 		}
 	}
-	if _, err := preset.ParseType("TORCH_CPU"); err == nil || !strings.Contains(err.Error(), `there is no type "TORCH_CPU"; there are CPU, REFERENCE, ORT_CPU`) {
+	if _, err := preset.ParseType("TORCH_CPU"); err == nil || !strings.Contains(err.Error(), `unknown type "TORCH_CPU", want one of CPU, REFERENCE, ORT_CPU`) {
 		t.Error(err)
 	}
 	names := func(list []preset.Preset) string {

@@ -17,21 +17,21 @@ import (
 	"github.com/onward-ml/onward/backend"
 )
 
-// Benchmark measures a model on presets one after the other, the way that ENOT Lite's
-// Benchmark does: after some runs to warm up, Repeat times Number runs are timed. Auto
-// is quicker and fairer; this one is for figures to compare.
+// Benchmark measures a model on one preset after the other, as ENOT Lite's Benchmark does: after
+// warm-up runs it times Repeat series of Number runs. [Auto] is faster and less sensitive to
+// drift; Benchmark gives figures that can be compared with ENOT Lite's.
 type Benchmark struct {
 	BatchSize int            // samples in one input; default 1
-	Model     Model          // see Preset
-	Input     backend.Inputs // of every run, and the presets' InputExample
-	// Backends are what is measured, such as TypeAutoCPU.Candidates(nil). Default: those
-	// of TypeAuto.
+	Model     Model          // of all presets
+	Input     backend.Inputs // of every run; also the InputExample of the presets
+	// Backends are the presets to measure, such as TypeAutoCPU.Candidates(nil). Default:
+	// the candidates of TypeAuto.
 	Backends []Preset
-	Warmup   int // runs before those that are timed; default 50, negative: none
-	Repeat   int // times; default 50
-	Number   int // runs of each; default 50
-	Threads  int // of one run, for the default Backends
-	// Verbose writes a line for each backend to Output.
+	Warmup   int // runs before the timed ones; default 50; no runs if negative
+	Repeat   int // series of runs; default 50
+	Number   int // runs in a series; default 50
+	Threads  int // of one run, for the default of Backends
+	// Verbose writes a line for each preset to Output.
 	Verbose bool
 	Output  io.Writer // default: standard output
 
@@ -39,14 +39,14 @@ type Benchmark struct {
 	date    time.Time
 }
 
-// BenchmarkResult are the figures of one backend.
+// BenchmarkResult holds the figures of one preset.
 type BenchmarkResult struct {
 	Name        string  `json:"name"`
 	FPS         float64 `json:"fps"`           // samples per second
 	MSPerSample float64 `json:"ms_per_sample"` // mean
 	MSPerBatch  float64 `json:"ms_per_batch"`  // mean
-	StdevMS     float64 `json:"stdev_ms"`      // of the batch, between the times of Number runs each
-	Err         error   `json:"-"`             // why there are none
+	StdevMS     float64 `json:"stdev_ms"`      // standard deviation of MSPerBatch between the series
+	Err         error   `json:"-"`             // why there are no figures
 }
 
 func (b *Benchmark) defaults() {
@@ -67,12 +67,12 @@ func (b *Benchmark) defaults() {
 	}
 }
 
-// Run measures all backends. One that fails is recorded, and the rest goes on. The
-// error is for what none of them could do anything about.
+// Run measures all presets. The failure of a preset is recorded in its result and does
+// not stop the others. The error is that of the options, of reading a stream, or of ctx.
 func (b *Benchmark) Run(ctx context.Context) error {
 	b.defaults()
 	if b.BatchSize < 0 || b.Repeat < 0 || b.Number < 0 || b.Threads < 0 {
-		return fmt.Errorf("preset: Benchmark with BatchSize %d, Repeat %d, Number %d, Threads %d: want no negative number", b.BatchSize, b.Repeat, b.Number, b.Threads)
+		return fmt.Errorf("preset: Benchmark with BatchSize %d, Repeat %d, Number %d, Threads %d: the numbers must not be negative", b.BatchSize, b.Repeat, b.Number, b.Threads)
 	}
 	model := b.Model
 	if _, ok := model.source.(backend.Stream); ok { // it can be read only once
@@ -104,7 +104,7 @@ func (b *Benchmark) Run(ctx context.Context) error {
 	return nil
 }
 
-// one measures one backend.
+// one measures one preset.
 func (b *Benchmark) one(ctx context.Context, p *plan) (r BenchmarkResult, err error) {
 	rep, err := p.open(ctx)
 	if err != nil {
@@ -144,10 +144,10 @@ func (b *Benchmark) one(ctx context.Context, p *plan) (r BenchmarkResult, err er
 	return r, nil
 }
 
-// Results returns the figures of the last Run, in the order of the backends.
+// Results returns the figures of the last Run in the order of Backends.
 func (b *Benchmark) Results() []BenchmarkResult { return b.results }
 
-// Print writes the figures of the last Run, and what they were taken with, as tables.
+// Print writes the parameters and the figures of the last Run as tables.
 func (b *Benchmark) Print() error {
 	b.defaults()
 	t := tabwriter.NewWriter(b.Output, 0, 0, 2, ' ', 0)
@@ -174,8 +174,9 @@ func (b *Benchmark) Print() error {
 	return t.Flush()
 }
 
-// class names the kind of an error: the exception of ONNX Runtime's Python package for
-// a status, or the type of the first error in the chain that has a name of its own.
+// class returns a name for the kind of an error: for a status the exception of ONNX
+// Runtime's Python package, else the type of the first error in the chain with an
+// exported type.
 func class(err error) string {
 	if st, ok := errors.AsType[*onward.StatusError](err); ok {
 		var b strings.Builder

@@ -12,9 +12,9 @@ import (
 	"github.com/onward-ml/onward/onnx"
 )
 
-// cacheFolder makes a folder that only the user may change: below dir, or below the
-// user's cache folder if dir is empty. What others could have written there is not
-// trusted, so a folder of theirs is an error.
+// cacheFolder creates a folder below dir, or below the user's cache folder if dir is
+// empty. A folder that other users may write is an error, since its files cannot be
+// trusted.
 func cacheFolder(dir, kind string, below ...string) (string, error) {
 	if dir == "" {
 		cache, err := os.UserCacheDir()
@@ -35,7 +35,7 @@ func cacheFolder(dir, kind string, below ...string) (string, error) {
 		return "", err
 	}
 	if !st.IsDir() {
-		return "", fmt.Errorf("%q is a link or no folder", dir)
+		return "", fmt.Errorf("%q is not a folder", dir)
 	}
 	if runtime.GOOS != "windows" && st.Mode().Perm()&0o022 != 0 {
 		return "", fmt.Errorf("%q can be changed by other users (mode %v): want 0700", dir, st.Mode().Perm())
@@ -43,8 +43,8 @@ func cacheFolder(dir, kind string, below ...string) (string, error) {
 	return dir, nil
 }
 
-// writeBeside writes a file under another name first and renames it, so that no
-// reader sees half of it.
+// writeBeside writes a file under a temporary name and renames it, so that no reader sees
+// a part of it.
 func writeBeside(path string, data []byte) error {
 	f, err := os.CreateTemp(filepath.Dir(path), ".new-*")
 	if err != nil {
@@ -63,7 +63,7 @@ func writeBeside(path string, data []byte) error {
 	return err
 }
 
-// modelHash is the SHA-256 of a model with its external data, in hexadecimal.
+// modelHash returns the SHA-256 of a model and its external data in hexadecimal.
 func modelHash(model Model, m *onnx.Model) (string, error) {
 	h := sha256.New()
 	switch x := model.source.(type) {
@@ -91,7 +91,7 @@ func modelHash(model Model, m *onnx.Model) (string, error) {
 	return hex.EncodeToString(h.Sum(nil)), nil
 }
 
-// hashExternal writes the external data of a graph's initializers.
+// hashExternal writes the external data of a graph's initializers to w.
 func hashExternal(w io.Writer, m *onnx.Model, g *onnx.Graph, depth int) error {
 	if g == nil || depth > 100 {
 		return nil

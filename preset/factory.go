@@ -8,10 +8,10 @@ import (
 	"github.com/onward-ml/onward/backend"
 )
 
-// Type names a preset, as ENOT Lite's BackendType does.
+// Type selects a preset, as ENOT Lite's BackendType does.
 type Type int
 
-// The types of backends.
+// The types.
 const (
 	TypeCPU                Type = iota // Onward
 	TypeReference                      // OnwardReference
@@ -22,19 +22,19 @@ const (
 	TypeOrtCUDA                        // OrtCUDA
 	TypeOrtTensorRT                    // OrtTensorRTFloat
 	TypeOrtTensorRTFP16                // OrtTensorRTFloatOptim
-	TypeOrtTensorRTInt8                // OrtTensorRTInt8, needs a table
+	TypeOrtTensorRTInt8                // OrtTensorRTInt8; requires a table
 	TypeOrtTensorRTInt8QDQ             // OrtTensorRTInt8QDQ
-	TypeAutoCPU                        // the fastest one on the CPU, see Auto
-	TypeAutoGPU                        // the fastest one on the GPU
-	TypeAuto                           // the fastest one
+	TypeAutoCPU                        // the fastest on the CPU, see Auto
+	TypeAutoGPU                        // the fastest on a GPU
+	TypeAuto                           // the fastest
 )
 
-// types describes the types in their order.
+// types describes the types in the order of the constants.
 var types = []struct {
 	name   string
-	preset func(o *CreateOptions) Preset // nil for the automatic ones
+	preset func(o *CreateOptions) Preset // nil for the automatic types
 	gpu    bool
-	auto   func(o *CreateOptions) bool // whether the automatic types try it
+	auto   func(o *CreateOptions) bool // whether the automatic types measure it
 }{
 	{"CPU", func(o *CreateOptions) Preset { return Onward{Threads: o.IntraOpThreads} }, false, always},
 	{"REFERENCE", func(o *CreateOptions) Preset { return OnwardReference{Threads: o.IntraOpThreads} }, false, never},
@@ -69,7 +69,7 @@ var types = []struct {
 func always(*CreateOptions) bool { return true }
 func never(*CreateOptions) bool  { return false }
 
-// onDevice are the options for a GPU.
+// onDevice returns the options that select a GPU.
 func onDevice(id int) map[string]string {
 	if id == 0 {
 		return nil
@@ -103,27 +103,26 @@ func ParseType(name string) (Type, error) {
 		}
 		names[i] = t.name
 	}
-	return 0, fmt.Errorf("preset: there is no type %q; there are %s", name, strings.Join(names, ", "))
+	return 0, fmt.Errorf("preset: unknown type %q, want one of %s", name, strings.Join(names, ", "))
 }
 
-// CreateOptions are what the types of backends take. Those that a type has no use for
-// are ignored.
+// CreateOptions configure [Create]. A type ignores the options that it does not use.
 type CreateOptions struct {
-	// InputExample is needed for models with dynamic axes, and by the automatic types.
+	// InputExample is required for models with dynamic axes and for the automatic types.
 	InputExample backend.Inputs
-	// Table is the calibration table of ORT_TENSORRT_INT8.
+	// Table is the calibration table of TypeOrtTensorRTInt8.
 	Table           CalibrationTable
 	InterOpThreads  int
 	IntraOpThreads  int
 	OpenVINOThreads int    // length of OpenVINO's queue of asynchronous requests
 	DeviceID        int    // of the GPU
-	CacheDir        string // of TensorRT's engines
-	// Auto holds the options of the automatic types. Its model, its example and, unless
-	// it has some, its candidates are set here.
+	CacheDir        string // of TensorRT's engine cache
+	// Auto holds the options of the automatic types. Create sets its Model and
+	// InputExample, and its Candidates if there are none.
 	Auto Auto
 }
 
-// Preset returns the preset of a type, without a model; nil for the automatic types.
+// Preset returns the preset of a type without a model. It is nil for automatic types.
 func (t Type) Preset(o *CreateOptions) Preset {
 	if o == nil {
 		o = &CreateOptions{}
@@ -134,8 +133,8 @@ func (t Type) Preset(o *CreateOptions) Preset {
 	return types[t].preset(o)
 }
 
-// Candidates returns what an automatic type chooses from, in the order in which they
-// are tried; for another type, its own preset.
+// Candidates returns the presets that an automatic type measures, in this order. For
+// another type it returns the one preset.
 func (t Type) Candidates(o *CreateOptions) []Preset {
 	if o == nil {
 		o = &CreateOptions{}
@@ -152,13 +151,13 @@ func (t Type) Candidates(o *CreateOptions) []Preset {
 	return r
 }
 
-// Create loads a model on a backend of a type (BackendFactory.create).
+// Create opens a model with the preset of a type (BackendFactory.create).
 func Create[S backend.Source](ctx context.Context, model S, t Type, o *CreateOptions) (*backend.Rep, error) {
 	if o == nil {
 		o = &CreateOptions{}
 	}
 	if t < 0 || int(t) >= len(types) {
-		return nil, fmt.Errorf("preset: there is no type %d", int(t))
+		return nil, fmt.Errorf("preset: unknown type %d", int(t))
 	}
 	if p := t.Preset(o); p != nil {
 		return p.plan().on(From(model), o.InputExample).open(ctx)

@@ -12,8 +12,9 @@ import (
 	"github.com/onward-ml/onward/tensor"
 )
 
-// bounded waits for f, but not past the context or the limit (0: none): a native
-// library need not mind a context. What f returns too late is given to drop.
+// bounded calls f and waits for it at most until the context ends or the limit, if it is
+// not 0, has passed: a native library may ignore its context. A result that comes too
+// late is passed to drop.
 func bounded[T any](ctx context.Context, limit time.Duration, f func(context.Context) (T, error), drop func(T)) (T, error) {
 	type result struct {
 		v   T
@@ -35,7 +36,7 @@ func bounded[T any](ctx context.Context, limit time.Duration, f func(context.Con
 		return r.v, r.err
 	case <-inner.Done():
 	}
-	// What minds the context ends now, and tells where it was.
+	// A function that observes its context returns now, with a more precise error.
 	const grace = 200 * time.Millisecond
 	timer := time.NewTimer(grace)
 	defer timer.Stop()
@@ -48,7 +49,7 @@ func bounded[T any](ctx context.Context, limit time.Duration, f func(context.Con
 	case r := <-done:
 		if ctx.Err() == nil {
 			if errors.Is(r.err, context.DeadlineExceeded) {
-				r.err = fmt.Errorf("it takes longer than %v: %w", limit, r.err)
+				r.err = fmt.Errorf("exceeded the limit of %v: %w", limit, r.err)
 			}
 			return r.v, r.err
 		}
@@ -60,10 +61,10 @@ func bounded[T any](ctx context.Context, limit time.Duration, f func(context.Con
 	if err := ctx.Err(); err != nil {
 		return zero, err
 	}
-	return zero, fmt.Errorf("it takes longer than %v: %w", limit, context.DeadlineExceeded)
+	return zero, fmt.Errorf("exceeded the limit of %v: %w", limit, context.DeadlineExceeded)
 }
 
-// timing are the times of one block of runs.
+// timing holds the times of one block of runs.
 type timing struct {
 	open   time.Duration
 	median time.Duration // of a run
@@ -71,8 +72,8 @@ type timing struct {
 	out    *backend.Outputs // of the first run
 }
 
-// measure opens a preset, runs it for about the duration and closes it again, so
-// that its threads are gone when another one is measured.
+// measure opens a preset, runs it for about the duration, and closes it, so that its
+// threads do not disturb the measurement of the next one.
 func measure(ctx context.Context, open func(context.Context) (*backend.Rep, error), in backend.Inputs, duration time.Duration) (timing, error) {
 	var t timing
 	start := time.Now()
@@ -85,7 +86,7 @@ func measure(ctx context.Context, open func(context.Context) (*backend.Rep, erro
 	if t.out, err = rep.Run(ctx, in, nil); err != nil {
 		return t, err
 	}
-	// A context that can end costs some providers a watcher for every run.
+	// With a context that can end, some providers start a goroutine for each run.
 	free := context.WithoutCancel(ctx)
 	once := func() error {
 		if err := ctx.Err(); err != nil {
@@ -101,7 +102,7 @@ func measure(ctx context.Context, open func(context.Context) (*backend.Rep, erro
 			return t, err
 		}
 	}
-	// Runs that are short against the clock are timed in groups.
+	// Runs that are short compared with the clock's resolution are timed in groups.
 	group := 1
 	if per := time.Since(start) / time.Duration(n); per < 20*time.Microsecond {
 		group = int(50*time.Microsecond/max(per, 1)) + 1
@@ -131,8 +132,8 @@ func median(x []time.Duration) time.Duration {
 }
 
 // differ compares the outputs of a run with those of another engine. It returns the
-// largest error of a floating-point output relative to that output's largest
-// magnitude, and an error where an output is wrong by more than the tolerance.
+// largest difference in a floating-point output relative to the largest magnitude of
+// that output, and an error for outputs that differ by more than the tolerance.
 func differ(got, want *backend.Outputs, tolerance float64) (worst float64, err error) {
 	for i, name := range want.Names {
 		if i >= len(got.Values) {
@@ -145,7 +146,7 @@ func differ(got, want *backend.Outputs, tolerance float64) (worst float64, err e
 			rtol = 0
 			switch d := w.DType(); {
 			case d == tensor.TypeUint8 || d == tensor.TypeInt8:
-				atol = 1 // a rounding
+				atol = 1 // the value may be rounded differently
 			case !d.IsFloat():
 				atol = 0
 			default:
@@ -170,7 +171,7 @@ func differ(got, want *backend.Outputs, tolerance float64) (worst float64, err e
 	return worst, err
 }
 
-// magnitude is the largest finite absolute value in a tensor of floats.
+// magnitude returns the largest finite absolute value in a tensor of floats.
 func magnitude(t *tensor.Tensor) float64 {
 	var m float64
 	v, err := tensor.Float64s(t)

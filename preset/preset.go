@@ -19,23 +19,23 @@ import (
 	"github.com/onward-ml/onward/tensor"
 )
 
-// Preset is a model with a choice of what runs it, and with which options. The
-// presets are structs such as [OrtCPU] and [OrtTensorRTInt8]:
+// Preset opens a model on one provider with a set of options. The presets are structs such as
+// [OrtCPU] and [OrtTensorRTInt8]:
 //
 //	rep, err := preset.OrtTensorRTInt8{Model: preset.From("model.onnx"), Table: table, InputExample: example}.Open(ctx)
 //
-// Model is what [From] returns for a path, bytes, a stream, or a model, which must not
+// The field Model is what [From] returns for a path, bytes, a stream, or a model, which must not
 // change while the Rep is in use.
 //
-// InputExample is an input as [backend.Rep.Run] takes it. It is checked against the model,
-// and it fixes the axes of the inputs that the model leaves open: only inputs of its
-// shapes can be run then, and every shape in the graph is known when the engine is
-// made. Presets of OpenVINO and TensorRT demand it for models with such axes.
+// The field InputExample is an input as [backend.Rep.Run] takes it. It is checked against the
+// model. It also fixes the dynamic axes of the inputs, so that every shape is known when the
+// provider compiles the model; inputs of other shapes cannot be run then. Presets of OpenVINO
+// and TensorRT require it for models with dynamic axes.
 type Preset interface {
-	// Name is the preset's name, such as "OrtTensorRTInt8".
+	// Name returns the name of the preset, such as "OrtTensorRTInt8".
 	Name() string
-	// Open loads the model. Its errors begin with the preset's name; one for a library
-	// or a device that is missing says what is missing and where to get it.
+	// Open loads the model. Errors begin with the name of the preset. If a library or a
+	// device is missing, the error names it and says where to get it.
 	Open(ctx context.Context) (*backend.Rep, error)
 
 	// plan returns what Open does.
@@ -60,20 +60,21 @@ var errNoModel = errors.New("the field Model is not set")
 // [backend.Rep.Inputs] and [backend.Rep.Outputs] list them.
 type TensorInfo = onward.NodeArg
 
-// plan is a preset in the form in which it is opened.
+// plan is what a preset opens.
 type plan struct {
 	name    string
 	config  onward.ProviderConfig
 	session onward.SessionOptions
 	model   Model
 	example backend.Inputs
-	binds   bool            // the example fixes open axes
-	demands bool            // … and must be there for a model that has such axes
-	dynamic map[string]bool // inputs whose axes stay open nevertheless
+	binds   bool            // the example fixes dynamic axes
+	demands bool            // the example is required for a model with dynamic axes
+	dynamic map[string]bool // inputs whose axes stay dynamic
 	// finish completes the options when the model and the values of the example are
-	// known; may be nil.
+	// known. It may be nil.
 	finish func(p *plan, m *onnx.Model, example onward.Values) error
-	// table is what else the choice of the fastest preset depends on; may be nil.
+	// table returns the calibration table, on which a measured choice depends. It may
+	// be nil.
 	table func() ([]byte, error)
 }
 
@@ -84,8 +85,7 @@ var drivers = map[string]string{
 	"openvino": "github.com/onward-ml/onward/provider/openvino",
 }
 
-// available returns nil when a provider is registered and can work, else what is
-// missing.
+// available returns nil if a provider is registered and can work, else what is missing.
 func available(c onward.ProviderConfig) error {
 	p := onward.LookupProvider(c.Name)
 	if p == nil {
@@ -134,7 +134,7 @@ func (p *plan) prepare(ctx context.Context) (*backend.Rep, error) {
 	var m *onnx.Model
 	var err error
 	if isPath && !goEngine(p.config.Name) {
-		// The provider reads the file itself if nothing in the model has to change.
+		// The provider reads the file itself unless the model has to be changed.
 		m, err = onnx.ReadFile(path, &onnx.ReadOptions{Map: true, MaxFileSize: p.session.Limits.MaxFileSize, StrictExternalData: p.session.StrictExternalData})
 	} else {
 		m, err = p.model.load()
@@ -175,21 +175,21 @@ func (p *plan) prepare(ctx context.Context) (*backend.Rep, error) {
 	return backend.NewRep(sess, bound, provider, provider.Device(p.config.Options)), nil
 }
 
-// close ends the mapping of a model that was read here.
+// close closes a model that prepare has read. One that the caller gave stays open.
 func (p *plan) close(m *onnx.Model) {
 	if _, given := p.model.source.(*onnx.Model); !given {
 		m.Close()
 	}
 }
 
-// goEngine reports whether a provider is one of this module's own engines, which
-// take every shape and read no files.
+// goEngine reports whether a provider is part of the Go engine, which runs inputs of all shapes
+// at full speed.
 func goEngine(name string) bool {
 	return name == string(backend.CPU) || name == string(backend.Reference)
 }
 
-// bind checks the example and fixes the open axes of the inputs by it. It returns
-// the model, changed in a copy where needed, and the example's values by name.
+// bind checks the example and fixes the dynamic axes of the inputs to its sizes. It returns the
+// model, or a changed copy of it, and the values of the example by name.
 func (p *plan) bind(m *onnx.Model) (*onnx.Model, onward.Values, error) {
 	d, err := onward.Describe(m)
 	if err != nil {
@@ -197,7 +197,7 @@ func (p *plan) bind(m *onnx.Model) (*onnx.Model, onward.Values, error) {
 	}
 	if p.example == nil {
 		if open := openAxes(d.Inputs); p.demands && open != "" {
-			return nil, nil, fmt.Errorf("the model has dynamic axes: give an InputExample that fixes %s", open)
+			return nil, nil, fmt.Errorf("InputExample is required, since the model has dynamic axes: %s", open)
 		}
 		return m, nil, nil
 	}
@@ -226,7 +226,7 @@ func (p *plan) bind(m *onnx.Model) (*onnx.Model, onward.Values, error) {
 	return m, values, nil
 }
 
-// exampleValues gives an example's inputs their names and checks them.
+// exampleValues returns the values of an example by name and checks them.
 func exampleValues(in backend.Inputs, d *onward.Description) (onward.Values, error) {
 	values, err := in.Bind(d.Inputs, d.OverridableInitializers)
 	if err != nil {
@@ -251,7 +251,8 @@ func exampleValues(in backend.Inputs, d *onward.Description) (onward.Values, err
 	return values, nil
 }
 
-// openAxes lists the axes of inputs that have no size, in words; "" for none.
+// openAxes describes the axes of inputs whose size is unknown. The text is empty if there are
+// none.
 func openAxes(args []onward.NodeArg) string {
 	var all []string
 	for _, a := range args {
@@ -279,8 +280,8 @@ func openAxes(args []onward.NodeArg) string {
 	return strings.Join(all, "; ")
 }
 
-// axesOf returns the sizes that an example gives to the open axes of inputs: of
-// named dimensions, and the whole shapes of inputs that have others.
+// axesOf returns the sizes of dynamic axes in an example: those of named dimensions, and the
+// whole shapes of inputs with unnamed dynamic axes.
 func axesOf(d *onward.Description, example onward.Values, dynamic map[string]bool) (named map[string]int64, shapes map[string][]int, err error) {
 	named, shapes = map[string]int64{}, map[string][]int{}
 	from := map[string]string{}
@@ -301,7 +302,7 @@ func axesOf(d *onward.Description, example onward.Values, dynamic map[string]boo
 			case from[dim.Param] == "":
 				named[dim.Param], from[dim.Param] = n, fmt.Sprintf("axis %d of %q", i, a.Name)
 			case named[dim.Param] != n:
-				return nil, nil, fmt.Errorf("dimension %q is %d at %s, and %d at axis %d of %q", dim.Param, named[dim.Param], from[dim.Param], n, i, a.Name)
+				return nil, nil, fmt.Errorf("dimension %q is %d at %s and %d at axis %d of %q", dim.Param, named[dim.Param], from[dim.Param], n, i, a.Name)
 			}
 		}
 	}
@@ -315,8 +316,8 @@ func axesOf(d *onward.Description, example onward.Values, dynamic map[string]boo
 	return named, shapes, nil
 }
 
-// withShapes returns a copy of a model in which inputs have the shapes given, and
-// named dimensions of other inputs their sizes.
+// withShapes returns a copy of a model in which the inputs have the given shapes, and named
+// dimensions of other inputs the given sizes.
 func withShapes(m *onnx.Model, shapes map[string][]int, named map[string]int64) *onnx.Model {
 	c, g := *m, *m.Graph
 	c.Graph, g.Inputs = &g, make([]*onnx.ValueInfo, len(m.Graph.Inputs))

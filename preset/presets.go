@@ -11,12 +11,12 @@ import (
 	"github.com/onward-ml/onward/onnx"
 )
 
-// Onward runs a model on this module's engine, the provider "cpu". It needs nothing
-// else, and runs inputs of every shape at full speed: the example is only checked.
+// Onward runs a model on the Go engine, the provider "cpu". It runs inputs of all shapes
+// at full speed, so the example is only checked.
 type Onward struct {
 	Model        Model
 	InputExample backend.Inputs
-	Threads      int // of one run; default all cores
+	Threads      int // of one run; default: all cores
 	Session      *onward.SessionOptions
 }
 
@@ -30,12 +30,12 @@ func (p Onward) plan() *plan {
 	return own(p.Name(), backend.CPU, p.Model, p.InputExample, p.Session, p.Threads)
 }
 
-// OnwardReference runs a model on this module's reference engine, node by node:
-// slow, and what the results of the others are compared with.
+// OnwardReference runs a model on the Go engine's provider "reference", node by node and
+// slowly. [Auto] compares the results of other presets with its results.
 type OnwardReference struct {
 	Model        Model
 	InputExample backend.Inputs
-	Threads      int // of one run; default all cores
+	Threads      int // of one run; default: all cores
 	Session      *onward.SessionOptions
 }
 
@@ -55,13 +55,13 @@ func own(name string, provider backend.Provider, model Model, example backend.In
 	return p
 }
 
-// Registered runs a model on any provider that is registered with package onward.
+// Registered runs a model on a registered provider, by its name.
 type Registered struct {
 	Provider        string            // its name
 	ProviderOptions map[string]string // its options
 	Model           Model
 	InputExample    backend.Inputs
-	Threads         int // of one run; default all cores
+	Threads         int // of one run; default: all cores
 	Session         *onward.SessionOptions
 }
 
@@ -78,13 +78,13 @@ func (p Registered) plan() *plan {
 	return o
 }
 
-// OpenVINO runs a model on OpenVINO, without ONNX Runtime. InputExample is needed
-// for models with dynamic axes.
+// OpenVINO runs a model on OpenVINO without ONNX Runtime. InputExample is required for
+// models with dynamic axes.
 type OpenVINO struct {
 	Model           Model
 	InputExample    backend.Inputs
 	ProviderOptions map[string]string // of provider/openvino
-	Threads         int               // of one run; default all cores
+	Threads         int               // of one run; default: all cores
 }
 
 // Name returns "OpenVINO".
@@ -100,8 +100,8 @@ func (p OpenVINO) plan() *plan {
 	return o
 }
 
-// sessionOptions sets the options of the session; numbers of threads are the
-// provider's choice where they are 0.
+// sessionOptions sets the options of the session. A number of threads that is 0 keeps
+// the one in o.
 func (p *plan) sessionOptions(o *onward.SessionOptions, inter, intra int) {
 	if o != nil {
 		p.session = *o
@@ -113,11 +113,11 @@ func (p *plan) sessionOptions(o *onward.SessionOptions, inter, intra int) {
 		p.session.InterOpThreads = inter
 	}
 	if inter > 1 {
-		p.session.ExecutionMode = onward.Parallel // without it the number would have no effect
+		p.session.ExecutionMode = onward.Parallel // the only mode that uses the number
 	}
 }
 
-// options merges options of a provider; later ones win.
+// options merges options of a provider. Later ones replace earlier ones.
 func options(list ...map[string]string) map[string]string {
 	r := map[string]string{}
 	for _, o := range list {
@@ -131,15 +131,15 @@ type Ort struct {
 	Model Model
 	// Provider names the execution provider as ONNX Runtime does
 	// ("CUDAExecutionProvider") or as package onward does ("ort:cuda"). Default: the
-	// CPU's.
+	// CPU execution provider.
 	Provider        string
 	ProviderOptions map[string]string
 	Session         *onward.SessionOptions
-	// InputExample fixes open axes if it is given.
+	// InputExample, if set, fixes dynamic axes.
 	InputExample backend.Inputs
 }
 
-// ortProviders are the registered providers by ONNX Runtime's names.
+// ortProviders maps the values of [Ort.Provider] to registered providers.
 var ortProviders = map[string]string{
 	"": "ort:cpu", "CPUExecutionProvider": "ort:cpu", "CUDAExecutionProvider": "ort:cuda",
 	"TensorrtExecutionProvider": "ort:tensorrt", "OpenVINOExecutionProvider": "ort:openvino",
@@ -170,8 +170,8 @@ func (p Ort) plan() *plan {
 // OrtCPU runs a model on ONNX Runtime's CPU execution provider (OrtCpuBackend).
 type OrtCPU struct {
 	Model          Model
-	InterOpThreads int // threads between operators; default ONNX Runtime's, which is none
-	IntraOpThreads int // threads inside of operators; default ONNX Runtime's
+	InterOpThreads int // threads between operators; default: ONNX Runtime's, which runs one operator at a time
+	IntraOpThreads int // threads inside operators; default: ONNX Runtime's
 	Session        *onward.SessionOptions
 }
 
@@ -207,13 +207,13 @@ func (p OrtCUDA) plan() *plan {
 }
 
 // OrtOpenVINO runs a model on ONNX Runtime's OpenVINO execution provider
-// (OrtOpenvinoBackend). InputExample is needed for models with dynamic axes.
+// (OrtOpenvinoBackend). InputExample is required for models with dynamic axes.
 type OrtOpenVINO struct {
 	Model           Model
 	ProviderOptions map[string]string // such as "device_type"
 	InputExample    backend.Inputs
-	InterOpThreads  int // threads between operators; default ONNX Runtime's
-	IntraOpThreads  int // threads inside of operators; default ONNX Runtime's
+	InterOpThreads  int // threads between operators; default: ONNX Runtime's
+	IntraOpThreads  int // threads inside operators; default: ONNX Runtime's
 }
 
 // Name returns "OrtOpenVINO".
@@ -232,7 +232,7 @@ func ortOpenVINO(name string, options map[string]string, model Model, example ba
 	return p
 }
 
-// cpuOpenVINO are the options of the OpenVINO presets for the CPU. num_of_threads is
+// cpuOpenVINO returns the options of the OpenVINO presets for the CPU. num_of_threads is
 // the length of the execution provider's queue of asynchronous requests
 // (https://onnxruntime.ai/docs/execution-providers/OpenVINO-ExecutionProvider.html).
 func cpuOpenVINO(precision string, queue int) map[string]string {
@@ -243,15 +243,15 @@ func cpuOpenVINO(precision string, queue int) map[string]string {
 	return o
 }
 
-// OrtOpenVINOFloat is [OrtOpenVINO] in float32 on the CPU, what older releases of
-// ONNX Runtime call the device CPU_FP32 (OrtOpenvinoFloatBackend).
+// OrtOpenVINOFloat is [OrtOpenVINO] in float32 on the CPU (OrtOpenvinoFloatBackend). Older
+// releases of ONNX Runtime call this device CPU_FP32.
 type OrtOpenVINOFloat struct {
 	Model          Model
 	InputExample   backend.Inputs
-	InterOpThreads int // threads between operators; default ONNX Runtime's
-	IntraOpThreads int // threads inside of operators; default ONNX Runtime's
-	// OpenVINOThreads is the length of the queue of asynchronous requests. More can be
-	// faster or slower: tune it last. Default: the execution provider's.
+	InterOpThreads int // threads between operators; default: ONNX Runtime's
+	IntraOpThreads int // threads inside operators; default: ONNX Runtime's
+	// OpenVINOThreads is the length of the queue of asynchronous requests. A longer one
+	// can be faster or slower, so tune it last. Default: the execution provider's.
 	OpenVINOThreads int
 }
 
@@ -265,16 +265,16 @@ func (p OrtOpenVINOFloat) plan() *plan {
 	return ortOpenVINO(p.Name(), cpuOpenVINO("FP32", p.OpenVINOThreads), p.Model, p.InputExample, p.InterOpThreads, p.IntraOpThreads)
 }
 
-// OrtOpenVINOInt8 is [OrtOpenVINO] in 8-bit integers on the CPU, for models whose
-// scales are in QuantizeLinear and DequantizeLinear nodes (OrtOpenvinoInt8Backend):
-// OpenVINO computes in the precision that the model says. Another model is an error.
+// OrtOpenVINOInt8 is [OrtOpenVINO] in 8-bit integers on the CPU (OrtOpenvinoInt8Backend).
+// OpenVINO takes the precision and the scales from the QuantizeLinear and
+// DequantizeLinear nodes of the model; a model without them is an error.
 type OrtOpenVINOInt8 struct {
 	Model          Model
 	InputExample   backend.Inputs
-	InterOpThreads int // threads between operators; default ONNX Runtime's
-	IntraOpThreads int // threads inside of operators; default ONNX Runtime's
-	// OpenVINOThreads is the length of the queue of asynchronous requests. More can be
-	// faster or slower: tune it last. Default: the execution provider's.
+	InterOpThreads int // threads between operators; default: ONNX Runtime's
+	IntraOpThreads int // threads inside operators; default: ONNX Runtime's
+	// OpenVINOThreads is the length of the queue of asynchronous requests. A longer one
+	// can be faster or slower, so tune it last. Default: the execution provider's.
 	OpenVINOThreads int
 }
 
@@ -290,7 +290,7 @@ func (p OrtOpenVINOInt8) plan() *plan {
 	return o
 }
 
-// wantsQDQ refuses models without quantization nodes.
+// wantsQDQ returns an error for a model without quantization nodes.
 func wantsQDQ(_ *plan, m *onnx.Model, _ onward.Values) error {
 	var has func(g *onnx.Graph, depth int) bool
 	has = func(g *onnx.Graph, depth int) bool {
@@ -310,7 +310,7 @@ func wantsQDQ(_ *plan, m *onnx.Model, _ onward.Values) error {
 		return false
 	}
 	if !has(m.Graph, 0) {
-		return fmt.Errorf("the model has no QuantizeLinear or DequantizeLinear node, which hold the scales: quantize it first")
+		return fmt.Errorf("the model has no QuantizeLinear or DequantizeLinear node with scales: quantize it first")
 	}
 	return nil
 }

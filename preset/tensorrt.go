@@ -21,17 +21,18 @@ import (
 	"github.com/onward-ml/onward/tensor"
 )
 
-// CalibrationTable is a table of dynamic ranges, such as *calibration.Table.
+// CalibrationTable is a table of the ranges of tensors, such as *calibration.Table or
+// [TableFile].
 type CalibrationTable interface {
-	// WriteFlatBuffers writes the table as TensorRT's execution provider reads it: a
-	// FlatBuffers TrtTable of pairs of names and ranges.
+	// WriteFlatBuffers writes the table in the format of ONNX Runtime's TensorRT
+	// execution provider, a FlatBuffers TrtTable of names and ranges.
 	WriteFlatBuffers(w io.Writer) error
 }
 
-// ShapeRange is the range of shapes that an input may have.
+// ShapeRange bounds the shapes of an input, axis by axis.
 type ShapeRange struct{ Min, Max []int }
 
-// tensorRT is what the presets of TensorRT have in common.
+// tensorRT holds the fields of all presets of TensorRT.
 type tensorRT struct {
 	name    string
 	model   Model
@@ -40,8 +41,8 @@ type tensorRT struct {
 	profile map[string]ShapeRange
 	cache   string
 	table   CalibrationTable
-	int8    bool // from a table
-	qdq     bool
+	int8    bool // scales are in the table
+	qdq     bool // scales are in the model
 }
 
 func (t tensorRT) plan() *plan {
@@ -57,7 +58,7 @@ func (t tensorRT) plan() *plan {
 }
 
 // finish sets the options that depend on the model: the profile, the folder of the
-// engines, and the calibration table, which the execution provider looks for there.
+// engine cache, and the calibration table, which must be in that folder.
 func (t tensorRT) finish(p *plan, m *onnx.Model, example onward.Values) error {
 	o := options(t.options)
 	p.config.Options = o
@@ -78,17 +79,17 @@ func (t tensorRT) finish(p *plan, m *onnx.Model, example onward.Values) error {
 	}
 	folder := o["trt_engine_cache_path"]
 	if folder == "" {
-		// Engines of a model whose weights have changed must not be found again: ONNX
-		// Runtime names them by the graph alone.
+		// ONNX Runtime names a cached engine by the graph alone. A folder for each hash
+		// keeps it from being used for a model with other weights.
 		sum, err := modelHash(p.model, m)
 		if err != nil {
 			return err
 		}
 		if folder, err = cacheFolder(t.cache, "tensorrt", sum[:32]); err != nil {
 			if t.cache != "" || t.int8 {
-				return fmt.Errorf("folder for TensorRT's engines: %w", err)
+				return fmt.Errorf("folder of the engine cache: %w", err)
 			}
-			return nil // engines are built anew each time
+			return nil // engines are built each time
 		}
 		o["trt_engine_cache_path"] = folder
 		if o["trt_engine_cache_enable"] == "" {
@@ -104,14 +105,14 @@ func (t tensorRT) finish(p *plan, m *onnx.Model, example onward.Values) error {
 		o["trt_int8_calibration_table_name"] = name
 		o["trt_int8_use_native_calibration_table"] = "False"
 		if o["trt_engine_cache_prefix"] == "" {
-			// An engine holds the ranges of its table.
+			// An engine contains the ranges of its table.
 			o["trt_engine_cache_prefix"] = "int8-" + hex.EncodeToString(sum[:8])
 		}
 	}
 	return nil
 }
 
-// setProfile makes TensorRT's optimization profile of the inputs whose axes stay open.
+// setProfile sets TensorRT's optimization profile for the inputs with dynamic axes.
 func (t tensorRT) setProfile(o map[string]string, m *onnx.Model, example onward.Values) error {
 	if len(t.profile) == 0 {
 		return nil
@@ -128,22 +129,22 @@ func (t tensorRT) setProfile(o map[string]string, m *onnx.Model, example onward.
 			return fmt.Errorf("Profile: the model has no input %q", name)
 		}
 		if strings.ContainsAny(name, ":,") {
-			return fmt.Errorf("Profile: TensorRT's execution provider cannot read profiles of names with ':' or ',', such as %q", name)
+			return fmt.Errorf("Profile: input %q: TensorRT's execution provider does not support names with ':' or ','", name)
 		}
 		x, _ := example[name].(*tensor.Tensor)
 		if x == nil {
-			return fmt.Errorf("Profile: input %q needs a tensor as InputExample", name)
+			return fmt.Errorf("Profile: input %q: the InputExample has no tensor for it", name)
 		}
 		shape := x.Shape()
 		if len(r.Min) != len(shape) || len(r.Max) != len(shape) {
-			return fmt.Errorf("Profile: input %q has rank %d, Min %v and Max %v", name, len(shape), r.Min, r.Max)
+			return fmt.Errorf("Profile: input %q has rank %d, got Min %v and Max %v", name, len(shape), r.Min, r.Max)
 		}
 		for k, n := range shape {
 			if r.Min[k] < 0 || r.Min[k] > n || n > r.Max[k] {
 				return fmt.Errorf("Profile: axis %d of input %q is %d in the InputExample, want %d to %d", k, name, n, r.Min[k], r.Max[k])
 			}
 			if fixed := d.Inputs[i].Shape; fixed != nil && fixed[k].Value >= 0 && (r.Min[k] != n || r.Max[k] != n) {
-				return fmt.Errorf("Profile: axis %d of input %q is always %d, not %d to %d", k, name, n, r.Min[k], r.Max[k])
+				return fmt.Errorf("Profile: axis %d of input %q has the fixed size %d, got the range %d to %d", k, name, n, r.Min[k], r.Max[k])
 			}
 		}
 		min, opt, max = append(min, name+":"+sizes(r.Min)), append(opt, name+":"+sizes(shape)), append(max, name+":"+sizes(r.Max))
@@ -152,7 +153,7 @@ func (t tensorRT) setProfile(o map[string]string, m *onnx.Model, example onward.
 	return nil
 }
 
-// sizes writes a shape as 1x3x224x224.
+// sizes formats a shape as 1x3x224x224.
 func sizes(shape []int) string {
 	s := make([]string, len(shape))
 	for i, n := range shape {
@@ -202,18 +203,18 @@ func flatBuffers(table CalibrationTable) ([]byte, error) {
 }
 
 // OrtTensorRT runs a model on ONNX Runtime's TensorRT execution provider
-// (OrtTensorrtBackend); what TensorRT does not take runs on CUDA. InputExample is
-// needed for models with dynamic axes. The first launch can take minutes, while
-// TensorRT builds its engines; they are kept in a folder of the user's.
+// (OrtTensorrtBackend). Operators that TensorRT does not support run on CUDA. InputExample
+// is required for models with dynamic axes. The first launch can take minutes, while
+// TensorRT builds its engines; they are cached in a folder.
 type OrtTensorRT struct {
 	Model           Model
 	ProviderOptions map[string]string
 	InputExample    backend.Inputs
-	// Profile leaves the axes of some inputs open, within ranges: TensorRT builds
-	// engines for all of these shapes, which are fastest for the example's. It makes
+	// Profile keeps the axes of some inputs dynamic within ranges. TensorRT builds
+	// engines for all shapes in the ranges, optimized for those of the example. It sets
 	// trt_profile_min_shapes, trt_profile_opt_shapes and trt_profile_max_shapes.
 	Profile map[string]ShapeRange
-	// CacheDir is the folder of the engines. Default: onward/tensorrt in the user's
+	// CacheDir is the folder of the engine cache. Default: onward/tensorrt in the user's
 	// cache folder.
 	CacheDir string
 }
@@ -250,9 +251,8 @@ func (p OrtTensorRTFloat) plan() *plan {
 		options: onDevice(p.DeviceID)}.plan()
 }
 
-// OrtTensorRTFloatOptim is [OrtTensorRT] with the best floating-point precision for
-// each layer, float16 or float32 (OrtTensorrtFloatOptimBackend). TensorRT keeps to
-// float32 on a GPU without float16.
+// OrtTensorRTFloatOptim is [OrtTensorRT] with the faster of float16 and float32 for each
+// layer (OrtTensorrtFloatOptimBackend). On a GPU without float16, TensorRT uses float32.
 type OrtTensorRTFloatOptim struct {
 	Model        Model
 	InputExample backend.Inputs
@@ -275,15 +275,15 @@ func (p OrtTensorRTFloatOptim) plan() *plan {
 		options: options(map[string]string{"trt_fp16_enable": "True"}, onDevice(p.DeviceID))}.plan()
 }
 
-// OrtTensorRTInt8 is [OrtTensorRT] in 8-bit integers, by a calibration table
+// OrtTensorRTInt8 is [OrtTensorRT] in 8-bit integers with a calibration table
 // (OrtTensorrtInt8Backend).
 type OrtTensorRTInt8 struct {
 	Model Model
 	// Table is the calibration table, such as a *calibration.Table, or a [TableFile].
 	Table        CalibrationTable
 	InputExample backend.Inputs
-	// NoFP16 keeps what is not quantized in float32; else it is in float16 where the
-	// GPU has it.
+	// NoFP16 runs layers that are not quantized in float32. Default: float16 if the GPU
+	// supports it.
 	NoFP16   bool
 	Profile  map[string]ShapeRange // see OrtTensorRT
 	CacheDir string                // see OrtTensorRT; the table is written there too
@@ -302,14 +302,14 @@ func (p OrtTensorRTInt8) plan() *plan {
 		table: p.Table, int8: true, options: options(int8Options(p.NoFP16), onDevice(p.DeviceID))}.plan()
 }
 
-// OrtTensorRTInt8QDQ is [OrtTensorRT] in 8-bit integers, for models whose scales are
-// in QuantizeLinear and DequantizeLinear nodes (OrtTensorrtInt8QDQBackend). Another
-// model is an error.
+// OrtTensorRTInt8QDQ is [OrtTensorRT] in 8-bit integers with the scales in the
+// QuantizeLinear and DequantizeLinear nodes of the model (OrtTensorrtInt8QDQBackend). A
+// model without them is an error.
 type OrtTensorRTInt8QDQ struct {
 	Model        Model
 	InputExample backend.Inputs
-	// NoFP16 keeps what is not quantized in float32; else it is in float16 where the
-	// GPU has it.
+	// NoFP16 runs layers that are not quantized in float32. Default: float16 if the GPU
+	// supports it.
 	NoFP16   bool
 	Profile  map[string]ShapeRange // see OrtTensorRT
 	CacheDir string                // see OrtTensorRT

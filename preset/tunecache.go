@@ -21,17 +21,16 @@ import (
 	"github.com/onward-ml/onward/onnx"
 )
 
-// tuneCache is the file that remembers one choice of [Auto]. It lies in a folder that
-// only the user may write, under a name that is a hash of the model, the shapes of the
-// example, the candidates with their options, and the machine. All that is believed of
-// it is which of the program's own candidates is the fastest, and its numbers: it names
-// no library and nothing that is executed. A file that is not exactly as expected is
-// ignored, and replaced after the next measurement.
+// tuneCache is the file that holds one choice of [Auto]. It is in a folder that only the user
+// may write. Its name is a hash of the model, the shapes of the example, the candidates with
+// their options, and the machine. The file selects one of the candidates of the program and
+// contains no paths or options, so that a forged file can at worst select a slower candidate. A
+// file with unexpected contents is ignored and replaced after the next measurement.
 type tuneCache struct {
 	path, key string
 }
 
-// tuneEntry is what the file holds.
+// tuneEntry is the content of the file.
 type tuneEntry struct {
 	Format   int       `json:"format"`
 	Key      string    `json:"key"`
@@ -43,7 +42,7 @@ type tuneEntry struct {
 
 const (
 	tuneFormat = 1
-	// maxTuneFile is more than any entry has.
+	// maxTuneFile is the largest file in bytes that is read.
 	maxTuneFile = 1 << 20
 )
 
@@ -68,7 +67,7 @@ func (a *Auto) cache(m *onnx.Model, list []*candidate) (*tuneCache, error) {
 	fmt.Fprintf(h, "%d\n%s\n%s\n%g %v\n", tuneFormat, model, machine(), a.Tolerance, a.MinDuration)
 	for _, in := range append(d.Inputs, d.OverridableInitializers...) {
 		if v := values[in.Name]; v != nil {
-			fmt.Fprintf(h, "%q %v\n", in.Name, v) // a tensor writes its type and shape
+			fmt.Fprintf(h, "%q %v\n", in.Name, v) // a tensor is formatted as its type and shape
 		}
 	}
 	for _, c := range list {
@@ -105,7 +104,8 @@ func (a *Auto) cache(m *onnx.Model, list []*candidate) (*tuneCache, error) {
 	return &tuneCache{path: filepath.Join(folder, key+".json"), key: key}, nil
 }
 
-// machine describes what the speed of a model depends on besides the model.
+// machine describes the hardware, the operating system and the build, on which the speed
+// of a model depends.
 func machine() string {
 	var b strings.Builder
 	host, _ := os.Hostname()
@@ -138,7 +138,7 @@ func machine() string {
 	return b.String()
 }
 
-// read returns the remembered report, or nil.
+// read returns the cached report, or nil.
 func (c *tuneCache) read(list []*candidate) *Report {
 	data, err := readOwn(c.path)
 	if err != nil {
@@ -164,20 +164,20 @@ func (c *tuneCache) read(list []*candidate) *Report {
 	return &Report{Best: e.Best, Baseline: e.Baseline, Cached: true, Results: e.Results}
 }
 
-// check returns why an entry cannot be believed.
+// check returns why an entry does not belong to the candidates, or is inconsistent.
 func (e *tuneEntry) check(key string, list []*candidate) error {
 	if e.Format != tuneFormat || e.Key != key {
-		return errors.New("it is for something else")
+		return errors.New("the format or the key differs")
 	}
 	if len(e.Results) != len(list) {
-		return fmt.Errorf("it has %d results, there are %d candidates", len(e.Results), len(list))
+		return fmt.Errorf("got %d results for %d candidates", len(e.Results), len(list))
 	}
 	known := e.Baseline == OnwardReference{}.Name()
 	var best *Result
 	for i, r := range e.Results {
 		c := list[i]
 		if r.Name != c.Name || r.Provider != c.Provider || (r.Status == StatusSkipped) != (c.Status == StatusSkipped) {
-			return fmt.Errorf("result %d is not of candidate %s", i, c.Name)
+			return fmt.Errorf("result %d does not belong to candidate %s", i, c.Name)
 		}
 		good := false
 		switch r.Status {
@@ -187,7 +187,7 @@ func (e *tuneEntry) check(key string, list []*candidate) error {
 			good = r.Median == 0 && r.FPS == 0
 		}
 		if !good || r.Open < 0 || r.Runs < 0 || !(r.MaxError >= 0) || math.IsInf(r.FPS, 0) {
-			return fmt.Errorf("result %d is impossible", i)
+			return fmt.Errorf("result %d is inconsistent", i)
 		}
 		if r.Name == e.Best && r.Status == StatusOK {
 			best = &e.Results[i]
@@ -195,24 +195,24 @@ func (e *tuneEntry) check(key string, list []*candidate) error {
 		known = known || r.Name == e.Baseline
 	}
 	if best == nil || !known {
-		return errors.New("it names no candidate")
+		return errors.New("the best or the baseline is not a candidate")
 	}
 	for _, r := range e.Results {
 		if r.Status == StatusOK && r.Median < best.Median {
-			return errors.New("its best is not the fastest")
+			return errors.New("the best is not the fastest")
 		}
 	}
 	return nil
 }
 
-// readOwn reads a small file that nobody else could have written.
+// readOwn reads a regular file of at most maxTuneFile bytes that only its owner may write.
 func readOwn(path string) ([]byte, error) {
 	st, err := os.Lstat(path)
 	if err != nil {
 		return nil, err
 	}
 	if !st.Mode().IsRegular() || st.Size() > maxTuneFile || runtime.GOOS != "windows" && st.Mode().Perm()&0o022 != 0 {
-		return nil, fmt.Errorf("%q is no file of the user's own of at most %d bytes", path, maxTuneFile)
+		return nil, fmt.Errorf("%q is not a regular file of at most %d bytes that only its owner may write", path, maxTuneFile)
 	}
 	f, err := os.Open(path)
 	if err != nil {
@@ -220,17 +220,17 @@ func readOwn(path string) ([]byte, error) {
 	}
 	defer f.Close()
 	if now, err := f.Stat(); err != nil || !os.SameFile(st, now) {
-		return nil, fmt.Errorf("%q was replaced", path)
+		return nil, fmt.Errorf("%q was replaced while it was opened", path)
 	}
 	return io.ReadAll(io.LimitReader(f, maxTuneFile))
 }
 
-// write remembers a report.
+// write stores a report.
 func (c *tuneCache) write(r *Report) error {
 	results := slices.Clone(r.Results)
 	for i := range results {
 		if results[i].Status == StatusSkipped {
-			results[i].Reason = "" // which lists where a library was looked for, and is found out each time
+			results[i].Reason = "" // which lists paths of libraries and is determined each time
 		}
 	}
 	data, err := json.MarshalIndent(tuneEntry{Format: tuneFormat, Key: c.key, Measured: time.Now().UTC().Truncate(time.Second),

@@ -298,7 +298,7 @@ func TestPresets(t *testing.T) {
 // models with dynamic axes.
 func TestDynamicAxesNeedAnExample(t *testing.T) {
 	x := flexible(t)
-	const want = `the model has dynamic axes: give an InputExample that fixes input "x" axes 0 (n), 1 (?); input "k" axis 0 (n)`
+	const want = `InputExample is required, since the model has dynamic axes: input "x" axes 0 (n), 1 (?); input "k" axis 0 (n)`
 	for _, p := range []preset.Preset{
 		preset.OrtOpenVINO{Model: preset.From(x)}, preset.OrtOpenVINOFloat{Model: preset.From(x)}, preset.OrtOpenVINOInt8{Model: preset.From(x)},
 		preset.OrtTensorRT{Model: preset.From(x)}, preset.OrtTensorRTFloat{Model: preset.From(x)}, preset.OrtTensorRTFloatOptim{Model: preset.From(x)},
@@ -362,7 +362,7 @@ func TestPresetErrors(t *testing.T) {
 		{preset.Registered{Provider: "nothing", Model: preset.From(x)}, `nothing: provider "nothing" is not registered; registered are`},
 		{preset.OrtOpenVINO{Model: preset.From(x), InputExample: backend.One(long)}, "OrtOpenVINO: InputExample: Expecting one input not 2."},
 		{preset.OrtOpenVINO{Model: preset.From(x), InputExample: backend.List{long}}, "Required inputs (['k']) are missing"},
-		{preset.OrtOpenVINO{Model: preset.From(x), InputExample: backend.List{long, vector(1, 2, 3)}}, `InputExample: dimension "n" is 4 at axis 0 of "x", and 3 at axis 0 of "k"`},
+		{preset.OrtOpenVINO{Model: preset.From(x), InputExample: backend.List{long, vector(1, 2, 3)}}, `InputExample: dimension "n" is 4 at axis 0 of "x" and 3 at axis 0 of "k"`},
 		{preset.OrtOpenVINO{Model: preset.From(x), InputExample: backend.List{vector(1), vector(1)}}, "Invalid rank for input: x Got: 1 Expected: 3"},
 		{preset.OrtOpenVINO{Model: preset.From(x), InputExample: backend.Named{"x": long, "k": vector(1), "w": long}}, `the model has no input "w"`},
 		{preset.OrtOpenVINO{Model: preset.From(x), InputExample: backend.List{tensor.Must(tensor.New([]int64{1}, 1)), vector(1)}}, "Unexpected input data type. Actual: (tensor(int64)) , expected: (tensor(float))"},
@@ -373,9 +373,9 @@ func TestPresetErrors(t *testing.T) {
 		{preset.OrtTensorRTInt8{Model: preset.From(x), InputExample: good, CacheDir: folder, Table: preset.TableFile(folder)}, "is not a regular file"},
 		{preset.OrtTensorRTInt8{Model: preset.From(x), InputExample: good, CacheDir: folder, Table: preset.TableFile(filepath.Join(folder, "short"))}, "has 1 bytes, want 12 to 268435456"},
 		{preset.OrtTensorRTFloat{Model: preset.From(x), InputExample: good, CacheDir: folder, Profile: map[string]preset.ShapeRange{"w": {}}}, `Profile: the model has no input "w"`},
-		{preset.OrtTensorRTFloat{Model: preset.From(x), InputExample: good, CacheDir: folder, Profile: map[string]preset.ShapeRange{"x": {Min: []int{1}, Max: []int{2}}}}, `input "x" has rank 3, Min [1] and Max [2]`},
+		{preset.OrtTensorRTFloat{Model: preset.From(x), InputExample: good, CacheDir: folder, Profile: map[string]preset.ShapeRange{"x": {Min: []int{1}, Max: []int{2}}}}, `input "x" has rank 3, got Min [1] and Max [2]`},
 		{preset.OrtTensorRTFloat{Model: preset.From(x), InputExample: good, CacheDir: folder, Profile: map[string]preset.ShapeRange{"x": {Min: []int{1, 6, 2}, Max: []int{9, 9, 2}}}}, `axis 1 of input "x" is 5 in the InputExample, want 6 to 9`},
-		{preset.OrtTensorRTFloat{Model: preset.From(x), InputExample: good, CacheDir: folder, Profile: map[string]preset.ShapeRange{"x": {Min: []int{1, 1, 1}, Max: []int{9, 9, 2}}}}, `axis 2 of input "x" is always 2, not 1 to 2`},
+		{preset.OrtTensorRTFloat{Model: preset.From(x), InputExample: good, CacheDir: folder, Profile: map[string]preset.ShapeRange{"x": {Min: []int{1, 1, 1}, Max: []int{9, 9, 2}}}}, `axis 2 of input "x" has the fixed size 2, got the range 1 to 2`},
 	} {
 		r, err := c.p.Open(t.Context())
 		if err == nil {
