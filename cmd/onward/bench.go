@@ -2,33 +2,32 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"math"
 	"os"
-	"os/exec"
 	"runtime"
 	"runtime/debug"
 	"slices"
-	"strconv"
 	"strings"
-	"text/tabwriter"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/onward-ml/onward"
+	"github.com/onward-ml/onward/cmd/onward/internal/cli"
+	"github.com/onward-ml/onward/cmd/onward/internal/inputs"
+	"github.com/onward-ml/onward/cmd/onward/internal/modelfile"
+	"github.com/onward-ml/onward/cmd/onward/internal/session"
+	"github.com/onward-ml/onward/cmd/onward/internal/text"
 )
 
 // benchOptions say how a model is measured.
 type benchOptions struct {
 	providers  []string
 	threads    int
-	shapes     []string // NAME=1x3x224x224
-	inputs     []string // NAME=VALUE as of run
-	npz        string
+	inputs     inputs.Flags
 	duration   time.Duration // of one block
 	rounds     int
 	mapWeights bool
@@ -88,16 +87,16 @@ first's: over 1, the first is faster.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			o.providers = nil
 			for p := range strings.SplitSeq(providers, ",") {
-				if _, err := sessionOptions(p, o.threads); err != nil {
+				if _, err := session.Options(p, o.threads); err != nil {
 					return err
 				}
 				if slices.Contains(o.providers, p) {
-					return usagef("provider %s is named twice", p)
+					return cli.Usagef("provider %s is named twice", p)
 				}
 				o.providers = append(o.providers, p)
 			}
 			if o.rounds < 1 || o.duration <= 0 {
-				return usagef("--rounds is %d and --duration %s, want more than nothing", o.rounds, o.duration)
+				return cli.Usagef("--rounds is %d and --duration %s, want more than nothing", o.rounds, o.duration)
 			}
 			o.probe = true
 			failed := false
@@ -108,7 +107,7 @@ first's: over 1, the first is faster.`,
 				}
 				failed = failed || slices.ContainsFunc(r.Results, func(r benchResult) bool { return r.Error != "" })
 				if asJSON {
-					err = printJSON(cmd.OutOrStdout(), r)
+					err = text.JSON(cmd.OutOrStdout(), r)
 				} else {
 					if i > 0 {
 						fmt.Fprintln(cmd.OutOrStdout())
@@ -120,18 +119,16 @@ first's: over 1, the first is faster.`,
 				}
 			}
 			if failed {
-				return silent{errors.New("a provider failed")}
+				return cli.Printed{Err: errors.New("a provider failed")}
 			}
 			return nil
 		},
 	}
 	f := c.Flags()
 	f.StringVarP(&providers, "provider", "p", "cpu", "the engines, as cpu,ort: "+strings.Join(onward.Providers(), ", "))
-	f.IntVar(&o.threads, "threads", 0, "threads of one run (default all cores)")
-	mapWeightsFlag(c, &o.mapWeights)
-	f.StringArrayVar(&o.shapes, "shape", nil, "an input's shape, NAME=1x3x224x224; repeat for more")
-	f.StringArrayVarP(&o.inputs, "input", "i", nil, "an input, NAME=VALUE as of onward run; repeat for more")
-	f.StringVar(&o.npz, "inputs", "", "a .npz file with inputs by name")
+	session.ThreadsFlag(f, &o.threads)
+	session.MapWeightsFlag(f, &o.mapWeights)
+	o.inputs.Register(f)
 	f.DurationVar(&o.duration, "duration", 2*time.Second, "how long a block is timed")
 	f.IntVar(&o.rounds, "rounds", 3, "how many blocks each provider gets")
 	f.BoolVar(&asJSON, "json", false, "print JSON, one object for each model")
@@ -151,16 +148,12 @@ type samples struct {
 
 // bench measures a model on all providers.
 func bench(ctx context.Context, path string, o *benchOptions) (*benchJSON, error) {
-	m, err := loadModel(path)
+	m, d, err := modelfile.Describe(path)
 	if err != nil {
 		return nil, err
 	}
-	d, err := onward.Describe(m)
 	m.Close()
-	if err != nil {
-		return nil, err
-	}
-	feed, err := benchFeed(d, o)
+	feed, err := o.inputs.All(d.Inputs, d.OverridableInitializers)
 	if err != nil {
 		return nil, err
 	}
@@ -192,47 +185,15 @@ func bench(ctx context.Context, path string, o *benchOptions) (*benchJSON, error
 	return r, nil
 }
 
-// benchFeed makes the inputs of all runs.
-func benchFeed(d *onward.Description, o *benchOptions) (onward.Values, error) {
-	shapes := map[string]string{}
-	for _, s := range o.shapes {
-		n, dims, ok := strings.Cut(s, "=")
-		if !ok {
-			return nil, usagef("--shape %q: want NAME=1x3x224x224", s)
-		}
-		if !slices.ContainsFunc(d.Inputs, func(a onward.NodeArg) bool { return a.Name == n }) {
-			return nil, usagef("--shape %q: the model has no input %q", s, n)
-		}
-		shapes[n] = dims
-	}
-	feed, err := feedValues(d.Inputs, d.OverridableInitializers, o.npz, o.inputs)
-	if err != nil {
-		return nil, err
-	}
-	for _, a := range d.Inputs {
-		if feed[a.Name] != nil || strings.HasPrefix(a.Type, "optional(") {
-			continue
-		}
-		value := "random"
-		if s := shapes[a.Name]; s != "" {
-			value += ":" + s
-		}
-		if feed[a.Name], err = parseInput(a, value); err != nil {
-			return nil, fmt.Errorf("input %s: %w", a.Name, err)
-		}
-	}
-	return feed, nil
-}
-
 // openForBench opens a model so that a provider that reads files itself does.
 func openForBench(path, provider string, o *benchOptions) (*onward.Session, error) {
-	opts, err := sessionOptions(provider, o.threads)
+	opts, err := session.Options(provider, o.threads)
 	if err != nil {
 		return nil, err
 	}
 	opts.MapWeights = o.mapWeights
 	if _, err := os.Stat(path); err != nil {
-		return openSession(path, opts) // an example
+		return session.Open(path, opts) // an example
 	}
 	return onward.Open(path, opts)
 }
@@ -279,15 +240,13 @@ func (s *samples) block(ctx context.Context, path, provider string, feed onward.
 				return err
 			}
 		}
-		block = append(block, ms(time.Since(t))/float64(group))
+		block = append(block, text.Milliseconds(time.Since(t))/float64(group))
 		s.runs += group
 	}
 	s.all = append(s.all, block...)
 	s.medians = append(s.medians, median(block))
 	return nil
 }
-
-func ms(d time.Duration) float64 { return float64(d.Nanoseconds()) / 1e6 }
 
 func (s *samples) result(provider string) benchResult {
 	r := benchResult{Provider: provider, Runs: s.runs}
@@ -323,8 +282,8 @@ func median(x []float64) float64 {
 }
 
 func printBench(w io.Writer, r *benchJSON) error {
-	fmt.Fprintf(w, "%s, threads: %d\n", name(r.Model), r.Threads)
-	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
+	fmt.Fprintf(w, "%s, threads: %d\n", text.Name(r.Model), r.Threads)
+	t := text.NumberTable(w)
 	fmt.Fprintln(t, "provider\tmedian ms\tmin\tp95\tmean\tstdev\truns\tload ms\tfirst ms\tpeak MB\t")
 	for _, x := range r.Results {
 		if x.Error != "" {
@@ -337,112 +296,11 @@ func printBench(w io.Writer, r *benchJSON) error {
 	}
 	for _, x := range r.Results {
 		if x.Error != "" {
-			fmt.Fprintf(w, "%s failed: %s\n", x.Provider, clean(x.Error))
+			fmt.Fprintf(w, "%s failed: %s\n", x.Provider, text.Escape(x.Error))
 		}
 	}
 	if r.Ratio != 0 {
 		fmt.Fprintf(w, "ratio %.3f: %s takes %.3f of the time of %s\n", r.Ratio, r.Results[0].Provider, 1/r.Ratio, r.Results[1].Provider)
 	}
 	return nil
-}
-
-// probeVerb is the hidden verb of the process that measures loading and memory.
-const probeVerb = "bench-probe"
-
-// probe is what such a process prints.
-type probe struct {
-	LoadMS    float64 `json:"load_ms"`
-	FirstMS   float64 `json:"first_ms"`
-	PeakRSSMB float64 `json:"peak_rss_mb"`
-}
-
-// runProbe starts such a process.
-func runProbe(ctx context.Context, path, provider string, o *benchOptions) (*probe, error) {
-	exe, err := os.Executable()
-	if err != nil {
-		return nil, fmt.Errorf("measure loading: %w", err)
-	}
-	args := []string{probeVerb, path, "--provider", provider, "--threads", strconv.Itoa(o.threads), "--map-weights=" + strconv.FormatBool(o.mapWeights)}
-	for _, s := range o.shapes {
-		args = append(args, "--shape", s)
-	}
-	for _, s := range o.inputs {
-		args = append(args, "--input", s)
-	}
-	if o.npz != "" {
-		args = append(args, "--inputs", o.npz)
-	}
-	var stderr strings.Builder
-	cmd := exec.CommandContext(ctx, exe, args...)
-	cmd.Stderr = &stderr
-	out, err := cmd.Output()
-	if err != nil {
-		if msg := strings.TrimPrefix(strings.TrimSpace(stderr.String()), "onward: "); msg != "" {
-			return nil, errors.New(msg)
-		}
-		return nil, fmt.Errorf("measure loading: %w", err)
-	}
-	p := new(probe)
-	if err := json.Unmarshal(out, p); err != nil {
-		return nil, fmt.Errorf("measure loading: %w", err)
-	}
-	return p, nil
-}
-
-func benchProbeCommand() *cobra.Command {
-	var o benchOptions
-	var provider string
-	c := &cobra.Command{
-		Use: probeVerb + " MODEL", Hidden: true, Args: cobra.ExactArgs(1),
-		Short: "Load a model, run it and print how long that took",
-		RunE: func(cmd *cobra.Command, args []string) error {
-			start := time.Now()
-			sess, err := openForBench(args[0], provider, &o)
-			if err != nil {
-				return err
-			}
-			defer sess.Close()
-			var p probe
-			p.LoadMS = ms(time.Since(start))
-			feed, err := benchFeed(&onward.Description{Inputs: sess.Inputs(), OverridableInitializers: sess.OverridableInitializers()}, &o)
-			if err != nil {
-				return err
-			}
-			for i := range 5 {
-				start := time.Now()
-				if _, err := sess.Run(cmd.Context(), feed, nil); err != nil {
-					return err
-				}
-				if i == 0 {
-					p.FirstMS = ms(time.Since(start))
-				}
-			}
-			p.PeakRSSMB = float64(peakRSS()) / (1 << 20)
-			return printJSON(cmd.OutOrStdout(), p)
-		},
-	}
-	f := c.Flags()
-	f.StringVar(&provider, "provider", "cpu", "the engine")
-	f.IntVar(&o.threads, "threads", 0, "threads of one run")
-	mapWeightsFlag(c, &o.mapWeights)
-	f.StringArrayVar(&o.shapes, "shape", nil, "an input's shape")
-	f.StringArrayVar(&o.inputs, "input", nil, "an input")
-	f.StringVar(&o.npz, "inputs", "", "a .npz file with inputs")
-	return c
-}
-
-// peakRSS returns the peak of the process's resident memory in bytes; 0 where the
-// system does not tell.
-func peakRSS() int64 {
-	b, err := os.ReadFile("/proc/self/status")
-	if err != nil {
-		return 0
-	}
-	for line := range strings.Lines(string(b)) {
-		if rest, ok := strings.CutPrefix(line, "VmHWM:"); ok {
-			kb, _ := strconv.ParseInt(strings.Fields(rest)[0], 10, 64)
-			return kb << 10
-		}
-	}
-	return 0
 }

@@ -1,18 +1,20 @@
 package main
 
 import (
-	"context"
 	"fmt"
 	"io"
 	"os"
 	"path/filepath"
 	"strings"
-	"text/tabwriter"
 
 	"github.com/spf13/cobra"
 
 	"github.com/onward-ml/onward/calibration"
-	"github.com/onward-ml/onward/onnx"
+	"github.com/onward-ml/onward/cmd/onward/internal/batches"
+	"github.com/onward-ml/onward/cmd/onward/internal/cli"
+	"github.com/onward-ml/onward/cmd/onward/internal/modelfile"
+	"github.com/onward-ml/onward/cmd/onward/internal/ranges"
+	"github.com/onward-ml/onward/cmd/onward/internal/text"
 )
 
 // calibrateJSON is what --json prints.
@@ -30,80 +32,9 @@ type rangeJSON struct {
 	Highest float32 `json:"highest"`
 }
 
-// calibrateOptions are the flags that onward calibrate and quantize share.
-type calibrateOptions struct {
-	data      dataOptions
-	method    string
-	percent   float64
-	symmetric bool
-	average   bool
-	window    int
-	bins      int
-	opTypes   []string
-	provider  string
-	threads   int
-}
-
-func (o *calibrateOptions) flags(c *cobra.Command) {
-	o.data.flags(c)
-	f := c.Flags()
-	f.StringVar(&o.method, "method", "minmax", "how ranges are found: minmax, entropy or percentile")
-	f.Float64Var(&o.percent, "percentile", 99.999, "with --method percentile, how much of the values to keep")
-	f.BoolVar(&o.average, "moving-average", false, "with --method minmax, average the ends over batches")
-	f.IntVar(&o.window, "window", 0, "look at so many batches together (default all; histograms then read the data twice)")
-	f.IntVar(&o.bins, "bins", 0, "bins of a histogram (default 128 for entropy, 2048 for percentile)")
-	f.StringVarP(&o.provider, "provider", "p", "cpu", "the engine that runs the model")
-	f.IntVar(&o.threads, "threads", 0, "threads of one run (default all cores)")
-}
-
-// options turns the flags into options.
-func (o *calibrateOptions) options() (*calibration.Options, error) {
-	methods := map[string]calibration.Method{"minmax": calibration.MinMax, "entropy": calibration.Entropy, "percentile": calibration.Percentile}
-	method, ok := methods[strings.ToLower(o.method)]
-	if !ok {
-		return nil, usagef("--method is %q, want minmax, entropy or percentile", o.method)
-	}
-	if !(o.percent > 0 && o.percent <= 100) {
-		return nil, usagef("--percentile is %g, want more than 0 and 100 at most", o.percent)
-	}
-	if o.average && method != calibration.MinMax {
-		return nil, usagef("--moving-average is for --method minmax")
-	}
-	if o.window < 0 || o.bins < 0 || o.bins%2 != 0 {
-		return nil, usagef("--window is %d and --bins %d, want 0 or more, and an even number of bins", o.window, o.bins)
-	}
-	session, err := sessionOptions(o.provider, o.threads)
-	if err != nil {
-		return nil, err
-	}
-	return &calibration.Options{
-		Method: method, Percent: o.percent, Symmetric: o.symmetric, MovingAverage: o.average, Window: o.window, Bins: o.bins,
-		OpTypes: o.opTypes, MaxBatches: o.data.maxBatches, Session: session,
-	}, nil
-}
-
-// calibrate finds the ranges, showing progress on w.
-func (o *calibrateOptions) calibrate(ctx context.Context, w io.Writer, m *onnx.Model, data calibration.Data) (*calibration.Table, int, error) {
-	opts, err := o.options()
-	if err != nil {
-		return nil, 0, err
-	}
-	step, end := batchBar(w, "calibrating")
-	defer end()
-	batches := 0
-	opts.Progress = func(p calibration.Progress) {
-		if p.Pass == 1 {
-			batches = p.Batch
-		}
-		step((p.Pass-1)*batches + p.Batch)
-	}
-	t, err := calibration.Calibrate(ctx, m, data, opts)
-	return t, batches, err
-}
-
 func calibrateCommand() *cobra.Command {
 	var (
-		o              calibrateOptions
+		o              ranges.Flags
 		output, format string
 		asJSON         bool
 	)
@@ -114,7 +45,7 @@ func calibrateCommand() *cobra.Command {
 calibration table: for onward quantize, or for TensorRT by way of ONNX Runtime
 (trt_int8_calibration_table_name).
 
-` + dataHelp + `
+` + batches.Help + `
 
 The table is written in all formats, as calibration.flatbuffers, calibration.json and
 calibration.cache into the folder that -o names; with --format in one, -o being the
@@ -128,23 +59,23 @@ folder or the file. Only JSON keeps both ends of the ranges.`,
 			if err != nil {
 				return err
 			}
-			if _, err := o.options(); err != nil {
+			if _, err := o.Options(); err != nil {
 				return err
 			}
-			m, d, err := modelAndInputs(args[0])
+			m, d, err := modelfile.Describe(args[0])
 			if err != nil {
 				return err
 			}
 			defer m.Close()
-			data, err := o.data.data(d.Inputs)
+			data, err := o.Data.Read(d.Inputs)
 			if err != nil {
 				return err
 			}
-			table, batches, err := o.calibrate(cmd.Context(), cmd.ErrOrStderr(), m, data)
+			table, count, err := o.Find(cmd.Context(), cmd.ErrOrStderr(), m, data)
 			if err != nil {
 				return err
 			}
-			r := calibrateJSON{Model: args[0], Method: strings.ToLower(table.Method.String()), Batches: batches, Tensors: []rangeJSON{}}
+			r := calibrateJSON{Model: args[0], Method: strings.ToLower(table.Method.String()), Batches: count, Tensors: []rangeJSON{}}
 			for _, f := range files {
 				if err := os.MkdirAll(filepath.Dir(f.path), 0o755); err != nil {
 					return err
@@ -158,15 +89,15 @@ folder or the file. Only JSON keeps both ends of the ranges.`,
 				r.Tensors = append(r.Tensors, rangeJSON{n, table.Ranges[n].Lowest, table.Ranges[n].Highest})
 			}
 			if asJSON {
-				return printJSON(cmd.OutOrStdout(), r)
+				return text.JSON(cmd.OutOrStdout(), r)
 			}
 			return printCalibration(cmd.OutOrStdout(), &r)
 		},
 	}
-	o.flags(c)
 	f := c.Flags()
-	f.BoolVar(&o.symmetric, "symmetric", false, "ranges that reach as far below zero as above, as TensorRT takes them")
-	f.StringSliceVar(&o.opTypes, "op-types", nil, "operators whose inputs and outputs get ranges, as Conv,Gemm (default all)")
+	o.Register(f)
+	f.BoolVar(&o.Symmetric, "symmetric", false, "ranges that reach as far below zero as above, as TensorRT takes them")
+	f.StringSliceVar(&o.OpTypes, "op-types", nil, "operators whose inputs and outputs get ranges, as Conv,Gemm (default all)")
 	f.StringVarP(&output, "output", "o", ".", "the folder, or with --format the file, to write")
 	f.StringVar(&format, "format", "", "flatbuffers, json or cache (default all three)")
 	f.BoolVar(&asJSON, "json", false, "print JSON")
@@ -192,7 +123,7 @@ func tableFiles(output, format string) ([]tableFile, error) {
 	}
 	f := calibration.Format(format)
 	if names[f] == "" {
-		return nil, usagef("--format is %q, want flatbuffers, json or cache", format)
+		return nil, cli.Usagef("--format is %q, want flatbuffers, json or cache", format)
 	}
 	if info, err := os.Stat(output); err == nil && info.IsDir() {
 		output = filepath.Join(output, names[f])
@@ -201,14 +132,14 @@ func tableFiles(output, format string) ([]tableFile, error) {
 }
 
 func printCalibration(w io.Writer, r *calibrateJSON) error {
-	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	t := text.Table(w)
 	fmt.Fprintln(t, "tensor\tlowest\thighest")
 	for _, x := range r.Tensors {
-		fmt.Fprintf(t, "%s\t%.6g\t%.6g\n", name(x.Name), x.Lowest, x.Highest)
+		fmt.Fprintf(t, "%s\t%.6g\t%.6g\n", text.Name(x.Name), x.Lowest, x.Highest)
 	}
 	if err := t.Flush(); err != nil {
 		return err
 	}
-	_, err := fmt.Fprintf(w, "%d tensors by %s over %d batches, written to %s\n", len(r.Tensors), r.Method, r.Batches, name(strings.Join(r.Files, ", ")))
+	_, err := fmt.Fprintf(w, "%d tensors by %s over %d batches, written to %s\n", len(r.Tensors), r.Method, r.Batches, text.Name(strings.Join(r.Files, ", ")))
 	return err
 }

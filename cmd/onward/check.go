@@ -3,11 +3,14 @@ package main
 import (
 	"errors"
 	"fmt"
-	"strings"
 
 	"github.com/spf13/cobra"
 
 	"github.com/onward-ml/onward"
+	"github.com/onward-ml/onward/cmd/onward/internal/cli"
+	"github.com/onward-ml/onward/cmd/onward/internal/modelfile"
+	"github.com/onward-ml/onward/cmd/onward/internal/session"
+	"github.com/onward-ml/onward/cmd/onward/internal/text"
 	"github.com/onward-ml/onward/onnx"
 )
 
@@ -28,7 +31,7 @@ func checkCommand() *cobra.Command {
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			r := checkJSON{Valid: true, Errors: []string{}, Runs: map[string]bool{}, Problems: map[string]string{}}
-			m, err := loadModel(args[0])
+			m, err := modelfile.Load(args[0])
 			if err != nil {
 				var parse *onnx.ParseError
 				if !asJSON || !errors.As(err, &parse) {
@@ -41,7 +44,7 @@ func checkCommand() *cobra.Command {
 			}
 			w := cmd.OutOrStdout()
 			if asJSON {
-				if err := printJSON(w, r); err != nil {
+				if err := text.JSON(w, r); err != nil {
 					return err
 				}
 			} else {
@@ -50,19 +53,19 @@ func checkCommand() *cobra.Command {
 				} else {
 					fmt.Fprintf(w, "not valid ONNX: %d error(s)\n", len(r.Errors))
 					for _, e := range r.Errors {
-						fmt.Fprintf(w, "  %s\n", clean(e))
+						fmt.Fprintf(w, "  %s\n", text.Escape(e))
 					}
 				}
 				for _, p := range onward.Providers() {
 					if r.Runs[p] {
 						fmt.Fprintf(w, "%s: runs it\n", p)
 					} else {
-						fmt.Fprintf(w, "%s: cannot run it: %s\n", p, strings.ReplaceAll(clean(r.Problems[p]), "\n", "\n  "))
+						fmt.Fprintf(w, "%s: cannot run it: %s\n", p, text.Indent(r.Problems[p], "  "))
 					}
 				}
 			}
 			if !r.Valid || !r.Runs["cpu"] {
-				return silent{errors.New("the model has errors")}
+				return cli.Printed{Err: errors.New("the model has errors")}
 			}
 			return nil
 		},
@@ -86,7 +89,7 @@ func examine(m *onnx.Model, r *checkJSON) {
 			r.Errors = append(r.Errors, err.Error())
 		}
 	}
-	for p, err := range tryProviders(m) {
+	for p, err := range session.TryProviders(m) {
 		r.Runs[p] = err == nil
 		if err != nil {
 			r.Problems[p] = err.Error()

@@ -7,11 +7,15 @@ import (
 	"io"
 	"math"
 	"strings"
-	"text/tabwriter"
 
 	"github.com/spf13/cobra"
 
 	"github.com/onward-ml/onward"
+	"github.com/onward-ml/onward/cmd/onward/internal/cli"
+	"github.com/onward-ml/onward/cmd/onward/internal/inputs"
+	"github.com/onward-ml/onward/cmd/onward/internal/modelfile"
+	"github.com/onward-ml/onward/cmd/onward/internal/session"
+	"github.com/onward-ml/onward/cmd/onward/internal/text"
 	"github.com/onward-ml/onward/onnx"
 	"github.com/onward-ml/onward/tensor"
 )
@@ -45,12 +49,20 @@ type compareValue struct {
 	NeedAtol *float64 `json:"need_atol"`
 }
 
+// compareOptions say what is compared.
+type compareOptions struct {
+	providers  []string
+	threads    int
+	inputs     inputs.Flags
+	layers     bool
+	rtol, atol float64
+}
+
 func compareCommand() *cobra.Command {
 	var (
-		o              benchOptions
-		providers      string
-		layers, asJSON bool
-		rtol, atol     float64
+		o         compareOptions
+		providers string
+		asJSON    bool
 	)
 	c := &cobra.Command{
 		Use:   "compare MODEL --provider P,P",
@@ -70,35 +82,33 @@ The exit code is 1 when a value disagrees.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			o.providers = strings.Split(providers, ",")
 			if len(o.providers) != 2 {
-				return usagef("--provider is %q, want two, such as cpu,reference", providers)
+				return cli.Usagef("--provider is %q, want two, such as cpu,reference", providers)
 			}
-			if rtol < 0 || atol < 0 || math.IsNaN(rtol) || math.IsNaN(atol) {
-				return usagef("--rtol is %g and --atol %g, want 0 or more", rtol, atol)
+			if o.rtol < 0 || o.atol < 0 || math.IsNaN(o.rtol) || math.IsNaN(o.atol) {
+				return cli.Usagef("--rtol is %g and --atol %g, want 0 or more", o.rtol, o.atol)
 			}
-			out, err := compare(cmd.Context(), args[0], &o, layers, rtol, atol)
+			out, err := compare(cmd.Context(), args[0], &o)
 			if err != nil {
 				return err
 			}
 			if asJSON {
-				err = printJSON(cmd.OutOrStdout(), out)
+				err = text.JSON(cmd.OutOrStdout(), out)
 			} else {
 				err = printCompare(cmd.OutOrStdout(), out)
 			}
 			if err == nil && !out.Agree {
-				err = silent{errors.New("the results disagree")}
+				err = cli.Printed{Err: errors.New("the results disagree")}
 			}
 			return err
 		},
 	}
 	f := c.Flags()
 	f.StringVarP(&providers, "provider", "p", "cpu,reference", "two engines: "+strings.Join(onward.Providers(), ", "))
-	f.BoolVar(&layers, "layers", false, "compare all intermediate values")
-	f.Float64Var(&rtol, "rtol", 1e-3, "relative tolerance")
-	f.Float64Var(&atol, "atol", 1e-5, "absolute tolerance")
-	f.IntVar(&o.threads, "threads", 0, "threads of one run (default all cores)")
-	f.StringArrayVar(&o.shapes, "shape", nil, "an input's shape, NAME=1x3x224x224; repeat for more")
-	f.StringArrayVarP(&o.inputs, "input", "i", nil, "an input, NAME=VALUE as of onward run; repeat for more")
-	f.StringVar(&o.npz, "inputs", "", "a .npz file with inputs by name")
+	f.BoolVar(&o.layers, "layers", false, "compare all intermediate values")
+	f.Float64Var(&o.rtol, "rtol", 1e-3, "relative tolerance")
+	f.Float64Var(&o.atol, "atol", 1e-5, "absolute tolerance")
+	session.ThreadsFlag(f, &o.threads)
+	o.inputs.Register(f)
 	f.BoolVar(&asJSON, "json", false, "print JSON")
 	return c
 }
@@ -110,22 +120,18 @@ type compared struct {
 	output bool
 }
 
-func compare(ctx context.Context, path string, o *benchOptions, layers bool, rtol, atol float64) (*compareJSON, error) {
-	m, err := loadModel(path)
+func compare(ctx context.Context, path string, o *compareOptions) (*compareJSON, error) {
+	m, d, err := modelfile.Describe(path)
 	if err != nil {
 		return nil, err
 	}
 	defer m.Close()
-	d, err := onward.Describe(m)
-	if err != nil {
-		return nil, err
-	}
-	feed, err := benchFeed(d, o)
+	feed, err := o.inputs.All(d.Inputs, d.OverridableInitializers)
 	if err != nil {
 		return nil, err
 	}
 	var list []compared
-	if layers {
+	if o.layers {
 		m, list = withLayers(m)
 	} else {
 		for _, a := range d.Outputs {
@@ -138,9 +144,9 @@ func compare(ctx context.Context, path string, o *benchOptions, layers bool, rto
 			return nil, fmt.Errorf("%s: %w", p, err)
 		}
 	}
-	out := &compareJSON{Model: path, Providers: [2]string(o.providers), Rtol: rtol, Atol: atol, Agree: true}
+	out := &compareJSON{Model: path, Providers: [2]string(o.providers), Rtol: o.rtol, Atol: o.atol, Agree: true}
 	for _, c := range list {
-		v := compareValues(res[0][c.name], res[1][c.name], rtol, atol)
+		v := compareValues(res[0][c.name], res[1][c.name], o.rtol, o.atol)
 		v.Name, v.Op, v.Output = c.name, c.op, c.output
 		out.Agree = out.Agree && v.Agree
 		out.Values = append(out.Values, v)
@@ -149,7 +155,7 @@ func compare(ctx context.Context, path string, o *benchOptions, layers bool, rto
 }
 
 func runOnce(ctx context.Context, m *onnx.Model, provider string, threads int, feed onward.Values) (onward.Values, error) {
-	opts, err := sessionOptions(provider, threads)
+	opts, err := session.Options(provider, threads)
 	if err != nil {
 		return nil, err
 	}
@@ -219,13 +225,7 @@ func compareValues(a, b tensor.Value, rtol, atol float64) compareValue {
 	if !d.add(a, b) {
 		return v
 	}
-	finite := func(x float64) *float64 {
-		if math.IsInf(x, 0) || math.IsNaN(x) {
-			return nil
-		}
-		return &x
-	}
-	v.MaxAbs, v.MaxRel, v.NeedRtol, v.NeedAtol = finite(d.abs), finite(d.rel), finite(d.needR), finite(d.needA)
+	v.MaxAbs, v.MaxRel, v.NeedRtol, v.NeedAtol = text.Finite(d.abs), text.Finite(d.rel), text.Finite(d.needR), text.Finite(d.needA)
 	return v
 }
 
@@ -295,8 +295,8 @@ func (d *distance) tensors(a, b *tensor.Tensor) bool {
 }
 
 func printCompare(w io.Writer, c *compareJSON) error {
-	fmt.Fprintf(w, "%s: %s against %s, rtol %g, atol %g\n", name(c.Model), c.Providers[0], c.Providers[1], c.Rtol, c.Atol)
-	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	fmt.Fprintf(w, "%s: %s against %s, rtol %g, atol %g\n", text.Name(c.Model), c.Providers[0], c.Providers[1], c.Rtol, c.Atol)
+	t := text.Table(w)
 	fmt.Fprintln(t, "\tvalue\top\ttype\tmax_abs\tmax_rel\tpasses with rtol\tor atol")
 	number := func(x *float64) string {
 		if x == nil {
@@ -311,14 +311,14 @@ func printCompare(w io.Writer, c *compareJSON) error {
 			mark = "DIFFERS"
 			bad++
 		}
-		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", mark, name(v.Name), name(v.Op), v.Type, number(v.MaxAbs), number(v.MaxRel), number(v.NeedRtol), number(v.NeedAtol))
+		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", mark, text.Name(v.Name), text.Name(v.Op), v.Type, number(v.MaxAbs), number(v.MaxRel), number(v.NeedRtol), number(v.NeedAtol))
 	}
 	if err := t.Flush(); err != nil {
 		return err
 	}
 	for _, v := range c.Values {
 		if v.Error != "" {
-			fmt.Fprintf(w, "%s: %s\n", name(v.Name), clean(v.Error))
+			fmt.Fprintf(w, "%s: %s\n", text.Name(v.Name), text.Escape(v.Error))
 		}
 	}
 	fmt.Fprintf(w, "%d of %d values agree\n", len(c.Values)-bad, len(c.Values))

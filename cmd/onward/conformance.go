@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io"
 	"maps"
-	"math"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -14,9 +13,12 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/onward-ml/onward"
 	"github.com/onward-ml/onward/backend"
 	"github.com/onward-ml/onward/backendtest"
+	"github.com/onward-ml/onward/cmd/onward/internal/cli"
+	"github.com/onward-ml/onward/cmd/onward/internal/progress"
+	"github.com/onward-ml/onward/cmd/onward/internal/session"
+	"github.com/onward-ml/onward/cmd/onward/internal/text"
 	"github.com/onward-ml/onward/internal/testing/suite"
 )
 
@@ -79,11 +81,11 @@ Names are as in the suite, with the device: test_abs_cpu.`,
 			}
 			for _, p := range slices.Concat(include, exclude) {
 				if _, err := regexp.Compile(p); err != nil {
-					return usageError{err}
+					return cli.UsageError{Err: err}
 				}
 			}
-			progress, stop := progressOn(cmd.ErrOrStderr())
-			o.Progress = progress
+			bar := progress.New(cmd.ErrOrStderr(), "running", "cases")
+			o.Progress = func(done, total int, r backendtest.Result) { bar.Step(done, total, r.Name) }
 			r, err := backendtest.New(backend.Provider(provider), o)
 			if err != nil {
 				return err
@@ -98,7 +100,7 @@ Names are as in the suite, with the device: test_abs_cpu.`,
 				r.EnableReport()
 			}
 			results, err := r.Results(cmd.Context())
-			stop()
+			bar.Finish()
 			if err != nil {
 				return err
 			}
@@ -115,7 +117,7 @@ Names are as in the suite, with the device: test_abs_cpu.`,
 	f.StringArrayVar(&kinds, "kind", nil, "only this kind: node, real, simple, pytorch-converted, pytorch-operator; repeat for more")
 	f.StringArrayVar(&include, "include", nil, "only cases that match this regular expression; repeat for more")
 	f.StringArrayVar(&exclude, "exclude", nil, "no cases that match this regular expression; repeat for more")
-	f.StringVarP(&provider, "provider", "p", "cpu", "the engine: "+strings.Join(onward.Providers(), ", "))
+	session.ProviderFlag(f, &provider)
 	f.StringVar(&report, "report", "", "write report.txt, nodes.csv, models.csv and metadata.csv to this folder")
 	f.IntVar(&runs, "runs", 1, "run every data set this often")
 	f.BoolVar(&asJSON, "json", false, "print JSON")
@@ -126,7 +128,7 @@ func findSuite(data string) (suite.Suite, error) {
 	if data != "" {
 		s, err := suite.At(data)
 		if err != nil {
-			return s, usagef("--data %w", err)
+			return s, cli.Usagef("--data %w", err)
 		}
 		return s, nil
 	}
@@ -139,11 +141,11 @@ func findSuite(data string) (suite.Suite, error) {
 
 func conformanceOptions(dir, provider string, kinds []string, runs int) (backendtest.Options, error) {
 	o := backendtest.Options{Dir: dir, Kinds: kinds, Runs: runs}
-	if _, err := sessionOptions(provider, 0); err != nil {
+	if _, err := session.Options(provider, 0); err != nil {
 		return o, err
 	}
 	if runs < 1 {
-		return o, usagef("--runs is %d, want 1 or more", runs)
+		return o, cli.Usagef("--runs is %d, want 1 or more", runs)
 	}
 	known, err := backendtest.Kinds(dir)
 	if err != nil {
@@ -151,7 +153,7 @@ func conformanceOptions(dir, provider string, kinds []string, runs int) (backend
 	}
 	for _, k := range kinds {
 		if !slices.Contains(known, k) {
-			return o, usagef("--kind %q: there are %s", k, strings.Join(known, ", "))
+			return o, cli.Usagef("--kind %q: there are %s", k, strings.Join(known, ", "))
 		}
 	}
 	// A GPU provider runs its cases on the GPU, all others on the CPU.
@@ -166,7 +168,7 @@ func showConformance(w io.Writer, results []backendtest.Result, asJSON bool) err
 	c := backendtest.Count(results)
 	var err error
 	if asJSON {
-		err = printJSON(w, conformanceResult(results, c))
+		err = text.JSON(w, conformanceResult(results, c))
 	} else {
 		printConformance(w, results)
 		if n := backendtest.CountChecked(results); n > 0 {
@@ -178,9 +180,9 @@ func showConformance(w io.Writer, results []backendtest.Result, asJSON bool) err
 	case err != nil:
 		return err
 	case c.Failed > 0:
-		return silent{fmt.Errorf("%d cases failed", c.Failed)}
+		return cli.Printed{Err: fmt.Errorf("%d cases failed", c.Failed)}
 	case c.Passed == 0 && !slices.ContainsFunc(results, func(r backendtest.Result) bool { return !filtered(r) }):
-		return usagef("no case is left: see --include and --exclude")
+		return cli.Usagef("no case is left: see --include and --exclude")
 	}
 	return nil
 }
@@ -199,17 +201,10 @@ func conformanceResult(results []backendtest.Result, c backendtest.Tally) confor
 			k.Error = r.Err.Error()
 		}
 		if r.Status != backendtest.Skipped && r.Checked == "" {
-			k.MaxAbs, k.MaxRel = finite(r.MaxAbs), finite(r.MaxRel)
+			k.MaxAbs, k.MaxRel = text.Finite(r.MaxAbs), text.Finite(r.MaxRel)
 		}
 	}
 	return j
-}
-
-func finite(x float64) *float64 {
-	if math.IsNaN(x) || math.IsInf(x, 0) {
-		return nil
-	}
-	return &x
 }
 
 // printConformance lists the cases that failed, the reasons of the skips and the
@@ -221,7 +216,7 @@ func printConformance(w io.Writer, results []backendtest.Result) {
 		categories[r.Category] = append(categories[r.Category], r)
 		switch {
 		case r.Status == backendtest.Failed:
-			fmt.Fprintf(w, "FAIL %s/%s: %s\n", name(r.Category), name(r.Name), indent(r.Err.Error()))
+			fmt.Fprintf(w, "FAIL %s/%s: %s\n", text.Name(r.Category), text.Name(r.Name), text.Indent(r.Err.Error(), "       "))
 		case r.Status == backendtest.Skipped:
 			reasons[r.Reason]++
 		}
@@ -235,14 +230,12 @@ func printConformance(w io.Writer, results []backendtest.Result) {
 		if i == 0 {
 			fmt.Fprintln(w, "skipped:")
 		}
-		fmt.Fprintf(w, "%6d %s\n", reasons[why], indent(why))
+		fmt.Fprintf(w, "%6d %s\n", reasons[why], text.Indent(why, "       "))
 	}
 	for _, k := range slices.Sorted(maps.Keys(categories)) {
-		fmt.Fprintf(w, "%s: %s\n", name(k), backendtest.Count(categories[k]))
+		fmt.Fprintf(w, "%s: %s\n", text.Name(k), backendtest.Count(categories[k]))
 	}
 }
-
-func indent(s string) string { return strings.ReplaceAll(clean(s), "\n", "\n       ") }
 
 func writeReport(c *backendtest.Coverage, dir, provider string) error {
 	column := os.Getenv("BACKEND") // as ONNX's own report takes it
@@ -257,24 +250,4 @@ func writeReport(c *backendtest.Coverage, dir, provider string) error {
 		return err
 	}
 	return errors.Join(c.WriteText(f), f.Close())
-}
-
-// progressOn returns a function that counts cases on a terminal, and one that
-// removes the count; both do nothing where w is none.
-func progressOn(w io.Writer) (func(done, total int, r backendtest.Result), func()) {
-	if !isTerminal(w) {
-		return nil, func() {}
-	}
-	return func(done, total int, r backendtest.Result) {
-		fmt.Fprintf(w, "\r\x1b[K%d/%d %.60s", done, total, name(r.Name))
-	}, func() { fmt.Fprint(w, "\r\x1b[K") }
-}
-
-func isTerminal(w io.Writer) bool {
-	f, ok := w.(*os.File)
-	if !ok {
-		return false
-	}
-	fi, err := f.Stat()
-	return err == nil && fi.Mode()&os.ModeCharDevice != 0
 }

@@ -11,6 +11,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/onward-ml/onward"
+	"github.com/onward-ml/onward/cmd/onward/internal/nativelib"
+	"github.com/onward-ml/onward/cmd/onward/internal/text"
 	"github.com/onward-ml/onward/internal/cpu"
 )
 
@@ -32,27 +34,12 @@ type doctorCPU struct {
 }
 
 type doctorLibrary struct {
-	Name      string      `json:"name"`
-	Available bool        `json:"available"`
-	Needs     string      `json:"needs"`
-	Missing   string      `json:"missing,omitempty"`
-	Library   *nativeInfo `json:"library,omitempty"`
+	Name      string          `json:"name"`
+	Available bool            `json:"available"`
+	Needs     string          `json:"needs"`
+	Missing   string          `json:"missing,omitempty"`
+	Library   *nativelib.Info `json:"library,omitempty"`
 }
-
-// nativeInfo is a native library in use.
-type nativeInfo struct {
-	What       string   `json:"what"` // "ONNX Runtime"
-	Path       string   `json:"path"`
-	Source     string   `json:"source"` // why it was looked for there
-	Version    string   `json:"version"`
-	APIVersion int      `json:"api_version,omitempty"` // 0: its API has none of its own
-	Build      string   `json:"build,omitempty"`
-	Providers  []string `json:"providers"` // execution providers that it was built with, or devices that it finds
-}
-
-// natives says what a provider of a native library needs and has; "" for a
-// provider that is none of the driver's. Drivers that are compiled in add to it.
-var natives []func(provider string) (needs string, info *nativeInfo)
 
 func doctorCommand() *cobra.Command {
 	var asJSON bool
@@ -68,7 +55,7 @@ For what is missing it lists every place that was looked at, and where to get it
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			d := diagnose()
 			if asJSON {
-				return printJSON(cmd.OutOrStdout(), d)
+				return text.JSON(cmd.OutOrStdout(), d)
 			}
 			return printDoctor(cmd.OutOrStdout(), d)
 		},
@@ -94,10 +81,8 @@ func diagnose() *doctorJSON {
 		if err != nil {
 			p.Missing = err.Error()
 		}
-		for _, f := range natives {
-			if needs, info := f(n); needs != "" {
-				p.Needs, p.Library = needs, info
-			}
+		if needs, info := nativelib.Describe(n); needs != "" {
+			p.Needs, p.Library = needs, info
 		}
 		d.Providers = append(d.Providers, p)
 	}
@@ -121,7 +106,7 @@ func printDoctor(w io.Writer, d *doctorJSON) error {
 	if len(d.Devices) > 0 {
 		devices = strings.Join(d.Devices, ", ")
 	}
-	fmt.Fprintf(w, "devices   %s\n\n", clean(devices))
+	fmt.Fprintf(w, "devices   %s\n\n", text.Escape(devices))
 	for _, p := range d.Providers {
 		mark := "ok"
 		if !p.Available {
@@ -133,14 +118,14 @@ func printDoctor(w io.Writer, d *doctorJSON) error {
 			if l.APIVersion > 0 {
 				fmt.Fprintf(w, ", C API %d", l.APIVersion)
 			}
-			fmt.Fprintf(w, ", with %s\n  %s (%s)\n", strings.Join(l.Providers, ", "), clean(l.Path), l.Source)
+			fmt.Fprintf(w, ", with %s\n  %s (%s)\n", strings.Join(l.Providers, ", "), text.Escape(l.Path), l.Source)
 		}
 		if p.Missing != "" {
 			_, why, ok := strings.Cut(p.Missing, "is not available: ")
 			if !ok {
 				why = p.Missing
 			}
-			lines, empty := presentPlaces(why)
+			lines, empty := nativelib.PresentPlaces(why)
 			for _, line := range lines {
 				fmt.Fprintf(w, "  %s\n", line)
 			}
@@ -150,17 +135,4 @@ func printDoctor(w io.Writer, d *doctorJSON) error {
 		}
 	}
 	return nil
-}
-
-// presentPlaces splits the text on a missing library into lines, without those for
-// places where there is nothing, and counts these.
-func presentPlaces(text string) (lines []string, absent int) {
-	for line := range strings.SplitSeq(clean(text), "\n") {
-		if strings.HasSuffix(line, ": file does not exist") {
-			absent++
-			continue
-		}
-		lines = append(lines, line)
-	}
-	return lines, absent
 }

@@ -7,11 +7,15 @@ import (
 
 	"github.com/onward-ml/onward"
 	"github.com/onward-ml/onward/backend"
+	"github.com/onward-ml/onward/cmd/onward/internal/cli"
+	"github.com/onward-ml/onward/cmd/onward/internal/modelfile"
+	"github.com/onward-ml/onward/cmd/onward/internal/optimization"
+	"github.com/onward-ml/onward/cmd/onward/internal/text"
 )
 
 func graphCommand() *cobra.Command {
 	var (
-		f                 optimizeFlags
+		f                 optimization.Flags
 		format            string
 		optimized, asJSON bool
 	)
@@ -27,24 +31,29 @@ Graphviz (dot), or as a flowchart of Mermaid. With --optimized it is the graph t
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if asJSON {
 				if cmd.Flags().Changed("format") && format != "json" {
-					return usagef("--json is --format json, not %s", format)
+					return cli.Usagef("--json is --format json, not %s", format)
 				}
 				format = "json"
 			}
-			write := map[string]func(*backend.Sequence) error{
-				"text":    func(s *backend.Sequence) error { return printText(cmd, s.Text()) },
-				"dot":     func(s *backend.Sequence) error { return printText(cmd, s.Dot(true)) },
-				"mermaid": func(s *backend.Sequence) error { return printText(cmd, s.Mermaid()) },
-				"json":    func(s *backend.Sequence) error { return printJSON(cmd.OutOrStdout(), s) },
-			}[format]
-			if write == nil {
-				return usagef("--format is %q, want text, json, dot or mermaid", format)
+			w := cmd.OutOrStdout()
+			write := func(drawing string) error {
+				_, err := fmt.Fprint(w, text.Escape(drawing))
+				return err
 			}
-			o, err := f.options()
+			draw := map[string]func(*backend.Sequence) error{
+				"text":    func(s *backend.Sequence) error { return write(s.Text()) },
+				"dot":     func(s *backend.Sequence) error { return write(s.Dot(true)) },
+				"mermaid": func(s *backend.Sequence) error { return write(s.Mermaid()) },
+				"json":    func(s *backend.Sequence) error { return text.JSON(w, s) },
+			}[format]
+			if draw == nil {
+				return cli.Usagef("--format is %q, want text, json, dot or mermaid", format)
+			}
+			o, err := f.Options()
 			if err != nil {
 				return err
 			}
-			m, err := loadModel(args[0])
+			m, err := modelfile.Load(args[0])
 			if err != nil {
 				return err
 			}
@@ -58,18 +67,12 @@ Graphviz (dot), or as a flowchart of Mermaid. With --optimized it is the graph t
 			if err != nil {
 				return err
 			}
-			return write(s)
+			return draw(s)
 		},
 	}
 	c.Flags().StringVarP(&format, "format", "f", "text", "text, json, dot or mermaid")
 	c.Flags().BoolVar(&optimized, "optimized", false, "the graph after optimization")
-	addOptimizeFlags(c, &f)
+	f.Register(c.Flags())
 	c.Flags().BoolVar(&asJSON, "json", false, "the same as --format json")
 	return c
-}
-
-// printText writes text that is safe for a terminal but for what Unicode has.
-func printText(cmd *cobra.Command, text string) error {
-	_, err := fmt.Fprint(cmd.OutOrStdout(), clean(text))
-	return err
 }

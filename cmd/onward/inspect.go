@@ -10,6 +10,9 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/onward-ml/onward"
+	"github.com/onward-ml/onward/cmd/onward/internal/modelfile"
+	"github.com/onward-ml/onward/cmd/onward/internal/session"
+	"github.com/onward-ml/onward/cmd/onward/internal/text"
 	"github.com/onward-ml/onward/onnx"
 )
 
@@ -42,7 +45,7 @@ func inspectCommand() *cobra.Command {
 		Example: "  onward inspect model.onnx\n  onward inspect digits.onnx --json",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			m, err := loadModel(args[0])
+			m, err := modelfile.Load(args[0])
 			if err != nil {
 				return err
 			}
@@ -52,7 +55,7 @@ func inspectCommand() *cobra.Command {
 				return err
 			}
 			if asJSON {
-				return printJSON(cmd.OutOrStdout(), r)
+				return text.JSON(cmd.OutOrStdout(), r)
 			}
 			r.print(cmd.OutOrStdout())
 			return nil
@@ -73,7 +76,7 @@ func inspect(m *onnx.Model) (*inspectJSON, error) {
 	for _, f := range m.Functions {
 		r.countNodes(f.Nodes)
 	}
-	for p, err := range tryProviders(m) {
+	for p, err := range session.TryProviders(m) {
 		r.Providers[p] = "ok"
 		if err != nil {
 			r.Providers[p] = err.Error()
@@ -115,7 +118,7 @@ func (r *inspectJSON) count(g *onnx.Graph) {
 			n *= d
 		}
 		r.Parameters += max(n, 0)
-		r.WeightBytes += (max(n, 0)*int64(dtypeBits(t.DataType)) + 7) / 8
+		r.WeightBytes += (max(n, 0)*int64(modelfile.ElementBits(t.DataType)) + 7) / 8
 	}
 	r.countNodes(g.Nodes)
 }
@@ -154,13 +157,13 @@ func (r *inspectJSON) print(w io.Writer) {
 				}
 				shape = "[" + strings.Join(dims, ",") + "]"
 			}
-			fmt.Fprintf(w, "  %s: %s%s\n", name(a.Name), a.Type, name(shape))
+			fmt.Fprintf(w, "  %s: %s%s\n", text.Name(a.Name), a.Type, text.Name(shape))
 		}
 	}
 	m := r.Metadata
 	field := func(key, value string) {
 		if value != "" {
-			fmt.Fprintf(w, "%s: %s\n", key, name(value))
+			fmt.Fprintf(w, "%s: %s\n", key, text.Name(value))
 		}
 	}
 	field("producer", strings.TrimSpace(m.ProducerName+" "+m.ProducerVersion))
@@ -173,10 +176,10 @@ func (r *inspectJSON) print(w io.Writer) {
 		if n == "" {
 			n = "ai.onnx"
 		}
-		fmt.Fprintf(w, "opset: %s %d\n", name(n), m.Opsets[d])
+		fmt.Fprintf(w, "opset: %s %d\n", text.Name(n), m.Opsets[d])
 	}
 	for _, k := range slices.Sorted(maps.Keys(m.Custom)) {
-		fmt.Fprintf(w, "metadata %s: %s\n", name(k), name(m.Custom[k]))
+		fmt.Fprintf(w, "metadata %s: %s\n", text.Name(k), text.Name(m.Custom[k]))
 	}
 	list("inputs", r.Inputs)
 	list("overridable initializers", r.Overridable)
@@ -189,9 +192,9 @@ func (r *inspectJSON) print(w io.Writer) {
 		return strings.Compare(a, b)
 	})
 	for _, o := range ops {
-		fmt.Fprintf(w, "  %6d %s\n", r.Operators[o], name(o))
+		fmt.Fprintf(w, "  %6d %s\n", r.Operators[o], text.Name(o))
 	}
 	for _, p := range slices.Sorted(maps.Keys(r.Providers)) {
-		fmt.Fprintf(w, "provider %s: %s\n", p, strings.ReplaceAll(clean(r.Providers[p]), "\n", "\n  "))
+		fmt.Fprintf(w, "provider %s: %s\n", p, text.Indent(r.Providers[p], "  "))
 	}
 }

@@ -6,12 +6,15 @@ import (
 	"io"
 	"slices"
 	"strings"
-	"text/tabwriter"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/onward-ml/onward"
+	"github.com/onward-ml/onward/cmd/onward/internal/cli"
+	"github.com/onward-ml/onward/cmd/onward/internal/inputs"
+	"github.com/onward-ml/onward/cmd/onward/internal/session"
+	"github.com/onward-ml/onward/cmd/onward/internal/text"
 	"github.com/onward-ml/onward/tensor"
 )
 
@@ -40,7 +43,9 @@ type profileLine struct {
 
 func profileCommand() *cobra.Command {
 	var (
-		o               benchOptions
+		in              inputs.Flags
+		threads         int
+		mapWeights      bool
 		provider, trace string
 		runs, top       int
 		asJSON          bool
@@ -60,22 +65,22 @@ chrome://tracing.`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if provider != "cpu" && provider != "reference" {
-				return usagef("--provider is %q, want cpu or reference: other engines do not tell of their nodes", provider)
+				return cli.Usagef("--provider is %q, want cpu or reference: other engines do not tell of their nodes", provider)
 			}
 			if runs < 1 || top < 0 {
-				return usagef("--runs is %d and --top %d, want at least 1 and 0", runs, top)
+				return cli.Usagef("--runs is %d and --top %d, want at least 1 and 0", runs, top)
 			}
-			opts, err := sessionOptions(provider, o.threads)
+			opts, err := session.Options(provider, threads)
 			if err != nil {
 				return err
 			}
-			opts.MapWeights = o.mapWeights
-			sess, err := openSession(args[0], opts)
+			opts.MapWeights = mapWeights
+			sess, err := session.Open(args[0], opts)
 			if err != nil {
 				return err
 			}
 			defer sess.Close()
-			feed, err := benchFeed(&onward.Description{Inputs: sess.Inputs(), OverridableInitializers: sess.OverridableInitializers()}, &o)
+			feed, err := in.All(sess.Inputs(), sess.OverridableInitializers())
 			if err != nil {
 				return err
 			}
@@ -109,18 +114,16 @@ chrome://tracing.`,
 			r := p.summary(runs)
 			r.Model, r.Provider = args[0], provider
 			if asJSON {
-				return printJSON(cmd.OutOrStdout(), r)
+				return text.JSON(cmd.OutOrStdout(), r)
 			}
 			return printProfile(cmd.OutOrStdout(), r, top)
 		},
 	}
 	f := c.Flags()
 	f.StringVarP(&provider, "provider", "p", "cpu", "the engine: cpu, reference")
-	f.IntVar(&o.threads, "threads", 0, "threads of one run (default all cores)")
-	mapWeightsFlag(c, &o.mapWeights)
-	f.StringArrayVar(&o.shapes, "shape", nil, "an input's shape, NAME=1x3x224x224; repeat for more")
-	f.StringArrayVarP(&o.inputs, "input", "i", nil, "an input, NAME=VALUE as of onward run; repeat for more")
-	f.StringVar(&o.npz, "inputs", "", "a .npz file with inputs by name")
+	session.ThreadsFlag(f, &threads)
+	session.MapWeightsFlag(f, &mapWeights)
+	in.Register(f)
 	f.IntVar(&runs, "runs", 10, "how many runs are timed")
 	f.IntVar(&top, "top", 20, "how many nodes are listed; 0 for all")
 	f.StringVar(&trace, "trace", "", "write the last run to this file, in the trace event format")
@@ -159,10 +162,10 @@ func shapesOf(values []tensor.Value) string {
 }
 
 func (p *profiler) summary(runs int) *profileJSON {
-	r := &profileJSON{Runs: runs, RunMS: ms(p.total) / float64(runs)}
+	r := &profileJSON{Runs: runs, RunMS: text.Milliseconds(p.total) / float64(runs)}
 	ops, nodes := map[string]*profileLine{}, map[int]*profileLine{}
 	for _, n := range p.all {
-		t := ms(n.Duration) / float64(runs)
+		t := text.Milliseconds(n.Duration) / float64(runs)
 		r.NodesMS += t
 		key := n.Domain + "\x00" + n.OpType
 		if ops[key] == nil {
@@ -195,11 +198,11 @@ func (p *profiler) summary(runs int) *profileJSON {
 }
 
 func printProfile(w io.Writer, r *profileJSON, top int) error {
-	fmt.Fprintf(w, "%s on %s: %.4g ms a run, %.4g ms in its nodes, mean of %d runs\n\n", name(r.Model), r.Provider, r.RunMS, r.NodesMS, r.Runs)
-	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
+	fmt.Fprintf(w, "%s on %s: %.4g ms a run, %.4g ms in its nodes, mean of %d runs\n\n", text.Name(r.Model), r.Provider, r.RunMS, r.NodesMS, r.Runs)
+	t := text.NumberTable(w)
 	fmt.Fprintln(t, "ms\tshare\tcount\toperator\t")
 	for _, l := range r.Ops {
-		fmt.Fprintf(t, "%.4f\t%.1f%%\t%d\t%s\t\n", l.TimeMS, 100*l.Share, l.Count, name(opName(l)))
+		fmt.Fprintf(t, "%.4f\t%.1f%%\t%d\t%s\t\n", l.TimeMS, 100*l.Share, l.Count, text.Name(opName(l)))
 	}
 	if err := t.Flush(); err != nil {
 		return err
@@ -209,10 +212,10 @@ func printProfile(w io.Writer, r *profileJSON, top int) error {
 		nodes = nodes[:top]
 	}
 	fmt.Fprintf(w, "\nthe %d slowest of %d nodes\n", len(nodes), len(r.Nodes))
-	t = tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	t = text.Table(w)
 	fmt.Fprintln(t, "ms\tshare\t#\toperator\tname\tshapes")
 	for _, l := range nodes {
-		fmt.Fprintf(t, "%.4f\t%.1f%%\t%d\t%s\t%s\t%s\n", l.TimeMS, 100*l.Share, l.Index, name(opName(l)), name(l.Name), l.Shapes)
+		fmt.Fprintf(t, "%.4f\t%.1f%%\t%d\t%s\t%s\t%s\n", l.TimeMS, 100*l.Share, l.Index, text.Name(opName(l)), text.Name(l.Name), l.Shapes)
 	}
 	return t.Flush()
 }

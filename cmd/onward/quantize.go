@@ -5,15 +5,20 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"math"
 	"os"
 	"path/filepath"
 	"strings"
-	"text/tabwriter"
 
 	"github.com/spf13/cobra"
 
 	"github.com/onward-ml/onward/calibration"
+	"github.com/onward-ml/onward/cmd/onward/internal/batches"
+	"github.com/onward-ml/onward/cmd/onward/internal/cli"
+	"github.com/onward-ml/onward/cmd/onward/internal/modelfile"
+	"github.com/onward-ml/onward/cmd/onward/internal/progress"
+	"github.com/onward-ml/onward/cmd/onward/internal/ranges"
+	"github.com/onward-ml/onward/cmd/onward/internal/session"
+	"github.com/onward-ml/onward/cmd/onward/internal/text"
 	"github.com/onward-ml/onward/onnx"
 	"github.com/onward-ml/onward/tensor"
 )
@@ -48,7 +53,7 @@ type outputAccuracy struct {
 
 // quantizeFlags are the flags of onward quantize.
 type quantizeFlags struct {
-	calibrateOptions
+	ranges                       ranges.Flags
 	output, weights, mode, table string
 	format, activation, weight   string
 	perChannel, reduce, force    bool
@@ -76,7 +81,7 @@ With --data the quantized model is compared with the original: the largest diffe
 the ratio of signal to noise, the cosine, and how often the largest value of a row is at
 the same place, which is a classifier's answer.
 
-` + dataHelp,
+` + batches.Help,
 		Example: `  onward quantize model.onnx -o model.int8.onnx --data samples.npz
   onward quantize digits.onnx -o digits.int8.onnx --data pictures/ --per-channel --format qoperator
   onward quantize encoder.onnx -o small.onnx --mode dynamic
@@ -88,13 +93,13 @@ the same place, which is a classifier's answer.
 				return err
 			}
 			if asJSON {
-				return printJSON(cmd.OutOrStdout(), r)
+				return text.JSON(cmd.OutOrStdout(), r)
 			}
 			return printQuantized(cmd.OutOrStdout(), r)
 		},
 	}
-	o.flags(c)
 	f := c.Flags()
+	o.ranges.Register(f)
 	f.StringVarP(&o.output, "output", "o", "", "the model to write")
 	f.StringVar(&o.weights, "external-data", "", "a file beside it for the weights, needed from 2 GiB on")
 	f.StringVar(&o.mode, "mode", "", "static, dynamic or nbits (default static with --data or --table, else dynamic)")
@@ -105,12 +110,12 @@ the same place, which is a classifier's answer.
 	f.BoolVar(&o.perChannel, "per-channel", false, "a scale for each output channel")
 	f.BoolVar(&o.reduce, "reduce-range", false, "weights of 7 bits, for processors without VNNI")
 	f.BoolVar(&o.symmetricActivations, "symmetric-activations", false, "zero in the middle of the activations' integers")
-	f.BoolVar(&o.symmetric, "symmetric", false, "zero in the middle of each block, with --mode nbits")
+	f.BoolVar(&o.ranges.Symmetric, "symmetric", false, "zero in the middle of each block, with --mode nbits")
 	f.BoolVar(&o.force, "force", false, "quantize what only moves values even where nothing around is quantized")
 	f.IntVar(&o.block, "block", 32, "weights that share a scale, with --mode nbits: 16 to 256")
 	f.IntVar(&o.bits, "bits", 4, "bits of a weight, with --mode nbits: 4 or 8")
 	f.IntVar(&o.accuracyLevel, "accuracy-level", 0, "of MatMulNBits: 4 allows activations of 8 bits")
-	f.StringSliceVar(&o.opTypes, "op-types", nil, "operators to quantize, as Conv,Gemm (default those that gain by it)")
+	f.StringSliceVar(&o.ranges.OpTypes, "op-types", nil, "operators to quantize, as Conv,Gemm (default those that gain by it)")
 	f.StringArrayVar(&o.nodes, "node", nil, "quantize only the node of this name; repeat for more")
 	f.StringArrayVar(&o.exclude, "exclude", nil, "leave the node of this name alone; repeat for more")
 	f.BoolVar(&asJSON, "json", false, "print JSON")
@@ -120,32 +125,32 @@ the same place, which is a classifier's answer.
 // check finds what is wrong with the flags, and chooses the mode.
 func (o *quantizeFlags) check() error {
 	if o.output == "" {
-		return usagef("-o is missing: the model to write")
+		return cli.Usagef("-o is missing: the model to write")
 	}
 	if o.mode == "" {
 		o.mode = "dynamic"
-		if len(o.data.paths) > 0 || o.table != "" {
+		if len(o.ranges.Data.Paths) > 0 || o.table != "" {
 			o.mode = "static"
 		}
 	}
 	types := map[string]bool{"": true, "u8": true, "s8": true}
 	switch {
 	case o.mode != "static" && o.mode != "dynamic" && o.mode != "nbits":
-		return usagef("--mode is %q, want static, dynamic or nbits", o.mode)
-	case o.mode == "static" && len(o.data.paths) == 0 && o.table == "":
-		return usagef("--mode static needs --data, or the --table of onward calibrate")
+		return cli.Usagef("--mode is %q, want static, dynamic or nbits", o.mode)
+	case o.mode == "static" && len(o.ranges.Data.Paths) == 0 && o.table == "":
+		return cli.Usagef("--mode static needs --data, or the --table of onward calibrate")
 	case o.format != "" && o.format != string(calibration.QDQ) && o.format != string(calibration.QOperator):
-		return usagef("--format is %q, want qdq or qoperator", o.format)
+		return cli.Usagef("--format is %q, want qdq or qoperator", o.format)
 	case !types[o.activation] || !types[o.weight]:
-		return usagef("--activation is %q and --weight %q, want u8 or s8", o.activation, o.weight)
+		return cli.Usagef("--activation is %q and --weight %q, want u8 or s8", o.activation, o.weight)
 	case o.activation == "s8" && (o.weight == "u8" || o.mode == "dynamic"):
-		return usagef("--activation s8 goes with --mode static and --weight s8")
+		return cli.Usagef("--activation s8 goes with --mode static and --weight s8")
 	case o.mode == "nbits" && (o.bits != 4 && o.bits != 8 || o.block < 16 || o.block > 256 || o.block&(o.block-1) != 0):
-		return usagef("--bits is %d and --block %d, want 4 or 8 bits and a power of two from 16 to 256", o.bits, o.block)
+		return cli.Usagef("--bits is %d and --block %d, want 4 or 8 bits and a power of two from 16 to 256", o.bits, o.block)
 	case o.accuracyLevel < 0 || o.accuracyLevel > 4:
-		return usagef("--accuracy-level is %d, want 0 to 4", o.accuracyLevel)
+		return cli.Usagef("--accuracy-level is %d, want 0 to 4", o.accuracyLevel)
 	}
-	_, err := o.options()
+	_, err := o.ranges.Options()
 	return err
 }
 
@@ -153,14 +158,14 @@ func (o *quantizeFlags) run(ctx context.Context, stderr io.Writer, path string) 
 	if err := o.check(); err != nil {
 		return nil, err
 	}
-	m, d, err := modelAndInputs(path)
+	m, d, err := modelfile.Describe(path)
 	if err != nil {
 		return nil, err
 	}
 	defer m.Close()
 	var data calibration.Data
-	if len(o.data.paths) > 0 {
-		if data, err = o.data.data(d.Inputs); err != nil {
+	if len(o.ranges.Data.Paths) > 0 {
+		if data, err = o.ranges.Data.Read(d.Inputs); err != nil {
 			return nil, err
 		}
 	}
@@ -168,7 +173,7 @@ func (o *quantizeFlags) run(ctx context.Context, stderr io.Writer, path string) 
 	if err != nil {
 		return nil, err
 	}
-	r := &quantizeJSON{Model: path, Output: o.output, Mode: o.mode, Before: weightBytes(m), After: weightBytes(q), Operators: map[string]int{}}
+	r := &quantizeJSON{Model: path, Output: o.output, Mode: o.mode, Before: modelfile.WeightBytes(m), After: modelfile.WeightBytes(q), Operators: map[string]int{}}
 	for _, n := range q.Graph.Nodes {
 		r.Operators[n.OpType]++
 	}
@@ -186,14 +191,14 @@ func (o *quantizeFlags) run(ctx context.Context, stderr io.Writer, path string) 
 func (o *quantizeFlags) quantize(ctx context.Context, stderr io.Writer, m *onnx.Model, data calibration.Data) (*onnx.Model, error) {
 	if o.mode == "nbits" {
 		return calibration.QuantizeMatMulNBits(m, &calibration.NBitsOptions{
-			Bits: o.bits, Block: o.block, Symmetric: o.symmetric, Style: calibration.Style(o.format), AccuracyLevel: o.accuracyLevel,
-			OpTypes: o.opTypes, Nodes: o.nodes, Exclude: o.exclude,
+			Bits: o.bits, Block: o.block, Symmetric: o.ranges.Symmetric, Style: calibration.Style(o.format), AccuracyLevel: o.accuracyLevel,
+			OpTypes: o.ranges.OpTypes, Nodes: o.nodes, Exclude: o.exclude,
 		})
 	}
 	types := map[string]tensor.DType{"u8": tensor.TypeUint8, "s8": tensor.TypeInt8}
 	opts := &calibration.QuantizeOptions{
 		Style: calibration.Style(o.format), Activation: types[o.activation], Weight: types[o.weight], PerChannel: o.perChannel,
-		ReduceRange: o.reduce, SymmetricActivations: o.symmetricActivations, OpTypes: o.opTypes, Nodes: o.nodes, Exclude: o.exclude, Force: o.force,
+		ReduceRange: o.reduce, SymmetricActivations: o.symmetricActivations, OpTypes: o.ranges.OpTypes, Nodes: o.nodes, Exclude: o.exclude, Force: o.force,
 	}
 	if o.mode == "dynamic" {
 		return calibration.QuantizeDynamic(m, opts)
@@ -205,10 +210,10 @@ func (o *quantizeFlags) quantize(ctx context.Context, stderr io.Writer, m *onnx.
 		}
 		return calibration.QuantizeStatic(m, table, opts)
 	}
-	ranges := o.calibrateOptions
-	ranges.symmetric = o.symmetricActivations
-	ranges.opTypes = nil
-	table, _, err := ranges.calibrate(ctx, stderr, m, data)
+	find := o.ranges
+	find.Symmetric = o.symmetricActivations
+	find.OpTypes = nil
+	table, _, err := find.Find(ctx, stderr, m, data)
 	if err != nil {
 		return nil, err
 	}
@@ -216,52 +221,30 @@ func (o *quantizeFlags) quantize(ctx context.Context, stderr io.Writer, m *onnx.
 }
 
 func (o *quantizeFlags) accuracy(ctx context.Context, stderr io.Writer, m, q *onnx.Model, data calibration.Data) (*accuracyJSON, error) {
-	session, err := sessionOptions(o.provider, o.threads)
+	opts, err := session.Options(o.ranges.Provider, o.ranges.Threads)
 	if err != nil {
 		return nil, err
 	}
-	step, end := batchBar(stderr, "comparing")
-	defer end()
-	report, err := calibration.Evaluate(ctx, m, q, data, &calibration.EvaluateOptions{Session: session, MaxBatches: o.data.maxBatches, Progress: step})
+	bar := progress.New(stderr, "comparing", "batches")
+	defer bar.Finish()
+	report, err := calibration.Evaluate(ctx, m, q, data, &calibration.EvaluateOptions{Session: opts, MaxBatches: o.ranges.Data.MaxBatches, Progress: func(done int) { bar.Step(done, 0, "") }})
 	if err != nil {
 		return nil, err
 	}
 	r := &accuracyJSON{Batches: report.Batches, Outputs: []outputAccuracy{}}
-	number := func(v float64) *float64 {
-		if math.IsNaN(v) || math.IsInf(v, 0) {
-			return nil
-		}
-		return &v
-	}
 	for _, out := range report.Outputs {
-		r.Outputs = append(r.Outputs, outputAccuracy{out.Name, out.MaxAbs, number(out.SNR()), number(out.Cosine()), number(out.Agreement()), out.Odd})
+		r.Outputs = append(r.Outputs, outputAccuracy{out.Name, out.MaxAbs, text.Finite(out.SNR()), text.Finite(out.Cosine()), text.Finite(out.Agreement()), out.Odd})
 	}
 	return r, nil
 }
 
-// weightBytes is what a model's initializers take.
-func weightBytes(m *onnx.Model) int64 {
-	total := int64(0)
-	for _, t := range m.Graph.Initializers {
-		n := int64(1)
-		for _, d := range t.Dims {
-			if d < 0 || d > 0 && n > math.MaxInt64/64/d {
-				return total
-			}
-			n *= d
-		}
-		total += (n*int64(dtypeBits(t.DataType)) + 7) / 8
-	}
-	return total
-}
-
 func printQuantized(w io.Writer, r *quantizeJSON) error {
-	fmt.Fprintf(w, "%s: %s quantization, weights %.2f MB -> %.2f MB, written to %s\n", name(r.Model), r.Mode, float64(r.Before)/1e6, float64(r.After)/1e6, name(r.Output))
+	fmt.Fprintf(w, "%s: %s quantization, weights %.2f MB -> %.2f MB, written to %s\n", text.Name(r.Model), r.Mode, float64(r.Before)/1e6, float64(r.After)/1e6, text.Name(r.Output))
 	if r.Accuracy == nil {
 		return nil
 	}
 	var b strings.Builder
-	t := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
+	t := text.Table(&b)
 	fmt.Fprintln(t, "output\tmax error\tSNR\tcosine\tsame answer")
 	figure := func(format string, v *float64, scale float64) string {
 		if v == nil {
@@ -270,7 +253,7 @@ func printQuantized(w io.Writer, r *quantizeJSON) error {
 		return fmt.Sprintf(format, *v*scale)
 	}
 	for _, x := range r.Accuracy.Outputs {
-		fmt.Fprintf(t, "%s\t%.4g\t%s\t%s\t%s\n", name(x.Name), x.MaxAbs, figure("%.1f dB", x.SNR, 1), figure("%.6f", x.Cosine, 1), figure("%.2f%%", x.Agreement, 100))
+		fmt.Fprintf(t, "%s\t%.4g\t%s\t%s\t%s\n", text.Name(x.Name), x.MaxAbs, figure("%.1f dB", x.SNR, 1), figure("%.6f", x.Cosine, 1), figure("%.2f%%", x.Agreement, 100))
 	}
 	err := t.Flush()
 	fmt.Fprintf(&b, "compared with the original on %d batches\n", r.Accuracy.Batches)

@@ -3,19 +3,21 @@ package main
 import (
 	"fmt"
 	"io"
-	"slices"
-	"strings"
 
 	"github.com/spf13/cobra"
 
 	"github.com/onward-ml/onward"
+	"github.com/onward-ml/onward/cmd/onward/internal/inputs"
+	"github.com/onward-ml/onward/cmd/onward/internal/session"
+	"github.com/onward-ml/onward/cmd/onward/internal/text"
 	"github.com/onward-ml/onward/tensor"
 )
 
 func runCommand() *cobra.Command {
 	var (
-		inputs, outputs       []string
-		npz, save, provider   string
+		in                    inputs.Flags
+		outputs               []string
+		save, provider        string
 		threads               int
 		seed                  uint64
 		asJSON, intermediates bool
@@ -39,17 +41,17 @@ An input's VALUE is one of
   onward run model.onnx --input x=random:8x128 --intermediates --json`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			opts, err := sessionOptions(provider, threads)
+			opts, err := session.Options(provider, threads)
 			if err != nil {
 				return err
 			}
 			opts.MapWeights = mapWeights
-			sess, err := openSession(args[0], opts)
+			sess, err := session.Open(args[0], opts)
 			if err != nil {
 				return err
 			}
 			defer sess.Close()
-			feed, err := feedFrom(sess, npz, inputs)
+			feed, err := in.Given(sess.Inputs(), sess.OverridableInitializers())
 			if err != nil {
 				return err
 			}
@@ -74,13 +76,13 @@ An input's VALUE is one of
 		},
 	}
 	f := c.Flags()
-	f.StringArrayVarP(&inputs, "input", "i", nil, "an input, NAME=VALUE; repeat for more")
-	f.StringVar(&npz, "inputs", "", "a .npz file with inputs by name")
+	f.StringArrayVarP(&in.Values, "input", "i", nil, "an input, NAME=VALUE; repeat for more")
+	f.StringVar(&in.NPZ, "inputs", "", "a .npz file with inputs by name")
 	f.StringArrayVarP(&outputs, "output", "o", nil, "the outputs wanted (default all)")
 	f.StringVar(&save, "save", "", "write the outputs to a .npz file")
-	f.StringVarP(&provider, "provider", "p", "cpu", "the engine: "+strings.Join(onward.Providers(), ", "))
-	f.IntVar(&threads, "threads", 0, "threads of one run (default all cores)")
-	mapWeightsFlag(c, &mapWeights)
+	session.ProviderFlag(f, &provider)
+	session.ThreadsFlag(f, &threads)
+	session.MapWeightsFlag(f, &mapWeights)
 	f.Uint64Var(&seed, "seed", 0, "seed of random inputs and of random operators without one")
 	f.BoolVar(&intermediates, "intermediates", false, "print the results of every node")
 	f.BoolVar(&asJSON, "json", false, "print JSON")
@@ -114,10 +116,10 @@ func (p *printer) node(n onward.NodeRun) {
 		p.nodes = append(p.nodes, j)
 		return
 	}
-	fmt.Fprintf(p.w, "#%d %s %s (%s)\n", n.Index, n.OpType, name(n.Name), n.Duration)
+	fmt.Fprintf(p.w, "#%d %s %s (%s)\n", n.Index, n.OpType, text.Name(n.Name), n.Duration)
 	for i, v := range n.Out {
 		if v != nil {
-			fmt.Fprintf(p.w, "  %s: %s\n", name(n.OutNames[i]), strings.ReplaceAll(clean(tensor.Format(v, tensor.FormatOptions{})), "\n", "\n  "))
+			fmt.Fprintf(p.w, "  %s: %s\n", text.Name(n.OutNames[i]), text.Indent(tensor.Format(v, tensor.FormatOptions{}), "  "))
 		}
 	}
 }
@@ -129,11 +131,11 @@ func (p *printer) results(sess *onward.Session, res onward.Values) error {
 			Nodes    []nodeJSON    `json:"nodes,omitempty"`
 			Outputs  onward.Values `json:"outputs"`
 		}{sess.Provider(), p.nodes, res}
-		return printJSON(p.w, out)
+		return text.JSON(p.w, out)
 	}
 	for _, o := range sess.Outputs() {
 		if v := res[o.Name]; v != nil {
-			fmt.Fprintf(p.w, "%s: %s\n", name(o.Name), clean(tensor.Format(v, tensor.FormatOptions{})))
+			fmt.Fprintf(p.w, "%s: %s\n", text.Name(o.Name), text.Escape(tensor.Format(v, tensor.FormatOptions{})))
 		}
 	}
 	return nil
@@ -156,47 +158,4 @@ func saveNPZ(path string, sess *onward.Session, res onward.Values) error {
 		}
 	}
 	return tensor.WriteNPZFile(path, &z, true)
-}
-
-// feedFrom collects a session's inputs from an archive and from NAME=VALUE
-// arguments.
-func feedFrom(sess *onward.Session, npz string, args []string) (onward.Values, error) {
-	return feedValues(sess.Inputs(), sess.OverridableInitializers(), npz, args)
-}
-
-func feedValues(inputs, defaults []onward.NodeArg, npz string, args []string) (onward.Values, error) {
-	feed := onward.Values{}
-	if npz != "" {
-		z, err := tensor.ReadNPZFile(npz, maxInput)
-		if err != nil {
-			return nil, err
-		}
-		for n, t := range z.Arrays {
-			feed[n] = t
-		}
-	}
-	known := slices.Concat(inputs, defaults)
-	names := make([]string, len(known))
-	for i, a := range known {
-		names[i] = a.Name
-	}
-	for _, arg := range args {
-		n, value, ok := strings.Cut(arg, "=")
-		if !ok {
-			if len(inputs) != 1 {
-				return nil, usagef("--input %q has no name; the inputs are %s", arg, strings.Join(names, ", "))
-			}
-			n, value = inputs[0].Name, arg
-		}
-		i := slices.Index(names, n)
-		if i < 0 {
-			return nil, usagef("the model has no input %q; it has %s", n, strings.Join(names, ", "))
-		}
-		v, err := parseInput(known[i], value)
-		if err != nil {
-			return nil, fmt.Errorf("input %s: %w", n, err)
-		}
-		feed[n] = v
-	}
-	return feed, nil
 }

@@ -7,13 +7,19 @@ import (
 	"io"
 	"os"
 	"strings"
-	"text/tabwriter"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/onward-ml/onward"
 	"github.com/onward-ml/onward/backend"
+	"github.com/onward-ml/onward/cmd/onward/internal/cli"
+	"github.com/onward-ml/onward/cmd/onward/internal/inputs"
+	"github.com/onward-ml/onward/cmd/onward/internal/modelfile"
+	"github.com/onward-ml/onward/cmd/onward/internal/nativelib"
+	"github.com/onward-ml/onward/cmd/onward/internal/progress"
+	"github.com/onward-ml/onward/cmd/onward/internal/session"
+	"github.com/onward-ml/onward/cmd/onward/internal/text"
 	"github.com/onward-ml/onward/preset"
 )
 
@@ -40,7 +46,7 @@ type tuneResult struct {
 }
 
 type tuneOptions struct {
-	feed      benchOptions // shapes and inputs
+	inputs    inputs.Flags
 	providers string
 	threads   int
 	noCache   bool
@@ -76,35 +82,33 @@ or providers by their names.`,
 			if err != nil {
 				return err
 			}
-			done := func() {}
-			if w := cmd.ErrOrStderr(); isTerminal(w) {
-				a.Progress = func(candidate string) { fmt.Fprintf(w, "\r\x1b[Kmeasuring %s", name(candidate)) }
-				done = func() { fmt.Fprint(w, "\r\x1b[K") }
+			bar, steps := progress.New(cmd.ErrOrStderr(), "measuring", "steps"), 0
+			a.Progress = func(candidate string) {
+				bar.Step(steps, 0, candidate)
+				steps++
 			}
 			r, err := tune(cmd.Context(), args[0], a)
-			done()
+			bar.Finish()
 			if r == nil {
 				return err
 			}
 			if asJSON {
-				if e := printJSON(cmd.OutOrStdout(), r); e != nil {
+				if e := text.JSON(cmd.OutOrStdout(), r); e != nil {
 					return e
 				}
 			} else if e := printTune(cmd.OutOrStdout(), r); e != nil {
 				return e
 			}
 			if err != nil {
-				return silent{err}
+				return cli.Printed{Err: err}
 			}
 			return nil
 		},
 	}
 	f := c.Flags()
 	f.StringVarP(&o.providers, "provider", "p", "", "backends or providers to try, as cpu,ort_cpu,ort:cuda (default all)")
-	f.IntVar(&o.threads, "threads", 0, "threads of one run (default all cores)")
-	f.StringArrayVar(&o.feed.shapes, "shape", nil, "an input's shape, NAME=1x3x224x224; repeat for more")
-	f.StringArrayVarP(&o.feed.inputs, "input", "i", nil, "an input, NAME=VALUE as of onward run; repeat for more")
-	f.StringVar(&o.feed.npz, "inputs", "", "a .npz file with inputs by name")
+	session.ThreadsFlag(f, &o.threads)
+	o.inputs.Register(f)
 	f.DurationVar(&o.duration, "duration", 300*time.Millisecond, "how long each backend is timed")
 	f.DurationVar(&o.timeout, "timeout", 10*time.Minute, "how long loading and timing a backend may take")
 	f.Float64Var(&o.tolerance, "tolerance", 0, "largest error relative to an output's largest value (default 1e-3; 2e-2 for half precision)")
@@ -126,7 +130,7 @@ func typeNames() string {
 // auto makes the measurement that the flags describe.
 func (o *tuneOptions) auto(path string) (*preset.Auto, error) {
 	if o.threads < 0 || o.duration <= 0 || o.timeout <= 0 || o.tolerance < 0 {
-		return nil, usagef("--threads is %d, --duration %s, --timeout %s, --tolerance %g: want positive numbers", o.threads, o.duration, o.timeout, o.tolerance)
+		return nil, cli.Usagef("--threads is %d, --duration %s, --timeout %s, --tolerance %g: want positive numbers", o.threads, o.duration, o.timeout, o.tolerance)
 	}
 	a := &preset.Auto{Model: preset.From(path), NoCache: o.noCache, MinDuration: o.duration, Timeout: o.timeout, Tolerance: o.tolerance}
 	create := &preset.CreateOptions{IntraOpThreads: o.threads}
@@ -141,11 +145,11 @@ func (o *tuneOptions) auto(path string) (*preset.Auto, error) {
 			case err == nil && t.Preset(create) != nil:
 				a.Candidates = append(a.Candidates, t.Preset(create))
 			default:
-				return nil, usagef("there is no backend or provider %q; there are %s, %s", n, typeNames(), strings.Join(onward.Providers(), ", "))
+				return nil, cli.Usagef("there is no backend or provider %q; there are %s, %s", n, typeNames(), strings.Join(onward.Providers(), ", "))
 			}
 		}
 	}
-	m, err := loadModel(path)
+	m, d, err := modelfile.Describe(path)
 	if err != nil {
 		return nil, err
 	}
@@ -154,11 +158,7 @@ func (o *tuneOptions) auto(path string) (*preset.Auto, error) {
 	} else {
 		defer m.Close()
 	}
-	d, err := onward.Describe(m)
-	if err != nil {
-		return nil, err
-	}
-	feed, err := benchFeed(d, &o.feed)
+	feed, err := o.inputs.All(d.Inputs, d.OverridableInitializers)
 	if err != nil {
 		return nil, err
 	}
@@ -184,14 +184,14 @@ func tune(ctx context.Context, path string, a *preset.Auto) (*tuneJSON, error) {
 	}
 	for _, x := range report.Results {
 		r.Results = append(r.Results, tuneResult{Backend: x.Name, Provider: x.Provider, Status: x.Status, Reason: x.Reason,
-			MedianMS: ms(x.Median), FPS: x.FPS, LoadMS: ms(x.Open), Runs: x.Runs, MaxError: x.MaxError})
+			MedianMS: text.Milliseconds(x.Median), FPS: x.FPS, LoadMS: text.Milliseconds(x.Open), Runs: x.Runs, MaxError: x.MaxError})
 	}
 	return r, err
 }
 
 func printTune(w io.Writer, r *tuneJSON) error {
-	fmt.Fprintln(w, name(r.Model))
-	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(w, text.Name(r.Model))
+	t := text.Table(w)
 	fmt.Fprintln(t, "backend\tprovider\tmedian ms\truns/s\tmax error\tload ms\tstatus")
 	var best, own, second *tuneResult
 	for i, x := range r.Results {
@@ -217,7 +217,7 @@ func printTune(w io.Writer, r *tuneJSON) error {
 	}
 	switch {
 	case best == nil:
-		fmt.Fprintln(w, clean(r.Error))
+		fmt.Fprintln(w, text.Escape(r.Error))
 	case own != nil && own != best:
 		fmt.Fprintf(w, "fastest: %s, in %.3f of the time of %s\n", best.Backend, best.MedianMS/own.MedianMS, own.Backend)
 	case second != nil:
@@ -241,22 +241,12 @@ func printTune(w io.Writer, r *tuneJSON) error {
 		backends[x.Reason] = append(backends[x.Reason], x.Backend)
 	}
 	for _, reason := range reasons {
-		lines, absent := presentPlaces(reason)
-		_, lines[0], _ = cutStatus(lines[0])
+		lines, absent := nativelib.PresentPlaces(reason)
+		_, lines[0], _ = nativelib.CutStatus(lines[0])
 		fmt.Fprintf(w, "\n%s: %s\n", strings.Join(backends[reason], ", "), strings.Join(lines, "\n  "))
 		if absent > 0 {
 			fmt.Fprintf(w, "  %d more places have no such file; onward doctor --json lists them.\n", absent)
 		}
 	}
 	return nil
-}
-
-// cutStatus splits off what ONNX Runtime puts before a message: its name, the number
-// and the name of the status.
-func cutStatus(text string) (status, message string, found bool) {
-	rest, found := strings.CutPrefix(text, "[ONNXRuntimeError] : ")
-	if parts := strings.SplitN(rest, " : ", 3); found && len(parts) == 3 {
-		return parts[1], parts[2], true
-	}
-	return "", text, false
 }

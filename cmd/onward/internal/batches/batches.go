@@ -1,56 +1,56 @@
-package main
+// Package batches reads the batches of inputs that --data names.
+package batches
 
 import (
 	"fmt"
-	"io"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
-	"time"
 
-	"github.com/schollz/progressbar/v3"
-	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/onward-ml/onward"
 	"github.com/onward-ml/onward/calibration"
-	"github.com/onward-ml/onward/onnx"
+	"github.com/onward-ml/onward/cmd/onward/internal/cli"
+	"github.com/onward-ml/onward/cmd/onward/internal/inputs"
 	"github.com/onward-ml/onward/tensor"
 )
 
-// dataOptions say where batches of inputs come from.
-type dataOptions struct {
-	paths      []string
-	batch      int
-	maxBatches int
+// Flags say where batches of inputs come from.
+type Flags struct {
+	Paths      []string // files, folders or random:N
+	Rows       int      // of a batch; 0: as the arrays are
+	MaxBatches int      // 0: all
 }
 
-const dataHelp = `DATA is a .npz file with arrays by input name, a .npy or .pb file or a picture for a model of
+// Help describes DATA.
+const Help = `DATA is a .npz file with arrays by input name, a .npy or .pb file or a picture for a model of
 one input, a folder of such files or of folders with input_0.pb and so on, as ONNX test
 data has them, or random:N for N batches of random numbers. Files are taken by name.
 An array with more rows than a fixed first dimension of the input, or than --batch, makes
 several batches.`
 
-func (o *dataOptions) flags(c *cobra.Command) {
-	f := c.Flags()
-	f.StringArrayVar(&o.paths, "data", nil, "where inputs come from, DATA; repeat for more")
-	f.IntVar(&o.batch, "batch", 0, "cut arrays into batches of so many rows (default as they are)")
-	f.IntVar(&o.maxBatches, "max-batches", 0, "stop after so many batches (default all)")
+// Register adds --data, --batch and --max-batches.
+func (o *Flags) Register(f *pflag.FlagSet) {
+	f.StringArrayVar(&o.Paths, "data", nil, "where inputs come from, DATA; repeat for more")
+	f.IntVar(&o.Rows, "batch", 0, "cut arrays into batches of so many rows (default as they are)")
+	f.IntVar(&o.MaxBatches, "max-batches", 0, "stop after so many batches (default all)")
 }
 
-// data returns the batches, which are read when they are asked for.
-func (o *dataOptions) data(inputs []onward.NodeArg) (calibration.Data, error) {
-	if len(o.paths) == 0 {
-		return nil, usagef("--data is missing: a .npz file, a folder, or random:8")
+// Read returns the batches, which are read when they are asked for.
+func (o *Flags) Read(args []onward.NodeArg) (calibration.Data, error) {
+	if len(o.Paths) == 0 {
+		return nil, cli.Usagef("--data is missing: a .npz file, a folder, or random:8")
 	}
-	if o.batch < 0 || o.maxBatches < 0 {
-		return nil, usagef("--batch is %d and --max-batches %d, want 0 or more", o.batch, o.maxBatches)
+	if o.Rows < 0 || o.MaxBatches < 0 {
+		return nil, cli.Usagef("--batch is %d and --max-batches %d, want 0 or more", o.Rows, o.MaxBatches)
 	}
 	var sources []func(yield func(onward.Values, error) bool) bool
-	for _, path := range o.paths {
-		source, err := dataSource(path, inputs)
+	for _, path := range o.Paths {
+		source, err := dataSource(path, args)
 		if err != nil {
 			return nil, err
 		}
@@ -62,7 +62,7 @@ func (o *dataOptions) data(inputs []onward.NodeArg) (calibration.Data, error) {
 				if err != nil {
 					return yield(nil, err)
 				}
-				return cutBatches(v, inputs, o.batch, yield)
+				return cutBatches(v, args, o.Rows, yield)
 			})
 			if !more {
 				return
@@ -72,24 +72,24 @@ func (o *dataOptions) data(inputs []onward.NodeArg) (calibration.Data, error) {
 }
 
 // dataSource returns the batches of one --data.
-func dataSource(path string, inputs []onward.NodeArg) (func(yield func(onward.Values, error) bool) bool, error) {
+func dataSource(path string, args []onward.NodeArg) (func(yield func(onward.Values, error) bool) bool, error) {
 	if count, ok := strings.CutPrefix(path, "random"); ok && (count == "" || count[0] == ':') {
 		n := 10
 		if count != "" {
 			var err error
 			if n, err = strconv.Atoi(count[1:]); err != nil || n < 1 {
-				return nil, usagef("--data %q: want random:N with a number of batches", path)
+				return nil, cli.Usagef("--data %q: want random:N with a number of batches", path)
 			}
 		}
 		return func(yield func(onward.Values, error) bool) bool {
 			rng := rand.New(rand.NewPCG(1, 2)) // the same batches every time
 			for range n {
 				feed := onward.Values{}
-				for _, a := range inputs {
-					shape, err := inputShape(a, "", false)
+				for _, a := range args {
+					shape, err := inputs.Shape(a, "", false)
 					var v tensor.Value
 					if err == nil {
-						v, err = generateFrom(rng, a, "random", shape)
+						v, err = inputs.Generate(rng, a, "random", shape)
 					}
 					if err != nil {
 						return yield(nil, fmt.Errorf("input %s: %w", a.Name, err))
@@ -128,7 +128,7 @@ func dataSource(path string, inputs []onward.NodeArg) (func(yield func(onward.Va
 	}
 	return func(yield func(onward.Values, error) bool) bool {
 		for _, f := range files {
-			v, err := readBatch(f, inputs)
+			v, err := readBatch(f, args)
 			if err != nil {
 				err = fmt.Errorf("%s: %w", f, err)
 			}
@@ -145,27 +145,27 @@ func isData(path string) bool {
 }
 
 // readBatch reads the inputs of a run from a file or a folder of ONNX test data.
-func readBatch(path string, inputs []onward.NodeArg) (onward.Values, error) {
+func readBatch(path string, args []onward.NodeArg) (onward.Values, error) {
 	info, err := os.Stat(path)
 	if err != nil {
 		return nil, err
 	}
 	feed := onward.Values{}
 	if info.IsDir() {
-		for i, a := range inputs {
+		for i, a := range args {
 			file := filepath.Join(path, fmt.Sprintf("input_%d.pb", i))
-			if feed[a.Name], err = readInput(a, file); err != nil {
+			if feed[a.Name], err = inputs.Read(a, file); err != nil {
 				return nil, err
 			}
 		}
 		return feed, nil
 	}
 	if strings.EqualFold(filepath.Ext(path), ".npz") {
-		z, err := tensor.ReadNPZFile(path, maxInput)
+		z, err := tensor.ReadNPZFile(path, inputs.MaxBytes)
 		if err != nil {
 			return nil, err
 		}
-		for _, a := range inputs {
+		for _, a := range args {
 			t := z.Arrays[a.Name]
 			if t == nil {
 				return nil, fmt.Errorf("it has no array %q, only %s", a.Name, strings.Join(z.Names, ", "))
@@ -174,22 +174,22 @@ func readBatch(path string, inputs []onward.NodeArg) (onward.Values, error) {
 		}
 		return feed, nil
 	}
-	if len(inputs) != 1 {
-		return nil, fmt.Errorf("the model has %d inputs: give them in a .npz file by name", len(inputs))
+	if len(args) != 1 {
+		return nil, fmt.Errorf("the model has %d inputs: give them in a .npz file by name", len(args))
 	}
-	v, err := readInput(inputs[0], path)
+	v, err := inputs.Read(args[0], path)
 	if err != nil {
 		return nil, err
 	}
-	feed[inputs[0].Name] = v
+	feed[args[0].Name] = v
 	return feed, nil
 }
 
 // cutBatches cuts arrays along the first axis to as many rows as each batch may
 // have.
-func cutBatches(feed onward.Values, inputs []onward.NodeArg, batch int, yield func(onward.Values, error) bool) bool {
+func cutBatches(feed onward.Values, args []onward.NodeArg, batch int, yield func(onward.Values, error) bool) bool {
 	total, rows := 0, batch
-	for _, a := range inputs {
+	for _, a := range args {
 		t, ok := feed[a.Name].(*tensor.Tensor)
 		if !ok || t.Rank() == 0 {
 			return yield(feed, nil)
@@ -208,7 +208,7 @@ func cutBatches(feed onward.Values, inputs []onward.NodeArg, batch int, yield fu
 	for lo := 0; lo < total; lo += rows {
 		hi := min(lo+rows, total)
 		part := onward.Values{}
-		for _, a := range inputs {
+		for _, a := range args {
 			if len(a.Shape) > 0 && a.Shape[0].Value > 0 && int64(hi-lo) != a.Shape[0].Value {
 				return true // too few rows are left for a model that takes no fewer
 			}
@@ -229,29 +229,4 @@ func cutBatches(feed onward.Values, inputs []onward.NodeArg, batch int, yield fu
 		}
 	}
 	return true
-}
-
-// batchBar shows the batches that are done, on a terminal only.
-func batchBar(w io.Writer, what string) (step func(done int), end func()) {
-	if !isTerminal(w) {
-		return func(int) {}, func() {}
-	}
-	bar := progressbar.NewOptions(-1, progressbar.OptionSetWriter(w), progressbar.OptionSetDescription(what),
-		progressbar.OptionSetItsString("batches"), progressbar.OptionShowIts(), progressbar.OptionShowCount(),
-		progressbar.OptionThrottle(100*time.Millisecond), progressbar.OptionClearOnFinish())
-	return func(done int) { bar.Set(done) }, func() { bar.Finish() }
-}
-
-// modelAndInputs loads a model and describes its inputs.
-func modelAndInputs(path string) (*onnx.Model, *onward.Description, error) {
-	m, err := loadModel(path)
-	if err != nil {
-		return nil, nil, err
-	}
-	d, err := onward.Describe(m)
-	if err != nil {
-		m.Close()
-		return nil, nil, err
-	}
-	return m, d, nil
 }

@@ -1,4 +1,5 @@
-package main
+// Package inputs makes the inputs of a run from the values of flags and from files.
+package inputs
 
 import (
 	"bufio"
@@ -15,30 +16,29 @@ import (
 	"strings"
 
 	"github.com/onward-ml/onward"
+	"github.com/onward-ml/onward/cmd/onward/internal/cli"
 	"github.com/onward-ml/onward/onnx"
 	"github.com/onward-ml/onward/tensor"
 )
 
-// maxInput is the largest array in bytes, and maxPixels the largest picture,
-// that is read as an input.
 const (
-	maxInput  = 8 << 30
-	maxPixels = 1 << 28
+	MaxBytes  = 8 << 30 // of an array that is read as an input
+	maxPixels = 1 << 28 // of an image that is read as an input
 )
 
-// parseInput reads the VALUE of --input NAME=VALUE.
-func parseInput(arg onward.NodeArg, value string) (tensor.Value, error) {
+// Parse returns the input that the VALUE of --input NAME=VALUE describes.
+func Parse(arg onward.NodeArg, value string) (tensor.Value, error) {
 	if file, ok := strings.CutPrefix(value, "@"); ok {
-		return readInput(arg, file)
+		return Read(arg, file)
 	}
 	kind, dims, hasDims := strings.Cut(value, ":")
 	switch kind {
 	case "zeros", "random", "range":
-		shape, err := inputShape(arg, dims, hasDims)
+		shape, err := Shape(arg, dims, hasDims)
 		if err != nil {
 			return nil, err
 		}
-		return generate(arg, kind, shape)
+		return Generate(rand.New(rand.NewPCG(1, 2)), arg, kind, shape)
 	}
 	t := arg.ElementType()
 	if t.Kind == tensor.KindOptional {
@@ -51,20 +51,22 @@ func parseInput(arg onward.NodeArg, value string) (tensor.Value, error) {
 	return tensor.ParseJSON([]byte(value), t.Elem, nil)
 }
 
-func inputShape(arg onward.NodeArg, dims string, given bool) ([]int, error) {
+// Shape returns the shape of an input: dims as in 1x3x224x224 if they are given, else its
+// own shape with 1 for dims that are not fixed.
+func Shape(arg onward.NodeArg, dims string, given bool) ([]int, error) {
 	if given {
 		var shape []int
 		for _, d := range strings.Split(dims, "x") {
 			n, err := strconv.Atoi(d)
 			if err != nil || n < 0 {
-				return nil, usagef("shape %q: want sizes such as 1x3x224x224", dims)
+				return nil, cli.Usagef("shape %q: want sizes such as 1x3x224x224", dims)
 			}
 			shape = append(shape, n)
 		}
 		return shape, nil
 	}
 	if arg.Shape == nil {
-		return nil, usagef("its shape is not known; say for example zeros:1x3x224x224")
+		return nil, cli.Usagef("its shape is not known; say for example zeros:1x3x224x224")
 	}
 	shape := make([]int, len(arg.Shape))
 	for i, d := range arg.Shape {
@@ -76,19 +78,15 @@ func inputShape(arg onward.NodeArg, dims string, given bool) ([]int, error) {
 	return shape, nil
 }
 
-// generate makes zeros, uniform numbers in [0, 1) (integers 0 to 9), or 0, 1, 2, …
-func generate(arg onward.NodeArg, kind string, shape []int) (tensor.Value, error) {
-	return generateFrom(rand.New(rand.NewPCG(1, 2)), arg, kind, shape)
-}
-
-// generateFrom is generate with random numbers of its own.
-func generateFrom(rng *rand.Rand, arg onward.NodeArg, kind string, shape []int) (tensor.Value, error) {
+// Generate makes values of a kind: zeros, range (0, 1, 2, …) or random, which is uniform
+// numbers in [0, 1), or integers from 0 to 9.
+func Generate(rng *rand.Rand, arg onward.NodeArg, kind string, shape []int) (tensor.Value, error) {
 	dtype := arg.ElementType().Elem
 	n, err := tensor.Elements(shape)
 	if err != nil {
 		return nil, err
 	}
-	if n > maxInput/8 {
+	if n > MaxBytes/8 {
 		return nil, fmt.Errorf("shape %v is too large", shape)
 	}
 	if arg.ElementType().Kind != tensor.KindTensor || kind != "zeros" && dtype == tensor.TypeString {
@@ -122,10 +120,11 @@ func generateFrom(rng *rand.Rand, arg onward.NodeArg, kind string, shape []int) 
 	return tensor.Convert(t, dtype, tensor.ConvertOptions{Saturate: true})
 }
 
-func readInput(arg onward.NodeArg, file string) (tensor.Value, error) {
+// Read reads an input from a file.
+func Read(arg onward.NodeArg, file string) (tensor.Value, error) {
 	switch strings.ToLower(filepath.Ext(file)) {
 	case ".npy":
-		return tensor.ReadNPYFile(file, maxInput)
+		return tensor.ReadNPYFile(file, MaxBytes)
 	case ".pb":
 		data, err := os.ReadFile(file)
 		if err != nil {
@@ -135,7 +134,7 @@ func readInput(arg onward.NodeArg, file string) (tensor.Value, error) {
 	case ".png", ".jpg", ".jpeg", ".gif":
 		return readPicture(arg, file)
 	}
-	return nil, usagef("%q: want .npy, .pb, .png, .jpg or .gif", file)
+	return nil, cli.Usagef("%q: want .npy, .pb, .png, .jpg or .gif", file)
 }
 
 // readPicture decodes a picture for an image input: [N,C,H,W], [N,H,W,C], or

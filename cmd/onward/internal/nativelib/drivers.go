@@ -1,6 +1,6 @@
 //go:build !onward_static
 
-package main
+package nativelib
 
 import (
 	"github.com/onward-ml/onward/provider/openvino"
@@ -11,15 +11,15 @@ import (
 // Linux, since they need the system's loader. With -tags onward_static it stays
 // static and has the pure Go engines alone.
 func init() {
-	natives = append(natives, func(provider string) (string, *nativeInfo) {
+	describers = append(describers, func(provider string) (string, *Info) {
 		needs := ort.Needs(provider)
 		i, err := ort.Describe(provider)
 		if err != nil {
 			return needs, nil
 		}
-		return needs, &nativeInfo{What: "ONNX Runtime", Path: i.Path, Source: i.Source, Version: i.Version, APIVersion: i.APIVersion, Build: i.Build, Providers: i.Providers}
+		return needs, &Info{What: "ONNX Runtime", Path: i.Path, Source: i.Source, Version: i.Version, APIVersion: i.APIVersion, Build: i.Build, Providers: i.Providers}
 	})
-	natives = append(natives, func(provider string) (string, *nativeInfo) {
+	describers = append(describers, func(provider string) (string, *Info) {
 		if provider != openvino.Name {
 			return "", nil
 		}
@@ -27,6 +27,6 @@ func init() {
 		if err != nil {
 			return openvino.Needs(), nil
 		}
-		return openvino.Needs(), &nativeInfo{What: "OpenVINO", Path: i.Path, Source: i.Source, Version: i.Version, Providers: i.Devices}
+		return openvino.Needs(), &Info{What: "OpenVINO", Path: i.Path, Source: i.Source, Version: i.Version, Providers: i.Devices}
 	})
 }

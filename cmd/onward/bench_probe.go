@@ -1,0 +1,117 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/onward-ml/onward/cmd/onward/internal/session"
+	"github.com/onward-ml/onward/cmd/onward/internal/text"
+)
+
+// probeVerb is the hidden verb of the process that measures loading and memory.
+const probeVerb = "bench-probe"
+
+// probe is what such a process prints.
+type probe struct {
+	LoadMS    float64 `json:"load_ms"`
+	FirstMS   float64 `json:"first_ms"`
+	PeakRSSMB float64 `json:"peak_rss_mb"`
+}
+
+// runProbe starts such a process.
+func runProbe(ctx context.Context, path, provider string, o *benchOptions) (*probe, error) {
+	exe, err := os.Executable()
+	if err != nil {
+		return nil, fmt.Errorf("measure loading: %w", err)
+	}
+	args := []string{probeVerb, path, "--provider", provider, "--threads", strconv.Itoa(o.threads), "--map-weights=" + strconv.FormatBool(o.mapWeights)}
+	for _, s := range o.inputs.Shapes {
+		args = append(args, "--shape", s)
+	}
+	for _, s := range o.inputs.Values {
+		args = append(args, "--input", s)
+	}
+	if o.inputs.NPZ != "" {
+		args = append(args, "--inputs", o.inputs.NPZ)
+	}
+	var stderr strings.Builder
+	cmd := exec.CommandContext(ctx, exe, args...)
+	cmd.Stderr = &stderr
+	out, err := cmd.Output()
+	if err != nil {
+		if msg := strings.TrimPrefix(strings.TrimSpace(stderr.String()), "onward: "); msg != "" {
+			return nil, errors.New(msg)
+		}
+		return nil, fmt.Errorf("measure loading: %w", err)
+	}
+	p := new(probe)
+	if err := json.Unmarshal(out, p); err != nil {
+		return nil, fmt.Errorf("measure loading: %w", err)
+	}
+	return p, nil
+}
+
+func benchProbeCommand() *cobra.Command {
+	var o benchOptions
+	var provider string
+	c := &cobra.Command{
+		Use: probeVerb + " MODEL", Hidden: true, Args: cobra.ExactArgs(1),
+		Short: "Load a model, run it and print how long that took",
+		RunE: func(cmd *cobra.Command, args []string) error {
+			start := time.Now()
+			sess, err := openForBench(args[0], provider, &o)
+			if err != nil {
+				return err
+			}
+			defer sess.Close()
+			var p probe
+			p.LoadMS = text.Milliseconds(time.Since(start))
+			feed, err := o.inputs.All(sess.Inputs(), sess.OverridableInitializers())
+			if err != nil {
+				return err
+			}
+			for i := range 5 {
+				start := time.Now()
+				if _, err := sess.Run(cmd.Context(), feed, nil); err != nil {
+					return err
+				}
+				if i == 0 {
+					p.FirstMS = text.Milliseconds(time.Since(start))
+				}
+			}
+			p.PeakRSSMB = float64(peakRSS()) / (1 << 20)
+			return text.JSON(cmd.OutOrStdout(), p)
+		},
+	}
+	f := c.Flags()
+	f.StringVar(&provider, "provider", "cpu", "the engine")
+	session.ThreadsFlag(f, &o.threads)
+	session.MapWeightsFlag(f, &o.mapWeights)
+	o.inputs.Register(f)
+	return c
+}
+
+// peakRSS returns the peak of the process's resident memory in bytes; 0 where the
+// system does not tell.
+func peakRSS() int64 {
+	b, err := os.ReadFile("/proc/self/status")
+	if err != nil {
+		return 0
+	}
+	for line := range strings.Lines(string(b)) {
+		if rest, ok := strings.CutPrefix(line, "VmHWM:"); ok {
+			kb, _ := strconv.ParseInt(strings.Fields(rest)[0], 10, 64)
+			return kb << 10
+		}
+	}
+	return 0
+}

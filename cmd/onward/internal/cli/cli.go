@@ -1,0 +1,25 @@
+// Package cli holds the errors that decide the command's exit code.
+package cli
+
+import "fmt"
+
+// A UsageError is a mistake in the command line: exit code 2.
+type UsageError struct{ Err error }
+
+// Error implements error.
+func (e UsageError) Error() string { return e.Err.Error() }
+
+// Unwrap returns the cause.
+func (e UsageError) Unwrap() error { return e.Err }
+
+// Usagef formats a UsageError.
+func Usagef(format string, args ...any) error { return UsageError{fmt.Errorf(format, args...)} }
+
+// Printed wraps an error that has been printed already: exit code 1, and no message.
+type Printed struct{ Err error }
+
+// Error implements error.
+func (e Printed) Error() string { return e.Err.Error() }
+
+// Unwrap returns the cause.
+func (e Printed) Unwrap() error { return e.Err }

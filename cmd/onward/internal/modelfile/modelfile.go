@@ -1,0 +1,87 @@
+// Package modelfile reads the MODEL argument of the verbs, and measures models.
+package modelfile
+
+import (
+	"errors"
+	"io/fs"
+	"math"
+	"os"
+	"slices"
+	"strings"
+
+	"github.com/onward-ml/onward"
+	"github.com/onward-ml/onward/datasets"
+	"github.com/onward-ml/onward/onnx"
+	"github.com/onward-ml/onward/tensor"
+)
+
+// Examples lists the names of the example models.
+func Examples() string { return strings.Join(datasets.Names(), ", ") }
+
+// Load reads a model file, or an example when no such file exists.
+func Load(path string) (*onnx.Model, error) {
+	_, err := os.Stat(path)
+	if errors.Is(err, fs.ErrNotExist) && slices.Contains(datasets.Names(), path) {
+		data, err := datasets.Get(path)
+		if err != nil {
+			return nil, err
+		}
+		return onnx.Unmarshal(data, nil)
+	}
+	return onnx.ReadFile(path, nil)
+}
+
+// Describe loads a model and describes its inputs and outputs.
+func Describe(path string) (*onnx.Model, *onward.Description, error) {
+	m, err := Load(path)
+	if err != nil {
+		return nil, nil, err
+	}
+	d, err := onward.Describe(m)
+	if err != nil {
+		m.Close()
+		return nil, nil, err
+	}
+	return m, d, nil
+}
+
+// Nodes counts the nodes of a graph and its subgraphs.
+func Nodes(g *onnx.Graph) int {
+	if g == nil {
+		return 0
+	}
+	n := len(g.Nodes)
+	for _, node := range g.Nodes {
+		for _, a := range node.Attributes {
+			n += Nodes(a.G)
+			for _, s := range a.Graphs {
+				n += Nodes(s)
+			}
+		}
+	}
+	return n
+}
+
+// WeightBytes returns the size of a model's initializers.
+func WeightBytes(m *onnx.Model) int64 {
+	total := int64(0)
+	for _, t := range m.Graph.Initializers {
+		n := int64(1)
+		for _, d := range t.Dims {
+			if d < 0 || d > 0 && n > math.MaxInt64/64/d {
+				return total
+			}
+			n *= d
+		}
+		total += (n*int64(ElementBits(t.DataType)) + 7) / 8
+	}
+	return total
+}
+
+// ElementBits returns the width of an element in a file; 0 for strings.
+func ElementBits(d onnx.DataType) int {
+	if d < 0 || d > 255 {
+		return 0
+	}
+	return tensor.DType(d).Bits()
+}

@@ -1,0 +1,54 @@
+// Package optimization holds the flags that say how a model is optimized.
+package optimization
+
+import (
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/pflag"
+
+	"github.com/onward-ml/onward"
+	"github.com/onward-ml/onward/cmd/onward/internal/cli"
+)
+
+// Flags say how a model is optimized.
+type Flags struct {
+	level   string
+	disable []string
+	dims    []string
+}
+
+// Options returns the options that the flags say.
+func (f *Flags) Options() (*onward.SessionOptions, error) {
+	level, err := onward.ParseOptimizationLevel(f.level)
+	if err != nil {
+		return nil, cli.Usagef("--level is %q, want none, basic, extended or all", f.level)
+	}
+	o := &onward.SessionOptions{OptimizationLevel: level, DisabledPasses: f.disable, FreeDimensions: map[string]int64{}}
+	var names []string
+	for _, p := range onward.OptimizationPasses() {
+		names = append(names, p.Name)
+	}
+	for _, d := range f.disable {
+		if !slices.Contains(names, d) {
+			return nil, cli.Usagef("there is no pass %q; there are %s", d, strings.Join(names, ", "))
+		}
+	}
+	for _, d := range f.dims {
+		name, size, ok := strings.Cut(d, "=")
+		n, err := strconv.ParseInt(size, 10, 64)
+		if !ok || name == "" || err != nil || n < 0 {
+			return nil, cli.Usagef("--dimension is %q, want NAME=SIZE", d)
+		}
+		o.FreeDimensions[name] = n
+	}
+	return o, nil
+}
+
+// Register adds --level, --disable and --dimension.
+func (f *Flags) Register(s *pflag.FlagSet) {
+	s.StringVar(&f.level, "level", "all", "none, basic, extended or all")
+	s.StringArrayVar(&f.disable, "disable", nil, "leave out this pass; repeat for more")
+	s.StringArrayVar(&f.dims, "dimension", nil, "fix a symbolic dimension, NAME=SIZE; repeat for more")
+}

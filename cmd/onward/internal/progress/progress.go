@@ -1,0 +1,80 @@
+// Package progress shows on a terminal how far a long task is.
+package progress
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"time"
+
+	"github.com/schollz/progressbar/v3"
+
+	"github.com/onward-ml/onward/cmd/onward/internal/text"
+)
+
+const (
+	throttle  = 100 * time.Millisecond
+	itemWidth = 24
+)
+
+// Bar is a progress bar. A nil Bar does nothing.
+type Bar struct {
+	bar  *progressbar.ProgressBar
+	task string
+}
+
+// New returns a bar on w for a task that counts units, such as "batches"; nil if w is not a
+// terminal.
+func New(w io.Writer, task, units string) *Bar {
+	if !isTerminal(w) {
+		return nil
+	}
+	return newBar(w, task, units)
+}
+
+func newBar(w io.Writer, task, units string) *Bar {
+	return &Bar{task: task, bar: progressbar.NewOptions(-1, progressbar.OptionSetWriter(w), progressbar.OptionSetDescription(task),
+		progressbar.OptionSetItsString(units), progressbar.OptionShowIts(), progressbar.OptionShowCount(),
+		progressbar.OptionSetWidth(10), progressbar.OptionSetPredictTime(false), // so that a line fits in 80 columns
+		progressbar.OptionThrottle(throttle), progressbar.OptionClearOnFinish())}
+}
+
+// Step shows that done of total units are finished; a total of 0 is unknown. item, which
+// may be empty, names the unit in progress.
+func (b *Bar) Step(done, total int, item string) {
+	if b == nil {
+		return
+	}
+	if total > 0 && b.bar.GetMax() != total {
+		b.bar.ChangeMax(total)
+	}
+	if item != "" {
+		b.bar.Describe(fmt.Sprintf("%s %-*s", b.task, itemWidth, shorten(text.Name(item))))
+	}
+	b.bar.Set(done)
+}
+
+// Finish removes the bar.
+func (b *Bar) Finish() {
+	if b != nil {
+		b.bar.Finish()
+	}
+}
+
+// shorten cuts a name to itemWidth.
+func shorten(s string) string {
+	r := []rune(s)
+	if len(r) <= itemWidth {
+		return s
+	}
+	return string(r[:itemWidth-1]) + "…"
+}
+
+func isTerminal(w io.Writer) bool {
+	f, ok := w.(*os.File)
+	if !ok {
+		return false
+	}
+	fi, err := f.Stat()
+	return err == nil && fi.Mode()&os.ModeCharDevice != 0
+}

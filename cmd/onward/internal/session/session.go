@@ -1,0 +1,69 @@
+// Package session opens models as the flags of the verbs say.
+package session
+
+import (
+	"os"
+	"strings"
+
+	"github.com/spf13/pflag"
+
+	"github.com/onward-ml/onward"
+	"github.com/onward-ml/onward/cmd/onward/internal/cli"
+	"github.com/onward-ml/onward/cmd/onward/internal/modelfile"
+	"github.com/onward-ml/onward/onnx"
+)
+
+// Options returns the options of a session on a provider.
+func Options(provider string, threads int) (*onward.SessionOptions, error) {
+	if threads < 0 {
+		return nil, cli.Usagef("--threads is %d, want 0 (all cores) or more", threads)
+	}
+	if onward.LookupProvider(provider) == nil {
+		return nil, cli.Usagef("there is no provider %q; there are %s", provider, strings.Join(onward.Providers(), ", "))
+	}
+	return &onward.SessionOptions{Providers: []onward.ProviderConfig{{Name: provider}}, Threads: threads}, nil
+}
+
+// ProviderFlag adds the flag --provider.
+func ProviderFlag(f *pflag.FlagSet, provider *string) {
+	f.StringVarP(provider, "provider", "p", "cpu", "the engine: "+strings.Join(onward.Providers(), ", "))
+}
+
+// ThreadsFlag adds the flag --threads.
+func ThreadsFlag(f *pflag.FlagSet, threads *int) {
+	f.IntVar(threads, "threads", 0, "threads of one run (default all cores)")
+}
+
+// MapWeightsFlag adds the flag --map-weights.
+func MapWeightsFlag(f *pflag.FlagSet, mapWeights *bool) {
+	f.BoolVar(mapWeights, "map-weights", false, "keep the model's files mapped: weights that are not packed load as they are read")
+}
+
+// Open loads a model file or an example for running.
+func Open(path string, opts *onward.SessionOptions) (*onward.Session, error) {
+	if _, err := os.Stat(path); err == nil && opts.MapWeights {
+		return onward.Open(path, opts)
+	}
+	m, err := modelfile.Load(path)
+	if err != nil {
+		return nil, err
+	}
+	s, err := onward.OpenModel(m, opts)
+	if err != nil {
+		m.Close()
+	}
+	return s, err
+}
+
+// TryProviders opens a model on every provider and returns the errors; nil if it opens.
+func TryProviders(m *onnx.Model) map[string]error {
+	r := map[string]error{}
+	for _, p := range onward.Providers() {
+		s, err := onward.OpenModel(m, &onward.SessionOptions{Providers: []onward.ProviderConfig{{Name: p}}})
+		if err == nil {
+			err = s.Close()
+		}
+		r[p] = err
+	}
+	return r
+}

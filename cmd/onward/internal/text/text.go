@@ -1,0 +1,74 @@
+// Package text writes the output of the verbs: escaped text, tables and JSON.
+package text
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"math"
+	"strings"
+	"text/tabwriter"
+	"time"
+	"unicode"
+	"unicode/utf8"
+)
+
+// Escape makes text from a file safe for a terminal: it escapes control and invisible
+// characters, and keeps line ends and tabs.
+func Escape(s string) string {
+	ok := func(r rune) bool { return r == '\n' || r == '\t' || unicode.IsPrint(r) && r != utf8.RuneError }
+	if strings.IndexFunc(s, func(r rune) bool { return !ok(r) }) < 0 {
+		return s
+	}
+	var b strings.Builder
+	for len(s) > 0 {
+		r, n := utf8.DecodeRuneInString(s)
+		switch {
+		case r == utf8.RuneError && n == 1 || r < 0x80 && !ok(r):
+			fmt.Fprintf(&b, `\x%02x`, s[0])
+		case ok(r):
+			b.WriteRune(r)
+		default:
+			fmt.Fprintf(&b, `\u%04x`, r)
+		}
+		s = s[n:]
+	}
+	return b.String()
+}
+
+// Name escapes a name, in which line ends and tabs are escaped too.
+func Name(s string) string {
+	return strings.NewReplacer("\n", `\n`, "\t", `\t`).Replace(Escape(s))
+}
+
+// Indent escapes s and puts indent before all lines but the first.
+func Indent(s, indent string) string {
+	return strings.ReplaceAll(Escape(s), "\n", "\n"+indent)
+}
+
+// JSON writes v as indented JSON.
+func JSON(w io.Writer, v any) error {
+	e := json.NewEncoder(w)
+	e.SetIndent("", "  ")
+	e.SetEscapeHTML(false)
+	return e.Encode(v)
+}
+
+// Table returns a writer that aligns cells, which tabs separate, to the left.
+func Table(w io.Writer) *tabwriter.Writer { return tabwriter.NewWriter(w, 0, 0, 2, ' ', 0) }
+
+// NumberTable returns a writer that aligns cells, which tabs end, to the right.
+func NumberTable(w io.Writer) *tabwriter.Writer {
+	return tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
+}
+
+// Finite returns x for JSON, which has no infinities and no NaN: nil for those.
+func Finite(x float64) *float64 {
+	if math.IsNaN(x) || math.IsInf(x, 0) {
+		return nil
+	}
+	return &x
+}
+
+// Milliseconds returns d in milliseconds.
+func Milliseconds(d time.Duration) float64 { return float64(d.Nanoseconds()) / 1e6 }

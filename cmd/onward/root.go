@@ -1,0 +1,73 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/onward-ml/onward/cmd/onward/internal/cli"
+	"github.com/onward-ml/onward/cmd/onward/internal/modelfile"
+	"github.com/onward-ml/onward/cmd/onward/internal/text"
+)
+
+// Exit codes.
+const (
+	exitOK     = 0
+	exitFailed = 1 // the model or the run failed
+	exitUsage  = 2
+)
+
+// run executes a command line and returns the exit code.
+func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
+	root := &cobra.Command{
+		Use:           "onward",
+		Short:         "Run ONNX models in pure Go",
+		Long:          "Onward runs ONNX models in pure Go: no cgo, no Python, no shared library.\n\nMODEL is a file, or the name of an example: " + modelfile.Examples() + ".",
+		SilenceErrors: true,
+		SilenceUsage:  true,
+		Args:          cobra.NoArgs,
+		RunE:          func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	root.SetOut(stdout)
+	root.SetErr(stderr)
+	root.SetArgs(args)
+	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return cli.UsageError{Err: err} })
+	root.CompletionOptions.HiddenDefaultCmd = true
+	root.AddCommand(runCommand(), inspectCommand(), checkCommand(), conformanceCommand(),
+		benchCommand(), benchProbeCommand(), compareCommand(), profileCommand(), optimizeCommand(), graphCommand(), calibrateCommand(), quantizeCommand(), tuneCommand(), doctorCommand())
+	for _, c := range root.Commands() {
+		wrapArgs(c)
+	}
+	cmd, err := root.ExecuteContextC(ctx)
+	var usage cli.UsageError
+	var printed cli.Printed
+	switch {
+	case err == nil:
+		return exitOK
+	case errors.As(err, &printed):
+		return exitFailed
+	case errors.As(err, &usage) || strings.HasPrefix(err.Error(), "unknown command"):
+		fmt.Fprintf(stderr, "onward: %s\nSee %q.\n", text.Escape(err.Error()), cmd.CommandPath()+" --help")
+		return exitUsage
+	}
+	fmt.Fprintf(stderr, "onward: %s\n", text.Escape(err.Error()))
+	return exitFailed
+}
+
+// wrapArgs makes a wrong number of arguments a UsageError.
+func wrapArgs(c *cobra.Command) {
+	check := c.Args
+	if check == nil {
+		return
+	}
+	c.Args = func(cmd *cobra.Command, args []string) error {
+		if err := check(cmd, args); err != nil {
+			return cli.UsageError{Err: err}
+		}
+		return nil
+	}
+}
