@@ -438,7 +438,7 @@ func TestGraphErrors(t *testing.T) {
 		{"attribute without its sparse tensor", "the sparse tensor is missing", graph("x", "y", node("Constant", "", "y", &onnx.Attribute{Name: "sparse_value", Type: onnx.AttrSparseTensor}))},
 		{"attribute without its graph", "the graph is missing", graph("x", "y", node("If", "x", "y", &onnx.Attribute{Name: "then_branch", Type: onnx.AttrGraph}))},
 		{"attribute and input", `input 1 is given, but opset 11 has it as an attribute`, nil},
-		{"shape inference", `shape inference of node "Relu -> y" (Relu, opset 17) with inputs (tensor(float)[2 3], tensor(float)[2 3]): 2 inputs, want at most 1`,
+		{"shape inference", `shape inference of node "Relu -> y" (Relu, opset 17) with inputs (tensor(float)[2 3], tensor(float)[2 3]): node has 2 inputs, want at most 1`,
 			graph("x", "y", node("Relu", "x x", "y"))},
 	} {
 		m := model(17, c.g)

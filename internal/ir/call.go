@@ -7,7 +7,7 @@ import (
 	"github.com/onward-ml/onward/tensor"
 )
 
-// Env is what an engine gives a running operator.
+// Env is the interface of an engine to a running operator.
 type Env interface {
 	// Context is cancelled when the run must stop.
 	Context() context.Context

@@ -7,10 +7,9 @@ import (
 	"strings"
 )
 
-// Dim is one dimension of a shape, or one element of a shape value: a known
-// number, an expression over symbols ("N", "2*N+1"), or unknown. The zero Dim is
-// unknown. Two Dims are equal (==) when they are known to be the same; an
-// unknown Dim equals only itself and proves nothing.
+// Dim is one dimension of a shape, or one element of a shape value: a known number, an expression
+// over symbols ("N", "2*N+1"), or unknown. The zero Dim is unknown. Two Dims are equal (==) if they
+// are known to be the same, or if both are unknown, which proves nothing.
 type Dim struct {
 	n     int
 	known bool
@@ -28,7 +27,7 @@ func Symbol(name string) Dim {
 	return Dim{expr: name}
 }
 
-// Unknown is a dimension of which nothing is known.
+// Unknown is an unknown dimension.
 var Unknown = Dim{}
 
 // Value returns the number and whether it is known.
@@ -43,7 +42,7 @@ func (d Dim) IsUnknown() bool { return !d.known && d.expr == "" }
 // Is reports whether d is known to be n.
 func (d Dim) Is(n int) bool { return d.known && d.n == n }
 
-// Same reports whether d and e are proved to be equal.
+// Same reports whether d and e are known to be equal.
 func (d Dim) Same(e Dim) bool { return d == e && !d.IsUnknown() }
 
 // Differs reports whether d and e are known numbers that differ.
@@ -60,9 +59,8 @@ func (d Dim) String() string {
 	return "?"
 }
 
-// linear is the canonical form of an expression: a sum of products of symbols
-// with integer coefficients. Anything else (quotients, maxima) is an opaque
-// symbol such as "(N/2)".
+// linear is the canonical form of an expression: a sum of products of symbols with integer
+// coefficients. Quotients, maxima and others are opaque symbols such as "(N/2)".
 type linear struct {
 	c     int
 	terms map[string]int
@@ -114,8 +112,7 @@ func (l *linear) add(term string, sign int) {
 	l.terms[term] += sign * k
 }
 
-// maxExpr bounds expressions, so that a chain of operators cannot grow them
-// without limit; longer ones become unknown.
+// maxExpr limits the length of expressions. Longer ones become unknown.
 const maxExpr = 120
 
 func (l linear) dim() Dim {
@@ -154,8 +151,8 @@ func (l linear) dim() Dim {
 	return Dim{expr: b.String()}
 }
 
-// plain reports whether the expression is linear text that may be taken apart;
-// names from files may hold any character.
+// plain reports whether the expression is linear text that can be parsed. Names from files may have
+// any characters.
 func (d Dim) plain() bool {
 	for _, r := range d.expr {
 		if r <= ' ' || r >= 0x7f || r == '"' {
@@ -173,7 +170,7 @@ func opaque(op string, a, b Dim) Dim {
 	return Dim{expr: s}
 }
 
-// Add returns d + e; unknown when an operand is or when it overflows.
+// Add returns d + e, or unknown if an operand is unknown or on overflow.
 func (d Dim) Add(e Dim) Dim { return d.combine(e, 1) }
 
 // Sub returns d − e.
@@ -201,7 +198,7 @@ func (d Dim) combine(e Dim, sign int) Dim {
 	return a.dim()
 }
 
-// Mul returns d × e; unknown when it overflows.
+// Mul returns d × e, or unknown on overflow.
 func (d Dim) Mul(e Dim) Dim {
 	switch {
 	case d.Is(0) || e.Is(0):
@@ -242,7 +239,7 @@ func (d Dim) Mul(e Dim) Dim {
 	return opaque("*", Dim{expr: a}, Dim{expr: b})
 }
 
-// Div returns ⌊d ÷ e⌋; unknown when e is 0.
+// Div returns ⌊d ÷ e⌋, or unknown if e is 0.
 func (d Dim) Div(e Dim) Dim {
 	switch {
 	case e.Is(1):
@@ -281,12 +278,12 @@ func abs(n int) int {
 	return n
 }
 
-// Merge joins two statements about the same dimension, preferring numbers over
-// symbols over nothing. It fails when they are different numbers.
+// Merge combines two statements about the same dimension. It prefers numbers to symbols, and
+// symbols to unknown. It fails if both are numbers and differ.
 func Merge(a, b Dim) (Dim, error) {
 	switch {
 	case a.Differs(b):
-		return a, fmt.Errorf("dimension is %s here and %s there", a, b)
+		return a, fmt.Errorf("dimensions %s and %s differ", a, b)
 	case a.known:
 		return a, nil
 	case b.known || a.IsUnknown():

@@ -169,7 +169,7 @@ func TestMergeDims(t *testing.T) {
 			t.Errorf("Merge(%s, %s) = %s, %v, want %s", c.a, c.b, got, err, c.want)
 		}
 	}
-	if _, err := ir.Merge(ir.Known(1), ir.Known(2)); err == nil || err.Error() != "dimension is 1 here and 2 there" {
+	if _, err := ir.Merge(ir.Known(1), ir.Known(2)); err == nil || err.Error() != "dimensions 1 and 2 differ" {
 		t.Errorf("error %v", err)
 	}
 }

@@ -1,31 +1,30 @@
-// Package ir is Onward's typed graph: what a model becomes after its names,
-// opset versions, functions and scopes have been resolved, and what passes and
-// engines work on.
+// Package ir defines Onward's typed graph, the form of a model in which names, opset versions,
+// functions and scopes have been resolved. Passes and engines work on it.
 package ir
 
 import (
 	"github.com/onward-ml/onward/tensor"
 )
 
-// ValueID names a value of one graph: an index into Graph.Values.
+// ValueID identifies a value of a graph: an index into Graph.Values.
 type ValueID int32
 
-// None stands for an omitted optional input or output.
+// None is the id of an omitted optional input or output.
 const None ValueID = -1
 
 // Value is an edge of a graph: a graph input, a constant, or a node's output.
 type Value struct {
 	Name  string
 	Type  Type
-	Const tensor.Value // the contents, when they are known before running
-	Owned bool         // no one but this value holds the memory of Const: a pass may write there
+	Const tensor.Value // the contents, if known before running
+	Owned bool         // the memory of Const belongs to this value alone: a pass may overwrite it
 
-	// Contents holds the elements of an integer tensor of rank 0 or 1 when
-	// some are known or symbolic, as shape arithmetic makes them; nil otherwise.
+	// Contents holds the elements of an integer tensor of rank 0 or 1, as computed by shape
+	// arithmetic, if some are known or symbolic; otherwise nil.
 	Contents []Dim
 }
 
-// Capture binds a value of a subgraph to one of the graph around it.
+// Capture binds a value of a subgraph to a value of the enclosing graph.
 type Capture struct {
 	Outer ValueID // in the graph that holds the node
 	Inner ValueID // in the subgraph
@@ -33,34 +32,33 @@ type Capture struct {
 
 // Node is one application of an operator.
 type Node struct {
-	Name   string // as in the file, may be empty
+	Name   string // name in the file, may be empty
 	OpType string
 	Domain string // "" for ai.onnx
 	Opset  int    // version of the domain that the model imports
 	Op     Operator
 	Sig    *Signature // nil: not checked
 	In     []ValueID  // None for an omitted optional input
-	Out    []ValueID  // None for an output that nobody wants
-	Graphs []*Graph   // subgraphs, numbered as the operator knows them
-	Source *Source    // nil unless the graph is to be written as ONNX
+	Out    []ValueID  // None for an unused output
+	Graphs []*Graph   // subgraphs, by the index that the operator uses
+	Source *Source    // nil unless the graph will be exported
 }
 
-// Source is a node as its model has it. It holds as long as the node's Op is Op:
-// passes that change what a node computes set another one.
+// Source is a node as in its model. It is valid while the node's Op is Op: a pass that changes the
+// computation of a node replaces Op.
 type Source struct {
 	OpType string
 	Domain string
 	Opset  int
 	Op     Operator
-	Attrs  map[string]any // as operators read them
+	Attrs  map[string]any // in the form that operators read
 	Extra  []int          // inputs that are attributes in the file
 }
 
-// FromSource reports whether the node still computes what its Source says.
+// FromSource reports whether Source is valid.
 func (n *Node) FromSource() bool { return n.Source != nil && SameOperator(n.Op, n.Source.Op) }
 
-// SameOperator compares operators by identity, also those of types that cannot be
-// compared.
+// SameOperator compares operators by identity, including those of types that are not comparable.
 func SameOperator(a, b Operator) (same bool) {
 	defer func() {
 		if recover() != nil {
@@ -70,7 +68,7 @@ func SameOperator(a, b Operator) (same bool) {
 	return a == b
 }
 
-// Graph is a list of nodes in an order in which they can run.
+// Graph is a list of nodes in topological order.
 type Graph struct {
 	Name     string
 	Values   []Value
@@ -79,8 +77,8 @@ type Graph struct {
 	Outputs  []ValueID
 	Captures []Capture // values of the enclosing graph that a subgraph uses
 
-	// Declared is what a subgraph's file says of the types of its outputs: the shapes
-	// of what no iteration of a loop makes.
+	// Declared holds the declared types of a subgraph's outputs, which determine the shapes of loop
+	// outputs without iterations.
 	Declared []Type
 
 	// Defaults holds the contents of inputs that the caller may omit
@@ -101,12 +99,10 @@ func (g *Graph) NewConst(name string, v tensor.Value) ValueID {
 	return id
 }
 
-// Value returns the value of an id; the pointer is valid until a value is
-// added.
+// Value returns the value of an id. The pointer is valid until a value is added.
 func (g *Graph) Value(id ValueID) *Value { return &g.Values[id] }
 
-// Producers returns, for every value, the index of the node that makes it, or
-// −1.
+// Producers returns, for each value, the index of the node that computes it, or −1.
 func (g *Graph) Producers() []int {
 	p := make([]int, len(g.Values))
 	for i := range p {
@@ -122,8 +118,7 @@ func (g *Graph) Producers() []int {
 	return p
 }
 
-// Uses returns, for every value, how often nodes, subgraphs and graph outputs
-// use it.
+// Uses returns, for each value, the number of its uses by nodes, subgraphs and graph outputs.
 func (g *Graph) Uses() []int {
 	u := make([]int, len(g.Values))
 	for _, n := range g.Nodes {
@@ -135,8 +130,7 @@ func (g *Graph) Uses() []int {
 	return u
 }
 
-// EachUse calls fn for every value that the node reads, its subgraphs'
-// captures included.
+// EachUse calls fn for each value that the node reads, including captures of its subgraphs.
 func (n *Node) EachUse(fn func(ValueID)) {
 	for _, id := range n.In {
 		if id != None {
@@ -150,7 +144,8 @@ func (n *Node) EachUse(fn func(ValueID)) {
 	}
 }
 
-// Label names a node in messages: its name, or its operator and first output.
+// Label returns the name of a node for messages, or its operator and first output if it has no
+// name.
 func (n *Node) Label(g *Graph) string {
 	if n.Name != "" {
 		return n.Name

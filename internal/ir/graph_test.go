@@ -52,14 +52,14 @@ func TestVerify(t *testing.T) {
 		{"well formed", func(g *ir.Graph) {}, ""},
 		{"a constant", func(g *ir.Graph) { g.Outputs = append(g.Outputs, g.NewConst("k", tensor.Scalar(1.0))) }, ""},
 		{"order", func(g *ir.Graph) { slices.Reverse(g.Nodes) }, "node 0 (Same) uses value 1 (a) before it is computed"},
-		{"made twice", func(g *ir.Graph) { g.Nodes[1].Out[0] = 1 }, "node 1 (Same) makes value 1 (a) a second time"},
+		{"made twice", func(g *ir.Graph) { g.Nodes[1].Out[0] = 1 }, "node 1 (Same) computes value 1 (a) a second time"},
 		{"no operator", func(g *ir.Graph) { g.Nodes[0].Op = nil }, "node 0 (Same) has no operator"},
 		{"input out of range", func(g *ir.Graph) { g.Nodes[0].In[0] = 9 }, "node 0 (Same) uses value 9, which does not exist"},
 		{"negative input", func(g *ir.Graph) { g.Nodes[0].In[0] = -2 }, "node 0 (Same) uses value -2, which does not exist"},
-		{"result out of range", func(g *ir.Graph) { g.Nodes[0].Out[0] = 9 }, "node 0 (Same) makes value 9, which does not exist"},
+		{"result out of range", func(g *ir.Graph) { g.Nodes[0].Out[0] = 9 }, "node 0 (Same) computes value 9, which does not exist"},
 		{"output out of range", func(g *ir.Graph) { g.Outputs[0] = 9 }, "the graph's output uses value 9, which does not exist"},
 		{"output of no node", func(g *ir.Graph) { g.Outputs[0] = g.NewValue("z", floats()) }, "the graph's output uses value 3 (z) before it is computed"},
-		{"capture out of range", func(g *ir.Graph) { g.Captures = []ir.Capture{{Outer: 0, Inner: 7}} }, `graph "chain" captures into value 7, which does not exist`},
+		{"capture out of range", func(g *ir.Graph) { g.Captures = []ir.Capture{{Outer: 0, Inner: 7}} }, `graph "chain" has a capture for value 7, which does not exist`},
 	} {
 		g := chain()
 		c.change(g)
@@ -135,8 +135,8 @@ func TestInfer(t *testing.T) {
 		op         func(c *ir.InferContext) error
 	}{
 		{"failing operator", "rank 9", func(*ir.InferContext) error { return errors.New("rank 9") }},
-		{"no type", "the type of output 0 (y) is not determined", func(*ir.InferContext) error { return nil }},
-		{"no such subgraph", "there is no subgraph 1", func(c *ir.InferContext) error { _, err := c.InferGraph(1, nil); return err }},
+		{"no type", "type of output 0 (y) is unknown", func(*ir.InferContext) error { return nil }},
+		{"no such subgraph", "subgraph 1 does not exist", func(c *ir.InferContext) error { _, err := c.InferGraph(1, nil); return err }},
 		{"inputs of a subgraph", `subgraph "chain" has 0 inputs, want 1`, func(c *ir.InferContext) error {
 			_, err := c.InferGraph(0, make([]ir.Value, 1))
 			return err
@@ -156,13 +156,13 @@ func TestInfer(t *testing.T) {
 	if g.Nodes[0].Sig, err = ir.ParseSignature("x:int64", "y:int64", nil); err != nil {
 		t.Fatal(err)
 	}
-	if err := ir.Infer(g); err == nil || !strings.HasSuffix(err.Error(), "with inputs (tensor(float)[N]): input 0 (x) is tensor(float), want int64") {
+	if err := ir.Infer(g); err == nil || !strings.HasSuffix(err.Error(), "with inputs (tensor(float)[N]): input 0 (x) has type tensor(float), want int64") {
 		t.Errorf("error %v", err)
 	}
 	untyped := around(&operator{func(c *ir.InferContext) error { _, err := c.InferGraph(0, make([]ir.Value, 1)); return err }})
 	sub := untyped.Nodes[0].Graphs[0]
 	sub.Inputs = []ir.ValueID{sub.NewValue("i", ir.Type{})}
-	if err := ir.Infer(untyped); err == nil || !strings.Contains(err.Error(), `the type of input "i" of subgraph "chain" is not determined`) {
+	if err := ir.Infer(untyped); err == nil || !strings.Contains(err.Error(), `type of input "i" of subgraph "chain" is unknown`) {
 		t.Errorf("error %v", err)
 	}
 }

@@ -6,8 +6,7 @@ import (
 	"github.com/onward-ml/onward/tensor"
 )
 
-// NodeError says at which node something failed. It is wrapped around the cause
-// once while inferring types and once while running.
+// NodeError is an error at a node. It wraps the cause once, during inference or when running.
 type NodeError struct {
 	Stage  string // "shape inference" or "run"
 	Node   string // the node's label
@@ -18,7 +17,7 @@ type NodeError struct {
 	Err    error
 }
 
-// Error writes the step, the node and the cause.
+// Error returns the stage, the node and the cause.
 func (e *NodeError) Error() string {
 	op := e.OpType
 	if e.Domain != "" {
@@ -30,8 +29,8 @@ func (e *NodeError) Error() string {
 // Unwrap returns the cause.
 func (e *NodeError) Unwrap() error { return e.Err }
 
-// Infer fills in the types of all values of a graph whose inputs and constants
-// are typed. Nodes must be in an order in which they can run.
+// Infer infers the types of all values of a graph whose inputs and constants are typed. Nodes must
+// be in topological order.
 func Infer(g *Graph) error {
 	for _, n := range g.Nodes {
 		if err := InferNode(g, n); err != nil {
@@ -41,7 +40,7 @@ func Infer(g *Graph) error {
 	return nil
 }
 
-// InferNode fills in the types of the outputs of one node.
+// InferNode infers the types of the outputs of one node.
 func InferNode(g *Graph, n *Node) error {
 	in := make([]*Value, len(n.In))
 	types := make([]Type, len(n.In))
@@ -65,7 +64,7 @@ func InferNode(g *Graph, n *Node) error {
 	if err == nil {
 		for i, id := range n.Out {
 			if id != None && !c.out[i].Type.Known() {
-				err = fmt.Errorf("the type of output %d (%s) is not determined", i, g.Values[id].Name)
+				err = fmt.Errorf("type of output %d (%s) is unknown", i, g.Values[id].Name)
 				break
 			}
 		}
@@ -86,7 +85,7 @@ func InferNode(g *Graph, n *Node) error {
 
 func inferSub(g *Graph, n *Node, k int, in []Value) ([]Value, error) {
 	if k < 0 || k >= len(n.Graphs) {
-		return nil, fmt.Errorf("there is no subgraph %d", k)
+		return nil, fmt.Errorf("subgraph %d does not exist", k)
 	}
 	sub := n.Graphs[k]
 	if len(in) != len(sub.Inputs) {
@@ -97,7 +96,7 @@ func inferSub(g *Graph, n *Node, k int, in []Value) ([]Value, error) {
 		if in[i].Type.Known() {
 			v.Type, v.Const, v.Contents = in[i].Type, in[i].Const, in[i].Contents
 		} else if !v.Type.Known() {
-			return nil, fmt.Errorf("the type of input %q of subgraph %q is not determined", v.Name, sub.Name)
+			return nil, fmt.Errorf("type of input %q of subgraph %q is unknown", v.Name, sub.Name)
 		}
 	}
 	for _, c := range sub.Captures {
@@ -115,7 +114,7 @@ func inferSub(g *Graph, n *Node, k int, in []Value) ([]Value, error) {
 	return out, nil
 }
 
-// InputTypes writes the types of run-time inputs for messages.
+// InputTypes returns the types of run-time inputs for messages.
 func InputTypes(in []tensor.Value) string {
 	types := make([]Type, len(in))
 	for i, v := range in {

@@ -2,54 +2,51 @@ package ir
 
 import "github.com/onward-ml/onward/tensor"
 
-// Operator is one node's computation with its attributes bound. It is
-// immutable and is run by many goroutines at once.
+// Operator is the computation of a node, including its attributes. It is immutable and is run by
+// many goroutines concurrently.
 type Operator interface {
-	// Infer says what it can about the outputs from what is known of the inputs.
-	// It must set the element type of every wanted output, and it fails only
-	// when the node cannot work for any run.
+	// Infer derives what is known of the outputs from the inputs. It must set the element type of
+	// each used output. It fails only if the node cannot work in any run.
 	Infer(c *InferContext) error
 
-	// Run computes the outputs. Kinds and element types of the inputs are those
-	// that Infer saw; ranks, dims and contents are the operator's to check.
+	// Run computes the outputs. Kinds and element types of the inputs are those of Infer. The
+	// operator must check ranks, dimensions and contents.
 	Run(c *Call) error
 }
 
-// View is implemented by operators whose output 0 may be the very memory of
-// input ViewOf() under another shape. The outputs of all other operators are
-// copied when they alias an input.
+// View is implemented by operators whose output 0 may be the memory of input ViewOf() with another
+// shape. Outputs of other operators are copied if they alias an input.
 type View interface {
 	Operator
 	ViewOf() int
 }
 
-// Copying is implemented by operators with outputs that are no tensors, where
-// these hold copies and never the tensors of the inputs.
+// Copying is implemented by operators with outputs other than tensors that contain copies of the
+// inputs, never the inputs themselves.
 type Copying interface {
 	Operator
 	Copying()
 }
 
-// Nondeterministic is implemented by operators whose results differ from run to
-// run; they are neither folded nor merged.
+// Nondeterministic is implemented by operators whose results differ between runs. They are neither
+// folded nor merged.
 type Nondeterministic interface {
 	Operator
 	Nondeterministic()
 }
 
-// Preparer is implemented by operators that can do work once per model, such as
-// packing weights, when some inputs are constant.
+// Preparer is implemented by operators that can do work once per model, such as packing weights, if
+// some inputs are constant.
 type Preparer interface {
 	Operator
-	// Prepare returns an operator that equals the receiver for these constant
-	// inputs, or nil when nothing can be gained. in[i] is nil for an input that is
-	// not constant; types holds what is known of all inputs. The returned operator
-	// gets the same inputs, but a constant input i that it lists in drop is not
-	// kept for it and arrives as nil.
+	// Prepare returns an operator that is equivalent to the receiver for these constant inputs, or
+	// nil if preparation is not useful. in[i] is nil unless input i is constant; types holds what
+	// is known of all inputs. The returned operator has the same inputs, except that constant
+	// inputs listed in drop are freed and nil when it runs.
 	Prepare(in []tensor.Value, types []Type) (op Operator, drop []int, err error)
 }
 
-// InferContext gives Infer the inputs of a node and takes its outputs.
+// InferContext gives Infer access to the inputs of a node and collects its outputs.
 type InferContext struct {
 	node *Node
 	in   []*Value // nil for an omitted input
@@ -58,16 +55,16 @@ type InferContext struct {
 	sub func(k int, in []Value) ([]Value, error)
 }
 
-// NewInferContext prepares the inference of one node; in holds nil for omitted
-// inputs and sub infers the node's k-th subgraph.
+// NewInferContext returns the context for the inference of one node. in holds nil for omitted
+// inputs, and sub infers the k-th subgraph.
 func NewInferContext(n *Node, in []*Value, sub func(k int, in []Value) ([]Value, error)) *InferContext {
 	return &InferContext{node: n, in: in, out: make([]Value, len(n.Out)), sub: sub}
 }
 
-// Results returns what Infer has set, one value per output of the node.
+// Results returns the results of Infer, one value per output.
 func (c *InferContext) Results() []Value { return c.out }
 
-// NumIn returns the number of inputs, trailing omitted ones not counted.
+// NumIn returns the number of inputs, without trailing omitted ones.
 func (c *InferContext) NumIn() int {
 	n := len(c.in)
 	for n > 0 && c.in[n-1] == nil {
@@ -79,13 +76,13 @@ func (c *InferContext) NumIn() int {
 // NumOut returns the number of outputs of the node.
 func (c *InferContext) NumOut() int { return len(c.out) }
 
-// Has reports whether input i is given.
+// Has reports whether input i is present.
 func (c *InferContext) Has(i int) bool { return i >= 0 && i < len(c.in) && c.in[i] != nil }
 
 // Wants reports whether output i is used.
 func (c *InferContext) Wants(i int) bool { return i < len(c.node.Out) && c.node.Out[i] != None }
 
-// Type returns the type of input i, the zero Type when it is omitted.
+// Type returns the type of input i, or the zero Type if it is omitted.
 func (c *InferContext) Type(i int) Type {
 	if !c.Has(i) {
 		return Type{}
@@ -96,11 +93,10 @@ func (c *InferContext) Type(i int) Type {
 // Elem returns the element type of input i.
 func (c *InferContext) Elem(i int) tensor.DType { return c.Type(i).Elem }
 
-// Shape returns the shape of input i, nil when the rank is unknown or the input
-// omitted.
+// Shape returns the shape of input i, or nil if the rank is unknown or the input is omitted.
 func (c *InferContext) Shape(i int) []Dim { return c.Type(i).Shape }
 
-// Const returns the contents of input i when they are a known tensor, else nil.
+// Const returns the contents of input i if it is a constant tensor, else nil.
 func (c *InferContext) Const(i int) *tensor.Tensor {
 	if !c.Has(i) {
 		return nil
@@ -109,8 +105,8 @@ func (c *InferContext) Const(i int) *tensor.Tensor {
 	return t
 }
 
-// Contents returns the elements of input i, an integer tensor of rank 0 or 1, as
-// far as they are known; nil when not even their number is.
+// Contents returns the elements of input i, an integer tensor of rank 0 or 1, as far as they are
+// known; nil if their number is unknown.
 func (c *InferContext) Contents(i int) []Dim {
 	if !c.Has(i) {
 		return nil
@@ -118,8 +114,8 @@ func (c *InferContext) Contents(i int) []Dim {
 	return ContentsOf(c.in[i])
 }
 
-// ContentsOf returns the elements of an integer tensor of rank 0 or 1 from its
-// constant, its recorded contents, or as unknown elements of a known number.
+// ContentsOf returns the elements of an integer tensor of rank 0 or 1: from its constant, from its
+// recorded contents, or unknown elements if only their number is known.
 func ContentsOf(v *Value) []Dim {
 	if v.Contents != nil {
 		return v.Contents
@@ -154,7 +150,7 @@ func ContentsOf(v *Value) []Dim {
 	return nil
 }
 
-// SetOut sets the type of output i; outputs that nobody wants may be set too.
+// SetOut sets the type of output i, which may be an unused one.
 func (c *InferContext) SetOut(i int, t Type) {
 	if i < len(c.out) {
 		c.out[i].Type = t
@@ -168,8 +164,8 @@ func (c *InferContext) SetContents(i int, d []Dim) {
 	}
 }
 
-// GraphInputs returns what is known of the inputs of the node's k-th subgraph
-// before that is inferred, nil when there is no such subgraph.
+// GraphInputs returns what is known of the inputs of the k-th subgraph before its inference; nil if
+// there is no such subgraph.
 func (c *InferContext) GraphInputs(k int) []Type {
 	if k < 0 || k >= len(c.node.Graphs) {
 		return nil
@@ -182,6 +178,5 @@ func (c *InferContext) GraphInputs(k int) []Type {
 	return r
 }
 
-// InferGraph infers the node's k-th subgraph for inputs of the given types and
-// returns its outputs.
+// InferGraph infers the k-th subgraph for inputs of the given types and returns its outputs.
 func (c *InferContext) InferGraph(k int, in []Value) ([]Value, error) { return c.sub(k, in) }

@@ -7,23 +7,22 @@ import (
 	"github.com/onward-ml/onward/tensor"
 )
 
-// Signature is the list of inputs and outputs of an operator with the types
-// that each may have.
+// Signature is the list of inputs and outputs of an operator, with their allowed types.
 type Signature struct {
 	In, Out []Param
-	Vars    map[string][]tensor.Type // what each type variable may stand for
+	Vars    map[string][]tensor.Type // types that each type variable allows
 }
 
-// Param is one formal input or output.
+// Param is a formal input or output.
 type Param struct {
 	Name     string
 	Pattern  string // a type variable, a type such as "int64" or "seq(T)", or "any"
 	Optional bool
-	Variadic bool // the last one only; any number of actual ones
-	Min      int  // least number of actual ones of a variadic parameter
+	Variadic bool // last parameter only: any number of actual ones
+	Min      int  // minimum number of actual ones of a variadic parameter
 }
 
-// groups are the names that type lists may use for several element types.
+// groups maps names in type lists to several element types.
 var groups = map[string][]tensor.DType{
 	"@float":    {tensor.TypeFloat16, tensor.TypeFloat32, tensor.TypeFloat64, tensor.TypeBFloat16},
 	"@float8":   {tensor.TypeFloat8E4M3FN, tensor.TypeFloat8E4M3FNUZ, tensor.TypeFloat8E5M2, tensor.TypeFloat8E5M2FNUZ},
@@ -155,7 +154,7 @@ func expand(w string) ([]tensor.Type, error) {
 	if head == "map" {
 		var ok bool
 		if key, arg, ok = strings.Cut(arg, ","); !ok {
-			return nil, fmt.Errorf("map type %q wants a key and a value", w)
+			return nil, fmt.Errorf("map type %q needs a key and a value", w)
 		}
 	}
 	inner, err := expand(arg)
@@ -212,7 +211,7 @@ func (s *Signature) match(pat string, t tensor.Type, bound map[string]tensor.Typ
 	case isVar(pat):
 		if b, ok := bound[pat]; ok {
 			if !b.Equal(t) {
-				return fmt.Errorf("is %s, but type parameter %s is bound to %s", t, pat, b)
+				return fmt.Errorf("has type %s, but type parameter %s is bound to %s", t, pat, b)
 			}
 			return nil
 		}
@@ -222,7 +221,7 @@ func (s *Signature) match(pat string, t tensor.Type, bound map[string]tensor.Typ
 				return nil
 			}
 		}
-		return fmt.Errorf("is %s, which type parameter %s does not allow", t, pat)
+		return fmt.Errorf("has type %s, which type parameter %s does not allow", t, pat)
 	case head == "seq" && t.Kind == tensor.KindSequence, head == "optional" && t.Kind == tensor.KindOptional:
 		if t.Of == nil || t.Of.Kind == tensor.KindInvalid {
 			return nil
@@ -233,31 +232,30 @@ func (s *Signature) match(pat string, t tensor.Type, bound map[string]tensor.Typ
 	}
 	want, err := expand(pat)
 	if err != nil {
-		return fmt.Errorf("is %s, want %s", t, pat)
+		return fmt.Errorf("has type %s, want %s", t, pat)
 	}
 	for _, w := range want {
 		if w.Equal(t) {
 			return nil
 		}
 	}
-	return fmt.Errorf("is %s, want %s", t, pat)
+	return fmt.Errorf("has type %s, want %s", t, pat)
 }
 
-// Check reports whether a node may have inputs of these types, the zero Type for
-// an omitted one, and numOut outputs.
+// Check reports whether a node may have inputs of these types (the zero Type for an omitted one)
+// and numOut outputs.
 func (s *Signature) Check(in []tensor.Type, numOut int) error {
 	_, err := s.Bind(in, numOut)
 	return err
 }
 
-// Bind is [Signature.Check], and returns what the type variables stand for.
+// Bind is [Signature.Check] and returns the types of the type variables.
 func (s *Signature) Bind(in []tensor.Type, numOut int) (map[string]tensor.Type, error) {
 	bound := map[string]tensor.Type{}
 	return bound, s.bind(in, numOut, bound)
 }
 
-// Resolve returns the one type that a pattern stands for, given the variables; false
-// when it allows several.
+// Resolve returns the type of a pattern for the given variables, or false if it allows several.
 func (s *Signature) Resolve(pattern string, bound map[string]tensor.Type) (tensor.Type, bool) {
 	if t, ok := bound[pattern]; ok {
 		return t, true
@@ -283,7 +281,7 @@ func (s *Signature) bind(in []tensor.Type, numOut int, bound map[string]tensor.T
 	for i, t := range in {
 		p, ok := formal(s.In, i)
 		if !ok {
-			return fmt.Errorf("%d inputs, want at most %d", len(in), len(s.In))
+			return fmt.Errorf("node has %d inputs, want at most %d", len(in), len(s.In))
 		}
 		if t.Kind == tensor.KindInvalid {
 			if !p.Optional && !p.Variadic {
@@ -301,7 +299,7 @@ func (s *Signature) bind(in []tensor.Type, numOut int, bound map[string]tensor.T
 		}
 	}
 	if n := len(s.Out); numOut > n && (n == 0 || !s.Out[n-1].Variadic) {
-		return fmt.Errorf("%d outputs, want at most %d", numOut, n)
+		return fmt.Errorf("node has %d outputs, want at most %d", numOut, n)
 	}
 	return nil
 }

@@ -7,12 +7,12 @@ import (
 	"github.com/onward-ml/onward/tensor"
 )
 
-// Type is the static type of a value: its kind, element type and, for tensors,
-// what is known of its shape.
+// Type is the static type of a value: kind, element type and, for tensors, the known part of the
+// shape.
 type Type struct {
 	Kind  tensor.Kind
 	Elem  tensor.DType // element type of tensors and sparse tensors, key type of maps
-	Shape []Dim        // tensors and sparse tensors: nil when not even the rank is known, empty for a scalar
+	Shape []Dim        // of tensors and sparse tensors: nil if the rank is unknown, empty for a scalar
 	Of    *Type        // element type of sequences and optionals, value type of maps
 }
 
@@ -38,7 +38,7 @@ func MapOf(key tensor.DType, value Type) Type {
 	return Type{Kind: tensor.KindMap, Elem: key, Of: &value}
 }
 
-// FromTensorType returns the ir type of t, shapes unknown.
+// FromTensorType converts t, with unknown shapes.
 func FromTensorType(t tensor.Type) Type {
 	r := Type{Kind: t.Kind, Elem: t.Elem}
 	if t.Of != nil {
@@ -59,7 +59,7 @@ func TypeOf(v tensor.Value) Type {
 	return FromTensorType(v.Type())
 }
 
-// Known reports whether the type is determined: kind and element types set.
+// Known reports whether kind and element types are known.
 func (t Type) Known() bool {
 	switch t.Kind {
 	case tensor.KindTensor, tensor.KindSparse:
@@ -73,7 +73,7 @@ func (t Type) Known() bool {
 // Ranked reports whether the rank is known.
 func (t Type) Ranked() bool { return t.Shape != nil }
 
-// Base returns the type without its shapes.
+// Base returns the type without shapes.
 func (t Type) Base() tensor.Type {
 	r := tensor.Type{Kind: t.Kind, Elem: t.Elem}
 	if t.Of != nil {
@@ -83,7 +83,7 @@ func (t Type) Base() tensor.Type {
 	return r
 }
 
-// String writes the type with its shape: tensor(float)[N 3].
+// String returns the type with its shape: tensor(float)[N 3].
 func (t Type) String() string {
 	s := t.Base().String()
 	if t.Shape != nil {
@@ -92,7 +92,7 @@ func (t Type) String() string {
 	return s
 }
 
-// Dims turns a concrete shape into known dimensions; the result is never nil.
+// Dims converts a concrete shape to known dimensions. The result is never nil.
 func Dims(shape []int) []Dim {
 	d := make([]Dim, len(shape))
 	for i, n := range shape {
@@ -117,7 +117,7 @@ func Ints(shape []Dim) ([]int, bool) {
 	return r, true
 }
 
-// UnknownDims returns rank dimensions of which nothing is known.
+// UnknownDims returns rank unknown dimensions.
 func UnknownDims(rank int) []Dim { return make([]Dim, rank) }
 
 // Product returns the product of the dimensions.
@@ -129,8 +129,8 @@ func Product(shape []Dim) Dim {
 	return p
 }
 
-// MergeTypes joins two statements about one value, keeping the more precise
-// part of each. It fails when they contradict each other.
+// MergeTypes combines two statements about one value and keeps the more precise parts of each. It
+// fails if they contradict each other.
 func MergeTypes(a, b Type) (Type, error) {
 	if !a.Known() {
 		return b, nil
@@ -139,7 +139,7 @@ func MergeTypes(a, b Type) (Type, error) {
 		return a, nil
 	}
 	if !a.Base().Equal(b.Base()) {
-		return a, fmt.Errorf("type is %s here and %s there", a.Base(), b.Base())
+		return a, fmt.Errorf("types %s and %s differ", a.Base(), b.Base())
 	}
 	r := a
 	if a.Of != nil {
@@ -155,7 +155,7 @@ func MergeTypes(a, b Type) (Type, error) {
 		r.Shape = b.Shape
 	case b.Shape == nil:
 	case len(a.Shape) != len(b.Shape):
-		return a, fmt.Errorf("rank is %d here and %d there", len(a.Shape), len(b.Shape))
+		return a, fmt.Errorf("ranks %d and %d differ", len(a.Shape), len(b.Shape))
 	default:
 		r.Shape = make([]Dim, len(a.Shape))
 		for i := range a.Shape {
@@ -169,9 +169,8 @@ func MergeTypes(a, b Type) (Type, error) {
 	return r, nil
 }
 
-// Widen returns the most precise type that holds values of both a and b, which
-// must agree on kinds and element types: dimensions that differ become
-// unknown. If and Loop need it.
+// Widen returns the most precise type that includes the values of both a and b: dimensions that
+// differ become unknown. It fails if kinds or element types differ. If and Loop use it.
 func Widen(a, b Type) (Type, error) {
 	if !a.Base().Equal(b.Base()) {
 		return a, fmt.Errorf("types %s and %s differ", a.Base(), b.Base())

@@ -24,10 +24,10 @@ func TestMergeTypes(t *testing.T) {
 		{unranked, floats(n), "tensor(float)[N]", ""},
 		{floats(n), unranked, "tensor(float)[N]", ""},
 		{ir.SequenceOf(unranked), ir.SequenceOf(floats(n)), "seq(tensor(float))", ""},
-		{floats(), floats(n), "", "rank is 0 here and 1 there"},
-		{floats(n, ir.Known(2)), floats(n, ir.Known(3)), "", "dimension 1: dimension is 2 here and 3 there"},
-		{floats(), ir.TensorType(tensor.TypeInt64), "", "type is tensor(float) here and tensor(int64) there"},
-		{ir.OptionalOf(floats(n)), ir.OptionalOf(floats()), "", "rank is 1 here and 0 there"},
+		{floats(), floats(n), "", "ranks 0 and 1 differ"},
+		{floats(n, ir.Known(2)), floats(n, ir.Known(3)), "", "dimension 1: dimensions 2 and 3 differ"},
+		{floats(), ir.TensorType(tensor.TypeInt64), "", "types tensor(float) and tensor(int64) differ"},
+		{ir.OptionalOf(floats(n)), ir.OptionalOf(floats()), "", "ranks 1 and 0 differ"},
 	} {
 		got, err := ir.MergeTypes(c.a, c.b)
 		switch {
@@ -117,14 +117,14 @@ func TestSignatures(t *testing.T) {
 		{s, []tensor.Type{tensor.SequenceOf(int64s)}, 1, ""},
 		{s, nil, 1, "input 0 (data) is missing"},
 		{s, []tensor.Type{none, int64s}, 1, "input 0 (data) is missing"},
-		{s, []tensor.Type{int64s}, 1, "input 0 (data) is tensor(int64), which type parameter T does not allow"},
-		{s, []tensor.Type{float, float}, 1, "input 1 (axes) is tensor(float), want int64"},
+		{s, []tensor.Type{int64s}, 1, "input 0 (data) has type tensor(int64), which type parameter T does not allow"},
+		{s, []tensor.Type{float, float}, 1, "input 1 (axes) has type tensor(float), want int64"},
 		{pair, []tensor.Type{float, tensor.SequenceOf(float), float, float}, 1, ""},
 		{pair, []tensor.Type{float, tensor.SequenceOf(none), float}, 1, ""},
-		{pair, []tensor.Type{float, tensor.SequenceOf(int64s), float}, 1, "input 1 (b) is tensor(int64), but type parameter T is bound to tensor(float)"},
-		{pair, []tensor.Type{float, float, float}, 1, "input 1 (b) is tensor(float), want seq(T)"},
+		{pair, []tensor.Type{float, tensor.SequenceOf(int64s), float}, 1, "input 1 (b) has type tensor(int64), but type parameter T is bound to tensor(float)"},
+		{pair, []tensor.Type{float, float, float}, 1, "input 1 (b) has type tensor(float), want seq(T)"},
 		{pair, []tensor.Type{float, tensor.SequenceOf(float)}, 1, "input 2 (c) is missing"},
-		{pair, []tensor.Type{float, tensor.SequenceOf(float), float}, 2, "2 outputs, want at most 1"},
+		{pair, []tensor.Type{float, tensor.SequenceOf(float), float}, 2, "node has 2 outputs, want at most 1"},
 	} {
 		err := c.sig.Check(c.in, c.out)
 		switch {
@@ -159,7 +159,7 @@ func TestSignatureErrors(t *testing.T) {
 		{"x:decimal", "float", "parameter x: "},
 		{"x:T", "decimal", "type variable T: "},
 		{"x:T", "bag(float)", `unknown type "bag(float)"`},
-		{"x:T", "map(int64)", "wants a key and a value"},
+		{"x:T", "map(int64)", "needs a key and a value"},
 		{"x:T", "map(decimal,float)", "type variable T: "},
 	} {
 		if _, err := ir.ParseSignature(c.in, "", map[string]string{"T": c.types}); err == nil || !strings.Contains(err.Error(), c.want) {

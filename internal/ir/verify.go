@@ -2,8 +2,8 @@ package ir
 
 import "fmt"
 
-// Verify checks that a graph is well formed: every value is produced before it
-// is used, once, and every id exists. Passes run it after editing.
+// Verify checks that a graph is well formed: every value is computed once, and before its uses, and
+// every id exists. It runs after each pass.
 func Verify(g *Graph) error {
 	ready := make([]bool, len(g.Values))
 	for id := range g.Values {
@@ -14,7 +14,7 @@ func Verify(g *Graph) error {
 	}
 	for _, c := range g.Captures {
 		if c.Inner < 0 || int(c.Inner) >= len(g.Values) {
-			return fmt.Errorf("graph %q captures into value %d, which does not exist", g.Name, c.Inner)
+			return fmt.Errorf("graph %q has a capture for value %d, which does not exist", g.Name, c.Inner)
 		}
 		ready[c.Inner] = true
 	}
@@ -51,10 +51,10 @@ func Verify(g *Graph) error {
 				continue
 			}
 			if id < 0 || int(id) >= len(g.Values) {
-				return fmt.Errorf("node %d (%s) makes value %d, which does not exist", i, n.OpType, id)
+				return fmt.Errorf("node %d (%s) computes value %d, which does not exist", i, n.OpType, id)
 			}
 			if produced[id] {
-				return fmt.Errorf("node %d (%s) makes value %d (%s) a second time", i, n.OpType, id, g.Values[id].Name)
+				return fmt.Errorf("node %d (%s) computes value %d (%s) a second time", i, n.OpType, id, g.Values[id].Name)
 			}
 			produced[id], ready[id] = true, true
 		}
