@@ -192,6 +192,9 @@ func TestPasses(t *testing.T) {
 		{pass: "fuse-depthwise", name: "a function between the two", with: "block-layout", build: append(slices.Clone(expand), node("Tanh", "e", "t"), node("Conv", "t k", "y", onnx.Attrs{"group": int64(32)})), want: "BlockedConv BlockedTanh BlockedConv FromBlocked"},
 		{pass: "fuse-depthwise", name: "rows apart", with: "block-layout", build: append(slices.Clone(expand), node("Conv", "e k", "y", onnx.Attrs{"group": int64(32), "dilations": []int64{2, 1}})), want: "BlockedConv BlockedConv FromBlocked"},
 		{pass: "fuse-depthwise", name: "a small image", with: "block-layout", build: steps(input("x", "n", 3, 64, 64), ramp("w", 32, 3, 1, 1), ramp("k", 32, 1, 3, 3), node("Conv", "x w", "e"), spread, node("Relu", "d", "y")), want: "BlockedConv BlockedConv BlockedRelu FromBlocked"},
+		{pass: "delay-shuffle", name: "a shuffle before a depthwise convolution", with: "channel-shuffle", build: shuffleThenConv(6), want: "Conv ChannelShuffle"},
+		{pass: "delay-shuffle", name: "a convolution of groups of two channels", with: "channel-shuffle", build: shuffleThenConv(3), want: "ChannelShuffle Conv"},
+		{pass: "delay-shuffle", name: "a shuffled value that is needed", with: "channel-shuffle", build: shuffleThenConv(6), outputs: "y z", want: "ChannelShuffle Conv"},
 		{pass: "delay-shuffle", name: "no shuffle", build: steps(pixels, ramp("w", 4, 1, 3, 3), node("Conv", "x w", "y", onnx.Attrs{"group": int64(4)})), want: "Conv"},
 	}
 	for _, p := range Passes() {
@@ -242,6 +245,68 @@ func TestPasses(t *testing.T) {
 			}
 		})
 	}
+}
+
+// shuffleThenConv writes a shuffle of six channels in two groups, whose inverse is another
+// permutation, and a convolution of groups with a bias.
+func shuffleThenConv(groups int64) []build {
+	return steps(input("x", 2, 6, 4, 5), constant("a", []int64{2, 2, 3, 4, 5}, 5), constant("b", []int64{2, 6, 4, 5}, 4),
+		node("Reshape", "x a", "r"), node("Transpose", "r", "t", onnx.Attrs{"perm": []int64{0, 2, 1, 3, 4}}), node("Reshape", "t b", "z"),
+		ramp("w", 6, 6/groups, 3, 3), constant("k", []float32{1, -20, 300, -4000, 5e4, -6e5}, 6), node("Conv", "z w k", "y", onnx.Attrs{"group": groups}))
+}
+
+// TestDelayShuffleKeepsResults evaluates a graph before and after the pass, which permutes
+// weights and biases.
+func TestDelayShuffleKeepsResults(t *testing.T) {
+	b := onnx.NewModel("m").Opset("", 21)
+	for _, step := range shuffleThenConv(6) {
+		step(b)
+	}
+	b.Output("y", onnx.Float, 2, 6, 2, 3)
+	x := tensor.Must(tensor.Zeros(tensor.TypeFloat32, 2, 6, 4, 5))
+	for i := range tensor.Of[float32](x) {
+		tensor.Of[float32](x)[i] = float32(i)
+	}
+	var results []tensor.Value
+	for _, disabled := range []bool{true, false} {
+		g, err := frontend.Convert(b.Must(), frontend.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		o := onlyPass("delay-shuffle")
+		o.Disabled["channel-shuffle"], o.Disabled["delay-shuffle"] = false, disabled
+		if err := Run(t.Context(), g, o); err != nil {
+			t.Fatal(err)
+		}
+		results = append(results, evaluate(t, g, x))
+	}
+	if err := tensor.Equal(results[1], results[0]); err != nil {
+		t.Error(err)
+	}
+}
+
+// evaluate computes the output of a graph with one input and one output.
+func evaluate(t *testing.T, g *ir.Graph, x tensor.Value) tensor.Value {
+	t.Helper()
+	values := map[ir.ValueID]tensor.Value{g.Inputs[0]: x}
+	for _, n := range g.Nodes {
+		var in []tensor.Value
+		for _, id := range n.In {
+			v := values[id]
+			if id != ir.None && v == nil {
+				v = g.Values[id].Const
+			}
+			in = append(in, v)
+		}
+		out, err := exec.Eval(t.Context(), g, n, in, 1<<20)
+		if err != nil {
+			t.Fatalf("%s: %v", n.OpType, err)
+		}
+		for i, id := range n.Out {
+			values[id] = out[i]
+		}
+	}
+	return values[g.Outputs[0]]
 }
 
 // layerNorm writes a LayerNormalization over an axis in parts.

@@ -164,15 +164,31 @@ func (c *Chain) all(feed int) (map[string]tensor.Value, error) {
 
 var reference = &onward.SessionOptions{Threads: 1, Providers: []onward.ProviderConfig{{Name: "reference"}}}
 
-// Compare reports where the results for a feed differ by more than rounding may. It
-// says with excused how many elements differ by more than rounding once, and no more
-// than what becomes of roundings along the chain.
+// Excused counts results that differ by more than one rounding and are accepted.
+type Excused struct {
+	Elements int // within the perturbation bound
+	Shapes   int // tensors not compared: perturbation changes shapes
+	Large    int // tensors whose elements are not compared: products leave float32
+}
+
+// String writes the counts for a test's log.
+func (e Excused) String() string {
+	return fmt.Sprintf("%d elements differ within the perturbation bound; not compared: %d tensors because perturbation changes shapes, %d because products leave float32",
+		e.Elements, e.Shapes, e.Large)
+}
+
+// Add adds the counts of another comparison.
+func (e *Excused) Add(o Excused) {
+	e.Elements, e.Shapes, e.Large = e.Elements+o.Elements, e.Shapes+o.Shapes, e.Large+o.Large
+}
+
+// Compare reports where the results for a feed differ by more than rounding may: by more
+// than one rounding and by more than the perturbation bound.
 //
-// What becomes of them is found by running the chain many times with every value
-// changed a little; an element may differ by a multiple of the most that it changed.
-// loose changes values more: ONNX Runtime approximates functions with an error that is
-// a part of their range.
-func (c *Chain) Compare(feed int, got, want map[string]tensor.Value, loose bool) (excused int, err error) {
+// The bound of an element is a multiple of the most that it changes in many runs of the
+// chain with every value perturbed. loose perturbs more: ONNX Runtime approximates
+// functions with an error that is a part of their range.
+func (c *Chain) Compare(feed int, got, want map[string]tensor.Value, loose bool) (excused Excused, err error) {
 	var s *samples
 	for _, name := range slices.Sorted(maps.Keys(want)) {
 		w := want[name]
@@ -190,7 +206,7 @@ func (c *Chain) Compare(feed int, got, want map[string]tensor.Value, loose bool)
 		if err != nil {
 			return excused, fmt.Errorf("output %s: %w: %w\n  got  %s\n  want %s", name, first, err, Show(got[name]), Show(w))
 		}
-		excused += n
+		excused.Add(n)
 	}
 	return excused, nil
 }
@@ -241,46 +257,45 @@ func most(t *tensor.Tensor) float64 {
 	return m
 }
 
-// excuse compares an output with what the samples allow, and counts the elements that
-// need it.
-func (s *samples) excuse(name string, got, want tensor.Value) (int, error) {
+// excuse compares an output with what the samples allow, and counts what needs it.
+func (s *samples) excuse(name string, got, want tensor.Value) (Excused, error) {
 	w, ok := want.(*tensor.Tensor)
 	g, ok2 := got.(*tensor.Tensor)
 	if !ok || !ok2 || w.DType() == tensor.TypeString {
 		for _, o := range s.of {
 			if tensor.Equal(o[name], want) != nil {
-				return 1, nil
+				return Excused{Elements: 1}, nil
 			}
 		}
-		return 0, fmt.Errorf("no change of the values changes it")
+		return Excused{}, fmt.Errorf("no change of the values changes it")
 	}
 	for _, o := range s.of {
 		if t, ok := o[name].(*tensor.Tensor); !ok || !slices.Equal(t.Shape(), w.Shape()) {
-			return w.Len(), nil // its shape depends on the last bits
+			return Excused{Shapes: 1}, nil // its shape depends on the last bits
 		}
 	}
 	if s.unsized {
-		return w.Len(), nil
+		return Excused{Shapes: 1}, nil
 	}
 	if g.DType() != w.DType() || !slices.Equal(g.Shape(), w.Shape()) {
-		return 0, fmt.Errorf("another type or shape")
+		return Excused{}, fmt.Errorf("another type or shape")
 	}
 	if s.vast {
-		return w.Len(), nil
+		return Excused{Large: 1}, nil
 	}
 	gf, err := Floats(g)
 	if err != nil {
-		return 0, err
+		return Excused{}, err
 	}
 	wf, err := Floats(w)
 	if err != nil {
-		return 0, err
+		return Excused{}, err
 	}
 	spread := make([]float64, len(wf))
 	for _, o := range s.of {
 		f, err := Floats(o[name].(*tensor.Tensor))
 		if err != nil {
-			return 0, err
+			return Excused{}, err
 		}
 		for i, v := range f {
 			switch d := math.Abs(v - wf[i]); {
@@ -307,8 +322,8 @@ func (s *samples) excuse(name string, got, want tensor.Value) (int, error) {
 		case math.IsInf(spread[i], 1), s.infinite && (v != v) != (wf[i] != wf[i]):
 		case !w.DType().IsFloat() && spread[i] > 0:
 		case !(d <= 8*spread[i]+atol+rtol*math.Abs(wf[i])):
-			return 0, fmt.Errorf("element %d is %v, want %v, which changes by %.3g at most", i, v, wf[i], spread[i])
+			return Excused{}, fmt.Errorf("element %d is %v, want %v, which changes by %.3g at most", i, v, wf[i], spread[i])
 		}
 	}
-	return n, nil
+	return Excused{Elements: n}, nil
 }
