@@ -23,7 +23,7 @@ import (
 	"github.com/onward-ml/onward/cmd/onward/internal/text"
 )
 
-// benchOptions say how a model is measured.
+// benchOptions holds the flags of the verb.
 type benchOptions struct {
 	providers  []string
 	threads    int
@@ -34,13 +34,13 @@ type benchOptions struct {
 	probe      bool // measure loading and memory in a process of its own
 }
 
-// benchJSON is what --json prints for a model.
+// benchJSON is the output of --json for a model.
 type benchJSON struct {
 	Model   string        `json:"model"`
 	Threads int           `json:"threads"`
 	Results []benchResult `json:"results"`
-	// Ratio is the second provider's median over the first's; over 1 the first is
-	// faster. It is missing when only one provider was measured.
+	// Ratio is the second provider's median divided by the first's; over 1, the first is
+	// faster. It is missing if only one provider was measured.
 	Ratio float64 `json:"ratio,omitempty"`
 }
 
@@ -54,8 +54,8 @@ type benchResult struct {
 	MeanMS   float64 `json:"mean_ms"`
 	StdevMS  float64 `json:"stdev_ms"`
 	Runs     int     `json:"runs"`
-	// PeakRSSMB is the peak of resident memory, in 2^20 bytes, of a process that only
-	// loads the model and runs it; 0 where the system does not tell.
+	// PeakRSSMB is the peak resident memory, in 2^20 bytes, of a process that only loads
+	// the model and runs it; 0 if the system does not report it.
 	PeakRSSMB float64 `json:"peak_rss_mb"`
 	Error     string  `json:"error,omitempty"`
 }
@@ -68,18 +68,17 @@ func benchCommand() *cobra.Command {
 	)
 	c := &cobra.Command{
 		Use:   "bench MODEL...",
-		Short: "Measure how fast providers run a model",
-		Long: `Measure how fast providers run a model, side by side.
+		Short: "Measure the speed of providers on a model",
+		Long: `Measure the speed of providers on a model, side by side.
 
-The providers take turns, block by block, and a provider's session is closed before
-the next one's block begins, since a waiting worker of one takes the other's core.
-Every block warms up before it is timed. Times are those of a run as a Go program
-sees it. load_ms, first_ms and peak_rss_mb are the medians of fresh processes, one
-per round, that load the model and run it.
+Providers run in alternating blocks. A provider's session is closed before the next
+block, because its spinning workers would occupy cores. Every block warms up before it
+is timed. Times include the call from Go. load_ms, first_ms and peak_rss_mb are medians
+over one fresh process per round that loads the model and runs it.
 
-Inputs are random unless --input or --inputs gives them; dimensions that are not
-fixed count as 1, or say --shape. The ratio is the second provider's median over the
-first's: over 1, the first is faster.`,
+Inputs are random unless --input or --inputs gives them. Symbolic dimensions are 1
+unless --shape sets them. The ratio is the second provider's median divided by the
+first's; over 1, the first is faster.`,
 		Example: `  onward bench model.onnx
   onward bench model.onnx --provider cpu,ort --threads 1 --shape data=1x3x224x224
   onward bench a.onnx b.onnx --duration 500ms --rounds 5 --json`,
@@ -96,7 +95,7 @@ first's: over 1, the first is faster.`,
 				o.providers = append(o.providers, p)
 			}
 			if o.rounds < 1 || o.duration <= 0 {
-				return cli.Usagef("--rounds is %d and --duration %s, want more than nothing", o.rounds, o.duration)
+				return cli.Usagef("--rounds is %d and --duration %s, want at least 1 and a positive duration", o.rounds, o.duration)
 			}
 			o.probe = true
 			failed := false
@@ -125,17 +124,17 @@ first's: over 1, the first is faster.`,
 		},
 	}
 	f := c.Flags()
-	f.StringVarP(&providers, "provider", "p", "cpu", "the engines, as cpu,ort: "+strings.Join(onward.Providers(), ", "))
+	f.StringVarP(&providers, "provider", "p", "cpu", "the providers, such as cpu,ort: "+strings.Join(onward.Providers(), ", "))
 	session.ThreadsFlag(f, &o.threads)
 	session.MapWeightsFlag(f, &o.mapWeights)
 	o.inputs.Register(f)
-	f.DurationVar(&o.duration, "duration", 2*time.Second, "how long a block is timed")
-	f.IntVar(&o.rounds, "rounds", 3, "how many blocks each provider gets")
+	f.DurationVar(&o.duration, "duration", 2*time.Second, "measured time of a block")
+	f.IntVar(&o.rounds, "rounds", 3, "number of blocks of each provider")
 	f.BoolVar(&asJSON, "json", false, "print JSON, one object for each model")
 	return c
 }
 
-// samples are the times of one provider, in milliseconds.
+// samples holds the times of one provider in milliseconds.
 type samples struct {
 	all     []float64
 	medians []float64 // of blocks
@@ -161,7 +160,7 @@ func bench(ctx context.Context, path string, o *benchOptions) (*benchJSON, error
 	for round := range o.rounds {
 		for i := range o.providers {
 			k := i
-			if round%2 == 1 { // a drift of the machine hits all alike
+			if round%2 == 1 { // so that drift of the machine affects all providers alike
 				k = len(o.providers) - 1 - i
 			}
 			if all[k].err == nil {
@@ -185,7 +184,7 @@ func bench(ctx context.Context, path string, o *benchOptions) (*benchJSON, error
 	return r, nil
 }
 
-// openForBench opens a model so that a provider that reads files itself does.
+// openForBench opens a model by its path, so that a provider that reads files itself does so.
 func openForBench(path, provider string, o *benchOptions) (*onward.Session, error) {
 	opts, err := session.Options(provider, o.threads)
 	if err != nil {
@@ -198,7 +197,7 @@ func openForBench(path, provider string, o *benchOptions) (*onward.Session, erro
 	return onward.Open(path, opts)
 }
 
-// block measures one provider once.
+// block measures one block of a provider.
 func (s *samples) block(ctx context.Context, path, provider string, feed onward.Values, o *benchOptions) error {
 	if o.probe {
 		p, err := runProbe(ctx, path, provider, o)
@@ -220,14 +219,14 @@ func (s *samples) block(ctx context.Context, path, provider string, feed onward.
 		_, err := sess.Run(ctx, feed, nil)
 		return err
 	}
-	// Warm up: until a fifth of the block's time has gone, and at least three runs.
+	// Warm up for a fifth of the block's duration, and for at least three runs.
 	start, n := time.Now(), 0
 	for ; n < 3 || time.Since(start) < o.duration/5; n++ {
 		if err := once(); err != nil {
 			return err
 		}
 	}
-	// Runs that are short against the clock are timed in groups.
+	// Runs that are short compared with the clock's resolution are timed in groups.
 	group := 1
 	if per := time.Since(start) / time.Duration(n); per < 20*time.Microsecond {
 		group = int(50*time.Microsecond/max(per, 1)) + 1
@@ -268,7 +267,7 @@ func (s *samples) result(provider string) benchResult {
 	return r
 }
 
-// median returns the middle of x, which stays as it is; 0 for none.
+// median returns the median of x without reordering it; 0 if x is empty.
 func median(x []float64) float64 {
 	s := slices.Sorted(slices.Values(x))
 	switch n := len(s); {

@@ -17,17 +17,17 @@ import (
 	"github.com/onward-ml/onward/cmd/onward/internal/text"
 )
 
-// probeVerb is the hidden verb of the process that measures loading and memory.
+// probeVerb is a hidden verb: bench runs it in a fresh process to measure loading and memory.
 const probeVerb = "bench-probe"
 
-// probe is what such a process prints.
+// probe is the output of bench-probe.
 type probe struct {
 	LoadMS    float64 `json:"load_ms"`
 	FirstMS   float64 `json:"first_ms"`
 	PeakRSSMB float64 `json:"peak_rss_mb"`
 }
 
-// runProbe starts such a process.
+// runProbe runs bench-probe in a fresh process.
 func runProbe(ctx context.Context, path, provider string, o *benchOptions) (*probe, error) {
 	exe, err := os.Executable()
 	if err != nil {
@@ -65,7 +65,7 @@ func benchProbeCommand() *cobra.Command {
 	var provider string
 	c := &cobra.Command{
 		Use: probeVerb + " MODEL", Hidden: true, Args: cobra.ExactArgs(1),
-		Short: "Load a model, run it and print how long that took",
+		Short: "Load a model, run it and print the times and the peak memory",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			start := time.Now()
 			sess, err := openForBench(args[0], provider, &o)
@@ -100,8 +100,8 @@ func benchProbeCommand() *cobra.Command {
 	return c
 }
 
-// peakRSS returns the peak of the process's resident memory in bytes; 0 where the
-// system does not tell.
+// peakRSS returns the peak resident memory of the process in bytes; 0 if the system does
+// not report it.
 func peakRSS() int64 {
 	b, err := os.ReadFile("/proc/self/status")
 	if err != nil {

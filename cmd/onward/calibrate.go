@@ -17,7 +17,7 @@ import (
 	"github.com/onward-ml/onward/cmd/onward/internal/text"
 )
 
-// calibrateJSON is what --json prints.
+// calibrateJSON is the output of --json.
 type calibrateJSON struct {
 	Model   string      `json:"model"`
 	Method  string      `json:"method"`
@@ -42,14 +42,14 @@ func calibrateCommand() *cobra.Command {
 		Use:   "calibrate MODEL --data DATA",
 		Short: "Find the ranges of a model's activations",
 		Long: `Find the ranges of a model's activations on example data, and write them as a
-calibration table: for onward quantize, or for TensorRT by way of ONNX Runtime
+calibration table for onward quantize, or for TensorRT through ONNX Runtime
 (trt_int8_calibration_table_name).
 
 ` + batches.Help + `
 
-The table is written in all formats, as calibration.flatbuffers, calibration.json and
-calibration.cache into the folder that -o names; with --format in one, -o being the
-folder or the file. Only JSON keeps both ends of the ranges.`,
+The folder -o receives the table in three formats: calibration.flatbuffers,
+calibration.json and calibration.cache. With --format only that format is written, and
+-o names the folder or the file. Only JSON keeps both ends of the ranges.`,
 		Example: `  onward calibrate model.onnx --data samples.npz -o tables
   onward calibrate digits.onnx --data pictures/ --method entropy --format flatbuffers -o digits.flatbuffers
   onward calibrate model.onnx --data random:8 --json`,
@@ -96,8 +96,8 @@ folder or the file. Only JSON keeps both ends of the ranges.`,
 	}
 	f := c.Flags()
 	o.Register(f)
-	f.BoolVar(&o.Symmetric, "symmetric", false, "ranges that reach as far below zero as above, as TensorRT takes them")
-	f.StringSliceVar(&o.OpTypes, "op-types", nil, "operators whose inputs and outputs get ranges, as Conv,Gemm (default all)")
+	f.BoolVar(&o.Symmetric, "symmetric", false, "make ranges symmetric around zero, as TensorRT requires")
+	f.StringSliceVar(&o.OpTypes, "op-types", nil, "operator types to calibrate, such as Conv,Gemm (default all)")
 	f.StringVarP(&output, "output", "o", ".", "the folder, or with --format the file, to write")
 	f.StringVar(&format, "format", "", "flatbuffers, json or cache (default all three)")
 	f.BoolVar(&asJSON, "json", false, "print JSON")

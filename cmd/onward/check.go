@@ -25,8 +25,8 @@ func checkCommand() *cobra.Command {
 	var asJSON bool
 	c := &cobra.Command{
 		Use:     "check MODEL",
-		Short:   "Check that a model is valid ONNX, and that it can be run",
-		Long:    "Check that a model is valid ONNX, and that the engines can run it. All errors are listed.\nThe exit code is 1 when there is one.",
+		Short:   "Check that a model is valid ONNX and that providers can run it",
+		Long:    "Check that a model is valid ONNX and that each provider can run it. All errors are listed.\nThe exit code is 1 if the model is invalid or the provider cpu cannot run it.",
 		Example: "  onward check model.onnx\n  onward check model.onnx --json",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {

@@ -20,7 +20,7 @@ import (
 	"github.com/onward-ml/onward/tensor"
 )
 
-// compareJSON is what --json prints.
+// compareJSON is the output of --json.
 type compareJSON struct {
 	Model     string         `json:"model"`
 	Providers [2]string      `json:"providers"`
@@ -30,8 +30,8 @@ type compareJSON struct {
 	Values    []compareValue `json:"values"`
 }
 
-// compareValue is how far two results of the same name lie apart. Differences are
-// those of the first provider's from the second's.
+// compareValue compares two results of the same name. Differences are relative to the
+// second provider.
 type compareValue struct {
 	Name   string `json:"name"`
 	Op     string `json:"op_type,omitempty"` // the node that makes it, with --layers
@@ -39,17 +39,16 @@ type compareValue struct {
 	Output bool   `json:"output"`
 	Agree  bool   `json:"agree"`
 	Error  string `json:"error,omitempty"`
-	// MaxAbs and MaxRel are the largest differences; null where a number met NaN, an
-	// infinity or zero.
+	// MaxAbs and MaxRel are the largest differences; null if one is not finite.
 	MaxAbs *float64 `json:"max_abs"`
 	MaxRel *float64 `json:"max_rel"`
-	// NeedRtol is the smallest relative tolerance that would pass with Atol, NeedAtol
-	// the smallest absolute one with Rtol; null where none would.
+	// NeedRtol is the smallest relative tolerance that passes with Atol, NeedAtol the
+	// smallest absolute tolerance that passes with Rtol; null if there is none.
 	NeedRtol *float64 `json:"need_rtol"`
 	NeedAtol *float64 `json:"need_atol"`
 }
 
-// compareOptions say what is compared.
+// compareOptions holds the flags of the verb.
 type compareOptions struct {
 	providers  []string
 	threads    int
@@ -67,15 +66,18 @@ func compareCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "compare MODEL --provider P,P",
 		Short: "Compare the results of two providers",
-		Long: `Compare the results of two providers on the same inputs, random ones unless --input
-or --inputs gives them. Elements a and b agree when |a−b| ≤ atol + rtol·|b|.
+		Long: `Compare the results of two providers on the same inputs. Elements a and b agree if
+|a−b| ≤ atol + rtol·|b|.
 
-For every output it prints the largest absolute and relative difference, and the
-tolerances that would pass: the rtol with the given atol, and the atol with the given
-rtol. With --layers it does so for every intermediate value, in the model's order;
-keeping those values stops either provider from fusing some nodes.
+The table has the largest absolute and relative difference of every output, the
+smallest rtol that passes with the given atol, and the smallest atol that passes with
+the given rtol. --layers adds all intermediate values in the model's order, which
+prevents some fusions in both providers.
 
-The exit code is 1 when a value disagrees.`,
+Inputs are random unless --input or --inputs gives them. Symbolic dimensions are 1
+unless --shape sets them.
+
+The exit code is 1 if a value disagrees.`,
 		Example: `  onward compare model.onnx --provider cpu,ort
   onward compare model.onnx --provider cpu,reference --layers --shape x=8x128`,
 		Args: cobra.ExactArgs(1),
@@ -103,7 +105,7 @@ The exit code is 1 when a value disagrees.`,
 		},
 	}
 	f := c.Flags()
-	f.StringVarP(&providers, "provider", "p", "cpu,reference", "two engines: "+strings.Join(onward.Providers(), ", "))
+	f.StringVarP(&providers, "provider", "p", "cpu,reference", "two providers: "+strings.Join(onward.Providers(), ", "))
 	f.BoolVar(&o.layers, "layers", false, "compare all intermediate values")
 	f.Float64Var(&o.rtol, "rtol", 1e-3, "relative tolerance")
 	f.Float64Var(&o.atol, "atol", 1e-5, "absolute tolerance")
@@ -173,8 +175,8 @@ func runOnce(ctx context.Context, m *onnx.Model, provider string, threads int, f
 	return res, nil
 }
 
-// withLayers returns a copy of a model whose outputs are all values that its nodes
-// make, and those values in order.
+// withLayers returns a copy of a model that has the outputs of all nodes as outputs, and
+// lists them in order.
 func withLayers(m *onnx.Model) (*onnx.Model, []compared) {
 	c, g := *m, *m.Graph
 	g.Outputs = append([]*onnx.ValueInfo(nil), g.Outputs...)
@@ -206,11 +208,11 @@ func withLayers(m *onnx.Model) (*onnx.Model, []compared) {
 	return &c, list
 }
 
-// compareValues measures how far two values lie apart.
+// compareValues measures the differences of two values.
 func compareValues(a, b tensor.Value, rtol, atol float64) compareValue {
 	var v compareValue
 	if a == nil || b == nil {
-		v.Error = "one provider has no such result"
+		v.Error = "only one provider returned this value"
 		return v
 	}
 	v.Type = b.Type().String()
@@ -235,7 +237,7 @@ type distance struct {
 	abs, rel, needR, needA float64
 }
 
-// add takes in two values; false when they have no numbers at the same places.
+// add includes two values. It returns false if they do not hold numbers in the same structure.
 func (d *distance) add(a, b tensor.Value) bool {
 	switch a := a.(type) {
 	case *tensor.Tensor:

@@ -22,7 +22,7 @@ import (
 	"github.com/onward-ml/onward/internal/testing/suite"
 )
 
-// conformanceJSON is what --json prints.
+// conformanceJSON is the output of --json.
 type conformanceJSON struct {
 	Passed  int `json:"passed"`
 	Failed  int `json:"failed"`
@@ -36,9 +36,9 @@ type caseJSON struct {
 	Name   string `json:"name"`
 	Kind   string `json:"kind"`
 	Status string `json:"status"`
-	Error  string `json:"error"` // why it failed or was skipped
-	// The largest differences from the expected outputs; null where nothing was
-	// compared or a NaN met a number.
+	Error  string `json:"error"` // the failure, or the reason of the skip
+	// The largest differences from the expected outputs; null if nothing was compared or
+	// only one of two values is NaN.
 	MaxAbs *float64 `json:"max_abs"`
 	MaxRel *float64 `json:"max_rel"`
 	// Why the results were tested by distribution instead of compared.
@@ -62,10 +62,10 @@ func conformanceCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "conformance",
 		Short: "Run the ONNX backend suite",
-		Long: `Run the ONNX backend suite and say how much of it passes. Models whose operators
-are not supported are skipped. The exit code is 1 when a case fails.
+		Long: `Run the ONNX backend suite and count the cases that pass. Models with unsupported
+operators are skipped. The exit code is 1 if a case fails.
 
-Names are as in the suite, with the device: test_abs_cpu.`,
+The name of a case ends in its device: test_abs_cpu.`,
 		Example: `  onward conformance
   onward conformance --kind node --include '^test_conv' --provider reference
   onward conformance --data onnx/backend/test/data --report out --json`,
@@ -114,12 +114,12 @@ Names are as in the suite, with the device: test_abs_cpu.`,
 	}
 	f := c.Flags()
 	f.StringVar(&data, "data", "", "the suite's data folder, which holds node/ (default: $"+suite.Env+", else the cache)")
-	f.StringArrayVar(&kinds, "kind", nil, "only this kind: node, real, simple, pytorch-converted, pytorch-operator; repeat for more")
-	f.StringArrayVar(&include, "include", nil, "only cases that match this regular expression; repeat for more")
-	f.StringArrayVar(&exclude, "exclude", nil, "no cases that match this regular expression; repeat for more")
+	f.StringArrayVar(&kinds, "kind", nil, "run only this kind: node, real, simple, pytorch-converted, pytorch-operator; repeat for more")
+	f.StringArrayVar(&include, "include", nil, "run only cases that match this regular expression; repeat for more")
+	f.StringArrayVar(&exclude, "exclude", nil, "skip cases that match this regular expression; repeat for more")
 	session.ProviderFlag(f, &provider)
 	f.StringVar(&report, "report", "", "write report.txt, nodes.csv, models.csv and metadata.csv to this folder")
-	f.IntVar(&runs, "runs", 1, "run every data set this often")
+	f.IntVar(&runs, "runs", 1, "number of runs of each data set")
 	f.BoolVar(&asJSON, "json", false, "print JSON")
 	return c
 }
@@ -182,7 +182,7 @@ func showConformance(w io.Writer, results []backendtest.Result, asJSON bool) err
 	case c.Failed > 0:
 		return cli.Printed{Err: fmt.Errorf("%d cases failed", c.Failed)}
 	case c.Passed == 0 && !slices.ContainsFunc(results, func(r backendtest.Result) bool { return !filtered(r) }):
-		return cli.Usagef("no case is left: see --include and --exclude")
+		return cli.Usagef("no case matches --include and --exclude")
 	}
 	return nil
 }
@@ -207,8 +207,8 @@ func conformanceResult(results []backendtest.Result, c backendtest.Tally) confor
 	return j
 }
 
-// printConformance lists the cases that failed, the reasons of the skips and the
-// counts of every category.
+// printConformance lists the failed cases, the reasons of skips and the counts of each
+// category.
 func printConformance(w io.Writer, results []backendtest.Result) {
 	reasons := map[string]int{}
 	categories := map[string][]backendtest.Result{}

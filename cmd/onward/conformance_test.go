@@ -133,7 +133,7 @@ func TestConformanceUsage(t *testing.T) {
 	for _, c := range []struct{ args, want string }{
 		{"--kind real", `--kind "real": there are node`},
 		{"--include (", "missing closing )"},
-		{"--provider nosuch", `no provider "nosuch"`},
+		{"--provider nosuch", `unknown provider "nosuch"`},
 		{"--runs 0", "--runs is 0"},
 		{"extra", "unknown command"},
 	} {

@@ -16,7 +16,7 @@ import (
 	"github.com/onward-ml/onward/internal/cpu"
 )
 
-// doctorJSON is what --json prints.
+// doctorJSON is the output of --json.
 type doctorJSON struct {
 	System    string          `json:"system"` // "linux/amd64"
 	Go        string          `json:"go"`
@@ -45,10 +45,10 @@ func doctorCommand() *cobra.Command {
 	var asJSON bool
 	c := &cobra.Command{
 		Use:   "doctor",
-		Short: "Say what this machine has for each provider",
-		Long: `Say what this machine has for each provider: the instruction sets and the kernels
-chosen for them, the native libraries with their places and versions, the devices.
-For what is missing it lists every place that was looked at, and where to get it.`,
+		Short: "Show kernels, native libraries and devices of this machine",
+		Long: `Show what the providers find on this machine: instruction sets and the kernels chosen
+for them, native libraries with their paths and versions, and devices. For a missing
+library, list the paths that were searched and how to install it.`,
 		Example: `  onward doctor
   onward doctor --json`,
 		Args: cobra.NoArgs,
@@ -102,7 +102,7 @@ func printDoctor(w io.Writer, d *doctorJSON) error {
 	if d.CPU.Notice != "" {
 		fmt.Fprintf(w, "          %s\n", d.CPU.Notice)
 	}
-	devices := "none but the CPU"
+	devices := "CPU only"
 	if len(d.Devices) > 0 {
 		devices = strings.Join(d.Devices, ", ")
 	}
@@ -125,12 +125,12 @@ func printDoctor(w io.Writer, d *doctorJSON) error {
 			if !ok {
 				why = p.Missing
 			}
-			lines, empty := nativelib.PresentPlaces(why)
+			lines, empty := nativelib.PresentPaths(why)
 			for _, line := range lines {
 				fmt.Fprintf(w, "  %s\n", line)
 			}
 			if empty > 0 {
-				fmt.Fprintf(w, "  %d more places have no such file; --json lists them.\n", empty)
+				fmt.Fprintf(w, "  %d more paths do not exist; --json lists them.\n", empty)
 			}
 		}
 	}

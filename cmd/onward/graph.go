@@ -21,10 +21,9 @@ func graphCommand() *cobra.Command {
 	)
 	c := &cobra.Command{
 		Use:   "graph MODEL",
-		Short: "Draw a model's graph",
-		Long: `Write a model's graph, subgraphs included, as text, as JSON, in the language of
-Graphviz (dot), or as a flowchart of Mermaid. With --optimized it is the graph that
-"onward optimize" makes.`,
+		Short: "Write a model's graph as text, JSON, Graphviz or Mermaid",
+		Long: `Write a model's graph and its subgraphs as text, as JSON, for Graphviz (dot) or as a
+Mermaid flowchart. With --optimized, write the graph that "onward optimize" makes.`,
 		Example: `  onward graph model.onnx
   onward graph model.onnx --format dot --optimized | dot -Tsvg -o model.svg`,
 		Args: cobra.ExactArgs(1),
@@ -71,7 +70,7 @@ Graphviz (dot), or as a flowchart of Mermaid. With --optimized it is the graph t
 		},
 	}
 	c.Flags().StringVarP(&format, "format", "f", "text", "text, json, dot or mermaid")
-	c.Flags().BoolVar(&optimized, "optimized", false, "the graph after optimization")
+	c.Flags().BoolVar(&optimized, "optimized", false, "write the optimized graph")
 	f.Register(c.Flags())
 	c.Flags().BoolVar(&asJSON, "json", false, "the same as --format json")
 	return c

@@ -19,7 +19,7 @@ import (
 type argJSON struct {
 	Name  string `json:"name"`
 	Type  string `json:"type"`
-	Shape []any  `json:"shape"` // numbers, names, or null; null when the rank is not known
+	Shape []any  `json:"shape"` // numbers, names, or null; null if the rank is unknown
 }
 
 type inspectJSON struct {
@@ -33,7 +33,7 @@ type inspectJSON struct {
 	Initializers int                  `json:"initializers"`
 	Parameters   int64                `json:"parameters"`
 	WeightBytes  int64                `json:"weight_bytes"`
-	Providers    map[string]string    `json:"providers"` // "ok", or why it cannot run the model
+	Providers    map[string]string    `json:"providers"` // "ok", or the error
 }
 
 func inspectCommand() *cobra.Command {

@@ -15,7 +15,7 @@ import (
 	"github.com/onward-ml/onward/onnx"
 )
 
-// optimizeJSON is what --json prints.
+// optimizeJSON is the output of --json.
 type optimizeJSON struct {
 	Model  string                    `json:"model"`
 	Output string                    `json:"output,omitempty"`
@@ -39,13 +39,13 @@ func optimizeCommand() *cobra.Command {
 	w.Flush()
 	c := &cobra.Command{
 		Use:   "optimize MODEL",
-		Short: "Rewrite a model to run faster, and say what changed",
-		Long: `Rewrite a model as the engine cpu does when it loads it, and save it as ONNX. Fused
-operators become operators of ONNX or of ONNX Runtime (domain com.microsoft), so the
-result runs there too. Packed weights and blocked layouts have no form in ONNX: what
-the level all has beyond extended is not saved. Functions are inlined.
+		Short: "Optimize a model and list the changes",
+		Long: `Optimize a model as the provider cpu does when it loads it, and save it as ONNX. Fused
+operators become operators of ONNX or of ONNX Runtime (domain com.microsoft), so that
+ONNX Runtime runs the result too. ONNX cannot express packed weights and blocked
+layouts, so the level all saves the same model as extended. Functions are inlined.
 
-The passes, and the first level that has them:
+The passes, each with the lowest level that includes it:
 ` + passes.String(),
 		Example: `  onward optimize model.onnx -o fast.onnx
   onward optimize model.onnx --level basic --disable cse --explain
@@ -85,7 +85,7 @@ The passes, and the first level that has them:
 	}
 	flags := c.Flags()
 	flags.StringVarP(&output, "output", "o", "", "write the optimized model to this file")
-	flags.StringVar(&weights, "external-data", "", "keep the weights in this file beside the output")
+	flags.StringVar(&weights, "external-data", "", "store the weights in this file next to the output")
 	f.Register(flags)
 	flags.BoolVar(&explain, "explain", false, "list the nodes that every pass removed, added and changed")
 	flags.BoolVar(&asJSON, "json", false, "print JSON")

@@ -18,8 +18,7 @@ import (
 	"github.com/onward-ml/onward/tensor"
 )
 
-// profileJSON is what --json prints. Times are means over the runs, in
-// milliseconds.
+// profileJSON is the output of --json. Times are means over the runs in milliseconds.
 type profileJSON struct {
 	Model    string        `json:"model"`
 	Provider string        `json:"provider"`
@@ -53,10 +52,9 @@ func profileCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "profile MODEL",
 		Short: "Show where a model's time goes",
-		Long: `Show how long the nodes of a model take, by operator and by node, as the mean of
-several runs after two to warm up. Nodes that the engine has fused show as what they
-became. The time of a node with a subgraph includes the nodes in there, which are
-listed too.
+		Long: `Show the time of each operator and each node: the mean of several runs after two
+warm-up runs. Fused nodes appear as the operator that replaced them. The time of a node
+with subgraphs includes the nodes of the subgraphs, which are listed too.
 
 --trace writes the last run for a trace viewer: https://ui.perfetto.dev or
 chrome://tracing.`,
@@ -65,7 +63,7 @@ chrome://tracing.`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if provider != "cpu" && provider != "reference" {
-				return cli.Usagef("--provider is %q, want cpu or reference: other engines do not tell of their nodes", provider)
+				return cli.Usagef("--provider is %q, want cpu or reference: other providers do not report their nodes", provider)
 			}
 			if runs < 1 || top < 0 {
 				return cli.Usagef("--runs is %d and --top %d, want at least 1 and 0", runs, top)
@@ -120,18 +118,18 @@ chrome://tracing.`,
 		},
 	}
 	f := c.Flags()
-	f.StringVarP(&provider, "provider", "p", "cpu", "the engine: cpu, reference")
+	f.StringVarP(&provider, "provider", "p", "cpu", "the provider: cpu, reference")
 	session.ThreadsFlag(f, &threads)
 	session.MapWeightsFlag(f, &mapWeights)
 	in.Register(f)
-	f.IntVar(&runs, "runs", 10, "how many runs are timed")
-	f.IntVar(&top, "top", 20, "how many nodes are listed; 0 for all")
+	f.IntVar(&runs, "runs", 10, "number of timed runs")
+	f.IntVar(&top, "top", 20, "number of nodes to list; 0 for all")
 	f.StringVar(&trace, "trace", "", "write the last run to this file, in the trace event format")
 	f.BoolVar(&asJSON, "json", false, "print JSON")
 	return c
 }
 
-// profiler collects what the engine tells of its nodes.
+// profiler collects the runs of nodes that the provider reports.
 type profiler struct {
 	all    []onward.NodeRun // without values
 	shapes map[int]string
@@ -142,7 +140,7 @@ func (p *profiler) node(n onward.NodeRun) {
 	if _, ok := p.shapes[n.Index]; !ok {
 		p.shapes[n.Index] = shapesOf(n.In) + " -> " + shapesOf(n.Out)
 	}
-	n.In, n.Out = nil, nil // valid only now
+	n.In, n.Out = nil, nil // valid only during the call
 	p.all = append(p.all, n)
 }
 

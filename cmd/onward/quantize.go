@@ -23,7 +23,7 @@ import (
 	"github.com/onward-ml/onward/tensor"
 )
 
-// quantizeJSON is what --json prints.
+// quantizeJSON is the output of --json.
 type quantizeJSON struct {
 	Model     string         `json:"model"`
 	Output    string         `json:"output"`
@@ -43,15 +43,15 @@ type accuracyJSON struct {
 type outputAccuracy struct {
 	Name   string   `json:"name"`
 	MaxAbs float64  `json:"max_abs"`
-	SNR    *float64 `json:"snr_db"` // null without any difference
-	Cosine *float64 `json:"cosine"` // null where it is not defined
-	// Agreement is how often the largest value along the last axis is at the same
-	// place, or an integer is the same; null where that says nothing.
+	SNR    *float64 `json:"snr_db"` // null if there is no difference
+	Cosine *float64 `json:"cosine"` // null if undefined
+	// Agreement is the fraction of rows with the same argmax along the last axis, or of
+	// equal integers; null if neither applies.
 	Agreement *float64 `json:"agreement"`
-	Odd       int64    `json:"odd"` // values that are finite in one model only
+	Odd       int64    `json:"odd"` // number of values that are finite in only one model
 }
 
-// quantizeFlags are the flags of onward quantize.
+// quantizeFlags holds the flags of the verb.
 type quantizeFlags struct {
 	ranges                       ranges.Flags
 	output, weights, mode, table string
@@ -69,17 +69,17 @@ func quantizeCommand() *cobra.Command {
 	)
 	c := &cobra.Command{
 		Use:   "quantize MODEL -o OUT",
-		Short: "Make a model that computes with small integers",
-		Long: `Make a model that computes with small integers.
+		Short: "Quantize a model to 8-bit or 4-bit integers",
+		Long: `Quantize a model to 8-bit or 4-bit integers.
 
---mode static    8-bit weights and activations, whose ranges come from --data or from a
-                 --table of onward calibrate. The default where one of them is given.
---mode dynamic   8-bit weights; the ranges of activations are found in every run.
---mode nbits     weights of products in blocks of 4 or 8 bits; activations stay floats.
+--mode static    8-bit weights and activations, with ranges from --data or from a --table
+                 of onward calibrate. The default if one of them is given.
+--mode dynamic   8-bit weights; every run computes the ranges of activations.
+--mode nbits     4-bit or 8-bit weights of MatMul in blocks; activations stay floats.
 
-With --data the quantized model is compared with the original: the largest difference,
-the ratio of signal to noise, the cosine, and how often the largest value of a row is at
-the same place, which is a classifier's answer.
+With --data the quantized model is compared with the original: largest difference,
+signal-to-noise ratio, cosine similarity, and how often the argmax along the last axis,
+a classifier's answer, is the same.
 
 ` + batches.Help,
 		Example: `  onward quantize model.onnx -o model.int8.onnx --data samples.npz
@@ -101,31 +101,31 @@ the same place, which is a classifier's answer.
 	f := c.Flags()
 	o.ranges.Register(f)
 	f.StringVarP(&o.output, "output", "o", "", "the model to write")
-	f.StringVar(&o.weights, "external-data", "", "a file beside it for the weights, needed from 2 GiB on")
+	f.StringVar(&o.weights, "external-data", "", "store the weights in this file next to the output; required from 2 GiB on")
 	f.StringVar(&o.mode, "mode", "", "static, dynamic or nbits (default static with --data or --table, else dynamic)")
-	f.StringVar(&o.table, "table", "", "a calibration table, in place of finding ranges on --data")
+	f.StringVar(&o.table, "table", "", "a calibration table; ranges are not computed from --data then")
 	f.StringVar(&o.format, "format", "", "qdq or qoperator (default qdq for static, qoperator for nbits)")
 	f.StringVar(&o.activation, "activation", "u8", "type of activations: u8 or s8")
 	f.StringVar(&o.weight, "weight", "", "type of weights: u8 or s8 (default s8; dynamic Conv u8)")
-	f.BoolVar(&o.perChannel, "per-channel", false, "a scale for each output channel")
-	f.BoolVar(&o.reduce, "reduce-range", false, "weights of 7 bits, for processors without VNNI")
-	f.BoolVar(&o.symmetricActivations, "symmetric-activations", false, "zero in the middle of the activations' integers")
-	f.BoolVar(&o.ranges.Symmetric, "symmetric", false, "zero in the middle of each block, with --mode nbits")
-	f.BoolVar(&o.force, "force", false, "quantize what only moves values even where nothing around is quantized")
-	f.IntVar(&o.block, "block", 32, "weights that share a scale, with --mode nbits: 16 to 256")
-	f.IntVar(&o.bits, "bits", 4, "bits of a weight, with --mode nbits: 4 or 8")
-	f.IntVar(&o.accuracyLevel, "accuracy-level", 0, "of MatMulNBits: 4 allows activations of 8 bits")
-	f.StringSliceVar(&o.ranges.OpTypes, "op-types", nil, "operators to quantize, as Conv,Gemm (default those that gain by it)")
+	f.BoolVar(&o.perChannel, "per-channel", false, "one scale per output channel")
+	f.BoolVar(&o.reduce, "reduce-range", false, "7-bit weights, for processors without VNNI")
+	f.BoolVar(&o.symmetricActivations, "symmetric-activations", false, "symmetric activations: the zero point is the middle of the integers")
+	f.BoolVar(&o.ranges.Symmetric, "symmetric", false, "symmetric blocks, with --mode nbits")
+	f.BoolVar(&o.force, "force", false, "quantize operators that only move data even if no neighbour is quantized")
+	f.IntVar(&o.block, "block", 32, "number of weights that share a scale, with --mode nbits: 16 to 256")
+	f.IntVar(&o.bits, "bits", 4, "bits per weight, with --mode nbits: 4 or 8")
+	f.IntVar(&o.accuracyLevel, "accuracy-level", 0, "accuracy_level of MatMulNBits; 4 allows 8-bit activations")
+	f.StringSliceVar(&o.ranges.OpTypes, "op-types", nil, "operator types to quantize, such as Conv,Gemm (default those that benefit)")
 	f.StringArrayVar(&o.nodes, "node", nil, "quantize only the node of this name; repeat for more")
-	f.StringArrayVar(&o.exclude, "exclude", nil, "leave the node of this name alone; repeat for more")
+	f.StringArrayVar(&o.exclude, "exclude", nil, "do not quantize the node of this name; repeat for more")
 	f.BoolVar(&asJSON, "json", false, "print JSON")
 	return c
 }
 
-// check finds what is wrong with the flags, and chooses the mode.
+// check validates the flags and sets the default mode.
 func (o *quantizeFlags) check() error {
 	if o.output == "" {
-		return cli.Usagef("-o is missing: the model to write")
+		return cli.Usagef("-o is missing; want the file to write")
 	}
 	if o.mode == "" {
 		o.mode = "dynamic"
@@ -144,7 +144,7 @@ func (o *quantizeFlags) check() error {
 	case !types[o.activation] || !types[o.weight]:
 		return cli.Usagef("--activation is %q and --weight %q, want u8 or s8", o.activation, o.weight)
 	case o.activation == "s8" && (o.weight == "u8" || o.mode == "dynamic"):
-		return cli.Usagef("--activation s8 goes with --mode static and --weight s8")
+		return cli.Usagef("--activation s8 needs --mode static and --weight s8")
 	case o.mode == "nbits" && (o.bits != 4 && o.bits != 8 || o.block < 16 || o.block > 256 || o.block&(o.block-1) != 0):
 		return cli.Usagef("--bits is %d and --block %d, want 4 or 8 bits and a power of two from 16 to 256", o.bits, o.block)
 	case o.accuracyLevel < 0 || o.accuracyLevel > 4:

@@ -18,7 +18,7 @@ import (
 const (
 	exitOK     = 0
 	exitFailed = 1 // the model or the run failed
-	exitUsage  = 2
+	exitUsage  = 2 // the command line is wrong
 )
 
 // run executes a command line and returns the exit code.
@@ -26,7 +26,8 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	root := &cobra.Command{
 		Use:           "onward",
 		Short:         "Run ONNX models in pure Go",
-		Long:          "Onward runs ONNX models in pure Go: no cgo, no Python, no shared library.\n\nMODEL is a file, or the name of an example: " + modelfile.Examples() + ".",
+		Long:          "Onward runs ONNX models in pure Go: no cgo, no Python, no shared library.\n\nMODEL is a file, or the name of an example model: " + modelfile.Examples() + ".\n\nExit codes: 0 success, 1 the model or the run failed, 2 wrong usage.",
+		Example:       "  onward run digits.onnx --input image=@seven.png\n  onward inspect model.onnx\n  onward doctor",
 		SilenceErrors: true,
 		SilenceUsage:  true,
 		Args:          cobra.NoArgs,

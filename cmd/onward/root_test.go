@@ -71,7 +71,7 @@ func TestExitCodes(t *testing.T) {
 		{[]string{"run"}, 2, "accepts 1 arg"},
 		{[]string{"run", "a.onnx", "b.onnx"}, 2, "accepts 1 arg"},
 		{[]string{"run", "mul_1.onnx", "--nosuch"}, 2, "unknown flag"},
-		{[]string{"run", "mul_1.onnx", "--provider", "nosuch"}, 2, `no provider "nosuch"`},
+		{[]string{"run", "mul_1.onnx", "--provider", "nosuch"}, 2, `unknown provider "nosuch"`},
 		{[]string{"run", "mul_1.onnx", "--threads", "-1"}, 2, "--threads is -1"},
 		{[]string{"run", "mul_1.onnx", "--input", "Z=1"}, 2, `no input "Z"; it has X`},
 		{[]string{"run", "mul_1.onnx", "--input", "X=@x.txt"}, 2, "want .npy"},
@@ -88,9 +88,9 @@ func TestExitCodes(t *testing.T) {
 }
 
 func TestEveryVerbHasAnExampleAndJSON(t *testing.T) {
-	for _, verb := range []string{"run", "inspect", "check", "conformance", "tune"} {
-		_, help, _ := invoke(t, verb, "--help")
-		if !strings.Contains(help, "Examples:") || !strings.Contains(help, "--json") {
+	for _, verb := range []string{"run", "inspect", "check", "conformance", "bench", "compare", "profile", "tune", "optimize", "graph", "calibrate", "quantize", "doctor"} {
+		code, help, _ := invoke(t, verb, "--help")
+		if code != exitOK || !strings.Contains(help, "Examples:") || !strings.Contains(help, "--json") {
 			t.Errorf("%s --help:\n%s", verb, help)
 		}
 	}

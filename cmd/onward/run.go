@@ -28,14 +28,14 @@ func runCommand() *cobra.Command {
 		Short: "Run a model once and print its outputs",
 		Long: `Run a model once and print its outputs.
 
-An input's VALUE is one of
-  a JSON literal      x=[[1,2],[3,4]]   x=3   x=["a","b"]
-  @file.npy           an array of NumPy
-  @file.pb            a TensorProto, SequenceProto, ... as in the ONNX suite
-  @picture.png        PNG, JPEG or GIF, for an input [N,C,H,W] or [N,H,W,C]: 0 to 1 for
-                      float inputs, 0 to 255 for uint8 ones
-  zeros, random, range   of the input's own shape; dims that are not fixed count as 1,
-                      or say zeros:1x3x224x224`,
+VALUE is one of
+  a JSON literal         x=[[1,2],[3,4]]   x=3   x=["a","b"]
+  @file.npy              a NumPy array
+  @file.pb               a TensorProto, SequenceProto, ... as in the ONNX backend suite
+  @image.png             a PNG, JPEG or GIF image for an input [N,C,H,W] or [N,H,W,C]; values are
+                         0 to 1 for float inputs and 0 to 255 for integer inputs
+  zeros, random, range   generated values in the declared shape, whose symbolic dimensions
+                         are 1, or in a given shape: zeros:1x3x224x224`,
 		Example: `  onward run logreg_iris.onnx --input 'float_input=[[5.1,3.5],[6.2,2.9],[5.9,3.0]]'
   onward run model.onnx --input image=@cat.png --output scores --save scores.npz
   onward run model.onnx --input x=random:8x128 --intermediates --json`,
@@ -78,18 +78,18 @@ An input's VALUE is one of
 	f := c.Flags()
 	f.StringArrayVarP(&in.Values, "input", "i", nil, "an input, NAME=VALUE; repeat for more")
 	f.StringVar(&in.NPZ, "inputs", "", "a .npz file with inputs by name")
-	f.StringArrayVarP(&outputs, "output", "o", nil, "the outputs wanted (default all)")
+	f.StringArrayVarP(&outputs, "output", "o", nil, "an output to compute; repeat for more (default all)")
 	f.StringVar(&save, "save", "", "write the outputs to a .npz file")
 	session.ProviderFlag(f, &provider)
 	session.ThreadsFlag(f, &threads)
 	session.MapWeightsFlag(f, &mapWeights)
-	f.Uint64Var(&seed, "seed", 0, "seed of random inputs and of random operators without one")
-	f.BoolVar(&intermediates, "intermediates", false, "print the results of every node")
+	f.Uint64Var(&seed, "seed", 0, "seed of random operators that have no seed attribute")
+	f.BoolVar(&intermediates, "intermediates", false, "print the outputs of every node")
 	f.BoolVar(&asJSON, "json", false, "print JSON")
 	return c
 }
 
-// printer writes values for a person or as JSON.
+// printer writes values as text or as JSON.
 type printer struct {
 	w     io.Writer
 	json  bool
@@ -141,7 +141,7 @@ func (p *printer) results(sess *onward.Session, res onward.Values) error {
 	return nil
 }
 
-// saveNPZ writes the tensors among the results, in the model's order.
+// saveNPZ writes the results in the model's order. It returns an error if one is not a tensor.
 func saveNPZ(path string, sess *onward.Session, res onward.Values) error {
 	var z tensor.NPZ
 	for _, o := range sess.Outputs() {
@@ -151,7 +151,7 @@ func saveNPZ(path string, sess *onward.Session, res onward.Values) error {
 		}
 		t, ok := v.(*tensor.Tensor)
 		if !ok {
-			return fmt.Errorf("output %s is %s; .npz files hold tensors only: name the outputs to save with --output", o.Name, v.Type())
+			return fmt.Errorf("output %s is %s, which a .npz file cannot hold: select tensors with --output", o.Name, v.Type())
 		}
 		if err := z.Add(o.Name, t); err != nil {
 			return err

@@ -23,12 +23,12 @@ import (
 	"github.com/onward-ml/onward/preset"
 )
 
-// tuneJSON is what --json prints.
+// tuneJSON is the output of --json.
 type tuneJSON struct {
 	Model    string       `json:"model"`
 	Best     string       `json:"best,omitempty"`
-	Baseline string       `json:"baseline,omitempty"` // whose results the others were compared with
-	Cached   bool         `json:"cached"`             // whether the choice was remembered
+	Baseline string       `json:"baseline,omitempty"` // the reference of the comparison
+	Cached   bool         `json:"cached"`             // whether the choice came from the cache
 	Results  []tuneResult `json:"results"`
 	Error    string       `json:"error,omitempty"`
 }
@@ -62,17 +62,18 @@ func tuneCommand() *cobra.Command {
 	)
 	c := &cobra.Command{
 		Use:   "tune MODEL",
-		Short: "Find the fastest backend here for a model",
-		Long: `Find the fastest backend here for a model.
+		Short: "Find the fastest backend on this machine for a model",
+		Long: `Find the fastest backend on this machine for a model.
 
-Every backend is measured, in blocks that take turns. Its results are compared with
-those of the reference engine; one whose results differ is left out, as are those that
-fail or whose library is missing. The choice is remembered for the model, the shapes of
+All backends are measured in alternating blocks, and their results are compared with
+those of the reference provider. A backend is rejected if its results differ, if it
+fails, or if its library is missing. The choice is cached for the model, the shapes of
 the inputs and the machine.
 
-Inputs are random unless --input or --inputs gives them; dimensions that are not
-fixed count as 1, or say --shape. Backends are those of package preset (` + typeNames() + `),
-or providers by their names.`,
+Inputs are random unless --input or --inputs gives them. Symbolic dimensions are 1
+unless --shape sets them.
+
+` + text.Wrap("A backend is a provider, or a preset: "+typeNames()+".", 87),
 		Example: `  onward tune model.onnx
   onward tune model.onnx --shape data=8x3x224x224
   onward tune model.onnx --provider cpu,ort_cpu,ort:cuda --no-cache --json`,
@@ -106,13 +107,13 @@ or providers by their names.`,
 		},
 	}
 	f := c.Flags()
-	f.StringVarP(&o.providers, "provider", "p", "", "backends or providers to try, as cpu,ort_cpu,ort:cuda (default all)")
+	f.StringVarP(&o.providers, "provider", "p", "", "backends to measure, such as cpu,ort_cpu,ort:cuda (default all presets)")
 	session.ThreadsFlag(f, &o.threads)
 	o.inputs.Register(f)
-	f.DurationVar(&o.duration, "duration", 300*time.Millisecond, "how long each backend is timed")
-	f.DurationVar(&o.timeout, "timeout", 10*time.Minute, "how long loading and timing a backend may take")
+	f.DurationVar(&o.duration, "duration", 300*time.Millisecond, "measured time of each backend")
+	f.DurationVar(&o.timeout, "timeout", 10*time.Minute, "largest time for loading and measuring a backend")
 	f.Float64Var(&o.tolerance, "tolerance", 0, "largest error relative to an output's largest value (default 1e-3; 2e-2 for half precision)")
-	f.BoolVar(&o.noCache, "no-cache", false, "measure anew, and remember nothing")
+	f.BoolVar(&o.noCache, "no-cache", false, "ignore the cache and do not write it")
 	f.BoolVar(&asJSON, "json", false, "print JSON")
 	return c
 }
@@ -127,7 +128,7 @@ func typeNames() string {
 	return strings.Join(names, ", ")
 }
 
-// auto makes the measurement that the flags describe.
+// auto returns the measurement that the flags describe.
 func (o *tuneOptions) auto(path string) (*preset.Auto, error) {
 	if o.threads < 0 || o.duration <= 0 || o.timeout <= 0 || o.tolerance < 0 {
 		return nil, cli.Usagef("--threads is %d, --duration %s, --timeout %s, --tolerance %g: want positive numbers", o.threads, o.duration, o.timeout, o.tolerance)
@@ -145,7 +146,7 @@ func (o *tuneOptions) auto(path string) (*preset.Auto, error) {
 			case err == nil && t.Preset(create) != nil:
 				a.Candidates = append(a.Candidates, t.Preset(create))
 			default:
-				return nil, cli.Usagef("there is no backend or provider %q; there are %s, %s", n, typeNames(), strings.Join(onward.Providers(), ", "))
+				return nil, cli.Usagef("unknown backend %q, want one of %s, %s", n, typeNames(), strings.Join(onward.Providers(), ", "))
 			}
 		}
 	}
@@ -166,7 +167,7 @@ func (o *tuneOptions) auto(path string) (*preset.Auto, error) {
 	return a, nil
 }
 
-// tune measures. With an error there may be a result too.
+// tune measures. The result may be set even if there is an error.
 func tune(ctx context.Context, path string, a *preset.Auto) (*tuneJSON, error) {
 	best, report, err := a.Open(ctx)
 	if err == nil {
@@ -226,9 +227,9 @@ func printTune(w io.Writer, r *tuneJSON) error {
 		fmt.Fprintf(w, "fastest: %s\n", best.Backend)
 	}
 	if r.Cached {
-		fmt.Fprintln(w, "remembered from an earlier measurement; --no-cache measures anew")
+		fmt.Fprintln(w, "from the cache; --no-cache measures again")
 	}
-	// Backends of one provider lack the same.
+	// Backends of one provider fail for the same reason: print it once.
 	var reasons []string
 	backends := map[string][]string{}
 	for _, x := range r.Results {
@@ -241,11 +242,11 @@ func printTune(w io.Writer, r *tuneJSON) error {
 		backends[x.Reason] = append(backends[x.Reason], x.Backend)
 	}
 	for _, reason := range reasons {
-		lines, absent := nativelib.PresentPlaces(reason)
+		lines, absent := nativelib.PresentPaths(reason)
 		_, lines[0], _ = nativelib.CutStatus(lines[0])
 		fmt.Fprintf(w, "\n%s: %s\n", strings.Join(backends[reason], ", "), strings.Join(lines, "\n  "))
 		if absent > 0 {
-			fmt.Fprintf(w, "  %d more places have no such file; onward doctor --json lists them.\n", absent)
+			fmt.Fprintf(w, "  %d more paths do not exist; onward doctor --json lists them.\n", absent)
 		}
 	}
 	return nil

@@ -87,8 +87,8 @@ func TestTuneMistakes(t *testing.T) {
 		want string
 	}{
 		{[]string{}, exitUsage, "accepts 1 arg"},
-		{[]string{"mul_1.onnx", "--provider", "torch"}, exitUsage, `no backend or provider "torch"; there are CPU, REFERENCE, ORT_CPU`},
-		{[]string{"mul_1.onnx", "--provider", "auto"}, exitUsage, `no backend or provider "auto"`},
+		{[]string{"mul_1.onnx", "--provider", "torch"}, exitUsage, `unknown backend "torch", want one of CPU, REFERENCE, ORT_CPU`},
+		{[]string{"mul_1.onnx", "--provider", "auto"}, exitUsage, `unknown backend "auto"`},
 		{[]string{"mul_1.onnx", "--duration", "0s"}, exitUsage, "--duration 0s"},
 		{[]string{"mul_1.onnx", "--shape", "Q=1"}, exitUsage, `no input "Q"`},
 		{[]string{"nosuch.onnx"}, exitFailed, "nosuch.onnx"},

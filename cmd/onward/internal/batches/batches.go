@@ -19,31 +19,34 @@ import (
 	"github.com/onward-ml/onward/tensor"
 )
 
-// Flags say where batches of inputs come from.
+// Flags holds the flags --data, --batch and --max-batches.
 type Flags struct {
 	Paths      []string // files, folders or random:N
 	Rows       int      // of a batch; 0: as the arrays are
 	MaxBatches int      // 0: all
 }
 
-// Help describes DATA.
-const Help = `DATA is a .npz file with arrays by input name, a .npy or .pb file or a picture for a model of
-one input, a folder of such files or of folders with input_0.pb and so on, as ONNX test
-data has them, or random:N for N batches of random numbers. Files are taken by name.
-An array with more rows than a fixed first dimension of the input, or than --batch, makes
-several batches.`
+// Help describes DATA for the help of a verb.
+const Help = `DATA is one of
+  a .npz file                  arrays by input name
+  a .npy, .pb or image file    the input of a model with one input
+  a folder                     such files in the order of their names, or folders with
+                               input_0.pb and so on, as in ONNX test data
+  random:N                     N batches of random values
+An array with more rows than the input's fixed first dimension, or than --batch, is split
+into several batches.`
 
-// Register adds --data, --batch and --max-batches.
+// Register adds the flags.
 func (o *Flags) Register(f *pflag.FlagSet) {
-	f.StringArrayVar(&o.Paths, "data", nil, "where inputs come from, DATA; repeat for more")
-	f.IntVar(&o.Rows, "batch", 0, "cut arrays into batches of so many rows (default as they are)")
-	f.IntVar(&o.MaxBatches, "max-batches", 0, "stop after so many batches (default all)")
+	f.StringArrayVar(&o.Paths, "data", nil, "the inputs, DATA; repeat for more")
+	f.IntVar(&o.Rows, "batch", 0, "rows per batch (default whole arrays)")
+	f.IntVar(&o.MaxBatches, "max-batches", 0, "largest number of batches (default all)")
 }
 
-// Read returns the batches, which are read when they are asked for.
+// Read returns the batches. Files are read when their batches are requested.
 func (o *Flags) Read(args []onward.NodeArg) (calibration.Data, error) {
 	if len(o.Paths) == 0 {
-		return nil, cli.Usagef("--data is missing: a .npz file, a folder, or random:8")
+		return nil, cli.Usagef("--data is missing; want a .npz file, a folder or random:8")
 	}
 	if o.Rows < 0 || o.MaxBatches < 0 {
 		return nil, cli.Usagef("--batch is %d and --max-batches %d, want 0 or more", o.Rows, o.MaxBatches)
@@ -78,7 +81,7 @@ func dataSource(path string, args []onward.NodeArg) (func(yield func(onward.Valu
 		if count != "" {
 			var err error
 			if n, err = strconv.Atoi(count[1:]); err != nil || n < 1 {
-				return nil, cli.Usagef("--data %q: want random:N with a number of batches", path)
+				return nil, cli.Usagef("--data is %q, want random:N with at least one batch", path)
 			}
 		}
 		return func(yield func(onward.Values, error) bool) bool {
@@ -123,7 +126,7 @@ func dataSource(path string, args []onward.NodeArg) (func(yield func(onward.Valu
 			files = []string{path} // one set of test data
 		}
 		if len(files) == 0 {
-			return nil, fmt.Errorf("%s holds no .npz, .npy or .pb file, no picture and no folder", path)
+			return nil, fmt.Errorf("%s holds no .npz, .npy, .pb or image file and no folder", path)
 		}
 	}
 	return func(yield func(onward.Values, error) bool) bool {
@@ -168,14 +171,14 @@ func readBatch(path string, args []onward.NodeArg) (onward.Values, error) {
 		for _, a := range args {
 			t := z.Arrays[a.Name]
 			if t == nil {
-				return nil, fmt.Errorf("it has no array %q, only %s", a.Name, strings.Join(z.Names, ", "))
+				return nil, fmt.Errorf("array %q is missing; the file has %s", a.Name, strings.Join(z.Names, ", "))
 			}
 			feed[a.Name] = t
 		}
 		return feed, nil
 	}
 	if len(args) != 1 {
-		return nil, fmt.Errorf("the model has %d inputs: give them in a .npz file by name", len(args))
+		return nil, fmt.Errorf("the model has %d inputs; give them by name in a .npz file", len(args))
 	}
 	v, err := inputs.Read(args[0], path)
 	if err != nil {
@@ -185,8 +188,8 @@ func readBatch(path string, args []onward.NodeArg) (onward.Values, error) {
 	return feed, nil
 }
 
-// cutBatches cuts arrays along the first axis to as many rows as each batch may
-// have.
+// cutBatches splits arrays along the first axis into batches of the given number of rows,
+// or of the inputs' fixed first dimension.
 func cutBatches(feed onward.Values, args []onward.NodeArg, batch int, yield func(onward.Values, error) bool) bool {
 	total, rows := 0, batch
 	for _, a := range args {
@@ -195,7 +198,7 @@ func cutBatches(feed onward.Values, args []onward.NodeArg, batch int, yield func
 			return yield(feed, nil)
 		}
 		if total != 0 && t.Dim(0) != total {
-			return yield(feed, nil) // the first axis is not that of the batch
+			return yield(feed, nil) // the first axis is not a batch axis
 		}
 		total = t.Dim(0)
 		if len(a.Shape) > 0 && a.Shape[0].Value > 0 {
@@ -210,11 +213,11 @@ func cutBatches(feed onward.Values, args []onward.NodeArg, batch int, yield func
 		part := onward.Values{}
 		for _, a := range args {
 			if len(a.Shape) > 0 && a.Shape[0].Value > 0 && int64(hi-lo) != a.Shape[0].Value {
-				return true // too few rows are left for a model that takes no fewer
+				return true // drop the rest, which is too small for a fixed dimension
 			}
 			t := feed[a.Name].(*tensor.Tensor)
 			if t.DType() == tensor.TypeString || t.DType().Packed() {
-				return yield(nil, fmt.Errorf("input %s: arrays of %s cannot be cut into batches", a.Name, t.DType()))
+				return yield(nil, fmt.Errorf("input %s: arrays of %s cannot be split into batches", a.Name, t.DType()))
 			}
 			size := len(t.Bytes()) / total
 			shape := append([]int{hi - lo}, t.Shape()[1:]...)

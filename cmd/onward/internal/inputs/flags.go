@@ -12,17 +12,17 @@ import (
 	"github.com/onward-ml/onward/tensor"
 )
 
-// Flags are the flags that say what a model's inputs are.
+// Flags holds the flags --input, --inputs and --shape.
 type Flags struct {
 	Values []string // NAME=VALUE
 	NPZ    string   // a file with inputs by name
 	Shapes []string // NAME=1x3x224x224
 }
 
-// Register adds --shape, --input and --inputs.
+// Register adds the flags.
 func (o *Flags) Register(f *pflag.FlagSet) {
 	f.StringArrayVar(&o.Shapes, "shape", nil, "an input's shape, NAME=1x3x224x224; repeat for more")
-	f.StringArrayVarP(&o.Values, "input", "i", nil, "an input, NAME=VALUE as of onward run; repeat for more")
+	f.StringArrayVarP(&o.Values, "input", "i", nil, "an input, NAME=VALUE as in onward run; repeat for more")
 	f.StringVar(&o.NPZ, "inputs", "", "a .npz file with inputs by name")
 }
 
@@ -64,14 +64,14 @@ func (o *Flags) Given(inputs, defaults []onward.NodeArg) (onward.Values, error) 
 	return feed, nil
 }
 
-// All returns the inputs that the flags give, and random ones for the rest. Dims that are
-// not fixed count as 1 unless --shape gives them.
+// All returns the inputs that the flags give, and random ones for the rest. Symbolic dims
+// are 1 unless --shape sets them.
 func (o *Flags) All(inputs, defaults []onward.NodeArg) (onward.Values, error) {
 	shapes := map[string]string{}
 	for _, s := range o.Shapes {
 		n, dims, ok := strings.Cut(s, "=")
 		if !ok {
-			return nil, cli.Usagef("--shape %q: want NAME=1x3x224x224", s)
+			return nil, cli.Usagef("--shape is %q, want NAME=1x3x224x224", s)
 		}
 		if !slices.ContainsFunc(inputs, func(a onward.NodeArg) bool { return a.Name == n }) {
 			return nil, cli.Usagef("--shape %q: the model has no input %q", s, n)

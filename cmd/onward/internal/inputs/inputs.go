@@ -45,28 +45,28 @@ func Parse(arg onward.NodeArg, value string) (tensor.Value, error) {
 		t = *t.Of
 	}
 	if t.Kind != tensor.KindTensor {
-		return nil, fmt.Errorf("it is %s; give such a value as @file.pb", arg.Type)
+		return nil, fmt.Errorf("type is %s; give the value as @file.pb", arg.Type)
 	}
-	// The literal's own shape: a wrong one gets the session's message.
+	// Keep the literal's shape: the session reports a wrong one.
 	return tensor.ParseJSON([]byte(value), t.Elem, nil)
 }
 
-// Shape returns the shape of an input: dims as in 1x3x224x224 if they are given, else its
-// own shape with 1 for dims that are not fixed.
+// Shape returns the shape of an input: dims such as 1x3x224x224 if they are given, else its
+// declared shape with 1 for symbolic dims.
 func Shape(arg onward.NodeArg, dims string, given bool) ([]int, error) {
 	if given {
 		var shape []int
 		for _, d := range strings.Split(dims, "x") {
 			n, err := strconv.Atoi(d)
 			if err != nil || n < 0 {
-				return nil, cli.Usagef("shape %q: want sizes such as 1x3x224x224", dims)
+				return nil, cli.Usagef("shape is %q, want sizes such as 1x3x224x224", dims)
 			}
 			shape = append(shape, n)
 		}
 		return shape, nil
 	}
 	if arg.Shape == nil {
-		return nil, cli.Usagef("its shape is not known; say for example zeros:1x3x224x224")
+		return nil, cli.Usagef("shape is unknown; give one, such as zeros:1x3x224x224")
 	}
 	shape := make([]int, len(arg.Shape))
 	for i, d := range arg.Shape {
@@ -78,8 +78,8 @@ func Shape(arg onward.NodeArg, dims string, given bool) ([]int, error) {
 	return shape, nil
 }
 
-// Generate makes values of a kind: zeros, range (0, 1, 2, …) or random, which is uniform
-// numbers in [0, 1), or integers from 0 to 9.
+// Generate makes values of a kind: zeros, range (0, 1, 2, …) or random: floats uniform in
+// [0, 1), integers from 0 to 9.
 func Generate(rng *rand.Rand, arg onward.NodeArg, kind string, shape []int) (tensor.Value, error) {
 	dtype := arg.ElementType().Elem
 	n, err := tensor.Elements(shape)
@@ -90,7 +90,7 @@ func Generate(rng *rand.Rand, arg onward.NodeArg, kind string, shape []int) (ten
 		return nil, fmt.Errorf("shape %v is too large", shape)
 	}
 	if arg.ElementType().Kind != tensor.KindTensor || kind != "zeros" && dtype == tensor.TypeString {
-		return nil, fmt.Errorf("%s values cannot be made up as %s", arg.Type, kind)
+		return nil, fmt.Errorf("values of type %s cannot be generated as %s", arg.Type, kind)
 	}
 	if kind == "zeros" {
 		return tensor.Zeros(dtype, shape...)
@@ -132,14 +132,14 @@ func Read(arg onward.NodeArg, file string) (tensor.Value, error) {
 		}
 		return onnx.UnmarshalValue(data, onnx.NewType(arg.ElementType()), nil, nil)
 	case ".png", ".jpg", ".jpeg", ".gif":
-		return readPicture(arg, file)
+		return readImage(arg, file)
 	}
-	return nil, cli.Usagef("%q: want .npy, .pb, .png, .jpg or .gif", file)
+	return nil, cli.Usagef("file is %q, want .npy, .pb, .png, .jpg or .gif", file)
 }
 
-// readPicture decodes a picture for an image input: [N,C,H,W], [N,H,W,C], or
-// either without N. Float inputs get 0 to 1, integer ones 0 to 255.
-func readPicture(arg onward.NodeArg, file string) (tensor.Value, error) {
+// readImage decodes an image for an input [N,C,H,W], [N,H,W,C], or either without N. Values
+// are 0 to 1 for float inputs and 0 to 255 for integer inputs.
+func readImage(arg onward.NodeArg, file string) (tensor.Value, error) {
 	f, err := os.Open(file)
 	if err != nil {
 		return nil, err
@@ -150,7 +150,7 @@ func readPicture(arg onward.NodeArg, file string) (tensor.Value, error) {
 		return nil, fmt.Errorf("%s: %w", file, err)
 	}
 	if conf.Width <= 0 || conf.Height <= 0 || conf.Width > maxPixels/conf.Height {
-		return nil, fmt.Errorf("%s has %d × %d pixels, more than %d", file, conf.Width, conf.Height, maxPixels)
+		return nil, fmt.Errorf("%s has %d×%d pixels, want at most %d", file, conf.Width, conf.Height, maxPixels)
 	}
 	if _, err := f.Seek(0, 0); err != nil {
 		return nil, err
@@ -161,7 +161,7 @@ func readPicture(arg onward.NodeArg, file string) (tensor.Value, error) {
 	}
 	t := arg.ElementType()
 	if t.Kind != tensor.KindTensor || len(arg.Shape) < 3 || len(arg.Shape) > 4 {
-		return nil, fmt.Errorf("it is %s, want an image tensor [N,C,H,W] or [N,H,W,C]", arg)
+		return nil, fmt.Errorf("input is %s, want an image tensor [N,C,H,W] or [N,H,W,C]", arg)
 	}
 	dims := arg.Shape[len(arg.Shape)-3:]
 	channelsOf := func(d onward.Dim) bool { return d.Value == 1 || d.Value == 3 || d.Value == 4 }
@@ -175,16 +175,16 @@ func readPicture(arg onward.NodeArg, file string) (tensor.Value, error) {
 		n = int(channels.Value)
 	}
 	if n != 1 && n != 3 && n != 4 {
-		return nil, fmt.Errorf("it has %d channels; a picture has 1 (grey), 3 (RGB) or 4 (RGBA)", n)
+		return nil, fmt.Errorf("input has %d channels, want 1 (gray), 3 (RGB) or 4 (RGBA)", n)
 	}
 	b := img.Bounds()
 	if h.Value >= 0 && int(h.Value) != b.Dy() || w.Value >= 0 && int(w.Value) != b.Dx() {
-		return nil, fmt.Errorf("%s has %d × %d pixels, the input takes %s × %s: resize it", file, b.Dx(), b.Dy(), w, h)
+		return nil, fmt.Errorf("%s has %d×%d pixels, want %s×%s", file, b.Dx(), b.Dy(), w, h)
 	}
-	return pictureTensor(img, n, first, len(arg.Shape) == 4, t.Elem)
+	return imageTensor(img, n, first, len(arg.Shape) == 4, t.Elem)
 }
 
-func pictureTensor(img image.Image, channels int, channelsFirst, batch bool, dtype tensor.DType) (tensor.Value, error) {
+func imageTensor(img image.Image, channels int, channelsFirst, batch bool, dtype tensor.DType) (tensor.Value, error) {
 	b := img.Bounds()
 	h, w := b.Dy(), b.Dx()
 	data := make([]float32, channels*h*w)

@@ -1,4 +1,4 @@
-// Package modelfile reads the MODEL argument of the verbs, and measures models.
+// Package modelfile loads the MODEL argument of the verbs and computes sizes of models.
 package modelfile
 
 import (
@@ -18,7 +18,7 @@ import (
 // Examples lists the names of the example models.
 func Examples() string { return strings.Join(datasets.Names(), ", ") }
 
-// Load reads a model file, or an example when no such file exists.
+// Load reads a model file, or an example model if no such file exists.
 func Load(path string) (*onnx.Model, error) {
 	_, err := os.Stat(path)
 	if errors.Is(err, fs.ErrNotExist) && slices.Contains(datasets.Names(), path) {

@@ -7,9 +7,9 @@ import (
 	"github.com/onward-ml/onward/provider/ort"
 )
 
-// The drivers of native libraries make the program a dynamically linked one on
-// Linux, since they need the system's loader. With -tags onward_static it stays
-// static and has the pure Go engines alone.
+// On Linux the drivers of native libraries make the program dynamically linked, because
+// they need the system's loader. With -tags onward_static it is statically linked and has
+// only the Go engine.
 func init() {
 	describers = append(describers, func(provider string) (string, *Info) {
 		needs := ort.Needs(provider)

@@ -11,7 +11,7 @@ import (
 type Info struct {
 	What       string   `json:"what"` // "ONNX Runtime"
 	Path       string   `json:"path"`
-	Source     string   `json:"source"` // why it was looked for there
+	Source     string   `json:"source"` // which search rule found it
 	Version    string   `json:"version"`
 	APIVersion int      `json:"api_version,omitempty"` // 0: its API has none of its own
 	Build      string   `json:"build,omitempty"`
@@ -32,9 +32,9 @@ func Describe(provider string) (needs string, info *Info) {
 	return "", nil
 }
 
-// PresentPlaces splits the text on a missing library into lines. It leaves out and counts
-// the lines for places that have no such file.
-func PresentPlaces(reason string) (lines []string, absent int) {
+// PresentPaths splits the error about a missing library into lines. It drops and counts the
+// lines about paths that do not exist.
+func PresentPaths(reason string) (lines []string, absent int) {
 	for line := range strings.SplitSeq(text.Escape(reason), "\n") {
 		if strings.HasSuffix(line, ": file does not exist") {
 			absent++
@@ -45,8 +45,8 @@ func PresentPlaces(reason string) (lines []string, absent int) {
 	return lines, absent
 }
 
-// CutStatus splits off what ONNX Runtime puts before a message: its name, the number and
-// the name of the status.
+// CutStatus splits off the prefix of a status error: "[ONNXRuntimeError]", the number and the
+// name of the status.
 func CutStatus(text string) (status, message string, found bool) {
 	rest, found := strings.CutPrefix(text, "[ONNXRuntimeError] : ")
 	if parts := strings.SplitN(rest, " : ", 3); found && len(parts) == 3 {

@@ -1,4 +1,4 @@
-// Package optimization holds the flags that say how a model is optimized.
+// Package optimization holds the optimization flags of the verbs.
 package optimization
 
 import (
@@ -12,14 +12,14 @@ import (
 	"github.com/onward-ml/onward/cmd/onward/internal/cli"
 )
 
-// Flags say how a model is optimized.
+// Flags holds the flags --level, --disable and --dimension.
 type Flags struct {
 	level   string
 	disable []string
 	dims    []string
 }
 
-// Options returns the options that the flags say.
+// Options returns the session options that the flags select.
 func (f *Flags) Options() (*onward.SessionOptions, error) {
 	level, err := onward.ParseOptimizationLevel(f.level)
 	if err != nil {
@@ -32,7 +32,7 @@ func (f *Flags) Options() (*onward.SessionOptions, error) {
 	}
 	for _, d := range f.disable {
 		if !slices.Contains(names, d) {
-			return nil, cli.Usagef("there is no pass %q; there are %s", d, strings.Join(names, ", "))
+			return nil, cli.Usagef("unknown pass %q, want one of %s", d, strings.Join(names, ", "))
 		}
 	}
 	for _, d := range f.dims {
@@ -46,9 +46,9 @@ func (f *Flags) Options() (*onward.SessionOptions, error) {
 	return o, nil
 }
 
-// Register adds --level, --disable and --dimension.
+// Register adds the flags.
 func (f *Flags) Register(s *pflag.FlagSet) {
-	s.StringVar(&f.level, "level", "all", "none, basic, extended or all")
-	s.StringArrayVar(&f.disable, "disable", nil, "leave out this pass; repeat for more")
+	s.StringVar(&f.level, "level", "all", "optimization level: none, basic, extended or all")
+	s.StringArrayVar(&f.disable, "disable", nil, "disable this pass; repeat for more")
 	s.StringArrayVar(&f.dims, "dimension", nil, "fix a symbolic dimension, NAME=SIZE; repeat for more")
 }

@@ -1,4 +1,4 @@
-// Package ranges finds the ranges of a model's activations as the flags of the verbs say.
+// Package ranges finds the ranges of a model's activations for calibrate and quantize.
 package ranges
 
 import (
@@ -16,7 +16,7 @@ import (
 	"github.com/onward-ml/onward/onnx"
 )
 
-// Flags are the flags that onward calibrate and quantize share.
+// Flags holds the calibration flags. Verbs set Symmetric and OpTypes by flags of their own.
 type Flags struct {
 	Data      batches.Flags
 	method    string
@@ -33,16 +33,16 @@ type Flags struct {
 // Register adds the flags.
 func (o *Flags) Register(f *pflag.FlagSet) {
 	o.Data.Register(f)
-	f.StringVar(&o.method, "method", "minmax", "how ranges are found: minmax, entropy or percentile")
-	f.Float64Var(&o.percent, "percentile", 99.999, "with --method percentile, how much of the values to keep")
-	f.BoolVar(&o.average, "moving-average", false, "with --method minmax, average the ends over batches")
-	f.IntVar(&o.window, "window", 0, "look at so many batches together (default all; histograms then read the data twice)")
+	f.StringVar(&o.method, "method", "minmax", "calibration method: minmax, entropy or percentile")
+	f.Float64Var(&o.percent, "percentile", 99.999, "percentage of values inside the range, with --method percentile")
+	f.BoolVar(&o.average, "moving-average", false, "average the ends of ranges over batches, with --method minmax")
+	f.IntVar(&o.window, "window", 0, "batches that are processed together (default all; histograms then read the data twice)")
 	f.IntVar(&o.bins, "bins", 0, "bins of a histogram (default 128 for entropy, 2048 for percentile)")
-	f.StringVarP(&o.Provider, "provider", "p", "cpu", "the engine that runs the model")
-	f.IntVar(&o.Threads, "threads", 0, "threads of one run (default all cores)")
+	f.StringVarP(&o.Provider, "provider", "p", "cpu", "the provider that runs the model")
+	session.ThreadsFlag(f, &o.Threads)
 }
 
-// Options returns the options that the flags say.
+// Options returns the calibration options that the flags select.
 func (o *Flags) Options() (*calibration.Options, error) {
 	methods := map[string]calibration.Method{"minmax": calibration.MinMax, "entropy": calibration.Entropy, "percentile": calibration.Percentile}
 	method, ok := methods[strings.ToLower(o.method)]
@@ -50,13 +50,13 @@ func (o *Flags) Options() (*calibration.Options, error) {
 		return nil, cli.Usagef("--method is %q, want minmax, entropy or percentile", o.method)
 	}
 	if !(o.percent > 0 && o.percent <= 100) {
-		return nil, cli.Usagef("--percentile is %g, want more than 0 and 100 at most", o.percent)
+		return nil, cli.Usagef("--percentile is %g, want more than 0 and at most 100", o.percent)
 	}
 	if o.average && method != calibration.MinMax {
-		return nil, cli.Usagef("--moving-average is for --method minmax")
+		return nil, cli.Usagef("--moving-average needs --method minmax")
 	}
 	if o.window < 0 || o.bins < 0 || o.bins%2 != 0 {
-		return nil, cli.Usagef("--window is %d and --bins %d, want 0 or more, and an even number of bins", o.window, o.bins)
+		return nil, cli.Usagef("--window is %d and --bins %d, want 0 or more and an even number of bins", o.window, o.bins)
 	}
 	opts, err := session.Options(o.Provider, o.Threads)
 	if err != nil {

@@ -1,4 +1,4 @@
-// Package session opens models as the flags of the verbs say.
+// Package session opens models with the options that flags select.
 package session
 
 import (
@@ -19,24 +19,24 @@ func Options(provider string, threads int) (*onward.SessionOptions, error) {
 		return nil, cli.Usagef("--threads is %d, want 0 (all cores) or more", threads)
 	}
 	if onward.LookupProvider(provider) == nil {
-		return nil, cli.Usagef("there is no provider %q; there are %s", provider, strings.Join(onward.Providers(), ", "))
+		return nil, cli.Usagef("unknown provider %q, want one of %s", provider, strings.Join(onward.Providers(), ", "))
 	}
 	return &onward.SessionOptions{Providers: []onward.ProviderConfig{{Name: provider}}, Threads: threads}, nil
 }
 
 // ProviderFlag adds the flag --provider.
 func ProviderFlag(f *pflag.FlagSet, provider *string) {
-	f.StringVarP(provider, "provider", "p", "cpu", "the engine: "+strings.Join(onward.Providers(), ", "))
+	f.StringVarP(provider, "provider", "p", "cpu", "the provider: "+strings.Join(onward.Providers(), ", "))
 }
 
 // ThreadsFlag adds the flag --threads.
 func ThreadsFlag(f *pflag.FlagSet, threads *int) {
-	f.IntVar(threads, "threads", 0, "threads of one run (default all cores)")
+	f.IntVar(threads, "threads", 0, "threads per run (default all cores)")
 }
 
 // MapWeightsFlag adds the flag --map-weights.
 func MapWeightsFlag(f *pflag.FlagSet, mapWeights *bool) {
-	f.BoolVar(mapWeights, "map-weights", false, "keep the model's files mapped: weights that are not packed load as they are read")
+	f.BoolVar(mapWeights, "map-weights", false, "memory-map the model's files: weights that are not packed are loaded when they are first read")
 }
 
 // Open loads a model file or an example for running.
@@ -55,7 +55,7 @@ func Open(path string, opts *onward.SessionOptions) (*onward.Session, error) {
 	return s, err
 }
 
-// TryProviders opens a model on every provider and returns the errors; nil if it opens.
+// TryProviders opens a model on every provider and returns their errors, nil for success.
 func TryProviders(m *onnx.Model) map[string]error {
 	r := map[string]error{}
 	for _, p := range onward.Providers() {

@@ -46,6 +46,26 @@ func Indent(s, indent string) string {
 	return strings.ReplaceAll(Escape(s), "\n", "\n"+indent)
 }
 
+// Wrap breaks s at spaces into lines of at most width characters.
+func Wrap(s string, width int) string {
+	var b strings.Builder
+	column := 0
+	for _, word := range strings.Fields(s) {
+		n := utf8.RuneCountInString(word)
+		switch {
+		case column > 0 && column+1+n > width:
+			b.WriteByte('\n')
+			column = 0
+		case column > 0:
+			b.WriteByte(' ')
+			column++
+		}
+		b.WriteString(word)
+		column += n
+	}
+	return b.String()
+}
+
 // JSON writes v as indented JSON.
 func JSON(w io.Writer, v any) error {
 	e := json.NewEncoder(w)

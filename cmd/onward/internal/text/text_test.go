@@ -15,3 +15,9 @@ func TestEscape(t *testing.T) {
 		t.Errorf("Indent: %q", got)
 	}
 }
+
+func TestWrap(t *testing.T) {
+	if got, want := Wrap("one two  three fourteen 5", 7), "one two\nthree\nfourteen\n5"; got != want {
+		t.Errorf("Wrap: %q, want %q", got, want)
+	}
+}
