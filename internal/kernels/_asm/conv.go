@@ -17,7 +17,7 @@ const (
 	cLo, cHi         = 128, 132
 	cPf, cPfStep     = 136, 144
 	cBStep           = 152
-	cMoves           = 160
+	cDeltas          = 160
 	cTimes           = 168
 	cAStep, cCStep   = 176, 184
 	cAddStep, cAddAt = 192, 200
@@ -52,7 +52,7 @@ func (g *fn) addA(operand string, mr int) {
 
 // convTile writes the tile of mr pixels and blocks blocks of 16 output channels. Per kernel
 // position it reads inner channels: 16, or 1 plane for NCHW input. With inner 0 it reads single
-// channels at the distances in moves.
+// channels at the distances in deltas.
 func convTile(f *file, i isa, mr, blocks, inner int) string {
 	kind := map[int]string{16: "tile", 1: "stem", 0: "gather"}[inner]
 	name := fmt.Sprintf("%s%dx%d%s", kind, mr, 16*blocks, i.name)
@@ -145,7 +145,7 @@ func convTile(f *file, i isa, mr, blocks, inner int) string {
 	}
 	switch inner {
 	case 0:
-		g.e("MOVQ %d(DX), R13", cMoves)
+		g.e("MOVQ %d(DX), R13", cDeltas)
 		g.e("MOVQ %d(DX), BX", cBStep)
 		g.e("PCALIGN $32")
 		g.label("channel")

@@ -128,7 +128,7 @@ func packBytes[W quant.Byte](s *Shape, w []W, zero func(o int) int32) *byteWeigh
 		d, from, z := p.data[at*size:][:size], w[o*cg*taps:][:cg*taps], zero(o)
 		var sum int32
 		for t := range taps {
-			row, first := p.place(t, cg, kw)
+			row, first := p.tapRow(t, cg, kw)
 			q := row*p.k*byteCols*4 + j%byteCols*4
 			for c := range cg {
 				v := int32(from[c*taps+t]) - z
@@ -145,8 +145,8 @@ func packBytes[W quant.Byte](s *Shape, w []W, zero func(o int) int32) *byteWeigh
 	return p
 }
 
-// place returns the row of taps that contains a tap, and the offset of the tap's channels in it.
-func (p *byteWeights) place(tap, channels, kw int) (row, first int) {
+// tapRow returns the row of taps that contains a tap, and the offset of the tap's channels in it.
+func (p *byteWeights) tapRow(tap, channels, kw int) (row, first int) {
 	if p.merged {
 		return tap / kw, tap % kw * channels
 	}
@@ -159,7 +159,7 @@ func (p *byteWeights) at(s *Shape, o, c, tap int) int8 {
 	if n := len(s.Kernel); n > 0 {
 		kw = s.Kernel[n-1]
 	}
-	row, first := p.place(tap, cg, kw)
+	row, first := p.tapRow(tap, cg, kw)
 	panel, j, i := o/og*p.panels+o%og/byteCols, o%og%byteCols, first+c
 	return p.data[(((panel*p.taps+row)*p.k+i/4)*byteCols+j)*4+i%4]
 }
@@ -177,8 +177,8 @@ type byteGeometry struct {
 	pixels  bool // every run of output pixels is evenly spaced, across rows too
 }
 
-// placeBytes returns the geometry of the convolution, or nil if the byte tiles do not support it.
-func (d *Integer) placeBytes() *byteGeometry {
+// byteGeometryOf returns the geometry of the convolution, or nil if the byte tiles do not support it.
+func (d *Integer) byteGeometryOf() *byteGeometry {
 	w, e := d.bytes, &d.d
 	for _, i := range e {
 		// Not supported: a window that lies in the padding alone, or more padding than image.
@@ -252,7 +252,7 @@ type byteOutput struct {
 
 // runBytes convolves the images of x. Signed elements are converted to unsigned ones by adding 128.
 func (d *Integer) runBytes(par gemm.Par, y *byteOutput, x []byte, signed bool) {
-	s, q, w := d.s, d.place8, d.bytes
+	s, q, w := d.s, d.geometry, d.bytes
 	in, out := d.pixels[0], d.pixels[1]
 	shared := integerPool.Get().(*integerBuffers)
 	defer integerPool.Put(shared)
@@ -304,7 +304,7 @@ const byteRows = 8
 
 // padRows writes the rows [lo, hi) of the padded image.
 func (d *Integer) padRows(b *integerBuffers, image, src []byte, pad, flip byte, lo, hi int) {
-	q, e, cin := d.place8, &d.d, d.s.Cin
+	q, e, cin := d.geometry, &d.d, d.s.Cin
 	plane := d.pixels[0]
 	var staged []byte
 	if q.row == e[2].in*cin && q.size[1] == e[1].in && q.size[0] == e[0].in { // no padding: treat the image as one row
@@ -370,7 +370,7 @@ func flipBytes(s []byte, v byte) {
 
 // byteUnit computes the tiles [t0, t1) of one panel of image n.
 func (d *Integer) byteUnit(b *integerBuffers, y *byteOutput, image []byte, bias []int32, scale []float32, n, panel, t0, t1 int) {
-	s, q, w := d.s, d.place8, d.bytes
+	s, q, w := d.s, d.geometry, d.bytes
 	og, out := s.Cout/s.Group, d.pixels[1]
 	g, j := panel/w.panels, panel%w.panels*byteCols
 	cols := min(byteCols, og-j)
@@ -413,7 +413,7 @@ func (d *Integer) byteUnit(b *integerBuffers, y *byteOutput, image []byte, bias 
 
 // byteAt returns the offset of output pixel p's window in the padded image.
 func (d *Integer) byteAt(p int) int {
-	q, e := d.place8, &d.d
+	q, e := d.geometry, &d.d
 	if q.pixels {
 		return p * d.s.Cin
 	}

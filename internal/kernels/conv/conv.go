@@ -152,9 +152,9 @@ func (s *Shape) tapOffsets(offs []int, p, t int) {
 	}
 }
 
-// gather writes the im2col panel of 32 outputs from p on, [channel][tap][32], for the input planes
+// im2col writes the panel of 32 outputs from p on, [channel][tap][32], for the input planes
 // at x.
-func gather[T gemm.Number](s *Shape, dst, x []T, channels, in, taps, p, width int) {
+func im2col[T gemm.Number](s *Shape, dst, x []T, channels, in, taps, p, width int) {
 	var offs [gemm.PanelWidth]int
 	for t := range taps {
 		o := offs[:width]
@@ -252,7 +252,7 @@ func run[T gemm.Number](par gemm.Par, s *Shape, y, x, w []T, ep *Epilogue[T], po
 				at := p * gemm.PanelWidth
 				b = a
 				b.N = min(gemm.PanelWidth, out-at)
-				gather(s, buf, planes, cg, in, taps, at, b.N)
+				im2col(s, buf, planes, cg, in, taps, at, b.N)
 				b.B, b.Packed = buf, true
 				b.C = a.C[at:]
 				if b.Add != nil {

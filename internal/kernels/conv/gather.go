@@ -24,7 +24,7 @@ type gatherPanel struct {
 	block, blocks int
 	offset        int     // into data, [channel][outputs of the panel]
 	first         int     // offset in elements from a pixel to the first channel
-	moves         []int64 // distance in bytes from each channel to the next
+	deltas        []int64 // distance in bytes from each channel to the next
 }
 
 // NewGather packs w of shape (Cout, Cin/group) for images with layouts in and out. bias may be nil.
@@ -56,14 +56,14 @@ func NewGather(w, bias []float32, group int, in, out Layout, strideH, strideW in
 				k = order[c]
 			}
 			here := in.At(k/Lanes, 0, 0) - in.At(0, 0, 0) + k%Lanes
-			if len(p.moves) == 0 {
+			if len(p.deltas) == 0 {
 				p.first = here
 			} else {
-				p.moves[len(p.moves)-1] = int64(here-at) * 4
+				p.deltas[len(p.deltas)-1] = int64(here-at) * 4
 			}
-			at, p.moves = here, append(p.moves, 0)
+			at, p.deltas = here, append(p.deltas, 0)
 		}
-		size += len(p.moves) * p.blocks * Lanes
+		size += len(p.deltas) * p.blocks * Lanes
 		b += p.blocks
 		d.panels = append(d.panels, p)
 	}
@@ -120,10 +120,10 @@ func (d *Gather) panel(level cpu.Level, y, x []float32, ep *BlockedEpilogue, p *
 	}
 	t.lo, t.hi = ep.bounds()
 	first := p.first
-	for k0 := 0; k0 < len(p.moves); k0 += maxSteps {
-		moves := p.moves[k0:min(k0+maxSteps, len(p.moves))]
-		last := k0+len(moves) == len(p.moves)
-		t.cb, t.moves = len(moves), unsafe.Pointer(&moves[0])
+	for k0 := 0; k0 < len(p.deltas); k0 += maxSteps {
+		deltas := p.deltas[k0:min(k0+maxSteps, len(p.deltas))]
+		last := k0+len(deltas) == len(p.deltas)
+		t.cb, t.deltas = len(deltas), unsafe.Pointer(&deltas[0])
 		t.b, t.bias = at(ptr(d.data), p.offset+k0*p.blocks*Lanes), at(ptr(d.bias), p.block*Lanes)
 		if k0 > 0 {
 			t.acc = 1
@@ -140,7 +140,7 @@ func (d *Gather) panel(level cpu.Level, y, x []float32, ep *BlockedEpilogue, p *
 			}
 			runGather(level, b-a, p.blocks, &t)
 		}, finish, &d.out, y, p.block, p.blocks)
-		for _, m := range moves {
+		for _, m := range deltas {
 			first += int(m) / 4
 		}
 	}

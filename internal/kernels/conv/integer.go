@@ -18,21 +18,21 @@ import (
 //
 // The padding stands for the zero point. It is immutable once made.
 type Integer struct {
-	s       *Shape
-	xZero   int32
-	bias    []int32
-	k       int // of one group, padded to a multiple of four
-	groups  func() []integerGroup
-	single  []int32           // of a depthwise convolution: weights minus zero points, (channel, tap)
-	floats  *DepthwiseWeights // the same, if float32 sums are exact
-	small   bool              // all of single fit in 16 bits
-	planes  bool              // use plane tiles
-	bytes   *byteWeights      // for byte tiles, or nil if not supported
-	place8  *byteGeometry
-	d       [3]dim // the spatial dimensions, padded in front to three
-	strides [3]int // of the input, in pixels
-	pixels  [2]int // pixels of an image of input and output
-	level   cpu.Level
+	s        *Shape
+	xZero    int32
+	bias     []int32
+	k        int // of one group, padded to a multiple of four
+	groups   func() []integerGroup
+	single   []int32           // of a depthwise convolution: weights minus zero points, (channel, tap)
+	floats   *DepthwiseWeights // the same, if float32 sums are exact
+	small    bool              // all of single fit in 16 bits
+	planes   bool              // use plane tiles
+	bytes    *byteWeights      // for byte tiles, or nil if not supported
+	geometry *byteGeometry
+	d        [3]dim // the spatial dimensions, padded in front to three
+	strides  [3]int // of the input, in pixels
+	pixels   [2]int // pixels of an image of input and output
+	level    cpu.Level
 }
 
 // integerGroup holds the weights of a group, [tap][channel] by output channel, and their zero
@@ -56,7 +56,7 @@ func NewInteger[W quant.Byte](level cpu.Level, s *Shape, w []W, xZero int32, wZe
 		return nil, fmt.Errorf("%d zero points and %d biases for %d output channels", len(wZero), len(bias), s.Cout)
 	}
 	d := &Integer{xZero: xZero, bias: bias, level: level}
-	d.place(s)
+	d.setShape(s)
 	cg, og, taps := s.Cin/s.Group, s.Cout/s.Group, product(s.Kernel)
 	zero := func(o int) int32 {
 		switch len(wZero) {
@@ -83,7 +83,7 @@ func NewInteger[W quant.Byte](level cpu.Level, s *Shape, w []W, xZero int32, wZe
 	d.k = (cg*taps + 3) &^ 3
 	if cpu.VNNI(level) {
 		if d.bytes = packBytes(s, w, zero); d.bytes != nil {
-			d.place8 = d.placeBytes()
+			d.geometry = d.byteGeometryOf()
 			// Pack the weights in the other form on demand, since few shapes need it.
 			d.groups = sync.OnceValue(func() []integerGroup {
 				return packGroups(level, s, d.k, nil, func(o, c, t int) int8 { return d.bytes.at(s, o, c, t) })
@@ -119,8 +119,8 @@ func packGroups[W quant.Byte](level cpu.Level, s *Shape, k int, zero []int32, at
 	return groups
 }
 
-// place sets the shape.
-func (d *Integer) place(s *Shape) {
+// setShape sets the shape and what follows from it.
+func (d *Integer) setShape(s *Shape) {
 	n := len(s.In)
 	d.s = s
 	for i := range d.d {
@@ -138,12 +138,12 @@ func (d *Integer) place(s *Shape) {
 func (d *Integer) At(s *Shape, xZero int32, bias []int32) *Integer {
 	c := *d
 	c.xZero, c.bias = xZero, bias
-	c.place(s)
+	c.setShape(s)
 	if !c.fitsFloats() {
 		c.floats = nil
 	}
 	if c.bytes != nil {
-		c.place8 = c.placeBytes()
+		c.geometry = c.byteGeometryOf()
 	}
 	c.planes = c.fitsPlane()
 	return &c
@@ -173,8 +173,8 @@ func (d *Integer) Scratch() (shared, each int) {
 	case d.single != nil:
 		return 0, 4 * out
 	}
-	if d.place8 != nil {
-		return d.place8.length() + 8*len(d.bytes.sums), 4*byteCols*min(out, 2*byteGroup) + byteRows*16*d.s.Cin
+	if d.geometry != nil {
+		return d.geometry.length() + 8*len(d.bytes.sums), 4*byteCols*min(out, 2*byteGroup) + byteRows*16*d.s.Cin
 	}
 	return in * d.s.Cin, min(d.block(), out) * (d.k + 8*d.s.Cout/d.s.Group)
 }
@@ -213,12 +213,12 @@ func resize[T any](s *[]T, n int) []T {
 // RunInteger writes the sums to y of shape (N, Cout, Out…). par distributes the pixels; if it is
 // nil, one call computes everything.
 func RunInteger[X quant.Byte](d *Integer, par gemm.Par, y []int32, x []X) {
-	if d.place8 != nil {
-		d.runBytes(always(par), &byteOutput{sums: y}, bytesOf(x), signed[X]())
+	if d.geometry != nil {
+		d.runBytes(orSerial(par), &byteOutput{sums: y}, bytesOf(x), signed[X]())
 		return
 	}
 	if d.planes && fitsByte[X](d.xZero) {
-		d.runPlanes(always(par), &byteOutput{sums: y}, bytesOf(x), signed[X]())
+		d.runPlanes(orSerial(par), &byteOutput{sums: y}, bytesOf(x), signed[X]())
 		return
 	}
 	runInteger(d, par, x, func(n, o, p int, sums []int32) {
@@ -229,16 +229,16 @@ func RunInteger[X quant.Byte](d *Integer, par gemm.Par, y []int32, x []X) {
 // RunRequantized writes saturate(roundToEven(float32(acc)·scale[o]) + zero) to y of shape (N, Cout,
 // Out…). scale has one value or Cout values.
 func RunRequantized[X, Y quant.Byte](d *Integer, par gemm.Par, y []Y, x []X, scale []float32, zero Y) {
-	if d.place8 != nil || d.planes && fitsByte[X](d.xZero) {
+	if d.geometry != nil || d.planes && fitsByte[X](d.xZero) {
 		z, lo := int32(zero), float32(0)
 		if signed[Y]() {
 			lo = -128
 		}
 		out := &byteOutput{bytes: bytesOf(y), scale: scale, zero: z, lo: lo - float32(z), hi: lo + 255 - float32(z)}
 		if d.planes {
-			d.runPlanes(always(par), out, bytesOf(x), signed[X]())
+			d.runPlanes(orSerial(par), out, bytesOf(x), signed[X]())
 		} else {
-			d.runBytes(always(par), out, bytesOf(x), signed[X]())
+			d.runBytes(orSerial(par), out, bytesOf(x), signed[X]())
 		}
 		return
 	}
@@ -251,8 +251,8 @@ func RunRequantized[X, Y quant.Byte](d *Integer, par gemm.Par, y []Y, x []X, sca
 	})
 }
 
-// always returns par, or if that is nil a function that makes one call.
-func always(par gemm.Par) gemm.Par {
+// orSerial returns par, or if that is nil a function that makes one call.
+func orSerial(par gemm.Par) gemm.Par {
 	if par == nil {
 		return func(n int, fn func(lo, hi int)) { fn(0, n) }
 	}
@@ -272,7 +272,7 @@ func signed[T quant.Byte]() bool {
 // runInteger calls emit with slices of the sums: those of image n and channel o from linear index p
 // on.
 func runInteger[X quant.Byte](d *Integer, par gemm.Par, x []X, emit func(n, o, p int, sums []int32)) {
-	par = always(par)
+	par = orSerial(par)
 	s, in, out := d.s, d.pixels[0], d.pixels[1]
 	if d.floats != nil && fitsByte[X](d.xZero) {
 		blocks := tiles(s.Cout, Lanes)
@@ -331,7 +331,7 @@ func integerBlock[X quant.Byte](d *Integer, b *integerBuffers, image []byte, n, 
 			lda = d.k
 			a = resize(&b.rows, count*lda)
 			for p := range count {
-				d.gather(a[p*lda:][:lda], image, p0+p, g*cg, cg)
+				d.im2col(a[p*lda:][:lda], image, p0+p, g*cg, cg)
 			}
 		}
 		q := quant.Args[X]{M: count, A: unsafe.Slice((*X)(unsafe.Pointer(unsafe.SliceData(a))), len(a)), LdA: lda, AZero: []int32{d.xZero}, B: w.Packed, BZero: w.zero, C: sums, LdC: og}
@@ -351,8 +351,8 @@ func asFloats(s []int32) []float32 {
 	return unsafe.Slice((*float32)(unsafe.Pointer(unsafe.SliceData(s))), len(s))
 }
 
-// gather writes the im2col row of output pixel p, [tap][channel], for cg channels from c0 on.
-func (d *Integer) gather(dst, image []byte, p, c0, cg int) {
+// im2col writes the row of output pixel p, [tap][channel], for cg channels from c0 on.
+func (d *Integer) im2col(dst, image []byte, p, c0, cg int) {
 	e, cin, pad := &d.d, d.s.Cin, byte(d.xZero)
 	z, y, x := p/(e[1].out*e[2].out), p/e[2].out%e[1].out, p%e[2].out
 	x0 := x*e[2].stride - e[2].pad

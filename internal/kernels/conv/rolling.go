@@ -46,8 +46,8 @@ func NewRolling(first any, dw *Depthwise) (*Rolling, error) {
 		r.first = directRows{f}
 	case *Gather:
 		for _, p := range f.panels {
-			if len(p.moves) > maxSteps {
-				return nil, fmt.Errorf("sum of %d products, want at most %d", len(p.moves), maxSteps)
+			if len(p.deltas) > maxSteps {
+				return nil, fmt.Errorf("sum of %d products, want at most %d", len(p.deltas), maxSteps)
 			}
 		}
 		r.first = gatherRows{f}
@@ -137,16 +137,16 @@ func (r *Rolling) panel(level cpu.Level, s *ring, y, x []float32, first, ep *Blo
 	for row := lo; row < hi; row++ {
 		top := row*d.StrideH - d.Top
 		for next = max(next, top); next < top+w.KH; next++ {
-			slot := (next + d.Top) % w.KH
+			ring := (next + d.Top) % w.KH
 			if next < 0 || next >= d.In.H {
 				for b := range blocks {
-					clear(s.rows[mid.At(b, slot, 0):][:mid.W*Lanes])
+					clear(s.rows[mid.At(b, ring, 0):][:mid.W*Lanes])
 				}
 				continue
 			}
-			r.first.row(level, at(ptr(s.rows), mid.At(0, slot, 0)), mid.Block*4, x, p, next, first, &s.window)
+			r.first.row(level, at(ptr(s.rows), mid.At(0, ring, 0)), mid.Block*4, x, p, next, first, &s.window)
 			if first.Map != nil {
-				first.finish(mid, s.rows, 0, blocks, slot, 0, mid.W)
+				first.finish(mid, s.rows, 0, blocks, ring, 0, mid.W)
 			}
 		}
 		turn := (top + d.Top) % w.KH
@@ -202,7 +202,7 @@ func (d gatherRows) at(p int) (block, blocks int) { return d.panels[p].block, d.
 
 func (d gatherRows) row(level cpu.Level, c unsafe.Pointer, ldc int, x []float32, pi, y int, ep *BlockedEpilogue, _ *[]float32) {
 	p := &d.panels[pi]
-	t := tileArgs{pixel: d.strideW * Lanes * 4, ldc: ldc, bStep: p.blocks * Lanes * 4, act: uint64(ep.Act), cb: len(p.moves), moves: unsafe.Pointer(&p.moves[0]),
+	t := tileArgs{pixel: d.strideW * Lanes * 4, ldc: ldc, bStep: p.blocks * Lanes * 4, act: uint64(ep.Act), cb: len(p.deltas), deltas: unsafe.Pointer(&p.deltas[0]),
 		b: at(ptr(d.data), p.offset), bias: at(ptr(d.bias), p.block*Lanes)}
 	t.lo, t.hi = ep.bounds()
 	most := tilePixels(level)

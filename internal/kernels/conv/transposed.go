@@ -85,7 +85,7 @@ func (d *Transposed) Scratch() int {
 // Run computes y of shape (Cout, H, W) from x of shape (Cin, H, W). par distributes blocks and
 // rows; if it is nil, one call computes everything.
 func (d *Transposed) Run(level cpu.Level, par gemm.Par, y, x, scratch []float32) {
-	par = always(par)
+	par = orSerial(par)
 	in, scratch := scratch[:d.in.Len()], scratch[d.in.Len():]
 	out, planes := scratch[:d.out.Len()], scratch[d.out.Len():]
 	par(d.in.Blocks(), func(lo, hi int) { d.in.FromNCHW(level, in, x, lo, hi) })
@@ -99,14 +99,14 @@ func (d *Transposed) Run(level cpu.Level, par gemm.Par, y, x, scratch []float32)
 			e := o + v.pad
 			phase := e % v.stride * h.stride
 			src := planes[(phase*d.m+c)*plane+(e/v.stride-v.first)*row:]
-			deal(y[u*h.out:][:h.out], src, d.m*plane, row, h.stride, h.pad)
+			interleave(y[u*h.out:][:h.out], src, d.m*plane, row, h.stride, h.pad)
 		}
 	})
 }
 
-// deal interleaves stride rows of n elements: dst[o] = src[(o+pad)%stride·lds + (o+pad)/stride -
+// interleave interleaves stride rows of n elements: dst[o] = src[(o+pad)%stride·lds + (o+pad)/stride -
 // pad/stride].
-func deal(dst, src []float32, lds, n, stride, pad int) {
+func interleave(dst, src []float32, lds, n, stride, pad int) {
 	switch {
 	case stride == 1:
 		copy(dst, src[:n])
