@@ -154,6 +154,23 @@ func TestPowOfAnotherTypeRunsAgain(t *testing.T) {
 	sameOnCPU(t, b, feed, feed, feed, feed, onward.Values{"x": rampOf(2, 3), "z": z})
 }
 
+// A value of another size than in the captured run is charged to the memory limit once, and given back.
+func TestSizeThatContentsDecideChanges(t *testing.T) {
+	b := onnx.NewModel("m").Opset("", 17)
+	b.Input("n", onnx.Int64)
+	b.Initializer("zero", int64(0)).Initializer("one", int64(1))
+	b.Node("Range", []string{"zero", "n", "one"}, []string{"r"})
+	b.Node("Cast", []string{"r"}, []string{"x"}, onnx.Attrs{"to": int(onnx.Float)})
+	b.Node("Exp", []string{"x"}, []string{"e"})
+	b.Node("ReduceSum", []string{"e"}, []string{"y"})
+	b.Output("y", onnx.Float, nil)
+	var feeds []onward.Values
+	for _, n := range []int64{3, 3, 3, 100000, 50, 3, 3, 3, 20, 3} {
+		feeds = append(feeds, onward.Values{"n": tensor.Scalar(n)})
+	}
+	sameOnCPU(t, b, feeds...)
+}
+
 // A Pad that repeats the edge does not read its constant_value, which is float where the rest has become int8.
 func TestQuantizedPadOfTheEdge(t *testing.T) {
 	for _, mode := range []string{"edge", "reflect", "constant"} {

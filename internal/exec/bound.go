@@ -196,7 +196,11 @@ func (b *Bound) deliver(s *state) error {
 		values = slices.Clone(values)
 		for k, id := range p.outputs {
 			if t, ok := values[id].(*tensor.Tensor); ok && b.out[k].wanted && !s.placed(id, t) {
-				values[id] = t.Clone()
+				v, err := s.copyOf(t)
+				if err != nil {
+					return err
+				}
+				values[id] = v
 			}
 		}
 	}
@@ -220,7 +224,10 @@ func (b *Bound) deliver(s *state) error {
 			}
 			return fmt.Errorf("output %q is %s: %w, it is for %s", p.graph.Values[id].Name, got, ErrBoundShape, o.t)
 		default:
-			o.result = s.own(k, id)
+			var err error
+			if o.result, err = s.own(k, id); err != nil {
+				return err
+			}
 			was := o.t
 			o.t = nil
 			if ok && t.DType() != tensor.TypeString {
@@ -269,8 +276,7 @@ func (s *state) place(id ir.ValueID, dtype tensor.DType, n int, shape []int) *te
 	if b == nil || dtype == tensor.TypeString || len(b.Bytes()) != n {
 		return nil
 	}
-	s.run.release(s.charged[id])
-	s.charged[id] = 0
+	s.run.account.release(&s.charged[id])
 	t := &s.headers[id]
 	t.Reset(dtype, b.Bytes(), shape)
 	s.alloc[id], s.owned[id] = t, false

@@ -39,10 +39,9 @@ func (s *state) begin() {
 			p.layouts.put(s.sig, l)
 		}
 	}
-	if l == nil || s.run.reserve(int64(l.total)) != nil {
+	if l == nil || s.run.account.reserve(&s.memory, int64(l.total)) != nil {
 		return // buffers are allocated one by one, and freed as they die
 	}
-	s.fixed += int64(l.total)
 	if len(s.arena) < l.total {
 		s.arena = tensor.UninitializedBytes(l.total)
 		was = nil
@@ -139,17 +138,16 @@ func (s *state) launch(c *ir.Call) error {
 	return s.run.err()
 }
 
-// free drops the values that no step after this one uses.
+// free drops the values that no step after this one uses, and gives back memory that no view
+// after it reads.
 func (s *state) free(st *step) {
 	for _, id := range st.dead {
-		if s.capture.keeps(id) {
-			continue
+		if !s.capture.keeps(id) {
+			s.values[id] = nil
 		}
-		if n := s.charged[id]; n != 0 {
-			s.run.release(n)
-			s.charged[id] = 0
-		}
-		s.values[id] = nil
+	}
+	for _, id := range st.release {
+		s.run.account.release(&s.charged[id])
 	}
 }
 
@@ -157,8 +155,7 @@ func (s *state) free(st *step) {
 // state: a view, a passed-on value or a value of another kind than tensor.
 func (s *state) takeOwnership(st *step, k int, id ir.ValueID, v tensor.Value, in []tensor.Value) (tensor.Value, error) {
 	// What Alloc may have charged for the output is replaced.
-	s.run.release(s.charged[id])
-	s.charged[id] = 0
+	s.run.account.release(&s.charged[id])
 	s.owned[id] = false
 	t, ok := v.(*tensor.Tensor)
 	if ok && len(st.subs) == 0 {
@@ -172,10 +169,9 @@ func (s *state) takeOwnership(st *step, k int, id ir.ValueID, v tensor.Value, in
 				continue
 			}
 			if j != view {
-				if err := s.run.reserve(tensor.SizeOf(t)); err != nil {
+				if err := s.run.account.reserve(&s.charged[id], tensor.SizeOf(t)); err != nil {
 					return nil, err
 				}
-				s.charged[id] = tensor.SizeOf(t)
 				s.owned[id] = true
 				return t.Clone(), nil
 			}
@@ -187,11 +183,9 @@ func (s *state) takeOwnership(st *step, k int, id ir.ValueID, v tensor.Value, in
 			return v, nil
 		}
 	}
-	n := tensor.SizeOf(v)
-	if err := s.run.reserve(n); err != nil {
+	if err := s.run.account.reserve(&s.charged[id], tensor.SizeOf(v)); err != nil {
 		return nil, err
 	}
-	s.charged[id] = n
 	return v, nil
 }
 
@@ -207,10 +201,7 @@ func overlapping(x, y []byte) bool {
 
 // drop ends a call: its scratch and reservations are given back.
 func (s *state) drop(c *ir.Call) {
-	if c.Held != 0 {
-		s.run.release(c.Held)
-		c.Held = 0
-	}
+	s.run.account.release(&s.held[c.Index])
 	s.used, s.want = 0, 0
 }
 
@@ -262,11 +253,11 @@ func (s *state) allocate(c *ir.Call, i int, dtype tensor.DType, shape []int) (*t
 			return t, nil
 		}
 	}
-	if err := s.run.reserve(int64(n)); err != nil {
+	was := s.charged[id].n // of an earlier Alloc in this call
+	if err := s.run.account.reserve(&s.charged[id], int64(n)); err != nil {
 		return nil, fmt.Errorf("output %d, %s%v: %w", i, dtype, shape, err)
 	}
-	s.run.release(s.charged[id])
-	s.charged[id] = int64(n)
+	s.run.account.reduce(&s.charged[id], was)
 	var t *tensor.Tensor
 	if g >= 0 && !s.plan.groups[g].edge && dtype != tensor.TypeString {
 		t = &s.headers[id]
@@ -305,11 +296,10 @@ func (s *state) Scratch(c *ir.Call, n int) ([]byte, error) {
 	s.want += need
 	if s.used+need > len(s.scratch) {
 		grow := int64(s.want)
-		if err := s.run.reserve(grow); err != nil {
+		if err := s.run.account.reserve(&s.memory, grow); err != nil {
 			return nil, fmt.Errorf("scratch of %d bytes: %w", n, err)
 		}
 		// The old block stays alive through the slices that were cut from it.
-		s.fixed += grow
 		s.scratch = tensor.AlignedBytes(int(grow))
 		s.used = 0
 	}
@@ -320,14 +310,7 @@ func (s *state) Scratch(c *ir.Call, n int) ([]byte, error) {
 
 // Reserve implements ir.Env.
 func (s *state) Reserve(c *ir.Call, n int64) error {
-	if n < 0 {
-		return fmt.Errorf("reservation of %d bytes overflows", n)
-	}
-	if err := s.run.reserve(n); err != nil {
-		return err
-	}
-	c.Held += n
-	return nil
+	return s.run.account.reserve(&s.held[c.Index], n)
 }
 
 // Parallel implements ir.Env.
@@ -377,11 +360,11 @@ func (s *state) RunGraph(c *ir.Call, k int, in []tensor.Value) ([]tensor.Value, 
 	out := make([]tensor.Value, len(sp.outputs))
 	for i, id := range sp.outputs {
 		out[i] = sub.values[id]
-		if t, ok := out[i].(*tensor.Tensor); ok && overlapping(t.Bytes(), sub.arena) {
-			out[i] = t.Clone() // the arena is the next round's
-		}
 		if err := s.Reserve(c, tensor.SizeOf(out[i])); err != nil {
 			return nil, err
+		}
+		if t, ok := out[i].(*tensor.Tensor); ok && overlapping(t.Bytes(), sub.arena) {
+			out[i] = t.Clone() // the arena is the next round's
 		}
 	}
 	return out, nil
@@ -389,12 +372,9 @@ func (s *state) RunGraph(c *ir.Call, k int, in []tensor.Value) ([]tensor.Value, 
 
 // Release implements ir.Env.
 func (s *state) Release(c *ir.Call, v tensor.Value) {
-	if v == nil {
-		return
+	if v != nil {
+		s.run.account.reduce(&s.held[c.Index], tensor.SizeOf(v))
 	}
-	n := min(tensor.SizeOf(v), c.Held)
-	c.Held -= n
-	s.run.release(n)
 }
 
 // Seed implements ir.Env.

@@ -59,8 +59,10 @@ type step struct {
 	in   []ir.ValueID
 	out  []ir.ValueID
 	dead []ir.ValueID // not used by any later step
-	subs []*Plan
-	view bool // output 0 may alias an input
+	// release lists the values whose memory no later step uses, through a view either.
+	release []ir.ValueID
+	subs    []*Plan
+	view    bool // output 0 may alias an input
 }
 
 // group is a set of values that share memory, being views of one another.
@@ -158,7 +160,7 @@ func (p *Plan) Only(wanted []bool) *Plan {
 		if !used {
 			continue
 		}
-		s.dead = nil
+		s.dead, s.release = nil, nil
 		s.node.EachUse(func(id ir.ValueID) { live[id] = true })
 		q.steps = append(q.steps, s)
 	}
@@ -296,9 +298,16 @@ func (p *Plan) planLifetimes() {
 		}
 		p.groups[k].last = max(p.groups[k].last, last[id])
 	}
+	lastOfRoot := slices.Clone(last)
+	for id, r := range root {
+		lastOfRoot[r] = max(lastOfRoot[r], last[id])
+	}
 	for _, id := range p.dynamic {
 		if l := last[id]; l >= 0 && !p.isOutput[id] {
 			p.steps[l].dead = append(p.steps[l].dead, id)
+		}
+		if l := lastOfRoot[root[id]]; l >= 0 && l < len(p.steps) {
+			p.steps[l].release = append(p.steps[l].release, id)
 		}
 	}
 }

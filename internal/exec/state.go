@@ -2,8 +2,8 @@ package exec
 
 import (
 	"context"
-	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -11,9 +11,6 @@ import (
 	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/tensor"
 )
-
-// ErrMemoryLimit is the cause when a run would pass its memory limit.
-var ErrMemoryLimit = errors.New("memory limit exceeded")
 
 // Observer sees every node that has run: with its inputs, its results and how
 // long it took. The values are valid only during the call.
@@ -32,23 +29,11 @@ type Request struct {
 type run struct {
 	ctx     context.Context
 	done    <-chan struct{}
-	limit   int64
-	used    atomic.Int64
+	account account
 	observe Observer
 	seed    uint64
 	seeds   atomic.Uint64
 }
-
-func (r *run) reserve(n int64) error {
-	u := r.used.Add(n)
-	if r.limit > 0 && (u > r.limit || u < 0) {
-		r.used.Add(-n)
-		return fmt.Errorf("%w: %d bytes more than the %d in use pass the limit of %d", ErrMemoryLimit, n, u-n, r.limit)
-	}
-	return nil
-}
-
-func (r *run) release(n int64) { r.used.Add(-n) }
 
 func (r *run) err() error {
 	if r.done == nil {
@@ -67,7 +52,7 @@ type state struct {
 	plan    *Plan
 	run     *run
 	values  []tensor.Value
-	charged []int64          // bytes charged to the limit, per value
+	charged []hold           // per value: its own memory
 	alloc   []*tensor.Tensor // what Alloc returned for a value in this run
 	owned   []bool           // per value: its memory is nobody else's
 	headers []tensor.Tensor
@@ -81,7 +66,10 @@ type state struct {
 	capture capture
 	sizes   []int // bytes that each group took in this run
 	sig     []byte
-	fixed   int64 // bytes charged for arena and scratch
+
+	memory  hold   // arena and scratch
+	results hold   // copies for the caller
+	held    []hold // per step: what its call has reserved
 
 	scratch []byte
 	used    int // of scratch
@@ -106,8 +94,8 @@ func (p *Plan) state() *state {
 	}
 	p.states.mu.Unlock()
 	n := len(p.graph.Values)
-	s := &state{plan: p, values: make([]tensor.Value, n), charged: make([]int64, n), alloc: make([]*tensor.Tensor, n),
-		owned: make([]bool, n), headers: make([]tensor.Tensor, n), calls: make([]ir.Call, len(p.steps)), sizes: make([]int, len(p.groups))}
+	s := &state{plan: p, values: make([]tensor.Value, n), charged: make([]hold, n), alloc: make([]*tensor.Tensor, n),
+		owned: make([]bool, n), headers: make([]tensor.Tensor, n), calls: make([]ir.Call, len(p.steps)), held: make([]hold, len(p.steps)), sizes: make([]int, len(p.groups))}
 	for i := range p.consts {
 		s.values[p.consts[i].id] = p.consts[i].v
 	}
@@ -132,21 +120,24 @@ func (s *state) finish() {
 
 // reset ends a run. What the next one replays stays.
 func (s *state) reset() {
-	if s.capture.replaying || s.capture.captured {
+	if s.capture.captured && !s.capture.disabled {
 		s.forget(s.capture.unfixed, s.capture.eager)
 	} else {
 		s.forget(s.plan.dynamic, s.plan.allSteps)
 	}
-	s.run.release(s.fixed)
-	s.fixed = 0
+	a := &s.run.account
+	a.release(&s.memory)
+	a.release(&s.results)
+	if n := a.used.Load(); n != 0 && s.run == &s.request {
+		panic(fmt.Sprintf("exec: a run has ended with %d bytes reserved", n))
+	}
 	s.run, s.given, s.bound = nil, nil, nil
 }
 
 // start begins a run.
 func (s *state) start(ctx context.Context, req *Request) {
 	r := &s.request
-	r.ctx, r.done, r.limit, r.observe, r.seed = ctx, ctx.Done(), req.MemoryLimit, req.Observe, req.Seed
-	r.used.Store(0)
+	r.ctx, r.done, r.account.limit, r.observe, r.seed = ctx, ctx.Done(), req.MemoryLimit, req.Observe, req.Seed
 	r.seeds.Store(0)
 	s.run = r
 }
@@ -173,10 +164,7 @@ func (s *state) set(in []tensor.Value) error {
 // forget drops values, and what the calls of steps hold.
 func (s *state) forget(values []ir.ValueID, steps []int32) {
 	for _, id := range values {
-		if c := s.charged[id]; c != 0 {
-			s.run.release(c)
-			s.charged[id] = 0
-		}
+		s.run.account.release(&s.charged[id])
 		s.values[id], s.alloc[id], s.owned[id] = nil, nil, false
 	}
 	for _, i := range steps {
@@ -218,13 +206,17 @@ func (p *Plan) runInto(ctx context.Context, req *Request, out []tensor.Value) er
 		return err
 	}
 	for i, id := range p.outputs {
-		out[i] = s.own(i, id)
+		v, err := s.own(i, id)
+		if err != nil {
+			return err
+		}
+		out[i] = v
 	}
 	return nil
 }
 
 // own returns output i as a value that shares no memory with anything else.
-func (s *state) own(i int, id ir.ValueID) tensor.Value {
+func (s *state) own(i int, id ir.ValueID) (tensor.Value, error) {
 	v := s.values[id]
 	var given *tensor.Tensor
 	if i < len(s.given) {
@@ -233,32 +225,34 @@ func (s *state) own(i int, id ir.ValueID) tensor.Value {
 	switch v := v.(type) {
 	case *tensor.Tensor:
 		if v == given {
-			return v
+			return v, nil
 		}
 		if given != nil && given.DType() == v.DType() && v.DType() != tensor.TypeString && len(given.Bytes()) == len(v.Bytes()) {
 			copy(given.Bytes(), v.Bytes())
 			given.Reset(v.DType(), given.Bytes(), v.Shape())
-			return given
+			return given, nil
 		}
-		for _, o := range s.plan.outputs[:i] {
-			if o == id {
-				return v.Clone()
-			}
+		if s.owned[id] && !slices.Contains(s.plan.outputs[:i], id) {
+			return v, nil
 		}
-		if s.owned[id] {
-			return v
-		}
-		return v.Clone()
 	case *tensor.Map:
 		if s.plan.opts.Mapped == nil {
-			return v
+			return v, nil
 		}
 	case *tensor.Sequence:
 		if v.Elem.Kind == tensor.KindMap && s.plan.opts.Mapped == nil {
-			return v
+			return v, nil
 		}
 	}
-	return tensor.Clone(v)
+	return s.copyOf(v)
+}
+
+// copyOf returns a copy for the caller.
+func (s *state) copyOf(v tensor.Value) (tensor.Value, error) {
+	if err := s.run.account.reserve(&s.results, tensor.SizeOf(v)); err != nil {
+		return nil, fmt.Errorf("copy of an output: %w", err)
+	}
+	return tensor.Clone(v), nil
 }
 
 func (s *state) exec() (err error) {

@@ -43,8 +43,7 @@ type Call struct {
 	Capturing bool
 
 	Node  *Node
-	Index int   // position of the node in its plan
-	Held  int64 // bytes charged to this call by the engine
+	Index int // position of the node in its plan
 	Env   Env
 
 	launches []Launch // pending ones, in order

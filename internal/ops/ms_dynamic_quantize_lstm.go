@@ -53,17 +53,16 @@ func (op *DynamicQuantizeLSTM) Run(c *ir.Call) error {
 	if err := quantizeBack(c, tensor.Of[float32](rounded)); err != nil {
 		return err
 	}
-	plain := *c
-	plain.In = slices.Clone(c.In[:min(8, len(c.In))])
-	plain.In[0] = rounded
+	in := slices.Clone(c.In[:min(8, len(c.In))])
+	in[0] = rounded
 	for i := 1; i <= 2; i++ {
-		if plain.In[i], err = op.weights(c, i, 8+2*(i-1), dirs); err != nil {
+		if in[i], err = op.weights(c, i, 8+2*(i-1), dirs); err != nil {
 			return err
 		}
 	}
-	err = runLSTM(&op.of, &plain, nil, lstmHooks[float32]{round: func(state []float32) error { return quantizeBack(c, state) }})
-	c.Held = plain.Held
-	return err
+	defer func(outer []tensor.Value) { c.In = outer }(c.In)
+	c.In = in
+	return runLSTM(&op.of, c, nil, lstmHooks[float32]{round: func(state []float32) error { return quantizeBack(c, state) }})
 }
 
 // weights returns what input i stands for, each direction transposed; its scale and

@@ -1,0 +1,255 @@
+package exec
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"github.com/onward-ml/onward/internal/ir"
+	"github.com/onward-ml/onward/tensor"
+)
+
+// sized makes a matrix of as many rows as its input, a scalar, says.
+type sized struct{}
+
+func (sized) Infer(c *ir.InferContext) error {
+	c.SetOut(0, ir.TensorType(tensor.TypeFloat32, ir.Unknown, ir.Known(4)))
+	return nil
+}
+func (sized) Run(c *ir.Call) error {
+	n := int(tensor.Of[float32](c.Tensor(0))[0])
+	if n < 0 {
+		return errors.New("a negative size")
+	}
+	if err := c.Reserve(int64(n)); err != nil {
+		return err
+	}
+	if _, err := c.Scratch(n); err != nil {
+		return err
+	}
+	y, err := c.Output(0, tensor.TypeFloat32, n, 4)
+	if err != nil {
+		return err
+	}
+	clear(y.Bytes())
+	return nil
+}
+
+// sizedChain is a chain after an operator whose output's size depends on contents.
+func sizedChain(t testing.TB, ops ...ir.Operator) *ir.Graph {
+	g := chain(t, append([]ir.Operator{sized{}}, ops...)...)
+	g.Values[g.Inputs[0]].Type = ir.TensorType(tensor.TypeFloat32)
+	return g
+}
+
+func size(n int) *tensor.Tensor { return tensor.Scalar(float32(n)) }
+
+// held returns what the account and the holds of a state say after a run.
+func held(s *state) int64 {
+	n := s.request.account.used.Load() + s.memory.n + s.results.n
+	for _, h := range s.charged {
+		n += h.n
+	}
+	for _, h := range s.held {
+		n += h.n
+	}
+	return n
+}
+
+// A value whose size differs from that of the captured run is charged and given back once.
+func TestAccountOfChangingSizes(t *testing.T) {
+	p, err := Compile(sizedChain(t, addOne{}, turned{}, addOne{}), Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, n := range []int{3, 3, 3, 100000, 50, 3, 3, 3, 70, 3} {
+		out, err := p.Run(context.Background(), &Request{Inputs: []tensor.Value{size(n)}, MemoryLimit: 8 << 20})
+		if err != nil {
+			t.Fatalf("n = %d: %v", n, err)
+		}
+		if y := out[0].(*tensor.Tensor); y.Dim(0) != n || n > 0 && tensor.Of[float32](y)[0] != 2 {
+			t.Errorf("n = %d: got %v", n, y)
+		}
+		if h := held(p.states.idle[0]); h != 0 {
+			t.Errorf("n = %d: %d bytes are held after the run", n, h)
+		}
+	}
+}
+
+// The account is 0 after each run, however it ends, and a limit that is enough for one run is
+// enough for each later one.
+func TestRandomAccount(t *testing.T) {
+	rapid.Check(t, func(rt *rapid.T) {
+		kinds := []ir.Operator{addOne{}, turned{}, flatView{}, flat{}, body{n: 2}, &launching{}, stopped{}}
+		var ops []ir.Operator
+		for range rapid.IntRange(1, 6).Draw(rt, "ops") {
+			ops = append(ops, kinds[rapid.IntRange(0, len(kinds)-1).Draw(rt, "op")])
+		}
+		g := sizedChain(t, ops...)
+		for _, n := range g.Nodes {
+			if rapid.IntRange(0, 2).Draw(rt, "output") == 0 {
+				g.Outputs = append(g.Outputs, n.Out[0])
+			}
+		}
+		p, err := Compile(g, Options{Generic: rapid.IntRange(0, 4).Draw(rt, "generic") == 0})
+		if err != nil {
+			rt.Fatal(err)
+		}
+		b := p.NewBound()
+		for k := range g.Outputs {
+			b.SetOutput(k, nil)
+		}
+		x := size(0)
+		b.SetInput(0, x)
+		for range rapid.IntRange(1, 25).Draw(rt, "runs") {
+			n := rapid.SampledFrom([]int{3, 3, 3, 3, 0, 50, 100000, -1}).Draw(rt, "n")
+			tensor.Of[float32](x)[0] = float32(n)
+			limit := rapid.SampledFrom([]int64{0, 1 << 10, 1 << 16, 1 << 22}).Draw(rt, "limit")
+			ctx, cancel := context.WithCancel(context.Background())
+			stop = func() {}
+			if rapid.IntRange(0, 5).Draw(rt, "cancel") == 0 {
+				stop = cancel
+			}
+			if rapid.Bool().Draw(rt, "bound") {
+				err = b.Run(ctx, &Request{MemoryLimit: limit})
+			} else {
+				_, err = p.Run(ctx, &Request{Inputs: []tensor.Value{x}, MemoryLimit: limit})
+			}
+			cancel()
+			if err != nil && n >= 0 && !errors.Is(err, ErrMemoryLimit) && !errors.Is(err, context.Canceled) {
+				rt.Fatal(err)
+			}
+			if err != nil && limit == 0 && errors.Is(err, ErrMemoryLimit) {
+				rt.Fatal(err)
+			}
+			states := p.states.idle
+			if b.state != nil {
+				states = append(states[:len(states):len(states)], b.state)
+			}
+			for _, s := range states {
+				if h := held(s); h != 0 {
+					rt.Fatalf("%d bytes are held after a run that ended with %v", h, err)
+				}
+			}
+		}
+	})
+}
+
+// Copies of outputs are charged before they are made.
+func TestLimitOfOutputs(t *testing.T) {
+	const rows = 1 << 16
+	for _, test := range []struct {
+		name string
+		ops  []ir.Operator
+		out  int // the value that is each output: 0 is the input
+	}{
+		{"input", []ir.Operator{addOne{}}, 0},
+		{"result", []ir.Operator{addOne{}}, 1},
+		{"view", []ir.Operator{addOne{}, flatView{}}, 2},
+	} {
+		for _, generic := range []bool{false, true} {
+			g := chain(t, test.ops...)
+			id := g.Inputs[0]
+			if test.out > 0 {
+				id = g.Nodes[test.out-1].Out[0]
+			}
+			g.Outputs = nil
+			for range 1000 {
+				g.Outputs = append(g.Outputs, id)
+			}
+			p, err := Compile(g, Options{Generic: generic})
+			if err != nil {
+				t.Fatal(err)
+			}
+			x := input(rows)
+			_, err = p.Run(context.Background(), &Request{Inputs: []tensor.Value{x}, MemoryLimit: 8 << 20})
+			if !errors.Is(err, ErrMemoryLimit) {
+				t.Errorf("%s, generic=%v: got %v for a thousand outputs of 1 MiB, want %v", test.name, generic, err, ErrMemoryLimit)
+			}
+			b := p.NewBound()
+			b.SetInput(0, x)
+			for k := range g.Outputs {
+				b.SetOutput(k, nil)
+			}
+			if err := b.Run(context.Background(), &Request{MemoryLimit: 8 << 20}); !errors.Is(err, ErrMemoryLimit) {
+				t.Errorf("%s, generic=%v, bound: got %v, want %v", test.name, generic, err, ErrMemoryLimit)
+			}
+		}
+	}
+}
+
+// Memory stays charged as long as a view of it is used.
+func TestViewsHoldMemory(t *testing.T) {
+	const views = 8
+	g := chain(t, addOne{})
+	x := g.Inputs[0]
+	g.Nodes, g.Outputs = nil, nil
+	node := func(op ir.Operator, in ...ir.ValueID) ir.ValueID {
+		id := g.NewValue("", g.Values[in[0]].Type)
+		g.Nodes = append(g.Nodes, &ir.Node{OpType: "op", Op: op, In: in, Out: []ir.ValueID{id}})
+		return id
+	}
+	var all []ir.ValueID
+	for range views {
+		all = append(all, node(viewOf{}, node(addOne{}, x)))
+	}
+	last := node(addOne{}, all...)
+	g.Outputs = []ir.ValueID{last}
+	for _, generic := range []bool{false, true} {
+		p, err := Compile(g, Options{Generic: generic, Unplanned: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		in := input(1 << 16) // 1 MiB
+		_, err = p.Run(context.Background(), &Request{Inputs: []tensor.Value{in}, MemoryLimit: 5 << 20})
+		if !errors.Is(err, ErrMemoryLimit) {
+			t.Errorf("generic=%v: got %v for eight views of 1 MiB, want %v", generic, err, ErrMemoryLimit)
+		}
+		if _, err = p.Run(context.Background(), &Request{Inputs: []tensor.Value{in}, MemoryLimit: 10 << 20}); err != nil {
+			t.Errorf("generic=%v: %v", generic, err)
+		}
+	}
+}
+
+// viewOf hands out its input.
+type viewOf struct{}
+
+func (viewOf) Infer(c *ir.InferContext) error { c.SetOut(0, c.Type(0)); return nil }
+func (viewOf) ViewOf() int                    { return 0 }
+func (viewOf) Run(c *ir.Call) error           { c.Set(0, c.Tensor(0)); return nil }
+
+// States of one run share its account.
+func TestAccountIsShared(t *testing.T) {
+	a := &account{limit: 1000}
+	var wg sync.WaitGroup
+	for range 8 {
+		wg.Go(func() {
+			var h hold
+			for i := range 1000 {
+				if err := a.reserve(&h, int64(i%200)); err != nil && !errors.Is(err, ErrMemoryLimit) {
+					t.Error(err)
+				}
+				a.reduce(&h, int64(i%70))
+				if i%10 == 0 {
+					a.release(&h)
+					a.release(&h)
+				}
+				if n := a.used.Load(); n < 0 {
+					t.Errorf("%d bytes are in use", n)
+				}
+			}
+			a.release(&h)
+		})
+	}
+	wg.Wait()
+	if n := a.used.Load(); n != 0 {
+		t.Errorf("%d bytes are in use at the end", n)
+	}
+	var h hold
+	if a.reserve(&h, -1) == nil {
+		t.Error("a negative reservation succeeded")
+	}
+}
