@@ -375,8 +375,13 @@ func MarshalValue(v tensor.Value) ([]byte, error) {
 	return nil, fmt.Errorf("unsupported value type %T", v)
 }
 
-// FromSparse returns the SparseTensorProto of s, which it aliases.
+// FromSparse returns the SparseTensorProto of s, which it aliases. It panics if s is in
+// another format than COO and inconsistent.
 func FromSparse(s *tensor.Sparse) *SparseTensor {
+	s, err := s.COO()
+	if err != nil {
+		panic(err)
+	}
 	p := &SparseTensor{Values: FromTensor(s.Values), Indices: FromTensor(s.Indices)}
 	for _, d := range s.Shape {
 		p.Dims = append(p.Dims, int64(d))

@@ -342,6 +342,13 @@ func elementTensor(t *Tensor, i int) *Tensor {
 }
 
 func (c *comparison) sparse(path string, got, want *Sparse) error {
+	var err error
+	if got, err = got.COO(); err != nil {
+		return err
+	}
+	if want, err = want.COO(); err != nil {
+		return err
+	}
 	if !slices.Equal(got.Shape, want.Shape) {
 		return fmt.Errorf("tensor: got shape %v%s, want %v", got.Shape, at(path), want.Shape)
 	}

@@ -133,8 +133,12 @@ func (o *Optional) MarshalJSON() ([]byte, error) {
 	return json.Marshal(o.Value)
 }
 
-// MarshalJSON returns an object with the members shape, indices and values.
+// MarshalJSON returns an object with the members shape, indices and values, in COO format.
 func (s *Sparse) MarshalJSON() ([]byte, error) {
+	s, err := s.COO()
+	if err != nil {
+		return nil, err
+	}
 	return json.Marshal(struct {
 		Shape   []int   `json:"shape"`
 		Indices *Tensor `json:"indices"`

@@ -30,7 +30,7 @@ func TestMarshalJSON(t *testing.T) {
 		{&Map{Must(New([]string{"k\""}, 1)), &Sequence{Items: []Value{Must(New([]int8{1, 2}))}}}, `{"k\"":[1,2]}`},
 		{&Optional{}, "null"},
 		{&Optional{Value: Scalar(int8(1))}, "1"},
-		{&Sparse{Must(New([]int8{5}, 1)), Must(New([]int64{2}, 1)), []int{3}}, `{"shape":[3],"indices":[2],"values":[5]}`},
+		{&Sparse{Values: Must(New([]int8{5}, 1)), Indices: Must(New([]int64{2}, 1)), Shape: []int{3}}, `{"shape":[3],"indices":[2],"values":[5]}`},
 	} {
 		got, err := json.Marshal(c.v)
 		if err != nil || string(got) != c.want {

@@ -7,7 +7,7 @@ import (
 	"unsafe"
 )
 
-// positions returns the linear (row-major) index of each value.
+// positions returns the linear (row-major) index of each value. s is in COO format.
 func (s *Sparse) positions() []int {
 	ix := Of[int64](s.Indices)
 	out := make([]int, s.Values.Len())
@@ -26,6 +26,10 @@ func (s *Sparse) positions() []int {
 // ToDense returns the dense form of s. It fails before allocating if the contents would take more
 // than limit bytes. A limit of 0 means no limit.
 func (s *Sparse) ToDense(limit int64) (*Tensor, error) {
+	s, err := s.COO()
+	if err != nil {
+		return nil, err
+	}
 	n, err := ByteLen(s.Values.dtype, s.Shape)
 	if err != nil {
 		return nil, err

@@ -1,6 +1,7 @@
 package tensor
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -152,21 +153,31 @@ type Optional struct {
 // Type returns optional(elem).
 func (o *Optional) Type() Type { return OptionalOf(o.Elem) }
 
-// Sparse is a tensor that stores its non-zero values in coordinate form
-// (https://onnx.ai/onnx/api/classes.html#sparsetensorproto). Indices is an int64 tensor: linear
-// indices of shape [nnz] or coordinates of shape [nnz, rank], ascending and without duplicates.
+// Sparse is a tensor that stores its non-zero values and their int64 indices, ascending and
+// without duplicates. Shape is that of the dense form. ONNX has the COO format only
+// (https://onnx.ai/onnx/api/classes.html#sparsetensorproto).
 type Sparse struct {
-	Values  *Tensor // [nnz]
+	Format SparseFormat
+	// Values are [nnz]; in the block format [blocks, …], where the dimensions of a
+	// block divide the last ones of the shape.
+	Values *Tensor
+	// Indices are linear indices [nnz] or coordinates [nnz, rank] for COO; the columns
+	// [nnz] for CSR; [2, blocks] of block rows and block columns for the block format.
 	Indices *Tensor
 	Shape   []int
+	// Outer is for CSR, [rows+1]: row r has the values from Outer[r] to Outer[r+1].
+	Outer *Tensor
 }
 
 // Type returns sparse_tensor(elem).
 func (s *Sparse) Type() Type { return SparseType(s.Values.dtype) }
 
-// NewSparse returns a sparse tensor. It fails if indices are out of range, not ascending or of the
-// wrong shape.
+// NewSparse returns a sparse tensor in COO format. It fails if indices are out of range, not
+// ascending or of the wrong shape.
 func NewSparse(values, indices *Tensor, shape ...int) (*Sparse, error) {
+	if values == nil || indices == nil {
+		return nil, errors.New("tensor: values or indices of a sparse tensor are missing")
+	}
 	n, err := Elements(shape)
 	if err != nil {
 		return nil, err
@@ -241,7 +252,7 @@ func SizeOf(v Value) int64 {
 		}
 		return header + SizeOf(v.Value)
 	case *Sparse:
-		return header + SizeOf(v.Values) + SizeOf(v.Indices)
+		return header + SizeOf(v.Values) + SizeOf(v.Indices) + SizeOf(v.Outer)
 	}
 	return 0
 }
@@ -262,7 +273,11 @@ func Clone(v Value) Value {
 	case *Optional:
 		return &Optional{Elem: v.Elem, Value: Clone(v.Value)}
 	case *Sparse:
-		return &Sparse{Values: v.Values.Clone(), Indices: v.Indices.Clone(), Shape: slices.Clone(v.Shape)}
+		c := &Sparse{Format: v.Format, Values: v.Values.Clone(), Indices: v.Indices.Clone(), Shape: slices.Clone(v.Shape)}
+		if v.Outer != nil {
+			c.Outer = v.Outer.Clone()
+		}
+		return c
 	}
 	return nil
 }
