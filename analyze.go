@@ -1,8 +1,7 @@
 package onward
 
 import (
-	"github.com/onward-ml/onward/internal/frontend"
-	"github.com/onward-ml/onward/internal/ir"
+	"github.com/onward-ml/onward/internal/goengine"
 	"github.com/onward-ml/onward/onnx"
 )
 
@@ -34,42 +33,16 @@ func Analyze(m *onnx.Model, limits Limits) (*Analysis, error) {
 	if m == nil {
 		return nil, statusf(NoModel, "there is no model")
 	}
-	g, err := convert(m, frontend.Options{Limits: limits.frontend()})
+	values, nodes, err := goengine.Analyze(m, limits)
 	if err != nil {
 		return nil, loadStatus(err)
 	}
 	a := &Analysis{}
-	for i := range g.Values {
-		if v := &g.Values[i]; v.Name != "" {
-			a.Values = append(a.Values, inferredArg(v))
-		}
+	for _, v := range values {
+		a.Values = append(a.Values, NodeArg{Name: v.Name, Type: v.Type.String(), Shape: v.Shape, typ: v.Type})
 	}
-	for i, n := range g.Nodes {
-		a.Nodes = append(a.Nodes, NodeInfo{Index: i, Name: n.Name, OpType: n.OpType, Domain: n.Domain, Opset: n.Opset,
-			Inputs: valueNames(g, n.In), Outputs: valueNames(g, n.Out)})
+	for i, n := range nodes {
+		a.Nodes = append(a.Nodes, NodeInfo{Index: i, Name: n.Name, OpType: n.OpType, Domain: n.Domain, Opset: n.Opset, Inputs: n.In, Outputs: n.Out})
 	}
 	return a, nil
-}
-
-func inferredArg(v *ir.Value) NodeArg {
-	a := NodeArg{Name: v.Name, typ: v.Type.Base()}
-	a.Type = a.typ.String()
-	if !v.Type.Ranked() {
-		return a
-	}
-	a.Shape = dimsOf(v.Type.Shape)
-	return a
-}
-
-func dimsOf(shape []ir.Dim) []Dim {
-	r := make([]Dim, len(shape))
-	for i, d := range shape {
-		r[i] = Dim{Value: -1}
-		if n, ok := d.Value(); ok {
-			r[i].Value = int64(n)
-		} else if !d.IsUnknown() {
-			r[i].Param = d.String()
-		}
-	}
-	return r
 }

@@ -23,7 +23,7 @@ func BenchmarkTinyChain(b *testing.B) {
 		}
 		m.Output(prev, onnx.Float, 1, 4)
 		b.Run(fmt.Sprint(n), func(b *testing.B) {
-			s, err := onward.OpenModel(m.Must(), nil)
+			s, err := onward.OpenModel(b.Context(), m.Must(), nil)
 			if err != nil {
 				b.Fatal(err)
 			}
@@ -61,7 +61,7 @@ func BenchmarkBound(b *testing.B) {
 		{"convolutions", convNet(), ramp(3*8*8, 1, 3, 8, 8)},
 	}
 	for _, c := range cases {
-		s, err := onward.OpenModel(c.model.Must(), nil)
+		s, err := onward.OpenModel(b.Context(), c.model.Must(), nil)
 		must(b, err)
 		b.Run(c.name+"/Run", func(b *testing.B) {
 			feed := onward.Values{"x": c.x}

@@ -7,12 +7,13 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/onward-ml/onward/driver"
 	"github.com/onward-ml/onward/tensor"
 )
 
-// Binding holds the places of a session's inputs and outputs, as ONNX Runtime's
-// IOBinding: memory that runs read from and write to where it is, on the CPU or on
-// the device that the model runs on.
+// Binding is memory that is bound to a session's inputs and outputs, as ONNX Runtime's
+// IOBinding: runs read from it and write to it in place, on the CPU or on the device
+// that the model runs on.
 //
 // What is bound is checked when it is bound. Inputs are read during
 // [Session.RunBinding], so their contents may change between runs; only an input
@@ -30,10 +31,11 @@ type Binding struct {
 	in      []*OrtValue // per input of the session
 	out     []boundOutput
 	order   []int // outputs in the order of binding
-	engine  EngineBinding
-	of      Engine // that made it
-	ran     bool   // since the outputs were bound
-	ready   bool   // what is bound is complete
+	engine  driver.Binding
+	options driver.RunOptions // of the run
+	of      driver.Engine     // that made it
+	ran     bool              // since the outputs were bound
+	ready   bool              // what is bound is complete
 	closed  bool
 }
 
@@ -42,40 +44,6 @@ type boundOutput struct {
 	bound  bool
 	device Device
 	given  *OrtValue // memory for the result, nil when the engine allocates it
-}
-
-// Binder is an engine that can work with bound memory. Others copy.
-type Binder interface {
-	NewBinding() (EngineBinding, error)
-}
-
-// EngineBinding is what an engine does for a [Binding]. It is used by one goroutine
-// at a time. Inputs and outputs are by position, as in a [Request], and have been
-// checked against the model's declarations.
-type EngineBinding interface {
-	// BindInput has runs read input i from v; v nil leaves the input out.
-	BindInput(i int, v *OrtValue) error
-	// BindOutput has runs write output i to v, or with v nil to memory that the
-	// engine allocates on the device.
-	BindOutput(i int, v *OrtValue, d Device) error
-	// ClearOutput has runs not return output i.
-	ClearOutput(i int)
-	// SynchronizeInputs waits until copies to the device are done,
-	// SynchronizeOutputs until results are.
-	SynchronizeInputs() error
-	SynchronizeOutputs() error
-	// Run computes the bound outputs.
-	Run(ctx context.Context, opts *RunOptions) error
-	// Output returns output i of the last run, whose memory the next run may change.
-	Output(i int) (*OrtValue, error)
-	// Close frees what the binding holds.
-	Close() error
-}
-
-// Allocator is an engine with memory on devices other than the CPU.
-type Allocator interface {
-	// Allocate returns a tensor in the memory of the device, of undefined contents.
-	Allocate(d Device, dtype tensor.DType, shape []int) (DeviceTensor, error)
 }
 
 // NewBinding returns a binding without inputs and outputs.
@@ -87,7 +55,7 @@ func (s *Session) NewBinding() (*Binding, error) {
 	}
 	b := &Binding{session: s, in: make([]*OrtValue, len(s.inputs)+len(s.defaults)), out: make([]boundOutput, len(s.outputs)), of: s.engine}
 	var err error
-	if e, ok := s.engine.(Binder); ok {
+	if e, ok := s.engine.(driver.Binder); ok {
 		b.engine, err = e.NewBinding()
 	} else {
 		b.engine = newRequestBinding(s)
@@ -97,8 +65,6 @@ func (s *Session) NewBinding() (*Binding, error) {
 	}
 	return b, nil
 }
-
-func errClosed() error { return &StatusError{Code: Fail, Message: "the session is closed"} }
 
 // NewOrtValue returns a copy of a tensor in the memory of a device that the session's
 // provider works on. On the CPU the tensor is copied as well.
@@ -116,7 +82,7 @@ func (s *Session) NewOrtValue(t *tensor.Tensor, d Device) (*OrtValue, error) {
 // NewOrtValueOf returns a tensor of undefined contents in the memory of a device that
 // the session's provider works on.
 func (s *Session) NewOrtValueOf(d Device, dtype tensor.DType, shape ...int) (*OrtValue, error) {
-	d, err := d.resolve()
+	d, err := d.Resolve()
 	if err != nil {
 		return nil, err
 	}
@@ -127,14 +93,14 @@ func (s *Session) NewOrtValueOf(d Device, dtype tensor.DType, shape ...int) (*Or
 		return nil, statusf(InvalidArgument, "Creation of OrtValues is currently only supported from non-string element types")
 	}
 	if _, err := tensor.ByteLen(dtype, shape); err != nil {
-		return nil, &StatusError{Code: InvalidArgument, Message: err.Error(), Err: err}
+		return nil, invalid(err)
 	}
 	s.mu.RLock()
 	defer s.mu.RUnlock()
 	if s.closed {
 		return nil, errClosed()
 	}
-	a, ok := s.engine.(Allocator)
+	a, ok := s.engine.(driver.Allocator)
 	if !ok {
 		return nil, s.noDevice(d)
 	}
@@ -142,7 +108,7 @@ func (s *Session) NewOrtValueOf(d Device, dtype tensor.DType, shape ...int) (*Or
 	if err != nil {
 		return nil, runStatus(err)
 	}
-	return OrtValueOfDevice(t), nil
+	return &OrtValue{device: t}, nil
 }
 
 func (s *Session) noDevice(d Device) error {
@@ -220,7 +186,7 @@ func (b *Binding) BindInputValue(name string, v *OrtValue) error {
 		return err
 	}
 	defer unlock()
-	if err := b.engine.BindInput(i, v); err != nil {
+	if err := b.engine.BindInput(i, v.memory()); err != nil {
 		return bindStatus("input", err)
 	}
 	b.in[i], b.ready = v, false
@@ -245,7 +211,7 @@ func checkBound(a *NodeArg, v *OrtValue, what string) (*OrtValue, error) {
 		if err != nil {
 			return nil, err
 		}
-		return &OrtValue{value: frozen(w), sparse: v.sparse}, nil
+		return &OrtValue{value: frozen(w)}, nil
 	}
 	got := v.Type()
 	want := a.typ
@@ -292,7 +258,7 @@ func (b *Binding) BindOutput(name string) error { return b.BindOutputTo(name, De
 
 // BindOutputTo asks for an output on a device, where the run allocates its memory.
 func (b *Binding) BindOutputTo(name string, d Device) error {
-	d, err := d.resolve()
+	d, err := d.Resolve()
 	if err != nil {
 		return err
 	}
@@ -309,7 +275,7 @@ func (b *Binding) BindOutputBuffer(name string, m Buffer) error {
 	if m.Pointer == nil && m.Type == 0 && m.Shape == nil {
 		return b.BindOutputTo(name, m.Device)
 	}
-	if _, err := m.Device.resolve(); err != nil {
+	if _, err := m.Device.Resolve(); err != nil {
 		return err
 	}
 	if m.Type == 0 || m.Shape == nil {
@@ -367,7 +333,7 @@ func (b *Binding) bindOutput(i int, o boundOutput) error {
 		return err
 	}
 	defer unlock()
-	if err := b.engine.BindOutput(i, o.given, o.device); err != nil {
+	if err := b.engine.BindOutput(i, o.given.memory(), o.device); err != nil {
 		return bindStatus("output", err)
 	}
 	if !b.out[i].bound {
@@ -406,7 +372,7 @@ func (b *Binding) ClearInputs() error {
 	defer unlock()
 	for i, v := range b.in {
 		if v != nil {
-			err = errors.Join(err, b.engine.BindInput(i, nil))
+			err = errors.Join(err, b.engine.BindInput(i, driver.Memory{}))
 		}
 	}
 	clear(b.in)
@@ -457,11 +423,11 @@ func (b *Binding) outputs() ([]*OrtValue, error) {
 	}
 	r := make([]*OrtValue, len(b.order))
 	for k, i := range b.order {
-		v, err := b.engine.Output(i)
+		m, err := b.engine.Output(i)
 		if err != nil {
 			return nil, runStatus(fmt.Errorf("output %s: %w", b.session.outputs[i].Name, err))
 		}
-		r[k] = v
+		r[k] = &OrtValue{value: m.Value, device: m.Device}
 	}
 	return r, nil
 }
@@ -531,8 +497,9 @@ func (s *Session) RunBinding(ctx context.Context, b *Binding, opts *RunOptions) 
 		}
 		b.ready = true
 	}
-	opts, done := s.watch(ctx, opts)
-	err := b.engine.Run(ctx, opts)
+	opts.fill(&b.options)
+	done := s.watch(ctx, &b.options)
+	err := b.engine.Run(ctx, &b.options)
 	if done != nil {
 		done(err)
 	}
@@ -559,7 +526,7 @@ func (b *Binding) complete() error {
 			missing = append(missing, "'"+a.Name+"'")
 			continue
 		}
-		if err := b.engine.BindInput(i, &OrtValue{value: &tensor.Optional{Elem: *a.typ.Of}}); err != nil {
+		if err := b.engine.BindInput(i, driver.Memory{Value: &tensor.Optional{Elem: *a.typ.Of}}); err != nil {
 			return bindStatus("input", err)
 		}
 	}

@@ -5,14 +5,15 @@ import (
 	"slices"
 	"unsafe"
 
+	"github.com/onward-ml/onward/driver"
 	"github.com/onward-ml/onward/tensor"
 )
 
-// requestBinding serves engines that are no [Binder]: results are copied to where
+// requestBinding serves engines that are no [driver.Binder]: results are copied to where
 // they are bound, if the engine did not write them there.
 type requestBinding struct {
 	session *Session
-	req     Request
+	req     driver.Request
 	given   []*tensor.Tensor
 	result  []tensor.Value
 }
@@ -20,29 +21,30 @@ type requestBinding struct {
 func newRequestBinding(s *Session) *requestBinding {
 	n := len(s.outputs)
 	return &requestBinding{session: s, given: make([]*tensor.Tensor, n), result: make([]tensor.Value, n),
-		req: Request{In: make([]tensor.Value, len(s.inputs)+len(s.defaults)), Out: make([]tensor.Value, n), Wanted: make([]bool, n)}}
+		req: driver.Request{In: make([]tensor.Value, len(s.inputs)+len(s.defaults)), Out: make([]tensor.Value, n), Wanted: make([]bool, n)}}
 }
 
-func (b *requestBinding) BindInput(i int, v *OrtValue) error {
-	b.req.In[i] = nil
-	if v == nil {
-		return nil
+func (b *requestBinding) BindInput(i int, v driver.Memory) error {
+	if v.Device != nil {
+		return b.session.noDevice(v.Device.Device())
 	}
-	if v.device != nil {
-		return b.session.noDevice(v.Device())
+	if s, ok := v.Value.(*tensor.Sparse); ok {
+		coo, err := s.COO()
+		if err != nil {
+			return err
+		}
+		v.Value = coo
 	}
-	b.req.In[i] = v.value
+	b.req.In[i] = v.Value
 	return nil
 }
 
-func (b *requestBinding) BindOutput(i int, v *OrtValue, d Device) error {
+func (b *requestBinding) BindOutput(i int, v driver.Memory, d Device) error {
 	if !d.IsCPU() {
 		return b.session.noDevice(d)
 	}
-	b.given[i], b.result[i], b.req.Wanted[i] = nil, nil, true
-	if v != nil {
-		b.given[i] = v.value.(*tensor.Tensor)
-	}
+	b.result[i], b.req.Wanted[i] = nil, true
+	b.given[i], _ = v.Value.(*tensor.Tensor)
 	return nil
 }
 
@@ -54,7 +56,7 @@ func (b *requestBinding) SynchronizeInputs() error  { return nil }
 func (b *requestBinding) SynchronizeOutputs() error { return nil }
 func (b *requestBinding) Close() error              { return nil }
 
-func (b *requestBinding) Run(ctx context.Context, opts *RunOptions) error {
+func (b *requestBinding) Run(ctx context.Context, opts *driver.RunOptions) error {
 	b.req.Options = opts
 	for i := range b.req.Out {
 		b.req.Out[i] = b.result[i]
@@ -83,7 +85,9 @@ func (b *requestBinding) Run(ctx context.Context, opts *RunOptions) error {
 	return nil
 }
 
-func (b *requestBinding) Output(i int) (*OrtValue, error) { return &OrtValue{value: b.result[i]}, nil }
+func (b *requestBinding) Output(i int) (driver.Memory, error) {
+	return driver.Memory{Value: b.result[i]}, nil
+}
 
 // boundShape says that a result does not fit into the memory that is bound for it.
 func boundShape(name string, got tensor.Value, want *tensor.Tensor) error {

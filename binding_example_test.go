@@ -147,7 +147,7 @@ func ExampleBinding_BindOutputTo() {
 	fmt.Println(b.BindOutputTo("Y", onward.Device{Type: "cuda", ID: 0}))
 	fmt.Println(b.BindOutputTo("Y", onward.Device{Type: "tpu"}))
 	// Output:
-	// [ONNXRuntimeError] : 2 : INVALID_ARGUMENT : Error when binding output: the pure Go engines work on the memory of the cpu, not of cuda:0: open the session with a provider for that device, such as ort:cuda
+	// [ONNXRuntimeError] : 2 : INVALID_ARGUMENT : Error when binding output: the Go engine works on the memory of the cpu, not of cuda:0: open the session with a provider for that device, such as ort:cuda
 	// [ONNXRuntimeError] : 2 : INVALID_ARGUMENT : Unsupported device type: tpu
 }
 
@@ -197,5 +197,5 @@ func openDataset(name string) (*onward.Session, error) {
 	if err != nil {
 		return nil, err
 	}
-	return onward.OpenBytes(model, nil)
+	return onward.OpenBytes(context.Background(), model, nil)
 }

@@ -25,7 +25,7 @@ func TestRandomBindings(t *testing.T) {
 			return
 		}
 		for _, p := range engines {
-			s, err := onward.OpenModel(m, on(p))
+			s, err := onward.OpenModel(t.Context(), m, on(p))
 			if err != nil {
 				t.Fatalf("%s: %v", p, err)
 			}
@@ -111,7 +111,7 @@ func same(got, want tensor.Value, name string) error {
 // Bindings of one session run side by side, each with memory of its own.
 func TestBindingsAtOnce(t *testing.T) {
 	for _, p := range engines {
-		s, err := onward.OpenModel(convNet().Must(), on(p))
+		s, err := onward.OpenModel(t.Context(), convNet().Must(), on(p))
 		must(t, err)
 		x := ramp(2*3*8*8, 2, 3, 8, 8)
 		var wg sync.WaitGroup
@@ -229,7 +229,7 @@ func TestBoundRunAllocatesNothing(t *testing.T) {
 	for _, c := range cases {
 		for _, demand := range []bool{false, true} {
 			t.Run(fmt.Sprint(c.name, " demand=", demand), func(t *testing.T) {
-				s, err := onward.OpenModel(c.model.Must(), nil)
+				s, err := onward.OpenModel(t.Context(), c.model.Must(), nil)
 				must(t, err)
 				want, err := s.Run(context.Background(), onward.Values{"x": c.x}, nil)
 				must(t, err)

@@ -24,7 +24,7 @@ func openExample(t testing.TB, name, provider string) *onward.Session {
 
 func openOn(t testing.TB, data []byte, provider string) *onward.Session {
 	t.Helper()
-	s, err := onward.OpenBytes(data, &onward.SessionOptions{Providers: []onward.ProviderConfig{{Name: provider}}})
+	s, err := onward.OpenBytes(t.Context(), data, &onward.SessionOptions{Providers: []onward.ProviderConfig{{Name: provider}}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -2,6 +2,8 @@ package onward
 
 import (
 	"context"
+
+	"github.com/onward-ml/onward/tensor"
 )
 
 // RunWithOrtValues is [Session.Run] with OrtValues, which may lie on a device that
@@ -14,7 +16,8 @@ func (s *Session) RunWithOrtValues(ctx context.Context, feed map[string]*OrtValu
 			continue
 		}
 		values[name] = v.value
-		bound = bound || v.device != nil || v.sparse != nil && v.sparse.Format != SparseCOO
+		s, ok := v.value.(*tensor.Sparse)
+		bound = bound || v.device != nil || ok && s.Format != tensor.SparseCOO
 	}
 	if bound {
 		return s.runBound(ctx, feed, opts)

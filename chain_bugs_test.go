@@ -27,11 +27,11 @@ func sameOnCPU(t *testing.T, b *onnx.ModelBuilder, feeds ...onward.Values) {
 	t.Helper()
 	m, err := b.Model()
 	must(t, err)
-	ref, err := onward.OpenModel(m, on("reference"))
+	ref, err := onward.OpenModel(t.Context(), m, on("reference"))
 	must(t, err)
 	defer ref.Close()
 	for _, level := range []onward.OptimizationLevel{onward.OptimizeAll, onward.OptimizeExtended, onward.OptimizeBasic, onward.OptimizeNone} {
-		s, err := onward.OpenModel(m, &onward.SessionOptions{OptimizationLevel: level})
+		s, err := onward.OpenModel(t.Context(), m, &onward.SessionOptions{OptimizationLevel: level})
 		must(t, err)
 		for i, f := range feeds {
 			want, err := ref.Run(context.Background(), f, nil)
@@ -81,7 +81,7 @@ func TestLoopWithoutIterationsIsWritten(t *testing.T) {
 	b.Output("y", onnx.Float, 1).Output("all", onnx.Float, nil, nil)
 	m, _, err := onward.OptimizeModel(context.Background(), b.Must(), nil)
 	must(t, err)
-	s, err := onward.OpenModel(m, on("reference"))
+	s, err := onward.OpenModel(t.Context(), m, on("reference"))
 	must(t, err)
 	defer s.Close()
 	out, err := s.Run(context.Background(), onward.Values{"x": rampOf(1), "k": tensor.Scalar(false)}, nil)
@@ -123,7 +123,7 @@ func TestFusedConvWithAnEmptyActivation(t *testing.T) {
 	b.Initializer("w", onnx.FromTensor(rampOf(3, 2, 1, 1)))
 	b.Node("FusedConv", []string{"x", "w"}, []string{"y"}, onnx.Attrs{"activation": ""}).Domain("com.microsoft")
 	b.Output("y", onnx.Float, 1, 3, 3, 3)
-	if _, err := onward.OpenModel(b.Must(), nil); err == nil || !strings.Contains(err.Error(), "activation is empty") {
+	if _, err := onward.OpenModel(t.Context(), b.Must(), nil); err == nil || !strings.Contains(err.Error(), "activation is empty") {
 		t.Errorf("got %v, want an error that the activation is empty", err)
 	}
 }

@@ -126,7 +126,7 @@ func TestRandomChains(t *testing.T) {
 // bound runs a chain with inputs and outputs in memory that stays the same as long as the
 // shapes do; want has the outputs' shapes.
 func bound(t *rapid.T, c *opfuzz.Chain, want []map[string]tensor.Value) []map[string]tensor.Value {
-	s, err := onward.OpenModel(c.Model, &onward.SessionOptions{Threads: 1})
+	s, err := onward.OpenModel(context.Background(), c.Model, &onward.SessionOptions{Threads: 1})
 	if err != nil {
 		t.Fatalf("%v\n%s", err, c)
 	}

@@ -73,7 +73,7 @@ func TestConvThenDepthwise(t *testing.T) {
 			m := b.Must()
 			feed := onward.Values{"x": normal(rng, int(c.batch), int(cin), int(h), int(w))}
 			run := func(o *onward.SessionOptions, times int) onward.Values {
-				s, err := onward.OpenModel(m, o)
+				s, err := onward.OpenModel(t.Context(), m, o)
 				if err != nil {
 					t.Fatal(err)
 				}

@@ -2,7 +2,7 @@
 //
 // A [Session] loads a model once and serves any number of goroutines:
 //
-//	sess, err := onward.Open("model.onnx", nil)
+//	sess, err := onward.Open(ctx, "model.onnx", nil)
 //	x, err := tensor.New([]float32{5.1, 3.5, 6.2, 2.9, 5.9, 3}, 3, 2)
 //	out, err := sess.Run(ctx, onward.Values{"float_input": x}, nil)
 //	labels, err := tensor.Data[int64](out["output_label"])

@@ -16,7 +16,7 @@ func ExampleSession() {
 		fmt.Println(err)
 		return
 	}
-	sess, err := onward.OpenBytes(model, nil)
+	sess, err := onward.OpenBytes(context.Background(), model, nil)
 	if err != nil {
 		fmt.Println(err)
 		return

@@ -24,7 +24,7 @@ func tryModel(t *testing.T, m *onnx.Model, rng *rand.Rand) {
 		opts.Limits = onward.Limits{MaxMemory: 16 << 20, MaxNodes: 10_000}
 		ctx, cancel := context.WithTimeout(context.Background(), 500*time.Millisecond)
 		start := time.Now()
-		s, err := onward.OpenModelContext(ctx, m, opts)
+		s, err := onward.OpenModel(ctx, m, opts)
 		if err == nil {
 			if feed, ok := madeUp(s.Inputs(), rng); ok {
 				for range 5 { // later runs have their memory planned, and repeat

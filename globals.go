@@ -6,8 +6,9 @@ import (
 	"runtime/debug"
 	"slices"
 
-	"github.com/onward-ml/onward/internal/cpu"
-	"github.com/onward-ml/onward/internal/ops"
+	"github.com/onward-ml/onward/driver"
+	"github.com/onward-ml/onward/internal/goengine"
+	"github.com/onward-ml/onward/onnx"
 )
 
 const modulePath = "github.com/onward-ml/onward"
@@ -40,28 +41,46 @@ func versionIn(b *debug.BuildInfo) string {
 // BuildInfo describes the library in a line: version, Go release, platform, the
 // instruction set of the kernels, the newest ONNX opset.
 func BuildInfo() string {
-	return fmt.Sprintf("Onward %s, %s %s/%s, kernels %s, ONNX opset %d", Version(), runtime.Version(), runtime.GOOS, runtime.GOARCH, cpu.Active(), ops.MaxOpset[""])
+	opset, _ := MaxOpset("")
+	return fmt.Sprintf("Onward %s, %s %s/%s, kernels %s, ONNX opset %d", Version(), runtime.Version(), runtime.GOOS, runtime.GOARCH, goengine.Kernels(), opset)
 }
 
 // GetDevice returns the best kind of device that a registered provider can use here:
-// "GPU" or "CPU". A driver says so with a method DeviceKind() string.
+// "GPU" or "CPU".
 func GetDevice() string {
 	for _, name := range AvailableProviders() {
-		if p, ok := LookupProvider(name).(interface{ DeviceKind() string }); ok && p.DeviceKind() == "GPU" {
+		if d := (Device{Type: driver.TraitsOf(driver.Lookup(name)).Device}); !d.IsCPU() {
 			return "GPU"
 		}
 	}
 	return "CPU"
 }
 
-// known are the names of the providers that this module has, whether the program
-// imports their drivers or not.
-var known = []string{"cpu", "reference", "ort", "ort:cpu", "ort:cuda", "ort:tensorrt", "ort:openvino", "openvino"}
+// Providers returns the names of the registered providers, sorted.
+func Providers() []string { return driver.Providers() }
 
-// AllProviders returns the names of all providers there are: those of this module and
-// what else is registered, sorted.
-func AllProviders() []string {
-	r := append(slices.Clone(known), Providers()...)
-	slices.Sort(r)
-	return slices.Compact(r)
+// AvailableProviders returns the names of the registered providers that can work on
+// this machine, sorted.
+func AvailableProviders() []string {
+	return slices.DeleteFunc(Providers(), func(name string) bool {
+		return driver.Lookup(name).Available(ProviderConfig{Name: name}) != nil
+	})
 }
+
+// AllProviders returns the names of the providers of this module, whether the program
+// imports them or not, and of the others that are registered, sorted.
+func AllProviders() []string { return driver.AllProviders() }
+
+// OperatorSchema returns which inputs and outputs an operator takes at a version of a
+// domain, for [onnx.Check]. Opening a session checks attributes.
+func OperatorSchema(domain, opType string, opset int64) (onnx.Schema, bool) {
+	return goengine.OperatorSchema(domain, opType, opset)
+}
+
+// MaxOpset returns the newest version of an operator domain that is implemented,
+// and whether the domain is known at all.
+func MaxOpset(domain string) (int, bool) { return goengine.MaxOpset(domain) }
+
+// CheckOperators returns nil if every operator of a model is implemented at the
+// version that the model imports. The error lists all that are not.
+func CheckOperators(m *onnx.Model) error { return loadStatus(goengine.CheckOperators(m)) }

@@ -1,10 +1,13 @@
 package onward
 
 import (
+	"errors"
 	"runtime/debug"
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/onward-ml/onward/driver"
 )
 
 func TestGlobals(t *testing.T) {
@@ -37,25 +40,21 @@ func TestGlobals(t *testing.T) {
 
 // gpu is a provider of a device.
 type gpu struct {
-	Provider
-	device string
+	driver.Provider
 	absent error
 }
 
-func (g gpu) Name() string       { return "test:" + g.device }
-func (g gpu) Available() error   { return g.absent }
-func (g gpu) DeviceKind() string { return g.device }
+func (g *gpu) Name() string                  { return "test:gpu" }
+func (g *gpu) Available(driver.Config) error { return g.absent }
+func (g *gpu) Traits() driver.Traits         { return driver.Traits{Device: "cuda"} }
 
 func TestGetDevice(t *testing.T) {
 	if d := GetDevice(); d != "CPU" {
 		t.Skipf("this machine has a %s", d)
 	}
-	RegisterProvider(gpu{device: "GPU"})
-	defer func() { // other tests do not expect it
-		providers.Lock()
-		defer providers.Unlock()
-		delete(providers.m, "test:GPU")
-	}()
+	g := &gpu{}
+	driver.Register(g)
+	defer func() { g.absent = errors.New("the test is over") }() // other tests do not expect it
 	if d := GetDevice(); d != "GPU" {
 		t.Errorf("the device is %s", d)
 	}

@@ -191,7 +191,7 @@ func TestGradientOfSingularDet(t *testing.T) {
 	b.Node("Det", []string{"x"}, []string{"y"})
 	b.Node("Gradient", []string{"x"}, []string{"d"}, onnx.Attrs{"xs": []string{"x"}, "y": "y"}).Domain("ai.onnx.preview.training")
 	b.Output("d", onnx.DataType(tensor.TypeFloat64), 3, 3)
-	sess, err := onward.OpenModel(b.Must(), nil)
+	sess, err := onward.OpenModel(t.Context(), b.Must(), nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -328,7 +328,7 @@ func checkGradients(t interface {
 	Fatalf(string, ...any)
 }, c gradientCase, order, opset int) {
 	t.Helper()
-	sess, err := onward.OpenModel(gradientModel(c, order, opset), nil)
+	sess, err := onward.OpenModel(context.Background(), gradientModel(c, order, opset), nil)
 	if err != nil {
 		t.Errorf("%s, order %d: %v", c.name, order, err)
 		return
@@ -384,7 +384,7 @@ func TestGradientElsewhere(t *testing.T) {
 	b.Node("Gradient", []string{"v"}, []string{"d"}, onnx.Attrs{"xs": []string{"h"}, "y": "y"}).Domain("ai.onnx.preview.training")
 	b.Output("y", onnx.DataType(tensor.TypeFloat32), 1)
 	b.Output("d", onnx.DataType(tensor.TypeFloat32), 1)
-	sess, err := onward.OpenModel(b.Must(), nil)
+	sess, err := onward.OpenModel(t.Context(), b.Must(), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -400,11 +400,11 @@ func TestGradientElsewhere(t *testing.T) {
 
 func TestGradientNamesWhatItCannotDifferentiate(t *testing.T) {
 	m := gradientModel(gradientCase{"", []int64{2, 3}, []int64{1}, oneNode("Hardmax", []string{"x"})}, 1, 13)
-	if _, err := onward.OpenModel(m, nil); err == nil || !strings.Contains(err.Error(), "operator Hardmax is not differentiated") {
+	if _, err := onward.OpenModel(t.Context(), m, nil); err == nil || !strings.Contains(err.Error(), "operator Hardmax is not differentiated") {
 		t.Errorf("error %v", err)
 	}
 	m = gradientModel(gradientCase{"", []int64{3, 3}, []int64{1}, oneNode("Einsum", []string{"x"}, onnx.Attrs{"equation": "i,i->i"})}, 1, 13)
-	if _, err := onward.OpenModel(m, nil); err == nil || !strings.Contains(err.Error(), "2 terms for 1 inputs") {
+	if _, err := onward.OpenModel(t.Context(), m, nil); err == nil || !strings.Contains(err.Error(), "2 terms for 1 inputs") {
 		t.Errorf("error %v", err)
 	}
 }

@@ -75,7 +75,7 @@ func TestBadInput29QuadraticPasses(t *testing.T) {
 	} {
 		start := time.Now()
 		m := build()
-		s, err := onward.OpenModel(m, nil)
+		s, err := onward.OpenModel(t.Context(), m, nil)
 		if err != nil {
 			t.Fatalf("%s: %v", name, err)
 		}
@@ -103,7 +103,7 @@ func TestBadInput36Cancellation(t *testing.T) {
 	}
 	b.Node("Neg", []string{prev}, []string{"y"})
 	for _, p := range engines {
-		s, err := onward.OpenModel(b.Must(), on(p))
+		s, err := onward.OpenModel(t.Context(), b.Must(), on(p))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -154,7 +154,7 @@ func TestBadInput39InputChangesInMidRun(t *testing.T) {
 	}()
 	defer close(stop)
 	for _, p := range engines {
-		s, err := onward.OpenModel(b.Must(), on(p))
+		s, err := onward.OpenModel(t.Context(), b.Must(), on(p))
 		if err != nil {
 			t.Fatal(err)
 		}

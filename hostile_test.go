@@ -25,7 +25,7 @@ func hostile(t *testing.T, m *onnx.Model, feed onward.Values) error {
 		opts := on(p)
 		opts.Limits.MaxMemory = small
 		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
-		s, err := onward.OpenModelContext(ctx, m, opts)
+		s, err := onward.OpenModel(ctx, m, opts)
 		if err == nil {
 			_, err = s.Run(ctx, feed, nil)
 		}
@@ -282,7 +282,7 @@ func TestBadInput38OutputsDoNotAlias(t *testing.T) {
 	b.Node("Identity", []string{"w"}, []string{"z"})
 	m := b.Must()
 	for _, p := range engines {
-		s, err := onward.OpenModel(m, on(p))
+		s, err := onward.OpenModel(t.Context(), m, on(p))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -325,7 +325,7 @@ func TestBadInput28ManyNodes(t *testing.T) {
 		prev = out
 	}
 	start := time.Now()
-	s, err := onward.OpenModel(m, nil)
+	s, err := onward.OpenModel(t.Context(), m, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

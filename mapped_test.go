@@ -68,7 +68,7 @@ func mappedFeed() onward.Values {
 func openMapped(t *testing.T, path string, o onward.SessionOptions) *onward.Session {
 	t.Helper()
 	o.MapWeights = true
-	s, err := onward.Open(path, &o)
+	s, err := onward.Open(t.Context(), path, &o)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -116,7 +116,7 @@ func TestMapWeights(t *testing.T) {
 		for _, o := range []onward.SessionOptions{{}, {Threads: 1}, {Threads: 4}, {OptimizationLevel: onward.OptimizeNone},
 			{OptimizationLevel: onward.OptimizeExtended}, {DisableMemoryReuse: true}, {Providers: []onward.ProviderConfig{{Name: "reference"}}}} {
 			t.Run(fmt.Sprintf("external=%t,threads=%d,level=%s,reuse=%t,%v", external, o.Threads, o.OptimizationLevel, !o.DisableMemoryReuse, o.Providers), func(t *testing.T) {
-				plain, err := onward.Open(path, &o)
+				plain, err := onward.Open(t.Context(), path, &o)
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -141,7 +141,7 @@ func TestMapWeightsExamples(t *testing.T) {
 		if err := os.WriteFile(path, data, 0o666); err != nil {
 			t.Fatal(err)
 		}
-		plain, err := onward.Open(path, nil)
+		plain, err := onward.Open(t.Context(), path, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -162,12 +162,12 @@ func TestMapWeightsExamples(t *testing.T) {
 // TestMapWeightsResultsAreTheCallers closes a session and reads and writes what it has computed.
 func TestMapWeightsResultsAreTheCallers(t *testing.T) {
 	path, _ := writeMapped(t, true)
-	plain, err := onward.Open(path, nil)
+	plain, err := onward.Open(t.Context(), path, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer plain.Close()
-	s, err := onward.Open(path, &onward.SessionOptions{MapWeights: true})
+	s, err := onward.Open(t.Context(), path, &onward.SessionOptions{MapWeights: true})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -236,7 +236,7 @@ func TestMapWeightsTruncated(t *testing.T) {
 						check("run", err)
 						check("bound run", s.RunBinding(context.Background(), b, nil))
 					}
-					_, err = onward.Open(path, &onward.SessionOptions{MapWeights: true})
+					_, err = onward.Open(t.Context(), path, &onward.SessionOptions{MapWeights: true})
 					if err == nil {
 						t.Error("a truncated model opens")
 					}
@@ -285,7 +285,7 @@ func TestMapWeightsTruncatedDuringRuns(t *testing.T) {
 func TestMapWeightsCloseDuringRuns(t *testing.T) {
 	path, _ := writeMapped(t, true)
 	for range 5 {
-		s, err := onward.Open(path, &onward.SessionOptions{MapWeights: true, Threads: 2})
+		s, err := onward.Open(t.Context(), path, &onward.SessionOptions{MapWeights: true, Threads: 2})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -318,7 +318,7 @@ func TestMapWeightsShared(t *testing.T) {
 	path, _ := writeMapped(t, false)
 	weights := new(onward.PrepackedWeights)
 	open := func(mapped bool) *onward.Session {
-		s, err := onward.Open(path, &onward.SessionOptions{MapWeights: mapped, PrepackedWeights: weights})
+		s, err := onward.Open(t.Context(), path, &onward.SessionOptions{MapWeights: mapped, PrepackedWeights: weights})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -364,7 +364,7 @@ func TestMapWeightsSetProviders(t *testing.T) {
 func TestMapWeightsAllocations(t *testing.T) {
 	path, _ := writeMapped(t, true)
 	count := func(mapped bool) float64 {
-		s, err := onward.Open(path, &onward.SessionOptions{MapWeights: mapped, Threads: 1})
+		s, err := onward.Open(t.Context(), path, &onward.SessionOptions{MapWeights: mapped, Threads: 1})
 		if err != nil {
 			t.Fatal(err)
 		}

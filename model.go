@@ -3,7 +3,6 @@ package onward
 import (
 	"errors"
 	"fmt"
-	"strconv"
 	"strings"
 
 	"github.com/onward-ml/onward/onnx"
@@ -19,23 +18,6 @@ type NodeArg struct {
 	Shape []Dim
 
 	typ tensor.Type
-}
-
-// Dim is one dimension of a declared shape.
-type Dim struct {
-	Value int64  // −1 when it is not fixed
-	Param string // the name of a symbolic dimension, may be empty
-}
-
-// String writes the number, the name, or "?".
-func (d Dim) String() string {
-	switch {
-	case d.Value >= 0:
-		return strconv.FormatInt(d.Value, 10)
-	case d.Param != "":
-		return d.Param
-	}
-	return "?"
 }
 
 // ElementType returns the argument's type.
@@ -70,7 +52,7 @@ type ModelMetadata struct {
 
 // Description is what a model declares, whether it can be run or not.
 type Description struct {
-	Inputs                  []NodeArg // initializers are none
+	Inputs                  []NodeArg // without initializers
 	OverridableInitializers []NodeArg // inputs that have a default
 	Outputs                 []NodeArg
 	Metadata                ModelMetadata
@@ -78,23 +60,36 @@ type Description struct {
 
 // Describe reads a model's inputs, outputs and metadata.
 func Describe(m *onnx.Model) (*Description, error) {
-	s := &Session{model: m}
-	if err := s.describe(); err != nil {
+	if m == nil || m.Graph == nil {
+		return nil, loadStatus(errors.New("the model has no graph"))
+	}
+	s, err := describe(m)
+	if err != nil {
 		return nil, loadStatus(err)
 	}
 	return &Description{Inputs: s.inputs, OverridableInitializers: s.defaults, Outputs: s.outputs, Metadata: s.meta}, nil
 }
 
+// signature is what a session knows of its model.
+type signature struct {
+	inputs   []NodeArg
+	outputs  []NodeArg
+	defaults []NodeArg // inputs with a default
+	inIndex  map[string]int
+	outIndex map[string]int
+	meta     ModelMetadata
+}
+
+// arg returns an input; those with a default follow the others.
+func (s *signature) arg(i int) *NodeArg {
+	if i < len(s.inputs) {
+		return &s.inputs[i]
+	}
+	return &s.defaults[i-len(s.inputs)]
+}
+
 // describe reads the model's inputs, outputs and metadata.
-func (s *Session) describe() error {
-	m := s.model
-	if m == nil || m.Graph == nil {
-		return errors.New("the model has no graph")
-	}
-	m, err := fixDimensions(m, &s.opts)
-	if err != nil {
-		return err
-	}
+func describe(m *onnx.Model) (s signature, err error) {
 	g := m.Graph
 	s.meta = ModelMetadata{ProducerName: m.ProducerName, ProducerVersion: m.ProducerVersion, GraphName: g.Name, Domain: m.Domain,
 		Description: m.DocString, GraphDescription: g.DocString, Version: m.ModelVersion, IRVersion: m.IRVersion,
@@ -120,7 +115,7 @@ func (s *Session) describe() error {
 	for _, v := range g.Inputs {
 		a, err := nodeArg(v)
 		if err != nil {
-			return fmt.Errorf("input: %w", err)
+			return s, fmt.Errorf("input: %w", err)
 		}
 		switch {
 		case !init[a.Name]:
@@ -132,19 +127,19 @@ func (s *Session) describe() error {
 	for i := range len(s.inputs) + len(s.defaults) {
 		name := s.arg(i).Name
 		if _, ok := s.inIndex[name]; ok {
-			return fmt.Errorf("input %q is declared twice", name)
+			return s, fmt.Errorf("input %q is declared twice", name)
 		}
 		s.inIndex[name] = i
 	}
 	for i, v := range g.Outputs {
 		a, err := nodeArg(v)
 		if err != nil {
-			return fmt.Errorf("output: %w", err)
+			return s, fmt.Errorf("output: %w", err)
 		}
 		s.outputs = append(s.outputs, a)
 		s.outIndex[a.Name] = i
 	}
-	return nil
+	return s, nil
 }
 
 func nodeArg(v *onnx.ValueInfo) (NodeArg, error) {

@@ -30,9 +30,9 @@ func TestRandomNetworks(t *testing.T) {
 				if err := onnx.WriteFile(file, m, nil); err != nil {
 					t.Fatal(err)
 				}
-				s, err = onward.Open(file, nil)
+				s, err = onward.Open(t.Context(), file, nil)
 			} else {
-				s, err = onward.OpenModel(m, on(p))
+				s, err = onward.OpenModel(t.Context(), m, on(p))
 			}
 			if err != nil {
 				t.Fatalf("%s: %v", p, err)
@@ -88,7 +88,7 @@ func TestConstantImageBetweenConvolutions(t *testing.T) {
 	feed := onward.Values{"x": tensor.Must(tensor.New(ramp(c*size*size), 1, c, size, size))}
 	var want onward.Values
 	for _, p := range engines {
-		s, err := onward.OpenModel(b.Must(), on(p))
+		s, err := onward.OpenModel(t.Context(), b.Must(), on(p))
 		if err != nil {
 			t.Fatalf("%s: %v", p, err)
 		}

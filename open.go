@@ -1,23 +1,185 @@
 package onward
 
 import (
+	"bytes"
 	"context"
+	"crypto/sha256"
 	"errors"
 	"fmt"
-	"maps"
+	"io"
+	"os"
 	"slices"
 	"strings"
 	"time"
 	"weak"
 
+	"github.com/onward-ml/onward/driver"
+	"github.com/onward-ml/onward/internal/goengine"
 	"github.com/onward-ml/onward/onnx"
 )
 
-// open makes an engine on the first provider that can run the model.
-func (s *Session) open(ctx context.Context, path string, m *onnx.Model, configs []ProviderConfig) (Engine, ProviderConfig, error) {
+// Open loads the model in a file. External data is read from the file's folder. A
+// context that ends stops the loading. Errors are of type *[StatusError].
+func Open(ctx context.Context, path string, opts *SessionOptions) (*Session, error) {
+	return open(ctx, source{file: true, path: path}, opts)
+}
+
+// OpenBytes loads a model from memory. The bytes must not change while the
+// session is in use. Such a model has no external data.
+func OpenBytes(ctx context.Context, data []byte, opts *SessionOptions) (*Session, error) {
+	if data == nil {
+		data = []byte{}
+	}
+	return open(ctx, source{data: data}, opts)
+}
+
+// OpenModel makes a session for a model, which must not change or be closed while
+// the session is in use. Closing the session leaves the model open.
+func OpenModel(ctx context.Context, m *onnx.Model, opts *SessionOptions) (*Session, error) {
+	return open(ctx, source{model: m}, opts)
+}
+
+// open goes the way from a source to a session: read, prepare, describe, select a
+// provider, compile.
+func open(ctx context.Context, src source, opts *SessionOptions) (s *Session, err error) {
+	s = &Session{opts: *orDefault(opts), source: src.kept()}
+	s.log, s.options = s.opts.log(), s.opts.driver()
+	if s.opts.EnableProfiling {
+		s.profile = newRecorder(s.options.ProfilePrefix)
+	}
+	m, err := src.read(ctx, &s.opts, s.opts.Providers)
+	if err != nil {
+		return nil, loadStatus(err)
+	}
+	defer func() {
+		if err != nil {
+			src.close(m.Model)
+			s = nil
+		}
+	}()
+	if m.Model, err = prepare(m.Model, s.options); err != nil {
+		return nil, loadStatus(err)
+	}
+	if s.signature, err = describe(m.Model); err != nil {
+		return nil, loadStatus(err)
+	}
+	if s.engine, s.provider, err = s.compile(ctx, m, s.opts.Providers); err != nil {
+		return nil, err
+	}
+	if src.file {
+		s.model = m.Model
+	}
+	return s, nil
+}
+
+func orDefault(opts *SessionOptions) *SessionOptions {
+	if opts == nil {
+		return &SessionOptions{}
+	}
+	return opts
+}
+
+// source is where a model comes from: a file, bytes or a model in memory.
+type source struct {
+	file bool
+	path string
+	data []byte
+
+	model  *onnx.Model
+	opened bool                     // model is in weak, so that the session does not keep it in memory
+	weak   weak.Pointer[onnx.Model] // nil for bytes
+}
+
+// kept returns the source for [Session.SetProviders].
+func (src source) kept() source {
+	k := source{file: src.file, path: src.path, opened: true}
+	if src.model != nil {
+		k.weak = weak.Make(src.model)
+	}
+	return k
+}
+
+// read reads the model for a session on the first of some providers.
+func (src source) read(ctx context.Context, o *SessionOptions, configs []ProviderConfig) (*driver.Model, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	m := &driver.Model{Path: src.path, Model: src.model}
+	var err error
+	switch {
+	case src.file:
+		if o.PrepackedWeights != nil {
+			if m.Hash, err = hashFile(src.path); err != nil {
+				return nil, err
+			}
+		}
+		m.Model, err = onnx.ReadFile(src.path, o.readOptions(configs))
+	case src.opened:
+		if m.Model = src.weak.Value(); m.Model == nil || m.Graph == nil {
+			return nil, statusf(NotImplemented, "the session has not kept its model; open a new session")
+		}
+	case src.model == nil && src.data != nil:
+		if o.PrepackedWeights != nil {
+			m.Hash, _ = hash(bytes.NewReader(src.data)) // reading memory does not fail
+		}
+		m.Model, err = onnx.Unmarshal(src.data, nil)
+	}
+	if err != nil {
+		return nil, err
+	}
+	if m.Model == nil || m.Graph == nil {
+		src.close(m.Model)
+		return nil, errors.New("the model has no graph")
+	}
+	return m, nil
+}
+
+// close closes a model that read has opened, which is mapped if it is from a file.
+func (src source) close(m *onnx.Model) error {
+	if !src.file || m == nil {
+		return nil
+	}
+	return m.Close()
+}
+
+// readOptions say how the file of a session on one of some providers is read. It is mapped
+// if nothing takes weights from it, since all providers read files themselves, and with
+// MapWeights if the engines guard what they read in a mapping.
+func (o *SessionOptions) readOptions(configs []ProviderConfig) *onnx.ReadOptions {
+	if len(configs) == 0 {
+		configs = []ProviderConfig{{Name: goengine.Default}}
+	}
+	r := &onnx.ReadOptions{MaxFileSize: o.Limits.MaxFileSize, StrictExternalData: o.StrictExternalData}
+	reads, guards := true, true
+	for _, c := range configs {
+		t := driver.TraitsOf(driver.Lookup(c.Name))
+		reads, guards = reads && t.ReadsFiles, guards && t.GuardsMapping
+	}
+	r.MapExternal = o.MapWeights && guards
+	r.Map = reads || r.MapExternal
+	return r
+}
+
+func hash(model io.Reader) (string, error) {
+	h := sha256.New()
+	_, err := io.Copy(h, model)
+	return string(h.Sum(nil)), err
+}
+
+func hashFile(path string) (string, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return "", err
+	}
+	defer f.Close()
+	return hash(f)
+}
+
+// compile makes an engine on the first of some providers that can run the model.
+func (s *Session) compile(ctx context.Context, m *driver.Model, configs []ProviderConfig) (driver.Engine, ProviderConfig, error) {
 	start := time.Now()
 	if len(configs) == 0 {
-		configs = []ProviderConfig{{Name: "cpu"}}
+		configs = []ProviderConfig{{Name: goengine.Default}}
 	}
 	configs, err := s.usable(configs)
 	if err != nil {
@@ -25,13 +187,14 @@ func (s *Session) open(ctx context.Context, path string, m *onnx.Model, configs 
 	}
 	var errs []error
 	for i, c := range configs {
-		p, err := findProvider(c.Name)
+		last := i+1 == len(configs)
+		p, err := available(c)
 		if err == nil {
-			err = available(p, c)
+			err = ctx.Err()
 		}
-		var e Engine
+		var e driver.Engine
 		if err == nil {
-			e, err = compile(ctx, p, path, m, &s.opts, c, i+1 == len(configs))
+			e, err = s.compileOn(ctx, p, c, m, last)
 		}
 		if err == nil {
 			s.log.Info("session created", "model", s.meta.GraphName, "provider", c.Name, "duration", time.Since(start))
@@ -40,11 +203,14 @@ func (s *Session) open(ctx context.Context, path string, m *onnx.Model, configs 
 			}
 			return e, c, nil
 		}
+		if stopped(err) && ctx.Err() != nil {
+			return nil, ProviderConfig{}, &StatusError{Code: Fail, Message: "the loading was stopped: " + err.Error(), Err: err}
+		}
 		errs = append(errs, err)
 		if s.opts.DisableFallback {
 			break
 		}
-		if i+1 < len(configs) {
+		if !last {
 			s.log.Warn("provider cannot run the model, trying the next", "provider", c.Name, "next", configs[i+1].Name, "reason", err.Error())
 		}
 	}
@@ -52,6 +218,35 @@ func (s *Session) open(ctx context.Context, path string, m *onnx.Model, configs 
 		return nil, ProviderConfig{}, loadStatus(errs[0])
 	}
 	return nil, ProviderConfig{}, &StatusError{Code: Fail, Message: "no provider can run the model: " + errors.Join(errs...).Error(), Err: errors.Join(errs...)}
+}
+
+// compileOn makes an engine on a provider. The model of a file is the session's own: the
+// last provider that may need it can take it apart.
+func (s *Session) compileOn(ctx context.Context, p driver.Provider, c ProviderConfig, m *driver.Model, last bool) (driver.Engine, error) {
+	own, opts := *m, s.options
+	own.Owned = s.source.file && last
+	if !driver.TraitsOf(p).AppliesOptions {
+		if len(opts.CustomOperators) > 0 {
+			return nil, statusf(NotImplemented, "provider %s does not run operators written in Go", p.Name())
+		}
+		if opts.OptimizedModelPath != "" {
+			s.log.Warn("the provider does not save the optimized model", "provider", p.Name(), "path", opts.OptimizedModelPath)
+		}
+		own.Model, opts = replaceInitializers(m.Model, opts)
+		if opts != s.options {
+			own.Path = ""
+		}
+	}
+	return p.Compile(ctx, &own, opts, c)
+}
+
+// available returns a provider if it can work with a configuration.
+func available(c ProviderConfig) (driver.Provider, error) {
+	p, err := driver.Find(c.Name)
+	if err != nil {
+		return nil, invalid(err)
+	}
+	return p, p.Available(c)
 }
 
 // usable removes providers that are listed twice. Without fallback these are
@@ -71,11 +266,7 @@ func (s *Session) usable(configs []ProviderConfig) ([]ProviderConfig, error) {
 		return r, nil
 	}
 	for _, c := range r {
-		p, err := findProvider(c.Name)
-		if err == nil {
-			err = available(p, c)
-		}
-		if err != nil {
+		if _, err := available(c); err != nil {
 			if len(configs) == 1 {
 				return nil, loadStatus(err)
 			}
@@ -88,74 +279,35 @@ func (s *Session) usable(configs []ProviderConfig) ([]ProviderConfig, error) {
 	return r, nil
 }
 
-// Providers returns the names of the providers that the session works with: the one
-// that runs the model.
-func (s *Session) Providers() []string { return []string{s.Provider()} }
-
-// ProviderOptions returns the options of every provider that the session works with,
-// by its name.
-func (s *Session) ProviderOptions() map[string]map[string]string {
-	s.mu.RLock()
-	defer s.mu.RUnlock()
-	o := maps.Clone(s.provider.Options)
-	if o == nil {
-		o = map[string]string{}
-	}
-	return map[string]map[string]string{s.provider.Name: o}
-}
-
-// Options returns the options that the session was opened with.
-func (s *Session) Options() SessionOptions { return s.opts }
-
 // SetProviders lets other providers run the model: the first of configs that can.
 // Runs that are active end first. On an error the session goes on as it was.
 //
 // The model is read again from its file, or taken from the *onnx.Model that the
 // session was opened with while the caller keeps that. A session of [OpenBytes]
-// keeps neither and answers NOT_IMPLEMENTED.
+// keeps neither and returns NOT_IMPLEMENTED.
 func (s *Session) SetProviders(ctx context.Context, configs []ProviderConfig) error {
-	m, path, err := s.reload(configs)
+	m, err := s.source.read(ctx, &s.opts, configs)
 	if err != nil {
 		return loadStatus(err)
 	}
-	closeModel := func() error { return nil }
-	if path != "" {
-		closeModel = m.Close
+	if m.Model, err = prepare(m.Model, s.options); err != nil {
+		s.source.close(m.Model)
+		return loadStatus(err)
 	}
-	e, c, err := s.open(ctx, path, m, configs)
+	e, c, err := s.compile(ctx, m, configs)
 	if err != nil {
-		return errors.Join(err, closeModel())
+		s.source.close(m.Model)
+		return err
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.closed {
-		return errors.Join(&StatusError{Code: Fail, Message: "the session is closed"}, e.Close(), closeModel())
+		return errors.Join(errClosed(), e.Close(), s.source.close(m.Model))
 	}
 	old, oldModel := s.engine, s.model
 	s.engine, s.provider = e, c
-	if path != "" {
-		s.model = m
+	if s.source.file {
+		s.model = m.Model
 	}
-	err = old.Close()
-	if path != "" && oldModel != nil {
-		err = errors.Join(err, oldModel.Close())
-	}
-	return err
-}
-
-// modelSource returns what finds the model again without keeping it in memory.
-func modelSource(path string, m *onnx.Model, o *SessionOptions) func([]ProviderConfig) (*onnx.Model, string, error) {
-	if path != "" {
-		return func(configs []ProviderConfig) (*onnx.Model, string, error) {
-			m, err := onnx.ReadFile(path, o.readOptions(configs))
-			return m, path, err
-		}
-	}
-	w := weak.Make(m)
-	return func([]ProviderConfig) (*onnx.Model, string, error) {
-		if m := w.Value(); m != nil && m.Graph != nil {
-			return m, "", nil
-		}
-		return nil, "", statusf(NotImplemented, "the session has not kept its model; open a new session")
-	}
+	return errors.Join(old.Close(), s.source.close(oldModel))
 }

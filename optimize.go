@@ -2,23 +2,10 @@ package onward
 
 import (
 	"context"
-	"log/slog"
-	"slices"
-	"strings"
-	"time"
 
-	"github.com/onward-ml/onward/internal/exec"
-	"github.com/onward-ml/onward/internal/ir"
-	"github.com/onward-ml/onward/internal/optimize"
-	"github.com/onward-ml/onward/tensor"
+	"github.com/onward-ml/onward/internal/goengine"
+	"github.com/onward-ml/onward/onnx"
 )
-
-// foldTime bounds how long the folding of constants may take, since a model could
-// ask for any amount of work before its first run.
-const foldTime = 5 * time.Second
-
-// maxFolded bounds the bytes by which constant folding may grow a model.
-const maxFolded = 1 << 30
 
 // OptimizationPass is one rewriting that the provider cpu applies to graphs.
 type OptimizationPass struct {
@@ -31,64 +18,45 @@ type OptimizationPass struct {
 // run.
 func OptimizationPasses() []OptimizationPass {
 	var r []OptimizationPass
-	for _, p := range optimize.Passes() {
-		r = append(r, OptimizationPass{Name: p.Name, Level: levelOf[p.Level], Doc: p.Doc})
+	for _, p := range goengine.Passes() {
+		r = append(r, OptimizationPass(p))
 	}
 	return r
 }
 
-var levelOf = map[optimize.Level]OptimizationLevel{optimize.None: OptimizeNone, optimize.Basic: OptimizeBasic,
-	optimize.Extended: OptimizeExtended, optimize.All: OptimizeAll}
-
-// passLevel is the passes' own number of a level.
-func (l OptimizationLevel) passLevel() optimize.Level {
-	for p, of := range levelOf {
-		if of == l {
-			return p
-		}
-	}
-	return optimize.All
+// OptimizationEdit is what one pass did to one graph.
+type OptimizationEdit struct {
+	Pass   string `json:"pass"`
+	Graph  string `json:"graph"` // its name
+	Edits  int    `json:"edits"` // as the pass counts them
+	Before int    `json:"nodes_before"`
+	After  int    `json:"nodes_after"`
+	// Nodes that were removed, added, and changed to another operator: "Relu relu_1".
+	Removed []string `json:"removed,omitempty"`
+	Added   []string `json:"added,omitempty"`
+	Changed []string `json:"changed,omitempty"`
 }
 
-// disabledPasses are those that the options name in either place. Names that no
-// pass has are those of another provider.
-func (o *SessionOptions) disabledPasses() map[string]bool {
-	r := map[string]bool{}
-	for _, name := range slices.Concat(o.DisabledPasses, strings.Split(o.Config[ConfigDisabledPasses], ";")) {
-		if name = strings.TrimSpace(name); name != "" {
-			r[name] = true
-		}
-	}
-	return r
-}
-
-// optimizeGraph runs the passes of a level that the options do not disable. explain
-// may be nil.
+// OptimizeModel rewrites a model as the provider cpu does when it opens it, and
+// returns it as ONNX, with what every pass did. It uses these fields of opts: the
+// optimization level, the disabled passes, dimensions, initializers, custom operators
+// and limits.
 //
-// portable leaves out what ONNX cannot say.
-func optimizeGraph(ctx context.Context, g *ir.Graph, opts *SessionOptions, level optimize.Level, portable bool, explain func(optimize.Edit)) error {
-	limit, left, log := opts.Limits.memory(), foldTime, opts.Log()
-	o := &optimize.Options{
-		Level:     level,
-		Portable:  portable,
-		Disabled:  opts.disabledPasses(),
-		MaxFolded: min(maxFolded, limit/4),
-		Explain:   explain,
-		Eval: func(g *ir.Graph, n *ir.Node, in []tensor.Value, limit int64) ([]tensor.Value, error) {
-			ctx, cancel := context.WithTimeout(ctx, left)
-			defer cancel()
-			start := time.Now()
-			defer func() { left -= time.Since(start) }()
-			return exec.Eval(ctx, g, n, in, limit)
-		},
+// Fused operators become operators of ONNX or of ONNX Runtime's domain
+// com.microsoft, so that ONNX Runtime runs the result too. Packed weights and
+// blocked layouts have no ONNX form: passes beyond [OptimizeExtended] are left out.
+// Functions are inlined. m is not changed, and must not be closed while the result
+// is in use.
+func OptimizeModel(ctx context.Context, m *onnx.Model, opts *SessionOptions) (*onnx.Model, []OptimizationEdit, error) {
+	if m == nil || m.Graph == nil {
+		return nil, nil, statusf(NoModel, "there is no model")
 	}
-	if log.Enabled(ctx, slog.LevelDebug) {
-		o.Explain = func(e optimize.Edit) {
-			log.Debug("optimized", "pass", e.Pass, "graph", e.Graph, "edits", e.Edits, "nodes_before", e.Before, "nodes_after", e.After)
-			if explain != nil {
-				explain(e)
-			}
-		}
+	o := orDefault(opts).driver()
+	prepared, err := prepare(m, o)
+	if err != nil {
+		return nil, nil, loadStatus(err)
 	}
-	return optimize.Run(ctx, g, o)
+	var edits []OptimizationEdit
+	r, err := goengine.Optimize(ctx, prepared, o, func(e goengine.Edit) { edits = append(edits, OptimizationEdit(e)) })
+	return r, edits, loadStatus(err)
 }

@@ -282,7 +282,7 @@ func TestSavedOptimizedModels(t *testing.T) {
 					nodes = n
 				}
 				for _, p := range savedOn(t) {
-					s, err := onward.Open(path, &onward.SessionOptions{Providers: []onward.ProviderConfig{p}, Threads: 1})
+					s, err := onward.Open(t.Context(), path, &onward.SessionOptions{Providers: []onward.ProviderConfig{p}, Threads: 1})
 					if err != nil {
 						t.Errorf("level %v: %s: %v", level, p.Name, err)
 						continue
@@ -355,10 +355,10 @@ func TestSavedWeightsBeside(t *testing.T) {
 	if fi, err := os.Stat(filepath.Join(dir, "m.bin")); err != nil || fi.Size() < 256 {
 		t.Errorf("the weights: %v, %v", fi, err)
 	}
-	if _, err := onward.Open(path, nil); err != nil {
+	if _, err := onward.Open(t.Context(), path, nil); err != nil {
 		t.Error(err)
 	}
-	if _, err := onward.OpenModel(convolutions(18), &onward.SessionOptions{OptimizedModelPath: filepath.Join(dir, "absent", "m.onnx")}); err == nil {
+	if _, err := onward.OpenModel(t.Context(), convolutions(18), &onward.SessionOptions{OptimizedModelPath: filepath.Join(dir, "absent", "m.onnx")}); err == nil {
 		t.Error("a model was saved to a folder that is not there")
 	}
 }

@@ -1,13 +1,12 @@
 package onward
 
 import (
-	"fmt"
+	"cmp"
 	"log/slog"
-	"slices"
-	"time"
 
-	"github.com/onward-ml/onward/internal/frontend"
-	"github.com/onward-ml/onward/tensor"
+	"github.com/onward-ml/onward/driver"
+	"github.com/onward-ml/onward/internal/goengine"
+	"github.com/onward-ml/onward/onnx"
 )
 
 // SessionOptions say how a session runs its model. The zero value and nil stand
@@ -113,106 +112,30 @@ type SessionOptions struct {
 	Limits Limits
 	// StrictExternalData refuses external data behind symbolic links.
 	StrictExternalData bool
-
-	modelHash string // of the model's bytes, for PrepackedWeights
 }
 
-// ExecutionMode says how a session goes through its graph.
-type ExecutionMode int
-
-// The execution modes.
-const (
-	Sequential ExecutionMode = iota // one node at a time
-	Parallel                        // independent nodes at the same time
-)
-
-// ExecutionOrder is the order of a session's nodes.
-type ExecutionOrder int
-
-// The execution orders.
-const (
-	DefaultOrder         ExecutionOrder = iota // topological
-	PriorityBased                              // nodes with a priority first
-	MemoryEfficientOrder                       // for training: as late as possible
-)
-
-// OptimizationLevel says how far a graph may be rewritten. Every level has the
-// optimizations of those before it.
-type OptimizationLevel int
-
-// The optimization levels. The zero value stands for all, as in ONNX Runtime.
-const (
-	OptimizeAll      OptimizationLevel = iota // memory layouts too
-	OptimizeNone                              // the graph stays as it is
-	OptimizeBasic                             // constants folded, what is not needed removed
-	OptimizeExtended                          // operators fused
-)
-
-var levelNames = [...]string{"all", "none", "basic", "extended"}
-
-// String returns all, none, basic or extended.
-func (l OptimizationLevel) String() string {
-	if l >= 0 && int(l) < len(levelNames) {
-		return levelNames[l]
+// driver returns the provider's view of the options. Fields that are not in it are the
+// session's own: TestOptionsReachProviders lists them.
+func (o *SessionOptions) driver() *driver.Options {
+	d := &driver.Options{
+		Threads: o.Threads, InterOpThreads: o.InterOpThreads, ExecutionMode: o.ExecutionMode, ExecutionOrder: o.ExecutionOrder,
+		OptimizationLevel: o.OptimizationLevel, DisabledPasses: o.DisabledPasses, OptimizedModelPath: o.OptimizedModelPath,
+		EnableProfiling: o.EnableProfiling, ProfilePrefix: cmp.Or(o.ProfilePrefix, defaultProfilePrefix),
+		FreeDimensions: o.FreeDimensions, FreeDimensionsByDenotation: o.FreeDimensionsByDenotation, Config: o.Config,
+		Initializers: o.Initializers, ExternalInitializers: o.ExternalInitializers, PrepackedWeights: o.PrepackedWeights,
+		CustomOperators: o.CustomOperators,
+		Logger:          o.logger(), LogID: o.LogID, LogSeverity: o.severity(), LogVerbosity: o.LogVerbosity,
+		Deterministic: o.Deterministic, DisableMemoryArena: o.DisableMemoryArena,
+		DisableMemoryPattern: o.DisableMemoryPattern, DisableMemoryReuse: o.DisableMemoryReuse,
+		Limits: o.Limits,
 	}
-	return fmt.Sprintf("OptimizationLevel(%d)", int(l))
-}
-
-// MarshalText is [OptimizationLevel.String].
-func (l OptimizationLevel) MarshalText() ([]byte, error) { return []byte(l.String()), nil }
-
-// UnmarshalText is [ParseOptimizationLevel].
-func (l *OptimizationLevel) UnmarshalText(text []byte) (err error) {
-	*l, err = ParseOptimizationLevel(string(text))
-	return err
-}
-
-// ParseOptimizationLevel is the inverse of [OptimizationLevel.String]; the empty
-// string is the default.
-func ParseOptimizationLevel(s string) (OptimizationLevel, error) {
-	if i := slices.Index(levelNames[:], s); i >= 0 {
-		return OptimizationLevel(i), nil
+	if len(o.CustomOperators) > 0 {
+		d.CustomKernels = func(m *onnx.Model) (*onnx.Model, []driver.CustomKernel, error) {
+			r, kernels, err := goengine.CustomKernels(m, d)
+			return r, kernels, loadStatus(err)
+		}
 	}
-	if s == "" {
-		return OptimizeAll, nil
-	}
-	return 0, statusf(InvalidArgument, "optimization level %q is none of none, basic, extended, all", s)
-}
-
-// ConfigDisabledPasses is the entry of [SessionOptions.Config] that names
-// optimizations to leave out, separated by semicolons.
-const ConfigDisabledPasses = "optimization.disable_specified_optimizers"
-
-// ConfigAllowSpinning is the entry of [SessionOptions.Config] that says, with "0", that threads
-// without work sleep at once. By default they look for work while a run lasts and a little
-// longer: on cpu 0.2 ms, which keeps the next run from waking them.
-const ConfigAllowSpinning = "session.intra_op.allow_spinning"
-
-// Limits bound what an untrusted model may cost. Zero fields stand for the
-// defaults.
-type Limits struct {
-	// MaxMemory is how many bytes the intermediate and final results of one run
-	// may take. Default: half of the machine's memory.
-	MaxMemory int64
-	// MaxNodes is how many nodes the inlining of functions may add. Default:
-	// 250,000 and four times those in the file.
-	MaxNodes int
-	// MaxDepth is how deep subgraphs and functions may nest. Default: 100.
-	MaxDepth int
-	// MaxFileSize is the largest model file that is opened, in bytes. Default: no
-	// limit.
-	MaxFileSize int64
-}
-
-func (l Limits) frontend() frontend.Limits {
-	return frontend.Limits{MaxNodes: l.MaxNodes, MaxDepth: l.MaxDepth}
-}
-
-func (l Limits) memory() int64 {
-	if l.MaxMemory > 0 {
-		return l.MaxMemory
-	}
-	return defaultMemory()
+	return d
 }
 
 // RunOptions say how one run goes. The zero value and nil stand for the
@@ -240,15 +163,8 @@ type RunOptions struct {
 	Observe func(NodeRun)
 }
 
-// NodeRun is one node that has run.
-type NodeRun struct {
-	Index    int    // position in the order of execution, over all graphs of the run
-	Name     string // as in the model, may be empty
-	OpType   string
-	Domain   string
-	InNames  []string // empty for omitted ones
-	OutNames []string
-	In, Out  []tensor.Value // nil for omitted ones
-	Start    time.Time
-	Duration time.Duration
+// fill sets the provider's view of the options. Outputs is the session's own.
+func (o *RunOptions) fill(d *driver.RunOptions) {
+	*d = driver.RunOptions{OnlyPathToFetches: o.OnlyPathToFetches, Seed: cmp.Or(o.Seed, DefaultSeed()), Tag: o.Tag,
+		LogSeverity: o.LogSeverity, LogVerbosity: o.LogVerbosity, Config: o.Config, Observe: o.Observe}
 }

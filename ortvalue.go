@@ -3,48 +3,12 @@ package onward
 import (
 	"fmt"
 	"slices"
-	"strconv"
 	"strings"
 	"unsafe"
 
+	"github.com/onward-ml/onward/driver"
 	"github.com/onward-ml/onward/tensor"
 )
-
-// Device is a place where memory lies. The zero Device is the CPU.
-type Device struct {
-	// Type is ONNX Runtime's name of the kind of device: cpu, cuda, cann, dml, webgpu,
-	// gpu or npu; empty stands for cpu.
-	Type string
-	// ID tells devices of one type apart.
-	ID int
-}
-
-// IsCPU reports whether d is the CPU's memory.
-func (d Device) IsCPU() bool { return d.Type == "" || d.Type == "cpu" }
-
-// String writes the device as "cuda:0"; the CPU is "cpu".
-func (d Device) String() string {
-	if d.IsCPU() {
-		return "cpu"
-	}
-	return d.Type + ":" + strconv.Itoa(d.ID)
-}
-
-var deviceTypes = []string{"cpu", "cuda", "cann", "dml", "webgpu", "gpu", "npu"}
-
-// resolve checks the device and returns it with its type spelt out.
-func (d Device) resolve() (Device, error) {
-	if d.Type == "" {
-		d.Type = "cpu"
-	}
-	if !slices.Contains(deviceTypes, d.Type) {
-		return d, statusf(InvalidArgument, "Unsupported device type: %s", d.Type)
-	}
-	if d.ID < 0 || d.IsCPU() && d.ID != 0 {
-		return d, statusf(InvalidArgument, "there is no device %s:%d", d.Type, d.ID)
-	}
-	return d, nil
-}
 
 // Buffer describes memory that holds a tensor: little-endian elements in row-major
 // order, 2-, 4- and 6-bit ones packed. Bytes of a bool tensor are 0 or 1.
@@ -63,7 +27,7 @@ func Address(p uintptr) unsafe.Pointer { return *(*unsafe.Pointer)(unsafe.Pointe
 
 // check resolves the device and checks the rest. It returns the size in bytes.
 func (b *Buffer) check() (int, error) {
-	d, err := b.Device.resolve()
+	d, err := b.Device.Resolve()
 	if err != nil {
 		return 0, err
 	}
@@ -76,7 +40,7 @@ func (b *Buffer) check() (int, error) {
 	}
 	n, err := tensor.ByteLen(b.Type, b.Shape)
 	if err != nil {
-		return 0, &StatusError{Code: InvalidArgument, Message: err.Error(), Err: err}
+		return 0, invalid(err)
 	}
 	if b.Pointer == nil && n > 0 {
 		return 0, statusf(InvalidArgument, "Pointer to data memory is not valid")
@@ -85,23 +49,6 @@ func (b *Buffer) check() (int, error) {
 		return 0, statusf(InvalidArgument, "the address %#x of the memory is not a multiple of %d, the size of its elements", uintptr(b.Pointer), min(w, 8))
 	}
 	return n, nil
-}
-
-// DeviceTensor is a tensor in the memory of a device other than the CPU. Providers
-// make them.
-type DeviceTensor interface {
-	// Device is where the memory is.
-	Device() Device
-	// DType is the type of the elements.
-	DType() tensor.DType
-	// Shape returns the dimensions.
-	Shape() []int
-	// Pointer returns the address of the first element in the device's memory.
-	Pointer() unsafe.Pointer
-	// CopyTo copies the elements to a tensor of the same type and size on the CPU.
-	CopyTo(t *tensor.Tensor) error
-	// CopyFrom copies the elements from a tensor of the same type and size on the CPU.
-	CopyFrom(t *tensor.Tensor) error
 }
 
 // memory is a device's memory of which only the address is known.
@@ -121,21 +68,33 @@ func (m *memory) foreign() error {
 	return statusf(NotImplemented, "the memory on %s was given by its address: it can be bound, but only a session's own memory there can be copied (Session.NewOrtValue)", m.Buffer.Device)
 }
 
-// OrtValue is a value together with the place where its memory is, as ONNX Runtime's
+// OrtValue is a value together with the device of its memory, as ONNX Runtime's
 // OrtValue: a tensor on the CPU or on another device, or a sparse tensor, sequence,
 // map or optional on the CPU. It makes inputs and outputs for a [Binding] and for
 // [Session.RunWithOrtValues].
 type OrtValue struct {
-	value  tensor.Value  // on the CPU, else nil
-	sparse *SparseTensor // the form that a sparse value was made in
-	device DeviceTensor  // on another device, else nil
+	value  tensor.Value        // on the CPU, else nil
+	device driver.DeviceTensor // on another device, else nil
+}
+
+// memory returns the driver's view of the value; v may be nil.
+func (v *OrtValue) memory() driver.Memory {
+	if v == nil {
+		return driver.Memory{}
+	}
+	return driver.Memory{Value: v.value, Device: v.device}
 }
 
 // NewOrtValue returns an OrtValue of a value on the CPU, which is not copied: the
-// two share their memory.
+// two share their memory. Sparse tensors may have any format.
 func NewOrtValue(v tensor.Value) (*OrtValue, error) {
 	if t, ok := v.(*tensor.Tensor); v == nil || ok && t == nil {
 		return nil, statusf(InvalidArgument, "an OrtValue needs a value")
+	}
+	if s, ok := v.(*tensor.Sparse); ok {
+		if _, err := s.COO(); err != nil {
+			return nil, invalid(err)
+		}
 	}
 	return &OrtValue{value: v}, nil
 }
@@ -148,7 +107,7 @@ func NewOrtValueOf(dtype tensor.DType, shape ...int) (*OrtValue, error) {
 	}
 	t, err := tensor.Zeros(dtype, shape...)
 	if err != nil {
-		return nil, &StatusError{Code: InvalidArgument, Message: err.Error(), Err: err}
+		return nil, invalid(err)
 	}
 	return &OrtValue{value: t}, nil
 }
@@ -168,19 +127,6 @@ func OrtValueOfBuffer(b Buffer) (*OrtValue, error) {
 	t.Reset(b.Type, unsafe.Slice((*byte)(b.Pointer), n), b.Shape)
 	return &OrtValue{value: t}, nil
 }
-
-// OrtValueOfSparse returns an OrtValue of a sparse tensor, which is not copied.
-func OrtValueOfSparse(s *SparseTensor) (*OrtValue, error) {
-	v, err := s.COO()
-	if err != nil {
-		return nil, err
-	}
-	return &OrtValue{value: v, sparse: s}, nil
-}
-
-// OrtValueOfDevice returns an OrtValue of a tensor that a provider has made on its
-// device.
-func OrtValueOfDevice(t DeviceTensor) *OrtValue { return &OrtValue{device: t} }
 
 // Device returns the device that holds the memory.
 func (v *OrtValue) Device() Device {
@@ -292,16 +238,13 @@ func (v *OrtValue) IsTensorSequence() bool {
 	return ok && s.Elem.Kind == tensor.KindTensor
 }
 
-// Sparse returns the sparse tensor in the form that it was made in.
-func (v *OrtValue) Sparse() (*SparseTensor, error) {
-	if v.sparse != nil {
-		return v.sparse, nil
-	}
+// Sparse returns the sparse tensor in the format that it was made in.
+func (v *OrtValue) Sparse() (*tensor.Sparse, error) {
 	s, ok := v.content().(*tensor.Sparse)
 	if !ok {
-		return nil, statusf(InvalidArgument, "a %s is no sparse tensor", v.DataType())
+		return nil, statusf(InvalidArgument, "the value is a %s, want a sparse tensor", v.DataType())
 	}
-	return &SparseTensor{Format: SparseCOO, Shape: s.Shape, Values: s.Values, Indices: s.Indices}, nil
+	return s, nil
 }
 
 // Value returns the value on the CPU: the OrtValue's own memory where that is the
@@ -331,7 +274,7 @@ func (v *OrtValue) Tensor() (*tensor.Tensor, error) {
 	}
 	t, ok := x.(*tensor.Tensor)
 	if !ok {
-		return nil, statusf(InvalidArgument, "a %s is no tensor", v.DataType())
+		return nil, statusf(InvalidArgument, "the value is a %s, want a tensor", v.DataType())
 	}
 	return t, nil
 }

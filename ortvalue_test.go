@@ -11,6 +11,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/onward-ml/onward"
+	"github.com/onward-ml/onward/driver"
 	"github.com/onward-ml/onward/onnx"
 	"github.com/onward-ml/onward/tensor"
 )
@@ -144,14 +145,14 @@ func TestSparseForms(t *testing.T) {
 		vals := tensor.Must(tensor.New(append([]float32{}, values...), len(values)))
 		n := len(blockRow)
 		shape := []int{rows, cols}
-		coo, err1 := onward.NewSparseCOO(shape, vals, ints(at, len(at)))
-		csr, err2 := onward.NewSparseCSR(shape, vals, ints(inner, len(inner)), ints(outer, rows+1))
-		block, err3 := onward.NewSparseBlock(shape, tensor.Must(tensor.New(append([]float32{}, blocks...), n, h, w)), ints(append(blockRow, blockCol...), 2, n))
+		coo, err1 := tensor.NewSparse(vals, ints(at, len(at)), shape...)
+		csr, err2 := tensor.NewSparseCSR(shape, vals, ints(inner, len(inner)), ints(outer, rows+1))
+		block, err3 := tensor.NewSparseBlock(shape, tensor.Must(tensor.New(append([]float32{}, blocks...), n, h, w)), ints(append(blockRow, blockCol...), 2, n))
 		if err := errors.Join(err1, err2, err3); err != nil {
 			t.Fatal(err)
 		}
-		for _, s := range []*onward.SparseTensor{coo, csr, block} {
-			v, err := onward.OrtValueOfSparse(s)
+		for _, s := range []*tensor.Sparse{coo, csr, block} {
+			v, err := onward.NewOrtValue(s)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -173,64 +174,12 @@ func TestSparseForms(t *testing.T) {
 	})
 }
 
-func TestSparseMisuse(t *testing.T) {
-	ints := func(v []int64, shape ...int) *tensor.Tensor { return tensor.Must(tensor.New(v, shape...)) }
+// A sparse tensor that is inconsistent is refused, with a status.
+func TestOrtValueOfInconsistentSparse(t *testing.T) {
 	two := tensor.Must(tensor.New([]float32{1, 2}, 2))
-	block := tensor.Must(tensor.New(make([]float32, 4), 1, 2, 2))
-	shape := []int{2, 2}
-	for name, c := range map[string]struct {
-		do   func() (*onward.SparseTensor, error)
-		want string
-	}{
-		"no values":   {func() (*onward.SparseTensor, error) { return onward.NewSparseCOO(shape, nil, ints([]int64{0})) }, "COO sparse tensor: values or indices are missing"},
-		"COO outside": {func() (*onward.SparseTensor, error) { return onward.NewSparseCOO(shape, two, ints([]int64{0, 4}, 2)) }, "outside of 4 elements"},
-		"COO order":   {func() (*onward.SparseTensor, error) { return onward.NewSparseCOO(shape, two, ints([]int64{1, 0}, 2)) }, "ascending"},
-		"shape overflows": {func() (*onward.SparseTensor, error) {
-			return onward.NewSparseCOO([]int{1 << 40, 1 << 40}, two, ints([]int64{0, 1}, 2))
-		}, "overflows"},
-		"CSR rank": {func() (*onward.SparseTensor, error) {
-			return onward.NewSparseCSR([]int{4}, two, ints([]int64{0, 1}, 2), ints([]int64{0, 2}, 2))
-		}, "has rank 1, want 2"},
-		"CSR without rows": {func() (*onward.SparseTensor, error) {
-			return onward.NewSparseCSR(shape, two, ints([]int64{0, 1}, 2), nil)
-		}, "missing"},
-		"CSR length": {func() (*onward.SparseTensor, error) {
-			return onward.NewSparseCSR(shape, two, ints([]int64{0, 1}, 2), ints([]int64{0, 2}, 2))
-		}, "want [2] and [3]"},
-		"CSR end": {func() (*onward.SparseTensor, error) {
-			return onward.NewSparseCSR(shape, two, ints([]int64{0, 1}, 2), ints([]int64{0, 1, 9}, 3))
-		}, "outer indices go from 0 to 9, want 0 to 2"},
-		"CSR goes back": {func() (*onward.SparseTensor, error) {
-			return onward.NewSparseCSR(shape, two, ints([]int64{0, 1}, 2), ints([]int64{0, 9, 2}, 3))
-		}, "outer index 1 is 9 after 0"},
-		"CSR column": {func() (*onward.SparseTensor, error) {
-			return onward.NewSparseCSR(shape, two, ints([]int64{0, 2}, 2), ints([]int64{0, 1, 2}, 3))
-		}, "outside of 2 columns"},
-		"CSR types": {func() (*onward.SparseTensor, error) {
-			return onward.NewSparseCSR(shape, two, tensor.Must(tensor.New([]int32{0, 1}, 2)), ints([]int64{0, 1, 2}, 3))
-		}, "indices are int32, want int64"},
-		"blocks of no size": {func() (*onward.SparseTensor, error) {
-			return onward.NewSparseBlock(shape, two, ints([]int64{0, 0}, 2, 1))
-		}, "want [blocks h w]"},
-		"blocks that do not fit": {func() (*onward.SparseTensor, error) {
-			return onward.NewSparseBlock([]int{3, 2}, block, ints([]int64{0, 0}, 2, 1))
-		}, "dividing [3 2]"},
-		"indices of blocks": {func() (*onward.SparseTensor, error) {
-			return onward.NewSparseBlock(shape, block, ints([]int64{0, 0}, 1, 2))
-		}, "want [2 1]"},
-		"block outside": {func() (*onward.SparseTensor, error) {
-			return onward.NewSparseBlock(shape, block, ints([]int64{1, 0}, 2, 1))
-		}, "block 0 lies at [1 0], outside of [1 1] blocks"},
-		"no such format": {func() (*onward.SparseTensor, error) {
-			s := &onward.SparseTensor{Format: 9, Shape: shape, Values: two, Indices: ints([]int64{0, 1}, 2)}
-			_, err := s.COO()
-			return nil, err
-		}, "there is no such format"},
-	} {
-		var st *onward.StatusError
-		if _, err := c.do(); !errors.As(err, &st) || st.Code != onward.InvalidArgument || !strings.Contains(st.Message, c.want) {
-			t.Errorf("%s: got %v, want %q", name, err, c.want)
-		}
+	s := &tensor.Sparse{Format: tensor.SparseCSR, Shape: []int{2, 2}, Values: two, Indices: tensor.Must(tensor.New([]int64{0, 1}, 2))}
+	if _, err := onward.NewOrtValue(s); !errors.Is(err, onward.ErrInvalidArgument) || !strings.Contains(err.Error(), "values or indices are missing") {
+		t.Errorf("error is %v", err)
 	}
 }
 
@@ -269,11 +218,11 @@ func TestRunWithSparseOrtValue(t *testing.T) {
 	b := onnx.NewModel("m").Opset("", 17)
 	b.InputType("a", onnx.NewType(tensor.SparseType(tensor.TypeFloat32))).OutputType("y", onnx.NewType(tensor.SparseType(tensor.TypeFloat32)))
 	b.Node("Identity", []string{"a"}, []string{"y"})
-	s, err := onward.OpenModel(b.Must(), nil)
+	s, err := onward.OpenModel(t.Context(), b.Must(), nil)
 	must(t, err)
-	csr, err := onward.NewSparseCSR([]int{2, 2}, tensor.Must(tensor.New([]float32{1, 2}, 2)), tensor.Must(tensor.New([]int64{1, 0}, 2)), tensor.Must(tensor.New([]int64{0, 1, 2}, 3)))
+	csr, err := tensor.NewSparseCSR([]int{2, 2}, tensor.Must(tensor.New([]float32{1, 2}, 2)), tensor.Must(tensor.New([]int64{1, 0}, 2)), tensor.Must(tensor.New([]int64{0, 1, 2}, 3)))
 	must(t, err)
-	v, err := onward.OrtValueOfSparse(csr)
+	v, err := onward.NewOrtValue(csr)
 	must(t, err)
 	out, err := s.RunWithOrtValues(context.Background(), map[string]*onward.OrtValue{"a": v}, nil)
 	must(t, err)
@@ -347,25 +296,25 @@ func TestBindingOfPlainEngine(t *testing.T) {
 // plainProvider registers a provider whose engines have Run and Close only.
 func plainProvider(t *testing.T) string {
 	const name = "test:plain"
-	if onward.LookupProvider(name) == nil {
-		onward.RegisterProvider(plain{})
+	if driver.Lookup(name) == nil {
+		driver.Register(plain{})
 	}
 	return name
 }
 
 type plain struct{}
 
-func (plain) Name() string     { return "test:plain" }
-func (plain) Available() error { return nil }
-func (plain) Compile(ctx context.Context, m *onnx.Model, opts *onward.SessionOptions, _ onward.ProviderConfig) (onward.Engine, error) {
-	s, err := onward.OpenModelContext(ctx, m, nil)
+func (plain) Name() string                  { return "test:plain" }
+func (plain) Available(driver.Config) error { return nil }
+func (plain) Compile(ctx context.Context, m *driver.Model, opts *driver.Options, _ driver.Config) (driver.Engine, error) {
+	s, err := onward.OpenModel(ctx, m.Model, nil)
 	return plainEngine{s}, err
 }
 
 type plainEngine struct{ s *onward.Session }
 
 func (e plainEngine) Close() error { return e.s.Close() }
-func (e plainEngine) Run(ctx context.Context, req *onward.Request) error {
+func (e plainEngine) Run(ctx context.Context, req *driver.Request) error {
 	out, err := e.s.RunList(ctx, req.In, nil)
 	copy(req.Out, out)
 	return err

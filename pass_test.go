@@ -57,7 +57,7 @@ func passAlone(t interface {
 	Fatalf(string, ...any)
 }, m *onnx.Model, feed onward.Values, loose float64) {
 	run := func(what string, o *onward.SessionOptions) onward.Values {
-		s, err := onward.OpenModel(m, o)
+		s, err := onward.OpenModel(context.Background(), m, o)
 		if err != nil {
 			t.Fatalf("%s: %v", what, err)
 		}
@@ -108,7 +108,7 @@ func TestHostileNodesAreWritten(t *testing.T) {
 				t.Errorf("%s, round %d: %v", d.Name, k, err)
 				continue
 			}
-			s, err := onward.OpenBytes(data, opts)
+			s, err := onward.OpenBytes(t.Context(), data, opts)
 			if err != nil {
 				t.Errorf("%s, round %d: the written model does not open: %v", d.Name, k, err)
 				continue

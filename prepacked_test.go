@@ -26,7 +26,7 @@ func TestPrepackedWeights(t *testing.T) {
 	one, same, two := model(1), model(1), model(2)
 	weights := new(onward.PrepackedWeights)
 	open := func(path string, threads int) *onward.Session {
-		s, err := onward.Open(path, &onward.SessionOptions{PrepackedWeights: weights, Threads: threads})
+		s, err := onward.Open(t.Context(), path, &onward.SessionOptions{PrepackedWeights: weights, Threads: threads})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -68,7 +68,7 @@ func TestPrepackedWeights(t *testing.T) {
 	if n := weights.Sessions(); n != 0 {
 		t.Errorf("%d sessions are left, want none", n)
 	}
-	if _, err := onward.OpenBytes([]byte{1}, &onward.SessionOptions{PrepackedWeights: weights}); err == nil {
+	if _, err := onward.OpenBytes(t.Context(), []byte{1}, &onward.SessionOptions{PrepackedWeights: weights}); err == nil {
 		t.Error("no error")
 	}
 }

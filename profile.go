@@ -1,167 +1,19 @@
 package onward
 
 import (
+	"cmp"
 	"context"
-	"encoding/json"
 	"fmt"
-	"io"
 	"log/slog"
-	"os"
-	"path/filepath"
-	"strconv"
 	"sync"
 	"time"
 
-	"github.com/onward-ml/onward/tensor"
+	"github.com/onward-ml/onward/driver"
+	"github.com/onward-ml/onward/internal/trace"
 )
 
-// Profile collects what runs do and writes it in ONNX Runtime's form of the trace
-// event format
-// (https://docs.google.com/document/d/1CvAClvFfyA5R-PhYUmn5OOQtYMH4h6I0nSsKchNAySU),
-// which trace viewers read: one event of category "Node" for every node and some of
-// category "Session". It is safe for concurrent use.
-type Profile struct {
-	provider string
-	begin    time.Time
-
-	mu      sync.Mutex
-	events  []traceEvent
-	dropped int
-}
-
-// maxTraceEvents bounds the memory of a profile; further events are only counted.
-// ONNX Runtime's bound is a million.
-const maxTraceEvents = 1 << 20
-
-// traceEvent is an event as the file has it. Times are in microseconds.
-type traceEvent struct {
-	Cat  string         `json:"cat"`
-	PID  int            `json:"pid"`
-	TID  int            `json:"tid"`
-	Dur  float64        `json:"dur"`
-	TS   float64        `json:"ts"`
-	Ph   string         `json:"ph"`
-	Name string         `json:"name"`
-	Args map[string]any `json:"args"`
-}
-
-// NewProfile begins a profile now. provider is the name of the engine that runs the
-// nodes.
-func NewProfile(provider string) *Profile { return &Profile{provider: provider, begin: time.Now()} }
-
-// Start returns when the profile began.
-func (p *Profile) Start() time.Time { return p.begin }
-
-// Dropped returns how many events were too many to be kept.
-func (p *Profile) Dropped() int {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.dropped
-}
-
-func (p *Profile) add(cat, name string, start time.Time, d time.Duration, args map[string]any) {
-	e := traceEvent{Cat: cat, PID: os.Getpid(), TID: 1, Dur: us(d), TS: us(start.Sub(p.begin)), Ph: "X", Name: name, Args: args}
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if len(p.events) == maxTraceEvents {
-		p.dropped++
-		return
-	}
-	p.events = append(p.events, e)
-}
-
-// Node adds a node that has run. It serves as [RunOptions.Observe].
-func (p *Profile) Node(n NodeRun) {
-	name := n.Name
-	if name == "" {
-		name = n.OpType + "_" + strconv.Itoa(n.Index)
-	}
-	p.add("Node", name+"_kernel_time", n.Start, n.Duration, map[string]any{
-		"op_name": n.OpType, "domain": n.Domain, "provider": p.provider, "node_index": strconv.Itoa(n.Index),
-		"input_type_shape": typeShapes(n.In), "output_type_shape": typeShapes(n.Out),
-		"output_size": strconv.FormatInt(sizeOf(n.Out), 10), "inputs": n.InNames, "outputs": n.OutNames,
-	})
-}
-
-// Session adds an event of the session: "model_run", with its beginning and length.
-func (p *Profile) Session(name string, start time.Time, d time.Duration) {
-	p.add("Session", name, start, d, map[string]any{})
-}
-
-// typeShapes writes values as ONNX Runtime does: [{"float":[1,3,224,224]}].
-func typeShapes(values []tensor.Value) []map[string]any {
-	r := make([]map[string]any, 0, len(values))
-	for _, v := range values {
-		switch v := v.(type) {
-		case nil:
-		case *tensor.Tensor:
-			r = append(r, map[string]any{v.DType().String(): append([]int{}, v.Shape()...)})
-		default:
-			r = append(r, map[string]any{v.Type().String(): []int{}})
-		}
-	}
-	return r
-}
-
-func sizeOf(values []tensor.Value) (n int64) {
-	for _, v := range values {
-		if v != nil {
-			n += tensor.SizeOf(v)
-		}
-	}
-	return n
-}
-
-// WriteTo writes the events as a JSON array, one a line.
-func (p *Profile) WriteTo(w io.Writer) (n int64, err error) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	write := func(b []byte) {
-		if err == nil {
-			var k int
-			k, err = w.Write(b)
-			n += int64(k)
-		}
-	}
-	write([]byte("[\n"))
-	for i, e := range p.events {
-		line, jerr := json.Marshal(e)
-		if jerr != nil {
-			return n, jerr
-		}
-		if i+1 < len(p.events) {
-			line = append(line, ',')
-		}
-		write(append(line, '\n'))
-	}
-	write([]byte("]\n"))
-	return n, err
-}
-
-// WriteFile writes the profile to a file, beside it first.
-func (p *Profile) WriteFile(path string) (err error) {
-	f, err := os.CreateTemp(filepath.Dir(path), filepath.Base(path)+".*.tmp")
-	if err != nil {
-		return err
-	}
-	defer func() {
-		if err != nil {
-			f.Close()
-			os.Remove(f.Name())
-		}
-	}()
-	if _, err = p.WriteTo(f); err != nil {
-		return err
-	}
-	const mode = 0o644
-	if err = f.Chmod(mode); err != nil {
-		return err
-	}
-	if err = f.Close(); err != nil {
-		return err
-	}
-	return os.Rename(f.Name(), path)
-}
+// defaultProfilePrefix is ONNX Runtime's.
+const defaultProfilePrefix = "onnxruntime_profile_"
 
 // recorder is the profile of a session, until it is ended.
 type recorder struct {
@@ -169,28 +21,23 @@ type recorder struct {
 	begin  time.Time
 
 	mu sync.Mutex
-	p  *Profile // nil once ended
+	p  *trace.Profile // nil once ended
 }
 
 func newRecorder(prefix string) *recorder {
-	if prefix == "" {
-		prefix = "onnxruntime_profile_"
-	}
-	p := NewProfile("")
-	return &recorder{prefix: prefix, begin: p.begin, p: p}
+	p := trace.New("")
+	return &recorder{prefix: prefix, begin: p.Start(), p: p}
 }
 
 // active returns the profile unless it has ended.
-func (r *recorder) active(provider string) *Profile {
+func (r *recorder) active(provider string) *trace.Profile {
 	if r == nil {
 		return nil
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.p != nil && r.p.provider != provider {
-		r.p.mu.Lock()
-		r.p.provider = provider
-		r.p.mu.Unlock()
+	if r.p != nil {
+		r.p.SetProvider(provider)
 	}
 	return r.p
 }
@@ -203,12 +50,6 @@ func (r *recorder) session(name string, start time.Time, d time.Duration) {
 	}
 }
 
-// profiler is an engine that profiles itself.
-type profiler interface {
-	EndProfiling() (string, error)
-	ProfilingStart() (int64, error)
-}
-
 // EndProfiling ends what [SessionOptions.EnableProfiling] began and returns the name
 // of the file: the prefix, the time, and ".json". It returns "" when the session is
 // not profiled, or not any more.
@@ -216,7 +57,7 @@ func (s *Session) EndProfiling() (string, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.closed {
-		return "", &StatusError{Code: Fail, Message: "the session is closed"}
+		return "", errClosed()
 	}
 	return s.endProfiling()
 }
@@ -233,7 +74,7 @@ func (s *Session) endProfiling() (string, error) {
 	if p == nil {
 		return "", nil
 	}
-	if e, ok := s.engine.(profiler); ok {
+	if e, ok := s.engine.(driver.Profiler); ok {
 		return e.EndProfiling()
 	}
 	if n := p.Dropped(); n > 0 {
@@ -254,43 +95,33 @@ func (s *Session) ProfilingStart() (int64, error) {
 	if s.profile == nil || s.closed {
 		return 0, nil
 	}
-	if e, ok := s.engine.(profiler); ok {
+	if e, ok := s.engine.(driver.Profiler); ok {
 		return e.ProfilingStart()
 	}
 	return s.profile.begin.UnixNano(), nil
 }
 
 // watch adds to a run what the session logs and profiles. The function that it
-// returns, nil for none, is called when the run has ended.
-func (s *Session) watch(ctx context.Context, opts *RunOptions) (*RunOptions, func(error)) {
+// returns is called when the run has ended; it is nil if there is nothing to do.
+func (s *Session) watch(ctx context.Context, o *driver.RunOptions) func(error) {
 	prof := s.profile.active(s.provider.Name)
-	if _, own := s.engine.(profiler); own {
+	if _, own := s.engine.(driver.Profiler); own {
 		prof = nil
 	}
-	severity := opts.LogSeverity
-	if severity == LogDefault {
-		severity = s.opts.Severity()
-	}
+	severity := cmp.Or(o.LogSeverity, s.opts.severity(), LogWarning)
 	if prof == nil && severity > LogVerbose {
-		return opts, nil
+		return nil
 	}
-	o := *opts
 	start := time.Now()
 	var log *slog.Logger
 	if severity == LogVerbose {
-		so := s.opts
-		so.LogSeverity = severity
-		log = so.Log()
+		log = severity.Filter(s.options.Logger)
 		if o.Tag != "" {
 			log = log.With("run", o.Tag)
 		}
-		verbosity := o.LogVerbosity
-		if verbosity == 0 {
-			verbosity = s.opts.LogVerbosity
-		}
-		if verbosity > 0 {
+		if cmp.Or(o.LogVerbosity, s.opts.LogVerbosity) > 0 {
 			o.Observe = both(o.Observe, func(n NodeRun) {
-				log.Debug("node", "index", n.Index, "name", n.Name, "op", n.OpType, "out", fmt.Sprint(typeShapes(n.Out)), "duration", n.Duration)
+				log.Debug("node", "index", n.Index, "name", n.Name, "op", n.OpType, "out", fmt.Sprint(trace.TypeShapes(n.Out)), "duration", n.Duration)
 			})
 		}
 		log.Debug("run begins")
@@ -298,7 +129,7 @@ func (s *Session) watch(ctx context.Context, opts *RunOptions) (*RunOptions, fun
 	if prof != nil {
 		o.Observe = both(o.Observe, prof.Node)
 	}
-	return &o, func(err error) {
+	return func(err error) {
 		d := time.Since(start)
 		if prof != nil {
 			prof.Session("model_run", start, d)
@@ -322,5 +153,3 @@ func both(a, b func(NodeRun)) func(NodeRun) {
 		b(n)
 	}
 }
-
-func us(d time.Duration) float64 { return float64(d.Nanoseconds()) / 1e3 }

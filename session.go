@@ -1,15 +1,17 @@
 package onward
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
 
+	"github.com/onward-ml/onward/driver"
+	"github.com/onward-ml/onward/internal/goengine"
 	"github.com/onward-ml/onward/onnx"
 	"github.com/onward-ml/onward/tensor"
 )
@@ -22,106 +24,20 @@ type Values map[string]tensor.Value
 // unless its provider is a native one or [SessionOptions.MapWeights] is set: then call
 // Close.
 type Session struct {
-	model    *onnx.Model // while it is opened, and to be closed with the session
-	inputs   []NodeArg
-	outputs  []NodeArg
-	defaults []NodeArg
-	inIndex  map[string]int
-	outIndex map[string]int
-	meta     ModelMetadata
-	engine   Engine
+	signature
+	source  source
+	opts    SessionOptions
+	options *driver.Options // the provider's view of opts
+	log     *slog.Logger
+	profile *recorder // nil unless the session profiles itself
+
+	requests sync.Pool // *request, empty
+
+	mu       sync.RWMutex // held for reading by Run, for writing by Close and SetProviders
+	engine   driver.Engine
 	provider ProviderConfig
-	opts     SessionOptions
-	log      *slog.Logger
-	profile  *recorder // nil unless the session profiles itself
-	reload   func([]ProviderConfig) (*onnx.Model, string, error)
-
-	requests sync.Pool // *Request, empty
-
-	mu     sync.RWMutex // held for reading by Run, for writing by Close
-	closed bool
-}
-
-// Open loads the model in a file. External data is read from the file's folder.
-// Errors are of type *[StatusError].
-func Open(path string, opts *SessionOptions) (*Session, error) {
-	o := orDefault(opts)
-	m, err := onnx.ReadFile(path, o.readOptions(o.Providers))
-	if err != nil {
-		return nil, loadStatus(err)
-	}
-	if o.PrepackedWeights != nil {
-		if o, err = o.hashedFile(path); err != nil {
-			m.Close()
-			return nil, loadStatus(err)
-		}
-	}
-	s, err := openModel(context.Background(), path, m, o)
-	if err != nil {
-		m.Close()
-		return nil, err
-	}
-	s.model = m
-	return s, nil
-}
-
-// OpenBytes loads a model from memory. The bytes must not change while the
-// session is in use. Such a model has no external data.
-func OpenBytes(data []byte, opts *SessionOptions) (*Session, error) {
-	o := orDefault(opts)
-	m, err := onnx.Unmarshal(data, nil)
-	if err != nil {
-		return nil, loadStatus(err)
-	}
-	if o.PrepackedWeights != nil {
-		o, _ = o.hashed(bytes.NewReader(data)) // memory does not fail
-	}
-	s, err := OpenModel(m, o)
-	if err == nil {
-		m.Graph, m.Functions = nil, nil
-	}
-	return s, err
-}
-
-// OpenModel makes a session for a model, which must not change or be closed while
-// the session is in use. Closing the session leaves the model open.
-func OpenModel(m *onnx.Model, opts *SessionOptions) (*Session, error) {
-	return OpenModelContext(context.Background(), m, opts)
-}
-
-// OpenModelContext is [OpenModel] with a context that bounds the loading.
-func OpenModelContext(ctx context.Context, m *onnx.Model, opts *SessionOptions) (*Session, error) {
-	return openModel(ctx, "", m, opts)
-}
-
-// openModel makes a session for a model, and for the file that it was read from
-// unless path is empty.
-func openModel(ctx context.Context, path string, m *onnx.Model, opts *SessionOptions) (*Session, error) {
-	o := orDefault(opts)
-	s := &Session{model: m, opts: *o, log: o.Log()}
-	if o.EnableProfiling {
-		s.profile = newRecorder(o.ProfilePrefix)
-	}
-	if err := s.describe(); err != nil {
-		return nil, loadStatus(err)
-	}
-	s.reload = modelSource(path, m, o)
-	if _, _, err := prepareModel(m, o); err != nil {
-		return nil, err
-	}
-	var err error
-	if s.engine, s.provider, err = s.open(ctx, path, m, o.Providers); err != nil {
-		return nil, err
-	}
-	s.model = nil // the engine has what it needs; the caller may drop the rest
-	return s, nil
-}
-
-func orDefault(opts *SessionOptions) *SessionOptions {
-	if opts == nil {
-		return &SessionOptions{}
-	}
-	return opts
+	model    *onnx.Model // to be closed with the session, nil for one that the caller owns
+	closed   bool
 }
 
 // Close frees what the session holds, after the runs that are active, and ends its
@@ -134,14 +50,10 @@ func (s *Session) Close() error {
 	}
 	s.closed = true
 	_, err := s.endProfiling()
-	err = errors.Join(err, s.engine.Close())
-	if s.model != nil {
-		err = errors.Join(err, s.model.Close())
-	}
-	return err
+	return errors.Join(err, s.engine.Close(), s.source.close(s.model))
 }
 
-// Inputs returns the model's inputs. Initializers are none.
+// Inputs returns the model's inputs. Initializers are not included.
 func (s *Session) Inputs() []NodeArg { return slices.Clone(s.inputs) }
 
 // Outputs returns the model's outputs.
@@ -160,25 +72,43 @@ func (s *Session) Provider() string {
 	return s.provider.Name
 }
 
+// Providers returns the names of the providers that the session works with: the one
+// that runs the model.
+func (s *Session) Providers() []string { return []string{s.Provider()} }
+
+// ProviderOptions returns the options of every provider that the session works with,
+// by its name.
+func (s *Session) ProviderOptions() map[string]map[string]string {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	o := maps.Clone(s.provider.Options)
+	if o == nil {
+		o = map[string]string{}
+	}
+	return map[string]map[string]string{s.provider.Name: o}
+}
+
+// Options returns the options that the session was opened with.
+func (s *Session) Options() SessionOptions { return s.opts }
+
 // Run computes the model's outputs from inputs by name. It returns the outputs
 // that opts names, or all. The values returned belong to the caller. A cancelled
 // context stops the run. Errors are of type *[StatusError].
 func (s *Session) Run(ctx context.Context, feed Values, opts *RunOptions) (Values, error) {
+	if opts == nil {
+		opts = &defaultRun
+	}
 	req := s.request()
 	defer s.putRequest(req)
 	if err := s.bind(req.In, feed); err != nil {
 		return nil, err
 	}
-	var names []string
-	if opts != nil {
-		names = opts.Outputs
-	}
-	wanted, err := s.wanted(names)
+	wanted, err := s.wanted(opts.Outputs)
 	if err != nil {
 		return nil, err
 	}
-	req.Wanted, req.Options = wanted, opts
-	if err := s.run(ctx, req); err != nil {
+	req.Wanted = wanted
+	if err := s.run(ctx, req, opts); err != nil {
 		return nil, err
 	}
 	r := make(Values, len(req.Out))
@@ -188,6 +118,18 @@ func (s *Session) Run(ctx context.Context, feed Values, opts *RunOptions) (Value
 		}
 	}
 	return r, nil
+}
+
+// RunAsync is [Session.Run] on a goroutine of its own. It returns at once; callback
+// is called on that goroutine with what Run returns, exactly once, also for inputs
+// that are refused and for a session that is closed meanwhile. The tensors of the
+// feed must not change until then, nor may opts.
+func (s *Session) RunAsync(ctx context.Context, feed Values, opts *RunOptions, callback func(Values, error)) {
+	feed = maps.Clone(feed)
+	go func() {
+		out, err := s.Run(ctx, feed, opts)
+		callback(out, err)
+	}()
 }
 
 // RunList is Run with inputs and outputs by position; trailing inputs that have
@@ -227,38 +169,45 @@ func (s *Session) outputNames(opts *RunOptions) []string {
 	return names
 }
 
-// request returns an empty request; putRequest takes it back.
-func (s *Session) request() *Request {
-	if r, ok := s.requests.Get().(*Request); ok {
-		return r
-	}
-	return &Request{In: make([]tensor.Value, len(s.inputs)+len(s.defaults)), Out: make([]tensor.Value, len(s.outputs))}
+// request is a request with its options.
+type request struct {
+	driver.Request
+	options driver.RunOptions
 }
 
-func (s *Session) putRequest(r *Request) {
+// request returns an empty request; putRequest takes it back.
+func (s *Session) request() *request {
+	if r, ok := s.requests.Get().(*request); ok {
+		return r
+	}
+	r := &request{Request: driver.Request{In: make([]tensor.Value, len(s.inputs)+len(s.defaults)), Out: make([]tensor.Value, len(s.outputs))}}
+	r.Options = &r.options
+	return r
+}
+
+func (s *Session) putRequest(r *request) {
 	clear(r.In)
 	clear(r.Out)
-	r.Wanted, r.Options = nil, nil
+	r.Wanted, r.options = nil, driver.RunOptions{}
 	s.requests.Put(r)
 }
 
-func (s *Session) run(ctx context.Context, req *Request) error {
+func (s *Session) run(ctx context.Context, req *request, opts *RunOptions) error {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
 	if s.closed {
-		return &StatusError{Code: Fail, Message: "the session is closed"}
+		return errClosed()
 	}
-	if req.Options == nil {
-		req.Options = &defaultRun
-	}
-	opts, done := s.watch(ctx, req.Options)
-	req.Options = opts
-	err := s.engine.Run(ctx, req)
+	opts.fill(&req.options)
+	done := s.watch(ctx, &req.options)
+	err := s.engine.Run(ctx, &req.Request)
 	if done != nil {
 		done(err)
 	}
 	return runStatus(err)
 }
+
+func errClosed() error { return &StatusError{Code: Fail, Message: "the session is closed"} }
 
 var defaultRun RunOptions
 
@@ -316,16 +265,14 @@ func (s *Session) bind(in []tensor.Value, feed Values) error {
 		if err != nil {
 			return err
 		}
+		if sp, ok := w.(*tensor.Sparse); ok && sp.Format != tensor.SparseCOO {
+			if w, err = sp.COO(); err != nil {
+				return invalid(err)
+			}
+		}
 		in[i] = w
 	}
 	return nil
-}
-
-func (s *Session) arg(i int) *NodeArg {
-	if i < len(s.inputs) {
-		return &s.inputs[i]
-	}
-	return &s.defaults[i-len(s.inputs)]
 }
 
 func quoted(feed Values) string {
@@ -355,7 +302,7 @@ func (a *NodeArg) check(v tensor.Value) (tensor.Value, error) {
 		v = &tensor.Optional{Elem: *a.typ.Of, Value: v}
 		got = tensor.OptionalOf(got)
 	}
-	if !got.Equal(a.typ) && !emptyOf(v, a.typ) {
+	if !got.Equal(a.typ) && !goengine.EmptyOf(v, a.typ) {
 		return nil, statusf(InvalidArgument, "Unexpected input data type. Actual: (%s) , expected: (%s)", got, a.typ)
 	}
 	t, ok := v.(*tensor.Tensor)
@@ -375,16 +322,4 @@ func (a *NodeArg) check(v tensor.Value) (tensor.Value, error) {
 		return nil, statusf(InvalidArgument, "Got invalid dimensions for input: %s for the following indices%s\n Please fix either the inputs or the model.", a.Name, bad)
 	}
 	return v, nil
-}
-
-// emptyOf reports whether v is an empty sequence or optional that does not know
-// its element type.
-func emptyOf(v tensor.Value, want tensor.Type) bool {
-	switch v := v.(type) {
-	case *tensor.Sequence:
-		return want.Kind == tensor.KindSequence && len(v.Items) == 0 && v.Elem.Kind == tensor.KindInvalid
-	case *tensor.Optional:
-		return want.Kind == tensor.KindOptional && (v.Value == nil && v.Elem.Kind == tensor.KindInvalid || v.Value != nil && emptyOf(v.Value, *want.Of))
-	}
-	return false
 }

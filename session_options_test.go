@@ -15,6 +15,7 @@ import (
 	"testing"
 
 	"github.com/onward-ml/onward"
+	"github.com/onward-ml/onward/driver"
 	"github.com/onward-ml/onward/onnx"
 	"github.com/onward-ml/onward/tensor"
 )
@@ -33,7 +34,7 @@ func scaled() *onnx.ModelBuilder {
 
 func open(t testing.TB, m *onnx.Model, o *onward.SessionOptions) *onward.Session {
 	t.Helper()
-	s, err := onward.OpenModel(m, o)
+	s, err := onward.OpenModel(t.Context(), m, o)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -93,7 +94,7 @@ func TestFreeDimensions(t *testing.T) {
 		{FreeDimensions: map[string]int64{"batch": -1}},
 		{FreeDimensionsByDenotation: map[string]int64{"DATA_FEATURE": 4}},
 	} {
-		if _, err := onward.OpenModel(m, bad); !errors.Is(err, onward.ErrInvalidArgument) {
+		if _, err := onward.OpenModel(t.Context(), m, bad); !errors.Is(err, onward.ErrInvalidArgument) {
 			t.Errorf("%v: error is %v", bad, err)
 		}
 	}
@@ -113,13 +114,13 @@ func TestInitializers(t *testing.T) {
 	})
 	w := tensor.Must(tensor.New([]float32{1, 1, 1}, 3))
 	for name, o := range map[string]*onward.SessionOptions{
-		"has no initializer":  {Initializers: onward.Values{"v": w}},
-		"float[3] in the mod": {Initializers: onward.Values{"w": tensor.Must(tensor.New([]float32{1, 1, 1}, 1, 3))}},
-		"given is double[3]":  {Initializers: onward.Values{"w": tensor.Must(tensor.New([]float64{1, 1, 1}, 3))}},
-		"is no tensor":        {Initializers: onward.Values{"w": &tensor.Optional{Elem: w.Type(), Value: w}}},
-		"is no external one":  {ExternalInitializers: onward.Values{"w": w}},
+		"has no initializer":       {Initializers: onward.Values{"v": w}},
+		"float[3] in the mod":      {Initializers: onward.Values{"w": tensor.Must(tensor.New([]float32{1, 1, 1}, 1, 3))}},
+		"given is double[3]":       {Initializers: onward.Values{"w": tensor.Must(tensor.New([]float64{1, 1, 1}, 3))}},
+		"must be a tensor":         {Initializers: onward.Values{"w": &tensor.Optional{Elem: w.Type(), Value: w}}},
+		"is not stored externally": {ExternalInitializers: onward.Values{"w": w}},
 	} {
-		if _, err := onward.OpenModel(scaled().Must(), o); !errors.Is(err, onward.ErrInvalidArgument) || !strings.Contains(err.Error(), name) {
+		if _, err := onward.OpenModel(t.Context(), scaled().Must(), o); !errors.Is(err, onward.ErrInvalidArgument) || !strings.Contains(err.Error(), name) {
 			t.Errorf("want an error that says %q, got %v", name, err)
 		}
 	}
@@ -144,7 +145,7 @@ func TestOptionsForOtherProviders(t *testing.T) {
 	}
 	o = on("test:works")
 	o.CustomOperators = []onward.CustomOperator{doubling(nil)}
-	if _, err := onward.OpenModel(customModel(), o); !errors.Is(err, onward.ErrNotImplemented) || !strings.Contains(err.Error(), "test:works") {
+	if _, err := onward.OpenModel(t.Context(), customModel(), o); !errors.Is(err, onward.ErrNotImplemented) || !strings.Contains(err.Error(), "test:works") {
 		t.Errorf("error is %v", err)
 	}
 }
@@ -161,11 +162,11 @@ func TestExternalInitializers(t *testing.T) {
 	if err := os.WriteFile(path, data, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if s, err := onward.Open(path, nil); err == nil {
+	if s, err := onward.Open(t.Context(), path, nil); err == nil {
 		s.Close()
 		t.Error("the model opens without its weights")
 	}
-	s, err := onward.Open(path, &onward.SessionOptions{ExternalInitializers: onward.Values{"w": tensor.Must(tensor.New([]float32{1, 2, 3}, 3))}})
+	s, err := onward.Open(t.Context(), path, &onward.SessionOptions{ExternalInitializers: onward.Values{"w": tensor.Must(tensor.New([]float32{1, 2, 3}, 3))}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -253,10 +254,11 @@ func TestOptimizationLevels(t *testing.T) {
 			t.Errorf("%+v", p)
 		}
 	}
-	if l, err := onward.ParseOptimizationLevel("basic"); err != nil || l != onward.OptimizeBasic {
+	var l onward.OptimizationLevel
+	if err := l.UnmarshalText([]byte("basic")); err != nil || l != onward.OptimizeBasic {
 		t.Errorf("basic is %v, %v", l, err)
 	}
-	if _, err := onward.ParseOptimizationLevel("most"); !errors.Is(err, onward.ErrInvalidArgument) {
+	if err := l.UnmarshalText([]byte("most")); !errors.Is(err, onward.ErrInvalidArgument) {
 		t.Errorf("error is %v", err)
 	}
 }
@@ -307,12 +309,12 @@ func TestCustomOperators(t *testing.T) {
 			}
 		}
 	})
-	if _, err := onward.OpenModel(customModel(), nil); !errors.Is(err, onward.ErrNotImplemented) || !strings.Contains(err.Error(), "acme.Scale") {
+	if _, err := onward.OpenModel(t.Context(), customModel(), nil); !errors.Is(err, onward.ErrNotImplemented) || !strings.Contains(err.Error(), "acme.Scale") {
 		t.Errorf("without the operator: %v", err)
 	}
 	later := doubling(nil)
 	later.Since = 3
-	if _, err := onward.OpenModel(customModel(), &onward.SessionOptions{CustomOperators: []onward.CustomOperator{later}}); !errors.Is(err, onward.ErrNotImplemented) {
+	if _, err := onward.OpenModel(t.Context(), customModel(), &onward.SessionOptions{CustomOperators: []onward.CustomOperator{later}}); !errors.Is(err, onward.ErrNotImplemented) {
 		t.Errorf("with an operator of a later version: %v", err)
 	}
 }
@@ -347,11 +349,11 @@ func TestCustomOperatorErrors(t *testing.T) {
 		"is neither one type":  {Name: "X", Run: ok.Run, Outputs: "y:T", Types: map[string]string{"T": "float double"}},
 		"parameter \"x\" has ": {Name: "X", Run: ok.Run, Inputs: "x", Outputs: "y:float"},
 	} {
-		if _, err := onward.OpenModel(customModel(), &onward.SessionOptions{CustomOperators: []onward.CustomOperator{o}}); !errors.Is(err, onward.ErrInvalidArgument) || !strings.Contains(err.Error(), want) {
+		if _, err := onward.OpenModel(t.Context(), customModel(), &onward.SessionOptions{CustomOperators: []onward.CustomOperator{o}}); !errors.Is(err, onward.ErrInvalidArgument) || !strings.Contains(err.Error(), want) {
 			t.Errorf("want %q, got %v", want, err)
 		}
 	}
-	if _, err := onward.OpenModel(customModel(), &onward.SessionOptions{CustomOperators: []onward.CustomOperator{ok, ok}}); err == nil || !strings.Contains(err.Error(), "registered twice") {
+	if _, err := onward.OpenModel(t.Context(), customModel(), &onward.SessionOptions{CustomOperators: []onward.CustomOperator{ok, ok}}); err == nil || !strings.Contains(err.Error(), "registered twice") {
 		t.Errorf("the same operator twice: %v", err)
 	}
 }
@@ -420,7 +422,7 @@ func TestProfiling(t *testing.T) {
 
 // fake is a provider that fails as it is told.
 type fake struct {
-	onward.Provider
+	driver.Provider
 	name       string
 	absent     error
 	compileErr error
@@ -429,20 +431,20 @@ type fake struct {
 // worksGot is the last model that a fake provider compiled.
 var worksGot atomic.Pointer[onnx.Model]
 
-func (f *fake) Name() string     { return f.name }
-func (f *fake) Available() error { return f.absent }
-func (f *fake) Compile(ctx context.Context, m *onnx.Model, o *onward.SessionOptions, c onward.ProviderConfig) (onward.Engine, error) {
+func (f *fake) Name() string                  { return f.name }
+func (f *fake) Available(driver.Config) error { return f.absent }
+func (f *fake) Compile(ctx context.Context, m *driver.Model, o *driver.Options, c driver.Config) (driver.Engine, error) {
 	if f.compileErr != nil {
 		return nil, f.compileErr
 	}
-	worksGot.Store(m)
-	return onward.LookupProvider("reference").Compile(ctx, m, o, onward.ProviderConfig{})
+	worksGot.Store(m.Model)
+	return driver.Lookup("reference").Compile(ctx, m, o, onward.ProviderConfig{})
 }
 
 func init() {
-	onward.RegisterProvider(&fake{name: "test:absent", absent: errors.New("there is no such device")})
-	onward.RegisterProvider(&fake{name: "test:refuses", compileErr: errors.New("it is too difficult")})
-	onward.RegisterProvider(&fake{name: "test:works"})
+	driver.Register(&fake{name: "test:absent", absent: errors.New("there is no such device")})
+	driver.Register(&fake{name: "test:refuses", compileErr: errors.New("it is too difficult")})
+	driver.Register(&fake{name: "test:works"})
 }
 
 func providers(names ...string) (r []onward.ProviderConfig) {
@@ -475,7 +477,7 @@ func TestProviderList(t *testing.T) {
 		var log bytes.Buffer
 		o := &onward.SessionOptions{Providers: providers(strings.Fields(c.list)...), DisableFallback: c.strict,
 			Logger: slog.New(slog.NewTextHandler(&log, nil)), LogID: "here"}
-		s, err := onward.OpenModel(scaled().Must(), o)
+		s, err := onward.OpenModel(t.Context(), scaled().Must(), o)
 		if text, wanted := strings.CutPrefix(c.want, "error: "); wanted {
 			if err == nil || !strings.Contains(err.Error(), text) {
 				t.Errorf("%s, strict %v: error is %v, want %q", c.list, c.strict, err, text)
@@ -504,7 +506,7 @@ func TestSetProviders(t *testing.T) {
 	if err := os.WriteFile(path, data, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	file, err := onward.Open(path, nil)
+	file, err := onward.Open(t.Context(), path, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -527,7 +529,7 @@ func TestSetProviders(t *testing.T) {
 			t.Error("a closed session takes providers")
 		}
 	}
-	s, err := onward.OpenBytes(data, nil)
+	s, err := onward.OpenBytes(t.Context(), data, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -30,7 +30,7 @@ func example(t testing.TB, name string, opts *onward.SessionOptions) *onward.Ses
 	if err != nil {
 		t.Fatal(err)
 	}
-	s, err := onward.OpenBytes(data, opts)
+	s, err := onward.OpenBytes(t.Context(), data, opts)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -114,7 +114,7 @@ func TestOpenErrors(t *testing.T) {
 		t.Fatal(err)
 	}
 	for path, want := range map[string]error{filepath.Join(dir, "absent.onnx"): onward.ErrNoSuchFile, garbage: onward.ErrInvalidProtobuf} {
-		if _, err := onward.Open(path, nil); !errors.Is(err, want) {
+		if _, err := onward.Open(t.Context(), path, nil); !errors.Is(err, want) {
 			t.Errorf("%s: error is %v, want %v", path, err, want)
 		}
 	}
@@ -125,7 +125,7 @@ func TestOpenErrors(t *testing.T) {
 	b.Node("Spin", []string{"a"}, []string{"b"}).Domain("acme")
 	b.Node("Spin", []string{"b"}, []string{"c"}).Domain("acme")
 	b.Node("Relu", []string{"c"}, []string{"y"})
-	_, err := onward.OpenModel(b.Must(), nil)
+	_, err := onward.OpenModel(t.Context(), b.Must(), nil)
 	if !errors.Is(err, onward.ErrNotImplemented) {
 		t.Fatalf("error is %v, want NOT_IMPLEMENTED", err)
 	}
@@ -157,7 +157,7 @@ func TestOverridableInitializer(t *testing.T) {
 	b.Initializer("w", []float32{10, 20}, 2)
 	b.Node("Add", []string{"x", "w"}, []string{"y"})
 	for _, p := range engines {
-		s, err := onward.OpenModel(b.Must(), on(p))
+		s, err := onward.OpenModel(t.Context(), b.Must(), on(p))
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -139,7 +139,7 @@ func TestEncoders(t *testing.T) {
 		}
 		var want *tensor.Tensor
 		for _, p := range engines {
-			s, err := onward.OpenModel(m, on(p))
+			s, err := onward.OpenModel(t.Context(), m, on(p))
 			if err != nil {
 				t.Fatalf("%s: %v", p, err)
 			}

@@ -43,7 +43,7 @@ func TestRecordedModels(t *testing.T) {
 					tol = 1e-3
 				}
 				for _, p := range engines {
-					s, err := onward.OpenModel(m, on(p))
+					s, err := onward.OpenModel(t.Context(), m, on(p))
 					if err != nil {
 						t.Errorf("%d %s-%d on %s: %v", i, c.Op, c.Opset, p, err)
 						continue
@@ -79,7 +79,7 @@ func TestLoopWithoutTripsHasTheDeclaredShape(t *testing.T) {
 	b.Input("n", onnx.Int64).Input("x", onnx.Float, 2, 3).OutputType("y", nil).OutputType("all", nil)
 	b.Node("Loop", []string{"n", "", "x"}, []string{"y", "all"}, onnx.Attrs{"body": body})
 	for _, p := range engines {
-		s, err := onward.OpenModel(b.Must(), on(p))
+		s, err := onward.OpenModel(t.Context(), b.Must(), on(p))
 		if err != nil {
 			t.Fatal(err)
 		}

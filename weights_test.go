@@ -42,7 +42,7 @@ func TestWeightsOfConstantNodesStay(t *testing.T) {
 	feed := onward.Values{"x": tensor.Must(tensor.New(ramp(c*size*size), 1, c, size, size))}
 	var want tensor.Value
 	for _, p := range []string{"reference", "cpu", "cpu", "reference"} {
-		s, err := onward.OpenModel(m, on(p))
+		s, err := onward.OpenModel(t.Context(), m, on(p))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -89,7 +89,7 @@ func TestWeightsThatABranchUsesStay(t *testing.T) {
 	feed := onward.Values{"x": tensor.Must(tensor.New(x, 1, c, 4, 4)), "choose": tensor.Must(tensor.New([]bool{true}, 1))}
 	var want onward.Values
 	for _, p := range []string{"reference", "cpu"} {
-		s, err := onward.Open(path, on(p))
+		s, err := onward.Open(t.Context(), path, on(p))
 		if err != nil {
 			t.Fatal(err)
 		}

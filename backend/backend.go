@@ -7,15 +7,16 @@
 package backend
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"maps"
 	"os"
 	"strconv"
-	"strings"
 
 	"github.com/onward-ml/onward"
+	"github.com/onward-ml/onward/driver"
 	"github.com/onward-ml/onward/onnx"
 	"github.com/onward-ml/onward/tensor"
 )
@@ -50,13 +51,13 @@ const (
 // Name returns the provider's name.
 func (p Provider) Name() string { return string(p) }
 
-// native reports whether the provider runs this module's own operators.
-func (p Provider) native() bool { return p == CPU || p == Reference }
+// traits returns the provider's traits, the zero Traits if it is not registered.
+func (p Provider) traits() driver.Traits { return driver.TraitsOf(driver.Lookup(string(p))) }
 
 // CheckModel returns nil if the Go engine implements the opsets and operators of the model. A
 // native library checks a model only when it opens it, so the result for its providers is nil.
 func (p Provider) CheckModel(m *onnx.Model) error {
-	if !p.native() {
+	if !p.traits().Operators {
 		return nil
 	}
 	if ok, why := IsOpsetSupported(m); !ok {
@@ -68,7 +69,7 @@ func (p Provider) CheckModel(m *onnx.Model) error {
 // SupportsDevice accepts devices of the type that the provider computes on, and of
 // CPUs only CPU:0, if the provider can work on this machine.
 func (p Provider) SupportsDevice(d Device) error {
-	impl := onward.LookupProvider(string(p))
+	impl := driver.Lookup(string(p))
 	if impl == nil {
 		return fmt.Errorf("backend: provider %q is not registered", string(p))
 	}
@@ -79,7 +80,7 @@ func (p Provider) SupportsDevice(d Device) error {
 	if have, err := TypeOf(p.Device(nil)); err != nil || have != want || want == DeviceCPU && d.ID != 0 {
 		return fmt.Errorf("backend: %s does not support device %s", p, deviceName(d))
 	}
-	return impl.Available()
+	return impl.Available(driver.Config{Name: string(p)})
 }
 
 // optionDeviceID is the provider option that selects a GPU by its number.
@@ -88,16 +89,11 @@ const optionDeviceID = "device_id"
 // Device returns the device that the provider computes on if it is opened with the
 // given options of its own.
 func (p Provider) Device(options map[string]string) Device {
-	if !gpuProvider(string(p)) {
-		return Device{Type: "cpu"}
+	d := Device{Type: cmp.Or(p.traits().Device, "cpu")}
+	if !d.IsCPU() {
+		d.ID, _ = strconv.Atoi(options[optionDeviceID]) // an invalid number is refused when the provider opens a model
 	}
-	id, _ := strconv.Atoi(options[optionDeviceID]) // an invalid number is refused when the provider opens a model
-	return Device{Type: "cuda", ID: id}
-}
-
-// gpuProvider reports whether a provider computes on an NVIDIA GPU.
-func gpuProvider(name string) bool {
-	return strings.HasSuffix(name, ":cuda") || strings.HasSuffix(name, ":tensorrt")
+	return d
 }
 
 // config returns the provider's configuration in a session's options.
@@ -130,7 +126,7 @@ func (p Provider) NewSession(ctx context.Context, m *onnx.Model, d Device, opts 
 		o = *opts
 	}
 	o.Providers = []onward.ProviderConfig{c}
-	return onward.OpenModelContext(ctx, m, &o)
+	return onward.OpenModel(ctx, m, &o)
 }
 
 // ErrSkip is wrapped by the error that [Prepare] returns for a model that the backend does not
@@ -331,7 +327,7 @@ func Compatible(b Backend, m *onnx.Model) error {
 // the Go engine, since a native library may have other operators.
 func check(b Backend, m *onnx.Model) error {
 	o := &onnx.CheckOptions{}
-	if p, ok := b.(Provider); ok && p.native() {
+	if p, ok := b.(Provider); ok && p.traits().Operators {
 		o.Schema = onward.OperatorSchema
 	}
 	return onnx.Check(m, o)

@@ -14,6 +14,7 @@ import (
 
 	"github.com/onward-ml/onward"
 	"github.com/onward-ml/onward/backend"
+	"github.com/onward-ml/onward/driver"
 	"github.com/onward-ml/onward/onnx"
 	"github.com/onward-ml/onward/tensor"
 )
@@ -71,18 +72,18 @@ type fakeGPU struct {
 	config onward.ProviderConfig // of the last Compile
 }
 
-func (g *fakeGPU) Name() string       { return g.name }
-func (g *fakeGPU) Available() error   { return nil }
-func (g *fakeGPU) DeviceKind() string { return "GPU" }
+func (g *fakeGPU) Name() string                  { return g.name }
+func (g *fakeGPU) Available(driver.Config) error { return nil }
+func (g *fakeGPU) Traits() driver.Traits         { return driver.Traits{Device: "cuda"} }
 
-func (g *fakeGPU) Compile(ctx context.Context, m *onnx.Model, opts *onward.SessionOptions, c onward.ProviderConfig) (onward.Engine, error) {
+func (g *fakeGPU) Compile(ctx context.Context, m *driver.Model, opts *driver.Options, c driver.Config) (driver.Engine, error) {
 	g.config = c
-	return onward.LookupProvider(string(backend.Reference)).Compile(ctx, m, opts, onward.ProviderConfig{Name: string(backend.Reference)})
+	return driver.Lookup(string(backend.Reference)).Compile(ctx, m, opts, onward.ProviderConfig{Name: string(backend.Reference)})
 }
 
 var gpu = &fakeGPU{name: "fake:cuda"}
 
-func init() { onward.RegisterProvider(gpu) }
+func init() { driver.Register(gpu) }
 
 // TestDeviceReachesTheProvider prepares for several devices and looks at the options that
 // the provider gets, and at the device of the Rep.
@@ -163,7 +164,7 @@ func TestPrepareTakesEveryForm(t *testing.T) {
 	if err := os.WriteFile(path, data, 0o666); err != nil {
 		t.Fatal(err)
 	}
-	sess, err := onward.OpenModel(m, nil)
+	sess, err := onward.OpenModel(t.Context(), m, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

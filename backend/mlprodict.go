@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/onward-ml/onward"
+	"github.com/onward-ml/onward/driver"
 )
 
 // runtimes maps mlprodict's names of backend classes and runtimes to providers.
@@ -43,7 +44,7 @@ func Runtime(name string) (Backend, error) {
 	if !ok {
 		p = Provider(name)
 	}
-	if onward.LookupProvider(string(p)) == nil {
+	if driver.Lookup(string(p)) == nil {
 		return nil, fmt.Errorf("backend: runtime %q needs provider %q, which is not registered; registered are %s", name, string(p), strings.Join(onward.Providers(), ", "))
 	}
 	return p, nil

@@ -31,7 +31,7 @@ func TestModelsAreValid(t *testing.T) {
 			if testing.Short() {
 				return
 			}
-			s, err := onward.OpenModel(built, &onward.SessionOptions{Threads: 1})
+			s, err := onward.OpenModel(t.Context(), built, &onward.SessionOptions{Threads: 1})
 			if errors.Is(err, onward.ErrNotImplemented) {
 				t.Skipf("it is not run: %v", err)
 			}

@@ -91,7 +91,7 @@ func onProviders(t *testing.T) []string {
 // operators is not among those that ran, or a float one in its place.
 func integerOperators(t *testing.T, m *onnx.Model, feed onward.Values, want []string) {
 	t.Helper()
-	s, err := onward.OpenModel(m, nil)
+	s, err := onward.OpenModel(t.Context(), m, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

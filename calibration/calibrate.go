@@ -221,7 +221,7 @@ func newObserver(ctx context.Context, m *onnx.Model, names []string, so *onward.
 	}
 	c.Graph = &g
 	var err error
-	r.Session, err = onward.OpenModelContext(ctx, &c, so)
+	r.Session, err = onward.OpenModel(ctx, &c, so)
 	return r, err
 }
 

@@ -83,12 +83,12 @@ func Evaluate(ctx context.Context, original, quantized *onnx.Model, data Data, o
 }
 
 func evaluate(ctx context.Context, original, quantized *onnx.Model, data Data, o *EvaluateOptions) (*Report, error) {
-	a, err := onward.OpenModelContext(ctx, original, o.Session)
+	a, err := onward.OpenModel(ctx, original, o.Session)
 	if err != nil {
 		return nil, fmt.Errorf("the original: %w", err)
 	}
 	defer a.Close()
-	b, err := onward.OpenModelContext(ctx, quantized, o.Session)
+	b, err := onward.OpenModel(ctx, quantized, o.Session)
 	if err != nil {
 		return nil, fmt.Errorf("the quantized model: %w", err)
 	}

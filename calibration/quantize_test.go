@@ -34,7 +34,7 @@ func checkModel(t testing.TB, m *onnx.Model) *onnx.Model {
 
 func runOn(t testing.TB, m *onnx.Model, provider string, feed onward.Values) onward.Values {
 	t.Helper()
-	s, err := onward.OpenModel(m, &onward.SessionOptions{Providers: []onward.ProviderConfig{{Name: provider}}})
+	s, err := onward.OpenModel(t.Context(), m, &onward.SessionOptions{Providers: []onward.ProviderConfig{{Name: provider}}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -26,7 +26,7 @@ func onEachEngine(t *testing.T, name string, test func(t *testing.T, s *onward.S
 	}
 	for _, engine := range []string{"reference", "cpu"} {
 		t.Run(engine, func(t *testing.T) {
-			s, err := onward.OpenBytes(b, &onward.SessionOptions{Providers: []onward.ProviderConfig{{Name: engine}}})
+			s, err := onward.OpenBytes(t.Context(), b, &onward.SessionOptions{Providers: []onward.ProviderConfig{{Name: engine}}})
 			if err != nil {
 				t.Fatal(err)
 			}

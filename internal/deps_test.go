@@ -49,16 +49,21 @@ var layers = map[string][]string{
 	"internal/export":   {"onnx", "internal/ops", "internal/ir", "tensor"},
 	"internal/autodiff": {"onnx", "internal/ops", "internal/ir", "tensor"},
 
-	// The cover.
-	".": {"internal/frontend", "internal/export", "internal/autodiff", "internal/optimize", "internal/exec", "internal/ops", "internal/ir", "onnx", "tensor", "internal/kernels", "internal/cpu"},
+	// What engines implement, and the engine written in Go.
+	"driver":            {"onnx", "tensor"},
+	"internal/trace":    {"driver", "onnx", "tensor"},
+	"internal/goengine": {"driver", "internal/frontend", "internal/export", "internal/autodiff", "internal/optimize", "internal/exec", "internal/ops", "internal/ir", "onnx", "tensor", "internal/kernels", "internal/cpu"},
 
-	// What stands on the cover.
-	"backend":     {".", "onnx", "tensor"},
-	"provider":    {".", "onnx", "tensor", "internal/dl"},
-	"calibration": {".", "onnx", "tensor"},
-	"datasets":    {".", "onnx", "tensor"},
-	"preset":      {"backend", ".", "onnx", "tensor"},
-	"backendtest": {"backend", ".", "imagecodec", "onnx", "tensor"},
+	// The root, which reaches the other internal parts through the Go engine alone.
+	".": {"internal/goengine", "internal/trace", "driver", "onnx", "tensor"},
+
+	// What imports the root.
+	"backend":     {".", "driver", "onnx", "tensor"},
+	"provider":    {".", "driver", "onnx", "tensor", "internal/dl"},
+	"calibration": {".", "driver", "onnx", "tensor"},
+	"datasets":    {".", "driver", "onnx", "tensor"},
+	"preset":      {"backend", ".", "driver", "onnx", "tensor"},
+	"backendtest": {"backend", ".", "driver", "imagecodec", "onnx", "tensor"},
 
 	// Commands and test helpers may import everything, and nothing imports them.
 	"cmd":              {"*"},
@@ -217,6 +222,9 @@ func TestMayImport(t *testing.T) {
 		{"tensor", "onnx", false},
 		{"backend", "internal/ir", false},
 		{".", "backend", false},
+		{".", "internal/ops", false},
+		{"driver", ".", false},
+		{"driver", "internal/goengine", false},
 		{"backend", "preset", false},
 		{"internal/ops", "internal/testing", false},
 		{"cmd", "backendtest", true},

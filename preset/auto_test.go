@@ -17,6 +17,7 @@ import (
 
 	"github.com/onward-ml/onward"
 	"github.com/onward-ml/onward/backend"
+	"github.com/onward-ml/onward/driver"
 	"github.com/onward-ml/onward/onnx"
 	"github.com/onward-ml/onward/preset"
 	"github.com/onward-ml/onward/tensor"
@@ -39,14 +40,14 @@ type runner struct {
 
 func (r *runner) Version(onward.ProviderConfig) string { return r.version }
 
-func (r *runner) Name() string     { return r.name }
-func (r *runner) Available() error { return r.missing }
+func (r *runner) Name() string                  { return r.name }
+func (r *runner) Available(driver.Config) error { return r.missing }
 
-func (r *runner) Compile(ctx context.Context, m *onnx.Model, opts *onward.SessionOptions, _ onward.ProviderConfig) (onward.Engine, error) {
+func (r *runner) Compile(ctx context.Context, m *driver.Model, opts *driver.Options, _ driver.Config) (driver.Engine, error) {
 	if r.compile != nil {
 		return nil, r.compile
 	}
-	e, err := onward.LookupProvider("reference").Compile(ctx, m, opts, onward.ProviderConfig{Name: "reference"})
+	e, err := driver.Lookup("reference").Compile(ctx, m, opts, onward.ProviderConfig{Name: "reference"})
 	if err == nil {
 		r.opened.Add(1)
 	}
@@ -54,11 +55,11 @@ func (r *runner) Compile(ctx context.Context, m *onnx.Model, opts *onward.Sessio
 }
 
 type running struct {
-	onward.Engine
+	driver.Engine
 	r *runner
 }
 
-func (e *running) Run(ctx context.Context, req *onward.Request) error {
+func (e *running) Run(ctx context.Context, req *driver.Request) error {
 	e.r.runCount.Add(1)
 	if e.r.hang != nil {
 		<-e.r.hang
@@ -95,7 +96,7 @@ func init() {
 		{name: "test:hang"},
 	} {
 		runners[r.name] = r
-		onward.RegisterProvider(r)
+		driver.Register(r)
 	}
 }
 

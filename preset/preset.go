@@ -15,6 +15,7 @@ import (
 
 	"github.com/onward-ml/onward"
 	"github.com/onward-ml/onward/backend"
+	"github.com/onward-ml/onward/driver"
 	"github.com/onward-ml/onward/onnx"
 	"github.com/onward-ml/onward/tensor"
 )
@@ -78,29 +79,14 @@ type plan struct {
 	table func() ([]byte, error)
 }
 
-// drivers are the packages that register providers, by the part of the provider's
-// name before the colon.
-var drivers = map[string]string{
-	"ort":      "github.com/onward-ml/onward/provider/ort",
-	"openvino": "github.com/onward-ml/onward/provider/openvino",
-}
-
-// available returns nil if a provider is registered and can work, else what is missing.
+// available returns nil if a provider is registered and can work, else what is
+// missing.
 func available(c onward.ProviderConfig) error {
-	p := onward.LookupProvider(c.Name)
-	if p == nil {
-		driver, _, _ := strings.Cut(c.Name, ":")
-		if path := drivers[driver]; path != "" {
-			return fmt.Errorf("provider %q is not registered: the program must import _ %q", c.Name, path)
-		}
-		return fmt.Errorf("provider %q is not registered; registered are %s", c.Name, strings.Join(onward.Providers(), ", "))
+	p, err := driver.Find(c.Name)
+	if err != nil {
+		return err
 	}
-	if p, ok := p.(interface {
-		AvailableFor(onward.ProviderConfig) error
-	}); ok {
-		return p.AvailableFor(c)
-	}
-	return p.Available()
+	return p.Available(c)
 }
 
 // on sets the model and the example if the preset has none of its own.
@@ -164,9 +150,9 @@ func (p *plan) prepare(ctx context.Context) (*backend.Rep, error) {
 			return nil, err
 		}
 		bound = nil
-		sess, err = onward.Open(path, &session)
+		sess, err = onward.Open(ctx, path, &session)
 	} else {
-		sess, err = onward.OpenModelContext(ctx, bound, &session)
+		sess, err = onward.OpenModel(ctx, bound, &session)
 	}
 	if err != nil {
 		p.close(m)
@@ -184,9 +170,7 @@ func (p *plan) close(m *onnx.Model) {
 
 // goEngine reports whether a provider is part of the Go engine, which runs inputs of all shapes
 // at full speed.
-func goEngine(name string) bool {
-	return name == string(backend.CPU) || name == string(backend.Reference)
-}
+func goEngine(name string) bool { return driver.TraitsOf(driver.Lookup(name)).Operators }
 
 // bind checks the example and fixes the dynamic axes of the inputs to its sizes. It returns the
 // model, or a changed copy of it, and the values of the example by name.

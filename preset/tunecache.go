@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"github.com/onward-ml/onward"
+	"github.com/onward-ml/onward/driver"
 	"github.com/onward-ml/onward/onnx"
 )
 
@@ -74,9 +75,7 @@ func (a *Auto) cache(m *onnx.Model, list []*candidate) (*tuneCache, error) {
 		p := c.preset.plan() // its model is not set for a preset that takes the one of Auto
 		s := p.session
 		version := ""
-		if v, ok := onward.LookupProvider(p.config.Name).(interface {
-			Version(onward.ProviderConfig) string
-		}); ok && c.Status == StatusOK {
+		if v, ok := driver.Lookup(p.config.Name).(driver.Versioner); ok && c.Status == StatusOK {
 			version = v.Version(p.config)
 		}
 		fmt.Fprintf(h, "%q %v %q %v %q\n", c.Name, c.Status, p.config.Name, p.config.Options, version) // fmt sorts maps

@@ -108,7 +108,7 @@ func (c *exported) model() string { return filepath.Join(c.folder, "model.onnx")
 func (c *exported) run(ctx context.Context, engine string) (o outcome) {
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Minute)
 	defer cancel()
-	s, err := onward.Open(c.model(), &onward.SessionOptions{Providers: []onward.ProviderConfig{{Name: engine}}})
+	s, err := onward.Open(ctx, c.model(), &onward.SessionOptions{Providers: []onward.ProviderConfig{{Name: engine}}})
 	if err != nil {
 		return outcome{err: err}
 	}

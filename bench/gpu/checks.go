@@ -16,6 +16,7 @@ import (
 	"github.com/onward-ml/onward/backend"
 	"github.com/onward-ml/onward/calibration"
 	"github.com/onward-ml/onward/datasets"
+	"github.com/onward-ml/onward/driver"
 	"github.com/onward-ml/onward/internal/testing/scores"
 	"github.com/onward-ml/onward/internal/testing/store"
 	"github.com/onward-ml/onward/internal/testing/suite"
@@ -61,7 +62,7 @@ func (c *checker) all() {
 	})
 	for _, name := range append([]string{"ort:cpu"}, c.providers()...) {
 		c.add("doctor", name, func(context.Context) (string, error) {
-			return "its libraries load", onward.LookupProvider(name).Available()
+			return "its libraries load", driver.Lookup(name).Available(driver.Config{Name: name})
 		})
 	}
 	for _, t := range c.targets {
@@ -183,7 +184,7 @@ func tryPreset(ctx context.Context, p preset.Preset) (string, error) {
 		q.Model = preset.From(m)
 		p = q
 	}
-	ours, err := onward.OpenModel(m, nil)
+	ours, err := onward.OpenModel(ctx, m, nil)
 	if err != nil {
 		return "", err
 	}
@@ -258,7 +259,7 @@ func bind(ctx context.Context, t target, s scenario) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	sess, err := onward.OpenBytes(data, &onward.SessionOptions{Providers: []onward.ProviderConfig{{Name: t.provider}}})
+	sess, err := onward.OpenBytes(ctx, data, &onward.SessionOptions{Providers: []onward.ProviderConfig{{Name: t.provider}}})
 	if err != nil {
 		return "", err
 	}
@@ -347,7 +348,7 @@ func (c *checker) time(ctx context.Context, model string) (string, error) {
 
 // measure returns the median time of a run.
 func measure(ctx context.Context, path, provider string, limit time.Duration) (time.Duration, error) {
-	s, err := onward.Open(path, &onward.SessionOptions{Providers: []onward.ProviderConfig{{Name: provider}}})
+	s, err := onward.Open(ctx, path, &onward.SessionOptions{Providers: []onward.ProviderConfig{{Name: provider}}})
 	if err != nil {
 		return 0, err
 	}

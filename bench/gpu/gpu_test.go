@@ -43,7 +43,7 @@ func TestQDQ(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, p := range []string{"cpu", here.provider} {
-		s, err := onward.OpenModel(m, &onward.SessionOptions{Providers: []onward.ProviderConfig{{Name: p}}})
+		s, err := onward.OpenModel(t.Context(), m, &onward.SessionOptions{Providers: []onward.ProviderConfig{{Name: p}}})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -194,7 +194,7 @@ func openForBench(path, provider string, o *benchOptions) (*onward.Session, erro
 	if _, err := os.Stat(path); err != nil {
 		return session.Open(path, opts) // an example
 	}
-	return onward.Open(path, opts)
+	return onward.Open(context.Background(), path, opts)
 }
 
 // block measures one block of a provider.

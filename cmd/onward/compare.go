@@ -161,7 +161,7 @@ func runOnce(ctx context.Context, m *onnx.Model, provider string, threads int, f
 	if err != nil {
 		return nil, err
 	}
-	sess, err := onward.OpenModelContext(ctx, m, opts)
+	sess, err := onward.OpenModel(ctx, m, opts)
 	if err != nil {
 		return nil, err
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/onward-ml/onward"
 	"github.com/onward-ml/onward/cmd/onward/internal/nativelib"
 	"github.com/onward-ml/onward/cmd/onward/internal/text"
+	"github.com/onward-ml/onward/driver"
 	"github.com/onward-ml/onward/internal/cpu"
 )
 
@@ -76,7 +77,7 @@ func diagnose() *doctorJSON {
 	}
 	for _, n := range onward.Providers() {
 		p := doctorLibrary{Name: n, Needs: "nothing"}
-		err := onward.LookupProvider(n).Available()
+		err := driver.Lookup(n).Available(driver.Config{Name: n})
 		p.Available = err == nil
 		if err != nil {
 			p.Missing = err.Error()

@@ -44,7 +44,7 @@ func TestOptimizeCommand(t *testing.T) {
 	if strings.Contains(text, "\x1b") {
 		t.Error("a name reaches the terminal as it is")
 	}
-	s, err := onward.Open(out, nil)
+	s, err := onward.Open(t.Context(), out, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

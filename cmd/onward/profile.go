@@ -15,6 +15,8 @@ import (
 	"github.com/onward-ml/onward/cmd/onward/internal/inputs"
 	"github.com/onward-ml/onward/cmd/onward/internal/session"
 	"github.com/onward-ml/onward/cmd/onward/internal/text"
+	"github.com/onward-ml/onward/driver"
+	"github.com/onward-ml/onward/internal/trace"
 	"github.com/onward-ml/onward/tensor"
 )
 
@@ -42,12 +44,12 @@ type profileLine struct {
 
 func profileCommand() *cobra.Command {
 	var (
-		in              inputs.Flags
-		threads         int
-		mapWeights      bool
-		provider, trace string
-		runs, top       int
-		asJSON          bool
+		in                  inputs.Flags
+		threads             int
+		mapWeights          bool
+		provider, traceFile string
+		runs, top           int
+		asJSON              bool
 	)
 	c := &cobra.Command{
 		Use:   "profile MODEL",
@@ -62,7 +64,7 @@ chrome://tracing.`,
   onward profile model.onnx --provider reference --top 5 --trace run.json`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if provider != "cpu" && provider != "reference" {
+			if !driver.TraitsOf(driver.Lookup(provider)).Operators {
 				return cli.Usagef("--provider is %q, want cpu or reference: other providers do not report their nodes", provider)
 			}
 			if runs < 1 || top < 0 {
@@ -88,12 +90,12 @@ chrome://tracing.`,
 				}
 			}
 			p := profiler{shapes: map[int]string{}}
-			var last *onward.Profile
+			var last *trace.Profile
 			for range runs {
-				last = onward.NewProfile(provider)
+				last = trace.New(provider)
 				start := time.Now()
 				_, err := sess.Run(cmd.Context(), feed, &onward.RunOptions{Observe: func(n onward.NodeRun) {
-					if trace != "" {
+					if traceFile != "" {
 						last.Node(n)
 					}
 					p.node(n)
@@ -104,8 +106,8 @@ chrome://tracing.`,
 				p.total += time.Since(start)
 				last.Session("model_run", start, time.Since(start))
 			}
-			if trace != "" {
-				if err := last.WriteFile(trace); err != nil {
+			if traceFile != "" {
+				if err := last.WriteFile(traceFile); err != nil {
 					return err
 				}
 			}
@@ -124,7 +126,7 @@ chrome://tracing.`,
 	in.Register(f)
 	f.IntVar(&runs, "runs", 10, "number of timed runs")
 	f.IntVar(&top, "top", 20, "number of nodes to list; 0 for all")
-	f.StringVar(&trace, "trace", "", "write the last run to this file, in the trace event format")
+	f.StringVar(&traceFile, "trace", "", "write the last run to this file, in the trace event format")
 	f.BoolVar(&asJSON, "json", false, "print JSON")
 	return c
 }

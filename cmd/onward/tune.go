@@ -20,6 +20,7 @@ import (
 	"github.com/onward-ml/onward/cmd/onward/internal/progress"
 	"github.com/onward-ml/onward/cmd/onward/internal/session"
 	"github.com/onward-ml/onward/cmd/onward/internal/text"
+	"github.com/onward-ml/onward/driver"
 	"github.com/onward-ml/onward/preset"
 )
 
@@ -141,7 +142,7 @@ func (o *tuneOptions) auto(path string) (*preset.Auto, error) {
 		for n := range strings.SplitSeq(o.providers, ",") {
 			t, err := preset.ParseType(n)
 			switch {
-			case onward.LookupProvider(n) != nil:
+			case driver.Lookup(n) != nil:
 				a.Candidates = append(a.Candidates, preset.Registered{Provider: n, Threads: o.threads})
 			case err == nil && t.Preset(create) != nil:
 				a.Candidates = append(a.Candidates, t.Preset(create))

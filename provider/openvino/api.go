@@ -8,7 +8,7 @@ import (
 	"strings"
 	"unsafe"
 
-	"github.com/onward-ml/onward"
+	"github.com/onward-ml/onward/driver"
 	"github.com/onward-ml/onward/internal/dl"
 )
 
@@ -129,18 +129,18 @@ func (r *library) status(f fn, st int32) error {
 		// The C layer's own refusals leave the text of an older error.
 		msg = fmt.Sprintf("%s: %s", symbols[f], dl.String(dl.Call(r.table[fnGetErrorInfo], uintptr(uint32(st)))))
 	}
-	e := &onward.StatusError{Code: onward.Fail, Message: msg}
+	e := &driver.StatusError{Code: driver.Fail, Message: msg}
 	switch st {
 	case statusNotImplemented:
-		e.Code = onward.NotImplemented
+		e.Code = driver.NotImplemented
 	case statusMismatch, statusInvalid:
-		e.Code = onward.InvalidArgument
+		e.Code = driver.InvalidArgument
 	case statusCancelled:
 		e.Err = errCancelled
 	default:
 		for _, words := range lacks {
 			if strings.Contains(msg, words) {
-				e.Code = onward.NotImplemented
+				e.Code = driver.NotImplemented
 			}
 		}
 	}
@@ -228,7 +228,7 @@ func (r *library) compile(model uintptr, device string, names, values []string) 
 		return compiled, err
 	}
 	if len(names) > maxVariadic {
-		return 0, &onward.StatusError{Code: onward.InvalidArgument,
+		return 0, &driver.StatusError{Code: driver.InvalidArgument,
 			Message: fmt.Sprintf("the options make %d properties (%s); OpenVINO %s takes at most %d, 2026.4 and later any number", len(names), strings.Join(names, ", "), r.version, maxVariadic)}
 	}
 	args := []uintptr{r.core, model, uintptr(unsafe.Pointer(dev)), uintptr(2 * len(names)), uintptr(unsafe.Pointer(&compiled))}

@@ -22,7 +22,7 @@
 //
 // # Options
 //
-// The [onward.ProviderConfig] options; one that is not listed is an error:
+// The [driver.Config] options; one that is not listed is an error:
 //
 //	library         path of the shared library
 //	device          CPU (default), GPU, GPU.1, NPU, AUTO, AUTO:GPU,CPU, HETERO:GPU,CPU, …

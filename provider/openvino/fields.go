@@ -7,16 +7,17 @@ import (
 	"unsafe"
 
 	"github.com/onward-ml/onward"
+	"github.com/onward-ml/onward/driver"
 	"github.com/onward-ml/onward/internal/dl"
 	"github.com/onward-ml/onward/onnx"
 	"github.com/onward-ml/onward/tensor"
 )
 
 // warn names the fields of SessionOptions that ask for what OpenVINO does not have.
-func warn(o *onward.SessionOptions) {
+func warn(o *driver.Options) {
 	for what, set := range map[string]bool{
-		"OptimizationLevel": o.OptimizationLevel != onward.OptimizeAll, "OptimizedModelPath": o.OptimizedModelPath != "",
-		"ExecutionMode": o.ExecutionMode != onward.Sequential, "ExecutionOrder": o.ExecutionOrder != onward.DefaultOrder,
+		"OptimizationLevel": o.OptimizationLevel != driver.OptimizeAll, "OptimizedModelPath": o.OptimizedModelPath != "",
+		"ExecutionMode": o.ExecutionMode != driver.Sequential, "ExecutionOrder": o.ExecutionOrder != driver.DefaultOrder,
 		"DisableMemoryArena": o.DisableMemoryArena, "DisableMemoryPattern": o.DisableMemoryPattern, "DisableMemoryReuse": o.DisableMemoryReuse,
 	} {
 		if set {
@@ -27,10 +28,7 @@ func warn(o *onward.SessionOptions) {
 
 // noCustom refuses a model with nodes of operators that are written in Go, also of
 // those that take the place of one of OpenVINO's.
-func noCustom(m *onnx.Model, o *onward.SessionOptions) error {
-	if m.Graph == nil {
-		return nil
-	}
+func noCustom(m *onnx.Model, o *driver.Options) error {
 	for _, c := range o.CustomOperators {
 		for _, n := range m.Graph.Nodes {
 			if n != nil && n.OpType == c.Name && onnx.NormalizeDomain(n.Domain) == onnx.NormalizeDomain(c.Domain) {
@@ -43,13 +41,13 @@ func noCustom(m *onnx.Model, o *onward.SessionOptions) error {
 
 // withInitializers returns a model with the values that the options give in the
 // place of its initializers, and the path to read it from: none then.
-func withInitializers(path string, m *onnx.Model, o *onward.SessionOptions) (string, *onnx.Model) {
+func withInitializers(path string, m *onnx.Model, o *driver.Options) (string, *onnx.Model) {
 	given := maps.Clone(o.Initializers)
 	if given == nil {
-		given = onward.Values{}
+		given = map[string]tensor.Value{}
 	}
 	maps.Copy(given, o.ExternalInitializers)
-	if len(given) == 0 || m.Graph == nil {
+	if len(given) == 0 {
 		return path, m
 	}
 	model, graph := *m, *m.Graph
@@ -67,32 +65,24 @@ func withInitializers(path string, m *onnx.Model, o *onward.SessionOptions) (str
 	return "", &model
 }
 
-// fixedDims returns the dimensions of the inputs of which the options fix some, -1
-// for those that stay free.
-func fixedDims(m *onnx.Model, o *onward.SessionOptions) map[string][]int64 {
+// fixedDims returns the dimensions of the inputs, -1 for those that are free, if the
+// options fix some. The model has them fixed; its file has not.
+func fixedDims(m *onnx.Model, o *driver.Options) map[string][]int64 {
+	if len(o.FreeDimensions)+len(o.FreeDimensionsByDenotation) == 0 {
+		return nil
+	}
 	fixed := map[string][]int64{}
 	for _, v := range m.Graph.Inputs {
 		if v == nil || v.Type == nil || v.Type.Tensor == nil || v.Type.Tensor.Shape == nil {
 			continue
 		}
-		dims, any := make([]int64, len(v.Type.Tensor.Shape.Dims)), false
+		dims := make([]int64, len(v.Type.Tensor.Shape.Dims))
 		for i, d := range v.Type.Tensor.Shape.Dims {
-			dims[i] = -1
-			if d.Kind == onnx.DimValue && d.Value >= 0 {
+			if dims[i] = -1; d.Kind == onnx.DimValue && d.Value >= 0 {
 				dims[i] = d.Value
-				continue
-			}
-			n, ok := o.FreeDimensions[d.Param]
-			if ok = ok && d.Kind == onnx.DimParam; !ok && d.Denotation != "" {
-				n, ok = o.FreeDimensionsByDenotation[d.Denotation]
-			}
-			if ok {
-				dims[i], any = n, true
 			}
 		}
-		if any {
-			fixed[v.Name] = dims
-		}
+		fixed[v.Name] = dims
 	}
 	return fixed
 }

@@ -9,6 +9,7 @@ import (
 	"unsafe"
 
 	"github.com/onward-ml/onward"
+	"github.com/onward-ml/onward/driver"
 	"github.com/onward-ml/onward/internal/dl"
 	"github.com/onward-ml/onward/onnx"
 	"github.com/onward-ml/onward/provider/internal/native"
@@ -28,7 +29,7 @@ func (r *library) read(path string, m *onnx.Model) (uintptr, error) {
 	}
 	data, err := m.MarshalInline()
 	if errors.Is(err, onnx.ErrTooBig) {
-		return 0, &onward.StatusError{Code: onward.NotImplemented, Err: err,
+		return 0, &driver.StatusError{Code: driver.NotImplemented, Err: err,
 			Message: fmt.Sprintf("OpenVINO takes a model from memory in one piece: %v; open it from its file", err)}
 	}
 	if err != nil {

@@ -17,6 +17,7 @@ import (
 	"github.com/onward-ml/onward"
 	"github.com/onward-ml/onward/backend"
 	"github.com/onward-ml/onward/datasets"
+	"github.com/onward-ml/onward/driver"
 	"github.com/onward-ml/onward/internal/testing/openvinolib"
 	"github.com/onward-ml/onward/onnx"
 	"github.com/onward-ml/onward/preset"
@@ -35,7 +36,7 @@ func config(t testing.TB, options ...string) onward.ProviderConfig {
 }
 
 func open(t testing.TB, m *onnx.Model, opts ...string) (*onward.Session, error) {
-	return onward.OpenModel(m, &onward.SessionOptions{Threads: 1, Providers: []onward.ProviderConfig{config(t, opts...)}})
+	return onward.OpenModel(t.Context(), m, &onward.SessionOptions{Threads: 1, Providers: []onward.ProviderConfig{config(t, opts...)}})
 }
 
 func openModel(t testing.TB, m *onnx.Model, opts ...string) *onward.Session {
@@ -140,13 +141,13 @@ func scale(dims ...any) *onnx.Model {
 // shape by OpenVINO itself.
 func TestOutputInPlace(t *testing.T) {
 	for _, dims := range [][]any{{2, 2}, {"n", 2}} {
-		p := onward.LookupProvider("openvino")
-		e, err := p.Compile(context.Background(), scale(dims...), &onward.SessionOptions{Threads: 1}, config(t))
+		p := driver.Lookup("openvino")
+		e, err := p.Compile(context.Background(), &driver.Model{Model: scale(dims...)}, &driver.Options{Threads: 1}, config(t))
 		if err != nil {
 			t.Fatal(err)
 		}
 		y := tensor.Must(tensor.New([]float32{9, 9, 9, 9}, 2, 2))
-		req := &onward.Request{In: []tensor.Value{tensor.Must(tensor.New([]float32{1, 2, 3, 4}, 2, 2))}, Out: []tensor.Value{y}, Options: &onward.RunOptions{}}
+		req := &driver.Request{In: []tensor.Value{tensor.Must(tensor.New([]float32{1, 2, 3, 4}, 2, 2))}, Out: []tensor.Value{y}, Options: &driver.RunOptions{}}
 		if err := e.Run(context.Background(), req); err != nil {
 			t.Fatal(err)
 		}
@@ -160,13 +161,11 @@ func TestOutputInPlace(t *testing.T) {
 }
 
 func TestAvailable(t *testing.T) {
-	p := onward.LookupProvider("openvino").(interface {
-		AvailableFor(onward.ProviderConfig) error
-	})
-	if err := p.AvailableFor(config(t)); err != nil {
+	p := driver.Lookup("openvino")
+	if err := p.Available(config(t)); err != nil {
 		t.Error(err)
 	}
-	err := p.AvailableFor(onward.ProviderConfig{Name: "openvino", Options: map[string]string{"library": "/nowhere/libopenvino_c.so"}})
+	err := p.Available(onward.ProviderConfig{Name: "openvino", Options: map[string]string{"library": "/nowhere/libopenvino_c.so"}})
 	if !errors.Is(err, onward.ErrExecution) {
 		t.Errorf("%v, want status EP_FAIL", err)
 	}
@@ -208,13 +207,13 @@ func TestUnwantedOutput(t *testing.T) {
 	b.Input("x", f, 2).Output("a", f, 2).Output("b", f, 2)
 	b.Node("Neg", []string{"x"}, []string{"a"})
 	b.Node("Abs", []string{"x"}, []string{"b"})
-	e, err := onward.LookupProvider("openvino").Compile(context.Background(), b.Must(), &onward.SessionOptions{Threads: 1}, config(t, "requests", "1"))
+	e, err := driver.Lookup("openvino").Compile(context.Background(), &driver.Model{Model: b.Must()}, &driver.Options{Threads: 1}, config(t, "requests", "1"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer e.Close()
 	run := func(x float32, wanted []bool) []tensor.Value {
-		req := &onward.Request{In: []tensor.Value{tensor.Must(tensor.New([]float32{x, -x}))}, Out: make([]tensor.Value, 2), Wanted: wanted, Options: &onward.RunOptions{}}
+		req := &driver.Request{In: []tensor.Value{tensor.Must(tensor.New([]float32{x, -x}))}, Out: make([]tensor.Value, 2), Wanted: wanted, Options: &driver.RunOptions{}}
 		if err := e.Run(context.Background(), req); err != nil {
 			t.Fatal(err)
 		}
@@ -327,7 +326,7 @@ func TestPrecision(t *testing.T) {
 	m := b.Must()
 	m.Graph.Initializers = append(m.Graph.Initializers, wt)
 	x := tensor.Must(tensor.New(w, n, n))
-	ours, err := onward.OpenModel(m, nil)
+	ours, err := onward.OpenModel(t.Context(), m, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -565,7 +564,7 @@ func TestExternalData(t *testing.T) {
 		}
 	}
 	for _, p := range []string{path, filepath.Join(links, "größe.onnx")} {
-		s, err := onward.Open(p, &onward.SessionOptions{Threads: 1, Providers: []onward.ProviderConfig{config(t)}})
+		s, err := onward.Open(t.Context(), p, &onward.SessionOptions{Threads: 1, Providers: []onward.ProviderConfig{config(t)}})
 		if err != nil {
 			t.Fatalf("%s: %v", p, err)
 		}
@@ -606,7 +605,7 @@ func TestDescribe(t *testing.T) {
 	if !strings.HasPrefix(info.Version, "20") || info.Path == "" || !slices.Contains(info.Devices, "CPU") {
 		t.Errorf("Describe = %+v", info)
 	}
-	if err := onward.LookupProvider("openvino").Available(); err != nil {
+	if err := driver.Lookup("openvino").Available(driver.Config{Name: "openvino"}); err != nil {
 		t.Error(err)
 	}
 }
@@ -634,7 +633,7 @@ func TestAgreesWithCPU(t *testing.T) {
 			continue
 		}
 		defer theirs.Close()
-		ours, err := onward.OpenModel(m, nil)
+		ours, err := onward.OpenModel(t.Context(), m, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -692,7 +691,7 @@ func BenchmarkTiny(b *testing.B) {
 func TestFreeDimensions(t *testing.T) {
 	m := scale("n", "m", 3)
 	m.Graph.Inputs[0].Type.Tensor.Shape.Dims[1].Denotation = "WIDTH"
-	s, err := onward.OpenModel(m, &onward.SessionOptions{FreeDimensions: map[string]int64{"n": 2}, FreeDimensionsByDenotation: map[string]int64{"WIDTH": 4},
+	s, err := onward.OpenModel(t.Context(), m, &onward.SessionOptions{FreeDimensions: map[string]int64{"n": 2}, FreeDimensionsByDenotation: map[string]int64{"WIDTH": 4},
 		Providers: []onward.ProviderConfig{config(t)}})
 	if err != nil {
 		t.Fatal(err)
@@ -708,7 +707,7 @@ func TestFreeDimensions(t *testing.T) {
 }
 
 func TestInitializers(t *testing.T) {
-	s, err := onward.OpenModel(scale("n"), &onward.SessionOptions{Initializers: onward.Values{"two": tensor.Must(tensor.New([]float32{5}, 1))}, Providers: []onward.ProviderConfig{config(t)}})
+	s, err := onward.OpenModel(t.Context(), scale("n"), &onward.SessionOptions{Initializers: onward.Values{"two": tensor.Must(tensor.New([]float32{5}, 1))}, Providers: []onward.ProviderConfig{config(t)}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -723,7 +722,7 @@ func TestCustomOperators(t *testing.T) {
 	c := onward.CustomOperator{Name: "Mul", Inputs: "x:float, y:float", Outputs: "z:float", Run: func(context.Context, onward.CustomCall) ([]tensor.Value, error) {
 		return nil, errors.New("is not called")
 	}}
-	s, err := onward.OpenModel(scale(2), &onward.SessionOptions{CustomOperators: []onward.CustomOperator{c}, Providers: []onward.ProviderConfig{config(t)}})
+	s, err := onward.OpenModel(t.Context(), scale(2), &onward.SessionOptions{CustomOperators: []onward.CustomOperator{c}, Providers: []onward.ProviderConfig{config(t)}})
 	if err == nil {
 		s.Close()
 	}

@@ -8,7 +8,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/onward-ml/onward"
+	"github.com/onward-ml/onward/driver"
 	"github.com/onward-ml/onward/provider/internal/native"
 )
 
@@ -63,7 +63,7 @@ type settings struct {
 	fixed      map[string][]int64 // dimensions of inputs, see fixedDims
 }
 
-func parse(opts *onward.SessionOptions, config onward.ProviderConfig) (*settings, error) {
+func parse(opts *driver.Options, config driver.Config) (*settings, error) {
 	s := &settings{device: "CPU", properties: map[string]string{}}
 	own := map[string]string{}
 	for name, value := range config.Options {

@@ -6,8 +6,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/onward-ml/onward"
-	"github.com/onward-ml/onward/onnx"
+	"github.com/onward-ml/onward/driver"
 	"github.com/onward-ml/onward/provider/internal/native"
 )
 
@@ -18,17 +17,17 @@ const get = "pip install openvino, or an archive from https://docs.openvino.ai/i
 
 type provider struct{}
 
-func init() { onward.RegisterProvider(provider{}) }
+func init() { driver.Register(provider{}) }
 
 func (provider) Name() string { return Name }
 
-// Available returns nil when OpenVINO's library is on this machine and finds a
+// Traits implements [driver.Describer].
+func (provider) Traits() driver.Traits { return driver.Traits{AppliesOptions: true, ReadsFiles: true} }
+
+// Available returns nil if OpenVINO's library is on this machine and finds the
 // device; else an error that lists the places looked at, what each lacks, and where
 // to get the library.
-func (p provider) Available() error { return p.AvailableFor(onward.ProviderConfig{Name: Name}) }
-
-// AvailableFor is Available for the library and the device that the options name.
-func (p provider) AvailableFor(config onward.ProviderConfig) error {
+func (p provider) Available(config driver.Config) error {
 	want := "CPU"
 	if d := config.Options["device"]; d != "" {
 		var err error
@@ -64,13 +63,13 @@ func list(devices []string) string {
 }
 
 func unavailable(format string, args ...any) error {
-	return &onward.StatusError{Code: onward.ExecutionProvider, Message: "provider openvino is not available: " + fmt.Sprintf(format, args...)}
+	return &driver.StatusError{Code: driver.ExecutionProvider, Message: "provider openvino is not available: " + fmt.Sprintf(format, args...)}
 }
 
-func (provider) open(config onward.ProviderConfig) (*library, error) {
+func (provider) open(config driver.Config) (*library, error) {
 	l, err := open(config.Options["library"])
 	if err != nil {
-		return nil, &onward.StatusError{Code: onward.ExecutionProvider, Err: err,
+		return nil, &driver.StatusError{Code: driver.ExecutionProvider, Err: err,
 			Message: fmt.Sprintf("provider openvino is not available: %v\nGet it with %s; or name its path in %s or in the option library.", err, get, Env)}
 	}
 	return l, nil
@@ -78,7 +77,7 @@ func (provider) open(config onward.ProviderConfig) (*library, error) {
 
 // Version returns the build of the library that a configuration uses, "" where it
 // cannot be used.
-func (p provider) Version(config onward.ProviderConfig) string {
+func (p provider) Version(config driver.Config) string {
 	l, err := p.open(config)
 	if err != nil {
 		return ""
@@ -86,13 +85,8 @@ func (p provider) Version(config onward.ProviderConfig) string {
 	return l.version
 }
 
-// Compile makes a session of OpenVINO.
-func (p provider) Compile(ctx context.Context, m *onnx.Model, opts *onward.SessionOptions, config onward.ProviderConfig) (onward.Engine, error) {
-	return p.CompileFile(ctx, "", m, opts, config)
-}
-
-// CompileFile makes a session that OpenVINO loads from the model's file.
-func (p provider) CompileFile(ctx context.Context, path string, m *onnx.Model, opts *onward.SessionOptions, config onward.ProviderConfig) (onward.Engine, error) {
+// Compile makes a session of OpenVINO, which loads the model from its file if there is one.
+func (p provider) Compile(ctx context.Context, m *driver.Model, opts *driver.Options, config driver.Config) (driver.Engine, error) {
 	s, err := parse(opts, config)
 	if err != nil {
 		return nil, err
@@ -104,15 +98,13 @@ func (p provider) CompileFile(ctx context.Context, path string, m *onnx.Model, o
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
-	if m.Graph != nil {
-		s.fixed = fixedDims(m, opts)
-	}
-	if err := noCustom(m, opts); err != nil {
+	s.fixed = fixedDims(m.Model, opts)
+	if err := noCustom(m.Model, opts); err != nil {
 		return nil, err
 	}
-	path, m = withInitializers(path, m, opts)
+	path, model := withInitializers(m.Path, m.Model, opts)
 	warn(opts)
-	return l.newSession(path, m, s)
+	return l.newSession(path, model, s)
 }
 
 // Info describes the library in use.
@@ -126,7 +118,7 @@ type Info struct {
 // Describe returns what the provider uses on this machine. The error is that of
 // Available.
 func Describe() (Info, error) {
-	l, err := provider{}.open(onward.ProviderConfig{})
+	l, err := provider{}.open(driver.Config{})
 	if err != nil {
 		return Info{}, err
 	}

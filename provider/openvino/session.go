@@ -12,6 +12,7 @@ import (
 	"unsafe"
 
 	"github.com/onward-ml/onward"
+	"github.com/onward-ml/onward/driver"
 	"github.com/onward-ml/onward/onnx"
 	"github.com/onward-ml/onward/provider/internal/native"
 	"github.com/onward-ml/onward/tensor"
@@ -192,7 +193,7 @@ func (s *session) Close() error {
 // Run computes the outputs. Input tensors are used where they are. Outputs of a
 // fixed shape are written where they end up; others are copied from OpenVINO's
 // memory, into the tensor that is given if it fits.
-func (s *session) Run(ctx context.Context, req *onward.Request) error {
+func (s *session) Run(ctx context.Context, req *driver.Request) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
@@ -236,7 +237,7 @@ func (s *session) Run(ctx context.Context, req *onward.Request) error {
 }
 
 // bind gives the request its inputs, and its outputs of a fixed shape.
-func (s *session) bind(st *state, req *onward.Request) error {
+func (s *session) bind(st *state, req *driver.Request) error {
 	defer func(old []uintptr) { s.lib.freeAll(fnTensorFree, old) }(st.strings)
 	st.strings = nil
 	for k, i := range s.inIndex {

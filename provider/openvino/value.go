@@ -6,7 +6,7 @@ import (
 	"strings"
 	"unsafe"
 
-	"github.com/onward-ml/onward"
+	"github.com/onward-ml/onward/driver"
 	"github.com/onward-ml/onward/internal/dl"
 	"github.com/onward-ml/onward/onnx"
 	"github.com/onward-ml/onward/provider/internal/native"
@@ -166,5 +166,5 @@ func (r *library) tensorShape(st *state, h uintptr) ([]int, error) {
 }
 
 func notImplemented(format string, args ...any) error {
-	return &onward.StatusError{Code: onward.NotImplemented, Message: fmt.Sprintf(format, args...)}
+	return &driver.StatusError{Code: driver.NotImplemented, Message: fmt.Sprintf(format, args...)}
 }

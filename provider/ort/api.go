@@ -5,7 +5,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/onward-ml/onward"
+	"github.com/onward-ml/onward/driver"
 	"github.com/onward-ml/onward/internal/dl"
 )
 
@@ -160,7 +160,7 @@ func (r *library) status(st uintptr) error {
 	code := int32(dl.Call(r.address(fnGetErrorCode), st))
 	msg := dl.String(dl.Call(r.address(fnGetErrorMessage), st))
 	dl.Call(r.address(fnReleaseStatus), st)
-	return &onward.StatusError{Code: onward.Code(code), Message: msg}
+	return &driver.StatusError{Code: driver.Code(code), Message: msg}
 }
 
 // release calls a Release function, which takes null as well.

@@ -8,7 +8,7 @@ import (
 	"slices"
 	"unsafe"
 
-	"github.com/onward-ml/onward"
+	"github.com/onward-ml/onward/driver"
 	"github.com/onward-ml/onward/internal/dl"
 	"github.com/onward-ml/onward/tensor"
 )
@@ -19,20 +19,23 @@ type binding struct {
 	s       *session
 	io      uintptr
 	st      state // scratch; on the heap with the binding
-	in      []*onward.OrtValue
+	in      []driver.Memory
 	out     []boundOutput
 	order   []int // outputs in ONNX Runtime's order
 	refresh bool  // ONNX Runtime shall allocate outputs anew: an input has changed
 	cleanup runtime.Cleanup
 }
 
+// none is nothing bound.
+var none driver.Memory
+
 type boundOutput struct {
 	bound  bool
-	device onward.Device
-	given  *onward.OrtValue // the caller's memory
-	own    *tensor.Tensor   // memory of ours that ONNX Runtime writes to, of the shape that it had in the run before
-	copied bool             // it is copied from ONNX Runtime's memory after each run
-	result *onward.OrtValue
+	device driver.Device
+	given  driver.Memory  // the caller's memory
+	own    *tensor.Tensor // memory of ours that ONNX Runtime writes to, of the shape that it had in the run before
+	copied bool           // it is copied from ONNX Runtime's memory after each run
+	result driver.Memory
 }
 
 // ioBinding is what outlives a binding that nobody closes.
@@ -46,9 +49,9 @@ func (b ioBinding) release() {
 	b.s.drop()
 }
 
-// NewBinding implements [onward.Binder].
-func (s *session) NewBinding() (onward.EngineBinding, error) {
-	b := &binding{s: s, in: make([]*onward.OrtValue, len(s.in)), out: make([]boundOutput, len(s.out))}
+// NewBinding implements [driver.Binder].
+func (s *session) NewBinding() (driver.Binding, error) {
+	b := &binding{s: s, in: make([]driver.Memory, len(s.in)), out: make([]boundOutput, len(s.out))}
 	if err := s.lib.do(fnCreateIoBinding, s.handle, uintptr(unsafe.Pointer(&b.io))); err != nil {
 		return nil, err
 	}
@@ -69,22 +72,22 @@ func (b *binding) Close() error {
 
 // BindInput has ONNX Runtime read an input where it is. What is on another device
 // than the one that reads it is copied, once.
-func (b *binding) BindInput(i int, v *onward.OrtValue) error {
+func (b *binding) BindInput(i int, v driver.Memory) error {
 	b.refresh = true
-	if v != nil && v.HasValue() {
+	if o, ok := v.Value.(*tensor.Optional); v != none && !(ok && o.Value == nil) {
 		if err := b.input(i, v); err != nil {
 			return err
 		}
 		b.in[i] = v
 		return nil
 	}
-	if b.in[i] == nil {
+	if b.in[i] == none {
 		return nil
 	}
-	b.in[i] = nil
+	b.in[i] = none
 	b.s.lib.release(fnClearBoundInputs, b.io)
 	for k, v := range b.in {
-		if v == nil {
+		if v == none {
 			continue
 		}
 		if err := b.input(k, v); err != nil {
@@ -94,7 +97,7 @@ func (b *binding) BindInput(i int, v *onward.OrtValue) error {
 	return nil
 }
 
-func (b *binding) input(i int, v *onward.OrtValue) error {
+func (b *binding) input(i int, v driver.Memory) error {
 	r := b.s.lib
 	h, err := r.ortValue(&b.st, v, b.s.in[i].ElementType())
 	if err != nil {
@@ -105,9 +108,9 @@ func (b *binding) input(i int, v *onward.OrtValue) error {
 }
 
 // BindOutput has ONNX Runtime write an output to v, or to memory that it allocates.
-func (b *binding) BindOutput(i int, v *onward.OrtValue, d onward.Device) error {
+func (b *binding) BindOutput(i int, v driver.Memory, d driver.Device) error {
 	var err error
-	if v != nil {
+	if v != none {
 		err = b.outputTo(i, v)
 	} else {
 		err = b.outputOn(i, d)
@@ -124,7 +127,7 @@ func (b *binding) BindOutput(i int, v *onward.OrtValue, d onward.Device) error {
 	return nil
 }
 
-func (b *binding) outputTo(i int, v *onward.OrtValue) error {
+func (b *binding) outputTo(i int, v driver.Memory) error {
 	r := b.s.lib
 	h, err := r.ortValue(&b.st, v, b.s.out[i].ElementType())
 	if err != nil {
@@ -134,7 +137,7 @@ func (b *binding) outputTo(i int, v *onward.OrtValue) error {
 	return r.do(fnBindOutput, b.io, uintptr(unsafe.Pointer(b.s.outName[i])), h)
 }
 
-func (b *binding) outputOn(i int, d onward.Device) error {
+func (b *binding) outputOn(i int, d driver.Device) error {
 	r := b.s.lib
 	info, err := r.memoryInfo(d)
 	if err != nil {
@@ -161,14 +164,14 @@ func (b *binding) SynchronizeOutputs() error { return b.s.lib.do(fnSynchronizeBo
 
 // Run computes the bound outputs. Outputs that ONNX Runtime allocates on the CPU are
 // copied to memory of ours, which later runs write to as long as the shape stays.
-func (b *binding) Run(ctx context.Context, opts *onward.RunOptions) error {
+func (b *binding) Run(ctx context.Context, opts *driver.RunOptions) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
 	again := false // memory of the run before is in use
 	for _, i := range b.order {
 		o := &b.out[i]
-		if o.given != nil {
+		if o.given != none {
 			continue
 		}
 		if b.refresh || o.copied {
@@ -178,7 +181,7 @@ func (b *binding) Run(ctx context.Context, opts *onward.RunOptions) error {
 			o.own = nil
 			continue
 		}
-		again = again || o.result != nil
+		again = again || o.result != none
 	}
 	err := b.run(ctx, opts)
 	if err != nil && again && ctx.Err() == nil {
@@ -198,7 +201,7 @@ func (b *binding) Run(ctx context.Context, opts *onward.RunOptions) error {
 func (b *binding) release() error {
 	for _, i := range b.order {
 		o := &b.out[i]
-		if o.given != nil {
+		if o.given != none {
 			continue
 		}
 		if err := b.outputOn(i, o.device); err != nil {
@@ -211,7 +214,7 @@ func (b *binding) release() error {
 }
 
 // run calls OrtApi::RunWithBinding.
-func (b *binding) run(ctx context.Context, opts *onward.RunOptions) error {
+func (b *binding) run(ctx context.Context, opts *driver.RunOptions) error {
 	s, st := b.s, &b.st
 	defer func() {
 		s.lib.release(fnReleaseRunOptions, st.opts)
@@ -233,7 +236,7 @@ func (b *binding) collect() error {
 	for _, i := range b.order {
 		o := &b.out[i]
 		switch {
-		case o.given != nil:
+		case o.given != none:
 			o.result = o.given
 		case o.own == nil:
 			todo = true
@@ -260,7 +263,7 @@ func (b *binding) collect() error {
 	}
 	for k, i := range b.order {
 		o := &b.out[i]
-		if o.given != nil || o.own != nil {
+		if o.given != none || o.own != nil {
 			continue
 		}
 		if !o.device.IsCPU() {
@@ -269,16 +272,14 @@ func (b *binding) collect() error {
 				return err
 			}
 			handles[k] = 0
-			o.result = onward.OrtValueOfDevice(t)
+			o.result = driver.Memory{Device: t}
 			continue
 		}
 		v, err := r.result(st, handles[k], b.s.out[i].ElementType(), nil)
 		if err != nil {
 			return fmt.Errorf("output %s: %w", b.s.out[i].Name, err)
 		}
-		if o.result, err = onward.NewOrtValue(v); err != nil {
-			return err
-		}
+		o.result = driver.Memory{Value: v}
 		if t, ok := v.(*tensor.Tensor); ok && !o.copied && len(t.Bytes()) > 0 {
 			if err := b.outputTo(i, o.result); err != nil {
 				return err
@@ -290,50 +291,50 @@ func (b *binding) collect() error {
 }
 
 // Output returns an output of the last run.
-func (b *binding) Output(i int) (*onward.OrtValue, error) {
-	if b.out[i].result == nil {
-		return nil, errors.New("it has not been computed")
+func (b *binding) Output(i int) (driver.Memory, error) {
+	if b.out[i].result == none {
+		return none, errors.New("it has not been computed")
 	}
 	return b.out[i].result, nil
 }
 
-// ortValue makes ONNX Runtime's form of an OrtValue. It points to the same memory,
+// ortValue makes an OrtValue of bound memory. It points to the same memory,
 // which the caller keeps alive as long as it uses it, but for strings, sequences,
 // maps and sparse tensors, which are copied.
-func (r *library) ortValue(st *state, v *onward.OrtValue, typ tensor.Type) (uintptr, error) {
-	if d := v.Device(); !d.IsCPU() {
-		info, err := r.memoryInfo(d)
+func (r *library) ortValue(st *state, v driver.Memory, typ tensor.Type) (uintptr, error) {
+	if t := v.Device; t != nil {
+		info, err := r.memoryInfo(t.Device())
 		if err != nil {
 			return 0, err
 		}
-		elem, err := r.elementType(v.ElementType())
+		elem, err := r.elementType(t.DType())
 		if err != nil {
 			return 0, err
 		}
-		dims := st.shape(v.Shape())
+		size, err := tensor.ByteLen(t.DType(), t.Shape())
+		if err != nil {
+			return 0, err
+		}
+		dims := st.shape(t.Shape())
 		st.res = 0
-		err = r.do(fnCreateTensorWithDataAsOrtValue, info, uintptr(v.Pointer()), uintptr(v.SizeInBytes()),
+		err = r.do(fnCreateTensorWithDataAsOrtValue, info, uintptr(t.Pointer()), uintptr(size),
 			uintptr(dl.Array(dims)), uintptr(len(dims)), elem, uintptr(unsafe.Pointer(&st.res)))
 		return st.res, err
 	}
-	if v.IsSparseTensor() {
-		s, err := v.Sparse()
-		if err != nil {
-			return 0, err
-		}
+	x := v.Value
+	if o, ok := x.(*tensor.Optional); ok {
+		x = o.Value
+	}
+	if s, ok := x.(*tensor.Sparse); ok {
 		return r.sparseOf(st, s)
 	}
-	x, err := v.Value()
-	if err != nil {
-		return 0, err
-	}
-	return r.value(st, x, typ)
+	return r.value(st, v.Value, typ)
 }
 
 // sparseOf makes a sparse tensor in the form that it has; ONNX Runtime copies it.
-func (r *library) sparseOf(st *state, s *onward.SparseTensor) (uintptr, error) {
-	if s.Format == onward.SparseCOO {
-		return r.sparseValue(st, &tensor.Sparse{Values: s.Values, Indices: s.Indices, Shape: s.Shape})
+func (r *library) sparseOf(st *state, s *tensor.Sparse) (uintptr, error) {
+	if s.Format == tensor.SparseCOO {
+		return r.sparseValue(st, s)
 	}
 	if s.Values.DType() == tensor.TypeString {
 		return 0, errors.New("sparse tensors of strings cannot be handed to ONNX Runtime")
@@ -354,7 +355,7 @@ func (r *library) sparseOf(st *state, s *onward.SparseTensor) (uintptr, error) {
 		data = dl.Array(s.Values.Bytes())
 	}
 	ix := tensor.Of[int64](s.Indices)
-	if s.Format == onward.SparseCSR {
+	if s.Format == tensor.SparseCSR {
 		outer := tensor.Of[int64](s.Outer)
 		err = r.do(fnFillSparseTensorCsr, h, r.cpu, uintptr(dl.Array(shape)), uintptr(len(shape)), uintptr(data),
 			uintptr(dl.Array(ix)), uintptr(len(ix)), uintptr(dl.Array(outer)), uintptr(len(outer)))

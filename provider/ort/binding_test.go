@@ -39,7 +39,7 @@ func openExample(t testing.TB, name string) *onward.Session {
 	t.Helper()
 	data, err := datasets.Get(name)
 	must(t, err)
-	s, err := onward.OpenBytes(data, &onward.SessionOptions{Threads: 1, Providers: []onward.ProviderConfig{config(t)}})
+	s, err := onward.OpenBytes(t.Context(), data, &onward.SessionOptions{Threads: 1, Providers: []onward.ProviderConfig{config(t)}})
 	must(t, err)
 	t.Cleanup(func() { s.Close() })
 	return s
@@ -281,7 +281,7 @@ func TestRandomBindings(t *testing.T) {
 		rng := rand.New(rand.NewPCG(3, rapid.Uint64().Draw(t, "seed")))
 		in := rapid.IntRange(1, 20).Draw(t, "in")
 		m, wide := perceptron(rng, in, rapid.IntRange(1, 4).Draw(t, "layers"))
-		s, err := onward.OpenModel(m, &onward.SessionOptions{Threads: 1, Providers: []onward.ProviderConfig{c}})
+		s, err := onward.OpenModel(t.Context(), m, &onward.SessionOptions{Threads: 1, Providers: []onward.ProviderConfig{c}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -377,14 +377,14 @@ func TestSparseOrtValues(t *testing.T) {
 	ints := func(v []int64, shape ...int) *tensor.Tensor { return tensor.Must(tensor.New(v, shape...)) }
 	// [[0 1 0] [2 0 3] [0 0 4]]
 	values := tensor.Must(tensor.New([]float32{1, 2, 3, 4}))
-	coo, err := onward.NewSparseCOO([]int{3, 3}, values, ints([]int64{0, 1, 1, 0, 1, 2, 2, 2}, 4, 2))
+	coo, err := tensor.NewSparse(values, ints([]int64{0, 1, 1, 0, 1, 2, 2, 2}, 4, 2), 3, 3)
 	must(t, err)
-	csr, err := onward.NewSparseCSR([]int{3, 3}, values, ints([]int64{1, 0, 2, 2}, 4), ints([]int64{0, 1, 3, 4}, 4))
+	csr, err := tensor.NewSparseCSR([]int{3, 3}, values, ints([]int64{1, 0, 2, 2}, 4), ints([]int64{0, 1, 3, 4}, 4))
 	must(t, err)
 	x := tensor.Must(tensor.New([]float32{1, 2, 3, 4, 5, 6}, 3, 2))
 	want := tensor.Must(tensor.New([]float32{3, 4, 17, 22, 20, 24}, 3, 2))
-	for _, sp := range []*onward.SparseTensor{coo, csr} {
-		a, err := onward.OrtValueOfSparse(sp)
+	for _, sp := range []*tensor.Sparse{coo, csr} {
+		a, err := onward.NewOrtValue(sp)
 		must(t, err)
 		dense, err := onward.NewOrtValue(x)
 		must(t, err)

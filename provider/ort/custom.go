@@ -7,7 +7,7 @@ import (
 	"sync"
 	"unsafe"
 
-	"github.com/onward-ml/onward"
+	"github.com/onward-ml/onward/driver"
 	"github.com/onward-ml/onward/internal/dl"
 	"github.com/onward-ml/onward/onnx"
 	"github.com/onward-ml/onward/tensor"
@@ -30,7 +30,7 @@ type ortCustomOp struct {
 	mayInplace, releaseInplace, aliasMap, releaseAliasMap uintptr
 
 	lib     *library
-	op      onward.BoundOperator
+	kernel  driver.CustomKernel
 	name    *byte
 	in, out []uintptr // element types
 }
@@ -90,8 +90,8 @@ var customTable = sync.OnceValue(func() ortCustomOp {
 		computeV2: dl.Callback(func(kernel, call uintptr) uintptr {
 			c := boundAt(kernel)
 			if err := c.run(call); err != nil {
-				msg := dl.CString(fmt.Sprintf("custom operator of node %q: %v", c.op.Node, err))
-				return dl.Call(c.lib.address(fnCreateStatus), uintptr(onward.Fail), uintptr(unsafe.Pointer(msg)))
+				msg := dl.CString(fmt.Sprintf("custom operator of node %q: %v", c.kernel.Node, err))
+				return dl.Call(c.lib.address(fnCreateStatus), uintptr(driver.Fail), uintptr(unsafe.Pointer(msg)))
 			}
 			return 0
 		}),
@@ -100,11 +100,11 @@ var customTable = sync.OnceValue(func() ortCustomOp {
 
 // customOperators makes operators of ONNX Runtime of a session's. The model that it
 // returns uses these.
-func (r *library) customOperators(m *onnx.Model, o *onward.SessionOptions) (*customDomains, *onnx.Model, error) {
-	if len(o.CustomOperators) == 0 {
+func (r *library) customOperators(m *onnx.Model, o *driver.Options) (*customDomains, *onnx.Model, error) {
+	if o.CustomKernels == nil {
 		return nil, m, nil
 	}
-	m, list, err := onward.BindCustomOperators(m, o)
+	m, list, err := o.CustomKernels(m)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -112,12 +112,12 @@ func (r *library) customOperators(m *onnx.Model, o *onward.SessionOptions) (*cus
 	for _, op := range list {
 		c := new(ortCustomOp)
 		*c = customTable()
-		c.lib, c.op, c.name = r, op, dl.CString(op.Name)
+		c.lib, c.kernel, c.name = r, op, dl.CString(op.Name)
 		if c.in, err = r.elementTypes(op.In); err == nil {
 			c.out, err = r.elementTypes(op.Out)
 		}
 		if err != nil {
-			return nil, nil, &onward.StatusError{Code: onward.NotImplemented, Message: fmt.Sprintf("custom operator of node %q: %v", op.Node, err)}
+			return nil, nil, &driver.StatusError{Code: driver.NotImplemented, Message: fmt.Sprintf("custom operator of node %q: %v", op.Node, err)}
 		}
 		d.ops = append(d.ops, c)
 	}
@@ -148,7 +148,7 @@ func (d *customDomains) add(r *library, opts uintptr) error {
 		return nil
 	}
 	domain := new(uintptr)
-	if err := r.do(fnCreateCustomOpDomain, uintptr(unsafe.Pointer(dl.CString(onward.BoundDomain))), uintptr(unsafe.Pointer(domain))); err != nil {
+	if err := r.do(fnCreateCustomOpDomain, uintptr(unsafe.Pointer(dl.CString(driver.CustomDomain))), uintptr(unsafe.Pointer(domain))); err != nil {
 		return err
 	}
 	d.domain = *domain
@@ -179,7 +179,7 @@ func (c *ortCustomOp) run(call uintptr) error {
 	in := make([]tensor.Value, len(c.in))
 	for i := range in {
 		st.res = 0
-		if !c.op.Given[i] {
+		if !c.kernel.Given[i] {
 			continue
 		}
 		if err := r.do(fnKernelContextGetInput, call, uintptr(i), uintptr(unsafe.Pointer(&st.res))); err != nil {
@@ -188,13 +188,13 @@ func (c *ortCustomOp) run(call uintptr) error {
 		if st.res == 0 {
 			continue
 		}
-		v, err := r.result(st, st.res, c.op.In[i], nil)
+		v, err := r.result(st, st.res, c.kernel.In[i], nil)
 		if err != nil {
 			return fmt.Errorf("input %d: %w", i, err)
 		}
 		in[i] = v
 	}
-	out, err := c.op.Run(context.Background(), in)
+	out, err := c.kernel.Run(context.Background(), in)
 	if err != nil {
 		return err
 	}

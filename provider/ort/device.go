@@ -8,7 +8,7 @@ import (
 	"sync/atomic"
 	"unsafe"
 
-	"github.com/onward-ml/onward"
+	"github.com/onward-ml/onward/driver"
 	"github.com/onward-ml/onward/internal/dl"
 	"github.com/onward-ml/onward/onnx"
 	"github.com/onward-ml/onward/tensor"
@@ -20,7 +20,7 @@ var memoryNames = map[string]string{"cuda": "Cuda", "cann": "Cann", "dml": "DML"
 
 // memoryInfo returns the OrtMemoryInfo of a device's memory. It stays for the life
 // of the library.
-func (r *library) memoryInfo(d onward.Device) (uintptr, error) {
+func (r *library) memoryInfo(d driver.Device) (uintptr, error) {
 	if d.IsCPU() {
 		return r.cpu, nil
 	}
@@ -29,7 +29,7 @@ func (r *library) memoryInfo(d onward.Device) (uintptr, error) {
 	}
 	name, ok := memoryNames[d.Type]
 	if !ok {
-		return 0, &onward.StatusError{Code: onward.NotImplemented, Message: fmt.Sprintf("memory of a %s cannot be bound: ONNX Runtime has no name for it", d.Type)}
+		return 0, &driver.StatusError{Code: driver.NotImplemented, Message: fmt.Sprintf("memory of a %s cannot be bound: ONNX Runtime has no name for it", d.Type)}
 	}
 	const deviceAllocator, memTypeDefault = 0, 0
 	out := new(uintptr)
@@ -47,7 +47,7 @@ func (r *library) memoryInfo(d onward.Device) (uintptr, error) {
 type deviceTensor struct {
 	s      *session
 	h      uintptr
-	device onward.Device
+	device driver.Device
 	dtype  tensor.DType
 	shape  []int
 	ptr    uintptr
@@ -67,7 +67,7 @@ func (m deviceMemory) release() {
 }
 
 // deviceTensor takes over an OrtValue that is a tensor.
-func (s *session) deviceTensor(h uintptr, d onward.Device, from *allocator) (*deviceTensor, error) {
+func (s *session) deviceTensor(h uintptr, d driver.Device, from *allocator) (*deviceTensor, error) {
 	r, st := s.lib, new(state)
 	dtype, shape, err := r.typeAndShape(st, h)
 	if err != nil {
@@ -82,7 +82,7 @@ func (s *session) deviceTensor(h uintptr, d onward.Device, from *allocator) (*de
 	return t, nil
 }
 
-func (t *deviceTensor) Device() onward.Device   { return t.device }
+func (t *deviceTensor) Device() driver.Device   { return t.device }
 func (t *deviceTensor) DType() tensor.DType     { return t.dtype }
 func (t *deviceTensor) Shape() []int            { return t.shape }
 func (t *deviceTensor) Pointer() unsafe.Pointer { return dl.Pointer(t.ptr) }
@@ -169,7 +169,7 @@ func (s *session) copier(d tensor.DType) (*session, error) {
 	if err != nil {
 		return nil, err
 	}
-	o, err := s.provider.parse(&onward.SessionOptions{Threads: 1}, s.config)
+	o, err := s.provider.parse(&driver.Options{Threads: 1}, s.config)
 	if err != nil {
 		return nil, err
 	}
@@ -196,8 +196,8 @@ func (a *allocator) drop(r *library) {
 	}
 }
 
-// Allocate implements [onward.Allocator].
-func (s *session) Allocate(d onward.Device, dtype tensor.DType, shape []int) (onward.DeviceTensor, error) {
+// Allocate implements [driver.Allocator].
+func (s *session) Allocate(d driver.Device, dtype tensor.DType, shape []int) (driver.DeviceTensor, error) {
 	r, st := s.lib, new(state)
 	elem, err := r.elementType(dtype)
 	if err != nil {
@@ -223,7 +223,7 @@ func (s *session) Allocate(d onward.Device, dtype tensor.DType, shape []int) (on
 }
 
 // allocator returns the session's allocator on a device, with one more user.
-func (s *session) allocator(st *state, d onward.Device) (*allocator, error) {
+func (s *session) allocator(st *state, d driver.Device) (*allocator, error) {
 	s.copy.Lock()
 	defer s.copy.Unlock()
 	a := s.allocators[d]
@@ -239,7 +239,7 @@ func (s *session) allocator(st *state, d onward.Device) (*allocator, error) {
 		a = &allocator{h: st.res}
 		a.users.Store(1)
 		if s.allocators == nil {
-			s.allocators = map[onward.Device]*allocator{}
+			s.allocators = map[driver.Device]*allocator{}
 		}
 		s.allocators[d] = a
 	}

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/onward-ml/onward"
+	"github.com/onward-ml/onward/driver"
 	"github.com/onward-ml/onward/internal/testing/ortlib"
 	"github.com/onward-ml/onward/onnx"
 	"github.com/onward-ml/onward/tensor"
@@ -20,7 +21,7 @@ func TestDeviceTensor(t *testing.T) {
 	b := onnx.NewModel("m").Opset("", 17)
 	b.Input("x", onnx.Float, 2).Output("y", onnx.Float, 2)
 	b.Node("Neg", []string{"x"}, []string{"y"})
-	e, err := p.Compile(context.Background(), b.Must(), &onward.SessionOptions{Threads: 1}, onward.ProviderConfig{Name: "ort", Options: map[string]string{"library": ortlib.Path(t)}})
+	e, err := p.Compile(context.Background(), &driver.Model{Model: b.Must()}, &driver.Options{Threads: 1}, onward.ProviderConfig{Name: "ort", Options: map[string]string{"library": ortlib.Path(t)}})
 	if err != nil {
 		t.Fatal(err)
 	}

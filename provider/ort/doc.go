@@ -24,7 +24,7 @@
 //
 // # Options
 //
-// All providers take these [onward.ProviderConfig] options, next to those of the
+// All providers take these [driver.Config] options, next to those of the
 // execution provider itself (https://onnxruntime.ai/docs/execution-providers/),
 // whose names, types and ranges are checked before they are handed on; one of a newer
 // release of ONNX Runtime goes unchecked as "unchecked:NAME":

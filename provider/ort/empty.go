@@ -4,7 +4,7 @@ import (
 	"context"
 	"fmt"
 
-	"github.com/onward-ml/onward"
+	"github.com/onward-ml/onward/driver"
 	"github.com/onward-ml/onward/onnx"
 	"github.com/onward-ml/onward/tensor"
 )
@@ -20,7 +20,7 @@ func (r *library) emptySequence(typ tensor.Type) (uintptr, error) {
 			return 0, err
 		}
 		p := provider{name: "ort", ep: cpu}
-		o, err := p.parse(&onward.SessionOptions{Threads: 1}, onward.ProviderConfig{})
+		o, err := p.parse(&driver.Options{Threads: 1}, driver.Config{})
 		if err != nil {
 			return 0, err
 		}

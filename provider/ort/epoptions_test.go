@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/onward-ml/onward"
+	"github.com/onward-ml/onward/driver"
 )
 
 // TestExecutionProviderOptions checks options without a library.
@@ -53,15 +54,15 @@ func TestExecutionProviderOptions(t *testing.T) {
 		{"ort", "execution_provider_library", "x.so", "", "need the option execution_provider"},
 		{"ort", "execution_provider_device", "tpu", "", "is none of cpu, gpu, npu"},
 	} {
-		p := onward.LookupProvider(c.provider).(provider)
+		p := driver.Lookup(c.provider).(provider)
 		config := onward.ProviderConfig{Name: c.provider, Options: map[string]string{c.name: c.value}}
-		s, err := p.parse(&onward.SessionOptions{}, config)
+		s, err := p.parse(&driver.Options{}, config)
 		if c.err != "" {
 			if err == nil || !strings.Contains(err.Error(), c.err) {
 				t.Errorf("%s %s=%q: %v, want %s", c.provider, c.name, c.value, err, c.err)
 			}
-			if again := p.AvailableFor(config); again == nil || again.Error() != err.Error() {
-				t.Errorf("%s %s=%q: AvailableFor: %v", c.provider, c.name, c.value, again)
+			if again := p.Available(config); again == nil || again.Error() != err.Error() {
+				t.Errorf("%s %s=%q: Available: %v", c.provider, c.name, c.value, again)
 			}
 			continue
 		}
@@ -73,8 +74,8 @@ func TestExecutionProviderOptions(t *testing.T) {
 			t.Errorf("%s %s=%q: handed on as %q, want %q", c.provider, c.name, c.value, got, c.got)
 		}
 	}
-	p := onward.LookupProvider("ort").(provider)
-	s, err := p.parse(&onward.SessionOptions{}, onward.ProviderConfig{Options: map[string]string{"execution_provider": "XNNPACK", "intra_op_num_threads": "2", "anything": "x"}})
+	p := driver.Lookup("ort").(provider)
+	s, err := p.parse(&driver.Options{}, onward.ProviderConfig{Options: map[string]string{"execution_provider": "XNNPACK", "intra_op_num_threads": "2", "anything": "x"}})
 	if err != nil || s.own["anything"] != "x" || s.common["intra_op_num_threads"] != "2" || s.common[namedProvider] != "XNNPACK" {
 		t.Errorf("a named execution provider: %+v, %v", s, err)
 	}

@@ -19,7 +19,7 @@ func Example_binding() {
 		fmt.Println(err)
 		return
 	}
-	sess, err := onward.OpenBytes(model, &onward.SessionOptions{Providers: []onward.ProviderConfig{{Name: "ort"}, {Name: "cpu"}}, LogSeverity: onward.LogError})
+	sess, err := onward.OpenBytes(context.Background(), model, &onward.SessionOptions{Providers: []onward.ProviderConfig{{Name: "ort"}, {Name: "cpu"}}, LogSeverity: onward.LogError})
 	if err != nil {
 		fmt.Println(err)
 		return

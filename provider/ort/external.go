@@ -5,7 +5,6 @@ import (
 	"path/filepath"
 	"unsafe"
 
-	"github.com/onward-ml/onward"
 	"github.com/onward-ml/onward/internal/dl"
 	"github.com/onward-ml/onward/onnx"
 	"github.com/onward-ml/onward/provider/internal/native"
@@ -42,7 +41,7 @@ type external struct {
 // checked first. path is the model's file, "" for a model in memory.
 //
 // given are initializers that are handed over whatever the model says of their data.
-func (r *library) external(path string, m *onnx.Model, given onward.Values) (*external, error) {
+func (r *library) external(path string, m *onnx.Model, given map[string]tensor.Value) (*external, error) {
 	e := &external{model: m}
 	if len(given) > 0 && m.Graph != nil {
 		return e, e.handOver(m, func(t *onnx.Tensor) bool { return t.DataLocation == onnx.LocationExternal }, given)
@@ -75,7 +74,7 @@ func (r *library) external(path string, m *onnx.Model, given onward.Values) (*ex
 
 // handOver takes initializers out of the model. Their values are the given ones, or
 // what the model has.
-func (e *external) handOver(m *onnx.Model, which func(*onnx.Tensor) bool, given onward.Values) error {
+func (e *external) handOver(m *onnx.Model, which func(*onnx.Tensor) bool, given map[string]tensor.Value) error {
 	model, graph := *m, *m.Graph
 	graph.Initializers = append([]*onnx.Tensor(nil), graph.Initializers...)
 	for i, t := range graph.Initializers {

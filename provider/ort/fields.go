@@ -8,28 +8,25 @@ import (
 	"strings"
 	"unsafe"
 
-	"github.com/onward-ml/onward"
+	"github.com/onward-ml/onward/driver"
 	"github.com/onward-ml/onward/internal/dl"
 	"github.com/onward-ml/onward/tensor"
 )
 
 // takeFields takes over the fields of SessionOptions. Options of the provider come
 // later and win.
-func (s *settings) takeFields(o *onward.SessionOptions) {
+func (s *settings) takeFields(o *driver.Options) {
 	s.common["intra_op_num_threads"] = strconv.Itoa(max(o.Threads, 0))
 	if o.InterOpThreads > 0 {
 		s.common["inter_op_num_threads"] = strconv.Itoa(o.InterOpThreads)
 	}
-	if o.ExecutionMode == onward.Parallel {
+	if o.ExecutionMode == driver.Parallel {
 		s.common["execution_mode"] = "parallel"
 	}
 	s.common["graph_optimization_level"] = o.OptimizationLevel.String()
 	s.common["optimized_model_filepath"] = o.OptimizedModelPath
 	if o.EnableProfiling {
 		s.common["profile_file_prefix"] = o.ProfilePrefix
-		if o.ProfilePrefix == "" {
-			s.common["profile_file_prefix"] = "onnxruntime_profile_"
-		}
 	}
 	if o.DisableMemoryPattern {
 		s.common["enable_mem_pattern"] = "False"
@@ -42,12 +39,12 @@ func (s *settings) takeFields(o *onward.SessionOptions) {
 	maps.Copy(s.entries, o.Config)
 	if len(o.DisabledPasses) > 0 {
 		all := o.DisabledPasses
-		if more := s.entries[onward.ConfigDisabledPasses]; more != "" {
+		if more := s.entries[driver.ConfigDisabledPasses]; more != "" {
 			all = append(slices.Clone(all), more)
 		}
-		s.entries[onward.ConfigDisabledPasses] = strings.Join(all, ";")
+		s.entries[driver.ConfigDisabledPasses] = strings.Join(all, ";")
 	}
-	for what, set := range map[string]bool{"ExecutionOrder": o.ExecutionOrder != onward.DefaultOrder, "DisableMemoryReuse": o.DisableMemoryReuse} {
+	for what, set := range map[string]bool{"ExecutionOrder": o.ExecutionOrder != driver.DefaultOrder, "DisableMemoryReuse": o.DisableMemoryReuse} {
 		if set {
 			o.Log().Warn("ONNX Runtime's C API has no such option, it is left out", "option", what)
 		}
@@ -56,11 +53,11 @@ func (s *settings) takeFields(o *onward.SessionOptions) {
 
 // severity is ONNX Runtime's number. It logs nothing unless it is asked to: errors
 // are returned, they need not be logged too.
-func severity(o *onward.SessionOptions) int {
-	if o.LogSeverity == onward.LogDefault && o.Severity() == onward.LogWarning {
-		return int(onward.LogFatal) - 1
+func severity(o *driver.Options) int {
+	if o.LogSeverity == driver.LogDefault {
+		return int(driver.LogFatal) - 1
 	}
-	return int(o.Severity()) - 1
+	return int(o.LogSeverity) - 1
 }
 
 // setFields sets what has no option of the provider.
@@ -81,7 +78,7 @@ func (r *library) setFields(o uintptr, s *settings) error {
 	}
 	if fields.Deterministic {
 		if r.api < sinceDeterministic {
-			return &onward.StatusError{Code: onward.NotImplemented, Message: fmt.Sprintf("ONNX Runtime %s has no deterministic computation, 1.%d has", r.version, sinceDeterministic)}
+			return &driver.StatusError{Code: driver.NotImplemented, Message: fmt.Sprintf("ONNX Runtime %s has no deterministic computation, 1.%d has", r.version, sinceDeterministic)}
 		}
 		return r.do(fnSetDeterministicCompute, o, 1)
 	}
@@ -90,12 +87,12 @@ func (r *library) setFields(o uintptr, s *settings) error {
 
 // addInitializers hands initializers to session options. ONNX Runtime reads them
 // where they are while the session lives.
-func (s *session) addInitializers(opts uintptr, values onward.Values) error {
+func (s *session) addInitializers(opts uintptr, values map[string]tensor.Value) error {
 	st := new(state)
 	for _, name := range slices.Sorted(maps.Keys(values)) {
 		t, ok := values[name].(*tensor.Tensor)
 		if !ok {
-			return fmt.Errorf("initializer %s is no tensor", name)
+			return fmt.Errorf("initializer %s must be a tensor", name)
 		}
 		v, err := s.lib.value(st, t, t.Type())
 		if err != nil {
@@ -118,8 +115,8 @@ func (s *session) makeRunOptions(st *state) error {
 }
 
 // runOptions sets what differs from ONNX Runtime's defaults.
-func (s *session) runOptions(st *state, o *onward.RunOptions) error {
-	if o.Tag == "" && o.LogSeverity == onward.LogDefault && o.LogVerbosity == 0 && len(o.Config) == 0 {
+func (s *session) runOptions(st *state, o *driver.RunOptions) error {
+	if o.Tag == "" && o.LogSeverity == driver.LogDefault && o.LogVerbosity == 0 && len(o.Config) == 0 {
 		return nil
 	}
 	if err := s.makeRunOptions(st); err != nil {
@@ -131,7 +128,7 @@ func (s *session) runOptions(st *state, o *onward.RunOptions) error {
 			return err
 		}
 	}
-	if o.LogSeverity != onward.LogDefault {
+	if o.LogSeverity != driver.LogDefault {
 		if err := r.do(fnSetRunLogSeverityLevel, st.opts, uintptr(o.LogSeverity-1)); err != nil {
 			return err
 		}

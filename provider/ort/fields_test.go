@@ -38,7 +38,7 @@ func openWith(t *testing.T, m *onnx.Model, o *onward.SessionOptions) *onward.Ses
 		o.Providers = []onward.ProviderConfig{config(t)}
 	}
 	o.Threads = 1
-	s, err := onward.OpenModel(m, o)
+	s, err := onward.OpenModel(t.Context(), m, o)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -278,7 +278,7 @@ func TestCustomOperatorOfSequences(t *testing.T) {
 	b := onnx.NewModel("seq").Opset("", 18).Opset("acme", 1).IRVersion(8)
 	b.InputType("x", onnx.NewType(tensor.SequenceOf(tensor.TensorType(tensor.TypeFloat32)))).Output("y", onnx.Float, 3)
 	b.Node("Scale", []string{"x"}, []string{"y"}).Domain("acme")
-	_, err := onward.OpenModel(b.Must(), &onward.SessionOptions{Providers: []onward.ProviderConfig{config(t)}, CustomOperators: []onward.CustomOperator{op}})
+	_, err := onward.OpenModel(t.Context(), b.Must(), &onward.SessionOptions{Providers: []onward.ProviderConfig{config(t)}, CustomOperators: []onward.CustomOperator{op}})
 	if !errors.Is(err, onward.ErrNotImplemented) || !strings.Contains(err.Error(), "tensors only") {
 		t.Errorf("error is %v", err)
 	}

@@ -39,7 +39,7 @@ type library struct {
 		sync.Mutex
 		m map[string]string
 	}
-	infos sync.Map // onward.Device → OrtMemoryInfo of its memory
+	infos sync.Map // driver.Device → OrtMemoryInfo of its memory
 	empty sync.Map // text of a sequence's type → *session that makes an empty one
 }
 

@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 
 	"github.com/onward-ml/onward"
+	"github.com/onward-ml/onward/driver"
 	"github.com/onward-ml/onward/internal/dl"
 )
 
@@ -20,11 +21,10 @@ var (
 )
 
 // register makes a name for a session's records, which go to its logger.
-func register(o *onward.SessionOptions) string {
+func register(o *driver.Options) string {
 	id := o.LogID + "#" + strconv.FormatInt(sessions.Add(1), 10)
-	all := onward.SessionOptions{Logger: o.Logger, LogID: o.LogID, LogSeverity: onward.LogVerbose} // ONNX Runtime has chosen
-	l := all.Log()
-	loggers.Store(id, l)
+	all := driver.Options{Logger: o.Logger, LogSeverity: driver.LogVerbose} // ONNX Runtime filters by severity
+	loggers.Store(id, all.Log())
 	return id
 }
 
@@ -57,11 +57,11 @@ func logRecord(severity int32, category, id, location, message string) {
 		if i := strings.LastIndexByte(id, '#'); i >= 0 {
 			return // of a session that is closed
 		}
-		l = (&onward.SessionOptions{}).Log()
+		l = onward.DefaultLogger()
 	}
 	attrs := []any{"category", category, "at", location}
 	if tag != "" {
 		attrs = append(attrs, "run", tag)
 	}
-	l.(*slog.Logger).Log(context.Background(), onward.LogSeverity(severity+1).Level(), message, attrs...)
+	l.(*slog.Logger).Log(context.Background(), driver.LogSeverity(severity+1).Level(), message, attrs...)
 }

@@ -17,7 +17,7 @@ func TestNamedExecutionProvider(t *testing.T) {
 	open := func(kv ...string) (*onward.Session, error) {
 		c := config(t, kv...)
 		c.Name = "ort"
-		return onward.OpenModel(scale(), &onward.SessionOptions{Providers: []onward.ProviderConfig{c}})
+		return onward.OpenModel(t.Context(), scale(), &onward.SessionOptions{Providers: []onward.ProviderConfig{c}})
 	}
 	for _, kv := range [][]string{{"execution_provider", "CPUExecutionProvider"}, {"execution_provider", "CPUExecutionProvider", "execution_provider_device", "cpu"}} {
 		s, err := open(kv...)

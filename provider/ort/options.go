@@ -10,7 +10,7 @@ import (
 
 	"runtime"
 
-	"github.com/onward-ml/onward"
+	"github.com/onward-ml/onward/driver"
 	"github.com/onward-ml/onward/internal/dl"
 	"github.com/onward-ml/onward/provider/internal/native"
 )
@@ -37,12 +37,12 @@ type settings struct {
 	dims    map[string]int64  // free dimension overrides
 	own     map[string]string // of the execution provider
 
-	session *onward.SessionOptions
+	session *driver.Options
 	logID   string // of the session in ONNX Runtime's log
 }
 
 // parse sorts and checks the options.
-func (p provider) parse(opts *onward.SessionOptions, config onward.ProviderConfig) (*settings, error) {
+func (p provider) parse(opts *driver.Options, config driver.Config) (*settings, error) {
 	s := &settings{ep: p.ep, common: map[string]string{}, entries: map[string]string{}, dims: map[string]int64{}, own: map[string]string{}, session: opts}
 	s.takeFields(opts)
 	for name, value := range config.Options {

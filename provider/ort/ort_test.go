@@ -15,6 +15,7 @@ import (
 
 	"github.com/onward-ml/onward"
 	"github.com/onward-ml/onward/datasets"
+	"github.com/onward-ml/onward/driver"
 	"github.com/onward-ml/onward/internal/testing/ortlib"
 	"github.com/onward-ml/onward/onnx"
 	"github.com/onward-ml/onward/provider/ort"
@@ -33,7 +34,7 @@ func config(t testing.TB, options ...string) onward.ProviderConfig {
 
 func openModel(t testing.TB, m *onnx.Model, opts ...string) *onward.Session {
 	t.Helper()
-	s, err := onward.OpenModel(m, &onward.SessionOptions{Threads: 1, Providers: []onward.ProviderConfig{config(t, opts...)}})
+	s, err := onward.OpenModel(t.Context(), m, &onward.SessionOptions{Threads: 1, Providers: []onward.ProviderConfig{config(t, opts...)}})
 	if err != nil && strings.Contains(err.Error(), "Unsupported model IR version") {
 		t.Skipf("this release is too old: %v", err)
 	}
@@ -198,13 +199,13 @@ func scale(dims ...any) *onnx.Model {
 // shape by ONNX Runtime itself.
 func TestOutputInPlace(t *testing.T) {
 	for _, dims := range [][]any{{2, 2}, {"n", 2}} {
-		p := onward.LookupProvider("ort")
-		e, err := p.Compile(context.Background(), scale(dims...), &onward.SessionOptions{Threads: 1}, config(t))
+		p := driver.Lookup("ort")
+		e, err := p.Compile(context.Background(), &driver.Model{Model: scale(dims...)}, &driver.Options{Threads: 1}, config(t))
 		if err != nil {
 			t.Fatal(err)
 		}
 		y := tensor.Must(tensor.New([]float32{9, 9, 9, 9}, 2, 2))
-		req := &onward.Request{In: []tensor.Value{tensor.Must(tensor.New([]float32{1, 2, 3, 4}, 2, 2))}, Out: []tensor.Value{y}, Options: &onward.RunOptions{}}
+		req := &driver.Request{In: []tensor.Value{tensor.Must(tensor.New([]float32{1, 2, 3, 4}, 2, 2))}, Out: []tensor.Value{y}, Options: &driver.RunOptions{}}
 		if err := e.Run(context.Background(), req); err != nil {
 			t.Fatal(err)
 		}
@@ -237,7 +238,7 @@ func TestWronglyDeclaredShape(t *testing.T) {
 
 func TestErrors(t *testing.T) {
 	open := func(m *onnx.Model, c onward.ProviderConfig) error {
-		s, err := onward.OpenModel(m, &onward.SessionOptions{Providers: []onward.ProviderConfig{c}})
+		s, err := onward.OpenModel(t.Context(), m, &onward.SessionOptions{Providers: []onward.ProviderConfig{c}})
 		if err == nil {
 			s.Close()
 		}
@@ -420,7 +421,7 @@ func TestSessionsAreFreed(t *testing.T) {
 	b.Node("Add", []string{"x", "w"}, []string{"y"})
 	m := b.Must()
 	once := func() {
-		s, err := onward.OpenModel(m, &onward.SessionOptions{Threads: 1, Providers: []onward.ProviderConfig{config(t)}})
+		s, err := onward.OpenModel(t.Context(), m, &onward.SessionOptions{Threads: 1, Providers: []onward.ProviderConfig{config(t)}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -466,13 +467,13 @@ func TestExternalData(t *testing.T) {
 		link = path
 	}
 	for _, p := range []string{path, link} {
-		s, err := onward.Open(p, &onward.SessionOptions{Threads: 1, Providers: []onward.ProviderConfig{config(t)}})
+		s, err := onward.Open(t.Context(), p, &onward.SessionOptions{Threads: 1, Providers: []onward.ProviderConfig{config(t)}})
 		if p == link && link != path && err != nil {
 			// The link's own folder has no weights: hubs link them too.
 			if err := os.Symlink(filepath.Join(dir, "weights.bin"), filepath.Join(filepath.Dir(link), "weights.bin")); err != nil {
 				t.Fatal(err)
 			}
-			s, err = onward.Open(p, &onward.SessionOptions{Threads: 1, Providers: []onward.ProviderConfig{config(t)}})
+			s, err = onward.Open(t.Context(), p, &onward.SessionOptions{Threads: 1, Providers: []onward.ProviderConfig{config(t)}})
 		}
 		if err != nil {
 			t.Fatal(err)
@@ -500,7 +501,7 @@ func TestExternalData(t *testing.T) {
 			kv.Value = "../weights.bin"
 		}
 	}
-	if _, err := onward.OpenModel(m, &onward.SessionOptions{Providers: []onward.ProviderConfig{config(t)}}); !errors.Is(err, onnx.ErrExternalData) {
+	if _, err := onward.OpenModel(t.Context(), m, &onward.SessionOptions{Providers: []onward.ProviderConfig{config(t)}}); !errors.Is(err, onnx.ErrExternalData) {
 		t.Errorf("weights outside of the model's folder: %v, want ErrExternalData", err)
 	}
 }
@@ -514,11 +515,11 @@ func TestDescribe(t *testing.T) {
 	if !strings.HasPrefix(info.Version, "1.") || info.Path == "" || info.APIVersion < 17 || len(info.Providers) == 0 {
 		t.Errorf("Describe = %+v", info)
 	}
-	if err := onward.LookupProvider("ort").Available(); err != nil {
+	if err := driver.Lookup("ort").Available(driver.Config{Name: "ort"}); err != nil {
 		t.Error(err)
 	}
 	for _, name := range []string{"ort:cuda", "ort:tensorrt", "ort:openvino"} {
-		if err := onward.LookupProvider(name).Available(); err != nil && (len(ort.Attempts(err)) == 0 || !strings.Contains(err.Error(), "Get it with")) {
+		if err := driver.Lookup(name).Available(driver.Config{Name: name}); err != nil && (len(ort.Attempts(err)) == 0 || !strings.Contains(err.Error(), "Get it with")) {
 			t.Errorf("%s: %v, want the places looked at and where to get it", name, err)
 		}
 	}
@@ -549,7 +550,7 @@ func TestAgreesWithCPU(t *testing.T) {
 				t.Fatal(err)
 			}
 			theirs := openModel(t, m)
-			ours, err := onward.OpenModel(m, nil)
+			ours, err := onward.OpenModel(t.Context(), m, nil)
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/onward-ml/onward"
 	"github.com/onward-ml/onward/backend"
+	"github.com/onward-ml/onward/driver"
 	"github.com/onward-ml/onward/internal/testing/openvinolib"
 	"github.com/onward-ml/onward/internal/testing/ortlib"
 	"github.com/onward-ml/onward/onnx"
@@ -34,7 +35,9 @@ func libraries(t testing.TB) {
 	t.Setenv("XDG_CACHE_HOME", t.TempDir()) // engines of TensorRT
 }
 
-func haveOpenVINO() bool { return onward.LookupProvider("openvino").Available() == nil }
+func haveOpenVINO() bool {
+	return driver.Lookup("openvino").Available(driver.Config{Name: "openvino"}) == nil
+}
 
 // two is y = x·w + b, z = sum of y's rows; x is [batch, ?, 3], b is [batch, 1, 2].
 func two() *onnx.Model {
@@ -91,7 +94,7 @@ func TestPresets(t *testing.T) {
 		if haveOpenVINO() {
 			presets = append(presets, preset.OpenVINO{Model: model, InputExample: example, Threads: 1})
 		}
-		if onward.LookupProvider("ort:openvino").Available() == nil {
+		if driver.Lookup("ort:openvino").Available(driver.Config{Name: "ort:openvino"}) == nil {
 			presets = append(presets, preset.OrtOpenVINO{Model: model, InputExample: example},
 				preset.OrtOpenVINOFloat{Model: model, InputExample: example, InterOpThreads: 1, IntraOpThreads: 1, OpenVINOThreads: 2})
 		}
@@ -138,7 +141,7 @@ func TestPresets(t *testing.T) {
 // TestQuantizedOpenVINO runs OrtOpenVINOInt8 where ONNX Runtime has OpenVINO.
 func TestQuantizedOpenVINO(t *testing.T) {
 	libraries(t)
-	if err := onward.LookupProvider("ort:openvino").Available(); err != nil {
+	if err := driver.Lookup("ort:openvino").Available(driver.Config{Name: "ort:openvino"}); err != nil {
 		t.Skipf("ONNX Runtime's build has no OpenVINO: %v", err)
 	}
 	b := onnx.NewModel("quantized").Opset("", 13).IRVersion(8)
@@ -186,7 +189,7 @@ func TestPresetsSayWhatIsMissing(t *testing.T) {
 		{preset.OrtOpenVINO{Model: preset.From(m), InputExample: example, ProviderOptions: map[string]string{"device_type": "TPU"}}, []string{`"TPU" is no device`}},
 	} {
 		_, isOpenVINO := c.preset.(preset.OrtOpenVINOInt8)
-		if isOpenVINO && onward.LookupProvider("ort:openvino").Available() == nil {
+		if isOpenVINO && driver.Lookup("ort:openvino").Available(driver.Config{Name: "ort:openvino"}) == nil {
 			continue
 		}
 		r, err := c.preset.Open(t.Context())

@@ -5,8 +5,7 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/onward-ml/onward"
-	"github.com/onward-ml/onward/onnx"
+	"github.com/onward-ml/onward/driver"
 	"github.com/onward-ml/onward/provider/internal/native"
 )
 
@@ -17,6 +16,7 @@ type executionProvider struct {
 	title   string // in messages; "" for the CPU's
 	needs   string // in words
 	get     string // where to get it
+	device  string // type of the device that it computes on; "" for the CPU, which is OpenVINO's default
 	options map[string]native.Kind
 
 	create, update, attach, free fn // create is 0 where options are passed on directly
@@ -30,9 +30,9 @@ const (
 
 var (
 	cpu  = &executionProvider{name: "CPUExecutionProvider", needs: needsCPU, get: getCPU}
-	cuda = &executionProvider{name: "CUDAExecutionProvider", library: "cuda", title: "CUDA", needs: needsCPU + " with its CUDA provider, CUDA 12 or 13 as that was built for, cuDNN 9 and an NVIDIA GPU", get: getCUDA, options: cudaOptions,
+	cuda = &executionProvider{name: "CUDAExecutionProvider", library: "cuda", title: "CUDA", device: "cuda", needs: needsCPU + " with its CUDA provider, CUDA 12 or 13 as that was built for, cuDNN 9 and an NVIDIA GPU", get: getCUDA, options: cudaOptions,
 		create: fnCreateCUDAProviderOptions, update: fnUpdateCUDAProviderOptions, attach: fnAppendCUDA, free: fnReleaseCUDAProviderOptions}
-	tensorRT = &executionProvider{name: "TensorrtExecutionProvider", library: "tensorrt", title: "TensorRT",
+	tensorRT = &executionProvider{name: "TensorrtExecutionProvider", library: "tensorrt", title: "TensorRT", device: "cuda",
 		needs: needsCPU + " with its TensorRT provider, TensorRT 10, CUDA 12 or 13 as that was built for, and an NVIDIA GPU", get: getCUDA + ", and TensorRT 10's", options: tensorRTOptions,
 		create: fnCreateTensorRTProviderOptions, update: fnUpdateTensorRTProviderOptions, attach: fnAppendTensorRT, free: fnReleaseTensorRTProviderOptions}
 	openVINO = &executionProvider{name: "OpenVINOExecutionProvider", library: "openvino", title: "OpenVINO", needs: needsCPU + " with its OpenVINO provider, and OpenVINO",
@@ -48,47 +48,40 @@ type provider struct {
 
 func init() {
 	for _, p := range []provider{{"ort", cpu}, {"ort:cpu", cpu}, {"ort:cuda", cuda}, {"ort:tensorrt", tensorRT}, {"ort:openvino", openVINO}} {
-		onward.RegisterProvider(p)
+		driver.Register(p)
 	}
 }
 
 func (p provider) Name() string { return p.name }
 
-// AppliesOptions says that ONNX Runtime gets the options itself.
-func (p provider) AppliesOptions() {}
+// Traits implements [driver.Describer]. ONNX Runtime takes the options itself.
+func (p provider) Traits() driver.Traits {
+	return driver.Traits{Device: p.ep.device, AppliesOptions: true, ReadsFiles: true}
+}
 
 // Available returns nil when ONNX Runtime's library, with the execution provider,
 // is on this machine; else an error that lists the places looked at, what each
-// lacks, and where to get the library.
-func (p provider) Available() error { return p.AvailableFor(onward.ProviderConfig{Name: p.name}) }
-
-// AvailableFor is Available for the library that the options name. It checks the
-// options too.
-func (p provider) AvailableFor(config onward.ProviderConfig) error {
-	if _, err := p.parse(&onward.SessionOptions{}, config); err != nil {
+// lacks, and where to get the library. It checks the options too.
+func (p provider) Available(config driver.Config) error {
+	if _, err := p.parse(&driver.Options{}, config); err != nil {
 		return err
 	}
 	_, err := p.open(config)
 	return err
 }
 
-func (p provider) open(config onward.ProviderConfig) (*library, error) {
+func (p provider) open(config driver.Config) (*library, error) {
 	l, err := open(config.Options["library"], p.ep)
 	if err != nil {
-		return nil, &onward.StatusError{Code: onward.ExecutionProvider, Err: err,
+		return nil, &driver.StatusError{Code: driver.ExecutionProvider, Err: err,
 			Message: fmt.Sprintf("provider %s is not available: %v\nGet it with %s; or name its path in %s or in the option library.", p.name, err, p.ep.get, Env)}
 	}
 	return l, nil
 }
 
-// Compile makes a session of ONNX Runtime.
-func (p provider) Compile(ctx context.Context, m *onnx.Model, opts *onward.SessionOptions, config onward.ProviderConfig) (onward.Engine, error) {
-	return p.CompileFile(ctx, "", m, opts, config)
-}
-
-// CompileFile makes a session that ONNX Runtime loads from the model's file, so
-// that the weights are in memory once.
-func (p provider) CompileFile(ctx context.Context, path string, m *onnx.Model, opts *onward.SessionOptions, config onward.ProviderConfig) (onward.Engine, error) {
+// Compile makes a session of ONNX Runtime, which loads the model from its file, if there is
+// one, so that the weights are in memory once.
+func (p provider) Compile(ctx context.Context, m *driver.Model, opts *driver.Options, config driver.Config) (driver.Engine, error) {
 	o, err := p.parse(opts, config)
 	if err != nil {
 		return nil, err
@@ -100,7 +93,7 @@ func (p provider) CompileFile(ctx context.Context, path string, m *onnx.Model, o
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
-	s, err := l.newSession(path, m, o)
+	s, err := l.newSession(m.Path, m.Model, o)
 	if err != nil {
 		return nil, err
 	}
@@ -121,7 +114,7 @@ type Info struct {
 // Describe returns what the named provider uses on this machine. The error is
 // that of Available.
 func (p provider) Describe() (Info, error) {
-	l, err := p.open(onward.ProviderConfig{})
+	l, err := p.open(driver.Config{})
 	if err != nil {
 		return Info{}, err
 	}
@@ -135,16 +128,15 @@ func (p provider) Describe() (Info, error) {
 // Describe returns what a provider of this package uses on this machine, or why it
 // cannot be used.
 func Describe(name string) (Info, error) {
-	p, ok := onward.LookupProvider(name).(provider)
+	p, ok := driver.Lookup(name).(provider)
 	if !ok {
 		return Info{}, fmt.Errorf("ort: %q is not a provider of this package", name)
 	}
 	return p.Describe()
 }
 
-// Version returns the release of the library that a configuration uses, "" where it
-// cannot be used.
-func (p provider) Version(config onward.ProviderConfig) string {
+// Version implements [driver.Versioner].
+func (p provider) Version(config driver.Config) string {
 	l, err := p.open(config)
 	if err != nil {
 		return ""
@@ -155,7 +147,7 @@ func (p provider) Version(config onward.ProviderConfig) string {
 // Needs says what a provider of this package needs, in words; "" for another
 // provider.
 func Needs(name string) string {
-	p, ok := onward.LookupProvider(name).(provider)
+	p, ok := driver.Lookup(name).(provider)
 	if !ok {
 		return ""
 	}
@@ -164,12 +156,3 @@ func Needs(name string) string {
 
 // Attempts returns the places that were looked at, from an error of Available.
 func Attempts(err error) []string { return native.Attempts(err) }
-
-// DeviceKind returns the kind of device that the provider computes on: "GPU" for CUDA and
-// TensorRT, "CPU" for the others, OpenVINO's default included.
-func (p provider) DeviceKind() string {
-	if p.ep == cuda || p.ep == tensorRT {
-		return "GPU"
-	}
-	return "CPU"
-}

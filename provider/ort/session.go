@@ -10,6 +10,7 @@ import (
 	"unsafe"
 
 	"github.com/onward-ml/onward"
+	"github.com/onward-ml/onward/driver"
 	"github.com/onward-ml/onward/internal/dl"
 	"github.com/onward-ml/onward/onnx"
 	"github.com/onward-ml/onward/provider/internal/native"
@@ -31,7 +32,7 @@ type session struct {
 	// declare wrong ones, which ONNX Runtime only minds when it is given the memory.
 	copies atomic.Bool
 
-	opts   *onward.SessionOptions
+	opts   *driver.Options
 	logID  string           // under which ONNX Runtime logs
 	keep   []*tensor.Tensor // initializers that ONNX Runtime reads
 	values []uintptr        // their OrtValues
@@ -39,10 +40,10 @@ type session struct {
 
 	users      atomic.Int64 // the session itself, its bindings and tensors on devices
 	provider   provider
-	config     onward.ProviderConfig
+	config     driver.Config
 	copy       sync.Mutex // guards the following
 	copiers    map[tensor.DType]*session
-	allocators map[onward.Device]*allocator
+	allocators map[driver.Device]*allocator
 }
 
 func (r *library) newSession(path string, m *onnx.Model, o *settings) (*session, error) {
@@ -184,7 +185,7 @@ func (s *session) put(st *state) {
 // Run computes the wanted outputs. Input tensors are used where they are. Outputs
 // of a declared shape are written where they end up; others are copied from ONNX
 // Runtime's memory, into the tensor that is given if it fits.
-func (s *session) Run(ctx context.Context, req *onward.Request) error {
+func (s *session) Run(ctx context.Context, req *driver.Request) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
@@ -205,7 +206,7 @@ func (s *session) Run(ctx context.Context, req *onward.Request) error {
 
 // runOnce runs the session once. With direct it makes the tensors of declared
 // shapes itself for ONNX Runtime to write into; own says whether it did.
-func (s *session) runOnce(ctx context.Context, req *onward.Request, direct bool) (own bool, err error) {
+func (s *session) runOnce(ctx context.Context, req *driver.Request, direct bool) (own bool, err error) {
 	r := s.lib
 	st := s.states.Get().(*state)
 	defer s.put(st)

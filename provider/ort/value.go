@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"unsafe"
 
-	"github.com/onward-ml/onward"
+	"github.com/onward-ml/onward/driver"
 	"github.com/onward-ml/onward/internal/dl"
 	"github.com/onward-ml/onward/provider/internal/native"
 	"github.com/onward-ml/onward/tensor"
@@ -29,7 +29,7 @@ const sinceOwnNumbers = 31
 func (r *library) elementType(d tensor.DType) (uintptr, error) {
 	switch {
 	case d == tensor.TypeFloat6E2M3 || d == tensor.TypeFloat6E3M2:
-		return 0, &onward.StatusError{Code: onward.NotImplemented, Message: fmt.Sprintf("ONNX Runtime %s has no element type %s", r.version, d)}
+		return 0, &driver.StatusError{Code: driver.NotImplemented, Message: fmt.Sprintf("ONNX Runtime %s has no element type %s", r.version, d)}
 	case r.api < sinceOwnNumbers:
 		return uintptr(d), nil
 	case d == tensor.TypeUint2:

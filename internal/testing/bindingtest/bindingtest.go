@@ -8,28 +8,35 @@ import (
 	"fmt"
 
 	"github.com/onward-ml/onward"
-	"github.com/onward-ml/onward/onnx"
+	"github.com/onward-ml/onward/driver"
 	"github.com/onward-ml/onward/tensor"
 )
 
 // Register registers and returns the provider "binding:inner".
 func Register(inner string) string {
 	p := provider{inner}
-	if onward.LookupProvider(p.Name()) == nil {
-		onward.RegisterProvider(p)
+	if driver.Lookup(p.Name()) == nil {
+		driver.Register(p)
 	}
 	return p.Name()
 }
 
 type provider struct{ inner string }
 
-func (p provider) Name() string     { return "binding:" + p.inner }
-func (p provider) Available() error { return onward.LookupProvider(p.inner).Available() }
+func (p provider) Name() string { return "binding:" + p.inner }
+func (p provider) Available(config driver.Config) error {
+	return driver.Lookup(p.inner).Available(config)
+}
 
-func (p provider) Compile(ctx context.Context, m *onnx.Model, opts *onward.SessionOptions, config onward.ProviderConfig) (onward.Engine, error) {
-	o := *opts
-	o.Providers = []onward.ProviderConfig{{Name: p.inner, Options: config.Options}}
-	s, err := onward.OpenModelContext(ctx, m, &o)
+func (p provider) Traits() driver.Traits { return driver.Traits{AppliesOptions: true} }
+
+func (p provider) Compile(ctx context.Context, m *driver.Model, opts *driver.Options, config driver.Config) (driver.Engine, error) {
+	s, err := onward.OpenModel(ctx, m.Model, &onward.SessionOptions{
+		Providers: []onward.ProviderConfig{{Name: p.inner, Options: config.Options}},
+		Threads:   opts.Threads, OptimizationLevel: opts.OptimizationLevel, DisabledPasses: opts.DisabledPasses, Config: opts.Config,
+		Initializers: opts.Initializers, ExternalInitializers: opts.ExternalInitializers, CustomOperators: opts.CustomOperators,
+		DisableMemoryPattern: opts.DisableMemoryPattern, DisableMemoryReuse: opts.DisableMemoryReuse, Limits: opts.Limits,
+	})
 	if err != nil {
 		return nil, err
 	}
@@ -42,7 +49,7 @@ func (e *engine) Close() error { return e.s.Close() }
 
 // Run runs several times: with memory that the runs allocate and use again, and
 // with memory that is given to them. All must compute the same.
-func (e *engine) Run(ctx context.Context, req *onward.Request) error {
+func (e *engine) Run(ctx context.Context, req *driver.Request) error {
 	b, err := e.s.NewBinding()
 	if err != nil {
 		return err
@@ -57,8 +64,7 @@ func (e *engine) Run(ctx context.Context, req *onward.Request) error {
 			return err
 		}
 	}
-	opts := *req.Options
-	opts.Outputs = nil
+	opts := onward.RunOptions{Seed: req.Options.Seed, Observe: req.Options.Observe}
 	run := func(n int) ([]tensor.Value, error) {
 		for range n {
 			if err := e.s.RunBinding(ctx, b, &opts); err != nil {

@@ -32,7 +32,7 @@ func runWanted(m *onnx.Model, feeds []map[string]tensor.Value, outputs [][]strin
 	}()
 	o := *opts
 	o.Limits = onward.Limits{MaxMemory: 1 << 28}
-	s, err := onward.OpenModel(m, &o)
+	s, err := onward.OpenModel(context.Background(), m, &o)
 	if err != nil {
 		return nil, err
 	}

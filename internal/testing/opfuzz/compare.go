@@ -172,7 +172,7 @@ func Run(c *Case, provider onward.ProviderConfig, times int) (out map[string]ten
 	if err != nil {
 		return nil, err
 	}
-	s, err := onward.OpenModel(m, &onward.SessionOptions{Threads: 1, Providers: []onward.ProviderConfig{provider}, Limits: onward.Limits{MaxMemory: 1 << 28}})
+	s, err := onward.OpenModel(context.Background(), m, &onward.SessionOptions{Threads: 1, Providers: []onward.ProviderConfig{provider}, Limits: onward.Limits{MaxMemory: 1 << 28}})
 	if err != nil {
 		return nil, err
 	}

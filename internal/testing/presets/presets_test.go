@@ -18,55 +18,56 @@ import (
 	"github.com/onward-ml/onward"
 	"github.com/onward-ml/onward/backend"
 	"github.com/onward-ml/onward/calibration"
+	"github.com/onward-ml/onward/driver"
 	"github.com/onward-ml/onward/onnx"
 	"github.com/onward-ml/onward/preset"
 	"github.com/onward-ml/onward/tensor"
 )
 
-// driver stands for a provider of a native library: it notes what it is asked for
+// fake stands for a provider of a native library: it notes what it is asked for
 // and computes with the reference engine.
-type driver struct {
+type fake struct {
 	name    string
 	missing error
 
 	mu     sync.Mutex
-	config onward.ProviderConfig
-	opts   onward.SessionOptions
+	config driver.Config
+	opts   driver.Options
 	model  *onnx.Model
 	path   string
 }
 
-func (d *driver) Name() string     { return d.name }
-func (d *driver) Available() error { return d.missing }
+func (d *fake) Name() string                  { return d.name }
+func (d *fake) Available(driver.Config) error { return d.missing }
 
-// AppliesOptions says that the driver fixes dimensions itself, as those of ONNX Runtime do.
-func (d *driver) AppliesOptions() {}
+func (d *fake) Traits() driver.Traits {
+	t := driver.Traits{AppliesOptions: true, ReadsFiles: true}
+	if d.name == "ort:cuda" || d.name == "ort:tensorrt" {
+		t.Device = "cuda"
+	}
+	return t
+}
 
-func (d *driver) Compile(ctx context.Context, m *onnx.Model, opts *onward.SessionOptions, c onward.ProviderConfig) (onward.Engine, error) {
+func (d *fake) Compile(ctx context.Context, m *driver.Model, opts *driver.Options, c driver.Config) (driver.Engine, error) {
+	read := *m
+	if m.Path != "" {
+		var err error
+		if read.Model, err = onnx.ReadFile(m.Path, nil); err != nil {
+			return nil, err
+		}
+	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.config, d.opts, d.model, d.path = c, *opts, m, ""
-	o := *opts
-	o.Providers = nil
-	return onward.LookupProvider("reference").Compile(ctx, m, &o, onward.ProviderConfig{Name: "reference"})
+	d.config, d.opts, d.model, d.path = c, *opts, read.Model, m.Path
+	return driver.Lookup("reference").Compile(ctx, &read, opts, driver.Config{Name: "reference"})
 }
 
-func (d *driver) CompileFile(ctx context.Context, path string, m *onnx.Model, opts *onward.SessionOptions, c onward.ProviderConfig) (onward.Engine, error) {
-	read, err := onnx.ReadFile(path, nil)
-	if err != nil {
-		return nil, err
-	}
-	e, err := d.Compile(ctx, read, opts, c)
-	d.path = path
-	return e, err
-}
-
-var drivers = map[string]*driver{}
+var drivers = map[string]*fake{}
 
 func init() {
 	for _, n := range []string{"ort", "ort:cpu", "ort:cuda", "ort:tensorrt", "ort:openvino", "openvino"} {
-		drivers[n] = &driver{name: n}
-		onward.RegisterProvider(drivers[n])
+		drivers[n] = &fake{name: n}
+		driver.Register(drivers[n])
 	}
 }
 

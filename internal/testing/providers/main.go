@@ -15,7 +15,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/onward-ml/onward"
+	"github.com/onward-ml/onward/driver"
 	"github.com/onward-ml/onward/internal/dl"
 	"github.com/onward-ml/onward/internal/testing/scores"
 	"github.com/onward-ml/onward/internal/testing/suite"
@@ -52,8 +52,7 @@ func write(ctx context.Context, out string) error {
 	var ran []*scores.Report
 	var absent [][2]string
 	for _, name := range providers {
-		p := onward.LookupProvider(name)
-		if err := p.Available(); err != nil {
+		if err := driver.Lookup(name).Available(driver.Config{Name: name}); err != nil {
 			absent = append(absent, [2]string{name, reason(err)})
 			continue
 		}

@@ -5,7 +5,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/onward-ml/onward"
+	"github.com/onward-ml/onward/driver"
 )
 
 // Kind is the type of an option: it returns the text for the runtime.
@@ -79,5 +79,5 @@ func Check(provider, name, value string, kind Kind) (string, error) {
 
 // Invalid is an error of status INVALID_ARGUMENT.
 func Invalid(format string, args ...any) error {
-	return &onward.StatusError{Code: onward.InvalidArgument, Message: fmt.Sprintf(format, args...)}
+	return &driver.StatusError{Code: driver.InvalidArgument, Message: fmt.Sprintf(format, args...)}
 }

@@ -21,8 +21,8 @@ type Flags struct {
 
 // Options returns the session options that the flags select.
 func (f *Flags) Options() (*onward.SessionOptions, error) {
-	level, err := onward.ParseOptimizationLevel(f.level)
-	if err != nil {
+	var level onward.OptimizationLevel
+	if err := level.UnmarshalText([]byte(f.level)); err != nil {
 		return nil, cli.Usagef("--level is %q, want none, basic, extended or all", f.level)
 	}
 	o := &onward.SessionOptions{OptimizationLevel: level, DisabledPasses: f.disable, FreeDimensions: map[string]int64{}}

@@ -2,6 +2,7 @@
 package session
 
 import (
+	"context"
 	"os"
 	"strings"
 
@@ -10,6 +11,7 @@ import (
 	"github.com/onward-ml/onward"
 	"github.com/onward-ml/onward/cmd/onward/internal/cli"
 	"github.com/onward-ml/onward/cmd/onward/internal/modelfile"
+	"github.com/onward-ml/onward/driver"
 	"github.com/onward-ml/onward/onnx"
 )
 
@@ -18,7 +20,7 @@ func Options(provider string, threads int) (*onward.SessionOptions, error) {
 	if threads < 0 {
 		return nil, cli.Usagef("--threads is %d, want 0 (all cores) or more", threads)
 	}
-	if onward.LookupProvider(provider) == nil {
+	if driver.Lookup(provider) == nil {
 		return nil, cli.Usagef("unknown provider %q, want one of %s", provider, strings.Join(onward.Providers(), ", "))
 	}
 	return &onward.SessionOptions{Providers: []onward.ProviderConfig{{Name: provider}}, Threads: threads}, nil
@@ -42,13 +44,13 @@ func MapWeightsFlag(f *pflag.FlagSet, mapWeights *bool) {
 // Open loads a model file or an example for running.
 func Open(path string, opts *onward.SessionOptions) (*onward.Session, error) {
 	if _, err := os.Stat(path); err == nil && opts.MapWeights {
-		return onward.Open(path, opts)
+		return onward.Open(context.Background(), path, opts)
 	}
 	m, err := modelfile.Load(path)
 	if err != nil {
 		return nil, err
 	}
-	s, err := onward.OpenModel(m, opts)
+	s, err := onward.OpenModel(context.Background(), m, opts)
 	if err != nil {
 		m.Close()
 	}
@@ -59,7 +61,7 @@ func Open(path string, opts *onward.SessionOptions) (*onward.Session, error) {
 func TryProviders(m *onnx.Model) map[string]error {
 	r := map[string]error{}
 	for _, p := range onward.Providers() {
-		s, err := onward.OpenModel(m, &onward.SessionOptions{Providers: []onward.ProviderConfig{{Name: p}}})
+		s, err := onward.OpenModel(context.Background(), m, &onward.SessionOptions{Providers: []onward.ProviderConfig{{Name: p}}})
 		if err == nil {
 			err = s.Close()
 		}

@@ -1,9 +1,12 @@
-package onward
+package goengine_test
 
 import (
 	"strings"
 	"testing"
 
+	"github.com/onward-ml/onward"
+	"github.com/onward-ml/onward/driver"
+	"github.com/onward-ml/onward/internal/goengine"
 	"github.com/onward-ml/onward/onnx"
 	"github.com/onward-ml/onward/tensor"
 )
@@ -130,18 +133,15 @@ func (c *quantizedGroup) test(t *testing.T, signed bool) {
 	b.Node("QuantizeLinear", []string{"y", "sy", "zy"}, []string{"q"}, nil)
 	b.Output("q", elem)
 	m := b.Must()
-	e, err := native{name: "cpu"}.Compile(t.Context(), m, &SessionOptions{Threads: 1}, ProviderConfig{})
+	e, err := driver.Lookup("cpu").Compile(t.Context(), &driver.Model{Model: m}, &driver.Options{Threads: 1}, driver.Config{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	var kinds []string
-	for _, n := range e.(*engine).graph.Nodes {
-		kinds = append(kinds, n.OpType)
-	}
+	kinds := goengine.Kinds(e)
 	if got := strings.Join(kinds, " "); got != c.want && !(c.want == "DequantizeLinear" && strings.HasPrefix(got, c.want)) {
 		t.Errorf("the group becomes %s, want %s", got, c.want)
 	}
-	feed := Values{}
+	feed := onward.Values{}
 	for i, shape := range [][]any{c.shape, c.other} {
 		dims := make([]int, len(shape))
 		for k, d := range shape {
@@ -155,7 +155,7 @@ func (c *quantizedGroup) test(t *testing.T, signed bool) {
 	}
 	var want *tensor.Tensor
 	for _, p := range []string{"reference", "cpu"} {
-		s, err := OpenModel(m, &SessionOptions{Providers: []ProviderConfig{{Name: p}}})
+		s, err := onward.OpenModel(t.Context(), m, &onward.SessionOptions{Providers: []onward.ProviderConfig{{Name: p}}})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -1,5 +1,5 @@
 //go:build !linux
 
-package onward
+package goengine
 
 func physicalMemory() int64 { return 0 }

@@ -4,42 +4,35 @@ import (
 	"maps"
 	"slices"
 
+	"github.com/onward-ml/onward/driver"
 	"github.com/onward-ml/onward/onnx"
 	"github.com/onward-ml/onward/tensor"
 )
 
-// prepareModel applies to a model what the options say of its dimensions and
-// initializers. The model itself is not changed; the initializers are those that
-// replace the model's.
-func prepareModel(m *onnx.Model, opts *SessionOptions) (*onnx.Model, map[string]tensor.Value, error) {
-	m, err := fixDimensions(m, opts)
-	if err != nil || len(opts.Initializers)+len(opts.ExternalInitializers) == 0 {
-		return m, nil, err
-	}
-	given := map[string]tensor.Value{}
+// prepare checks the initializers that the options give and returns the model with its
+// free dimensions fixed. It does not change m.
+func prepare(m *onnx.Model, opts *driver.Options) (*onnx.Model, error) {
 	for _, name := range slices.Sorted(maps.Keys(opts.Initializers)) {
 		if err := checkInitializer(m.Graph, name, opts.Initializers[name], false); err != nil {
-			return nil, nil, err
+			return m, err
 		}
-		given[name] = opts.Initializers[name]
 	}
 	for _, name := range slices.Sorted(maps.Keys(opts.ExternalInitializers)) {
-		if given[name] != nil {
-			return nil, nil, statusf(InvalidArgument, "initializer %q is given among Initializers and ExternalInitializers", name)
+		if opts.Initializers[name] != nil {
+			return m, statusf(InvalidArgument, "initializer %q is given among Initializers and ExternalInitializers", name)
 		}
 		if err := checkInitializer(m.Graph, name, opts.ExternalInitializers[name], true); err != nil {
-			return nil, nil, err
+			return m, err
 		}
-		given[name] = opts.ExternalInitializers[name]
 	}
-	return m, given, nil
+	return fixDimensions(m, opts)
 }
 
 // checkInitializer reports whether a value may replace an initializer of the model.
 func checkInitializer(g *onnx.Graph, name string, v tensor.Value, external bool) error {
 	t, ok := v.(*tensor.Tensor)
 	if !ok || t == nil {
-		return statusf(InvalidArgument, "initializer %q is no tensor; only tensors are supported", name)
+		return statusf(InvalidArgument, "initializer %q must be a tensor", name)
 	}
 	i := slices.IndexFunc(g.Initializers, func(t *onnx.Tensor) bool { return t != nil && t.Name == name })
 	if i < 0 {
@@ -47,7 +40,7 @@ func checkInitializer(g *onnx.Graph, name string, v tensor.Value, external bool)
 	}
 	is := g.Initializers[i]
 	if external && is.DataLocation != onnx.LocationExternal {
-		return statusf(InvalidArgument, "initializer %q is no external one: its data is in the model", name)
+		return statusf(InvalidArgument, "initializer %q is not stored externally: its data is in the model", name)
 	}
 	dims := make([]int64, t.Rank())
 	for k := range dims {
@@ -59,16 +52,16 @@ func checkInitializer(g *onnx.Graph, name string, v tensor.Value, external bool)
 	return nil
 }
 
-// fixDimensions gives the dimensions that the options name their sizes.
-func fixDimensions(m *onnx.Model, opts *SessionOptions) (*onnx.Model, error) {
+// fixDimensions returns the model with the sizes that the options give its dimensions.
+func fixDimensions(m *onnx.Model, opts *driver.Options) (*onnx.Model, error) {
 	byName, byDenotation := opts.FreeDimensions, opts.FreeDimensionsByDenotation
-	if len(byName)+len(byDenotation) == 0 || m.Graph == nil {
+	if len(byName)+len(byDenotation) == 0 {
 		return m, nil
 	}
 	for _, sizes := range []map[string]int64{byName, byDenotation} {
 		for _, name := range slices.Sorted(maps.Keys(sizes)) {
 			if sizes[name] < 0 {
-				return nil, statusf(InvalidArgument, "free dimension %q: %d is no size", name, sizes[name])
+				return m, statusf(InvalidArgument, "free dimension %q: size must be non-negative, got %d", name, sizes[name])
 			}
 		}
 	}
@@ -104,49 +97,36 @@ func fixDimensions(m *onnx.Model, opts *SessionOptions) (*onnx.Model, error) {
 	for _, list := range []*[]*onnx.ValueInfo{&graph.Inputs, &graph.Outputs, &graph.ValueInfo} {
 		var err error
 		if *list, err = fix(*list); err != nil {
-			return nil, err
+			return m, err
 		}
 	}
 	model.Graph = &graph
 	return &model, nil
 }
 
-// applyOptions does for a provider what it does not do itself: it returns the model
-// as the options want it, options that do not say so any more, and the model's path,
-// which is empty for a model that has changed.
-func applyOptions(p Provider, path string, m *onnx.Model, opts *SessionOptions) (*onnx.Model, *SessionOptions, string, error) {
-	if len(opts.CustomOperators) > 0 {
-		return nil, nil, "", statusf(NotImplemented, "provider %s does not run operators written in Go", p.Name())
+// replaceInitializers returns the model with the initializers that the options give, and
+// options without these and without the dimensions that prepare has fixed. It returns its
+// arguments if the options have neither.
+func replaceInitializers(m *onnx.Model, opts *driver.Options) (*onnx.Model, *driver.Options) {
+	if len(opts.Initializers)+len(opts.ExternalInitializers)+len(opts.FreeDimensions)+len(opts.FreeDimensionsByDenotation) == 0 {
+		return m, opts
 	}
-	if opts.OptimizedModelPath != "" {
-		opts.Log().Warn("the provider does not save the optimized model", "provider", p.Name(), "path", opts.OptimizedModelPath)
-	}
-	r, given, err := prepareModel(m, opts)
-	if err != nil {
-		return nil, nil, "", err
-	}
-	if len(given) > 0 {
-		model, graph := *r, *r.Graph
-		graph.Initializers = slices.Clone(graph.Initializers)
-		for i, t := range graph.Initializers {
-			if t == nil || given[t.Name] == nil {
-				continue
-			}
-			v, ok := given[t.Name].(*tensor.Tensor)
-			if !ok {
-				continue // prepareModel has refused it
-			}
-			name := t.Name
-			graph.Initializers[i] = onnx.FromTensor(v)
-			graph.Initializers[i].Name = name
+	model, graph, o := *m, *m.Graph, *opts
+	graph.Initializers = slices.Clone(graph.Initializers)
+	for i, t := range graph.Initializers {
+		if t == nil {
+			continue
 		}
-		model.Graph = &graph
-		r = &model
+		v, ok := opts.Initializers[t.Name].(*tensor.Tensor)
+		if !ok {
+			v, ok = opts.ExternalInitializers[t.Name].(*tensor.Tensor)
+		}
+		if ok {
+			graph.Initializers[i] = onnx.FromTensor(v)
+			graph.Initializers[i].Name = t.Name
+		}
 	}
-	if r == m {
-		return m, opts, path, nil
-	}
-	o := *opts
+	model.Graph = &graph
 	o.FreeDimensions, o.FreeDimensionsByDenotation, o.Initializers, o.ExternalInitializers = nil, nil, nil, nil
-	return r, &o, "", nil
+	return &model, &o
 }

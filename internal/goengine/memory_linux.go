@@ -1,4 +1,4 @@
-package onward
+package goengine
 
 import "golang.org/x/sys/unix"
 

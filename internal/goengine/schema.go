@@ -1,4 +1,4 @@
-package onward
+package goengine
 
 import (
 	"github.com/onward-ml/onward/internal/frontend"
@@ -6,9 +6,8 @@ import (
 	"github.com/onward-ml/onward/onnx"
 )
 
-// OperatorSchema tells [onnx.Check] which operators exist at a version of a
-// domain and how many inputs and outputs they take at most. Attributes are
-// checked when a session is opened.
+// OperatorSchema returns which inputs and outputs an operator takes at a version of a
+// domain. Attributes are not included: opening a session checks them.
 func OperatorSchema(domain, opType string, opset int64) (onnx.Schema, bool) {
 	const newest = 1 << 20
 	def, err := ops.Lookup(domain, opType, int(min(opset, newest)))
@@ -36,5 +35,5 @@ func MaxOpset(domain string) (int, bool) {
 // CheckOperators returns nil when every operator of a model is implemented at the
 // version that the model imports. The error lists all that are not.
 func CheckOperators(m *onnx.Model) error {
-	return loadStatus(frontend.CheckOperators(m, nil))
+	return status(frontend.CheckOperators(m, nil))
 }

@@ -1,4 +1,4 @@
-package onward
+package goengine_test
 
 import (
 	"context"
@@ -8,6 +8,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/onward-ml/onward"
+	"github.com/onward-ml/onward/driver"
+	"github.com/onward-ml/onward/internal/goengine"
 	"github.com/onward-ml/onward/onnx"
 	"github.com/onward-ml/onward/tensor"
 )
@@ -95,15 +98,11 @@ func TestQuantizedLayers(t *testing.T) {
 			b.Output("y", elem)
 			m := b.Must()
 
-			opts := &SessionOptions{Threads: 1}
-			e, err := native{name: "cpu"}.Compile(t.Context(), m, opts, ProviderConfig{})
+			e, err := driver.Lookup("cpu").Compile(t.Context(), &driver.Model{Model: m}, &driver.Options{Threads: 1}, driver.Config{})
 			if err != nil {
 				t.Fatal(err)
 			}
-			var kinds []string
-			for _, n := range e.(*engine).graph.Nodes {
-				kinds = append(kinds, n.OpType)
-			}
+			kinds := goengine.Kinds(e)
 			if c.want != "Conv" && c.want != "Linear" && (len(kinds) != 1 || kinds[0] != c.want) || slices.Contains(kinds, "QLinearConv") && c.want == "Conv" {
 				t.Errorf("the layer becomes %s, want %s", strings.Join(kinds, ", "), c.want)
 			}
@@ -117,11 +116,11 @@ func TestQuantizedLayers(t *testing.T) {
 			}
 			var out [2]*tensor.Tensor
 			for i, p := range []string{"reference", "cpu"} {
-				s, err := OpenModel(m, &SessionOptions{Providers: []ProviderConfig{{Name: p}}})
+				s, err := onward.OpenModel(t.Context(), m, &onward.SessionOptions{Providers: []onward.ProviderConfig{{Name: p}}})
 				if err != nil {
 					t.Fatal(err)
 				}
-				r, err := s.Run(context.Background(), Values{"x": x}, nil)
+				r, err := s.Run(context.Background(), onward.Values{"x": x}, nil)
 				if err != nil {
 					t.Fatalf("%s: %v", p, err)
 				}
@@ -170,14 +169,11 @@ func TestQuantizedChain(t *testing.T) {
 	b.Node("MatMul", []string{"rf", "wf"}, []string{"y"}, nil)
 	b.Output("y", onnx.Float)
 	m := b.Must()
-	e, err := native{name: "cpu"}.Compile(t.Context(), m, &SessionOptions{Threads: 1}, ProviderConfig{})
+	e, err := driver.Lookup("cpu").Compile(t.Context(), &driver.Model{Model: m}, &driver.Options{Threads: 1}, driver.Config{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	var kinds []string
-	for _, n := range e.(*engine).graph.Nodes {
-		kinds = append(kinds, n.OpType)
-	}
+	kinds := goengine.Kinds(e)
 	if got, want := strings.Join(kinds, " "), "MaxPool Reshape MatMulIntegerToFloat"; got != want {
 		t.Errorf("the chain becomes %s, want %s", got, want)
 	}
@@ -185,13 +181,13 @@ func TestQuantizedChain(t *testing.T) {
 	for i := range x.Bytes() {
 		x.Bytes()[i] = uint8(i * 71)
 	}
-	var want Values
+	var want onward.Values
 	for _, p := range []string{"reference", "cpu"} {
-		s, err := OpenModel(m, &SessionOptions{Providers: []ProviderConfig{{Name: p}}})
+		s, err := onward.OpenModel(t.Context(), m, &onward.SessionOptions{Providers: []onward.ProviderConfig{{Name: p}}})
 		if err != nil {
 			t.Fatal(err)
 		}
-		r, err := s.Run(t.Context(), Values{"x": x}, nil)
+		r, err := s.Run(t.Context(), onward.Values{"x": x}, nil)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -1,10 +1,11 @@
-package onward
+package goengine
 
 import (
 	"context"
 	"fmt"
 	"slices"
 
+	"github.com/onward-ml/onward/driver"
 	"github.com/onward-ml/onward/internal/frontend"
 	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/internal/ops"
@@ -12,65 +13,46 @@ import (
 	"github.com/onward-ml/onward/tensor"
 )
 
-// BoundDomain is the domain of the operators that [BindCustomOperators] makes.
-const BoundDomain = "onward.custom"
-
-// BoundOperator is one node with a custom operator, as an operator of its own.
-type BoundOperator struct {
-	Name    string // operator type, in BoundDomain
-	Node    string // the node's name, may be empty
-	In, Out []tensor.Type
-	Given   []bool // per input, false for an omitted one
-	// Run computes the node, attributes and checks included.
-	Run func(ctx context.Context, in []tensor.Value) ([]tensor.Value, error)
-}
-
-// BindCustomOperators serves drivers of engines that know of neither Go types nor
-// attributes: it returns a model in which every node with a custom operator of opts
-// has an operator type of its own, and these operators. The model is m itself, and
-// there are none, when opts has no custom operators.
-func BindCustomOperators(m *onnx.Model, opts *SessionOptions) (*onnx.Model, []BoundOperator, error) {
+// CustomKernels implements [driver.Options.CustomKernels] for a model whose free
+// dimensions are fixed.
+func CustomKernels(m *onnx.Model, opts *driver.Options) (*onnx.Model, []driver.CustomKernel, error) {
 	find, err := customDefs(opts.CustomOperators)
 	if err != nil || find == nil {
 		return m, nil, err
 	}
 	if m == nil || m.Graph == nil {
-		return nil, nil, statusf(NoModel, "there is no model")
+		return nil, nil, driver.Errorf(driver.NoModel, "there is no model")
 	}
-	b := &binder{find: find, opsets: map[string]int{}, defs: map[string]*ops.Def{}}
+	b := &renamer{find: find, opsets: map[string]int{}, defs: map[string]*ops.Def{}}
 	for _, o := range m.OpsetImports {
 		b.opsets[ops.NormalDomain(o.Domain)] = int(min(o.Version, 1<<30))
 	}
 	for _, f := range m.Functions {
 		if f != nil && slices.ContainsFunc(f.Nodes, b.isCustom) {
-			return nil, nil, statusf(NotImplemented, "function %s uses a custom operator, which only cpu and reference run inside of functions", f.Name)
+			return nil, nil, driver.Errorf(driver.NotImplemented, "function %s uses a custom operator, which only cpu and reference run inside of functions", f.Name)
 		}
 	}
 	r := *m
 	if r.Graph, err = b.graph(m.Graph, 0); err != nil {
 		return nil, nil, err
 	}
-	r.OpsetImports = append(slices.Clone(m.OpsetImports), onnx.OperatorSetID{Domain: BoundDomain, Version: 1})
-	prepared, given, err := prepareModel(&r, opts)
-	if err != nil {
-		return nil, nil, err
-	}
-	g, err := convert(prepared, frontend.Options{Limits: opts.Limits.frontend(), Initializers: given,
+	r.OpsetImports = append(slices.Clone(m.OpsetImports), onnx.OperatorSetID{Domain: driver.CustomDomain, Version: 1})
+	g, err := convert(&r, frontend.Options{Limits: frontendLimits(opts.Limits), Initializers: initializers(opts),
 		Custom: func(domain, opType string, _ int) *ops.Def {
-			if domain != BoundDomain {
+			if domain != driver.CustomDomain {
 				return nil
 			}
 			return b.defs[opType]
 		}})
 	if err != nil {
-		return nil, nil, loadStatus(err)
+		return nil, nil, err
 	}
-	var list []BoundOperator
+	var list []driver.CustomKernel
 	var walk func(g *ir.Graph)
 	walk = func(g *ir.Graph) {
 		for _, n := range g.Nodes {
 			if op, ok := n.Op.(*customOperator); ok {
-				list = append(list, op.bound(g, n))
+				list = append(list, op.kernel(g, n))
 			}
 			for _, s := range n.Graphs {
 				walk(s)
@@ -81,14 +63,14 @@ func BindCustomOperators(m *onnx.Model, opts *SessionOptions) (*onnx.Model, []Bo
 	return &r, list, nil
 }
 
-// binder renames the nodes with custom operators.
-type binder struct {
+// renamer renames the nodes with custom operators.
+type renamer struct {
 	find   func(domain, opType string, opset int) *ops.Def
 	opsets map[string]int
 	defs   map[string]*ops.Def // by the new name
 }
 
-func (b *binder) def(n *onnx.Node) *ops.Def {
+func (b *renamer) def(n *onnx.Node) *ops.Def {
 	d := ops.NormalDomain(n.Domain)
 	opset, ok := b.opsets[d]
 	if !ok {
@@ -97,16 +79,16 @@ func (b *binder) def(n *onnx.Node) *ops.Def {
 	return b.find(d, n.OpType, opset)
 }
 
-func (b *binder) isCustom(n *onnx.Node) bool { return n != nil && b.def(n) != nil }
+func (b *renamer) isCustom(n *onnx.Node) bool { return n != nil && b.def(n) != nil }
 
 // graph copies a graph as far as it changes.
-func (b *binder) graph(g *onnx.Graph, depth int) (*onnx.Graph, error) {
+func (b *renamer) graph(g *onnx.Graph, depth int) (*onnx.Graph, error) {
 	const deepest = 100
 	if g == nil {
 		return nil, nil
 	}
 	if depth > deepest {
-		return nil, statusf(InvalidGraph, "subgraphs nest deeper than %d levels", deepest)
+		return nil, driver.Errorf(driver.InvalidGraph, "subgraphs nest deeper than %d levels", deepest)
 	}
 	r := *g
 	r.Nodes = slices.Clone(g.Nodes)
@@ -116,7 +98,7 @@ func (b *binder) graph(g *onnx.Graph, depth int) (*onnx.Graph, error) {
 		}
 		c := *n
 		if d := b.def(n); d != nil {
-			c.OpType, c.Domain = fmt.Sprintf("%s_%d", n.OpType, len(b.defs)), BoundDomain
+			c.OpType, c.Domain = fmt.Sprintf("%s_%d", n.OpType, len(b.defs)), driver.CustomDomain
 			b.defs[c.OpType] = d
 		}
 		c.Attributes = slices.Clone(n.Attributes)
@@ -142,8 +124,8 @@ func (b *binder) graph(g *onnx.Graph, depth int) (*onnx.Graph, error) {
 	return &r, nil
 }
 
-func (c *customOperator) bound(g *ir.Graph, n *ir.Node) BoundOperator {
-	b := BoundOperator{Name: n.OpType, Node: n.Name, In: make([]tensor.Type, len(n.In)), Out: make([]tensor.Type, len(n.Out)), Given: make([]bool, len(n.In))}
+func (c *customOperator) kernel(g *ir.Graph, n *ir.Node) driver.CustomKernel {
+	b := driver.CustomKernel{Name: n.OpType, Node: n.Name, In: make([]tensor.Type, len(n.In)), Out: make([]tensor.Type, len(n.Out)), Given: make([]bool, len(n.In))}
 	for i, id := range n.In {
 		if b.Given[i] = id != ir.None; b.Given[i] {
 			b.In[i] = g.Values[id].Type.Base()

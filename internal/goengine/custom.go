@@ -1,4 +1,4 @@
-package onward
+package goengine
 
 import (
 	"context"
@@ -6,76 +6,34 @@ import (
 	"maps"
 	"slices"
 
+	"github.com/onward-ml/onward/driver"
 	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/internal/ops"
 	"github.com/onward-ml/onward/tensor"
 )
 
-// CustomOperator is an operator written in Go, for the sessions whose options list
-// it. It takes the place of an operator of the same domain and name.
-type CustomOperator struct {
-	Domain string // "" for ai.onnx
-	Name   string
-	Since  int // first version of the domain that has it; default 1
-
-	// Inputs and Outputs declare the parameters: "x:T, bias:T?, rest:any*" has an
-	// optional second and any number of further ones. A type is one of ONNX's
-	// element types (float, int64), composed (seq(float), map(string,float)), any, or
-	// a variable that Types explains. The type of an output is concrete, or a
-	// variable that an input binds.
-	Inputs, Outputs string
-	// Types says what each variable stands for, in words: {"T": "float double"}. The
-	// groups @float, @int, @number and @all stand for many.
-	Types map[string]string
-
-	// Infer returns the shapes of the outputs, nil for one whose rank is not known.
-	// Without Infer no shape is known before the run.
-	Infer func(CustomShapes) ([][]Dim, error)
-
-	// Run computes the outputs: as many as the node has, nil for those that it does
-	// not want (an empty name). It is called by many goroutines at once and must not
-	// keep or change the inputs. A panic becomes an error of the run.
-	Run func(ctx context.Context, call CustomCall) ([]tensor.Value, error)
-}
-
-// CustomShapes is what is known of a node's inputs before it runs.
-type CustomShapes struct {
-	Shapes     [][]Dim // nil for an omitted input and for an unknown rank
-	Attributes map[string]any
-}
-
-// CustomCall is one run of a node with a custom operator.
-type CustomCall struct {
-	Node string // the node's name, may be empty
-	// Attributes holds int64, float32, string, *tensor.Tensor, *tensor.Sparse, and
-	// slices of these.
-	Attributes map[string]any
-	In         []tensor.Value // nil for an omitted input
-	Outputs    int            // how many are asked for, omitted ones counted
-}
-
 // checked is a custom operator with its signature.
 type checked struct {
-	CustomOperator
+	driver.CustomOperator
 	sig *ir.Signature
 }
 
 // customDefs makes what the frontend looks operators up in; nil for none.
-func customDefs(list []CustomOperator) (func(domain, opType string, opset int) *ops.Def, error) {
+func customDefs(list []driver.CustomOperator) (func(domain, opType string, opset int) *ops.Def, error) {
 	if len(list) == 0 {
 		return nil, nil
 	}
 	type key struct{ domain, name string }
 	defs := map[key][]*checked{}
 	for _, o := range list {
-		c, err := o.check()
+		c, err := check(o)
 		if err != nil {
 			return nil, err
 		}
 		k := key{ops.NormalDomain(o.Domain), o.Name}
 		for _, d := range defs[k] {
 			if d.Since == c.Since {
-				return nil, statusf(InvalidArgument, "custom operator %s of version %d is registered twice", ops.QualifiedName(o.Domain, o.Name), c.Since)
+				return nil, driver.Errorf(driver.InvalidArgument, "custom operator %s of version %d is registered twice", ops.QualifiedName(o.Domain, o.Name), c.Since)
 			}
 		}
 		defs[k] = append(defs[k], c)
@@ -94,18 +52,18 @@ func customDefs(list []CustomOperator) (func(domain, opType string, opset int) *
 	}, nil
 }
 
-// check reads the declaration of an operator.
-func (o CustomOperator) check() (*checked, error) {
+// check parses the declaration of a custom operator.
+func check(o driver.CustomOperator) (*checked, error) {
 	name := ops.QualifiedName(o.Domain, o.Name)
 	if o.Name == "" || o.Run == nil {
-		return nil, statusf(InvalidArgument, "custom operator %q needs a name and a function Run", name)
+		return nil, driver.Errorf(driver.InvalidArgument, "custom operator %q needs a name and a function Run", name)
 	}
 	sig, err := ir.ParseSignature(o.Inputs, o.Outputs, o.Types)
 	if err != nil {
-		return nil, statusf(InvalidArgument, "custom operator %s: %w", name, err)
+		return nil, driver.Errorf(driver.InvalidArgument, "custom operator %s: %w", name, err)
 	}
 	if len(sig.Out) == 0 {
-		return nil, statusf(InvalidArgument, "custom operator %s has no outputs", name)
+		return nil, driver.Errorf(driver.InvalidArgument, "custom operator %s has no outputs", name)
 	}
 	vars := map[string]tensor.Type{} // those that inputs bind, by any of their types
 	for _, p := range sig.In {
@@ -115,7 +73,7 @@ func (o CustomOperator) check() (*checked, error) {
 	}
 	for _, p := range sig.Out {
 		if _, ok := sig.Resolve(p.Pattern, vars); !ok {
-			return nil, statusf(InvalidArgument, "custom operator %s: the type %s of output %s is neither one type nor bound by an input", name, p.Pattern, p.Name)
+			return nil, driver.Errorf(driver.InvalidArgument, "custom operator %s: the type %s of output %s is neither one type nor bound by an input", name, p.Pattern, p.Name)
 		}
 	}
 	if o.Since == 0 {
@@ -166,7 +124,7 @@ func (c *customOperator) outputTypes(in []tensor.Type, n int) ([]tensor.Type, er
 // Infer takes types from the declaration and shapes from the operator's Infer.
 func (c *customOperator) Infer(ic *ir.InferContext) error {
 	in := make([]tensor.Type, ic.NumIn())
-	s := CustomShapes{Shapes: make([][]Dim, len(in)), Attributes: c.attrs}
+	s := driver.CustomShapes{Shapes: make([][]driver.Dim, len(in)), Attributes: c.attrs}
 	for i := range in {
 		t := ic.Type(i)
 		in[i] = t.Base()
@@ -178,9 +136,9 @@ func (c *customOperator) Infer(ic *ir.InferContext) error {
 	if err != nil {
 		return err
 	}
-	var shapes [][]Dim
+	var shapes [][]driver.Dim
 	if c.CustomOperator.Infer != nil {
-		if shapes, err = guarded("Infer", func() ([][]Dim, error) { return c.CustomOperator.Infer(s) }); err != nil {
+		if shapes, err = guarded("Infer", func() ([][]driver.Dim, error) { return c.CustomOperator.Infer(s) }); err != nil {
 			return err
 		}
 	}
@@ -230,7 +188,7 @@ func (c *customOperator) call(ctx context.Context, node string, in []tensor.Valu
 		return nil, err
 	}
 	out, err := guarded("Run", func() ([]tensor.Value, error) {
-		return c.CustomOperator.Run(ctx, CustomCall{Node: node, Attributes: c.attrs, In: slices.Clone(in), Outputs: n})
+		return c.CustomOperator.Run(ctx, driver.CustomCall{Node: node, Attributes: c.attrs, In: slices.Clone(in), Outputs: n})
 	})
 	if err != nil {
 		return nil, err
@@ -246,12 +204,24 @@ func (c *customOperator) call(ctx context.Context, node string, in []tensor.Valu
 		if absent(out[i]) {
 			return nil, fmt.Errorf("the custom operator returned no output %d", i)
 		}
-		if got := out[i].Type(); !got.Equal(types[i]) && !emptyOf(out[i], types[i]) {
+		if got := out[i].Type(); !got.Equal(types[i]) && !EmptyOf(out[i], types[i]) {
 			return nil, fmt.Errorf("the custom operator returned %s as output %d, which is declared as %s", got, i, types[i])
 		}
 		r[i] = out[i]
 	}
 	return r, nil
+}
+
+// EmptyOf reports whether v is an empty sequence or optional without element type,
+// where want is a type of that kind.
+func EmptyOf(v tensor.Value, want tensor.Type) bool {
+	switch v := v.(type) {
+	case *tensor.Sequence:
+		return want.Kind == tensor.KindSequence && len(v.Items) == 0 && v.Elem.Kind == tensor.KindInvalid
+	case *tensor.Optional:
+		return want.Kind == tensor.KindOptional && (v.Value == nil && v.Elem.Kind == tensor.KindInvalid || v.Value != nil && EmptyOf(v.Value, *want.Of))
+	}
+	return false
 }
 
 // absent reports whether a value is nil, or a nil pointer in an interface.

@@ -1,0 +1,66 @@
+package driver
+
+import (
+	"errors"
+	"fmt"
+)
+
+// Code is a status code of ONNX Runtime's API
+// (https://onnxruntime.ai/docs/api/c/, OrtErrorCode).
+type Code int
+
+// The status codes.
+const (
+	OK                Code = 0
+	Fail              Code = 1
+	InvalidArgument   Code = 2
+	NoSuchFile        Code = 3
+	NoModel           Code = 4
+	EngineError       Code = 5
+	RuntimeException  Code = 6
+	InvalidProtobuf   Code = 7
+	ModelLoaded       Code = 8
+	NotImplemented    Code = 9
+	InvalidGraph      Code = 10
+	ExecutionProvider Code = 11
+)
+
+var codeNames = [...]string{"OK", "FAIL", "INVALID_ARGUMENT", "NO_SUCHFILE", "NO_MODEL", "ENGINE_ERROR", "RUNTIME_EXCEPTION",
+	"INVALID_PROTOBUF", "MODEL_LOADED", "NOT_IMPLEMENTED", "INVALID_GRAPH", "EP_FAIL"}
+
+// String returns ONNX Runtime's name of the code: INVALID_ARGUMENT.
+func (c Code) String() string {
+	if c >= 0 && int(c) < len(codeNames) {
+		return codeNames[c]
+	}
+	return fmt.Sprintf("CODE_%d", int(c))
+}
+
+// StatusError is an error with one of ONNX Runtime's status codes. Compare with
+// errors.Is against ErrInvalidArgument of package onward and its siblings.
+type StatusError struct {
+	Code    Code
+	Message string
+	Err     error // the cause, may be nil
+}
+
+// Error writes the error as ONNX Runtime's bindings do:
+// "[ONNXRuntimeError] : 2 : INVALID_ARGUMENT : message".
+func (e *StatusError) Error() string {
+	return fmt.Sprintf("[ONNXRuntimeError] : %d : %s : %s", int(e.Code), e.Code, e.Message)
+}
+
+// Unwrap returns the cause.
+func (e *StatusError) Unwrap() error { return e.Err }
+
+// Is reports whether target is an error of the same code without message and cause.
+func (e *StatusError) Is(target error) bool {
+	t, ok := target.(*StatusError)
+	return ok && t.Message == "" && t.Err == nil && t.Code == e.Code
+}
+
+// Errorf returns a [StatusError] with a message as of [fmt.Errorf]; %w sets its cause.
+func Errorf(c Code, format string, args ...any) *StatusError {
+	err := fmt.Errorf(format, args...)
+	return &StatusError{Code: c, Message: err.Error(), Err: errors.Unwrap(err)}
+}

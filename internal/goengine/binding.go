@@ -1,0 +1,75 @@
+package goengine
+
+import (
+	"context"
+	"errors"
+	"slices"
+
+	"github.com/onward-ml/onward/driver"
+	"github.com/onward-ml/onward/internal/exec"
+	"github.com/onward-ml/onward/tensor"
+)
+
+// NewBinding implements [driver.Binder].
+func (e *engine) NewBinding() (driver.Binding, error) {
+	return &binding{e: e, bound: e.plan.NewBound()}, nil
+}
+
+// binding is bound memory of the Go engine.
+type binding struct {
+	e     *engine
+	bound *exec.Bound
+}
+
+func (b *binding) device(d driver.Device) error {
+	return driver.Errorf(driver.InvalidArgument, "the Go engine works on the memory of the cpu, not of %s: open the session with a provider for that device, such as ort:%s", d, d.Type)
+}
+
+func (b *binding) BindInput(i int, v driver.Memory) error {
+	if v.Device != nil {
+		return b.device(v.Device.Device())
+	}
+	if s, ok := v.Value.(*tensor.Sparse); ok {
+		coo, err := s.COO()
+		if err != nil {
+			return err
+		}
+		v.Value = coo
+	}
+	b.bound.SetInput(slices.Index(b.e.order(), i), v.Value)
+	return nil
+}
+
+func (b *binding) BindOutput(i int, v driver.Memory, d driver.Device) error {
+	if !d.IsCPU() {
+		return b.device(d)
+	}
+	t, _ := v.Value.(*tensor.Tensor)
+	b.bound.SetOutput(i, t)
+	return nil
+}
+
+func (b *binding) ClearOutput(i int)         { b.bound.ClearOutput(i) }
+func (b *binding) SynchronizeInputs() error  { return nil }
+func (b *binding) SynchronizeOutputs() error { return nil }
+
+func (b *binding) Close() error {
+	b.bound = nil
+	return nil
+}
+
+func (b *binding) Run(ctx context.Context, opts *driver.RunOptions) error {
+	r := exec.Request{MemoryLimit: b.e.limit, Seed: opts.Seed}
+	if fn := opts.Observe; fn != nil {
+		r.Observe = observer(fn)
+	}
+	err := b.bound.Run(ctx, &r)
+	if errors.Is(err, exec.ErrBoundShape) {
+		return &driver.StatusError{Code: driver.InvalidArgument, Message: err.Error(), Err: err}
+	}
+	return err
+}
+
+func (b *binding) Output(i int) (driver.Memory, error) {
+	return driver.Memory{Value: b.bound.Result(i)}, nil
+}

@@ -1,0 +1,163 @@
+// Package goengine is the engine written in Go: the providers cpu and reference. cpu
+// optimizes graphs, plans memory and uses assembly. reference does none of it and is the
+// oracle of tests.
+package goengine
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"maps"
+	"runtime"
+	"sync"
+
+	"github.com/onward-ml/onward/driver"
+	"github.com/onward-ml/onward/internal/autodiff"
+	"github.com/onward-ml/onward/internal/exec"
+	"github.com/onward-ml/onward/internal/frontend"
+	"github.com/onward-ml/onward/internal/ir"
+	"github.com/onward-ml/onward/internal/ops"
+	"github.com/onward-ml/onward/internal/optimize"
+	"github.com/onward-ml/onward/onnx"
+	"github.com/onward-ml/onward/tensor"
+)
+
+// Default is the provider of sessions that name none.
+const Default = "cpu"
+
+func init() {
+	driver.Register(provider{name: Default})
+	driver.Register(provider{name: "reference", generic: true})
+}
+
+// ErrMemoryLimit is in the chain of an error if a run would pass the memory limit.
+var ErrMemoryLimit = exec.ErrMemoryLimit
+
+// provider is cpu, or reference if generic is set.
+type provider struct {
+	name    string
+	generic bool
+}
+
+func (p provider) Name() string                  { return p.name }
+func (p provider) Available(driver.Config) error { return nil }
+
+// Traits implements [driver.Describer].
+func (p provider) Traits() driver.Traits {
+	return driver.Traits{Operators: true, AppliesOptions: true, GuardsMapping: true}
+}
+
+// sharedPool serves all sessions that do not ask for a number of threads.
+var sharedPool = sync.OnceValue(func() *exec.Pool { return exec.NewPool(runtime.GOMAXPROCS(0)) })
+
+// compile makes an engine. The engine of a mapped model keeps the mapping open if it
+// reads weights in it.
+func (p provider) compile(ctx context.Context, m *driver.Model, opts *driver.Options, config driver.Config) (e *engine, err error) {
+	mapping := m.Mapping()
+	if mapping == nil {
+		return p.build(ctx, m, opts, config)
+	}
+	err = mapping.Check(mapping.Guard(func() (err error) {
+		e, err = p.build(ctx, m, opts, config)
+		return err
+	}))
+	if err != nil {
+		return nil, err
+	}
+	mapping.Drop() // what has been packed is not read again
+	if mapping.Used() {
+		mapping.Retain()
+		e.mapping = mapping
+	}
+	return e, nil
+}
+
+func (p provider) build(ctx context.Context, m *driver.Model, opts *driver.Options, config driver.Config) (*engine, error) {
+	for k := range config.Options {
+		return nil, driver.Errorf(driver.InvalidArgument, "provider %s has no option %q", p.name, k)
+	}
+	custom, err := customDefs(opts.CustomOperators)
+	if err != nil {
+		return nil, err
+	}
+	level := optimize.None
+	if !p.generic {
+		level = passLevel(opts.OptimizationLevel)
+	}
+	fo := frontend.Options{Limits: frontendLimits(opts.Limits), Custom: custom, Initializers: initializers(opts)}
+	if opts.OptimizedModelPath != "" {
+		if err := saveOptimized(ctx, m.Model, opts, fo, level); err != nil {
+			return nil, err
+		}
+	}
+	fo.Release = m.Owned
+	g, err := convert(m.Model, fo)
+	if err != nil {
+		return nil, err
+	}
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	e := &engine{graph: g, limit: memoryLimit(opts.Limits)}
+	eo := exec.Options{Generic: p.generic, Unplanned: opts.DisableMemoryPattern || opts.DisableMemoryReuse}
+	if mapping := m.Mapping(); mapping != nil && mapping.Used() {
+		eo.Mapped = mapping
+	}
+	if level > optimize.None {
+		if err := optimizeGraph(ctx, g, opts, level, false, nil); err != nil {
+			return nil, err
+		}
+	}
+	if !p.generic {
+		switch {
+		case opts.Config[driver.ConfigAllowSpinning] == "0" && opts.Threads != 1:
+			e.pool = exec.NewParkingPool(cmp.Or(opts.Threads, runtime.GOMAXPROCS(0)))
+			eo.Pool = e.pool
+		case opts.Threads == 0:
+			eo.Pool = sharedPool()
+		case opts.Threads > 1:
+			e.pool = exec.NewPool(opts.Threads)
+			eo.Pool = e.pool
+		}
+	}
+	if e.plan, err = exec.Compile(g, eo); err != nil {
+		if e.pool != nil {
+			e.pool.Close()
+		}
+		return nil, err
+	}
+	return e, nil
+}
+
+// initializers returns the values that replace initializers of the model.
+func initializers(opts *driver.Options) map[string]tensor.Value {
+	if len(opts.Initializers)+len(opts.ExternalInitializers) == 0 {
+		return nil
+	}
+	all := maps.Clone(opts.ExternalInitializers)
+	if all == nil {
+		return opts.Initializers
+	}
+	maps.Copy(all, opts.Initializers)
+	return all
+}
+
+// convert returns the typed graph of a model, with its gradients expanded.
+func convert(m *onnx.Model, opts frontend.Options) (*ir.Graph, error) {
+	opts.Limits = opts.Limits.OrDefault()
+	m, err := autodiff.Expand(m, opts.MaxDepth)
+	if err != nil {
+		return nil, status(err)
+	}
+	g, err := frontend.Convert(m, opts)
+	return g, status(err)
+}
+
+// status gives the error of a model with unsupported operators its status code.
+func status(err error) error {
+	var unsupported *ops.UnsupportedError
+	if errors.As(err, &unsupported) {
+		return &driver.StatusError{Code: driver.NotImplemented, Message: err.Error(), Err: err}
+	}
+	return err
+}

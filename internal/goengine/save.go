@@ -1,0 +1,62 @@
+package goengine
+
+import (
+	"context"
+	"strconv"
+
+	"github.com/onward-ml/onward/driver"
+	"github.com/onward-ml/onward/internal/export"
+	"github.com/onward-ml/onward/internal/frontend"
+	"github.com/onward-ml/onward/internal/optimize"
+	"github.com/onward-ml/onward/onnx"
+)
+
+// Edit is what one pass did to one graph.
+type Edit = optimize.Edit
+
+// Optimize rewrites a model as cpu does when it compiles it, as far as ONNX can express
+// that. explain is called for what every pass does.
+func Optimize(ctx context.Context, m *onnx.Model, opts *driver.Options, explain func(Edit)) (*onnx.Model, error) {
+	custom, err := customDefs(opts.CustomOperators)
+	if err != nil {
+		return nil, err
+	}
+	fo := frontend.Options{Limits: frontendLimits(opts.Limits), Custom: custom, Initializers: initializers(opts)}
+	return optimized(ctx, m, opts, fo, passLevel(opts.OptimizationLevel), explain)
+}
+
+// optimized converts, optimizes and writes a model.
+func optimized(ctx context.Context, m *onnx.Model, opts *driver.Options, fo frontend.Options, level optimize.Level, explain func(optimize.Edit)) (*onnx.Model, error) {
+	fo.KeepSource = true
+	g, err := convert(m, fo)
+	if err != nil {
+		return nil, err
+	}
+	o := *opts
+	o.DisabledPasses = append(export.Unwritable(m), opts.DisabledPasses...)
+	if err := optimizeGraph(ctx, g, &o, min(level, optimize.Extended), true, explain); err != nil {
+		return nil, err
+	}
+	return export.Model(g, m)
+}
+
+// saveOptimized writes the optimized model where the options say.
+func saveOptimized(ctx context.Context, m *onnx.Model, opts *driver.Options, fo frontend.Options, level optimize.Level) error {
+	r, err := optimized(ctx, m, opts, fo, level, nil)
+	if err != nil {
+		return err
+	}
+	if level > optimize.Extended {
+		opts.Log().Warn("the optimized model is saved without packed weights and blocked layouts, which ONNX cannot express", "path", opts.OptimizedModelPath)
+	}
+	w := &onnx.WriteOptions{ExternalData: opts.Config[driver.ConfigOptimizedExternalFile]}
+	if s := opts.Config[driver.ConfigOptimizedExternalMinimum]; s != "" {
+		if w.Threshold, err = strconv.ParseInt(s, 10, 64); err != nil || w.Threshold < 0 {
+			return driver.Errorf(driver.InvalidArgument, "%s is %q, want a number of bytes", driver.ConfigOptimizedExternalMinimum, s)
+		}
+	}
+	if err := onnx.WriteFile(opts.OptimizedModelPath, r, w); err != nil {
+		return &driver.StatusError{Code: driver.Fail, Message: "the optimized model cannot be saved: " + err.Error(), Err: err}
+	}
+	return nil
+}
