@@ -16,7 +16,7 @@ func init() { imagecodec.RegisterFormat("BM", readBMP) }
 type bmp struct {
 	w, h    int
 	topDown bool
-	depth   int // bits of a pixel
+	depth   int // bits per pixel
 	rle     bool
 	masks   [3]uint32 // of red, green and blue
 	palette [256][3]uint8
@@ -67,7 +67,7 @@ func readBMP(data []byte) (*imagecodec.Header, error) {
 	case compression == 1 && m.depth == 8, compression == 2 && m.depth == 4:
 		m.rle = true
 	case (compression == 3 || compression == 6) && (m.depth == 16 || m.depth == 32):
-		// The masks follow a header of 40 bytes and are part of longer ones.
+		// The masks follow a header of 40 bytes; longer headers contain them.
 		for i := range m.masks {
 			m.masks[i] = uint32(r.Uint(4))
 		}
@@ -111,7 +111,7 @@ func readBMP(data []byte) (*imagecodec.Header, error) {
 
 func (m *bmp) stride() int { return (m.w*m.depth + 31) / 32 * 4 }
 
-// row returns the output row of the y-th stored one.
+// row returns the output row for the y-th stored row.
 func (m *bmp) row(dst []uint8, y int) []uint8 {
 	if !m.topDown {
 		y = m.h - 1 - y
@@ -154,7 +154,7 @@ func (m *bmp) decode(dst []uint8, stop func() error) error {
 	return nil
 }
 
-// masked takes the colours of a pixel apart and widens each to 8 bits.
+// masked extracts the colours of a pixel by the masks and scales each to 8 bits.
 func (m *bmp) masked(dst []uint8, v uint32) {
 	for i, mask := range m.masks {
 		n := bits.OnesCount32(mask)
@@ -168,8 +168,8 @@ func (m *bmp) masked(dst []uint8, v uint32) {
 	}
 }
 
-// decodeRLE decodes runs: a count and a value, or 0 and an escape: the end of a
-// row (0), of the picture (1), a move (2), or a number of values that follow.
+// decodeRLE decodes runs: a count and a value, or 0 and an escape. An escape is the end of
+// the row (0), the end of the image (1), a move (2) or a number of literal values.
 func (m *bmp) decodeRLE(dst []uint8) error {
 	for i := range m.w * m.h {
 		copy(dst[3*i:3*i+3], m.palette[0][:])

@@ -2,15 +2,15 @@ package jpeg
 
 import "github.com/onward-ml/onward/internal/imagecodec"
 
-// colours converts the samples of all components to pixels.
+// colours upsamples the components and converts them to pixels.
 func (j *jpegFile) colours(dst []uint8) error {
 	rows := make([][]uint8, len(j.comps))
 	for i := range rows {
 		rows[i] = make([]uint8, j.mcux*8*j.hmax+16)
 	}
 	sums := make([]int, j.mcux*8*j.hmax+16)
-	// Three components are brightness and two colour differences, unless the file
-	// says otherwise; so are the first three of four in Adobe's transform 2.
+	// Three components are YCbCr unless a marker or the component ids declare RGB. The
+	// first three of four components are YCbCr with Adobe's transform 2.
 	ycc := len(j.comps) == 3
 	if ycc && !j.jfif {
 		if j.adobe {
@@ -47,7 +47,7 @@ func (j *jpegFile) colours(dst []uint8) error {
 					k = 255 - k
 				}
 				for i, v := range d {
-					// Adobe stores inks inverted; its transform gives plain ones.
+					// Adobe stores CMYK inverted, but YCbCr converts to inks that are not.
 					if !j.adobe || ycc {
 						v = 255 - v
 					}
@@ -59,20 +59,20 @@ func (j *jpegFile) colours(dst []uint8) error {
 	return nil
 }
 
-// row writes row y of the picture of one component, widened to full resolution:
-// half resolution by linear interpolation, others by repetition.
+// row writes row y of a component at full resolution. It upsamples half resolution by linear
+// interpolation, as libjpeg does, and other ratios by repetition.
 func (c *jpegComp) row(dst []uint8, sums []int, y, hmax, vmax int) {
 	stride := 8 * c.bw
 	line := func(k int) []uint8 {
 		k = min(max(k, 0), c.hgt-1)
 		return c.plane[k*stride : k*stride+c.w]
 	}
-	near := y/2 - 1 + y%2*2 // the other row: above for even rows, below for odd ones
+	near := y/2 - 1 + y%2*2 // the second nearest row: above for even rows, below for odd rows
 	switch {
 	case c.h == hmax && c.v == vmax:
 		copy(dst, line(y))
 	case 2*c.h == hmax && c.v == vmax && c.w > 2:
-		widen(dst, line(y))
+		upsample(dst, line(y))
 	case c.h == hmax && 2*c.v == vmax:
 		a, b := line(y/2), line(near)
 		for i := range a {
@@ -97,8 +97,8 @@ func (c *jpegComp) row(dst []uint8, sums []int, y, hmax, vmax int) {
 	}
 }
 
-// widen doubles a row of samples; rounding goes down and up in turn.
-func widen(out, in []uint8) {
+// upsample doubles a row of samples by linear interpolation. Rounding alternates down and up.
+func upsample(out, in []uint8) {
 	n := len(in)
 	for i, v := range in {
 		l, r := in[max(i-1, 0)], in[min(i+1, n-1)]

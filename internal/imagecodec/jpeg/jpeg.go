@@ -17,7 +17,7 @@ func init() { imagecodec.RegisterFormat("\xff\xd8\xff", readJPEG) }
 // jpegFile decodes a JPEG file (ITU-T T.81) of baseline, extended sequential or
 // progressive coding with 8-bit samples.
 type jpegFile struct {
-	data []byte // what follows the current marker
+	data []byte // from the current position on
 	stop func() error
 
 	w, h        int
@@ -28,27 +28,27 @@ type jpegFile struct {
 	quant       [4][64]uint16 // in zigzag order
 	dc, ac      [4]*huffman
 	restart     int  // MCUs between restart markers, 0 for none
-	adobe       bool // there is an Adobe marker
-	transform   int  // its colour transform
+	adobe       bool // the file has an Adobe marker
+	transform   int  // of the Adobe marker
 	jfif        bool
 
 	bits   uint64
 	have   int
-	marker bool // the bit reader stands before a marker
+	marker bool // the bit reader has reached a marker
 	eobrun int
 }
 
 // jpegComp is one colour component.
 type jpegComp struct {
 	id, h, v, tq int
-	w, hgt       int // samples that the picture needs
-	bw, bh       int // blocks, whole MCUs
+	w, hgt       int // size in samples
+	bw, bh       int // size in blocks, rounded up to whole MCUs
 	coef         []int16
 	plane        []uint8 // bw·8 samples a row
 	td, ta, pred int     // of the current scan
 }
 
-// zigzag is the order in which the coefficients of a block are stored.
+// zigzag maps the stored order of coefficients to their index in the block.
 var zigzag = [64]uint8{
 	0, 1, 8, 16, 9, 2, 3, 10, 17, 24, 32, 25, 18, 11, 4, 5,
 	12, 19, 26, 33, 40, 48, 41, 34, 27, 20, 13, 6, 7, 14, 21, 28,
@@ -73,8 +73,8 @@ func readJPEG(data []byte) (*imagecodec.Header, error) {
 	return &imagecodec.Header{Width: j.w, Height: j.h, Memory: memory, Pixels: j.decode}, nil
 }
 
-// segment reads one marker with what belongs to it; scan is called for a scan,
-// and the end of the picture gives errEnd.
+// segment reads one marker segment. It calls scan for the header of a scan, and returns
+// errEnd at the end of the image.
 func (j *jpegFile) segment(scan func(params []byte) error) error {
 	for {
 		for len(j.data) > 0 && j.data[0] != 0xff {
@@ -130,7 +130,7 @@ func (j *jpegFile) segment(scan func(params []byte) error) error {
 	}
 }
 
-// errEnd marks the end of a picture.
+// errEnd is returned at the end of the image.
 var errEnd = errors.New("jpeg: end")
 
 func (j *jpegFile) readQuant(b []byte) error {
@@ -176,7 +176,7 @@ func (j *jpegFile) readFrame(marker byte, b []byte) error {
 		j.comps = append(j.comps, c)
 	}
 	if len(j.comps) == 1 {
-		// A single component is not interleaved: its factors say nothing.
+		// A single component is not interleaved, so its sampling factors have no effect.
 		j.comps[0].h, j.comps[0].v, j.hmax, j.vmax = 1, 1, 1, 1
 	}
 	up := func(a, b int) int { return (a + b - 1) / b }
@@ -237,7 +237,7 @@ func (j *jpegFile) readHuffman(b []byte) error {
 	return nil
 }
 
-// fill makes at least 32 bits ready. Behind the end of a scan there are zeros.
+// fill buffers at least 48 bits. It appends zeros after the end of a scan.
 func (j *jpegFile) fill() {
 	for j.have <= 48 {
 		v := uint64(0)
@@ -270,7 +270,7 @@ func (j *jpegFile) take(n int) int {
 	return v
 }
 
-// symbol reads a code.
+// symbol reads a Huffman code.
 func (j *jpegFile) symbol(h *huffman) (int, error) {
 	if j.have < 16 {
 		j.fill()
@@ -294,7 +294,7 @@ func (j *jpegFile) symbol(h *huffman) (int, error) {
 	return int(h.values[top>>(16-l)+h.offset[l]]), nil
 }
 
-// signed reads n bits as a number with its sign (T.81, F.2.2.1).
+// signed reads a signed number of n bits (T.81, F.2.2.1).
 func (j *jpegFile) signed(n int) int {
 	v := j.take(n)
 	if n > 0 && v < 1<<(n-1) {
@@ -414,7 +414,7 @@ func (j *jpegFile) scan(b []byte) error {
 	return nil
 }
 
-// resync goes on behind the next restart marker.
+// resync skips to the position after the next restart marker.
 func (j *jpegFile) resync() {
 	for i := 0; i+1 < len(j.data); i++ {
 		if j.data[i] == 0xff && j.data[i+1] != 0 && j.data[i+1] != 0xff {
@@ -429,11 +429,11 @@ func (j *jpegFile) resync() {
 	j.bits, j.have, j.marker, j.eobrun = 0, 0, false, 0
 }
 
-// jpegScan is the part of the coefficients that a scan holds: positions, and the
-// bits of progressive coding.
+// jpegScan selects the coefficients of a scan: their range in zigzag order and, for
+// progressive coding, their bits.
 type jpegScan struct{ from, to, high, low int }
 
-// block decodes what the scan holds of one block.
+// block decodes the coefficients of one block in a scan.
 func (j *jpegFile) block(c *jpegComp, s *jpegScan, b []int16) error {
 	b = b[:64]
 	k := s.from
@@ -492,7 +492,7 @@ func (j *jpegFile) block(c *jpegComp, s *jpegScan, b []int16) error {
 	return nil
 }
 
-// refine adds one bit to the coefficients of a block (T.81, G.1.2.3).
+// refine decodes one more bit of the coefficients of a block (T.81, G.1.2.3).
 func (j *jpegFile) refine(c *jpegComp, s *jpegScan, b []int16, k int) error {
 	bit := int16(1) << s.low
 	correct := func(p *int16) {
@@ -555,7 +555,7 @@ func (j *jpegFile) refine(c *jpegComp, s *jpegScan, b []int16, k int) error {
 	return nil
 }
 
-// transform makes samples of all blocks.
+// transform dequantizes all blocks and transforms them to samples.
 func (c *jpegComp) transform(quant *[64]uint16) {
 	var q [64]int32
 	for i, k := range zigzag {
@@ -576,9 +576,9 @@ func (c *jpegComp) transform(quant *[64]uint16) {
 	}
 }
 
-// inverseDCT is the accurate integer transform of libjpeg, the factorization by
-// Loeffler, Ligtenberg and Moschytz (1989) with 13-bit constants: columns first,
-// keeping two more bits, then rows.
+// inverseDCT is libjpeg's accurate integer transform: the factorization by Loeffler,
+// Ligtenberg and Moschytz (1989) with 13-bit constants. It transforms columns, which keep
+// two extra bits, and then rows.
 func inverseDCT(dst []uint8, stride int, in *[64]int32) {
 	for i := range 8 {
 		v := inverse8(in[i], in[8+i], in[16+i], in[24+i], in[32+i], in[40+i], in[48+i], in[56+i])
@@ -596,7 +596,7 @@ func inverseDCT(dst []uint8, stride int, in *[64]int32) {
 	}
 }
 
-// inverse8 transforms 8 values; the result has 13 more bits.
+// inverse8 transforms 8 values. The results are scaled by 2^13.
 func inverse8(x0, x1, x2, x3, x4, x5, x6, x7 int32) [8]int32 {
 	z1 := (x2 + x6) * 4433 // 0.541196100
 	e2 := z1 - x6*15137    // 1.847759065

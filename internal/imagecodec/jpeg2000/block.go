@@ -1,7 +1,7 @@
 package jpeg2000
 
-// mqState is a row of table C.2: the probability of the less probable symbol
-// and the rows that follow each symbol.
+// mqState is a row of table C.2: the probability of the less probable symbol, and the next
+// row after each symbol.
 type mqState struct {
 	qe         uint32
 	more, less uint8
@@ -19,8 +19,8 @@ var mqStates = [47]mqState{
 	{0x0015, 43, 40, 0}, {0x0009, 44, 41, 0}, {0x0005, 45, 42, 0}, {0x0001, 45, 43, 0}, {0x5601, 46, 46, 0},
 }
 
-// The contexts: zero coding from 0 on, then signs, refinement, runs and the
-// uniform one (table D.7).
+// First contexts of sign coding, magnitude refinement, run length and uniform coding (table
+// D.7). Zero coding uses the contexts from 0 on.
 const (
 	mqSign    = 9
 	mqRefine  = 14
@@ -83,8 +83,8 @@ func (m *mqDecoder) bit(ctx int) int {
 	d := m.mps[ctx]
 	m.a -= s.qe
 	if m.c>>16 < s.qe {
-		// The lower part: the less probable symbol, unless the parts have changed
-		// places.
+		// The lower interval codes the less probable symbol, or the more probable one
+		// if that has the smaller interval (conditional exchange).
 		if m.a < s.qe {
 			m.state[ctx] = s.more
 		} else {
@@ -119,7 +119,7 @@ func (m *mqDecoder) bit(ctx int) int {
 	}
 }
 
-// Marks of a coefficient.
+// State bits of a coefficient.
 const (
 	j2kSignificant = 1 << iota
 	j2kNegative
@@ -132,12 +132,12 @@ type blockDecoder struct {
 	mq     mqDecoder
 	w, h   int
 	kind   int
-	causal bool // stripes do not look at the one below
+	causal bool // vertically causal contexts: a stripe ignores the stripe below
 	marks  []uint8
 	stride int
 	out    []int32
 	pitch  int
-	one    int32 // the bit plane, one bit up
+	one    int32 // the value of the bit plane, shifted left by one
 }
 
 // decode decodes all passes of a block into the coefficients of its subband.
@@ -152,7 +152,7 @@ func (b *j2kBlock) decode(style int) {
 		out: b.band.coef[(b.y0-b.band.y0)*pitch+b.x0-b.band.x0:], pitch: pitch}
 	d.mq.resetContexts()
 	d.mq.start(b.data)
-	kind := 2 // the first pass of all is one of cleaning up
+	kind := 2 // the first pass is a cleanup pass
 	for range b.passes {
 		if plane < 1 {
 			return
@@ -181,8 +181,7 @@ func (b *j2kBlock) decode(style int) {
 	}
 }
 
-// each calls fn for all coefficients, in stripes of four rows, column by
-// column.
+// each calls fn for all coefficients: by stripes of four rows, then by columns.
 func (d *blockDecoder) each(fn func(x, y, at int)) {
 	for top := 0; top < d.h; top += 4 {
 		for x := range d.w {
@@ -193,7 +192,7 @@ func (d *blockDecoder) each(fn func(x, y, at int)) {
 	}
 }
 
-// around counts the significant neighbours: across, downwards and diagonal.
+// around counts the significant neighbours: horizontal, vertical and diagonal.
 func (d *blockDecoder) around(y, at int) (h, v, g int) {
 	m, s := d.marks, d.stride
 	h = int(m[at-1]&1 + m[at+1]&1)
@@ -236,7 +235,7 @@ func (d *blockDecoder) zeroContext(h, v, g int) int {
 	return min(g, 2)
 }
 
-// sign decodes the sign of a coefficient that becomes significant here.
+// sign decodes the sign of a coefficient that becomes significant.
 func (d *blockDecoder) sign(x, y, at int) {
 	m := d.marks
 	one := func(i int) int {

@@ -21,7 +21,7 @@ func init() {
 // j2k decodes a codestream.
 type j2k struct {
 	data   []byte
-	w, h   int // of the picture area
+	w, h   int // of the image area
 	x0, y0 int
 	x1, y1 int
 	tw, th int // of a tile
@@ -30,11 +30,11 @@ type j2k struct {
 	down   int
 	comps  []j2kComp
 	main   j2kParams
-	ycc    bool // the file says that components are brightness and colours
+	ycc    bool // the file declares YCbCr components
 	tiles  map[int]*j2kTile
 }
 
-// j2kComp is a component: its samples are every dx-th and dy-th point.
+// j2kComp is a component, subsampled by dx and dy.
 type j2kComp struct {
 	depth  int
 	signed bool
@@ -44,22 +44,22 @@ type j2kComp struct {
 	out    []int32
 }
 
-// j2kCoding is how a component is coded.
+// j2kCoding holds the coding style of a component.
 type j2kCoding struct {
 	levels     int
-	xcb, ycb   int // logarithms of the sides of code blocks
+	xcb, ycb   int // log2 of the sides of code blocks
 	style      int
 	reversible bool
-	precincts  [33][2]uint8 // logarithms of their sides, per resolution
+	precincts  [33][2]uint8 // log2 of their sides by resolution
 }
 
-// j2kQuant is how a component is quantized.
+// j2kQuant holds the quantization of a component.
 type j2kQuant struct {
 	style, guard int
 	steps        [97][2]int // exponent and mantissa per subband
 }
 
-// j2kParams holds what headers say; of a tile, unless its own do.
+// j2kParams holds the parameters of the main header, or of a tile, which inherits them.
 type j2kParams struct {
 	progression, layers int
 	mct                 bool
@@ -69,7 +69,7 @@ type j2kParams struct {
 	hasCoding, hasQuant bool
 }
 
-// j2kTile is what a file holds of a tile.
+// j2kTile holds the parameters and the data of a tile.
 type j2kTile struct {
 	params j2kParams
 	data   []byte
@@ -101,7 +101,7 @@ func readJP2(data []byte) (*imagecodec.Header, error) {
 			n = len(r.Data)
 		}
 		switch name {
-		case "jp2h": // a box of boxes: go on inside
+		case "jp2h": // a superbox: read the boxes inside
 		case "colr":
 			b := r.Take(n)
 			ycc = len(b) >= 7 && b[0] == 1 && b[6] == 18
@@ -189,12 +189,12 @@ func (d *j2k) headers() error {
 	d.tiles = map[int]*j2kTile{}
 	r := &imagecodec.Reader{Data: d.data, BigEndian: true}
 	var tile *j2kTile
-	rest := 0 // of the current tile part, from behind SOT
+	rest := 0 // bytes left of the current tile part after SOT
 	for len(d.tiles) < 1<<16 {
 		m := r.Uint(2)
 		if r.Short {
 			if len(d.tiles) == d.across*d.down {
-				return nil // an end marker is missing, but no tile is
+				return nil // only the end marker is missing
 			}
 			return imagecodec.ErrTruncated
 		}
@@ -232,7 +232,7 @@ func (d *j2k) headers() error {
 				clear(tile.params.ownQuant[:])
 				d.tiles[i] = tile
 			}
-			// The size counts from the marker on; SOD takes two bytes of it.
+			// The size includes the marker SOT and the two bytes of SOD.
 			if rest = size - 12 - 2; size == 0 {
 				rest = len(r.Data) - 2
 			}
@@ -368,7 +368,7 @@ func (d *j2k) decode(dst []uint8, stop func() error) error {
 	return nil
 }
 
-// colours scales the components to 8 bits and writes pixels.
+// colours scales the components to 8 bits and converts them to pixels.
 func (d *j2k) colours(dst []uint8) {
 	var px [4]int
 	for y := range d.h {

@@ -9,14 +9,13 @@ import (
 	"github.com/onward-ml/onward/internal/imagecodec"
 )
 
-// j2kBand is a subband of a resolution of a tile: its box, and where its
-// coefficients lie among those of the tile's component.
+// j2kBand is a subband of a resolution of a tile: its bounds and its coefficients.
 type j2kBand struct {
-	kind           int // bit 0: high frequencies across, bit 1: downwards
+	kind           int // bit 0: horizontal high-pass, bit 1: vertical high-pass
 	x0, y0, x1, y1 int
 	planes         int // bit planes of a coefficient
 	step           float32
-	coef           []int32 // with one bit behind the point
+	coef           []int32 // fixed point with one fractional bit
 }
 
 // j2kBlock is a code block.
@@ -30,10 +29,10 @@ type j2kBlock struct {
 	data           []byte
 }
 
-// j2kPrecinct is the part of a resolution that one packet of each layer holds.
+// j2kPrecinct is a precinct: the part of a resolution that one packet per layer codes.
 type j2kPrecinct struct {
 	comp, res, index int
-	x, y             int // its corner on the grid of the picture
+	x, y             int // its corner on the reference grid
 	parts            []j2kPart
 }
 
@@ -98,12 +97,12 @@ func (d *j2k) tile(index int, stop func() error) error {
 	return d.assemble(p, res, stop)
 }
 
-// divide cuts a component of a tile into resolutions, subbands, precincts and
-// code blocks (annex B).
+// divide splits a component of a tile into resolutions, subbands, precincts and code blocks
+// (annex B).
 func (d *j2k) divide(list []j2kPrecinct, comp int, p *j2kParams, box [4]int, tx0, ty0 int) ([]j2kResolution, []j2kPrecinct, error) {
 	c, co, q := &d.comps[comp], &p.coding[comp], &p.quant[comp]
 	area := (box[2] - box[0]) * (box[3] - box[1])
-	room := area/16 + 4096 // parts that may be described: more would take memory without bound
+	room := area/16 + 4096 // largest number of parts, so that memory is bounded by the area
 	var all []j2kResolution
 	for r := range co.levels + 1 {
 		n := co.levels - r
@@ -130,7 +129,7 @@ func (d *j2k) divide(list []j2kPrecinct, comp int, p *j2kParams, box [4]int, tx0
 			if b.planes > 30 {
 				return nil, nil, errJ2K
 			}
-			// A subband gains one bit for each direction of high frequencies.
+			// A high-pass direction adds one bit to the dynamic range of a subband.
 			gain := c.depth + kind&1 + kind>>1
 			b.step = float32((1 + float64(step[1])/2048) * math.Pow(2, float64(gain-step[0])))
 			if b.x1 > b.x0 && b.y1 > b.y0 {
@@ -158,7 +157,7 @@ func (d *j2k) divide(list []j2kPrecinct, comp int, p *j2kParams, box [4]int, tx0
 			if y<<py > rs.y0 {
 				pr.y = y << py << (co.levels - r) * c.dy
 			}
-			half := min(r, 1) // bands of higher resolutions have half the size
+			half := min(r, 1) // subbands of higher resolutions have half the size
 			for _, b := range rs.bands {
 				part := j2kPart{}
 				bx, by := px-half, py-half
@@ -187,8 +186,7 @@ func (d *j2k) divide(list []j2kPrecinct, comp int, p *j2kParams, box [4]int, tx0
 	return all, list, nil
 }
 
-// tagTree codes the numbers of a grid with the help of the least ones of ever
-// larger squares (B.10.2).
+// tagTree decodes a grid of numbers from the minima of squares of increasing size (B.10.2).
 type tagTree struct {
 	wide  []int // of each level, the leaves first
 	start []int
@@ -214,7 +212,7 @@ func newTagTree(w, h int) *tagTree {
 	return t
 }
 
-// below reads until it is known whether the number at a place is below limit.
+// below reads bits until it is decided whether the number at (x, y) is below limit.
 func (t *tagTree) below(r *packetReader, x, y int, limit int32) bool {
 	low := int32(0)
 	for l := len(t.wide) - 1; ; l-- {
@@ -234,8 +232,7 @@ func (t *tagTree) below(r *packetReader, x, y int, limit int32) bool {
 	}
 }
 
-// packetReader reads the bits of a packet header; behind a byte 255 only seven
-// bits count.
+// packetReader reads the bits of a packet header. The byte after 0xff has only seven bits.
 type packetReader struct {
 	data []byte
 	cur  byte
@@ -267,7 +264,7 @@ func (r *packetReader) bits(n int) int {
 	return v
 }
 
-// align ends a header.
+// align skips to the byte boundary at the end of a header.
 func (r *packetReader) align() {
 	if r.cur == 0xff && len(r.data) > 0 {
 		r.data = r.data[1:]
@@ -275,14 +272,14 @@ func (r *packetReader) align() {
 	r.cur, r.left = 0, 0
 }
 
-// marker skips a marker of n bytes if it stands here.
+// marker skips a marker segment of n bytes if it is next.
 func (r *packetReader) marker(low byte, n int) {
 	if len(r.data) >= n && r.data[0] == 0xff && r.data[1] == low {
 		r.data = r.data[n:]
 	}
 }
 
-// readPackets reads all packets of a tile; the data may end early.
+// readPackets reads the packets of a tile. Missing packets at the end are accepted.
 func readPackets(t *j2kTile, list []j2kPrecinct, stop func() error) error {
 	r := &packetReader{data: t.data}
 	order := func(layer int, p *j2kPrecinct) error {
@@ -304,8 +301,8 @@ func readPackets(t *j2kTile, list []j2kPrecinct, stop func() error) error {
 		}
 		return nil
 	}
-	// All other orders have the layers inside the precinct, but resolution first:
-	// there the layers of one resolution go before its components.
+	// In the other orders the layers of a precinct are consecutive, except in order
+	// RLCP: it loops over layers outside of components.
 	for i := 0; i < len(list); {
 		n := 1
 		for t.params.progression == 1 && i+n < len(list) && list[i+n].res == list[i].res {
@@ -326,7 +323,7 @@ func readPackets(t *j2kTile, list []j2kPrecinct, stop func() error) error {
 	return nil
 }
 
-// packet reads one packet: what a layer adds to a precinct (B.10).
+// packet reads one packet: the contribution of a layer to a precinct (B.10).
 func (r *packetReader) packet(p *j2kPrecinct, layer int) error {
 	r.marker(0x91, 6)
 	type piece struct {
@@ -395,7 +392,7 @@ func (r *packetReader) passes() int {
 	return 37 + r.bits(7)
 }
 
-// assemble transforms the subbands back and writes the samples of a tile.
+// assemble applies the inverse wavelet transform and writes the samples of a tile.
 func (d *j2k) assemble(p *j2kParams, res [][]j2kResolution, stop func() error) error {
 	planes := make([][]float32, len(d.comps))
 	whole := make([][]int32, len(d.comps))

@@ -1,8 +1,7 @@
 package jpeg2000
 
-// inverseWavelet puts the subbands of a component of a tile together, resolution
-// by resolution (annex F). read turns a coefficient into a number, lift undoes
-// one transform of a row or column.
+// inverseWavelet combines the subbands of a component of a tile, resolution by resolution
+// (annex F). read dequantizes a coefficient; lift inverts the transform of a row or column.
 func inverseWavelet[T int32 | float32](res []j2kResolution, read func(b *j2kBand, v int32) T, lift func(s []T, odd bool)) []T {
 	var cur []T
 	for r := range res {
@@ -20,7 +19,7 @@ func inverseWavelet[T int32 | float32](res []j2kResolution, read func(b *j2kBand
 			cur = next
 			continue
 		}
-		// Low frequencies stand at even places of the picture's grid.
+		// Low-pass coefficients have even coordinates on the reference grid.
 		low := &res[r-1]
 		lw := low.x1 - low.x0
 		for i, v := range cur {
@@ -64,8 +63,7 @@ func mirror[T any](s []T, i int) T {
 	return s[i]
 }
 
-// lift53 is the reversible filter; odd: the first element is one of high
-// frequencies.
+// lift53 inverts the reversible 5/3 filter. odd: the first element is a high-pass one.
 func lift53(s []int32, odd bool) {
 	start := 0
 	if odd {
@@ -85,7 +83,7 @@ func lift53(s []int32, odd bool) {
 	}
 }
 
-// lift97 is the irreversible filter.
+// lift97 inverts the irreversible 9/7 filter.
 func lift97(s []float32, odd bool) {
 	start := 0
 	if odd {

@@ -51,13 +51,13 @@ func readPNM(data []byte) (*imagecodec.Header, error) {
 		if len(rest) == 0 {
 			return nil, imagecodec.ErrTruncated
 		}
-		rest = rest[1:] // one white space
+		rest = rest[1:] // a single whitespace character
 	}
 	m.pixels = rest
 	if m.w < 1 || m.h < 1 || m.w > imagecodec.MaxSide || m.h > imagecodec.MaxSide || m.max < 1 || m.max > 65535 {
 		return nil, fmt.Errorf("pnm: image has %d×%d pixels with maximum %d", m.w, m.h, m.max)
 	}
-	// Each plain number takes a byte at least, and a white space but for bitmaps.
+	// A plain number takes at least one byte and, except in bitmaps, a whitespace character.
 	need := m.w * m.h * m.channels
 	switch {
 	case m.plain && m.bitmap:
@@ -74,7 +74,7 @@ func readPNM(data []byte) (*imagecodec.Header, error) {
 	return &imagecodec.Header{Width: m.w, Height: m.h, Pixels: m.decode}, nil
 }
 
-// readPAM reads the header of a PAM file, lines of a name and a value.
+// readPAM reads the header of a PAM file: lines with a name and a value.
 func (m *pnm) readPAM(data []byte) ([]byte, error) {
 	text := data[:min(len(data), 4096)]
 	for used := 0; ; {
@@ -108,7 +108,7 @@ func (m *pnm) readPAM(data []byte) ([]byte, error) {
 	}
 }
 
-// pnmNumber reads a decimal number after white space and comments.
+// pnmNumber reads a decimal number after whitespace and comments.
 func pnmNumber(b []byte) (v int, rest []byte, ok bool) {
 	for len(b) > 0 {
 		switch c := b[0]; {
@@ -164,11 +164,11 @@ func (m *pnm) decode(dst []uint8, stop func() error) error {
 	return nil
 }
 
-// samples returns a function that reads the samples in turn; x is the column.
+// samples returns a function that reads the next sample, which is in column x.
 func (m *pnm) samples() (func(x int) (int, bool), error) {
 	b := m.pixels
 	switch {
-	case m.plain && m.bitmap: // digits need no space between them
+	case m.plain && m.bitmap: // digits may follow each other without whitespace
 		return func(int) (int, bool) {
 			for len(b) > 0 && b[0] != '0' && b[0] != '1' {
 				if b[0] == '#' {

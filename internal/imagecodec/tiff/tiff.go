@@ -19,20 +19,20 @@ func init() {
 	imagecodec.RegisterFormat("MM\x00*", readTIFF)
 }
 
-// file is a TIFF file.
+// file is a TIFF file with the tags of its first image.
 type file struct {
 	data    []byte
 	big     bool
 	tags    map[int][]int
 	w, h    int
-	depth   int // bits of a sample
-	samples int // of a pixel
+	depth   int // bits per sample
+	samples int // per pixel
 	colour  int // photometric interpretation
-	tw, th  int // of a tile; strips are tiles of full width
+	tw, th  int // size of a tile; a strip is a tile of full width
 	planar  bool
 }
 
-// The tags that matter.
+// Tags that are read.
 const (
 	tagWidth       = 256
 	tagHeight      = 257
@@ -104,7 +104,7 @@ func (t *file) tag(k, def int) int {
 	return def
 }
 
-// readTags reads the first directory.
+// readTags reads the tags of the first directory.
 func (t *file) readTags() error {
 	at := func(off int) *imagecodec.Reader {
 		if off < 0 || off > len(t.data) {
@@ -123,10 +123,10 @@ func (t *file) readTags() error {
 		}
 		size := map[int]int{1: 1, 3: 2, 4: 4}[kind]
 		if size == 0 || !usedTags[tag] || t.tags[tag] != nil {
-			continue // nothing that a picture needs
+			continue // unused tag
 		}
 		if total += n; total > len(t.data) {
-			return imagecodec.ErrTruncated // values that overlap could take memory without bound
+			return imagecodec.ErrTruncated // overlapping values would allocate without bound
 		}
 		v := &imagecodec.Reader{Data: field, BigEndian: t.big}
 		if n*size > 4 {
@@ -147,7 +147,7 @@ func (t *file) readTags() error {
 	return nil
 }
 
-// rowBytes is the size of a row of a tile.
+// rowBytes returns the size of a row of a tile in bytes.
 func (t *file) rowBytes() int {
 	n := t.samples
 	if t.planar {
@@ -194,7 +194,7 @@ func (t *file) decode(dst []uint8, stop func() error) error {
 	return nil
 }
 
-// expand decompresses a tile and undoes the prediction.
+// expand decompresses a tile and inverts the prediction.
 func (t *file) expand(dst, src []byte) error {
 	var err error
 	switch k := t.tag(tagCompression, 1); k {
@@ -254,7 +254,7 @@ func (t *file) put16(b []byte, v uint16) {
 	}
 }
 
-// place writes the pixels of a tile whose corner is at (x0, y0).
+// place writes the pixels of a tile with corner (x0, y0).
 func (t *file) place(dst []uint8, tile []byte, plane, x0, y0, rows int) {
 	per := t.samples
 	if t.planar {
@@ -295,7 +295,7 @@ func (t *file) sample(row []byte, i int) int {
 	return int(row[i/per] >> (8 - t.depth*(i%per+1)) & (1<<t.depth - 1))
 }
 
-// eight scales a sample to 8 bits.
+// eight returns a sample scaled to 8 bits.
 func (t *file) eight(v int) uint8 {
 	if t.depth == 16 {
 		return uint8(v >> 8)
@@ -303,7 +303,7 @@ func (t *file) eight(v int) uint8 {
 	return uint8(v * 255 / (1<<t.depth - 1))
 }
 
-// pixel writes one pixel by its colour model.
+// pixel converts one pixel by its photometric interpretation.
 func (t *file) pixel(d []uint8, px [4]int) {
 	d = d[:3]
 	switch t.colour {
@@ -326,8 +326,8 @@ func (t *file) pixel(d []uint8, px [4]int) {
 	}
 }
 
-// packBits expands runs: n+1 bytes as they are for n ≥ 0, one byte 1−n times for
-// n in [−127, −1].
+// packBits decompresses PackBits: n ≥ 0 is followed by n+1 literal bytes, n in [−127, −1] by
+// one byte that is repeated 1−n times.
 func packBits(dst, src []byte) error {
 	for len(dst) > 0 {
 		if len(src) < 2 {
@@ -353,8 +353,8 @@ func packBits(dst, src []byte) error {
 	return nil
 }
 
-// expandLZW expands TIFF's variant of LZW: codes from the high bits down, and one
-// bit wider one code early.
+// expandLZW decompresses TIFF's variant of LZW: codes start at the high bits, and the width
+// grows one code earlier than in GIF.
 func expandLZW(dst, src []byte) error {
 	const clearCode, endCode, maxCodes = 256, 257, 4096
 	var prefix [maxCodes]uint16
