@@ -53,19 +53,19 @@ func averagePool[T realFloat](c *ir.Call, p *AveragePool) error {
 	if err != nil || len(y.data) == 0 {
 		return err
 	}
-	err = averagePlanes(c, p, &g, x, y.data, shape[0]*shape[1])
+	err = averagePlanes(c, p.CountIncludePad, &g, x, y.data, shape[0]*shape[1])
 	if err == nil {
 		y.store()
 	}
 	return err
 }
 
-// averagePlanes pools planes of x into y.
-func averagePlanes[T realFloat](c *ir.Call, p *AveragePool, g *windowGeom, x, y []T, planes int) error {
+// averagePlanes pools planes of x into y; countPad counts elements in the padding.
+func averagePlanes[T realFloat](c *ir.Call, countPad bool, g *windowGeom, x, y []T, planes int) error {
 	n := len(g.in)
 	counts := make([][]int, n)
 	for d := range counts {
-		counts[d] = g.counts(d, p.CountIncludePad)
+		counts[d] = g.counts(d, countPad)
 	}
 	in, out, s := product(g.in), product(g.out), g.stride[n-1]
 	if floats, ok := any(x).([]float32); ok && !c.Generic {

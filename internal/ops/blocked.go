@@ -6,7 +6,6 @@ import (
 	"github.com/onward-ml/onward/internal/cpu"
 	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/internal/kernels/conv"
-	"github.com/onward-ml/onward/internal/kernels/gemm"
 	"github.com/onward-ml/onward/tensor"
 )
 
@@ -55,8 +54,6 @@ func blockedEach(n int, out *Layout, y []float32, in *Layout, x []float32, fn fu
 		fn(y[i*out.Len():][:out.Len()], x[i*in.Len():][:in.Len()])
 	}
 }
-
-func parOf(c *ir.Call) gemm.Par { return c.Par() }
 
 // ToBlocked turns N×C×H×W into a layout.
 type ToBlocked struct{ Out Layout }

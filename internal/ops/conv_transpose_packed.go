@@ -76,7 +76,7 @@ func (v *convTransposePacked) Run(c *ir.Call) error {
 		if err := c.Err(); err != nil {
 			return err
 		}
-		v.d.Run(cpu.Active(), parOf(c), tensor.Of[float32](y)[i*product(v.out):][:product(v.out)], tensor.Of[float32](x)[i*product(v.in):][:product(v.in)], scratch)
+		v.d.Run(cpu.Active(), c.Par(), tensor.Of[float32](y)[i*product(v.out):][:product(v.out)], tensor.Of[float32](x)[i*product(v.in):][:product(v.in)], scratch)
 	}
 	return nil
 }

@@ -183,8 +183,8 @@ func (g *GridSlope) slope(at []float64, dims, orders []int, t tensor.DType, inde
 	return n
 }
 
-// speed is the derivative of place by the coordinate v.
-func (g *GridSample) speed(v float64, d int) float64 {
+// speed is the derivative of [GridSample.place] with respect to the coordinate v.
+func (g *GridSlope) speed(v float64, d int) float64 {
 	lo, hi := g.borders(d)
 	slope := float64(d) / 2
 	at := ((v+1)*float64(d) - 1) / 2

@@ -63,7 +63,7 @@ func maxPoolDirect[T int8 | uint8](c *ir.Call, p *MaxPool, x *tensor.Tensor, lea
 	if n := len(g.in); n == 2 && g.dilation[0] == 1 && g.dilation[1] == 1 && g.stride[1] <= 2 && !c.Generic && !c.Wants(1) && y.Len() > 0 {
 		return maxPoolBytes(c, &g, tensor.Of[T](x), tensor.Of[T](y), shape[0]*shape[1], least)
 	}
-	return maxPool(c, p, &g, tensor.Of[T](x), tensor.Of[T](y), shape, least)
+	return maxPool(c, p.ColumnMajor, &g, tensor.Of[T](x), tensor.Of[T](y), shape, least)
 }
 
 // maxPoolBytes pools planes with windows next to each other in a vector kernel;
@@ -128,7 +128,7 @@ func maxPoolReal[T realFloat](c *ir.Call, p *MaxPool, t *tensor.Tensor) error {
 	if err != nil {
 		return err
 	}
-	if err := maxPool(c, p, &g, x, y.data, shape, T(math.Inf(-1))); err != nil {
+	if err := maxPool(c, p.ColumnMajor, &g, x, y.data, shape, T(math.Inf(-1))); err != nil {
 		return err
 	}
 	y.store()
@@ -139,7 +139,9 @@ type maxPoolType interface {
 	int8 | uint8 | float32 | float64
 }
 
-func maxPool[T maxPoolType](c *ir.Call, p *MaxPool, g *windowGeom, x, y []T, shape []int, least T) error {
+// maxPool pools planes of x into y, and into output 1 the indices of the maxima,
+// where it is wanted.
+func maxPool[T maxPoolType](c *ir.Call, columnMajor bool, g *windowGeom, x, y []T, shape []int, least T) error {
 	var indices []int64
 	if c.Wants(1) {
 		t, err := c.Output(1, tensor.TypeInt64, shape...)
@@ -165,7 +167,7 @@ func maxPool[T maxPoolType](c *ir.Call, p *MaxPool, g *windowGeom, x, y []T, sha
 			whole.run(any(y).([]float32)[plane*out:][:out], floats[plane*in:][:in])
 			return m.spend(out)
 		case indices != nil:
-			return maxPoolIndexed(g, m, xp, yp, indices[plane*out:][:out], plane*in, p.ColumnMajor, least)
+			return maxPoolIndexed(g, m, xp, yp, indices[plane*out:][:out], plane*in, columnMajor, least)
 		case c.Generic:
 			return poolPlain(g, m, xp, nil, func(o int, vals []T) bool {
 				yp[o] = least

@@ -23,7 +23,7 @@ const (
 // is the number that TreeEnsemble-5 uses.
 var postTransformNames = []string{"NONE", "SOFTMAX", "LOGISTIC", "SOFTMAX_ZERO", "PROBIT"}
 
-func (a *Attrs) postTransform() postTransform {
+func readPostTransform(a *Attrs) postTransform {
 	name := a.Enum("post_transform", "NONE", postTransformNames...)
 	for i, n := range postTransformNames {
 		if n == name {
@@ -104,8 +104,8 @@ type classLabels struct {
 	strs []string
 }
 
-// classLabels reads the pair of label attributes, of which one must be given.
-func (a *Attrs) classLabels(ints, strs string) classLabels {
+// readClassLabels reads the pair of label attributes, of which one must be given.
+func readClassLabels(a *Attrs, ints, strs string) classLabels {
 	var l classLabels
 	for _, v := range a.Ints(ints) {
 		l.ints = append(l.ints, int64(v))

@@ -16,7 +16,7 @@ type DictVectorizer struct{ vocabulary classLabels }
 var _ = register(Def{Domain: DomainML, Name: "DictVectorizer", Since: []int{1}, In: "X:T1", Out: "Y:T2",
 	Types: Types{"T1": "map(string,int64) map(int64,string) map(int64,float) map(int64,double) map(string,float) map(string,double)",
 		"T2": "int64 float double string"}, Build: simple(func(a *Attrs, opset int) Operator {
-		return &DictVectorizer{a.classLabels("int64_vocabulary", "string_vocabulary")}
+		return &DictVectorizer{readClassLabels(a, "int64_vocabulary", "string_vocabulary")}
 	})})
 
 // Infer sets Y to [1, vocabulary].

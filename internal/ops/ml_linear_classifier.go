@@ -29,8 +29,8 @@ var _ = register(Def{Domain: DomainML, Name: "LinearClassifier", Since: []int{1}
 		a.Require("coefficients")
 		op := &LinearClassifier{
 			model:     linearModel{a.Floats("coefficients"), a.Floats("intercepts")},
-			labels:    a.classLabels("classlabels_ints", "classlabels_strings"),
-			transform: a.postTransform(),
+			labels:    readClassLabels(a, "classlabels_ints", "classlabels_strings"),
+			transform: readPostTransform(a),
 		}
 		return op
 	})})

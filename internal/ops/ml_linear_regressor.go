@@ -20,7 +20,7 @@ var _ = register(Def{Domain: DomainML, Name: "LinearRegressor", Since: []int{1},
 		op := &LinearRegressor{
 			model:     linearModel{a.Floats("coefficients"), a.Floats("intercepts")},
 			targets:   a.Int("targets", 1),
-			transform: a.postTransform(),
+			transform: readPostTransform(a),
 		}
 		if op.targets < 1 || op.targets > max(1, len(op.model.coefficients)) {
 			a.Errorf("targets is %d with %d coefficients", op.targets, len(op.model.coefficients))

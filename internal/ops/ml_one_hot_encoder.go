@@ -21,7 +21,7 @@ type OneHotEncoder struct {
 
 var _ = register(Def{Domain: DomainML, Name: "OneHotEncoder", Since: []int{1}, In: "X:T", Out: "Y:float",
 	Types: Types{"T": "string int64 int32 float double"}, Build: simple(func(a *Attrs, opset int) Operator {
-		l := a.classLabels("cats_int64s", "cats_strings")
+		l := readClassLabels(a, "cats_int64s", "cats_strings")
 		op := &OneHotEncoder{n: l.len(), Zeros: a.Bool("zeros", true)}
 		if l.dtype() == tensor.TypeString {
 			op.strs = map[string]int{}

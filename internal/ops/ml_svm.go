@@ -14,7 +14,7 @@ type svmKernel struct {
 	gamma, coef0, degree float64
 }
 
-func (a *Attrs) svmKernel() svmKernel {
+func readSVMKernel(a *Attrs) svmKernel {
 	k := svmKernel{kind: a.Enum("kernel_type", "LINEAR", "LINEAR", "POLY", "RBF", "SIGMOID")}
 	switch p := a.Floats("kernel_params"); len(p) {
 	case 0:

@@ -29,9 +29,9 @@ type SVMClassifier struct {
 
 var _ = register(Def{Domain: DomainML, Name: "SVMClassifier", Since: []int{1}, In: "X:T1", Out: "Y:T2, Z:float",
 	Types: Types{"T1": mlNumbers, "T2": "string int64"}, Build: simple(func(a *Attrs, opset int) Operator {
-		op := &SVMClassifier{kernel: a.svmKernel(), coefficients: a.Floats("coefficients"), vectors: a.Floats("support_vectors"),
+		op := &SVMClassifier{kernel: readSVMKernel(a), coefficients: a.Floats("coefficients"), vectors: a.Floats("support_vectors"),
 			perClass: a.Ints("vectors_per_class"), rho: a.Floats("rho"), probA: a.Floats("prob_a"), probB: a.Floats("prob_b"),
-			labels: a.classLabels("classlabels_ints", "classlabels_strings"), transform: a.postTransform()}
+			labels: readClassLabels(a, "classlabels_ints", "classlabels_strings"), transform: readPostTransform(a)}
 		for _, n := range op.perClass {
 			if n < 0 || n > len(op.vectors) {
 				a.Errorf("vectors_per_class holds %d for %d numbers of support vectors", n, len(op.vectors))

@@ -20,8 +20,8 @@ type SVMRegressor struct {
 
 var _ = register(Def{Domain: DomainML, Name: "SVMRegressor", Since: []int{1}, In: "X:T", Out: "Y:float", Types: Types{"T": mlNumbers},
 	Build: simple(func(a *Attrs, opset int) Operator {
-		op := &SVMRegressor{kernel: a.svmKernel(), coefficients: a.Floats("coefficients"), vectors: a.Floats("support_vectors"),
-			supports: a.Int("n_supports", 0), oneClass: a.Bool("one_class", false), transform: a.postTransform()}
+		op := &SVMRegressor{kernel: readSVMKernel(a), coefficients: a.Floats("coefficients"), vectors: a.Floats("support_vectors"),
+			supports: a.Int("n_supports", 0), oneClass: a.Bool("one_class", false), transform: readPostTransform(a)}
 		if rho := a.Floats("rho"); len(rho) > 0 {
 			op.rho = float64(rho[0])
 		}

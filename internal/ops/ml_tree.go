@@ -136,7 +136,7 @@ func (m *treeModel) runKernel(c *ir.Call, x []float32, n, cols int, done func(i 
 		return err
 	}
 	const worthThreads = 1 << 11 // walks
-	par := parOf(c)
+	par := c.Par()
 	if n*len(m.forest.roots) < worthThreads {
 		par = nil
 	}
@@ -362,9 +362,9 @@ func treeNumbers(t *tensor.Tensor) ([]float64, error) {
 	return r, realConvert(r, t)
 }
 
-// floatsOrTensor reads a list of floats, or the tensor attribute of the same
+// readFloatsOrTensor reads a list of floats, or the tensor attribute of the same
 // name that may hold doubles.
-func (a *Attrs) floatsOrTensor(name string, since3 bool) []float64 {
+func readFloatsOrTensor(a *Attrs, name string, since3 bool) []float64 {
 	var r []float64
 	for _, v := range a.Floats(name) {
 		r = append(r, float64(v))

@@ -26,7 +26,7 @@ type TreeEnsembleClassifier struct {
 // Version 5 deprecates the operator and leaves it as it was.
 var _ = register(Def{Domain: DomainML, Name: "TreeEnsembleClassifier", Since: []int{1, 3, 5}, In: "X:T1", Out: "Y:T2, Z:float",
 	Types: Types{"T1": mlNumbers, "T2": "string int64"}, Build: simple(func(a *Attrs, opset int) Operator {
-		op := &TreeEnsembleClassifier{labels: a.classLabels("classlabels_int64s", "classlabels_strings"), only: -1, positive: true}
+		op := &TreeEnsembleClassifier{labels: readClassLabels(a, "classlabels_int64s", "classlabels_strings"), only: -1, positive: true}
 		op.treeModel = buildLegacyTrees(a, opset, "class", op.labels.len())
 		votes := op.forest.votes
 		for i, v := range votes {

@@ -10,16 +10,16 @@ type treeKey struct{ tree, node int }
 // attributes, class or target. The root of a tree is the first of its nodes.
 func buildLegacyTrees(a *Attrs, opset int, kind string, targets int) *treeModel {
 	since3 := opset >= 3
-	m := &treeModel{targets: targets, aggregate: treeSum, transform: a.postTransform()}
+	m := &treeModel{targets: targets, aggregate: treeSum, transform: readPostTransform(a)}
 	trees, ids := a.Ints("nodes_treeids"), a.Ints("nodes_nodeids")
 	features, modes := a.Ints("nodes_featureids"), a.Strings("nodes_modes")
-	values := a.floatsOrTensor("nodes_values", since3)
+	values := readFloatsOrTensor(a, "nodes_values", since3)
 	yes, no := a.Ints("nodes_truenodeids"), a.Ints("nodes_falsenodeids")
 	missing := a.Ints("nodes_missing_value_tracks_true")
-	a.floatsOrTensor("nodes_hitrates", since3) // how often a node is met; of no effect
+	readFloatsOrTensor(a, "nodes_hitrates", since3) // how often a node is met; of no effect
 	voteTrees, voteNodes, voteTargets := a.Ints(kind+"_treeids"), a.Ints(kind+"_nodeids"), a.Ints(kind+"_ids")
-	weights := a.floatsOrTensor(kind+"_weights", since3)
-	m.base = a.floatsOrTensor("base_values", since3)
+	weights := readFloatsOrTensor(a, kind+"_weights", since3)
+	m.base = readFloatsOrTensor(a, "base_values", since3)
 
 	n := len(ids)
 	for name, k := range map[string]int{"nodes_treeids": len(trees), "nodes_featureids": len(features), "nodes_modes": len(modes),

@@ -15,7 +15,7 @@ type ZipMap struct{ keys *tensor.Tensor }
 var _ = register(Def{Domain: DomainML, Name: "ZipMap", Since: []int{1}, In: "X:float", Out: "Z:T",
 	Types: Types{"T": "seq(map(string,float)) seq(map(int64,float))"},
 	Build: simple(func(a *Attrs, opset int) Operator {
-		l := a.classLabels("classlabels_int64s", "classlabels_strings")
+		l := readClassLabels(a, "classlabels_int64s", "classlabels_strings")
 		op := &ZipMap{}
 		if l.dtype() == tensor.TypeString {
 			op.keys = tensor.Must(tensor.New(l.strs, len(l.strs)))

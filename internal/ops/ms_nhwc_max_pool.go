@@ -40,9 +40,9 @@ func (p *NhwcMaxPool) Run(c *ir.Call) error {
 		return err
 	}
 	if x.DType() == tensor.TypeInt8 {
-		err = maxPool(c, &p.MaxPool, &g, tensor.Of[int8](x), tensor.Of[int8](y), shape, math.MinInt8)
+		err = maxPool(c, p.ColumnMajor, &g, tensor.Of[int8](x), tensor.Of[int8](y), shape, math.MinInt8)
 	} else {
-		err = maxPool(c, &p.MaxPool, &g, tensor.Of[uint8](x), tensor.Of[uint8](y), shape, 0)
+		err = maxPool(c, p.ColumnMajor, &g, tensor.Of[uint8](x), tensor.Of[uint8](y), shape, 0)
 	}
 	if err == nil {
 		done()

@@ -66,7 +66,7 @@ func (p *QLinearAveragePool) Run(c *ir.Call) error {
 	if err != nil {
 		return err
 	}
-	if err := averagePlanes(c, &p.AveragePool, &g, src, dst, shape[0]*shape[1]); err != nil {
+	if err := averagePlanes(c, p.CountIncludePad, &g, src, dst, shape[0]*shape[1]); err != nil {
 		return err
 	}
 	if err := quantizeBytes(c, y, dst, ratio, &out); err != nil {

@@ -17,8 +17,9 @@ type QLinearSoftmax struct {
 	Exact bool
 }
 
-// Quantized returns the operator on integers that computes the same.
-func (o *Softmax) Quantized() *QLinearSoftmax {
+// NewQLinearSoftmax returns the operator that computes a Softmax on quantized
+// numbers and rounds as DequantizeLinear, Softmax and QuantizeLinear do.
+func NewQLinearSoftmax(o *Softmax) *QLinearSoftmax {
 	return &QLinearSoftmax{softmaxAxis: o.softmaxAxis, Exact: true}
 }
 

@@ -1,3 +1,9 @@
+// Package nchwc holds the operators of com.microsoft.nchwc, to which ONNX Runtime's
+// optimizer of level 3 changes convolutions and pools. There their images lie in memory as
+// N×C/b×H×W×b with the shape N×C×H×W. Here images stay N×C×H×W, with C rounded up to
+// a multiple of b: between these operators stand only ones that work element by
+// element or join channels, which give the same either way. The filters of Conv are
+// constants in the blocked layout.
 package ops
 
 import (
@@ -9,14 +15,6 @@ import (
 	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/tensor"
 )
-
-// DomainNchwc is the domain of the operators to which ONNX Runtime's optimizer of
-// level 3 changes convolutions and pools. There their images lie in memory as
-// N×C/b×H×W×b with the shape N×C×H×W. Here images stay N×C×H×W, with C rounded up to
-// a multiple of b: between these operators stand only ones that work element by
-// element or join channels, which give the same either way. The filters of Conv are
-// constants in the blocked layout.
-const DomainNchwc = "com.microsoft.nchwc"
 
 // MachineBlock returns the b that ONNX Runtime takes on this machine (MlasNchwcGetBlockSize in
 // https://github.com/microsoft/onnxruntime/blob/main/onnxruntime/core/mlas/lib/platform.cpp).
@@ -37,7 +35,7 @@ func readBlock(a *Attrs) int {
 
 // sameOperator builds what the named operator of ONNX is at an opset.
 func sameOperator(name string, opset int) func(a *Attrs, _ int) (Operator, error) {
-	return func(a *Attrs, _ int) (Operator, error) { return registry[key{"", name}].Build(a, opset) }
+	return func(a *Attrs, _ int) (Operator, error) { return Registered("", name).Build(a, opset) }
 }
 
 // UnblockFilter writes a blocked filter M×C×kH×kW to dst as what its shape says. It is

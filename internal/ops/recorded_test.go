@@ -95,7 +95,7 @@ func TestVersionsAreThoseOfONNX(t *testing.T) {
 	}
 	for name := range want {
 		domain, op := splitOpName(name)
-		if registry[key{domain, op}] == nil {
+		if Registered(domain, op) == nil {
 			t.Errorf("%s of ONNX is not registered", name)
 		}
 	}

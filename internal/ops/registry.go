@@ -21,6 +21,11 @@ const (
 	DomainPreview         = "ai.onnx.preview"
 	DomainPreviewTraining = "ai.onnx.preview.training"
 	DomainMicrosoft       = "com.microsoft"
+	DomainNchwc           = "com.microsoft.nchwc"
+
+	// DomainInternal is the domain of operators that no model file contains: gradient
+	// rules and passes add them to graphs.
+	DomainInternal = "onward"
 )
 
 // MaxOpset is the newest released version of each domain that is implemented.
@@ -96,11 +101,15 @@ func (d *Def) SinceVersion(opset int) (int, bool) {
 	return d.Since[i-1], true
 }
 
+// Registered returns the operator of a domain in its newest form, nil if there is
+// none of that name.
+func Registered(domain, name string) *Def { return registry[key{NormalDomain(domain), name}] }
+
 // Lookup finds an operator for a model that imports the given version of the
 // domain. The error says whether the operator, the domain or only the version
 // is unknown.
 func Lookup(domain, name string, opset int) (*Def, error) {
-	d := registry[key{NormalDomain(domain), name}]
+	d := Registered(domain, name)
 	if d == nil {
 		return nil, fmt.Errorf("operator %s is not implemented", QualifiedName(domain, name))
 	}

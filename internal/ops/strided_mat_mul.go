@@ -96,7 +96,7 @@ func (m *StridedMatMul) Run(c *ir.Call) error {
 	if count < 2 {
 		for i := range count {
 			g := one(i)
-			gemm.Parallel(parOf(c), cpu.Active(), &g)
+			gemm.Parallel(c.Par(), cpu.Active(), &g)
 		}
 		return c.Err()
 	}

@@ -199,7 +199,7 @@ func (f *quantizedFuser) quantize(n *ir.Node, op *ops.QuantizeLinear) *ir.Node {
 		}
 	case *ops.Softmax:
 		if y.elem == x.elem && !f.o.Portable { // ONNX Runtime's rounds otherwise
-			return replaced(n, "QLinearSoftmax", op.Quantized(), x.x, x.scale, x.zero, y.scale, y.zero)
+			return replaced(n, "QLinearSoftmax", ops.NewQLinearSoftmax(op), x.x, x.scale, x.zero, y.scale, y.zero)
 		}
 	case *ops.MaxPool, *ops.Reshape, *ops.Flatten, *ops.Squeeze, *ops.Unsqueeze, *ops.Transpose, *ops.Slice, *ops.Gather,
 		*ops.Expand, *ops.Tile, *ops.DepthToSpace, *ops.SpaceToDepth, *ops.Resize, *ops.Pad:
