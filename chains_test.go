@@ -10,7 +10,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/onward-ml/onward"
-	"github.com/onward-ml/onward/internal/ops"
+	"github.com/onward-ml/onward/internal/ops/kit"
 	"github.com/onward-ml/onward/internal/testing/opfuzz"
 	"github.com/onward-ml/onward/internal/testing/suite"
 	"github.com/onward-ml/onward/tensor"
@@ -42,7 +42,7 @@ func TestRandomChains(t *testing.T) {
 	compared, one := 0, 0
 	var excused opfuzz.Excused
 	rapid.Check(t, func(t *rapid.T) {
-		c := opfuzz.DrawChain(t, ops.All(), seeds)
+		c := opfuzz.DrawChain(t, kit.All(), seeds)
 		if c == nil {
 			return
 		}

@@ -11,7 +11,7 @@ import (
 
 	"github.com/onward-ml/onward"
 	"github.com/onward-ml/onward/datasets"
-	"github.com/onward-ml/onward/internal/ops"
+	"github.com/onward-ml/onward/internal/ops/kit"
 	"github.com/onward-ml/onward/onnx"
 	"github.com/onward-ml/onward/tensor"
 )
@@ -195,7 +195,7 @@ func seedModels() []*onnx.Model {
 // FuzzNode builds one-node models of every operator with hostile attributes and
 // inputs. The bytes are the choices.
 func FuzzNode(f *testing.F) {
-	all := ops.All()
+	all := kit.All()
 	for i := range all {
 		for k := range 4 {
 			f.Add(uint16(i), uint64(k))
@@ -212,8 +212,8 @@ func TestEveryOperatorSurvivesHostileNodes(t *testing.T) {
 	if testing.Short() {
 		rounds = 5
 	}
-	for _, d := range ops.All() {
-		t.Run(ops.QualifiedName(d.Domain, d.Name), func(t *testing.T) {
+	for _, d := range kit.All() {
+		t.Run(kit.QualifiedName(d.Domain, d.Name), func(t *testing.T) {
 			for k := range rounds {
 				rng := rand.New(rand.NewPCG(uint64(k), 3))
 				tryModel(t, hostileNode(d, rng), rng)
@@ -225,11 +225,11 @@ func TestEveryOperatorSurvivesHostileNodes(t *testing.T) {
 // hostileNode makes a model of one node from the operator's signature. Build
 // tells which attributes the operator knows: it reports those of a wrong type,
 // and all others as unknown, so that probing finds names and types.
-func hostileNode(d *ops.Def, rng *rand.Rand) *onnx.Model {
+func hostileNode(d *kit.Def, rng *rand.Rand) *onnx.Model {
 	sig := d.Signature()
 	opset := d.Since[rng.IntN(len(d.Since))]
 	if rng.IntN(2) == 0 {
-		opset = ops.MaxOpset[d.Domain]
+		opset = kit.MaxOpset[d.Domain]
 		if d.Until != 0 {
 			opset = d.Until
 		}
@@ -298,7 +298,7 @@ func hostileNode(d *ops.Def, rng *rand.Rand) *onnx.Model {
 	return m
 }
 
-func hostileAttributes(d *ops.Def, opset int, rng *rand.Rand, numIn, numOut int) map[string]any {
+func hostileAttributes(d *kit.Def, opset int, rng *rand.Rand, numIn, numOut int) map[string]any {
 	ints := []int64{0, 1, 2, -1, 3, 10, math.MinInt64, math.MaxInt64, 1 << 31, 1 << 40, -2}
 	floats := []float32{0, 1, -1, 0.5, float32(math.NaN()), float32(math.Inf(1)), 1e30, -1e-40}
 	words := []string{"", "SAME_UPPER", "VALID", "linear", "nearest", "constant", "reflect", "sum", "mean", "NOTSET", "\xff", "forward", "bidirectional", "ij,jk->ik", "...i->", "(a*)*"}

@@ -14,10 +14,10 @@ import (
 )
 
 // TestTextGeneration compares the text generating operators of com.microsoft with
-// what ONNX Runtime made of the same models; internal/ops/testdata/
+// what ONNX Runtime made of the same models; internal/ops/all/testdata/
 // record_generation.py writes these.
 func TestTextGeneration(t *testing.T) {
-	const dir = "internal/ops/testdata/generation"
+	const dir = "internal/ops/all/testdata/generation"
 	b, err := os.ReadFile(filepath.Join(dir, "cases.json"))
 	if err != nil {
 		t.Fatal(err)

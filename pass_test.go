@@ -9,7 +9,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/onward-ml/onward"
-	"github.com/onward-ml/onward/internal/ops"
+	"github.com/onward-ml/onward/internal/ops/kit"
 	"github.com/onward-ml/onward/internal/testing/opfuzz"
 	"github.com/onward-ml/onward/onnx"
 	"github.com/onward-ml/onward/tensor"
@@ -91,7 +91,7 @@ func TestHostileNodesAreWritten(t *testing.T) {
 		rounds = 2
 	}
 	written := 0
-	for _, d := range ops.All() {
+	for _, d := range kit.All() {
 		for k := range rounds {
 			rng := rand.New(rand.NewPCG(uint64(k), 5))
 			m := hostileNode(d, rng)

@@ -7,7 +7,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/onward-ml/onward"
-	"github.com/onward-ml/onward/internal/ops"
+	"github.com/onward-ml/onward/internal/ops/kit"
 	"github.com/onward-ml/onward/internal/testing/opfuzz"
 	"github.com/onward-ml/onward/internal/testing/suite"
 )
@@ -25,8 +25,8 @@ func TestRandomOperators(t *testing.T) {
 		t.Fatal(err)
 	}
 	var none []string
-	for _, d := range ops.All() {
-		name := ops.QualifiedName(d.Domain, d.Name)
+	for _, d := range kit.All() {
+		name := kit.QualifiedName(d.Domain, d.Name)
 		if d.Domain == "onward" {
 			continue
 		}

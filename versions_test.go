@@ -11,7 +11,7 @@ import (
 	"testing"
 
 	"github.com/onward-ml/onward"
-	"github.com/onward-ml/onward/internal/ops"
+	"github.com/onward-ml/onward/internal/ops/kit"
 	"github.com/onward-ml/onward/internal/testing/recorded"
 	"github.com/onward-ml/onward/internal/testing/suite"
 	"github.com/onward-ml/onward/onnx"
@@ -20,7 +20,7 @@ import (
 
 func recordedCases(t testing.TB) map[string][]*recorded.Case {
 	t.Helper()
-	files, err := recorded.Load("internal/ops/testdata/recorded")
+	files, err := recorded.Load("internal/ops/all/testdata/recorded")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -122,12 +122,12 @@ func TestEveryVersionOfEveryOperatorHasACase(t *testing.T) {
 	}
 	have := map[form]int{}
 	count := func(domain, op string, opset int) {
-		d, err := ops.Lookup(domain, op, opset)
+		d, err := kit.Lookup(domain, op, opset)
 		if err != nil {
 			return // a function of the model
 		}
 		v, _ := d.SinceVersion(opset)
-		have[form{ops.QualifiedName(domain, op), v}]++
+		have[form{kit.QualifiedName(domain, op), v}]++
 	}
 	for _, cases := range recordedCases(t) {
 		for _, c := range cases {
@@ -154,15 +154,15 @@ func TestEveryVersionOfEveryOperatorHasACase(t *testing.T) {
 		}
 		n := m.Graph.Nodes[0]
 		for _, o := range m.OpsetImports {
-			if ops.NormalDomain(o.Domain) == ops.NormalDomain(n.Domain) {
+			if kit.NormalDomain(o.Domain) == kit.NormalDomain(n.Domain) {
 				count(n.Domain, n.OpType, int(o.Version))
 			}
 		}
 	}
 	var missing []string
 	total := 0
-	for _, d := range ops.All() {
-		name := ops.QualifiedName(d.Domain, d.Name)
+	for _, d := range kit.All() {
+		name := kit.QualifiedName(d.Domain, d.Name)
 		if strings.HasPrefix(name, "onward.") || elsewhere[name] {
 			continue // made by the optimizer or by Gradient, or tested elsewhere
 		}
@@ -175,17 +175,17 @@ func TestEveryVersionOfEveryOperatorHasACase(t *testing.T) {
 	}
 	t.Logf("%d versions of operators, %d with cases of ours", total, ours)
 	if len(missing) > 0 {
-		t.Errorf("%d versions of operators have no case; internal/ops/testdata/record*.py make them: %s", len(missing), strings.Join(missing, ", "))
+		t.Errorf("%d versions of operators have no case; internal/ops/all/testdata/record*.py make them: %s", len(missing), strings.Join(missing, ", "))
 	}
 }
 
 // elsewhere are operators of one version whose cases take more than one node's values.
 var elsewhere = map[string]bool{
 	"ai.onnx.preview.training.Gradient":             true, // whole models: gradient_test.go and the suite
-	"com.microsoft.DecoderMaskedMultiHeadAttention": true, // internal/ops/ms_decoder_masked_test.go
+	"com.microsoft.DecoderMaskedMultiHeadAttention": true, // internal/ops/msft/decoder_masked_test.go
 	"com.microsoft.BeamSearch":                      true, // whole models: generation_test.go
 	"com.microsoft.GreedySearch":                    true, // likewise
 	"com.microsoft.Sampling":                        true, // likewise
 	"com.microsoft.WhisperBeamSearch":               true, // likewise
-	"com.microsoft.SparseToDenseMatMul":             true, // sparse values: internal/ops/ms_test.go
+	"com.microsoft.SparseToDenseMatMul":             true, // sparse values: internal/ops/msft/msft_test.go
 }

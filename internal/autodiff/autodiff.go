@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/onward-ml/onward/internal/ops"
+	"github.com/onward-ml/onward/internal/ops/kit"
 	"github.com/onward-ml/onward/onnx"
 )
 
@@ -28,7 +28,7 @@ func Expand(m *onnx.Model, maxDepth int) (*onnx.Model, error) {
 	}
 	opset := func(imports []onnx.OperatorSetID) int {
 		for _, o := range imports {
-			if ops.NormalDomain(o.Domain) == "" {
+			if kit.NormalDomain(o.Domain) == "" {
 				return int(o.Version)
 			}
 		}
@@ -48,7 +48,7 @@ func Expand(m *onnx.Model, maxDepth int) (*onnx.Model, error) {
 		}
 		c := *f
 		if c.Nodes, err = e.subgraphs(f.Nodes, own); err != nil {
-			return nil, fmt.Errorf("function %s: %w", ops.QualifiedName(f.Domain, f.Name), err)
+			return nil, fmt.Errorf("function %s: %w", kit.QualifiedName(f.Domain, f.Name), err)
 		}
 		r.Functions[i] = &c
 	}
@@ -190,11 +190,11 @@ func (e *expander) expand(nodes []*onnx.Node, opset int) ([]*onnx.Node, error) {
 
 // HasGradient reports whether there is a rule for an operator.
 func HasGradient(domain, name string) bool {
-	return ops.NormalDomain(domain) == "" && (rules[name] != nil || rulesOfAll[name] != nil || steps[name])
+	return kit.NormalDomain(domain) == "" && (rules[name] != nil || rulesOfAll[name] != nil || steps[name])
 }
 
 func isGradient(n *onnx.Node) bool {
-	return n.OpType == "Gradient" && n.Domain == ops.DomainPreviewTraining
+	return n.OpType == "Gradient" && n.Domain == kit.DomainPreviewTraining
 }
 
 func stringAttr(n *onnx.Node, name string) string {
@@ -278,8 +278,8 @@ func (b *builder) fresh() string {
 // of ONNX Runtime's kind are named plainly, the engine's own as onward.SumTo.
 func (b *builder) node(op string, attrs []*onnx.Attribute, in ...string) string {
 	domain := ""
-	if len(op) > 7 && op[:7] == ops.DomainInternal+"." {
-		domain, op = ops.DomainInternal, op[7:]
+	if len(op) > 7 && op[:7] == kit.DomainInternal+"." {
+		domain, op = kit.DomainInternal, op[7:]
 	}
 	out := b.fresh()
 	b.nodes = append(b.nodes, &onnx.Node{OpType: op, Domain: domain, Inputs: in, Outputs: []string{out}, Attributes: attrs})
@@ -437,15 +437,15 @@ func (b *builder) backward(path []*onnx.Node, grad map[string]string, active map
 		if flat(p) {
 			continue
 		}
-		if d := ops.NormalDomain(p.Domain); d != "" && d != ops.DomainInternal {
-			return fmt.Errorf("operator %s is not differentiated", ops.QualifiedName(p.Domain, p.OpType))
+		if d := kit.NormalDomain(p.Domain); d != "" && d != kit.DomainInternal {
+			return fmt.Errorf("operator %s is not differentiated", kit.QualifiedName(p.Domain, p.OpType))
 		}
 		var into []string
 		var err error
 		if all := rulesOfAll[p.OpType]; all != nil {
 			into, err = all(b, p, gs)
 		} else if rule := rules[p.OpType]; rule == nil {
-			return fmt.Errorf("operator %s is not differentiated", ops.QualifiedName(p.Domain, p.OpType))
+			return fmt.Errorf("operator %s is not differentiated", kit.QualifiedName(p.Domain, p.OpType))
 		} else if further > 0 {
 			return fmt.Errorf("output %d of %s is not differentiated", further, p.OpType)
 		} else {

@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"github.com/onward-ml/onward/internal/autodiff"
-	"github.com/onward-ml/onward/internal/ops"
+	"github.com/onward-ml/onward/internal/ops/kit"
 	"github.com/onward-ml/onward/onnx"
 )
 
@@ -18,7 +18,7 @@ func node(op string, in, out string, attrs ...*onnx.Attribute) *onnx.Node {
 // gradient returns a Gradient node that differentiates y with respect to xs.
 func gradient(xs, y, out string) *onnx.Node {
 	n := node("Gradient", xs, out, &onnx.Attribute{Name: "xs", Strings: strings.Fields(xs)}, &onnx.Attribute{Name: "y", S: y})
-	n.Domain, n.Name = ops.DomainPreviewTraining, "grad"
+	n.Domain, n.Name = kit.DomainPreviewTraining, "grad"
 	return n
 }
 

@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/onward-ml/onward/internal/ops"
+	"github.com/onward-ml/onward/internal/ops/kit"
 	"github.com/onward-ml/onward/onnx"
 )
 
@@ -76,7 +76,7 @@ func (b *builder) follow(p *onnx.Node, active map[string]bool) bool {
 	}
 	through := make([]bool, len(p.Outputs))
 	known := false
-	if ops.NormalDomain(p.Domain) == "" && b.e.steps < maxSteps {
+	if kit.NormalDomain(p.Domain) == "" && b.e.steps < maxSteps {
 		switch p.OpType {
 		case "If":
 			known = true

@@ -5,7 +5,7 @@ import (
 	"maps"
 	"slices"
 
-	"github.com/onward-ml/onward/internal/ops"
+	"github.com/onward-ml/onward/internal/ops/kit"
 	"github.com/onward-ml/onward/onnx"
 	"github.com/onward-ml/onward/tensor"
 )
@@ -53,7 +53,7 @@ var steps = func() map[string]bool {
 
 // flat reports whether no gradient passes through a node.
 func flat(n *onnx.Node) bool {
-	if d := ops.NormalDomain(n.Domain); d != "" && d != ops.DomainInternal {
+	if d := kit.NormalDomain(n.Domain); d != "" && d != kit.DomainInternal {
 		return false
 	}
 	if n.OpType == "Cast" {

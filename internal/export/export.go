@@ -9,7 +9,7 @@ import (
 	"strings"
 
 	"github.com/onward-ml/onward/internal/ir"
-	"github.com/onward-ml/onward/internal/ops"
+	"github.com/onward-ml/onward/internal/ops/kit"
 	"github.com/onward-ml/onward/onnx"
 	"github.com/onward-ml/onward/tensor"
 )
@@ -18,10 +18,10 @@ import (
 // frontend with KeepSource, and then optimized. Functions stay inlined. Operators that
 // passes made are written as operators of ONNX or of ONNX Runtime's domain
 // com.microsoft. Operators on packed weights and blocked layouts have no ONNX form: the
-// error, an [ops.UnsupportedError], lists them.
+// error, an [kit.UnsupportedError], lists them.
 func Model(g *ir.Graph, m *onnx.Model) (*onnx.Model, error) {
 	imports := opsets(m)
-	e := &exporter{opsets: maps.Clone(imports), used: map[string]bool{}, taken: map[string]bool{}, labels: map[string]int{}, consts: map[tensor.Value]string{}, failed: map[string]*ops.Unsupported{}}
+	e := &exporter{opsets: maps.Clone(imports), used: map[string]bool{}, taken: map[string]bool{}, labels: map[string]int{}, consts: map[tensor.Value]string{}, failed: map[string]*kit.Unsupported{}}
 	og := *m.Graph
 	og.Initializers, og.SparseInitializers, og.ValueInfo, og.Nodes = nil, nil, nil, nil
 	og.QuantizationAnnotations = nil
@@ -46,7 +46,7 @@ func Model(g *ir.Graph, m *onnx.Model) (*onnx.Model, error) {
 		return nil, err
 	}
 	if len(e.failed) > 0 {
-		r := &ops.UnsupportedError{}
+		r := &kit.UnsupportedError{}
 		for _, k := range slices.Sorted(maps.Keys(e.failed)) {
 			r.Ops = append(r.Ops, *e.failed[k])
 		}
@@ -76,7 +76,7 @@ func opsets(m *onnx.Model) map[string]int {
 		r[""] = 1
 	}
 	for _, o := range m.OpsetImports {
-		r[ops.NormalDomain(o.Domain)] = int(o.Version)
+		r[kit.NormalDomain(o.Domain)] = int(o.Version)
 	}
 	return r
 }
@@ -89,7 +89,7 @@ type exporter struct {
 	labels       map[string]int  // how often a node's name was wished; names are unique, as ONNX Runtime wants them
 	consts       map[tensor.Value]string
 	initializers []*onnx.Tensor
-	failed       map[string]*ops.Unsupported
+	failed       map[string]*kit.Unsupported
 	count        int
 }
 
@@ -156,7 +156,7 @@ func (x *graphExport) graph(outputs []string) error {
 	}
 	for _, n := range g.Nodes {
 		if err := x.node(n); err != nil {
-			return fmt.Errorf("node %q (%s): %w", n.Label(g), ops.QualifiedName(n.Domain, n.OpType), err)
+			return fmt.Errorf("node %q (%s): %w", n.Label(g), kit.QualifiedName(n.Domain, n.OpType), err)
 		}
 	}
 	for i, id := range g.Outputs {
@@ -290,11 +290,11 @@ func (x *graphExport) node(n *ir.Node) error {
 		return x.err
 	}
 	s := n.Source
-	if s.Domain == ops.DomainInternal {
+	if s.Domain == kit.DomainInternal {
 		x.fail(n, "the operator is the engine's own and has no ONNX form")
 		return nil
 	}
-	if s.Domain == ops.DomainNchwc {
+	if s.Domain == kit.DomainNchwc {
 		x.fail(n, "ONNX Runtime takes it on machines of one kind only")
 		return nil
 	}
@@ -319,14 +319,14 @@ func (x *graphExport) node(n *ir.Node) error {
 func (x *graphExport) fail(n *ir.Node, reason string) {
 	k := n.Domain + "\x00" + n.OpType + "\x00" + reason
 	if x.failed[k] == nil {
-		x.failed[k] = &ops.Unsupported{Domain: n.Domain, OpType: n.OpType, Opset: n.Opset, First: n.Label(x.g), Reason: n.OpType + ": " + reason}
+		x.failed[k] = &kit.Unsupported{Domain: n.Domain, OpType: n.OpType, Opset: n.Opset, First: n.Label(x.g), Reason: n.OpType + ": " + reason}
 	}
 	x.failed[k].Nodes++
 }
 
 // sameVersion reports whether an operator is the same one in another opset.
 func sameVersion(s *ir.Source, opset int) bool {
-	def, err := ops.Lookup(s.Domain, s.OpType, s.Opset)
+	def, err := kit.Lookup(s.Domain, s.OpType, s.Opset)
 	if err != nil {
 		return false
 	}
@@ -353,9 +353,9 @@ func (x *graphExport) attribute(n *ir.Node, v any) (any, error) {
 		return r, nil
 	case ir.Type:
 		return typeProto(v), nil
-	case ops.GraphRef:
+	case kit.GraphRef:
 		return x.subgraph(n.Graphs[v])
-	case []ops.GraphRef:
+	case []kit.GraphRef:
 		r := make([]*onnx.Graph, len(v))
 		for i, k := range v {
 			var err error

@@ -10,6 +10,9 @@ import (
 	"github.com/onward-ml/onward/internal/frontend"
 	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/internal/ops"
+	"github.com/onward-ml/onward/internal/ops/blocked"
+	"github.com/onward-ml/onward/internal/ops/kit"
+	"github.com/onward-ml/onward/internal/ops/msft"
 	"github.com/onward-ml/onward/onnx"
 	"github.com/onward-ml/onward/tensor"
 )
@@ -163,7 +166,7 @@ func TestWritesFunctions(t *testing.T) {
 	f.Nodes = []*onnx.Node{{OpType: "ReduceSum", Inputs: []string{"a"}, Outputs: []string{"y"}}}
 	f.OpsetImports = []onnx.OperatorSetID{{Version: 11}}
 	_, err = export.Model(convert(t, m), m)
-	if e, ok := err.(*ops.UnsupportedError); !ok || len(e.Ops) != 1 || e.Ops[0].Nodes != 2 ||
+	if e, ok := err.(*kit.UnsupportedError); !ok || len(e.Ops) != 1 || e.Ops[0].Nodes != 2 ||
 		e.Ops[0].Reason != "ReduceSum: it is of opset 11, in a function, and means something else in the model's opset 17" {
 		t.Errorf("error %v", err)
 	}
@@ -175,10 +178,10 @@ func TestWritesFunctions(t *testing.T) {
 
 // TestWritesMadeOperators writes operators that passes make, put in the place of a Sum.
 func TestWritesMadeOperators(t *testing.T) {
-	affine := func(act ops.Activation) ir.Operator {
-		return &ops.ChannelAffine{Scale: []float32{1, 2, 3, 4}, Shift: []float32{5, 6, 7, 8}, Act: act}
+	affine := func(act kit.Activation) ir.Operator {
+		return &blocked.ChannelAffine{Scale: []float32{1, 2, 3, 4}, Shift: []float32{5, 6, 7, 8}, Act: act}
 	}
-	window := ops.Window{Kernel: []int{3, 3}, Strides: []int{2, 2}, Pads: []int{1, 1, 1, 1}}
+	window := kit.Window{Kernel: []int{3, 3}, Strides: []int{2, 2}, Pads: []int{1, 1, 1, 1}}
 	const norm = "BatchNormalization(x,made_scale,made_shift,made_mean,made_variance) epsilon=0"
 	plain, swapped := []int{0, 1}, []int{1, 0}
 	for _, c := range []struct {
@@ -192,32 +195,32 @@ func TestWritesMadeOperators(t *testing.T) {
 		{"Gelu by tanh", &ops.Gelu{Tanh: true}, 1, 20, "y=Gelu(x) approximate=tanh"},
 		{"Gelu before opset 20", &ops.Gelu{}, 1, 19, "y=com.microsoft.Gelu(x)"},
 		{"Gelu by tanh before opset 20", &ops.Gelu{Tanh: true}, 1, 19, "y=com.microsoft.FastGelu(x)"},
-		{"Silu", ops.NewSilu(), 1, 17, "y=com.microsoft.QuickGelu(x) alpha=1"},
+		{"Silu", blocked.NewSilu(), 1, 17, "y=com.microsoft.QuickGelu(x) alpha=1"},
 		{"LayerNormalization", &ops.LayerNormalization{Axis: -1, Epsilon: 0.5}, 2, 17, "y=LayerNormalization(x,x1) axis=-1 epsilon=0.5"},
 		{"LayerNormalization before opset 17", &ops.LayerNormalization{Axis: -1}, 2, 16, ""},
-		{"FusedConv", &ops.FusedConv{Conv: ops.Conv{Window: window, Group: 2}, Act: ops.Activation{Kind: ops.ActRelu}}, 2, 17,
+		{"FusedConv", &ops.FusedConv{Conv: ops.Conv{Window: window, Group: 2}, Act: kit.Activation{Kind: kit.ActRelu}}, 2, 17,
 			"y=com.microsoft.FusedConv(x,x1) activation=Relu group=2 kernel_shape=[3 3] pads=[1 1 1 1] strides=[2 2]"},
-		{"FusedConv with bounds", &ops.FusedConv{Conv: ops.Conv{Window: ops.Window{AutoPad: "SAME_UPPER", Pads: []int{0, 0}}, Group: 1}, Act: ops.Activation{Kind: ops.ActClip, Hi: 6}}, 2, 17,
+		{"FusedConv with bounds", &ops.FusedConv{Conv: ops.Conv{Window: kit.Window{AutoPad: "SAME_UPPER", Pads: []int{0, 0}}, Group: 1}, Act: kit.Activation{Kind: kit.ActClip, Hi: 6}}, 2, 17,
 			"y=com.microsoft.FusedConv(x,x1) activation=Clip activation_params=[0 6] auto_pad=SAME_UPPER group=1"},
-		{"ChannelAffine", affine(ops.Activation{}), 1, 17, "y=" + norm},
-		{"ChannelAffine with Relu", affine(ops.Activation{Kind: ops.ActRelu}), 1, 17, "made_affine=" + norm + "; y=Relu(made_affine)"},
-		{"ChannelAffine with bounds", affine(ops.Activation{Kind: ops.ActClip, Hi: 6}), 1, 17, "made_affine=" + norm + "; y=Clip(made_affine,onward_1,onward_2)"},
-		{"ChannelAffine with bounds before opset 11", affine(ops.Activation{Kind: ops.ActClip, Hi: 6}), 1, 10, "made_affine=" + norm + "; y=Clip(made_affine) max=6 min=0"},
-		{"ChannelAffine before opset 9", affine(ops.Activation{}), 1, 8, ""},
-		{"ChannelShuffle", &ops.ChannelShuffle{Groups: 2}, 1, 17,
+		{"ChannelAffine", affine(kit.Activation{}), 1, 17, "y=" + norm},
+		{"ChannelAffine with Relu", affine(kit.Activation{Kind: kit.ActRelu}), 1, 17, "made_affine=" + norm + "; y=Relu(made_affine)"},
+		{"ChannelAffine with bounds", affine(kit.Activation{Kind: kit.ActClip, Hi: 6}), 1, 17, "made_affine=" + norm + "; y=Clip(made_affine,onward_1,onward_2)"},
+		{"ChannelAffine with bounds before opset 11", affine(kit.Activation{Kind: kit.ActClip, Hi: 6}), 1, 10, "made_affine=" + norm + "; y=Clip(made_affine) max=6 min=0"},
+		{"ChannelAffine before opset 9", affine(kit.Activation{}), 1, 8, ""},
+		{"ChannelShuffle", &blocked.ChannelShuffle{Groups: 2}, 1, 17,
 			"made_groups=Reshape(x,onward_1); made_turned=Transpose(made_groups) perm=[0 2 1 3]; made_shape=Shape(x); y=Reshape(made_turned,made_shape)"},
-		{"StridedMatMul", &ops.StridedMatMul{PermA: plain, PermB: plain, PermY: plain, Alpha: 1}, 2, 17, "y=MatMul(x,x1)"},
-		{"StridedMatMul of a transposed matrix", &ops.StridedMatMul{PermA: plain, PermB: swapped, PermY: plain, Alpha: 0.5}, 2, 17,
+		{"StridedMatMul", &blocked.StridedMatMul{PermA: plain, PermB: plain, PermY: plain, Alpha: 1}, 2, 17, "y=MatMul(x,x1)"},
+		{"StridedMatMul of a transposed matrix", &blocked.StridedMatMul{PermA: plain, PermB: swapped, PermY: plain, Alpha: 0.5}, 2, 17,
 			"y=com.microsoft.FusedMatMul(x,x1) alpha=0.5 transB=1"},
-		{"StridedMatMul with other permutations", &ops.StridedMatMul{PermA: []int{1, 0, 2}, PermB: []int{0, 1, 2}, PermY: []int{1, 0, 2}, Alpha: 1}, 2, 17,
+		{"StridedMatMul with other permutations", &blocked.StridedMatMul{PermA: []int{1, 0, 2}, PermB: []int{0, 1, 2}, PermY: []int{1, 0, 2}, Alpha: 1}, 2, 17,
 			"made_turned=Transpose(x) perm=[1 0 2]; made_product=MatMul(made_turned,x1); y=Transpose(made_product) perm=[1 0 2]"},
 		{"QLinearConv", &ops.QLinearConv{Window: window, Group: 1}, 2, 17, "y=QLinearConv(x,x1) group=1 kernel_shape=[3 3] pads=[1 1 1 1] strides=[2 2]"},
 		{"QLinearConv of another layout", &ops.QLinearConv{ChannelsLast: true}, 2, 17, ""},
 		{"QLinearMatMul", &ops.QLinearMatMul{}, 2, 17, "y=QLinearMatMul(x,x1)"},
-		{"QLinearAdd", &ops.QLinearAdd{}, 2, 17, "y=com.microsoft.QLinearAdd(x,x1)"},
-		{"QLinearMul", &ops.QLinearMul{}, 2, 17, "y=com.microsoft.QLinearMul(x,x1)"},
-		{"MatMulIntegerToFloat", &ops.MatMulIntegerToFloat{}, 2, 17, "y=com.microsoft.MatMulIntegerToFloat(x,x1)"},
-		{"an operator of the engine", &ops.ActivatedConv{}, 2, 17, ""},
+		{"QLinearAdd", &msft.QLinearAdd{}, 2, 17, "y=com.microsoft.QLinearAdd(x,x1)"},
+		{"QLinearMul", &msft.QLinearMul{}, 2, 17, "y=com.microsoft.QLinearMul(x,x1)"},
+		{"MatMulIntegerToFloat", &msft.MatMulIntegerToFloat{}, 2, 17, "y=com.microsoft.MatMulIntegerToFloat(x,x1)"},
+		{"an operator of the engine", &msft.ActivatedConv{}, 2, 17, ""},
 	} {
 		b, in := builder(c.opset), []string{"x"}
 		for i := 1; i < c.in; i++ {
@@ -231,7 +234,7 @@ func TestWritesMadeOperators(t *testing.T) {
 		g.Nodes[0].Op = c.op
 		r, err := export.Model(g, m)
 		if c.want == "" {
-			if e, ok := err.(*ops.UnsupportedError); !ok || e.Ops[0].Reason != "Sum: the operator is the engine's own and has no ONNX form" || e.Ops[0].First != "made" {
+			if e, ok := err.(*kit.UnsupportedError); !ok || e.Ops[0].Reason != "Sum: the operator is the engine's own and has no ONNX form" || e.Ops[0].First != "made" {
 				t.Errorf("%s: error %v", c.name, err)
 			}
 			continue
@@ -243,7 +246,7 @@ func TestWritesMadeOperators(t *testing.T) {
 		if got := text(r.Graph); got != c.want {
 			t.Errorf("%s:\n%s, want\n%s", c.name, got, c.want)
 		}
-		if v, ok := r.OpsetVersion(ops.DomainMicrosoft); ok != strings.Contains(c.want, "com.microsoft") || ok && v != 1 {
+		if v, ok := r.OpsetVersion(kit.DomainMicrosoft); ok != strings.Contains(c.want, "com.microsoft") || ok && v != 1 {
 			t.Errorf("%s: com.microsoft is imported as %d, %v", c.name, v, ok)
 		}
 	}
@@ -292,8 +295,8 @@ func TestWritesFoldedConstants(t *testing.T) {
 
 func TestRefusesEngineDomains(t *testing.T) {
 	for domain, want := range map[string]string{
-		ops.DomainInternal: "Relu: the operator is the engine's own and has no ONNX form",
-		ops.DomainNchwc:    "Relu: ONNX Runtime takes it on machines of one kind only",
+		kit.DomainInternal: "Relu: the operator is the engine's own and has no ONNX form",
+		kit.DomainNchwc:    "Relu: ONNX Runtime takes it on machines of one kind only",
 	} {
 		b := builder(17)
 		b.Node("Relu", []string{"x"}, []string{"m"})
@@ -304,7 +307,7 @@ func TestRefusesEngineDomains(t *testing.T) {
 			n.Source.Domain = domain
 		}
 		_, err := export.Model(g, m)
-		if e, ok := err.(*ops.UnsupportedError); !ok || len(e.Ops) != 1 || e.Ops[0].Reason != want || e.Ops[0].Nodes != 2 {
+		if e, ok := err.(*kit.UnsupportedError); !ok || len(e.Ops) != 1 || e.Ops[0].Reason != want || e.Ops[0].Nodes != 2 {
 			t.Errorf("%s: error %v, want %s", domain, err, want)
 		}
 	}

@@ -5,6 +5,9 @@ import (
 
 	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/internal/ops"
+	"github.com/onward-ml/onward/internal/ops/blocked"
+	"github.com/onward-ml/onward/internal/ops/kit"
+	"github.com/onward-ml/onward/internal/ops/msft"
 	"github.com/onward-ml/onward/onnx"
 	"github.com/onward-ml/onward/tensor"
 )
@@ -14,7 +17,7 @@ import (
 // (https://github.com/microsoft/onnxruntime/blob/main/docs/ContribOperators.md), or
 // several of ONNX.
 func (x *graphExport) made(n *ir.Node, in, out []string) bool {
-	const ms = ops.DomainMicrosoft
+	const ms = kit.DomainMicrosoft
 	opset := x.opsets[""]
 	emit := func(op, domain string, attrs onnx.Attrs) bool {
 		x.emit(op, domain, n.Name, in, out, attrs)
@@ -24,19 +27,19 @@ func (x *graphExport) made(n *ir.Node, in, out []string) bool {
 	case *ops.FusedConv:
 		attrs := convAttrs(op.Window, op.Group)
 		switch op.Act.Kind {
-		case ops.ActRelu:
+		case kit.ActRelu:
 			attrs["activation"] = "Relu"
-		case ops.ActClip:
+		case kit.ActClip:
 			attrs["activation"], attrs["activation_params"] = "Clip", []float32{op.Act.Lo, op.Act.Hi}
 		}
 		return emit("FusedConv", ms, attrs)
-	case *ops.ChannelAffine:
+	case *blocked.ChannelAffine:
 		if opset < 9 {
 			return false // BatchNormalization had other attributes
 		}
 		x.affine(n.Name, op, in[0], out)
 		return true
-	case *ops.ChannelShuffle:
+	case *blocked.ChannelShuffle:
 		x.shuffle(n, op, in[0], out)
 		return true
 	case *ops.Gelu:
@@ -49,14 +52,14 @@ func (x *graphExport) made(n *ir.Node, in, out []string) bool {
 			return emit("FastGelu", ms, nil)
 		}
 		return emit("Gelu", ms, nil)
-	case *ops.Silu:
+	case *blocked.Silu:
 		return emit("QuickGelu", ms, onnx.Attrs{"alpha": float32(1)})
 	case *ops.LayerNormalization:
 		if opset < 17 {
 			return false
 		}
 		return emit("LayerNormalization", "", onnx.Attrs{"axis": op.Axis, "epsilon": op.Epsilon})
-	case *ops.StridedMatMul:
+	case *blocked.StridedMatMul:
 		x.matMul(n, op, in, out)
 		return true
 	case *ops.QLinearConv:
@@ -66,36 +69,36 @@ func (x *graphExport) made(n *ir.Node, in, out []string) bool {
 		return emit("QLinearConv", "", convAttrs(op.Window, op.Group))
 	case *ops.QLinearMatMul:
 		return emit("QLinearMatMul", "", nil)
-	case *ops.QLinearAdd:
+	case *msft.QLinearAdd:
 		return emit("QLinearAdd", ms, nil)
-	case *ops.QLinearMul:
+	case *msft.QLinearMul:
 		return emit("QLinearMul", ms, nil)
-	case *ops.QLinearConcat:
+	case *msft.QLinearConcat:
 		return emit("QLinearConcat", ms, onnx.Attrs{"axis": op.Axis})
-	case *ops.QLinearGlobalAveragePool:
+	case *msft.QLinearGlobalAveragePool:
 		return emit("QLinearGlobalAveragePool", ms, onnx.Attrs{"channels_last": op.ChannelsLast})
-	case *ops.QLinearAveragePool:
+	case *msft.QLinearAveragePool:
 		if op.Dilations != nil {
 			return false
 		}
 		attrs := windowAttrs(op.Window)
 		attrs["ceil_mode"], attrs["count_include_pad"], attrs["channels_last"] = op.Ceil, op.CountIncludePad, op.ChannelsLast
 		return emit("QLinearAveragePool", ms, attrs)
-	case *ops.MatMulIntegerToFloat:
+	case *msft.MatMulIntegerToFloat:
 		return emit("MatMulIntegerToFloat", ms, nil)
-	case *ops.QGemm:
+	case *msft.QGemm:
 		return emit("QGemm", ms, onnx.Attrs{"alpha": op.Alpha, "transA": op.TransA, "transB": op.TransB})
 	}
 	return false
 }
 
-func convAttrs(w ops.Window, group int) onnx.Attrs {
+func convAttrs(w kit.Window, group int) onnx.Attrs {
 	a := windowAttrs(w)
 	a["group"] = group
 	return a
 }
 
-func windowAttrs(w ops.Window) onnx.Attrs {
+func windowAttrs(w kit.Window) onnx.Attrs {
 	a := onnx.Attrs{}
 	if w.AutoPad != "" && w.AutoPad != "NOTSET" {
 		a["auto_pad"] = w.AutoPad
@@ -110,7 +113,7 @@ func windowAttrs(w ops.Window) onnx.Attrs {
 
 // affine writes a function per channel as a BatchNormalization of mean 0 and
 // variance 1, and its activation behind it.
-func (x *graphExport) affine(name string, op *ops.ChannelAffine, in string, out []string) {
+func (x *graphExport) affine(name string, op *blocked.ChannelAffine, in string, out []string) {
 	c := len(op.Scale)
 	vector := func(wish string, fill func(i int) float32) string {
 		data := make([]float32, c)
@@ -123,14 +126,14 @@ func (x *graphExport) affine(name string, op *ops.ChannelAffine, in string, out 
 		vector(name+"_scale", func(i int) float32 { return op.Scale[i] }), vector(name+"_shift", func(i int) float32 { return op.Shift[i] }),
 		vector(name+"_mean", func(int) float32 { return 0 }), vector(name+"_variance", func(int) float32 { return 1 })}
 	y := out
-	if op.Act.Kind != ops.ActNone {
+	if op.Act.Kind != kit.ActNone {
 		y = []string{x.fresh(name + "_affine")}
 	}
 	x.emit("BatchNormalization", "", name, params, y, onnx.Attrs{"epsilon": float32(0)})
 	switch op.Act.Kind {
-	case ops.ActRelu:
+	case kit.ActRelu:
 		x.emit("Relu", "", "", y, out, nil)
-	case ops.ActClip:
+	case kit.ActClip:
 		if x.opsets[""] < 11 {
 			x.emit("Clip", "", "", y, out, onnx.Attrs{"min": op.Act.Lo, "max": op.Act.Hi})
 			return
@@ -140,7 +143,7 @@ func (x *graphExport) affine(name string, op *ops.ChannelAffine, in string, out 
 }
 
 // shuffle writes a shuffle of channels as the moves that it is.
-func (x *graphExport) shuffle(n *ir.Node, op *ops.ChannelShuffle, in string, out []string) {
+func (x *graphExport) shuffle(n *ir.Node, op *blocked.ChannelShuffle, in string, out []string) {
 	channels, _ := x.g.Values[n.In[0]].Type.Shape[1].Value()
 	split, turned, shape := x.fresh(n.Name+"_groups"), x.fresh(n.Name+"_turned"), x.fresh(n.Name+"_shape")
 	groups := tensor.Must(tensor.New([]int64{0, int64(op.Groups), int64(channels / op.Groups), -1}, 4))
@@ -152,7 +155,7 @@ func (x *graphExport) shuffle(n *ir.Node, op *ops.ChannelShuffle, in string, out
 
 // matMul writes a product of transposed matrices as a FusedMatMul, which swaps the
 // last two axes itself; other permutations stay nodes.
-func (x *graphExport) matMul(n *ir.Node, op *ops.StridedMatMul, in, out []string) {
+func (x *graphExport) matMul(n *ir.Node, op *blocked.StridedMatMul, in, out []string) {
 	rank := len(op.PermA)
 	plain := make([]int, rank)
 	for i := range plain {
@@ -184,7 +187,7 @@ func (x *graphExport) matMul(n *ir.Node, op *ops.StridedMatMul, in, out []string
 	if len(attrs) == 0 {
 		x.emit("MatMul", "", n.Name, []string{a, b}, y, nil)
 	} else {
-		x.emit("FusedMatMul", ops.DomainMicrosoft, n.Name, []string{a, b}, y, attrs)
+		x.emit("FusedMatMul", kit.DomainMicrosoft, n.Name, []string{a, b}, y, attrs)
 	}
 	if !slices.Equal(op.PermY, plain) {
 		x.emit("Transpose", "", "", y, out, onnx.Attrs{"perm": op.PermY})

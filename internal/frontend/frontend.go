@@ -11,7 +11,8 @@ import (
 	"slices"
 
 	"github.com/onward-ml/onward/internal/ir"
-	"github.com/onward-ml/onward/internal/ops"
+	_ "github.com/onward-ml/onward/internal/ops/all" // fills the registry
+	"github.com/onward-ml/onward/internal/ops/kit"
 	"github.com/onward-ml/onward/onnx"
 	"github.com/onward-ml/onward/tensor"
 )
@@ -31,7 +32,7 @@ type Options struct {
 	Limits
 	// Custom finds operators that take precedence over those that there are; nil
 	// where there is none. It may be nil.
-	Custom func(domain, opType string, opset int) *ops.Def
+	Custom func(domain, opType string, opset int) *kit.Def
 	// Initializers replace those of the main graph, by name.
 	Initializers map[string]tensor.Value
 	// Release lets go of the model's raw data as it is taken over, so that weights never
@@ -55,7 +56,7 @@ func (l Limits) OrDefault() Limits {
 // Convert makes the typed graph of a model: every value has an element type,
 // every node an operator of the engine.
 func Convert(m *onnx.Model, opts Options) (*ir.Graph, error) {
-	b := &builder{model: m, opts: opts, limits: opts.Limits.OrDefault(), funcs: map[funcKey]*onnx.Function{}, unsupported: map[string]*ops.Unsupported{}}
+	b := &builder{model: m, opts: opts, limits: opts.Limits.OrDefault(), funcs: map[funcKey]*onnx.Function{}, unsupported: map[string]*kit.Unsupported{}}
 	count, err := m.CountNodes(b.limits.MaxDepth)
 	if err != nil {
 		return nil, err
@@ -65,9 +66,9 @@ func Convert(m *onnx.Model, opts Options) (*ir.Graph, error) {
 		return nil, err
 	}
 	for _, f := range m.Functions {
-		k := funcKey{ops.NormalDomain(f.Domain), f.Name, f.Overload}
+		k := funcKey{kit.NormalDomain(f.Domain), f.Name, f.Overload}
 		if b.funcs[k] != nil {
-			return nil, fmt.Errorf("function %s is defined twice", ops.QualifiedName(f.Domain, f.Name))
+			return nil, fmt.Errorf("function %s is defined twice", kit.QualifiedName(f.Domain, f.Name))
 		}
 		b.funcs[k] = f
 	}
@@ -87,12 +88,12 @@ func Convert(m *onnx.Model, opts Options) (*ir.Graph, error) {
 	return g, nil
 }
 
-// CheckOperators returns an [ops.UnsupportedError] when a model uses operators that
+// CheckOperators returns an [kit.UnsupportedError] when a model uses operators that
 // Onward does not have at the versions that the model imports.
 //
 // custom is that of [Options].
-func CheckOperators(m *onnx.Model, custom func(domain, opType string, opset int) *ops.Def) error {
-	b := &builder{model: m, opts: Options{Custom: custom}, limits: Limits{}.OrDefault(), unsupported: map[string]*ops.Unsupported{}}
+func CheckOperators(m *onnx.Model, custom func(domain, opType string, opset int) *kit.Def) error {
+	b := &builder{model: m, opts: Options{Custom: custom}, limits: Limits{}.OrDefault(), unsupported: map[string]*kit.Unsupported{}}
 	if _, err := m.CountNodes(b.limits.MaxDepth); err != nil {
 		return err
 	}
@@ -102,12 +103,12 @@ func CheckOperators(m *onnx.Model, custom func(domain, opType string, opset int)
 	}
 	local := map[funcKey]bool{}
 	for _, f := range m.Functions {
-		local[funcKey{ops.NormalDomain(f.Domain), f.Name, f.Overload}] = true
+		local[funcKey{kit.NormalDomain(f.Domain), f.Name, f.Overload}] = true
 	}
 	var walk func(nodes []*onnx.Node, imports map[string]int)
 	walk = func(nodes []*onnx.Node, imports map[string]int) {
 		for _, n := range nodes {
-			if !local[funcKey{ops.NormalDomain(n.Domain), n.OpType, n.Overload}] {
+			if !local[funcKey{kit.NormalDomain(n.Domain), n.OpType, n.Overload}] {
 				b.operator(n, imports)
 			}
 			for _, a := range n.Attributes {
@@ -135,7 +136,7 @@ func (b *builder) missing() error {
 	if len(b.unsupported) == 0 {
 		return nil
 	}
-	e := &ops.UnsupportedError{}
+	e := &kit.UnsupportedError{}
 	for _, k := range slices.Sorted(maps.Keys(b.unsupported)) {
 		e.Ops = append(e.Ops, *b.unsupported[k])
 	}
@@ -150,11 +151,11 @@ func opsets(imports []onnx.OperatorSetID, irVersion int64) (map[string]int, erro
 		r[""] = 1
 	}
 	for _, im := range imports {
-		d := ops.NormalDomain(im.Domain)
+		d := kit.NormalDomain(im.Domain)
 		if im.Version < 1 || im.Version > math.MaxInt32 {
 			return nil, fmt.Errorf("the model imports opset %d of domain %q, which does not exist", im.Version, domainName(d))
 		}
-		if top, ok := ops.MaxOpset[d]; ok && int(im.Version) > top {
+		if top, ok := kit.MaxOpset[d]; ok && int(im.Version) > top {
 			return nil, fmt.Errorf("the model imports opset %d of domain %q; the newest supported one is %d", im.Version, domainName(d), top)
 		}
 		r[d] = int(im.Version)
@@ -181,8 +182,8 @@ type builder struct {
 	scopes      onnx.Scopes
 	nodes       int
 	maxNodes    int
-	unsupported map[string]*ops.Unsupported
-	block       int // of the operators of ops.DomainNchwc, 0: unknown
+	unsupported map[string]*kit.Unsupported
+	block       int // of the operators of kit.DomainNchwc, 0: unknown
 }
 
 // scope is where names are looked up: a graph, or the body of a function that is

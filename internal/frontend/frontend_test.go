@@ -8,7 +8,7 @@ import (
 
 	"github.com/onward-ml/onward/internal/frontend"
 	"github.com/onward-ml/onward/internal/ir"
-	"github.com/onward-ml/onward/internal/ops"
+	"github.com/onward-ml/onward/internal/ops/kit"
 	"github.com/onward-ml/onward/onnx"
 	"github.com/onward-ml/onward/tensor"
 )
@@ -144,7 +144,7 @@ func TestConvertImports(t *testing.T) {
 	other := node("Relu", "x", "y")
 	other.Domain = "com.example"
 	gelu := node("Gelu", "x", "y")
-	gelu.Domain = ops.DomainMicrosoft
+	gelu.Domain = kit.DomainMicrosoft
 	for _, c := range []struct {
 		name    string
 		ir      int64
@@ -173,24 +173,24 @@ func TestUnsupportedOperators(t *testing.T) {
 	named.Name = "first"
 	branch := graph("", "d", node("Trilu", "x", "d"))
 	m := model(13, graph("x c", "b", named, node("Nothing", "a", "b"), node("If", "c", "e", graphAttr("then_branch", branch), graphAttr("else_branch", branch))))
-	want := []ops.Unsupported{
+	want := []kit.Unsupported{
 		{OpType: "Nothing", Opset: 13, Nodes: 2, First: "first", Reason: "operator Nothing is not implemented"},
 		{OpType: "Trilu", Opset: 13, Nodes: 2, First: "d", Reason: "operator Trilu exists from opset 14 on, the model imports opset 13"},
 	}
 	_, converted := frontend.Convert(m, frontend.Options{})
 	for name, err := range map[string]error{"Convert": converted, "CheckOperators": frontend.CheckOperators(m, nil)} {
-		e, ok := err.(*ops.UnsupportedError)
+		e, ok := err.(*kit.UnsupportedError)
 		if !ok || !slices.Equal(e.Ops, want) {
 			t.Errorf("%s: error %v, want %v", name, err, want)
 		}
 	}
 
 	// An own operator takes the place of one that is missing, and of one that is there.
-	relu, err := ops.Lookup("", "Relu", 13)
+	relu, err := kit.Lookup("", "Relu", 13)
 	if err != nil {
 		t.Fatal(err)
 	}
-	custom := func(domain, opType string, opset int) *ops.Def {
+	custom := func(domain, opType string, opset int) *kit.Def {
 		if opType == "Nothing" || opType == "Tanh" {
 			return relu
 		}

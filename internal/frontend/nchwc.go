@@ -5,13 +5,14 @@ import (
 	"slices"
 
 	"github.com/onward-ml/onward/internal/ir"
-	"github.com/onward-ml/onward/internal/ops"
+	"github.com/onward-ml/onward/internal/ops/kit"
+	"github.com/onward-ml/onward/internal/ops/nchwc"
 	"github.com/onward-ml/onward/onnx"
 	"github.com/onward-ml/onward/tensor"
 )
 
 // blockEvidence collects what a model tells about the size of the blocks, 8 or 16, in
-// which the operators of [ops.DomainNchwc] hold their channels. ONNX Runtime takes
+// which the operators of [kit.DomainNchwc] hold their channels. ONNX Runtime takes
 // that of the machine on which it optimizes and does not write it down, but numbers
 // of channels that were rounded up, or were not, give it away.
 type blockEvidence struct {
@@ -24,7 +25,7 @@ func nchwcBlock(m *onnx.Model) (int, error) {
 	e.graph(m.Graph, 0)
 	switch {
 	case e.of[0] != "" && e.of[1] != "":
-		return 0, fmt.Errorf("node %q of domain %s has channels in blocks of 8, node %q in blocks of 16", e.of[0], ops.DomainNchwc, e.of[1])
+		return 0, fmt.Errorf("node %q of domain %s has channels in blocks of 8, node %q in blocks of 16", e.of[0], kit.DomainNchwc, e.of[1])
 	case e.of[0] != "":
 		return 8, nil
 	case e.of[1] != "":
@@ -84,7 +85,7 @@ func (e *blockEvidence) graph(g *onnx.Graph, depth int) {
 				e.of[size/16] = name
 			}
 		}
-		if n.Domain != ops.DomainNchwc {
+		if n.Domain != kit.DomainNchwc {
 			switch {
 			case n.Domain != "" && n.Domain != "ai.onnx":
 			case slices.Contains(keepsChannels, n.OpType):
@@ -145,10 +146,10 @@ func attribute(n *onnx.Node, name string) int64 {
 	return 0
 }
 
-// unblock gives a convolution of [ops.DomainNchwc] its constant filter in the plain
+// unblock gives a convolution of [kit.DomainNchwc] its constant filter in the plain
 // layout.
 func (s *scope) unblock(n *ir.Node) error {
-	conv, ok := n.Op.(*ops.NchwcConv)
+	conv, ok := n.Op.(*nchwc.Conv)
 	if !ok || len(n.In) < 2 || n.In[1] == ir.None {
 		return nil
 	}
@@ -158,7 +159,7 @@ func (s *scope) unblock(n *ir.Node) error {
 		return nil
 	}
 	data := make([]float32, w.Len())
-	if err := ops.UnblockFilter(data, w, conv.Block); err != nil {
+	if err := nchwc.UnblockFilter(data, w, conv.Block); err != nil {
 		return err
 	}
 	t, err := tensor.New(data, w.Shape()...)

@@ -5,7 +5,9 @@ import (
 	"testing"
 
 	"github.com/onward-ml/onward/internal/frontend"
-	"github.com/onward-ml/onward/internal/ops"
+	"github.com/onward-ml/onward/internal/ops/kit"
+	"github.com/onward-ml/onward/internal/ops/msft"
+	"github.com/onward-ml/onward/internal/ops/nchwc"
 	"github.com/onward-ml/onward/onnx"
 	"github.com/onward-ml/onward/tensor"
 )
@@ -40,26 +42,26 @@ type conv struct {
 // nchwcModel makes a chain of convolutions behind a ReorderInput, where reorder says
 // so, and a ReorderOutput before the output.
 func nchwcModel(block, in, channels int, reorder bool, chain ...conv) *onnx.Model {
-	b := onnx.NewModel("blocks").Opset("", 17).Opset(ops.DomainNchwc, 1)
+	b := onnx.NewModel("blocks").Opset("", 17).Opset(kit.DomainNchwc, 1)
 	b.Input("x", onnx.Float, 1, in, 4, 4)
 	x := "x"
 	if reorder {
-		b.Node("ReorderInput", []string{x}, []string{"r"}).Domain(ops.DomainNchwc)
+		b.Node("ReorderInput", []string{x}, []string{"r"}).Domain(kit.DomainNchwc)
 		x = "r"
 	}
 	for i, c := range chain {
 		w, y := "w"+string(rune('0'+i)), "y"+string(rune('0'+i))
 		b.Initializer(w, filter(block, c.m, c.c, 1, 2))
-		b.Node("Conv", []string{x, w}, []string{y}, onnx.Attrs{"group": c.groups}).Domain(ops.DomainNchwc)
+		b.Node("Conv", []string{x, w}, []string{y}, onnx.Attrs{"group": c.groups}).Domain(kit.DomainNchwc)
 		x = y
 	}
-	b.Node("ReorderOutput", []string{x}, []string{"y"}, onnx.Attrs{"channels": channels}).Domain(ops.DomainNchwc)
+	b.Node("ReorderOutput", []string{x}, []string{"y"}, onnx.Attrs{"channels": channels}).Domain(kit.DomainNchwc)
 	b.Output("y", onnx.Float)
 	return b.Must()
 }
 
 func TestBlocksOfNchwcModels(t *testing.T) {
-	machine := ops.MachineBlock()
+	machine := nchwc.MachineBlock()
 	for _, c := range []struct {
 		name         string
 		block        int // of the filters
@@ -92,7 +94,7 @@ func TestBlocksOfNchwcModels(t *testing.T) {
 			}
 			filters := 0
 			for _, n := range g.Nodes {
-				if _, ok := n.Op.(*ops.ActivatedConv); !ok {
+				if _, ok := n.Op.(*msft.ActivatedConv); !ok {
 					continue
 				}
 				filters++

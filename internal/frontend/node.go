@@ -6,7 +6,7 @@ import (
 	"slices"
 
 	"github.com/onward-ml/onward/internal/ir"
-	"github.com/onward-ml/onward/internal/ops"
+	"github.com/onward-ml/onward/internal/ops/kit"
 	"github.com/onward-ml/onward/onnx"
 	"github.com/onward-ml/onward/tensor"
 )
@@ -17,7 +17,7 @@ func (s *scope) node(n *onnx.Node) error {
 	if b.nodes++; b.nodes > b.maxNodes {
 		return fmt.Errorf("the model has more than %d nodes when its functions are inlined", b.maxNodes)
 	}
-	domain := ops.NormalDomain(n.Domain)
+	domain := kit.NormalDomain(n.Domain)
 	if f := b.funcs[funcKey{domain, n.OpType, n.Overload}]; f != nil {
 		return s.call(n, f)
 	}
@@ -38,13 +38,13 @@ func (s *scope) node(n *onnx.Node) error {
 		if label == "" && len(n.Outputs) > 0 {
 			label = n.OpType + " -> " + n.Outputs[0]
 		}
-		return fmt.Errorf("node %q (%s, opset %d): %w", label, ops.QualifiedName(domain, n.OpType), opset, err)
+		return fmt.Errorf("node %q (%s, opset %d): %w", label, kit.QualifiedName(domain, n.OpType), opset, err)
 	}
 	values, err := s.attributes(n, node)
 	if err != nil {
 		return fail(err)
 	}
-	a := ops.NewAttrs(n.OpType, values, len(n.Inputs), len(n.Outputs))
+	a := kit.NewAttrs(n.OpType, values, len(n.Inputs), len(n.Outputs))
 	a.Block = b.block
 	op, err := def.Build(a, opset)
 	if aerr := a.Err(); aerr != nil {
@@ -77,26 +77,26 @@ func (s *scope) node(n *onnx.Node) error {
 }
 
 // operator finds a node's operator, or records that there is none.
-func (b *builder) operator(n *onnx.Node, imports map[string]int) (*ops.Def, int) {
-	domain := ops.NormalDomain(n.Domain)
+func (b *builder) operator(n *onnx.Node, imports map[string]int) (*kit.Def, int) {
+	domain := kit.NormalDomain(n.Domain)
 	opset, ok := imports[domain]
 	var err error
 	if !ok {
 		// ONNX Runtime's own domain is often used without being imported, and
 		// gradients use the engine's.
-		if domain != ops.DomainMicrosoft && domain != ops.DomainInternal {
-			err = fmt.Errorf("operator %s is of domain %q, which the model does not import", ops.QualifiedName(domain, n.OpType), domainName(domain))
+		if domain != kit.DomainMicrosoft && domain != kit.DomainInternal {
+			err = fmt.Errorf("operator %s is of domain %q, which the model does not import", kit.QualifiedName(domain, n.OpType), domainName(domain))
 		}
 		opset = 1
 	}
-	var def *ops.Def
+	var def *kit.Def
 	if b.opts.Custom != nil {
 		if def := b.opts.Custom(domain, n.OpType, opset); def != nil && err == nil {
 			return def, opset
 		}
 	}
 	if err == nil {
-		def, err = ops.Lookup(domain, n.OpType, opset)
+		def, err = kit.Lookup(domain, n.OpType, opset)
 	}
 	if err == nil {
 		return def, opset
@@ -104,7 +104,7 @@ func (b *builder) operator(n *onnx.Node, imports map[string]int) (*ops.Def, int)
 	k := domain + "\x00" + n.OpType
 	u := b.unsupported[k]
 	if u == nil {
-		u = &ops.Unsupported{Domain: domain, OpType: n.OpType, Opset: opset, First: n.Name, Reason: err.Error()}
+		u = &kit.Unsupported{Domain: domain, OpType: n.OpType, Opset: opset, First: n.Name, Reason: err.Error()}
 		if u.First == "" && len(n.Outputs) > 0 {
 			u.First = n.Outputs[0]
 		}
@@ -149,8 +149,8 @@ func (s *scope) outputs(n *onnx.Node, node *ir.Node) error {
 
 // call inlines a model-local function.
 func (s *scope) call(n *onnx.Node, f *onnx.Function) error {
-	k := funcKey{ops.NormalDomain(f.Domain), f.Name, f.Overload}
-	name := ops.QualifiedName(f.Domain, f.Name)
+	k := funcKey{kit.NormalDomain(f.Domain), f.Name, f.Overload}
+	name := kit.QualifiedName(f.Domain, f.Name)
 	if slices.Contains(s.calls, k) {
 		return fmt.Errorf("function %s calls itself", name)
 	}
@@ -299,7 +299,7 @@ func (s *scope) attribute(a *onnx.Attribute, node *ir.Node) (any, error) {
 		}
 		return s.subgraph(a.G, node)
 	case onnx.AttrGraphs:
-		r := make([]ops.GraphRef, len(a.Graphs))
+		r := make([]kit.GraphRef, len(a.Graphs))
 		for i, g := range a.Graphs {
 			ref, err := s.subgraph(g, node)
 			if err != nil {
@@ -312,7 +312,7 @@ func (s *scope) attribute(a *onnx.Attribute, node *ir.Node) (any, error) {
 	return nil, fmt.Errorf("attribute type %d is not supported", a.Type)
 }
 
-func (s *scope) subgraph(og *onnx.Graph, node *ir.Node) (ops.GraphRef, error) {
+func (s *scope) subgraph(og *onnx.Graph, node *ir.Node) (kit.GraphRef, error) {
 	if len(node.Graphs) >= math.MaxInt16 {
 		return 0, fmt.Errorf("too many subgraphs")
 	}
@@ -321,5 +321,5 @@ func (s *scope) subgraph(og *onnx.Graph, node *ir.Node) (ops.GraphRef, error) {
 		return 0, err
 	}
 	node.Graphs = append(node.Graphs, g)
-	return ops.GraphRef(len(node.Graphs) - 1), nil
+	return kit.GraphRef(len(node.Graphs) - 1), nil
 }

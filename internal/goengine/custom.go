@@ -8,7 +8,7 @@ import (
 
 	"github.com/onward-ml/onward/driver"
 	"github.com/onward-ml/onward/internal/ir"
-	"github.com/onward-ml/onward/internal/ops"
+	"github.com/onward-ml/onward/internal/ops/kit"
 	"github.com/onward-ml/onward/tensor"
 )
 
@@ -19,7 +19,7 @@ type checked struct {
 }
 
 // customDefs makes what the frontend looks operators up in; nil for none.
-func customDefs(list []driver.CustomOperator) (func(domain, opType string, opset int) *ops.Def, error) {
+func customDefs(list []driver.CustomOperator) (func(domain, opType string, opset int) *kit.Def, error) {
 	if len(list) == 0 {
 		return nil, nil
 	}
@@ -30,15 +30,15 @@ func customDefs(list []driver.CustomOperator) (func(domain, opType string, opset
 		if err != nil {
 			return nil, err
 		}
-		k := key{ops.NormalDomain(o.Domain), o.Name}
+		k := key{kit.NormalDomain(o.Domain), o.Name}
 		for _, d := range defs[k] {
 			if d.Since == c.Since {
-				return nil, driver.Errorf(driver.InvalidArgument, "custom operator %s of version %d is registered twice", ops.QualifiedName(o.Domain, o.Name), c.Since)
+				return nil, driver.Errorf(driver.InvalidArgument, "custom operator %s of version %d is registered twice", kit.QualifiedName(o.Domain, o.Name), c.Since)
 			}
 		}
 		defs[k] = append(defs[k], c)
 	}
-	return func(domain, opType string, opset int) *ops.Def {
+	return func(domain, opType string, opset int) *kit.Def {
 		var best *checked
 		for _, c := range defs[key{domain, opType}] {
 			if c.Since <= opset && (best == nil || c.Since > best.Since) {
@@ -48,13 +48,13 @@ func customDefs(list []driver.CustomOperator) (func(domain, opType string, opset
 		if best == nil {
 			return nil
 		}
-		return ops.NewDef(domain, opType, best.sig, best.build)
+		return kit.NewDef(domain, opType, best.sig, best.build)
 	}, nil
 }
 
 // check parses the declaration of a custom operator.
 func check(o driver.CustomOperator) (*checked, error) {
-	name := ops.QualifiedName(o.Domain, o.Name)
+	name := kit.QualifiedName(o.Domain, o.Name)
 	if o.Name == "" || o.Run == nil {
 		return nil, driver.Errorf(driver.InvalidArgument, "custom operator %q needs a name and a function Run", name)
 	}
@@ -82,7 +82,7 @@ func check(o driver.CustomOperator) (*checked, error) {
 	return &checked{CustomOperator: o, sig: sig}, nil
 }
 
-func (c *checked) build(a *ops.Attrs, opset int) (ops.Operator, error) {
+func (c *checked) build(a *kit.Attrs, opset int) (kit.Operator, error) {
 	attrs := maps.Clone(a.All())
 	for name, v := range attrs {
 		switch v.(type) {

@@ -8,7 +8,7 @@ import (
 	"github.com/onward-ml/onward/driver"
 	"github.com/onward-ml/onward/internal/frontend"
 	"github.com/onward-ml/onward/internal/ir"
-	"github.com/onward-ml/onward/internal/ops"
+	"github.com/onward-ml/onward/internal/ops/kit"
 	"github.com/onward-ml/onward/onnx"
 	"github.com/onward-ml/onward/tensor"
 )
@@ -23,9 +23,9 @@ func CustomKernels(m *onnx.Model, opts *driver.Options) (*onnx.Model, []driver.C
 	if m == nil || m.Graph == nil {
 		return nil, nil, driver.Errorf(driver.NoModel, "there is no model")
 	}
-	b := &renamer{find: find, opsets: map[string]int{}, defs: map[string]*ops.Def{}}
+	b := &renamer{find: find, opsets: map[string]int{}, defs: map[string]*kit.Def{}}
 	for _, o := range m.OpsetImports {
-		b.opsets[ops.NormalDomain(o.Domain)] = int(min(o.Version, 1<<30))
+		b.opsets[kit.NormalDomain(o.Domain)] = int(min(o.Version, 1<<30))
 	}
 	for _, f := range m.Functions {
 		if f != nil && slices.ContainsFunc(f.Nodes, b.isCustom) {
@@ -38,7 +38,7 @@ func CustomKernels(m *onnx.Model, opts *driver.Options) (*onnx.Model, []driver.C
 	}
 	r.OpsetImports = append(slices.Clone(m.OpsetImports), onnx.OperatorSetID{Domain: driver.CustomDomain, Version: 1})
 	g, err := convert(&r, frontend.Options{Limits: frontendLimits(opts.Limits), Initializers: initializers(opts),
-		Custom: func(domain, opType string, _ int) *ops.Def {
+		Custom: func(domain, opType string, _ int) *kit.Def {
 			if domain != driver.CustomDomain {
 				return nil
 			}
@@ -65,13 +65,13 @@ func CustomKernels(m *onnx.Model, opts *driver.Options) (*onnx.Model, []driver.C
 
 // renamer renames the nodes with custom operators.
 type renamer struct {
-	find   func(domain, opType string, opset int) *ops.Def
+	find   func(domain, opType string, opset int) *kit.Def
 	opsets map[string]int
-	defs   map[string]*ops.Def // by the new name
+	defs   map[string]*kit.Def // by the new name
 }
 
-func (b *renamer) def(n *onnx.Node) *ops.Def {
-	d := ops.NormalDomain(n.Domain)
+func (b *renamer) def(n *onnx.Node) *kit.Def {
+	d := kit.NormalDomain(n.Domain)
 	opset, ok := b.opsets[d]
 	if !ok {
 		return nil

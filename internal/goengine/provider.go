@@ -16,7 +16,7 @@ import (
 	"github.com/onward-ml/onward/internal/exec"
 	"github.com/onward-ml/onward/internal/frontend"
 	"github.com/onward-ml/onward/internal/ir"
-	"github.com/onward-ml/onward/internal/ops"
+	"github.com/onward-ml/onward/internal/ops/kit"
 	"github.com/onward-ml/onward/internal/optimize"
 	"github.com/onward-ml/onward/onnx"
 	"github.com/onward-ml/onward/tensor"
@@ -155,7 +155,7 @@ func convert(m *onnx.Model, opts frontend.Options) (*ir.Graph, error) {
 
 // status gives the error of a model with unsupported operators its status code.
 func status(err error) error {
-	var unsupported *ops.UnsupportedError
+	var unsupported *kit.UnsupportedError
 	if errors.As(err, &unsupported) {
 		return &driver.StatusError{Code: driver.NotImplemented, Message: err.Error(), Err: err}
 	}

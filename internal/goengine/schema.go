@@ -2,7 +2,7 @@ package goengine
 
 import (
 	"github.com/onward-ml/onward/internal/frontend"
-	"github.com/onward-ml/onward/internal/ops"
+	"github.com/onward-ml/onward/internal/ops/kit"
 	"github.com/onward-ml/onward/onnx"
 )
 
@@ -10,7 +10,7 @@ import (
 // domain. Attributes are not included: opening a session checks them.
 func OperatorSchema(domain, opType string, opset int64) (onnx.Schema, bool) {
 	const newest = 1 << 20
-	def, err := ops.Lookup(domain, opType, int(min(opset, newest)))
+	def, err := kit.Lookup(domain, opType, int(min(opset, newest)))
 	if err != nil {
 		return onnx.Schema{}, false
 	}
@@ -28,7 +28,7 @@ func OperatorSchema(domain, opType string, opset int64) (onnx.Schema, bool) {
 // MaxOpset returns the newest version of an operator domain that is implemented,
 // and whether the domain is known at all.
 func MaxOpset(domain string) (int, bool) {
-	v, ok := ops.MaxOpset[ops.NormalDomain(domain)]
+	v, ok := kit.MaxOpset[kit.NormalDomain(domain)]
 	return v, ok
 }
 

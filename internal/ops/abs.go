@@ -5,25 +5,26 @@ import (
 
 	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/internal/kernels/vec"
+	"github.com/onward-ml/onward/internal/ops/kit"
 )
 
 // Abs computes the absolute value of each element; the least integer of a type
 // stays as it is, for want of a positive counterpart
 // (https://onnx.ai/onnx/operators/onnx__Abs.html).
-type Abs struct{ sameTypeAndShape }
+type Abs struct{ kit.SameTypeAndShape }
 
-var _ = register(Def{Name: "Abs", Since: []int{1, 6, 13}, In: "X:T", Out: "Y:T", Types: Types{"T": "@number"},
-	Build: withoutAttrs(&Abs{})})
+var _ = kit.Register(kit.Def{Name: "Abs", Since: []int{1, 6, 13}, In: "X:T", Out: "Y:T", Types: kit.Types{"T": "@number"},
+	Build: kit.WithoutAttrs(&Abs{})})
 
-var absLoops = loopsOf(
-	loop1(absSigned[int8]), loop1(absSigned[int16]), loop1(absSigned[int32]), loop1(absSigned[int64]),
-	loop1(copyLoop[uint8]), loop1(copyLoop[uint16]), loop1(copyLoop[uint32]), loop1(copyLoop[uint64]),
-	withUnary(loop1(absFloat[float32]), vec.AbsF32), loop1(absFloat[float64]))
+var absLoops = kit.LoopsOf(
+	kit.Loop1(absSigned[int8]), kit.Loop1(absSigned[int16]), kit.Loop1(absSigned[int32]), kit.Loop1(absSigned[int64]),
+	kit.Loop1(copyLoop[uint8]), kit.Loop1(copyLoop[uint16]), kit.Loop1(copyLoop[uint32]), kit.Loop1(copyLoop[uint64]),
+	kit.WithUnary(kit.Loop1(absFloat[float32]), vec.AbsF32), kit.Loop1(absFloat[float64]))
 
 // Run implements [ir.Operator].
-func (*Abs) Run(c *ir.Call) error { return mapTable(c, absLoops, grainCheap) }
+func (*Abs) Run(c *ir.Call) error { return kit.MapTable(c, absLoops, kit.GrainCheap) }
 
-func absSigned[T signedNumber](dst, src []T) {
+func absSigned[T kit.SignedNumber](dst, src []T) {
 	dst = dst[:len(src)]
 	for i, x := range src {
 		if x < 0 {
@@ -33,11 +34,11 @@ func absSigned[T signedNumber](dst, src []T) {
 	}
 }
 
-func absFloat[T floatNumber](dst, src []T) {
+func absFloat[T kit.FloatNumber](dst, src []T) {
 	dst = dst[:len(src)]
 	for i, x := range src {
 		dst[i] = T(math.Abs(float64(x)))
 	}
 }
 
-func copyLoop[T realNumber](dst, src []T) { copy(dst, src) }
+func copyLoop[T kit.RealNumber](dst, src []T) { copy(dst, src) }

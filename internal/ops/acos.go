@@ -5,21 +5,22 @@ import (
 
 	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/internal/kernels/vec"
+	"github.com/onward-ml/onward/internal/ops/kit"
 )
 
 // Acos computes the arc cosine of each element, in radians
 // (https://onnx.ai/onnx/operators/onnx__Acos.html).
-type Acos struct{ sameTypeAndShape }
+type Acos struct{ kit.SameTypeAndShape }
 
-var _ = register(Def{Name: "Acos", Since: []int{7, 22}, In: "input:T", Out: "output:T", Types: Types{"T": "@float"},
-	Build: withoutAttrs(&Acos{})})
+var _ = kit.Register(kit.Def{Name: "Acos", Since: []int{7, 22}, In: "input:T", Out: "output:T", Types: kit.Types{"T": "@float"},
+	Build: kit.WithoutAttrs(&Acos{})})
 
-var acosLoops = floatLoops(acosLoop[float32], acosLoop[float64], vec.AcosF32)
+var acosLoops = kit.FloatLoops(acosLoop[float32], acosLoop[float64], vec.AcosF32)
 
 // Run implements [ir.Operator].
-func (*Acos) Run(c *ir.Call) error { return mapTable(c, acosLoops, grainCostly) }
+func (*Acos) Run(c *ir.Call) error { return kit.MapTable(c, acosLoops, kit.GrainCostly) }
 
-func acosLoop[T floatNumber](dst, src []T) {
+func acosLoop[T kit.FloatNumber](dst, src []T) {
 	dst = dst[:len(src)]
 	for i, x := range src {
 		dst[i] = T(math.Acos(float64(x)))

@@ -5,21 +5,22 @@ import (
 
 	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/internal/kernels/vec"
+	"github.com/onward-ml/onward/internal/ops/kit"
 )
 
 // Acosh computes the inverse hyperbolic cosine of each element
 // (https://onnx.ai/onnx/operators/onnx__Acosh.html).
-type Acosh struct{ sameTypeAndShape }
+type Acosh struct{ kit.SameTypeAndShape }
 
-var _ = register(Def{Name: "Acosh", Since: []int{9, 22}, In: "input:T", Out: "output:T", Types: Types{"T": "@float"},
-	Build: withoutAttrs(&Acosh{})})
+var _ = kit.Register(kit.Def{Name: "Acosh", Since: []int{9, 22}, In: "input:T", Out: "output:T", Types: kit.Types{"T": "@float"},
+	Build: kit.WithoutAttrs(&Acosh{})})
 
-var acoshLoops = floatLoops(acoshLoop[float32], acoshLoop[float64], vec.AcoshF32)
+var acoshLoops = kit.FloatLoops(acoshLoop[float32], acoshLoop[float64], vec.AcoshF32)
 
 // Run implements [ir.Operator].
-func (*Acosh) Run(c *ir.Call) error { return mapTable(c, acoshLoops, grainCostly) }
+func (*Acosh) Run(c *ir.Call) error { return kit.MapTable(c, acoshLoops, kit.GrainCostly) }
 
-func acoshLoop[T floatNumber](dst, src []T) {
+func acoshLoop[T kit.FloatNumber](dst, src []T) {
 	dst = dst[:len(src)]
 	for i, x := range src {
 		dst[i] = T(math.Acosh(float64(x)))

@@ -4,21 +4,24 @@ import (
 	"fmt"
 
 	"github.com/onward-ml/onward/internal/ir"
+	"github.com/onward-ml/onward/internal/ops/kit"
 )
 
 // AffineGrid makes the grid with which [GridSample] applies affine maps, N×r×(r+1)
 // matrices, to images of the given size, N×C×D1…Dr.
 type AffineGrid struct{ AlignCorners bool }
 
-var _ = register(Def{Name: "AffineGrid", Since: []int{20}, In: "theta:T1, size:T2", Out: "grid:T1",
-	Types: Types{"T1": "@float", "T2": "int64"},
-	Build: simple(func(a *Attrs, opset int) Operator { return &AffineGrid{AlignCorners: a.Bool("align_corners", false)} })})
+var _ = kit.Register(kit.Def{Name: "AffineGrid", Since: []int{20}, In: "theta:T1, size:T2", Out: "grid:T1",
+	Types: kit.Types{"T1": "@float", "T2": "int64"},
+	Build: kit.Simple(func(a *kit.Attrs, opset int) kit.Operator {
+		return &AffineGrid{AlignCorners: a.Bool("align_corners", false)}
+	})})
 
 // Infer takes the sizes from size.
 func (g *AffineGrid) Infer(c *ir.InferContext) error {
 	t := ir.UnrankedTensor(c.Elem(0))
 	defer func() { c.SetOut(0, t) }()
-	if err := checkRank(c, 0, 3, "theta"); err != nil {
+	if err := kit.CheckRank(c, 0, 3, "theta"); err != nil {
 		return err
 	}
 	s := c.Contents(1)
@@ -34,7 +37,7 @@ func (g *AffineGrid) Infer(c *ir.InferContext) error {
 
 // Run computes in double.
 func (g *AffineGrid) Run(c *ir.Call) error {
-	theta, size := c.Tensor(0), ints(c.Tensor(1))
+	theta, size := c.Tensor(0), kit.Ints(c.Tensor(1))
 	if len(size) != 4 && len(size) != 5 {
 		return fmt.Errorf("size has %d elements, want 4 or 5", len(size))
 	}
@@ -42,18 +45,18 @@ func (g *AffineGrid) Run(c *ir.Call) error {
 	if s := theta.Shape(); len(s) != 3 || s[0] != size[0] || s[1] != r || s[2] != r+1 {
 		return fmt.Errorf("theta has shape %v, want [%d %d %d]", s, size[0], r, r+1)
 	}
-	m, err := realIn[float64](c, theta)
+	m, err := kit.RealIn[float64](c, theta)
 	if err != nil {
 		return err
 	}
 	dims := size[2:]
 	shape := append(append([]int{size[0]}, dims...), r)
-	y, err := realOut[float64](c, 0, theta.DType(), shape...)
-	if err != nil || len(y.data) == 0 {
+	y, err := kit.RealOut[float64](c, 0, theta.DType(), shape...)
+	if err != nil || len(y.Data) == 0 {
 		return err
 	}
-	places := product(dims)
-	c.Parallel(size[0]*places, grainFor(r*r+8), func(lo, hi int) {
+	places := kit.Product(dims)
+	c.Parallel(size[0]*places, kit.GrainFor(r*r+8), func(lo, hi int) {
 		at := make([]float64, r+1) // coordinates, the last axis first, then 1
 		at[r] = 1
 		for p := lo; p < hi; p++ {
@@ -67,11 +70,11 @@ func (g *AffineGrid) Run(c *ir.Call) error {
 				for j, v := range at {
 					sum += t[k*(r+1)+j] * v
 				}
-				y.data[p*r+k] = sum
+				y.Data[p*r+k] = sum
 			}
 		}
 	})
-	y.store()
+	y.Store()
 	return c.Err()
 }
 

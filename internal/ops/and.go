@@ -2,28 +2,29 @@ package ops
 
 import (
 	"github.com/onward-ml/onward/internal/ir"
+	"github.com/onward-ml/onward/internal/ops/kit"
 	"github.com/onward-ml/onward/tensor"
 )
 
 // And is true where both inputs are
 // (https://onnx.ai/onnx/operators/onnx__And.html).
-type And struct{ axisBroadcast }
+type And struct{ kit.AxisBroadcast }
 
-var _ = register(Def{Name: "And", Since: []int{1, 7}, In: "A:T, B:T", Out: "C:T1", Types: Types{"T": "bool", "T1": "bool"},
-	Build: simple(func(a *Attrs, opset int) Operator {
-		return &And{readAxisBroadcast(a, opset)}
+var _ = kit.Register(kit.Def{Name: "And", Since: []int{1, 7}, In: "A:T, B:T", Out: "C:T1", Types: kit.Types{"T": "bool", "T1": "bool"},
+	Build: kit.Simple(func(a *kit.Attrs, opset int) kit.Operator {
+		return &And{kit.ReadAxisBroadcast(a, opset)}
 	})})
 
-var andLoops = loopsOf(withWords(loop2(andLoop), andWords))
+var andLoops = kit.LoopsOf(kit.WithWords(kit.Loop2(andLoop), kit.AndWords))
 
 // Infer implements [ir.Operator].
 func (o *And) Infer(c *ir.InferContext) error {
-	return inferBinary(c, o.axisBroadcast, tensor.TypeBool, nil)
+	return kit.InferBinary(c, o.AxisBroadcast, tensor.TypeBool, nil)
 }
 
 // Run implements [ir.Operator].
 func (o *And) Run(c *ir.Call) error {
-	return runBinary(c, o.axisBroadcast, andLoops, grainCheap)
+	return kit.RunBinary(c, o.AxisBroadcast, andLoops, kit.GrainCheap)
 }
 
 func andLoop(dst, a, b []bool) {

@@ -1,14 +1,17 @@
 package ops
 
-import "github.com/onward-ml/onward/internal/ir"
+import (
+	"github.com/onward-ml/onward/internal/ir"
+	"github.com/onward-ml/onward/internal/ops/kit"
+)
 
 // ArgMin finds the index of the least element along an axis, the first one of
 // equals unless SelectLast is set; a NaN counts as least
 // (https://onnx.ai/onnx/operators/onnx__ArgMin.html).
-type ArgMin struct{ argReduction }
+type ArgMin struct{ kit.ArgReduction }
 
-var _ = register(Def{Name: "ArgMin", Since: []int{1, 11, 12, 13}, In: "data:T", Out: "reduced:int64", Types: Types{"T": "@number"},
-	Build: simple(func(a *Attrs, opset int) Operator { return &ArgMin{readArgReduction(a, opset)} })})
+var _ = kit.Register(kit.Def{Name: "ArgMin", Since: []int{1, 11, 12, 13}, In: "data:T", Out: "reduced:int64", Types: kit.Types{"T": "@number"},
+	Build: kit.Simple(func(a *kit.Attrs, opset int) kit.Operator { return &ArgMin{kit.ReadArgReduction(a, opset)} })})
 
 // Run implements [ir.Operator].
-func (o *ArgMin) Run(c *ir.Call) error { return o.run(c, argMin) }
+func (o *ArgMin) Run(c *ir.Call) error { return o.RunWith(c, kit.ArgMin) }

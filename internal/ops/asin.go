@@ -5,21 +5,22 @@ import (
 
 	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/internal/kernels/vec"
+	"github.com/onward-ml/onward/internal/ops/kit"
 )
 
 // Asin computes the arc sine of each element, in radians
 // (https://onnx.ai/onnx/operators/onnx__Asin.html).
-type Asin struct{ sameTypeAndShape }
+type Asin struct{ kit.SameTypeAndShape }
 
-var _ = register(Def{Name: "Asin", Since: []int{7, 22}, In: "input:T", Out: "output:T", Types: Types{"T": "@float"},
-	Build: withoutAttrs(&Asin{})})
+var _ = kit.Register(kit.Def{Name: "Asin", Since: []int{7, 22}, In: "input:T", Out: "output:T", Types: kit.Types{"T": "@float"},
+	Build: kit.WithoutAttrs(&Asin{})})
 
-var asinLoops = floatLoops(asinLoop[float32], asinLoop[float64], vec.AsinF32)
+var asinLoops = kit.FloatLoops(asinLoop[float32], asinLoop[float64], vec.AsinF32)
 
 // Run implements [ir.Operator].
-func (*Asin) Run(c *ir.Call) error { return mapTable(c, asinLoops, grainCostly) }
+func (*Asin) Run(c *ir.Call) error { return kit.MapTable(c, asinLoops, kit.GrainCostly) }
 
-func asinLoop[T floatNumber](dst, src []T) {
+func asinLoop[T kit.FloatNumber](dst, src []T) {
 	dst = dst[:len(src)]
 	for i, x := range src {
 		dst[i] = T(math.Asin(float64(x)))

@@ -5,21 +5,22 @@ import (
 
 	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/internal/kernels/vec"
+	"github.com/onward-ml/onward/internal/ops/kit"
 )
 
 // Asinh computes the inverse hyperbolic sine of each element
 // (https://onnx.ai/onnx/operators/onnx__Asinh.html).
-type Asinh struct{ sameTypeAndShape }
+type Asinh struct{ kit.SameTypeAndShape }
 
-var _ = register(Def{Name: "Asinh", Since: []int{9, 22}, In: "input:T", Out: "output:T", Types: Types{"T": "@float"},
-	Build: withoutAttrs(&Asinh{})})
+var _ = kit.Register(kit.Def{Name: "Asinh", Since: []int{9, 22}, In: "input:T", Out: "output:T", Types: kit.Types{"T": "@float"},
+	Build: kit.WithoutAttrs(&Asinh{})})
 
-var asinhLoops = floatLoops(asinhLoop[float32], asinhLoop[float64], vec.AsinhF32)
+var asinhLoops = kit.FloatLoops(asinhLoop[float32], asinhLoop[float64], vec.AsinhF32)
 
 // Run implements [ir.Operator].
-func (*Asinh) Run(c *ir.Call) error { return mapTable(c, asinhLoops, grainCostly) }
+func (*Asinh) Run(c *ir.Call) error { return kit.MapTable(c, asinhLoops, kit.GrainCostly) }
 
-func asinhLoop[T floatNumber](dst, src []T) {
+func asinhLoop[T kit.FloatNumber](dst, src []T) {
 	dst = dst[:len(src)]
 	for i, x := range src {
 		dst[i] = T(math.Asinh(float64(x)))

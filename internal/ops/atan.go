@@ -5,21 +5,22 @@ import (
 
 	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/internal/kernels/vec"
+	"github.com/onward-ml/onward/internal/ops/kit"
 )
 
 // Atan computes the arc tangent of each element, in radians
 // (https://onnx.ai/onnx/operators/onnx__Atan.html).
-type Atan struct{ sameTypeAndShape }
+type Atan struct{ kit.SameTypeAndShape }
 
-var _ = register(Def{Name: "Atan", Since: []int{7, 22}, In: "input:T", Out: "output:T", Types: Types{"T": "@float"},
-	Build: withoutAttrs(&Atan{})})
+var _ = kit.Register(kit.Def{Name: "Atan", Since: []int{7, 22}, In: "input:T", Out: "output:T", Types: kit.Types{"T": "@float"},
+	Build: kit.WithoutAttrs(&Atan{})})
 
-var atanLoops = floatLoops(atanLoop[float32], atanLoop[float64], vec.AtanF32)
+var atanLoops = kit.FloatLoops(atanLoop[float32], atanLoop[float64], vec.AtanF32)
 
 // Run implements [ir.Operator].
-func (*Atan) Run(c *ir.Call) error { return mapTable(c, atanLoops, grainCostly) }
+func (*Atan) Run(c *ir.Call) error { return kit.MapTable(c, atanLoops, kit.GrainCostly) }
 
-func atanLoop[T floatNumber](dst, src []T) {
+func atanLoop[T kit.FloatNumber](dst, src []T) {
 	dst = dst[:len(src)]
 	for i, x := range src {
 		dst[i] = T(math.Atan(float64(x)))

@@ -5,21 +5,22 @@ import (
 
 	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/internal/kernels/vec"
+	"github.com/onward-ml/onward/internal/ops/kit"
 )
 
 // Atanh computes the inverse hyperbolic tangent of each element
 // (https://onnx.ai/onnx/operators/onnx__Atanh.html).
-type Atanh struct{ sameTypeAndShape }
+type Atanh struct{ kit.SameTypeAndShape }
 
-var _ = register(Def{Name: "Atanh", Since: []int{9, 22}, In: "input:T", Out: "output:T", Types: Types{"T": "@float"},
-	Build: withoutAttrs(&Atanh{})})
+var _ = kit.Register(kit.Def{Name: "Atanh", Since: []int{9, 22}, In: "input:T", Out: "output:T", Types: kit.Types{"T": "@float"},
+	Build: kit.WithoutAttrs(&Atanh{})})
 
-var atanhLoops = floatLoops(atanhLoop[float32], atanhLoop[float64], vec.AtanhF32)
+var atanhLoops = kit.FloatLoops(atanhLoop[float32], atanhLoop[float64], vec.AtanhF32)
 
 // Run implements [ir.Operator].
-func (*Atanh) Run(c *ir.Call) error { return mapTable(c, atanhLoops, grainCostly) }
+func (*Atanh) Run(c *ir.Call) error { return kit.MapTable(c, atanhLoops, kit.GrainCostly) }
 
-func atanhLoop[T floatNumber](dst, src []T) {
+func atanhLoop[T kit.FloatNumber](dst, src []T) {
 	dst = dst[:len(src)]
 	for i, x := range src {
 		dst[i] = T(math.Atanh(float64(x)))

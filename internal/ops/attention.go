@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/onward-ml/onward/internal/ir"
+	"github.com/onward-ml/onward/internal/ops/kit"
 	"github.com/onward-ml/onward/tensor"
 )
 
@@ -26,7 +27,7 @@ type Attention struct {
 	Scale           float64
 	HasScale        bool
 	Softcap         float64
-	QKMode          scoreStage
+	QKMode          kit.ScoreStage
 	Double          bool // softmax_precision is double
 	Left, Right     int  // window, −1: unbounded
 	PadMask         bool // a mask whose last dimension is 1 is one key long, not repeated
@@ -34,15 +35,15 @@ type Attention struct {
 
 const attentionMaskTypes = "@int @float bool"
 
-var _ = register(Def{Name: "Attention", Since: []int{23, 24, 25},
+var _ = kit.Register(kit.Def{Name: "Attention", Since: []int{23, 24, 25},
 	In:    "Q:T1, K:T1, V:T2, attn_mask:U?, past_key:T1?, past_value:T2?, nonpad_kv_seqlen:int64?",
 	Out:   "Y:T1, present_key:T1?, present_value:T2?, qk_matmul_output:T1?",
-	Types: Types{"T1": "@float", "T2": "@float", "U": attentionMaskTypes},
-	Build: simple(func(a *Attrs, opset int) Operator {
+	Types: kit.Types{"T1": "@float", "T2": "@float", "U": attentionMaskTypes},
+	Build: kit.Simple(func(a *kit.Attrs, opset int) kit.Operator {
 		op := &Attention{
 			Causal: a.Bool("is_causal", false), QHeads: a.Int("q_num_heads", 0), KVHeads: a.Int("kv_num_heads", 0),
 			HasScale: a.Has("scale"), Scale: float64(a.Float("scale", 0)), Softcap: float64(a.Float("softcap", 0)),
-			QKMode: scoreStage(a.Int("qk_matmul_output_mode", 0)), Left: -1, Right: -1, PadMask: opset >= 24,
+			QKMode: kit.ScoreStage(a.Int("qk_matmul_output_mode", 0)), Left: -1, Right: -1, PadMask: opset >= 24,
 		}
 		if opset >= 25 {
 			op.Left, op.Right = a.Int("left_window_size", -1), a.Int("right_window_size", -1)
@@ -50,7 +51,7 @@ var _ = register(Def{Name: "Attention", Since: []int{23, 24, 25},
 				a.Errorf("window sizes are %d and %d, want −1 or more", op.Left, op.Right)
 			}
 		}
-		if op.QKMode < scoresRaw || op.QKMode > scoresSoftmax {
+		if op.QKMode < kit.ScoresRaw || op.QKMode > kit.ScoresSoftmax {
 			a.Errorf("qk_matmul_output_mode is %d, want 0 to 3", op.QKMode)
 		}
 		if op.QHeads < 0 || op.KVHeads < 0 || op.QHeads > math.MaxInt32 || op.KVHeads > math.MaxInt32 {
@@ -123,68 +124,38 @@ func (op *Attention) Run(c *ir.Call) error {
 	return runAttention[float32](op, c)
 }
 
-// attentionInput is a checked Q, K or V.
-type attentionInput struct {
-	batch, heads, length, size int
-	last                       bool // heads are in the last dimension
-}
-
-func newAttentionInput(t *tensor.Tensor, name string, heads int) (attentionInput, error) {
-	s := t.Shape()
-	switch len(s) {
-	case 4:
-		if heads != 0 && heads != s[1] {
-			return attentionInput{}, fmt.Errorf("%s has shape %v, want %d heads", name, s, heads)
-		}
-		return attentionInput{s[0], s[1], s[2], s[3], false}, nil
-	case 3:
-		if heads <= 0 || s[2]%heads != 0 {
-			return attentionInput{}, fmt.Errorf("%s has shape %v and %d heads, want a last dimension that the heads divide", name, s, heads)
-		}
-		return attentionInput{s[0], heads, s[1], s[2] / heads, true}, nil
-	}
-	return attentionInput{}, fmt.Errorf("%s has shape %v, want rank 3 or 4", name, s)
-}
-
-func attentionView[T realFloat](data []T, in attentionInput) headView[T] {
-	if in.last {
-		return headsLast(data, in.heads, in.length, in.size)
-	}
-	return headsFirst(data, in.heads, in.length, in.size)
-}
-
-func runAttention[T realFloat](op *Attention, c *ir.Call) error {
-	q, err := newAttentionInput(c.Tensor(0), "Q", op.QHeads)
+func runAttention[T kit.RealFloat](op *Attention, c *ir.Call) error {
+	q, err := kit.NewAttentionInput(c.Tensor(0), "Q", op.QHeads)
 	if err != nil {
 		return err
 	}
-	k, err := newAttentionInput(c.Tensor(1), "K", op.KVHeads)
+	k, err := kit.NewAttentionInput(c.Tensor(1), "K", op.KVHeads)
 	if err != nil {
 		return err
 	}
-	v, err := newAttentionInput(c.Tensor(2), "V", op.KVHeads)
+	v, err := kit.NewAttentionInput(c.Tensor(2), "V", op.KVHeads)
 	if err != nil {
 		return err
 	}
 	qs, ks, vs := c.Tensor(0).Shape(), c.Tensor(1).Shape(), c.Tensor(2).Shape()
 	switch {
-	case len(qs) != len(ks) || len(qs) != len(vs) || k.batch != q.batch || v.batch != q.batch:
+	case len(qs) != len(ks) || len(qs) != len(vs) || k.Batch != q.Batch || v.Batch != q.Batch:
 		return fmt.Errorf("Q, K and V have shapes %v, %v and %v, want one rank and batch size", qs, ks, vs)
-	case k.size != q.size || v.length != k.length || v.heads != k.heads:
-		return fmt.Errorf("Q, K and V have shapes %v, %v and %v with %d and %d heads, which do not fit together", qs, ks, vs, q.heads, k.heads)
-	case k.heads == 0 && q.heads > 0 || k.heads > 0 && q.heads%k.heads != 0:
-		return fmt.Errorf("%d query heads, want a multiple of the %d key and value heads", q.heads, k.heads)
+	case k.Size != q.Size || v.Length != k.Length || v.Heads != k.Heads:
+		return fmt.Errorf("Q, K and V have shapes %v, %v and %v with %d and %d heads, which do not fit together", qs, ks, vs, q.Heads, k.Heads)
+	case k.Heads == 0 && q.Heads > 0 || k.Heads > 0 && q.Heads%k.Heads != 0:
+		return fmt.Errorf("%d query heads, want a multiple of the %d key and value heads", q.Heads, k.Heads)
 	}
-	a := &attentionCore[T]{batch: q.batch, heads: q.heads, kvHeads: k.heads, qLen: q.length, dim: q.size, vDim: v.size,
-		scale: op.Scale, softcap: op.Softcap, observe: scoresNone}
+	a := &kit.AttentionCore[T]{Batch: q.Batch, Heads: q.Heads, KVHeads: k.Heads, QLen: q.Length, Dim: q.Size, VDim: v.Size,
+		Scale: op.Scale, Softcap: op.Softcap, Observe: kit.ScoresNone}
 	if !op.HasScale {
-		a.scale = 1 / math.Sqrt(float64(max(1, q.size)))
+		a.Scale = 1 / math.Sqrt(float64(max(1, q.Size)))
 	}
-	qd, err := realIn[T](c, c.Tensor(0))
+	qd, err := kit.RealIn[T](c, c.Tensor(0))
 	if err != nil {
 		return err
 	}
-	a.q = attentionView(qd, q)
+	a.Q = kit.AttentionView(qd, q)
 
 	past := 0
 	if c.Has(4) != c.Has(5) {
@@ -198,75 +169,75 @@ func runAttention[T realFloat](op *Attention, c *ir.Call) error {
 		if len(pk) == 4 {
 			past = pk[2]
 		}
-		if !slices.Equal(pk, []int{k.batch, k.heads, past, k.size}) || !slices.Equal(pv, []int{k.batch, k.heads, past, v.size}) {
-			return fmt.Errorf("past_key and past_value have shapes %v and %v, want [%d %d past %d] and [%[3]d %[4]d past %[6]d]", pk, pv, k.batch, k.heads, k.size, v.size)
+		if !slices.Equal(pk, []int{k.Batch, k.Heads, past, k.Size}) || !slices.Equal(pv, []int{k.Batch, k.Heads, past, v.Size}) {
+			return fmt.Errorf("past_key and past_value have shapes %v and %v, want [%d %d past %d] and [%[3]d %[4]d past %[6]d]", pk, pv, k.Batch, k.Heads, k.Size, v.Size)
 		}
-		if past > math.MaxInt-k.length {
+		if past > math.MaxInt-k.Length {
 			return fmt.Errorf("past_key has shape %v, which is too large", pk)
 		}
 	}
-	a.kvLen = past + k.length
-	var kOut, vOut realOutput[T]
-	if a.k, kOut, err = withPast[T](c, 1, 4, 1, k, past); err != nil {
+	a.KVLen = past + k.Length
+	var kOut, vOut kit.RealOutput[T]
+	if a.K, kOut, err = withPast[T](c, 1, 4, 1, k, past); err != nil {
 		return err
 	}
-	if a.v, vOut, err = withPast[T](c, 2, 5, 2, v, past); err != nil {
+	if a.V, vOut, err = withPast[T](c, 2, 5, 2, v, past); err != nil {
 		return err
 	}
 
-	nonpad := ints(c.Tensor(6))
+	nonpad := kit.Ints(c.Tensor(6))
 	if c.Has(6) {
-		if s := c.Tensor(6).Shape(); len(nonpad) != q.batch {
-			return fmt.Errorf("nonpad_kv_seqlen has shape %v, want [%d]", s, q.batch)
+		if s := c.Tensor(6).Shape(); len(nonpad) != q.Batch {
+			return fmt.Errorf("nonpad_kv_seqlen has shape %v, want [%d]", s, q.Batch)
 		}
 		for i, n := range nonpad {
-			if n < 0 || n > a.kvLen {
-				return fmt.Errorf("nonpad_kv_seqlen[%d] is %d, want 0 to %d", i, n, a.kvLen)
+			if n < 0 || n > a.KVLen {
+				return fmt.Errorf("nonpad_kv_seqlen[%d] is %d, want 0 to %d", i, n, a.KVLen)
 			}
 		}
 	}
 	if op.Causal || op.Left >= 0 || op.Right >= 0 || nonpad != nil {
-		a.visible = func(b, i int) (from, to int) { return op.visible(nonpad, b, i, past, a.qLen, a.kvLen) }
+		a.Visible = func(b, i int) (from, to int) { return op.Visible(nonpad, b, i, past, a.QLen, a.KVLen) }
 	}
 	if c.Has(3) {
-		if a.bias, err = attentionMask[T](c, c.Tensor(3), a.batch, a.heads, a.qLen, a.kvLen, op.PadMask); err != nil {
+		if a.Bias, err = kit.AttentionMask[T](c, c.Tensor(3), a.Batch, a.Heads, a.QLen, a.KVLen, op.PadMask); err != nil {
 			return err
 		}
 	}
 
-	out := []int{q.batch, q.heads, q.length, v.size}
-	yIn := attentionInput{q.batch, q.heads, q.length, v.size, q.last}
-	if q.last {
-		if q.heads > 0 && v.size > math.MaxInt/q.heads {
-			return fmt.Errorf("V has shape %v for %d query heads, which is too large", vs, q.heads)
+	out := []int{q.Batch, q.Heads, q.Length, v.Size}
+	yIn := kit.AttentionInput{Batch: q.Batch, Heads: q.Heads, Length: q.Length, Size: v.Size, Last: q.Last}
+	if q.Last {
+		if q.Heads > 0 && v.Size > math.MaxInt/q.Heads {
+			return fmt.Errorf("V has shape %v for %d query heads, which is too large", vs, q.Heads)
 		}
-		out = []int{q.batch, q.length, q.heads * v.size}
+		out = []int{q.Batch, q.Length, q.Heads * v.Size}
 	}
-	y, err := realOut[T](c, 0, c.Tensor(0).DType(), out...)
+	y, err := kit.RealOut[T](c, 0, c.Tensor(0).DType(), out...)
 	if err != nil {
 		return err
 	}
-	a.y = attentionView(y.data, yIn)
-	var qk realOutput[T]
+	a.Y = kit.AttentionView(y.Data, yIn)
+	var qk kit.RealOutput[T]
 	if c.Wants(3) {
-		if qk, err = realOut[T](c, 3, c.Tensor(0).DType(), q.batch, q.heads, q.length, a.kvLen); err != nil {
+		if qk, err = kit.RealOut[T](c, 3, c.Tensor(0).DType(), q.Batch, q.Heads, q.Length, a.KVLen); err != nil {
 			return err
 		}
-		a.observe, a.observed = op.QKMode, qk.data
+		a.Observe, a.Observed = op.QKMode, qk.Data
 	}
-	if err := a.run(c); err != nil {
+	if err := a.Compute(c); err != nil {
 		return err
 	}
-	for _, o := range []realOutput[T]{y, kOut, vOut, qk} {
-		if o.t != nil {
-			o.store()
+	for _, o := range []kit.RealOutput[T]{y, kOut, vOut, qk} {
+		if o.T != nil {
+			o.Store()
 		}
 	}
 	return nil
 }
 
-// visible returns the keys that query i of batch item b may see by position.
-func (op *Attention) visible(nonpad []int, b, i, past, qLen, kvLen int) (from, to int) {
+// Visible returns the keys that query i of batch item b may see by position.
+func (op *Attention) Visible(nonpad []int, b, i, past, qLen, kvLen int) (from, to int) {
 	to, p := kvLen, past+i
 	if nonpad != nil {
 		to = nonpad[b]
@@ -286,114 +257,25 @@ func (op *Attention) visible(nonpad []int, b, i, past, qLen, kvLen int) (from, t
 
 // withPast views input i after the past, input pi, as [batch, heads, length,
 // size]. It copies them together when there is a past or output o is wanted.
-func withPast[T realFloat](c *ir.Call, i, pi, o int, in attentionInput, past int) (headView[T], realOutput[T], error) {
-	data, err := realIn[T](c, c.Tensor(i))
-	view := attentionView(data, in)
+func withPast[T kit.RealFloat](c *ir.Call, i, pi, o int, in kit.AttentionInput, past int) (kit.HeadView[T], kit.RealOutput[T], error) {
+	data, err := kit.RealIn[T](c, c.Tensor(i))
+	view := kit.AttentionView(data, in)
 	if err != nil || past == 0 && !c.Wants(o) {
-		return view, realOutput[T]{}, err
+		return view, kit.RealOutput[T]{}, err
 	}
-	old, err := realIn[T](c, c.Tensor(pi))
+	old, err := kit.RealIn[T](c, c.Tensor(pi))
 	if err != nil {
-		return view, realOutput[T]{}, err
+		return view, kit.RealOutput[T]{}, err
 	}
-	total := past + in.length
-	out, err := realMaybe[T](c, o, c.Tensor(i).DType(), in.batch, in.heads, total, in.size)
+	total := past + in.Length
+	out, err := kit.RealMaybe[T](c, o, c.Tensor(i).DType(), in.Batch, in.Heads, total, in.Size)
 	if err != nil {
 		return view, out, err
 	}
-	dst := headsFirst(out.data, in.heads, total, in.size)
+	dst := kit.HeadsFirst(out.Data, in.Heads, total, in.Size)
 	if past > 0 {
-		copyHeads(dst, headsFirst(old, in.heads, past, in.size), in.batch, in.heads, 0, 0, past, in.size)
+		kit.CopyHeads(dst, kit.HeadsFirst(old, in.Heads, past, in.Size), in.Batch, in.Heads, 0, 0, past, in.Size)
 	}
-	copyHeads(dst, view, in.batch, in.heads, past, 0, in.length, in.size)
+	kit.CopyHeads(dst, view, in.Batch, in.Heads, past, 0, in.Length, in.Size)
 	return dst, out, nil
-}
-
-// attentionMask reads a mask that broadcasts to [batch, heads, q, kv] as a bias:
-// booleans mean 0 and −Inf, numbers are added. A last dimension shorter than kv
-// is filled up with −Inf; one of 1 only with pad.
-func attentionMask[T realFloat](c *ir.Call, t *tensor.Tensor, batch, heads, q, kv int, pad bool) (func(b, h, i int, row []T), error) {
-	s := t.Shape()
-	full := []int{batch, heads, q, kv}
-	if len(s) > 4 {
-		return nil, fmt.Errorf("attn_mask has shape %v, want rank 4 at most", s)
-	}
-	var stride [4]int
-	step, cols := 1, 1
-	for k := len(s) - 1; k >= 0; k-- {
-		d := 4 - len(s) + k
-		switch {
-		case d == 3 && (s[k] == kv || s[k] < kv && (s[k] != 1 || pad)):
-			stride[d], cols = 1, s[k]
-		case s[k] == 1:
-		case d != 3 && s[k] == full[d]:
-			stride[d] = step
-		default:
-			return nil, fmt.Errorf("attn_mask has shape %v, want one that broadcasts to %v", s, full)
-		}
-		step *= s[k]
-	}
-	data, err := maskBias[T](c, t)
-	if err != nil {
-		return nil, err
-	}
-	ninf := T(math.Inf(-1))
-	return func(b, h, i int, row []T) {
-		m := data[b*stride[0]+h*stride[1]+i*stride[2]:]
-		if stride[3] == 0 {
-			for j := range row {
-				row[j] = m[0]
-			}
-			return
-		}
-		copy(row[:cols], m)
-		for j := cols; j < len(row); j++ {
-			row[j] = ninf
-		}
-	}, nil
-}
-
-func maskBias[T realFloat](c *ir.Call, t *tensor.Tensor) ([]T, error) {
-	if t.DType().IsFloat() {
-		return realIn[T](c, t)
-	}
-	r, err := ir.ScratchOf[T](c, t.Len())
-	if err != nil {
-		return nil, err
-	}
-	switch t.DType() {
-	case tensor.TypeBool:
-		ninf := T(math.Inf(-1))
-		for i, v := range tensor.Of[bool](t) {
-			r[i] = 0
-			if !v {
-				r[i] = ninf
-			}
-		}
-	case tensor.TypeInt8:
-		castReal(r, tensor.Of[int8](t))
-	case tensor.TypeInt16:
-		castReal(r, tensor.Of[int16](t))
-	case tensor.TypeInt32:
-		castReal(r, tensor.Of[int32](t))
-	case tensor.TypeInt64:
-		castReal(r, tensor.Of[int64](t))
-	case tensor.TypeUint8:
-		castReal(r, tensor.Of[uint8](t))
-	case tensor.TypeUint16:
-		castReal(r, tensor.Of[uint16](t))
-	case tensor.TypeUint32:
-		castReal(r, tensor.Of[uint32](t))
-	case tensor.TypeUint64:
-		castReal(r, tensor.Of[uint64](t))
-	default:
-		return nil, fmt.Errorf("attn_mask is %s", t.DType())
-	}
-	return r, nil
-}
-
-func castReal[T realFloat, S int8 | int16 | int32 | int64 | uint8 | uint16 | uint32 | uint64](dst []T, src []S) {
-	for i, v := range src {
-		dst[i] = T(v)
-	}
 }

@@ -4,6 +4,8 @@ import (
 	"testing"
 
 	"github.com/onward-ml/onward/internal/ir"
+	"github.com/onward-ml/onward/internal/ops/kit"
+	"github.com/onward-ml/onward/internal/testing/optest"
 	"github.com/onward-ml/onward/tensor"
 )
 
@@ -14,50 +16,50 @@ func attentionCase(n int) (q, k, v *tensor.Tensor) {
 	for i := range w {
 		w[i] = float32(i + 1)
 	}
-	return tt(z, 1, 1, n, 1), tt(z, 1, 1, n, 1), tt(w, 1, 1, n, 1)
+	return optest.Tensor(z, 1, 1, n, 1), optest.Tensor(z, 1, 1, n, 1), optest.Tensor(w, 1, 1, n, 1)
 }
 
 func TestAttentionMasks(t *testing.T) {
 	q, k, v := attentionCase(4)
-	mean := func(x ...float32) tensor.Value { return tt(x, 1, 1, 4, 1) }
-	wantOp(t, "Attention", 25, nil, mean(2.5, 2.5, 2.5, 2.5), q, k, v)
-	wantOp(t, "Attention", 25, map[string]any{"is_causal": 1}, mean(1, 1.5, 2, 2.5), q, k, v)
-	wantOp(t, "Attention", 25, map[string]any{"left_window_size": 1, "right_window_size": 0}, mean(1, 1.5, 2.5, 3.5), q, k, v)
-	wantOp(t, "Attention", 25, map[string]any{"left_window_size": 0, "right_window_size": 1}, mean(1.5, 2.5, 3.5, 4), q, k, v)
-	wantOp(t, "Attention", 25, map[string]any{"left_window_size": 1, "right_window_size": 5, "is_causal": 1}, mean(1, 1.5, 2.5, 3.5), q, k, v)
+	mean := func(x ...float32) tensor.Value { return optest.Tensor(x, 1, 1, 4, 1) }
+	optest.Want(t, "Attention", 25, nil, mean(2.5, 2.5, 2.5, 2.5), q, k, v)
+	optest.Want(t, "Attention", 25, map[string]any{"is_causal": 1}, mean(1, 1.5, 2, 2.5), q, k, v)
+	optest.Want(t, "Attention", 25, map[string]any{"left_window_size": 1, "right_window_size": 0}, mean(1, 1.5, 2.5, 3.5), q, k, v)
+	optest.Want(t, "Attention", 25, map[string]any{"left_window_size": 0, "right_window_size": 1}, mean(1.5, 2.5, 3.5, 4), q, k, v)
+	optest.Want(t, "Attention", 25, map[string]any{"left_window_size": 1, "right_window_size": 5, "is_causal": 1}, mean(1, 1.5, 2.5, 3.5), q, k, v)
 	// Padding, and its offset for causal masks: 2 keys for 4 queries leave the
 	// first two queries without any.
-	pad := tt([]int64{2}, 1)
-	wantOp(t, "Attention", 24, nil, mean(1.5, 1.5, 1.5, 1.5), q, k, v, nil, nil, nil, pad)
-	wantOp(t, "Attention", 24, map[string]any{"is_causal": 1}, mean(0, 0, 1, 1.5), q, k, v, nil, nil, nil, pad)
+	pad := optest.Tensor([]int64{2}, 1)
+	optest.Want(t, "Attention", 24, nil, mean(1.5, 1.5, 1.5, 1.5), q, k, v, nil, nil, nil, pad)
+	optest.Want(t, "Attention", 24, map[string]any{"is_causal": 1}, mean(0, 0, 1, 1.5), q, k, v, nil, nil, nil, pad)
 	// A short mask is filled up with −Inf; one that hides everything gives zeros.
-	wantOp(t, "Attention", 24, nil, mean(2, 2, 2, 2), q, k, v, tt([]float32{0, 0, 0}, 3))
-	wantOp(t, "Attention", 24, nil, mean(1, 1, 1, 1), q, k, v, tt([]bool{true}, 1))
-	wantOp(t, "Attention", 23, nil, mean(2.5, 2.5, 2.5, 2.5), q, k, v, tt([]bool{true}, 1))
-	wantOp(t, "Attention", 23, nil, mean(0, 0, 0, 0), q, k, v, tt([]bool{false}, 1))
-	wantOp(t, "Attention", 23, nil, mean(2.5, 2.5, 2.5, 2.5), q, k, v, tt([]int8{3}, 1, 1, 1, 1))
-	wantOp(t, "Attention", 23, nil, tt([]float32{}, 1, 1, 0, 1), tt([]float32{}, 1, 1, 0, 1), k, v)
-	e := tt([]float32{}, 1, 1, 0, 1)
-	wantOp(t, "Attention", 23, nil, mean(0, 0, 0, 0), q, e, e)
-	wantOp(t, "Attention", 23, map[string]any{"softmax_precision": 11, "scale": 0.0}, mean(2.5, 2.5, 2.5, 2.5), q, k, v)
+	optest.Want(t, "Attention", 24, nil, mean(2, 2, 2, 2), q, k, v, optest.Tensor([]float32{0, 0, 0}, 3))
+	optest.Want(t, "Attention", 24, nil, mean(1, 1, 1, 1), q, k, v, optest.Tensor([]bool{true}, 1))
+	optest.Want(t, "Attention", 23, nil, mean(2.5, 2.5, 2.5, 2.5), q, k, v, optest.Tensor([]bool{true}, 1))
+	optest.Want(t, "Attention", 23, nil, mean(0, 0, 0, 0), q, k, v, optest.Tensor([]bool{false}, 1))
+	optest.Want(t, "Attention", 23, nil, mean(2.5, 2.5, 2.5, 2.5), q, k, v, optest.Tensor([]int8{3}, 1, 1, 1, 1))
+	optest.Want(t, "Attention", 23, nil, optest.Tensor([]float32{}, 1, 1, 0, 1), optest.Tensor([]float32{}, 1, 1, 0, 1), k, v)
+	e := optest.Tensor([]float32{}, 1, 1, 0, 1)
+	optest.Want(t, "Attention", 23, nil, mean(0, 0, 0, 0), q, e, e)
+	optest.Want(t, "Attention", 23, map[string]any{"softmax_precision": 11, "scale": 0.0}, mean(2.5, 2.5, 2.5, 2.5), q, k, v)
 }
 
 func TestAttentionErrors(t *testing.T) {
 	q, k, v := attentionCase(2)
-	failOp(t, "Attention", 23, map[string]any{"left_window_size": 1}, "unknown attribute left_window_size", q, k, v)
-	failOp(t, "Attention", 25, map[string]any{"left_window_size": -2}, "window sizes are -2", q, k, v)
-	failOp(t, "Attention", 23, map[string]any{"qk_matmul_output_mode": 4}, "is 4, want 0 to 3", q, k, v)
-	failOp(t, "Attention", 23, map[string]any{"q_num_heads": 3}, "want 3 heads", q, k, v)
-	failOp(t, "Attention", 24, nil, "nonpad_kv_seqlen[0] is 3", q, k, v, nil, nil, nil, tt([]int64{3}, 1))
-	failOp(t, "Attention", 24, nil, "must be given together", q, k, v, nil, q)
-	failOp(t, "Attention", 24, nil, "past_key and past_value have shapes", q, k, v, nil, q, tt([]float32{1}, 1, 1, 1, 1))
-	failOp(t, "Attention", 24, nil, "broadcasts", q, k, v, tt([]float32{1, 2, 3}, 3))
-	failOp(t, "Attention", 24, nil, "and 0 heads", tt([]float32{1, 2}, 1, 1, 2), tt([]float32{1, 2}, 1, 1, 2), tt([]float32{1, 2}, 1, 1, 2))
-	failOp(t, "Attention", 24, nil, "multiple of the 2", q, tt([]float32{1, 2}, 1, 2, 1, 1), tt([]float32{1, 2}, 1, 2, 1, 1))
-	failOp(t, "RotaryEmbedding", 23, nil, "position_ids[0] is 7", tt([]float32{1, 2}, 1, 1, 1, 2), tt([]float32{1}, 1, 1), tt([]float32{1}, 1, 1), tt([]int64{7}, 1, 1))
-	failOp(t, "RotaryEmbedding", 23, map[string]any{"rotary_embedding_dim": 4}, "4 elements are rotated", tt([]float32{1, 2}, 1, 1, 1, 2), tt([]float32{1, 1}, 1, 2), tt([]float32{1, 1}, 1, 2), tt([]int64{0}, 1, 1))
-	failOp(t, "LinearAttention", 27, map[string]any{"q_num_heads": 3, "kv_num_heads": 2}, "want a multiple", q, k, v)
-	failOp(t, "CausalConvWithState", 27, nil, "k at least 1", tt([]float32{1}, 1, 1, 1), tt([]float32{}, 1, 1, 0))
+	optest.Fail(t, "Attention", 23, map[string]any{"left_window_size": 1}, "unknown attribute left_window_size", q, k, v)
+	optest.Fail(t, "Attention", 25, map[string]any{"left_window_size": -2}, "window sizes are -2", q, k, v)
+	optest.Fail(t, "Attention", 23, map[string]any{"qk_matmul_output_mode": 4}, "is 4, want 0 to 3", q, k, v)
+	optest.Fail(t, "Attention", 23, map[string]any{"q_num_heads": 3}, "want 3 heads", q, k, v)
+	optest.Fail(t, "Attention", 24, nil, "nonpad_kv_seqlen[0] is 3", q, k, v, nil, nil, nil, optest.Tensor([]int64{3}, 1))
+	optest.Fail(t, "Attention", 24, nil, "must be given together", q, k, v, nil, q)
+	optest.Fail(t, "Attention", 24, nil, "past_key and past_value have shapes", q, k, v, nil, q, optest.Tensor([]float32{1}, 1, 1, 1, 1))
+	optest.Fail(t, "Attention", 24, nil, "broadcasts", q, k, v, optest.Tensor([]float32{1, 2, 3}, 3))
+	optest.Fail(t, "Attention", 24, nil, "and 0 heads", optest.Tensor([]float32{1, 2}, 1, 1, 2), optest.Tensor([]float32{1, 2}, 1, 1, 2), optest.Tensor([]float32{1, 2}, 1, 1, 2))
+	optest.Fail(t, "Attention", 24, nil, "multiple of the 2", q, optest.Tensor([]float32{1, 2}, 1, 2, 1, 1), optest.Tensor([]float32{1, 2}, 1, 2, 1, 1))
+	optest.Fail(t, "RotaryEmbedding", 23, nil, "position_ids[0] is 7", optest.Tensor([]float32{1, 2}, 1, 1, 1, 2), optest.Tensor([]float32{1}, 1, 1), optest.Tensor([]float32{1}, 1, 1), optest.Tensor([]int64{7}, 1, 1))
+	optest.Fail(t, "RotaryEmbedding", 23, map[string]any{"rotary_embedding_dim": 4}, "4 elements are rotated", optest.Tensor([]float32{1, 2}, 1, 1, 1, 2), optest.Tensor([]float32{1, 1}, 1, 2), optest.Tensor([]float32{1, 1}, 1, 2), optest.Tensor([]int64{0}, 1, 1))
+	optest.Fail(t, "LinearAttention", 27, map[string]any{"q_num_heads": 3, "kv_num_heads": 2}, "want a multiple", q, k, v)
+	optest.Fail(t, "CausalConvWithState", 27, nil, "k at least 1", optest.Tensor([]float32{1}, 1, 1, 1), optest.Tensor([]float32{}, 1, 1, 0))
 }
 
 func TestFlexAttentionCallsItsSubgraphs(t *testing.T) {
@@ -66,11 +68,11 @@ func TestFlexAttentionCallsItsSubgraphs(t *testing.T) {
 		g := &ir.Graph{}
 		x := g.NewValue("x", ir.Type{})
 		y := g.NewValue("y", ir.Type{})
-		d, err := Lookup("", "Add", 14)
+		d, err := kit.Lookup("", "Add", 14)
 		if err != nil {
 			t.Fatal(err)
 		}
-		op, err := d.Build(NewAttrs("Add", nil, 2, 1), 14)
+		op, err := d.Build(kit.NewAttrs("Add", nil, 2, 1), 14)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -78,11 +80,11 @@ func TestFlexAttentionCallsItsSubgraphs(t *testing.T) {
 		g.Inputs, g.Outputs = []ir.ValueID{x}, []ir.ValueID{y}
 		return g
 	}
-	wantOp(t, "ai.onnx.preview.FlexAttention", 1, map[string]any{"prob_mod": double()}, tt([]float32{3, 3}, 1, 1, 2, 1), q, k, v)
-	one := tt([]float32{1, 2}, 1, 1, 2, 1)
+	optest.Want(t, "ai.onnx.preview.FlexAttention", 1, map[string]any{"prob_mod": double()}, optest.Tensor([]float32{3, 3}, 1, 1, 2, 1), q, k, v)
+	one := optest.Tensor([]float32{1, 2}, 1, 1, 2, 1)
 	// score_mod doubles the scores 1 and 2 of the first query.
-	wantOp(t, "ai.onnx.preview.FlexAttention", 1, map[string]any{"score_mod": double(), "scale": 1.0},
-		tt([]float32{1.880797, 1.982014}, 1, 1, 2, 1), one, one, v)
-	wantOp(t, "ai.onnx.preview.FlexAttention", 1, map[string]any{"score_mod": double(), "scale": 1.0, "softmax_precision": 10},
-		tt([]float32{1.880797, 1.982014}, 1, 1, 2, 1), one, one, v)
+	optest.Want(t, "ai.onnx.preview.FlexAttention", 1, map[string]any{"score_mod": double(), "scale": 1.0},
+		optest.Tensor([]float32{1.880797, 1.982014}, 1, 1, 2, 1), one, one, v)
+	optest.Want(t, "ai.onnx.preview.FlexAttention", 1, map[string]any{"score_mod": double(), "scale": 1.0, "softmax_precision": 10},
+		optest.Tensor([]float32{1.880797, 1.982014}, 1, 1, 2, 1), one, one, v)
 }

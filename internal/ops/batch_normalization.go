@@ -8,6 +8,7 @@ import (
 	"github.com/onward-ml/onward/internal/cpu"
 	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/internal/kernels/vec"
+	"github.com/onward-ml/onward/internal/ops/kit"
 	"github.com/onward-ml/onward/tensor"
 )
 
@@ -20,12 +21,12 @@ type BatchNormalization struct {
 	Spatial           bool // statistics hold for a channel, not for an element of an instance
 }
 
-var _ = register(Def{Name: "BatchNormalization", Since: []int{1, 6, 7, 9, 14, 15},
+var _ = kit.Register(kit.Def{Name: "BatchNormalization", Since: []int{1, 6, 7, 9, 14, 15},
 	In:    "X:T, scale:T1, B:T1, input_mean:T2, input_var:T2",
 	Out:   "Y:T, running_mean:T2?, running_var:T2?, saved_mean:T2?, saved_var:T2?",
-	Types: Types{"T": "@float", "T1": "@float", "T2": "@float"},
-	Build: simple(func(a *Attrs, opset int) Operator {
-		b := &BatchNormalization{Epsilon: readEpsilon(a), Momentum: a.Float("momentum", 0.9), Spatial: true}
+	Types: kit.Types{"T": "@float", "T1": "@float", "T2": "@float"},
+	Build: kit.Simple(func(a *kit.Attrs, opset int) kit.Operator {
+		b := &BatchNormalization{Epsilon: kit.ReadEpsilon(a), Momentum: a.Float("momentum", 0.9), Spatial: true}
 		switch {
 		case opset >= 14:
 			b.Training = a.Bool("training_mode", false)
@@ -75,7 +76,7 @@ func (b *BatchNormalization) Run(c *ir.Call) error {
 	return batchNorm[float32](c, b)
 }
 
-func batchNorm[T realFloat](c *ir.Call, b *BatchNormalization) error {
+func batchNorm[T kit.RealFloat](c *ir.Call, b *BatchNormalization) error {
 	t := c.Tensor(0)
 	s := t.Shape()
 	n, ch, plane := 1, 1, 1 // instances, channels, elements of a channel
@@ -83,22 +84,22 @@ func batchNorm[T realFloat](c *ir.Call, b *BatchNormalization) error {
 	case len(s) == 1:
 		n = s[0]
 	case len(s) > 1 && b.Spatial:
-		n, ch, plane = s[0], s[1], product(s[2:])
+		n, ch, plane = s[0], s[1], kit.Product(s[2:])
 	case len(s) > 1:
-		n, ch = s[0], product(s[1:])
+		n, ch = s[0], kit.Product(s[1:])
 	}
 	var p [5][]T
 	names := []string{"X", "scale", "B", "mean", "var"}
 	var err error
 	for i := 1; i < 5; i++ {
-		if p[i], err = channelParam[T](c, names[i], c.Tensor(i), ch); err != nil {
+		if p[i], err = kit.ChannelParam[T](c, names[i], c.Tensor(i), ch); err != nil {
 			return err
 		}
 	}
-	if p[0], err = realIn[T](c, t); err != nil {
+	if p[0], err = kit.RealIn[T](c, t); err != nil {
 		return err
 	}
-	y, err := realOut[T](c, 0, t.DType(), s...)
+	y, err := kit.RealOut[T](c, 0, t.DType(), s...)
 	if err != nil {
 		return err
 	}
@@ -120,7 +121,7 @@ func batchNorm[T realFloat](c *ir.Call, b *BatchNormalization) error {
 				continue
 			}
 			in := c.Tensor(3 + i%2)
-			o, err := realOut[T](c, 1+i, in.DType(), in.Shape()...)
+			o, err := kit.RealOut[T](c, 1+i, in.DType(), in.Shape()...)
 			if err != nil {
 				return err
 			}
@@ -128,21 +129,21 @@ func batchNorm[T realFloat](c *ir.Call, b *BatchNormalization) error {
 				if i < 2 {
 					v = T(float64(p[3+i][k])*m + float64(v)*(1-m))
 				}
-				o.data[k] = v
+				o.Data[k] = v
 			}
-			o.store()
+			o.Store()
 		}
 	}
-	if err := batchScale(c, x, y.data, p[1], p[2], mean, variance, ch, plane, float64(b.Epsilon)); err != nil {
+	if err := batchScale(c, x, y.Data, p[1], p[2], mean, variance, ch, plane, float64(b.Epsilon)); err != nil {
 		return err
 	}
-	y.store()
+	y.Store()
 	return nil
 }
 
 // batchMoments computes mean and variance of every channel over all instances.
-func batchMoments[T realFloat](c *ir.Call, x, mean, vari []T, n, ch, plane int) {
-	c.Parallel(ch, grainFor(n*plane*2), func(lo, hi int) {
+func batchMoments[T kit.RealFloat](c *ir.Call, x, mean, vari []T, n, ch, plane int) {
+	c.Parallel(ch, kit.GrainFor(n*plane*2), func(lo, hi int) {
 		for k := lo; k < hi && c.Err() == nil; k++ {
 			sum, sq, num := 0.0, 0.0, float64(n*plane)
 			for i := range n {
@@ -152,7 +153,7 @@ func batchMoments[T realFloat](c *ir.Call, x, mean, vari []T, n, ch, plane int) 
 			}
 			m := sum / num
 			for i := range n {
-				sq += variance(x[(i*ch+k)*plane:][:plane], m)
+				sq += kit.Variance(x[(i*ch+k)*plane:][:plane], m)
 			}
 			mean[k], vari[k] = T(m), T(sq/num)
 		}
@@ -160,7 +161,7 @@ func batchMoments[T realFloat](c *ir.Call, x, mean, vari []T, n, ch, plane int) 
 }
 
 // batchScale computes y = (x − mean)/√(vari + eps)·scale + shift per channel.
-func batchScale[T realFloat](c *ir.Call, x, y, scale, shift, mean, vari []T, ch, plane int, eps float64) error {
+func batchScale[T kit.RealFloat](c *ir.Call, x, y, scale, shift, mean, vari []T, ch, plane int, eps float64) error {
 	if len(x) == 0 {
 		return nil
 	}
@@ -168,7 +169,7 @@ func batchScale[T realFloat](c *ir.Call, x, y, scale, shift, mean, vari []T, ch,
 	x32, fast := any(x).([]float32)
 	y32, _ := any(y).([]float32)
 	fast = fast && !c.Generic && plane >= 8
-	c.Parallel(len(x)/plane, grainFor(plane), func(lo, hi int) {
+	c.Parallel(len(x)/plane, kit.GrainFor(plane), func(lo, hi int) {
 		for i := lo; i < hi; i++ {
 			k := i % ch
 			f := float64(scale[k]) / math.Sqrt(float64(vari[k])+eps)

@@ -4,26 +4,27 @@ import (
 	"fmt"
 
 	"github.com/onward-ml/onward/internal/ir"
+	"github.com/onward-ml/onward/internal/ops/kit"
 	"github.com/onward-ml/onward/tensor"
 )
 
 // Bernoulli draws 0 or 1 for each element, which is the probability of 1
 // (https://onnx.ai/onnx/operators/onnx__Bernoulli.html).
 type Bernoulli struct {
-	randomSeed
-	likeInput
+	kit.RandomSeed
+	kit.LikeInput
 }
 
-var _ = register(Def{Name: "Bernoulli", Since: []int{15, 22}, In: "input:T1", Out: "output:T2",
-	Types: Types{"T1": "@float", "T2": "@number bool"},
-	Build: simple(func(a *Attrs, opset int) Operator {
-		return &Bernoulli{readRandomSeed(a), likeInput{a.DType("dtype", tensor.Undefined)}}
+var _ = kit.Register(kit.Def{Name: "Bernoulli", Since: []int{15, 22}, In: "input:T1", Out: "output:T2",
+	Types: kit.Types{"T1": "@float", "T2": "@number bool"},
+	Build: kit.Simple(func(a *kit.Attrs, opset int) kit.Operator {
+		return &Bernoulli{kit.ReadRandomSeed(a), kit.LikeInput{DType: a.DType("dtype", tensor.Undefined)}}
 	})})
 
 // Run implements [ir.Operator].
 func (o *Bernoulli) Run(c *ir.Call) error {
 	x := c.Tensor(0)
-	p, err := toScratch(c, x, tensor.TypeFloat64)
+	p, err := kit.ToScratch(c, x, tensor.TypeFloat64)
 	if err != nil {
 		return err
 	}
@@ -33,8 +34,8 @@ func (o *Bernoulli) Run(c *ir.Call) error {
 			return fmt.Errorf("element %d is %g, want a probability in [0, 1]", i, v)
 		}
 	}
-	src, i := o.source(c), 0
-	return fillRandom(c, o.elem(x.DType()), x.Shape(), func() float64 {
+	src, i := o.Source(c), 0
+	return kit.FillRandom(c, o.Elem(x.DType()), x.Shape(), func() float64 {
 		v := probs[i]
 		i++
 		// One of the two outcomes is at most ½ likely; NumPy draws that one.
@@ -46,8 +47,8 @@ func (o *Bernoulli) Run(c *ir.Call) error {
 }
 
 // drawRare returns 1 with probability p.
-func drawRare(src *randomSource, p float64) float64 {
-	if p > 0 && src.uniform() > 1-p {
+func drawRare(src *kit.RandomSource, p float64) float64 {
+	if p > 0 && src.Uniform() > 1-p {
 		return 1
 	}
 	return 0

@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/onward-ml/onward/internal/ir"
+	"github.com/onward-ml/onward/internal/ops/kit"
 	"github.com/onward-ml/onward/tensor"
 )
 
@@ -13,9 +14,9 @@ type BitCast struct{ To tensor.DType }
 
 const bitCastTypes = "@number bool @complex @float8 @packed float8e8m0"
 
-var _ = register(Def{Name: "BitCast", Since: []int{26}, In: "input:T1", Out: "output:T2",
-	Types: Types{"T1": bitCastTypes, "T2": bitCastTypes},
-	Build: simple(func(a *Attrs, opset int) Operator {
+var _ = kit.Register(kit.Def{Name: "BitCast", Since: []int{26}, In: "input:T1", Out: "output:T2",
+	Types: kit.Types{"T1": bitCastTypes, "T2": bitCastTypes},
+	Build: kit.Simple(func(a *kit.Attrs, opset int) kit.Operator {
 		a.Require("to")
 		o := &BitCast{To: a.DType("to", tensor.Undefined)}
 		if a.Has("to") && (o.To == tensor.Undefined || o.To == tensor.TypeString) {

@@ -1,22 +1,25 @@
 package ops
 
-import "github.com/onward-ml/onward/internal/ir"
+import (
+	"github.com/onward-ml/onward/internal/ir"
+	"github.com/onward-ml/onward/internal/ops/kit"
+)
 
 // BitwiseNot inverts the bits of each integer
 // (https://onnx.ai/onnx/operators/onnx__BitwiseNot.html).
-type BitwiseNot struct{ sameTypeAndShape }
+type BitwiseNot struct{ kit.SameTypeAndShape }
 
-var _ = register(Def{Name: "BitwiseNot", Since: []int{18}, In: "X:T", Out: "Y:T", Types: Types{"T": "@int"},
-	Build: withoutAttrs(&BitwiseNot{})})
+var _ = kit.Register(kit.Def{Name: "BitwiseNot", Since: []int{18}, In: "X:T", Out: "Y:T", Types: kit.Types{"T": "@int"},
+	Build: kit.WithoutAttrs(&BitwiseNot{})})
 
-var bitwiseNotLoops = loopsOf(
-	loop1(bitwiseNotLoop[int8]), loop1(bitwiseNotLoop[int16]), loop1(bitwiseNotLoop[int32]), loop1(bitwiseNotLoop[int64]),
-	loop1(bitwiseNotLoop[uint8]), loop1(bitwiseNotLoop[uint16]), loop1(bitwiseNotLoop[uint32]), loop1(bitwiseNotLoop[uint64]))
+var bitwiseNotLoops = kit.LoopsOf(
+	kit.Loop1(bitwiseNotLoop[int8]), kit.Loop1(bitwiseNotLoop[int16]), kit.Loop1(bitwiseNotLoop[int32]), kit.Loop1(bitwiseNotLoop[int64]),
+	kit.Loop1(bitwiseNotLoop[uint8]), kit.Loop1(bitwiseNotLoop[uint16]), kit.Loop1(bitwiseNotLoop[uint32]), kit.Loop1(bitwiseNotLoop[uint64]))
 
 // Run implements [ir.Operator].
-func (*BitwiseNot) Run(c *ir.Call) error { return mapTable(c, bitwiseNotLoops, grainCheap) }
+func (*BitwiseNot) Run(c *ir.Call) error { return kit.MapTable(c, bitwiseNotLoops, kit.GrainCheap) }
 
-func bitwiseNotLoop[T intNumber](dst, src []T) {
+func bitwiseNotLoop[T kit.IntNumber](dst, src []T) {
 	dst = dst[:len(src)]
 	for i, x := range src {
 		dst[i] = ^x

@@ -2,30 +2,31 @@ package ops
 
 import (
 	"github.com/onward-ml/onward/internal/ir"
+	"github.com/onward-ml/onward/internal/ops/kit"
 )
 
 // BitwiseXor computes the bitwise exclusive or of two integer tensors
 // (https://onnx.ai/onnx/operators/onnx__BitwiseXor.html).
 type BitwiseXor struct{}
 
-var _ = register(Def{Name: "BitwiseXor", Since: []int{18}, In: "A:T, B:T", Out: "C:T", Types: Types{"T": "@int"},
-	Build: withoutAttrs(&BitwiseXor{})})
+var _ = kit.Register(kit.Def{Name: "BitwiseXor", Since: []int{18}, In: "A:T, B:T", Out: "C:T", Types: kit.Types{"T": "@int"},
+	Build: kit.WithoutAttrs(&BitwiseXor{})})
 
-var bitwiseXorLoops = loopsOf(
-	loop2(bitwiseXorLoop[int8]), loop2(bitwiseXorLoop[int16]), loop2(bitwiseXorLoop[int32]), loop2(bitwiseXorLoop[int64]),
-	loop2(bitwiseXorLoop[uint8]), loop2(bitwiseXorLoop[uint16]), loop2(bitwiseXorLoop[uint32]), loop2(bitwiseXorLoop[uint64]))
+var bitwiseXorLoops = kit.LoopsOf(
+	kit.Loop2(bitwiseXorLoop[int8]), kit.Loop2(bitwiseXorLoop[int16]), kit.Loop2(bitwiseXorLoop[int32]), kit.Loop2(bitwiseXorLoop[int64]),
+	kit.Loop2(bitwiseXorLoop[uint8]), kit.Loop2(bitwiseXorLoop[uint16]), kit.Loop2(bitwiseXorLoop[uint32]), kit.Loop2(bitwiseXorLoop[uint64]))
 
 // Infer implements [ir.Operator].
 func (*BitwiseXor) Infer(c *ir.InferContext) error {
-	return inferBinary(c, axisBroadcast{}, c.Elem(0), nil)
+	return kit.InferBinary(c, kit.AxisBroadcast{}, c.Elem(0), nil)
 }
 
 // Run implements [ir.Operator].
 func (*BitwiseXor) Run(c *ir.Call) error {
-	return runBinary(c, axisBroadcast{}, bitwiseXorLoops, grainCheap)
+	return kit.RunBinary(c, kit.AxisBroadcast{}, bitwiseXorLoops, kit.GrainCheap)
 }
 
-func bitwiseXorLoop[T intNumber](dst, a, b []T) {
+func bitwiseXorLoop[T kit.IntNumber](dst, a, b []T) {
 	a, b = a[:len(dst)], b[:len(dst)]
 	for i := range dst {
 		dst[i] = a[i] ^ b[i]

@@ -2,6 +2,7 @@ package ops
 
 import (
 	"github.com/onward-ml/onward/internal/ir"
+	"github.com/onward-ml/onward/internal/ops/kit"
 	"github.com/onward-ml/onward/tensor"
 )
 
@@ -9,14 +10,14 @@ import (
 // (https://onnx.ai/onnx/operators/onnx__CastLike.html).
 type CastLike struct{ Options tensor.ConvertOptions }
 
-var _ = register(Def{Name: "CastLike", Since: []int{15, 19, 21, 23, 24, 25}, In: "input:T1, target_type:T2", Out: "output:T2",
-	Types: Types{"T1": castTypes, "T2": castTypes},
-	Build: simple(func(a *Attrs, opset int) Operator {
-		return &CastLike{Options: readConvertOptions(a, opset)}
+var _ = kit.Register(kit.Def{Name: "CastLike", Since: []int{15, 19, 21, 23, 24, 25}, In: "input:T1, target_type:T2", Out: "output:T2",
+	Types: kit.Types{"T1": kit.CastTypes, "T2": kit.CastTypes},
+	Build: kit.Simple(func(a *kit.Attrs, opset int) kit.Operator {
+		return &CastLike{Options: kit.ReadConvertOptions(a, opset)}
 	})})
 
 // Infer implements [ir.Operator].
-func (o *CastLike) Infer(c *ir.InferContext) error { inferCast(c, c.Elem(1)); return nil }
+func (o *CastLike) Infer(c *ir.InferContext) error { kit.InferCast(c, c.Elem(1)); return nil }
 
 // Run implements [ir.Operator].
-func (o *CastLike) Run(c *ir.Call) error { return runCast(c, c.Tensor(1).DType(), o.Options) }
+func (o *CastLike) Run(c *ir.Call) error { return kit.RunCast(c, c.Tensor(1).DType(), o.Options) }

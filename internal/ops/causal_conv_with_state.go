@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/onward-ml/onward/internal/ir"
+	"github.com/onward-ml/onward/internal/ops/kit"
 )
 
 // CausalConvWithState convolves each channel of a sequence with a kernel of its own
@@ -18,18 +19,18 @@ type CausalConvWithState struct {
 	Window       int  // states that the outputs hold, the last ones; 0: the last, without an axis
 }
 
-const causalConvInputs = "input:T, weight:T, bias:T?, past_state:T?"
+const CausalConvInputs = "input:T, weight:T, bias:T?, past_state:T?"
 
-var _ = register(Def{Name: "CausalConvWithState", Since: []int{27}, In: causalConvInputs, Out: "output:T, present_state:T",
-	Types: Types{"T": "float float16 bfloat16"}, Build: simple(func(a *Attrs, opset int) Operator { return readCausalConv(a) })})
+var _ = kit.Register(kit.Def{Name: "CausalConvWithState", Since: []int{27}, In: CausalConvInputs, Out: "output:T, present_state:T",
+	Types: kit.Types{"T": "float float16 bfloat16"}, Build: kit.Simple(func(a *kit.Attrs, opset int) kit.Operator { return ReadCausalConv(a) })})
 
-func readCausalConv(a *Attrs) *CausalConvWithState {
+func ReadCausalConv(a *kit.Attrs) *CausalConvWithState {
 	return &CausalConvWithState{SiLU: a.Enum("activation", "none", "none", "silu", "swish") != "none", Dilation: 1}
 }
 
 // Infer sets the shapes as far as input and weight tell.
 func (op *CausalConvWithState) Infer(c *ir.InferContext) error {
-	if err := checkRank(c, 1, 3, "weight"); err != nil {
+	if err := kit.CheckRank(c, 1, 3, "weight"); err != nil {
 		return err
 	}
 	c.SetOut(0, c.Type(0))
@@ -42,7 +43,7 @@ func (op *CausalConvWithState) Infer(c *ir.InferContext) error {
 		t.Shape = slices.Clone(s)
 		t.Shape[axis] = ir.Unknown
 		if w := c.Shape(1); w != nil {
-			if k, ok := w[2].Value(); ok && k >= 1 && k <= windowLimit {
+			if k, ok := w[2].Value(); ok && k >= 1 && k <= kit.WindowLimit {
 				t.Shape[axis] = ir.Known((k - 1) * op.Dilation)
 			}
 		}
@@ -58,12 +59,12 @@ func (op *CausalConvWithState) Infer(c *ir.InferContext) error {
 func (op *CausalConvWithState) Run(c *ir.Call) error {
 	x, w := c.Tensor(0), c.Tensor(1)
 	s, ws := x.Shape(), w.Shape()
-	if len(s) != 3 && (len(s) < 3 || !op.ChannelsLast) || len(ws) != 3 || ws[1] != 1 || ws[2] < 1 || ws[2] > windowLimit {
+	if len(s) != 3 && (len(s) < 3 || !op.ChannelsLast) || len(ws) != 3 || ws[1] != 1 || ws[2] < 1 || ws[2] > kit.WindowLimit {
 		return fmt.Errorf("input and weight have shapes %v and %v, want [batch channels length], or [batch length channels...] with channels_last, and [channels 1 k] with k at least 1", s, ws)
 	}
 	batch, channels, n, axis := s[0], s[1], s[2], 2
 	if op.ChannelsLast {
-		n, channels, axis = s[1], product(s[2:]), 1
+		n, channels, axis = s[1], kit.Product(s[2:]), 1
 	}
 	k := ws[2]
 	past := (k - 1) * op.Dilation
@@ -85,15 +86,15 @@ func (op *CausalConvWithState) Run(c *ir.Call) error {
 	var in [4][]float32
 	for i := range in {
 		var err error
-		if in[i], err = realIn[float32](c, c.Tensor(i)); err != nil {
+		if in[i], err = kit.RealIn[float32](c, c.Tensor(i)); err != nil {
 			return err
 		}
 	}
-	y, err := realOut[float32](c, 0, x.DType(), s...)
+	y, err := kit.RealOut[float32](c, 0, x.DType(), s...)
 	if err != nil {
 		return err
 	}
-	state, err := realOut[float32](c, 1, x.DType(), shape...)
+	state, err := kit.RealOut[float32](c, 1, x.DType(), shape...)
 	if err != nil {
 		return err
 	}
@@ -105,11 +106,11 @@ func (op *CausalConvWithState) Run(c *ir.Call) error {
 		}
 		return (b*channels+ch)*length + t
 	}
-	lines, err := ir.ScratchOf[float32](c, slotCount(batch*channels)*(past+n))
+	lines, err := ir.ScratchOf[float32](c, kit.SlotCount(batch*channels)*(past+n))
 	if err != nil {
 		return err
 	}
-	err = inSlots(c, batch*channels, func(slot, item int) error {
+	err = kit.InSlots(c, batch*channels, func(slot, item int) error {
 		if err := c.Err(); err != nil {
 			return err
 		}
@@ -134,9 +135,9 @@ func (op *CausalConvWithState) Run(c *ir.Call) error {
 				sum += v * line[t+j*op.Dilation]
 			}
 			if op.SiLU {
-				sum *= sigmoid32(sum)
+				sum *= kit.Sigmoid32(sum)
 			}
-			y.data[at(b, ch, t, n)] = sum
+			y.Data[at(b, ch, t, n)] = sum
 		}
 		for w := range slots {
 			end := n - slots + w + 1 // new elements that the slot's state has seen
@@ -148,7 +149,7 @@ func (op *CausalConvWithState) Run(c *ir.Call) error {
 				case in[3] != nil && w+n < slots:
 					v = in[3][(w+n)*size+at(b, ch, t, past)]
 				}
-				state.data[w*size+at(b, ch, t, past)] = v
+				state.Data[w*size+at(b, ch, t, past)] = v
 			}
 		}
 		return nil
@@ -156,7 +157,7 @@ func (op *CausalConvWithState) Run(c *ir.Call) error {
 	if err != nil {
 		return err
 	}
-	y.store()
-	state.store()
+	y.Store()
+	state.Store()
 	return nil
 }

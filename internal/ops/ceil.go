@@ -5,21 +5,22 @@ import (
 
 	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/internal/kernels/vec"
+	"github.com/onward-ml/onward/internal/ops/kit"
 )
 
 // Ceil rounds each element up to an integer
 // (https://onnx.ai/onnx/operators/onnx__Ceil.html).
-type Ceil struct{ sameTypeAndShape }
+type Ceil struct{ kit.SameTypeAndShape }
 
-var _ = register(Def{Name: "Ceil", Since: []int{1, 6, 13}, In: "X:T", Out: "Y:T", Types: Types{"T": "@float"},
-	Build: withoutAttrs(&Ceil{})})
+var _ = kit.Register(kit.Def{Name: "Ceil", Since: []int{1, 6, 13}, In: "X:T", Out: "Y:T", Types: kit.Types{"T": "@float"},
+	Build: kit.WithoutAttrs(&Ceil{})})
 
-var ceilLoops = floatLoops(ceilLoop[float32], ceilLoop[float64], vec.CeilF32)
+var ceilLoops = kit.FloatLoops(ceilLoop[float32], ceilLoop[float64], vec.CeilF32)
 
 // Run implements [ir.Operator].
-func (*Ceil) Run(c *ir.Call) error { return mapTable(c, ceilLoops, grainCheap) }
+func (*Ceil) Run(c *ir.Call) error { return kit.MapTable(c, ceilLoops, kit.GrainCheap) }
 
-func ceilLoop[T floatNumber](dst, src []T) {
+func ceilLoop[T kit.FloatNumber](dst, src []T) {
 	dst = dst[:len(src)]
 	for i, x := range src {
 		dst[i] = T(math.Ceil(float64(x)))

@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/onward-ml/onward/internal/ir"
+	"github.com/onward-ml/onward/internal/ops/kit"
 )
 
 // CenterCropPad crops dimensions that are larger than asked around their centre
@@ -13,14 +14,14 @@ type CenterCropPad struct {
 	Axes []int // nil: all
 }
 
-var _ = register(Def{Name: "CenterCropPad", Since: []int{18},
-	In: "input_data:T, shape:I", Out: "output_data:T", Types: Types{"T": moveTypes, "I": "int32 int64"},
-	Build: simple(func(a *Attrs, opset int) Operator { return &CenterCropPad{Axes: a.Ints("axes")} })})
+var _ = kit.Register(kit.Def{Name: "CenterCropPad", Since: []int{18},
+	In: "input_data:T, shape:I", Out: "output_data:T", Types: kit.Types{"T": kit.MoveTypes, "I": "int32 int64"},
+	Build: kit.Simple(func(a *kit.Attrs, opset int) kit.Operator { return &CenterCropPad{Axes: a.Ints("axes")} })})
 
 // target returns shape with the wanted sizes of the axes.
 func centerCropTarget[D any](in, want []D, axes []int) ([]D, error) {
 	out := append([]D{}, in...)
-	at, err := sliceAxes(axes, len(want), len(in))
+	at, err := kit.SliceAxes(axes, len(want), len(in))
 	if err != nil {
 		return nil, err
 	}
@@ -35,35 +36,35 @@ func centerCropTarget[D any](in, want []D, axes []int) ([]D, error) {
 
 // Infer implements ir.Operator.
 func (op *CenterCropPad) Infer(c *ir.InferContext) error {
-	if err := checkRank(c, 1, 1, "shape"); err != nil {
+	if err := kit.CheckRank(c, 1, 1, "shape"); err != nil {
 		return err
 	}
 	in, want := c.Shape(0), c.Contents(1)
-	setShape(c, 0, c.Elem(0), nil)
+	kit.SetShape(c, 0, c.Elem(0), nil)
 	if in == nil {
 		return nil
 	}
 	if want == nil {
-		setShape(c, 0, c.Elem(0), ir.UnknownDims(len(in)))
+		kit.SetShape(c, 0, c.Elem(0), ir.UnknownDims(len(in)))
 		return nil
 	}
 	for i, d := range want {
 		if n, ok := d.Value(); ok && n < 0 {
-			return negativeDim(i, n)
+			return kit.NegativeDim(i, n)
 		}
 	}
 	out, err := centerCropTarget(in, want, op.Axes)
 	if err != nil {
 		return err
 	}
-	setShape(c, 0, c.Elem(0), out)
+	kit.SetShape(c, 0, c.Elem(0), out)
 	return nil
 }
 
 // Run implements ir.Operator.
 func (op *CenterCropPad) Run(c *ir.Call) error {
 	x := c.Tensor(0)
-	want, err := smallInts(c.Tensor(1), "shape")
+	want, err := kit.SmallInts(c.Tensor(1), "shape")
 	if err != nil {
 		return err
 	}
@@ -71,11 +72,11 @@ func (op *CenterCropPad) Run(c *ir.Call) error {
 	if err != nil {
 		return err
 	}
-	dst, err := moveOut(c, 0, x.DType(), shape...)
+	dst, err := kit.MoveOut(c, 0, x.DType(), shape...)
 	if err != nil {
 		return err
 	}
-	src, err := moveIn(c, x)
+	src, err := kit.MoveIn(c, x)
 	if err != nil {
 		return err
 	}
@@ -87,8 +88,8 @@ func (op *CenterCropPad) Run(c *ir.Call) error {
 			shift[i] = (n - d) / 2
 		}
 	}
-	moveClear(dst)
-	moveCentered(c, dst, src, shape, x.Shape(), shift)
-	dst.done()
+	kit.MoveClear(dst)
+	kit.MoveCentered(c, dst, src, shape, x.Shape(), shift)
+	dst.Done()
 	return nil
 }

@@ -7,6 +7,7 @@ import (
 	"github.com/onward-ml/onward/internal/cpu"
 	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/internal/kernels/vec"
+	"github.com/onward-ml/onward/internal/ops/kit"
 	"github.com/onward-ml/onward/tensor"
 )
 
@@ -17,11 +18,11 @@ type Clip struct {
 	Min, Max float64 // for forms with attributes
 }
 
-var _ = register(Def{Name: "Clip", Since: []int{1, 6, 11, 12, 13}, In: "input:T, min:T?, max:T?", Out: "output:T",
-	Types: Types{"T": "@number"},
-	Build: simple(func(a *Attrs, opset int) Operator {
+var _ = kit.Register(kit.Def{Name: "Clip", Since: []int{1, 6, 11, 12, 13}, In: "input:T, min:T?, max:T?", Out: "output:T",
+	Types: kit.Types{"T": "@number"},
+	Build: kit.Simple(func(a *kit.Attrs, opset int) kit.Operator {
 		o := &Clip{Min: math.Inf(-1), Max: math.Inf(1)}
-		ignoreConsumed(a, opset)
+		kit.IgnoreConsumed(a, opset)
 		if opset < 11 {
 			if a.Has("min") || opset >= 6 {
 				o.Min = float64(a.Float("min", -math.MaxFloat32))
@@ -34,7 +35,7 @@ var _ = register(Def{Name: "Clip", Since: []int{1, 6, 11, 12, 13}, In: "input:T,
 	})})
 
 // Infer implements [ir.Operator].
-func (*Clip) Infer(c *ir.InferContext) error { return sameAsInput(c) }
+func (*Clip) Infer(c *ir.InferContext) error { return kit.SameAsInput(c) }
 
 // Run implements [ir.Operator].
 func (o *Clip) Run(c *ir.Call) error {
@@ -62,7 +63,7 @@ func (o *Clip) Run(c *ir.Call) error {
 		return clipOf[uint64](c, 0, math.MaxUint64)
 	case tensor.TypeFloat32:
 		lo, hi := clipBounds(c, float32(o.Min), float32(o.Max))
-		return mapLoop(c, clipFloats(lo, hi), grainVector)
+		return kit.MapLoop(c, clipFloats(lo, hi), kit.GrainVector)
 	case tensor.TypeFloat64:
 		return clipOf(c, o.Min, o.Max)
 	case tensor.TypeFloat16, tensor.TypeBFloat16:
@@ -70,23 +71,23 @@ func (o *Clip) Run(c *ir.Call) error {
 		for i, p := range []*float32{&lo, &hi} {
 			if t := c.Tensor(1 + i); t != nil {
 				var v [1]float32
-				widenHalf(v[:], t.Bytes(), d)
+				kit.WidenHalf(v[:], t.Bytes(), d)
 				*p = v[0]
 			}
 		}
-		return mapLoop(c, widenedLoop(clipFloats(lo, hi), d), grainVector)
+		return kit.MapLoop(c, kit.WidenedLoop(clipFloats(lo, hi), d), kit.GrainVector)
 	default:
 		return fmt.Errorf("elements of type %s are not supported", d)
 	}
 }
 
-func clipOf[T realNumber](c *ir.Call, lo, hi T) error {
+func clipOf[T kit.RealNumber](c *ir.Call, lo, hi T) error {
 	lo, hi = clipBounds(c, lo, hi)
-	return mapLoop(c, loop1(func(dst, src []T) { clipLoop(dst, src, lo, hi) }), grainCheap)
+	return kit.MapLoop(c, kit.Loop1(func(dst, src []T) { clipLoop(dst, src, lo, hi) }), kit.GrainCheap)
 }
 
 // clipBounds returns the bounds that are inputs, or else lo and hi.
-func clipBounds[T realNumber](c *ir.Call, lo, hi T) (T, T) {
+func clipBounds[T kit.RealNumber](c *ir.Call, lo, hi T) (T, T) {
 	if t := c.Tensor(1); t != nil {
 		lo = tensor.Of[T](t)[0]
 	}
@@ -96,15 +97,15 @@ func clipBounds[T realNumber](c *ir.Call, lo, hi T) (T, T) {
 	return lo, hi
 }
 
-func clipFloats(lo, hi float32) elementLoop {
-	l := loop1(func(dst, src []float32) { clipLoop(dst, src, lo, hi) })
+func clipFloats(lo, hi float32) kit.ElementLoop {
+	l := kit.Loop1(func(dst, src []float32) { clipLoop(dst, src, lo, hi) })
 	if lo != lo || hi != hi {
 		return l
 	}
-	return withUnary(l, func(level cpu.Level, dst, x []float32) { vec.ClipF32(level, dst, x, lo, hi) })
+	return kit.WithUnary(l, func(level cpu.Level, dst, x []float32) { vec.ClipF32(level, dst, x, lo, hi) })
 }
 
-func clipLoop[T realNumber](dst, src []T, lo, hi T) {
+func clipLoop[T kit.RealNumber](dst, src []T, lo, hi T) {
 	dst = dst[:len(src)]
 	for i, x := range src {
 		dst[i] = min(max(x, lo), hi)

@@ -5,6 +5,7 @@ import (
 	"math"
 
 	"github.com/onward-ml/onward/internal/ir"
+	"github.com/onward-ml/onward/internal/ops/kit"
 	"github.com/onward-ml/onward/tensor"
 )
 
@@ -16,9 +17,9 @@ type Col2Im struct {
 	Dilations, Pads, Strides []int // nil: ones, zeros, ones
 }
 
-var _ = register(Def{Name: "Col2Im", Since: []int{18},
-	In: "input:T, image_shape:int64, block_shape:int64", Out: "output:T", Types: Types{"T": "@number @complex"},
-	Build: simple(func(a *Attrs, opset int) Operator {
+var _ = kit.Register(kit.Def{Name: "Col2Im", Since: []int{18},
+	In: "input:T, image_shape:int64, block_shape:int64", Out: "output:T", Types: kit.Types{"T": "@number @complex"},
+	Build: kit.Simple(func(a *kit.Attrs, opset int) kit.Operator {
 		op := &Col2Im{Dilations: a.Ints("dilations"), Pads: a.Ints("pads"), Strides: a.Ints("strides")}
 		for name, v := range map[string][]int{"dilations": op.Dilations, "strides": op.Strides, "pads": op.Pads} {
 			for _, n := range v {
@@ -32,17 +33,17 @@ var _ = register(Def{Name: "Col2Im", Since: []int{18},
 
 // Infer implements ir.Operator.
 func (op *Col2Im) Infer(c *ir.InferContext) error {
-	if err := checkRank(c, 0, 3, "input"); err != nil {
+	if err := kit.CheckRank(c, 0, 3, "input"); err != nil {
 		return err
 	}
 	for i, what := range []string{1: "image_shape", 2: "block_shape"} {
 		if i > 0 {
-			if err := checkRank(c, i, 1, what); err != nil {
+			if err := kit.CheckRank(c, i, 1, what); err != nil {
 				return err
 			}
 		}
 	}
-	setShape(c, 0, c.Elem(0), nil)
+	kit.SetShape(c, 0, c.Elem(0), nil)
 	image := c.Contents(1)
 	if image == nil {
 		return nil
@@ -54,7 +55,7 @@ func (op *Col2Im) Infer(c *ir.InferContext) error {
 			out[1] = s[1].Div(ir.Product(block))
 		}
 	}
-	setShape(c, 0, c.Elem(0), out)
+	kit.SetShape(c, 0, c.Elem(0), out)
 	return nil
 }
 
@@ -68,10 +69,10 @@ type col2imGeometry struct {
 func (op *Col2Im) geometry(x, imageShape, blockShape *tensor.Tensor) (*col2imGeometry, error) {
 	g := &col2imGeometry{}
 	var err error
-	if g.image, err = smallInts(imageShape, "image_shape"); err != nil {
+	if g.image, err = kit.SmallInts(imageShape, "image_shape"); err != nil {
 		return nil, err
 	}
-	if g.block, err = smallInts(blockShape, "block_shape"); err != nil {
+	if g.block, err = kit.SmallInts(blockShape, "block_shape"); err != nil {
 		return nil, err
 	}
 	r := len(g.image)
@@ -129,16 +130,16 @@ func (op *Col2Im) Run(c *ir.Call) error {
 	shape := append([]int{g.n, g.channels}, g.image...)
 	switch x.DType() {
 	case tensor.TypeFloat16, tensor.TypeBFloat16:
-		out, err := realOut[float32](c, 0, x.DType(), shape...)
+		out, err := kit.RealOut[float32](c, 0, x.DType(), shape...)
 		if err != nil {
 			return err
 		}
-		in, err := realIn[float32](c, x)
+		in, err := kit.RealIn[float32](c, x)
 		if err != nil {
 			return err
 		}
-		col2im(c, g, out.data, in)
-		out.store()
+		col2im(c, g, out.Data, in)
+		out.Store()
 		return nil
 	case tensor.TypeFloat32:
 		return col2imRun[float32](c, g, x, shape)
@@ -169,7 +170,7 @@ func (op *Col2Im) Run(c *ir.Call) error {
 }
 
 type col2imNumber interface {
-	scatterNumber | complex64 | complex128
+	kit.ScatterNumber | complex64 | complex128
 }
 
 func col2imRun[T col2imNumber](c *ir.Call, g *col2imGeometry, x *tensor.Tensor, shape []int) error {
@@ -184,12 +185,12 @@ func col2imRun[T col2imNumber](c *ir.Call, g *col2imGeometry, x *tensor.Tensor, 
 // col2im sums; each image of each channel is one task.
 func col2im[T col2imNumber](c *ir.Call, g *col2imGeometry, out, in []T) {
 	clear(out)
-	size, block, count := product(g.image), product(g.block), product(g.counts)
+	size, block, count := kit.Product(g.image), kit.Product(g.block), kit.Product(g.counts)
 	if size == 0 || count == 0 {
 		return
 	}
 	r := len(g.image)
-	step := strides(g.image)
+	step := kit.Strides(g.image)
 	last := r - 1
 	c.Parallel(g.n*g.channels, 1+(1<<15)/(block*count), func(lo, hi int) {
 		kpos, cpos := make([]int, r), make([]int, r)

@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/onward-ml/onward/internal/ir"
+	"github.com/onward-ml/onward/internal/ops/kit"
 )
 
 // Compress keeps the slices along Axis for which the condition holds; without
@@ -15,33 +16,33 @@ type Compress struct {
 	Flat bool // no axis
 }
 
-var _ = register(Def{Name: "Compress", Since: []int{9, 11, 28},
-	In: "input:T, condition:bool", Out: "output:T", Types: Types{"T": moveTypes},
-	Build: simple(func(a *Attrs, opset int) Operator {
+var _ = kit.Register(kit.Def{Name: "Compress", Since: []int{9, 11, 28},
+	In: "input:T, condition:bool", Out: "output:T", Types: kit.Types{"T": kit.MoveTypes},
+	Build: kit.Simple(func(a *kit.Attrs, opset int) kit.Operator {
 		return &Compress{Axis: a.Int("axis", 0), Flat: !a.Has("axis")}
 	})})
 
 // Infer implements ir.Operator.
 func (op *Compress) Infer(c *ir.InferContext) error {
-	if err := checkRank(c, 1, 1, "condition"); err != nil {
+	if err := kit.CheckRank(c, 1, 1, "condition"); err != nil {
 		return err
 	}
 	if op.Flat {
-		setShape(c, 0, c.Elem(0), ir.UnknownDims(1))
+		kit.SetShape(c, 0, c.Elem(0), ir.UnknownDims(1))
 		return nil
 	}
 	in := c.Shape(0)
 	if in == nil {
-		setShape(c, 0, c.Elem(0), nil)
+		kit.SetShape(c, 0, c.Elem(0), nil)
 		return nil
 	}
-	axis, err := normalAxis(op.Axis, len(in))
+	axis, err := kit.NormalAxis(op.Axis, len(in))
 	if err != nil {
 		return err
 	}
 	out := append([]ir.Dim{}, in...)
 	out[axis] = ir.Unknown
-	setShape(c, 0, c.Elem(0), out)
+	kit.SetShape(c, 0, c.Elem(0), out)
 	return nil
 }
 
@@ -54,12 +55,12 @@ func (op *Compress) Run(c *ir.Call) error {
 	axis, n := 0, x.Len()
 	if !op.Flat {
 		var err error
-		if axis, err = normalAxis(op.Axis, x.Rank()); err != nil {
+		if axis, err = kit.NormalAxis(op.Axis, x.Rank()); err != nil {
 			return err
 		}
 		n = x.Dim(axis)
 	}
-	at, err := nonZeroPlaces(c, cond)
+	at, err := kit.NonZeroPlaces(c, cond)
 	if err != nil {
 		return err
 	}
@@ -67,11 +68,11 @@ func (op *Compress) Run(c *ir.Call) error {
 		at = at[:len(at)-1]
 	}
 	if !op.Flat {
-		return gatherAxis(c, x, axis, at, []int{len(at)})
+		return kit.GatherAxis(c, x, axis, at, []int{len(at)})
 	}
 	flat, err := x.Reshape(n)
 	if err != nil {
 		return err
 	}
-	return gatherAxis(c, flat, 0, at, []int{len(at)})
+	return kit.GatherAxis(c, flat, 0, at, []int{len(at)})
 }

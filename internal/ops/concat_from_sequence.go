@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/onward-ml/onward/internal/ir"
+	"github.com/onward-ml/onward/internal/ops/kit"
 	"github.com/onward-ml/onward/tensor"
 )
 
@@ -15,16 +16,16 @@ type ConcatFromSequence struct {
 	NewAxis bool
 }
 
-var _ = register(Def{Name: "ConcatFromSequence", Since: []int{11},
-	In: "input_sequence:seq(T)", Out: "concat_result:T", Types: seqTypes,
-	Build: simple(func(a *Attrs, opset int) Operator {
+var _ = kit.Register(kit.Def{Name: "ConcatFromSequence", Since: []int{11},
+	In: "input_sequence:seq(T)", Out: "concat_result:T", Types: kit.SeqTypes,
+	Build: kit.Simple(func(a *kit.Attrs, opset int) kit.Operator {
 		a.Require("axis")
 		return &ConcatFromSequence{Axis: a.Int("axis", 0), NewAxis: a.Bool("new_axis", false)}
 	})})
 
 // Infer implements ir.Operator.
 func (op *ConcatFromSequence) Infer(c *ir.InferContext) error {
-	t := sequenceElem(c, 0)
+	t := kit.SequenceElem(c, 0)
 	if t.Shape == nil {
 		c.SetOut(0, t)
 		return nil
@@ -33,7 +34,7 @@ func (op *ConcatFromSequence) Infer(c *ir.InferContext) error {
 	if op.NewAxis {
 		shape = append(shape, ir.Unknown)
 	}
-	axis, err := normalAxis(op.Axis, len(shape))
+	axis, err := kit.NormalAxis(op.Axis, len(shape))
 	if err != nil {
 		return err
 	}
@@ -41,13 +42,13 @@ func (op *ConcatFromSequence) Infer(c *ir.InferContext) error {
 		copy(shape[axis+1:], t.Shape[axis:])
 	}
 	shape[axis] = ir.Unknown
-	setShape(c, 0, t.Elem, shape)
+	kit.SetShape(c, 0, t.Elem, shape)
 	return nil
 }
 
 // Run implements ir.Operator.
 func (op *ConcatFromSequence) Run(c *ir.Call) error {
-	s, err := sequenceIn(c, 0)
+	s, err := kit.SequenceIn(c, 0)
 	if err != nil {
 		return err
 	}
@@ -61,7 +62,7 @@ func (op *ConcatFromSequence) Run(c *ir.Call) error {
 			return fmt.Errorf("item %d is a %s, want a tensor", i, v.Type())
 		}
 		if op.NewAxis {
-			axis, err := normalAxis(op.Axis, t.Rank()+1)
+			axis, err := kit.NormalAxis(op.Axis, t.Rank()+1)
 			if err != nil {
 				return err
 			}
@@ -71,13 +72,13 @@ func (op *ConcatFromSequence) Run(c *ir.Call) error {
 		}
 		in[i] = t
 	}
-	shape, axis, err := concatShape(in, op.Axis)
+	shape, axis, err := kit.ConcatShape(in, op.Axis)
 	if err != nil {
 		return err
 	}
-	dst, err := moveOut(c, 0, in[0].DType(), shape...)
+	dst, err := kit.MoveOut(c, 0, in[0].DType(), shape...)
 	if err != nil {
 		return err
 	}
-	return concatInto(c, dst, in, shape, axis)
+	return kit.ConcatInto(c, dst, in, shape, axis)
 }

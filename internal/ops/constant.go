@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/onward-ml/onward/internal/ir"
+	"github.com/onward-ml/onward/internal/ops/kit"
 	"github.com/onward-ml/onward/tensor"
 )
 
@@ -15,10 +16,10 @@ type Constant struct {
 	Sparse *tensor.Sparse // when Value is nil
 }
 
-var _ = register(Def{Name: "Constant", Since: []int{1, 9, 11, 12, 13, 19, 21, 23, 24, 25},
-	Out: "output:T", Types: Types{"T": "@all"}, Build: buildConstant})
+var _ = kit.Register(kit.Def{Name: "Constant", Since: []int{1, 9, 11, 12, 13, 19, 21, 23, 24, 25},
+	Out: "output:T", Types: kit.Types{"T": "@all"}, Build: buildConstant})
 
-func buildConstant(a *Attrs, opset int) (Operator, error) {
+func buildConstant(a *kit.Attrs, opset int) (kit.Operator, error) {
 	op := &Constant{Value: a.Tensor("value")}
 	given := 0
 	if a.Has("value") {
@@ -48,7 +49,7 @@ func buildConstant(a *Attrs, opset int) (Operator, error) {
 			return tensor.New(v, len(v))
 		})
 		set("value_ints", func() (*tensor.Tensor, error) {
-			v := intsOf64(a.Ints("value_ints"))
+			v := kit.IntsOf64(a.Ints("value_ints"))
 			return tensor.New(v, len(v))
 		})
 		set("value_strings", func() (*tensor.Tensor, error) {
@@ -65,18 +66,10 @@ func buildConstant(a *Attrs, opset int) (Operator, error) {
 	return op, nil
 }
 
-func intsOf64(v []int) []int64 {
-	r := make([]int64, len(v))
-	for i, n := range v {
-		r[i] = int64(n)
-	}
-	return r
-}
-
 // Infer implements ir.Operator.
 func (op *Constant) Infer(c *ir.InferContext) error {
 	if op.Value == nil {
-		setShape(c, 0, op.Sparse.Values.DType(), ir.Dims(op.Sparse.Shape))
+		kit.SetShape(c, 0, op.Sparse.Values.DType(), ir.Dims(op.Sparse.Shape))
 		return nil
 	}
 	c.SetOut(0, ir.TypeOf(op.Value))
@@ -87,33 +80,23 @@ func (op *Constant) Infer(c *ir.InferContext) error {
 // Run implements ir.Operator.
 func (op *Constant) Run(c *ir.Call) error {
 	if op.Value != nil {
-		return moveValue(c, 0, op.Value)
+		return kit.MoveValue(c, 0, op.Value)
 	}
 	s := op.Sparse
-	dst, err := moveOut(c, 0, s.Values.DType(), s.Shape...)
+	dst, err := kit.MoveOut(c, 0, s.Values.DType(), s.Shape...)
 	if err != nil {
 		return err
 	}
-	moveClear(dst)
-	src, err := moveIn(c, s.Values)
+	kit.MoveClear(dst)
+	src, err := kit.MoveIn(c, s.Values)
 	if err != nil {
 		return err
 	}
-	at, err := sparsePlaces(c, s)
+	at, err := kit.SparsePlaces(c, s)
 	if err != nil {
 		return err
 	}
-	moveScatter(dst, src, at, 1)
-	dst.done()
+	kit.MoveScatter(dst, src, at, 1)
+	dst.Done()
 	return nil
-}
-
-// sparsePlaces returns the places of the values of a sparse tensor in the dense
-// one.
-func sparsePlaces(c *ir.Call, s *tensor.Sparse) ([]int, error) {
-	if s.Indices.Rank() == 2 {
-		at, _, err := slicePlaces(c, s.Shape, s.Indices, 0)
-		return at, err
-	}
-	return indexList(c, s.Indices, product(s.Shape), "sparse indices")
 }

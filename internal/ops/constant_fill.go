@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/onward-ml/onward/internal/ir"
+	"github.com/onward-ml/onward/internal/ops/kit"
 	"github.com/onward-ml/onward/tensor"
 )
 
@@ -19,9 +20,9 @@ type ConstantFill struct {
 	AsShape      bool
 }
 
-var _ = register(Def{Name: "ConstantFill", Since: []int{1}, Until: 9, Successor: "ConstantOfShape", In: "input:T1?", Out: "output:T2",
-	Types: Types{"T1": "float int32 int64 bool", "T2": "float int32 int64 bool"},
-	Build: simple(func(a *Attrs, opset int) Operator {
+var _ = kit.Register(kit.Def{Name: "ConstantFill", Since: []int{1}, Until: 9, Successor: "ConstantOfShape", In: "input:T1?", Out: "output:T2",
+	Types: kit.Types{"T1": "float int32 int64 bool", "T2": "float int32 int64 bool"},
+	Build: kit.Simple(func(a *kit.Attrs, opset int) kit.Operator {
 		op := &ConstantFill{Shape: a.Ints("shape"), Extra: a.Ints("extra_shape"), AsShape: a.Bool("input_as_shape", false)}
 		if a.NumIn == 0 && (op.AsShape || len(op.Extra) > 0) {
 			a.Errorf("input_as_shape and extra_shape need an input")
@@ -58,13 +59,13 @@ func (op *ConstantFill) Infer(c *ir.InferContext) error {
 		if err := op.listed(c.Elem(0)); err != nil {
 			return err
 		}
-		if err := checkRank(c, 0, 1, "input"); err != nil {
+		if err := kit.CheckRank(c, 0, 1, "input"); err != nil {
 			return err
 		}
 		shape = c.Contents(0)
 		for i, d := range shape {
 			if n, ok := d.Value(); ok && n < 0 {
-				return negativeDim(i, n)
+				return kit.NegativeDim(i, n)
 			}
 		}
 	case c.Has(0):
@@ -76,7 +77,7 @@ func (op *ConstantFill) Infer(c *ir.InferContext) error {
 			shape = append(shape, ir.Known(d))
 		}
 	}
-	setShape(c, 0, op.Value.DType(), shape)
+	kit.SetShape(c, 0, op.Value.DType(), shape)
 	return nil
 }
 
@@ -95,21 +96,21 @@ func (op *ConstantFill) Run(c *ir.Call) error {
 			return err
 		}
 		var err error
-		if shape, err = smallInts(c.Tensor(0), "input"); err != nil {
+		if shape, err = kit.SmallInts(c.Tensor(0), "input"); err != nil {
 			return err
 		}
 	} else if c.Has(0) {
 		shape = c.Tensor(0).Shape()
 	}
-	dst, err := moveOut(c, 0, op.Value.DType(), slices.Concat(shape, op.Extra)...)
+	dst, err := kit.MoveOut(c, 0, op.Value.DType(), slices.Concat(shape, op.Extra)...)
 	if err != nil {
 		return err
 	}
-	v, err := moveIn(c, op.Value)
+	v, err := kit.MoveIn(c, op.Value)
 	if err != nil {
 		return err
 	}
-	moveFill(c, dst, v)
-	dst.done()
+	kit.MoveFill(c, dst, v)
+	dst.Done()
 	return nil
 }

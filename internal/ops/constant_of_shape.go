@@ -2,6 +2,7 @@ package ops
 
 import (
 	"github.com/onward-ml/onward/internal/ir"
+	"github.com/onward-ml/onward/internal/ops/kit"
 	"github.com/onward-ml/onward/tensor"
 )
 
@@ -10,9 +11,9 @@ import (
 // (https://onnx.ai/onnx/operators/onnx__ConstantOfShape.html).
 type ConstantOfShape struct{ Value *tensor.Tensor }
 
-var _ = register(Def{Name: "ConstantOfShape", Since: []int{9, 20, 21, 23, 24, 25},
-	In: "input:int64", Out: "output:T", Types: Types{"T": "@all"},
-	Build: simple(func(a *Attrs, opset int) Operator {
+var _ = kit.Register(kit.Def{Name: "ConstantOfShape", Since: []int{9, 20, 21, 23, 24, 25},
+	In: "input:int64", Out: "output:T", Types: kit.Types{"T": "@all"},
+	Build: kit.Simple(func(a *kit.Attrs, opset int) kit.Operator {
 		v := a.Tensor("value")
 		if v == nil {
 			v = tensor.Scalar[float32](0)
@@ -24,17 +25,17 @@ var _ = register(Def{Name: "ConstantOfShape", Since: []int{9, 20, 21, 23, 24, 25
 
 // Infer implements ir.Operator.
 func (op *ConstantOfShape) Infer(c *ir.InferContext) error {
-	if err := checkRank(c, 0, 1, "input"); err != nil {
+	if err := kit.CheckRank(c, 0, 1, "input"); err != nil {
 		return err
 	}
 	shape := c.Contents(0)
 	for i, d := range shape {
 		if n, ok := d.Value(); ok && n < 0 {
-			return negativeDim(i, n)
+			return kit.NegativeDim(i, n)
 		}
 	}
-	setShape(c, 0, op.Value.DType(), shape)
-	if v := ints(op.Value); len(v) == 1 && len(shape) <= 1 && shape != nil {
+	kit.SetShape(c, 0, op.Value.DType(), shape)
+	if v := kit.Ints(op.Value); len(v) == 1 && len(shape) <= 1 && shape != nil {
 		if n, ok := ir.Product(shape).Value(); ok && n <= tensor.MaxRank {
 			d := make([]ir.Dim, n)
 			for i := range d {
@@ -48,19 +49,19 @@ func (op *ConstantOfShape) Infer(c *ir.InferContext) error {
 
 // Run implements ir.Operator.
 func (op *ConstantOfShape) Run(c *ir.Call) error {
-	shape, err := smallInts(c.Tensor(0), "input")
+	shape, err := kit.SmallInts(c.Tensor(0), "input")
 	if err != nil {
 		return err
 	}
-	dst, err := moveOut(c, 0, op.Value.DType(), shape...)
+	dst, err := kit.MoveOut(c, 0, op.Value.DType(), shape...)
 	if err != nil {
 		return err
 	}
-	v, err := moveIn(c, op.Value)
+	v, err := kit.MoveIn(c, op.Value)
 	if err != nil {
 		return err
 	}
-	moveFill(c, dst, v)
-	dst.done()
+	kit.MoveFill(c, dst, v)
+	dst.Done()
 	return nil
 }

@@ -9,99 +9,62 @@ import (
 	"time"
 
 	"github.com/onward-ml/onward/internal/ir"
+	"github.com/onward-ml/onward/internal/testing/optest"
 	"github.com/onward-ml/onward/tensor"
 )
-
-// testGraph builds a subgraph by hand.
-type testGraph struct {
-	t *testing.T
-	g *ir.Graph
-}
-
-func newTestGraph(t *testing.T) *testGraph { return &testGraph{t, &ir.Graph{}} }
-
-func (b *testGraph) input(t ir.Type) ir.ValueID {
-	id := b.g.NewValue("", t)
-	b.g.Inputs = append(b.g.Inputs, id)
-	return id
-}
-
-func (b *testGraph) float() ir.ValueID { return b.input(ir.UnrankedTensor(tensor.TypeFloat32)) }
-
-func (b *testGraph) constant(v tensor.Value) ir.ValueID { return b.g.NewConst("", v) }
-
-func (b *testGraph) node(name string, a attrs, in ...ir.ValueID) ir.ValueID {
-	b.t.Helper()
-	op, err := buildOp(name, 21, a, len(in), 1)
-	if err != nil {
-		b.t.Fatal(err)
-	}
-	out := b.g.NewValue("", ir.Type{})
-	op.node.In, op.node.Out = in, []ir.ValueID{out}
-	b.g.Nodes = append(b.g.Nodes, op.node)
-	return out
-}
-
-func (b *testGraph) returns(ids ...ir.ValueID) *ir.Graph {
-	b.g.Outputs = ids
-	if err := ir.Infer(b.g); err != nil {
-		b.t.Fatal(err)
-	}
-	return b.g
-}
 
 func f32(v float32) *tensor.Tensor { return tensor.Scalar(v) }
 
 func TestIf(t *testing.T) {
 	branch := func(v tensor.Value) *ir.Graph {
-		b := newTestGraph(t)
-		return b.returns(b.node("Identity", nil, b.constant(v)))
+		b := optest.NewGraph(t)
+		return b.Returns(b.Node("Identity", nil, b.Constant(v)))
 	}
-	a := attrs{"then_branch": branch(moveIota(2)), "else_branch": branch(moveIota(3))}
+	a := optest.Attrs{"then_branch": branch(moveIota(2)), "else_branch": branch(moveIota(3))}
 	wantOp2 := func(cond bool, want tensor.Value) {
 		t.Helper()
-		got, err := runOpN(t, 1, "If", 16, a, tensor.Scalar(cond))
-		if err != nil || !sameValue(got[0], want, 0) {
+		got, err := optest.RunN(t, 1, "If", 16, a, tensor.Scalar(cond))
+		if err != nil || !optest.Same(got[0], want, 0) {
 			t.Errorf("If(%v) = %v, %v", cond, got, err)
 		}
 	}
 	wantOp2(true, moveIota(2))
 	wantOp2(false, moveIota(3))
-	out, err := inferOpN(t, 1, "If", 16, a, symbolic(tensor.TypeBool))
+	out, err := optest.InferN(t, 1, "If", 16, a, symbolic(tensor.TypeBool))
 	if err != nil || fmt.Sprint(out[0].Type.Shape) != "[?]" {
 		t.Errorf("If: type %v, %v", out, err)
 	}
-	failOp(t, "If", 16, a, "want one bool", tt([]bool{true, false}))
+	optest.Fail(t, "If", 16, a, "want one bool", optest.Tensor([]bool{true, false}))
 }
 
 // counter is a loop body that adds its iteration to a carried sum, returns the sum
 // as scan output and goes on while the sum is below limit.
 func counter(t *testing.T, limit float32) *ir.Graph {
-	b := newTestGraph(t)
-	i := b.input(ir.TensorType(tensor.TypeInt64))
-	b.input(ir.TensorType(tensor.TypeBool))
-	sum := b.float()
+	b := optest.NewGraph(t)
+	i := b.Input(ir.TensorType(tensor.TypeInt64))
+	b.Input(ir.TensorType(tensor.TypeBool))
+	sum := b.Float()
 	_ = i
-	next := b.node("Add", nil, sum, b.constant(f32(1)))
-	on := b.node("Less", nil, next, b.constant(f32(limit)))
-	return b.returns(on, next, b.node("Identity", nil, next))
+	next := b.Node("Add", nil, sum, b.Constant(f32(1)))
+	on := b.Node("Less", nil, next, b.Constant(f32(limit)))
+	return b.Returns(on, next, b.Node("Identity", nil, next))
 }
 
 func TestLoop(t *testing.T) {
 	none := (*tensor.Tensor)(nil)
 	run := func(limit float32, m, cond tensor.Value, want float32, scans ...float32) {
 		t.Helper()
-		got, err := runOpN(t, 2, "Loop", 16, attrs{"body": counter(t, limit)}, m, cond, f32(0))
+		got, err := optest.RunN(t, 2, "Loop", 16, optest.Attrs{"body": counter(t, limit)}, m, cond, f32(0))
 		if err != nil {
 			t.Error(err)
 			return
 		}
-		if !sameValue(got[0], f32(want), 0) || !sameValue(got[1], tt(append([]float32{}, scans...), len(scans)), 0) {
-			t.Errorf("Loop gives %s, %s, want %v, %v", show(got[0]), show(got[1]), want, scans)
+		if !optest.Same(got[0], f32(want), 0) || !optest.Same(got[1], optest.Tensor(append([]float32{}, scans...), len(scans)), 0) {
+			t.Errorf("Loop gives %s, %s, want %v, %v", optest.Show(got[0]), optest.Show(got[1]), want, scans)
 		}
 	}
 	run(9, tensor.Scalar[int64](3), none, 3, 1, 2, 3)
-	run(9, i64s(2), tensor.Scalar(true), 2, 1, 2)
+	run(9, optest.Int64s(2), tensor.Scalar(true), 2, 1, 2)
 	run(3, none, tensor.Scalar(true), 3, 1, 2, 3)
 	run(3, none, none, 3, 1, 2, 3)
 	run(9, tensor.Scalar[int64](5), tensor.Scalar(false), 0)
@@ -110,12 +73,12 @@ func TestLoop(t *testing.T) {
 }
 
 func TestLoopCarriesSequences(t *testing.T) {
-	b := newTestGraph(t)
-	b.input(ir.TensorType(tensor.TypeInt64))
-	on := b.input(ir.TensorType(tensor.TypeBool))
-	seq := b.input(ir.SequenceOf(ir.UnrankedTensor(tensor.TypeFloat32)))
-	body := b.returns(b.node("Identity", nil, on), b.node("SequenceInsert", nil, seq, b.constant(f32(7))))
-	got, err := runOpN(t, 1, "Loop", 16, attrs{"body": body}, tensor.Scalar[int64](2), (*tensor.Tensor)(nil), &tensor.Sequence{Elem: tensor.TensorType(tensor.TypeFloat32)})
+	b := optest.NewGraph(t)
+	b.Input(ir.TensorType(tensor.TypeInt64))
+	on := b.Input(ir.TensorType(tensor.TypeBool))
+	seq := b.Input(ir.SequenceOf(ir.UnrankedTensor(tensor.TypeFloat32)))
+	body := b.Returns(b.Node("Identity", nil, on), b.Node("SequenceInsert", nil, seq, b.Constant(f32(7))))
+	got, err := optest.RunN(t, 1, "Loop", 16, optest.Attrs{"body": body}, tensor.Scalar[int64](2), (*tensor.Tensor)(nil), &tensor.Sequence{Elem: tensor.TensorType(tensor.TypeFloat32)})
 	if err != nil || len(got[0].(*tensor.Sequence).Items) != 2 {
 		t.Errorf("Loop over a sequence gives %v, %v", got, err)
 	}
@@ -124,7 +87,7 @@ func TestLoopCarriesSequences(t *testing.T) {
 // TestEndlessLoopStops runs loops that never end by themselves.
 func TestEndlessLoopStops(t *testing.T) {
 	for name, outs := range map[string]int{"deadline": 1, "memory limit": 2} {
-		b, err := buildOp("Loop", 16, attrs{"body": counter(t, 1e30)}, 3, outs)
+		b, err := optest.Build("Loop", 16, optest.Attrs{"body": counter(t, 1e30)}, 3, outs)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -134,8 +97,8 @@ func TestEndlessLoopStops(t *testing.T) {
 			ctx, cancel = context.WithTimeout(t.Context(), 30*time.Millisecond)
 			limit = 1 << 40
 		}
-		c := &ir.Call{Node: b.node, Env: &testEnv{ctx: ctx, limit: limit}, In: []tensor.Value{nil, nil, f32(0)}, Out: make([]tensor.Value, outs)}
-		err = b.node.Op.Run(c)
+		c := &ir.Call{Node: b.Node, Env: &optest.Env{Ctx: ctx, Limit: limit}, In: []tensor.Value{nil, nil, f32(0)}, Out: make([]tensor.Value, outs)}
+		err = b.Node.Op.Run(c)
 		cancel()
 		if name == "deadline" && !errors.Is(err, context.DeadlineExceeded) || name != "deadline" && (err == nil || !strings.Contains(err.Error(), name)) {
 			t.Errorf("an endless loop ends with %v, want the %s", err, name)
@@ -145,75 +108,75 @@ func TestEndlessLoopStops(t *testing.T) {
 
 // summing is a scan body: the state grows by each item and is put out.
 func summing(t *testing.T, width int) *ir.Graph {
-	b := newTestGraph(t)
+	b := optest.NewGraph(t)
 	item := ir.TensorType(tensor.TypeFloat32, ir.Known(width))
-	sum := b.node("Add", nil, b.input(item), b.input(item))
-	return b.returns(sum, b.node("Identity", nil, sum))
+	sum := b.Node("Add", nil, b.Input(item), b.Input(item))
+	return b.Returns(sum, b.Node("Identity", nil, sum))
 }
 
 func TestScan(t *testing.T) {
 	two, one := summing(t, 2), summing(t, 1)
-	x := tt([]float32{1, 2, 3, 4, 5, 6}, 3, 2)
-	run := func(opset int, a attrs, want, scan tensor.Value, in ...tensor.Value) {
+	x := optest.Tensor([]float32{1, 2, 3, 4, 5, 6}, 3, 2)
+	run := func(opset int, a optest.Attrs, want, scan tensor.Value, in ...tensor.Value) {
 		t.Helper()
 		a["body"], a["num_scan_inputs"] = two, 1
 		if opset == 8 {
 			a["body"] = one
 		}
-		got, err := runOpN(t, 2, "Scan", opset, a, in...)
-		if err != nil || !sameValue(got[0], want, 0) || !sameValue(got[1], scan, 0) {
-			t.Errorf("Scan-%d %v gives %v, %v, want %s, %s", opset, a, got, err, show(want), show(scan))
+		got, err := optest.RunN(t, 2, "Scan", opset, a, in...)
+		if err != nil || !optest.Same(got[0], want, 0) || !optest.Same(got[1], scan, 0) {
+			t.Errorf("Scan-%d %v gives %v, %v, want %s, %s", opset, a, got, err, optest.Show(want), optest.Show(scan))
 			for _, v := range got {
-				t.Log(show(v))
+				t.Log(optest.Show(v))
 			}
 		}
 	}
-	zero := tt([]float32{0, 0})
-	run(11, attrs{}, tt([]float32{9, 12}), tt([]float32{1, 2, 4, 6, 9, 12}, 3, 2), zero, x)
-	run(9, attrs{"scan_input_directions": []int{1}, "scan_output_directions": []int{1}}, tt([]float32{9, 12}), tt([]float32{9, 12, 8, 10, 5, 6}, 3, 2), zero, x)
-	run(11, attrs{"scan_input_axes": []int{-1}, "scan_output_axes": []int{1}}, tt([]float32{3, 7, 11}), tt([]float32{1, 3, 3, 7, 5, 11}, 3, 2), tt([]float32{0, 0, 0}), x)
-	run(11, attrs{}, zero, moveIota(0, 2), zero, moveIota(0, 2))
-	batch := tt([]float32{1, 2, 3, 10, 20, 30}, 2, 3, 1)
-	run(8, attrs{}, tt([]float32{6, 30}, 2, 1), tt([]float32{1, 3, 6, 10, 30, 0}, 2, 3, 1), i64s(3, 2), tt([]float32{0, 0}, 2, 1), batch)
-	run(8, attrs{"directions": []int{1}}, tt([]float32{6, 60}, 2, 1), tt([]float32{3, 5, 6, 30, 50, 60}, 2, 3, 1), (*tensor.Tensor)(nil), tt([]float32{0, 0}, 2, 1), batch)
-	run(8, attrs{}, moveIota(0, 1), moveIota(0, 3, 1), (*tensor.Tensor)(nil), moveIota(0, 1), moveIota(0, 3, 1))
+	zero := optest.Tensor([]float32{0, 0})
+	run(11, optest.Attrs{}, optest.Tensor([]float32{9, 12}), optest.Tensor([]float32{1, 2, 4, 6, 9, 12}, 3, 2), zero, x)
+	run(9, optest.Attrs{"scan_input_directions": []int{1}, "scan_output_directions": []int{1}}, optest.Tensor([]float32{9, 12}), optest.Tensor([]float32{9, 12, 8, 10, 5, 6}, 3, 2), zero, x)
+	run(11, optest.Attrs{"scan_input_axes": []int{-1}, "scan_output_axes": []int{1}}, optest.Tensor([]float32{3, 7, 11}), optest.Tensor([]float32{1, 3, 3, 7, 5, 11}, 3, 2), optest.Tensor([]float32{0, 0, 0}), x)
+	run(11, optest.Attrs{}, zero, moveIota(0, 2), zero, moveIota(0, 2))
+	batch := optest.Tensor([]float32{1, 2, 3, 10, 20, 30}, 2, 3, 1)
+	run(8, optest.Attrs{}, optest.Tensor([]float32{6, 30}, 2, 1), optest.Tensor([]float32{1, 3, 6, 10, 30, 0}, 2, 3, 1), optest.Int64s(3, 2), optest.Tensor([]float32{0, 0}, 2, 1), batch)
+	run(8, optest.Attrs{"directions": []int{1}}, optest.Tensor([]float32{6, 60}, 2, 1), optest.Tensor([]float32{3, 5, 6, 30, 50, 60}, 2, 3, 1), (*tensor.Tensor)(nil), optest.Tensor([]float32{0, 0}, 2, 1), batch)
+	run(8, optest.Attrs{}, moveIota(0, 1), moveIota(0, 3, 1), (*tensor.Tensor)(nil), moveIota(0, 1), moveIota(0, 3, 1))
 
-	fail := func(opset int, a attrs, want string, in ...tensor.Value) {
+	fail := func(opset int, a optest.Attrs, want string, in ...tensor.Value) {
 		t.Helper()
 		a["body"] = two
 		if a["num_scan_inputs"] == nil {
 			a["num_scan_inputs"] = 1
 		}
-		_, err := runOpN(t, 2, "Scan", opset, a, in...)
+		_, err := optest.RunN(t, 2, "Scan", opset, a, in...)
 		if err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "PANIC") {
 			t.Errorf("Scan-%d %v: error %v, want one with %q", opset, a, err, want)
 		}
 	}
-	fail(11, attrs{"num_scan_inputs": 0}, "num_scan_inputs", zero, x)
-	fail(11, attrs{"num_scan_inputs": 3}, "num_scan_inputs", zero, x)
-	fail(11, attrs{"scan_input_axes": []int{2}}, "axis 2", zero, x)
-	fail(11, attrs{"scan_output_axes": []int{-1 << 63}}, "out of range", zero, x)
-	fail(11, attrs{"scan_input_axes": []int{0, 1}}, "has 2 elements", zero, x)
-	fail(11, attrs{"scan_input_directions": []int{2}}, "want 0 or 1", zero, x)
-	fail(11, attrs{}, "state variable 0", f32(0), x)
-	fail(8, attrs{}, "sequence_lens", i64s(4, 2), tt([]float32{0, 0}, 2, 1), batch)
-	fail(8, attrs{}, "batch", (*tensor.Tensor)(nil), tt([]float32{0}, 1, 1), batch)
+	fail(11, optest.Attrs{"num_scan_inputs": 0}, "num_scan_inputs", zero, x)
+	fail(11, optest.Attrs{"num_scan_inputs": 3}, "num_scan_inputs", zero, x)
+	fail(11, optest.Attrs{"scan_input_axes": []int{2}}, "axis 2", zero, x)
+	fail(11, optest.Attrs{"scan_output_axes": []int{-1 << 63}}, "out of range", zero, x)
+	fail(11, optest.Attrs{"scan_input_axes": []int{0, 1}}, "has 2 elements", zero, x)
+	fail(11, optest.Attrs{"scan_input_directions": []int{2}}, "want 0 or 1", zero, x)
+	fail(11, optest.Attrs{}, "state variable 0", f32(0), x)
+	fail(8, optest.Attrs{}, "sequence_lens", optest.Int64s(4, 2), optest.Tensor([]float32{0, 0}, 2, 1), batch)
+	fail(8, optest.Attrs{}, "batch", (*tensor.Tensor)(nil), optest.Tensor([]float32{0}, 1, 1), batch)
 }
 
 func TestSequenceMap(t *testing.T) {
-	b := newTestGraph(t)
-	body := b.returns(b.node("Add", nil, b.float(), b.float()))
+	b := optest.NewGraph(t)
+	body := b.Returns(b.Node("Add", nil, b.Float(), b.Float()))
 	seq := &tensor.Sequence{Elem: tensor.TensorType(tensor.TypeFloat32), Items: []tensor.Value{moveIota(2), moveIota(3)}}
-	got, err := runOpN(t, 1, "SequenceMap", 17, attrs{"body": body}, seq, f32(1))
-	if err != nil || !sameValue(got[0], &tensor.Sequence{Items: []tensor.Value{tt([]float32{1, 2}), tt([]float32{1, 2, 3})}}, 0) {
+	got, err := optest.RunN(t, 1, "SequenceMap", 17, optest.Attrs{"body": body}, seq, f32(1))
+	if err != nil || !optest.Same(got[0], &tensor.Sequence{Items: []tensor.Value{optest.Tensor([]float32{1, 2}), optest.Tensor([]float32{1, 2, 3})}}, 0) {
 		t.Errorf("SequenceMap gives %v, %v", got, err)
 	}
 	short := &tensor.Sequence{Elem: seq.Elem, Items: seq.Items[:1]}
-	if _, err := runOpN(t, 1, "SequenceMap", 17, attrs{"body": body}, seq, short); err == nil || !strings.Contains(err.Error(), "items") {
+	if _, err := optest.RunN(t, 1, "SequenceMap", 17, optest.Attrs{"body": body}, seq, short); err == nil || !strings.Contains(err.Error(), "items") {
 		t.Errorf("SequenceMap of sequences of different lengths: %v", err)
 	}
 	empty := &tensor.Sequence{Elem: seq.Elem}
-	if got, err := runOpN(t, 1, "SequenceMap", 17, attrs{"body": body}, empty, f32(1)); err != nil || len(got[0].(*tensor.Sequence).Items) != 0 {
+	if got, err := optest.RunN(t, 1, "SequenceMap", 17, optest.Attrs{"body": body}, empty, f32(1)); err != nil || len(got[0].(*tensor.Sequence).Items) != 0 {
 		t.Errorf("SequenceMap of an empty sequence: %v, %v", got, err)
 	}
 }

@@ -2,24 +2,25 @@ package ops
 
 import (
 	"github.com/onward-ml/onward/internal/ir"
+	"github.com/onward-ml/onward/internal/ops/kit"
 	"github.com/onward-ml/onward/tensor"
 )
 
 // Conv convolves an N×C×D1…Dk input with M×C/Group×K1…Kk weights and adds a bias
 // per output channel.
 type Conv struct {
-	Window
+	kit.Window
 	Group int
 }
 
-var _ = register(Def{Name: "Conv", Since: []int{1, 11, 22}, In: "X:T, W:T, B:T?", Out: "Y:T", Types: Types{"T": "@float"},
-	Build: simple(func(a *Attrs, opset int) Operator {
-		return &Conv{Window: readWindow(a, true), Group: readGroup(a)}
+var _ = kit.Register(kit.Def{Name: "Conv", Since: []int{1, 11, 22}, In: "X:T, W:T, B:T?", Out: "Y:T", Types: kit.Types{"T": "@float"},
+	Build: kit.Simple(func(a *kit.Attrs, opset int) kit.Operator {
+		return &Conv{Window: kit.ReadWindow(a, true), Group: kit.ReadGroup(a)}
 	})})
 
 // Infer checks channels and computes the windows' number.
 func (v *Conv) Infer(c *ir.InferContext) error {
-	return inferConv(c, &v.Window, v.Group, 0, 1, ir.UnrankedTensor(c.Elem(0)))
+	return kit.InferConv(c, &v.Window, v.Group, 0, 1, ir.UnrankedTensor(c.Elem(0)))
 }
 
 // Run computes float16 and bfloat16 as float.
@@ -28,39 +29,39 @@ func (v *Conv) Run(c *ir.Call) error {
 		w := c.Tensor(1)
 		return convReal(c, v, tensor.Of[float64](w), w.Shape())
 	}
-	w, err := realIn[float32](c, c.Tensor(1))
+	w, err := kit.RealIn[float32](c, c.Tensor(1))
 	if err != nil {
 		return err
 	}
 	return convReal(c, v, w, c.Tensor(1).Shape())
 }
 
-func convReal[T realFloat](c *ir.Call, v *Conv, w []T, wshape []int) error {
+func convReal[T kit.RealFloat](c *ir.Call, v *Conv, w []T, wshape []int) error {
 	x := c.Tensor(0)
-	s, err := newConvShape(&v.Window, v.Group, x.Shape(), wshape)
+	s, err := kit.NewConvShape(&v.Window, v.Group, x.Shape(), wshape)
 	if err != nil {
 		return err
 	}
 	if b := c.Tensor(2); b != nil {
-		if err := convBias(b.Shape(), s.m); err != nil {
+		if err := kit.ConvBias(b.Shape(), s.M); err != nil {
 			return err
 		}
 	}
-	xs, err := realIn[T](c, x)
+	xs, err := kit.RealIn[T](c, x)
 	if err != nil {
 		return err
 	}
-	bias, err := realIn[T](c, c.Tensor(2))
+	bias, err := kit.RealIn[T](c, c.Tensor(2))
 	if err != nil {
 		return err
 	}
-	y, err := realOut[T](c, 0, x.DType(), s.shape...)
+	y, err := kit.RealOut[T](c, 0, x.DType(), s.Shape...)
 	if err != nil {
 		return err
 	}
-	err = convolve(c, &s, xs, w, bias, y.data)
+	err = kit.Convolve(c, &s, xs, w, bias, y.Data)
 	if err == nil {
-		y.store()
+		y.Store()
 	}
 	return err
 }
@@ -81,7 +82,7 @@ func (v *Conv) Prepare(in []tensor.Value, types []ir.Type) (ir.Operator, []int, 
 		return (&FusedConv{Conv: *v}).Prepare(in, types)
 	}
 	buf := tensor.FromRaw[float32](tensor.AlignedBytes(4 * w.Len()))
-	if err := realConvert(buf, w); err != nil {
+	if err := kit.RealConvert(buf, w); err != nil {
 		return nil, nil, err
 	}
 	return &convWidened{Conv: *v, w: buf, shape: w.Shape()}, []int{1}, nil

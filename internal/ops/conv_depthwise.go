@@ -7,6 +7,7 @@ import (
 	"github.com/onward-ml/onward/internal/cpu"
 	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/internal/kernels/conv"
+	"github.com/onward-ml/onward/internal/ops/kit"
 	"github.com/onward-ml/onward/tensor"
 )
 
@@ -42,26 +43,16 @@ func prepareDepthwise(f *FusedConv, in []tensor.Value, types []ir.Type) (ir.Oper
 		}
 		bias, drop = tensor.Of[float32](b), append(drop, 2)
 	}
-	s, err := newConvShape(&f.Window, f.Group, append([]int{1}, shape...), w.Shape())
-	if err != nil || product(s.shape) == 0 || product(shape) == 0 || s.wideBorder() {
+	s, err := kit.NewConvShape(&f.Window, f.Group, append([]int{1}, shape...), w.Shape())
+	if err != nil || kit.Product(s.Shape) == 0 || kit.Product(shape) == 0 || s.WideBorder() {
 		return nil, nil, nil // the run says what is wrong
 	}
-	d, err := conv.NewDepthwisePlanes(cpu.Active(), &conv.Shape{N: 1, Cin: s.c, Cout: s.m, Group: s.group, In: s.in, Kernel: s.kernel, Stride: s.stride, Dilation: s.dilation,
-		PadBegin: s.before, PadEnd: s.after, Out: s.out}, tensor.Of[float32](w), bias)
+	d, err := conv.NewDepthwisePlanes(cpu.Active(), &conv.Shape{N: 1, Cin: s.C, Cout: s.M, Group: s.Group, In: s.In, Kernel: s.Kernel, Stride: s.Stride, Dilation: s.Dilation,
+		PadBegin: s.Before, PadEnd: s.After, Out: s.Out}, tensor.Of[float32](w), bias)
 	if err != nil {
 		return nil, nil, err
 	}
-	return &depthwiseConv{FusedConv: *f, d: d, in: shape, out: s.shape[1:]}, drop, nil
-}
-
-// wideBorder reports whether the padding that windows reach is much more than the image.
-func (s *convShape) wideBorder() bool {
-	for i := range s.in {
-		if s.before[i] > (s.kernel[i]-1)*s.dilation[i] || s.dilation[i]*(s.kernel[i]-1) > 64+2*s.in[i] {
-			return true
-		}
-	}
-	return false
+	return &depthwiseConv{FusedConv: *f, d: d, in: shape, out: s.Shape[1:]}, drop, nil
 }
 
 // Run convolves block by block of channels.
@@ -76,20 +67,20 @@ func (f *depthwiseConv) Run(c *ir.Call) error {
 		return err
 	}
 	blocks, size := f.d.Blocks(), f.d.Scratch()
-	slots := slotCount(n * blocks)
+	slots := kit.SlotCount(n * blocks)
 	scratch, err := ir.ScratchOf[float32](c, slots*size)
 	if err != nil {
 		return err
 	}
-	act := Activation{}
+	act := kit.Activation{}
 	if !f.adds(c) {
 		act = f.Act
 	}
 	xs, ys := tensor.Of[float32](x), tensor.Of[float32](y)
-	in, out := product(f.in), product(f.out)
-	err = inSlots(c, n*blocks, func(slot, i int) error {
+	in, out := kit.Product(f.in), kit.Product(f.out)
+	err = kit.InSlots(c, n*blocks, func(slot, i int) error {
 		img, b := i/blocks, i%blocks
-		f.d.Run(cpu.Active(), ys[img*out:][:out], xs[img*in:][:in], scratch[slot*size:][:size], b, act.gemm(), act.Lo, act.Hi)
+		f.d.Run(cpu.Active(), ys[img*out:][:out], xs[img*in:][:in], scratch[slot*size:][:size], b, act.Gemm(), act.Lo, act.Hi)
 		return nil
 	})
 	if err != nil || !f.adds(c) {

@@ -3,35 +3,36 @@ package ops
 import (
 	"testing"
 
-	"github.com/onward-ml/onward/internal/ir"
+	"github.com/onward-ml/onward/internal/ops/kit"
+	"github.com/onward-ml/onward/internal/testing/optest"
 	"github.com/onward-ml/onward/tensor"
 	"pgregory.net/rapid"
 )
 
 func TestConvTranspose(t *testing.T) {
-	x, w := iota32(1, 1, 2, 2), tt([]float32{1, 2, 3, 4}, 1, 1, 2, 2)
-	full := tt([]float32{1, 4, 4, 6, 20, 16, 9, 24, 16}, 1, 1, 3, 3)
+	x, w := iota32(1, 1, 2, 2), optest.Tensor([]float32{1, 2, 3, 4}, 1, 1, 2, 2)
+	full := optest.Tensor([]float32{1, 4, 4, 6, 20, 16, 9, 24, 16}, 1, 1, 3, 3)
 	for _, opset := range []int{1, 11, 22} {
-		wantOp(t, "ConvTranspose", opset, nil, full, x, w)
+		optest.Want(t, "ConvTranspose", opset, nil, full, x, w)
 	}
-	one, k := iota32(1, 1, 2), tt([]float32{1, 1, 1}, 1, 1, 3)
-	wantOp(t, "ConvTranspose", 11, map[string]any{"strides": []int{2}}, tt([]float32{1, 1, 3, 2, 2}, 1, 1, 5), one, k)
-	wantOp(t, "ConvTranspose", 11, map[string]any{"strides": []int{2}, "output_padding": []int{1}}, tt([]float32{1, 1, 3, 2, 2, 0}, 1, 1, 6), one, k)
-	wantOp(t, "ConvTranspose", 11, map[string]any{"strides": []int{2}, "pads": []int{1, 1}}, tt([]float32{1, 3, 2}, 1, 1, 3), one, k)
-	wantOp(t, "ConvTranspose", 11, map[string]any{"strides": []int{2}, "auto_pad": "SAME_UPPER"}, tt([]float32{1, 1, 3, 2}, 1, 1, 4), one, k)
-	wantOp(t, "ConvTranspose", 11, map[string]any{"strides": []int{2}, "auto_pad": "SAME_LOWER"}, tt([]float32{1, 3, 2, 2}, 1, 1, 4), one, k)
-	wantOp(t, "ConvTranspose", 11, map[string]any{"strides": []int{2}, "auto_pad": "VALID"}, tt([]float32{1, 1, 3, 2, 2}, 1, 1, 5), one, k)
+	one, k := iota32(1, 1, 2), optest.Tensor([]float32{1, 1, 1}, 1, 1, 3)
+	optest.Want(t, "ConvTranspose", 11, map[string]any{"strides": []int{2}}, optest.Tensor([]float32{1, 1, 3, 2, 2}, 1, 1, 5), one, k)
+	optest.Want(t, "ConvTranspose", 11, map[string]any{"strides": []int{2}, "output_padding": []int{1}}, optest.Tensor([]float32{1, 1, 3, 2, 2, 0}, 1, 1, 6), one, k)
+	optest.Want(t, "ConvTranspose", 11, map[string]any{"strides": []int{2}, "pads": []int{1, 1}}, optest.Tensor([]float32{1, 3, 2}, 1, 1, 3), one, k)
+	optest.Want(t, "ConvTranspose", 11, map[string]any{"strides": []int{2}, "auto_pad": "SAME_UPPER"}, optest.Tensor([]float32{1, 1, 3, 2}, 1, 1, 4), one, k)
+	optest.Want(t, "ConvTranspose", 11, map[string]any{"strides": []int{2}, "auto_pad": "SAME_LOWER"}, optest.Tensor([]float32{1, 3, 2, 2}, 1, 1, 4), one, k)
+	optest.Want(t, "ConvTranspose", 11, map[string]any{"strides": []int{2}, "auto_pad": "VALID"}, optest.Tensor([]float32{1, 1, 3, 2, 2}, 1, 1, 5), one, k)
 	for _, shape := range [][]int{{7}, {1, 1, 7}} {
-		wantOp(t, "ConvTranspose", 11, map[string]any{"strides": []int{2}, "output_shape": shape}, tt([]float32{1, 1, 3, 2, 2, 0, 0}, 1, 1, 7), one, k)
+		optest.Want(t, "ConvTranspose", 11, map[string]any{"strides": []int{2}, "output_shape": shape}, optest.Tensor([]float32{1, 1, 3, 2, 2, 0, 0}, 1, 1, 7), one, k)
 	}
-	wantOp(t, "ConvTranspose", 11, map[string]any{"strides": []int{2}, "output_shape": []int{4}}, tt([]float64{2, 4, 3, 3}, 1, 1, 4),
-		tt([]float64{1, 2}, 1, 1, 2), tt([]float64{1, 1, 1}, 1, 1, 3), tt([]float64{1}, 1))
-	wantOp(t, "ConvTranspose", 22, map[string]any{"group": 2}, tt([]float32{3, 8, 5, 12}, 1, 4, 1), tt([]float32{1, 2}, 1, 2, 1), tt([]float32{3, 8, 2.5, 6}, 2, 2, 1))
-	wantOp(t, "ConvTranspose", 22, nil, tt([]float32{}, 0, 1, 3, 3), tt([]float32{}, 0, 1, 2, 2), w)
-	failOp(t, "ConvTranspose", 22, map[string]any{"pads": []int{3, 3, 3, 3}}, "are more than", x, w)
-	failOp(t, "ConvTranspose", 22, nil, "channels", iota32(1, 2, 2, 2), w)
-	failOp(t, "ConvTranspose", 22, map[string]any{"output_shape": []int{2}}, "output_shape has 1", x, w)
-	failOp(t, "ConvTranspose", 22, map[string]any{"output_padding": []int{-1, 0}}, "output_padding holds -1", x, w)
+	optest.Want(t, "ConvTranspose", 11, map[string]any{"strides": []int{2}, "output_shape": []int{4}}, optest.Tensor([]float64{2, 4, 3, 3}, 1, 1, 4),
+		optest.Tensor([]float64{1, 2}, 1, 1, 2), optest.Tensor([]float64{1, 1, 1}, 1, 1, 3), optest.Tensor([]float64{1}, 1))
+	optest.Want(t, "ConvTranspose", 22, map[string]any{"group": 2}, optest.Tensor([]float32{3, 8, 5, 12}, 1, 4, 1), optest.Tensor([]float32{1, 2}, 1, 2, 1), optest.Tensor([]float32{3, 8, 2.5, 6}, 2, 2, 1))
+	optest.Want(t, "ConvTranspose", 22, nil, optest.Tensor([]float32{}, 0, 1, 3, 3), optest.Tensor([]float32{}, 0, 1, 2, 2), w)
+	optest.Fail(t, "ConvTranspose", 22, map[string]any{"pads": []int{3, 3, 3, 3}}, "are more than", x, w)
+	optest.Fail(t, "ConvTranspose", 22, nil, "channels", iota32(1, 2, 2, 2), w)
+	optest.Fail(t, "ConvTranspose", 22, map[string]any{"output_shape": []int{2}}, "output_shape has 1", x, w)
+	optest.Fail(t, "ConvTranspose", 22, map[string]any{"output_padding": []int{-1, 0}}, "output_padding holds -1", x, w)
 }
 
 func TestConvTransposesAgree(t *testing.T) {
@@ -50,7 +51,7 @@ func TestConvTransposesAgree(t *testing.T) {
 			x = append(x, rapid.IntRange(1, 9-n).Draw(rt, "size"))
 			w = append(w, rapid.IntRange(1, 3).Draw(rt, "kernel"))
 		}
-		if _, err := runOp(t, "ConvTranspose", 22, attrs, drawTensor(rt, "x", x...), drawTensor(rt, "w", w...), drawTensor(rt, "b", group*mg)); err != nil {
+		if _, err := optest.Run(t, "ConvTranspose", 22, attrs, drawTensor(rt, "x", x...), drawTensor(rt, "w", w...), drawTensor(rt, "b", group*mg)); err != nil {
 			rt.Fatalf("%v of %v by %v: %v", attrs, x, w, err)
 		}
 		if t.Failed() {
@@ -60,26 +61,26 @@ func TestConvTransposesAgree(t *testing.T) {
 }
 
 func TestIntegerProducts(t *testing.T) {
-	wantOp(t, "ConvInteger", 10, map[string]any{"pads": []int{1, 0}}, tt([]int32{1, 3}, 1, 1, 2), tt([]uint8{2, 3}, 1, 1, 2), tt([]uint8{1, 1}, 1, 1, 2), tt([]uint8{1}))
-	wantOp(t, "ConvInteger", 10, nil, tt([]int32{-6, 0}, 1, 2, 1), tt([]int8{3, -1}, 1, 2, 1), tt([]int8{-1, 1, 2, 2}, 2, 2, 1), nil, tt([]int8{1, 2}, 2))
-	failOp(t, "ConvInteger", 10, nil, "zero point of the weights", tt([]int8{3, -1}, 1, 2, 1), tt([]int8{-1, 1, 2, 2}, 2, 2, 1), nil, tt([]int8{1, 2, 3}, 3))
-	scale := func(v ...float32) *tensor.Tensor { return tt(v, len(v)) }
-	wantOp(t, "QLinearConv", 10, nil, tt([]uint8{131, 255}, 1, 2, 1), tt([]uint8{130, 140}, 1, 2, 1), scale(0.5), tt([]uint8{128}),
-		tt([]int8{1, 2, 127, 127}, 2, 2, 1), scale(0.5, 1), tt([]int8{0}), scale(2), tt([]uint8{127}), tt([]int32{4, 0}, 2))
-	wantOp(t, "QLinearConv", 10, nil, tt([]int8{2, -50}, 1, 1, 2), tt([]int8{5, -100}, 1, 1, 2), tt([]float32{0.5}), tt([]int8{0}),
-		tt([]int8{100}, 1, 1, 1), tt([]float32{1}), tt([]int8{99}), tt([]float32{1}), tt([]int8{0}), tt([]int32{-1}, 1))
+	optest.Want(t, "ConvInteger", 10, map[string]any{"pads": []int{1, 0}}, optest.Tensor([]int32{1, 3}, 1, 1, 2), optest.Tensor([]uint8{2, 3}, 1, 1, 2), optest.Tensor([]uint8{1, 1}, 1, 1, 2), optest.Tensor([]uint8{1}))
+	optest.Want(t, "ConvInteger", 10, nil, optest.Tensor([]int32{-6, 0}, 1, 2, 1), optest.Tensor([]int8{3, -1}, 1, 2, 1), optest.Tensor([]int8{-1, 1, 2, 2}, 2, 2, 1), nil, optest.Tensor([]int8{1, 2}, 2))
+	optest.Fail(t, "ConvInteger", 10, nil, "zero point of the weights", optest.Tensor([]int8{3, -1}, 1, 2, 1), optest.Tensor([]int8{-1, 1, 2, 2}, 2, 2, 1), nil, optest.Tensor([]int8{1, 2, 3}, 3))
+	scale := func(v ...float32) *tensor.Tensor { return optest.Tensor(v, len(v)) }
+	optest.Want(t, "QLinearConv", 10, nil, optest.Tensor([]uint8{131, 255}, 1, 2, 1), optest.Tensor([]uint8{130, 140}, 1, 2, 1), scale(0.5), optest.Tensor([]uint8{128}),
+		optest.Tensor([]int8{1, 2, 127, 127}, 2, 2, 1), scale(0.5, 1), optest.Tensor([]int8{0}), scale(2), optest.Tensor([]uint8{127}), optest.Tensor([]int32{4, 0}, 2))
+	optest.Want(t, "QLinearConv", 10, nil, optest.Tensor([]int8{2, -50}, 1, 1, 2), optest.Tensor([]int8{5, -100}, 1, 1, 2), optest.Tensor([]float32{0.5}), optest.Tensor([]int8{0}),
+		optest.Tensor([]int8{100}, 1, 1, 1), optest.Tensor([]float32{1}), optest.Tensor([]int8{99}), optest.Tensor([]float32{1}), optest.Tensor([]int8{0}), optest.Tensor([]int32{-1}, 1))
 
-	a, b := tt([]uint8{11, 7, 3, 10}, 2, 2), tt([]uint8{1, 4, 2, 5}, 2, 2)
-	wantOp(t, "MatMulInteger", 10, nil, tt([]int32{25, 79, 23, 62}, 2, 2), a, b)
-	wantOp(t, "MatMulInteger", 10, nil, tt([]int32{-11, -23, -1, -7}, 2, 2), a, b, tt([]uint8{12, 8}, 2), tt([]uint8{0, 1}, 2))
-	wantOp(t, "MatMulInteger", 10, nil, tt([]int32{-14, 14}, 2), tt([]int8{-1, 2}, 2), tt([]int8{0, 4, -7, 9}, 2, 2))
-	wantOp(t, "MatMulInteger", 10, nil, tt([]int32{0, 4}, 2, 1, 1), tt([]uint8{1, 4}, 2, 1, 1), tt([]uint8{2}, 1, 1), tt([]uint8{1, 2}, 2, 1, 1))
-	failOp(t, "MatMulInteger", 10, nil, "zero point of A has shape", a, b, tt([]uint8{12, 8, 3}, 3))
+	a, b := optest.Tensor([]uint8{11, 7, 3, 10}, 2, 2), optest.Tensor([]uint8{1, 4, 2, 5}, 2, 2)
+	optest.Want(t, "MatMulInteger", 10, nil, optest.Tensor([]int32{25, 79, 23, 62}, 2, 2), a, b)
+	optest.Want(t, "MatMulInteger", 10, nil, optest.Tensor([]int32{-11, -23, -1, -7}, 2, 2), a, b, optest.Tensor([]uint8{12, 8}, 2), optest.Tensor([]uint8{0, 1}, 2))
+	optest.Want(t, "MatMulInteger", 10, nil, optest.Tensor([]int32{-14, 14}, 2), optest.Tensor([]int8{-1, 2}, 2), optest.Tensor([]int8{0, 4, -7, 9}, 2, 2))
+	optest.Want(t, "MatMulInteger", 10, nil, optest.Tensor([]int32{0, 4}, 2, 1, 1), optest.Tensor([]uint8{1, 4}, 2, 1, 1), optest.Tensor([]uint8{2}, 1, 1), optest.Tensor([]uint8{1, 2}, 2, 1, 1))
+	optest.Fail(t, "MatMulInteger", 10, nil, "zero point of A has shape", a, b, optest.Tensor([]uint8{12, 8, 3}, 3))
 
-	wantOp(t, "QLinearMatMul", 10, nil, tt([]uint8{127, 255}, 1, 2), tt([]uint8{1, 2}, 1, 2), scale(0.5), tt([]uint8{1}), tt([]uint8{0, 255, 0, 255}, 2, 2), scale(1), tt([]uint8{0}), scale(0.25), tt([]uint8{127}))
-	h := func(v float32) *tensor.Tensor { return tt(half16(v), 1) }
-	wantOp(t, "QLinearMatMul", 21, nil, tt([]int8{2, 0, 0, 1}, 2, 2), tt([]int8{1, 0, 0, 1}, 2, 2), tt(half16(2, 1), 2), tt([]int8{0, 0}, 2),
-		tt([]int8{1, 0, 0, 2}, 2, 2), tt(half16(1, 0.5), 2), tt([]int8{0, 0}, 2), h(1), tt([]int8{0}))
+	optest.Want(t, "QLinearMatMul", 10, nil, optest.Tensor([]uint8{127, 255}, 1, 2), optest.Tensor([]uint8{1, 2}, 1, 2), scale(0.5), optest.Tensor([]uint8{1}), optest.Tensor([]uint8{0, 255, 0, 255}, 2, 2), scale(1), optest.Tensor([]uint8{0}), scale(0.25), optest.Tensor([]uint8{127}))
+	h := func(v float32) *tensor.Tensor { return optest.Tensor(half16(v), 1) }
+	optest.Want(t, "QLinearMatMul", 21, nil, optest.Tensor([]int8{2, 0, 0, 1}, 2, 2), optest.Tensor([]int8{1, 0, 0, 1}, 2, 2), optest.Tensor(half16(2, 1), 2), optest.Tensor([]int8{0, 0}, 2),
+		optest.Tensor([]int8{1, 0, 0, 2}, 2, 2), optest.Tensor(half16(1, 0.5), 2), optest.Tensor([]int8{0, 0}, 2), h(1), optest.Tensor([]int8{0}))
 	f8 := func(v ...float32) []tensor.Float8E4M3FN {
 		r := make([]tensor.Float8E4M3FN, len(v))
 		for i, x := range v {
@@ -87,7 +88,7 @@ func TestIntegerProducts(t *testing.T) {
 		}
 		return r
 	}
-	wantOp(t, "QLinearMatMul", 21, nil, tt(f8(-5.5, 448), 1, 2), tt(f8(1.5, 2), 1, 2), scale(1), tt(f8(0), 1), tt(f8(-1, 256, -2, 256), 2, 2), scale(1), tt(f8(0), 1), scale(1), tt(f8(0), 1))
+	optest.Want(t, "QLinearMatMul", 21, nil, optest.Tensor(f8(-5.5, 448), 1, 2), optest.Tensor(f8(1.5, 2), 1, 2), scale(1), optest.Tensor(f8(0), 1), optest.Tensor(f8(-1, 256, -2, 256), 2, 2), scale(1), optest.Tensor(f8(0), 1), scale(1), optest.Tensor(f8(0), 1))
 }
 
 // 8-bit convolutions of every form give the same on both engines.
@@ -104,7 +105,7 @@ func TestByteConvolutionsAgree(t *testing.T) {
 			w = append(w, rapid.IntRange(1, 3).Draw(rt, "kernel"))
 		}
 		draw := func(name string, shape ...int) []uint8 {
-			d := make([]uint8, product(shape))
+			d := make([]uint8, kit.Product(shape))
 			for i, v := range tensor.Of[float32](drawTensor(rt, name, shape...)) {
 				d[i] = uint8(256 * v)
 			}
@@ -120,32 +121,32 @@ func TestByteConvolutionsAgree(t *testing.T) {
 		xs, ws, zero := draw("x", x...), draw("w", w...), draw("zero", w[0])
 		var in []tensor.Value
 		if rapid.Bool().Draw(rt, "signed x") {
-			in = append(in, tt(signed(xs), x...), nil, tt(signed(zero[:1])))
+			in = append(in, optest.Tensor(signed(xs), x...), nil, optest.Tensor(signed(zero[:1])))
 		} else {
-			in = append(in, tt(xs, x...), nil, tt(zero[:1]))
+			in = append(in, optest.Tensor(xs, x...), nil, optest.Tensor(zero[:1]))
 		}
 		if rapid.Bool().Draw(rt, "signed w") {
-			in[1] = tt(signed(ws), w...)
-			in = append(in, tt(signed(zero), w[0]))
+			in[1] = optest.Tensor(signed(ws), w...)
+			in = append(in, optest.Tensor(signed(zero), w[0]))
 		} else {
-			in[1] = tt(ws, w...)
-			in = append(in, tt(zero, w[0]))
+			in[1] = optest.Tensor(ws, w...)
+			in = append(in, optest.Tensor(zero, w[0]))
 		}
-		if _, err := runOp(t, "ConvInteger", 10, attrs, in...); err != nil {
+		if _, err := optest.Run(t, "ConvInteger", 10, attrs, in...); err != nil {
 			rt.Fatal(err)
 		}
-		scale := tt([]float32{0.01})
+		scale := optest.Tensor([]float32{0.01})
 		bias := make([]int32, w[0])
 		for i := range bias {
 			bias[i] = int32(zero[i]) - 100
 		}
-		q := []tensor.Value{in[0], scale, in[2], in[1], drawTensor(rt, "scale", w[0]), in[3], scale, in[2], tt(bias, w[0])}
-		if _, err := runOp(t, "QLinearConv", 10, attrs, q...); err != nil {
+		q := []tensor.Value{in[0], scale, in[2], in[1], drawTensor(rt, "scale", w[0]), in[3], scale, in[2], optest.Tensor(bias, w[0])}
+		if _, err := optest.Run(t, "QLinearConv", 10, attrs, q...); err != nil {
 			rt.Fatal(err)
 		}
 		if cg > 1 || mg == 1 || mg > 4 {
-			preparedExactly(t, "ConvInteger", attrs, []int{1, 3}, in...)
-			preparedExactly(t, "QLinearConv", attrs, []int{3, 5}, q...)
+			optest.PreparedExactly(t, "ConvInteger", attrs, []int{1, 3}, in...)
+			optest.PreparedExactly(t, "QLinearConv", attrs, []int{3, 5}, q...)
 		}
 		if t.Failed() {
 			rt.Fatalf("%v of %v by %v", attrs, x, w)
@@ -153,31 +154,9 @@ func TestByteConvolutionsAgree(t *testing.T) {
 	})
 }
 
-// preparedExactly wants an operator that is prepared for constant inputs to give
-// the very bits of the plain loops.
-func preparedExactly(t *testing.T, name string, attrs map[string]any, constant []int, inputs ...tensor.Value) {
-	t.Helper()
-	opset := 22
-	if domain, _ := splitOpName(name); domain != "" {
-		opset = 1
-	}
-	b, err := buildOp(name, opset, attrs, len(inputs), 1)
-	if err != nil {
-		t.Fatal(err)
-	}
-	b.node.In = make([]ir.ValueID, len(inputs))
-	c := &ir.Call{Node: b.node, Env: &testEnv{ctx: t.Context(), limit: testMemoryLimit}, Generic: true, In: inputs, Out: make([]tensor.Value, 1)}
-	if err := b.node.Op.Run(c); err != nil {
-		t.Fatal(err)
-	}
-	if got := preparedAt(t, name, opset, attrs, constant, inputs...); !sameValue(c.Out[0], got, 0) {
-		t.Errorf("%s prepared gives %s, the plain loops %s", name, show(got), show(c.Out[0]))
-	}
-}
-
 // Windows that leave the input and inputs without pixels suit the packed kernels.
 func TestByteConvolutionEdges(t *testing.T) {
-	zero := tt([]uint8{7})
+	zero := optest.Tensor([]uint8{7})
 	for _, c := range []struct {
 		attrs map[string]any
 		x, w  []int
@@ -189,17 +168,17 @@ func TestByteConvolutionEdges(t *testing.T) {
 		{map[string]any{"dilations": []int{400}, "pads": []int{400, 400}, "group": 2}, []int{1, 2, 3}, []int{2, 1, 2}},
 	} {
 		byteTensor := func(shape []int) *tensor.Tensor {
-			d := make([]uint8, product(shape))
+			d := make([]uint8, kit.Product(shape))
 			for i := range d {
 				d[i] = uint8(i*89 + 3)
 			}
-			return tt(d, shape...)
+			return optest.Tensor(d, shape...)
 		}
 		x, w := byteTensor(c.x), byteTensor(c.w)
-		if _, err := runOp(t, "ConvInteger", 10, c.attrs, x, w, zero, zero); err != nil {
+		if _, err := optest.Run(t, "ConvInteger", 10, c.attrs, x, w, zero, zero); err != nil {
 			t.Errorf("%v of %v by %v: %v", c.attrs, c.x, c.w, err)
 		}
-		preparedExactly(t, "ConvInteger", c.attrs, []int{1, 3}, x, w, zero, zero)
+		optest.PreparedExactly(t, "ConvInteger", c.attrs, []int{1, 3}, x, w, zero, zero)
 	}
 }
 
@@ -214,52 +193,9 @@ func TestByteConvolutionStridesOverOneColumn(t *testing.T) {
 		w[i] = int8(i*7 - 30)
 	}
 	attrs := map[string]any{"strides": []int{1, 3}}
-	in := []tensor.Value{tt(x, 1, 4, 5, 1), tt(w, 20, 4, 1, 1), tt([]uint8{7})}
-	if _, err := runOp(t, "ConvInteger", 10, attrs, in...); err != nil {
+	in := []tensor.Value{optest.Tensor(x, 1, 4, 5, 1), optest.Tensor(w, 20, 4, 1, 1), optest.Tensor([]uint8{7})}
+	if _, err := optest.Run(t, "ConvInteger", 10, attrs, in...); err != nil {
 		t.Fatal(err)
 	}
-	preparedExactly(t, "ConvInteger", attrs, []int{1}, in...)
-}
-
-// Products with quantized constants give the same on both engines.
-func TestQuantizedProductsPrepared(t *testing.T) {
-	const k, n = 37, 41
-	bytes := func(shape ...int) *tensor.Tensor {
-		d := make([]uint8, product(shape))
-		for i := range d {
-			d[i] = uint8(i * 151 >> 1)
-		}
-		return tt(d, shape...)
-	}
-	reals := func(shape ...int) *tensor.Tensor {
-		d := make([]float32, product(shape))
-		for i := range d {
-			d[i] = float32(i*29%64-20) / 32
-		}
-		return tt(d, shape...)
-	}
-	signed := func(x *tensor.Tensor) *tensor.Tensor {
-		d := make([]int8, x.Len())
-		for i, v := range tensor.Of[uint8](x) {
-			d[i] = int8(v)
-		}
-		return tt(d, x.Shape()...)
-	}
-	scale, zero := tt([]float32{0.01}), tt([]uint8{131})
-	bias := make([]int32, n)
-	for i := range bias {
-		bias[i] = int32(i*1001 - 9)
-	}
-	for _, rows := range []int{0, 1, 19} {
-		preparedExactly(t, msDomain+"DynamicQuantizeMatMul", nil, []int{1}, reals(2, rows, k), bytes(k, n), reals(n), bytes(n), reals(n))
-		preparedExactly(t, msDomain+"MatMulIntegerToFloat", nil, []int{1}, bytes(rows, k), signed(bytes(k, n)), scale, reals(n), zero, signed(bytes(n)), reals(n))
-		for _, trans := range []int{0, 1} {
-			b := bytes(k, n)
-			if trans == 1 {
-				b = bytes(n, k)
-			}
-			preparedExactly(t, msDomain+"QGemm", map[string]any{"transB": trans, "alpha": 0.5}, []int{3}, bytes(rows, k), scale, zero, b, reals(n), bytes(n), tt(bias, n), scale, zero)
-			preparedExactly(t, msDomain+"QGemm", map[string]any{"transB": trans}, []int{3}, signed(bytes(rows, k)), scale, signed(zero), b, scale, zero)
-		}
-	}
+	optest.PreparedExactly(t, "ConvInteger", attrs, []int{1}, in...)
 }

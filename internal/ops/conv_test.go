@@ -4,6 +4,8 @@ import (
 	"math"
 	"testing"
 
+	"github.com/onward-ml/onward/internal/ops/kit"
+	"github.com/onward-ml/onward/internal/testing/optest"
 	"github.com/onward-ml/onward/tensor"
 	"pgregory.net/rapid"
 )
@@ -18,27 +20,27 @@ func half16(v ...float32) []tensor.Float16 {
 }
 
 func TestConv(t *testing.T) {
-	x, w := iota32(1, 1, 3, 3), tt([]float32{1, 1, 1, 1}, 1, 1, 2, 2)
+	x, w := iota32(1, 1, 3, 3), optest.Tensor([]float32{1, 1, 1, 1}, 1, 1, 2, 2)
 	for _, opset := range []int{1, 11, 22} {
-		wantOp(t, "Conv", opset, nil, tt([]float32{12, 16, 24, 28}, 1, 1, 2, 2), x, w)
+		optest.Want(t, "Conv", opset, nil, optest.Tensor([]float32{12, 16, 24, 28}, 1, 1, 2, 2), x, w)
 	}
-	wantOp(t, "Conv", 11, map[string]any{"auto_pad": "SAME_UPPER"}, tt([]float32{12, 16, 9, 24, 28, 15, 15, 17, 9}, 1, 1, 3, 3), x, w)
-	wantOp(t, "Conv", 11, map[string]any{"auto_pad": "SAME_LOWER", "kernel_shape": []int{2, 2}}, tt([]float32{1, 3, 5, 5, 12, 16, 11, 24, 28}, 1, 1, 3, 3), x, w)
-	wantOp(t, "Conv", 11, map[string]any{"strides": []int{2}, "pads": []int{1, 0}}, tt([]float64{11, 17}, 1, 1, 2),
-		tt([]float64{1, 2, 3}, 1, 1, 3), tt([]float64{2, 1}, 1, 1, 2), tt([]float64{10}, 1))
-	wantOp(t, "Conv", 22, nil, tt(half16(9), 1, 1, 1), tt(half16(1, 2), 1, 2, 1), tt(half16(3, 3), 1, 2, 1))
-	wantOp(t, "Conv", 22, map[string]any{"group": 2}, tt([]float32{2, 4, 9, 12}, 1, 2, 2), iota32(1, 2, 2), tt([]float32{2, 3}, 2, 1, 1))
-	wantOp(t, "Conv", 22, nil, tt([]float32{}, 0, 1, 2, 2), tt([]float32{}, 0, 1, 3, 3), w)
-	wantOp(t, "Conv", 22, nil, tt([]float32{5, 5}, 1, 1, 2), tt([]float32{}, 1, 0, 2), tt([]float32{}, 1, 0, 1), tt([]float32{5}, 1))
-	failOp(t, "Conv", 22, map[string]any{"group": 0}, "group is 0", x, w)
-	failOp(t, "Conv", 22, map[string]any{"group": math.MinInt64}, "group is", x, w)
-	failOp(t, "Conv", 22, map[string]any{"group": 2}, "divisible by group 2", x, w)
-	failOp(t, "Conv", 22, nil, "channels", iota32(1, 2, 3, 3), w)
-	failOp(t, "Conv", 22, nil, "bias has shape", x, w, iota32(2))
-	failOp(t, "Conv", 22, map[string]any{"kernel_shape": []int{3, 3}}, "kernel_shape is", x, w)
-	failOp(t, "Conv", 22, map[string]any{"dilations": []int{0, 1}}, "dilations holds 0", x, w)
-	failOp(t, "Conv", 22, nil, "kernel size 0", x, tt([]float32{}, 1, 1, 0, 2))
-	failOp(t, "Conv", 22, nil, "rank", iota32(3, 3), iota32(3, 3))
+	optest.Want(t, "Conv", 11, map[string]any{"auto_pad": "SAME_UPPER"}, optest.Tensor([]float32{12, 16, 9, 24, 28, 15, 15, 17, 9}, 1, 1, 3, 3), x, w)
+	optest.Want(t, "Conv", 11, map[string]any{"auto_pad": "SAME_LOWER", "kernel_shape": []int{2, 2}}, optest.Tensor([]float32{1, 3, 5, 5, 12, 16, 11, 24, 28}, 1, 1, 3, 3), x, w)
+	optest.Want(t, "Conv", 11, map[string]any{"strides": []int{2}, "pads": []int{1, 0}}, optest.Tensor([]float64{11, 17}, 1, 1, 2),
+		optest.Tensor([]float64{1, 2, 3}, 1, 1, 3), optest.Tensor([]float64{2, 1}, 1, 1, 2), optest.Tensor([]float64{10}, 1))
+	optest.Want(t, "Conv", 22, nil, optest.Tensor(half16(9), 1, 1, 1), optest.Tensor(half16(1, 2), 1, 2, 1), optest.Tensor(half16(3, 3), 1, 2, 1))
+	optest.Want(t, "Conv", 22, map[string]any{"group": 2}, optest.Tensor([]float32{2, 4, 9, 12}, 1, 2, 2), iota32(1, 2, 2), optest.Tensor([]float32{2, 3}, 2, 1, 1))
+	optest.Want(t, "Conv", 22, nil, optest.Tensor([]float32{}, 0, 1, 2, 2), optest.Tensor([]float32{}, 0, 1, 3, 3), w)
+	optest.Want(t, "Conv", 22, nil, optest.Tensor([]float32{5, 5}, 1, 1, 2), optest.Tensor([]float32{}, 1, 0, 2), optest.Tensor([]float32{}, 1, 0, 1), optest.Tensor([]float32{5}, 1))
+	optest.Fail(t, "Conv", 22, map[string]any{"group": 0}, "group is 0", x, w)
+	optest.Fail(t, "Conv", 22, map[string]any{"group": math.MinInt64}, "group is", x, w)
+	optest.Fail(t, "Conv", 22, map[string]any{"group": 2}, "divisible by group 2", x, w)
+	optest.Fail(t, "Conv", 22, nil, "channels", iota32(1, 2, 3, 3), w)
+	optest.Fail(t, "Conv", 22, nil, "bias has shape", x, w, iota32(2))
+	optest.Fail(t, "Conv", 22, map[string]any{"kernel_shape": []int{3, 3}}, "kernel_shape is", x, w)
+	optest.Fail(t, "Conv", 22, map[string]any{"dilations": []int{0, 1}}, "dilations holds 0", x, w)
+	optest.Fail(t, "Conv", 22, nil, "kernel size 0", x, optest.Tensor([]float32{}, 1, 1, 0, 2))
+	optest.Fail(t, "Conv", 22, nil, "rank", iota32(3, 3), iota32(3, 3))
 }
 
 // drawWindow draws attributes of a convolution over n axes.
@@ -58,12 +60,12 @@ func drawWindow(rt *rapid.T, n int) map[string]any {
 // drawTensor draws positive numbers, so that sums do not cancel.
 func drawTensor(rt *rapid.T, name string, shape ...int) *tensor.Tensor {
 	seed := rapid.Uint32().Draw(rt, name)
-	d := make([]float32, product(shape))
+	d := make([]float32, kit.Product(shape))
 	for i := range d {
 		seed = seed*1664525 + 1013904223
 		d[i] = float32(seed>>8) / (1 << 24)
 	}
-	return tt(d, shape...)
+	return optest.Tensor(d, shape...)
 }
 
 // Convolutions of every form give the same on both engines and have the
@@ -81,7 +83,7 @@ func TestConvolutionsAgree(t *testing.T) {
 			w = append(w, rapid.IntRange(1, 3).Draw(rt, "kernel"))
 		}
 		bias := drawTensor(rt, "b", w[0])
-		if _, err := runOp(t, "Conv", 22, attrs, drawTensor(rt, "x", x...), drawTensor(rt, "w", w...), bias); err != nil {
+		if _, err := optest.Run(t, "Conv", 22, attrs, drawTensor(rt, "x", x...), drawTensor(rt, "w", w...), bias); err != nil {
 			rt.Fatalf("%v of %v by %v: %v", attrs, x, w, err)
 		}
 		if t.Failed() {
@@ -97,7 +99,7 @@ func TestConvOfManyTiles(t *testing.T) {
 			s[i] = float32(i%31) / 31
 		}
 	}
-	if _, err := runOp(t, "Conv", 22, map[string]any{"pads": []int{1, 1, 1, 1}}, x, w); err != nil {
+	if _, err := optest.Run(t, "Conv", 22, map[string]any{"pads": []int{1, 1, 1, 1}}, x, w); err != nil {
 		t.Error(err)
 	}
 }

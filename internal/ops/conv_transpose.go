@@ -2,42 +2,45 @@ package ops
 
 import (
 	"fmt"
+	"slices"
 
+	"github.com/onward-ml/onward/internal/cpu"
 	"github.com/onward-ml/onward/internal/ir"
-	"github.com/onward-ml/onward/internal/kernels/gemm"
+	"github.com/onward-ml/onward/internal/kernels/conv"
+	"github.com/onward-ml/onward/internal/ops/kit"
 	"github.com/onward-ml/onward/tensor"
 )
 
 // ConvTranspose is the transpose of a convolution: every element of an
 // N×C×D1…Dk input adds a C×M/Group×K1…Kk kernel scaled by it to the output.
 type ConvTranspose struct {
-	Window
+	kit.Window
 	Group         int
 	OutputPadding []int // more output elements after each axis; nil: 0
 	OutputShape   []int // spatial sizes that replace Pads; nil: from Pads
 }
 
-var _ = register(Def{Name: "ConvTranspose", Since: []int{1, 11, 22}, In: "X:T, W:T, B:T?", Out: "Y:T", Types: Types{"T": "@float"},
-	Build: simple(func(a *Attrs, opset int) Operator {
-		return &ConvTranspose{Window: readWindow(a, true), Group: readGroup(a),
-			OutputPadding: windowAttr(a, "output_padding", 0), OutputShape: windowAttr(a, "output_shape", 0)}
+var _ = kit.Register(kit.Def{Name: "ConvTranspose", Since: []int{1, 11, 22}, In: "X:T, W:T, B:T?", Out: "Y:T", Types: kit.Types{"T": "@float"},
+	Build: kit.Simple(func(a *kit.Attrs, opset int) kit.Operator {
+		return &ConvTranspose{Window: kit.ReadWindow(a, true), Group: kit.ReadGroup(a),
+			OutputPadding: kit.WindowAttr(a, "output_padding", 0), OutputShape: kit.WindowAttr(a, "output_shape", 0)}
 	})})
 
 // axis returns the padding before the output and its size for axis i of n.
 func (v *ConvTranspose) axis(i, n, in, kernel int) (before, out int, err error) {
-	if in < 0 || in > windowLimit || kernel < 1 || kernel > windowLimit {
+	if in < 0 || in > kit.WindowLimit || kernel < 1 || kernel > kit.WindowLimit {
 		return 0, 0, fmt.Errorf("input size %d and kernel size %d are out of range", in, kernel)
 	}
-	s := v.stride(i)
+	s := v.Stride(i)
 	if in == 0 {
 		return 0, 0, nil
 	}
-	full := s*(in-1) + windowAt(v.OutputPadding, i, 0) + (kernel-1)*v.dilation(i) + 1
+	full := s*(in-1) + kit.WindowAt(v.OutputPadding, i, 0) + (kernel-1)*v.Dilation(i) + 1
 	same := v.AutoPad == "SAME_UPPER" || v.AutoPad == "SAME_LOWER"
 	if v.OutputShape == nil && !same {
 		before, after := 0, 0
 		if v.AutoPad == "NOTSET" {
-			before, after = v.pads(i, n)
+			before, after = v.PadsOf(i, n)
 		}
 		if full < before+after {
 			return 0, 0, fmt.Errorf("pads %d and %d are more than the %d elements of the output", before, after, full)
@@ -58,7 +61,7 @@ func (v *ConvTranspose) axis(i, n, in, kernel int) (before, out int, err error) 
 // check fails unless all attributes are for n spatial axes. A list of output
 // sizes may begin with those of the batch and the channels.
 func (v *ConvTranspose) check(n int) error {
-	if err := v.Window.check(n); err != nil {
+	if err := v.Window.Check(n); err != nil {
 		return err
 	}
 	if v.OutputPadding != nil && len(v.OutputPadding) != n {
@@ -109,7 +112,7 @@ func (v *ConvTranspose) Infer(c *ir.InferContext) error {
 		}
 		kn, known := k.Value()
 		in, ok := x[2+i].Value()
-		switch s := v.stride(i); {
+		switch s := v.Stride(i); {
 		case ok && known:
 			_, o, err := v.axis(i, n, in, kn)
 			if err != nil {
@@ -119,22 +122,22 @@ func (v *ConvTranspose) Infer(c *ir.InferContext) error {
 		case v.OutputShape != nil:
 		case v.AutoPad == "SAME_UPPER" || v.AutoPad == "SAME_LOWER":
 			out.Shape[2+i] = x[2+i].Mul(ir.Known(s))
-		case known && kn >= 1 && kn <= windowLimit:
+		case known && kn >= 1 && kn <= kit.WindowLimit:
 			before, after := 0, 0
 			if v.AutoPad == "NOTSET" {
-				before, after = v.pads(i, n)
+				before, after = v.PadsOf(i, n)
 			}
-			more := windowAt(v.OutputPadding, i, 0) + (kn-1)*v.dilation(i) + 1 - before - after - s
+			more := kit.WindowAt(v.OutputPadding, i, 0) + (kn-1)*v.Dilation(i) + 1 - before - after - s
 			out.Shape[2+i] = x[2+i].Mul(ir.Known(s)).Add(ir.Known(more))
 		}
 	}
 	return nil
 }
 
-// convShape returns the geometry of the convolution whose transpose this is: in
+// ConvShape returns the geometry of the convolution whose transpose this is: in
 // and out change places.
-func (v *ConvTranspose) convShape(x, w []int) (convShape, error) {
-	s := convShape{group: v.Group}
+func (v *ConvTranspose) convShape(x, w []int) (kit.ConvShape, error) {
+	s := kit.ConvShape{Group: v.Group}
 	if len(x) < 3 || len(w) != len(x) {
 		return s, fmt.Errorf("input has shape %v and weights %v, want the same rank of at least 3", x, w)
 	}
@@ -142,23 +145,23 @@ func (v *ConvTranspose) convShape(x, w []int) (convShape, error) {
 	if err := v.check(n); err != nil {
 		return s, err
 	}
-	if err := convKernel(&v.Window, w[2:]); err != nil {
+	if err := kit.ConvKernel(&v.Window, w[2:]); err != nil {
 		return s, err
 	}
 	if x[1] != w[0] || x[1]%v.Group != 0 {
 		return s, fmt.Errorf("input has %d channels, weights are for %d in %d groups", x[1], w[0], v.Group)
 	}
-	s.n, s.m, s.mg, s.cg = x[0], x[1], x[1]/v.Group, w[1]
-	if s.cg > windowLimit {
-		return s, fmt.Errorf("weights have %d output channels, want at most %d", s.cg, windowLimit)
+	s.N, s.M, s.Mg, s.Cg = x[0], x[1], x[1]/v.Group, w[1]
+	if s.Cg > kit.WindowLimit {
+		return s, fmt.Errorf("weights have %d output channels, want at most %d", s.Cg, kit.WindowLimit)
 	}
-	s.c = s.cg * v.Group
-	s.shape = append([]int{s.n, s.c}, x[2:]...)
-	s.windowGeom = windowGeom{kernel: w[2:], out: x[2:], in: s.shape[2:], stride: make([]int, n), dilation: make([]int, n), before: make([]int, n)}
+	s.C = s.Cg * v.Group
+	s.Shape = append([]int{s.N, s.C}, x[2:]...)
+	s.WindowGeom = kit.WindowGeom{Kernel: w[2:], Out: x[2:], In: s.Shape[2:], Stride: make([]int, n), Dilation: make([]int, n), Before: make([]int, n)}
 	for i := range n {
-		s.stride[i], s.dilation[i] = v.stride(i), v.dilation(i)
+		s.Stride[i], s.Dilation[i] = v.Stride(i), v.Dilation(i)
 		var err error
-		if s.before[i], s.in[i], err = v.axis(i, n, x[2+i], w[2+i]); err != nil {
+		if s.Before[i], s.In[i], err = v.axis(i, n, x[2+i], w[2+i]); err != nil {
 			return s, fmt.Errorf("spatial axis %d: %w", i, err)
 		}
 	}
@@ -173,131 +176,104 @@ func (v *ConvTranspose) Run(c *ir.Call) error {
 	return convTranspose[float32](c, v)
 }
 
-func convTranspose[T realFloat](c *ir.Call, v *ConvTranspose) error {
+func convTranspose[T kit.RealFloat](c *ir.Call, v *ConvTranspose) error {
 	s, err := v.convShape(c.Tensor(0).Shape(), c.Tensor(1).Shape())
 	if err != nil {
 		return err
 	}
 	if b := c.Tensor(2); b != nil {
-		if err := convBias(b.Shape(), s.c); err != nil {
+		if err := kit.ConvBias(b.Shape(), s.C); err != nil {
 			return err
 		}
 	}
 	var in [3][]T
 	for i := range in {
-		if in[i], err = realIn[T](c, c.Tensor(i)); err != nil {
+		if in[i], err = kit.RealIn[T](c, c.Tensor(i)); err != nil {
 			return err
 		}
 	}
-	y, err := realOut[T](c, 0, c.Tensor(0).DType(), s.shape...)
-	if err != nil || len(y.data) == 0 {
+	y, err := kit.RealOut[T](c, 0, c.Tensor(0).DType(), s.Shape...)
+	if err != nil || len(y.Data) == 0 {
 		return err
 	}
 	if c.Generic {
-		err = convTransposePlain(c, &s, in[0], in[1], in[2], y.data)
+		err = kit.ConvTransposePlain(c, &s, in[0], in[1], in[2], y.Data)
 	} else {
-		err = convTransposeGemm(c, &s, in[0], in[1], in[2], y.data)
+		err = kit.ConvTransposeGemm(c, &s, in[0], in[1], in[2], y.Data)
 	}
 	if err == nil {
-		y.store()
+		y.Store()
 	}
 	return err
 }
 
-// convTransposePlain gathers, for every output, the inputs that reach it.
-func convTransposePlain[T realFloat](c *ir.Call, s *convShape, x, w, bias, y []T) error {
-	in, out, taps, n := product(s.out), product(s.in), s.taps(), len(s.in)
-	c.Parallel(s.n*s.c, grainFor(out), func(lo, hi int) {
-		m := &meter{c: c}
-		pos, tap := make([]int, n), make([]int, n)
-		for p := lo; p < hi; p++ {
-			img, ch := p/s.c, p%s.c
-			first := ch / s.cg * s.mg // input channel of the group
-			clear(pos)
-			for o := range out {
-				sum := 0.0
-				if bias != nil {
-					sum = float64(bias[ch])
-				}
-				for t := 0; t < taps && s.mg > 0; t++ {
-					i, ok := 0, true
-					for d := range n {
-						at := pos[d] + s.before[d] - tap[d]*s.dilation[d]
-						ok = ok && at >= 0 && at%s.stride[d] == 0 && at/s.stride[d] < s.out[d]
-						i = i*s.out[d] + at/s.stride[d]
-					}
-					windowStep(tap, s.kernel)
-					if !m.spend(n + s.mg) {
-						return
-					}
-					for ci := first; ok && ci < first+s.mg; ci++ {
-						sum += float64(x[(img*s.m+ci)*in+i]) * float64(w[(ci*s.cg+ch%s.cg)*taps+t])
-					}
-				}
-				y[p*out+o] = T(sum)
-				windowStep(pos, s.in)
-			}
-		}
-	})
-	return c.Err()
+// convTransposePacked is a ConvTranspose of float over two spatial axes of known
+// sizes, with constant weights and bias.
+type convTransposePacked struct {
+	ConvTranspose
+	d       *conv.Transposed
+	in, out []int // without the batch
 }
 
-// convTransposeGemm multiplies weights and input and adds the columns of the
-// product to the output.
-func convTransposeGemm[T realFloat](c *ir.Call, s *convShape, x, w, bias, y []T) error {
-	in, out, taps := product(s.out), product(s.in), s.taps()
-	if s.mg == 0 || in == 0 {
-		taps = 0
+// Prepare packs constant weights of enough channels for blocks.
+func (v *ConvTranspose) Prepare(in []tensor.Value, types []ir.Type) (ir.Operator, []int, error) {
+	w, ok := in[1].(*tensor.Tensor)
+	if !ok || w.DType() != tensor.TypeFloat32 || w.Rank() != 4 || len(types[0].Shape) != 4 || w.Dim(0) < kit.VolumeChannels || v.Group != 1 {
+		return nil, nil, nil
 	}
-	block := max(1, min(s.cg, 4*convTile/max(1, taps*in))) // output channels at a time
-	blocks := (s.cg + block - 1) / block
-	items := s.n * s.group * blocks
-	cols, err := ir.ScratchOf[T](c, slotCount(items)*block*taps*in)
+	shape, ok := ir.Ints(types[0].Shape[1:])
+	if !ok {
+		return nil, nil, nil
+	}
+	drop := []int{1}
+	var bias []float32
+	if len(types) > 2 && types[2].Known() {
+		b, ok := in[2].(*tensor.Tensor)
+		if !ok || !slices.Equal(b.Shape(), []int{w.Dim(1)}) {
+			return nil, nil, nil
+		}
+		bias, drop = tensor.Of[float32](b), append(drop, 2)
+	}
+	s, err := v.convShape(append([]int{1}, shape...), w.Shape())
+	if err != nil || kit.Product(s.Shape) == 0 || kit.Product(shape) == 0 || kit.Product(w.Shape()) == 0 {
+		return nil, nil, nil // the run says what is wrong
+	}
+	var kernel, from, to, stride, pad [2]int
+	for i := range 2 {
+		kernel[i], from[i], to[i], stride[i], pad[i] = s.Kernel[i], s.Out[i], s.In[i], s.Stride[i], s.Before[i]
+		// Outputs beyond the kernels of all inputs, and strides beyond the kernel,
+		// would mostly be zeros.
+		if s.Dilation[i] != 1 || pad[i] >= kernel[i] || stride[i] > kernel[i] || to[i] > stride[i]*(from[i]+1)+kernel[i] {
+			return nil, nil, nil
+		}
+	}
+	d, err := conv.NewTransposed(cpu.Active(), tensor.Of[float32](w), bias, s.M, s.C, kernel, from, to, stride, pad)
+	if err != nil {
+		return nil, nil, err
+	}
+	return &convTransposePacked{ConvTranspose: *v, d: d, in: shape, out: s.Shape[1:]}, drop, nil
+}
+
+// Run convolves image by image.
+func (v *convTransposePacked) Run(c *ir.Call) error {
+	x := c.Tensor(0)
+	if x.Rank() != 4 || !slices.Equal(x.Shape()[1:], v.in) {
+		return fmt.Errorf("input has shape %v, want [N %d %d %d]", x.Shape(), v.in[0], v.in[1], v.in[2])
+	}
+	n := x.Dim(0)
+	y, err := c.Output(0, tensor.TypeFloat32, append([]int{n}, v.out...)...)
+	if err != nil || y.Len() == 0 {
+		return err
+	}
+	scratch, err := ir.ScratchOf[float32](c, v.d.Scratch())
 	if err != nil {
 		return err
 	}
-	stride := s.stride[len(s.stride)-1]
-	return inSlots(c, items, func(slot, item int) error {
-		b, item := item%blocks, item/blocks
-		g, img := item%s.group, item/s.group
-		c0 := b * block
-		num := min(block, s.cg-c0)
-		col := cols[slot*block*taps*in:][:num*taps*in]
-		if taps > 0 {
-			a := gemm.Args[T]{M: num * taps, N: in, K: s.mg, LdA: s.cg * taps, TransA: true, LdB: in, LdC: in, C: col,
-				A: w[(g*s.mg*s.cg+c0)*taps:], B: x[(img*s.m+g*s.mg)*in:][:s.mg*in]}
-			gemmBlock(&a, a.Whole())
+	for i := range n {
+		if err := c.Err(); err != nil {
+			return err
 		}
-		m := &meter{c: c}
-		for k := range num {
-			ch := g*s.cg + c0 + k
-			yp := y[(img*s.c+ch)*out:][:out]
-			var v T
-			if bias != nil {
-				v = bias[ch]
-			}
-			for i := range yp {
-				yp[i] = v
-			}
-			if taps == 0 {
-				continue
-			}
-			from := col[k*taps*in:][:taps*in]
-			s.eachRow(func(r windowRow) bool {
-				dst, src := yp[r.in:], from[r.tap*in+r.out+r.lo:r.tap*in+r.out+r.hi]
-				if stride == 1 {
-					dst = dst[:len(src)]
-					for i, v := range src {
-						dst[i] += v
-					}
-				} else {
-					for i, v := range src {
-						dst[i*stride] += v
-					}
-				}
-				return m.spend(len(src))
-			})
-		}
-		return c.Err()
-	})
+		v.d.Run(cpu.Active(), c.Par(), tensor.Of[float32](y)[i*kit.Product(v.out):][:kit.Product(v.out)], tensor.Of[float32](x)[i*kit.Product(v.in):][:kit.Product(v.in)], scratch)
+	}
+	return nil
 }

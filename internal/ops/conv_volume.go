@@ -7,6 +7,7 @@ import (
 	"github.com/onward-ml/onward/internal/cpu"
 	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/internal/kernels/conv"
+	"github.com/onward-ml/onward/internal/ops/kit"
 	"github.com/onward-ml/onward/tensor"
 )
 
@@ -18,14 +19,11 @@ type volumeConv struct {
 	in, out []int // without the batch
 }
 
-// volumeChannels is the number of input channels from which whole blocks of 16 pay.
-const volumeChannels = 8
-
 // prepareVolume packs the weights of a convolution over three axes; nil where it does
 // not suit.
 func prepareVolume(f *FusedConv, in []tensor.Value, types []ir.Type) (ir.Operator, []int, error) {
 	w, ok := in[1].(*tensor.Tensor)
-	if !ok || w.DType() != tensor.TypeFloat32 || w.Rank() != 5 || len(types[0].Shape) != 5 || w.Dim(1) < volumeChannels {
+	if !ok || w.DType() != tensor.TypeFloat32 || w.Rank() != 5 || len(types[0].Shape) != 5 || w.Dim(1) < kit.VolumeChannels {
 		return nil, nil, nil
 	}
 	shape, ok := ir.Ints(types[0].Shape[1:])
@@ -41,16 +39,16 @@ func prepareVolume(f *FusedConv, in []tensor.Value, types []ir.Type) (ir.Operato
 		}
 		bias, drop = tensor.Of[float32](b), append(drop, 2)
 	}
-	s, err := newConvShape(&f.Window, f.Group, append([]int{1}, shape...), w.Shape())
-	if err != nil || product(s.shape) == 0 || product(shape) == 0 || s.group != 1 || s.dilation[0] != 1 || s.wideBorder() {
+	s, err := kit.NewConvShape(&f.Window, f.Group, append([]int{1}, shape...), w.Shape())
+	if err != nil || kit.Product(s.Shape) == 0 || kit.Product(shape) == 0 || s.Group != 1 || s.Dilation[0] != 1 || s.WideBorder() {
 		return nil, nil, nil // the run says what is wrong
 	}
-	v, err := conv.NewVolume(cpu.Active(), &conv.Shape{N: 1, Cin: s.c, Cout: s.m, Group: 1, In: s.in, Kernel: s.kernel, Stride: s.stride, Dilation: s.dilation,
-		PadBegin: s.before, PadEnd: s.after, Out: s.out}, tensor.Of[float32](w), bias)
+	v, err := conv.NewVolume(cpu.Active(), &conv.Shape{N: 1, Cin: s.C, Cout: s.M, Group: 1, In: s.In, Kernel: s.Kernel, Stride: s.Stride, Dilation: s.Dilation,
+		PadBegin: s.Before, PadEnd: s.After, Out: s.Out}, tensor.Of[float32](w), bias)
 	if err != nil {
 		return nil, nil, err
 	}
-	return &volumeConv{FusedConv: *f, v: v, in: shape, out: s.shape[1:]}, drop, nil
+	return &volumeConv{FusedConv: *f, v: v, in: shape, out: s.Shape[1:]}, drop, nil
 }
 
 // Run convolves slice by slice.
@@ -70,23 +68,23 @@ func (f *volumeConv) Run(c *ir.Call) error {
 	if err != nil {
 		return err
 	}
-	buf, err := ir.ScratchOf[float32](c, slotCount(outs)*outSize)
+	buf, err := ir.ScratchOf[float32](c, kit.SlotCount(outs)*outSize)
 	if err != nil {
 		return err
 	}
 	ep := conv.BlockedEpilogue{}
 	if !f.adds(c) {
-		ep = conv.BlockedEpilogue{Act: f.Act.gemm(), Lo: f.Act.Lo, Hi: f.Act.Hi}
+		ep = conv.BlockedEpilogue{Act: f.Act.Gemm(), Lo: f.Act.Lo, Hi: f.Act.Hi}
 	}
 	xs, ys := tensor.Of[float32](x), tensor.Of[float32](y)
 	for i := range n {
-		from, to := xs[i*product(f.in):][:product(f.in)], ys[i*product(f.out):][:product(f.out)]
+		from, to := xs[i*kit.Product(f.in):][:kit.Product(f.in)], ys[i*kit.Product(f.out):][:kit.Product(f.out)]
 		c.Parallel(slices, 1, func(lo, hi int) {
 			for z := lo; z < hi; z++ {
 				f.v.Load(cpu.Active(), volume, from, z)
 			}
 		})
-		err := inSlots(c, outs, func(slot, z int) error {
+		err := kit.InSlots(c, outs, func(slot, z int) error {
 			f.v.Run(cpu.Active(), to, volume, buf[slot*outSize:][:outSize], z, &ep)
 			return nil
 		})

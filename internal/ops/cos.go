@@ -5,21 +5,22 @@ import (
 
 	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/internal/kernels/vec"
+	"github.com/onward-ml/onward/internal/ops/kit"
 )
 
 // Cos computes the cosine of each element, given in radians
 // (https://onnx.ai/onnx/operators/onnx__Cos.html).
-type Cos struct{ sameTypeAndShape }
+type Cos struct{ kit.SameTypeAndShape }
 
-var _ = register(Def{Name: "Cos", Since: []int{7, 22}, In: "input:T", Out: "output:T", Types: Types{"T": "@float"},
-	Build: withoutAttrs(&Cos{})})
+var _ = kit.Register(kit.Def{Name: "Cos", Since: []int{7, 22}, In: "input:T", Out: "output:T", Types: kit.Types{"T": "@float"},
+	Build: kit.WithoutAttrs(&Cos{})})
 
-var cosLoops = floatLoops(cosLoop[float32], cosLoop[float64], vec.CosF32)
+var cosLoops = kit.FloatLoops(cosLoop[float32], cosLoop[float64], vec.CosF32)
 
 // Run implements [ir.Operator].
-func (*Cos) Run(c *ir.Call) error { return mapTable(c, cosLoops, grainCostly) }
+func (*Cos) Run(c *ir.Call) error { return kit.MapTable(c, cosLoops, kit.GrainCostly) }
 
-func cosLoop[T floatNumber](dst, src []T) {
+func cosLoop[T kit.FloatNumber](dst, src []T) {
 	dst = dst[:len(src)]
 	for i, x := range src {
 		dst[i] = T(math.Cos(float64(x)))

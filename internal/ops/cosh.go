@@ -5,21 +5,22 @@ import (
 
 	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/internal/kernels/vec"
+	"github.com/onward-ml/onward/internal/ops/kit"
 )
 
 // Cosh computes the hyperbolic cosine of each element
 // (https://onnx.ai/onnx/operators/onnx__Cosh.html).
-type Cosh struct{ sameTypeAndShape }
+type Cosh struct{ kit.SameTypeAndShape }
 
-var _ = register(Def{Name: "Cosh", Since: []int{9, 22}, In: "input:T", Out: "output:T", Types: Types{"T": "@float"},
-	Build: withoutAttrs(&Cosh{})})
+var _ = kit.Register(kit.Def{Name: "Cosh", Since: []int{9, 22}, In: "input:T", Out: "output:T", Types: kit.Types{"T": "@float"},
+	Build: kit.WithoutAttrs(&Cosh{})})
 
-var coshLoops = floatLoops(coshLoop[float32], coshLoop[float64], vec.CoshF32)
+var coshLoops = kit.FloatLoops(coshLoop[float32], coshLoop[float64], vec.CoshF32)
 
 // Run implements [ir.Operator].
-func (*Cosh) Run(c *ir.Call) error { return mapTable(c, coshLoops, grainCostly) }
+func (*Cosh) Run(c *ir.Call) error { return kit.MapTable(c, coshLoops, kit.GrainCostly) }
 
-func coshLoop[T floatNumber](dst, src []T) {
+func coshLoop[T kit.FloatNumber](dst, src []T) {
 	dst = dst[:len(src)]
 	for i, x := range src {
 		dst[i] = T(math.Cosh(float64(x)))

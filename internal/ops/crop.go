@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/onward-ml/onward/internal/ir"
+	"github.com/onward-ml/onward/internal/ops/kit"
 )
 
 // Crop cuts a border off images N×C×H×W; where Size is given, it takes so many rows
@@ -15,8 +16,8 @@ type Crop struct {
 	Size   []int  // rows, columns
 }
 
-var _ = register(Def{Name: "Crop", Since: []int{1}, Until: 9, Successor: "Slice", In: "input:T", Out: "output:T", Types: Types{"T": "float16 float double"},
-	Build: simple(func(a *Attrs, opset int) Operator {
+var _ = kit.Register(kit.Def{Name: "Crop", Since: []int{1}, Until: 9, Successor: "Slice", In: "input:T", Out: "output:T", Types: kit.Types{"T": "float16 float double"},
+	Build: kit.Simple(func(a *kit.Attrs, opset int) kit.Operator {
 		a.Require("border")
 		op, border := &Crop{Size: a.Ints("scale")}, a.Ints("border")
 		if len(border) != 4 {
@@ -53,7 +54,7 @@ func (op *Crop) sizes(h, w int) ([2]int, error) {
 
 // Infer computes the sizes of the images.
 func (op *Crop) Infer(c *ir.InferContext) error {
-	if err := checkRank(c, 0, 4, "input"); err != nil {
+	if err := kit.CheckRank(c, 0, 4, "input"); err != nil {
 		return err
 	}
 	dims := ir.UnknownDims(4)
@@ -90,7 +91,7 @@ func (op *Crop) Run(c *ir.Call) error {
 	}
 	from, to, wide := x.Bytes(), y.Bytes(), x.DType().Size()
 	n := size[1] * wide
-	c.Parallel(x.Dim(0)*x.Dim(1), grainFor(size[0]*size[1]), func(lo, hi int) {
+	c.Parallel(x.Dim(0)*x.Dim(1), kit.GrainFor(size[0]*size[1]), func(lo, hi int) {
 		for i := lo; i < hi; i++ {
 			for r := range size[0] {
 				copy(to[(i*size[0]+r)*n:][:n], from[((i*h+op.Border[1]+r)*w+op.Border[0])*wide:])

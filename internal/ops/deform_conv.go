@@ -6,6 +6,7 @@ import (
 
 	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/internal/kernels/gemm"
+	"github.com/onward-ml/onward/internal/ops/kit"
 	"github.com/onward-ml/onward/tensor"
 )
 
@@ -13,19 +14,19 @@ import (
 // is moved by an offset, by multilinear interpolation with zeros around the
 // input, and scaled by a mask (https://arxiv.org/abs/1811.11168).
 type DeformConv struct {
-	Window
+	kit.Window
 	Group, OffsetGroup int
 }
 
 // deformAxes bounds the spatial axes: a tap reads 2^axes elements.
 const deformAxes = 6
 
-var _ = register(Def{Name: "DeformConv", Since: []int{19, 22}, In: "X:T, W:T, offset:T, B:T?, mask:T?", Out: "Y:T", Types: Types{"T": "@float"},
-	Build: simple(func(a *Attrs, opset int) Operator {
-		d := &DeformConv{Group: readGroup(a), OffsetGroup: a.Int("offset_group", 1), Window: Window{AutoPad: "NOTSET",
-			Kernel: windowAttr(a, "kernel_shape", 1), Strides: windowAttr(a, "strides", 1), Dilations: windowAttr(a, "dilations", 1), Pads: windowAttr(a, "pads", 0)}}
-		if d.OffsetGroup < 1 || d.OffsetGroup > windowLimit {
-			a.Errorf("attribute offset_group is %d, want 1 to %d", d.OffsetGroup, windowLimit)
+var _ = kit.Register(kit.Def{Name: "DeformConv", Since: []int{19, 22}, In: "X:T, W:T, offset:T, B:T?, mask:T?", Out: "Y:T", Types: kit.Types{"T": "@float"},
+	Build: kit.Simple(func(a *kit.Attrs, opset int) kit.Operator {
+		d := &DeformConv{Group: kit.ReadGroup(a), OffsetGroup: a.Int("offset_group", 1), Window: kit.Window{AutoPad: "NOTSET",
+			Kernel: kit.WindowAttr(a, "kernel_shape", 1), Strides: kit.WindowAttr(a, "strides", 1), Dilations: kit.WindowAttr(a, "dilations", 1), Pads: kit.WindowAttr(a, "pads", 0)}}
+		if d.OffsetGroup < 1 || d.OffsetGroup > kit.WindowLimit {
+			a.Errorf("attribute offset_group is %d, want 1 to %d", d.OffsetGroup, kit.WindowLimit)
 			d.OffsetGroup = 1
 		}
 		return d
@@ -33,7 +34,7 @@ var _ = register(Def{Name: "DeformConv", Since: []int{19, 22}, In: "X:T, W:T, of
 
 // Infer checks channels and computes the windows' number.
 func (d *DeformConv) Infer(c *ir.InferContext) error {
-	return inferConv(c, &d.Window, d.Group, 0, 1, ir.UnrankedTensor(c.Elem(0)))
+	return kit.InferConv(c, &d.Window, d.Group, 0, 1, ir.UnrankedTensor(c.Elem(0)))
 }
 
 // Run computes half types as float.
@@ -45,26 +46,26 @@ func (d *DeformConv) Run(c *ir.Call) error {
 }
 
 // deform is a DeformConv at work.
-type deform[T realFloat] struct {
-	convShape
+type deform[T kit.RealFloat] struct {
+	kit.ConvShape
 	groups          int // of offsets
 	x, w, off, mask []T
 	bias, y         []T
 }
 
-func deformConv[T realFloat](c *ir.Call, v *DeformConv) error {
-	s, err := newConvShape(&v.Window, v.Group, c.Tensor(0).Shape(), c.Tensor(1).Shape())
+func deformConv[T kit.RealFloat](c *ir.Call, v *DeformConv) error {
+	s, err := kit.NewConvShape(&v.Window, v.Group, c.Tensor(0).Shape(), c.Tensor(1).Shape())
 	if err != nil {
 		return err
 	}
-	n := len(s.in)
+	n := len(s.In)
 	if n > deformAxes {
 		return fmt.Errorf("input has %d spatial axes, want at most %d", n, deformAxes)
 	}
-	if s.c%v.OffsetGroup != 0 {
-		return fmt.Errorf("%d channels are not divisible by offset_group %d", s.c, v.OffsetGroup)
+	if s.C%v.OffsetGroup != 0 {
+		return fmt.Errorf("%d channels are not divisible by offset_group %d", s.C, v.OffsetGroup)
 	}
-	d := &deform[T]{convShape: s, groups: v.OffsetGroup}
+	d := &deform[T]{ConvShape: s, groups: v.OffsetGroup}
 	for _, p := range []struct {
 		name string
 		in   int
@@ -74,36 +75,36 @@ func deformConv[T realFloat](c *ir.Call, v *DeformConv) error {
 		if t == nil {
 			continue
 		}
-		want := append([]int{s.n, v.OffsetGroup * s.taps() * p.ch}, s.out...)
+		want := append([]int{s.N, v.OffsetGroup * s.Taps() * p.ch}, s.Out...)
 		if fmt.Sprint(t.Shape()) != fmt.Sprint(want) {
 			return fmt.Errorf("%s has shape %v, want %v", p.name, t.Shape(), want)
 		}
 	}
 	if b := c.Tensor(3); b != nil {
-		if err := convBias(b.Shape(), s.m); err != nil {
+		if err := kit.ConvBias(b.Shape(), s.M); err != nil {
 			return err
 		}
 	}
 	for i, p := range []*[]T{&d.x, &d.w, &d.off, &d.bias, &d.mask} {
-		if *p, err = realIn[T](c, c.Tensor(i)); err != nil {
+		if *p, err = kit.RealIn[T](c, c.Tensor(i)); err != nil {
 			return err
 		}
 	}
-	y, err := realOut[T](c, 0, c.Tensor(0).DType(), s.shape...)
-	if err != nil || len(y.data) == 0 {
+	y, err := kit.RealOut[T](c, 0, c.Tensor(0).DType(), s.Shape...)
+	if err != nil || len(y.Data) == 0 {
 		return err
 	}
-	d.y = y.data
+	d.y = y.Data
 	switch {
-	case s.cg == 0:
-		err = convolve(c, &s, d.x, d.w, d.bias, d.y)
+	case s.Cg == 0:
+		err = kit.Convolve(c, &s, d.x, d.w, d.bias, d.y)
 	case c.Generic:
 		err = d.plain(c)
 	default:
 		err = d.gemm(c)
 	}
 	if err == nil {
-		y.store()
+		y.Store()
 	}
 	return err
 }
@@ -111,7 +112,7 @@ func deformConv[T realFloat](c *ir.Call, v *DeformConv) error {
 // corners finds the elements of a plane that tap t of output o of an image reads
 // for an offset group, and their weights, the mask included.
 func (d *deform[T]) corners(img, group, t, o int, index *[1 << deformAxes]int, weight *[1 << deformAxes]float64) int {
-	n, out, taps := len(d.in), product(d.out), d.taps()
+	n, out, taps := len(d.In), kit.Product(d.Out), d.Taps()
 	k := (img*d.groups+group)*taps + t
 	count := 1
 	index[0], weight[0] = 0, 1
@@ -120,10 +121,10 @@ func (d *deform[T]) corners(img, group, t, o int, index *[1 << deformAxes]int, w
 	}
 	div, tdiv := out, taps
 	for a := range n {
-		div, tdiv = div/d.out[a], tdiv/d.kernel[a]
-		pos, tap := o/div%d.out[a], t/tdiv%d.kernel[a]
-		x := float64(pos*d.stride[a]-d.before[a]+tap*d.dilation[a]) + float64(d.off[(k*n+a)*out+o])
-		if !(x > -1 && x < float64(d.in[a])) {
+		div, tdiv = div/d.Out[a], tdiv/d.Kernel[a]
+		pos, tap := o/div%d.Out[a], t/tdiv%d.Kernel[a]
+		x := float64(pos*d.Stride[a]-d.Before[a]+tap*d.Dilation[a]) + float64(d.off[(k*n+a)*out+o])
+		if !(x > -1 && x < float64(d.In[a])) {
 			return 0
 		}
 		low := int(math.Floor(x))
@@ -135,14 +136,14 @@ func (d *deform[T]) corners(img, group, t, o int, index *[1 << deformAxes]int, w
 			at[0], w[0] = low, 1-f
 			kept = 1
 		}
-		if low+1 < d.in[a] {
+		if low+1 < d.In[a] {
 			at[kept], w[kept] = low+1, f
 			kept++
 		}
 		for i := count - 1; i >= 0; i-- {
 			from, v := index[i], weight[i]
 			for j := kept - 1; j >= 0; j-- {
-				index[i*kept+j], weight[i*kept+j] = from*d.in[a]+at[j], v*w[j]
+				index[i*kept+j], weight[i*kept+j] = from*d.In[a]+at[j], v*w[j]
 			}
 		}
 		count *= kept
@@ -152,28 +153,28 @@ func (d *deform[T]) corners(img, group, t, o int, index *[1 << deformAxes]int, w
 
 // plain sums output by output, as double.
 func (d *deform[T]) plain(c *ir.Call) error {
-	in, out, taps := product(d.in), product(d.out), d.taps()
-	c.Parallel(d.n*d.m, 1, func(lo, hi int) {
-		m := &meter{c: c}
+	in, out, taps := kit.Product(d.In), kit.Product(d.Out), d.Taps()
+	c.Parallel(d.N*d.M, 1, func(lo, hi int) {
+		m := &kit.Meter{C: c}
 		var index [1 << deformAxes]int
 		var weight [1 << deformAxes]float64
 		for p := lo; p < hi; p++ {
-			img, ch := p/d.m, p%d.m
+			img, ch := p/d.M, p%d.M
 			for o := range out {
 				sum := 0.0
 				if d.bias != nil {
 					sum = float64(d.bias[ch])
 				}
-				for k := range d.cg {
-					ci := ch/d.mg*d.cg + k
+				for k := range d.Cg {
+					ci := ch/d.Mg*d.Cg + k
 					for t := range taps {
-						n := d.corners(img, ci/(d.c/d.groups), t, o, &index, &weight)
+						n := d.corners(img, ci/(d.C/d.groups), t, o, &index, &weight)
 						v := 0.0
 						for i, at := range index[:n] {
-							v += weight[i] * float64(d.x[(img*d.c+ci)*in+at])
+							v += weight[i] * float64(d.x[(img*d.C+ci)*in+at])
 						}
-						sum += v * float64(d.w[(ch*d.cg+k)*taps+t])
-						if !m.spend(n + 16) {
+						sum += v * float64(d.w[(ch*d.Cg+k)*taps+t])
+						if !m.Spend(n + 16) {
 							return
 						}
 					}
@@ -187,24 +188,24 @@ func (d *deform[T]) plain(c *ir.Call) error {
 
 // gemm samples pieces of the input to matrices and multiplies these.
 func (d *deform[T]) gemm(c *ir.Call) error {
-	in, out, taps, depth := product(d.in), product(d.out), d.taps(), d.depth()
-	tile := max(1, convTile/depth/gemm.PanelWidth) * gemm.PanelWidth
+	in, out, taps, depth := kit.Product(d.In), kit.Product(d.Out), d.Taps(), d.Depth()
+	tile := max(1, kit.ConvTile/depth/gemm.PanelWidth) * gemm.PanelWidth
 	tile = min(tile, gemm.Panels(out)*gemm.PanelWidth)
 	tiles := (out + tile - 1) / tile
-	items := d.n * d.group * tiles
-	scratch, err := ir.ScratchOf[T](c, slotCount(items)*depth*tile)
+	items := d.N * d.Group * tiles
+	scratch, err := ir.ScratchOf[T](c, kit.SlotCount(items)*depth*tile)
 	if err != nil {
 		return err
 	}
-	per := d.c / d.groups // channels of an offset group
-	return inSlots(c, items, func(slot, item int) error {
+	per := d.C / d.groups // channels of an offset group
+	return kit.InSlots(c, items, func(slot, item int) error {
 		tl, item := item%tiles, item/tiles
-		g, img := item%d.group, item/d.group
+		g, img := item%d.Group, item/d.Group
 		p0 := tl * tile
 		p1 := min(p0+tile, out)
 		col := scratch[slot*depth*tile:][:depth*tile]
-		first, end := g*d.cg, (g+1)*d.cg
-		m := &meter{c: c}
+		first, end := g*d.Cg, (g+1)*d.Cg
+		m := &kit.Meter{C: c}
 		var index [1 << deformAxes]int
 		var weight [1 << deformAxes]float64
 		for og := first / per; og*per < end; og++ {
@@ -212,26 +213,26 @@ func (d *deform[T]) gemm(c *ir.Call) error {
 				for o := p0; o < p1; o++ {
 					n := d.corners(img, og, t, o, &index, &weight)
 					for ci := max(first, og*per); ci < min(end, (og+1)*per); ci++ {
-						from := d.x[(img*d.c+ci)*in:][:in]
+						from := d.x[(img*d.C+ci)*in:][:in]
 						sum := 0.0
 						for i, at := range index[:n] {
 							sum += weight[i] * float64(from[at])
 						}
 						col[((ci-first)*taps+t)*tile+o-p0] = T(sum)
 					}
-					if !m.spend(per * (n + 1)) {
+					if !m.Spend(per * (n + 1)) {
 						return c.Err()
 					}
 				}
 			}
 		}
-		ch := g * d.mg
-		a := gemm.Args[T]{M: d.mg, N: p1 - p0, K: depth, A: d.w[ch*depth:][:d.mg*depth], LdA: depth, B: col, LdB: tile,
-			C: d.y[(img*d.m+ch)*out+p0:], LdC: out}
+		ch := g * d.Mg
+		a := gemm.Args[T]{M: d.Mg, N: p1 - p0, K: depth, A: d.w[ch*depth:][:d.Mg*depth], LdA: depth, B: col, LdB: tile,
+			C: d.y[(img*d.M+ch)*out+p0:], LdC: out}
 		if d.bias != nil {
-			a.BiasRow = d.bias[ch:][:d.mg]
+			a.BiasRow = d.bias[ch:][:d.Mg]
 		}
-		gemmBlock(&a, a.Whole())
+		kit.GemmBlock(&a, a.Whole())
 		return nil
 	})
 }

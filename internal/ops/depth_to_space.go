@@ -4,7 +4,7 @@ import (
 	"fmt"
 
 	"github.com/onward-ml/onward/internal/ir"
-	"github.com/onward-ml/onward/tensor"
+	"github.com/onward-ml/onward/internal/ops/kit"
 )
 
 // DepthToSpace moves channels of an image into blocks of BlockSize×BlockSize
@@ -16,30 +16,19 @@ type DepthToSpace struct {
 	Mode      string
 }
 
-var _ = register(Def{Name: "DepthToSpace", Since: []int{1, 11, 13, 28},
-	In: "input:T", Out: "output:T", Types: Types{"T": moveTypes},
-	Build: simple(func(a *Attrs, opset int) Operator {
-		op := &DepthToSpace{BlockSize: blockSize(a), Mode: "DCR"}
+var _ = kit.Register(kit.Def{Name: "DepthToSpace", Since: []int{1, 11, 13, 28},
+	In: "input:T", Out: "output:T", Types: kit.Types{"T": kit.MoveTypes},
+	Build: kit.Simple(func(a *kit.Attrs, opset int) kit.Operator {
+		op := &DepthToSpace{BlockSize: kit.BlockSize(a), Mode: "DCR"}
 		if opset >= 11 {
 			op.Mode = a.Enum("mode", "DCR", "DCR", "CRD")
 		}
 		return op
 	})})
 
-// blockSize reads the attribute of DepthToSpace and SpaceToDepth.
-func blockSize(a *Attrs) int {
-	a.Require("blocksize")
-	b := a.Int("blocksize", 1)
-	if b < 1 || b > 1<<20 {
-		a.Errorf("attribute blocksize is %d, want it in [1, %d]", b, 1<<20)
-		return 1
-	}
-	return b
-}
-
 // Infer implements ir.Operator.
 func (op *DepthToSpace) Infer(c *ir.InferContext) error {
-	if err := checkRank(c, 0, 4, "input"); err != nil {
+	if err := kit.CheckRank(c, 0, 4, "input"); err != nil {
 		return err
 	}
 	out := ir.UnknownDims(4)
@@ -50,7 +39,7 @@ func (op *DepthToSpace) Infer(c *ir.InferContext) error {
 		}
 		out = []ir.Dim{s[0], s[1].Div(b.Mul(b)), s[2].Mul(b), s[3].Mul(b)}
 	}
-	setShape(c, 0, c.Elem(0), out)
+	kit.SetShape(c, 0, c.Elem(0), out)
 	return nil
 }
 
@@ -64,27 +53,12 @@ func (op *DepthToSpace) Run(c *ir.Call) error {
 		return fmt.Errorf("%d channels are no multiple of %d", x.Dim(1), b*b)
 	}
 	n, ch, h, w := x.Dim(0), x.Dim(1)/(b*b), x.Dim(2), x.Dim(3)
-	s := strides(x.Shape())
+	s := kit.Strides(x.Shape())
 	// The box is N, C, H, block row, W, block column; rows and columns of a block
 	// are strides of the channel.
 	rowStep, colStep, chStep := b*ch*s[1], ch*s[1], s[1]
 	if op.Mode == "CRD" {
 		rowStep, colStep, chStep = b*s[1], s[1], b*b*s[1]
 	}
-	return moveBlocks(c, x, []int{n, ch, h * b, w * b}, []int{n, ch, h, b, w, b}, []int{s[0], chStep, s[2], rowStep, 1, colStep})
-}
-
-// moveBlocks writes output 0 of the given shape: a dense box read with strides.
-func moveBlocks(c *ir.Call, x *tensor.Tensor, shape, box, from []int) error {
-	dst, err := moveOut(c, 0, x.DType(), shape...)
-	if err != nil {
-		return err
-	}
-	src, err := moveIn(c, x)
-	if err != nil {
-		return err
-	}
-	moveStrided(c, dst, src, box, strides(box), 0, from, 0)
-	dst.done()
-	return nil
+	return kit.MoveBlocks(c, x, []int{n, ch, h * b, w * b}, []int{n, ch, h, b, w, b}, []int{s[0], chStep, s[2], rowStep, 1, colStep})
 }

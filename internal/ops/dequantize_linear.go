@@ -6,6 +6,7 @@ import (
 	"github.com/onward-ml/onward/internal/cpu"
 	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/internal/kernels/vec"
+	"github.com/onward-ml/onward/internal/ops/kit"
 	"github.com/onward-ml/onward/tensor"
 )
 
@@ -13,15 +14,15 @@ import (
 // (https://onnx.ai/onnx/operators/onnx__DequantizeLinear.html). The output has
 // the type of the scale unless OutputDType is set.
 type DequantizeLinear struct {
-	quantization
+	kit.Quantization
 	OutputDType tensor.DType
 }
 
-var _ = register(Def{Name: "DequantizeLinear", Since: []int{10, 13, 19, 21, 23, 24, 25, 28},
+var _ = kit.Register(kit.Def{Name: "DequantizeLinear", Since: []int{10, 13, 19, 21, 23, 24, 25, 28},
 	In: "x:T1, x_scale:T2, x_zero_point:T1?", Out: "y:T3",
-	Types: Types{"T1": quantizedTypes + " int32", "T2": "float float16 bfloat16 float8e8m0", "T3": "float float16 bfloat16"},
-	Build: simple(func(a *Attrs, opset int) Operator {
-		o := &DequantizeLinear{quantization: readQuantization(a, opset)}
+	Types: kit.Types{"T1": kit.QuantizedTypes + " int32", "T2": "float float16 bfloat16 float8e8m0", "T3": "float float16 bfloat16"},
+	Build: kit.Simple(func(a *kit.Attrs, opset int) kit.Operator {
+		o := &DequantizeLinear{Quantization: kit.ReadQuantization(a, opset)}
 		if opset >= 23 {
 			o.OutputDType = a.DType("output_dtype", tensor.Undefined)
 		}
@@ -60,7 +61,7 @@ func (o *DequantizeLinear) Run(c *ir.Call) error {
 	if err != nil {
 		return err
 	}
-	p, err := o.params(c, x.Shape())
+	p, err := o.Params(c, x.Shape())
 	if err != nil {
 		return err
 	}
@@ -70,12 +71,12 @@ func (o *DequantizeLinear) Run(c *ir.Call) error {
 	}
 	res := out
 	if d != tensor.TypeFloat32 {
-		if res, err = scratchTensor(c, tensor.TypeFloat32, x.Shape()); err != nil {
+		if res, err = kit.ScratchTensor(c, tensor.TypeFloat32, x.Shape()); err != nil {
 			return err
 		}
 	}
 	dst := tensor.Of[float32](res)
-	fast := !c.Generic && !p.grid.vector
+	fast := !c.Generic && !p.Grid.Vector
 	switch x.DType() {
 	case tensor.TypeInt8:
 		if fast {
@@ -97,7 +98,7 @@ func (o *DequantizeLinear) Run(c *ir.Call) error {
 		err = dequantizeInts(c, p, dst, tensor.Of[int32](x))
 	default:
 		var wide *tensor.Tensor
-		if wide, err = toScratch(c, x, tensor.TypeFloat32); err != nil {
+		if wide, err = kit.ToScratch(c, x, tensor.TypeFloat32); err != nil {
 			return err
 		}
 		err = dequantizeInts(c, p, dst, tensor.Of[float32](wide))
@@ -105,14 +106,14 @@ func (o *DequantizeLinear) Run(c *ir.Call) error {
 	if err != nil || res == out {
 		return err
 	}
-	return convertInto(c, out, res, tensor.ConvertOptions{})
+	return kit.ConvertInto(c, out, res, tensor.ConvertOptions{})
 }
 
-func dequantizeInts[T int8 | uint8 | int16 | uint16 | int32 | float32](c *ir.Call, p *quantParams, dst []float32, src []T) error {
-	return p.eachBlock(c, func(b *quantBlock, lo, hi int) {
+func dequantizeInts[T int8 | uint8 | int16 | uint16 | int32 | float32](c *ir.Call, p *kit.QuantParams, dst []float32, src []T) error {
+	return p.EachBlock(c, func(b *kit.QuantBlock, lo, hi int) {
 		x, y := src[lo:hi], dst[lo:hi]
-		scale, zero := b.scale[:len(x)], b.zero[:len(x)]
-		if p.zero == nil {
+		scale, zero := b.Scale[:len(x)], b.Zero[:len(x)]
+		if p.Zero == nil {
 			for i, v := range x {
 				y[i] = float32(v) * scale[i]
 			}
@@ -126,20 +127,20 @@ func dequantizeInts[T int8 | uint8 | int16 | uint16 | int32 | float32](c *ir.Cal
 }
 
 // dequantizeFast dequantizes runs with one scale each in vector kernels.
-func dequantizeFast[T int8 | uint8](c *ir.Call, p *quantParams, dst []float32, src []T, widen func(l cpu.Level, dst []float32, x []T)) error {
-	return reduceEach(c, p.grid.runs, p.grid.length, func(run int) {
-		first, end := p.grid.bounds(run)
+func dequantizeFast[T int8 | uint8](c *ir.Call, p *kit.QuantParams, dst []float32, src []T, widen func(l cpu.Level, dst []float32, x []T)) error {
+	return kit.ReduceEach(c, p.Grid.Runs, p.Grid.Length, func(run int) {
+		first, end := p.Grid.Bounds(run)
 		if first == end {
 			return
 		}
-		s, level := p.grid.scale(run), cpu.Active()
-		for lo := first; lo < end; lo += 4 * loopBlock {
-			hi := min(end, lo+4*loopBlock)
+		s, level := p.Grid.Scale(run), cpu.Active()
+		for lo := first; lo < end; lo += 4 * kit.LoopBlock {
+			hi := min(end, lo+4*kit.LoopBlock)
 			widen(level, dst[lo:hi], src[lo:hi])
-			if p.zero != nil && p.zero[s] != 0 {
-				vec.SubScalarF32(level, dst[lo:hi], dst[lo:hi], p.zero[s])
+			if p.Zero != nil && p.Zero[s] != 0 {
+				vec.SubScalarF32(level, dst[lo:hi], dst[lo:hi], p.Zero[s])
 			}
-			vec.MulScalarF32(level, dst[lo:hi], dst[lo:hi], p.scale[s])
+			vec.MulScalarF32(level, dst[lo:hi], dst[lo:hi], p.Scale[s])
 		}
 	})
 }

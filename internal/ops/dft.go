@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/onward-ml/onward/internal/ir"
+	"github.com/onward-ml/onward/internal/ops/kit"
 	"github.com/onward-ml/onward/tensor"
 )
 
@@ -15,8 +16,8 @@ import (
 // (https://onnx.ai/onnx/operators/onnx__DFT.html).
 type DFT struct{ Inverse, Onesided bool }
 
-var _ = register(Def{Name: "DFT", Since: []int{17, 20}, In: "input:T1, dft_length:T2?, axis:int64?", Out: "output:T1",
-	Types: Types{"T1": "@float", "T2": "int32 int64"}, Build: simple(func(a *Attrs, opset int) Operator {
+var _ = kit.Register(kit.Def{Name: "DFT", Since: []int{17, 20}, In: "input:T1, dft_length:T2?, axis:int64?", Out: "output:T1",
+	Types: kit.Types{"T1": "@float", "T2": "int32 int64"}, Build: kit.Simple(func(a *kit.Attrs, opset int) kit.Operator {
 		if opset < 20 {
 			a.SetInput(2, tensor.Scalar(int64(a.Int("axis", 1))))
 		}
@@ -28,7 +29,7 @@ func dftAxis(axis, rank int) (int, error) {
 	if rank < 2 {
 		return 0, fmt.Errorf("input has rank %d, want at least 2", rank)
 	}
-	n, err := normalAxis(axis, rank)
+	n, err := kit.NormalAxis(axis, rank)
 	if err == nil && n == rank-1 {
 		err = fmt.Errorf("axis %d is the last dimension, which holds real and imaginary parts", axis)
 	}
@@ -54,7 +55,7 @@ func (op *DFT) Infer(c *ir.InferContext) error {
 	}
 	axis, known := rank-2, !c.Has(2)
 	if t := c.Const(2); t != nil {
-		v, err := scalarInt(t, "axis")
+		v, err := kit.ScalarInt(t, "axis")
 		if err != nil {
 			return err
 		}
@@ -98,7 +99,7 @@ func (op *DFT) Run(c *ir.Call) error {
 	axis := -2
 	var err error
 	if c.Has(2) {
-		if axis, err = scalarInt(c.Tensor(2), "axis"); err != nil {
+		if axis, err = kit.ScalarInt(c.Tensor(2), "axis"); err != nil {
 			return err
 		}
 	}
@@ -117,7 +118,7 @@ func (op *DFT) Run(c *ir.Call) error {
 		n = 2 * max(0, n-1)
 	}
 	if c.Has(1) {
-		if n, err = scalarInt(c.Tensor(1), "dft_length"); err != nil {
+		if n, err = kit.ScalarInt(c.Tensor(1), "dft_length"); err != nil {
 			return err
 		}
 		if n < 0 {
@@ -133,97 +134,11 @@ func (op *DFT) Run(c *ir.Call) error {
 			shape[axis] = n/2 + 1
 		}
 	}
-	line := fourierLine{n: n, in: s[axis], inParts: parts, out: shape[axis], outParts: shape[rank-1],
-		inner: product(s[axis+1 : rank-1]), inverse: op.Inverse, hermitian: op.Inverse && op.Onesided}
-	outer := product(s[:axis])
+	line := kit.FourierLine{N: n, In: s[axis], InParts: parts, Out: shape[axis], OutParts: shape[rank-1],
+		Inner: kit.Product(s[axis+1 : rank-1]), Inverse: op.Inverse, Hermitian: op.Inverse && op.Onesided}
+	outer := kit.Product(s[:axis])
 	if x.DType() == tensor.TypeFloat64 {
-		return runDFT[float64](c, line, outer, shape)
+		return kit.RunDFT[float64](c, line, outer, shape)
 	}
-	return runDFT[float32](c, line, outer, shape)
-}
-
-// fourierLine says how lines of a tensor are read and written.
-type fourierLine struct {
-	n                  int // length of the transform
-	in, out            int // elements along the axis
-	inParts, outParts  int
-	inner              int // product of the dimensions between the axis and the parts
-	inverse, hermitian bool
-}
-
-func runDFT[T realFloat](c *ir.Call, l fourierLine, outer int, shape []int) error {
-	y, err := realOut[T](c, 0, c.Tensor(0).DType(), shape...)
-	if err != nil {
-		return err
-	}
-	x, err := realIn[T](c, c.Tensor(0))
-	if err != nil {
-		return err
-	}
-	if l.n == 0 {
-		clear(y.data)
-		y.store()
-		return nil
-	}
-	lines := outer * l.inner
-	if len(y.data) == 0 || lines == 0 {
-		return nil
-	}
-	if err := c.Reserve(fourierBytes(l.n)); err != nil {
-		return err
-	}
-	p := newFourierPlan(l.n)
-	per := 2*l.n + p.scratchLen()
-	scratch, err := ir.ScratchOf[complex128](c, slotCount(lines)*per)
-	if err != nil {
-		return err
-	}
-	err = inSlots(c, lines, func(slot, i int) error {
-		buf := scratch[slot*per:][:per]
-		src, dst, rest := buf[:l.n], buf[l.n:2*l.n], buf[2*l.n:]
-		o, k := i/l.inner, i%l.inner
-		at := func(t, length, parts int) int { return ((o*length+t)*l.inner + k) * parts }
-		used := min(l.in, l.n)
-		if l.hermitian {
-			used = min(l.in, l.n/2+1)
-		}
-		for t := range used {
-			q := at(t, l.in, l.inParts)
-			im := T(0)
-			if l.inParts == 2 {
-				im = x[q+1]
-			}
-			src[t] = complex(float64(x[q]), float64(im))
-		}
-		clear(src[used:])
-		if l.hermitian {
-			// The other half is the mirror image; the imaginary parts of the
-			// frequencies that are their own mirror image have no meaning.
-			src[0] = complex(real(src[0]), 0)
-			if l.n%2 == 0 {
-				src[l.n/2] = complex(real(src[l.n/2]), 0)
-			}
-			for t := l.n/2 + 1; t < l.n; t++ {
-				src[t] = conj(src[l.n-t])
-			}
-		}
-		if l.inverse {
-			p.inverse(dst, src, rest)
-		} else {
-			p.forward(dst, src, rest)
-		}
-		for t := range l.out {
-			q := at(t, l.out, l.outParts)
-			y.data[q] = T(real(dst[t]))
-			if l.outParts == 2 {
-				y.data[q+1] = T(imag(dst[t]))
-			}
-		}
-		return nil
-	})
-	if err != nil {
-		return err
-	}
-	y.store()
-	return nil
+	return kit.RunDFT[float32](c, line, outer, shape)
 }

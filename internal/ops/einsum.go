@@ -6,6 +6,7 @@ import (
 
 	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/internal/kernels/gemm"
+	"github.com/onward-ml/onward/internal/ops/kit"
 	"github.com/onward-ml/onward/tensor"
 )
 
@@ -28,8 +29,8 @@ const einsumDots = 256
 // einsumLimit bounds the length of an equation.
 const einsumLimit = 4096
 
-var _ = register(Def{Name: "Einsum", Since: []int{12, 28}, In: "Inputs:T+", Out: "Output:T", Types: Types{"T": "@number"},
-	Build: func(a *Attrs, opset int) (Operator, error) {
+var _ = kit.Register(kit.Def{Name: "Einsum", Since: []int{12, 28}, In: "Inputs:T+", Out: "Output:T", Types: kit.Types{"T": "@number"},
+	Build: func(a *kit.Attrs, opset int) (kit.Operator, error) {
 		a.Require("equation")
 		e, err := parseEinsum(a.String("equation", ""))
 		if err != nil {
@@ -175,7 +176,7 @@ func (e *Einsum) Infer(c *ir.InferContext) error {
 				size[l] = d
 				continue
 			}
-			both, err := broadcastDims([]ir.Dim{old}, []ir.Dim{d})
+			both, err := kit.BroadcastDims([]ir.Dim{old}, []ir.Dim{d})
 			if err != nil {
 				return fmt.Errorf("%q: label sizes differ: %w", e.Equation, err)
 			}
@@ -235,18 +236,18 @@ func (e *Einsum) Run(c *ir.Call) error {
 	ops := make([]einsumOperand[float32], len(p.in))
 	for i := range ops {
 		ops[i].labels, ops[i].shape = p.in[i], c.Tensor(i).Shape()
-		if ops[i].data, err = realIn[float32](c, c.Tensor(i)); err != nil {
+		if ops[i].data, err = kit.RealIn[float32](c, c.Tensor(i)); err != nil {
 			return err
 		}
 	}
-	y, err := realOut[float32](c, 0, c.Tensor(0).DType(), shape...)
-	if err != nil || len(y.data) == 0 {
+	y, err := kit.RealOut[float32](c, 0, c.Tensor(0).DType(), shape...)
+	if err != nil || len(y.Data) == 0 {
 		return err
 	}
-	if err := einsumPairs(c, p, ops, y.data); err != nil {
+	if err := einsumPairs(c, p, ops, y.Data); err != nil {
 		return err
 	}
-	y.store()
+	y.Store()
 	return nil
 }
 
@@ -281,7 +282,7 @@ type einsumOperand[T einsumNumber] struct {
 // along a diagonal, 0 where it repeats.
 func (o *einsumOperand[T]) steps(labels []int) []int {
 	r := make([]int, len(labels))
-	st := strides(o.shape)
+	st := kit.Strides(o.shape)
 	for k, l := range o.labels {
 		if o.shape[k] == 1 {
 			continue
@@ -347,8 +348,8 @@ func einsumPlain[T einsumNumber](c *ir.Call, p *einsumPlan, ops []einsumOperand[
 		}
 		terms = min(terms*min(d, 1<<20), 1<<40)
 	}
-	c.Parallel(len(y), grainFor(min(terms, 1<<20)*len(ops)), func(lo, hi int) {
-		m := &meter{c: c}
+	c.Parallel(len(y), kit.GrainFor(min(terms, 1<<20)*len(ops)), func(lo, hi int) {
+		m := &kit.Meter{C: c}
 		index, inner := make([]int, len(out)), make([]int, len(sum))
 		at := make([]int, len(ops))
 		for i := lo; i < hi; i++ {
@@ -357,7 +358,7 @@ func einsumPlain[T einsumNumber](c *ir.Call, p *einsumPlan, ops []einsumOperand[
 			}
 			var total T
 			clear(inner)
-			for more := terms > 0; more; more = windowStep(inner, sumSize) {
+			for more := terms > 0; more; more = kit.WindowStep(inner, sumSize) {
 				product := T(1)
 				for o := range ops {
 					at[o] = 0
@@ -370,7 +371,7 @@ func einsumPlain[T einsumNumber](c *ir.Call, p *einsumPlan, ops []einsumOperand[
 					product *= ops[o].data[at[o]]
 				}
 				total += product
-				if !m.spend(len(ops) * (len(out) + len(sum))) {
+				if !m.Spend(len(ops) * (len(out) + len(sum))) {
 					return
 				}
 			}
@@ -462,9 +463,9 @@ func einsumPair[T gemm.Number](c *ir.Call, p *einsumPlan, a, b einsumOperand[T],
 			return r, err
 		}
 	}
-	s := matMulShape{m: product(p.sizes(rows)), k: product(p.sizes(sum)), n: product(p.sizes(cols)),
-		batch: []int{product(p.sizes(batch))}, aStep: []int{1}, bStep: []int{1}}
-	return r, matMulBatches(c, &s, r.data, x, w)
+	s := kit.MatMulShape{M: kit.Product(p.sizes(rows)), K: kit.Product(p.sizes(sum)), N: kit.Product(p.sizes(cols)),
+		Batch: []int{kit.Product(p.sizes(batch))}, AStep: []int{1}, BStep: []int{1}}
+	return r, kit.MatMulBatches(c, &s, r.data, x, w)
 }
 
 func einsumAdd(labels []int, l int) []int {
@@ -506,7 +507,7 @@ func einsumSingle[T gemm.Number](c *ir.Call, p *einsumPlan, o einsumOperand[T], 
 	}
 	width := len(tensor.AsBytes(dst[:1]))
 	shape := p.sizes(labels)
-	moveStrided(c, moveBuf{width: width, raw: tensor.AsBytes(dst)}, moveBuf{width: width, raw: tensor.AsBytes(o.data)},
-		shape, strides(shape), 0, o.steps(labels), 0)
+	kit.MoveStrided(c, kit.MoveBuf{Width: width, Raw: tensor.AsBytes(dst)}, kit.MoveBuf{Width: width, Raw: tensor.AsBytes(o.data)},
+		shape, kit.Strides(shape), 0, o.steps(labels), 0)
 	return c.Err()
 }

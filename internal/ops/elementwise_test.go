@@ -4,11 +4,12 @@ import (
 	"math"
 	"testing"
 
-	"pgregory.net/rapid"
-
 	"github.com/onward-ml/onward/internal/cpu"
 	"github.com/onward-ml/onward/internal/kernels/vec"
+	"github.com/onward-ml/onward/internal/ops/kit"
+	"github.com/onward-ml/onward/internal/testing/optest"
 	"github.com/onward-ml/onward/tensor"
+	"pgregory.net/rapid"
 )
 
 // TestUnaryFloatOperators compares each operator with its formula, on every
@@ -93,23 +94,23 @@ func TestUnaryFloatOperators(t *testing.T) {
 				want[i] = math.Copysign(0, -1) // the limit
 			}
 		}
-		wantOp(t, tc.name, tc.opset, tc.attrs, tt(want), tt(x))
-		wantOp(t, tc.name, tc.opset, tc.attrs, narrowTest[float32](want), narrowTest[float32](x))
+		optest.Want(t, tc.name, tc.opset, tc.attrs, optest.Tensor(want), optest.Tensor(x))
+		optest.Want(t, tc.name, tc.opset, tc.attrs, narrowTest[float32](want), narrowTest[float32](x))
 		for _, empty := range [][]int{{0}, {2, 0, 3}} {
-			wantOp(t, tc.name, tc.opset, tc.attrs, tt([]float32{}, empty...), tt([]float32{}, empty...))
+			optest.Want(t, tc.name, tc.opset, tc.attrs, optest.Tensor([]float32{}, empty...), optest.Tensor([]float32{}, empty...))
 		}
 		if tc.name == "Selu" && tc.opset == 1 {
 			continue
 		}
 		// Half results may differ by a unit in the last place: compare loosely.
 		for _, d := range []tensor.DType{tensor.TypeFloat16, tensor.TypeBFloat16} {
-			got, err := runOp(t, tc.name, tc.opset, tc.attrs, halfTest(d, x))
+			got, err := optest.Run(t, tc.name, tc.opset, tc.attrs, halfTest(d, x))
 			if err != nil {
 				t.Errorf("%s of %s: %v", tc.name, d, err)
 				continue
 			}
-			if !sameValue(tt(testFloats(got[0].(*tensor.Tensor))), tt(want), 1e-2) {
-				t.Errorf("%s of %s is %s, want %v", tc.name, d, show(got[0]), want)
+			if !optest.Same(optest.Tensor(optest.Floats(got[0].(*tensor.Tensor))), optest.Tensor(want), 1e-2) {
+				t.Errorf("%s of %s is %s, want %v", tc.name, d, optest.Show(got[0]), want)
 			}
 		}
 	}
@@ -120,7 +121,7 @@ func narrowTest[T float32 | int32 | int64 | uint8 | int8](x []float64, shape ...
 	for i, v := range x {
 		r[i] = T(v)
 	}
-	return tt(r, shape...)
+	return optest.Tensor(r, shape...)
 }
 
 func halfTest(d tensor.DType, x []float64, shape ...int) *tensor.Tensor {
@@ -129,13 +130,13 @@ func halfTest(d tensor.DType, x []float64, shape ...int) *tensor.Tensor {
 		for i, v := range x {
 			r[i] = tensor.NewFloat16FromFloat64(v)
 		}
-		return tt(r, shape...)
+		return optest.Tensor(r, shape...)
 	}
 	r := make([]tensor.BFloat16, len(x))
 	for i, v := range x {
 		r[i] = tensor.NewBFloat16FromFloat64(v)
 	}
-	return tt(r, shape...)
+	return optest.Tensor(r, shape...)
 }
 
 // TestSinCosKernels compares with float64 over all magnitudes.
@@ -163,97 +164,97 @@ func TestSinCosKernels(t *testing.T) {
 func TestSwiGLU(t *testing.T) {
 	inf := float32(math.Inf(-1))
 	silu := func(x float64) float32 { return float32(x / (1 + math.Exp(-x))) }
-	wantOp(t, "SwiGLU", 28, nil, tt([]float32{2 * silu(1), 3 * silu(-2), 0}), tt([]float32{1, -2, inf}), tt([]float32{2, 3, 4}))
-	wantOp(t, "SwiGLU", 28, map[string]any{"alpha": 2.0}, tt([]float64{2 / (1 + math.Exp(-2))}), tt([]float64{1}), tt([]float64{2}))
-	wantOp(t, "SwiGLU", 28, map[string]any{"alpha": 2.0}, tt([]float32{0}), tt([]float32{inf}), tt([]float32{2}))
-	failOp(t, "SwiGLU", 28, nil, "differ", tt([]float32{1, 2}), tt([]float32{1}))
+	optest.Want(t, "SwiGLU", 28, nil, optest.Tensor([]float32{2 * silu(1), 3 * silu(-2), 0}), optest.Tensor([]float32{1, -2, inf}), optest.Tensor([]float32{2, 3, 4}))
+	optest.Want(t, "SwiGLU", 28, map[string]any{"alpha": 2.0}, optest.Tensor([]float64{2 / (1 + math.Exp(-2))}), optest.Tensor([]float64{1}), optest.Tensor([]float64{2}))
+	optest.Want(t, "SwiGLU", 28, map[string]any{"alpha": 2.0}, optest.Tensor([]float32{0}), optest.Tensor([]float32{inf}), optest.Tensor([]float32{2}))
+	optest.Fail(t, "SwiGLU", 28, nil, "differ", optest.Tensor([]float32{1, 2}), optest.Tensor([]float32{1}))
 }
 
 func TestUnaryIntegers(t *testing.T) {
-	wantOp(t, "Abs", 13, nil, tt([]int8{-128, 127, 0}), tt([]int8{-128, -127, 0}))
-	wantOp(t, "Abs", 13, nil, tt([]uint16{1, 65535}), tt([]uint16{1, 65535}))
-	wantOp(t, "Neg", 13, nil, tt([]int64{math.MinInt64, 5}), tt([]int64{math.MinInt64, -5}))
-	wantOp(t, "Sign", 13, nil, tt([]uint32{0, 1}), tt([]uint32{0, 9}))
-	wantOp(t, "Sign", 13, nil, tt([]int16{-1, 0, 1}), tt([]int16{-7, 0, 9}))
-	wantOp(t, "Relu", 14, nil, tt([]int32{0, 0, 9}), tt([]int32{-7, 0, 9}))
-	wantOp(t, "Not", 1, nil, tt([]bool{true, false}), tt([]bool{false, true}))
-	wantOp(t, "BitwiseNot", 18, nil, tt([]uint8{255, 0x5a}), tt([]uint8{0, 0xa5}))
-	wantOp(t, "Shrink", 9, map[string]any{"lambd": 1.5, "bias": 1.0}, tt([]int32{-2, 0, 0, 0, 2}), tt([]int32{-3, -1, 0, 1, 3}))
+	optest.Want(t, "Abs", 13, nil, optest.Tensor([]int8{-128, 127, 0}), optest.Tensor([]int8{-128, -127, 0}))
+	optest.Want(t, "Abs", 13, nil, optest.Tensor([]uint16{1, 65535}), optest.Tensor([]uint16{1, 65535}))
+	optest.Want(t, "Neg", 13, nil, optest.Tensor([]int64{math.MinInt64, 5}), optest.Tensor([]int64{math.MinInt64, -5}))
+	optest.Want(t, "Sign", 13, nil, optest.Tensor([]uint32{0, 1}), optest.Tensor([]uint32{0, 9}))
+	optest.Want(t, "Sign", 13, nil, optest.Tensor([]int16{-1, 0, 1}), optest.Tensor([]int16{-7, 0, 9}))
+	optest.Want(t, "Relu", 14, nil, optest.Tensor([]int32{0, 0, 9}), optest.Tensor([]int32{-7, 0, 9}))
+	optest.Want(t, "Not", 1, nil, optest.Tensor([]bool{true, false}), optest.Tensor([]bool{false, true}))
+	optest.Want(t, "BitwiseNot", 18, nil, optest.Tensor([]uint8{255, 0x5a}), optest.Tensor([]uint8{0, 0xa5}))
+	optest.Want(t, "Shrink", 9, map[string]any{"lambd": 1.5, "bias": 1.0}, optest.Tensor([]int32{-2, 0, 0, 0, 2}), optest.Tensor([]int32{-3, -1, 0, 1, 3}))
 }
 
 func TestNumberTests(t *testing.T) {
 	inf := math.Inf(1)
 	x := []float64{inf, -inf, 0, math.NaN()}
 	for _, d := range []tensor.DType{tensor.TypeFloat16, tensor.TypeBFloat16} {
-		wantOp(t, "IsInf", 20, nil, tt([]bool{true, true, false, false}), halfTest(d, x))
-		wantOp(t, "IsNaN", 20, nil, tt([]bool{false, false, false, true}), halfTest(d, x))
+		optest.Want(t, "IsInf", 20, nil, optest.Tensor([]bool{true, true, false, false}), halfTest(d, x))
+		optest.Want(t, "IsNaN", 20, nil, optest.Tensor([]bool{false, false, false, true}), halfTest(d, x))
 	}
-	wantOp(t, "IsInf", 10, map[string]any{"detect_negative": 0}, tt([]bool{true, false, false, false}), narrowTest[float32](x))
-	wantOp(t, "IsInf", 10, map[string]any{"detect_positive": 0}, tt([]bool{false, true, false, false}), tt(x))
-	wantOp(t, "IsInf", 20, nil, tt([]bool{true, true, false, false}), tt([]tensor.Float8E5M2{0x7c, 0xfc, 0, 0x7f}))
-	wantOp(t, "IsNaN", 20, nil, tt([]bool{false, true, true, false}), tt([]tensor.Float8E4M3FN{0x7e, 0x7f, 0xff, 0}))
+	optest.Want(t, "IsInf", 10, map[string]any{"detect_negative": 0}, optest.Tensor([]bool{true, false, false, false}), narrowTest[float32](x))
+	optest.Want(t, "IsInf", 10, map[string]any{"detect_positive": 0}, optest.Tensor([]bool{false, true, false, false}), optest.Tensor(x))
+	optest.Want(t, "IsInf", 20, nil, optest.Tensor([]bool{true, true, false, false}), optest.Tensor([]tensor.Float8E5M2{0x7c, 0xfc, 0, 0x7f}))
+	optest.Want(t, "IsNaN", 20, nil, optest.Tensor([]bool{false, true, true, false}), optest.Tensor([]tensor.Float8E4M3FN{0x7e, 0x7f, 0xff, 0}))
 }
 
 func TestUnknownAttributeIsRefused(t *testing.T) {
-	failOp(t, "Exp", 13, map[string]any{"nonsense": 1}, "unknown attribute nonsense", tt([]float32{1}))
-	failOp(t, "Exp", 6, map[string]any{"consumed_inputs": []int{0}}, "unknown attribute", tt([]float32{1}))
-	wantOp(t, "Exp", 1, map[string]any{"consumed_inputs": []int{0}}, tt([]float32{1}), tt([]float32{0}))
+	optest.Fail(t, "Exp", 13, map[string]any{"nonsense": 1}, "unknown attribute nonsense", optest.Tensor([]float32{1}))
+	optest.Fail(t, "Exp", 6, map[string]any{"consumed_inputs": []int{0}}, "unknown attribute", optest.Tensor([]float32{1}))
+	optest.Want(t, "Exp", 1, map[string]any{"consumed_inputs": []int{0}}, optest.Tensor([]float32{1}), optest.Tensor([]float32{0}))
 }
 
 func TestLegacyBroadcast(t *testing.T) {
 	a := narrowTest[float32]([]float64{0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11}, 2, 3, 2)
-	rows := tt([]float32{10, 20, 30})
+	rows := optest.Tensor([]float32{10, 20, 30})
 	want := narrowTest[float32]([]float64{10, 11, 22, 23, 34, 35, 16, 17, 28, 29, 40, 41}, 2, 3, 2)
-	wantOp(t, "Add", 1, map[string]any{"broadcast": 1, "axis": 1, "consumed_inputs": []int{0, 0}}, want, a, rows)
-	wantOp(t, "Add", 6, map[string]any{"broadcast": 1, "axis": 1}, want, a, rows)
-	wantOp(t, "Add", 6, map[string]any{"broadcast": 1, "axis": -2}, want, a, rows)
-	wantOp(t, "Mul", 6, map[string]any{"broadcast": 1}, narrowTest[float32]([]float64{0, 2, 2, 6, 4, 10, 6, 14, 8, 18, 10, 22}, 2, 3, 2), a, tt([]float32{1, 2}))
-	wantOp(t, "Sub", 6, map[string]any{"broadcast": 1}, tt([]float32{-1, 0}), tt([]float32{1, 2}), tt([]float32{2}))
-	failOp(t, "Add", 6, nil, "broadcast is not set", a, rows)
-	failOp(t, "Add", 6, map[string]any{"broadcast": 1, "axis": 2}, "does not fit", a, rows)
-	failOp(t, "Add", 6, map[string]any{"broadcast": 1, "axis": math.MinInt64}, "does not fit", a, rows)
-	failOp(t, "Less", 1, map[string]any{"broadcast": 1, "axis": 0}, "does not fit", a, tt([]float32{1, 2, 3}))
-	failOp(t, "Add", 7, map[string]any{"broadcast": 1}, "unknown attribute", a, a)
+	optest.Want(t, "Add", 1, map[string]any{"broadcast": 1, "axis": 1, "consumed_inputs": []int{0, 0}}, want, a, rows)
+	optest.Want(t, "Add", 6, map[string]any{"broadcast": 1, "axis": 1}, want, a, rows)
+	optest.Want(t, "Add", 6, map[string]any{"broadcast": 1, "axis": -2}, want, a, rows)
+	optest.Want(t, "Mul", 6, map[string]any{"broadcast": 1}, narrowTest[float32]([]float64{0, 2, 2, 6, 4, 10, 6, 14, 8, 18, 10, 22}, 2, 3, 2), a, optest.Tensor([]float32{1, 2}))
+	optest.Want(t, "Sub", 6, map[string]any{"broadcast": 1}, optest.Tensor([]float32{-1, 0}), optest.Tensor([]float32{1, 2}), optest.Tensor([]float32{2}))
+	optest.Fail(t, "Add", 6, nil, "broadcast is not set", a, rows)
+	optest.Fail(t, "Add", 6, map[string]any{"broadcast": 1, "axis": 2}, "does not fit", a, rows)
+	optest.Fail(t, "Add", 6, map[string]any{"broadcast": 1, "axis": math.MinInt64}, "does not fit", a, rows)
+	optest.Fail(t, "Less", 1, map[string]any{"broadcast": 1, "axis": 0}, "does not fit", a, optest.Tensor([]float32{1, 2, 3}))
+	optest.Fail(t, "Add", 7, map[string]any{"broadcast": 1}, "unknown attribute", a, a)
 }
 
 func TestIntegerDivision(t *testing.T) {
-	wantOp(t, "Div", 14, nil, tt([]int32{math.MinInt32, -2, 2}), tt([]int32{math.MinInt32, -7, 7}), tt([]int32{-1, 3, 3}))
-	wantOp(t, "Mod", 13, nil, tt([]int32{2, -2, 0}), tt([]int32{-7, 7, math.MinInt32}), tt([]int32{3, -3, -1}))
-	wantOp(t, "Mod", 13, map[string]any{"fmod": 1}, tt([]int32{-1, 1}), tt([]int32{-7, 7}), tt([]int32{3, -3}))
-	wantOp(t, "Mod", 13, map[string]any{"fmod": 1}, tt([]float64{-1, 1}), tt([]float64{-7, 7}), tt([]float64{3, -3}))
-	failOp(t, "Div", 14, nil, "division by zero", tt([]int64{1, 2}), tt([]int64{1, 0}))
-	failOp(t, "Mod", 13, nil, "division by zero", tt([]uint8{1, 2}), tt([]uint8{0}))
-	wantOp(t, "Div", 14, nil, tt([]int64{}), tt([]int64{}), tt([]int64{0}, 1))
-	wantOp(t, "Div", 14, nil, tt([]float32{float32(math.Inf(1))}), tt([]float32{1}), tt([]float32{0}))
+	optest.Want(t, "Div", 14, nil, optest.Tensor([]int32{math.MinInt32, -2, 2}), optest.Tensor([]int32{math.MinInt32, -7, 7}), optest.Tensor([]int32{-1, 3, 3}))
+	optest.Want(t, "Mod", 13, nil, optest.Tensor([]int32{2, -2, 0}), optest.Tensor([]int32{-7, 7, math.MinInt32}), optest.Tensor([]int32{3, -3, -1}))
+	optest.Want(t, "Mod", 13, map[string]any{"fmod": 1}, optest.Tensor([]int32{-1, 1}), optest.Tensor([]int32{-7, 7}), optest.Tensor([]int32{3, -3}))
+	optest.Want(t, "Mod", 13, map[string]any{"fmod": 1}, optest.Tensor([]float64{-1, 1}), optest.Tensor([]float64{-7, 7}), optest.Tensor([]float64{3, -3}))
+	optest.Fail(t, "Div", 14, nil, "division by zero", optest.Tensor([]int64{1, 2}), optest.Tensor([]int64{1, 0}))
+	optest.Fail(t, "Mod", 13, nil, "division by zero", optest.Tensor([]uint8{1, 2}), optest.Tensor([]uint8{0}))
+	optest.Want(t, "Div", 14, nil, optest.Tensor([]int64{}), optest.Tensor([]int64{}), optest.Tensor([]int64{0}, 1))
+	optest.Want(t, "Div", 14, nil, optest.Tensor([]float32{float32(math.Inf(1))}), optest.Tensor([]float32{1}), optest.Tensor([]float32{0}))
 }
 
 func TestComparisons(t *testing.T) {
 	nan := float32(math.NaN())
-	a, b := tt([]float32{1, 2, 3, nan}), tt([]float32{2, 2, 2, nan})
-	wantOp(t, "Less", 13, nil, tt([]bool{true, false, false, false}), a, b)
-	wantOp(t, "LessOrEqual", 16, nil, tt([]bool{true, true, false, false}), a, b)
-	wantOp(t, "Greater", 13, nil, tt([]bool{false, false, true, false}), a, b)
-	wantOp(t, "GreaterOrEqual", 16, nil, tt([]bool{false, true, true, false}), a, b)
-	wantOp(t, "Equal", 19, nil, tt([]bool{false, true, false, false}), a, b)
-	wantOp(t, "Equal", 19, nil, tt([]bool{true, false, false, true}, 2, 2), tt([]string{"a", "b"}, 2, 1), tt([]string{"a", "b"}))
-	wantOp(t, "Greater", 13, nil, tt([]bool{true}), tt([]uint64{math.MaxUint64}), tt([]uint64{1}))
-	wantOp(t, "Xor", 7, nil, tt([]bool{false, true}), tt([]bool{true, false}), tt([]bool{true}))
-	wantOp(t, "BitShift", 11, map[string]any{"direction": "LEFT"}, tt([]uint8{2, 0, 0x80}), tt([]uint8{1, 255, 1}), tt([]uint8{1, 8, 7}))
-	failOp(t, "BitShift", 11, map[string]any{"direction": "UP"}, "want one of", tt([]uint8{1}), tt([]uint8{1}))
+	a, b := optest.Tensor([]float32{1, 2, 3, nan}), optest.Tensor([]float32{2, 2, 2, nan})
+	optest.Want(t, "Less", 13, nil, optest.Tensor([]bool{true, false, false, false}), a, b)
+	optest.Want(t, "LessOrEqual", 16, nil, optest.Tensor([]bool{true, true, false, false}), a, b)
+	optest.Want(t, "Greater", 13, nil, optest.Tensor([]bool{false, false, true, false}), a, b)
+	optest.Want(t, "GreaterOrEqual", 16, nil, optest.Tensor([]bool{false, true, true, false}), a, b)
+	optest.Want(t, "Equal", 19, nil, optest.Tensor([]bool{false, true, false, false}), a, b)
+	optest.Want(t, "Equal", 19, nil, optest.Tensor([]bool{true, false, false, true}, 2, 2), optest.Tensor([]string{"a", "b"}, 2, 1), optest.Tensor([]string{"a", "b"}))
+	optest.Want(t, "Greater", 13, nil, optest.Tensor([]bool{true}), optest.Tensor([]uint64{math.MaxUint64}), optest.Tensor([]uint64{1}))
+	optest.Want(t, "Xor", 7, nil, optest.Tensor([]bool{false, true}), optest.Tensor([]bool{true, false}), optest.Tensor([]bool{true}))
+	optest.Want(t, "BitShift", 11, map[string]any{"direction": "LEFT"}, optest.Tensor([]uint8{2, 0, 0x80}), optest.Tensor([]uint8{1, 255, 1}), optest.Tensor([]uint8{1, 8, 7}))
+	optest.Fail(t, "BitShift", 11, map[string]any{"direction": "UP"}, "want one of", optest.Tensor([]uint8{1}), optest.Tensor([]uint8{1}))
 }
 
 func TestVariadicAndWhere(t *testing.T) {
 	nan := float32(math.NaN())
-	wantOp(t, "Max", 13, nil, tt([]float32{3, nan, 4, nan}, 2, 2), tt([]float32{1, nan}), tt([]float32{3, 4}, 2, 1), tt([]float32{2, 0}))
-	wantOp(t, "Min", 8, nil, tt([]float32{1, 2}), tt([]float32{1, 2}))
-	wantOp(t, "Mean", 13, nil, tt([]float32{2, 3}), tt([]float32{1, 2}), tt([]float32{3, 4}))
-	wantOp(t, "Mean", 13, nil, halfTest(tensor.TypeBFloat16, []float64{2, 3}), halfTest(tensor.TypeBFloat16, []float64{1, 2}), halfTest(tensor.TypeBFloat16, []float64{3, 4}))
-	wantOp(t, "Sum", 13, nil, tt([]float64{6}), tt([]float64{1}), tt([]float64{2}), tt([]float64{3}))
-	failOp(t, "Sum", 13, nil, "is missing")
-	which := tt([]bool{true, false}, 2, 1)
-	wantOp(t, "Where", 16, nil, tt([]string{"a", "b", "z", "z"}, 2, 2), which, tt([]string{"a", "b"}), tt([]string{"z"}))
-	wantOp(t, "Where", 16, nil, tt([]complex128{1i, 2}), tt([]bool{true, false}), tt([]complex128{1i}), tt([]complex128{2}))
-	failOp(t, "Add", 14, nil, "cannot be broadcast", tt([]float32{1, 2}), tt([]float32{1, 2, 3}))
+	optest.Want(t, "Max", 13, nil, optest.Tensor([]float32{3, nan, 4, nan}, 2, 2), optest.Tensor([]float32{1, nan}), optest.Tensor([]float32{3, 4}, 2, 1), optest.Tensor([]float32{2, 0}))
+	optest.Want(t, "Min", 8, nil, optest.Tensor([]float32{1, 2}), optest.Tensor([]float32{1, 2}))
+	optest.Want(t, "Mean", 13, nil, optest.Tensor([]float32{2, 3}), optest.Tensor([]float32{1, 2}), optest.Tensor([]float32{3, 4}))
+	optest.Want(t, "Mean", 13, nil, halfTest(tensor.TypeBFloat16, []float64{2, 3}), halfTest(tensor.TypeBFloat16, []float64{1, 2}), halfTest(tensor.TypeBFloat16, []float64{3, 4}))
+	optest.Want(t, "Sum", 13, nil, optest.Tensor([]float64{6}), optest.Tensor([]float64{1}), optest.Tensor([]float64{2}), optest.Tensor([]float64{3}))
+	optest.Fail(t, "Sum", 13, nil, "is missing")
+	which := optest.Tensor([]bool{true, false}, 2, 1)
+	optest.Want(t, "Where", 16, nil, optest.Tensor([]string{"a", "b", "z", "z"}, 2, 2), which, optest.Tensor([]string{"a", "b"}), optest.Tensor([]string{"z"}))
+	optest.Want(t, "Where", 16, nil, optest.Tensor([]complex128{1i, 2}), optest.Tensor([]bool{true, false}), optest.Tensor([]complex128{1i}), optest.Tensor([]complex128{2}))
+	optest.Fail(t, "Add", 14, nil, "cannot be broadcast", optest.Tensor([]float32{1, 2}), optest.Tensor([]float32{1, 2, 3}))
 }
 
 // TestBroadcastMatchesIndexArithmetic compares the block-wise walk with plain
@@ -264,7 +265,7 @@ func TestBroadcastMatchesIndexArithmetic(t *testing.T) {
 		a, b, out := make([]int, rank), make([]int, rank), make([]int, rank)
 		for i := range out {
 			out[i] = rapid.SampledFrom([]int{1, 2, 3, 5, 33, 0, 40}).Draw(rt, "dim")
-			if product(out[:i+1]) > 200_000 {
+			if kit.Product(out[:i+1]) > 200_000 {
 				out[i] = 1
 			}
 			a[i], b[i] = out[i], out[i]
@@ -282,16 +283,16 @@ func TestBroadcastMatchesIndexArithmetic(t *testing.T) {
 		for len(b) > 0 && b[0] == 1 && rapid.Bool().Draw(rt, "shorten") {
 			b = b[1:]
 		}
-		x, y := make([]int32, product(a)), make([]int32, product(b))
+		x, y := make([]int32, kit.Product(a)), make([]int32, kit.Product(b))
 		for i := range x {
 			x[i] = int32(i)
 		}
 		for i := range y {
 			y[i] = int32(1000 * i)
 		}
-		want := make([]int32, product(out))
-		eachBroadcastIndex(out, [][]int{a, b}, func(i int, at []int) { want[i] = x[at[0]] - y[at[1]] })
-		wantOp(t, "Sub", 14, nil, tensor.Must(tensor.New(want, out...)), tensor.Must(tensor.New(x, a...)), tensor.Must(tensor.New(y, b...)))
+		want := make([]int32, kit.Product(out))
+		kit.EachBroadcastIndex(out, [][]int{a, b}, func(i int, at []int) { want[i] = x[at[0]] - y[at[1]] })
+		optest.Want(t, "Sub", 14, nil, tensor.Must(tensor.New(want, out...)), tensor.Must(tensor.New(x, a...)), tensor.Must(tensor.New(y, b...)))
 	})
 }
 
@@ -308,7 +309,7 @@ func TestSwishInfinities(t *testing.T) {
 		{0, nan, nan},
 	} {
 		attrs := map[string]any{"alpha": tc.alpha}
-		wantOp(t, "Swish", 24, attrs, tt([]float64{tc.minus, tc.plus, nan}), tt([]float64{-inf, inf, nan}))
-		wantOp(t, "Swish", 24, attrs, narrowTest[float32]([]float64{tc.minus, tc.plus, nan}), narrowTest[float32]([]float64{-inf, inf, nan}))
+		optest.Want(t, "Swish", 24, attrs, optest.Tensor([]float64{tc.minus, tc.plus, nan}), optest.Tensor([]float64{-inf, inf, nan}))
+		optest.Want(t, "Swish", 24, attrs, narrowTest[float32]([]float64{tc.minus, tc.plus, nan}), narrowTest[float32]([]float64{-inf, inf, nan}))
 	}
 }

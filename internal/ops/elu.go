@@ -6,21 +6,22 @@ import (
 	"github.com/onward-ml/onward/internal/cpu"
 	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/internal/kernels/vec"
+	"github.com/onward-ml/onward/internal/ops/kit"
 )
 
 // Elu computes x where x ≥ 0 and alpha·(exp(x)−1) elsewhere
 // (https://onnx.ai/onnx/operators/onnx__Elu.html).
 type Elu struct {
-	sameTypeAndShape
+	kit.SameTypeAndShape
 	Alpha float64
-	loops loopTable
+	loops kit.LoopTable
 }
 
-var _ = register(Def{Name: "Elu", Since: []int{1, 6, 22}, In: "X:T", Out: "Y:T", Types: Types{"T": "@float"},
-	Build: simple(func(a *Attrs, opset int) Operator {
-		ignoreConsumed(a, opset)
+var _ = kit.Register(kit.Def{Name: "Elu", Since: []int{1, 6, 22}, In: "X:T", Out: "Y:T", Types: kit.Types{"T": "@float"},
+	Build: kit.Simple(func(a *kit.Attrs, opset int) kit.Operator {
+		kit.IgnoreConsumed(a, opset)
 		o := &Elu{Alpha: float64(a.Float("alpha", 1))}
-		o.loops = floatLoops(
+		o.loops = kit.FloatLoops(
 			func(dst, src []float32) { eluLoop(dst, src, o.Alpha) },
 			func(dst, src []float64) { eluLoop(dst, src, o.Alpha) },
 			func(l cpu.Level, dst, x []float32) { vec.EluF32(l, dst, x, float32(o.Alpha)) })
@@ -28,9 +29,9 @@ var _ = register(Def{Name: "Elu", Since: []int{1, 6, 22}, In: "X:T", Out: "Y:T",
 	})})
 
 // Run implements [ir.Operator].
-func (o *Elu) Run(c *ir.Call) error { return mapTable(c, o.loops, grainCostly) }
+func (o *Elu) Run(c *ir.Call) error { return kit.MapTable(c, o.loops, kit.GrainCostly) }
 
-func eluLoop[T floatNumber](dst, src []T, alpha float64) {
+func eluLoop[T kit.FloatNumber](dst, src []T, alpha float64) {
 	dst = dst[:len(src)]
 	for i, x := range src {
 		y := x

@@ -5,21 +5,22 @@ import (
 
 	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/internal/kernels/vec"
+	"github.com/onward-ml/onward/internal/ops/kit"
 )
 
 // Erf computes the error function of each element
 // (https://onnx.ai/onnx/operators/onnx__Erf.html).
-type Erf struct{ sameTypeAndShape }
+type Erf struct{ kit.SameTypeAndShape }
 
-var _ = register(Def{Name: "Erf", Since: []int{9, 13}, In: "input:T", Out: "output:T", Types: Types{"T": "@float"},
-	Build: withoutAttrs(&Erf{})})
+var _ = kit.Register(kit.Def{Name: "Erf", Since: []int{9, 13}, In: "input:T", Out: "output:T", Types: kit.Types{"T": "@float"},
+	Build: kit.WithoutAttrs(&Erf{})})
 
-var erfLoops = floatLoops(erfLoop[float32], erfLoop[float64], vec.ErfF32)
+var erfLoops = kit.FloatLoops(erfLoop[float32], erfLoop[float64], vec.ErfF32)
 
 // Run implements [ir.Operator].
-func (*Erf) Run(c *ir.Call) error { return mapTable(c, erfLoops, grainCostly) }
+func (*Erf) Run(c *ir.Call) error { return kit.MapTable(c, erfLoops, kit.GrainCostly) }
 
-func erfLoop[T floatNumber](dst, src []T) {
+func erfLoop[T kit.FloatNumber](dst, src []T) {
 	dst = dst[:len(src)]
 	for i, x := range src {
 		dst[i] = T(math.Erf(float64(x)))

@@ -5,21 +5,22 @@ import (
 
 	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/internal/kernels/vec"
+	"github.com/onward-ml/onward/internal/ops/kit"
 )
 
 // Exp computes e to the power of each element
 // (https://onnx.ai/onnx/operators/onnx__Exp.html).
-type Exp struct{ sameTypeAndShape }
+type Exp struct{ kit.SameTypeAndShape }
 
-var _ = register(Def{Name: "Exp", Since: []int{1, 6, 13}, In: "input:T", Out: "output:T", Types: Types{"T": "@float"},
-	Build: withoutAttrs(&Exp{})})
+var _ = kit.Register(kit.Def{Name: "Exp", Since: []int{1, 6, 13}, In: "input:T", Out: "output:T", Types: kit.Types{"T": "@float"},
+	Build: kit.WithoutAttrs(&Exp{})})
 
-var expLoops = floatLoops(expLoop[float32], expLoop[float64], vec.ExpF32)
+var expLoops = kit.FloatLoops(expLoop[float32], expLoop[float64], vec.ExpF32)
 
 // Run implements [ir.Operator].
-func (*Exp) Run(c *ir.Call) error { return mapTable(c, expLoops, grainCostly) }
+func (*Exp) Run(c *ir.Call) error { return kit.MapTable(c, expLoops, kit.GrainCostly) }
 
-func expLoop[T floatNumber](dst, src []T) {
+func expLoop[T kit.FloatNumber](dst, src []T) {
 	dst = dst[:len(src)]
 	for i, x := range src {
 		dst[i] = T(math.Exp(float64(x)))

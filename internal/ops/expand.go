@@ -1,9 +1,8 @@
 package ops
 
 import (
-	"fmt"
-
 	"github.com/onward-ml/onward/internal/ir"
+	"github.com/onward-ml/onward/internal/ops/kit"
 	"github.com/onward-ml/onward/tensor"
 )
 
@@ -11,28 +10,26 @@ import (
 // (https://onnx.ai/onnx/operators/onnx__Expand.html).
 type Expand struct{}
 
-var _ = register(Def{Name: "Expand", Since: []int{8, 13},
-	In: "input:T, shape:int64", Out: "output:T", Types: Types{"T": "@all"},
-	Build: simple(func(a *Attrs, opset int) Operator { return &Expand{} })})
-
-func negativeDim(i, n int) error { return fmt.Errorf("dimension %d of the shape is %d", i, n) }
+var _ = kit.Register(kit.Def{Name: "Expand", Since: []int{8, 13},
+	In: "input:T, shape:int64", Out: "output:T", Types: kit.Types{"T": "@all"},
+	Build: kit.Simple(func(a *kit.Attrs, opset int) kit.Operator { return &Expand{} })})
 
 // Infer implements ir.Operator.
 func (op *Expand) Infer(c *ir.InferContext) error {
-	if err := checkRank(c, 1, 1, "shape"); err != nil {
+	if err := kit.CheckRank(c, 1, 1, "shape"); err != nil {
 		return err
 	}
 	want := c.Contents(1)
 	for i, d := range want {
 		if n, ok := d.Value(); ok && n < 0 {
-			return negativeDim(i, n)
+			return kit.NegativeDim(i, n)
 		}
 	}
-	out, err := broadcastDims(c.Shape(0), want)
+	out, err := kit.BroadcastDims(c.Shape(0), want)
 	if err != nil {
 		return err
 	}
-	setShape(c, 0, c.Elem(0), out)
+	kit.SetShape(c, 0, c.Elem(0), out)
 	if d := c.Contents(0); len(d) == 1 && len(out) <= 1 && out != nil {
 		if n, ok := ir.Product(out).Value(); ok && n <= tensor.MaxRank {
 			r := make([]ir.Dim, n)
@@ -48,28 +45,28 @@ func (op *Expand) Infer(c *ir.InferContext) error {
 // Run implements ir.Operator.
 func (op *Expand) Run(c *ir.Call) error {
 	x := c.Tensor(0)
-	want, err := smallInts(c.Tensor(1), "shape")
+	want, err := kit.SmallInts(c.Tensor(1), "shape")
 	if err != nil {
 		return err
 	}
 	for i, n := range want {
 		if n < 0 {
-			return negativeDim(i, n)
+			return kit.NegativeDim(i, n)
 		}
 	}
-	shape, err := broadcastShapes(x.Shape(), want)
+	shape, err := kit.BroadcastShapes(x.Shape(), want)
 	if err != nil {
 		return err
 	}
-	dst, err := moveOut(c, 0, x.DType(), shape...)
+	dst, err := kit.MoveOut(c, 0, x.DType(), shape...)
 	if err != nil {
 		return err
 	}
-	src, err := moveIn(c, x)
+	src, err := kit.MoveIn(c, x)
 	if err != nil {
 		return err
 	}
-	moveStrided(c, dst, src, shape, strides(shape), 0, broadcastStrides(x.Shape(), shape), 0)
-	dst.done()
+	kit.MoveStrided(c, dst, src, shape, kit.Strides(shape), 0, kit.BroadcastStrides(x.Shape(), shape), 0)
+	dst.Done()
 	return nil
 }

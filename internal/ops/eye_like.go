@@ -4,20 +4,21 @@ import (
 	"fmt"
 
 	"github.com/onward-ml/onward/internal/ir"
+	"github.com/onward-ml/onward/internal/ops/kit"
 	"github.com/onward-ml/onward/tensor"
 )
 
 // EyeLike makes a matrix of the shape of its input with ones on diagonal K and
 // zeros elsewhere (https://onnx.ai/onnx/operators/onnx__EyeLike.html).
 type EyeLike struct {
-	likeInput
+	kit.LikeInput
 	K int
 }
 
-var _ = register(Def{Name: "EyeLike", Since: []int{9, 22}, In: "input:T1", Out: "output:T2",
-	Types: Types{"T1": "@number bool", "T2": "@number bool"},
-	Build: simple(func(a *Attrs, opset int) Operator {
-		o := &EyeLike{likeInput{a.DType("dtype", tensor.Undefined)}, a.Int("k", 0)}
+var _ = kit.Register(kit.Def{Name: "EyeLike", Since: []int{9, 22}, In: "input:T1", Out: "output:T2",
+	Types: kit.Types{"T1": "@number bool", "T2": "@number bool"},
+	Build: kit.Simple(func(a *kit.Attrs, opset int) kit.Operator {
+		o := &EyeLike{kit.LikeInput{DType: a.DType("dtype", tensor.Undefined)}, a.Int("k", 0)}
 		if o.DType == tensor.TypeString || o.DType.Packed() {
 			a.Errorf("attribute dtype is %s, want a number or bool", o.DType)
 		}
@@ -26,10 +27,10 @@ var _ = register(Def{Name: "EyeLike", Since: []int{9, 22}, In: "input:T1", Out: 
 
 // Infer implements [ir.Operator].
 func (o *EyeLike) Infer(c *ir.InferContext) error {
-	if err := checkRank(c, 0, 2, "input"); err != nil {
+	if err := kit.CheckRank(c, 0, 2, "input"); err != nil {
 		return err
 	}
-	return o.likeInput.Infer(c)
+	return o.LikeInput.Infer(c)
 }
 
 // Run implements [ir.Operator].
@@ -38,7 +39,7 @@ func (o *EyeLike) Run(c *ir.Call) error {
 	if x.Rank() != 2 {
 		return fmt.Errorf("input has rank %d, want 2", x.Rank())
 	}
-	out, err := c.Output(0, o.elem(x.DType()), x.Shape()...)
+	out, err := c.Output(0, o.Elem(x.DType()), x.Shape()...)
 	if err != nil {
 		return err
 	}

@@ -4,15 +4,16 @@ import (
 	"fmt"
 
 	"github.com/onward-ml/onward/internal/ir"
+	"github.com/onward-ml/onward/internal/ops/kit"
 )
 
 // Flatten makes a matrix of a tensor: the dimensions before Axis become rows,
 // the others columns (https://onnx.ai/onnx/operators/onnx__Flatten.html).
 type Flatten struct{ Axis int }
 
-var _ = register(Def{Name: "Flatten", Since: []int{1, 9, 11, 13, 21, 23, 24, 25},
-	In: "input:T", Out: "output:T", Types: Types{"T": "@all"},
-	Build: simple(func(a *Attrs, opset int) Operator { return &Flatten{Axis: a.Int("axis", 1)} })})
+var _ = kit.Register(kit.Def{Name: "Flatten", Since: []int{1, 9, 11, 13, 21, 23, 24, 25},
+	In: "input:T", Out: "output:T", Types: kit.Types{"T": "@all"},
+	Build: kit.Simple(func(a *kit.Attrs, opset int) kit.Operator { return &Flatten{Axis: a.Int("axis", 1)} })})
 
 // ViewOf implements ir.View.
 func (op *Flatten) ViewOf() int { return 0 }
@@ -39,7 +40,7 @@ func (op *Flatten) Infer(c *ir.InferContext) error {
 		}
 		out = []ir.Dim{ir.Product(in[:a]), ir.Product(in[a:])}
 	}
-	setShape(c, 0, c.Elem(0), out)
+	kit.SetShape(c, 0, c.Elem(0), out)
 	return nil
 }
 
@@ -50,7 +51,7 @@ func (op *Flatten) Run(c *ir.Call) error {
 	if err != nil {
 		return err
 	}
-	out, err := x.Reshape(product(x.Shape()[:a]), product(x.Shape()[a:]))
+	out, err := x.Reshape(kit.Product(x.Shape()[:a]), kit.Product(x.Shape()[a:]))
 	if err != nil {
 		return err
 	}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/internal/kernels/gemm"
+	"github.com/onward-ml/onward/internal/ops/kit"
 	"github.com/onward-ml/onward/tensor"
 )
 
@@ -21,8 +22,8 @@ type FlexAttention struct {
 	Precision         tensor.DType // of scores and probabilities, Undefined: by default
 }
 
-var _ = register(Def{Domain: DomainPreview, Name: "FlexAttention", Since: []int{1}, In: "Q:T1, K:T1, V:T1", Out: "Y:T1",
-	Types: Types{"T1": "@float"}, Build: simple(func(a *Attrs, opset int) Operator {
+var _ = kit.Register(kit.Def{Domain: kit.DomainPreview, Name: "FlexAttention", Since: []int{1}, In: "Q:T1, K:T1, V:T1", Out: "Y:T1",
+	Types: kit.Types{"T1": "@float"}, Build: kit.Simple(func(a *kit.Attrs, opset int) kit.Operator {
 		op := &FlexAttention{Scale: float64(a.Float("scale", 0)), HasScale: a.Has("scale"), ScoreMod: -1, ProbMod: -1,
 			Precision: a.DType("softmax_precision", tensor.Undefined)}
 		if a.Has("score_mod") {
@@ -53,7 +54,7 @@ func (op *FlexAttention) precision(in tensor.DType) tensor.DType {
 // subgraphs.
 func (op *FlexAttention) Infer(c *ir.InferContext) error {
 	for i, name := range []string{"Q", "K", "V"} {
-		if err := checkRank(c, i, 4, name); err != nil {
+		if err := kit.CheckRank(c, i, 4, name); err != nil {
 			return err
 		}
 	}
@@ -96,7 +97,7 @@ func (op *FlexAttention) Run(c *ir.Call) error {
 	return runFlexAttention[float32](op, c)
 }
 
-func runFlexAttention[T realFloat](op *FlexAttention, c *ir.Call) error {
+func runFlexAttention[T kit.RealFloat](op *FlexAttention, c *ir.Call) error {
 	qs, ks, vs := c.Tensor(0).Shape(), c.Tensor(1).Shape(), c.Tensor(2).Shape()
 	if len(qs) != 4 || len(ks) != 4 || len(vs) != 4 || ks[0] != qs[0] || vs[0] != qs[0] || ks[1] != vs[1] || ks[2] != vs[2] || ks[3] != qs[3] ||
 		ks[1] == 0 && qs[1] > 0 || ks[1] > 0 && qs[1]%ks[1] != 0 {
@@ -105,7 +106,7 @@ func runFlexAttention[T realFloat](op *FlexAttention, c *ir.Call) error {
 	var in [3][]T
 	for i := range in {
 		var err error
-		if in[i], err = realIn[T](c, c.Tensor(i)); err != nil {
+		if in[i], err = kit.RealIn[T](c, c.Tensor(i)); err != nil {
 			return err
 		}
 	}
@@ -114,7 +115,7 @@ func runFlexAttention[T realFloat](op *FlexAttention, c *ir.Call) error {
 	if !op.HasScale {
 		scale = 1 / math.Sqrt(float64(max(1, dim)))
 	}
-	y, err := realOut[T](c, 0, c.Tensor(0).DType(), batch, heads, qLen, vDim)
+	y, err := kit.RealOut[T](c, 0, c.Tensor(0).DType(), batch, heads, qLen, vDim)
 	if err != nil {
 		return err
 	}
@@ -129,7 +130,7 @@ func runFlexAttention[T realFloat](op *FlexAttention, c *ir.Call) error {
 	}
 	items := batch * heads
 	kvHead := func(i int) int { return i/heads*ks[1] + i%heads*ks[1]/heads }
-	err = inSlots(c, items, func(_, i int) error {
+	err = kit.InSlots(c, items, func(_, i int) error {
 		q, k := in[0][i*qLen*dim:][:qLen*dim], in[1][kvHead(i)*kvLen*dim:][:kvLen*dim]
 		s := scores[i*qLen*kvLen:][:qLen*kvLen]
 		plainOrFast(c, qLen, kvLen, dim, q, k, true, s)
@@ -145,9 +146,9 @@ func runFlexAttention[T realFloat](op *FlexAttention, c *ir.Call) error {
 		return err
 	}
 	if kvLen > 0 {
-		c.Parallel(items*qLen, grainFor(kvLen*8), func(lo, hi int) {
+		c.Parallel(items*qLen, kit.GrainFor(kvLen*8), func(lo, hi int) {
 			for i := lo; i < hi; i++ {
-				softmaxRow(c, scores[i*kvLen:][:kvLen], 0, false)
+				kit.SoftmaxRow(c, scores[i*kvLen:][:kvLen], 0, false)
 			}
 		})
 	}
@@ -156,21 +157,21 @@ func runFlexAttention[T realFloat](op *FlexAttention, c *ir.Call) error {
 			return err
 		}
 	}
-	err = inSlots(c, items, func(_, i int) error {
+	err = kit.InSlots(c, items, func(_, i int) error {
 		v := in[2][kvHead(i)*kvLen*vDim:][:kvLen*vDim]
-		plainOrFast(c, qLen, vDim, kvLen, scores[i*qLen*kvLen:][:qLen*kvLen], v, false, y.data[i*qLen*vDim:][:qLen*vDim])
+		plainOrFast(c, qLen, vDim, kvLen, scores[i*qLen*kvLen:][:qLen*kvLen], v, false, y.Data[i*qLen*vDim:][:qLen*vDim])
 		return nil
 	})
 	if err != nil {
 		return err
 	}
-	y.store()
+	y.Store()
 	return nil
 }
 
 // flexModify replaces the scores, of the given shape, by what a subgraph makes
 // of them.
-func flexModify[T realFloat](c *ir.Call, dtype tensor.DType, graph int, shape []int, scores []T) error {
+func flexModify[T kit.RealFloat](c *ir.Call, dtype tensor.DType, graph int, shape []int, scores []T) error {
 	size, err := tensor.ByteLen(dtype, shape)
 	if err != nil {
 		return err
@@ -185,7 +186,7 @@ func flexModify[T realFloat](c *ir.Call, dtype tensor.DType, graph int, shape []
 	if dtype == tensor.DTypeOf[T]() {
 		copy(tensor.Of[T](t), scores)
 	} else {
-		realOutput[T]{scores, t}.store()
+		kit.RealOutput[T]{Data: scores, T: t}.Store()
 	}
 	out, err := c.RunGraph(graph, []tensor.Value{t})
 	if err != nil {
@@ -198,14 +199,14 @@ func flexModify[T realFloat](c *ir.Call, dtype tensor.DType, graph int, shape []
 	if !ok || r.DType() != dtype || !slices.Equal(r.Shape(), shape) {
 		return fmt.Errorf("a modifier subgraph returns %v, want %s%v", out[0], dtype, shape)
 	}
-	err = realConvert(scores, r)
+	err = kit.RealConvert(scores, r)
 	c.Release(out[0])
 	return err
 }
 
 // plainOrFast computes C[m,n] = A[m,k]·B, with trans B is [n,k] and else [k,n],
 // on the calling thread.
-func plainOrFast[T realFloat](c *ir.Call, m, n, k int, a, b []T, trans bool, out []T) {
+func plainOrFast[T kit.RealFloat](c *ir.Call, m, n, k int, a, b []T, trans bool, out []T) {
 	if m*n == 0 {
 		return
 	}
@@ -214,7 +215,7 @@ func plainOrFast[T realFloat](c *ir.Call, m, n, k int, a, b []T, trans bool, out
 		ldb, rs, cs = k, 1, k
 	}
 	if !c.Generic && k > 0 {
-		gemmSerial(&gemm.Args[T]{M: m, N: n, K: k, A: a, LdA: k, B: b, LdB: ldb, TransB: trans, C: out, LdC: n})
+		kit.GemmSerial(&gemm.Args[T]{M: m, N: n, K: k, A: a, LdA: k, B: b, LdB: ldb, TransB: trans, C: out, LdC: n})
 		return
 	}
 	for i := range m {

@@ -5,21 +5,22 @@ import (
 
 	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/internal/kernels/vec"
+	"github.com/onward-ml/onward/internal/ops/kit"
 )
 
 // Floor rounds each element down to an integer
 // (https://onnx.ai/onnx/operators/onnx__Floor.html).
-type Floor struct{ sameTypeAndShape }
+type Floor struct{ kit.SameTypeAndShape }
 
-var _ = register(Def{Name: "Floor", Since: []int{1, 6, 13}, In: "X:T", Out: "Y:T", Types: Types{"T": "@float"},
-	Build: withoutAttrs(&Floor{})})
+var _ = kit.Register(kit.Def{Name: "Floor", Since: []int{1, 6, 13}, In: "X:T", Out: "Y:T", Types: kit.Types{"T": "@float"},
+	Build: kit.WithoutAttrs(&Floor{})})
 
-var floorLoops = floatLoops(floorLoop[float32], floorLoop[float64], vec.FloorF32)
+var floorLoops = kit.FloatLoops(floorLoop[float32], floorLoop[float64], vec.FloorF32)
 
 // Run implements [ir.Operator].
-func (*Floor) Run(c *ir.Call) error { return mapTable(c, floorLoops, grainCheap) }
+func (*Floor) Run(c *ir.Call) error { return kit.MapTable(c, floorLoops, kit.GrainCheap) }
 
-func floorLoop[T floatNumber](dst, src []T) {
+func floorLoop[T kit.FloatNumber](dst, src []T) {
 	dst = dst[:len(src)]
 	for i, x := range src {
 		dst[i] = T(math.Floor(float64(x)))

@@ -2,7 +2,7 @@ package ops
 
 import (
 	"github.com/onward-ml/onward/internal/ir"
-	"github.com/onward-ml/onward/tensor"
+	"github.com/onward-ml/onward/internal/ops/kit"
 )
 
 // Gather takes the slices of its first input that input indices names along
@@ -10,27 +10,27 @@ import (
 // (https://onnx.ai/onnx/operators/onnx__Gather.html).
 type Gather struct{ Axis int }
 
-var _ = register(Def{Name: "Gather", Since: []int{1, 11, 13},
-	In: "data:T, indices:I", Out: "output:T", Types: Types{"T": "@all", "I": "int32 int64"},
-	Build: simple(func(a *Attrs, opset int) Operator { return &Gather{Axis: a.Int("axis", 0)} })})
+var _ = kit.Register(kit.Def{Name: "Gather", Since: []int{1, 11, 13},
+	In: "data:T, indices:I", Out: "output:T", Types: kit.Types{"T": "@all", "I": "int32 int64"},
+	Build: kit.Simple(func(a *kit.Attrs, opset int) kit.Operator { return &Gather{Axis: a.Int("axis", 0)} })})
 
 // Infer implements ir.Operator.
 func (op *Gather) Infer(c *ir.InferContext) error {
 	data, idx := c.Shape(0), c.Shape(1)
-	setShape(c, 0, c.Elem(0), nil)
+	kit.SetShape(c, 0, c.Elem(0), nil)
 	if data == nil {
 		return nil
 	}
-	axis, err := normalAxis(op.Axis, len(data))
+	axis, err := kit.NormalAxis(op.Axis, len(data))
 	if err != nil || idx == nil {
 		return err
 	}
 	out := append([]ir.Dim{}, data[:axis]...)
 	out = append(out, idx...)
 	out = append(out, data[axis+1:]...)
-	setShape(c, 0, c.Elem(0), out)
+	kit.SetShape(c, 0, c.Elem(0), out)
 	if d := c.Contents(0); d != nil && len(data) == 1 && len(idx) <= 1 {
-		at, ok := knownInts(c, 1)
+		at, ok := kit.KnownInts(c, 1)
 		if !ok {
 			return nil
 		}
@@ -51,33 +51,13 @@ func (op *Gather) Infer(c *ir.InferContext) error {
 // Run implements ir.Operator.
 func (op *Gather) Run(c *ir.Call) error {
 	x, idx := c.Tensor(0), c.Tensor(1)
-	axis, err := normalAxis(op.Axis, x.Rank())
+	axis, err := kit.NormalAxis(op.Axis, x.Rank())
 	if err != nil {
 		return err
 	}
-	at, err := indexList(c, idx, x.Dim(axis), "indices")
+	at, err := kit.IndexList(c, idx, x.Dim(axis), "indices")
 	if err != nil {
 		return err
 	}
-	return gatherAxis(c, x, axis, at, idx.Shape())
-}
-
-// gatherAxis writes output 0: the slices of x at the given indices of an axis,
-// whose dimension becomes shape.
-func gatherAxis(c *ir.Call, x *tensor.Tensor, axis int, at []int, shape []int) error {
-	out := append([]int{}, x.Shape()[:axis]...)
-	out = append(out, shape...)
-	out = append(out, x.Shape()[axis+1:]...)
-	dst, err := moveOut(c, 0, x.DType(), out...)
-	if err != nil {
-		return err
-	}
-	src, err := moveIn(c, x)
-	if err != nil {
-		return err
-	}
-	outer, inner := axisBlocks(x.Shape(), axis)
-	moveGather(c, dst, src, outer, x.Dim(axis)*inner, at, inner)
-	dst.done()
-	return nil
+	return kit.GatherAxis(c, x, axis, at, idx.Shape())
 }

@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/onward-ml/onward/internal/ir"
+	"github.com/onward-ml/onward/internal/ops/kit"
 	"github.com/onward-ml/onward/tensor"
 )
 
@@ -12,9 +13,9 @@ import (
 // both (https://onnx.ai/onnx/operators/onnx__GatherND.html).
 type GatherND struct{ BatchDims int }
 
-var _ = register(Def{Name: "GatherND", Since: []int{11, 12, 13},
-	In: "data:T, indices:int64", Out: "output:T", Types: Types{"T": moveTypes},
-	Build: simple(func(a *Attrs, opset int) Operator {
+var _ = kit.Register(kit.Def{Name: "GatherND", Since: []int{11, 12, 13},
+	In: "data:T, indices:int64", Out: "output:T", Types: kit.Types{"T": kit.MoveTypes},
+	Build: kit.Simple(func(a *kit.Attrs, opset int) kit.Operator {
 		op := &GatherND{}
 		if opset >= 12 {
 			op.BatchDims = a.Int("batch_dims", 0)
@@ -25,7 +26,7 @@ var _ = register(Def{Name: "GatherND", Since: []int{11, 12, 13},
 // Infer implements ir.Operator.
 func (op *GatherND) Infer(c *ir.InferContext) error {
 	data, idx := c.Shape(0), c.Shape(1)
-	setShape(c, 0, c.Elem(0), nil)
+	kit.SetShape(c, 0, c.Elem(0), nil)
 	if data == nil || idx == nil {
 		return nil
 	}
@@ -39,7 +40,7 @@ func (op *GatherND) Infer(c *ir.InferContext) error {
 		}
 		out := append([]ir.Dim{}, idx[:last]...)
 		out = append(out, data[op.BatchDims+width:]...)
-		setShape(c, 0, c.Elem(0), out)
+		kit.SetShape(c, 0, c.Elem(0), out)
 	}
 	return nil
 }
@@ -47,22 +48,22 @@ func (op *GatherND) Infer(c *ir.InferContext) error {
 // Run implements ir.Operator.
 func (op *GatherND) Run(c *ir.Call) error {
 	x := c.Tensor(0)
-	idx, err := toScratch(c, c.Tensor(1), tensor.TypeInt64)
+	idx, err := kit.ToScratch(c, c.Tensor(1), tensor.TypeInt64)
 	if err != nil {
 		return err
 	}
-	at, block, err := slicePlaces(c, x.Shape(), idx, op.BatchDims)
+	at, block, err := kit.SlicePlaces(c, x.Shape(), idx, op.BatchDims)
 	if err != nil {
 		return err
 	}
 	q := idx.Rank() - 1
 	shape := append([]int{}, idx.Shape()[:q]...)
 	shape = append(shape, x.Shape()[op.BatchDims+idx.Dim(q):]...)
-	dst, err := moveOut(c, 0, x.DType(), shape...)
+	dst, err := kit.MoveOut(c, 0, x.DType(), shape...)
 	if err != nil {
 		return err
 	}
-	src, err := moveIn(c, x)
+	src, err := kit.MoveIn(c, x)
 	if err != nil {
 		return err
 	}
@@ -71,7 +72,7 @@ func (op *GatherND) Run(c *ir.Call) error {
 			at[i] /= block // slices lie at multiples of their size
 		}
 	}
-	moveGather(c, dst, src, 1, 0, at, block)
-	dst.done()
+	kit.MoveGather(c, dst, src, 1, 0, at, block)
+	dst.Done()
 	return nil
 }

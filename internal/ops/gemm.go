@@ -5,6 +5,7 @@ import (
 
 	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/internal/kernels/gemm"
+	"github.com/onward-ml/onward/internal/ops/kit"
 	"github.com/onward-ml/onward/tensor"
 )
 
@@ -15,9 +16,9 @@ type Gemm struct {
 	TransA, TransB bool
 }
 
-var _ = register(Def{Name: "Gemm", Since: []int{1, 6, 7, 9, 11, 13}, In: "A:T, B:T, C:T?", Out: "Y:T",
-	Types: Types{"T": "@float int32 int64 uint32 uint64"},
-	Build: simple(func(a *Attrs, opset int) Operator {
+var _ = kit.Register(kit.Def{Name: "Gemm", Since: []int{1, 6, 7, 9, 11, 13}, In: "A:T, B:T, C:T?", Out: "Y:T",
+	Types: kit.Types{"T": "@float int32 int64 uint32 uint64"},
+	Build: kit.Simple(func(a *kit.Attrs, opset int) kit.Operator {
 		if opset < 7 {
 			// Shapes say alone whether C broadcasts.
 			a.Ignore("broadcast")
@@ -27,13 +28,13 @@ var _ = register(Def{Name: "Gemm", Since: []int{1, 6, 7, 9, 11, 13}, In: "A:T, B
 
 // Infer checks the inner dimensions.
 func (g *Gemm) Infer(c *ir.InferContext) error {
-	shape, err := g.dims(c.Shape(0), c.Shape(1), c.Shape(2))
-	setShape(c, 0, c.Elem(0), shape)
+	shape, err := g.Dims(c.Shape(0), c.Shape(1), c.Shape(2))
+	kit.SetShape(c, 0, c.Elem(0), shape)
 	return err
 }
 
-// dims returns the output's shape as far as those of A, B and C are known.
-func (g *Gemm) dims(a, b, add []ir.Dim) ([]ir.Dim, error) {
+// Dims returns the output's shape as far as those of A, B and C are known.
+func (g *Gemm) Dims(a, b, add []ir.Dim) ([]ir.Dim, error) {
 	out := ir.UnknownDims(2)
 	for i, s := range [][]ir.Dim{a, b} {
 		if s != nil && len(s) != 2 {
@@ -69,8 +70,8 @@ func (g *Gemm) dims(a, b, add []ir.Dim) ([]ir.Dim, error) {
 	return out, nil
 }
 
-// shape returns M, N and K for inputs of these shapes.
-func (g *Gemm) shape(a, b []int) (m, n, k int, err error) {
+// Shape returns M, N and K for inputs of these shapes.
+func (g *Gemm) Shape(a, b []int) (m, n, k int, err error) {
 	if len(a) != 2 || len(b) != 2 {
 		return 0, 0, 0, fmt.Errorf("A and B have shapes %v and %v, want matrices", a, b)
 	}
@@ -107,46 +108,46 @@ func (g *Gemm) Run(c *ir.Call) error {
 
 // runFloat computes with float sums. packed holds B, of shape b, when it is
 // constant.
-func (g *Gemm) runFloat(c *ir.Call, packed *packedReals, b []int) error {
+func (g *Gemm) runFloat(c *ir.Call, packed *kit.PackedReals, b []int) error {
 	a := c.Tensor(0)
 	if packed == nil {
 		b = c.Tensor(1).Shape()
 	}
-	m, n, k, err := g.shape(a.Shape(), b)
+	m, n, k, err := g.Shape(a.Shape(), b)
 	if err != nil {
 		return err
 	}
-	x, err := realIn[float32](c, a)
+	x, err := kit.RealIn[float32](c, a)
 	if err != nil {
 		return err
 	}
-	add, err := realIn[float32](c, c.Tensor(2))
+	add, err := kit.RealIn[float32](c, c.Tensor(2))
 	if err != nil {
 		return err
 	}
-	y, err := realOut[float32](c, 0, a.DType(), m, n)
+	y, err := kit.RealOut[float32](c, 0, a.DType(), m, n)
 	if err != nil {
 		return err
 	}
-	args := gemm.Args[float32]{M: m, N: n, K: k, A: x, LdA: a.Dim(1), TransA: g.TransA, C: y.data, LdC: n}
+	args := gemm.Args[float32]{M: m, N: n, K: k, A: x, LdA: a.Dim(1), TransA: g.TransA, C: y.Data, LdC: n}
 	if packed == nil {
-		if args.B, err = realIn[float32](c, c.Tensor(1)); err != nil {
+		if args.B, err = kit.RealIn[float32](c, c.Tensor(1)); err != nil {
 			return err
 		}
 		args.LdB, args.TransB = b[1], g.TransB
 	} else {
-		packed.in(&args)
+		packed.In(&args)
 	}
 	if err := gemmRun(c, g, &args, add); err != nil {
 		return err
 	}
-	y.store()
+	y.Store()
 	return nil
 }
 
 func gemmDirect[T gemm.Number](c *ir.Call, g *Gemm) error {
 	a, b := c.Tensor(0), c.Tensor(1)
-	m, n, k, err := g.shape(a.Shape(), b.Shape())
+	m, n, k, err := g.Shape(a.Shape(), b.Shape())
 	if err != nil {
 		return err
 	}
@@ -156,10 +157,10 @@ func gemmDirect[T gemm.Number](c *ir.Call, g *Gemm) error {
 	}
 	var add []T
 	if t := c.Tensor(2); t != nil {
-		add = matData[T](t)
+		add = kit.MatData[T](t)
 	}
-	args := gemm.Args[T]{M: m, N: n, K: k, A: matData[T](a), LdA: a.Dim(1), TransA: g.TransA,
-		B: matData[T](b), LdB: b.Dim(1), TransB: g.TransB, C: matData[T](y), LdC: n}
+	args := gemm.Args[T]{M: m, N: n, K: k, A: kit.MatData[T](a), LdA: a.Dim(1), TransA: g.TransA,
+		B: kit.MatData[T](b), LdB: b.Dim(1), TransB: g.TransB, C: kit.MatData[T](y), LdC: n}
 	return gemmRun(c, g, &args, add)
 }
 
@@ -167,7 +168,7 @@ func gemmDirect[T gemm.Number](c *ir.Call, g *Gemm) error {
 // are applied as double and cut to integers.
 func gemmRun[T gemm.Number](c *ir.Call, g *Gemm, args *gemm.Args[T], add []T) error {
 	m, n := args.M, args.N
-	rs, cs, err := gemmAddSteps(c.Tensor(2), m, n)
+	rs, cs, err := kit.GemmAddSteps(c.Tensor(2), m, n)
 	if err != nil {
 		return err
 	}
@@ -177,19 +178,19 @@ func gemmRun[T gemm.Number](c *ir.Call, g *Gemm, args *gemm.Args[T], add []T) er
 	if f, ok := any(args).(*gemm.Args[float32]); ok && !c.Generic && g.Alpha != 0 {
 		f.Alpha = g.Alpha
 		if done := gemmFuseAdd(g, f, any(add).([]float32), rs, cs); done {
-			if c.Capturing && launchGemm(c, f) {
+			if c.Capturing && kit.LaunchGemm(c, f) {
 				return nil
 			}
-			return gemmParallel(c, f)
+			return kit.GemmParallel(c, f)
 		}
-		if err := gemmParallel(c, f); err != nil {
+		if err := kit.GemmParallel(c, f); err != nil {
 			return err
 		}
 	} else {
-		if err := matMulOne(c, args); err != nil {
+		if err := kit.MatMulOne(c, args); err != nil {
 			return err
 		}
-		gemmScale(args.C, g.Alpha)
+		kit.GemmScale(args.C, g.Alpha)
 	}
 	if add == nil || g.Beta == 0 {
 		return nil
@@ -211,35 +212,6 @@ func gemmRun[T gemm.Number](c *ir.Call, g *Gemm, args *gemm.Args[T], add []T) er
 		}
 	}
 	return nil
-}
-
-// gemmAddSteps returns the steps from row to row and from column to column in a
-// tensor, nil or one that broadcasts to m×n.
-func gemmAddSteps(t *tensor.Tensor, m, n int) (rows, cols int, err error) {
-	if t == nil {
-		return 0, 0, nil
-	}
-	s := t.Shape()
-	if len(s) > 2 {
-		return 0, 0, fmt.Errorf("C has rank %d, want at most 2", len(s))
-	}
-	for i, d := range s {
-		if o := []int{m, n}[2-len(s)+i]; d != 1 && d != o {
-			return 0, 0, fmt.Errorf("C with shape %v cannot be broadcast to [%d %d]", s, m, n)
-		}
-	}
-	st := broadcastStrides(s, []int{m, n})
-	return st[0], st[1], nil
-}
-
-// gemmScale multiplies y by alpha.
-func gemmScale[T gemm.Number](y []T, alpha float32) {
-	if alpha == 1 {
-		return
-	}
-	for i, v := range y {
-		y[i] = T(float64(alpha) * float64(v))
-	}
 }
 
 // gemmFuseAdd lets the kernel add C, if it can.
@@ -264,16 +236,16 @@ func gemmFuseAdd(g *Gemm, f *gemm.Args[float32], add []float32, rs, cs int) bool
 type gemmPacked struct {
 	Gemm
 	b    []int
-	data *packedReals
+	data *kit.PackedReals
 }
 
 // Prepare packs a constant B.
 func (g *Gemm) Prepare(in []tensor.Value, types []ir.Type) (ir.Operator, []int, error) {
 	b, ok := in[1].(*tensor.Tensor)
-	if !ok || b.Rank() != 2 || !packable(b) {
+	if !ok || b.Rank() != 2 || !kit.Packable(b) {
 		return nil, nil, nil
 	}
-	data, err := packMatrix(b, g.TransB, false)
+	data, err := kit.PackMatrix(b, g.TransB, false)
 	if err != nil {
 		return nil, nil, err
 	}

@@ -1,19 +1,22 @@
 package ops
 
-import "github.com/onward-ml/onward/internal/ir"
+import (
+	"github.com/onward-ml/onward/internal/ir"
+	"github.com/onward-ml/onward/internal/ops/kit"
+)
 
 // GlobalLpPool takes the p-norm of every plane.
 type GlobalLpPool struct{ P float64 }
 
-var _ = register(Def{Name: "GlobalLpPool", Since: []int{1, 2, 22}, In: "X:T", Out: "Y:T", Types: Types{"T": "@float"},
-	Build: simple(func(a *Attrs, opset int) Operator { return &GlobalLpPool{P: readNorm(a, opset)} })})
+var _ = kit.Register(kit.Def{Name: "GlobalLpPool", Since: []int{1, 2, 22}, In: "X:T", Out: "Y:T", Types: kit.Types{"T": "@float"},
+	Build: kit.Simple(func(a *kit.Attrs, opset int) kit.Operator { return &GlobalLpPool{P: kit.ReadNorm(a, opset)} })})
 
 // Infer makes the spatial dimensions 1.
-func (*GlobalLpPool) Infer(c *ir.InferContext) error { return inferGlobalPool(c) }
+func (*GlobalLpPool) Infer(c *ir.InferContext) error { return kit.InferGlobalPool(c) }
 
 // Run sums as double.
 func (p *GlobalLpPool) Run(c *ir.Call) error {
-	return globalPool(c,
-		func(v []float32) float32 { return float32(normOf(v, p.P)) }, nil,
-		func(v []float64) float64 { return normOf(v, p.P) })
+	return kit.GlobalPool(c,
+		func(v []float32) float32 { return float32(kit.NormOf(v, p.P)) }, nil,
+		func(v []float64) float64 { return kit.NormOf(v, p.P) })
 }

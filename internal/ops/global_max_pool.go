@@ -4,18 +4,19 @@ import (
 	"github.com/onward-ml/onward/internal/cpu"
 	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/internal/kernels/vec"
+	"github.com/onward-ml/onward/internal/ops/kit"
 )
 
 // GlobalMaxPool takes the maximum of every plane.
 type GlobalMaxPool struct{}
 
-var _ = register(Def{Name: "GlobalMaxPool", Since: []int{1, 22}, In: "X:T", Out: "Y:T", Types: Types{"T": "@float"},
-	Build: simple(func(a *Attrs, opset int) Operator { return &GlobalMaxPool{} })})
+var _ = kit.Register(kit.Def{Name: "GlobalMaxPool", Since: []int{1, 22}, In: "X:T", Out: "Y:T", Types: kit.Types{"T": "@float"},
+	Build: kit.Simple(func(a *kit.Attrs, opset int) kit.Operator { return &GlobalMaxPool{} })})
 
 // Infer makes the spatial dimensions 1.
-func (*GlobalMaxPool) Infer(c *ir.InferContext) error { return inferGlobalPool(c) }
+func (*GlobalMaxPool) Infer(c *ir.InferContext) error { return kit.InferGlobalPool(c) }
 
 // Run returns NaN for planes that hold one.
 func (*GlobalMaxPool) Run(c *ir.Call) error {
-	return globalPool(c, largestOf[float32], func(x []float32) float32 { return vec.ReduceMaxF32(cpu.Active(), x) }, largestOf[float64])
+	return kit.GlobalPool(c, kit.LargestOf[float32], func(x []float32) float32 { return vec.ReduceMaxF32(cpu.Active(), x) }, kit.LargestOf[float64])
 }

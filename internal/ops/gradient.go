@@ -1,6 +1,10 @@
 package ops
 
-import "fmt"
+import (
+	"fmt"
+
+	"github.com/onward-ml/onward/internal/ops/kit"
+)
 
 // Gradient asks for the partial derivatives of one value with respect to others
 // (https://onnx.ai/onnx/operators/onnx_aionnxpreviewtraining_Gradient.html).
@@ -8,8 +12,8 @@ import "fmt"
 // compute it: there it is replaced by the nodes that do.
 type Gradient struct{}
 
-var _ = register(Def{Domain: DomainPreviewTraining, Name: "Gradient", Since: []int{1}, In: "Inputs:any+", Out: "Outputs:any+",
-	Build: func(a *Attrs, opset int) (Operator, error) {
+var _ = kit.Register(kit.Def{Domain: kit.DomainPreviewTraining, Name: "Gradient", Since: []int{1}, In: "Inputs:any+", Out: "Outputs:any+",
+	Build: func(a *kit.Attrs, opset int) (kit.Operator, error) {
 		a.Require("xs", "y")
 		a.Ignore("xs", "y", "zs")
 		return nil, fmt.Errorf("a Gradient can be computed only in the graph that it differentiates")

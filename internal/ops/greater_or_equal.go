@@ -3,34 +3,35 @@ package ops
 import (
 	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/internal/kernels/vec"
+	"github.com/onward-ml/onward/internal/ops/kit"
 	"github.com/onward-ml/onward/tensor"
 )
 
 // GreaterOrEqual tells where the first input is at least the second
 // (https://onnx.ai/onnx/operators/onnx__GreaterOrEqual.html).
-type GreaterOrEqual struct{ axisBroadcast }
+type GreaterOrEqual struct{ kit.AxisBroadcast }
 
-var _ = register(Def{Name: "GreaterOrEqual", Since: []int{12, 16}, In: "A:T, B:T", Out: "C:T1", Types: Types{"T": "@number", "T1": "bool"},
-	Build: simple(func(a *Attrs, opset int) Operator {
-		return &GreaterOrEqual{readAxisBroadcast(a, opset)}
+var _ = kit.Register(kit.Def{Name: "GreaterOrEqual", Since: []int{12, 16}, In: "A:T, B:T", Out: "C:T1", Types: kit.Types{"T": "@number", "T1": "bool"},
+	Build: kit.Simple(func(a *kit.Attrs, opset int) kit.Operator {
+		return &GreaterOrEqual{kit.ReadAxisBroadcast(a, opset)}
 	})})
 
-var greaterOrEqualLoops = loopsOf(
-	loop2(greaterOrEqualLoop[int8]), loop2(greaterOrEqualLoop[int16]), withCompare(loop2(greaterOrEqualLoop[int32]), vec.LessOrEqualI32, true), withCompare(loop2(greaterOrEqualLoop[int64]), vec.LessOrEqualI64, true),
-	loop2(greaterOrEqualLoop[uint8]), loop2(greaterOrEqualLoop[uint16]), loop2(greaterOrEqualLoop[uint32]), loop2(greaterOrEqualLoop[uint64]),
-	withCompare(loop2(greaterOrEqualLoop[float32]), vec.LessOrEqualF32, true), loop2(greaterOrEqualLoop[float64]))
+var greaterOrEqualLoops = kit.LoopsOf(
+	kit.Loop2(greaterOrEqualLoop[int8]), kit.Loop2(greaterOrEqualLoop[int16]), kit.WithCompare(kit.Loop2(greaterOrEqualLoop[int32]), vec.LessOrEqualI32, true), kit.WithCompare(kit.Loop2(greaterOrEqualLoop[int64]), vec.LessOrEqualI64, true),
+	kit.Loop2(greaterOrEqualLoop[uint8]), kit.Loop2(greaterOrEqualLoop[uint16]), kit.Loop2(greaterOrEqualLoop[uint32]), kit.Loop2(greaterOrEqualLoop[uint64]),
+	kit.WithCompare(kit.Loop2(greaterOrEqualLoop[float32]), vec.LessOrEqualF32, true), kit.Loop2(greaterOrEqualLoop[float64]))
 
 // Infer implements [ir.Operator].
 func (o *GreaterOrEqual) Infer(c *ir.InferContext) error {
-	return inferBinary(c, o.axisBroadcast, tensor.TypeBool, nil)
+	return kit.InferBinary(c, o.AxisBroadcast, tensor.TypeBool, nil)
 }
 
 // Run implements [ir.Operator].
 func (o *GreaterOrEqual) Run(c *ir.Call) error {
-	return runBinary(c, o.axisBroadcast, greaterOrEqualLoops, grainCheap)
+	return kit.RunBinary(c, o.AxisBroadcast, greaterOrEqualLoops, kit.GrainCheap)
 }
 
-func greaterOrEqualLoop[T realNumber](dst []bool, a, b []T) {
+func greaterOrEqualLoop[T kit.RealNumber](dst []bool, a, b []T) {
 	a, b = a[:len(dst)], b[:len(dst)]
 	for i := range dst {
 		dst[i] = a[i] >= b[i]

@@ -5,6 +5,7 @@ import (
 	"math"
 
 	"github.com/onward-ml/onward/internal/ir"
+	"github.com/onward-ml/onward/internal/ops/kit"
 	"github.com/onward-ml/onward/tensor"
 )
 
@@ -17,9 +18,9 @@ type GridSample struct {
 	AlignCorners bool   // the ends are the centers of the outermost elements, not their edges
 }
 
-var _ = register(Def{Name: "GridSample", Since: []int{16, 20, 22}, In: "X:T1, grid:T2", Out: "Y:T1",
-	Types: Types{"T1": "@number string bool @complex", "T2": "@float"},
-	Build: simple(func(a *Attrs, opset int) Operator {
+var _ = kit.Register(kit.Def{Name: "GridSample", Since: []int{16, 20, 22}, In: "X:T1, grid:T2", Out: "Y:T1",
+	Types: kit.Types{"T1": "@number string bool @complex", "T2": "@float"},
+	Build: kit.Simple(func(a *kit.Attrs, opset int) kit.Operator {
 		g := &GridSample{AlignCorners: a.Bool("align_corners", false), Padding: a.Enum("padding_mode", "zeros", "zeros", "border", "reflection")}
 		if opset < 20 {
 			mode := a.Enum("mode", "bilinear", "bilinear", "nearest", "bicubic")
@@ -30,11 +31,8 @@ var _ = register(Def{Name: "GridSample", Since: []int{16, 20, 22}, In: "X:T1, gr
 		return g
 	})})
 
-// gridPoints bounds how many elements of the input one sample may read.
-const gridPoints = 1 << 16
-
-// taps returns how many elements of an axis a sample reads.
-func (g *GridSample) taps() int {
+// Taps returns how many elements of an axis a sample reads.
+func (g *GridSample) Taps() int {
 	switch g.Mode {
 	case "nearest":
 		return 1
@@ -44,12 +42,12 @@ func (g *GridSample) taps() int {
 	return 4
 }
 
-func (g *GridSample) check(rank, gridRank int) error {
+func (g *GridSample) Check(rank, gridRank int) error {
 	if rank < 3 || gridRank != rank {
 		return fmt.Errorf("input has rank %d and grid %d, want the same of at least 3", rank, gridRank)
 	}
-	if n := math.Pow(float64(g.taps()), float64(rank-2)); n > gridPoints {
-		return fmt.Errorf("%s mode over %d axes reads %g elements a sample, want at most %d", g.Mode, rank-2, n, gridPoints)
+	if n := math.Pow(float64(g.Taps()), float64(rank-2)); n > kit.GridPoints {
+		return fmt.Errorf("%s mode over %d axes reads %g elements a sample, want at most %d", g.Mode, rank-2, n, kit.GridPoints)
 	}
 	return nil
 }
@@ -60,7 +58,7 @@ func (g *GridSample) Infer(c *ir.InferContext) error {
 	defer func() { c.SetOut(0, t) }()
 	x, grid := c.Shape(0), c.Shape(1)
 	if x != nil && grid != nil {
-		if err := g.check(len(x), len(grid)); err != nil {
+		if err := g.Check(len(x), len(grid)); err != nil {
 			return err
 		}
 	}
@@ -83,7 +81,7 @@ func (g *GridSample) Infer(c *ir.InferContext) error {
 func (g *GridSample) Run(c *ir.Call) error {
 	x, grid := c.Tensor(0), c.Tensor(1)
 	xs, gs := x.Shape(), grid.Shape()
-	if err := g.check(len(xs), len(gs)); err != nil {
+	if err := g.Check(len(xs), len(gs)); err != nil {
 		return err
 	}
 	r := len(xs) - 2
@@ -91,10 +89,10 @@ func (g *GridSample) Run(c *ir.Call) error {
 		return fmt.Errorf("input has shape %v and grid %v, want %d grids of %d coordinates", xs, gs, xs[0], r)
 	}
 	out := append([]int{xs[0], xs[1]}, gs[1:r+1]...)
-	if product(xs[2:]) == 0 && g.Padding != "zeros" && product(out) > 0 {
+	if kit.Product(xs[2:]) == 0 && g.Padding != "zeros" && kit.Product(out) > 0 {
 		return fmt.Errorf("input has shape %v: there is no element to pad with", xs)
 	}
-	at, err := realIn[float64](c, grid)
+	at, err := kit.RealIn[float64](c, grid)
 	if err != nil {
 		return err
 	}
@@ -108,9 +106,9 @@ func (g *GridSample) Run(c *ir.Call) error {
 	return gridSample[float64](c, g, x, at, out, grid.DType())
 }
 
-// place turns a coordinate of the grid into one of an axis of d elements, in
+// Place turns a coordinate of the grid into one of an axis of d elements, in
 // the precision of the grid.
-func (g *GridSample) place(v float64, d int, t tensor.DType) float64 {
+func (g *GridSample) Place(v float64, d int, t tensor.DType) float64 {
 	if t != tensor.TypeFloat64 {
 		f := float32(v)
 		if g.AlignCorners {
@@ -132,7 +130,7 @@ func (g *GridSample) place(v float64, d int, t tensor.DType) float64 {
 	if g.Mode == "nearest" {
 		v = math.RoundToEven(v)
 	}
-	lo, hi := g.borders(d)
+	lo, hi := g.Borders(d)
 	if v < lo || v > hi {
 		switch g.Padding {
 		case "border":
@@ -147,8 +145,8 @@ func (g *GridSample) place(v float64, d int, t tensor.DType) float64 {
 	return v
 }
 
-// borders returns the ends of an axis of d elements.
-func (g *GridSample) borders(d int) (lo, hi float64) {
+// Borders returns the ends of an axis of d elements.
+func (g *GridSample) Borders(d int) (lo, hi float64) {
 	if g.AlignCorners {
 		return 0, float64(d - 1)
 	}
@@ -179,8 +177,8 @@ func gridReflect(x, lo, hi float64) float64 {
 	return far - rest
 }
 
-// element returns which element of an axis of d stands at i, −1 for a zero.
-func (g *GridSample) element(i, d int) int {
+// Element returns which element of an axis of d stands at i, −1 for a zero.
+func (g *GridSample) Element(i, d int) int {
 	if i >= 0 && i < d {
 		return i
 	}
@@ -188,7 +186,7 @@ func (g *GridSample) element(i, d int) int {
 		return -1
 	}
 	if g.Padding == "reflection" {
-		lo, hi := g.borders(d)
+		lo, hi := g.Borders(d)
 		i = int(gridReflect(float64(i), lo, hi))
 	}
 	return min(max(i, 0), d-1)
@@ -200,10 +198,10 @@ func (g *GridSample) sample(at []float64, dims []int, t tensor.DType, index []in
 	n := 1
 	index[0], weight[0] = 0, 1
 	for a, d := range dims {
-		x := g.place(at[len(at)-1-a], d, t)
+		x := g.Place(at[len(at)-1-a], d, t)
 		var taps [4]int
 		var w [4]float64
-		num := g.taps()
+		num := g.Taps()
 		base := int(math.Floor(x))
 		switch ratio := x - float64(base); num {
 		case 1:
@@ -214,14 +212,14 @@ func (g *GridSample) sample(at []float64, dims []int, t tensor.DType, index []in
 		default:
 			for k := range taps {
 				taps[k] = base - 1 + k
-				w[k] = keysKernel(float64(k-1)-ratio, -0.75)
+				w[k] = kit.KeysKernel(float64(k-1)-ratio, -0.75)
 			}
 		}
 		// Every place so far meets every tap; from the end, so that none is
 		// overwritten before it is read.
 		kept := 0
 		for k := range num {
-			if taps[k] = g.element(taps[k], d); taps[k] >= 0 {
+			if taps[k] = g.Element(taps[k], d); taps[k] >= 0 {
 				taps[kept], w[kept] = taps[k], w[k]
 				kept++
 			}
@@ -237,34 +235,23 @@ func (g *GridSample) sample(at []float64, dims []int, t tensor.DType, index []in
 	return n
 }
 
-// keysKernel is Keys' cubic kernel (https://ieeexplore.ieee.org/document/1163711).
-func keysKernel(x, a float64) float64 {
-	switch x = math.Abs(x); {
-	case x <= 1:
-		return ((a+2)*x-(a+3))*x*x + 1
-	case x < 2:
-		return ((a*x-5*a)*x+8*a)*x - 4*a
-	}
-	return 0
-}
-
-func gridSample[T realFloat](c *ir.Call, g *GridSample, t *tensor.Tensor, at []float64, out []int, gt tensor.DType) error {
-	x, err := numberIn[T](c, t)
+func gridSample[T kit.RealFloat](c *ir.Call, g *GridSample, t *tensor.Tensor, at []float64, out []int, gt tensor.DType) error {
+	x, err := kit.NumberIn[T](c, t)
 	if err != nil {
 		return err
 	}
-	y, err := realOut[T](c, 0, t.DType(), out...)
-	if err != nil || len(y.data) == 0 {
+	y, err := kit.RealOut[T](c, 0, t.DType(), out...)
+	if err != nil || len(y.Data) == 0 {
 		return err
 	}
 	dims := t.Shape()[2:]
-	plane, ch, r := product(dims), out[1], len(dims)
-	places := product(out[2:])
-	most := int(math.Pow(float64(g.taps()), float64(r)))
-	c.Parallel(out[0]*places, grainFor(most*(ch+4)), func(lo, hi int) {
-		m := &meter{c: c}
+	plane, ch, r := kit.Product(dims), out[1], len(dims)
+	places := kit.Product(out[2:])
+	most := int(math.Pow(float64(g.Taps()), float64(r)))
+	c.Parallel(out[0]*places, kit.GrainFor(most*(ch+4)), func(lo, hi int) {
+		m := &kit.Meter{C: c}
 		index, weight := make([]int, most), make([]float64, most)
-		for p := lo; p < hi && m.spend(most*ch); p++ {
+		for p := lo; p < hi && m.Spend(most*ch); p++ {
 			n := g.sample(at[p*r:][:r], dims, gt, index, weight)
 			img, place := p/places, p%places
 			for k := range ch {
@@ -273,51 +260,51 @@ func gridSample[T realFloat](c *ir.Call, g *GridSample, t *tensor.Tensor, at []f
 				for i, at := range index[:n] {
 					sum += T(weight[i]) * from[at]
 				}
-				y.data[(img*ch+k)*places+place] = sum
+				y.Data[(img*ch+k)*places+place] = sum
 			}
 		}
 	})
-	y.storeNumber(true)
+	y.StoreNumber(true)
 	return c.Err()
 }
 
 // runNearest moves elements of any type.
 func (g *GridSample) runNearest(c *ir.Call, t *tensor.Tensor, at []float64, out []int, gt tensor.DType) error {
-	src, err := moveIn(c, t)
+	src, err := kit.MoveIn(c, t)
 	if err != nil {
 		return err
 	}
-	dst, err := moveOut(c, 0, t.DType(), out...)
-	if err != nil || dst.len() == 0 {
+	dst, err := kit.MoveOut(c, 0, t.DType(), out...)
+	if err != nil || dst.Len() == 0 {
 		return err
 	}
 	dims := t.Shape()[2:]
-	switch dst.width {
+	switch dst.Width {
 	case 0:
-		gridMove(c, g, dst.strs, src.strs, at, out, dims, gt)
+		gridMove(c, g, dst.Strs, src.Strs, at, out, dims, gt)
 	case 1:
-		gridMove(c, g, dst.raw, src.raw, at, out, dims, gt)
+		gridMove(c, g, dst.Raw, src.Raw, at, out, dims, gt)
 	case 2:
-		gridMove(c, g, moveOf[uint16](dst), moveOf[uint16](src), at, out, dims, gt)
+		gridMove(c, g, kit.MoveOf[uint16](dst), kit.MoveOf[uint16](src), at, out, dims, gt)
 	case 4:
-		gridMove(c, g, moveOf[uint32](dst), moveOf[uint32](src), at, out, dims, gt)
+		gridMove(c, g, kit.MoveOf[uint32](dst), kit.MoveOf[uint32](src), at, out, dims, gt)
 	case 8:
-		gridMove(c, g, moveOf[uint64](dst), moveOf[uint64](src), at, out, dims, gt)
+		gridMove(c, g, kit.MoveOf[uint64](dst), kit.MoveOf[uint64](src), at, out, dims, gt)
 	case 16:
-		gridMove(c, g, moveOf[[2]uint64](dst), moveOf[[2]uint64](src), at, out, dims, gt)
+		gridMove(c, g, kit.MoveOf[[2]uint64](dst), kit.MoveOf[[2]uint64](src), at, out, dims, gt)
 	}
-	dst.done()
+	dst.Done()
 	return c.Err()
 }
 
-func gridMove[E moveElem](c *ir.Call, g *GridSample, dst, src []E, at []float64, out, dims []int, gt tensor.DType) {
-	plane, ch, r := product(dims), out[1], len(dims)
-	places := product(out[2:])
-	c.Parallel(out[0]*places, grainFor(ch+8*r), func(lo, hi int) {
-		m := &meter{c: c}
+func gridMove[E kit.MoveElem](c *ir.Call, g *GridSample, dst, src []E, at []float64, out, dims []int, gt tensor.DType) {
+	plane, ch, r := kit.Product(dims), out[1], len(dims)
+	places := kit.Product(out[2:])
+	c.Parallel(out[0]*places, kit.GrainFor(ch+8*r), func(lo, hi int) {
+		m := &kit.Meter{C: c}
 		var index [1]int
 		var weight [1]float64
-		for p := lo; p < hi && m.spend(ch); p++ {
+		for p := lo; p < hi && m.Spend(ch); p++ {
 			n := g.sample(at[p*r:][:r], dims, gt, index[:], weight[:])
 			img, place := p/places, p%places
 			for k := range ch {

@@ -2,6 +2,7 @@ package ops
 
 import (
 	"github.com/onward-ml/onward/internal/ir"
+	"github.com/onward-ml/onward/internal/ops/kit"
 	"github.com/onward-ml/onward/tensor"
 )
 
@@ -16,13 +17,13 @@ import (
 //
 // (https://onnx.ai/onnx/operators/onnx__GRU.html).
 type GRU struct {
-	recurrent
+	kit.Recurrent
 	LinearBeforeReset bool
 }
 
-var _ = register(Def{Name: "GRU", Since: []int{1, 3, 7, 14, 22}, In: recurrentInputs, Out: "Y:T?, Y_h:T?", Types: Types{"T": "@float"},
-	Build: simple(func(a *Attrs, opset int) Operator {
-		op := &GRU{recurrent: buildRecurrent(a, opset, 3, "Sigmoid", "Tanh")}
+var _ = kit.Register(kit.Def{Name: "GRU", Since: []int{1, 3, 7, 14, 22}, In: kit.RecurrentInputs, Out: "Y:T?, Y_h:T?", Types: kit.Types{"T": "@float"},
+	Build: kit.Simple(func(a *kit.Attrs, opset int) kit.Operator {
+		op := &GRU{Recurrent: kit.BuildRecurrent(a, opset, 3, "Sigmoid", "Tanh")}
 		if opset >= 3 {
 			op.LinearBeforeReset = a.Bool("linear_before_reset", false)
 		}
@@ -30,48 +31,48 @@ var _ = register(Def{Name: "GRU", Since: []int{1, 3, 7, 14, 22}, In: recurrentIn
 	})})
 
 // Infer sets the shapes of Y and Y_h.
-func (op *GRU) Infer(c *ir.InferContext) error { return op.infer(c, 1) }
+func (op *GRU) Infer(c *ir.InferContext) error { return op.InferWith(c, 1) }
 
 // Run computes all directions, one after the other.
 func (op *GRU) Run(c *ir.Call) error {
-	return runRecurrent(c, func() error { return runGRU[float32](op, c, nil) }, func() error { return runGRU[float64](op, c, nil) })
+	return kit.RunRecurrent(c, func() error { return runGRU[float32](op, c, nil) }, func() error { return runGRU[float64](op, c, nil) })
 }
 
-func runGRU[T realFloat](op *GRU, c *ir.Call, packed *recurrentWeights) error {
-	r, err := newRecurrentRun[T](c, &op.recurrent, packed, 5)
+func runGRU[T kit.RealFloat](op *GRU, c *ir.Call, packed *kit.RecurrentWeights) error {
+	r, err := kit.NewRecurrentRun[T](c, &op.Recurrent, packed, 5)
 	if err != nil {
 		return err
 	}
 	if packed != nil {
-		return packedGRU(op, any(r).(*recurrentRun[float32]), packed)
+		return packedGRU(op, any(r).(*kit.RecurrentRun[float32]), packed)
 	}
-	h := r.hidden
-	scratch, err := ir.ScratchOf[T](c, 4*r.batch*h)
+	h := r.Hidden
+	scratch, err := ir.ScratchOf[T](c, 4*r.Batch*h)
 	if err != nil {
 		return err
 	}
-	zr, hr, reset := scratch[:2*r.batch*h], scratch[2*r.batch*h:3*r.batch*h], scratch[3*r.batch*h:]
+	zr, hr, reset := scratch[:2*r.Batch*h], scratch[2*r.Batch*h:3*r.Batch*h], scratch[3*r.Batch*h:]
 	split := 3
 	if op.LinearBeforeReset {
 		split = 2
 	}
-	for d := range op.reverse {
-		f, g := &op.act[d][0], &op.act[d][1]
+	for d := range op.Reverse {
+		f, g := &op.Act[d][0], &op.Act[d][1]
 		var rbh []T
-		if op.LinearBeforeReset && r.b != nil {
-			rbh = r.b[(d*6+5)*h:][:h]
+		if op.LinearBeforeReset && r.B != nil {
+			rbh = r.B[(d*6+5)*h:][:h]
 		}
 		gates := func(i int, xw []T) {
 			z := zr[i*2*h:][:2*h]
 			for k := range z {
 				z[k] += xw[k]
 			}
-			applyCell(c, f, op.clip, z)
+			kit.ApplyCell(c, f, op.Clip, z)
 		}
-		err := r.direction(d, split, func(state [][]T, each func(func(i int, xw []T))) error {
-			r.recurrence(d, 0, 2, state[0], nil, zr)
+		err := r.Direction(d, split, func(state [][]T, each func(func(i int, xw []T))) error {
+			r.Recurrence(d, 0, 2, state[0], nil, zr)
 			if op.LinearBeforeReset {
-				r.recurrence(d, 2, 3, state[0], rbh, hr)
+				r.Recurrence(d, 2, 3, state[0], rbh, hr)
 			} else {
 				// The reset state of items that have ended is not read.
 				clear(reset)
@@ -82,7 +83,7 @@ func runGRU[T realFloat](op *GRU, c *ir.Call, packed *recurrentWeights) error {
 						reset[i*h+k] = rt[k] * v
 					}
 				})
-				r.recurrence(d, 2, 3, reset, nil, hr)
+				r.Recurrence(d, 2, 3, reset, nil, hr)
 			}
 			each(func(i int, xw []T) {
 				if op.LinearBeforeReset {
@@ -95,7 +96,7 @@ func runGRU[T realFloat](op *GRU, c *ir.Call, packed *recurrentWeights) error {
 					}
 					n[k] = xw[2*h+k] + v
 				}
-				applyCell(c, g, op.clip, n)
+				kit.ApplyCell(c, g, op.Clip, n)
 				for k, z := range zt {
 					ht[k] = (1-z)*n[k] + z*ht[k]
 				}
@@ -106,19 +107,19 @@ func runGRU[T realFloat](op *GRU, c *ir.Call, packed *recurrentWeights) error {
 			return err
 		}
 	}
-	r.store()
+	r.Store()
 	return nil
 }
 
 // gruPacked is a GRU with constant weights.
 type gruPacked struct {
 	GRU
-	p *recurrentWeights
+	p *kit.RecurrentWeights
 }
 
 // Prepare packs constant weights.
 func (op *GRU) Prepare(in []tensor.Value, types []ir.Type) (ir.Operator, []int, error) {
-	p, err := op.pack(in, 2, 1)
+	p, err := op.Pack(in, 2, 1)
 	if p == nil || err != nil {
 		return nil, nil, err
 	}
@@ -129,35 +130,35 @@ func (op *GRU) Prepare(in []tensor.Value, types []ir.Type) (ir.Operator, []int, 
 func (op *gruPacked) Run(c *ir.Call) error { return runGRU[float32](&op.GRU, c, op.p) }
 
 // packedGRU computes z and r in the first stage and h in the second one.
-func packedGRU(op *GRU, r *recurrentRun[float32], p *recurrentWeights) error {
+func packedGRU(op *GRU, r *kit.RecurrentRun[float32], p *kit.RecurrentWeights) error {
 	split, linear := 3, op.LinearBeforeReset
 	if linear {
 		split = 2
 	}
-	err := p.run(r, split, !linear, linear, func(cell *recurrentCell) {
-		applyCell(r.c, &op.act[cell.d][0], op.clip, cell.gates)
+	err := p.Run(r, split, !linear, linear, func(cell *kit.RecurrentCell) {
+		kit.ApplyCell(r.C, &op.Act[cell.D][0], op.Clip, cell.Gates)
 		if !linear {
-			rt := cell.gates[p.unit:][:cell.n]
-			for k, v := range cell.h {
-				cell.other[k] = rt[k] * v
+			rt := cell.Gates[p.Unit:][:cell.N]
+			for k, v := range cell.H {
+				cell.Other[k] = rt[k] * v
 			}
 		}
-	}, func(cell *recurrentCell) {
-		n, z := cell.gates[:cell.n], cell.first[:cell.n]
+	}, func(cell *kit.RecurrentCell) {
+		n, z := cell.Gates[:cell.N], cell.First[:cell.N]
 		if linear {
-			rt, v := cell.first[p.unit:][:cell.n], cell.recurrence[:cell.n]
+			rt, v := cell.First[p.Unit:][:cell.N], cell.Recurrence[:cell.N]
 			for k := range n {
 				n[k] += v[k] * rt[k]
 			}
 		}
-		applyCell(r.c, &op.act[cell.d][1], op.clip, n)
-		h, next := cell.h[:len(n)], cell.next[:len(n)]
+		kit.ApplyCell(r.C, &op.Act[cell.D][1], op.Clip, n)
+		h, next := cell.H[:len(n)], cell.Next[:len(n)]
 		for k, v := range z {
 			next[k] = (1-v)*n[k] + v*h[k]
 		}
 	})
 	if err == nil {
-		r.store()
+		r.Store()
 	}
 	return err
 }

@@ -1,4 +1,6 @@
 package ops
 
+import "github.com/onward-ml/onward/internal/ops/kit"
+
 // HannWindow is sin²(πt/n) (https://onnx.ai/onnx/operators/onnx__HannWindow.html).
-var _ = registerWindow("HannWindow", 0.5, -0.5)
+var _ = kit.RegisterWindow("HannWindow", 0.5, -0.5)

@@ -4,21 +4,22 @@ import (
 	"github.com/onward-ml/onward/internal/cpu"
 	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/internal/kernels/vec"
+	"github.com/onward-ml/onward/internal/ops/kit"
 )
 
 // HardSigmoid computes max(0, min(1, alpha·x+beta)) of each element
 // (https://onnx.ai/onnx/operators/onnx__HardSigmoid.html).
 type HardSigmoid struct {
-	sameTypeAndShape
+	kit.SameTypeAndShape
 	Alpha, Beta float64
-	loops       loopTable
+	loops       kit.LoopTable
 }
 
-var _ = register(Def{Name: "HardSigmoid", Since: []int{1, 6, 22}, In: "X:T", Out: "Y:T", Types: Types{"T": "@float"},
-	Build: simple(func(a *Attrs, opset int) Operator {
-		ignoreConsumed(a, opset)
+var _ = kit.Register(kit.Def{Name: "HardSigmoid", Since: []int{1, 6, 22}, In: "X:T", Out: "Y:T", Types: kit.Types{"T": "@float"},
+	Build: kit.Simple(func(a *kit.Attrs, opset int) kit.Operator {
+		kit.IgnoreConsumed(a, opset)
 		o := &HardSigmoid{Alpha: float64(a.Float("alpha", 0.2)), Beta: float64(a.Float("beta", 0.5))}
-		o.loops = floatLoops(
+		o.loops = kit.FloatLoops(
 			func(dst, src []float32) { hardSigmoidLoop(dst, src, o.Alpha, o.Beta) },
 			func(dst, src []float64) { hardSigmoidLoop(dst, src, o.Alpha, o.Beta) },
 			func(l cpu.Level, dst, x []float32) {
@@ -28,9 +29,9 @@ var _ = register(Def{Name: "HardSigmoid", Since: []int{1, 6, 22}, In: "X:T", Out
 	})})
 
 // Run implements [ir.Operator].
-func (o *HardSigmoid) Run(c *ir.Call) error { return mapTable(c, o.loops, grainCheap) }
+func (o *HardSigmoid) Run(c *ir.Call) error { return kit.MapTable(c, o.loops, kit.GrainCheap) }
 
-func hardSigmoidLoop[T floatNumber](dst, src []T, alpha, beta float64) {
+func hardSigmoidLoop[T kit.FloatNumber](dst, src []T, alpha, beta float64) {
 	dst = dst[:len(src)]
 	a, b := T(alpha), T(beta)
 	for i, x := range src {

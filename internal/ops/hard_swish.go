@@ -3,21 +3,22 @@ package ops
 import (
 	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/internal/kernels/vec"
+	"github.com/onward-ml/onward/internal/ops/kit"
 )
 
 // HardSwish computes x·max(0, min(1, x/6+1/2)) of each element
 // (https://onnx.ai/onnx/operators/onnx__HardSwish.html).
-type HardSwish struct{ sameTypeAndShape }
+type HardSwish struct{ kit.SameTypeAndShape }
 
-var _ = register(Def{Name: "HardSwish", Since: []int{14, 22}, In: "X:T", Out: "Y:T", Types: Types{"T": "@float"},
-	Build: withoutAttrs(&HardSwish{})})
+var _ = kit.Register(kit.Def{Name: "HardSwish", Since: []int{14, 22}, In: "X:T", Out: "Y:T", Types: kit.Types{"T": "@float"},
+	Build: kit.WithoutAttrs(&HardSwish{})})
 
-var hardSwishLoops = floatLoops(hardSwishLoop[float32], hardSwishLoop[float64], vec.HardSwishF32)
+var hardSwishLoops = kit.FloatLoops(hardSwishLoop[float32], hardSwishLoop[float64], vec.HardSwishF32)
 
 // Run implements [ir.Operator].
-func (*HardSwish) Run(c *ir.Call) error { return mapTable(c, hardSwishLoops, grainCheap) }
+func (*HardSwish) Run(c *ir.Call) error { return kit.MapTable(c, hardSwishLoops, kit.GrainCheap) }
 
-func hardSwishLoop[T floatNumber](dst, src []T) {
+func hardSwishLoop[T kit.FloatNumber](dst, src []T) {
 	dst = dst[:len(src)]
 	for i, x := range src {
 		dst[i] = x * max(0, min(1, x/6+0.5))

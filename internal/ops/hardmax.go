@@ -1,47 +1,50 @@
 package ops
 
-import "github.com/onward-ml/onward/internal/ir"
+import (
+	"github.com/onward-ml/onward/internal/ir"
+	"github.com/onward-ml/onward/internal/ops/kit"
+)
 
 // Hardmax makes the first greatest element along an axis 1 and all others 0
 // (https://onnx.ai/onnx/operators/onnx__Hardmax.html).
-type Hardmax struct{ softmaxAxis }
+type Hardmax struct{ kit.SoftmaxAxis }
 
-var _ = register(Def{Name: "Hardmax", Since: []int{1, 11, 13}, In: "input:T", Out: "output:T", Types: Types{"T": "@float"},
-	Build: simple(func(a *Attrs, opset int) Operator { return &Hardmax{readSoftmaxAxis(a, opset)} })})
+var _ = kit.Register(kit.Def{Name: "Hardmax", Since: []int{1, 11, 13}, In: "input:T", Out: "output:T", Types: kit.Types{"T": "@float"},
+	Build: kit.Simple(func(a *kit.Attrs, opset int) kit.Operator { return &Hardmax{kit.ReadSoftmaxAxis(a, opset)} })})
 
 // Run implements [ir.Operator].
 func (o *Hardmax) Run(c *ir.Call) error {
-	s, err := o.span(c.Tensor(0).Shape())
+	s, err := o.Span(c.Tensor(0).Shape())
 	if err != nil {
 		return err
 	}
-	return runWide(c,
+	return kit.RunWide(c,
 		func(dst, src []float32) error {
-			if s.inner == 1 && s.n > 0 && !c.Generic {
-				return reduceSpans(c, s.outer, s.n, func(lo, hi int) {
-					clear(dst[lo*s.n : hi*s.n])
+			if s.Inner == 1 && s.N > 0 && !c.Generic {
+				return kit.ReduceSpans(c, s.Outer, s.N, func(lo, hi int) {
+					clear(dst[lo*s.N : hi*s.N])
 					var at [64]int64
 					for ; lo < hi; lo += len(at) {
 						m := min(len(at), hi-lo)
-						argRowsFast(at[:m], src, s.n, lo, argMax, false)
+						kit.ArgRowsFast(at[:m], src, s.N, lo, kit.ArgMax, false)
 						for i, k := range at[:m] {
-							dst[(lo+i)*s.n+int(k)] = 1
+							dst[(lo+i)*s.N+int(k)] = 1
 						}
 					}
 				})
 			}
-			return s.eachLine(c, func(base, m int) { hardmaxLines(dst, src, s, base, m) })
+			return s.EachLine(c, func(base, m int) { hardmaxLines(dst, src, s, base, m) })
 		},
 		func(dst, src []float64) error {
-			return s.eachLine(c, func(base, m int) { hardmaxLines(dst, src, s, base, m) })
+			return s.EachLine(c, func(base, m int) { hardmaxLines(dst, src, s, base, m) })
 		})
 }
 
-func hardmaxLines[T floatNumber](dst, src []T, s axisSpan, base, m int) {
-	var best [columnBlock]int
-	argLines(best[:m], src, s, base, argMax, false)
-	for k := range s.n {
-		at := base + k*s.inner
+func hardmaxLines[T kit.FloatNumber](dst, src []T, s kit.AxisSpan, base, m int) {
+	var best [kit.ColumnBlock]int
+	kit.ArgLines(best[:m], src, s, base, kit.ArgMax, false)
+	for k := range s.N {
+		at := base + k*s.Inner
 		for j := range dst[at : at+m] {
 			dst[at+j] = 0
 			if best[j] == k {

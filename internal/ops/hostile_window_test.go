@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/onward-ml/onward/internal/testing/optest"
 	"github.com/onward-ml/onward/tensor"
 	"pgregory.net/rapid"
 )
@@ -104,7 +105,7 @@ func TestSenselessWindows(t *testing.T) {
 				for k := range b {
 					b[k] = uint8(k)
 				}
-				in = append(in, tt(b, s...))
+				in = append(in, optest.Tensor(b, s...))
 				continue
 			}
 			in = append(in, x)
@@ -114,9 +115,9 @@ func TestSenselessWindows(t *testing.T) {
 			for i := range at {
 				at[i] = int64(i)
 			}
-			in = append(in, tt(at, in[0].(*tensor.Tensor).Shape()...))
+			in = append(in, optest.Tensor(at, in[0].(*tensor.Tensor).Shape()...))
 		}
-		_, err := runOpN(t, 1, o.name, 23, attrs, in...)
+		_, err := optest.RunN(t, 1, o.name, 23, attrs, in...)
 		if err != nil && strings.Contains(err.Error(), "PANIC") || t.Failed() {
 			rt.Fatalf("%s %v: %v", o.name, attrs, err)
 		}

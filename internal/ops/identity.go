@@ -1,14 +1,17 @@
 package ops
 
-import "github.com/onward-ml/onward/internal/ir"
+import (
+	"github.com/onward-ml/onward/internal/ir"
+	"github.com/onward-ml/onward/internal/ops/kit"
+)
 
 // Identity returns its input, a value of any kind
 // (https://onnx.ai/onnx/operators/onnx__Identity.html).
 type Identity struct{}
 
-var _ = register(Def{Name: "Identity", Since: []int{1, 13, 14, 16, 19, 21, 23, 24, 25},
+var _ = kit.Register(kit.Def{Name: "Identity", Since: []int{1, 13, 14, 16, 19, 21, 23, 24, 25},
 	In: "input:any", Out: "output:any",
-	Build: simple(func(a *Attrs, opset int) Operator { return &Identity{} })})
+	Build: kit.Simple(func(a *kit.Attrs, opset int) kit.Operator { return &Identity{} })})
 
 // ViewOf implements ir.View.
 func (op *Identity) ViewOf() int { return 0 }

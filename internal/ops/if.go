@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/onward-ml/onward/internal/ir"
+	"github.com/onward-ml/onward/internal/ops/kit"
 	"github.com/onward-ml/onward/tensor"
 )
 
@@ -14,9 +15,9 @@ type If struct {
 	Then, Else int // indices of the subgraphs
 }
 
-var _ = register(Def{Name: "If", Since: []int{1, 11, 13, 16, 19, 21, 23, 24, 25},
+var _ = kit.Register(kit.Def{Name: "If", Since: []int{1, 11, 13, 16, 19, 21, 23, 24, 25},
 	In: "cond:bool", Out: "outputs:any*",
-	Build: simple(func(a *Attrs, opset int) Operator {
+	Build: kit.Simple(func(a *kit.Attrs, opset int) kit.Operator {
 		return &If{Then: a.Graph("then_branch"), Else: a.Graph("else_branch")}
 	})})
 
@@ -44,11 +45,11 @@ func (op *If) Infer(c *ir.InferContext) error {
 	for i := range c.NumOut() {
 		t, d := outs[0][i].Type, ir.ContentsOf(&outs[0][i])
 		for _, o := range outs[1:] {
-			w, err := widenBranch(t, o[i].Type)
+			w, err := kit.WidenBranch(t, o[i].Type)
 			if err != nil {
 				return fmt.Errorf("output %d of the branches: %w", i, err)
 			}
-			t, d = w, joinContents(d, ir.ContentsOf(&o[i]))
+			t, d = w, kit.JoinContents(d, ir.ContentsOf(&o[i]))
 		}
 		c.SetOut(i, t)
 		if d != nil && len(t.Shape) <= 1 && t.Shape != nil {
@@ -58,20 +59,9 @@ func (op *If) Infer(c *ir.InferContext) error {
 	return nil
 }
 
-// widenBranch is ir.Widen, but a type that is not known says nothing.
-func widenBranch(a, b ir.Type) (ir.Type, error) {
-	switch {
-	case !a.Known():
-		return b, nil
-	case !b.Known():
-		return a, nil
-	}
-	return ir.Widen(a, b)
-}
-
 // Run implements ir.Operator.
 func (op *If) Run(c *ir.Call) error {
-	cond, err := oneBool(c.Tensor(0), "cond")
+	cond, err := kit.OneBool(c.Tensor(0), "cond")
 	if err != nil {
 		return err
 	}
@@ -90,12 +80,4 @@ func (op *If) Run(c *ir.Call) error {
 		c.Set(i, out[i])
 	}
 	return nil
-}
-
-// oneBool reads the only element of a bool tensor.
-func oneBool(t *tensor.Tensor, what string) (bool, error) {
-	if t == nil || t.DType() != tensor.TypeBool || t.Len() != 1 {
-		return false, fmt.Errorf("%s is %v, want one bool", what, t)
-	}
-	return tensor.Of[bool](t)[0], nil
 }

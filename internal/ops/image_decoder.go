@@ -5,12 +5,8 @@ import (
 	"fmt"
 
 	"github.com/onward-ml/onward/internal/imagecodec"
-	_ "github.com/onward-ml/onward/internal/imagecodec/bmp" // formats that every program decodes
-	_ "github.com/onward-ml/onward/internal/imagecodec/jpeg"
-	_ "github.com/onward-ml/onward/internal/imagecodec/png"
-	_ "github.com/onward-ml/onward/internal/imagecodec/pnm"
-	_ "github.com/onward-ml/onward/internal/imagecodec/tiff"
 	"github.com/onward-ml/onward/internal/ir"
+	"github.com/onward-ml/onward/internal/ops/kit"
 	"github.com/onward-ml/onward/tensor"
 )
 
@@ -22,9 +18,9 @@ type ImageDecoder struct {
 	PixelFormat string // RGB, BGR or Grayscale
 }
 
-var _ = register(Def{Name: "ImageDecoder", Since: []int{20},
+var _ = kit.Register(kit.Def{Name: "ImageDecoder", Since: []int{20},
 	In: "encoded_stream:uint8", Out: "image:uint8",
-	Build: simple(func(a *Attrs, opset int) Operator {
+	Build: kit.Simple(func(a *kit.Attrs, opset int) kit.Operator {
 		return &ImageDecoder{PixelFormat: a.Enum("pixel_format", "RGB", "RGB", "BGR", "Grayscale")}
 	})})
 
@@ -37,10 +33,10 @@ func (op *ImageDecoder) channels() int {
 
 // Infer implements ir.Operator.
 func (op *ImageDecoder) Infer(c *ir.InferContext) error {
-	if err := checkRank(c, 0, 1, "encoded_stream"); err != nil {
+	if err := kit.CheckRank(c, 0, 1, "encoded_stream"); err != nil {
 		return err
 	}
-	setShape(c, 0, tensor.TypeUint8, []ir.Dim{ir.Unknown, ir.Unknown, ir.Known(op.channels())})
+	kit.SetShape(c, 0, tensor.TypeUint8, []ir.Dim{ir.Unknown, ir.Unknown, ir.Known(op.channels())})
 	return nil
 }
 

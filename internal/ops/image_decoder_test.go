@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/onward-ml/onward/internal/ir"
+	"github.com/onward-ml/onward/internal/testing/optest"
 	"github.com/onward-ml/onward/tensor"
 )
 
@@ -19,7 +20,7 @@ func TestImageDecoderNamesMissingCodec(t *testing.T) {
 		{"no image", ""},
 	} {
 		call := &ir.Call{
-			Node: &ir.Node{OpType: "ImageDecoder"}, Env: &testEnv{ctx: t.Context(), limit: testMemoryLimit},
+			Node: &ir.Node{OpType: "ImageDecoder"}, Env: &optest.Env{Ctx: t.Context(), Limit: optest.MemoryLimit},
 			In: []tensor.Value{tensor.Must(tensor.New([]byte(c.data), len(c.data)))}, Out: make([]tensor.Value, 1),
 		}
 		err := (&ImageDecoder{PixelFormat: "RGB"}).Run(call)

@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/onward-ml/onward/internal/ir"
+	"github.com/onward-ml/onward/internal/ops/kit"
 	"github.com/onward-ml/onward/tensor"
 )
 
@@ -15,15 +16,15 @@ type ImageScaler struct {
 	Bias  []float32
 }
 
-var _ = register(Def{Name: "ImageScaler", Since: []int{1}, Until: 9, Successor: "Mul and Add", In: "input:T", Out: "output:T", Types: Types{"T": "float16 float double"},
-	Build: simple(func(a *Attrs, opset int) Operator {
+var _ = kit.Register(kit.Def{Name: "ImageScaler", Since: []int{1}, Until: 9, Successor: "Mul and Add", In: "input:T", Out: "output:T", Types: kit.Types{"T": "float16 float double"},
+	Build: kit.Simple(func(a *kit.Attrs, opset int) kit.Operator {
 		a.Require("bias")
 		return &ImageScaler{a.Float("scale", 1), a.Floats("bias")}
 	})})
 
 // Infer checks the rank and the number of channels.
 func (op *ImageScaler) Infer(c *ir.InferContext) error {
-	if err := checkRank(c, 0, 4, "input"); err != nil {
+	if err := kit.CheckRank(c, 0, 4, "input"); err != nil {
 		return err
 	}
 	if s := c.Shape(0); s != nil {
@@ -31,7 +32,7 @@ func (op *ImageScaler) Infer(c *ir.InferContext) error {
 			return fmt.Errorf("bias has %d elements for %d channels", len(op.Bias), n)
 		}
 	}
-	return sameAsInput(c)
+	return kit.SameAsInput(c)
 }
 
 // Run implements [ir.Operator].
@@ -42,28 +43,28 @@ func (op *ImageScaler) Run(c *ir.Call) error {
 	return scaleImages[float32](c, op)
 }
 
-func scaleImages[T realFloat](c *ir.Call, op *ImageScaler) error {
+func scaleImages[T kit.RealFloat](c *ir.Call, op *ImageScaler) error {
 	x := c.Tensor(0)
 	if x.Rank() != 4 || x.Dim(1) != len(op.Bias) {
 		return fmt.Errorf("input has shape %v, want [N C H W] with %d channels, as many as bias", x.Shape(), len(op.Bias))
 	}
-	src, err := realIn[T](c, x)
+	src, err := kit.RealIn[T](c, x)
 	if err != nil {
 		return err
 	}
-	y, err := realOut[T](c, 0, x.DType(), x.Shape()...)
+	y, err := kit.RealOut[T](c, 0, x.DType(), x.Shape()...)
 	if err != nil {
 		return err
 	}
 	size, scale := x.Dim(2)*x.Dim(3), T(op.Scale)
-	c.Parallel(x.Dim(0)*x.Dim(1), grainFor(size), func(lo, hi int) {
+	c.Parallel(x.Dim(0)*x.Dim(1), kit.GrainFor(size), func(lo, hi int) {
 		for i := lo; i < hi; i++ {
-			bias, from, to := T(op.Bias[i%len(op.Bias)]), src[i*size:][:size], y.data[i*size:][:size]
+			bias, from, to := T(op.Bias[i%len(op.Bias)]), src[i*size:][:size], y.Data[i*size:][:size]
 			for k, v := range from {
 				to[k] = v*scale + bias
 			}
 		}
 	})
-	y.store()
+	y.Store()
 	return nil
 }

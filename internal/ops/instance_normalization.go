@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/onward-ml/onward/internal/ir"
+	"github.com/onward-ml/onward/internal/ops/kit"
 	"github.com/onward-ml/onward/tensor"
 )
 
@@ -11,12 +12,12 @@ import (
 // variance 1, scales and shifts it.
 type InstanceNormalization struct{ Epsilon float32 }
 
-var _ = register(Def{Name: "InstanceNormalization", Since: []int{1, 6, 22}, In: "input:T, scale:T, B:T", Out: "output:T", Types: Types{"T": "@float"},
-	Build: simple(func(a *Attrs, opset int) Operator {
+var _ = kit.Register(kit.Def{Name: "InstanceNormalization", Since: []int{1, 6, 22}, In: "input:T, scale:T, B:T", Out: "output:T", Types: kit.Types{"T": "@float"},
+	Build: kit.Simple(func(a *kit.Attrs, opset int) kit.Operator {
 		if opset < 6 {
 			a.Ignore("consumed_inputs")
 		}
-		return &InstanceNormalization{Epsilon: readEpsilon(a)}
+		return &InstanceNormalization{Epsilon: kit.ReadEpsilon(a)}
 	})})
 
 // Infer keeps the shape.
@@ -31,7 +32,7 @@ func (*InstanceNormalization) Infer(c *ir.InferContext) error {
 // Run computes half types as float.
 func (n *InstanceNormalization) Run(c *ir.Call) error {
 	if c.Tensor(0).DType() == tensor.TypeFloat64 {
-		return groupNorm[float64](c, 0, false, n.Epsilon)
+		return kit.GroupNorm[float64](c, 0, false, n.Epsilon)
 	}
-	return groupNorm[float32](c, 0, false, n.Epsilon)
+	return kit.GroupNorm[float32](c, 0, false, n.Epsilon)
 }

@@ -4,6 +4,7 @@ import (
 	"math"
 
 	"github.com/onward-ml/onward/internal/ir"
+	"github.com/onward-ml/onward/internal/ops/kit"
 )
 
 // IsInf tells which elements are infinite
@@ -11,24 +12,24 @@ import (
 type IsInf struct {
 	boolOfInput
 	Negative, Positive bool // which infinities count
-	loops              loopTable
+	loops              kit.LoopTable
 }
 
-var _ = register(Def{Name: "IsInf", Since: []int{10, 20}, In: "X:T1", Out: "Y:T2", Types: Types{"T1": "@float @float8", "T2": "bool"},
-	Build: simple(func(a *Attrs, opset int) Operator {
+var _ = kit.Register(kit.Def{Name: "IsInf", Since: []int{10, 20}, In: "X:T1", Out: "Y:T2", Types: kit.Types{"T1": "@float @float8", "T2": "bool"},
+	Build: kit.Simple(func(a *kit.Attrs, opset int) kit.Operator {
 		o := &IsInf{Negative: a.Bool("detect_negative", true), Positive: a.Bool("detect_positive", true)}
-		o.loops = loopsOf(append(float8Test(func(f float32) bool {
+		o.loops = kit.LoopsOf(append(kit.Float8Test(func(f float32) bool {
 			return o.Positive && math.IsInf(float64(f), 1) || o.Negative && math.IsInf(float64(f), -1)
 		}),
-			loop1(func(dst []bool, src []float32) { isInfLoop(dst, src, o.Negative, o.Positive) }),
-			loop1(func(dst []bool, src []float64) { isInfLoop(dst, src, o.Negative, o.Positive) }))...)
+			kit.Loop1(func(dst []bool, src []float32) { isInfLoop(dst, src, o.Negative, o.Positive) }),
+			kit.Loop1(func(dst []bool, src []float64) { isInfLoop(dst, src, o.Negative, o.Positive) }))...)
 		return o
 	})})
 
 // Run implements [ir.Operator].
-func (o *IsInf) Run(c *ir.Call) error { return mapTable(c, o.loops, grainCheap) }
+func (o *IsInf) Run(c *ir.Call) error { return kit.MapTable(c, o.loops, kit.GrainCheap) }
 
-func isInfLoop[T floatNumber](dst []bool, src []T, negative, positive bool) {
+func isInfLoop[T kit.FloatNumber](dst []bool, src []T, negative, positive bool) {
 	dst = dst[:len(src)]
 	for i, x := range src {
 		dst[i] = positive && math.IsInf(float64(x), 1) || negative && math.IsInf(float64(x), -1)

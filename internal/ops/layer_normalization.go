@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/onward-ml/onward/internal/ir"
+	"github.com/onward-ml/onward/internal/ops/kit"
 	"github.com/onward-ml/onward/tensor"
 )
 
@@ -16,10 +17,10 @@ type LayerNormalization struct {
 	Stash   tensor.DType // element type of Mean and InvStdDev
 }
 
-var _ = register(Def{Name: "LayerNormalization", Since: []int{17}, In: "X:T, Scale:T, B:T?", Out: "Y:T, Mean:U?, InvStdDev:U?",
-	Types: Types{"T": "@float", "U": "float bfloat16"},
-	Build: simple(func(a *Attrs, opset int) Operator {
-		return &LayerNormalization{Axis: a.Int("axis", -1), Epsilon: readEpsilon(a), Stash: readStash(a)}
+var _ = kit.Register(kit.Def{Name: "LayerNormalization", Since: []int{17}, In: "X:T, Scale:T, B:T?", Out: "Y:T, Mean:U?, InvStdDev:U?",
+	Types: kit.Types{"T": "@float", "U": "float bfloat16"},
+	Build: kit.Simple(func(a *kit.Attrs, opset int) kit.Operator {
+		return &LayerNormalization{Axis: a.Int("axis", -1), Epsilon: kit.ReadEpsilon(a), Stash: kit.ReadStash(a)}
 	})})
 
 // Infer makes the statistics' dimensions from Axis on 1.
@@ -28,7 +29,7 @@ func (n *LayerNormalization) Infer(c *ir.InferContext) error {
 	var err error
 	if s := c.Shape(0); s != nil {
 		var axis int
-		if axis, err = normalAxis(n.Axis, len(s)); err == nil {
+		if axis, err = kit.NormalAxis(n.Axis, len(s)); err == nil {
 			stat.Shape = append([]ir.Dim{}, s...)
 			for i := range s[axis:] {
 				stat.Shape[axis+i] = ir.Known(1)
@@ -49,51 +50,51 @@ func (n *LayerNormalization) Run(c *ir.Call) error {
 	return layerNorm[float32](c, n)
 }
 
-func layerNorm[T realFloat](c *ir.Call, n *LayerNormalization) error {
+func layerNorm[T kit.RealFloat](c *ir.Call, n *LayerNormalization) error {
 	t := c.Tensor(0)
 	shape := t.Shape()
-	axis, err := normalAxis(n.Axis, len(shape))
+	axis, err := kit.NormalAxis(n.Axis, len(shape))
 	if err != nil {
 		return err
 	}
-	r := normRows[T]{cols: product(shape[axis:]), eps: float64(n.Epsilon), center: true}
-	if r.x, err = realIn[T](c, t); err != nil {
+	r := kit.NormRows[T]{Cols: kit.Product(shape[axis:]), Eps: float64(n.Epsilon), Center: true}
+	if r.X, err = kit.RealIn[T](c, t); err != nil {
 		return err
 	}
-	if r.gain, err = normParam[T](c, "Scale", c.Tensor(1), shape, axis); err != nil {
+	if r.Gain, err = kit.NormParam[T](c, "Scale", c.Tensor(1), shape, axis); err != nil {
 		return err
 	}
-	if r.bias, err = normParam[T](c, "B", c.Tensor(2), shape, axis); err != nil {
+	if r.Bias, err = kit.NormParam[T](c, "B", c.Tensor(2), shape, axis); err != nil {
 		return err
 	}
-	y, err := realOut[T](c, 0, t.DType(), shape...)
+	y, err := kit.RealOut[T](c, 0, t.DType(), shape...)
 	if err != nil {
 		return err
 	}
-	r.y = y.data
+	r.Y = y.Data
 	stat := append([]int{}, shape...)
 	for i := range stat[axis:] {
 		stat[axis+i] = 1
 	}
-	var stats [2]realOutput[float32]
-	for i, p := range []*[]float32{&r.mean, &r.inv} {
+	var stats [2]kit.RealOutput[float32]
+	for i, p := range []*[]float32{&r.Mean, &r.Inv} {
 		if c.Wants(1 + i) {
-			if stats[i], err = realOut[float32](c, 1+i, n.Stash, stat...); err != nil {
+			if stats[i], err = kit.RealOut[float32](c, 1+i, n.Stash, stat...); err != nil {
 				return err
 			}
-			*p = stats[i].data
+			*p = stats[i].Data
 		}
 	}
-	if len(r.x) == 0 && (len(r.mean) > 0 || len(r.inv) > 0) {
+	if len(r.X) == 0 && (len(r.Mean) > 0 || len(r.Inv) > 0) {
 		return fmt.Errorf("input has shape %v: statistics of no elements are undefined", shape)
 	}
-	if err := r.run(c); err != nil {
+	if err := r.Compute(c); err != nil {
 		return err
 	}
-	y.store()
+	y.Store()
 	for _, s := range stats {
-		if s.t != nil {
-			s.store()
+		if s.T != nil {
+			s.Store()
 		}
 	}
 	return nil

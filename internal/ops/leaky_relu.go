@@ -4,21 +4,22 @@ import (
 	"github.com/onward-ml/onward/internal/cpu"
 	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/internal/kernels/vec"
+	"github.com/onward-ml/onward/internal/ops/kit"
 )
 
 // LeakyRelu computes x where x ≥ 0 and alpha·x elsewhere
 // (https://onnx.ai/onnx/operators/onnx__LeakyRelu.html).
 type LeakyRelu struct {
-	sameTypeAndShape
+	kit.SameTypeAndShape
 	Alpha float64
-	loops loopTable
+	loops kit.LoopTable
 }
 
-var _ = register(Def{Name: "LeakyRelu", Since: []int{1, 6, 16}, In: "X:T", Out: "Y:T", Types: Types{"T": "@float"},
-	Build: simple(func(a *Attrs, opset int) Operator {
-		ignoreConsumed(a, opset)
+var _ = kit.Register(kit.Def{Name: "LeakyRelu", Since: []int{1, 6, 16}, In: "X:T", Out: "Y:T", Types: kit.Types{"T": "@float"},
+	Build: kit.Simple(func(a *kit.Attrs, opset int) kit.Operator {
+		kit.IgnoreConsumed(a, opset)
 		o := &LeakyRelu{Alpha: float64(a.Float("alpha", 0.01))}
-		o.loops = floatLoops(
+		o.loops = kit.FloatLoops(
 			func(dst, src []float32) { leakyReluLoop(dst, src, o.Alpha) },
 			func(dst, src []float64) { leakyReluLoop(dst, src, o.Alpha) },
 			func(l cpu.Level, dst, x []float32) { vec.LeakyReluF32(l, dst, x, float32(o.Alpha)) })
@@ -26,9 +27,9 @@ var _ = register(Def{Name: "LeakyRelu", Since: []int{1, 6, 16}, In: "X:T", Out: 
 	})})
 
 // Run implements [ir.Operator].
-func (o *LeakyRelu) Run(c *ir.Call) error { return mapTable(c, o.loops, grainCheap) }
+func (o *LeakyRelu) Run(c *ir.Call) error { return kit.MapTable(c, o.loops, kit.GrainCheap) }
 
-func leakyReluLoop[T floatNumber](dst, src []T, alpha float64) {
+func leakyReluLoop[T kit.FloatNumber](dst, src []T, alpha float64) {
 	dst = dst[:len(src)]
 	a := T(alpha)
 	for i, x := range src {

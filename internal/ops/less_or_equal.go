@@ -3,34 +3,35 @@ package ops
 import (
 	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/internal/kernels/vec"
+	"github.com/onward-ml/onward/internal/ops/kit"
 	"github.com/onward-ml/onward/tensor"
 )
 
 // LessOrEqual tells where the first input is at most the second
 // (https://onnx.ai/onnx/operators/onnx__LessOrEqual.html).
-type LessOrEqual struct{ axisBroadcast }
+type LessOrEqual struct{ kit.AxisBroadcast }
 
-var _ = register(Def{Name: "LessOrEqual", Since: []int{12, 16}, In: "A:T, B:T", Out: "C:T1", Types: Types{"T": "@number", "T1": "bool"},
-	Build: simple(func(a *Attrs, opset int) Operator {
-		return &LessOrEqual{readAxisBroadcast(a, opset)}
+var _ = kit.Register(kit.Def{Name: "LessOrEqual", Since: []int{12, 16}, In: "A:T, B:T", Out: "C:T1", Types: kit.Types{"T": "@number", "T1": "bool"},
+	Build: kit.Simple(func(a *kit.Attrs, opset int) kit.Operator {
+		return &LessOrEqual{kit.ReadAxisBroadcast(a, opset)}
 	})})
 
-var lessOrEqualLoops = loopsOf(
-	loop2(lessOrEqualLoop[int8]), loop2(lessOrEqualLoop[int16]), withCompare(loop2(lessOrEqualLoop[int32]), vec.LessOrEqualI32, false), withCompare(loop2(lessOrEqualLoop[int64]), vec.LessOrEqualI64, false),
-	loop2(lessOrEqualLoop[uint8]), loop2(lessOrEqualLoop[uint16]), loop2(lessOrEqualLoop[uint32]), loop2(lessOrEqualLoop[uint64]),
-	withCompare(loop2(lessOrEqualLoop[float32]), vec.LessOrEqualF32, false), loop2(lessOrEqualLoop[float64]))
+var lessOrEqualLoops = kit.LoopsOf(
+	kit.Loop2(lessOrEqualLoop[int8]), kit.Loop2(lessOrEqualLoop[int16]), kit.WithCompare(kit.Loop2(lessOrEqualLoop[int32]), vec.LessOrEqualI32, false), kit.WithCompare(kit.Loop2(lessOrEqualLoop[int64]), vec.LessOrEqualI64, false),
+	kit.Loop2(lessOrEqualLoop[uint8]), kit.Loop2(lessOrEqualLoop[uint16]), kit.Loop2(lessOrEqualLoop[uint32]), kit.Loop2(lessOrEqualLoop[uint64]),
+	kit.WithCompare(kit.Loop2(lessOrEqualLoop[float32]), vec.LessOrEqualF32, false), kit.Loop2(lessOrEqualLoop[float64]))
 
 // Infer implements [ir.Operator].
 func (o *LessOrEqual) Infer(c *ir.InferContext) error {
-	return inferBinary(c, o.axisBroadcast, tensor.TypeBool, nil)
+	return kit.InferBinary(c, o.AxisBroadcast, tensor.TypeBool, nil)
 }
 
 // Run implements [ir.Operator].
 func (o *LessOrEqual) Run(c *ir.Call) error {
-	return runBinary(c, o.axisBroadcast, lessOrEqualLoops, grainCheap)
+	return kit.RunBinary(c, o.AxisBroadcast, lessOrEqualLoops, kit.GrainCheap)
 }
 
-func lessOrEqualLoop[T realNumber](dst []bool, a, b []T) {
+func lessOrEqualLoop[T kit.RealNumber](dst []bool, a, b []T) {
 	a, b = a[:len(dst)], b[:len(dst)]
 	for i := range dst {
 		dst[i] = a[i] <= b[i]

@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/onward-ml/onward/internal/ir"
+	"github.com/onward-ml/onward/internal/ops/kit"
 )
 
 // LinearAttention keeps a state S, a key-size by value-size matrix for each head,
@@ -22,30 +23,30 @@ type LinearAttention struct {
 	Window         int // states that the outputs hold, the last ones; 0: the last, without an axis
 }
 
-const linearAttentionInputs = "query:T, key:T, value:T, past_state:S?, decay:T?, beta:T?"
+const LinearAttentionInputs = "query:T, key:T, value:T, past_state:S?, decay:T?, beta:T?"
 
-var _ = register(Def{Name: "LinearAttention", Since: []int{27}, In: linearAttentionInputs, Out: "output:T, present_state:S",
-	Types: Types{"T": "float float16 bfloat16", "S": "float float16 bfloat16"},
-	Build: simple(func(a *Attrs, opset int) Operator {
-		op := readLinearAttention(a)
+var _ = kit.Register(kit.Def{Name: "LinearAttention", Since: []int{27}, In: LinearAttentionInputs, Out: "output:T, present_state:S",
+	Types: kit.Types{"T": "float float16 bfloat16", "S": "float float16 bfloat16"},
+	Build: kit.Simple(func(a *kit.Attrs, opset int) kit.Operator {
+		op := ReadLinearAttention(a)
 		if op.Heads%op.KVHeads != 0 {
 			a.Errorf("q_num_heads is %d, want a multiple of kv_num_heads, which is %d", op.Heads, op.KVHeads)
 		}
 		return op
 	})})
 
-func readLinearAttention(a *Attrs) *LinearAttention {
+func ReadLinearAttention(a *kit.Attrs) *LinearAttention {
 	a.Require("q_num_heads", "kv_num_heads")
 	a.Ignore("chunk_size") // of no effect on results
 	rule := a.Enum("update_rule", "gated_delta", "linear", "gated", "delta", "gated_delta")
-	return &LinearAttention{Heads: readHeads(a, "q_num_heads"), KVHeads: readHeads(a, "kv_num_heads"), Scale: a.Float("scale", 0),
+	return &LinearAttention{Heads: kit.ReadHeads(a, "q_num_heads"), KVHeads: kit.ReadHeads(a, "kv_num_heads"), Scale: a.Float("scale", 0),
 		Decays: rule == "gated" || rule == "gated_delta", Delta: rule == "delta" || rule == "gated_delta"}
 }
 
 // Infer sets the shapes as far as query and value tell.
 func (op *LinearAttention) Infer(c *ir.InferContext) error {
 	for i, name := range []string{"query", "key", "value"} {
-		if err := checkRank(c, i, 3, name); err != nil {
+		if err := kit.CheckRank(c, i, 3, name); err != nil {
 			return err
 		}
 	}
@@ -95,7 +96,7 @@ func (op *LinearAttention) Run(c *ir.Call) error {
 	var in [6][]float32
 	for i := range in {
 		var err error
-		if in[i], err = realIn[float32](c, c.Tensor(i)); err != nil {
+		if in[i], err = kit.RealIn[float32](c, c.Tensor(i)); err != nil {
 			return err
 		}
 	}
@@ -114,22 +115,22 @@ func (op *LinearAttention) Run(c *ir.Call) error {
 		}
 		perBeta = t.Dim(2)
 	}
-	y, err := realOut[float32](c, 0, qt.DType(), batch, n, outs*dv)
+	y, err := kit.RealOut[float32](c, 0, qt.DType(), batch, n, outs*dv)
 	if err != nil {
 		return err
 	}
-	present, err := realOut[float32](c, 1, elem, shape...)
+	present, err := kit.RealOut[float32](c, 1, elem, shape...)
 	if err != nil {
 		return err
 	}
 	slots := max(1, op.Window)
 	size := batch * kvh * dk * dv // of a slot
-	rows, err := ir.ScratchOf[float32](c, slotCount(batch*kvh)*(dk*dv+dv))
+	rows, err := ir.ScratchOf[float32](c, kit.SlotCount(batch*kvh)*(dk*dv+dv))
 	if err != nil {
 		return err
 	}
-	scale := attentionScale(op.Scale, dk)
-	err = inSlots(c, batch*kvh, func(slot, item int) error {
+	scale := kit.AttentionScale(op.Scale, dk)
+	err = kit.InSlots(c, batch*kvh, func(slot, item int) error {
 		work := rows[slot*(dk*dv+dv):][:dk*dv+dv]
 		s, row := work[:dk*dv], work[dk*dv:]
 		b, g := item/kvh, item%kvh
@@ -140,7 +141,7 @@ func (op *LinearAttention) Run(c *ir.Call) error {
 		// Slots before the first token hold the past ones, as far as there are any.
 		for w := range slots {
 			if t := n - slots + w; t < 0 {
-				dst := present.data[w*size+item*dk*dv:][:dk*dv]
+				dst := present.Data[w*size+item*dk*dv:][:dk*dv]
 				clear(dst)
 				if from := w + n; in[3] != nil && from < slots {
 					copy(dst, in[3][from*size+item*dk*dv:])
@@ -188,7 +189,7 @@ func (op *LinearAttention) Run(c *ir.Call) error {
 			}
 			for o := first; o < last; o++ {
 				q := in[0][token*h*dk+o*h/outs*dk:][:dk]
-				dst := y.data[(token*outs+o)*dv:][:dv]
+				dst := y.Data[(token*outs+o)*dv:][:dv]
 				clear(dst)
 				for i, qv := range q {
 					for j, sv := range s[i*dv : (i+1)*dv] {
@@ -200,18 +201,18 @@ func (op *LinearAttention) Run(c *ir.Call) error {
 				}
 			}
 			if w := t - (n - slots); w >= 0 {
-				copy(present.data[w*size+item*dk*dv:][:dk*dv], s)
+				copy(present.Data[w*size+item*dk*dv:][:dk*dv], s)
 			}
 		}
 		if n == 0 {
-			copy(present.data[(slots-1)*size+item*dk*dv:][:dk*dv], s)
+			copy(present.Data[(slots-1)*size+item*dk*dv:][:dk*dv], s)
 		}
 		return nil
 	})
 	if err != nil {
 		return err
 	}
-	y.store()
-	present.store()
+	y.Store()
+	present.Store()
 	return nil
 }

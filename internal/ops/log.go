@@ -5,21 +5,22 @@ import (
 
 	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/internal/kernels/vec"
+	"github.com/onward-ml/onward/internal/ops/kit"
 )
 
 // Log computes the natural logarithm of each element
 // (https://onnx.ai/onnx/operators/onnx__Log.html).
-type Log struct{ sameTypeAndShape }
+type Log struct{ kit.SameTypeAndShape }
 
-var _ = register(Def{Name: "Log", Since: []int{1, 6, 13}, In: "input:T", Out: "output:T", Types: Types{"T": "@float"},
-	Build: withoutAttrs(&Log{})})
+var _ = kit.Register(kit.Def{Name: "Log", Since: []int{1, 6, 13}, In: "input:T", Out: "output:T", Types: kit.Types{"T": "@float"},
+	Build: kit.WithoutAttrs(&Log{})})
 
-var logLoops = floatLoops(logLoop[float32], logLoop[float64], vec.LogF32)
+var logLoops = kit.FloatLoops(logLoop[float32], logLoop[float64], vec.LogF32)
 
 // Run implements [ir.Operator].
-func (*Log) Run(c *ir.Call) error { return mapTable(c, logLoops, grainCostly) }
+func (*Log) Run(c *ir.Call) error { return kit.MapTable(c, logLoops, kit.GrainCostly) }
 
-func logLoop[T floatNumber](dst, src []T) {
+func logLoop[T kit.FloatNumber](dst, src []T) {
 	dst = dst[:len(src)]
 	for i, x := range src {
 		dst[i] = T(math.Log(float64(x)))

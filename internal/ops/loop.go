@@ -5,6 +5,7 @@ import (
 	"math"
 
 	"github.com/onward-ml/onward/internal/ir"
+	"github.com/onward-ml/onward/internal/ops/kit"
 	"github.com/onward-ml/onward/tensor"
 )
 
@@ -17,15 +18,15 @@ import (
 // (https://onnx.ai/onnx/operators/onnx__Loop.html).
 type Loop struct{ Body int }
 
-var _ = register(Def{Name: "Loop", Since: []int{1, 11, 13, 16, 19, 21, 23, 24, 25},
+var _ = kit.Register(kit.Def{Name: "Loop", Since: []int{1, 11, 13, 16, 19, 21, 23, 24, 25},
 	In: "M:int64?, cond:bool?, v_initial:any*", Out: "v_final_and_scan_outputs:any*",
-	Build: simple(func(a *Attrs, opset int) Operator { return &Loop{Body: a.Graph("body")} })})
+	Build: kit.Simple(func(a *kit.Attrs, opset int) kit.Operator { return &Loop{Body: a.Graph("body")} })})
 
 // Infer implements ir.Operator. Carried values may change their shape from one
 // iteration to the next, so the body is inferred for any shape.
 func (op *Loop) Infer(c *ir.InferContext) error {
 	n := max(c.NumIn()-2, 0)
-	in := []ir.Value{{Type: ir.TensorType(tensorInt64)}, {Type: ir.TensorType(tensor.TypeBool)}}
+	in := []ir.Value{{Type: ir.TensorType(kit.TensorInt64)}, {Type: ir.TensorType(tensor.TypeBool)}}
 	for i := range n {
 		in = append(in, ir.Value{Type: unshaped(c.Type(2 + i))})
 	}
@@ -38,7 +39,7 @@ func (op *Loop) Infer(c *ir.InferContext) error {
 	}
 	count := ir.Unknown
 	if t, ok := out[0].Const.(*tensor.Tensor); ok && c.Has(0) {
-		on, err := oneBool(t, "the body's condition")
+		on, err := kit.OneBool(t, "the body's condition")
 		start := c.Const(1)
 		if err == nil && on && (!c.Has(1) || start != nil && start.Len() == 1 && tensor.Of[bool](start)[0]) {
 			if d := c.Contents(0); len(d) == 1 {
@@ -56,7 +57,7 @@ func (op *Loop) Infer(c *ir.InferContext) error {
 			if unwraps(start, o) {
 				start = *start.Of
 			}
-			t, err := widenBranch(start, o)
+			t, err := kit.WidenBranch(start, o)
 			if err != nil {
 				return fmt.Errorf("carried value %d before and after the body: %w", i, err)
 			}
@@ -97,12 +98,12 @@ func (op *Loop) Run(c *ir.Call) error {
 	limit, on := math.MaxInt, true
 	var err error
 	if t := c.Tensor(0); t != nil {
-		if limit, err = scalarInt(t, "M"); err != nil {
+		if limit, err = kit.ScalarInt(t, "M"); err != nil {
 			return err
 		}
 	}
 	if t := c.Tensor(1); t != nil {
-		if on, err = oneBool(t, "cond"); err != nil {
+		if on, err = kit.OneBool(t, "cond"); err != nil {
 			return err
 		}
 	}
@@ -111,7 +112,7 @@ func (op *Loop) Run(c *ir.Call) error {
 	for i := range n {
 		in[2+i] = c.In[2+i]
 	}
-	scans := make([]scanBuffer, max(len(c.Out)-n, 0))
+	scans := make([]kit.ScanBuffer, max(len(c.Out)-n, 0))
 	k := 0
 	for ; k < limit && on; k++ {
 		if err := c.Err(); err != nil {
@@ -126,7 +127,7 @@ func (op *Loop) Run(c *ir.Call) error {
 			return fmt.Errorf("body has %d outputs for %d carried values and %d scan outputs", len(out), n, len(scans))
 		}
 		cond, _ := out[0].(*tensor.Tensor)
-		if on, err = oneBool(cond, "the body's condition"); err != nil {
+		if on, err = kit.OneBool(cond, "the body's condition"); err != nil {
 			return err
 		}
 		c.Release(out[0])
@@ -141,7 +142,7 @@ func (op *Loop) Run(c *ir.Call) error {
 		}
 		for i := range out[1+n:] {
 			if i < len(scans) && c.Wants(n+i) {
-				if err := scans[i].add(c, out[1+n+i]); err != nil {
+				if err := scans[i].Add(c, out[1+n+i]); err != nil {
 					return fmt.Errorf("iteration %d: output %d: %w", k, n+i, err)
 				}
 			}
@@ -158,7 +159,7 @@ func (op *Loop) Run(c *ir.Call) error {
 		}
 		if k > 0 {
 			c.Set(i, v)
-		} else if err := moveValue(c, i, v); err != nil {
+		} else if err := kit.MoveValue(c, i, v); err != nil {
 			return err
 		}
 	}
@@ -167,11 +168,11 @@ func (op *Loop) Run(c *ir.Call) error {
 			continue
 		}
 		if k == 0 {
-			if err := scans[i].declare(c, op.Body, 1+n+i); err != nil {
+			if err := scans[i].Declare(c, op.Body, 1+n+i); err != nil {
 				return err
 			}
 		}
-		if err := scans[i].stack(c, n+i, 0, k, false); err != nil {
+		if err := scans[i].Stack(c, n+i, 0, k, false); err != nil {
 			return err
 		}
 	}

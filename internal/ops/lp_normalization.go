@@ -4,6 +4,7 @@ import (
 	"math"
 
 	"github.com/onward-ml/onward/internal/ir"
+	"github.com/onward-ml/onward/internal/ops/kit"
 	"github.com/onward-ml/onward/tensor"
 )
 
@@ -11,8 +12,8 @@ import (
 // norm 0 become 0.
 type LpNormalization struct{ Axis, P int }
 
-var _ = register(Def{Name: "LpNormalization", Since: []int{1, 22}, In: "input:T", Out: "output:T", Types: Types{"T": "@float"},
-	Build: simple(func(a *Attrs, opset int) Operator {
+var _ = kit.Register(kit.Def{Name: "LpNormalization", Since: []int{1, 22}, In: "input:T", Out: "output:T", Types: kit.Types{"T": "@float"},
+	Build: kit.Simple(func(a *kit.Attrs, opset int) kit.Operator {
 		n := &LpNormalization{Axis: a.Int("axis", -1), P: a.Int("p", 2)}
 		if n.P != 1 && n.P != 2 {
 			a.Errorf("attribute p is %d, want 1 or 2", n.P)
@@ -24,7 +25,7 @@ var _ = register(Def{Name: "LpNormalization", Since: []int{1, 22}, In: "input:T"
 func (n *LpNormalization) Infer(c *ir.InferContext) error {
 	c.SetOut(0, c.Type(0))
 	if s := c.Shape(0); s != nil {
-		_, err := normalAxis(n.Axis, len(s))
+		_, err := kit.NormalAxis(n.Axis, len(s))
 		return err
 	}
 	return nil
@@ -38,23 +39,23 @@ func (n *LpNormalization) Run(c *ir.Call) error {
 	return lpNorm[float32](c, n)
 }
 
-func lpNorm[T realFloat](c *ir.Call, n *LpNormalization) error {
+func lpNorm[T kit.RealFloat](c *ir.Call, n *LpNormalization) error {
 	t := c.Tensor(0)
 	s := t.Shape()
-	axis, err := normalAxis(n.Axis, len(s))
+	axis, err := kit.NormalAxis(n.Axis, len(s))
 	if err != nil {
 		return err
 	}
-	x, err := realIn[T](c, t)
+	x, err := kit.RealIn[T](c, t)
 	if err != nil {
 		return err
 	}
-	y, err := realOut[T](c, 0, t.DType(), s...)
+	y, err := kit.RealOut[T](c, 0, t.DType(), s...)
 	if err != nil || len(x) == 0 {
 		return err
 	}
-	length, step := s[axis], product(s[axis+1:])
-	c.Parallel(len(x)/length, grainFor(3*length), func(lo, hi int) {
+	length, step := s[axis], kit.Product(s[axis+1:])
+	c.Parallel(len(x)/length, kit.GrainFor(3*length), func(lo, hi int) {
 		for v := lo; v < hi && c.Err() == nil; v++ {
 			first := v/step*length*step + v%step
 			sum := 0.0
@@ -74,10 +75,10 @@ func lpNorm[T realFloat](c *ir.Call, n *LpNormalization) error {
 				if sum != 0 {
 					r = T(float64(x[first+i*step]) / sum)
 				}
-				y.data[first+i*step] = r
+				y.Data[first+i*step] = r
 			}
 		}
 	})
-	y.store()
+	y.Store()
 	return c.Err()
 }

@@ -5,6 +5,7 @@ import (
 	"math"
 
 	"github.com/onward-ml/onward/internal/ir"
+	"github.com/onward-ml/onward/internal/ops/kit"
 	"github.com/onward-ml/onward/tensor"
 )
 
@@ -15,8 +16,8 @@ type LRN struct {
 	Size              int
 }
 
-var _ = register(Def{Name: "LRN", Since: []int{1, 13}, In: "X:T", Out: "Y:T", Types: Types{"T": "@float"},
-	Build: simple(func(a *Attrs, opset int) Operator {
+var _ = kit.Register(kit.Def{Name: "LRN", Since: []int{1, 13}, In: "X:T", Out: "Y:T", Types: kit.Types{"T": "@float"},
+	Build: kit.Simple(func(a *kit.Attrs, opset int) kit.Operator {
 		a.Require("size")
 		n := &LRN{Alpha: a.Float("alpha", 0.0001), Beta: a.Float("beta", 0.75), Bias: a.Float("bias", 1), Size: a.Int("size", 1)}
 		if n.Size < 1 {
@@ -42,29 +43,29 @@ func (n *LRN) Run(c *ir.Call) error {
 	return lrn[float32](c, n)
 }
 
-func lrn[T realFloat](c *ir.Call, n *LRN) error {
+func lrn[T kit.RealFloat](c *ir.Call, n *LRN) error {
 	t := c.Tensor(0)
 	s := t.Shape()
 	if len(s) < 2 {
 		return fmt.Errorf("input has shape %v, want rank at least 2", s)
 	}
-	x, err := realIn[T](c, t)
+	x, err := kit.RealIn[T](c, t)
 	if err != nil {
 		return err
 	}
-	y, err := realOut[T](c, 0, t.DType(), s...)
+	y, err := kit.RealOut[T](c, 0, t.DType(), s...)
 	if err != nil || len(x) == 0 {
 		return err
 	}
-	ch, plane := s[1], product(s[2:])
+	ch, plane := s[1], kit.Product(s[2:])
 	before, after := (n.Size-1)/2, n.Size/2
 	alpha, beta, bias := float64(n.Alpha)/float64(n.Size), float64(n.Beta), float64(n.Bias)
 	// Blocks of columns of one instance: a running sum would lose digits.
 	const width = 256
 	blocks := (plane + width - 1) / width
-	c.Parallel(s[0]*blocks, grainFor(width*ch*8), func(lo, hi int) {
+	c.Parallel(s[0]*blocks, kit.GrainFor(width*ch*8), func(lo, hi int) {
 		var sums [width]float64
-		m := &meter{c: c}
+		m := &kit.Meter{C: c}
 		for b := lo; b < hi; b++ {
 			img, p0 := b/blocks, b%blocks*width
 			w := min(width, plane-p0)
@@ -75,7 +76,7 @@ func lrn[T realFloat](c *ir.Call, n *LRN) error {
 					for i, v := range x[(img*ch+o)*plane+p0:][:w] {
 						sum[i] += float64(v) * float64(v)
 					}
-					if !m.spend(w) {
+					if !m.Spend(w) {
 						return
 					}
 				}
@@ -88,11 +89,11 @@ func lrn[T realFloat](c *ir.Call, n *LRN) error {
 					} else {
 						d = math.Pow(d, beta)
 					}
-					y.data[at+i] = T(float64(v) / d)
+					y.Data[at+i] = T(float64(v) / d)
 				}
 			}
 		}
 	})
-	y.store()
+	y.Store()
 	return c.Err()
 }

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/onward-ml/onward/internal/ir"
+	"github.com/onward-ml/onward/internal/ops/kit"
 	"github.com/onward-ml/onward/tensor"
 )
 
@@ -20,77 +21,77 @@ import (
 //
 // (https://onnx.ai/onnx/operators/onnx__LSTM.html).
 type LSTM struct {
-	recurrent
+	kit.Recurrent
 	InputForget bool
 }
 
-var _ = register(Def{Name: "LSTM", Since: []int{1, 7, 14, 22}, In: recurrentInputs + ", initial_c:T?, P:T?", Out: "Y:T?, Y_h:T?, Y_c:T?",
-	Types: Types{"T": "@float"},
-	Build: simple(func(a *Attrs, opset int) Operator {
-		return &LSTM{buildRecurrent(a, opset, 4, "Sigmoid", "Tanh", "Tanh"), a.Bool("input_forget", false)}
+var _ = kit.Register(kit.Def{Name: "LSTM", Since: []int{1, 7, 14, 22}, In: kit.RecurrentInputs + ", initial_c:T?, P:T?", Out: "Y:T?, Y_h:T?, Y_c:T?",
+	Types: kit.Types{"T": "@float"},
+	Build: kit.Simple(func(a *kit.Attrs, opset int) kit.Operator {
+		return &LSTM{kit.BuildRecurrent(a, opset, 4, "Sigmoid", "Tanh", "Tanh"), a.Bool("input_forget", false)}
 	})})
 
 // Infer sets the shapes of Y, Y_h and Y_c.
-func (op *LSTM) Infer(c *ir.InferContext) error { return op.infer(c, 2) }
+func (op *LSTM) Infer(c *ir.InferContext) error { return op.InferWith(c, 2) }
 
 // Run computes all directions, one after the other.
 func (op *LSTM) Run(c *ir.Call) error {
-	return runRecurrent(c, func() error { return runLSTM[float32](op, c, nil, lstmHooks[float32]{}) }, func() error { return runLSTM[float64](op, c, nil, lstmHooks[float64]{}) })
+	return kit.RunRecurrent(c, func() error { return RunLSTM[float32](op, c, nil, LSTMHooks[float32]{}) }, func() error { return RunLSTM[float64](op, c, nil, LSTMHooks[float64]{}) })
 }
 
-// lstmHooks change an LSTM with weights that are not packed; each may be nil.
-type lstmHooks[T realFloat] struct {
-	round  func(state []T) error         // changes the copy of the hidden state that is multiplied
-	before func(d int, gates []T) error  // adds to the gates [batch 4·hidden] of a step of direction d
-	after  func(d int, hidden []T) error // sees the hidden state [batch hidden] behind a step
+// LSTMHooks change an LSTM with weights that are not packed; each may be nil.
+type LSTMHooks[T kit.RealFloat] struct {
+	Round  func(state []T) error         // changes the copy of the hidden state that is multiplied
+	Before func(d int, gates []T) error  // adds to the gates [batch 4·hidden] of a step of direction d
+	After  func(d int, hidden []T) error // sees the hidden state [batch hidden] behind a step
 }
 
-// runLSTM runs the LSTM.
-func runLSTM[T realFloat](op *LSTM, c *ir.Call, packed *recurrentWeights, hooks lstmHooks[T]) error {
-	r, err := newRecurrentRun[T](c, &op.recurrent, packed, 5, 6)
+// RunLSTM runs the LSTM.
+func RunLSTM[T kit.RealFloat](op *LSTM, c *ir.Call, packed *kit.RecurrentWeights, hooks LSTMHooks[T]) error {
+	r, err := kit.NewRecurrentRun[T](c, &op.Recurrent, packed, 5, 6)
 	if err != nil {
 		return err
 	}
-	h := r.hidden
-	if p := c.Tensor(7); p != nil && !slices.Equal(p.Shape(), []int{len(op.reverse), 3 * h}) {
-		return fmt.Errorf("P has shape %v, want [%d %d]", p.Shape(), len(op.reverse), 3*h)
+	h := r.Hidden
+	if p := c.Tensor(7); p != nil && !slices.Equal(p.Shape(), []int{len(op.Reverse), 3 * h}) {
+		return fmt.Errorf("P has shape %v, want [%d %d]", p.Shape(), len(op.Reverse), 3*h)
 	}
-	peep, err := realIn[T](c, c.Tensor(7))
+	peep, err := kit.RealIn[T](c, c.Tensor(7))
 	if err != nil {
 		return err
 	}
 	if packed != nil {
-		return packedLSTM(op, any(r).(*recurrentRun[float32]), packed, any(peep).([]float32))
+		return packedLSTM(op, any(r).(*kit.RecurrentRun[float32]), packed, any(peep).([]float32))
 	}
-	gates, err := ir.ScratchOf[T](c, r.batch*4*h)
+	gates, err := ir.ScratchOf[T](c, r.Batch*4*h)
 	if err != nil {
 		return err
 	}
 	var rounded []T
-	if hooks.round != nil {
-		if rounded, err = ir.ScratchOf[T](c, r.batch*h); err != nil {
+	if hooks.Round != nil {
+		if rounded, err = ir.ScratchOf[T](c, r.Batch*h); err != nil {
 			return err
 		}
 	}
-	for d := range op.reverse {
-		f, g, hf := &op.act[d][0], &op.act[d][1], &op.act[d][2]
+	for d := range op.Reverse {
+		f, g, hf := &op.Act[d][0], &op.Act[d][1], &op.Act[d][2]
 		var pi, po, pf []T
 		if peep != nil {
 			p := peep[d*3*h:][:3*h]
 			pi, po, pf = p[:h], p[h:2*h], p[2*h:]
 		}
-		err := r.direction(d, 4, func(state [][]T, each func(func(i int, xw []T))) error {
+		err := r.Direction(d, 4, func(state [][]T, each func(func(i int, xw []T))) error {
 			hidden := state[0]
-			if hooks.round != nil {
+			if hooks.Round != nil {
 				hidden = rounded
 				copy(hidden, state[0])
-				if err := hooks.round(hidden); err != nil {
+				if err := hooks.Round(hidden); err != nil {
 					return err
 				}
 			}
-			r.recurrence(d, 0, 4, hidden, nil, gates)
-			if hooks.before != nil {
-				if err := hooks.before(d, gates); err != nil {
+			r.Recurrence(d, 0, 4, hidden, nil, gates)
+			if hooks.Before != nil {
+				if err := hooks.Before(d, gates); err != nil {
 					return err
 				}
 			}
@@ -102,29 +103,29 @@ func runLSTM[T realFloat](op *LSTM, c *ir.Call, packed *recurrentWeights, hooks 
 				it, ot, ft, ct := a[:h], a[h:2*h], a[2*h:3*h], a[3*h:]
 				ht, cell := state[0][i*h:][:h], state[1][i*h:][:h]
 				addProduct(it, pi, cell)
-				applyCell(c, f, op.clip, it)
+				kit.ApplyCell(c, f, op.Clip, it)
 				if op.InputForget {
 					for k, v := range it {
 						ft[k] = 1 - v
 					}
 				} else {
 					addProduct(ft, pf, cell)
-					applyCell(c, f, op.clip, ft)
+					kit.ApplyCell(c, f, op.Clip, ft)
 				}
-				applyCell(c, g, op.clip, ct)
+				kit.ApplyCell(c, g, op.Clip, ct)
 				for k, v := range cell {
 					cell[k] = ft[k]*v + it[k]*ct[k]
 				}
 				addProduct(ot, po, cell)
-				applyCell(c, f, op.clip, ot)
+				kit.ApplyCell(c, f, op.Clip, ot)
 				copy(ht, cell)
-				applyCell(c, hf, op.clip, ht)
+				kit.ApplyCell(c, hf, op.Clip, ht)
 				for k, v := range ot {
 					ht[k] *= v
 				}
 			})
-			if hooks.after != nil {
-				return hooks.after(d, state[0])
+			if hooks.After != nil {
+				return hooks.After(d, state[0])
 			}
 			return nil
 		})
@@ -132,12 +133,12 @@ func runLSTM[T realFloat](op *LSTM, c *ir.Call, packed *recurrentWeights, hooks 
 			return err
 		}
 	}
-	r.store()
+	r.Store()
 	return nil
 }
 
 // addProduct adds a ∘ b to dst; a nil a stands for zeros.
-func addProduct[T realFloat](dst, a, b []T) {
+func addProduct[T kit.RealFloat](dst, a, b []T) {
 	for k, v := range a {
 		dst[k] += v * b[k]
 	}
@@ -146,12 +147,12 @@ func addProduct[T realFloat](dst, a, b []T) {
 // lstmPacked is an LSTM with constant weights.
 type lstmPacked struct {
 	LSTM
-	p *recurrentWeights
+	p *kit.RecurrentWeights
 }
 
 // Prepare packs constant weights.
 func (op *LSTM) Prepare(in []tensor.Value, types []ir.Type) (ir.Operator, []int, error) {
-	p, err := op.pack(in, 4)
+	p, err := op.Pack(in, 4)
 	if p == nil || err != nil {
 		return nil, nil, err
 	}
@@ -160,54 +161,54 @@ func (op *LSTM) Prepare(in []tensor.Value, types []ir.Type) (ir.Operator, []int,
 
 // Run computes all directions at once.
 func (op *lstmPacked) Run(c *ir.Call) error {
-	return runLSTM[float32](&op.LSTM, c, op.p, lstmHooks[float32]{})
+	return RunLSTM[float32](&op.LSTM, c, op.p, LSTMHooks[float32]{})
 }
 
 // packedLSTM computes all gates in one stage; peep holds pi, po and pf of every direction, or nothing.
-func packedLSTM(op *LSTM, r *recurrentRun[float32], p *recurrentWeights, peep []float32) error {
-	h, u := p.h, p.unit
-	err := p.run(r, 4, false, false, func(cell *recurrentCell) {
-		f, g, hf := &op.act[cell.d][0], &op.act[cell.d][1], &op.act[cell.d][2]
-		n, a, state := cell.n, cell.gates, cell.cell
+func packedLSTM(op *LSTM, r *kit.RecurrentRun[float32], p *kit.RecurrentWeights, peep []float32) error {
+	h, u := p.H, p.Unit
+	err := p.Run(r, 4, false, false, func(cell *kit.RecurrentCell) {
+		f, g, hf := &op.Act[cell.D][0], &op.Act[cell.D][1], &op.Act[cell.D][2]
+		n, a, state := cell.N, cell.Gates, cell.Cell
 		it, ot, ft, ct := a[:n], a[u:][:n], a[2*u:][:n], a[3*u:][:n]
 		if peep == nil && !op.InputForget {
-			applyCell(r.c, f, op.clip, a[:3*u])
+			kit.ApplyCell(r.C, f, op.Clip, a[:3*u])
 		} else {
 			var pi, pf []float32
 			if peep != nil {
-				at := peep[cell.d*3*h+cell.u0:]
+				at := peep[cell.D*3*h+cell.U0:]
 				pi, pf = at[:n], at[2*h:][:n]
 			}
 			addProduct(it, pi, state)
-			applyCell(r.c, f, op.clip, it)
+			kit.ApplyCell(r.C, f, op.Clip, it)
 			if op.InputForget {
 				for k, v := range it {
 					ft[k] = 1 - v
 				}
 			} else {
 				addProduct(ft, pf, state)
-				applyCell(r.c, f, op.clip, ft)
+				kit.ApplyCell(r.C, f, op.Clip, ft)
 			}
 		}
-		applyCell(r.c, g, op.clip, ct)
+		kit.ApplyCell(r.C, g, op.Clip, ct)
 		for k, v := range state {
 			state[k] = ft[k]*v + it[k]*ct[k]
 		}
 		if peep != nil || op.InputForget {
 			if peep != nil {
-				addProduct(ot, peep[cell.d*3*h+h+cell.u0:][:n], state)
+				addProduct(ot, peep[cell.D*3*h+h+cell.U0:][:n], state)
 			}
-			applyCell(r.c, f, op.clip, ot)
+			kit.ApplyCell(r.C, f, op.Clip, ot)
 		}
-		copy(cell.next, state)
-		applyCell(r.c, hf, op.clip, cell.next)
-		next := cell.next[:len(ot)]
+		copy(cell.Next, state)
+		kit.ApplyCell(r.C, hf, op.Clip, cell.Next)
+		next := cell.Next[:len(ot)]
 		for k, v := range ot {
 			next[k] *= v
 		}
 	})
 	if err == nil {
-		r.store()
+		r.Store()
 	}
 	return err
 }

@@ -6,6 +6,7 @@ import (
 	"math"
 
 	"github.com/onward-ml/onward/internal/ir"
+	"github.com/onward-ml/onward/internal/ops/kit"
 	"github.com/onward-ml/onward/tensor"
 )
 
@@ -17,34 +18,18 @@ type MaxRoiPool struct {
 	Scale         float32
 }
 
-var _ = register(Def{Name: "MaxRoiPool", Since: []int{1, 22}, In: "X:T, rois:T", Out: "Y:T", Types: Types{"T": "@float"},
-	Build: func(a *Attrs, opset int) (Operator, error) {
+var _ = kit.Register(kit.Def{Name: "MaxRoiPool", Since: []int{1, 22}, In: "X:T, rois:T", Out: "Y:T", Types: kit.Types{"T": "@float"},
+	Build: func(a *kit.Attrs, opset int) (kit.Operator, error) {
 		a.Require("pooled_shape")
-		s := windowAttr(a, "pooled_shape", 1)
+		s := kit.WindowAttr(a, "pooled_shape", 1)
 		if len(s) != 2 {
 			return nil, errors.Join(a.Err(), fmt.Errorf("attribute pooled_shape has %d elements, want 2", len(s)))
 		}
 		return &MaxRoiPool{Height: s[0], Width: s[1], Scale: a.Float("spatial_scale", 1)}, nil
 	}})
 
-// inferRois sets output 0 to one image of the given size per region.
-func inferRois(c *ir.InferContext, height, width int) error {
-	out := ir.TensorType(c.Elem(0), ir.Unknown, ir.Unknown, ir.Known(height), ir.Known(width))
-	defer func() { c.SetOut(0, out) }()
-	if err := errors.Join(checkRank(c, 0, 4, "input"), checkRank(c, 1, 2, "rois")); err != nil {
-		return err
-	}
-	if s := c.Shape(0); s != nil {
-		out.Shape[1] = s[1]
-	}
-	if s := c.Shape(1); s != nil {
-		out.Shape[0] = s[0]
-	}
-	return nil
-}
-
 // Infer makes one image per region.
-func (p *MaxRoiPool) Infer(c *ir.InferContext) error { return inferRois(c, p.Height, p.Width) }
+func (p *MaxRoiPool) Infer(c *ir.InferContext) error { return kit.InferRois(c, p.Height, p.Width) }
 
 // Run computes half types as float.
 func (p *MaxRoiPool) Run(c *ir.Call) error {
@@ -54,21 +39,21 @@ func (p *MaxRoiPool) Run(c *ir.Call) error {
 	return maxRoiPool[float32](c, p)
 }
 
-func maxRoiPool[T realFloat](c *ir.Call, p *MaxRoiPool) error {
+func maxRoiPool[T kit.RealFloat](c *ir.Call, p *MaxRoiPool) error {
 	s, rs := c.Tensor(0).Shape(), c.Tensor(1).Shape()
 	if len(s) != 4 || len(rs) != 2 || rs[1] != 5 {
 		return fmt.Errorf("input has shape %v and rois %v, want rank 4 and rows of 5", s, rs)
 	}
-	x, err := realIn[T](c, c.Tensor(0))
+	x, err := kit.RealIn[T](c, c.Tensor(0))
 	if err != nil {
 		return err
 	}
-	rois, err := realIn[float64](c, c.Tensor(1))
+	rois, err := kit.RealIn[float64](c, c.Tensor(1))
 	if err != nil {
 		return err
 	}
-	y, err := realOut[T](c, 0, c.Tensor(0).DType(), rs[0], s[1], p.Height, p.Width)
-	if err != nil || len(y.data) == 0 {
+	y, err := kit.RealOut[T](c, 0, c.Tensor(0).DType(), rs[0], s[1], p.Height, p.Width)
+	if err != nil || len(y.Data) == 0 {
 		return err
 	}
 	h, w := s[2], s[3]
@@ -77,8 +62,8 @@ func maxRoiPool[T realFloat](c *ir.Call, p *MaxRoiPool) error {
 			return fmt.Errorf("region %d is in image %g, want 0 to %d", i, b, s[0]-1)
 		}
 	}
-	c.Parallel(rs[0]*s[1], grainFor(p.Height*p.Width+h*w), func(lo, hi int) {
-		m := &meter{c: c}
+	c.Parallel(rs[0]*s[1], kit.GrainFor(p.Height*p.Width+h*w), func(lo, hi int) {
+		m := &kit.Meter{C: c}
 		for k := lo; k < hi; k++ {
 			roi, ch := rois[k/s[1]*5:][:5], k%s[1]
 			var place [4]float64
@@ -94,18 +79,18 @@ func maxRoiPool[T realFloat](c *ir.Call, p *MaxRoiPool) error {
 					if y0 < y1 && x0 < x1 {
 						best = T(math.Inf(-1))
 						for i := y0; i < y1; i++ {
-							best = max(best, largestOf(plane[i*w:][x0:x1]))
+							best = max(best, kit.LargestOf(plane[i*w:][x0:x1]))
 						}
 					}
-					y.data[(k*p.Height+r)*p.Width+q] = best
-					if !m.spend(max(0, (y1-y0)*(x1-x0))) {
+					y.Data[(k*p.Height+r)*p.Width+q] = best
+					if !m.Spend(max(0, (y1-y0)*(x1-x0))) {
 						return
 					}
 				}
 			}
 		}
 	})
-	y.store()
+	y.Store()
 	return c.Err()
 }
 

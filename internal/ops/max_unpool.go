@@ -4,24 +4,25 @@ import (
 	"fmt"
 
 	"github.com/onward-ml/onward/internal/ir"
+	"github.com/onward-ml/onward/internal/ops/kit"
 )
 
 // MaxUnpool puts the maxima of a MaxPool back to where they were; the other
 // elements are 0. Indices count the flattened input of a pooling that covers its
 // input exactly; a larger output_shape adds zeros behind every axis.
-type MaxUnpool struct{ Window }
+type MaxUnpool struct{ kit.Window }
 
-var _ = register(Def{Name: "MaxUnpool", Since: []int{9, 11, 22}, In: "X:T1, I:T2, output_shape:T2?", Out: "output:T1",
-	Types: Types{"T1": "@float", "T2": "int64"},
-	Build: simple(func(a *Attrs, opset int) Operator {
+var _ = kit.Register(kit.Def{Name: "MaxUnpool", Since: []int{9, 11, 22}, In: "X:T1, I:T2, output_shape:T2?", Out: "output:T1",
+	Types: kit.Types{"T1": "@float", "T2": "int64"},
+	Build: kit.Simple(func(a *kit.Attrs, opset int) kit.Operator {
 		a.Require("kernel_shape")
-		return &MaxUnpool{Window{AutoPad: "NOTSET", Kernel: windowAttr(a, "kernel_shape", 1), Strides: windowAttr(a, "strides", 1), Pads: windowAttr(a, "pads", 0)}}
+		return &MaxUnpool{kit.Window{AutoPad: "NOTSET", Kernel: kit.WindowAttr(a, "kernel_shape", 1), Strides: kit.WindowAttr(a, "strides", 1), Pads: kit.WindowAttr(a, "pads", 0)}}
 	})})
 
 // size returns the length of spatial axis i of n whose pooled length is in.
 func (u *MaxUnpool) size(i, n int, in ir.Dim) ir.Dim {
-	before, after := u.pads(i, n)
-	s := u.stride(i)
+	before, after := u.PadsOf(i, n)
+	s := u.Stride(i)
 	return in.Mul(ir.Known(s)).Add(ir.Known(u.Kernel[i] - s - before - after))
 }
 
@@ -56,7 +57,7 @@ func (u *MaxUnpool) checkRank(rank int) error {
 	if rank < 3 || len(u.Kernel) != rank-2 {
 		return fmt.Errorf("input has rank %d, want %d for a kernel_shape of %d elements", rank, len(u.Kernel)+2, len(u.Kernel))
 	}
-	return u.check(rank - 2)
+	return u.Check(rank - 2)
 }
 
 // Run moves elements by their width.
@@ -66,7 +67,7 @@ func (u *MaxUnpool) Run(c *ir.Call) error {
 	if err := u.checkRank(len(shape)); err != nil {
 		return err
 	}
-	if len(shape) != index.Rank() || product(shape) != index.Len() {
+	if len(shape) != index.Rank() || kit.Product(shape) != index.Len() {
 		return fmt.Errorf("input has shape %v and I %v, want the same", shape, index.Shape())
 	}
 	whole := append([]int{}, shape...)
@@ -79,7 +80,7 @@ func (u *MaxUnpool) Run(c *ir.Call) error {
 	}
 	out := whole
 	if t := c.Tensor(2); t != nil {
-		if out = ints(t); len(out) != len(shape) {
+		if out = kit.Ints(t); len(out) != len(shape) {
 			return fmt.Errorf("output_shape has %d elements, want %d", len(out), len(shape))
 		}
 		for i, n := range out {
@@ -88,19 +89,19 @@ func (u *MaxUnpool) Run(c *ir.Call) error {
 			}
 		}
 	}
-	src, err := moveIn(c, x)
+	src, err := kit.MoveIn(c, x)
 	if err != nil {
 		return err
 	}
-	dst, err := moveOut(c, 0, x.DType(), out...)
+	dst, err := kit.MoveOut(c, 0, x.DType(), out...)
 	if err != nil {
 		return err
 	}
-	moveClear(dst)
-	st := strides(out)
-	total := product(whole)
-	w := src.width
-	for k, at := range ints(index) {
+	kit.MoveClear(dst)
+	st := kit.Strides(out)
+	total := kit.Product(whole)
+	w := src.Width
+	for k, at := range kit.Ints(index) {
 		if at < 0 || at >= total {
 			return fmt.Errorf("index %d is out of range [0, %d)", at, total)
 		}
@@ -109,8 +110,8 @@ func (u *MaxUnpool) Run(c *ir.Call) error {
 			to += at % whole[d] * st[d]
 			at /= whole[d]
 		}
-		copy(dst.raw[to*w:][:w], src.raw[k*w:])
+		copy(dst.Raw[to*w:][:w], src.Raw[k*w:])
 	}
-	dst.done()
+	dst.Done()
 	return c.Err()
 }

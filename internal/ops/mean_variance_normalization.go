@@ -4,6 +4,7 @@ import (
 	"math"
 
 	"github.com/onward-ml/onward/internal/ir"
+	"github.com/onward-ml/onward/internal/ops/kit"
 	"github.com/onward-ml/onward/tensor"
 )
 
@@ -11,8 +12,8 @@ import (
 // standard deviation over them.
 type MeanVarianceNormalization struct{ Axes []int }
 
-var _ = register(Def{Name: "MeanVarianceNormalization", Since: []int{9, 13}, In: "X:T", Out: "Y:T", Types: Types{"T": "@float"},
-	Build: simple(func(a *Attrs, opset int) Operator {
+var _ = kit.Register(kit.Def{Name: "MeanVarianceNormalization", Since: []int{9, 13}, In: "X:T", Out: "Y:T", Types: kit.Types{"T": "@float"},
+	Build: kit.Simple(func(a *kit.Attrs, opset int) kit.Operator {
 		n := &MeanVarianceNormalization{Axes: []int{0, 2, 3}}
 		if a.Has("axes") {
 			n.Axes = a.Ints("axes")
@@ -24,7 +25,7 @@ var _ = register(Def{Name: "MeanVarianceNormalization", Since: []int{9, 13}, In:
 func (n *MeanVarianceNormalization) Infer(c *ir.InferContext) error {
 	c.SetOut(0, c.Type(0))
 	if s := c.Shape(0); s != nil {
-		_, err := normalAxes(n.Axes, len(s))
+		_, err := kit.NormalAxes(n.Axes, len(s))
 		return err
 	}
 	return nil
@@ -38,18 +39,18 @@ func (n *MeanVarianceNormalization) Run(c *ir.Call) error {
 	return meanVarianceNorm[float32](c, n)
 }
 
-func meanVarianceNorm[T realFloat](c *ir.Call, n *MeanVarianceNormalization) error {
+func meanVarianceNorm[T kit.RealFloat](c *ir.Call, n *MeanVarianceNormalization) error {
 	t := c.Tensor(0)
 	s := t.Shape()
-	axes, err := normalAxes(n.Axes, len(s))
+	axes, err := kit.NormalAxes(n.Axes, len(s))
 	if err != nil {
 		return err
 	}
-	x, err := realIn[T](c, t)
+	x, err := kit.RealIn[T](c, t)
 	if err != nil {
 		return err
 	}
-	y, err := realOut[T](c, 0, t.DType(), s...)
+	y, err := kit.RealOut[T](c, 0, t.DType(), s...)
 	if err != nil || len(x) == 0 {
 		return err
 	}
@@ -61,7 +62,7 @@ func meanVarianceNorm[T realFloat](c *ir.Call, n *MeanVarianceNormalization) err
 	for _, a := range axes {
 		reduced[a] = true
 	}
-	st := strides(s)
+	st := kit.Strides(s)
 	var keep, keepStep, sum, sumStep []int
 	for i, d := range s {
 		if reduced[i] {
@@ -70,8 +71,8 @@ func meanVarianceNorm[T realFloat](c *ir.Call, n *MeanVarianceNormalization) err
 			keep, keepStep = append(keep, d), append(keepStep, st[i])
 		}
 	}
-	num := product(sum)
-	c.Parallel(product(keep), grainFor(8*num), func(lo, hi int) {
+	num := kit.Product(sum)
+	c.Parallel(kit.Product(keep), kit.GrainFor(8*num), func(lo, hi int) {
 		index := make([]int, len(sum))
 		// each passes the elements that are normalized together.
 		each := func(first int, fn func(i int)) {
@@ -81,7 +82,7 @@ func meanVarianceNorm[T realFloat](c *ir.Call, n *MeanVarianceNormalization) err
 					at += k * sumStep[d]
 				}
 				fn(at)
-				windowStep(index, sum)
+				kit.WindowStep(index, sum)
 			}
 		}
 		for g := lo; g < hi && c.Err() == nil; g++ {
@@ -95,9 +96,9 @@ func meanVarianceNorm[T realFloat](c *ir.Call, n *MeanVarianceNormalization) err
 			mean /= float64(num)
 			each(first, func(i int) { d := float64(x[i]) - mean; sq += d * d })
 			std := math.Sqrt(sq/float64(num)) + 1e-9
-			each(first, func(i int) { y.data[i] = T((float64(x[i]) - mean) / std) })
+			each(first, func(i int) { y.Data[i] = T((float64(x[i]) - mean) / std) })
 		}
 	})
-	y.store()
+	y.Store()
 	return c.Err()
 }

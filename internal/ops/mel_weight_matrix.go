@@ -5,6 +5,7 @@ import (
 	"math"
 
 	"github.com/onward-ml/onward/internal/ir"
+	"github.com/onward-ml/onward/internal/ops/kit"
 	"github.com/onward-ml/onward/tensor"
 )
 
@@ -14,10 +15,10 @@ import (
 // (https://onnx.ai/onnx/operators/onnx__MelWeightMatrix.html).
 type MelWeightMatrix struct{ dtype tensor.DType }
 
-var _ = register(Def{Name: "MelWeightMatrix", Since: []int{17},
+var _ = kit.Register(kit.Def{Name: "MelWeightMatrix", Since: []int{17},
 	In:  "num_mel_bins:T1, dft_length:T1, sample_rate:T1, lower_edge_hertz:T2, upper_edge_hertz:T2",
-	Out: "output:T3", Types: Types{"T1": "int32 int64", "T2": "@float", "T3": numberOutputs},
-	Build: simple(func(a *Attrs, opset int) Operator {
+	Out: "output:T3", Types: kit.Types{"T1": "int32 int64", "T2": "@float", "T3": kit.NumberOutputs},
+	Build: kit.Simple(func(a *kit.Attrs, opset int) kit.Operator {
 		return &MelWeightMatrix{a.DType("output_datatype", tensor.TypeFloat32)}
 	})})
 
@@ -44,7 +45,7 @@ func (op *MelWeightMatrix) Run(c *ir.Call) error {
 	var n [3]int
 	for i, name := range []string{"num_mel_bins", "dft_length", "sample_rate"} {
 		var err error
-		if n[i], err = scalarInt(c.Tensor(i), name); err != nil {
+		if n[i], err = kit.ScalarInt(c.Tensor(i), name); err != nil {
 			return err
 		}
 		if n[i] < 0 || i == 2 && n[i] == 0 {
@@ -57,7 +58,7 @@ func (op *MelWeightMatrix) Run(c *ir.Call) error {
 		if t := c.Tensor(3 + i); t.Len() != 1 {
 			return fmt.Errorf("%s has shape %v, want a scalar", name, t.Shape())
 		}
-		v, err := realIn[float64](c, c.Tensor(3+i))
+		v, err := kit.RealIn[float64](c, c.Tensor(3+i))
 		if err != nil {
 			return err
 		}
@@ -106,5 +107,5 @@ func (op *MelWeightMatrix) Run(c *ir.Call) error {
 			}
 		}
 	}
-	return storeNumbers(t, out)
+	return kit.StoreNumbers(t, out)
 }

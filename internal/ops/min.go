@@ -3,30 +3,31 @@ package ops
 import (
 	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/internal/kernels/vec"
+	"github.com/onward-ml/onward/internal/ops/kit"
 )
 
 // Min computes the elementwise minimum of its inputs; a NaN wins, all of which broadcast to one shape
 // (https://onnx.ai/onnx/operators/onnx__Min.html).
 type Min struct{}
 
-var _ = register(Def{Name: "Min", Since: []int{1, 6, 8, 12, 13}, In: "data_0:T+", Out: "min:T", Types: Types{"T": "@number"},
-	Build: withoutAttrs(&Min{})})
+var _ = kit.Register(kit.Def{Name: "Min", Since: []int{1, 6, 8, 12, 13}, In: "data_0:T+", Out: "min:T", Types: kit.Types{"T": "@number"},
+	Build: kit.WithoutAttrs(&Min{})})
 
-var minLoops = loopsOf(
-	loop2(minLoop[int8]), loop2(minLoop[int16]), loop2(minLoop[int32]), loop2(minLoop[int64]),
-	loop2(minLoop[uint8]), loop2(minLoop[uint16]), loop2(minLoop[uint32]), loop2(minLoop[uint64]),
-	withBinary(loop2(minLoop[float32]), vec.MinF32, vec.MinScalarF32, vec.MinScalarF32), loop2(minLoop[float64]))
+var minLoops = kit.LoopsOf(
+	kit.Loop2(minLoop[int8]), kit.Loop2(minLoop[int16]), kit.Loop2(minLoop[int32]), kit.Loop2(minLoop[int64]),
+	kit.Loop2(minLoop[uint8]), kit.Loop2(minLoop[uint16]), kit.Loop2(minLoop[uint32]), kit.Loop2(minLoop[uint64]),
+	kit.WithBinary(kit.Loop2(minLoop[float32]), vec.MinF32, vec.MinScalarF32, vec.MinScalarF32), kit.Loop2(minLoop[float64]))
 
 // Infer implements [ir.Operator].
 func (*Min) Infer(c *ir.InferContext) error {
-	if err := inferVariadic(c); err != nil {
+	if err := kit.InferVariadic(c); err != nil {
 		return err
 	}
 	d := c.Contents(0)
 	for i := 1; i < c.NumIn(); i++ {
-		d = binaryContents(d, c.Contents(i), minDim)
+		d = kit.BinaryContents(d, c.Contents(i), minDim)
 	}
-	setContents(c, c.Elem(0), d)
+	kit.SetContents(c, c.Elem(0), d)
 	return nil
 }
 
@@ -43,9 +44,9 @@ func minDim(a, b ir.Dim) ir.Dim {
 }
 
 // Run implements [ir.Operator].
-func (*Min) Run(c *ir.Call) error { return runVariadic(c, minLoops) }
+func (*Min) Run(c *ir.Call) error { return kit.RunVariadic(c, minLoops) }
 
-func minLoop[T realNumber](dst, a, b []T) {
+func minLoop[T kit.RealNumber](dst, a, b []T) {
 	a, b = a[:len(dst)], b[:len(dst)]
 	for i := range dst {
 		dst[i] = min(a[i], b[i])

@@ -5,23 +5,24 @@ import (
 
 	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/internal/kernels/vec"
+	"github.com/onward-ml/onward/internal/ops/kit"
 )
 
 // Mish computes x·tanh(ln(exp(x)+1)) of each element
 // (https://onnx.ai/onnx/operators/onnx__Mish.html).
-type Mish struct{ sameTypeAndShape }
+type Mish struct{ kit.SameTypeAndShape }
 
-var _ = register(Def{Name: "Mish", Since: []int{18, 22}, In: "X:T", Out: "Y:T", Types: Types{"T": "@float"},
-	Build: withoutAttrs(&Mish{})})
+var _ = kit.Register(kit.Def{Name: "Mish", Since: []int{18, 22}, In: "X:T", Out: "Y:T", Types: kit.Types{"T": "@float"},
+	Build: kit.WithoutAttrs(&Mish{})})
 
-var mishLoops = floatLoops(mishLoop[float32], mishLoop[float64], vec.MishF32)
+var mishLoops = kit.FloatLoops(mishLoop[float32], mishLoop[float64], vec.MishF32)
 
 // Run implements [ir.Operator].
-func (*Mish) Run(c *ir.Call) error { return mapTable(c, mishLoops, grainCostly) }
+func (*Mish) Run(c *ir.Call) error { return kit.MapTable(c, mishLoops, kit.GrainCostly) }
 
-func mishLoop[T floatNumber](dst, src []T) {
+func mishLoop[T kit.FloatNumber](dst, src []T) {
 	dst = dst[:len(src)]
 	for i, x := range src {
-		dst[i] = T(gated(float64(x), math.Tanh(softplus(float64(x)))))
+		dst[i] = T(kit.Gated(float64(x), math.Tanh(kit.Softplus(float64(x)))))
 	}
 }

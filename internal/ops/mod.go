@@ -5,6 +5,7 @@ import (
 	"math"
 
 	"github.com/onward-ml/onward/internal/ir"
+	"github.com/onward-ml/onward/internal/ops/kit"
 )
 
 // Mod computes the remainder of a division. With Fmod it has the sign of the
@@ -13,8 +14,8 @@ import (
 // ONNX wants Fmod for floats; without it they follow Python in every opset.
 type Mod struct{ Fmod bool }
 
-var _ = register(Def{Name: "Mod", Since: []int{10, 13, 28}, In: "A:T, B:T", Out: "C:T", Types: Types{"T": "@number"},
-	Build: func(a *Attrs, opset int) (Operator, error) {
+var _ = kit.Register(kit.Def{Name: "Mod", Since: []int{10, 13, 28}, In: "A:T, B:T", Out: "C:T", Types: kit.Types{"T": "@number"},
+	Build: func(a *kit.Attrs, opset int) (kit.Operator, error) {
 		v := a.Int("fmod", 0)
 		if v != 0 && v != 1 {
 			return nil, errors.New("attribute fmod must be 0 or 1")
@@ -22,46 +23,46 @@ var _ = register(Def{Name: "Mod", Since: []int{10, 13, 28}, In: "A:T, B:T", Out:
 		return &Mod{Fmod: v == 1}, nil
 	}})
 
-var modLoops = loopsOf(
-	loop2(modInt[int8]), loop2(modInt[int16]), loop2(modInt[int32]), loop2(modInt[int64]),
-	loop2(remainderInt[uint8]), loop2(remainderInt[uint16]), loop2(remainderInt[uint32]), loop2(remainderInt[uint64]),
-	loop2(modFloat[float32]), loop2(modFloat[float64]))
+var modLoops = kit.LoopsOf(
+	kit.Loop2(modInt[int8]), kit.Loop2(modInt[int16]), kit.Loop2(modInt[int32]), kit.Loop2(modInt[int64]),
+	kit.Loop2(remainderInt[uint8]), kit.Loop2(remainderInt[uint16]), kit.Loop2(remainderInt[uint32]), kit.Loop2(remainderInt[uint64]),
+	kit.Loop2(modFloat[float32]), kit.Loop2(modFloat[float64]))
 
-var fmodLoops = loopsOf(
-	loop2(remainderInt[int8]), loop2(remainderInt[int16]), loop2(remainderInt[int32]), loop2(remainderInt[int64]),
-	loop2(remainderInt[uint8]), loop2(remainderInt[uint16]), loop2(remainderInt[uint32]), loop2(remainderInt[uint64]),
-	loop2(fmodFloat[float32]), loop2(fmodFloat[float64]))
+var fmodLoops = kit.LoopsOf(
+	kit.Loop2(remainderInt[int8]), kit.Loop2(remainderInt[int16]), kit.Loop2(remainderInt[int32]), kit.Loop2(remainderInt[int64]),
+	kit.Loop2(remainderInt[uint8]), kit.Loop2(remainderInt[uint16]), kit.Loop2(remainderInt[uint32]), kit.Loop2(remainderInt[uint64]),
+	kit.Loop2(fmodFloat[float32]), kit.Loop2(fmodFloat[float64]))
 
 // Infer implements [ir.Operator].
 func (*Mod) Infer(c *ir.InferContext) error {
-	return inferBinary(c, axisBroadcast{}, c.Elem(0), nil)
+	return kit.InferBinary(c, kit.AxisBroadcast{}, c.Elem(0), nil)
 }
 
 // Run implements [ir.Operator].
 func (o *Mod) Run(c *ir.Call) error {
 	if c.Tensor(0).Len() > 0 {
-		if err := refuseZeroDivisor(c.Tensor(1)); err != nil {
+		if err := kit.RefuseZeroDivisor(c.Tensor(1)); err != nil {
 			return err
 		}
 	}
-	grain := grainCheap
+	grain := kit.GrainCheap
 	if c.Tensor(0).DType().IsFloat() {
-		grain = grainCostly
+		grain = kit.GrainCostly
 	}
 	if o.Fmod {
-		return runBinary(c, axisBroadcast{}, fmodLoops, grain)
+		return kit.RunBinary(c, kit.AxisBroadcast{}, fmodLoops, grain)
 	}
-	return runBinary(c, axisBroadcast{}, modLoops, grain)
+	return kit.RunBinary(c, kit.AxisBroadcast{}, modLoops, grain)
 }
 
-func remainderInt[T intNumber](dst, a, b []T) {
+func remainderInt[T kit.IntNumber](dst, a, b []T) {
 	a, b = a[:len(dst)], b[:len(dst)]
 	for i := range dst {
 		dst[i] = a[i] % b[i]
 	}
 }
 
-func modInt[T signedNumber](dst, a, b []T) {
+func modInt[T kit.SignedNumber](dst, a, b []T) {
 	a, b = a[:len(dst)], b[:len(dst)]
 	for i := range dst {
 		r := a[i] % b[i]
@@ -72,14 +73,14 @@ func modInt[T signedNumber](dst, a, b []T) {
 	}
 }
 
-func fmodFloat[T floatNumber](dst, a, b []T) {
+func fmodFloat[T kit.FloatNumber](dst, a, b []T) {
 	a, b = a[:len(dst)], b[:len(dst)]
 	for i := range dst {
 		dst[i] = T(math.Mod(float64(a[i]), float64(b[i])))
 	}
 }
 
-func modFloat[T floatNumber](dst, a, b []T) {
+func modFloat[T kit.FloatNumber](dst, a, b []T) {
 	a, b = a[:len(dst)], b[:len(dst)]
 	for i := range dst {
 		y := float64(b[i])

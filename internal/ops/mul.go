@@ -3,55 +3,29 @@ package ops
 import (
 	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/internal/kernels/vec"
+	"github.com/onward-ml/onward/internal/ops/kit"
 )
 
 // Mul multiplies two tensors element by element; integers wrap around
 // (https://onnx.ai/onnx/operators/onnx__Mul.html).
-type Mul struct{ axisBroadcast }
+type Mul struct{ kit.AxisBroadcast }
 
-var _ = register(Def{Name: "Mul", Since: []int{1, 6, 7, 13, 14}, In: "A:T, B:T", Out: "C:T", Types: Types{"T": "@number"},
-	Build: simple(func(a *Attrs, opset int) Operator {
-		return &Mul{readAxisBroadcast(a, opset)}
+var _ = kit.Register(kit.Def{Name: "Mul", Since: []int{1, 6, 7, 13, 14}, In: "A:T, B:T", Out: "C:T", Types: kit.Types{"T": "@number"},
+	Build: kit.Simple(func(a *kit.Attrs, opset int) kit.Operator {
+		return &Mul{kit.ReadAxisBroadcast(a, opset)}
 	})})
 
-var mulLoops = loopsOf(
-	loop2Scalar(mulLoop[int8]), loop2Scalar(mulLoop[int16]), loop2Scalar(mulLoop[int32]), loop2Scalar(mulLoop[int64]),
-	loop2Scalar(mulLoop[uint8]), loop2Scalar(mulLoop[uint16]), loop2Scalar(mulLoop[uint32]), loop2Scalar(mulLoop[uint64]),
-	withBinary(loop2Scalar(mulLoop[float32]), vec.MulF32, vec.MulScalarF32, vec.MulScalarF32), loop2Scalar(mulLoop[float64]))
+var mulLoops = kit.LoopsOf(
+	kit.Loop2Scalar(kit.MulLoop[int8]), kit.Loop2Scalar(kit.MulLoop[int16]), kit.Loop2Scalar(kit.MulLoop[int32]), kit.Loop2Scalar(kit.MulLoop[int64]),
+	kit.Loop2Scalar(kit.MulLoop[uint8]), kit.Loop2Scalar(kit.MulLoop[uint16]), kit.Loop2Scalar(kit.MulLoop[uint32]), kit.Loop2Scalar(kit.MulLoop[uint64]),
+	kit.WithBinary(kit.Loop2Scalar(kit.MulLoop[float32]), vec.MulF32, vec.MulScalarF32, vec.MulScalarF32), kit.Loop2Scalar(kit.MulLoop[float64]))
 
 // Infer implements [ir.Operator].
 func (o *Mul) Infer(c *ir.InferContext) error {
-	return inferBinary(c, o.axisBroadcast, c.Elem(0), ir.Dim.Mul)
+	return kit.InferBinary(c, o.AxisBroadcast, c.Elem(0), ir.Dim.Mul)
 }
 
 // Run implements [ir.Operator].
 func (o *Mul) Run(c *ir.Call) error {
-	return runBinary(c, o.axisBroadcast, mulLoops, grainCheap)
-}
-
-func mulLoop[T realNumber](dst, a, b []T) {
-	n := len(dst)
-	switch {
-	case len(a) == n && len(b) == n:
-		a, b = a[:n], b[:n]
-		for i := range dst {
-			dst[i] = a[i] * b[i]
-		}
-	case len(b) == 1 && len(a) == n:
-		y := b[0]
-		a = a[:n]
-		for i := range dst {
-			dst[i] = a[i] * y
-		}
-	default:
-		x := a[0]
-		if len(b) == 1 {
-			repeatOf(dst, x*b[0])
-			return
-		}
-		b = b[:n]
-		for i := range dst {
-			dst[i] = x * b[i]
-		}
-	}
+	return kit.RunBinary(c, o.AxisBroadcast, mulLoops, kit.GrainCheap)
 }

@@ -6,6 +6,7 @@ import (
 	"sort"
 
 	"github.com/onward-ml/onward/internal/ir"
+	"github.com/onward-ml/onward/internal/ops/kit"
 	"github.com/onward-ml/onward/tensor"
 )
 
@@ -13,15 +14,15 @@ import (
 // the logarithms of their relative probabilities, [batch, class] to
 // [batch, sample] (https://onnx.ai/onnx/operators/onnx__Multinomial.html).
 type Multinomial struct {
-	randomSeed
+	kit.RandomSeed
 	DType      tensor.DType
 	SampleSize int
 }
 
-var _ = register(Def{Name: "Multinomial", Since: []int{7, 22}, In: "input:T1", Out: "output:T2",
-	Types: Types{"T1": "@float", "T2": "int32 int64"},
-	Build: simple(func(a *Attrs, opset int) Operator {
-		o := &Multinomial{randomSeed: readRandomSeed(a), DType: a.DType("dtype", tensor.TypeInt32), SampleSize: a.Int("sample_size", 1)}
+var _ = kit.Register(kit.Def{Name: "Multinomial", Since: []int{7, 22}, In: "input:T1", Out: "output:T2",
+	Types: kit.Types{"T1": "@float", "T2": "int32 int64"},
+	Build: kit.Simple(func(a *kit.Attrs, opset int) kit.Operator {
+		o := &Multinomial{RandomSeed: kit.ReadRandomSeed(a), DType: a.DType("dtype", tensor.TypeInt32), SampleSize: a.Int("sample_size", 1)}
 		if o.DType != tensor.TypeInt32 && o.DType != tensor.TypeInt64 {
 			a.Errorf("attribute dtype is %s, want int32 or int64", o.DType)
 		}
@@ -33,7 +34,7 @@ var _ = register(Def{Name: "Multinomial", Since: []int{7, 22}, In: "input:T1", O
 
 // Infer implements [ir.Operator].
 func (o *Multinomial) Infer(c *ir.InferContext) error {
-	if err := checkRank(c, 0, 2, "input"); err != nil {
+	if err := kit.CheckRank(c, 0, 2, "input"); err != nil {
 		return err
 	}
 	batch := ir.Unknown
@@ -61,7 +62,7 @@ func (o *Multinomial) Run(c *ir.Call) error {
 	if classes == 0 {
 		return fmt.Errorf("input has shape %v: there is no class to draw", x.Shape())
 	}
-	wide, err := toScratch(c, x, tensor.TypeFloat64)
+	wide, err := kit.ToScratch(c, x, tensor.TypeFloat64)
 	if err != nil {
 		return err
 	}
@@ -70,7 +71,7 @@ func (o *Multinomial) Run(c *ir.Call) error {
 	if err != nil {
 		return err
 	}
-	src := o.source(c)
+	src := o.Source(c)
 	for b := range batch {
 		row := logs[b*classes : (b+1)*classes]
 		top := math.Inf(-1)
@@ -86,10 +87,10 @@ func (o *Multinomial) Run(c *ir.Call) error {
 			return fmt.Errorf("row %d is no distribution: its probabilities add up to %g", b, total)
 		}
 		for i := range o.SampleSize {
-			if i%grainWatch == 0 && c.Err() != nil {
+			if i%kit.GrainWatch == 0 && c.Err() != nil {
 				return c.Err()
 			}
-			u := src.uniform() * total
+			u := src.Uniform() * total
 			class := min(sort.Search(classes, func(k int) bool { return sums[k] > u }), classes-1)
 			if at := b*o.SampleSize + i; o.DType == tensor.TypeInt32 {
 				tensor.Of[int32](out)[at] = int32(class)

@@ -3,18 +3,19 @@ package ops
 import (
 	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/internal/kernels/vec"
+	"github.com/onward-ml/onward/internal/ops/kit"
 )
 
 // Neg computes −x of each element
 // (https://onnx.ai/onnx/operators/onnx__Neg.html).
 type Neg struct{}
 
-var _ = register(Def{Name: "Neg", Since: []int{1, 6, 13}, In: "X:T", Out: "Y:T", Types: Types{"T": "@signed @float"},
-	Build: withoutAttrs(&Neg{})})
+var _ = kit.Register(kit.Def{Name: "Neg", Since: []int{1, 6, 13}, In: "X:T", Out: "Y:T", Types: kit.Types{"T": "@signed @float"},
+	Build: kit.WithoutAttrs(&Neg{})})
 
-var negLoops = loopsOf(
-	loop1(negLoop[int8]), loop1(negLoop[int16]), loop1(negLoop[int32]), loop1(negLoop[int64]),
-	withUnary(loop1(negLoop[float32]), vec.NegF32), loop1(negLoop[float64]))
+var negLoops = kit.LoopsOf(
+	kit.Loop1(negLoop[int8]), kit.Loop1(negLoop[int16]), kit.Loop1(negLoop[int32]), kit.Loop1(negLoop[int64]),
+	kit.WithUnary(kit.Loop1(negLoop[float32]), vec.NegF32), kit.Loop1(negLoop[float64]))
 
 // Infer implements [ir.Operator].
 func (*Neg) Infer(c *ir.InferContext) error {
@@ -24,15 +25,15 @@ func (*Neg) Infer(c *ir.InferContext) error {
 		for i, e := range d {
 			r[i] = ir.Known(0).Sub(e)
 		}
-		setContents(c, c.Elem(0), r)
+		kit.SetContents(c, c.Elem(0), r)
 	}
 	return nil
 }
 
 // Run implements [ir.Operator].
-func (*Neg) Run(c *ir.Call) error { return mapTable(c, negLoops, grainCheap) }
+func (*Neg) Run(c *ir.Call) error { return kit.MapTable(c, negLoops, kit.GrainCheap) }
 
-func negLoop[T signedNumber | floatNumber](dst, src []T) {
+func negLoop[T kit.SignedNumber | kit.FloatNumber](dst, src []T) {
 	dst = dst[:len(src)]
 	for i, x := range src {
 		dst[i] = -x

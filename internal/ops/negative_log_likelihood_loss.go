@@ -2,33 +2,34 @@ package ops
 
 import (
 	"github.com/onward-ml/onward/internal/ir"
+	"github.com/onward-ml/onward/internal/ops/kit"
 	"github.com/onward-ml/onward/tensor"
 )
 
 // NegativeLogLikelihoodLoss is the weighted negative log probability of the
 // targets (https://onnx.ai/onnx/operators/onnx__NegativeLogLikelihoodLoss.html).
-type NegativeLogLikelihoodLoss struct{ classLoss }
+type NegativeLogLikelihoodLoss struct{ kit.ClassLoss }
 
-var _ = register(Def{Name: "NegativeLogLikelihoodLoss", Since: []int{12, 13, 22}, In: "input:T, target:Tind, weight:T?", Out: "loss:T",
-	Types: Types{"T": "@float", "Tind": "int32 int64"}, Build: simple(func(a *Attrs, opset int) Operator {
-		return &NegativeLogLikelihoodLoss{buildClassLoss(a)}
+var _ = kit.Register(kit.Def{Name: "NegativeLogLikelihoodLoss", Since: []int{12, 13, 22}, In: "input:T, target:Tind, weight:T?", Out: "loss:T",
+	Types: kit.Types{"T": "@float", "Tind": "int32 int64"}, Build: kit.Simple(func(a *kit.Attrs, opset int) kit.Operator {
+		return &NegativeLogLikelihoodLoss{kit.BuildClassLoss(a)}
 	})})
 
 // Infer sets the shape of the loss.
-func (op *NegativeLogLikelihoodLoss) Infer(c *ir.InferContext) error { return op.inferLoss(c) }
+func (op *NegativeLogLikelihoodLoss) Infer(c *ir.InferContext) error { return op.InferLoss(c) }
 
 // Run computes the loss.
 func (op *NegativeLogLikelihoodLoss) Run(c *ir.Call) error {
-	s, err := op.shape(c)
+	s, err := op.Shape(c)
 	if err != nil {
 		return err
 	}
 	if c.Tensor(0).DType() == tensor.TypeFloat64 {
-		return lossRun(&op.classLoss, c, s, tensor.Of[float64](c.Tensor(0)))
+		return kit.LossRun(&op.ClassLoss, c, s, tensor.Of[float64](c.Tensor(0)))
 	}
-	x, err := realIn[float32](c, c.Tensor(0))
+	x, err := kit.RealIn[float32](c, c.Tensor(0))
 	if err != nil {
 		return err
 	}
-	return lossRun(&op.classLoss, c, s, x)
+	return kit.LossRun(&op.ClassLoss, c, s, x)
 }

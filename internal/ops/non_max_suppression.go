@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/onward-ml/onward/internal/ir"
+	"github.com/onward-ml/onward/internal/ops/kit"
 	"github.com/onward-ml/onward/tensor"
 )
 
@@ -17,9 +18,9 @@ import (
 // (https://onnx.ai/onnx/operators/onnx__NonMaxSuppression.html).
 type NonMaxSuppression struct{ CenterPoint bool }
 
-var _ = register(Def{Name: "NonMaxSuppression", Since: []int{10, 11},
+var _ = kit.Register(kit.Def{Name: "NonMaxSuppression", Since: []int{10, 11},
 	In:  "boxes:float, scores:float, max_output_boxes_per_class:int64?, iou_threshold:float?, score_threshold:float?",
-	Out: "selected_indices:int64", Build: simple(func(a *Attrs, opset int) Operator {
+	Out: "selected_indices:int64", Build: kit.Simple(func(a *kit.Attrs, opset int) kit.Operator {
 		f := a.Int("center_point_box", 0)
 		if f != 0 && f != 1 {
 			a.Errorf("center_point_box is %d, want 0 or 1", f)
@@ -29,10 +30,10 @@ var _ = register(Def{Name: "NonMaxSuppression", Since: []int{10, 11},
 
 // Infer sets the output to [?, 3].
 func (op *NonMaxSuppression) Infer(c *ir.InferContext) error {
-	if err := checkRank(c, 0, 3, "boxes"); err != nil {
+	if err := kit.CheckRank(c, 0, 3, "boxes"); err != nil {
 		return err
 	}
-	if err := checkRank(c, 1, 3, "scores"); err != nil {
+	if err := kit.CheckRank(c, 1, 3, "scores"); err != nil {
 		return err
 	}
 	c.SetOut(0, ir.TensorType(tensor.TypeInt64, ir.Unknown, ir.Known(3)))
@@ -81,7 +82,7 @@ func (op *NonMaxSuppression) Run(c *ir.Call) error {
 	limit := 0
 	if c.Has(2) {
 		var err error
-		if limit, err = scalarInt(c.Tensor(2), "max_output_boxes_per_class"); err != nil {
+		if limit, err = kit.ScalarInt(c.Tensor(2), "max_output_boxes_per_class"); err != nil {
 			return err
 		}
 	}

@@ -4,87 +4,88 @@ import (
 	"math"
 	"testing"
 
+	"github.com/onward-ml/onward/internal/testing/optest"
 	"github.com/onward-ml/onward/tensor"
 )
 
 func TestBatchNormalization(t *testing.T) {
 	x := iota32(2, 2, 2)
-	one, zero := tt([]float32{1, 2}, 2), tt([]float32{0, 1}, 2)
-	given := []tensor.Value{x, one, zero, tt([]float32{1, 3}, 2), tt([]float32{1, 4}, 2)}
+	one, zero := optest.Tensor([]float32{1, 2}, 2), optest.Tensor([]float32{0, 1}, 2)
+	given := []tensor.Value{x, one, zero, optest.Tensor([]float32{1, 3}, 2), optest.Tensor([]float32{1, 4}, 2)}
 	eps := map[string]any{"epsilon": 0.0}
-	want := tt([]float32{0, 1, 1, 2, 4, 5, 5, 6}, 2, 2, 2)
+	want := optest.Tensor([]float32{0, 1, 1, 2, 4, 5, 5, 6}, 2, 2, 2)
 	for _, opset := range []int{7, 9, 14, 15} {
-		wantOp(t, "BatchNormalization", opset, eps, want, given...)
+		optest.Want(t, "BatchNormalization", opset, eps, want, given...)
 	}
-	wantOp(t, "BatchNormalization", 6, map[string]any{"epsilon": 0.0, "is_test": 1}, want, given...)
-	wantOp(t, "BatchNormalization", 1, map[string]any{"epsilon": 0.0, "is_test": 1, "consumed_inputs": []int{0, 0}}, want, given...)
+	optest.Want(t, "BatchNormalization", 6, map[string]any{"epsilon": 0.0, "is_test": 1}, want, given...)
+	optest.Want(t, "BatchNormalization", 1, map[string]any{"epsilon": 0.0, "is_test": 1, "consumed_inputs": []int{0, 0}}, want, given...)
 	// The batch: channel 0 is 1 2 5 6, channel 1 is 3 4 7 8.
-	m := []tensor.Value{tt([]float32{3.5, 5.5}, 2), tt([]float32{4.25, 4.25}, 2)}
+	m := []tensor.Value{optest.Tensor([]float32{3.5, 5.5}, 2), optest.Tensor([]float32{4.25, 4.25}, 2)}
 	r := float32(1 / math.Sqrt(4.25))
-	y := tt([]float32{-2.5 * r, -1.5 * r, -5*r + 1, -3*r + 1, 1.5 * r, 2.5 * r, 3*r + 1, 5*r + 1}, 2, 2, 2)
+	y := optest.Tensor([]float32{-2.5 * r, -1.5 * r, -5*r + 1, -3*r + 1, 1.5 * r, 2.5 * r, 3*r + 1, 5*r + 1}, 2, 2, 2)
 	half := map[string]any{"epsilon": 0.0, "momentum": 0.5, "training_mode": 1}
-	running := []tensor.Value{tt([]float32{2.25, 4.25}, 2), tt([]float32{2.625, 4.125}, 2)}
-	wantOps(t, "BatchNormalization", 15, half, []tensor.Value{y, running[0], running[1]}, given...)
+	running := []tensor.Value{optest.Tensor([]float32{2.25, 4.25}, 2), optest.Tensor([]float32{2.625, 4.125}, 2)}
+	optest.WantAll(t, "BatchNormalization", 15, half, []tensor.Value{y, running[0], running[1]}, given...)
 	delete(half, "training_mode")
-	wantOps(t, "BatchNormalization", 9, half, []tensor.Value{y, running[0], running[1], m[0], m[1]}, given...)
-	wantOps(t, "BatchNormalization", 6, half, []tensor.Value{y, running[0], running[1], m[0], m[1]}, given...)
+	optest.WantAll(t, "BatchNormalization", 9, half, []tensor.Value{y, running[0], running[1], m[0], m[1]}, given...)
+	optest.WantAll(t, "BatchNormalization", 6, half, []tensor.Value{y, running[0], running[1], m[0], m[1]}, given...)
 	// Statistics per element of an instance.
-	wantOp(t, "BatchNormalization", 7, map[string]any{"epsilon": 0.0, "spatial": 0}, tt([]float32{0, 0, 4, 2}, 2, 1, 2),
-		tt([]float32{1, 2, 5, 6}, 2, 1, 2), tt([]float32{1, 1}, 1, 2), tt([]float32{0, 0}, 1, 2), tt([]float32{1, 2}, 1, 2), tt([]float32{1, 4}, 1, 2))
-	wantOp(t, "BatchNormalization", 15, eps, tt(half16(-1, 0), 2), tt(half16(1, 2), 2), tt([]float32{1}, 1), tt([]float32{0}, 1), tt([]float64{2}, 1), tt([]float64{1}, 1))
-	wantOp(t, "BatchNormalization", 15, eps, tt([]float32{}, 0, 2, 2), tt([]float32{}, 0, 2, 2), given[1], given[2], given[3], given[4])
-	failOp(t, "BatchNormalization", 15, nil, "want", given[0], given[1], given[2], given[3], iota32(3))
-	failOp(t, "BatchNormalization", 15, map[string]any{"training_mode": 1}, "no elements", tt([]float32{}, 0, 2), given[1], given[2], given[3], given[4])
-	if _, err := runOpN(t, 2, "BatchNormalization", 15, nil, given...); err == nil {
+	optest.Want(t, "BatchNormalization", 7, map[string]any{"epsilon": 0.0, "spatial": 0}, optest.Tensor([]float32{0, 0, 4, 2}, 2, 1, 2),
+		optest.Tensor([]float32{1, 2, 5, 6}, 2, 1, 2), optest.Tensor([]float32{1, 1}, 1, 2), optest.Tensor([]float32{0, 0}, 1, 2), optest.Tensor([]float32{1, 2}, 1, 2), optest.Tensor([]float32{1, 4}, 1, 2))
+	optest.Want(t, "BatchNormalization", 15, eps, optest.Tensor(half16(-1, 0), 2), optest.Tensor(half16(1, 2), 2), optest.Tensor([]float32{1}, 1), optest.Tensor([]float32{0}, 1), optest.Tensor([]float64{2}, 1), optest.Tensor([]float64{1}, 1))
+	optest.Want(t, "BatchNormalization", 15, eps, optest.Tensor([]float32{}, 0, 2, 2), optest.Tensor([]float32{}, 0, 2, 2), given[1], given[2], given[3], given[4])
+	optest.Fail(t, "BatchNormalization", 15, nil, "want", given[0], given[1], given[2], given[3], iota32(3))
+	optest.Fail(t, "BatchNormalization", 15, map[string]any{"training_mode": 1}, "no elements", optest.Tensor([]float32{}, 0, 2), given[1], given[2], given[3], given[4])
+	if _, err := optest.RunN(t, 2, "BatchNormalization", 15, nil, given...); err == nil {
 		t.Error("statistics without training_mode are no error")
 	}
 }
 
 func TestNormalizations(t *testing.T) {
-	x := tt([]float32{1, 3, 2, 6, 0, 8}, 1, 3, 2)
-	g, b := tt([]float32{1, 2, 3}, 3), tt([]float32{0, 1, 0}, 3)
+	x := optest.Tensor([]float32{1, 3, 2, 6, 0, 8}, 1, 3, 2)
+	g, b := optest.Tensor([]float32{1, 2, 3}, 3), optest.Tensor([]float32{0, 1, 0}, 3)
 	eps := map[string]any{"epsilon": 0.0}
 	for _, opset := range []int{1, 6, 22} {
-		wantOp(t, "InstanceNormalization", opset, eps, tt([]float32{-1, 1, -1, 3, -3, 3}, 1, 3, 2), x, g, b)
+		optest.Want(t, "InstanceNormalization", opset, eps, optest.Tensor([]float32{-1, 1, -1, 3, -3, 3}, 1, 3, 2), x, g, b)
 	}
-	failOp(t, "InstanceNormalization", 22, nil, "scale has shape", x, iota32(2), b)
-	failOp(t, "InstanceNormalization", 22, nil, "rank", iota32(3), g, b)
+	optest.Fail(t, "InstanceNormalization", 22, nil, "scale has shape", x, iota32(2), b)
+	optest.Fail(t, "InstanceNormalization", 22, nil, "rank", iota32(3), g, b)
 
-	y := tt([]float32{1, 3, 1, 3, 0, 8, 0, 8}, 1, 4, 2)
+	y := optest.Tensor([]float32{1, 3, 1, 3, 0, 8, 0, 8}, 1, 4, 2)
 	two := map[string]any{"epsilon": 0.0, "num_groups": 2}
-	wantOp(t, "GroupNormalization", 18, two, tt([]float32{-1, 1, -1, 1, -1, 3, -1, 3}, 1, 4, 2), y, tt([]float32{1, 2}, 2), tt([]float32{0, 1}, 2))
-	wantOp(t, "GroupNormalization", 21, two, tt([]float32{-1, 1, -2, 2, -2, 4, -3, 5}, 1, 4, 2), y, iota32(4), tt([]float32{0, 0, 1, 1}, 4))
-	failOp(t, "GroupNormalization", 21, map[string]any{"num_groups": 3}, "divisible", y, iota32(4), iota32(4))
-	failOp(t, "GroupNormalization", 21, map[string]any{"num_groups": 0}, "num_groups is 0", y, iota32(4), iota32(4))
+	optest.Want(t, "GroupNormalization", 18, two, optest.Tensor([]float32{-1, 1, -1, 1, -1, 3, -1, 3}, 1, 4, 2), y, optest.Tensor([]float32{1, 2}, 2), optest.Tensor([]float32{0, 1}, 2))
+	optest.Want(t, "GroupNormalization", 21, two, optest.Tensor([]float32{-1, 1, -2, 2, -2, 4, -3, 5}, 1, 4, 2), y, iota32(4), optest.Tensor([]float32{0, 0, 1, 1}, 4))
+	optest.Fail(t, "GroupNormalization", 21, map[string]any{"num_groups": 3}, "divisible", y, iota32(4), iota32(4))
+	optest.Fail(t, "GroupNormalization", 21, map[string]any{"num_groups": 0}, "num_groups is 0", y, iota32(4), iota32(4))
 
-	rows := tt([]float32{1, 3, 4, 8}, 2, 2)
-	wantOps(t, "LayerNormalization", 17, eps, []tensor.Value{tt([]float32{-1, 3, -1, 3}, 2, 2), tt([]float32{2, 6}, 2, 1), tt([]float32{1, 0.5}, 2, 1)},
-		rows, tt([]float32{1, 2}, 2), tt([]float32{0, 1}, 2))
-	wantOp(t, "LayerNormalization", 17, eps, tt([]float32{-1, 1, -2, 2}, 2, 2), rows, tt([]float32{1, 2}, 2, 1))
-	wantOps(t, "LayerNormalization", 17, map[string]any{"epsilon": 0.0, "axis": 0, "stash_type": tensor.TypeBFloat16},
-		[]tensor.Value{tt(half16(-3, -1, 0, 4), 2, 2), tt([]tensor.BFloat16{tensor.NewBFloat16(4)}, 1, 1)}, tt(half16(1, 3, 4, 8), 2, 2), tt(half16(2.5495098)))
-	wantOp(t, "LayerNormalization", 17, nil, tt([]float64{}, 0, 2), tt([]float64{}, 0, 2), tt([]float64{1, 2}, 2))
-	failOp(t, "LayerNormalization", 17, map[string]any{"axis": math.MinInt64}, "out of range", rows, iota32(2))
-	failOp(t, "LayerNormalization", 17, nil, "cannot be broadcast", rows, iota32(3))
-	failOp(t, "LayerNormalization", 17, nil, "cannot be broadcast", rows, iota32(1, 2, 2))
+	rows := optest.Tensor([]float32{1, 3, 4, 8}, 2, 2)
+	optest.WantAll(t, "LayerNormalization", 17, eps, []tensor.Value{optest.Tensor([]float32{-1, 3, -1, 3}, 2, 2), optest.Tensor([]float32{2, 6}, 2, 1), optest.Tensor([]float32{1, 0.5}, 2, 1)},
+		rows, optest.Tensor([]float32{1, 2}, 2), optest.Tensor([]float32{0, 1}, 2))
+	optest.Want(t, "LayerNormalization", 17, eps, optest.Tensor([]float32{-1, 1, -2, 2}, 2, 2), rows, optest.Tensor([]float32{1, 2}, 2, 1))
+	optest.WantAll(t, "LayerNormalization", 17, map[string]any{"epsilon": 0.0, "axis": 0, "stash_type": tensor.TypeBFloat16},
+		[]tensor.Value{optest.Tensor(half16(-3, -1, 0, 4), 2, 2), optest.Tensor([]tensor.BFloat16{tensor.NewBFloat16(4)}, 1, 1)}, optest.Tensor(half16(1, 3, 4, 8), 2, 2), optest.Tensor(half16(2.5495098)))
+	optest.Want(t, "LayerNormalization", 17, nil, optest.Tensor([]float64{}, 0, 2), optest.Tensor([]float64{}, 0, 2), optest.Tensor([]float64{1, 2}, 2))
+	optest.Fail(t, "LayerNormalization", 17, map[string]any{"axis": math.MinInt64}, "out of range", rows, iota32(2))
+	optest.Fail(t, "LayerNormalization", 17, nil, "cannot be broadcast", rows, iota32(3))
+	optest.Fail(t, "LayerNormalization", 17, nil, "cannot be broadcast", rows, iota32(1, 2, 2))
 
-	wantOp(t, "RMSNormalization", 23, eps, tt([]float64{0.6 * math.Sqrt2, 0.8 * math.Sqrt2 * 2}, 1, 2), tt([]float32{3, 4}, 1, 2), tt([]float64{1, 2}, 2))
-	wantOp(t, "RMSNormalization", 23, map[string]any{"epsilon": 0.0, "axis": 0}, tt([]float32{1, -1}, 2), tt([]float32{3, -3}, 2), tt([]float32{1}))
+	optest.Want(t, "RMSNormalization", 23, eps, optest.Tensor([]float64{0.6 * math.Sqrt2, 0.8 * math.Sqrt2 * 2}, 1, 2), optest.Tensor([]float32{3, 4}, 1, 2), optest.Tensor([]float64{1, 2}, 2))
+	optest.Want(t, "RMSNormalization", 23, map[string]any{"epsilon": 0.0, "axis": 0}, optest.Tensor([]float32{1, -1}, 2), optest.Tensor([]float32{3, -3}, 2), optest.Tensor([]float32{1}))
 
-	wantOp(t, "LpNormalization", 1, nil, tt([]float32{0.6, -0.8, 0, 0}, 2, 2), tt([]float32{3, -4, 0, 0}, 2, 2))
-	wantOp(t, "LpNormalization", 22, map[string]any{"p": 1, "axis": 0}, tt([]float32{0.25, 0.5, -0.75, 0.5}, 2, 2), tt([]float32{1, 1, -3, 1}, 2, 2))
-	failOp(t, "LpNormalization", 22, map[string]any{"p": 3}, "p is 3", rows)
+	optest.Want(t, "LpNormalization", 1, nil, optest.Tensor([]float32{0.6, -0.8, 0, 0}, 2, 2), optest.Tensor([]float32{3, -4, 0, 0}, 2, 2))
+	optest.Want(t, "LpNormalization", 22, map[string]any{"p": 1, "axis": 0}, optest.Tensor([]float32{0.25, 0.5, -0.75, 0.5}, 2, 2), optest.Tensor([]float32{1, 1, -3, 1}, 2, 2))
+	optest.Fail(t, "LpNormalization", 22, map[string]any{"p": 3}, "p is 3", rows)
 
-	mvn := tt([]float32{1, 2, 3, 6}, 2, 2, 1, 1)
-	wantOp(t, "MeanVarianceNormalization", 9, nil, tt([]float32{-1, -1, 1, 1}, 2, 2, 1, 1), mvn)
-	wantOp(t, "MeanVarianceNormalization", 13, map[string]any{"axes": []int{-3}}, tt([]float32{-1, 1, -1, 1}, 2, 2, 1, 1), mvn)
-	failOp(t, "MeanVarianceNormalization", 13, nil, "out of range", rows)
+	mvn := optest.Tensor([]float32{1, 2, 3, 6}, 2, 2, 1, 1)
+	optest.Want(t, "MeanVarianceNormalization", 9, nil, optest.Tensor([]float32{-1, -1, 1, 1}, 2, 2, 1, 1), mvn)
+	optest.Want(t, "MeanVarianceNormalization", 13, map[string]any{"axes": []int{-3}}, optest.Tensor([]float32{-1, 1, -1, 1}, 2, 2, 1, 1), mvn)
+	optest.Fail(t, "MeanVarianceNormalization", 13, nil, "out of range", rows)
 
 	lrn := map[string]any{"size": 3, "alpha": 3.0, "beta": 1.0, "bias": 1.0}
-	wantOp(t, "LRN", 1, lrn, tt([]float32{1. / 6, 2. / 15, 3. / 14}, 1, 3, 1), iota32(1, 3, 1))
+	optest.Want(t, "LRN", 1, lrn, optest.Tensor([]float32{1. / 6, 2. / 15, 3. / 14}, 1, 3, 1), iota32(1, 3, 1))
 	lrn["size"], lrn["alpha"], lrn["beta"] = 2, 2.0, 0.75
-	wantOp(t, "LRN", 13, lrn, tt([]float64{1 / math.Pow(6, .75), 2 / math.Pow(14, .75), 3 / math.Pow(10, .75)}, 1, 3, 1), tt([]float64{1, 2, 3}, 1, 3, 1))
+	optest.Want(t, "LRN", 13, lrn, optest.Tensor([]float64{1 / math.Pow(6, .75), 2 / math.Pow(14, .75), 3 / math.Pow(10, .75)}, 1, 3, 1), optest.Tensor([]float64{1, 2, 3}, 1, 3, 1))
 	lrn["size"] = math.MaxInt64
-	wantOp(t, "LRN", 13, lrn, tt([]float32{1, 2, 3}, 1, 3), iota32(1, 3))
-	failOp(t, "LRN", 13, map[string]any{"size": 0}, "size is 0", rows)
+	optest.Want(t, "LRN", 13, lrn, optest.Tensor([]float32{1, 2, 3}, 1, 3), iota32(1, 3))
+	optest.Fail(t, "LRN", 13, map[string]any{"size": 0}, "size is 0", rows)
 }

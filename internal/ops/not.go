@@ -1,20 +1,16 @@
 package ops
 
-import "github.com/onward-ml/onward/internal/ir"
+import (
+	"github.com/onward-ml/onward/internal/ir"
+	"github.com/onward-ml/onward/internal/ops/kit"
+)
 
 // Not negates each truth value
 // (https://onnx.ai/onnx/operators/onnx__Not.html).
-type Not struct{ sameTypeAndShape }
+type Not struct{ kit.SameTypeAndShape }
 
-var _ = register(Def{Name: "Not", Since: []int{1}, In: "X:T", Out: "Y:T", Types: Types{"T": "bool"},
-	Build: withoutAttrs(&Not{})})
+var _ = kit.Register(kit.Def{Name: "Not", Since: []int{1}, In: "X:T", Out: "Y:T", Types: kit.Types{"T": "bool"},
+	Build: kit.WithoutAttrs(&Not{})})
 
 // Run implements [ir.Operator].
-func (*Not) Run(c *ir.Call) error { return mapTable(c, notLoops, grainCheap) }
-
-func notLoop(dst, src []bool) {
-	dst = dst[:len(src)]
-	for i, x := range src {
-		dst[i] = !x
-	}
-}
+func (*Not) Run(c *ir.Call) error { return kit.MapTable(c, kit.NotLoops, kit.GrainCheap) }

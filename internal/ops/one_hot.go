@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/onward-ml/onward/internal/ir"
+	"github.com/onward-ml/onward/internal/ops/kit"
 )
 
 // OneHot adds a dimension of size depth at Axis of the output: the element that
@@ -15,21 +16,21 @@ type OneHot struct{ Axis int }
 
 const oneHotTypes = "@int float16 float double"
 
-var _ = register(Def{Name: "OneHot", Since: []int{9, 11, 28},
-	In: "indices:T1, depth:T2, values:T3", Out: "output:T3", Types: Types{"T1": oneHotTypes, "T2": oneHotTypes, "T3": moveTypes},
-	Build: simple(func(a *Attrs, opset int) Operator { return &OneHot{Axis: a.Int("axis", -1)} })})
+var _ = kit.Register(kit.Def{Name: "OneHot", Since: []int{9, 11, 28},
+	In: "indices:T1, depth:T2, values:T3", Out: "output:T3", Types: kit.Types{"T1": oneHotTypes, "T2": oneHotTypes, "T3": kit.MoveTypes},
+	Build: kit.Simple(func(a *kit.Attrs, opset int) kit.Operator { return &OneHot{Axis: a.Int("axis", -1)} })})
 
 // Infer implements ir.Operator.
 func (op *OneHot) Infer(c *ir.InferContext) error {
-	if err := checkRank(c, 2, 1, "values"); err != nil {
+	if err := kit.CheckRank(c, 2, 1, "values"); err != nil {
 		return err
 	}
 	in := c.Shape(0)
-	setShape(c, 0, c.Elem(2), nil)
+	kit.SetShape(c, 0, c.Elem(2), nil)
 	if in == nil {
 		return nil
 	}
-	axis, err := normalAxis(op.Axis, len(in)+1)
+	axis, err := kit.NormalAxis(op.Axis, len(in)+1)
 	if err != nil {
 		return err
 	}
@@ -37,14 +38,14 @@ func (op *OneHot) Infer(c *ir.InferContext) error {
 	if d := c.Contents(1); len(d) == 1 {
 		depth = d[0]
 	} else if t := c.Const(1); t != nil && t.Len() == 1 {
-		if v, err := anyInts(t); err == nil {
+		if v, err := kit.AnyInts(t); err == nil {
 			depth = ir.Known(v[0])
 		}
 	}
 	if n, ok := depth.Value(); ok && n < 0 {
 		return fmt.Errorf("depth is %d, want at least 0", n)
 	}
-	setShape(c, 0, c.Elem(2), slices.Insert(slices.Clone(in), axis, depth))
+	kit.SetShape(c, 0, c.Elem(2), slices.Insert(slices.Clone(in), axis, depth))
 	return nil
 }
 
@@ -54,7 +55,7 @@ func (op *OneHot) Run(c *ir.Call) error {
 	if t := c.Tensor(1); t.Len() != 1 {
 		return fmt.Errorf("depth has shape %v, want one element", t.Shape())
 	}
-	d, err := anyInts(c.Tensor(1))
+	d, err := kit.AnyInts(c.Tensor(1))
 	if err != nil {
 		return err
 	}
@@ -65,27 +66,27 @@ func (op *OneHot) Run(c *ir.Call) error {
 	if values.Len() != 2 || values.Rank() != 1 {
 		return fmt.Errorf("values have shape %v, want [2]", values.Shape())
 	}
-	axis, err := normalAxis(op.Axis, idx.Rank()+1)
+	axis, err := kit.NormalAxis(op.Axis, idx.Rank()+1)
 	if err != nil {
 		return err
 	}
 	if err := c.Reserve(int64(idx.Len()) * 8); err != nil {
 		return err
 	}
-	at, err := anyInts(idx)
+	at, err := kit.AnyInts(idx)
 	if err != nil {
 		return err
 	}
-	dst, err := moveOut(c, 0, values.DType(), slices.Insert(slices.Clone(idx.Shape()), axis, depth)...)
+	dst, err := kit.MoveOut(c, 0, values.DType(), slices.Insert(slices.Clone(idx.Shape()), axis, depth)...)
 	if err != nil {
 		return err
 	}
-	v, err := moveIn(c, values)
+	v, err := kit.MoveIn(c, values)
 	if err != nil {
 		return err
 	}
-	moveFill(c, dst, v.slice(0, 1))
-	inner := product(idx.Shape()[axis:])
+	kit.MoveFill(c, dst, v.Slice(0, 1))
+	inner := kit.Product(idx.Shape()[axis:])
 	n := 0
 	for i, x := range at {
 		if x < 0 {
@@ -96,7 +97,7 @@ func (op *OneHot) Run(c *ir.Call) error {
 			n++
 		}
 	}
-	moveSet(dst, v.slice(1, 2), at[:n])
-	dst.done()
+	kit.MoveSet(dst, v.Slice(1, 2), at[:n])
+	dst.Done()
 	return nil
 }

@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/onward-ml/onward/internal/ir"
+	"github.com/onward-ml/onward/internal/ops/kit"
 	"github.com/onward-ml/onward/tensor"
 )
 
@@ -12,9 +13,9 @@ import (
 // (https://onnx.ai/onnx/operators/onnx__Optional.html).
 type Optional struct{ Type ir.Type }
 
-var _ = register(Def{Name: "Optional", Since: []int{15, 28},
-	In: "input:V?", Out: "output:optional(V)", Types: Types{"V": moveAnyTensorOrSeq},
-	Build: simple(func(a *Attrs, opset int) Operator {
+var _ = kit.Register(kit.Def{Name: "Optional", Since: []int{15, 28},
+	In: "input:V?", Out: "output:optional(V)", Types: kit.Types{"V": kit.MoveAnyTensorOrSeq},
+	Build: kit.Simple(func(a *kit.Attrs, opset int) kit.Operator {
 		if a.NumIn == 0 {
 			a.Require("type")
 		}

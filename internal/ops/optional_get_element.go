@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/onward-ml/onward/internal/ir"
+	"github.com/onward-ml/onward/internal/ops/kit"
 	"github.com/onward-ml/onward/tensor"
 )
 
@@ -12,15 +13,15 @@ import (
 // (https://onnx.ai/onnx/operators/onnx__OptionalGetElement.html).
 type OptionalGetElement struct{}
 
-var _ = register(Def{Name: "OptionalGetElement", Since: []int{15, 18, 28},
+var _ = kit.Register(kit.Def{Name: "OptionalGetElement", Since: []int{15, 18, 28},
 	In: "input:any", Out: "output:any",
-	Build: simple(func(a *Attrs, opset int) Operator { return &OptionalGetElement{} })})
+	Build: kit.Simple(func(a *kit.Attrs, opset int) kit.Operator { return &OptionalGetElement{} })})
 
 // Infer implements ir.Operator.
 func (op *OptionalGetElement) Infer(c *ir.InferContext) error {
 	t := c.Type(0)
 	if t.Kind == tensor.KindOptional {
-		t = sequenceElem(c, 0)
+		t = kit.SequenceElem(c, 0)
 	}
 	c.SetOut(0, t)
 	return nil
@@ -34,5 +35,5 @@ func (op *OptionalGetElement) Run(c *ir.Call) error {
 			return fmt.Errorf("the optional is empty")
 		}
 	}
-	return moveValue(c, 0, v)
+	return kit.MoveValue(c, 0, v)
 }

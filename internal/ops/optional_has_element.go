@@ -2,6 +2,7 @@ package ops
 
 import (
 	"github.com/onward-ml/onward/internal/ir"
+	"github.com/onward-ml/onward/internal/ops/kit"
 	"github.com/onward-ml/onward/tensor"
 )
 
@@ -10,13 +11,13 @@ import (
 // (https://onnx.ai/onnx/operators/onnx__OptionalHasElement.html).
 type OptionalHasElement struct{}
 
-var _ = register(Def{Name: "OptionalHasElement", Since: []int{15, 18, 28},
+var _ = kit.Register(kit.Def{Name: "OptionalHasElement", Since: []int{15, 18, 28},
 	In: "input:any?", Out: "output:bool",
-	Build: simple(func(a *Attrs, opset int) Operator { return &OptionalHasElement{} })})
+	Build: kit.Simple(func(a *kit.Attrs, opset int) kit.Operator { return &OptionalHasElement{} })})
 
 // Infer implements ir.Operator.
 func (op *OptionalHasElement) Infer(c *ir.InferContext) error {
-	setShape(c, 0, tensor.TypeBool, []ir.Dim{})
+	kit.SetShape(c, 0, tensor.TypeBool, []ir.Dim{})
 	return nil
 }
 

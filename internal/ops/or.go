@@ -2,28 +2,29 @@ package ops
 
 import (
 	"github.com/onward-ml/onward/internal/ir"
+	"github.com/onward-ml/onward/internal/ops/kit"
 	"github.com/onward-ml/onward/tensor"
 )
 
 // Or is true where one of the inputs is
 // (https://onnx.ai/onnx/operators/onnx__Or.html).
-type Or struct{ axisBroadcast }
+type Or struct{ kit.AxisBroadcast }
 
-var _ = register(Def{Name: "Or", Since: []int{1, 7}, In: "A:T, B:T", Out: "C:T1", Types: Types{"T": "bool", "T1": "bool"},
-	Build: simple(func(a *Attrs, opset int) Operator {
-		return &Or{readAxisBroadcast(a, opset)}
+var _ = kit.Register(kit.Def{Name: "Or", Since: []int{1, 7}, In: "A:T, B:T", Out: "C:T1", Types: kit.Types{"T": "bool", "T1": "bool"},
+	Build: kit.Simple(func(a *kit.Attrs, opset int) kit.Operator {
+		return &Or{kit.ReadAxisBroadcast(a, opset)}
 	})})
 
-var orLoops = loopsOf(withWords(loop2(orLoop), orWords))
+var orLoops = kit.LoopsOf(kit.WithWords(kit.Loop2(orLoop), kit.OrWords))
 
 // Infer implements [ir.Operator].
 func (o *Or) Infer(c *ir.InferContext) error {
-	return inferBinary(c, o.axisBroadcast, tensor.TypeBool, nil)
+	return kit.InferBinary(c, o.AxisBroadcast, tensor.TypeBool, nil)
 }
 
 // Run implements [ir.Operator].
 func (o *Or) Run(c *ir.Call) error {
-	return runBinary(c, o.axisBroadcast, orLoops, grainCheap)
+	return kit.RunBinary(c, o.AxisBroadcast, orLoops, kit.GrainCheap)
 }
 
 func orLoop(dst, a, b []bool) {

@@ -5,6 +5,7 @@ import (
 	"math"
 
 	"github.com/onward-ml/onward/internal/ir"
+	"github.com/onward-ml/onward/internal/ops/kit"
 	"github.com/onward-ml/onward/tensor"
 )
 
@@ -19,9 +20,9 @@ type Pad struct {
 	Row   bool    // pads may be a matrix with one row, as com.microsoft has it
 }
 
-var _ = register(Def{Name: "Pad", Since: []int{1, 2, 11, 13, 18, 19, 21, 23, 24, 25},
-	In: "data:T, pads:int64, constant_value:T?, axes:I?", Out: "output:T", Types: Types{"T": "@all", "I": "int32 int64"},
-	Build: simple(func(a *Attrs, opset int) Operator {
+var _ = kit.Register(kit.Def{Name: "Pad", Since: []int{1, 2, 11, 13, 18, 19, 21, 23, 24, 25},
+	In: "data:T, pads:int64, constant_value:T?, axes:I?", Out: "output:T", Types: kit.Types{"T": "@all", "I": "int32 int64"},
+	Build: kit.Simple(func(a *kit.Attrs, opset int) kit.Operator {
 		op := &Pad{Mode: a.Enum("mode", "constant", "constant", "reflect", "edge", "wrap")}
 		if opset < 11 {
 			name := "pads"
@@ -49,7 +50,7 @@ func padCounts[D any](pads []D, axes []int, given bool, rank int, zero D) (befor
 		before[i], behind[i] = zero, zero
 	}
 	if given {
-		if _, err := normalAxes(axes, rank); err != nil {
+		if _, err := kit.NormalAxes(axes, rank); err != nil {
 			return nil, nil, err
 		}
 	}
@@ -71,18 +72,18 @@ func (op *Pad) Infer(c *ir.InferContext) error {
 		if s[0].Differs(ir.Known(1)) {
 			return fmt.Errorf("pads has shape %v, want one dimension or one row", s)
 		}
-	} else if err := checkSmall(c, 1, "pads"); err != nil {
+	} else if err := kit.CheckSmall(c, 1, "pads"); err != nil {
 		return err
 	}
 	in := c.Shape(0)
-	setShape(c, 0, c.Elem(0), nil)
+	kit.SetShape(c, 0, c.Elem(0), nil)
 	if in == nil {
 		return nil
 	}
 	out := ir.UnknownDims(len(in))
-	setShape(c, 0, c.Elem(0), out)
+	kit.SetShape(c, 0, c.Elem(0), out)
 	pads := c.Contents(1)
-	axes, ok := knownInts(c, 3)
+	axes, ok := kit.KnownInts(c, 3)
 	if pads == nil || c.Has(3) && !ok {
 		return nil
 	}
@@ -109,11 +110,11 @@ func (op *Pad) Run(c *ir.Call) error {
 			return err
 		}
 	}
-	pads, err := smallInts(counts, "pads")
+	pads, err := kit.SmallInts(counts, "pads")
 	if err != nil {
 		return err
 	}
-	axes, err := smallInts(c.Tensor(3), "axes")
+	axes, err := kit.SmallInts(c.Tensor(3), "axes")
 	if err != nil {
 		return err
 	}
@@ -133,15 +134,15 @@ func (op *Pad) Run(c *ir.Call) error {
 	if value != nil && value.Len() != 1 {
 		return fmt.Errorf("constant_value has shape %v, want one element", value.Shape())
 	}
-	dst, err := moveOut(c, 0, x.DType(), shape...)
+	dst, err := kit.MoveOut(c, 0, x.DType(), shape...)
 	if err != nil {
 		return err
 	}
-	src, err := moveIn(c, x)
+	src, err := kit.MoveIn(c, x)
 	if err != nil {
 		return err
 	}
-	if dst.len() == 0 {
+	if dst.Len() == 0 {
 		return nil
 	}
 	if op.Mode == "constant" {
@@ -149,11 +150,11 @@ func (op *Pad) Run(c *ir.Call) error {
 	} else {
 		err = op.mirrored(c, dst, src, x.Shape(), before, behind)
 	}
-	dst.done()
+	dst.Done()
 	return err
 }
 
-func (op *Pad) constant(c *ir.Call, dst, src moveBuf, x, value *tensor.Tensor, before, shape []int) error {
+func (op *Pad) constant(c *ir.Call, dst, src kit.MoveBuf, x, value *tensor.Tensor, before, shape []int) error {
 	if value == nil && op.Value != 0 {
 		var err error
 		if value, err = floatScalar(x.DType(), op.Value); err != nil {
@@ -161,33 +162,16 @@ func (op *Pad) constant(c *ir.Call, dst, src moveBuf, x, value *tensor.Tensor, b
 		}
 	}
 	if value == nil {
-		moveClear(dst)
+		kit.MoveClear(dst)
 	} else {
-		v, err := moveIn(c, value)
+		v, err := kit.MoveIn(c, value)
 		if err != nil {
 			return err
 		}
-		moveFill(c, dst, v)
+		kit.MoveFill(c, dst, v)
 	}
-	moveCentered(c, dst, src, shape, x.Shape(), before)
+	kit.MoveCentered(c, dst, src, shape, x.Shape(), before)
 	return nil
-}
-
-// moveCentered copies what two boxes share when element i of src lies at
-// i+shift of dst; shift may be negative.
-func moveCentered(c *ir.Call, dst, src moveBuf, dstShape, srcShape, shift []int) {
-	box := make([]int, len(shift))
-	to, from := strides(dstShape), strides(srcShape)
-	d, s := 0, 0
-	for i, b := range shift {
-		lo, hi := max(b, 0), min(srcShape[i]+b, dstShape[i])
-		if box[i] = hi - lo; box[i] <= 0 {
-			return
-		}
-		d += lo * to[i]
-		s += (lo - b) * from[i]
-	}
-	moveStrided(c, dst, src, box, to, d, from, s)
 }
 
 // floatScalar returns a scalar of a floating-point or integer type.
@@ -211,9 +195,9 @@ func floatScalar(d tensor.DType, v float32) (*tensor.Tensor, error) {
 
 // mirrored writes the modes that repeat elements of the input: what negative
 // counts take away goes first.
-func (op *Pad) mirrored(c *ir.Call, dst, src moveBuf, in, before, behind []int) error {
+func (op *Pad) mirrored(c *ir.Call, dst, src kit.MoveBuf, in, before, behind []int) error {
 	maps := make([][]int, len(in))
-	st := strides(in)
+	st := kit.Strides(in)
 	for k, d := range in {
 		lo := max(0, -before[k])
 		n := d - lo - max(0, -behind[k])
@@ -229,7 +213,7 @@ func (op *Pad) mirrored(c *ir.Call, dst, src moveBuf, in, before, behind []int) 
 		}
 		maps[k] = m
 	}
-	moveMapped(c, dst, src, maps)
+	kit.MoveMapped(c, dst, src, maps)
 	return nil
 }
 

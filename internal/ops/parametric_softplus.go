@@ -4,29 +4,30 @@ import (
 	"math"
 
 	"github.com/onward-ml/onward/internal/ir"
+	"github.com/onward-ml/onward/internal/ops/kit"
 )
 
 // ParametricSoftplus computes alpha·log(1 + exp(beta·x)) of each element. It is one
 // of the experimental operators that ONNX removed with opset 10
 // (https://github.com/onnx/onnx/blob/v1.4.1/docs/Operators.md#ParametricSoftplus).
 type ParametricSoftplus struct {
-	sameTypeAndShape
-	loops loopTable
+	kit.SameTypeAndShape
+	loops kit.LoopTable
 }
 
-var _ = register(Def{Name: "ParametricSoftplus", Since: []int{1}, Until: 9, Successor: "Mul and Softplus", In: "X:T", Out: "Y:T", Types: Types{"T": "float16 float double"},
-	Build: simple(func(a *Attrs, opset int) Operator {
+var _ = kit.Register(kit.Def{Name: "ParametricSoftplus", Since: []int{1}, Until: 9, Successor: "Mul and Softplus", In: "X:T", Out: "Y:T", Types: kit.Types{"T": "float16 float double"},
+	Build: kit.Simple(func(a *kit.Attrs, opset int) kit.Operator {
 		a.Require("alpha", "beta")
 		alpha, beta := float64(a.Float("alpha", 1)), float64(a.Float("beta", 1))
-		return &ParametricSoftplus{loops: floatLoops(
+		return &ParametricSoftplus{loops: kit.FloatLoops(
 			func(dst, src []float32) { parametricSoftplusLoop(dst, src, alpha, beta) },
 			func(dst, src []float64) { parametricSoftplusLoop(dst, src, alpha, beta) }, nil)}
 	})})
 
 // Run implements [ir.Operator].
-func (o *ParametricSoftplus) Run(c *ir.Call) error { return mapTable(c, o.loops, grainCostly) }
+func (o *ParametricSoftplus) Run(c *ir.Call) error { return kit.MapTable(c, o.loops, kit.GrainCostly) }
 
-func parametricSoftplusLoop[T floatNumber](dst, src []T, alpha, beta float64) {
+func parametricSoftplusLoop[T kit.FloatNumber](dst, src []T, alpha, beta float64) {
 	dst = dst[:len(src)]
 	for i, x := range src {
 		v := beta * float64(x)

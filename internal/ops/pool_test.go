@@ -4,71 +4,72 @@ import (
 	"math"
 	"testing"
 
-	"github.com/onward-ml/onward/internal/ir"
+	"github.com/onward-ml/onward/internal/ops/kit"
+	"github.com/onward-ml/onward/internal/testing/optest"
 	"github.com/onward-ml/onward/tensor"
 	"pgregory.net/rapid"
 )
 
 // iota32 makes a tensor of 1, 2, 3, …
 func iota32(shape ...int) *tensor.Tensor {
-	d := make([]float32, product(shape))
+	d := make([]float32, kit.Product(shape))
 	for i := range d {
 		d[i] = float32(i + 1)
 	}
-	return tt(d, shape...)
+	return optest.Tensor(d, shape...)
 }
 
 func TestPoolings(t *testing.T) {
 	x := iota32(1, 1, 4, 4)
 	k2 := map[string]any{"kernel_shape": []int{2, 2}, "strides": []int{2, 2}}
 	for _, opset := range []int{1, 8, 10, 11, 12, 22} {
-		wantOp(t, "MaxPool", opset, k2, tt([]float32{6, 8, 14, 16}, 1, 1, 2, 2), x)
+		optest.Want(t, "MaxPool", opset, k2, optest.Tensor([]float32{6, 8, 14, 16}, 1, 1, 2, 2), x)
 	}
-	wantOps(t, "MaxPool", 8, k2, []tensor.Value{tt([]float32{6, 8, 14, 16}, 1, 1, 2, 2), tt([]int64{5, 7, 13, 15}, 1, 1, 2, 2)}, x)
-	wantOps(t, "MaxPool", 12, map[string]any{"kernel_shape": []int{2, 2}, "strides": []int{2, 2}, "storage_order": 1},
-		[]tensor.Value{tt([]float32{6, 8, 14, 16}, 1, 1, 2, 2), tt([]int64{5, 13, 7, 15}, 1, 1, 2, 2)}, x)
-	wantOp(t, "MaxPool", 12, map[string]any{"kernel_shape": []int{2}, "dilations": []int{2}}, tt([]int8{3, -1, 3}, 1, 1, 3), tt([]int8{3, -8, -7, -1, 3}, 1, 1, 5))
-	wantOp(t, "MaxPool", 12, map[string]any{"kernel_shape": []int{2}, "ceil_mode": 1, "strides": []int{2}}, tt([]uint8{2, 3}, 1, 1, 2), tt([]uint8{1, 2, 3}, 1, 1, 3))
+	optest.WantAll(t, "MaxPool", 8, k2, []tensor.Value{optest.Tensor([]float32{6, 8, 14, 16}, 1, 1, 2, 2), optest.Tensor([]int64{5, 7, 13, 15}, 1, 1, 2, 2)}, x)
+	optest.WantAll(t, "MaxPool", 12, map[string]any{"kernel_shape": []int{2, 2}, "strides": []int{2, 2}, "storage_order": 1},
+		[]tensor.Value{optest.Tensor([]float32{6, 8, 14, 16}, 1, 1, 2, 2), optest.Tensor([]int64{5, 13, 7, 15}, 1, 1, 2, 2)}, x)
+	optest.Want(t, "MaxPool", 12, map[string]any{"kernel_shape": []int{2}, "dilations": []int{2}}, optest.Tensor([]int8{3, -1, 3}, 1, 1, 3), optest.Tensor([]int8{3, -8, -7, -1, 3}, 1, 1, 5))
+	optest.Want(t, "MaxPool", 12, map[string]any{"kernel_shape": []int{2}, "ceil_mode": 1, "strides": []int{2}}, optest.Tensor([]uint8{2, 3}, 1, 1, 2), optest.Tensor([]uint8{1, 2, 3}, 1, 1, 3))
 	nan := float32(math.NaN())
-	wantOp(t, "MaxPool", 12, map[string]any{"kernel_shape": []int{2}}, tt([]float32{nan, nan, 4, 4}, 1, 1, 4), tt([]float32{1, nan, 3, 4, 2}, 1, 1, 5))
-	wantOp(t, "MaxPool", 12, map[string]any{"kernel_shape": []int{1}}, tt([]float32{float32(math.Inf(-1))}, 1, 1, 1), tt([]float32{float32(math.Inf(-1))}, 1, 1, 1))
+	optest.Want(t, "MaxPool", 12, map[string]any{"kernel_shape": []int{2}}, optest.Tensor([]float32{nan, nan, 4, 4}, 1, 1, 4), optest.Tensor([]float32{1, nan, 3, 4, 2}, 1, 1, 5))
+	optest.Want(t, "MaxPool", 12, map[string]any{"kernel_shape": []int{1}}, optest.Tensor([]float32{float32(math.Inf(-1))}, 1, 1, 1), optest.Tensor([]float32{float32(math.Inf(-1))}, 1, 1, 1))
 
-	wantOp(t, "AveragePool", 1, k2, tt([]float32{3.5, 5.5, 11.5, 13.5}, 1, 1, 2, 2), x)
+	optest.Want(t, "AveragePool", 1, k2, optest.Tensor([]float32{3.5, 5.5, 11.5, 13.5}, 1, 1, 2, 2), x)
 	pad := map[string]any{"kernel_shape": []int{2}, "pads": []int{1, 1}}
-	wantOp(t, "AveragePool", 7, pad, tt([]float32{1, 1.5, 2.5, 3}, 1, 1, 4), iota32(1, 1, 3))
+	optest.Want(t, "AveragePool", 7, pad, optest.Tensor([]float32{1, 1.5, 2.5, 3}, 1, 1, 4), iota32(1, 1, 3))
 	pad["count_include_pad"] = 1
-	wantOp(t, "AveragePool", 7, pad, tt([]float64{.5, 1.5, 2.5, 1.5}, 1, 1, 4), tt([]float64{1, 2, 3}, 1, 1, 3))
+	optest.Want(t, "AveragePool", 7, pad, optest.Tensor([]float64{.5, 1.5, 2.5, 1.5}, 1, 1, 4), optest.Tensor([]float64{1, 2, 3}, 1, 1, 3))
 	// The part of the last window beyond the padding does not count.
-	wantOp(t, "AveragePool", 19, map[string]any{"kernel_shape": []int{3}, "strides": []int{2}, "ceil_mode": 1, "pads": []int{1, 0}, "count_include_pad": 1},
-		tt([]float32{1, 3, 4.5}, 1, 1, 3), iota32(1, 1, 5))
-	wantOp(t, "AveragePool", 11, map[string]any{"kernel_shape": []int{2}, "auto_pad": "SAME_LOWER"}, tt([]float32{1, 1.5, 2.5}, 1, 1, 3), iota32(1, 1, 3))
-	wantOp(t, "AveragePool", 11, map[string]any{"kernel_shape": []int{2}, "auto_pad": "VALID"},
-		tt([]tensor.Float16{tensor.NewFloat16(1.5), tensor.NewFloat16(2.5)}, 1, 1, 2), tt([]tensor.Float16{tensor.NewFloat16(1), tensor.NewFloat16(2), tensor.NewFloat16(3)}, 1, 1, 3))
+	optest.Want(t, "AveragePool", 19, map[string]any{"kernel_shape": []int{3}, "strides": []int{2}, "ceil_mode": 1, "pads": []int{1, 0}, "count_include_pad": 1},
+		optest.Tensor([]float32{1, 3, 4.5}, 1, 1, 3), iota32(1, 1, 5))
+	optest.Want(t, "AveragePool", 11, map[string]any{"kernel_shape": []int{2}, "auto_pad": "SAME_LOWER"}, optest.Tensor([]float32{1, 1.5, 2.5}, 1, 1, 3), iota32(1, 1, 3))
+	optest.Want(t, "AveragePool", 11, map[string]any{"kernel_shape": []int{2}, "auto_pad": "VALID"},
+		optest.Tensor([]tensor.Float16{tensor.NewFloat16(1.5), tensor.NewFloat16(2.5)}, 1, 1, 2), optest.Tensor([]tensor.Float16{tensor.NewFloat16(1), tensor.NewFloat16(2), tensor.NewFloat16(3)}, 1, 1, 3))
 
-	wantOp(t, "LpPool", 1, map[string]any{"kernel_shape": []int{2}, "p": 3.0}, tt([]float32{2.0800838, 3.2710664}, 1, 1, 2), iota32(1, 1, 3))
-	wantOp(t, "LpPool", 18, map[string]any{"kernel_shape": []int{2}, "p": 1}, tt([]float32{3, 5}, 1, 1, 2), iota32(1, 1, 3))
-	wantOp(t, "GlobalLpPool", 1, map[string]any{"p": 2.0}, tt([]float32{5}, 1, 1, 1), tt([]float32{3, -4}, 1, 1, 2))
-	wantOp(t, "GlobalLpPool", 22, nil, tt([]float64{5}, 1, 1, 1), tt([]float64{3, -4}, 1, 1, 2))
-	wantOp(t, "GlobalAveragePool", 1, nil, tt([]float32{2, 5}, 1, 2, 1), iota32(1, 2, 3))
-	wantOp(t, "GlobalMaxPool", 1, nil, tt([]float32{3, 6}, 1, 2, 1, 1), iota32(1, 2, 3, 1))
+	optest.Want(t, "LpPool", 1, map[string]any{"kernel_shape": []int{2}, "p": 3.0}, optest.Tensor([]float32{2.0800838, 3.2710664}, 1, 1, 2), iota32(1, 1, 3))
+	optest.Want(t, "LpPool", 18, map[string]any{"kernel_shape": []int{2}, "p": 1}, optest.Tensor([]float32{3, 5}, 1, 1, 2), iota32(1, 1, 3))
+	optest.Want(t, "GlobalLpPool", 1, map[string]any{"p": 2.0}, optest.Tensor([]float32{5}, 1, 1, 1), optest.Tensor([]float32{3, -4}, 1, 1, 2))
+	optest.Want(t, "GlobalLpPool", 22, nil, optest.Tensor([]float64{5}, 1, 1, 1), optest.Tensor([]float64{3, -4}, 1, 1, 2))
+	optest.Want(t, "GlobalAveragePool", 1, nil, optest.Tensor([]float32{2, 5}, 1, 2, 1), iota32(1, 2, 3))
+	optest.Want(t, "GlobalMaxPool", 1, nil, optest.Tensor([]float32{3, 6}, 1, 2, 1, 1), iota32(1, 2, 3, 1))
 	// With strides over the kernel a window may begin after the first element.
-	wantOp(t, "MaxPool", 8, map[string]any{"kernel_shape": []int{1}, "strides": []int{3}, "auto_pad": "SAME_UPPER"}, tt([]float32{2, 5}, 1, 1, 2), iota32(1, 1, 6))
-	wantOp(t, "Conv", 11, map[string]any{"strides": []int{3}, "auto_pad": "SAME_UPPER"}, tt([]float32{1, 4}, 1, 1, 2), iota32(1, 1, 6), tt([]float32{1}, 1, 1, 1))
+	optest.Want(t, "MaxPool", 8, map[string]any{"kernel_shape": []int{1}, "strides": []int{3}, "auto_pad": "SAME_UPPER"}, optest.Tensor([]float32{2, 5}, 1, 1, 2), iota32(1, 1, 6))
+	optest.Want(t, "Conv", 11, map[string]any{"strides": []int{3}, "auto_pad": "SAME_UPPER"}, optest.Tensor([]float32{1, 4}, 1, 1, 2), iota32(1, 1, 6), optest.Tensor([]float32{1}, 1, 1, 1))
 	for _, op := range []string{"MaxPool", "AveragePool", "LpPool"} {
-		wantOp(t, op, 22, map[string]any{"kernel_shape": []int{2}}, tt([]float32{}, 0, 3, 4), tt([]float32{}, 0, 3, 5))
-		wantOp(t, op, 22, map[string]any{"kernel_shape": []int{2}}, tt([]float32{}, 2, 3, 0), tt([]float32{}, 2, 3, 0))
-		failOp(t, op, 22, nil, "kernel_shape is missing", x)
-		failOp(t, op, 22, map[string]any{"kernel_shape": []int{2, 0}}, "holds 0", x)
-		failOp(t, op, 22, map[string]any{"kernel_shape": []int{2, 2}, "strides": []int{0, 1}}, "holds 0", x)
-		failOp(t, op, 22, map[string]any{"kernel_shape": []int{2, 2}, "strides": []int{math.MaxInt64, 1}}, "strides holds", x)
-		failOp(t, op, 22, map[string]any{"kernel_shape": []int{2, 2}, "pads": []int{-1, 0, 0, 0}}, "pads holds -1", x)
-		failOp(t, op, 22, map[string]any{"kernel_shape": []int{2, 2}, "pads": []int{1, 0}}, "pads has 2", x)
-		failOp(t, op, 22, map[string]any{"kernel_shape": []int{5, 5}}, "covers 5", x)
-		failOp(t, op, 22, map[string]any{"kernel_shape": []int{2}}, "the kernel has 1 axes", x)
-		failOp(t, op, 22, map[string]any{"kernel_shape": []int{2, 2}}, "rank", iota32(2, 2))
-		failOp(t, op, 22, map[string]any{"kernel_shape": []int{1 << 30, 1 << 30}, "pads": []int{1 << 30, 1 << 30, 1 << 30, 1 << 30}}, "", x)
+		optest.Want(t, op, 22, map[string]any{"kernel_shape": []int{2}}, optest.Tensor([]float32{}, 0, 3, 4), optest.Tensor([]float32{}, 0, 3, 5))
+		optest.Want(t, op, 22, map[string]any{"kernel_shape": []int{2}}, optest.Tensor([]float32{}, 2, 3, 0), optest.Tensor([]float32{}, 2, 3, 0))
+		optest.Fail(t, op, 22, nil, "kernel_shape is missing", x)
+		optest.Fail(t, op, 22, map[string]any{"kernel_shape": []int{2, 0}}, "holds 0", x)
+		optest.Fail(t, op, 22, map[string]any{"kernel_shape": []int{2, 2}, "strides": []int{0, 1}}, "holds 0", x)
+		optest.Fail(t, op, 22, map[string]any{"kernel_shape": []int{2, 2}, "strides": []int{math.MaxInt64, 1}}, "strides holds", x)
+		optest.Fail(t, op, 22, map[string]any{"kernel_shape": []int{2, 2}, "pads": []int{-1, 0, 0, 0}}, "pads holds -1", x)
+		optest.Fail(t, op, 22, map[string]any{"kernel_shape": []int{2, 2}, "pads": []int{1, 0}}, "pads has 2", x)
+		optest.Fail(t, op, 22, map[string]any{"kernel_shape": []int{5, 5}}, "covers 5", x)
+		optest.Fail(t, op, 22, map[string]any{"kernel_shape": []int{2}}, "the kernel has 1 axes", x)
+		optest.Fail(t, op, 22, map[string]any{"kernel_shape": []int{2, 2}}, "rank", iota32(2, 2))
+		optest.Fail(t, op, 22, map[string]any{"kernel_shape": []int{1 << 30, 1 << 30}, "pads": []int{1 << 30, 1 << 30, 1 << 30, 1 << 30}}, "", x)
 	}
-	failOp(t, "LpPool", 2, map[string]any{"kernel_shape": []int{2, 2}, "p": 0}, "p is 0", x)
+	optest.Fail(t, "LpPool", 2, map[string]any{"kernel_shape": []int{2, 2}, "p": 0}, "p is 0", x)
 }
 
 // Windows of every form give the same on both engines and have the inferred shape.
@@ -86,14 +87,14 @@ func TestPoolingsAgree(t *testing.T) {
 			attrs["pads"] = ints("pads", 2*n, 0, 5)
 		}
 		shape := append([]int{2, 3}, ints("shape", n, 10, 14)...)
-		x := tt(rapid.SliceOfN(rapid.Float32Range(0, 100), product(shape), product(shape)).Draw(rt, "x"), shape...)
+		x := optest.Tensor(rapid.SliceOfN(rapid.Float32Range(0, 100), kit.Product(shape), kit.Product(shape)).Draw(rt, "x"), shape...)
 		for _, op := range []string{"MaxPool", "AveragePool", "LpPool"} {
 			if op == "AveragePool" {
 				attrs["count_include_pad"] = rapid.IntRange(0, 1).Draw(rt, "count")
 			} else {
 				delete(attrs, "count_include_pad")
 			}
-			if _, err := runOpN(t, 1, op, 22, attrs, x); err != nil {
+			if _, err := optest.RunN(t, 1, op, 22, attrs, x); err != nil {
 				rt.Fatalf("%s %v of %v: %v", op, attrs, shape, err)
 			}
 		}
@@ -104,8 +105,8 @@ func TestPoolingsAgree(t *testing.T) {
 			for i, f := range tensor.Of[float32](x) {
 				u[i], v[i] = uint8(math.Float32bits(f)>>13), int8(math.Float32bits(f)>>13)
 			}
-			for _, b := range []*tensor.Tensor{tt(u, shape...), tt(v, shape...)} {
-				if _, err := runOpN(t, 1, "MaxPool", 22, attrs, b); err != nil {
+			for _, b := range []*tensor.Tensor{optest.Tensor(u, shape...), optest.Tensor(v, shape...)} {
+				if _, err := optest.RunN(t, 1, "MaxPool", 22, attrs, b); err != nil {
 					rt.Fatalf("MaxPool %v of %v: %v", attrs, shape, err)
 				}
 			}
@@ -114,12 +115,4 @@ func TestPoolingsAgree(t *testing.T) {
 			rt.Fatalf("%v of %v", attrs, shape)
 		}
 	})
-}
-
-func TestWindowDims(t *testing.T) {
-	w := Window{AutoPad: "NOTSET", Kernel: []int{3, 3}, Strides: []int{1, 2}, Pads: []int{1, 1, 1, 1}}
-	got, err := w.outDims([]ir.Dim{ir.Symbol("H"), ir.Symbol("W")}, ir.Dims(w.Kernel))
-	if err != nil || got[0] != ir.Symbol("H") || got[1].IsUnknown() {
-		t.Errorf("got %v, %v", got, err)
-	}
 }

@@ -1,11 +1,10 @@
 package ops
 
 import (
-	"math"
-
 	"github.com/onward-ml/onward/internal/cpu"
 	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/internal/kernels/vec"
+	"github.com/onward-ml/onward/internal/ops/kit"
 	"github.com/onward-ml/onward/tensor"
 )
 
@@ -13,24 +12,24 @@ import (
 // first one's type (https://onnx.ai/onnx/operators/onnx__Pow.html). Integers to
 // integer powers are exact and wrap around; a negative power of an integer is
 // cut off to 0 unless the base is 1 or −1.
-type Pow struct{ axisBroadcast }
+type Pow struct{ kit.AxisBroadcast }
 
-var _ = register(Def{Name: "Pow", Since: []int{1, 7, 12, 13, 15}, In: "X:T, Y:T1", Out: "Z:T",
-	Types: Types{"T": "int32 int64 @float", "T1": "@number"},
-	Build: simple(func(a *Attrs, opset int) Operator {
-		return &Pow{readAxisBroadcast(a, opset)}
+var _ = kit.Register(kit.Def{Name: "Pow", Since: []int{1, 7, 12, 13, 15}, In: "X:T, Y:T1", Out: "Z:T",
+	Types: kit.Types{"T": "int32 int64 @float", "T1": "@number"},
+	Build: kit.Simple(func(a *kit.Attrs, opset int) kit.Operator {
+		return &Pow{kit.ReadAxisBroadcast(a, opset)}
 	})})
 
-var powLoops = loopsOf(loop2(powInt[int32]), loop2(powInt[int64]),
-	fastPow(loop2Scalar(powFloat[float32])), loop2Scalar(powFloat[float64]))
+var powLoops = kit.LoopsOf(kit.Loop2(powInt[int32]), kit.Loop2(powInt[int64]),
+	fastPow(kit.Loop2Scalar(kit.PowFloat[float32])), kit.Loop2Scalar(kit.PowFloat[float64]))
 
-// fastPow adds vector kernels for squares and cubes, and powFloats for other powers.
-func fastPow(l elementLoop) elementLoop {
-	l.fastScalars = true
-	l.fast = func(dst []byte, in *[3][]byte) {
+// fastPow adds vector kernels for squares and cubes, and PowFloats for other powers.
+func fastPow(l kit.ElementLoop) kit.ElementLoop {
+	l.FastScalars = true
+	l.Fast = func(dst []byte, in *[3][]byte) {
 		y, a, b := tensor.FromRaw[float32](dst), tensor.FromRaw[float32](in[0]), tensor.FromRaw[float32](in[1])
 		if len(b) != 1 || len(a) != len(y) || b[0] != 2 && b[0] != 3 {
-			powFloats(y, a, b)
+			kit.PowFloats(y, a, b)
 			return
 		}
 		vec.MulF32(cpu.Active(), y, a, a)
@@ -42,13 +41,15 @@ func fastPow(l elementLoop) elementLoop {
 }
 
 // Infer implements [ir.Operator].
-func (o *Pow) Infer(c *ir.InferContext) error { return inferBinary(c, o.axisBroadcast, c.Elem(0), nil) }
+func (o *Pow) Infer(c *ir.InferContext) error {
+	return kit.InferBinary(c, o.AxisBroadcast, c.Elem(0), nil)
+}
 
 // Run implements [ir.Operator].
 func (o *Pow) Run(c *ir.Call) error {
 	x, y := c.Tensor(0), c.Tensor(1)
 	if x.DType() == y.DType() {
-		return runBinary(c, o.axisBroadcast, powLoops, grainCostly)
+		return kit.RunBinary(c, o.AxisBroadcast, powLoops, kit.GrainCostly)
 	}
 	// Compute in a type that holds both, then come back to the base's.
 	d := tensor.TypeFloat32
@@ -58,7 +59,7 @@ func (o *Pow) Run(c *ir.Call) error {
 	case x.DType().IsInteger() || x.DType() == tensor.TypeFloat64:
 		d = tensor.TypeFloat64
 	}
-	shape, yShape, err := o.shapes(x.Shape(), y.Shape())
+	shape, yShape, err := o.Shapes(x.Shape(), y.Shape())
 	if err != nil {
 		return err
 	}
@@ -66,25 +67,25 @@ func (o *Pow) Run(c *ir.Call) error {
 	if err != nil {
 		return err
 	}
-	base, err := toScratch(c, x, d)
+	base, err := kit.ToScratch(c, x, d)
 	if err != nil {
 		return err
 	}
-	exp, err := toScratch(c, y, d)
+	exp, err := kit.ToScratch(c, y, d)
 	if err != nil {
 		return err
 	}
 	res := out
 	if d != x.DType() {
-		if res, err = scratchTensor(c, d, shape); err != nil {
+		if res, err = kit.ScratchTensor(c, d, shape); err != nil {
 			return err
 		}
 	}
-	if err := runLoopInto(c, powLoops[d], grainCostly, res, []*tensor.Tensor{base, exp}, [][]int{x.Shape(), yShape}); err != nil {
+	if err := kit.RunLoopInto(c, powLoops[d], kit.GrainCostly, res, []*tensor.Tensor{base, exp}, [][]int{x.Shape(), yShape}); err != nil {
 		return err
 	}
 	if res != out {
-		return convertInto(c, out, res, tensor.ConvertOptions{})
+		return kit.ConvertInto(c, out, res, tensor.ConvertOptions{})
 	}
 	return nil
 }
@@ -110,42 +111,5 @@ func powInt[T int32 | int64](dst, a, b []T) {
 			x *= x
 		}
 		dst[i] = r
-	}
-}
-
-func powFloat[T floatNumber](dst, a, b []T) {
-	if len(b) == 1 && len(a) == len(dst) {
-		switch y := b[0]; y {
-		case 2:
-			for i, x := range a {
-				dst[i] = x * x
-			}
-			return
-		case 3:
-			for i, x := range a {
-				dst[i] = x * x * x
-			}
-			return
-		default:
-			for i, x := range a {
-				dst[i] = T(math.Pow(float64(x), float64(y)))
-			}
-			return
-		}
-	}
-	if len(a) == 1 && len(b) == len(dst) {
-		x := float64(a[0])
-		for i, y := range b {
-			dst[i] = T(math.Pow(x, float64(y)))
-		}
-		return
-	}
-	if len(a) == 1 {
-		repeatOf(dst, T(math.Pow(float64(a[0]), float64(b[0]))))
-		return
-	}
-	a, b = a[:len(dst)], b[:len(dst)]
-	for i := range dst {
-		dst[i] = T(math.Pow(float64(a[i]), float64(b[i])))
 	}
 }

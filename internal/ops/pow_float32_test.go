@@ -5,7 +5,8 @@ import (
 	"math/rand/v2"
 	"testing"
 
-	testkit "github.com/onward-ml/onward/internal/testing"
+	"github.com/onward-ml/onward/internal/ops/kit"
+	"github.com/onward-ml/onward/internal/testing"
 )
 
 func TestPowFloat32(t *testing.T) {
@@ -28,19 +29,19 @@ func TestPowFloat32(t *testing.T) {
 			}
 		}
 	}
-	powFloats(d, a, b)
+	kit.PowFloats(d, a, b)
 	check("elements", func(i int) float32 { return a[i] }, func(i int) float32 { return b[i] })
-	powFloats(d, a, []float32{1.7})
+	kit.PowFloats(d, a, []float32{1.7})
 	check("one exponent", func(i int) float32 { return a[i] }, func(i int) float32 { return 1.7 })
 	for i := range b {
 		if i%3 == 0 {
 			b[i] = float32(math.Round(float64(b[i])))
 		}
 	}
-	powFloats(d, a, b)
+	kit.PowFloats(d, a, b)
 	check("integers", func(i int) float32 { return a[i] }, func(i int) float32 { return b[i] })
-	powFloats(d, a, []float32{-1})
+	kit.PowFloats(d, a, []float32{-1})
 	check("reciprocal", func(i int) float32 { return a[i] }, func(i int) float32 { return -1 })
-	powFloats(d, []float32{1.3}, b)
+	kit.PowFloats(d, []float32{1.3}, b)
 	check("one base", func(i int) float32 { return 1.3 }, func(i int) float32 { return b[i] })
 }

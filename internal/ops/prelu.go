@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/onward-ml/onward/internal/ir"
+	"github.com/onward-ml/onward/internal/ops/kit"
 	"github.com/onward-ml/onward/tensor"
 )
 
@@ -16,18 +17,18 @@ type PRelu struct {
 	Channels bool
 }
 
-var _ = register(Def{Name: "PRelu", Since: []int{1, 6, 7, 9, 16}, In: "X:T, slope:T", Out: "Y:T",
-	Types: Types{"T": "@float uint32 uint64 int32 int64"},
-	Build: simple(func(a *Attrs, opset int) Operator {
-		ignoreConsumed(a, opset)
+var _ = kit.Register(kit.Def{Name: "PRelu", Since: []int{1, 6, 7, 9, 16}, In: "X:T, slope:T", Out: "Y:T",
+	Types: kit.Types{"T": "@float uint32 uint64 int32 int64"},
+	Build: kit.Simple(func(a *kit.Attrs, opset int) kit.Operator {
+		kit.IgnoreConsumed(a, opset)
 		return &PRelu{Channels: opset < 7}
 	})})
 
-var preluLoops = loopsOf(loop2(preluLoop[uint32]), loop2(preluLoop[uint64]), loop2(preluLoop[int32]), loop2(preluLoop[int64]),
-	loop2(preluLoop[float32]), loop2(preluLoop[float64]))
+var preluLoops = kit.LoopsOf(kit.Loop2(preluLoop[uint32]), kit.Loop2(preluLoop[uint64]), kit.Loop2(preluLoop[int32]), kit.Loop2(preluLoop[int64]),
+	kit.Loop2(preluLoop[float32]), kit.Loop2(preluLoop[float64]))
 
 // Infer implements [ir.Operator].
-func (*PRelu) Infer(c *ir.InferContext) error { return sameAsInput(c) }
+func (*PRelu) Infer(c *ir.InferContext) error { return kit.SameAsInput(c) }
 
 // Run implements [ir.Operator].
 func (o *PRelu) Run(c *ir.Call) error {
@@ -41,21 +42,21 @@ func (o *PRelu) Run(c *ir.Call) error {
 		perChannel[0] = shape[0]
 		shape = perChannel
 	}
-	out, err := broadcastShapes(x.Shape(), shape)
+	out, err := kit.BroadcastShapes(x.Shape(), shape)
 	if err != nil {
 		return err
 	}
 	if !slices.Equal(out, x.Shape()) {
 		return fmt.Errorf("slope of shape %v does not broadcast to the input's shape %v", slope.Shape(), x.Shape())
 	}
-	l, err := preluLoops.loop(x.DType())
+	l, err := preluLoops.Loop(x.DType())
 	if err != nil {
 		return err
 	}
-	return runLoop(c, l, grainCheap, out, []*tensor.Tensor{x, slope}, [][]int{x.Shape(), shape})
+	return kit.RunLoop(c, l, kit.GrainCheap, out, []*tensor.Tensor{x, slope}, [][]int{x.Shape(), shape})
 }
 
-func preluLoop[T realNumber](dst, a, b []T) {
+func preluLoop[T kit.RealNumber](dst, a, b []T) {
 	a, b = a[:len(dst)], b[:len(dst)]
 	for i := range dst {
 		x := a[i]

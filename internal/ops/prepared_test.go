@@ -6,6 +6,8 @@ import (
 	"testing"
 
 	"github.com/onward-ml/onward/internal/ir"
+	"github.com/onward-ml/onward/internal/ops/kit"
+	"github.com/onward-ml/onward/internal/testing/optest"
 	"github.com/onward-ml/onward/tensor"
 	"pgregory.net/rapid"
 )
@@ -14,11 +16,11 @@ import (
 // first one are constant with the plain engine, on one thread and on two, and reports
 // whether it becomes anything. Elements may differ by tol and tol times themselves.
 func checkPrepared(t *testing.T, rt *rapid.T, op string, opset int, attrs map[string]any, numOut int, tol float64, inputs ...tensor.Value) bool {
-	b, err := buildOp(op, opset, attrs, len(inputs), numOut)
+	b, err := optest.Build(op, opset, attrs, len(inputs), numOut)
 	if err != nil {
 		rt.Fatal(err)
 	}
-	return checkPreparedOp(t, rt, b.node, numOut, tol, inputs)
+	return checkPreparedOp(t, rt, b.Node, numOut, tol, inputs)
 }
 
 func checkPreparedOp(t *testing.T, rt *rapid.T, node *ir.Node, numOut int, tol float64, inputs []tensor.Value) bool {
@@ -31,9 +33,9 @@ func checkPreparedOp(t *testing.T, rt *rapid.T, node *ir.Node, numOut int, tol f
 		}
 		types[i] = ir.TypeOf(v)
 	}
-	run := func(op Operator, in []tensor.Value, generic, two bool) ([]tensor.Value, error) {
-		c := &ir.Call{Node: node, Env: &testEnv{ctx: t.Context(), two: two, limit: testMemoryLimit}, Generic: generic, In: in, Out: make([]tensor.Value, numOut)}
-		err := runCaught(op, c)
+	run := func(op kit.Operator, in []tensor.Value, generic, two bool) ([]tensor.Value, error) {
+		c := &ir.Call{Node: node, Env: &optest.Env{Ctx: t.Context(), Two: two, Limit: optest.MemoryLimit}, Generic: generic, In: in, Out: make([]tensor.Value, numOut)}
+		err := optest.RunCaught(op, c)
 		return c.Out, err
 	}
 	constant := append([]tensor.Value{nil}, inputs[1:]...)
@@ -61,18 +63,18 @@ func checkPreparedOp(t *testing.T, rt *rapid.T, node *ir.Node, numOut int, tol f
 		rt.Fatal(err)
 	}
 	for i := range want {
-		w := testFloats(want[i].(*tensor.Tensor))
-		got := testFloats(one[i].(*tensor.Tensor))
+		w := optest.Floats(want[i].(*tensor.Tensor))
+		got := optest.Floats(one[i].(*tensor.Tensor))
 		if len(got) != len(w) {
-			rt.Fatalf("output %d is %s, want %s", i, show(one[i]), show(want[i]))
+			rt.Fatalf("output %d is %s, want %s", i, optest.Show(one[i]), optest.Show(want[i]))
 		}
 		for k, v := range got {
 			if !(math.Abs(v-w[k]) <= tol*max(1, math.Abs(w[k]))) {
 				rt.Fatalf("element %d of output %d is %g, want %g", k, i, v, w[k])
 			}
 		}
-		if !sameValue(two[i], one[i], 0) {
-			rt.Fatalf("output %d is %s on two threads, %s on one", i, show(two[i]), show(one[i]))
+		if !optest.Same(two[i], one[i], 0) {
+			rt.Fatalf("output %d is %s on two threads, %s on one", i, optest.Show(two[i]), optest.Show(one[i]))
 		}
 	}
 	return true
@@ -80,11 +82,11 @@ func checkPreparedOp(t *testing.T, rt *rapid.T, node *ir.Node, numOut int, tol f
 
 // uniformTensor has numbers from −scale to scale.
 func uniformTensor(r *rand.Rand, scale float32, shape ...int) *tensor.Tensor {
-	d := make([]float32, product(shape))
+	d := make([]float32, kit.Product(shape))
 	for i := range d {
 		d[i] = (r.Float32()*2 - 1) * scale
 	}
-	return tt(d, shape...)
+	return optest.Tensor(d, shape...)
 }
 
 func TestVolumeConv(t *testing.T) {
@@ -105,34 +107,34 @@ func TestVolumeConv(t *testing.T) {
 			attrs["strides"], attrs["dilations"] = []int{1, 1, 1}, []int{1, 1, 1}
 		}
 		x := uniformTensor(r, 1, append([]int{batch, cin}, in...)...)
-		w := uniformTensor(r, 1/float32(math.Sqrt(float64(cin*product(kernel)))), append([]int{cout, cin}, kernel...)...)
+		w := uniformTensor(r, 1/float32(math.Sqrt(float64(cin*kit.Product(kernel)))), append([]int{cout, cin}, kernel...)...)
 		var bias tensor.Value
 		if rapid.Bool().Draw(rt, "bias") {
 			bias = uniformTensor(r, 1, cout)
 		}
-		b, err := buildOp("Conv", 22, attrs, 3, 1)
+		b, err := optest.Build("Conv", 22, attrs, 3, 1)
 		if err != nil {
 			rt.Fatal(err)
 		}
-		if _, err := newConvShape(&b.node.Op.(*Conv).Window, 1, x.Shape(), w.Shape()); err != nil {
+		if _, err := kit.NewConvShape(&b.Node.Op.(*Conv).Window, 1, x.Shape(), w.Shape()); err != nil {
 			return
 		}
 		inputs := []tensor.Value{x, w, bias}
 		if rapid.Bool().Draw(rt, "fused") {
-			b.node.Op = &FusedConv{Conv: *b.node.Op.(*Conv), Act: Activation{Kind: ActClip, Lo: -.5, Hi: .4}}
+			b.Node.Op = &FusedConv{Conv: *b.Node.Op.(*Conv), Act: kit.Activation{Kind: kit.ActClip, Lo: -.5, Hi: .4}}
 			if rapid.Bool().Draw(rt, "add") {
-				s, err := newConvShape(&b.node.Op.(*FusedConv).Window, 1, x.Shape(), w.Shape())
+				s, err := kit.NewConvShape(&b.Node.Op.(*FusedConv).Window, 1, x.Shape(), w.Shape())
 				if err != nil {
 					return
 				}
-				inputs = append(inputs, uniformTensor(r, 1, s.shape...))
+				inputs = append(inputs, uniformTensor(r, 1, s.Shape...))
 			}
 		}
-		if checkPreparedOp(t, rt, b.node, 1, 2e-5, inputs) {
+		if checkPreparedOp(t, rt, b.Node, 1, 2e-5, inputs) {
 			packed++
 		}
 	})
-	if packed < 10 {
+	if packed < wantPacked() {
 		t.Errorf("%d convolutions are packed", packed)
 	}
 }
@@ -153,23 +155,23 @@ func TestConvTransposePacked(t *testing.T) {
 			attrs["pads"], attrs["output_padding"] = ints("pads", 4, 0, 3), ints("more", 2, 0, 2)
 		}
 		x := uniformTensor(r, 1, append([]int{batch, cin}, in...)...)
-		w := uniformTensor(r, 1/float32(math.Sqrt(float64(cin*product(kernel)))), append([]int{cin, cout}, kernel...)...)
+		w := uniformTensor(r, 1/float32(math.Sqrt(float64(cin*kit.Product(kernel)))), append([]int{cin, cout}, kernel...)...)
 		var bias tensor.Value
 		if rapid.Bool().Draw(rt, "bias") {
 			bias = uniformTensor(r, 1, cout)
 		}
-		b, err := buildOp("ConvTranspose", 22, attrs, 3, 1)
+		b, err := optest.Build("ConvTranspose", 22, attrs, 3, 1)
 		if err != nil {
 			rt.Fatal(err)
 		}
-		if _, err := b.node.Op.(*ConvTranspose).convShape(x.Shape(), w.Shape()); err != nil {
+		if _, err := b.Node.Op.(*ConvTranspose).convShape(x.Shape(), w.Shape()); err != nil {
 			return
 		}
-		if checkPreparedOp(t, rt, b.node, 1, 2e-5, []tensor.Value{x, w, bias}) {
+		if checkPreparedOp(t, rt, b.Node, 1, 2e-5, []tensor.Value{x, w, bias}) {
 			packed++
 		}
 	})
-	if packed < 10 {
+	if packed < wantPacked() {
 		t.Errorf("%d transposed convolutions are packed", packed)
 	}
 }
@@ -185,31 +187,40 @@ func TestDepthwiseConvPacked(t *testing.T) {
 		in, kernel := ints("in", 2, 4, 20), ints("kernel", 2, 1, 5)
 		attrs := map[string]any{"strides": ints("strides", 2, 1, 2), "dilations": ints("dilations", 2, 1, 2), "pads": ints("pads", 4, 0, 2), "group": ch}
 		x := uniformTensor(r, 1, append([]int{batch, ch}, in...)...)
-		w := uniformTensor(r, 1/float32(product(kernel)), append([]int{ch, 1}, kernel...)...)
+		w := uniformTensor(r, 1/float32(kit.Product(kernel)), append([]int{ch, 1}, kernel...)...)
 		var bias tensor.Value
 		if rapid.Bool().Draw(rt, "bias") {
 			bias = uniformTensor(r, 1, ch)
 		}
-		b, err := buildOp("Conv", 22, attrs, 3, 1)
+		b, err := optest.Build("Conv", 22, attrs, 3, 1)
 		if err != nil {
 			rt.Fatal(err)
 		}
-		s, err := newConvShape(&b.node.Op.(*Conv).Window, ch, x.Shape(), w.Shape())
+		s, err := kit.NewConvShape(&b.Node.Op.(*Conv).Window, ch, x.Shape(), w.Shape())
 		if err != nil {
 			return
 		}
 		inputs := []tensor.Value{x, w, bias}
 		if rapid.Bool().Draw(rt, "fused") {
-			b.node.Op = &FusedConv{Conv: *b.node.Op.(*Conv), Act: Activation{Kind: ActClip, Lo: -.5, Hi: .4}}
+			b.Node.Op = &FusedConv{Conv: *b.Node.Op.(*Conv), Act: kit.Activation{Kind: kit.ActClip, Lo: -.5, Hi: .4}}
 			if rapid.Bool().Draw(rt, "add") {
-				inputs = append(inputs, uniformTensor(r, 1, s.shape...))
+				inputs = append(inputs, uniformTensor(r, 1, s.Shape...))
 			}
 		}
-		if checkPreparedOp(t, rt, b.node, 1, 2e-5, inputs) {
+		if checkPreparedOp(t, rt, b.Node, 1, 2e-5, inputs) {
 			packed++
 		}
 	})
-	if packed < 10 {
+	if packed < wantPacked() {
 		t.Errorf("%d convolutions are packed", packed)
 	}
+}
+
+// wantPacked returns how many of a test's drawn nodes must be prepared; rapid draws a
+// fifth as many with -short.
+func wantPacked() int {
+	if testing.Short() {
+		return 2
+	}
+	return 10
 }

@@ -5,6 +5,7 @@ import (
 	"math"
 
 	"github.com/onward-ml/onward/internal/ir"
+	"github.com/onward-ml/onward/internal/ops/kit"
 	"github.com/onward-ml/onward/tensor"
 )
 
@@ -12,63 +13,63 @@ import (
 // convolves, adds a bias in steps of x_scale·w_scale and quantizes the result.
 // Sums are int32.
 type QLinearConv struct {
-	Window
+	kit.Window
 	Group        int
 	ChannelsLast bool // com.microsoft: x and y are N×D1×…×Dk×C
 }
 
-var _ = register(Def{Name: "QLinearConv", Since: []int{10},
+var _ = kit.Register(kit.Def{Name: "QLinearConv", Since: []int{10},
 	In: "x:T1, x_scale:float, x_zero_point:T1, w:T2, w_scale:float, w_zero_point:T2, y_scale:float, y_zero_point:T3, B:T4?", Out: "y:T3",
-	Types: Types{"T1": "int8 uint8", "T2": "int8 uint8", "T3": "int8 uint8", "T4": "int32"},
-	Build: simple(func(a *Attrs, opset int) Operator {
-		return &QLinearConv{Window: readWindow(a, true), Group: readGroup(a)}
+	Types: kit.Types{"T1": "int8 uint8", "T2": "int8 uint8", "T3": "int8 uint8", "T4": "int32"},
+	Build: kit.Simple(func(a *kit.Attrs, opset int) kit.Operator {
+		return &QLinearConv{Window: kit.ReadWindow(a, true), Group: kit.ReadGroup(a)}
 	})})
 
 // Infer checks channels and computes the windows' number.
 func (v *QLinearConv) Infer(c *ir.InferContext) error {
 	if v.ChannelsLast {
-		return inferConvLast(c, &v.Window, v.Group, 0, 3, ir.UnrankedTensor(c.Elem(7)))
+		return kit.InferConvLast(c, &v.Window, v.Group, 0, 3, ir.UnrankedTensor(c.Elem(7)))
 	}
-	return inferConv(c, &v.Window, v.Group, 0, 3, ir.UnrankedTensor(c.Elem(7)))
+	return kit.InferConv(c, &v.Window, v.Group, 0, 3, ir.UnrankedTensor(c.Elem(7)))
 }
 
 // Run rounds half to even.
 func (v *QLinearConv) Run(c *ir.Call) error { return v.run(c, nil) }
 
 // run convolves; packed are the weights when they are constant.
-func (v *QLinearConv) run(c *ir.Call, packed *convWeights) error {
+func (v *QLinearConv) run(c *ir.Call, packed *kit.ConvWeights) error {
 	x, w := c.Tensor(0), c.Tensor(3)
 	if v.ChannelsLast {
 		var err error
-		if x, err = channelsFirst(c, x); err != nil {
+		if x, err = kit.ChannelsFirst(c, x); err != nil {
 			return err
 		}
 	}
-	s, packed, err := convBytesShape(c, &v.Window, v.Group, x, w, c.Tensor(2), c.Tensor(5), packed)
+	s, packed, err := kit.ConvBytesShape(c, &v.Window, v.Group, x, w, c.Tensor(2), c.Tensor(5), packed)
 	if err != nil {
 		return err
 	}
 	var bias []int32
 	if b := c.Tensor(8); b != nil {
-		if err := convBias(b.Shape(), s.m); err != nil {
+		if err := kit.ConvBias(b.Shape(), s.M); err != nil {
 			return err
 		}
 		bias = tensor.Of[int32](b)
 	}
 	ws := tensor.Of[float32](c.Tensor(4))
-	if len(ws) != 1 && len(ws) != s.m {
-		return fmt.Errorf("scale of the weights has shape %v, want one element or [%d]", c.Tensor(4).Shape(), s.m)
+	if len(ws) != 1 && len(ws) != s.M {
+		return fmt.Errorf("scale of the weights has shape %v, want one element or [%d]", c.Tensor(4).Shape(), s.M)
 	}
 	for _, i := range []int{1, 6, 7} {
 		if t := c.Tensor(i); t.Len() != 1 {
 			return fmt.Errorf("%s has shape %v, want one element", []string{1: "x_scale", 6: "y_scale", 7: "y_zero_point"}[i], t.Shape())
 		}
 	}
-	y, done, err := channelsOutput(c, 0, c.Tensor(7).DType(), s.shape, v.ChannelsLast)
+	y, done, err := kit.ChannelsOutput(c, 0, c.Tensor(7).DType(), s.Shape, v.ChannelsLast)
 	if err != nil || y.Len() == 0 {
 		return err
 	}
-	scale, err := ir.ScratchOf[float32](c, s.m)
+	scale, err := ir.ScratchOf[float32](c, s.M)
 	if err != nil {
 		return err
 	}
@@ -77,23 +78,23 @@ func (v *QLinearConv) run(c *ir.Call, packed *convWeights) error {
 		scale[i] = xs * ws[i%len(ws)] / ys
 	}
 	if packed != nil {
-		if err := packed.requantized(c, &s, x, c.Tensor(2), bias, y, scale, c.Tensor(7)); err != nil {
+		if err := packed.Requantized(c, &s, x, c.Tensor(2), bias, y, scale, c.Tensor(7)); err != nil {
 			return err
 		}
 		done()
 		return nil
 	}
-	out := product(s.out)
+	out := kit.Product(s.Out)
 	sums, err := ir.ScratchOf[int32](c, y.Len())
 	if err != nil {
 		return err
 	}
-	if err := convolveBytes(c, &s, x, w, c.Tensor(2), c.Tensor(5), bias, sums); err != nil {
+	if err := kit.ConvolveBytes(c, &s, x, w, c.Tensor(2), c.Tensor(5), bias, sums); err != nil {
 		return err
 	}
-	c.Parallel(s.n*s.m, grainFor(4*out), func(lo, hi int) {
+	c.Parallel(s.N*s.M, kit.GrainFor(4*out), func(lo, hi int) {
 		for p := lo; p < hi && c.Err() == nil; p++ {
-			requantize(y, p*out, sums[p*out:][:out], scale[p%s.m], c.Tensor(7))
+			requantize(y, p*out, sums[p*out:][:out], scale[p%s.M], c.Tensor(7))
 		}
 	})
 	done()
@@ -103,12 +104,12 @@ func (v *QLinearConv) run(c *ir.Call, packed *convWeights) error {
 // qlinearConvPacked is a QLinearConv with constant weights.
 type qlinearConvPacked struct {
 	QLinearConv
-	w *convWeights
+	w *kit.ConvWeights
 }
 
 // Prepare packs constant weights.
 func (v *QLinearConv) Prepare(in []tensor.Value, types []ir.Type) (ir.Operator, []int, error) {
-	w, err := prepareConvBytes(in, types, 3, 5, v.Group)
+	w, err := kit.PrepareConvBytes(in, types, 3, 5, v.Group)
 	if w == nil || err != nil {
 		return nil, nil, err
 	}

@@ -6,6 +6,7 @@ import (
 	"github.com/onward-ml/onward/internal/cpu"
 	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/internal/kernels/quant"
+	"github.com/onward-ml/onward/internal/ops/kit"
 	"github.com/onward-ml/onward/tensor"
 )
 
@@ -15,41 +16,41 @@ import (
 // are summed as int32, 8-bit floats as float.
 type QLinearMatMul struct{}
 
-var _ = register(Def{Name: "QLinearMatMul", Since: []int{10, 21},
+var _ = kit.Register(kit.Def{Name: "QLinearMatMul", Since: []int{10, 21},
 	In:  "a:T1, a_scale:TS, a_zero_point:T1, b:T2, b_scale:TS, b_zero_point:T2, y_scale:TS, y_zero_point:T3",
-	Out: "y:T3", Types: Types{"TS": "float float16 bfloat16", "T1": "int8 uint8 @float8", "T2": "int8 uint8 @float8", "T3": "int8 uint8 @float8"},
-	Build: simple(func(a *Attrs, opset int) Operator { return &QLinearMatMul{} })})
+	Out: "y:T3", Types: kit.Types{"TS": "float float16 bfloat16", "T1": "int8 uint8 @float8", "T2": "int8 uint8 @float8", "T3": "int8 uint8 @float8"},
+	Build: kit.Simple(func(a *kit.Attrs, opset int) kit.Operator { return &QLinearMatMul{} })})
 
 // Infer broadcasts the leading dimensions.
 func (*QLinearMatMul) Infer(c *ir.InferContext) error {
-	return inferMatMul(c, 0, 3, ir.UnrankedTensor(c.Elem(7)))
+	return kit.InferMatMul(c, 0, 3, ir.UnrankedTensor(c.Elem(7)))
 }
 
 // Run multiplies, then scales.
 func (*QLinearMatMul) Run(c *ir.Call) error { return qLinearMatMul(c, nil) }
 
 // qLinearMatMul multiplies; packed is b when it is constant.
-func qLinearMatMul(c *ir.Call, packed *packedBytes) error {
+func qLinearMatMul(c *ir.Call, packed *kit.PackedBytes) error {
 	a, b := c.Tensor(0), c.Tensor(3)
-	bs, err := bytesShape(b, packed)
+	bs, err := kit.BytesShape(b, packed)
 	if err != nil {
 		return err
 	}
-	s, err := newMatMulShape(a.Shape(), bs)
+	s, err := kit.NewMatMulShape(a.Shape(), bs)
 	if err != nil {
 		return err
 	}
-	y, err := c.Output(0, c.Tensor(7).DType(), s.out...)
+	y, err := c.Output(0, c.Tensor(7).DType(), s.Out...)
 	if err != nil || y.Len() == 0 {
 		return err
 	}
-	bytes := isByte(a.DType()) && (packed != nil || isByte(b.DType()))
+	bytes := kit.IsByte(a.DType()) && (packed != nil || kit.IsByte(b.DType()))
 	var whole []int32
 	if bytes {
 		if whole, err = ir.ScratchOf[int32](c, y.Len()); err != nil {
 			return err
 		}
-		if err := matMulBytesBy(c, &s, a, b, packed, c.Tensor(2), c.Tensor(5), whole); err != nil {
+		if err := kit.MatMulBytesBy(c, &s, a, b, packed, c.Tensor(2), c.Tensor(5), whole); err != nil {
 			return err
 		}
 		if !c.Generic {
@@ -74,15 +75,15 @@ func qLinearMatMul(c *ir.Call, packed *packedBytes) error {
 
 // qLinearRows quantizes rows of sums to bytes where only b's scale may differ, by
 // column; it reports whether it did.
-func qLinearRows(c *ir.Call, s *matMulShape, y *tensor.Tensor, sums []int32) (bool, error) {
+func qLinearRows(c *ir.Call, s *kit.MatMulShape, y *tensor.Tensor, sums []int32) (bool, error) {
 	as, bs, ys, yz := c.Tensor(1), c.Tensor(4), c.Tensor(6), c.Tensor(7)
-	if !isByte(y.DType()) || as.Len() != 1 || ys.Len() != 1 || yz.Len() != 1 || bs.Len() != 1 && bs.Len() != s.n {
+	if !kit.IsByte(y.DType()) || as.Len() != 1 || ys.Len() != 1 || yz.Len() != 1 || bs.Len() != 1 && bs.Len() != s.N {
 		return false, nil
 	}
 	var f [3][]float32
 	for i, t := range []*tensor.Tensor{as, bs, ys} {
 		var err error
-		if f[i], err = realIn[float32](c, t); err != nil {
+		if f[i], err = kit.RealIn[float32](c, t); err != nil {
 			return false, err
 		}
 	}
@@ -94,12 +95,12 @@ func qLinearRows(c *ir.Call, s *matMulShape, y *tensor.Tensor, sums []int32) (bo
 		scale[i] = f[0][0] * v / f[2][0]
 	}
 	l := cpu.Active()
-	c.Parallel(len(sums)/s.n, grainFor(s.n), func(lo, hi int) {
-		for at := lo * s.n; at < hi*s.n; at += s.n {
+	c.Parallel(len(sums)/s.N, kit.GrainFor(s.N), func(lo, hi int) {
+		for at := lo * s.N; at < hi*s.N; at += s.N {
 			if y.DType() == tensor.TypeInt8 {
-				quant.Requantize(l, tensor.Of[int8](y)[at:][:s.n], sums[at:][:s.n], scale, tensor.Of[int8](yz)[0])
+				quant.Requantize(l, tensor.Of[int8](y)[at:][:s.N], sums[at:][:s.N], scale, tensor.Of[int8](yz)[0])
 			} else {
-				quant.Requantize(l, tensor.Of[uint8](y)[at:][:s.n], sums[at:][:s.n], scale, tensor.Of[uint8](yz)[0])
+				quant.Requantize(l, tensor.Of[uint8](y)[at:][:s.N], sums[at:][:s.N], scale, tensor.Of[uint8](yz)[0])
 			}
 		}
 	})
@@ -110,12 +111,12 @@ func qLinearRows(c *ir.Call, s *matMulShape, y *tensor.Tensor, sums []int32) (bo
 // integers.
 type qLinearMatMulPacked struct {
 	QLinearMatMul
-	b *packedBytes
+	b *kit.PackedBytes
 }
 
 // Prepare packs a constant b.
 func (m *QLinearMatMul) Prepare(in []tensor.Value, types []ir.Type) (ir.Operator, []int, error) {
-	if p := packBytes(in[3]); p != nil && isByte(types[0].Elem) {
+	if p := kit.PackBytes(in[3]); p != nil && kit.IsByte(types[0].Elem) {
 		return &qLinearMatMulPacked{b: p}, []int{3}, nil
 	}
 	return nil, nil, nil
@@ -124,14 +125,12 @@ func (m *QLinearMatMul) Prepare(in []tensor.Value, types []ir.Type) (ir.Operator
 // Run multiplies by the packed matrix.
 func (m *qLinearMatMulPacked) Run(c *ir.Call) error { return qLinearMatMul(c, m.b) }
 
-func isByte(d tensor.DType) bool { return d == tensor.TypeInt8 || d == tensor.TypeUint8 }
-
 // matMulSmallFloats multiplies inputs of which at least one is of 8-bit floats.
-func matMulSmallFloats(c *ir.Call, s *matMulShape, y []float32) error {
+func matMulSmallFloats(c *ir.Call, s *kit.MatMulShape, y []float32) error {
 	var m [2][]float32
 	for i, at := range []int{0, 3} {
 		t, zero := c.Tensor(at), c.Tensor(at+2)
-		q, err := newQuantParam([]string{"zero point of A", "zero point of B"}[i], zero, t.Shape(), i == 1)
+		q, err := kit.NewQuantParam([]string{"zero point of A", "zero point of B"}[i], zero, t.Shape(), i == 1)
 		if err != nil {
 			return err
 		}
@@ -143,15 +142,15 @@ func matMulSmallFloats(c *ir.Call, s *matMulShape, y []float32) error {
 			return err
 		}
 		v := m[i]
-		for at := 0; at < len(v); at += q.cols {
-			line := at / q.cols
-			k, step := q.line(line/q.rows, line%q.rows)
-			for j := range v[at:][:q.cols] {
+		for at := 0; at < len(v); at += q.Cols {
+			line := at / q.Cols
+			k, step := q.Line(line/q.Rows, line%q.Rows)
+			for j := range v[at:][:q.Cols] {
 				v[at+j] -= z[k+j*step]
 			}
 		}
 	}
-	return matMulBatches(c, s, y, m[0], m[1])
+	return kit.MatMulBatches(c, s, y, m[0], m[1])
 }
 
 // smallFloats widens a tensor of 8-bit numbers.
@@ -196,7 +195,7 @@ func qLinearScale(c *ir.Call, y *tensor.Tensor, sums []float32, bs []int) error 
 			ys[len(ys)-2] = 1
 		}
 	}
-	var q [4]quantParam
+	var q [4]kit.QuantParam
 	var v [4][]float32
 	for i, p := range []struct {
 		name  string
@@ -205,11 +204,11 @@ func qLinearScale(c *ir.Call, y *tensor.Tensor, sums []float32, bs []int) error 
 	}{{"a_scale", 1, a.Shape()}, {"b_scale", 4, bs}, {"y_scale", 6, ys}, {"y_zero_point", 7, ys}} {
 		t := c.Tensor(p.in)
 		var err error
-		if q[i], err = newQuantParam(p.name, t, p.shape, i == 1); err != nil {
+		if q[i], err = kit.NewQuantParam(p.name, t, p.shape, i == 1); err != nil {
 			return err
 		}
 		if i < 3 {
-			v[i], err = realIn[float32](c, t)
+			v[i], err = kit.RealIn[float32](c, t)
 		} else {
 			v[i], err = smallFloats(c, t)
 		}
@@ -218,23 +217,23 @@ func qLinearScale(c *ir.Call, y *tensor.Tensor, sums []float32, bs []int) error 
 		}
 	}
 	// The matrices of a and b that make one of y.
-	s, err := newMatMulShape(a.Shape(), bs)
+	s, err := kit.NewMatMulShape(a.Shape(), bs)
 	if err != nil {
 		return err
 	}
-	rows, cols := q[2].rows, q[2].cols
-	round := isByte(y.DType())
+	rows, cols := q[2].Rows, q[2].Cols
+	round := kit.IsByte(y.DType())
 	for at := 0; at < len(sums); at += cols {
 		line := at / cols
 		m, row := line/rows, line%rows
 		ma, mb := m, 0
 		if len(bs) > 2 {
-			ma, mb = s.at(m)
+			ma, mb = s.At(m)
 		}
-		ka, _ := q[0].line(ma, row)
-		kb, step := q[1].line(mb, 0)
-		ky, _ := q[2].line(m, row)
-		kz, _ := q[3].line(m, row)
+		ka, _ := q[0].Line(ma, row)
+		kb, step := q[1].Line(mb, 0)
+		ky, _ := q[2].Line(m, row)
+		kz, _ := q[3].Line(m, row)
 		sa, sy, z := v[0][ka], v[2][ky], v[3][kz]
 		for j := range sums[at:][:cols] {
 			x := sums[at+j] * (sa * v[1][kb+j*step] / sy)

@@ -7,6 +7,7 @@ import (
 	"github.com/onward-ml/onward/internal/cpu"
 	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/internal/kernels/quant"
+	"github.com/onward-ml/onward/internal/ops/kit"
 	"github.com/onward-ml/onward/tensor"
 )
 
@@ -15,17 +16,17 @@ import (
 // (https://onnx.ai/onnx/operators/onnx__QuantizeLinear.html). The quotient has
 // the precision of Precision if that is set, else of the scale.
 type QuantizeLinear struct {
-	quantization
+	kit.Quantization
 	Saturate    bool // for float8: out of range becomes the largest finite number
 	OutputDType tensor.DType
 	Precision   tensor.DType
 }
 
-var _ = register(Def{Name: "QuantizeLinear", Since: []int{10, 13, 19, 21, 23, 24, 25, 28},
+var _ = kit.Register(kit.Def{Name: "QuantizeLinear", Since: []int{10, 13, 19, 21, 23, 24, 25, 28},
 	In: "x:T1, y_scale:T2, y_zero_point:T3?", Out: "y:T3",
-	Types: Types{"T1": "float float16 bfloat16 int32", "T2": "float float16 bfloat16 int32 float8e8m0", "T3": quantizedTypes},
-	Build: simple(func(a *Attrs, opset int) Operator {
-		o := &QuantizeLinear{quantization: readQuantization(a, opset), Saturate: true}
+	Types: kit.Types{"T1": "float float16 bfloat16 int32", "T2": "float float16 bfloat16 int32 float8e8m0", "T3": kit.QuantizedTypes},
+	Build: kit.Simple(func(a *kit.Attrs, opset int) kit.Operator {
+		o := &QuantizeLinear{Quantization: kit.ReadQuantization(a, opset), Saturate: true}
 		if opset >= 19 {
 			o.Saturate = a.Bool("saturate", true)
 		}
@@ -87,7 +88,7 @@ func (o *QuantizeLinear) Run(c *ir.Call) error {
 	if err != nil {
 		return err
 	}
-	p, err := o.params(c, x.Shape())
+	p, err := o.Params(c, x.Shape())
 	if err != nil {
 		return err
 	}
@@ -95,7 +96,7 @@ func (o *QuantizeLinear) Run(c *ir.Call) error {
 	if precision == tensor.Undefined {
 		precision = c.Tensor(1).DType()
 	}
-	wide, err := toScratch(c, x, tensor.TypeFloat32)
+	wide, err := kit.ToScratch(c, x, tensor.TypeFloat32)
 	if err != nil {
 		return err
 	}
@@ -104,7 +105,7 @@ func (o *QuantizeLinear) Run(c *ir.Call) error {
 		return err
 	}
 	src := tensor.Of[float32](wide)
-	if g := p.grid; !c.Generic && !g.vector && !isHalf(precision) {
+	if g := p.Grid; !c.Generic && !g.Vector && !kit.IsHalf(precision) {
 		switch d {
 		case tensor.TypeInt8:
 			return quantizeFast(c, p, tensor.Of[int8](out), src)
@@ -112,9 +113,9 @@ func (o *QuantizeLinear) Run(c *ir.Call) error {
 			return quantizeFast(c, p, tensor.Of[uint8](out), src)
 		}
 	}
-	divide := func(b *quantBlock, lo, hi int) {
-		divLoop(b.value[:hi-lo], src[lo:hi], b.scale[:hi-lo])
-		roundTo(b.value[:hi-lo], precision)
+	divide := func(b *kit.QuantBlock, lo, hi int) {
+		kit.DivLoop(b.Value[:hi-lo], src[lo:hi], b.Scale[:hi-lo])
+		kit.RoundTo(b.Value[:hi-lo], precision)
 	}
 	switch d {
 	case tensor.TypeInt8:
@@ -141,63 +142,49 @@ func (o *QuantizeLinear) Run(c *ir.Call) error {
 		tensor.PackUint(out.Bytes(), tensor.AsBytes(loose), d.Bits())
 		return nil
 	}
-	scaled, err := scratchTensor(c, tensor.TypeFloat32, x.Shape())
+	scaled, err := kit.ScratchTensor(c, tensor.TypeFloat32, x.Shape())
 	if err != nil {
 		return err
 	}
 	dst := tensor.Of[float32](scaled)
-	err = p.eachBlock(c, func(b *quantBlock, lo, hi int) {
+	err = p.EachBlock(c, func(b *kit.QuantBlock, lo, hi int) {
 		divide(b, lo, hi)
-		if p.zero != nil {
-			addLoop(b.value[:hi-lo], b.value[:hi-lo], b.zero[:hi-lo])
+		if p.Zero != nil {
+			kit.AddLoop(b.Value[:hi-lo], b.Value[:hi-lo], b.Zero[:hi-lo])
 		}
-		copy(dst[lo:hi], b.value[:])
+		copy(dst[lo:hi], b.Value[:])
 	})
 	if err != nil {
 		return err
 	}
-	return convertInto(c, out, scaled, tensor.ConvertOptions{Saturate: o.Saturate})
+	return kit.ConvertInto(c, out, scaled, tensor.ConvertOptions{Saturate: o.Saturate})
 }
 
 // quantizeFast quantizes runs with one scale each in a vector kernel.
-func quantizeFast[T int8 | uint8](c *ir.Call, p *quantParams, dst []T, src []float32) error {
-	return reduceEach(c, p.grid.runs, p.grid.length, func(run int) {
-		lo, hi := p.grid.bounds(run)
+func quantizeFast[T int8 | uint8](c *ir.Call, p *kit.QuantParams, dst []T, src []float32) error {
+	return kit.ReduceEach(c, p.Grid.Runs, p.Grid.Length, func(run int) {
+		lo, hi := p.Grid.Bounds(run)
 		if lo == hi {
 			return
 		}
-		s, zero := p.grid.scale(run), T(0)
-		if p.zero != nil {
-			zero = T(p.zero[s])
+		s, zero := p.Grid.Scale(run), T(0)
+		if p.Zero != nil {
+			zero = T(p.Zero[s])
 		}
-		quant.Quantize(cpu.Active(), dst[lo:hi], src[lo:hi], p.scale[s], zero)
+		quant.Quantize(cpu.Active(), dst[lo:hi], src[lo:hi], p.Scale[s], zero)
 	})
-}
-
-// roundTo rounds numbers to a narrower precision and keeps them as float32.
-func roundTo(x []float32, d tensor.DType) {
-	switch d {
-	case tensor.TypeFloat16:
-		for i, v := range x {
-			x[i] = tensor.NewFloat16(v).Float32()
-		}
-	case tensor.TypeBFloat16:
-		for i, v := range x {
-			x[i] = tensor.NewBFloat16(v).Float32()
-		}
-	}
 }
 
 // quantizeInts stores the quotients that divide leaves in a block, rounded,
 // shifted by the zero point and limited to [least, most]. A NaN becomes least.
-func quantizeInts[T int8 | uint8 | int16 | uint16](c *ir.Call, p *quantParams, dst []T, least, most float32, divide func(b *quantBlock, lo, hi int)) error {
-	return p.eachBlock(c, func(b *quantBlock, lo, hi int) {
+func quantizeInts[T int8 | uint8 | int16 | uint16](c *ir.Call, p *kit.QuantParams, dst []T, least, most float32, divide func(b *kit.QuantBlock, lo, hi int)) error {
+	return p.EachBlock(c, func(b *kit.QuantBlock, lo, hi int) {
 		divide(b, lo, hi)
-		y, value := dst[lo:hi], b.value[:hi-lo]
-		zero := b.zero[:len(value)]
+		y, value := dst[lo:hi], b.Value[:hi-lo]
+		zero := b.Zero[:len(value)]
 		for i, v := range value {
 			v = float32(math.RoundToEven(float64(v)))
-			if p.zero != nil {
+			if p.Zero != nil {
 				v += zero[i]
 			}
 			if !(v >= least) {

@@ -2,21 +2,22 @@ package ops
 
 import (
 	"github.com/onward-ml/onward/internal/ir"
+	"github.com/onward-ml/onward/internal/ops/kit"
 	"github.com/onward-ml/onward/tensor"
 )
 
 // RandomNormal makes a tensor of normally distributed random numbers
 // (https://onnx.ai/onnx/operators/onnx__RandomNormal.html).
 type RandomNormal struct {
-	randomSeed
+	kit.RandomSeed
 	DType       tensor.DType
 	Shape       []int
 	Mean, Scale float64
 }
 
-var _ = register(Def{Name: "RandomNormal", Since: []int{1, 22}, Out: "output:T", Types: Types{"T": "@float"},
-	Build: simple(func(a *Attrs, opset int) Operator {
-		return &RandomNormal{randomSeed: readRandomSeed(a), DType: randomDType(a, tensor.TypeFloat32), Shape: readRandomShape(a),
+var _ = kit.Register(kit.Def{Name: "RandomNormal", Since: []int{1, 22}, Out: "output:T", Types: kit.Types{"T": "@float"},
+	Build: kit.Simple(func(a *kit.Attrs, opset int) kit.Operator {
+		return &RandomNormal{RandomSeed: kit.ReadRandomSeed(a), DType: kit.RandomDType(a, tensor.TypeFloat32), Shape: kit.ReadRandomShape(a),
 			Mean: float64(a.Float("mean", 0)), Scale: float64(a.Float("scale", 1))}
 	})})
 
@@ -28,6 +29,6 @@ func (o *RandomNormal) Infer(c *ir.InferContext) error {
 
 // Run implements [ir.Operator].
 func (o *RandomNormal) Run(c *ir.Call) error {
-	src := o.source(c)
-	return fillRandom(c, o.DType, o.Shape, func() float64 { return src.normal()*o.Scale + o.Mean })
+	src := o.Source(c)
+	return kit.FillRandom(c, o.DType, o.Shape, func() float64 { return src.Normal()*o.Scale + o.Mean })
 }

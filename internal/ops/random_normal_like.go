@@ -4,34 +4,35 @@ import (
 	"fmt"
 
 	"github.com/onward-ml/onward/internal/ir"
+	"github.com/onward-ml/onward/internal/ops/kit"
 	"github.com/onward-ml/onward/tensor"
 )
 
 // RandomNormalLike makes a tensor of the shape of its input of normally distributed random numbers
 // (https://onnx.ai/onnx/operators/onnx__RandomNormalLike.html).
 type RandomNormalLike struct {
-	randomSeed
-	likeInput
+	kit.RandomSeed
+	kit.LikeInput
 	Mean, Scale float64
 }
 
-var _ = register(Def{Name: "RandomNormalLike", Since: []int{1, 22}, In: "input:T1", Out: "output:T2",
-	Types: Types{"T1": "@number string bool @complex", "T2": "@float"},
-	Build: simple(func(a *Attrs, opset int) Operator {
-		return &RandomNormalLike{randomSeed: readRandomSeed(a), likeInput: likeInput{randomDType(a, tensor.Undefined)},
+var _ = kit.Register(kit.Def{Name: "RandomNormalLike", Since: []int{1, 22}, In: "input:T1", Out: "output:T2",
+	Types: kit.Types{"T1": "@number string bool @complex", "T2": "@float"},
+	Build: kit.Simple(func(a *kit.Attrs, opset int) kit.Operator {
+		return &RandomNormalLike{RandomSeed: kit.ReadRandomSeed(a), LikeInput: kit.LikeInput{DType: kit.RandomDType(a, tensor.Undefined)},
 			Mean: float64(a.Float("mean", 0)), Scale: float64(a.Float("scale", 1))}
 	})})
 
 // Infer implements [ir.Operator].
 func (o *RandomNormalLike) Infer(c *ir.InferContext) error {
-	if d := o.elem(c.Elem(0)); !d.IsFloat() {
+	if d := o.Elem(c.Elem(0)); !d.IsFloat() {
 		return fmt.Errorf("the output would be %s like the input, want a float type: set the attribute dtype", d)
 	}
-	return o.likeInput.Infer(c)
+	return o.LikeInput.Infer(c)
 }
 
 // Run implements [ir.Operator].
 func (o *RandomNormalLike) Run(c *ir.Call) error {
-	x, src := c.Tensor(0), o.source(c)
-	return fillRandom(c, o.elem(x.DType()), x.Shape(), func() float64 { return src.normal()*o.Scale + o.Mean })
+	x, src := c.Tensor(0), o.Source(c)
+	return kit.FillRandom(c, o.Elem(x.DType()), x.Shape(), func() float64 { return src.Normal()*o.Scale + o.Mean })
 }

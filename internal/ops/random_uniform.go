@@ -2,21 +2,22 @@ package ops
 
 import (
 	"github.com/onward-ml/onward/internal/ir"
+	"github.com/onward-ml/onward/internal/ops/kit"
 	"github.com/onward-ml/onward/tensor"
 )
 
 // RandomUniform makes a tensor of random numbers that are uniform in [low, high)
 // (https://onnx.ai/onnx/operators/onnx__RandomUniform.html).
 type RandomUniform struct {
-	randomSeed
+	kit.RandomSeed
 	DType     tensor.DType
 	Shape     []int
 	Low, High float64
 }
 
-var _ = register(Def{Name: "RandomUniform", Since: []int{1, 22}, Out: "output:T", Types: Types{"T": "@float"},
-	Build: simple(func(a *Attrs, opset int) Operator {
-		return &RandomUniform{randomSeed: readRandomSeed(a), DType: randomDType(a, tensor.TypeFloat32), Shape: readRandomShape(a),
+var _ = kit.Register(kit.Def{Name: "RandomUniform", Since: []int{1, 22}, Out: "output:T", Types: kit.Types{"T": "@float"},
+	Build: kit.Simple(func(a *kit.Attrs, opset int) kit.Operator {
+		return &RandomUniform{RandomSeed: kit.ReadRandomSeed(a), DType: kit.RandomDType(a, tensor.TypeFloat32), Shape: kit.ReadRandomShape(a),
 			Low: float64(a.Float("low", 0)), High: float64(a.Float("high", 1))}
 	})})
 
@@ -28,6 +29,6 @@ func (o *RandomUniform) Infer(c *ir.InferContext) error {
 
 // Run implements [ir.Operator].
 func (o *RandomUniform) Run(c *ir.Call) error {
-	src := o.source(c)
-	return fillRandom(c, o.DType, o.Shape, func() float64 { return src.uniform()*(o.High-o.Low) + o.Low })
+	src := o.Source(c)
+	return kit.FillRandom(c, o.DType, o.Shape, func() float64 { return src.Uniform()*(o.High-o.Low) + o.Low })
 }

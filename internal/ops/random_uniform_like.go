@@ -4,34 +4,35 @@ import (
 	"fmt"
 
 	"github.com/onward-ml/onward/internal/ir"
+	"github.com/onward-ml/onward/internal/ops/kit"
 	"github.com/onward-ml/onward/tensor"
 )
 
 // RandomUniformLike makes a tensor of the shape of its input of random numbers that are uniform in [low, high)
 // (https://onnx.ai/onnx/operators/onnx__RandomUniformLike.html).
 type RandomUniformLike struct {
-	randomSeed
-	likeInput
+	kit.RandomSeed
+	kit.LikeInput
 	Low, High float64
 }
 
-var _ = register(Def{Name: "RandomUniformLike", Since: []int{1, 22}, In: "input:T1", Out: "output:T2",
-	Types: Types{"T1": "@number string bool @complex", "T2": "@float"},
-	Build: simple(func(a *Attrs, opset int) Operator {
-		return &RandomUniformLike{randomSeed: readRandomSeed(a), likeInput: likeInput{randomDType(a, tensor.Undefined)},
+var _ = kit.Register(kit.Def{Name: "RandomUniformLike", Since: []int{1, 22}, In: "input:T1", Out: "output:T2",
+	Types: kit.Types{"T1": "@number string bool @complex", "T2": "@float"},
+	Build: kit.Simple(func(a *kit.Attrs, opset int) kit.Operator {
+		return &RandomUniformLike{RandomSeed: kit.ReadRandomSeed(a), LikeInput: kit.LikeInput{DType: kit.RandomDType(a, tensor.Undefined)},
 			Low: float64(a.Float("low", 0)), High: float64(a.Float("high", 1))}
 	})})
 
 // Infer implements [ir.Operator].
 func (o *RandomUniformLike) Infer(c *ir.InferContext) error {
-	if d := o.elem(c.Elem(0)); !d.IsFloat() {
+	if d := o.Elem(c.Elem(0)); !d.IsFloat() {
 		return fmt.Errorf("the output would be %s like the input, want a float type: set the attribute dtype", d)
 	}
-	return o.likeInput.Infer(c)
+	return o.LikeInput.Infer(c)
 }
 
 // Run implements [ir.Operator].
 func (o *RandomUniformLike) Run(c *ir.Call) error {
-	x, src := c.Tensor(0), o.source(c)
-	return fillRandom(c, o.elem(x.DType()), x.Shape(), func() float64 { return src.uniform()*(o.High-o.Low) + o.Low })
+	x, src := c.Tensor(0), o.Source(c)
+	return kit.FillRandom(c, o.Elem(x.DType()), x.Shape(), func() float64 { return src.Uniform()*(o.High-o.Low) + o.Low })
 }

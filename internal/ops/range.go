@@ -6,6 +6,7 @@ import (
 	"math/bits"
 
 	"github.com/onward-ml/onward/internal/ir"
+	"github.com/onward-ml/onward/internal/ops/kit"
 	"github.com/onward-ml/onward/tensor"
 )
 
@@ -15,9 +16,9 @@ import (
 // the contrib form allows, it is 1.
 type Range struct{ StashType tensor.DType }
 
-var _ = register(Def{Name: "Range", Since: []int{11, 27}, In: "start:T, limit:T, delta:T", Out: "output:T",
-	Types: Types{"T": "@float int16 int32 int64"},
-	Build: simple(func(a *Attrs, opset int) Operator {
+var _ = kit.Register(kit.Def{Name: "Range", Since: []int{11, 27}, In: "start:T, limit:T, delta:T", Out: "output:T",
+	Types: kit.Types{"T": "@float int16 int32 int64"},
+	Build: kit.Simple(func(a *kit.Attrs, opset int) kit.Operator {
 		o := &Range{StashType: tensor.TypeFloat32}
 		if opset >= 27 {
 			o.StashType = a.DType("stash_type", tensor.TypeFloat32)
@@ -52,7 +53,7 @@ func (*Range) Infer(c *ir.InferContext) error {
 			}
 			c.SetContents(0, r)
 		}
-	} else if d.Is(1) && a.Is(0) && isDimension(b) {
+	} else if d.Is(1) && a.Is(0) && kit.IsDimension(b) {
 		n = b
 	}
 	c.SetOut(0, ir.TensorType(elem, n))
@@ -147,7 +148,7 @@ func rangeOfInts[T int16 | int32 | int64](c *ir.Call) error {
 		return err
 	}
 	dst := tensor.Of[T](out)
-	return eachRange(c, n, grainCheap, func(lo, hi int) {
+	return kit.EachRange(c, n, kit.GrainCheap, func(lo, hi int) {
 		for i := lo; i < hi; i++ {
 			dst[i] = start + T(i)*delta
 		}
@@ -155,10 +156,10 @@ func rangeOfInts[T int16 | int32 | int64](c *ir.Call) error {
 }
 
 // rangeOfFloats computes in T and stores in d.
-func rangeOfFloats[T floatNumber](c *ir.Call, d tensor.DType) error {
+func rangeOfFloats[T kit.FloatNumber](c *ir.Call, d tensor.DType) error {
 	p := [3]T{2: 1}
 	for i := range c.NumIn() {
-		x, err := toScratch(c, c.Tensor(i), tensor.DTypeOf[T]())
+		x, err := kit.ToScratch(c, c.Tensor(i), tensor.DTypeOf[T]())
 		if err != nil {
 			return err
 		}
@@ -174,12 +175,12 @@ func rangeOfFloats[T floatNumber](c *ir.Call, d tensor.DType) error {
 	}
 	res := out
 	if d != tensor.DTypeOf[T]() {
-		if res, err = scratchTensor(c, tensor.DTypeOf[T](), out.Shape()); err != nil {
+		if res, err = kit.ScratchTensor(c, tensor.DTypeOf[T](), out.Shape()); err != nil {
 			return err
 		}
 	}
 	dst := tensor.Of[T](res)
-	err = eachRange(c, n, grainCheap, func(lo, hi int) {
+	err = kit.EachRange(c, n, kit.GrainCheap, func(lo, hi int) {
 		for i := lo; i < hi; i++ {
 			dst[i] = p[0] + T(i)*p[2]
 		}
@@ -187,5 +188,5 @@ func rangeOfFloats[T floatNumber](c *ir.Call, d tensor.DType) error {
 	if err != nil || res == out {
 		return err
 	}
-	return convertInto(c, out, res, tensor.ConvertOptions{})
+	return kit.ConvertInto(c, out, res, tensor.ConvertOptions{})
 }

@@ -3,21 +3,22 @@ package ops
 import (
 	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/internal/kernels/vec"
+	"github.com/onward-ml/onward/internal/ops/kit"
 )
 
 // Reciprocal computes 1/x of each element
 // (https://onnx.ai/onnx/operators/onnx__Reciprocal.html).
-type Reciprocal struct{ sameTypeAndShape }
+type Reciprocal struct{ kit.SameTypeAndShape }
 
-var _ = register(Def{Name: "Reciprocal", Since: []int{1, 6, 13}, In: "X:T", Out: "Y:T", Types: Types{"T": "@float"},
-	Build: withoutAttrs(&Reciprocal{})})
+var _ = kit.Register(kit.Def{Name: "Reciprocal", Since: []int{1, 6, 13}, In: "X:T", Out: "Y:T", Types: kit.Types{"T": "@float"},
+	Build: kit.WithoutAttrs(&Reciprocal{})})
 
-var reciprocalLoops = floatLoops(reciprocalLoop[float32], reciprocalLoop[float64], vec.ReciprocalF32)
+var reciprocalLoops = kit.FloatLoops(reciprocalLoop[float32], reciprocalLoop[float64], vec.ReciprocalF32)
 
 // Run implements [ir.Operator].
-func (*Reciprocal) Run(c *ir.Call) error { return mapTable(c, reciprocalLoops, grainCheap) }
+func (*Reciprocal) Run(c *ir.Call) error { return kit.MapTable(c, reciprocalLoops, kit.GrainCheap) }
 
-func reciprocalLoop[T floatNumber](dst, src []T) {
+func reciprocalLoop[T kit.FloatNumber](dst, src []T) {
 	dst = dst[:len(src)]
 	for i, x := range src {
 		dst[i] = 1 / x

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/onward-ml/onward/internal/ir"
+	"github.com/onward-ml/onward/internal/testing/optest"
 	"github.com/onward-ml/onward/tensor"
 	"pgregory.net/rapid"
 )
@@ -63,7 +64,7 @@ func TestRecurrentPacked(t *testing.T) {
 			for i := range lens {
 				lens[i] = int32(n(0, seq, "len"))
 			}
-			inputs[4] = tt(lens, batch)
+			inputs[4] = optest.Tensor(lens, batch)
 		}
 		numOut := 2
 		if op == "LSTM" {
@@ -77,27 +78,27 @@ func TestRecurrentPacked(t *testing.T) {
 }
 
 func TestRecurrentPackedErrors(t *testing.T) {
-	w, r := tt([]float32{1}, 1, 1, 1), tt([]float32{0.5}, 1, 1, 1)
-	for _, in := range [][]tensor.Value{{nil, w, nil}, {nil, nil, r}, {nil, tt([]float64{1}, 1, 1, 1), r}, {nil, tt([]float32{1}, 1, 1), r}, {nil, tt([]float32{1, 2}, 1, 2, 1), r}, {nil, tt([]float32{1, 2}, 2, 1, 1), r}, {nil, tt([]float32{}, 1, 1, 0), r}} {
-		b, err := buildOp("RNN", 14, nil, 3, 1)
+	w, r := optest.Tensor([]float32{1}, 1, 1, 1), optest.Tensor([]float32{0.5}, 1, 1, 1)
+	for _, in := range [][]tensor.Value{{nil, w, nil}, {nil, nil, r}, {nil, optest.Tensor([]float64{1}, 1, 1, 1), r}, {nil, optest.Tensor([]float32{1}, 1, 1), r}, {nil, optest.Tensor([]float32{1, 2}, 1, 2, 1), r}, {nil, optest.Tensor([]float32{1, 2}, 2, 1, 1), r}, {nil, optest.Tensor([]float32{}, 1, 1, 0), r}} {
+		b, err := optest.Build("RNN", 14, nil, 3, 1)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if op, _, err := b.node.Op.(ir.Preparer).Prepare(in, make([]ir.Type, 3)); op != nil || err != nil {
-			t.Errorf("%s and %s are packed: %v", show(in[1]), show(in[2]), err)
+		if op, _, err := b.Node.Op.(ir.Preparer).Prepare(in, make([]ir.Type, 3)); op != nil || err != nil {
+			t.Errorf("%s and %s are packed: %v", optest.Show(in[1]), optest.Show(in[2]), err)
 		}
 	}
-	b, err := buildOp("RNN", 14, nil, 3, 1)
+	b, err := optest.Build("RNN", 14, nil, 3, 1)
 	if err != nil {
 		t.Fatal(err)
 	}
-	op, _, err := b.node.Op.(ir.Preparer).Prepare([]tensor.Value{nil, w, r}, make([]ir.Type, 3))
+	op, _, err := b.Node.Op.(ir.Preparer).Prepare([]tensor.Value{nil, w, r}, make([]ir.Type, 3))
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, x := range []*tensor.Tensor{tt([]float32{1, 2}, 1, 1, 2), tt([]float32{1, 2}, 1, 2)} {
-		c := &ir.Call{Node: b.node, Env: &testEnv{ctx: t.Context(), limit: testMemoryLimit}, In: []tensor.Value{x, nil, nil}, Out: make([]tensor.Value, 1)}
-		if err := runCaught(op, c); err == nil {
+	for _, x := range []*tensor.Tensor{optest.Tensor([]float32{1, 2}, 1, 1, 2), optest.Tensor([]float32{1, 2}, 1, 2)} {
+		c := &ir.Call{Node: b.Node, Env: &optest.Env{Ctx: t.Context(), Limit: optest.MemoryLimit}, In: []tensor.Value{x, nil, nil}, Out: make([]tensor.Value, 1)}
+		if err := optest.RunCaught(op, c); err == nil {
 			t.Errorf("no error for X %s", x)
 		}
 	}

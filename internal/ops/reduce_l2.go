@@ -6,37 +6,38 @@ import (
 	"github.com/onward-ml/onward/internal/cpu"
 	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/internal/kernels/vec"
+	"github.com/onward-ml/onward/internal/ops/kit"
 	"github.com/onward-ml/onward/tensor"
 )
 
 // ReduceL2 computes the square root of the sum of squares along axes; that of integers
 // is cut off
 // (https://onnx.ai/onnx/operators/onnx__ReduceL2.html).
-type ReduceL2 struct{ reduction }
+type ReduceL2 struct{ kit.Reduction }
 
-var _ = register(Def{Name: "ReduceL2", Since: []int{1, 11, 13, 18}, In: "data:T, axes:int64?", Out: "reduced:T",
-	Types: Types{"T": "uint32 uint64 int32 int64 @float"},
-	Build: simple(func(a *Attrs, opset int) Operator {
-		return &ReduceL2{readReduction(a, opset, 18)}
+var _ = kit.Register(kit.Def{Name: "ReduceL2", Since: []int{1, 11, 13, 18}, In: "data:T, axes:int64?", Out: "reduced:T",
+	Types: kit.Types{"T": "uint32 uint64 int32 int64 @float"},
+	Build: kit.Simple(func(a *kit.Attrs, opset int) kit.Operator {
+		return &ReduceL2{kit.ReadReduction(a, opset, 18)}
 	})})
 
 // Infer implements [ir.Operator].
-func (o *ReduceL2) Infer(c *ir.InferContext) error { return o.infer(c, c.Elem(0)) }
+func (o *ReduceL2) Infer(c *ir.InferContext) error { return o.InferWith(c, c.Elem(0)) }
 
 // Run implements [ir.Operator].
-func (o *ReduceL2) Run(c *ir.Call) error { return o.run(c, reduceL2Table) }
+func (o *ReduceL2) Run(c *ir.Call) error { return o.RunWith(c, reduceL2Table) }
 
-var reduceL2Table = reduceTable{
-	tensor.TypeFloat32: reduceEither(l2Reducer[float32](), fastL2Reducer()),
-	tensor.TypeFloat64: reduceWith(l2Reducer[float64]()),
-	tensor.TypeInt32:   reduceWith(l2Reducer[int32]()),
-	tensor.TypeInt64:   reduceWith(l2Reducer[int64]()),
-	tensor.TypeUint32:  reduceWith(l2Reducer[uint32]()),
-	tensor.TypeUint64:  reduceWith(l2Reducer[uint64]()),
+var reduceL2Table = kit.ReduceTable{
+	tensor.TypeFloat32: kit.ReduceEither(l2Reducer[float32](), fastL2Reducer()),
+	tensor.TypeFloat64: kit.ReduceWith(l2Reducer[float64]()),
+	tensor.TypeInt32:   kit.ReduceWith(l2Reducer[int32]()),
+	tensor.TypeInt64:   kit.ReduceWith(l2Reducer[int64]()),
+	tensor.TypeUint32:  kit.ReduceWith(l2Reducer[uint32]()),
+	tensor.TypeUint64:  kit.ReduceWith(l2Reducer[uint64]()),
 }
 
-func l2Reducer[T realNumber]() reducer[T, float64] {
-	return withDone(sumSquaresReducer[T, float64](), func(dst []T, acc []float64, n int) {
+func l2Reducer[T kit.RealNumber]() kit.Reducer[T, float64] {
+	return kit.WithDone(kit.SumSquaresReducer[T, float64](), func(dst []T, acc []float64, n int) {
 		for i, a := range acc {
 			dst[i] = T(math.Sqrt(a))
 		}
@@ -45,19 +46,19 @@ func l2Reducer[T realNumber]() reducer[T, float64] {
 
 // fastL2Reducer adds squares in float32 where they neither overflow nor lose bits below the normal
 // numbers, which their root does not.
-func fastL2Reducer() reducer[float32, float64] {
+func fastL2Reducer() kit.Reducer[float32, float64] {
 	r := l2Reducer[float32]()
-	slow := r.row
+	slow := r.Row
 	safe := func(s float32) bool { return s > 0x1p-100 && s < 0x1p127 }
-	r.row = func(acc float64, x []float32) float64 {
-		if len(x) >= shortRow {
+	r.Row = func(acc float64, x []float32) float64 {
+		if len(x) >= kit.ShortRow {
 			if s := vec.SumSquaresF32(cpu.Active(), x, 0); safe(s) {
 				return acc + float64(s)
 			}
 		}
 		return slow(acc, x)
 	}
-	r.rows = func(dst, x []float32, n, first int) {
+	r.Rows = func(dst, x []float32, n, first int) {
 		vec.SumSquaresRowsF32(cpu.Active(), dst, x, n, first)
 		vec.SqrtF32(cpu.Active(), dst, dst)
 		for i, s := range dst {

@@ -6,50 +6,51 @@ import (
 	"github.com/onward-ml/onward/internal/cpu"
 	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/internal/kernels/vec"
+	"github.com/onward-ml/onward/internal/ops/kit"
 	"github.com/onward-ml/onward/tensor"
 )
 
 // ReduceLogSum computes the logarithm of the sum along axes; that of integers is cut off
 // (https://onnx.ai/onnx/operators/onnx__ReduceLogSum.html).
-type ReduceLogSum struct{ reduction }
+type ReduceLogSum struct{ kit.Reduction }
 
-var _ = register(Def{Name: "ReduceLogSum", Since: []int{1, 11, 13, 18, 28}, In: "data:T, axes:int64?", Out: "reduced:T",
-	Types: Types{"T": "uint32 uint64 int32 int64 @float"},
-	Build: simple(func(a *Attrs, opset int) Operator {
-		return &ReduceLogSum{readReduction(a, opset, 18)}
+var _ = kit.Register(kit.Def{Name: "ReduceLogSum", Since: []int{1, 11, 13, 18, 28}, In: "data:T, axes:int64?", Out: "reduced:T",
+	Types: kit.Types{"T": "uint32 uint64 int32 int64 @float"},
+	Build: kit.Simple(func(a *kit.Attrs, opset int) kit.Operator {
+		return &ReduceLogSum{kit.ReadReduction(a, opset, 18)}
 	})})
 
 // Infer implements [ir.Operator].
-func (o *ReduceLogSum) Infer(c *ir.InferContext) error { return o.infer(c, c.Elem(0)) }
+func (o *ReduceLogSum) Infer(c *ir.InferContext) error { return o.InferWith(c, c.Elem(0)) }
 
 // Run implements [ir.Operator].
-func (o *ReduceLogSum) Run(c *ir.Call) error { return o.run(c, reduceLogSumTable) }
+func (o *ReduceLogSum) Run(c *ir.Call) error { return o.RunWith(c, reduceLogSumTable) }
 
-var reduceLogSumTable = reduceTable{
-	tensor.TypeFloat32: reduceEither(logSumReducer[float32](), fastLogSumReducer()),
-	tensor.TypeFloat64: reduceWith(logSumReducer[float64]()),
-	tensor.TypeInt32:   reduceWith(logSumReducer[int32]()),
-	tensor.TypeInt64:   reduceWith(logSumReducer[int64]()),
-	tensor.TypeUint32:  reduceWith(logSumReducer[uint32]()),
-	tensor.TypeUint64:  reduceWith(logSumReducer[uint64]()),
+var reduceLogSumTable = kit.ReduceTable{
+	tensor.TypeFloat32: kit.ReduceEither(logSumReducer[float32](), fastLogSumReducer()),
+	tensor.TypeFloat64: kit.ReduceWith(logSumReducer[float64]()),
+	tensor.TypeInt32:   kit.ReduceWith(logSumReducer[int32]()),
+	tensor.TypeInt64:   kit.ReduceWith(logSumReducer[int64]()),
+	tensor.TypeUint32:  kit.ReduceWith(logSumReducer[uint32]()),
+	tensor.TypeUint64:  kit.ReduceWith(logSumReducer[uint64]()),
 }
 
-func logSumReducer[T realNumber]() reducer[T, float64] {
-	return withDone(sumReducer[T, float64](), func(dst []T, acc []float64, n int) {
+func logSumReducer[T kit.RealNumber]() kit.Reducer[T, float64] {
+	return kit.WithDone(kit.SumReducer[T, float64](), func(dst []T, acc []float64, n int) {
 		for i, a := range acc {
 			dst[i] = T(math.Log(a))
 		}
 	})
 }
 
-func fastLogSumReducer() reducer[float32, float64] {
-	r := withDone(fastSumReducer(), func(dst []float32, acc []float64, n int) {
+func fastLogSumReducer() kit.Reducer[float32, float64] {
+	r := kit.WithDone(kit.FastSumReducer(), func(dst []float32, acc []float64, n int) {
 		for i, a := range acc {
 			dst[i] = float32(a)
 		}
 		vec.LogF32(cpu.Active(), dst, dst)
 	})
-	r.rows = func(dst, x []float32, n, first int) {
+	r.Rows = func(dst, x []float32, n, first int) {
 		vec.SumRowsF32(cpu.Active(), dst, x, n, first)
 		vec.LogF32(cpu.Active(), dst, dst)
 	}

@@ -6,33 +6,34 @@ import (
 	"github.com/onward-ml/onward/internal/cpu"
 	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/internal/kernels/vec"
+	"github.com/onward-ml/onward/internal/ops/kit"
 	"github.com/onward-ml/onward/tensor"
 )
 
 // ReduceLogSumExp computes the logarithm of the sum of exponentials along axes, without
 // overflow; that of integers is cut off
 // (https://onnx.ai/onnx/operators/onnx__ReduceLogSumExp.html).
-type ReduceLogSumExp struct{ reduction }
+type ReduceLogSumExp struct{ kit.Reduction }
 
-var _ = register(Def{Name: "ReduceLogSumExp", Since: []int{1, 11, 13, 18, 28}, In: "data:T, axes:int64?", Out: "reduced:T",
-	Types: Types{"T": "uint32 uint64 int32 int64 @float"},
-	Build: simple(func(a *Attrs, opset int) Operator {
-		return &ReduceLogSumExp{readReduction(a, opset, 18)}
+var _ = kit.Register(kit.Def{Name: "ReduceLogSumExp", Since: []int{1, 11, 13, 18, 28}, In: "data:T, axes:int64?", Out: "reduced:T",
+	Types: kit.Types{"T": "uint32 uint64 int32 int64 @float"},
+	Build: kit.Simple(func(a *kit.Attrs, opset int) kit.Operator {
+		return &ReduceLogSumExp{kit.ReadReduction(a, opset, 18)}
 	})})
 
 // Infer implements [ir.Operator].
-func (o *ReduceLogSumExp) Infer(c *ir.InferContext) error { return o.infer(c, c.Elem(0)) }
+func (o *ReduceLogSumExp) Infer(c *ir.InferContext) error { return o.InferWith(c, c.Elem(0)) }
 
 // Run implements [ir.Operator].
-func (o *ReduceLogSumExp) Run(c *ir.Call) error { return o.run(c, reduceLogSumExpTable) }
+func (o *ReduceLogSumExp) Run(c *ir.Call) error { return o.RunWith(c, reduceLogSumExpTable) }
 
-var reduceLogSumExpTable = reduceTable{
-	tensor.TypeFloat32: reduceEither(logSumExpReducer[float32](), fastLogSumExpReducer()),
-	tensor.TypeFloat64: reduceWith(logSumExpReducer[float64]()),
-	tensor.TypeInt32:   reduceWith(logSumExpReducer[int32]()),
-	tensor.TypeInt64:   reduceWith(logSumExpReducer[int64]()),
-	tensor.TypeUint32:  reduceWith(logSumExpReducer[uint32]()),
-	tensor.TypeUint64:  reduceWith(logSumExpReducer[uint64]()),
+var reduceLogSumExpTable = kit.ReduceTable{
+	tensor.TypeFloat32: kit.ReduceEither(logSumExpReducer[float32](), fastLogSumExpReducer()),
+	tensor.TypeFloat64: kit.ReduceWith(logSumExpReducer[float64]()),
+	tensor.TypeInt32:   kit.ReduceWith(logSumExpReducer[int32]()),
+	tensor.TypeInt64:   kit.ReduceWith(logSumExpReducer[int64]()),
+	tensor.TypeUint32:  kit.ReduceWith(logSumExpReducer[uint32]()),
+	tensor.TypeUint64:  kit.ReduceWith(logSumExpReducer[uint64]()),
 }
 
 // expSum stands for sum·exp(top): a sum of exponentials relative to the largest
@@ -53,22 +54,22 @@ func (s expSum) add(v float64) expSum {
 	return s
 }
 
-func logSumExpReducer[T realNumber]() reducer[T, expSum] {
-	return reducer[T, expSum]{
-		init: expSum{top: math.Inf(-1)},
-		row: func(acc expSum, x []T) expSum {
+func logSumExpReducer[T kit.RealNumber]() kit.Reducer[T, expSum] {
+	return kit.Reducer[T, expSum]{
+		Init: expSum{top: math.Inf(-1)},
+		Row: func(acc expSum, x []T) expSum {
 			for _, v := range x {
 				acc = acc.add(float64(v))
 			}
 			return acc
 		},
-		cols: func(acc []expSum, x []T) {
+		Cols: func(acc []expSum, x []T) {
 			x = x[:len(acc)]
 			for i := range acc {
 				acc[i] = acc[i].add(float64(x[i]))
 			}
 		},
-		merge: func(a, b expSum) expSum {
+		Merge: func(a, b expSum) expSum {
 			if a.top < b.top {
 				a, b = b, a
 			}
@@ -79,7 +80,7 @@ func logSumExpReducer[T realNumber]() reducer[T, expSum] {
 			}
 			return a
 		},
-		done: func(dst []T, acc []expSum, n int) {
+		Done: func(dst []T, acc []expSum, n int) {
 			for i, a := range acc {
 				switch {
 				case a.sum != a.sum:
@@ -95,11 +96,11 @@ func logSumExpReducer[T realNumber]() reducer[T, expSum] {
 }
 
 // fastLogSumExpReducer takes exponentials in vector kernels.
-func fastLogSumExpReducer() reducer[float32, expSum] {
+func fastLogSumExpReducer() kit.Reducer[float32, expSum] {
 	r := logSumExpReducer[float32]()
-	slow, merge := r.row, r.merge
-	r.row = func(acc expSum, x []float32) expSum {
-		var e [4 * reduceBlock]float32
+	slow, merge := r.Row, r.Merge
+	r.Row = func(acc expSum, x []float32) expSum {
+		var e [4 * kit.ReduceBlock]float32
 		for len(x) > 0 {
 			n := min(len(x), len(e))
 			top := vec.ReduceMaxF32(cpu.Active(), x[:n])
@@ -112,17 +113,17 @@ func fastLogSumExpReducer() reducer[float32, expSum] {
 		}
 		return acc
 	}
-	r.rows = func(dst, x []float32, n, first int) {
+	r.Rows = func(dst, x []float32, n, first int) {
 		vec.LogSumExpRowsF32(cpu.Active(), dst, x[first*n:][:len(dst)*n], n)
 		for i, v := range dst {
 			if v-v != 0 { // there are infinite elements or a NaN
-				acc := []expSum{slow(r.init, x[(first+i)*n:][:n])}
-				r.done(dst[i:i+1], acc, n)
+				acc := []expSum{slow(r.Init, x[(first+i)*n:][:n])}
+				r.Done(dst[i:i+1], acc, n)
 			}
 		}
 	}
-	r.cols = func(acc []expSum, x []float32) {
-		var e [reduceBlock]float32
+	r.Cols = func(acc []expSum, x []float32) {
+		var e [kit.ReduceBlock]float32
 		x = x[:len(acc)]
 		for i, v := range x {
 			e[i] = -float32(math.Abs(float64(v) - acc[i].top))

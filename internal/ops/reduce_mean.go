@@ -4,36 +4,37 @@ import (
 	"github.com/onward-ml/onward/internal/cpu"
 	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/internal/kernels/vec"
+	"github.com/onward-ml/onward/internal/ops/kit"
 	"github.com/onward-ml/onward/tensor"
 )
 
 // ReduceMean computes the mean of the elements along axes; that of integers is cut off
 // (https://onnx.ai/onnx/operators/onnx__ReduceMean.html).
-type ReduceMean struct{ reduction }
+type ReduceMean struct{ kit.Reduction }
 
-var _ = register(Def{Name: "ReduceMean", Since: []int{1, 11, 13, 18}, In: "data:T, axes:int64?", Out: "reduced:T",
-	Types: Types{"T": "uint32 uint64 int32 int64 @float"},
-	Build: simple(func(a *Attrs, opset int) Operator {
-		return &ReduceMean{readReduction(a, opset, 18)}
+var _ = kit.Register(kit.Def{Name: "ReduceMean", Since: []int{1, 11, 13, 18}, In: "data:T, axes:int64?", Out: "reduced:T",
+	Types: kit.Types{"T": "uint32 uint64 int32 int64 @float"},
+	Build: kit.Simple(func(a *kit.Attrs, opset int) kit.Operator {
+		return &ReduceMean{kit.ReadReduction(a, opset, 18)}
 	})})
 
 // Infer implements [ir.Operator].
-func (o *ReduceMean) Infer(c *ir.InferContext) error { return o.infer(c, c.Elem(0)) }
+func (o *ReduceMean) Infer(c *ir.InferContext) error { return o.InferWith(c, c.Elem(0)) }
 
 // Run implements [ir.Operator].
-func (o *ReduceMean) Run(c *ir.Call) error { return o.run(c, reduceMeanTable) }
+func (o *ReduceMean) Run(c *ir.Call) error { return o.RunWith(c, reduceMeanTable) }
 
-var reduceMeanTable = reduceTable{
-	tensor.TypeFloat32: reduceEither(meanReducer(sumReducer[float32, float64]()), fastMeanReducer()),
-	tensor.TypeFloat64: reduceEither(meanReducer(sumReducer[float64, float64]()), meanReducer(withFolds(sumReducer[float64, float64](), vec.SumF64, vec.AddF64))),
-	tensor.TypeInt32:   reduceEither(meanOfInts[int32](), withFolds(meanOfInts[int32](), vec.SumI32, vec.AddI32)),
-	tensor.TypeInt64:   reduceEither(meanOfInts[int64](), withFolds(meanOfInts[int64](), vec.SumI64, vec.AddI64)),
-	tensor.TypeUint32:  reduceWith(meanOfInts[uint32]()),
-	tensor.TypeUint64:  reduceWith(meanOfInts[uint64]()),
+var reduceMeanTable = kit.ReduceTable{
+	tensor.TypeFloat32: kit.ReduceEither(meanReducer(kit.SumReducer[float32, float64]()), fastMeanReducer()),
+	tensor.TypeFloat64: kit.ReduceEither(meanReducer(kit.SumReducer[float64, float64]()), meanReducer(kit.WithFolds(kit.SumReducer[float64, float64](), vec.SumF64, vec.AddF64))),
+	tensor.TypeInt32:   kit.ReduceEither(meanOfInts[int32](), kit.WithFolds(meanOfInts[int32](), vec.SumI32, vec.AddI32)),
+	tensor.TypeInt64:   kit.ReduceEither(meanOfInts[int64](), kit.WithFolds(meanOfInts[int64](), vec.SumI64, vec.AddI64)),
+	tensor.TypeUint32:  kit.ReduceWith(meanOfInts[uint32]()),
+	tensor.TypeUint64:  kit.ReduceWith(meanOfInts[uint64]()),
 }
 
-func meanReducer[T floatNumber](r reducer[T, float64]) reducer[T, float64] {
-	return withDone(r, func(dst []T, acc []float64, n int) {
+func meanReducer[T kit.FloatNumber](r kit.Reducer[T, float64]) kit.Reducer[T, float64] {
+	return kit.WithDone(r, func(dst []T, acc []float64, n int) {
 		for i, a := range acc {
 			dst[i] = T(a / float64(n))
 		}
@@ -41,17 +42,17 @@ func meanReducer[T floatNumber](r reducer[T, float64]) reducer[T, float64] {
 }
 
 // meanOfInts divides a sum of integers; the mean of none is 0.
-func fastMeanReducer() reducer[float32, float64] {
-	r := meanReducer(fastSumReducer())
-	r.rows = func(dst, x []float32, n, first int) {
+func fastMeanReducer() kit.Reducer[float32, float64] {
+	r := meanReducer(kit.FastSumReducer())
+	r.Rows = func(dst, x []float32, n, first int) {
 		vec.SumRowsF32(cpu.Active(), dst, x, n, first)
 		vec.DivScalarF32(cpu.Active(), dst, dst, float32(n))
 	}
 	return r
 }
 
-func meanOfInts[T intNumber]() reducer[T, T] {
-	return withDone(sumReducer[T, T](), func(dst []T, acc []T, n int) {
+func meanOfInts[T kit.IntNumber]() kit.Reducer[T, T] {
+	return kit.WithDone(kit.SumReducer[T, T](), func(dst []T, acc []T, n int) {
 		for i, a := range acc {
 			dst[i] = 0
 			if n > 0 {

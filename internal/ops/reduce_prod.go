@@ -2,40 +2,41 @@ package ops
 
 import (
 	"github.com/onward-ml/onward/internal/ir"
+	"github.com/onward-ml/onward/internal/ops/kit"
 	"github.com/onward-ml/onward/tensor"
 )
 
 // ReduceProd multiplies the elements along axes; integers wrap around
 // (https://onnx.ai/onnx/operators/onnx__ReduceProd.html).
-type ReduceProd struct{ reduction }
+type ReduceProd struct{ kit.Reduction }
 
-var _ = register(Def{Name: "ReduceProd", Since: []int{1, 11, 13, 18}, In: "data:T, axes:int64?", Out: "reduced:T",
-	Types: Types{"T": "uint32 uint64 int32 int64 @float"},
-	Build: simple(func(a *Attrs, opset int) Operator {
-		return &ReduceProd{readReduction(a, opset, 18)}
+var _ = kit.Register(kit.Def{Name: "ReduceProd", Since: []int{1, 11, 13, 18}, In: "data:T, axes:int64?", Out: "reduced:T",
+	Types: kit.Types{"T": "uint32 uint64 int32 int64 @float"},
+	Build: kit.Simple(func(a *kit.Attrs, opset int) kit.Operator {
+		return &ReduceProd{kit.ReadReduction(a, opset, 18)}
 	})})
 
 // Infer implements [ir.Operator].
 func (o *ReduceProd) Infer(c *ir.InferContext) error {
-	return o.inferFolded(c, ir.Known(1), ir.Dim.Mul)
+	return o.InferFolded(c, ir.Known(1), ir.Dim.Mul)
 }
 
 // Run implements [ir.Operator].
-func (o *ReduceProd) Run(c *ir.Call) error { return o.run(c, reduceProdTable) }
+func (o *ReduceProd) Run(c *ir.Call) error { return o.RunWith(c, reduceProdTable) }
 
-var reduceProdTable = reduceTable{
-	tensor.TypeFloat32: reduceWith(prodReducer[float32, float64]()),
-	tensor.TypeFloat64: reduceWith(prodReducer[float64, float64]()),
-	tensor.TypeInt32:   reduceWith(prodReducer[int32, int32]()),
-	tensor.TypeInt64:   reduceWith(prodReducer[int64, int64]()),
-	tensor.TypeUint32:  reduceWith(prodReducer[uint32, uint32]()),
-	tensor.TypeUint64:  reduceWith(prodReducer[uint64, uint64]()),
+var reduceProdTable = kit.ReduceTable{
+	tensor.TypeFloat32: kit.ReduceWith(prodReducer[float32, float64]()),
+	tensor.TypeFloat64: kit.ReduceWith(prodReducer[float64, float64]()),
+	tensor.TypeInt32:   kit.ReduceWith(prodReducer[int32, int32]()),
+	tensor.TypeInt64:   kit.ReduceWith(prodReducer[int64, int64]()),
+	tensor.TypeUint32:  kit.ReduceWith(prodReducer[uint32, uint32]()),
+	tensor.TypeUint64:  kit.ReduceWith(prodReducer[uint64, uint64]()),
 }
 
-func prodReducer[T, A realNumber]() reducer[T, A] {
-	return reducer[T, A]{
-		init: 1,
-		row: func(acc A, x []T) A {
+func prodReducer[T, A kit.RealNumber]() kit.Reducer[T, A] {
+	return kit.Reducer[T, A]{
+		Init: 1,
+		Row: func(acc A, x []T) A {
 			var p, q, r A = 1, 1, 1 // products that do not wait for each other
 			for ; len(x) >= 4; x = x[4:] {
 				acc *= A(x[0])
@@ -48,13 +49,13 @@ func prodReducer[T, A realNumber]() reducer[T, A] {
 			}
 			return acc * p * (q * r)
 		},
-		cols: func(acc []A, x []T) {
+		Cols: func(acc []A, x []T) {
 			x = x[:len(acc)]
 			for i := range acc {
 				acc[i] *= A(x[i])
 			}
 		},
-		merge: func(a, b A) A { return a * b },
-		done:  storeAll[T, A],
+		Merge: func(a, b A) A { return a * b },
+		Done:  kit.StoreAll[T, A],
 	}
 }

@@ -2,15 +2,12 @@ package ops
 
 import (
 	"math"
-	"math/rand/v2"
 	"testing"
 
-	"pgregory.net/rapid"
-
-	"github.com/onward-ml/onward/internal/cpu"
-	"github.com/onward-ml/onward/internal/kernels/vec"
-	testkit "github.com/onward-ml/onward/internal/testing"
+	"github.com/onward-ml/onward/internal/ops/kit"
+	"github.com/onward-ml/onward/internal/testing/optest"
 	"github.com/onward-ml/onward/tensor"
+	"pgregory.net/rapid"
 )
 
 // TestReductionsMatchPlainLoops compares every reduction over random shapes and
@@ -74,7 +71,7 @@ func TestReductionsMatchPlainLoops(t *testing.T) {
 				reduced[i] = !noop
 			}
 		}
-		x := make([]float64, product(shape))
+		x := make([]float64, kit.Product(shape))
 		for i := range x {
 			x[i] = rapid.Float64Range(0.1, 2).Draw(rt, "x")
 		}
@@ -89,9 +86,9 @@ func TestReductionsMatchPlainLoops(t *testing.T) {
 			}
 			keptShape, outShape = append(keptShape, d), append(outShape, d)
 		}
-		groups := make([][]float64, product(keptShape))
+		groups := make([][]float64, kit.Product(keptShape))
 		if len(x) > 0 {
-			eachBroadcastIndex(shape, [][]int{keptShape}, func(i int, at []int) { groups[at[0]] = append(groups[at[0]], x[i]) })
+			kit.EachBroadcastIndex(shape, [][]int{keptShape}, func(i int, at []int) { groups[at[0]] = append(groups[at[0]], x[i]) })
 		}
 		want := make([]float64, len(groups))
 		for i, g := range groups {
@@ -99,12 +96,12 @@ func TestReductionsMatchPlainLoops(t *testing.T) {
 		}
 		in := []tensor.Value{tensor.Must(tensor.New(x, shape...))}
 		if axes != nil {
-			in = append(in, tt(axes, len(axes)))
+			in = append(in, optest.Tensor(axes, len(axes)))
 		}
 		attrs := map[string]any{"keepdims": keep, "noop_with_empty_axes": noop}
-		wantOp(t, name, 20, attrs, tensor.Must(tensor.New(want, outShape...)), in...)
+		optest.Want(t, name, 20, attrs, tensor.Must(tensor.New(want, outShape...)), in...)
 		in[0] = narrowScalar(x, shape)
-		wantOp(t, name, 20, attrs, narrowScalar(want, outShape), in...)
+		optest.Want(t, name, 20, attrs, narrowScalar(want, outShape), in...)
 	})
 }
 
@@ -118,52 +115,52 @@ func narrowScalar(x []float64, shape []int) *tensor.Tensor {
 }
 
 func TestReduceTypesAndForms(t *testing.T) {
-	m := tt([]int32{1, -2, 3, 4}, 2, 2)
-	wantOp(t, "ReduceSum", 1, map[string]any{"axes": []int{1}, "keepdims": 0}, tt([]int32{-1, 7}), m)
-	wantOp(t, "ReduceSum", 11, map[string]any{"axes": []int{-1}}, tt([]int32{-1, 7}, 2, 1), m)
-	wantOp(t, "ReduceMax", 11, nil, tt([]int32{4}, 1, 1), m)
-	wantOp(t, "ReduceMean", 13, map[string]any{"axes": []int{0}, "keepdims": 0}, tt([]int32{2, 1}), m)
-	wantOp(t, "ReduceL2", 18, map[string]any{"keepdims": 0}, tt([]int32{5}), tt([]int32{3, 4}))
-	wantOp(t, "ReduceProd", 18, map[string]any{"keepdims": 0}, tt([]uint64{1 << 63}), tt([]uint64{1 << 62, 2}))
-	wantOp(t, "ReduceMin", 20, map[string]any{"keepdims": 0}, tt([]bool{false}), tt([]bool{true, false}))
-	wantOp(t, "ReduceMax", 20, map[string]any{"keepdims": 0}, tt([]bool{true}), tt([]bool{true, false}))
-	wantOp(t, "ReduceMax", 20, map[string]any{"keepdims": 0}, tt([]int8{-128}), tt([]int8{}))
-	wantOp(t, "ReduceMin", 20, map[string]any{"keepdims": 0}, tt([]uint8{255}), tt([]uint8{}))
-	wantOp(t, "ReduceMean", 18, map[string]any{"keepdims": 0}, halfTest(tensor.TypeFloat16, []float64{2}), halfTest(tensor.TypeFloat16, []float64{1, 3}))
+	m := optest.Tensor([]int32{1, -2, 3, 4}, 2, 2)
+	optest.Want(t, "ReduceSum", 1, map[string]any{"axes": []int{1}, "keepdims": 0}, optest.Tensor([]int32{-1, 7}), m)
+	optest.Want(t, "ReduceSum", 11, map[string]any{"axes": []int{-1}}, optest.Tensor([]int32{-1, 7}, 2, 1), m)
+	optest.Want(t, "ReduceMax", 11, nil, optest.Tensor([]int32{4}, 1, 1), m)
+	optest.Want(t, "ReduceMean", 13, map[string]any{"axes": []int{0}, "keepdims": 0}, optest.Tensor([]int32{2, 1}), m)
+	optest.Want(t, "ReduceL2", 18, map[string]any{"keepdims": 0}, optest.Tensor([]int32{5}), optest.Tensor([]int32{3, 4}))
+	optest.Want(t, "ReduceProd", 18, map[string]any{"keepdims": 0}, optest.Tensor([]uint64{1 << 63}), optest.Tensor([]uint64{1 << 62, 2}))
+	optest.Want(t, "ReduceMin", 20, map[string]any{"keepdims": 0}, optest.Tensor([]bool{false}), optest.Tensor([]bool{true, false}))
+	optest.Want(t, "ReduceMax", 20, map[string]any{"keepdims": 0}, optest.Tensor([]bool{true}), optest.Tensor([]bool{true, false}))
+	optest.Want(t, "ReduceMax", 20, map[string]any{"keepdims": 0}, optest.Tensor([]int8{-128}), optest.Tensor([]int8{}))
+	optest.Want(t, "ReduceMin", 20, map[string]any{"keepdims": 0}, optest.Tensor([]uint8{255}), optest.Tensor([]uint8{}))
+	optest.Want(t, "ReduceMean", 18, map[string]any{"keepdims": 0}, halfTest(tensor.TypeFloat16, []float64{2}), halfTest(tensor.TypeFloat16, []float64{1, 3}))
 	nan, inf := float32(math.NaN()), float32(math.Inf(1))
-	wantOp(t, "ReduceMax", 20, map[string]any{"keepdims": 0}, tt([]float32{nan}), tt([]float32{1, nan, 3}))
+	optest.Want(t, "ReduceMax", 20, map[string]any{"keepdims": 0}, optest.Tensor([]float32{nan}), optest.Tensor([]float32{1, nan, 3}))
 	for _, tc := range []struct{ x, want []float32 }{
 		{[]float32{inf, 1, inf}, []float32{inf}}, {[]float32{-inf, -inf}, []float32{-inf}},
 		{[]float32{1, nan, inf}, []float32{nan}}, {[]float32{inf, nan}, []float32{nan}},
 		{[]float32{-inf, 0}, []float32{0}}, {[]float32{1000, 1000}, []float32{1000.6931}},
 	} {
-		wantOp(t, "ReduceLogSumExp", 18, map[string]any{"keepdims": 0}, tt(tc.want), tt(tc.x))
+		optest.Want(t, "ReduceLogSumExp", 18, map[string]any{"keepdims": 0}, optest.Tensor(tc.want), optest.Tensor(tc.x))
 	}
-	long := make([]float32, 3*reduceChunk+5)
+	long := make([]float32, 3*kit.ReduceChunk+5)
 	for i := range long {
 		long[i] = 1
 	}
-	wantOp(t, "ReduceSum", 13, map[string]any{"keepdims": 0}, tt([]float32{float32(len(long))}), tt(long))
-	wantOp(t, "ReduceLogSumExp", 18, map[string]any{"keepdims": 0}, tt([]float32{float32(1 + math.Log(float64(len(long))))}), tt(long))
+	optest.Want(t, "ReduceSum", 13, map[string]any{"keepdims": 0}, optest.Tensor([]float32{float32(len(long))}), optest.Tensor(long))
+	optest.Want(t, "ReduceLogSumExp", 18, map[string]any{"keepdims": 0}, optest.Tensor([]float32{float32(1 + math.Log(float64(len(long))))}), optest.Tensor(long))
 
-	failOp(t, "ReduceSum", 13, nil, "out of range", m, tt([]int64{2}, 1))
-	failOp(t, "ReduceSum", 13, nil, "twice", m, tt([]int64{1, -1}))
-	failOp(t, "ReduceSum", 11, map[string]any{"axes": []int{math.MinInt64}}, "out of range", m)
+	optest.Fail(t, "ReduceSum", 13, nil, "out of range", m, optest.Tensor([]int64{2}, 1))
+	optest.Fail(t, "ReduceSum", 13, nil, "twice", m, optest.Tensor([]int64{1, -1}))
+	optest.Fail(t, "ReduceSum", 11, map[string]any{"axes": []int{math.MinInt64}}, "out of range", m)
 }
 
 func TestArgReductions(t *testing.T) {
 	nan := float32(math.NaN())
-	x := tt([]float32{1, 3, 3, 2, nan, nan, 0, 0, 5}, 3, 3)
-	wantOp(t, "ArgMax", 13, map[string]any{"axis": 1, "keepdims": 0}, tt([]int64{1, 1, 2}), x)
-	wantOp(t, "ArgMax", 13, map[string]any{"axis": -1, "keepdims": 0, "select_last_index": 1}, tt([]int64{2, 2, 2}), x)
-	wantOp(t, "ArgMin", 13, map[string]any{"axis": -1, "select_last_index": 1}, tt([]int64{0, 2, 1}, 3, 1), x)
-	wantOp(t, "ArgMax", 13, nil, tt([]int64{1, 1, 1}, 1, 3), x)
-	wantOp(t, "ArgMin", 11, nil, tt([]int64{2, 1, 1}, 1, 3), x)
-	wantOp(t, "ArgMax", 13, nil, tt([]int64{0}, 1), halfTest(tensor.TypeFloat16, []float64{2, 1, 2}))
-	wantOp(t, "ArgMax", 13, nil, tt([]int64{}, 1, 0), tt([]int8{}, 3, 0))
-	failOp(t, "ArgMax", 13, nil, "is empty", tt([]int8{}, 0, 3))
-	failOp(t, "ArgMax", 13, map[string]any{"axis": 2}, "out of range", x)
-	failOp(t, "ArgMax", 11, map[string]any{"select_last_index": 1}, "unknown attribute", x)
+	x := optest.Tensor([]float32{1, 3, 3, 2, nan, nan, 0, 0, 5}, 3, 3)
+	optest.Want(t, "ArgMax", 13, map[string]any{"axis": 1, "keepdims": 0}, optest.Tensor([]int64{1, 1, 2}), x)
+	optest.Want(t, "ArgMax", 13, map[string]any{"axis": -1, "keepdims": 0, "select_last_index": 1}, optest.Tensor([]int64{2, 2, 2}), x)
+	optest.Want(t, "ArgMin", 13, map[string]any{"axis": -1, "select_last_index": 1}, optest.Tensor([]int64{0, 2, 1}, 3, 1), x)
+	optest.Want(t, "ArgMax", 13, nil, optest.Tensor([]int64{1, 1, 1}, 1, 3), x)
+	optest.Want(t, "ArgMin", 11, nil, optest.Tensor([]int64{2, 1, 1}, 1, 3), x)
+	optest.Want(t, "ArgMax", 13, nil, optest.Tensor([]int64{0}, 1), halfTest(tensor.TypeFloat16, []float64{2, 1, 2}))
+	optest.Want(t, "ArgMax", 13, nil, optest.Tensor([]int64{}, 1, 0), optest.Tensor([]int8{}, 3, 0))
+	optest.Fail(t, "ArgMax", 13, nil, "is empty", optest.Tensor([]int8{}, 0, 3))
+	optest.Fail(t, "ArgMax", 13, map[string]any{"axis": 2}, "out of range", x)
+	optest.Fail(t, "ArgMax", 11, map[string]any{"select_last_index": 1}, "unknown attribute", x)
 }
 
 func TestSoftmaxForms(t *testing.T) {
@@ -174,56 +171,29 @@ func TestSoftmaxForms(t *testing.T) {
 		return narrowTest[float32](v, 2, 2, 2)
 	}
 	x := ln(1, 3, 2, 2, 5, 5, 5, 5)
-	wantOp(t, "Softmax", 13, nil, tt([]float32{.25, .75, .5, .5, .5, .5, .5, .5}, 2, 2, 2), x)
-	wantOp(t, "Softmax", 13, map[string]any{"axis": 1}, tt([]float32{1. / 3, .6, 2. / 3, .4, .5, .5, .5, .5}, 2, 2, 2), x)
-	wantOp(t, "Softmax", 11, nil, tt([]float32{.125, .375, .25, .25, .25, .25, .25, .25}, 2, 2, 2), x)
-	wantOp(t, "Softmax", 1, map[string]any{"axis": 0}, tt([]float32{1. / 28, 3. / 28, 2. / 28, 2. / 28, 5. / 28, 5. / 28, 5. / 28, 5. / 28}, 2, 2, 2), x)
-	wantOp(t, "LogSoftmax", 13, map[string]any{"axis": 1}, ln(1./3, .6, 2./3, .4, .5, .5, .5, .5), x)
-	wantOp(t, "LogSoftmax", 11, nil, ln(.125, .375, .25, .25, .25, .25, .25, .25), x)
-	wantOp(t, "Hardmax", 13, map[string]any{"axis": 1}, tt([]float32{0, 1, 1, 0, 1, 1, 0, 0}, 2, 2, 2), x)
-	wantOp(t, "Hardmax", 11, nil, tt([]float32{0, 1, 0, 0, 1, 0, 0, 0}, 2, 2, 2), x)
-	wantOp(t, "Softmax", 13, nil, tt([]float32{}, 3, 0), tt([]float32{}, 3, 0))
-	wantOp(t, "Softmax", 13, nil, halfTest(tensor.TypeBFloat16, []float64{.5, .5}), halfTest(tensor.TypeBFloat16, []float64{1, 1}))
-	failOp(t, "Softmax", 13, map[string]any{"axis": 3}, "out of range", x)
-	failOp(t, "Softmax", 13, nil, "out of range", tensor.Scalar(float32(1)))
+	optest.Want(t, "Softmax", 13, nil, optest.Tensor([]float32{.25, .75, .5, .5, .5, .5, .5, .5}, 2, 2, 2), x)
+	optest.Want(t, "Softmax", 13, map[string]any{"axis": 1}, optest.Tensor([]float32{1. / 3, .6, 2. / 3, .4, .5, .5, .5, .5}, 2, 2, 2), x)
+	optest.Want(t, "Softmax", 11, nil, optest.Tensor([]float32{.125, .375, .25, .25, .25, .25, .25, .25}, 2, 2, 2), x)
+	optest.Want(t, "Softmax", 1, map[string]any{"axis": 0}, optest.Tensor([]float32{1. / 28, 3. / 28, 2. / 28, 2. / 28, 5. / 28, 5. / 28, 5. / 28, 5. / 28}, 2, 2, 2), x)
+	optest.Want(t, "LogSoftmax", 13, map[string]any{"axis": 1}, ln(1./3, .6, 2./3, .4, .5, .5, .5, .5), x)
+	optest.Want(t, "LogSoftmax", 11, nil, ln(.125, .375, .25, .25, .25, .25, .25, .25), x)
+	optest.Want(t, "Hardmax", 13, map[string]any{"axis": 1}, optest.Tensor([]float32{0, 1, 1, 0, 1, 1, 0, 0}, 2, 2, 2), x)
+	optest.Want(t, "Hardmax", 11, nil, optest.Tensor([]float32{0, 1, 0, 0, 1, 0, 0, 0}, 2, 2, 2), x)
+	optest.Want(t, "Softmax", 13, nil, optest.Tensor([]float32{}, 3, 0), optest.Tensor([]float32{}, 3, 0))
+	optest.Want(t, "Softmax", 13, nil, halfTest(tensor.TypeBFloat16, []float64{.5, .5}), halfTest(tensor.TypeBFloat16, []float64{1, 1}))
+	optest.Fail(t, "Softmax", 13, map[string]any{"axis": 3}, "out of range", x)
+	optest.Fail(t, "Softmax", 13, nil, "out of range", tensor.Scalar(float32(1)))
 }
 
 func TestCumulative(t *testing.T) {
-	x := tt([]int32{1, 2, 3, 4, 5, 6}, 2, 3)
+	x := optest.Tensor([]int32{1, 2, 3, 4, 5, 6}, 2, 3)
 	ax := func(a int32) *tensor.Tensor { return tensor.Scalar(a) }
-	wantOp(t, "CumSum", 14, nil, tt([]int32{1, 3, 6, 4, 9, 15}, 2, 3), x, ax(1))
-	wantOp(t, "CumSum", 14, nil, tt([]int32{1, 2, 3, 5, 7, 9}, 2, 3), x, ax(-2))
-	wantOp(t, "CumSum", 11, map[string]any{"exclusive": 1, "reverse": 1}, tt([]int32{5, 3, 0, 11, 6, 0}, 2, 3), x, ax(1))
-	wantOp(t, "CumProd", 26, map[string]any{"exclusive": 1}, tt([]int32{1, 1, 2, 1, 4, 20}, 2, 3), x, ax(1))
-	wantOp(t, "CumProd", 26, nil, halfTest(tensor.TypeFloat16, []float64{2, 6}), halfTest(tensor.TypeFloat16, []float64{2, 3}), ax(0))
-	wantOp(t, "CumSum", 14, nil, tt([]float64{}, 0, 3), tt([]float64{}, 0, 3), ax(0))
-	failOp(t, "CumSum", 14, nil, "out of range", x, ax(2))
-	failOp(t, "CumSum", 14, nil, "want one integer", x, tt([]int64{0, 1}))
-}
-
-// TestArgOfLongRows compares rows that vector kernels take with the plain search.
-func TestArgOfLongRows(t *testing.T) {
-	testkit.Levels(t, func(t *testing.T, l cpu.Level) {
-		r := rand.New(rand.NewPCG(1, 6))
-		for _, n := range []int{31, 32, 33, 100, 1000} {
-			x, f := make([]int64, n), make([]float64, n)
-			for range 50 {
-				for i := range x {
-					x[i] = int64(r.IntN(n)) - int64(n/2)
-					f[i] = float64(x[i])
-				}
-				if r.IntN(3) == 0 {
-					f[r.IntN(n)] = math.NaN()
-				}
-				for _, last := range []bool{false, true} {
-					if got, want := argOf(x, vec.ReduceMaxI64(l, x), argMax, last), argRow(x, argMax, last); got != want {
-						t.Fatalf("greatest of %d integers is %d, want %d", n, got, want)
-					}
-					if got, want := argOf(f, vec.ReduceMinF64(l, f), argMin, last), argRow(f, argMin, last); got != want {
-						t.Fatalf("smallest of %d numbers is %d, want %d", n, got, want)
-					}
-				}
-			}
-		}
-	})
+	optest.Want(t, "CumSum", 14, nil, optest.Tensor([]int32{1, 3, 6, 4, 9, 15}, 2, 3), x, ax(1))
+	optest.Want(t, "CumSum", 14, nil, optest.Tensor([]int32{1, 2, 3, 5, 7, 9}, 2, 3), x, ax(-2))
+	optest.Want(t, "CumSum", 11, map[string]any{"exclusive": 1, "reverse": 1}, optest.Tensor([]int32{5, 3, 0, 11, 6, 0}, 2, 3), x, ax(1))
+	optest.Want(t, "CumProd", 26, map[string]any{"exclusive": 1}, optest.Tensor([]int32{1, 1, 2, 1, 4, 20}, 2, 3), x, ax(1))
+	optest.Want(t, "CumProd", 26, nil, halfTest(tensor.TypeFloat16, []float64{2, 6}), halfTest(tensor.TypeFloat16, []float64{2, 3}), ax(0))
+	optest.Want(t, "CumSum", 14, nil, optest.Tensor([]float64{}, 0, 3), optest.Tensor([]float64{}, 0, 3), ax(0))
+	optest.Fail(t, "CumSum", 14, nil, "out of range", x, ax(2))
+	optest.Fail(t, "CumSum", 14, nil, "want one integer", x, optest.Tensor([]int64{0, 1}))
 }

@@ -7,6 +7,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/onward-ml/onward/internal/ir"
+	"github.com/onward-ml/onward/internal/ops/kit"
 	"github.com/onward-ml/onward/tensor"
 )
 
@@ -18,17 +19,13 @@ type RegexFullMatch struct {
 	re *regexp.Regexp
 }
 
-var _ = register(Def{Name: "RegexFullMatch", Since: []int{20},
+var _ = kit.Register(kit.Def{Name: "RegexFullMatch", Since: []int{20},
 	In: "X:string", Out: "Y:bool", Build: buildRegexFullMatch})
 
-// maxPattern bounds patterns: matching takes time in proportion to the length
-// of the pattern.
-const maxPattern = 1 << 14
-
-func buildRegexFullMatch(a *Attrs, opset int) (Operator, error) {
+func buildRegexFullMatch(a *kit.Attrs, opset int) (kit.Operator, error) {
 	p := a.String("pattern", "")
-	if len(p) > maxPattern {
-		return nil, fmt.Errorf("attribute pattern has %d bytes, want at most %d", len(p), maxPattern)
+	if len(p) > kit.MaxPattern {
+		return nil, fmt.Errorf("attribute pattern has %d bytes, want at most %d", len(p), kit.MaxPattern)
 	}
 	// Alone first, so that a pattern cannot close the group around it.
 	if _, err := regexp.Compile(p); err != nil {
@@ -43,7 +40,7 @@ func buildRegexFullMatch(a *Attrs, opset int) (Operator, error) {
 
 // Infer implements ir.Operator.
 func (op *RegexFullMatch) Infer(c *ir.InferContext) error {
-	setShape(c, 0, tensor.TypeBool, c.Shape(0))
+	kit.SetShape(c, 0, tensor.TypeBool, c.Shape(0))
 	return nil
 }
 

@@ -3,23 +3,24 @@ package ops
 import (
 	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/internal/kernels/vec"
+	"github.com/onward-ml/onward/internal/ops/kit"
 )
 
 // Relu computes max(0, x) of each element
 // (https://onnx.ai/onnx/operators/onnx__Relu.html).
-type Relu struct{ sameTypeAndShape }
+type Relu struct{ kit.SameTypeAndShape }
 
-var _ = register(Def{Name: "Relu", Since: []int{1, 6, 13, 14}, In: "X:T", Out: "Y:T", Types: Types{"T": "@signed @float"},
-	Build: withoutAttrs(&Relu{})})
+var _ = kit.Register(kit.Def{Name: "Relu", Since: []int{1, 6, 13, 14}, In: "X:T", Out: "Y:T", Types: kit.Types{"T": "@signed @float"},
+	Build: kit.WithoutAttrs(&Relu{})})
 
-var reluLoops = loopsOf(
-	loop1(reluLoop[int8]), loop1(reluLoop[int16]), loop1(reluLoop[int32]), loop1(reluLoop[int64]),
-	withUnary(loop1(reluLoop[float32]), vec.ReluF32), loop1(reluLoop[float64]))
+var reluLoops = kit.LoopsOf(
+	kit.Loop1(reluLoop[int8]), kit.Loop1(reluLoop[int16]), kit.Loop1(reluLoop[int32]), kit.Loop1(reluLoop[int64]),
+	kit.WithUnary(kit.Loop1(reluLoop[float32]), vec.ReluF32), kit.Loop1(reluLoop[float64]))
 
 // Run implements [ir.Operator].
-func (*Relu) Run(c *ir.Call) error { return mapTable(c, reluLoops, grainCheap) }
+func (*Relu) Run(c *ir.Call) error { return kit.MapTable(c, reluLoops, kit.GrainCheap) }
 
-func reluLoop[T signedNumber | floatNumber](dst, src []T) {
+func reluLoop[T kit.SignedNumber | kit.FloatNumber](dst, src []T) {
 	dst = dst[:len(src)]
 	for i, x := range src {
 		dst[i] = max(x, 0)

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/onward-ml/onward/internal/ir"
+	"github.com/onward-ml/onward/internal/ops/kit"
 	"github.com/onward-ml/onward/tensor"
 )
 
@@ -14,9 +15,9 @@ import (
 // (https://onnx.ai/onnx/operators/onnx__Reshape.html).
 type Reshape struct{ AllowZero bool }
 
-var _ = register(Def{Name: "Reshape", Since: []int{1, 5, 13, 14, 19, 21, 23, 24, 25},
-	In: "data:T, shape:int64", Out: "reshaped:T", Types: Types{"T": "@all"},
-	Build: simple(func(a *Attrs, opset int) Operator {
+var _ = kit.Register(kit.Def{Name: "Reshape", Since: []int{1, 5, 13, 14, 19, 21, 23, 24, 25},
+	In: "data:T, shape:int64", Out: "reshaped:T", Types: kit.Types{"T": "@all"},
+	Build: kit.Simple(func(a *kit.Attrs, opset int) kit.Operator {
 		if opset < 5 {
 			a.Ignore("consumed_inputs")
 			if s := a.Ints("shape"); s != nil {
@@ -37,11 +38,11 @@ func (op *Reshape) ViewOf() int { return 0 }
 
 // Infer implements ir.Operator.
 func (op *Reshape) Infer(c *ir.InferContext) error {
-	if err := checkRank(c, 1, 1, "shape"); err != nil {
+	if err := kit.CheckRank(c, 1, 1, "shape"); err != nil {
 		return err
 	}
 	in, want := c.Shape(0), c.Contents(1)
-	setShape(c, 0, c.Elem(0), nil)
+	kit.SetShape(c, 0, c.Elem(0), nil)
 	if want == nil {
 		return nil
 	}
@@ -91,8 +92,8 @@ func (op *Reshape) Infer(c *ir.InferContext) error {
 			out[infer] = p.Div(q)
 		}
 	}
-	setShape(c, 0, c.Elem(0), out)
-	keepContents(c, out)
+	kit.SetShape(c, 0, c.Elem(0), out)
+	kit.KeepContents(c, out)
 	return nil
 }
 
@@ -122,7 +123,7 @@ func cancelDims(a, b []ir.Dim, skip int) (x, y []ir.Dim) {
 // Run implements ir.Operator.
 func (op *Reshape) Run(c *ir.Call) error {
 	data := c.Tensor(0)
-	want, err := smallInts(c.Tensor(1), "shape")
+	want, err := kit.SmallInts(c.Tensor(1), "shape")
 	if err != nil {
 		return err
 	}
@@ -165,7 +166,7 @@ func reshapeTo(in, want []int, allowZero bool) ([]int, error) {
 	if err != nil {
 		return nil, err
 	}
-	total := product(in)
+	total := kit.Product(in)
 	switch {
 	case infer < 0 && n != total:
 		return nil, fmt.Errorf("input of shape %v has %d elements and cannot take shape %v, which has %d", in, total, want, n)
@@ -195,7 +196,7 @@ func emptyRest(in, want []int) int {
 			in = slices.Replace(slices.Clone(in), i, i+1, 1)
 		}
 	}
-	p := product(in)
+	p := kit.Product(in)
 	if p%q != 0 {
 		return 0
 	}

@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"github.com/onward-ml/onward/internal/ir"
+	"github.com/onward-ml/onward/internal/ops/kit"
 	"github.com/onward-ml/onward/tensor"
 )
 
@@ -26,11 +27,11 @@ type Resize struct {
 	ScalesInput    int    // which input holds scales: 2, and 1 in opset 10 and for Upsample
 }
 
-var _ = register(Def{Name: "Resize", Since: []int{10, 11, 13, 18, 19}, In: "X:T1, roi:T2?, scales:float?, sizes:int64?", Out: "Y:T1",
-	Types: Types{"T1": "@number string bool @complex", "T2": "float16 float double"},
-	Build: simple(func(a *Attrs, opset int) Operator {
+var _ = kit.Register(kit.Def{Name: "Resize", Since: []int{10, 11, 13, 18, 19}, In: "X:T1, roi:T2?, scales:float?, sizes:int64?", Out: "Y:T1",
+	Types: kit.Types{"T1": "@number string bool @complex", "T2": "float16 float double"},
+	Build: kit.Simple(func(a *kit.Attrs, opset int) kit.Operator {
 		if opset < 11 {
-			return newUpsample(a, "nearest", "linear", "bilinear")
+			return NewUpsample(a, "nearest", "linear", "bilinear")
 		}
 		r := &Resize{Mode: a.Enum("mode", "nearest", "nearest", "linear", "cubic"), ScalesInput: 2,
 			Coordinates: a.Enum("coordinate_transformation_mode", "half_pixel", "half_pixel", "half_pixel_symmetric", "pytorch_half_pixel",
@@ -46,11 +47,11 @@ var _ = register(Def{Name: "Resize", Since: []int{10, 11, 13, 18, 19}, In: "X:T1
 		return r
 	})})
 
-// newUpsample makes the Resize that Upsample and Resize of opset 10 are. They do not
+// NewUpsample makes the Resize that Upsample and Resize of opset 10 are. They do not
 // say how nearest rounds. Their example in ONNX 1.5, test_resize_downsample_nearest,
 // wants the next element where an axis shrinks, and ONNX Runtime takes the one before
 // where it grows.
-func newUpsample(a *Attrs, modes ...string) *Resize {
+func NewUpsample(a *kit.Attrs, modes ...string) *Resize {
 	r := &Resize{Mode: a.Enum("mode", "nearest", modes...), Coordinates: "asymmetric", NearestMode: "outward", KeepAspect: "stretch", ScalesInput: 1}
 	if r.Mode == "bilinear" {
 		r.Mode = "linear"
@@ -70,7 +71,7 @@ func (r *Resize) axes(rank int) ([]int, error) {
 		axes[i] = i
 		if r.Axes != nil {
 			var err error
-			if axes[i], err = normalAxis(r.Axes[i], rank); err != nil {
+			if axes[i], err = kit.NormalAxis(r.Axes[i], rank); err != nil {
 				return nil, err
 			}
 		}
@@ -117,7 +118,7 @@ func (r *Resize) Infer(c *ir.InferContext) error {
 				return err
 			}
 			for i, a := range axes {
-				t.Shape[a] = ir.Known(out[i].out)
+				t.Shape[a] = ir.Known(out[i].Out)
 			}
 		}
 		return nil
@@ -156,11 +157,11 @@ func resizeLen(n int, scale float32) (int, error) {
 }
 
 // fromSizes finds the scales of axes for wanted sizes.
-func (r *Resize) fromSizes(shape, axes, sizes []int) ([]resizeScale, error) {
+func (r *Resize) fromSizes(shape, axes, sizes []int) ([]kit.ResizeScale, error) {
 	if len(sizes) != len(axes) {
 		return nil, fmt.Errorf("%d sizes for %d axes", len(sizes), len(axes))
 	}
-	out := make([]resizeScale, len(axes))
+	out := make([]kit.ResizeScale, len(axes))
 	least, most := math.Inf(1), 0.0
 	for i, a := range axes {
 		switch {
@@ -169,11 +170,11 @@ func (r *Resize) fromSizes(shape, axes, sizes []int) ([]resizeScale, error) {
 		case shape[a] == 0 && sizes[i] > 0:
 			return nil, fmt.Errorf("axis %d has no elements and cannot get %d", a, sizes[i])
 		case shape[a] == 0:
-			out[i] = resizeScale{scale: 1}
+			out[i] = kit.ResizeScale{Scale: 1}
 			continue
 		}
-		out[i] = resizeScale{scale: float64(sizes[i]) / float64(shape[a]), out: sizes[i]}
-		least, most = min(least, out[i].scale), max(most, out[i].scale)
+		out[i] = kit.ResizeScale{Scale: float64(sizes[i]) / float64(shape[a]), Out: sizes[i]}
+		least, most = min(least, out[i].Scale), max(most, out[i].Scale)
 	}
 	if r.KeepAspect == "stretch" || most == 0 {
 		return out, nil
@@ -187,14 +188,14 @@ func (r *Resize) fromSizes(shape, axes, sizes []int) ([]resizeScale, error) {
 		if f > 1<<40 {
 			return nil, fmt.Errorf("axis %d would get %g elements", a, f)
 		}
-		out[i] = resizeScale{scale: scale, out: int(f)}
+		out[i] = kit.ResizeScale{Scale: scale, Out: int(f)}
 	}
 	return out, nil
 }
 
 // scales finds the scales of all axes of the call.
-func (r *Resize) scales(c *ir.Call, shape, axes []int) ([]resizeScale, error) {
-	var out []resizeScale
+func (r *Resize) scales(c *ir.Call, shape, axes []int) ([]kit.ResizeScale, error) {
+	var out []kit.ResizeScale
 	scales, sizes := c.Tensor(r.ScalesInput), (*tensor.Tensor)(nil)
 	if r.ScalesInput == 2 {
 		sizes = c.Tensor(3)
@@ -202,7 +203,7 @@ func (r *Resize) scales(c *ir.Call, shape, axes []int) ([]resizeScale, error) {
 	switch {
 	case sizes != nil && sizes.Len() > 0:
 		var err error
-		if out, err = r.fromSizes(shape, axes, ints(sizes)); err != nil {
+		if out, err = r.fromSizes(shape, axes, kit.Ints(sizes)); err != nil {
 			return nil, err
 		}
 	case scales == nil || scales.DType() != tensor.TypeFloat32 || scales.Len() != len(axes):
@@ -216,7 +217,7 @@ func (r *Resize) scales(c *ir.Call, shape, axes []int) ([]resizeScale, error) {
 			if err != nil {
 				return nil, err
 			}
-			out = append(out, resizeScale{scale: float64(s), out: n})
+			out = append(out, kit.ResizeScale{Scale: float64(s), Out: n})
 		}
 	}
 	if r.Coordinates == "tf_crop_and_resize" {
@@ -224,12 +225,12 @@ func (r *Resize) scales(c *ir.Call, shape, axes []int) ([]resizeScale, error) {
 		if roi == nil || roi.Len() != 2*len(axes) {
 			return nil, fmt.Errorf("tf_crop_and_resize wants a roi of %d elements", 2*len(axes))
 		}
-		v, err := realIn[float64](c, roi)
+		v, err := kit.RealIn[float64](c, roi)
 		if err != nil {
 			return nil, err
 		}
 		for i := range out {
-			out[i].start, out[i].end = v[i], v[len(axes)+i]
+			out[i].Start, out[i].End = v[i], v[len(axes)+i]
 		}
 	}
 	return out, nil
@@ -249,18 +250,18 @@ func (r *Resize) Run(c *ir.Call) error {
 	}
 	out := append([]int{}, shape...)
 	for i, a := range axes {
-		out[a] = scales[i].out
+		out[a] = scales[i].Out
 	}
 	// A first look at the size, before memory is spent on plans.
 	if _, err := tensor.ByteLen(x.DType(), out); err != nil {
 		return err
 	}
-	var plans []resizeAxis
+	var plans []kit.ResizeAxis
 	if n, err := tensor.Elements(out); err == nil && n > 0 {
 		for i, a := range axes {
 			s := scales[i]
-			same := math.Abs(s.scale-1) <= 1e-9 && s.out == shape[a]
-			if same && (r.Coordinates != "tf_crop_and_resize" || s.start == 0 && s.end == 1) {
+			same := math.Abs(s.Scale-1) <= 1e-9 && s.Out == shape[a]
+			if same && (r.Coordinates != "tf_crop_and_resize" || s.Start == 0 && s.End == 1) {
 				continue
 			}
 			p, err := r.plan(c, a, shape[a], s)
@@ -275,8 +276,8 @@ func (r *Resize) Run(c *ir.Call) error {
 	}
 	// Axes that shrink most come first, and of equals the inner ones, which cost more
 	// an element.
-	slices.SortStableFunc(plans, func(a, b resizeAxis) int {
-		return cmp.Or(cmp.Compare(a.out*b.in, b.out*a.in), cmp.Compare(b.axis, a.axis))
+	slices.SortStableFunc(plans, func(a, b kit.ResizeAxis) int {
+		return cmp.Or(cmp.Compare(a.Out*b.In, b.Out*a.In), cmp.Compare(b.Axis, a.Axis))
 	})
 	switch x.DType() {
 	case tensor.TypeFloat32, tensor.TypeFloat16, tensor.TypeBFloat16:
@@ -287,25 +288,25 @@ func (r *Resize) Run(c *ir.Call) error {
 	return resizeRun[float64](c, r, out, plans)
 }
 
-func resizeRun[T realFloat](c *ir.Call, r *Resize, out []int, plans []resizeAxis) error {
+func resizeRun[T kit.RealFloat](c *ir.Call, r *Resize, out []int, plans []kit.ResizeAxis) error {
 	x := c.Tensor(0)
-	src, err := numberIn[T](c, x)
+	src, err := kit.NumberIn[T](c, x)
 	if err != nil {
 		return err
 	}
-	y, err := realOut[T](c, 0, x.DType(), out...)
-	if err != nil || len(y.data) == 0 {
+	y, err := kit.RealOut[T](c, 0, x.DType(), out...)
+	if err != nil || len(y.Data) == 0 {
 		return err
 	}
 	if len(plans) == 0 {
-		copy(y.data, src)
+		copy(y.Data, src)
 	}
 	shape := append([]int{}, x.Shape()...)
 	for i := range plans {
 		p := &plans[i]
 		next := append([]int{}, shape...)
-		next[p.axis] = p.out
-		dst := y.data
+		next[p.Axis] = p.Out
+		dst := y.Data
 		if i+1 < len(plans) {
 			n, err := tensor.Elements(next)
 			if err != nil {
@@ -315,27 +316,27 @@ func resizeRun[T realFloat](c *ir.Call, r *Resize, out []int, plans []resizeAxis
 				return err
 			}
 		}
-		if err := resizeReal(c, dst, src, shape, p, T(r.Extrapolation)); err != nil {
+		if err := kit.ResizeReal(c, dst, src, shape, p, T(r.Extrapolation)); err != nil {
 			return err
 		}
 		src, shape = dst, next
 	}
-	y.storeNumber(false)
+	y.StoreNumber(false)
 	return nil
 }
 
 // runNearest moves elements of any type.
-func (r *Resize) runNearest(c *ir.Call, out []int, plans []resizeAxis) error {
+func (r *Resize) runNearest(c *ir.Call, out []int, plans []kit.ResizeAxis) error {
 	x := c.Tensor(0)
-	src, err := moveIn(c, x)
+	src, err := kit.MoveIn(c, x)
 	if err != nil {
 		return err
 	}
-	dst, err := moveOut(c, 0, x.DType(), out...)
-	if err != nil || dst.len() == 0 {
+	dst, err := kit.MoveOut(c, 0, x.DType(), out...)
+	if err != nil || dst.Len() == 0 {
 		return err
 	}
-	st := strides(x.Shape())
+	st := kit.Strides(x.Shape())
 	maps := make([][]int, len(out))
 	for d, n := range out {
 		maps[d] = make([]int, n)
@@ -344,30 +345,30 @@ func (r *Resize) runNearest(c *ir.Call, out []int, plans []resizeAxis) error {
 		}
 	}
 	for _, p := range plans {
-		for o, i := range p.index {
-			maps[p.axis][o] = i * st[p.axis]
+		for o, i := range p.Index {
+			maps[p.Axis][o] = i * st[p.Axis]
 		}
 	}
-	moveMapped(c, dst, src, maps)
+	kit.MoveMapped(c, dst, src, maps)
 	for _, p := range plans {
-		if p.outside == nil {
+		if p.Outside == nil {
 			continue
 		}
 		value, err := numberElement(x.DType(), float64(r.Extrapolation))
 		if err != nil {
 			return err
 		}
-		inner := product(out[p.axis+1:]) * dst.width
-		for slab := 0; slab*inner < len(dst.raw); slab++ {
-			if p.outside[slab%p.out] {
-				row := dst.raw[slab*inner:][:inner]
+		inner := kit.Product(out[p.Axis+1:]) * dst.Width
+		for slab := 0; slab*inner < len(dst.Raw); slab++ {
+			if p.Outside[slab%p.Out] {
+				row := dst.Raw[slab*inner:][:inner]
 				for i := 0; i < len(row); i += len(value) {
 					copy(row[i:], value)
 				}
 			}
 		}
 	}
-	dst.done()
+	dst.Done()
 	return c.Err()
 }
 
@@ -389,7 +390,7 @@ func numberElement(d tensor.DType, v float64) ([]byte, error) {
 	case d == tensor.TypeString:
 		return nil, errors.New("strings have no extrapolation value")
 	default:
-		realOutput[float64]{[]float64{v}, t}.storeNumber(false)
+		kit.RealOutput[float64]{Data: []float64{v}, T: t}.StoreNumber(false)
 		if d == tensor.TypeFloat64 {
 			tensor.FromRaw[float64](t.Bytes())[0] = v
 		}

@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/onward-ml/onward/internal/ir"
+	"github.com/onward-ml/onward/internal/ops/kit"
 )
 
 // ReverseSequence reverses, for every index of the batch axis, the first
@@ -11,9 +12,9 @@ import (
 // other 1 (https://onnx.ai/onnx/operators/onnx__ReverseSequence.html).
 type ReverseSequence struct{ BatchAxis, TimeAxis int }
 
-var _ = register(Def{Name: "ReverseSequence", Since: []int{10, 28},
-	In: "input:T, sequence_lens:int64", Out: "Y:T", Types: Types{"T": moveTypes},
-	Build: simple(func(a *Attrs, opset int) Operator {
+var _ = kit.Register(kit.Def{Name: "ReverseSequence", Since: []int{10, 28},
+	In: "input:T, sequence_lens:int64", Out: "Y:T", Types: kit.Types{"T": kit.MoveTypes},
+	Build: kit.Simple(func(a *kit.Attrs, opset int) kit.Operator {
 		op := &ReverseSequence{BatchAxis: a.Int("batch_axis", 1), TimeAxis: a.Int("time_axis", 0)}
 		if op.BatchAxis < 0 || op.BatchAxis > 1 || op.TimeAxis != 1-op.BatchAxis {
 			a.Errorf("batch_axis is %d and time_axis %d, want 0 and 1 or 1 and 0", op.BatchAxis, op.TimeAxis)
@@ -26,15 +27,15 @@ func (op *ReverseSequence) Infer(c *ir.InferContext) error {
 	if s := c.Shape(0); s != nil && len(s) < 2 {
 		return fmt.Errorf("input has rank %d, want at least 2", len(s))
 	}
-	if err := checkRank(c, 1, 1, "sequence_lens"); err != nil {
+	if err := kit.CheckRank(c, 1, 1, "sequence_lens"); err != nil {
 		return err
 	}
-	return sameAsInput(c)
+	return kit.SameAsInput(c)
 }
 
 // Run implements ir.Operator.
 func (op *ReverseSequence) Run(c *ir.Call) error {
-	x, lens := c.Tensor(0), ints(c.Tensor(1))
+	x, lens := c.Tensor(0), kit.Ints(c.Tensor(1))
 	if x.Rank() < 2 {
 		return fmt.Errorf("input has rank %d, want at least 2", x.Rank())
 	}
@@ -64,15 +65,15 @@ func (op *ReverseSequence) Run(c *ir.Call) error {
 			at[b*bs+t*ts] = b*bs + from*ts
 		}
 	}
-	dst, err := moveOut(c, 0, x.DType(), x.Shape()...)
+	dst, err := kit.MoveOut(c, 0, x.DType(), x.Shape()...)
 	if err != nil {
 		return err
 	}
-	src, err := moveIn(c, x)
+	src, err := kit.MoveIn(c, x)
 	if err != nil {
 		return err
 	}
-	moveGather(c, dst, src, 1, 0, at, product(x.Shape()[2:]))
-	dst.done()
+	kit.MoveGather(c, dst, src, 1, 0, at, kit.Product(x.Shape()[2:]))
+	dst.Done()
 	return nil
 }

@@ -2,6 +2,7 @@ package ops
 
 import (
 	"github.com/onward-ml/onward/internal/ir"
+	"github.com/onward-ml/onward/internal/ops/kit"
 	"github.com/onward-ml/onward/tensor"
 )
 
@@ -12,10 +13,10 @@ type RMSNormalization struct {
 	Epsilon float32
 }
 
-var _ = register(Def{Name: "RMSNormalization", Since: []int{23}, In: "X:T, scale:V", Out: "Y:V", Types: Types{"T": "@float", "V": "@float"},
-	Build: simple(func(a *Attrs, opset int) Operator {
-		readStash(a)
-		return &RMSNormalization{Axis: a.Int("axis", -1), Epsilon: readEpsilon(a)}
+var _ = kit.Register(kit.Def{Name: "RMSNormalization", Since: []int{23}, In: "X:T, scale:V", Out: "Y:V", Types: kit.Types{"T": "@float", "V": "@float"},
+	Build: kit.Simple(func(a *kit.Attrs, opset int) kit.Operator {
+		kit.ReadStash(a)
+		return &RMSNormalization{Axis: a.Int("axis", -1), Epsilon: kit.ReadEpsilon(a)}
 	})})
 
 // Infer keeps the shape.
@@ -24,7 +25,7 @@ func (n *RMSNormalization) Infer(c *ir.InferContext) error {
 	t.Elem = c.Elem(1)
 	c.SetOut(0, t)
 	if t.Shape != nil {
-		_, err := normalAxis(n.Axis, len(t.Shape))
+		_, err := kit.NormalAxis(n.Axis, len(t.Shape))
 		return err
 	}
 	return nil
@@ -38,28 +39,28 @@ func (n *RMSNormalization) Run(c *ir.Call) error {
 	return rmsNorm[float32](c, n)
 }
 
-func rmsNorm[T realFloat](c *ir.Call, n *RMSNormalization) error {
+func rmsNorm[T kit.RealFloat](c *ir.Call, n *RMSNormalization) error {
 	t := c.Tensor(0)
 	shape := t.Shape()
-	axis, err := normalAxis(n.Axis, len(shape))
+	axis, err := kit.NormalAxis(n.Axis, len(shape))
 	if err != nil {
 		return err
 	}
-	r := normRows[T]{cols: product(shape[axis:]), eps: float64(n.Epsilon)}
-	if r.x, err = realIn[T](c, t); err != nil {
+	r := kit.NormRows[T]{Cols: kit.Product(shape[axis:]), Eps: float64(n.Epsilon)}
+	if r.X, err = kit.RealIn[T](c, t); err != nil {
 		return err
 	}
-	if r.gain, err = normParam[T](c, "scale", c.Tensor(1), shape, axis); err != nil {
+	if r.Gain, err = kit.NormParam[T](c, "scale", c.Tensor(1), shape, axis); err != nil {
 		return err
 	}
-	y, err := realOut[T](c, 0, c.Tensor(1).DType(), shape...)
+	y, err := kit.RealOut[T](c, 0, c.Tensor(1).DType(), shape...)
 	if err != nil {
 		return err
 	}
-	r.y = y.data
-	if err := r.run(c); err != nil {
+	r.Y = y.Data
+	if err := r.Compute(c); err != nil {
 		return err
 	}
-	y.store()
+	y.Store()
 	return nil
 }

@@ -5,6 +5,7 @@ import (
 	"math"
 
 	"github.com/onward-ml/onward/internal/ir"
+	"github.com/onward-ml/onward/internal/ops/kit"
 	"github.com/onward-ml/onward/tensor"
 )
 
@@ -19,16 +20,16 @@ type RoiAlign struct {
 	HalfPixel     bool // coordinates are less by a half, and regions may be smaller than an element
 }
 
-var _ = register(Def{Name: "RoiAlign", Since: []int{10, 16, 22}, In: "X:T1, rois:T1, batch_indices:T2", Out: "Y:T1",
-	Types: Types{"T1": "@float", "T2": "int64"},
-	Build: simple(func(a *Attrs, opset int) Operator {
+var _ = kit.Register(kit.Def{Name: "RoiAlign", Since: []int{10, 16, 22}, In: "X:T1, rois:T1, batch_indices:T2", Out: "Y:T1",
+	Types: kit.Types{"T1": "@float", "T2": "int64"},
+	Build: kit.Simple(func(a *kit.Attrs, opset int) kit.Operator {
 		r := &RoiAlign{Height: a.Int("output_height", 1), Width: a.Int("output_width", 1), Samples: a.Int("sampling_ratio", 0),
 			Scale: a.Float("spatial_scale", 1), Max: a.Enum("mode", "avg", "avg", "max") == "max"}
 		if opset >= 16 {
 			r.HalfPixel = a.Enum("coordinate_transformation_mode", "half_pixel", "half_pixel", "output_half_pixel") == "half_pixel"
 		}
 		for _, v := range []int{r.Height, r.Width} {
-			if v < 1 || v > windowLimit {
+			if v < 1 || v > kit.WindowLimit {
 				a.Errorf("output size is %d×%d, want at least 1×1", r.Height, r.Width)
 				break
 			}
@@ -43,7 +44,7 @@ var _ = register(Def{Name: "RoiAlign", Since: []int{10, 16, 22}, In: "X:T1, rois
 const roiSamples = 1 << 20
 
 // Infer makes one image per region.
-func (r *RoiAlign) Infer(c *ir.InferContext) error { return inferRois(c, r.Height, r.Width) }
+func (r *RoiAlign) Infer(c *ir.InferContext) error { return kit.InferRois(c, r.Height, r.Width) }
 
 // Run computes half types as float.
 func (r *RoiAlign) Run(c *ir.Call) error {
@@ -100,9 +101,9 @@ func (r *RoiAlign) taps(from, to float64, parts, d int) ([]roiTap, int, error) {
 	return taps, n, nil
 }
 
-func roiAlign[T realFloat](c *ir.Call, r *RoiAlign) error {
+func roiAlign[T kit.RealFloat](c *ir.Call, r *RoiAlign) error {
 	s, rs := c.Tensor(0).Shape(), c.Tensor(1).Shape()
-	images := ints(c.Tensor(2))
+	images := kit.Ints(c.Tensor(2))
 	if len(s) != 4 || len(rs) != 2 || rs[1] != 4 || c.Tensor(2).Rank() != 1 || len(images) != rs[0] {
 		return fmt.Errorf("input has shape %v, rois %v and batch_indices %v, want rank 4, rows of 4 and as many indices", s, rs, c.Tensor(2).Shape())
 	}
@@ -111,16 +112,16 @@ func roiAlign[T realFloat](c *ir.Call, r *RoiAlign) error {
 			return fmt.Errorf("batch_indices holds %d, want 0 to %d", b, s[0]-1)
 		}
 	}
-	x, err := realIn[T](c, c.Tensor(0))
+	x, err := kit.RealIn[T](c, c.Tensor(0))
 	if err != nil {
 		return err
 	}
-	rois, err := realIn[float64](c, c.Tensor(1))
+	rois, err := kit.RealIn[float64](c, c.Tensor(1))
 	if err != nil {
 		return err
 	}
-	y, err := realOut[T](c, 0, c.Tensor(0).DType(), rs[0], s[1], r.Height, r.Width)
-	if err != nil || len(y.data) == 0 {
+	y, err := kit.RealOut[T](c, 0, c.Tensor(0).DType(), rs[0], s[1], r.Height, r.Width)
+	if err != nil || len(y.Data) == 0 {
 		return err
 	}
 	h, w := s[2], s[3]
@@ -137,14 +138,14 @@ func roiAlign[T realFloat](c *ir.Call, r *RoiAlign) error {
 		if err != nil {
 			return err
 		}
-		c.Parallel(s[1], grainFor(4*len(xt)*len(yt)), func(lo, hi int) {
-			m := &meter{c: c}
+		c.Parallel(s[1], kit.GrainFor(4*len(xt)*len(yt)), func(lo, hi int) {
+			m := &kit.Meter{C: c}
 			for ch := lo; ch < hi; ch++ {
 				plane := x[(images[i]*s[1]+ch)*h*w:][:h*w]
-				out := y.data[(i*s[1]+ch)*r.Height*r.Width:][:r.Height*r.Width]
+				out := y.Data[(i*s[1]+ch)*r.Height*r.Width:][:r.Height*r.Width]
 				for k := range out {
 					ys, xs := yt[k/r.Width*ny:][:ny], xt[k%r.Width*nx:][:nx]
-					if !m.spend(4 * nx * ny) {
+					if !m.Spend(4 * nx * ny) {
 						return
 					}
 					out[k] = T(roiPool(m, plane, w, ys, xs, r.Max))
@@ -152,16 +153,16 @@ func roiAlign[T realFloat](c *ir.Call, r *RoiAlign) error {
 			}
 		})
 	}
-	y.store()
+	y.Store()
 	return c.Err()
 }
 
 // roiPool takes the mean of the samples of one part of a plane with rows of w
 // elements, or the maximum of the samples' weighted neighbours.
-func roiPool[T realFloat](m *meter, plane []T, w int, ys, xs []roiTap, largest bool) float64 {
+func roiPool[T kit.RealFloat](m *kit.Meter, plane []T, w int, ys, xs []roiTap, largest bool) float64 {
 	sum, best := 0.0, math.Inf(-1)
 	for _, v := range ys {
-		if !m.spend(0) {
+		if !m.Spend(0) {
 			return 0
 		}
 		for _, u := range xs {

@@ -5,21 +5,22 @@ import (
 
 	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/internal/kernels/vec"
+	"github.com/onward-ml/onward/internal/ops/kit"
 )
 
 // Round rounds each element to the nearest integer, halves to the even one
 // (https://onnx.ai/onnx/operators/onnx__Round.html).
-type Round struct{ sameTypeAndShape }
+type Round struct{ kit.SameTypeAndShape }
 
-var _ = register(Def{Name: "Round", Since: []int{11, 22}, In: "X:T", Out: "Y:T", Types: Types{"T": "@float"},
-	Build: withoutAttrs(&Round{})})
+var _ = kit.Register(kit.Def{Name: "Round", Since: []int{11, 22}, In: "X:T", Out: "Y:T", Types: kit.Types{"T": "@float"},
+	Build: kit.WithoutAttrs(&Round{})})
 
-var roundLoops = floatLoops(roundLoop[float32], roundLoop[float64], vec.RoundEvenF32)
+var roundLoops = kit.FloatLoops(roundLoop[float32], roundLoop[float64], vec.RoundEvenF32)
 
 // Run implements [ir.Operator].
-func (*Round) Run(c *ir.Call) error { return mapTable(c, roundLoops, grainCheap) }
+func (*Round) Run(c *ir.Call) error { return kit.MapTable(c, roundLoops, kit.GrainCheap) }
 
-func roundLoop[T floatNumber](dst, src []T) {
+func roundLoop[T kit.FloatNumber](dst, src []T) {
 	dst = dst[:len(src)]
 	for i, x := range src {
 		dst[i] = T(math.RoundToEven(float64(x)))

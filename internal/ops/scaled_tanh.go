@@ -4,29 +4,30 @@ import (
 	"math"
 
 	"github.com/onward-ml/onward/internal/ir"
+	"github.com/onward-ml/onward/internal/ops/kit"
 )
 
 // ScaledTanh computes alpha·tanh(beta·x) of each element. It is one of the
 // experimental operators that ONNX removed with opset 10
 // (https://github.com/onnx/onnx/blob/v1.4.1/docs/Operators.md#ScaledTanh).
 type ScaledTanh struct {
-	sameTypeAndShape
-	loops loopTable
+	kit.SameTypeAndShape
+	loops kit.LoopTable
 }
 
-var _ = register(Def{Name: "ScaledTanh", Since: []int{1}, Until: 9, Successor: "Mul and Tanh", In: "input:T", Out: "output:T", Types: Types{"T": "float16 float double"},
-	Build: simple(func(a *Attrs, opset int) Operator {
+var _ = kit.Register(kit.Def{Name: "ScaledTanh", Since: []int{1}, Until: 9, Successor: "Mul and Tanh", In: "input:T", Out: "output:T", Types: kit.Types{"T": "float16 float double"},
+	Build: kit.Simple(func(a *kit.Attrs, opset int) kit.Operator {
 		a.Require("alpha", "beta")
 		alpha, beta := float64(a.Float("alpha", 1)), float64(a.Float("beta", 1))
-		return &ScaledTanh{loops: floatLoops(
+		return &ScaledTanh{loops: kit.FloatLoops(
 			func(dst, src []float32) { scaledTanhLoop(dst, src, alpha, beta) },
 			func(dst, src []float64) { scaledTanhLoop(dst, src, alpha, beta) }, nil)}
 	})})
 
 // Run implements [ir.Operator].
-func (o *ScaledTanh) Run(c *ir.Call) error { return mapTable(c, o.loops, grainCostly) }
+func (o *ScaledTanh) Run(c *ir.Call) error { return kit.MapTable(c, o.loops, kit.GrainCostly) }
 
-func scaledTanhLoop[T floatNumber](dst, src []T, alpha, beta float64) {
+func scaledTanhLoop[T kit.FloatNumber](dst, src []T, alpha, beta float64) {
 	dst = dst[:len(src)]
 	for i, x := range src {
 		dst[i] = T(alpha * math.Tanh(beta*float64(x)))

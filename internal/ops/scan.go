@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/onward-ml/onward/internal/ir"
+	"github.com/onward-ml/onward/internal/ops/kit"
 	"github.com/onward-ml/onward/tensor"
 )
 
@@ -27,9 +28,9 @@ type Scan struct {
 	Batch bool
 }
 
-var _ = register(Def{Name: "Scan", Since: []int{8, 9, 11, 16, 19, 21, 23, 24, 25},
+var _ = kit.Register(kit.Def{Name: "Scan", Since: []int{8, 9, 11, 16, 19, 21, 23, 24, 25},
 	In: "initial_state_and_scan_inputs:any*", Out: "final_state_and_scan_outputs:any*",
-	Build: simple(func(a *Attrs, opset int) Operator {
+	Build: kit.Simple(func(a *kit.Attrs, opset int) kit.Operator {
 		a.Require("num_scan_inputs")
 		op := &Scan{Body: a.Graph("body"), NumScan: a.Int("num_scan_inputs", 0), Batch: opset < 9}
 		states := a.NumIn - op.NumScan
@@ -52,7 +53,7 @@ var _ = register(Def{Name: "Scan", Since: []int{8, 9, 11, 16, 19, 21, 23, 24, 25
 		return op
 	})})
 
-func scanList(a *Attrs, name string, n int) []int {
+func scanList(a *kit.Attrs, name string, n int) []int {
 	v := a.Ints(name)
 	if v != nil && len(v) != n {
 		a.Errorf("attribute %s has %d elements, want %d", name, len(v), n)
@@ -61,7 +62,7 @@ func scanList(a *Attrs, name string, n int) []int {
 	return v
 }
 
-func scanFlags(a *Attrs, name string, n int) []bool {
+func scanFlags(a *kit.Attrs, name string, n int) []bool {
 	v := scanList(a, name, n)
 	if v == nil {
 		return nil
@@ -89,7 +90,7 @@ func (op *Scan) inAxis(i, rank int) (int, error) {
 	if op.InAxes != nil {
 		axis = op.InAxes[i]
 	}
-	a, err := normalAxis(axis, rank)
+	a, err := kit.NormalAxis(axis, rank)
 	if err != nil {
 		err = fmt.Errorf("scan input %d: %w", i, err)
 	}
@@ -159,11 +160,11 @@ func (op *Scan) Infer(c *ir.InferContext) error {
 		case t.Known() && t.Kind != tensor.KindTensor:
 			return fmt.Errorf("output %d of the body is %s, want a tensor", i, t)
 		case i < n:
-			if t, err = widenBranch(in[i].Type, t); err != nil {
+			if t, err = kit.WidenBranch(in[i].Type, t); err != nil {
 				return fmt.Errorf("state variable %d before and after the body: %w", i, err)
 			}
 		case t.Shape != nil:
-			axis, err := normalAxis(op.outAxis(i-n), len(t.Shape)+1)
+			axis, err := kit.NormalAxis(op.outAxis(i-n), len(t.Shape)+1)
 			if err != nil {
 				return fmt.Errorf("scan output %d: %w", i-n, err)
 			}
@@ -181,7 +182,7 @@ func (op *Scan) Infer(c *ir.InferContext) error {
 type scanInput struct {
 	dtype   tensor.DType
 	shape   []int // of a slice
-	data    moveBuf
+	data    kit.MoveBuf
 	reverse bool
 }
 
@@ -195,21 +196,21 @@ func (s *scanInput) at(c *ir.Call, k, n int) (*tensor.Tensor, error) {
 
 // bufTensor returns item k of a buffer of items of one shape, as a tensor over the
 // same memory where the type allows it.
-func bufTensor(c *ir.Call, b moveBuf, d tensor.DType, shape []int, k int) (*tensor.Tensor, error) {
-	size := product(shape)
-	item := b.slice(k*size, (k+1)*size)
+func bufTensor(c *ir.Call, b kit.MoveBuf, d tensor.DType, shape []int, k int) (*tensor.Tensor, error) {
+	size := kit.Product(shape)
+	item := b.Slice(k*size, (k+1)*size)
 	switch {
 	case d == tensor.TypeString:
-		return tensor.New(item.strs, shape...)
+		return tensor.New(item.Strs, shape...)
 	case d.Packed():
-		t, err := moveNew(c, d, shape...)
+		t, err := kit.MoveNew(c, d, shape...)
 		if err == nil {
-			tensor.PackUint(t.Bytes(), item.raw, d.Bits())
+			tensor.PackUint(t.Bytes(), item.Raw, d.Bits())
 		}
 		return t, err
 	}
 	t := &tensor.Tensor{}
-	t.Reset(d, item.raw, shape)
+	t.Reset(d, item.Raw, shape)
 	return t, nil
 }
 
@@ -222,7 +223,7 @@ func (op *Scan) prepare(c *ir.Call, i int, x *tensor.Tensor) (*scanInput, int, e
 	s := &scanInput{dtype: x.DType(), reverse: op.InReverse != nil && op.InReverse[i]}
 	n := x.Dim(axis)
 	s.shape = slices.Delete(slices.Clone(x.Shape()), axis, axis+1)
-	src, err := moveIn(c, x)
+	src, err := kit.MoveIn(c, x)
 	if err != nil {
 		return nil, 0, err
 	}
@@ -231,26 +232,26 @@ func (op *Scan) prepare(c *ir.Call, i int, x *tensor.Tensor) (*scanInput, int, e
 	}
 	// Slices outlive the call when the body returns them as they are, so the copy
 	// is no scratch memory.
-	outer, inner := axisBlocks(x.Shape(), axis)
-	if src.width == 0 {
-		if err := c.Reserve(int64(16 * len(src.strs))); err != nil {
+	outer, inner := kit.AxisBlocks(x.Shape(), axis)
+	if src.Width == 0 {
+		if err := c.Reserve(int64(16 * len(src.Strs))); err != nil {
 			return nil, 0, err
 		}
-		s.data = moveBuf{strs: make([]string, len(src.strs))}
+		s.data = kit.MoveBuf{Strs: make([]string, len(src.Strs))}
 	} else {
-		if err := c.Reserve(int64(len(src.raw))); err != nil {
+		if err := c.Reserve(int64(len(src.Raw))); err != nil {
 			return nil, 0, err
 		}
-		s.data = moveBuf{width: src.width, raw: make([]byte, len(src.raw))}
+		s.data = kit.MoveBuf{Width: src.Width, Raw: make([]byte, len(src.Raw))}
 	}
-	moveStrided(c, s.data, src, []int{n, outer, inner}, []int{outer * inner, inner, 1}, 0, []int{inner, n * inner, 1}, 0)
+	kit.MoveStrided(c, s.data, src, []int{n, outer, inner}, []int{outer * inner, inner, 1}, 0, []int{inner, n * inner, 1}, 0)
 	return s, n, nil
 }
 
 // run scans n slices and returns the final states and the number of items that
 // were added to each buffer. The caller owns the states before the first
 // iteration.
-func (op *Scan) run(c *ir.Call, states []tensor.Value, scans []*scanInput, n, total int, outs []scanBuffer) ([]tensor.Value, error) {
+func (op *Scan) run(c *ir.Call, states []tensor.Value, scans []*scanInput, n, total int, outs []kit.ScanBuffer) ([]tensor.Value, error) {
 	in := make([]tensor.Value, len(states)+len(scans))
 	copy(in, states)
 	for k := range n {
@@ -284,7 +285,7 @@ func (op *Scan) run(c *ir.Call, states []tensor.Value, scans []*scanInput, n, to
 		}
 		for i, v := range out[len(states):] {
 			if i < len(outs) {
-				if err := outs[i].add(c, v); err != nil {
+				if err := outs[i].Add(c, v); err != nil {
 					return nil, fmt.Errorf("iteration %d: scan output %d: %w", k, i, err)
 				}
 			}
@@ -318,13 +319,13 @@ func (op *Scan) Run(c *ir.Call) error {
 	if err != nil {
 		return err
 	}
-	outs := make([]scanBuffer, len(c.Out)-n)
+	outs := make([]kit.ScanBuffer, len(c.Out)-n)
 	if states, err = op.run(c, states, scans, length, length, outs); err != nil {
 		return err
 	}
 	for i, v := range states {
 		if c.Wants(i) {
-			if err := moveValue(c, i, v); err != nil {
+			if err := kit.MoveValue(c, i, v); err != nil {
 				return err
 			}
 		}
@@ -334,11 +335,11 @@ func (op *Scan) Run(c *ir.Call) error {
 			continue
 		}
 		if length == 0 {
-			if err := outs[i].declare(c, op.Body, n+i); err != nil {
+			if err := outs[i].Declare(c, op.Body, n+i); err != nil {
 				return err
 			}
 		}
-		if err := outs[i].stack(c, n+i, op.outAxis(i), length, op.OutReverse != nil && op.OutReverse[i]); err != nil {
+		if err := outs[i].Stack(c, n+i, op.outAxis(i), length, op.OutReverse != nil && op.OutReverse[i]); err != nil {
 			return err
 		}
 	}
@@ -383,25 +384,25 @@ func (op *Scan) batched(c *ir.Call, in []*tensor.Tensor, n int) error {
 	}
 	lens := make([]int, 0)
 	if t := c.Tensor(0); t != nil {
-		if t.DType() != tensorInt64 || t.Len() != rows || t.Rank() != 1 {
+		if t.DType() != kit.TensorInt64 || t.Len() != rows || t.Rank() != 1 {
 			return fmt.Errorf("sequence_lens is %s, want int64[%d]", t, rows)
 		}
-		lens = ints(t)
+		lens = kit.Ints(t)
 		for i, v := range lens {
 			if v < 0 || v > length {
 				return fmt.Errorf("sequence_lens has %d at position %d, want it in [0, %d]", v, i, length)
 			}
 		}
 	}
-	data := make([]moveBuf, len(in))
+	data := make([]kit.MoveBuf, len(in))
 	for i, x := range in {
 		var err error
-		if data[i], err = moveIn(c, x); err != nil {
+		if data[i], err = kit.MoveIn(c, x); err != nil {
 			return err
 		}
 	}
-	final := make([]scanBuffer, n)
-	outs := make([]scanBuffer, len(c.Out)-n) // items of all rows, each row padded
+	final := make([]kit.ScanBuffer, n)
+	outs := make([]kit.ScanBuffer, len(c.Out)-n) // items of all rows, each row padded
 	for b := range rows {
 		count := length
 		if c.Has(0) {
@@ -429,42 +430,42 @@ func (op *Scan) batched(c *ir.Call, in []*tensor.Tensor, n int) error {
 			return fmt.Errorf("row %d: %w", b, err)
 		}
 		for i, v := range states {
-			if err := final[i].add(c, v); err != nil {
+			if err := final[i].Add(c, v); err != nil {
 				return err
 			}
 		}
 		for i := range outs {
-			if outs[i].shape == nil {
-				if err := outs[i].declare(c, op.Body, n+i); err != nil {
+			if outs[i].Shape == nil {
+				if err := outs[i].Declare(c, op.Body, n+i); err != nil {
 					return err
 				}
 			}
-			if err := outs[i].pad(c, (b+1)*length); err != nil {
+			if err := outs[i].Pad(c, (b+1)*length); err != nil {
 				return err
 			}
 		}
 	}
 	for i := range final {
 		if rows == 0 {
-			final[i].dtype, final[i].shape = in[i].DType(), in[i].Shape()[1:]
+			final[i].DType, final[i].Shape = in[i].DType(), in[i].Shape()[1:]
 		}
 		if c.Wants(i) {
-			if err := final[i].stack(c, i, 0, rows, false); err != nil {
+			if err := final[i].Stack(c, i, 0, rows, false); err != nil {
 				return err
 			}
 		}
 	}
 	for i := range outs {
 		if rows == 0 {
-			if err := outs[i].declare(c, op.Body, n+i); err != nil {
+			if err := outs[i].Declare(c, op.Body, n+i); err != nil {
 				return err
 			}
 		}
 		// Rows and items together are one leading dimension of the buffer.
-		outs[i].shape = append([]int{length}, outs[i].shape...)
-		outs[i].n = rows
+		outs[i].Shape = append([]int{length}, outs[i].Shape...)
+		outs[i].N = rows
 		if c.Wants(n + i) {
-			if err := outs[i].stack(c, n+i, 0, rows, false); err != nil {
+			if err := outs[i].Stack(c, n+i, 0, rows, false); err != nil {
 				return err
 			}
 		}

@@ -1,9 +1,11 @@
 package ops
 
+import "github.com/onward-ml/onward/internal/ops/kit"
+
 // Scatter is what ScatterElements was called before opset 11
 // (https://onnx.ai/onnx/operators/onnx__Scatter.html).
-var _ = func() *Def {
+var _ = func() *kit.Def {
 	d := scatterSignature
 	d.Name, d.Since, d.Until, d.Successor = "Scatter", []int{9}, 10, "ScatterElements"
-	return register(d)
+	return kit.Register(d)
 }()

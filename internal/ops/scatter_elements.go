@@ -5,7 +5,7 @@ import (
 	"slices"
 
 	"github.com/onward-ml/onward/internal/ir"
-	"github.com/onward-ml/onward/tensor"
+	"github.com/onward-ml/onward/internal/ops/kit"
 )
 
 // ScatterElements returns its first input with one element replaced by, or
@@ -17,63 +17,46 @@ type ScatterElements struct {
 	Reduction string // none, add, mul, max, min
 }
 
-var scatterSignature = Def{In: "data:T, indices:I, updates:T", Out: "output:T", Types: Types{"T": moveTypes, "I": "int32 int64"},
-	Build: simple(func(a *Attrs, opset int) Operator {
-		return &ScatterElements{Axis: a.Int("axis", 0), Reduction: scatterReduction(a, opset)}
+var scatterSignature = kit.Def{In: "data:T, indices:I, updates:T", Out: "output:T", Types: kit.Types{"T": kit.MoveTypes, "I": "int32 int64"},
+	Build: kit.Simple(func(a *kit.Attrs, opset int) kit.Operator {
+		return &ScatterElements{Axis: a.Int("axis", 0), Reduction: kit.ScatterReduction(a, opset)}
 	})}
 
-var _ = func() *Def {
+var _ = func() *kit.Def {
 	d := scatterSignature
 	d.Name, d.Since = "ScatterElements", []int{11, 13, 16, 18}
-	return register(d)
+	return kit.Register(d)
 }()
 
 // Infer implements ir.Operator.
 func (op *ScatterElements) Infer(c *ir.InferContext) error {
 	data := c.Shape(0)
 	if data != nil {
-		if _, err := normalAxis(op.Axis, len(data)); err != nil {
+		if _, err := kit.NormalAxis(op.Axis, len(data)); err != nil {
 			return err
 		}
 		for i := 1; i <= 2; i++ {
-			if err := checkRank(c, i, len(data), []string{"", "indices", "updates"}[i]); err != nil {
+			if err := kit.CheckRank(c, i, len(data), []string{"", "indices", "updates"}[i]); err != nil {
 				return err
 			}
 		}
 	}
-	return sameAsInput(c)
+	return kit.SameAsInput(c)
 }
 
 // Run implements ir.Operator.
 func (op *ScatterElements) Run(c *ir.Call) error {
 	data, idx, up := c.Tensor(0), c.Tensor(1), c.Tensor(2)
-	axis, err := normalAxis(op.Axis, data.Rank())
+	axis, err := kit.NormalAxis(op.Axis, data.Rank())
 	if err != nil {
 		return err
 	}
 	if !slices.Equal(idx.Shape(), up.Shape()) {
 		return fmt.Errorf("indices have shape %v, updates %v", idx.Shape(), up.Shape())
 	}
-	at, err := elementPlaces(c, data.Shape(), idx, axis)
+	at, err := kit.ElementPlaces(c, data.Shape(), idx, axis)
 	if err != nil {
 		return err
 	}
-	return scatter(c, data, up, at, 1, op.Reduction)
-}
-
-// checkScatterND checks the shapes of a scatter of slices.
-func checkScatterND(data, indices, updates *tensor.Tensor) error {
-	q := indices.Rank()
-	if q < 1 || data.Rank() < 1 {
-		return fmt.Errorf("data has rank %d and indices have rank %d, want at least 1", data.Rank(), q)
-	}
-	width := indices.Dim(q - 1)
-	if width > data.Rank() {
-		return fmt.Errorf("indices of shape %v have %d coordinates for data of shape %v", indices.Shape(), width, data.Shape())
-	}
-	want := append(append([]int{}, indices.Shape()[:q-1]...), data.Shape()[width:]...)
-	if !slices.Equal(updates.Shape(), want) {
-		return fmt.Errorf("updates have shape %v, want %v for data of shape %v and indices of shape %v", updates.Shape(), want, data.Shape(), indices.Shape())
-	}
-	return nil
+	return kit.Scatter(c, data, up, at, 1, op.Reduction)
 }

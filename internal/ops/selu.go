@@ -6,28 +6,29 @@ import (
 	"github.com/onward-ml/onward/internal/cpu"
 	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/internal/kernels/vec"
+	"github.com/onward-ml/onward/internal/ops/kit"
 )
 
 // Selu computes gamma·x where x > 0 and gamma·alpha·(exp(x)−1) elsewhere
 // (https://onnx.ai/onnx/operators/onnx__Selu.html).
 type Selu struct {
-	sameTypeAndShape
+	kit.SameTypeAndShape
 	Alpha, Gamma float64
-	loops        loopTable
+	loops        kit.LoopTable
 }
 
-var _ = register(Def{Name: "Selu", Since: []int{1, 6, 22}, In: "X:T", Out: "Y:T", Types: Types{"T": "@float"},
-	Build: simple(func(a *Attrs, opset int) Operator {
-		ignoreConsumed(a, opset)
+var _ = kit.Register(kit.Def{Name: "Selu", Since: []int{1, 6, 22}, In: "X:T", Out: "Y:T", Types: kit.Types{"T": "@float"},
+	Build: kit.Simple(func(a *kit.Attrs, opset int) kit.Operator {
+		kit.IgnoreConsumed(a, opset)
 		alpha, gamma := float32(1.67326319217681884765625), float32(1.05070102214813232421875)
 		if opset < 6 {
 			alpha, gamma = 1.6732, 1.0507
 		}
 		o := &Selu{Alpha: float64(a.Float("alpha", alpha)), Gamma: float64(a.Float("gamma", gamma))}
-		o.loops = floatLoops(
+		o.loops = kit.FloatLoops(
 			func(dst, src []float32) { seluLoop(dst, src, o.Alpha, o.Gamma) },
 			func(dst, src []float64) { seluLoop(dst, src, o.Alpha, o.Gamma) },
-			inPieces(func(l cpu.Level, dst, x []float32) {
+			kit.InPieces(func(l cpu.Level, dst, x []float32) {
 				vec.EluF32(l, dst, x, float32(o.Alpha))
 				vec.MulScalarF32(l, dst, dst, float32(o.Gamma))
 			}))
@@ -35,9 +36,9 @@ var _ = register(Def{Name: "Selu", Since: []int{1, 6, 22}, In: "X:T", Out: "Y:T"
 	})})
 
 // Run implements [ir.Operator].
-func (o *Selu) Run(c *ir.Call) error { return mapTable(c, o.loops, grainCostly) }
+func (o *Selu) Run(c *ir.Call) error { return kit.MapTable(c, o.loops, kit.GrainCostly) }
 
-func seluLoop[T floatNumber](dst, src []T, alpha, gamma float64) {
+func seluLoop[T kit.FloatNumber](dst, src []T, alpha, gamma float64) {
 	dst = dst[:len(src)]
 	for i, x := range src {
 		y := gamma * float64(x)

@@ -1,30 +1,33 @@
 package ops
 
-import "github.com/onward-ml/onward/internal/ir"
+import (
+	"github.com/onward-ml/onward/internal/ir"
+	"github.com/onward-ml/onward/internal/ops/kit"
+)
 
 // SequenceAt returns the item of a sequence at a position; negative ones count
 // from the end (https://onnx.ai/onnx/operators/onnx__SequenceAt.html).
 type SequenceAt struct{}
 
-var _ = register(Def{Name: "SequenceAt", Since: []int{11},
-	In: "input_sequence:seq(T), position:I", Out: "tensor:T", Types: seqTypes,
-	Build: simple(func(a *Attrs, opset int) Operator { return &SequenceAt{} })})
+var _ = kit.Register(kit.Def{Name: "SequenceAt", Since: []int{11},
+	In: "input_sequence:seq(T), position:I", Out: "tensor:T", Types: kit.SeqTypes,
+	Build: kit.Simple(func(a *kit.Attrs, opset int) kit.Operator { return &SequenceAt{} })})
 
 // Infer implements ir.Operator.
 func (op *SequenceAt) Infer(c *ir.InferContext) error {
-	c.SetOut(0, sequenceElem(c, 0))
+	c.SetOut(0, kit.SequenceElem(c, 0))
 	return nil
 }
 
 // Run implements ir.Operator.
 func (op *SequenceAt) Run(c *ir.Call) error {
-	s, err := sequenceIn(c, 0)
+	s, err := kit.SequenceIn(c, 0)
 	if err != nil {
 		return err
 	}
-	p, err := sequencePosition(c.Tensor(1), len(s.Items), false)
+	p, err := kit.SequencePosition(c.Tensor(1), len(s.Items), false)
 	if err != nil {
 		return err
 	}
-	return moveValue(c, 0, s.Items[p])
+	return kit.MoveValue(c, 0, s.Items[p])
 }

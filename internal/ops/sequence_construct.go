@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/onward-ml/onward/internal/ir"
+	"github.com/onward-ml/onward/internal/ops/kit"
 	"github.com/onward-ml/onward/tensor"
 )
 
@@ -11,15 +12,15 @@ import (
 // (https://onnx.ai/onnx/operators/onnx__SequenceConstruct.html).
 type SequenceConstruct struct{}
 
-var _ = register(Def{Name: "SequenceConstruct", Since: []int{11},
-	In: "inputs:T+", Out: "output_sequence:seq(T)", Types: Types{"T": "@all"},
-	Build: simple(func(a *Attrs, opset int) Operator { return &SequenceConstruct{} })})
+var _ = kit.Register(kit.Def{Name: "SequenceConstruct", Since: []int{11},
+	In: "inputs:T+", Out: "output_sequence:seq(T)", Types: kit.Types{"T": "@all"},
+	Build: kit.Simple(func(a *kit.Attrs, opset int) kit.Operator { return &SequenceConstruct{} })})
 
 // Infer implements ir.Operator.
 func (op *SequenceConstruct) Infer(c *ir.InferContext) error {
 	t := c.Type(0)
 	for i := 1; i < c.NumIn(); i++ {
-		w, err := widenBranch(t, c.Type(i))
+		w, err := kit.WidenBranch(t, c.Type(i))
 		if err != nil {
 			return fmt.Errorf("inputs 0 and %d: %w", i, err)
 		}

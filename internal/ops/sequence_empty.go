@@ -2,6 +2,7 @@ package ops
 
 import (
 	"github.com/onward-ml/onward/internal/ir"
+	"github.com/onward-ml/onward/internal/ops/kit"
 	"github.com/onward-ml/onward/tensor"
 )
 
@@ -9,9 +10,9 @@ import (
 // (https://onnx.ai/onnx/operators/onnx__SequenceEmpty.html).
 type SequenceEmpty struct{ DType tensor.DType }
 
-var _ = register(Def{Name: "SequenceEmpty", Since: []int{11},
-	Out: "output:seq(T)", Types: seqTypes,
-	Build: simple(func(a *Attrs, opset int) Operator {
+var _ = kit.Register(kit.Def{Name: "SequenceEmpty", Since: []int{11},
+	Out: "output:seq(T)", Types: kit.SeqTypes,
+	Build: kit.Simple(func(a *kit.Attrs, opset int) kit.Operator {
 		return &SequenceEmpty{DType: a.DType("dtype", tensor.TypeFloat32)}
 	})})
 

@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/onward-ml/onward/internal/ir"
+	"github.com/onward-ml/onward/internal/ops/kit"
 	"github.com/onward-ml/onward/tensor"
 )
 
@@ -11,9 +12,9 @@ import (
 // the last one (https://onnx.ai/onnx/operators/onnx__SequenceErase.html).
 type SequenceErase struct{}
 
-var _ = register(Def{Name: "SequenceErase", Since: []int{11},
-	In: "input_sequence:seq(T), position:I?", Out: "output_sequence:seq(T)", Types: seqTypes,
-	Build: simple(func(a *Attrs, opset int) Operator { return &SequenceErase{} })})
+var _ = kit.Register(kit.Def{Name: "SequenceErase", Since: []int{11},
+	In: "input_sequence:seq(T), position:I?", Out: "output_sequence:seq(T)", Types: kit.SeqTypes,
+	Build: kit.Simple(func(a *kit.Attrs, opset int) kit.Operator { return &SequenceErase{} })})
 
 // Infer implements ir.Operator.
 func (op *SequenceErase) Infer(c *ir.InferContext) error {
@@ -23,13 +24,13 @@ func (op *SequenceErase) Infer(c *ir.InferContext) error {
 
 // Run implements ir.Operator.
 func (op *SequenceErase) Run(c *ir.Call) error {
-	s, err := sequenceIn(c, 0)
+	s, err := kit.SequenceIn(c, 0)
 	if err != nil {
 		return err
 	}
 	p := len(s.Items) - 1
 	if c.Has(1) {
-		if p, err = sequencePosition(c.Tensor(1), len(s.Items), false); err != nil {
+		if p, err = kit.SequencePosition(c.Tensor(1), len(s.Items), false); err != nil {
 			return err
 		}
 	}

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/onward-ml/onward/internal/ir"
+	"github.com/onward-ml/onward/internal/ops/kit"
 	"github.com/onward-ml/onward/tensor"
 )
 
@@ -13,13 +14,13 @@ import (
 // (https://onnx.ai/onnx/operators/onnx__SequenceInsert.html).
 type SequenceInsert struct{}
 
-var _ = register(Def{Name: "SequenceInsert", Since: []int{11},
-	In: "input_sequence:seq(T), tensor:T, position:I?", Out: "output_sequence:seq(T)", Types: seqTypes,
-	Build: simple(func(a *Attrs, opset int) Operator { return &SequenceInsert{} })})
+var _ = kit.Register(kit.Def{Name: "SequenceInsert", Since: []int{11},
+	In: "input_sequence:seq(T), tensor:T, position:I?", Out: "output_sequence:seq(T)", Types: kit.SeqTypes,
+	Build: kit.Simple(func(a *kit.Attrs, opset int) kit.Operator { return &SequenceInsert{} })})
 
 // Infer implements ir.Operator.
 func (op *SequenceInsert) Infer(c *ir.InferContext) error {
-	t, err := widenBranch(sequenceElem(c, 0), c.Type(1))
+	t, err := kit.WidenBranch(kit.SequenceElem(c, 0), c.Type(1))
 	if err != nil {
 		return fmt.Errorf("item and sequence: %w", err)
 	}
@@ -29,7 +30,7 @@ func (op *SequenceInsert) Infer(c *ir.InferContext) error {
 
 // Run implements ir.Operator.
 func (op *SequenceInsert) Run(c *ir.Call) error {
-	s, err := sequenceIn(c, 0)
+	s, err := kit.SequenceIn(c, 0)
 	if err != nil {
 		return err
 	}
@@ -39,7 +40,7 @@ func (op *SequenceInsert) Run(c *ir.Call) error {
 	}
 	p := len(s.Items)
 	if c.Has(2) {
-		if p, err = sequencePosition(c.Tensor(2), p, true); err != nil {
+		if p, err = kit.SequencePosition(c.Tensor(2), p, true); err != nil {
 			return err
 		}
 	}

@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/onward-ml/onward/internal/ir"
+	"github.com/onward-ml/onward/internal/ops/kit"
 	"github.com/onward-ml/onward/tensor"
 )
 
@@ -13,9 +14,9 @@ import (
 // (https://onnx.ai/onnx/operators/onnx__SequenceMap.html).
 type SequenceMap struct{ Body int }
 
-var _ = register(Def{Name: "SequenceMap", Since: []int{17},
-	In: "input_sequence:seq(T), additional_inputs:any*", Out: "out_sequence:any+", Types: seqTypes,
-	Build: simple(func(a *Attrs, opset int) Operator { return &SequenceMap{Body: a.Graph("body")} })})
+var _ = kit.Register(kit.Def{Name: "SequenceMap", Since: []int{17},
+	In: "input_sequence:seq(T), additional_inputs:any*", Out: "out_sequence:any+", Types: kit.SeqTypes,
+	Build: kit.Simple(func(a *kit.Attrs, opset int) kit.Operator { return &SequenceMap{Body: a.Graph("body")} })})
 
 // Infer implements ir.Operator.
 func (op *SequenceMap) Infer(c *ir.InferContext) error {
@@ -23,7 +24,7 @@ func (op *SequenceMap) Infer(c *ir.InferContext) error {
 	for i := range in {
 		in[i] = ir.Value{Type: c.Type(i)}
 		if c.Type(i).Kind == tensor.KindSequence {
-			in[i].Type = sequenceElem(c, i)
+			in[i].Type = kit.SequenceElem(c, i)
 		}
 	}
 	out, err := c.InferGraph(op.Body, in)
@@ -41,7 +42,7 @@ func (op *SequenceMap) Infer(c *ir.InferContext) error {
 
 // Run implements ir.Operator.
 func (op *SequenceMap) Run(c *ir.Call) error {
-	first, err := sequenceIn(c, 0)
+	first, err := kit.SequenceIn(c, 0)
 	if err != nil {
 		return err
 	}

@@ -1,186 +1,58 @@
 package ops
 
 import (
-	"fmt"
-
 	"github.com/onward-ml/onward/internal/ir"
-	"github.com/onward-ml/onward/tensor"
+	"github.com/onward-ml/onward/internal/ops/kit"
 )
 
-// simple makes a Build function for an operator without errors of its own.
-func simple(build func(a *Attrs, opset int) Operator) func(*Attrs, int) (Operator, error) {
-	return func(a *Attrs, opset int) (Operator, error) { return build(a, opset), nil }
+// Shape returns dimensions [Start, End) of its input as a vector; negative ones
+// count from the rank, both are clamped to it
+// (https://onnx.ai/onnx/operators/onnx__Shape.html).
+type Shape struct {
+	Start, End int
+	ToRank     bool // no End is given
 }
 
-// normalAxis turns an axis in [−rank, rank) into one in [0, rank).
-func normalAxis(axis, rank int) (int, error) {
-	if axis < -rank || axis >= rank {
-		return 0, fmt.Errorf("axis %d is out of range [%d, %d] for rank %d", axis, -rank, rank-1, rank)
+var _ = kit.Register(kit.Def{Name: "Shape", Since: []int{1, 13, 15, 19, 21, 23, 24, 25},
+	In: "data:T", Out: "shape:int64", Types: kit.Types{"T": "@all"},
+	Build: kit.Simple(func(a *kit.Attrs, opset int) kit.Operator {
+		if opset < 15 {
+			return &Shape{ToRank: true}
+		}
+		return &Shape{Start: a.Int("start", 0), End: a.Int("end", 0), ToRank: !a.Has("end")}
+	})})
+
+// bounds returns the range of dimensions for a rank.
+func (op *Shape) bounds(rank int) (lo, hi int) {
+	clamp := func(v int) int {
+		if v < 0 {
+			v += rank
+		}
+		return min(max(v, 0), rank)
 	}
-	if axis < 0 {
-		axis += rank
+	lo, hi = clamp(op.Start), rank
+	if !op.ToRank {
+		hi = clamp(op.End)
 	}
-	return axis, nil
+	return lo, max(lo, hi)
 }
 
-// normalAxes turns axes into sorted ones in [0, rank) and refuses duplicates.
-func normalAxes(axes []int, rank int) ([]int, error) {
-	seen := make([]bool, rank)
-	for _, a := range axes {
-		n, err := normalAxis(a, rank)
-		if err != nil {
-			return nil, err
-		}
-		if seen[n] {
-			return nil, fmt.Errorf("axis %d appears twice in %v", a, axes)
-		}
-		seen[n] = true
-	}
-	r := make([]int, 0, len(axes))
-	for i, s := range seen {
-		if s {
-			r = append(r, i)
-		}
-	}
-	return r, nil
-}
-
-// ints reads an int64 or int32 tensor as ints; nil for a nil tensor.
-func ints(t *tensor.Tensor) []int {
-	if t == nil {
+// Infer implements ir.Operator.
+func (op *Shape) Infer(c *ir.InferContext) error {
+	in := c.Shape(0)
+	if in == nil {
+		c.SetOut(0, ir.TensorType(kit.TensorInt64, ir.Unknown))
 		return nil
 	}
-	r := make([]int, 0, t.Len())
-	switch t.DType() {
-	case tensor.TypeInt64:
-		for _, v := range tensor.Of[int64](t) {
-			r = append(r, int(v))
-		}
-	case tensor.TypeInt32:
-		for _, v := range tensor.Of[int32](t) {
-			r = append(r, int(v))
-		}
-	}
-	return r
-}
-
-// scalarInt reads the only element of an int64 or int32 tensor.
-func scalarInt(t *tensor.Tensor, name string) (int, error) {
-	v := ints(t)
-	if len(v) != 1 {
-		return 0, fmt.Errorf("%s has shape %v, want one integer", name, t.Shape())
-	}
-	return v[0], nil
-}
-
-// product returns the product of dims of an existing tensor, which cannot
-// overflow.
-func product(dims []int) int {
-	n := 1
-	for _, d := range dims {
-		n *= d
-	}
-	return n
-}
-
-// broadcastShapes returns the shape to which all shapes broadcast by NumPy's
-// rules (https://onnx.ai/onnx/repo-docs/Broadcasting.html).
-func broadcastShapes(shapes ...[]int) ([]int, error) {
-	rank := 0
-	for _, s := range shapes {
-		rank = max(rank, len(s))
-	}
-	out := make([]int, rank)
-	for i := range out {
-		out[i] = 1
-	}
-	for _, s := range shapes {
-		off := rank - len(s)
-		for i, d := range s {
-			switch o := &out[off+i]; {
-			case d == *o || d == 1:
-			case *o == 1:
-				*o = d
-			default:
-				return nil, fmt.Errorf("shapes %v cannot be broadcast together: %d against %d", shapes, *o, d)
-			}
-		}
-	}
-	return out, nil
-}
-
-// broadcastDims is broadcastShapes for what is known before running; a nil
-// shape makes the result nil.
-func broadcastDims(shapes ...[]ir.Dim) ([]ir.Dim, error) {
-	rank := 0
-	for _, s := range shapes {
-		if s == nil {
-			return nil, nil
-		}
-		rank = max(rank, len(s))
-	}
-	out := make([]ir.Dim, rank)
-	for i := range out {
-		out[i] = ir.Known(1)
-	}
-	for _, s := range shapes {
-		off := rank - len(s)
-		for i, d := range s {
-			o := &out[off+i]
-			switch {
-			case d.Is(1) || d.Same(*o):
-			case o.Is(1):
-				*o = d
-			case d.Differs(*o):
-				return nil, fmt.Errorf("shapes %v cannot be broadcast together: %s against %s", shapes, *o, d)
-			case o.IsKnown():
-				// A number other than 1 wins: the unknown one is that number or 1.
-			case d.IsKnown():
-				*o = d
-			default:
-				*o = ir.Unknown
-			}
-		}
-	}
-	return out, nil
-}
-
-// strides returns the row-major strides of a shape, in elements.
-func strides(shape []int) []int {
-	s := make([]int, len(shape))
-	n := 1
-	for i := len(shape) - 1; i >= 0; i-- {
-		s[i] = n
-		n *= shape[i]
-	}
-	return s
-}
-
-// broadcastStrides returns the strides with which a tensor of the given shape is
-// read as if it had shape out: 0 along repeated dimensions.
-func broadcastStrides(shape, out []int) []int {
-	r := make([]int, len(out))
-	s := strides(shape)
-	off := len(out) - len(shape)
-	for i, d := range shape {
-		if d != 1 {
-			r[off+i] = s[i]
-		}
-	}
-	return r
-}
-
-// sameAsInput infers one output of the type and shape of input 0, contents
-// included for moves that keep them.
-func sameAsInput(c *ir.InferContext) error {
-	c.SetOut(0, c.Type(0))
+	lo, hi := op.bounds(len(in))
+	c.SetOut(0, ir.TensorType(kit.TensorInt64, ir.Known(hi-lo)))
+	c.SetContents(0, append([]ir.Dim{}, in[lo:hi]...))
 	return nil
 }
 
-// checkRank fails when the rank of input i is known and is not want.
-func checkRank(c *ir.InferContext, i, want int, name string) error {
-	if s := c.Shape(i); s != nil && len(s) != want {
-		return fmt.Errorf("%s has rank %d, want %d", name, len(s), want)
-	}
-	return nil
+// Run implements ir.Operator.
+func (op *Shape) Run(c *ir.Call) error {
+	x := c.Tensor(0)
+	lo, hi := op.bounds(x.Rank())
+	return kit.OutInt64s(c, 0, x.Shape()[lo:hi], hi-lo)
 }

@@ -1,20 +1,23 @@
 package ops
 
-import "github.com/onward-ml/onward/internal/ir"
+import (
+	"github.com/onward-ml/onward/internal/ir"
+	"github.com/onward-ml/onward/internal/ops/kit"
+)
 
 // Shrink moves elements towards 0 by bias and makes those within [−lambd, lambd]
 // 0 (https://onnx.ai/onnx/operators/onnx__Shrink.html). Integers are computed as
 // float64 numbers and cut off.
 type Shrink struct {
-	sameTypeAndShape
+	kit.SameTypeAndShape
 	Bias, Lambd float64
-	loops       loopTable
+	loops       kit.LoopTable
 }
 
-var _ = register(Def{Name: "Shrink", Since: []int{9}, In: "input:T", Out: "output:T", Types: Types{"T": "@int float16 float double"},
-	Build: simple(func(a *Attrs, opset int) Operator {
+var _ = kit.Register(kit.Def{Name: "Shrink", Since: []int{9}, In: "input:T", Out: "output:T", Types: kit.Types{"T": "@int float16 float double"},
+	Build: kit.Simple(func(a *kit.Attrs, opset int) kit.Operator {
 		o := &Shrink{Bias: float64(a.Float("bias", 0)), Lambd: float64(a.Float("lambd", 0.5))}
-		o.loops = loopsOf(
+		o.loops = kit.LoopsOf(
 			shrinkLoop[int8](o), shrinkLoop[int16](o), shrinkLoop[int32](o), shrinkLoop[int64](o),
 			shrinkLoop[uint8](o), shrinkLoop[uint16](o), shrinkLoop[uint32](o), shrinkLoop[uint64](o),
 			shrinkLoop[float32](o), shrinkLoop[float64](o))
@@ -22,11 +25,11 @@ var _ = register(Def{Name: "Shrink", Since: []int{9}, In: "input:T", Out: "outpu
 	})})
 
 // Run implements [ir.Operator].
-func (o *Shrink) Run(c *ir.Call) error { return mapTable(c, o.loops, grainCheap) }
+func (o *Shrink) Run(c *ir.Call) error { return kit.MapTable(c, o.loops, kit.GrainCheap) }
 
-func shrinkLoop[T realNumber](o *Shrink) elementLoop {
+func shrinkLoop[T kit.RealNumber](o *Shrink) kit.ElementLoop {
 	bias, lambd := o.Bias, o.Lambd
-	return loop1(func(dst, src []T) {
+	return kit.Loop1(func(dst, src []T) {
 		dst = dst[:len(src)]
 		for i, x := range src {
 			switch v := float64(x); {

@@ -4,24 +4,25 @@ import (
 	"github.com/onward-ml/onward/internal/cpu"
 	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/internal/kernels/vec"
+	"github.com/onward-ml/onward/internal/ops/kit"
 )
 
 // Sign computes −1, 0 or 1 for each element by its sign; NaN stays NaN
 // (https://onnx.ai/onnx/operators/onnx__Sign.html).
-type Sign struct{ sameTypeAndShape }
+type Sign struct{ kit.SameTypeAndShape }
 
-var _ = register(Def{Name: "Sign", Since: []int{9, 13}, In: "input:T", Out: "output:T", Types: Types{"T": "@number"},
-	Build: withoutAttrs(&Sign{})})
+var _ = kit.Register(kit.Def{Name: "Sign", Since: []int{9, 13}, In: "input:T", Out: "output:T", Types: kit.Types{"T": "@number"},
+	Build: kit.WithoutAttrs(&Sign{})})
 
-var signLoops = loopsOf(
-	loop1(signSigned[int8]), loop1(signSigned[int16]), loop1(signSigned[int32]), loop1(signSigned[int64]),
-	loop1(signUnsigned[uint8]), loop1(signUnsigned[uint16]), loop1(signUnsigned[uint32]), loop1(signUnsigned[uint64]),
-	withUnary(loop1(signSigned[float32]), inPieces(signFast)), loop1(signSigned[float64]))
+var signLoops = kit.LoopsOf(
+	kit.Loop1(signSigned[int8]), kit.Loop1(signSigned[int16]), kit.Loop1(signSigned[int32]), kit.Loop1(signSigned[int64]),
+	kit.Loop1(signUnsigned[uint8]), kit.Loop1(signUnsigned[uint16]), kit.Loop1(signUnsigned[uint32]), kit.Loop1(signUnsigned[uint64]),
+	kit.WithUnary(kit.Loop1(signSigned[float32]), kit.InPieces(signFast)), kit.Loop1(signSigned[float64]))
 
 // Run implements [ir.Operator].
-func (*Sign) Run(c *ir.Call) error { return mapTable(c, signLoops, grainCheap) }
+func (*Sign) Run(c *ir.Call) error { return kit.MapTable(c, signLoops, kit.GrainCheap) }
 
-func signSigned[T signedNumber | floatNumber](dst, src []T) {
+func signSigned[T kit.SignedNumber | kit.FloatNumber](dst, src []T) {
 	dst = dst[:len(src)]
 	for i, x := range src {
 		switch {
@@ -34,7 +35,7 @@ func signSigned[T signedNumber | floatNumber](dst, src []T) {
 	}
 }
 
-func signUnsigned[T unsignedNumber](dst, src []T) {
+func signUnsigned[T kit.UnsignedNumber](dst, src []T) {
 	dst = dst[:len(src)]
 	for i, x := range src {
 		dst[i] = min(x, 1)

@@ -5,21 +5,22 @@ import (
 
 	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/internal/kernels/vec"
+	"github.com/onward-ml/onward/internal/ops/kit"
 )
 
 // Sinh computes the hyperbolic sine of each element
 // (https://onnx.ai/onnx/operators/onnx__Sinh.html).
-type Sinh struct{ sameTypeAndShape }
+type Sinh struct{ kit.SameTypeAndShape }
 
-var _ = register(Def{Name: "Sinh", Since: []int{9, 22}, In: "input:T", Out: "output:T", Types: Types{"T": "@float"},
-	Build: withoutAttrs(&Sinh{})})
+var _ = kit.Register(kit.Def{Name: "Sinh", Since: []int{9, 22}, In: "input:T", Out: "output:T", Types: kit.Types{"T": "@float"},
+	Build: kit.WithoutAttrs(&Sinh{})})
 
-var sinhLoops = floatLoops(sinhLoop[float32], sinhLoop[float64], vec.SinhF32)
+var sinhLoops = kit.FloatLoops(sinhLoop[float32], sinhLoop[float64], vec.SinhF32)
 
 // Run implements [ir.Operator].
-func (*Sinh) Run(c *ir.Call) error { return mapTable(c, sinhLoops, grainCostly) }
+func (*Sinh) Run(c *ir.Call) error { return kit.MapTable(c, sinhLoops, kit.GrainCostly) }
 
-func sinhLoop[T floatNumber](dst, src []T) {
+func sinhLoop[T kit.FloatNumber](dst, src []T) {
 	dst = dst[:len(src)]
 	for i, x := range src {
 		dst[i] = T(math.Sinh(float64(x)))

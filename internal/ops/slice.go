@@ -5,6 +5,7 @@ import (
 	"math"
 
 	"github.com/onward-ml/onward/internal/ir"
+	"github.com/onward-ml/onward/internal/ops/kit"
 	"github.com/onward-ml/onward/tensor"
 )
 
@@ -14,9 +15,9 @@ import (
 // (https://onnx.ai/onnx/operators/onnx__Slice.html).
 type Slice struct{}
 
-var _ = register(Def{Name: "Slice", Since: []int{1, 10, 11, 13},
-	In: "data:T, starts:I, ends:I, axes:I?, steps:I?", Out: "output:T", Types: Types{"T": "@all", "I": "int32 int64"},
-	Build: simple(func(a *Attrs, opset int) Operator {
+var _ = kit.Register(kit.Def{Name: "Slice", Since: []int{1, 10, 11, 13},
+	In: "data:T, starts:I, ends:I, axes:I?, steps:I?", Out: "output:T", Types: kit.Types{"T": "@all", "I": "int32 int64"},
+	Build: kit.Simple(func(a *kit.Attrs, opset int) kit.Operator {
 		if opset < 10 {
 			a.Require("starts", "ends")
 			a.SetInputInts(1, a.Ints("starts"))
@@ -50,59 +51,31 @@ func sliceRange(start, end, step, n int) (first, count, by int) {
 	return first, count, step
 }
 
-// sliceAxes returns the axes of a slice: axes, or the first n when it is nil.
-func sliceAxes(axes []int, n, rank int) ([]int, error) {
-	if axes == nil {
-		if n > rank {
-			return nil, fmt.Errorf("starts has %d elements for an input of rank %d", n, rank)
-		}
-		axes = make([]int, n)
-		for i := range axes {
-			axes[i] = i
-		}
-		return axes, nil
-	}
-	if len(axes) != n {
-		return nil, fmt.Errorf("starts has %d elements, axes has %d", n, len(axes))
-	}
-	if _, err := normalAxes(axes, rank); err != nil {
-		return nil, err
-	}
-	r := make([]int, n)
-	for i, a := range axes {
-		if a < 0 {
-			a += rank
-		}
-		r[i] = a
-	}
-	return r, nil
-}
-
 // Infer implements ir.Operator.
 func (op *Slice) Infer(c *ir.InferContext) error {
 	for i, what := range []string{1: "starts", 2: "ends", 3: "axes", 4: "steps"} {
 		if what != "" {
-			if err := checkRank(c, i, 1, what); err != nil {
+			if err := kit.CheckRank(c, i, 1, what); err != nil {
 				return err
 			}
 		}
 	}
 	in := c.Shape(0)
-	setShape(c, 0, c.Elem(0), nil)
+	kit.SetShape(c, 0, c.Elem(0), nil)
 	if in == nil {
 		return nil
 	}
 	out := ir.UnknownDims(len(in))
 	starts, ends, steps := c.Contents(1), c.Contents(2), c.Contents(4)
-	axes, axesKnown := knownInts(c, 3)
+	axes, axesKnown := kit.KnownInts(c, 3)
 	if starts == nil || ends == nil || c.Has(3) && !axesKnown || c.Has(4) && steps == nil {
-		setShape(c, 0, c.Elem(0), out)
+		kit.SetShape(c, 0, c.Elem(0), out)
 		return nil
 	}
 	if len(starts) != len(ends) || steps != nil && len(steps) != len(starts) {
 		return fmt.Errorf("starts has %d elements, ends %d, steps %d", len(starts), len(ends), len(steps))
 	}
-	axes, err := sliceAxes(axes, len(starts), len(in))
+	axes, err := kit.SliceAxes(axes, len(starts), len(in))
 	if err != nil {
 		return err
 	}
@@ -124,7 +97,7 @@ func (op *Slice) Infer(c *ir.InferContext) error {
 			contents = sliceContents(contents, starts[i], ends[i], step)
 		}
 	}
-	setShape(c, 0, c.Elem(0), out)
+	kit.SetShape(c, 0, c.Elem(0), out)
 	if contents != nil {
 		c.SetContents(0, contents)
 	}
@@ -209,7 +182,7 @@ func (op *Slice) Run(c *ir.Call) error {
 	if err != nil {
 		return err
 	}
-	s := strides(x.Shape())
+	s := kit.Strides(x.Shape())
 	from := 0
 	for i := range s {
 		from += first[i] * s[i]
@@ -217,16 +190,16 @@ func (op *Slice) Run(c *ir.Call) error {
 			s[i] *= by[i]
 		}
 	}
-	dst, err := moveOut(c, 0, x.DType(), shape...)
+	dst, err := kit.MoveOut(c, 0, x.DType(), shape...)
 	if err != nil {
 		return err
 	}
-	src, err := moveIn(c, x)
+	src, err := kit.MoveIn(c, x)
 	if err != nil {
 		return err
 	}
-	moveStrided(c, dst, src, shape, strides(shape), 0, s, from)
-	dst.done()
+	kit.MoveStrided(c, dst, src, shape, kit.Strides(shape), 0, s, from)
+	dst.Done()
 	return nil
 }
 
@@ -234,14 +207,14 @@ func (op *Slice) Run(c *ir.Call) error {
 func sliceBox(in []int, starts, ends, axes, steps *tensor.Tensor) (shape, by, first []int, err error) {
 	var v [4][]int
 	for i, t := range []*tensor.Tensor{starts, ends, axes, steps} {
-		if v[i], err = smallInts(t, [...]string{"starts", "ends", "axes", "steps"}[i]); err != nil {
+		if v[i], err = kit.SmallInts(t, [...]string{"starts", "ends", "axes", "steps"}[i]); err != nil {
 			return nil, nil, nil, err
 		}
 	}
 	if len(v[0]) != len(v[1]) || steps != nil && len(v[3]) != len(v[0]) {
 		return nil, nil, nil, fmt.Errorf("starts has %d elements, ends %d, steps %d", len(v[0]), len(v[1]), len(v[3]))
 	}
-	at, err := sliceAxes(v[2], len(v[0]), len(in))
+	at, err := kit.SliceAxes(v[2], len(v[0]), len(in))
 	if err != nil {
 		return nil, nil, nil, err
 	}

@@ -2,6 +2,7 @@ package ops
 
 import (
 	"github.com/onward-ml/onward/internal/ir"
+	"github.com/onward-ml/onward/internal/ops/kit"
 	"github.com/onward-ml/onward/tensor"
 )
 
@@ -9,17 +10,17 @@ import (
 // the scores over the classes, dimension 1; its second output is the logarithm
 // of that softmax
 // (https://onnx.ai/onnx/operators/onnx__SoftmaxCrossEntropyLoss.html).
-type SoftmaxCrossEntropyLoss struct{ classLoss }
+type SoftmaxCrossEntropyLoss struct{ kit.ClassLoss }
 
-var _ = register(Def{Name: "SoftmaxCrossEntropyLoss", Since: []int{12, 13}, In: "scores:T, labels:Tind, weights:T?", Out: "output:T, log_prob:T?",
-	Types: Types{"T": "@float", "Tind": "int32 int64"}, Build: simple(func(a *Attrs, opset int) Operator {
-		return &SoftmaxCrossEntropyLoss{buildClassLoss(a)}
+var _ = kit.Register(kit.Def{Name: "SoftmaxCrossEntropyLoss", Since: []int{12, 13}, In: "scores:T, labels:Tind, weights:T?", Out: "output:T, log_prob:T?",
+	Types: kit.Types{"T": "@float", "Tind": "int32 int64"}, Build: kit.Simple(func(a *kit.Attrs, opset int) kit.Operator {
+		return &SoftmaxCrossEntropyLoss{kit.BuildClassLoss(a)}
 	})})
 
 // Infer sets the shape of the loss, and log_prob to the type of the scores.
 func (op *SoftmaxCrossEntropyLoss) Infer(c *ir.InferContext) error {
 	c.SetOut(1, c.Type(0))
-	return op.inferLoss(c)
+	return op.InferLoss(c)
 }
 
 // Run computes the loss.
@@ -30,25 +31,25 @@ func (op *SoftmaxCrossEntropyLoss) Run(c *ir.Call) error {
 	return runCrossEntropy[float32](op, c)
 }
 
-func runCrossEntropy[T realFloat](op *SoftmaxCrossEntropyLoss, c *ir.Call) error {
-	s, err := op.shape(c)
+func runCrossEntropy[T kit.RealFloat](op *SoftmaxCrossEntropyLoss, c *ir.Call) error {
+	s, err := op.Shape(c)
 	if err != nil {
 		return err
 	}
-	x, err := realIn[T](c, c.Tensor(0))
+	x, err := kit.RealIn[T](c, c.Tensor(0))
 	if err != nil {
 		return err
 	}
-	logProb, err := realMaybe[T](c, 1, c.Tensor(0).DType(), c.Tensor(0).Shape()...)
+	logProb, err := kit.RealMaybe[T](c, 1, c.Tensor(0).DType(), c.Tensor(0).Shape()...)
 	if err != nil {
 		return err
 	}
-	logSoftmaxClasses(c, s, x, logProb.data)
-	if err := lossRun(&op.classLoss, c, s, logProb.data); err != nil {
+	kit.LogSoftmaxClasses(c, s, x, logProb.Data)
+	if err := kit.LossRun(&op.ClassLoss, c, s, logProb.Data); err != nil {
 		return err
 	}
-	if logProb.t != nil {
-		logProb.store()
+	if logProb.T != nil {
+		logProb.Store()
 	}
 	return nil
 }

@@ -6,21 +6,22 @@ import (
 	"github.com/onward-ml/onward/internal/cpu"
 	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/internal/kernels/vec"
+	"github.com/onward-ml/onward/internal/ops/kit"
 )
 
 // Softsign computes x/(1+|x|) of each element
 // (https://onnx.ai/onnx/operators/onnx__Softsign.html).
-type Softsign struct{ sameTypeAndShape }
+type Softsign struct{ kit.SameTypeAndShape }
 
-var _ = register(Def{Name: "Softsign", Since: []int{1, 22}, In: "input:T", Out: "output:T", Types: Types{"T": "@float"},
-	Build: withoutAttrs(&Softsign{})})
+var _ = kit.Register(kit.Def{Name: "Softsign", Since: []int{1, 22}, In: "input:T", Out: "output:T", Types: kit.Types{"T": "@float"},
+	Build: kit.WithoutAttrs(&Softsign{})})
 
-var softsignLoops = floatLoops(softsignLoop[float32], softsignLoop[float64], inPieces(softsignFast))
+var softsignLoops = kit.FloatLoops(softsignLoop[float32], softsignLoop[float64], kit.InPieces(softsignFast))
 
 // Run implements [ir.Operator].
-func (*Softsign) Run(c *ir.Call) error { return mapTable(c, softsignLoops, grainCheap) }
+func (*Softsign) Run(c *ir.Call) error { return kit.MapTable(c, softsignLoops, kit.GrainCheap) }
 
-func softsignLoop[T floatNumber](dst, src []T) {
+func softsignLoop[T kit.FloatNumber](dst, src []T) {
 	dst = dst[:len(src)]
 	for i, x := range src {
 		dst[i] = x / (1 + T(math.Abs(float64(x))))

@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/onward-ml/onward/internal/ir"
+	"github.com/onward-ml/onward/internal/ops/kit"
 )
 
 // SpaceToDepth moves blocks of BlockSize×BlockSize pixels of an image into
@@ -15,10 +16,10 @@ type SpaceToDepth struct {
 	Mode      string
 }
 
-var _ = register(Def{Name: "SpaceToDepth", Since: []int{1, 13, 28},
-	In: "input:T", Out: "output:T", Types: Types{"T": moveTypes},
-	Build: simple(func(a *Attrs, opset int) Operator {
-		op := &SpaceToDepth{BlockSize: blockSize(a), Mode: "DCR"}
+var _ = kit.Register(kit.Def{Name: "SpaceToDepth", Since: []int{1, 13, 28},
+	In: "input:T", Out: "output:T", Types: kit.Types{"T": kit.MoveTypes},
+	Build: kit.Simple(func(a *kit.Attrs, opset int) kit.Operator {
+		op := &SpaceToDepth{BlockSize: kit.BlockSize(a), Mode: "DCR"}
 		if opset >= 28 {
 			op.Mode = a.Enum("mode", "DCR", "DCR", "CRD")
 		}
@@ -27,7 +28,7 @@ var _ = register(Def{Name: "SpaceToDepth", Since: []int{1, 13, 28},
 
 // Infer implements ir.Operator.
 func (op *SpaceToDepth) Infer(c *ir.InferContext) error {
-	if err := checkRank(c, 0, 4, "input"); err != nil {
+	if err := kit.CheckRank(c, 0, 4, "input"); err != nil {
 		return err
 	}
 	out := ir.UnknownDims(4)
@@ -40,7 +41,7 @@ func (op *SpaceToDepth) Infer(c *ir.InferContext) error {
 		}
 		out = []ir.Dim{s[0], s[1].Mul(b.Mul(b)), s[2].Div(b), s[3].Div(b)}
 	}
-	setShape(c, 0, c.Elem(0), out)
+	kit.SetShape(c, 0, c.Elem(0), out)
 	return nil
 }
 
@@ -54,10 +55,10 @@ func (op *SpaceToDepth) Run(c *ir.Call) error {
 		return fmt.Errorf("image of %d×%d is no multiple of blocks of %d", x.Dim(2), x.Dim(3), b)
 	}
 	n, ch, h, w := x.Dim(0), x.Dim(1), x.Dim(2)/b, x.Dim(3)/b
-	s := strides(x.Shape())
+	s := kit.Strides(x.Shape())
 	if op.Mode == "CRD" {
-		return moveBlocks(c, x, []int{n, ch * b * b, h, w}, []int{n, ch, b, b, h, w}, []int{s[0], s[1], s[2], 1, b * s[2], b})
+		return kit.MoveBlocks(c, x, []int{n, ch * b * b, h, w}, []int{n, ch, b, b, h, w}, []int{s[0], s[1], s[2], 1, b * s[2], b})
 	}
 	// The box is N, block row, block column, C, H, W.
-	return moveBlocks(c, x, []int{n, ch * b * b, h, w}, []int{n, b, b, ch, h, w}, []int{s[0], s[2], 1, s[1], b * s[2], b})
+	return kit.MoveBlocks(c, x, []int{n, ch * b * b, h, w}, []int{n, b, b, ch, h, w}, []int{s[0], s[2], 1, s[1], b * s[2], b})
 }

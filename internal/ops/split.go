@@ -4,7 +4,7 @@ import (
 	"fmt"
 
 	"github.com/onward-ml/onward/internal/ir"
-	"github.com/onward-ml/onward/tensor"
+	"github.com/onward-ml/onward/internal/ops/kit"
 )
 
 // Split cuts a tensor along Axis into parts of the sizes in input split, or into
@@ -18,9 +18,9 @@ type Split struct {
 
 // Opset 1 took the sizes from an attribute or from an input of the type of the
 // data, hence the loose type of the second input.
-var _ = register(Def{Name: "Split", Since: []int{1, 2, 11, 13, 18},
-	In: "input:T, split:any?", Out: "outputs:T+", Types: Types{"T": "@all"},
-	Build: simple(func(a *Attrs, opset int) Operator {
+var _ = kit.Register(kit.Def{Name: "Split", Since: []int{1, 2, 11, 13, 18},
+	In: "input:T, split:any?", Out: "outputs:T+", Types: kit.Types{"T": "@all"},
+	Build: kit.Simple(func(a *kit.Attrs, opset int) kit.Operator {
 		op := &Split{Axis: a.Int("axis", 0), Parts: a.NumOut, Even: opset < 18}
 		if opset < 13 {
 			a.SetInputInts(1, a.Ints("split"))
@@ -47,17 +47,17 @@ var _ = register(Def{Name: "Split", Since: []int{1, 2, 11, 13, 18},
 func (op *Split) Infer(c *ir.InferContext) error {
 	in := c.Shape(0)
 	for i := range c.NumOut() {
-		setShape(c, i, c.Elem(0), nil)
+		kit.SetShape(c, i, c.Elem(0), nil)
 	}
 	if in == nil {
 		return nil
 	}
-	axis, err := normalAxis(op.Axis, len(in))
+	axis, err := kit.NormalAxis(op.Axis, len(in))
 	if err != nil {
 		return err
 	}
 	if c.Has(1) && c.Elem(1).IsInteger() {
-		if err := checkSmall(c, 1, "split"); err != nil {
+		if err := kit.CheckSmall(c, 1, "split"); err != nil {
 			return err
 		}
 	}
@@ -88,7 +88,7 @@ func (op *Split) Infer(c *ir.InferContext) error {
 	for i := range c.NumOut() {
 		out := append([]ir.Dim{}, in...)
 		out[axis] = sizes[i]
-		setShape(c, i, c.Elem(0), out)
+		kit.SetShape(c, i, c.Elem(0), out)
 		n, ok := sizes[i].Value()
 		if contents == nil || len(in) != 1 || !ok || n < 0 || at+n > len(contents) {
 			contents = nil
@@ -117,25 +117,10 @@ func (op *Split) equal(n int) ([]int, error) {
 	return r, nil
 }
 
-// splitSizes checks sizes against a dimension of n.
-func splitSizes(sizes []int, n int) error {
-	sum := 0
-	for i, s := range sizes {
-		if s < 0 || s > n-sum {
-			return fmt.Errorf("split sizes %v do not add up to %d: size %d at position %d", sizes, n, s, i)
-		}
-		sum += s
-	}
-	if sum != n {
-		return fmt.Errorf("split sizes %v add up to %d, want %d", sizes, sum, n)
-	}
-	return nil
-}
-
 // Run implements ir.Operator.
 func (op *Split) Run(c *ir.Call) error {
 	x := c.Tensor(0)
-	axis, err := normalAxis(op.Axis, x.Rank())
+	axis, err := kit.NormalAxis(op.Axis, x.Rank())
 	if err != nil {
 		return err
 	}
@@ -144,18 +129,18 @@ func (op *Split) Run(c *ir.Call) error {
 		if t.Rank() > 1 || t.Len() != op.Parts {
 			return fmt.Errorf("split has shape %v, want %d sizes", t.Shape(), op.Parts)
 		}
-		if sizes, err = anyInts(t); err == nil {
-			err = splitSizes(sizes, x.Dim(axis))
+		if sizes, err = kit.AnyInts(t); err == nil {
+			err = kit.SplitSizes(sizes, x.Dim(axis))
 		}
 	}
 	if err != nil {
 		return err
 	}
-	src, err := moveIn(c, x)
+	src, err := kit.MoveIn(c, x)
 	if err != nil {
 		return err
 	}
-	outer, inner := axisBlocks(x.Shape(), axis)
+	outer, inner := kit.AxisBlocks(x.Shape(), axis)
 	row := x.Dim(axis) * inner
 	shape := append([]int{}, x.Shape()...)
 	at := 0
@@ -163,89 +148,14 @@ func (op *Split) Run(c *ir.Call) error {
 		w := n * inner
 		if i < len(c.Out) && c.Wants(i) {
 			shape[axis] = n
-			dst, err := moveOut(c, i, x.DType(), shape...)
+			dst, err := kit.MoveOut(c, i, x.DType(), shape...)
 			if err != nil {
 				return err
 			}
-			moveStrided(c, dst, src, []int{outer, w}, []int{w, 1}, 0, []int{row, 1}, at)
-			dst.done()
+			kit.MoveStrided(c, dst, src, []int{outer, w}, []int{w, 1}, 0, []int{row, 1}, at)
+			dst.Done()
 		}
 		at += w
 	}
 	return nil
-}
-
-// anyInts reads integers from a tensor of any plain numeric type; fractions are
-// cut off.
-func anyInts(t *tensor.Tensor) ([]int, error) {
-	switch t.DType() {
-	case tensor.TypeFloat16:
-		return intsOfHalf(tensor.Of[tensor.Float16](t)), nil
-	case tensor.TypeBFloat16:
-		return intsOfHalf(tensor.Of[tensor.BFloat16](t)), nil
-	case tensor.TypeFloat32:
-		return intsOfFloat(tensor.Of[float32](t)), nil
-	case tensor.TypeFloat64:
-		return intsOfFloat(tensor.Of[float64](t)), nil
-	case tensor.TypeInt8:
-		return intsOf(tensor.Of[int8](t)), nil
-	case tensor.TypeInt16:
-		return intsOf(tensor.Of[int16](t)), nil
-	case tensor.TypeInt32:
-		return intsOf(tensor.Of[int32](t)), nil
-	case tensor.TypeInt64:
-		return intsOf(tensor.Of[int64](t)), nil
-	case tensor.TypeUint8:
-		return intsOf(tensor.Of[uint8](t)), nil
-	case tensor.TypeUint16:
-		return intsOf(tensor.Of[uint16](t)), nil
-	case tensor.TypeUint32:
-		return intsOf(tensor.Of[uint32](t)), nil
-	case tensor.TypeUint64:
-		r := intsOf(tensor.Of[uint64](t))
-		for i, v := range r {
-			if v < 0 {
-				r[i] = maxIndex
-			}
-		}
-		return r, nil
-	}
-	return nil, fmt.Errorf("%s cannot be read as integers", t.DType())
-}
-
-// maxIndex and minIndex stand for numbers that no index reaches.
-const (
-	maxIndex = 1<<62 - 1
-	minIndex = -1 << 62
-)
-
-func intsOf[T int8 | int16 | int32 | int64 | uint8 | uint16 | uint32 | uint64](s []T) []int {
-	r := make([]int, len(s))
-	for i, v := range s {
-		r[i] = int(v)
-	}
-	return r
-}
-
-func intsOfFloat[T float32 | float64](s []T) []int {
-	r := make([]int, len(s))
-	for i, v := range s {
-		switch {
-		case v != v || v >= maxIndex:
-			r[i] = maxIndex
-		case v <= minIndex:
-			r[i] = minIndex
-		default:
-			r[i] = int(v)
-		}
-	}
-	return r
-}
-
-func intsOfHalf[T interface{ Float32() float32 }](s []T) []int {
-	f := make([]float32, len(s))
-	for i, v := range s {
-		f[i] = v.Float32()
-	}
-	return intsOfFloat(f)
 }

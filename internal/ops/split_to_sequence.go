@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/onward-ml/onward/internal/ir"
+	"github.com/onward-ml/onward/internal/ops/kit"
 	"github.com/onward-ml/onward/tensor"
 )
 
@@ -17,9 +18,9 @@ type SplitToSequence struct {
 	KeepDims bool
 }
 
-var _ = register(Def{Name: "SplitToSequence", Since: []int{11, 24},
-	In: "input:T, split:I?", Out: "output_sequence:seq(T)", Types: seqTypes,
-	Build: simple(func(a *Attrs, opset int) Operator {
+var _ = kit.Register(kit.Def{Name: "SplitToSequence", Since: []int{11, 24},
+	In: "input:T, split:I?", Out: "output_sequence:seq(T)", Types: kit.SeqTypes,
+	Build: kit.Simple(func(a *kit.Attrs, opset int) kit.Operator {
 		return &SplitToSequence{Axis: a.Int("axis", 0), KeepDims: a.Bool("keepdims", true)}
 	})})
 
@@ -28,7 +29,7 @@ func (op *SplitToSequence) Infer(c *ir.InferContext) error {
 	in := c.Shape(0)
 	t := ir.UnrankedTensor(c.Elem(0))
 	if in != nil {
-		axis, err := normalAxis(op.Axis, len(in))
+		axis, err := kit.NormalAxis(op.Axis, len(in))
 		if err != nil {
 			return err
 		}
@@ -52,7 +53,7 @@ func (op *SplitToSequence) Infer(c *ir.InferContext) error {
 // Run implements ir.Operator.
 func (op *SplitToSequence) Run(c *ir.Call) error {
 	x := c.Tensor(0)
-	axis, err := normalAxis(op.Axis, x.Rank())
+	axis, err := kit.NormalAxis(op.Axis, x.Rank())
 	if err != nil {
 		return err
 	}
@@ -62,7 +63,7 @@ func (op *SplitToSequence) Run(c *ir.Call) error {
 	if t := c.Tensor(1); t != nil {
 		switch {
 		case t.Rank() == 0:
-			if size, err = scalarInt(t, "split"); err == nil && size < 1 {
+			if size, err = kit.ScalarInt(t, "split"); err == nil && size < 1 {
 				err = fmt.Errorf("split is %d, want at least 1", size)
 			}
 			if err == nil {
@@ -73,9 +74,9 @@ func (op *SplitToSequence) Run(c *ir.Call) error {
 			}
 		case t.Rank() == 1:
 			if err = c.Reserve(int64(t.Len()) * 8); err == nil {
-				sizes = ints(t)
+				sizes = kit.Ints(t)
 				count = len(sizes)
-				err = splitSizes(sizes, n)
+				err = kit.SplitSizes(sizes, n)
 			}
 		default:
 			err = fmt.Errorf("split has rank %d, want at most 1", t.Rank())
@@ -91,11 +92,11 @@ func (op *SplitToSequence) Run(c *ir.Call) error {
 	if err := c.Reserve(int64(count) * header); err != nil {
 		return err
 	}
-	src, err := moveIn(c, x)
+	src, err := kit.MoveIn(c, x)
 	if err != nil {
 		return err
 	}
-	outer, inner := axisBlocks(x.Shape(), axis)
+	outer, inner := kit.AxisBlocks(x.Shape(), axis)
 	out := &tensor.Sequence{Elem: x.Type(), Items: make([]tensor.Value, count)}
 	at := 0
 	for i := range out.Items {
@@ -112,16 +113,16 @@ func (op *SplitToSequence) Run(c *ir.Call) error {
 		if shape[axis] = w; !op.KeepDims && !c.Has(1) {
 			shape = slices.Delete(shape, axis, axis+1)
 		}
-		t, err := moveNew(c, x.DType(), shape...)
+		t, err := kit.MoveNew(c, x.DType(), shape...)
 		if err != nil {
 			return err
 		}
-		dst, err := moveInto(c, t)
+		dst, err := kit.MoveInto(c, t)
 		if err != nil {
 			return err
 		}
-		moveStrided(c, dst, src, []int{outer, w * inner}, []int{w * inner, 1}, 0, []int{n * inner, 1}, at*inner)
-		dst.done()
+		kit.MoveStrided(c, dst, src, []int{outer, w * inner}, []int{w * inner, 1}, 0, []int{n * inner, 1}, at*inner)
+		dst.Done()
 		out.Items[i] = t
 		at += w
 	}

@@ -5,15 +5,16 @@ import (
 	"slices"
 
 	"github.com/onward-ml/onward/internal/ir"
+	"github.com/onward-ml/onward/internal/ops/kit"
 )
 
 // Squeeze drops dimensions of size 1: those of input axes, or all of them
 // (https://onnx.ai/onnx/operators/onnx__Squeeze.html).
 type Squeeze struct{}
 
-var _ = register(Def{Name: "Squeeze", Since: []int{1, 11, 13, 21, 23, 24, 25},
-	In: "data:T, axes:int64?", Out: "squeezed:T", Types: Types{"T": "@all"},
-	Build: simple(func(a *Attrs, opset int) Operator {
+var _ = kit.Register(kit.Def{Name: "Squeeze", Since: []int{1, 11, 13, 21, 23, 24, 25},
+	In: "data:T, axes:int64?", Out: "squeezed:T", Types: kit.Types{"T": "@all"},
+	Build: kit.Simple(func(a *kit.Attrs, opset int) kit.Operator {
 		if opset < 13 {
 			a.SetInputInts(1, a.Ints("axes"))
 		}
@@ -25,11 +26,11 @@ func (op *Squeeze) ViewOf() int { return 0 }
 
 // Infer implements ir.Operator.
 func (op *Squeeze) Infer(c *ir.InferContext) error {
-	if err := checkSmall(c, 1, "axes"); err != nil {
+	if err := kit.CheckSmall(c, 1, "axes"); err != nil {
 		return err
 	}
 	in := c.Shape(0)
-	setShape(c, 0, c.Elem(0), nil)
+	kit.SetShape(c, 0, c.Elem(0), nil)
 	if in == nil {
 		return nil
 	}
@@ -45,14 +46,14 @@ func (op *Squeeze) Infer(c *ir.InferContext) error {
 			}
 		}
 	} else {
-		axes, ok := knownInts(c, 1)
+		axes, ok := kit.KnownInts(c, 1)
 		if !ok {
 			if a := c.Contents(1); a != nil && len(a) <= len(in) {
-				setShape(c, 0, c.Elem(0), ir.UnknownDims(len(in)-len(a)))
+				kit.SetShape(c, 0, c.Elem(0), ir.UnknownDims(len(in)-len(a)))
 			}
 			return nil
 		}
-		axes, err := normalAxes(axes, len(in))
+		axes, err := kit.NormalAxes(axes, len(in))
 		if err != nil {
 			return err
 		}
@@ -64,21 +65,21 @@ func (op *Squeeze) Infer(c *ir.InferContext) error {
 			}
 		}
 	}
-	setShape(c, 0, c.Elem(0), out)
-	keepContents(c, out)
+	kit.SetShape(c, 0, c.Elem(0), out)
+	kit.KeepContents(c, out)
 	return nil
 }
 
 // Run implements ir.Operator.
 func (op *Squeeze) Run(c *ir.Call) error {
 	data := c.Tensor(0)
-	axes, err := smallInts(c.Tensor(1), "axes")
+	axes, err := kit.SmallInts(c.Tensor(1), "axes")
 	if err != nil {
 		return err
 	}
 	given := c.Has(1)
 	if given {
-		if axes, err = normalAxes(axes, data.Rank()); err != nil {
+		if axes, err = kit.NormalAxes(axes, data.Rank()); err != nil {
 			return err
 		}
 	}

@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/onward-ml/onward/internal/ir"
+	"github.com/onward-ml/onward/internal/ops/kit"
 	"github.com/onward-ml/onward/tensor"
 )
 
@@ -15,14 +16,14 @@ import (
 // (https://onnx.ai/onnx/operators/onnx__STFT.html).
 type STFT struct{ Onesided bool }
 
-var _ = register(Def{Name: "STFT", Since: []int{17}, In: "signal:T1, frame_step:T2, window:T1?, frame_length:T2?", Out: "output:T1",
-	Types: Types{"T1": "@float", "T2": "int32 int64"}, Build: simple(func(a *Attrs, opset int) Operator {
+var _ = kit.Register(kit.Def{Name: "STFT", Since: []int{17}, In: "signal:T1, frame_step:T2, window:T1?, frame_length:T2?", Out: "output:T1",
+	Types: kit.Types{"T1": "@float", "T2": "int32 int64"}, Build: kit.Simple(func(a *kit.Attrs, opset int) kit.Operator {
 		return &STFT{a.Bool("onesided", true)}
 	})})
 
 // Infer sets the output to [batch, frames, frequencies, 2].
 func (op *STFT) Infer(c *ir.InferContext) error {
-	if err := checkRank(c, 0, 3, "signal"); err != nil {
+	if err := kit.CheckRank(c, 0, 3, "signal"); err != nil {
 		return err
 	}
 	batch, length, n := ir.Unknown, ir.Unknown, ir.Unknown
@@ -69,7 +70,7 @@ func (op *STFT) Run(c *ir.Call) error {
 	return runSTFT[float32](op, c)
 }
 
-func runSTFT[T realFloat](op *STFT, c *ir.Call) error {
+func runSTFT[T kit.RealFloat](op *STFT, c *ir.Call) error {
 	s := c.Tensor(0).Shape()
 	if len(s) != 3 || s[2] != 1 && s[2] != 2 {
 		return fmt.Errorf("signal has shape %v, want [batch, length, 1 or 2]", s)
@@ -78,7 +79,7 @@ func runSTFT[T realFloat](op *STFT, c *ir.Call) error {
 	if op.Onesided && parts == 2 {
 		return fmt.Errorf("signal has shape %v: a one-sided transform wants a real signal, with a last dimension of 1", s)
 	}
-	step, err := scalarInt(c.Tensor(1), "frame_step")
+	step, err := kit.ScalarInt(c.Tensor(1), "frame_step")
 	if err != nil {
 		return err
 	}
@@ -86,7 +87,7 @@ func runSTFT[T realFloat](op *STFT, c *ir.Call) error {
 		return fmt.Errorf("frame_step is %d, want at least 1", step)
 	}
 	n := length
-	window, err := realIn[T](c, c.Tensor(2))
+	window, err := kit.RealIn[T](c, c.Tensor(2))
 	if err != nil {
 		return err
 	}
@@ -97,7 +98,7 @@ func runSTFT[T realFloat](op *STFT, c *ir.Call) error {
 		n = w.Len()
 	}
 	if c.Has(3) {
-		if n, err = scalarInt(c.Tensor(3), "frame_length"); err != nil {
+		if n, err = kit.ScalarInt(c.Tensor(3), "frame_length"); err != nil {
 			return err
 		}
 	}
@@ -112,21 +113,21 @@ func runSTFT[T realFloat](op *STFT, c *ir.Call) error {
 	if op.Onesided {
 		bins = n/2 + 1
 	}
-	y, err := realOut[T](c, 0, c.Tensor(0).DType(), batch, frames, bins, 2)
-	if err != nil || len(y.data) == 0 {
+	y, err := kit.RealOut[T](c, 0, c.Tensor(0).DType(), batch, frames, bins, 2)
+	if err != nil || len(y.Data) == 0 {
 		return err
 	}
-	x, err := realIn[T](c, c.Tensor(0))
+	x, err := kit.RealIn[T](c, c.Tensor(0))
 	if err != nil {
 		return err
 	}
-	if err := c.Reserve(fourierBytes(n)); err != nil {
+	if err := c.Reserve(kit.FourierBytes(n)); err != nil {
 		return err
 	}
-	p := newFourierPlan(n)
+	p := kit.NewFourierPlan(n)
 	items := batch * frames
-	per := 2*n + p.scratchLen()
-	scratch, err := ir.ScratchOf[complex128](c, slotCount(items)*per)
+	per := 2*n + p.ScratchLen()
+	scratch, err := ir.ScratchOf[complex128](c, kit.SlotCount(items)*per)
 	if err != nil {
 		return err
 	}
@@ -134,7 +135,7 @@ func runSTFT[T realFloat](op *STFT, c *ir.Call) error {
 	if window != nil {
 		used = min(n, len(window))
 	}
-	err = inSlots(c, items, func(slot, i int) error {
+	err = kit.InSlots(c, items, func(slot, i int) error {
 		buf := scratch[slot*per:][:per]
 		src, dst, rest := buf[:n], buf[n:2*n], buf[2*n:]
 		frame := x[(i/frames*length+i%frames*step)*parts:]
@@ -150,8 +151,8 @@ func runSTFT[T realFloat](op *STFT, c *ir.Call) error {
 			}
 		}
 		clear(src[used:])
-		p.forward(dst, src, rest)
-		out := y.data[i*bins*2:][:bins*2]
+		p.Forward(dst, src, rest)
+		out := y.Data[i*bins*2:][:bins*2]
 		for t := range bins {
 			out[2*t], out[2*t+1] = T(real(dst[t])), T(imag(dst[t]))
 		}
@@ -160,6 +161,6 @@ func runSTFT[T realFloat](op *STFT, c *ir.Call) error {
 	if err != nil {
 		return err
 	}
-	y.store()
+	y.Store()
 	return nil
 }

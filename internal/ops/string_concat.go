@@ -2,6 +2,7 @@ package ops
 
 import (
 	"github.com/onward-ml/onward/internal/ir"
+	"github.com/onward-ml/onward/internal/ops/kit"
 	"github.com/onward-ml/onward/tensor"
 )
 
@@ -9,24 +10,24 @@ import (
 // (https://onnx.ai/onnx/operators/onnx__StringConcat.html).
 type StringConcat struct{}
 
-var _ = register(Def{Name: "StringConcat", Since: []int{20},
+var _ = kit.Register(kit.Def{Name: "StringConcat", Since: []int{20},
 	In: "X:string, Y:string", Out: "Z:string",
-	Build: simple(func(a *Attrs, opset int) Operator { return &StringConcat{} })})
+	Build: kit.Simple(func(a *kit.Attrs, opset int) kit.Operator { return &StringConcat{} })})
 
 // Infer implements ir.Operator.
 func (op *StringConcat) Infer(c *ir.InferContext) error {
-	out, err := broadcastDims(c.Shape(0), c.Shape(1))
+	out, err := kit.BroadcastDims(c.Shape(0), c.Shape(1))
 	if err != nil {
 		return err
 	}
-	setShape(c, 0, tensor.TypeString, out)
+	kit.SetShape(c, 0, tensor.TypeString, out)
 	return nil
 }
 
 // Run implements ir.Operator.
 func (op *StringConcat) Run(c *ir.Call) error {
 	x, y := c.Tensor(0), c.Tensor(1)
-	shape, err := broadcastShapes(x.Shape(), y.Shape())
+	shape, err := kit.BroadcastShapes(x.Shape(), y.Shape())
 	if err != nil {
 		return err
 	}
@@ -36,18 +37,18 @@ func (op *StringConcat) Run(c *ir.Call) error {
 	}
 	z := tensor.Of[string](out)
 	// The output first takes the left strings; the right ones follow.
-	src, err := moveIn(c, x)
+	src, err := kit.MoveIn(c, x)
 	if err != nil {
 		return err
 	}
-	moveStrided(c, moveBuf{strs: z}, src, shape, strides(shape), 0, broadcastStrides(x.Shape(), shape), 0)
+	kit.MoveStrided(c, kit.MoveBuf{Strs: z}, src, shape, kit.Strides(shape), 0, kit.BroadcastStrides(x.Shape(), shape), 0)
 	right := tensor.Of[string](y)
 	if y.Len() != len(z) {
 		if err := c.Reserve(int64(len(z)) * 16); err != nil {
 			return err
 		}
 		right = make([]string, len(z))
-		moveStrided(c, moveBuf{strs: right}, moveBuf{strs: tensor.Of[string](y)}, shape, strides(shape), 0, broadcastStrides(y.Shape(), shape), 0)
+		kit.MoveStrided(c, kit.MoveBuf{Strs: right}, kit.MoveBuf{Strs: tensor.Of[string](y)}, shape, kit.Strides(shape), 0, kit.BroadcastStrides(y.Shape(), shape), 0)
 	}
 	size := int64(0)
 	for i, s := range z {

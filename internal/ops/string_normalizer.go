@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/onward-ml/onward/internal/ir"
+	"github.com/onward-ml/onward/internal/ops/kit"
 	"github.com/onward-ml/onward/tensor"
 )
 
@@ -21,9 +22,9 @@ type StringNormalizer struct {
 	stop map[string]bool
 }
 
-var _ = register(Def{Name: "StringNormalizer", Since: []int{10},
+var _ = kit.Register(kit.Def{Name: "StringNormalizer", Since: []int{10},
 	In: "X:string", Out: "Y:string",
-	Build: simple(func(a *Attrs, opset int) Operator {
+	Build: kit.Simple(func(a *kit.Attrs, opset int) kit.Operator {
 		// Case is changed by Unicode's mapping, which no locale alters.
 		a.Ignore("locale")
 		op := &StringNormalizer{
@@ -58,7 +59,7 @@ func (op *StringNormalizer) Infer(c *ir.InferContext) error {
 			out[0] = ir.Known(1)
 		}
 	}
-	setShape(c, 0, tensor.TypeString, out)
+	kit.SetShape(c, 0, tensor.TypeString, out)
 	return nil
 }
 

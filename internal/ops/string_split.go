@@ -7,6 +7,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/onward-ml/onward/internal/ir"
+	"github.com/onward-ml/onward/internal/ops/kit"
 	"github.com/onward-ml/onward/tensor"
 )
 
@@ -19,19 +20,19 @@ type StringSplit struct {
 	MaxSplit  int // negative: no limit
 }
 
-var _ = register(Def{Name: "StringSplit", Since: []int{20},
+var _ = kit.Register(kit.Def{Name: "StringSplit", Since: []int{20},
 	In: "X:string", Out: "Y:string, Z:int64",
-	Build: simple(func(a *Attrs, opset int) Operator {
+	Build: kit.Simple(func(a *kit.Attrs, opset int) kit.Operator {
 		return &StringSplit{Delimiter: a.String("delimiter", ""), MaxSplit: a.Int("maxsplit", -1)}
 	})})
 
 // Infer implements ir.Operator.
 func (op *StringSplit) Infer(c *ir.InferContext) error {
 	in := c.Shape(0)
-	setShape(c, 0, tensor.TypeString, nil)
-	setShape(c, 1, tensorInt64, in)
+	kit.SetShape(c, 0, tensor.TypeString, nil)
+	kit.SetShape(c, 1, kit.TensorInt64, in)
 	if in != nil {
-		setShape(c, 0, tensor.TypeString, append(slices.Clone(in), ir.Unknown))
+		kit.SetShape(c, 0, tensor.TypeString, append(slices.Clone(in), ir.Unknown))
 	}
 	return nil
 }
@@ -111,5 +112,5 @@ func (op *StringSplit) Run(c *ir.Call) error {
 	if !c.Wants(1) {
 		return nil
 	}
-	return outInt64s(c, 1, counts, x.Shape()...)
+	return kit.OutInt64s(c, 1, counts, x.Shape()...)
 }

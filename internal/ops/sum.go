@@ -2,17 +2,18 @@ package ops
 
 import (
 	"github.com/onward-ml/onward/internal/ir"
+	"github.com/onward-ml/onward/internal/ops/kit"
 )
 
 // Sum adds its inputs, all of which broadcast to one shape
 // (https://onnx.ai/onnx/operators/onnx__Sum.html).
 type Sum struct{}
 
-var _ = register(Def{Name: "Sum", Since: []int{1, 6, 8, 13}, In: "data_0:T+", Out: "sum:T", Types: Types{"T": "@float"},
-	Build: withoutAttrs(&Sum{})})
+var _ = kit.Register(kit.Def{Name: "Sum", Since: []int{1, 6, 8, 13}, In: "data_0:T+", Out: "sum:T", Types: kit.Types{"T": "@float"},
+	Build: kit.WithoutAttrs(&Sum{})})
 
 // Infer implements [ir.Operator].
-func (*Sum) Infer(c *ir.InferContext) error { return inferVariadic(c) }
+func (*Sum) Infer(c *ir.InferContext) error { return kit.InferVariadic(c) }
 
 // Run implements [ir.Operator].
-func (*Sum) Run(c *ir.Call) error { return runSum(c, 1) }
+func (*Sum) Run(c *ir.Call) error { return kit.RunSum(c, 1) }

@@ -8,6 +8,7 @@ import (
 	"github.com/onward-ml/onward/internal/cpu"
 	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/internal/kernels/vec"
+	"github.com/onward-ml/onward/internal/ops/kit"
 	"github.com/onward-ml/onward/tensor"
 )
 
@@ -15,8 +16,8 @@ import (
 // values B of one shape (https://onnx.ai/onnx/operators/onnx__SwiGLU.html).
 type SwiGLU struct{ Alpha float64 }
 
-var _ = register(Def{Name: "SwiGLU", Since: []int{28}, In: "A:T, B:T", Out: "Y:T", Types: Types{"T": "@float"},
-	Build: simple(func(a *Attrs, opset int) Operator {
+var _ = kit.Register(kit.Def{Name: "SwiGLU", Since: []int{28}, In: "A:T, B:T", Out: "Y:T", Types: kit.Types{"T": "@float"},
+	Build: kit.Simple(func(a *kit.Attrs, opset int) kit.Operator {
 		return &SwiGLU{Alpha: float64(a.Float("alpha", 1))}
 	})})
 
@@ -36,24 +37,24 @@ func (o *SwiGLU) Run(c *ir.Call) error {
 	if !slices.Equal(a.Shape(), b.Shape()) {
 		return fmt.Errorf("A has shape %v and B %v, want the same", a.Shape(), b.Shape())
 	}
-	f32 := loop2(func(dst, a, b []float32) { swigluLoop(dst, a, b, o.Alpha) })
-	f32.fast = func(dst []byte, in *[3][]byte) {
+	f32 := kit.Loop2(func(dst, a, b []float32) { swigluLoop(dst, a, b, o.Alpha) })
+	f32.Fast = func(dst []byte, in *[3][]byte) {
 		y, a, b := tensor.FromRaw[float32](dst), tensor.FromRaw[float32](in[0]), tensor.FromRaw[float32](in[1])
 		swish := (&Swish{Alpha: o.Alpha}).fast()
-		for lo := 0; lo < len(y); lo += loopBlock {
-			hi := min(len(y), lo+loopBlock)
+		for lo := 0; lo < len(y); lo += kit.LoopBlock {
+			hi := min(len(y), lo+kit.LoopBlock)
 			swish(cpu.Active(), y[lo:hi], a[lo:hi])
 			vec.MulF32(cpu.Active(), y[lo:hi], y[lo:hi], b[lo:hi])
 		}
 	}
-	return runBinary(c, axisBroadcast{}, loopsOf(f32,
-		loop2(func(dst, a, b []float64) { swigluLoop(dst, a, b, o.Alpha) })), grainCostly)
+	return kit.RunBinary(c, kit.AxisBroadcast{}, kit.LoopsOf(f32,
+		kit.Loop2(func(dst, a, b []float64) { swigluLoop(dst, a, b, o.Alpha) })), kit.GrainCostly)
 }
 
-func swigluLoop[T floatNumber](dst, a, b []T, alpha float64) {
+func swigluLoop[T kit.FloatNumber](dst, a, b []T, alpha float64) {
 	a, b = a[:len(dst)], b[:len(dst)]
 	for i := range dst {
 		x := float64(a[i])
-		dst[i] = T(gated(x, 1/(1+math.Exp(-alpha*x))) * float64(b[i]))
+		dst[i] = T(kit.Gated(x, 1/(1+math.Exp(-alpha*x))) * float64(b[i]))
 	}
 }

@@ -6,36 +6,37 @@ import (
 	"github.com/onward-ml/onward/internal/cpu"
 	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/internal/kernels/vec"
+	"github.com/onward-ml/onward/internal/ops/kit"
 )
 
 // Swish computes x·sigmoid(alpha·x) of each element
 // (https://onnx.ai/onnx/operators/onnx__Swish.html).
 type Swish struct {
-	sameTypeAndShape
+	kit.SameTypeAndShape
 	Alpha float64
-	loops loopTable
+	loops kit.LoopTable
 }
 
-var _ = register(Def{Name: "Swish", Since: []int{24}, In: "X:T", Out: "Y:T", Types: Types{"T": "@float"},
-	Build: simple(func(a *Attrs, opset int) Operator {
-		ignoreConsumed(a, opset)
+var _ = kit.Register(kit.Def{Name: "Swish", Since: []int{24}, In: "X:T", Out: "Y:T", Types: kit.Types{"T": "@float"},
+	Build: kit.Simple(func(a *kit.Attrs, opset int) kit.Operator {
+		kit.IgnoreConsumed(a, opset)
 		o := &Swish{Alpha: float64(a.Float("alpha", 1))}
-		o.loops = floatLoops(
-			func(dst, src []float32) { swishLoop(dst, src, o.Alpha) },
-			func(dst, src []float64) { swishLoop(dst, src, o.Alpha) }, o.fast())
+		o.loops = kit.FloatLoops(
+			func(dst, src []float32) { kit.SwishLoop(dst, src, o.Alpha) },
+			func(dst, src []float64) { kit.SwishLoop(dst, src, o.Alpha) }, o.fast())
 		return o
 	})})
 
 // Run implements [ir.Operator].
-func (o *Swish) Run(c *ir.Call) error { return mapTable(c, o.loops, grainCostly) }
+func (o *Swish) Run(c *ir.Call) error { return kit.MapTable(c, o.loops, kit.GrainCostly) }
 
 // fast returns the vector kernel.
-func (o *Swish) fast() vecUnary {
+func (o *Swish) fast() kit.VecUnary {
 	a := float32(o.Alpha)
 	if a == 1 {
 		return vec.SiluF32
 	}
-	return inPieces(func(l cpu.Level, dst, x []float32) {
+	return kit.InPieces(func(l cpu.Level, dst, x []float32) {
 		vec.MulScalarF32(l, dst, x, a)
 		vec.SigmoidF32(l, dst, dst)
 		vec.MulF32(l, dst, dst, x)
@@ -46,12 +47,4 @@ func (o *Swish) fast() vecUnary {
 			}
 		}
 	})
-}
-
-func swishLoop[T floatNumber](dst, src []T, alpha float64) {
-	dst = dst[:len(src)]
-	for i, x := range src {
-		v := float64(x)
-		dst[i] = T(gated(v, 1/(1+math.Exp(-alpha*v))))
-	}
 }

@@ -5,21 +5,22 @@ import (
 
 	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/internal/kernels/vec"
+	"github.com/onward-ml/onward/internal/ops/kit"
 )
 
 // Tan computes the tangent of each element, given in radians
 // (https://onnx.ai/onnx/operators/onnx__Tan.html).
-type Tan struct{ sameTypeAndShape }
+type Tan struct{ kit.SameTypeAndShape }
 
-var _ = register(Def{Name: "Tan", Since: []int{7, 22}, In: "input:T", Out: "output:T", Types: Types{"T": "@float"},
-	Build: withoutAttrs(&Tan{})})
+var _ = kit.Register(kit.Def{Name: "Tan", Since: []int{7, 22}, In: "input:T", Out: "output:T", Types: kit.Types{"T": "@float"},
+	Build: kit.WithoutAttrs(&Tan{})})
 
-var tanLoops = floatLoops(tanLoop[float32], tanLoop[float64], vec.TanF32)
+var tanLoops = kit.FloatLoops(tanLoop[float32], tanLoop[float64], vec.TanF32)
 
 // Run implements [ir.Operator].
-func (*Tan) Run(c *ir.Call) error { return mapTable(c, tanLoops, grainCostly) }
+func (*Tan) Run(c *ir.Call) error { return kit.MapTable(c, tanLoops, kit.GrainCostly) }
 
-func tanLoop[T floatNumber](dst, src []T) {
+func tanLoop[T kit.FloatNumber](dst, src []T) {
 	dst = dst[:len(src)]
 	for i, x := range src {
 		dst[i] = T(math.Tan(float64(x)))

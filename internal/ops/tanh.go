@@ -5,21 +5,22 @@ import (
 
 	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/internal/kernels/vec"
+	"github.com/onward-ml/onward/internal/ops/kit"
 )
 
 // Tanh computes the hyperbolic tangent of each element
 // (https://onnx.ai/onnx/operators/onnx__Tanh.html).
-type Tanh struct{ sameTypeAndShape }
+type Tanh struct{ kit.SameTypeAndShape }
 
-var _ = register(Def{Name: "Tanh", Since: []int{1, 6, 13}, In: "input:T", Out: "output:T", Types: Types{"T": "@float"},
-	Build: withoutAttrs(&Tanh{})})
+var _ = kit.Register(kit.Def{Name: "Tanh", Since: []int{1, 6, 13}, In: "input:T", Out: "output:T", Types: kit.Types{"T": "@float"},
+	Build: kit.WithoutAttrs(&Tanh{})})
 
-var tanhLoops = floatLoops(tanhLoop[float32], tanhLoop[float64], vec.TanhF32)
+var tanhLoops = kit.FloatLoops(tanhLoop[float32], tanhLoop[float64], vec.TanhF32)
 
 // Run implements [ir.Operator].
-func (*Tanh) Run(c *ir.Call) error { return mapTable(c, tanhLoops, grainCostly) }
+func (*Tanh) Run(c *ir.Call) error { return kit.MapTable(c, tanhLoops, kit.GrainCostly) }
 
-func tanhLoop[T floatNumber](dst, src []T) {
+func tanhLoop[T kit.FloatNumber](dst, src []T) {
 	dst = dst[:len(src)]
 	for i, x := range src {
 		dst[i] = T(math.Tanh(float64(x)))

@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/onward-ml/onward/internal/ir"
+	"github.com/onward-ml/onward/internal/ops/kit"
 )
 
 // TensorScatter writes an update into a cache along Axis, for each row of the
@@ -15,14 +16,14 @@ type TensorScatter struct {
 	Circular bool
 }
 
-var _ = register(Def{Name: "TensorScatter", Since: []int{24},
-	In: "past_cache:T, update:T, write_indices:int64?", Out: "present_cache:T", Types: Types{"T": "@all"},
-	Build: simple(func(a *Attrs, opset int) Operator {
+var _ = kit.Register(kit.Def{Name: "TensorScatter", Since: []int{24},
+	In: "past_cache:T, update:T, write_indices:int64?", Out: "present_cache:T", Types: kit.Types{"T": "@all"},
+	Build: kit.Simple(func(a *kit.Attrs, opset int) kit.Operator {
 		return &TensorScatter{Axis: a.Int("axis", -2), Circular: a.Enum("mode", "linear", "linear", "circular") == "circular"}
 	})})
 
 func (op *TensorScatter) axis(rank int) (int, error) {
-	axis, err := normalAxis(op.Axis, rank)
+	axis, err := kit.NormalAxis(op.Axis, rank)
 	if err == nil && axis == 0 {
 		err = fmt.Errorf("axis is the batch dimension, which is 0")
 	}
@@ -35,14 +36,14 @@ func (op *TensorScatter) Infer(c *ir.InferContext) error {
 		if _, err := op.axis(len(s)); err != nil {
 			return err
 		}
-		if err := checkRank(c, 1, len(s), "update"); err != nil {
+		if err := kit.CheckRank(c, 1, len(s), "update"); err != nil {
 			return err
 		}
 	}
-	if err := checkRank(c, 2, 1, "write_indices"); err != nil {
+	if err := kit.CheckRank(c, 2, 1, "write_indices"); err != nil {
 		return err
 	}
-	return sameAsInput(c)
+	return kit.SameAsInput(c)
 }
 
 // Run implements ir.Operator.
@@ -66,7 +67,7 @@ func (op *TensorScatter) Run(c *ir.Call) error {
 		if t.Len() != batch {
 			return fmt.Errorf("write_indices have shape %v, want [%d]", t.Shape(), batch)
 		}
-		copy(start, ints(t))
+		copy(start, kit.Ints(t))
 	}
 	for b, s := range start {
 		switch {
@@ -78,20 +79,20 @@ func (op *TensorScatter) Run(c *ir.Call) error {
 			return fmt.Errorf("write_indices has %d at position %d: %d elements do not fit a cache of %d", s, b, n, size)
 		}
 	}
-	dst, err := moveOut(c, 0, past.DType(), past.Shape()...)
+	dst, err := kit.MoveOut(c, 0, past.DType(), past.Shape()...)
 	if err != nil {
 		return err
 	}
-	src, err := moveIn(c, past)
+	src, err := kit.MoveIn(c, past)
 	if err != nil {
 		return err
 	}
-	from, err := moveIn(c, up)
+	from, err := kit.MoveIn(c, up)
 	if err != nil {
 		return err
 	}
-	moveCopy(c, dst, src)
-	outer, inner := axisBlocks(past.Shape()[1:], axis-1)
+	kit.MoveCopy(c, dst, src)
+	outer, inner := kit.AxisBlocks(past.Shape()[1:], axis-1)
 	for b, s := range start {
 		// What fits before the end, and what goes on at the start.
 		for k, part := range [2][2]int{{0, min(n, size-s)}, {min(n, size-s), n}} {
@@ -99,11 +100,11 @@ func (op *TensorScatter) Run(c *ir.Call) error {
 			if k == 1 {
 				at = 0
 			}
-			moveStrided(c, dst, from, []int{outer, (part[1] - part[0]) * inner},
+			kit.MoveStrided(c, dst, from, []int{outer, (part[1] - part[0]) * inner},
 				[]int{size * inner, 1}, (b*outer*size+at)*inner,
 				[]int{n * inner, 1}, (b*outer*n+part[0])*inner)
 		}
 	}
-	dst.done()
+	dst.Done()
 	return nil
 }

@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/onward-ml/onward/internal/ir"
+	"github.com/onward-ml/onward/internal/ops/kit"
 	"github.com/onward-ml/onward/tensor"
 )
 
@@ -45,10 +46,10 @@ func (n *gramNode[K]) add(gram []K, id int) {
 	n.id = id
 }
 
-var _ = register(Def{Name: "TfIdfVectorizer", Since: []int{9},
-	In: "X:T", Out: "Y:float", Types: Types{"T": "string int32 int64"}, Build: buildTfIdf})
+var _ = kit.Register(kit.Def{Name: "TfIdfVectorizer", Since: []int{9},
+	In: "X:T", Out: "Y:float", Types: kit.Types{"T": "string int32 int64"}, Build: buildTfIdf})
 
-func buildTfIdf(a *Attrs, opset int) (Operator, error) {
+func buildTfIdf(a *kit.Attrs, opset int) (kit.Operator, error) {
 	a.Require("max_gram_length", "max_skip_count", "min_gram_length", "mode", "ngram_counts", "ngram_indexes")
 	op := &TfIdfVectorizer{
 		Mode:    a.Enum("mode", "TF", "TF", "IDF", "TFIDF"),
@@ -79,7 +80,7 @@ func buildTfIdf(a *Attrs, opset int) (Operator, error) {
 	if len(words) > 0 {
 		err = fillGrams(&op.words, words, counts, len(op.Columns), op)
 	} else {
-		err = fillGrams(&op.nums, intsOf64(nums), counts, len(op.Columns), op)
+		err = fillGrams(&op.nums, kit.IntsOf64(nums), counts, len(op.Columns), op)
 	}
 	return op, err
 }
@@ -121,7 +122,7 @@ func (op *TfIdfVectorizer) Infer(c *ir.InferContext) error {
 		}
 		out = append(out, ir.Known(op.size))
 	}
-	setShape(c, 0, tensor.TypeFloat32, out)
+	kit.SetShape(c, 0, tensor.TypeFloat32, out)
 	return nil
 }
 

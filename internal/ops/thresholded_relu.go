@@ -2,30 +2,31 @@ package ops
 
 import (
 	"github.com/onward-ml/onward/internal/ir"
+	"github.com/onward-ml/onward/internal/ops/kit"
 )
 
 // ThresholdedRelu keeps elements above alpha and makes the others 0
 // (https://onnx.ai/onnx/operators/onnx__ThresholdedRelu.html).
 type ThresholdedRelu struct {
-	sameTypeAndShape
+	kit.SameTypeAndShape
 	Alpha float64
-	loops loopTable
+	loops kit.LoopTable
 }
 
-var _ = register(Def{Name: "ThresholdedRelu", Since: []int{10, 22}, In: "X:T", Out: "Y:T", Types: Types{"T": "@float"},
-	Build: simple(func(a *Attrs, opset int) Operator {
-		ignoreConsumed(a, opset)
+var _ = kit.Register(kit.Def{Name: "ThresholdedRelu", Since: []int{10, 22}, In: "X:T", Out: "Y:T", Types: kit.Types{"T": "@float"},
+	Build: kit.Simple(func(a *kit.Attrs, opset int) kit.Operator {
+		kit.IgnoreConsumed(a, opset)
 		o := &ThresholdedRelu{Alpha: float64(a.Float("alpha", 1))}
-		o.loops = floatLoops(
+		o.loops = kit.FloatLoops(
 			func(dst, src []float32) { thresholdedReluLoop(dst, src, o.Alpha) },
 			func(dst, src []float64) { thresholdedReluLoop(dst, src, o.Alpha) }, nil)
 		return o
 	})})
 
 // Run implements [ir.Operator].
-func (o *ThresholdedRelu) Run(c *ir.Call) error { return mapTable(c, o.loops, grainCheap) }
+func (o *ThresholdedRelu) Run(c *ir.Call) error { return kit.MapTable(c, o.loops, kit.GrainCheap) }
 
-func thresholdedReluLoop[T floatNumber](dst, src []T, alpha float64) {
+func thresholdedReluLoop[T kit.FloatNumber](dst, src []T, alpha float64) {
 	dst = dst[:len(src)]
 	a := T(alpha)
 	for i, x := range src {

@@ -5,6 +5,7 @@ import (
 	"math"
 
 	"github.com/onward-ml/onward/internal/ir"
+	"github.com/onward-ml/onward/internal/ops/kit"
 	"github.com/onward-ml/onward/tensor"
 )
 
@@ -14,9 +15,9 @@ type Tile struct {
 	OneAxis bool // opset 1: inputs tiles and axis, both of the type of the data
 }
 
-var _ = register(Def{Name: "Tile", Since: []int{1, 6, 13},
-	In: "input:T, repeats:any, axis:any?", Out: "output:T", Types: Types{"T": "@all"},
-	Build: simple(func(a *Attrs, opset int) Operator {
+var _ = kit.Register(kit.Def{Name: "Tile", Since: []int{1, 6, 13},
+	In: "input:T, repeats:any, axis:any?", Out: "output:T", Types: kit.Types{"T": "@all"},
+	Build: kit.Simple(func(a *kit.Attrs, opset int) kit.Operator {
 		if opset >= 6 && a.NumIn > 2 {
 			a.Errorf("%d inputs, want 2", a.NumIn)
 		}
@@ -27,18 +28,18 @@ var _ = register(Def{Name: "Tile", Since: []int{1, 6, 13},
 func (op *Tile) Infer(c *ir.InferContext) error {
 	in := c.Shape(0)
 	if in == nil {
-		setShape(c, 0, c.Elem(0), nil)
+		kit.SetShape(c, 0, c.Elem(0), nil)
 		return nil
 	}
 	out := ir.UnknownDims(len(in))
-	setShape(c, 0, c.Elem(0), out)
+	kit.SetShape(c, 0, c.Elem(0), out)
 	if op.OneAxis {
 		return nil
 	}
-	if c.Elem(1) != tensorInt64 {
+	if c.Elem(1) != kit.TensorInt64 {
 		return fmt.Errorf("repeats is %s, want int64", c.Elem(1))
 	}
-	if err := checkRank(c, 1, 1, "repeats"); err != nil {
+	if err := kit.CheckRank(c, 1, 1, "repeats"); err != nil {
 		return err
 	}
 	if r := c.Contents(1); r != nil {
@@ -58,7 +59,7 @@ func (op *Tile) Infer(c *ir.InferContext) error {
 // repeats returns how often each dimension is repeated.
 func (op *Tile) repeats(c *ir.Call, rank int) ([]int, error) {
 	if !op.OneAxis {
-		r, err := smallInts(c.Tensor(1), "repeats")
+		r, err := kit.SmallInts(c.Tensor(1), "repeats")
 		if err == nil && len(r) != rank {
 			err = fmt.Errorf("repeats has %d elements for an input of rank %d", len(r), rank)
 		}
@@ -70,13 +71,13 @@ func (op *Tile) repeats(c *ir.Call, rank int) ([]int, error) {
 		if t == nil || t.Len() != 1 {
 			return nil, fmt.Errorf("input %s is missing or has not one element", what)
 		}
-		n, err := anyInts(t)
+		n, err := kit.AnyInts(t)
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", what, err)
 		}
 		v[i] = n[0]
 	}
-	axis, err := normalAxis(v[1], rank)
+	axis, err := kit.NormalAxis(v[1], rank)
 	if err != nil {
 		return nil, err
 	}
@@ -103,11 +104,11 @@ func (op *Tile) Run(c *ir.Call) error {
 		}
 		shape[i] = d * r
 	}
-	dst, err := moveOut(c, 0, x.DType(), shape...)
+	dst, err := kit.MoveOut(c, 0, x.DType(), shape...)
 	if err != nil {
 		return err
 	}
-	src, err := moveIn(c, x)
+	src, err := kit.MoveIn(c, x)
 	if err != nil {
 		return err
 	}
@@ -116,15 +117,15 @@ func (op *Tile) Run(c *ir.Call) error {
 
 // tileInto writes a repeated tensor: every dimension becomes two, the outer one
 // repeats.
-func tileInto(c *ir.Call, dst, src moveBuf, x *tensor.Tensor, rep, shape []int) error {
-	in, out := strides(x.Shape()), strides(shape)
+func tileInto(c *ir.Call, dst, src kit.MoveBuf, x *tensor.Tensor, rep, shape []int) error {
+	in, out := kit.Strides(x.Shape()), kit.Strides(shape)
 	var box, to, from []int
 	for i, r := range rep {
 		box = append(box, r, x.Dim(i))
 		to = append(to, out[i]*x.Dim(i), out[i])
 		from = append(from, 0, in[i])
 	}
-	moveStrided(c, dst, src, box, to, 0, from, 0)
-	dst.done()
+	kit.MoveStrided(c, dst, src, box, to, 0, from, 0)
+	dst.Done()
 	return nil
 }

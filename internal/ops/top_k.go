@@ -7,6 +7,7 @@ import (
 	"github.com/onward-ml/onward/internal/cpu"
 	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/internal/kernels/vec"
+	"github.com/onward-ml/onward/internal/ops/kit"
 	"github.com/onward-ml/onward/tensor"
 )
 
@@ -19,9 +20,9 @@ type TopK struct {
 	Largest bool
 }
 
-var _ = register(Def{Name: "TopK", Since: []int{1, 10, 11, 24}, In: "X:T, K:int64", Out: "Values:T, Indices:I",
-	Types: Types{"T": "@number", "I": "int64"},
-	Build: simple(func(a *Attrs, opset int) Operator {
+var _ = kit.Register(kit.Def{Name: "TopK", Since: []int{1, 10, 11, 24}, In: "X:T, K:int64", Out: "Values:T, Indices:I",
+	Types: kit.Types{"T": "@number", "I": "int64"},
+	Build: kit.Simple(func(a *kit.Attrs, opset int) kit.Operator {
 		o := &TopK{Axis: a.Int("axis", -1), Largest: true}
 		if opset < 10 {
 			a.Require("k")
@@ -38,7 +39,7 @@ var _ = register(Def{Name: "TopK", Since: []int{1, 10, 11, 24}, In: "X:T, K:int6
 func (o *TopK) Infer(c *ir.InferContext) error {
 	t := c.Type(0)
 	if t.Shape != nil {
-		axis, err := normalAxis(o.Axis, len(t.Shape))
+		axis, err := kit.NormalAxis(o.Axis, len(t.Shape))
 		if err != nil {
 			return err
 		}
@@ -62,11 +63,11 @@ func (o *TopK) Infer(c *ir.InferContext) error {
 // Run implements [ir.Operator].
 func (o *TopK) Run(c *ir.Call) error {
 	x := c.Tensor(0)
-	axis, err := normalAxis(o.Axis, x.Rank())
+	axis, err := kit.NormalAxis(o.Axis, x.Rank())
 	if err != nil {
 		return err
 	}
-	k, err := scalarInt(c.Tensor(1), "K")
+	k, err := kit.ScalarInt(c.Tensor(1), "K")
 	if err != nil {
 		return err
 	}
@@ -83,18 +84,18 @@ func (o *TopK) Run(c *ir.Call) error {
 	if c.Wants(1) {
 		index, err = c.Output(1, tensor.TypeInt64, shape...)
 	} else {
-		index, err = scratchTensor(c, tensor.TypeInt64, shape)
+		index, err = kit.ScratchTensor(c, tensor.TypeInt64, shape)
 	}
 	if err != nil {
 		return err
 	}
-	s, at := spanOf(x.Shape(), axis), tensor.Of[int64](index)
+	s, at := kit.SpanOf(x.Shape(), axis), tensor.Of[int64](index)
 	if len(at) == 0 {
 		return nil
 	}
 	ordered := x
 	if d := x.DType(); d == tensor.TypeFloat16 || d == tensor.TypeBFloat16 {
-		if ordered, err = toScratch(c, x, tensor.TypeFloat32); err != nil {
+		if ordered, err = kit.ToScratch(c, x, tensor.TypeFloat32); err != nil {
 			return err
 		}
 	}
@@ -133,37 +134,37 @@ func (o *TopK) Run(c *ir.Call) error {
 }
 
 // topKValues copies the elements that the indices name.
-func topKValues(c *ir.Call, values, x *tensor.Tensor, at []int64, s axisSpan, k int) error {
+func topKValues(c *ir.Call, values, x *tensor.Tensor, at []int64, s kit.AxisSpan, k int) error {
 	size := x.DType().Size()
 	dst, src := values.Bytes(), x.Bytes()
-	return eachRange(c, len(at), grainCheap, func(lo, hi int) {
+	return kit.EachRange(c, len(at), kit.GrainCheap, func(lo, hi int) {
 		for i := lo; i < hi; i++ {
-			outer, j := i/(k*s.inner), i%s.inner
-			p := (outer*s.n+int(at[i]))*s.inner + j
+			outer, j := i/(k*s.Inner), i%s.Inner
+			p := (outer*s.N+int(at[i]))*s.Inner + j
 			copy(dst[i*size:(i+1)*size], src[p*size:(p+1)*size])
 		}
 	})
 }
 
 // topKRun finds the indices for every line along the axis.
-func topKRun[T realNumber](c *ir.Call, at []int64, x *tensor.Tensor, s axisSpan, k int, largest bool, bestOf func(x []T, largest bool) T) error {
+func topKRun[T kit.RealNumber](c *ir.Call, at []int64, x *tensor.Tensor, s kit.AxisSpan, k int, largest bool, bestOf func(x []T, largest bool) T) error {
 	src := tensor.Of[T](x)
-	lines := s.outer * s.inner
+	lines := s.Outer * s.Inner
 	const perTask = 8 // lines that share their memory
 	tasks := (lines + perTask - 1) / perTask
 	entry := int64(len(tensor.AsBytes(make([]topKEntry[T], 1))))
 	if err := c.Reserve(entry * int64(k) * int64(min(tasks, 64))); err != nil {
 		return err
 	}
-	return reduceEach(c, tasks, perTask*s.n, func(task int) {
+	return kit.ReduceEach(c, tasks, perTask*s.N, func(task int) {
 		heap := make([]topKEntry[T], 0, k)
 		for line := task * perTask; line < min(lines, (task+1)*perTask); line++ {
-			outer, j := line/s.inner, line%s.inner
-			in := src[outer*s.n*s.inner+j:]
-			heap = topKLine(heap[:0], in, s.n, s.inner, k, largest, bestOf)
-			out := at[outer*k*s.inner+j:]
+			outer, j := line/s.Inner, line%s.Inner
+			in := src[outer*s.N*s.Inner+j:]
+			heap = topKLine(heap[:0], in, s.N, s.Inner, k, largest, bestOf)
+			out := at[outer*k*s.Inner+j:]
 			for i, e := range heap {
-				out[i*s.inner] = int64(e.index)
+				out[i*s.Inner] = int64(e.index)
 			}
 		}
 	})
@@ -182,7 +183,7 @@ type topKEntry[T any] struct {
 }
 
 // greaterFirst says whether a comes before b among the greatest elements.
-func greaterFirst[T realNumber](a, b topKEntry[T]) bool {
+func greaterFirst[T kit.RealNumber](a, b topKEntry[T]) bool {
 	switch {
 	case a.value > b.value:
 		return true
@@ -195,7 +196,7 @@ func greaterFirst[T realNumber](a, b topKEntry[T]) bool {
 }
 
 // lessFirst says whether a comes before b among the least elements.
-func lessFirst[T realNumber](a, b topKEntry[T]) bool {
+func lessFirst[T kit.RealNumber](a, b topKEntry[T]) bool {
 	switch {
 	case a.value < b.value:
 		return true
@@ -210,7 +211,7 @@ func lessFirst[T realNumber](a, b topKEntry[T]) bool {
 // topKLine returns the first k of n elements in order. It keeps them in a heap
 // whose root is the last of them. bestOf, if not nil, finds the greatest or least
 // of many elements, or a NaN if there is one.
-func topKLine[T realNumber](heap []topKEntry[T], x []T, n, stride, k int, largest bool, bestOf func(x []T, largest bool) T) []topKEntry[T] {
+func topKLine[T kit.RealNumber](heap []topKEntry[T], x []T, n, stride, k int, largest bool, bestOf func(x []T, largest bool) T) []topKEntry[T] {
 	first := lessFirst[T]
 	if largest {
 		first = greaterFirst[T]

@@ -1,20 +1,24 @@
 package ops
 
-import "math"
+import (
+	"math"
+
+	"github.com/onward-ml/onward/internal/ops/kit"
+)
 
 // adam is one iteration of Adam (https://arxiv.org/abs/1412.6980) with two
 // regularizations
 // (https://onnx.ai/onnx/operators/onnx_aionnxpreviewtraining_Adam.html).
 type adam struct{ alpha, beta, epsilon, norm, post float64 }
 
-var _ = registerTrainer("Adam", func(a *Attrs) optimizerStep {
-	return &adam{real64(a.Float("alpha", 0.9)), real64(a.Float("beta", 0.999)), real64(a.Float("epsilon", 0)),
-		real64(a.Float("norm_coefficient", 0)), real64(a.Float("norm_coefficient_post", 0))}
+var _ = kit.RegisterTrainer("Adam", func(a *kit.Attrs) kit.OptimizerStep {
+	return &adam{kit.Real64(a.Float("alpha", 0.9)), kit.Real64(a.Float("beta", 0.999)), kit.Real64(a.Float("epsilon", 0)),
+		kit.Real64(a.Float("norm_coefficient", 0)), kit.Real64(a.Float("norm_coefficient_post", 0))}
 })
 
-func (*adam) states() int { return 2 }
+func (*adam) States() int { return 2 }
 
-func (op *adam) begin(rate float64, count int64) func(x, g float64, s [2]float64) (float64, [2]float64) {
+func (op *adam) Begin(rate float64, count int64) func(x, g float64, s [2]float64) (float64, [2]float64) {
 	if count > 0 {
 		rate *= math.Sqrt(1-math.Pow(op.beta, float64(count))) / (1 - math.Pow(op.alpha, float64(count)))
 	}

@@ -1,5 +1,7 @@
 package ops
 
+import "github.com/onward-ml/onward/internal/ops/kit"
+
 // momentum is one iteration of gradient descent with standard or Nesterov's
 // momentum
 // (https://onnx.ai/onnx/operators/onnx_aionnxpreviewtraining_Momentum.html).
@@ -8,15 +10,15 @@ type momentum struct {
 	nesterov          bool
 }
 
-var _ = registerTrainer("Momentum", func(a *Attrs) optimizerStep {
+var _ = kit.RegisterTrainer("Momentum", func(a *kit.Attrs) kit.OptimizerStep {
 	a.Require("alpha", "beta", "mode", "norm_coefficient")
-	return &momentum{real64(a.Float("alpha", 0)), real64(a.Float("beta", 0)), real64(a.Float("norm_coefficient", 0)),
+	return &momentum{kit.Real64(a.Float("alpha", 0)), kit.Real64(a.Float("beta", 0)), kit.Real64(a.Float("norm_coefficient", 0)),
 		a.Enum("mode", "standard", "standard", "nesterov") == "nesterov"}
 })
 
-func (*momentum) states() int { return 1 }
+func (*momentum) States() int { return 1 }
 
-func (op *momentum) begin(rate float64, count int64) func(x, g float64, s [2]float64) (float64, [2]float64) {
+func (op *momentum) Begin(rate float64, count int64) func(x, g float64, s [2]float64) (float64, [2]float64) {
 	beta := op.beta
 	if count <= 0 {
 		beta = 1

@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/onward-ml/onward/internal/ir"
+	"github.com/onward-ml/onward/internal/ops/kit"
 )
 
 // Transpose orders the dimensions of a tensor anew: dimension i of the output is
@@ -11,9 +12,9 @@ import (
 // (https://onnx.ai/onnx/operators/onnx__Transpose.html).
 type Transpose struct{ Perm []int }
 
-var _ = register(Def{Name: "Transpose", Since: []int{1, 13, 21, 23, 24, 25},
-	In: "data:T", Out: "transposed:T", Types: Types{"T": "@all"},
-	Build: simple(func(a *Attrs, opset int) Operator { return &Transpose{Perm: a.Ints("perm")} })})
+var _ = kit.Register(kit.Def{Name: "Transpose", Since: []int{1, 13, 21, 23, 24, 25},
+	In: "data:T", Out: "transposed:T", Types: kit.Types{"T": "@all"},
+	Build: kit.Simple(func(a *kit.Attrs, opset int) kit.Operator { return &Transpose{Perm: a.Ints("perm")} })})
 
 // perm returns the permutation for an input of the given rank.
 func (op *Transpose) perm(rank int) ([]int, error) {
@@ -53,7 +54,7 @@ func (op *Transpose) Infer(c *ir.InferContext) error {
 		if op.Perm != nil {
 			out = ir.UnknownDims(len(op.Perm))
 		}
-		setShape(c, 0, c.Elem(0), out)
+		kit.SetShape(c, 0, c.Elem(0), out)
 		return nil
 	}
 	perm, err := op.perm(len(in))
@@ -64,8 +65,8 @@ func (op *Transpose) Infer(c *ir.InferContext) error {
 	for i, p := range perm {
 		out[i] = in[p]
 	}
-	setShape(c, 0, c.Elem(0), out)
-	keepContents(c, out)
+	kit.SetShape(c, 0, c.Elem(0), out)
+	kit.KeepContents(c, out)
 	return nil
 }
 
@@ -78,19 +79,19 @@ func (op *Transpose) Run(c *ir.Call) error {
 	}
 	shape := make([]int, len(perm))
 	from := make([]int, len(perm))
-	s := strides(x.Shape())
+	s := kit.Strides(x.Shape())
 	for i, p := range perm {
 		shape[i], from[i] = x.Dim(p), s[p]
 	}
-	dst, err := moveOut(c, 0, x.DType(), shape...)
+	dst, err := kit.MoveOut(c, 0, x.DType(), shape...)
 	if err != nil {
 		return err
 	}
-	src, err := moveIn(c, x)
+	src, err := kit.MoveIn(c, x)
 	if err != nil {
 		return err
 	}
-	moveStrided(c, dst, src, shape, strides(shape), 0, from, 0)
-	dst.done()
+	kit.MoveStrided(c, dst, src, shape, kit.Strides(shape), 0, from, 0)
+	dst.Done()
 	return nil
 }

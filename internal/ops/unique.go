@@ -1,12 +1,8 @@
 package ops
 
 import (
-	"math"
-	"slices"
-	"strings"
-
 	"github.com/onward-ml/onward/internal/ir"
-	"github.com/onward-ml/onward/tensor"
+	"github.com/onward-ml/onward/internal/ops/kit"
 )
 
 // Unique returns the distinct slices of its input along Axis, or the distinct
@@ -21,37 +17,37 @@ type Unique struct {
 	Sorted bool
 }
 
-var _ = register(Def{Name: "Unique", Since: []int{11, 28},
-	In: "X:T", Out: "Y:T, indices:int64?, inverse_indices:int64?, counts:int64?", Types: Types{"T": moveTypes},
-	Build: simple(func(a *Attrs, opset int) Operator {
+var _ = kit.Register(kit.Def{Name: "Unique", Since: []int{11, 28},
+	In: "X:T", Out: "Y:T, indices:int64?, inverse_indices:int64?, counts:int64?", Types: kit.Types{"T": kit.MoveTypes},
+	Build: kit.Simple(func(a *kit.Attrs, opset int) kit.Operator {
 		return &Unique{Axis: a.Int("axis", 0), Flat: !a.Has("axis"), Sorted: a.Bool("sorted", true)}
 	})})
 
 // Infer implements ir.Operator.
 func (op *Unique) Infer(c *ir.InferContext) error {
 	for i := 1; i < 4; i++ {
-		setShape(c, i, tensorInt64, ir.UnknownDims(1))
+		kit.SetShape(c, i, kit.TensorInt64, ir.UnknownDims(1))
 	}
 	in := c.Shape(0)
 	switch {
 	case op.Flat:
-		setShape(c, 0, c.Elem(0), ir.UnknownDims(1))
+		kit.SetShape(c, 0, c.Elem(0), ir.UnknownDims(1))
 		if in != nil {
-			setShape(c, 2, tensorInt64, []ir.Dim{ir.Product(in)})
+			kit.SetShape(c, 2, kit.TensorInt64, []ir.Dim{ir.Product(in)})
 		}
 		return nil
 	case in == nil:
-		setShape(c, 0, c.Elem(0), nil)
+		kit.SetShape(c, 0, c.Elem(0), nil)
 		return nil
 	}
-	axis, err := normalAxis(op.Axis, len(in))
+	axis, err := kit.NormalAxis(op.Axis, len(in))
 	if err != nil {
 		return err
 	}
 	out := append([]ir.Dim{}, in...)
 	out[axis] = ir.Unknown
-	setShape(c, 0, c.Elem(0), out)
-	setShape(c, 2, tensorInt64, []ir.Dim{in[axis]})
+	kit.SetShape(c, 0, c.Elem(0), out)
+	kit.SetShape(c, 2, kit.TensorInt64, []ir.Dim{in[axis]})
 	return nil
 }
 
@@ -62,205 +58,24 @@ func (op *Unique) Run(c *ir.Call) error {
 	if op.Flat {
 		x, err = x.Reshape(x.Len())
 	} else {
-		axis, err = normalAxis(op.Axis, x.Rank())
+		axis, err = kit.NormalAxis(op.Axis, x.Rank())
 	}
 	if err != nil {
 		return err
 	}
-	first, group, counts, err := uniqueSlices(c, x, axis, op.Sorted)
+	first, group, counts, err := kit.UniqueSlices(c, x, axis, op.Sorted)
 	if err != nil {
 		return err
 	}
-	if err := gatherAxis(c, x, axis, first, []int{len(first)}); err != nil {
+	if err := kit.GatherAxis(c, x, axis, first, []int{len(first)}); err != nil {
 		return err
 	}
 	for i, v := range [][]int{1: first, 2: group, 3: counts} {
 		if i > 0 && c.Wants(i) {
-			if err := outInt64s(c, i, v, len(v)); err != nil {
+			if err := kit.OutInt64s(c, i, v, len(v)); err != nil {
 				return err
 			}
 		}
 	}
 	return nil
-}
-
-// uniqueSlices finds the distinct slices of x along an axis: where each occurs
-// first, which of them each slice of x is, and how often each occurs. Without
-// sorted they are in the order of their first occurrence.
-func uniqueSlices(c *ir.Call, x *tensor.Tensor, axis int, sorted bool) (first, group, counts []int, err error) {
-	n := x.Dim(axis)
-	if err := c.Reserve(int64(n) * 5 * 8); err != nil {
-		return nil, nil, nil, err
-	}
-	order := make([]int, n)
-	for i := range order {
-		order[i] = i
-	}
-	compare, err := uniqueCompare(c, x, axis)
-	if err != nil {
-		return nil, nil, nil, err
-	}
-	slices.SortFunc(order, func(a, b int) int {
-		if r := compare(a, b); r != 0 {
-			return r
-		}
-		return a - b
-	})
-	if err := c.Err(); err != nil {
-		return nil, nil, nil, err
-	}
-	group = make([]int, n)
-	for k, i := range order {
-		if k == 0 || compare(order[k-1], i) != 0 {
-			first = append(first, i)
-			counts = append(counts, 0)
-		}
-		group[i] = len(first) - 1
-		counts[len(counts)-1]++
-	}
-	if !sorted {
-		by := make([]int, len(first))
-		for i := range by {
-			by[i] = i
-		}
-		slices.SortFunc(by, func(a, b int) int { return first[a] - first[b] })
-		place := make([]int, len(by))
-		f, m := make([]int, len(by)), make([]int, len(by))
-		for i, g := range by {
-			place[g], f[i], m[i] = i, first[g], counts[g]
-		}
-		first, counts = f, m
-		for i, g := range group {
-			group[i] = place[g]
-		}
-	}
-	return first, group, counts, nil
-}
-
-// uniqueCompare returns a function that orders slices of x along an axis. It
-// gives up, finding all equal, when the run must stop.
-func uniqueCompare(c *ir.Call, x *tensor.Tensor, axis int) (func(a, b int) int, error) {
-	outer, inner := axisBlocks(x.Shape(), axis)
-	step := x.Dim(axis) * inner
-	calls, stop := 0, false
-	stopped := func() bool {
-		if calls++; calls&0xffff == 0 {
-			stop = c.Err() != nil
-		}
-		return stop
-	}
-	if x.DType() == tensor.TypeString {
-		s := tensor.Of[string](x)
-		return func(a, b int) int {
-			if stopped() {
-				return 0
-			}
-			for o := range outer {
-				p, q := o*step+a*inner, o*step+b*inner
-				for k := range inner {
-					if r := strings.Compare(s[p+k], s[q+k]); r != 0 {
-						return r
-					}
-				}
-			}
-			return 0
-		}, nil
-	}
-	key, per, err := sortKeys(c, x)
-	if err != nil {
-		return nil, err
-	}
-	inner *= per
-	step *= per
-	return func(a, b int) int {
-		if stopped() {
-			return 0
-		}
-		for o := range outer {
-			p, q := o*step+a*inner, o*step+b*inner
-			u, v := key[p:p+inner], key[q:q+inner]
-			for k, x := range u {
-				if y := v[k]; x != y {
-					if x < y {
-						return -1
-					}
-					return 1
-				}
-			}
-		}
-		return 0
-	}, nil
-}
-
-// sortKeys returns numbers that compare as the elements of x do, NaNs equal to
-// each other and last, negative zeros equal to positive ones; per of them for an
-// element.
-func sortKeys(c *ir.Call, x *tensor.Tensor) (key []uint64, per int, err error) {
-	per = 1
-	if d := x.DType(); d == tensor.TypeComplex64 || d == tensor.TypeComplex128 {
-		per = 2
-	}
-	if key, err = ir.ScratchOf[uint64](c, x.Len()*per); err != nil {
-		return nil, 0, err
-	}
-	const top = 1 << 63
-	float := func(i int, v float64) {
-		switch b := math.Float64bits(v); {
-		case v != v:
-			key[i] = math.MaxUint64
-		case v == 0:
-			key[i] = top
-		case b&top != 0:
-			key[i] = ^b
-		default:
-			key[i] = b | top
-		}
-	}
-	switch x.DType() {
-	case tensor.TypeBool, tensor.TypeUint8:
-		for i, v := range x.Bytes() {
-			key[i] = uint64(v)
-		}
-	case tensor.TypeUint16:
-		for i, v := range tensor.Of[uint16](x) {
-			key[i] = uint64(v)
-		}
-	case tensor.TypeUint32:
-		for i, v := range tensor.Of[uint32](x) {
-			key[i] = uint64(v)
-		}
-	case tensor.TypeUint64:
-		copy(key, tensor.Of[uint64](x))
-	case tensor.TypeComplex64:
-		for i, v := range tensor.Of[complex64](x) {
-			float(2*i, float64(real(v)))
-			float(2*i+1, float64(imag(v)))
-		}
-	case tensor.TypeComplex128:
-		for i, v := range tensor.Of[complex128](x) {
-			float(2*i, real(v))
-			float(2*i+1, imag(v))
-		}
-	case tensor.TypeInt8, tensor.TypeInt16, tensor.TypeInt32, tensor.TypeInt64:
-		v, err := anyInts(x)
-		if err != nil {
-			return nil, 0, err
-		}
-		for i, n := range v {
-			key[i] = uint64(n) ^ top
-		}
-	case tensor.TypeFloat64:
-		for i, v := range tensor.Of[float64](x) {
-			float(i, v)
-		}
-	default:
-		v, err := realIn[float32](c, x)
-		if err != nil {
-			return nil, 0, err
-		}
-		for i, f := range v {
-			float(i, float64(f))
-		}
-	}
-	return key, per, nil
 }

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/onward-ml/onward/internal/ir"
+	"github.com/onward-ml/onward/internal/ops/kit"
 	"github.com/onward-ml/onward/tensor"
 )
 
@@ -12,9 +13,9 @@ import (
 // the output (https://onnx.ai/onnx/operators/onnx__Unsqueeze.html).
 type Unsqueeze struct{}
 
-var _ = register(Def{Name: "Unsqueeze", Since: []int{1, 11, 13, 21, 23, 24, 25},
-	In: "data:T, axes:int64", Out: "expanded:T", Types: Types{"T": "@all"},
-	Build: simple(func(a *Attrs, opset int) Operator {
+var _ = kit.Register(kit.Def{Name: "Unsqueeze", Since: []int{1, 11, 13, 21, 23, 24, 25},
+	In: "data:T, axes:int64", Out: "expanded:T", Types: kit.Types{"T": "@all"},
+	Build: kit.Simple(func(a *kit.Attrs, opset int) kit.Operator {
 		if opset < 13 {
 			a.Require("axes")
 			a.SetInputInts(1, a.Ints("axes"))
@@ -31,7 +32,7 @@ func unsqueezed[D any](shape []D, axes []int, one D) ([]D, error) {
 	if rank > tensor.MaxRank {
 		return nil, fmt.Errorf("output would have rank %d, want at most %d", rank, tensor.MaxRank)
 	}
-	axes, err := normalAxes(axes, rank)
+	axes, err := kit.NormalAxes(axes, rank)
 	if err != nil {
 		return nil, err
 	}
@@ -49,18 +50,18 @@ func unsqueezed[D any](shape []D, axes []int, one D) ([]D, error) {
 
 // Infer implements ir.Operator.
 func (op *Unsqueeze) Infer(c *ir.InferContext) error {
-	if err := checkSmall(c, 1, "axes"); err != nil {
+	if err := kit.CheckSmall(c, 1, "axes"); err != nil {
 		return err
 	}
 	in := c.Shape(0)
-	setShape(c, 0, c.Elem(0), nil)
+	kit.SetShape(c, 0, c.Elem(0), nil)
 	if in == nil {
 		return nil
 	}
-	axes, ok := knownInts(c, 1)
+	axes, ok := kit.KnownInts(c, 1)
 	if !ok {
 		if a := c.Contents(1); a != nil {
-			setShape(c, 0, c.Elem(0), ir.UnknownDims(len(in)+len(a)))
+			kit.SetShape(c, 0, c.Elem(0), ir.UnknownDims(len(in)+len(a)))
 		}
 		return nil
 	}
@@ -68,15 +69,15 @@ func (op *Unsqueeze) Infer(c *ir.InferContext) error {
 	if err != nil {
 		return err
 	}
-	setShape(c, 0, c.Elem(0), out)
-	keepContents(c, out)
+	kit.SetShape(c, 0, c.Elem(0), out)
+	kit.KeepContents(c, out)
 	return nil
 }
 
 // Run implements ir.Operator.
 func (op *Unsqueeze) Run(c *ir.Call) error {
 	data := c.Tensor(0)
-	axes, err := smallInts(c.Tensor(1), "axes")
+	axes, err := kit.SmallInts(c.Tensor(1), "axes")
 	if err != nil {
 		return err
 	}

@@ -1,12 +1,15 @@
 package ops
 
-import "github.com/onward-ml/onward/tensor"
+import (
+	"github.com/onward-ml/onward/internal/ops/kit"
+	"github.com/onward-ml/onward/tensor"
+)
 
 // Upsample is [Resize] in its oldest form: output o of an axis comes from o/scale.
-var _ = register(Def{Name: "Upsample", Since: []int{1, 7, 9}, Until: 9, Successor: "Resize", In: "X:T, scales:float?", Out: "Y:T",
-	Types: Types{"T": "@number string bool @complex"},
-	Build: simple(func(a *Attrs, opset int) Operator {
-		r := newUpsample(a, "nearest", "linear", "bilinear")
+var _ = kit.Register(kit.Def{Name: "Upsample", Since: []int{1, 7, 9}, Until: 9, Successor: "Resize", In: "X:T, scales:float?", Out: "Y:T",
+	Types: kit.Types{"T": "@number string bool @complex"},
+	Build: kit.Simple(func(a *kit.Attrs, opset int) kit.Operator {
+		r := NewUpsample(a, "nearest", "linear", "bilinear")
 		switch {
 		case opset < 7:
 			a.Require("height_scale", "width_scale")

@@ -6,6 +6,7 @@ import (
 	"github.com/onward-ml/onward/internal/cpu"
 	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/internal/kernels/vec"
+	"github.com/onward-ml/onward/internal/ops/kit"
 	"github.com/onward-ml/onward/tensor"
 )
 
@@ -13,13 +14,13 @@ import (
 // (https://onnx.ai/onnx/operators/onnx__Where.html).
 type Where struct{}
 
-var _ = register(Def{Name: "Where", Since: []int{9, 16}, In: "condition:B, X:T, Y:T", Out: "output:T",
-	Types: Types{"B": "bool", "T": "@number string bool @complex"},
-	Build: withoutAttrs(&Where{})})
+var _ = kit.Register(kit.Def{Name: "Where", Since: []int{9, 16}, In: "condition:B, X:T, Y:T", Out: "output:T",
+	Types: kit.Types{"B": "bool", "T": "@number string bool @complex"},
+	Build: kit.WithoutAttrs(&Where{})})
 
 // Infer implements [ir.Operator].
 func (*Where) Infer(c *ir.InferContext) error {
-	shape, err := broadcastDims(c.Shape(0), c.Shape(1), c.Shape(2))
+	shape, err := kit.BroadcastDims(c.Shape(0), c.Shape(1), c.Shape(2))
 	if err != nil {
 		return err
 	}
@@ -44,7 +45,7 @@ func (*Where) Infer(c *ir.InferContext) error {
 			r[i] = y
 		}
 	}
-	setContents(c, c.Elem(1), r)
+	kit.SetContents(c, c.Elem(1), r)
 	return nil
 }
 
@@ -68,7 +69,7 @@ func conditionDims(c *ir.InferContext) []ir.Dim {
 func (*Where) Run(c *ir.Call) error {
 	cond, x, y := c.Tensor(0), c.Tensor(1), c.Tensor(2)
 	shapes := [][]int{cond.Shape(), x.Shape(), y.Shape()}
-	shape, err := broadcastShapes(shapes...)
+	shape, err := kit.BroadcastShapes(shapes...)
 	if err != nil {
 		return err
 	}
@@ -80,7 +81,7 @@ func (*Where) Run(c *ir.Call) error {
 		}
 		dst, which := tensor.Of[string](out), tensor.Of[bool](cond)
 		from := [2][]string{tensor.Of[string](x), tensor.Of[string](y)}
-		eachBroadcastIndex(shape, shapes, func(i int, at []int) {
+		kit.EachBroadcastIndex(shape, shapes, func(i int, at []int) {
 			if which[at[0]] {
 				dst[i] = from[0][at[1]]
 			} else {
@@ -89,25 +90,25 @@ func (*Where) Run(c *ir.Call) error {
 		})
 		return nil
 	}
-	l := elementLoop{in: d, out: d, arity: 3}
+	l := kit.ElementLoop{In: d, Out: d, Arity: 3}
 	switch d.Size() {
 	case 1:
-		l.run = whereLoop[uint8]
+		l.Run = whereLoop[uint8]
 	case 2:
-		l.run = whereLoop[uint16]
+		l.Run = whereLoop[uint16]
 	case 4:
-		l.run = whereLoop[uint32]
-		l.fast = func(out []byte, in *[3][]byte) {
+		l.Run = whereLoop[uint32]
+		l.Fast = func(out []byte, in *[3][]byte) {
 			vec.SelectU32(cpu.Active(), tensor.FromRaw[uint32](out), tensor.FromRaw[uint32](in[1]), tensor.FromRaw[uint32](in[2]), tensor.FromRaw[bool](in[0]))
 		}
 	case 8:
-		l.run = whereLoop[uint64]
+		l.Run = whereLoop[uint64]
 	case 16:
-		l.run = whereLoop[[2]uint64]
+		l.Run = whereLoop[[2]uint64]
 	default:
 		return fmt.Errorf("elements of type %s are not supported", d)
 	}
-	return runLoop(c, l, grainCheap, shape, []*tensor.Tensor{cond, x, y}, shapes)
+	return kit.RunLoop(c, l, kit.GrainCheap, shape, []*tensor.Tensor{cond, x, y}, shapes)
 }
 
 func whereLoop[T any](out []byte, in *[3][]byte) {

@@ -2,28 +2,29 @@ package ops
 
 import (
 	"github.com/onward-ml/onward/internal/ir"
+	"github.com/onward-ml/onward/internal/ops/kit"
 	"github.com/onward-ml/onward/tensor"
 )
 
 // Xor is true where exactly one of the inputs is
 // (https://onnx.ai/onnx/operators/onnx__Xor.html).
-type Xor struct{ axisBroadcast }
+type Xor struct{ kit.AxisBroadcast }
 
-var _ = register(Def{Name: "Xor", Since: []int{1, 7}, In: "A:T, B:T", Out: "C:T1", Types: Types{"T": "bool", "T1": "bool"},
-	Build: simple(func(a *Attrs, opset int) Operator {
-		return &Xor{readAxisBroadcast(a, opset)}
+var _ = kit.Register(kit.Def{Name: "Xor", Since: []int{1, 7}, In: "A:T, B:T", Out: "C:T1", Types: kit.Types{"T": "bool", "T1": "bool"},
+	Build: kit.Simple(func(a *kit.Attrs, opset int) kit.Operator {
+		return &Xor{kit.ReadAxisBroadcast(a, opset)}
 	})})
 
-var xorLoops = loopsOf(withWords(loop2(xorLoop), xorWords))
+var xorLoops = kit.LoopsOf(kit.WithWords(kit.Loop2(xorLoop), kit.XorWords))
 
 // Infer implements [ir.Operator].
 func (o *Xor) Infer(c *ir.InferContext) error {
-	return inferBinary(c, o.axisBroadcast, tensor.TypeBool, nil)
+	return kit.InferBinary(c, o.AxisBroadcast, tensor.TypeBool, nil)
 }
 
 // Run implements [ir.Operator].
 func (o *Xor) Run(c *ir.Call) error {
-	return runBinary(c, o.axisBroadcast, xorLoops, grainCheap)
+	return kit.RunBinary(c, o.AxisBroadcast, xorLoops, kit.GrainCheap)
 }
 
 func xorLoop(dst, a, b []bool) {

@@ -5,6 +5,8 @@ import (
 
 	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/internal/ops"
+	"github.com/onward-ml/onward/internal/ops/blocked"
+	"github.com/onward-ml/onward/internal/ops/kit"
 	"github.com/onward-ml/onward/tensor"
 )
 
@@ -29,7 +31,7 @@ type blockPlan struct {
 	in     []ir.ValueID // the values that it reads blocked
 	planar bool         // input 0 is read as N×C×H×W
 	// make returns the operator, given the layouts of in and of the output.
-	make func(in []ops.Layout, out ops.Layout) (ir.Operator, error)
+	make func(in []blocked.Layout, out blocked.Layout) (ir.Operator, error)
 }
 
 type blocker struct {
@@ -91,24 +93,24 @@ func (b *blocker) choose() bool {
 			p = b.conv(n, op, out)
 			any = any || p != nil
 		case *ops.MaxPool, *ops.AveragePool:
-			p = b.neutral(n, 1, func(in []ops.Layout, out ops.Layout) (ir.Operator, error) {
-				return ops.NewBlockedPool(n.Op, in[0], out)
+			p = b.neutral(n, 1, func(in []blocked.Layout, out blocked.Layout) (ir.Operator, error) {
+				return blocked.NewPool(n.Op, in[0], out)
 			})
 		case *ops.GlobalAveragePool:
-			p = b.neutral(n, 1, func(in []ops.Layout, out ops.Layout) (ir.Operator, error) {
-				return &ops.BlockedMean{In: in[0], Out: out, Blocked: true}, nil
+			p = b.neutral(n, 1, func(in []blocked.Layout, out blocked.Layout) (ir.Operator, error) {
+				return &blocked.Mean{In: in[0], Out: out, Blocked: true}, nil
 			})
-		case *ops.ChannelAffine:
-			p = b.neutral(n, 1, func(in []ops.Layout, out ops.Layout) (ir.Operator, error) {
-				return ops.NewBlockedAffine(op, in[0], out), nil
+		case *blocked.ChannelAffine:
+			p = b.neutral(n, 1, func(in []blocked.Layout, out blocked.Layout) (ir.Operator, error) {
+				return blocked.NewAffine(op, in[0], out), nil
 			})
 		case *ops.LRN:
-			p = b.neutral(n, 1, func(in []ops.Layout, out ops.Layout) (ir.Operator, error) {
-				return &ops.BlockedLRN{LRN: *op, In: in[0], Out: out}, nil
+			p = b.neutral(n, 1, func(in []blocked.Layout, out blocked.Layout) (ir.Operator, error) {
+				return &blocked.LRN{LRN: *op, In: in[0], Out: out}, nil
 			})
-		case *ops.ChannelShuffle:
-			p = b.neutral(n, 1, func(in []ops.Layout, out ops.Layout) (ir.Operator, error) {
-				return ops.NewBlockedShuffle(op, in[0], out), nil
+		case *blocked.ChannelShuffle:
+			p = b.neutral(n, 1, func(in []blocked.Layout, out blocked.Layout) (ir.Operator, error) {
+				return blocked.NewShuffle(op, in[0], out), nil
 			})
 		case *ops.Add, *ops.Sub, *ops.Mul, *ops.Sum:
 			p = b.binary(n, out)
@@ -148,10 +150,10 @@ func (b *blocker) conv(n *ir.Node, cv *ops.FusedConv, out image) *blockPlan {
 			return nil
 		}
 	}
-	p := &blockPlan{planar: ops.BlockedStem(in.c, cv.Group)}
+	p := &blockPlan{planar: blocked.Stem(in.c, cv.Group)}
 	var order []int
-	if s := only(b.g, n.In[0], b.producer, b.uses); s != nil && b.plans[s] != nil && ops.TakesOrder(&cv.Conv, w.Shape(), geo) {
-		if op, ok := s.Op.(*ops.ChannelShuffle); ok {
+	if s := only(b.g, n.In[0], b.producer, b.uses); s != nil && b.plans[s] != nil && blocked.TakesOrder(&cv.Conv, w.Shape(), geo) {
+		if op, ok := s.Op.(*blocked.ChannelShuffle); ok {
 			order = op.Order(in.c)
 			p.in = append(p.in, s.In[0])
 			b.absorbed[s] = true
@@ -164,12 +166,12 @@ func (b *blocker) conv(n *ir.Node, cv *ops.FusedConv, out image) *blockPlan {
 	if hasAdd {
 		p.in = append(p.in, n.In[3])
 	}
-	p.make = func(layouts []ops.Layout, out ops.Layout) (ir.Operator, error) {
-		lin := ops.Layout{C: in.c, H: in.h, W: in.w}
+	p.make = func(layouts []blocked.Layout, out blocked.Layout) (ir.Operator, error) {
+		lin := blocked.Layout{C: in.c, H: in.h, W: in.w}
 		if !p.planar {
 			lin = layouts[0]
 		}
-		op, err := ops.NewBlockedConv(&cv.Conv, w, bias, lin, out, cv.Act, order)
+		op, err := blocked.NewConv(&cv.Conv, w, bias, lin, out, cv.Act, order)
 		if err == nil && hasAdd {
 			op.HasAdd, op.Add = true, layouts[len(layouts)-1]
 		}
@@ -187,7 +189,7 @@ func (b *blocker) wantBorder(id ir.ValueID, want [4]int) {
 }
 
 // neutral plans a node that is worth blocking only when its input is.
-func (b *blocker) neutral(n *ir.Node, count int, mk func(in []ops.Layout, out ops.Layout) (ir.Operator, error)) *blockPlan {
+func (b *blocker) neutral(n *ir.Node, count int, mk func(in []blocked.Layout, out blocked.Layout) (ir.Operator, error)) *blockPlan {
 	if !b.made[n.In[0]] {
 		return nil
 	}
@@ -203,12 +205,12 @@ func (b *blocker) unary(n *ir.Node) *blockPlan {
 			}
 		}
 	}
-	fn := ops.BlockedFunc(n.Op, in)
+	fn := blocked.Func(n.Op, in)
 	if fn == nil || !b.made[n.In[0]] {
 		return nil
 	}
-	return &blockPlan{in: n.In[:1:1], make: func(in []ops.Layout, out ops.Layout) (ir.Operator, error) {
-		return ops.NewBlockedMap(fn, in[0], out), nil
+	return &blockPlan{in: n.In[:1:1], make: func(in []blocked.Layout, out blocked.Layout) (ir.Operator, error) {
+		return blocked.NewMap(fn, in[0], out), nil
 	}}
 }
 
@@ -231,8 +233,8 @@ func (b *blocker) binary(n *ir.Node, out image) *blockPlan {
 	default:
 		return nil
 	}
-	return &blockPlan{in: in, make: func(in []ops.Layout, out ops.Layout) (ir.Operator, error) {
-		if op := ops.NewBlockedBinary(n.Op, in[0], in[1], out, ops.Activation{}); op != nil {
+	return &blockPlan{in: in, make: func(in []blocked.Layout, out blocked.Layout) (ir.Operator, error) {
+		if op := blocked.NewBinary(n.Op, in[0], in[1], out, kit.Activation{}); op != nil {
 			return op, nil
 		}
 		return nil, fmt.Errorf("no blocked form of %T", n.Op)
@@ -262,16 +264,16 @@ func (b *blocker) concat(n *ir.Node, op *ops.Concat) *blockPlan {
 	if !any {
 		return nil
 	}
-	return &blockPlan{in: n.In, make: func(in []ops.Layout, out ops.Layout) (ir.Operator, error) {
-		return &ops.BlockedConcat{In: in, Out: out}, nil
+	return &blockPlan{in: n.In, make: func(in []blocked.Layout, out blocked.Layout) (ir.Operator, error) {
+		return &blocked.Concat{In: in, Out: out}, nil
 	}}
 }
 
 // layout returns the layout of a value: with the border that its readers want.
-func (b *blocker) layout(id ir.ValueID) ops.Layout {
+func (b *blocker) layout(id ir.ValueID) blocked.Layout {
 	im, _ := b.imageOf(id)
 	w := b.border[id]
-	return ops.NewLayout(im.c, im.h, im.w, w[0], w[1], w[2], w[3])
+	return blocked.NewLayout(im.c, im.h, im.w, w[0], w[1], w[2], w[3])
 }
 
 // rewrite replaces the planned nodes and puts reorders at the borders of regions.
@@ -291,13 +293,13 @@ func (b *blocker) rewrite() (int, error) {
 			planar[n.In[0]] = true
 		}
 	}
-	blocked := map[ir.ValueID]ir.ValueID{} // the blocked twin of a value
+	twins := map[ir.ValueID]ir.ValueID{} // the blocked twin of a value
 	twin := func(id ir.ValueID) ir.ValueID {
-		t, ok := blocked[id]
+		t, ok := twins[id]
 		if !ok {
 			v := g.Values[id]
-			t = g.NewValue(v.Name+" (blocked)", ops.BlockedType(v.Type.Shape[0], b.layout(id)))
-			blocked[id] = t
+			t = g.NewValue(v.Name+" (blocked)", blocked.Type(v.Type.Shape[0], b.layout(id)))
+			twins[id] = t
 		}
 		return t
 	}
@@ -315,15 +317,15 @@ func (b *blocker) rewrite() (int, error) {
 			continue
 		}
 		edits++
-		var layouts []ops.Layout
+		var layouts []blocked.Layout
 		var in []ir.ValueID
 		if p.planar {
 			in = append(in, n.In[0])
 		}
 		for _, id := range p.in {
-			if _, ok := blocked[id]; !ok {
+			if _, ok := twins[id]; !ok {
 				free.uses[id]++ // a constant image stays for its reorder
-				nodes = append(nodes, &ir.Node{Name: n.Name, OpType: "ToBlocked", Domain: internalDomain, Op: &ops.ToBlocked{Out: b.layout(id)},
+				nodes = append(nodes, &ir.Node{Name: n.Name, OpType: "ToBlocked", Domain: internalDomain, Op: &blocked.ToBlocked{Out: b.layout(id)},
 					In: []ir.ValueID{id}, Out: []ir.ValueID{twin(id)}})
 			}
 			in = append(in, twin(id))
@@ -344,7 +346,7 @@ func (b *blocker) rewrite() (int, error) {
 		nodes = append(nodes, &ir.Node{Name: n.Name, OpType: "Blocked" + n.OpType, Domain: internalDomain, Opset: n.Opset, Op: op,
 			In: in, Out: []ir.ValueID{twin(out)}})
 		if planar[out] {
-			nodes = append(nodes, &ir.Node{Name: n.Name, OpType: "FromBlocked", Domain: internalDomain, Op: &ops.FromBlocked{In: b.layout(out)},
+			nodes = append(nodes, &ir.Node{Name: n.Name, OpType: "FromBlocked", Domain: internalDomain, Op: &blocked.FromBlocked{In: b.layout(out)},
 				In: []ir.ValueID{twin(out)}, Out: []ir.ValueID{out}})
 		}
 	}

@@ -5,6 +5,7 @@ import (
 
 	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/internal/ops"
+	"github.com/onward-ml/onward/internal/ops/blocked"
 )
 
 // channelShuffle recognizes a shuffle of channels written as three operators:
@@ -46,7 +47,7 @@ func channelShuffle(o *Options, g *ir.Graph) (int, error) {
 			continue
 		}
 		c := *n
-		c.OpType, c.Op, c.Sig, c.In = "ChannelShuffle", &ops.ChannelShuffle{Groups: groups}, nil, []ir.ValueID{r.In[0]}
+		c.OpType, c.Op, c.Sig, c.In = "ChannelShuffle", &blocked.ChannelShuffle{Groups: groups}, nil, []ir.ValueID{r.In[0]}
 		g.Nodes[i] = &c
 		edits++
 	}

@@ -5,6 +5,7 @@ import (
 
 	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/internal/ops"
+	"github.com/onward-ml/onward/internal/ops/blocked"
 	"github.com/onward-ml/onward/tensor"
 )
 
@@ -27,7 +28,7 @@ func delayShuffle(o *Options, g *ir.Graph) (int, error) {
 		if s == nil || len(n.In) > 3 && n.In[3] != ir.None {
 			continue
 		}
-		shuffle, ok := s.Op.(*ops.ChannelShuffle)
+		shuffle, ok := s.Op.(*blocked.ChannelShuffle)
 		w, bias := constTensor(g, n, 1), constTensor(g, n, 2)
 		if !ok || w == nil || w.DType() != tensor.TypeFloat32 || w.Rank() < 3 || w.Dim(1) != 1 || w.Dim(0) != cv.Group || cv.Group%shuffle.Groups != 0 ||
 			len(n.In) > 2 && n.In[2] != ir.None && (bias == nil || bias.Len() != cv.Group) {

@@ -5,6 +5,7 @@ import (
 
 	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/internal/ops"
+	"github.com/onward-ml/onward/internal/ops/blocked"
 )
 
 // fuseActivation recognizes activations that exporters write with simpler
@@ -24,7 +25,7 @@ func fuseActivation(o *Options, g *ir.Graph) (int, error) {
 		for i := range n.In {
 			x := n.In[1-i]
 			if _, s := opOnly[*ops.Sigmoid](m, n.In[i]); s != nil && s.In[0] == x {
-				return replaced(n, "Silu", ops.NewSilu(), x)
+				return replaced(n, "Silu", blocked.NewSilu(), x)
 			}
 		}
 		if x, tanh, ok := matchGelu(m, n); ok && isFloat(g, x) && sameShape(g, x, n.Out[0]) {

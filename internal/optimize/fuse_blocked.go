@@ -4,15 +4,15 @@ import (
 	"slices"
 
 	"github.com/onward-ml/onward/internal/ir"
-	"github.com/onward-ml/onward/internal/ops"
+	"github.com/onward-ml/onward/internal/ops/blocked"
 )
 
 // fuseBlockedMap lets a blocked convolution apply the function that follows it, row by row while the row is in the
 // nearest cache.
 func fuseBlockedMap(_ *Options, g *ir.Graph) (int, error) {
 	return fuseBlocked(g, func(first, second *ir.Node) (op ir.Operator, name, opType string) {
-		cv, ok := first.Op.(*ops.BlockedConv)
-		m, isMap := second.Op.(*ops.BlockedMap)
+		cv, ok := first.Op.(*blocked.Conv)
+		m, isMap := second.Op.(*blocked.Map)
 		if ok && isMap {
 			if r := cv.Then(m); r != nil {
 				return r, first.Name, first.OpType
@@ -25,10 +25,10 @@ func fuseBlockedMap(_ *Options, g *ir.Graph) (int, error) {
 // fuseDepthwise makes one operator of a blocked convolution and the depthwise one of its result.
 func fuseDepthwise(_ *Options, g *ir.Graph) (int, error) {
 	return fuseBlocked(g, func(first, second *ir.Node) (op ir.Operator, name, opType string) {
-		a, ok := first.Op.(*ops.BlockedConv)
-		b, also := second.Op.(*ops.BlockedConv)
+		a, ok := first.Op.(*blocked.Conv)
+		b, also := second.Op.(*blocked.Conv)
 		if ok && also {
-			if r := ops.NewBlockedRolling(a, b); r != nil {
+			if r := blocked.NewRolling(a, b); r != nil {
 				return r, second.Name, "BlockedConvDepthwise"
 			}
 		}

@@ -6,6 +6,9 @@ import (
 
 	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/internal/ops"
+	"github.com/onward-ml/onward/internal/ops/blocked"
+	"github.com/onward-ml/onward/internal/ops/kit"
+	"github.com/onward-ml/onward/internal/ops/msft"
 	"github.com/onward-ml/onward/tensor"
 )
 
@@ -37,7 +40,7 @@ func affine(o *Options, g *ir.Graph) (int, error) {
 		if c == 0 || len(p[1]) != c || len(p[2]) != c || len(p[3]) != c {
 			continue
 		}
-		a := &ops.ChannelAffine{Scale: make([]float32, c), Shift: make([]float32, c)}
+		a := &blocked.ChannelAffine{Scale: make([]float32, c), Shift: make([]float32, c)}
 		for i := range c {
 			s := p[0][i] / math.Sqrt(p[3][i]+float64(bn.Epsilon))
 			a.Scale[i], a.Shift[i] = float32(s), float32(p[1][i]-p[2][i]*s)
@@ -58,7 +61,7 @@ func channelOperand(g *ir.Graph, n *ir.Node) bool {
 			continue
 		}
 		x := n.In[1-i]
-		if a := ops.ChannelOperand(n.Op, g.Values[x].Type.Shape, k, i == 1); a != nil {
+		if a := blocked.ChannelOperand(n.Op, g.Values[x].Type.Shape, k, i == 1); a != nil {
 			n.Op, n.Sig, n.In = a, nil, []ir.ValueID{x}
 			return true
 		}
@@ -91,7 +94,7 @@ func fuseConv(o *Options, g *ir.Graph) (int, error) {
 		if len(n.Out) == 0 || n.Out[0] == ir.None || len(n.In) == 0 {
 			continue
 		}
-		if op, ok := n.Op.(*ops.ActivatedConv); ok && isFloat(g, n.Out[0]) {
+		if op, ok := n.Op.(*msft.ActivatedConv); ok && isFloat(g, n.Out[0]) {
 			if f := op.Fused(); f != nil {
 				n.Op, n.Sig = f, nil
 				edits++
@@ -101,11 +104,11 @@ func fuseConv(o *Options, g *ir.Graph) (int, error) {
 		k, prev := source(n.In[0])
 		var merged *ir.Node
 		switch op := n.Op.(type) {
-		case *ops.ChannelAffine:
-			if prev == nil || op.Act.Kind != ops.ActNone {
+		case *blocked.ChannelAffine:
+			if prev == nil || op.Act.Kind != kit.ActNone {
 				continue
 			}
-			if a, ok := prev.Op.(*ops.ChannelAffine); ok && a.Act.Kind == ops.ActNone {
+			if a, ok := prev.Op.(*blocked.ChannelAffine); ok && a.Act.Kind == kit.ActNone {
 				c := *prev
 				c.Op = a.Then(op)
 				merged = &c
@@ -161,7 +164,7 @@ func convOf(g *ir.Graph, n *ir.Node) *ops.FusedConv {
 	case *ops.Conv:
 		return &ops.FusedConv{Conv: *op}
 	case *ops.FusedConv:
-		if op.Act.Kind == ops.ActNone {
+		if op.Act.Kind == kit.ActNone {
 			return op
 		}
 	}
@@ -184,7 +187,7 @@ func withInputs(n *ir.Node, count int) []ir.ValueID {
 }
 
 // scaleConv multiplies the affine function into constant weights and bias.
-func scaleConv(g *ir.Graph, n *ir.Node, a *ops.ChannelAffine, uses []int) *ir.Node {
+func scaleConv(g *ir.Graph, n *ir.Node, a *blocked.ChannelAffine, uses []int) *ir.Node {
 	cv, ok := n.Op.(*ops.Conv)
 	w := constTensor(g, n, 1)
 	if !ok || convOf(g, n) == nil || w == nil || w.Rank() < 3 || w.Dim(0) != len(a.Scale) {
@@ -232,7 +235,7 @@ func scaleConv(g *ir.Graph, n *ir.Node, a *ops.ChannelAffine, uses []int) *ir.No
 
 // activate gives a convolution or an affine function an activation.
 func activate(g *ir.Graph, prev, n *ir.Node) *ir.Node {
-	act := ops.Activation{Kind: ops.ActRelu}
+	act := kit.Activation{Kind: kit.ActRelu}
 	if c, ok := n.Op.(*ops.Clip); ok {
 		in := make([]*tensor.Tensor, len(n.In))
 		for i, id := range n.In {
@@ -242,13 +245,13 @@ func activate(g *ir.Graph, prev, n *ir.Node) *ir.Node {
 				}
 			}
 		}
-		if act, ok = ops.ClipActivation(c, in); !ok || !isFloat(g, n.Out[0]) {
+		if act, ok = blocked.ClipActivation(c, in); !ok || !isFloat(g, n.Out[0]) {
 			return nil
 		}
 	}
-	if a, ok := prev.Op.(*ops.ChannelAffine); ok && a.Act.Kind == ops.ActNone {
+	if a, ok := prev.Op.(*blocked.ChannelAffine); ok && a.Act.Kind == kit.ActNone {
 		c := *prev
-		c.Op = &ops.ChannelAffine{Scale: a.Scale, Shift: a.Shift, Act: act}
+		c.Op = &blocked.ChannelAffine{Scale: a.Scale, Shift: a.Shift, Act: act}
 		return &c
 	}
 	cv := convOf(g, prev)

@@ -3,6 +3,8 @@ package optimize
 import (
 	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/internal/ops"
+	"github.com/onward-ml/onward/internal/ops/blocked"
+	"github.com/onward-ml/onward/internal/ops/kit"
 	"github.com/onward-ml/onward/tensor"
 )
 
@@ -19,7 +21,7 @@ func fuseLinear(o *Options, g *ir.Graph) (int, error) {
 			if w == nil || len(g.Values[n.In[0]].Type.Shape) == 0 {
 				return nil
 			}
-			if l, err := ops.NewLinear(w, false, false); err == nil {
+			if l, err := blocked.NewLinear(w, false, false); err == nil {
 				return replaced(n, "Linear", l, n.In[0])
 			}
 		case *ops.Gemm:
@@ -27,19 +29,19 @@ func fuseLinear(o *Options, g *ir.Graph) (int, error) {
 		case *ops.Add:
 			return linearAdd(m, n)
 		case *ops.Relu:
-			return linearThen(m, n, func(l *ops.Linear) { l.Act.Kind = ops.ActRelu })
+			return linearThen(m, n, func(l *blocked.Linear) { l.Act.Kind = kit.ActRelu })
 		case *ops.Gelu:
-			then := ops.ThenGelu
+			then := blocked.ThenGelu
 			if op.Tanh {
-				then = ops.ThenGeluTanh
+				then = blocked.ThenGeluTanh
 			}
-			return linearThen(m, n, func(l *ops.Linear) { l.Then = then })
-		case *ops.Silu:
-			return linearThen(m, n, func(l *ops.Linear) { l.Then = ops.ThenSilu })
+			return linearThen(m, n, func(l *blocked.Linear) { l.Then = then })
+		case *blocked.Silu:
+			return linearThen(m, n, func(l *blocked.Linear) { l.Then = blocked.ThenSilu })
 		case *ops.Sigmoid:
-			return linearThen(m, n, func(l *ops.Linear) { l.Then = ops.ThenSigmoid })
+			return linearThen(m, n, func(l *blocked.Linear) { l.Then = blocked.ThenSigmoid })
 		case *ops.Tanh:
-			return linearThen(m, n, func(l *ops.Linear) { l.Then = ops.ThenTanh })
+			return linearThen(m, n, func(l *blocked.Linear) { l.Then = blocked.ThenTanh })
 		}
 		return nil
 	})
@@ -57,10 +59,10 @@ func linearGemm(m *matcher, n *ir.Node, op *ops.Gemm) *ir.Node {
 	if op.TransB {
 		cols = 0
 	}
-	if hasC && (w.Rank() != 2 || !ops.IsRowBias(c, w.Dim(cols))) {
+	if hasC && (w.Rank() != 2 || !blocked.IsRowBias(c, w.Dim(cols))) {
 		return nil // before packing: that may overwrite the weights
 	}
-	l, err := ops.NewLinear(w, op.TransB, sole(m.g, m.uses, n.In[1]))
+	l, err := blocked.NewLinear(w, op.TransB, sole(m.g, m.uses, n.In[1]))
 	if err != nil {
 		return nil
 	}
@@ -73,15 +75,15 @@ func linearGemm(m *matcher, n *ir.Node, op *ops.Gemm) *ir.Node {
 
 // plainLinear returns the layer that makes a value which one node uses, as far as
 // it can take more.
-func plainLinear(m *matcher, id ir.ValueID) (*ops.Linear, *ir.Node) {
-	l, n := opOnly[*ops.Linear](m, id)
-	if n == nil || l.Act.Kind != ops.ActNone || l.Then != ops.ThenNothing {
+func plainLinear(m *matcher, id ir.ValueID) (*blocked.Linear, *ir.Node) {
+	l, n := opOnly[*blocked.Linear](m, id)
+	if n == nil || l.Act.Kind != kit.ActNone || l.Then != blocked.ThenNothing {
 		return nil, nil
 	}
 	return l, n
 }
 
-func linearThen(m *matcher, n *ir.Node, set func(*ops.Linear)) *ir.Node {
+func linearThen(m *matcher, n *ir.Node, set func(*blocked.Linear)) *ir.Node {
 	l, prev := plainLinear(m, n.In[0])
 	if prev == nil {
 		return nil

@@ -5,6 +5,7 @@ import (
 
 	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/internal/ops"
+	"github.com/onward-ml/onward/internal/ops/msft"
 	"github.com/onward-ml/onward/tensor"
 )
 
@@ -183,23 +184,23 @@ func (f *quantizedFuser) quantize(n *ir.Node, op *ops.QuantizeLinear) *ir.Node {
 		return f.gemm(n, p, op, x, y)
 	case *ops.Add:
 		if b, ok := f.second(p, x, y); ok {
-			return replaced(n, "QLinearAdd", &ops.QLinearAdd{}, x.x, x.scale, x.zero, b.x, b.scale, b.zero, y.scale, y.zero)
+			return replaced(n, "QLinearAdd", &msft.QLinearAdd{}, x.x, x.scale, x.zero, b.x, b.scale, b.zero, y.scale, y.zero)
 		}
 	case *ops.Mul:
 		if b, ok := f.second(p, x, y); ok {
-			return replaced(n, "QLinearMul", &ops.QLinearMul{}, x.x, x.scale, x.zero, b.x, b.scale, b.zero, y.scale, y.zero)
+			return replaced(n, "QLinearMul", &msft.QLinearMul{}, x.x, x.scale, x.zero, b.x, b.scale, b.zero, y.scale, y.zero)
 		}
 	case *ops.AveragePool:
 		if y.elem == x.elem && !(f.o.Portable && op.Dilations != nil) {
-			return replaced(n, "QLinearAveragePool", &ops.QLinearAveragePool{AveragePool: *op}, x.x, x.scale, x.zero, y.scale, y.zero)
+			return replaced(n, "QLinearAveragePool", &msft.QLinearAveragePool{AveragePool: *op}, x.x, x.scale, x.zero, y.scale, y.zero)
 		}
 	case *ops.GlobalAveragePool:
 		if y.elem == x.elem {
-			return replaced(n, "QLinearGlobalAveragePool", &ops.QLinearGlobalAveragePool{}, x.x, x.scale, x.zero, y.scale, y.zero)
+			return replaced(n, "QLinearGlobalAveragePool", &msft.QLinearGlobalAveragePool{}, x.x, x.scale, x.zero, y.scale, y.zero)
 		}
 	case *ops.Softmax:
 		if y.elem == x.elem && !f.o.Portable { // ONNX Runtime's rounds otherwise
-			return replaced(n, "QLinearSoftmax", ops.NewQLinearSoftmax(op), x.x, x.scale, x.zero, y.scale, y.zero)
+			return replaced(n, "QLinearSoftmax", msft.NewQLinearSoftmax(op), x.x, x.scale, x.zero, y.scale, y.zero)
 		}
 	case *ops.MaxPool, *ops.Reshape, *ops.Flatten, *ops.Squeeze, *ops.Unsqueeze, *ops.Transpose, *ops.Slice, *ops.Gather,
 		*ops.Expand, *ops.Tile, *ops.DepthToSpace, *ops.SpaceToDepth, *ops.Resize, *ops.Pad:
@@ -323,7 +324,7 @@ func (f *quantizedFuser) gemm(n, p *ir.Node, op *ops.Gemm, x, y quantizedValue) 
 			return nil
 		}
 	}
-	return replaced(n, "QGemm", &ops.QGemm{Gemm: *op}, x.x, x.scale, x.zero, w.x, w.scale, w.zero, c, y.scale, y.zero)
+	return replaced(n, "QGemm", &msft.QGemm{Gemm: *op}, x.x, x.scale, x.zero, w.x, w.scale, w.zero, c, y.scale, y.zero)
 }
 
 // matMulToFloat takes a product by a constant that is not quantized again.
@@ -336,5 +337,5 @@ func (f *quantizedFuser) matMulToFloat(n *ir.Node) *ir.Node {
 	if !ok || f.g.Values[b.x].Const == nil {
 		return nil
 	}
-	return replaced(n, "MatMulIntegerToFloat", &ops.MatMulIntegerToFloat{}, x.x, b.x, x.scale, b.scale, x.zero, b.zero)
+	return replaced(n, "MatMulIntegerToFloat", &msft.MatMulIntegerToFloat{}, x.x, b.x, x.scale, b.scale, x.zero, b.zero)
 }

@@ -5,6 +5,8 @@ import (
 
 	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/internal/ops"
+	"github.com/onward-ml/onward/internal/ops/blocked"
+	"github.com/onward-ml/onward/internal/ops/msft"
 	"github.com/onward-ml/onward/tensor"
 )
 
@@ -42,7 +44,7 @@ func (f *quantizedFuser) byteMap(n *ir.Node, y quantizedValue) *ir.Node {
 	if !ok {
 		return nil
 	}
-	return replaced(n, "ByteMap", &ops.ByteMap{Table: *table, Elem: y.elem}, fn.x.x)
+	return replaced(n, "ByteMap", &blocked.ByteMap{Table: *table, Elem: y.elem}, fn.x.x)
 }
 
 // sameShapeOrScalar reports whether the function keeps the shape of its input: its
@@ -221,5 +223,5 @@ func (f *quantizedFuser) concat(n, p *ir.Node, op *ops.Concat, y quantizedValue)
 		r.In, r.Out = plain, n.Out
 		return &r
 	}
-	return replaced(n, "QLinearConcat", &ops.QLinearConcat{Axis: op.Axis}, in...)
+	return replaced(n, "QLinearConcat", &msft.QLinearConcat{Axis: op.Axis}, in...)
 }

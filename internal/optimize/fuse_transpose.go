@@ -3,6 +3,7 @@ package optimize
 import (
 	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/internal/ops"
+	"github.com/onward-ml/onward/internal/ops/blocked"
 )
 
 // fuseTranspose lets products of stacks of matrices, as in attention, read and
@@ -23,12 +24,12 @@ func fuseTranspose(o *Options, g *ir.Graph) (int, error) {
 				return nil
 			}
 		}
-		s := &ops.StridedMatMul{PermA: identity(len(a)), PermB: identity(len(a)), PermY: identity(len(a)), Alpha: 1}
+		s := &blocked.StridedMatMul{PermA: identity(len(a)), PermB: identity(len(a)), PermY: identity(len(a)), Alpha: 1}
 		in := []ir.ValueID{n.In[0], n.In[1]}
 		for k, perm := range []*[]int{&s.PermA, &s.PermB} {
 			in[k], *perm = throughTranspose(m, in[k], *perm, &s.Alpha)
 		}
-		if in[0] == n.In[0] && in[1] == n.In[1] && !followed(m, n) || !ops.CanStride(s.PermA, s.PermB, s.PermY) {
+		if in[0] == n.In[0] && in[1] == n.In[1] && !followed(m, n) || !blocked.CanStride(s.PermA, s.PermB, s.PermY) {
 			return nil
 		}
 		return replaced(n, "StridedMatMul", s, in...)
@@ -42,13 +43,13 @@ func fuseTranspose(o *Options, g *ir.Graph) (int, error) {
 		}
 		switch op := n.Op.(type) {
 		case *ops.Transpose:
-			s, prev := opOnly[*ops.StridedMatMul](m, n.In[0])
+			s, prev := opOnly[*blocked.StridedMatMul](m, n.In[0])
 			if prev == nil || len(op.Perm) != len(s.PermY) {
 				return nil
 			}
 			c := *s
 			c.PermY = compose(s.PermY, op.Perm)
-			if c.PermY == nil || !ops.CanStride(c.PermA, c.PermB, c.PermY) {
+			if c.PermY == nil || !blocked.CanStride(c.PermA, c.PermB, c.PermY) {
 				return nil
 			}
 			return replaced(n, "StridedMatMul", &c, prev.In...)
@@ -57,7 +58,7 @@ func fuseTranspose(o *Options, g *ir.Graph) (int, error) {
 			if !ok || !sameShape(g, x, n.Out[0]) {
 				return nil
 			}
-			s, prev := opOnly[*ops.StridedMatMul](m, x)
+			s, prev := opOnly[*blocked.StridedMatMul](m, x)
 			if prev == nil {
 				return nil
 			}

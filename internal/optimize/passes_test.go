@@ -31,7 +31,7 @@ func operators(g *ir.Graph) string {
 	for _, n := range g.Nodes {
 		s := n.OpType
 		if n.Source != nil && !n.FromSource() && s == n.Source.OpType { // it has kept its name
-			s = strings.TrimPrefix(fmt.Sprintf("%T", n.Op), "*ops.")
+			s = strings.NewReplacer("*ops.", "", "*blocked.", "").Replace(fmt.Sprintf("%T", n.Op))
 		}
 		for _, sub := range n.Graphs {
 			s += "[" + operators(sub) + "]"

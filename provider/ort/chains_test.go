@@ -8,7 +8,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/onward-ml/onward"
-	"github.com/onward-ml/onward/internal/ops"
+	"github.com/onward-ml/onward/internal/ops/kit"
 	"github.com/onward-ml/onward/internal/testing/opfuzz"
 	"github.com/onward-ml/onward/internal/testing/suite"
 	"github.com/onward-ml/onward/tensor"
@@ -28,7 +28,7 @@ func TestRandomChainsAgree(t *testing.T) {
 	var compared, explained, refused, invalid int
 	var excused opfuzz.Excused
 	rapid.Check(t, func(t *rapid.T) {
-		c := opfuzz.DrawChain(t, ops.All(), seeds)
+		c := opfuzz.DrawChain(t, kit.All(), seeds)
 		if c == nil {
 			return
 		}

@@ -11,7 +11,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/onward-ml/onward"
-	"github.com/onward-ml/onward/internal/ops"
+	"github.com/onward-ml/onward/internal/ops/kit"
 	"github.com/onward-ml/onward/internal/testing/opfuzz"
 	"github.com/onward-ml/onward/internal/testing/suite"
 )
@@ -40,11 +40,11 @@ func TestRandomOperatorsAgree(t *testing.T) {
 	trace := os.Getenv("ONWARD_TRACE") != ""
 	var total tally
 	var never, lines []string
-	for _, d := range ops.All() {
-		if d.Domain == "onward" || d.Domain == ops.DomainNchwc { // their images lie elsewhere in memory; TestOptimizedNetworksAgree
+	for _, d := range kit.All() {
+		if d.Domain == "onward" || d.Domain == kit.DomainNchwc { // their images lie elsewhere in memory; TestOptimizedNetworksAgree
 			continue
 		}
-		name := ops.QualifiedName(d.Domain, d.Name)
+		name := kit.QualifiedName(d.Domain, d.Name)
 		var n tally
 		t.Run(name, func(t *testing.T) {
 			rapid.Check(t, func(t *rapid.T) {

@@ -8,7 +8,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/onward-ml/onward"
-	"github.com/onward-ml/onward/internal/ops"
+	"github.com/onward-ml/onward/internal/ops/kit"
 	"github.com/onward-ml/onward/internal/testing/opfuzz"
 	"github.com/onward-ml/onward/onnx"
 	"github.com/onward-ml/onward/tensor"
@@ -91,7 +91,7 @@ func TestOptimizedNetworksAgree(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, n := range saved.Graph.Nodes {
-			if n.Domain == ops.DomainNchwc {
+			if n.Domain == kit.DomainNchwc {
 				blocked[n.OpType]++
 			}
 		}

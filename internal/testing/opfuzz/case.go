@@ -13,7 +13,7 @@ import (
 
 	"pgregory.net/rapid"
 
-	"github.com/onward-ml/onward/internal/ops"
+	"github.com/onward-ml/onward/internal/ops/kit"
 	"github.com/onward-ml/onward/onnx"
 	"github.com/onward-ml/onward/tensor"
 )
@@ -31,7 +31,7 @@ type Case struct {
 }
 
 // Name returns the operator with its domain.
-func (c *Case) Name() string { return ops.QualifiedName(c.Domain, c.Op) }
+func (c *Case) Name() string { return kit.QualifiedName(c.Domain, c.Op) }
 
 // Attr returns an attribute, nil if the case has none of that name.
 func (c *Case) Attr(name string) *onnx.Attribute {
@@ -265,10 +265,10 @@ func Floats(t *tensor.Tensor) ([]float64, error) {
 type gen struct {
 	t   *rapid.T
 	rng *rand.Rand
-	def *ops.Def
+	def *kit.Def
 }
 
-func newGen(t *rapid.T, def *ops.Def) *gen {
+func newGen(t *rapid.T, def *kit.Def) *gen {
 	return &gen{t: t, def: def, rng: rand.New(rand.NewPCG(rapid.Uint64().Draw(t, "contents"), 1))}
 }
 
@@ -307,9 +307,9 @@ func (g *gen) size() int {
 }
 
 // Draw draws a case of an operator; nil if there is no seed for it.
-func Draw(t *rapid.T, def *ops.Def, seeds Seeds) *Case {
+func Draw(t *rapid.T, def *kit.Def, seeds Seeds) *Case {
 	g := newGen(t, def)
-	name := ops.QualifiedName(def.Domain, def.Name)
+	name := kit.QualifiedName(def.Domain, def.Name)
 	family, has := families[name]
 	of := seeds[name]
 	if has && (len(of) == 0 || g.n(4) != 3) {

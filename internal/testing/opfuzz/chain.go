@@ -8,7 +8,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/onward-ml/onward"
-	"github.com/onward-ml/onward/internal/ops"
+	"github.com/onward-ml/onward/internal/ops/kit"
 	"github.com/onward-ml/onward/onnx"
 	"github.com/onward-ml/onward/tensor"
 )
@@ -55,7 +55,7 @@ type chain struct {
 	at       *onnx.GraphBuilder // where nodes go: the model's graph or a subgraph
 	depth    int
 	seeds    Seeds
-	defs     []*ops.Def
+	defs     []*kit.Def
 	opset    int
 	ml       int
 	names    int
@@ -70,7 +70,7 @@ type chain struct {
 }
 
 // DrawChain draws a chain; nil for one without nodes.
-func DrawChain(t *rapid.T, defs []*ops.Def, seeds Seeds) *Chain {
+func DrawChain(t *rapid.T, defs []*kit.Def, seeds Seeds) *Chain {
 	w := &chain{gen: newGen(t, nil), b: onnx.NewModel("chain"), seeds: seeds, defs: defs, read: map[string]bool{}, outputs: map[string]bool{},
 		feeds: []map[string]tensor.Value{{}, {}, {}, {}}}
 	w.at = w.b.GraphBuilder
@@ -486,7 +486,7 @@ func (w *chain) adapt(x link, d tensor.DType, shape []int) link {
 func (w *chain) anyOperator() link {
 	for range 8 {
 		d := w.defs[w.n(len(w.defs))]
-		name := ops.QualifiedName(d.Domain, d.Name)
+		name := kit.QualifiedName(d.Domain, d.Name)
 		switch d.Domain {
 		case "":
 		case "com.microsoft", "ai.onnx.ml":

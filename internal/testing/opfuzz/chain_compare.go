@@ -12,7 +12,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/onward-ml/onward"
-	"github.com/onward-ml/onward/internal/ops"
+	"github.com/onward-ml/onward/internal/ops/kit"
 	"github.com/onward-ml/onward/onnx"
 	"github.com/onward-ml/onward/tensor"
 )
@@ -116,7 +116,7 @@ func (c *Chain) Nodes(feed int) ([]*Case, error) {
 	}
 	var r []*Case
 	for _, n := range c.Model.Graph.Nodes {
-		d := &Case{Domain: ops.NormalDomain(n.Domain), Op: n.OpType, Attrs: n.Attributes}
+		d := &Case{Domain: kit.NormalDomain(n.Domain), Op: n.OpType, Attrs: n.Attributes}
 		for _, o := range c.Model.OpsetImports {
 			if o.Domain == n.Domain {
 				d.Opset = int(o.Version)

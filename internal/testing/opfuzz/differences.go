@@ -8,7 +8,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/onward-ml/onward"
-	"github.com/onward-ml/onward/internal/ops"
+	"github.com/onward-ml/onward/internal/ops/kit"
 	"github.com/onward-ml/onward/tensor"
 )
 
@@ -341,8 +341,8 @@ func Explained(c *Case) bool {
 // Witnesses yields valid cases of one of the operators for which the condition holds: those
 // of a fixed sequence of draws.
 func (d *Difference) Witnesses(op string, seeds Seeds) iter.Seq[*Case] {
-	all := ops.All()
-	i := slices.IndexFunc(all, func(o *ops.Def) bool { return ops.QualifiedName(o.Domain, o.Name) == op })
+	all := kit.All()
+	i := slices.IndexFunc(all, func(o *kit.Def) bool { return kit.QualifiedName(o.Domain, o.Name) == op })
 	return func(yield func(*Case) bool) {
 		if i < 0 {
 			return

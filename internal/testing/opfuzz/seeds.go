@@ -7,7 +7,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/onward-ml/onward/internal/ops"
+	"github.com/onward-ml/onward/internal/ops/kit"
 	"github.com/onward-ml/onward/internal/testing/recorded"
 	"github.com/onward-ml/onward/onnx"
 	"github.com/onward-ml/onward/tensor"
@@ -81,9 +81,9 @@ func (s Seeds) suite(dir string) error {
 		return nil
 	}
 	n := m.Graph.Nodes[0]
-	c := &Case{Domain: ops.NormalDomain(n.Domain), Op: n.OpType, Attrs: n.Attributes, From: filepath.Base(dir)}
+	c := &Case{Domain: kit.NormalDomain(n.Domain), Op: n.OpType, Attrs: n.Attributes, From: filepath.Base(dir)}
 	for _, o := range m.OpsetImports {
-		if ops.NormalDomain(o.Domain) == c.Domain {
+		if kit.NormalDomain(o.Domain) == c.Domain {
 			c.Opset = int(o.Version)
 		}
 	}

@@ -12,7 +12,7 @@ import (
 
 	"github.com/onward-ml/onward/internal/autodiff"
 	"github.com/onward-ml/onward/internal/ir"
-	"github.com/onward-ml/onward/internal/ops"
+	"github.com/onward-ml/onward/internal/ops/kit"
 	"github.com/onward-ml/onward/tensor"
 )
 
@@ -29,7 +29,7 @@ func main() {
 // page returns the whole document.
 func page() []byte {
 	var b bytes.Buffer
-	all := slices.DeleteFunc(ops.All(), func(d *ops.Def) bool { return d.Domain == ops.DomainInternal })
+	all := slices.DeleteFunc(kit.All(), func(d *kit.Def) bool { return d.Domain == kit.DomainInternal })
 	fmt.Fprintf(&b, "# Operators\n\nGenerated from the registry by `make generate`; a test keeps it current.\n\n")
 	fmt.Fprintf(&b, "%d operators. Both engines, `cpu` and `reference`, have all of them with all of their types: the types are those of the\n", len(all))
 	b.WriteString("newest form, which hold those of the older ones. Versions are the opsets in which ONNX changed the operator; a model of any\nopset from the first on runs.\n")
@@ -47,7 +47,7 @@ func page() []byte {
 					n++
 				}
 			}
-			fmt.Fprintf(&b, "\n## %s\n\nVersions 1 to %d, %d operators.\n\n| operator | versions | inputs | outputs | types |\n|---|---|---|---|---|\n", name, ops.MaxOpset[domain], n)
+			fmt.Fprintf(&b, "\n## %s\n\nVersions 1 to %d, %d operators.\n\n| operator | versions | inputs | outputs | types |\n|---|---|---|---|---|\n", name, kit.MaxOpset[domain], n)
 		}
 		s := d.Signature()
 		fmt.Fprintf(&b, "| %s | %s | %s | %s | %s |\n", d.Name, versions(d), params(s.In), params(s.Out), types(s))
@@ -59,7 +59,7 @@ func page() []byte {
 
 // undifferentiated returns the operators of ai.onnx with floating-point numbers among
 // both inputs and outputs for which there is no gradient.
-func undifferentiated(all []*ops.Def) []string {
+func undifferentiated(all []*kit.Def) []string {
 	var r []string
 	for _, d := range all {
 		s := d.Signature()
@@ -105,7 +105,7 @@ past_present_share_buffer of Attention, the global and activation scales of QMoE
 not implemented here.
 `
 
-func versions(d *ops.Def) string {
+func versions(d *kit.Def) string {
 	v := make([]string, len(d.Since))
 	for i, n := range d.Since {
 		v[i] = fmt.Sprint(n)

@@ -1,4 +1,4 @@
-// Package recorded reads the cases in internal/ops/testdata/recorded: models of one
+// Package recorded reads the cases in internal/ops/all/testdata/recorded: models of one
 // node with what ONNX Runtime, ONNX's reference evaluator or a formula make of them.
 // The scripts beside that folder write them.
 package recorded

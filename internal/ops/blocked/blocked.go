@@ -1,0 +1,139 @@
+package blocked
+
+import (
+	"fmt"
+
+	"github.com/onward-ml/onward/internal/cpu"
+	"github.com/onward-ml/onward/internal/ir"
+	"github.com/onward-ml/onward/internal/kernels/conv"
+	"github.com/onward-ml/onward/tensor"
+)
+
+// Layout is how an image lies in memory in blocks of 16 channels, with a border of
+// zeros for the padding of what reads it.
+type Layout = conv.Layout
+
+// Type is the type of n images of float in a layout: [n, elements].
+func Type(n ir.Dim, l Layout) ir.Type {
+	return ir.TensorType(tensor.TypeFloat32, n, ir.Known(l.Len()))
+}
+
+// The Blocked operators work on images of float in the layout NCHW16c. No model
+// holds them: the optimizer makes them. Their sizes are known when it does, but
+// for the number of images.
+
+// blockedIn returns input i as n images in a layout.
+func blockedIn(c *ir.Call, i int, l *Layout) (n int, data []float32, err error) {
+	x := c.Tensor(i)
+	if x.Rank() != 2 || x.Dim(1) != l.Len() {
+		return 0, nil, fmt.Errorf("input %d has shape %v, want [N %d] for %d×%d×%d images", i, x.Shape(), l.Len(), l.C, l.H, l.W)
+	}
+	return x.Dim(0), tensor.Of[float32](x), nil
+}
+
+// blockedOut allocates output 0 as n images in a layout and clears their borders.
+func blockedOut(c *ir.Call, n int, l *Layout) ([]float32, error) {
+	y, err := c.Output(0, tensor.TypeFloat32, n, l.Len())
+	if err != nil {
+		return nil, err
+	}
+	data := tensor.Of[float32](y)
+	if l.Top+l.Left+l.Bottom+l.Right > 0 {
+		c.Launch(n, n, func(lo, hi int) {
+			for i := lo; i < hi; i++ {
+				l.ClearBorder(data[i*l.Len():][:l.Len()], 0, l.Blocks())
+			}
+		})
+	}
+	return data, nil
+}
+
+// each calls fn for every image of an input and an output.
+func blockedEach(n int, out *Layout, y []float32, in *Layout, x []float32, fn func(y, x []float32)) {
+	for i := range n {
+		fn(y[i*out.Len():][:out.Len()], x[i*in.Len():][:in.Len()])
+	}
+}
+
+// ToBlocked turns N×C×H×W into a layout.
+type ToBlocked struct{ Out Layout }
+
+// Infer checks the shape.
+func (t *ToBlocked) Infer(c *ir.InferContext) error {
+	n := ir.Unknown
+	if s := c.Shape(0); s != nil {
+		if len(s) != 4 || s[1].Differs(ir.Known(t.Out.C)) || s[2].Differs(ir.Known(t.Out.H)) || s[3].Differs(ir.Known(t.Out.W)) {
+			return fmt.Errorf("input has shape %v, want [N %d %d %d]", s, t.Out.C, t.Out.H, t.Out.W)
+		}
+		n = s[0]
+	}
+	c.SetOut(0, Type(n, t.Out))
+	return nil
+}
+
+// Run reorders block by block.
+func (t *ToBlocked) Run(c *ir.Call) error {
+	n, src, err := planarIn(c, 0, t.Out.C, t.Out.H, t.Out.W)
+	if err != nil {
+		return err
+	}
+	y, err := c.Output(0, tensor.TypeFloat32, n, t.Out.Len())
+	if err != nil {
+		return err
+	}
+	dst, size, blocks := tensor.Of[float32](y), t.Out.C*t.Out.H*t.Out.W, t.Out.Blocks()
+	c.Launch(n*blocks, 1+(1<<13)/(16*t.Out.H*t.Out.W+1), func(lo, hi int) {
+		for b := lo; b < hi; b++ {
+			i, k := b/blocks, b%blocks
+			t.Out.FromNCHW(cpu.Active(), dst[i*t.Out.Len():][:t.Out.Len()], src[i*size:][:size], k, k+1)
+		}
+	})
+	return nil
+}
+
+// planarIn returns input i as n images of c×h×w.
+func planarIn(call *ir.Call, i, c, h, w int) (int, []float32, error) {
+	x := call.Tensor(i)
+	if s := x.Shape(); len(s) != 4 || s[1] != c || s[2] != h || s[3] != w {
+		return 0, nil, fmt.Errorf("input %d has shape %v, want [N %d %d %d]", i, s, c, h, w)
+	}
+	return x.Dim(0), tensor.Of[float32](x), nil
+}
+
+// FromBlocked turns a layout into N×C×H×W.
+type FromBlocked struct{ In Layout }
+
+// Infer gives the planar shape.
+func (f *FromBlocked) Infer(c *ir.InferContext) error {
+	n := ir.Unknown
+	if s := c.Shape(0); len(s) == 2 {
+		n = s[0]
+	}
+	c.SetOut(0, ir.TensorType(tensor.TypeFloat32, n, ir.Known(f.In.C), ir.Known(f.In.H), ir.Known(f.In.W)))
+	return nil
+}
+
+// Run reorders block by block.
+func (f *FromBlocked) Run(c *ir.Call) error {
+	n, src, err := blockedIn(c, 0, &f.In)
+	if err != nil {
+		return err
+	}
+	y, err := c.Output(0, tensor.TypeFloat32, n, f.In.C, f.In.H, f.In.W)
+	if err != nil {
+		return err
+	}
+	dst, size, blocks := tensor.Of[float32](y), f.In.C*f.In.H*f.In.W, f.In.Blocks()
+	c.Launch(n*blocks, 1+(1<<13)/(16*f.In.H*f.In.W+1), func(lo, hi int) {
+		for b := lo; b < hi; b++ {
+			i, k := b/blocks, b%blocks
+			f.In.ToNCHW(cpu.Active(), dst[i*size:][:size], src[i*f.In.Len():][:f.In.Len()], k, k+1)
+		}
+	})
+	return nil
+}
+
+// NewLayout returns the layout of c channels of h×w with a border.
+func NewLayout(c, h, w, top, left, bottom, right int) Layout {
+	return conv.NewLayout(c, h, w, top, left, bottom, right)
+}

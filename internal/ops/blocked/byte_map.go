@@ -1,0 +1,32 @@
+package blocked
+
+import (
+	"github.com/onward-ml/onward/internal/ir"
+	"github.com/onward-ml/onward/internal/ops/kit"
+	"github.com/onward-ml/onward/tensor"
+)
+
+// ByteMap replaces every 8-bit integer by its entry of a table: what stands between
+// a DequantizeLinear and a QuantizeLinear and depends on one element alone. Optimize
+// makes it.
+type ByteMap struct {
+	Table [256]byte
+	Elem  tensor.DType // of the output, int8 or uint8
+}
+
+// Infer keeps the shape.
+func (m *ByteMap) Infer(c *ir.InferContext) error {
+	kit.SetShape(c, 0, m.Elem, c.Shape(0))
+	return nil
+}
+
+// Run implements [ir.Operator].
+func (m *ByteMap) Run(c *ir.Call) error {
+	x := c.Tensor(0)
+	y, err := c.Output(0, m.Elem, x.Shape()...)
+	if err != nil {
+		return err
+	}
+	src, dst := x.Bytes(), y.Bytes()
+	return kit.EachRange(c, len(src), kit.GrainCheap, func(lo, hi int) { kit.MapBytes(dst[lo:hi], src[lo:hi], &m.Table) })
+}

@@ -1,0 +1,250 @@
+package blocked
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/onward-ml/onward/internal/cpu"
+	"github.com/onward-ml/onward/internal/ir"
+	"github.com/onward-ml/onward/internal/kernels/conv"
+	"github.com/onward-ml/onward/internal/kernels/gemm"
+	"github.com/onward-ml/onward/internal/ops"
+	"github.com/onward-ml/onward/internal/ops/kit"
+	"github.com/onward-ml/onward/tensor"
+)
+
+// Conv is a FusedConv whose output is blocked, and whose input is blocked
+// too unless it is a stem's. Weights and bias are packed into it; input 1, if
+// any, is added before the activation.
+type Conv struct {
+	Add    Layout // of input 1
+	HasAdd bool
+	Act    kit.Activation
+	Map    func(dst, src []float32) // a function of every element after Act, or nil
+
+	in, out Layout
+	planar  bool // the input is N×C×H×W
+	kernel  blockedKernel
+}
+
+// blockedKernel is one of the ways to convolve one image.
+type blockedKernel interface {
+	Run(level cpu.Level, par gemm.Par, y, x []float32, ep *conv.BlockedEpilogue)
+}
+
+// stemChannels is the number of input channels up to which a convolution reads
+// them as planes: a block would be mostly padding.
+const stemChannels = 4
+
+// Stem reports whether a convolution from cin channels reads N×C×H×W.
+func Stem(cin, group int) bool { return cin <= stemChannels && group == 1 }
+
+// TakesOrder reports whether a blocked convolution can read its input's channels in
+// another order for nothing: a 1×1 convolution without padding, for weights of shape w
+// in geometry g.
+func TakesOrder(cv *ops.Conv, w []int, g kit.ConvGeometry) bool {
+	return w[2] == 1 && w[3] == 1 && g.Top|g.Left|g.Bottom|g.Right == 0 && !Stem(w[1]*cv.Group, cv.Group) && w[1] > 1
+}
+
+// NewConv packs weights m×c/group×kh×kw and a bias, which may be nil, for
+// images in layout in (whose border holds the padding; only C, H and W matter for
+// a stem). order, unless nil, says for every input channel which one of the image
+// it is; the convolution must be one that [TakesOrder].
+func NewConv(cv *ops.Conv, w, bias *tensor.Tensor, in, out Layout, act kit.Activation, order []int) (*Conv, error) {
+	s := w.Shape()
+	if len(s) != 4 || w.DType() != tensor.TypeFloat32 {
+		return nil, fmt.Errorf("weights are %s, want a float tensor of rank 4", w)
+	}
+	m, kh, kw := s[0], s[2], s[3]
+	g, err := cv.Geometry2(in.H, in.W, s[2:])
+	if err != nil {
+		return nil, err
+	}
+	if g.OutH != out.H || g.OutW != out.W || m != out.C || s[1]*cv.Group != in.C {
+		return nil, fmt.Errorf("weights %v take %d×%d×%d to %d×%d×%d, not to %d×%d×%d", s, in.C, in.H, in.W, m, g.OutH, g.OutW, out.C, out.H, out.W)
+	}
+	var b []float32
+	if bias != nil {
+		if bias.Len() != m {
+			return nil, fmt.Errorf("bias has %d elements, want %d", bias.Len(), m)
+		}
+		b = tensor.Of[float32](bias)
+	}
+	if order != nil && !TakesOrder(cv, s, g) {
+		return nil, fmt.Errorf("weights %v do not take channels in another order", s)
+	}
+	v := &Conv{Act: act, in: in, out: out}
+	data := tensor.Of[float32](w)
+	sh, sw, dh, dw := cv.Stride(0), cv.Stride(1), cv.Dilation(0), cv.Dilation(1)
+	switch {
+	case Stem(in.C, cv.Group):
+		v.planar = true
+		v.kernel = &conv.Stem{Cin: in.C, H: in.H, W: in.W, Out: out, StrideH: sh, StrideW: sw, DilationH: dh, DilationW: dw,
+			Top: g.Top, Left: g.Left, Weights: conv.PackStem(data, b, in.C, m, kh, kw)}
+		return v, nil
+	case cv.Group == in.C && m == in.C && cv.Group > 1:
+		k := &conv.Depthwise{In: in, Out: out, StrideH: sh, StrideW: sw, DilationH: dh, DilationW: dw, Top: g.Top, Left: g.Left,
+			Weights: conv.PackDepthwise(data, b, m, kh, kw)}
+		v.kernel, err = k, k.Check()
+	case order != nil || TakesOrder(cv, s, g) && conv.GatherPays(in.C, m, cv.Group):
+		v.kernel, err = conv.NewGather(data, b, cv.Group, in, out, sh, sw, order)
+	case kh == 3 && kw == 3 && sh == 1 && sw == 1 && dh == 1 && dw == 1 && cv.Group == 1 && conv.ChooseWinograd(cpu.Active(), in.C, m, out.H, out.W) > 0:
+		k := &conv.Winograd{In: in, Out: out, Top: g.Top, Left: g.Left,
+			Weights: conv.PackWinograd(cpu.Active(), conv.ChooseWinograd(cpu.Active(), in.C, m, out.H, out.W), data, b, in.C, m)}
+		v.kernel, err = k, k.Check()
+	default:
+		k := &conv.Direct{In: in, Out: out, StrideH: sh, StrideW: sw, DilationH: dh, DilationW: dw, Top: g.Top, Left: g.Left,
+			Weights: conv.PackWeights(cpu.Active(), data, b, in.C, m, cv.Group, kh, kw)}
+		v.kernel, err = k, k.Check()
+	}
+	return v, err
+}
+
+// Infer gives the blocked type.
+func (v *Conv) Infer(c *ir.InferContext) error {
+	n := ir.Unknown
+	if s := c.Shape(0); len(s) > 0 {
+		n = s[0]
+	}
+	c.SetOut(0, Type(n, v.out))
+	return nil
+}
+
+// Then returns the convolution followed by m, which reads what v makes; nil where v has a function already.
+func (v *Conv) Then(m *Map) *Conv {
+	if v.Map != nil {
+		return nil
+	}
+	r := *v
+	r.Map, r.out = m.fn, m.Out
+	switch k := v.kernel.(type) {
+	case *conv.Direct:
+		r.kernel = k.To(m.Out)
+	case *conv.Gather:
+		r.kernel = k.To(m.Out)
+	case *conv.Stem:
+		r.kernel = k.To(m.Out)
+	case *conv.Depthwise:
+		r.kernel = k.To(m.Out)
+	case *conv.Winograd:
+		r.kernel = k.To(m.Out)
+	default:
+		return nil
+	}
+	return &r
+}
+
+// epilogue returns what happens to the sums; the residual itself is missing.
+func (v *Conv) epilogue() *conv.BlockedEpilogue {
+	return &conv.BlockedEpilogue{AddLayout: v.Add, Act: v.Act.Gemm(), Lo: v.Act.Lo, Hi: v.Act.Hi, Map: v.Map}
+}
+
+// input returns input 0 as n images, each of size elements.
+func (v *Conv) input(c *ir.Call) (n, size int, x []float32, err error) {
+	if v.planar {
+		n, x, err = planarIn(c, 0, v.in.C, v.in.H, v.in.W)
+		return n, v.in.C * v.in.H * v.in.W, x, err
+	}
+	n, x, err = blockedIn(c, 0, &v.in)
+	return n, v.in.Len(), x, err
+}
+
+// residual returns input 1 as n images, nil where there is none.
+func (v *Conv) residual(c *ir.Call, n int) ([]float32, error) {
+	if !v.HasAdd {
+		return nil, nil
+	}
+	na, add, err := blockedIn(c, 1, &v.Add)
+	if err == nil && na != n {
+		err = fmt.Errorf("%d images to add to %d", na, n)
+	}
+	return add, err
+}
+
+// Run convolves image by image; the kernel splits an image over threads.
+func (v *Conv) Run(c *ir.Call) error {
+	n, size, x, err := v.input(c)
+	if err != nil {
+		return err
+	}
+	add, err := v.residual(c, n)
+	if err != nil {
+		return err
+	}
+	y, err := blockedOut(c, n, &v.out)
+	if err != nil {
+		return err
+	}
+	ep := v.epilogue()
+	par := c.Launcher()
+	for i := range n {
+		if add != nil {
+			if i > 0 {
+				again := *ep // each image's launch reads its own
+				ep = &again
+			}
+			ep.Add = add[i*v.Add.Len():][:v.Add.Len()]
+		}
+		v.kernel.Run(cpu.Active(), par, y[i*v.out.Len():][:v.out.Len()], x[i*size:][:size], ep)
+	}
+	return nil
+}
+
+// Pool is a MaxPool or AveragePool from one layout to another.
+type Pool struct{ pool conv.Pool }
+
+// NewPool makes the pooling of op, a *MaxPool or *AveragePool.
+func NewPool(op kit.Operator, in, out Layout) (*Pool, error) {
+	p := &Pool{conv.Pool{In: in, Out: out}}
+	var w *kit.Window
+	switch op := op.(type) {
+	case *ops.MaxPool:
+		w, p.pool.Kind = &op.Window, conv.MaxPool
+	case *ops.AveragePool:
+		w, p.pool.Kind = &op.Window, conv.AveragePool
+		if op.CountIncludePad {
+			p.pool.Kind = conv.AveragePoolIncludePad
+		}
+	default:
+		return nil, errors.New("no pooling")
+	}
+	if len(w.Kernel) != 2 {
+		return nil, fmt.Errorf("kernel has %d axes, want 2", len(w.Kernel))
+	}
+	g, err := w.Resolve([]int{in.H, in.W}, w.Kernel)
+	if err != nil {
+		return nil, err
+	}
+	if g.Out[0] != out.H || g.Out[1] != out.W {
+		return nil, fmt.Errorf("the window takes %d×%d to %v, not to %d×%d", in.H, in.W, g.Out, out.H, out.W)
+	}
+	k := &p.pool
+	k.KH, k.KW, k.StrideH, k.StrideW, k.DilationH, k.DilationW = g.Kernel[0], g.Kernel[1], g.Stride[0], g.Stride[1], g.Dilation[0], g.Dilation[1]
+	k.Top, k.Left, k.Bottom, k.Right = g.Before[0], g.Before[1], g.After[0], g.After[1]
+	return p, k.Check()
+}
+
+// Infer gives the blocked type.
+func (p *Pool) Infer(c *ir.InferContext) error {
+	n := ir.Unknown
+	if s := c.Shape(0); len(s) > 0 {
+		n = s[0]
+	}
+	c.SetOut(0, Type(n, p.pool.Out))
+	return nil
+}
+
+// Run pools image by image.
+func (p *Pool) Run(c *ir.Call) error {
+	n, x, err := blockedIn(c, 0, &p.pool.In)
+	if err != nil {
+		return err
+	}
+	y, err := blockedOut(c, n, &p.pool.Out)
+	if err != nil {
+		return err
+	}
+	par := c.Launcher()
+	blockedEach(n, &p.pool.Out, y, &p.pool.In, x, func(y, x []float32) { p.pool.Run(cpu.Active(), par, y, x) })
+	return nil
+}

@@ -1,0 +1,355 @@
+package blocked
+
+import (
+	"fmt"
+
+	"github.com/onward-ml/onward/internal/cpu"
+	"github.com/onward-ml/onward/internal/ir"
+	"github.com/onward-ml/onward/internal/kernels/conv"
+	"github.com/onward-ml/onward/internal/kernels/vec"
+	"github.com/onward-ml/onward/internal/ops"
+	"github.com/onward-ml/onward/internal/ops/kit"
+	"github.com/onward-ml/onward/tensor"
+)
+
+// Map applies a function to every element of blocked images.
+type Map struct {
+	In, Out Layout
+	fn      func(dst, src []float32)
+}
+
+// Func returns the function of an elementwise operator of float, nil when
+// there is none for blocked images. In holds the constant inputs of the node,
+// nil for others.
+func Func(op kit.Operator, in []*tensor.Tensor) func(dst, src []float32) {
+	level := cpu.Active
+	switch op := op.(type) {
+	case *ops.Relu:
+		return func(d, s []float32) { vec.ReluF32(level(), d, s) }
+	case *ops.Clip:
+		act, ok := ClipActivation(op, in)
+		if !ok {
+			return nil
+		}
+		return func(d, s []float32) { vec.ClipF32(level(), d, s, act.Lo, act.Hi) }
+	case *ops.LeakyRelu:
+		return func(d, s []float32) { vec.LeakyReluF32(level(), d, s, float32(op.Alpha)) }
+	case *ops.Sigmoid:
+		return func(d, s []float32) { vec.SigmoidF32(level(), d, s) }
+	case *ops.Tanh:
+		return func(d, s []float32) { vec.TanhF32(level(), d, s) }
+	case *Silu:
+		return func(d, s []float32) { vec.SiluF32(level(), d, s) }
+	case *ops.Gelu:
+		if op.Tanh {
+			return func(d, s []float32) { vec.GeluTanhF32(level(), d, s) }
+		}
+		return func(d, s []float32) { vec.GeluF32(level(), d, s) }
+	case *ops.Mish:
+		return func(d, s []float32) { vec.MishF32(level(), d, s) }
+	case *ops.HardSwish:
+		return func(d, s []float32) { vec.HardSwishF32(level(), d, s) }
+	}
+	return nil
+}
+
+// ClipActivation returns a Clip of float with constant bounds as an activation.
+func ClipActivation(op *ops.Clip, in []*tensor.Tensor) (kit.Activation, bool) {
+	a := kit.Activation{Kind: kit.ActClip, Lo: float32(op.Min), Hi: float32(op.Max)}
+	for i, b := range []*float32{&a.Lo, &a.Hi} {
+		if len(in) <= i+1 || in[i+1] == nil {
+			continue
+		}
+		if in[i+1].DType() != tensor.TypeFloat32 || in[i+1].Len() != 1 {
+			return a, false
+		}
+		*b = tensor.Of[float32](in[i+1])[0]
+	}
+	return a, a.Lo <= a.Hi
+}
+
+// NewMap makes the operator of a function from [Func].
+func NewMap(fn func(dst, src []float32), in, out Layout) *Map {
+	return &Map{In: in, Out: out, fn: fn}
+}
+
+// Infer gives the blocked type.
+func (m *Map) Infer(c *ir.InferContext) error { return inferBlocked(c, &m.Out) }
+
+func inferBlocked(c *ir.InferContext, out *Layout) error {
+	n := ir.Unknown
+	if s := c.Shape(0); len(s) > 0 {
+		n = s[0]
+	}
+	c.SetOut(0, Type(n, *out))
+	return nil
+}
+
+// Run maps row by row, so that borders stay zero.
+func (m *Map) Run(c *ir.Call) error {
+	n, x, err := blockedIn(c, 0, &m.In)
+	if err != nil {
+		return err
+	}
+	y, err := blockedOut(c, n, &m.Out)
+	if err != nil {
+		return err
+	}
+	blockedRows(c, n, &m.Out, func(i, cb, row int, _ int) {
+		o, s := m.Out.At(cb, row, 0), m.In.At(cb, row, 0)
+		w := m.Out.W * conv.Lanes
+		m.fn(y[i*m.Out.Len()+o:][:w], x[i*m.In.Len()+s:][:w])
+	})
+	return nil
+}
+
+// blockedRows calls fn for every row of every block of n images; w is the number
+// of floats of a row.
+func blockedRows(c *ir.Call, n int, l *Layout, fn func(image, block, row, w int)) {
+	w := l.W * conv.Lanes
+	blocks := l.Blocks()
+	c.Launch(n*blocks*l.H, 1+(1<<13)/(w+1), func(lo, hi int) {
+		for r := lo; r < hi; r++ {
+			b := r / l.H
+			fn(b/blocks, b%blocks, r%l.H, w)
+		}
+	})
+}
+
+// Binary combines two blocked images element by element; B may be a single
+// pixel per image, which counts for all (as in squeeze-and-excitation).
+type Binary struct {
+	A, B, Out Layout
+	Act       kit.Activation
+	fn        func(dst, a, b []float32)
+	affine    func(b *[conv.Lanes]float32) (scale, shift [conv.Lanes]float32) // fn for one b
+}
+
+// NewBinary makes the operator of op, one of *Add, *Sub, *Mul and *Sum;
+// nil for others.
+func NewBinary(op kit.Operator, a, b, out Layout, act kit.Activation) *Binary {
+	r := &Binary{A: a, B: b, Out: out, Act: act}
+	level := cpu.Active
+	switch op.(type) {
+	case *ops.Add, *ops.Sum:
+		r.fn = func(d, a, b []float32) { vec.AddF32(level(), d, a, b) }
+		r.affine = func(b *[conv.Lanes]float32) (scale, shift [conv.Lanes]float32) { return ones, *b }
+	case *ops.Sub:
+		r.fn = func(d, a, b []float32) { vec.SubF32(level(), d, a, b) }
+		r.affine = func(b *[conv.Lanes]float32) (scale, shift [conv.Lanes]float32) {
+			for i, v := range b {
+				shift[i] = -v
+			}
+			return ones, shift
+		}
+	case *ops.Mul:
+		r.fn = func(d, a, b []float32) { vec.MulF32(level(), d, a, b) }
+		r.affine = func(b *[conv.Lanes]float32) (scale, shift [conv.Lanes]float32) { return *b, shift }
+	default:
+		return nil
+	}
+	return r
+}
+
+var ones = func() (r [conv.Lanes]float32) {
+	for i := range r {
+		r[i] = 1
+	}
+	return r
+}()
+
+// Infer gives the blocked type.
+func (m *Binary) Infer(c *ir.InferContext) error { return inferBlocked(c, &m.Out) }
+
+// Run combines row by row.
+func (m *Binary) Run(c *ir.Call) error {
+	n, a, err := blockedIn(c, 0, &m.A)
+	if err != nil {
+		return err
+	}
+	nb, b, err := blockedIn(c, 1, &m.B)
+	if err != nil {
+		return err
+	}
+	if nb != n {
+		return fmt.Errorf("%d images and %d images", n, nb)
+	}
+	y, err := blockedOut(c, n, &m.Out)
+	if err != nil {
+		return err
+	}
+	pixel := m.B.H == 1 && m.B.W == 1 && (m.A.H > 1 || m.A.W > 1)
+	blockedRows(c, n, &m.Out, func(i, cb, row, w int) {
+		d := y[i*m.Out.Len()+m.Out.At(cb, row, 0):][:w]
+		s := a[i*m.A.Len()+m.A.At(cb, row, 0):][:w]
+		if pixel {
+			scale, shift := m.affine((*[conv.Lanes]float32)(b[i*m.B.Len()+m.B.At(cb, 0, 0):]))
+			conv.Affine(cpu.Active(), d, s, &scale, &shift, m.Act.Gemm(), m.Act.Lo, m.Act.Hi)
+			return
+		}
+		m.fn(d, s, b[i*m.B.Len()+m.B.At(cb, row, 0):][:w])
+		m.Act.Apply(d)
+	})
+	return nil
+}
+
+// Affine is ChannelAffine on blocked images.
+type Affine struct {
+	In, Out      Layout
+	Act          kit.Activation
+	scale, shift []float32 // whole blocks
+}
+
+// NewAffine makes the operator.
+func NewAffine(a *ChannelAffine, in, out Layout) *Affine {
+	n := in.Blocks() * conv.Lanes
+	r := &Affine{In: in, Out: out, Act: a.Act, scale: make([]float32, n), shift: make([]float32, n)}
+	copy(r.scale, a.Scale)
+	copy(r.shift, a.Shift)
+	return r
+}
+
+// Infer gives the blocked type.
+func (a *Affine) Infer(c *ir.InferContext) error { return inferBlocked(c, &a.Out) }
+
+// Run scales pixel by pixel.
+func (a *Affine) Run(c *ir.Call) error {
+	n, x, err := blockedIn(c, 0, &a.In)
+	if err != nil {
+		return err
+	}
+	y, err := blockedOut(c, n, &a.Out)
+	if err != nil {
+		return err
+	}
+	blockedRows(c, n, &a.Out, func(i, cb, row, w int) {
+		d := y[i*a.Out.Len()+a.Out.At(cb, row, 0):][:w]
+		s := x[i*a.In.Len()+a.In.At(cb, row, 0):][:w]
+		scale, shift := (*[conv.Lanes]float32)(a.scale[cb*conv.Lanes:]), (*[conv.Lanes]float32)(a.shift[cb*conv.Lanes:])
+		conv.Affine(cpu.Active(), d, s, scale, shift, a.Act.Gemm(), a.Act.Lo, a.Act.Hi)
+	})
+	return nil
+}
+
+// Concat joins blocked images along their channels. All inputs but the last
+// have whole blocks.
+type Concat struct {
+	In  []Layout
+	Out Layout
+}
+
+// Infer gives the blocked type.
+func (m *Concat) Infer(c *ir.InferContext) error { return inferBlocked(c, &m.Out) }
+
+// Run copies whole blocks, or rows where the borders differ.
+func (m *Concat) Run(c *ir.Call) error {
+	n := -1
+	xs := make([][]float32, len(m.In))
+	same := true
+	for i := range m.In {
+		ni, x, err := blockedIn(c, i, &m.In[i])
+		if err != nil {
+			return err
+		}
+		if n >= 0 && ni != n {
+			return fmt.Errorf("input %d has %d images, the others %d", i, ni, n)
+		}
+		n, xs[i] = ni, x
+		l := &m.In[i]
+		same = same && l.Block == m.Out.Block && l.Row == m.Out.Row && l.Top == m.Out.Top && l.Left == m.Out.Left && l.H == m.Out.H
+	}
+	from := make([][2]int, 0, m.Out.Blocks()) // input and its block, per output block
+	for i := range m.In {
+		for b := range m.In[i].Blocks() {
+			from = append(from, [2]int{i, b})
+		}
+	}
+	if same {
+		t, err := c.Output(0, tensor.TypeFloat32, n, m.Out.Len())
+		if err != nil {
+			return err
+		}
+		y := tensor.Of[float32](t)
+		blocks, size := len(from), m.Out.Block
+		c.Launch(n*blocks, 1+(1<<15)/size, func(lo, hi int) {
+			for k := lo; k < hi; k++ {
+				i, cb := k/blocks, k%blocks
+				in := &m.In[from[cb][0]]
+				src := xs[from[cb][0]][i*in.Len():][:in.Len()]
+				dst := y[i*m.Out.Len():][:m.Out.Len()]
+				at := from[cb][1] * size
+				copy(dst[cb*size:min(len(dst), (cb+1)*size)], src[at:min(len(src), at+size)])
+			}
+		})
+		return nil
+	}
+	y, err := blockedOut(c, n, &m.Out)
+	if err != nil {
+		return err
+	}
+	blockedRows(c, n, &m.Out, func(i, cb, row, w int) {
+		in := &m.In[from[cb][0]]
+		copy(y[i*m.Out.Len()+m.Out.At(cb, row, 0):][:w], xs[from[cb][0]][i*in.Len()+in.At(from[cb][1], row, 0):][:w])
+	})
+	return nil
+}
+
+// Mean is a GlobalAveragePool of blocked images; its output is N×C×1×1, or
+// blocked.
+type Mean struct {
+	In      Layout
+	Out     Layout // when Blocked
+	Blocked bool
+}
+
+// Infer gives the output's type.
+func (m *Mean) Infer(c *ir.InferContext) error {
+	if m.Blocked {
+		return inferBlocked(c, &m.Out)
+	}
+	n := ir.Unknown
+	if s := c.Shape(0); len(s) > 0 {
+		n = s[0]
+	}
+	c.SetOut(0, ir.TensorType(tensor.TypeFloat32, n, ir.Known(m.In.C), ir.Known(1), ir.Known(1)))
+	return nil
+}
+
+// Run sums rows of a block as float, and the rows as double.
+func (m *Mean) Run(c *ir.Call) error {
+	n, x, err := blockedIn(c, 0, &m.In)
+	if err != nil {
+		return err
+	}
+	var y []float32
+	stride := m.In.C
+	if m.Blocked {
+		y, err = blockedOut(c, n, &m.Out)
+		stride = m.Out.Len()
+	} else {
+		var t *tensor.Tensor
+		if t, err = c.Output(0, tensor.TypeFloat32, n, m.In.C, 1, 1); err == nil {
+			y = tensor.Of[float32](t)
+		}
+	}
+	if err != nil {
+		return err
+	}
+	blocks := m.In.Blocks()
+	c.Launch(n*blocks, 1+(1<<13)/(m.In.H*m.In.W*conv.Lanes+1), func(lo, hi int) {
+		for b := lo; b < hi; b++ {
+			i, cb := b/blocks, b%blocks
+			sum := conv.SumBlock(cpu.Active(), &m.In, x[i*m.In.Len():][:m.In.Len()], cb)
+			at := i*stride + cb*conv.Lanes
+			if m.Blocked {
+				at = i*stride + m.Out.At(cb, 0, 0)
+			}
+			for l := range sum {
+				if m.Blocked || cb*conv.Lanes+l < m.In.C {
+					y[at+l] = float32(sum[l] / float64(m.In.H*m.In.W))
+				}
+			}
+		}
+	})
+	return nil
+}

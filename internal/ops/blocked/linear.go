@@ -1,0 +1,172 @@
+package blocked
+
+import (
+	"fmt"
+
+	"github.com/onward-ml/onward/internal/cpu"
+	"github.com/onward-ml/onward/internal/ir"
+	"github.com/onward-ml/onward/internal/kernels/gemm"
+	"github.com/onward-ml/onward/internal/kernels/vec"
+	"github.com/onward-ml/onward/internal/ops/kit"
+	"github.com/onward-ml/onward/tensor"
+)
+
+// Linear is a dense layer of float with constant weights, made by the optimizer
+// from MatMul or Gemm and what follows it:
+//
+//	Y[…,N] = fn(act(alpha·X[…,K]·W + bias + Z))
+//
+// Input 1, Z, is optional and has the shape of Y.
+type Linear struct {
+	K, N   int
+	Alpha  float32
+	HasAdd bool
+	Act    kit.Activation
+	Then   LinearFunc
+
+	packed *kit.PackedReals
+	bias   []float32 // N elements, or nil
+}
+
+// LinearFunc is a function that Linear applies last, other than its Activation.
+type LinearFunc uint8
+
+// The functions that Linear can apply last.
+const (
+	ThenNothing LinearFunc = iota
+	ThenGelu
+	ThenGeluTanh
+	ThenSilu
+	ThenSigmoid
+	ThenTanh
+)
+
+func (f LinearFunc) apply(x []float32) {
+	level := cpu.Active()
+	switch f {
+	case ThenGelu:
+		vec.GeluF32(level, x, x)
+	case ThenGeluTanh:
+		vec.GeluTanhF32(level, x, x)
+	case ThenSilu:
+		vec.SiluF32(level, x, x)
+	case ThenSigmoid:
+		vec.SigmoidF32(level, x, x)
+	case ThenTanh:
+		vec.TanhF32(level, x, x)
+	}
+}
+
+// NewLinear packs K×N weights, with trans N×K ones. With own it may do so in w's
+// memory.
+func NewLinear(w *tensor.Tensor, trans, own bool) (*Linear, error) {
+	if w.DType() != tensor.TypeFloat32 || w.Rank() != 2 || w.Len() == 0 {
+		return nil, fmt.Errorf("weights are %s, want a float matrix", w)
+	}
+	data, err := kit.PackMatrix(w, trans, own)
+	if err != nil {
+		return nil, err
+	}
+	l := &Linear{K: w.Dim(0), N: w.Dim(1), Alpha: 1, packed: data}
+	if trans {
+		l.K, l.N = l.N, l.K
+	}
+	return l, nil
+}
+
+// IsRowBias reports whether b holds one float for each of n columns.
+func IsRowBias(b *tensor.Tensor, n int) bool {
+	return b.DType() == tensor.TypeFloat32 && b.Len() == n && (b.Rank() <= 1 || b.Dim(b.Rank()-1) == n)
+}
+
+// WithBias returns the layer with b added to its bias; nil when b has another
+// number of elements.
+func (l *Linear) WithBias(b *tensor.Tensor) *Linear {
+	if !IsRowBias(b, l.N) {
+		return nil
+	}
+	c := *l
+	c.bias = make([]float32, l.N)
+	copy(c.bias, l.bias)
+	for i, v := range tensor.Of[float32](b) {
+		c.bias[i] += v
+	}
+	return &c
+}
+
+// Infer replaces the last dimension.
+func (l *Linear) Infer(c *ir.InferContext) error {
+	s := c.Shape(0)
+	if s == nil {
+		c.SetOut(0, ir.UnrankedTensor(tensor.TypeFloat32))
+		return nil
+	}
+	if len(s) == 0 || s[len(s)-1].Differs(ir.Known(l.K)) {
+		return fmt.Errorf("input has shape %v, want %d columns", s, l.K)
+	}
+	out := append(append([]ir.Dim{}, s[:len(s)-1]...), ir.Known(l.N))
+	c.SetOut(0, ir.TensorType(tensor.TypeFloat32, out...))
+	return nil
+}
+
+// linearPanels is the number of panels that one task computes when a function
+// follows, so that it meets the sums in the cache.
+const linearPanels = 4
+
+// Run multiplies all rows.
+func (l *Linear) Run(c *ir.Call) error {
+	x := c.Tensor(0)
+	s := x.Shape()
+	if len(s) == 0 || s[len(s)-1] != l.K {
+		return fmt.Errorf("input has shape %v, want %d columns", s, l.K)
+	}
+	var dims [8]int
+	shape := append(append(dims[:0], s[:len(s)-1]...), l.N)
+	y, err := c.Output(0, tensor.TypeFloat32, shape...)
+	if err != nil || y.Len() == 0 {
+		return err
+	}
+	g := &gemm.Args[float32]{M: kit.Product(s[:len(s)-1]), N: l.N, K: l.K, A: tensor.Of[float32](x), LdA: l.K,
+		C: tensor.Of[float32](y), LdC: l.N}
+	l.packed.In(g)
+	g.Alpha, g.BiasCol, g.Act, g.Lo, g.Hi = l.Alpha, l.bias, l.Act.Gemm(), l.Act.Lo, l.Act.Hi
+	if l.HasAdd {
+		z := c.Tensor(1)
+		if z.Len() != y.Len() {
+			return fmt.Errorf("input Z has shape %v, the output %v", z.Shape(), y.Shape())
+		}
+		g.Add, g.LdAdd = tensor.Of[float32](z), l.N
+	}
+	if g.M*g.N*g.K < 1<<16 {
+		c.Launch(1, 1, func(int, int) { l.compute(nil, g) })
+	} else {
+		l.compute(c.Launcher(), g)
+	}
+	return nil
+}
+
+func (l *Linear) compute(par gemm.Par, g *gemm.Args[float32]) {
+	if l.Then == ThenNothing {
+		gemm.Parallel(par, cpu.Active(), g)
+		return
+	}
+	panels := gemm.Panels(g.N)
+	tasks := (panels + linearPanels - 1) / linearPanels
+	if par == nil {
+		l.tasks(g, panels, 0, tasks)
+		return
+	}
+	par(tasks, func(lo, hi int) { l.tasks(g, panels, lo, hi) })
+}
+
+// tasks computes the tasks [lo, hi).
+func (l *Linear) tasks(g *gemm.Args[float32], panels, lo, hi int) {
+	for t := lo; t < hi; t++ {
+		b := gemm.Block{Row0: 0, Row1: g.M, Panel0: t * linearPanels, Panel1: min(panels, (t+1)*linearPanels)}
+		gemm.F32(cpu.Active(), g, b, nil)
+		from, to := b.Panel0*gemm.PanelWidth, min(g.N, b.Panel1*gemm.PanelWidth)
+		for r := range g.M {
+			l.Then.apply(g.C[r*g.LdC+from : r*g.LdC+to])
+		}
+	}
+}

@@ -1,0 +1,27 @@
+package blocked
+
+import (
+	"math"
+
+	"github.com/onward-ml/onward/internal/ir"
+	"github.com/onward-ml/onward/internal/kernels/vec"
+	"github.com/onward-ml/onward/internal/ops/kit"
+)
+
+// Silu computes x·sigmoid(x) of each element. The optimizer makes it of the two.
+type Silu struct{ kit.SameTypeAndShape }
+
+// NewSilu returns the operator.
+func NewSilu() *Silu { return &Silu{} }
+
+var siluLoops = kit.FloatLoops(siluLoop[float32], siluLoop[float64], vec.SiluF32)
+
+// Run implements [ir.Operator].
+func (*Silu) Run(c *ir.Call) error { return kit.MapTable(c, siluLoops, kit.GrainCostly) }
+
+func siluLoop[T kit.FloatNumber](dst, src []T) {
+	dst = dst[:len(src)]
+	for i, x := range src {
+		dst[i] = T(float64(x) / (1 + math.Exp(-float64(x))))
+	}
+}

@@ -1,0 +1,2 @@
+// Package gradops holds the operators that only gradient rules make.
+package gradops

@@ -1,0 +1,61 @@
+package gradops
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/onward-ml/onward/internal/ir"
+	"github.com/onward-ml/onward/internal/ops/kit"
+	"github.com/onward-ml/onward/tensor"
+)
+
+// ClassPositions names for every target the element that a loss over classes takes
+// of the second input, counted from 1: of scores [N, C, d…] that of the class, of
+// weights [C] (PerClass) the class. Targets equal to ignore_index name none, 0.
+type ClassPositions struct {
+	kit.ClassLoss
+	PerClass bool
+}
+
+var _ = kit.Register(kit.Def{Domain: kit.DomainInternal, Name: "ClassPositions", Since: []int{1}, In: "target:I, like:T", Out: "Y:int64", Types: kit.Types{"T": "@float", "I": "int32 int64"},
+	Build: kit.Simple(func(a *kit.Attrs, opset int) kit.Operator {
+		return &ClassPositions{kit.BuildClassLoss(a), a.Bool("per_class", false)}
+	})})
+
+// Infer infers the output.
+func (*ClassPositions) Infer(c *ir.InferContext) error {
+	c.SetOut(0, ir.Type{Kind: tensor.KindTensor, Elem: tensor.TypeInt64, Shape: c.Shape(0)})
+	return nil
+}
+
+// Run checks the targets.
+func (p *ClassPositions) Run(c *ir.Call) error {
+	t, s := c.Tensor(0).Shape(), c.Tensor(1).Shape()
+	classes, inner := 0, 1
+	switch {
+	case p.PerClass && len(s) == 1:
+		classes = s[0]
+	case !p.PerClass && len(s) >= 2 && len(t) == len(s)-1 && t[0] == s[0] && slices.Equal(t[1:], s[2:]):
+		classes, inner = s[1], kit.Product(s[2:])
+	default:
+		return fmt.Errorf("scores or weights have shape %v for targets of %v", s, t)
+	}
+	out, err := c.Output(0, tensor.TypeInt64, t...)
+	if err != nil {
+		return err
+	}
+	y := tensor.Of[int64](out)
+	for i, v := range kit.Ints(c.Tensor(0)) {
+		switch {
+		case p.HasIgnore && v == p.Ignore:
+			y[i] = 0
+		case v < 0 || v >= classes:
+			return fmt.Errorf("target[%d] is %d, want 0 to %d", i, v, classes-1)
+		case p.PerClass:
+			y[i] = int64(v) + 1
+		default:
+			y[i] = int64((i/inner*classes+v)*inner+i%inner) + 1
+		}
+	}
+	return nil
+}

@@ -1,0 +1,92 @@
+package gradops
+
+import (
+	"fmt"
+	"math"
+
+	"github.com/onward-ml/onward/internal/ir"
+	"github.com/onward-ml/onward/internal/ops/kit"
+)
+
+var (
+	// Cofactors holds for every element of a square matrix the derivative of the
+	// determinant: det(X)·X⁻ᵀ, and for a singular X the minors with their signs.
+	_ = registerGradientHelper("Cofactors", "X:T", gradientHelper{infer: kit.SameAsInput, shape: shapeOfInput(0),
+		compute: func(op *gradientHelper, c *ir.Call, x, y []float64, shape []int) error {
+			return transposedInverses(c, x, y, shape, true)
+		}})
+	// InverseTransposed is X⁻ᵀ of square matrices, not finite for singular ones.
+	_ = registerGradientHelper("InverseTransposed", "X:T", gradientHelper{infer: kit.SameAsInput, shape: shapeOfInput(0),
+		compute: func(op *gradientHelper, c *ir.Call, x, y []float64, shape []int) error {
+			return transposedInverses(c, x, y, shape, false)
+		}})
+)
+
+// transposedInverses writes X⁻ᵀ of the matrices of x, or their cofactors, to y.
+func transposedInverses(c *ir.Call, x, y []float64, shape []int, cofactors bool) error {
+	r := len(shape)
+	if r < 2 || shape[r-1] != shape[r-2] {
+		return fmt.Errorf("input has shape %v, want square matrices", shape)
+	}
+	if len(x) == 0 {
+		return nil
+	}
+	n := shape[r-1]
+	work, err := ir.ScratchOf[float64](c, 2*n*n)
+	if err != nil {
+		return err
+	}
+	for ; len(x) > 0; x, y = x[n*n:], y[n*n:] {
+		det := 1.0
+		if cofactors {
+			copy(work, x[:n*n])
+			if det, err = kit.Determinant(c, work[:n*n], n); err != nil {
+				return err
+			}
+			if det == 0 {
+				if err := minors(c, work, x, y, n); err != nil {
+					return err
+				}
+				continue
+			}
+		}
+		for i := range n {
+			row := work[2*n*i:][:2*n]
+			copy(row, x[n*i:][:n])
+			clear(row[n:])
+			row[n+i] = 1
+		}
+		if err := kit.Eliminate(c, work, n); err != nil {
+			return err
+		}
+		for i := range n {
+			for j, v := range work[2*n*i+n:][:n] {
+				y[n*j+i] = det * v
+			}
+		}
+	}
+	return nil
+}
+
+// minors writes the cofactors of one matrix as determinants.
+func minors(c *ir.Call, work, x, y []float64, n int) error {
+	m := n - 1
+	for i := range n {
+		for j := range n {
+			k := 0
+			for p := range n {
+				if p != i {
+					row := x[p*n:][:n]
+					k += copy(work[k:], row[:j])
+					k += copy(work[k:], row[j+1:])
+				}
+			}
+			d, err := kit.Determinant(c, work[:m*m], m)
+			if err != nil {
+				return err
+			}
+			y[i*n+j] = d * math.Pow(-1, float64((i+j)%2))
+		}
+	}
+	return nil
+}

@@ -1,0 +1,94 @@
+package kit
+
+import (
+	"math"
+
+	"github.com/onward-ml/onward/internal/cpu"
+	"github.com/onward-ml/onward/internal/kernels/gemm"
+	"github.com/onward-ml/onward/internal/kernels/vec"
+)
+
+// Activation is a function that a fused operator applies last. The zero
+// Activation is none.
+type Activation struct {
+	Kind   ActivationKind
+	Lo, Hi float32 // bounds of ActClip
+}
+
+// ActivationKind is the function of an Activation.
+type ActivationKind uint8
+
+// The functions that fused operators apply.
+const (
+	ActNone ActivationKind = iota
+	ActRelu
+	ActClip
+)
+
+func (a Activation) Gemm() gemm.Activation {
+	switch a.Kind {
+	case ActRelu:
+		return gemm.Relu
+	case ActClip:
+		return gemm.Clip
+	}
+	return gemm.None
+}
+
+// Apply computes the activation in place.
+func (a Activation) Apply(x []float32) {
+	switch a.Kind {
+	case ActRelu:
+		vec.ReluF32(cpu.Active(), x, x)
+	case ActClip:
+		vec.ClipF32(cpu.Active(), x, x, a.Lo, a.Hi)
+	}
+}
+
+func GeluLoop[T FloatNumber](dst, src []T) {
+	dst = dst[:len(src)]
+	for i, x := range src {
+		v := float64(x)
+		dst[i] = T(Gated(v, 0.5*(1+math.Erf(v*(1/math.Sqrt2)))))
+	}
+}
+
+// GeluTanhLoop computes x/2·(1 + tanh(√(2/π)·(x + 0.044715·x³))).
+func GeluTanhLoop[T FloatNumber](dst, src []T) {
+	dst = dst[:len(src)]
+	const k = 0.79788456080286535588 // √(2/π)
+	for i, x := range src {
+		v := float64(x)
+		dst[i] = T(Gated(v, 0.5*(1+math.Tanh(k*(v+0.044715*v*v*v)))))
+	}
+}
+
+// Gated computes x·gate with the limit −0 for x = −∞, whose gate is 0, in place
+// of NaN.
+func Gated(x, gate float64) float64 {
+	if gate == 0 {
+		return math.Copysign(0, x)
+	}
+	return x * gate
+}
+
+func Logistic(x float64) float64 {
+	if x < 0 {
+		e := math.Exp(x)
+		return e / (1 + e)
+	}
+	return 1 / (1 + math.Exp(-x))
+}
+
+func Sigmoid32(v float32) float32 { return float32(1 / (1 + math.Exp(-float64(v)))) }
+
+// Softplus is ln(exp(x)+1) without overflow for large x.
+func Softplus(x float64) float64 { return max(x, 0) + math.Log1p(math.Exp(-math.Abs(x))) }
+
+func SwishLoop[T FloatNumber](dst, src []T, alpha float64) {
+	dst = dst[:len(src)]
+	for i, x := range src {
+		v := float64(x)
+		dst[i] = T(Gated(v, 1/(1+math.Exp(-alpha*v))))
+	}
+}

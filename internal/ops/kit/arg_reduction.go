@@ -1,0 +1,254 @@
+package kit
+
+import (
+	"fmt"
+
+	"github.com/onward-ml/onward/internal/cpu"
+	"github.com/onward-ml/onward/internal/ir"
+	"github.com/onward-ml/onward/internal/kernels/vec"
+	"github.com/onward-ml/onward/tensor"
+)
+
+// ArgReduction holds the attributes of ArgMax and ArgMin.
+type ArgReduction struct {
+	Axis       int
+	KeepDims   bool
+	SelectLast bool
+}
+
+func ReadArgReduction(a *Attrs, opset int) ArgReduction {
+	r := ArgReduction{Axis: a.Int("axis", 0), KeepDims: a.Bool("keepdims", true)}
+	if opset >= 12 {
+		r.SelectLast = a.Bool("select_last_index", false)
+	}
+	return r
+}
+
+// Infer implements [ir.Operator].
+func (r *ArgReduction) Infer(c *ir.InferContext) error {
+	c.SetOut(0, ir.UnrankedTensor(tensor.TypeInt64))
+	shape := c.Shape(0)
+	if shape == nil {
+		return nil
+	}
+	axis, err := NormalAxis(r.Axis, len(shape))
+	if err != nil {
+		return err
+	}
+	out := append([]ir.Dim{}, shape[:axis]...)
+	if r.KeepDims {
+		out = append(out, ir.Known(1))
+	}
+	c.SetOut(0, ir.TensorType(tensor.TypeInt64, append(out, shape[axis+1:]...)...))
+	return nil
+}
+
+// argWhich says which element is looked for.
+type argWhich bool
+
+const (
+	ArgMax argWhich = true
+	ArgMin argWhich = false
+)
+
+func (r *ArgReduction) RunWith(c *ir.Call, which argWhich) error {
+	x := c.Tensor(0)
+	shape := x.Shape()
+	axis, err := NormalAxis(r.Axis, len(shape))
+	if err != nil {
+		return err
+	}
+	outShape := append([]int{}, shape[:axis]...)
+	if r.KeepDims {
+		outShape = append(outShape, 1)
+	}
+	outShape = append(outShape, shape[axis+1:]...)
+	out, err := c.Output(0, tensor.TypeInt64, outShape...)
+	if err != nil {
+		return err
+	}
+	if out.Len() == 0 {
+		return nil
+	}
+	if shape[axis] == 0 {
+		return fmt.Errorf("axis %d of shape %v is empty: there is no element to find", axis, shape)
+	}
+	if d := x.DType(); d == tensor.TypeFloat16 || d == tensor.TypeBFloat16 {
+		if x, err = ToScratch(c, x, tensor.TypeFloat32); err != nil {
+			return err
+		}
+	}
+	dst, s := tensor.Of[int64](out), SpanOf(shape, axis)
+	switch d := x.DType(); d {
+	case tensor.TypeInt8:
+		return argRun(c, dst, tensor.Of[int8](x), s, which, r.SelectLast)
+	case tensor.TypeInt16:
+		return argRun(c, dst, tensor.Of[int16](x), s, which, r.SelectLast)
+	case tensor.TypeInt32:
+		return argRunFast(c, dst, tensor.Of[int32](x), s, which, r.SelectLast, vec.ReduceMaxI32, vec.ReduceMinI32)
+	case tensor.TypeInt64:
+		return argRunFast(c, dst, tensor.Of[int64](x), s, which, r.SelectLast, vec.ReduceMaxI64, vec.ReduceMinI64)
+	case tensor.TypeUint8:
+		return argRun(c, dst, tensor.Of[uint8](x), s, which, r.SelectLast)
+	case tensor.TypeUint16:
+		return argRun(c, dst, tensor.Of[uint16](x), s, which, r.SelectLast)
+	case tensor.TypeUint32:
+		return argRun(c, dst, tensor.Of[uint32](x), s, which, r.SelectLast)
+	case tensor.TypeUint64:
+		return argRun(c, dst, tensor.Of[uint64](x), s, which, r.SelectLast)
+	case tensor.TypeFloat32:
+		if s.Inner == 1 && !c.Generic {
+			v := tensor.Of[float32](x)
+			return ReduceSpans(c, s.Outer, s.N, func(lo, hi int) { ArgRowsFast(dst[lo:hi], v, s.N, lo, which, r.SelectLast) })
+		}
+		return argRun(c, dst, tensor.Of[float32](x), s, which, r.SelectLast)
+	case tensor.TypeFloat64:
+		return argRunFast(c, dst, tensor.Of[float64](x), s, which, r.SelectLast, vec.ReduceMaxF64, vec.ReduceMinF64)
+	default:
+		return fmt.Errorf("elements of type %s are not supported", d)
+	}
+}
+
+// argRunFast is argRun with kernels that find the greatest and the smallest element of a row.
+func argRunFast[T RealNumber](c *ir.Call, dst []int64, src []T, s AxisSpan, which argWhich, last bool, most, least func(cpu.Level, []T) T) error {
+	if s.Inner != 1 || s.N < 2*ShortRow || c.Generic {
+		return argRun(c, dst, src, s, which, last)
+	}
+	best := least
+	if which == ArgMax {
+		best = most
+	}
+	return ReduceEach(c, s.Outer, s.N, func(i int) {
+		row := src[i*s.N : (i+1)*s.N]
+		dst[i] = int64(argOf(row, best(cpu.Active(), row), which, last))
+	})
+}
+
+func argRun[T RealNumber](c *ir.Call, dst []int64, src []T, s AxisSpan, which argWhich, last bool) error {
+	if s.Inner == 1 {
+		return ReduceEach(c, s.Outer, s.N, func(i int) { dst[i] = int64(argRow(src[i*s.N:(i+1)*s.N], which, last)) })
+	}
+	return s.EachLine(c, func(base, m int) {
+		var best [ColumnBlock]int
+		ArgLines(best[:m], src, s, base, which, last)
+		outer, lo := base/(s.N*s.Inner), base%s.Inner
+		for j, k := range best[:m] {
+			dst[outer*s.Inner+lo+j] = int64(k)
+		}
+	})
+}
+
+// argRow is ArgLines for one contiguous line.
+func argRow[T RealNumber](x []T, which argWhich, last bool) int {
+	best, at := x[0], 0
+	for k, v := range x {
+		better := v > best
+		if which == ArgMin {
+			better = v < best
+		}
+		if better || v != v && best == best || last && (v == best || v != v) {
+			best, at = v, k
+		}
+	}
+	return at
+}
+
+// argRowFast is argRow that finds the value in a vector kernel and then its place.
+func argRowFast(x []float32, which argWhich, last bool) int {
+	return argPlace(x, extreme(x, which), which, last)
+}
+
+func extreme(x []float32, which argWhich) float32 {
+	if which == ArgMax {
+		return vec.ReduceMaxF32(cpu.Active(), x)
+	}
+	return vec.ReduceMinF32(cpu.Active(), x)
+}
+
+// argPlace is argOf that halves long rows: the kernel reads a half faster than a loop a few elements.
+func argPlace(x []float32, best float32, which argWhich, last bool) int {
+	const short = 64
+	at := 0
+	for len(x) > short && best == best {
+		half := len(x) / 2
+		low := extreme(x[:half], which) == best
+		if last {
+			low = extreme(x[half:], which) != best
+		}
+		if low {
+			x = x[:half]
+		} else {
+			x, at = x[half:], at+half
+		}
+	}
+	return at + argOf(x, best, which, last)
+}
+
+// ArgRowsFast is argRowFast for the rows of n elements of x from first on.
+func ArgRowsFast(dst []int64, x []float32, n, first int, which argWhich, last bool) {
+	if n > vec.MostRowsF32 || len(x) < n*vec.LeastRowsF32 {
+		for i := range dst {
+			dst[i] = int64(argRowFast(x[(first+i)*n:][:n], which, last))
+		}
+		return
+	}
+	const near = 1 << 13 // elements that are still in the first-level cache when their places are looked for
+	var best [64]float32
+	for len(dst) > 0 {
+		b := best[:min(len(dst), len(best), max(1, near/n))]
+		if which == ArgMax {
+			vec.MaxRowsF32(cpu.Active(), b, x, n, first)
+		} else {
+			vec.MinRowsF32(cpu.Active(), b, x, n, first)
+		}
+		for i, v := range b {
+			dst[i] = int64(argPlace(x[(first+i)*n:][:n], v, which, last))
+		}
+		dst, first = dst[len(b):], first+len(b)
+	}
+}
+
+// argOf finds best, which is the greatest or the least element of x, or NaN.
+func argOf[T RealNumber](x []T, best T, which argWhich, last bool) int {
+	if best != best {
+		return argRow(x, which, last)
+	}
+	if last {
+		for k := len(x) - 1; k > 0; k-- {
+			if x[k] == best {
+				return k
+			}
+		}
+		return 0
+	}
+	for k, v := range x {
+		if v == best {
+			return k
+		}
+	}
+	return 0
+}
+
+// ArgLines finds the index of the greatest or least element of each of
+// len(best) lines. A NaN goes before all numbers.
+func ArgLines[T RealNumber](best []int, src []T, s AxisSpan, base int, which argWhich, last bool) {
+	var value [ColumnBlock]T
+	m := len(best)
+	copy(value[:m], src[base:base+m])
+	for j := range best {
+		best[j] = 0
+	}
+	for k := 1; k < s.N; k++ {
+		at := base + k*s.Inner
+		for j, v := range src[at : at+m] {
+			b := value[j]
+			better := v > b
+			if which == ArgMin {
+				better = v < b
+			}
+			if better || v != v && b == b || last && (v == b || v != v) {
+				value[j], best[j] = v, k
+			}
+		}
+	}
+}

@@ -1,0 +1,27 @@
+package kit
+
+import (
+	"math"
+	"testing"
+
+	"pgregory.net/rapid"
+)
+
+// TestArgRowFastFindsTheSamePlace draws rows of few numbers, so that the greatest occurs often.
+func TestArgRowFastFindsTheSamePlace(t *testing.T) {
+	some := []float32{0, float32(math.Copysign(0, -1)), 1, -1, 2, float32(math.Inf(1)), float32(math.Inf(-1)), float32(math.NaN())}
+	rapid.Check(t, func(t *rapid.T) {
+		n, kinds := rapid.IntRange(1, 700).Draw(t, "n"), rapid.IntRange(1, len(some)).Draw(t, "kinds")
+		x := make([]float32, n)
+		for i := range x {
+			x[i] = some[rapid.IntRange(0, kinds-1).Draw(t, "k")]
+		}
+		for _, which := range []argWhich{ArgMax, ArgMin} {
+			for _, last := range []bool{false, true} {
+				if got, want := argRowFast(x, which, last), argRow(x, which, last); got != want {
+					t.Fatalf("max %v, last %v: %d, want %d", which, last, got, want)
+				}
+			}
+		}
+	})
+}

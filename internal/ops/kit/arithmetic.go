@@ -1,0 +1,133 @@
+package kit
+
+import (
+	"github.com/onward-ml/onward/internal/ir"
+	"github.com/onward-ml/onward/internal/kernels/vec"
+	"github.com/onward-ml/onward/tensor"
+)
+
+var AddLoops = LoopsOf(
+	Loop2Scalar(AddLoop[int8]), Loop2Scalar(AddLoop[int16]), Loop2Scalar(AddLoop[int32]), Loop2Scalar(AddLoop[int64]),
+	Loop2Scalar(AddLoop[uint8]), Loop2Scalar(AddLoop[uint16]), Loop2Scalar(AddLoop[uint32]), Loop2Scalar(AddLoop[uint64]),
+	WithBinary(Loop2Scalar(AddLoop[float32]), vec.AddF32, vec.AddScalarF32, vec.AddScalarF32), Loop2Scalar(AddLoop[float64]))
+
+func AddLoop[T RealNumber](dst, a, b []T) {
+	n := len(dst)
+	switch {
+	case len(a) == n && len(b) == n:
+		a, b = a[:n], b[:n]
+		for i := range dst {
+			dst[i] = a[i] + b[i]
+		}
+	case len(b) == 1 && len(a) == n:
+		y := b[0]
+		a = a[:n]
+		for i := range dst {
+			dst[i] = a[i] + y
+		}
+	default:
+		x := a[0]
+		if len(b) == 1 {
+			RepeatOf(dst, x+b[0])
+			return
+		}
+		b = b[:n]
+		for i := range dst {
+			dst[i] = x + b[i]
+		}
+	}
+}
+
+func DivLoop[T RealNumber](dst, a, b []T) {
+	n := len(dst)
+	switch {
+	case len(a) == n && len(b) == n:
+		a, b = a[:n], b[:n]
+		for i := range dst {
+			dst[i] = a[i] / b[i]
+		}
+	case len(b) == 1 && len(a) == n:
+		y := b[0]
+		a = a[:n]
+		for i := range dst {
+			dst[i] = a[i] / y
+		}
+	default:
+		x := a[0]
+		if len(b) == 1 {
+			RepeatOf(dst, x/b[0])
+			return
+		}
+		b = b[:n]
+		for i := range dst {
+			dst[i] = x / b[i]
+		}
+	}
+}
+
+// RunSum adds all inputs and divides by the given number. Half numbers are added
+// as float32 and rounded once.
+func RunSum(c *ir.Call, divisor float64) error {
+	in, shapes, shape, err := variadicInputs(c)
+	if err != nil {
+		return err
+	}
+	out, err := c.Output(0, in[0].DType(), shape...)
+	if err != nil {
+		return err
+	}
+	sum := out
+	if IsHalf(out.DType()) {
+		for i := range in {
+			if in[i], err = ToScratch(c, in[i], tensor.TypeFloat32); err != nil {
+				return err
+			}
+		}
+		if sum, err = ScratchTensor(c, tensor.TypeFloat32, shape); err != nil {
+			return err
+		}
+	}
+	if err := foldInto(c, AddLoops, sum, in, shapes); err != nil {
+		return err
+	}
+	if divisor != 1 {
+		l := Loop1(func(dst, src []float32) { DivLoop(dst, src, []float32{float32(divisor)}) })
+		if sum.DType() == tensor.TypeFloat64 {
+			l = Loop1(func(dst, src []float64) { DivLoop(dst, src, []float64{divisor}) })
+		}
+		if err := RunLoopInto(c, l, GrainCheap, sum, []*tensor.Tensor{sum}, [][]int{shape}); err != nil {
+			return err
+		}
+	}
+	if sum == out {
+		return nil
+	}
+	return ConvertInto(c, out, sum, tensor.ConvertOptions{})
+}
+
+func MulLoop[T RealNumber](dst, a, b []T) {
+	n := len(dst)
+	switch {
+	case len(a) == n && len(b) == n:
+		a, b = a[:n], b[:n]
+		for i := range dst {
+			dst[i] = a[i] * b[i]
+		}
+	case len(b) == 1 && len(a) == n:
+		y := b[0]
+		a = a[:n]
+		for i := range dst {
+			dst[i] = a[i] * y
+		}
+	default:
+		x := a[0]
+		if len(b) == 1 {
+			RepeatOf(dst, x*b[0])
+			return
+		}
+		b = b[:n]
+		for i := range dst {
+			dst[i] = x * b[i]
+		}
+	}
+}

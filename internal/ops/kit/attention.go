@@ -1,0 +1,148 @@
+package kit
+
+import (
+	"fmt"
+	"math"
+
+	"github.com/onward-ml/onward/internal/ir"
+	"github.com/onward-ml/onward/tensor"
+)
+
+// AttentionInput is a checked Q, K or V.
+type AttentionInput struct {
+	Batch, Heads, Length, Size int
+	Last                       bool // heads are in the last dimension
+}
+
+func NewAttentionInput(t *tensor.Tensor, name string, heads int) (AttentionInput, error) {
+	s := t.Shape()
+	switch len(s) {
+	case 4:
+		if heads != 0 && heads != s[1] {
+			return AttentionInput{}, fmt.Errorf("%s has shape %v, want %d heads", name, s, heads)
+		}
+		return AttentionInput{s[0], s[1], s[2], s[3], false}, nil
+	case 3:
+		if heads <= 0 || s[2]%heads != 0 {
+			return AttentionInput{}, fmt.Errorf("%s has shape %v and %d heads, want a last dimension that the heads divide", name, s, heads)
+		}
+		return AttentionInput{s[0], heads, s[1], s[2] / heads, true}, nil
+	}
+	return AttentionInput{}, fmt.Errorf("%s has shape %v, want rank 3 or 4", name, s)
+}
+
+func AttentionView[T RealFloat](data []T, in AttentionInput) HeadView[T] {
+	if in.Last {
+		return HeadsLast(data, in.Heads, in.Length, in.Size)
+	}
+	return HeadsFirst(data, in.Heads, in.Length, in.Size)
+}
+
+// AttentionMask reads a mask that broadcasts to [batch, heads, q, kv] as a bias:
+// booleans mean 0 and −Inf, numbers are added. A last dimension shorter than kv
+// is filled up with −Inf; one of 1 only with pad.
+func AttentionMask[T RealFloat](c *ir.Call, t *tensor.Tensor, batch, heads, q, kv int, pad bool) (func(b, h, i int, row []T), error) {
+	s := t.Shape()
+	full := []int{batch, heads, q, kv}
+	if len(s) > 4 {
+		return nil, fmt.Errorf("attn_mask has shape %v, want rank 4 at most", s)
+	}
+	var stride [4]int
+	step, cols := 1, 1
+	for k := len(s) - 1; k >= 0; k-- {
+		d := 4 - len(s) + k
+		switch {
+		case d == 3 && (s[k] == kv || s[k] < kv && (s[k] != 1 || pad)):
+			stride[d], cols = 1, s[k]
+		case s[k] == 1:
+		case d != 3 && s[k] == full[d]:
+			stride[d] = step
+		default:
+			return nil, fmt.Errorf("attn_mask has shape %v, want one that broadcasts to %v", s, full)
+		}
+		step *= s[k]
+	}
+	data, err := maskBias[T](c, t)
+	if err != nil {
+		return nil, err
+	}
+	ninf := T(math.Inf(-1))
+	return func(b, h, i int, row []T) {
+		m := data[b*stride[0]+h*stride[1]+i*stride[2]:]
+		if stride[3] == 0 {
+			for j := range row {
+				row[j] = m[0]
+			}
+			return
+		}
+		copy(row[:cols], m)
+		for j := cols; j < len(row); j++ {
+			row[j] = ninf
+		}
+	}, nil
+}
+
+func maskBias[T RealFloat](c *ir.Call, t *tensor.Tensor) ([]T, error) {
+	if t.DType().IsFloat() {
+		return RealIn[T](c, t)
+	}
+	r, err := ir.ScratchOf[T](c, t.Len())
+	if err != nil {
+		return nil, err
+	}
+	switch t.DType() {
+	case tensor.TypeBool:
+		ninf := T(math.Inf(-1))
+		for i, v := range tensor.Of[bool](t) {
+			r[i] = 0
+			if !v {
+				r[i] = ninf
+			}
+		}
+	case tensor.TypeInt8:
+		castReal(r, tensor.Of[int8](t))
+	case tensor.TypeInt16:
+		castReal(r, tensor.Of[int16](t))
+	case tensor.TypeInt32:
+		castReal(r, tensor.Of[int32](t))
+	case tensor.TypeInt64:
+		castReal(r, tensor.Of[int64](t))
+	case tensor.TypeUint8:
+		castReal(r, tensor.Of[uint8](t))
+	case tensor.TypeUint16:
+		castReal(r, tensor.Of[uint16](t))
+	case tensor.TypeUint32:
+		castReal(r, tensor.Of[uint32](t))
+	case tensor.TypeUint64:
+		castReal(r, tensor.Of[uint64](t))
+	default:
+		return nil, fmt.Errorf("attn_mask is %s", t.DType())
+	}
+	return r, nil
+}
+
+func castReal[T RealFloat, S int8 | int16 | int32 | int64 | uint8 | uint16 | uint32 | uint64](dst []T, src []S) {
+	for i, v := range src {
+		dst[i] = T(v)
+	}
+}
+
+// AttentionScale returns the factor of the scores: 1/√size unless the attribute
+// says otherwise.
+func AttentionScale(scale float32, size int) float64 {
+	if scale != 0 {
+		return float64(scale)
+	}
+	return 1 / math.Sqrt(float64(max(1, size)))
+}
+
+// ReadHeads reads a positive number of heads.
+func ReadHeads(a *Attrs, name string) int {
+	a.Require(name)
+	n := a.Int(name, 1)
+	if n < 1 || n > math.MaxInt32 {
+		a.Errorf("%s is %d, want at least 1", name, n)
+		return 1
+	}
+	return n
+}

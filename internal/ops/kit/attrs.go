@@ -1,0 +1,275 @@
+package kit
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"sort"
+	"strings"
+
+	"github.com/onward-ml/onward/internal/ir"
+	"github.com/onward-ml/onward/tensor"
+)
+
+// Attrs gives Build the attributes of a node and lets it add inputs. Values are
+// held as int64, float32, string, *tensor.Tensor, *tensor.Sparse, ir.Type,
+// GraphRef, and slices of these. A value of another type than asked for is
+// recorded as an error, so that Build may read on.
+type Attrs struct {
+	OpType        string
+	NumIn, NumOut int // as the node has them, omitted ones counted
+	Block         int // of the model's operators of DomainNchwc, 0 where it does not tell
+	values        map[string]any
+	used          map[string]string // what Build has read, and as what kind
+	inputs        map[int]*tensor.Tensor
+	errs          []error
+}
+
+// GraphRef is the index of a subgraph in its node's Graphs.
+type GraphRef int
+
+// NewAttrs returns the attributes of a node with numIn inputs and numOut
+// outputs.
+func NewAttrs(opType string, values map[string]any, numIn, numOut int) *Attrs {
+	return &Attrs{OpType: opType, NumIn: numIn, NumOut: numOut, values: values, used: map[string]string{}}
+}
+
+func attr[T any](a *Attrs, name string, kind string) (T, bool) {
+	var zero T
+	a.used[name] = kind
+	v, ok := a.values[name]
+	if !ok {
+		return zero, false
+	}
+	t, ok := v.(T)
+	if !ok {
+		a.errs = append(a.errs, fmt.Errorf("attribute %s is %s, want %s", name, attrKind(v), kind))
+	}
+	return t, ok
+}
+
+func attrKind(v any) string {
+	switch v.(type) {
+	case int64:
+		return "an int"
+	case float32:
+		return "a float"
+	case string:
+		return "a string"
+	case *tensor.Tensor:
+		return "a tensor"
+	case *tensor.Sparse:
+		return "a sparse tensor"
+	case GraphRef:
+		return "a graph"
+	case ir.Type:
+		return "a type"
+	case []int64:
+		return "a list of ints"
+	case []float32:
+		return "a list of floats"
+	case []string:
+		return "a list of strings"
+	}
+	return fmt.Sprintf("%T", v)
+}
+
+// All returns all attributes; those that a Build does not know must not be changed.
+func (a *Attrs) All() map[string]any {
+	for name := range a.values {
+		a.used[name] = ""
+	}
+	return a.values
+}
+
+// Has reports whether the attribute is given.
+func (a *Attrs) Has(name string) bool { _, ok := a.values[name]; return ok }
+
+// Int returns an int attribute, or def when it is absent.
+func (a *Attrs) Int(name string, def int) int {
+	if v, ok := attr[int64](a, name, "an int"); ok {
+		return int(v)
+	}
+	return def
+}
+
+// Bool returns whether an int attribute is not 0.
+func (a *Attrs) Bool(name string, def bool) bool {
+	if v, ok := attr[int64](a, name, "an int"); ok {
+		return v != 0
+	}
+	return def
+}
+
+// Float returns a float attribute, or def when it is absent.
+func (a *Attrs) Float(name string, def float32) float32 {
+	if v, ok := attr[float32](a, name, "a float"); ok {
+		return v
+	}
+	return def
+}
+
+// String returns a string attribute, or def when it is absent.
+func (a *Attrs) String(name, def string) string {
+	if v, ok := attr[string](a, name, "a string"); ok {
+		return v
+	}
+	return def
+}
+
+// Enum returns a string attribute that must be one of allowed; def when absent.
+func (a *Attrs) Enum(name, def string, allowed ...string) string {
+	v := a.String(name, def)
+	if !slices.Contains(allowed, v) {
+		a.Errorf("attribute %s is %q, want one of %s", name, v, strings.Join(allowed, ", "))
+		return def
+	}
+	return v
+}
+
+// Ints returns a list of ints, nil when it is absent and never nil otherwise.
+func (a *Attrs) Ints(name string) []int {
+	v, ok := attr[[]int64](a, name, "a list of ints")
+	if !ok {
+		return nil
+	}
+	r := make([]int, len(v))
+	for i, x := range v {
+		r[i] = int(x)
+	}
+	return r
+}
+
+// Floats returns a list of floats, nil when it is absent.
+func (a *Attrs) Floats(name string) []float32 {
+	v, _ := attr[[]float32](a, name, "a list of floats")
+	return v
+}
+
+// Strings returns a list of strings, nil when it is absent.
+func (a *Attrs) Strings(name string) []string {
+	v, _ := attr[[]string](a, name, "a list of strings")
+	return v
+}
+
+// Tensor returns a tensor, nil when it is absent.
+func (a *Attrs) Tensor(name string) *tensor.Tensor {
+	v, _ := attr[*tensor.Tensor](a, name, "a tensor")
+	return v
+}
+
+// Sparse returns a sparse tensor, nil when it is absent.
+func (a *Attrs) Sparse(name string) *tensor.Sparse {
+	v, _ := attr[*tensor.Sparse](a, name, "a sparse tensor")
+	return v
+}
+
+// Type returns a type, the zero Type when it is absent.
+func (a *Attrs) Type(name string) ir.Type {
+	v, _ := attr[ir.Type](a, name, "a type")
+	return v
+}
+
+// Graph returns the index of a subgraph, which must be given.
+func (a *Attrs) Graph(name string) int {
+	a.Require(name)
+	v, _ := attr[GraphRef](a, name, "a graph")
+	return int(v)
+}
+
+// DType returns an attribute that names an element type by its number; def when
+// it is absent.
+func (a *Attrs) DType(name string, def tensor.DType) tensor.DType {
+	v := a.Int(name, int(def))
+	if v == int(def) {
+		return def
+	}
+	if v < 0 || v > math.MaxUint8 || !tensor.DType(v).Valid() {
+		a.Errorf("attribute %s is %d, which is no element type", name, v)
+		return def
+	}
+	return tensor.DType(v)
+}
+
+// Require records an error for every attribute that is absent.
+func (a *Attrs) Require(names ...string) {
+	for _, n := range names {
+		if !a.Has(n) {
+			a.know(n)
+			a.Errorf("required attribute %s is missing", n)
+		}
+	}
+}
+
+// Ignore marks attributes as known that have no effect on the result.
+func (a *Attrs) Ignore(names ...string) {
+	for _, n := range names {
+		a.know(n)
+	}
+}
+
+func (a *Attrs) know(name string) {
+	if _, ok := a.used[name]; !ok {
+		a.used[name] = ""
+	}
+}
+
+// SetInput makes t input i of the node, for a form of an operator in which the
+// input was an attribute. A nil t leaves the input out.
+func (a *Attrs) SetInput(i int, t *tensor.Tensor) {
+	if t == nil {
+		return
+	}
+	if a.inputs == nil {
+		a.inputs = map[int]*tensor.Tensor{}
+	}
+	a.inputs[i] = t
+}
+
+// SetInputInts makes v input i of the node, as a list of int64; nil leaves the
+// input out.
+func (a *Attrs) SetInputInts(i int, v []int) {
+	if v == nil {
+		return
+	}
+	s := make([]int64, len(v))
+	for k, x := range v {
+		s[k] = int64(x)
+	}
+	a.SetInput(i, tensor.Must(tensor.New(s, len(s))))
+}
+
+// Inputs returns what SetInput has set.
+func (a *Attrs) Inputs() map[int]*tensor.Tensor { return a.inputs }
+
+// Errorf records an error about an attribute.
+func (a *Attrs) Errorf(format string, args ...any) {
+	a.errs = append(a.errs, fmt.Errorf(format, args...))
+}
+
+// Attributes returns the attributes that Build reads at a version, for a node
+// with that many inputs and outputs, each with its kind: "an int", "a list of
+// floats", or "" where the value does not matter.
+func (d *Def) Attributes(opset, numIn, numOut int) map[string]string {
+	a := NewAttrs(d.Name, nil, numIn, numOut)
+	_, _ = d.Build(a, opset) // it may miss required attributes
+	return a.used
+}
+
+// Err returns the recorded errors, one for each attribute that Build has not
+// read included.
+func (a *Attrs) Err() error {
+	errs := a.errs
+	var unknown []string
+	for name := range a.values {
+		if _, ok := a.used[name]; !ok {
+			unknown = append(unknown, name)
+		}
+	}
+	sort.Strings(unknown)
+	for _, name := range unknown {
+		errs = append(errs, fmt.Errorf("unknown attribute %s", name))
+	}
+	return errors.Join(errs...)
+}

@@ -1,0 +1,88 @@
+package kit
+
+import (
+	"github.com/onward-ml/onward/internal/cpu"
+	"github.com/onward-ml/onward/internal/ir"
+	"github.com/onward-ml/onward/internal/kernels/vec"
+)
+
+// AveragePlanes pools planes of x into y; countPad counts elements in the padding.
+func AveragePlanes[T RealFloat](c *ir.Call, countPad bool, g *WindowGeom, x, y []T, planes int) error {
+	n := len(g.In)
+	counts := make([][]int, n)
+	for d := range counts {
+		counts[d] = g.Counts(d, countPad)
+	}
+	in, out, s := Product(g.In), Product(g.Out), g.Stride[n-1]
+	if floats, ok := any(x).([]float32); ok && !c.Generic {
+		if whole := newSumPlane(g); whole != nil {
+			// what each window is divided by
+			by := make([]float32, out)
+			for i, a := range counts[0] {
+				for j, b := range counts[1] {
+					by[i*g.Out[1]+j] = float32(max(1, a*b))
+				}
+			}
+			return PoolPlanes(c, g, planes, func(m *Meter, plane int) bool {
+				yp := any(y).([]float32)[plane*out:][:out]
+				whole.run(yp, floats[plane*in:][:in])
+				vec.DivF32(cpu.Active(), yp, yp, by)
+				return m.Spend(out)
+			})
+		}
+	}
+	return PoolPlanes(c, g, planes, func(m *Meter, plane int) bool {
+		xp, yp := x[plane*in:][:in], y[plane*out:][:out]
+		pos := make([]int, n)
+		if c.Generic {
+			return PoolPlain(g, m, xp, nil, func(o int, vals []T) bool {
+				num, sum := 1, 0.0
+				for d, k := range pos {
+					num *= counts[d][k]
+				}
+				for _, v := range vals {
+					sum += float64(v)
+				}
+				yp[o] = T(sum / float64(max(1, num)))
+				WindowStep(pos, g.Out)
+				return true
+			})
+		}
+		clear(yp)
+		ok := true
+		g.EachRow(func(r WindowRow) bool {
+			addRow(yp[r.Out+r.Lo:r.Out+r.Hi], xp, r.In, s)
+			ok = m.Spend(r.Hi - r.Lo)
+			return ok
+		})
+		for o := 0; o < out; o += g.Out[n-1] {
+			outer := 1
+			for d, k := range pos[:n-1] {
+				outer *= counts[d][k]
+			}
+			row := yp[o:][:g.Out[n-1]]
+			for i, k := range counts[n-1] {
+				row[i] /= T(max(1, outer*k))
+			}
+			WindowStep(pos[:n-1], g.Out[:n-1])
+		}
+		return ok
+	})
+}
+
+// addRow adds x[from+i·s] to dst[i].
+func addRow[T RealFloat](dst, x []T, from, s int) {
+	if len(dst) == 0 {
+		return
+	}
+	if s == 1 {
+		for i, v := range x[from:][:len(dst)] {
+			dst[i] += v
+		}
+		return
+	}
+	src := x[from:]
+	for i := range dst {
+		dst[i] += src[i*s]
+	}
+}

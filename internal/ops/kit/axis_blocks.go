@@ -1,0 +1,88 @@
+package kit
+
+import (
+	"fmt"
+
+	"github.com/onward-ml/onward/internal/ir"
+	"github.com/onward-ml/onward/tensor"
+)
+
+// AxisSpan is a tensor seen as [outer, n, inner], n being the dimension along
+// which an operator works.
+type AxisSpan struct{ Outer, N, Inner int }
+
+func SpanOf(shape []int, axis int) AxisSpan {
+	return AxisSpan{Product(shape[:axis]), shape[axis], Product(shape[axis+1:])}
+}
+
+// ColumnBlock is how many neighbouring lines along an axis are worked on side by
+// side, so that memory is read in order.
+const ColumnBlock = 128
+
+// EachLine calls fn for groups of up to ColumnBlock lines: the elements
+// base + k·inner + j, for k in [0, n) and j in [0, m).
+func (s AxisSpan) EachLine(c *ir.Call, fn func(base, m int)) error {
+	n, work, span := s.lines(fn)
+	return ReduceSpans(c, n, work, span)
+}
+
+// LaunchLines is eachLine by a launch.
+func (s AxisSpan) LaunchLines(c *ir.Call, fn func(base, m int)) {
+	n, work, span := s.lines(fn)
+	launchSpans(c, n, work, span)
+}
+
+// lines returns the number of blocks of neighbouring lines, the elements of a block, and fn
+// over ranges of blocks.
+func (s AxisSpan) lines(fn func(base, m int)) (n, work int, span func(lo, hi int)) {
+	if s.Outer == 0 || s.N == 0 || s.Inner == 0 {
+		return 0, 0, nil
+	}
+	blocks := (s.Inner + ColumnBlock - 1) / ColumnBlock
+	return s.Outer * blocks, s.N * min(s.Inner, ColumnBlock), func(lo, hi int) {
+		for i := lo; i < hi; i++ {
+			at := i % blocks * ColumnBlock
+			fn(i/blocks*s.N*s.Inner+at, min(ColumnBlock, s.Inner-at))
+		}
+	}
+}
+
+// LaunchRows launches fn over ranges of dense float32 lines.
+func (s AxisSpan) LaunchRows(c *ir.Call, dst, src []float32, fn func(dst, src []float32, n int)) {
+	if s.N == 0 {
+		return
+	}
+	launchSpans(c, s.Outer, s.N, func(lo, hi int) { fn(dst[lo*s.N:hi*s.N], src[lo*s.N:hi*s.N], s.N) })
+}
+
+// RunWide calls f32 or f64 with input 0 and output 0, which has its shape. Half
+// numbers are widened to float32 and narrowed back.
+func RunWide(c *ir.Call, f32 func(dst, src []float32) error, f64 func(dst, src []float64) error) error {
+	x := c.Tensor(0)
+	out, err := c.Output(0, x.DType(), x.Shape()...)
+	if err != nil {
+		return err
+	}
+	switch d := x.DType(); d {
+	case tensor.TypeFloat32:
+		return f32(tensor.Of[float32](out), tensor.Of[float32](x))
+	case tensor.TypeFloat64:
+		return f64(tensor.Of[float64](out), tensor.Of[float64](x))
+	case tensor.TypeFloat16, tensor.TypeBFloat16:
+		wide, err := ToScratch(c, x, tensor.TypeFloat32)
+		if err != nil {
+			return err
+		}
+		res, err := ScratchTensor(c, tensor.TypeFloat32, x.Shape())
+		if err != nil {
+			return err
+		}
+		if err := f32(tensor.Of[float32](res), tensor.Of[float32](wide)); err != nil {
+			return err
+		}
+		c.Sync()
+		return ConvertInto(c, out, res, tensor.ConvertOptions{})
+	default:
+		return fmt.Errorf("elements of type %s are not supported", d)
+	}
+}

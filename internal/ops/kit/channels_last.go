@@ -1,0 +1,106 @@
+package kit
+
+import (
+	"fmt"
+
+	"github.com/onward-ml/onward/internal/ir"
+	"github.com/onward-ml/onward/tensor"
+)
+
+// Operators of com.microsoft come with a layout in which channels are the last
+// dimension. They compute in the layout of ai.onnx and transpose before and
+// after.
+
+// ChannelsFirstShape moves the last dimension behind the first one.
+func ChannelsFirstShape[D any](s []D) []D {
+	if len(s) < 2 {
+		return s
+	}
+	return append([]D{s[0], s[len(s)-1]}, s[1:len(s)-1]...)
+}
+
+// ChannelsLastShape moves the second dimension to the end.
+func ChannelsLastShape[D any](s []D) []D {
+	if len(s) < 2 {
+		return s
+	}
+	return append(append([]D{s[0]}, s[2:]...), s[1])
+}
+
+// MoveChannels copies between the layouts; shape is that with channels first.
+func MoveChannels(c *ir.Call, dst, src MoveBuf, shape []int, toLast bool) {
+	n, ch, plane := shape[0], shape[1], Product(shape[2:])
+	first, last := []int{ch * plane, plane, 1}, []int{ch * plane, 1, ch}
+	if toLast {
+		MoveStrided(c, dst, src, []int{n, ch, plane}, last, 0, first, 0)
+	} else {
+		MoveStrided(c, dst, src, []int{n, ch, plane}, first, 0, last, 0)
+	}
+}
+
+// ChannelsFirst returns a tensor with the last dimension moved behind the first
+// one, in scratch memory.
+func ChannelsFirst(c *ir.Call, t *tensor.Tensor) (*tensor.Tensor, error) {
+	if t.Rank() < 2 {
+		return nil, fmt.Errorf("input has shape %v, want rank at least 2", t.Shape())
+	}
+	r, err := ScratchTensor(c, t.DType(), ChannelsFirstShape(t.Shape()))
+	if err != nil {
+		return nil, err
+	}
+	src, err := MoveIn(c, t)
+	if err != nil {
+		return nil, err
+	}
+	dst, err := MoveInto(c, r)
+	if err != nil {
+		return nil, err
+	}
+	MoveChannels(c, dst, src, r.Shape(), false)
+	return r, nil
+}
+
+// ChannelsOutput allocates output i for a result with channels first. With last
+// the result goes to scratch memory, and done writes the output from it.
+func ChannelsOutput(c *ir.Call, i int, d tensor.DType, shape []int, last bool) (t *tensor.Tensor, done func(), err error) {
+	if !last {
+		t, err = c.Output(i, d, shape...)
+		return t, func() {}, err
+	}
+	y, err := c.Output(i, d, ChannelsLastShape(shape)...)
+	if err != nil {
+		return nil, nil, err
+	}
+	if t, err = ScratchTensor(c, d, shape); err != nil {
+		return nil, nil, err
+	}
+	return t, func() {
+		width := moveWidth(d)
+		MoveChannels(c, MoveBuf{t: y, Width: width, Raw: y.Bytes()}, MoveBuf{t: t, Width: width, Raw: t.Bytes()}, shape, true)
+	}, nil
+}
+
+// InferConvLast is InferConv for an input and an output with channels last.
+func InferConvLast(c *ir.InferContext, w *Window, group, ix, iw int, out ir.Type) error {
+	d, err := convDims(w, group, ChannelsFirstShape(c.Shape(ix)), c.Shape(iw))
+	out.Shape = ChannelsLastShape(d)
+	c.SetOut(0, out)
+	return err
+}
+
+// InferPoolLast is InferPool for an input and an output with channels last.
+func InferPoolLast(c *ir.InferContext, w *Window, out ir.Type) error {
+	var err error
+	if in := c.Shape(0); in != nil {
+		if len(in) < 3 {
+			c.SetOut(0, out)
+			return fmt.Errorf("input has rank %d, want at least 3", len(in))
+		}
+		var sp []ir.Dim
+		if sp, err = w.outDims(in[1:len(in)-1], ir.Dims(w.Kernel)); err == nil {
+			out.Shape = append(append([]ir.Dim{in[0]}, sp...), in[len(in)-1])
+		}
+	}
+	c.SetOut(0, out)
+	return err
+}

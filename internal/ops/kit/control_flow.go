@@ -1,0 +1,27 @@
+package kit
+
+import (
+	"fmt"
+
+	"github.com/onward-ml/onward/internal/ir"
+	"github.com/onward-ml/onward/tensor"
+)
+
+// WidenBranch is ir.Widen, but a type that is not known says nothing.
+func WidenBranch(a, b ir.Type) (ir.Type, error) {
+	switch {
+	case !a.Known():
+		return b, nil
+	case !b.Known():
+		return a, nil
+	}
+	return ir.Widen(a, b)
+}
+
+// OneBool reads the only element of a bool tensor.
+func OneBool(t *tensor.Tensor, what string) (bool, error) {
+	if t == nil || t.DType() != tensor.TypeBool || t.Len() != 1 {
+		return false, fmt.Errorf("%s is %v, want one bool", what, t)
+	}
+	return tensor.Of[bool](t)[0], nil
+}

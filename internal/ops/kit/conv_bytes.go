@@ -1,0 +1,244 @@
+package kit
+
+import (
+	"fmt"
+
+	"github.com/onward-ml/onward/internal/cpu"
+	"github.com/onward-ml/onward/internal/ir"
+	"github.com/onward-ml/onward/internal/kernels/conv"
+	"github.com/onward-ml/onward/internal/kernels/gemm"
+	"github.com/onward-ml/onward/internal/kernels/quant"
+	"github.com/onward-ml/onward/tensor"
+)
+
+// ConvWeights are weights of 8-bit integers, m×c/group×K1…Kk, packed with their
+// zero points.
+type ConvWeights struct {
+	shape []int
+	conv  *conv.Integer
+}
+
+// convWorthPacking reports whether the kernels for 8-bit integers suit the
+// weights: few output channels for one channel of input would be mostly padding.
+func convWorthPacking(shape []int, group int) bool {
+	if len(shape) < 3 || len(shape) > 5 || shape[0]%group != 0 || Product(shape) == 0 {
+		return false
+	}
+	mg := shape[0] / group
+	return shape[1] > 1 || mg == 1 || mg > 4
+}
+
+// packConv packs weights for which convWorthPacking holds, with zero points that
+// checkConvZeros accepts.
+func packConv(w, zero *tensor.Tensor, group int) (*ConvWeights, error) {
+	p := &ConvWeights{shape: w.Shape()}
+	kernel := p.shape[2:]
+	// Any shape with these channels and this kernel serves for packing.
+	ones, none := make([]int, len(kernel)), make([]int, len(kernel))
+	for i := range ones {
+		ones[i] = 1
+	}
+	s := &conv.Shape{N: 1, Cin: p.shape[1] * group, Cout: p.shape[0], Group: group, In: kernel, Kernel: kernel,
+		Stride: ones, Dilation: ones, PadBegin: none, PadEnd: none, Out: ones}
+	var zeros []int32
+	if zero != nil {
+		zeros = make([]int32, zero.Len())
+		WidenBytes(zeros, zero)
+	}
+	var err error
+	if w.DType() == tensor.TypeInt8 {
+		p.conv, err = conv.NewInteger(cpu.Active(), s, tensor.Of[int8](w), 0, zeros, nil)
+	} else {
+		p.conv, err = conv.NewInteger(cpu.Active(), s, tensor.Of[uint8](w), 0, zeros, nil)
+	}
+	return p, err
+}
+
+// PrepareConvBytes packs the weights, input iw of a convolution, when they and
+// their zero points are constant; nil when they are not.
+func PrepareConvBytes(in []tensor.Value, types []ir.Type, iw, iz, group int) (*ConvWeights, error) {
+	w, ok := in[iw].(*tensor.Tensor)
+	if !ok || !convWorthPacking(w.Shape(), group) {
+		return nil, nil
+	}
+	var zero *tensor.Tensor
+	if iz < len(types) && types[iz].Known() {
+		if zero, ok = in[iz].(*tensor.Tensor); !ok || !convZeroFits(zero, w.Dim(0)) {
+			return nil, nil
+		}
+	}
+	return packConv(w, zero, group)
+}
+
+// convZeroFits reports whether a zero point of the weights is one element or one
+// per output channel.
+func convZeroFits(zero *tensor.Tensor, m int) bool {
+	return zero == nil || zero.Len() == 1 || zero.Rank() == 1 && zero.Len() == m
+}
+
+// over lays packed weights over the shapes of a run.
+func (w *ConvWeights) over(c *ir.Call, s *ConvShape, xz *tensor.Tensor, bias []int32) (*conv.Integer, gemm.Par, error) {
+	var zero [1]int32
+	if xz != nil {
+		WidenBytes(zero[:], xz)
+	}
+	d := w.conv.At(&conv.Shape{N: s.N, Cin: s.C, Cout: s.M, Group: s.Group, In: s.In, Kernel: s.Kernel, Stride: s.Stride,
+		Dilation: s.Dilation, PadBegin: s.Before, PadEnd: s.After, Out: s.Out}, zero[0], bias)
+	shared, each := d.Scratch()
+	if err := c.Reserve(int64(shared) + int64(SlotCount(s.N*s.M*Product(s.Out)))*int64(each)); err != nil {
+		return nil, nil, err
+	}
+	if s.N*s.M*Product(s.Out)*s.Depth() < 1<<15 {
+		return d, nil, nil
+	}
+	return d, func(n int, fn func(lo, hi int)) {
+		c.Parallel(n, 1, func(lo, hi int) {
+			if c.Err() == nil {
+				fn(lo, hi)
+			}
+		})
+	}, nil
+}
+
+// Integers convolves x to sums.
+func (w *ConvWeights) Integers(c *ir.Call, s *ConvShape, x, xz *tensor.Tensor, bias, y []int32) error {
+	d, par, err := w.over(c, s, xz, bias)
+	if err != nil {
+		return err
+	}
+	if x.DType() == tensor.TypeInt8 {
+		conv.RunInteger(d, par, y, tensor.Of[int8](x))
+	} else {
+		conv.RunInteger(d, par, y, tensor.Of[uint8](x))
+	}
+	return c.Err()
+}
+
+// Requantized convolves x to bytes in the steps of y; scale has one element or
+// one per output channel.
+func (w *ConvWeights) Requantized(c *ir.Call, s *ConvShape, x, xz *tensor.Tensor, bias []int32, y *tensor.Tensor, scale []float32, yz *tensor.Tensor) error {
+	d, par, err := w.over(c, s, xz, bias)
+	if err != nil {
+		return err
+	}
+	if x.DType() == tensor.TypeInt8 {
+		runRequantized(d, par, tensor.Of[int8](x), y, scale, yz)
+	} else {
+		runRequantized(d, par, tensor.Of[uint8](x), y, scale, yz)
+	}
+	return c.Err()
+}
+
+func runRequantized[X quant.Byte](d *conv.Integer, par gemm.Par, x []X, y *tensor.Tensor, scale []float32, yz *tensor.Tensor) {
+	if y.DType() == tensor.TypeInt8 {
+		conv.RunRequantized(d, par, tensor.Of[int8](y), x, scale, tensor.Of[int8](yz)[0])
+	} else {
+		conv.RunRequantized(d, par, tensor.Of[uint8](y), x, scale, tensor.Of[uint8](yz)[0])
+	}
+}
+
+// WidenBytes writes the elements of a tensor of 8-bit integers to dst.
+func WidenBytes(dst []int32, t *tensor.Tensor) {
+	if t.DType() == tensor.TypeInt8 {
+		for i, v := range tensor.Of[int8](t) {
+			dst[i] = int32(v)
+		}
+		return
+	}
+	for i, v := range tensor.Of[uint8](t) {
+		dst[i] = int32(v)
+	}
+}
+
+// checkConvZeros checks the zero points of a convolution: one for the input, and
+// one or one per output channel for the weights.
+func checkConvZeros(s *ConvShape, xz, wz *tensor.Tensor) error {
+	if xz != nil && xz.Len() != 1 {
+		return fmt.Errorf("zero point of the input has shape %v, want one element", xz.Shape())
+	}
+	if !convZeroFits(wz, s.M) {
+		return fmt.Errorf("zero point of the weights has shape %v, want one element or [%d]", wz.Shape(), s.M)
+	}
+	return nil
+}
+
+// ConvBytesShape checks the shapes of a convolution of 8-bit integers and packs
+// the weights unless they are already or the plain engine wants them as they are.
+func ConvBytesShape(c *ir.Call, win *Window, group int, x, w, xz, wz *tensor.Tensor, packed *ConvWeights) (ConvShape, *ConvWeights, error) {
+	shape := []int(nil)
+	switch {
+	case packed != nil:
+		shape = packed.shape
+	case w == nil:
+		return ConvShape{}, nil, fmt.Errorf("weights are missing")
+	default:
+		shape = w.Shape()
+	}
+	s, err := NewConvShape(win, group, x.Shape(), shape)
+	if err != nil {
+		return s, nil, err
+	}
+	if err := checkConvZeros(&s, xz, wz); err != nil {
+		return s, nil, err
+	}
+	if packed != nil || c.Generic || !convWorthPacking(shape, group) || Product(s.Shape) == 0 {
+		return s, packed, nil
+	}
+	if err := c.Reserve(int64(s.Group)*quantLen(s.Depth(), s.Mg) + 5*int64(Product(shape))); err != nil {
+		return s, nil, err
+	}
+	packed, err = packConv(w, wz, group)
+	return s, packed, err
+}
+
+// ConvolveBytes is the convolution over int32: of x and w less their zero points,
+// which may be nil; that of w may have one element per output channel.
+func ConvolveBytes(c *ir.Call, s *ConvShape, x, w, xz, wz *tensor.Tensor, bias, y []int32) error {
+	xs, err := BytesLess(c, x, xz, 1)
+	if err != nil {
+		return err
+	}
+	ws, err := BytesLess(c, w, wz, s.M)
+	if err != nil {
+		return err
+	}
+	return Convolve(c, s, xs, ws, bias, y)
+}
+
+// BytesLess widens a tensor of 8-bit integers and subtracts a zero point from
+// each of its first n equal parts, the same from all if there is only one. A nil
+// zero point is 0.
+func BytesLess(c *ir.Call, t, zero *tensor.Tensor, n int) ([]int32, error) {
+	r, err := ir.ScratchOf[int32](c, t.Len())
+	if err != nil || len(r) == 0 {
+		return r, err
+	}
+	if t.DType() == tensor.TypeInt8 {
+		bytesLessOf[int8](r, t, zero, n)
+	} else {
+		bytesLessOf[uint8](r, t, zero, n)
+	}
+	return r, nil
+}
+
+func bytesLessOf[T int8 | uint8](dst []int32, t, zero *tensor.Tensor, n int) {
+	src := tensor.Of[T](t)
+	var zs []T
+	if zero != nil {
+		zs = tensor.Of[T](zero)
+	}
+	if len(zs) <= 1 {
+		n = 1
+	}
+	part := len(src) / n
+	for i := range n {
+		var z int32
+		if len(zs) > 0 {
+			z = int32(zs[i])
+		}
+		d := dst[i*part:][:part]
+		for k, v := range src[i*part:][:part] {
+			d[k] = int32(v) - z
+		}
+	}
+}

@@ -1,0 +1,269 @@
+package kit
+
+import (
+	"github.com/onward-ml/onward/internal/cpu"
+	"github.com/onward-ml/onward/internal/ir"
+	"github.com/onward-ml/onward/internal/kernels/gemm"
+	"github.com/onward-ml/onward/internal/kernels/vec"
+)
+
+// convType lists the types in which convolutions sum.
+type convType interface{ float32 | float64 | int32 }
+
+// Convolve computes y = x ⋆ w + bias, of which bias may be nil.
+func Convolve[T convType](c *ir.Call, s *ConvShape, x, w, bias, y []T) error {
+	switch {
+	case len(y) == 0:
+		return nil
+	case s.Cg == 0:
+		for p, out := 0, Product(s.Out); p < s.N*s.M; p++ {
+			for i := range y[p*out:][:out] {
+				y[p*out+i] = 0
+				if bias != nil {
+					y[p*out+i] = bias[p%s.M]
+				}
+			}
+		}
+		return nil
+	case c.Generic:
+		return convPlain(c, s, x, w, bias, y)
+	case s.Cg == 1 && s.Mg <= 4:
+		return convDepthwise(c, s, x, w, bias, y)
+	}
+	return convGemm(c, s, x, w, bias, y)
+}
+
+// convPlain is the convolution by its definition, output by output: the products
+// of the elements that the kernel covers. Sums of floats are kept as double.
+func convPlain[T convType](c *ir.Call, s *ConvShape, x, w, bias, y []T) error {
+	const block = 4 // output channels at a time, to read an input once for all
+	in, out, taps, depth := Product(s.In), Product(s.Out), s.Taps(), s.Depth()
+	n := len(s.In)
+	blocks := (s.Mg + block - 1) / block
+	items := s.N * s.Group * blocks
+	weights, err := ir.ScratchOf[float64](c, SlotCount(items)*depth*block)
+	if err != nil {
+		return err
+	}
+	return InSlots(c, items, func(slot, item int) error {
+		b, item := item%blocks, item/blocks
+		g, img := item%s.Group, item/s.Group
+		ch := g*s.Mg + b*block // first output channel
+		num := min(block, s.Mg-b*block)
+		wd := weights[slot*depth*block:][:depth*block] // [depth][block]
+		clear(wd)
+		for k := range num {
+			for i, v := range w[(ch+k)*depth:][:depth] {
+				wd[i*block+k] = float64(v)
+			}
+		}
+		m := &Meter{C: c}
+		pos, tap := make([]int, n), make([]int, n)
+		from, with := make([]int, 0, taps), make([]int, 0, taps) // elements of a plane and of a kernel that meet
+		for o := range out {
+			from, with = from[:0], with[:0]
+			for t := range taps {
+				i, ok := 0, true
+				for d := range n {
+					at := pos[d]*s.Stride[d] - s.Before[d] + tap[d]*s.Dilation[d]
+					ok = ok && at >= 0 && at < s.In[d]
+					i = i*s.In[d] + at
+				}
+				if ok {
+					from, with = append(from, i), append(with, t)
+				}
+				WindowStep(tap, s.Kernel)
+			}
+			var s0, s1, s2, s3 float64
+			for ci := range s.Cg {
+				xc := x[(img*s.C+g*s.Cg+ci)*in:][:in]
+				wc := wd[ci*taps*block:][:taps*block]
+				for k, i := range from {
+					v, u := float64(xc[i]), wc[with[k]*block:][:block]
+					s0 += v * u[0]
+					s1 += v * u[1]
+					s2 += v * u[2]
+					s3 += v * u[3]
+				}
+				if !m.Spend(len(from)) {
+					return c.Err()
+				}
+			}
+			for k, sum := range [block]float64{s0, s1, s2, s3} {
+				if k >= num {
+					break
+				}
+				if bias != nil {
+					sum += float64(bias[ch+k])
+				}
+				y[(img*s.M+ch+k)*out+o] = convResult[T](sum)
+			}
+			WindowStep(pos, s.Out)
+			if !m.Spend(taps * n) {
+				return c.Err()
+			}
+		}
+		return nil
+	})
+}
+
+// convResult converts a sum. Those of integers are exact in double up to 2⁵³ and
+// wrap to int32.
+func convResult[T convType](sum float64) T {
+	if _, ok := any(T(0)).(int32); ok {
+		return T(int64(sum) << 32 >> 32)
+	}
+	return T(sum)
+}
+
+// convDepthwise computes kernels of a single channel row by row.
+func convDepthwise[T convType](c *ir.Call, s *ConvShape, x, w, bias, y []T) error {
+	in, out, taps := Product(s.In), Product(s.Out), s.Taps()
+	stride := s.Stride[len(s.Stride)-1]
+	xf, vector := any(x).([]float32)
+	vector = vector && stride == 1 && s.Out[len(s.Out)-1] >= ShortRow
+	yf, _ := any(y).([]float32)
+	c.Parallel(s.N*s.M, GrainFor(out*min(taps, 1<<20)), func(lo, hi int) {
+		m := &Meter{C: c}
+		for p := lo; p < hi && m.Spend(out); p++ {
+			img, ch := p/s.M, p%s.M
+			xp, yp, wp := x[(img*s.C+ch/s.Mg)*in:][:in], y[p*out:][:out], w[ch*taps:][:taps]
+			var b T
+			if bias != nil {
+				b = bias[ch]
+			}
+			for i := range yp {
+				yp[i] = b
+			}
+			s.EachRow(func(r WindowRow) bool {
+				if n := r.Hi - r.Lo; vector && n > 0 {
+					vec.AxpyF32(cpu.Active(), yf[p*out+r.Out+r.Lo:][:n], xf[(img*s.C+ch/s.Mg)*in+r.In:][:n], float32(wp[r.Tap]))
+					return m.Spend(n)
+				}
+				axpyRow(yp[r.Out+r.Lo:r.Out+r.Hi], xp[r.In:], stride, wp[r.Tap])
+				return m.Spend(r.Hi - r.Lo)
+			})
+		}
+	})
+	return c.Err()
+}
+
+// axpyRow adds a·x[i·stride] to dst[i].
+func axpyRow[T convType](dst, x []T, stride int, a T) {
+	switch stride {
+	case 1:
+		x = x[:len(dst)]
+		for i, v := range x {
+			dst[i] += a * v
+		}
+	default:
+		for i := range dst {
+			dst[i] += a * x[i*stride]
+		}
+	}
+}
+
+// ConvTile is about how many elements of the unfolded input are multiplied at a
+// time: they stay in a core's cache.
+const ConvTile = 1 << 16
+
+// convGemm unfolds pieces of the input to matrices and multiplies these.
+func convGemm[T convType](c *ir.Call, s *ConvShape, x, w, bias, y []T) error {
+	in, out, depth := Product(s.In), Product(s.Out), s.Depth()
+	direct := s.pointwise() && (out <= 1024 || s.Mg < 16)
+	tile := max(1, ConvTile/max(1, depth)/gemm.PanelWidth) * gemm.PanelWidth
+	tile = min(tile, gemm.Panels(out)*gemm.PanelWidth)
+	tiles := (out + tile - 1) / tile
+	// More rows than one tile of the result lets idle threads share a tile.
+	parts := 1
+	if items := s.N * s.Group * tiles; items < 2*SlotCount(1<<20) && s.Mg*tile*depth >= 1<<18 {
+		parts = max(1, min(s.Mg/28, 2*SlotCount(1<<20)/items))
+	}
+	items := s.N * s.Group * tiles * parts
+	var scratch []T
+	if !direct {
+		var err error
+		if scratch, err = ir.ScratchOf[T](c, SlotCount(items)*depth*tile); err != nil {
+			return err
+		}
+	}
+	return InSlots(c, items, func(slot, i int) error {
+		part, i := i%parts, i/parts
+		t, i := i%tiles, i/tiles
+		g, img := i%s.Group, i/s.Group
+		p0 := t * tile
+		p1 := min(p0+tile, out)
+		xg := x[(img*s.C+g*s.Cg)*in:][:s.Cg*in]
+		m0, m1 := s.Mg*part/parts, s.Mg*(part+1)/parts
+		ch := g*s.Mg + m0
+		a := gemm.Args[T]{M: m1 - m0, N: p1 - p0, K: depth, A: w[ch*depth:][:(m1-m0)*depth], LdA: depth,
+			C: y[(img*s.M+ch)*out+p0:], LdC: out}
+		if bias != nil {
+			a.BiasRow = bias[ch:][:m1-m0]
+		}
+		if direct {
+			a.B, a.LdB = xg[min(p0, len(xg)):], in
+		} else {
+			a.B, a.LdB = scratch[slot*depth*tile:][:depth*tile], tile
+			im2col(&s.WindowGeom, a.B, tile, xg, s.Cg, p0, p1)
+		}
+		GemmBlock(&a, a.Whole())
+		return nil
+	})
+}
+
+// im2col writes, for every channel and tap, what the outputs [p0, p1) of a plane
+// read there: rows of ld elements, 0 for the padding.
+func im2col[T convType](g *WindowGeom, dst []T, ld int, x []T, channels, p0, p1 int) {
+	n := len(g.In) - 1
+	in, taps := Product(g.In), g.Taps()
+	wout, win, kw := g.Out[n], g.In[n], g.Kernel[n]
+	s := g.Stride[n]
+	pos, tap := make([]int, n), make([]int, n)
+	for d, i := n-1, p0/wout; d >= 0; d-- {
+		pos[d], i = i%g.Out[d], i/g.Out[d]
+	}
+	for p := p0; p < p1; {
+		ox := p % wout
+		width := min(wout-ox, p1-p)
+		clear(tap)
+		for t := 0; t < taps; t += kw {
+			base, ok := 0, true
+			for d := range n {
+				i := pos[d]*g.Stride[d] - g.Before[d] + tap[d]*g.Dilation[d]
+				ok = ok && i >= 0 && i < g.In[d]
+				base = base*g.In[d] + i
+			}
+			WindowStep(tap, g.Kernel[:n])
+			for k := range kw {
+				lo, hi := 0, 0
+				if ok {
+					lo, hi = g.span(n, k)
+					lo, hi = max(lo-ox, 0), min(hi-ox, width)
+					if lo >= hi {
+						lo, hi = 0, 0
+					}
+				}
+				first := base*win + (ox+lo)*s - g.Before[n] + k*g.Dilation[n]
+				for ch := range channels {
+					row := dst[(ch*taps+t+k)*ld+p-p0:][:width]
+					clear(row[:lo])
+					clear(row[hi:])
+					if lo == hi {
+						continue
+					}
+					src := x[ch*in+first:]
+					if s == 1 {
+						copy(row[lo:hi], src)
+						continue
+					}
+					for i := range row[lo:hi] {
+						row[lo+i] = src[i*s]
+					}
+				}
+			}
+		}
+		p += width
+		WindowStep(pos, g.Out[:n])
+	}
+}

@@ -1,0 +1,151 @@
+package kit
+
+import (
+	"fmt"
+	"sync/atomic"
+
+	"github.com/onward-ml/onward/internal/ir"
+	"github.com/onward-ml/onward/tensor"
+)
+
+// CastTypes are the element types between which CastLike converts; Cast also has
+// the 6-bit ones.
+const CastTypes = "@number string bool @float8 @packed float8e8m0"
+
+// ReadConvertOptions reads the attributes that Cast and CastLike share.
+func ReadConvertOptions(a *Attrs, opset int) tensor.ConvertOptions {
+	o := tensor.ConvertOptions{Saturate: true}
+	if opset >= 19 {
+		o.Saturate = a.Bool("saturate", true)
+	}
+	if opset >= 24 {
+		switch a.Enum("round_mode", "up", "up", "down", "nearest") {
+		case "up":
+			o.RoundMode = tensor.RoundUp
+		case "down":
+			o.RoundMode = tensor.RoundDown
+		case "nearest":
+			o.RoundMode = tensor.RoundNearest
+		}
+	}
+	return o
+}
+
+func InferCast(c *ir.InferContext, to tensor.DType) {
+	c.SetOut(0, ir.Type{Kind: tensor.KindTensor, Elem: to, Shape: c.Shape(0)})
+	if to == tensor.TypeInt64 || to == tensor.TypeInt32 {
+		if from := c.Elem(0); from == tensor.TypeInt64 || from == tensor.TypeInt32 {
+			SetContents(c, to, append([]ir.Dim{}, c.Contents(0)...))
+		}
+	}
+}
+
+func RunCast(c *ir.Call, to tensor.DType, opts tensor.ConvertOptions) error {
+	x := c.Tensor(0)
+	out, err := c.Output(0, to, x.Shape()...)
+	if err != nil {
+		return err
+	}
+	if c.Capturing && x.Len() <= GrainCostly && x.DType() != tensor.TypeString && to != tensor.TypeString {
+		if f := castOf(c, to, x.DType()); f != nil {
+			c.Launch(1, 1, func(int, int) { f(out.Bytes(), x.Bytes()) })
+		} else {
+			c.Launch(1, 1, func(int, int) { _ = tensor.ConvertInto(out, x, opts) }) // between numbers nothing fails
+		}
+		return nil
+	}
+	return ConvertInto(c, out, x, opts)
+}
+
+// ConvertInto converts the elements of src to the type of dst on all threads.
+func ConvertInto(c *ir.Call, dst, src *tensor.Tensor, opts tensor.ConvertOptions) error {
+	n := src.Len()
+	if f := castOf(c, dst.DType(), src.DType()); f != nil {
+		y, x := dst.Bytes(), src.Bytes()
+		to, from := dst.DType().Bits()/8, src.DType().Bits()/8
+		return EachRange(c, n, GrainVector, func(lo, hi int) { f(y[lo*to:hi*to], x[lo*from:hi*from]) })
+	}
+	if src.DType() == tensor.TypeString || dst.DType() == tensor.TypeString || n <= GrainCheap {
+		if dst.DType() == tensor.TypeString {
+			const longest = 32 // bytes of a number as text
+			if err := c.Reserve(int64(n) * longest); err != nil {
+				return err
+			}
+		}
+		return tensor.ConvertInto(dst, src, opts)
+	}
+	// Ranges begin at multiples of 8 elements, where packed types have whole bytes.
+	const unit = 8
+	part := func(t *tensor.Tensor, lo, hi int) *tensor.Tensor {
+		bits := t.DType().Bits()
+		var r tensor.Tensor
+		r.Reset(t.DType(), t.Bytes()[lo*bits/8:(hi*bits+7)/8], []int{hi - lo})
+		return &r
+	}
+	var failed firstError
+	err := EachRange(c, (n+unit-1)/unit, GrainCheap/unit, func(lo, hi int) {
+		lo, hi = lo*unit, min(n, hi*unit)
+		failed.set(tensor.ConvertInto(part(dst, lo, hi), part(src, lo, hi), opts))
+	})
+	if err != nil {
+		return err
+	}
+	return failed.get()
+}
+
+// castOf returns the vector kernel between two types, nil if there is none or the call asks for plain ones.
+func castOf(c *ir.Call, to, from tensor.DType) castKernel {
+	if c.Generic {
+		return nil
+	}
+	return castKernels[castPair{from, to}]
+}
+
+func IsHalf(d tensor.DType) bool { return d == tensor.TypeFloat16 || d == tensor.TypeBFloat16 }
+
+// ToScratch converts t to another type in scratch memory.
+func ToScratch(c *ir.Call, t *tensor.Tensor, d tensor.DType) (*tensor.Tensor, error) {
+	if t.DType() == d {
+		return t, nil
+	}
+	r, err := ScratchTensor(c, d, t.Shape())
+	if err != nil {
+		return nil, err
+	}
+	return r, ConvertInto(c, r, t, tensor.ConvertOptions{})
+}
+
+// ScratchTensor returns a tensor with undefined contents that is valid until the
+// call ends.
+func ScratchTensor(c *ir.Call, d tensor.DType, shape []int) (*tensor.Tensor, error) {
+	n, err := tensor.ByteLen(d, shape)
+	if err != nil {
+		return nil, err
+	}
+	if d == tensor.TypeString {
+		return nil, fmt.Errorf("strings have no scratch memory")
+	}
+	b, err := c.Scratch(n)
+	if err != nil {
+		return nil, err
+	}
+	var t tensor.Tensor
+	t.Reset(d, b, shape)
+	return &t, nil
+}
+
+// firstError keeps one of the errors of parallel ranges.
+type firstError struct{ err atomic.Pointer[error] }
+
+func (f *firstError) set(err error) {
+	if err != nil {
+		f.err.CompareAndSwap(nil, &err)
+	}
+}
+
+func (f *firstError) get() error {
+	if p := f.err.Load(); p != nil {
+		return *p
+	}
+	return nil
+}

@@ -1,0 +1,76 @@
+package kit
+
+import (
+	"github.com/onward-ml/onward/internal/cpu"
+	"github.com/onward-ml/onward/internal/kernels/vec"
+	"github.com/onward-ml/onward/tensor"
+)
+
+// castKernel converts elements, given as bytes, like [tensor.ConvertInto].
+type castKernel func(dst, src []byte)
+
+type castPair struct{ from, to tensor.DType }
+
+// castKernels are the vector kernels between pairs of types.
+var castKernels = fastCasts()
+
+func castWith[D, S tensor.Element](f func(l cpu.Level, dst []D, x []S)) castKernel {
+	return func(dst, src []byte) { f(cpu.Active(), tensor.FromRaw[D](dst), tensor.FromRaw[S](src)) }
+}
+
+func fastCasts() map[castPair]castKernel {
+	const (
+		f32, f64, f16, bf16 = tensor.TypeFloat32, tensor.TypeFloat64, tensor.TypeFloat16, tensor.TypeBFloat16
+		i8, u8, i32, i64    = tensor.TypeInt8, tensor.TypeUint8, tensor.TypeInt32, tensor.TypeInt64
+		truth               = tensor.TypeBool
+	)
+	m := map[castPair]castKernel{
+		{f32, i32}: castWith(vec.F32ToI32), {f32, i64}: castWith(vec.F32ToI64), {f32, f64}: castWith(vec.F32ToF64), {f32, truth}: castWith(vec.F32ToBool),
+		{f64, i32}: castWith(vec.F64ToI32), {f64, i64}: castWith(vec.F64ToI64), {f64, f32}: castWith(vec.F64ToF32),
+		{i32, f32}: castWith(vec.I32ToF32), {i32, f64}: castWith(vec.I32ToF64), {i32, i64}: castWith(vec.I32ToI64), {i32, truth}: castWith(vec.I32ToBool),
+		{i64, f32}: castWith(vec.I64ToF32), {i64, f64}: castWith(vec.I64ToF64), {i64, i32}: castWith(vec.I64ToI32), {i64, truth}: castWith(vec.I64ToBool),
+		{i8, f32}: castWith(vec.I8ToF32), {i8, i32}: castWith(vec.I8ToI32), {i8, i64}: castWith(vec.I8ToI64),
+	}
+	for _, byteType := range []tensor.DType{u8, truth} {
+		m[castPair{byteType, f32}] = castWith(vec.U8ToF32)
+		m[castPair{byteType, i32}] = castWith(vec.U8ToI32)
+		m[castPair{byteType, i64}] = castWith(vec.U8ToI64)
+	}
+	for _, to := range []tensor.DType{u8, i8} {
+		m[castPair{f32, to}] = castWith(vec.F32ToU8)
+		m[castPair{i32, to}] = castWith(vec.I32ToU8)
+		m[castPair{i64, to}] = castWith(vec.I64ToU8)
+		m[castPair{to, truth}] = castWith(vec.U8ToBool)
+		m[castPair{truth, to}] = func(dst, src []byte) { copy(dst, src) }
+	}
+	for _, half := range []tensor.DType{f16, bf16} {
+		m[castPair{half, f32}] = func(dst, src []byte) { widenHalfFast(tensor.FromRaw[float32](dst), src, half) }
+		m[castPair{f32, half}] = func(dst, src []byte) { narrowHalfFast(dst, tensor.FromRaw[float32](src), half) }
+		for _, to := range []tensor.DType{u8, i8, i32, i64, truth, f64} {
+			m[castPair{half, to}] = throughFloat32(half, to, m[castPair{half, f32}], m[castPair{f32, to}])
+		}
+		for _, from := range []tensor.DType{u8, i8, truth} {
+			m[castPair{from, half}] = throughFloat32(from, half, m[castPair{from, f32}], m[castPair{f32, half}])
+		}
+	}
+	// What float32 rounds of an integer is beyond float16; bfloat16 would be rounded twice.
+	for _, from := range []tensor.DType{i32, i64} {
+		m[castPair{from, f16}] = throughFloat32(from, f16, m[castPair{from, f32}], m[castPair{f32, f16}])
+	}
+	return m
+}
+
+// throughFloat32 joins two kernels, block by block.
+func throughFloat32(from, to tensor.DType, first, second castKernel) castKernel {
+	const block = 512
+	size, toSize := from.Bits()/8, to.Bits()/8
+	return func(dst, src []byte) {
+		var wide [4 * block]byte
+		for len(src) > 0 {
+			n := min(block, len(src)/size)
+			first(wide[:4*n], src[:n*size])
+			second(dst[:n*toSize], wide[:4*n])
+			dst, src = dst[n*toSize:], src[n*size:]
+		}
+	}
+}

@@ -1,0 +1,90 @@
+package kit
+
+import (
+	"fmt"
+
+	"github.com/onward-ml/onward/internal/ir"
+	"github.com/onward-ml/onward/tensor"
+)
+
+// Cumulative holds what CumSum and CumProd share. The axis is input 1.
+type Cumulative struct {
+	Exclusive bool // leave an element out of its own result
+	Reverse   bool // go from the end to the beginning
+}
+
+func ReadCumulative(a *Attrs) Cumulative {
+	return Cumulative{Exclusive: a.Bool("exclusive", false), Reverse: a.Bool("reverse", false)}
+}
+
+// CumulativeLines is a group of m neighbouring lines along the axis.
+type CumulativeLines struct {
+	AxisSpan
+	base, M            int
+	Exclusive, Reverse bool
+}
+
+// At returns the position of step k of the first line.
+func (l CumulativeLines) At(k int) int {
+	if l.Reverse {
+		k = l.N - 1 - k
+	}
+	return l.base + k*l.Inner
+}
+
+type CumulativeKernel func(c *ir.Call, out, x *tensor.Tensor, l CumulativeLines) error
+
+func CumulativeOf[T tensor.Element](lines func(dst, src []T, l CumulativeLines)) CumulativeKernel {
+	return func(c *ir.Call, out, x *tensor.Tensor, l CumulativeLines) error {
+		dst, src := tensor.Of[T](out), tensor.Of[T](x)
+		return l.EachLine(c, func(base, m int) {
+			part := l
+			part.base, part.M = base, m
+			lines(dst, src, part)
+		})
+	}
+}
+
+// Infer implements [ir.Operator].
+func (*Cumulative) Infer(c *ir.InferContext) error {
+	if t, s := c.Const(1), c.Shape(0); t != nil && s != nil {
+		axis, err := ScalarInt(t, "axis")
+		if err != nil {
+			return err
+		}
+		if _, err := NormalAxis(axis, len(s)); err != nil {
+			return err
+		}
+	}
+	return SameAsInput(c)
+}
+
+func (o *Cumulative) RunWith(c *ir.Call, t map[tensor.DType]CumulativeKernel) error {
+	x := c.Tensor(0)
+	axis, err := ScalarInt(c.Tensor(1), "axis")
+	if err != nil {
+		return err
+	}
+	if axis, err = NormalAxis(axis, x.Rank()); err != nil {
+		return err
+	}
+	l := CumulativeLines{AxisSpan: SpanOf(x.Shape(), axis), Exclusive: o.Exclusive, Reverse: o.Reverse}
+	if d := x.DType(); d.IsFloat() {
+		return RunWide(c,
+			func(dst, src []float32) error {
+				return t[tensor.TypeFloat32](c, tensor.Must(tensor.New(dst, len(dst))), tensor.Must(tensor.New(src, len(src))), l)
+			},
+			func(dst, src []float64) error {
+				return t[tensor.TypeFloat64](c, tensor.Must(tensor.New(dst, len(dst))), tensor.Must(tensor.New(src, len(src))), l)
+			})
+	}
+	k := t[x.DType()]
+	if k == nil {
+		return fmt.Errorf("elements of type %s are not supported", x.DType())
+	}
+	out, err := c.Output(0, x.DType(), x.Shape()...)
+	if err != nil {
+		return err
+	}
+	return k(c, out, x, l)
+}

@@ -1,0 +1,32 @@
+package kit
+
+import (
+	"github.com/onward-ml/onward/internal/ir"
+	"github.com/onward-ml/onward/tensor"
+)
+
+// BlockSize reads the attribute of DepthToSpace and SpaceToDepth.
+func BlockSize(a *Attrs) int {
+	a.Require("blocksize")
+	b := a.Int("blocksize", 1)
+	if b < 1 || b > 1<<20 {
+		a.Errorf("attribute blocksize is %d, want it in [1, %d]", b, 1<<20)
+		return 1
+	}
+	return b
+}
+
+// MoveBlocks writes output 0 of the given shape: a dense box read with strides.
+func MoveBlocks(c *ir.Call, x *tensor.Tensor, shape, box, from []int) error {
+	dst, err := MoveOut(c, 0, x.DType(), shape...)
+	if err != nil {
+		return err
+	}
+	src, err := MoveIn(c, x)
+	if err != nil {
+		return err
+	}
+	MoveStrided(c, dst, src, box, Strides(box), 0, from, 0)
+	dst.Done()
+	return nil
+}

@@ -1,0 +1,435 @@
+package kit
+
+import (
+	"fmt"
+	"sync"
+	"sync/atomic"
+
+	"github.com/onward-ml/onward/internal/cpu"
+	"github.com/onward-ml/onward/internal/ir"
+	"github.com/onward-ml/onward/internal/kernels/vec"
+	"github.com/onward-ml/onward/tensor"
+)
+
+// The constraints of arithmetic. They name the types without ~, which keeps
+// Float16 and its like out: adding their bits would compile.
+type (
+	FloatNumber    interface{ float32 | float64 }
+	SignedNumber   interface{ int8 | int16 | int32 | int64 }
+	UnsignedNumber interface {
+		uint8 | uint16 | uint32 | uint64
+	}
+	IntNumber  interface{ SignedNumber | UnsignedNumber }
+	RealNumber interface{ IntNumber | FloatNumber }
+)
+
+// LoopBlock is how many elements are widened, gathered or repeated at a time.
+const LoopBlock = 512
+
+// An ElementLoop computes elements of an operator's output from as many of each
+// of its inputs, given as raw memory.
+type ElementLoop struct {
+	In, Out tensor.DType
+	Arity   int
+	// scalars says that run takes an input of a single element for a
+	// repeated one.
+	scalars bool
+	Run     func(dst []byte, in *[3][]byte)
+	// fast, if not nil, is run with vector kernels. It takes inputs of a single
+	// element if fastScalars is set.
+	Fast        func(dst []byte, in *[3][]byte)
+	FastScalars bool
+}
+
+// forCall returns the loop that a call wants, in run.
+func (l ElementLoop) forCall(c *ir.Call) ElementLoop {
+	if l.Fast != nil && !c.Generic {
+		l.Run, l.scalars = l.Fast, l.FastScalars
+	}
+	return l
+}
+
+// The shapes of vector kernels.
+type (
+	VecUnary  = func(l cpu.Level, dst, x []float32)
+	vecBinary = func(l cpu.Level, dst, a, b []float32)
+	vecScalar = func(l cpu.Level, dst, x []float32, s float32)
+)
+
+// InPieces makes a kernel of one that walks over its elements several times, such
+// that they stay in the first cache. dst and x of that one are not the same.
+func InPieces(f VecUnary) VecUnary {
+	const piece = 2048
+	return func(l cpu.Level, dst, x []float32) {
+		for lo := 0; lo < len(dst); lo += piece {
+			hi := min(len(dst), lo+piece)
+			f(l, dst[lo:hi], x[lo:hi])
+		}
+	}
+}
+
+// WithUnary adds a vector kernel to a float32 loop; nil adds none.
+func WithUnary(l ElementLoop, f VecUnary) ElementLoop {
+	if f != nil {
+		l.Fast = func(dst []byte, in *[3][]byte) {
+			f(cpu.Active(), tensor.FromRaw[float32](dst), tensor.FromRaw[float32](in[0]))
+		}
+	}
+	return l
+}
+
+// WithBinary adds vector kernels to a float32 loop: for two vectors, for a
+// scalar on the right, and for one on the left.
+func WithBinary(l ElementLoop, vectors vecBinary, right, left vecScalar) ElementLoop {
+	l.FastScalars = true
+	l.Fast = func(dst []byte, in *[3][]byte) {
+		y, a, b := tensor.FromRaw[float32](dst), tensor.FromRaw[float32](in[0]), tensor.FromRaw[float32](in[1])
+		switch level := cpu.Active(); {
+		case len(a) == len(b) && len(a) == len(y):
+			vectors(level, y, a, b)
+		case len(b) == 1 && len(a) == len(y):
+			right(level, y, a, b[0])
+		case len(a) == 1 && len(b) == len(y):
+			left(level, y, b, a[0])
+		default: // both are repeated
+			vectors(level, y[:1], a, b)
+			RepeatOf(y, y[0])
+		}
+	}
+	return l
+}
+
+// WithCompare adds a vector kernel to a comparison; swap exchanges its operands.
+func WithCompare[T float32 | int32 | int64](l ElementLoop, f func(l cpu.Level, dst []bool, a, b []T), swap bool) ElementLoop {
+	l.Fast = func(dst []byte, in *[3][]byte) {
+		a, b := tensor.FromRaw[T](in[0]), tensor.FromRaw[T](in[1])
+		if swap {
+			a, b = b, a
+		}
+		f(cpu.Active(), tensor.FromRaw[bool](dst), a, b)
+	}
+	return l
+}
+
+func Loop1[T, R tensor.Element](f func(dst []R, a []T)) ElementLoop {
+	return ElementLoop{In: tensor.DTypeOf[T](), Out: tensor.DTypeOf[R](), Arity: 1, Run: func(dst []byte, in *[3][]byte) {
+		f(tensor.FromRaw[R](dst), tensor.FromRaw[T](in[0]))
+	}}
+}
+
+func Loop2[T, R tensor.Element](f func(dst []R, a, b []T)) ElementLoop {
+	return ElementLoop{In: tensor.DTypeOf[T](), Out: tensor.DTypeOf[R](), Arity: 2, Run: func(dst []byte, in *[3][]byte) {
+		f(tensor.FromRaw[R](dst), tensor.FromRaw[T](in[0]), tensor.FromRaw[T](in[1]))
+	}}
+}
+
+// Loop2Scalar is loop2 for a function that takes an a or b of one element for a
+// repeated one.
+func Loop2Scalar[T, R tensor.Element](f func(dst []R, a, b []T)) ElementLoop {
+	l := Loop2(f)
+	l.scalars = true
+	return l
+}
+
+// LoopTable holds an operator's loop for every element type of its inputs.
+type LoopTable map[tensor.DType]ElementLoop
+
+// LoopsOf makes a table. Half and bfloat16 get the float32 loop over widened
+// blocks.
+func LoopsOf(loops ...ElementLoop) LoopTable {
+	t := LoopTable{}
+	for _, l := range loops {
+		t[l.In] = l
+		if l.In == tensor.TypeFloat32 {
+			t[tensor.TypeFloat16] = WidenedLoop(l, tensor.TypeFloat16)
+			t[tensor.TypeBFloat16] = WidenedLoop(l, tensor.TypeBFloat16)
+		}
+	}
+	return t
+}
+
+func (t LoopTable) Loop(d tensor.DType) (ElementLoop, error) {
+	l, ok := t[d]
+	if !ok {
+		return l, fmt.Errorf("elements of type %s are not supported", d)
+	}
+	return l, nil
+}
+
+// LoopState is what a worker needs to run a loop on blocks.
+type LoopState struct {
+	in, wide [3][]byte
+	fill     [3][16 * LoopBlock]byte
+	filled   [3]struct{ offset, n int }
+	Widened  [3][LoopBlock]float32
+	result   [LoopBlock]float32
+}
+
+var LoopStates = sync.Pool{New: func() any { return new(LoopState) }}
+
+// WidenedLoop makes a loop over half or bfloat16 numbers of one over float32.
+func WidenedLoop(l ElementLoop, d tensor.DType) ElementLoop {
+	w := l
+	w.In = d
+	w.scalars, w.FastScalars = false, false
+	if l.Out == tensor.TypeFloat32 {
+		w.Out = d
+	}
+	w.Run = widenedRun(l, l.Run, d, WidenHalf, narrowHalf)
+	fast := l.Fast
+	if fast == nil {
+		fast = l.Run
+	}
+	w.Fast = widenedRun(l, fast, d, widenHalfFast, narrowHalfFast)
+	return w
+}
+
+func widenedRun(l ElementLoop, run func(dst []byte, in *[3][]byte), d tensor.DType,
+	widen func([]float32, []byte, tensor.DType), narrow func([]byte, []float32, tensor.DType)) func(dst []byte, in *[3][]byte) {
+	size := l.Out.Size()
+	if l.Out == tensor.TypeFloat32 {
+		size = d.Size()
+	}
+	return func(dst []byte, in *[3][]byte) {
+		st := LoopStates.Get().(*LoopState)
+		defer LoopStates.Put(st)
+		n := len(dst) / size
+		for lo := 0; lo < n; lo += LoopBlock {
+			m := min(LoopBlock, n-lo)
+			for k := range l.Arity {
+				widen(st.Widened[k][:m], in[k][2*lo:2*(lo+m)], d)
+				st.wide[k] = tensor.AsBytes(st.Widened[k][:m])
+			}
+			if l.Out != tensor.TypeFloat32 {
+				run(dst[size*lo:size*(lo+m)], &st.wide)
+				continue
+			}
+			run(tensor.AsBytes(st.result[:m]), &st.wide)
+			narrow(dst[2*lo:2*(lo+m)], st.result[:m], d)
+		}
+	}
+}
+
+// WidenHalf reads half or bfloat16 numbers.
+func WidenHalf(dst []float32, src []byte, d tensor.DType) {
+	if d == tensor.TypeFloat16 {
+		tensor.Float16sToFloat32s(dst, tensor.FromRaw[tensor.Float16](src))
+	} else {
+		tensor.BFloat16sToFloat32s(dst, tensor.FromRaw[tensor.BFloat16](src))
+	}
+}
+
+// narrowHalf writes half or bfloat16 numbers, rounded to nearest even.
+func narrowHalf(dst []byte, src []float32, d tensor.DType) {
+	if d == tensor.TypeFloat16 {
+		tensor.Float32sToFloat16s(tensor.FromRaw[tensor.Float16](dst), src)
+	} else {
+		tensor.Float32sToBFloat16s(tensor.FromRaw[tensor.BFloat16](dst), src)
+	}
+}
+
+// widenHalfFast is WidenHalf with vector kernels.
+func widenHalfFast(dst []float32, src []byte, d tensor.DType) {
+	if d == tensor.TypeFloat16 {
+		vec.F16ToF32(cpu.Active(), dst, tensor.FromRaw[uint16](src))
+	} else {
+		vec.BF16ToF32(cpu.Active(), dst, tensor.FromRaw[uint16](src))
+	}
+}
+
+// narrowHalfFast is narrowHalf with vector kernels.
+func narrowHalfFast(dst []byte, src []float32, d tensor.DType) {
+	if d == tensor.TypeFloat16 {
+		vec.F32ToF16(cpu.Active(), tensor.FromRaw[uint16](dst), src)
+	} else {
+		vec.F32ToBF16(cpu.Active(), tensor.FromRaw[uint16](dst), src)
+	}
+}
+
+// Grains of elementwise work: elements below which a second thread costs more
+// than it brings.
+const (
+	GrainCheap  = 32 << 10 // a few instructions an element
+	GrainCostly = 4 << 10  // a transcendental function an element
+	GrainVector = 16 << 10 // the same in a vector kernel
+	GrainWatch  = 64 << 10 // elements after which a loop looks at the context
+)
+
+// EachRange runs fn over ranges of [0, n) on all threads, in pieces short
+// enough to notice that the run must stop.
+func EachRange(c *ir.Call, n, grain int, fn func(lo, hi int)) error {
+	if n == 0 {
+		return nil
+	}
+	if n <= GrainWatch {
+		c.Parallel(n, grain, fn)
+		return nil
+	}
+	var stop atomic.Bool
+	c.Parallel(n, grain, func(lo, hi int) {
+		for ; lo < hi; lo += GrainWatch {
+			if stop.Load() {
+				return
+			}
+			fn(lo, min(hi, lo+GrainWatch))
+			if c.Err() != nil {
+				stop.Store(true)
+			}
+		}
+	})
+	return c.Err()
+}
+
+// RunLoop computes output 0 of the given shape from tensors that broadcast to
+// it; shapes[k] is the shape under which in[k] is read.
+func RunLoop(c *ir.Call, l ElementLoop, grain int, outShape []int, in []*tensor.Tensor, shapes [][]int) error {
+	out, err := c.Output(0, l.Out, outShape...)
+	if err != nil {
+		return err
+	}
+	return RunLoopInto(c, l, grain, out, in, shapes)
+}
+
+// RunLoopInto is RunLoop into an existing tensor, which may be one of the inputs
+// if that has the same shape.
+func RunLoopInto(c *ir.Call, l ElementLoop, grain int, out *tensor.Tensor, in []*tensor.Tensor, shapes [][]int) error {
+	n := out.Len()
+	if n == 0 {
+		return nil
+	}
+	if c.Capturing && n <= GrainCheap && tensor.Value(out) == c.Out[0] && l.In.IsFloat() {
+		launchLoop(c, l.forCall(c), out, in, shapes)
+		return nil
+	}
+	j := loopJobs.Get().(*loopJob)
+	j.call, j.loop = c, l.forCall(c)
+	j.dst, j.size = out.Bytes(), l.Out.Size()
+	j.src = j.sources[:len(in)]
+	for k, t := range in {
+		s := &j.src[k]
+		s.data, s.size, s.shape = t.Bytes(), t.DType().Size(), shapes[k]
+	}
+	j.plan(out.Shape(), n)
+	j.stop.Store(false)
+	c.Parallel(n, grain, j.work)
+	stopped := j.stop.Load()
+	j.release()
+	if stopped {
+		return c.Err()
+	}
+	return nil
+}
+
+// loopJob is one run of a loop over a tensor. Jobs are used again, so that
+// running a loop allocates nothing.
+type loopJob struct {
+	broadcastLoop
+	call    *ir.Call
+	loop    ElementLoop
+	dst     []byte
+	size    int // of an element of dst
+	stop    atomic.Bool
+	work    func(lo, hi int) // j.run, bound once
+	sources [3]loopSource
+}
+
+var loopJobs = sync.Pool{New: func() any {
+	j := new(loopJob)
+	j.work = j.run
+	return j
+}}
+
+// run computes the elements [lo, hi), in pieces short enough to notice that the
+// run must stop.
+func (j *loopJob) run(lo, hi int) {
+	for ; lo < hi && !j.stop.Load(); lo += GrainWatch {
+		end := min(hi, lo+GrainWatch)
+		j.elements(j.loop, j.dst[lo*j.size:end*j.size], lo, end)
+		if j.call.Err() != nil {
+			j.stop.Store(true)
+		}
+	}
+}
+
+// release drops what the job points to and gives it back.
+func (j *loopJob) release() {
+	j.call, j.loop, j.dst = nil, ElementLoop{}, nil
+	for k := range j.sources {
+		j.sources[k].data, j.sources[k].shape = nil, nil
+	}
+	loopJobs.Put(j)
+}
+
+// launchLoop launches a loop over float. Integers are left out: a divisor of zero must be
+// looked for each time.
+func launchLoop(c *ir.Call, l ElementLoop, out *tensor.Tensor, in []*tensor.Tensor, shapes [][]int) {
+	n, dst := out.Len(), out.Bytes()
+	b := &broadcastLoop{src: make([]loopSource, len(in))}
+	whole := true
+	var data [3][]byte
+	for k, t := range in {
+		b.src[k] = loopSource{data: t.Bytes(), size: t.DType().Size(), shape: shapes[k]}
+		data[k] = t.Bytes()
+	}
+	b.plan(out.Shape(), n)
+	for k := range b.src {
+		s := &b.src[k]
+		s.shape = nil // it may be the tensor's own, which changes
+		whole = whole && (s.whole || l.scalars && len(s.data) == s.size)
+	}
+	if whole {
+		c.Launch(1, 1, func(int, int) { l.Run(dst, &data) })
+	} else {
+		c.Launch(1, 1, func(int, int) { b.elements(l, dst, 0, n) })
+	}
+}
+
+// MapLoop runs a loop over input 0. Other inputs are parameters that the operator has read.
+func MapLoop(c *ir.Call, l ElementLoop, grain int) error {
+	for i := 1; i < c.NumIn(); i++ {
+		c.DependsOn(i)
+	}
+	x := c.Tensor(0)
+	return RunLoop(c, l, grain, x.Shape(), []*tensor.Tensor{x}, [][]int{x.Shape()})
+}
+
+// MapTable runs the loop for the type of input 0.
+func MapTable(c *ir.Call, t LoopTable, grain int) error {
+	l, err := t.Loop(c.Tensor(0).DType())
+	if err != nil {
+		return err
+	}
+	if l.Fast != nil && !c.Generic {
+		grain = GrainVector
+	}
+	return MapLoop(c, l, grain)
+}
+
+// FloatLoops makes the table of an operator on floats: f64 is for doubles, f32
+// for all others, half numbers widened. fast, if not nil, is f32 with vector
+// kernels.
+func FloatLoops(f32 func(dst, src []float32), f64 func(dst, src []float64), fast VecUnary) LoopTable {
+	return LoopsOf(WithUnary(Loop1(f32), fast), Loop1(f64))
+}
+
+// SameTypeAndShape infers one output like input 0.
+type SameTypeAndShape struct{}
+
+func (SameTypeAndShape) Infer(c *ir.InferContext) error { return SameAsInput(c) }
+
+// IgnoreConsumed marks the attribute that told opset 1 which inputs may be
+// overwritten.
+func IgnoreConsumed(a *Attrs, opset int) {
+	if opset < 6 {
+		a.Ignore("consumed_inputs")
+	}
+}
+
+// WithoutAttrs makes a Build function for an operator without attributes of its
+// own.
+func WithoutAttrs(op Operator) func(*Attrs, int) (Operator, error) {
+	return func(a *Attrs, opset int) (Operator, error) {
+		IgnoreConsumed(a, opset)
+		return op, nil
+	}
+}

@@ -1,0 +1,264 @@
+package kit
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/onward-ml/onward/internal/ir"
+	"github.com/onward-ml/onward/tensor"
+)
+
+// AxisBroadcast is how a binary operator matches the shapes of its inputs. The
+// zero value is NumPy's way, ONNX's from opset 7 on. Before that inputs had to
+// be of one shape unless the attribute broadcast was set: then B's shape was a
+// part of A's that begins at the attribute axis, the last part by default.
+type AxisBroadcast struct {
+	Legacy  bool
+	Repeat  bool // the legacy attribute broadcast
+	Axis    int
+	HasAxis bool
+}
+
+func ReadAxisBroadcast(a *Attrs, opset int) AxisBroadcast {
+	if opset >= 7 {
+		return AxisBroadcast{}
+	}
+	IgnoreConsumed(a, opset)
+	return AxisBroadcast{Legacy: true, Repeat: a.Bool("broadcast", false), HasAxis: a.Has("axis"), Axis: a.Int("axis", 0)}
+}
+
+// Span returns where in a shape of rank ra one of rank rb lies, legacy way.
+func (x AxisBroadcast) Span(ra, rb int) (int, error) {
+	at := ra - rb
+	if x.HasAxis && x.Axis != -1 {
+		at = x.Axis
+		if at < 0 {
+			at += ra
+		}
+	}
+	if rb > ra || at < 0 || at > ra-rb {
+		return 0, fmt.Errorf("second input of rank %d does not fit into rank %d at axis %d", rb, ra, at)
+	}
+	return at, nil
+}
+
+// Shapes returns the output's shape and that under which B is read.
+func (x AxisBroadcast) Shapes(a, b []int) (out, bShape []int, err error) {
+	if !x.Legacy {
+		switch {
+		case broadcastsTo(b, a):
+			return a, b, nil
+		case broadcastsTo(a, b):
+			return b, b, nil
+		}
+		out, err = BroadcastShapes(a, b)
+		return out, b, err
+	}
+	if !x.Repeat {
+		if !slices.Equal(a, b) {
+			return nil, nil, fmt.Errorf("shapes %v and %v differ and the attribute broadcast is not set", a, b)
+		}
+		return a, b, nil
+	}
+	at, err := x.Span(len(a), len(b))
+	if err != nil {
+		return nil, nil, err
+	}
+	bShape = make([]int, len(a)-at)
+	for i := range bShape {
+		bShape[i] = 1
+	}
+	copy(bShape, b)
+	for i, n := range b {
+		if n != a[at+i] && n != 1 {
+			return nil, nil, fmt.Errorf("shape %v does not fit into %v at axis %d: %d against %d", b, a, at, n, a[at+i])
+		}
+	}
+	return a, bShape, nil
+}
+
+// broadcastsTo reports whether a shape broadcasts to another without changing it.
+func broadcastsTo(shape, to []int) bool {
+	off := len(to) - len(shape)
+	if off < 0 {
+		return false
+	}
+	for i, n := range shape {
+		if n != 1 && n != to[off+i] {
+			return false
+		}
+	}
+	return true
+}
+
+// dims is shapes before running.
+func (x AxisBroadcast) dims(a, b []ir.Dim) ([]ir.Dim, error) {
+	if !x.Legacy {
+		return BroadcastDims(a, b)
+	}
+	if a == nil || b == nil {
+		return a, nil
+	}
+	if !x.Repeat {
+		t, err := ir.MergeTypes(ir.TensorType(tensor.TypeFloat32, a...), ir.TensorType(tensor.TypeFloat32, b...))
+		if err != nil {
+			return nil, fmt.Errorf("the attribute broadcast is not set: %w", err)
+		}
+		return t.Shape, nil
+	}
+	_, err := x.Span(len(a), len(b))
+	return a, err
+}
+
+// InferBinary infers an output of type elem; fn, if not nil, computes elements
+// that are known or symbolic.
+func InferBinary(c *ir.InferContext, x AxisBroadcast, elem tensor.DType, fn func(a, b ir.Dim) ir.Dim) error {
+	shape, err := x.dims(c.Shape(0), c.Shape(1))
+	if err != nil {
+		return err
+	}
+	c.SetOut(0, ir.Type{Kind: tensor.KindTensor, Elem: elem, Shape: shape})
+	if fn == nil || x.Legacy || shape == nil || len(shape) > 1 {
+		return nil
+	}
+	if elem != tensor.TypeInt64 && elem != tensor.TypeInt32 && elem != tensor.TypeBool {
+		return nil
+	}
+	SetContents(c, elem, BinaryContents(c.Contents(0), c.Contents(1), fn))
+	return nil
+}
+
+// BinaryContents applies fn to the elements of two shape values, repeating a
+// single one; nil when their numbers are not known to match.
+func BinaryContents(a, b []ir.Dim, fn func(a, b ir.Dim) ir.Dim) []ir.Dim {
+	if a == nil || b == nil || len(a) != len(b) && len(a) != 1 && len(b) != 1 {
+		return nil
+	}
+	n := max(len(a), len(b))
+	if len(a) == 0 || len(b) == 0 {
+		n = 0
+	}
+	r := make([]ir.Dim, n)
+	for i := range r {
+		r[i] = fn(a[min(i, len(a)-1)], b[min(i, len(b)-1)])
+	}
+	return r
+}
+
+// SetContents records the elements of output 0 unless nothing is known of them.
+// Numbers that an int32 cannot hold wrap when run and are unknown here.
+func SetContents(c *ir.InferContext, elem tensor.DType, d []ir.Dim) {
+	known := false
+	for i, e := range d {
+		if n, ok := e.Value(); ok && elem == tensor.TypeInt32 && int(int32(n)) != n {
+			d[i] = ir.Unknown
+		}
+		known = known || !d[i].IsUnknown()
+	}
+	if known {
+		c.SetContents(0, d)
+	}
+}
+
+// RunBinary computes output 0 of two inputs of one type.
+func RunBinary(c *ir.Call, x AxisBroadcast, t LoopTable, grain int) error {
+	a, b := c.Tensor(0), c.Tensor(1)
+	l, err := t.Loop(a.DType())
+	if err != nil {
+		return err
+	}
+	out, bShape, err := x.Shapes(a.Shape(), b.Shape())
+	if err != nil {
+		return err
+	}
+	return RunLoop(c, l, grain, out, []*tensor.Tensor{a, b}, [][]int{a.Shape(), bShape})
+}
+
+// RefuseZeroDivisor fails when an integer tensor that is to divide holds a zero.
+func RefuseZeroDivisor(t *tensor.Tensor) error {
+	i := -1
+	switch t.DType() {
+	case tensor.TypeInt8:
+		i = slices.Index(tensor.Of[int8](t), 0)
+	case tensor.TypeInt16:
+		i = slices.Index(tensor.Of[int16](t), 0)
+	case tensor.TypeInt32:
+		i = slices.Index(tensor.Of[int32](t), 0)
+	case tensor.TypeInt64:
+		i = slices.Index(tensor.Of[int64](t), 0)
+	case tensor.TypeUint8:
+		i = slices.Index(tensor.Of[uint8](t), 0)
+	case tensor.TypeUint16:
+		i = slices.Index(tensor.Of[uint16](t), 0)
+	case tensor.TypeUint32:
+		i = slices.Index(tensor.Of[uint32](t), 0)
+	case tensor.TypeUint64:
+		i = slices.Index(tensor.Of[uint64](t), 0)
+	}
+	if i >= 0 {
+		return fmt.Errorf("integer division by zero: element %d of the divisor is 0", i)
+	}
+	return nil
+}
+
+// RunVariadic folds all inputs pairwise into output 0.
+func RunVariadic(c *ir.Call, t LoopTable) error {
+	in, shapes, shape, err := variadicInputs(c)
+	if err != nil {
+		return err
+	}
+	out, err := c.Output(0, in[0].DType(), shape...)
+	if err != nil {
+		return err
+	}
+	return foldInto(c, t, out, in, shapes)
+}
+
+// variadicInputs returns all inputs, their shapes, and what these broadcast to.
+func variadicInputs(c *ir.Call) (in []*tensor.Tensor, shapes [][]int, shape []int, err error) {
+	n := c.NumIn()
+	in, shapes = make([]*tensor.Tensor, n), make([][]int, n)
+	for i := range n {
+		if in[i] = c.Tensor(i); in[i] == nil {
+			return nil, nil, nil, fmt.Errorf("input %d of %d is missing", i, n)
+		}
+		shapes[i] = in[i].Shape()
+	}
+	shape, err = BroadcastShapes(shapes...)
+	return in, shapes, shape, err
+}
+
+// foldInto folds tensors pairwise into out.
+func foldInto(c *ir.Call, t LoopTable, out *tensor.Tensor, in []*tensor.Tensor, shapes [][]int) error {
+	if len(in) == 1 {
+		copy(out.Bytes(), in[0].Bytes())
+		return nil
+	}
+	l, err := t.Loop(out.DType())
+	if err != nil {
+		return err
+	}
+	acc, accShape := in[0], shapes[0]
+	for i := 1; i < len(in); i++ {
+		if err := RunLoopInto(c, l, GrainCheap, out, []*tensor.Tensor{acc, in[i]}, [][]int{accShape, shapes[i]}); err != nil {
+			return err
+		}
+		acc, accShape = out, out.Shape()
+	}
+	return nil
+}
+
+// InferVariadic infers the broadcast of all inputs.
+func InferVariadic(c *ir.InferContext) error {
+	n := c.NumIn()
+	shapes := make([][]ir.Dim, n)
+	for i := range n {
+		shapes[i] = c.Shape(i)
+	}
+	shape, err := BroadcastDims(shapes...)
+	if err != nil {
+		return err
+	}
+	c.SetOut(0, ir.Type{Kind: tensor.KindTensor, Elem: c.Elem(0), Shape: shape})
+	return nil
+}

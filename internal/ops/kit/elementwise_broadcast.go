@@ -1,0 +1,244 @@
+package kit
+
+import (
+	"slices"
+
+	"github.com/onward-ml/onward/tensor"
+)
+
+// loopSource is an input of a broadcast: raw elements of size bytes each.
+type loopSource struct {
+	data    []byte
+	size    int
+	shape   []int
+	strides []int // over the loop's collapsed dimensions, in elements
+	whole   bool  // the elements lie as the output's do
+	len     int   // elements of the dimensions that plan has seen
+}
+
+// broadcastLoop walks over an output in memory order and hands a loop the
+// matching elements of each input.
+type broadcastLoop struct {
+	dims []int // the output's shape with neighbours joined where all inputs allow it
+	src  []loopSource
+}
+
+// plan joins the dimensions of an output of n elements, n > 0.
+func (b *broadcastLoop) plan(out []int, n int) {
+	b.dims = b.dims[:0]
+	same := true
+	for k := range b.src {
+		s := &b.src[k]
+		s.strides, s.len = s.strides[:0], 1
+		s.whole = Product(s.shape) == n
+		same = same && s.whole
+	}
+	if same {
+		b.dims = append(b.dims, n)
+		for k := range b.src {
+			b.src[k].strides = append(b.src[k].strides, 1)
+		}
+		return
+	}
+	// From the innermost dimension outwards; the lists are turned around later.
+	for d := len(out) - 1; d >= 0; d-- {
+		n, last := out[d], len(b.dims)-1
+		join := last >= 0 && n > 1
+		for k := range b.src {
+			s := &b.src[k]
+			join = join && s.stride(out, d) == s.strides[last]*b.dims[last]
+		}
+		if join {
+			b.dims[last] *= n
+		} else if n > 1 {
+			b.dims = append(b.dims, n)
+		}
+		for k := range b.src {
+			s := &b.src[k]
+			if !join && n > 1 {
+				s.strides = append(s.strides, s.stride(out, d))
+			}
+			s.len *= s.dim(out, d)
+		}
+	}
+	if len(b.dims) == 0 {
+		b.dims = append(b.dims, 1)
+		for k := range b.src {
+			b.src[k].strides = append(b.src[k].strides, 0)
+		}
+	}
+	slices.Reverse(b.dims)
+	for k := range b.src {
+		slices.Reverse(b.src[k].strides)
+	}
+}
+
+// dim returns the source's size along dimension d of the output.
+func (s *loopSource) dim(out []int, d int) int {
+	if d -= len(out) - len(s.shape); d >= 0 {
+		return s.shape[d]
+	}
+	return 1
+}
+
+// stride returns the source's step along dimension d of the output, 0 where it is
+// repeated; s.len counts the elements of the dimensions inside.
+func (s *loopSource) stride(out []int, d int) int {
+	if s.dim(out, d) == 1 {
+		return 0
+	}
+	return s.len
+}
+
+// rowMin is the length of an innermost dimension from which rows are worked off
+// one by one; shorter ones are first gathered into blocks.
+const rowMin = 32
+
+// elements computes the elements [lo, hi) of the output into dst.
+func (b *broadcastLoop) elements(l ElementLoop, dst []byte, lo, hi int) {
+	st := LoopStates.Get().(*LoopState)
+	defer LoopStates.Put(st)
+	for k := range st.filled {
+		st.filled[k].offset, st.filled[k].n = -1, 0
+	}
+	last := len(b.dims) - 1
+	inner := b.dims[last]
+	if last == 0 || inner >= rowMin {
+		b.rows(l, st, dst, lo, hi)
+		return
+	}
+	size := l.Out.Size()
+	for pos := lo; pos < hi; pos += LoopBlock {
+		m := min(LoopBlock, hi-pos)
+		for k := range b.src {
+			s := &b.src[k]
+			if s.whole {
+				st.in[k] = s.data[pos*s.size : (pos+m)*s.size]
+				continue
+			}
+			st.in[k] = st.fill[k][:m*s.size]
+			b.gather(s, st.in[k], pos, m)
+		}
+		l.Run(dst[(pos-lo)*size:(pos-lo+m)*size], &st.in)
+	}
+}
+
+// rows works off the parts of the innermost dimension that lie in [lo, hi).
+func (b *broadcastLoop) rows(l ElementLoop, st *LoopState, dst []byte, lo, hi int) {
+	last := len(b.dims) - 1
+	inner, size := b.dims[last], l.Out.Size()
+	step := inner
+	if !l.scalars {
+		for k := range b.src {
+			if b.src[k].strides[last] == 0 {
+				step = LoopBlock
+			}
+		}
+	}
+	for pos := lo; pos < hi; {
+		row, off := pos/inner, pos%inner
+		m := min(inner-off, hi-pos, step)
+		for k := range b.src {
+			s := &b.src[k]
+			if s.strides[last] != 0 {
+				p := b.rowOffset(s, row) + off*s.strides[last]
+				st.in[k] = s.data[p*s.size : (p+m)*s.size]
+				continue
+			}
+			p := b.rowOffset(s, row)
+			elem := s.data[p*s.size : (p+1)*s.size]
+			if l.scalars {
+				st.in[k] = elem
+				continue
+			}
+			if f := &st.filled[k]; f.offset != p || f.n < m {
+				RepeatElement(st.fill[k][:m*s.size], elem)
+				f.offset, f.n = p, m
+			}
+			st.in[k] = st.fill[k][:m*s.size]
+		}
+		l.Run(dst[(pos-lo)*size:(pos-lo+m)*size], &st.in)
+		pos += m
+	}
+}
+
+// rowOffset returns the position in s of the first element of a row.
+func (b *broadcastLoop) rowOffset(s *loopSource, row int) int {
+	p := 0
+	for d := len(b.dims) - 2; d >= 0; d-- {
+		n := b.dims[d]
+		p += row % n * s.strides[d]
+		row /= n
+	}
+	return p
+}
+
+// gather copies the m elements that belong to the output's elements from pos on.
+func (b *broadcastLoop) gather(s *loopSource, dst []byte, pos, m int) {
+	last := len(b.dims) - 1
+	inner := b.dims[last]
+	for m > 0 {
+		row, off := pos/inner, pos%inner
+		k := min(inner-off, m)
+		p := b.rowOffset(s, row)
+		if s.strides[last] == 0 {
+			RepeatElement(dst[:k*s.size], s.data[p*s.size:(p+1)*s.size])
+		} else {
+			p += off
+			copy(dst[:k*s.size], s.data[p*s.size:(p+k)*s.size])
+		}
+		dst = dst[k*s.size:]
+		pos += k
+		m -= k
+	}
+}
+
+// RepeatElement fills dst with copies of one element.
+func RepeatElement(dst, elem []byte) {
+	switch len(elem) {
+	case 1:
+		RepeatOf(dst, elem[0])
+	case 2:
+		RepeatOf(tensor.FromRaw[uint16](dst), tensor.FromRaw[uint16](elem)[0])
+	case 4:
+		RepeatOf(tensor.FromRaw[uint32](dst), tensor.FromRaw[uint32](elem)[0])
+	case 8:
+		RepeatOf(tensor.FromRaw[uint64](dst), tensor.FromRaw[uint64](elem)[0])
+	default:
+		RepeatOf(tensor.FromRaw[[2]uint64](dst), tensor.FromRaw[[2]uint64](elem)[0])
+	}
+}
+
+func RepeatOf[T any](dst []T, v T) {
+	for i := range dst {
+		dst[i] = v
+	}
+}
+
+// EachBroadcastIndex calls fn for every element of the output with the positions
+// of the elements of the inputs that belong to it. It is for strings; numbers
+// have broadcastLoop.
+func EachBroadcastIndex(out []int, shapes [][]int, fn func(i int, at []int)) {
+	n := Product(out)
+	strides := make([][]int, len(shapes))
+	for k, s := range shapes {
+		strides[k] = BroadcastStrides(s, out)
+	}
+	at, index := make([]int, len(shapes)), make([]int, len(out))
+	for i := range n {
+		fn(i, at)
+		for d := len(out) - 1; d >= 0; d-- {
+			index[d]++
+			if index[d] < out[d] {
+				for k := range at {
+					at[k] += strides[k][d]
+				}
+				break
+			}
+			for k := range at {
+				at[k] -= strides[k][d] * (out[d] - 1)
+			}
+			index[d] = 0
+		}
+	}
+}

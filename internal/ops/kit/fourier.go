@@ -1,0 +1,260 @@
+package kit
+
+import (
+	"math"
+	"math/bits"
+
+	"github.com/onward-ml/onward/internal/ir"
+)
+
+// FourierLine says how lines of a tensor are read and written.
+type FourierLine struct {
+	N                  int // length of the transform
+	In, Out            int // elements along the axis
+	InParts, OutParts  int
+	Inner              int // product of the dimensions between the axis and the parts
+	Inverse, Hermitian bool
+}
+
+func RunDFT[T RealFloat](c *ir.Call, l FourierLine, outer int, shape []int) error {
+	y, err := RealOut[T](c, 0, c.Tensor(0).DType(), shape...)
+	if err != nil {
+		return err
+	}
+	x, err := RealIn[T](c, c.Tensor(0))
+	if err != nil {
+		return err
+	}
+	if l.N == 0 {
+		clear(y.Data)
+		y.Store()
+		return nil
+	}
+	lines := outer * l.Inner
+	if len(y.Data) == 0 || lines == 0 {
+		return nil
+	}
+	if err := c.Reserve(FourierBytes(l.N)); err != nil {
+		return err
+	}
+	p := NewFourierPlan(l.N)
+	per := 2*l.N + p.ScratchLen()
+	scratch, err := ir.ScratchOf[complex128](c, SlotCount(lines)*per)
+	if err != nil {
+		return err
+	}
+	err = InSlots(c, lines, func(slot, i int) error {
+		buf := scratch[slot*per:][:per]
+		src, dst, rest := buf[:l.N], buf[l.N:2*l.N], buf[2*l.N:]
+		o, k := i/l.Inner, i%l.Inner
+		at := func(t, length, parts int) int { return ((o*length+t)*l.Inner + k) * parts }
+		used := min(l.In, l.N)
+		if l.Hermitian {
+			used = min(l.In, l.N/2+1)
+		}
+		for t := range used {
+			q := at(t, l.In, l.InParts)
+			im := T(0)
+			if l.InParts == 2 {
+				im = x[q+1]
+			}
+			src[t] = complex(float64(x[q]), float64(im))
+		}
+		clear(src[used:])
+		if l.Hermitian {
+			// The other half is the mirror image; the imaginary parts of the
+			// frequencies that are their own mirror image have no meaning.
+			src[0] = complex(real(src[0]), 0)
+			if l.N%2 == 0 {
+				src[l.N/2] = complex(real(src[l.N/2]), 0)
+			}
+			for t := l.N/2 + 1; t < l.N; t++ {
+				src[t] = conj(src[l.N-t])
+			}
+		}
+		if l.Inverse {
+			p.inverse(dst, src, rest)
+		} else {
+			p.Forward(dst, src, rest)
+		}
+		for t := range l.Out {
+			q := at(t, l.Out, l.OutParts)
+			y.Data[q] = T(real(dst[t]))
+			if l.OutParts == 2 {
+				y.Data[q+1] = T(imag(dst[t]))
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	y.Store()
+	return nil
+}
+
+// fourierPlan computes discrete Fourier transforms of one length: by mixed-radix
+// Cooley-Tukey where all prime factors are small, else by Bluestein's chirp
+// (https://doi.org/10.1109/TAU.1970.1162132), which is a convolution whose
+// length is a power of two.
+type fourierPlan struct {
+	n       int
+	factors []int
+	roots   []complex128 // exp(−2πik/n)
+
+	chirp    []complex128 // exp(−πik²/n), for Bluestein
+	spectrum []complex128 // transform of the conjugate chirp
+	conv     *fourierPlan
+}
+
+// largestRadix is the largest prime factor that is worth a direct sum.
+const largestRadix = 31
+
+// FourierBytes bounds the memory that a plan of length n and one transform take.
+func FourierBytes(n int) int64 {
+	if n > 1<<40 {
+		return math.MaxInt64
+	}
+	return 16 * 20 * int64(n+largestRadix)
+}
+
+func NewFourierPlan(n int) *fourierPlan {
+	p := &fourierPlan{n: n}
+	rest := n
+	for _, r := range []int{4, 2, 3, 5} {
+		for rest%r == 0 && rest > 0 {
+			p.factors = append(p.factors, r)
+			rest /= r
+		}
+	}
+	for r := 7; r <= largestRadix && rest > 1; r += 2 {
+		for rest%r == 0 {
+			p.factors = append(p.factors, r)
+			rest /= r
+		}
+	}
+	if rest <= 1 {
+		p.roots = unitRoots(n, 1)
+		return p
+	}
+	p.factors = nil
+	m := 1 << bits.Len(uint(2*n-2))
+	p.conv = NewFourierPlan(m)
+	p.chirp = make([]complex128, n)
+	b := make([]complex128, m)
+	for k := range n {
+		// k² mod 2n keeps the angle exact for long transforms.
+		hi, lo := bits.Mul64(uint64(k), uint64(k))
+		s, c := math.Sincos(math.Pi * float64(bits.Rem64(hi, lo, uint64(2*n))) / float64(n))
+		p.chirp[k] = complex(c, -s)
+		b[k] = complex(c, s)
+		if k > 0 {
+			b[m-k] = b[k]
+		}
+	}
+	p.spectrum = make([]complex128, m)
+	p.conv.Forward(p.spectrum, b, nil)
+	return p
+}
+
+func unitRoots(n, sign int) []complex128 {
+	r := make([]complex128, n)
+	for k := range r {
+		s, c := math.Sincos(2 * math.Pi * float64(k) / float64(n))
+		r[k] = complex(c, -float64(sign)*s)
+	}
+	return r
+}
+
+// ScratchLen returns how many numbers of scratch forward and inverse need.
+func (p *fourierPlan) ScratchLen() int {
+	if p.conv == nil {
+		return 0
+	}
+	return 2 * p.conv.n
+}
+
+// Forward writes the transform of src to dst, which is other memory. src is
+// left as it is.
+func (p *fourierPlan) Forward(dst, src, scratch []complex128) {
+	if p.conv == nil {
+		p.step(dst, src, p.n, 1, 0)
+		return
+	}
+	m := p.conv.n
+	a, f := scratch[:m], scratch[m:2*m]
+	for k, x := range src[:p.n] {
+		a[k] = x * p.chirp[k]
+	}
+	clear(a[p.n:])
+	p.conv.Forward(f, a, nil)
+	for k, x := range f {
+		f[k] = conj(x * p.spectrum[k])
+	}
+	p.conv.Forward(a, f, nil)
+	scale := complex(1/float64(m), 0)
+	for k := range p.n {
+		dst[k] = conj(a[k]) * scale * p.chirp[k]
+	}
+}
+
+// inverse writes the inverse transform of src, divided by the length, to dst. It
+// conjugates src.
+func (p *fourierPlan) inverse(dst, src, scratch []complex128) {
+	for k, x := range src[:p.n] {
+		src[k] = conj(x)
+	}
+	p.Forward(dst, src, scratch)
+	scale := 1 / float64(p.n)
+	for k, x := range dst[:p.n] {
+		dst[k] = complex(real(x)*scale, -imag(x)*scale)
+	}
+}
+
+func conj(x complex128) complex128 { return complex(real(x), -imag(x)) }
+
+// step transforms n elements of src, stride apart, by the factors from f on.
+func (p *fourierPlan) step(dst, src []complex128, n, stride, f int) {
+	if n <= 1 {
+		if n == 1 {
+			dst[0] = src[0]
+		}
+		return
+	}
+	r := p.factors[f]
+	m := n / r
+	for q := range r {
+		p.step(dst[q*m:][:m], src[q*stride:], m, stride*r, f+1)
+	}
+	switch r {
+	case 2:
+		a, b := dst[:m], dst[m:2*m]
+		for k, x := range a {
+			y := b[k] * p.roots[k*stride]
+			a[k], b[k] = x+y, x-y
+		}
+	case 4:
+		a, b, c, d := dst[:m], dst[m:2*m], dst[2*m:3*m], dst[3*m:4*m]
+		for k, x := range a {
+			y, z, w := b[k]*p.roots[k*stride], c[k]*p.roots[2*k*stride], d[k]*p.roots[3*k*stride]
+			s, t := x+z, x-z
+			u, v := y+w, y-w
+			v = complex(imag(v), -real(v)) // −i·v
+			a[k], b[k], c[k], d[k] = s+u, t+v, s-u, t-v
+		}
+	default:
+		var t [largestRadix]complex128
+		for k := range m {
+			for q := range r {
+				t[q] = dst[q*m+k] * p.roots[q*k*stride]
+			}
+			for j := range r {
+				s := t[0]
+				for q := 1; q < r; q++ {
+					s += t[q] * p.roots[q*j%r*(p.n/r)]
+				}
+				dst[j*m+k] = s
+			}
+		}
+	}
+}

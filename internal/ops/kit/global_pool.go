@@ -1,0 +1,97 @@
+package kit
+
+import (
+	"fmt"
+	"math"
+
+	"github.com/onward-ml/onward/internal/ir"
+	"github.com/onward-ml/onward/tensor"
+)
+
+// InferGlobalPool keeps the first two dimensions of input 0 and makes the others 1.
+func InferGlobalPool(c *ir.InferContext) error {
+	t := ir.UnrankedTensor(c.Elem(0))
+	s := c.Shape(0)
+	if s != nil {
+		if len(s) < 2 {
+			c.SetOut(0, t)
+			return fmt.Errorf("input has rank %d, want at least 2", len(s))
+		}
+		t.Shape = append([]ir.Dim{}, s...)
+		for i := range t.Shape[2:] {
+			t.Shape[2+i] = ir.Known(1)
+		}
+	}
+	c.SetOut(0, t)
+	return nil
+}
+
+// GlobalPool reduces every plane of input 0 to one number.
+// GlobalPool reduces every plane, with narrow replaced by fast, if there is one, unless plain kernels are wanted.
+func GlobalPool(c *ir.Call, narrow, fast func([]float32) float32, wide func([]float64) float64) error {
+	if c.Tensor(0).DType() == tensor.TypeFloat64 {
+		return globalPoolOf(c, wide)
+	}
+	if fast != nil && !c.Generic {
+		narrow = fast
+	}
+	return globalPoolOf(c, narrow)
+}
+
+func globalPoolOf[T RealFloat](c *ir.Call, reduce func([]T) T) error {
+	t := c.Tensor(0)
+	if t.Rank() < 2 {
+		return fmt.Errorf("input has shape %v, want rank at least 2", t.Shape())
+	}
+	shape := append([]int{}, t.Shape()...)
+	for i := range shape[2:] {
+		shape[2+i] = 1
+	}
+	x, err := RealIn[T](c, t)
+	if err != nil {
+		return err
+	}
+	y, err := RealOut[T](c, 0, t.DType(), shape...)
+	if err != nil || len(y.Data) == 0 {
+		return err
+	}
+	n := len(x) / len(y.Data)
+	c.Parallel(len(y.Data), GrainFor(n), func(lo, hi int) {
+		for i := lo; i < hi && c.Err() == nil; i++ {
+			y.Data[i] = reduce(x[i*n:][:n])
+		}
+	})
+	y.Store()
+	return c.Err()
+}
+
+// MeanOf returns the mean, NaN for no elements.
+func MeanOf[T RealFloat](v []T) T {
+	var s0, s1, s2, s3 float64
+	i := 0
+	for ; i+4 <= len(v); i += 4 {
+		w := v[i : i+4 : i+4]
+		s0 += float64(w[0])
+		s1 += float64(w[1])
+		s2 += float64(w[2])
+		s3 += float64(w[3])
+	}
+	for ; i < len(v); i++ {
+		s0 += float64(v[i])
+	}
+	return T((s0 + s1 + s2 + s3) / float64(len(v)))
+}
+
+// LargestOf returns the maximum, NaN if there is one, −Inf for no elements.
+func LargestOf[T RealFloat](v []T) T {
+	m := T(math.Inf(-1))
+	for _, x := range v {
+		if x > m || x != x {
+			m = x
+		}
+		if m != m {
+			break
+		}
+	}
+	return m
+}

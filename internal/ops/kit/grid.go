@@ -1,0 +1,17 @@
+package kit
+
+import "math"
+
+// GridPoints bounds how many elements of the input one sample may read.
+const GridPoints = 1 << 16
+
+// KeysKernel is Keys' cubic kernel (https://ieeexplore.ieee.org/document/1163711).
+func KeysKernel(x, a float64) float64 {
+	switch x = math.Abs(x); {
+	case x <= 1:
+		return ((a+2)*x-(a+3))*x*x + 1
+	case x < 2:
+		return ((a*x-5*a)*x+8*a)*x - 4*a
+	}
+	return 0
+}

@@ -1,0 +1,126 @@
+package kit
+
+import (
+	"fmt"
+	"math"
+	"slices"
+
+	"github.com/onward-ml/onward/internal/ir"
+	"github.com/onward-ml/onward/tensor"
+)
+
+// ClassLoss is what NegativeLogLikelihoodLoss and SoftmaxCrossEntropyLoss share:
+// for scores [N, C, d…] and targets [N, d…] it computes −weight[t]·score[t] for
+// every target t and reduces by mean (weighted), sum or not at all. Targets equal
+// to ignore_index count nothing.
+type ClassLoss struct {
+	reduction string
+	Ignore    int
+	HasIgnore bool
+}
+
+func BuildClassLoss(a *Attrs) ClassLoss {
+	return ClassLoss{a.Enum("reduction", "mean", "mean", "sum", "none"), a.Int("ignore_index", 0), a.Has("ignore_index")}
+}
+
+// InferLoss sets output 0 to a scalar or, without reduction, the target's shape.
+func (l *ClassLoss) InferLoss(c *ir.InferContext) error {
+	if s := c.Shape(0); s != nil && len(s) < 2 {
+		return fmt.Errorf("scores have rank %d, want at least 2", len(s))
+	}
+	if l.reduction != "none" {
+		c.SetOut(0, ir.TensorType(c.Elem(0)))
+		return nil
+	}
+	shape := c.Shape(1)
+	if s := c.Shape(0); shape == nil && s != nil {
+		shape = append([]ir.Dim{s[0]}, s[2:]...)
+	}
+	c.SetOut(0, ir.Type{Kind: tensor.KindTensor, Elem: c.Elem(0), Shape: shape})
+	return nil
+}
+
+// lossShape is the shape of scores as [n, classes, inner].
+type lossShape struct{ n, classes, inner int }
+
+func (l *ClassLoss) Shape(c *ir.Call) (lossShape, error) {
+	s, t := c.Tensor(0).Shape(), c.Tensor(1).Shape()
+	if len(s) < 2 || len(t) != len(s)-1 || t[0] != s[0] || !slices.Equal(t[1:], s[2:]) {
+		return lossShape{}, fmt.Errorf("scores and target have shapes %v and %v, want [N, C, ...] and [N, ...]", s, t)
+	}
+	if w := c.Tensor(2); w != nil && !slices.Equal(w.Shape(), s[1:2]) {
+		return lossShape{}, fmt.Errorf("weight has shape %v, want [%d]", w.Shape(), s[1])
+	}
+	return lossShape{s[0], s[1], Product(s[2:])}, nil
+}
+
+// run computes output 0 from log probabilities.
+func LossRun[T RealFloat](l *ClassLoss, c *ir.Call, s lossShape, logProb []T) error {
+	target := Ints(c.Tensor(1))
+	weight, err := RealIn[T](c, c.Tensor(2))
+	if err != nil {
+		return err
+	}
+	shape := []int{}
+	if l.reduction == "none" {
+		shape = c.Tensor(1).Shape()
+	}
+	y, err := RealOut[T](c, 0, c.Tensor(0).DType(), shape...)
+	if err != nil {
+		return err
+	}
+	sum, total := 0.0, 0.0
+	for i := range s.n {
+		for d := range s.inner {
+			t := target[i*s.inner+d]
+			loss, w := 0.0, 0.0
+			if !l.HasIgnore || t != l.Ignore {
+				if t < 0 || t >= s.classes {
+					return fmt.Errorf("target[%d] is %d, want 0 to %d", i*s.inner+d, t, s.classes-1)
+				}
+				w = 1
+				if weight != nil {
+					w = float64(weight[t])
+				}
+				loss = -w * float64(logProb[(i*s.classes+t)*s.inner+d])
+			}
+			if l.reduction == "none" {
+				y.Data[i*s.inner+d] = T(loss)
+			}
+			sum += loss
+			total += w
+		}
+	}
+	switch l.reduction {
+	case "mean":
+		y.Data[0] = T(sum / total)
+	case "sum":
+		y.Data[0] = T(sum)
+	}
+	y.Store()
+	return nil
+}
+
+// LogSoftmaxClasses computes the logarithm of the softmax over the classes.
+func LogSoftmaxClasses[T RealFloat](c *ir.Call, s lossShape, x, y []T) {
+	if s.classes == 0 {
+		return
+	}
+	c.Parallel(s.n*s.inner, GrainFor(s.classes*16), func(lo, hi int) {
+		for q := lo; q < hi; q++ {
+			base := q/s.inner*s.classes*s.inner + q%s.inner
+			top := math.Inf(-1)
+			for k := range s.classes {
+				top = math.Max(top, float64(x[base+k*s.inner]))
+			}
+			sum := 0.0
+			for k := range s.classes {
+				sum += math.Exp(float64(x[base+k*s.inner]) - top)
+			}
+			lg := top + math.Log(sum)
+			for k := range s.classes {
+				y[base+k*s.inner] = T(float64(x[base+k*s.inner]) - lg)
+			}
+		}
+	})
+}

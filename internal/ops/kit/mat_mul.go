@@ -1,0 +1,220 @@
+package kit
+
+import (
+	"fmt"
+	"unsafe"
+
+	"github.com/onward-ml/onward/internal/cpu"
+	"github.com/onward-ml/onward/internal/ir"
+	"github.com/onward-ml/onward/internal/kernels/gemm"
+	"github.com/onward-ml/onward/tensor"
+)
+
+// GemmAddSteps returns the steps from row to row and from column to column in a
+// tensor, nil or one that broadcasts to m×n.
+func GemmAddSteps(t *tensor.Tensor, m, n int) (rows, cols int, err error) {
+	if t == nil {
+		return 0, 0, nil
+	}
+	s := t.Shape()
+	if len(s) > 2 {
+		return 0, 0, fmt.Errorf("C has rank %d, want at most 2", len(s))
+	}
+	for i, d := range s {
+		if o := []int{m, n}[2-len(s)+i]; d != 1 && d != o {
+			return 0, 0, fmt.Errorf("C with shape %v cannot be broadcast to [%d %d]", s, m, n)
+		}
+	}
+	st := BroadcastStrides(s, []int{m, n})
+	return st[0], st[1], nil
+}
+
+// GemmScale multiplies y by alpha.
+func GemmScale[T gemm.Number](y []T, alpha float32) {
+	if alpha == 1 {
+		return
+	}
+	for i, v := range y {
+		y[i] = T(float64(alpha) * float64(v))
+	}
+}
+
+// MatData returns the elements of a tensor of Ts.
+func MatData[T gemm.Number](t *tensor.Tensor) []T { return tensor.FromRaw[T](t.Bytes()) }
+
+// MatMulBatches multiplies all batches of s.
+func MatMulBatches[T gemm.Number](c *ir.Call, s *MatMulShape, y, a, b []T) error {
+	if len(y) == 0 {
+		return nil
+	}
+	mk, kn, mn := s.M*s.K, s.K*s.N, s.M*s.N
+	count := s.Count()
+	args := func(i int) gemm.Args[T] {
+		ia, ib := s.At(i)
+		return gemm.Args[T]{M: s.M, N: s.N, K: s.K, A: a[ia*mk:][:mk], LdA: s.K, B: b[ib*kn:][:kn], LdB: s.N, C: y[i*mn:][:mn], LdC: s.N}
+	}
+	if c.Generic || count < SlotCount(count)*2 && mn*s.K >= 1<<16 {
+		for i := range count {
+			if err := c.Err(); err != nil {
+				return err
+			}
+			g := args(i)
+			if err := MatMulOne(c, &g); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	c.Parallel(count, GrainFor(mn*max(1, s.K/4)), func(lo, hi int) {
+		for i := lo; i < hi && c.Err() == nil; i++ {
+			g := args(i)
+			GemmBlock(&g, g.Whole())
+		}
+	})
+	return c.Err()
+}
+
+// MatMulOne computes one product with all threads.
+func MatMulOne[T gemm.Number](c *ir.Call, g *gemm.Args[T]) error {
+	if c.Generic && !g.Packed && g.Half == nil {
+		return matMulPlain(c, g)
+	}
+	par := func(n int, fn func(lo, hi int)) { c.Parallel(n, 1, fn) }
+	if g.M*g.N*max(1, g.K) < 1<<16 {
+		par = nil
+	}
+	if f, ok := any(g).(*gemm.Args[float32]); ok {
+		gemm.Parallel(par, cpu.Active(), f)
+	} else {
+		gemm.ParallelGeneric(par, g)
+	}
+	return c.Err()
+}
+
+// GemmBlock computes one block on this thread.
+func GemmBlock[T gemm.Number](g *gemm.Args[T], blk gemm.Block) {
+	if f, ok := any(g).(*gemm.Args[float32]); ok {
+		gemm.F32(cpu.Active(), f, blk, nil)
+	} else {
+		gemm.Generic(g, blk, nil)
+	}
+}
+
+// matMulPlain is the product by its definition, with what of the epilogue Gemm
+// needs. Sums of floats are kept as double.
+func matMulPlain[T gemm.Number](c *ir.Call, g *gemm.Args[T]) error {
+	as, ap := g.LdA, 1
+	if g.TransA {
+		as, ap = 1, g.LdA
+	}
+	bp, bs := g.LdB, 1
+	if g.TransB {
+		bp, bs = 1, g.LdB
+	}
+	_, double := any(T(0)).(float32)
+	c.Parallel(g.M, GrainFor(g.N*g.K), func(lo, hi int) {
+		for i := lo; i < hi && c.Err() == nil; i++ {
+			for j := range g.N {
+				var sum T
+				if double {
+					var d float64
+					for p := range g.K {
+						d += float64(g.A[i*as+p*ap]) * float64(g.B[p*bp+j*bs])
+					}
+					sum = T(d)
+				} else {
+					for p := range g.K {
+						sum += g.A[i*as+p*ap] * g.B[p*bp+j*bs]
+					}
+				}
+				g.C[i*g.LdC+j] = sum
+			}
+		}
+	})
+	return c.Err()
+}
+
+// Packable reports whether a constant matrix is worth packing: it is computed as
+// float and not empty.
+func Packable(t *tensor.Tensor) bool {
+	switch t.DType() {
+	case tensor.TypeFloat32, tensor.TypeFloat16, tensor.TypeBFloat16:
+		return t.Len() > 0
+	}
+	return false
+}
+
+// PackedReals is a matrix packed for [gemm.F32], as binary16 where that loses
+// nothing: products of few rows take the time that reading it takes.
+type PackedReals struct {
+	Data []float32
+	Half []uint16
+}
+
+// PackMatrix packs a K×N constant, with trans an N×K one. With own it may do so in
+// b's memory: a large matrix then never takes its memory twice.
+func PackMatrix(b *tensor.Tensor, trans, own bool) (*PackedReals, error) {
+	k, n := b.Dim(0), b.Dim(1)
+	ld := n
+	if trans {
+		k, n = n, k
+	}
+	var src []float32
+	if b.DType() == tensor.TypeFloat32 {
+		src = tensor.Of[float32](b)
+	} else {
+		src = make([]float32, b.Len())
+		if err := RealConvert(src, b); err != nil {
+			return nil, fmt.Errorf("packing: %w", err)
+		}
+	}
+	size := gemm.PackedLen(k, n)
+	p := &PackedReals{}
+	if own && trans && size == len(src) && b.DType() == tensor.TypeFloat32 && uintptr(unsafe.Pointer(unsafe.SliceData(src)))%64 == 0 {
+		gemm.PackInPlace(src, k, n)
+		p.Data = src
+	} else {
+		p.Data = tensor.FromRaw[float32](tensor.AlignedBytes(4 * size))
+		gemm.Pack(p.Data, src, ld, trans, k, n)
+	}
+	// A first panel of other numbers spares the memory to find out.
+	var probe [gemm.PanelWidth]uint16
+	level := cpu.Active()
+	if gemm.PackHalf(level, probe[:], p.Data[:min(size, len(probe))]) {
+		if half := tensor.FromRaw[uint16](tensor.AlignedBytes(2 * size)); gemm.PackHalf(level, half, p.Data) {
+			p.Half, p.Data = half, nil
+		}
+	}
+	return p, nil
+}
+
+// In makes the matrix the right side of a product.
+func (p *PackedReals) In(g *gemm.Args[float32]) {
+	g.B, g.Half, g.Packed = p.Data, p.Half, p.Half == nil
+}
+
+// LaunchGemm launches a product over float; it reports false if an input has been widened.
+func LaunchGemm(c *ir.Call, args *gemm.Args[float32]) bool {
+	for i := range c.In {
+		if t := c.Tensor(i); t != nil && t.DType() != tensor.TypeFloat32 {
+			return false
+		}
+	}
+	g := *args
+	if g.M*g.N*max(1, g.K) < 1<<16 {
+		c.Launch(1, 1, func(int, int) { gemm.Parallel(nil, cpu.Active(), &g) })
+	} else {
+		gemm.Parallel(c.Launcher(), cpu.Active(), &g)
+	}
+	return true
+}
+
+// GemmParallel is the kernel on all threads, whatever engine asks.
+func GemmParallel(c *ir.Call, g *gemm.Args[float32]) error {
+	var par gemm.Par
+	if g.M*g.N*max(1, g.K) >= 1<<16 {
+		par = func(n int, fn func(lo, hi int)) { c.Parallel(n, 1, fn) }
+	}
+	gemm.Parallel(par, cpu.Active(), g)
+	return c.Err()
+}

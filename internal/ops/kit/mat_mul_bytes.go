@@ -1,0 +1,270 @@
+package kit
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/onward-ml/onward/internal/cpu"
+	"github.com/onward-ml/onward/internal/ir"
+	"github.com/onward-ml/onward/internal/kernels/gemm"
+	"github.com/onward-ml/onward/internal/kernels/quant"
+	"github.com/onward-ml/onward/tensor"
+)
+
+// PackedBytes is a constant matrix of 8-bit integers for [quant.Compute].
+type PackedBytes struct {
+	level cpu.Level
+	shape []int
+	elem  tensor.DType
+	data  *quant.Packed
+}
+
+// PackBytes packs a constant that is one matrix of 8-bit integers; nil for others.
+func PackBytes(v tensor.Value) *PackedBytes { return PackBytesTrans(v, false) }
+
+// PackBytesTrans is PackBytes of a matrix or of its transpose; shape is that of
+// the constant.
+func PackBytesTrans(v tensor.Value, trans bool) *PackedBytes {
+	t, ok := v.(*tensor.Tensor)
+	if !ok || t.Rank() != 2 || !IsByte(t.DType()) || t.Len() == 0 {
+		return nil
+	}
+	p := &PackedBytes{level: cpu.Active(), shape: t.Shape(), elem: t.DType()}
+	k, n := t.Dim(0), t.Dim(1)
+	ld := n
+	if trans {
+		k, n = n, k
+	}
+	p.data = packBytesOf(p.level, t, 0, ld, trans, k, n)
+	return p
+}
+
+// packBytesOf packs the k×n matrix that begins at an element of t.
+func packBytesOf(level cpu.Level, t *tensor.Tensor, at, ld int, trans bool, k, n int) *quant.Packed {
+	if t.DType() == tensor.TypeInt8 {
+		return quant.Pack(level, tensor.Of[int8](t)[at:], ld, trans, k, n)
+	}
+	return quant.Pack(level, tensor.Of[uint8](t)[at:], ld, trans, k, n)
+}
+
+// quantLen returns the bytes that a packed matrix takes at most.
+func quantLen(k, n int) int64 {
+	return int64(gemm.Panels(n)) * quant.PanelWidth * int64(k+4) * 2
+}
+
+// zeroPoints widens zero points; nil for none.
+func zeroPoints(c *ir.Call, t *tensor.Tensor) ([]int32, error) {
+	if t == nil {
+		return nil, nil
+	}
+	return BytesLess(c, t, nil, 1)
+}
+
+// lines cuts the part of a parameter's elements out that goes with one matrix.
+func (q *QuantParam) lines(z []int32, matrix int) []int32 {
+	if len(z) <= 1 {
+		return z
+	}
+	n := q.Rows
+	if q.byCol {
+		n = q.Cols
+	}
+	return z[matrix*n%len(z):][:n]
+}
+
+// MatMulQuant multiplies 8-bit integers less their zero points by the kernels for
+// them. packed is the right side when it is constant.
+func MatMulQuant(c *ir.Call, s *MatMulShape, a, b *tensor.Tensor, packed *PackedBytes, bshape []int, az, bz *tensor.Tensor, y []int32) error {
+	ra, err := NewQuantParam("zero point of A", az, a.Shape(), false)
+	if err != nil {
+		return err
+	}
+	rb, err := NewQuantParam("zero point of B", bz, bshape, true)
+	if err != nil {
+		return err
+	}
+	za, err := zeroPoints(c, az)
+	if err != nil {
+		return err
+	}
+	zb, err := zeroPoints(c, bz)
+	if err != nil || len(y) == 0 {
+		return err
+	}
+	if s.Batch == nil && len(za) > 1 && len(za) != s.M { // one row of zero points for all matrices of A
+		if za, err = repeatInts(c, za, s.M); err != nil {
+			return err
+		}
+	}
+	if a.DType() == tensor.TypeInt8 {
+		return matMulQuantOf(c, s, tensor.Of[int8](a), b, packed, ra, rb, za, zb, y)
+	}
+	return matMulQuantOf(c, s, tensor.Of[uint8](a), b, packed, ra, rb, za, zb, y)
+}
+
+func repeatInts(c *ir.Call, v []int32, n int) ([]int32, error) {
+	r, err := ir.ScratchOf[int32](c, n)
+	for i := range r {
+		r[i] = v[i%len(v)]
+	}
+	return r, err
+}
+
+func matMulQuantOf[T int8 | uint8](c *ir.Call, s *MatMulShape, a []T, b *tensor.Tensor, packed *PackedBytes, ra, rb QuantParam, za, zb []int32, y []int32) error {
+	level := cpu.Active()
+	if packed != nil {
+		level = packed.level
+	}
+	last, data := -1, (*quant.Packed)(nil)
+	for i := range s.Count() {
+		if err := c.Err(); err != nil {
+			return err
+		}
+		ia, ib := s.At(i)
+		switch {
+		case packed != nil:
+			data = packed.data
+		case ib != last:
+			if last < 0 {
+				if err := c.Reserve(quantLen(s.K, s.N)); err != nil {
+					return err
+				}
+			}
+			data, last = packBytesOf(level, b, ib*s.K*s.N, s.N, false, s.K, s.N), ib
+		}
+		g := quant.Args[T]{M: s.M, A: a[ia*s.M*s.K:][:s.M*s.K], LdA: s.K, AZero: za, B: data, BZero: rb.lines(zb, ib),
+			C: y[i*s.M*s.N:][:s.M*s.N], LdC: s.N}
+		if s.Batch != nil {
+			g.AZero = ra.lines(za, ia)
+		}
+		var par gemm.Par
+		if s.M*s.N*max(1, s.K) >= 1<<18 {
+			par = func(n int, fn func(lo, hi int)) { c.Parallel(n, 1, fn) }
+		}
+		quant.Parallel(par, level, &g)
+	}
+	return c.Err()
+}
+
+// BytesShape returns the shape of the right side of a product.
+func BytesShape(b *tensor.Tensor, packed *PackedBytes) ([]int, error) {
+	switch {
+	case packed != nil:
+		return packed.shape, nil
+	case b == nil:
+		return nil, errors.New("the right side is missing")
+	}
+	return b.Shape(), nil
+}
+
+// MatMulBytes multiplies 8-bit integers less their zero points, which may be nil.
+func MatMulBytes(c *ir.Call, s *MatMulShape, a, b, az, bz *tensor.Tensor, y []int32) error {
+	return MatMulBytesBy(c, s, a, b, nil, az, bz, y)
+}
+
+// MatMulBytesBy is MatMulBytes by a right side that is packed when it is constant.
+func MatMulBytesBy(c *ir.Call, s *MatMulShape, a, b *tensor.Tensor, packed *PackedBytes, az, bz *tensor.Tensor, y []int32) error {
+	if !c.Generic || packed != nil {
+		shape, err := BytesShape(b, packed)
+		if err != nil {
+			return err
+		}
+		return MatMulQuant(c, s, a, b, packed, shape, az, bz, y)
+	}
+	ra, err := NewQuantParam("zero point of A", az, a.Shape(), false)
+	if err != nil {
+		return err
+	}
+	rb, err := NewQuantParam("zero point of B", bz, b.Shape(), true)
+	if err != nil {
+		return err
+	}
+	as, err := BytesLessParam(c, a, az, ra)
+	if err != nil {
+		return err
+	}
+	bs, err := BytesLessParam(c, b, bz, rb)
+	if err != nil {
+		return err
+	}
+	return MatMulBatches(c, s, y, as, bs)
+}
+
+// QuantParam says which element of a scale or zero point holds for an element of
+// the matrices that it quantizes.
+type QuantParam struct {
+	Rows, Cols int // of one matrix
+	n          int // elements of the parameter
+	byCol      bool
+}
+
+// NewQuantParam checks the number of elements of p, the parameter of a tensor
+// with the given shape: one for all, one per row (or column) or one per row (or
+// column) of every matrix.
+func NewQuantParam(name string, p *tensor.Tensor, shape []int, byCol bool) (QuantParam, error) {
+	q := QuantParam{Rows: 1, Cols: 1, n: 1, byCol: byCol}
+	r := len(shape)
+	switch {
+	case r == 1 && byCol:
+		q.Rows = shape[0]
+	case r == 1:
+		q.Cols = shape[0]
+	case r > 1:
+		q.Rows, q.Cols = shape[r-2], shape[r-1]
+	}
+	if p == nil {
+		return q, nil
+	}
+	q.n = p.Len()
+	lines := q.Rows
+	if byCol {
+		lines = q.Cols
+	}
+	all := lines
+	if r > 2 {
+		all *= Product(shape[:r-2])
+	}
+	if q.n != 1 && q.n != lines && q.n != all {
+		return q, fmt.Errorf("%s has shape %v, which does not fit shape %v", name, p.Shape(), shape)
+	}
+	return q, nil
+}
+
+// Line returns the first index of the parameter for a row of a matrix and the
+// step from one column to the next.
+func (q *QuantParam) Line(matrix, row int) (at, step int) {
+	switch {
+	case q.n == 1:
+		return 0, 0
+	case q.byCol:
+		return matrix * q.Cols % q.n, 1
+	}
+	return (matrix*q.Rows + row) % q.n, 0
+}
+
+// BytesLessParam widens a tensor of 8-bit integers and subtracts its zero point.
+func BytesLessParam(c *ir.Call, t, zero *tensor.Tensor, q QuantParam) ([]int32, error) {
+	if zero == nil || q.n == 1 {
+		return BytesLess(c, t, zero, 1)
+	}
+	r, err := ir.ScratchOf[int32](c, t.Len())
+	if err != nil {
+		return nil, err
+	}
+	if t.DType() == tensor.TypeInt8 {
+		subtractLines(r, tensor.Of[int8](t), tensor.Of[int8](zero), q)
+	} else {
+		subtractLines(r, tensor.Of[uint8](t), tensor.Of[uint8](zero), q)
+	}
+	return r, nil
+}
+
+func subtractLines[T int8 | uint8](dst []int32, src, zero []T, q QuantParam) {
+	for at := 0; at < len(src); at += q.Cols {
+		line := at / q.Cols
+		z, step := q.Line(line/q.Rows, line%q.Rows)
+		for i, v := range src[at:][:q.Cols] {
+			dst[at+i] = int32(v) - int32(zero[z+i*step])
+		}
+	}
+}

@@ -1,0 +1,419 @@
+package kit
+
+import (
+	"fmt"
+
+	"github.com/onward-ml/onward/internal/ir"
+	"github.com/onward-ml/onward/tensor"
+)
+
+// Operators that only move elements do not care what the elements mean: they
+// work on the contents of a tensor as elements of one width. Five widths and
+// strings cover every element type; packed elements are unpacked to one byte
+// each and packed again at the end.
+
+// MoveBuf is the contents of a tensor as elements of one width.
+type MoveBuf struct {
+	t     *tensor.Tensor
+	Width int    // bytes of an element; 0 for strings
+	Raw   []byte // unpacked elements
+	Strs  []string
+}
+
+// MoveElem lists the types that stand for the widths.
+type MoveElem interface {
+	uint8 | uint16 | uint32 | uint64 | [2]uint64 | string
+}
+
+func MoveOf[E MoveElem](b MoveBuf) []E {
+	var z E
+	if _, ok := any(z).(string); ok {
+		return any(b.Strs).([]E)
+	}
+	return tensor.FromRaw[E](b.Raw)
+}
+
+func (b MoveBuf) Len() int {
+	if b.Width == 0 {
+		return len(b.Strs)
+	}
+	return len(b.Raw) / b.Width
+}
+
+// Slice returns elements [lo, hi).
+func (b MoveBuf) Slice(lo, hi int) MoveBuf {
+	if b.Width == 0 {
+		return MoveBuf{Strs: b.Strs[lo:hi]}
+	}
+	return MoveBuf{Width: b.Width, Raw: b.Raw[lo*b.Width : hi*b.Width]}
+}
+
+func moveWidth(d tensor.DType) int {
+	if d.Packed() {
+		return 1
+	}
+	return d.Size()
+}
+
+// MoveIn returns the contents of an input. Packed ones are unpacked into
+// scratch memory.
+func MoveIn(c *ir.Call, t *tensor.Tensor) (MoveBuf, error) {
+	d := t.DType()
+	b := MoveBuf{t: t, Width: moveWidth(d)}
+	switch {
+	case d == tensor.TypeString:
+		b.Strs = tensor.Of[string](t)
+	case d.Packed():
+		raw, err := c.Scratch(t.Len())
+		if err != nil {
+			return b, err
+		}
+		tensor.UnpackUint(raw, t.Bytes(), d.Bits())
+		b.Raw = raw
+	default:
+		b.Raw = t.Bytes()
+	}
+	return b, nil
+}
+
+// MoveOut allocates output i of a call and returns its contents for writing;
+// call done after the last write.
+func MoveOut(c *ir.Call, i int, d tensor.DType, shape ...int) (MoveBuf, error) {
+	t, err := c.Output(i, d, shape...)
+	if err != nil {
+		return MoveBuf{}, err
+	}
+	return MoveInto(c, t)
+}
+
+// MoveInto is MoveOut for a tensor that exists.
+func MoveInto(c *ir.Call, t *tensor.Tensor) (MoveBuf, error) {
+	d := t.DType()
+	b := MoveBuf{t: t, Width: moveWidth(d)}
+	switch {
+	case d == tensor.TypeString:
+		b.Strs = tensor.Of[string](t)
+	case d.Packed():
+		raw, err := c.Scratch(t.Len())
+		if err != nil {
+			return b, err
+		}
+		b.Raw = raw
+	default:
+		b.Raw = t.Bytes()
+	}
+	return b, nil
+}
+
+// Done packs the elements of a packed type into the tensor.
+func (b MoveBuf) Done() {
+	if d := b.t.DType(); d.Packed() {
+		tensor.PackUint(b.t.Bytes(), b.Raw, d.Bits())
+	}
+}
+
+// MoveNew makes a tensor that is part of a sequence or optional, its memory
+// charged to the call before it is allocated.
+func MoveNew(c *ir.Call, d tensor.DType, shape ...int) (*tensor.Tensor, error) {
+	n, err := tensor.ByteLen(d, shape)
+	if err != nil {
+		return nil, err
+	}
+	if err := c.Reserve(int64(n)); err != nil {
+		return nil, err
+	}
+	return tensor.Zeros(d, shape...)
+}
+
+// MoveClear writes zeros, or empty strings.
+func MoveClear(b MoveBuf) {
+	clear(b.Raw)
+	clear(b.Strs)
+}
+
+// MoveCopy copies all elements.
+func MoveCopy(c *ir.Call, dst, src MoveBuf) {
+	if dst.Width == 0 {
+		copy(dst.Strs, src.Strs)
+		return
+	}
+	n := min(len(dst.Raw), len(src.Raw))
+	c.Parallel(n, 1<<20, func(lo, hi int) { copy(dst.Raw[lo:hi], src.Raw[lo:hi]) })
+}
+
+// MoveValue makes v output i; a tensor is copied, since it may be memory of an
+// input.
+func MoveValue(c *ir.Call, i int, v tensor.Value) error {
+	t, ok := v.(*tensor.Tensor)
+	if !ok {
+		c.Set(i, v)
+		return nil
+	}
+	out, err := c.Output(i, t.DType(), t.Shape()...)
+	if err != nil {
+		return err
+	}
+	if t.DType() == tensor.TypeString {
+		copy(tensor.Of[string](out), tensor.Of[string](t))
+	} else {
+		copy(out.Bytes(), t.Bytes())
+	}
+	return nil
+}
+
+// MoveFill sets every element of dst to element 0 of value.
+func MoveFill(c *ir.Call, dst, value MoveBuf) {
+	switch dst.Width {
+	case 0:
+		moveFillOf(c, dst.Strs, value.Strs[0])
+	case 1:
+		moveFillOf(c, dst.Raw, value.Raw[0])
+	case 2:
+		moveFillOf(c, MoveOf[uint16](dst), MoveOf[uint16](value)[0])
+	case 4:
+		moveFillOf(c, MoveOf[uint32](dst), MoveOf[uint32](value)[0])
+	case 8:
+		moveFillOf(c, MoveOf[uint64](dst), MoveOf[uint64](value)[0])
+	case 16:
+		moveFillOf(c, MoveOf[[2]uint64](dst), MoveOf[[2]uint64](value)[0])
+	}
+}
+
+func moveFillOf[E MoveElem](c *ir.Call, dst []E, v E) {
+	c.Parallel(len(dst), 1<<17, func(lo, hi int) {
+		d := dst[lo:hi]
+		for i := range d {
+			d[i] = v
+		}
+	})
+}
+
+// MoveGather copies blocks: for every o < outer and every j,
+//
+//	dst[(o·len(idx)+j)·block : +block] = src[o·srcOuter + idx[j]·block : +block]
+//
+// in elements. The indices are the caller's to check.
+func MoveGather(c *ir.Call, dst, src MoveBuf, outer, srcOuter int, idx []int, block int) {
+	if outer == 0 || len(idx) == 0 || block == 0 {
+		return
+	}
+	switch dst.Width {
+	case 0:
+		moveGatherOf(c, dst.Strs, src.Strs, outer, srcOuter, idx, block)
+	case 1:
+		moveGatherOf(c, dst.Raw, src.Raw, outer, srcOuter, idx, block)
+	case 2:
+		moveGatherOf(c, MoveOf[uint16](dst), MoveOf[uint16](src), outer, srcOuter, idx, block)
+	case 4:
+		moveGatherOf(c, MoveOf[uint32](dst), MoveOf[uint32](src), outer, srcOuter, idx, block)
+	case 8:
+		moveGatherOf(c, MoveOf[uint64](dst), MoveOf[uint64](src), outer, srcOuter, idx, block)
+	case 16:
+		moveGatherOf(c, MoveOf[[2]uint64](dst), MoveOf[[2]uint64](src), outer, srcOuter, idx, block)
+	}
+}
+
+func moveGatherOf[E MoveElem](c *ir.Call, dst, src []E, outer, srcOuter int, idx []int, block int) {
+	n := len(idx)
+	c.Parallel(outer*n, 1+(1<<15)/block, func(lo, hi int) {
+		for lo < hi {
+			o, j := lo/n, lo%n
+			run := min(hi-lo, n-j)
+			from := src[o*srcOuter:]
+			to := dst[lo*block : (lo+run)*block]
+			if block == 1 {
+				for i, x := range idx[j : j+run] {
+					to[i] = from[x]
+				}
+			} else {
+				for _, x := range idx[j : j+run] {
+					copy(to[:block], from[x*block:x*block+block])
+					to = to[block:]
+				}
+			}
+			lo += run
+		}
+	})
+}
+
+// MoveScatter copies blocks in order, so that of equal places the last one
+// wins: dst[at[i] : +block] = src[i·block : +block], in elements.
+func MoveScatter(dst, src MoveBuf, at []int, block int) {
+	switch dst.Width {
+	case 0:
+		moveScatterOf(dst.Strs, src.Strs, at, block)
+	case 1:
+		moveScatterOf(dst.Raw, src.Raw, at, block)
+	case 2:
+		moveScatterOf(MoveOf[uint16](dst), MoveOf[uint16](src), at, block)
+	case 4:
+		moveScatterOf(MoveOf[uint32](dst), MoveOf[uint32](src), at, block)
+	case 8:
+		moveScatterOf(MoveOf[uint64](dst), MoveOf[uint64](src), at, block)
+	case 16:
+		moveScatterOf(MoveOf[[2]uint64](dst), MoveOf[[2]uint64](src), at, block)
+	}
+}
+
+func moveScatterOf[E MoveElem](dst, src []E, at []int, block int) {
+	if block == 1 {
+		for i, p := range at {
+			dst[p] = src[i]
+		}
+		return
+	}
+	for i, p := range at {
+		copy(dst[p:p+block], src[i*block:(i+1)*block])
+	}
+}
+
+// MoveMapped copies with an index list for every dimension: element (i0, i1, …)
+// of dst, which is dense, is src[maps[0][i0] + maps[1][i1] + …].
+func MoveMapped(c *ir.Call, dst, src MoveBuf, maps [][]int) {
+	switch dst.Width {
+	case 0:
+		moveMappedOf(c, dst.Strs, src.Strs, maps)
+	case 1:
+		moveMappedOf(c, dst.Raw, src.Raw, maps)
+	case 2:
+		moveMappedOf(c, MoveOf[uint16](dst), MoveOf[uint16](src), maps)
+	case 4:
+		moveMappedOf(c, MoveOf[uint32](dst), MoveOf[uint32](src), maps)
+	case 8:
+		moveMappedOf(c, MoveOf[uint64](dst), MoveOf[uint64](src), maps)
+	case 16:
+		moveMappedOf(c, MoveOf[[2]uint64](dst), MoveOf[[2]uint64](src), maps)
+	}
+}
+
+func moveMappedOf[E MoveElem](c *ir.Call, dst, src []E, maps [][]int) {
+	if len(dst) == 0 {
+		return
+	}
+	if len(maps) == 0 {
+		dst[0] = src[0]
+		return
+	}
+	last := maps[len(maps)-1]
+	lead := maps[:len(maps)-1]
+	n := len(last)
+	// [a, b) is a long run of neighbours of the innermost dimension, which is
+	// copied at once.
+	a, b := 0, 0
+	for i := 0; i < n; {
+		j := i + 1
+		for j < n && last[j] == last[j-1]+1 {
+			j++
+		}
+		if j-i > b-a {
+			a, b = i, j
+		}
+		i = j
+	}
+	c.Parallel(len(dst)/n, 1+(1<<14)/n, func(lo, hi int) {
+		pos := make([]int, len(lead))
+		for k, r := len(lead)-1, lo; k >= 0; k-- {
+			pos[k] = r % len(lead[k])
+			r /= len(lead[k])
+		}
+		for row := lo; row < hi; row++ {
+			base := 0
+			for k, p := range pos {
+				base += lead[k][p]
+			}
+			to := dst[row*n : (row+1)*n]
+			for i := range a {
+				to[i] = src[base+last[i]]
+			}
+			copy(to[a:b], src[base+last[a]:])
+			for i := b; i < n; i++ {
+				to[i] = src[base+last[i]]
+			}
+			for k := len(pos) - 1; k >= 0; k-- {
+				if pos[k]++; pos[k] < len(lead[k]) {
+					break
+				}
+				pos[k] = 0
+			}
+		}
+	})
+}
+
+// AxisBlocks splits a shape at an axis: the number of elements before it and
+// behind it.
+func AxisBlocks(shape []int, axis int) (outer, inner int) {
+	return Product(shape[:axis]), Product(shape[axis+1:])
+}
+
+// IndexList reads integer indices into [−n, n) of a dimension of n elements as
+// ones in [0, n).
+func IndexList(c *ir.Call, t *tensor.Tensor, n int, what string) ([]int, error) {
+	r, err := ir.ScratchOf[int](c, t.Len())
+	if err != nil {
+		return nil, err
+	}
+	switch t.DType() {
+	case tensor.TypeInt64:
+		err = indexListOf(r, tensor.Of[int64](t), n, what)
+	case tensor.TypeInt32:
+		err = indexListOf(r, tensor.Of[int32](t), n, what)
+	default:
+		err = fmt.Errorf("%s are %s, want int32 or int64", what, t.DType())
+	}
+	return r, err
+}
+
+func indexListOf[T int32 | int64](dst []int, src []T, n int, what string) error {
+	for i, v := range src {
+		x := int(v)
+		if x < 0 {
+			x += n
+		}
+		if uint(x) >= uint(n) {
+			return fmt.Errorf("%s: element %d is %d, outside of [%d, %d]", what, i, v, -n, n-1)
+		}
+		dst[i] = x
+	}
+	return nil
+}
+
+// MoveSet writes element 0 of value to the given places.
+func MoveSet(dst, value MoveBuf, at []int) {
+	switch dst.Width {
+	case 0:
+		moveSetOf(dst.Strs, value.Strs[0], at)
+	case 1:
+		moveSetOf(dst.Raw, value.Raw[0], at)
+	case 2:
+		moveSetOf(MoveOf[uint16](dst), MoveOf[uint16](value)[0], at)
+	case 4:
+		moveSetOf(MoveOf[uint32](dst), MoveOf[uint32](value)[0], at)
+	case 8:
+		moveSetOf(MoveOf[uint64](dst), MoveOf[uint64](value)[0], at)
+	case 16:
+		moveSetOf(MoveOf[[2]uint64](dst), MoveOf[[2]uint64](value)[0], at)
+	}
+}
+
+func moveSetOf[E MoveElem](dst []E, v E, at []int) {
+	for _, p := range at {
+		dst[p] = v
+	}
+}
+
+// MoveCentered copies what two boxes share when element i of src lies at
+// i+shift of dst; shift may be negative.
+func MoveCentered(c *ir.Call, dst, src MoveBuf, dstShape, srcShape, shift []int) {
+	box := make([]int, len(shift))
+	to, from := Strides(dstShape), Strides(srcShape)
+	d, s := 0, 0
+	for i, b := range shift {
+		lo, hi := max(b, 0), min(srcShape[i]+b, dstShape[i])
+		if box[i] = hi - lo; box[i] <= 0 {
+			return
+		}
+		d += lo * to[i]
+		s += (lo - b) * from[i]
+	}
+	MoveStrided(c, dst, src, box, to, d, from, s)
+}

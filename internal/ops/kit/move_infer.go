@@ -1,0 +1,73 @@
+package kit
+
+import (
+	"fmt"
+
+	"github.com/onward-ml/onward/internal/ir"
+	"github.com/onward-ml/onward/tensor"
+)
+
+// Element types that operators which move elements list.
+const (
+	MoveTypes          = "@number @complex bool string"
+	moveTypesNoBFloat  = "@int float16 float double @complex bool string"
+	moveSeqTypes       = "seq(@all)"
+	MoveAnyTensorOrSeq = "@all seq(@all)"
+)
+
+// KnownInts returns the contents of input i when every element is known.
+func KnownInts(c *ir.InferContext, i int) ([]int, bool) { return ir.Ints(c.Contents(i)) }
+
+// SetShape sets the type of output i: elem with the given shape, nil for one of
+// unknown rank.
+func SetShape(c *ir.InferContext, i int, elem tensor.DType, shape []ir.Dim) {
+	c.SetOut(i, ir.Type{Kind: tensor.KindTensor, Elem: elem, Shape: shape})
+}
+
+// KeepContents passes the contents of input 0 on to output 0, for an operator
+// that gives an integer scalar or vector another shape.
+func KeepContents(c *ir.InferContext, out []ir.Dim) {
+	if out != nil && len(out) <= 1 {
+		if d := c.Contents(0); d != nil {
+			c.SetContents(0, d)
+		}
+	}
+}
+
+// SmallInts reads an input that holds one integer per dimension: axes, pads,
+// a shape. nil for an omitted input.
+func SmallInts(t *tensor.Tensor, what string) ([]int, error) {
+	if t == nil {
+		return nil, nil
+	}
+	if t.Rank() > 1 {
+		return nil, fmt.Errorf("%s has shape %v, want one dimension", what, t.Shape())
+	}
+	if t.Len() > 2*tensor.MaxRank {
+		return nil, fmt.Errorf("%s has %d elements, want at most %d", what, t.Len(), 2*tensor.MaxRank)
+	}
+	return Ints(t), nil
+}
+
+// CheckSmall is SmallInts' check before running.
+func CheckSmall(c *ir.InferContext, i int, what string) error {
+	if s := c.Shape(i); len(s) > 1 {
+		return fmt.Errorf("%s has shape %v, want one dimension", what, s)
+	}
+	return nil
+}
+
+// JoinContents keeps the elements that two statements about an integer vector
+// agree on.
+func JoinContents(a, b []ir.Dim) []ir.Dim {
+	if a == nil || len(a) != len(b) {
+		return nil
+	}
+	r := make([]ir.Dim, len(a))
+	for i := range a {
+		if a[i].Same(b[i]) {
+			r[i] = a[i]
+		}
+	}
+	return r
+}

@@ -1,0 +1,267 @@
+package kit
+
+import (
+	"slices"
+	"unsafe"
+
+	"github.com/onward-ml/onward/internal/cpu"
+	"github.com/onward-ml/onward/internal/ir"
+	"github.com/onward-ml/onward/internal/kernels/vec"
+)
+
+// MoveStrided copies every element of a box of the given shape from src to dst:
+//
+//	dst[dstOff + Σ i[k]·dstStride[k]] = src[srcOff + Σ i[k]·srcStride[k]]
+//
+// in elements. Source strides may be 0 or negative; different places of the box
+// must be different places of dst. The caller has checked that the box lies
+// within both.
+func MoveStrided(c *ir.Call, dst, src MoveBuf, shape, dstStride []int, dstOff int, srcStride []int, srcOff int) {
+	p := newStridedPlan(shape, dstStride, srcStride)
+	if p == nil {
+		return
+	}
+	p.dstOff, p.srcOff = dstOff, srcOff
+	switch dst.Width {
+	case 0:
+		stridedRun(c, p, dst.Strs, src.Strs)
+	case 1:
+		stridedRun(c, p, dst.Raw, src.Raw)
+	case 2:
+		stridedRun(c, p, MoveOf[uint16](dst), MoveOf[uint16](src))
+	case 4:
+		stridedRun(c, p, MoveOf[uint32](dst), MoveOf[uint32](src))
+	case 8:
+		stridedRun(c, p, MoveOf[uint64](dst), MoveOf[uint64](src))
+	case 16:
+		stridedRun(c, p, MoveOf[[2]uint64](dst), MoveOf[[2]uint64](src))
+	}
+}
+
+// stridedPlan is a box without dimensions of size 1 and with those merged that
+// are dense in both places.
+type stridedPlan struct {
+	shape, dst, src []int
+	dstOff, srcOff  int
+	// tile marks a transposition of the last two dimensions: the inner one is
+	// dense in dst, the outer one in src.
+	tile bool
+}
+
+// newStridedPlan returns nil for an empty box.
+func newStridedPlan(shape, dst, src []int) *stridedPlan {
+	p := &stridedPlan{}
+	for i, n := range shape {
+		switch {
+		case n == 0:
+			return nil
+		case n == 1:
+			continue
+		}
+		if k := len(p.shape) - 1; k >= 0 && p.dst[k] == dst[i]*n && p.src[k] == src[i]*n {
+			p.shape[k] *= n
+			p.dst[k], p.src[k] = dst[i], src[i]
+			continue
+		}
+		p.shape = append(p.shape, n)
+		p.dst = append(p.dst, dst[i])
+		p.src = append(p.src, src[i])
+	}
+	if len(p.shape) == 0 {
+		p.shape, p.dst, p.src = []int{1}, []int{1}, []int{1}
+	}
+	last := len(p.shape) - 1
+	if p.dst[last] == 1 && p.src[last] != 1 && p.src[last] != 0 && p.shape[last] > 1 {
+		if k := slices.Index(p.src[:last], 1); k >= 0 {
+			// Bring the dimension that is dense in src next to the innermost one.
+			move := func(s []int) {
+				v := s[k]
+				copy(s[k:last-1], s[k+1:last])
+				s[last-1] = v
+			}
+			move(p.shape)
+			move(p.dst)
+			move(p.src)
+			p.tile = true
+		}
+	}
+	return p
+}
+
+// stridedTile is the side of the squares in which transpositions go; a square
+// of rows and one of columns stay in the first-level cache.
+const stridedTile = 32
+
+// stridedStrip is how many elements a strip has at least where the matrix has more.
+const stridedStrip = 8192
+
+func stridedRun[E MoveElem](c *ir.Call, p *stridedPlan, dst, src []E) {
+	last := len(p.shape) - 1
+	n := p.shape[last]
+	if last == 0 {
+		c.Parallel(n, 1<<16, func(lo, hi int) {
+			stridedRow(dst, src, p.dstOff+lo*p.dst[0], p.srcOff+lo*p.src[0], hi-lo, p.dst[0], p.src[0])
+		})
+		return
+	}
+	outer := last
+	perUnit := n
+	strips := 0 // strips of rows that one matrix is cut into
+	side := stridedTile
+	if p.tile {
+		outer = last - 1
+		for side*n < stridedStrip {
+			side *= 2
+		}
+		strips = (p.shape[outer] + side - 1) / side
+		perUnit = n * min(side, p.shape[outer])
+	}
+	units := max(strips, 1)
+	for _, d := range p.shape[:outer] {
+		units *= d
+	}
+	c.Parallel(units, 1+(1<<15)/perUnit, func(lo, hi int) {
+		var small [8]int
+		pos := small[:]
+		if outer > len(small) {
+			pos = make([]int, outer)
+		}
+		pos = pos[:outer]
+		strip, r := 0, lo
+		if strips > 0 {
+			strip, r = lo%strips, lo/strips
+		}
+		d, s := p.dstOff, p.srcOff
+		for k := outer - 1; k >= 0; k-- {
+			pos[k] = r % p.shape[k]
+			r /= p.shape[k]
+			d += pos[k] * p.dst[k]
+			s += pos[k] * p.src[k]
+		}
+		for u := lo; u < hi; u++ {
+			if strips > 0 {
+				row := strip * side
+				rows := min(side, p.shape[outer]-row)
+				if at := d + row*p.dst[outer]; c.Generic || !stridedKernel(dst, src, at, s+row, rows, n, p.dst[outer], p.src[last]) {
+					stridedSquare(dst, src, at, s+row, rows, n, p.dst[outer], p.src[last])
+				}
+				if strip++; strip < strips {
+					continue
+				}
+				strip = 0
+			} else {
+				stridedRow(dst, src, d, s, n, p.dst[last], p.src[last])
+			}
+			for k := outer - 1; k >= 0; k-- {
+				d += p.dst[k]
+				s += p.src[k]
+				if pos[k]++; pos[k] < p.shape[k] {
+					break
+				}
+				d -= p.shape[k] * p.dst[k]
+				s -= p.shape[k] * p.src[k]
+				pos[k] = 0
+			}
+		}
+	})
+}
+
+// stridedRow copies n elements with one stride on each side.
+func stridedRow[E MoveElem](dst, src []E, d, s, n, dstStride, srcStride int) {
+	switch {
+	case dstStride == 1 && srcStride == 1:
+		copy(dst[d:d+n], src[s:s+n])
+	case dstStride == 1 && srcStride == 0:
+		v := src[s]
+		to := dst[d : d+n]
+		for i := range to {
+			to[i] = v
+		}
+	case dstStride == 1:
+		to := dst[d : d+n]
+		for i := range to {
+			to[i] = src[s]
+			s += srcStride
+		}
+	default:
+		for range n {
+			dst[d] = src[s]
+			d += dstStride
+			s += srcStride
+		}
+	}
+}
+
+// stridedKernel is stridedSquare by a vector kernel, if there is one.
+func stridedKernel[E MoveElem](dst, src []E, d, s, rows, cols, dstStride, srcStride int) bool {
+	if dstStride < 0 || srcStride < 0 {
+		return false
+	}
+	l := cpu.Active()
+	switch dst := any(dst).(type) {
+	case []uint8:
+		return vec.Transpose(l, dst[d:], dstStride, any(src).([]uint8)[s:], srcStride, cols, rows)
+	case []uint16:
+		return vec.Transpose(l, dst[d:], dstStride, any(src).([]uint16)[s:], srcStride, cols, rows)
+	case []uint32:
+		return vec.Transpose(l, dst[d:], dstStride, any(src).([]uint32)[s:], srcStride, cols, rows)
+	case []uint64:
+		return vec.Transpose(l, dst[d:], dstStride, any(src).([]uint64)[s:], srcStride, cols, rows)
+	}
+	return false
+}
+
+// stridedSquare transposes rows×cols elements: dst has rows of cols dense
+// elements, src has columns of rows dense elements.
+func stridedSquare[E MoveElem](dst, src []E, d, s, rows, cols, dstStride, srcStride int) {
+	for ; rows > stridedTile; rows -= stridedTile {
+		stridedSquare(dst, src, d, s, stridedTile, cols, dstStride, srcStride)
+		d, s = d+stridedTile*dstStride, s+stridedTile
+	}
+	var z E
+	if srcStride*int(unsafe.Sizeof(z))%2048 == 0 {
+		stridedDetour(dst, src, d, s, rows, cols, dstStride, srcStride)
+		return
+	}
+	for col := 0; col < cols; col += stridedTile {
+		w := min(stridedTile, cols-col)
+		for r := range rows {
+			from := s + r + col*srcStride
+			at := d + r*dstStride + col
+			to := dst[at : at+w]
+			for i := range to {
+				to[i] = src[from]
+				from += srcStride
+			}
+		}
+	}
+}
+
+// stridedDetour is stridedSquare by way of a small square on the stack: columns
+// that lie a large power of two apart fall on the same few places of the cache,
+// so each is read only once.
+func stridedDetour[E MoveElem](dst, src []E, d, s, rows, cols, dstStride, srcStride int) {
+	const side = stridedTile + 1
+	var square [stridedTile * side]E
+	for col := 0; col < cols; col += stridedTile {
+		w := min(stridedTile, cols-col)
+		for i := range w {
+			from := s + (col+i)*srcStride
+			copy(square[i*side:i*side+rows], src[from:from+rows])
+		}
+		for r := range rows {
+			at := d + r*dstStride + col
+			to := dst[at : at+w]
+			k := r
+			for ; len(to) >= 4; to = to[4:] {
+				q := square[k : k+3*side+1]
+				to[0], to[1], to[2], to[3] = q[0], q[side], q[2*side], q[3*side]
+				k += 4 * side
+			}
+			for i := range to {
+				to[i] = square[k]
+				k += side
+			}
+		}
+	}
+}

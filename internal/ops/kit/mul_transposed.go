@@ -1,0 +1,66 @@
+package kit
+
+import (
+	"github.com/onward-ml/onward/internal/cpu"
+	"github.com/onward-ml/onward/internal/ir"
+	"github.com/onward-ml/onward/internal/kernels/gemm"
+)
+
+// MulTransposed computes C[m,n] = A[m,k] · B[n,k]ᵀ (+ bias[n]); the strides count elements.
+func MulTransposed[T RealFloat](c *ir.Call, m, n, k int, a []T, lda int, b []T, ldb int, bias []T, out []T, ldc int) {
+	if m == 0 || n == 0 {
+		return
+	}
+	if c.Generic || k == 0 {
+		for i := range m {
+			row := a[i*lda:][:k]
+			for j := range n {
+				w := b[j*ldb:][:len(row)]
+				s := 0.0
+				for p, v := range row {
+					s += float64(v) * float64(w[p])
+				}
+				if bias != nil {
+					s += float64(bias[j])
+				}
+				out[i*ldc+j] = T(s)
+			}
+		}
+		return
+	}
+	fastMul(c, &gemm.Args[T]{M: m, N: n, K: k, A: a, LdA: lda, B: b, LdB: ldb, TransB: true, C: out, LdC: ldc,
+		Epilogue: gemm.Epilogue[T]{BiasCol: bias}})
+}
+
+// fastMul multiplies on the threads of the call with the best kernel for T.
+func fastMul[T RealFloat](c *ir.Call, a *gemm.Args[T]) {
+	par := func(n int, fn func(lo, hi int)) { c.Parallel(n, 1, fn) }
+	if a, ok := any(a).(*gemm.Args[float32]); ok {
+		gemm.Parallel(par, cpu.Active(), a)
+		return
+	}
+	gemm.ParallelGeneric(par, a)
+}
+
+// MulPlain computes C[m,n] = A[m,k] · B[k,n] (+ bias[n]) without gaps between rows.
+func MulPlain[T RealFloat](c *ir.Call, m, n, k int, a, b, bias, out []T) {
+	if m == 0 || n == 0 {
+		return
+	}
+	if c.Generic || k == 0 {
+		for i := range m {
+			for j := range n {
+				s := 0.0
+				for p, v := range a[i*k:][:k] {
+					s += float64(v) * float64(b[p*n+j])
+				}
+				if bias != nil {
+					s += float64(bias[j])
+				}
+				out[i*n+j] = T(s)
+			}
+		}
+		return
+	}
+	fastMul(c, &gemm.Args[T]{M: m, N: n, K: k, A: a, LdA: k, B: b, LdB: n, C: out, LdC: n, Epilogue: gemm.Epilogue[T]{BiasCol: bias}})
+}

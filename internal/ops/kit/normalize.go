@@ -1,0 +1,250 @@
+package kit
+
+import (
+	"fmt"
+	"math"
+	"slices"
+
+	"github.com/onward-ml/onward/internal/cpu"
+	"github.com/onward-ml/onward/internal/ir"
+	"github.com/onward-ml/onward/internal/kernels/vec"
+	"github.com/onward-ml/onward/tensor"
+)
+
+// GroupNorm normalizes groups of channels; groups 0 stands for one per channel.
+func GroupNorm[T RealFloat](c *ir.Call, groups int, perGroup bool, eps float32) error {
+	t := c.Tensor(0)
+	s := t.Shape()
+	if len(s) < 2 {
+		return fmt.Errorf("input has shape %v, want rank at least 2", s)
+	}
+	if groups == 0 {
+		groups = max(1, s[1])
+	}
+	if s[1]%groups != 0 {
+		return fmt.Errorf("%d channels are not divisible by %d groups", s[1], groups)
+	}
+	params, div := s[1], 1
+	if perGroup {
+		params, div = groups, max(1, s[1]/groups)
+	}
+	gain, err := ChannelParam[T](c, "scale", c.Tensor(1), params)
+	if err != nil {
+		return err
+	}
+	bias, err := ChannelParam[T](c, "bias", c.Tensor(2), params)
+	if err != nil {
+		return err
+	}
+	x, err := RealIn[T](c, t)
+	if err != nil {
+		return err
+	}
+	y, err := RealOut[T](c, 0, t.DType(), s...)
+	if err != nil || len(x) == 0 {
+		return err
+	}
+	err = NormPlanes(c, x, y.Data, s[1], groups, Product(s[2:]),
+		func(ch int) float64 { return float64(gain[ch/div]) }, func(ch int) float64 { return float64(bias[ch/div]) }, float64(eps))
+	if err == nil {
+		y.Store()
+	}
+	return err
+}
+
+// moments returns the mean and 1/√(variance + eps) of x, the variance being that
+// of a whole population.
+func moments[T RealFloat](x []T, eps float64) (mean, inv float64) {
+	n := float64(len(x))
+	for _, v := range x {
+		mean += float64(v)
+	}
+	mean /= n
+	return mean, 1 / math.Sqrt(Variance(x, mean)/n+eps)
+}
+
+// Variance returns the sum of the squared distances from the mean.
+func Variance[T RealFloat](x []T, mean float64) float64 {
+	sum := 0.0
+	for _, v := range x {
+		d := float64(v) - mean
+		sum += d * d
+	}
+	return sum
+}
+
+// NormRows normalizes rows of cols elements: with center by mean and standard
+// deviation, else by the root of the mean square.
+type NormRows[T RealFloat] struct {
+	X, Y       []T
+	Cols       int
+	Gain, Bias []T // one row or as many as x has; nil for ones and zeros
+	Eps        float64
+	Center     bool
+	Mean, Inv  []float32 // per row, or nil
+}
+
+func (n *NormRows[T]) Compute(c *ir.Call) error {
+	if len(n.X) == 0 {
+		return nil
+	}
+	l := cpu.Active()
+	x32, fast := any(n.X).([]float32)
+	y32, _ := any(n.Y).([]float32)
+	gain32, _ := any(n.Gain).([]float32)
+	bias32, _ := any(n.Bias).([]float32)
+	fast = fast && !c.Generic
+	c.Parallel(len(n.X)/n.Cols, GrainFor(2*n.Cols), func(lo, hi int) {
+		for r := lo; r < hi && c.Err() == nil; r++ {
+			at := r * n.Cols
+			if fast {
+				g, b := normRow(gain32, at, n.Cols), normRow(bias32, at, n.Cols)
+				var mean, inv float32
+				if n.Center {
+					mean, inv = vec.LayerNormF32(l, y32[at:][:n.Cols], x32[at:][:n.Cols], g, b, float32(n.Eps))
+				} else {
+					inv = vec.RMSNormF32(l, y32[at:][:n.Cols], x32[at:][:n.Cols], g, float32(n.Eps))
+				}
+				n.keep(r, mean, inv)
+				continue
+			}
+			g, b := normRow(n.Gain, at, n.Cols), normRow(n.Bias, at, n.Cols)
+			x, y := n.X[at:][:n.Cols], n.Y[at:][:n.Cols]
+			var mean, inv float64
+			if n.Center {
+				mean, inv = moments(x, n.Eps)
+			} else {
+				inv = 1 / math.Sqrt(Variance(x, 0)/float64(n.Cols)+n.Eps)
+			}
+			n.keep(r, float32(mean), float32(inv))
+			for i, v := range x {
+				f := (float64(v) - mean) * inv
+				if g != nil {
+					f *= float64(g[i])
+				}
+				if b != nil {
+					f += float64(b[i])
+				}
+				y[i] = T(f)
+			}
+		}
+	})
+	return c.Err()
+}
+
+func (n *NormRows[T]) keep(r int, mean, inv float32) {
+	if n.Mean != nil {
+		n.Mean[r] = mean
+	}
+	if n.Inv != nil {
+		n.Inv[r] = inv
+	}
+}
+
+// normRow returns the row of v, which has one for all or one for each, that goes
+// with the row at element at.
+func normRow[T RealFloat](v []T, at, cols int) []T {
+	if len(v) <= cols {
+		return v
+	}
+	return v[at:][:cols]
+}
+
+// NormPlanes normalizes groups of planes to mean 0 and variance 1, then scales
+// and shifts every plane by its channel's gain and bias.
+func NormPlanes[T RealFloat](c *ir.Call, x, y []T, channels, groups, plane int, gain, bias func(ch int) float64, eps float64) error {
+	if len(x) == 0 {
+		return nil
+	}
+	per := channels / groups
+	l := cpu.Active()
+	x32, fast := any(x).([]float32)
+	y32, _ := any(y).([]float32)
+	fast = fast && !c.Generic
+	c.Parallel(len(x)/(per*plane), GrainFor(2*per*plane), func(lo, hi int) {
+		for g := lo; g < hi && c.Err() == nil; g++ {
+			at := g * per * plane
+			var mean, inv float64
+			if fast {
+				m, i := vec.MeanInvStdF32(l, x32[at:][:per*plane], float32(eps))
+				mean, inv = float64(m), float64(i)
+				vec.NormalizeF32(l, y32[at:][:per*plane], x32[at:][:per*plane], m, i, nil, nil)
+			} else {
+				mean, inv = moments(x[at:][:per*plane], eps)
+			}
+			for k := range per {
+				ch := g%groups*per + k
+				a, b := gain(ch), bias(ch)
+				p := at + k*plane
+				if fast {
+					vec.ScaleShiftF32(l, y32[p:][:plane], y32[p:][:plane], float32(a), float32(b))
+					continue
+				}
+				for i, v := range x[p:][:plane] {
+					y[p+i] = T((float64(v)-mean)*inv*a + b)
+				}
+			}
+		}
+	})
+	return c.Err()
+}
+
+// ChannelParam checks that t has n elements and reads them.
+func ChannelParam[T RealFloat](c *ir.Call, name string, t *tensor.Tensor, n int) ([]T, error) {
+	if t.Len() != n {
+		return nil, fmt.Errorf("%s has shape %v, want %d elements", name, t.Shape(), n)
+	}
+	return RealIn[T](c, t)
+}
+
+// ReadEpsilon reads attribute epsilon.
+func ReadEpsilon(a *Attrs) float32 { return a.Float("epsilon", 1e-5) }
+
+// ReadStash reads the type in which normalizations compute their first stage and
+// give statistics.
+func ReadStash(a *Attrs) tensor.DType {
+	d := a.DType("stash_type", tensor.TypeFloat32)
+	switch d {
+	case tensor.TypeFloat32, tensor.TypeFloat16, tensor.TypeBFloat16, tensor.TypeFloat64:
+	default:
+		a.Errorf("attribute stash_type is %s, want a floating-point type", d)
+	}
+	return d
+}
+
+// NormParam reads a gain or bias that broadcasts to shape, for rows of the
+// dimensions from axis on: one row where it is the same for every row.
+func NormParam[T RealFloat](c *ir.Call, name string, t *tensor.Tensor, shape []int, axis int) ([]T, error) {
+	if t == nil {
+		return nil, nil
+	}
+	s := t.Shape()
+	if out, err := BroadcastShapes(s, shape); err != nil || !slices.Equal(out, shape) {
+		return nil, fmt.Errorf("%s with shape %v cannot be broadcast to %v", name, s, shape)
+	}
+	v, err := RealIn[T](c, t)
+	if err != nil {
+		return nil, err
+	}
+	st := BroadcastStrides(s, shape)
+	if lead := max(0, axis-(len(shape)-len(s))); Product(s[:lead]) == 1 {
+		shape, st = shape[axis:], st[axis:]
+	}
+	if len(v) == Product(shape) {
+		return v, nil
+	}
+	r, err := ir.ScratchOf[T](c, Product(shape))
+	if err != nil {
+		return nil, err
+	}
+	index := make([]int, len(shape))
+	for i := range r {
+		at := 0
+		for d, k := range index {
+			at += k * st[d]
+		}
+		r[i] = v[at]
+		WindowStep(index, shape)
+	}
+	return r, nil
+}

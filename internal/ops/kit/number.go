@@ -1,0 +1,139 @@
+package kit
+
+import (
+	"fmt"
+	"math"
+
+	"github.com/onward-ml/onward/internal/ir"
+	"github.com/onward-ml/onward/tensor"
+)
+
+func IntsOf64(v []int) []int64 {
+	r := make([]int64, len(v))
+	for i, n := range v {
+		r[i] = int64(n)
+	}
+	return r
+}
+
+// SparsePlaces returns the places of the values of a sparse tensor in the dense
+// one.
+func SparsePlaces(c *ir.Call, s *tensor.Sparse) ([]int, error) {
+	if s.Indices.Rank() == 2 {
+		at, _, err := SlicePlaces(c, s.Shape, s.Indices, 0)
+		return at, err
+	}
+	return IndexList(c, s.Indices, Product(s.Shape), "sparse indices")
+}
+
+func BoolToInt(b bool) int {
+	if b {
+		return 1
+	}
+	return 0
+}
+
+// NumberIn is RealIn for tensors of integers too, which it converts in scratch
+// memory.
+func NumberIn[T RealFloat](c *ir.Call, t *tensor.Tensor) ([]T, error) {
+	if t.DType().IsFloat() {
+		return RealIn[T](c, t)
+	}
+	buf, err := ir.ScratchOf[T](c, t.Len())
+	if err != nil {
+		return nil, err
+	}
+	switch t.DType() {
+	case tensor.TypeInt8:
+		numberConvert[T, int8](buf, t)
+	case tensor.TypeInt16:
+		numberConvert[T, int16](buf, t)
+	case tensor.TypeInt32:
+		numberConvert[T, int32](buf, t)
+	case tensor.TypeInt64:
+		numberConvert[T, int64](buf, t)
+	case tensor.TypeUint8:
+		numberConvert[T, uint8](buf, t)
+	case tensor.TypeUint16:
+		numberConvert[T, uint16](buf, t)
+	case tensor.TypeUint32:
+		numberConvert[T, uint32](buf, t)
+	case tensor.TypeUint64:
+		numberConvert[T, uint64](buf, t)
+	default:
+		return nil, fmt.Errorf("element type %s cannot be interpolated, want a number", t.DType())
+	}
+	return buf, nil
+}
+
+type numberInt interface {
+	int8 | int16 | int32 | int64 | uint8 | uint16 | uint32 | uint64
+}
+
+func numberConvert[T RealFloat, I numberInt](dst []T, t *tensor.Tensor) {
+	for i, v := range tensor.FromRaw[I](t.Bytes()) {
+		dst[i] = T(v)
+	}
+}
+
+// StoreNumber stores an output whose type may be one of integers: they are
+// rounded half to even, or towards 0 with cut, and saturate.
+func (o RealOutput[T]) StoreNumber(cut bool) {
+	switch o.T.DType() {
+	case tensor.TypeInt8:
+		numberStore[T, int8](o, cut, math.MinInt8, math.MaxInt8)
+	case tensor.TypeInt16:
+		numberStore[T, int16](o, cut, math.MinInt16, math.MaxInt16)
+	case tensor.TypeInt32:
+		numberStore[T, int32](o, cut, math.MinInt32, math.MaxInt32)
+	case tensor.TypeInt64:
+		numberStore[T, int64](o, cut, math.MinInt64, math.MaxInt64)
+	case tensor.TypeUint8:
+		numberStore[T, uint8](o, cut, 0, math.MaxUint8)
+	case tensor.TypeUint16:
+		numberStore[T, uint16](o, cut, 0, math.MaxUint16)
+	case tensor.TypeUint32:
+		numberStore[T, uint32](o, cut, 0, math.MaxUint32)
+	case tensor.TypeUint64:
+		numberStore[T, uint64](o, cut, 0, math.MaxUint64)
+	default:
+		o.Store()
+	}
+}
+
+func numberStore[T RealFloat, I numberInt](o RealOutput[T], cut bool, lo, hi I) {
+	dst := tensor.FromRaw[I](o.T.Bytes())
+	for i, v := range o.Data {
+		f := float64(v)
+		if cut {
+			f = math.Trunc(f)
+		} else {
+			f = math.RoundToEven(f)
+		}
+		switch {
+		case f != f:
+			dst[i] = 0
+		case f <= float64(lo):
+			dst[i] = lo
+		case f >= float64(hi):
+			dst[i] = hi
+		default:
+			dst[i] = I(f)
+		}
+	}
+}
+
+const TensorInt64 = tensor.TypeInt64
+
+// OutInt64s makes a list of ints output i.
+func OutInt64s(c *ir.Call, i int, v []int, shape ...int) error {
+	t, err := c.Output(i, TensorInt64, shape...)
+	if err != nil {
+		return err
+	}
+	out := tensor.Of[int64](t)
+	for k, n := range v {
+		out[k] = int64(n)
+	}
+	return nil
+}

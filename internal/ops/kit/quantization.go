@@ -1,0 +1,215 @@
+package kit
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"sync"
+
+	"github.com/onward-ml/onward/internal/cpu"
+	"github.com/onward-ml/onward/internal/ir"
+	"github.com/onward-ml/onward/internal/kernels/vec"
+	"github.com/onward-ml/onward/tensor"
+)
+
+// QuantizedByte limits a rounded number to [0, 255]; a NaN becomes 0.
+func QuantizedByte(v float32) uint8 {
+	if !(v >= 0) {
+		v = 0
+	}
+	return uint8(min(v, 255))
+}
+
+// DynamicRange returns the scale and the zero point that fit the range of the
+// numbers and 0 to uint8.
+func DynamicRange(c *ir.Call, src []float32) (scale, zero float32) {
+	least, most := float32(0), float32(0)
+	if c.Generic {
+		for _, v := range src {
+			least, most = min(least, v), max(most, v)
+		}
+	} else if len(src) > 0 {
+		least, most = min(0, vec.ReduceMinF32(cpu.Active(), src)), max(0, vec.ReduceMaxF32(cpu.Active(), src))
+	}
+	width := most - least
+	if width == 0 {
+		width = 1
+	}
+	scale = width / 255
+	zero = float32(math.RoundToEven(float64(max(0, min(255, -least/scale)))))
+	return scale, zero
+}
+
+// MapBytes replaces every byte by its entry of a table.
+func MapBytes(dst, src []byte, t *[256]byte) {
+	dst = dst[:len(src)]
+	for i, v := range src {
+		dst[i] = t[v]
+	}
+}
+
+func IsByte(d tensor.DType) bool { return d == tensor.TypeInt8 || d == tensor.TypeUint8 }
+
+// QuantizedTypes are the types that QuantizeLinear makes.
+const QuantizedTypes = "int8 uint8 int16 uint16 @float8 @float6 @packed"
+
+// Quantization says which elements share a scale and a zero point: all of them
+// (a scale with one element), those of one index along Axis (a scale of rank 1),
+// or BlockSize neighbours along Axis.
+type Quantization struct {
+	Axis      int
+	BlockSize int
+}
+
+func ReadQuantization(a *Attrs, opset int) Quantization {
+	q := Quantization{Axis: 1}
+	if opset >= 13 {
+		q.Axis = a.Int("axis", 1)
+	}
+	if opset >= 21 {
+		if q.BlockSize = a.Int("block_size", 0); q.BlockSize < 0 {
+			a.Errorf("attribute block_size is %d, want it positive, or 0 for none", q.BlockSize)
+		}
+	}
+	return q
+}
+
+// quantGrid is how scales spread over a tensor.
+type quantGrid struct {
+	Runs   int // pieces of the tensor whose scales are found in one place
+	Length int // elements of a run; the last one of a group may be shorter
+	// group, if not 0, is how many elements a group of perGroup runs has.
+	group, perGroup int
+	// vector says that each element of a run has its own scale, next to each
+	// other; otherwise all share one.
+	Vector bool
+	Scale  func(run int) int // index of the run's first scale
+}
+
+// Bounds returns the elements of a run.
+func (g *quantGrid) Bounds(run int) (lo, hi int) {
+	if g.group == 0 {
+		return run * g.Length, (run + 1) * g.Length
+	}
+	start := run / g.perGroup * g.group
+	lo = start + run%g.perGroup*g.Length
+	return lo, min(lo+g.Length, start+g.group)
+}
+
+func (q *Quantization) grid(shape, scale []int) (*quantGrid, error) {
+	n := Product(shape)
+	if Product(scale) == 1 {
+		// Runs have a length that suits the work, not the tensor.
+		const length = 1 << 14
+		return &quantGrid{Runs: (n + length - 1) / length, Length: length, group: max(n, 1), perGroup: (n + length - 1) / length,
+			Scale: func(int) int { return 0 }}, nil
+	}
+	axis, err := NormalAxis(q.Axis, len(shape))
+	if err != nil {
+		return nil, err
+	}
+	s := SpanOf(shape, axis)
+	if q.BlockSize == 0 {
+		if len(scale) != 1 || scale[0] != s.N {
+			return nil, fmt.Errorf("scale has shape %v, want one element or [%d], the size of axis %d", scale, s.N, axis)
+		}
+		if s.Inner == 1 {
+			return &quantGrid{Runs: s.Outer, Length: s.N, Vector: true, Scale: func(int) int { return 0 }}, nil
+		}
+		return &quantGrid{Runs: s.Outer * s.N, Length: s.Inner, Scale: func(run int) int { return run % s.N }}, nil
+	}
+	want := slices.Clone(shape)
+	blocks := s.N / q.BlockSize
+	if s.N%q.BlockSize != 0 {
+		blocks++
+	}
+	want[axis] = blocks
+	if !slices.Equal(want, scale) {
+		return nil, fmt.Errorf("scale has shape %v, want %v: blocks of %d along axis %d of shape %v", scale, want, q.BlockSize, axis, shape)
+	}
+	if s.Inner == 1 {
+		return &quantGrid{Runs: s.Outer * blocks, Length: min(q.BlockSize, s.N), group: s.N, perGroup: blocks,
+			Scale: func(run int) int { return run }}, nil
+	}
+	return &quantGrid{Runs: s.Outer * s.N, Length: s.Inner, Vector: true, Scale: func(run int) int {
+		return (run/s.N*blocks + run%s.N/q.BlockSize) * s.Inner
+	}}, nil
+}
+
+// QuantParams are scales and zero points, widened.
+type QuantParams struct {
+	Scale, Zero []float32 // zero is nil when there is none
+	Grid        *quantGrid
+}
+
+func (q *Quantization) Params(c *ir.Call, shape []int) (*QuantParams, error) {
+	scale, zero := c.Tensor(1), c.Tensor(2)
+	g, err := q.grid(shape, scale.Shape())
+	if err != nil {
+		return nil, err
+	}
+	wide, err := ToScratch(c, scale, tensor.TypeFloat32)
+	if err != nil {
+		return nil, err
+	}
+	p := &QuantParams{Scale: tensor.Of[float32](wide), Grid: g}
+	if zero != nil {
+		if zero.Len() != scale.Len() || zero.Rank() > 1 && !slices.Equal(zero.Shape(), scale.Shape()) {
+			return nil, fmt.Errorf("zero point has shape %v and scale %v, want the same", zero.Shape(), scale.Shape())
+		}
+		if wide, err = ToScratch(c, zero, tensor.TypeFloat32); err != nil {
+			return nil, err
+		}
+		p.Zero = tensor.Of[float32](wide)
+	}
+	return p, nil
+}
+
+// QuantBlock is what a worker needs for one block of elements.
+type QuantBlock struct {
+	Scale, Zero, Value [LoopBlock]float32
+}
+
+var quantBlocks = sync.Pool{New: func() any { return new(QuantBlock) }}
+
+// EachBlock calls fn for blocks of at most LoopBlock elements with their scales
+// and zero points, one for each element.
+func (p *QuantParams) EachBlock(c *ir.Call, fn func(b *QuantBlock, lo, hi int)) error {
+	g := p.Grid
+	return ReduceEach(c, g.Runs, g.Length, func(run int) {
+		b := quantBlocks.Get().(*QuantBlock)
+		defer quantBlocks.Put(b)
+		first, end := g.Bounds(run)
+		s := g.Scale(run)
+		if !g.Vector {
+			RepeatOf(b.Scale[:min(LoopBlock, end-first)], p.Scale[s])
+			if p.Zero != nil {
+				RepeatOf(b.Zero[:min(LoopBlock, end-first)], p.Zero[s])
+			}
+		}
+		for lo := first; lo < end; lo += LoopBlock {
+			hi := min(end, lo+LoopBlock)
+			if g.Vector {
+				copy(b.Scale[:hi-lo], p.Scale[s+lo-first:])
+				if p.Zero != nil {
+					copy(b.Zero[:hi-lo], p.Zero[s+lo-first:])
+				}
+			}
+			fn(b, lo, hi)
+		}
+	})
+}
+
+// RoundTo rounds numbers to a narrower precision and keeps them as float32.
+func RoundTo(x []float32, d tensor.DType) {
+	switch d {
+	case tensor.TypeFloat16:
+		for i, v := range x {
+			x[i] = tensor.NewFloat16(v).Float32()
+		}
+	case tensor.TypeBFloat16:
+		for i, v := range x {
+			x[i] = tensor.NewBFloat16(v).Float32()
+		}
+	}
+}

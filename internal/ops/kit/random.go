@@ -1,0 +1,161 @@
+package kit
+
+import (
+	"math"
+
+	"github.com/onward-ml/onward/internal/ir"
+	"github.com/onward-ml/onward/tensor"
+)
+
+// RandomSource is the Mersenne Twister MT19937 (Matsumoto and Nishimura, ACM
+// TOMACS 8(1), 1998), seeded and read the way NumPy's RandomState does, so that
+// a seeded operator yields the numbers of ONNX's reference implementation.
+type RandomSource struct {
+	state    [624]uint32
+	next     int
+	spare    float64 // the second normal number of a pair
+	hasSpare bool
+}
+
+func NewRandomSource(seed uint32) *RandomSource {
+	r := &RandomSource{next: len(RandomSource{}.state)}
+	for i := range r.state {
+		r.state[i] = seed
+		seed = 1812433253*(seed^seed>>30) + uint32(i) + 1
+	}
+	return r
+}
+
+func (r *RandomSource) uint32() uint32 {
+	const n, m = len(r.state), 397
+	if r.next == n {
+		s := &r.state
+		for i := range s {
+			y := s[i]&0x80000000 | s[(i+1)%n]&0x7fffffff
+			v := s[(i+m)%n] ^ y>>1
+			if y&1 != 0 {
+				v ^= 0x9908b0df
+			}
+			s[i] = v
+		}
+		r.next = 0
+	}
+	y := r.state[r.next]
+	r.next++
+	y ^= y >> 11
+	y ^= y << 7 & 0x9d2c5680
+	y ^= y << 15 & 0xefc60000
+	return y ^ y>>18
+}
+
+// Uniform returns a number in [0, 1) with 53 random bits.
+func (r *RandomSource) Uniform() float64 {
+	a, b := r.uint32()>>5, r.uint32()>>6
+	return (float64(a)*(1<<26) + float64(b)) / (1 << 53)
+}
+
+// Normal returns a number of the standard normal distribution, by Marsaglia's
+// polar method.
+func (r *RandomSource) Normal() float64 {
+	if r.hasSpare {
+		r.hasSpare = false
+		return r.spare
+	}
+	for {
+		x, y := 2*r.Uniform()-1, 2*r.Uniform()-1
+		if d := x*x + y*y; d < 1 && d != 0 {
+			f := math.Sqrt(-2 * math.Log(d) / d)
+			r.spare, r.hasSpare = f*x, true
+			return f * y
+		}
+	}
+}
+
+// RandomSeed is the attribute seed of the random operators.
+type RandomSeed struct {
+	Seed  float64
+	Given bool
+}
+
+// Nondeterministic implements [ir.Nondeterministic].
+func (RandomSeed) Nondeterministic() {}
+
+func ReadRandomSeed(a *Attrs) RandomSeed {
+	v := a.Float("seed", 0)
+	return RandomSeed{Seed: float64(v), Given: a.Has("seed") && v == v}
+}
+
+func (s RandomSeed) Source(c *ir.Call) *RandomSource {
+	if s.Given {
+		return NewRandomSource(uint32(int64(s.Seed)))
+	}
+	return UnseededSource(c)
+}
+
+func UnseededSource(c *ir.Call) *RandomSource {
+	v := c.Seed()
+	return NewRandomSource(uint32(v) ^ uint32(v>>32))
+}
+
+// FillRandom stores next() in every element of output 0, of a float type.
+func FillRandom(c *ir.Call, d tensor.DType, shape []int, next func() float64) error {
+	out, err := c.Output(0, d, shape...)
+	if err != nil {
+		return err
+	}
+	res := out
+	if d != tensor.TypeFloat64 {
+		if res, err = ScratchTensor(c, tensor.TypeFloat64, shape); err != nil {
+			return err
+		}
+	}
+	x := tensor.Of[float64](res)
+	for i := range x {
+		if i%GrainWatch == 0 && c.Err() != nil {
+			return c.Err()
+		}
+		x[i] = next()
+	}
+	if res == out {
+		return nil
+	}
+	return ConvertInto(c, out, res, tensor.ConvertOptions{Saturate: true})
+}
+
+// ReadRandomShape reads the attribute shape of the random operators.
+func ReadRandomShape(a *Attrs) []int {
+	a.Require("shape")
+	shape := a.Ints("shape")
+	if _, err := tensor.Elements(shape); err != nil {
+		a.Errorf("attribute shape: %v", err)
+	}
+	return shape
+}
+
+// RandomDType reads the attribute dtype, which must name a float type.
+func RandomDType(a *Attrs, def tensor.DType) tensor.DType {
+	d := a.DType("dtype", def)
+	switch d {
+	case tensor.TypeFloat16, tensor.TypeBFloat16, tensor.TypeFloat32, tensor.TypeFloat64, def:
+		return d
+	}
+	a.Errorf("attribute dtype is %s, want float16, bfloat16, float or double", d)
+	return tensor.TypeFloat32
+}
+
+// LikeInput is the type of an output that has the type of the input unless the
+// attribute dtype says otherwise.
+type LikeInput struct{ DType tensor.DType }
+
+func (l LikeInput) Elem(in tensor.DType) tensor.DType {
+	if l.DType != tensor.Undefined {
+		return l.DType
+	}
+	return in
+}
+
+// Infer infers the shape of the input.
+func (l LikeInput) Infer(c *ir.InferContext) error {
+	c.SetOut(0, ir.Type{Kind: tensor.KindTensor, Elem: l.Elem(c.Elem(0)), Shape: c.Shape(0)})
+	return nil
+}

@@ -1,0 +1,147 @@
+package kit
+
+import (
+	"fmt"
+	"runtime"
+
+	"github.com/onward-ml/onward/internal/ir"
+	"github.com/onward-ml/onward/tensor"
+)
+
+// RealFloat lists the types in which floating-point operators compute: double
+// stays double, and float16 and bfloat16 widen to float.
+type RealFloat interface{ float32 | float64 }
+
+// RealIn returns the elements of a floating-point tensor as T: the tensor's own
+// memory where it holds T, else converted in scratch memory.
+func RealIn[T RealFloat](c *ir.Call, t *tensor.Tensor) ([]T, error) {
+	if t == nil {
+		return nil, nil
+	}
+	if t.DType() == tensor.DTypeOf[T]() {
+		return tensor.Of[T](t), nil
+	}
+	buf, err := ir.ScratchOf[T](c, t.Len())
+	if err != nil {
+		return nil, err
+	}
+	return buf, RealConvert(buf, t)
+}
+
+// RealConvert writes the elements of a floating-point tensor to dst.
+func RealConvert[T RealFloat](dst []T, t *tensor.Tensor) error {
+	switch t.DType() {
+	case tensor.TypeFloat32:
+		for i, v := range tensor.Of[float32](t) {
+			dst[i] = T(v)
+		}
+	case tensor.TypeFloat64:
+		for i, v := range tensor.Of[float64](t) {
+			dst[i] = T(v)
+		}
+	case tensor.TypeFloat16:
+		if d, ok := any(dst).([]float32); ok {
+			tensor.Float16sToFloat32s(d, tensor.Of[tensor.Float16](t))
+			return nil
+		}
+		for i, v := range tensor.Of[tensor.Float16](t) {
+			dst[i] = T(v.Float32())
+		}
+	case tensor.TypeBFloat16:
+		for i, v := range tensor.Of[tensor.BFloat16](t) {
+			dst[i] = T(v.Float32())
+		}
+	default:
+		return fmt.Errorf("element type is %s, want a floating-point type", t.DType())
+	}
+	return nil
+}
+
+// RealOutput is an output that is computed as T and stored as its own element
+// type.
+type RealOutput[T RealFloat] struct {
+	Data []T // every element must be written
+	T    *tensor.Tensor
+}
+
+// RealOut allocates output i of the call.
+func RealOut[T RealFloat](c *ir.Call, i int, dtype tensor.DType, shape ...int) (RealOutput[T], error) {
+	t, err := c.Output(i, dtype, shape...)
+	if err != nil {
+		return RealOutput[T]{}, err
+	}
+	if dtype == tensor.DTypeOf[T]() {
+		return RealOutput[T]{tensor.Of[T](t), t}, nil
+	}
+	buf, err := ir.ScratchOf[T](c, t.Len())
+	return RealOutput[T]{buf, t}, err
+}
+
+// Store converts the computed elements to the output's element type.
+func (o RealOutput[T]) Store() {
+	switch o.T.DType() {
+	case tensor.DTypeOf[T]():
+	case tensor.TypeFloat32:
+		for i, v := range o.Data {
+			tensor.Of[float32](o.T)[i] = float32(v)
+		}
+	case tensor.TypeFloat64:
+		for i, v := range o.Data {
+			tensor.Of[float64](o.T)[i] = float64(v)
+		}
+	case tensor.TypeFloat16:
+		d := tensor.Of[tensor.Float16](o.T)
+		if s, ok := any(o.Data).([]float32); ok {
+			tensor.Float32sToFloat16s(d, s)
+			return
+		}
+		for i, v := range o.Data {
+			d[i] = tensor.NewFloat16FromFloat64(float64(v))
+		}
+	case tensor.TypeBFloat16:
+		d := tensor.Of[tensor.BFloat16](o.T)
+		if s, ok := any(o.Data).([]float32); ok {
+			tensor.Float32sToBFloat16s(d, s)
+			return
+		}
+		for i, v := range o.Data {
+			d[i] = tensor.NewBFloat16FromFloat64(float64(v))
+		}
+	}
+}
+
+// InSlots runs work items [0, n) on as many slots as there may be threads. An
+// item may use its slot's memory alone; which slot runs an item is not fixed.
+// The error of the lowest slot that fails is returned.
+func InSlots(c *ir.Call, n int, item func(slot, i int) error) error {
+	slots := SlotCount(n)
+	if slots == 0 {
+		return nil
+	}
+	errs := make([]error, slots)
+	c.Parallel(slots, 1, func(lo, hi int) {
+		for s := lo; s < hi; s++ {
+			for i := s; i < n; i += slots {
+				if errs[s] = c.Err(); errs[s] != nil {
+					break
+				}
+				if errs[s] = item(s, i); errs[s] != nil {
+					break
+				}
+			}
+		}
+	})
+	for _, err := range errs {
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// SlotCount returns the number of slots that InSlots uses for n items.
+func SlotCount(n int) int { return min(n, max(1, runtime.GOMAXPROCS(0))) }
+
+// GrainFor returns how many items of the given cost, in elementary operations,
+// are worth a thread.
+func GrainFor(cost int) int { return max(1, 32768/max(1, cost)) }

@@ -1,0 +1,456 @@
+package kit
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+
+	"github.com/onward-ml/onward/internal/cpu"
+	"github.com/onward-ml/onward/internal/ir"
+	"github.com/onward-ml/onward/internal/kernels/vec"
+	"github.com/onward-ml/onward/tensor"
+)
+
+// CellActivation is one activation function of a recurrent operator.
+type CellActivation struct {
+	Name        string // lower case
+	Alpha, Beta float64
+}
+
+// CellActivationDefaults holds alpha and beta of the functions that have them,
+// and how many of them they take.
+var CellActivationDefaults = map[string]struct {
+	Alpha, Beta float64
+	params      int
+}{
+	"relu": {}, "tanh": {}, "sigmoid": {}, "softsign": {}, "softplus": {},
+	"affine":          {1, 0, 2},
+	"leakyrelu":       {0.01, 0, 1},
+	"thresholdedrelu": {1, 0, 1},
+	"scaledtanh":      {1, 1, 2},
+	"hardsigmoid":     {0.2, 0.5, 2},
+	"elu":             {1, 0, 1},
+}
+
+// Recurrent holds the attributes that RNN, GRU and LSTM share.
+type Recurrent struct {
+	gates      int // per cell
+	Reverse    []bool
+	Act        [][]CellActivation // per direction
+	Clip       float64            // 0: none
+	hidden     int                // hidden_size, −1 when not given
+	batchFirst bool               // layout 1
+	More       int                // columns of W behind those for the input
+}
+
+// BuildRecurrent reads the shared attributes. defaults are the activations of
+// one direction.
+func BuildRecurrent(a *Attrs, opset, gates int, defaults ...string) Recurrent {
+	r := Recurrent{gates: gates, hidden: a.Int("hidden_size", -1)}
+	switch a.Enum("direction", "forward", "forward", "reverse", "bidirectional") {
+	case "reverse":
+		r.Reverse = []bool{true}
+	case "bidirectional":
+		r.Reverse = []bool{false, true}
+	default:
+		r.Reverse = []bool{false}
+	}
+	if opset < 7 {
+		a.Ignore("output_sequence") // says only whether Y may be left out
+	}
+	if opset >= 14 {
+		switch l := a.Int("layout", 0); l {
+		case 0, 1:
+			r.batchFirst = l == 1
+		default:
+			a.Errorf("layout is %d, want 0 or 1", l)
+		}
+	}
+	if a.Has("clip") {
+		r.Clip = float64(a.Float("clip", 0))
+		if !(r.Clip > 0) {
+			a.Errorf("clip is %v, want a number above 0", r.Clip)
+		}
+	}
+	names := a.Strings("activations")
+	if names == nil {
+		for range r.Reverse {
+			names = append(names, defaults...)
+		}
+	}
+	per := len(defaults)
+	alpha, beta := a.Floats("activation_alpha"), a.Floats("activation_beta")
+	if len(names) < per*len(r.Reverse) {
+		a.Errorf("%d activations, want %d for each of %d directions", len(names), per, len(r.Reverse))
+		return r
+	}
+	// Each function takes the next alpha and the next beta if it has such a
+	// parameter.
+	next := func(list *[]float32, def float64) float64 {
+		if len(*list) == 0 {
+			return def
+		}
+		v := (*list)[0]
+		*list = (*list)[1:]
+		return float64(v)
+	}
+	for d := range r.Reverse {
+		var fs []CellActivation
+		for _, n := range names[d*per:][:per] {
+			f := CellActivation{Name: strings.ToLower(n)}
+			def, ok := CellActivationDefaults[f.Name]
+			if !ok {
+				a.Errorf("unknown activation %q", n)
+			}
+			if def.params > 0 {
+				f.Alpha = next(&alpha, def.Alpha)
+			}
+			if def.params > 1 {
+				f.Beta = next(&beta, def.Beta)
+			}
+			fs = append(fs, f)
+		}
+		r.Act = append(r.Act, fs)
+	}
+	return r
+}
+
+// ApplyCell computes the function of each element in place, after clipping.
+func ApplyCell[T RealFloat](c *ir.Call, f *CellActivation, clip float64, x []T) {
+	if clip > 0 {
+		for i, v := range x {
+			x[i] = min(max(v, T(-clip)), T(clip))
+		}
+	}
+	if x, ok := any(x).([]float32); ok && !c.Generic {
+		switch f.Name {
+		case "sigmoid":
+			vec.SigmoidF32(cpu.Active(), x, x)
+			return
+		case "tanh":
+			vec.TanhF32(cpu.Active(), x, x)
+			return
+		}
+	}
+	alpha, beta := f.Alpha, f.Beta
+	switch f.Name {
+	case "sigmoid":
+		for i, v := range x {
+			x[i] = T(Logistic(float64(v)))
+		}
+	case "tanh":
+		for i, v := range x {
+			x[i] = T(math.Tanh(float64(v)))
+		}
+	case "relu":
+		for i, v := range x {
+			x[i] = max(v, 0)
+		}
+	case "affine":
+		for i, v := range x {
+			x[i] = T(alpha*float64(v) + beta)
+		}
+	case "leakyrelu":
+		for i, v := range x {
+			if v < 0 {
+				x[i] = T(alpha * float64(v))
+			}
+		}
+	case "thresholdedrelu":
+		for i, v := range x {
+			if !(float64(v) >= alpha) {
+				x[i] = 0
+			}
+		}
+	case "scaledtanh":
+		for i, v := range x {
+			x[i] = T(alpha * math.Tanh(beta*float64(v)))
+		}
+	case "hardsigmoid":
+		for i, v := range x {
+			x[i] = T(min(max(alpha*float64(v)+beta, 0), 1))
+		}
+	case "elu":
+		for i, v := range x {
+			if v < 0 {
+				x[i] = T(alpha * math.Expm1(float64(v)))
+			}
+		}
+	case "softsign":
+		for i, v := range x {
+			x[i] = T(float64(v) / (1 + math.Abs(float64(v))))
+		}
+	case "softplus":
+		for i, v := range x {
+			x[i] = T(max(float64(v), 0) + math.Log1p(math.Exp(-math.Abs(float64(v)))))
+		}
+	}
+}
+
+// InferWith sets Y and states outputs of the final states' shape.
+func (r *Recurrent) InferWith(c *ir.InferContext, states int) error {
+	for i, name := range []string{"X", "W", "R"} {
+		if err := CheckRank(c, i, 3, name); err != nil {
+			return err
+		}
+	}
+	seq, batch, hidden := ir.Unknown, ir.Unknown, ir.Unknown
+	if x := c.Shape(0); x != nil {
+		seq, batch = x[0], x[1]
+		if r.batchFirst {
+			seq, batch = batch, seq
+		}
+	}
+	if s := c.Shape(2); s != nil {
+		hidden = s[2]
+	}
+	if r.hidden >= 0 && !hidden.IsKnown() {
+		hidden = ir.Known(r.hidden)
+	}
+	dirs := ir.Known(len(r.Reverse))
+	y, h := []ir.Dim{seq, dirs, batch, hidden}, []ir.Dim{dirs, batch, hidden}
+	if r.batchFirst {
+		y, h = []ir.Dim{batch, seq, dirs, hidden}, []ir.Dim{batch, dirs, hidden}
+	}
+	c.SetOut(0, ir.TensorType(c.Elem(0), y...))
+	for i := range states {
+		c.SetOut(1+i, ir.TensorType(c.Elem(0), h...))
+	}
+	return nil
+}
+
+// RecurrentRun is one run of a recurrent operator.
+type RecurrentRun[T RealFloat] struct {
+	*Recurrent
+	C                             *ir.Call
+	seq, Batch, in, Hidden, steps int
+	lens                          []int // per batch item
+	x, w, r, B                    []T
+	y                             RealOutput[T]
+	final                         []RealOutput[T]   // Y_h, Y_c
+	packed                        *RecurrentWeights // instead of w and r
+	initial                       [][]T             // of the same states, nil for zeros
+}
+
+// NewRecurrentRun checks the shapes and allocates the outputs. packed are the weights
+// where they are constant; states lists the inputs that hold the initial states.
+func NewRecurrentRun[T RealFloat](c *ir.Call, r *Recurrent, packed *RecurrentWeights, states ...int) (*RecurrentRun[T], error) {
+	x := c.Tensor(0)
+	var shapes [3][]int // of W and R
+	if packed != nil {
+		shapes[1], shapes[2] = packed.w, packed.r
+	} else {
+		shapes[1], shapes[2] = c.Tensor(1).Shape(), c.Tensor(2).Shape()
+	}
+	if x.Rank() != 3 || len(shapes[1]) != 3 || len(shapes[2]) != 3 {
+		return nil, fmt.Errorf("X, W and R have shapes %v, %v and %v, want rank 3", x.Shape(), shapes[1], shapes[2])
+	}
+	run := &RecurrentRun[T]{Recurrent: r, C: c, packed: packed, seq: x.Dim(0), Batch: x.Dim(1), in: x.Dim(2), Hidden: shapes[2][2]}
+	if r.batchFirst {
+		run.seq, run.Batch = run.Batch, run.seq
+	}
+	if r.hidden >= 0 && r.hidden != run.Hidden {
+		return nil, fmt.Errorf("hidden_size is %d, but R has shape %v", r.hidden, shapes[2])
+	}
+	dirs, h := len(r.Reverse), run.Hidden
+	if h > math.MaxInt32 {
+		return nil, fmt.Errorf("R has shape %v, which is too large", shapes[2])
+	}
+	check := func(i int, name string, want ...int) error {
+		shape := []int(nil)
+		if i < len(shapes) {
+			shape = shapes[i]
+		} else if t := c.Tensor(i); t != nil {
+			shape = t.Shape()
+		} else {
+			return nil
+		}
+		if !slices.Equal(shape, want) {
+			return fmt.Errorf("%s has shape %v, want %v", name, shape, want)
+		}
+		return nil
+	}
+	stateShape := []int{dirs, run.Batch, h}
+	if r.batchFirst {
+		stateShape = []int{run.Batch, dirs, h}
+	}
+	err := check(1, "W", dirs, r.gates*h, run.in+r.More)
+	if err == nil {
+		err = check(2, "R", dirs, r.gates*h, h)
+	}
+	if err == nil {
+		err = check(3, "B", dirs, 2*r.gates*h)
+	}
+	if err == nil {
+		err = check(4, "sequence_lens", run.Batch)
+	}
+	for k, i := range states {
+		if err == nil {
+			err = check(i, []string{"initial_h", "initial_c"}[k], stateShape...)
+		}
+	}
+	if err != nil {
+		return nil, err
+	}
+	run.lens = Ints(c.Tensor(4))
+	if run.lens == nil {
+		run.lens = make([]int, run.Batch)
+		for i := range run.lens {
+			run.lens[i] = run.seq
+		}
+	}
+	for i, n := range run.lens {
+		if n < 0 || n > run.seq {
+			return nil, fmt.Errorf("sequence_lens[%d] is %d, want 0 to %d", i, n, run.seq)
+		}
+		run.steps = max(run.steps, n)
+	}
+	for i, dst := range []*[]T{&run.x, &run.w, &run.r, &run.B} {
+		if *dst, err = RealIn[T](c, c.Tensor(i)); err != nil {
+			return nil, err
+		}
+	}
+	y := []int{run.seq, dirs, run.Batch, h}
+	if r.batchFirst {
+		y = []int{run.Batch, run.seq, dirs, h}
+	}
+	if c.Wants(0) {
+		if run.y, err = RealOut[T](c, 0, x.DType(), y...); err != nil {
+			return nil, err
+		}
+		clear(run.y.Data) // padding stays 0
+	}
+	for k, i := range states {
+		f, err := RealMaybe[T](c, 1+k, x.DType(), stateShape...)
+		if err != nil {
+			return nil, err
+		}
+		s, err := RealIn[T](c, c.Tensor(i))
+		if err != nil {
+			return nil, err
+		}
+		run.final, run.initial = append(run.final, f), append(run.initial, s)
+	}
+	return run, nil
+}
+
+// Direction computes one direction. biases says how to add the two biases:
+// split is the first gate whose recurrent bias stays out of the input's product.
+// cell gets the states of one step [batch, hidden], and for each batch item that
+// still runs it updates row i from row xw of the input's product.
+func (r *RecurrentRun[T]) Direction(d, split int, step func(state [][]T, each func(func(i int, xw []T))) error) error {
+	h, g := r.Hidden, r.gates*r.Hidden
+	xw, err := ir.ScratchOf[T](r.C, r.seq*r.Batch*g)
+	if err != nil {
+		return err
+	}
+	var bias []T
+	if r.B != nil {
+		if bias, err = ir.ScratchOf[T](r.C, g); err != nil {
+			return err
+		}
+		b := r.B[d*2*g:][:2*g]
+		for i := range bias {
+			bias[i] = b[i]
+			if i < split*h {
+				bias[i] += b[g+i]
+			}
+		}
+	}
+	wide := r.in + r.More
+	MulTransposed(r.C, r.seq*r.Batch, g, r.in, r.x, r.in, r.w[d*g*wide:][:g*wide], wide, bias, xw, g)
+
+	dirs := len(r.Reverse)
+	row := func(i int) int { // of the states' tensors
+		if r.batchFirst {
+			return (i*dirs + d) * h
+		}
+		return (d*r.Batch + i) * h
+	}
+	state := make([][]T, len(r.final))
+	for k := range state {
+		if state[k], err = ir.ScratchOf[T](r.C, r.Batch*h); err != nil {
+			return err
+		}
+		if r.initial[k] == nil {
+			clear(state[k])
+			continue
+		}
+		for i := range r.Batch {
+			copy(state[k][i*h:][:h], r.initial[k][row(i):])
+		}
+	}
+	for s := range r.steps {
+		if err := r.C.Err(); err != nil {
+			return err
+		}
+		err := step(state, func(update func(i int, xw []T)) {
+			for i, n := range r.lens {
+				if s >= n {
+					continue
+				}
+				t := s
+				if r.Reverse[d] {
+					t = n - 1 - s
+				}
+				p, q := t*r.Batch+i, ((t*dirs+d)*r.Batch+i)*h
+				if r.batchFirst {
+					p, q = i*r.seq+t, ((i*r.seq+t)*dirs+d)*h
+				}
+				update(i, xw[p*g:][:g])
+				if r.y.Data != nil {
+					copy(r.y.Data[q:][:h], state[0][i*h:])
+				}
+			}
+		})
+		if err != nil {
+			return err
+		}
+	}
+	for k, f := range r.final {
+		for i := range r.Batch {
+			copy(f.Data[row(i):][:h], state[k][i*h:])
+		}
+	}
+	return nil
+}
+
+// Recurrence multiplies state rows by the matrices of gates [from, to) of direction d.
+func (r *RecurrentRun[T]) Recurrence(d, from, to int, state, bias, out []T) {
+	h := r.Hidden
+	w := r.r[(d*r.gates+from)*h*h:][:(to-from)*h*h]
+	MulTransposed(r.C, r.Batch, (to-from)*h, h, state, h, w, h, bias, out, (to-from)*h)
+}
+
+func (r *RecurrentRun[T]) Store() {
+	for _, o := range append(r.final, r.y) {
+		if o.T != nil {
+			o.Store()
+		}
+	}
+}
+
+// RunRecurrent runs fn for the type in which the operator computes.
+func RunRecurrent(c *ir.Call, f32 func() error, f64 func() error) error {
+	if c.Tensor(0).DType() == tensor.TypeFloat64 {
+		return f64()
+	}
+	return f32()
+}
+
+// RealMaybe is RealOut, or scratch memory without a tensor when nobody wants
+// output i.
+func RealMaybe[T RealFloat](c *ir.Call, i int, dtype tensor.DType, shape ...int) (RealOutput[T], error) {
+	if c.Wants(i) {
+		return RealOut[T](c, i, dtype, shape...)
+	}
+	n, err := tensor.Elements(shape)
+	if err != nil {
+		return RealOutput[T]{}, err
+	}
+	buf, err := ir.ScratchOf[T](c, n)
+	return RealOutput[T]{Data: buf}, err
+}
+
+const RecurrentInputs = "X:T, W:T, R:T, B:T?, sequence_lens:int32?, initial_h:T?"

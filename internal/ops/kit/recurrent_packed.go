@@ -1,0 +1,290 @@
+package kit
+
+import (
+	"slices"
+
+	"github.com/onward-ml/onward/internal/cpu"
+	"github.com/onward-ml/onward/internal/ir"
+	"github.com/onward-ml/onward/internal/kernels/gemm"
+	"github.com/onward-ml/onward/tensor"
+)
+
+// RecurrentWeights are constant float weights of a recurrent operator, packed so
+// that a step reads them in one stream: the gates that a step computes at once lie
+// side by side for some hidden units, [stage][panel][k][gate][unit].
+type RecurrentWeights struct {
+	w, r    []int // shapes of W and R
+	in, H   int
+	columns int              // of all stages
+	widest  int              // columns of a panel of any stage
+	Unit    int              // hidden units of a panel
+	stages  []recurrentStage // in order; the gates of one are computed at once
+	input   [][]float32      // per direction, packed for [gemm.F32]: in×columns
+	state   [][][]float32    // per direction and stage: panels of h×width
+}
+
+// recurrentStage is a range of gates.
+type recurrentStage struct {
+	gate, gates int
+	column      int // of the first panel
+	width       int // columns of a panel
+}
+
+// Pack packs W and R where they are constants that suit; nil where not.
+func (r *Recurrent) Pack(in []tensor.Value, stages ...int) (*RecurrentWeights, error) {
+	w, ok := in[1].(*tensor.Tensor)
+	u, ok2 := in[2].(*tensor.Tensor)
+	if !ok || !ok2 || w.DType() != tensor.TypeFloat32 || u.DType() != tensor.TypeFloat32 || w.Rank() != 3 || u.Rank() != 3 || w.Len() == 0 || u.Len() == 0 {
+		return nil, nil
+	}
+	dirs, h, g := len(r.Reverse), u.Dim(2), r.gates
+	if w.Dim(0) != dirs || u.Dim(0) != dirs || w.Dim(1) != g*h || u.Dim(1) != g*h || r.hidden >= 0 && r.hidden != h {
+		return nil, nil // the run says what is wrong
+	}
+	p := &RecurrentWeights{w: w.Shape(), r: u.Shape(), in: w.Dim(2), H: h}
+	widest := 0
+	for _, n := range stages {
+		widest = max(widest, n)
+	}
+	// A panel of about 256 columns, and several of them for the threads.
+	const lanes = 16
+	p.Unit = max(lanes, 256/widest&^(lanes-1))
+	p.Unit = min(p.Unit, max(lanes, ((h+1)/2+lanes-1)&^(lanes-1)))
+	panels := p.panels()
+	gate := 0
+	for _, n := range stages {
+		p.stages = append(p.stages, recurrentStage{gate, n, p.columns, n * p.Unit})
+		gate += n
+		p.columns += panels * n * p.Unit
+		p.widest = max(p.widest, n*p.Unit)
+	}
+	wd, rd := tensor.Of[float32](w), tensor.Of[float32](u)
+	order := make([]float32, p.columns*p.in)
+	for d := range dirs {
+		clear(order)
+		state := make([][]float32, len(stages))
+		for i, s := range p.stages {
+			state[i] = tensor.FromRaw[float32](tensor.AlignedBytes(4 * panels * h * s.width))
+		}
+		p.each(func(stage, from, to int) {
+			copy(order[to*p.in:][:p.in], wd[(d*g*h+from)*p.in:])
+			s := p.stages[stage]
+			c := to - s.column
+			dst := state[stage][c/s.width*h*s.width+c%s.width:]
+			for k, v := range rd[(d*g*h+from)*h:][:h] {
+				dst[k*s.width] = v
+			}
+		})
+		b := tensor.FromRaw[float32](tensor.AlignedBytes(4 * gemm.PackedLen(p.in, p.columns)))
+		gemm.Pack(b, order, p.in, true, p.in, p.columns)
+		p.input = append(p.input, b)
+		p.state = append(p.state, state)
+	}
+	return p, nil
+}
+
+func (p *RecurrentWeights) panels() int { return (p.H + p.Unit - 1) / p.Unit }
+
+// each calls fn with all rows of the gates in ONNX's order and their columns.
+func (p *RecurrentWeights) each(fn func(stage, row, column int)) {
+	for i, s := range p.stages {
+		for g := range s.gates {
+			for u := range p.H {
+				fn(i, (s.gate+g)*p.H+u, s.column+u/p.Unit*s.width+g*p.Unit+u%p.Unit)
+			}
+		}
+	}
+}
+
+// recurrentSteps runs the steps of all directions with packed weights.
+type recurrentSteps struct {
+	*RecurrentRun[float32]
+	p     *RecurrentWeights
+	x     [][]float32 // per direction: the input's products and biases, which become the gates
+	h     [2][]float32
+	cell  []float32 // LSTM
+	other []float32 // GRU: the reset state, [direction][item][hidden]
+	sums  []float32 // per unit of work, for products of several items
+}
+
+// RecurrentCell is one panel of one item in one step: the columns of a stage and
+// the states of the panel's units.
+type RecurrentCell struct {
+	D, item    int
+	U0, N      int       // hidden units
+	Gates      []float32 // of this stage, unit apart
+	First      []float32 // of the first stage
+	H, Next    []float32 // states of the units before and after
+	Cell       []float32
+	Other      []float32
+	Recurrence []float32 // what the state adds, where the stage keeps it apart
+}
+
+// Run computes all steps. stage[i] updates the cells of stage i, which reads the
+// state or, from the second stage on, other if it is not nil. Where apart is set, the products of the last
+// stage with the state stay out of the gates; they begin with the recurrent bias.
+func (p *RecurrentWeights) Run(r *RecurrentRun[float32], split int, useOther, apart bool, stage ...func(c *RecurrentCell)) error {
+	dirs, h, batch, columns := len(r.Reverse), p.H, r.Batch, p.columns
+	s := &recurrentSteps{RecurrentRun: r, p: p}
+	var err error
+	scratch := func(n int) []float32 {
+		var b []float32
+		if err == nil {
+			b, err = ir.ScratchOf[float32](r.C, n)
+		}
+		return b
+	}
+	panels := p.panels()
+	bias, keep := scratch(columns), scratch(columns)
+	s.h[0], s.h[1] = scratch(dirs*batch*h), scratch(dirs*batch*h)
+	s.cell, s.other = scratch(dirs*batch*h), scratch(dirs*batch*h)
+	s.sums = scratch(dirs * panels * batch * p.widest)
+	for range dirs {
+		s.x = append(s.x, scratch(r.seq*batch*columns))
+	}
+	if err != nil {
+		return err
+	}
+	biases := make([][]float32, dirs)
+	for d := range dirs {
+		clear(bias)
+		clear(keep)
+		if r.B != nil {
+			b := r.B[d*2*r.gates*h:][:2*r.gates*h]
+			p.each(func(_, from, to int) {
+				bias[to] = b[from]
+				if from < split*h {
+					bias[to] += b[r.gates*h+from]
+				} else {
+					keep[to] = b[r.gates*h+from]
+				}
+			})
+		}
+		if apart {
+			biases[d] = slices.Clone(keep)
+		}
+		fastMul(r.C, &gemm.Args[float32]{M: r.seq * batch, N: columns, K: p.in, A: r.x, LdA: p.in, B: p.input[d], Packed: true, C: s.x[d], LdC: columns,
+			Epilogue: gemm.Epilogue[float32]{BiasCol: bias}})
+	}
+	for k, state := range [][]float32{s.h[0], s.cell} {
+		clear(state)
+		if k >= len(r.final) {
+			continue
+		}
+		for d := range dirs {
+			for i := range batch {
+				if r.initial[k] != nil {
+					copy(state[(d*batch+i)*h:][:h], r.initial[k][r.stateRow(d, i):])
+				}
+				if r.lens[i] == 0 {
+					copy(r.final[k].Data[r.stateRow(d, i):][:h], state[(d*batch+i)*h:])
+				}
+			}
+		}
+	}
+	copy(s.h[1], s.h[0])
+	clear(s.other) // of items that have ended it is read and its products are not
+	step := 0
+	work := make([]func(lo, hi int), len(p.stages))
+	for i := range p.stages {
+		work[i] = func(lo, hi int) {
+			for k := range hi - lo {
+				u := lo + k
+				if step&1 != 0 {
+					u = hi - 1 - k // begins with what the last step has left in the cache
+				}
+				s.panel(step, i, u/panels, u%panels, useOther, apart && i == len(p.stages)-1, biases, stage[i])
+			}
+		}
+	}
+	for step = range r.steps {
+		if err := r.C.Err(); err != nil {
+			return err
+		}
+		for i, t := range p.stages {
+			r.C.Parallel(dirs*panels, GrainFor(h*t.width*batch), work[i])
+		}
+		s.h[0], s.h[1] = s.h[1], s.h[0]
+	}
+	return nil
+}
+
+// stateRow returns where the states of an item begin in the states' tensors.
+func (r *RecurrentRun[T]) stateRow(d, i int) int {
+	if r.batchFirst {
+		return (i*len(r.Reverse) + d) * r.Hidden
+	}
+	return (d*r.Batch + i) * r.Hidden
+}
+
+// panel computes a panel of one direction and stage for all items that still run.
+func (s *recurrentSteps) panel(step, stage, d, panel int, useOther, apart bool, biases [][]float32, update func(c *RecurrentCell)) {
+	p, h, batch, dirs := s.p, s.p.H, s.Batch, len(s.Reverse)
+	t := &p.stages[stage]
+	weights := p.state[d][stage][panel*h*t.width:][:h*t.width]
+	from := s.h[0]
+	if stage > 0 && useOther {
+		from = s.other
+	}
+	from = from[d*batch*h:][:batch*h]
+	column := t.column + panel*t.width
+	sums := s.sums[(d*p.panels()+panel)*batch*p.widest:]
+	// Few items read the weights in one stream each; more of them share what they
+	// read.
+	const few = 2
+	if batch > few {
+		a := gemm.Args[float32]{M: batch, N: t.width, K: h, A: from, LdA: h, B: weights, LdB: t.width, C: sums, LdC: t.width}
+		if apart {
+			a.BiasCol = biases[d][column:][:t.width]
+		}
+		gemm.F32(cpu.Active(), &a, a.Whole(), nil)
+	}
+	c := RecurrentCell{D: d, U0: panel * p.Unit, N: min(p.Unit, h-panel*p.Unit)}
+	for i, n := range s.lens {
+		if step >= n {
+			continue
+		}
+		at := step
+		if s.Reverse[d] {
+			at = n - 1 - step
+		}
+		row, y := at*batch+i, ((at*dirs+d)*batch+i)*h
+		if s.batchFirst {
+			row, y = i*s.seq+at, ((i*s.seq+at)*dirs+d)*h
+		}
+		x := s.x[d][row*p.columns:][:p.columns]
+		c.item, c.Gates, c.First = i, x[column:][:t.width], x[panel*p.stages[0].width:][:p.stages[0].width]
+		switch {
+		case apart && batch > few:
+			c.Recurrence = sums[i*t.width:][:t.width]
+		case apart:
+			c.Recurrence = sums[i*t.width:][:t.width]
+			copy(c.Recurrence, biases[d][column:])
+			gemm.Columns(cpu.Active(), c.Recurrence, from[i*h:][:h], weights, t.width)
+		case batch > few:
+			for k, v := range sums[i*t.width:][:t.width] {
+				c.Gates[k] += v
+			}
+		default:
+			gemm.Columns(cpu.Active(), c.Gates, from[i*h:][:h], weights, t.width)
+		}
+		at0 := (d*batch+i)*h + c.U0
+		c.H, c.Next, c.Cell, c.Other = s.h[0][at0:][:c.N], s.h[1][at0:][:c.N], s.cell[at0:][:c.N], s.other[at0:][:c.N]
+		update(&c)
+		if stage < len(p.stages)-1 {
+			continue
+		}
+		if s.y.Data != nil {
+			copy(s.y.Data[y+c.U0:][:c.N], c.Next)
+		}
+		if step == n-1 {
+			for k, f := range s.final {
+				v := c.Next
+				if k == 1 {
+					v = c.Cell
+				}
+				copy(f.Data[s.stateRow(d, i)+c.U0:][:c.N], v)
+			}
+		}
+	}
+}

@@ -1,0 +1,575 @@
+package kit
+
+import (
+	"fmt"
+	"slices"
+	"sync/atomic"
+
+	"github.com/onward-ml/onward/internal/cpu"
+	"github.com/onward-ml/onward/internal/ir"
+	"github.com/onward-ml/onward/internal/kernels/vec"
+	"github.com/onward-ml/onward/tensor"
+)
+
+// Reduction holds what all Reduce operators share. The axes are input 1; without
+// any all are reduced, or none if Noop is set.
+type Reduction struct {
+	KeepDims bool
+	Noop     bool
+}
+
+// ReadReduction reads the attributes. From version axesInput on the axes are an
+// input, before they were an attribute.
+func ReadReduction(a *Attrs, opset, axesInput int) Reduction {
+	r := Reduction{KeepDims: a.Bool("keepdims", true)}
+	if opset >= axesInput {
+		r.Noop = a.Bool("noop_with_empty_axes", false)
+	} else if axes := a.Ints("axes"); len(axes) > 0 {
+		a.SetInputInts(1, axes)
+	}
+	return r
+}
+
+// Mask says which of rank dimensions the given axes reduce.
+func (r *Reduction) Mask(axes []int, rank int) ([]bool, error) {
+	m := make([]bool, rank)
+	if len(axes) == 0 {
+		for i := range m {
+			m[i] = !r.Noop
+		}
+		return m, nil
+	}
+	axes, err := NormalAxes(axes, rank)
+	if err != nil {
+		return nil, err
+	}
+	for _, a := range axes {
+		m[a] = true
+	}
+	return m, nil
+}
+
+// InferWith infers one output of type elem.
+func (r *Reduction) InferWith(c *ir.InferContext, elem tensor.DType) error {
+	shape := c.Shape(0)
+	c.SetOut(0, ir.UnrankedTensor(elem))
+	if shape == nil {
+		return nil
+	}
+	var axes []int
+	if c.Has(1) {
+		t := c.Const(1)
+		if t == nil {
+			// How many axes there are may be known where they are not.
+			if r.KeepDims {
+				c.SetOut(0, ir.TensorType(elem, ir.UnknownDims(len(shape))...))
+			} else if s := c.Shape(1); len(s) == 1 {
+				if n, ok := s[0].Value(); ok && n > 0 && n <= len(shape) {
+					c.SetOut(0, ir.TensorType(elem, ir.UnknownDims(len(shape)-n)...))
+				}
+			}
+			return nil
+		}
+		axes = Ints(t)
+	}
+	m, err := r.Mask(axes, len(shape))
+	if err != nil {
+		return err
+	}
+	out := []ir.Dim{}
+	for i, d := range shape {
+		switch {
+		case !m[i]:
+			out = append(out, d)
+		case r.KeepDims:
+			out = append(out, ir.Known(1))
+		}
+	}
+	c.SetOut(0, ir.TensorType(elem, out...))
+	return nil
+}
+
+// InferFolded is infer for reductions of shape values by fn.
+func (r *Reduction) InferFolded(c *ir.InferContext, first ir.Dim, fn func(a, b ir.Dim) ir.Dim) error {
+	elem := c.Elem(0)
+	if err := r.InferWith(c, elem); err != nil {
+		return err
+	}
+	reduced := !r.Noop
+	if c.Has(1) {
+		t := c.Const(1)
+		if t == nil {
+			return nil
+		}
+		reduced = reduced || t.Len() > 0
+	}
+	if d := c.Contents(0); d != nil && reduced && len(c.Shape(0)) == 1 && (elem == tensor.TypeInt64 || elem == tensor.TypeInt32) {
+		acc := first
+		for _, e := range d {
+			acc = fn(acc, e)
+		}
+		SetContents(c, elem, []ir.Dim{acc})
+	}
+	return nil
+}
+
+// Reducer folds elements of type T into accumulators of type A.
+type Reducer[T, A any] struct {
+	Init  A
+	Row   func(acc A, x []T) A          // folds all elements into one accumulator
+	Cols  func(acc []A, x []T)          // folds each element into its own
+	Add   func(acc, x []T)              // folds pieces in their own type, before cols widens groups of foldedPieces; or nil
+	Load  func(dst, x []T)              // makes the first piece of a group what add folds into; nil for a copy
+	Total func(acc []A, x []T)          // folds sums of add; nil for cols
+	Merge func(a, b A) A                // joins the accumulators of two parts
+	Done  func(dst []T, acc []A, n int) // results, of n elements each
+	// rows, if not nil, gives the results for the rows from first on of a matrix with rows of n
+	// elements, see vec.SumRowsF32.
+	Rows func(dst, x []T, n, first int)
+}
+
+// reduceKernel runs one element type's reducer.
+type reduceKernel func(c *ir.Call, p *ReducePlan, out, x *tensor.Tensor) error
+
+type ReduceTable map[tensor.DType]reduceKernel
+
+func ReduceWith[T tensor.Element, A any](r Reducer[T, A]) reduceKernel {
+	return func(c *ir.Call, p *ReducePlan, out, x *tensor.Tensor) error {
+		return RunReducer(c, p, tensor.Of[T](out), tensor.Of[T](x), &r)
+	}
+}
+
+// ReduceEither takes the fast reducer unless the call asks for plain kernels.
+func ReduceEither[T tensor.Element, A any](plain, fast Reducer[T, A]) reduceKernel {
+	return func(c *ir.Call, p *ReducePlan, out, x *tensor.Tensor) error {
+		r := &fast
+		if c.Generic {
+			r = &plain
+		}
+		return RunReducer(c, p, tensor.Of[T](out), tensor.Of[T](x), r)
+	}
+}
+
+// RunWith reduces input 0 into output 0. Half numbers are computed as float32.
+func (r *Reduction) RunWith(c *ir.Call, t ReduceTable) error {
+	x := c.Tensor(0)
+	p, err := r.Plan(x.Shape(), Ints(c.Tensor(1)))
+	if err != nil {
+		return err
+	}
+	out, err := c.Output(0, x.DType(), p.OutShape...)
+	if err != nil {
+		return err
+	}
+	d := x.DType()
+	if d == tensor.TypeFloat16 || d == tensor.TypeBFloat16 {
+		d = tensor.TypeFloat32
+	}
+	k := t[d]
+	if k == nil {
+		return fmt.Errorf("elements of type %s are not supported", d)
+	}
+	if d == x.DType() {
+		return k(c, p, out, x)
+	}
+	if x, err = ToScratch(c, x, d); err != nil {
+		return err
+	}
+	wide, err := ScratchTensor(c, d, out.Shape())
+	if err != nil {
+		return err
+	}
+	if err := k(c, p, wide, x); err != nil {
+		return err
+	}
+	return ConvertInto(c, out, wide, tensor.ConvertOptions{})
+}
+
+// ReducePlan says how to walk over a tensor that is reduced along some
+// dimensions. The innermost run of dimensions is one contiguous piece, which is
+// either reduced (Rows) or kept.
+type ReducePlan struct {
+	OutShape         []int
+	inner            int
+	rows             bool
+	kept, reduced    []int // the dimensions around the piece, neighbours of a kind joined
+	keptAt, reduceAt []int // their strides
+	N                int   // elements that are folded into one
+}
+
+func (r *Reduction) Plan(shape, axes []int) (*ReducePlan, error) {
+	m, err := r.Mask(axes, len(shape))
+	if err != nil {
+		return nil, err
+	}
+	p := &ReducePlan{N: 1, inner: 1, OutShape: make([]int, 0, len(shape))}
+	for i, d := range shape {
+		switch {
+		case !m[i]:
+			p.OutShape = append(p.OutShape, d)
+		default:
+			p.N *= d
+			if r.KeepDims {
+				p.OutShape = append(p.OutShape, 1)
+			}
+		}
+	}
+	stride, first := 1, true
+	var lastReduced bool
+	for i := len(shape) - 1; i >= 0; i-- {
+		d := shape[i]
+		if d == 1 {
+			continue
+		}
+		switch {
+		case first:
+			p.inner, p.rows = d, m[i]
+		case m[i] == lastReduced && len(p.kept) == 0 && len(p.reduced) == 0:
+			p.inner *= d
+		case m[i]:
+			p.reduced, p.reduceAt = addPlanDim(p.reduced, p.reduceAt, d, stride, lastReduced)
+		default:
+			p.kept, p.keptAt = addPlanDim(p.kept, p.keptAt, d, stride, !lastReduced)
+		}
+		first, lastReduced = false, m[i]
+		stride *= d
+	}
+	slices.Reverse(p.kept)
+	slices.Reverse(p.keptAt)
+	slices.Reverse(p.reduced)
+	slices.Reverse(p.reduceAt)
+	return p, nil
+}
+
+// addPlanDim adds a dimension outside of the ones so far, or joins it with the
+// last one.
+func addPlanDim(dims, at []int, d, stride int, join bool) ([]int, []int) {
+	if n := len(dims); join && n > 0 {
+		dims[n-1] *= d
+		return dims, at
+	}
+	return append(dims, d), append(at, stride)
+}
+
+// planOffset returns the position of element i of the given dimensions.
+func planOffset(i int, dims, at []int) int {
+	p := 0
+	for k := len(dims) - 1; k >= 0; k-- {
+		p += i % dims[k] * at[k]
+		i /= dims[k]
+	}
+	return p
+}
+
+const (
+	ReduceBlock  = 512     // accumulators that are worked on side by side
+	foldedPieces = 32      // pieces that are added up without widening
+	ShortRow     = 16      // elements below which a vector kernel does not pay
+	ReduceChunk  = 1 << 16 // elements of a long row that are folded on their own
+)
+
+func RunReducer[T, A any](c *ir.Call, p *ReducePlan, dst, x []T, r *Reducer[T, A]) error {
+	if len(dst) == 0 {
+		return nil
+	}
+	if p.N == 0 {
+		for i := range dst {
+			acc := [1]A{r.Init}
+			r.Done(dst[i:i+1], acc[:], 0)
+		}
+		return nil
+	}
+	if p.rows {
+		return reduceRows(c, p, dst, x, r)
+	}
+	return reduceCols(c, p, dst, x, r)
+}
+
+// reduceRows folds contiguous pieces. A long row is cut into chunks of fixed
+// length, so that the result does not depend on the number of threads.
+func reduceRows[T, A any](c *ir.Call, p *ReducePlan, dst, x []T, r *Reducer[T, A]) error {
+	pieces := Product(p.reduced)
+	chunks := (p.inner + ReduceChunk - 1) / ReduceChunk
+	if pieces == 1 && chunks > 1 {
+		for i := range dst {
+			row := x[planOffset(i, p.kept, p.keptAt):][:p.inner]
+			parts := make([]A, chunks)
+			c.Parallel(chunks, 1, func(lo, hi int) {
+				for k := lo; k < hi; k++ {
+					parts[k] = r.Row(r.Init, row[k*ReduceChunk:min(p.inner, (k+1)*ReduceChunk)])
+				}
+			})
+			acc := [1]A{parts[0]}
+			for _, a := range parts[1:] {
+				acc[0] = r.Merge(acc[0], a)
+			}
+			r.Done(dst[i:i+1], acc[:], p.N)
+			if err := c.Err(); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	if r.Rows != nil && pieces == 1 && p.inner <= vec.MostRowsF32 && len(p.kept) == 1 && len(dst) >= vec.LeastRowsF32 {
+		return ReduceSpans(c, len(dst), p.N, func(lo, hi int) { r.Rows(dst[lo:hi], x, p.inner, lo) })
+	}
+	return ReduceSpans(c, len(dst), p.N, func(lo, hi int) {
+		acc := make([]A, min(hi-lo, ReduceBlock))
+		for ; lo < hi; lo += len(acc) {
+			acc = acc[:min(hi-lo, len(acc))]
+			for k := range acc {
+				base := 0
+				if len(p.kept) == 1 {
+					base = (lo + k) * p.keptAt[0]
+				} else {
+					base = planOffset(lo+k, p.kept, p.keptAt)
+				}
+				if pieces == 1 {
+					acc[k] = r.Row(r.Init, x[base:base+p.inner])
+					continue
+				}
+				a := r.Init
+				for piece := range pieces {
+					at := base + planOffset(piece, p.reduced, p.reduceAt)
+					a = r.Row(a, x[at:at+p.inner])
+				}
+				acc[k] = a
+			}
+			r.Done(dst[lo:lo+len(acc)], acc, p.N)
+		}
+	})
+}
+
+// reduceCols folds pieces onto each other, a block of columns at a time.
+func reduceCols[T, A any](c *ir.Call, p *ReducePlan, dst, x []T, r *Reducer[T, A]) error {
+	pieces := Product(p.reduced)
+	if g := ReduceBlock / p.inner; g >= 4 && pieces >= 4 && len(p.reduced) == 1 && p.reduceAt[0] == p.inner {
+		return reduceNarrow(c, p, dst, x, r, min(g, pieces/2))
+	}
+	blocks := (p.inner + ReduceBlock - 1) / ReduceBlock
+	return ReduceSpans(c, Product(p.kept)*blocks, p.N*min(p.inner, ReduceBlock), func(first, end int) {
+		buf := make([]A, min(p.inner, ReduceBlock))
+		var part []T
+		if r.Add != nil {
+			part = make([]T, len(buf))
+		}
+		for i := first; i < end; i++ {
+			outer, lo := i/blocks, i%blocks*ReduceBlock
+			m := min(ReduceBlock, p.inner-lo)
+			base := planOffset(outer, p.kept, p.keptAt) + lo
+			acc := buf[:m]
+			for k := range acc {
+				acc[k] = r.Init
+			}
+			if len(p.reduced) == 1 {
+				stride := p.reduceAt[0]
+				r.fold(acc, part, pieces, func(k int) []T { return x[base+k*stride:][:m] })
+			} else {
+				r.fold(acc, part, pieces, func(k int) []T { return x[base+planOffset(k, p.reduced, p.reduceAt):][:m] })
+			}
+			out := outer*p.inner + lo
+			r.Done(dst[out:out+m], acc, p.N)
+		}
+	})
+}
+
+// fold folds pieces onto acc; part, unless add is nil, is as long.
+func (r *Reducer[T, A]) fold(acc []A, part []T, pieces int, piece func(k int) []T) {
+	for k := 0; k < pieces; k++ {
+		if r.Add == nil || len(acc) < ShortRow || k+1 == pieces && r.Load == nil {
+			r.Cols(acc, piece(k))
+			continue
+		}
+		part := part[:len(acc)]
+		if r.Load == nil {
+			copy(part, piece(k))
+		} else {
+			r.Load(part, piece(k))
+		}
+		for end := min(pieces, k+foldedPieces); k+1 < end; k++ {
+			r.Add(part, piece(k+1))
+		}
+		if r.Total == nil {
+			r.Cols(acc, part)
+		} else {
+			r.Total(acc, part)
+		}
+	}
+}
+
+// reduceNarrow is reduceCols for short pieces that lie one after the other: g of them are folded
+// like one, and what comes out onto each other.
+func reduceNarrow[T, A any](c *ir.Call, p *ReducePlan, dst, x []T, r *Reducer[T, A], g int) error {
+	pieces := p.reduced[0]
+	wide := g * p.inner
+	return ReduceSpans(c, Product(p.kept), p.N*p.inner, func(lo, hi int) {
+		acc := make([]A, wide)
+		var part []T
+		if r.Add != nil {
+			part = make([]T, wide)
+		}
+		for i := lo; i < hi; i++ {
+			from := x[planOffset(i, p.kept, p.keptAt):][:pieces*p.inner]
+			for k := range acc {
+				acc[k] = r.Init
+			}
+			whole := len(from) / wide
+			r.fold(acc, part, whole, func(k int) []T { return from[k*wide : (k+1)*wide] })
+			if rest := from[whole*wide:]; len(rest) > 0 {
+				r.Cols(acc[:len(rest)], rest)
+			}
+			for n := g; n > 1; n = (n + 1) / 2 { // halves onto each other
+				half := (n + 1) / 2 * p.inner
+				for k := half; k < n*p.inner; k++ {
+					acc[k-half] = r.Merge(acc[k-half], acc[k])
+				}
+			}
+			r.Done(dst[i*p.inner:(i+1)*p.inner], acc[:p.inner], p.N)
+		}
+	})
+}
+
+// ReduceEach calls fn for [0, n) on all threads; work is what a call costs, in
+// elements.
+func ReduceEach(c *ir.Call, n, work int, fn func(i int)) error {
+	return ReduceSpans(c, n, work, func(lo, hi int) {
+		for i := lo; i < hi; i++ {
+			fn(i)
+		}
+	})
+}
+
+// ReduceSpans is ReduceEach for ranges, short enough to notice in between that
+// the run must stop.
+func ReduceSpans(c *ir.Call, n, work int, fn func(lo, hi int)) error {
+	if n == 0 {
+		return nil
+	}
+	var stop atomic.Bool
+	c.Parallel(n, spanGrain(work), watched(c, work, &stop, fn))
+	if stop.Load() {
+		return c.Err()
+	}
+	return nil
+}
+
+// launchSpans is ReduceSpans by a launch.
+func launchSpans(c *ir.Call, n, work int, fn func(lo, hi int)) {
+	if n == 0 {
+		return
+	}
+	if n*work > GrainWatch {
+		fn = watched(c, work, new(atomic.Bool), fn)
+	}
+	c.Launch(n, spanGrain(work), fn)
+}
+
+// spanGrain is how many items of a given number of elements are worth another thread.
+func spanGrain(work int) int { return max(1, GrainVector/max(work, 1)) }
+
+// watched returns fn in pieces that are short enough to notice in between that the run must
+// stop, which it notes in stop.
+func watched(c *ir.Call, work int, stop *atomic.Bool, fn func(lo, hi int)) func(lo, hi int) {
+	watch := max(1, GrainWatch/max(work, 1))
+	return func(lo, hi int) {
+		for ; lo < hi && !stop.Load(); lo += watch {
+			fn(lo, min(hi, lo+watch))
+			if c.Err() != nil {
+				stop.Store(true)
+			}
+		}
+	}
+}
+
+// SumReducer adds x in accumulators of type A and stores done(sum).
+func SumReducer[T, A RealNumber]() Reducer[T, A] {
+	return Reducer[T, A]{
+		Row: func(acc A, x []T) A {
+			for _, v := range x {
+				acc += A(v)
+			}
+			return acc
+		},
+		Cols: func(acc []A, x []T) {
+			x = x[:len(acc)]
+			for i := range acc {
+				acc[i] += A(x[i])
+			}
+		},
+		Merge: AddTwo[A],
+		Done:  StoreAll[T, A],
+	}
+}
+
+func AddTwo[A RealNumber](a, b A) A { return a + b }
+
+func StoreAll[T, A RealNumber](dst []T, acc []A, n int) {
+	dst = dst[:len(acc)]
+	for i, a := range acc {
+		dst[i] = T(a)
+	}
+}
+
+// SumSquaresReducer adds the squares of x.
+func SumSquaresReducer[T, A RealNumber]() Reducer[T, A] {
+	return Reducer[T, A]{
+		Row: func(acc A, x []T) A {
+			for _, v := range x {
+				acc += A(v) * A(v)
+			}
+			return acc
+		},
+		Cols: func(acc []A, x []T) {
+			x = x[:len(acc)]
+			for i := range acc {
+				acc[i] += A(x[i]) * A(x[i])
+			}
+		},
+		Merge: AddTwo[A],
+		Done:  StoreAll[T, A],
+	}
+}
+
+// WithDone replaces how a reducer stores its result.
+func WithDone[T, A any](r Reducer[T, A], done func(dst []T, acc []A, n int)) Reducer[T, A] {
+	r.Done = done
+	return r
+}
+
+// WithFolds gives a reducer vector kernels for longer rows and for columns.
+func WithFolds[T RealNumber](r Reducer[T, T], row func(l cpu.Level, x []T) T, cols func(l cpu.Level, acc, x []T)) Reducer[T, T] {
+	short := r.Row
+	join := r.Merge
+	r.Row = func(acc T, x []T) T {
+		if len(x) < 2*ShortRow {
+			return short(acc, x)
+		}
+		return join(acc, row(cpu.Active(), x))
+	}
+	r.Cols = func(acc, x []T) { cols(cpu.Active(), acc, x) }
+	return r
+}
+
+// ReduceBools reduces truth values as the bytes 0 and 1.
+func ReduceBools(r Reducer[uint8, uint8]) reduceKernel {
+	return func(c *ir.Call, p *ReducePlan, out, x *tensor.Tensor) error {
+		return RunReducer(c, p, out.Bytes(), x.Bytes(), &r)
+	}
+}
+
+// FastSumReducer adds rows and columns in vector kernels.
+func FastSumReducer() Reducer[float32, float64] {
+	r := SumReducer[float32, float64]()
+	short := r.Row
+	r.Row = func(acc float64, x []float32) float64 {
+		if len(x) < ShortRow {
+			return short(acc, x)
+		}
+		return acc + float64(vec.SumF32(cpu.Active(), x))
+	}
+	r.Rows = func(dst, x []float32, n, first int) {
+		vec.SumRowsF32(cpu.Active(), dst, x, n, first)
+	}
+	r.Add = func(acc, x []float32) { vec.AddF32(cpu.Active(), acc, acc, x) }
+	return r
+}

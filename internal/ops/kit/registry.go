@@ -1,0 +1,199 @@
+// Package kit holds what operators share: the registry, attributes, shape
+// inference, the loops of families of operators, and the cores of convolution,
+// attention and recurrence. An operator itself is in the package of its domain.
+package kit
+
+import (
+	"fmt"
+	"slices"
+	"sort"
+	"strings"
+	"sync"
+
+	"github.com/onward-ml/onward/internal/ir"
+)
+
+// Operator is what every operator's struct implements.
+type Operator = ir.Operator
+
+// The domains of operators.
+const (
+	DomainML              = "ai.onnx.ml"
+	DomainPreview         = "ai.onnx.preview"
+	DomainPreviewTraining = "ai.onnx.preview.training"
+	DomainMicrosoft       = "com.microsoft"
+	DomainNchwc           = "com.microsoft.nchwc"
+
+	// DomainInternal is the domain of operators that no model file contains: gradient
+	// rules and passes add them to graphs.
+	DomainInternal = "onward"
+)
+
+// MaxOpset is the newest released version of each domain that is implemented.
+var MaxOpset = map[string]int{"": 28, DomainML: 5, DomainPreview: 1, DomainPreviewTraining: 1, DomainMicrosoft: 1, DomainNchwc: 1}
+
+// Def registers an operator.
+type Def struct {
+	Domain string // "" for ai.onnx
+	Name   string
+	Since  []int // every version in which the specification changed the operator, ascending
+	Until  int   // last version before the one that deprecates the operator, 0 when none does
+
+	// Successor is the operator to use instead of one that is deprecated.
+	Successor string
+
+	// In, Out and Types are the signature of the newest form, as
+	// ir.ParseSignature reads it.
+	In, Out string
+	Types   Types
+
+	// Build turns a node's attributes into the newest form of the operator. It
+	// reads every attribute that the given version knows; one that it has not read
+	// is reported as unknown.
+	Build func(a *Attrs, opset int) (Operator, error)
+
+	sig func() *ir.Signature
+}
+
+// Types says what each type variable of a signature stands for.
+type Types map[string]string
+
+type key struct{ domain, name string }
+
+var registry = map[key]*Def{}
+
+func Register(d Def) *Def {
+	k := key{d.Domain, d.Name}
+	if registry[k] != nil {
+		panic("ops: " + d.Name + " is registered twice")
+	}
+	if d.Build == nil || len(d.Since) == 0 || !slices.IsSorted(d.Since) || (d.Until == 0) != (d.Successor == "") {
+		panic("ops: bad registration of " + d.Name)
+	}
+	d.sig = sync.OnceValue(func() *ir.Signature {
+		s, err := ir.ParseSignature(d.In, d.Out, d.Types)
+		if err != nil {
+			panic(fmt.Sprintf("ops: signature of %s: %v", d.Name, err))
+		}
+		return s
+	})
+	registry[k] = &d
+	return &d
+}
+
+// NewDef makes an operator that is not registered.
+func NewDef(domain, name string, sig *ir.Signature, build func(a *Attrs, opset int) (Operator, error)) *Def {
+	return &Def{Domain: domain, Name: name, Since: []int{1}, Build: build, sig: func() *ir.Signature { return sig }}
+}
+
+// Signature returns the inputs, outputs and types of the newest form.
+func (d *Def) Signature() *ir.Signature { return d.sig() }
+
+// SinceVersion returns the version of the operator that a model importing opset
+// gets, and whether there is one.
+func (d *Def) SinceVersion(opset int) (int, bool) {
+	if d.Until != 0 && opset > d.Until {
+		return 0, false
+	}
+	i := sort.SearchInts(d.Since, opset+1)
+	if i == 0 {
+		return 0, false
+	}
+	return d.Since[i-1], true
+}
+
+// Registered returns the operator of a domain in its newest form, nil if there is
+// none of that name.
+func Registered(domain, name string) *Def { return registry[key{NormalDomain(domain), name}] }
+
+// Lookup finds an operator for a model that imports the given version of the
+// domain. The error says whether the operator, the domain or only the version
+// is unknown.
+func Lookup(domain, name string, opset int) (*Def, error) {
+	domain = NormalDomain(domain)
+	d := Registered(domain, name)
+	if d == nil && MaxOpset[domain] > 0 && !linked(domain) {
+		panic(fmt.Sprintf("ops: no operator of domain %q is linked; import internal/ops/all", domain))
+	}
+	if d == nil {
+		return nil, fmt.Errorf("operator %s is not implemented", QualifiedName(domain, name))
+	}
+	if _, ok := d.SinceVersion(opset); !ok {
+		if d.Until != 0 && opset > d.Until {
+			return nil, fmt.Errorf("operator %s is deprecated from opset %d on, where %s replaces it; the model imports opset %d",
+				QualifiedName(domain, name), d.Until+1, d.Successor, opset)
+		}
+		return nil, fmt.Errorf("operator %s exists from opset %d on, the model imports opset %d", QualifiedName(domain, name), d.Since[0], opset)
+	}
+	return d, nil
+}
+
+// linked reports whether an operator of the domain is registered.
+func linked(domain string) bool {
+	for k := range registry {
+		if k.domain == domain {
+			return true
+		}
+	}
+	return false
+}
+
+// NormalDomain maps the spelled-out default domain to "".
+func NormalDomain(domain string) string {
+	if domain == "ai.onnx" {
+		return ""
+	}
+	return domain
+}
+
+// QualifiedName writes an operator with its domain: "Add", "ai.onnx.ml.ZipMap".
+func QualifiedName(domain, name string) string {
+	if domain = NormalDomain(domain); domain == "" {
+		return name
+	}
+	return domain + "." + name
+}
+
+// All returns every registered operator, sorted by domain and name.
+func All() []*Def {
+	r := make([]*Def, 0, len(registry))
+	for _, d := range registry {
+		r = append(r, d)
+	}
+	slices.SortFunc(r, func(a, b *Def) int {
+		if a.Domain != b.Domain {
+			if a.Domain < b.Domain {
+				return -1
+			}
+			return 1
+		}
+		if a.Name < b.Name {
+			return -1
+		}
+		return 1
+	})
+	return r
+}
+
+// Unsupported is an operator that a model uses and the engine lacks, or, when a graph
+// is exported, an operator of the engine that ONNX lacks.
+type Unsupported struct {
+	Domain, OpType string
+	Opset          int
+	Nodes          int    // how many nodes use it
+	First          string // the first of them
+	Reason         string
+}
+
+// UnsupportedError lists all unsupported operators of a model.
+type UnsupportedError struct{ Ops []Unsupported }
+
+// Error lists the operators, one a line.
+func (e *UnsupportedError) Error() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "the model uses %d operator(s) that are not supported:", len(e.Ops))
+	for _, u := range e.Ops {
+		fmt.Fprintf(&b, "\n  %s; used by %d node(s), first %q", u.Reason, u.Nodes, u.First)
+	}
+	return b.String()
+}

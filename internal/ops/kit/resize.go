@@ -1,0 +1,147 @@
+package kit
+
+import (
+	"math"
+
+	"github.com/onward-ml/onward/internal/cpu"
+	"github.com/onward-ml/onward/internal/ir"
+	"github.com/onward-ml/onward/internal/kernels/vec"
+)
+
+// ResizeAxis is what resizing does along one axis: every output is a weighted
+// sum of n inputs.
+type ResizeAxis struct {
+	Axis, In, Out int
+	N             int
+	Index         []int     // out·n inputs
+	Weight        []float64 // out·n weights; nil for nearest, which has n = 1
+	Outside       []bool    // outputs that get the extrapolation value; nil for none
+}
+
+// ResizeScale is how an axis grows: the factor and the output's size, which is
+// the input's times the factor but for rounding.
+type ResizeScale struct {
+	Scale      float64
+	Out        int
+	Start, End float64 // region of interest, in lengths of the axis less 1
+}
+
+// ResizeNearest rounds a coordinate of an axis that grows by scale.
+func ResizeNearest(x float64, mode string, scale float64) int {
+	if mode == "outward" {
+		x, mode = float64(float32(x)), "floor" // a quotient of floats
+		if scale < 1 {
+			mode = "ceil"
+		}
+	}
+	switch mode {
+	case "round_prefer_ceil":
+		return int(math.Floor(x + 0.5))
+	case "floor":
+		return int(math.Floor(x))
+	case "ceil":
+		return int(math.Ceil(x))
+	}
+	return int(math.Ceil(x - 0.5))
+}
+
+// ResizeLinear is the triangle of linear interpolation.
+func ResizeLinear(x float64) float64 { return max(0, 1-math.Abs(x)) }
+
+// ResizeReal resizes src, of the given shape, along one axis to dst.
+func ResizeReal[T RealFloat](c *ir.Call, dst, src []T, shape []int, p *ResizeAxis, outside T) error {
+	inner := Product(shape[p.Axis+1:])
+	outer := len(src) / (p.In * inner)
+	weight := make([]T, len(p.Weight))
+	for i, w := range p.Weight {
+		weight[i] = T(w)
+	}
+	if inner == 1 {
+		return resizeInner(c, dst, src, weight, outer, p, outside)
+	}
+	scale, axpy := scaleRow[T], axpyRowOf[T]
+	if _, ok := any(dst).([]float32); ok && inner >= ShortRow {
+		scale = func(dst, x []T, f T) {
+			vec.MulScalarF32(cpu.Active(), any(dst).([]float32), any(x).([]float32), float32(f))
+		}
+		axpy = func(dst, x []T, f T) {
+			vec.AxpyF32(cpu.Active(), any(dst).([]float32), any(x).([]float32), float32(f))
+		}
+	}
+	c.Parallel(outer*p.Out, GrainFor(inner*p.N), func(lo, hi int) {
+		m := &Meter{C: c}
+		for r := lo; r < hi; r++ {
+			o := r % p.Out
+			from, to := src[r/p.Out*p.In*inner:], dst[r*inner:][:inner]
+			if p.Outside != nil && p.Outside[o] {
+				for i := range to {
+					to[i] = outside
+				}
+				continue
+			}
+			w := weight[o*p.N:][:p.N]
+			for k, i := range p.Index[o*p.N:][:p.N] {
+				if row := from[i*inner:][:inner]; k == 0 {
+					scale(to, row, w[k])
+				} else {
+					axpy(to, row, w[k])
+				}
+			}
+			if !m.Spend(inner * p.N) {
+				return
+			}
+		}
+	})
+	return c.Err()
+}
+
+func scaleRow[T RealFloat](dst, x []T, f T) {
+	for i, v := range x[:len(dst)] {
+		dst[i] = f * v
+	}
+}
+
+func axpyRowOf[T RealFloat](dst, x []T, f T) {
+	for i, v := range x[:len(dst)] {
+		dst[i] += f * v
+	}
+}
+
+// resizeInner resizes the innermost axis of src, which has outer rows.
+func resizeInner[T RealFloat](c *ir.Call, dst, src, weight []T, outer int, p *ResizeAxis, outside T) error {
+	c.Parallel(outer*p.Out, GrainFor(p.N), func(lo, hi int) {
+		m := &Meter{C: c}
+		for lo < hi {
+			row, first := lo/p.Out, lo%p.Out
+			end := min(p.Out, first+hi-lo)
+			from, to := src[row*p.In:][:p.In], dst[row*p.Out+first:][:end-first]
+			index, w := p.Index[first*p.N:end*p.N], weight[first*p.N:end*p.N]
+			if p.N == 2 {
+				for o := range to {
+					i, f := index[2*o:][:2], w[2*o:][:2]
+					to[o] = f[0]*from[i[0]] + f[1]*from[i[1]]
+				}
+			} else {
+				for o := range to {
+					f := w[o*p.N:][:p.N]
+					var sum T
+					for k, i := range index[o*p.N:][:p.N] {
+						sum += f[k] * from[i]
+					}
+					to[o] = sum
+				}
+			}
+			if p.Outside != nil {
+				for o := range to {
+					if p.Outside[first+o] {
+						to[o] = outside
+					}
+				}
+			}
+			if lo += len(to); !m.Spend(len(to) * p.N) {
+				return
+			}
+		}
+	})
+	return c.Err()
+}

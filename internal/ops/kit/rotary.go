@@ -1,0 +1,101 @@
+package kit
+
+import (
+	"fmt"
+
+	"github.com/onward-ml/onward/internal/ir"
+)
+
+// RotateHead rotates one head's vector by the angles whose cosines and sines are
+// given, one per pair of elements: pairs are (i, i+half), or (2i, 2i+1) when
+// interleaved. Elements after the pairs stay
+// (https://arxiv.org/abs/2104.09864).
+func RotateHead[T RealFloat](dst, src, cos, sin []T, interleaved bool) {
+	half := len(cos)
+	sin = sin[:half]
+	if interleaved {
+		for i, c := range cos {
+			s, x, y := sin[i], src[2*i], src[2*i+1]
+			dst[2*i] = c*x - s*y
+			dst[2*i+1] = s*x + c*y
+		}
+	} else {
+		x, y := src[:half], src[half:2*half]
+		dx, dy := dst[:half], dst[half:2*half]
+		for i, c := range cos {
+			s, u, v := sin[i], x[i], y[i]
+			dx[i] = c*u - s*v
+			dy[i] = s*u + c*v
+		}
+	}
+	copy(dst[2*half:], src[2*half:])
+}
+
+// RotaryRun rotates input 0. scale multiplies the result; the inputs
+// iCos, iSin and iPos hold the caches and the positions, of which pos is the
+// contents.
+func RotaryRun(c *ir.Call, in AttentionInput, dim int, interleaved bool, scale float32, pos []int, iCos, iSin, iPos int) error {
+	if dim == 0 {
+		dim = in.Size
+	}
+	cosT, sinT := c.Tensor(iCos), c.Tensor(iSin)
+	cs, ss := cosT.Shape(), sinT.Shape()
+	rows := 0
+	switch {
+	case dim > in.Size || dim%2 != 0:
+		return fmt.Errorf("%d elements are rotated of heads of size %d, want an even number of these", dim, in.Size)
+	case len(cs) != len(ss) || cosT.Len() != sinT.Len() || len(cs) < 2 || cs[len(cs)-1] != dim/2 || ss[len(ss)-1] != dim/2:
+		return fmt.Errorf("caches have shapes %v and %v, want [..., %d]", cs, ss, dim/2)
+	case pos == nil && (len(cs) != 3 || cs[0] != in.Batch || cs[1] != in.Length):
+		return fmt.Errorf("caches have shape %v without position_ids, want [%d %d %d]", cs, in.Batch, in.Length, dim/2)
+	case pos != nil && len(cs) != 2:
+		return fmt.Errorf("caches have shape %v with position_ids, want [positions %d]", cs, dim/2)
+	case pos != nil:
+		rows = cs[0]
+	}
+	if pos != nil && len(pos) != in.Batch*in.Length {
+		return fmt.Errorf("position_ids has shape %v, want [%d %d]", c.Tensor(iPos).Shape(), in.Batch, in.Length)
+	}
+	for i, p := range pos {
+		if p < 0 || p >= rows {
+			return fmt.Errorf("position_ids[%d] is %d, want 0 to %d", i, p, rows-1)
+		}
+	}
+	xd, err := RealIn[float32](c, c.Tensor(0))
+	if err != nil {
+		return err
+	}
+	cos, err := RealIn[float32](c, cosT)
+	if err != nil {
+		return err
+	}
+	sin, err := RealIn[float32](c, sinT)
+	if err != nil {
+		return err
+	}
+	y, err := RealOut[float32](c, 0, c.Tensor(0).DType(), c.Tensor(0).Shape()...)
+	if err != nil {
+		return err
+	}
+	src, dst := AttentionView(xd, in), AttentionView(y.Data, in)
+	half := dim / 2
+	c.Parallel(in.Batch*in.Length, GrainFor(in.Heads*in.Size), func(lo, hi int) {
+		for i := lo; i < hi; i++ {
+			p := i
+			if pos != nil {
+				p = pos[i]
+			}
+			for h := range in.Heads {
+				out := dst.At(i/in.Length, h, i%in.Length)[:in.Size]
+				RotateHead(out, src.At(i/in.Length, h, i%in.Length)[:in.Size], cos[p*half:][:half], sin[p*half:][:half], interleaved)
+				if scale != 1 {
+					for k := range out {
+						out[k] *= scale
+					}
+				}
+			}
+		}
+	})
+	y.Store()
+	return nil
+}

@@ -1,0 +1,148 @@
+package kit
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/onward-ml/onward/internal/ir"
+	"github.com/onward-ml/onward/tensor"
+)
+
+// ScanBuffer collects tensors of one shape, the scan outputs of Loop and Scan.
+// Its memory is charged to the call as it grows. Packed elements are held one a
+// byte.
+type ScanBuffer struct {
+	DType tensor.DType
+	Shape []int // of one item; nil before the first
+	N     int
+	room  int // items that fit the memory
+	raw   []byte
+	strs  []string
+}
+
+// itemSize returns the elements and bytes of one item.
+func (b *ScanBuffer) itemSize() (elems, bytes int) {
+	elems = Product(b.Shape)
+	if b.DType == tensor.TypeString {
+		return elems, elems * 16
+	}
+	return elems, elems * moveWidth(b.DType)
+}
+
+// Add appends a copy of an item.
+func (b *ScanBuffer) Add(c *ir.Call, v tensor.Value) error {
+	t, ok := v.(*tensor.Tensor)
+	if !ok {
+		return fmt.Errorf("scan output is a %s, want a tensor", v.Type())
+	}
+	if b.Shape == nil {
+		b.DType = t.DType()
+		b.Shape = append([]int{}, t.Shape()...)
+	}
+	if t.DType() != b.DType || !slices.Equal(t.Shape(), b.Shape) {
+		return fmt.Errorf("scan output is %s in iteration %d, was %s%v before", t, b.N, b.DType, b.Shape)
+	}
+	elems, size := b.itemSize()
+	if b.N == b.room && size > 0 {
+		grow := max(b.room, 1)
+		if err := c.Reserve(int64(grow) * int64(size)); err != nil {
+			return err
+		}
+		b.room += grow
+		if b.DType == tensor.TypeString {
+			b.strs = append(make([]string, 0, b.room*elems), b.strs...)
+		} else {
+			b.raw = append(make([]byte, 0, b.room*size), b.raw...)
+		}
+	}
+	b.N++
+	switch {
+	case b.DType == tensor.TypeString:
+		b.strs = append(b.strs, tensor.Of[string](t)...)
+		held := int64(0)
+		for _, s := range tensor.Of[string](t) {
+			held += int64(len(s))
+		}
+		return c.Reserve(held)
+	case b.DType.Packed():
+		b.raw = b.raw[:b.N*elems]
+		tensor.UnpackUint(b.raw[(b.N-1)*elems:], t.Bytes(), b.DType.Bits())
+	default:
+		b.raw = append(b.raw, t.Bytes()...)
+	}
+	return nil
+}
+
+// Stack makes the collected items output i, one behind the other along a new
+// axis in [0, rank], in reverse order if asked. There may be fewer items than
+// length; zeros follow then. Without any item the dtype and shape of one come
+// from the caller.
+func (b *ScanBuffer) Stack(c *ir.Call, i, axis, length int, reverse bool) error {
+	axis, err := NormalAxis(axis, len(b.Shape)+1)
+	if err != nil {
+		return fmt.Errorf("scan output: %w", err)
+	}
+	shape := slices.Insert(slices.Clone(b.Shape), axis, length)
+	dst, err := MoveOut(c, i, b.DType, shape...)
+	if err != nil {
+		return err
+	}
+	if b.N < length {
+		MoveClear(dst)
+	}
+	elems, _ := b.itemSize()
+	src := MoveBuf{Width: moveWidth(b.DType), Raw: b.raw, Strs: b.strs}
+	// The item is a box of the dimensions before and behind the axis.
+	inner := Product(shape[axis+1:])
+	box := []int{b.N, Product(shape[:axis]), inner}
+	from, step := 0, elems
+	if reverse {
+		from, step = (b.N-1)*elems, -elems
+	}
+	if b.N > 0 {
+		MoveStrided(c, dst, src, box, []int{inner, inner * length, 1}, 0, []int{step, inner, 1}, from)
+	}
+	dst.Done()
+	return nil
+}
+
+// Pad appends zero items until there are n.
+func (b *ScanBuffer) Pad(c *ir.Call, n int) error {
+	elems, size := b.itemSize()
+	if b.N >= n {
+		return nil
+	}
+	if err := c.Reserve(int64(n-b.N) * int64(size)); err != nil {
+		return err
+	}
+	if b.DType == tensor.TypeString {
+		b.strs = append(b.strs, make([]string, (n-b.N)*elems)...)
+	} else {
+		b.raw = append(b.raw, make([]byte, (n-b.N)*size)...)
+	}
+	b.N, b.room = n, n
+	return nil
+}
+
+// Declare gives a buffer without items the element type and, with zeros for what
+// is not known, the shape that output i of a subgraph declares.
+func (b *ScanBuffer) Declare(c *ir.Call, graph, i int) error {
+	g := c.Node.Graphs[graph]
+	if i >= len(g.Outputs) {
+		return fmt.Errorf("body has %d outputs, want at least %d", len(g.Outputs), i+1)
+	}
+	t := g.Value(g.Outputs[i]).Type
+	if t.Kind != tensor.KindTensor || !t.Elem.Valid() {
+		return fmt.Errorf("output %d of the body is %s, want a tensor: no iteration ran to tell its type", i, t)
+	}
+	b.DType, b.Shape = t.Elem, []int{}
+	shape := t.Shape
+	if shape == nil && i < len(g.Declared) && g.Declared[i].Elem == t.Elem {
+		shape = g.Declared[i].Shape // the body keeps to it whatever shapes it could take
+	}
+	for _, d := range shape {
+		v, _ := d.Value()
+		b.Shape = append(b.Shape, max(v, 0))
+	}
+	return nil
+}

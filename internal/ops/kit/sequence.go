@@ -1,0 +1,50 @@
+package kit
+
+import (
+	"fmt"
+
+	"github.com/onward-ml/onward/internal/ir"
+	"github.com/onward-ml/onward/tensor"
+)
+
+// SeqTypes says what the variable of a sequence's elements may be.
+var SeqTypes = Types{"T": "@all", "I": "int32 int64"}
+
+// SequenceIn returns input i, a sequence.
+func SequenceIn(c *ir.Call, i int) (*tensor.Sequence, error) {
+	if c.Has(i) {
+		if s, ok := c.In[i].(*tensor.Sequence); ok {
+			return s, nil
+		}
+		return nil, fmt.Errorf("input %d is a %s, want a sequence", i, c.In[i].Type())
+	}
+	return nil, fmt.Errorf("input %d is missing", i)
+}
+
+// SequenceElem returns the element type of input i, a sequence.
+func SequenceElem(c *ir.InferContext, i int) ir.Type {
+	if of := c.Type(i).Of; of != nil {
+		return *of
+	}
+	return ir.Type{}
+}
+
+// SequencePosition reads a position in [−n, n), or [−n, n] where an item may be
+// put behind the last one, as one from 0 on.
+func SequencePosition(t *tensor.Tensor, n int, behind bool) (int, error) {
+	p, err := ScalarInt(t, "position")
+	if err != nil {
+		return 0, err
+	}
+	end := n
+	if behind {
+		end++
+	}
+	if p < -n || p >= end {
+		return 0, fmt.Errorf("position %d is out of range [%d, %d] for a sequence of %d items", p, -n, end-1, n)
+	}
+	if p < 0 {
+		p += n
+	}
+	return p, nil
+}

@@ -1,0 +1,195 @@
+package kit
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/onward-ml/onward/internal/ir"
+	"github.com/onward-ml/onward/tensor"
+)
+
+// IsDimension reports whether d is an expression that cannot be negative, as
+// symbols stand for dimensions.
+func IsDimension(d ir.Dim) bool {
+	return !d.IsKnown() && !d.IsUnknown() && !strings.Contains(d.String(), "-")
+}
+
+func NegativeDim(i, n int) error { return fmt.Errorf("dimension %d of the shape is %d", i, n) }
+
+// Simple makes a Build function for an operator without errors of its own.
+func Simple(build func(a *Attrs, opset int) Operator) func(*Attrs, int) (Operator, error) {
+	return func(a *Attrs, opset int) (Operator, error) { return build(a, opset), nil }
+}
+
+// NormalAxis turns an axis in [−rank, rank) into one in [0, rank).
+func NormalAxis(axis, rank int) (int, error) {
+	if axis < -rank || axis >= rank {
+		return 0, fmt.Errorf("axis %d is out of range [%d, %d] for rank %d", axis, -rank, rank-1, rank)
+	}
+	if axis < 0 {
+		axis += rank
+	}
+	return axis, nil
+}
+
+// NormalAxes turns axes into sorted ones in [0, rank) and refuses duplicates.
+func NormalAxes(axes []int, rank int) ([]int, error) {
+	seen := make([]bool, rank)
+	for _, a := range axes {
+		n, err := NormalAxis(a, rank)
+		if err != nil {
+			return nil, err
+		}
+		if seen[n] {
+			return nil, fmt.Errorf("axis %d appears twice in %v", a, axes)
+		}
+		seen[n] = true
+	}
+	r := make([]int, 0, len(axes))
+	for i, s := range seen {
+		if s {
+			r = append(r, i)
+		}
+	}
+	return r, nil
+}
+
+// Ints reads an int64 or int32 tensor as ints; nil for a nil tensor.
+func Ints(t *tensor.Tensor) []int {
+	if t == nil {
+		return nil
+	}
+	r := make([]int, 0, t.Len())
+	switch t.DType() {
+	case tensor.TypeInt64:
+		for _, v := range tensor.Of[int64](t) {
+			r = append(r, int(v))
+		}
+	case tensor.TypeInt32:
+		for _, v := range tensor.Of[int32](t) {
+			r = append(r, int(v))
+		}
+	}
+	return r
+}
+
+// ScalarInt reads the only element of an int64 or int32 tensor.
+func ScalarInt(t *tensor.Tensor, name string) (int, error) {
+	v := Ints(t)
+	if len(v) != 1 {
+		return 0, fmt.Errorf("%s has shape %v, want one integer", name, t.Shape())
+	}
+	return v[0], nil
+}
+
+// Product returns the product of dims of an existing tensor, which cannot
+// overflow.
+func Product(dims []int) int {
+	n := 1
+	for _, d := range dims {
+		n *= d
+	}
+	return n
+}
+
+// BroadcastShapes returns the shape to which all shapes broadcast by NumPy's
+// rules (https://onnx.ai/onnx/repo-docs/Broadcasting.html).
+func BroadcastShapes(shapes ...[]int) ([]int, error) {
+	rank := 0
+	for _, s := range shapes {
+		rank = max(rank, len(s))
+	}
+	out := make([]int, rank)
+	for i := range out {
+		out[i] = 1
+	}
+	for _, s := range shapes {
+		off := rank - len(s)
+		for i, d := range s {
+			switch o := &out[off+i]; {
+			case d == *o || d == 1:
+			case *o == 1:
+				*o = d
+			default:
+				return nil, fmt.Errorf("shapes %v cannot be broadcast together: %d against %d", shapes, *o, d)
+			}
+		}
+	}
+	return out, nil
+}
+
+// BroadcastDims is BroadcastShapes for what is known before running; a nil
+// shape makes the result nil.
+func BroadcastDims(shapes ...[]ir.Dim) ([]ir.Dim, error) {
+	rank := 0
+	for _, s := range shapes {
+		if s == nil {
+			return nil, nil
+		}
+		rank = max(rank, len(s))
+	}
+	out := make([]ir.Dim, rank)
+	for i := range out {
+		out[i] = ir.Known(1)
+	}
+	for _, s := range shapes {
+		off := rank - len(s)
+		for i, d := range s {
+			o := &out[off+i]
+			switch {
+			case d.Is(1) || d.Same(*o):
+			case o.Is(1):
+				*o = d
+			case d.Differs(*o):
+				return nil, fmt.Errorf("shapes %v cannot be broadcast together: %s against %s", shapes, *o, d)
+			case o.IsKnown():
+				// A number other than 1 wins: the unknown one is that number or 1.
+			case d.IsKnown():
+				*o = d
+			default:
+				*o = ir.Unknown
+			}
+		}
+	}
+	return out, nil
+}
+
+// Strides returns the row-major strides of a shape, in elements.
+func Strides(shape []int) []int {
+	s := make([]int, len(shape))
+	n := 1
+	for i := len(shape) - 1; i >= 0; i-- {
+		s[i] = n
+		n *= shape[i]
+	}
+	return s
+}
+
+// BroadcastStrides returns the strides with which a tensor of the given shape is
+// read as if it had shape out: 0 along repeated dimensions.
+func BroadcastStrides(shape, out []int) []int {
+	r := make([]int, len(out))
+	s := Strides(shape)
+	off := len(out) - len(shape)
+	for i, d := range shape {
+		if d != 1 {
+			r[off+i] = s[i]
+		}
+	}
+	return r
+}
+
+// SameAsInput infers one output of the type and shape of input 0, contents
+// included for moves that keep them.
+func SameAsInput(c *ir.InferContext) error {
+	c.SetOut(0, c.Type(0))
+	return nil
+}
+
+// CheckRank fails when the rank of input i is known and is not want.
+func CheckRank(c *ir.InferContext, i, want int, name string) error {
+	if s := c.Shape(i); s != nil && len(s) != want {
+		return fmt.Errorf("%s has rank %d, want %d", name, len(s), want)
+	}
+	return nil
+}

@@ -1,0 +1,31 @@
+package kit
+
+import "fmt"
+
+// SliceAxes returns the axes of a slice: axes, or the first n when it is nil.
+func SliceAxes(axes []int, n, rank int) ([]int, error) {
+	if axes == nil {
+		if n > rank {
+			return nil, fmt.Errorf("starts has %d elements for an input of rank %d", n, rank)
+		}
+		axes = make([]int, n)
+		for i := range axes {
+			axes[i] = i
+		}
+		return axes, nil
+	}
+	if len(axes) != n {
+		return nil, fmt.Errorf("starts has %d elements, axes has %d", n, len(axes))
+	}
+	if _, err := NormalAxes(axes, rank); err != nil {
+		return nil, err
+	}
+	r := make([]int, n)
+	for i, a := range axes {
+		if a < 0 {
+			a += rank
+		}
+		r[i] = a
+	}
+	return r, nil
+}

@@ -1,0 +1,80 @@
+package kit
+
+import (
+	"fmt"
+	"math"
+
+	"github.com/onward-ml/onward/internal/ir"
+)
+
+func SoftmaxLines[T FloatNumber](dst, src []T, s AxisSpan, base, m int) {
+	var top, sum [ColumnBlock]float64
+	LineMax(top[:m], src, s, base)
+	for k := range s.N {
+		at := base + k*s.Inner
+		y := dst[at : at+m]
+		for j, x := range src[at : at+m] {
+			e := math.Exp(float64(x) - top[j])
+			sum[j] += e
+			y[j] = T(e)
+		}
+	}
+	for k := range s.N {
+		at := base + k*s.Inner
+		y := dst[at : at+m]
+		for j := range y {
+			y[j] = T(float64(y[j]) / sum[j])
+		}
+	}
+}
+
+// LineMax finds the greatest element of each of len(top) lines.
+func LineMax[T FloatNumber](top []float64, src []T, s AxisSpan, base int) {
+	for j := range top {
+		top[j] = math.Inf(-1)
+	}
+	for k := range s.N {
+		at := base + k*s.Inner
+		for j, x := range src[at : at+len(top)] {
+			top[j] = max(top[j], float64(x))
+		}
+	}
+}
+
+// SoftmaxAxis is the axis of Softmax, LogSoftmax and Hardmax. Before opset 13
+// they worked on all dimensions from the axis on as on one.
+type SoftmaxAxis struct {
+	Axis    int
+	Flatten bool
+}
+
+func ReadSoftmaxAxis(a *Attrs, opset int) SoftmaxAxis {
+	if opset < 13 {
+		return SoftmaxAxis{Axis: a.Int("axis", 1), Flatten: true}
+	}
+	return SoftmaxAxis{Axis: a.Int("axis", -1)}
+}
+
+func (o *SoftmaxAxis) Span(shape []int) (AxisSpan, error) {
+	if o.Flatten && o.Axis == len(shape) {
+		return AxisSpan{Product(shape), 1, 1}, nil
+	}
+	axis, err := NormalAxis(o.Axis, len(shape))
+	if err != nil {
+		return AxisSpan{}, err
+	}
+	if o.Flatten {
+		return AxisSpan{Product(shape[:axis]), Product(shape[axis:]), 1}, nil
+	}
+	return SpanOf(shape, axis), nil
+}
+
+// Infer infers one output like the input and checks the axis.
+func (o *SoftmaxAxis) Infer(c *ir.InferContext) error {
+	if s := c.Shape(0); s != nil {
+		if _, err := o.Span(make([]int, len(s))); err != nil {
+			return fmt.Errorf("attribute %w", err)
+		}
+	}
+	return SameAsInput(c)
+}

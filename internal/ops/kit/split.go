@@ -1,0 +1,97 @@
+package kit
+
+import (
+	"fmt"
+
+	"github.com/onward-ml/onward/tensor"
+)
+
+// SplitSizes checks sizes against a dimension of n.
+func SplitSizes(sizes []int, n int) error {
+	sum := 0
+	for i, s := range sizes {
+		if s < 0 || s > n-sum {
+			return fmt.Errorf("split sizes %v do not add up to %d: size %d at position %d", sizes, n, s, i)
+		}
+		sum += s
+	}
+	if sum != n {
+		return fmt.Errorf("split sizes %v add up to %d, want %d", sizes, sum, n)
+	}
+	return nil
+}
+
+// AnyInts reads integers from a tensor of any plain numeric type; fractions are
+// cut off.
+func AnyInts(t *tensor.Tensor) ([]int, error) {
+	switch t.DType() {
+	case tensor.TypeFloat16:
+		return intsOfHalf(tensor.Of[tensor.Float16](t)), nil
+	case tensor.TypeBFloat16:
+		return intsOfHalf(tensor.Of[tensor.BFloat16](t)), nil
+	case tensor.TypeFloat32:
+		return intsOfFloat(tensor.Of[float32](t)), nil
+	case tensor.TypeFloat64:
+		return intsOfFloat(tensor.Of[float64](t)), nil
+	case tensor.TypeInt8:
+		return intsOf(tensor.Of[int8](t)), nil
+	case tensor.TypeInt16:
+		return intsOf(tensor.Of[int16](t)), nil
+	case tensor.TypeInt32:
+		return intsOf(tensor.Of[int32](t)), nil
+	case tensor.TypeInt64:
+		return intsOf(tensor.Of[int64](t)), nil
+	case tensor.TypeUint8:
+		return intsOf(tensor.Of[uint8](t)), nil
+	case tensor.TypeUint16:
+		return intsOf(tensor.Of[uint16](t)), nil
+	case tensor.TypeUint32:
+		return intsOf(tensor.Of[uint32](t)), nil
+	case tensor.TypeUint64:
+		r := intsOf(tensor.Of[uint64](t))
+		for i, v := range r {
+			if v < 0 {
+				r[i] = maxIndex
+			}
+		}
+		return r, nil
+	}
+	return nil, fmt.Errorf("%s cannot be read as integers", t.DType())
+}
+
+// maxIndex and minIndex stand for numbers that no index reaches.
+const (
+	maxIndex = 1<<62 - 1
+	minIndex = -1 << 62
+)
+
+func intsOf[T int8 | int16 | int32 | int64 | uint8 | uint16 | uint32 | uint64](s []T) []int {
+	r := make([]int, len(s))
+	for i, v := range s {
+		r[i] = int(v)
+	}
+	return r
+}
+
+func intsOfFloat[T float32 | float64](s []T) []int {
+	r := make([]int, len(s))
+	for i, v := range s {
+		switch {
+		case v != v || v >= maxIndex:
+			r[i] = maxIndex
+		case v <= minIndex:
+			r[i] = minIndex
+		default:
+			r[i] = int(v)
+		}
+	}
+	return r
+}
+
+func intsOfHalf[T interface{ Float32() float32 }](s []T) []int {
+	f := make([]float32, len(s))
+	for i, v := range s {
+		f[i] = v.Float32()
+	}
+	return intsOfFloat(f)
+}

@@ -1,0 +1,116 @@
+package kit
+
+import (
+	"fmt"
+	"math"
+	"slices"
+
+	"github.com/onward-ml/onward/internal/ir"
+	"github.com/onward-ml/onward/tensor"
+)
+
+// OptimizerStep is one iteration of a gradient descent method of
+// ai.onnx.preview.training. Inputs are the learning rate, the update count, and
+// then groups of as many tensors as are optimized: the tensors themselves, their
+// gradients, and the states of the method. Outputs are the new tensors and
+// states.
+type OptimizerStep interface {
+	// states returns how many states each tensor has, at most 2.
+	States() int
+	// begin returns the step for one run: a function of one element. It gets the
+	// learning rate and the update count.
+	Begin(rate float64, count int64) func(x, g float64, s [2]float64) (float64, [2]float64)
+}
+
+// trainer runs an OptimizerStep.
+type trainer struct{ OptimizerStep }
+
+func RegisterTrainer(name string, build func(a *Attrs) OptimizerStep) *Def {
+	return Register(Def{Domain: DomainPreviewTraining, Name: name, Since: []int{1}, In: "R:T1, T:int64, inputs:any+", Out: "outputs:any+",
+		Types: Types{"T1": "float double"}, Build: Simple(func(a *Attrs, opset int) Operator {
+			op := &trainer{build(a)}
+			if group := 2 + op.States(); a.NumIn < 2+group || (a.NumIn-2)%group != 0 {
+				a.Errorf("%d inputs, want 2 and then %d for each tensor", a.NumIn, group)
+			}
+			return op
+		})})
+}
+
+// Infer gives every output the type of its input.
+func (op *trainer) Infer(c *ir.InferContext) error {
+	n := (c.NumIn() - 2) / (2 + op.States())
+	for i := 2; i < c.NumIn(); i++ {
+		if t := c.Type(i); t.Kind != tensor.KindTensor || t.Elem != tensor.TypeFloat32 && t.Elem != tensor.TypeFloat64 {
+			return fmt.Errorf("input %d is %s, want a tensor of float or double", i, t)
+		}
+	}
+	for i := range n {
+		c.SetOut(i, c.Type(2+i))
+		for s := range op.States() {
+			c.SetOut(n*(1+s)+i, c.Type(2+n*(2+s)+i))
+		}
+	}
+	return nil
+}
+
+// Run makes one step for every tensor.
+func (op *trainer) Run(c *ir.Call) error {
+	if c.Tensor(0).Len() != 1 || c.Tensor(1).Len() != 1 {
+		return fmt.Errorf("R and T have shapes %v and %v, want scalars", c.Tensor(0).Shape(), c.Tensor(1).Shape())
+	}
+	rate, err := RealIn[float64](c, c.Tensor(0))
+	if err != nil {
+		return err
+	}
+	step := op.Begin(rate[0], tensor.Of[int64](c.Tensor(1))[0])
+	n := (c.NumIn() - 2) / (2 + op.States())
+	for i := range n {
+		var in [4][]float64
+		shape := c.Tensor(2 + i).Shape()
+		for k := range 2 + op.States() {
+			t := c.Tensor(2 + n*k + i)
+			if !slices.Equal(t.Shape(), shape) {
+				return fmt.Errorf("input %d has shape %v, want %v as the tensor that it belongs to", 2+n*k+i, t.Shape(), shape)
+			}
+			if in[k], err = RealIn[float64](c, t); err != nil {
+				return err
+			}
+		}
+		var out [3]RealOutput[float64]
+		for k := range 1 + op.States() {
+			from := 2 + i
+			if k > 0 {
+				from = 2 + n*(k+1) + i
+			}
+			if out[k], err = RealMaybe[float64](c, n*k+i, c.Tensor(from).DType(), shape...); err != nil {
+				return err
+			}
+		}
+		for j := range in[0] {
+			var s [2]float64
+			for k := range op.States() {
+				s[k] = in[2+k][j]
+			}
+			out[0].Data[j], s = step(in[0][j], in[1][j], s)
+			for k := range op.States() {
+				out[1+k].Data[j] = s[k]
+			}
+		}
+		for k := range 1 + op.States() {
+			if out[k].T != nil {
+				out[k].Store()
+			}
+		}
+	}
+	return nil
+}
+
+// Real64 returns an attribute as the double that its decimal form means: 0.9
+// stays 0.9.
+func Real64(f float32) float64 {
+	v := float64(f)
+	if r := math.Round(v*1e6) / 1e6; float32(r) == f {
+		return r
+	}
+	return v
+}

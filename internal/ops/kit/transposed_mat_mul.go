@@ -1,0 +1,168 @@
+package kit
+
+import (
+	"github.com/onward-ml/onward/internal/cpu"
+	"github.com/onward-ml/onward/internal/ir"
+	"github.com/onward-ml/onward/internal/kernels/gemm"
+	"github.com/onward-ml/onward/tensor"
+)
+
+// TransposedMatMul is Alpha times the product of two tensors of matrices that
+// may be transposed first: Trans swaps the last two dimensions, Batch moves the
+// first dimension behind the batch dimensions before that. Vectors stay.
+type TransposedMatMul struct {
+	Alpha float32
+	Trans [2]bool
+	Batch [2]bool
+}
+
+// transposedPerm returns which dimension of a tensor of the given rank becomes
+// which.
+func transposedPerm(rank int, trans, batch bool) []int {
+	p := make([]int, rank)
+	for i := range p {
+		p[i] = i
+	}
+	if rank < 2 {
+		return p
+	}
+	if batch {
+		for i := range rank - 2 {
+			p[i] = i + 1
+		}
+		p[rank-2] = 0
+	}
+	if trans {
+		p[rank-2], p[rank-1] = p[rank-1], p[rank-2]
+	}
+	return p
+}
+
+func Permuted[D any](s []D, perm []int) []D {
+	r := make([]D, len(s))
+	for i, p := range perm {
+		r[i] = s[p]
+	}
+	return r
+}
+
+// Infer broadcasts the leading dimensions.
+func (o *TransposedMatMul) Infer(c *ir.InferContext) error {
+	out := ir.UnrankedTensor(c.Elem(0))
+	var s [2][]ir.Dim
+	for i := range s {
+		if d := c.Shape(i); d != nil {
+			s[i] = Permuted(d, transposedPerm(len(d), o.Trans[i], o.Batch[i]))
+		}
+	}
+	var err error
+	out.Shape, err = matMulDims(s[0], s[1])
+	c.SetOut(0, out)
+	return err
+}
+
+// Run multiplies. float16 and bfloat16 are summed as float.
+func (o *TransposedMatMul) Run(c *ir.Call) error {
+	if c.Tensor(0).DType() == tensor.TypeFloat64 {
+		return runTransposed[float64](c, o)
+	}
+	return runTransposed[float32](c, o)
+}
+
+func runTransposed[T RealFloat](c *ir.Call, o *TransposedMatMul) error {
+	var (
+		data   [2][]T
+		shape  [2][]int
+		inside [2]bool // the kernel transposes
+	)
+	for i := range data {
+		t := c.Tensor(i)
+		perm := transposedPerm(t.Rank(), o.Trans[i], o.Batch[i])
+		shape[i] = Permuted(t.Shape(), perm)
+		inside[i] = o.Trans[i] && !o.Batch[i] && t.Rank() > 1
+		var err error
+		if data[i], err = RealIn[T](c, t); err != nil {
+			return err
+		}
+		if o.Batch[i] && t.Rank() > 1 {
+			moved, err := ir.ScratchOf[T](c, t.Len())
+			if err != nil {
+				return err
+			}
+			width := tensor.DTypeOf[T]().Size()
+			MoveStrided(c, MoveBuf{Width: width, Raw: tensor.AsBytes(moved)}, MoveBuf{Width: width, Raw: tensor.AsBytes(data[i])},
+				shape[i], Strides(shape[i]), 0, Permuted(Strides(t.Shape()), perm), 0)
+			data[i] = moved
+		}
+	}
+	s, err := NewMatMulShape(shape[0], shape[1])
+	if err != nil {
+		return err
+	}
+	y, err := RealOut[T](c, 0, c.Tensor(0).DType(), s.Out...)
+	if err != nil || len(y.Data) == 0 {
+		return err
+	}
+	if inside[0] && len(s.Batch) == 0 && len(shape[0]) > 2 {
+		// One tall matrix of rows is not one of columns.
+		if err := o.eachMatrix(c, &s, shape[0], func(i, m int) error {
+			return MatMulScaled(c, o.Alpha, &gemm.Args[T]{M: m, N: s.N, K: s.K, A: data[0][i*m*s.K:], LdA: m, TransA: true,
+				B: data[1], LdB: transposedLd(inside[1], s.K, s.N), TransB: inside[1], C: y.Data[i*m*s.N:], LdC: s.N})
+		}); err != nil {
+			return err
+		}
+		y.Store()
+		return nil
+	}
+	for i := range s.Count() {
+		ia, ib := s.At(i)
+		g := &gemm.Args[T]{M: s.M, N: s.N, K: s.K, A: data[0][ia*s.M*s.K:], LdA: transposedLd(inside[0], s.M, s.K), TransA: inside[0],
+			B: data[1][ib*s.K*s.N:], LdB: transposedLd(inside[1], s.K, s.N), TransB: inside[1], C: y.Data[i*s.M*s.N:], LdC: s.N}
+		if err := MatMulScaled(c, o.Alpha, g); err != nil {
+			return err
+		}
+	}
+	y.Store()
+	return nil
+}
+
+// eachMatrix calls fn for the matrices of a tensor that share the other factor;
+// m is their number of rows.
+func (o *TransposedMatMul) eachMatrix(c *ir.Call, s *MatMulShape, shape []int, fn func(i, m int) error) error {
+	m := shape[len(shape)-2]
+	for i := range s.M / max(1, m) {
+		if err := fn(i, m); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// transposedLd is the row length in memory of a rows×cols matrix.
+func transposedLd(trans bool, rows, cols int) int {
+	if trans {
+		return rows
+	}
+	return cols
+}
+
+// MatMulScaled computes alpha times one product with all threads.
+func MatMulScaled[T RealFloat](c *ir.Call, alpha float32, g *gemm.Args[T]) error {
+	if c.Generic {
+		if err := matMulPlain(c, g); err != nil {
+			return err
+		}
+	} else {
+		var par gemm.Par
+		if g.M*g.N*max(1, g.K) >= 1<<16 {
+			par = func(n int, fn func(lo, hi int)) { c.Parallel(n, 1, fn) }
+		}
+		if f, ok := any(g).(*gemm.Args[float32]); ok {
+			gemm.Parallel(par, cpu.Active(), f)
+		} else {
+			gemm.ParallelGeneric(par, g)
+		}
+	}
+	GemmScale(g.C[:g.M*g.N], alpha)
+	return c.Err()
+}

@@ -1,0 +1,191 @@
+package kit
+
+import (
+	"math"
+	"slices"
+	"strings"
+
+	"github.com/onward-ml/onward/internal/ir"
+	"github.com/onward-ml/onward/tensor"
+)
+
+// UniqueSlices finds the distinct slices of x along an axis: where each occurs
+// first, which of them each slice of x is, and how often each occurs. Without
+// sorted they are in the order of their first occurrence.
+func UniqueSlices(c *ir.Call, x *tensor.Tensor, axis int, sorted bool) (first, group, counts []int, err error) {
+	n := x.Dim(axis)
+	if err := c.Reserve(int64(n) * 5 * 8); err != nil {
+		return nil, nil, nil, err
+	}
+	order := make([]int, n)
+	for i := range order {
+		order[i] = i
+	}
+	compare, err := uniqueCompare(c, x, axis)
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	slices.SortFunc(order, func(a, b int) int {
+		if r := compare(a, b); r != 0 {
+			return r
+		}
+		return a - b
+	})
+	if err := c.Err(); err != nil {
+		return nil, nil, nil, err
+	}
+	group = make([]int, n)
+	for k, i := range order {
+		if k == 0 || compare(order[k-1], i) != 0 {
+			first = append(first, i)
+			counts = append(counts, 0)
+		}
+		group[i] = len(first) - 1
+		counts[len(counts)-1]++
+	}
+	if !sorted {
+		by := make([]int, len(first))
+		for i := range by {
+			by[i] = i
+		}
+		slices.SortFunc(by, func(a, b int) int { return first[a] - first[b] })
+		place := make([]int, len(by))
+		f, m := make([]int, len(by)), make([]int, len(by))
+		for i, g := range by {
+			place[g], f[i], m[i] = i, first[g], counts[g]
+		}
+		first, counts = f, m
+		for i, g := range group {
+			group[i] = place[g]
+		}
+	}
+	return first, group, counts, nil
+}
+
+// uniqueCompare returns a function that orders slices of x along an axis. It
+// gives up, finding all equal, when the run must stop.
+func uniqueCompare(c *ir.Call, x *tensor.Tensor, axis int) (func(a, b int) int, error) {
+	outer, inner := AxisBlocks(x.Shape(), axis)
+	step := x.Dim(axis) * inner
+	calls, stop := 0, false
+	stopped := func() bool {
+		if calls++; calls&0xffff == 0 {
+			stop = c.Err() != nil
+		}
+		return stop
+	}
+	if x.DType() == tensor.TypeString {
+		s := tensor.Of[string](x)
+		return func(a, b int) int {
+			if stopped() {
+				return 0
+			}
+			for o := range outer {
+				p, q := o*step+a*inner, o*step+b*inner
+				for k := range inner {
+					if r := strings.Compare(s[p+k], s[q+k]); r != 0 {
+						return r
+					}
+				}
+			}
+			return 0
+		}, nil
+	}
+	key, per, err := sortKeys(c, x)
+	if err != nil {
+		return nil, err
+	}
+	inner *= per
+	step *= per
+	return func(a, b int) int {
+		if stopped() {
+			return 0
+		}
+		for o := range outer {
+			p, q := o*step+a*inner, o*step+b*inner
+			u, v := key[p:p+inner], key[q:q+inner]
+			for k, x := range u {
+				if y := v[k]; x != y {
+					if x < y {
+						return -1
+					}
+					return 1
+				}
+			}
+		}
+		return 0
+	}, nil
+}
+
+// sortKeys returns numbers that compare as the elements of x do, NaNs equal to
+// each other and last, negative zeros equal to positive ones; per of them for an
+// element.
+func sortKeys(c *ir.Call, x *tensor.Tensor) (key []uint64, per int, err error) {
+	per = 1
+	if d := x.DType(); d == tensor.TypeComplex64 || d == tensor.TypeComplex128 {
+		per = 2
+	}
+	if key, err = ir.ScratchOf[uint64](c, x.Len()*per); err != nil {
+		return nil, 0, err
+	}
+	const top = 1 << 63
+	float := func(i int, v float64) {
+		switch b := math.Float64bits(v); {
+		case v != v:
+			key[i] = math.MaxUint64
+		case v == 0:
+			key[i] = top
+		case b&top != 0:
+			key[i] = ^b
+		default:
+			key[i] = b | top
+		}
+	}
+	switch x.DType() {
+	case tensor.TypeBool, tensor.TypeUint8:
+		for i, v := range x.Bytes() {
+			key[i] = uint64(v)
+		}
+	case tensor.TypeUint16:
+		for i, v := range tensor.Of[uint16](x) {
+			key[i] = uint64(v)
+		}
+	case tensor.TypeUint32:
+		for i, v := range tensor.Of[uint32](x) {
+			key[i] = uint64(v)
+		}
+	case tensor.TypeUint64:
+		copy(key, tensor.Of[uint64](x))
+	case tensor.TypeComplex64:
+		for i, v := range tensor.Of[complex64](x) {
+			float(2*i, float64(real(v)))
+			float(2*i+1, float64(imag(v)))
+		}
+	case tensor.TypeComplex128:
+		for i, v := range tensor.Of[complex128](x) {
+			float(2*i, real(v))
+			float(2*i+1, imag(v))
+		}
+	case tensor.TypeInt8, tensor.TypeInt16, tensor.TypeInt32, tensor.TypeInt64:
+		v, err := AnyInts(x)
+		if err != nil {
+			return nil, 0, err
+		}
+		for i, n := range v {
+			key[i] = uint64(n) ^ top
+		}
+	case tensor.TypeFloat64:
+		for i, v := range tensor.Of[float64](x) {
+			float(i, v)
+		}
+	default:
+		v, err := RealIn[float32](c, x)
+		if err != nil {
+			return nil, 0, err
+		}
+		for i, f := range v {
+			float(i, float64(f))
+		}
+	}
+	return key, per, nil
+}

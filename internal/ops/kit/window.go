@@ -1,0 +1,393 @@
+package kit
+
+import (
+	"fmt"
+
+	"github.com/onward-ml/onward/internal/ir"
+)
+
+// ConvGeometry is where the window of a convolution or pooling lies for known
+// sizes.
+type ConvGeometry struct {
+	OutH, OutW               int
+	Top, Left, Bottom, Right int // padding that the windows reach into
+}
+
+// Geometry2 lays a window over an h×w image; kernel is the kernel's size.
+func (w *Window) Geometry2(h, width int, kernel []int) (ConvGeometry, error) {
+	g, err := w.Resolve([]int{h, width}, kernel)
+	if err != nil {
+		return ConvGeometry{}, err
+	}
+	reach := func(i int) int {
+		return max(0, (g.Out[i]-1)*g.Stride[i]+(g.Kernel[i]-1)*g.Dilation[i]+1-g.Before[i]-g.In[i])
+	}
+	return ConvGeometry{OutH: g.Out[0], OutW: g.Out[1], Top: g.Before[0], Left: g.Before[1], Bottom: reach(0), Right: reach(1)}, nil
+}
+
+// Window is how a kernel slides over the spatial axes D1…Dn of an N×C×D1×…×Dn
+// tensor, as the attributes of convolutions and poolings say it.
+type Window struct {
+	AutoPad   string // NOTSET, SAME_UPPER, SAME_LOWER or VALID
+	Kernel    []int  // nil: the weights' spatial shape
+	Strides   []int  // nil: 1
+	Dilations []int  // nil: 1
+	Pads      []int  // before each axis, then after each axis; nil: 0
+	Ceil      bool   // round the output size up
+	Crop      bool   // a SAME_ mode's padding may be negative, where strides are longer than the kernel
+}
+
+// WindowLimit bounds attributes of windows, so that sums and products of two of
+// them and a dimension cannot overflow.
+const WindowLimit = 1 << 30
+
+// ReadWindow reads auto_pad, kernel_shape, strides and pads, and dilations if the
+// operator has them.
+func ReadWindow(a *Attrs, dilations bool) Window {
+	w := Window{
+		AutoPad: a.Enum("auto_pad", "NOTSET", "", "NOTSET", "SAME_UPPER", "SAME_LOWER", "VALID"),
+		Kernel:  WindowAttr(a, "kernel_shape", 1), Strides: WindowAttr(a, "strides", 1), Pads: WindowAttr(a, "pads", 0),
+	}
+	if w.AutoPad == "" {
+		w.AutoPad = "NOTSET"
+	}
+	if dilations {
+		w.Dilations = WindowAttr(a, "dilations", 1)
+	}
+	if len(w.Pads)%2 != 0 {
+		a.Errorf("attribute pads has %d elements, want two per axis", len(w.Pads))
+	}
+	n := max(len(w.Kernel), len(w.Strides), len(w.Dilations), len(w.Pads)/2)
+	if n > 0 && w.Check(n) != nil {
+		a.Errorf("%w", w.Check(n))
+	}
+	return w
+}
+
+// WindowAttr reads a list of ints in [least, WindowLimit]; an empty one is nil.
+func WindowAttr(a *Attrs, name string, least int) []int {
+	v := a.Ints(name)
+	for _, x := range v {
+		if x < least || x > WindowLimit {
+			a.Errorf("attribute %s holds %d, want %d to %d", name, x, least, WindowLimit)
+			return nil
+		}
+	}
+	if len(v) == 0 {
+		return nil
+	}
+	return v
+}
+
+// Check fails unless all attributes are for n spatial axes.
+func (w *Window) Check(n int) error {
+	for _, a := range []struct {
+		name string
+		v    []int
+		want int
+	}{{"kernel_shape", w.Kernel, n}, {"strides", w.Strides, n}, {"dilations", w.Dilations, n}, {"pads", w.Pads, 2 * n}} {
+		if a.v != nil && len(a.v) != a.want {
+			return fmt.Errorf("attribute %s has %d elements, want %d for %d spatial axes", a.name, len(a.v), a.want, n)
+		}
+	}
+	return nil
+}
+
+func (w *Window) Stride(i int) int   { return WindowAt(w.Strides, i, 1) }
+func (w *Window) Dilation(i int) int { return WindowAt(w.Dilations, i, 1) }
+
+// PadsOf returns the explicit padding of axis i of n.
+func (w *Window) PadsOf(i, n int) (before, after int) {
+	return WindowAt(w.Pads, i, 0), WindowAt(w.Pads, n+i, 0)
+}
+
+func WindowAt(v []int, i, def int) int {
+	if v == nil {
+		return def
+	}
+	return v[i]
+}
+
+// WindowGeom is a window at work on known sizes, one element per spatial axis.
+// Output o and tap k of an axis read input o·stride − before + k·dilation.
+type WindowGeom struct {
+	In, Kernel, Stride, Dilation, Before, After, Out []int
+}
+
+// Resolve lays the window over an input with the given spatial shape. kernel is
+// the kernel's shape.
+func (w *Window) Resolve(in, kernel []int) (WindowGeom, error) {
+	n := len(in)
+	g := WindowGeom{In: in, Kernel: kernel}
+	if len(kernel) != n {
+		return g, fmt.Errorf("the kernel has %d axes, the input %d spatial ones", len(kernel), n)
+	}
+	if err := w.Check(n); err != nil {
+		return g, err
+	}
+	buf := make([]int, 5*n)
+	g.Stride, g.Dilation, g.Before, g.After, g.Out = buf[:n], buf[n:2*n], buf[2*n:3*n], buf[3*n:4*n], buf[4*n:]
+	for i := range n {
+		g.Stride[i], g.Dilation[i] = w.Stride(i), w.Dilation(i)
+		var err error
+		if g.Before[i], g.After[i], g.Out[i], err = w.axis(i, n, in[i], kernel[i]); err != nil {
+			return g, fmt.Errorf("spatial axis %d: %w", i, err)
+		}
+	}
+	return g, nil
+}
+
+// axis returns the padding and the output size of axis i of n.
+func (w *Window) axis(i, n, in, kernel int) (before, after, out int, err error) {
+	if in < 0 || in > 1<<60 || kernel < 1 || kernel > WindowLimit {
+		return 0, 0, 0, fmt.Errorf("input size %d and kernel size %d are out of range", in, kernel)
+	}
+	s, d := w.Stride(i), w.Dilation(i)
+	size := (kernel-1)*d + 1
+	switch w.AutoPad {
+	case "SAME_UPPER", "SAME_LOWER":
+		out = (in + s - 1) / s
+		total := (out-1)*s + size - in
+		if out == 0 || total < 0 && !w.Crop {
+			total = 0
+		}
+		before = total / 2
+		if w.AutoPad == "SAME_LOWER" {
+			before = (total + 1) / 2
+		}
+		return before, total - before, out, nil
+	case "NOTSET":
+		before, after = w.PadsOf(i, n)
+	}
+	room := in + before + after - size
+	if w.Ceil {
+		room += s - 1
+	}
+	if room < 0 {
+		if in == 0 {
+			return before, after, 0, nil
+		}
+		return 0, 0, 0, fmt.Errorf("the kernel covers %d elements, the input with padding has only %d", size, in+before+after)
+	}
+	out = room/s + 1
+	if w.Ceil && (out-1)*s >= in+before {
+		out-- // a window would start in the padding after the input
+	}
+	return before, after, out, nil
+}
+
+// outDims is the spatial shape of the output as far as it is known.
+func (w *Window) outDims(in, kernel []ir.Dim) ([]ir.Dim, error) {
+	n := len(in)
+	if len(kernel) != n {
+		return nil, fmt.Errorf("the kernel has %d axes, the input %d spatial ones", len(kernel), n)
+	}
+	if err := w.Check(n); err != nil {
+		return nil, err
+	}
+	out := make([]ir.Dim, n)
+	for i := range n {
+		k, known := kernel[i].Value()
+		if x, ok := in[i].Value(); ok && known {
+			_, _, o, err := w.axis(i, n, x, k)
+			if err != nil {
+				return nil, fmt.Errorf("spatial axis %d: %w", i, err)
+			}
+			out[i] = ir.Known(o)
+			continue
+		}
+		s := ir.Known(w.Stride(i))
+		if w.AutoPad == "SAME_UPPER" || w.AutoPad == "SAME_LOWER" {
+			out[i] = in[i].Add(s).Sub(ir.Known(1)).Div(s)
+			continue
+		}
+		if !known || k < 1 || k > WindowLimit {
+			continue
+		}
+		var before, after int
+		if w.AutoPad == "NOTSET" {
+			before, after = w.PadsOf(i, n)
+		}
+		size := (k-1)*w.Dilation(i) + 1
+		if w.Ceil && (!s.Is(1) || after >= size) {
+			continue // whether a last window is dropped depends on the size
+		}
+		out[i] = in[i].Add(ir.Known(before + after - size)).Div(s).Add(ir.Known(1))
+	}
+	return out, nil
+}
+
+// Taps returns the number of elements of the kernel.
+func (g *WindowGeom) Taps() int { return Product(g.Kernel) }
+
+// pointwise reports whether the output is the input seen through a 1×…×1 kernel.
+func (g *WindowGeom) pointwise() bool {
+	for i := range g.In {
+		if g.Kernel[i] != 1 || g.Stride[i] != 1 || g.Before[i] != 0 || g.After[i] != 0 {
+			return false
+		}
+	}
+	return true
+}
+
+// span returns the outputs [lo, hi) of an axis whose tap k lies in the input.
+func (g *WindowGeom) span(axis, k int) (lo, hi int) {
+	s, off := g.Stride[axis], k*g.Dilation[axis]-g.Before[axis]
+	if off < 0 {
+		lo = (-off + s - 1) / s
+	}
+	if last := g.In[axis] - 1 - off; last >= 0 {
+		hi = min(last/s+1, g.Out[axis])
+	}
+	return min(lo, hi), hi
+}
+
+// WindowRow is the part of a row of the output, along the last axis, to which one
+// tap contributes: elements out+lo … out+hi of the output plane read elements in,
+// in+stride, … of the input plane.
+type WindowRow struct {
+	Out, Lo, Hi int
+	In          int
+	Tap         int
+}
+
+// EachRow calls fn for every row of one output plane and every tap that meets
+// the input there, taps in row-major order within a row, until fn returns false.
+func (g *WindowGeom) EachRow(fn func(r WindowRow) bool) {
+	g.rows(0, Product(g.Out[:len(g.Out)-1]), fn)
+}
+
+// rows is eachRow for the rows [from, to).
+func (g *WindowGeom) rows(from, to int, fn func(r WindowRow) bool) {
+	n := len(g.In) - 1
+	wout, win := g.Out[n], g.In[n]
+	pos, tap := make([]int, n), make([]int, n)
+	first, end := make([]int, n), make([]int, n)
+	for d, i := n-1, from; d >= 0; d-- {
+		pos[d], i = i%g.Out[d], i/g.Out[d]
+	}
+	kw, kfirst, kend := g.Kernel[n], 0, 0
+	if wout > 0 {
+		_, kend = g.TapRange(n, 0)
+		kfirst, _ = g.TapRange(n, wout-1)
+	}
+	var spans [16][2]int
+	for k := kfirst; k < min(kend, len(spans)); k++ {
+		spans[k][0], spans[k][1] = g.span(n, k)
+	}
+	for row := from; row < to; row++ {
+		for some := g.firstTap(pos, tap, first, end) && kfirst < kend; some; some = nextTap(tap, first, end) {
+			in, t := 0, 0
+			for d := range n {
+				in = in*g.In[d] + pos[d]*g.Stride[d] - g.Before[d] + tap[d]*g.Dilation[d]
+				t = t*g.Kernel[d] + tap[d]
+			}
+			for k := kfirst; k < kend; k++ {
+				var lo, hi int
+				if k < len(spans) {
+					lo, hi = spans[k][0], spans[k][1]
+				} else {
+					lo, hi = g.span(n, k)
+				}
+				if lo < hi {
+					x := in*win + lo*g.Stride[n] - g.Before[n] + k*g.Dilation[n]
+					if !fn(WindowRow{Out: row * wout, Lo: lo, Hi: hi, In: x, Tap: t*kw + k}) {
+						return
+					}
+				}
+			}
+		}
+		WindowStep(pos, g.Out[:n])
+	}
+}
+
+// TapRange returns the taps [first, end) of an axis that lie in the input for
+// output o.
+func (g *WindowGeom) TapRange(axis, o int) (first, end int) {
+	d, x := g.Dilation[axis], o*g.Stride[axis]-g.Before[axis]
+	if x < 0 {
+		first = min((-x+d-1)/d, g.Kernel[axis])
+	}
+	if last := g.In[axis] - 1 - x; last >= 0 {
+		end = min(last/d+1, g.Kernel[axis])
+	}
+	return first, end
+}
+
+// firstTap sets first and end to the ranges of the taps that lie in the input for
+// the output at pos, and tap to the first of them, if there is one. It looks at as
+// many leading axes as pos has.
+func (g *WindowGeom) firstTap(pos, tap, first, end []int) bool {
+	some := true
+	for d, o := range pos {
+		first[d], end[d] = g.TapRange(d, o)
+		some = some && first[d] < end[d]
+	}
+	copy(tap, first)
+	return some
+}
+
+// nextTap moves tap to the next in row-major order and reports whether there is
+// one.
+func nextTap(tap, first, end []int) bool {
+	for d := len(tap) - 1; d >= 0; d-- {
+		if tap[d]++; tap[d] < end[d] {
+			return true
+		}
+		tap[d] = first[d]
+	}
+	return false
+}
+
+// WindowStep moves an index of a shape to the next in row-major order and
+// reports whether there is one.
+func WindowStep(index, shape []int) bool {
+	for d := len(index) - 1; d >= 0; d-- {
+		if index[d]++; index[d] < shape[d] {
+			return true
+		}
+		index[d] = 0
+	}
+	return false
+}
+
+// Counts returns, for every output of an axis, how many taps lie in the input,
+// with padded in the input or its padding.
+func (g *WindowGeom) Counts(axis int, padded bool) []int {
+	r := make([]int, g.Out[axis])
+	lo, hi := 0, g.In[axis]
+	if padded {
+		lo, hi = -g.Before[axis], hi+g.After[axis]
+	}
+	d := g.Dilation[axis]
+	for o := range r {
+		x := o*g.Stride[axis] - g.Before[axis]
+		first, end := 0, g.Kernel[axis]
+		if x < lo {
+			first = (lo - x + d - 1) / d
+		}
+		if hi <= x {
+			end = 0
+		} else {
+			end = min(end, (hi-1-x)/d+1)
+		}
+		r[o] = max(0, end-first)
+	}
+	return r
+}
+
+// Meter counts work, so that loops look for the end of the run now and then.
+type Meter struct {
+	C    *ir.Call
+	left int
+}
+
+// Spend reports whether the run still goes on after n more elementary
+// operations.
+func (m *Meter) Spend(n int) bool {
+	if m.left -= n + 1; m.left > 0 {
+		return true
+	}
+	m.left = 1 << 20
+	return m.C.Err() == nil
+}

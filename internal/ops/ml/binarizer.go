@@ -1,0 +1,51 @@
+package ml
+
+import (
+	"fmt"
+
+	"github.com/onward-ml/onward/internal/ir"
+	"github.com/onward-ml/onward/internal/ops/kit"
+	"github.com/onward-ml/onward/tensor"
+)
+
+// Binarizer is 1 where X is above the threshold, else 0
+// (https://onnx.ai/onnx/operators/onnx_aionnxml_Binarizer.html).
+type Binarizer struct{ Threshold float32 }
+
+var _ = kit.Register(kit.Def{Domain: kit.DomainML, Name: "Binarizer", Since: []int{1}, In: "X:T", Out: "Y:T", Types: kit.Types{"T": mlNumbers},
+	Build: kit.Simple(func(a *kit.Attrs, opset int) kit.Operator { return &Binarizer{a.Float("threshold", 0)} })})
+
+// Infer sets Y to the type of X.
+func (op *Binarizer) Infer(c *ir.InferContext) error { return kit.SameAsInput(c) }
+
+// Run compares every element.
+func (op *Binarizer) Run(c *ir.Call) error {
+	x := c.Tensor(0)
+	y, err := c.Output(0, x.DType(), x.Shape()...)
+	if err != nil {
+		return err
+	}
+	switch x.DType() {
+	case tensor.TypeFloat32:
+		binarize[float32](y, x, op.Threshold)
+	case tensor.TypeFloat64:
+		binarize[float64](y, x, op.Threshold)
+	case tensor.TypeInt32:
+		binarize[int32](y, x, op.Threshold)
+	case tensor.TypeInt64:
+		binarize[int64](y, x, op.Threshold)
+	default:
+		return fmt.Errorf("X is %s", x.DType())
+	}
+	return nil
+}
+
+func binarize[T float32 | float64 | int32 | int64](y, x *tensor.Tensor, threshold float32) {
+	d := tensor.FromRaw[T](y.Bytes())
+	for i, v := range tensor.FromRaw[T](x.Bytes()) {
+		d[i] = 0
+		if float64(v) > float64(threshold) {
+			d[i] = 1
+		}
+	}
+}

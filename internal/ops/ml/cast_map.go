@@ -1,0 +1,146 @@
+package ml
+
+import (
+	"fmt"
+	"sort"
+	"strconv"
+	"strings"
+
+	"github.com/onward-ml/onward/internal/ir"
+	"github.com/onward-ml/onward/internal/ops/kit"
+	"github.com/onward-ml/onward/tensor"
+)
+
+// CastMap lists the values of a map from integers in the order of their keys
+// (DENSE, [1, entries]), or each at the place that its key says (SPARSE,
+// [1, MaxMap]). Places without a key hold 0, or "0.f" as in ONNX Runtime
+// (https://onnx.ai/onnx/operators/onnx_aionnxml_CastMap.html).
+type CastMap struct {
+	to     tensor.DType
+	sparse bool
+	MaxMap int
+}
+
+var _ = kit.Register(kit.Def{Domain: kit.DomainML, Name: "CastMap", Since: []int{1}, In: "X:T1", Out: "Y:T2",
+	Types: kit.Types{"T1": "map(int64,string) map(int64,float)", "T2": "string float int64"},
+	Build: kit.Simple(func(a *kit.Attrs, opset int) kit.Operator {
+		op := &CastMap{tensor.TypeFloat32, a.Enum("map_form", "DENSE", "DENSE", "SPARSE") == "SPARSE", a.Int("max_map", 1)}
+		switch a.Enum("cast_to", "TO_FLOAT", "TO_FLOAT", "TO_STRING", "TO_INT64") {
+		case "TO_STRING":
+			op.to = tensor.TypeString
+		case "TO_INT64":
+			op.to = tensor.TypeInt64
+		}
+		if op.sparse && op.MaxMap < 1 {
+			a.Errorf("max_map is %d, want at least 1", op.MaxMap)
+		}
+		return op
+	})})
+
+// Infer sets Y to [1, length].
+func (op *CastMap) Infer(c *ir.InferContext) error {
+	n := ir.Unknown
+	if op.sparse {
+		n = ir.Known(op.MaxMap)
+	}
+	c.SetOut(0, ir.TensorType(op.to, ir.Known(1), n))
+	return nil
+}
+
+// Run casts and places the values.
+func (op *CastMap) Run(c *ir.Call) error {
+	keys, values, err := mapParts(c.In[0])
+	if err != nil {
+		return err
+	}
+	k := tensor.Of[int64](keys)
+	n := len(k)
+	if op.sparse {
+		n = op.MaxMap
+	}
+	t, err := c.Output(0, op.to, 1, n)
+	if err != nil {
+		return err
+	}
+	order, err := ir.ScratchOf[int](c, len(k))
+	if err != nil {
+		return err
+	}
+	for i := range order {
+		order[i] = i
+	}
+	if op.sparse {
+		for i, v := range k {
+			if v < 0 || v >= int64(n) {
+				return fmt.Errorf("key %d is outside of max_map, which is %d", v, n)
+			}
+			order[i] = int(v)
+		}
+	} else {
+		sort.Slice(order, func(i, j int) bool { return k[order[i]] < k[order[j]] })
+		place := make([]int, len(order))
+		for at, i := range order {
+			place[i] = at
+		}
+		copy(order, place)
+	}
+	switch op.to {
+	case tensor.TypeFloat32:
+		y := tensor.Of[float32](t)
+		clear(y)
+		for i, at := range order {
+			if y[at], err = castMapFloat(values, i); err != nil {
+				return err
+			}
+		}
+	case tensor.TypeInt64:
+		y := tensor.Of[int64](t)
+		clear(y)
+		for i, at := range order {
+			if y[at], err = castMapInt(values, i); err != nil {
+				return err
+			}
+		}
+	default:
+		y := tensor.Of[string](t)
+		for i := range y {
+			y[i] = "0.f"
+		}
+		for i, at := range order {
+			if values.DType() == tensor.TypeString {
+				y[at] = tensor.Of[string](values)[i]
+			} else {
+				y[at] = strconv.FormatFloat(float64(tensor.Of[float32](values)[i]), 'f', 6, 32)
+			}
+		}
+	}
+	return nil
+}
+
+func castMapFloat(values *tensor.Tensor, i int) (float32, error) {
+	if values.DType() != tensor.TypeString {
+		return tensor.Of[float32](values)[i], nil
+	}
+	s := tensor.Of[string](values)[i]
+	v, err := strconv.ParseFloat(strings.TrimSpace(s), 32)
+	if err != nil {
+		return 0, fmt.Errorf("value %q is no number", s)
+	}
+	return float32(v), nil
+}
+
+func castMapInt(values *tensor.Tensor, i int) (int64, error) {
+	if values.DType() != tensor.TypeString {
+		v := float64(tensor.Of[float32](values)[i])
+		if !(v >= -1<<63 && v < 1<<63) {
+			return 0, fmt.Errorf("value %v does not fit an int64", v)
+		}
+		return int64(v), nil
+	}
+	s := tensor.Of[string](values)[i]
+	v, err := strconv.ParseInt(strings.TrimSpace(s), 10, 64)
+	if err != nil {
+		return 0, fmt.Errorf("value %q is no integer", s)
+	}
+	return v, nil
+}

@@ -1,0 +1,104 @@
+package ml
+
+import (
+	"fmt"
+
+	"github.com/onward-ml/onward/internal/ir"
+	"github.com/onward-ml/onward/internal/ops/kit"
+	"github.com/onward-ml/onward/tensor"
+)
+
+// DictVectorizer writes the values of a map at the places of their keys in the
+// vocabulary, into [1, vocabulary]; keys that the map lacks give 0 or "", and
+// those that the vocabulary lacks nothing
+// (https://onnx.ai/onnx/operators/onnx_aionnxml_DictVectorizer.html).
+type DictVectorizer struct{ vocabulary classLabels }
+
+var _ = kit.Register(kit.Def{Domain: kit.DomainML, Name: "DictVectorizer", Since: []int{1}, In: "X:T1", Out: "Y:T2",
+	Types: kit.Types{"T1": "map(string,int64) map(int64,string) map(int64,float) map(int64,double) map(string,float) map(string,double)",
+		"T2": "int64 float double string"}, Build: kit.Simple(func(a *kit.Attrs, opset int) kit.Operator {
+		return &DictVectorizer{readClassLabels(a, "int64_vocabulary", "string_vocabulary")}
+	})})
+
+// Infer sets Y to [1, vocabulary].
+func (op *DictVectorizer) Infer(c *ir.InferContext) error {
+	t := c.Type(0)
+	if t.Kind != tensor.KindMap || t.Of == nil || t.Elem != op.vocabulary.dtype() {
+		return fmt.Errorf("X is %s, but the vocabulary is %s", t, op.vocabulary.dtype())
+	}
+	c.SetOut(0, ir.TensorType(t.Of.Elem, ir.Known(1), ir.Known(op.vocabulary.len())))
+	return nil
+}
+
+// mapParts returns the keys and values of a map of tensors.
+func mapParts(v tensor.Value) (keys, values *tensor.Tensor, err error) {
+	m, ok := v.(*tensor.Map)
+	if !ok {
+		return nil, nil, fmt.Errorf("X is %s, want a map", v.Type())
+	}
+	values, ok = m.Values.(*tensor.Tensor)
+	if !ok {
+		return nil, nil, fmt.Errorf("X is %s, want a map to numbers or strings", v.Type())
+	}
+	return m.Keys, values, nil
+}
+
+// Run looks up every key of the map.
+func (op *DictVectorizer) Run(c *ir.Call) error {
+	keys, values, err := mapParts(c.In[0])
+	if err != nil {
+		return err
+	}
+	y, err := c.Output(0, values.DType(), 1, op.vocabulary.len())
+	if err != nil {
+		return err
+	}
+	place, err := ir.ScratchOf[int32](c, op.vocabulary.len())
+	if err != nil {
+		return err
+	}
+	for i := range place {
+		place[i] = -1
+	}
+	if keys.DType() == tensor.TypeString {
+		dictPlaces(place, op.vocabulary.strs, tensor.Of[string](keys))
+	} else {
+		dictPlaces(place, op.vocabulary.ints, tensor.Of[int64](keys))
+	}
+	switch values.DType() {
+	case tensor.TypeString:
+		dictFill[string](y, values, place)
+	case tensor.TypeInt64:
+		dictFill[int64](y, values, place)
+	case tensor.TypeFloat32:
+		dictFill[float32](y, values, place)
+	case tensor.TypeFloat64:
+		dictFill[float64](y, values, place)
+	default:
+		return fmt.Errorf("the values of X are %s", values.DType())
+	}
+	return nil
+}
+
+func dictPlaces[K comparable](place []int32, vocabulary, keys []K) {
+	at := make(map[K]int32, len(keys))
+	for i, k := range keys {
+		at[k] = int32(i)
+	}
+	for i, k := range vocabulary {
+		if j, ok := at[k]; ok {
+			place[i] = j
+		}
+	}
+}
+
+func dictFill[V labelKey](y, values *tensor.Tensor, place []int32) {
+	var zero V
+	d, v := tensor.Of[V](y), tensor.Of[V](values)
+	for i, j := range place {
+		d[i] = zero
+		if j >= 0 {
+			d[i] = v[j]
+		}
+	}
+}

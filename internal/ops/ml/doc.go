@@ -1,0 +1,2 @@
+// Package ml holds the operators of ai.onnx.ml.
+package ml

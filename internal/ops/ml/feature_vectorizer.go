@@ -1,0 +1,91 @@
+package ml
+
+import (
+	"fmt"
+	"math"
+
+	"github.com/onward-ml/onward/internal/ir"
+	"github.com/onward-ml/onward/internal/ops/kit"
+	"github.com/onward-ml/onward/tensor"
+)
+
+// FeatureVectorizer joins the columns of its inputs, [N, C] or [C] for one row,
+// each cut or filled up with zeros to the width that inputdimensions gives
+// (https://onnx.ai/onnx/operators/onnx_aionnxml_FeatureVectorizer.html).
+type FeatureVectorizer struct{ widths []int }
+
+var _ = kit.Register(kit.Def{Domain: kit.DomainML, Name: "FeatureVectorizer", Since: []int{1}, In: "X:T1+", Out: "Y:float", Types: kit.Types{"T1": mlNumbers},
+	Build: kit.Simple(func(a *kit.Attrs, opset int) kit.Operator {
+		op := &FeatureVectorizer{a.Ints("inputdimensions")}
+		if op.widths != nil && len(op.widths) != a.NumIn {
+			a.Errorf("inputdimensions has %d elements for %d inputs", len(op.widths), a.NumIn)
+		}
+		total := 0
+		for _, w := range op.widths {
+			if w < 0 || w > math.MaxInt32 {
+				a.Errorf("inputdimensions holds %d", w)
+			}
+			total += w
+		}
+		return op
+	})})
+
+// Infer sets Y to [N, sum of the widths].
+func (op *FeatureVectorizer) Infer(c *ir.InferContext) error {
+	rows, total := ir.Unknown, ir.Known(0)
+	for i := range c.NumIn() {
+		n, w, err := mlRowDims(c, i, "an input")
+		if err != nil {
+			return err
+		}
+		if rows, err = ir.Merge(rows, n); err != nil {
+			return fmt.Errorf("numbers of rows: %w", err)
+		}
+		if op.widths != nil {
+			w = ir.Known(op.widths[i])
+		}
+		total = total.Add(w)
+	}
+	c.SetOut(0, ir.TensorType(tensor.TypeFloat32, rows, total))
+	return nil
+}
+
+// Run copies the columns.
+func (op *FeatureVectorizer) Run(c *ir.Call) error {
+	rows, total := 0, 0
+	for i := range c.NumIn() {
+		n, w, err := mlRows(c.Tensor(i), "an input")
+		if err != nil {
+			return err
+		}
+		if i > 0 && n != rows {
+			return fmt.Errorf("input %d has %d rows, input 0 has %d", i, n, rows)
+		}
+		if op.widths != nil {
+			w = op.widths[i]
+		}
+		rows, total = n, total+w
+	}
+	t, err := c.Output(0, tensor.TypeFloat32, rows, total)
+	if err != nil {
+		return err
+	}
+	y, from := tensor.Of[float32](t), 0
+	for i := range c.NumIn() {
+		x, err := mlNumbersAs[float32](c, c.Tensor(i))
+		if err != nil {
+			return err
+		}
+		_, cols, _ := mlRows(c.Tensor(i), "an input")
+		w := cols
+		if op.widths != nil {
+			w = op.widths[i]
+		}
+		for r := range rows {
+			dst := y[r*total+from:][:w]
+			clear(dst[copy(dst, x[r*cols:][:cols]):])
+		}
+		from += w
+	}
+	return nil
+}

@@ -1,0 +1,80 @@
+package ml
+
+import (
+	"fmt"
+
+	"github.com/onward-ml/onward/internal/ir"
+	"github.com/onward-ml/onward/internal/ops/kit"
+	"github.com/onward-ml/onward/tensor"
+)
+
+// Imputer replaces the elements of X that equal one value, NaN included, by
+// another: one for all, or one per column of the last dimension
+// (https://onnx.ai/onnx/operators/onnx_aionnxml_Imputer.html).
+type Imputer struct {
+	floats []float32
+	ints   []int64
+	float  float32 // replaced
+	int    int64
+}
+
+var _ = kit.Register(kit.Def{Domain: kit.DomainML, Name: "Imputer", Since: []int{1}, In: "X:T", Out: "Y:T", Types: kit.Types{"T": mlNumbers},
+	Build: kit.Simple(func(a *kit.Attrs, opset int) kit.Operator {
+		op := &Imputer{a.Floats("imputed_value_floats"), int64s(a.Ints("imputed_value_int64s")),
+			a.Float("replaced_value_float", 0), int64(a.Int("replaced_value_int64", 0))}
+		if (len(op.floats) > 0) == (len(op.ints) > 0) {
+			a.Errorf("%d imputed_value_floats and %d imputed_value_int64s, want one of the two", len(op.floats), len(op.ints))
+		}
+		return op
+	})})
+
+// Infer sets Y to the type of X.
+func (op *Imputer) Infer(c *ir.InferContext) error {
+	if c.Elem(0).IsFloat() == (len(op.floats) == 0) {
+		return fmt.Errorf("X is %s, which the imputed values do not fit", c.Elem(0))
+	}
+	return kit.SameAsInput(c)
+}
+
+// Run replaces element by element.
+func (op *Imputer) Run(c *ir.Call) error {
+	x := c.Tensor(0)
+	cols := 1
+	if x.Rank() > 0 {
+		cols = x.Dim(x.Rank() - 1)
+	}
+	if k := max(len(op.floats), len(op.ints)); k != 1 && k != cols {
+		return fmt.Errorf("%d imputed values for X of shape %v, want 1 or %d", k, x.Shape(), cols)
+	}
+	y, err := c.Output(0, x.DType(), x.Shape()...)
+	if err != nil {
+		return err
+	}
+	switch x.DType() {
+	case tensor.TypeFloat32:
+		impute(tensor.Of[float32](y), tensor.Of[float32](x), cols, op.float, op.floats)
+	case tensor.TypeFloat64:
+		impute(tensor.Of[float64](y), tensor.Of[float64](x), cols, op.float, op.floats)
+	case tensor.TypeInt32:
+		impute(tensor.Of[int32](y), tensor.Of[int32](x), cols, op.int, op.ints)
+	case tensor.TypeInt64:
+		impute(tensor.Of[int64](y), tensor.Of[int64](x), cols, op.int, op.ints)
+	default:
+		return fmt.Errorf("X is %s", x.DType())
+	}
+	return nil
+}
+
+func impute[T float32 | float64 | int32 | int64, V float32 | int64](y, x []T, cols int, replaced V, by []V) {
+	old := T(replaced)
+	for i, v := range x {
+		if v == old || v != v && old != old {
+			k := 0
+			if len(by) > 1 {
+				k = i % cols
+			}
+			v = T(by[k])
+		}
+		y[i] = v
+	}
+}

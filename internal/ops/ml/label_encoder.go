@@ -1,0 +1,266 @@
+package ml
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+
+	"github.com/onward-ml/onward/internal/ir"
+	"github.com/onward-ml/onward/internal/ops/kit"
+	"github.com/onward-ml/onward/tensor"
+)
+
+// LabelEncoder replaces each element by the value that belongs to it as a key,
+// or by a default
+// (https://onnx.ai/onnx/operators/onnx_aionnxml_LabelEncoder.html). NaN is found
+// as a key; of a repeated key the last value counts.
+//
+// Version 1 and CategoryMapper have two tables, strings to integers and back;
+// the type of the input picks one.
+type LabelEncoder struct{ tables []*labelTable }
+
+// labelTable maps keys to values[i]; the default is the last value.
+type labelTable struct {
+	key    tensor.DType
+	values *tensor.Tensor // one more than keys
+	find   any            // map[K]int32 for the keys' type
+	nan    int32          // the value of NaN
+}
+
+const labelTypes = "string int64 float int32 int16 double"
+
+func newLabelTable(keys, values, def *tensor.Tensor) (*labelTable, error) {
+	if keys.Rank() != 1 || values.Rank() != 1 || keys.Len() != values.Len() {
+		return nil, fmt.Errorf("keys and values have shapes %v and %v, want two lists of one length", keys.Shape(), values.Shape())
+	}
+	if def.Len() != 1 || def.DType() != values.DType() {
+		return nil, fmt.Errorf("the default is %s, want one %s", def, values.DType())
+	}
+	t := &labelTable{key: keys.DType(), nan: int32(keys.Len())}
+	switch keys.DType() {
+	case tensor.TypeString:
+		t.find = labelIndex[string](keys, &t.nan)
+	case tensor.TypeInt64:
+		t.find = labelIndex[int64](keys, &t.nan)
+	case tensor.TypeInt32:
+		t.find = labelIndex[int32](keys, &t.nan)
+	case tensor.TypeInt16:
+		t.find = labelIndex[int16](keys, &t.nan)
+	case tensor.TypeFloat32:
+		t.find = labelIndex[float32](keys, &t.nan)
+	case tensor.TypeFloat64:
+		t.find = labelIndex[float64](keys, &t.nan)
+	default:
+		return nil, fmt.Errorf("keys are %s, want one of %s", keys.DType(), labelTypes)
+	}
+	var err error
+	switch values.DType() {
+	case tensor.TypeString:
+		t.values, err = appendOne[string](values, def)
+	case tensor.TypeInt64:
+		t.values, err = appendOne[int64](values, def)
+	case tensor.TypeInt32:
+		t.values, err = appendOne[int32](values, def)
+	case tensor.TypeInt16:
+		t.values, err = appendOne[int16](values, def)
+	case tensor.TypeFloat32:
+		t.values, err = appendOne[float32](values, def)
+	case tensor.TypeFloat64:
+		t.values, err = appendOne[float64](values, def)
+	default:
+		err = fmt.Errorf("values are %s, want one of %s", values.DType(), labelTypes)
+	}
+	return t, err
+}
+
+type labelKey interface {
+	string | int64 | int32 | int16 | float32 | float64
+}
+
+func labelIndex[K labelKey](keys *tensor.Tensor, nan *int32) map[K]int32 {
+	m := make(map[K]int32, keys.Len())
+	for i, k := range tensor.Of[K](keys) {
+		if k != k {
+			*nan = int32(i)
+		} else {
+			m[k] = int32(i)
+		}
+	}
+	return m
+}
+
+func appendOne[V labelKey](values, def *tensor.Tensor) (*tensor.Tensor, error) {
+	v := append(slices.Clone(tensor.Of[V](values)), tensor.Of[V](def)[0])
+	return tensor.New(v, len(v))
+}
+
+var _ = kit.Register(kit.Def{Domain: kit.DomainML, Name: "LabelEncoder", Since: []int{1, 2, 4}, In: "X:T1", Out: "Y:T2",
+	Types: kit.Types{"T1": labelTypes, "T2": labelTypes}, Build: func(a *kit.Attrs, opset int) (kit.Operator, error) {
+		if opset == 1 {
+			s := a.Strings("classes_strings")
+			n := make([]int64, len(s))
+			for i := range n {
+				n[i] = int64(i)
+			}
+			return buildCategories(a, s, n)
+		}
+		list := func(prefix string) (*tensor.Tensor, error) {
+			var found []*tensor.Tensor
+			if v := a.Floats(prefix + "_floats"); v != nil {
+				found = append(found, tensor.Must(tensor.New(v, len(v))))
+			}
+			if v := a.Ints(prefix + "_int64s"); v != nil {
+				found = append(found, tensor.Must(tensor.New(int64s(v), len(v))))
+			}
+			if v := a.Strings(prefix + "_strings"); v != nil {
+				found = append(found, tensor.Must(tensor.New(v, len(v))))
+			}
+			if opset >= 4 {
+				if t := a.Tensor(prefix + "_tensor"); t != nil {
+					found = append(found, t)
+				}
+			}
+			if len(found) != 1 {
+				return nil, fmt.Errorf("%d attributes %s_* are given, want exactly one", len(found), prefix)
+			}
+			return found[0], nil
+		}
+		keys, err := list("keys")
+		values, err2 := list("values")
+		f, i, s := a.Float("default_float", float32(math.Copysign(0, -1))), a.Int("default_int64", -1), a.String("default_string", "_Unused")
+		var def *tensor.Tensor
+		if opset >= 4 {
+			def = a.Tensor("default_tensor")
+		}
+		if err != nil || err2 != nil {
+			return nil, errors.Join(err, err2)
+		}
+		if def == nil {
+			switch values.DType() {
+			case tensor.TypeString:
+				def = tensor.Scalar(s)
+			case tensor.TypeFloat32:
+				def = tensor.Scalar(f)
+			case tensor.TypeFloat64:
+				def = tensor.Scalar(float64(f))
+			case tensor.TypeInt32:
+				def = tensor.Scalar(int32(i))
+			case tensor.TypeInt16:
+				def = tensor.Scalar(int16(i))
+			default:
+				def = tensor.Scalar(int64(i))
+			}
+		}
+		t, err := newLabelTable(keys, values, def)
+		if err != nil {
+			return nil, err
+		}
+		return &LabelEncoder{[]*labelTable{t}}, nil
+	}})
+
+func int64s(v []int) []int64 {
+	r := make([]int64, len(v))
+	for i, x := range v {
+		r[i] = int64(x)
+	}
+	return r
+}
+
+// buildCategories makes the tables between strings and integers.
+func buildCategories(a *kit.Attrs, s []string, n []int64) (kit.Operator, error) {
+	ints, strs := tensor.Must(tensor.New(n, len(n))), tensor.Must(tensor.New(s, len(s)))
+	i, d := a.Int("default_int64", -1), a.String("default_string", "_Unused")
+	toInt, err := newLabelTable(strs, ints, tensor.Scalar(int64(i)))
+	if err != nil {
+		return nil, err
+	}
+	toString, err := newLabelTable(ints, strs, tensor.Scalar(d))
+	return &LabelEncoder{[]*labelTable{toInt, toString}}, err
+}
+
+func (op *LabelEncoder) table(key tensor.DType) (*labelTable, error) {
+	for _, t := range op.tables {
+		if t.key == key {
+			return t, nil
+		}
+	}
+	return nil, fmt.Errorf("X is %s, but the keys are %s", key, op.tables[0].key)
+}
+
+// Infer sets Y to the shape of X and the type of the values.
+func (op *LabelEncoder) Infer(c *ir.InferContext) error {
+	t, err := op.table(c.Elem(0))
+	if err != nil {
+		return err
+	}
+	c.SetOut(0, ir.Type{Kind: tensor.KindTensor, Elem: t.values.DType(), Shape: c.Shape(0)})
+	return nil
+}
+
+// Run looks up every element.
+func (op *LabelEncoder) Run(c *ir.Call) error {
+	x := c.Tensor(0)
+	t, err := op.table(x.DType())
+	if err != nil {
+		return err
+	}
+	y, err := c.Output(0, t.values.DType(), x.Shape()...)
+	if err != nil {
+		return err
+	}
+	at, err := ir.ScratchOf[int32](c, x.Len())
+	if err != nil {
+		return err
+	}
+	switch x.DType() {
+	case tensor.TypeString:
+		lookUp[string](t, x, at)
+	case tensor.TypeInt64:
+		lookUp[int64](t, x, at)
+	case tensor.TypeInt32:
+		lookUp[int32](t, x, at)
+	case tensor.TypeInt16:
+		lookUp[int16](t, x, at)
+	case tensor.TypeFloat32:
+		lookUp[float32](t, x, at)
+	case tensor.TypeFloat64:
+		lookUp[float64](t, x, at)
+	}
+	switch y.DType() {
+	case tensor.TypeString:
+		pick[string](y, t.values, at)
+	case tensor.TypeInt64:
+		pick[int64](y, t.values, at)
+	case tensor.TypeInt32:
+		pick[int32](y, t.values, at)
+	case tensor.TypeInt16:
+		pick[int16](y, t.values, at)
+	case tensor.TypeFloat32:
+		pick[float32](y, t.values, at)
+	case tensor.TypeFloat64:
+		pick[float64](y, t.values, at)
+	}
+	return nil
+}
+
+func lookUp[K labelKey](t *labelTable, x *tensor.Tensor, at []int32) {
+	m, none := t.find.(map[K]int32), int32(t.values.Len()-1)
+	for i, k := range tensor.Of[K](x) {
+		j, ok := m[k]
+		if !ok {
+			j = none
+			if k != k {
+				j = t.nan
+			}
+		}
+		at[i] = j
+	}
+}
+
+func pick[V labelKey](y, values *tensor.Tensor, at []int32) {
+	dst, v := tensor.Of[V](y), tensor.Of[V](values)
+	for i, j := range at {
+		dst[i] = v[j]
+	}
+}

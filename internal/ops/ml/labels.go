@@ -1,0 +1,199 @@
+package ml
+
+import (
+	"fmt"
+	"math"
+
+	"github.com/onward-ml/onward/internal/ir"
+	"github.com/onward-ml/onward/internal/ops/kit"
+	"github.com/onward-ml/onward/tensor"
+)
+
+// postTransform is what operators of ai.onnx.ml do to a row of scores last.
+type postTransform uint8
+
+const (
+	transformNone postTransform = iota
+	transformSoftmax
+	transformLogistic
+	transformSoftmaxZero
+	transformProbit
+)
+
+// postTransformNames are the values of the attribute post_transform; the index
+// is the number that TreeEnsemble-5 uses.
+var postTransformNames = []string{"NONE", "SOFTMAX", "LOGISTIC", "SOFTMAX_ZERO", "PROBIT"}
+
+func readPostTransform(a *kit.Attrs) postTransform {
+	name := a.Enum("post_transform", "NONE", postTransformNames...)
+	for i, n := range postTransformNames {
+		if n == name {
+			return postTransform(i)
+		}
+	}
+	return transformNone
+}
+
+// mlFloat lists the types in which scores are held.
+type mlFloat interface{ float32 | float64 }
+
+// probit is the inverse of the normal distribution function by Winitzki's
+// approximation of the inverse error function with a = 0.147, which ONNX's
+// reference and ONNX Runtime use.
+func probit(p float64) float64 {
+	x := 2*p - 1
+	l := math.Log((1 - x) * (1 + x))
+	if math.IsInf(l, -1) {
+		return math.Copysign(math.Inf(1), x)
+	}
+	v := 2/(math.Pi*0.147) + 0.5*l
+	return math.Sqrt2 * math.Copysign(math.Sqrt(math.Sqrt(v*v-l/0.147)-v), x)
+}
+
+// applyTransform transforms one row of scores in place. SOFTMAX_ZERO is a
+// softmax in which scores of 0 stay 0.
+func applyTransform[T mlFloat](t postTransform, row []T) {
+	switch t {
+	case transformLogistic:
+		for i, v := range row {
+			row[i] = T(kit.Logistic(float64(v)))
+		}
+	case transformProbit:
+		for i, v := range row {
+			row[i] = T(probit(float64(v)))
+		}
+	case transformSoftmax, transformSoftmaxZero:
+		if len(row) == 0 {
+			return
+		}
+		top := math.Inf(-1)
+		for _, v := range row {
+			top = math.Max(top, float64(v))
+		}
+		sum := 0.0
+		for i, v := range row {
+			if t == transformSoftmaxZero && math.Abs(float64(v)) <= 1e-7 {
+				row[i] = T(float64(v) * math.Exp(-top))
+			} else {
+				row[i] = T(math.Exp(float64(v) - top))
+			}
+			sum += float64(row[i])
+		}
+		if sum == 0 {
+			for i := range row {
+				row[i] = 0.5
+			}
+			return
+		}
+		for i, v := range row {
+			row[i] = T(float64(v) / sum)
+		}
+	}
+}
+
+// classLabels are the labels of a classifier: exactly one of the two is set.
+type classLabels struct {
+	ints []int64
+	strs []string
+}
+
+// readClassLabels reads the pair of label attributes, of which one must be given.
+func readClassLabels(a *kit.Attrs, ints, strs string) classLabels {
+	var l classLabels
+	for _, v := range a.Ints(ints) {
+		l.ints = append(l.ints, int64(v))
+	}
+	l.strs = a.Strings(strs)
+	if (len(l.ints) > 0) == (len(l.strs) > 0) {
+		a.Errorf("%d labels in %s and %d in %s, want labels in exactly one of them", len(l.ints), ints, len(l.strs), strs)
+	}
+	return l
+}
+
+func (l *classLabels) len() int { return max(len(l.ints), len(l.strs)) }
+
+func (l *classLabels) dtype() tensor.DType {
+	if len(l.strs) > 0 {
+		return tensor.TypeString
+	}
+	return tensor.TypeInt64
+}
+
+// set writes label k as element i of t; k < 0 stands for the label of no class:
+// 0 or the empty string.
+func (l *classLabels) set(t *tensor.Tensor, i, k int) {
+	if len(l.strs) > 0 {
+		s := ""
+		if k >= 0 {
+			s = l.strs[k]
+		}
+		tensor.Of[string](t)[i] = s
+		return
+	}
+	var v int64
+	if k >= 0 {
+		v = l.ints[k]
+	}
+	tensor.Of[int64](t)[i] = v
+}
+
+// mlRows returns the rows and columns of an input of shape [N,C], or [C] for a
+// single row.
+func mlRows(x *tensor.Tensor, name string) (n, c int, err error) {
+	switch x.Rank() {
+	case 1:
+		return 1, x.Dim(0), nil
+	case 2:
+		return x.Dim(0), x.Dim(1), nil
+	}
+	return 0, 0, fmt.Errorf("%s has shape %v, want [N, C] or [C]", name, x.Shape())
+}
+
+// mlRowDims is mlRows for what is known before running.
+func mlRowDims(c *ir.InferContext, i int, name string) (n, cols ir.Dim, err error) {
+	switch s := c.Shape(i); {
+	case s == nil:
+		return ir.Unknown, ir.Unknown, nil
+	case len(s) == 1:
+		return ir.Known(1), s[0], nil
+	case len(s) == 2:
+		return s[0], s[1], nil
+	default:
+		return ir.Unknown, ir.Unknown, fmt.Errorf("%s has rank %d, want 1 or 2", name, len(s))
+	}
+}
+
+// numberTypes is what most operators of ai.onnx.ml take.
+const mlNumbers = "float double int64 int32"
+
+func convertNumbers[D mlFloat, S float32 | float64 | int32 | int64](dst []D, src []S) {
+	dst = dst[:len(src)]
+	for i, v := range src {
+		dst[i] = D(v)
+	}
+}
+
+// mlNumbersAs returns the elements of a float, double, int32 or int64 tensor as
+// T, in scratch memory unless they are of that type.
+func mlNumbersAs[T mlFloat](c *ir.Call, t *tensor.Tensor) ([]T, error) {
+	if t.DType() == tensor.DTypeOf[T]() {
+		return tensor.Of[T](t), nil
+	}
+	r, err := ir.ScratchOf[T](c, t.Len())
+	if err != nil {
+		return nil, err
+	}
+	switch t.DType() {
+	case tensor.TypeFloat32:
+		convertNumbers(r, tensor.Of[float32](t))
+	case tensor.TypeFloat64:
+		convertNumbers(r, tensor.Of[float64](t))
+	case tensor.TypeInt32:
+		convertNumbers(r, tensor.Of[int32](t))
+	case tensor.TypeInt64:
+		convertNumbers(r, tensor.Of[int64](t))
+	default:
+		return nil, fmt.Errorf("input is %s, want one of %s", t.DType(), mlNumbers)
+	}
+	return r, nil
+}

@@ -1,0 +1,80 @@
+package ml
+
+import (
+	"fmt"
+
+	"github.com/onward-ml/onward/internal/cpu"
+	"github.com/onward-ml/onward/internal/ir"
+	"github.com/onward-ml/onward/internal/kernels/gemm"
+	"github.com/onward-ml/onward/tensor"
+)
+
+// linearModel is Y = X·Wᵀ + b of LinearClassifier and LinearRegressor: one row
+// of coefficients per target.
+type linearModel struct {
+	coefficients []float32 // [targets, C]
+	intercepts   []float32 // [targets], or empty
+}
+
+// targets returns the number of rows of coefficients for inputs of c columns.
+func (m *linearModel) targets(want, c int) (int, error) {
+	t := want
+	if t == 0 {
+		if t = len(m.intercepts); t == 0 && c > 0 {
+			t = len(m.coefficients) / c
+		}
+	}
+	if c == 0 && len(m.coefficients) != 0 || c > 0 && (len(m.coefficients)%c != 0 || len(m.coefficients)/c != t) {
+		return 0, fmt.Errorf("%d coefficients, want %d × %d: one per target and column of X", len(m.coefficients), t, c)
+	}
+	if k := len(m.intercepts); k != 0 && k != t {
+		return 0, fmt.Errorf("%d intercepts, want one for each of %d targets", k, t)
+	}
+	return t, nil
+}
+
+// scores computes n rows of targets scores to y.
+func (m *linearModel) scores(c *ir.Call, x *tensor.Tensor, n, cols, targets int, y []float32) error {
+	if n*targets == 0 {
+		return nil
+	}
+	if !c.Generic && x.DType() != tensor.TypeFloat64 && cols > 0 && n*cols*targets >= 1<<12 {
+		a, err := mlNumbersAs[float32](c, x)
+		if err != nil {
+			return err
+		}
+		gemm.Parallel(func(n int, fn func(lo, hi int)) { c.Parallel(n, 1, fn) }, cpu.Active(), &gemm.Args[float32]{
+			M: n, N: targets, K: cols, A: a, LdA: cols, B: m.coefficients, LdB: cols, TransB: true, C: y, LdC: targets,
+			Epilogue: gemm.Epilogue[float32]{BiasCol: m.intercepts},
+		})
+		return nil
+	}
+	switch x.DType() {
+	case tensor.TypeFloat32:
+		linearScores(tensor.Of[float32](x), m, cols, targets, y)
+	case tensor.TypeFloat64:
+		linearScores(tensor.Of[float64](x), m, cols, targets, y)
+	case tensor.TypeInt32:
+		linearScores(tensor.Of[int32](x), m, cols, targets, y)
+	case tensor.TypeInt64:
+		linearScores(tensor.Of[int64](x), m, cols, targets, y)
+	}
+	return nil
+}
+
+func linearScores[T float32 | float64 | int32 | int64](x []T, m *linearModel, cols, targets int, y []float32) {
+	for i := range len(y) / targets {
+		row := x[i*cols:][:cols]
+		for t := range targets {
+			w := m.coefficients[t*cols:][:len(row)]
+			s := 0.0
+			for k, v := range row {
+				s += float64(v) * float64(w[k])
+			}
+			if len(m.intercepts) > 0 {
+				s += float64(m.intercepts[t])
+			}
+			y[i*targets+t] = float32(s)
+		}
+	}
+}

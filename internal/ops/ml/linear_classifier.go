@@ -1,0 +1,150 @@
+package ml
+
+import (
+	"fmt"
+
+	"github.com/onward-ml/onward/internal/ir"
+	"github.com/onward-ml/onward/internal/ops/kit"
+	"github.com/onward-ml/onward/tensor"
+)
+
+// LinearClassifier scores each row of X ([N,C], or [C] for one row) by one linear
+// function per class and labels it with the class of the highest score
+// (https://onnx.ai/onnx/operators/onnx_aionnxml_LinearClassifier.html).
+//
+// With a single function and two labels the second label wins on a positive
+// score s, and the scores are [1−s, s], or the two logistic or probit values;
+// the softmax transforms leave this pair alone, as ONNX Runtime does. With a
+// single function and a single label, rows below the threshold get the label 0
+// or "".
+type LinearClassifier struct {
+	model     linearModel
+	labels    classLabels
+	transform postTransform
+}
+
+var _ = kit.Register(kit.Def{Domain: kit.DomainML, Name: "LinearClassifier", Since: []int{1}, In: "X:T1", Out: "Y:T2, Z:float",
+	Types: kit.Types{"T1": mlNumbers, "T2": "string int64"},
+	Build: kit.Simple(func(a *kit.Attrs, opset int) kit.Operator {
+		a.Ignore("multi_class") // one-versus-rest and multinomial differ in post_transform only
+		a.Require("coefficients")
+		op := &LinearClassifier{
+			model:     linearModel{a.Floats("coefficients"), a.Floats("intercepts")},
+			labels:    readClassLabels(a, "classlabels_ints", "classlabels_strings"),
+			transform: readPostTransform(a),
+		}
+		return op
+	})})
+
+// Infer sets Y to [N] and Z to [N, E].
+func (op *LinearClassifier) Infer(c *ir.InferContext) error {
+	n, cols, err := mlRowDims(c, 0, "X")
+	if err != nil {
+		return err
+	}
+	e := ir.Unknown
+	if k, ok := cols.Value(); ok {
+		t, err := op.model.targets(0, k)
+		if err != nil {
+			return err
+		}
+		e = ir.Known(op.columns(t))
+	}
+	c.SetOut(0, ir.TensorType(op.labels.dtype(), n))
+	c.SetOut(1, ir.TensorType(tensor.TypeFloat32, n, e))
+	return nil
+}
+
+// columns returns the number of scores per row for t linear functions.
+func (op *LinearClassifier) columns(t int) int {
+	if t == 1 && op.labels.len() == 2 {
+		return 2
+	}
+	return t
+}
+
+// Run computes the labels and scores.
+func (op *LinearClassifier) Run(c *ir.Call) error {
+	x := c.Tensor(0)
+	n, cols, err := mlRows(x, "X")
+	if err != nil {
+		return err
+	}
+	t, err := op.model.targets(0, cols)
+	if err != nil {
+		return err
+	}
+	e := op.columns(t)
+	if op.labels.len() != e || t == 0 {
+		return fmt.Errorf("%d labels for %d linear functions", op.labels.len(), t)
+	}
+	y, err := c.Output(0, op.labels.dtype(), n)
+	if err != nil {
+		return err
+	}
+	z, err := c.Output(1, tensor.TypeFloat32, n, e)
+	if err != nil {
+		return err
+	}
+	scores := tensor.Of[float32](z)
+	raw := scores
+	if e != t {
+		if raw, err = ir.ScratchOf[float32](c, n); err != nil {
+			return err
+		}
+	}
+	if c.Capturing && x.DType() == tensor.TypeFloat32 && e == t && n*cols*t < 1<<12 && op.labels.dtype() != tensor.TypeString {
+		data := tensor.Of[float32](x)
+		c.Launch(1, 1, func(int, int) {
+			linearScores(data, &op.model, cols, t, scores)
+			op.decide(n, e, t, scores, scores, y)
+		})
+		return nil
+	}
+	if err := op.model.scores(c, x, n, cols, t, raw); err != nil {
+		return err
+	}
+	op.decide(n, e, t, scores, raw, y)
+	return nil
+}
+
+// decide chooses the labels of n rows and turns t raw scores into e final ones.
+func (op *LinearClassifier) decide(n, e, t int, scores, raw []float32, y *tensor.Tensor) {
+	for i := range n {
+		row := scores[i*e:][:e]
+		switch {
+		case e != t:
+			s := raw[i]
+			op.labels.set(y, i, kit.BoolToInt(s > 0))
+			row[0], row[1] = 1-s, s
+			switch op.transform {
+			case transformLogistic:
+				row[0] = -s
+				applyTransform(op.transform, row)
+			case transformProbit:
+				applyTransform(op.transform, row)
+			}
+		case e == 1:
+			applyTransform(op.transform, row)
+			threshold := float32(0.5)
+			if op.transform == transformNone {
+				threshold = 0
+			}
+			op.labels.set(y, i, kit.BoolToInt(row[0] >= threshold)-1)
+		default:
+			op.labels.set(y, i, argMaxRow(row))
+			applyTransform(op.transform, row)
+		}
+	}
+}
+
+// argMaxRow returns the index of the first largest element.
+func argMaxRow[T mlFloat](row []T) int {
+	best := 0
+	for i, v := range row {
+		if v > row[best] {
+			best = i
+		}
+	}
+	return best
+}

@@ -1,0 +1,39 @@
+package ml
+
+import (
+	"math"
+	"testing"
+
+	"github.com/onward-ml/onward/internal/testing/optest"
+	"github.com/onward-ml/onward/tensor"
+)
+
+func TestLinearClassifierEdges(t *testing.T) {
+	x := optest.Tensor([]float32{1, 2, -3, 1}, 2, 2)
+	one := map[string]any{"coefficients": []float64{1, 2}, "intercepts": []float64{0.25}, "classlabels_strings": []string{"yes"}}
+	optest.WantAll(t, "ai.onnx.ml.LinearClassifier", 1, one,
+		[]tensor.Value{optest.Tensor([]string{"yes", ""}), optest.Tensor([]float32{5.25, -0.75}, 2, 1)}, x)
+	probit := map[string]any{"coefficients": []float64{0.1, 0}, "intercepts": []float64{0.25}, "classlabels_ints": []int{3, 4}, "post_transform": "PROBIT"}
+	optest.WantAll(t, "ai.onnx.ml.LinearClassifier", 1, probit,
+		[]tensor.Value{optest.Tensor([]int64{4, 4}), optest.Tensor([]float32{1.0364, -1.0364, 1.0364, -1.0364}, 2, 2)}, optest.Tensor([]float32{-1, 2, -1, 1}, 2, 2))
+	two := map[string]any{"coefficients": []float64{1, 2, 3, 4}, "classlabels_ints": []int{3, 4}}
+	optest.WantAll(t, "ai.onnx.ml.LinearClassifier", 1, two, []tensor.Value{optest.Tensor([]int64{}), optest.Tensor([]float32{}, 0, 2)}, optest.Tensor([]float32{}, 0, 2))
+	optest.Fail(t, "ai.onnx.ml.LinearClassifier", 1, two, "4 coefficients, want 1 × 3", optest.Tensor([]float32{1, 2, 3}, 1, 3))
+	optest.Fail(t, "ai.onnx.ml.LinearClassifier", 1, two, "rank 3", optest.Tensor([]float32{1, 2}, 1, 1, 2))
+	optest.Fail(t, "ai.onnx.ml.LinearClassifier", 1, map[string]any{"coefficients": []float64{1}}, "0 labels", x)
+	optest.Fail(t, "ai.onnx.ml.LinearRegressor", 1, map[string]any{"coefficients": []float64{1}, "targets": math.MaxInt}, "targets is", x)
+	optest.Fail(t, "ai.onnx.ml.LinearRegressor", 1, map[string]any{"coefficients": []float64{1}, "post_transform": "CUBE"}, "CUBE", x)
+	optest.Want(t, "ai.onnx.ml.LinearRegressor", 1, map[string]any{"coefficients": []float64{1, 2}, "post_transform": "LOGISTIC"},
+		optest.Tensor([]float32{0.9933071, 0.2689414}, 2, 1), x)
+}
+
+func TestMLScaleEdges(t *testing.T) {
+	optest.Want(t, "ai.onnx.ml.Scaler", 1, nil, optest.Tensor([]float32{1, 2}), optest.Tensor([]float32{1, 2}))
+	optest.Want(t, "ai.onnx.ml.Scaler", 1, map[string]any{"scale": []float64{2, 3}}, optest.Tensor([]float32{2, 6, 6, 12}, 2, 1, 2), optest.Tensor([]int64{1, 2, 3, 4}, 2, 1, 2))
+	optest.Fail(t, "ai.onnx.ml.Scaler", 1, map[string]any{"scale": []float64{2, 3}}, "want 1 or 3", optest.Tensor([]float32{1, 2, 3}))
+	optest.Fail(t, "ai.onnx.ml.Scaler", 1, map[string]any{"scale": []float64{2, 3}, "offset": []float64{1, 2, 3}}, "3 offsets and 2 scales", optest.Tensor([]float32{1, 2, 3}))
+	optest.Want(t, "ai.onnx.ml.Normalizer", 1, nil, optest.Tensor([]float32{}, 2, 0), optest.Tensor([]float32{}, 2, 0))
+	optest.Fail(t, "ai.onnx.ml.Normalizer", 1, nil, "rank 3", optest.Tensor([]float32{}, 2, 0, 1))
+	optest.Fail(t, "ai.onnx.ml.ZipMap", 1, map[string]any{"classlabels_int64s": []int{1, 1}}, "key 1 appears twice", optest.Tensor([]float32{1, 2}))
+	optest.Fail(t, "ai.onnx.ml.ZipMap", 1, map[string]any{"classlabels_int64s": []int{1, 2}}, "3 columns", optest.Tensor([]float32{1, 2, 3}))
+}

@@ -1,0 +1,103 @@
+package ml
+
+import (
+	"fmt"
+	"math"
+
+	"github.com/onward-ml/onward/internal/ir"
+	"github.com/onward-ml/onward/internal/ops/kit"
+	"github.com/onward-ml/onward/tensor"
+)
+
+// OneHotEncoder appends a dimension to X with a one at the place of each
+// element among the categories and zeros elsewhere. Numbers are cut to integers.
+// An element without a category gives zeros, or an error without Zeros
+// (https://onnx.ai/onnx/operators/onnx_aionnxml_OneHotEncoder.html).
+type OneHotEncoder struct {
+	ints  map[int64]int
+	strs  map[string]int
+	n     int
+	Zeros bool
+}
+
+var _ = kit.Register(kit.Def{Domain: kit.DomainML, Name: "OneHotEncoder", Since: []int{1}, In: "X:T", Out: "Y:float",
+	Types: kit.Types{"T": "string int64 int32 float double"}, Build: kit.Simple(func(a *kit.Attrs, opset int) kit.Operator {
+		l := readClassLabels(a, "cats_int64s", "cats_strings")
+		op := &OneHotEncoder{n: l.len(), Zeros: a.Bool("zeros", true)}
+		if l.dtype() == tensor.TypeString {
+			op.strs = map[string]int{}
+			for i, s := range l.strs {
+				op.strs[s] = i
+			}
+		} else {
+			op.ints = map[int64]int{}
+			for i, k := range l.ints {
+				op.ints[k] = i
+			}
+		}
+		return op
+	})})
+
+// Infer appends the number of categories to the shape of X.
+func (op *OneHotEncoder) Infer(c *ir.InferContext) error {
+	if (c.Elem(0) == tensor.TypeString) != (op.strs != nil) {
+		return fmt.Errorf("X is %s, which the categories do not fit", c.Elem(0))
+	}
+	t := ir.UnrankedTensor(tensor.TypeFloat32)
+	if s := c.Shape(0); s != nil {
+		t.Shape = append(append([]ir.Dim{}, s...), ir.Known(op.n))
+	}
+	c.SetOut(0, t)
+	return nil
+}
+
+// Run looks up every element.
+func (op *OneHotEncoder) Run(c *ir.Call) error {
+	x := c.Tensor(0)
+	t, err := c.Output(0, tensor.TypeFloat32, append(append([]int{}, x.Shape()...), op.n)...)
+	if err != nil {
+		return err
+	}
+	y := tensor.Of[float32](t)
+	clear(y)
+	if x.DType() == tensor.TypeString {
+		for i, s := range tensor.Of[string](x) {
+			k, ok := op.strs[s]
+			if !ok && !op.Zeros {
+				return fmt.Errorf("element %d is %q, which is no category", i, s)
+			}
+			if ok {
+				y[i*op.n+k] = 1
+			}
+		}
+		return nil
+	}
+	switch x.DType() {
+	case tensor.TypeInt64:
+		return oneHot(op, tensor.Of[int64](x), y)
+	case tensor.TypeInt32:
+		return oneHot(op, tensor.Of[int32](x), y)
+	case tensor.TypeFloat32:
+		return oneHot(op, tensor.Of[float32](x), y)
+	case tensor.TypeFloat64:
+		return oneHot(op, tensor.Of[float64](x), y)
+	}
+	return fmt.Errorf("X is %s", x.DType())
+}
+
+func oneHot[T int64 | int32 | float32 | float64](op *OneHotEncoder, x []T, y []float32) error {
+	for i, v := range x {
+		ok := math.Abs(float64(v)) < 1<<63
+		k := 0
+		if ok || v == T(int64(v)) {
+			k, ok = op.ints[int64(v)]
+		}
+		if !ok && !op.Zeros {
+			return fmt.Errorf("element %d is %v, which is no category", i, v)
+		}
+		if ok {
+			y[i*op.n+k] = 1
+		}
+	}
+	return nil
+}

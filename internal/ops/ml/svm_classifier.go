@@ -1,0 +1,250 @@
+package ml
+
+import (
+	"math"
+
+	"github.com/onward-ml/onward/internal/ir"
+	"github.com/onward-ml/onward/internal/ops/kit"
+	"github.com/onward-ml/onward/tensor"
+)
+
+// SVMClassifier lets the pairs of classes vote, each by the sign of
+// Σ coefficient·kernel(X, support vector) + rho, or, without support vectors,
+// picks the class with the highest coefficients·X + rho. The scores are the
+// decisions of the pairs, or probabilities where prob_a and prob_b are given
+// (https://onnx.ai/onnx/operators/onnx_aionnxml_SVMClassifier.html).
+//
+// The single decision s of two classes becomes [−s, s], two logistic values, or
+// [1−s, s] with the other transforms, as in ONNX Runtime.
+type SVMClassifier struct {
+	kernel       svmKernel
+	coefficients []float32 // [classes−1, vectors], or [classes, features] without vectors
+	vectors      []float32
+	perClass     []int
+	total        int // number of support vectors
+	rho          []float32
+	probA, probB []float32
+	labels       classLabels
+	transform    postTransform
+}
+
+var _ = kit.Register(kit.Def{Domain: kit.DomainML, Name: "SVMClassifier", Since: []int{1}, In: "X:T1", Out: "Y:T2, Z:float",
+	Types: kit.Types{"T1": mlNumbers, "T2": "string int64"}, Build: kit.Simple(func(a *kit.Attrs, opset int) kit.Operator {
+		op := &SVMClassifier{kernel: readSVMKernel(a), coefficients: a.Floats("coefficients"), vectors: a.Floats("support_vectors"),
+			perClass: a.Ints("vectors_per_class"), rho: a.Floats("rho"), probA: a.Floats("prob_a"), probB: a.Floats("prob_b"),
+			labels: readClassLabels(a, "classlabels_ints", "classlabels_strings"), transform: readPostTransform(a)}
+		for _, n := range op.perClass {
+			if n < 0 || n > len(op.vectors) {
+				a.Errorf("vectors_per_class holds %d for %d numbers of support vectors", n, len(op.vectors))
+				return op
+			}
+			op.total += n
+		}
+		classes := op.labels.len()
+		if len(op.rho) == 0 {
+			op.rho = make([]float32, max(1, op.pairs()))
+		}
+		if op.total == 0 {
+			op.kernel.kind = "LINEAR"
+			op.probA = nil
+			return op
+		}
+		pairs := op.pairs()
+		switch {
+		case len(op.perClass) != classes || classes < 2:
+			a.Errorf("vectors_per_class has %d elements for %d class labels, want one each and at least 2", len(op.perClass), classes)
+		case len(op.coefficients) != (classes-1)*op.total:
+			a.Errorf("%d coefficients, want %d × %d: one per other class and support vector", len(op.coefficients), classes-1, op.total)
+		case len(op.rho) != pairs:
+			a.Errorf("rho has %d elements, want one for each of %d pairs of classes", len(op.rho), pairs)
+		case len(op.probA) != len(op.probB) || len(op.probA) != 0 && len(op.probA) != pairs:
+			a.Errorf("prob_a and prob_b have %d and %d elements, want one for each of %d pairs of classes", len(op.probA), len(op.probB), pairs)
+		}
+		return op
+	})})
+
+func (op *SVMClassifier) pairs() int { n := op.labels.len(); return n * (n - 1) / 2 }
+
+// columns returns the number of scores per row.
+func (op *SVMClassifier) columns() int {
+	switch n := op.labels.len(); {
+	case op.total == 0 || len(op.probA) > 0 || n == 2:
+		return n
+	default:
+		return op.pairs()
+	}
+}
+
+// Infer sets Y to [N] and Z to [N, scores].
+func (op *SVMClassifier) Infer(c *ir.InferContext) error {
+	n, _, err := mlRowDims(c, 0, "X")
+	if err != nil {
+		return err
+	}
+	c.SetOut(0, ir.TensorType(op.labels.dtype(), n))
+	c.SetOut(1, ir.TensorType(tensor.TypeFloat32, n, ir.Known(op.columns())))
+	return nil
+}
+
+// Run classifies row by row.
+func (op *SVMClassifier) Run(c *ir.Call) error {
+	n, cols, err := mlRows(c.Tensor(0), "X")
+	if err != nil {
+		return err
+	}
+	classes := op.labels.len()
+	if op.total > 0 {
+		err = svmColumns(len(op.vectors), op.total, cols, "support_vectors")
+	} else {
+		err = svmColumns(len(op.coefficients), classes, cols, "coefficients")
+	}
+	if err != nil {
+		return err
+	}
+	y, err := c.Output(0, op.labels.dtype(), n)
+	if err != nil {
+		return err
+	}
+	e := op.columns()
+	t, err := c.Output(1, tensor.TypeFloat32, n, e)
+	if err != nil {
+		return err
+	}
+	z := tensor.Of[float32](t)
+	per := op.total + classes + op.pairs()
+	if len(op.probA) > 0 {
+		per += 2*classes*classes + 2*classes
+	}
+	return svmRows(c, n, cols, per, func(i int, x, scratch []float64) {
+		row := z[i*e:][:e]
+		if op.total == 0 {
+			for k := range row {
+				row[k] = float32(op.kernel.eval(x, op.coefficients[k*cols:][:cols]) + float64(op.rho[0]))
+			}
+			op.labels.set(y, i, argMaxRow(row))
+			if e > 1 || op.transform == transformLogistic || op.transform == transformProbit {
+				applyTransform(op.transform, row)
+			}
+			return
+		}
+		decisions, votes := op.decide(x, cols, scratch)
+		op.labels.set(y, i, argMaxRow(votes))
+		switch {
+		case len(op.probA) > 0:
+			p := op.probabilities(decisions, scratch[op.total+classes+op.pairs():])
+			for k, v := range p {
+				row[k] = float32(v)
+			}
+			applyTransform(op.transform, row)
+		case classes == 2:
+			s := float32(decisions[0])
+			row[0], row[1] = -s, s
+			switch op.transform {
+			case transformNone:
+			case transformLogistic:
+				applyTransform(op.transform, row)
+			case transformProbit:
+				row[0] = 1 - s
+				applyTransform(op.transform, row)
+			default:
+				row[0] = 1 - s
+			}
+		default:
+			for k, v := range decisions {
+				row[k] = float32(v)
+			}
+			applyTransform(op.transform, row)
+		}
+	})
+}
+
+// decide returns the decision of every pair of classes and the votes that the
+// classes got.
+func (op *SVMClassifier) decide(x []float64, cols int, scratch []float64) (decisions, votes []float64) {
+	classes := op.labels.len()
+	kernels, votes := scratch[:op.total], scratch[op.total:][:classes]
+	decisions = scratch[op.total+classes:][:op.pairs()]
+	for j := range kernels {
+		kernels[j] = op.kernel.eval(x, op.vectors[j*cols:][:cols])
+	}
+	clear(votes)
+	pair, si := 0, 0
+	for i, ni := range op.perClass {
+		sj := si + ni
+		for j := i + 1; j < classes; j++ {
+			nj := op.perClass[j]
+			s := float64(op.rho[pair])
+			for k := si; k < si+ni; k++ {
+				s += float64(op.coefficients[(j-1)*op.total+k]) * kernels[k]
+			}
+			for k := sj; k < sj+nj; k++ {
+				s += float64(op.coefficients[i*op.total+k]) * kernels[k]
+			}
+			decisions[pair] = s
+			if s > 0 {
+				votes[i]++
+			} else {
+				votes[j]++
+			}
+			pair++
+			sj += nj
+		}
+		si += ni
+	}
+	return decisions, votes
+}
+
+// probabilities couples the probabilities of the pairs to one per class: the
+// second method of Wu, Lin and Weng, "Probability Estimates for Multi-class
+// Classification by Pairwise Coupling" (JMLR 5, 2004), solved by iteration.
+func (op *SVMClassifier) probabilities(decisions, scratch []float64) []float64 {
+	k := op.labels.len()
+	r, q := scratch[:k*k], scratch[k*k:2*k*k]
+	p, qp := scratch[2*k*k:][:k], scratch[2*k*k+k:][:k]
+	pair := 0
+	for i := range k {
+		for j := i + 1; j < k; j++ {
+			v := kit.Logistic(-(decisions[pair]*float64(op.probA[pair]) + float64(op.probB[pair])))
+			v = min(max(v, 1e-7), 1-1e-7)
+			r[i*k+j], r[j*k+i] = v, 1-v
+			pair++
+		}
+	}
+	for t := range k {
+		p[t] = 1 / float64(k)
+		q[t*k+t] = 0
+		for j := range k {
+			if j != t {
+				q[t*k+t] += r[j*k+t] * r[j*k+t]
+				q[t*k+j] = -r[j*k+t] * r[t*k+j]
+			}
+		}
+	}
+	for range max(100, k) {
+		pqp := 0.0
+		for t := range k {
+			qp[t] = 0
+			for j := range k {
+				qp[t] += q[t*k+j] * p[j]
+			}
+			pqp += p[t] * qp[t]
+		}
+		worst := 0.0
+		for _, v := range qp {
+			worst = max(worst, math.Abs(v-pqp))
+		}
+		if worst < 0.005/float64(k) {
+			break
+		}
+		for t := range k {
+			d := (pqp - qp[t]) / q[t*k+t]
+			p[t] += d
+			pqp = (pqp + d*(d*q[t*k+t]+2*qp[t])) / ((1 + d) * (1 + d))
+			for j := range k {
+				qp[j] = (qp[j] + d*q[t*k+j]) / (1 + d)
+				p[j] /= 1 + d
+			}
+		}
+	}
+	return p
+}

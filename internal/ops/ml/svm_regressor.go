@@ -1,0 +1,82 @@
+package ml
+
+import (
+	"github.com/onward-ml/onward/internal/ir"
+	"github.com/onward-ml/onward/internal/ops/kit"
+	"github.com/onward-ml/onward/tensor"
+)
+
+// SVMRegressor computes Σ coefficient·kernel(X, support vector) + rho, or
+// coefficients·X + rho without support vectors; with OneClass the sign of it
+// (https://onnx.ai/onnx/operators/onnx_aionnxml_SVMRegressor.html).
+type SVMRegressor struct {
+	kernel       svmKernel
+	coefficients []float32
+	vectors      []float32
+	supports     int
+	rho          float64
+	oneClass     bool
+	transform    postTransform
+}
+
+var _ = kit.Register(kit.Def{Domain: kit.DomainML, Name: "SVMRegressor", Since: []int{1}, In: "X:T", Out: "Y:float", Types: kit.Types{"T": mlNumbers},
+	Build: kit.Simple(func(a *kit.Attrs, opset int) kit.Operator {
+		op := &SVMRegressor{kernel: readSVMKernel(a), coefficients: a.Floats("coefficients"), vectors: a.Floats("support_vectors"),
+			supports: a.Int("n_supports", 0), oneClass: a.Bool("one_class", false), transform: readPostTransform(a)}
+		if rho := a.Floats("rho"); len(rho) > 0 {
+			op.rho = float64(rho[0])
+		}
+		if op.supports < 0 || op.supports > 0 && op.supports != len(op.coefficients) {
+			a.Errorf("n_supports is %d with %d coefficients, want one per support vector", op.supports, len(op.coefficients))
+		}
+		if op.supports == 0 {
+			op.kernel.kind = "LINEAR"
+		}
+		return op
+	})})
+
+// Infer sets Y to [N, 1].
+func (op *SVMRegressor) Infer(c *ir.InferContext) error {
+	n, _, err := mlRowDims(c, 0, "X")
+	if err != nil {
+		return err
+	}
+	c.SetOut(0, ir.TensorType(tensor.TypeFloat32, n, ir.Known(1)))
+	return nil
+}
+
+// Run evaluates the kernels row by row.
+func (op *SVMRegressor) Run(c *ir.Call) error {
+	n, cols, err := mlRows(c.Tensor(0), "X")
+	if err != nil {
+		return err
+	}
+	if op.supports > 0 {
+		err = svmColumns(len(op.vectors), op.supports, cols, "support_vectors")
+	} else {
+		err = svmColumns(len(op.coefficients), 1, cols, "coefficients")
+	}
+	if err != nil {
+		return err
+	}
+	t, err := c.Output(0, tensor.TypeFloat32, n, 1)
+	if err != nil {
+		return err
+	}
+	y := tensor.Of[float32](t)
+	return svmRows(c, n, cols, 0, func(i int, x, _ []float64) {
+		s := op.rho
+		if op.supports == 0 {
+			s += op.kernel.eval(x, op.coefficients)
+		}
+		for j := range op.supports {
+			s += float64(op.coefficients[j]) * op.kernel.eval(x, op.vectors[j*cols:][:cols])
+		}
+		if op.oneClass {
+			s = 2*float64(kit.BoolToInt(s > 0)) - 1
+		}
+		row := y[i : i+1]
+		row[0] = float32(s)
+		applyTransform(op.transform, row)
+	})
+}

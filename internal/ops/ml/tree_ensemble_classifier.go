@@ -1,0 +1,135 @@
+package ml
+
+import (
+	"fmt"
+
+	"github.com/onward-ml/onward/internal/ir"
+	"github.com/onward-ml/onward/internal/ops/kit"
+	"github.com/onward-ml/onward/tensor"
+)
+
+// TreeEnsembleClassifier sums the votes of decision trees for each class and
+// labels each row with the class of the highest sum
+// (https://onnx.ai/onnx/operators/onnx_aionnxml_TreeEnsembleClassifier.html).
+//
+// Where there are two labels but votes for one class only, with the sum s, the
+// second label wins if s > 0.5 when no weight is negative, and if s > 0
+// otherwise. The scores are [1−s, s] or [−s, s] then if the votes name the first
+// class, left alone by the softmax transforms, and [0, s] if they name the
+// second: the convention of ONNX Runtime and of the converters.
+type TreeEnsembleClassifier struct {
+	*treeModel
+	labels   classLabels
+	only     int  // the class of all votes when there are two labels, else −1
+	positive bool // no weight is negative
+}
+
+// Version 5 deprecates the operator and leaves it as it was.
+var _ = kit.Register(kit.Def{Domain: kit.DomainML, Name: "TreeEnsembleClassifier", Since: []int{1, 3, 5}, In: "X:T1", Out: "Y:T2, Z:float",
+	Types: kit.Types{"T1": mlNumbers, "T2": "string int64"}, Build: kit.Simple(func(a *kit.Attrs, opset int) kit.Operator {
+		op := &TreeEnsembleClassifier{labels: readClassLabels(a, "classlabels_int64s", "classlabels_strings"), only: -1, positive: true}
+		op.treeModel = buildLegacyTrees(a, opset, "class", op.labels.len())
+		votes := op.forest.votes
+		for i, v := range votes {
+			op.positive = op.positive && !(v.weight < 0)
+			if i == 0 && op.targets == 2 {
+				op.only = int(v.target)
+			}
+			if int(v.target) != op.only {
+				op.only = -1
+			}
+		}
+		switch k := len(op.base); {
+		case k == 1 && op.targets == 2:
+			// One value for two classes: it belongs to the class that the votes
+			// name, else to the first.
+			op.base = []float64{op.base[0], 0}
+			if op.only == 1 {
+				op.base[0], op.base[1] = 0, op.base[0]
+			}
+		case k != 0 && k != op.targets:
+			a.Errorf("%d base values for %d classes", k, op.targets)
+		}
+		return op
+	})})
+
+// Infer sets Y to [N] and Z to [N, classes].
+func (op *TreeEnsembleClassifier) Infer(c *ir.InferContext) error {
+	n, _, err := mlRowDims(c, 0, "X")
+	if err != nil {
+		return err
+	}
+	c.SetOut(0, ir.TensorType(op.labels.dtype(), n))
+	c.SetOut(1, ir.TensorType(tensor.TypeFloat32, n, ir.Known(op.targets)))
+	return nil
+}
+
+// Run computes labels and scores.
+func (op *TreeEnsembleClassifier) Run(c *ir.Call) error {
+	x := c.Tensor(0)
+	n, cols, err := mlRows(x, "X")
+	if err != nil {
+		return err
+	}
+	if op.targets == 0 {
+		return fmt.Errorf("there are no class labels")
+	}
+	y, err := c.Output(0, op.labels.dtype(), n)
+	if err != nil {
+		return err
+	}
+	z, err := kit.RealOut[float64](c, 1, tensor.TypeFloat32, n, op.targets)
+	if err != nil {
+		return err
+	}
+	err = op.run(c, x, n, cols, func(i int, scores []float64) {
+		row := z.Data[i*op.targets:][:op.targets]
+		copy(row, scores)
+		for k, b := range op.base {
+			row[k] += b
+		}
+		switch {
+		case op.only >= 0:
+			s := row[op.only]
+			threshold := 0.0
+			if op.positive {
+				threshold = 0.5
+			}
+			op.labels.set(y, i, kit.BoolToInt(s > threshold))
+			op.binary(row, s)
+		case op.targets == 1:
+			op.labels.set(y, i, kit.BoolToInt(row[0] > 0)-1)
+			if op.transform == transformLogistic || op.transform == transformProbit {
+				applyTransform(op.transform, row)
+			}
+		default:
+			op.labels.set(y, i, argMaxRow(row))
+			applyTransform(op.transform, row)
+		}
+	})
+	if err != nil {
+		return err
+	}
+	z.Store()
+	return nil
+}
+
+// binary completes the scores of two classes from that of one.
+func (op *TreeEnsembleClassifier) binary(row []float64, s float64) {
+	if op.only == 1 {
+		row[0] = 0
+		applyTransform(op.transform, row)
+		return
+	}
+	row[0], row[1] = -s, s
+	if op.transform == transformLogistic {
+		applyTransform(op.transform, row)
+		return
+	}
+	if op.positive || op.transform == transformProbit {
+		row[0] = 1 - s
+	}
+	if op.transform == transformProbit {
+		applyTransform(op.transform, row)
+	}
+}

@@ -1,0 +1,75 @@
+package ml
+
+import (
+	"github.com/onward-ml/onward/internal/ir"
+	"github.com/onward-ml/onward/internal/ops/kit"
+	"github.com/onward-ml/onward/tensor"
+)
+
+// TreeEnsembleRegressor joins the votes of decision trees for each target, adds
+// the base values and transforms the result
+// (https://onnx.ai/onnx/operators/onnx_aionnxml_TreeEnsembleRegressor.html).
+type TreeEnsembleRegressor struct{ *treeModel }
+
+// Version 5 deprecates the operator and leaves it as it was.
+var _ = kit.Register(kit.Def{Domain: kit.DomainML, Name: "TreeEnsembleRegressor", Since: []int{1, 3, 5}, In: "X:T", Out: "Y:float",
+	Types: kit.Types{"T": mlNumbers}, Build: kit.Simple(func(a *kit.Attrs, opset int) kit.Operator {
+		targets := a.Int("n_targets", 1)
+		if targets < 1 || targets > 1<<24 {
+			a.Errorf("n_targets is %d", targets)
+			targets = 1
+		}
+		m := buildLegacyTrees(a, opset, "target", targets)
+		switch a.Enum("aggregate_function", "SUM", "AVERAGE", "SUM", "MIN", "MAX") {
+		case "AVERAGE":
+			m.aggregate = treeAverage
+		case "MIN":
+			m.aggregate = treeMin
+		case "MAX":
+			m.aggregate = treeMax
+		}
+		m.fast = m.kernel() // it knows some aggregates only
+		if k := len(m.base); k != 0 && k != targets {
+			a.Errorf("%d base values for %d targets", k, targets)
+		}
+		return &TreeEnsembleRegressor{m}
+	})})
+
+// Infer sets Y to [N, n_targets].
+func (op *TreeEnsembleRegressor) Infer(c *ir.InferContext) error {
+	n, _, err := mlRowDims(c, 0, "X")
+	if err != nil {
+		return err
+	}
+	c.SetOut(0, ir.TensorType(tensor.TypeFloat32, n, ir.Known(op.targets)))
+	return nil
+}
+
+// Run computes the targets.
+func (op *TreeEnsembleRegressor) Run(c *ir.Call) error { return op.regress(c, tensor.TypeFloat32) }
+
+// regress writes transformed scores of the given type to output 0.
+func (m *treeModel) regress(c *ir.Call, dtype tensor.DType) error {
+	x := c.Tensor(0)
+	n, cols, err := mlRows(x, "X")
+	if err != nil {
+		return err
+	}
+	y, err := kit.RealOut[float64](c, 0, dtype, n, m.targets)
+	if err != nil {
+		return err
+	}
+	err = m.run(c, x, n, cols, func(i int, scores []float64) {
+		row := y.Data[i*m.targets:][:m.targets]
+		copy(row, scores)
+		for k, b := range m.base {
+			row[k] += b
+		}
+		applyTransform(m.transform, row)
+	})
+	if err != nil {
+		return err
+	}
+	y.Store()
+	return nil
+}

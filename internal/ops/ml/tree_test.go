@@ -1,0 +1,121 @@
+package ml
+
+import (
+	"maps"
+	"math"
+	"testing"
+
+	"github.com/onward-ml/onward/internal/testing/optest"
+	"github.com/onward-ml/onward/tensor"
+)
+
+// stump holds one tree, x[1] ≤ 0.5 ? leaf 0 : leaf 1.
+func stump(change map[string]any) map[string]any {
+	a := map[string]any{
+		"nodes_featureids": []int{1}, "nodes_modes": optest.Tensor([]uint8{0}, 1), "nodes_splits": optest.Tensor([]float32{0.5}, 1),
+		"nodes_truenodeids": []int{0}, "nodes_falsenodeids": []int{1}, "nodes_trueleafs": []int{1}, "nodes_falseleafs": []int{1},
+		"leaf_targetids": []int{0, 1}, "leaf_weights": optest.Tensor([]float32{2, 3}), "tree_roots": []int{0}, "n_targets": 2,
+	}
+	maps.Copy(a, change)
+	return a
+}
+
+const treeOp = "ai.onnx.ml.TreeEnsemble"
+
+func TestTreeEnsembleForms(t *testing.T) {
+	x := optest.Tensor([]float32{9, 0.5, 9, 0.75, 9, float32(math.NaN())}, 3, 2)
+	optest.Want(t, treeOp, 5, stump(nil), optest.Tensor([]float32{2, 0, 0, 3, 0, 3}, 3, 2), x)
+	optest.Want(t, treeOp, 5, stump(map[string]any{"nodes_missing_value_tracks_true": []int{1}}), optest.Tensor([]float32{2, 0, 0, 3, 2, 0}, 3, 2), x)
+	optest.Want(t, treeOp, 5, stump(map[string]any{"tree_roots": []int{0, 0}, "aggregate_function": 0}), optest.Tensor([]float32{2, 0, 0, 3, 0, 3}, 3, 2), x)
+	optest.Want(t, treeOp, 5, stump(map[string]any{"post_transform": 2}), optest.Tensor([]float32{0.880797, 0.5, 0.5, 0.952574, 0.5, 0.952574}, 3, 2), x)
+	// Thresholds in double tell values apart that are one float.
+	fine := stump(map[string]any{"nodes_splits": optest.Tensor([]float64{0.1}, 1), "leaf_weights": optest.Tensor([]float64{2, 3})})
+	optest.Want(t, treeOp, 5, fine, optest.Tensor([]float64{2, 0, 0, 3}, 2, 2), optest.Tensor([]float64{0, 0.1, 0, math.Nextafter(0.1, 1)}, 2, 2))
+	half := func(v ...float32) []tensor.Float16 {
+		h := make([]tensor.Float16, len(v))
+		tensor.Float32sToFloat16s(h, v)
+		return h
+	}
+	optest.Want(t, treeOp, 5, stump(map[string]any{"nodes_splits": optest.Tensor(half(0.5), 1), "leaf_weights": optest.Tensor(half(2, 3))}),
+		optest.Tensor(half(2, 0, 0, 3), 2, 2), optest.Tensor(half(0, 0.5, 0, 0.75), 2, 2))
+	set := stump(map[string]any{"nodes_modes": optest.Tensor([]uint8{6}, 1), "membership_values": optest.Tensor([]float32{0.75, 0, float32(math.NaN())})})
+	optest.Want(t, treeOp, 5, set, optest.Tensor([]float32{0, 3, 2, 0, 0, 3, 2, 0}, 4, 2), optest.Tensor([]float32{9, 0.5, 9, 0.75, 9, float32(math.NaN()), 9, 0}, 4, 2))
+	optest.Want(t, treeOp, 5, stump(nil), optest.Tensor([]float32{}, 0, 2), optest.Tensor([]float32{}, 0, 2))
+	// Two nodes may share a subtree.
+	shared := stump(map[string]any{
+		"nodes_featureids": []int{0, 1, 1}, "nodes_modes": optest.Tensor([]uint8{0, 0, 0}), "nodes_splits": optest.Tensor([]float32{0, 0.5, 0.5}),
+		"nodes_truenodeids": []int{1, 2, 0}, "nodes_falsenodeids": []int{2, 2, 1}, "nodes_trueleafs": []int{0, 0, 1}, "nodes_falseleafs": []int{0, 0, 1}})
+	optest.Want(t, treeOp, 5, shared, optest.Tensor([]float32{2, 0, 0, 3}, 2, 2), optest.Tensor([]float32{-1, 0, 1, 1}, 2, 2))
+}
+
+func TestBrokenTreeEnsembles(t *testing.T) {
+	x := optest.Tensor([]float32{1, 2}, 1, 2)
+	fail := func(want string, change map[string]any) {
+		t.Helper()
+		optest.Fail(t, treeOp, 5, stump(change), want, x)
+	}
+	fail("form a cycle", map[string]any{"nodes_trueleafs": []int{0}})
+	fail("has the child 7", map[string]any{"nodes_truenodeids": []int{7}})
+	fail("has the child -1", map[string]any{"nodes_truenodeids": []int{-1}})
+	fail("has the child 9", map[string]any{"nodes_truenodeids": []int{math.MinInt64 + 9}, "nodes_falsenodeids": []int{9}, "nodes_trueleafs": []int{1}})
+	fail("is 9, want 0 to 6", map[string]any{"nodes_modes": optest.Tensor([]uint8{9}, 1)})
+	fail("holds no set for node 0", map[string]any{"nodes_modes": optest.Tensor([]uint8{6}, 1)})
+	fail("2 numbers more", map[string]any{"membership_values": optest.Tensor([]float32{1, 2})})
+	fail("is for target 1", map[string]any{"n_targets": 1})
+	fail("is for target -1", map[string]any{"leaf_targetids": []int{-5, 0}})
+	fail("different lengths", map[string]any{"nodes_featureids": []int{1, 2}})
+	fail("reads feature -1", map[string]any{"nodes_featureids": []int{-1}})
+	fail("the trees read feature 2", map[string]any{"nodes_featureids": []int{2}})
+	fail("names node 3", map[string]any{"tree_roots": []int{3}})
+	fail("n_targets is", map[string]any{"n_targets": math.MaxInt64})
+	fail("aggregate_function is 9", map[string]any{"aggregate_function": 9})
+
+	old := map[string]any{"nodes_treeids": []int{0, 0, 0}, "nodes_nodeids": []int{0, 1, 2}, "nodes_featureids": []int{0, 0, 0},
+		"nodes_modes": []string{"BRANCH_LT", "LEAF", "LEAF"}, "nodes_values": []float64{0, 0, 0}, "nodes_truenodeids": []int{1, 0, 0},
+		"nodes_falsenodeids": []int{2, 0, 0}, "target_treeids": []int{0, 0}, "target_nodeids": []int{1, 2}, "target_ids": []int{0, 0},
+		"target_weights": []float64{1, 2}}
+	const op = "ai.onnx.ml.TreeEnsembleRegressor"
+	failOld := func(want string, change map[string]any) {
+		t.Helper()
+		a := maps.Clone(old)
+		maps.Copy(a, change)
+		optest.Fail(t, op, 3, a, want, x)
+	}
+	for _, opset := range []int{1, 3, 5} {
+		optest.Want(t, op, opset, old, optest.Tensor([]float32{2}, 1, 1), x)
+	}
+	optest.Fail(t, op, 1, map[string]any{"nodes_values_as_tensor": optest.Tensor([]float64{1}, 1)}, "unknown attribute nodes_values_as_tensor", x)
+	failOld("form a cycle", map[string]any{"nodes_truenodeids": []int{0, 0, 0}})
+	failOld("given twice", map[string]any{"nodes_nodeids": []int{0, 1, 1}})
+	failOld("has the child 5", map[string]any{"nodes_truenodeids": []int{5, 0, 0}})
+	failOld(`has the mode "BRANCH"`, map[string]any{"nodes_modes": []string{"BRANCH", "LEAF", "LEAF"}})
+	failOld("is node 9 of tree 0", map[string]any{"target_nodeids": []int{1, 9}})
+	failOld("both given", map[string]any{"nodes_values_as_tensor": optest.Tensor([]float64{1, 2, 3})})
+	failOld("2 base values for 1", map[string]any{"base_values": []float64{1, 2}})
+	failOld("nodes_values has 1 elements", map[string]any{"nodes_values": []float64{1}})
+}
+
+// ONNX Runtime labels such rows by the sign of the second score alone.
+func TestTreeEnsembleClassifierBothClassesVote(t *testing.T) {
+	a := map[string]any{"nodes_treeids": []int{0}, "nodes_nodeids": []int{0}, "nodes_featureids": []int{0}, "nodes_modes": []string{"LEAF"},
+		"nodes_values": []float64{0}, "nodes_truenodeids": []int{0}, "nodes_falsenodeids": []int{0}, "class_treeids": []int{0, 0},
+		"class_nodeids": []int{0, 0}, "class_ids": []int{0, 1}, "class_weights": []float64{0.75, 0.25}, "classlabels_strings": []string{"no", "yes"}}
+	optest.WantAll(t, "ai.onnx.ml.TreeEnsembleClassifier", 3, a, []tensor.Value{optest.Tensor([]string{"no"}, 1), optest.Tensor([]float32{0.75, 0.25}, 1, 2)}, optest.Tensor([]float32{1}, 1, 1))
+}
+
+// ONNX Runtime gives 0 for a target without votes, whatever its base value.
+func TestTreeEnsembleRegressorBaseValueWithoutVotes(t *testing.T) {
+	for _, aggregate := range []string{"SUM", "AVERAGE", "MIN", "MAX"} {
+		for _, ids := range [][]int{{0, 0}, {0, 1}} {
+			a := map[string]any{"nodes_treeids": []int{0, 0, 0}, "nodes_nodeids": []int{0, 1, 2}, "nodes_featureids": []int{0, 0, 0},
+				"nodes_modes": []string{"BRANCH_LEQ", "LEAF", "LEAF"}, "nodes_values": []float64{0, 0, 0}, "nodes_truenodeids": []int{1, 0, 0},
+				"nodes_falsenodeids": []int{2, 0, 0}, "target_treeids": []int{0, 0}, "target_nodeids": []int{1, 2}, "target_ids": ids,
+				"target_weights": []float64{1, 2}, "n_targets": 2, "base_values": []float64{10, 20}, "aggregate_function": aggregate}
+			want := []float32{11, 20, 12, 20}
+			if ids[1] == 1 {
+				want = []float32{11, 20, 10, 22}
+			}
+			optest.Want(t, "ai.onnx.ml.TreeEnsembleRegressor", 3, a, optest.Tensor(want, 2, 2), optest.Tensor([]float32{-1, 1}, 2, 1))
+		}
+	}
+}

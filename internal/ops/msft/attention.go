@@ -1,0 +1,182 @@
+package msft
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/onward-ml/onward/internal/ir"
+	"github.com/onward-ml/onward/internal/ops/kit"
+	"github.com/onward-ml/onward/tensor"
+)
+
+// msAttention is Attention of com.microsoft: it projects input,
+// [batch, length, hidden], to queries, keys and values by one matrix and attends.
+// past and present hold keys and values as [2, batch, heads, length, size]
+// (https://github.com/microsoft/onnxruntime/blob/main/docs/ContribOperators.md#com.microsoft.Attention).
+type msAttention struct {
+	heads          int
+	scale, filter  float32
+	unidirectional bool
+	sizes          []int // of all queries, keys and values, or nil for thirds
+}
+
+var _ = kit.Register(kit.Def{Domain: kit.DomainMicrosoft, Name: "Attention", Since: []int{1},
+	In:    "input:T, weights:T, bias:T?, mask_index:int32?, past:T?, attention_bias:T?, past_sequence_length:int32?",
+	Out:   "output:T, present:T?",
+	Types: kit.Types{"T": "float float16 bfloat16"}, Build: kit.Simple(func(a *kit.Attrs, opset int) kit.Operator {
+		op := &msAttention{kit.ReadHeads(a, "num_heads"), a.Float("scale", 0), a.Float("mask_filter_value", -10000), a.Bool("unidirectional", false), a.Ints("qkv_hidden_sizes")}
+		if a.Bool("do_rotary", false) || a.Bool("past_present_share_buffer", false) {
+			a.Errorf("do_rotary and past_present_share_buffer are not supported")
+		}
+		a.Ignore("rotary_embedding_dim")
+		if s := op.sizes; s != nil && (len(s) != 3 || s[0] != s[1] || s[0] < 0 || s[2] < 0 || s[0]%op.heads != 0 || s[2]%op.heads != 0) {
+			a.Errorf("qkv_hidden_sizes is %v, want three sizes that %d heads divide, the first two equal", s, op.heads)
+		}
+		return op
+	})})
+
+// Infer sets output to [batch, length, value size].
+func (op *msAttention) Infer(c *ir.InferContext) error {
+	if err := kit.CheckRank(c, 0, 3, "input"); err != nil {
+		return err
+	}
+	y, present := ir.UnknownDims(3), ir.UnknownDims(5)
+	present[0], present[2] = ir.Known(2), ir.Known(op.heads)
+	if x := c.Shape(0); x != nil {
+		y[0], y[1] = x[0], x[1]
+	}
+	if op.sizes != nil {
+		y[2] = ir.Known(op.sizes[2])
+	} else if w := c.Shape(1); len(w) == 2 {
+		y[2] = w[1].Div(ir.Known(3))
+	}
+	present[1], present[4] = y[0], y[2].Div(ir.Known(op.heads))
+	present[3] = y[1]
+	if c.Has(4) {
+		present[3] = ir.Unknown
+		if p := c.Shape(4); len(p) == 5 {
+			present[3] = p[3].Add(y[1])
+		}
+	}
+	c.SetOut(0, ir.TensorType(c.Elem(0), y...))
+	c.SetOut(1, ir.TensorType(c.Elem(0), present...))
+	return nil
+}
+
+// Run projects and attends, in float.
+func (op *msAttention) Run(c *ir.Call) error {
+	if c.Has(6) {
+		return fmt.Errorf("past_sequence_length is not supported")
+	}
+	xs, ws := c.Tensor(0).Shape(), c.Tensor(1).Shape()
+	if len(xs) != 3 || len(ws) != 2 || ws[0] != xs[2] {
+		return fmt.Errorf("input and weights have shapes %v and %v, want [batch, length, hidden] and [hidden, sizes]", xs, ws)
+	}
+	sizes := op.sizes
+	if sizes == nil {
+		if ws[1]%3 != 0 || ws[1]/3%op.heads != 0 {
+			return fmt.Errorf("weights has shape %v, want a last dimension of three times a multiple of %d heads", ws, op.heads)
+		}
+		sizes = []int{ws[1] / 3, ws[1] / 3, ws[1] / 3}
+	}
+	if sizes[0] > ws[1] || sizes[2] > ws[1] || 2*sizes[0]+sizes[2] != ws[1] {
+		return fmt.Errorf("weights has shape %v, want a last dimension of the sum of %v", ws, sizes)
+	}
+	if b := c.Tensor(2); b != nil && !slices.Equal(b.Shape(), ws[1:]) {
+		return fmt.Errorf("bias has shape %v, want [%d]", b.Shape(), ws[1])
+	}
+	var in [3][]float32
+	for i := range in {
+		var err error
+		if in[i], err = kit.RealIn[float32](c, c.Tensor(i)); err != nil {
+			return err
+		}
+	}
+	rows, width := xs[0]*xs[1], ws[1]
+	size, err := tensor.Elements([]int{rows, width})
+	if err != nil {
+		return err
+	}
+	qkv, err := ir.ScratchOf[float32](c, size)
+	if err != nil {
+		return err
+	}
+	kit.MulPlain(c, rows, width, xs[2], in[0], in[1], in[2], qkv)
+	return op.attend(c, qkv, xs[0], xs[1], sizes, c.Tensor(0).DType(), 3, 4, 5)
+}
+
+// attend computes the outputs, of the given type, from projected queries, keys
+// and values, [batch, length, sum of sizes]. The mask, the past and the bias of
+// the scores are inputs iMask, iPast and iBias.
+func (op *msAttention) attend(c *ir.Call, qkv []float32, batch, length int, sizes []int, dtype tensor.DType, iMask, iPast, iBias int) error {
+	h, width := op.heads, 2*sizes[0]+sizes[2]
+	a := &kit.AttentionCore[float32]{Batch: batch, Heads: h, KVHeads: h, QLen: length, Dim: sizes[0] / h, VDim: sizes[2] / h, Observe: kit.ScoresNone}
+	part := func(from, cols int) kit.HeadView[float32] {
+		return kit.HeadView[float32]{Data: qkv[min(from, len(qkv)):], Batch: a.QLen * width, Head: cols, Row: width}
+	}
+	a.Q, a.K, a.V = part(0, a.Dim), part(sizes[0], a.Dim), part(2*sizes[0], a.VDim)
+
+	past := 0
+	var present kit.RealOutput[float32]
+	old, err := kit.RealIn[float32](c, c.Tensor(iPast))
+	if err != nil {
+		return err
+	}
+	if p := c.Tensor(iPast); p != nil {
+		s := p.Shape()
+		if len(s) == 5 {
+			past = s[3]
+		}
+		if !slices.Equal(s, []int{2, a.Batch, h, past, a.Dim}) {
+			return fmt.Errorf("past has shape %v, want [2 %d %d past %d]", s, a.Batch, h, a.Dim)
+		}
+	}
+	a.KVLen = past + a.QLen
+	if c.Has(iPast) || c.Wants(1) {
+		if a.Dim != a.VDim {
+			return fmt.Errorf("keys of size %d and values of size %d cannot share one past", a.Dim, a.VDim)
+		}
+		if present, err = kit.RealMaybe[float32](c, 1, dtype, 2, a.Batch, h, a.KVLen, a.Dim); err != nil {
+			return err
+		}
+		half := len(present.Data) / 2
+		for k, v := range []*kit.HeadView[float32]{&a.K, &a.V} {
+			dst := kit.HeadsFirst(present.Data[k*half:(k+1)*half], h, a.KVLen, a.Dim)
+			if old != nil {
+				kit.CopyHeads(dst, kit.HeadsFirst(old[k*len(old)/2:], h, past, a.Dim), a.Batch, h, 0, 0, past, a.Dim)
+			}
+			kit.CopyHeads(dst, *v, a.Batch, h, past, 0, a.QLen, a.Dim)
+			*v = dst
+		}
+	}
+	a.Scale = kit.AttentionScale(op.scale, a.Dim)
+	var mask func(b, i int, row []float32)
+	if m := c.Tensor(iMask); m != nil {
+		if mask, err = msMask(m, a.Batch, a.QLen, a.KVLen, past, op.filter); err != nil {
+			return err
+		}
+	}
+	var bias *tensor.Tensor
+	if iBias >= 0 {
+		bias = c.Tensor(iBias)
+	}
+	if a.Bias, err = msBias(c, mask, bias, a.Batch, h, a.QLen, a.KVLen); err != nil {
+		return err
+	}
+	if op.unidirectional {
+		a.Visible = func(b, i int) (int, int) { return 0, past + i + 1 }
+	}
+	y, err := kit.RealOut[float32](c, 0, dtype, a.Batch, a.QLen, sizes[2])
+	if err != nil {
+		return err
+	}
+	a.Y = kit.HeadsLast(y.Data, h, a.QLen, a.VDim)
+	if err := a.Compute(c); err != nil {
+		return err
+	}
+	y.Store()
+	if present.T != nil {
+		present.Store()
+	}
+	return nil
+}

@@ -1,0 +1,164 @@
+package msft
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/onward-ml/onward/internal/ir"
+	"github.com/onward-ml/onward/internal/ops/kit"
+	"github.com/onward-ml/onward/tensor"
+)
+
+// msMaskKind tells the forms of mask that the attention operators of
+// com.microsoft take apart.
+type msMaskKind uint8
+
+const (
+	maskEnds    msMaskKind = iota // [batch]: keys from here on are padding
+	maskSpans                     // [2·batch]: ends, then starts
+	maskKeys                      // [batch, total]: 0 hides a key
+	maskPairs                     // [batch, q, total]: 0 hides a key from a query
+	maskSquares                   // [batch, 1, max, max]: the same, by absolute position
+)
+
+// msMask returns the bias that a mask stands for: filter where it hides a key,
+// else 0.
+func msMask(t *tensor.Tensor, batch, q, total, past int, filter float32) (func(b, i int, row []float32), error) {
+	s := t.Shape()
+	var kind msMaskKind
+	side := 0
+	switch {
+	case slices.Equal(s, []int{batch}):
+		kind = maskEnds
+	case slices.Equal(s, []int{2 * batch}):
+		kind = maskSpans
+	case slices.Equal(s, []int{batch, total}):
+		kind = maskKeys
+	case slices.Equal(s, []int{batch, q, total}):
+		kind = maskPairs
+	case len(s) == 4 && s[0] == batch && s[1] == 1 && s[2] == s[3] && s[2] >= total:
+		kind, side = maskSquares, s[2]
+	default:
+		return nil, fmt.Errorf("the mask has shape %v, want [%d], [%d], [%d %d], [%d %d %d] or [%d 1 max max] with max at least %d",
+			s, batch, 2*batch, batch, total, batch, q, total, batch, total)
+	}
+	m := tensor.Of[int32](t)
+	return func(b, i int, row []float32) {
+		var keys []int32
+		switch kind {
+		case maskEnds, maskSpans:
+			from, to := int32(0), m[b]
+			if kind == maskSpans {
+				from = m[batch+b]
+			}
+			for j := range row {
+				row[j] = 0
+				if int32(j) < from || int32(j) >= to {
+					row[j] = filter
+				}
+			}
+			return
+		case maskKeys:
+			keys = m[b*total:]
+		case maskPairs:
+			keys = m[(b*q+i)*total:]
+		case maskSquares:
+			keys = m[(b*side+past+i)*side:]
+		}
+		for j := range row {
+			row[j] = 0
+			if keys[j] <= 0 {
+				row[j] = filter
+			}
+		}
+	}, nil
+}
+
+// msBias joins a mask and a bias [batch or 1, heads or 1, q, total] that is added
+// to the scores; nil where there is neither.
+func msBias(c *ir.Call, mask func(b, i int, row []float32), bias *tensor.Tensor, batch, heads, q, total int) (func(b, h, i int, row []float32), error) {
+	return msBiasFrom(c, mask, bias, batch, heads, q, total, nil)
+}
+
+// msBiasFrom is msBias for rows that begin at column base[b] of a bias.
+func msBiasFrom(c *ir.Call, mask func(b, i int, row []float32), bias *tensor.Tensor, batch, heads, q, total int, base []int) (func(b, h, i int, row []float32), error) {
+	var add func(b, h, i int) []float32
+	if bias != nil {
+		s := bias.Shape()
+		if len(s) != 4 || s[0] != batch && s[0] != 1 || s[1] != heads && s[1] != 1 || s[2] != q || s[3] < total {
+			return nil, fmt.Errorf("attention_bias has shape %v, want [%d or 1, %d or 1, %d, %d]", s, batch, heads, q, total)
+		}
+		data, err := kit.RealIn[float32](c, bias)
+		if err != nil {
+			return nil, err
+		}
+		add = func(b, h, i int) []float32 {
+			row := data[((b%s[0]*s[1]+h%s[1])*s[2]+i)*s[3]:][:s[3]]
+			if base != nil {
+				return row[min(base[b], len(row)):]
+			}
+			return row
+		}
+	}
+	if mask == nil && add == nil {
+		return nil, nil
+	}
+	return func(b, h, i int, row []float32) {
+		if mask != nil {
+			mask(b, i, row)
+		} else {
+			clear(row)
+		}
+		if add != nil {
+			from := add(b, h, i)
+			for j, v := range from[:min(len(row), len(from))] {
+				row[j] += v
+			}
+		}
+	}, nil
+}
+
+// plusBias copies n rows of every batch item and head and adds bias, of heads·cols
+// elements; without a bias it returns the view itself.
+func plusBias(c *ir.Call, v kit.HeadView[float32], batch, heads, n, cols int, bias []float32) (kit.HeadView[float32], error) {
+	if bias == nil {
+		return v, nil
+	}
+	size, err := tensor.Elements([]int{batch, heads, n, cols})
+	if err != nil {
+		return v, err
+	}
+	data, err := ir.ScratchOf[float32](c, size)
+	if err != nil {
+		return v, err
+	}
+	r := kit.HeadsFirst(data, heads, n, cols)
+	kit.CopyHeads(r, v, batch, heads, 0, 0, n, cols)
+	for b := range batch {
+		for h := range heads {
+			for i := range n {
+				addTo(r.At(b, h, i)[:cols], bias[h*cols:])
+			}
+		}
+	}
+	return r, nil
+}
+
+// appendPast copies past, [batch, heads, past, cols], and n new rows together to
+// output i, or to scratch; nothing is copied when there is no past and nobody
+// wants the output.
+func appendPast(c *ir.Call, i int, past []float32, pastLen int, v kit.HeadView[float32], batch, heads, n, cols int) (kit.HeadView[float32], kit.RealOutput[float32], error) {
+	if past == nil && !c.Wants(i) {
+		return v, kit.RealOutput[float32]{}, nil
+	}
+	out, err := kit.RealMaybe[float32](c, i, c.Tensor(0).DType(), batch, heads, pastLen+n, cols)
+	if err != nil {
+		return v, out, err
+	}
+	r := kit.HeadsFirst(out.Data, heads, pastLen+n, cols)
+	if past != nil {
+		kit.CopyHeads(r, kit.HeadsFirst(past, heads, pastLen, cols), batch, heads, 0, 0, pastLen, cols)
+	}
+	kit.CopyHeads(r, v, batch, heads, pastLen, 0, n, cols)
+	return r, out, nil
+}

@@ -1,0 +1,159 @@
+package msft
+
+import (
+	"fmt"
+	"math"
+	"slices"
+
+	"github.com/onward-ml/onward/internal/ir"
+	"github.com/onward-ml/onward/internal/ops"
+	"github.com/onward-ml/onward/internal/ops/kit"
+	"github.com/onward-ml/onward/tensor"
+)
+
+// AttnLSTM is an [ops.LSTM] that attends to a memory M [batch steps depth] in the manner
+// of Bahdanau: its input is that of the step and the attention of the step before,
+// which is 0 at first,
+//
+//	ALIGN = softmax over the steps of M (Σ V ∘ tanh(M·MW + Ht·QW))
+//	CONTEXT = ALIGN · M
+//	ATTN = CONTEXT, or (Ht, CONTEXT)·AW where there is AW
+//
+// (https://github.com/microsoft/onnxruntime/blob/main/docs/ContribOperators.md#com.microsoft.AttnLSTM).
+type AttnLSTM struct{ of ops.LSTM }
+
+var _ = kit.Register(kit.Def{Domain: kit.DomainMicrosoft, Name: "AttnLSTM", Since: []int{1},
+	In: kit.RecurrentInputs + ", initial_c:T?, P:T?, QW:T, MW:T, V:T, M:T, memory_seq_lens:int32?, AW:T?", Out: "Y:T?, Y_h:T?, Y_c:T?",
+	Types: kit.Types{"T": "float double"},
+	Build: kit.Simple(func(a *kit.Attrs, opset int) kit.Operator {
+		return &AttnLSTM{ops.LSTM{Recurrent: kit.BuildRecurrent(a, 7, 4, "Sigmoid", "Tanh", "Tanh"), InputForget: a.Bool("input_forget", false)}} // the form without a layout
+	})})
+
+// Infer sets the shapes of Y, Y_h and Y_c.
+func (op *AttnLSTM) Infer(c *ir.InferContext) error { return op.of.Infer(c) }
+
+// Run computes all directions, one after the other.
+func (op *AttnLSTM) Run(c *ir.Call) error {
+	return kit.RunRecurrent(c, func() error { return runAttnLSTM[float32](op, c) }, func() error { return runAttnLSTM[float64](op, c) })
+}
+
+// bahdanau is what one direction of an AttnLSTM attends to.
+type bahdanau[T kit.RealFloat] struct {
+	c                           *ir.Call
+	hidden, depth, width, steps int // width is that of the keys
+	lens                        []int
+	qw, v, memory, keys         []T
+	query, scores               []T // [batch width], [batch steps]
+}
+
+func runAttnLSTM[T kit.RealFloat](op *AttnLSTM, c *ir.Call) error {
+	for i, rank := range map[int]int{0: 3, 2: 3, 8: 3, 9: 3, 10: 2, 11: 3, 13: 3} {
+		if t := c.Tensor(i); t != nil && t.Rank() != rank {
+			return fmt.Errorf("input %d has shape %v, want rank %d", i, t.Shape(), rank)
+		}
+	}
+	dirs, batch, in, h := len(op.of.Reverse), c.Tensor(0).Dim(1), c.Tensor(0).Dim(2), c.Tensor(2).Dim(2)
+	steps, depth, width := c.Tensor(11).Dim(1), c.Tensor(9).Dim(1), c.Tensor(9).Dim(2)
+	size := depth // of the attention
+	if aw := c.Tensor(13); aw != nil {
+		size = aw.Dim(2)
+	}
+	for i, want := range map[int][]int{8: {dirs, h, width}, 9: {dirs, depth, width}, 10: {dirs, width}, 11: {batch, steps, depth}, 12: {batch}, 13: {dirs, depth + h, size}} {
+		if t := c.Tensor(i); t != nil && !slices.Equal(t.Shape(), want) {
+			return fmt.Errorf("input %d has shape %v, want %v", i, t.Shape(), want)
+		}
+	}
+	m := bahdanau[T]{c: c, hidden: h, depth: depth, width: width, steps: steps, lens: kit.Ints(c.Tensor(12))}
+	if m.lens == nil {
+		m.lens = make([]int, batch)
+		kit.RepeatOf(m.lens, steps)
+	}
+	for i, n := range m.lens {
+		if n < 1 || n > steps {
+			return fmt.Errorf("memory_seq_lens[%d] is %d, want 1 to %d", i, n, steps)
+		}
+	}
+	m.memory = tensor.Of[T](c.Tensor(11))
+	qw, mw, v, w := tensor.Of[T](c.Tensor(8)), tensor.Of[T](c.Tensor(9)), tensor.Of[T](c.Tensor(10)), tensor.Of[T](c.Tensor(1))
+	var aw []T
+	if t := c.Tensor(13); t != nil {
+		aw = tensor.Of[T](t)
+	}
+	var context, state, product []T
+	for _, b := range []struct {
+		of    *[]T
+		shape []int
+	}{{&m.keys, []int{batch, steps, width}}, {&m.query, []int{batch, width}}, {&m.scores, []int{batch, steps}}, {&context, []int{batch, depth}},
+		{&state, []int{batch, size}}, {&product, []int{batch, max(4*h, size)}}} {
+		n, err := tensor.Elements(b.shape)
+		if err != nil {
+			return err
+		}
+		if *b.of, err = ir.ScratchOf[T](c, n); err != nil {
+			return err
+		}
+	}
+	if aw == nil {
+		state = context
+	}
+	of := op.of
+	of.More = size
+	current := -1 // the direction for which m is set
+	return ops.RunLSTM(&of, c, nil, ops.LSTMHooks[T]{
+		Before: func(d int, gates []T) error {
+			if d != current {
+				current = d
+				clear(state)
+				m.qw, m.v = qw[d*h*width:][:h*width], v[d*width:][:width]
+				kit.MulPlain(c, batch*steps, width, depth, m.memory, mw[d*depth*width:][:depth*width], nil, m.keys)
+			}
+			wide := in + size
+			kit.MulTransposed(c, batch, 4*h, size, state, size, w[d*4*h*wide:][:4*h*wide][min(in, 4*h*wide):], wide, nil, product, 4*h)
+			addTo(gates, product)
+			return nil
+		},
+		After: func(d int, hidden []T) error {
+			m.attend(hidden, context)
+			if aw != nil {
+				part := aw[d*(depth+h)*size:][:(depth+h)*size]
+				kit.MulPlain(c, batch, size, h, hidden, part[:h*size], nil, state)
+				kit.MulPlain(c, batch, size, depth, context, part[h*size:], nil, product)
+				addTo(state, product)
+			}
+			return c.Err()
+		},
+	})
+}
+
+// attend writes the mean of the memory, weighted for the hidden state, to context.
+func (m *bahdanau[T]) attend(hidden, context []T) {
+	batch := len(m.lens)
+	kit.MulPlain(m.c, batch, m.width, m.hidden, hidden, m.qw, nil, m.query)
+	m.c.Parallel(batch, kit.GrainFor(m.steps*(m.width*8+m.depth)), func(lo, hi int) {
+		for b := lo; b < hi; b++ {
+			out := context[b*m.depth:][:m.depth]
+			clear(out)
+			query, scores := m.query[b*m.width:][:m.width], m.scores[b*m.steps:][:m.lens[b]]
+			most := math.Inf(-1)
+			for s := range scores {
+				sum, keys := 0.0, m.keys[(b*m.steps+s)*m.width:][:m.width]
+				for i, q := range query {
+					sum += float64(m.v[i]) * math.Tanh(float64(keys[i]+q))
+				}
+				scores[s], most = T(sum), max(most, sum)
+			}
+			total := 0.0
+			for s, v := range scores {
+				e := math.Exp(float64(v) - most)
+				scores[s] = T(e)
+				total += e
+			}
+			for s, v := range scores {
+				share := v / T(total)
+				for i, x := range m.memory[(b*m.steps+s)*m.depth:][:m.depth] {
+					out[i] += share * x
+				}
+			}
+		}
+	})
+}

@@ -1,0 +1,76 @@
+package msft
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/onward-ml/onward/internal/ir"
+	"github.com/onward-ml/onward/internal/ops/kit"
+	"github.com/onward-ml/onward/tensor"
+)
+
+// BiasSoftmax is the softmax over all dimensions from Axis on of data + bias. The
+// bias broadcasts
+// (https://github.com/microsoft/onnxruntime/blob/main/docs/ContribOperators.md#com.microsoft.BiasSoftmax).
+type BiasSoftmax struct{ kit.SoftmaxAxis }
+
+var _ = kit.Register(kit.Def{Domain: kit.DomainMicrosoft, Name: "BiasSoftmax", Since: []int{1}, In: "data:T, bias:T", Out: "output:T",
+	Types: kit.Types{"T": "float16 float double"},
+	Build: kit.Simple(func(a *kit.Attrs, opset int) kit.Operator {
+		a.Require("is_inner_broadcast")
+		a.Int("is_inner_broadcast", 0) // the bias's shape tells
+		return &BiasSoftmax{kit.SoftmaxAxis{Axis: a.Int("axis", 1), Flatten: true}}
+	})})
+
+// Run adds into scratch memory and normalizes from there.
+func (o *BiasSoftmax) Run(c *ir.Call) error {
+	if c.Tensor(0).DType() == tensor.TypeFloat64 {
+		return biasSoftmax[float64](c, o)
+	}
+	return biasSoftmax[float32](c, o)
+}
+
+func biasSoftmax[T kit.RealFloat](c *ir.Call, o *BiasSoftmax) error {
+	t := c.Tensor(0)
+	s, err := o.Span(t.Shape())
+	if err != nil {
+		return err
+	}
+	sum, err := addBroadcast[T](c, t.Shape(), t, c.Tensor(1))
+	if err != nil {
+		return err
+	}
+	y, err := kit.RealOut[T](c, 0, t.DType(), t.Shape()...)
+	if err != nil {
+		return err
+	}
+	if err := s.EachLine(c, func(base, m int) { kit.SoftmaxLines(y.Data, sum, s, base, m) }); err != nil {
+		return err
+	}
+	y.Store()
+	return nil
+}
+
+// addBroadcast adds tensors that broadcast to a shape, in scratch memory.
+func addBroadcast[T kit.RealFloat](c *ir.Call, shape []int, ts ...*tensor.Tensor) ([]T, error) {
+	r, err := kit.ScratchTensor(c, tensor.DTypeOf[T](), shape)
+	if err != nil {
+		return nil, err
+	}
+	sum := tensor.Of[T](r)
+	clear(sum)
+	for _, t := range ts {
+		if out, err := kit.BroadcastShapes(shape, t.Shape()); err != nil || !slices.Equal(out, shape) {
+			return nil, fmt.Errorf("shape %v cannot be broadcast to %v", t.Shape(), shape)
+		}
+		wide, err := kit.ToScratch(c, t, tensor.DTypeOf[T]())
+		if err != nil {
+			return nil, err
+		}
+		err = kit.RunLoopInto(c, kit.Loop2(kit.AddLoop[T]), kit.GrainCheap, r, []*tensor.Tensor{r, wide}, [][]int{shape, t.Shape()})
+		if err != nil {
+			return nil, err
+		}
+	}
+	return sum, nil
+}

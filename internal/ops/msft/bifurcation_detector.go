@@ -1,0 +1,87 @@
+package msft
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/onward-ml/onward/internal/ir"
+	"github.com/onward-ml/onward/internal/ops/kit"
+	"github.com/onward-ml/onward/tensor"
+)
+
+// BifurcationDetector appends to the current tokens the predicted ones up to the
+// first that differs from the source tokens after an index, that one included, and
+// looks for the only place in the source where the last tokens stand
+// (https://github.com/microsoft/onnxruntime/blob/main/docs/ContribOperators.md#com.microsoft.BifurcationDetector).
+type BifurcationDetector struct{ Least, Most int } // tokens to look for
+
+var _ = kit.Register(kit.Def{Domain: kit.DomainMicrosoft, Name: "BifurcationDetector", Since: []int{1},
+	In: "src_tokens:T, cur_tokens:T, prev_suffix_match_idx:T, pred_tokens:T?", Out: "tokens:T, suffix_match_idx:T", Types: kit.Types{"T": "int64"},
+	Build: kit.Simple(func(a *kit.Attrs, opset int) kit.Operator {
+		op := &BifurcationDetector{a.Int("min_ngram_size", 1), a.Int("max_ngram_size", 3)}
+		if op.Least < 1 || op.Most < op.Least {
+			a.Errorf("min_ngram_size is %d and max_ngram_size %d", op.Least, op.Most)
+		}
+		return op
+	})})
+
+// Infer sets the types; the number of tokens depends on their values.
+func (op *BifurcationDetector) Infer(c *ir.InferContext) error {
+	c.SetOut(0, ir.TensorType(tensor.TypeInt64, ir.Unknown))
+	c.SetOut(1, ir.Type{Kind: tensor.KindTensor, Elem: tensor.TypeInt64, Shape: c.Shape(2)})
+	return nil
+}
+
+// Run compares tokens.
+func (op *BifurcationDetector) Run(c *ir.Call) error {
+	src, cur := tensor.Of[int64](c.Tensor(0)), tensor.Of[int64](c.Tensor(1))
+	from, err := kit.ScalarInt(c.Tensor(2), "prev_suffix_match_idx")
+	if err != nil {
+		return err
+	}
+	if t := c.Tensor(3); t != nil {
+		pred := tensor.Of[int64](t)
+		if from < 0 || from > len(src) || len(pred) != len(src)+1-from {
+			return fmt.Errorf("pred_tokens has shape %v and prev_suffix_match_idx is %d for %d src_tokens, want one token more than follow the index", t.Shape(), from, len(src))
+		}
+		n := 0
+		for n < len(src)-from && pred[n] == src[from+n] {
+			n++
+		}
+		cur = slices.Concat(cur, pred[:n+1])
+	}
+	y, err := c.Output(0, tensor.TypeInt64, len(cur))
+	if err != nil {
+		return err
+	}
+	copy(tensor.Of[int64](y), cur)
+	found := -1
+	for n := op.Least; n <= min(op.Most, len(cur)); n++ {
+		suffix := cur[len(cur)-n:]
+		find := func(from int) int {
+			for i := from; i+n <= len(src); i++ {
+				if slices.Equal(src[i:i+n], suffix) {
+					return i
+				}
+			}
+			return -1
+		}
+		first := find(0)
+		if first < 0 {
+			break
+		}
+		if found = first + n; found >= len(src) || find(first+1) < 0 {
+			break
+		}
+		found = -1
+		if err := c.Err(); err != nil {
+			return err
+		}
+	}
+	at, err := c.Output(1, tensor.TypeInt64, c.Tensor(2).Shape()...)
+	if err != nil {
+		return err
+	}
+	tensor.Of[int64](at)[0] = int64(found)
+	return nil
+}

@@ -1,0 +1,94 @@
+package msft
+
+import (
+	"fmt"
+
+	"github.com/onward-ml/onward/internal/ir"
+	"github.com/onward-ml/onward/internal/ops/kit"
+	"github.com/onward-ml/onward/tensor"
+)
+
+// branches are streams of features: [... C H], or [... C·H] where the number C is
+// given.
+type branches struct{ Number int }
+
+func readBranches(a *kit.Attrs) branches {
+	b := branches{a.Int("num_branches", 0)}
+	if b.Number < 0 || b.Number > kit.WindowLimit {
+		a.Errorf("num_branches is %d, want 0 to %d", b.Number, kit.WindowLimit)
+	}
+	return b
+}
+
+// split returns the numbers of rows, of branches and of features of a shape.
+func (b branches) split(name string, s []int) (rows, num, features int, err error) {
+	n := len(s)
+	if b.Number > 0 {
+		if n < 1 || s[n-1]%b.Number != 0 {
+			return 0, 0, 0, fmt.Errorf("%s has shape %v, want a last dimension that %d branches divide", name, s, b.Number)
+		}
+		return kit.Product(s[:n-1]), b.Number, s[n-1] / b.Number, nil
+	}
+	if n < 2 {
+		return 0, 0, 0, fmt.Errorf("%s has shape %v, want [... branches features]", name, s)
+	}
+	return kit.Product(s[:n-2]), s[n-2], s[n-1], nil
+}
+
+// BranchwiseRMSNorm normalizes each branch by its root mean square
+// (https://github.com/microsoft/onnxruntime/blob/main/docs/ContribOperators.md#com.microsoft.BranchwiseRMSNorm).
+type BranchwiseRMSNorm struct {
+	branches
+	Epsilon float32
+}
+
+var _ = kit.Register(kit.Def{Domain: kit.DomainMicrosoft, Name: "BranchwiseRMSNorm", Since: []int{1}, In: "X:T, scale:M?", Out: "Y:T",
+	Types: kit.Types{"T": "float float16 bfloat16", "M": "float float16 bfloat16"}, Build: kit.Simple(func(a *kit.Attrs, opset int) kit.Operator {
+		return &BranchwiseRMSNorm{readBranches(a), a.Float("epsilon", 1e-5)}
+	})})
+
+// Infer keeps the type of X.
+func (*BranchwiseRMSNorm) Infer(c *ir.InferContext) error { return kit.SameAsInput(c) }
+
+// Run computes in float.
+func (op *BranchwiseRMSNorm) Run(c *ir.Call) error {
+	x := c.Tensor(0)
+	rows, num, features, err := op.split("X", x.Shape())
+	if err != nil {
+		return err
+	}
+	in, err := kit.RealIn[float32](c, x)
+	if err != nil {
+		return err
+	}
+	y, err := kit.RealOut[float32](c, 0, x.DType(), x.Shape()...)
+	if err != nil || len(in) == 0 {
+		return err
+	}
+	norm := kit.NormRows[float32]{X: in, Y: y.Data, Cols: features, Eps: float64(op.Epsilon)}
+	if err := norm.Compute(c); err != nil {
+		return err
+	}
+	if t := c.Tensor(1); t != nil {
+		scale, err := branchScale(c, "scale", t, num, features)
+		if err != nil {
+			return err
+		}
+		for i := range rows {
+			row := y.Data[i*num*features:][:num*features]
+			for k := range row {
+				row[k] *= scale[k%len(scale)]
+			}
+		}
+	}
+	y.Store()
+	return nil
+}
+
+// branchScale reads factors for all branches, or for each.
+func branchScale(c *ir.Call, name string, t *tensor.Tensor, num, features int) ([]float32, error) {
+	if n := t.Len(); n != features && n != num*features {
+		return nil, fmt.Errorf("%s has shape %v for %d branches of %d features", name, t.Shape(), num, features)
+	}
+	return kit.RealIn[float32](c, t)
+}

@@ -1,0 +1,75 @@
+package msft
+
+import (
+	"fmt"
+	"math"
+
+	"github.com/onward-ml/onward/internal/ir"
+	"github.com/onward-ml/onward/internal/ops/kit"
+	"github.com/onward-ml/onward/tensor"
+)
+
+// CDist gives the distances of the rows of A, [M N], from those of B, [K N], as
+// [M K] (https://github.com/microsoft/onnxruntime/blob/main/docs/ContribOperators.md#com.microsoft.CDist).
+type CDist struct{ Squared bool }
+
+var _ = kit.Register(kit.Def{Domain: kit.DomainMicrosoft, Name: "CDist", Since: []int{1}, In: "A:T, B:T", Out: "C:T", Types: kit.Types{"T": "float double"},
+	Build: kit.Simple(func(a *kit.Attrs, opset int) kit.Operator {
+		return &CDist{a.Enum("metric", "sqeuclidean", "sqeuclidean", "euclidean") == "sqeuclidean"}
+	})})
+
+// Infer takes one dimension of each input.
+func (*CDist) Infer(c *ir.InferContext) error {
+	out := ir.UnknownDims(2)
+	for i := range out {
+		if err := kit.CheckRank(c, i, 2, []string{"A", "B"}[i]); err != nil {
+			return err
+		}
+		if s := c.Shape(i); s != nil {
+			out[i] = s[0]
+		}
+	}
+	if a, b := c.Shape(0), c.Shape(1); a != nil && b != nil && a[1].Differs(b[1]) {
+		return fmt.Errorf("A and B have shapes %v and %v, want rows of one length", a, b)
+	}
+	c.SetOut(0, ir.TensorType(c.Elem(0), out...))
+	return nil
+}
+
+// Run sums squares of differences.
+func (op *CDist) Run(c *ir.Call) error {
+	if c.Tensor(0).DType() == tensor.TypeFloat64 {
+		return cdist[float64](c, op)
+	}
+	return cdist[float32](c, op)
+}
+
+func cdist[T kit.RealFloat](c *ir.Call, op *CDist) error {
+	at, bt := c.Tensor(0), c.Tensor(1)
+	if at.Rank() != 2 || bt.Rank() != 2 || at.Dim(1) != bt.Dim(1) {
+		return fmt.Errorf("A and B have shapes %v and %v, want [M N] and [K N]", at.Shape(), bt.Shape())
+	}
+	m, k, n := at.Dim(0), bt.Dim(0), at.Dim(1)
+	y, err := c.Output(0, at.DType(), m, k)
+	if err != nil || m*k == 0 {
+		return err
+	}
+	a, b, dst := tensor.Of[T](at), tensor.Of[T](bt), tensor.Of[T](y)
+	c.Parallel(m, kit.GrainFor(k*n), func(lo, hi int) {
+		for i := lo; i < hi && c.Err() == nil; i++ {
+			row := a[i*n:][:n]
+			for j := range k {
+				sum := 0.0
+				for x, v := range b[j*n:][:n] {
+					d := float64(row[x]) - float64(v)
+					sum += d * d
+				}
+				if !op.Squared {
+					sum = math.Sqrt(sum)
+				}
+				dst[i*k+j] = T(sum)
+			}
+		}
+	})
+	return c.Err()
+}

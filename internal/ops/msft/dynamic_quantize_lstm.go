@@ -1,0 +1,115 @@
+package msft
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/onward-ml/onward/internal/ir"
+	"github.com/onward-ml/onward/internal/ops"
+	"github.com/onward-ml/onward/internal/ops/kit"
+	"github.com/onward-ml/onward/tensor"
+)
+
+// DynamicQuantizeLSTM is an LSTM with quantized weights, W [directions input 4·hidden]
+// and R [directions hidden 4·hidden], that quantizes the input, and the hidden state
+// at each step, to uint8 as DynamicQuantizeLinear does. Products of such numbers are
+// those of what they stand for
+// (https://github.com/microsoft/onnxruntime/blob/main/docs/ContribOperators.md#com.microsoft.DynamicQuantizeLSTM).
+type DynamicQuantizeLSTM struct{ of ops.LSTM }
+
+var _ = kit.Register(kit.Def{Domain: kit.DomainMicrosoft, Name: "DynamicQuantizeLSTM", Since: []int{1},
+	In:  "X:T, W:T2, R:T2, B:T?, sequence_lens:T1?, initial_h:T?, initial_c:T?, P:T?, W_scale:T, W_zero_point:T2, R_scale:T, R_zero_point:T2",
+	Out: "Y:T?, Y_h:T?, Y_c:T?", Types: kit.Types{"T": "float", "T1": "int32", "T2": byteTypes},
+	Build: kit.Simple(func(a *kit.Attrs, opset int) kit.Operator {
+		return &DynamicQuantizeLSTM{ops.LSTM{Recurrent: kit.BuildRecurrent(a, 7, 4, "Sigmoid", "Tanh", "Tanh"), InputForget: a.Bool("input_forget", false)}}
+	})})
+
+// Infer sets the shapes of Y, Y_h and Y_c.
+func (op *DynamicQuantizeLSTM) Infer(c *ir.InferContext) error {
+	dirs, seq, batch, hidden := ir.Known(len(op.of.Reverse)), ir.Unknown, ir.Unknown, ir.Unknown
+	for i, name := range []string{"X", "W", "R"} {
+		if err := kit.CheckRank(c, i, 3, name); err != nil {
+			return err
+		}
+	}
+	if x := c.Shape(0); x != nil {
+		seq, batch = x[0], x[1]
+	}
+	if r := c.Shape(2); r != nil {
+		hidden = r[1]
+	}
+	c.SetOut(0, ir.TensorType(c.Elem(0), seq, dirs, batch, hidden))
+	c.SetOut(1, ir.TensorType(c.Elem(0), dirs, batch, hidden))
+	c.SetOut(2, ir.TensorType(c.Elem(0), dirs, batch, hidden))
+	return nil
+}
+
+// Run runs the LSTM on what the quantized numbers stand for.
+func (op *DynamicQuantizeLSTM) Run(c *ir.Call) error {
+	x, dirs := c.Tensor(0), len(op.of.Reverse)
+	rounded, err := kit.ScratchTensor(c, tensor.TypeFloat32, x.Shape())
+	if err != nil {
+		return err
+	}
+	copy(tensor.Of[float32](rounded), tensor.Of[float32](x))
+	if err := quantizeBack(c, tensor.Of[float32](rounded)); err != nil {
+		return err
+	}
+	in := slices.Clone(c.In[:min(8, len(c.In))])
+	in[0] = rounded
+	for i := 1; i <= 2; i++ {
+		if in[i], err = op.weights(c, i, 8+2*(i-1), dirs); err != nil {
+			return err
+		}
+	}
+	defer func(outer []tensor.Value) { c.In = outer }(c.In)
+	c.In = in
+	return ops.RunLSTM(&op.of, c, nil, ops.LSTMHooks[float32]{Round: func(state []float32) error { return quantizeBack(c, state) }})
+}
+
+// weights returns what input i stands for, each direction transposed; its scale and
+// zero point are input scale and the next, one for each direction or column.
+func (op *DynamicQuantizeLSTM) weights(c *ir.Call, i, scale, dirs int) (*tensor.Tensor, error) {
+	t, st, zt := c.Tensor(i), c.Tensor(scale), c.Tensor(scale+1)
+	if t.Rank() != 3 || t.Dim(0) != dirs || st.Len() != zt.Len() || st.Len() != dirs && st.Len() != dirs*t.Dim(2) || zt.DType() != t.DType() {
+		return nil, fmt.Errorf("input %d has shape %v with scales %v and zero points %v, want [%d rows columns] and one for each direction, or each of its columns",
+			i, t.Shape(), st.Shape(), zt.Shape(), dirs)
+	}
+	rows, cols, per := t.Dim(1), t.Dim(2), st.Len()/dirs
+	y, err := kit.ScratchTensor(c, tensor.TypeFloat32, []int{dirs, cols, rows})
+	if err != nil {
+		return nil, err
+	}
+	scales, dst := tensor.Of[float32](st), tensor.Of[float32](y)
+	w, z := make([]int32, t.Len()), make([]int32, zt.Len())
+	if err := c.Reserve(4 * int64(t.Len())); err != nil {
+		return nil, err
+	}
+	kit.WidenBytes(w, t)
+	kit.WidenBytes(z, zt)
+	for d := range dirs {
+		for r := range rows {
+			for k := range cols {
+				s := d*per + k%per
+				dst[(d*cols+k)*rows+r] = float32(w[(d*rows+r)*cols+k]-z[s]) * scales[s]
+			}
+		}
+	}
+	return y, nil
+}
+
+// quantizeBack rounds x to the uint8 numbers that represent it.
+func quantizeBack(c *ir.Call, x []float32) error {
+	q, err := ir.ScratchOf[uint8](c, len(x))
+	if err != nil {
+		return err
+	}
+	scale, zero, err := dynamicQuantize(c, q, x)
+	if err != nil {
+		return err
+	}
+	for i, v := range q {
+		x[i] = float32(int(v)-int(zero)) * scale
+	}
+	return nil
+}

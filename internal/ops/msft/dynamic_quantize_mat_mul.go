@@ -1,0 +1,104 @@
+package msft
+
+import (
+	"math"
+
+	"github.com/onward-ml/onward/internal/cpu"
+	"github.com/onward-ml/onward/internal/ir"
+	"github.com/onward-ml/onward/internal/kernels/quant"
+	"github.com/onward-ml/onward/internal/ops/kit"
+	"github.com/onward-ml/onward/tensor"
+)
+
+// DynamicQuantizeMatMul quantizes A to uint8 as DynamicQuantizeLinear does,
+// multiplies it with the quantized B, and adds a bias
+// (https://github.com/microsoft/onnxruntime/blob/main/docs/ContribOperators.md#com.microsoft.DynamicQuantizeMatMul).
+type DynamicQuantizeMatMul struct{}
+
+var _ = kit.Register(kit.Def{Domain: kit.DomainMicrosoft, Name: "DynamicQuantizeMatMul", Since: []int{1},
+	In: "A:T1, B:T2, b_scale:T1, b_zero_point:T2?, bias:T1?", Out: "Y:T1", Types: kit.Types{"T1": "float", "T2": byteTypes},
+	Build: kit.WithoutAttrs(&DynamicQuantizeMatMul{})})
+
+// Infer broadcasts the leading dimensions.
+func (*DynamicQuantizeMatMul) Infer(c *ir.InferContext) error {
+	if err := kit.InferMatMul(c, 0, 1, ir.UnrankedTensor(c.Elem(0))); err != nil {
+		return err
+	}
+	return checkQuantizedBias(c, 4, 1)
+}
+
+// Run sums as int32.
+func (d *DynamicQuantizeMatMul) Run(c *ir.Call) error { return d.run(c, nil) }
+
+// run multiplies; packed is B when it is constant.
+func (*DynamicQuantizeMatMul) run(c *ir.Call, packed *kit.PackedBytes) error {
+	a, b := c.Tensor(0), c.Tensor(1)
+	shape, err := kit.BytesShape(b, packed)
+	if err != nil {
+		return err
+	}
+	s, err := kit.NewMatMulShape(a.Shape(), shape)
+	if err != nil {
+		return err
+	}
+	y, err := c.Output(0, tensor.TypeFloat32, s.Out...)
+	if err != nil {
+		return err
+	}
+	q, err := kit.ScratchTensor(c, tensor.TypeUint8, a.Shape())
+	if err != nil {
+		return err
+	}
+	scale, zero, err := dynamicQuantize(c, tensor.Of[uint8](q), tensor.Of[float32](a))
+	if err != nil {
+		return err
+	}
+	p := quantizedProduct{shape: &s, aScale: scale, bScale: c.Tensor(2), bShape: shape, bias: c.Tensor(4)}
+	if p.sums, err = ir.ScratchOf[int32](c, y.Len()); err != nil {
+		return err
+	}
+	az, err := kit.ScratchTensor(c, tensor.TypeUint8, nil)
+	if err != nil {
+		return err
+	}
+	tensor.Of[uint8](az)[0] = zero
+	if err := kit.MatMulBytesBy(c, &s, q, b, packed, az, c.Tensor(3), p.sums); err != nil {
+		return err
+	}
+	return p.reals(c, tensor.Of[float32](y))
+}
+
+// dynamicQuantizeMatMulPacked has a constant B.
+type dynamicQuantizeMatMulPacked struct {
+	DynamicQuantizeMatMul
+	b *kit.PackedBytes
+}
+
+// Prepare packs a constant B.
+func (*DynamicQuantizeMatMul) Prepare(in []tensor.Value, types []ir.Type) (ir.Operator, []int, error) {
+	if p := kit.PackBytes(in[1]); p != nil {
+		return &dynamicQuantizeMatMulPacked{b: p}, []int{1}, nil
+	}
+	return nil, nil, nil
+}
+
+// Run multiplies by the packed matrix.
+func (d *dynamicQuantizeMatMulPacked) Run(c *ir.Call) error { return d.run(c, d.b) }
+
+// dynamicQuantize quantizes numbers with the scale and the zero point that fit
+// their range, 0 included.
+func dynamicQuantize(c *ir.Call, dst []uint8, src []float32) (scale float32, zero uint8, err error) {
+	scale, shift := kit.DynamicRange(c, src)
+	zero = kit.QuantizedByte(shift)
+	if !c.Generic {
+		l := cpu.Active()
+		return scale, zero, kit.EachRange(c, len(src), kit.GrainCheap, func(lo, hi int) { quant.Quantize(l, dst[lo:hi], src[lo:hi], scale, zero) })
+	}
+	err = kit.EachRange(c, len(src), kit.GrainCheap, func(lo, hi int) {
+		y := dst[lo:hi]
+		for i, v := range src[lo:hi] {
+			y[i] = kit.QuantizedByte(float32(math.RoundToEven(float64(v/scale))) + shift)
+		}
+	})
+	return scale, zero, err
+}

@@ -1,0 +1,184 @@
+package msft
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/onward-ml/onward/internal/ir"
+	"github.com/onward-ml/onward/internal/ops/kit"
+	"github.com/onward-ml/onward/tensor"
+)
+
+// EmbedLayerNormalization adds the embeddings of words, positions and segments
+// and normalizes the sum over the last dimension; mask_index counts the ones of
+// the mask for each batch item
+// (https://github.com/microsoft/onnxruntime/blob/main/docs/ContribOperators.md#com.microsoft.EmbedLayerNormalization).
+type EmbedLayerNormalization struct{ epsilon float32 }
+
+var _ = kit.Register(kit.Def{Domain: kit.DomainMicrosoft, Name: "EmbedLayerNormalization", Since: []int{1},
+	In:  "input_ids:int32, segment_ids:int32?, word_embedding:T, position_embedding:T, segment_embedding:T?, gamma:T, beta:T, mask:int32?, position_ids:int32?",
+	Out: "output:T, mask_index:int32?, embedding_sum:T?", Types: kit.Types{"T": "float float16"},
+	Build: kit.Simple(func(a *kit.Attrs, opset int) kit.Operator {
+		a.Ignore("mask_index_type") // says only that the second output is used
+		return &EmbedLayerNormalization{a.Float("epsilon", 1e-12)}
+	})})
+
+// Infer sets output and sum to [batch, length, hidden] and mask_index to [batch].
+func (op *EmbedLayerNormalization) Infer(c *ir.InferContext) error {
+	if err := kit.CheckRank(c, 0, 2, "input_ids"); err != nil {
+		return err
+	}
+	s := ir.UnknownDims(3)
+	if ids := c.Shape(0); ids != nil {
+		s[0], s[1] = ids[0], ids[1]
+	}
+	if w := c.Shape(2); len(w) == 2 {
+		s[2] = w[1]
+	}
+	c.SetOut(0, ir.TensorType(c.Elem(2), s...))
+	c.SetOut(1, ir.TensorType(tensor.TypeInt32, s[0]))
+	c.SetOut(2, ir.TensorType(c.Elem(2), s...))
+	return nil
+}
+
+// Run looks up, adds and normalizes.
+func (op *EmbedLayerNormalization) Run(c *ir.Call) error {
+	e := &embeddings{ids: c.Tensor(0), segments: c.Tensor(1), mask: c.Tensor(7), positions: c.Tensor(8), dtype: c.Tensor(2).DType(), sum: 2}
+	for k, i := range []int{2, 3, 4} {
+		t := c.Tensor(i)
+		if t == nil {
+			continue
+		}
+		table, err := kit.RealIn[float32](c, t)
+		if err != nil {
+			return err
+		}
+		e.tables[k] = embeddingTable{shape: t.Shape(), row: func(dst []float32, at int) { copy(dst, table[at:]) }}
+	}
+	for i, p := range []*[]float32{&e.gamma, &e.beta} {
+		var err error
+		if *p, err = kit.RealIn[float32](c, c.Tensor(5+i)); err != nil {
+			return err
+		}
+	}
+	return e.run(c, op.epsilon)
+}
+
+// embeddingTable gives the elements of an embedding, [rows, hidden], from element
+// at on; the zero value stands for none.
+type embeddingTable struct {
+	shape []int
+	row   func(dst []float32, at int)
+}
+
+// embeddings adds embeddings of words, positions and segments and normalizes.
+type embeddings struct {
+	ids, segments, mask, positions *tensor.Tensor // all but ids may be nil
+	tables                         [3]embeddingTable
+	gamma, beta                    []float32
+	dtype                          tensor.DType
+	sum                            int // the output for the sum, or 0
+}
+
+func (e *embeddings) run(c *ir.Call, epsilon float32) error {
+	ids := e.ids
+	if ids.Rank() != 2 {
+		return fmt.Errorf("input_ids has shape %v, want [batch, length]", ids.Shape())
+	}
+	batch, length := ids.Dim(0), ids.Dim(1)
+	if (e.segments == nil) != (e.tables[2].row == nil) {
+		return fmt.Errorf("segment_ids and segment_embedding must be given together")
+	}
+	for i, t := range []*tensor.Tensor{e.segments, e.mask} {
+		if t != nil && !slices.Equal(t.Shape(), ids.Shape()) {
+			return fmt.Errorf("%s has shape %v, want %v", []string{"segment_ids", "mask"}[i], t.Shape(), ids.Shape())
+		}
+	}
+	positions := kit.Ints(e.positions)
+	if p := e.positions; p != nil && !slices.Equal(p.Shape(), ids.Shape()) && !slices.Equal(p.Shape(), []int{1, length}) {
+		return fmt.Errorf("position_ids has shape %v, want %v or [1 %d]", p.Shape(), ids.Shape(), length)
+	}
+	hidden := len(e.gamma)
+	for k, t := range e.tables {
+		if t.row != nil && (len(t.shape) != 2 || t.shape[1] != hidden) {
+			return fmt.Errorf("embedding %d has shape %v, want [rows, %d]", k, t.shape, hidden)
+		}
+	}
+	if len(e.beta) != hidden {
+		return fmt.Errorf("gamma has %d elements and beta %d, want the same", hidden, len(e.beta))
+	}
+	r := kit.NormRows[float32]{Cols: hidden, Eps: float64(epsilon), Center: true, Gain: e.gamma, Bias: e.beta}
+	words, segments := tensor.Of[int32](ids), kit.Ints(e.segments)
+	index := func(k, i int) (int, error) {
+		v, name := i%max(1, length), "position_ids"
+		switch {
+		case k == 0:
+			v, name = int(words[i]), "input_ids"
+		case k == 2:
+			v, name = segments[i], "segment_ids"
+		case positions != nil:
+			v = positions[i%len(positions)]
+		}
+		if n := e.tables[k].shape[0]; v < 0 || v >= n {
+			return 0, fmt.Errorf("%s holds %d for an embedding of %d rows", name, v, n)
+		}
+		return v, nil
+	}
+	y, err := kit.RealOut[float32](c, 0, e.dtype, batch, length, hidden)
+	if err != nil {
+		return err
+	}
+	var sum kit.RealOutput[float32]
+	if e.sum > 0 {
+		sum, err = kit.RealMaybe[float32](c, e.sum, e.dtype, batch, length, hidden)
+	} else {
+		sum.Data, err = ir.ScratchOf[float32](c, len(y.Data))
+	}
+	if err != nil {
+		return err
+	}
+	one, err := ir.ScratchOf[float32](c, hidden)
+	if err != nil {
+		return err
+	}
+	for i := range words {
+		row := sum.Data[i*hidden:][:hidden]
+		clear(row)
+		for k, t := range e.tables {
+			if t.row == nil {
+				continue
+			}
+			v, err := index(k, i)
+			if err != nil {
+				return err
+			}
+			t.row(one, v*hidden)
+			addTo(row, one)
+		}
+	}
+	r.X, r.Y = sum.Data, y.Data
+	if err := r.Compute(c); err != nil {
+		return err
+	}
+	y.Store()
+	if sum.T != nil {
+		sum.Store()
+	}
+	if !c.Wants(1) {
+		return nil
+	}
+	t, err := c.Output(1, tensor.TypeInt32, batch)
+	if err != nil {
+		return err
+	}
+	count := tensor.Of[int32](t)
+	clear(count)
+	if e.mask != nil {
+		for i, v := range tensor.Of[int32](e.mask) {
+			if v == 1 {
+				count[i/length]++
+			}
+		}
+	}
+	return nil
+}

@@ -1,0 +1,104 @@
+package msft
+
+import (
+	"fmt"
+	"math"
+	"slices"
+
+	"github.com/onward-ml/onward/internal/ir"
+	"github.com/onward-ml/onward/internal/ops/kit"
+)
+
+// EngramGate multiplies a value, one for all branches, by a gate for each: the
+// sigmoid of the signed root of the product of normalized key and query over
+// √features (https://github.com/microsoft/onnxruntime/blob/main/docs/ContribOperators.md#com.microsoft.EngramGate).
+// The second output is the result, normalized.
+type EngramGate struct{ Epsilon float32 }
+
+var _ = kit.Register(kit.Def{Domain: kit.DomainMicrosoft, Name: "EngramGate", Since: []int{1},
+	In: "key:T, query:T, value:T, key_norm_scale:T, query_norm_scale:T, conv_norm_scale:T?", Out: "output:T, gated_value_normed:T?",
+	Types: kit.Types{"T": "float float16 bfloat16"}, Build: kit.Simple(func(a *kit.Attrs, opset int) kit.Operator { return &EngramGate{a.Float("epsilon", 1e-5)} })})
+
+// Infer gives the outputs the type of the key.
+func (*EngramGate) Infer(c *ir.InferContext) error {
+	c.SetOut(0, c.Type(0))
+	c.SetOut(1, c.Type(0))
+	return nil
+}
+
+// Run computes in float.
+func (op *EngramGate) Run(c *ir.Call) error {
+	kt := c.Tensor(0)
+	s := kt.Shape()
+	if len(s) != 4 || !slices.Equal(c.Tensor(1).Shape(), s) || !slices.Equal(c.Tensor(2).Shape(), []int{s[0], s[1], s[3]}) {
+		return fmt.Errorf("key, query and value have shapes %v, %v and %v, want twice [batch length branches features] and [batch length features]",
+			s, c.Tensor(1).Shape(), c.Tensor(2).Shape())
+	}
+	rows, num, features := s[0]*s[1], s[2], s[3]
+	for i := 3; i < 6; i++ {
+		if t := c.Tensor(i); t != nil && !slices.Equal(t.Shape(), s[2:]) {
+			return fmt.Errorf("input %d has shape %v, want %v", i, t.Shape(), s[2:])
+		}
+	}
+	if c.Wants(1) && !c.Has(5) {
+		return fmt.Errorf("conv_norm_scale is missing, which gated_value_normed needs")
+	}
+	var in [6][]float32
+	for i := range in {
+		var err error
+		if in[i], err = kit.RealIn[float32](c, c.Tensor(i)); err != nil {
+			return err
+		}
+	}
+	y, err := kit.RealOut[float32](c, 0, kt.DType(), s...)
+	if err != nil {
+		return err
+	}
+	normed, err := kit.RealMaybe[float32](c, 1, kt.DType(), s...)
+	if err != nil {
+		return err
+	}
+	// inverse is 1 over the root mean square.
+	inverse := func(x []float32) float64 {
+		sum := 0.0
+		for _, v := range x {
+			sum += float64(v) * float64(v)
+		}
+		return 1 / math.Sqrt(sum/float64(len(x))+float64(op.Epsilon))
+	}
+	c.Parallel(rows*num, kit.GrainFor(8*features), func(lo, hi int) {
+		for i := lo; i < hi && c.Err() == nil && features > 0; i++ {
+			b := i % num
+			k, q, v := in[0][i*features:][:features], in[1][i*features:][:features], in[2][i/num*features:][:features]
+			ks, qs := in[3][b*features:][:features], in[4][b*features:][:features]
+			dot := 0.0
+			for j := range k {
+				dot += float64(k[j]) * float64(ks[j]) * float64(q[j]) * float64(qs[j])
+			}
+			dot *= inverse(k) * inverse(q) / math.Sqrt(float64(features))
+			root := math.Sqrt(math.Max(math.Abs(dot), 1e-6))
+			switch {
+			case dot < 0:
+				root = -root
+			case dot == 0:
+				root = 0
+			}
+			gate := float32(1 / (1 + math.Exp(-root)))
+			out := y.Data[i*features:][:features]
+			for j := range out {
+				out[j] = gate * v[j]
+			}
+			if in[5] != nil && normed.Data != nil {
+				f := inverse(out)
+				for j, w := range in[5][b*features:][:features] {
+					normed.Data[i*features+j] = float32(float64(out[j])*f) * w
+				}
+			}
+		}
+	})
+	y.Store()
+	if normed.T != nil {
+		normed.Store()
+	}
+	return c.Err()
+}

@@ -1,0 +1,81 @@
+package msft
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/onward-ml/onward/internal/ir"
+	"github.com/onward-ml/onward/internal/ops"
+	"github.com/onward-ml/onward/internal/ops/kit"
+	"github.com/onward-ml/onward/tensor"
+)
+
+// ActivatedConv is com.microsoft's FusedConv: a convolution, plus Z of the same
+// shape, and an activation of the sum
+// (https://github.com/microsoft/onnxruntime/blob/main/docs/ContribOperators.md#com.microsoft.FusedConv).
+type ActivatedConv struct {
+	Conv ops.Conv
+	Act  fusedActivation
+}
+
+var _ = kit.Register(kit.Def{Domain: kit.DomainMicrosoft, Name: "FusedConv", Since: []int{1}, In: "X:T, W:T, B:T?, Z:T?", Out: "Y:T",
+	Types: kit.Types{"T": "float16 float double"}, Build: kit.Simple(func(a *kit.Attrs, opset int) kit.Operator {
+		if a.Has("activation") && a.String("activation", "") == "" {
+			a.Errorf("activation is empty; leave the attribute out for none") // as ONNX Runtime asks for
+		}
+		return &ActivatedConv{ops.Conv{Window: kit.ReadWindow(a, true), Group: kit.ReadGroup(a)}, ReadFusedActivation(a, a.Floats("activation_params"))}
+	})})
+
+// Fused returns the operator in the form that the optimizer works with, nil where
+// that does not know the activation.
+func (op *ActivatedConv) Fused() *ops.FusedConv {
+	f := &ops.FusedConv{Conv: op.Conv}
+	switch op.Act.fn.Name {
+	case "":
+	case "relu":
+		f.Act.Kind = kit.ActRelu
+	case "clip":
+		f.Act = kit.Activation{Kind: kit.ActClip, Lo: float32(op.Act.lo), Hi: float32(op.Act.hi)}
+	default:
+		return nil
+	}
+	return f
+}
+
+// Infer infers the convolution.
+func (op *ActivatedConv) Infer(c *ir.InferContext) error { return op.Conv.Infer(c) }
+
+// Run convolves and changes the result in place.
+func (op *ActivatedConv) Run(c *ir.Call) error {
+	if err := c.Inner(&op.Conv); err != nil {
+		return err
+	}
+	if z := c.Tensor(3); z != nil {
+		y := c.Out[0].(*tensor.Tensor)
+		if !slices.Equal(z.Shape(), y.Shape()) {
+			return fmt.Errorf("Z has shape %v, want %v", z.Shape(), y.Shape())
+		}
+		if y.DType() == tensor.TypeFloat64 {
+			addTo(tensor.Of[float64](y), tensor.Of[float64](z))
+		} else {
+			sum, err := kit.RealIn[float32](c, y)
+			if err != nil {
+				return err
+			}
+			add, err := kit.RealIn[float32](c, z)
+			if err != nil {
+				return err
+			}
+			addTo(sum, add)
+			kit.RealOutput[float32]{Data: sum, T: y}.Store()
+		}
+	}
+	return op.Act.apply(c)
+}
+
+func addTo[T kit.RealFloat](dst, src []T) {
+	src = src[:len(dst)]
+	for i, v := range src {
+		dst[i] += v
+	}
+}

@@ -1,0 +1,14 @@
+package msft
+
+import "github.com/onward-ml/onward/internal/ops/kit"
+
+// FusedMatMul is alpha times the product of two tensors of matrices; transA and
+// transB swap the last two dimensions, transBatchA and transBatchB move the first
+// dimension behind the other batch dimensions before that
+// (https://github.com/microsoft/onnxruntime/blob/main/docs/ContribOperators.md#com.microsoft.FusedMatMul).
+var _ = kit.Register(kit.Def{Domain: kit.DomainMicrosoft, Name: "FusedMatMul", Since: []int{1}, In: "A:T, B:T", Out: "Y:T",
+	Types: kit.Types{"T": "@float"},
+	Build: kit.Simple(func(a *kit.Attrs, opset int) kit.Operator {
+		return &kit.TransposedMatMul{Alpha: a.Float("alpha", 1), Trans: [2]bool{a.Bool("transA", false), a.Bool("transB", false)},
+			Batch: [2]bool{a.Bool("transBatchA", false), a.Bool("transBatchB", false)}}
+	})})

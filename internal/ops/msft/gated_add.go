@@ -1,0 +1,49 @@
+package msft
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/onward-ml/onward/internal/ir"
+	"github.com/onward-ml/onward/internal/ops/kit"
+)
+
+// GatedAdd is X + Y·gate with one gate for each row, the product rounded to the
+// type of X (https://github.com/microsoft/onnxruntime/blob/main/docs/ContribOperators.md#com.microsoft.GatedAdd).
+type GatedAdd struct{}
+
+var _ = kit.Register(kit.Def{Domain: kit.DomainMicrosoft, Name: "GatedAdd", Since: []int{1}, In: "X:T, Y:T, gate:T", Out: "output:T",
+	Types: kit.Types{"T": "float float16 bfloat16"}, Build: kit.WithoutAttrs(&GatedAdd{})})
+
+// Infer keeps the type of X.
+func (*GatedAdd) Infer(c *ir.InferContext) error { return kit.SameAsInput(c) }
+
+// Run computes in float.
+func (*GatedAdd) Run(c *ir.Call) error {
+	xt, gt := c.Tensor(0), c.Tensor(2)
+	s := xt.Shape()
+	if n := len(s); n == 0 || !slices.Equal(s, c.Tensor(1).Shape()) || len(gt.Shape()) != n || !slices.Equal(gt.Shape()[:n-1], s[:n-1]) || gt.Dim(n-1) != 1 {
+		return fmt.Errorf("X, Y and gate have shapes %v, %v and %v, want twice [... C] and [... 1]", s, c.Tensor(1).Shape(), gt.Shape())
+	}
+	var in [3][]float32
+	for i := range in {
+		var err error
+		if in[i], err = kit.RealIn[float32](c, c.Tensor(i)); err != nil {
+			return err
+		}
+	}
+	y, err := kit.RealOut[float32](c, 0, xt.DType(), s...)
+	if err != nil || len(y.Data) == 0 {
+		return err
+	}
+	cols := s[len(s)-1]
+	for i := range y.Data {
+		y.Data[i] = in[1][i] * in[2][i/cols]
+	}
+	kit.RoundTo(y.Data, xt.DType())
+	for i, v := range in[0] {
+		y.Data[i] += v
+	}
+	y.Store()
+	return nil
+}

@@ -1,0 +1,513 @@
+package msft
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/onward-ml/onward/internal/ir"
+	"github.com/onward-ml/onward/internal/ops/kit"
+	"github.com/onward-ml/onward/tensor"
+)
+
+// generationFeeds is what a decoder gets and returns at each step. A decoder
+// alone (GPT-2) takes
+//
+//	input_ids, position_ids, attention_mask  int32 [row, length]
+//	past of every layer                      [2, row, head, past length, size]
+//
+// and returns logits, [row, length, vocabulary], and the new pasts. A decoder
+// behind an encoder takes
+//
+//	input_ids               int32 [row, 1], or all tokens so far, [row, length]
+//	encoder_attention_mask  int32 [row, encoder length]; not for speech
+//	encoder_hidden_states   [row, encoder length, hidden]; may be missing
+//	key and value of the attention to itself, of every layer       [row, head, past length, size]
+//	key and value of the attention to the encoder, of every layer  [row, head, encoder length, size]
+//
+// and returns logits and the new keys and values of the attention to itself. Its
+// encoder takes ids and mask, or features [batch, feature, frame], and maybe the
+// tokens that the decoder begins with. It returns the logits of the next token,
+// its hidden states and all keys and values; or only the keys and values of the
+// attention to the encoder, and then the decoder makes the first step.
+type generationFeeds struct {
+	values       []tensor.Value // inputs of the decoder
+	owned        []bool         // values that are reserved
+	first, count int            // pasts among the values that the decoder renews
+	axis         int            // of the rows in a past
+	logits       *tensor.Tensor // that the encoder returns
+	positions    []int32        // of the next token, where the decoder takes positions
+	mask         [][]int32      // where the decoder takes a mask of its own tokens
+	whole        bool           // input_ids holds all tokens so far
+}
+
+const generationPast = 3 // inputs of a decoder without an encoder before the pasts
+
+// encodedInputs returns how many inputs of a decoder behind an encoder stand
+// before the pasts, and the number of layers.
+func (g *generation) encodedInputs(inputs int) (first, layers int, err error) {
+	first = 2
+	if g.Model == speechToText {
+		first = 1
+	}
+	hidden := max(inputs-first, 0) % 4
+	layers = (inputs - first) / 4
+	if layers < 1 || hidden > 1 {
+		return 0, 0, fmt.Errorf("the decoder has %d inputs, want input_ids, what the encoder says and four pasts of every layer", inputs)
+	}
+	first += hidden
+	return first, layers, nil
+}
+
+// inferGraphs infers the subgraphs once each.
+func (g *generation) inferGraphs(c *ir.InferContext) error {
+	infer := func(name string, k int, in []ir.Type, outs func(n int) error) error {
+		v := make([]ir.Value, len(in))
+		for i := range v {
+			v[i].Type = in[i]
+		}
+		out, err := c.InferGraph(k, v)
+		if err != nil {
+			return fmt.Errorf("%s: %w", name, err)
+		}
+		return outs(len(out))
+	}
+	tokens := ir.TensorType(tensor.TypeInt32, ir.UnknownDims(2)...)
+	if g.Encoder < 0 {
+		graphs := []int{g.Decoder}
+		if g.First != g.Decoder {
+			graphs = append(graphs, g.First)
+		}
+		for _, k := range graphs {
+			types := c.GraphInputs(k)
+			past, err := pastType(types)
+			if err != nil {
+				return err
+			}
+			for i := range types {
+				types[i] = tokens
+				if i >= generationPast {
+					types[i] = past
+				}
+			}
+			if err := infer("decoder", k, types, func(n int) error {
+				if n != len(types)-generationPast+1 {
+					return fmt.Errorf("the decoder has %d outputs, want logits and %d pasts", n, len(types)-generationPast)
+				}
+				return nil
+			}); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	types := c.GraphInputs(g.Decoder)
+	first, layers, err := g.encodedInputs(len(types))
+	if err != nil {
+		return err
+	}
+	for i, t := range types {
+		types[i] = decoderInput(g.Model, first, i, t)
+	}
+	if err := infer("decoder", g.Decoder, types, func(n int) error {
+		if n != 1+2*layers {
+			return fmt.Errorf("the decoder has %d outputs, want logits and %d pasts", n, 2*layers)
+		}
+		return nil
+	}); err != nil {
+		return err
+	}
+	types = c.GraphInputs(g.Encoder)
+	if len(types) != 2 && (len(types) != 3 || g.Model == speechToText) {
+		return fmt.Errorf("the encoder has %d inputs, want its own and maybe decoder_input_ids", len(types))
+	}
+	for i := range types {
+		types[i] = tokens
+	}
+	if g.Model == speechToText {
+		types[0] = ir.TensorType(c.Elem(0), ir.UnknownDims(3)...)
+	}
+	return infer("encoder", g.Encoder, types, func(n int) error {
+		if n != 2+4*layers && (n != 2*layers || g.Model == speechToText) {
+			return fmt.Errorf("the encoder has %d outputs for a decoder with %d layers", n, layers)
+		}
+		return nil
+	})
+}
+
+// pastType returns the type of the pasts of a decoder without an encoder by the
+// declared one.
+func pastType(types []ir.Type) (ir.Type, error) {
+	if len(types) <= generationPast {
+		return ir.Type{}, fmt.Errorf("the decoder has %d inputs, want input_ids, position_ids, attention_mask and pasts", len(types))
+	}
+	s, elem := types[generationPast].Shape, types[generationPast].Elem
+	if len(s) == 5 && (elem == tensor.TypeFloat32 || elem == tensor.TypeFloat16) {
+		h, ok1 := s[2].Value()
+		d, ok2 := s[4].Value()
+		if ok1 && ok2 && h >= 0 && d >= 0 && s[0].Is(2) {
+			return ir.TensorType(elem, ir.Known(2), ir.Unknown, s[2], ir.Unknown, s[4]), nil
+		}
+	}
+	return ir.Type{}, fmt.Errorf("a past of the decoder is %s, want [2 batch heads length size] with known heads and size", types[generationPast])
+}
+
+// decoderInput returns what is known of input i of a decoder behind an encoder,
+// which is declared as t.
+func decoderInput(model, first, i int, t ir.Type) ir.Type {
+	if i == 0 || i == 1 && model != speechToText {
+		dims := ir.UnknownDims(2)
+		if i == 0 && len(t.Shape) == 2 && t.Shape[1].Is(1) {
+			dims[1] = t.Shape[1] // one token a step, not all
+		}
+		return ir.TensorType(tensor.TypeInt32, dims...)
+	}
+	rank := 4
+	if i < first {
+		rank = 3
+	}
+	dims := ir.UnknownDims(rank)
+	if len(t.Shape) == rank && rank == 4 {
+		for _, axis := range []int{1, 3} {
+			if _, ok := t.Shape[axis].Value(); ok {
+				dims[axis] = t.Shape[axis]
+			}
+		}
+	}
+	elem := t.Elem
+	if elem == 0 {
+		elem = tensor.TypeFloat32
+	}
+	return ir.TensorType(elem, dims...)
+}
+
+// prepare makes the sequences and what the first step needs.
+func (r *generationRun) prepare(c *ir.Call) error {
+	if r.Encoder < 0 {
+		return r.prepareDecoder(c)
+	}
+	return r.prepareEncoded(c)
+}
+
+func (r *generationRun) prepareDecoder(c *ir.Call) error {
+	ids, f := c.Tensor(0), &r.feeds
+	if ids.DType() != tensor.TypeInt32 || ids.Rank() != 2 || ids.Len() == 0 {
+		return fmt.Errorf("input_ids is %s with shape %v, want int32 [batch length], not empty", ids.DType(), ids.Shape())
+	}
+	given := c.Tensor(r.in.mask)
+	if given != nil && !slices.Equal(given.Shape(), ids.Shape()) {
+		return fmt.Errorf("attention_mask has shape %v, want %v", given.Shape(), ids.Shape())
+	}
+	if err := r.begin(c, ids); err != nil {
+		return err
+	}
+	n := len(r.sequences)
+	f.positions = make([]int32, n)
+	place := make([]int32, n*r.prompt)
+	for b, seq := range r.sequences {
+		mask := make([]int32, r.prompt, r.most)
+		for i, id := range seq {
+			// Padding counts for the positions, whatever attention_mask says.
+			if int(id) != r.Pad {
+				mask[i] = 1
+				place[b*r.prompt+i] = f.positions[b]
+				f.positions[b]++
+			}
+			if given != nil {
+				mask[i] = tensor.Of[int32](given)[b/r.beams*r.prompt+i]
+			}
+		}
+		f.mask = append(f.mask, mask)
+	}
+	sub := c.Node.Graphs[r.First]
+	types := make([]ir.Type, len(sub.Inputs))
+	for i, id := range sub.Inputs {
+		types[i] = sub.Values[id].Type
+	}
+	past, err := pastType(types)
+	if err != nil {
+		return err
+	}
+	heads, _ := past.Shape[2].Value()
+	size, _ := past.Shape[4].Value()
+	f.values, f.owned = make([]tensor.Value, len(types)), make([]bool, len(types))
+	f.first, f.count, f.axis = generationPast, len(types)-generationPast, 1
+	if f.values[0], err = tensor.New(slices.Concat(r.sequences...), n, r.prompt); err != nil {
+		return err
+	}
+	if f.values[1], err = tensor.New(place, n, r.prompt); err != nil {
+		return err
+	}
+	for i := generationPast; i < len(types); i++ {
+		if f.values[i], err = tensor.Zeros(past.Elem, 2, n, heads, 0, size); err != nil {
+			return err
+		}
+	}
+	return f.setMask(n)
+}
+
+func (f *generationFeeds) setMask(rows int) (err error) {
+	f.values[2], err = tensor.New(slices.Concat(f.mask...), rows, len(f.mask[0]))
+	return err
+}
+
+func (r *generationRun) prepareEncoded(c *ir.Call) error {
+	x, f := c.Tensor(0), &r.feeds
+	speech := r.Model == speechToText
+	if rank := 2 + kit.BoolToInt(speech); x.Rank() != rank || x.Len() == 0 || (x.DType() == tensor.TypeInt32) == speech {
+		return fmt.Errorf("input_ids is %s with shape %v, want %s, not empty", x.DType(), x.Shape(),
+			map[bool]string{false: "int32 [batch length]", true: "float [batch feature frame]"}[speech])
+	}
+	encoder, decoder := c.Node.Graphs[r.Encoder], c.Node.Graphs[r.Decoder]
+	first, layers, err := r.encodedInputs(len(decoder.Inputs))
+	if err != nil {
+		return err
+	}
+	batch := x.Dim(0)
+	start := c.Tensor(r.in.decoderIDs)
+	if r.in.decoderIDs == 0 || !speech {
+		start = nil
+	}
+	if start == nil {
+		if r.Start < 0 {
+			return fmt.Errorf("decoder_start_token_id is missing: the decoder has no token to begin with")
+		}
+		ids := make([]int32, batch)
+		kit.RepeatOf(ids, int32(r.Start))
+		if start, err = tensor.New(ids, batch, 1); err != nil {
+			return err
+		}
+	}
+	if start.Rank() != 2 || start.Dim(0) != batch || start.Dim(1) < 1 {
+		return fmt.Errorf("decoder_input_ids has shape %v, want [%d length]", start.Shape(), batch)
+	}
+	if err := r.begin(c, start); err != nil {
+		return err
+	}
+	in := []tensor.Value{x, start}
+	if !speech {
+		mask, err := r.encoderMask(c, x)
+		if err != nil {
+			return err
+		}
+		in = []tensor.Value{x, mask, start}[:len(encoder.Inputs)]
+	}
+	out, err := c.RunGraph(r.Encoder, in)
+	if err != nil {
+		return fmt.Errorf("encoder: %w", err)
+	}
+	got := make([]*tensor.Tensor, len(out))
+	for i, v := range out {
+		t, ok := v.(*tensor.Tensor)
+		if !ok || t.Rank() < 3 || t.Dim(0) != batch {
+			return fmt.Errorf("output %d of the encoder is %v, want a tensor of a batch of %d", i, v, batch)
+		}
+		got[i] = t
+	}
+	// Inputs of the decoder: ids, what the encoder says, pasts.
+	n := len(r.sequences)
+	f.values, f.owned = make([]tensor.Value, len(decoder.Inputs)), make([]bool, len(decoder.Inputs))
+	f.first, f.count = first, 2*layers
+	if shape := decoder.Values[decoder.Inputs[0]].Type.Shape; len(shape) == 2 && !shape[1].Is(1) {
+		f.whole = true
+	}
+	if f.values[0], err = tensor.New(slices.Concat(r.sequences...), n, r.prompt); err != nil {
+		return err
+	}
+	spread := func(at int, t *tensor.Tensor, reserved bool) error {
+		if r.beams == 1 {
+			f.values[at], f.owned[at] = t, reserved
+			return nil
+		}
+		origin := make([]int, n)
+		for i := range origin {
+			origin[i] = i / r.beams
+		}
+		wide, err := pickRows(c, t, 0, origin)
+		if err != nil {
+			return err
+		}
+		if reserved {
+			c.Release(t)
+		}
+		f.values[at], f.owned[at] = wide, true
+		return nil
+	}
+	if !speech {
+		if err := spread(1, in[1].(*tensor.Tensor), false); err != nil {
+			return err
+		}
+	}
+	pasts := got
+	hidden := first == 2 && speech || first == 3
+	if len(got) == 2*layers && !speech { // keys and values of the encoder alone
+		if hidden {
+			return fmt.Errorf("the decoder takes encoder_hidden_states, which the encoder does not return")
+		}
+		if got[0].Rank() != 4 {
+			return fmt.Errorf("output 0 of the encoder has shape %v, want [%d heads length size]", got[0].Shape(), batch)
+		}
+		for i := range 2 * layers {
+			if f.values[first+i], err = tensor.Zeros(got[0].DType(), n, got[0].Dim(1), 0, got[0].Dim(3)); err != nil {
+				return err
+			}
+		}
+		first += 2 * layers
+	} else if len(got) == 2+4*layers {
+		f.logits, pasts = got[0], got[2:]
+		if hidden {
+			if err := spread(first-1, got[1], true); err != nil {
+				return err
+			}
+		}
+	} else {
+		return fmt.Errorf("the encoder has %d outputs for a decoder with %d layers", len(got), layers)
+	}
+	for i, t := range pasts {
+		if t.Rank() != 4 {
+			return fmt.Errorf("the encoder returns the past %d with shape %v, want [%d heads length size]", i, t.Shape(), batch)
+		}
+		if err := spread(first+i, t, true); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// encoderMask returns the attention mask of the encoder: given, or 0 for the
+// padding at the left.
+func (r *generationRun) encoderMask(c *ir.Call, ids *tensor.Tensor) (*tensor.Tensor, error) {
+	if given := c.Tensor(r.in.mask); given != nil {
+		if !slices.Equal(given.Shape(), ids.Shape()) {
+			return nil, fmt.Errorf("attention_mask has shape %v, want %v", given.Shape(), ids.Shape())
+		}
+		return given, nil
+	}
+	m := make([]int32, ids.Len())
+	for i := range m {
+		if i%ids.Dim(1) > 0 && m[i-1] == 1 || int(tensor.Of[int32](ids)[i]) != r.Pad {
+			m[i] = 1
+		}
+	}
+	return tensor.New(m, ids.Shape()...)
+}
+
+// run makes a step and returns its scores, which the caller releases.
+func (f *generationFeeds) run(c *ir.Call, r *generationRun) (*tensor.Tensor, error) {
+	if f.logits != nil {
+		logits := f.logits
+		f.logits = nil
+		return logits, nil
+	}
+	k := r.Decoder
+	if r.step == 1 {
+		k = r.First
+	}
+	out, err := c.RunGraph(k, f.values)
+	if err != nil {
+		return nil, err
+	}
+	if len(out) != 1+f.count {
+		return nil, fmt.Errorf("the decoder has %d outputs, want logits and %d pasts", len(out), f.count)
+	}
+	logits, ok := out[0].(*tensor.Tensor)
+	if !ok || logits.DType() != tensor.TypeFloat32 && logits.DType() != tensor.TypeFloat16 {
+		return nil, fmt.Errorf("the decoder returns scores %v, want float or float16", out[0])
+	}
+	if err := r.checkScores(logits); err != nil {
+		return nil, err
+	}
+	for i, v := range out[1:] {
+		was := f.values[f.first+i].(*tensor.Tensor)
+		want := slices.Clone(was.Shape())
+		length := len(want) - 2
+		p, ok := v.(*tensor.Tensor)
+		if ok && p.Rank() == len(want) {
+			want[length] = p.Dim(length)
+		}
+		if !ok || p.DType() != was.DType() || !slices.Equal(p.Shape(), want) {
+			return nil, fmt.Errorf("the decoder returns the past %v, want %s %v but for the length", v, was.DType(), want)
+		}
+		f.set(c, f.first+i, v)
+	}
+	return logits, nil
+}
+
+// set replaces value i by one that is reserved.
+func (f *generationFeeds) set(c *ir.Call, i int, v tensor.Value) {
+	if f.owned[i] {
+		c.Release(f.values[i])
+	}
+	f.values[i], f.owned[i] = v, true
+}
+
+// advance prepares the next step, where sequence i goes on with token next[i] and
+// with the pasts of sequence origin[i], or its own ones when origin is nil.
+func (f *generationFeeds) advance(c *ir.Call, r *generationRun, next []int32, origin []int) (err error) {
+	n := len(next)
+	if f.whole {
+		f.values[0], err = tensor.New(slices.Concat(r.sequences...), n, len(r.sequences[0]))
+	} else {
+		f.values[0], err = tensor.New(slices.Clone(next), n, 1)
+	}
+	if err != nil {
+		return err
+	}
+	if f.positions != nil {
+		if f.values[1], err = tensor.New(slices.Clone(f.positions), n, 1); err != nil {
+			return err
+		}
+		for i := range n {
+			f.positions[i]++
+			f.mask[i] = append(f.mask[i], 1)
+		}
+		if err := f.setMask(n); err != nil {
+			return err
+		}
+	}
+	if origin == nil || r.beams == 1 {
+		return nil
+	}
+	for i := f.first; i < f.first+f.count; i++ {
+		t, err := pickRows(c, f.values[i].(*tensor.Tensor), f.axis, origin)
+		if err != nil {
+			return err
+		}
+		f.set(c, i, t)
+	}
+	return nil
+}
+
+func (f *generationFeeds) release(c *ir.Call) {
+	for i, v := range f.values {
+		if f.owned[i] {
+			c.Release(v)
+		}
+	}
+}
+
+// pickRows returns the rows origin of an axis of t, in memory that it reserves.
+func pickRows(c *ir.Call, t *tensor.Tensor, axis int, origin []int) (*tensor.Tensor, error) {
+	shape := slices.Clone(t.Shape())
+	rows := shape[axis]
+	shape[axis] = len(origin)
+	n, err := tensor.ByteLen(t.DType(), shape)
+	if err != nil {
+		return nil, err
+	}
+	if err := c.Reserve(int64(n) + tensor.SizeOf(&tensor.Tensor{})); err != nil {
+		return nil, err
+	}
+	y, err := tensor.Zeros(t.DType(), shape...)
+	if err != nil || n == 0 {
+		return y, err
+	}
+	outer := kit.Product(shape[:axis])
+	block := n / (outer * len(origin))
+	src, dst := t.Bytes(), y.Bytes()
+	for o := range outer {
+		for i, from := range origin {
+			copy(dst[(o*len(origin)+i)*block:][:block], src[(o*rows+from)*block:])
+		}
+	}
+	return y, nil
+}

@@ -1,0 +1,51 @@
+package msft
+
+import (
+	"github.com/onward-ml/onward/internal/ir"
+	"github.com/onward-ml/onward/internal/ops/kit"
+)
+
+// GreedySearch generates text: every next token is the one with the greatest
+// score, among equal ones the first
+// (https://github.com/microsoft/onnxruntime/blob/main/docs/ContribOperators.md#com.microsoft.GreedySearch).
+type GreedySearch struct{ generation }
+
+const generationInputsOf = "input_ids:I, max_length:I, min_length:I?, repetition_penalty:T?, vocab_mask:I?, prefix_vocab_mask:I?, attention_mask:I?"
+
+// generationPlaces says where searches without beams have their inputs.
+var generationPlaces = generationInputs{penalty: 3, vocab: 4, prefix: 5, mask: 6}
+
+var _ = kit.Register(kit.Def{Domain: kit.DomainMicrosoft, Name: "GreedySearch", Since: []int{1}, In: generationInputsOf, Out: "sequences:I",
+	Types: kit.Types{"T": "float", "I": "int32"},
+	Build: kit.Simple(func(a *kit.Attrs, opset int) kit.Operator {
+		return &GreedySearch{readGeneration(a, decoderOnly, generationPlaces)}
+	})})
+
+// Run implements [ir.Operator].
+func (op *GreedySearch) Run(c *ir.Call) error {
+	r, err := op.newRun(c, 1)
+	if err != nil {
+		return err
+	}
+	for more := true; more; {
+		rows, err := r.scores(c)
+		if err != nil {
+			return err
+		}
+		next := make([]int32, r.batch)
+		for b, row := range rows {
+			r.process(b, row)
+			best := 0
+			for i, v := range row {
+				if v > row[best] {
+					best = i
+				}
+			}
+			next[b] = int32(best)
+		}
+		if more, err = r.add(c, next); err != nil {
+			return err
+		}
+	}
+	return r.finish(c)
+}

@@ -1,0 +1,160 @@
+package msft
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/onward-ml/onward/internal/ir"
+	"github.com/onward-ml/onward/internal/ops/kit"
+	"github.com/onward-ml/onward/tensor"
+)
+
+// gateOf returns how many gates a tensor has for each branch of rows·num branches: 1
+// or as many as features.
+func gateOf(name string, t *tensor.Tensor, rows, num, features int) (int, error) {
+	switch t.Len() {
+	case rows * num:
+		return 1, nil
+	case rows * num * features:
+		return features, nil
+	}
+	return 0, fmt.Errorf("%s has shape %v for %d rows of %d branches of %d features", name, t.Shape(), rows, num, features)
+}
+
+// reduced returns the shape of one feature vector for each row of a shape.
+func (b branches) reduced(s []int, features int) []int {
+	if b.Number > 0 {
+		return append(slices.Clone(s[:len(s)-1]), features)
+	}
+	return append(slices.Clone(s[:len(s)-2]), features)
+}
+
+// HyperConnectionPreMix adds the branches of each row, each times its gate
+// (https://github.com/microsoft/onnxruntime/blob/main/docs/ContribOperators.md#com.microsoft.HyperConnectionPreMix).
+type HyperConnectionPreMix struct {
+	branches
+	Scale float32 // of the sum
+}
+
+var _ = kit.Register(kit.Def{Domain: kit.DomainMicrosoft, Name: "HyperConnectionPreMix", Since: []int{1}, In: "streams:T, pre_mix:M", Out: "output:T",
+	Types: kit.Types{"T": "float float16 bfloat16", "M": "float float16 bfloat16"}, Build: kit.Simple(func(a *kit.Attrs, opset int) kit.Operator {
+		return &HyperConnectionPreMix{readBranches(a), a.Float("reduction_scale", 1)}
+	})})
+
+// Infer takes the axis of the branches out.
+func (op *HyperConnectionPreMix) Infer(c *ir.InferContext) error {
+	t := ir.UnrankedTensor(c.Elem(0))
+	if s := c.Shape(0); len(s) >= 1 && op.Number > 0 {
+		t.Shape = slices.Clone(s)
+		t.Shape[len(s)-1] = s[len(s)-1].Div(ir.Known(op.Number))
+	} else if len(s) >= 2 {
+		t.Shape = append(slices.Clone(s[:len(s)-2]), s[len(s)-1])
+	}
+	c.SetOut(0, t)
+	return nil
+}
+
+// Run computes in float.
+func (op *HyperConnectionPreMix) Run(c *ir.Call) error {
+	x := c.Tensor(0)
+	rows, num, features, err := op.split("streams", x.Shape())
+	if err != nil {
+		return err
+	}
+	per, err := gateOf("pre_mix", c.Tensor(1), rows, num, features)
+	if err != nil {
+		return err
+	}
+	in, err := kit.RealIn[float32](c, x)
+	if err != nil {
+		return err
+	}
+	mix, err := kit.RealIn[float32](c, c.Tensor(1))
+	if err != nil {
+		return err
+	}
+	y, err := kit.RealOut[float32](c, 0, x.DType(), op.reduced(x.Shape(), features)...)
+	if err != nil {
+		return err
+	}
+	c.Parallel(rows, kit.GrainFor(num*features), func(lo, hi int) {
+		for r := lo; r < hi && c.Err() == nil; r++ {
+			dst := y.Data[r*features:][:features]
+			clear(dst)
+			for k := range num {
+				gate, src := mix[(r*num+k)*per:][:per], in[(r*num+k)*features:][:features]
+				for i, v := range src {
+					dst[i] += v * gate[i%per]
+				}
+			}
+			for i := range dst {
+				dst[i] *= op.Scale
+			}
+		}
+	})
+	y.Store()
+	return c.Err()
+}
+
+// HyperConnectionPostMix mixes the branches of each row by a matrix, [from, to], and
+// adds one vector to all of them, times their gates
+// (https://github.com/microsoft/onnxruntime/blob/main/docs/ContribOperators.md#com.microsoft.HyperConnectionPostMix).
+type HyperConnectionPostMix struct{ branches }
+
+var _ = kit.Register(kit.Def{Domain: kit.DomainMicrosoft, Name: "HyperConnectionPostMix", Since: []int{1}, In: "streams:T, block_output:T, post_mix:M, stream_mix:M?", Out: "output:T",
+	Types: kit.Types{"T": "float float16 bfloat16", "M": "float float16 bfloat16"}, Build: kit.Simple(func(a *kit.Attrs, opset int) kit.Operator {
+		return &HyperConnectionPostMix{readBranches(a)}
+	})})
+
+// Infer keeps the type of the streams.
+func (*HyperConnectionPostMix) Infer(c *ir.InferContext) error { return kit.SameAsInput(c) }
+
+// Run computes in float.
+func (op *HyperConnectionPostMix) Run(c *ir.Call) error {
+	x, m := c.Tensor(0), c.Tensor(3)
+	rows, num, features, err := op.split("streams", x.Shape())
+	if err != nil {
+		return err
+	}
+	per, err := gateOf("post_mix", c.Tensor(2), rows, num, features)
+	if err != nil {
+		return err
+	}
+	if b := c.Tensor(1); b.Len() != rows*features {
+		return fmt.Errorf("block_output has shape %v, want %d rows of %d", b.Shape(), rows, features)
+	}
+	if m != nil && m.Len() != rows*num*num {
+		return fmt.Errorf("stream_mix has shape %v, want [... %d %d]", m.Shape(), num, num)
+	}
+	var in [4][]float32
+	for i := range in {
+		if in[i], err = kit.RealIn[float32](c, c.Tensor(i)); err != nil {
+			return err
+		}
+	}
+	y, err := kit.RealOut[float32](c, 0, x.DType(), x.Shape()...)
+	if err != nil {
+		return err
+	}
+	c.Parallel(rows, kit.GrainFor(num*num*features), func(lo, hi int) {
+		for r := lo; r < hi && c.Err() == nil; r++ {
+			src, out := in[0][r*num*features:][:num*features], in[1][r*features:][:features]
+			for k := range num {
+				dst, gate := y.Data[(r*num+k)*features:][:features], in[2][(r*num+k)*per:][:per]
+				for i := range dst {
+					sum := float32(0)
+					if m == nil {
+						sum = src[k*features+i]
+					} else {
+						for j := range num {
+							sum += in[3][(r*num+j)*num+k] * src[j*features+i]
+						}
+					}
+					dst[i] = sum + gate[i%per]*out[i]
+				}
+			}
+		}
+	})
+	y.Store()
+	return c.Err()
+}

@@ -1,0 +1,77 @@
+package msft
+
+import (
+	"fmt"
+
+	"github.com/onward-ml/onward/internal/ir"
+	"github.com/onward-ml/onward/internal/ops/kit"
+	"github.com/onward-ml/onward/tensor"
+)
+
+// Inverse inverts square matrices. Elements of the inverse of a singular one are
+// infinite or NaN
+// (https://github.com/microsoft/onnxruntime/blob/main/docs/ContribOperators.md#com.microsoft.Inverse).
+type Inverse struct{}
+
+var _ = kit.Register(kit.Def{Domain: kit.DomainMicrosoft, Name: "Inverse", Since: []int{1}, In: "X:T", Out: "Y:T",
+	Types: kit.Types{"T": "float16 float double"},
+	Build: kit.WithoutAttrs(&Inverse{})})
+
+// Infer keeps the shape.
+func (*Inverse) Infer(c *ir.InferContext) error {
+	c.SetOut(0, c.Type(0))
+	if s := c.Shape(0); s != nil && (len(s) < 2 || s[len(s)-2].Differs(s[len(s)-1])) {
+		return fmt.Errorf("input has shape %v, want square matrices", s)
+	}
+	return nil
+}
+
+// Run eliminates in double with row pivots.
+func (*Inverse) Run(c *ir.Call) error {
+	if c.Tensor(0).DType() == tensor.TypeFloat64 {
+		return invert[float64](c)
+	}
+	return invert[float32](c)
+}
+
+func invert[T kit.RealFloat](c *ir.Call) error {
+	t := c.Tensor(0)
+	s := t.Shape()
+	r := len(s)
+	if r < 2 || s[r-1] != s[r-2] {
+		return fmt.Errorf("input has shape %v, want square matrices", s)
+	}
+	x, err := kit.RealIn[T](c, t)
+	if err != nil {
+		return err
+	}
+	y, err := kit.RealOut[T](c, 0, t.DType(), s...)
+	if err != nil || len(x) == 0 {
+		return err
+	}
+	n := s[r-1]
+	a, err := ir.ScratchOf[float64](c, 2*n*n)
+	if err != nil {
+		return err
+	}
+	for at := 0; at < len(x); at += n * n {
+		for i := range n {
+			row := a[2*n*i:][:2*n]
+			for j, v := range x[at+n*i:][:n] {
+				row[j] = float64(v)
+			}
+			clear(row[n:])
+			row[n+i] = 1
+		}
+		if err := kit.Eliminate(c, a, n); err != nil {
+			return err
+		}
+		for i := range n {
+			for j, v := range a[2*n*i+n:][:n] {
+				y.Data[at+n*i+j] = T(v)
+			}
+		}
+	}
+	y.Store()
+	return nil
+}

@@ -1,0 +1,27 @@
+package msft
+
+import (
+	"github.com/onward-ml/onward/internal/ops"
+	"github.com/onward-ml/onward/internal/ops/kit"
+)
+
+var _ = kit.Register(kit.Def{Domain: kit.DomainMicrosoft, Name: "LinearAttention", Since: []int{1}, In: ops.LinearAttentionInputs, Out: "output:T, present_state:S",
+	Types: kit.Types{"T": "float float16 bfloat16", "S": "float float16 bfloat16"}, Build: kit.Simple(func(a *kit.Attrs, opset int) kit.Operator {
+		// LinearAttention of ONNX, and several states at once
+		// (https://github.com/microsoft/onnxruntime/blob/main/docs/ContribOperators.md#com.microsoft.LinearAttention).
+		op := ops.ReadLinearAttention(a)
+		op.Window = readStateWindow(a)
+		if h, k := op.Heads, op.KVHeads; h%k != 0 && k%h != 0 {
+			a.Errorf("q_num_heads is %d and kv_num_heads %d, want one a multiple of the other", h, k)
+		}
+		return op
+	})})
+
+// readStateWindow reads how many of the last states an operator keeps.
+func readStateWindow(a *kit.Attrs) int {
+	w := a.Int("state_window", 0)
+	if w < 0 || w > 1<<16 {
+		a.Errorf("state_window is %d, want 0 to %d", w, 1<<16)
+	}
+	return w
+}

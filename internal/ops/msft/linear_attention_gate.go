@@ -1,0 +1,69 @@
+package msft
+
+import (
+	"fmt"
+	"math"
+	"slices"
+
+	"github.com/onward-ml/onward/internal/ir"
+	"github.com/onward-ml/onward/internal/ops/kit"
+)
+
+// LinearAttentionGate computes what LinearAttention wants of gates: decay =
+// decay_scale·softplus(a + dt_bias) and beta = sigmoid(b)
+// (https://github.com/microsoft/onnxruntime/blob/main/docs/ContribOperators.md#com.microsoft.LinearAttentionGate).
+type LinearAttentionGate struct{}
+
+var _ = kit.Register(kit.Def{Domain: kit.DomainMicrosoft, Name: "LinearAttentionGate", Since: []int{1}, In: "a:T, dt_bias:TF, decay_scale:TF, b:T?", Out: "decay:T, beta:T?",
+	Types: kit.Types{"T": "float float16 bfloat16", "TF": "float"}, Build: kit.WithoutAttrs(&LinearAttentionGate{})})
+
+// Infer keeps the type of a.
+func (*LinearAttentionGate) Infer(c *ir.InferContext) error {
+	c.SetOut(0, c.Type(0))
+	c.SetOut(1, c.Type(0))
+	return nil
+}
+
+// Run computes in float.
+func (*LinearAttentionGate) Run(c *ir.Call) error {
+	at := c.Tensor(0)
+	s := at.Shape()
+	heads := 0
+	if len(s) > 0 {
+		heads = s[len(s)-1]
+	}
+	if len(s) == 0 || c.Tensor(1).Len() != heads || c.Tensor(2).Len() != heads {
+		return fmt.Errorf("a, dt_bias and decay_scale have shapes %v, %v and %v, want [B T H] and twice [H]", s, c.Tensor(1).Shape(), c.Tensor(2).Shape())
+	}
+	var in [4][]float32
+	for i := range in {
+		var err error
+		if in[i], err = kit.RealIn[float32](c, c.Tensor(i)); err != nil {
+			return err
+		}
+	}
+	decay, err := kit.RealOut[float32](c, 0, at.DType(), s...)
+	if err != nil {
+		return err
+	}
+	for i, v := range in[0] {
+		z := float64(v + in[1][i%heads])
+		decay.Data[i] = in[2][i%heads] * float32(math.Max(z, 0)+math.Log1p(math.Exp(-math.Abs(z))))
+	}
+	decay.Store()
+	if !c.Wants(1) {
+		return nil
+	}
+	if t := c.Tensor(3); t == nil || !slices.Equal(t.Shape(), s) {
+		return fmt.Errorf("b is %v, want shape %v, since beta is used", t, s)
+	}
+	beta, err := kit.RealOut[float32](c, 1, at.DType(), s...)
+	if err != nil {
+		return err
+	}
+	for i, v := range in[3] {
+		beta.Data[i] = kit.Sigmoid32(v)
+	}
+	beta.Store()
+	return nil
+}

@@ -1,0 +1,94 @@
+package msft
+
+import (
+	"encoding/binary"
+	"fmt"
+	"math"
+
+	"github.com/onward-ml/onward/internal/ir"
+	"github.com/onward-ml/onward/internal/ops/kit"
+	"github.com/onward-ml/onward/tensor"
+)
+
+// MatMulFpQ4 multiplies A by a matrix of 4-bit weights, column by column in blocks
+// of 32 or 64: a float32 scale, a signed byte of offset where there is one (else it is 8),
+// and 16 bytes for every 32 weights, whose lower bits are the first half of these
+// (https://github.com/microsoft/onnxruntime/blob/main/docs/ContribOperators.md#com.microsoft.MatMulFpQ4).
+type MatMulFpQ4 struct {
+	// Kind is 0 for blocks of 32 without offsets, 1 for such with offsets, and 2 for
+	// blocks of 64 without offsets. ONNX Runtime's CPU kernel takes 2 for 1; the number
+	// of bytes says what there is.
+	Kind int
+}
+
+var _ = kit.Register(kit.Def{Domain: kit.DomainMicrosoft, Name: "MatMulFpQ4", Since: []int{1}, In: "A:T1, B:T2, B_shape:T3", Out: "Y:T1",
+	Types: kit.Types{"T1": "float", "T2": "uint8", "T3": "int64"}, Build: kit.Simple(func(a *kit.Attrs, opset int) kit.Operator {
+		kind := a.Int("blk_quant_type", 1)
+		if kind < 0 || kind > 2 {
+			a.Errorf("blk_quant_type is %d, want 0 to 2", kind)
+		}
+		return &MatMulFpQ4{kind}
+	})})
+
+// fpq4Shape reads B_shape, [in, out].
+func fpq4Shape(v []int) (in, out int, err error) {
+	if len(v) != 2 || v[0] < 1 || v[1] < 1 || v[0] > 1<<30 || v[1] > 1<<30 {
+		return 0, 0, fmt.Errorf("B_shape is %v, want [in out]", v)
+	}
+	return v[0], v[1], nil
+}
+
+// Infer replaces the last dimension of A where B_shape is known.
+func (*MatMulFpQ4) Infer(c *ir.InferContext) error {
+	if v, ok := kit.KnownInts(c, 2); ok {
+		in, out, err := fpq4Shape(v)
+		if err != nil {
+			return err
+		}
+		return inferLastDim(c, in, out)
+	}
+	c.SetOut(0, ir.UnrankedTensor(c.Elem(0)))
+	return nil
+}
+
+// Run unpacks the weights and multiplies.
+func (op *MatMulFpQ4) Run(c *ir.Call) error {
+	x, s := c.Tensor(0), c.Tensor(0).Shape()
+	in, out, err := fpq4Shape(kit.Ints(c.Tensor(2)))
+	if err != nil {
+		return err
+	}
+	if len(s) == 0 || s[len(s)-1] != in {
+		return fmt.Errorf("A has shape %v, want a last dimension of %d", s, in)
+	}
+	data := tensor.Of[uint8](c.Tensor(1))
+	size, head := 32, 4 // weights in a block, bytes before them
+	if wide := out * ((in + 63) / 64) * (4 + 32); op.Kind == 2 && len(data) == wide {
+		size = 64
+	} else if op.Kind != 0 {
+		head = 5
+	}
+	blocks, per := (in+size-1)/size, head+size/2
+	if len(data) != out*blocks*per {
+		return fmt.Errorf("B has %d bytes, want %d columns of %d blocks of %d bytes", len(data), out, blocks, per)
+	}
+	w, err := ir.ScratchOf[float32](c, in*out)
+	if err != nil {
+		return err
+	}
+	c.Parallel(out, kit.GrainFor(in), func(lo, hi int) {
+		for n := lo; n < hi && c.Err() == nil; n++ {
+			for k := range blocks {
+				block := data[(n*blocks+k)*per:][:per]
+				scale, zero := math.Float32frombits(binary.LittleEndian.Uint32(block)), float32(8)
+				if head == 5 {
+					zero = float32(int8(block[4]))
+				}
+				for i := range min(size, in-k*size) {
+					w[n*in+k*size+i] = (float32(block[head+i/32*16+i%16]>>(i%32/16*4)&15) - zero) * scale
+				}
+			}
+		}
+	})
+	return mulRows(c, x, w, in, out)
+}

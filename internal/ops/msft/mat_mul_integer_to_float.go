@@ -1,0 +1,83 @@
+package msft
+
+import (
+	"fmt"
+
+	"github.com/onward-ml/onward/internal/ir"
+	"github.com/onward-ml/onward/internal/ops/kit"
+	"github.com/onward-ml/onward/tensor"
+)
+
+// MatMulIntegerToFloat multiplies quantized matrices and adds a bias, all real
+// numbers in the end. A has one scale and zero point, B one for all or for each
+// column
+// (https://github.com/microsoft/onnxruntime/blob/main/docs/ContribOperators.md#com.microsoft.MatMulIntegerToFloat).
+type MatMulIntegerToFloat struct{}
+
+var _ = kit.Register(kit.Def{Domain: kit.DomainMicrosoft, Name: "MatMulIntegerToFloat", Since: []int{1},
+	In:  "A:T1, B:T2, a_scale:T3, b_scale:T3, a_zero_point:T1?, b_zero_point:T2?, bias:T3?",
+	Out: "Y:T3", Types: kit.Types{"T1": byteTypes, "T2": byteTypes, "T3": "float float16"},
+	Build: kit.WithoutAttrs(&MatMulIntegerToFloat{})})
+
+// Infer broadcasts the leading dimensions.
+func (*MatMulIntegerToFloat) Infer(c *ir.InferContext) error {
+	if err := kit.InferMatMul(c, 0, 1, ir.UnrankedTensor(c.Elem(2))); err != nil {
+		return err
+	}
+	return checkQuantizedBias(c, 6, 1)
+}
+
+// Run sums as int32.
+func (m *MatMulIntegerToFloat) Run(c *ir.Call) error { return m.run(c, nil) }
+
+// run multiplies; packed is B when it is constant.
+func (*MatMulIntegerToFloat) run(c *ir.Call, packed *kit.PackedBytes) error {
+	a, b := c.Tensor(0), c.Tensor(1)
+	shape, err := kit.BytesShape(b, packed)
+	if err != nil {
+		return err
+	}
+	s, err := kit.NewMatMulShape(a.Shape(), shape)
+	if err != nil {
+		return err
+	}
+	if z := c.Tensor(4); z != nil && z.Len() != 1 {
+		return fmt.Errorf("a_zero_point has shape %v, want one element", z.Shape())
+	}
+	p := quantizedProduct{shape: &s, bScale: c.Tensor(3), bShape: shape, bias: c.Tensor(6)}
+	if p.aScale, err = oneScale(c, "a_scale", c.Tensor(2)); err != nil {
+		return err
+	}
+	y, err := kit.RealOut[float32](c, 0, c.Tensor(2).DType(), s.Out...)
+	if err != nil {
+		return err
+	}
+	if p.sums, err = ir.ScratchOf[int32](c, len(y.Data)); err != nil {
+		return err
+	}
+	if err := kit.MatMulBytesBy(c, &s, a, b, packed, c.Tensor(4), c.Tensor(5), p.sums); err != nil {
+		return err
+	}
+	if err := p.reals(c, y.Data); err != nil {
+		return err
+	}
+	y.Store()
+	return nil
+}
+
+// matMulIntegerToFloatPacked has a constant B.
+type matMulIntegerToFloatPacked struct {
+	MatMulIntegerToFloat
+	b *kit.PackedBytes
+}
+
+// Prepare packs a constant B.
+func (*MatMulIntegerToFloat) Prepare(in []tensor.Value, types []ir.Type) (ir.Operator, []int, error) {
+	if p := kit.PackBytes(in[1]); p != nil {
+		return &matMulIntegerToFloatPacked{b: p}, []int{1}, nil
+	}
+	return nil, nil, nil
+}
+
+// Run multiplies by the packed matrix.
+func (m *matMulIntegerToFloatPacked) Run(c *ir.Call) error { return m.run(c, m.b) }

@@ -1,0 +1,164 @@
+package msft
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/onward-ml/onward/internal/ir"
+	"github.com/onward-ml/onward/internal/ops/kit"
+	"github.com/onward-ml/onward/tensor"
+)
+
+// NGramHashMapping hashes the n-grams that end at each token, for n from 2 to Most:
+// the exclusive or of tokens times multipliers, modulo the size of each of Heads
+// vocabularies. past_ids are the tokens before the first one
+// (https://github.com/microsoft/onnxruntime/blob/main/docs/ContribOperators.md#com.microsoft.NGramHashMapping).
+type NGramHashMapping struct {
+	Most, Heads, Pad int
+	Reset            bool // tokens before the end of a sequence do not count
+}
+
+var _ = kit.Register(kit.Def{Domain: kit.DomainMicrosoft, Name: "NGramHashMapping", Since: []int{1},
+	In:  "input_ids:M, multipliers:M, vocab_sizes:M, past_ids:M?, head_offsets:M?, eos_token_id:M?, segment_ids:int32?",
+	Out: "hash_ids:M, present_ids:M?", Types: kit.Types{"M": "int32 int64"},
+	Build: kit.Simple(func(a *kit.Attrs, opset int) kit.Operator { return readNGramHashes(a) })})
+
+func readNGramHashes(a *kit.Attrs) *NGramHashMapping {
+	a.Require("max_ngram_size", "n_head_per_ngram", "pad_id")
+	op := &NGramHashMapping{a.Int("max_ngram_size", 2), a.Int("n_head_per_ngram", 1), a.Int("pad_id", 0), a.Int("reset_on_eos", 0) != 0}
+	if op.Most < 2 || op.Heads < 1 || op.Most > 1<<16 || op.Heads > 1<<16 {
+		a.Errorf("max_ngram_size is %d, want 2 to %d, and n_head_per_ngram %d, want 1 to %[2]d", op.Most, 1<<16, op.Heads)
+	}
+	return op
+}
+
+// Infer sets the shapes.
+func (op *NGramHashMapping) Infer(c *ir.InferContext) error {
+	if err := kit.CheckRank(c, 0, 2, "input_ids"); err != nil {
+		return err
+	}
+	batch, n := ir.Unknown, ir.Unknown
+	if s := c.Shape(0); s != nil {
+		batch, n = s[0], s[1]
+	}
+	c.SetOut(0, ir.TensorType(c.Elem(0), batch, n, ir.Known((op.Most-1)*op.Heads)))
+	c.SetOut(1, ir.TensorType(c.Elem(0), batch, ir.Known(op.Most-1)))
+	return nil
+}
+
+// Run computes in the type of the tokens, where products wrap around.
+func (op *NGramHashMapping) Run(c *ir.Call) error {
+	if c.Tensor(0).DType() == tensor.TypeInt32 {
+		return ngramHashes[int32](c, op)
+	}
+	return ngramHashes[int64](c, op)
+}
+
+func ngramHashes[M int32 | int64](c *ir.Call, op *NGramHashMapping) error {
+	t := c.Tensor(0)
+	if t.Rank() != 2 {
+		return fmt.Errorf("input_ids has shape %v, want [batch length]", t.Shape())
+	}
+	batch, n, past, outs := t.Dim(0), t.Dim(1), op.Most-1, (op.Most-1)*op.Heads
+	mult, sizes := tensor.Of[M](c.Tensor(1)), tensor.Of[M](c.Tensor(2))
+	if len(mult) < op.Most || len(sizes) != outs || len(sizes) > 0 && slices.Min(sizes) < 1 {
+		return fmt.Errorf("multipliers and vocab_sizes are %v and %v, want %d and %d, sizes above 0", c.Tensor(1).Shape(), c.Tensor(2).Shape(), op.Most, outs)
+	}
+	for i, want := range [][]int{3: {batch, past}, 4: {outs}, 6: {batch, n}} {
+		if v := c.Tensor(i); want != nil && v != nil && !slices.Equal(v.Shape(), want) {
+			return fmt.Errorf("input %d has shape %v, want %v", i, v.Shape(), want)
+		}
+	}
+	blank, end, ends := M(op.Pad), M(0), false
+	if e := c.Tensor(5); e != nil {
+		if e.Len() != 1 {
+			return fmt.Errorf("eos_token_id has shape %v, want one", e.Shape())
+		}
+		end, ends = tensor.Of[M](e)[0], op.Reset
+		blank = end
+	}
+	y, err := c.Output(0, t.DType(), batch, n, outs)
+	if err != nil {
+		return err
+	}
+	var present []M
+	if c.Wants(1) {
+		p, err := c.Output(1, t.DType(), batch, past)
+		if err != nil {
+			return err
+		}
+		present = tensor.Of[M](p)
+	}
+	line, err := ir.ScratchOf[M](c, past+n) // the past and the new tokens
+	if err != nil {
+		return err
+	}
+	var offsets []M
+	if o := c.Tensor(4); o != nil {
+		offsets = tensor.Of[M](o)
+	}
+	dst := tensor.Of[M](y)
+	hashes := gramHashes[M]{op.Most, op.Heads, blank, mult, sizes, offsets}
+	for b := range batch {
+		kit.RepeatOf(line[:past], blank)
+		if p := c.Tensor(3); p != nil {
+			copy(line, tensor.Of[M](p)[b*past:][:past])
+		}
+		copy(line[past:], tensor.Of[M](t)[b*n:][:n])
+		since := 0 // the first token that counts
+		for i := range n {
+			if i%kit.GrainWatch == 0 && c.Err() != nil {
+				return c.Err()
+			}
+			if i > 0 && c.Has(6) {
+				if ids := tensor.Of[int32](c.Tensor(6))[b*n:]; ids[i] != ids[i-1] {
+					since = past + i
+				}
+			}
+			if ends {
+				for j := past + i - 1; j >= max(since, i); j-- {
+					if line[j] == end {
+						since = j + 1
+						break
+					}
+				}
+			}
+			hashes.hash(dst[(b*n+i)*outs:][:outs], line, past+i, since)
+		}
+		if present != nil {
+			copy(present[b*past:][:past], line[n:])
+		}
+	}
+	return nil
+}
+
+// gramHashes hashes the n-grams that end at one token.
+type gramHashes[M int32 | int64] struct {
+	most, heads          int
+	blank                M // stands for tokens that do not count
+	mult, sizes, offsets []M
+}
+
+// hash writes the hashes of the n-grams of line that end at the given index; tokens
+// before since do not count.
+func (g *gramHashes[M]) hash(dst, line []M, at, since int) {
+	mix := line[at] * g.mult[0]
+	for k := 1; k < g.most; k++ {
+		v := g.blank
+		if at-k >= since {
+			v = line[at-k]
+		}
+		mix ^= v * g.mult[k]
+		for h := range g.heads {
+			o := (k-1)*g.heads + h
+			r := mix % g.sizes[o]
+			if r < 0 {
+				r += g.sizes[o]
+			}
+			if g.offsets != nil {
+				r += g.offsets[o]
+			}
+			dst[o] = r
+		}
+	}
+}

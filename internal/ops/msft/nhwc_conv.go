@@ -1,0 +1,70 @@
+package msft
+
+import (
+	"github.com/onward-ml/onward/internal/ir"
+	"github.com/onward-ml/onward/internal/ops/kit"
+	"github.com/onward-ml/onward/tensor"
+)
+
+// NhwcConv is Conv of an N×D1×…×Dk×C input; the weights are those of Conv
+// (https://github.com/microsoft/onnxruntime/blob/main/docs/ContribOperators.md#com.microsoft.NhwcConv).
+type NhwcConv struct {
+	kit.Window
+	Group int
+}
+
+var _ = kit.Register(kit.Def{Domain: kit.DomainMicrosoft, Name: "NhwcConv", Since: []int{1}, In: "X:T, W:T, B:T?", Out: "Y:T",
+	Types: kit.Types{"T": "float16 float double"},
+	Build: kit.Simple(func(a *kit.Attrs, opset int) kit.Operator {
+		return &NhwcConv{Window: kit.ReadWindow(a, true), Group: kit.ReadGroup(a)}
+	})})
+
+// Infer checks channels and computes the windows' number.
+func (v *NhwcConv) Infer(c *ir.InferContext) error {
+	return kit.InferConvLast(c, &v.Window, v.Group, 0, 1, ir.UnrankedTensor(c.Elem(0)))
+}
+
+// Run computes float16 as float.
+func (v *NhwcConv) Run(c *ir.Call) error {
+	if c.Tensor(0).DType() == tensor.TypeFloat64 {
+		return convLast[float64](c, v)
+	}
+	return convLast[float32](c, v)
+}
+
+func convLast[T kit.RealFloat](c *ir.Call, v *NhwcConv) error {
+	x, err := kit.ChannelsFirst(c, c.Tensor(0))
+	if err != nil {
+		return err
+	}
+	s, err := kit.NewConvShape(&v.Window, v.Group, x.Shape(), c.Tensor(1).Shape())
+	if err != nil {
+		return err
+	}
+	if b := c.Tensor(2); b != nil {
+		if err := kit.ConvBias(b.Shape(), s.M); err != nil {
+			return err
+		}
+	}
+	var in [3][]T
+	for i, t := range []*tensor.Tensor{x, c.Tensor(1), c.Tensor(2)} {
+		if in[i], err = kit.RealIn[T](c, t); err != nil {
+			return err
+		}
+	}
+	y, err := kit.RealOut[T](c, 0, x.DType(), kit.ChannelsLastShape(s.Shape)...)
+	if err != nil {
+		return err
+	}
+	planes, err := ir.ScratchOf[T](c, len(y.Data))
+	if err != nil {
+		return err
+	}
+	if err := kit.Convolve(c, &s, in[0], in[1], in[2], planes); err != nil {
+		return err
+	}
+	width := tensor.DTypeOf[T]().Size()
+	kit.MoveChannels(c, kit.MoveBuf{Width: width, Raw: tensor.AsBytes(y.Data)}, kit.MoveBuf{Width: width, Raw: tensor.AsBytes(planes)}, s.Shape, true)
+	y.Store()
+	return nil
+}

@@ -1,0 +1,165 @@
+package msft
+
+import (
+	"fmt"
+
+	"github.com/onward-ml/onward/internal/ir"
+	"github.com/onward-ml/onward/internal/kernels/gemm"
+	"github.com/onward-ml/onward/internal/ops"
+	"github.com/onward-ml/onward/internal/ops/kit"
+	"github.com/onward-ml/onward/tensor"
+)
+
+// QGemm is Alpha·a_scale·b_scale·(A'·B' + C) of quantized matrices, as real
+// numbers or, with y_scale, quantized
+// (https://github.com/microsoft/onnxruntime/blob/main/docs/ContribOperators.md#com.microsoft.QGemm).
+type QGemm struct {
+	ops.Gemm
+}
+
+var _ = kit.Register(kit.Def{Domain: kit.DomainMicrosoft, Name: "QGemm", Since: []int{1},
+	In:    "A:TA, a_scale:T, a_zero_point:TA, B:TB, b_scale:T, b_zero_point:TB, C:TC?, y_scale:T?, y_zero_point:TYZ?",
+	Out:   "Y:TY",
+	Types: kit.Types{"T": "float", "TA": byteTypes, "TB": byteTypes, "TC": "int32", "TYZ": byteTypes, "TY": "float " + byteTypes},
+	Build: kit.Simple(func(a *kit.Attrs, opset int) kit.Operator {
+		return &QGemm{ops.Gemm{Alpha: a.Float("alpha", 1), Beta: 1, TransA: a.Bool("transA", false), TransB: a.Bool("transB", false)}}
+	})})
+
+// Infer checks the inner dimensions.
+func (g *QGemm) Infer(c *ir.InferContext) error {
+	elem := tensor.TypeFloat32
+	if c.Has(8) {
+		elem = c.Elem(8)
+	}
+	shape, err := g.Dims(c.Shape(0), c.Shape(3), c.Shape(6))
+	kit.SetShape(c, 0, elem, shape)
+	if err == nil && c.Has(8) && !c.Has(7) {
+		err = fmt.Errorf("there is a y_zero_point but no y_scale")
+	}
+	return err
+}
+
+// Run sums as int32.
+func (g *QGemm) Run(c *ir.Call) error { return g.run(c, nil) }
+
+// run multiplies; packed is B when it is constant.
+func (g *QGemm) run(c *ir.Call, packed *kit.PackedBytes) error {
+	a, b, add := c.Tensor(0), c.Tensor(3), c.Tensor(6)
+	shape, err := kit.BytesShape(b, packed)
+	if err != nil {
+		return err
+	}
+	m, n, k, err := g.Shape(a.Shape(), shape)
+	if err != nil {
+		return err
+	}
+	scale, err := oneScale(c, "a_scale", c.Tensor(1))
+	if err != nil {
+		return err
+	}
+	if z := c.Tensor(2); z.Len() != 1 {
+		return fmt.Errorf("a_zero_point has shape %v, want one element", z.Shape())
+	}
+	bs := tensor.Of[float32](c.Tensor(4))
+	if len(bs) != 1 && len(bs) != n {
+		return fmt.Errorf("b_scale has shape %v, want one element or [%d]", c.Tensor(4).Shape(), n)
+	}
+	rb, err := kit.NewQuantParam("zero point of B", c.Tensor(5), shape, !g.TransB)
+	if err != nil {
+		return err
+	}
+	scale *= g.Alpha
+	d := tensor.TypeFloat32
+	var out byteQuant
+	if z := c.Tensor(8); z != nil {
+		d = z.DType()
+		if !c.Has(7) {
+			return fmt.Errorf("there is a y_zero_point but no y_scale")
+		}
+		if out, err = byteQuantOf(c, "Y", d, 7, 8); err != nil {
+			return err
+		}
+	}
+	rs, cs, err := kit.GemmAddSteps(add, m, n)
+	if err != nil {
+		return err
+	}
+	y, err := c.Output(0, d, m, n)
+	if err != nil || y.Len() == 0 {
+		return err
+	}
+	sums, err := ir.ScratchOf[int32](c, m*n)
+	if err != nil {
+		return err
+	}
+	if packed == nil {
+		err = g.widened(c, sums, m, n, k, rb)
+	} else {
+		s := kit.MatMulShape{M: m, N: n, K: k}
+		err = kit.MatMulQuant(c, &s, a, nil, packed, []int{k, n}, c.Tensor(2), c.Tensor(5), sums)
+	}
+	if err != nil {
+		return err
+	}
+	row := make([]float32, n)
+	var bias []int32
+	if add != nil {
+		bias = tensor.Of[int32](add)
+	}
+	factors := make([]float32, n)
+	for j := range factors {
+		factors[j] = scale * bs[j%len(bs)]
+		if d != tensor.TypeFloat32 {
+			factors[j] /= out.scale
+		}
+	}
+	for i := range m {
+		if i%1024 == 0 && c.Err() != nil {
+			return c.Err()
+		}
+		for j := range row {
+			v := sums[i*n+j]
+			if bias != nil {
+				v += bias[i*rs+j*cs]
+			}
+			row[j] = float32(v) * factors[j]
+		}
+		if d == tensor.TypeFloat32 {
+			copy(tensor.Of[float32](y)[i*n:], row)
+		} else {
+			out.quantize(y.Bytes()[i*n:][:n], row)
+		}
+	}
+	return nil
+}
+
+// widened computes the sums from int32 matrices.
+func (g *QGemm) widened(c *ir.Call, sums []int32, m, n, k int, rb kit.QuantParam) error {
+	a, b := c.Tensor(0), c.Tensor(3)
+	as, err := kit.BytesLess(c, a, c.Tensor(2), 1)
+	if err != nil {
+		return err
+	}
+	ws, err := kit.BytesLessParam(c, b, c.Tensor(5), rb)
+	if err != nil {
+		return err
+	}
+	return kit.MatMulOne(c, &gemm.Args[int32]{M: m, N: n, K: k, A: as, LdA: a.Dim(1), TransA: g.TransA, B: ws, LdB: b.Dim(1), TransB: g.TransB, C: sums, LdC: n})
+}
+
+// qGemmPacked has a constant B.
+type qGemmPacked struct {
+	QGemm
+	b *kit.PackedBytes
+}
+
+// Prepare packs a constant B.
+func (g *QGemm) Prepare(in []tensor.Value, types []ir.Type) (ir.Operator, []int, error) {
+	if p := kit.PackBytesTrans(in[3], g.TransB); p != nil && !g.TransA {
+		return &qGemmPacked{*g, p}, []int{3}, nil
+	}
+	return nil, nil, nil
+}
+
+// Run multiplies by the packed matrix.
+func (g *qGemmPacked) Run(c *ir.Call) error { return g.run(c, g.b) }

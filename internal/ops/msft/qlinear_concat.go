@@ -1,0 +1,100 @@
+package msft
+
+import (
+	"fmt"
+
+	"github.com/onward-ml/onward/internal/cpu"
+	"github.com/onward-ml/onward/internal/ir"
+	"github.com/onward-ml/onward/internal/ops/kit"
+	"github.com/onward-ml/onward/tensor"
+)
+
+// QLinearConcat joins quantized tensors along one axis and gives them one scale
+// and zero point: inputs are these two, then tensor, scale and zero point of each
+// part
+// (https://github.com/microsoft/onnxruntime/blob/main/docs/ContribOperators.md#com.microsoft.QLinearConcat).
+type QLinearConcat struct{ Axis int }
+
+var _ = kit.Register(kit.Def{Domain: kit.DomainMicrosoft, Name: "QLinearConcat", Since: []int{1},
+	In: "Y_scale:TF, Y_zero_point:T8, inputs:any*", Out: "Y:T8", Types: kit.Types{"TF": "float", "T8": byteTypes},
+	Build: kit.Simple(func(a *kit.Attrs, opset int) kit.Operator {
+		a.Require("axis")
+		return &QLinearConcat{Axis: a.Int("axis", 0)}
+	})})
+
+// Infer adds up the sizes along the axis.
+func (op *QLinearConcat) Infer(c *ir.InferContext) error {
+	kit.SetShape(c, 0, c.Elem(1), nil)
+	n := c.NumIn() - 2
+	if n < 3 || n%3 != 0 {
+		return fmt.Errorf("%d inputs follow the output's scale and zero point, want three for each part", max(n, 0))
+	}
+	var shapes [][]ir.Dim
+	for i := range n {
+		want, k := []tensor.DType{c.Elem(1), tensor.TypeFloat32, c.Elem(1)}[i%3], 2+i
+		if t := c.Type(k); t.Kind != tensor.KindTensor || t.Elem != want {
+			return fmt.Errorf("input %d is %s, want a tensor of %s", k, t, want)
+		}
+		if i%3 == 0 {
+			shapes = append(shapes, c.Shape(k))
+		}
+	}
+	out, err := kit.ConcatDims(shapes, op.Axis)
+	if err != nil {
+		return err
+	}
+	kit.SetShape(c, 0, c.Elem(1), out)
+	return nil
+}
+
+// Run implements [ir.Operator].
+func (op *QLinearConcat) Run(c *ir.Call) error {
+	d := c.Tensor(1).DType()
+	to, err := byteQuantOf(c, "Y", d, 0, 1)
+	if err != nil {
+		return err
+	}
+	n := (c.NumIn() - 2) / 3
+	if n < 1 {
+		return fmt.Errorf("there is nothing to join")
+	}
+	in, from := make([]*tensor.Tensor, n), make([]byteQuant, n)
+	for i := range n {
+		if in[i] = c.Tensor(2 + 3*i); in[i] == nil || c.Tensor(3+3*i) == nil {
+			return fmt.Errorf("part %d is missing", i)
+		}
+		q, err := byteQuantOf(c, fmt.Sprintf("part %d", i), d, 3+3*i, 4+3*i)
+		if err != nil {
+			return err
+		}
+		from[i] = q
+	}
+	shape, axis, err := kit.ConcatShape(in, op.Axis)
+	if err != nil {
+		return err
+	}
+	y, err := c.Output(0, d, shape...)
+	if err != nil {
+		return err
+	}
+	outer, inner := kit.AxisBlocks(shape, axis)
+	dst, row, at := y.Bytes(), shape[axis]*inner, 0
+	for i, t := range in {
+		src, w := t.Bytes(), t.Dim(axis)*inner
+		var copyRow func(dst, src []byte)
+		switch q := from[i]; {
+		case q.scale == to.scale && q.zero == to.zero:
+			copyRow = func(dst, src []byte) { copy(dst, src) }
+		case c.Generic:
+			table := q.table(to, sameReal)
+			copyRow = func(dst, src []byte) { kit.MapBytes(dst, src, table) }
+		default:
+			copyRow = func(dst, src []byte) { q.requantize(cpu.Active(), dst, &to, src) }
+		}
+		if err := kit.ReduceEach(c, outer, w, func(k int) { copyRow(dst[k*row+at:][:w], src[k*w:][:w]) }); err != nil {
+			return err
+		}
+		at += w
+	}
+	return nil
+}

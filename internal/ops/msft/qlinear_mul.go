@@ -1,0 +1,31 @@
+package msft
+
+import (
+	"math"
+
+	"github.com/onward-ml/onward/internal/ir"
+	"github.com/onward-ml/onward/internal/ops/kit"
+)
+
+// QLinearMul multiplies quantized tensors
+// (https://github.com/microsoft/onnxruntime/blob/main/docs/ContribOperators.md#com.microsoft.QLinearMul).
+type QLinearMul struct{ qLinearBinary }
+
+var _ = kit.Register(kit.Def{Domain: kit.DomainMicrosoft, Name: "QLinearMul", Since: []int{1}, In: qLinearBinaryIn, Out: "C:T",
+	Types: kit.Types{"T": byteTypes},
+	Build: kit.WithoutAttrs(&QLinearMul{})})
+
+// Run multiplies whole numbers, then by all three scales at once. Like ONNX
+// Runtime it rounds after adding the zero point, which tells in halves.
+func (*QLinearMul) Run(c *ir.Call) error {
+	var scale, zero float32
+	return runQLinearBinary(c, func(dst, a, b []float32) {
+		kit.MulLoop(dst, a, b)
+		for i := range dst {
+			dst[i] = float32(math.RoundToEven(float64(dst[i]*scale+zero))) - zero
+		}
+	}, func(a, b, y *byteQuant) {
+		scale, zero = a.scale*b.scale/y.scale, float32(y.zero)
+		a.scale, b.scale = 1, 1
+	}, func(dst, a, b []byte, qa, qb, y *byteQuant) { mulBytes(dst, a, b, qa, qb, y, scale) })
+}

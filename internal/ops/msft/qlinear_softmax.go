@@ -1,0 +1,109 @@
+package msft
+
+import (
+	"math"
+
+	"github.com/onward-ml/onward/internal/cpu"
+	"github.com/onward-ml/onward/internal/ir"
+	"github.com/onward-ml/onward/internal/kernels/vec"
+	"github.com/onward-ml/onward/internal/ops"
+	"github.com/onward-ml/onward/internal/ops/kit"
+)
+
+// QLinearSoftmax is Softmax of quantized numbers. Like ONNX Runtime it takes the
+// whole part of 1/y_scale
+// (https://github.com/microsoft/onnxruntime/blob/main/docs/ContribOperators.md#com.microsoft.QLinearSoftmax).
+type QLinearSoftmax struct {
+	kit.SoftmaxAxis
+	// Exact takes 1/y_scale as it is, as Softmax and QuantizeLinear do.
+	Exact bool
+}
+
+// NewQLinearSoftmax returns the operator that computes a Softmax on quantized
+// numbers and rounds as DequantizeLinear, Softmax and QuantizeLinear do.
+func NewQLinearSoftmax(o *ops.Softmax) *QLinearSoftmax {
+	return &QLinearSoftmax{SoftmaxAxis: o.SoftmaxAxis, Exact: true}
+}
+
+var _ = kit.Register(kit.Def{Domain: kit.DomainMicrosoft, Name: "QLinearSoftmax", Since: []int{1},
+	In: "X:T, X_scale:float, x_zero_point:T?, y_scale:float, y_zero_point:T", Out: "Y:T", Types: kit.Types{"T": byteTypes},
+	Build: kit.Simple(func(a *kit.Attrs, opset int) kit.Operator {
+		a.Require("opset")
+		version := a.Int("opset", 13)
+		o := &QLinearSoftmax{SoftmaxAxis: kit.SoftmaxAxis{Axis: a.Int("axis", -1), Flatten: version < 13}}
+		return o
+	})})
+
+// Run sums exponentials from a table.
+func (o *QLinearSoftmax) Run(c *ir.Call) error {
+	x := c.Tensor(0)
+	s, err := o.Span(x.Shape())
+	if err != nil {
+		return err
+	}
+	in, err := byteQuantOf(c, "X", x.DType(), 1, 2)
+	if err != nil {
+		return err
+	}
+	out, err := byteQuantOf(c, "Y", x.DType(), 3, 4)
+	if err != nil {
+		return err
+	}
+	y, err := c.Output(0, x.DType(), x.Shape()...)
+	if err != nil {
+		return err
+	}
+	if o.Exact && s.Inner == 1 && !c.Generic {
+		return o.rows(c, x.Bytes(), y.Bytes(), s, &in, &out)
+	}
+	// exps[d] belongs to a number that is d steps below the greatest one.
+	var exps [256]float64
+	for i := range exps {
+		exps[i] = math.Exp(-float64(i) * float64(in.scale))
+	}
+	whole := math.Floor(float64(1 / out.scale))
+	if o.Exact {
+		whole = 1 / float64(out.scale)
+	}
+	src, dst := x.Bytes(), y.Bytes()
+	return s.EachLine(c, func(base, m int) {
+		for j := range m {
+			top, sum := int32(math.MinInt32), 0.0
+			for k := range s.N {
+				top = max(top, in.int(src[base+k*s.Inner+j]))
+			}
+			for k := range s.N {
+				sum += exps[top-in.int(src[base+k*s.Inner+j])]
+			}
+			for k := range s.N {
+				at := base + k*s.Inner + j
+				v := [1]float32{float32(exps[top-in.int(src[at])] * whole / sum)}
+				out.quantize(dst[at:at+1], v[:])
+			}
+		}
+	})
+}
+
+// rows takes each row to floats and back while it is in the cache.
+func (o *QLinearSoftmax) rows(c *ir.Call, src, dst []byte, s kit.AxisSpan, in, out *byteQuant) error {
+	if s.N == 0 {
+		return nil
+	}
+	n := len(src) / s.N
+	x, err := ir.ScratchOf[float32](c, len(src))
+	if err != nil {
+		return err
+	}
+	l := cpu.Active()
+	block := max(1, 2048/s.N) // rows that are converted together
+	return kit.EachRange(c, n, max(1, kit.GrainCheap/s.N), func(lo, hi int) {
+		for ; lo < hi; lo += block {
+			from, to := lo*s.N, min(lo+block, hi)*s.N
+			in.widen(l, x[from:to], src[from:to])
+			for at := from; at < to; at += s.N {
+				vec.SoftmaxF32(l, x[at:at+s.N], x[at:at+s.N])
+			}
+			out.narrow(l, dst[from:to], x[from:to], out.scale)
+		}
+	})
+}

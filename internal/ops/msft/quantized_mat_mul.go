@@ -1,0 +1,77 @@
+package msft
+
+import (
+	"fmt"
+
+	"github.com/onward-ml/onward/internal/ir"
+	"github.com/onward-ml/onward/internal/ops/kit"
+	"github.com/onward-ml/onward/tensor"
+)
+
+// quantizedProduct is the integer product of two quantized tensors of matrices
+// and how to turn it into real numbers.
+type quantizedProduct struct {
+	shape  *kit.MatMulShape
+	sums   []int32
+	aScale float32
+	bScale *tensor.Tensor // one element, or one for each column
+	bShape []int
+	bias   *tensor.Tensor // one element for each column, or nil
+}
+
+// reals writes sums·aScale·bScale + bias.
+func (p *quantizedProduct) reals(c *ir.Call, y []float32) error {
+	q, err := kit.NewQuantParam("scale of B", p.bScale, p.bShape, true)
+	if err != nil {
+		return err
+	}
+	scales, err := kit.RealIn[float32](c, p.bScale)
+	if err != nil {
+		return err
+	}
+	var bias []float32
+	if p.bias != nil {
+		if p.bias.Len() != q.Cols {
+			return fmt.Errorf("bias has shape %v, want [%d]", p.bias.Shape(), q.Cols)
+		}
+		if bias, err = kit.RealIn[float32](c, p.bias); err != nil {
+			return err
+		}
+	}
+	cols := q.Cols
+	if len(y) == 0 {
+		return nil
+	}
+	return kit.ReduceEach(c, len(y)/cols, cols, func(line int) {
+		_, mb := p.shape.At(min(line/max(1, p.shape.M), p.shape.Count()-1))
+		at, step := q.Line(mb, 0)
+		row, sums := y[line*cols:][:cols], p.sums[line*cols:][:cols]
+		for j, s := range sums {
+			row[j] = float32(s) * (p.aScale * scales[at+j*step])
+		}
+		for j, b := range bias {
+			row[j] += b
+		}
+	})
+}
+
+// oneScale reads a scale with a single element.
+func oneScale(c *ir.Call, name string, t *tensor.Tensor) (float32, error) {
+	if t.Len() != 1 {
+		return 0, fmt.Errorf("%s has shape %v, want one element", name, t.Shape())
+	}
+	v, err := kit.RealIn[float32](c, t)
+	if err != nil {
+		return 0, err
+	}
+	return v[0], nil
+}
+
+// checkQuantizedBias fails when input i is known not to fit the columns of input b.
+func checkQuantizedBias(c *ir.InferContext, i, b int) error {
+	s, m := c.Shape(i), c.Shape(b)
+	if len(s) == 1 && len(m) >= 2 && s[0].Differs(m[len(m)-1]) {
+		return fmt.Errorf("bias has shape %v for a matrix with shape %v", s, m)
+	}
+	return nil
+}

@@ -1,0 +1,68 @@
+package msft
+
+import (
+	"fmt"
+
+	"github.com/onward-ml/onward/internal/ir"
+	"github.com/onward-ml/onward/internal/ops/kit"
+)
+
+// msRotaryEmbedding is RotaryEmbedding of com.microsoft: position_ids is
+// [batch, length], or one number from which positions count up; the caches are
+// [positions, angles]
+// (https://github.com/microsoft/onnxruntime/blob/main/docs/ContribOperators.md#com.microsoft.RotaryEmbedding).
+type msRotaryEmbedding struct {
+	interleaved bool
+	heads, dim  int
+	scale       float32
+}
+
+var _ = kit.Register(kit.Def{Domain: kit.DomainMicrosoft, Name: "RotaryEmbedding", Since: []int{1}, In: "input:T, position_ids:int64, cos_cache:T, sin_cache:T", Out: "output:T",
+	Types: kit.Types{"T": "float float16 bfloat16"}, Build: kit.Simple(func(a *kit.Attrs, opset int) kit.Operator {
+		op := &msRotaryEmbedding{a.Bool("interleaved", false), a.Int("num_heads", 0), a.Int("rotary_embedding_dim", 0), a.Float("scale", 1)}
+		a.Ignore("is_packed_batching") // of no effect on positions that are given
+		if op.heads < 0 || op.dim < 0 || op.dim > 0 && op.heads == 0 {
+			a.Errorf("num_heads is %d and rotary_embedding_dim %d", op.heads, op.dim)
+		}
+		return op
+	})})
+
+// Infer sets the output to the type of the input.
+func (op *msRotaryEmbedding) Infer(c *ir.InferContext) error { return kit.SameAsInput(c) }
+
+// Run rotates head by head.
+func (op *msRotaryEmbedding) Run(c *ir.Call) error {
+	x, cos := c.Tensor(0), c.Tensor(2)
+	if cos.Rank() != 2 || cos.Dim(1) > 1<<30 {
+		return fmt.Errorf("cos_cache has shape %v, want [positions, angles]", cos.Shape())
+	}
+	size := 2 * cos.Dim(1)
+	heads := op.heads
+	if x.Rank() == 3 && heads == 0 {
+		if size == 0 || x.Dim(2)%size != 0 {
+			return fmt.Errorf("input has shape %v, want a last dimension that %d divides", x.Shape(), size)
+		}
+		heads = x.Dim(2) / size
+	}
+	if x.Rank() == 4 {
+		heads = 0
+	}
+	in, err := kit.NewAttentionInput(x, "input", heads)
+	if err != nil {
+		return err
+	}
+	pos := kit.Ints(c.Tensor(1))
+	if len(pos) == 1 && c.Tensor(1).Rank() < 2 {
+		first := pos[0]
+		if first < 0 || first > 1<<40 {
+			return fmt.Errorf("position_ids is %d", first)
+		}
+		if pos, err = ir.ScratchOf[int](c, in.Batch*in.Length); err != nil {
+			return err
+		}
+		for i := range pos {
+			pos[i] = first + i%in.Length
+		}
+	}
+	return kit.RotaryRun(c, in, size, op.interleaved, op.scale, pos, 2, 3, 1)
+}

@@ -1,0 +1,23 @@
+package msft
+
+import (
+	"github.com/onward-ml/onward/internal/ir"
+	"github.com/onward-ml/onward/internal/ops/kit"
+)
+
+// SampleOp passes its input on: ONNX Runtime's example of a contrib operator
+// (https://github.com/microsoft/onnxruntime/blob/main/docs/ContribOperators.md).
+type SampleOp struct{ kit.SameTypeAndShape }
+
+var _ = kit.Register(kit.Def{Domain: kit.DomainMicrosoft, Name: "SampleOp", Since: []int{1}, In: "X:T", Out: "Y:T",
+	Types: kit.Types{"T": "uint32 uint64 int32 int64 float16 float double"},
+	Build: kit.WithoutAttrs(&SampleOp{})})
+
+// ViewOf implements [ir.View].
+func (*SampleOp) ViewOf() int { return 0 }
+
+// Run implements [ir.Operator].
+func (*SampleOp) Run(c *ir.Call) error {
+	c.Set(0, c.Tensor(0))
+	return nil
+}

@@ -1,0 +1,59 @@
+package msft
+
+import (
+	"github.com/onward-ml/onward/internal/ir"
+	"github.com/onward-ml/onward/internal/ops/kit"
+)
+
+// ScaledSiLU is z·sigmoid(z) of z = scale·X, with z and the sigmoid rounded to the
+// type of X (https://github.com/microsoft/onnxruntime/blob/main/docs/ContribOperators.md#com.microsoft.ScaledSiLU).
+type ScaledSiLU struct{ Alpha float32 } // the scale, where the input is missing
+
+var _ = kit.Register(kit.Def{Domain: kit.DomainMicrosoft, Name: "ScaledSiLU", Since: []int{1}, In: "X:T, scale:M?", Out: "Y:T",
+	Types: kit.Types{"T": "float float16 bfloat16", "M": "float float16 bfloat16"},
+	Build: kit.Simple(func(a *kit.Attrs, opset int) kit.Operator { return &ScaledSiLU{a.Float("alpha", 1)} })})
+
+// Infer keeps the type of X.
+func (*ScaledSiLU) Infer(c *ir.InferContext) error { return kit.SameAsInput(c) }
+
+// Run computes in float.
+func (op *ScaledSiLU) Run(c *ir.Call) error {
+	x := c.Tensor(0)
+	scale := op.Alpha
+	if t := c.Tensor(1); t != nil {
+		var err error
+		if scale, err = oneScale(c, "scale", t); err != nil {
+			return err
+		}
+	}
+	in, err := kit.RealIn[float32](c, x)
+	if err != nil {
+		return err
+	}
+	y, err := kit.RealOut[float32](c, 0, x.DType(), x.Shape()...)
+	if err != nil {
+		return err
+	}
+	z, err := ir.ScratchOf[float32](c, len(in))
+	if err != nil {
+		return err
+	}
+	for i, v := range in {
+		z[i] = scale * v
+	}
+	kit.RoundTo(z, x.DType())
+	err = kit.EachRange(c, len(z), kit.GrainCostly, func(lo, hi int) {
+		for i := lo; i < hi; i++ {
+			y.Data[i] = kit.Sigmoid32(z[i])
+		}
+	})
+	if err != nil {
+		return err
+	}
+	kit.RoundTo(y.Data, x.DType())
+	for i, v := range z {
+		y.Data[i] *= v
+	}
+	y.Store()
+	return nil
+}

@@ -1,0 +1,152 @@
+package msft
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/onward-ml/onward/internal/ir"
+	"github.com/onward-ml/onward/internal/ops/kit"
+	"github.com/onward-ml/onward/tensor"
+)
+
+// skipNormalization normalizes input + skip + bias over the last dimension:
+// SkipLayerNormalization and, without centering, SkipSimplifiedLayerNormalization.
+// skip has the shape of input, or lacks its first dimension, or has 1 there. The
+// sum is the fourth output; the second and third, unused in inference, are the
+// rows' mean and inverse deviation
+// (https://github.com/microsoft/onnxruntime/blob/main/docs/ContribOperators.md#com.microsoft.SkipLayerNormalization).
+type skipNormalization struct {
+	epsilon    float32
+	simplified bool
+}
+
+const skipNormOutputs = "output:T, mean:U?, inv_std_var:U?, input_skip_bias_sum:T?"
+
+var (
+	_ = kit.Register(kit.Def{Domain: kit.DomainMicrosoft, Name: "SkipLayerNormalization", Since: []int{1},
+		In: "input:T, skip:T, gamma:T, beta:T?, bias:T?", Out: skipNormOutputs, Types: kit.Types{"T": "@float", "U": "float"},
+		Build: kit.Simple(func(a *kit.Attrs, opset int) kit.Operator {
+			return &skipNormalization{a.Float("epsilon", 1e-12), false}
+		})})
+	_ = kit.Register(kit.Def{Domain: kit.DomainMicrosoft, Name: "SkipSimplifiedLayerNormalization", Since: []int{1},
+		In: "input:T, skip:T, gamma:T, bias:T?", Out: skipNormOutputs, Types: kit.Types{"T": "@float", "U": "float"},
+		Build: kit.Simple(func(a *kit.Attrs, opset int) kit.Operator { return &skipNormalization{a.Float("epsilon", 1e-12), true} })})
+)
+
+// Infer sets output and sum to the type of input, and the statistics to one
+// number per row.
+func (op *skipNormalization) Infer(c *ir.InferContext) error {
+	c.SetOut(0, c.Type(0))
+	c.SetOut(3, c.Type(0))
+	stat := ir.UnrankedTensor(tensor.TypeFloat32)
+	if s := c.Shape(0); s != nil {
+		if len(s) == 0 {
+			return fmt.Errorf("input is a scalar, want rank 1 or more")
+		}
+		stat.Shape = append(append([]ir.Dim{}, s[:len(s)-1]...), ir.Known(1))
+	}
+	c.SetOut(1, stat)
+	c.SetOut(2, stat)
+	return nil
+}
+
+// Run adds and normalizes.
+func (op *skipNormalization) Run(c *ir.Call) error {
+	if c.Tensor(0).DType() == tensor.TypeFloat64 {
+		return runSkipNorm[float64](op, c)
+	}
+	return runSkipNorm[float32](op, c)
+}
+
+func runSkipNorm[T kit.RealFloat](op *skipNormalization, c *ir.Call) error {
+	t, skipT := c.Tensor(0), c.Tensor(1)
+	shape := t.Shape()
+	if len(shape) == 0 {
+		return fmt.Errorf("input is a scalar, want rank 1 or more")
+	}
+	cols := shape[len(shape)-1]
+	s := skipT.Shape()
+	if len(s) == len(shape) && len(s) > 1 && s[0] == 1 && shape[0] != 1 {
+		s = s[1:]
+	}
+	if !slices.Equal(s, shape) && (len(shape) < 2 || !slices.Equal(s, shape[1:])) {
+		return fmt.Errorf("skip has shape %v, want %v or the same without the first dimension", skipT.Shape(), shape)
+	}
+	params := map[string]int{"gamma": 2, "beta": 3, "bias": 4}
+	if op.simplified {
+		params = map[string]int{"gamma": 2, "bias": 3}
+	}
+	read := func(name string) ([]T, error) {
+		i, ok := params[name]
+		if !ok || c.Tensor(i) == nil {
+			return nil, nil
+		}
+		if p := c.Tensor(i); p.Rank() != 1 || p.Len() != cols {
+			return nil, fmt.Errorf("%s has shape %v, want [%d]", name, p.Shape(), cols)
+		}
+		return kit.RealIn[T](c, c.Tensor(i))
+	}
+	r := kit.NormRows[T]{Cols: cols, Eps: float64(op.epsilon), Center: !op.simplified}
+	var err error
+	if r.Gain, err = read("gamma"); err != nil {
+		return err
+	}
+	if r.Bias, err = read("beta"); err != nil {
+		return err
+	}
+	bias, err := read("bias")
+	if err != nil {
+		return err
+	}
+	x, err := kit.RealIn[T](c, t)
+	if err != nil {
+		return err
+	}
+	skip, err := kit.RealIn[T](c, skipT)
+	if err != nil {
+		return err
+	}
+	sum, err := kit.RealMaybe[T](c, 3, t.DType(), shape...)
+	if err != nil {
+		return err
+	}
+	y, err := kit.RealOut[T](c, 0, t.DType(), shape...)
+	if err != nil {
+		return err
+	}
+	stat := append(append([]int{}, shape[:len(shape)-1]...), 1)
+	var stats [2]kit.RealOutput[float32]
+	for i, p := range []*[]float32{&r.Mean, &r.Inv} {
+		if c.Wants(1 + i) {
+			if stats[i], err = kit.RealOut[float32](c, 1+i, tensor.TypeFloat32, stat...); err != nil {
+				return err
+			}
+			*p = stats[i].Data
+		}
+	}
+	if len(x) > 0 {
+		c.Parallel(len(x)/cols, kit.GrainFor(2*cols), func(lo, hi int) {
+			for i := lo; i < hi; i++ {
+				row := sum.Data[i*cols:][:cols]
+				copy(row, x[i*cols:])
+				addTo(row, skip[i*cols%len(skip):])
+				if bias != nil {
+					addTo(row, bias)
+				}
+			}
+		})
+	} else {
+		for _, s := range stats {
+			clear(s.Data)
+		}
+	}
+	r.X, r.Y = sum.Data, y.Data
+	if err := r.Compute(c); err != nil {
+		return err
+	}
+	y.Store()
+	if sum.T != nil {
+		sum.Store()
+	}
+	return nil
+}

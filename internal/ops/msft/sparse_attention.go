@@ -1,0 +1,218 @@
+package msft
+
+import (
+	"fmt"
+	"math"
+	"slices"
+
+	"github.com/onward-ml/onward/internal/ir"
+	"github.com/onward-ml/onward/internal/ops/kit"
+	"github.com/onward-ml/onward/tensor"
+)
+
+// SparseAttention is causal attention with a key-value cache where a block of
+// queries sees only some blocks of keys: those in the row of a layout, given as
+// compressed sparse rows; heads take the layouts in turn
+// (https://github.com/microsoft/onnxruntime/blob/main/docs/ContribOperators.md#com.microsoft.SparseAttention).
+type SparseAttention struct {
+	Heads, KVHeads      int
+	Scale               float32
+	Block               int
+	Rotary, Interleaved bool
+}
+
+var _ = kit.Register(kit.Def{Domain: kit.DomainMicrosoft, Name: "SparseAttention", Since: []int{1},
+	In: "query:T, key:T?, value:T?, past_key:T, past_value:T, block_row_indices:M, block_col_indices:M, total_sequence_length:M, " +
+		"key_total_sequence_lengths:M, cos_cache:T?, sin_cache:T?",
+	Out: "output:T, present_key:T, present_value:T", Types: kit.Types{"T": "float float16 bfloat16", "M": "int32"},
+	Build: kit.Simple(func(a *kit.Attrs, opset int) kit.Operator {
+		a.Require("sparse_block_size")
+		op := &SparseAttention{Heads: kit.ReadHeads(a, "num_heads"), KVHeads: kit.ReadHeads(a, "kv_num_heads"), Scale: a.Float("scale", 0), Block: a.Int("sparse_block_size", 16),
+			Rotary: a.Bool("do_rotary", false), Interleaved: a.Bool("rotary_interleaved", false)}
+		if op.Heads%op.KVHeads != 0 {
+			a.Errorf("num_heads is %d, want a multiple of kv_num_heads, which is %d", op.Heads, op.KVHeads)
+		}
+		if op.Block < 1 || op.Block > 1<<20 {
+			a.Errorf("sparse_block_size is %d, want 1 to %d", op.Block, 1<<20)
+		}
+		return op
+	})})
+
+// Infer sets the shapes as far as the query tells; the caches keep theirs.
+func (op *SparseAttention) Infer(c *ir.InferContext) error {
+	if err := kit.CheckRank(c, 0, 3, "query"); err != nil {
+		return err
+	}
+	y := ir.UnknownDims(3)
+	if q := c.Shape(0); q != nil {
+		copy(y, q)
+		if !c.Has(1) {
+			y[2] = q[2].Div(ir.Known(op.Heads + 2*op.KVHeads)).Mul(ir.Known(op.Heads))
+		}
+	}
+	c.SetOut(0, ir.TensorType(c.Elem(0), y...))
+	c.SetOut(1, c.Type(3))
+	c.SetOut(2, c.Type(4))
+	return nil
+}
+
+// blocks returns, for every layout, row and column, whether the row's queries see
+// the column's keys.
+func (op *SparseAttention) blocks(c *ir.Call) (layouts, rows int, seen []bool, err error) {
+	rt, ct := c.Tensor(5), c.Tensor(6)
+	if rt.Rank() != 2 || ct.Rank() != 2 || rt.Dim(0) != ct.Dim(0) || rt.Dim(0) < 1 || rt.Dim(1) < 2 || op.Heads%rt.Dim(0) != 0 {
+		return 0, 0, nil, fmt.Errorf("block_row_indices and block_col_indices have shapes %v and %v, want [layouts blocks+1] and [layouts most], with layouts that divide %d heads",
+			rt.Shape(), ct.Shape(), op.Heads)
+	}
+	layouts, rows = rt.Dim(0), rt.Dim(1)-1
+	most := ct.Dim(1)
+	if rows > 1<<16 {
+		return 0, 0, nil, fmt.Errorf("%d blocks are too many", rows)
+	}
+	if err := c.Reserve(int64(layouts) * int64(rows) * int64(rows)); err != nil {
+		return 0, 0, nil, err
+	}
+	seen = make([]bool, layouts*rows*rows)
+	for l := range layouts {
+		from, cols := tensor.Of[int32](rt)[l*(rows+1):][:rows+1], tensor.Of[int32](ct)[l*most:][:most]
+		for r := range rows {
+			lo, hi := int(from[r]), int(from[r+1])
+			if lo < 0 || hi < lo || hi > most {
+				return 0, 0, nil, fmt.Errorf("row %d of layout %d is from %d to %d of %d columns", r, l, lo, hi, most)
+			}
+			for _, k := range cols[lo:hi] {
+				if k < 0 || int(k) >= rows {
+					return 0, 0, nil, fmt.Errorf("row %d of layout %d has block %d, want 0 to %d", r, l, k, rows-1)
+				}
+				seen[(l*rows+r)*rows+int(k)] = true
+			}
+		}
+	}
+	return layouts, rows, seen, nil
+}
+
+// Run appends the new keys and values to the cache and attends, in float.
+func (op *SparseAttention) Run(c *ir.Call) error {
+	qt := c.Tensor(0)
+	qs := qt.Shape()
+	if len(qs) != 3 || c.Has(1) != c.Has(2) {
+		return fmt.Errorf("query has shape %v, want [batch length hidden], and key and value together", qs)
+	}
+	batch, n, width, h, kvh := qs[0], qs[1], qs[2], op.Heads, op.KVHeads
+	var in [3][]float32
+	for i := range in {
+		var err error
+		if in[i], err = kit.RealIn[float32](c, c.Tensor(i)); err != nil {
+			return err
+		}
+	}
+	parts := h
+	if !c.Has(1) {
+		parts = h + 2*kvh
+	}
+	dim := width / parts
+	if width%parts != 0 {
+		return fmt.Errorf("query has shape %v, want a last dimension that %d heads divide", qs, parts)
+	}
+	part := func(head int) kit.HeadView[float32] {
+		return kit.HeadView[float32]{Data: in[0][min(head*dim, len(in[0])):], Batch: n * width, Head: dim, Row: width}
+	}
+	q, k, v := part(0), part(h), part(h+kvh)
+	if c.Has(1) {
+		want := []int{batch, n, kvh * dim}
+		if !slices.Equal(c.Tensor(1).Shape(), want) || !slices.Equal(c.Tensor(2).Shape(), want) {
+			return fmt.Errorf("key and value have shapes %v and %v, want %v", c.Tensor(1).Shape(), c.Tensor(2).Shape(), want)
+		}
+		k, v = kit.HeadsLast(in[1], kvh, n, dim), kit.HeadsLast(in[2], kvh, n, dim)
+	}
+	total, err := kit.ScalarInt(c.Tensor(7), "total_sequence_length")
+	if err != nil {
+		return err
+	}
+	lens := kit.Ints(c.Tensor(8))
+	capacity := 0
+	if p := c.Tensor(3); p.Rank() == 4 {
+		capacity = p.Dim(2)
+	}
+	want := []int{batch, kvh, capacity, dim}
+	if !slices.Equal(c.Tensor(3).Shape(), want) || !slices.Equal(c.Tensor(4).Shape(), want) || len(lens) != batch || total < n || total > capacity {
+		return fmt.Errorf("past_key and past_value have shapes %v and %v, want %v, with %d lengths of up to %d", c.Tensor(3).Shape(), c.Tensor(4).Shape(), want, batch, total)
+	}
+	past := make([]int, batch)
+	for b, l := range lens {
+		if n != total {
+			past[b] = l - n
+		}
+		if l < 1 || past[b] < 0 || past[b]+n > capacity {
+			return fmt.Errorf("key_total_sequence_lengths[%d] is %d for %d new tokens and a cache of %d", b, l, n, capacity)
+		}
+	}
+	layouts, rows, seen, err := op.blocks(c)
+	if err != nil {
+		return err
+	}
+	if total > rows*op.Block {
+		return fmt.Errorf("total_sequence_length is %d, the layouts are for %d blocks of %d", total, rows, op.Block)
+	}
+	if op.Rotary {
+		if q, err = copiedHeads(c, q, batch, h, n, dim); err != nil {
+			return err
+		}
+		if k, err = copiedHeads(c, k, batch, kvh, n, dim); err != nil {
+			return err
+		}
+		if err := rotateCached(c, q, c.Tensor(9), c.Tensor(10), nil, op.Interleaved, batch, h, n, dim, past, false); err != nil {
+			return err
+		}
+		if err := rotateCached(c, k, c.Tensor(9), c.Tensor(10), nil, op.Interleaved, batch, kvh, n, dim, past, false); err != nil {
+			return err
+		}
+	}
+	var outs [2]kit.RealOutput[float32]
+	for i, src := range []*kit.HeadView[float32]{&k, &v} {
+		if *src, outs[i], err = appendEach(c, 1+i, c.Tensor(3+i), *src, past, true, kvh, n, capacity, capacity, dim); err != nil {
+			return err
+		}
+	}
+	a := &kit.AttentionCore[float32]{Batch: batch, Heads: h, KVHeads: kvh, QLen: n, KVLen: total, Dim: dim, VDim: dim, Q: q, K: k, V: v,
+		Scale: kit.AttentionScale(op.Scale, dim), Observe: kit.ScoresNone}
+	for b := range batch {
+		a.KVLen = max(a.KVLen, past[b]+n)
+	}
+	a.Visible = func(b, i int) (int, int) { return 0, past[b] + i + 1 }
+	a.Bias = func(b, h, i int, row []float32) {
+		at := min((past[b]+i)/op.Block, rows-1)
+		line := seen[(h%layouts*rows+at)*rows:][:rows]
+		for j := range row {
+			row[j] = 0
+			if k := j / op.Block; k >= rows || !line[k] {
+				row[j] = float32(math.Inf(-1))
+			}
+		}
+	}
+	y, err := kit.RealOut[float32](c, 0, qt.DType(), batch, n, h*dim)
+	if err != nil {
+		return err
+	}
+	a.Y = kit.HeadsLast(y.Data, h, n, dim)
+	if err := a.Compute(c); err != nil {
+		return err
+	}
+	for _, o := range []kit.RealOutput[float32]{y, outs[0], outs[1]} {
+		if o.T != nil {
+			o.Store()
+		}
+	}
+	return nil
+}
+
+// copiedHeads copies a view into scratch memory.
+func copiedHeads(c *ir.Call, v kit.HeadView[float32], batch, heads, n, dim int) (kit.HeadView[float32], error) {
+	data, err := ir.ScratchOf[float32](c, batch*heads*n*dim)
+	if err != nil {
+		return v, err
+	}
+	r := kit.HeadsFirst(data, heads, n, dim)
+	kit.CopyHeads(r, v, batch, heads, 0, 0, n, dim)
+	return r, nil
+}

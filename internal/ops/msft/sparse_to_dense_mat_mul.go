@@ -1,0 +1,98 @@
+package msft
+
+import (
+	"fmt"
+
+	"github.com/onward-ml/onward/internal/ir"
+	"github.com/onward-ml/onward/internal/kernels/gemm"
+	"github.com/onward-ml/onward/internal/ops"
+	"github.com/onward-ml/onward/internal/ops/kit"
+	"github.com/onward-ml/onward/tensor"
+)
+
+// SparseToDenseMatMul is Alpha times the product of a sparse matrix and a dense
+// one, either of them transposed first if asked for
+// (https://github.com/microsoft/onnxruntime/blob/main/docs/ContribOperators.md#com.microsoft.SparseToDenseMatMul).
+type SparseToDenseMatMul struct{ ops.Gemm }
+
+var _ = kit.Register(kit.Def{Domain: kit.DomainMicrosoft, Name: "SparseToDenseMatMul", Since: []int{1}, In: "A:T, B:T1", Out: "Y:T1",
+	Types: kit.Types{"T": "sparse(float) sparse(double) sparse(int64) sparse(int32) sparse(uint64) sparse(uint32)",
+		"T1": "float double int64 int32 uint64 uint32"},
+	Build: kit.Simple(func(a *kit.Attrs, opset int) kit.Operator {
+		return &SparseToDenseMatMul{ops.Gemm{Alpha: a.Float("alpha", 1), TransA: a.Bool("transA", false), TransB: a.Bool("transB", false)}}
+	})})
+
+// Infer checks the inner dimensions.
+func (g *SparseToDenseMatMul) Infer(c *ir.InferContext) error {
+	if a, b := c.Elem(0), c.Elem(1); a != b {
+		kit.SetShape(c, 0, b, nil)
+		return fmt.Errorf("A holds %s and B %s, want the same", a, b)
+	}
+	shape, err := g.Dims(c.Shape(0), c.Shape(1), nil)
+	kit.SetShape(c, 0, c.Elem(1), shape)
+	return err
+}
+
+// Run adds a row of B for every value of A.
+func (g *SparseToDenseMatMul) Run(c *ir.Call) error {
+	a, ok := c.In[0].(*tensor.Sparse)
+	if !ok {
+		return fmt.Errorf("A is no sparse tensor")
+	}
+	switch c.Tensor(1).DType() {
+	case tensor.TypeInt32:
+		return sparseMatMul[int32](c, g, a)
+	case tensor.TypeInt64:
+		return sparseMatMul[int64](c, g, a)
+	case tensor.TypeUint32:
+		return sparseMatMul[uint32](c, g, a)
+	case tensor.TypeUint64:
+		return sparseMatMul[uint64](c, g, a)
+	case tensor.TypeFloat64:
+		return sparseMatMul[float64](c, g, a)
+	}
+	return sparseMatMul[float32](c, g, a)
+}
+
+func sparseMatMul[T gemm.Number](c *ir.Call, g *SparseToDenseMatMul, a *tensor.Sparse) error {
+	b := c.Tensor(1)
+	m, n, _, err := g.Shape(a.Shape, b.Shape())
+	if err != nil {
+		return err
+	}
+	if a.Values.DType() != b.DType() {
+		return fmt.Errorf("A holds %s and B %s, want the same", a.Values.DType(), b.DType())
+	}
+	at, err := kit.SparsePlaces(c, a)
+	if err != nil {
+		return err
+	}
+	y, err := c.Output(0, b.DType(), m, n)
+	if err != nil {
+		return err
+	}
+	dst, src, values := kit.MatData[T](y), kit.MatData[T](b), kit.MatData[T](a.Values)
+	clear(dst)
+	if len(dst) == 0 {
+		return nil
+	}
+	row, col := b.Dim(1), 1
+	if g.TransB {
+		row, col = 1, b.Dim(1)
+	}
+	for i, p := range at {
+		if i%64 == 0 && c.Err() != nil {
+			return c.Err()
+		}
+		r, k := p/a.Shape[1], p%a.Shape[1]
+		if g.TransA {
+			r, k = k, r
+		}
+		v, out := values[i], dst[r*n:][:n]
+		for j := range out {
+			out[j] += v * src[k*row+j*col]
+		}
+	}
+	kit.GemmScale(dst, g.Alpha)
+	return nil
+}

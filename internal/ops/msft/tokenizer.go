@@ -1,0 +1,190 @@
+package msft
+
+import (
+	"fmt"
+	"regexp"
+	"slices"
+	"unicode/utf8"
+
+	"github.com/onward-ml/onward/internal/ir"
+	"github.com/onward-ml/onward/internal/ops/kit"
+	"github.com/onward-ml/onward/tensor"
+)
+
+// Tokenizer takes strings apart: into what lies between matches of separators,
+// into what matches an expression, or into characters. Tokens of one string are
+// the last dimension of the output, filled up with Pad; with Mark they stand
+// between the characters U+0002 and U+0003
+// (https://github.com/microsoft/onnxruntime/blob/main/docs/ContribOperators.md#com.microsoft.Tokenizer).
+type Tokenizer struct {
+	Mark     bool
+	Pad      string
+	MinChars int // shorter tokens are left out
+
+	chars      bool
+	separators []*regexp.Regexp // applied one after the other
+	token      *regexp.Regexp
+}
+
+var _ = kit.Register(kit.Def{Domain: kit.DomainMicrosoft, Name: "Tokenizer", Since: []int{1}, In: "X:T", Out: "Y:T", Types: kit.Types{"T": "string"},
+	Build: func(a *kit.Attrs, opset int) (kit.Operator, error) {
+		a.Require("mark", "pad_value", "mincharnum")
+		op := &Tokenizer{Mark: a.Bool("mark", false), Pad: a.String("pad_value", ""), MinChars: a.Int("mincharnum", 1)}
+		if op.MinChars < 1 {
+			a.Errorf("attribute mincharnum is %d, want at least 1", op.MinChars)
+		}
+		separators, token := a.Strings("separators"), a.String("tokenexp", "")
+		switch {
+		case (len(separators) > 0) == (token != ""):
+			a.Errorf("want one of the attributes separators and tokenexp")
+		case token == "." || len(separators) == 1 && separators[0] == "":
+			op.chars = true
+			if op.MinChars > 1 {
+				a.Errorf("attribute mincharnum is %d, want 1 for single characters", op.MinChars)
+			}
+			return op, nil
+		}
+		total := len(token)
+		for _, s := range separators {
+			total += len(s)
+			if s == "" {
+				a.Errorf("a separator is empty")
+			}
+		}
+		if total > kit.MaxPattern {
+			return nil, fmt.Errorf("the patterns have %d bytes, want at most %d", total, kit.MaxPattern)
+		}
+		for _, s := range separators {
+			re, err := regexp.Compile(s)
+			if err != nil {
+				return nil, fmt.Errorf("attribute separators: %w", err)
+			}
+			op.separators = append(op.separators, re)
+		}
+		if token != "" {
+			var err error
+			if op.token, err = regexp.Compile(token); err != nil {
+				return nil, fmt.Errorf("attribute tokenexp: %w", err)
+			}
+		}
+		return op, nil
+	}})
+
+// Infer adds a dimension.
+func (op *Tokenizer) Infer(c *ir.InferContext) error {
+	s := c.Shape(0)
+	kit.SetShape(c, 0, tensor.TypeString, nil)
+	if s == nil {
+		return nil
+	}
+	if len(s) != 1 && len(s) != 2 {
+		return fmt.Errorf("input has rank %d, want 1 or 2", len(s))
+	}
+	kit.SetShape(c, 0, tensor.TypeString, append(slices.Clone(s), ir.Unknown))
+	return nil
+}
+
+// Run implements [ir.Operator].
+func (op *Tokenizer) Run(c *ir.Call) error {
+	x := c.Tensor(0)
+	if x.Rank() != 1 && x.Rank() != 2 {
+		return fmt.Errorf("input has shape %v, want one or two dimensions", x.Shape())
+	}
+	in := tensor.Of[string](x)
+	rows := make([][]string, len(in))
+	most := 0
+	for i, s := range in {
+		if err := c.Err(); err != nil {
+			return err
+		}
+		if !utf8.ValidString(s) {
+			return fmt.Errorf("string %d is not valid UTF-8", i)
+		}
+		// Every byte may be a token, whose header has two words.
+		if err := c.Reserve(16 * int64(len(s))); err != nil {
+			return err
+		}
+		rows[i] = op.tokens(s)
+		most = max(most, len(rows[i]))
+	}
+	marks := 0
+	if op.Mark && most > 0 {
+		marks = 2
+	}
+	most += marks
+	out, err := c.Output(0, tensor.TypeString, append(slices.Clone(x.Shape()), most)...)
+	if err != nil {
+		return err
+	}
+	y := tensor.Of[string](out)
+	for _, tokens := range rows {
+		row := y[:most:most]
+		y = y[most:]
+		k := 0
+		if marks > 0 {
+			row[0] = "\x02"
+			k = 1
+		}
+		k += copy(row[k:], tokens)
+		if marks > 0 {
+			row[k] = "\x03"
+			k++
+		}
+		for ; k < most; k++ {
+			row[k] = op.Pad
+		}
+	}
+	return nil
+}
+
+// tokens takes one string apart.
+func (op *Tokenizer) tokens(s string) []string {
+	var r []string
+	switch {
+	case op.chars:
+		for s != "" {
+			_, w := utf8.DecodeRuneInString(s)
+			r = append(r, s[:w])
+			s = s[w:]
+		}
+	case op.token != nil:
+		for _, m := range op.token.FindAllStringIndex(s, -1) {
+			r = op.keep(r, s[m[0]:m[1]])
+		}
+	default:
+		r = []string{s}
+		for _, re := range op.separators {
+			var next []string
+			for _, t := range r {
+				next = op.cut(next, t, re)
+			}
+			r = next
+		}
+	}
+	return r
+}
+
+// keep adds a token that is long enough.
+func (op *Tokenizer) keep(r []string, t string) []string {
+	if utf8.RuneCountInString(t) >= op.MinChars {
+		r = append(r, t)
+	}
+	return r
+}
+
+// cut adds what lies between the matches in s. An empty match takes the next
+// character with it.
+func (op *Tokenizer) cut(r []string, s string, re *regexp.Regexp) []string {
+	start := 0
+	for _, m := range re.FindAllStringIndex(s, -1) {
+		if m[0] < start {
+			continue
+		}
+		r = op.keep(r, s[start:m[0]])
+		if start = m[1]; m[0] == m[1] {
+			_, w := utf8.DecodeRuneInString(s[start:])
+			start += w
+		}
+	}
+	return op.keep(r, s[start:])
+}

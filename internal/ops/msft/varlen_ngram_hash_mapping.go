@@ -1,0 +1,186 @@
+package msft
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/onward-ml/onward/internal/ir"
+	"github.com/onward-ml/onward/internal/ops/kit"
+	"github.com/onward-ml/onward/tensor"
+)
+
+// VarlenNGramHashMapping is [NGramHashMapping] for sequences of different lengths one
+// behind the other: sequence b is input_ids[ends[b]] to input_ids[ends[b+1]], with
+// ends the input cumulative_sequence_length. Segments and the past work for each
+// sequence, and state_update has the state after each of its first tokens
+// (https://github.com/microsoft/onnxruntime/blob/main/docs/ContribOperators.md#com.microsoft.VarlenNGramHashMapping).
+type VarlenNGramHashMapping struct {
+	NGramHashMapping
+	States int // that state_update has for each sequence
+}
+
+var _ = kit.Register(kit.Def{Domain: kit.DomainMicrosoft, Name: "VarlenNGramHashMapping", Since: []int{1},
+	In: "input_ids:M, multipliers:M, vocab_sizes:M, cumulative_sequence_length:int32, past_ids:M?, head_offsets:M?, eos_token_id:M?, " +
+		"segment_ids:int32?, past_segment_ids:int32?, capture_count:int32?",
+	Out: "hash_ids:M, present_ids:M?, present_segment_ids:int32?, state_update:M?", Types: kit.Types{"M": "int32 int64"},
+	Build: kit.Simple(func(a *kit.Attrs, opset int) kit.Operator {
+		op := &VarlenNGramHashMapping{*readNGramHashes(a), a.Int("state_update_capacity", 0)}
+		if op.States < 0 || op.States > 8 {
+			a.Errorf("state_update_capacity is %d, want 0 to 8", op.States)
+		}
+		return op
+	})})
+
+// Infer sets the shapes.
+func (op *VarlenNGramHashMapping) Infer(c *ir.InferContext) error {
+	if err := kit.CheckRank(c, 0, 1, "input_ids"); err != nil {
+		return err
+	}
+	if err := kit.CheckRank(c, 3, 1, "cumulative_sequence_length"); err != nil {
+		return err
+	}
+	n, batch, past := ir.Unknown, ir.Unknown, ir.Known(op.Most-1)
+	if s := c.Shape(0); s != nil {
+		n = s[0]
+	}
+	if s := c.Shape(3); s != nil {
+		if v, ok := s[0].Value(); ok && v > 0 {
+			batch = ir.Known(v - 1)
+		}
+	}
+	c.SetOut(0, ir.TensorType(c.Elem(0), n, ir.Known((op.Most-1)*op.Heads)))
+	c.SetOut(1, ir.TensorType(c.Elem(0), batch, past))
+	c.SetOut(2, ir.TensorType(tensor.TypeInt32, batch, past))
+	c.SetOut(3, ir.TensorType(c.Elem(0), batch, ir.Known(op.States), past))
+	return nil
+}
+
+// Run computes in the type of the tokens, where products wrap around.
+func (op *VarlenNGramHashMapping) Run(c *ir.Call) error {
+	if c.Tensor(0).DType() == tensor.TypeInt32 {
+		return varlenNGramHashes[int32](c, op)
+	}
+	return varlenNGramHashes[int64](c, op)
+}
+
+func varlenNGramHashes[M int32 | int64](c *ir.Call, op *VarlenNGramHashMapping) error {
+	tokens, past, outs := tensor.Of[M](c.Tensor(0)), op.Most-1, (op.Most-1)*op.Heads
+	ends := tensor.Of[int32](c.Tensor(3))
+	batch := len(ends) - 1
+	if c.Tensor(0).Rank() != 1 || c.Tensor(3).Rank() != 1 || batch < 1 {
+		return fmt.Errorf("input_ids and cumulative_sequence_length have shapes %v and %v, want rank 1 and at least two lengths", c.Tensor(0).Shape(), c.Tensor(3).Shape())
+	}
+	for b, e := range ends[1:] {
+		if ends[0] != 0 || e <= ends[b] || int(e) > len(tokens) || b == batch-1 && int(e) != len(tokens) {
+			return fmt.Errorf("cumulative_sequence_length[%d] is %d after %d, want numbers that rise from 0 to %d", b+1, e, ends[b], len(tokens))
+		}
+	}
+	for i, want := range [][]int{2: {outs}, 4: {batch, past}, 5: {outs}, 7: {len(tokens)}, 8: {batch, past}, 9: {batch}} {
+		if v := c.Tensor(i); want != nil && v != nil && !slices.Equal(v.Shape(), want) {
+			return fmt.Errorf("input %d has shape %v, want %v", i, v.Shape(), want)
+		}
+	}
+	if (c.Has(8) || c.Wants(2)) && !c.Has(7) {
+		return fmt.Errorf("past_segment_ids and present_segment_ids need segment_ids, which is missing")
+	}
+	if c.Has(9) != (op.States > 0) || c.Wants(3) && op.States == 0 {
+		return fmt.Errorf("state_update_capacity is %d: capture_count and state_update are used exactly when it is above 0", op.States)
+	}
+	h := gramHashes[M]{most: op.Most, heads: op.Heads, blank: M(op.Pad), mult: tensor.Of[M](c.Tensor(1)), sizes: tensor.Of[M](c.Tensor(2))}
+	if len(h.mult) < op.Most || slices.Min(h.sizes) < 1 {
+		return fmt.Errorf("multipliers has shape %v, want %d or more, and vocab_sizes are %v, want numbers above 0", c.Tensor(1).Shape(), op.Most, h.sizes)
+	}
+	end, resets := M(0), false
+	if e := c.Tensor(6); e != nil {
+		if e.Len() != 1 {
+			return fmt.Errorf("eos_token_id has shape %v, want one", e.Shape())
+		}
+		end, resets = tensor.Of[M](e)[0], op.Reset
+		h.blank = end
+	}
+	if o := c.Tensor(5); o != nil {
+		h.offsets = tensor.Of[M](o)
+	}
+	y, err := c.Output(0, c.Tensor(0).DType(), len(tokens), outs)
+	if err != nil {
+		return err
+	}
+	var present, update []M
+	var presentSegments []int32
+	for i, shape := range [][]int{1: {batch, past}, 2: {batch, past}, 3: {batch, op.States, past}} {
+		if i == 0 || !c.Wants(i) {
+			continue
+		}
+		dtype := c.Tensor(0).DType()
+		if i == 2 {
+			dtype = tensor.TypeInt32
+		}
+		t, err := c.Output(i, dtype, shape...)
+		if err != nil {
+			return err
+		}
+		switch i {
+		case 1:
+			present = tensor.Of[M](t)
+		case 2:
+			presentSegments = tensor.Of[int32](t)
+		default:
+			update = tensor.Of[M](t)
+			kit.RepeatOf(update, M(op.Pad))
+		}
+	}
+	longest := 0
+	for b := range batch {
+		longest = max(longest, int(ends[b+1]-ends[b]))
+	}
+	line, err := ir.ScratchOf[M](c, past+longest) // the past and the new tokens of a sequence
+	if err != nil {
+		return err
+	}
+	segments, err := ir.ScratchOf[int32](c, past+longest)
+	if err != nil {
+		return err
+	}
+	dst := tensor.Of[M](y)
+	for b := range batch {
+		lo, n := int(ends[b]), int(ends[b+1]-ends[b])
+		kit.RepeatOf(line[:past], h.blank)
+		if p := c.Tensor(4); p != nil {
+			copy(line, tensor.Of[M](p)[b*past:][:past])
+		}
+		copy(line[past:], tokens[lo:][:n])
+		if s := c.Tensor(7); s != nil {
+			ids := tensor.Of[int32](s)[lo:][:n]
+			copy(segments[past:], ids)
+			kit.RepeatOf(segments[:past], ids[0])
+			if p := c.Tensor(8); p != nil {
+				copy(segments, tensor.Of[int32](p)[b*past:][:past])
+			}
+		}
+		since := 0 // the first token that counts
+		for at := 1; at < past+n; at++ {
+			if at%kit.GrainWatch == 0 && c.Err() != nil {
+				return c.Err()
+			}
+			if resets && line[at-1] == end || c.Has(7) && segments[at] != segments[at-1] {
+				since = at
+			}
+			if at >= past {
+				h.hash(dst[(lo+at-past)*outs:][:outs], line, at, since)
+			}
+		}
+		if present != nil {
+			copy(present[b*past:][:past], line[n:])
+		}
+		if presentSegments != nil {
+			copy(presentSegments[b*past:][:past], segments[n:])
+		}
+		if update != nil {
+			taken := min(max(int(tensor.Of[int32](c.Tensor(9))[b]), 0), n, op.States)
+			for k := range taken {
+				copy(update[(b*op.States+k)*past:][:past], line[k+1:])
+			}
+		}
+	}
+	return nil
+}

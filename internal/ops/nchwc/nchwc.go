@@ -1,0 +1,95 @@
+// Package nchwc holds the operators of com.microsoft.nchwc, to which ONNX Runtime's
+// optimizer of level 3 changes convolutions and pools. There their images lie in memory as
+// N×C/b×H×W×b with the shape N×C×H×W. Here images stay N×C×H×W, with C rounded up to
+// a multiple of b: between these operators stand only ones that work element by
+// element or join channels, which give the same either way. The filters of Conv are
+// constants in the blocked layout.
+package nchwc
+
+import (
+	"fmt"
+	"runtime"
+	"slices"
+
+	"github.com/onward-ml/onward/internal/cpu"
+	"github.com/onward-ml/onward/internal/ir"
+	"github.com/onward-ml/onward/internal/ops/kit"
+	"github.com/onward-ml/onward/internal/ops/msft"
+	"github.com/onward-ml/onward/tensor"
+)
+
+// MachineBlock returns the b that ONNX Runtime takes on this machine (MlasNchwcGetBlockSize in
+// https://github.com/microsoft/onnxruntime/blob/main/onnxruntime/core/mlas/lib/platform.cpp).
+func MachineBlock() int {
+	if cpu.Detected() == cpu.AVX512 || runtime.GOARCH == "arm64" {
+		return 16
+	}
+	return 8
+}
+
+// readBlock returns the b of the model that a node is from.
+func readBlock(a *kit.Attrs) int {
+	if a.Block == 0 {
+		return MachineBlock()
+	}
+	return a.Block
+}
+
+// sameOperator builds what the named operator of ONNX is at an opset.
+func sameOperator(name string, opset int) func(a *kit.Attrs, _ int) (kit.Operator, error) {
+	return func(a *kit.Attrs, _ int) (kit.Operator, error) { return kit.Registered("", name).Build(a, opset) }
+}
+
+// UnblockFilter writes a blocked filter M×C×kH×kW to dst as what its shape says. It is
+// M/b×C/b×kH×kW×b×b, channels before filters, or M/b×C×kH×kW×b where C is below b.
+func UnblockFilter(dst []float32, w *tensor.Tensor, block int) error {
+	s := w.Shape()
+	if len(s) != 4 || s[0]%block != 0 || s[1] >= block && s[1]%block != 0 || w.DType() != tensor.TypeFloat32 {
+		return fmt.Errorf("W is %s with shape %v, want float [M C kH kW] in blocks of %d: M a multiple of it, and C too or below", w.DType(), s, block)
+	}
+	channels, size, src := s[1], s[2]*s[3], tensor.Of[float32](w)
+	per := 1 // channels in a block
+	if channels >= block {
+		per = block
+	}
+	i := 0
+	for m := 0; m < s[0]; m += block {
+		for c := 0; c < channels; c += per {
+			for k := range size {
+				for ci := range per {
+					for mi := range block {
+						dst[((m+mi)*channels+c+ci)*size+k] = src[i]
+						i++
+					}
+				}
+			}
+		}
+	}
+	return nil
+}
+
+// Conv is [msft.ActivatedConv] with a filter in blocks.
+type Conv struct {
+	Block int
+	of    msft.ActivatedConv
+}
+
+// Plain returns the operator for a filter that [UnblockFilter] has written.
+func (op *Conv) Plain() ir.Operator { return &op.of }
+
+// Infer infers the convolution: blocks do not change the filter's shape.
+func (op *Conv) Infer(c *ir.InferContext) error { return op.of.Infer(c) }
+
+// Run convolves with the filter in the plain layout.
+func (op *Conv) Run(c *ir.Call) error {
+	w, err := kit.ScratchTensor(c, tensor.TypeFloat32, c.Tensor(1).Shape())
+	if err != nil {
+		return err
+	}
+	if err := UnblockFilter(tensor.Of[float32](w), c.Tensor(1), op.Block); err != nil {
+		return err
+	}
+	in := slices.Clone(c.In)
+	in[1] = w
+	return c.Inner(&op.of, in...)
+}

@@ -1,0 +1,27 @@
+package nchwc
+
+import (
+	"github.com/onward-ml/onward/internal/ops"
+	"github.com/onward-ml/onward/internal/ops/kit"
+	"github.com/onward-ml/onward/tensor"
+)
+
+// Upsample is [ops.Resize] by whole factors, see [kit.DomainNchwc].
+var _ = kit.Register(kit.Def{Domain: kit.DomainNchwc, Name: "Upsample", Since: []int{1}, In: "X:T, scales:float?", Out: "Y:T", Types: kit.Types{"T": "float"},
+	Build: kit.Simple(func(a *kit.Attrs, opset int) kit.Operator {
+		r := ops.NewUpsample(a, "nearest", "linear")
+		at := a.Enum("coordinate_transformation_mode", "asymmetric", "asymmetric", "align_corners", "half_pixel")
+		if r.Mode == "linear" {
+			r.Coordinates = at
+		}
+		a.Require("scales")
+		var scales []float32
+		for _, s := range a.Ints("scales") {
+			if s < 1 || s > kit.WindowLimit {
+				a.Errorf("scales has %d, want 1 to %d", s, kit.WindowLimit)
+			}
+			scales = append(scales, float32(s))
+		}
+		a.SetInput(1, tensor.Must(tensor.New(scales, len(scales))))
+		return r
+	})})

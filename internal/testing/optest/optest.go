@@ -1,0 +1,663 @@
+// Package optest runs single operators in tests: it builds a node from the
+// registry, infers its outputs, runs it on both sets of kernels with one and two
+// workers, and compares.
+package optest
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"math"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"unsafe"
+
+	"github.com/onward-ml/onward/internal/ir"
+	"github.com/onward-ml/onward/internal/ops/kit"
+	"github.com/onward-ml/onward/tensor"
+)
+
+// Env is a small engine for one node: plain memory, two workers at most.
+// Fresh memory is filled with a pattern, so that an element that an operator
+// forgets to write shows.
+type Env struct {
+	Ctx   context.Context
+	Two   bool // run ranges on two goroutines, cut as finely as the grain allows
+	Limit int64
+	held  int64
+}
+
+const MemoryLimit = 1 << 30
+
+func (e *Env) Context() context.Context { return e.Ctx }
+
+func (e *Env) Alloc(c *ir.Call, i int, dtype tensor.DType, shape []int) (*tensor.Tensor, error) {
+	n, err := tensor.ByteLen(dtype, shape)
+	if err != nil {
+		return nil, err
+	}
+	if err := e.Reserve(c, int64(n)); err != nil {
+		return nil, err
+	}
+	t, err := tensor.Zeros(dtype, shape...)
+	if err != nil {
+		return nil, err
+	}
+	for k := range t.Bytes() {
+		t.Bytes()[k] = 0xa5
+	}
+	return t, nil
+}
+
+func (e *Env) Scratch(c *ir.Call, n int) ([]byte, error) {
+	if err := e.Reserve(c, int64(n)); err != nil {
+		return nil, err
+	}
+	b := tensor.AlignedBytes(n)
+	for k := range b {
+		b[k] = 0x5a
+	}
+	return b, nil
+}
+
+func (e *Env) Reserve(c *ir.Call, n int64) error {
+	if n < 0 || e.held+n > e.Limit {
+		return fmt.Errorf("%d bytes are above the memory limit of %d", n, e.Limit)
+	}
+	e.held += n
+	return nil
+}
+
+func (e *Env) Parallel(n, grain int, fn func(lo, hi int)) {
+	if n <= 0 {
+		return
+	}
+	if !e.Two {
+		fn(0, n)
+		return
+	}
+	grain = max(grain, 1, n/64)
+	var mu sync.Mutex
+	var wg sync.WaitGroup
+	next := 0
+	for range 2 {
+		wg.Go(func() {
+			for {
+				mu.Lock()
+				lo := next
+				next = min(n, lo+grain)
+				hi := next
+				mu.Unlock()
+				if lo >= n {
+					return
+				}
+				fn(lo, hi)
+			}
+		})
+	}
+	wg.Wait()
+}
+
+// RunGraph interprets a subgraph without captures.
+func (e *Env) RunGraph(c *ir.Call, k int, in []tensor.Value) ([]tensor.Value, error) {
+	g := c.Node.Graphs[k]
+	vals := make([]tensor.Value, len(g.Values))
+	for i, v := range g.Values {
+		vals[i] = v.Const
+	}
+	for i, id := range g.Inputs {
+		vals[id] = in[i]
+	}
+	for _, n := range g.Nodes {
+		sub := &ir.Call{Node: n, Env: e, Generic: c.Generic, In: make([]tensor.Value, len(n.In)), Out: make([]tensor.Value, len(n.Out))}
+		for i, id := range n.In {
+			if id != ir.None {
+				sub.In[i] = vals[id]
+			}
+		}
+		if err := n.Op.Run(sub); err != nil {
+			return nil, err
+		}
+		for i, id := range n.Out {
+			if id != ir.None {
+				vals[id] = sub.Out[i]
+			}
+		}
+	}
+	out := make([]tensor.Value, len(g.Outputs))
+	for i, id := range g.Outputs {
+		out[i] = vals[id]
+	}
+	return out, nil
+}
+
+func (e *Env) Release(c *ir.Call, v tensor.Value) {}
+func (e *Env) Seed() uint64                       { return 42 }
+
+// inferTestGraph infers a subgraph without captures.
+func inferTestGraph(g *ir.Graph, in []ir.Value) ([]ir.Value, error) {
+	vals := slices.Clone(g.Values)
+	for i, id := range g.Inputs {
+		name := vals[id].Name
+		vals[id] = in[i]
+		vals[id].Name = name
+	}
+	for _, n := range g.Nodes {
+		ins := make([]*ir.Value, len(n.In))
+		for i, id := range n.In {
+			if id != ir.None {
+				ins[i] = &vals[id]
+			}
+		}
+		c := ir.NewInferContext(n, ins, func(k int, in []ir.Value) ([]ir.Value, error) { return inferTestGraph(n.Graphs[k], in) })
+		if err := n.Op.Infer(c); err != nil {
+			return nil, err
+		}
+		for i, id := range n.Out {
+			if id != ir.None {
+				vals[id] = c.Results()[i]
+			}
+		}
+	}
+	out := make([]ir.Value, len(g.Outputs))
+	for i, id := range g.Outputs {
+		out[i] = vals[id]
+	}
+	return out, nil
+}
+
+// attrMap turns the Go values of a test into those that Attrs holds: int
+// becomes int64, float64 float32, bool 0 or 1, *ir.Graph a GraphRef.
+func attrMap(attrs map[string]any) (map[string]any, []*ir.Graph) {
+	r := map[string]any{}
+	var graphs []*ir.Graph
+	names := make([]string, 0, len(attrs))
+	for k := range attrs {
+		names = append(names, k)
+	}
+	slices.Sort(names)
+	for _, k := range names {
+		v := attrs[k]
+		switch x := v.(type) {
+		case int:
+			v = int64(x)
+		case tensor.DType:
+			v = int64(x)
+		case bool:
+			v = int64(0)
+			if x {
+				v = int64(1)
+			}
+		case float64:
+			v = float32(x)
+		case []int:
+			s := make([]int64, len(x))
+			for i, n := range x {
+				s[i] = int64(n)
+			}
+			v = s
+		case []float64:
+			s := make([]float32, len(x))
+			for i, f := range x {
+				s[i] = float32(f)
+			}
+			v = s
+		case *ir.Graph:
+			v = kit.GraphRef(len(graphs))
+			graphs = append(graphs, x)
+		}
+		r[k] = v
+	}
+	return r, graphs
+}
+
+// Built is a node made for a test.
+type Built struct {
+	Node   *ir.Node
+	Sig    *ir.Signature
+	Extra  map[int]*tensor.Tensor // inputs that were attributes
+	NumOut int
+}
+
+func SplitOpName(name string) (domain, op string) {
+	if i := strings.LastIndexByte(name, '.'); i >= 0 {
+		return name[:i], name[i+1:]
+	}
+	return "", name
+}
+
+// Build looks an operator up and builds it; numOut < 0 asks for all of its
+// outputs. Operators of other domains are named like com.microsoft.Gelu.
+func Build(name string, opset int, attrs map[string]any, numIn, numOut int) (*Built, error) {
+	domain, op := SplitOpName(name)
+	d, err := kit.Lookup(domain, op, opset)
+	if err != nil {
+		return nil, err
+	}
+	b := &Built{Sig: d.Signature(), NumOut: numOut}
+	if numOut < 0 {
+		b.NumOut = len(b.Sig.Out)
+	}
+	values, graphs := attrMap(attrs)
+	a := kit.NewAttrs(op, values, numIn, b.NumOut)
+	since, _ := d.SinceVersion(opset)
+	built, err := d.Build(a, since)
+	if err == nil {
+		err = a.Err()
+	}
+	if err != nil {
+		return nil, fmt.Errorf("build: %w", err)
+	}
+	b.Extra = a.Inputs()
+	b.Node = &ir.Node{OpType: op, Domain: kit.NormalDomain(domain), Opset: opset, Op: built, Sig: b.Sig, Graphs: graphs}
+	for i := range b.NumOut {
+		b.Node.Out = append(b.Node.Out, ir.ValueID(1000+i))
+	}
+	return b, nil
+}
+
+// Infer builds an operator and infers its outputs from what inputs say, nil
+// for an omitted one.
+func Infer(t testing.TB, name string, opset int, attrs map[string]any, inputs ...*ir.Value) ([]ir.Value, error) {
+	t.Helper()
+	return InferN(t, -1, name, opset, attrs, inputs...)
+}
+
+// InferN is Infer for a node with numOut outputs.
+func InferN(t testing.TB, numOut int, name string, opset int, attrs map[string]any, inputs ...*ir.Value) ([]ir.Value, error) {
+	t.Helper()
+	b, err := Build(name, opset, attrs, len(inputs), numOut)
+	if err != nil {
+		return nil, err
+	}
+	return b.Infer(inputs)
+}
+
+func (b *Built) Infer(inputs []*ir.Value) ([]ir.Value, error) {
+	in := slices.Clone(inputs)
+	for i, x := range b.Extra {
+		for len(in) <= i {
+			in = append(in, nil)
+		}
+		in[i] = &ir.Value{Type: ir.TypeOf(x), Const: x}
+	}
+	types := make([]tensor.Type, len(in))
+	for i, v := range in {
+		if v != nil {
+			types[i] = v.Type.Base()
+		}
+	}
+	if err := b.Sig.Check(types, b.NumOut); err != nil {
+		return nil, fmt.Errorf("signature: %w", err)
+	}
+	c := ir.NewInferContext(b.Node, in, func(k int, in []ir.Value) ([]ir.Value, error) { return inferTestGraph(b.Node.Graphs[k], in) })
+	if err := b.Node.Op.Infer(c); err != nil {
+		return nil, fmt.Errorf("infer: %w", err)
+	}
+	return c.Results(), nil
+}
+
+// Run builds, infers and runs an operator with all outputs of its signature.
+// It runs on the plain and on the fast kernels, serial and on two workers, and
+// fails the test when these disagree, when an input changes, when an output
+// shares memory with an input that it must not share, or when an output does
+// not fit a type that Infer gave, be the inputs known by content, by shape, by
+// rank or not at all. Outputs are those of the fast kernels. An error is
+// returned to the caller, who decides whether it is one.
+func Run(t testing.TB, name string, opset int, attrs map[string]any, inputs ...tensor.Value) ([]tensor.Value, error) {
+	t.Helper()
+	return RunN(t, -1, name, opset, attrs, inputs...)
+}
+
+// RunN is Run for a node with numOut outputs.
+func RunN(t testing.TB, numOut int, name string, opset int, attrs map[string]any, inputs ...tensor.Value) ([]tensor.Value, error) {
+	t.Helper()
+	b, err := Build(name, opset, attrs, len(inputs), numOut)
+	if err != nil {
+		return nil, err
+	}
+	in := make([]tensor.Value, len(inputs))
+	for i, v := range inputs {
+		if x, ok := v.(*tensor.Tensor); !ok || x != nil { // a nil *Tensor is an omitted input
+			in[i] = v
+		}
+	}
+
+	inferred := map[string][]ir.Value{}
+	for _, known := range []string{"contents", "shapes", "ranks", "types"} {
+		vals := make([]*ir.Value, len(in))
+		for i, v := range in {
+			if v == nil {
+				continue
+			}
+			vals[i] = &ir.Value{Type: ir.TypeOf(v)}
+			switch known {
+			case "contents":
+				vals[i].Const = v
+			case "ranks":
+				if s := vals[i].Type.Shape; s != nil {
+					vals[i].Type.Shape = ir.UnknownDims(len(s))
+				}
+			case "types":
+				vals[i].Type = ir.FromTensorType(v.Type())
+			}
+		}
+		r, err := b.Infer(vals)
+		if err != nil {
+			return nil, err
+		}
+		inferred[known] = r
+	}
+
+	for i, x := range b.Extra {
+		for len(in) <= i {
+			in = append(in, nil)
+		}
+		in[i] = x
+	}
+	b.Node.In = make([]ir.ValueID, len(in))
+	for i := range in {
+		b.Node.In[i] = ir.ValueID(i)
+		if in[i] == nil {
+			b.Node.In[i] = ir.None
+		}
+	}
+	before := make([]tensor.Value, len(in))
+	for i, v := range in {
+		before[i] = tensor.Clone(v)
+	}
+
+	var results [4][]tensor.Value
+	for k := range results {
+		generic, two := k < 2, k%2 == 1
+		env := &Env{Ctx: t.Context(), Two: two, Limit: MemoryLimit}
+		c := &ir.Call{Node: b.Node, Env: env, Generic: generic, In: in, Out: make([]tensor.Value, b.NumOut)}
+		err := RunCaught(b.Node.Op, c)
+		if err != nil {
+			return nil, err
+		}
+		results[k] = c.Out
+	}
+	for i, v := range in {
+		if v != nil && !Same(v, before[i], 0) {
+			t.Errorf("%s-%d changes its input %d", name, opset, i)
+		}
+	}
+	for i, out := range results[2] {
+		if out == nil {
+			t.Errorf("%s-%d does not set output %d", name, opset, i)
+			continue
+		}
+		for k, other := range results {
+			tol := 0.0
+			if k < 2 {
+				tol = 1e-3
+			}
+			if !Same(other[i], out, tol) {
+				t.Errorf("%s-%d: output %d differs between engines: %s for plain=%v two workers=%v, %s for the fast one", name, opset, i, Show(other[i]), k < 2, k%2 == 1, Show(out))
+			}
+		}
+		for known, vals := range inferred {
+			if got := vals[i].Type; !got.Known() {
+				t.Errorf("%s-%d: the type of output %d is not inferred from %s", name, opset, i, known)
+			} else if _, err := ir.MergeTypes(got, ir.TypeOf(out)); err != nil && !EmptySequence(out) {
+				t.Errorf("%s-%d: output %d is %s, inferred from %s as %s: %v", name, opset, i, ir.TypeOf(out), known, got, err)
+			}
+			if d := vals[i].Contents; d != nil {
+				checkContents(t, fmt.Sprintf("%s-%d: output %d inferred from %s", name, opset, i, known), d, out)
+			}
+		}
+		view, isView := b.Node.Op.(ir.View)
+		for j, v := range in {
+			x, ok1 := v.(*tensor.Tensor)
+			y, ok2 := out.(*tensor.Tensor)
+			if ok1 && ok2 && overlap(x.Bytes(), y.Bytes()) && !(isView && i == 0 && view.ViewOf() == j) {
+				t.Errorf("%s-%d: output %d shares memory with input %d", name, opset, i, j)
+			}
+		}
+	}
+	return results[2], nil
+}
+
+func EmptySequence(v tensor.Value) bool {
+	s, ok := v.(*tensor.Sequence)
+	return ok && len(s.Items) == 0
+}
+
+// RunCaught runs an operator and turns a panic into an error that says so.
+func RunCaught(op kit.Operator, c *ir.Call) (err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			stack := make([]byte, 4096)
+			err = fmt.Errorf("PANIC: %v\n%s", p, stack[:runtime.Stack(stack, false)])
+		}
+	}()
+	return op.Run(c)
+}
+
+func checkContents(t testing.TB, what string, d []ir.Dim, out tensor.Value) {
+	t.Helper()
+	x, ok := out.(*tensor.Tensor)
+	if !ok {
+		t.Errorf("%s has contents %v but is %s", what, d, out.Type())
+		return
+	}
+	got := kit.Ints(x)
+	if d := x.DType(); d != tensor.TypeInt64 && d != tensor.TypeInt32 {
+		for _, v := range Floats(x) {
+			got = append(got, int(v))
+		}
+	}
+	if len(got) != len(d) {
+		t.Errorf("%s has %d elements, contents %v", what, x.Len(), d)
+		return
+	}
+	for i, e := range d {
+		if n, ok := e.Value(); ok && n != got[i] {
+			t.Errorf("%s has contents %v, is %v", what, d, got)
+			return
+		}
+	}
+}
+
+func overlap(a, b []byte) bool {
+	if len(a) == 0 || len(b) == 0 {
+		return false
+	}
+	p, q := uintptr(unsafe.Pointer(&a[0])), uintptr(unsafe.Pointer(&b[0]))
+	return p < q+uintptr(len(b)) && q < p+uintptr(len(a))
+}
+
+// Same compares two values; floats may differ by tol relative to the
+// larger one, NaN equals NaN. With tol 0 the bits must agree.
+func Same(a, b tensor.Value, tol float64) bool {
+	switch a := a.(type) {
+	case nil:
+		return b == nil
+	case *tensor.Tensor:
+		b, ok := b.(*tensor.Tensor)
+		if !ok || a.DType() != b.DType() || !slices.Equal(a.Shape(), b.Shape()) {
+			return false
+		}
+		if a.DType() == tensor.TypeString {
+			return slices.Equal(tensor.Of[string](a), tensor.Of[string](b))
+		}
+		if bytes.Equal(a.Bytes(), b.Bytes()) {
+			return true
+		}
+		x, y := Floats(a), Floats(b)
+		if tol == 0 || x == nil {
+			return false
+		}
+		for i := range x {
+			if math.IsNaN(x[i]) && math.IsNaN(y[i]) || x[i] == y[i] {
+				continue
+			}
+			if !(math.Abs(x[i]-y[i]) <= 1e-7+tol*max(math.Abs(x[i]), math.Abs(y[i]))) {
+				return false
+			}
+		}
+		return true
+	case *tensor.Sequence:
+		b, ok := b.(*tensor.Sequence)
+		if !ok || len(a.Items) != len(b.Items) {
+			return false
+		}
+		for i := range a.Items {
+			if !Same(a.Items[i], b.Items[i], tol) {
+				return false
+			}
+		}
+		return true
+	case *tensor.Map:
+		b, ok := b.(*tensor.Map)
+		return ok && Same(a.Keys, b.Keys, 0) && Same(a.Values, b.Values, tol)
+	case *tensor.Optional:
+		b, ok := b.(*tensor.Optional)
+		return ok && (a.Value == nil) == (b.Value == nil) && (a.Value == nil || Same(a.Value, b.Value, tol))
+	case *tensor.Sparse:
+		b, ok := b.(*tensor.Sparse)
+		return ok && slices.Equal(a.Shape, b.Shape) && Same(a.Indices, b.Indices, 0) && Same(a.Values, b.Values, tol)
+	}
+	return false
+}
+
+// Floats widens the elements of a tensor of any numeric type; nil for
+// strings and complex numbers.
+func Floats(t *tensor.Tensor) []float64 {
+	switch t.DType() {
+	case tensor.TypeFloat32:
+		return widened(t, func(v float32) float64 { return float64(v) })
+	case tensor.TypeFloat64:
+		return widened(t, func(v float64) float64 { return v })
+	case tensor.TypeFloat16:
+		return widened(t, func(v tensor.Float16) float64 { return float64(v.Float32()) })
+	case tensor.TypeBFloat16:
+		return widened(t, func(v tensor.BFloat16) float64 { return float64(v.Float32()) })
+	case tensor.TypeFloat8E4M3FN:
+		return widened(t, func(v tensor.Float8E4M3FN) float64 { return float64(v.Float32()) })
+	case tensor.TypeFloat8E4M3FNUZ:
+		return widened(t, func(v tensor.Float8E4M3FNUZ) float64 { return float64(v.Float32()) })
+	case tensor.TypeFloat8E5M2:
+		return widened(t, func(v tensor.Float8E5M2) float64 { return float64(v.Float32()) })
+	case tensor.TypeFloat8E5M2FNUZ:
+		return widened(t, func(v tensor.Float8E5M2FNUZ) float64 { return float64(v.Float32()) })
+	case tensor.TypeFloat8E8M0:
+		return widened(t, func(v tensor.Float8E8M0) float64 { return float64(v.Float32()) })
+	case tensor.TypeBool:
+		return widened(t, func(v bool) float64 {
+			if v {
+				return 1
+			}
+			return 0
+		})
+	case tensor.TypeInt8:
+		return widened(t, func(v int8) float64 { return float64(v) })
+	case tensor.TypeInt16:
+		return widened(t, func(v int16) float64 { return float64(v) })
+	case tensor.TypeInt32:
+		return widened(t, func(v int32) float64 { return float64(v) })
+	case tensor.TypeInt64:
+		return widened(t, func(v int64) float64 { return float64(v) })
+	case tensor.TypeUint8:
+		return widened(t, func(v uint8) float64 { return float64(v) })
+	case tensor.TypeUint16:
+		return widened(t, func(v uint16) float64 { return float64(v) })
+	case tensor.TypeUint32:
+		return widened(t, func(v uint32) float64 { return float64(v) })
+	case tensor.TypeUint64:
+		return widened(t, func(v uint64) float64 { return float64(v) })
+	case tensor.TypeInt4, tensor.TypeInt2:
+		v, _ := tensor.Unpack[int8](t)
+		return widenedSlice(v, func(v int8) float64 { return float64(v) })
+	case tensor.TypeUint4, tensor.TypeUint2:
+		v, _ := tensor.Unpack[uint8](t)
+		return widenedSlice(v, func(v uint8) float64 { return float64(v) })
+	case tensor.TypeFloat4E2M1:
+		v, _ := tensor.Unpack[tensor.Float4E2M1](t)
+		return widenedSlice(v, func(v tensor.Float4E2M1) float64 { return float64(v.Float32()) })
+	case tensor.TypeFloat6E2M3:
+		v, _ := tensor.Unpack[tensor.Float6E2M3](t)
+		return widenedSlice(v, func(v tensor.Float6E2M3) float64 { return float64(v.Float32()) })
+	case tensor.TypeFloat6E3M2:
+		v, _ := tensor.Unpack[tensor.Float6E3M2](t)
+		return widenedSlice(v, func(v tensor.Float6E3M2) float64 { return float64(v.Float32()) })
+	}
+	return nil
+}
+
+func widened[T tensor.Element](t *tensor.Tensor, f func(T) float64) []float64 {
+	return widenedSlice(tensor.Of[T](t), f)
+}
+
+func widenedSlice[T any](s []T, f func(T) float64) []float64 {
+	r := make([]float64, len(s))
+	for i, v := range s {
+		r[i] = f(v)
+	}
+	return r
+}
+
+// Show writes a value with its contents.
+func Show(v tensor.Value) string {
+	switch v := v.(type) {
+	case nil:
+		return "nothing"
+	case *tensor.Tensor:
+		if v.DType() == tensor.TypeString {
+			return fmt.Sprintf("%s%q", v, tensor.Of[string](v))
+		}
+		if f := Floats(v); f != nil && len(f) <= 64 {
+			return fmt.Sprintf("%s%v", v, f)
+		}
+		return v.String()
+	case *tensor.Sequence:
+		s := make([]string, len(v.Items))
+		for i, it := range v.Items {
+			s[i] = Show(it)
+		}
+		return "[" + strings.Join(s, ", ") + "]"
+	}
+	return v.Type().String()
+}
+
+// Tensor makes a tensor for a test. Without a shape a single element is a scalar,
+// more are a vector.
+func Tensor[T tensor.Element](data []T, shape ...int) *tensor.Tensor {
+	return tensor.Must(tensor.New(data, shape...))
+}
+
+// Want runs an operator with one output and compares it: floats within
+// rtol 1e-3 and atol 1e-7, the suite's tolerance.
+func Want(t testing.TB, name string, opset int, attrs map[string]any, want tensor.Value, inputs ...tensor.Value) {
+	t.Helper()
+	WantAll(t, name, opset, attrs, []tensor.Value{want}, inputs...)
+}
+
+// WantAll is Want for an operator with several outputs.
+func WantAll(t testing.TB, name string, opset int, attrs map[string]any, want []tensor.Value, inputs ...tensor.Value) {
+	t.Helper()
+	got, err := RunN(t, len(want), name, opset, attrs, inputs...)
+	if err != nil {
+		t.Errorf("%s-%d: %v", name, opset, err)
+		return
+	}
+	for i := range want {
+		if !Same(got[i], want[i], 1e-3) {
+			t.Errorf("%s-%d %v: output %d is %s, want %s", name, opset, attrs, i, Show(got[i]), Show(want[i]))
+		}
+	}
+}
+
+// Fail runs an operator that must return an error that contains want; a panic
+// is none.
+func Fail(t testing.TB, name string, opset int, attrs map[string]any, want string, inputs ...tensor.Value) {
+	t.Helper()
+	_, err := RunN(t, 1, name, opset, attrs, inputs...)
+	if err == nil || !strings.Contains(err.Error(), want) || strings.HasPrefix(err.Error(), "PANIC") {
+		t.Errorf("%s-%d %v: error %v, want one with %q", name, opset, attrs, err, want)
+	}
+}
