@@ -14,39 +14,37 @@ import (
 	"github.com/onward-ml/onward/tensor"
 )
 
-// The tolerances of cases that name none.
+// The tolerances of cases without their own.
 const (
 	DefaultRtol = 1e-3
 	DefaultAtol = 1e-7
 )
 
-// TestCase is one case of the suite: a model, and inputs with the outputs that
-// are expected of them.
+// TestCase is one case of the suite: a model, and inputs with expected outputs.
 type TestCase struct {
 	Name      string // begins with "test_"
 	ModelName string // Name without "test_", or as data.json has it
-	URL       string // of the model, when the suite only refers to it
-	ModelDir  string // holds model.onnx and test_data_set_*; "" for a model that URL names
+	URL       string // of the model, if the suite does not contain it
+	ModelDir  string // holds model.onnx and test_data_set_*; empty if URL is set
 	Kind      string // "node", "real", "simple", "pytorch-converted", "pytorch-operator"
 
-	// Model and DataSets are set for a case that lives in memory, instead of
-	// ModelDir and URL.
+	// Model and DataSets are set instead of ModelDir and URL for a case in memory.
 	Model    *onnx.Model
 	DataSets []DataSet
 
-	// A result r passes for an expected e where |r − e| ≤ Atol + Rtol·|e|.
+	// A result r is accepted for an expected e if |r − e| ≤ Atol + Rtol·|e|.
 	Rtol, Atol float64
 
-	root string // the folder that was loaded from
+	root string // the data folder of the suite
 }
 
-// DataSet is the inputs of one run, in the order of the graph's inputs, and the
-// outputs expected.
+// DataSet holds the inputs of one run and the expected outputs, in the order of the
+// graph's inputs and outputs.
 type DataSet struct {
 	Inputs, Outputs []tensor.Value
 }
 
-// maxCaseFile bounds the description of a case.
+// maxCaseFile is the largest data.json in bytes that is read.
 const maxCaseFile = 1 << 20
 
 // caseFile is data.json.
@@ -57,9 +55,9 @@ type caseFile struct {
 	Atol      *float64 `json:"atol"`
 }
 
-// LoadModelTests lists the cases of a kind in a data folder of the suite, sorted
-// by name. Models and data are read when a case runs. The kinds are the folders
-// of dir that hold cases.
+// LoadModelTests returns the cases of a kind in a data folder of the suite, sorted by
+// name. The kind is the name of a folder in dir, see [Kinds]. Models and data are read
+// when a case runs.
 func LoadModelTests(dir, kind string) ([]TestCase, error) {
 	kinds, err := Kinds(dir)
 	if err != nil {
@@ -86,7 +84,7 @@ func LoadModelTests(dir, kind string) ([]TestCase, error) {
 	return cases, nil
 }
 
-// Kinds lists the kinds of cases in a data folder of the suite.
+// Kinds returns the kinds of cases in a data folder of the suite: its folders with cases.
 func Kinds(dir string) ([]string, error) {
 	entries, err := os.ReadDir(dir)
 	if err != nil {
@@ -146,10 +144,10 @@ func loadCase(dir, name string) (TestCase, error) {
 		return c, errors.New("the folder has neither model.onnx nor data.json")
 	}
 	if f.URL == "" || f.ModelName == "" {
-		return c, errors.New("data.json names no url and model_name")
+		return c, errors.New("data.json lacks url or model_name")
 	}
 	if !filepath.IsLocal(f.ModelName) {
-		return c, fmt.Errorf("data.json: model_name %q leads out of the folder of models", f.ModelName)
+		return c, fmt.Errorf("data.json: model_name %q points outside the folder of models", f.ModelName)
 	}
 	c.URL, c.ModelName = f.URL, f.ModelName
 	return c, nil
@@ -161,13 +159,13 @@ func readSmall(path string) ([]byte, error) {
 		return nil, err
 	}
 	if !fi.Mode().IsRegular() || fi.Size() > maxCaseFile {
-		return nil, fmt.Errorf("%s is no file of at most %d bytes", path, maxCaseFile)
+		return nil, fmt.Errorf("%s is not a regular file of at most %d bytes", path, maxCaseFile)
 	}
 	return os.ReadFile(path)
 }
 
-// dataSets reads the data sets of a model's folder, by the types that the graph
-// declares for its inputs and outputs.
+// dataSets reads the data sets in a model's folder as values of the types that the graph
+// declares.
 func dataSets(dir string, g *onnx.Graph) ([]DataSet, error) {
 	folders, err := filepath.Glob(filepath.Join(dir, "test_data_set*"))
 	if err != nil {
@@ -190,7 +188,7 @@ func dataSets(dir string, g *onnx.Graph) ([]DataSet, error) {
 	return sets, nil
 }
 
-// values reads input_0.pb, input_1.pb, … or the outputs.
+// values reads the files input_0.pb, input_1.pb, … or those of the outputs.
 func values(dir, what string, declared []*onnx.ValueInfo) ([]tensor.Value, error) {
 	files, err := filepath.Glob(filepath.Join(dir, what+"_*.pb"))
 	if err != nil {

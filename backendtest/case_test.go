@@ -62,8 +62,8 @@ func TestLoadModelTests(t *testing.T) {
 func TestBadCaseFiles(t *testing.T) {
 	for _, c := range []struct{ json, want string }{
 		{`{`, "data.json"},
-		{`{}`, "names no url"},
-		{`{"url":"u","model_name":"../../etc"}`, "leads out"},
+		{`{}`, "lacks url"},
+		{`{"url":"u","model_name":"../../etc"}`, "points outside"},
 		{strings.Repeat(" ", maxCaseFile+1), "at most"},
 	} {
 		dir := t.TempDir()

@@ -8,10 +8,10 @@ import (
 	"github.com/onward-ml/onward/tensor"
 )
 
-// Compare reports, as an error, where outputs differ from those expected: in
-// their number, their types, lengths or shapes, in a string, or in an element by
-// more than atol + rtol·|want|. NaN equals NaN. maxAbs and maxRel are the largest
-// differences over all elements that were compared; NaN where a NaN met a number.
+// Compare returns an error for outputs that differ from the expected ones: in number, type,
+// length or shape, in a string, or in an element by more than atol + rtol·|want|. NaN equals
+// NaN. maxAbs and maxRel are the largest differences over all compared elements, NaN if a NaN
+// was compared with a number.
 func Compare(got, want []tensor.Value, rtol, atol float64) (maxAbs, maxRel float64, err error) {
 	if len(got) != len(want) {
 		return 0, 0, fmt.Errorf("backendtest: %d outputs, want %d", len(got), len(want))
@@ -26,8 +26,8 @@ func Compare(got, want []tensor.Value, rtol, atol float64) (maxAbs, maxRel float
 	return maxAbs, maxRel, err
 }
 
-// distance returns the largest differences between the elements of two values
-// that can be compared at all.
+// distance returns the largest differences between the elements of two values, 0 if their forms
+// differ.
 func distance(got, want tensor.Value) (maxAbs, maxRel float64) {
 	switch w := want.(type) {
 	case *tensor.Tensor:
@@ -60,7 +60,7 @@ func distance(got, want tensor.Value) (maxAbs, maxRel float64) {
 	return maxAbs, maxRel
 }
 
-// worse is the larger of two differences; NaN is the worst.
+// worse returns the larger of two differences; NaN is larger than all numbers.
 func worse(a, b float64) float64 {
 	if math.IsNaN(a) || a > b {
 		return a

@@ -13,7 +13,7 @@ import (
 	"github.com/onward-ml/onward/onnx"
 )
 
-// operator is what a report needs to know of an operator.
+// operator is the schema of an operator as far as reports need it.
 type operator struct {
 	Domain       string
 	Name         string
@@ -21,9 +21,9 @@ type operator struct {
 	Attributes   []string
 }
 
-// bucket counts what a set of models uses: for every operator the attributes, for
-// every attribute its distinct values. As upstream does, operators are told apart
-// by name alone and those of subgraphs do not count.
+// bucket counts what a set of models uses: the attributes of each operator, and the distinct
+// values of each attribute. As in ONNX's reporter, operators are identified by their name
+// without domain, and subgraphs are not counted.
 type bucket struct {
 	operators map[string]map[string]map[[sha256.Size]byte]bool
 	models    map[string]map[string]bool // operators by the name of a model's graph
@@ -33,8 +33,8 @@ func newBucket() bucket {
 	return bucket{operators: map[string]map[string]map[[sha256.Size]byte]bool{}, models: map[string]map[string]bool{}}
 }
 
-// Coverage counts the operators and attributes of the models that were loaded and
-// of those that passed. Methods may be called at the same time.
+// Coverage counts the operators and attributes of the models that were loaded and of those that
+// passed. It is safe for concurrent use.
 type Coverage struct {
 	mu             sync.Mutex
 	loaded, passed bucket
@@ -43,8 +43,7 @@ type Coverage struct {
 // NewCoverage returns an empty coverage.
 func NewCoverage() *Coverage { return &Coverage{loaded: newBucket(), passed: newBucket()} }
 
-// AddLoaded counts a model as loaded; real says that it is one of the real models,
-// which are reported by name too.
+// AddLoaded counts a model as loaded. Models with real set are also reported by name.
 func (c *Coverage) AddLoaded(m *onnx.Model, real bool) { c.add(&c.loaded, m, real) }
 
 // AddPassed counts a model as passed.
@@ -78,17 +77,17 @@ func (c *Coverage) add(b *bucket, m *onnx.Model, real bool) {
 	}
 }
 
-// fingerprint tells values of an attribute apart.
+// fingerprint returns a hash of an attribute with its value.
 func fingerprint(a *onnx.Attribute) [sha256.Size]byte {
 	data, err := (&onnx.Node{Attributes: []*onnx.Attribute{a}}).Marshal()
-	if err != nil { // only for more than 2 GiB: then the name has to do
+	if err != nil { // for more than 2 GiB: hash the name only
 		data = []byte(a.Name)
 	}
 	return sha256.Sum256(data)
 }
 
-// WriteText writes the text report: how many operators passed, were loaded and
-// exist, and for every operator that passed how many values of each attribute did.
+// WriteText writes the text report: the numbers of operators that passed, were loaded and exist,
+// and for each operator that passed the numbers of distinct values of its attributes.
 func (c *Coverage) WriteText(w io.Writer) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -124,7 +123,7 @@ func attributeColumn(op string, seen map[string]map[[sha256.Size]byte]bool) stri
 	return strings.Join(lines, "\n")
 }
 
-// writeTable writes two columns of cells that may have several lines.
+// writeTable writes two columns, whose cells may have several lines.
 func writeTable(b *strings.Builder, rows [][2]string) {
 	width := 0
 	for _, r := range rows {

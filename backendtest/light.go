@@ -9,12 +9,12 @@ import (
 	"github.com/onward-ml/onward/tensor"
 )
 
-// lightURL begins the URL of a model that lies in the suite itself. The light
-// models are the architectures of well-known image classifiers with constant
-// weights, so that the files are small.
+// lightURL is the prefix of the URL of a model that is part of the suite. These light models
+// have the architectures of well-known image classifiers and constant weights, so that the files
+// are small.
 const lightURL = "onnx/backend/test/data/"
 
-// lightPath is the file of a light model, "" for any other case.
+// lightPath returns the file of a light model, or an empty string for other cases.
 func (c *TestCase) lightPath() string {
 	rel, ok := strings.CutPrefix(c.URL, lightURL)
 	if !ok || c.root == "" || !filepath.IsLocal(filepath.FromSlash(rel)) {
@@ -23,8 +23,8 @@ func (c *TestCase) lightPath() string {
 	return filepath.Join(c.root, filepath.FromSlash(rel))
 }
 
-// lightData makes the data set of a light model: inputs that count from 0 to 1
-// and the outputs beside the model.
+// lightData returns the data set of a light model: inputs by countingInput, and the outputs in
+// the files beside the model.
 func lightData(path string, g *onnx.Graph) (DataSet, error) {
 	initialized := map[string]bool{}
 	for _, t := range g.Initializers {
@@ -53,14 +53,14 @@ func lightData(path string, g *onnx.Graph) (DataSet, error) {
 	return s, nil
 }
 
-// maxCounting bounds the elements of a made-up input.
+// maxCounting is the largest number of elements of a generated input.
 const maxCounting = 1 << 28
 
-// countingInput returns element i of n as i/n, rounded to float32, in the
-// declared shape; dims that are not fixed are 1.
+// countingInput returns a tensor of the declared shape whose element i of n is i/n, rounded to
+// float32. Unknown dimensions are 1.
 func countingInput(v *onnx.ValueInfo) (*tensor.Tensor, error) {
 	if v.Type == nil || v.Type.Tensor == nil || v.Type.Tensor.ElemType != onnx.Float || v.Type.Tensor.Shape == nil {
-		return nil, fmt.Errorf("input %q: only float tensors of known rank can be made up", v.Name)
+		return nil, fmt.Errorf("input %q must be a float tensor of known rank, to generate values for it", v.Name)
 	}
 	var shape []int
 	for _, d := range v.Type.Tensor.Shape.Dims {
@@ -69,7 +69,7 @@ func countingInput(v *onnx.ValueInfo) (*tensor.Tensor, error) {
 			n = d.Value
 		}
 		if n < 0 || n > maxCounting {
-			return nil, fmt.Errorf("input %q: dim %d is out of range", v.Name, n)
+			return nil, fmt.Errorf("input %q: dimension %d is not in the range 0 to %d", v.Name, n, maxCounting)
 		}
 		shape = append(shape, int(n))
 	}

@@ -16,7 +16,7 @@ import (
 	"time"
 )
 
-// What a download may cost.
+// The limits of a download.
 const (
 	maxDownload = 8 << 30  // bytes of an archive
 	maxUnpacked = 16 << 30 // bytes of the files in it
@@ -24,10 +24,10 @@ const (
 	tries       = 3
 )
 
-// retryAfter is how long to wait before try n+1, as upstream does.
+// retryAfter returns the time between try n and the next one, as in ONNX's runner.
 var retryAfter = func(n int) time.Duration { return time.Duration(5*n) * time.Second }
 
-// modelsDir is the folder of downloaded models.
+// modelsDir returns the folder of downloaded models.
 func (r *Runner) modelsDir() (string, error) {
 	if r.opts.CacheDir != "" {
 		return r.opts.CacheDir, nil
@@ -49,8 +49,8 @@ func (r *Runner) modelsDir() (string, error) {
 	return filepath.Join(home, "models"), nil
 }
 
-// remote returns the folder of a model that the suite refers to by its URL, and
-// downloads it where it is not in the cache.
+// remote returns the folder of a model that the suite refers to by its URL. It downloads the
+// model if it is not in the cache.
 func (r *Runner) remote(ctx context.Context, c *TestCase) (string, error) {
 	models, err := r.modelsDir()
 	if err != nil {
@@ -61,7 +61,7 @@ func (r *Runner) remote(ctx context.Context, c *TestCase) (string, error) {
 		return dir, nil
 	}
 	if r.opts.Client == nil {
-		return "", &skipError{fmt.Sprintf("model %s is not in %s, and nothing is downloaded; it is at %s", c.ModelName, models, c.URL)}
+		return "", &skipError{fmt.Sprintf("model %s is not in %s; without a client it is not downloaded from %s", c.ModelName, models, c.URL)}
 	}
 	if err := setAside(dir); err != nil {
 		return "", err
@@ -88,7 +88,7 @@ func (r *Runner) remote(ctx context.Context, c *TestCase) (string, error) {
 	return dir, nil
 }
 
-// setAside renames a folder that has no model in it to NAME.old.N.
+// setAside renames a folder without a model to NAME.old.N.
 func setAside(dir string) error {
 	if _, err := os.Lstat(dir); errors.Is(err, fs.ErrNotExist) {
 		return nil
@@ -117,8 +117,8 @@ func (r *Runner) download(ctx context.Context, url, into string) error {
 	return unpack(io.LimitReader(resp.Body, maxDownload), into)
 }
 
-// unpack writes the folders and files of a tar archive, compressed or not, below a
-// folder. Links and other things are refused: no path in the archive can lead out.
+// unpack writes the folders and files of a tar archive, which may be compressed by gzip, below a
+// folder. Links and paths out of the folder are errors.
 func unpack(in io.Reader, into string) error {
 	root, err := os.OpenRoot(into)
 	if err != nil {
@@ -160,7 +160,7 @@ func unpack(in io.Reader, into string) error {
 func unpackFile(root *os.Root, h *tar.Header, in io.Reader) error {
 	name := filepath.FromSlash(strings.TrimSuffix(h.Name, "/"))
 	if !filepath.IsLocal(name) {
-		return errors.New("the path leads out of the folder")
+		return errors.New("the path points outside the folder")
 	}
 	switch h.Typeflag {
 	case tar.TypeDir:

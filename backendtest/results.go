@@ -11,18 +11,18 @@ import (
 	"time"
 )
 
-// Status is how a case ended.
+// Status is the outcome of a case.
 type Status string
 
-// How cases end.
+// The outcomes.
 const (
 	Passed          Status = "passed"
 	Failed          Status = "failed"
 	Skipped         Status = "skipped"
-	ExpectedFailure Status = "expected failure" // it failed as [Runner.XFail] says
+	ExpectedFailure Status = "expected failure" // it failed and matches [Runner.XFail]
 )
 
-// Result is how one case on one device ended.
+// Result is the outcome of one case on one device.
 type Result struct {
 	Category string // as [Category] names it
 	Kind     string
@@ -32,20 +32,19 @@ type Result struct {
 	Status   Status
 	Reason   string // why it was skipped
 	Err      error  // why it failed
-	// MaxAbs and MaxRel are the largest differences from the expected outputs over
-	// all data sets; NaN where a NaN met a number. They are 0 for a case that is
-	// checked instead of compared, see [Check].
+	// MaxAbs and MaxRel are the largest differences from the expected outputs over all
+	// data sets, NaN if a NaN was compared with a number. They are 0 for a case that is
+	// tested by distribution, see [Check].
 	MaxAbs, MaxRel float64
 	Checked        string // [Check.Why] if the case was tested by distribution, else empty
 	Duration       time.Duration
 }
 
-// ErrUnexpectedSuccess is the error of a case that passed against
-// [Runner.XFail].
+// ErrUnexpectedSuccess is the error of a case that passed and matches [Runner.XFail].
 var ErrUnexpectedSuccess = errors.New("unexpected success")
 
-// Results runs all cases, several at a time, and returns how they ended: sorted by
-// category and name. The error is that of a bad pattern or of the context.
+// Results runs all cases, [Options.Parallel] at a time, and returns the outcomes sorted by
+// category and name. The error is that of an invalid pattern or of the context.
 func (r *Runner) Results(ctx context.Context) ([]Result, error) {
 	items, err := r.plan()
 	if err != nil {
@@ -88,8 +87,8 @@ func (r *Runner) Results(ctx context.Context) ([]Result, error) {
 	return results, nil
 }
 
-// Run runs all cases as parallel subtests CATEGORY/NAME. It logs and returns the
-// counts of every category.
+// Run runs all cases as parallel subtests CATEGORY/NAME. It logs and returns the counts of
+// each category.
 func (r *Runner) Run(t *testing.T) map[string]Tally {
 	t.Helper()
 	counts := map[string]Tally{}
@@ -164,8 +163,8 @@ func Count(results []Result) Tally {
 	return c
 }
 
-// String writes "N passed, N failed, N skipped", and the expected failures if
-// there are any.
+// String returns "N passed, N failed, N skipped", followed by the number of expected
+// failures unless it is 0.
 func (c Tally) String() string {
 	s := fmt.Sprintf("%d passed, %d failed, %d skipped", c.Passed, c.Failed, c.Skipped)
 	if c.ExpectedFailures > 0 {
@@ -205,7 +204,7 @@ func (r *Runner) run(ctx context.Context, it *item) (res Result) {
 	return res
 }
 
-// skipError ends a case that the backend does not claim to support.
+// skipError ends a case that the backend does not support.
 type skipError struct{ reason string }
 
 func (e *skipError) Error() string { return e.reason }

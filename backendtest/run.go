@@ -13,10 +13,10 @@ import (
 	"github.com/onward-ml/onward/tensor"
 )
 
-// runCase loads a case, asks the backend whether it supports the model, prepares
-// it once and runs every data set.
+// runCase loads a case, asks the backend whether it supports the model, prepares the model
+// once and runs all data sets.
 func (r *Runner) runCase(ctx context.Context, it *item, res *Result) (err error) {
-	// One broken case must not hide the results of the others.
+	// A panic in one case must not end the others.
 	defer func() {
 		if p := recover(); p != nil {
 			err = fmt.Errorf("panic: %v\n%s", p, debug.Stack())
@@ -150,10 +150,10 @@ func (r *Runner) runCheck(ctx context.Context, it *item, rep *backend.Rep, m *on
 	return nil
 }
 
-// named gives inputs their names. Nil and missing ones are left out.
+// named returns inputs by name. Those that are nil or missing are omitted.
 func named(g *onnx.Graph, in []tensor.Value) (backend.Named, error) {
 	if len(in) > len(g.Inputs) {
-		return nil, fmt.Errorf("%d inputs, the graph has %d", len(in), len(g.Inputs))
+		return nil, fmt.Errorf("got %d inputs, the graph has %d", len(in), len(g.Inputs))
 	}
 	feed := backend.Named{}
 	for i, v := range in {

@@ -15,56 +15,54 @@ import (
 	_ "github.com/onward-ml/onward/imagecodec/webp"
 )
 
-// Options say what a [Runner] runs and how. The zero value stands for the
-// defaults.
+// Options configure a [Runner]. The zero value selects the defaults.
 type Options struct {
-	// Dir is the data folder of the suite, which holds node/, simple/ and so on.
-	// Default: no cases but those that [Runner.Add] adds.
+	// Dir is the data folder of the suite, with the folders node, simple and so on. If it
+	// is empty, [Runner.Add] adds all cases.
 	Dir string
 	// Kinds are the kinds of cases to load. Default: all in Dir.
 	Kinds []string
-	// Devices are the devices on which every case runs. Default: CPU and CUDA.
+	// Devices are the devices on which each case runs. Default: CPU and CUDA.
 	Devices []string
-	// Prepare is passed to backend.Prepare for every case; its device is the case's.
+	// Prepare holds the options of backend.Prepare for each case, except for the device.
 	Prepare *backend.Options
-	// Cases holds options of single cases by their name without device.
+	// Cases holds options of single cases by case name without device.
 	Cases map[string]CaseOptions
 	// Checks replaces the comparison of random results by a test of their
 	// distribution, by case name without device. Default: [RandomChecks].
 	Checks map[string]Check
-	// Runs is how often every data set runs; a backend that plans memory in its
-	// first run uses the plan in the second. Default: 1.
+	// Runs is the number of runs of each data set. A second run tests what a backend
+	// caches in the first one, such as a memory plan. Default: 1.
 	Runs int
-	// Parallel is how many cases run at the same time. Default: as many as there
-	// are cores. Subtests of `go test` follow its -parallel flag instead.
+	// Parallel is the number of cases that run at the same time. Default: the number of
+	// cores. Subtests of `go test` follow its flag -parallel instead.
 	Parallel int
 	// Timeout bounds one case. Default: no limit.
 	Timeout time.Duration
-	// Client downloads models that the suite only refers to. Default: none; their
-	// cases are skipped unless the models are in the cache folder.
+	// Client downloads models that the suite does not contain. If it is nil, their cases
+	// are skipped unless the models are in the cache folder.
 	Client *http.Client
 	// CacheDir holds downloaded models, one folder each. Default: the environment
 	// variable ONNX_MODELS, else models/ in ONNX_HOME, else ~/.onnx/models.
 	CacheDir string
-	// Progress is called after every case that [Runner.Results] has run or skipped,
-	// by one goroutine at a time.
+	// Progress is called after each case that [Runner.Results] has run or skipped, by one
+	// goroutine at a time.
 	Progress func(done, total int, r Result)
 }
 
-// CaseOptions are the options of a single case. Nil fields leave things as they
-// are.
+// CaseOptions are the options of a single case. A nil field keeps the setting of the case
+// or of [Options].
 type CaseOptions struct {
 	Rtol, Atol *float64
 	Prepare    *backend.Options // instead of Options.Prepare
 }
 
-// Runner runs cases of the suite on a backend. Its methods must not be called at
-// the same time.
+// Runner runs cases of the suite on a backend. It is not safe for concurrent use.
 type Runner struct {
 	backend  backend.Backend
 	opts     Options
 	items    []*item
-	taken    map[string]bool // category and name
+	taken    map[string]bool // names of items, by category/name
 	include  []*regexp.Regexp
 	exclude  []*regexp.Regexp
 	xfail    []*regexp.Regexp
@@ -80,7 +78,7 @@ type item struct {
 	test     *TestCase
 }
 
-// categories are the names of the kinds in reports.
+// categories maps kinds to their names in reports.
 var categories = map[string]string{
 	"node": "Node", "real": "Real", "simple": "Simple",
 	"pytorch-converted": "PyTorchConverted", "pytorch-operator": "PyTorchOperator",
@@ -99,7 +97,7 @@ func Category(kind string) string {
 	return b.String()
 }
 
-// New returns a runner with the cases that opts names.
+// New returns a runner with the cases in opts.Dir.
 func New(b backend.Backend, opts Options) (*Runner, error) {
 	r := &Runner{backend: b, opts: opts, taken: map[string]bool{}}
 	if opts.Dir == "" {
@@ -126,7 +124,7 @@ func New(b backend.Backend, opts Options) (*Runner, error) {
 	return r, nil
 }
 
-// Add adds a case on every device. The category is that of the case's kind.
+// Add adds a case on each device, in the category of its kind.
 func (r *Runner) Add(c TestCase) error {
 	if !strings.HasPrefix(c.Name, "test_") {
 		return fmt.Errorf("Test name must start with test_: %s", c.Name)
@@ -147,15 +145,14 @@ func (r *Runner) Add(c TestCase) error {
 	return nil
 }
 
-// Include runs only cases whose name, with device, matches this regular
-// expression or that of another Include. A pattern that does not compile fails the
-// run.
+// Include restricts the runner to cases whose name with device matches the regular
+// expression or that of another Include. An invalid pattern is an error of the run.
 func (r *Runner) Include(pattern string) *Runner { return r.pattern(&r.include, "include", pattern) }
 
-// Exclude skips cases whose name matches, also those that are included.
+// Exclude skips cases whose name with device matches, even if an Include matches.
 func (r *Runner) Exclude(pattern string) *Runner { return r.pattern(&r.exclude, "exclude", pattern) }
 
-// XFail expects cases whose name matches to fail: their passing is an error.
+// XFail expects cases whose name with device matches to fail. Passing is then an error.
 func (r *Runner) XFail(pattern string) *Runner { return r.pattern(&r.xfail, "xfail", pattern) }
 
 func (r *Runner) pattern(list *[]*regexp.Regexp, what, pattern string) *Runner {
@@ -168,20 +165,20 @@ func (r *Runner) pattern(list *[]*regexp.Regexp, what, pattern string) *Runner {
 	return r
 }
 
-// EnableReport counts which operators, attributes and models are covered by the
-// cases that run. See [Runner.Coverage].
+// EnableReport records the operators, attributes and models of the cases that run; see
+// [Runner.Coverage].
 func (r *Runner) EnableReport() *Runner {
 	r.coverage = NewCoverage()
 	return r
 }
 
-// Coverage returns what EnableReport has counted so far, nil without it.
+// Coverage returns what EnableReport has recorded so far, or nil without it.
 func (r *Runner) Coverage() *Coverage { return r.coverage }
 
-// Len is the number of cases, those that will be skipped included.
+// Len returns the number of cases on all devices, including those that will be skipped.
 func (r *Runner) Len() int { return len(r.items) }
 
-// plan returns the items in order: categories and names sorted.
+// plan returns the items sorted by category and name.
 func (r *Runner) plan() ([]*item, error) {
 	if len(r.errs) > 0 {
 		return nil, errors.Join(r.errs...)
@@ -191,9 +188,9 @@ func (r *Runner) plan() ([]*item, error) {
 		names[it.test.Name] = true
 	}
 	for _, n := range slices.Sorted(maps.Keys(r.opts.Cases)) {
-		// A misspelled name would silently change nothing.
+		// A misspelled name would have no effect.
 		if len(r.opts.Kinds) == 0 && !names[n] {
-			return nil, fmt.Errorf("backendtest: there are options for %q, and no such case", n)
+			return nil, fmt.Errorf("backendtest: Options.Cases names the unknown case %q", n)
 		}
 	}
 	items := slices.Clone(r.items)
@@ -206,7 +203,7 @@ func (r *Runner) plan() ([]*item, error) {
 	return items, nil
 }
 
-// skip returns why an item is not run, "" when it is.
+// skip returns the reason why an item is skipped, empty if it runs.
 func (r *Runner) skip(it *item) string {
 	matches := func(re *regexp.Regexp) bool { return re.MatchString(it.name) }
 	for _, re := range r.exclude {

@@ -13,10 +13,9 @@ import (
 	"time"
 )
 
-// WriteCSV writes nodes.csv, models.csv and metadata.csv into a folder, in the form
-// that the ONNX backend scoreboard (https://onnx.ai/backend-scoreboard/) reads: one
-// row for each operator or model, one column for each backend. Columns of other
-// backends in files that are already there are kept.
+// WriteCSV writes nodes.csv, models.csv and metadata.csv into a folder, in the form that the
+// ONNX backend scoreboard (https://onnx.ai/backend-scoreboard/) reads: a row for each operator
+// or model, a column for each backend. Existing files keep the columns of other backends.
 func (c *Coverage) WriteCSV(dir, backend string) error {
 	if err := os.MkdirAll(dir, 0o777); err != nil {
 		return fmt.Errorf("backendtest: report: %w", err)
@@ -66,7 +65,7 @@ func (c *Coverage) fillNodes(b *board, backend string) {
 		}
 		b.set(name, backend, result)
 	}
-	// Upstream's count takes in the operators of all domains and of functions.
+	// ONNX's count includes the operators of all domains and of functions.
 	passed = len(c.passed.operators)
 	b.set(summary, backend, fmt.Sprintf("%d/%d node tests passed", passed, total))
 }
@@ -98,7 +97,7 @@ type board struct {
 	rows     map[string]map[string]string
 }
 
-// maxBoard bounds a report that is read back.
+// maxBoard is the largest report in bytes that is read back.
 const maxBoard = 64 << 20
 
 func readBoard(path, key string) (*board, error) {
@@ -111,7 +110,7 @@ func readBoard(path, key string) (*board, error) {
 		return nil, err
 	}
 	if fi.Size() > maxBoard {
-		return nil, fmt.Errorf("%s has %d bytes, more than %d", path, fi.Size(), maxBoard)
+		return nil, fmt.Errorf("%s has %d bytes, want at most %d", path, fi.Size(), maxBoard)
 	}
 	data, err := os.ReadFile(path)
 	if err != nil {
@@ -175,7 +174,7 @@ func (b *board) write(path string) error {
 	return writeRecords(path, records)
 }
 
-// writeRecords replaces a file as a whole.
+// writeRecords writes a file under another name and renames it.
 func writeRecords(path string, records [][]string) error {
 	var s strings.Builder
 	w := csv.NewWriter(&s)

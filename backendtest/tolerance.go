@@ -1,14 +1,14 @@
 package backendtest
 
-// tolerance is what a result may differ from the expected one.
+// tolerance bounds the difference between a result and the expected one.
 type tolerance struct{ rtol, atol float64 }
 
-// upstream lists the cases for which ONNX's own reference evaluator needs more
-// room than the suite states (onnx/test/test_backend_reference.py): their expected
-// outputs come from an algorithm with another order of rounding.
+// upstream lists the cases for which ONNX's reference evaluator needs larger
+// tolerances than the suite states (onnx/test/test_backend_reference.py): their
+// expected outputs come from an algorithm that rounds in another order.
 var upstream = map[string]tolerance{
-	// A transform sums every element into each result: values that cancel to 0 keep
-	// the rounding error of the whole sum.
+	// Each result of a transform is a sum over all elements. Where the terms cancel, the
+	// rounding error of the whole sum remains.
 	"test_dft":                 {DefaultRtol, 1e-6},
 	"test_dft_axis":            {DefaultRtol, 1e-6},
 	"test_dft_axis_opset19":    {DefaultRtol, 1e-6},
@@ -17,6 +17,6 @@ var upstream = map[string]tolerance{
 	"test_dft_opset19":         {DefaultRtol, 1e-6},
 	// Adam divides by the root of a second moment that starts at 0.
 	"test_adam_multiple": {1e-2, 1e-2},
-	// bfloat16 keeps 8 bits; the body of the function rounds to them after every step.
+	// bfloat16 has 8 significant bits, and the body of the function rounds after each step.
 	"test_celu_bfloat16_expanded": {1e-2, 1e-2},
 }
