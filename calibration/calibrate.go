@@ -12,50 +12,48 @@ import (
 	"github.com/onward-ml/onward/tensor"
 )
 
-// Options say how [Calibrate] finds ranges. The zero value and nil stand for the
-// defaults.
+// Options configure [Calibrate]. Nil and the zero value select the defaults.
 type Options struct {
 	Method Method
-	// OpTypes are the operators whose inputs and outputs get ranges. Default: all.
+	// OpTypes are the operators whose inputs and outputs are measured. Default: all.
 	OpTypes []string
-	// Symmetric makes ranges that reach as far below zero as above.
+	// Symmetric makes ranges symmetric about zero.
 	Symmetric bool
-	// Window is the number of batches that are looked at together. Default: all of
-	// them. Entropy and Percentile then take two passes over the data, for the extent
-	// of the histograms and for the histograms. With a Window they take one pass, keep
-	// the values of a window in memory, and widen the histograms as values come.
+	// Window is the number of batches that are processed together. Default: all. Entropy
+	// and Percentile then make two passes over the data, for the extent of the histograms
+	// and for their counts. With a Window they make one pass, keep the values of a window
+	// in memory, and widen the histograms after each window.
 	Window int
-	// MovingAverage, with MinMax, takes the mean of the smallest and largest values
-	// of a window's batches, and an exponential average over windows.
+	// MovingAverage makes MinMax take the mean of the smallest and of the largest values
+	// of the batches in a window, and an exponential average over windows.
 	MovingAverage bool
 	// AveragingConstant is the weight of a new window in that average. Default: 0.01.
 	AveragingConstant float64
 	// Bins is the number of bins of a new histogram, an even number. Default: 128 for
 	// Entropy, 2048 for Percentile.
 	Bins int
-	// MaxBins is the number of bins that a histogram which widens may have; past it,
-	// neighbouring bins are joined. Default: 8192 for Entropy, 65536 for
-	// Percentile.
+	// MaxBins is the largest number of bins of a widened histogram. Above it, pairs of
+	// neighbouring bins are merged. Default: 8192 for Entropy, 65536 for Percentile.
 	MaxBins int
-	// QuantizedBins is the number of steps that Entropy compares with. Default: 128.
+	// QuantizedBins is the number of bins of the quantized histograms of Entropy. Default: 128.
 	QuantizedBins int
-	// Percent is the share of the values that Percentile keeps. Default: 99.999.
+	// Percent is the percentage of the values that Percentile keeps. Default: 99.999.
 	Percent float64
-	// MaxBatches ends the data after so many batches. Default: no limit.
+	// MaxBatches bounds the number of batches. Default: no limit.
 	MaxBatches int
-	// Session says how the model runs. Default: the engine cpu.
+	// Session holds the options of the session. Default: the provider cpu.
 	Session *onward.SessionOptions
 	// Progress is called after each batch.
 	Progress func(Progress)
 }
 
-// Progress says how far a calibration is.
+// Progress is the state of a calibration.
 type Progress struct {
 	Pass, Passes int // counted from 1
-	Batch        int // batches of this pass that are done
+	Batch        int // completed batches of this pass
 }
 
-// withDefaults returns the options with the defaults filled in, or what is wrong.
+// withDefaults returns the options with their defaults, or an error for invalid ones.
 func (o *Options) withDefaults() (*Options, error) {
 	var d Options
 	if o != nil {
@@ -71,7 +69,7 @@ func (o *Options) withDefaults() (*Options, error) {
 	}
 	or(&d.Bins, 2048)
 	if d.Method == Entropy {
-		or(&d.MaxBins, max(1<<13, d.Bins)) // its time goes with the square
+		or(&d.MaxBins, max(1<<13, d.Bins)) // the time is quadratic in the number of bins
 	}
 	or(&d.MaxBins, max(1<<16, d.Bins))
 	or(&d.QuantizedBins, 128)
@@ -87,23 +85,22 @@ func (o *Options) withDefaults() (*Options, error) {
 	case d.Window < 0 || d.MaxBatches < 0:
 		return nil, fmt.Errorf("Window is %d and MaxBatches %d, want 0 or more", d.Window, d.MaxBatches)
 	case d.Bins < 2 || d.Bins%2 != 0 || d.Bins > d.MaxBins || d.MaxBins > 1<<24:
-		return nil, fmt.Errorf("Bins is %d and MaxBins %d, want an even number and no more than MaxBins, which is %d at most", d.Bins, d.MaxBins, 1<<24)
+		return nil, fmt.Errorf("Bins is %d and MaxBins %d, want Bins even and at most MaxBins, and MaxBins at most %d", d.Bins, d.MaxBins, 1<<24)
 	case d.QuantizedBins < 2 || d.Method == Entropy && d.QuantizedBins > d.Bins:
 		return nil, fmt.Errorf("QuantizedBins is %d, want 2 to Bins, which is %d", d.QuantizedBins, d.Bins)
 	case !(d.Percent > 0 && d.Percent <= 100):
-		return nil, fmt.Errorf("Percent is %g, want more than 0 and 100 at most", d.Percent)
+		return nil, fmt.Errorf("Percent is %g, want more than 0 and at most 100", d.Percent)
 	case !(d.AveragingConstant >= 0 && d.AveragingConstant <= 1):
 		return nil, fmt.Errorf("AveragingConstant is %g, want 0 to 1", d.AveragingConstant)
 	case d.MovingAverage && d.Method != MinMax:
-		return nil, fmt.Errorf("MovingAverage is for MinMax, not for %s", d.Method)
+		return nil, fmt.Errorf("MovingAverage requires MinMax, got %s", d.Method)
 	}
 	return &d, nil
 }
 
-// Calibrate runs a model on data and returns the ranges of its activations: of the
-// inputs and outputs of the chosen operators in the main graph that are tensors of
-// float or float16 and no initializers. NaN is left out; a tensor that never holds a
-// number has no range.
+// Calibrate runs a model on data and returns the ranges of its activations: the float and
+// float16 tensors of the main graph that are inputs or outputs of the chosen operators and
+// not initializers. NaN is ignored; a tensor that holds only NaN has no range.
 func Calibrate(ctx context.Context, m *onnx.Model, data Data, o *Options) (*Table, error) {
 	opts, err := o.withDefaults()
 	if err != nil {
@@ -114,7 +111,7 @@ func Calibrate(ctx context.Context, m *onnx.Model, data Data, o *Options) (*Tabl
 		return nil, fmt.Errorf("calibration: %w", err)
 	}
 	if len(names) == 0 {
-		return nil, errors.New("calibration: the model has no activations of type float or float16 to find ranges for")
+		return nil, errors.New("calibration: the chosen operators have no activations of type float or float16")
 	}
 	run, err := newObserver(ctx, m, names, opts.Session)
 	if err != nil {
@@ -137,8 +134,8 @@ func Calibrate(ctx context.Context, m *onnx.Model, data Data, o *Options) (*Tabl
 	return t, nil
 }
 
-// activations returns the names of the tensors to find ranges for, in the order in
-// which nodes name them.
+// activations returns the names of the tensors to measure, in the order of their first
+// occurrence in the nodes.
 func activations(m *onnx.Model, opTypes []string) ([]string, error) {
 	types, err := floatValues(m)
 	if err != nil {
@@ -159,8 +156,8 @@ func activations(m *onnx.Model, opTypes []string) ([]string, error) {
 	return names, nil
 }
 
-// floatValues returns the values of the main graph that are tensors of float or
-// float16 and no initializers.
+// floatValues returns for each value of the main graph, except for initializers, whether it
+// is a tensor of float or float16.
 func floatValues(m *onnx.Model) (map[string]bool, error) {
 	a, err := onward.Analyze(m, onward.Limits{})
 	if err != nil {
@@ -182,7 +179,7 @@ func floatValues(m *onnx.Model) (map[string]bool, error) {
 	return types, nil
 }
 
-// observer runs a model with more outputs than it has.
+// observer runs a model with activations as additional outputs.
 type observer struct {
 	*onward.Session
 	names  []string
@@ -225,8 +222,8 @@ func newObserver(ctx context.Context, m *onnx.Model, names []string, so *onward.
 	return r, err
 }
 
-// each runs the model on every batch of the data and hands over the values of its
-// tensors, which are valid during the call.
+// each runs the model on each batch and passes the values of the tensors to f, which must
+// not keep them. It calls batch after each batch.
 func (c *calibrator) each(ctx context.Context, pass, passes int, f func(name string, v []float32) error, batch func() error) error {
 	done := 0
 	var scratch []float32
@@ -250,7 +247,7 @@ func (c *calibrator) each(ctx context.Context, pass, passes int, f func(name str
 			}
 			t, ok := v.(*tensor.Tensor)
 			if !ok {
-				return fmt.Errorf("batch %d: there is no tensor %q", done+1, name)
+				return fmt.Errorf("batch %d: tensor %q is missing", done+1, name)
 			}
 			var values []float32
 			switch t.DType() {
@@ -281,12 +278,12 @@ func (c *calibrator) each(ctx context.Context, pass, passes int, f func(name str
 		}
 	}
 	if done == 0 {
-		return errors.New("the data has no batch")
+		return errors.New("the data has no batches")
 	}
 	if pass == 1 {
 		c.batches = done
 	} else if done != c.batches {
-		return fmt.Errorf("the data has %d batches on the first pass and %d on the second: give it so that it can be read again, or set Window", c.batches, done)
+		return fmt.Errorf("the data has %d batches on the first pass and %d on the second: give data that can be iterated twice, or set Window", c.batches, done)
 	}
 	return nil
 }
@@ -298,10 +295,10 @@ type calibrator struct {
 	batches int
 }
 
-// extent is the smallest and the largest of some values.
+// extent holds the smallest and the largest value.
 type extent struct {
 	lo, hi float32
-	some   bool // a value that is not NaN was there
+	some   bool // whether there was a value other than NaN
 }
 
 func (e *extent) add(v []float32) {
@@ -324,8 +321,8 @@ func (e *extent) add(v []float32) {
 	e.lo, e.hi = min(e.lo, lo), max(e.hi, hi)
 }
 
-// minMaxState is what min-max keeps of a tensor: the window's extent or sums of the
-// batches' extents, and the result of the windows before.
+// minMaxState holds the state of a tensor for MinMax: the extent of the window or the sums
+// of the extents of its batches, and the result of the previous windows.
 type minMaxState struct {
 	window       extent
 	sumLo, sumHi float64
@@ -403,7 +400,7 @@ func (s *minMaxState) endWindow(o *Options) {
 	}
 }
 
-// twoPasses fills histograms whose extent the first pass finds.
+// twoPasses measures the extents of the histograms in a first pass and counts in a second.
 func (c *calibrator) twoPasses(ctx context.Context, t *Table) error {
 	extents := map[string]*extent{}
 	magnitudes := map[string]*extent{}
@@ -443,7 +440,7 @@ func (c *calibrator) twoPasses(ctx context.Context, t *Table) error {
 	return nil
 }
 
-// widening fills histograms that grow with the windows.
+// widening counts in one pass and widens the histograms after each window.
 func (c *calibrator) widening(ctx context.Context, t *Table) error {
 	hists := map[string]*histogram{}
 	window := map[string][]float32{}
@@ -505,7 +502,7 @@ func (c *calibrator) results(t *Table, hists map[string]*histogram) {
 	}
 }
 
-// absolute says whether histograms are of magnitudes.
+// absolute reports whether histograms count absolute values.
 func (o *Options) absolute() bool { return o.Method == Percentile && o.Symmetric }
 
 func magnitude(dst, v []float32) []float32 {

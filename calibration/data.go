@@ -9,11 +9,11 @@ import (
 	"github.com/onward-ml/onward"
 )
 
-// Data is a sequence of batches: the inputs of a run by name. An error ends it.
-// What reads it may ask for it more than once.
+// Data yields batches, each the inputs of a run by name. It ends after an error.
+// [Calibrate] may iterate over it more than once.
 type Data = iter.Seq2[onward.Values, error]
 
-// Batches is Data in memory.
+// Batches returns Data of batches in memory.
 func Batches(batches ...onward.Values) Data {
 	return func(yield func(onward.Values, error) bool) {
 		for _, b := range batches {
@@ -24,14 +24,13 @@ func Batches(batches ...onward.Values) Data {
 	}
 }
 
-// Reader hands out batches one after the other, and io.EOF after the last.
+// Reader returns one batch after the other, and io.EOF after the last.
 type Reader interface {
 	Next(ctx context.Context) (onward.Values, error)
 }
 
-// FromReader makes Data of readers that open makes, one each time the data is asked
-// for. A reader that is an io.Closer is closed when its batches are not wanted any
-// more.
+// FromReader returns Data that calls open for each iteration and yields the batches of the
+// reader. A reader that is an io.Closer is closed at the end of the iteration.
 func FromReader(ctx context.Context, open func() (Reader, error)) Data {
 	return func(yield func(onward.Values, error) bool) {
 		r, err := open()

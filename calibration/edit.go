@@ -10,15 +10,18 @@ import (
 	"github.com/onward-ml/onward/tensor"
 )
 
-// editor changes a copy of a model's main graph. Node, tensor and value structs of
-// the original are copied before they change.
+// maxNesting is the deepest nesting of subgraphs in a model that is quantized.
+const maxNesting = 100
+
+// editor changes a copy of a model's main graph. It copies structs of the original before it
+// changes them.
 type editor struct {
 	m *onnx.Model
 	g *onnx.Graph
-	// inits are the initializers that are not inputs too: those have a fixed value.
+	// inits are the initializers that are not inputs, so that their values are constant.
 	inits  map[string]*onnx.Tensor
 	floats map[string]bool // tensors of float32, initializers included
-	// captured are the names that subgraphs use.
+	// captured are the names that subgraphs take from the main graph.
 	captured map[string]bool
 	outputs  map[string]bool
 	inputs   map[string]bool
@@ -30,6 +33,10 @@ func newEditor(m *onnx.Model) (*editor, error) {
 	if m == nil || m.Graph == nil {
 		return nil, errors.New("the model has no graph")
 	}
+	if _, err := m.CountNodes(maxNesting); err != nil {
+		return nil, err
+	}
+	var scopes onnx.Scopes
 	c, g := *m, *m.Graph
 	e := &editor{
 		m: &c, g: &g,
@@ -44,8 +51,8 @@ func newEditor(m *onnx.Model) (*editor, error) {
 		n := *n
 		n.Inputs, n.Outputs = slices.Clone(n.Inputs), slices.Clone(n.Outputs)
 		g.Nodes[i] = &n
-		for _, a := range n.Attributes {
-			capture(a, e.captured, 0)
+		for _, name := range scopes.Reads(&n)[len(n.Inputs):] {
+			e.captured[name] = true
 		}
 		for _, name := range slices.Concat(n.Inputs, n.Outputs) {
 			e.made[name] = true
@@ -76,36 +83,13 @@ func newEditor(m *onnx.Model) (*editor, error) {
 	return e, nil
 }
 
-// capture collects the names that the subgraphs of an attribute use.
-func capture(a *onnx.Attribute, names map[string]bool, depth int) {
-	if depth > 100 { // deeper than any session takes
-		return
-	}
-	for _, g := range append(slices.Clone(a.Graphs), a.G) {
-		if g == nil {
-			continue
-		}
-		for _, n := range g.Nodes {
-			for _, in := range n.Inputs {
-				names[in] = true
-			}
-			for _, a := range n.Attributes {
-				capture(a, names, depth+1)
-			}
-		}
-		for _, v := range g.Outputs {
-			names[v.Name] = true
-		}
-	}
-}
-
-// opset returns the version of ONNX's own domain.
+// opset returns the imported version of ai.onnx.
 func (e *editor) opset() int64 {
 	v, _ := e.m.OpsetVersion("")
 	return v
 }
 
-// weight returns the initializer of a name that holds float32; nil otherwise.
+// weight returns the constant float32 initializer with the given name, or nil.
 func (e *editor) weight(name string) *onnx.Tensor {
 	if t := e.inits[name]; t != nil && t.DataType == onnx.Float && !e.outputs[name] {
 		return t
@@ -130,7 +114,7 @@ func (e *editor) values(t *onnx.Tensor) ([]float32, error) {
 	return v, nil
 }
 
-// unused returns a name that nothing has, beginning with the given one.
+// unused returns an unused name that begins with the given one.
 func (e *editor) unused(name string) string {
 	r := name
 	for i := 1; e.made[r]; i++ {
@@ -140,12 +124,12 @@ func (e *editor) unused(name string) string {
 	return r
 }
 
-// addInit adds an initializer of the data and dims, and returns its name.
+// addInit adds an initializer and returns its name.
 func (e *editor) addInit(name string, data any, dims ...int64) string {
 	name = e.unused(name)
 	t, err := onnx.NewTensor(name, data)
 	if err != nil {
-		panic(err) // the types are ours
+		panic(err) // callers pass supported types
 	}
 	t.Dims = dims
 	e.g.Initializers = append(e.g.Initializers, t)
@@ -162,7 +146,7 @@ func (e *editor) addBytes(name string, dtype onnx.DataType, raw []byte, dims ...
 	return name
 }
 
-// newNode makes a node. Attributes are values that onnx.NewAttribute takes.
+// newNode returns a node. The attributes have types that onnx.NewAttribute supports.
 func newNode(opType, name string, inputs, outputs []string, attrs onnx.Attrs) *onnx.Node {
 	n := &onnx.Node{OpType: opType, Name: name, Inputs: inputs, Outputs: outputs}
 	keys := make([]string, 0, len(attrs))
@@ -173,17 +157,17 @@ func newNode(opType, name string, inputs, outputs []string, attrs onnx.Attrs) *o
 	for _, k := range keys {
 		a, err := onnx.NewAttribute(k, attrs[k])
 		if err != nil {
-			panic(err) // the types are ours
+			panic(err) // callers pass supported types
 		}
 		n.Attributes = append(n.Attributes, a)
 	}
 	return n
 }
 
-// places are where nodes name values: pointers to the names.
+// places holds pointers to the occurrences of each name in nodes.
 type places map[string][]*string
 
-// rename makes all places of a value name another.
+// rename replaces all occurrences of a name by another.
 func (p places) rename(old, new string) {
 	for _, at := range p[old] {
 		*at = new
@@ -192,7 +176,7 @@ func (p places) rename(old, new string) {
 	delete(p, old)
 }
 
-// readers and makers return the inputs and outputs of all nodes.
+// readers returns the names in the inputs of all nodes, makers those in the outputs.
 func (e *editor) readers() places {
 	p := places{}
 	for _, n := range e.g.Nodes {
@@ -213,7 +197,7 @@ func (e *editor) makers() places {
 	return p
 }
 
-// consumers counts the inputs of nodes that a value is.
+// consumers returns for each value the number of inputs of nodes that read it.
 func (e *editor) consumers() map[string]int {
 	uses := map[string]int{}
 	for _, n := range e.g.Nodes {
@@ -224,8 +208,8 @@ func (e *editor) consumers() map[string]int {
 	return uses
 }
 
-// finish drops the initializers and the value infos that nothing needs, puts the
-// nodes in order, and names the producer.
+// finish sorts the nodes, removes unused initializers and value infos, and sets the
+// producer.
 func (e *editor) finish() (*onnx.Model, error) {
 	if err := e.sortNodes(); err != nil {
 		return nil, err
@@ -253,7 +237,7 @@ func (e *editor) finish() (*onnx.Model, error) {
 	return e.m, nil
 }
 
-// dropUnused drops the conversions that nothing reads.
+// dropUnused removes conversions whose results are not used.
 func (e *editor) dropUnused() {
 	uses := e.consumers()
 	for i := len(e.g.Nodes) - 1; i >= 0; i-- {
@@ -276,59 +260,17 @@ func (e *editor) dropUnused() {
 // microsoft is the domain of ONNX Runtime's own operators.
 const microsoft = "com.microsoft"
 
-// sortNodes puts every node behind those that make its inputs and keeps the order
-// otherwise.
+// sortNodes sorts the nodes topologically.
 func (e *editor) sortNodes() error {
-	maker := map[string]*onnx.Node{}
-	for _, n := range e.g.Nodes {
-		for _, out := range n.Outputs {
-			if out != "" {
-				maker[out] = n
-			}
-		}
+	var scopes onnx.Scopes
+	nodes, err := scopes.Sort(e.g)
+	if err == nil {
+		e.g.Nodes = slices.Clone(nodes)
 	}
-	const open, done = 1, 2
-	state := map[*onnx.Node]int{}
-	var sorted []*onnx.Node
-	var visit func(n *onnx.Node) error
-	visit = func(n *onnx.Node) error {
-		switch state[n] {
-		case done:
-			return nil
-		case open:
-			return fmt.Errorf("node %q (%s) needs its own result", n.Name, n.OpType)
-		}
-		state[n] = open
-		needs := map[string]bool{}
-		for _, a := range n.Attributes {
-			capture(a, needs, 0)
-		}
-		names := n.Inputs
-		for name := range needs {
-			names = append(slices.Clip(names), name)
-		}
-		for _, in := range names {
-			// A subgraph's own values may have the names of the node's results.
-			if p := maker[in]; p != nil && (p != n || !needs[in]) {
-				if err := visit(p); err != nil {
-					return err
-				}
-			}
-		}
-		state[n] = done
-		sorted = append(sorted, n)
-		return nil
-	}
-	for _, n := range e.g.Nodes {
-		if err := visit(n); err != nil {
-			return err
-		}
-	}
-	e.g.Nodes = sorted
-	return nil
+	return err
 }
 
-// intAttr returns an integer attribute of a node.
+// intAttr returns an integer attribute of a node, or the default.
 func intAttr(n *onnx.Node, name string, or int64) int64 {
 	if a := n.Attribute(name); a != nil {
 		return a.I
@@ -343,7 +285,7 @@ func floatAttr(n *onnx.Node, name string, or float32) float32 {
 	return or
 }
 
-// input returns a node's input, empty where it is left out.
+// input returns input i of a node, empty if it is omitted.
 func input(n *onnx.Node, i int) string {
 	if i < len(n.Inputs) {
 		return n.Inputs[i]

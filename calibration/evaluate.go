@@ -12,31 +12,31 @@ import (
 	"github.com/onward-ml/onward/tensor"
 )
 
-// Report says how far a quantized model is from its original on some data.
+// Report compares a quantized model with its original.
 type Report struct {
 	Batches int
 	Outputs []OutputReport // in the model's order
 }
 
-// OutputReport compares an output of two models over all batches. Values that are
-// NaN or infinite in one of them are left out of the sums and counted.
+// OutputReport compares an output of two models over all batches. Values that are NaN or
+// infinite in either model are excluded from MaxAbs and the sums.
 type OutputReport struct {
 	Name   string
 	Values int64
-	// Odd is the number of values that are finite in one model only.
+	// Odd is the number of values that differ and are NaN or infinite in either model.
 	Odd int64
 	// MaxAbs is the largest difference.
 	MaxAbs float64
-	// The sums over all values: of squares of the original, of squares of the quantized,
-	// of their products, and of squares of the differences.
+	// The sums over all values of the squares of the original, the squares of the
+	// quantized, their products, and the squares of their differences.
 	Signal, Quantized, Product, Noise float64
-	// Rows is the number of vectors along the last dimension of a float output of
-	// rank 2 or more, or the number of integers; Agree is how many have their largest
-	// value at the same place, or are the same.
+	// Rows is the number of vectors along the last dimension of a float output of rank 2
+	// or more, and Agree the number of those whose largest value has the same index. For
+	// other types they are the numbers of all and of equal elements.
 	Rows, Agree int64
 }
 
-// SNR is the ratio of signal to noise in decibels; +Inf without any difference.
+// SNR returns the signal-to-noise ratio in decibels, +Inf if there is no difference.
 func (r OutputReport) SNR() float64 {
 	if r.Noise == 0 {
 		return math.Inf(1)
@@ -44,8 +44,8 @@ func (r OutputReport) SNR() float64 {
 	return 10 * math.Log10(r.Signal/r.Noise)
 }
 
-// Cosine is the cosine of the angle between both outputs as vectors; 1 where both
-// are zero.
+// Cosine returns the cosine of the angle between both outputs as vectors, 1 if both are
+// zero.
 func (r OutputReport) Cosine() float64 {
 	if r.Signal == 0 && r.Quantized == 0 {
 		return 1
@@ -53,19 +53,19 @@ func (r OutputReport) Cosine() float64 {
 	return r.Product / math.Sqrt(r.Signal*r.Quantized)
 }
 
-// Agreement is the share of Rows that Agree: for a classifier, how often both models
-// give the same answer. NaN where there are none.
+// Agreement returns Agree / Rows: for a classifier, how often both models give the same
+// class. It is NaN if Rows is 0.
 func (r OutputReport) Agreement() float64 {
 	return float64(r.Agree) / float64(r.Rows)
 }
 
-// EvaluateOptions say how [Evaluate] runs the models.
+// EvaluateOptions configure [Evaluate].
 type EvaluateOptions struct {
-	// Session says how both models run. Default: the engine cpu.
+	// Session holds the options of both sessions. Default: the provider cpu.
 	Session *onward.SessionOptions
-	// MaxBatches ends the data after so many batches. Default: no limit.
+	// MaxBatches bounds the number of batches. Default: no limit.
 	MaxBatches int
-	// Progress is called after each batch with the number that are done.
+	// Progress is called after each batch with the number of completed ones.
 	Progress func(done int)
 }
 
@@ -114,10 +114,10 @@ func evaluate(ctx context.Context, original, quantized *onnx.Model, data Data, o
 			p, ok := x[out.Name].(*tensor.Tensor)
 			q, ok2 := y[out.Name].(*tensor.Tensor)
 			if !ok || !ok2 {
-				continue // sequences and maps hold nothing to compare here
+				continue // sequences and maps are not compared
 			}
 			if !slices.Equal(p.Shape(), q.Shape()) || p.DType() != q.DType() {
-				return nil, fmt.Errorf("output %q is %s, of the quantized model %s", out.Name, p, q)
+				return nil, fmt.Errorf("output %q is %s in the original and %s in the quantized model", out.Name, p, q)
 			}
 			out.merge(compareTensors(p, q))
 		}
@@ -130,7 +130,7 @@ func evaluate(ctx context.Context, original, quantized *onnx.Model, data Data, o
 		}
 	}
 	if r.Batches == 0 {
-		return nil, errors.New("the data has no batch")
+		return nil, errors.New("the data has no batches")
 	}
 	return r, nil
 }

@@ -6,18 +6,18 @@ import (
 	"sort"
 )
 
-// histogram counts the values of a tensor in bins of the same width: from −t to t,
-// or of magnitudes from the smallest to the largest.
+// histogram counts the values of a tensor in bins of equal width: values from −t to t, or
+// absolute values from the smallest to the largest.
 //
-// The arithmetic is that of ONNX Runtime's HistogramCollector with NumPy on float32
-// values, operation by operation, so that borders and counts come out the same.
+// The arithmetic is that of ONNX Runtime's HistogramCollector with NumPy on float32 values,
+// operation by operation, so that edges and counts are equal.
 type histogram struct {
 	counts    []int64
 	edges     []float32 // one more than counts
-	extent              // of the values, not of the bins
+	extent              // of the values
 	threshold float32
 	absolute  bool
-	ragged    bool // bins were added to the right: widths differ by roundings
+	ragged    bool // bins were added at the right end, and rounding makes their widths differ
 }
 
 func newHistogram(o *Options, e, magnitudes extent) (*histogram, error) {
@@ -27,25 +27,25 @@ func newHistogram(o *Options, e, magnitudes extent) (*histogram, error) {
 	}
 	if h.absolute {
 		h.edges = linspace(magnitudes.lo, magnitudes.hi, o.Bins)
-		if !increasing(h.edges) { // too close for so many bins
+		if !increasing(h.edges) { // the values are too close for this number of bins
 			h.edges = linspace(0, magnitudes.hi, o.Bins)
 		}
 	} else {
 		h.threshold = max(-e.lo, e.lo, e.hi, -e.hi)
 		h.edges = linspace(-h.threshold, h.threshold, o.Bins)
 	}
-	if !increasing(h.edges) { // all but zero
+	if !increasing(h.edges) { // all values are about zero
 		h.threshold = 0
 		h.edges = linspace(0, 0, o.Bins)
 	}
 	return h, nil
 }
 
-// check fails where the borders of bins, or their distance, would pass float32.
+// check returns an error if the edges of the bins, or their distance, would exceed float32.
 func (e extent) check() error {
 	const limit = math.MaxFloat32 / 4
 	if e.some && !(e.lo >= -limit && e.hi <= limit) {
-		return fmt.Errorf("its values go from %g to %g: a histogram holds magnitudes up to %g", e.lo, e.hi, limit)
+		return fmt.Errorf("the values range from %g to %g, want magnitudes of at most %g for a histogram", e.lo, e.hi, limit)
 	}
 	return nil
 }
@@ -59,8 +59,7 @@ func increasing(edges []float32) bool {
 	return true
 }
 
-// linspace returns the borders of n bins from a to b; of width 1 in all where both
-// are the same.
+// linspace returns the edges of n bins from a to b. If a equals b, the total width is 1.
 func linspace(a, b float32, n int) []float32 {
 	if a == b {
 		a, b = a-0.5, b+0.5
@@ -74,7 +73,7 @@ func linspace(a, b float32, n int) []float32 {
 	return edges
 }
 
-// count adds values to the bins; what lies outside is not counted.
+// count counts the values that lie in the bins.
 func (h *histogram) count(values []float32) {
 	n := len(h.counts)
 	first, last := h.edges[0], h.edges[n]
@@ -99,7 +98,7 @@ func (h *histogram) count(values []float32) {
 	}
 }
 
-// widen makes room for the values of another window.
+// widen extends the histogram to the values of another window.
 func (h *histogram) widen(o *Options, e, magnitudes extent) error {
 	if !e.some {
 		return nil
@@ -121,12 +120,12 @@ func (h *histogram) widen(o *Options, e, magnitudes extent) error {
 	return nil
 }
 
-// widenBoth puts the same number of bins of the same width to both sides.
+// widenBoth adds the same number of bins of the same width at both ends.
 func (h *histogram) widenBoth(threshold float32, maxBins int) {
 	if threshold <= h.threshold {
 		return
 	}
-	if h.threshold == 0 { // all values so far are zeros, which lie in the middle
+	if h.threshold == 0 { // all values so far are zeros, in the middle bin
 		h.threshold = threshold
 		h.edges = linspace(-threshold, threshold, len(h.counts))
 		return
@@ -148,8 +147,8 @@ func (h *histogram) widenBoth(threshold float32, maxBins int) {
 	}
 }
 
-// joinPairs joins neighbouring bins, after one bin more on each side where that is
-// needed for zero to stay a border and the number of bins even.
+// joinPairs merges pairs of neighbouring bins. It first adds a bin at each end if zero would
+// not stay an edge otherwise, or the number of bins not even.
 func (h *histogram) joinPairs(stride float32) {
 	if len(h.counts)%4 != 0 {
 		counts := make([]int64, len(h.counts)+2)
@@ -163,7 +162,7 @@ func (h *histogram) joinPairs(stride float32) {
 	h.counts = h.counts[:len(h.counts)/2]
 }
 
-// widenRight puts bins of the width of the first to the right.
+// widenRight adds bins of the width of the first one at the right end.
 func (h *histogram) widenRight(hi float32, maxBins int) {
 	last := h.edges[len(h.edges)-1]
 	if hi <= last {
@@ -181,7 +180,7 @@ func (h *histogram) widenRight(hi float32, maxBins int) {
 			}
 			h.ragged = true
 			if e := &h.edges[len(h.edges)-1]; *e < hi {
-				*e = hi // by rounding
+				*e = hi // differs by rounding
 			}
 			return
 		}
@@ -210,8 +209,8 @@ func floorDivide(a, b float32) float32 {
 	return floor
 }
 
-// percentileRange cuts off the bins at the ends that hold less than the share of the
-// values to drop.
+// percentileRange drops the bins at the ends that contain less than the share of values to
+// drop.
 func (h *histogram) percentileRange(percent float64, symmetric bool) (lo, hi float32) {
 	var total int64
 	for _, c := range h.counts {
@@ -236,8 +235,8 @@ func (h *histogram) percentileRange(percent float64, symmetric bool) (lo, hi flo
 	return max(lo, h.lo), min(hi, h.hi)
 }
 
-// entropyRange looks at ranges around zero, from the inner `steps` bins to all of
-// them, and takes the one whose bins joined to `steps` diverge least.
+// entropyRange returns the range around zero, from the inner steps bins up to all of them,
+// whose histogram diverges least from itself quantized to steps bins.
 func (h *histogram) entropyRange(steps int) (lo, hi float32) {
 	n := len(h.counts)
 	zero, half := n/2, steps/2
@@ -293,9 +292,9 @@ func (h *histogram) entropyRange(steps int) (lo, hi float32) {
 	return max(lo, h.lo), min(hi, h.hi)
 }
 
-// smooth makes a distribution without zeros: each zero gets a little that the others
-// give (Han, Kamber, Data Mining; as MXNet and ONNX Runtime do). False where there is
-// nothing, or too little, to give.
+// smooth replaces zeros of a distribution by a small number that it subtracts from the
+// others (Han, Kamber, Data Mining; as MXNet and ONNX Runtime do). It returns false if the
+// others are missing or too few.
 func smooth(dst []float32, p []int64) bool {
 	const eps = 0.0001
 	zeros := 0
@@ -321,8 +320,8 @@ func smooth(dst []float32, p []int64) bool {
 	return true
 }
 
-// divergence is the Kullback-Leibler divergence of two distributions that need not
-// sum to one. It overwrites both.
+// divergence returns the Kullback-Leibler divergence of two distributions, which it
+// normalizes. It overwrites p.
 func divergence(p, q []float32) float32 {
 	ps, qs := pairwiseSum(p), pairwiseSum(q)
 	for i := range p {
@@ -332,8 +331,8 @@ func divergence(p, q []float32) float32 {
 	return pairwiseSum(p)
 }
 
-// pairwiseSum is NumPy's sum of float32 numbers: eight sums in blocks of up to 128,
-// and halves above.
+// pairwiseSum returns NumPy's sum of float32 numbers: eight partial sums for up to 128
+// numbers, and the sum of two halves for more.
 func pairwiseSum(v []float32) float32 {
 	n := len(v)
 	if n < 8 {

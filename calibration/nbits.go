@@ -9,27 +9,26 @@ import (
 	"github.com/onward-ml/onward/tensor"
 )
 
-// NBitsOptions say how weights are stored in blocks. The zero value and nil stand for
-// the defaults.
+// NBitsOptions configure [QuantizeMatMulNBits]. Nil and the zero value select the defaults.
 type NBitsOptions struct {
 	// Bits is 4 or 8. Default: 4.
 	Bits int
-	// Block is the number of weights along the inner dimension that share a scale: a
-	// power of two from 16 to 256. Default: 32.
+	// Block is the number of weights along the inner dimension that share a scale, a power
+	// of two from 16 to 256. Default: 32.
 	Block int
-	// Symmetric puts the zero point in the middle; without it each block has its own.
+	// Symmetric puts the zero point in the middle. Default: each block has a zero point.
 	Symmetric bool
-	// Style is QOperator, which makes MatMulNBits of ONNX Runtime's domain, or QDQ,
-	// which puts DequantizeLinear before MatMul and needs opset 21. Default: QOperator.
+	// Style is QOperator, for MatMulNBits of ONNX Runtime's domain, or QDQ, for
+	// DequantizeLinear before MatMul, which requires opset 21. Default: QOperator.
 	Style Style
-	// AccuracyLevel of MatMulNBits: 4 allows to round the activations to 8 bits, 0 leaves
+	// AccuracyLevel is the attribute of MatMulNBits: 4 allows 8-bit activations, 0 leaves
 	// the choice to the engine.
 	AccuracyLevel int
-	// OpTypes are those to quantize of MatMul, Gemm (as MatMul and Add) and Gather (the
-	// rows of a table; 4 bits and QOperator only). Default: MatMul and Gemm.
+	// OpTypes are the operators to quantize: MatMul, Gemm (as MatMul and Add), and Gather
+	// (the rows of its table; 4 bits and QOperator only). Default: MatMul and Gemm.
 	OpTypes []string
-	// Nodes are the names of the only nodes to quantize, and Exclude of those to
-	// leave alone.
+	// Nodes are the names of the nodes to quantize, by default all. Exclude are the names
+	// of nodes that are not quantized.
 	Nodes, Exclude []string
 }
 
@@ -52,13 +51,13 @@ func (o *NBitsOptions) withDefaults() (*NBitsOptions, error) {
 	}
 	switch {
 	case d.Bits != 4 && d.Bits != 8:
-		return nil, fmt.Errorf("%d bits, want 4 or 8", d.Bits)
+		return nil, fmt.Errorf("Bits is %d, want 4 or 8", d.Bits)
 	case d.Block < 16 || d.Block > 256 || d.Block&(d.Block-1) != 0:
-		return nil, fmt.Errorf("blocks of %d, want a power of two from 16 to 256", d.Block)
+		return nil, fmt.Errorf("Block is %d, want a power of two from 16 to 256", d.Block)
 	case d.Style != QDQ && d.Style != QOperator:
 		return nil, fmt.Errorf("style %q, want %s or %s", d.Style, QDQ, QOperator)
 	case d.AccuracyLevel < 0 || d.AccuracyLevel > 4:
-		return nil, fmt.Errorf("accuracy level %d, want 0 to 4", d.AccuracyLevel)
+		return nil, fmt.Errorf("AccuracyLevel is %d, want 0 to 4", d.AccuracyLevel)
 	}
 	for _, t := range d.OpTypes {
 		if t != "MatMul" && t != "Gemm" && t != "Gather" {
@@ -66,14 +65,14 @@ func (o *NBitsOptions) withDefaults() (*NBitsOptions, error) {
 		}
 	}
 	if slices.Contains(d.OpTypes, "Gather") && (d.Bits != 4 || d.Style != QOperator) {
-		return nil, fmt.Errorf("Gather with %d bits as %s: GatherBlockQuantized takes 4 bits as %s", d.Bits, d.Style, QOperator)
+		return nil, fmt.Errorf("Gather with %d bits as %s: GatherBlockQuantized supports 4 bits as %s", d.Bits, d.Style, QOperator)
 	}
 	return &d, nil
 }
 
-// QuantizeMatMulNBits returns a model whose products by constant matrices of float32
-// have weights of 4 or 8 bits in blocks. Activations stay floats. The result shares
-// memory with m, which must stay open and unchanged while it is in use.
+// QuantizeMatMulNBits returns a model in which constant float32 matrices of products have 4
+// or 8 bits per weight, with a scale for each block. Activations stay float. The result
+// shares memory with m, which must stay open and unchanged while the result is in use.
 func QuantizeMatMulNBits(m *onnx.Model, o *NBitsOptions) (*onnx.Model, error) {
 	r, err := quantizeNBits(m, o)
 	if err != nil {
@@ -92,7 +91,7 @@ func quantizeNBits(m *onnx.Model, o *NBitsOptions) (*onnx.Model, error) {
 		return nil, err
 	}
 	if v := q.opset(); opts.Style == QDQ && v < 21 {
-		return nil, fmt.Errorf("the model imports opset %d, want 21 at least for DequantizeLinear in blocks: convert it first or take %s", v, QOperator)
+		return nil, fmt.Errorf("the model imports opset %d, want at least 21 for DequantizeLinear in blocks: convert it first or use %s", v, QOperator)
 	}
 	if slices.Contains(opts.OpTypes, "Gemm") {
 		q.ops = []string{"Gemm"}
@@ -122,20 +121,20 @@ func quantizeNBits(m *onnx.Model, o *NBitsOptions) (*onnx.Model, error) {
 	return q.finish()
 }
 
-// blocks stores weights in blocks.
+// blocks quantizes weights in blocks.
 type blocks struct {
 	*quantizer
 	*NBitsOptions
-	done map[string][]string // the inputs that stand for a weight
+	done map[string][]string // the inputs that replace a weight, by its name
 }
 
-// code is a block's scale and zero point.
+// code returns the scale and the zero point of a block with values from lo to hi.
 func (b *blocks) code(lo, hi float32, signed bool) (scale, zero float32) {
 	most := float32(int(1)<<b.Bits - 1)
 	half := float32(int(1) << (b.Bits - 1))
 	if b.Symmetric {
-		// The end that is further from zero is the lowest code, of which there is one
-		// more on that side.
+		// The end with the larger magnitude gets the lowest code, since there is one code
+		// more below zero than above.
 		end := lo
 		if float32(math.Abs(float64(hi))) > float32(math.Abs(float64(lo))) {
 			end = hi
@@ -152,8 +151,8 @@ func (b *blocks) code(lo, hi float32, signed bool) (scale, zero float32) {
 	return scale, float32(math.Round(float64(min(max(-lo/scale, 0), most))))
 }
 
-// blockCodes finds the codes of a vector's elements, which lie stride apart: a block
-// after the other. lowest is the smallest code.
+// blockCodes passes the codes of each block of a vector to f. The vector has n elements,
+// from index at, stride apart.
 func (b *blocks) blockCodes(v []float32, at, stride, n int, signed bool, f func(block int, scale, zero float32, codes []int)) error {
 	codes := make([]int, 0, b.Block)
 	lowest := 0
@@ -167,7 +166,7 @@ func (b *blocks) blockCodes(v []float32, at, stride, n int, signed bool, f func(
 		for i := from; i < to; i++ {
 			x := v[at+i*stride]
 			if x-x != 0 {
-				return fmt.Errorf("the weights hold %g", x)
+				return fmt.Errorf("the weights contain %g", x)
 			}
 			lo, hi = min(lo, x), max(hi, x)
 		}
@@ -212,7 +211,7 @@ func (b *blocks) matMul(n *onnx.Node) error {
 		zeros := make([]byte, cols*zeroRow)
 		for c := range cols {
 			if count*b.Bits%8 != 0 {
-				setBits(zeros[c*zeroRow:], count, b.Bits, 1<<(b.Bits-1)) // no block's: ONNX Runtime writes the middle
+				setBits(zeros[c*zeroRow:], count, b.Bits, 1<<(b.Bits-1)) // padding, for which ONNX Runtime writes the middle
 			}
 			err := b.blockCodes(v, c, cols, k, false, func(block int, scale, zero float32, codes []int) {
 				scales[c*count+block] = scale
@@ -242,7 +241,7 @@ func (b *blocks) matMul(n *onnx.Node) error {
 	return nil
 }
 
-// replace turns a node into one of ONNX Runtime's domain.
+// replace replaces a node by an operator of ONNX Runtime's domain.
 func (b *blocks) replace(n *onnx.Node, opType string, inputs []string, attrs onnx.Attrs) {
 	r := newNode(opType, n.Name, inputs, n.Outputs, attrs)
 	r.Domain = microsoft
@@ -252,13 +251,13 @@ func (b *blocks) replace(n *onnx.Node, opType string, inputs []string, attrs onn
 	*n = *r
 }
 
-// setBits puts a code at its place, low bits first.
+// setBits stores code i in a packed array, low bits first.
 func setBits(dst []byte, i, bits, code int) {
 	at := i * bits
 	dst[at/8] |= byte(code&(1<<bits-1)) << (at % 8)
 }
 
-// dtype is the element type of codes that are no packed bytes.
+// dtype returns the element type of codes that are stored as a tensor of integers.
 func (b *blocks) dtype() (t onnx.DataType, signed bool) {
 	switch {
 	case b.Bits == 4 && b.Symmetric:
@@ -271,7 +270,8 @@ func (b *blocks) dtype() (t onnx.DataType, signed bool) {
 	return onnx.Uint8, false
 }
 
-// matMulQDQ puts DequantizeLinear with blocks along the first axis behind the codes.
+// matMulQDQ replaces the weight of a MatMul by DequantizeLinear with blocks along the first
+// axis.
 func (b *blocks) matMulQDQ(n *onnx.Node, t *onnx.Tensor, v []float32) error {
 	if out := b.done[t.Name]; out != nil {
 		n.Inputs[1] = out[0]
@@ -308,7 +308,7 @@ func (b *blocks) matMulQDQ(n *onnx.Node, t *onnx.Tensor, v []float32) error {
 	return nil
 }
 
-// gather stores the rows of a table in blocks along its last axis.
+// gather quantizes the table of a Gather in blocks along its last axis.
 func (b *blocks) gather(n *onnx.Node) error {
 	t := b.weight(input(n, 0))
 	if t == nil || len(t.Dims) < 2 {

@@ -11,7 +11,7 @@ import (
 // The arithmetic follows compute_scale_zp, compute_data_quant_params and
 // quantize_nparray of ONNX Runtime's quant_utils.py.
 
-// steps returns the integers that values are mapped to.
+// steps returns the range of the integers that values are mapped to.
 func steps(dtype tensor.DType, reduce, symmetric bool) (lo, hi float64) {
 	signed := dtype == tensor.TypeInt8
 	switch {
@@ -27,8 +27,8 @@ func steps(dtype tensor.DType, reduce, symmetric bool) (lo, hi float64) {
 	return 0, 255
 }
 
-// scaleAndZero returns the parameters that map lo to hi onto integers: x is about
-// scale · (q − zero), and 0 is exact.
+// scaleAndZero returns the parameters that map the range from lo to hi to integers:
+// x ≈ scale · (q − zero), and 0 is exact.
 func scaleAndZero(lo, hi float32, qlo, qhi float64, symmetric bool, minRange float32) (scale float32, zero int32, err error) {
 	lo, hi = min(lo, 0), max(hi, 0)
 	if minRange > 0 {
@@ -52,7 +52,7 @@ func scaleAndZero(lo, hi float32, qlo, qhi float64, symmetric bool, minRange flo
 	return float32(s), int32(math.RoundToEven(qlo - float64(lo)/s)), nil
 }
 
-// quantizeTo maps values onto bytes of the type and appends them.
+// quantizeTo quantizes values to 8-bit integers of the type and appends them to dst.
 func quantizeTo(dst []byte, v []float32, scale float32, zero int32, dtype tensor.DType) []byte {
 	lo, hi := steps(dtype, false, false)
 	z := float32(zero)
@@ -63,8 +63,8 @@ func quantizeTo(dst []byte, v []float32, scale float32, zero int32, dtype tensor
 	return dst
 }
 
-// quantized are the parameters of a tensor: one scale and zero point, or one for
-// each index of an axis.
+// quantized holds the parameters of a tensor: one scale and zero point, or one for each
+// index of an axis.
 type quantized struct {
 	dtype  tensor.DType
 	scales []float32
@@ -80,7 +80,7 @@ func (q *quantized) dims() []int64 {
 	return []int64{int64(len(q.scales))}
 }
 
-// symmetricZero says whether all zero points are 0.
+// symmetricZero reports whether all zero points are 0.
 func (q *quantized) symmetricZero() bool {
 	for _, z := range q.zeros {
 		if z != 0 {
@@ -90,7 +90,7 @@ func (q *quantized) symmetricZero() bool {
 	return true
 }
 
-// split returns a tensor's sizes before, of and after an axis.
+// split returns the sizes of a tensor before, of and after an axis.
 func split(dims []int64, axis int) (outer, n, inner int) {
 	outer, n, inner = 1, 1, 1
 	for i, d := range dims {
@@ -106,8 +106,8 @@ func split(dims []int64, axis int) (outer, n, inner int) {
 	return outer, n, inner
 }
 
-// weightParams finds the parameters of the values of an initializer, for the whole
-// or for each index of an axis.
+// weightParams returns the parameters of an initializer, for the whole tensor or for each
+// index of an axis.
 func weightParams(t *onnx.Tensor, v []float32, axis int, dtype tensor.DType, symmetric, reduce bool, minRange float32) (*quantized, error) {
 	q := &quantized{dtype: dtype, axis: axis}
 	qlo, qhi := steps(dtype, reduce, symmetric)
@@ -120,7 +120,7 @@ func weightParams(t *onnx.Tensor, v []float32, axis int, dtype tensor.DType, sym
 		for c := range n {
 			for _, x := range v[(o*n+c)*inner : (o*n+c+1)*inner] {
 				if x != x {
-					return nil, fmt.Errorf("initializer %q holds NaN", t.Name)
+					return nil, fmt.Errorf("initializer %q contains NaN", t.Name)
 				}
 				lo[c], hi[c] = min(lo[c], x), max(hi[c], x)
 			}
@@ -136,7 +136,7 @@ func weightParams(t *onnx.Tensor, v []float32, axis int, dtype tensor.DType, sym
 	return q, nil
 }
 
-// quantizeWeight returns the integers of an initializer's values.
+// quantizeWeight quantizes the values of an initializer.
 func quantizeWeight(t *onnx.Tensor, v []float32, q *quantized) []byte {
 	if q.axis < 0 {
 		return quantizeTo(make([]byte, 0, len(v)), v, q.scales[0], q.zeros[0], q.dtype)
@@ -151,8 +151,8 @@ func quantizeWeight(t *onnx.Tensor, v []float32, q *quantized) []byte {
 	return out
 }
 
-// widenForBias makes a weight's scales large enough that its bias, in steps of the
-// input's scale times the weight's, fits int32. It says whether it changed any.
+// widenForBias increases the scales of a weight until the bias, in units of the scale of the
+// input times that of the weight, fits int32. It reports whether it changed a scale.
 func widenForBias(q *quantized, inputScale float32, bias []float32) bool {
 	if q.dtype != tensor.TypeInt8 || !q.symmetricZero() {
 		return false
@@ -182,8 +182,8 @@ func widenForBias(q *quantized, inputScale float32, bias []float32) bool {
 	return changed
 }
 
-// quantizeBias returns a bias in steps of the input's scale times the weight's, and
-// those steps; false where it does not fit int32.
+// quantizeBias returns a bias in units of the scale of the input times that of the weight,
+// and these scales. ok is false if it does not fit int32.
 func quantizeBias(bias []float32, inputScale float32, weight []float32) (q []int32, scales []float32, ok bool) {
 	for _, w := range weight {
 		scales = append(scales, inputScale*w)

@@ -8,9 +8,9 @@ import (
 	"github.com/onward-ml/onward/onnx"
 )
 
-// Preprocess returns a model that is easier to quantize and computes the same: what
-// Constant nodes make are initializers, and BatchNormalization behind a Conv is part
-// of its weights. The result shares memory with m.
+// Preprocess returns an equivalent model that is easier to quantize: Constant nodes become
+// initializers, and BatchNormalization after Conv is folded into its weights. The result
+// shares memory with m.
 func Preprocess(m *onnx.Model) (*onnx.Model, error) {
 	e, err := newEditor(m)
 	if err != nil {
@@ -67,8 +67,8 @@ func (e *editor) constantsToInits() {
 	})
 }
 
-// foldBatchNormalization makes of y = (Conv(x, w, b) − mean) · scale / √(variance + ε)
-// + shift a Conv with other weights: w·k and (b − mean)·k + shift, k = scale / √(…).
+// foldBatchNormalization replaces (Conv(x, w, b) − mean) · scale / √(variance + ε) + shift
+// by Conv(x, w·k, (b − mean)·k + shift) with k = scale / √(variance + ε).
 func (e *editor) foldBatchNormalization() error {
 	maker := map[string]*onnx.Node{}
 	for _, n := range e.g.Nodes {
@@ -145,7 +145,8 @@ func (e *editor) foldInto(c, n *onnx.Node) (bool, error) {
 	return true, nil
 }
 
-// gemmToMatMul makes MatMul and Add of a Gemm by a constant that scales nothing.
+// gemmToMatMul replaces Gemm by MatMul and Add if alpha and beta are 1, A is not transposed,
+// and B is an initializer.
 func (q *quantizer) gemmToMatMul() error {
 	var nodes []*onnx.Node
 	for _, n := range q.g.Nodes {

@@ -7,27 +7,26 @@ import (
 	"github.com/onward-ml/onward/onnx"
 )
 
-// qdq puts QuantizeLinear and DequantizeLinear around operators, following ONNX
-// Runtime's QDQQuantizer: each operator says which tensors it wants quantized and
-// how, then each of these gets one pair.
+// qdq puts QuantizeLinear and DequantizeLinear around operators, following ONNX Runtime's
+// QDQQuantizer: each operator marks the tensors to quantize, then each of these gets one
+// pair.
 type qdq struct {
 	*quantizer
 	marks  map[string]*mark
 	order  []string // of marks
 	biases []biasMark
 	uses   map[string]int
-	read   places // before nodes are added, which read what they shall
+	read   places // of the original nodes
 	make   places
-	// where a tensor's parameters are, once it is quantized
-	params map[string]*qdqParams
-	ranges map[string]*quantized // of weights, before
+	params map[string]*qdqParams // of quantized tensors
+	ranges map[string]*quantized // of weights that are still to be quantized
 }
 
-// mark says how a tensor is to be quantized.
+// mark describes how to quantize a tensor.
 type mark struct {
 	weight bool
 	axis   int    // -1: one scale
-	like   string // the tensor whose parameters it shares; empty: its own
+	like   string // the tensor whose parameters it shares; empty if it has its own
 }
 
 type biasMark struct {
@@ -70,8 +69,7 @@ func (q *qdq) quantize() error {
 	return nil
 }
 
-// markNode marks what an operator wants quantized. True: the node has no use any
-// more.
+// markNode marks the tensors of an operator. It reports whether the node is to be removed.
 func (q *qdq) markNode(n *onnx.Node) (remove bool) {
 	in, out := input(n, 0), ""
 	if len(n.Outputs) > 0 {
@@ -86,7 +84,7 @@ func (q *qdq) markNode(n *onnx.Node) (remove bool) {
 			axis = 1
 		}
 		if n.OpType == "ConvTranspose" && intAttr(n, "group", 1) != 1 {
-			q.markWeight(input(n, 1), -2) // the channels of a group are no axis
+			q.markWeight(input(n, 1), -2) // the channels of a group are not an axis
 		} else {
 			q.markWeight(input(n, 1), axis)
 		}
@@ -178,7 +176,8 @@ func (q *qdq) markNode(n *onnx.Node) (remove bool) {
 	return remove
 }
 
-// quantizable says whether a tensor is of float32, and an initializer's value fixed.
+// quantizable reports whether a value is a float32 tensor and, if it is an initializer,
+// constant.
 func (q *qdq) quantizable(name string) bool {
 	if q.inits[name] != nil {
 		return q.weight(name) != nil
@@ -193,22 +192,22 @@ func (q *qdq) set(name string, m *mark) {
 	q.marks[name] = m
 }
 
-// mark wants a tensor quantized with parameters of its own, as an activation.
+// mark marks a tensor as an activation with its own parameters.
 func (q *qdq) mark(name string) {
 	if q.marks[name] == nil && q.quantizable(name) {
 		q.set(name, &mark{axis: -1})
 	}
 }
 
-// markLike wants a tensor quantized with the parameters of another.
+// markLike marks a tensor that shares the parameters of another.
 func (q *qdq) markLike(name, like string) {
 	if q.quantizable(name) && q.inits[name] == nil {
 		q.set(name, &mark{axis: -1, like: like})
 	}
 }
 
-// markWeight wants an initializer quantized as a weight, with one scale for each
-// index of an axis where the options say so.
+// markWeight marks an initializer as a weight, with a scale for each index of the axis if
+// PerChannel is set.
 func (q *qdq) markWeight(name string, axis int) {
 	if !q.quantizable(name) {
 		return
@@ -227,14 +226,14 @@ func (q *qdq) markBias(n *onnx.Node, at int, factor float32) {
 	}
 }
 
-// skip makes the producer of Relu's or Clip's input make its result instead.
+// skip makes the node that computes the input of a Relu or Clip compute its result instead.
 func (q *qdq) skip(in, out string) {
 	q.make.rename(in, out)
 	delete(q.marks, in)
 }
 
-// padsWithValues says whether a Pad adds only values that are there, or zeros, which
-// every range holds.
+// padsWithValues reports whether a Pad adds only values of its input, or zeros, which all
+// ranges include.
 func (q *qdq) padsWithValues(n *onnx.Node) bool {
 	if a := n.Attribute("mode"); a != nil && a.S != "constant" {
 		return true
@@ -253,8 +252,8 @@ func (q *qdq) padsWithValues(n *onnx.Node) bool {
 	return err == nil && len(v) == 1 && v[0] == 0
 }
 
-// weightRanges finds the parameters of all marked initializers, wide enough for the
-// biases.
+// weightRanges computes the parameters of all marked initializers. Scales are large enough
+// for the biases.
 func (q *qdq) weightRanges() error {
 	for _, name := range q.order {
 		m, t := q.marks[name], q.inits[name]
@@ -301,7 +300,7 @@ func (q *qdq) weightRanges() error {
 	return nil
 }
 
-// own quantizes a tensor that has parameters of its own.
+// own quantizes a tensor with its own parameters.
 func (q *qdq) own(name string, m *mark) error {
 	if t := q.inits[name]; t != nil {
 		v, err := q.values(t)
@@ -326,14 +325,14 @@ func (q *qdq) own(name string, m *mark) error {
 		return err
 	}
 	if !ok {
-		return fmt.Errorf("the table has no range for tensor %q: calibrate with data that reaches it, or exclude the nodes that use it", name)
+		return fmt.Errorf("the table has no range for tensor %q: calibrate with data for which it is computed, or exclude the nodes that use it", name)
 	}
 	scale, zero := q.addParams(name, p)
 	q.pair(name, &qdqParams{p, scale, zero})
 	return nil
 }
 
-// pair puts QuantizeLinear and DequantizeLinear behind an activation.
+// pair inserts QuantizeLinear and DequantizeLinear after an activation.
 func (q *qdq) pair(name string, p *qdqParams) {
 	q.params[name] = p
 	from, to := name, name
@@ -350,7 +349,7 @@ func (q *qdq) pair(name string, p *qdqParams) {
 		newNode("DequantizeLinear", name+"_DequantizeLinear", []string{mid, p.scale, p.zero}, []string{to}, nil))
 }
 
-// shared quantizes the tensors that have the parameters of others.
+// shared quantizes the tensors that share the parameters of others.
 func (q *qdq) shared() error {
 	for {
 		left := ""
@@ -371,7 +370,7 @@ func (q *qdq) shared() error {
 		if left == "" {
 			return nil
 		}
-		if !again { // what it shares with has gone: it gets its own
+		if !again { // the other tensor has been removed
 			if err := q.own(left, q.marks[left]); err != nil {
 				return err
 			}
@@ -379,8 +378,8 @@ func (q *qdq) shared() error {
 	}
 }
 
-// bias quantizes a bias to int32 in steps of the input's scale times the weight's,
-// where both are quantized and it fits.
+// bias quantizes a bias to int32 in units of the scale of the input times that of the
+// weight, if both are quantized and the bias fits.
 func (q *qdq) bias(b biasMark) error {
 	in, w := q.params[b.input], q.params[b.weightName]
 	name := b.node.Inputs[b.at]
@@ -400,7 +399,7 @@ func (q *qdq) bias(b biasMark) error {
 	}
 	ints, scales, ok := quantizeBias(v, in.scales[0], w.scales)
 	if !ok {
-		return nil // it stays a float
+		return nil // the bias stays float
 	}
 	if b.factor != 1 {
 		b.node.Attributes = slices.DeleteFunc(slices.Clone(b.node.Attributes), func(a *onnx.Attribute) bool { return a.Name == "beta" })

@@ -9,23 +9,23 @@ import (
 	"github.com/onward-ml/onward/tensor"
 )
 
-// qoperator replaces operators by ones on integers, following ONNX Runtime's
-// ONNXQuantizer: node by node it keeps track of which values there are in integers,
-// quantizes what an operator needs, and dequantizes what others, outputs and
-// subgraphs need. Without a table it is dynamic.
+// qoperator replaces operators by ones on integers, following ONNX Runtime's ONNXQuantizer.
+// Node by node it records which values exist as integers, quantizes the inputs of an
+// operator, and dequantizes the values that other operators, outputs and subgraphs use. It
+// quantizes dynamically if there is no table.
 type qoperator struct {
 	*quantizer
 	nodes  []*onnx.Node
-	values map[string]*qvalue // in integers, by the name of the float value
-	floats map[string]bool    // values that there are in floats
+	values map[string]*qvalue // values that exist as integers, by the name of the float value
+	floats map[string]bool    // values that exist as floats
 	uses   map[string]int
 	scales map[string]string // products of scales, by the names of both
 }
 
-// qvalue is a value in integers: the names of the integers and their parameters.
+// qvalue is a value that exists as integers: the names of these and of their parameters.
 type qvalue struct {
 	name, scale, zero string
-	params            *quantized // nil where only a run knows them
+	params            *quantized // nil if they are computed at run time
 }
 
 func (q *qoperator) dynamic() bool { return q.table == nil }
@@ -59,7 +59,7 @@ func (q *qoperator) quantize() error {
 	return nil
 }
 
-// keep leaves a node on floats.
+// keep emits a node unchanged, with float inputs.
 func (q *qoperator) keep(n *onnx.Node) {
 	for _, in := range n.Inputs {
 		q.dequantize(in)
@@ -74,8 +74,8 @@ func (q *qoperator) emit(n *onnx.Node) {
 	}
 }
 
-// dequantize makes floats of a value that there is in integers only. An initializer
-// is there in floats too.
+// dequantize converts a value that exists only as integers to floats. An initializer also
+// exists as floats.
 func (q *qoperator) dequantize(name string) {
 	v := q.values[name]
 	if v == nil || q.floats[name] || q.inits[name] != nil {
@@ -84,7 +84,7 @@ func (q *qoperator) dequantize(name string) {
 	q.emit(newNode("DequantizeLinear", name+"_DequantizeLinear", []string{v.name, v.scale, v.zero}, []string{name}, nil))
 }
 
-// node replaces a node; false where it stays.
+// node replaces a node. It returns false if the node is to be kept.
 func (q *qoperator) node(n *onnx.Node) (bool, error) {
 	if q.dynamic() {
 		switch n.OpType {
@@ -150,7 +150,7 @@ func (q *qoperator) node(n *onnx.Node) (bool, error) {
 	return false, nil
 }
 
-// known returns the parameters of a result, from the table.
+// known returns the quantized form of a result with the parameters from the table, or nil.
 func (q *qoperator) known(name string) (*qvalue, error) {
 	p, ok, err := q.activation(name)
 	if err != nil || !ok {
@@ -164,8 +164,8 @@ func (q *qoperator) result(name string, p *quantized) *qvalue {
 	return &qvalue{q.unused(name + "_quantized"), scale, zero, p}
 }
 
-// integers returns an activation in integers, quantizing it if need be; nil where
-// that is not possible.
+// integers returns an activation as integers and quantizes it if necessary. The result is
+// nil if that is not possible.
 func (q *qoperator) integers(name string) (*qvalue, error) {
 	if v := q.values[name]; v != nil {
 		return v, nil
@@ -192,7 +192,7 @@ func (q *qoperator) integers(name string) (*qvalue, error) {
 	return v, nil
 }
 
-// initializer returns an initializer in integers; nil where it is no float32.
+// initializer returns an initializer as integers, nil if it is not float32.
 func (q *qoperator) initializer(name string, dtype tensor.DType, axis int, reduce bool) (*qvalue, error) {
 	key := name
 	if axis >= 0 {
@@ -228,8 +228,8 @@ func (q *qoperator) addWeight(t *onnx.Tensor, v []float32, p *quantized) *qvalue
 	return &qvalue{name, scale, zero, p}
 }
 
-// factor returns the second input of a product: a weight, or an activation. axis is
-// that of the output channels; -1 allows one scale only.
+// factor returns the second input of a product, a weight or an activation, as integers. axis
+// is that of the output channels, -1 for a single scale.
 func (q *qoperator) factor(name string, axis int, dtype tensor.DType, reduce bool) (*qvalue, error) {
 	if q.inits[name] == nil {
 		return q.integers(name)
@@ -240,8 +240,8 @@ func (q *qoperator) factor(name string, axis int, dtype tensor.DType, reduce boo
 	return q.initializer(name, dtype, axis, reduce)
 }
 
-// bias returns a bias in int32, and a weight that may have other scales for it; nil
-// where there is no such bias.
+// bias returns the name of a bias in int32, and the weight, whose scales it may have
+// increased. The weight is nil if the bias cannot be quantized.
 func (q *qoperator) bias(name string, x, w *qvalue, weightName string, factor float32) (string, *qvalue, error) {
 	t := q.weight(name)
 	if t == nil || len(t.Dims) != 1 || x.params == nil || w.params == nil || len(w.params.scales) != 1 && int64(len(w.params.scales)) != t.Dims[0] {
@@ -275,7 +275,7 @@ func (q *qoperator) bias(name string, x, w *qvalue, weightName string, factor fl
 	return q.addInit(name+"_quantized", ints, t.Dims...), w, nil
 }
 
-// emitInteger adds a node that makes integers of a value.
+// emitInteger emits a node whose result is the integer form of the first output of n.
 func (q *qoperator) emitInteger(opType, domain string, n *onnx.Node, inputs []string, y *qvalue, attrs onnx.Attrs, without ...string) {
 	r := newNode(opType, "", inputs, []string{y.name}, attrs)
 	r.Domain = domain
@@ -320,7 +320,7 @@ func (q *qoperator) conv(n *onnx.Node) (bool, error) {
 	return true, nil
 }
 
-// convWeight returns the weights of a Conv, which are int8 per channel.
+// convWeight returns the weights of a Conv, int8 if there is a scale per channel.
 func (q *qoperator) convWeight(n *onnx.Node) (*qvalue, error) {
 	dtype := q.Weight
 	if q.PerChannel {
@@ -369,7 +369,7 @@ func (q *qoperator) matMul(n *onnx.Node) (bool, error) {
 	}
 	axis := -1
 	if t := q.weight(n.Inputs[1]); t != nil && len(t.Dims) == 2 {
-		axis = 1 // scales of matrices in a stack have a form that few know
+		axis = 1 // few engines support scales per column of stacked matrices
 	}
 	b, err := q.factor(n.Inputs[1], axis, q.Weight, true)
 	if b == nil || err != nil {
@@ -383,7 +383,7 @@ func (q *qoperator) matMul(n *onnx.Node) (bool, error) {
 	return true, nil
 }
 
-// linear makes QLinearX of X, whose first inputs are tensors.
+// linear replaces an operator X, whose first inputs are tensors, by QLinearX.
 func (q *qoperator) linear(n *onnx.Node, tensors int, attrs onnx.Attrs) (bool, error) {
 	var in []string
 	for i := range tensors {
@@ -401,7 +401,7 @@ func (q *qoperator) linear(n *onnx.Node, tensors int, attrs onnx.Attrs) (bool, e
 	return true, nil
 }
 
-// softmax has results from 0 to 1 in steps of 1/256.
+// softmax replaces Softmax by QLinearSoftmax with results from 0 to 1 in units of 1/256.
 func (q *qoperator) softmax(n *onnx.Node) (bool, error) {
 	x, err := q.integers(n.Inputs[0])
 	if x == nil || err != nil {
@@ -416,7 +416,7 @@ func (q *qoperator) softmax(n *onnx.Node) (bool, error) {
 	return true, nil
 }
 
-// cut leaves out a Relu or Clip whose input's range is its own.
+// cut removes a Relu or Clip if the quantized range of its input implies it.
 func (q *qoperator) cut(n *onnx.Node) bool {
 	v := q.values[n.Inputs[0]]
 	if v == nil || q.floats[n.Inputs[0]] || !q.removable(n, q.uses) {
@@ -426,7 +426,7 @@ func (q *qoperator) cut(n *onnx.Node) bool {
 	return true
 }
 
-// direct lets an operator that moves values do so with integers.
+// direct makes an operator that only moves values move integers.
 func (q *qoperator) direct(n *onnx.Node, force bool) (bool, error) {
 	v := q.values[n.Inputs[0]]
 	if v == nil && force {
@@ -515,7 +515,7 @@ func (q *qoperator) where(n *onnx.Node) (bool, error) {
 	return true, nil
 }
 
-// matMulInteger multiplies bytes: floats are the sums times both scales.
+// matMulInteger replaces MatMul by MatMulInteger and a multiplication by both scales.
 func (q *qoperator) matMulInteger(n *onnx.Node) (bool, error) {
 	t := q.weight(n.Inputs[1])
 	if t == nil || !q.editor.floats[n.Inputs[0]] || q.inits[n.Inputs[0]] != nil {
@@ -578,7 +578,8 @@ func (q *qoperator) convInteger(n *onnx.Node) (bool, error) {
 	return true, nil
 }
 
-// sums adds an operator on bytes with sums in int32, and the scaling to floats.
+// sums emits an operator on 8-bit integers with int32 results, and their conversion to
+// floats.
 func (q *qoperator) sums(opType string, n *onnx.Node, x, w *qvalue, out string) {
 	y := &qvalue{name: q.unused(out + "_output_quantized")}
 	q.emitInteger(opType, "", n, []string{x.name, w.name, x.zero, w.zero}, y, nil)

@@ -10,52 +10,52 @@ import (
 	"github.com/onward-ml/onward/tensor"
 )
 
-// Style is how a model says that it computes with integers.
+// Style is the representation of a quantized model.
 type Style string
 
 const (
-	// QDQ keeps the operators and puts QuantizeLinear and DequantizeLinear around
-	// them. Every engine runs it; those that know the pattern use integers.
+	// QDQ keeps the operators and puts QuantizeLinear and DequantizeLinear around them.
+	// All engines run it; those that recognize the pattern compute with integers.
 	QDQ Style = "qdq"
-	// QOperator has operators on integers: QLinearConv, QLinearMatMul, and those of
-	// ONNX Runtime's domain com.microsoft.
+	// QOperator uses operators on integers: QLinearConv, QLinearMatMul, and those of ONNX
+	// Runtime's domain com.microsoft.
 	QOperator Style = "qoperator"
 )
 
-// QuantizeOptions say how a model is quantized. The zero value and nil stand for the
-// defaults.
+// QuantizeOptions configure [QuantizeStatic] and [QuantizeDynamic]. Nil and the zero value
+// select the defaults.
 type QuantizeOptions struct {
 	// Style is for QuantizeStatic. Default: QDQ.
 	Style Style
 	// Activation and Weight are tensor.TypeUint8 or tensor.TypeInt8. Default: unsigned
-	// activations and signed weights; QuantizeDynamic takes unsigned weights for Conv,
-	// as ONNX Runtime runs no others, and unsigned activations only.
+	// activations and signed weights. QuantizeDynamic supports unsigned activations only,
+	// and uses unsigned weights for Conv, the only ones that ONNX Runtime supports.
 	Activation, Weight tensor.DType
-	// PerChannel gives every output channel of a weight a scale of its own.
+	// PerChannel uses a separate scale for each output channel of a weight.
 	PerChannel bool
-	// ReduceRange takes 7 bits for weights, so that pairs of products do not
-	// saturate in 16 bits on processors with AVX2 and without VNNI.
+	// ReduceRange uses 7 bits for weights, so that sums of two products do not saturate
+	// in 16 bits on processors with AVX2 and without VNNI.
 	ReduceRange bool
-	// SymmetricActivations makes the zero point of activations the middle.
+	// SymmetricActivations puts the zero point of activations in the middle of the range.
 	SymmetricActivations bool
-	// AsymmetricWeights and SymmetricWeights override that the zero point of weights is
-	// the middle for signed types only. Weights per channel are symmetric with QDQ.
+	// AsymmetricWeights and SymmetricWeights override the zero point of weights. Default:
+	// in the middle for signed types only. With QDQ, weights per channel are symmetric.
 	AsymmetricWeights, SymmetricWeights bool
-	// OpTypes are the operators to quantize. Default: those that gain by it.
+	// OpTypes are the operators to quantize. Default: those of ONNX Runtime's quantizer.
 	OpTypes []string
-	// Nodes are the names of the only nodes to quantize, and Exclude of those to
-	// leave alone.
+	// Nodes are the names of the nodes to quantize, by default all. Exclude are the names
+	// of nodes that are not quantized.
 	Nodes, Exclude []string
-	// Force quantizes operators that only move values even where their input is not
-	// quantized for another reason.
+	// Force quantizes operators that only move values even if their input is not already
+	// quantized for another operator.
 	Force bool
-	// KeepActivations keeps Relu and Clip, with QDQ, where the range says the same.
+	// KeepActivations keeps Relu and Clip with QDQ even if the quantized range implies them.
 	KeepActivations bool
-	// FloatBias keeps the biases of Conv and Gemm as they are, with QDQ.
+	// FloatBias keeps the biases of Conv and Gemm in float with QDQ.
 	FloatBias bool
-	// MinRange is the least width of the range of a tensor.
+	// MinRange is the smallest width of the range of a tensor.
 	MinRange float32
-	// NoPreprocess leaves out Preprocess.
+	// NoPreprocess disables [Preprocess].
 	NoPreprocess bool
 }
 
@@ -80,9 +80,9 @@ func (o *QuantizeOptions) withDefaults(dynamic bool) (*QuantizeOptions, error) {
 	case !eight(d.Activation) || d.Weight != tensor.Undefined && !eight(d.Weight):
 		return nil, fmt.Errorf("activations of %s and weights of %s, want uint8 or int8", d.Activation, d.Weight)
 	case dynamic && d.Activation != tensor.TypeUint8:
-		return nil, fmt.Errorf("activations of %s, want uint8: DynamicQuantizeLinear makes no other", d.Activation)
+		return nil, fmt.Errorf("activations of %s, want uint8, the only type of DynamicQuantizeLinear", d.Activation)
 	case d.Activation == tensor.TypeInt8 && d.Weight == tensor.TypeUint8:
-		return nil, errors.New("int8 activations with uint8 weights, which no engine multiplies: want uint8 activations or int8 weights")
+		return nil, errors.New("no engine multiplies int8 activations by uint8 weights: want uint8 activations or int8 weights")
 	case d.SymmetricWeights && d.AsymmetricWeights:
 		return nil, errors.New("SymmetricWeights and AsymmetricWeights are both set")
 	case d.MinRange < 0 || d.MinRange != d.MinRange:
@@ -91,7 +91,7 @@ func (o *QuantizeOptions) withDefaults(dynamic bool) (*QuantizeOptions, error) {
 	return &d, nil
 }
 
-// symmetricWeight says whether weights of a type have their zero point in the middle.
+// symmetricWeight reports whether the zero point of weights of a type is in the middle.
 func (o *QuantizeOptions) symmetricWeight(t tensor.DType) bool {
 	if o.SymmetricWeights || o.AsymmetricWeights {
 		return o.SymmetricWeights
@@ -99,7 +99,7 @@ func (o *QuantizeOptions) symmetricWeight(t tensor.DType) bool {
 	return t == tensor.TypeInt8
 }
 
-// quantizer is what the ways to quantize a model share.
+// quantizer is the common part of the ways to quantize a model.
 type quantizer struct {
 	*editor
 	*QuantizeOptions
@@ -107,7 +107,7 @@ type quantizer struct {
 	ops   []string
 }
 
-// wants says whether the options choose a node.
+// wants reports whether the options select a node.
 func (q *quantizer) wants(n *onnx.Node) bool {
 	if n.Domain != "" && n.Domain != "ai.onnx" || !slices.Contains(q.ops, n.OpType) {
 		return false
@@ -115,7 +115,7 @@ func (q *quantizer) wants(n *onnx.Node) bool {
 	return (len(q.Nodes) == 0 || slices.Contains(q.Nodes, n.Name)) && !slices.Contains(q.Exclude, n.Name)
 }
 
-// checkNames fails for names of nodes that the model does not have.
+// checkNames returns an error if the model lacks a node that the options name.
 func (q *quantizer) checkNames() error {
 	names := map[string]bool{}
 	for _, n := range q.g.Nodes {
@@ -129,9 +129,9 @@ func (q *quantizer) checkNames() error {
 	return nil
 }
 
-// adjustRanges keeps the results of Relu and Clip within what these let through, gives
-// their inputs the same range, which drops what would be cut off, and Softmax the range
-// from 0 to 1.
+// adjustRanges clips the ranges of the results of Relu and Clip to their bounds and uses
+// them for their inputs too, whose other values do not matter. The range of Softmax is 0 to
+// 1.
 func (q *quantizer) adjustRanges() {
 	t := NewTable(q.table.Method)
 	for name, r := range q.table.Ranges {
@@ -160,7 +160,7 @@ func (q *quantizer) adjustRanges() {
 	}
 }
 
-// bounds returns what a Relu or Clip lets through; false where only a run knows.
+// bounds returns the bounds of a Relu or Clip. ok is false if they are not constant.
 func (q *quantizer) bounds(n *onnx.Node) (lo, hi float32, ok bool) {
 	if n.OpType == "Relu" {
 		return 0, math.MaxFloat32, true
@@ -188,9 +188,9 @@ func (q *quantizer) bounds(n *onnx.Node) (lo, hi float32, ok bool) {
 	return ends[0], ends[1], ends[0] <= ends[1]
 }
 
-// removable says whether quantizing the result of a Relu or Clip does what it does,
-// so that its input, used by nothing else, can be quantized in its place: zero, which
-// every range holds, is let through, and so is the range.
+// removable reports whether the quantization of the result of a Relu or Clip implies the
+// operator, so that its input can be quantized instead. The input must have no other use,
+// and the bounds must include zero, which all quantized ranges include.
 func (q *quantizer) removable(n *onnx.Node, uses map[string]int) bool {
 	lo, hi, ok := q.bounds(n)
 	if !ok || lo > 0 || hi < 0 || q.SymmetricActivations || !q.single(n.Inputs[0], uses) {
@@ -201,7 +201,7 @@ func (q *quantizer) removable(n *onnx.Node, uses map[string]int) bool {
 	return ok && ok2
 }
 
-// single says whether one input of one node is all that uses a value.
+// single reports whether the only use of a value is one input of one node.
 func (q *quantizer) single(name string, uses map[string]int) bool {
 	return uses[name] == 1 && !q.captured[name] && !q.outputs[name] && !q.inputs[name]
 }
@@ -230,9 +230,9 @@ func (q *quantizer) addParams(name string, p *quantized) (scale, zero string) {
 		q.addBytes(name+"_zero_point", onnx.DataType(p.dtype), zeros, p.dims()...)
 }
 
-// QuantizeStatic returns a model with 8-bit weights and activations. The table holds
-// the ranges of the activations, as [Calibrate] finds them on the same model. The
-// result shares memory with m, which must stay open and unchanged while it is in use.
+// QuantizeStatic returns a model with 8-bit weights and activations. The table is that of
+// [Calibrate] for the same model. The result shares memory with m, which must stay open and
+// unchanged while the result is in use.
 func QuantizeStatic(m *onnx.Model, table *Table, o *QuantizeOptions) (*onnx.Model, error) {
 	r, err := quantizeStatic(m, table, o)
 	if err != nil {
@@ -243,7 +243,7 @@ func QuantizeStatic(m *onnx.Model, table *Table, o *QuantizeOptions) (*onnx.Mode
 
 func quantizeStatic(m *onnx.Model, table *Table, o *QuantizeOptions) (*onnx.Model, error) {
 	if table == nil {
-		return nil, errors.New("there is no table of ranges: make one with Calibrate")
+		return nil, errors.New("the table of ranges is nil: create one with Calibrate")
 	}
 	opts, err := o.withDefaults(false)
 	if err != nil {
@@ -259,10 +259,10 @@ func quantizeStatic(m *onnx.Model, table *Table, o *QuantizeOptions) (*onnx.Mode
 	}
 	need := int64(10)
 	if opts.PerChannel && opts.Style == QDQ {
-		need = 13 // DequantizeLinear has an axis from then on
+		need = 13 // the first version with DequantizeLinear's attribute axis
 	}
 	if v := q.opset(); v < need {
-		return nil, fmt.Errorf("the model imports opset %d, want %d at least for this: convert it first", v, need)
+		return nil, fmt.Errorf("the model imports opset %d, want at least %d: convert it first", v, need)
 	}
 	q.adjustRanges()
 	if opts.Style == QDQ {
@@ -276,10 +276,10 @@ func quantizeStatic(m *onnx.Model, table *Table, o *QuantizeOptions) (*onnx.Mode
 	return q.finish()
 }
 
-// QuantizeDynamic returns a model with 8-bit weights whose activations are quantized
-// in every run, by their range there: MatMul becomes MatMulInteger, Conv ConvInteger,
-// and the tables of Gather hold bytes. The result shares memory with m, which must
-// stay open and unchanged while it is in use.
+// QuantizeDynamic returns a model with 8-bit weights whose activations are quantized in
+// each run by the range that they have there. MatMul becomes MatMulInteger, Conv becomes
+// ConvInteger, and the tables of Gather become 8-bit. The result shares memory with m,
+// which must stay open and unchanged while the result is in use.
 func QuantizeDynamic(m *onnx.Model, o *QuantizeOptions) (*onnx.Model, error) {
 	r, err := quantizeDynamic(m, o)
 	if err != nil {
@@ -301,7 +301,7 @@ func quantizeDynamic(m *onnx.Model, o *QuantizeOptions) (*onnx.Model, error) {
 		q.ops = []string{"Conv", "MatMul", "Gather", "Transpose"}
 	}
 	if v := q.opset(); v < 11 {
-		return nil, fmt.Errorf("the model imports opset %d, want 11 at least for DynamicQuantizeLinear: convert it first", v)
+		return nil, fmt.Errorf("the model imports opset %d, want at least 11 for DynamicQuantizeLinear: convert it first", v)
 	}
 	if err := q.gemmToMatMul(); err != nil {
 		return nil, err
@@ -327,7 +327,7 @@ func start(m *onnx.Model, opts *QuantizeOptions) (*quantizer, error) {
 	return q, q.checkNames()
 }
 
-// staticOps are the operators of ONNX Runtime's registries for static quantization.
+// staticOps returns the operators of ONNX Runtime's registries for static quantization.
 func staticOps() []string {
 	return []string{
 		"Add", "ArgMax", "AveragePool", "BatchNormalization", "Clip", "Concat", "Conv", "ConvTranspose", "CumSum",
@@ -337,6 +337,6 @@ func staticOps() []string {
 	}
 }
 
-// StaticOps returns the operators that QuantizeStatic quantizes by default, sorted.
-// Ranges of their inputs and outputs are all that it needs ([Options].OpTypes).
+// StaticOps returns the operators that QuantizeStatic quantizes by default, sorted. As
+// OpTypes of [Options] they restrict a calibration to the ranges that it needs.
 func StaticOps() []string { return staticOps() }

@@ -12,17 +12,17 @@ import (
 	"slices"
 )
 
-// Method is the way from the values of a tensor to its range.
+// Method computes the range of a tensor from its values.
 type Method int
 
 const (
 	// MinMax takes the smallest and the largest value.
 	MinMax Method = iota
 	// Entropy takes the range whose quantized histogram has the smallest
-	// Kullback-Leibler divergence from the whole one (Migacz, 8-bit Inference with
+	// Kullback-Leibler divergence from the histogram of all values (Migacz, 8-bit Inference with
 	// TensorRT, 2017).
 	Entropy
-	// Percentile cuts the same share of the values off at both ends.
+	// Percentile drops the same share of the values at both ends.
 	Percentile
 )
 
@@ -36,17 +36,16 @@ func (m Method) String() string {
 	return methodNames[m]
 }
 
-// Range is what calibration knows about a tensor.
+// Range is the range of a tensor's values.
 type Range struct {
 	Lowest, Highest float32
-	// Hist holds the number of values in each bin, and Edges the bins' borders, one
-	// more; nil where the range comes without a histogram.
+	// Hist holds the number of values in each bin, and Edges the edges of the bins, one
+	// more than bins. Both are nil if there is no histogram.
 	Hist  []int64
 	Edges []float32
 }
 
-// Dynamic returns the largest absolute value of the range, which is what TensorRT
-// wants to know about a tensor.
+// Dynamic returns the largest absolute value of the range, TensorRT's dynamic range.
 func (r Range) Dynamic() float32 {
 	return float32(max(math.Abs(float64(r.Lowest)), math.Abs(float64(r.Highest))))
 }
@@ -62,18 +61,18 @@ func NewTable(method Method) *Table {
 	return &Table{Method: method, Ranges: map[string]Range{}}
 }
 
-// Names returns the names of the tensors, sorted by their bytes.
+// Names returns the names of the tensors, sorted.
 func (t *Table) Names() []string {
 	return slices.Sorted(maps.Keys(t.Ranges))
 }
 
-// Lookup returns the range of a tensor, and whether the table has it.
+// Lookup returns the range of a tensor and whether the table contains it.
 func (t *Table) Lookup(name string) (Range, bool) {
 	r, ok := t.Ranges[name]
 	return r, ok
 }
 
-// The files that ONNX Runtime's write_calibration_table writes.
+// The names of the files that ONNX Runtime's write_calibration_table writes.
 const (
 	FlatBuffersFile = "calibration.flatbuffers"
 	JSONFile        = "calibration.json"
@@ -83,8 +82,8 @@ const (
 // Format is a file format of tables.
 type Format string
 
-// The formats. Only JSON keeps both ends of a range, the method and the histograms;
-// the other two keep the largest absolute value.
+// The formats. Only JSON holds both ends of a range, the method and the histograms. The
+// others hold [Range.Dynamic].
 const (
 	FlatBuffers Format = "flatbuffers"
 	JSON        Format = "json"
@@ -104,7 +103,7 @@ func (t *Table) Write(w io.Writer, f Format) error {
 	return fmt.Errorf("table format %q, want %s, %s or %s", f, FlatBuffers, JSON, Cache)
 }
 
-// WriteFile writes the table to a file, replacing it as a whole.
+// WriteFile writes the table to a temporary file and renames it to path.
 func (t *Table) WriteFile(path string, f Format) error {
 	var b bytes.Buffer
 	if err := t.Write(&b, f); err != nil {
@@ -114,7 +113,7 @@ func (t *Table) WriteFile(path string, f Format) error {
 	if err != nil {
 		return err
 	}
-	defer os.Remove(tmp.Name()) // gone after the rename
+	defer os.Remove(tmp.Name()) // fails after the rename
 	_, err = tmp.Write(b.Bytes())
 	if err == nil {
 		err = tmp.Chmod(0o644)
@@ -125,8 +124,8 @@ func (t *Table) WriteFile(path string, f Format) error {
 	return os.Rename(tmp.Name(), path)
 }
 
-// WriteDir writes the table into a folder in all three formats, under the names that
-// ONNX Runtime uses.
+// WriteDir writes the table into a folder in all three formats, with ONNX Runtime's file
+// names.
 func (t *Table) WriteDir(dir string) error {
 	for _, f := range []struct {
 		name   string
@@ -156,8 +155,8 @@ func ReadFile(path string) (*Table, error) {
 	return t, nil
 }
 
-// Read reads a table in any of the formats, or TensorRT's own calibration cache.
-// What holds one number for a tensor gets the range from its negative to it.
+// Read reads a table in any of the formats, or TensorRT's own calibration cache. If there is
+// one number d for a tensor, its range is −d to d.
 func Read(r io.Reader) (*Table, error) {
 	data, err := io.ReadAll(io.LimitReader(r, MaxTableSize+1))
 	if err != nil {
@@ -172,14 +171,14 @@ func Read(r io.Reader) (*Table, error) {
 			return t, err
 		}
 	}
-	// The offsets at the start of a FlatBuffers file hold zero bytes, a text none.
+	// FlatBuffers begin with offsets, which contain zero bytes. Text does not.
 	if len(data) > 0 && bytes.IndexByte(data, 0) < 0 {
 		return ParseCache(data)
 	}
 	return ParseFlatBuffers(data)
 }
 
-// symmetric is the range of a tensor of which the largest absolute value is known.
+// symmetric returns the range from −dynamic to dynamic.
 func symmetric(dynamic float64) (Range, error) {
 	v := float32(dynamic)
 	if math.IsNaN(dynamic) || math.IsInf(float64(v), 0) {

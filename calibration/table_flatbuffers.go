@@ -17,8 +17,8 @@ import (
 //	table KeyValue { key:string; value:string; }
 //	root_type TrtTable;
 //
-// Values are decimal numbers. ONNX Runtime's TensorRT provider takes them as the
-// dynamic range of the tensor (ReadDynamicRange).
+// Values are decimal numbers. ONNX Runtime's TensorRT provider reads them as the dynamic
+// ranges of the tensors (ReadDynamicRange).
 
 // The vtable slots of the fields.
 const (
@@ -28,7 +28,7 @@ const (
 )
 
 // WriteFlatBuffers writes the table for ONNX Runtime's TensorRT provider
-// (trt_int8_calibration_table_name). Of each range it keeps [Range.Dynamic].
+// (trt_int8_calibration_table_name). It contains [Range.Dynamic] of each range.
 func (t *Table) WriteFlatBuffers(w io.Writer) error {
 	b := flatbuffers.NewBuilder(1024)
 	var entries []flatbuffers.UOffsetT
@@ -52,7 +52,7 @@ func (t *Table) WriteFlatBuffers(w io.Writer) error {
 	return err
 }
 
-// ParseFlatBuffers reads what [Table.WriteFlatBuffers] and ONNX Runtime write.
+// ParseFlatBuffers reads the format of [Table.WriteFlatBuffers] and ONNX Runtime.
 func ParseFlatBuffers(data []byte) (*Table, error) {
 	t, err := parseFlatBuffers(data)
 	if err != nil {
@@ -64,7 +64,7 @@ func ParseFlatBuffers(data []byte) (*Table, error) {
 func parseFlatBuffers(data []byte) (*Table, error) {
 	f := flatReader{data: data, budget: 4*len(data) + 1024}
 	if len(data) > MaxTableSize {
-		return nil, fmt.Errorf("%d bytes, want %d at most", len(data), MaxTableSize)
+		return nil, fmt.Errorf("got %d bytes, want at most %d", len(data), MaxTableSize)
 	}
 	root, err := f.indirect(0)
 	if err != nil {
@@ -89,36 +89,36 @@ func parseFlatBuffers(data []byte) (*Table, error) {
 		}
 		v, err := strconv.ParseFloat(strings.TrimSpace(value), 64)
 		if err != nil {
-			return nil, fmt.Errorf("entry %d: value %.40q is no number", i, value)
+			return nil, fmt.Errorf("entry %d: value %.40q is not a number", i, value)
 		}
 		r, err := symmetric(v)
 		if err != nil {
 			return nil, fmt.Errorf("entry %d: %w", i, err)
 		}
 		if _, ok := t.Ranges[key]; ok {
-			return nil, fmt.Errorf("entry %d: key %.200q is there twice", i, key)
+			return nil, fmt.Errorf("entry %d: duplicate key %.200q", i, key)
 		}
 		t.Ranges[key] = r
 	}
 	return t, nil
 }
 
-// flatReader reads FlatBuffers with every bound checked; the accessors of the library
-// panic on what does not fit. budget bounds the bytes of all strings together, which
-// may lie on top of each other.
+// flatReader reads FlatBuffers and checks all bounds; the accessors of the library panic on
+// invalid offsets. budget bounds the total size of the strings in bytes, since they may
+// overlap.
 type flatReader struct {
 	data   []byte
 	budget int
 }
 
-var errOutside = errors.New("offset points outside of the data")
+var errOutside = errors.New("offset points outside the data")
 
-// has returns whether n bytes lie at a place.
+// has reports whether the data contains n bytes at an offset.
 func (f *flatReader) has(at, n int) bool {
 	return at >= 0 && n >= 0 && at <= len(f.data) && n <= len(f.data)-at
 }
 
-// indirect follows an offset that counts from where it stands.
+// indirect returns the target of a relative offset.
 func (f *flatReader) indirect(at int) (int, error) {
 	if !f.has(at, 4) {
 		return 0, errOutside
@@ -130,8 +130,8 @@ func (f *flatReader) indirect(at int) (int, error) {
 	return int(to), nil
 }
 
-// field returns where a field of a table stands that is an offset, followed; -1 for
-// one that is not there.
+// field returns the target of a table's field, which is an offset, or -1 if the field is
+// missing.
 func (f *flatReader) field(table, slot int) (int, error) {
 	if !f.has(table, 4) {
 		return 0, errOutside
@@ -154,14 +154,14 @@ func (f *flatReader) field(table, slot int) (int, error) {
 	return f.indirect(table + offset)
 }
 
-// vector returns the length and the first element of a vector.
+// vector returns the length of a vector and the offset of its first element.
 func (f *flatReader) vector(at, width int) (n, first int, err error) {
 	if !f.has(at, 4) {
 		return 0, 0, errOutside
 	}
 	count := int64(binary.LittleEndian.Uint32(f.data[at:]))
 	if count > int64(len(f.data)-at-4)/int64(width) {
-		return 0, 0, fmt.Errorf("vector of %d elements passes the end of the data", count)
+		return 0, 0, fmt.Errorf("vector of %d elements exceeds the data", count)
 	}
 	return int(count), at + 4, nil
 }
@@ -191,7 +191,7 @@ func (f *flatReader) text(table, slot int, name string) (string, error) {
 		return "", fmt.Errorf("field %s: %w", name, err)
 	}
 	if f.budget -= n + 8; f.budget < 0 {
-		return "", errors.New("its strings overlap")
+		return "", errors.New("strings overlap")
 	}
 	return string(f.data[first : first+n]), nil
 }

@@ -11,8 +11,8 @@ import (
 	"strings"
 )
 
-// formatFloat writes a number as Python's repr does: the shortest digits that read
-// back, with an exponent below 1e-4 and from 1e16 on.
+// formatFloat formats a number as Python's repr does: the shortest digits that parse to the
+// same number, with an exponent below 1e-4 and from 1e16.
 func formatFloat(v float64) string {
 	if math.IsInf(v, 0) || math.IsNaN(v) {
 		return strings.ToLower(strings.TrimPrefix(strconv.FormatFloat(v, 'g', -1, 64), "+"))
@@ -27,13 +27,13 @@ func formatFloat(v float64) string {
 	return s
 }
 
-// WriteCache writes a line "name value" for each tensor, sorted by name. Of each
-// range it keeps [Range.Dynamic].
+// WriteCache writes a line "name value" for each tensor, sorted by name. The value is
+// [Range.Dynamic].
 func (t *Table) WriteCache(w io.Writer) error {
 	var b bytes.Buffer
 	for _, name := range t.Names() {
 		if strings.ContainsAny(name, "\r\n") {
-			return fmt.Errorf("tensor %q has a line break in its name: it cannot be written as a line", name)
+			return fmt.Errorf("the name of tensor %q contains a line break, which the cache format does not allow", name)
 		}
 		fmt.Fprintf(&b, "%s %s\n", name, formatFloat(float64(t.Ranges[name].Dynamic())))
 	}
@@ -41,9 +41,9 @@ func (t *Table) WriteCache(w io.Writer) error {
 	return err
 }
 
-// ParseCache reads lines "name value", or TensorRT's own calibration cache: a first
-// line with "TRT-" and lines "name: scale", the scale as the bits of a float32 in
-// hexadecimal digits and 1/127 of the dynamic range.
+// ParseCache reads lines "name value", or TensorRT's own calibration cache. That begins with
+// "TRT-" and has lines "name: scale". A scale is 1/127 of the dynamic range, as the bits of
+// a float32 in hexadecimal.
 func ParseCache(data []byte) (*Table, error) {
 	t := NewTable(MinMax)
 	native := false
@@ -67,7 +67,7 @@ func ParseCache(data []byte) (*Table, error) {
 			return nil, fmt.Errorf("calibration cache, line %d: %w", n, err)
 		}
 		if _, ok := t.Ranges[name]; ok {
-			return nil, fmt.Errorf("calibration cache, line %d: tensor %.200q is there twice", n, name)
+			return nil, fmt.Errorf("calibration cache, line %d: duplicate tensor %.200q", n, name)
 		}
 		t.Ranges[name] = r
 	}
@@ -92,13 +92,13 @@ func cacheLine(line string, native bool) (name string, v float64, err error) {
 		return name, float64(math.Float32frombits(uint32(bits)) * 127), nil
 	}
 	if v, err = strconv.ParseFloat(text, 64); err != nil {
-		return "", 0, fmt.Errorf("value %.40q is no number", text)
+		return "", 0, fmt.Errorf("value %.40q is not a number", text)
 	}
 	return name, v, nil
 }
 
-// The JSON form is Python's json.dumps of ONNX Runtime's TensorsData: numbers of
-// NumPy's type float32 are plain, arrays are objects with data, dtype and CLS.
+// The JSON format is Python's json.dumps of ONNX Runtime's TensorsData: float32 numbers of
+// NumPy are plain, arrays are objects with data, dtype and CLS.
 
 // WriteJSON writes the table as JSON with methods and histograms.
 func (t *Table) WriteJSON(w io.Writer) error {
@@ -138,9 +138,9 @@ func writeArray[T any](b *bytes.Buffer, s []T, dtype string, format func(T) stri
 	fmt.Fprintf(b, `], "dtype": %q, "CLS": "numpy.array"}`, dtype)
 }
 
-// pythonString quotes as json.dumps does: in ASCII.
+// pythonString returns a JSON string in ASCII, as json.dumps does.
 func pythonString(s string) string {
-	quoted, _ := json.Marshal(s) // a string has no error
+	quoted, _ := json.Marshal(s) // encoding a string does not fail
 	var b strings.Builder
 	for _, r := range strings.NewReplacer(`\u003c`, "<", `\u003e`, ">", `\u0026`, "&").Replace(string(quoted)) {
 		switch {
@@ -156,11 +156,11 @@ func pythonString(s string) string {
 	return b.String()
 }
 
-// ParseJSON reads calibration.json: the whole of ONNX Runtime's TensorsData, its
-// data alone, or numbers or pairs of numbers by name.
+// ParseJSON reads calibration.json: ONNX Runtime's TensorsData, its field data, or an object
+// with a number or a pair of numbers for each name.
 func ParseJSON(data []byte) (*Table, error) {
 	if len(data) > MaxTableSize {
-		return nil, fmt.Errorf("calibration.json has %d bytes, want %d at most", len(data), MaxTableSize)
+		return nil, fmt.Errorf("calibration.json has %d bytes, want at most %d", len(data), MaxTableSize)
 	}
 	t, err := parseJSON(data)
 	if err != nil {
@@ -224,7 +224,7 @@ func parseRange(raw json.RawMessage) (r Range, err error) {
 		case 2:
 			return newRange(v[0], v[1])
 		}
-		return r, fmt.Errorf("%d numbers, want one or two", len(v))
+		return r, fmt.Errorf("got %d numbers, want one or two", len(v))
 	}
 	var d struct {
 		Lowest, Highest, Hist, Bins json.RawMessage
@@ -243,7 +243,7 @@ func parseRange(raw json.RawMessage) (r Range, err error) {
 	if r, err = newRange(lo, hi); err != nil {
 		return r, err
 	}
-	// Some writers store the first two counts here in place of the histogram.
+	// Some writers store only the first two counts.
 	hist, err1 := numbers(d.Hist)
 	edges, err2 := numbers(d.Bins)
 	if err1 != nil || err2 != nil || len(hist) == 0 || len(edges) != len(hist)+1 {
@@ -251,7 +251,7 @@ func parseRange(raw json.RawMessage) (r Range, err error) {
 	}
 	for _, v := range hist {
 		if !(v >= 0 && v <= 1<<53) {
-			return r, fmt.Errorf("hist has the count %g", v)
+			return r, fmt.Errorf("hist contains %g, want a count from 0 to 2⁵³", v)
 		}
 		r.Hist = append(r.Hist, int64(v))
 	}
@@ -264,12 +264,12 @@ func parseRange(raw json.RawMessage) (r Range, err error) {
 func newRange(lo, hi float64) (Range, error) {
 	r := Range{Lowest: float32(lo), Highest: float32(hi)}
 	if math.IsInf(float64(r.Lowest), 0) || math.IsInf(float64(r.Highest), 0) || lo > hi {
-		return Range{}, fmt.Errorf("range from %g to %g, want finite numbers in order", lo, hi)
+		return Range{}, fmt.Errorf("range from %g to %g, want finite numbers in ascending order", lo, hi)
 	}
 	return r, nil
 }
 
-// numbers reads a number, an array of numbers, or an object with such data.
+// numbers reads a number, an array of numbers, or an object with one of them as data.
 func numbers(raw json.RawMessage) (v []float64, err error) {
 	raw = bytes.TrimSpace(raw)
 	if len(raw) == 0 {
@@ -281,7 +281,7 @@ func numbers(raw json.RawMessage) (v []float64, err error) {
 			return nil, err
 		}
 		if raw = bytes.TrimSpace(o.Data); len(raw) == 0 {
-			return nil, errors.New("an object without data")
+			return nil, errors.New("the object has no data")
 		}
 	}
 	if raw[0] != '[' {
@@ -297,7 +297,7 @@ func oneNumber(raw json.RawMessage) (float64, error) {
 		return 0, err
 	}
 	if len(v) != 1 {
-		return 0, fmt.Errorf("%d numbers, want one", len(v))
+		return 0, fmt.Errorf("got %d numbers, want one", len(v))
 	}
 	return v[0], nil
 }
