@@ -395,7 +395,7 @@ func TestRunNode(t *testing.T) {
 	wantEqual(t, out.Tensor(0), vector(1, 2))
 	// outputs_info is a promise about the results.
 	info := &backend.NodeOptions{OutputsInfo: []tensor.Type{tensor.TensorType(tensor.TypeFloat64)}}
-	if _, err := backend.RunNode(t.Context(), add, backend.CPU, backend.List{vector(1), vector(3)}, info); err == nil || !strings.Contains(err.Error(), "has type tensor(float), want tensor(double)") {
+	if _, err := backend.RunNode(t.Context(), add, backend.CPU, backend.List{vector(1), vector(3)}, info); err == nil || !strings.Contains(err.Error(), "is tensor(float), want tensor(double)") {
 		t.Errorf("outputs_info: %v", err)
 	}
 	for _, bad := range []*onnx.Node{nil, {OpType: "Add", Inputs: []string{"a"}, Outputs: []string{"c"}}, {OpType: "NoSuch", Outputs: []string{"c"}}} {
