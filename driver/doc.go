@@ -7,7 +7,7 @@
 //	func init() { driver.Register(provider{}) }
 //
 // [Provider] and [Engine] are required. A provider implements [Describer] when it takes
-// models otherwise than from memory, and [Versioner] when it uses a native library. An
+// models otherwise than from memory, and [LibraryUser] when it opens a native library. An
 // engine implements [Binder], [Allocator] and [Profiler] when it works on memory of the
 // caller, has memory on devices, and writes profiles of its own.
 package driver

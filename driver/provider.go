@@ -8,7 +8,7 @@ import (
 )
 
 // Provider makes engines that run models. It may also implement [Describer] and
-// [Versioner].
+// [LibraryUser].
 type Provider interface {
 	// Name returns the provider's name as in [Config].
 	Name() string
@@ -99,11 +99,24 @@ func TraitsOf(p Provider) Traits {
 	return Traits{}
 }
 
-// Versioner is a [Provider] that uses a native library.
-type Versioner interface {
-	// Version returns the release of the library that a configuration uses, empty if it
-	// cannot be used.
-	Version(config Config) string
+// LibraryUser is a [Provider] that opens a native library.
+type LibraryUser interface {
+	// Needs describes what the provider needs on a machine.
+	Needs() string
+	// Library describes the library that a configuration uses. It fails if the library
+	// cannot be opened, as Available does.
+	Library(config Config) (*Library, error)
+}
+
+// Library describes a native library in use.
+type Library struct {
+	Name       string   `json:"what"`                  // "ONNX Runtime"
+	Path       string   `json:"path"`                  // the file, or the bare name that the system's loader found
+	Source     string   `json:"source"`                // which search rule found it
+	Version    string   `json:"version"`               // its release, such as "1.30.0"
+	APIVersion int      `json:"api_version,omitempty"` // 0 if its API has no version of its own
+	Build      string   `json:"build,omitempty"`       // what the library says about its build
+	Providers  []string `json:"providers"`             // execution providers that it was built with, or devices that it finds
 }
 
 // Profiler is an [Engine] that profiles itself if [Options.EnableProfiling] is set.

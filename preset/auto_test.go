@@ -38,7 +38,11 @@ type runner struct {
 	version  string
 }
 
-func (r *runner) Version(onward.ProviderConfig) string { return r.version }
+func (r *runner) Needs() string { return "nothing" }
+
+func (r *runner) Library(driver.Config) (*driver.Library, error) {
+	return &driver.Library{Version: r.version}, nil
+}
 
 func (r *runner) Name() string                  { return r.name }
 func (r *runner) Available(driver.Config) error { return r.missing }

@@ -75,8 +75,10 @@ func (a *Auto) cache(m *onnx.Model, list []*candidate) (*tuneCache, error) {
 		p := c.preset.plan() // its model is not set for a preset that takes the one of Auto
 		s := p.session
 		version := ""
-		if v, ok := driver.Lookup(p.config.Name).(driver.Versioner); ok && c.Status == StatusOK {
-			version = v.Version(p.config)
+		if u, ok := driver.Lookup(p.config.Name).(driver.LibraryUser); ok && c.Status == StatusOK {
+			if l, err := u.Library(p.config); err == nil {
+				version = l.Version
+			}
 		}
 		fmt.Fprintf(h, "%q %v %q %v %q\n", c.Name, c.Status, p.config.Name, p.config.Options, version) // fmt sorts maps
 		fmt.Fprintf(h, "%d %d %v %v %v %v %v\n", s.Threads, s.InterOpThreads, s.ExecutionMode, s.OptimizationLevel, s.DisabledPasses, s.FreeDimensions, s.Config)

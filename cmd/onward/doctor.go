@@ -39,7 +39,7 @@ type doctorLibrary struct {
 	Available bool            `json:"available"`
 	Needs     string          `json:"needs"`
 	Missing   string          `json:"missing,omitempty"`
-	Library   *nativelib.Info `json:"library,omitempty"`
+	Library   *driver.Library `json:"library,omitempty"`
 }
 
 func doctorCommand() *cobra.Command {
@@ -77,13 +77,15 @@ func diagnose() *doctorJSON {
 	}
 	for _, n := range onward.Providers() {
 		p := doctorLibrary{Name: n, Needs: "nothing"}
-		err := driver.Lookup(n).Available(driver.Config{Name: n})
+		c := driver.Config{Name: n}
+		err := driver.Lookup(n).Available(c)
 		p.Available = err == nil
 		if err != nil {
 			p.Missing = err.Error()
 		}
-		if needs, info := nativelib.Describe(n); needs != "" {
-			p.Needs, p.Library = needs, info
+		if u, ok := driver.Lookup(n).(driver.LibraryUser); ok {
+			p.Needs = u.Needs()
+			p.Library, _ = u.Library(c) // the error is that of Available
 		}
 		d.Providers = append(d.Providers, p)
 	}
@@ -115,7 +117,7 @@ func printDoctor(w io.Writer, d *doctorJSON) error {
 		}
 		fmt.Fprintf(w, "%-14s %-8s needs %s\n", p.Name, mark, p.Needs)
 		if l := p.Library; l != nil {
-			fmt.Fprintf(w, "  %s %s", l.What, l.Version)
+			fmt.Fprintf(w, "  %s %s", l.Name, l.Version)
 			if l.APIVersion > 0 {
 				fmt.Fprintf(w, ", C API %d", l.APIVersion)
 			}

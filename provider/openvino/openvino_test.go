@@ -596,14 +596,14 @@ func TestExternalData(t *testing.T) {
 	}
 }
 
-func TestDescribe(t *testing.T) {
+func TestLibrary(t *testing.T) {
 	t.Setenv(openvino.Env, openvinolib.Path(t))
-	info, err := openvino.Describe()
+	info, err := driver.Lookup("openvino").(driver.LibraryUser).Library(driver.Config{Name: "openvino"})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if !strings.HasPrefix(info.Version, "20") || info.Path == "" || !slices.Contains(info.Devices, "CPU") {
-		t.Errorf("Describe = %+v", info)
+	if !strings.HasPrefix(info.Version, "20") || info.Path == "" || !slices.Contains(info.Providers, "CPU") {
+		t.Errorf("Library = %+v", info)
 	}
 	if err := driver.Lookup("openvino").Available(driver.Config{Name: "openvino"}); err != nil {
 		t.Error(err)

@@ -1,6 +1,7 @@
 package openvino
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -75,16 +76,6 @@ func (provider) open(config driver.Config) (*library, error) {
 	return l, nil
 }
 
-// Version returns the build of the library that a configuration uses, "" where it
-// cannot be used.
-func (p provider) Version(config driver.Config) string {
-	l, err := p.open(config)
-	if err != nil {
-		return ""
-	}
-	return l.version
-}
-
 // Compile makes a session of OpenVINO, which loads the model from its file if there is one.
 func (p provider) Compile(ctx context.Context, m *driver.Model, opts *driver.Options, config driver.Config) (driver.Engine, error) {
 	s, err := parse(opts, config)
@@ -107,35 +98,21 @@ func (p provider) Compile(ctx context.Context, m *driver.Model, opts *driver.Opt
 	return l.newSession(path, model, s)
 }
 
-// Info describes the library in use.
-type Info struct {
-	Path    string   // the file, or the bare name that the system's loader found
-	Source  string   // why it was looked for there, in words
-	Version string   // OpenVINO's words on its build
-	Devices []string // that its plug-ins find on this machine
-}
-
-// Describe returns what the provider uses on this machine. The error is that of
-// Available.
-func Describe() (Info, error) {
-	l, err := provider{}.open(driver.Config{})
+// Library implements [driver.LibraryUser].
+func (p provider) Library(config driver.Config) (*driver.Library, error) {
+	l, err := p.open(config)
 	if err != nil {
-		return Info{}, err
+		return nil, err
 	}
 	devices, err := l.devices()
 	if err != nil {
-		return Info{}, err
+		return nil, err
 	}
 	slices.Sort(devices)
-	path := l.file
-	if path == "" {
-		path = l.Path
-	}
-	return Info{Path: path, Source: l.Source, Version: l.version, Devices: devices}, nil
+	return &driver.Library{Name: "OpenVINO", Path: cmp.Or(l.file, l.Path), Source: l.Source, Version: l.version, Providers: devices}, nil
 }
 
-// Needs says what the provider needs, in words.
-func Needs() string { return "OpenVINO's C library, 2023.1 or later, with its plug-in for the device" }
-
-// Attempts returns the places that were looked at, from an error of Available.
-func Attempts(err error) []string { return native.Attempts(err) }
+// Needs implements [driver.LibraryUser].
+func (provider) Needs() string {
+	return "OpenVINO's C library, 2023.1 or later, with its plug-in for the device"
+}

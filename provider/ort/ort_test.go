@@ -18,6 +18,7 @@ import (
 	"github.com/onward-ml/onward/driver"
 	"github.com/onward-ml/onward/internal/testing/ortlib"
 	"github.com/onward-ml/onward/onnx"
+	"github.com/onward-ml/onward/provider/internal/native"
 	"github.com/onward-ml/onward/provider/ort"
 	"github.com/onward-ml/onward/tensor"
 )
@@ -506,20 +507,20 @@ func TestExternalData(t *testing.T) {
 	}
 }
 
-func TestDescribe(t *testing.T) {
+func TestLibrary(t *testing.T) {
 	t.Setenv(ort.Env, ortlib.Path(t))
-	info, err := ort.Describe("ort")
+	info, err := driver.Lookup("ort").(driver.LibraryUser).Library(driver.Config{Name: "ort"})
 	if err != nil {
 		t.Fatal(err)
 	}
 	if !strings.HasPrefix(info.Version, "1.") || info.Path == "" || info.APIVersion < 17 || len(info.Providers) == 0 {
-		t.Errorf("Describe = %+v", info)
+		t.Errorf("Library = %+v", info)
 	}
 	if err := driver.Lookup("ort").Available(driver.Config{Name: "ort"}); err != nil {
 		t.Error(err)
 	}
 	for _, name := range []string{"ort:cuda", "ort:tensorrt", "ort:openvino"} {
-		if err := driver.Lookup(name).Available(driver.Config{Name: name}); err != nil && (len(ort.Attempts(err)) == 0 || !strings.Contains(err.Error(), "Get it with")) {
+		if err := driver.Lookup(name).Available(driver.Config{Name: name}); err != nil && (len(native.Attempts(err)) == 0 || !strings.Contains(err.Error(), "Get it with")) {
 			t.Errorf("%s: %v, want the places looked at and where to get it", name, err)
 		}
 	}

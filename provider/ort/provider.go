@@ -1,6 +1,7 @@
 package ort
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"strings"
@@ -101,58 +102,14 @@ func (p provider) Compile(ctx context.Context, m *driver.Model, opts *driver.Opt
 	return s, nil
 }
 
-// Info describes the library that a provider uses.
-type Info struct {
-	Path       string   // the file, or the bare name that the system's loader found
-	Source     string   // why it was looked for there, in words
-	Version    string   // ONNX Runtime's release: "1.30.0"
-	APIVersion int      // version of the C API in use
-	Build      string   // ONNX Runtime's words on its build
-	Providers  []string // execution providers that it was built with
-}
-
-// Describe returns what the named provider uses on this machine. The error is
-// that of Available.
-func (p provider) Describe() (Info, error) {
-	l, err := p.open(driver.Config{})
-	if err != nil {
-		return Info{}, err
-	}
-	path := l.file
-	if path == "" {
-		path = l.Path
-	}
-	return Info{Path: path, Source: l.Source, Version: l.version, APIVersion: l.api, Build: l.build, Providers: l.eps}, nil
-}
-
-// Describe returns what a provider of this package uses on this machine, or why it
-// cannot be used.
-func Describe(name string) (Info, error) {
-	p, ok := driver.Lookup(name).(provider)
-	if !ok {
-		return Info{}, fmt.Errorf("ort: %q is not a provider of this package", name)
-	}
-	return p.Describe()
-}
-
-// Version implements [driver.Versioner].
-func (p provider) Version(config driver.Config) string {
+// Library implements [driver.LibraryUser].
+func (p provider) Library(config driver.Config) (*driver.Library, error) {
 	l, err := p.open(config)
 	if err != nil {
-		return ""
+		return nil, err
 	}
-	return l.version
+	return &driver.Library{Name: "ONNX Runtime", Path: cmp.Or(l.file, l.Path), Source: l.Source, Version: l.version, APIVersion: l.api, Build: l.build, Providers: l.eps}, nil
 }
 
-// Needs says what a provider of this package needs, in words; "" for another
-// provider.
-func Needs(name string) string {
-	p, ok := driver.Lookup(name).(provider)
-	if !ok {
-		return ""
-	}
-	return strings.TrimSuffix(p.ep.needs, ",")
-}
-
-// Attempts returns the places that were looked at, from an error of Available.
-func Attempts(err error) []string { return native.Attempts(err) }
+// Needs implements [driver.LibraryUser].
+func (p provider) Needs() string { return strings.TrimSuffix(p.ep.needs, ",") }

@@ -19,8 +19,8 @@ import (
 	"github.com/onward-ml/onward/internal/dl"
 	"github.com/onward-ml/onward/internal/testing/scores"
 	"github.com/onward-ml/onward/internal/testing/suite"
-	"github.com/onward-ml/onward/provider/openvino"
-	"github.com/onward-ml/onward/provider/ort"
+	_ "github.com/onward-ml/onward/provider/openvino"
+	_ "github.com/onward-ml/onward/provider/ort"
 )
 
 // providers are those of the table, in its order.
@@ -152,12 +152,11 @@ func document(version string, ran []*scores.Report, absent [][2]string) []byte {
 // versions are those of the libraries in use.
 func versions() []string {
 	v := []string{runtime.Version()}
-	if i, err := ort.Describe("ort"); err == nil {
-		v = append(v, "ONNX Runtime "+i.Version)
-	}
-	if i, err := openvino.Describe(); err == nil {
-		release, _, _ := strings.Cut(i.Version, "-")
-		v = append(v, "OpenVINO "+release)
+	for _, name := range []string{"ort", "openvino"} {
+		if l, err := driver.Lookup(name).(driver.LibraryUser).Library(driver.Config{Name: name}); err == nil {
+			release, _, _ := strings.Cut(l.Version, "-")
+			v = append(v, l.Name+" "+release)
+		}
 	}
 	return v
 }

@@ -1,4 +1,5 @@
-// Package nativelib describes the native libraries behind the providers.
+// Package nativelib registers the providers that open native libraries and shortens their
+// errors.
 package nativelib
 
 import (
@@ -6,31 +7,6 @@ import (
 
 	"github.com/onward-ml/onward/cmd/onward/internal/text"
 )
-
-// Info describes a native library in use.
-type Info struct {
-	What       string   `json:"what"` // "ONNX Runtime"
-	Path       string   `json:"path"`
-	Source     string   `json:"source"` // which search rule found it
-	Version    string   `json:"version"`
-	APIVersion int      `json:"api_version,omitempty"` // 0: its API has none of its own
-	Build      string   `json:"build,omitempty"`
-	Providers  []string `json:"providers"` // execution providers that it was built with, or devices that it finds
-}
-
-// describers are the drivers that are compiled in.
-var describers []func(provider string) (needs string, info *Info)
-
-// Describe returns what a provider needs and which library it uses. needs is empty if the
-// provider needs no native library; info is nil if the library is missing.
-func Describe(provider string) (needs string, info *Info) {
-	for _, d := range describers {
-		if needs, info := d(provider); needs != "" {
-			return needs, info
-		}
-	}
-	return "", nil
-}
 
 // PresentPaths splits the error about a missing library into lines. It drops and counts the
 // lines about paths that do not exist.
