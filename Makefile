@@ -2,6 +2,7 @@
 # make lint       vet, gofmt, staticcheck
 # make generate   regenerate files
 # make fuzz       run every fuzz target for FUZZTIME
+# make mutate     break the source in some 35 places, one at a time, and print which test catches each
 # make bench      measure cpu against ONNX Runtime and write docs/performance.md;
 #                 BENCH=-quick takes a few minutes
 # make providers  run the ONNX backend suite on every provider and write docs/providers.md
@@ -19,7 +20,7 @@ STATICCHECK ?= honnef.co/go/tools/cmd/staticcheck@v0.8.2
 
 GOTEST = $(GO) run ./internal/testing/gotest $(if $(TALLY),-tally $(TALLY))
 
-.PHONY: all build test suite bench providers lint vet fmt staticcheck generate fuzz
+.PHONY: all build test suite bench providers lint vet fmt staticcheck generate fuzz mutate
 
 all: build test lint
 
@@ -63,3 +64,6 @@ fuzz:
 		echo "$$pkg $$name for $(FUZZTIME)"; \
 		$(GO) test "$$pkg" -run '^$$' -fuzz "^$$name\$$" -fuzztime $(FUZZTIME); \
 	done; test -n "$$any" || echo "there are no fuzz targets in $(PKG)"; }
+
+mutate:
+	@$(GO) run ./internal/testing/mutate $(MUTATE)

@@ -383,6 +383,31 @@ func BenchmarkF32(b *testing.B) {
 	}
 }
 
+// The columns that pad the last panel are zero whatever the memory held before.
+func TestPackPadsWithZeros(t *testing.T) {
+	const k, n = 3, PanelWidth + 5
+	b := make([]float32, k*n)
+	for i := range b {
+		b[i] = float32(i) + 1
+	}
+	for _, trans := range []bool{false, true} {
+		ldb := n
+		if trans {
+			ldb = k
+		}
+		dst := make([]float32, PackedLen(k, n))
+		for i := range dst {
+			dst[i] = -7
+		}
+		Pack(dst, b, ldb, trans, k, n)
+		for i, v := range dst[k*PanelWidth:] {
+			if column := i % PanelWidth; (column >= n-PanelWidth) != (v == 0) {
+				t.Fatalf("trans %v: row %d of the last panel has %g in column %d", trans, i/PanelWidth, v, column)
+			}
+		}
+	}
+}
+
 func TestPackInPlace(t *testing.T) {
 	for _, s := range [][2]int{{1, 32}, {7, 64}, {33, 96}, {5, 0}} {
 		k, n := s[0], s[1]

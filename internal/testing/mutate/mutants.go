@@ -1,0 +1,95 @@
+package main
+
+var (
+	passes    = check{"./internal/optimize", "TestPasses|TestDelayShuffle"}
+	eachPass  = check{".", "TestEachPassAlone"}
+	gradients = check{".", "TestGradientsOfOperators|TestGradients$|TestConvolutionGradients"}
+)
+
+// mutants are spread over kernels, operators, passes, the planner, opset conversion,
+// calibration, gradients and the comparison of the backend tests.
+var mutants = []mutant{
+	{"gemm: the padding of the last panel is not cleared", "internal/kernels/gemm",
+		"clear(d[copy(d, b[(k0+i)*ldb+j0:][:w]):])", "copy(d, b[(k0+i)*ldb+j0:][:w])", []check{{"", "TestPackPadsWithZeros"}}},
+	{"gemm: the row bias has the wrong sign", "internal/kernels/gemm",
+		"v := e.BiasRow[row]", "v := -e.BiasRow[row]", []check{{"", "TestShapesF32|TestGenericTypes"}}},
+	{"gemm: the upper bound of Clip is dropped", "internal/kernels/gemm",
+		"c[j] = min(max(v, e.Lo), e.Hi)", "c[j] = max(v, e.Lo)", []check{{"", "TestShapesF32|TestGenericTypes"}}},
+	{"quant: the zero point is subtracted", "internal/kernels/quant",
+		"v = float32(math.RoundToEven(float64(v))) + zero", "v = float32(math.RoundToEven(float64(v))) - zero", []check{{"", "TestLinear"}}},
+	{"quant: halves are rounded away from zero", "internal/kernels/quant",
+		"v = float32(math.RoundToEven(float64(v))) + zero", "v = float32(math.Round(float64(v))) + zero", []check{{"", "TestLinear"}}},
+	{"conv: the depthwise window starts one column late", "internal/kernels/conv",
+		"t.a = at(ptr(x), d.In.At(cb, row*d.StrideH-d.Top, -d.Left))", "t.a = at(ptr(x), d.In.At(cb, row*d.StrideH-d.Top, 1-d.Left))", []check{{"", "TestDepthwise$"}}},
+	{"conv: the longer tiles of a depthwise row start one tile early", "internal/kernels/conv",
+		"v := u.nth(n - rest)", "v := u.nth(n - rest - 1)", []check{{"", "TestDepthwise$"}}},
+	{"conv: the tile overwrites its sums", "internal/kernels/conv",
+		"s[j] += x * v", "s[j] = x * v", []check{{"", "TestDirect$"}}},
+	{"pool: the average with padding counts the window's columns only", "internal/kernels/conv",
+		"t.lo = 1 / float32(padded*paddedCols)", "t.lo = 1 / float32(padded*t.kw)", []check{{"", "TestPool$"}}},
+	{"tree: NaN goes to the wrong child of nodes with missing values", "internal/kernels/tree",
+		"b = uintptr(^feature >> 31)", "b = uintptr(feature >> 31)", []check{{"", "TestForests|TestRapidForests"}}},
+	{"vec: the Go twin of Softmax does not subtract the maximum", "internal/kernels/vec",
+		"s := float32(expSubSumF32Generic(d, x, reduceMaxF32Generic(x)))", "s := float32(expSubSumF32Generic(d, x, 0))", []check{{"", "TestSoftmaxRows"}}},
+
+	{"identity: Dropout is removed although its mask is used", "internal/optimize",
+		"return len(n.In) < 3 && (len(n.Out) < 2 || n.Out[1] == ir.None || uses[n.Out[1]] == 0)", "return len(n.In) < 3", []check{passes}},
+	{"dce: does nothing", "internal/optimize",
+		"if !used {", "if false && !used {", []check{passes}},
+	{"cse: attributes are not compared", "internal/optimize",
+		"if !reflect.DeepEqual(m.Op, n.Op) {", "if false && !reflect.DeepEqual(m.Op, n.Op) {", []check{passes}},
+	{"fuse-transpose: a division becomes a multiplication", "internal/optimize",
+		"k = 1 / k", "k = k", []check{passes, eachPass}},
+	{"fuse-transpose: permutations are not composed", "internal/optimize",
+		"r[i] = first[p]", "r[i] = p", []check{passes, eachPass}},
+	{"fuse-layer-norm: any exponent is taken for the square", "internal/optimize",
+		"return x, eps, ok && second && e == 2 && y == d", "return x, eps, ok && second && y == d", []check{passes}},
+	{"fuse-linear: both forms of Gelu are swapped", "internal/optimize",
+		"if op.Tanh {", "if !op.Tanh {", []check{passes, eachPass}},
+	{"fuse-conv: two affine functions are applied in the wrong order", "internal/optimize",
+		"c.Op = a.Then(op)", "c.Op = op.Then(a)", []check{passes, eachPass}},
+	{"fuse-conv: the shift is not merged into the bias", "internal/optimize",
+		"bias[i] = float32(float64(bias[i])*s + float64(a.Shift[i]))", "bias[i] = float32(float64(bias[i]) * s)", []check{passes, eachPass}},
+	{"delay-shuffle: weights are permuted the wrong way", "internal/optimize",
+		"copy(dst[k*n:][:n], src[i*n:][:n])", "copy(dst[i*n:][:n], src[k*n:][:n])", []check{passes}},
+	{"fuse-quantized: the table adds the zero point of the input", "internal/optimize",
+		"all[i] = float32(v-fn.x.zeroAt) * fn.x.scales[0]", "all[i] = float32(v+fn.x.zeroAt) * fn.x.scales[0]", []check{{"./internal/goengine", "TestQuantizedLayers|TestQuantizedChain"}}},
+
+	{"planner: a group may overwrite one that is read in its first step", "internal/exec",
+		"if groups[j].last < groups[i].first || groups[i].last < groups[j].first {", "if groups[j].last <= groups[i].first || groups[i].last < groups[j].first {", []check{{"", "TestLayoutKeepsLiveGroupsApart"}}},
+	{"planner: groups are not aligned", "internal/exec",
+		"need := (size[i] + align - 1) &^ (align - 1)", "need := size[i]", []check{{"", "TestLayoutKeepsLiveGroupsApart"}}},
+	{"capture: launches are replayed after a shape changed", "internal/exec",
+		"if !s.asCaptured(*at) {", "if false && !s.asCaptured(*at) {", []check{{"", "."}, {".", "TestSizeThatContentsDecideChanges"}}},
+	{"capture: a staged input is not copied", "internal/exec",
+		"	copy(t.Bytes(), x.Bytes())\n	s.values[id] = t\n", "	s.values[id] = t\n", []check{{"", "."}}},
+
+	{"frontend: an attribute that became an input is put in the wrong place", "internal/frontend",
+		"node.In[i] = s.g.NewConst(\"\", extra[i])", "node.In[0] = s.g.NewConst(\"\", extra[i])", []check{{"", "TestConvertOpsets"}}},
+	{"opsets: Softmax before opset 13 flattens from the last axis by default", "internal/ops/kit",
+		"return SoftmaxAxis{Axis: a.Int(\"axis\", 1), Flatten: true}", "return SoftmaxAxis{Axis: a.Int(\"axis\", -1), Flatten: true}", []check{{"./internal/ops", "TestSoftmaxForms"}}},
+
+	{"calibration: a range need not contain 0", "calibration",
+		"lo, hi = min(lo, 0), max(hi, 0)\n\tif minRange > 0 {", "if minRange > 0 {", []check{{"", "TestScaleAndZero"}}},
+	{"calibration: percentiles cut off twice as much", "calibration",
+		"cut := (100 - percent) / 200", "cut := (100 - percent) / 100", []check{{"", "TestCalibrate"}}},
+	{"calibration: entropy leaves out the whole range", "calibration",
+		"for i := half; i <= zero; i++ {", "for i := half; i < zero; i++ {", []check{{"", "TestCalibrate"}}},
+
+	{"gradients: those of a convolution's weights swap its operands", "internal/autodiff",
+		"r[1] = b.node(\"onward.ConvWeightGradient\", n.Attributes, g, n.Inputs[0], n.Inputs[1])", "r[1] = b.node(\"onward.ConvWeightGradient\", n.Attributes, n.Inputs[0], g, n.Inputs[1])", []check{gradients}},
+	{"gradients: that of ReduceLogSumExp forgets the output's gradient", "internal/autodiff",
+		"return onlyFirst(n, b.op(\"Mul\", p, b.op(\"onward.ExpandTo\", b.op(\"onward.ReshapeTo\", g, y), x))), nil", "return onlyFirst(n, p), nil", []check{gradients}},
+
+	{"backendtest: a NaN does not count as the largest difference", "backendtest",
+		"if math.IsNaN(a) || a > b {", "if a > b {", []check{{"", "Compare|Tolerance|Distance"}}},
+	{"backendtest: equal draws pass", "backendtest",
+		"if random && !varies {", "if false && random && !varies {", []check{{"", "TestBernoulliCheck"}}},
+
+	{"Trilu: k moves the diagonal to the left", "internal/ops",
+		"edge := row%rows + k\n", "edge := row%rows - k\n", []check{{"", "TestRearrangements|TestSelections"}}},
+	{"CumSum: four lines at a time are exclusive when they must not be", "internal/ops",
+		"y0[k], y1[k], y2[k], y3[k] = v0, v1, v2, v3", "y0[k], y1[k], y2[k], y3[k] = s0, s1, s2, s3", []check{{"", "TestCumulative"}}},
+	{"Dropout: keeps with the probability to drop", "internal/ops",
+		"kept[i] = src.Uniform() >= ratio", "kept[i] = src.Uniform() < ratio", []check{{"", "TestDropoutForms"}}},
+}
