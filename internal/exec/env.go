@@ -127,10 +127,8 @@ func (s *state) launch(c *ir.Call) error {
 		return nil
 	}
 	for i := range pending {
-		if i&15 == 15 {
-			if err := s.run.err(); err != nil {
-				return err
-			}
+		if err := s.run.err(); err != nil {
+			return err
 		}
 		l := &pending[i]
 		s.Parallel(l.N, l.Grain, l.Kernel)

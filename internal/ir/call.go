@@ -100,6 +100,9 @@ func (c *Call) DependsOn(i int) { c.depends = append(c.depends, i) }
 func (c *Call) Sync() {
 	c.plain = true
 	for i := range c.launches {
+		if c.Err() != nil {
+			break // the engine ends the run
+		}
 		l := &c.launches[i]
 		c.Env.Parallel(l.N, l.Grain, l.Kernel)
 	}
