@@ -128,7 +128,7 @@ func TestFusedConvWithAnEmptyActivation(t *testing.T) {
 	}
 }
 
-// A session that repeats its last run also repeats the activation.
+// A replay also computes the activation.
 func TestFusedGemmRunsAgain(t *testing.T) {
 	b := onnx.NewModel("m").Opset("", 17).Opset("com.microsoft", 1)
 	b.Input("x", onnx.Float, 2, 3)
@@ -139,8 +139,8 @@ func TestFusedGemmRunsAgain(t *testing.T) {
 	sameOnCPU(t, b, feed, feed, feed, feed)
 }
 
-// An exponent of another type is converted for each run: what repeats must not read the
-// memory that it was converted in.
+// An exponent of another type is converted for each run: a replay must not read the memory
+// that it was converted in.
 func TestPowOfAnotherTypeRunsAgain(t *testing.T) {
 	b := onnx.NewModel("m").Opset("", 17)
 	b.Input("x", onnx.Float, 2, 3).Input("z", onnx.Float16, 40)

@@ -58,7 +58,7 @@ func (s *state) prepareCapture(was *layout) {
 		}
 		copy(r.fixed, s.plan.constant)
 	}
-	for _, id := range s.plan.pinned {
+	for _, id := range s.plan.staged {
 		if s.bound != nil {
 			_, r.fixed[id] = s.values[id].(*tensor.Tensor)
 			continue

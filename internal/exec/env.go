@@ -27,7 +27,7 @@ func (s *state) begin() {
 	for _, c := range p.caps {
 		s.sig = signature(s.sig, s.values[c.Inner])
 	}
-	for _, id := range p.pinned {
+	for _, id := range p.staged {
 		if t, ok := s.values[id].(*tensor.Tensor); ok && p.group[id] >= 0 {
 			s.sizes[p.group[id]] = len(t.Bytes())
 		}

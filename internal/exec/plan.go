@@ -37,7 +37,7 @@ type Plan struct {
 	group    []int32 // per value: index into groups when it begins one, else −1
 	groups   []group
 	isOutput []bool       // per value: the caller gets it
-	pinned   []ir.ValueID // inputs that small runs copy to planned memory
+	staged   []ir.ValueID // inputs that are copied to planned memory for capture
 	dynamic  []ir.ValueID // values that are not constants
 	constant []bool       // per value: it is one of consts
 	target   []int32      // per value: the output whose memory it can be written to, else −1
@@ -139,9 +139,9 @@ func Compile(g *ir.Graph, opts Options) (*Plan, error) {
 	return p, nil
 }
 
-// Only returns a plan for some of the outputs, in their order: it runs only what
-// they need. The plans share operators and constants.
-func (p *Plan) Only(wanted []bool) *Plan {
+// Prune returns a plan for some of the outputs, in their order, without the nodes that they do
+// not need. The plans share operators and constants.
+func (p *Plan) Prune(wanted []bool) *Plan {
 	q := &Plan{graph: p.graph, opts: p.opts, consts: p.consts, inputs: p.inputs, caps: p.caps, dynamic: p.dynamic, constant: p.constant}
 	q.isOutput = make([]bool, len(p.isOutput))
 	for i, id := range p.outputs {
@@ -270,7 +270,7 @@ func (p *Plan) planLifetimes() {
 	for _, id := range p.inputs {
 		if t := g.Values[id].Type; !kept[id] && !p.opts.Generic && t.Kind == tensor.KindTensor && t.Elem != tensor.TypeString && last[id] >= 0 {
 			first[id], edge[id] = 0, true
-			p.pinned = append(p.pinned, id)
+			p.staged = append(p.staged, id)
 		}
 	}
 	for id := range g.Values {

@@ -25,9 +25,9 @@ type engine struct {
 
 	mapping *onnx.Mapping // that constants lie in, else nil
 
-	once  sync.Once
-	index []int
-	only  sync.Map // text of a mask of outputs → *exec.Plan
+	once   sync.Once
+	index  []int
+	pruned sync.Map // text of a mask of outputs → *exec.Plan
 }
 
 // planFor returns the plan of a run, and the wanted outputs where it does not
@@ -44,9 +44,9 @@ func (e *engine) planFor(req *driver.Request) (*exec.Plan, []int) {
 			index = append(index, i)
 		}
 	}
-	p, ok := e.only.Load(string(key))
+	p, ok := e.pruned.Load(string(key))
 	if !ok {
-		p, _ = e.only.LoadOrStore(string(key), e.plan.Only(req.Wanted))
+		p, _ = e.pruned.LoadOrStore(string(key), e.plan.Prune(req.Wanted))
 	}
 	return p.(*exec.Plan), index
 }
