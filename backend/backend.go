@@ -69,18 +69,33 @@ func (p Provider) CheckModel(m *onnx.Model) error {
 // SupportsDevice accepts devices of the type that the provider computes on, and of
 // CPUs only CPU:0, if the provider can work on this machine.
 func (p Provider) SupportsDevice(d Device) error {
-	impl := driver.Lookup(string(p))
-	if impl == nil {
-		return fmt.Errorf("backend: provider %q is not registered", string(p))
-	}
-	want, err := TypeOf(d)
+	return p.supports(d, driver.Config{Name: string(p)})
+}
+
+func (p Provider) supports(d Device, c driver.Config) error {
+	impl, err := driver.Find(string(p))
 	if err != nil {
-		return err
+		return fmt.Errorf("backend: %w", err)
 	}
-	if have, err := TypeOf(p.Device(nil)); err != nil || have != want || want == DeviceCPU && d.ID != 0 {
+	if kind(p.Device(nil)) != kind(d) || d.IsCPU() && d.ID != 0 {
 		return fmt.Errorf("backend: %s does not support device %s", p, deviceName(d))
 	}
-	return impl.Available(driver.Config{Name: string(p)})
+	return impl.Available(c)
+}
+
+// ForDevice returns a provider that computes on a device such as "CPU" or "CUDA:1": [CPU], or
+// the first other provider by name that can work on this machine.
+func ForDevice(device string) (Provider, error) {
+	d, err := ParseDevice(device)
+	if err != nil {
+		return "", err
+	}
+	for _, name := range append([]string{string(CPU)}, driver.Providers()...) {
+		if p := Provider(name); p.SupportsDevice(d) == nil {
+			return p, nil
+		}
+	}
+	return "", fmt.Errorf("backend: no registered provider supports device %s on this machine", deviceName(d))
 }
 
 // optionDeviceID is the provider option that selects a GPU by its number.
@@ -224,7 +239,12 @@ func prepare(ctx context.Context, model any, b Backend, o *Options) (*Rep, error
 		}
 		return r, nil
 	}
-	if err := b.SupportsDevice(device); err != nil {
+	if p, ok := b.(Provider); ok {
+		err = p.supports(device, p.config(o.Session))
+	} else {
+		err = b.SupportsDevice(device)
+	}
+	if err != nil {
 		return nil, err
 	}
 	m, err := load(model, o)

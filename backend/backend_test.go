@@ -88,7 +88,16 @@ func init() { driver.Register(gpu) }
 // TestDeviceReachesTheProvider prepares for several devices and looks at the options that
 // the provider gets, and at the device of the Rep.
 func TestDeviceReachesTheProvider(t *testing.T) {
-	b := backend.Provider(gpu.name)
+	b, err := backend.ForDevice(onward.GetDevice())
+	if err != nil || b != backend.Provider(gpu.name) {
+		t.Fatalf("the provider for %q is %s, %v", onward.GetDevice(), b, err)
+	}
+	if got, err := backend.ForDevice("CPU"); got != backend.CPU {
+		t.Errorf("the provider for the CPU is %s, %v", got, err)
+	}
+	if got, err := backend.ForDevice("CPU:1"); err == nil {
+		t.Errorf("the provider for CPU:1 is %s", got)
+	}
 	if got := onward.GetDevice(); got != "GPU" {
 		t.Fatalf("GetDevice returns %q with a provider for GPUs", got)
 	}

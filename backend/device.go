@@ -34,13 +34,24 @@ func (t DeviceType) String() string {
 // TypeOf returns the type of a device. ONNX Runtime's types "gpu" and "cuda" are both
 // [DeviceCUDA]. The error says that ONNX has no such type.
 func TypeOf(d Device) (DeviceType, error) {
-	switch d.Type {
-	case "", "cpu":
+	switch kind(d) {
+	case "cpu":
 		return DeviceCPU, nil
-	case "cuda", "gpu":
+	case "cuda":
 		return DeviceCUDA, nil
 	}
 	return 0, fmt.Errorf("backend: device type %q is not one of ONNX's, want cpu or cuda", d.Type)
+}
+
+// kind returns the type of a device with one name for equal types.
+func kind(d Device) string {
+	switch d.Type {
+	case "":
+		return "cpu"
+	case "gpu":
+		return "cuda"
+	}
+	return d.Type
 }
 
 // ParseDevice reads "TYPE" or "TYPE:id", such as "CPU" or "CUDA:1". The type is

@@ -2,9 +2,7 @@ package backend
 
 import (
 	"fmt"
-	"strings"
 
-	"github.com/onward-ml/onward"
 	"github.com/onward-ml/onward/driver"
 )
 
@@ -44,8 +42,8 @@ func Runtime(name string) (Backend, error) {
 	if !ok {
 		p = Provider(name)
 	}
-	if driver.Lookup(string(p)) == nil {
-		return nil, fmt.Errorf("backend: runtime %q needs provider %q, which is not registered; registered are %s", name, string(p), strings.Join(onward.Providers(), ", "))
+	if _, err := driver.Find(string(p)); err != nil {
+		return nil, fmt.Errorf("backend: runtime %q: %w", name, err)
 	}
 	return p, nil
 }
