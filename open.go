@@ -39,7 +39,7 @@ func OpenModel(ctx context.Context, m *onnx.Model, opts *SessionOptions) (*Sessi
 	return open(ctx, source{model: m}, opts)
 }
 
-// open goes the way from a source to a session: read, prepare, describe, select a
+// open makes a session of a source in five steps: read, prepare, describe, select a
 // provider, compile.
 func open(ctx context.Context, src source, opts *SessionOptions) (s *Session, err error) {
 	s = &Session{opts: *orDefault(opts), source: src.kept()}
@@ -279,8 +279,8 @@ func (s *Session) usable(configs []ProviderConfig) ([]ProviderConfig, error) {
 	return r, nil
 }
 
-// SetProviders lets other providers run the model: the first of configs that can.
-// Runs that are active end first. On an error the session goes on as it was.
+// SetProviders moves the session to the first of configs that can run the model. It waits
+// for active runs. On an error the session stays unchanged.
 //
 // The model is read again from its file, or taken from the *onnx.Model that the
 // session was opened with while the caller keeps that. A session of [OpenBytes]

@@ -9,8 +9,8 @@ import (
 	"github.com/onward-ml/onward/onnx"
 )
 
-// SessionOptions say how a session runs its model. The zero value and nil stand
-// for the defaults: the pure Go engine "cpu" on all cores, every optimization. The
+// SessionOptions configure a session. The zero value and nil select the defaults: the
+// provider cpu of the Go engine on all cores, every optimization. The
 // fields are those of ONNX Runtime's SessionOptions
 // (https://onnxruntime.ai/docs/api/python/api_summary.html#sessionoptions); each says
 // what it means to the providers cpu and reference. The providers of ONNX Runtime
@@ -138,8 +138,8 @@ func (o *SessionOptions) driver() *driver.Options {
 	return d
 }
 
-// RunOptions say how one run goes. The zero value and nil stand for the
-// defaults. What stops a run is its context.
+// RunOptions configure one run. The zero value and nil select the defaults. The context of
+// the run stops it.
 type RunOptions struct {
 	// Outputs names the results that are wanted. Default: all.
 	Outputs []string

@@ -19,10 +19,9 @@ import (
 // Values are inputs or outputs by name.
 type Values map[string]tensor.Value
 
-// Session is a loaded model. Any number of goroutines may call Run at the same
-// time. A session holds no resources that the garbage collector does not free,
-// unless its provider is a native one or [SessionOptions.MapWeights] is set: then call
-// Close.
+// Session is a loaded model. Any number of goroutines may call Run at the same time. Call
+// Close if the provider opens a native library or [SessionOptions.MapWeights] is set; the
+// garbage collector frees all other sessions.
 type Session struct {
 	signature
 	source  source

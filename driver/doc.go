@@ -6,8 +6,12 @@
 //
 //	func init() { driver.Register(provider{}) }
 //
-// [Provider] and [Engine] are required. A provider implements [Describer] when it takes
-// models otherwise than from memory, and [LibraryUser] when it opens a native library. An
-// engine implements [Binder], [Allocator] and [Profiler] when it works on memory of the
-// caller, has memory on devices, and writes profiles of its own.
+// [Provider] and [Engine] are required. The other interfaces are optional:
+//
+//   - [Describer]: a provider that computes on a device, reads model files or applies the
+//     options itself
+//   - [LibraryUser]: a provider that opens a native library
+//   - [Binder]: an engine that reads and writes bound memory in place
+//   - [Allocator]: an engine with memory on a device
+//   - [Profiler]: an engine that writes its own profile
 package driver

@@ -10,8 +10,8 @@ import (
 	"github.com/onward-ml/onward/tensor"
 )
 
-// Options are the provider's view of the options of a session. The zero value stands for
-// the defaults. onward.SessionOptions explains the fields that are not explained here.
+// Options are the provider's view of the options of a session. The zero value selects the
+// defaults. onward.SessionOptions explains the fields that are not explained here.
 type Options struct {
 	Threads        int // 0: all cores
 	InterOpThreads int
