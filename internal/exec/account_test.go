@@ -3,6 +3,7 @@ package exec
 import (
 	"context"
 	"errors"
+	"runtime"
 	"sync"
 	"testing"
 
@@ -212,6 +213,47 @@ func TestViewsHoldMemory(t *testing.T) {
 			t.Errorf("generic=%v: %v", generic, err)
 		}
 	}
+}
+
+// What is given back to the account can be collected while the run goes on.
+func TestDeadValuesAreCollected(t *testing.T) {
+	const count, rows = 32, 1 << 16 // of 1 MiB each
+	var ops []ir.Operator
+	for range count {
+		ops = append(ops, addOne{}, viewOf{})
+	}
+	var live uint64
+	ops = append(ops, probe{&live})
+	for _, o := range []Options{{}, {Generic: true}, {Unplanned: true}} {
+		p, err := Compile(chain(t, ops...), o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		x := input(rows)
+		runtime.GC()
+		var before runtime.MemStats
+		runtime.ReadMemStats(&before)
+		if _, err := p.Run(context.Background(), &Request{Inputs: []tensor.Value{x}}); err != nil {
+			t.Fatal(err)
+		}
+		if n := (int64(live) - int64(before.HeapAlloc)) >> 20; n > count/2 {
+			t.Errorf("%+v: %d of %d MiB are live at the end of the run", o, n, count)
+		}
+	}
+}
+
+// probe is addOne that measures the live heap.
+type probe struct{ live *uint64 }
+
+func (probe) Infer(c *ir.InferContext) error { c.SetOut(0, c.Type(0)); return nil }
+func (o probe) Run(c *ir.Call) error {
+	for range 3 { // recycled memory is free after two collections
+		runtime.GC()
+	}
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	*o.live = m.HeapAlloc
+	return addOne{}.Run(c)
 }
 
 // viewOf hands out its input.

@@ -145,7 +145,10 @@ func (s *state) free(st *step) {
 		}
 	}
 	for _, id := range st.release {
-		s.run.account.release(&s.charged[id])
+		if s.charged[id].n != 0 {
+			s.run.account.release(&s.charged[id])
+			s.alloc[id], s.headers[id] = nil, tensor.Tensor{}
+		}
 	}
 }
 
@@ -197,8 +200,10 @@ func overlapping(x, y []byte) bool {
 	return p < q+uintptr(len(y)) && q < p+uintptr(len(x))
 }
 
-// drop ends a call: its scratch and reservations are given back.
+// drop ends a call: its scratch and reservations are given back, and it refers to no values.
 func (s *state) drop(c *ir.Call) {
+	clear(c.In)
+	clear(c.Out)
 	s.run.account.release(&s.held[c.Index])
 	s.used, s.want = 0, 0
 }

@@ -168,10 +168,7 @@ func (s *state) forget(values []ir.ValueID, steps []int32) {
 		s.values[id], s.alloc[id], s.owned[id] = nil, nil, false
 	}
 	for _, i := range steps {
-		c := &s.calls[i]
-		clear(c.In)
-		clear(c.Out)
-		s.drop(c)
+		s.drop(&s.calls[i])
 	}
 }
 
