@@ -138,8 +138,8 @@ func (s *Scopes) Reads(n *Node) []string {
 	return r
 }
 
-// Sort returns the nodes of a graph in topological order, which is the file's own order if that is
-// topological. It fails on a cycle and on a name that two nodes define. A Gradient node of
+// Sort returns the nodes of a graph in topological order: the file's own order, but each node
+// after the nodes whose outputs it reads. It fails on a cycle and on a name that two nodes define. A Gradient node of
 // ai.onnx.preview.training also depends on its attribute y, which names a value.
 func (s *Scopes) Sort(g *Graph) ([]*Node, error) {
 	producer := make(map[string]int, len(g.Nodes))
@@ -176,34 +176,40 @@ func (s *Scopes) Sort(g *Graph) ([]*Node, error) {
 	if inOrder {
 		return g.Nodes, nil
 	}
-	waits := make([]int, len(g.Nodes))
-	users := make([][]int32, len(g.Nodes))
-	for i := range g.Nodes {
-		uses(i, func(j int) {
-			waits[i]++
-			users[j] = append(users[j], int32(i))
-		})
+	// Depth first, with a stack of its own: a hostile file may chain millions of nodes.
+	type visit struct {
+		node int
+		deps []int // not visited yet
 	}
-	var ready []int
-	for i, w := range waits {
-		if w == 0 {
-			ready = append(ready, i)
-		}
-	}
+	const open, done = 1, 2
+	state := make([]uint8, len(g.Nodes))
 	r := make([]*Node, 0, len(g.Nodes))
-	for k := 0; k < len(ready); k++ {
-		i := ready[k]
-		r = append(r, g.Nodes[i])
-		for _, u := range users[i] {
-			if waits[u]--; waits[u] == 0 {
-				ready = append(ready, int(u))
-			}
-		}
+	var stack []visit
+	push := func(i int) {
+		state[i] = open
+		v := visit{node: i}
+		uses(i, func(j int) { v.deps = append(v.deps, j) })
+		stack = append(stack, v)
 	}
-	if len(r) < len(g.Nodes) {
-		for i, w := range waits {
-			if w > 0 {
-				return nil, fmt.Errorf("graph %q has a cycle through node %q (%s)", g.Name, g.Nodes[i].Name, g.Nodes[i].OpType)
+	for i := range g.Nodes {
+		if state[i] == 0 {
+			push(i)
+		}
+		for len(stack) > 0 {
+			top := &stack[len(stack)-1]
+			if len(top.deps) == 0 {
+				state[top.node] = done
+				r = append(r, g.Nodes[top.node])
+				stack = stack[:len(stack)-1]
+				continue
+			}
+			j := top.deps[0]
+			top.deps = top.deps[1:]
+			switch state[j] {
+			case open:
+				return nil, fmt.Errorf("graph %q has a cycle through node %q (%s)", g.Name, g.Nodes[j].Name, g.Nodes[j].OpType)
+			case 0:
+				push(j)
 			}
 		}
 	}

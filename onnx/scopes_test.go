@@ -58,6 +58,7 @@ func TestScopesSort(t *testing.T) {
 	}{
 		{"already sorted", []*onnx.Node{node("a", "x"), node("b", "x", "a"), node("c")}, "a b c", ""},
 		{"reversed", []*onnx.Node{node("c", "b"), node("b", "a"), node("a", "x")}, "a b c", ""},
+		{"one out of order", []*onnx.Node{node("a", "x"), node("b", "q"), node("c", "a"), node("q", "a")}, "a q b c", ""},
 		{"a subgraph reads a name", []*onnx.Node{branch, node("deep", "x")}, "deep branch", ""},
 		{"a gradient differentiates a name", []*onnx.Node{gradient, node("z", "x")}, "z g", ""},
 		{"cycle", []*onnx.Node{node("x"), node("a", "b"), node("b", "a", "x")}, "", `graph "main" has a cycle through node "a" (Sum)`},
