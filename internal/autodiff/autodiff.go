@@ -3,16 +3,18 @@ package autodiff
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 
+	_ "github.com/onward-ml/onward/internal/ops/all" // fills the registry
 	"github.com/onward-ml/onward/internal/ops/kit"
 	"github.com/onward-ml/onward/onnx"
 )
 
 // Expand returns a model whose Gradient nodes (ai.onnx.preview.training) are replaced by
 // nodes that compute the gradients: the operators between xs and y in reverse order, each
-// by its gradient rule. The rules emit plain nodes, so that gradients of gradients work
-// too. m is not changed; a model without Gradient nodes is returned as it is. maxDepth is
+// by the gradient that the registry holds. Rules emit plain nodes, so that gradients of
+// gradients work too. m is not changed; a model without Gradient nodes is returned as it is. maxDepth is
 // how deep subgraphs may nest.
 func Expand(m *onnx.Model, maxDepth int) (*onnx.Model, error) {
 	if _, err := m.CountNodes(maxDepth); err != nil {
@@ -175,7 +177,7 @@ func (e *expander) expand(nodes []*onnx.Node, opset int) ([]*onnx.Node, error) {
 	if !slices.ContainsFunc(nodes, isGradient) {
 		return nodes, nil
 	}
-	b := &builder{e: e, opset: opset}
+	b := e.builder(opset, nil)
 	for _, n := range nodes {
 		if !isGradient(n) {
 			b.nodes = append(b.nodes, n)
@@ -188,67 +190,197 @@ func (e *expander) expand(nodes []*onnx.Node, opset int) ([]*onnx.Node, error) {
 	return b.nodes, nil
 }
 
-// HasGradient reports whether there is a rule for an operator.
-func HasGradient(domain, name string) bool {
-	return kit.NormalDomain(domain) == "" && (rules[name] != nil || rulesOfAll[name] != nil || steps[name])
-}
-
 func isGradient(n *onnx.Node) bool {
 	return n.OpType == "Gradient" && n.Domain == kit.DomainPreviewTraining
 }
 
-func stringAttr(n *onnx.Node, name string) string {
-	for _, a := range n.Attributes {
-		if a != nil && a.Name == name {
-			return a.S
-		}
+// text returns an attribute of a node, "" if it is absent.
+func text(n *onnx.Node, name string) string {
+	if a := n.Attribute(name); a != nil {
+		return a.S
 	}
 	return ""
 }
 
-func stringsAttr(n *onnx.Node, name string) []string {
-	for _, a := range n.Attributes {
-		if a != nil && a.Name == name {
-			return a.Strings
-		}
+// texts returns an attribute of a node, nil if it is absent.
+func texts(n *onnx.Node, name string) []string {
+	if a := n.Attribute(name); a != nil {
+		return a.Strings
 	}
 	return nil
 }
 
-func intsAttr(n *onnx.Node, name string, def []int64) []int64 {
-	for _, a := range n.Attributes {
-		if a != nil && a.Name == name {
-			return a.Ints
-		}
+// integer returns an attribute of a node, def if it is absent.
+func integer(n *onnx.Node, name string, def int64) int64 {
+	if a := n.Attribute(name); a != nil {
+		return a.I
 	}
 	return def
 }
 
-func intAttr(n *onnx.Node, name string, def int64) int64 {
-	for _, a := range n.Attributes {
-		if a != nil && a.Name == name {
-			return a.I
-		}
+// integers returns an attribute of a node, def if it is absent.
+func integers(n *onnx.Node, name string, def []int64) []int64 {
+	if a := n.Attribute(name); a != nil {
+		return a.Ints
 	}
 	return def
 }
 
-func floatAttr(n *onnx.Node, name string, def float32) float32 {
-	for _, a := range n.Attributes {
-		if a != nil && a.Name == name {
-			return a.F
-		}
-	}
-	return def
-}
-
-// builder appends nodes to those that there are.
+// builder appends nodes to those of a graph.
 type builder struct {
-	e      *expander
-	nodes  []*onnx.Node
-	opset  int
-	active map[string]bool // what depends on xs, while rules run
-	spent  int             // of nodes, those that are counted
+	kit.GradientBuilder // with the builder as its tape
+	e                   *expander
+	nodes               []*onnx.Node
+	active              map[string]bool // what depends on xs, while rules run
+	spent               int             // of nodes, those that are counted
+}
+
+func (e *expander) builder(opset int, nodes []*onnx.Node) *builder {
+	b := &builder{e: e, nodes: nodes}
+	b.GradientBuilder = kit.GradientBuilder{Opset: opset, Tape: b}
+	return b
+}
+
+// Fresh returns a name that no value has.
+func (b *builder) Fresh() string {
+	for {
+		b.e.count++
+		if name := fmt.Sprintf("gradient_%d", b.e.count); !b.e.names[name] {
+			return name
+		}
+	}
+}
+
+// Append appends a node.
+func (b *builder) Append(n *kit.GradientNode) {
+	r := &onnx.Node{OpType: n.OpType, Domain: n.Domain, Inputs: n.Inputs, Outputs: n.Outputs}
+	for _, name := range slices.Sorted(maps.Keys(n.Attrs)) {
+		a := &onnx.Attribute{Name: name}
+		switch v := n.Attrs[name].(type) {
+		case int64:
+			a.Type, a.I = onnx.AttrInt, v
+		case float32:
+			a.Type, a.F = onnx.AttrFloat, v
+		case string:
+			a.Type, a.S = onnx.AttrString, v
+		case []int64:
+			a.Type, a.Ints = onnx.AttrInts, v
+		case *onnx.Attribute:
+			a = v
+		default:
+			panic(fmt.Sprintf("autodiff: attribute %s of %s is a %T", name, n.OpType, v))
+		}
+		r.Attributes = append(r.Attributes, a)
+	}
+	b.nodes = append(b.nodes, r)
+}
+
+// ruleNode returns a node in the form that rules take.
+func ruleNode(p *onnx.Node) *kit.GradientNode {
+	n := &kit.GradientNode{OpType: p.OpType, Domain: p.Domain, Inputs: p.Inputs, Outputs: p.Outputs, Attrs: make(kit.GradientAttrs, len(p.Attributes))}
+	for _, a := range p.Attributes {
+		switch {
+		case a.RefAttrName != "":
+			n.Attrs[a.Name] = a
+		case a.Type == onnx.AttrInt:
+			n.Attrs[a.Name] = a.I
+		case a.Type == onnx.AttrFloat:
+			n.Attrs[a.Name] = a.F
+		case a.Type == onnx.AttrString:
+			n.Attrs[a.Name] = a.S
+		case a.Type == onnx.AttrInts:
+			n.Attrs[a.Name] = a.Ints
+		default:
+			n.Attrs[a.Name] = a
+		}
+	}
+	return n
+}
+
+// gradientOf returns what the registry says of an operator's gradient, nil if nothing.
+func gradientOf(domain, opType string) *kit.Gradient {
+	if def := kit.Registered(domain, opType); def != nil {
+		return def.Gradient
+	}
+	return nil
+}
+
+// flat reports whether no gradient passes through a node.
+func flat(p *onnx.Node) bool {
+	g := gradientOf(p.Domain, p.OpType)
+	return g != nil && g.Flat != nil && g.Flat(ruleNode(p))
+}
+
+// rule appends what computes the gradients of what a node reads from those of its outputs.
+func (b *builder) rule(p *onnx.Node, gs []string) ([]string, error) {
+	if g := gradientOf(p.Domain, p.OpType); g != nil && g.Subgraphs {
+		r, err := controlFlow[p.OpType](b, p, gs)
+		if err != nil {
+			return nil, fmt.Errorf("operator %s: %w", p.OpType, err)
+		}
+		return r, nil
+	}
+	return b.Differentiate(ruleNode(p), gs)
+}
+
+// Differentiate appends what computes the gradients of the inputs of a node without
+// subgraphs from those of its outputs.
+func (b *builder) Differentiate(n *kit.GradientNode, gs []string) ([]string, error) {
+	g, name := gradientOf(n.Domain, n.OpType), kit.QualifiedName(n.Domain, n.OpType)
+	if g == nil {
+		return nil, fmt.Errorf("operator %s is not differentiated", name)
+	}
+	from, count := len(b.nodes), g.Outputs
+	var ys []string
+	var err error
+	if g.Decompose != nil {
+		if ys, err = g.Decompose(&b.GradientBuilder, n); err != nil {
+			return nil, fmt.Errorf("operator %s: %w", name, err)
+		}
+		count = len(ys)
+	}
+	if count > 0 && count < len(gs) {
+		if k := slices.IndexFunc(gs[count:], func(g string) bool { return g != "" }); k >= 0 {
+			return nil, fmt.Errorf("output %d of %s is not differentiated", count+k, name)
+		}
+	}
+	var r []string
+	if g.Decompose != nil {
+		r, err = b.throughParts(n, slices.Clone(b.nodes[from:]), ys, gs)
+	} else {
+		r, err = g.Rule(&b.GradientBuilder, n, gs)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("operator %s: %w", name, err)
+	}
+	return r, nil
+}
+
+// throughParts differentiates the nodes that compute the outputs ys of n.
+func (b *builder) throughParts(n *kit.GradientNode, parts []*onnx.Node, ys, gs []string) ([]string, error) {
+	active, grad := map[string]bool{}, map[string]string{}
+	for _, in := range n.Inputs {
+		active[in] = in != ""
+	}
+	for _, p := range parts {
+		for _, out := range p.Outputs {
+			active[out] = true
+		}
+	}
+	for k, g := range gs {
+		if g != "" {
+			grad[ys[k]] = g
+		}
+	}
+	if err := b.backward(parts, grad, active); err != nil {
+		return nil, err
+	}
+	r := make([]string, len(n.Inputs))
+	for i, in := range n.Inputs {
+		r[i] = grad[in]
+		delete(grad, in) // an input that comes twice has its gradient once
+	}
+	return r, nil
 }
 
 // maxNodes bounds how many nodes gradients put into a model. Branches within
@@ -265,51 +397,9 @@ func (b *builder) spend() error {
 	return nil
 }
 
-func (b *builder) fresh() string {
-	for {
-		b.e.count++
-		if name := fmt.Sprintf("gradient_%d", b.e.count); !b.e.names[name] {
-			return name
-		}
-	}
-}
-
-// node appends a node with one output and returns the output's name. Operators
-// of ONNX Runtime's kind are named plainly, the engine's own as onward.SumTo.
-func (b *builder) node(op string, attrs []*onnx.Attribute, in ...string) string {
-	domain := ""
-	if len(op) > 7 && op[:7] == kit.DomainInternal+"." {
-		domain, op = kit.DomainInternal, op[7:]
-	}
-	out := b.fresh()
-	b.nodes = append(b.nodes, &onnx.Node{OpType: op, Domain: domain, Inputs: in, Outputs: []string{out}, Attributes: attrs})
-	return out
-}
-
-func (b *builder) op(op string, in ...string) string { return b.node(op, nil, in...) }
-
-// ints returns a list of numbers, from opset 12 on.
-func (b *builder) ints(v ...int64) string {
-	return b.node("Constant", []*onnx.Attribute{{Name: "value_ints", Type: onnx.AttrInts, Ints: v}})
-}
-
-// filled returns a tensor of one value in the shape of x.
-func (b *builder) filled(v float32, x string) string {
-	return b.node("onward.Fill", []*onnx.Attribute{{Name: "factor", Type: onnx.AttrFloat, F: v}}, x)
-}
-
-func (b *builder) scaled(v float32, x string) string {
-	if v == 1 {
-		return x
-	}
-	return b.node("onward.Scale", []*onnx.Attribute{{Name: "factor", Type: onnx.AttrFloat, F: v}}, x)
-}
-
-func (b *builder) sumTo(g, like string) string { return b.op("onward.SumTo", g, like) }
-
 // expand appends what computes the outputs of one Gradient node.
 func (b *builder) expand(n *onnx.Node) error {
-	xs, zs, y := stringsAttr(n, "xs"), stringsAttr(n, "zs"), stringAttr(n, "y")
+	xs, zs, y := texts(n, "xs"), texts(n, "zs"), text(n, "y")
 	fed := append(slices.Clone(xs), zs...)
 	if len(n.Inputs) != len(fed) || len(n.Outputs) > len(xs) || y == "" {
 		return fmt.Errorf("%d inputs and %d outputs for %d xs, %d zs and y %q", len(n.Inputs), len(n.Outputs), len(xs), len(zs), y)
@@ -373,7 +463,7 @@ func (b *builder) expand(n *onnx.Node) error {
 			use.Outputs = slices.Clone(p.Outputs)
 			for k, out := range use.Outputs {
 				if out != "" {
-					use.Outputs[k] = b.fresh()
+					use.Outputs[k] = b.Fresh()
 					value[out] = use.Outputs[k]
 				}
 			}
@@ -392,7 +482,7 @@ func (b *builder) expand(n *onnx.Node) error {
 	}
 	grad := map[string]string{}
 	if activeHere[at(y)] {
-		grad[at(y)] = b.filled(1, at(y))
+		grad[at(y)] = b.Filled(1, at(y))
 	}
 	if err := b.backward(path, grad, activeHere); err != nil {
 		return err
@@ -404,7 +494,7 @@ func (b *builder) expand(n *onnx.Node) error {
 		x := at(xs[k])
 		d := grad[x]
 		if d == "" {
-			d = b.filled(0, x)
+			d = b.Filled(0, x)
 		}
 		b.nodes = append(b.nodes, &onnx.Node{OpType: "Identity", Inputs: []string{d}, Outputs: []string{out}})
 	}
@@ -421,38 +511,19 @@ func (b *builder) backward(path []*onnx.Node, grad map[string]string, active map
 		}
 		b.active = active
 		gs := make([]string, len(p.Outputs))
-		some, further := false, 0
+		some := false
 		for k, out := range p.Outputs {
 			if out == "" || grad[out] == "" {
 				continue
 			}
 			gs[k], some = grad[out], true
-			if k > 0 {
-				further = k
-			}
 		}
-		if !some {
+		if !some || flat(p) {
 			continue
 		}
-		if flat(p) {
-			continue
-		}
-		if d := kit.NormalDomain(p.Domain); d != "" && d != kit.DomainInternal {
-			return fmt.Errorf("operator %s is not differentiated", kit.QualifiedName(p.Domain, p.OpType))
-		}
-		var into []string
-		var err error
-		if all := rulesOfAll[p.OpType]; all != nil {
-			into, err = all(b, p, gs)
-		} else if rule := rules[p.OpType]; rule == nil {
-			return fmt.Errorf("operator %s is not differentiated", kit.QualifiedName(p.Domain, p.OpType))
-		} else if further > 0 {
-			return fmt.Errorf("output %d of %s is not differentiated", further, p.OpType)
-		} else {
-			into, err = rule(b, p, gs[0])
-		}
+		into, err := b.rule(p, gs)
 		if err != nil {
-			return fmt.Errorf("operator %s: %w", p.OpType, err)
+			return err
 		}
 		ins := b.e.scopes.Reads(p)
 		for k, d := range into {
@@ -461,7 +532,7 @@ func (b *builder) backward(path []*onnx.Node, grad map[string]string, active map
 				continue
 			}
 			if grad[in] != "" {
-				d = b.op("Add", grad[in], d)
+				d = b.Op("Add", grad[in], d)
 			}
 			grad[in] = d
 		}

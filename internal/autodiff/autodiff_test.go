@@ -150,15 +150,3 @@ func TestExpandErrors(t *testing.T) {
 		}
 	}
 }
-
-func TestHasGradient(t *testing.T) {
-	for _, c := range []struct {
-		domain, name string
-		want         bool
-	}{{"", "Add", true}, {"ai.onnx", "Add", true}, {"", "Floor", true}, {"", "If", true}, {"", "HardSwish", true}, {"", "Split", true},
-		{"", "Multinomial", false}, {"com.microsoft", "Add", false}} {
-		if got := autodiff.HasGradient(c.domain, c.name); got != c.want {
-			t.Errorf("HasGradient(%q, %q) = %v, want %v", c.domain, c.name, got, c.want)
-		}
-	}
-}

@@ -46,10 +46,10 @@ func (b *builder) within(g *onnx.Graph) (*builder, error) {
 	if err != nil {
 		return nil, err
 	}
-	if nodes, err = b.e.expand(nodes, b.opset); err != nil {
+	if nodes, err = b.e.expand(nodes, b.Opset); err != nil {
 		return nil, err
 	}
-	return &builder{e: b.e, opset: b.opset, nodes: slices.Clone(nodes)}, nil
+	return b.e.builder(b.Opset, slices.Clone(nodes)), nil
 }
 
 // reach adds to active what depends on it among the nodes, and returns the nodes on
@@ -90,7 +90,7 @@ func (b *builder) follow(p *onnx.Node, active map[string]bool) bool {
 			for i, in := range p.Inputs {
 				from[i] = active[in]
 			}
-			known = err == nil && b.opset >= 9 && b.followInto(g, from, len(p.Inputs)-int(intAttr(p, "num_scan_inputs", 0)), active, through)
+			known = err == nil && b.Opset >= 9 && b.followInto(g, from, len(p.Inputs)-int(integer(p, "num_scan_inputs", 0)), active, through)
 		}
 	}
 	for k, out := range p.Outputs {
@@ -150,7 +150,7 @@ func (b *builder) captured(n *onnx.Node) []string {
 // add adds g to the gradient of a value.
 func (b *builder) add(grad map[string]string, name, g string) {
 	if grad[name] != "" {
-		g = b.op("Add", grad[name], g)
+		g = b.Op("Add", grad[name], g)
 	}
 	grad[name] = g
 }
@@ -158,9 +158,9 @@ func (b *builder) add(grad map[string]string, name, g string) {
 // orZero returns a value of its own: the gradient of x, or zeros.
 func (b *builder) orZero(grad map[string]string, x string) string {
 	if d := grad[x]; d != "" {
-		return b.op("Identity", d)
+		return b.Op("Identity", d)
 	}
-	return b.filled(0, x)
+	return b.Filled(0, x)
 }
 
 func values(names ...string) []*onnx.ValueInfo {
@@ -178,6 +178,14 @@ func graphAttr(n *onnx.Node, name string) (*onnx.Graph, error) {
 		}
 	}
 	return nil, fmt.Errorf("attribute %s is missing", name)
+}
+
+// controlFlow holds the rules of the operators whose gradient the registry marks with
+// Subgraphs.
+var controlFlow map[string]func(b *builder, n *onnx.Node, gs []string) ([]string, error)
+
+func init() { // because the rules lead to the map
+	controlFlow = map[string]func(b *builder, n *onnx.Node, gs []string) ([]string, error){"If": ifGradient, "Scan": scanGradient}
 }
 
 // ifGradient is an If whose branches go on with the gradients for what they use.
@@ -219,7 +227,7 @@ func ifGradient(b *builder, n *onnx.Node, gs []string) ([]string, error) {
 		return r, nil
 	}
 	for _, c := range free {
-		d := b.fresh()
+		d := b.Fresh()
 		m.Outputs = append(m.Outputs, d)
 		r[len(n.Inputs)+slices.Index(b.e.scopes.Reads(n)[len(n.Inputs):], c)] = d
 	}
@@ -232,21 +240,21 @@ func ifGradient(b *builder, n *onnx.Node, gs []string) ([]string, error) {
 // goes on with the gradients: its states are those of the states and of what the
 // body takes from around it, its outputs those of the scan inputs.
 func scanGradient(b *builder, n *onnx.Node, gs []string) ([]string, error) {
-	if err := b.need(9); err != nil {
+	if err := b.Need(9); err != nil {
 		return nil, err
 	}
 	body, err := graphAttr(n, "body")
 	if err != nil {
 		return nil, err
 	}
-	scans := int(intAttr(n, "num_scan_inputs", 0))
+	scans := int(integer(n, "num_scan_inputs", 0))
 	states := len(n.Inputs) - scans
 	if states < 0 || scans < 1 || len(body.Inputs) != len(n.Inputs) || len(body.Outputs) < states || slices.Contains(body.Inputs, nil) || slices.Contains(body.Outputs, nil) {
 		return nil, fmt.Errorf("%d inputs, %d of them scanned, for a body with %d inputs and %d outputs", len(n.Inputs), scans, len(body.Inputs), len(body.Outputs))
 	}
 	outs := len(body.Outputs) - states
 	list := func(name string, count int) []int64 {
-		return append(slices.Clone(intsAttr(n, name, make([]int64, count))), make([]int64, max(0, states))...)
+		return append(slices.Clone(integers(n, name, make([]int64, count))), make([]int64, max(0, states))...)
 	}
 	inAxes, inBack := list("scan_input_axes", scans), list("scan_input_directions", scans)
 	outAxes, outBack := list("scan_output_axes", outs), list("scan_output_directions", outs)
@@ -267,12 +275,12 @@ func scanGradient(b *builder, n *onnx.Node, gs []string) ([]string, error) {
 	first.Nodes, first.Outputs = slices.Clone(body.Nodes), slices.Clone(body.Outputs)
 	again := &onnx.Node{OpType: "Scan", Inputs: n.Inputs, Attributes: attrs(&first, scans, inAxes[:scans], inBack[:scans], outAxes, outBack)}
 	for _, s := range body.Inputs[:states] {
-		o := b.fresh()
+		o := b.Fresh()
 		first.Nodes = append(first.Nodes, &onnx.Node{OpType: "Identity", Inputs: []string{s.Name}, Outputs: []string{o}})
 		first.Outputs = append(first.Outputs, values(o)...)
 	}
 	for range first.Outputs {
-		again.Outputs = append(again.Outputs, b.fresh())
+		again.Outputs = append(again.Outputs, b.Fresh())
 	}
 	b.nodes = append(b.nodes, again)
 	final, before := again.Outputs[:states], again.Outputs[states+outs:]
@@ -305,7 +313,7 @@ func scanGradient(b *builder, n *onnx.Node, gs []string) ([]string, error) {
 	step := *body
 	step.Inputs, step.Outputs = nil, nil
 	feed := func(outer string) string {
-		name := b.fresh()
+		name := b.Fresh()
 		back.Inputs, step.Inputs = append(back.Inputs, outer), append(step.Inputs, values(name)...)
 		return name
 	}
@@ -320,7 +328,7 @@ func scanGradient(b *builder, n *onnx.Node, gs []string) ([]string, error) {
 			g = gs[i]
 		}
 		if g == "" {
-			g = b.filled(0, final[i])
+			g = b.Filled(0, final[i])
 		}
 		if d := feed(g); active[body.Outputs[i].Name] {
 			in.add(grad, body.Outputs[i].Name, d)
@@ -328,7 +336,7 @@ func scanGradient(b *builder, n *onnx.Node, gs []string) ([]string, error) {
 		ends = append(ends, s.Name)
 	}
 	for _, c := range free {
-		sums[c] = feed(b.filled(0, c))
+		sums[c] = feed(b.Filled(0, c))
 	}
 	back.Inputs = append(append(back.Inputs, before...), n.Inputs[states:]...)
 	step.Inputs = append(step.Inputs, body.Inputs...)
@@ -354,7 +362,7 @@ func scanGradient(b *builder, n *onnx.Node, gs []string) ([]string, error) {
 
 	r := make([]string, len(b.e.scopes.Reads(n)))
 	give := func(inner string) string {
-		d := b.fresh()
+		d := b.Fresh()
 		back.Outputs, step.Outputs = append(back.Outputs, d), append(step.Outputs, values(inner)...)
 		return d
 	}
@@ -364,9 +372,9 @@ func scanGradient(b *builder, n *onnx.Node, gs []string) ([]string, error) {
 		}
 	}
 	for _, c := range free {
-		sum := in.op("Identity", sums[c])
+		sum := in.Op("Identity", sums[c])
 		if grad[c] != "" {
-			sum = in.op("Add", sums[c], grad[c])
+			sum = in.Op("Add", sums[c], grad[c])
 		}
 		r[len(n.Inputs)+slices.Index(b.e.scopes.Reads(n)[len(n.Inputs):], c)] = give(sum)
 	}

@@ -14,7 +14,10 @@ import (
 type Abs struct{ kit.SameTypeAndShape }
 
 var _ = kit.Register(kit.Def{Name: "Abs", Since: []int{1, 6, 13}, In: "X:T", Out: "Y:T", Types: kit.Types{"T": "@number"},
-	Build: kit.WithoutAttrs(&Abs{})})
+	Build: kit.WithoutAttrs(&Abs{}),
+	Gradient: kit.Derivative(func(b *kit.GradientBuilder, x, y, g string) string {
+		return b.Op("Mul", g, b.Op("Sign", x))
+	})})
 
 var absLoops = kit.LoopsOf(
 	kit.Loop1(absSigned[int8]), kit.Loop1(absSigned[int16]), kit.Loop1(absSigned[int32]), kit.Loop1(absSigned[int64]),

@@ -11,7 +11,8 @@ import (
 type ArgMax struct{ kit.ArgReduction }
 
 var _ = kit.Register(kit.Def{Name: "ArgMax", Since: []int{1, 11, 12, 13}, In: "data:T", Out: "reduced:int64", Types: kit.Types{"T": "@number"},
-	Build: kit.Simple(func(a *kit.Attrs, opset int) kit.Operator { return &ArgMax{kit.ReadArgReduction(a, opset)} })})
+	Build:    kit.Simple(func(a *kit.Attrs, opset int) kit.Operator { return &ArgMax{kit.ReadArgReduction(a, opset)} }),
+	Gradient: kit.NoGradient})
 
 // Run implements [ir.Operator].
 func (o *ArgMax) Run(c *ir.Call) error { return o.RunWith(c, kit.ArgMax) }

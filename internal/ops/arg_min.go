@@ -11,7 +11,8 @@ import (
 type ArgMin struct{ kit.ArgReduction }
 
 var _ = kit.Register(kit.Def{Name: "ArgMin", Since: []int{1, 11, 12, 13}, In: "data:T", Out: "reduced:int64", Types: kit.Types{"T": "@number"},
-	Build: kit.Simple(func(a *kit.Attrs, opset int) kit.Operator { return &ArgMin{kit.ReadArgReduction(a, opset)} })})
+	Build:    kit.Simple(func(a *kit.Attrs, opset int) kit.Operator { return &ArgMin{kit.ReadArgReduction(a, opset)} }),
+	Gradient: kit.NoGradient})
 
 // Run implements [ir.Operator].
 func (o *ArgMin) Run(c *ir.Call) error { return o.RunWith(c, kit.ArgMin) }

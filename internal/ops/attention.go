@@ -68,7 +68,61 @@ var _ = kit.Register(kit.Def{Name: "Attention", Since: []int{23, 24, 25},
 			a.Errorf("softmax_precision is %s, want a floating-point type", p)
 		}
 		return op
-	})})
+	}),
+	Gradient: &kit.Gradient{Decompose: attentionParts}})
+
+// attentionParts computes the outputs by products, a mask and a softmax.
+func attentionParts(b *kit.GradientBuilder, n *kit.GradientNode) ([]string, error) {
+	if len(n.Inputs) < 3 {
+		return nil, fmt.Errorf("%d inputs, want 3 at least", len(n.Inputs))
+	}
+	heads := func(x, attr string) string {
+		return b.Factored("onward.SplitHeads", float32(n.Attrs.Int(attr, 0)), x)
+	}
+	after := func(past, x string) string {
+		if past == "" {
+			return x
+		}
+		return b.Node("Concat", kit.GradientAttrs{"axis": int64(2)}, past, x)
+	}
+	q, newKeys := heads(n.Inputs[0], "q_num_heads"), heads(n.Inputs[1], "kv_num_heads")
+	k, v := after(n.Input(4), newKeys), after(n.Input(5), heads(n.Inputs[2], "kv_num_heads"))
+	raw := b.Op("MatMul", q, b.Op("onward.SwapLast", b.Op("onward.RepeatHeads", k, q)))
+	if n.Attrs.Has("scale") {
+		raw = b.Scaled(n.Attrs.Float("scale", 0), raw)
+	} else {
+		raw = b.Op("Div", raw, b.Op("Sqrt", b.SumAxis(b.Filled(1, q), -1)))
+	}
+	capped := raw
+	if limit := n.Attrs.Float("softcap", 0); limit > 0 {
+		limits := b.Filled(limit, raw)
+		capped = b.Op("Mul", b.Op("Tanh", b.Op("Div", raw, limits)), limits)
+	}
+	biased := capped
+	window := func(name string) int64 {
+		if b.Opset < 25 {
+			return -1
+		}
+		return n.Attrs.Int(name, -1)
+	}
+	causal, left, right := n.Attrs.Int("is_causal", 0), window("left_window_size"), window("right_window_size")
+	if mask, nonpad := n.Input(3), n.Input(6); mask != "" || nonpad != "" || causal != 0 || left >= 0 || right >= 0 {
+		pad := int64(0)
+		if b.Opset >= 24 {
+			pad = 1
+		}
+		attrs := kit.GradientAttrs{"is_causal": causal, "left_window_size": left, "right_window_size": right, "pad_mask": pad}
+		biased = b.Op("Add", capped, b.Node("onward.AttentionMask", attrs, raw, newKeys, mask, nonpad))
+	}
+	p := b.Op("onward.VisibleSoftmax", biased)
+	y := b.Op("MatMul", p, b.Op("onward.RepeatHeads", v, p))
+	y = b.Factored("onward.JoinHeads", float32(n.Attrs.Int("q_num_heads", 0)), y, n.Inputs[0])
+	mode := n.Attrs.Int("qk_matmul_output_mode", 0)
+	if mode < 0 || mode > 3 {
+		return nil, fmt.Errorf("qk_matmul_output_mode is %d, want 0 to 3", mode)
+	}
+	return []string{y, k, v, []string{raw, capped, biased, p}[mode]}, nil
+}
 
 // Infer sets the shapes of the outputs from those of Q, K, V and the past.
 func (op *Attention) Infer(c *ir.InferContext) error {

@@ -24,6 +24,9 @@ var _ = kit.Register(kit.Def{Name: "AveragePool", Since: []int{1, 7, 10, 11, 19,
 		}
 		p.Crop = true
 		return p
+	}),
+	Gradient: kit.GradientRule(func(b *kit.GradientBuilder, n *kit.GradientNode, g string) ([]string, error) {
+		return []string{b.Node("onward.AveragePoolGradient", n.Attrs, g, n.Inputs[0])}, nil
 	})})
 
 // Infer computes the windows' number.

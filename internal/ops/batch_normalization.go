@@ -45,7 +45,25 @@ var _ = kit.Register(kit.Def{Name: "BatchNormalization", Since: []int{1, 6, 7, 9
 			a.Ignore("consumed_inputs")
 		}
 		return b
-	})})
+	}),
+	Gradient: kit.Decomposition(batchNormalizationParts)})
+
+// batchNormalizationParts normalizes channels by the statistics of the batch when
+// training, else by the given ones.
+func batchNormalizationParts(b *kit.GradientBuilder, n *kit.GradientNode) (string, error) {
+	if err := b.Need(9); err != nil {
+		return "", err
+	}
+	x, epsilon := n.Inputs[0], n.Attrs.Float("epsilon", 1e-5)
+	wide := b.ChannelsLike(x)
+	if n.Attrs.Int("training_mode", 0) != 0 || b.Opset < 14 && len(n.Outputs) > 1 {
+		x = b.Normal(x, epsilon, func(v string) string { return wide(b.Op("onward.ChannelSum", v, n.Input(1))) })
+	} else {
+		d := b.Op("Sub", x, wide(n.Input(3)))
+		x = b.Op("Div", d, wide(b.Op("Sqrt", b.Plus(n.Input(4), epsilon))))
+	}
+	return b.ScaledAndShifted(x, n.Input(1), n.Input(2), wide), nil
+}
 
 // Infer keeps the shapes.
 func (b *BatchNormalization) Infer(c *ir.InferContext) error {

@@ -32,7 +32,25 @@ var _ = kit.Register(kit.Def{Name: "Cast", Since: []int{1, 6, 9, 13, 19, 21, 23,
 		}
 		o.Options = kit.ReadConvertOptions(a, opset)
 		return o, nil
-	}})
+	},
+	Gradient: &kit.Gradient{Outputs: 1, Rule: castGradient, Flat: castIsFlat}})
+
+// castGradient casts the gradient back.
+func castGradient(b *kit.GradientBuilder, n *kit.GradientNode, gs []string) ([]string, error) {
+	if err := b.Need(15); err != nil { // CastLike
+		return nil, err
+	}
+	return n.First(b.Op("CastLike", gs[0], n.Inputs[0])), nil
+}
+
+// castIsFlat reports whether the target type has no fractions.
+func castIsFlat(n *kit.GradientNode) bool {
+	switch tensor.DType(n.Attrs.Int("to", 0)) {
+	case tensor.TypeFloat32, tensor.TypeFloat64, tensor.TypeFloat16, tensor.TypeBFloat16:
+		return false
+	}
+	return true
+}
 
 // Infer implements [ir.Operator].
 func (o *Cast) Infer(c *ir.InferContext) error { kit.InferCast(c, o.To); return nil }

@@ -14,7 +14,8 @@ var _ = kit.Register(kit.Def{Name: "CastLike", Since: []int{15, 19, 21, 23, 24, 
 	Types: kit.Types{"T1": kit.CastTypes, "T2": kit.CastTypes},
 	Build: kit.Simple(func(a *kit.Attrs, opset int) kit.Operator {
 		return &CastLike{Options: kit.ReadConvertOptions(a, opset)}
-	})})
+	}),
+	Gradient: kit.Derivative(func(b *kit.GradientBuilder, x, y, g string) string { return b.Op("CastLike", g, x) })})
 
 // Infer implements [ir.Operator].
 func (o *CastLike) Infer(c *ir.InferContext) error { kit.InferCast(c, c.Elem(1)); return nil }

@@ -25,6 +25,11 @@ var _ = kit.Register(kit.Def{Name: "Celu", Since: []int{12, 28}, In: "X:T", Out:
 			func(dst, src []float32) { celuLoop(dst, src, o.Alpha) },
 			func(dst, src []float64) { celuLoop(dst, src, o.Alpha) }, o.fast())
 		return o
+	}),
+	Gradient: kit.DecomposedFunction(func(b *kit.GradientBuilder, n *kit.GradientNode, x string) string {
+		alpha := n.Attrs.Float("alpha", 1)
+		exp := b.Op("Exp", b.Op("Div", b.Negative(x), b.Filled(alpha, x)))
+		return b.Op("Add", b.Op("Relu", x), b.Scaled(alpha, b.Plus(exp, -1)))
 	})})
 
 // Run implements [ir.Operator].

@@ -16,7 +16,8 @@ type CenterCropPad struct {
 
 var _ = kit.Register(kit.Def{Name: "CenterCropPad", Since: []int{18},
 	In: "input_data:T, shape:I", Out: "output_data:T", Types: kit.Types{"T": kit.MoveTypes, "I": "int32 int64"},
-	Build: kit.Simple(func(a *kit.Attrs, opset int) kit.Operator { return &CenterCropPad{Axes: a.Ints("axes")} })})
+	Build:    kit.Simple(func(a *kit.Attrs, opset int) kit.Operator { return &CenterCropPad{Axes: a.Ints("axes")} }),
+	Gradient: kit.MoveGradient})
 
 // target returns shape with the wanted sizes of the axes.
 func centerCropTarget[D any](in, want []D, axes []int) ([]D, error) {

@@ -32,6 +32,13 @@ var _ = kit.Register(kit.Def{Name: "Clip", Since: []int{1, 6, 11, 12, 13}, In: "
 			}
 		}
 		return o
+	}),
+	Gradient: kit.GradientRule(func(b *kit.GradientBuilder, n *kit.GradientNode, g string) ([]string, error) {
+		if err := b.Need(11); err != nil {
+			return nil, err
+		}
+		x := n.Inputs[0]
+		return n.First(b.Op("Where", b.Op("Equal", x, n.Outputs[0]), g, b.Filled(0, x))), nil
 	})})
 
 // Infer implements [ir.Operator].

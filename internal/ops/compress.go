@@ -20,7 +20,8 @@ var _ = kit.Register(kit.Def{Name: "Compress", Since: []int{9, 11, 28},
 	In: "input:T, condition:bool", Out: "output:T", Types: kit.Types{"T": kit.MoveTypes},
 	Build: kit.Simple(func(a *kit.Attrs, opset int) kit.Operator {
 		return &Compress{Axis: a.Int("axis", 0), Flat: !a.Has("axis")}
-	})})
+	}),
+	Gradient: kit.MoveGradient})
 
 // Infer implements ir.Operator.
 func (op *Compress) Infer(c *ir.InferContext) error {

@@ -2,6 +2,7 @@ package ops
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/internal/ops/kit"
@@ -19,6 +20,19 @@ var _ = kit.Register(kit.Def{Name: "Concat", Since: []int{1, 4, 11, 13},
 			a.Require("axis")
 		}
 		return &Concat{Axis: a.Int("axis", 1)}
+	}),
+	Gradient: kit.GradientRule(func(b *kit.GradientBuilder, n *kit.GradientNode, g string) ([]string, error) {
+		none := make([]string, len(n.Inputs))
+		for i, x := range n.Inputs {
+			none[i] = b.Positions(x, 0)
+		}
+		r := make([]string, len(n.Inputs))
+		for i, x := range n.Inputs {
+			in := slices.Clone(none)
+			in[i] = b.Positions(x, 1)
+			r[i] = b.ScatterBack(1, g, b.Again(n, in...)[0], x)
+		}
+		return r, nil
 	})})
 
 // Infer implements ir.Operator.

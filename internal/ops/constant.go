@@ -17,7 +17,8 @@ type Constant struct {
 }
 
 var _ = kit.Register(kit.Def{Name: "Constant", Since: []int{1, 9, 11, 12, 13, 19, 21, 23, 24, 25},
-	Out: "output:T", Types: kit.Types{"T": "@all"}, Build: buildConstant})
+	Out: "output:T", Types: kit.Types{"T": "@all"}, Build: buildConstant,
+	Gradient: kit.NoGradient})
 
 func buildConstant(a *kit.Attrs, opset int) (kit.Operator, error) {
 	op := &Constant{Value: a.Tensor("value")}

@@ -21,7 +21,8 @@ var _ = kit.Register(kit.Def{Name: "ConstantOfShape", Since: []int{9, 20, 21, 23
 			a.Errorf("attribute value has shape %v, want one element", v.Shape())
 		}
 		return &ConstantOfShape{Value: v}
-	})})
+	}),
+	Gradient: kit.NoGradient})
 
 // Infer implements ir.Operator.
 func (op *ConstantOfShape) Infer(c *ir.InferContext) error {

@@ -1,6 +1,8 @@
 package ops
 
 import (
+	"fmt"
+
 	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/internal/ops/kit"
 	"github.com/onward-ml/onward/tensor"
@@ -16,7 +18,23 @@ type Conv struct {
 var _ = kit.Register(kit.Def{Name: "Conv", Since: []int{1, 11, 22}, In: "X:T, W:T, B:T?", Out: "Y:T", Types: kit.Types{"T": "@float"},
 	Build: kit.Simple(func(a *kit.Attrs, opset int) kit.Operator {
 		return &Conv{Window: kit.ReadWindow(a, true), Group: kit.ReadGroup(a)}
-	})})
+	}),
+	Gradient: kit.GradientRule(convGradient)})
+
+// convGradient uses that Y = X∗W is linear in X and in W. The gradients for them are again
+// linear in their two inputs, so the three operators are each other's gradients.
+func convGradient(b *kit.GradientBuilder, n *kit.GradientNode, g string) ([]string, error) {
+	if len(n.Inputs) < 2 {
+		return nil, fmt.Errorf("%d inputs, want 2 or 3", len(n.Inputs))
+	}
+	r := make([]string, len(n.Inputs))
+	r[0] = b.Node("onward.ConvInputGradient", n.Attrs, g, n.Inputs[1], n.Inputs[0])
+	r[1] = b.Node("onward.ConvWeightGradient", n.Attrs, g, n.Inputs[0], n.Inputs[1])
+	if bias := n.Input(2); bias != "" {
+		r[2] = b.Op("onward.ChannelSum", g, bias)
+	}
+	return r, nil
+}
 
 // Infer checks channels and computes the windows' number.
 func (v *Conv) Infer(c *ir.InferContext) error {

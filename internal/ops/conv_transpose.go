@@ -24,7 +24,26 @@ var _ = kit.Register(kit.Def{Name: "ConvTranspose", Since: []int{1, 11, 22}, In:
 	Build: kit.Simple(func(a *kit.Attrs, opset int) kit.Operator {
 		return &ConvTranspose{Window: kit.ReadWindow(a, true), Group: kit.ReadGroup(a),
 			OutputPadding: kit.WindowAttr(a, "output_padding", 0), OutputShape: kit.WindowAttr(a, "output_shape", 0)}
-	})})
+	}),
+	Gradient: kit.GradientRule(convTransposeGradient)})
+
+// convTransposeGradient convolves the gradient.
+func convTransposeGradient(b *kit.GradientBuilder, n *kit.GradientNode, g string) ([]string, error) {
+	if len(n.Inputs) < 2 {
+		return nil, fmt.Errorf("%d inputs, want 2 or 3", len(n.Inputs))
+	}
+	if auto := n.Attrs.Text("auto_pad"); auto != "" && auto != "NOTSET" || n.Attrs.Has("output_shape") {
+		return nil, fmt.Errorf("is differentiated with explicit pads, not with auto_pad %q or output_shape", auto)
+	}
+	attrs := n.Attrs.Without("output_padding")
+	r := make([]string, len(n.Inputs))
+	r[0] = b.Node("Conv", attrs, g, n.Inputs[1])
+	r[1] = b.Node("onward.ConvWeightGradient", attrs, n.Inputs[0], g, n.Inputs[1])
+	if bias := n.Input(2); bias != "" {
+		r[2] = b.Op("onward.ChannelSum", g, bias)
+	}
+	return r, nil
+}
 
 // axis returns the padding before the output and its size for axis i of n.
 func (v *ConvTranspose) axis(i, n, in, kernel int) (before, out int, err error) {

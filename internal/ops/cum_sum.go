@@ -14,7 +14,12 @@ type CumSum struct{ kit.Cumulative }
 
 var _ = kit.Register(kit.Def{Name: "CumSum", Since: []int{11, 14}, In: "x:T, axis:T2", Out: "y:T",
 	Types: kit.Types{"T": "uint32 uint64 int32 int64 @float", "T2": "int32 int64"},
-	Build: kit.Simple(func(a *kit.Attrs, opset int) kit.Operator { return &CumSum{kit.ReadCumulative(a)} })})
+	Build: kit.Simple(func(a *kit.Attrs, opset int) kit.Operator { return &CumSum{kit.ReadCumulative(a)} }),
+	Gradient: kit.GradientRule(func(b *kit.GradientBuilder, n *kit.GradientNode, g string) ([]string, error) {
+		m := *n
+		m.Attrs = n.Attrs.With("reverse", 1-min(1, n.Attrs.Int("reverse", 0)))
+		return n.First(b.Again(&m, g)[0]), nil
+	})})
 
 var cumSumTable = map[tensor.DType]kit.CumulativeKernel{
 	tensor.TypeInt32:   cumSum[int32],

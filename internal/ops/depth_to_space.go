@@ -24,7 +24,8 @@ var _ = kit.Register(kit.Def{Name: "DepthToSpace", Since: []int{1, 11, 13, 28},
 			op.Mode = a.Enum("mode", "DCR", "DCR", "CRD")
 		}
 		return op
-	})})
+	}),
+	Gradient: kit.MoveGradient})
 
 // Infer implements ir.Operator.
 func (op *DepthToSpace) Infer(c *ir.InferContext) error {

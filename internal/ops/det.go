@@ -11,7 +11,10 @@ import (
 type Det struct{}
 
 var _ = kit.Register(kit.Def{Name: "Det", Since: []int{11, 22}, In: "X:T", Out: "Y:T", Types: kit.Types{"T": "@float"},
-	Build: kit.Simple(func(a *kit.Attrs, opset int) kit.Operator { return &Det{} })})
+	Build: kit.Simple(func(a *kit.Attrs, opset int) kit.Operator { return &Det{} }),
+	Gradient: kit.Derivative(func(b *kit.GradientBuilder, x, y, g string) string {
+		return b.Op("Mul", b.Matrices(g), b.Op("onward.Cofactors", x))
+	})})
 
 // Infer drops the last two dimensions.
 func (*Det) Infer(c *ir.InferContext) error {

@@ -14,7 +14,12 @@ type Div struct{ kit.AxisBroadcast }
 var _ = kit.Register(kit.Def{Name: "Div", Since: []int{1, 6, 7, 13, 14}, In: "A:T, B:T", Out: "C:T", Types: kit.Types{"T": "@number"},
 	Build: kit.Simple(func(a *kit.Attrs, opset int) kit.Operator {
 		return &Div{kit.ReadAxisBroadcast(a, opset)}
-	})})
+	}),
+	Gradient: kit.Derivatives(
+		func(b *kit.GradientBuilder, x, y, z, g string) string { return b.Op("Div", g, y) },
+		func(b *kit.GradientBuilder, x, y, z, g string) string {
+			return b.Op("Neg", b.Op("Div", b.Op("Mul", g, z), y))
+		})})
 
 var divLoops = kit.LoopsOf(
 	kit.Loop2Scalar(kit.DivLoop[int8]), kit.Loop2Scalar(kit.DivLoop[int16]), kit.Loop2Scalar(kit.DivLoop[int32]), kit.Loop2Scalar(kit.DivLoop[int64]),

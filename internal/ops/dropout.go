@@ -1,6 +1,8 @@
 package ops
 
 import (
+	"fmt"
+
 	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/internal/ops/kit"
 	"github.com/onward-ml/onward/tensor"
@@ -45,6 +47,12 @@ var _ = kit.Register(kit.Def{Name: "Dropout", Since: []int{1, 6, 7, 10, 12, 13, 
 			return &trainingDropout{o}
 		}
 		return &o
+	}),
+	Gradient: kit.Decomposition(func(b *kit.GradientBuilder, n *kit.GradientNode) (string, error) {
+		if b.Opset < 7 || n.Input(2) != "" {
+			return "", fmt.Errorf("is differentiated where it passes its input on, from opset 7 on and without training_mode")
+		}
+		return b.Op("Identity", n.Inputs[0]), nil
 	})})
 
 // Infer implements [ir.Operator].

@@ -2,6 +2,7 @@ package ops
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/onward-ml/onward/internal/ir"
@@ -40,7 +41,78 @@ var _ = kit.Register(kit.Def{Name: "Einsum", Since: []int{12, 28}, In: "Inputs:T
 			return nil, fmt.Errorf("attribute equation %q has %d terms for %d inputs", e.Equation, len(e.in), a.NumIn)
 		}
 		return e, nil
-	}})
+	},
+	Gradient: kit.GradientRule(einsumGradient)})
+
+// einsumGradient multiplies the gradient by all inputs but one, with the indices of that
+// one as the result's. Ones of its shape give the indices that only it has.
+func einsumGradient(b *kit.GradientBuilder, n *kit.GradientNode, g string) ([]string, error) {
+	terms, out := einsumTerms(n.Attrs.Text("equation"))
+	if len(terms) != len(n.Inputs) {
+		return nil, fmt.Errorf("the equation has %d terms for %d inputs", len(terms), len(n.Inputs))
+	}
+	einsum := func(equation string, in ...string) string {
+		return b.Node("Einsum", kit.GradientAttrs{"equation": equation}, in...)
+	}
+	// If a term has an index twice, only that diagonal of the input has a gradient.
+	inputs, diagonal := slices.Clone(n.Inputs), make([]string, len(terms))
+	for k, t := range terms {
+		once := einsumOnce(t)
+		if once == t {
+			continue
+		}
+		diagonal[k] = einsum(t+"->"+once, b.Positions(n.Inputs[k], 1))
+		inputs[k] = b.GatherBack(inputs[k], diagonal[k])
+		terms[k] = once
+	}
+	r := make([]string, len(inputs))
+	for k, x := range inputs {
+		in, from := []string{g}, []string{out}
+		for i, other := range inputs {
+			if i != k {
+				in, from = append(in, other), append(from, terms[i])
+			}
+		}
+		in, from = append(in, b.Filled(1, x)), append(from, terms[k])
+		r[k] = b.SumTo(einsum(strings.Join(from, ",")+"->"+terms[k], in...), x)
+		if diagonal[k] != "" {
+			r[k] = b.ScatterBack(1, r[k], diagonal[k], n.Inputs[k])
+		}
+	}
+	return r, nil
+}
+
+// einsumOnce drops the indices of a term that came before.
+func einsumOnce(term string) string {
+	var r []rune
+	for _, l := range term {
+		if l == '.' || !slices.Contains(r, l) {
+			r = append(r, l)
+		}
+	}
+	return string(r)
+}
+
+// einsumTerms returns the indices of the inputs and of the output.
+func einsumTerms(equation string) (terms []string, out string) {
+	left, out, explicit := strings.Cut(strings.ReplaceAll(equation, " ", ""), "->")
+	terms = strings.Split(left, ",")
+	if explicit {
+		return terms, out
+	}
+	var single []rune // indices that come once, in order
+	all := strings.ReplaceAll(left, ",", "")
+	for _, l := range strings.ReplaceAll(all, ".", "") {
+		if strings.Count(all, string(l)) == 1 {
+			single = append(single, l)
+		}
+	}
+	slices.Sort(single)
+	if strings.Contains(left, "...") {
+		out = "..."
+	}
+	return terms, out + string(single)
+}
 
 func parseEinsum(equation string) (*Einsum, error) {
 	if len(equation) > einsumLimit {

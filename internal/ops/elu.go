@@ -26,6 +26,9 @@ var _ = kit.Register(kit.Def{Name: "Elu", Since: []int{1, 6, 22}, In: "X:T", Out
 			func(dst, src []float64) { eluLoop(dst, src, o.Alpha) },
 			func(l cpu.Level, dst, x []float32) { vec.EluF32(l, dst, x, float32(o.Alpha)) })
 		return o
+	}),
+	Gradient: kit.DecomposedFunction(func(b *kit.GradientBuilder, n *kit.GradientNode, x string) string {
+		return b.Op("Add", b.Op("Relu", x), b.Scaled(n.Attrs.Float("alpha", 1), b.Plus(b.Op("Exp", b.Negative(x)), -1)))
 	})})
 
 // Run implements [ir.Operator].

@@ -15,7 +15,8 @@ var _ = kit.Register(kit.Def{Name: "Equal", Since: []int{1, 7, 11, 13, 19}, In: 
 	Types: kit.Types{"T": "bool @number string", "T1": "bool"},
 	Build: kit.Simple(func(a *kit.Attrs, opset int) kit.Operator {
 		return &Equal{kit.ReadAxisBroadcast(a, opset)}
-	})})
+	}),
+	Gradient: kit.NoGradient})
 
 var equalLoops = kit.LoopsOf(kit.Loop2(equalLoop[bool]),
 	kit.Loop2(equalLoop[int8]), kit.Loop2(equalLoop[int16]), kit.WithCompare(kit.Loop2(equalLoop[int32]), vec.EqualI32, false), kit.WithCompare(kit.Loop2(equalLoop[int64]), vec.EqualI64, false),

@@ -12,7 +12,8 @@ type Gather struct{ Axis int }
 
 var _ = kit.Register(kit.Def{Name: "Gather", Since: []int{1, 11, 13},
 	In: "data:T, indices:I", Out: "output:T", Types: kit.Types{"T": "@all", "I": "int32 int64"},
-	Build: kit.Simple(func(a *kit.Attrs, opset int) kit.Operator { return &Gather{Axis: a.Int("axis", 0)} })})
+	Build:    kit.Simple(func(a *kit.Attrs, opset int) kit.Operator { return &Gather{Axis: a.Int("axis", 0)} }),
+	Gradient: kit.MoveGradient})
 
 // Infer implements ir.Operator.
 func (op *Gather) Infer(c *ir.InferContext) error {

@@ -14,7 +14,8 @@ type GatherElements struct{ Axis int }
 
 var _ = kit.Register(kit.Def{Name: "GatherElements", Since: []int{11, 13},
 	In: "data:T, indices:I", Out: "output:T", Types: kit.Types{"T": kit.MoveTypes, "I": "int32 int64"},
-	Build: kit.Simple(func(a *kit.Attrs, opset int) kit.Operator { return &GatherElements{Axis: a.Int("axis", 0)} })})
+	Build:    kit.Simple(func(a *kit.Attrs, opset int) kit.Operator { return &GatherElements{Axis: a.Int("axis", 0)} }),
+	Gradient: kit.MoveGradient})
 
 // Infer implements ir.Operator.
 func (op *GatherElements) Infer(c *ir.InferContext) error {

@@ -21,7 +21,8 @@ var _ = kit.Register(kit.Def{Name: "GatherND", Since: []int{11, 12, 13},
 			op.BatchDims = a.Int("batch_dims", 0)
 		}
 		return op
-	})})
+	}),
+	Gradient: kit.MoveGradient})
 
 // Infer implements ir.Operator.
 func (op *GatherND) Infer(c *ir.InferContext) error {

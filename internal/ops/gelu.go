@@ -1,6 +1,8 @@
 package ops
 
 import (
+	"math"
+
 	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/internal/kernels/vec"
 	"github.com/onward-ml/onward/internal/ops/kit"
@@ -17,7 +19,19 @@ type Gelu struct {
 var _ = kit.Register(kit.Def{Name: "Gelu", Since: []int{20}, In: "X:T", Out: "Y:T", Types: kit.Types{"T": "@float"},
 	Build: kit.Simple(func(a *kit.Attrs, opset int) kit.Operator {
 		return &Gelu{Tanh: a.Enum("approximate", "none", "none", "tanh") == "tanh"}
-	})})
+	}),
+	Gradient: kit.DecomposedFunction(geluParts)})
+
+// geluParts computes x/2·(1 + erf(x/√2)), or the approximation by tanh.
+func geluParts(b *kit.GradientBuilder, n *kit.GradientNode, x string) string {
+	half := b.Op("Div", x, b.Filled(2, x))
+	if n.Attrs.Text("approximate") == "tanh" {
+		cube := b.Op("Mul", x, b.Op("Mul", x, x))
+		inner := b.Scaled(float32(math.Sqrt(2/math.Pi)), b.Op("Add", x, b.Scaled(0.044715, cube)))
+		return b.Op("Mul", half, b.Plus(b.Op("Tanh", inner), 1))
+	}
+	return b.Op("Mul", half, b.Plus(b.Op("Erf", b.Op("Div", x, b.Op("Sqrt", b.Filled(2, x)))), 1))
+}
 
 var (
 	geluLoops     = kit.FloatLoops(kit.GeluLoop[float32], kit.GeluLoop[float64], vec.GeluF32)

@@ -24,7 +24,37 @@ var _ = kit.Register(kit.Def{Name: "Gemm", Since: []int{1, 6, 7, 9, 11, 13}, In:
 			a.Ignore("broadcast")
 		}
 		return &Gemm{Alpha: a.Float("alpha", 1), Beta: a.Float("beta", 1), TransA: a.Bool("transA", false), TransB: a.Bool("transB", false)}
-	})})
+	}),
+	Gradient: kit.GradientRule(gemmGradient)})
+
+// gemmGradient differentiates Y = α·A'·B' + β·C.
+func gemmGradient(b *kit.GradientBuilder, n *kit.GradientNode, g string) ([]string, error) {
+	if len(n.Inputs) < 2 {
+		return nil, fmt.Errorf("%d inputs, want 2 or 3", len(n.Inputs))
+	}
+	ta, tb := n.Attrs.Int("transA", 0) != 0, n.Attrs.Int("transB", 0) != 0
+	x, w := n.Inputs[0], n.Inputs[1]
+	mul := func(p, q string, tp, tq bool) string {
+		flag := map[bool]int64{true: 1}
+		attrs := kit.GradientAttrs{"transA": flag[tp], "transB": flag[tq], "alpha": n.Attrs.Float("alpha", 1)}
+		return b.Node("Gemm", attrs, p, q)
+	}
+	r := make([]string, len(n.Inputs))
+	if ta {
+		r[0] = mul(w, g, tb, true)
+	} else {
+		r[0] = mul(g, w, false, !tb)
+	}
+	if tb {
+		r[1] = mul(g, x, true, ta)
+	} else {
+		r[1] = mul(x, g, !ta, false)
+	}
+	if c := n.Input(2); c != "" {
+		r[2] = b.Scaled(n.Attrs.Float("beta", 1), b.SumTo(g, c))
+	}
+	return r, nil
+}
 
 // Infer checks the inner dimensions.
 func (g *Gemm) Infer(c *ir.InferContext) error {

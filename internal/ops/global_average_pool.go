@@ -11,7 +11,12 @@ import (
 type GlobalAveragePool struct{}
 
 var _ = kit.Register(kit.Def{Name: "GlobalAveragePool", Since: []int{1, 22}, In: "X:T", Out: "Y:T", Types: kit.Types{"T": "@float"},
-	Build: kit.Simple(func(a *kit.Attrs, opset int) kit.Operator { return &GlobalAveragePool{} })})
+	Build: kit.Simple(func(a *kit.Attrs, opset int) kit.Operator { return &GlobalAveragePool{} }),
+	Gradient: kit.GradientRule(func(b *kit.GradientBuilder, n *kit.GradientNode, g string) ([]string, error) {
+		x := n.Inputs[0]
+		count := b.SumTo(b.Filled(1, x), n.Outputs[0])
+		return []string{b.Op("onward.ExpandTo", b.Op("Div", g, count), x)}, nil
+	})})
 
 // Infer makes the spatial dimensions 1.
 func (*GlobalAveragePool) Infer(c *ir.InferContext) error { return kit.InferGlobalPool(c) }

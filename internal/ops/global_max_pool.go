@@ -11,7 +11,13 @@ import (
 type GlobalMaxPool struct{}
 
 var _ = kit.Register(kit.Def{Name: "GlobalMaxPool", Since: []int{1, 22}, In: "X:T", Out: "Y:T", Types: kit.Types{"T": "@float"},
-	Build: kit.Simple(func(a *kit.Attrs, opset int) kit.Operator { return &GlobalMaxPool{} })})
+	Build: kit.Simple(func(a *kit.Attrs, opset int) kit.Operator { return &GlobalMaxPool{} }),
+	Gradient: kit.GradientRule(func(b *kit.GradientBuilder, n *kit.GradientNode, g string) ([]string, error) {
+		if err := b.Need(11); err != nil {
+			return nil, err
+		}
+		return []string{b.Share(n.Inputs[0], n.Outputs[0], g)}, nil
+	})})
 
 // Infer makes the spatial dimensions 1.
 func (*GlobalMaxPool) Infer(c *ir.InferContext) error { return kit.InferGlobalPool(c) }

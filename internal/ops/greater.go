@@ -14,7 +14,8 @@ type Greater struct{ kit.AxisBroadcast }
 var _ = kit.Register(kit.Def{Name: "Greater", Since: []int{1, 7, 9, 13}, In: "A:T, B:T", Out: "C:T1", Types: kit.Types{"T": "@number", "T1": "bool"},
 	Build: kit.Simple(func(a *kit.Attrs, opset int) kit.Operator {
 		return &Greater{kit.ReadAxisBroadcast(a, opset)}
-	})})
+	}),
+	Gradient: kit.NoGradient})
 
 var greaterLoops = kit.LoopsOf(
 	kit.Loop2(greaterLoop[int8]), kit.Loop2(greaterLoop[int16]), kit.WithCompare(kit.Loop2(greaterLoop[int32]), vec.LessI32, true), kit.WithCompare(kit.Loop2(greaterLoop[int64]), vec.LessI64, true),

@@ -14,7 +14,8 @@ type GreaterOrEqual struct{ kit.AxisBroadcast }
 var _ = kit.Register(kit.Def{Name: "GreaterOrEqual", Since: []int{12, 16}, In: "A:T, B:T", Out: "C:T1", Types: kit.Types{"T": "@number", "T1": "bool"},
 	Build: kit.Simple(func(a *kit.Attrs, opset int) kit.Operator {
 		return &GreaterOrEqual{kit.ReadAxisBroadcast(a, opset)}
-	})})
+	}),
+	Gradient: kit.NoGradient})
 
 var greaterOrEqualLoops = kit.LoopsOf(
 	kit.Loop2(greaterOrEqualLoop[int8]), kit.Loop2(greaterOrEqualLoop[int16]), kit.WithCompare(kit.Loop2(greaterOrEqualLoop[int32]), vec.LessOrEqualI32, true), kit.WithCompare(kit.Loop2(greaterOrEqualLoop[int64]), vec.LessOrEqualI64, true),

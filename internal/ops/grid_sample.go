@@ -29,7 +29,8 @@ var _ = kit.Register(kit.Def{Name: "GridSample", Since: []int{16, 20, 22}, In: "
 			g.Mode = a.Enum("mode", "linear", "linear", "nearest", "cubic")
 		}
 		return g
-	})})
+	}),
+	Gradient: kit.GridGradient(0)})
 
 // Taps returns how many elements of an axis a sample reads.
 func (g *GridSample) Taps() int {

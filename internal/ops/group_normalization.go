@@ -27,7 +27,19 @@ var _ = kit.Register(kit.Def{Name: "GroupNormalization", Since: []int{18, 21}, I
 			kit.ReadStash(a)
 		}
 		return g
-	})})
+	}),
+	Gradient: kit.Decomposition(groupNormalizationParts)})
+
+// groupNormalizationParts normalizes the groups as rows.
+func groupNormalizationParts(b *kit.GradientBuilder, n *kit.GradientNode) (string, error) {
+	x, groups := n.Inputs[0], n.Attrs.Int("num_groups", 1)
+	grouped := b.Op("Reshape", x, b.Ints(0, groups, -1))
+	normal := b.Normal(grouped, n.Attrs.Float("epsilon", 1e-5), func(v string) string { return b.SumFrom(v, 2) })
+	if b.Opset < 21 { // scale and bias of groups
+		return b.Op("onward.ReshapeTo", b.ScaledAndShifted(normal, n.Input(1), n.Input(2), b.ChannelsLike(grouped)), x), nil
+	}
+	return b.ScaledAndShifted(b.Op("onward.ReshapeTo", normal, x), n.Input(1), n.Input(2), b.ChannelsLike(x)), nil
+}
 
 // Infer keeps the shape.
 func (g *GroupNormalization) Infer(c *ir.InferContext) error {

@@ -26,6 +26,9 @@ var _ = kit.Register(kit.Def{Name: "HardSigmoid", Since: []int{1, 6, 22}, In: "X
 				vec.HardSigmoidF32(l, dst, x, float32(o.Alpha), float32(o.Beta))
 			})
 		return o
+	}),
+	Gradient: kit.DecomposedFunction(func(b *kit.GradientBuilder, n *kit.GradientNode, x string) string {
+		return b.Clamped(x, n.Attrs.Float("alpha", 0.2), n.Attrs.Float("beta", 0.5))
 	})})
 
 // Run implements [ir.Operator].

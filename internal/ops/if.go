@@ -19,7 +19,8 @@ var _ = kit.Register(kit.Def{Name: "If", Since: []int{1, 11, 13, 16, 19, 21, 23,
 	In: "cond:bool", Out: "outputs:any*",
 	Build: kit.Simple(func(a *kit.Attrs, opset int) kit.Operator {
 		return &If{Then: a.Graph("then_branch"), Else: a.Graph("else_branch")}
-	})})
+	}),
+	Gradient: &kit.Gradient{Subgraphs: true}})
 
 // Infer implements ir.Operator. With a constant condition the other branch has no
 // say, and may even be one that could not run.

@@ -18,6 +18,10 @@ var _ = kit.Register(kit.Def{Name: "InstanceNormalization", Since: []int{1, 6, 2
 			a.Ignore("consumed_inputs")
 		}
 		return &InstanceNormalization{Epsilon: kit.ReadEpsilon(a)}
+	}),
+	Gradient: kit.Decomposition(func(b *kit.GradientBuilder, n *kit.GradientNode) (string, error) {
+		x := b.Normal(n.Inputs[0], n.Attrs.Float("epsilon", 1e-5), func(v string) string { return b.SumFrom(v, 2) })
+		return b.ScaledAndShifted(x, n.Input(1), n.Input(2), b.ChannelsLike(n.Inputs[0])), nil
 	})})
 
 // Infer keeps the shape.

@@ -24,7 +24,8 @@ var _ = kit.Register(kit.Def{Name: "IsInf", Since: []int{10, 20}, In: "X:T1", Ou
 			kit.Loop1(func(dst []bool, src []float32) { isInfLoop(dst, src, o.Negative, o.Positive) }),
 			kit.Loop1(func(dst []bool, src []float64) { isInfLoop(dst, src, o.Negative, o.Positive) }))...)
 		return o
-	})})
+	}),
+	Gradient: kit.NoGradient})
 
 // Run implements [ir.Operator].
 func (o *IsInf) Run(c *ir.Call) error { return kit.MapTable(c, o.loops, kit.GrainCheap) }

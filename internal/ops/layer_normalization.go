@@ -21,6 +21,11 @@ var _ = kit.Register(kit.Def{Name: "LayerNormalization", Since: []int{17}, In: "
 	Types: kit.Types{"T": "@float", "U": "float bfloat16"},
 	Build: kit.Simple(func(a *kit.Attrs, opset int) kit.Operator {
 		return &LayerNormalization{Axis: a.Int("axis", -1), Epsilon: kit.ReadEpsilon(a), Stash: kit.ReadStash(a)}
+	}),
+	Gradient: kit.Decomposition(func(b *kit.GradientBuilder, n *kit.GradientNode) (string, error) {
+		axis := n.Attrs.Int("axis", -1)
+		x := b.Normal(n.Inputs[0], n.Attrs.Float("epsilon", 1e-5), func(v string) string { return b.SumFrom(v, axis) })
+		return b.ScaledAndShifted(x, n.Input(1), n.Input(2), func(v string) string { return v }), nil
 	})})
 
 // Infer makes the statistics' dimensions from Axis on 1.

@@ -24,6 +24,9 @@ var _ = kit.Register(kit.Def{Name: "LeakyRelu", Since: []int{1, 6, 16}, In: "X:T
 			func(dst, src []float64) { leakyReluLoop(dst, src, o.Alpha) },
 			func(l cpu.Level, dst, x []float32) { vec.LeakyReluF32(l, dst, x, float32(o.Alpha)) })
 		return o
+	}),
+	Gradient: kit.GradientRule(func(b *kit.GradientBuilder, n *kit.GradientNode, g string) ([]string, error) {
+		return n.First(b.Op("Mul", g, b.Step(n.Attrs.Float("alpha", 0.01), n.Inputs[0]))), nil
 	})})
 
 // Run implements [ir.Operator].

@@ -14,7 +14,8 @@ type Less struct{ kit.AxisBroadcast }
 var _ = kit.Register(kit.Def{Name: "Less", Since: []int{1, 7, 9, 13}, In: "A:T, B:T", Out: "C:T1", Types: kit.Types{"T": "@number", "T1": "bool"},
 	Build: kit.Simple(func(a *kit.Attrs, opset int) kit.Operator {
 		return &Less{kit.ReadAxisBroadcast(a, opset)}
-	})})
+	}),
+	Gradient: kit.NoGradient})
 
 var lessLoops = kit.LoopsOf(
 	kit.Loop2(lessLoop[int8]), kit.Loop2(lessLoop[int16]), kit.WithCompare(kit.Loop2(lessLoop[int32]), vec.LessI32, false), kit.WithCompare(kit.Loop2(lessLoop[int64]), vec.LessI64, false),

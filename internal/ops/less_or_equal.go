@@ -14,7 +14,8 @@ type LessOrEqual struct{ kit.AxisBroadcast }
 var _ = kit.Register(kit.Def{Name: "LessOrEqual", Since: []int{12, 16}, In: "A:T, B:T", Out: "C:T1", Types: kit.Types{"T": "@number", "T1": "bool"},
 	Build: kit.Simple(func(a *kit.Attrs, opset int) kit.Operator {
 		return &LessOrEqual{kit.ReadAxisBroadcast(a, opset)}
-	})})
+	}),
+	Gradient: kit.NoGradient})
 
 var lessOrEqualLoops = kit.LoopsOf(
 	kit.Loop2(lessOrEqualLoop[int8]), kit.Loop2(lessOrEqualLoop[int16]), kit.WithCompare(kit.Loop2(lessOrEqualLoop[int32]), vec.LessOrEqualI32, false), kit.WithCompare(kit.Loop2(lessOrEqualLoop[int64]), vec.LessOrEqualI64, false),

@@ -14,7 +14,10 @@ import (
 type LogSoftmax struct{ kit.SoftmaxAxis }
 
 var _ = kit.Register(kit.Def{Name: "LogSoftmax", Since: []int{1, 11, 13}, In: "input:T", Out: "output:T", Types: kit.Types{"T": "@float"},
-	Build: kit.Simple(func(a *kit.Attrs, opset int) kit.Operator { return &LogSoftmax{kit.ReadSoftmaxAxis(a, opset)} })})
+	Build: kit.Simple(func(a *kit.Attrs, opset int) kit.Operator { return &LogSoftmax{kit.ReadSoftmaxAxis(a, opset)} }),
+	Gradient: kit.GradientRule(func(b *kit.GradientBuilder, n *kit.GradientNode, g string) ([]string, error) {
+		return []string{b.Op("Sub", g, b.Op("Mul", b.Op("Exp", n.Outputs[0]), b.SumAlong(n, g)))}, nil
+	})})
 
 // Run implements [ir.Operator].
 func (o *LogSoftmax) Run(c *ir.Call) error {

@@ -19,6 +19,16 @@ var _ = kit.Register(kit.Def{Name: "LpNormalization", Since: []int{1, 22}, In: "
 			a.Errorf("attribute p is %d, want 1 or 2", n.P)
 		}
 		return n
+	}),
+	Gradient: kit.Decomposition(func(b *kit.GradientBuilder, n *kit.GradientNode) (string, error) {
+		if err := b.Need(13); err != nil {
+			return "", err
+		}
+		x := n.Inputs[0]
+		if n.Attrs.Int("p", 2) == 1 {
+			return b.Op("Div", x, b.SumAlong(n, b.Op("Abs", x))), nil
+		}
+		return b.Op("Div", x, b.Op("Sqrt", b.SumAlong(n, b.Op("Mul", x, x)))), nil
 	})})
 
 // Infer keeps the shape.

@@ -24,6 +24,15 @@ var _ = kit.Register(kit.Def{Name: "LRN", Since: []int{1, 13}, In: "X:T", Out: "
 			a.Errorf("attribute size is %d, want at least 1", n.Size)
 		}
 		return n
+	}),
+	Gradient: kit.Decomposition(func(b *kit.GradientBuilder, n *kit.GradientNode) (string, error) {
+		x, size := n.Inputs[0], float32(n.Attrs.Int("size", 1))
+		if size < 1 {
+			return "", fmt.Errorf("attribute size is %v, want at least 1", size)
+		}
+		sum := b.Factored("onward.ChannelWindowSum", size, b.Op("Mul", x, x))
+		base := b.Plus(b.Scaled(n.Attrs.Float("alpha", 0.0001)/size, sum), n.Attrs.Float("bias", 1))
+		return b.Op("Div", x, b.Op("Pow", base, b.Filled(n.Attrs.Float("beta", 0.75), base))), nil
 	})})
 
 // Infer keeps the shape.

@@ -13,7 +13,14 @@ type MatMul struct{}
 
 var _ = kit.Register(kit.Def{Name: "MatMul", Since: []int{1, 9, 13}, In: "A:T, B:T", Out: "Y:T",
 	Types: kit.Types{"T": "@float int32 int64 uint32 uint64"},
-	Build: kit.Simple(func(a *kit.Attrs, opset int) kit.Operator { return &MatMul{} })})
+	Build: kit.Simple(func(a *kit.Attrs, opset int) kit.Operator { return &MatMul{} }),
+	Gradient: kit.Derivatives(
+		func(b *kit.GradientBuilder, x, y, z, g string) string {
+			return b.Op("MatMul", g, b.Op("onward.SwapLast", y))
+		},
+		func(b *kit.GradientBuilder, x, y, z, g string) string {
+			return b.Op("MatMul", b.Op("onward.SwapLast", x), g)
+		})})
 
 // Infer broadcasts the leading dimensions.
 func (*MatMul) Infer(c *ir.InferContext) error {

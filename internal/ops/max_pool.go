@@ -31,6 +31,14 @@ var _ = kit.Register(kit.Def{Name: "MaxPool", Since: []int{1, 8, 10, 11, 12, 22}
 		}
 		p.Crop = true
 		return p
+	}),
+	Gradient: kit.GradientRule(func(b *kit.GradientBuilder, n *kit.GradientNode, g string) ([]string, error) {
+		if err := b.Need(8); err != nil {
+			return nil, err
+		}
+		m := *n
+		m.Attrs, m.Outputs = n.Attrs.Without("storage_order"), []string{"", ""} // as many as the repetition has
+		return []string{b.ScatterBack(0, g, b.Again(&m)[1], n.Inputs[0])}, nil
 	})})
 
 // Infer computes the windows' number.

@@ -19,7 +19,25 @@ var _ = kit.Register(kit.Def{Name: "MeanVarianceNormalization", Since: []int{9, 
 			n.Axes = a.Ints("axes")
 		}
 		return n
-	})})
+	}),
+	Gradient: kit.Decomposition(meanVarianceParts)})
+
+// meanVarianceParts computes (x − mean)/(standard deviation + 1e-9).
+func meanVarianceParts(b *kit.GradientBuilder, n *kit.GradientNode) (string, error) {
+	x, axes := n.Inputs[0], n.Attrs.Ints("axes", []int64{0, 2, 3})
+	sum := func(v string) string {
+		if len(axes) == 0 {
+			return b.SumFrom(v, 0)
+		}
+		for _, a := range axes {
+			v = b.SumAxis(v, a)
+		}
+		return v
+	}
+	count := sum(b.Filled(1, x))
+	d := b.Op("Sub", x, b.Op("Div", sum(x), count))
+	return b.Op("Div", d, b.Plus(b.Op("Sqrt", b.Op("Div", sum(b.Op("Mul", d, d)), count)), 1e-9)), nil
+}
 
 // Infer keeps the shape.
 func (n *MeanVarianceNormalization) Infer(c *ir.InferContext) error {

@@ -13,7 +13,10 @@ import (
 type Mish struct{ kit.SameTypeAndShape }
 
 var _ = kit.Register(kit.Def{Name: "Mish", Since: []int{18, 22}, In: "X:T", Out: "Y:T", Types: kit.Types{"T": "@float"},
-	Build: kit.WithoutAttrs(&Mish{})})
+	Build: kit.WithoutAttrs(&Mish{}),
+	Gradient: kit.DecomposedFunction(func(b *kit.GradientBuilder, n *kit.GradientNode, x string) string {
+		return b.Op("Mul", x, b.Op("Tanh", b.Op("Softplus", x)))
+	})})
 
 var mishLoops = kit.FloatLoops(mishLoop[float32], mishLoop[float64], vec.MishF32)
 

@@ -13,7 +13,10 @@ type Mul struct{ kit.AxisBroadcast }
 var _ = kit.Register(kit.Def{Name: "Mul", Since: []int{1, 6, 7, 13, 14}, In: "A:T, B:T", Out: "C:T", Types: kit.Types{"T": "@number"},
 	Build: kit.Simple(func(a *kit.Attrs, opset int) kit.Operator {
 		return &Mul{kit.ReadAxisBroadcast(a, opset)}
-	})})
+	}),
+	Gradient: kit.Derivatives(
+		func(b *kit.GradientBuilder, x, y, z, g string) string { return b.Op("Mul", g, y) },
+		func(b *kit.GradientBuilder, x, y, z, g string) string { return b.Op("Mul", g, x) })})
 
 var mulLoops = kit.LoopsOf(
 	kit.Loop2Scalar(kit.MulLoop[int8]), kit.Loop2Scalar(kit.MulLoop[int16]), kit.Loop2Scalar(kit.MulLoop[int32]), kit.Loop2Scalar(kit.MulLoop[int64]),

@@ -13,7 +13,31 @@ type NegativeLogLikelihoodLoss struct{ kit.ClassLoss }
 var _ = kit.Register(kit.Def{Name: "NegativeLogLikelihoodLoss", Since: []int{12, 13, 22}, In: "input:T, target:Tind, weight:T?", Out: "loss:T",
 	Types: kit.Types{"T": "@float", "Tind": "int32 int64"}, Build: kit.Simple(func(a *kit.Attrs, opset int) kit.Operator {
 		return &NegativeLogLikelihoodLoss{kit.BuildClassLoss(a)}
-	})})
+	}),
+	Gradient: kit.Decomposition(classLossParts)})
+
+// classLossParts computes the loss by gathering the scores, and the weights, of the target
+// classes.
+func classLossParts(b *kit.GradientBuilder, n *kit.GradientNode) (string, error) {
+	x, target, weight := n.Inputs[0], n.Input(1), n.Input(2)
+	attrs := n.Attrs.Only("ignore_index")
+	at := b.Node("onward.ClassPositions", attrs, target, x)
+	var w string
+	if weight == "" {
+		w = b.GatherBack(b.Filled(1, x), at)
+	} else {
+		w = b.GatherBack(weight, b.Node("onward.ClassPositions", attrs.With("per_class", int64(1)), target, weight))
+	}
+	loss := b.Op("Neg", b.Op("Mul", b.GatherBack(x, at), w))
+	all := func(v string) string { return b.Op("onward.ReshapeTo", b.SumFrom(v, 0), n.Outputs[0]) }
+	switch n.Attrs.Text("reduction") {
+	case "none":
+		return loss, nil
+	case "sum":
+		return all(loss), nil
+	}
+	return b.Op("Div", all(loss), all(w)), nil
+}
 
 // Infer sets the shape of the loss.
 func (op *NegativeLogLikelihoodLoss) Infer(c *ir.InferContext) error { return op.InferLoss(c) }

@@ -13,7 +13,8 @@ type NonZero struct{}
 
 var _ = kit.Register(kit.Def{Name: "NonZero", Since: []int{9, 13},
 	In: "X:T", Out: "Y:int64", Types: kit.Types{"T": kit.MoveTypes},
-	Build: kit.Simple(func(a *kit.Attrs, opset int) kit.Operator { return &NonZero{} })})
+	Build:    kit.Simple(func(a *kit.Attrs, opset int) kit.Operator { return &NonZero{} }),
+	Gradient: kit.NoGradient})
 
 // Infer implements ir.Operator.
 func (op *NonZero) Infer(c *ir.InferContext) error {

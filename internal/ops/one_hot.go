@@ -18,7 +18,8 @@ const oneHotTypes = "@int float16 float double"
 
 var _ = kit.Register(kit.Def{Name: "OneHot", Since: []int{9, 11, 28},
 	In: "indices:T1, depth:T2, values:T3", Out: "output:T3", Types: kit.Types{"T1": oneHotTypes, "T2": oneHotTypes, "T3": kit.MoveTypes},
-	Build: kit.Simple(func(a *kit.Attrs, opset int) kit.Operator { return &OneHot{Axis: a.Int("axis", -1)} })})
+	Build:    kit.Simple(func(a *kit.Attrs, opset int) kit.Operator { return &OneHot{Axis: a.Int("axis", -1)} }),
+	Gradient: kit.NoGradient})
 
 // Infer implements ir.Operator.
 func (op *OneHot) Infer(c *ir.InferContext) error {

@@ -34,7 +34,18 @@ var _ = kit.Register(kit.Def{Name: "Pad", Since: []int{1, 2, 11, 13, 18, 19, 21,
 			op.Value = a.Float("value", 0)
 		}
 		return op
-	})})
+	}),
+	Gradient: kit.GradientRule(padGradient)})
+
+// padGradient pads the numbers of the elements with 0, which numbers no element.
+func padGradient(b *kit.GradientBuilder, n *kit.GradientNode, g string) ([]string, error) {
+	m := n.WithInputs()
+	m.Attrs = n.Attrs.Without("value")
+	if len(m.Inputs) > 2 {
+		m.Inputs[2] = ""
+	}
+	return kit.MovedBack(b, m, g)
+}
 
 // padCounts spreads pads over all dimensions: the counts before and behind.
 func padCounts[D any](pads []D, axes []int, given bool, rank int, zero D) (before, behind []D, err error) {

@@ -18,7 +18,14 @@ var _ = kit.Register(kit.Def{Name: "Pow", Since: []int{1, 7, 12, 13, 15}, In: "X
 	Types: kit.Types{"T": "int32 int64 @float", "T1": "@number"},
 	Build: kit.Simple(func(a *kit.Attrs, opset int) kit.Operator {
 		return &Pow{kit.ReadAxisBroadcast(a, opset)}
-	})})
+	}),
+	Gradient: kit.Derivatives(
+		func(b *kit.GradientBuilder, x, y, z, g string) string {
+			return b.Op("Mul", b.Op("Mul", g, y), b.Op("Pow", x, b.Op("Sub", y, b.Filled(1, y))))
+		},
+		func(b *kit.GradientBuilder, x, y, z, g string) string {
+			return b.Op("Mul", b.Op("Mul", g, z), b.Op("Log", x))
+		})})
 
 var powLoops = kit.LoopsOf(kit.Loop2(powInt[int32]), kit.Loop2(powInt[int64]),
 	fastPow(kit.Loop2Scalar(kit.PowFloat[float32])), kit.Loop2Scalar(kit.PowFloat[float64]))

@@ -22,6 +22,12 @@ var _ = kit.Register(kit.Def{Name: "PRelu", Since: []int{1, 6, 7, 9, 16}, In: "X
 	Build: kit.Simple(func(a *kit.Attrs, opset int) kit.Operator {
 		kit.IgnoreConsumed(a, opset)
 		return &PRelu{Channels: opset < 7}
+	}),
+	Gradient: kit.Decomposition(func(b *kit.GradientBuilder, n *kit.GradientNode) (string, error) {
+		if err := b.Need(7); err != nil {
+			return "", err
+		}
+		return b.Op("Add", b.Op("Relu", n.Inputs[0]), b.Op("Mul", n.Input(1), b.Negative(n.Inputs[0]))), nil
 	})})
 
 var preluLoops = kit.LoopsOf(kit.Loop2(preluLoop[uint32]), kit.Loop2(preluLoop[uint64]), kit.Loop2(preluLoop[int32]), kit.Loop2(preluLoop[int64]),

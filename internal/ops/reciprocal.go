@@ -11,7 +11,10 @@ import (
 type Reciprocal struct{ kit.SameTypeAndShape }
 
 var _ = kit.Register(kit.Def{Name: "Reciprocal", Since: []int{1, 6, 13}, In: "X:T", Out: "Y:T", Types: kit.Types{"T": "@float"},
-	Build: kit.WithoutAttrs(&Reciprocal{})})
+	Build: kit.WithoutAttrs(&Reciprocal{}),
+	Gradient: kit.Derivative(func(b *kit.GradientBuilder, x, y, g string) string {
+		return b.Op("Neg", b.Op("Mul", g, b.Op("Mul", y, y)))
+	})})
 
 var reciprocalLoops = kit.FloatLoops(reciprocalLoop[float32], reciprocalLoop[float64], vec.ReciprocalF32)
 

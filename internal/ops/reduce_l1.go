@@ -16,7 +16,10 @@ var _ = kit.Register(kit.Def{Name: "ReduceL1", Since: []int{1, 11, 13, 18}, In: 
 	Types: kit.Types{"T": "uint32 uint64 int32 int64 @float"},
 	Build: kit.Simple(func(a *kit.Attrs, opset int) kit.Operator {
 		return &ReduceL1{kit.ReadReduction(a, opset, 18)}
-	})})
+	}),
+	Gradient: kit.ReducedGradient(
+		func(b *kit.GradientBuilder, v string) string { return b.Op("Abs", v) },
+		func(b *kit.GradientBuilder, v string) string { return v })})
 
 // Infer implements [ir.Operator].
 func (o *ReduceL1) Infer(c *ir.InferContext) error { return o.InferWith(c, c.Elem(0)) }

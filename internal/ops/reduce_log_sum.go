@@ -18,7 +18,10 @@ var _ = kit.Register(kit.Def{Name: "ReduceLogSum", Since: []int{1, 11, 13, 18, 2
 	Types: kit.Types{"T": "uint32 uint64 int32 int64 @float"},
 	Build: kit.Simple(func(a *kit.Attrs, opset int) kit.Operator {
 		return &ReduceLogSum{kit.ReadReduction(a, opset, 18)}
-	})})
+	}),
+	Gradient: kit.ReducedGradient(
+		func(b *kit.GradientBuilder, v string) string { return v },
+		func(b *kit.GradientBuilder, v string) string { return b.Op("Log", v) })})
 
 // Infer implements [ir.Operator].
 func (o *ReduceLogSum) Infer(c *ir.InferContext) error { return o.InferWith(c, c.Elem(0)) }

@@ -19,6 +19,11 @@ var _ = kit.Register(kit.Def{Name: "ReduceLogSumExp", Since: []int{1, 11, 13, 18
 	Types: kit.Types{"T": "uint32 uint64 int32 int64 @float"},
 	Build: kit.Simple(func(a *kit.Attrs, opset int) kit.Operator {
 		return &ReduceLogSumExp{kit.ReadReduction(a, opset, 18)}
+	}),
+	Gradient: kit.GradientRule(func(b *kit.GradientBuilder, n *kit.GradientNode, g string) ([]string, error) {
+		x, y := n.Inputs[0], b.Kept(n)
+		p := b.Op("Exp", b.Op("Sub", x, b.Op("onward.ExpandTo", y, x)))
+		return n.First(b.Op("Mul", p, b.Op("onward.ExpandTo", b.Op("onward.ReshapeTo", g, y), x))), nil
 	})})
 
 // Infer implements [ir.Operator].

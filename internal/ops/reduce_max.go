@@ -19,7 +19,8 @@ var _ = kit.Register(kit.Def{Name: "ReduceMax", Since: []int{1, 11, 12, 13, 18, 
 	Types: kit.Types{"T": "uint32 uint64 int32 int64 @float uint8 int8 bool"},
 	Build: kit.Simple(func(a *kit.Attrs, opset int) kit.Operator {
 		return &ReduceMax{kit.ReadReduction(a, opset, 18)}
-	})})
+	}),
+	Gradient: kit.ExtremeGradient})
 
 // Infer implements [ir.Operator].
 func (o *ReduceMax) Infer(c *ir.InferContext) error { return o.InferWith(c, c.Elem(0)) }

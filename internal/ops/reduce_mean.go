@@ -16,7 +16,8 @@ var _ = kit.Register(kit.Def{Name: "ReduceMean", Since: []int{1, 11, 13, 18}, In
 	Types: kit.Types{"T": "uint32 uint64 int32 int64 @float"},
 	Build: kit.Simple(func(a *kit.Attrs, opset int) kit.Operator {
 		return &ReduceMean{kit.ReadReduction(a, opset, 18)}
-	})})
+	}),
+	Gradient: kit.SumGradient(true)})
 
 // Infer implements [ir.Operator].
 func (o *ReduceMean) Infer(c *ir.InferContext) error { return o.InferWith(c, c.Elem(0)) }

@@ -14,7 +14,25 @@ var _ = kit.Register(kit.Def{Name: "ReduceProd", Since: []int{1, 11, 13, 18}, In
 	Types: kit.Types{"T": "uint32 uint64 int32 int64 @float"},
 	Build: kit.Simple(func(a *kit.Attrs, opset int) kit.Operator {
 		return &ReduceProd{kit.ReadReduction(a, opset, 18)}
-	})})
+	}),
+	Gradient: kit.GradientRule(reduceProdGradient)})
+
+// reduceProdGradient multiplies the gradient by the product of the other elements: the
+// product of all elements but zeros, divided by this one, and 0 if another element is 0.
+func reduceProdGradient(b *kit.GradientBuilder, n *kit.GradientNode, g string) ([]string, error) {
+	if err := b.Need(11); err != nil {
+		return nil, err
+	}
+	x := n.Inputs[0]
+	zeros, ones := b.Filled(0, x), b.Filled(1, x)
+	zero := b.Op("Equal", x, zeros)
+	rest := b.Op("Where", zero, ones, x)
+	product := b.Kept(n.WithInputs(rest))
+	isZero := b.Op("Where", zero, ones, zeros)
+	others := b.Op("Sub", b.Op("onward.ExpandTo", b.SumTo(isZero, product), x), isZero)
+	d := b.Op("Where", b.Op("Equal", others, zeros), b.Op("Div", b.Op("onward.ExpandTo", product, x), rest), zeros)
+	return n.First(b.Op("Mul", d, b.Op("onward.ExpandTo", b.Op("onward.ReshapeTo", g, product), x))), nil
+}
 
 // Infer implements [ir.Operator].
 func (o *ReduceProd) Infer(c *ir.InferContext) error {

@@ -15,7 +15,8 @@ var _ = kit.Register(kit.Def{Name: "ReduceSum", Since: []int{1, 11, 13}, In: "da
 	Types: kit.Types{"T": "uint32 uint64 int32 int64 @float"},
 	Build: kit.Simple(func(a *kit.Attrs, opset int) kit.Operator {
 		return &ReduceSum{kit.ReadReduction(a, opset, 13)}
-	})})
+	}),
+	Gradient: kit.SumGradient(false)})
 
 // Infer implements [ir.Operator].
 func (o *ReduceSum) Infer(c *ir.InferContext) error { return o.InferFolded(c, ir.Known(0), ir.Dim.Add) }

@@ -11,7 +11,10 @@ import (
 type Relu struct{ kit.SameTypeAndShape }
 
 var _ = kit.Register(kit.Def{Name: "Relu", Since: []int{1, 6, 13, 14}, In: "X:T", Out: "Y:T", Types: kit.Types{"T": "@signed @float"},
-	Build: kit.WithoutAttrs(&Relu{})})
+	Build: kit.WithoutAttrs(&Relu{}),
+	Gradient: kit.Derivative(func(b *kit.GradientBuilder, x, y, g string) string {
+		return b.Op("Mul", g, b.Step(0, x))
+	})})
 
 var reluLoops = kit.LoopsOf(
 	kit.Loop1(reluLoop[int8]), kit.Loop1(reluLoop[int16]), kit.Loop1(reluLoop[int32]), kit.Loop1(reluLoop[int64]),

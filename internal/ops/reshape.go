@@ -31,7 +31,8 @@ var _ = kit.Register(kit.Def{Name: "Reshape", Since: []int{1, 5, 13, 14, 19, 21,
 			op.AllowZero = a.Bool("allowzero", false)
 		}
 		return op
-	})})
+	}),
+	Gradient: kit.ReshapeGradient})
 
 // ViewOf implements ir.View.
 func (op *Reshape) ViewOf() int { return 0 }

@@ -45,7 +45,8 @@ var _ = kit.Register(kit.Def{Name: "Resize", Since: []int{10, 11, 13, 18, 19}, I
 			r.KeepAspect = a.Enum("keep_aspect_ratio_policy", "stretch", "stretch", "not_larger", "not_smaller")
 		}
 		return r
-	})})
+	}),
+	Gradient: kit.NearestGradient})
 
 // NewUpsample makes the Resize that Upsample and Resize of opset 10 are. They do not
 // say how nearest rounds. Their example in ONNX 1.5, test_resize_downsample_nearest,

@@ -20,7 +20,8 @@ var _ = kit.Register(kit.Def{Name: "ReverseSequence", Since: []int{10, 28},
 			a.Errorf("batch_axis is %d and time_axis %d, want 0 and 1 or 1 and 0", op.BatchAxis, op.TimeAxis)
 		}
 		return op
-	})})
+	}),
+	Gradient: kit.MoveGradient})
 
 // Infer implements ir.Operator.
 func (op *ReverseSequence) Infer(c *ir.InferContext) error {

@@ -17,6 +17,12 @@ var _ = kit.Register(kit.Def{Name: "RMSNormalization", Since: []int{23}, In: "X:
 	Build: kit.Simple(func(a *kit.Attrs, opset int) kit.Operator {
 		kit.ReadStash(a)
 		return &RMSNormalization{Axis: a.Int("axis", -1), Epsilon: kit.ReadEpsilon(a)}
+	}),
+	Gradient: kit.Decomposition(func(b *kit.GradientBuilder, n *kit.GradientNode) (string, error) {
+		x, axis := n.Inputs[0], n.Attrs.Int("axis", -1)
+		mean := b.Op("Div", b.SumFrom(b.Op("Mul", x, x), axis), b.SumFrom(b.Filled(1, x), axis))
+		x = b.Op("Div", x, b.Op("Sqrt", b.Plus(mean, n.Attrs.Float("epsilon", 1e-5))))
+		return b.ScaledAndShifted(x, n.Input(1), "", func(v string) string { return v }), nil
 	})})
 
 // Infer keeps the shape.

@@ -51,7 +51,8 @@ var _ = kit.Register(kit.Def{Name: "Scan", Since: []int{8, 9, 11, 16, 19, 21, 23
 		op.InAxes = scanList(a, "scan_input_axes", op.NumScan)
 		op.OutAxes = scanList(a, "scan_output_axes", outs)
 		return op
-	})})
+	}),
+	Gradient: &kit.Gradient{Subgraphs: true}})
 
 func scanList(a *kit.Attrs, name string, n int) []int {
 	v := a.Ints(name)

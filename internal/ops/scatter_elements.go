@@ -20,7 +20,8 @@ type ScatterElements struct {
 var scatterSignature = kit.Def{In: "data:T, indices:I, updates:T", Out: "output:T", Types: kit.Types{"T": kit.MoveTypes, "I": "int32 int64"},
 	Build: kit.Simple(func(a *kit.Attrs, opset int) kit.Operator {
 		return &ScatterElements{Axis: a.Int("axis", 0), Reduction: kit.ScatterReduction(a, opset)}
-	})}
+	}),
+	Gradient: kit.ScatterGradient("GatherElements")}
 
 var _ = func() *kit.Def {
 	d := scatterSignature

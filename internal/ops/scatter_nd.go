@@ -17,7 +17,8 @@ var _ = kit.Register(kit.Def{Name: "ScatterND", Since: []int{11, 13, 16, 18},
 	In: "data:T, indices:int64, updates:T", Out: "output:T", Types: kit.Types{"T": kit.MoveTypes},
 	Build: kit.Simple(func(a *kit.Attrs, opset int) kit.Operator {
 		return &ScatterND{Reduction: kit.ScatterReduction(a, opset)}
-	})})
+	}),
+	Gradient: kit.ScatterGradient("GatherND")})
 
 // Infer implements ir.Operator.
 func (op *ScatterND) Infer(c *ir.InferContext) error { return kit.SameAsInput(c) }

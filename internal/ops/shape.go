@@ -20,7 +20,8 @@ var _ = kit.Register(kit.Def{Name: "Shape", Since: []int{1, 13, 15, 19, 21, 23, 
 			return &Shape{ToRank: true}
 		}
 		return &Shape{Start: a.Int("start", 0), End: a.Int("end", 0), ToRank: !a.Has("end")}
-	})})
+	}),
+	Gradient: kit.NoGradient})
 
 // bounds returns the range of dimensions for a rank.
 func (op *Shape) bounds(rank int) (lo, hi int) {

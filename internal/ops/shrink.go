@@ -22,6 +22,11 @@ var _ = kit.Register(kit.Def{Name: "Shrink", Since: []int{9}, In: "input:T", Out
 			shrinkLoop[uint8](o), shrinkLoop[uint16](o), shrinkLoop[uint32](o), shrinkLoop[uint64](o),
 			shrinkLoop[float32](o), shrinkLoop[float64](o))
 		return o
+	}),
+	Gradient: kit.DecomposedFunction(func(b *kit.GradientBuilder, n *kit.GradientNode, x string) string {
+		bias, lambd := n.Attrs.Float("bias", 0), n.Attrs.Float("lambd", 0.5)
+		above, below := b.Step(0, b.Plus(x, -lambd)), b.Step(0, b.Op("Neg", b.Plus(x, lambd)))
+		return b.Op("Add", b.Op("Mul", b.Plus(x, -bias), above), b.Op("Mul", b.Plus(x, bias), below))
 	})})
 
 // Run implements [ir.Operator].

@@ -13,7 +13,11 @@ import (
 type Sigmoid struct{ kit.SameTypeAndShape }
 
 var _ = kit.Register(kit.Def{Name: "Sigmoid", Since: []int{1, 6, 13}, In: "X:T", Out: "Y:T", Types: kit.Types{"T": "@float"},
-	Build: kit.WithoutAttrs(&Sigmoid{})})
+	Build: kit.WithoutAttrs(&Sigmoid{}),
+	Gradient: kit.Derivative(func(b *kit.GradientBuilder, x, y, g string) string {
+		s := b.Op("Mul", g, y)
+		return b.Op("Sub", s, b.Op("Mul", s, y))
+	})})
 
 var sigmoidLoops = kit.FloatLoops(sigmoidLoop[float32], sigmoidLoop[float64], vec.SigmoidF32)
 

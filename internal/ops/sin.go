@@ -13,7 +13,10 @@ import (
 type Sin struct{ kit.SameTypeAndShape }
 
 var _ = kit.Register(kit.Def{Name: "Sin", Since: []int{7, 22}, In: "input:T", Out: "output:T", Types: kit.Types{"T": "@float"},
-	Build: kit.WithoutAttrs(&Sin{})})
+	Build: kit.WithoutAttrs(&Sin{}),
+	Gradient: kit.Derivative(func(b *kit.GradientBuilder, x, y, g string) string {
+		return b.Op("Mul", g, b.Op("Cos", x))
+	})})
 
 var sinLoops = kit.FloatLoops(sinLoop[float32], sinLoop[float64], vec.SinF32)
 

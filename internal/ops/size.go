@@ -11,7 +11,8 @@ type Size struct{}
 
 var _ = kit.Register(kit.Def{Name: "Size", Since: []int{1, 13, 19, 21, 23, 24, 25},
 	In: "data:T", Out: "size:int64", Types: kit.Types{"T": "@all"},
-	Build: kit.Simple(func(a *kit.Attrs, opset int) kit.Operator { return &Size{} })})
+	Build:    kit.Simple(func(a *kit.Attrs, opset int) kit.Operator { return &Size{} }),
+	Gradient: kit.NoGradient})
 
 // Infer implements ir.Operator.
 func (op *Size) Infer(c *ir.InferContext) error {

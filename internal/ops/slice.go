@@ -25,7 +25,8 @@ var _ = kit.Register(kit.Def{Name: "Slice", Since: []int{1, 10, 11, 13},
 			a.SetInputInts(3, a.Ints("axes"))
 		}
 		return &Slice{}
-	})})
+	}),
+	Gradient: kit.MoveGradient})
 
 // sliceRange returns the first index, the number of indices and the step that a
 // slice of a dimension of size n takes.

@@ -15,7 +15,39 @@ type SoftmaxCrossEntropyLoss struct{ kit.ClassLoss }
 var _ = kit.Register(kit.Def{Name: "SoftmaxCrossEntropyLoss", Since: []int{12, 13}, In: "scores:T, labels:Tind, weights:T?", Out: "output:T, log_prob:T?",
 	Types: kit.Types{"T": "@float", "Tind": "int32 int64"}, Build: kit.Simple(func(a *kit.Attrs, opset int) kit.Operator {
 		return &SoftmaxCrossEntropyLoss{kit.BuildClassLoss(a)}
-	})})
+	}),
+	Gradient: &kit.Gradient{Rule: crossEntropyGradient}})
+
+// crossEntropyGradient differentiates the loss by the logarithm of the softmax p, the
+// second output, and p by the scores: dx = dp − exp(p)·Σ dp.
+func crossEntropyGradient(b *kit.GradientBuilder, n *kit.GradientNode, gs []string) ([]string, error) {
+	var p, dp string
+	if len(n.Outputs) > 1 {
+		p, dp = n.Outputs[1], gs[1]
+	}
+	if p == "" {
+		m := *n
+		m.Outputs = []string{"", ""} // as many as the repetition has
+		p = b.Again(&m)[1]
+	}
+	r := make([]string, len(n.Inputs))
+	if gs[0] != "" {
+		loss := n.WithInputs(p)
+		loss.OpType, loss.Outputs = "NegativeLogLikelihoodLoss", n.Outputs[:1]
+		into, err := b.Tape.Differentiate(loss, gs[:1])
+		if err != nil {
+			return nil, err
+		}
+		copy(r[1:], into[1:])
+		if dp != "" {
+			dp = b.Op("Add", dp, into[0])
+		} else {
+			dp = into[0]
+		}
+	}
+	r[0] = b.Op("Sub", dp, b.Op("Mul", b.Op("Exp", p), b.SumAxis(dp, 1)))
+	return r, nil
+}
 
 // Infer sets the shape of the loss, and log_prob to the type of the scores.
 func (op *SoftmaxCrossEntropyLoss) Infer(c *ir.InferContext) error {

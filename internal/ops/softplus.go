@@ -11,7 +11,10 @@ import (
 type Softplus struct{ kit.SameTypeAndShape }
 
 var _ = kit.Register(kit.Def{Name: "Softplus", Since: []int{1, 22}, In: "X:T", Out: "Y:T", Types: kit.Types{"T": "@float"},
-	Build: kit.WithoutAttrs(&Softplus{})})
+	Build: kit.WithoutAttrs(&Softplus{}),
+	Gradient: kit.Derivative(func(b *kit.GradientBuilder, x, y, g string) string {
+		return b.Op("Mul", g, b.Op("Sigmoid", x))
+	})})
 
 var softplusLoops = kit.FloatLoops(softplusLoop[float32], softplusLoop[float64], vec.SoftplusF32)
 

@@ -24,7 +24,8 @@ var _ = kit.Register(kit.Def{Name: "SpaceToDepth", Since: []int{1, 13, 28},
 			op.Mode = a.Enum("mode", "DCR", "DCR", "CRD")
 		}
 		return op
-	})})
+	}),
+	Gradient: kit.MoveGradient})
 
 // Infer implements ir.Operator.
 func (op *SpaceToDepth) Infer(c *ir.InferContext) error {

@@ -41,7 +41,25 @@ var _ = kit.Register(kit.Def{Name: "Split", Since: []int{1, 2, 11, 13, 18},
 			}
 		}
 		return op
-	})})
+	}),
+	Gradient: &kit.Gradient{Rule: splitGradient}})
+
+// splitGradient adds the gradient of each part to the elements that it was taken from.
+func splitGradient(b *kit.GradientBuilder, n *kit.GradientNode, gs []string) ([]string, error) {
+	sum := ""
+	from := b.Again(n, b.Positions(n.Inputs[0], 1))
+	for k, g := range gs {
+		if g == "" {
+			continue
+		}
+		d := b.ScatterBack(1, g, from[k], n.Inputs[0])
+		if sum != "" {
+			d = b.Op("Add", sum, d)
+		}
+		sum = d
+	}
+	return n.First(sum), nil
+}
 
 // Infer implements ir.Operator.
 func (op *Split) Infer(c *ir.InferContext) error {

@@ -19,7 +19,8 @@ var _ = kit.Register(kit.Def{Name: "Squeeze", Since: []int{1, 11, 13, 21, 23, 24
 			a.SetInputInts(1, a.Ints("axes"))
 		}
 		return &Squeeze{}
-	})})
+	}),
+	Gradient: kit.ReshapeGradient})
 
 // ViewOf implements ir.View.
 func (op *Squeeze) ViewOf() int { return 0 }

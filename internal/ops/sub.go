@@ -13,7 +13,10 @@ type Sub struct{ kit.AxisBroadcast }
 var _ = kit.Register(kit.Def{Name: "Sub", Since: []int{1, 6, 7, 13, 14}, In: "A:T, B:T", Out: "C:T", Types: kit.Types{"T": "@number"},
 	Build: kit.Simple(func(a *kit.Attrs, opset int) kit.Operator {
 		return &Sub{kit.ReadAxisBroadcast(a, opset)}
-	})})
+	}),
+	Gradient: kit.Derivatives(
+		func(b *kit.GradientBuilder, x, y, z, g string) string { return g },
+		func(b *kit.GradientBuilder, x, y, z, g string) string { return b.Op("Neg", g) })})
 
 var subLoops = kit.LoopsOf(
 	kit.Loop2Scalar(subLoop[int8]), kit.Loop2Scalar(subLoop[int16]), kit.Loop2Scalar(subLoop[int32]), kit.Loop2Scalar(subLoop[int64]),

@@ -25,6 +25,9 @@ var _ = kit.Register(kit.Def{Name: "Swish", Since: []int{24}, In: "X:T", Out: "Y
 			func(dst, src []float32) { kit.SwishLoop(dst, src, o.Alpha) },
 			func(dst, src []float64) { kit.SwishLoop(dst, src, o.Alpha) }, o.fast())
 		return o
+	}),
+	Gradient: kit.DecomposedFunction(func(b *kit.GradientBuilder, n *kit.GradientNode, x string) string {
+		return b.Op("Mul", x, b.Op("Sigmoid", b.Scaled(n.Attrs.Float("alpha", 1), x)))
 	})})
 
 // Run implements [ir.Operator].

@@ -21,6 +21,9 @@ var _ = kit.Register(kit.Def{Name: "ThresholdedRelu", Since: []int{10, 22}, In: 
 			func(dst, src []float32) { thresholdedReluLoop(dst, src, o.Alpha) },
 			func(dst, src []float64) { thresholdedReluLoop(dst, src, o.Alpha) }, nil)
 		return o
+	}),
+	Gradient: kit.DecomposedFunction(func(b *kit.GradientBuilder, n *kit.GradientNode, x string) string {
+		return b.Op("Mul", x, b.Step(0, b.Plus(x, -n.Attrs.Float("alpha", 1))))
 	})})
 
 // Run implements [ir.Operator].

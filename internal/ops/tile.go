@@ -22,7 +22,8 @@ var _ = kit.Register(kit.Def{Name: "Tile", Since: []int{1, 6, 13},
 			a.Errorf("%d inputs, want 2", a.NumIn)
 		}
 		return &Tile{OneAxis: opset < 6}
-	})})
+	}),
+	Gradient: kit.MoveGradient})
 
 // Infer implements ir.Operator.
 func (op *Tile) Infer(c *ir.InferContext) error {

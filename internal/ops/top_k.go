@@ -33,7 +33,27 @@ var _ = kit.Register(kit.Def{Name: "TopK", Since: []int{1, 10, 11, 24}, In: "X:T
 			a.Ignore("sorted")
 		}
 		return o
-	})})
+	}),
+	Gradient: &kit.Gradient{Rule: topKGradient}})
+
+// topKGradient adds the gradient to the elements that the second output names.
+func topKGradient(b *kit.GradientBuilder, n *kit.GradientNode, gs []string) ([]string, error) {
+	if err := b.Need(11); err != nil {
+		return nil, err
+	}
+	indices := ""
+	if len(n.Outputs) > 1 {
+		indices = n.Outputs[1]
+	}
+	if indices == "" {
+		m := *n
+		m.Outputs = []string{"", ""} // as many as the repetition has
+		indices = b.Again(&m)[1]
+	}
+	axis := kit.GradientAttrs{"axis": n.Attrs.Int("axis", -1)}
+	from := b.Node("GatherElements", axis, b.Positions(n.Inputs[0], 1), indices)
+	return n.First(b.ScatterBack(1, gs[0], from, n.Inputs[0])), nil
+}
 
 // Infer implements [ir.Operator].
 func (o *TopK) Infer(c *ir.InferContext) error {

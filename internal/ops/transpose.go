@@ -14,7 +14,24 @@ type Transpose struct{ Perm []int }
 
 var _ = kit.Register(kit.Def{Name: "Transpose", Since: []int{1, 13, 21, 23, 24, 25},
 	In: "data:T", Out: "transposed:T", Types: kit.Types{"T": "@all"},
-	Build: kit.Simple(func(a *kit.Attrs, opset int) kit.Operator { return &Transpose{Perm: a.Ints("perm")} })})
+	Build:    kit.Simple(func(a *kit.Attrs, opset int) kit.Operator { return &Transpose{Perm: a.Ints("perm")} }),
+	Gradient: kit.GradientRule(transposeGradient)})
+
+// transposeGradient transposes the gradient by the inverse permutation.
+func transposeGradient(b *kit.GradientBuilder, n *kit.GradientNode, g string) ([]string, error) {
+	if !n.Attrs.Has("perm") {
+		return []string{b.Op("Transpose", g)}, nil // reversed dimensions, reversed again
+	}
+	perm := n.Attrs.Ints("perm", nil)
+	back := make([]int64, len(perm))
+	for to, from := range perm {
+		if from < 0 || from >= int64(len(perm)) {
+			return nil, fmt.Errorf("perm is %v", perm)
+		}
+		back[from] = int64(to)
+	}
+	return []string{b.Node("Transpose", kit.GradientAttrs{"perm": back}, g)}, nil
+}
 
 // perm returns the permutation for an input of the given rank.
 func (op *Transpose) perm(rank int) ([]int, error) {

@@ -14,7 +14,8 @@ type Trilu struct{ Upper bool }
 
 var _ = kit.Register(kit.Def{Name: "Trilu", Since: []int{14},
 	In: "input:T, k:int64?", Out: "output:T", Types: kit.Types{"T": kit.MoveTypes},
-	Build: kit.Simple(func(a *kit.Attrs, opset int) kit.Operator { return &Trilu{Upper: a.Bool("upper", true)} })})
+	Build:    kit.Simple(func(a *kit.Attrs, opset int) kit.Operator { return &Trilu{Upper: a.Bool("upper", true)} }),
+	Gradient: kit.MoveGradient})
 
 // Infer implements ir.Operator.
 func (op *Trilu) Infer(c *ir.InferContext) error {

@@ -21,7 +21,8 @@ var _ = kit.Register(kit.Def{Name: "Unsqueeze", Since: []int{1, 11, 13, 21, 23, 
 			a.SetInputInts(1, a.Ints("axes"))
 		}
 		return &Unsqueeze{}
-	})})
+	}),
+	Gradient: kit.ReshapeGradient})
 
 // ViewOf implements ir.View.
 func (op *Unsqueeze) ViewOf() int { return 0 }

@@ -21,4 +21,5 @@ var _ = kit.Register(kit.Def{Name: "Upsample", Since: []int{1, 7, 9}, Until: 9, 
 			a.SetInput(1, tensor.Must(tensor.New(append([]float32{}, s...), len(s))))
 		}
 		return r
-	})})
+	}),
+	Gradient: kit.NearestGradient})

@@ -16,7 +16,12 @@ type Where struct{}
 
 var _ = kit.Register(kit.Def{Name: "Where", Since: []int{9, 16}, In: "condition:B, X:T, Y:T", Out: "output:T",
 	Types: kit.Types{"B": "bool", "T": "@number string bool @complex"},
-	Build: kit.WithoutAttrs(&Where{})})
+	Build: kit.WithoutAttrs(&Where{}),
+	Gradient: kit.GradientRule(func(b *kit.GradientBuilder, n *kit.GradientNode, g string) ([]string, error) {
+		zero, condition := b.Filled(0, g), n.Inputs[0]
+		x, y := b.Op("Where", condition, g, zero), b.Op("Where", condition, zero, g)
+		return []string{"", b.SumTo(x, n.Input(1)), b.SumTo(y, n.Input(2))}, nil
+	})})
 
 // Infer implements [ir.Operator].
 func (*Where) Infer(c *ir.InferContext) error {

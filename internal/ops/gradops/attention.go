@@ -30,54 +30,74 @@ func copyRows(y, x []float64, outer, a, b, inner int) {
 var (
 	// SplitHeads makes [batch, heads, length, size] of [batch, length, heads·size]; the
 	// factor is the number of heads. A tensor of rank 4 stays.
-	_ = registerGradientHelper("SplitHeads", "X:T", gradientHelper{infer: unrankedLike, shapeOf: func(op *gradientHelper, c *ir.Call) ([]int, error) {
-		in, err := kit.NewAttentionInput(c.Tensor(0), "input", int(op.factor)*max(0, 4-c.Tensor(0).Rank()))
-		return []int{in.Batch, in.Heads, in.Length, in.Size}, err
-	}, run: func(op *gradientHelper, c *ir.Call, x, y []float64, shape []int) {
-		if c.Tensor(0).Rank() == 4 {
-			copy(y, x)
-			return
-		}
-		copyRows(y, x, shape[0], shape[2], shape[1], shape[3])
-	}})
+	_ = registerGradientHelper("SplitHeads", "X:T", gradientHelper{
+		gradient: kit.GradientRule(func(b *kit.GradientBuilder, n *kit.GradientNode, g string) ([]string, error) {
+			return []string{b.Node("onward.JoinHeads", n.Attrs, g, n.Inputs[0])}, nil
+		}),
+		infer: unrankedLike, shapeOf: func(op *gradientHelper, c *ir.Call) ([]int, error) {
+			in, err := kit.NewAttentionInput(c.Tensor(0), "input", int(op.factor)*max(0, 4-c.Tensor(0).Rank()))
+			return []int{in.Batch, in.Heads, in.Length, in.Size}, err
+		}, run: func(op *gradientHelper, c *ir.Call, x, y []float64, shape []int) {
+			if c.Tensor(0).Rank() == 4 {
+				copy(y, x)
+				return
+			}
+			copyRows(y, x, shape[0], shape[2], shape[1], shape[3])
+		}})
 	// JoinHeads undoes SplitHeads where the second input has rank 3.
-	_ = registerGradientHelper("JoinHeads", "X:T, like:U", gradientHelper{infer: unrankedLike, shapeOf: func(op *gradientHelper, c *ir.Call) ([]int, error) {
-		s := c.Tensor(0).Shape()
-		if len(s) != 4 {
-			return nil, fmt.Errorf("input has shape %v, want rank 4", s)
-		}
-		if c.Tensor(1).Rank() == 4 {
-			return s, nil
-		}
-		return []int{s[0], s[2], s[1] * s[3]}, nil
-	}, run: func(op *gradientHelper, c *ir.Call, x, y []float64, shape []int) {
-		if len(shape) == 4 {
-			copy(y, x)
-			return
-		}
-		s := c.Tensor(0).Shape()
-		copyRows(y, x, s[0], s[1], s[2], s[3])
-	}})
+	_ = registerGradientHelper("JoinHeads", "X:T, like:U", gradientHelper{
+		gradient: kit.GradientRule(func(b *kit.GradientBuilder, n *kit.GradientNode, g string) ([]string, error) {
+			return n.First(b.Node("onward.SplitHeads", n.Attrs, g)), nil
+		}),
+		infer: unrankedLike, shapeOf: func(op *gradientHelper, c *ir.Call) ([]int, error) {
+			s := c.Tensor(0).Shape()
+			if len(s) != 4 {
+				return nil, fmt.Errorf("input has shape %v, want rank 4", s)
+			}
+			if c.Tensor(1).Rank() == 4 {
+				return s, nil
+			}
+			return []int{s[0], s[2], s[1] * s[3]}, nil
+		}, run: func(op *gradientHelper, c *ir.Call, x, y []float64, shape []int) {
+			if len(shape) == 4 {
+				copy(y, x)
+				return
+			}
+			s := c.Tensor(0).Shape()
+			copyRows(y, x, s[0], s[1], s[2], s[3])
+		}})
 	// RepeatHeads repeats every head of X as often as the second input has heads for
 	// it.
-	_ = registerGradientHelper("RepeatHeads", "X:T, like:U", gradientHelper{infer: unrankedLike, shapeOf: func(op *gradientHelper, c *ir.Call) ([]int, error) {
-		return headsAs(c.Tensor(0).Shape(), c.Tensor(1).Shape(), false)
-	}, run: func(op *gradientHelper, c *ir.Call, x, y []float64, shape []int) {
-		eachHead(c.Tensor(0).Shape(), shape, func(small, large, n int) { copy(y[large:][:n], x[small:]) })
-	}})
+	_ = registerGradientHelper("RepeatHeads", "X:T, like:U", gradientHelper{
+		gradient: kit.Derivative(func(b *kit.GradientBuilder, x, y, g string) string {
+			return b.Op("onward.SumHeads", g, x)
+		}),
+		infer: unrankedLike, shapeOf: func(op *gradientHelper, c *ir.Call) ([]int, error) {
+			return headsAs(c.Tensor(0).Shape(), c.Tensor(1).Shape(), false)
+		}, run: func(op *gradientHelper, c *ir.Call, x, y []float64, shape []int) {
+			eachHead(c.Tensor(0).Shape(), shape, func(small, large, n int) { copy(y[large:][:n], x[small:]) })
+		}})
 	// SumHeads undoes RepeatHeads in a gradient.
-	_ = registerGradientHelper("SumHeads", "X:T, like:U", gradientHelper{infer: unrankedLike, shapeOf: func(op *gradientHelper, c *ir.Call) ([]int, error) {
-		return headsAs(c.Tensor(0).Shape(), c.Tensor(1).Shape(), true)
-	}, run: func(op *gradientHelper, c *ir.Call, x, y []float64, shape []int) {
-		clear(y)
-		eachHead(shape, c.Tensor(0).Shape(), func(small, large, n int) {
-			for i, v := range x[large:][:n] {
-				y[small+i] += v
-			}
-		})
-	}})
+	_ = registerGradientHelper("SumHeads", "X:T, like:U", gradientHelper{
+		gradient: kit.Derivative(func(b *kit.GradientBuilder, x, y, g string) string {
+			return b.Op("onward.RepeatHeads", g, x)
+		}),
+		infer: unrankedLike, shapeOf: func(op *gradientHelper, c *ir.Call) ([]int, error) {
+			return headsAs(c.Tensor(0).Shape(), c.Tensor(1).Shape(), true)
+		}, run: func(op *gradientHelper, c *ir.Call, x, y []float64, shape []int) {
+			clear(y)
+			eachHead(shape, c.Tensor(0).Shape(), func(small, large, n int) {
+				for i, v := range x[large:][:n] {
+					y[small+i] += v
+				}
+			})
+		}})
 	// VisibleSoftmax is the softmax over the last dimension, 0 where all is −Inf.
-	_ = registerGradientHelper("VisibleSoftmax", "X:T", gradientHelper{infer: kit.SameAsInput, shape: shapeOfInput(0),
+	_ = registerGradientHelper("VisibleSoftmax", "X:T", gradientHelper{
+		gradient: kit.Derivative(func(b *kit.GradientBuilder, x, y, g string) string {
+			return b.Op("Mul", y, b.Op("Sub", g, b.SumAxis(b.Op("Mul", g, y), -1)))
+		}),
+		infer: kit.SameAsInput, shape: shapeOfInput(0),
 		compute: func(op *gradientHelper, c *ir.Call, x, y []float64, shape []int) error {
 			if len(shape) == 0 {
 				return fmt.Errorf("input has rank 0, want at least 1")
@@ -136,6 +156,14 @@ var _ = kit.Register(kit.Def{Domain: kit.DomainInternal, Name: "AttentionMask", 
 	Types: kit.Types{"T": "@float", "U": "@all"},
 	Build: kit.Simple(func(a *kit.Attrs, opset int) kit.Operator {
 		return &AttentionMask{ops.Attention{Causal: a.Bool("is_causal", false), Left: a.Int("left_window_size", -1), Right: a.Int("right_window_size", -1), PadMask: a.Bool("pad_mask", false)}}
+	}),
+	Gradient: kit.GradientRule(func(b *kit.GradientBuilder, n *kit.GradientNode, g string) ([]string, error) {
+		r := make([]string, len(n.Inputs))
+		if mask := n.Inputs[2]; mask != "" {
+			pad := kit.GradientAttrs{"pad_mask": n.Attrs.Int("pad_mask", 0)}
+			r[2] = b.ScatterBack(1, g, b.Node("onward.AttentionPlaces", pad, mask, n.Inputs[0]), mask)
+		}
+		return r, nil
 	})})
 
 // Infer infers the output.
@@ -189,7 +217,8 @@ func (op *AttentionMask) Run(c *ir.Call) error {
 type AttentionPlaces struct{ PadMask bool }
 
 var _ = kit.Register(kit.Def{Domain: kit.DomainInternal, Name: "AttentionPlaces", Since: []int{1}, In: "attn_mask:U, scores:T", Out: "Y:int64", Types: kit.Types{"T": "@float", "U": "@all"},
-	Build: kit.Simple(func(a *kit.Attrs, opset int) kit.Operator { return &AttentionPlaces{a.Bool("pad_mask", false)} })})
+	Build:    kit.Simple(func(a *kit.Attrs, opset int) kit.Operator { return &AttentionPlaces{a.Bool("pad_mask", false)} }),
+	Gradient: kit.NoGradient})
 
 // Infer infers the output.
 func (*AttentionPlaces) Infer(c *ir.InferContext) error {

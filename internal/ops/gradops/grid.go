@@ -22,10 +22,14 @@ type GridSlope struct {
 	Back  bool
 }
 
-var _, _ = registerGridSlope("GridSlope", "X:T, grid:U", false), registerGridSlope("GridSlopeBack", "X:T, grid:U, like:T", true)
+var (
+	_ = registerGridSlope("GridSlope", "X:T, grid:U", false, kit.GridGradient(1))
+	_ = registerGridSlope("GridSlopeBack", "X:T, grid:U, like:T", true, kit.GridBackGradient)
+)
 
-func registerGridSlope(name, in string, back bool) *kit.Def {
+func registerGridSlope(name, in string, back bool, gradient *kit.Gradient) *kit.Def {
 	return kit.Register(kit.Def{Domain: kit.DomainInternal, Name: name, Since: []int{1}, In: in, Out: "Y:T", Types: kit.Types{"T": "@float", "U": "@float"},
+		Gradient: gradient,
 		Build: kit.Simple(func(a *kit.Attrs, opset int) kit.Operator {
 			g := &GridSlope{Order: a.Int("order", 1), Back: back}
 			g.AlignCorners, g.Padding = a.Bool("align_corners", false), a.Enum("padding_mode", "zeros", "zeros", "border", "reflection")

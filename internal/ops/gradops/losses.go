@@ -20,7 +20,8 @@ type ClassPositions struct {
 var _ = kit.Register(kit.Def{Domain: kit.DomainInternal, Name: "ClassPositions", Since: []int{1}, In: "target:I, like:T", Out: "Y:int64", Types: kit.Types{"T": "@float", "I": "int32 int64"},
 	Build: kit.Simple(func(a *kit.Attrs, opset int) kit.Operator {
 		return &ClassPositions{kit.BuildClassLoss(a), a.Bool("per_class", false)}
-	})})
+	}),
+	Gradient: kit.NoGradient})
 
 // Infer infers the output.
 func (*ClassPositions) Infer(c *ir.InferContext) error {

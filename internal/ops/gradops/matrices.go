@@ -11,12 +11,20 @@ import (
 var (
 	// Cofactors holds for every element of a square matrix the derivative of the
 	// determinant: det(X)·X⁻ᵀ, and for a singular X the minors with their signs.
-	_ = registerGradientHelper("Cofactors", "X:T", gradientHelper{infer: kit.SameAsInput, shape: shapeOfInput(0),
+	_ = registerGradientHelper("Cofactors", "X:T", gradientHelper{
+		gradient: kit.DecomposedFunction(func(b *kit.GradientBuilder, n *kit.GradientNode, x string) string {
+			return b.Op("Mul", b.Matrices(b.Op("Det", x)), b.Op("onward.InverseTransposed", x))
+		}),
+		infer: kit.SameAsInput, shape: shapeOfInput(0),
 		compute: func(op *gradientHelper, c *ir.Call, x, y []float64, shape []int) error {
 			return transposedInverses(c, x, y, shape, true)
 		}})
 	// InverseTransposed is X⁻ᵀ of square matrices, not finite for singular ones.
-	_ = registerGradientHelper("InverseTransposed", "X:T", gradientHelper{infer: kit.SameAsInput, shape: shapeOfInput(0),
+	_ = registerGradientHelper("InverseTransposed", "X:T", gradientHelper{
+		gradient: kit.Derivative(func(b *kit.GradientBuilder, x, y, g string) string {
+			return b.Op("Neg", b.Op("MatMul", b.Op("MatMul", y, b.Op("onward.SwapLast", g)), y))
+		}),
+		infer: kit.SameAsInput, shape: shapeOfInput(0),
 		compute: func(op *gradientHelper, c *ir.Call, x, y []float64, shape []int) error {
 			return transposedInverses(c, x, y, shape, false)
 		}})

@@ -14,7 +14,8 @@ import (
 type Positions struct{ None bool }
 
 var _ = kit.Register(kit.Def{Domain: kit.DomainInternal, Name: "Positions", Since: []int{1}, In: "X:T", Out: "Y:int64", Types: kit.Types{"T": "@all"},
-	Build: kit.Simple(func(a *kit.Attrs, opset int) kit.Operator { return &Positions{a.Float("factor", 1) == 0} })})
+	Build:    kit.Simple(func(a *kit.Attrs, opset int) kit.Operator { return &Positions{a.Float("factor", 1) == 0} }),
+	Gradient: kit.NoGradient})
 
 // Infer infers the output.
 func (*Positions) Infer(c *ir.InferContext) error {
@@ -52,26 +53,34 @@ func (op *gradientHelper) sourcesOf(c *ir.Call, n int) ([]int64, error) {
 var (
 	// ScatterBack adds the elements of X to those of a tensor of zeros in the shape
 	// of the third input that the second names.
-	_ = registerGradientHelper("ScatterBack", "X:T, from:int64, like:U", gradientHelper{infer: shapedLike(2), shape: func(c *ir.Call) ([]int, error) {
-		if c.Tensor(0).Len() != c.Tensor(1).Len() {
-			return nil, fmt.Errorf("%v elements have %v positions", c.Tensor(0).Shape(), c.Tensor(1).Shape())
-		}
-		return c.Tensor(2).Shape(), nil
-	}, compute: func(op *gradientHelper, c *ir.Call, x, y []float64, shape []int) error {
-		from, err := op.sourcesOf(c, len(y))
-		if err != nil {
-			return err
-		}
-		clear(y)
-		for i, v := range x {
-			if at := from[i] - int64(op.factor); at >= 0 {
-				y[at] += v
+	_ = registerGradientHelper("ScatterBack", "X:T, from:int64, like:U", gradientHelper{
+		gradient: kit.GradientRule(func(b *kit.GradientBuilder, n *kit.GradientNode, g string) ([]string, error) {
+			return n.First(b.Node("onward.GatherBack", n.Attrs, g, n.Inputs[1])), nil
+		}),
+		infer: shapedLike(2), shape: func(c *ir.Call) ([]int, error) {
+			if c.Tensor(0).Len() != c.Tensor(1).Len() {
+				return nil, fmt.Errorf("%v elements have %v positions", c.Tensor(0).Shape(), c.Tensor(1).Shape())
 			}
-		}
-		return nil
-	}})
+			return c.Tensor(2).Shape(), nil
+		}, compute: func(op *gradientHelper, c *ir.Call, x, y []float64, shape []int) error {
+			from, err := op.sourcesOf(c, len(y))
+			if err != nil {
+				return err
+			}
+			clear(y)
+			for i, v := range x {
+				if at := from[i] - int64(op.factor); at >= 0 {
+					y[at] += v
+				}
+			}
+			return nil
+		}})
 	// GatherBack takes from X what the second input names, 0 where it names none.
-	_ = registerGradientHelper("GatherBack", "X:T, from:int64", gradientHelper{infer: shapedLike(1), shape: shapeOfInput(1),
+	_ = registerGradientHelper("GatherBack", "X:T, from:int64", gradientHelper{
+		gradient: kit.GradientRule(func(b *kit.GradientBuilder, n *kit.GradientNode, g string) ([]string, error) {
+			return n.First(b.Node("onward.ScatterBack", n.Attrs, g, n.Inputs[1], n.Inputs[0])), nil
+		}),
+		infer: shapedLike(1), shape: shapeOfInput(1),
 		compute: func(op *gradientHelper, c *ir.Call, x, y []float64, shape []int) error {
 			from, err := op.sourcesOf(c, len(x))
 			if err != nil {
@@ -87,7 +96,11 @@ var (
 		}})
 	// ChannelWindowSum sums over as many neighbouring channels as the factor says, as
 	// LRN does; with a negative factor the window is mirrored.
-	_ = registerGradientHelper("ChannelWindowSum", "X:T", gradientHelper{infer: kit.SameAsInput, shape: shapeOfInput(0),
+	_ = registerGradientHelper("ChannelWindowSum", "X:T", gradientHelper{
+		gradient: kit.GradientRule(func(b *kit.GradientBuilder, n *kit.GradientNode, g string) ([]string, error) {
+			return []string{b.Factored("onward.ChannelWindowSum", -n.Attrs.Float("factor", 1), g)}, nil
+		}),
+		infer: kit.SameAsInput, shape: shapeOfInput(0),
 		compute: func(op *gradientHelper, c *ir.Call, x, y []float64, shape []int) error {
 			if len(shape) < 2 {
 				return fmt.Errorf("input has shape %v, want rank at least 2", shape)
@@ -119,7 +132,11 @@ var (
 			return nil
 		}})
 	// ChannelSum sums X over all axes but the second.
-	_ = registerGradientHelper("ChannelSum", "X:T, like:U", gradientHelper{infer: shapedLike(1), shape: channelShape(0, 1),
+	_ = registerGradientHelper("ChannelSum", "X:T, like:U", gradientHelper{
+		gradient: kit.Derivative(func(b *kit.GradientBuilder, x, y, g string) string {
+			return b.Op("onward.ChannelExpand", g, x)
+		}),
+		infer: shapedLike(1), shape: channelShape(0, 1),
 		run: func(op *gradientHelper, c *ir.Call, x, y []float64, shape []int) {
 			clear(y)
 			eachChannel(c.Tensor(0).Shape(), func(channel, from, to int) {
@@ -129,52 +146,64 @@ var (
 			})
 		}})
 	// ChannelExpand repeats X, one element for each index of the second axis.
-	_ = registerGradientHelper("ChannelExpand", "X:T, like:U", gradientHelper{infer: shapedLike(1), shape: channelShape(1, 0),
+	_ = registerGradientHelper("ChannelExpand", "X:T, like:U", gradientHelper{
+		gradient: kit.Derivative(func(b *kit.GradientBuilder, x, y, g string) string {
+			return b.Op("onward.ChannelSum", g, x)
+		}),
+		infer: shapedLike(1), shape: channelShape(1, 0),
 		run: func(op *gradientHelper, c *ir.Call, x, y []float64, shape []int) {
 			eachChannel(shape, func(channel, from, to int) { kit.RepeatOf(y[from:to], x[channel]) })
 		}})
 	// SumAxis sums X over the axis that the factor names and keeps it.
-	_ = registerGradientHelper("SumAxis", "X:T", gradientHelper{infer: func(c *ir.InferContext) error {
-		c.SetOut(0, ir.UnrankedTensor(c.Elem(0)))
-		return nil
-	}, shapeOf: func(op *gradientHelper, c *ir.Call) ([]int, error) {
-		s := append([]int{}, c.Tensor(0).Shape()...)
-		axis, err := kit.NormalAxis(int(op.factor), len(s))
-		if err == nil {
-			s[axis] = 1
-		}
-		return s, err
-	}, run: func(op *gradientHelper, c *ir.Call, x, y []float64, shape []int) {
-		clear(y)
-		eachBroadcast(shape, c.Tensor(0).Shape(), func(small, large int) { y[small] += x[large] })
-	}})
-	// SumFrom sums X over the axes from the one that the factor names and keeps them.
-	_ = registerGradientHelper("SumFrom", "X:T", gradientHelper{infer: func(c *ir.InferContext) error {
-		c.SetOut(0, ir.UnrankedTensor(c.Elem(0)))
-		return nil
-	}, shapeOf: func(op *gradientHelper, c *ir.Call) ([]int, error) {
-		s := append([]int{}, c.Tensor(0).Shape()...)
-		axis := int(op.factor)
-		if axis < 0 {
-			axis += len(s)
-		}
-		if axis < 0 || axis > len(s) {
-			return nil, fmt.Errorf("axis %v is out of range for rank %d", op.factor, len(s))
-		}
-		kit.RepeatOf(s[axis:], 1)
-		return s, nil
-	}, run: func(op *gradientHelper, c *ir.Call, x, y []float64, shape []int) {
-		clear(y)
-		if len(y) == 0 {
-			return
-		}
-		block := len(x) / len(y)
-		for i := range y {
-			for _, v := range x[i*block:][:block] {
-				y[i] += v
+	_ = registerGradientHelper("SumAxis", "X:T", gradientHelper{
+		gradient: kit.Derivative(func(b *kit.GradientBuilder, x, y, g string) string {
+			return b.Op("onward.ExpandTo", g, x)
+		}),
+		infer: func(c *ir.InferContext) error {
+			c.SetOut(0, ir.UnrankedTensor(c.Elem(0)))
+			return nil
+		}, shapeOf: func(op *gradientHelper, c *ir.Call) ([]int, error) {
+			s := append([]int{}, c.Tensor(0).Shape()...)
+			axis, err := kit.NormalAxis(int(op.factor), len(s))
+			if err == nil {
+				s[axis] = 1
 			}
-		}
-	}})
+			return s, err
+		}, run: func(op *gradientHelper, c *ir.Call, x, y []float64, shape []int) {
+			clear(y)
+			eachBroadcast(shape, c.Tensor(0).Shape(), func(small, large int) { y[small] += x[large] })
+		}})
+	// SumFrom sums X over the axes from the one that the factor names and keeps them.
+	_ = registerGradientHelper("SumFrom", "X:T", gradientHelper{
+		gradient: kit.Derivative(func(b *kit.GradientBuilder, x, y, g string) string {
+			return b.Op("onward.ExpandTo", g, x)
+		}),
+		infer: func(c *ir.InferContext) error {
+			c.SetOut(0, ir.UnrankedTensor(c.Elem(0)))
+			return nil
+		}, shapeOf: func(op *gradientHelper, c *ir.Call) ([]int, error) {
+			s := append([]int{}, c.Tensor(0).Shape()...)
+			axis := int(op.factor)
+			if axis < 0 {
+				axis += len(s)
+			}
+			if axis < 0 || axis > len(s) {
+				return nil, fmt.Errorf("axis %v is out of range for rank %d", op.factor, len(s))
+			}
+			kit.RepeatOf(s[axis:], 1)
+			return s, nil
+		}, run: func(op *gradientHelper, c *ir.Call, x, y []float64, shape []int) {
+			clear(y)
+			if len(y) == 0 {
+				return
+			}
+			block := len(x) / len(y)
+			for i := range y {
+				for _, v := range x[i*block:][:block] {
+					y[i] += v
+				}
+			}
+		}})
 )
 
 // channelShape returns the shape of input 1, after it has checked that input one

@@ -11,6 +11,8 @@ import (
 // gradientHelper is an operator that gradients need and ONNX lacks, for
 // floating-point tensors.
 type gradientHelper struct {
+	gradient *kit.Gradient
+
 	infer func(c *ir.InferContext) error
 	shape func(c *ir.Call) ([]int, error)
 	// run writes the output; x holds the elements of the inputs that are listed in
@@ -25,6 +27,7 @@ type gradientHelper struct {
 
 func registerGradientHelper(name, in string, h gradientHelper) *kit.Def {
 	return kit.Register(kit.Def{Domain: kit.DomainInternal, Name: name, Since: []int{1}, In: in, Out: "Y:T", Types: kit.Types{"T": "@float", "U": "@all"},
+		Gradient: h.gradient,
 		Build: kit.Simple(func(a *kit.Attrs, opset int) kit.Operator {
 			op := h
 			op.factor = float64(a.Float("factor", 1))
@@ -66,72 +69,92 @@ func broadcastShape(small, large int) func(c *ir.Call) ([]int, error) {
 var (
 	// SumTo sums X over the dimensions along which the second input was repeated:
 	// what undoes a broadcast in a gradient.
-	_ = registerGradientHelper("SumTo", "X:T, like:U", gradientHelper{infer: shapedLike(1), shape: broadcastShape(1, 0),
+	_ = registerGradientHelper("SumTo", "X:T, like:U", gradientHelper{
+		gradient: kit.Derivative(func(b *kit.GradientBuilder, x, y, g string) string {
+			return b.Op("onward.ExpandTo", g, x)
+		}),
+		infer: shapedLike(1), shape: broadcastShape(1, 0),
 		run: func(op *gradientHelper, c *ir.Call, x, y []float64, shape []int) {
 			clear(y)
 			eachBroadcast(shape, c.Tensor(0).Shape(), func(small, large int) { y[small] += x[large] })
 		}})
 	// ExpandTo repeats X to the shape of the second input.
-	_ = registerGradientHelper("ExpandTo", "X:T, like:U", gradientHelper{infer: shapedLike(1), shape: broadcastShape(0, 1),
+	_ = registerGradientHelper("ExpandTo", "X:T, like:U", gradientHelper{
+		gradient: kit.Derivative(func(b *kit.GradientBuilder, x, y, g string) string { return b.SumTo(g, x) }),
+		infer:    shapedLike(1), shape: broadcastShape(0, 1),
 		run: func(op *gradientHelper, c *ir.Call, x, y []float64, shape []int) {
 			eachBroadcast(c.Tensor(0).Shape(), shape, func(small, large int) { y[large] = x[small] })
 		}})
 	// ReshapeTo gives X the shape of the second input.
-	_ = registerGradientHelper("ReshapeTo", "X:T, like:U", gradientHelper{infer: shapedLike(1), shape: func(c *ir.Call) ([]int, error) {
-		if c.Tensor(0).Len() != c.Tensor(1).Len() {
-			return nil, fmt.Errorf("%v cannot take the shape %v", c.Tensor(0).Shape(), c.Tensor(1).Shape())
-		}
-		return c.Tensor(1).Shape(), nil
-	}, run: func(op *gradientHelper, c *ir.Call, x, y []float64, shape []int) { copy(y, x) }})
+	_ = registerGradientHelper("ReshapeTo", "X:T, like:U", gradientHelper{
+		gradient: kit.ReshapeGradient,
+		infer:    shapedLike(1), shape: func(c *ir.Call) ([]int, error) {
+			if c.Tensor(0).Len() != c.Tensor(1).Len() {
+				return nil, fmt.Errorf("%v cannot take the shape %v", c.Tensor(0).Shape(), c.Tensor(1).Shape())
+			}
+			return c.Tensor(1).Shape(), nil
+		}, run: func(op *gradientHelper, c *ir.Call, x, y []float64, shape []int) { copy(y, x) }})
 	// SwapLast transposes the last two dimensions.
-	_ = registerGradientHelper("SwapLast", "X:T", gradientHelper{infer: func(c *ir.InferContext) error {
-		t := c.Type(0)
-		if t.Shape != nil {
-			n := len(t.Shape)
-			if n < 2 {
-				return fmt.Errorf("a matrix product is differentiated for rank 2 and more, here it has rank %d", n)
-			}
-			t.Shape = append([]ir.Dim{}, t.Shape...)
-			t.Shape[n-1], t.Shape[n-2] = t.Shape[n-2], t.Shape[n-1]
-		}
-		c.SetOut(0, t)
-		return nil
-	}, shape: func(c *ir.Call) ([]int, error) {
-		s := append([]int{}, c.Tensor(0).Shape()...)
-		n := len(s)
-		if n < 2 {
-			return nil, fmt.Errorf("a matrix product is differentiated for rank 2 and more, here it has rank %d", n)
-		}
-		s[n-1], s[n-2] = s[n-2], s[n-1]
-		return s, nil
-	}, run: func(op *gradientHelper, c *ir.Call, x, y []float64, shape []int) {
-		n := len(shape)
-		rows, cols := shape[n-1], shape[n-2]
-		for len(x) > 0 {
-			for i := range rows {
-				for j := range cols {
-					y[j*rows+i] = x[i*cols+j]
+	_ = registerGradientHelper("SwapLast", "X:T", gradientHelper{
+		gradient: kit.Derivative(func(b *kit.GradientBuilder, x, y, g string) string {
+			return b.Op("onward.SwapLast", g)
+		}),
+		infer: func(c *ir.InferContext) error {
+			t := c.Type(0)
+			if t.Shape != nil {
+				n := len(t.Shape)
+				if n < 2 {
+					return fmt.Errorf("a matrix product is differentiated for rank 2 and more, here it has rank %d", n)
 				}
+				t.Shape = append([]ir.Dim{}, t.Shape...)
+				t.Shape[n-1], t.Shape[n-2] = t.Shape[n-2], t.Shape[n-1]
 			}
-			x, y = x[rows*cols:], y[rows*cols:]
-		}
-	}})
+			c.SetOut(0, t)
+			return nil
+		}, shape: func(c *ir.Call) ([]int, error) {
+			s := append([]int{}, c.Tensor(0).Shape()...)
+			n := len(s)
+			if n < 2 {
+				return nil, fmt.Errorf("a matrix product is differentiated for rank 2 and more, here it has rank %d", n)
+			}
+			s[n-1], s[n-2] = s[n-2], s[n-1]
+			return s, nil
+		}, run: func(op *gradientHelper, c *ir.Call, x, y []float64, shape []int) {
+			n := len(shape)
+			rows, cols := shape[n-1], shape[n-2]
+			for len(x) > 0 {
+				for i := range rows {
+					for j := range cols {
+						y[j*rows+i] = x[i*cols+j]
+					}
+				}
+				x, y = x[rows*cols:], y[rows*cols:]
+			}
+		}})
 	// Fill is the factor in the shape of X.
-	_ = registerGradientHelper("Fill", "X:T", gradientHelper{infer: kit.SameAsInput, shape: shapeOfInput(0),
+	_ = registerGradientHelper("Fill", "X:T", gradientHelper{
+		gradient: kit.NoGradient,
+		infer:    kit.SameAsInput, shape: shapeOfInput(0),
 		run: func(op *gradientHelper, c *ir.Call, x, y []float64, shape []int) {
 			for i := range y {
 				y[i] = op.factor
 			}
 		}})
 	// Scale multiplies by the factor.
-	_ = registerGradientHelper("Scale", "X:T", gradientHelper{infer: kit.SameAsInput, shape: shapeOfInput(0),
+	_ = registerGradientHelper("Scale", "X:T", gradientHelper{
+		gradient: kit.GradientRule(func(b *kit.GradientBuilder, n *kit.GradientNode, g string) ([]string, error) {
+			return []string{b.Scaled(n.Attrs.Float("factor", 1), g)}, nil
+		}),
+		infer: kit.SameAsInput, shape: shapeOfInput(0),
 		run: func(op *gradientHelper, c *ir.Call, x, y []float64, shape []int) {
 			for i, v := range x {
 				y[i] = v * op.factor
 			}
 		}})
 	// Step is 1 where X is above 0, else the factor.
-	_ = registerGradientHelper("Step", "X:T", gradientHelper{infer: kit.SameAsInput, shape: shapeOfInput(0),
+	_ = registerGradientHelper("Step", "X:T", gradientHelper{
+		gradient: kit.NoGradient,
+		infer:    kit.SameAsInput, shape: shapeOfInput(0),
 		run: func(op *gradientHelper, c *ir.Call, x, y []float64, shape []int) {
 			for i, v := range x {
 				y[i] = op.factor

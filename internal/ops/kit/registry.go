@@ -52,6 +52,9 @@ type Def struct {
 	// is reported as unknown.
 	Build func(a *Attrs, opset int) (Operator, error)
 
+	// Gradient says how the operator is differentiated, nil if it is not.
+	Gradient *Gradient
+
 	sig func() *ir.Signature
 }
 

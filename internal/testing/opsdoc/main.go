@@ -10,7 +10,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/onward-ml/onward/internal/autodiff"
 	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/internal/ops/kit"
 	"github.com/onward-ml/onward/tensor"
@@ -63,7 +62,7 @@ func undifferentiated(all []*kit.Def) []string {
 	var r []string
 	for _, d := range all {
 		s := d.Signature()
-		if d.Domain == "" && d.Until == 0 && float(s, s.In) && float(s, s.Out) && !autodiff.HasGradient(d.Domain, d.Name) {
+		if d.Domain == "" && d.Until == 0 && float(s, s.In) && float(s, s.Out) && d.Gradient == nil {
 			r = append(r, d.Name)
 		}
 	}

@@ -1,0 +1,36 @@
+package kit
+
+// GridSample is linear in the image. Its derivatives of every order by the grid are
+// GridSlopes: one of order k, derived by the grid, is one of order k + 1, and derived by
+// the image it is a GridSlopeBack.
+
+// GridGradient is the gradient of GridSample, with order 0, and of GridSlope, with the
+// order that its attribute is by default.
+func GridGradient(order int64) *Gradient {
+	return GradientRule(func(b *GradientBuilder, n *GradientNode, g string) ([]string, error) {
+		k, x, grid := n.Attrs.Int("order", order), n.Inputs[0], n.Input(1)
+		back := b.gridNode("GridSlopeBack", n, k, g, grid, x)
+		return []string{back, b.contractGrid(g, b.gridNode("GridSlope", n, k+1, x, grid), grid, k)}, nil
+	})
+}
+
+// GridBackGradient is the gradient of GridSlopeBack.
+var GridBackGradient = GradientRule(func(b *GradientBuilder, n *GradientNode, g string) ([]string, error) {
+	k, slopes, grid := n.Attrs.Int("order", 1), n.Inputs[0], n.Inputs[1]
+	x := b.gridNode("GridSlope", n, k, g, grid)
+	return []string{x, b.contractGrid(slopes, b.gridNode("GridSlope", n, k+1, g, grid), grid, k), ""}, nil
+})
+
+func (b *GradientBuilder) gridNode(op string, n *GradientNode, order int64, in ...string) string {
+	return b.Node(DomainInternal+"."+op, n.Attrs.With("order", order), in...)
+}
+
+// contractGrid sums g·s over all dimensions but those of the grid; g has one dimension
+// less than s, and k last ones for derivatives of order k.
+func (b *GradientBuilder) contractGrid(g, s, grid string, k int64) string {
+	v := b.Op("Mul", b.Op("Unsqueeze", g, b.Ints(-1)), s)
+	for i := range k {
+		v = b.SumAxis(v, -2-i)
+	}
+	return b.Op("onward.ReshapeTo", b.SumAxis(v, 1), grid)
+}
