@@ -8,8 +8,8 @@ import (
 	"github.com/onward-ml/onward/tensor"
 )
 
-// ArrayFeatureExtractor picks columns Y of the last dimension of X; a vector
-// counts as one row
+// ArrayFeatureExtractor selects the columns Y of the last dimension of X; a vector X is
+// one row
 // (https://onnx.ai/onnx/operators/onnx_aionnxml_ArrayFeatureExtractor.html).
 type ArrayFeatureExtractor struct{}
 

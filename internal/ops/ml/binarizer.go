@@ -8,7 +8,7 @@ import (
 	"github.com/onward-ml/onward/tensor"
 )
 
-// Binarizer is 1 where X is above the threshold, else 0
+// Binarizer returns 1 where X is greater than the threshold, else 0
 // (https://onnx.ai/onnx/operators/onnx_aionnxml_Binarizer.html).
 type Binarizer struct{ Threshold float32 }
 
@@ -35,7 +35,7 @@ func (op *Binarizer) Run(c *ir.Call) error {
 	case tensor.TypeInt64:
 		binarize[int64](y, x, op.Threshold)
 	default:
-		return fmt.Errorf("X is %s", x.DType())
+		return fmt.Errorf("X has type %s, want one of %s", x.DType(), mlNumbers)
 	}
 	return nil
 }

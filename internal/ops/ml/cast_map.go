@@ -11,9 +11,9 @@ import (
 	"github.com/onward-ml/onward/tensor"
 )
 
-// CastMap lists the values of a map from integers in the order of their keys
-// (DENSE, [1, entries]), or each at the place that its key says (SPARSE,
-// [1, MaxMap]). Places without a key hold 0, or "0.f" as in ONNX Runtime
+// CastMap converts a map with integer keys to a tensor. DENSE returns the values in the
+// order of their keys, [1, entries]. SPARSE returns [1, MaxMap], where each value's index
+// is its key. Elements without a key are 0, or "0.f" for strings, as in ONNX Runtime
 // (https://onnx.ai/onnx/operators/onnx_aionnxml_CastMap.html).
 type CastMap struct {
 	to     tensor.DType
@@ -47,7 +47,7 @@ func (op *CastMap) Infer(c *ir.InferContext) error {
 	return nil
 }
 
-// Run casts and places the values.
+// Run converts the values and writes them in order.
 func (op *CastMap) Run(c *ir.Call) error {
 	keys, values, err := mapParts(c.In[0])
 	if err != nil {
@@ -72,17 +72,17 @@ func (op *CastMap) Run(c *ir.Call) error {
 	if op.sparse {
 		for i, v := range k {
 			if v < 0 || v >= int64(n) {
-				return fmt.Errorf("key %d is outside of max_map, which is %d", v, n)
+				return fmt.Errorf("key %d is out of range, want 0 to max_map - 1, which is %d", v, n)
 			}
 			order[i] = int(v)
 		}
 	} else {
 		sort.Slice(order, func(i, j int) bool { return k[order[i]] < k[order[j]] })
-		place := make([]int, len(order))
+		rank := make([]int, len(order))
 		for at, i := range order {
-			place[i] = at
+			rank[i] = at
 		}
-		copy(order, place)
+		copy(order, rank)
 	}
 	switch op.to {
 	case tensor.TypeFloat32:
@@ -124,7 +124,7 @@ func castMapFloat(values *tensor.Tensor, i int) (float32, error) {
 	s := tensor.Of[string](values)[i]
 	v, err := strconv.ParseFloat(strings.TrimSpace(s), 32)
 	if err != nil {
-		return 0, fmt.Errorf("value %q is no number", s)
+		return 0, fmt.Errorf("value %q is not a number", s)
 	}
 	return float32(v), nil
 }
@@ -140,7 +140,7 @@ func castMapInt(values *tensor.Tensor, i int) (int64, error) {
 	s := tensor.Of[string](values)[i]
 	v, err := strconv.ParseInt(strings.TrimSpace(s), 10, 64)
 	if err != nil {
-		return 0, fmt.Errorf("value %q is no integer", s)
+		return 0, fmt.Errorf("value %q is not an integer", s)
 	}
 	return v, nil
 }

@@ -2,8 +2,8 @@ package ml
 
 import "github.com/onward-ml/onward/internal/ops/kit"
 
-// CategoryMapper turns strings into integers and integers into strings, by two
-// lists of one length
+// CategoryMapper maps strings to integers and integers to strings by two lists of equal
+// length
 // (https://onnx.ai/onnx/operators/onnx_aionnxml_CategoryMapper.html).
 var _ = kit.Register(kit.Def{Domain: kit.DomainML, Name: "CategoryMapper", Since: []int{1}, In: "X:T1", Out: "Y:T2",
 	Types: kit.Types{"T1": "string int64", "T2": "string int64"}, Build: func(a *kit.Attrs, opset int) (kit.Operator, error) {

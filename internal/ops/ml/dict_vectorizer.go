@@ -8,9 +8,9 @@ import (
 	"github.com/onward-ml/onward/tensor"
 )
 
-// DictVectorizer writes the values of a map at the places of their keys in the
-// vocabulary, into [1, vocabulary]; keys that the map lacks give 0 or "", and
-// those that the vocabulary lacks nothing
+// DictVectorizer writes the values of a map to [1, vocabulary], each at the index of its
+// key in the vocabulary. Elements whose key the map lacks are 0 or "". Keys that the
+// vocabulary lacks are ignored
 // (https://onnx.ai/onnx/operators/onnx_aionnxml_DictVectorizer.html).
 type DictVectorizer struct{ vocabulary classLabels }
 
@@ -53,49 +53,49 @@ func (op *DictVectorizer) Run(c *ir.Call) error {
 	if err != nil {
 		return err
 	}
-	place, err := ir.ScratchOf[int32](c, op.vocabulary.len())
+	index, err := ir.ScratchOf[int32](c, op.vocabulary.len())
 	if err != nil {
 		return err
 	}
-	for i := range place {
-		place[i] = -1
+	for i := range index {
+		index[i] = -1
 	}
 	if keys.DType() == tensor.TypeString {
-		dictPlaces(place, op.vocabulary.strs, tensor.Of[string](keys))
+		dictIndices(index, op.vocabulary.strs, tensor.Of[string](keys))
 	} else {
-		dictPlaces(place, op.vocabulary.ints, tensor.Of[int64](keys))
+		dictIndices(index, op.vocabulary.ints, tensor.Of[int64](keys))
 	}
 	switch values.DType() {
 	case tensor.TypeString:
-		dictFill[string](y, values, place)
+		dictFill[string](y, values, index)
 	case tensor.TypeInt64:
-		dictFill[int64](y, values, place)
+		dictFill[int64](y, values, index)
 	case tensor.TypeFloat32:
-		dictFill[float32](y, values, place)
+		dictFill[float32](y, values, index)
 	case tensor.TypeFloat64:
-		dictFill[float64](y, values, place)
+		dictFill[float64](y, values, index)
 	default:
-		return fmt.Errorf("the values of X are %s", values.DType())
+		return fmt.Errorf("the values of X have unsupported type %s", values.DType())
 	}
 	return nil
 }
 
-func dictPlaces[K comparable](place []int32, vocabulary, keys []K) {
+func dictIndices[K comparable](index []int32, vocabulary, keys []K) {
 	at := make(map[K]int32, len(keys))
 	for i, k := range keys {
 		at[k] = int32(i)
 	}
 	for i, k := range vocabulary {
 		if j, ok := at[k]; ok {
-			place[i] = j
+			index[i] = j
 		}
 	}
 }
 
-func dictFill[V labelKey](y, values *tensor.Tensor, place []int32) {
+func dictFill[V labelKey](y, values *tensor.Tensor, index []int32) {
 	var zero V
 	d, v := tensor.Of[V](y), tensor.Of[V](values)
-	for i, j := range place {
+	for i, j := range index {
 		d[i] = zero
 		if j >= 0 {
 			d[i] = v[j]

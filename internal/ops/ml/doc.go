@@ -1,2 +1,2 @@
-// Package ml holds the operators of ai.onnx.ml.
+// Package ml implements the operators of the domain ai.onnx.ml.
 package ml

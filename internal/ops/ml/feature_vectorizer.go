@@ -9,8 +9,8 @@ import (
 	"github.com/onward-ml/onward/tensor"
 )
 
-// FeatureVectorizer joins the columns of its inputs, [N, C] or [C] for one row,
-// each cut or filled up with zeros to the width that inputdimensions gives
+// FeatureVectorizer concatenates the columns of its inputs, [N, C], or [C] for one row.
+// Each input is truncated or zero-padded to the width that inputdimensions gives
 // (https://onnx.ai/onnx/operators/onnx_aionnxml_FeatureVectorizer.html).
 type FeatureVectorizer struct{ widths []int }
 
@@ -23,7 +23,7 @@ var _ = kit.Register(kit.Def{Domain: kit.DomainML, Name: "FeatureVectorizer", Si
 		total := 0
 		for _, w := range op.widths {
 			if w < 0 || w > math.MaxInt32 {
-				a.Errorf("inputdimensions holds %d", w)
+				a.Errorf("inputdimensions holds %d, want non-negative int32 values", w)
 			}
 			total += w
 		}

@@ -8,14 +8,14 @@ import (
 	"github.com/onward-ml/onward/tensor"
 )
 
-// Imputer replaces the elements of X that equal one value, NaN included, by
-// another: one for all, or one per column of the last dimension
+// Imputer replaces the elements of X that equal a given value, which may be NaN, by an
+// imputed value: one for all, or one per column of the last dimension
 // (https://onnx.ai/onnx/operators/onnx_aionnxml_Imputer.html).
 type Imputer struct {
 	floats []float32
 	ints   []int64
-	float  float32 // replaced
-	int    int64
+	float  float32 // the value to replace, for float inputs
+	int    int64   // for integer inputs
 }
 
 var _ = kit.Register(kit.Def{Domain: kit.DomainML, Name: "Imputer", Since: []int{1}, In: "X:T", Out: "Y:T", Types: kit.Types{"T": mlNumbers},
@@ -31,7 +31,7 @@ var _ = kit.Register(kit.Def{Domain: kit.DomainML, Name: "Imputer", Since: []int
 // Infer sets Y to the type of X.
 func (op *Imputer) Infer(c *ir.InferContext) error {
 	if c.Elem(0).IsFloat() == (len(op.floats) == 0) {
-		return fmt.Errorf("X is %s, which the imputed values do not fit", c.Elem(0))
+		return fmt.Errorf("X is %s, want float types with imputed_value_floats and integers with imputed_value_int64s", c.Elem(0))
 	}
 	return kit.SameAsInput(c)
 }
@@ -60,7 +60,7 @@ func (op *Imputer) Run(c *ir.Call) error {
 	case tensor.TypeInt64:
 		impute(tensor.Of[int64](y), tensor.Of[int64](x), cols, op.int, op.ints)
 	default:
-		return fmt.Errorf("X is %s", x.DType())
+		return fmt.Errorf("X has type %s, want one of %s", x.DType(), mlNumbers)
 	}
 	return nil
 }

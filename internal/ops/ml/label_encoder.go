@@ -11,31 +11,30 @@ import (
 	"github.com/onward-ml/onward/tensor"
 )
 
-// LabelEncoder replaces each element by the value that belongs to it as a key,
-// or by a default
-// (https://onnx.ai/onnx/operators/onnx_aionnxml_LabelEncoder.html). NaN is found
-// as a key; of a repeated key the last value counts.
+// LabelEncoder maps each element to a value by a table, or to a default
+// (https://onnx.ai/onnx/operators/onnx_aionnxml_LabelEncoder.html). NaN may be a key. Of
+// equal keys the last takes effect.
 //
-// Version 1 and CategoryMapper have two tables, strings to integers and back;
-// the type of the input picks one.
+// Version 1 and CategoryMapper have two tables, from strings to integers and back; the
+// type of the input selects one.
 type LabelEncoder struct{ tables []*labelTable }
 
-// labelTable maps keys to values[i]; the default is the last value.
+// labelTable maps the i-th key to values[i]; the default is the last value.
 type labelTable struct {
 	key    tensor.DType
-	values *tensor.Tensor // one more than keys
-	find   any            // map[K]int32 for the keys' type
-	nan    int32          // the value of NaN
+	values *tensor.Tensor // one element more than there are keys
+	find   any            // map[K]int32 from key to index, where K is the keys' type
+	nan    int32          // the index of the key NaN
 }
 
 const labelTypes = "string int64 float int32 int16 double"
 
 func newLabelTable(keys, values, def *tensor.Tensor) (*labelTable, error) {
 	if keys.Rank() != 1 || values.Rank() != 1 || keys.Len() != values.Len() {
-		return nil, fmt.Errorf("keys and values have shapes %v and %v, want two lists of one length", keys.Shape(), values.Shape())
+		return nil, fmt.Errorf("keys and values have shapes %v and %v, want two lists of equal length", keys.Shape(), values.Shape())
 	}
 	if def.Len() != 1 || def.DType() != values.DType() {
-		return nil, fmt.Errorf("the default is %s, want one %s", def, values.DType())
+		return nil, fmt.Errorf("the default is %s, want one element of type %s", def, values.DType())
 	}
 	t := &labelTable{key: keys.DType(), nan: int32(keys.Len())}
 	switch keys.DType() {
@@ -167,7 +166,8 @@ func int64s(v []int) []int64 {
 	return r
 }
 
-// buildCategories makes the tables between strings and integers.
+// buildCategories returns a LabelEncoder with the tables between strings s and integers
+// n.
 func buildCategories(a *kit.Attrs, s []string, n []int64) (kit.Operator, error) {
 	ints, strs := tensor.Must(tensor.New(n, len(n))), tensor.Must(tensor.New(s, len(s)))
 	i, d := a.Int("default_int64", -1), a.String("default_string", "_Unused")

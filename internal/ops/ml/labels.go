@@ -9,7 +9,8 @@ import (
 	"github.com/onward-ml/onward/tensor"
 )
 
-// postTransform is what operators of ai.onnx.ml do to a row of scores last.
+// postTransform is the final transform that operators of ai.onnx.ml apply to a row of
+// scores.
 type postTransform uint8
 
 const (
@@ -34,7 +35,7 @@ func readPostTransform(a *kit.Attrs) postTransform {
 	return transformNone
 }
 
-// mlFloat lists the types in which scores are held.
+// mlFloat lists the types of scores.
 type mlFloat interface{ float32 | float64 }
 
 // probit is the inverse of the normal distribution function by Winitzki's
@@ -91,13 +92,13 @@ func applyTransform[T mlFloat](t postTransform, row []T) {
 	}
 }
 
-// classLabels are the labels of a classifier: exactly one of the two is set.
+// classLabels holds the labels of a classifier; exactly one of the lists is set.
 type classLabels struct {
 	ints []int64
 	strs []string
 }
 
-// readClassLabels reads the pair of label attributes, of which one must be given.
+// readClassLabels reads a pair of label attributes, exactly one of which must be given.
 func readClassLabels(a *kit.Attrs, ints, strs string) classLabels {
 	var l classLabels
 	for _, v := range a.Ints(ints) {
@@ -119,8 +120,8 @@ func (l *classLabels) dtype() tensor.DType {
 	return tensor.TypeInt64
 }
 
-// set writes label k as element i of t; k < 0 stands for the label of no class:
-// 0 or the empty string.
+// set writes label k to element i of t. If k < 0, it writes the label of no class: 0 or
+// the empty string.
 func (l *classLabels) set(t *tensor.Tensor, i, k int) {
 	if len(l.strs) > 0 {
 		s := ""
@@ -137,7 +138,7 @@ func (l *classLabels) set(t *tensor.Tensor, i, k int) {
 	tensor.Of[int64](t)[i] = v
 }
 
-// mlRows returns the rows and columns of an input of shape [N,C], or [C] for a
+// mlRows returns the numbers of rows and columns of an input of shape [N,C], or [C] for a
 // single row.
 func mlRows(x *tensor.Tensor, name string) (n, c int, err error) {
 	switch x.Rank() {
@@ -149,7 +150,7 @@ func mlRows(x *tensor.Tensor, name string) (n, c int, err error) {
 	return 0, 0, fmt.Errorf("%s has shape %v, want [N, C] or [C]", name, x.Shape())
 }
 
-// mlRowDims is mlRows for what is known before running.
+// mlRowDims is the shape inference counterpart of mlRows for input i.
 func mlRowDims(c *ir.InferContext, i int, name string) (n, cols ir.Dim, err error) {
 	switch s := c.Shape(i); {
 	case s == nil:
@@ -163,7 +164,7 @@ func mlRowDims(c *ir.InferContext, i int, name string) (n, cols ir.Dim, err erro
 	}
 }
 
-// numberTypes is what most operators of ai.onnx.ml take.
+// mlNumbers lists the types that most operators of ai.onnx.ml accept.
 const mlNumbers = "float double int64 int32"
 
 func convertNumbers[D mlFloat, S float32 | float64 | int32 | int64](dst []D, src []S) {
@@ -173,8 +174,8 @@ func convertNumbers[D mlFloat, S float32 | float64 | int32 | int64](dst []D, src
 	}
 }
 
-// mlNumbersAs returns the elements of a float, double, int32 or int64 tensor as
-// T, in scratch memory unless they are of that type.
+// mlNumbersAs returns the elements of a float, double, int32 or int64 tensor as T. It
+// converts in scratch memory unless they have that type.
 func mlNumbersAs[T mlFloat](c *ir.Call, t *tensor.Tensor) ([]T, error) {
 	if t.DType() == tensor.DTypeOf[T]() {
 		return tensor.Of[T](t), nil

@@ -9,14 +9,15 @@ import (
 	"github.com/onward-ml/onward/tensor"
 )
 
-// linearModel is Y = X·Wᵀ + b of LinearClassifier and LinearRegressor: one row
-// of coefficients per target.
+// linearModel computes Y = X·Wᵀ + b for LinearClassifier and LinearRegressor, with one
+// row of coefficients per target.
 type linearModel struct {
 	coefficients []float32 // [targets, C]
 	intercepts   []float32 // [targets], or empty
 }
 
-// targets returns the number of rows of coefficients for inputs of c columns.
+// targets returns the number of targets for inputs of c columns. It must equal want
+// unless that is 0.
 func (m *linearModel) targets(want, c int) (int, error) {
 	t := want
 	if t == 0 {
@@ -28,12 +29,12 @@ func (m *linearModel) targets(want, c int) (int, error) {
 		return 0, fmt.Errorf("%d coefficients, want %d × %d: one per target and column of X", len(m.coefficients), t, c)
 	}
 	if k := len(m.intercepts); k != 0 && k != t {
-		return 0, fmt.Errorf("%d intercepts, want one for each of %d targets", k, t)
+		return 0, fmt.Errorf("%d intercepts, want one per target, %d", k, t)
 	}
 	return t, nil
 }
 
-// scores computes n rows of targets scores to y.
+// scores computes n rows of targets scores and writes them to y.
 func (m *linearModel) scores(c *ir.Call, x *tensor.Tensor, n, cols, targets int, y []float32) error {
 	if n*targets == 0 {
 		return nil

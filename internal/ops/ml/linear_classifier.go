@@ -8,15 +8,14 @@ import (
 	"github.com/onward-ml/onward/tensor"
 )
 
-// LinearClassifier scores each row of X ([N,C], or [C] for one row) by one linear
-// function per class and labels it with the class of the highest score
+// LinearClassifier computes one linear function per class for each row of X ([N,C], or
+// [C] for one row), and labels the row with the class of the highest score
 // (https://onnx.ai/onnx/operators/onnx_aionnxml_LinearClassifier.html).
 //
-// With a single function and two labels the second label wins on a positive
-// score s, and the scores are [1−s, s], or the two logistic or probit values;
-// the softmax transforms leave this pair alone, as ONNX Runtime does. With a
-// single function and a single label, rows below the threshold get the label 0
-// or "".
+// If there is one function and two labels, a positive score s selects the second label,
+// and the scores are [1−s, s], or the two logistic or probit values. Like ONNX Runtime,
+// the softmax transforms do not change this pair. If there is one function and one label,
+// rows below the threshold get the label 0 or "".
 type LinearClassifier struct {
 	model     linearModel
 	labels    classLabels
@@ -76,7 +75,7 @@ func (op *LinearClassifier) Run(c *ir.Call) error {
 	}
 	e := op.columns(t)
 	if op.labels.len() != e || t == 0 {
-		return fmt.Errorf("%d labels for %d linear functions", op.labels.len(), t)
+		return fmt.Errorf("%d labels for %d linear functions, want one label per function, or two for one function", op.labels.len(), t)
 	}
 	y, err := c.Output(0, op.labels.dtype(), n)
 	if err != nil {
@@ -108,7 +107,7 @@ func (op *LinearClassifier) Run(c *ir.Call) error {
 	return nil
 }
 
-// decide chooses the labels of n rows and turns t raw scores into e final ones.
+// decide writes the labels of n rows and transforms t raw scores into e final ones.
 func (op *LinearClassifier) decide(n, e, t int, scores, raw []float32, y *tensor.Tensor) {
 	for i := range n {
 		row := scores[i*e:][:e]

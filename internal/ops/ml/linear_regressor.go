@@ -6,8 +6,8 @@ import (
 	"github.com/onward-ml/onward/tensor"
 )
 
-// LinearRegressor computes targets linear functions of each row of X ([N,C], or
-// [C] for one row): Y has shape [N, targets]
+// LinearRegressor computes linear functions of each row of X ([N,C], or [C] for one row);
+// Y is [N, targets]
 // (https://onnx.ai/onnx/operators/onnx_aionnxml_LinearRegressor.html).
 type LinearRegressor struct {
 	model     linearModel
@@ -24,7 +24,7 @@ var _ = kit.Register(kit.Def{Domain: kit.DomainML, Name: "LinearRegressor", Sinc
 			transform: readPostTransform(a),
 		}
 		if op.targets < 1 || op.targets > max(1, len(op.model.coefficients)) {
-			a.Errorf("targets is %d with %d coefficients", op.targets, len(op.model.coefficients))
+			a.Errorf("targets is %d, want 1 to the number of coefficients, %d", op.targets, len(op.model.coefficients))
 		}
 		return op
 	})})

@@ -9,9 +9,9 @@ import (
 	"github.com/onward-ml/onward/tensor"
 )
 
-// Normalizer divides each row of X ([N,C] or [C]) by its largest element (MAX),
-// by the sum of its magnitudes (L1) or by its Euclidean length (L2); a divisor
-// of 0 leaves the row
+// Normalizer divides each row of X ([N,C] or [C]) by its largest element (MAX), by the
+// sum of its magnitudes (L1) or by its Euclidean norm (L2). If the divisor is 0, the row
+// is unchanged
 // (https://onnx.ai/onnx/operators/onnx_aionnxml_Normalizer.html).
 type Normalizer struct{ norm string }
 
@@ -57,7 +57,7 @@ func (op *Normalizer) Run(c *ir.Call) error {
 		s := tensor.Of[int64](x)
 		c.Parallel(n, grain, func(lo, hi int) { normalizeRows(op.norm, s, y, cols, lo, hi) })
 	default:
-		return fmt.Errorf("X is %s", x.DType())
+		return fmt.Errorf("X has type %s, want one of %s", x.DType(), mlNumbers)
 	}
 	return nil
 }

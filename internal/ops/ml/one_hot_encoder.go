@@ -9,9 +9,9 @@ import (
 	"github.com/onward-ml/onward/tensor"
 )
 
-// OneHotEncoder appends a dimension to X with a one at the place of each
-// element among the categories and zeros elsewhere. Numbers are cut to integers.
-// An element without a category gives zeros, or an error without Zeros
+// OneHotEncoder appends a dimension to X that is 1 at the index of the element's category
+// and 0 elsewhere. Numbers are truncated to integers. An element without a category gives
+// zeros, or an error if Zeros is false
 // (https://onnx.ai/onnx/operators/onnx_aionnxml_OneHotEncoder.html).
 type OneHotEncoder struct {
 	ints  map[int64]int
@@ -41,7 +41,7 @@ var _ = kit.Register(kit.Def{Domain: kit.DomainML, Name: "OneHotEncoder", Since:
 // Infer appends the number of categories to the shape of X.
 func (op *OneHotEncoder) Infer(c *ir.InferContext) error {
 	if (c.Elem(0) == tensor.TypeString) != (op.strs != nil) {
-		return fmt.Errorf("X is %s, which the categories do not fit", c.Elem(0))
+		return fmt.Errorf("X is %s, want the type of the categories: strings with cats_strings, numbers with cats_int64s", c.Elem(0))
 	}
 	t := ir.UnrankedTensor(tensor.TypeFloat32)
 	if s := c.Shape(0); s != nil {
@@ -64,7 +64,7 @@ func (op *OneHotEncoder) Run(c *ir.Call) error {
 		for i, s := range tensor.Of[string](x) {
 			k, ok := op.strs[s]
 			if !ok && !op.Zeros {
-				return fmt.Errorf("element %d is %q, which is no category", i, s)
+				return fmt.Errorf("element %d is %q, which is not a category", i, s)
 			}
 			if ok {
 				y[i*op.n+k] = 1
@@ -82,7 +82,7 @@ func (op *OneHotEncoder) Run(c *ir.Call) error {
 	case tensor.TypeFloat64:
 		return oneHot(op, tensor.Of[float64](x), y)
 	}
-	return fmt.Errorf("X is %s", x.DType())
+	return fmt.Errorf("X has unsupported type %s", x.DType())
 }
 
 func oneHot[T int64 | int32 | float32 | float64](op *OneHotEncoder, x []T, y []float32) error {
@@ -93,7 +93,7 @@ func oneHot[T int64 | int32 | float32 | float64](op *OneHotEncoder, x []T, y []f
 			k, ok = op.ints[int64(v)]
 		}
 		if !ok && !op.Zeros {
-			return fmt.Errorf("element %d is %v, which is no category", i, v)
+			return fmt.Errorf("element %d is %v, which is not a category", i, v)
 		}
 		if ok {
 			y[i*op.n+k] = 1

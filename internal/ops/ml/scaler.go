@@ -8,8 +8,8 @@ import (
 	"github.com/onward-ml/onward/tensor"
 )
 
-// Scaler computes (X − offset) · scale with one offset and scale per feature,
-// the innermost dimension of X, or one for all
+// Scaler computes (X − offset) · scale. There is one offset and scale per feature, the
+// last dimension of X, or one for all
 // (https://onnx.ai/onnx/operators/onnx_aionnxml_Scaler.html).
 type Scaler struct{ offset, scale []float32 }
 
@@ -24,7 +24,7 @@ var _ = kit.Register(kit.Def{Domain: kit.DomainML, Name: "Scaler", Since: []int{
 			op.scale = []float32{1}
 		}
 		if o, s := len(op.offset), len(op.scale); o != s && o != 1 && s != 1 {
-			a.Errorf("%d offsets and %d scales, want the same number", o, s)
+			a.Errorf("%d offsets and %d scales, want equal numbers, or one of either", o, s)
 		}
 		return op
 	})})
@@ -66,13 +66,13 @@ func (op *Scaler) Run(c *ir.Call) error {
 		s := tensor.Of[int64](x)
 		c.Parallel(rows, grain, func(lo, hi int) { scaleRows(op, s[lo*cols:hi*cols], y[lo*cols:hi*cols], cols) })
 	default:
-		return fmt.Errorf("X is %s", x.DType())
+		return fmt.Errorf("X has type %s, want one of %s", x.DType(), mlNumbers)
 	}
 	return nil
 }
 
-// scaleRows subtracts in the precision of the input, so that large integers and
-// doubles keep their small differences.
+// scaleRows subtracts in float64, so that small differences of large integers and doubles
+// are preserved.
 func scaleRows[T float32 | float64 | int32 | int64](op *Scaler, x []T, y []float32, cols int) {
 	if len(op.offset) == 1 && len(op.scale) == 1 {
 		o, s := float64(op.offset[0]), float64(op.scale[0])
@@ -93,7 +93,7 @@ func scaleRows[T float32 | float64 | int32 | int64](op *Scaler, x []T, y []float
 	}
 }
 
-// repeated returns v, or n copies of its only element.
+// repeated returns v if it has n elements, or n copies of its only element.
 func repeated(v []float32, n int) []float32 {
 	if len(v) == n {
 		return v

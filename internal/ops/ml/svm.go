@@ -8,8 +8,8 @@ import (
 	"github.com/onward-ml/onward/internal/ops/kit"
 )
 
-// svmKernel compares two vectors of features: LINEAR x·y, POLY
-// (γ·x·y + c)^d, RBF exp(−γ|x−y|²), SIGMOID tanh(γ·x·y + c).
+// svmKernel is a kernel function of two feature vectors: LINEAR x·y, POLY (γ·x·y + c)^d,
+// RBF exp(−γ|x−y|²), SIGMOID tanh(γ·x·y + c).
 type svmKernel struct {
 	kind                 string
 	gamma, coef0, degree float64
@@ -49,8 +49,8 @@ func (k *svmKernel) eval(x []float64, y []float32) float64 {
 	return s
 }
 
-// svmRows calls fn for every row of input 0, [N, F] or [F]; fn gets per numbers
-// of scratch.
+// svmRows calls fn for every row of input 0, [N, F] or [F], in parallel. scratch has per
+// elements.
 func svmRows(c *ir.Call, n, cols, per int, fn func(i int, x, scratch []float64)) error {
 	x, err := mlNumbersAs[float64](c, c.Tensor(0))
 	if err != nil {
@@ -66,7 +66,7 @@ func svmRows(c *ir.Call, n, cols, per int, fn func(i int, x, scratch []float64))
 	})
 }
 
-// svmColumns checks the length of one vector of features.
+// svmColumns checks the number of elements of vectors feature vectors of cols columns.
 func svmColumns(numbers, vectors, cols int, name string) error {
 	if vectors == 0 || cols > math.MaxInt/vectors || numbers != vectors*cols {
 		return fmt.Errorf("%s has %d elements, want %d × %d: one per vector and column of X", name, numbers, vectors, cols)

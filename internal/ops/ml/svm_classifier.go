@@ -8,14 +8,14 @@ import (
 	"github.com/onward-ml/onward/tensor"
 )
 
-// SVMClassifier lets the pairs of classes vote, each by the sign of
-// Σ coefficient·kernel(X, support vector) + rho, or, without support vectors,
-// picks the class with the highest coefficients·X + rho. The scores are the
-// decisions of the pairs, or probabilities where prob_a and prob_b are given
+// SVMClassifier classifies by votes of the pairs of classes, each given by the sign of Σ
+// coefficient·kernel(X, support vector) + rho. Without support vectors, it selects the
+// class with the highest coefficients·X + rho. The scores are the decision values of the
+// pairs, or probabilities if prob_a and prob_b are given
 // (https://onnx.ai/onnx/operators/onnx_aionnxml_SVMClassifier.html).
 //
-// The single decision s of two classes becomes [−s, s], two logistic values, or
-// [1−s, s] with the other transforms, as in ONNX Runtime.
+// As in ONNX Runtime, the single decision value s of two classes becomes [−s, s], two
+// logistic values, or [1−s, s] with the other transforms.
 type SVMClassifier struct {
 	kernel       svmKernel
 	coefficients []float32 // [classes−1, vectors], or [classes, features] without vectors
@@ -35,7 +35,7 @@ var _ = kit.Register(kit.Def{Domain: kit.DomainML, Name: "SVMClassifier", Since:
 			labels: readClassLabels(a, "classlabels_ints", "classlabels_strings"), transform: readPostTransform(a)}
 		for _, n := range op.perClass {
 			if n < 0 || n > len(op.vectors) {
-				a.Errorf("vectors_per_class holds %d for %d numbers of support vectors", n, len(op.vectors))
+				a.Errorf("vectors_per_class holds %d, want 0 to the length of support_vectors, %d", n, len(op.vectors))
 				return op
 			}
 			op.total += n
@@ -52,13 +52,13 @@ var _ = kit.Register(kit.Def{Domain: kit.DomainML, Name: "SVMClassifier", Since:
 		pairs := op.pairs()
 		switch {
 		case len(op.perClass) != classes || classes < 2:
-			a.Errorf("vectors_per_class has %d elements for %d class labels, want one each and at least 2", len(op.perClass), classes)
+			a.Errorf("vectors_per_class has %d elements for %d class labels, want one per label and at least 2", len(op.perClass), classes)
 		case len(op.coefficients) != (classes-1)*op.total:
-			a.Errorf("%d coefficients, want %d × %d: one per other class and support vector", len(op.coefficients), classes-1, op.total)
+			a.Errorf("%d coefficients, want %d × %d: number of classes - 1 times number of support vectors", len(op.coefficients), classes-1, op.total)
 		case len(op.rho) != pairs:
-			a.Errorf("rho has %d elements, want one for each of %d pairs of classes", len(op.rho), pairs)
+			a.Errorf("rho has %d elements, want one per pair of classes, %d", len(op.rho), pairs)
 		case len(op.probA) != len(op.probB) || len(op.probA) != 0 && len(op.probA) != pairs:
-			a.Errorf("prob_a and prob_b have %d and %d elements, want one for each of %d pairs of classes", len(op.probA), len(op.probB), pairs)
+			a.Errorf("prob_a and prob_b have %d and %d elements, want one per pair of classes, %d", len(op.probA), len(op.probB), pairs)
 		}
 		return op
 	})})
@@ -158,8 +158,8 @@ func (op *SVMClassifier) Run(c *ir.Call) error {
 	})
 }
 
-// decide returns the decision of every pair of classes and the votes that the
-// classes got.
+// decide returns the decision value of every pair of classes and the votes for each
+// class.
 func (op *SVMClassifier) decide(x []float64, cols int, scratch []float64) (decisions, votes []float64) {
 	classes := op.labels.len()
 	kernels, votes := scratch[:op.total], scratch[op.total:][:classes]
@@ -194,9 +194,9 @@ func (op *SVMClassifier) decide(x []float64, cols int, scratch []float64) (decis
 	return decisions, votes
 }
 
-// probabilities couples the probabilities of the pairs to one per class: the
-// second method of Wu, Lin and Weng, "Probability Estimates for Multi-class
-// Classification by Pairwise Coupling" (JMLR 5, 2004), solved by iteration.
+// probabilities combines the pairwise probabilities into one per class, by the second
+// method of Wu, Lin and Weng, "Probability Estimates for Multi-class Classification by
+// Pairwise Coupling" (JMLR 5, 2004), solved by iteration.
 func (op *SVMClassifier) probabilities(decisions, scratch []float64) []float64 {
 	k := op.labels.len()
 	r, q := scratch[:k*k], scratch[k*k:2*k*k]

@@ -6,8 +6,8 @@ import (
 	"github.com/onward-ml/onward/tensor"
 )
 
-// SVMRegressor computes Σ coefficient·kernel(X, support vector) + rho, or
-// coefficients·X + rho without support vectors; with OneClass the sign of it
+// SVMRegressor computes Σ coefficient·kernel(X, support vector) + rho, or coefficients·X
+// + rho if there are no support vectors. With one_class it returns the sign
 // (https://onnx.ai/onnx/operators/onnx_aionnxml_SVMRegressor.html).
 type SVMRegressor struct {
 	kernel       svmKernel

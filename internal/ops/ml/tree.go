@@ -11,7 +11,7 @@ import (
 	"github.com/onward-ml/onward/tensor"
 )
 
-// treeMode is the comparison at a node; the numbers are those of TreeEnsemble-5.
+// treeMode is the comparison of a node; the values are those of TreeEnsemble-5.
 type treeMode uint8
 
 const (
@@ -22,7 +22,7 @@ const (
 	treeEQ
 	treeNEQ
 	treeMember
-	treeLeaf // old forms only
+	treeLeaf // only in TreeEnsembleClassifier and TreeEnsembleRegressor
 )
 
 var treeModeNames = map[string]treeMode{
@@ -30,7 +30,7 @@ var treeModeNames = map[string]treeMode{
 	"BRANCH_EQ": treeEQ, "BRANCH_NEQ": treeNEQ, "LEAF": treeLeaf,
 }
 
-// treeAggregate says how the votes of the trees for a target are joined.
+// treeAggregate is the function that combines the leaf weights of the trees for a target.
 type treeAggregate uint8
 
 const (
@@ -40,53 +40,53 @@ const (
 	treeMax
 )
 
-// treeNode compares one feature. next holds where to go when the comparison is
-// false and when it is true: a node, or ^leaf.
+// treeNode compares one feature with a threshold. next[0] and next[1] are the successors
+// if the comparison is false and true: a node index, or ^leaf.
 type treeNode[T mlFloat] struct {
 	threshold T
 	feature   int32
 	next      [2]int32
 	mode      treeMode
-	missing   bool // NaN counts as true
+	missing   bool // NaN takes the true branch
 }
 
-// treeVote adds weight to a target.
+// treeVote is a weight of a leaf for a target.
 type treeVote struct {
 	target int32
 	weight float64
 }
 
-// treeForest is an ensemble of decision trees whose thresholds are held as T,
-// float where model and input are float, else double.
+// treeForest is an ensemble of decision trees. T is float32 if model and input are
+// float32, else float64.
 type treeForest[T mlFloat] struct {
 	nodes   []treeNode[T]
-	members [][]T // of the nodes with treeMember, nil without any
+	members [][]T // sorted set of each node with treeMember; nil if there is none
 	roots   []int32
 	first   []int32 // votes of leaf i: votes[first[i]:first[i+1]]
 	votes   []treeVote
-	leq     bool // all nodes compare with ≤ and NaN is false
+	leq     bool // all nodes compare with ≤, and NaN takes the false branch
 }
 
-// treeModel is what the three tree operators are turned into when they are
-// built.
+// treeModel is the common representation of the three tree operators.
 type treeModel struct {
 	forest    treeForest[float64]
-	single    *treeForest[float32] // the same, when all thresholds are float
-	features  int                  // columns that the nodes read
+	single    *treeForest[float32] // the same in float32, if that holds all thresholds exactly
+	features  int                  // minimum number of columns of X
 	targets   int
 	aggregate treeAggregate
 	base      []float64 // one per target, or nil
 	transform postTransform
 
-	// fast evaluates the forest for float inputs without branches; nil where the
-	// kernel does not know it: other aggregates than sums, sets of members,
-	// subtrees with two parents.
+	// fast evaluates the forest without branches for float32 inputs. It is nil if the kernel
+	// does not support the model: aggregates other than sum and average, treeMember nodes,
+	// and subtrees with two parents.
 	fast *tree.Ensemble[float32]
 }
 
 var treeKernelModes = map[treeMode]tree.Mode{treeLEQ: tree.LEQ, treeLT: tree.LT, treeGTE: tree.GTE, treeGT: tree.GT, treeEQ: tree.EQ, treeNEQ: tree.NEQ}
 
-// kernel returns the forest in the form of package tree, or nil.
+// kernel returns the forest in the form of package tree, or nil if that does not support
+// it.
 func (m *treeModel) kernel() *tree.Ensemble[float32] {
 	f := m.single
 	if f == nil || f.members != nil || m.aggregate != treeSum && m.aggregate != treeAverage || m.targets == 0 || len(f.roots) == 0 {
@@ -126,7 +126,7 @@ func (m *treeModel) kernel() *tree.Ensemble[float32] {
 	return e
 }
 
-// runKernel is run with the branchless walk.
+// runKernel is like run, but uses the branchless kernel.
 func (m *treeModel) runKernel(c *ir.Call, x []float32, n, cols int, done func(i int, scores []float64)) error {
 	dst, err := ir.ScratchOf[float32](c, n*m.targets)
 	if err != nil {
@@ -136,7 +136,7 @@ func (m *treeModel) runKernel(c *ir.Call, x []float32, n, cols int, done func(i 
 	if err != nil {
 		return err
 	}
-	const worthThreads = 1 << 11 // walks
+	const worthThreads = 1 << 11 // traversals of a tree
 	par := c.Par()
 	if n*len(m.forest.roots) < worthThreads {
 		par = nil
@@ -151,9 +151,9 @@ func (m *treeModel) runKernel(c *ir.Call, x []float32, n, cols int, done func(i 
 	return c.Err()
 }
 
-// finish checks that the nodes form trees, or share subtrees, and never loop;
-// then it makes the form for float inputs. exact says that all thresholds are
-// floats.
+// finish checks the indices of the nodes and leaves, and that the graph has no cycles;
+// nodes may share subtrees. It then builds the float32 form if exact is set, that is, if
+// float32 holds all thresholds exactly.
 func (m *treeModel) finish(exact bool) error {
 	f := &m.forest
 	const open, done = 1, 2
@@ -180,7 +180,7 @@ func (m *treeModel) finish(exact bool) error {
 			for _, k := range f.nodes[i].next {
 				switch {
 				case k < 0 && ^k >= leaves, k >= int32(len(f.nodes)):
-					return fmt.Errorf("node %d has a child that does not exist", i)
+					return fmt.Errorf("node %d has a missing child", i)
 				case k >= 0 && state[k] == open:
 					return fmt.Errorf("nodes %d and %d form a cycle", i, k)
 				case k >= 0 && state[k] == 0:
@@ -193,14 +193,14 @@ func (m *treeModel) finish(exact bool) error {
 	for i := range f.nodes {
 		n := &f.nodes[i]
 		if n.feature < 0 {
-			return fmt.Errorf("node %d reads feature %d", i, n.feature)
+			return fmt.Errorf("node %d reads feature %d, want an index from 0", i, n.feature)
 		}
 		m.features = max(m.features, int(n.feature)+1)
 		f.leq = f.leq && n.mode == treeLEQ && !n.missing
 	}
 	for i, v := range f.votes {
 		if v.target < 0 || int(v.target) >= m.targets {
-			return fmt.Errorf("vote %d is for target %d, want 0 to %d", i, v.target, m.targets-1)
+			return fmt.Errorf("weight %d is for target %d, want 0 to %d", i, v.target, m.targets-1)
 		}
 	}
 	if exact {
@@ -221,7 +221,7 @@ func (m *treeModel) finish(exact bool) error {
 	return nil
 }
 
-// leaf walks down one tree.
+// leaf returns the index of the leaf of a tree that x reaches.
 func (f *treeForest[T]) leaf(root int32, x []T) int32 {
 	i := root
 	if f.leq {
@@ -264,7 +264,7 @@ func (f *treeForest[T]) leaf(root int32, x []T) int32 {
 	return ^i
 }
 
-// score joins the votes for one row. scores is zero at first.
+// score combines the leaf weights for one row into scores, which must be zero initially.
 func (f *treeForest[T]) score(agg treeAggregate, x []T, scores []float64, seen []bool) {
 	if agg == treeSum || agg == treeAverage {
 		for _, r := range f.roots {
@@ -287,8 +287,9 @@ func (f *treeForest[T]) score(agg treeAggregate, x []T, scores []float64, seen [
 	}
 }
 
-// run scores all rows of x, [N, F] or [F], and hands row i with its scores, base
-// values not added, to done.
+// run computes the scores of all rows of x, [N, F] or [F]. It calls done with each row's
+// index and scores, to which the base values have not been added. Calls may be
+// concurrent.
 func (m *treeModel) run(c *ir.Call, x *tensor.Tensor, n, cols int, done func(i int, scores []float64)) error {
 	if cols < m.features {
 		return fmt.Errorf("X has shape %v, but the trees read feature %d", x.Shape(), m.features-1)
@@ -344,7 +345,7 @@ func runForest[T mlFloat](c *ir.Call, m *treeModel, f *treeForest[T], x []T, n, 
 	})
 }
 
-// exactFloats reports whether every number is a float.
+// exactFloats reports whether float32 holds every number exactly.
 func exactFloats(v []float64) bool {
 	for _, x := range v {
 		if float64(float32(x)) != x && x == x {
@@ -354,7 +355,8 @@ func exactFloats(v []float64) bool {
 	return true
 }
 
-// treeNumbers returns the elements of a tensor of floating-point numbers.
+// treeNumbers returns the elements of a floating-point tensor as float64, or nil if t is
+// nil.
 func treeNumbers(t *tensor.Tensor) ([]float64, error) {
 	if t == nil {
 		return nil, nil
@@ -363,8 +365,8 @@ func treeNumbers(t *tensor.Tensor) ([]float64, error) {
 	return r, kit.RealConvert(r, t)
 }
 
-// readFloatsOrTensor reads a list of floats, or the tensor attribute of the same
-// name that may hold doubles.
+// readFloatsOrTensor reads a list of floats, or from version 3 on the tensor attribute
+// name_as_tensor, which may hold doubles.
 func readFloatsOrTensor(a *kit.Attrs, name string, since3 bool) []float64 {
 	var r []float64
 	for _, v := range a.Floats(name) {

@@ -9,10 +9,10 @@ import (
 	"github.com/onward-ml/onward/tensor"
 )
 
-// TreeEnsemble joins the leaves of decision trees for each target
-// (https://onnx.ai/onnx/operators/onnx_aionnxml_TreeEnsemble.html). Trees may
-// share nodes but not loop. A NaN feature takes the true branch where
-// nodes_missing_value_tracks_true says so, and else what the comparison gives.
+// TreeEnsemble combines the leaf weights of decision trees for each target
+// (https://onnx.ai/onnx/operators/onnx_aionnxml_TreeEnsemble.html). Trees may share nodes
+// but must not contain cycles. A NaN feature takes the true branch if
+// nodes_missing_value_tracks_true is set, else the branch that the comparison gives.
 type TreeEnsemble struct{ *treeModel }
 
 var _ = kit.Register(kit.Def{Domain: kit.DomainML, Name: "TreeEnsemble", Since: []int{5}, In: "X:T", Out: "Y:T", Types: kit.Types{"T": "float double float16"},
@@ -27,10 +27,10 @@ var _ = kit.Register(kit.Def{Domain: kit.DomainML, Name: "TreeEnsemble", Since: 
 func buildTreeEnsemble(a *kit.Attrs) (*treeModel, error) {
 	a.Require("leaf_targetids", "leaf_weights", "nodes_falseleafs", "nodes_falsenodeids", "nodes_featureids", "nodes_modes",
 		"nodes_splits", "nodes_trueleafs", "nodes_truenodeids", "tree_roots")
-	a.Tensor("nodes_hitrates") // how often a node is met; of no effect
+	a.Tensor("nodes_hitrates") // visit counts, which have no effect
 	m := &treeModel{aggregate: treeAggregate(a.Int("aggregate_function", 1)), transform: postTransform(a.Int("post_transform", 0))}
 	if m.aggregate > treeMax || m.transform > transformProbit {
-		a.Errorf("aggregate_function is %d and post_transform %d", m.aggregate, m.transform)
+		a.Errorf("aggregate_function is %d and post_transform %d, want 0 to 3 and 0 to 4", m.aggregate, m.transform)
 	}
 	targetIDs := a.Ints("leaf_targetids")
 	weights, err := treeNumbers(a.Tensor("leaf_weights"))
@@ -57,7 +57,7 @@ func buildTreeEnsemble(a *kit.Attrs) (*treeModel, error) {
 	missing, roots := a.Ints("nodes_missing_value_tracks_true"), a.Ints("tree_roots")
 	n := len(features)
 	if len(splits) != n || len(modes) != n || len(ids[0]) != n || len(ids[1]) != n || len(leafs[0]) != n || len(leafs[1]) != n || len(missing) != 0 && len(missing) != n {
-		return nil, fmt.Errorf("the nodes_ attributes have different lengths, nodes_featureids has %d", n)
+		return nil, fmt.Errorf("the nodes_ attributes have different lengths, want %d as nodes_featureids has", n)
 	}
 	if len(targetIDs) != len(weights) {
 		return nil, fmt.Errorf("leaf_targetids has %d elements, leaf_weights has %d", len(targetIDs), len(weights))
@@ -68,7 +68,7 @@ func buildTreeEnsemble(a *kit.Attrs) (*treeModel, error) {
 	}
 	m.targets = a.Int("n_targets", top)
 	if m.targets < 1 || m.targets > 1<<24 {
-		return nil, fmt.Errorf("n_targets is %d", m.targets)
+		return nil, fmt.Errorf("n_targets is %d, want 1 to 2^24", m.targets)
 	}
 
 	f := &m.forest
@@ -84,7 +84,7 @@ func buildTreeEnsemble(a *kit.Attrs) (*treeModel, error) {
 		for k := range node.next {
 			p := int32Of(ids[k][i])
 			if limit := len(weights); p < 0 || leafs[k][i] != 0 && int(p) >= limit || leafs[k][i] == 0 && int(p) >= n {
-				return nil, fmt.Errorf("node %d has the child %d of %d nodes and %d leaves", i, ids[k][i], n, limit)
+				return nil, fmt.Errorf("node %d has the child %d, which is out of range for %d nodes and %d leaves", i, ids[k][i], n, limit)
 			}
 			if leafs[k][i] != 0 {
 				p = ^p
@@ -92,7 +92,7 @@ func buildTreeEnsemble(a *kit.Attrs) (*treeModel, error) {
 			node.next[k] = p
 		}
 		if node.mode == treeMember {
-			// Sets follow each other, each ended by a NaN.
+			// Each set is terminated by a NaN.
 			end := slices.IndexFunc(values, func(v float64) bool { return v != v })
 			if end < 0 {
 				return nil, fmt.Errorf("membership_values holds no set for node %d", i)
@@ -104,11 +104,11 @@ func buildTreeEnsemble(a *kit.Attrs) (*treeModel, error) {
 		f.nodes[i] = node
 	}
 	if len(values) != 0 {
-		return nil, fmt.Errorf("membership_values holds %d numbers more than the nodes have sets", len(values))
+		return nil, fmt.Errorf("membership_values has %d numbers more than the sets of the nodes", len(values))
 	}
 	for _, r := range roots {
 		if r < 0 || r >= n {
-			return nil, fmt.Errorf("tree_roots names node %d of %d", r, n)
+			return nil, fmt.Errorf("tree_roots names node %d, want less than the number of nodes, %d", r, n)
 		}
 		f.roots = append(f.roots, int32(r))
 	}

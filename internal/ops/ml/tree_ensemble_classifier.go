@@ -8,23 +8,25 @@ import (
 	"github.com/onward-ml/onward/tensor"
 )
 
-// TreeEnsembleClassifier sums the votes of decision trees for each class and
+// TreeEnsembleClassifier sums the leaf weights of decision trees for each class and
 // labels each row with the class of the highest sum
 // (https://onnx.ai/onnx/operators/onnx_aionnxml_TreeEnsembleClassifier.html).
 //
-// Where there are two labels but votes for one class only, with the sum s, the
-// second label wins if s > 0.5 when no weight is negative, and if s > 0
-// otherwise. The scores are [1−s, s] or [−s, s] then if the votes name the first
-// class, left alone by the softmax transforms, and [0, s] if they name the
-// second: the convention of ONNX Runtime and of the converters.
+// Binary classification with weights for one class only follows the convention of ONNX
+// Runtime and of the converters. Let s be the sum:
+//
+//   - The second label is selected if s > 0.5, or if s > 0 and some weight is negative.
+//   - If the weights are for the first class, the scores are [1−s, s], or [−s, s] if some
+//     weight is negative; the softmax transforms do not change them.
+//   - If the weights are for the second class, the scores are [0, s].
 type TreeEnsembleClassifier struct {
 	*treeModel
 	labels   classLabels
-	only     int  // the class of all votes when there are two labels, else −1
-	positive bool // no weight is negative
+	only     int  // the class of all weights if there are two labels and one such class, else −1
+	positive bool // whether no weight is negative
 }
 
-// Version 5 deprecates the operator and leaves it as it was.
+// Version 5 deprecates the operator without changing it.
 var _ = kit.Register(kit.Def{Domain: kit.DomainML, Name: "TreeEnsembleClassifier", Since: []int{1, 3, 5}, In: "X:T1", Out: "Y:T2, Z:float",
 	Types: kit.Types{"T1": mlNumbers, "T2": "string int64"}, Build: kit.Simple(func(a *kit.Attrs, opset int) kit.Operator {
 		op := &TreeEnsembleClassifier{labels: readClassLabels(a, "classlabels_int64s", "classlabels_strings"), only: -1, positive: true}
@@ -41,14 +43,14 @@ var _ = kit.Register(kit.Def{Domain: kit.DomainML, Name: "TreeEnsembleClassifier
 		}
 		switch k := len(op.base); {
 		case k == 1 && op.targets == 2:
-			// One value for two classes: it belongs to the class that the votes
-			// name, else to the first.
+			// A single base value for two classes belongs to the class that has all weights, else
+			// to the first class.
 			op.base = []float64{op.base[0], 0}
 			if op.only == 1 {
 				op.base[0], op.base[1] = 0, op.base[0]
 			}
 		case k != 0 && k != op.targets:
-			a.Errorf("%d base values for %d classes", k, op.targets)
+			a.Errorf("%d base values for %d classes, want one per class or none", k, op.targets)
 		}
 		return op
 	})})
@@ -72,7 +74,7 @@ func (op *TreeEnsembleClassifier) Run(c *ir.Call) error {
 		return err
 	}
 	if op.targets == 0 {
-		return fmt.Errorf("there are no class labels")
+		return fmt.Errorf("the operator has no class labels, want at least one")
 	}
 	y, err := c.Output(0, op.labels.dtype(), n)
 	if err != nil {
@@ -114,7 +116,7 @@ func (op *TreeEnsembleClassifier) Run(c *ir.Call) error {
 	return nil
 }
 
-// binary completes the scores of two classes from that of one.
+// binary computes the scores of two classes from the score s of one.
 func (op *TreeEnsembleClassifier) binary(row []float64, s float64) {
 	if op.only == 1 {
 		row[0] = 0

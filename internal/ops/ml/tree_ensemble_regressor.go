@@ -6,17 +6,17 @@ import (
 	"github.com/onward-ml/onward/tensor"
 )
 
-// TreeEnsembleRegressor joins the votes of decision trees for each target, adds
+// TreeEnsembleRegressor combines the leaf weights of decision trees for each target, adds
 // the base values and transforms the result
 // (https://onnx.ai/onnx/operators/onnx_aionnxml_TreeEnsembleRegressor.html).
 type TreeEnsembleRegressor struct{ *treeModel }
 
-// Version 5 deprecates the operator and leaves it as it was.
+// Version 5 deprecates the operator without changing it.
 var _ = kit.Register(kit.Def{Domain: kit.DomainML, Name: "TreeEnsembleRegressor", Since: []int{1, 3, 5}, In: "X:T", Out: "Y:float",
 	Types: kit.Types{"T": mlNumbers}, Build: kit.Simple(func(a *kit.Attrs, opset int) kit.Operator {
 		targets := a.Int("n_targets", 1)
 		if targets < 1 || targets > 1<<24 {
-			a.Errorf("n_targets is %d", targets)
+			a.Errorf("n_targets is %d, want 1 to 2^24", targets)
 			targets = 1
 		}
 		m := buildLegacyTrees(a, opset, "target", targets)
@@ -28,9 +28,9 @@ var _ = kit.Register(kit.Def{Domain: kit.DomainML, Name: "TreeEnsembleRegressor"
 		case "MAX":
 			m.aggregate = treeMax
 		}
-		m.fast = m.kernel() // it knows some aggregates only
+		m.fast = m.kernel() // the aggregate decides whether the kernel supports the model
 		if k := len(m.base); k != 0 && k != targets {
-			a.Errorf("%d base values for %d targets", k, targets)
+			a.Errorf("%d base values for %d targets, want one per target or none", k, targets)
 		}
 		return &TreeEnsembleRegressor{m}
 	})})
@@ -48,7 +48,7 @@ func (op *TreeEnsembleRegressor) Infer(c *ir.InferContext) error {
 // Run computes the targets.
 func (op *TreeEnsembleRegressor) Run(c *ir.Call) error { return op.regress(c, tensor.TypeFloat32) }
 
-// regress writes transformed scores of the given type to output 0.
+// regress writes the transformed scores to output 0, which has type dtype.
 func (m *treeModel) regress(c *ir.Call, dtype tensor.DType) error {
 	x := c.Tensor(0)
 	n, cols, err := mlRows(x, "X")

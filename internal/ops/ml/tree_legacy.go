@@ -6,12 +6,12 @@ import (
 	"github.com/onward-ml/onward/internal/ops/kit"
 )
 
-// treeKey names a node of the old tree operators.
+// treeKey identifies a node of TreeEnsembleClassifier and TreeEnsembleRegressor.
 type treeKey struct{ tree, node int }
 
-// buildLegacyTrees turns the attributes of TreeEnsembleClassifier and
-// TreeEnsembleRegressor into a model. kind is the prefix of the votes'
-// attributes, class or target. The root of a tree is the first of its nodes.
+// buildLegacyTrees converts the attributes of TreeEnsembleClassifier and
+// TreeEnsembleRegressor to a model. kind is the prefix of the weights' attributes, class
+// or target. The root of a tree is its first node.
 func buildLegacyTrees(a *kit.Attrs, opset int, kind string, targets int) *treeModel {
 	since3 := opset >= 3
 	m := &treeModel{targets: targets, aggregate: treeSum, transform: readPostTransform(a)}
@@ -20,7 +20,7 @@ func buildLegacyTrees(a *kit.Attrs, opset int, kind string, targets int) *treeMo
 	values := readFloatsOrTensor(a, "nodes_values", since3)
 	yes, no := a.Ints("nodes_truenodeids"), a.Ints("nodes_falsenodeids")
 	missing := a.Ints("nodes_missing_value_tracks_true")
-	readFloatsOrTensor(a, "nodes_hitrates", since3) // how often a node is met; of no effect
+	readFloatsOrTensor(a, "nodes_hitrates", since3) // visit counts, which have no effect
 	voteTrees, voteNodes, voteTargets := a.Ints(kind+"_treeids"), a.Ints(kind+"_nodeids"), a.Ints(kind+"_ids")
 	weights := readFloatsOrTensor(a, kind+"_weights", since3)
 	m.base = readFloatsOrTensor(a, "base_values", since3)
@@ -38,13 +38,13 @@ func buildLegacyTrees(a *kit.Attrs, opset int, kind string, targets int) *treeMo
 		return m
 	}
 	if k := len(weights); len(voteTrees) != k || len(voteNodes) != k || len(voteTargets) != k {
-		a.Errorf("%s_treeids, _nodeids, _ids and _weights have %d, %d, %d and %d elements, want one number", kind, len(voteTrees), len(voteNodes), len(voteTargets), k)
+		a.Errorf("%s_treeids, _nodeids, _ids and _weights have %d, %d, %d and %d elements, want equal lengths", kind, len(voteTrees), len(voteNodes), len(voteTargets), k)
 		return m
 	}
 
-	// at holds the place of every node: its index, or ^leaf.
+	// at maps every node to its index in the model, or to ^leaf.
 	at := make(map[treeKey]int32, n)
-	place := make([]int32, n)
+	indices := make([]int32, n)
 	var nodes, leaves int32
 	seen := map[int]bool{}
 	var first []int
@@ -57,16 +57,16 @@ func buildLegacyTrees(a *kit.Attrs, opset int, kind string, targets int) *treeMo
 		mode, ok := treeModeNames[modes[i]]
 		switch {
 		case !ok:
-			a.Errorf("node %d of tree %d has the mode %q", id, trees[i], modes[i])
+			a.Errorf("node %d of tree %d has the mode %q, which is unknown", id, trees[i], modes[i])
 			return m
 		case mode == treeLeaf:
-			place[i] = ^leaves
+			indices[i] = ^leaves
 			leaves++
 		default:
-			place[i] = nodes
+			indices[i] = nodes
 			nodes++
 		}
-		at[k] = place[i]
+		at[k] = indices[i]
 		if !seen[trees[i]] {
 			seen[trees[i]] = true
 			first = append(first, i)
@@ -75,7 +75,7 @@ func buildLegacyTrees(a *kit.Attrs, opset int, kind string, targets int) *treeMo
 	f := &m.forest
 	f.nodes = make([]treeNode[float64], 0, nodes)
 	for i := range ids {
-		if place[i] < 0 {
+		if indices[i] < 0 {
 			continue
 		}
 		node := treeNode[float64]{threshold: values[i], feature: int32Of(features[i]), mode: treeModeNames[modes[i]]}
@@ -91,7 +91,7 @@ func buildLegacyTrees(a *kit.Attrs, opset int, kind string, targets int) *treeMo
 		f.nodes = append(f.nodes, node)
 	}
 	for _, i := range first {
-		f.roots = append(f.roots, place[i])
+		f.roots = append(f.roots, indices[i])
 	}
 
 	type vote struct {
@@ -105,7 +105,7 @@ func buildLegacyTrees(a *kit.Attrs, opset int, kind string, targets int) *treeMo
 			a.Errorf("%s_nodeids[%d] is node %d of tree %d, which does not exist", kind, i, voteNodes[i], voteTrees[i])
 			return m
 		}
-		if p < 0 { // converters give weights to inner nodes too; nobody reads them
+		if p < 0 { // converters write weights for inner nodes too, which have no effect
 			votes = append(votes, vote{^p, treeVote{int32Of(voteTargets[i]), w}})
 		}
 	}

@@ -9,7 +9,8 @@ import (
 	"github.com/onward-ml/onward/tensor"
 )
 
-// stump holds one tree, x[1] ≤ 0.5 ? leaf 0 : leaf 1.
+// stump returns the attributes of a single tree, x[1] ≤ 0.5 ? leaf 0 : leaf 1, with
+// changes applied.
 func stump(change map[string]any) map[string]any {
 	a := map[string]any{
 		"nodes_featureids": []int{1}, "nodes_modes": optest.Tensor([]uint8{0}, 1), "nodes_splits": optest.Tensor([]float32{0.5}, 1),
@@ -28,7 +29,7 @@ func TestTreeEnsembleForms(t *testing.T) {
 	optest.Want(t, treeOp, 5, stump(map[string]any{"nodes_missing_value_tracks_true": []int{1}}), optest.Tensor([]float32{2, 0, 0, 3, 2, 0}, 3, 2), x)
 	optest.Want(t, treeOp, 5, stump(map[string]any{"tree_roots": []int{0, 0}, "aggregate_function": 0}), optest.Tensor([]float32{2, 0, 0, 3, 0, 3}, 3, 2), x)
 	optest.Want(t, treeOp, 5, stump(map[string]any{"post_transform": 2}), optest.Tensor([]float32{0.880797, 0.5, 0.5, 0.952574, 0.5, 0.952574}, 3, 2), x)
-	// Thresholds in double tell values apart that are one float.
+	// Double thresholds distinguish values that are equal as float.
 	fine := stump(map[string]any{"nodes_splits": optest.Tensor([]float64{0.1}, 1), "leaf_weights": optest.Tensor([]float64{2, 3})})
 	optest.Want(t, treeOp, 5, fine, optest.Tensor([]float64{2, 0, 0, 3}, 2, 2), optest.Tensor([]float64{0, 0.1, 0, math.Nextafter(0.1, 1)}, 2, 2))
 	half := func(v ...float32) []tensor.Float16 {
@@ -95,7 +96,8 @@ func TestBrokenTreeEnsembles(t *testing.T) {
 	failOld("nodes_values has 1 elements", map[string]any{"nodes_values": []float64{1}})
 }
 
-// ONNX Runtime labels such rows by the sign of the second score alone.
+// TestTreeEnsembleClassifierBothClassesVote checks rows whose leaf has weights for both
+// classes. ONNX Runtime labels them by the sign of the second score alone.
 func TestTreeEnsembleClassifierBothClassesVote(t *testing.T) {
 	a := map[string]any{"nodes_treeids": []int{0}, "nodes_nodeids": []int{0}, "nodes_featureids": []int{0}, "nodes_modes": []string{"LEAF"},
 		"nodes_values": []float64{0}, "nodes_truenodeids": []int{0}, "nodes_falsenodeids": []int{0}, "class_treeids": []int{0, 0},
@@ -103,7 +105,8 @@ func TestTreeEnsembleClassifierBothClassesVote(t *testing.T) {
 	optest.WantAll(t, "ai.onnx.ml.TreeEnsembleClassifier", 3, a, []tensor.Value{optest.Tensor([]string{"no"}, 1), optest.Tensor([]float32{0.75, 0.25}, 1, 2)}, optest.Tensor([]float32{1}, 1, 1))
 }
 
-// ONNX Runtime gives 0 for a target without votes, whatever its base value.
+// TestTreeEnsembleRegressorBaseValueWithoutVotes checks that a target without leaf
+// weights gets its base value. ONNX Runtime returns 0 for it.
 func TestTreeEnsembleRegressorBaseValueWithoutVotes(t *testing.T) {
 	for _, aggregate := range []string{"SUM", "AVERAGE", "MIN", "MAX"} {
 		for _, ids := range [][]int{{0, 0}, {0, 1}} {

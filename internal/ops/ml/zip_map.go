@@ -8,8 +8,8 @@ import (
 	"github.com/onward-ml/onward/tensor"
 )
 
-// ZipMap turns each row of X ([N,C], or [C] for one row) into a map from C keys,
-// in the order of the attribute, to the row's elements
+// ZipMap converts each row of X ([N,C], or [C] for one row) to a map from C keys, in the
+// order of the attribute, to the row's elements
 // (https://onnx.ai/onnx/operators/onnx_aionnxml_ZipMap.html).
 type ZipMap struct{ keys *tensor.Tensor }
 
@@ -50,7 +50,7 @@ func (op *ZipMap) Infer(c *ir.InferContext) error {
 		return err
 	}
 	if cols.Differs(ir.Known(op.keys.Len())) {
-		return fmt.Errorf("X has %s columns for %d class labels", cols, op.keys.Len())
+		return fmt.Errorf("X has %s columns for %d class labels, want equal numbers", cols, op.keys.Len())
 	}
 	c.SetOut(0, ir.FromTensorType(tensor.SequenceOf(op.mapType())))
 	return nil
@@ -59,7 +59,7 @@ func (op *ZipMap) Infer(c *ir.InferContext) error {
 // Copying implements [ir.Copying].
 func (*ZipMap) Copying() {}
 
-// Run makes the maps. They share one copy of the keys and one of the values.
+// Run creates the maps. All share one copy of the keys and one buffer of values.
 func (op *ZipMap) Run(c *ir.Call) error {
 	x := c.Tensor(0)
 	n, cols, err := mlRows(x, "X")
@@ -67,7 +67,7 @@ func (op *ZipMap) Run(c *ir.Call) error {
 		return err
 	}
 	if cols != op.keys.Len() {
-		return fmt.Errorf("X has %d columns for %d class labels", cols, op.keys.Len())
+		return fmt.Errorf("X has %d columns for %d class labels, want equal numbers", cols, op.keys.Len())
 	}
 	if err := c.Reserve(int64(n) * int64(4*cols+192)); err != nil {
 		return err

@@ -9,15 +9,15 @@ import (
 	"github.com/onward-ml/onward/tensor"
 )
 
-// msAttention is Attention of com.microsoft: it projects input,
-// [batch, length, hidden], to queries, keys and values by one matrix and attends.
-// past and present hold keys and values as [2, batch, heads, length, size]
+// msAttention implements Attention of com.microsoft: one matrix projects input, [batch,
+// length, hidden], to queries, keys and values, on which it computes attention. past and
+// present hold keys and values as [2, batch, heads, length, size]
 // (https://github.com/microsoft/onnxruntime/blob/main/docs/ContribOperators.md#com.microsoft.Attention).
 type msAttention struct {
 	heads          int
 	scale, filter  float32
 	unidirectional bool
-	sizes          []int // of all queries, keys and values, or nil for thirds
+	sizes          []int // total sizes of queries, keys and values; nil: one third of the columns each
 }
 
 var _ = kit.Register(kit.Def{Domain: kit.DomainMicrosoft, Name: "Attention", Since: []int{1},
@@ -63,7 +63,7 @@ func (op *msAttention) Infer(c *ir.InferContext) error {
 	return nil
 }
 
-// Run projects and attends, in float.
+// Run projects the input and computes attention in float32.
 func (op *msAttention) Run(c *ir.Call) error {
 	if c.Has(6) {
 		return fmt.Errorf("past_sequence_length is not supported")
@@ -105,9 +105,9 @@ func (op *msAttention) Run(c *ir.Call) error {
 	return op.attend(c, qkv, xs[0], xs[1], sizes, c.Tensor(0).DType(), 3, 4, 5)
 }
 
-// attend computes the outputs, of the given type, from projected queries, keys
-// and values, [batch, length, sum of sizes]. The mask, the past and the bias of
-// the scores are inputs iMask, iPast and iBias.
+// attend computes the outputs, of type dtype, from projected queries, keys and values,
+// [batch, length, sum of sizes]. iMask, iPast and iBias are the indices of the inputs
+// mask, past and attention bias; iBias is negative if there is no bias.
 func (op *msAttention) attend(c *ir.Call, qkv []float32, batch, length int, sizes []int, dtype tensor.DType, iMask, iPast, iBias int) error {
 	h, width := op.heads, 2*sizes[0]+sizes[2]
 	a := &kit.AttentionCore[float32]{Batch: batch, Heads: h, KVHeads: h, QLen: length, Dim: sizes[0] / h, VDim: sizes[2] / h, Observe: kit.ScoresNone}
@@ -134,7 +134,7 @@ func (op *msAttention) attend(c *ir.Call, qkv []float32, batch, length int, size
 	a.KVLen = past + a.QLen
 	if c.Has(iPast) || c.Wants(1) {
 		if a.Dim != a.VDim {
-			return fmt.Errorf("keys of size %d and values of size %d cannot share one past", a.Dim, a.VDim)
+			return fmt.Errorf("past requires keys and values of one size, got %d and %d", a.Dim, a.VDim)
 		}
 		if present, err = kit.RealMaybe[float32](c, 1, dtype, 2, a.Batch, h, a.KVLen, a.Dim); err != nil {
 			return err

@@ -9,20 +9,20 @@ import (
 	"github.com/onward-ml/onward/tensor"
 )
 
-// msMaskKind tells the forms of mask that the attention operators of
-// com.microsoft take apart.
+// msMaskKind is a form of mask that the attention operators of com.microsoft accept.
 type msMaskKind uint8
 
 const (
-	maskEnds    msMaskKind = iota // [batch]: keys from here on are padding
+	maskEnds    msMaskKind = iota // [batch]: keys from this index on are padding
 	maskSpans                     // [2·batch]: ends, then starts
 	maskKeys                      // [batch, total]: 0 hides a key
-	maskPairs                     // [batch, q, total]: 0 hides a key from a query
-	maskSquares                   // [batch, 1, max, max]: the same, by absolute position
+	maskPairs                     // [batch, q, total]: 0 hides the key from the query
+	maskSquares                   // [batch, 1, max, max]: as maskPairs, indexed by absolute position
 )
 
-// msMask returns the bias that a mask stands for: filter where it hides a key,
-// else 0.
+// msMask returns a function that writes the attention bias of a mask to row: filter for
+// hidden keys, 0 for the others. It returns an error if the shape of t is none of the
+// forms of [msMaskKind].
 func msMask(t *tensor.Tensor, batch, q, total, past int, filter float32) (func(b, i int, row []float32), error) {
 	s := t.Shape()
 	var kind msMaskKind
@@ -74,13 +74,13 @@ func msMask(t *tensor.Tensor, batch, q, total, past int, filter float32) (func(b
 	}, nil
 }
 
-// msBias joins a mask and a bias [batch or 1, heads or 1, q, total] that is added
-// to the scores; nil where there is neither.
+// msBias returns a function that writes the sum of a mask and a bias [batch or 1, heads
+// or 1, q, total], which is added to the scores. It returns nil if both are nil.
 func msBias(c *ir.Call, mask func(b, i int, row []float32), bias *tensor.Tensor, batch, heads, q, total int) (func(b, h, i int, row []float32), error) {
 	return msBiasFrom(c, mask, bias, batch, heads, q, total, nil)
 }
 
-// msBiasFrom is msBias for rows that begin at column base[b] of a bias.
+// msBiasFrom is like msBias, but row b begins at column base[b] of the bias.
 func msBiasFrom(c *ir.Call, mask func(b, i int, row []float32), bias *tensor.Tensor, batch, heads, q, total int, base []int) (func(b, h, i int, row []float32), error) {
 	var add func(b, h, i int) []float32
 	if bias != nil {
@@ -118,8 +118,8 @@ func msBiasFrom(c *ir.Call, mask func(b, i int, row []float32), bias *tensor.Ten
 	}, nil
 }
 
-// plusBias copies n rows of every batch item and head and adds bias, of heads·cols
-// elements; without a bias it returns the view itself.
+// plusBias returns a copy of n rows of every batch item and head with bias, of heads·cols
+// elements, added. If bias is nil, it returns v itself.
 func plusBias(c *ir.Call, v kit.HeadView[float32], batch, heads, n, cols int, bias []float32) (kit.HeadView[float32], error) {
 	if bias == nil {
 		return v, nil
@@ -144,9 +144,9 @@ func plusBias(c *ir.Call, v kit.HeadView[float32], batch, heads, n, cols int, bi
 	return r, nil
 }
 
-// appendPast copies past, [batch, heads, past, cols], and n new rows together to
-// output i, or to scratch; nothing is copied when there is no past and nobody
-// wants the output.
+// appendPast concatenates past, [batch, heads, past, cols], and n new rows into output i,
+// or into scratch memory. If past is nil and the output is not wanted, it returns v
+// without a copy.
 func appendPast(c *ir.Call, i int, past []float32, pastLen int, v kit.HeadView[float32], batch, heads, n, cols int) (kit.HeadView[float32], kit.RealOutput[float32], error) {
 	if past == nil && !c.Wants(i) {
 		return v, kit.RealOutput[float32]{}, nil

@@ -11,13 +11,13 @@ import (
 	"github.com/onward-ml/onward/tensor"
 )
 
-// AttnLSTM is an [ops.LSTM] that attends to a memory M [batch steps depth] in the manner
-// of Bahdanau: its input is that of the step and the attention of the step before,
-// which is 0 at first,
+// AttnLSTM is an [ops.LSTM] with Bahdanau attention to a memory M [batch steps depth].
+// Each step's input is concatenated with the attention ATTN of the step before, which is
+// initially 0:
 //
 //	ALIGN = softmax over the steps of M (Σ V ∘ tanh(M·MW + Ht·QW))
 //	CONTEXT = ALIGN · M
-//	ATTN = CONTEXT, or (Ht, CONTEXT)·AW where there is AW
+//	ATTN = (Ht, CONTEXT)·AW if AW is given, else CONTEXT
 //
 // (https://github.com/microsoft/onnxruntime/blob/main/docs/ContribOperators.md#com.microsoft.AttnLSTM).
 type AttnLSTM struct{ of ops.LSTM }
@@ -26,21 +26,22 @@ var _ = kit.Register(kit.Def{Domain: kit.DomainMicrosoft, Name: "AttnLSTM", Sinc
 	In: kit.RecurrentInputs + ", initial_c:T?, P:T?, QW:T, MW:T, V:T, M:T, memory_seq_lens:int32?, AW:T?", Out: "Y:T?, Y_h:T?, Y_c:T?",
 	Types: kit.Types{"T": "float double"},
 	Build: kit.Simple(func(a *kit.Attrs, opset int) kit.Operator {
-		return &AttnLSTM{ops.LSTM{Recurrent: kit.BuildRecurrent(a, 7, 4, "Sigmoid", "Tanh", "Tanh"), InputForget: a.Bool("input_forget", false)}} // the form without a layout
+		return &AttnLSTM{ops.LSTM{Recurrent: kit.BuildRecurrent(a, 7, 4, "Sigmoid", "Tanh", "Tanh"), InputForget: a.Bool("input_forget", false)}} // opset 7: no attribute layout
 	})})
 
 // Infer sets the shapes of Y, Y_h and Y_c.
 func (op *AttnLSTM) Infer(c *ir.InferContext) error { return op.of.Infer(c) }
 
-// Run computes all directions, one after the other.
+// Run computes the directions one after the other.
 func (op *AttnLSTM) Run(c *ir.Call) error {
 	return kit.RunRecurrent(c, func() error { return runAttnLSTM[float32](op, c) }, func() error { return runAttnLSTM[float64](op, c) })
 }
 
-// bahdanau is what one direction of an AttnLSTM attends to.
+// bahdanau holds the attention inputs and scratch memory for one direction of an
+// AttnLSTM.
 type bahdanau[T kit.RealFloat] struct {
 	c                           *ir.Call
-	hidden, depth, width, steps int // width is that of the keys
+	hidden, depth, width, steps int // width is the size of a key
 	lens                        []int
 	qw, v, memory, keys         []T
 	query, scores               []T // [batch width], [batch steps]
@@ -54,7 +55,7 @@ func runAttnLSTM[T kit.RealFloat](op *AttnLSTM, c *ir.Call) error {
 	}
 	dirs, batch, in, h := len(op.of.Reverse), c.Tensor(0).Dim(1), c.Tensor(0).Dim(2), c.Tensor(2).Dim(2)
 	steps, depth, width := c.Tensor(11).Dim(1), c.Tensor(9).Dim(1), c.Tensor(9).Dim(2)
-	size := depth // of the attention
+	size := depth // size of the attention vector
 	if aw := c.Tensor(13); aw != nil {
 		size = aw.Dim(2)
 	}
@@ -98,7 +99,7 @@ func runAttnLSTM[T kit.RealFloat](op *AttnLSTM, c *ir.Call) error {
 	}
 	of := op.of
 	of.More = size
-	current := -1 // the direction for which m is set
+	current := -1 // the direction that m holds the weights of
 	return ops.RunLSTM(&of, c, nil, ops.LSTMHooks[T]{
 		Before: func(d int, gates []T) error {
 			if d != current {
@@ -125,7 +126,8 @@ func runAttnLSTM[T kit.RealFloat](op *AttnLSTM, c *ir.Call) error {
 	})
 }
 
-// attend writes the mean of the memory, weighted for the hidden state, to context.
+// attend writes the mean of the memory, weighted by the alignment with the hidden state,
+// to context.
 func (m *bahdanau[T]) attend(hidden, context []T) {
 	batch := len(m.lens)
 	kit.MulPlain(m.c, batch, m.width, m.hidden, hidden, m.qw, nil, m.query)

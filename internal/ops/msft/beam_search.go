@@ -5,8 +5,8 @@ import (
 	"github.com/onward-ml/onward/internal/ops/kit"
 )
 
-// BeamSearch generates text: for each entry of the batch the most probable
-// sequences of tokens that a search with num_beams beams finds
+// BeamSearch generates text: for each batch entry it returns the most probable token
+// sequences that a search with num_beams beams finds
 // (https://github.com/microsoft/onnxruntime/blob/main/docs/ContribOperators.md#com.microsoft.BeamSearch).
 type BeamSearch struct{ beamSearch }
 
@@ -18,7 +18,8 @@ var _ = kit.Register(kit.Def{Domain: kit.DomainMicrosoft, Name: "BeamSearch", Si
 	Build: kit.Simple(func(a *kit.Attrs, opset int) kit.Operator {
 		op := &BeamSearch{readBeamSearch(a, decoderOnly, generationInputs{penalty: 6, vocab: 7, prefix: 8, mask: 9, decoderIDs: 10})}
 		if op.Model == speechToText {
-			// Whisper models of older exporters; WhisperBeamSearch has the tokens.
+			// Older exporters wrote Whisper models with BeamSearch. WhisperBeamSearch has inputs
+			// for the decoder tokens.
 			op.in.mask = 0
 		}
 		return op

@@ -7,8 +7,7 @@ import (
 	"github.com/onward-ml/onward/internal/ops/kit"
 )
 
-// BiasAdd adds a bias, one number for each of C channels, and a residual to an
-// N×S×C input
+// BiasAdd adds a bias [C] and a residual [N S C] to an input [N S C]
 // (https://github.com/microsoft/onnxruntime/blob/main/docs/ContribOperators.md#com.microsoft.BiasAdd).
 type BiasAdd struct{}
 
@@ -16,7 +15,7 @@ var _ = kit.Register(kit.Def{Domain: kit.DomainMicrosoft, Name: "BiasAdd", Since
 	Types: kit.Types{"T": "float16 float"},
 	Build: kit.WithoutAttrs(&BiasAdd{})})
 
-// Infer keeps the shape.
+// Infer sets the output to the type of X and checks the ranks.
 func (*BiasAdd) Infer(c *ir.InferContext) error {
 	c.SetOut(0, c.Type(0))
 	for i, want := range []int{3, 1, 3} {
@@ -27,7 +26,7 @@ func (*BiasAdd) Infer(c *ir.InferContext) error {
 	return nil
 }
 
-// Run computes float16 as float.
+// Run computes float16 in float32.
 func (*BiasAdd) Run(c *ir.Call) error {
 	x, bias := c.Tensor(0), c.Tensor(1)
 	if x.Rank() != 3 || bias.Rank() != 1 || bias.Dim(0) != x.Dim(2) {

@@ -11,7 +11,8 @@ import (
 // (https://github.com/microsoft/onnxruntime/blob/main/docs/ContribOperators.md#com.microsoft.BiasDropout).
 type BiasDropout struct{ ops.Dropout }
 
-// trainingBiasDropout is a BiasDropout that may draw random numbers.
+// trainingBiasDropout is a BiasDropout with an input training_mode, so that it may draw
+// random numbers.
 type trainingBiasDropout struct{ BiasDropout }
 
 // Nondeterministic implements [ir.Nondeterministic].

@@ -9,8 +9,8 @@ import (
 	"github.com/onward-ml/onward/tensor"
 )
 
-// BiasSoftmax is the softmax over all dimensions from Axis on of data + bias. The
-// bias broadcasts
+// BiasSoftmax computes the softmax of data + bias over all dimensions from Axis on. The
+// bias is broadcast to the shape of data
 // (https://github.com/microsoft/onnxruntime/blob/main/docs/ContribOperators.md#com.microsoft.BiasSoftmax).
 type BiasSoftmax struct{ kit.SoftmaxAxis }
 
@@ -18,11 +18,11 @@ var _ = kit.Register(kit.Def{Domain: kit.DomainMicrosoft, Name: "BiasSoftmax", S
 	Types: kit.Types{"T": "float16 float double"},
 	Build: kit.Simple(func(a *kit.Attrs, opset int) kit.Operator {
 		a.Require("is_inner_broadcast")
-		a.Int("is_inner_broadcast", 0) // the bias's shape tells
+		a.Int("is_inner_broadcast", 0) // the shape of the bias determines the broadcast
 		return &BiasSoftmax{kit.SoftmaxAxis{Axis: a.Int("axis", 1), Flatten: true}}
 	})})
 
-// Run adds into scratch memory and normalizes from there.
+// Run adds data and bias in scratch memory and computes the softmax from there.
 func (o *BiasSoftmax) Run(c *ir.Call) error {
 	if c.Tensor(0).DType() == tensor.TypeFloat64 {
 		return biasSoftmax[float64](c, o)
@@ -51,7 +51,7 @@ func biasSoftmax[T kit.RealFloat](c *ir.Call, o *BiasSoftmax) error {
 	return nil
 }
 
-// addBroadcast adds tensors that broadcast to a shape, in scratch memory.
+// addBroadcast returns the sum of ts, each broadcast to shape, in scratch memory.
 func addBroadcast[T kit.RealFloat](c *ir.Call, shape []int, ts ...*tensor.Tensor) ([]T, error) {
 	r, err := kit.ScratchTensor(c, tensor.DTypeOf[T](), shape)
 	if err != nil {

@@ -8,8 +8,8 @@ import (
 	"github.com/onward-ml/onward/internal/ops/kit"
 )
 
-// BiasSplitGelu adds a bias to an N×S×D input, cuts the last dimension in halves
-// and multiplies the first one by the Gelu of the second one
+// BiasSplitGelu adds a bias [D] to an input [N S D], splits the last dimension in halves
+// and multiplies the first half by the Gelu of the second
 // (https://github.com/microsoft/onnxruntime/blob/main/docs/ContribOperators.md#com.microsoft.BiasSplitGelu).
 type BiasSplitGelu struct{}
 
@@ -32,7 +32,7 @@ func (*BiasSplitGelu) Infer(c *ir.InferContext) error {
 	return nil
 }
 
-// Run computes float16 as float.
+// Run computes float16 in float32.
 func (*BiasSplitGelu) Run(c *ir.Call) error {
 	x, bias := c.Tensor(0), c.Tensor(1)
 	s := x.Shape()

@@ -9,30 +9,30 @@ import (
 	"github.com/onward-ml/onward/tensor"
 )
 
-// BifurcationDetector appends to the current tokens the predicted ones up to the
-// first that differs from the source tokens after an index, that one included, and
-// looks for the only place in the source where the last tokens stand
+// BifurcationDetector appends predicted tokens to the current tokens, up to and including
+// the first that differs from the source tokens after an index. It then searches the
+// source for the last tokens and returns the index after the match if it is unique
 // (https://github.com/microsoft/onnxruntime/blob/main/docs/ContribOperators.md#com.microsoft.BifurcationDetector).
-type BifurcationDetector struct{ Least, Most int } // tokens to look for
+type BifurcationDetector struct{ Least, Most int } // limits of the length of the suffix searched for
 
 var _ = kit.Register(kit.Def{Domain: kit.DomainMicrosoft, Name: "BifurcationDetector", Since: []int{1},
 	In: "src_tokens:T, cur_tokens:T, prev_suffix_match_idx:T, pred_tokens:T?", Out: "tokens:T, suffix_match_idx:T", Types: kit.Types{"T": "int64"},
 	Build: kit.Simple(func(a *kit.Attrs, opset int) kit.Operator {
 		op := &BifurcationDetector{a.Int("min_ngram_size", 1), a.Int("max_ngram_size", 3)}
 		if op.Least < 1 || op.Most < op.Least {
-			a.Errorf("min_ngram_size is %d and max_ngram_size %d", op.Least, op.Most)
+			a.Errorf("want 1 <= min_ngram_size <= max_ngram_size, got %d and %d", op.Least, op.Most)
 		}
 		return op
 	})})
 
-// Infer sets the types; the number of tokens depends on their values.
+// Infer sets the types; the number of output tokens depends on the values of the inputs.
 func (op *BifurcationDetector) Infer(c *ir.InferContext) error {
 	c.SetOut(0, ir.TensorType(tensor.TypeInt64, ir.Unknown))
 	c.SetOut(1, ir.Type{Kind: tensor.KindTensor, Elem: tensor.TypeInt64, Shape: c.Shape(2)})
 	return nil
 }
 
-// Run compares tokens.
+// Run appends the predicted tokens and searches the source for the suffix.
 func (op *BifurcationDetector) Run(c *ir.Call) error {
 	src, cur := tensor.Of[int64](c.Tensor(0)), tensor.Of[int64](c.Tensor(1))
 	from, err := kit.ScalarInt(c.Tensor(2), "prev_suffix_match_idx")
@@ -42,7 +42,7 @@ func (op *BifurcationDetector) Run(c *ir.Call) error {
 	if t := c.Tensor(3); t != nil {
 		pred := tensor.Of[int64](t)
 		if from < 0 || from > len(src) || len(pred) != len(src)+1-from {
-			return fmt.Errorf("pred_tokens has shape %v and prev_suffix_match_idx is %d for %d src_tokens, want one token more than follow the index", t.Shape(), from, len(src))
+			return fmt.Errorf("pred_tokens has shape %v, prev_suffix_match_idx is %d and src_tokens has %d tokens; want as many predicted tokens as source tokens after the index, plus one", t.Shape(), from, len(src))
 		}
 		n := 0
 		for n < len(src)-from && pred[n] == src[from+n] {

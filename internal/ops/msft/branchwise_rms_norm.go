@@ -8,8 +8,8 @@ import (
 	"github.com/onward-ml/onward/tensor"
 )
 
-// branches are streams of features: [... C H], or [... C·H] where the number C is
-// given.
+// branches describes inputs with several feature streams: [... C H], or [... C·H] if the
+// number C of branches is given by an attribute.
 type branches struct{ Number int }
 
 func readBranches(a *kit.Attrs) branches {
@@ -20,12 +20,12 @@ func readBranches(a *kit.Attrs) branches {
 	return b
 }
 
-// split returns the numbers of rows, of branches and of features of a shape.
+// split returns the numbers of rows, branches and features per branch of a shape.
 func (b branches) split(name string, s []int) (rows, num, features int, err error) {
 	n := len(s)
 	if b.Number > 0 {
 		if n < 1 || s[n-1]%b.Number != 0 {
-			return 0, 0, 0, fmt.Errorf("%s has shape %v, want a last dimension that %d branches divide", name, s, b.Number)
+			return 0, 0, 0, fmt.Errorf("%s has shape %v, want a last dimension divisible by %d branches", name, s, b.Number)
 		}
 		return kit.Product(s[:n-1]), b.Number, s[n-1] / b.Number, nil
 	}
@@ -50,7 +50,7 @@ var _ = kit.Register(kit.Def{Domain: kit.DomainMicrosoft, Name: "BranchwiseRMSNo
 // Infer keeps the type of X.
 func (*BranchwiseRMSNorm) Infer(c *ir.InferContext) error { return kit.SameAsInput(c) }
 
-// Run computes in float.
+// Run computes in float32.
 func (op *BranchwiseRMSNorm) Run(c *ir.Call) error {
 	x := c.Tensor(0)
 	rows, num, features, err := op.split("X", x.Shape())
@@ -85,10 +85,10 @@ func (op *BranchwiseRMSNorm) Run(c *ir.Call) error {
 	return nil
 }
 
-// branchScale reads factors for all branches, or for each.
+// branchScale reads scale factors: one vector for all branches, or one vector per branch.
 func branchScale(c *ir.Call, name string, t *tensor.Tensor, num, features int) ([]float32, error) {
 	if n := t.Len(); n != features && n != num*features {
-		return nil, fmt.Errorf("%s has shape %v for %d branches of %d features", name, t.Shape(), num, features)
+		return nil, fmt.Errorf("%s has shape %v, want one vector, or one per branch, for %d branches of %d features", name, t.Shape(), num, features)
 	}
 	return kit.RealIn[float32](c, t)
 }

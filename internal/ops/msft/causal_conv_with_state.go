@@ -7,13 +7,13 @@ import (
 
 var _ = kit.Register(kit.Def{Domain: kit.DomainMicrosoft, Name: "CausalConvWithState", Since: []int{1}, In: ops.CausalConvInputs, Out: "output:T, present_state:T",
 	Types: kit.Types{"T": "float float16 bfloat16"}, Build: kit.Simple(func(a *kit.Attrs, opset int) kit.Operator {
-		// CausalConvWithState of ONNX, with dilations, channels at the end and several
-		// states at once
+		// The operator is CausalConvWithState of ONNX with dilations, optionally channels last,
+		// and a window of several states
 		// (https://github.com/microsoft/onnxruntime/blob/main/docs/ContribOperators.md#com.microsoft.CausalConvWithState).
 		op := ops.ReadCausalConv(a)
 		op.Dilation, op.ChannelsLast, op.Window = a.Int("dilation", 1), a.Bool("channels_last", false), readStateWindow(a)
 		if n := a.Int("ndim", 1); n != 1 {
-			a.Errorf("ndim is %d: only sequences are supported, ndim 1", n)
+			a.Errorf("ndim must be 1, got %d: only one-dimensional sequences are supported", n)
 		}
 		if op.Dilation < 1 || op.Dilation > kit.WindowLimit {
 			a.Errorf("dilation is %d, want 1 to %d", op.Dilation, kit.WindowLimit)

@@ -9,8 +9,9 @@ import (
 	"github.com/onward-ml/onward/tensor"
 )
 
-// CDist gives the distances of the rows of A, [M N], from those of B, [K N], as
-// [M K] (https://github.com/microsoft/onnxruntime/blob/main/docs/ContribOperators.md#com.microsoft.CDist).
+// CDist returns the distances, [M K], between the rows of A, [M N], and the rows of B, [K
+// N]
+// (https://github.com/microsoft/onnxruntime/blob/main/docs/ContribOperators.md#com.microsoft.CDist).
 type CDist struct{ Squared bool }
 
 var _ = kit.Register(kit.Def{Domain: kit.DomainMicrosoft, Name: "CDist", Since: []int{1}, In: "A:T, B:T", Out: "C:T", Types: kit.Types{"T": "float double"},
@@ -18,7 +19,7 @@ var _ = kit.Register(kit.Def{Domain: kit.DomainMicrosoft, Name: "CDist", Since: 
 		return &CDist{a.Enum("metric", "sqeuclidean", "sqeuclidean", "euclidean") == "sqeuclidean"}
 	})})
 
-// Infer takes one dimension of each input.
+// Infer sets the output to [M K].
 func (*CDist) Infer(c *ir.InferContext) error {
 	out := ir.UnknownDims(2)
 	for i := range out {
@@ -30,13 +31,13 @@ func (*CDist) Infer(c *ir.InferContext) error {
 		}
 	}
 	if a, b := c.Shape(0), c.Shape(1); a != nil && b != nil && a[1].Differs(b[1]) {
-		return fmt.Errorf("A and B have shapes %v and %v, want rows of one length", a, b)
+		return fmt.Errorf("A and B have shapes %v and %v, want rows of equal length", a, b)
 	}
 	c.SetOut(0, ir.TensorType(c.Elem(0), out...))
 	return nil
 }
 
-// Run sums squares of differences.
+// Run computes the distances, summing in float64.
 func (op *CDist) Run(c *ir.Call) error {
 	if c.Tensor(0).DType() == tensor.TypeFloat64 {
 		return cdist[float64](c, op)

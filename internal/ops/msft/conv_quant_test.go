@@ -8,7 +8,8 @@ import (
 	"github.com/onward-ml/onward/tensor"
 )
 
-// Products with quantized constants give the same on both engines.
+// TestQuantizedProductsPrepared checks that products with prepared quantized constants
+// equal those of the reference engine.
 func TestQuantizedProductsPrepared(t *testing.T) {
 	const k, n = 37, 41
 	bytes := func(shape ...int) *tensor.Tensor {

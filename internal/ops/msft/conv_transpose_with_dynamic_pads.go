@@ -18,7 +18,7 @@ var _ = kit.Register(kit.Def{Domain: kit.DomainMicrosoft, Name: "ConvTransposeWi
 		return &ConvTransposeWithDynamicPads{ops.ConvTranspose{Window: kit.ReadWindow(a, true), Group: kit.ReadGroup(a), OutputPadding: kit.WindowAttr(a, "output_padding", 0)}}
 	})})
 
-// Infer knows batch and channels; the other sizes depend on the pads.
+// Infer sets batch and channels; the spatial sizes depend on the pads.
 func (op *ConvTransposeWithDynamicPads) Infer(c *ir.InferContext) error {
 	t := ir.UnrankedTensor(c.Elem(0))
 	if x, w := c.Shape(0), c.Shape(1); len(x) >= 3 && len(w) == len(x) {
@@ -40,7 +40,7 @@ func (op *ConvTransposeWithDynamicPads) Run(c *ir.Call) error {
 			}
 		}
 		if n := c.Tensor(0).Rank() - 2; len(v.Pads) != 2*n {
-			return fmt.Errorf("Pads are %v, want two for each of %d axes", v.Pads, n)
+			return fmt.Errorf("Pads are %v, want two values for each of %d axes", v.Pads, n)
 		}
 	}
 	in := []tensor.Value{c.In[0], c.In[1], nil}

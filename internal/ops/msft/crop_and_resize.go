@@ -9,9 +9,9 @@ import (
 	"github.com/onward-ml/onward/tensor"
 )
 
-// CropAndResize cuts boxes [y1 x1 y2 x2] out of N×C×H×W images and resizes all
-// to one size. 0 and 1 are the centers of the outermost elements of an image;
-// what lies outside becomes Extrapolation
+// CropAndResize crops boxes [y1 x1 y2 x2] from N×C×H×W images and resizes all crops to
+// one size. The coordinates 0 and 1 are the centers of the outermost pixels of an image.
+// Samples outside the image are Extrapolation
 // (https://github.com/microsoft/onnxruntime/blob/main/docs/ContribOperators.md#com.microsoft.CropAndResize).
 type CropAndResize struct {
 	Nearest       bool
@@ -104,10 +104,10 @@ func cropAndResize[T kit.RealFloat](c *ir.Call, o *CropAndResize) error {
 	err = kit.ReduceEach(c, n*h, s[1]*w, func(k int) {
 		i, row := k/h, k%h
 		box := boxes[4*i:][:4]
-		v := cropPlace(box[0], box[2], row, h, s[2])
+		v := cropCoord(box[0], box[2], row, h, s[2])
 		at := i*s[1]*h*w + row*w
 		for col := range w {
-			u := cropPlace(box[1], box[3], col, w, s[3])
+			u := cropCoord(box[1], box[3], col, w, s[3])
 			inside := v >= 0 && v <= T(s[2]-1) && u >= 0 && u <= T(s[3]-1)
 			for ch := range s[1] {
 				p := &y.Data[at+ch*h*w+col]
@@ -137,9 +137,9 @@ func cropAndResize[T kit.RealFloat](c *ir.Call, o *CropAndResize) error {
 	return err
 }
 
-// cropPlace returns where element i of n of a crop from a to b lies on an axis of
-// the given size.
-func cropPlace[T kit.RealFloat](a, b T, i, n, size int) T {
+// cropCoord returns the coordinate, in elements of an axis of the given size, of element
+// i of n of a crop from a to b.
+func cropCoord[T kit.RealFloat](a, b T, i, n, size int) T {
 	last := T(size - 1)
 	switch {
 	case n == 1:

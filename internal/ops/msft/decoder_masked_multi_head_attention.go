@@ -8,11 +8,10 @@ import (
 	"github.com/onward-ml/onward/internal/ops/kit"
 )
 
-// DecoderMaskedMultiHeadAttention is attention of one new token per batch item:
-// over its own past, [batch, heads, length, size], which may be a buffer that is
-// longer than what it holds, or over given keys and values of that form (cross
-// attention). With cache_indirection each past token is read from the beam that
-// the entry names
+// DecoderMaskedMultiHeadAttention computes attention for one new token per batch item.
+// Keys and values come from the item's past, [batch, heads, length, size], which may be a
+// buffer longer than its contents, or are given in that form (cross attention). With
+// cache_indirection each past token is read from the beam that the entry selects
 // (https://github.com/microsoft/onnxruntime/blob/main/docs/ContribOperators.md#com.microsoft.DecoderMaskedMultiHeadAttention).
 type DecoderMaskedMultiHeadAttention struct {
 	Heads         int
@@ -25,7 +24,7 @@ var _ = kit.Register(kit.Def{Domain: kit.DomainMicrosoft, Name: "DecoderMaskedMu
 		"beam_width:int32?, cache_indirection:int32?, bias:T?",
 	Out:   "output:T, present_key:T?, present_value:T?, qk:T?",
 	Types: kit.Types{"T": "float float16"}, Build: kit.Simple(func(a *kit.Attrs, opset int) kit.Operator {
-		a.Ignore("output_qk") // the fourth output says it
+		a.Ignore("output_qk") // the use of the fourth output decides this
 		return &DecoderMaskedMultiHeadAttention{kit.ReadHeads(a, "num_heads"), a.Float("scale", 0), a.Float("mask_filter_value", -10000), a.Bool("past_present_share_buffer", false)}
 	})})
 
@@ -59,7 +58,7 @@ func (op *DecoderMaskedMultiHeadAttention) Infer(c *ir.InferContext) error {
 	return nil
 }
 
-// Run appends the new key and value and attends, in float.
+// Run appends the new key and value and computes attention in float32.
 func (op *DecoderMaskedMultiHeadAttention) Run(c *ir.Call) error {
 	qt, kt, vt := c.Tensor(0), c.Tensor(1), c.Tensor(2)
 	s, h := qt.Shape(), op.Heads
@@ -91,7 +90,7 @@ func (op *DecoderMaskedMultiHeadAttention) Run(c *ir.Call) error {
 		a.Dim, a.VDim, a.KVLen = s[2]/h, vt.Dim(3), kt.Dim(2)
 		a.Q, a.K, a.V = kit.HeadsLast(in[0], h, 1, a.Dim), kit.HeadsFirst(in[1], h, a.KVLen, a.Dim), kit.HeadsFirst(in[2], h, a.KVLen, a.VDim)
 	default:
-		return fmt.Errorf("query, key and value are %v, %v and %v, which do not fit together for %d heads", qt, kt, vt, h)
+		return fmt.Errorf("query, key and value are %v, %v and %v, which are inconsistent for %d heads", qt, kt, vt, h)
 	}
 	if b := c.Tensor(10); b != nil {
 		if want := 2*h*a.Dim + h*a.VDim; b.Rank() != 1 || b.Len() != want {
@@ -156,8 +155,8 @@ func (op *DecoderMaskedMultiHeadAttention) Run(c *ir.Call) error {
 	return nil
 }
 
-// append joins the past with the new key and value, and reads the past of each
-// beam from where cache_indirection says.
+// append concatenates the past with the new key and value. It reads each beam's past
+// tokens from the beams that cache_indirection selects.
 func (op *DecoderMaskedMultiHeadAttention) append(c *ir.Call, a *kit.AttentionCore[float32], outs *[2]kit.RealOutput[float32]) error {
 	h, past, capacity := a.Heads, 0, 0
 	if c.Has(5) != c.Has(6) {
@@ -176,7 +175,7 @@ func (op *DecoderMaskedMultiHeadAttention) append(c *ir.Call, a *kit.AttentionCo
 	if op.Share {
 		var err error
 		if c.Tensor(7) == nil {
-			return fmt.Errorf("past_sequence_length is missing, which a shared buffer needs")
+			return fmt.Errorf("past_sequence_length is missing; past_present_share_buffer requires it")
 		}
 		if past, err = kit.ScalarInt(c.Tensor(7), "past_sequence_length"); err != nil {
 			return err

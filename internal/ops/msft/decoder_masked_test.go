@@ -8,9 +8,10 @@ import (
 	"github.com/onward-ml/onward/tensor"
 )
 
-// ONNX Runtime takes DecoderMaskedMultiHeadAttention only with buffers that
-// inputs and outputs share, so that it is compared with MultiHeadAttention, which
-// is compared with ONNX Runtime.
+// TestDecoderMaskedEqualsMultiHeadAttention compares with MultiHeadAttention, which other
+// tests compare with ONNX Runtime. ONNX Runtime accepts DecoderMaskedMultiHeadAttention
+// only with buffers shared between inputs and outputs, so that a direct comparison is not
+// possible.
 func TestDecoderMaskedEqualsMultiHeadAttention(t *testing.T) {
 	const b, h, d, past, room = 2, 2, 4, 3, 5
 	noise := func(seed int, shape ...int) *tensor.Tensor {

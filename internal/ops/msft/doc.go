@@ -1,3 +1,4 @@
-// Package msft holds the operators of com.microsoft, which ONNX Runtime defines
+// Package msft implements the operators of the domain com.microsoft, which ONNX Runtime
+// defines
 // (https://github.com/microsoft/onnxruntime/blob/main/docs/ContribOperators.md).
 package msft

@@ -11,9 +11,9 @@ import (
 )
 
 // DynamicQuantizeLSTM is an LSTM with quantized weights, W [directions input 4·hidden]
-// and R [directions hidden 4·hidden], that quantizes the input, and the hidden state
-// at each step, to uint8 as DynamicQuantizeLinear does. Products of such numbers are
-// those of what they stand for
+// and R [directions hidden 4·hidden]. It quantizes the input, and at each step the hidden
+// state, to uint8 as DynamicQuantizeLinear does. The products are computed on the
+// dequantized values
 // (https://github.com/microsoft/onnxruntime/blob/main/docs/ContribOperators.md#com.microsoft.DynamicQuantizeLSTM).
 type DynamicQuantizeLSTM struct{ of ops.LSTM }
 
@@ -44,7 +44,7 @@ func (op *DynamicQuantizeLSTM) Infer(c *ir.InferContext) error {
 	return nil
 }
 
-// Run runs the LSTM on what the quantized numbers stand for.
+// Run runs the LSTM on the dequantized input, state and weights.
 func (op *DynamicQuantizeLSTM) Run(c *ir.Call) error {
 	x, dirs := c.Tensor(0), len(op.of.Reverse)
 	rounded, err := kit.ScratchTensor(c, tensor.TypeFloat32, x.Shape())
@@ -67,12 +67,12 @@ func (op *DynamicQuantizeLSTM) Run(c *ir.Call) error {
 	return ops.RunLSTM(&op.of, c, nil, ops.LSTMHooks[float32]{Round: func(state []float32) error { return quantizeBack(c, state) }})
 }
 
-// weights returns what input i stands for, each direction transposed; its scale and
-// zero point are input scale and the next, one for each direction or column.
+// weights returns the dequantized weights of input i, transposed per direction. Inputs
+// scale and scale+1 hold the scales and zero points, one per direction or per column.
 func (op *DynamicQuantizeLSTM) weights(c *ir.Call, i, scale, dirs int) (*tensor.Tensor, error) {
 	t, st, zt := c.Tensor(i), c.Tensor(scale), c.Tensor(scale+1)
 	if t.Rank() != 3 || t.Dim(0) != dirs || st.Len() != zt.Len() || st.Len() != dirs && st.Len() != dirs*t.Dim(2) || zt.DType() != t.DType() {
-		return nil, fmt.Errorf("input %d has shape %v with scales %v and zero points %v, want [%d rows columns] and one for each direction, or each of its columns",
+		return nil, fmt.Errorf("input %d has shape %v with scales %v and zero points %v, want [%d rows columns] and one scale per direction or per column",
 			i, t.Shape(), st.Shape(), zt.Shape(), dirs)
 	}
 	rows, cols, per := t.Dim(1), t.Dim(2), st.Len()/dirs
@@ -98,7 +98,7 @@ func (op *DynamicQuantizeLSTM) weights(c *ir.Call, i, scale, dirs int) (*tensor.
 	return y, nil
 }
 
-// quantizeBack rounds x to the uint8 numbers that represent it.
+// quantizeBack quantizes x to uint8 and dequantizes it in place.
 func quantizeBack(c *ir.Call, x []float32) error {
 	q, err := ir.ScratchOf[uint8](c, len(x))
 	if err != nil {

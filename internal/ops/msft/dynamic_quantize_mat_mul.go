@@ -10,8 +10,8 @@ import (
 	"github.com/onward-ml/onward/tensor"
 )
 
-// DynamicQuantizeMatMul quantizes A to uint8 as DynamicQuantizeLinear does,
-// multiplies it with the quantized B, and adds a bias
+// DynamicQuantizeMatMul quantizes A to uint8 as DynamicQuantizeLinear does, multiplies it
+// by the quantized B, and adds a bias
 // (https://github.com/microsoft/onnxruntime/blob/main/docs/ContribOperators.md#com.microsoft.DynamicQuantizeMatMul).
 type DynamicQuantizeMatMul struct{}
 
@@ -27,10 +27,10 @@ func (*DynamicQuantizeMatMul) Infer(c *ir.InferContext) error {
 	return checkQuantizedBias(c, 4, 1)
 }
 
-// Run sums as int32.
+// Run accumulates in int32.
 func (d *DynamicQuantizeMatMul) Run(c *ir.Call) error { return d.run(c, nil) }
 
-// run multiplies; packed is B when it is constant.
+// run multiplies; packed is the packed B if B is constant, else nil.
 func (*DynamicQuantizeMatMul) run(c *ir.Call, packed *kit.PackedBytes) error {
 	a, b := c.Tensor(0), c.Tensor(1)
 	shape, err := kit.BytesShape(b, packed)
@@ -68,7 +68,7 @@ func (*DynamicQuantizeMatMul) run(c *ir.Call, packed *kit.PackedBytes) error {
 	return p.reals(c, tensor.Of[float32](y))
 }
 
-// dynamicQuantizeMatMulPacked has a constant B.
+// dynamicQuantizeMatMulPacked is a DynamicQuantizeMatMul with a constant, packed B.
 type dynamicQuantizeMatMulPacked struct {
 	DynamicQuantizeMatMul
 	b *kit.PackedBytes
@@ -85,8 +85,8 @@ func (*DynamicQuantizeMatMul) Prepare(in []tensor.Value, types []ir.Type) (ir.Op
 // Run multiplies by the packed matrix.
 func (d *dynamicQuantizeMatMulPacked) Run(c *ir.Call) error { return d.run(c, d.b) }
 
-// dynamicQuantize quantizes numbers with the scale and the zero point that fit
-// their range, 0 included.
+// dynamicQuantize quantizes src to dst and returns the scale and zero point, which are
+// chosen for the range of src extended to include 0.
 func dynamicQuantize(c *ir.Call, dst []uint8, src []float32) (scale float32, zero uint8, err error) {
 	scale, shift := kit.DynamicRange(c, src)
 	zero = kit.QuantizedByte(shift)

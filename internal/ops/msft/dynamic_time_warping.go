@@ -9,16 +9,16 @@ import (
 	"github.com/onward-ml/onward/tensor"
 )
 
-// DynamicTimeWarping finds the cheapest path from the first to the last element of
-// a matrix of costs, [M N] or [1 M N], by steps down, to the right and both, and
-// returns its rows and columns, [2 length]
+// DynamicTimeWarping finds the cheapest path from the first to the last element of a cost
+// matrix, [M N] or [1 M N], by steps down, right and diagonal. It returns the row and
+// column indices of the path, [2 length]
 // (https://github.com/microsoft/onnxruntime/blob/main/docs/ContribOperators.md#com.microsoft.DynamicTimeWarping).
 type DynamicTimeWarping struct{}
 
 var _ = kit.Register(kit.Def{Domain: kit.DomainMicrosoft, Name: "DynamicTimeWarping", Since: []int{1}, In: "input:F", Out: "output:I",
 	Types: kit.Types{"F": "float", "I": "int32"}, Build: kit.WithoutAttrs(&DynamicTimeWarping{})})
 
-// Infer sets the type; the length depends on the costs.
+// Infer sets the type; the length of the path depends on the costs.
 func (*DynamicTimeWarping) Infer(c *ir.InferContext) error {
 	if s := c.Shape(0); s != nil && len(s) != 2 && len(s) != 3 {
 		return fmt.Errorf("input has rank %d, want 2 or 3", len(s))
@@ -27,7 +27,7 @@ func (*DynamicTimeWarping) Infer(c *ir.InferContext) error {
 	return nil
 }
 
-// Run fills the table of the costs of all prefixes and walks back.
+// Run fills the table of accumulated costs and traces the path back.
 func (*DynamicTimeWarping) Run(c *ir.Call) error {
 	x := c.Tensor(0)
 	s := x.Shape()
@@ -71,7 +71,7 @@ func (*DynamicTimeWarping) Run(c *ir.Call) error {
 	var path [][2]int32
 	for i, j := rows-1, cols-1; i >= 0 || j >= 0; {
 		path = append(path, [2]int32{int32(i), int32(j)})
-		step := uint8(1) // in the row or the column before the first
+		step := uint8(1) // default: step up, for the column before the first
 		switch {
 		case i < 0:
 			step = 2

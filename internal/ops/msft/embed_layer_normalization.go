@@ -9,9 +9,9 @@ import (
 	"github.com/onward-ml/onward/tensor"
 )
 
-// EmbedLayerNormalization adds the embeddings of words, positions and segments
-// and normalizes the sum over the last dimension; mask_index counts the ones of
-// the mask for each batch item
+// EmbedLayerNormalization adds the embeddings of words, positions and segments and
+// normalizes the sum over the last dimension. mask_index is the number of ones of the
+// mask, per batch item
 // (https://github.com/microsoft/onnxruntime/blob/main/docs/ContribOperators.md#com.microsoft.EmbedLayerNormalization).
 type EmbedLayerNormalization struct{ epsilon float32 }
 
@@ -19,7 +19,7 @@ var _ = kit.Register(kit.Def{Domain: kit.DomainMicrosoft, Name: "EmbedLayerNorma
 	In:  "input_ids:int32, segment_ids:int32?, word_embedding:T, position_embedding:T, segment_embedding:T?, gamma:T, beta:T, mask:int32?, position_ids:int32?",
 	Out: "output:T, mask_index:int32?, embedding_sum:T?", Types: kit.Types{"T": "float float16"},
 	Build: kit.Simple(func(a *kit.Attrs, opset int) kit.Operator {
-		a.Ignore("mask_index_type") // says only that the second output is used
+		a.Ignore("mask_index_type") // only states whether the second output is used
 		return &EmbedLayerNormalization{a.Float("epsilon", 1e-12)}
 	})})
 
@@ -41,7 +41,7 @@ func (op *EmbedLayerNormalization) Infer(c *ir.InferContext) error {
 	return nil
 }
 
-// Run looks up, adds and normalizes.
+// Run looks up the embeddings, adds them and normalizes the sum.
 func (op *EmbedLayerNormalization) Run(c *ir.Call) error {
 	e := &embeddings{ids: c.Tensor(0), segments: c.Tensor(1), mask: c.Tensor(7), positions: c.Tensor(8), dtype: c.Tensor(2).DType(), sum: 2}
 	for k, i := range []int{2, 3, 4} {
@@ -64,20 +64,21 @@ func (op *EmbedLayerNormalization) Run(c *ir.Call) error {
 	return e.run(c, op.epsilon)
 }
 
-// embeddingTable gives the elements of an embedding, [rows, hidden], from element
-// at on; the zero value stands for none.
+// embeddingTable is an embedding of shape [rows, hidden]. row copies elements from index
+// at on to dst. The zero value is a missing embedding.
 type embeddingTable struct {
 	shape []int
 	row   func(dst []float32, at int)
 }
 
-// embeddings adds embeddings of words, positions and segments and normalizes.
+// embeddings holds the inputs of an embedding layer normalization: words, positions and
+// segments.
 type embeddings struct {
 	ids, segments, mask, positions *tensor.Tensor // all but ids may be nil
 	tables                         [3]embeddingTable
 	gamma, beta                    []float32
 	dtype                          tensor.DType
-	sum                            int // the output for the sum, or 0
+	sum                            int // index of the output for the sum, or 0 if there is none
 }
 
 func (e *embeddings) run(c *ir.Call, epsilon float32) error {
@@ -105,7 +106,7 @@ func (e *embeddings) run(c *ir.Call, epsilon float32) error {
 		}
 	}
 	if len(e.beta) != hidden {
-		return fmt.Errorf("gamma has %d elements and beta %d, want the same", hidden, len(e.beta))
+		return fmt.Errorf("gamma has %d elements and beta %d, want equal lengths", hidden, len(e.beta))
 	}
 	r := kit.NormRows[float32]{Cols: hidden, Eps: float64(epsilon), Center: true, Gain: e.gamma, Bias: e.beta}
 	words, segments := tensor.Of[int32](ids), kit.Ints(e.segments)
@@ -120,7 +121,7 @@ func (e *embeddings) run(c *ir.Call, epsilon float32) error {
 			v = positions[i%len(positions)]
 		}
 		if n := e.tables[k].shape[0]; v < 0 || v >= n {
-			return 0, fmt.Errorf("%s holds %d for an embedding of %d rows", name, v, n)
+			return 0, fmt.Errorf("%s holds %d, which is out of range for an embedding of %d rows", name, v, n)
 		}
 		return v, nil
 	}

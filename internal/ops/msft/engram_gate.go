@@ -9,24 +9,25 @@ import (
 	"github.com/onward-ml/onward/internal/ops/kit"
 )
 
-// EngramGate multiplies a value, one for all branches, by a gate for each: the
-// sigmoid of the signed root of the product of normalized key and query over
-// √features (https://github.com/microsoft/onnxruntime/blob/main/docs/ContribOperators.md#com.microsoft.EngramGate).
-// The second output is the result, normalized.
+// EngramGate multiplies one value vector per token by a gate per branch. The gate is
+// sigmoid(sign(d)·√|d|), where d is the dot product of the normalized key and query,
+// divided by √features
+// (https://github.com/microsoft/onnxruntime/blob/main/docs/ContribOperators.md#com.microsoft.EngramGate).
+// The second output is the result after RMS normalization.
 type EngramGate struct{ Epsilon float32 }
 
 var _ = kit.Register(kit.Def{Domain: kit.DomainMicrosoft, Name: "EngramGate", Since: []int{1},
 	In: "key:T, query:T, value:T, key_norm_scale:T, query_norm_scale:T, conv_norm_scale:T?", Out: "output:T, gated_value_normed:T?",
 	Types: kit.Types{"T": "float float16 bfloat16"}, Build: kit.Simple(func(a *kit.Attrs, opset int) kit.Operator { return &EngramGate{a.Float("epsilon", 1e-5)} })})
 
-// Infer gives the outputs the type of the key.
+// Infer sets both outputs to the type of the key.
 func (*EngramGate) Infer(c *ir.InferContext) error {
 	c.SetOut(0, c.Type(0))
 	c.SetOut(1, c.Type(0))
 	return nil
 }
 
-// Run computes in float.
+// Run computes in float32.
 func (op *EngramGate) Run(c *ir.Call) error {
 	kt := c.Tensor(0)
 	s := kt.Shape()
@@ -41,7 +42,7 @@ func (op *EngramGate) Run(c *ir.Call) error {
 		}
 	}
 	if c.Wants(1) && !c.Has(5) {
-		return fmt.Errorf("conv_norm_scale is missing, which gated_value_normed needs")
+		return fmt.Errorf("conv_norm_scale is missing; the output gated_value_normed requires it")
 	}
 	var in [6][]float32
 	for i := range in {
@@ -58,7 +59,7 @@ func (op *EngramGate) Run(c *ir.Call) error {
 	if err != nil {
 		return err
 	}
-	// inverse is 1 over the root mean square.
+	// inverse returns the reciprocal of the root mean square of x.
 	inverse := func(x []float32) float64 {
 		sum := 0.0
 		for _, v := range x {

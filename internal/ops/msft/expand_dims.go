@@ -8,8 +8,8 @@ import (
 	"github.com/onward-ml/onward/internal/ops/kit"
 )
 
-// ExpandDims inserts a dimension of size 1 at the position that its second input
-// names, in [−rank−1, rank], negative ones from behind
+// ExpandDims inserts a dimension of size 1 at the axis given by its second input, in
+// [−rank−1, rank]; negative values count from the end
 // (https://github.com/microsoft/onnxruntime/blob/main/docs/ContribOperators.md#com.microsoft.ExpandDims).
 type ExpandDims struct{}
 

@@ -9,16 +9,16 @@ import (
 	"github.com/onward-ml/onward/tensor"
 )
 
-// fusedActivation is the function that FusedGemm and FusedConv apply to their
-// result last; the zero value is none.
+// fusedActivation is the activation that FusedGemm and FusedConv apply to their result.
+// The zero value applies no activation.
 type fusedActivation struct {
 	fn     kit.CellActivation
 	lo, hi float64 // of clip
 	gamma  float64 // of selu
 }
 
-// ReadFusedActivation reads the attribute activation; params are its parameters
-// in order, as far as they are given.
+// ReadFusedActivation reads the attribute activation. params holds its parameters in
+// order; missing ones take their defaults.
 func ReadFusedActivation(a *kit.Attrs, params []float32) fusedActivation {
 	name := a.String("activation", "")
 	f := fusedActivation{fn: kit.CellActivation{Name: strings.ToLower(name)}, lo: math.Inf(-1), hi: math.Inf(1), gamma: 1.0507009873554805}
@@ -45,7 +45,7 @@ func ReadFusedActivation(a *kit.Attrs, params []float32) fusedActivation {
 	return f
 }
 
-// apply changes output 0, which has been computed.
+// apply applies the activation to output 0 in place.
 func (f *fusedActivation) apply(c *ir.Call) error {
 	t, ok := c.Out[0].(*tensor.Tensor)
 	if f.fn.Name == "" || !ok {

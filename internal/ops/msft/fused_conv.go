@@ -10,8 +10,8 @@ import (
 	"github.com/onward-ml/onward/tensor"
 )
 
-// ActivatedConv is com.microsoft's FusedConv: a convolution, plus Z of the same
-// shape, and an activation of the sum
+// ActivatedConv implements FusedConv of com.microsoft: a convolution, plus Z of the same
+// shape, followed by an activation
 // (https://github.com/microsoft/onnxruntime/blob/main/docs/ContribOperators.md#com.microsoft.FusedConv).
 type ActivatedConv struct {
 	Conv ops.Conv
@@ -21,13 +21,13 @@ type ActivatedConv struct {
 var _ = kit.Register(kit.Def{Domain: kit.DomainMicrosoft, Name: "FusedConv", Since: []int{1}, In: "X:T, W:T, B:T?, Z:T?", Out: "Y:T",
 	Types: kit.Types{"T": "float16 float double"}, Build: kit.Simple(func(a *kit.Attrs, opset int) kit.Operator {
 		if a.Has("activation") && a.String("activation", "") == "" {
-			a.Errorf("activation is empty; leave the attribute out for none") // as ONNX Runtime asks for
+			a.Errorf("activation must not be empty; omit the attribute for no activation") // ONNX Runtime rejects it too
 		}
 		return &ActivatedConv{ops.Conv{Window: kit.ReadWindow(a, true), Group: kit.ReadGroup(a)}, ReadFusedActivation(a, a.Floats("activation_params"))}
 	})})
 
-// Fused returns the operator in the form that the optimizer works with, nil where
-// that does not know the activation.
+// Fused returns the operator in the form that the optimizer works with, or nil if the
+// optimizer does not support the activation.
 func (op *ActivatedConv) Fused() *ops.FusedConv {
 	f := &ops.FusedConv{Conv: op.Conv}
 	switch op.Act.fn.Name {
@@ -42,10 +42,10 @@ func (op *ActivatedConv) Fused() *ops.FusedConv {
 	return f
 }
 
-// Infer infers the convolution.
+// Infer infers the shape of the convolution.
 func (op *ActivatedConv) Infer(c *ir.InferContext) error { return op.Conv.Infer(c) }
 
-// Run convolves and changes the result in place.
+// Run computes the convolution, then adds Z and applies the activation in place.
 func (op *ActivatedConv) Run(c *ir.Call) error {
 	if err := c.Inner(&op.Conv); err != nil {
 		return err

@@ -6,7 +6,7 @@ import (
 	"github.com/onward-ml/onward/internal/ops/kit"
 )
 
-// FusedGemm is a Gemm whose result goes through an activation
+// FusedGemm is a Gemm followed by an activation
 // (https://github.com/microsoft/onnxruntime/blob/main/docs/ContribOperators.md#com.microsoft.FusedGemm).
 type FusedGemm struct {
 	gemm ops.Gemm
@@ -25,10 +25,10 @@ var _ = kit.Register(kit.Def{Domain: kit.DomainMicrosoft, Name: "FusedGemm", Sin
 			ReadFusedActivation(a, params)}
 	})})
 
-// Infer infers the product.
+// Infer infers the shape of the product.
 func (op *FusedGemm) Infer(c *ir.InferContext) error { return op.gemm.Infer(c) }
 
-// Run computes the product and changes it in place.
+// Run computes the product and applies the activation in place.
 func (op *FusedGemm) Run(c *ir.Call) error {
 	if err := c.Inner(&op.gemm); err != nil {
 		return err

@@ -2,9 +2,9 @@ package msft
 
 import "github.com/onward-ml/onward/internal/ops/kit"
 
-// FusedMatMul is alpha times the product of two tensors of matrices; transA and
-// transB swap the last two dimensions, transBatchA and transBatchB move the first
-// dimension behind the other batch dimensions before that
+// FusedMatMul is alpha times the product of two tensors of matrices. transA and transB
+// swap the last two dimensions. Before that, transBatchA and transBatchB move the first
+// dimension behind the other batch dimensions
 // (https://github.com/microsoft/onnxruntime/blob/main/docs/ContribOperators.md#com.microsoft.FusedMatMul).
 var _ = kit.Register(kit.Def{Domain: kit.DomainMicrosoft, Name: "FusedMatMul", Since: []int{1}, In: "A:T, B:T", Out: "Y:T",
 	Types: kit.Types{"T": "@float"},

@@ -8,8 +8,9 @@ import (
 	"github.com/onward-ml/onward/internal/ops/kit"
 )
 
-// GatedAdd is X + Y·gate with one gate for each row, the product rounded to the
-// type of X (https://github.com/microsoft/onnxruntime/blob/main/docs/ContribOperators.md#com.microsoft.GatedAdd).
+// GatedAdd returns X + Y·gate with one gate per row; the product is rounded to the type
+// of X before the addition
+// (https://github.com/microsoft/onnxruntime/blob/main/docs/ContribOperators.md#com.microsoft.GatedAdd).
 type GatedAdd struct{}
 
 var _ = kit.Register(kit.Def{Domain: kit.DomainMicrosoft, Name: "GatedAdd", Since: []int{1}, In: "X:T, Y:T, gate:T", Out: "output:T",
@@ -18,7 +19,7 @@ var _ = kit.Register(kit.Def{Domain: kit.DomainMicrosoft, Name: "GatedAdd", Sinc
 // Infer keeps the type of X.
 func (*GatedAdd) Infer(c *ir.InferContext) error { return kit.SameAsInput(c) }
 
-// Run computes in float.
+// Run computes in float32.
 func (*GatedAdd) Run(c *ir.Call) error {
 	xt, gt := c.Tensor(0), c.Tensor(2)
 	s := xt.Shape()

@@ -8,12 +8,12 @@ import (
 	"github.com/onward-ml/onward/internal/ops/kit"
 )
 
-// GatedRMSNorm normalizes groups of as many elements as scale has by their root
-// mean square, scales them, and multiplies by the activation of a gate
+// GatedRMSNorm normalizes groups of elements, each the length of scale, by their root
+// mean square, scales them, and multiplies them by the activation of a gate
 // (https://github.com/microsoft/onnxruntime/blob/main/docs/ContribOperators.md#com.microsoft.GatedRMSNorm).
 type GatedRMSNorm struct {
 	Epsilon float32
-	Sigmoid bool // of the gate, else gate·sigmoid(gate)
+	Sigmoid bool // the activation is sigmoid, else SiLU
 }
 
 var _ = kit.Register(kit.Def{Domain: kit.DomainMicrosoft, Name: "GatedRMSNorm", Since: []int{1}, In: "X:T, scale:T, gate:T", Out: "Y:T",
@@ -24,7 +24,7 @@ var _ = kit.Register(kit.Def{Domain: kit.DomainMicrosoft, Name: "GatedRMSNorm", 
 // Infer keeps the type of X.
 func (*GatedRMSNorm) Infer(c *ir.InferContext) error { return kit.SameAsInput(c) }
 
-// Run computes in float.
+// Run computes in float32.
 func (op *GatedRMSNorm) Run(c *ir.Call) error {
 	x, scale := c.Tensor(0), c.Tensor(1)
 	s := x.Shape()

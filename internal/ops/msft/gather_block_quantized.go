@@ -9,15 +9,15 @@ import (
 	"github.com/onward-ml/onward/tensor"
 )
 
-// GatherBlockQuantized gathers slices of quantized data along GatherAxis and
-// dequantizes them: BlockSize neighbours along QuantizeAxis share a scale and a
-// zero point. Codes of uint8 data have Bits bits and fill bytes along the last
-// dimension, low bits first. An index out of range gives zeros
+// GatherBlockQuantized gathers slices of quantized data along GatherAxis and dequantizes
+// them. Blocks of BlockSize consecutive elements along QuantizeAxis share a scale and a
+// zero point. uint8 data packs codes of Bits bits along the last dimension, low bits
+// first. Indices out of range produce zeros
 // (https://github.com/microsoft/onnxruntime/blob/main/docs/ContribOperators.md#com.microsoft.GatherBlockQuantized).
 type GatherBlockQuantized struct {
 	GatherAxis, QuantizeAxis int
 	BlockSize                int // 0: the whole axis
-	Bits                     int // of uint8 data
+	Bits                     int // bits per code of uint8 data
 }
 
 var _ = kit.Register(kit.Def{Domain: kit.DomainMicrosoft, Name: "GatherBlockQuantized", Since: []int{1},
@@ -27,7 +27,7 @@ var _ = kit.Register(kit.Def{Domain: kit.DomainMicrosoft, Name: "GatherBlockQuan
 		op := &GatherBlockQuantized{GatherAxis: a.Int("gather_axis", 0), QuantizeAxis: a.Int("quantize_axis", 1),
 			BlockSize: a.Int("block_size", 128), Bits: a.Int("bits", 4)}
 		if b := op.BlockSize; b < 0 || b != 0 && (b < 16 || b&(b-1) != 0) {
-			a.Errorf("attribute block_size is %d, want 0 or a power of two from 16 on", b)
+			a.Errorf("attribute block_size is %d, want 0 or a power of two of at least 16", b)
 		}
 		if b := op.Bits; b != 2 && b != 4 && b != 8 {
 			a.Errorf("attribute bits is %d, want 2, 4 or 8", b)
@@ -35,7 +35,7 @@ var _ = kit.Register(kit.Def{Domain: kit.DomainMicrosoft, Name: "GatherBlockQuan
 		return op
 	})})
 
-// parts returns how many elements an entry of data holds.
+// parts returns the number of codes packed into one element of data.
 func (op *GatherBlockQuantized) parts(d tensor.DType) int {
 	if d == tensor.TypeUint8 {
 		return 8 / op.Bits
@@ -51,7 +51,7 @@ func (op *GatherBlockQuantized) axes(d tensor.DType, rank int) (gather, quantize
 		return 0, 0, fmt.Errorf("attribute quantize_axis: %w", err)
 	}
 	if d == tensor.TypeUint8 && (gather != 0 || quantize != rank-1 || rank < 2) {
-		return 0, 0, fmt.Errorf("attributes gather_axis %d and quantize_axis %d: uint8 data wants the first and the last of %d axes", op.GatherAxis, op.QuantizeAxis, rank)
+		return 0, 0, fmt.Errorf("gather_axis is %d and quantize_axis %d; uint8 data requires the first and the last of %d axes", op.GatherAxis, op.QuantizeAxis, rank)
 	}
 	return gather, quantize, nil
 }
@@ -89,12 +89,12 @@ func (op *GatherBlockQuantized) Run(c *ir.Call) error {
 	values, bits := op.codes(d)
 	real := d.IsFloat8() || d == tensor.TypeFloat4E2M1
 	if real && zeros != nil {
-		return fmt.Errorf("zero_points are given for data of %s", d)
+		return fmt.Errorf("zero_points are not supported for data of type %s", d)
 	}
 	block := op.BlockSize
 	if block == 0 {
 		if !real {
-			return fmt.Errorf("attribute block_size is 0 for data of %s", d)
+			return fmt.Errorf("block_size 0 is not supported for data of type %s", d)
 		}
 		block = max(1, shape[quantize])
 	}
@@ -144,7 +144,7 @@ func (op *GatherBlockQuantized) Run(c *ir.Call) error {
 	return err
 }
 
-// codes returns the number that each code stands for and its bits.
+// codes returns the value of each code, and the number of bits of a code.
 func (op *GatherBlockQuantized) codes(d tensor.DType) (*[256]float32, int) {
 	var v [256]float32
 	bits := 8
@@ -172,7 +172,7 @@ func (op *GatherBlockQuantized) codes(d tensor.DType) (*[256]float32, int) {
 	return &v, bits
 }
 
-// scales reads the scales, for real data broadcast along axes other than the
+// scales reads the scales. For float data they may broadcast along axes other than the
 // quantized one.
 func (op *GatherBlockQuantized) scales(c *ir.Call, t *tensor.Tensor, want []int, quantize int, real bool) ([]float32, error) {
 	s := t.Shape()
@@ -181,7 +181,7 @@ func (op *GatherBlockQuantized) scales(c *ir.Call, t *tensor.Tensor, want []int,
 		fits = s[i] == want[i] || real && i != quantize && s[i] == 1
 	}
 	if !fits {
-		return nil, fmt.Errorf("scales have shape %v, want %v", s, want)
+		return nil, fmt.Errorf("scales has shape %v, want %v", s, want)
 	}
 	if slices.Equal(s, want) {
 		return kit.RealIn[float32](c, t)
@@ -189,7 +189,7 @@ func (op *GatherBlockQuantized) scales(c *ir.Call, t *tensor.Tensor, want []int,
 	return addBroadcast[float32](c, want, t)
 }
 
-// zeros reads the zero points, one for each scale; nil when all are 0.
+// zeros reads the zero points, one per scale. It returns nil if all are 0.
 func (op *GatherBlockQuantized) zeros(c *ir.Call, t *tensor.Tensor, want []int, parts int, values *[256]float32, bits int) ([]float32, error) {
 	if t == nil && (c.Tensor(0).DType() != tensor.TypeUint8) {
 		return nil, nil
@@ -206,7 +206,7 @@ func (op *GatherBlockQuantized) zeros(c *ir.Call, t *tensor.Tensor, want []int, 
 	packed := slices.Clone(want)
 	packed[last] = (want[last] + parts - 1) / parts
 	if !slices.Equal(t.Shape(), packed) {
-		return nil, fmt.Errorf("zero_points have shape %v, want %v", t.Shape(), packed)
+		return nil, fmt.Errorf("zero_points has shape %v, want %v", t.Shape(), packed)
 	}
 	codes := t.Bytes()
 	for i := range z {

@@ -25,13 +25,13 @@ var (
 		Build: kit.Simple(func(a *kit.Attrs, opset int) kit.Operator { return &quickGelu{float64(a.Float("alpha", 1.702))} })})
 )
 
-// biasGelu is Gelu of X plus a bias for each element of the last dimension.
+// biasGelu computes Gelu of X plus a bias along the last dimension.
 type biasGelu struct{ tanh bool }
 
 // Infer sets the output to the type of X.
 func (op *biasGelu) Infer(c *ir.InferContext) error { return kit.SameAsInput(c) }
 
-// Run adds and applies Gelu row by row.
+// Run adds the bias and applies Gelu row by row.
 func (op *biasGelu) Run(c *ir.Call) error {
 	if c.Tensor(0).DType() == tensor.TypeFloat64 {
 		return runBiasGelu[float64](op, c)
@@ -46,7 +46,7 @@ func runBiasGelu[T kit.RealFloat](op *biasGelu, c *ir.Call) error {
 		cols = t.Dim(t.Rank() - 1)
 	}
 	if b := c.Tensor(1); b != nil && (b.Rank() != 1 || b.Len() != cols) {
-		return fmt.Errorf("the bias has shape %v, want [%d]", b.Shape(), cols)
+		return fmt.Errorf("bias has shape %v, want [%d]", b.Shape(), cols)
 	}
 	x, err := kit.RealIn[T](c, t)
 	if err != nil {
@@ -84,7 +84,7 @@ func runBiasGelu[T kit.RealFloat](op *biasGelu, c *ir.Call) error {
 	return nil
 }
 
-// quickGelu is x·sigmoid(alpha·x).
+// quickGelu computes x·sigmoid(alpha·x).
 type quickGelu struct{ alpha float64 }
 
 // Infer sets the output to the type of X.

@@ -7,7 +7,7 @@ import (
 	"github.com/onward-ml/onward/internal/ops/kit"
 )
 
-// GemmFastGelu is FastGelu, which approximates by tanh, of X·W + bias
+// GemmFastGelu computes FastGelu, Gelu approximated by tanh, of X·W + bias
 // (https://github.com/microsoft/onnxruntime/blob/main/docs/ContribOperators.md#com.microsoft.GemmFastGelu).
 type GemmFastGelu struct{}
 
@@ -23,7 +23,7 @@ func (*GemmFastGelu) Infer(c *ir.InferContext) error {
 	return checkQuantizedBias(c, 2, 1)
 }
 
-// Run computes half types as float.
+// Run computes 16-bit types in float32.
 func (*GemmFastGelu) Run(c *ir.Call) error {
 	x, w := c.Tensor(0), c.Tensor(1)
 	s, err := kit.NewMatMulShape(x.Shape(), w.Shape())

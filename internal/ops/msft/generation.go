@@ -9,29 +9,29 @@ import (
 	"github.com/onward-ml/onward/tensor"
 )
 
-// Values of the attribute model_type of the text generating operators.
+// Values of the attribute model_type of the text generation operators.
 const (
-	decoderOnly    = 0 // as GPT-2
-	encoderDecoder = 1 // as T5 and BART
-	speechToText   = 2 // as Whisper
+	decoderOnly    = 0 // for example GPT-2
+	encoderDecoder = 1 // for example T5 and BART
+	speechToText   = 2 // for example Whisper
 )
 
-// generation is what the text generating operators of com.microsoft share: they
-// run a decoder again and again and add a token to every sequence each time.
-// generationFeeds says what the decoder takes and returns.
+// generation holds what the text generation operators of com.microsoft share. They run a
+// decoder repeatedly and append one token to every sequence per step. generationFeeds
+// describes the decoder's inputs and outputs.
 type generation struct {
 	Model          int // decoderOnly, encoderDecoder or speechToText
-	Decoder, First int // subgraphs; First, for the first step, may be the same
-	Encoder        int // subgraph, −1: none
+	Decoder, First int // subgraphs; First runs the first step and may equal Decoder
+	Encoder        int // subgraph; −1 if there is none
 	EOS, Pad       int
-	Start          int // the token that starts the decoder, −1: none
-	NGram          int // n-grams of this size may not repeat; 0: none
-	Vocab          int // tokens that count, of those that the decoder scores; 0: all
+	Start          int // first token of the decoder; −1 if there is none
+	NGram          int // n-grams of this size may not repeat; 0: no limit
+	Vocab          int // number of leading logits used; 0: all
 	in             generationInputs
 }
 
-// generationInputs tells where an operator has the inputs that not all have in
-// the same place; 0: nowhere.
+// generationInputs holds the input indices that differ between the operators; 0 if the
+// operator has no such input.
 type generationInputs struct {
 	penalty, vocab, prefix, mask, decoderIDs, temperature int
 }
@@ -55,18 +55,18 @@ func readGeneration(a *kit.Attrs, model int, in generationInputs) generation {
 		}
 		a.Ignore("init_decoder")
 	default:
-		a.Errorf("model_type is %d, want 0 for a decoder, 1 for an encoder of text and a decoder, or 2 for one of speech", g.Model)
+		a.Errorf("model_type is %d, want 0 (decoder), 1 (text encoder and decoder) or 2 (speech encoder and decoder)", g.Model)
 	}
 	if g.NGram < 0 || g.EOS > math.MaxInt32 || g.Pad > math.MaxInt32 || g.EOS < math.MinInt32 || g.Pad < math.MinInt32 ||
 		g.Start > math.MaxInt32 || g.Start < math.MinInt32 || g.Vocab > math.MaxInt32 {
-		a.Errorf("no_repeat_ngram_size is %d, eos_token_id %d, pad_token_id %d, decoder_start_token_id %d and vocab_size %d",
+		a.Errorf("want no_repeat_ngram_size >= 0 and 32-bit token ids, got no_repeat_ngram_size %d, eos_token_id %d, pad_token_id %d, decoder_start_token_id %d and vocab_size %d",
 			g.NGram, g.EOS, g.Pad, g.Start, g.Vocab)
 	}
 	return g
 }
 
-// inferSequences infers the subgraphs once each and returns the dimensions batch
-// and max_length.
+// inferSequences infers each subgraph once and returns the dimensions batch and
+// max_length.
 func (g *generation) inferSequences(c *ir.InferContext) (batch, most ir.Dim, err error) {
 	if s := c.Shape(0); len(s) > 0 {
 		batch = s[0]
@@ -80,33 +80,33 @@ func (g *generation) inferSequences(c *ir.InferContext) (batch, most ir.Dim, err
 	return batch, most, g.inferGraphs(c)
 }
 
-// Infer implements [ir.Operator] for an output of one sequence per row.
+// Infer implements [ir.Operator] for operators that return one sequence per batch entry.
 func (g *generation) Infer(c *ir.InferContext) error {
 	batch, most, err := g.inferSequences(c)
 	c.SetOut(0, ir.TensorType(tensor.TypeInt32, batch, most))
 	return err
 }
 
-// generationRun is a generation at work.
+// generationRun is the state of one run of a generation.
 type generationRun struct {
 	*generation
 	feeds                generationFeeds
-	batch, beams         int // sequences are beams after one another for each entry of the batch
+	batch, beams         int // sequence index: batch entry · beams + beam
 	prompt, most, least  int
 	penalty, temperature float32
 	vocab, prefix        *tensor.Tensor // masks of allowed tokens, or nil
-	presence             *tensor.Tensor // of tokens that presencePenalty is taken off, or nil
+	presence             *tensor.Tensor // mask of tokens whose scores are reduced by presencePenalty, or nil
 	presencePenalty      float32
 	timestamps           *timestampRules
 	sequences            [][]int32
-	done                 []bool // sequences that have ended, of searches without beams
+	done                 []bool // whether each sequence has ended, for searches without beams
 	step, words          int
-	rows                 []float32 // scores of the last step, [sequence, word]
+	rows                 []float32 // scores of the last step, [sequence, words]
 	seen                 map[int32]bool
 }
 
-// newRun reads the inputs that all generations have and prepares the first step
-// for beams sequences of each entry of the batch.
+// newRun reads the inputs that all generation operators share and prepares the first step
+// for beams sequences per batch entry.
 func (g *generation) newRun(c *ir.Call, beams int) (*generationRun, error) {
 	r := &generationRun{generation: g, beams: beams, penalty: 1, temperature: 1, seen: map[int32]bool{}}
 	var err error
@@ -130,7 +130,7 @@ func (g *generation) newRun(c *ir.Call, beams int) (*generationRun, error) {
 			return nil, err
 		}
 		if !(*f.dst > 0) {
-			return nil, fmt.Errorf("%s is %v, want more than 0", f.name, *f.dst)
+			return nil, fmt.Errorf("%s must be positive, got %v", f.name, *f.dst)
 		}
 	}
 	r.vocab, r.prefix = c.Tensor(g.in.vocab), c.Tensor(g.in.prefix)
@@ -141,11 +141,11 @@ func (g *generation) newRun(c *ir.Call, beams int) (*generationRun, error) {
 	return r, nil
 }
 
-// begin makes the sequences: beams copies of each row of ids, [batch, prompt].
+// begin creates the sequences: beams copies of each row of ids, [batch, prompt].
 func (r *generationRun) begin(c *ir.Call, ids *tensor.Tensor) error {
 	r.batch, r.prompt = ids.Dim(0), ids.Dim(1)
 	if r.most <= r.prompt {
-		return fmt.Errorf("max_length is %d, want more than the %d tokens that the sequences begin with", r.most, r.prompt)
+		return fmt.Errorf("max_length is %d, want more than the length of the prompt, %d", r.most, r.prompt)
 	}
 	if r.least >= r.most {
 		return fmt.Errorf("min_length is %d, want less than max_length, %d", r.least, r.most)
@@ -154,8 +154,8 @@ func (r *generationRun) begin(c *ir.Call, ids *tensor.Tensor) error {
 	if r.most > math.MaxInt32 || rows > math.MaxInt32 {
 		return fmt.Errorf("%d sequences of %d tokens are too many", rows, r.most)
 	}
-	// Sequences, masks, what the decoder gets of them, and the sequences that
-	// a beam search keeps.
+	// This reserves the sequences, their masks, the decoder's copies of both, and the
+	// sequences that a beam search keeps.
 	if err := c.Reserve(16 * rows * int64(r.most)); err != nil {
 		return err
 	}
@@ -168,8 +168,8 @@ func (r *generationRun) begin(c *ir.Call, ids *tensor.Tensor) error {
 	return nil
 }
 
-// scores runs the next step and returns the scores of the next token of every
-// sequence, as the decoder gives them; they are valid until the next call.
+// scores runs the next step and returns the decoder's scores of the next token for every
+// sequence. They are valid until the next call.
 func (r *generationRun) scores(c *ir.Call) ([][]float32, error) {
 	if err := c.Err(); err != nil {
 		return nil, err
@@ -189,7 +189,7 @@ func (r *generationRun) scores(c *ir.Call) ([][]float32, error) {
 		words = r.Vocab
 	}
 	if words > all || r.step > 1 && words != r.words {
-		return nil, fmt.Errorf("step %d: the decoder scores %d tokens, want %d", r.step, all, max(r.Vocab, r.words))
+		return nil, fmt.Errorf("step %d: the decoder returns scores of %d tokens, want %d", r.step, all, max(r.Vocab, r.words))
 	}
 	if r.step == 1 {
 		if err := r.checkMasks(words); err != nil {
@@ -232,15 +232,15 @@ func (r *generationRun) checkMasks(words int) error {
 		rows int
 	}{{"vocab_mask", r.vocab, 1}, {"prefix_vocab_mask", r.prefix, r.batch}, {"presence_mask", r.presence, r.batch}} {
 		if m.t != nil && m.t.Len() != m.rows*words {
-			return fmt.Errorf("%s has shape %v, want %d rows of the vocabulary, %d", m.name, m.t.Shape(), m.rows, words)
+			return fmt.Errorf("%s has shape %v, want %d rows of %d tokens", m.name, m.t.Shape(), m.rows, words)
 		}
 	}
 	return nil
 }
 
-// add appends a token to every sequence of a search without beams and reports
-// whether the generation goes on. The end of a sequence, and what follows, is
-// padding.
+// add appends a token to every sequence of a search without beams and reports whether
+// generation continues. It appends padding to sequences that have ended, and instead of
+// the end token.
 func (r *generationRun) add(c *ir.Call, next []int32) (more bool, err error) {
 	for b, id := range next {
 		if r.done[b] || int(id) == r.EOS {
@@ -256,8 +256,7 @@ func (r *generationRun) add(c *ir.Call, next []int32) (more bool, err error) {
 	return true, r.feeds.advance(c, r, next, nil)
 }
 
-// finish writes the sequences of a search without beams. Where all ended early,
-// the rest is padding.
+// finish writes the sequences of a search without beams, padded to max_length.
 func (r *generationRun) finish(c *ir.Call) error {
 	r.feeds.release(c)
 	y, err := c.Output(0, tensor.TypeInt32, r.batch, r.most)

@@ -10,15 +10,15 @@ import (
 	"github.com/onward-ml/onward/tensor"
 )
 
-// beamSearch keeps the most probable sequences of every entry of the batch. In
-// each step every sequence goes on with every token; of all these the best ones
-// that do not end stay, and those that end are set aside.
+// beamSearch keeps the most probable sequences of every batch entry. In each step it
+// extends every sequence by every token and keeps the best extensions that do not end;
+// those that end become hypotheses.
 type beamSearch struct {
 	generation
 	EarlyStopping bool
 }
 
-const mostBeams = 128 // as ONNX Runtime has it
+const mostBeams = 128 // the limit of ONNX Runtime
 
 func readBeamSearch(a *kit.Attrs, model int, in generationInputs) beamSearch {
 	return beamSearch{generation: readGeneration(a, model, in), EarlyStopping: a.Int("early_stopping", 0) == 1}
@@ -42,24 +42,24 @@ func (s *beamSearch) Infer(c *ir.InferContext) error {
 	return err
 }
 
-// hypothesis is a sequence that has ended, with its score.
+// hypothesis is an ended sequence with its score.
 type hypothesis struct {
 	tokens []int32
 	score  float32
 }
 
-// beamRun is a search at work.
+// beamRun is the state of one run of a beam search.
 type beamRun struct {
 	*generationRun
 	early   bool
-	penalty float32        // of the length: scores are divided by its power
-	scores  []float32      // of the sequences
-	ended   [][]hypothesis // of every entry of the batch, the best ones first
-	full    []bool         // entries that no sequence can improve
+	penalty float32        // exponent of the length: scores are divided by length^penalty
+	scores  []float32      // accumulated log probability of each sequence
+	ended   [][]hypothesis // hypotheses of every batch entry, best first
+	full    []bool         // whether no sequence can improve the batch entry
 }
 
-// run searches. It calls first with the scores of the first step, before they
-// are processed.
+// run performs the search. It calls setup before the first step, and first with the first
+// step's scores before they are processed.
 func (s *beamSearch) run(c *ir.Call, setup func(r *beamRun) error, first func(r *beamRun, rows [][]float32) error) error {
 	beams, err := kit.ScalarInt(c.Tensor(3), "num_beams")
 	if err != nil {
@@ -70,7 +70,7 @@ func (s *beamSearch) run(c *ir.Call, setup func(r *beamRun) error, first func(r 
 		return err
 	}
 	if beams < 1 || beams > mostBeams || kept < 1 || kept > beams {
-		return fmt.Errorf("num_beams is %d and num_return_sequences %d, want 1 to %d beams and at most as many to return", beams, kept, mostBeams)
+		return fmt.Errorf("num_beams is %d and num_return_sequences %d, want num_return_sequences <= num_beams <= %d, both positive", beams, kept, mostBeams)
 	}
 	g, err := s.newRun(c, beams)
 	if err != nil {
@@ -85,7 +85,7 @@ func (s *beamSearch) run(c *ir.Call, setup func(r *beamRun) error, first func(r 
 	}
 	for i := range r.scores {
 		if i%beams > 0 {
-			r.scores[i] = -1e9 // the sequences of an entry are the same at first
+			r.scores[i] = -1e9 // an entry's sequences are equal at first, so that only one may win
 		}
 	}
 	if err := setup(r); err != nil {
@@ -100,7 +100,7 @@ func (s *beamSearch) run(c *ir.Call, setup func(r *beamRun) error, first func(r 
 		}
 		if r.step == 1 {
 			if 2*beams > beams*r.words {
-				return fmt.Errorf("a vocabulary of %d is too small to search", r.words)
+				return fmt.Errorf("a vocabulary of %d tokens is too small for beam search", r.words)
 			}
 			if err := first(r, rows); err != nil {
 				return err
@@ -111,7 +111,7 @@ func (s *beamSearch) run(c *ir.Call, setup func(r *beamRun) error, first func(r 
 					return err
 				}
 				all = tensor.Of[float32](y)
-				clear(all) // steps that are not made
+				clear(all) // steps that are not run stay 0
 			}
 		}
 		for i, row := range rows {
@@ -130,7 +130,7 @@ func (s *beamSearch) run(c *ir.Call, setup func(r *beamRun) error, first func(r 
 		for i, from := range origin {
 			r.sequences[i] = append(slices.Clone(old[from]), next[i])
 		}
-		// What the encoder scores does not end a search.
+		// The scores that the encoder returns do not end a search.
 		if len(r.sequences[0]) >= r.most || (!encoded || r.step > 1) && !slices.Contains(r.full, false) {
 			break
 		}
@@ -142,13 +142,14 @@ func (s *beamSearch) run(c *ir.Call, setup func(r *beamRun) error, first func(r 
 	return r.write(c, kept)
 }
 
-// candidate is a sequence that goes on with a token.
+// candidate is a sequence extended by one token.
 type candidate struct {
 	score float32
-	at    int // sequence of the entry times the vocabulary, plus token
+	at    int // sequence within the entry · vocabulary size + token
 }
 
-// choose returns how the sequences go on: with which token, after which sequence.
+// choose returns, for each new sequence, its next token and the index of the sequence
+// that it extends.
 func (r *beamRun) choose() (next []int32, origin []int) {
 	n := len(r.sequences)
 	next, origin = make([]int32, n), make([]int, n)
@@ -177,8 +178,8 @@ func (r *beamRun) choose() (next []int32, origin []int) {
 			}
 		}
 		if len(r.ended[b]) == r.beams {
-			// ONNX Runtime looks at the scores of beams entries of the batch, from
-			// beam b on, rather than at the two times beams of entry b.
+			// ONNX Runtime takes the maximum over 2·beams scores from index b·beams on instead of
+			// over the candidates of entry b, which begin at 2·b·beams.
 			most := float32(math.Inf(-1))
 			for _, t := range best[b*r.beams:][:2*r.beams] {
 				most = max(most, t.score)
@@ -189,7 +190,7 @@ func (r *beamRun) choose() (next []int32, origin []int) {
 	return next, origin
 }
 
-// candidates returns the 2·beams best ones of every entry, the best ones first.
+// candidates returns the 2·beams best candidates of every batch entry, best first.
 func (r *beamRun) candidates() []candidate {
 	k, per := 2*r.beams, r.beams*r.words
 	best := make([]candidate, 0, r.batch*k)
@@ -212,12 +213,12 @@ func (r *beamRun) candidates() []candidate {
 	return best
 }
 
-// normal returns the score of a sequence of a length.
+// normal returns the score of a sequence normalized by its length.
 func (r *beamRun) normal(score float32, length int) float32 {
 	return score / float32(math.Pow(float64(float32(length)), float64(r.penalty)))
 }
 
-// end sets a sequence aside when it is among the best ones that have ended.
+// end adds an ended sequence to the hypotheses of batch entry b if it is among the best.
 func (r *beamRun) end(b int, tokens []int32, score float32) {
 	h := hypothesis{tokens, r.normal(score, len(tokens))}
 	at := len(r.ended[b])

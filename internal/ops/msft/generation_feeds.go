@@ -9,41 +9,42 @@ import (
 	"github.com/onward-ml/onward/tensor"
 )
 
-// generationFeeds is what a decoder gets and returns at each step. A decoder
-// alone (GPT-2) takes
+// generationFeeds holds the decoder's inputs for the next step. A decoder without an
+// encoder (GPT-2) takes
 //
 //	input_ids, position_ids, attention_mask  int32 [row, length]
 //	past of every layer                      [2, row, head, past length, size]
 //
-// and returns logits, [row, length, vocabulary], and the new pasts. A decoder
-// behind an encoder takes
+// and returns logits, [row, length, vocabulary], and the new pasts. A decoder with an
+// encoder takes
 //
 //	input_ids               int32 [row, 1], or all tokens so far, [row, length]
 //	encoder_attention_mask  int32 [row, encoder length]; not for speech
 //	encoder_hidden_states   [row, encoder length, hidden]; may be missing
-//	key and value of the attention to itself, of every layer       [row, head, past length, size]
-//	key and value of the attention to the encoder, of every layer  [row, head, encoder length, size]
+//	self-attention key and value, of every layer   [row, head, past length, size]
+//	cross-attention key and value, of every layer  [row, head, encoder length, size]
 //
-// and returns logits and the new keys and values of the attention to itself. Its
-// encoder takes ids and mask, or features [batch, feature, frame], and maybe the
-// tokens that the decoder begins with. It returns the logits of the next token,
-// its hidden states and all keys and values; or only the keys and values of the
-// attention to the encoder, and then the decoder makes the first step.
+// and returns logits and the new self-attention keys and values. Its encoder takes ids
+// and mask, or features [batch, feature, frame], and optionally the initial decoder
+// tokens. The encoder returns one of:
+//
+//   - the logits of the next token, its hidden states, and all keys and values
+//   - only the cross-attention keys and values; then the decoder runs the first step
 type generationFeeds struct {
 	values       []tensor.Value // inputs of the decoder
-	owned        []bool         // values that are reserved
-	first, count int            // pasts among the values that the decoder renews
-	axis         int            // of the rows in a past
-	logits       *tensor.Tensor // that the encoder returns
-	positions    []int32        // of the next token, where the decoder takes positions
-	mask         [][]int32      // where the decoder takes a mask of its own tokens
+	owned        []bool         // whether the memory of each value is reserved
+	first, count int            // range of the pasts among the values, which each step replaces
+	axis         int            // the axis of the rows in a past
+	logits       *tensor.Tensor // returned by the encoder, until they are used
+	positions    []int32        // positions of the next token; nil if the decoder takes none
+	mask         [][]int32      // mask of the decoder's tokens, if it takes one
 	whole        bool           // input_ids holds all tokens so far
 }
 
-const generationPast = 3 // inputs of a decoder without an encoder before the pasts
+const generationPast = 3 // index of the first past among the inputs of a decoder without an encoder
 
-// encodedInputs returns how many inputs of a decoder behind an encoder stand
-// before the pasts, and the number of layers.
+// encodedInputs returns, for a decoder with an encoder, the number of inputs before the
+// pasts and the number of layers.
 func (g *generation) encodedInputs(inputs int) (first, layers int, err error) {
 	first = 2
 	if g.Model == speechToText {
@@ -52,13 +53,13 @@ func (g *generation) encodedInputs(inputs int) (first, layers int, err error) {
 	hidden := max(inputs-first, 0) % 4
 	layers = (inputs - first) / 4
 	if layers < 1 || hidden > 1 {
-		return 0, 0, fmt.Errorf("the decoder has %d inputs, want input_ids, what the encoder says and four pasts of every layer", inputs)
+		return 0, 0, fmt.Errorf("the decoder has %d inputs, want input_ids, the encoder's mask and hidden states, and four pasts per layer", inputs)
 	}
 	first += hidden
 	return first, layers, nil
 }
 
-// inferGraphs infers the subgraphs once each.
+// inferGraphs infers each subgraph once.
 func (g *generation) inferGraphs(c *ir.InferContext) error {
 	infer := func(name string, k int, in []ir.Type, outs func(n int) error) error {
 		v := make([]ir.Value, len(in))
@@ -118,7 +119,7 @@ func (g *generation) inferGraphs(c *ir.InferContext) error {
 	}
 	types = c.GraphInputs(g.Encoder)
 	if len(types) != 2 && (len(types) != 3 || g.Model == speechToText) {
-		return fmt.Errorf("the encoder has %d inputs, want its own and maybe decoder_input_ids", len(types))
+		return fmt.Errorf("the encoder has %d inputs, want input_ids and attention_mask, or features, and optionally decoder_input_ids", len(types))
 	}
 	for i := range types {
 		types[i] = tokens
@@ -128,14 +129,14 @@ func (g *generation) inferGraphs(c *ir.InferContext) error {
 	}
 	return infer("encoder", g.Encoder, types, func(n int) error {
 		if n != 2+4*layers && (n != 2*layers || g.Model == speechToText) {
-			return fmt.Errorf("the encoder has %d outputs for a decoder with %d layers", n, layers)
+			return fmt.Errorf("the encoder has %d outputs, which is inconsistent with a decoder of %d layers", n, layers)
 		}
 		return nil
 	})
 }
 
-// pastType returns the type of the pasts of a decoder without an encoder by the
-// declared one.
+// pastType returns the type of the pasts of a decoder without an encoder, derived from
+// the declared type of its first past.
 func pastType(types []ir.Type) (ir.Type, error) {
 	if len(types) <= generationPast {
 		return ir.Type{}, fmt.Errorf("the decoder has %d inputs, want input_ids, position_ids, attention_mask and pasts", len(types))
@@ -151,13 +152,13 @@ func pastType(types []ir.Type) (ir.Type, error) {
 	return ir.Type{}, fmt.Errorf("a past of the decoder is %s, want [2 batch heads length size] with known heads and size", types[generationPast])
 }
 
-// decoderInput returns what is known of input i of a decoder behind an encoder,
-// which is declared as t.
+// decoderInput returns the known part of the type of input i of a decoder with an
+// encoder; t is the declared type.
 func decoderInput(model, first, i int, t ir.Type) ir.Type {
 	if i == 0 || i == 1 && model != speechToText {
 		dims := ir.UnknownDims(2)
 		if i == 0 && len(t.Shape) == 2 && t.Shape[1].Is(1) {
-			dims[1] = t.Shape[1] // one token a step, not all
+			dims[1] = t.Shape[1] // one token per step, not the whole sequence
 		}
 		return ir.TensorType(tensor.TypeInt32, dims...)
 	}
@@ -180,7 +181,7 @@ func decoderInput(model, first, i int, t ir.Type) ir.Type {
 	return ir.TensorType(elem, dims...)
 }
 
-// prepare makes the sequences and what the first step needs.
+// prepare creates the sequences and the inputs of the first step.
 func (r *generationRun) prepare(c *ir.Call) error {
 	if r.Encoder < 0 {
 		return r.prepareDecoder(c)
@@ -202,14 +203,14 @@ func (r *generationRun) prepareDecoder(c *ir.Call) error {
 	}
 	n := len(r.sequences)
 	f.positions = make([]int32, n)
-	place := make([]int32, n*r.prompt)
+	positions := make([]int32, n*r.prompt)
 	for b, seq := range r.sequences {
 		mask := make([]int32, r.prompt, r.most)
 		for i, id := range seq {
-			// Padding counts for the positions, whatever attention_mask says.
+			// Positions do not count padding, even where attention_mask includes it.
 			if int(id) != r.Pad {
 				mask[i] = 1
-				place[b*r.prompt+i] = f.positions[b]
+				positions[b*r.prompt+i] = f.positions[b]
 				f.positions[b]++
 			}
 			if given != nil {
@@ -234,7 +235,7 @@ func (r *generationRun) prepareDecoder(c *ir.Call) error {
 	if f.values[0], err = tensor.New(slices.Concat(r.sequences...), n, r.prompt); err != nil {
 		return err
 	}
-	if f.values[1], err = tensor.New(place, n, r.prompt); err != nil {
+	if f.values[1], err = tensor.New(positions, n, r.prompt); err != nil {
 		return err
 	}
 	for i := generationPast; i < len(types); i++ {
@@ -269,7 +270,7 @@ func (r *generationRun) prepareEncoded(c *ir.Call) error {
 	}
 	if start == nil {
 		if r.Start < 0 {
-			return fmt.Errorf("decoder_start_token_id is missing: the decoder has no token to begin with")
+			return fmt.Errorf("decoder_start_token_id is missing; the decoder requires a first token")
 		}
 		ids := make([]int32, batch)
 		kit.RepeatOf(ids, int32(r.Start))
@@ -299,11 +300,11 @@ func (r *generationRun) prepareEncoded(c *ir.Call) error {
 	for i, v := range out {
 		t, ok := v.(*tensor.Tensor)
 		if !ok || t.Rank() < 3 || t.Dim(0) != batch {
-			return fmt.Errorf("output %d of the encoder is %v, want a tensor of a batch of %d", i, v, batch)
+			return fmt.Errorf("output %d of the encoder is %v, want a tensor of rank 3 or more with a batch of %d", i, v, batch)
 		}
 		got[i] = t
 	}
-	// Inputs of the decoder: ids, what the encoder says, pasts.
+	// The inputs of the decoder are ids, the encoder's mask and hidden states, and pasts.
 	n := len(r.sequences)
 	f.values, f.owned = make([]tensor.Value, len(decoder.Inputs)), make([]bool, len(decoder.Inputs))
 	f.first, f.count = first, 2*layers
@@ -339,9 +340,9 @@ func (r *generationRun) prepareEncoded(c *ir.Call) error {
 	}
 	pasts := got
 	hidden := first == 2 && speech || first == 3
-	if len(got) == 2*layers && !speech { // keys and values of the encoder alone
+	if len(got) == 2*layers && !speech { // only the cross-attention keys and values
 		if hidden {
-			return fmt.Errorf("the decoder takes encoder_hidden_states, which the encoder does not return")
+			return fmt.Errorf("the decoder requires encoder_hidden_states, which the encoder does not return")
 		}
 		if got[0].Rank() != 4 {
 			return fmt.Errorf("output 0 of the encoder has shape %v, want [%d heads length size]", got[0].Shape(), batch)
@@ -360,11 +361,11 @@ func (r *generationRun) prepareEncoded(c *ir.Call) error {
 			}
 		}
 	} else {
-		return fmt.Errorf("the encoder has %d outputs for a decoder with %d layers", len(got), layers)
+		return fmt.Errorf("the encoder has %d outputs, which is inconsistent with a decoder of %d layers", len(got), layers)
 	}
 	for i, t := range pasts {
 		if t.Rank() != 4 {
-			return fmt.Errorf("the encoder returns the past %d with shape %v, want [%d heads length size]", i, t.Shape(), batch)
+			return fmt.Errorf("past %d of the encoder has shape %v, want [%d heads length size]", i, t.Shape(), batch)
 		}
 		if err := spread(first+i, t, true); err != nil {
 			return err
@@ -373,8 +374,8 @@ func (r *generationRun) prepareEncoded(c *ir.Call) error {
 	return nil
 }
 
-// encoderMask returns the attention mask of the encoder: given, or 0 for the
-// padding at the left.
+// encoderMask returns the attention mask of the encoder: the given one, or a mask that is
+// 0 for the padding on the left.
 func (r *generationRun) encoderMask(c *ir.Call, ids *tensor.Tensor) (*tensor.Tensor, error) {
 	if given := c.Tensor(r.in.mask); given != nil {
 		if !slices.Equal(given.Shape(), ids.Shape()) {
@@ -391,7 +392,7 @@ func (r *generationRun) encoderMask(c *ir.Call, ids *tensor.Tensor) (*tensor.Ten
 	return tensor.New(m, ids.Shape()...)
 }
 
-// run makes a step and returns its scores, which the caller releases.
+// run runs one step and returns its scores, which the caller releases.
 func (f *generationFeeds) run(c *ir.Call, r *generationRun) (*tensor.Tensor, error) {
 	if f.logits != nil {
 		logits := f.logits
@@ -425,14 +426,14 @@ func (f *generationFeeds) run(c *ir.Call, r *generationRun) (*tensor.Tensor, err
 			want[length] = p.Dim(length)
 		}
 		if !ok || p.DType() != was.DType() || !slices.Equal(p.Shape(), want) {
-			return nil, fmt.Errorf("the decoder returns the past %v, want %s %v but for the length", v, was.DType(), want)
+			return nil, fmt.Errorf("the decoder returns the past %v, want %s %v, where only the length may differ", v, was.DType(), want)
 		}
 		f.set(c, f.first+i, v)
 	}
 	return logits, nil
 }
 
-// set replaces value i by one that is reserved.
+// set replaces value i by v, whose memory is reserved, and releases the old value.
 func (f *generationFeeds) set(c *ir.Call, i int, v tensor.Value) {
 	if f.owned[i] {
 		c.Release(f.values[i])
@@ -440,8 +441,8 @@ func (f *generationFeeds) set(c *ir.Call, i int, v tensor.Value) {
 	f.values[i], f.owned[i] = v, true
 }
 
-// advance prepares the next step, where sequence i goes on with token next[i] and
-// with the pasts of sequence origin[i], or its own ones when origin is nil.
+// advance prepares the next step. Sequence i is extended by token next[i] and takes the
+// pasts of sequence origin[i], or keeps its own if origin is nil.
 func (f *generationFeeds) advance(c *ir.Call, r *generationRun, next []int32, origin []int) (err error) {
 	n := len(next)
 	if f.whole {
@@ -485,7 +486,8 @@ func (f *generationFeeds) release(c *ir.Call) {
 	}
 }
 
-// pickRows returns the rows origin of an axis of t, in memory that it reserves.
+// pickRows returns the rows of t with the indices origin along axis, in memory that it
+// reserves.
 func pickRows(c *ir.Call, t *tensor.Tensor, axis int, origin []int) (*tensor.Tensor, error) {
 	shape := slices.Clone(t.Shape())
 	rows := shape[axis]

@@ -9,11 +9,11 @@ import (
 	"github.com/onward-ml/onward/tensor"
 )
 
-// never is the score of a token that may not come next.
+// never is the score of a token that must not come next.
 const never = -math.MaxFloat32
 
-// process applies penalties and bans to the scores of sequence i: the logits
-// processors of ONNX Runtime, in its order.
+// process applies penalties and bans to the scores of sequence i. It implements the
+// logits processors of ONNX Runtime, in its order.
 func (r *generationRun) process(i int, row []float32) {
 	seq, b := r.sequences[i], i/r.beams
 	if r.penalty != 1 {
@@ -70,7 +70,7 @@ func (r *generationRun) process(i int, row []float32) {
 	}
 }
 
-// logSoftmaxRow replaces scores by the logarithms of their probabilities.
+// logSoftmaxRow replaces scores by log probabilities, in place.
 func logSoftmaxRow(row []float32) {
 	top := float32(math.Inf(-1))
 	for _, v := range row {
@@ -86,16 +86,18 @@ func logSoftmaxRow(row []float32) {
 	}
 }
 
-// timestampRules are the rules by which a speech model sets timestamps: they come
-// in pairs but for the first, do not decrease, and are taken once they are more
-// probable together than any text.
+// timestampRules implements the timestamp rules of speech models:
+//
+//   - timestamps come in pairs, except for the first
+//   - timestamps do not decrease
+//   - a timestamp comes next if all timestamps together are more probable than any text token
 type timestampRules struct {
-	EOS, Start, Translate, Transcribe, LM, None int // tokens, −1: none
+	EOS, Start, Translate, Transcribe, LM, None int // token ids; −1 if there is none
 	Begin                                       int // the first timestamp
 }
 
-// maxInitialTimestamp is the greatest timestamp, counted from the first one, that
-// a transcription may begin with.
+// maxInitialTimestamp is the greatest timestamp, relative to the first one, that a
+// transcription may begin with.
 const maxInitialTimestamp = 50
 
 func (t *timestampRules) check(words int) error {
@@ -114,7 +116,7 @@ func (t *timestampRules) process(seq []int32, row []float32) {
 		}
 	}
 	isTime := func(id int32) bool { return int(id) >= t.Begin }
-	begin := len(seq) // tokens up to the first timestamp, that included
+	begin := len(seq) // number of tokens up to and including the first timestamp
 	if i := slices.IndexFunc(seq, isTime); i >= 0 {
 		begin = i + 1
 	}

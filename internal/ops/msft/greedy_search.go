@@ -5,20 +5,20 @@ import (
 	"github.com/onward-ml/onward/internal/ops/kit"
 )
 
-// GreedySearch generates text: every next token is the one with the greatest
-// score, among equal ones the first
+// GreedySearch generates text: every next token is the one with the greatest score, the
+// first of equal ones
 // (https://github.com/microsoft/onnxruntime/blob/main/docs/ContribOperators.md#com.microsoft.GreedySearch).
 type GreedySearch struct{ generation }
 
 const generationInputsOf = "input_ids:I, max_length:I, min_length:I?, repetition_penalty:T?, vocab_mask:I?, prefix_vocab_mask:I?, attention_mask:I?"
 
-// generationPlaces says where searches without beams have their inputs.
-var generationPlaces = generationInputs{penalty: 3, vocab: 4, prefix: 5, mask: 6}
+// generationIndices holds the input indices of searches without beams.
+var generationIndices = generationInputs{penalty: 3, vocab: 4, prefix: 5, mask: 6}
 
 var _ = kit.Register(kit.Def{Domain: kit.DomainMicrosoft, Name: "GreedySearch", Since: []int{1}, In: generationInputsOf, Out: "sequences:I",
 	Types: kit.Types{"T": "float", "I": "int32"},
 	Build: kit.Simple(func(a *kit.Attrs, opset int) kit.Operator {
-		return &GreedySearch{readGeneration(a, decoderOnly, generationPlaces)}
+		return &GreedySearch{readGeneration(a, decoderOnly, generationIndices)}
 	})})
 
 // Run implements [ir.Operator].

@@ -8,8 +8,8 @@ import (
 	"github.com/onward-ml/onward/internal/ops/kit"
 )
 
-// contribGridSample is the two-dimensional GridSample of opset 16; the output has
-// the type of X.
+// contribGridSample is the two-dimensional GridSample of opset 16. Its output has the
+// type of X.
 type contribGridSample struct{ ops.GridSample }
 
 var _ = kit.Register(kit.Def{Domain: kit.DomainMicrosoft, Name: "GridSample", Since: []int{1}, In: "X:T1, Grid:T1", Out: "Y:T2",

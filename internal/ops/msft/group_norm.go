@@ -10,10 +10,9 @@ import (
 	"github.com/onward-ml/onward/tensor"
 )
 
-// GroupNorm normalizes groups of channels, scales and shifts them, and may apply
-// x·sigmoid(x). With Skip it normalizes the sum of the input, inputs 3 (a
-// residual, maybe one for a whole image) and 4 (a bias for each channel), and the
-// sum is its second output
+// GroupNorm normalizes groups of channels, scales and shifts them, and optionally applies
+// x·sigmoid(x). With Skip it first adds input 3 (a residual, or one value per image and
+// channel) and input 4 (a bias per channel), and returns the sum as its second output
 // (https://github.com/microsoft/onnxruntime/blob/main/docs/ContribOperators.md#com.microsoft.GroupNorm).
 type GroupNorm struct {
 	Groups       int
@@ -64,7 +63,7 @@ func (g *GroupNorm) Infer(c *ir.InferContext) error {
 	return nil
 }
 
-// Run computes float16 as float.
+// Run computes float16 in float32.
 func (g *GroupNorm) Run(c *ir.Call) error {
 	x := c.Tensor(0)
 	if x.Rank() != 4 {
@@ -144,7 +143,8 @@ func (g *GroupNorm) Run(c *ir.Call) error {
 	return nil
 }
 
-// addends returns what SkipGroupNorm adds up, in shapes that broadcast to x's.
+// addends returns the tensors that SkipGroupNorm adds, reshaped to broadcast to the shape
+// of x.
 func (g *GroupNorm) addends(c *ir.Call, x *tensor.Tensor) ([]*tensor.Tensor, error) {
 	r := []*tensor.Tensor{x}
 	s := x.Shape()
@@ -159,7 +159,7 @@ func (g *GroupNorm) addends(c *ir.Call, x *tensor.Tensor) ([]*tensor.Tensor, err
 	skip := c.Tensor(3)
 	if k := skip.Shape(); len(k) == 2 {
 		if k[0] != s[0] || k[1] != s[ch] {
-			return nil, fmt.Errorf("skip has shape %v for X with shape %v", k, s)
+			return nil, fmt.Errorf("skip has shape %v, which does not broadcast to X with shape %v", k, s)
 		}
 		t, err := skip.Reshape(whole...)
 		if err != nil {
@@ -167,7 +167,7 @@ func (g *GroupNorm) addends(c *ir.Call, x *tensor.Tensor) ([]*tensor.Tensor, err
 		}
 		skip = t
 	} else if !slices.Equal(k, s) && !slices.Equal(k, whole) {
-		return nil, fmt.Errorf("skip has shape %v for X with shape %v", k, s)
+		return nil, fmt.Errorf("skip has shape %v, which does not broadcast to X with shape %v", k, s)
 	}
 	r = append(r, skip)
 	if bias := c.Tensor(4); bias != nil {

@@ -10,22 +10,22 @@ import (
 	"github.com/onward-ml/onward/tensor"
 )
 
-// GroupQueryAttention is causal attention of a decoder with a key-value cache
-// [batch, kv heads, capacity, size]: groups of query heads share a key and a
-// value head. query may hold keys and values too, behind the queries. Batch item b
-// has seqlens_k[b]+1 tokens, the new ones included; the cache may be longer
+// GroupQueryAttention computes causal attention of a decoder with a key-value cache
+// [batch, kv heads, capacity, size]. Groups of query heads share a key head and a value
+// head. query may contain the keys and values, after the queries. Batch item b has
+// seqlens_k[b]+1 tokens, including the new ones; the cache may be longer
 // (https://github.com/microsoft/onnxruntime/blob/main/docs/ContribOperators.md#com.microsoft.GroupQueryAttention).
 type GroupQueryAttention struct {
 	Heads, KVHeads      int
 	Scale, Softcap      float32
-	Window              int // of the last keys that a query sees, −1: all
+	Window              int // number of last keys that a query attends to; −1: all
 	Causal              bool
 	Rotary, Interleaved bool
-	Smooth              bool // softmax with one more logit of 0
+	Smooth              bool // softmax with an additional logit of 0
 	QK                  kit.ScoreStage
 	NormEpsilon         float32
-	Cache               [2]kvQuant // of keys and of values
-	Sliding             bool       // the cache holds the window's tokens, see [slidingCache]
+	Cache               [2]kvQuant // quantization of keys and of values
+	Sliding             bool       // the cache holds only the tokens of the window, see [slidingCache]
 }
 
 var _ = kit.Register(kit.Def{Domain: kit.DomainMicrosoft, Name: "GroupQueryAttention", Since: []int{1},
@@ -40,7 +40,7 @@ var _ = kit.Register(kit.Def{Domain: kit.DomainMicrosoft, Name: "GroupQueryAtten
 			a.Errorf("num_heads is %d, want a multiple of kv_num_heads, which is %d", op.Heads, op.KVHeads)
 		}
 		if op.Window < -1 || op.Window == 0 || op.Window > 0 && !op.Causal {
-			a.Errorf("local_window_size is %d with causal %v", op.Window, op.Causal)
+			a.Errorf("local_window_size must be -1 or positive, and -1 without causal, got %d with causal %v", op.Window, op.Causal)
 		}
 		if !(op.Softcap >= 0) {
 			a.Errorf("softcap is %v, want 0 or more", op.Softcap)
@@ -56,12 +56,12 @@ var _ = kit.Register(kit.Def{Domain: kit.DomainMicrosoft, Name: "GroupQueryAtten
 		}
 		op.Cache = [2]kvQuant{readKVQuant(a, "k_quant_type"), readKVQuant(a, "v_quant_type")}
 		if op.Sliding = a.Bool("sliding_window_cache", false); op.Sliding && (op.Window < 1 || op.QK != kit.ScoresNone) {
-			a.Errorf("sliding_window_cache is 1 with a local_window_size of %d and qk_output %d, want a window and no scores", op.Window, a.Int("qk_output", 0))
+			a.Errorf("sliding_window_cache is 1 with a local_window_size of %d and qk_output %d, want a positive window and qk_output 0", op.Window, a.Int("qk_output", 0))
 		}
 		return op
 	})})
 
-// Infer sets the shapes as far as the query and the cache tell.
+// Infer sets the shapes as far as the shape of the query determines them.
 func (op *GroupQueryAttention) Infer(c *ir.InferContext) error {
 	if err := kit.CheckRank(c, 0, 3, "query"); err != nil {
 		return err
@@ -91,7 +91,7 @@ func (op *GroupQueryAttention) Infer(c *ir.InferContext) error {
 	return nil
 }
 
-// Run appends the new keys and values to the cache and attends, in float.
+// Run appends the new keys and values to the cache and computes attention in float32.
 func (op *GroupQueryAttention) Run(c *ir.Call) error {
 	qt := c.Tensor(0)
 	qs := qt.Shape()
@@ -115,13 +115,13 @@ func (op *GroupQueryAttention) Run(c *ir.Call) error {
 		dim = width / h
 		want := []int{batch, n, kvh * dim}
 		if width%h != 0 || !slices.Equal(c.Tensor(1).Shape(), want) || !slices.Equal(c.Tensor(2).Shape(), want) {
-			return fmt.Errorf("query, key and value have shapes %v, %v and %v for %d and %d heads", qs, c.Tensor(1).Shape(), c.Tensor(2).Shape(), h, kvh)
+			return fmt.Errorf("query, key and value have shapes %v, %v and %v, which are inconsistent for %d query heads and %d key-value heads", qs, c.Tensor(1).Shape(), c.Tensor(2).Shape(), h, kvh)
 		}
 		q, k, v = kit.HeadsLast(in[0], h, n, dim), kit.HeadsLast(in[1], kvh, n, dim), kit.HeadsLast(in[2], kvh, n, dim)
 	} else {
 		dim = width / (h + 2*kvh)
 		if width%(h+2*kvh) != 0 {
-			return fmt.Errorf("query has shape %v, want a last dimension that %d heads of queries, keys and values divide", qs, h+2*kvh)
+			return fmt.Errorf("query has shape %v, want a last dimension divisible by %d heads of queries, keys and values", qs, h+2*kvh)
 		}
 		part := func(head int) kit.HeadView[float32] {
 			return kit.HeadView[float32]{Data: in[0][min(head*dim, len(in[0])):], Batch: n * width, Head: dim, Row: width}
@@ -158,10 +158,10 @@ func (op *GroupQueryAttention) Run(c *ir.Call) error {
 	}
 	present := max(capacity, total)
 	if total < 0 || total > math.MaxInt32 {
-		return fmt.Errorf("total_sequence_length is %d", total)
+		return fmt.Errorf("total_sequence_length must be a non-negative int32, got %d", total)
 	}
-	// past[b] tokens come before the new ones. A first prompt may be padded behind
-	// its end: all of its rows are computed.
+	// past[b] is the number of tokens before the new ones. A first prompt may have padding
+	// after its end; all of its rows are computed.
 	past := make([]int, batch)
 	for b, l := range lens {
 		l++
@@ -172,7 +172,7 @@ func (op *GroupQueryAttention) Run(c *ir.Call) error {
 			past[b] = l - n
 		}
 		if past[b] < 0 || past[b] > capacity && !op.Sliding || past[b]+n > present {
-			return fmt.Errorf("seqlens_k[%d] is %d for %d new tokens and a past of %d", b, l-1, n, capacity)
+			return fmt.Errorf("seqlens_k[%d] is %d, which is inconsistent with %d new tokens and a cache of %d", b, l-1, n, capacity)
 		}
 	}
 	if q, err = op.prepare(c, q, 14, batch, h, n, dim, past, n == total); err != nil {
@@ -182,7 +182,7 @@ func (op *GroupQueryAttention) Run(c *ir.Call) error {
 		return err
 	}
 	var outs [2]kit.RealOutput[float32]
-	held, kvLen := past, total // tokens of the cache that come before the new ones
+	held, kvLen := past, total // held: number of cached tokens before the new ones
 	var slide *slidingCache
 	if op.Sliding {
 		slide = newSlidingCache(capacity, op.Window, n, past, lens)
@@ -266,8 +266,8 @@ func (op *GroupQueryAttention) Run(c *ir.Call) error {
 	return nil
 }
 
-// prepare normalizes each head's vectors by the weights of input norm, where it
-// is given, and rotates them by their positions.
+// prepare normalizes each head's vectors and scales them by input norm, if that is given.
+// It then rotates them by their positions if the operator has rotary embeddings.
 func (op *GroupQueryAttention) prepare(c *ir.Call, v kit.HeadView[float32], norm, batch, heads, n, dim int, past []int, first bool) (kit.HeadView[float32], error) {
 	if !op.Rotary && !c.Has(norm) {
 		return v, nil
@@ -297,9 +297,9 @@ func (op *GroupQueryAttention) prepare(c *ir.Call, v kit.HeadView[float32], norm
 	return r, rotateCached(c, r, c.Tensor(7), c.Tensor(8), c.Tensor(9), op.Interleaved, batch, heads, n, dim, past, first)
 }
 
-// rotateCached rotates the heads of v in place by the angles of their positions: the
-// given ones, or those behind the past. Of a first prompt, the first of the given ones is
-// where the rows of every batch begin.
+// rotateCached rotates the heads of r in place by the angles of their positions.
+// Positions are the given ones, or follow the past. For a first prompt, the first given
+// position is the position of row 0 of every batch item.
 func rotateCached(c *ir.Call, r kit.HeadView[float32], cosT, sinT, posT *tensor.Tensor, interleaved bool, batch, heads, n, dim int, past []int, first bool) error {
 	if cosT == nil || sinT == nil || cosT.Rank() != 2 || !slices.Equal(cosT.Shape(), sinT.Shape()) || cosT.Dim(1) > dim/2 {
 		return fmt.Errorf("cos_cache and sin_cache are %v and %v, want [positions, %d at most]", cosT, sinT, dim/2)
@@ -326,7 +326,7 @@ func rotateCached(c *ir.Call, r kit.HeadView[float32], cosT, sinT, posT *tensor.
 				p = pos[b*n+t]
 			}
 			if p < 0 || p >= rows {
-				return fmt.Errorf("position %d is outside of the caches, which hold %d", p, rows)
+				return fmt.Errorf("position %d is out of range: the caches hold %d positions", p, rows)
 			}
 			for h := range heads {
 				x := r.At(b, h, t)[:dim]

@@ -9,8 +9,8 @@ import (
 	"github.com/onward-ml/onward/tensor"
 )
 
-// gateOf returns how many gates a tensor has for each branch of rows·num branches: 1
-// or as many as features.
+// gateOf returns the number of gates that t has per branch, for rows·num branches: 1, or
+// one per feature.
 func gateOf(name string, t *tensor.Tensor, rows, num, features int) (int, error) {
 	switch t.Len() {
 	case rows * num:
@@ -18,10 +18,10 @@ func gateOf(name string, t *tensor.Tensor, rows, num, features int) (int, error)
 	case rows * num * features:
 		return features, nil
 	}
-	return 0, fmt.Errorf("%s has shape %v for %d rows of %d branches of %d features", name, t.Shape(), rows, num, features)
+	return 0, fmt.Errorf("%s has shape %v, want one gate per branch or feature of %d rows of %d branches of %d features", name, t.Shape(), rows, num, features)
 }
 
-// reduced returns the shape of one feature vector for each row of a shape.
+// reduced returns shape s with the branches reduced to one feature vector per row.
 func (b branches) reduced(s []int, features int) []int {
 	if b.Number > 0 {
 		return append(slices.Clone(s[:len(s)-1]), features)
@@ -29,11 +29,11 @@ func (b branches) reduced(s []int, features int) []int {
 	return append(slices.Clone(s[:len(s)-2]), features)
 }
 
-// HyperConnectionPreMix adds the branches of each row, each times its gate
+// HyperConnectionPreMix returns the weighted sum of the branches of each row
 // (https://github.com/microsoft/onnxruntime/blob/main/docs/ContribOperators.md#com.microsoft.HyperConnectionPreMix).
 type HyperConnectionPreMix struct {
 	branches
-	Scale float32 // of the sum
+	Scale float32 // factor of the sum
 }
 
 var _ = kit.Register(kit.Def{Domain: kit.DomainMicrosoft, Name: "HyperConnectionPreMix", Since: []int{1}, In: "streams:T, pre_mix:M", Out: "output:T",
@@ -41,7 +41,7 @@ var _ = kit.Register(kit.Def{Domain: kit.DomainMicrosoft, Name: "HyperConnection
 		return &HyperConnectionPreMix{readBranches(a), a.Float("reduction_scale", 1)}
 	})})
 
-// Infer takes the axis of the branches out.
+// Infer removes the axis of the branches.
 func (op *HyperConnectionPreMix) Infer(c *ir.InferContext) error {
 	t := ir.UnrankedTensor(c.Elem(0))
 	if s := c.Shape(0); len(s) >= 1 && op.Number > 0 {
@@ -54,7 +54,7 @@ func (op *HyperConnectionPreMix) Infer(c *ir.InferContext) error {
 	return nil
 }
 
-// Run computes in float.
+// Run computes in float32.
 func (op *HyperConnectionPreMix) Run(c *ir.Call) error {
 	x := c.Tensor(0)
 	rows, num, features, err := op.split("streams", x.Shape())
@@ -96,8 +96,8 @@ func (op *HyperConnectionPreMix) Run(c *ir.Call) error {
 	return c.Err()
 }
 
-// HyperConnectionPostMix mixes the branches of each row by a matrix, [from, to], and
-// adds one vector to all of them, times their gates
+// HyperConnectionPostMix mixes the branches of each row by a matrix, [from, to], and adds
+// the block's output, weighted by each branch's gate
 // (https://github.com/microsoft/onnxruntime/blob/main/docs/ContribOperators.md#com.microsoft.HyperConnectionPostMix).
 type HyperConnectionPostMix struct{ branches }
 
@@ -109,7 +109,7 @@ var _ = kit.Register(kit.Def{Domain: kit.DomainMicrosoft, Name: "HyperConnection
 // Infer keeps the type of the streams.
 func (*HyperConnectionPostMix) Infer(c *ir.InferContext) error { return kit.SameAsInput(c) }
 
-// Run computes in float.
+// Run computes in float32.
 func (op *HyperConnectionPostMix) Run(c *ir.Call) error {
 	x, m := c.Tensor(0), c.Tensor(3)
 	rows, num, features, err := op.split("streams", x.Shape())

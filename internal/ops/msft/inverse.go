@@ -8,8 +8,8 @@ import (
 	"github.com/onward-ml/onward/tensor"
 )
 
-// Inverse inverts square matrices. Elements of the inverse of a singular one are
-// infinite or NaN
+// Inverse inverts square matrices. The inverse of a singular matrix has infinite or NaN
+// elements
 // (https://github.com/microsoft/onnxruntime/blob/main/docs/ContribOperators.md#com.microsoft.Inverse).
 type Inverse struct{}
 
@@ -26,7 +26,7 @@ func (*Inverse) Infer(c *ir.InferContext) error {
 	return nil
 }
 
-// Run eliminates in double with row pivots.
+// Run performs Gaussian elimination with row pivoting in float64.
 func (*Inverse) Run(c *ir.Call) error {
 	if c.Tensor(0).DType() == tensor.TypeFloat64 {
 		return invert[float64](c)

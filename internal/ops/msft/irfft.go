@@ -8,7 +8,7 @@ import (
 	"github.com/onward-ml/onward/internal/ops/kit"
 )
 
-// Irfft takes back what [Rfft] does to a signal of even length
+// Irfft is the inverse of [Rfft] for signals of even length
 // (https://github.com/microsoft/onnxruntime/blob/main/docs/ContribOperators.md#com.microsoft.Irfft).
 type Irfft struct{}
 
@@ -38,7 +38,7 @@ func (*Irfft) Infer(c *ir.InferContext) error {
 	return nil
 }
 
-// Run transforms in double.
+// Run computes in float64.
 func (*Irfft) Run(c *ir.Call) error {
 	s := c.Tensor(0).Shape()
 	if len(s) < 2 || s[len(s)-1] != 2 {

@@ -9,8 +9,8 @@ import (
 	"github.com/onward-ml/onward/tensor"
 )
 
-// IsAllFinite tells whether no element of any input is an infinity or NaN, or of
-// only one of these kinds
+// IsAllFinite returns whether no element of any input is infinite or NaN. InfOnly and
+// NaNOnly restrict the check to one of the two
 // (https://github.com/microsoft/onnxruntime/blob/main/docs/ContribOperators.md#com.microsoft.IsAllFinite).
 type IsAllFinite struct{ InfOnly, NaNOnly bool }
 

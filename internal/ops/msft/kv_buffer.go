@@ -8,9 +8,10 @@ import (
 	"github.com/onward-ml/onward/tensor"
 )
 
-// appendBuffer writes n vectors of each head behind the first past ones of a buffer
-// of capacity vectors and leaves it, total vectors long, in output out. It returns
-// the first past+n vectors, the past ones of each beam from where from says.
+// appendBuffer writes n vectors of each head after the first past ones of a buffer of
+// capacity vectors, and stores the result, total vectors long, in output out. It returns
+// the first past+n vectors. If from is not nil, past vector t of item b is read from
+// batch item from(b, t).
 func appendBuffer(c *ir.Call, out int, old *tensor.Tensor, v kit.HeadView[float32], from func(b, t int) int,
 	batch, heads, past, n, capacity, total, dim int) (kit.HeadView[float32], kit.RealOutput[float32], error) {
 	data, err := kit.RealIn[float32](c, old)
@@ -48,9 +49,9 @@ func appendBuffer(c *ir.Call, out int, old *tensor.Tensor, v kit.HeadView[float3
 	return read, y, nil
 }
 
-// cacheBeams returns which batch item holds past token t of item b by
-// cache_indirection, [batch, beam, length]; nil when each item reads its own. width
-// is the number of beams, if it is given.
+// cacheBeams returns a function that maps past token t of item b to the batch item that
+// holds it, according to cache_indirection, [batch, beam, length]. It returns nil if ct
+// is nil, so that each item reads its own past. width is the number of beams if given.
 func cacheBeams(c *ir.Call, width, ct *tensor.Tensor, batch, past int) (func(b, t int) int, error) {
 	if ct == nil {
 		return nil, nil
@@ -76,8 +77,8 @@ func cacheBeams(c *ir.Call, width, ct *tensor.Tensor, batch, past int) (func(b, 
 	return func(b, t int) int { return b/beams*beams + int(ix[b*length+t]) }, nil
 }
 
-// appendEach is appendBuffer where each batch item has a past of its own length. The
-// vectors behind the new ones are zeros, or with whole those of the buffer.
+// appendEach is like appendBuffer, but each batch item has its own past length. Vectors
+// after the new ones are zeros, or those of the buffer if whole is set.
 func appendEach(c *ir.Call, out int, old *tensor.Tensor, v kit.HeadView[float32], past []int, whole bool, heads, n, capacity, total, dim int) (kit.HeadView[float32], kit.RealOutput[float32], error) {
 	data, err := kit.RealIn[float32](c, old)
 	if err != nil {

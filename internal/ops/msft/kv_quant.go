@@ -9,11 +9,11 @@ import (
 	"github.com/onward-ml/onward/tensor"
 )
 
-// kvQuant is how GroupQueryAttention keeps keys, or values, in its cache: as they
-// are, as int8, or as pairs of 4 bits in uint8, the lower ones first, of numbers
-// plus 8. A number times its scale is the element.
+// kvQuant is the format in which GroupQueryAttention caches keys or values: unquantized,
+// int8, or pairs of 4-bit codes in uint8, low bits first, with an offset of 8. An element
+// is its quantized value times its scale.
 type kvQuant struct {
-	Kind string // NONE, PER_TENSOR, PER_CHANNEL: with one scale for each head and place in it
+	Kind string // NONE, PER_TENSOR, or PER_CHANNEL (one scale per head and channel)
 	Bits int
 }
 
@@ -27,7 +27,7 @@ func readKVQuant(a *kit.Attrs, name string) kvQuant {
 
 func (q kvQuant) on() bool { return q.Kind != "NONE" }
 
-// elem returns the type of a cache of vectors of type t.
+// elem returns the element type of a cache of vectors of type t.
 func (q kvQuant) elem(t tensor.DType) tensor.DType {
 	switch {
 	case !q.on():
@@ -38,7 +38,7 @@ func (q kvQuant) elem(t tensor.DType) tensor.DType {
 	return tensor.TypeUint8
 }
 
-// width returns the elements of a cache that hold a vector.
+// width returns the number of cache elements that hold a vector of dim elements.
 func (q kvQuant) width(dim int) int {
 	if q.on() && q.Bits == 4 {
 		return (dim + 1) / 2
@@ -46,18 +46,19 @@ func (q kvQuant) width(dim int) int {
 	return dim
 }
 
-// scales reads input i: the scales of the vectors of each head.
+// scales reads input i, the scales of a quantized cache, and returns one scale per
+// channel for each head.
 func (q kvQuant) scales(c *ir.Call, i, heads, dim int) ([][]float32, error) {
 	t := c.Tensor(i)
 	if t == nil {
-		return nil, fmt.Errorf("input %d is missing: the scales of a quantized cache", i)
+		return nil, fmt.Errorf("input %d, the scales of a quantized cache, is missing", i)
 	}
 	want := 1
 	if q.Kind == "PER_CHANNEL" {
 		want = heads * dim
 	}
 	if t.Len() != want {
-		return nil, fmt.Errorf("scales of input %d have shape %v, want %d for %s of %d heads of size %d", i, t.Shape(), want, q.Kind, heads, dim)
+		return nil, fmt.Errorf("the scales, input %d, have shape %v, want %d for %s of %d heads of size %d", i, t.Shape(), want, q.Kind, heads, dim)
 	}
 	v, err := kit.RealIn[float32](c, t)
 	if err != nil {
@@ -75,7 +76,7 @@ func (q kvQuant) scales(c *ir.Call, i, heads, dim int) ([][]float32, error) {
 	return r, nil
 }
 
-// encode quantizes a vector.
+// encode quantizes vector x to dst. NaN becomes 0.
 func (q kvQuant) encode(dst []byte, x, scales []float32) {
 	bound := float64(int(1) << (q.Bits - 1))
 	for i, v := range x {
@@ -108,9 +109,9 @@ func (q kvQuant) decode(dst []float32, x []byte, scales []float32) {
 	}
 }
 
-// cache appends n vectors of each head to those of a quantized cache: src after the
-// first past[b] ones of old, in a cache that holds length vectors. It returns what
-// the result stands for and leaves the cache in output out.
+// cache appends n vectors of each head to a quantized cache: src follows the first
+// past[b] vectors of old, in a cache of length vectors. It returns the dequantized result
+// and stores the cache in output out.
 func (q kvQuant) cache(c *ir.Call, out, scale int, old *tensor.Tensor, src kit.HeadView[float32], past []int, heads, n, capacity, length, dim int) (kit.HeadView[float32], error) {
 	batch, width := len(past), q.width(dim)
 	scales, err := q.scales(c, scale, heads, dim)

@@ -6,22 +6,23 @@ import (
 	"github.com/onward-ml/onward/tensor"
 )
 
-// slidingCache is a cache of keys or values of which only the last ones stay: after T
-// tokens it holds the last L(T), in order from its first row on,
+// slidingCache is a cache that keeps only the last keys or values. After T tokens it
+// holds the last L(T), in order, from its first row on,
 //
-//	L(T) = T where T ≤ capacity, else T − G·⌈(T − capacity)/G⌉ with G = capacity − window + 1
+//	L(T) = T if T ≤ capacity, else T − G·⌈(T − capacity)/G⌉ with G = capacity − window + 1
 //
-// so that G tokens go at once (sliding_window_cache of
+// so that G tokens are evicted at once (sliding_window_cache of
 // https://github.com/microsoft/onnxruntime/blob/main/docs/ContribOperators.md#com.microsoft.GroupQueryAttention).
 type slidingCache struct {
-	capacity, n int   // n new tokens
-	held        []int // tokens of each batch item before the new ones
-	base        []int // positions of the first of these in the whole sequence
-	from, kept  []int // the rows, of those before and the new ones, that stay
-	length      int   // of the longest, with the new ones
+	capacity, n int   // n is the number of new tokens
+	held        []int // number of cached tokens of each batch item before the new ones
+	base        []int // position of the first cached token in the whole sequence
+	from, kept  []int // first row and number of rows that stay, counted over cached and new tokens
+	length      int   // greatest number of cached and new tokens of an item
 }
 
-// newSlidingCache makes one for past[b] tokens before n new ones. last[b]+1 of them count.
+// newSlidingCache returns the state for n new tokens after past[b] tokens; item b has
+// last[b]+1 valid tokens in total.
 func newSlidingCache(capacity, window, n int, past, last []int) *slidingCache {
 	s := &slidingCache{capacity: capacity, n: n}
 	step := capacity - window + 1
@@ -40,8 +41,8 @@ func newSlidingCache(capacity, window, n int, past, last []int) *slidingCache {
 	return s
 }
 
-// push returns the vectors of the past and the new ones of src, and leaves the last ones
-// in output out; scale is the input with the scales of a quantized cache.
+// push returns the cached vectors followed by src and stores the last ones in output out.
+// scale is the index of the input that holds the scales of a quantized cache.
 func (s *slidingCache) push(c *ir.Call, q kvQuant, out, scale int, old *tensor.Tensor, src kit.HeadView[float32], heads, dim int) (kit.HeadView[float32], kit.RealOutput[float32], error) {
 	var none kit.RealOutput[float32]
 	batch, width := len(s.held), q.width(dim)

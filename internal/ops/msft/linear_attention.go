@@ -7,7 +7,7 @@ import (
 
 var _ = kit.Register(kit.Def{Domain: kit.DomainMicrosoft, Name: "LinearAttention", Since: []int{1}, In: ops.LinearAttentionInputs, Out: "output:T, present_state:S",
 	Types: kit.Types{"T": "float float16 bfloat16", "S": "float float16 bfloat16"}, Build: kit.Simple(func(a *kit.Attrs, opset int) kit.Operator {
-		// LinearAttention of ONNX, and several states at once
+		// The operator is LinearAttention of ONNX with a window of several states
 		// (https://github.com/microsoft/onnxruntime/blob/main/docs/ContribOperators.md#com.microsoft.LinearAttention).
 		op := ops.ReadLinearAttention(a)
 		op.Window = readStateWindow(a)
@@ -17,7 +17,7 @@ var _ = kit.Register(kit.Def{Domain: kit.DomainMicrosoft, Name: "LinearAttention
 		return op
 	})})
 
-// readStateWindow reads how many of the last states an operator keeps.
+// readStateWindow reads the number of last states that an operator returns.
 func readStateWindow(a *kit.Attrs) int {
 	w := a.Int("state_window", 0)
 	if w < 0 || w > 1<<16 {

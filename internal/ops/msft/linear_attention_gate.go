@@ -9,7 +9,7 @@ import (
 	"github.com/onward-ml/onward/internal/ops/kit"
 )
 
-// LinearAttentionGate computes what LinearAttention wants of gates: decay =
+// LinearAttentionGate computes the gates of LinearAttention: decay =
 // decay_scale·softplus(a + dt_bias) and beta = sigmoid(b)
 // (https://github.com/microsoft/onnxruntime/blob/main/docs/ContribOperators.md#com.microsoft.LinearAttentionGate).
 type LinearAttentionGate struct{}
@@ -24,7 +24,7 @@ func (*LinearAttentionGate) Infer(c *ir.InferContext) error {
 	return nil
 }
 
-// Run computes in float.
+// Run computes in float32.
 func (*LinearAttentionGate) Run(c *ir.Call) error {
 	at := c.Tensor(0)
 	s := at.Shape()
@@ -55,7 +55,7 @@ func (*LinearAttentionGate) Run(c *ir.Call) error {
 		return nil
 	}
 	if t := c.Tensor(3); t == nil || !slices.Equal(t.Shape(), s) {
-		return fmt.Errorf("b is %v, want shape %v, since beta is used", t, s)
+		return fmt.Errorf("b is %v, want shape %v: the output beta requires it", t, s)
 	}
 	beta, err := kit.RealOut[float32](c, 1, at.DType(), s...)
 	if err != nil {

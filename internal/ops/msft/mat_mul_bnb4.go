@@ -9,16 +9,16 @@ import (
 	"github.com/onward-ml/onward/tensor"
 )
 
-// MatMulBnb4 multiplies A by N rows of K weights of 4 bits, in blocks that share a
-// greatest magnitude; two weights are in a byte, the first in the upper bits
+// MatMulBnb4 multiplies A by N rows of K 4-bit weights, in blocks that share an absolute
+// maximum. A byte holds two weights, the first in the upper bits
 // (https://arxiv.org/abs/2305.14314,
 // https://github.com/microsoft/onnxruntime/blob/main/docs/ContribOperators.md#com.microsoft.MatMulBnb4).
 type MatMulBnb4 struct {
 	K, N, Block int
-	NF4, TransB bool // TransB: [.. K] to [.. N], else the other way
+	NF4, TransB bool // TransB: A is [... K] and Y [... N], else A is [... N] and Y [... K]
 }
 
-// bnb4Codes are what the 16 codes of FP4 and of NF4 stand for.
+// bnb4Codes holds the values of the 16 codes of FP4 and NF4.
 var bnb4Codes = [2][16]float32{
 	{0, 0.00520833333, 0.66666667, 1, 0.33333333, 0.5, 0.16666667, 0.25, 0, -0.00520833333, -0.66666667, -1, -0.33333333, -0.5, -0.16666667, -0.25},
 	{-1, -0.6961928009986877, -0.5250730514526367, -0.39491748809814453, -0.28444138169288635, -0.18477343022823334, -0.09105003625154495, 0,
@@ -29,12 +29,12 @@ var _ = kit.Register(kit.Def{Domain: kit.DomainMicrosoft, Name: "MatMulBnb4", Si
 	Types: kit.Types{"T1": "float float16 bfloat16", "T2": "uint8"}, Build: kit.Simple(func(a *kit.Attrs, opset int) kit.Operator {
 		a.Require("K", "N", "block_size", "quant_type")
 		op := &MatMulBnb4{K: a.Int("K", 1), N: a.Int("N", 1), Block: a.Int("block_size", 16), NF4: a.Int("quant_type", 0) == 1, TransB: a.Bool("transB", true)}
-		a.Ignore("training_mode") // of no effect on results
+		a.Ignore("training_mode") // has no effect on results
 		if op.N < 1 || op.K < 1 || op.N > 1<<30 || op.K > 1<<30 {
-			a.Errorf("N is %d and K %d", op.N, op.K)
+			a.Errorf("N and K must be 1 to 2^30, got %d and %d", op.N, op.K)
 		}
 		if b := op.Block; b < 16 || b > 1<<20 || b&(b-1) != 0 {
-			a.Errorf("block_size is %d, want a power of two from 16 on", b)
+			a.Errorf("block_size is %d, want a power of two from 16 to 2^20", b)
 		}
 		if q := a.Int("quant_type", 0); q != 0 && q != 1 {
 			a.Errorf("quant_type is %d, want 0 for FP4 or 1 for NF4", q)
@@ -56,8 +56,8 @@ func (op *MatMulBnb4) Infer(c *ir.InferContext) error {
 	return inferLastDim(c, in, out)
 }
 
-// inferLastDim sets output 0 to the type of input 0, whose last dimension, in, is
-// replaced by out.
+// inferLastDim sets output 0 to the type of input 0 with its last dimension, which must
+// be in, replaced by out.
 func inferLastDim(c *ir.InferContext, in, out int) error {
 	t := ir.UnrankedTensor(c.Elem(0))
 	if s := c.Shape(0); s != nil {
@@ -96,7 +96,7 @@ func (op *MatMulBnb4) Run(c *ir.Call) error {
 			if op.TransB {
 				w[i] = v
 			} else {
-				w[i%op.K*op.N+i/op.K] = v // transposed, as the product wants it
+				w[i%op.K*op.N+i/op.K] = v // transposed, as mulRows requires
 			}
 		}
 	}); err != nil {
@@ -105,7 +105,7 @@ func (op *MatMulBnb4) Run(c *ir.Call) error {
 	return mulRows(c, x, w, in, out)
 }
 
-// mulRows multiplies the rows of x, each of in elements, by out rows of w into
+// mulRows multiplies the rows of x, each of in elements, by the out rows of w and writes
 // output 0.
 func mulRows(c *ir.Call, x *tensor.Tensor, w []float32, in, out int) error {
 	a, err := kit.RealIn[float32](c, x)

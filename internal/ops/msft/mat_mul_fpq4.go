@@ -10,14 +10,18 @@ import (
 	"github.com/onward-ml/onward/tensor"
 )
 
-// MatMulFpQ4 multiplies A by a matrix of 4-bit weights, column by column in blocks
-// of 32 or 64: a float32 scale, a signed byte of offset where there is one (else it is 8),
-// and 16 bytes for every 32 weights, whose lower bits are the first half of these
+// MatMulFpQ4 multiplies A by a matrix of 4-bit weights, stored column by column in blocks
+// of 32 or 64. A block consists of:
+//
+//   - a float32 scale
+//   - a signed zero point byte, if the format has one, else the zero point is 8
+//   - 16 bytes per 32 weights, of which the low bits hold the first 16
+//
 // (https://github.com/microsoft/onnxruntime/blob/main/docs/ContribOperators.md#com.microsoft.MatMulFpQ4).
 type MatMulFpQ4 struct {
-	// Kind is 0 for blocks of 32 without offsets, 1 for such with offsets, and 2 for
-	// blocks of 64 without offsets. ONNX Runtime's CPU kernel takes 2 for 1; the number
-	// of bytes says what there is.
+	// Kind is 0 for blocks of 32 without zero points, 1 for blocks of 32 with zero points,
+	// and 2 for blocks of 64 without zero points. ONNX Runtime's CPU kernel treats 2 like 1;
+	// the number of bytes decides which format it is.
 	Kind int
 }
 
@@ -33,12 +37,12 @@ var _ = kit.Register(kit.Def{Domain: kit.DomainMicrosoft, Name: "MatMulFpQ4", Si
 // fpq4Shape reads B_shape, [in, out].
 func fpq4Shape(v []int) (in, out int, err error) {
 	if len(v) != 2 || v[0] < 1 || v[1] < 1 || v[0] > 1<<30 || v[1] > 1<<30 {
-		return 0, 0, fmt.Errorf("B_shape is %v, want [in out]", v)
+		return 0, 0, fmt.Errorf("B_shape is %v, want [in out], each 1 to 2^30", v)
 	}
 	return v[0], v[1], nil
 }
 
-// Infer replaces the last dimension of A where B_shape is known.
+// Infer replaces the last dimension of A if B_shape is known.
 func (*MatMulFpQ4) Infer(c *ir.InferContext) error {
 	if v, ok := kit.KnownInts(c, 2); ok {
 		in, out, err := fpq4Shape(v)
@@ -62,7 +66,7 @@ func (op *MatMulFpQ4) Run(c *ir.Call) error {
 		return fmt.Errorf("A has shape %v, want a last dimension of %d", s, in)
 	}
 	data := tensor.Of[uint8](c.Tensor(1))
-	size, head := 32, 4 // weights in a block, bytes before them
+	size, head := 32, 4 // weights in a block, bytes before its weights
 	if wide := out * ((in + 63) / 64) * (4 + 32); op.Kind == 2 && len(data) == wide {
 		size = 64
 	} else if op.Kind != 0 {

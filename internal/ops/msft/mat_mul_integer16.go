@@ -8,8 +8,8 @@ import (
 	"github.com/onward-ml/onward/tensor"
 )
 
-// MatMulInteger16 multiplies matrices of 16-bit integers; sums wrap around at 32
-// bits. The result is unsigned if both inputs are
+// MatMulInteger16 multiplies matrices of 16-bit integers; sums wrap around at 32 bits.
+// The result is unsigned if both inputs are unsigned
 // (https://github.com/microsoft/onnxruntime/blob/main/docs/ContribOperators.md#com.microsoft.MatMulInteger16).
 type MatMulInteger16 struct{}
 
@@ -29,7 +29,7 @@ func (op *MatMulInteger16) Infer(c *ir.InferContext) error {
 	return kit.InferMatMul(c, 0, 1, ir.UnrankedTensor(op.elem(c.Elem(0), c.Elem(1))))
 }
 
-// Run multiplies widened inputs.
+// Run widens the inputs to 32 bits and multiplies them.
 func (op *MatMulInteger16) Run(c *ir.Call) error {
 	a, b := c.Tensor(0), c.Tensor(1)
 	s, err := kit.NewMatMulShape(a.Shape(), b.Shape())
@@ -48,11 +48,11 @@ func (op *MatMulInteger16) Run(c *ir.Call) error {
 	if err != nil {
 		return err
 	}
-	// The bits of a product modulo 2³² are the same with and without a sign.
+	// The bits of a product modulo 2³² do not depend on signedness.
 	return kit.MatMulBatches(c, &s, tensor.FromRaw[int32](y.Bytes()), x, w)
 }
 
-// widen16 reads 16-bit integers as int32.
+// widen16 returns 16-bit integers as int32.
 func widen16(c *ir.Call, t *tensor.Tensor) ([]int32, error) {
 	r, err := ir.ScratchOf[int32](c, t.Len())
 	if err != nil {

@@ -8,9 +8,8 @@ import (
 	"github.com/onward-ml/onward/tensor"
 )
 
-// MatMulIntegerToFloat multiplies quantized matrices and adds a bias, all real
-// numbers in the end. A has one scale and zero point, B one for all or for each
-// column
+// MatMulIntegerToFloat multiplies quantized matrices, dequantizes the product and adds a
+// bias. A has one scale and zero point; B has one for all columns or one per column
 // (https://github.com/microsoft/onnxruntime/blob/main/docs/ContribOperators.md#com.microsoft.MatMulIntegerToFloat).
 type MatMulIntegerToFloat struct{}
 
@@ -27,10 +26,10 @@ func (*MatMulIntegerToFloat) Infer(c *ir.InferContext) error {
 	return checkQuantizedBias(c, 6, 1)
 }
 
-// Run sums as int32.
+// Run accumulates in int32.
 func (m *MatMulIntegerToFloat) Run(c *ir.Call) error { return m.run(c, nil) }
 
-// run multiplies; packed is B when it is constant.
+// run multiplies; packed is the packed B if B is constant, else nil.
 func (*MatMulIntegerToFloat) run(c *ir.Call, packed *kit.PackedBytes) error {
 	a, b := c.Tensor(0), c.Tensor(1)
 	shape, err := kit.BytesShape(b, packed)
@@ -65,7 +64,7 @@ func (*MatMulIntegerToFloat) run(c *ir.Call, packed *kit.PackedBytes) error {
 	return nil
 }
 
-// matMulIntegerToFloatPacked has a constant B.
+// matMulIntegerToFloatPacked is a MatMulIntegerToFloat with a constant, packed B.
 type matMulIntegerToFloatPacked struct {
 	MatMulIntegerToFloat
 	b *kit.PackedBytes

@@ -13,13 +13,12 @@ import (
 	"github.com/onward-ml/onward/tensor"
 )
 
-// MatMulNBits multiplies A, [..., K], by the transpose of weights [N, K] of 2, 4
-// or 8 bits, which are packed in blocks along K, low bits first; weight w of a
-// block stands for (w − zero point)·scale. Without zero points they are half of
-// the range
+// MatMulNBits multiplies A, [..., K], by the transpose of weights [N, K] of 2, 4 or 8
+// bits, packed in blocks along K, low bits first. Code w of a block represents (w − zero
+// point)·scale. Zero points default to half the range
 // (https://github.com/microsoft/onnxruntime/blob/main/docs/ContribOperators.md#com.microsoft.MatMulNBits).
 //
-// With an accuracy level of 4 the kernels may round blocks of A to 8 bits.
+// With accuracy level 4, kernels may quantize blocks of A to 8 bits.
 type MatMulNBits struct {
 	N, K, Bits, Block int
 	AccuracyLevel     int
@@ -32,16 +31,16 @@ var _ = kit.Register(kit.Def{Domain: kit.DomainMicrosoft, Name: "MatMulNBits", S
 		a.Require("N", "K", "block_size")
 		op := &MatMulNBits{a.Int("N", 1), a.Int("K", 1), a.Int("bits", 4), a.Int("block_size", 32), a.Int("accuracy_level", 0)}
 		if a.Int("weight_prepacked", 0) != 0 {
-			a.Errorf("weights that are packed for a GPU are not supported")
+			a.Errorf("weight_prepacked is not supported: such weights are packed for a GPU")
 		}
 		if op.N < 1 || op.K < 1 || op.N > math.MaxInt32 || op.K > math.MaxInt32 {
-			a.Errorf("N is %d and K %d", op.N, op.K)
+			a.Errorf("N and K must be positive int32 values, got %d and %d", op.N, op.K)
 		}
 		if op.Bits != 2 && op.Bits != 4 && op.Bits != 8 {
 			a.Errorf("bits is %d, want 2, 4 or 8", op.Bits)
 		}
 		if b := op.Block; b < 16 || b > 1<<20 || b&(b-1) != 0 {
-			a.Errorf("block_size is %d, want a power of two from 16 on", b)
+			a.Errorf("block_size is %d, want a power of two from 16 to 2^20", b)
 		}
 		return op
 	})})
@@ -61,10 +60,10 @@ func (op *MatMulNBits) Infer(c *ir.InferContext) error {
 	return nil
 }
 
-// nbitsColumns is how many rows of weights are unpacked at once by a thread.
+// nbitsColumns is the number of rows of weights that a worker unpacks at once.
 const nbitsColumns = gemm.PanelWidth
 
-// Run unpacks the weights strip by strip and multiplies.
+// Run unpacks the weights in strips of rows and multiplies by each strip.
 func (op *MatMulNBits) Run(c *ir.Call) error {
 	x := c.Tensor(0)
 	s := x.Shape()
@@ -190,7 +189,7 @@ func (op *MatMulNBits) Run(c *ir.Call) error {
 	return nil
 }
 
-// unpackBlock writes (weight − zero)·scale for the weights of one block.
+// unpackBlock writes (code − zero)·scale for the codes of one block.
 func unpackBlock(dst []float32, data []uint8, bits int, scale, zero float32) {
 	switch bits {
 	case 8:
@@ -208,13 +207,13 @@ func unpackBlock(dst []float32, data []uint8, bits int, scale, zero float32) {
 	}
 }
 
-// matMulNBitsPacked is a MatMulNBits whose weights are constant.
+// matMulNBitsPacked is a MatMulNBits with constant, packed weights.
 type matMulNBitsPacked struct {
 	MatMulNBits
 	w *quant.NBits
 }
 
-// Prepare packs constant weights of 4 and 8 bits whose blocks are in order.
+// Prepare packs constant weights of 4 and 8 bits without g_idx.
 func (op *MatMulNBits) Prepare(in []tensor.Value, types []ir.Type) (ir.Operator, []int, error) {
 	b, ok := in[1].(*tensor.Tensor)
 	s, ok2 := in[2].(*tensor.Tensor)
@@ -223,7 +222,7 @@ func (op *MatMulNBits) Prepare(in []tensor.Value, types []ir.Type) (ir.Operator,
 	}
 	kb := op.blocks()
 	if s.Len() != op.N*kb || b.Len() != op.N*kb*(op.Block*op.Bits/8) {
-		return nil, nil, nil // Run says so
+		return nil, nil, nil // Run returns the error
 	}
 	scales := make([]float32, s.Len())
 	if err := kit.RealConvert(scales, s); err != nil {
@@ -285,7 +284,7 @@ func (op *matMulNBitsPacked) Run(c *ir.Call) error {
 	if rows == 0 {
 		return nil
 	}
-	// Every range rounds or copies the rows of A, so there should be few.
+	// Every range quantizes or copies the rows of A, so the number of ranges is kept small.
 	grain := max(1, panels/(2*kit.SlotCount(panels)))
 	each := int64(op.blocks()*op.Block) * int64(4*nbitsColumns+8*rows)
 	if err := c.Reserve(int64(kit.SlotCount(panels)) * each); err != nil {

@@ -9,10 +9,9 @@ import (
 	"github.com/onward-ml/onward/tensor"
 )
 
-// MaxpoolWithMask is MaxPool that goes over each row of a window only up to the
-// first element, other than the first of the plane, whose mask is 0. A mask with
-// fewer planes than the input repeats. A window without elements gives the least
-// float
+// MaxpoolWithMask is a MaxPool that, in each row of a window, stops at the first element
+// whose mask is 0. The first element of a plane does not stop it. A mask with fewer
+// planes than the input repeats. The maximum of no elements is −MaxFloat32
 // (https://github.com/microsoft/onnxruntime/blob/main/docs/ContribOperators.md#com.microsoft.MaxpoolWithMask).
 type MaxpoolWithMask struct{ kit.Window }
 
@@ -23,12 +22,12 @@ var _ = kit.Register(kit.Def{Domain: kit.DomainMicrosoft, Name: "MaxpoolWithMask
 		return &MaxpoolWithMask{kit.ReadWindow(a, false)}
 	})})
 
-// Infer computes the windows' number.
+// Infer computes the output shape.
 func (p *MaxpoolWithMask) Infer(c *ir.InferContext) error {
 	return kit.InferPool(c, &p.Window, ir.UnrankedTensor(tensor.TypeFloat32))
 }
 
-// Run pools planes in parallel.
+// Run processes planes in parallel.
 func (p *MaxpoolWithMask) Run(c *ir.Call) error {
 	x, mask := c.Tensor(0), c.Tensor(1)
 	g, shape, err := kit.PoolGeom(&p.Window, x.Shape())
@@ -42,7 +41,7 @@ func (p *MaxpoolWithMask) Run(c *ir.Call) error {
 	}
 	planes := shape[0] * shape[1]
 	if !fits || planes > 0 && ms[0]*ms[1] == 0 {
-		return fmt.Errorf("M has shape %v, which does not fit X with shape %v", ms, x.Shape())
+		return fmt.Errorf("M has shape %v, which is inconsistent with X with shape %v", ms, x.Shape())
 	}
 	y, err := c.Output(0, tensor.TypeFloat32, shape...)
 	if err != nil || y.Len() == 0 {
@@ -75,7 +74,7 @@ func (p *MaxpoolWithMask) Run(c *ir.Call) error {
 				if !ok {
 					continue
 				}
-				// With one axis the first element of a plane has no exception.
+				// If there is one axis, the exception for the first element does not apply.
 				if mp[at] == 0 && (at > 0 || n == 1) {
 					stopped = true
 					continue

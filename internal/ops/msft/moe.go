@@ -11,15 +11,15 @@ import (
 	"github.com/onward-ml/onward/tensor"
 )
 
-// moeAttrs are the attributes that the mixtures of experts of com.microsoft
+// moeAttrs holds the attributes that the mixture-of-experts operators of com.microsoft
 // share.
 type moeAttrs struct {
-	K            int  // experts for each token
-	Normalize    bool // weights of a token's experts add up to 1
+	K            int  // number of experts per token
+	Normalize    bool // normalize the weights of a token's experts to sum 1
 	Activation   string
-	Alpha, Beta  float32 // of SwiGLU
-	Limit        float32 // SwiGLU limits its inputs to this
-	SwigluFusion int     // where the halves of SwiGLU are: 0 in FC1 and FC3, 1 in turns in FC1, 2 one after the other in FC1
+	Alpha, Beta  float32 // parameters of SwiGLU
+	Limit        float32 // SwiGLU clamps its inputs to this magnitude
+	SwigluFusion int     // location of the halves of SwiGLU: 0 FC1 and FC3, 1 interleaved in FC1, 2 concatenated in FC1
 }
 
 func readMoE(a *kit.Attrs) moeAttrs {
@@ -41,27 +41,26 @@ func readMoE(a *kit.Attrs) moeAttrs {
 	return m
 }
 
-// fused reports whether FC1 makes both halves of SwiGLU.
+// fused reports whether FC1 computes both halves of SwiGLU.
 func (m *moeAttrs) fused() bool { return m.Activation == "swiglu" && m.SwigluFusion != 0 }
 
-// moeLayer is one of the linear layers of all experts: of in numbers it makes
-// out ones.
+// moeLayer is one linear layer of all experts, from in to out features.
 type moeLayer struct {
 	in, out int
 	weights func(expert int) ([]float32, error) // [out, in]
 	bias    []float32                           // [experts, out] or nil
 }
 
-// moeRun is a mixture of experts at work.
+// moeRun is the state of one run of a mixture of experts.
 type moeRun struct {
 	moeAttrs
 	experts, hidden int
 	x               []float32 // [tokens, hidden]
-	choice, mix     []float32 // [tokens, experts]: what chooses experts, and what weighs them if not nil
+	choice, mix     []float32 // [tokens, experts]: router logits; mix, if not nil, holds the weights of the experts
 	fc1, fc2, fc3   *moeLayer // fc3 may be nil
 }
 
-// check fails unless the layers fit together.
+// check returns an error if the shapes of the layers are inconsistent.
 func (m *moeRun) check() error {
 	inter := m.fc2.in
 	width := inter
@@ -70,26 +69,27 @@ func (m *moeRun) check() error {
 	}
 	switch {
 	case m.K > m.experts:
-		return fmt.Errorf("attribute k is %d for %d experts", m.K, m.experts)
+		return fmt.Errorf("attribute k is %d, want at most %d experts", m.K, m.experts)
 	case m.fc1.in != m.hidden || m.fc2.out != m.hidden || m.fc1.out != width || inter > math.MaxInt/2:
-		return fmt.Errorf("FC1 makes %d of %d numbers and FC2 %d of %d, want %d of %d and %[6]d of %d",
+		return fmt.Errorf("FC1 has shape [%d %d] and FC2 [%d %d], want [%d %d] and [%[6]d %d]",
 			m.fc1.out, m.fc1.in, m.fc2.out, m.fc2.in, width, m.hidden, inter)
 	case m.fc3 != nil && (m.fc3.in != m.hidden || m.fc3.out != inter || m.fused()):
-		return fmt.Errorf("FC3 makes %d of %d numbers, want %d of %d and no fused SwiGLU", m.fc3.out, m.fc3.in, inter, m.hidden)
+		return fmt.Errorf("FC3 has shape [%d %d], want [%d %d] and no fused SwiGLU", m.fc3.out, m.fc3.in, inter, m.hidden)
 	case m.fc3 == nil && m.Activation == "swiglu" && !m.fused():
-		return fmt.Errorf("SwiGLU wants FC3 unless attribute swiglu_fusion says that FC1 makes both halves")
+		return fmt.Errorf("SwiGLU requires FC3 if attribute swiglu_fusion is 0")
 	}
 	return nil
 }
 
-// moeRoute sends a token to an expert.
+// moeRoute assigns a token to an expert.
 type moeRoute struct {
 	token, expert int
 	weight        float32
 }
 
-// routes lists the experts of all tokens by expert, then by token: those with
-// the greatest softmax, among equal ones the last.
+// routes returns the assignments of tokens to experts, sorted by expert, then by token.
+// Each token goes to the K experts with the greatest router logits; of equal ones, the
+// last win.
 func (m *moeRun) routes(c *ir.Call, tokens int) ([]moeRoute, error) {
 	if tokens > math.MaxInt/m.K {
 		return nil, fmt.Errorf("%d tokens with %d experts each are too many", tokens, m.K)
@@ -147,7 +147,7 @@ func (m *moeRun) routes(c *ir.Call, tokens int) ([]moeRoute, error) {
 	return routes, nil
 }
 
-// run adds up what the experts make of the tokens.
+// run writes the weighted sums of the experts' outputs to y.
 func (m *moeRun) run(c *ir.Call, y []float32) error {
 	clear(y)
 	if len(y) == 0 {
@@ -166,7 +166,7 @@ func (m *moeRun) run(c *ir.Call, y []float32) error {
 	var buf [4][]float32 // tokens, FC1, FC3, FC2
 	for i, width := range []int{m.hidden, m.fc1.out, m.fc2.in, m.hidden} {
 		if width > 0 && most > math.MaxInt/width {
-			return fmt.Errorf("%d tokens of %d numbers are too many", most, width)
+			return fmt.Errorf("%d tokens of %d features are too many", most, width)
 		}
 		if buf[i], err = ir.ScratchOf[float32](c, most*width); err != nil {
 			return err
@@ -203,7 +203,7 @@ func (m *moeRun) run(c *ir.Call, y []float32) error {
 	return nil
 }
 
-// expertEnd returns where the routes to another expert begin.
+// expertEnd returns the end of the range of routes, from lo on, to one expert.
 func expertEnd(routes []moeRoute, lo int) int {
 	hi := lo
 	for hi < len(routes) && routes[hi].expert == routes[lo].expert {
@@ -234,8 +234,8 @@ func (l *moeLayer) apply(c *ir.Call, expert int, y, x []float32) error {
 	return nil
 }
 
-// activate turns what FC1 and FC3 make into FC2's input, which may lie in h's
-// memory.
+// activate combines the outputs of FC1 and FC3 into the input of FC2. The result may
+// share memory with h.
 func (m *moeRun) activate(h, l []float32) []float32 {
 	switch m.Activation {
 	case "relu":
@@ -275,8 +275,8 @@ func (m *moeRun) swiglu(h, l []float32) []float32 {
 		case 1:
 			g, v = float64(h[2*i]), float64(h[2*i+1])
 		default:
-			// Halves of a row are read before their place is written: row r of the
-			// result lies in row r/2 of the input.
+			// Both halves of a row are read before the elements that they share memory with are
+			// written: row r of the result lies in row r/2 of the input.
 			g, v = float64(h[2*row*inter+j]), float64(h[(2*row+1)*inter+j])
 		}
 		g = min(g, limit)
@@ -286,7 +286,7 @@ func (m *moeRun) swiglu(h, l []float32) []float32 {
 	return out
 }
 
-// moeTokens returns the number of rows of hidden numbers and their length.
+// moeTokens returns the number of tokens and the hidden size of an input.
 func moeTokens(x, router []int) (tokens, hidden int, err error) {
 	r := len(x)
 	if r != 2 && r != 3 {
@@ -299,7 +299,7 @@ func moeTokens(x, router []int) (tokens, hidden int, err error) {
 	return tokens, hidden, nil
 }
 
-// inferMoE checks what is known of input and router_probs.
+// inferMoE sets the output type and checks the known ranks of input and router_probs.
 func inferMoE(c *ir.InferContext) error {
 	c.SetOut(0, c.Type(0))
 	if s := c.Shape(0); s != nil && len(s) != 2 && len(s) != 3 {
@@ -308,7 +308,7 @@ func inferMoE(c *ir.InferContext) error {
 	return kit.CheckRank(c, 1, 2, "router_probs")
 }
 
-// moeBias reads a bias [experts, out].
+// moeBias reads a bias [experts, out], or returns nil if it is missing.
 func moeBias(c *ir.Call, i, experts, out int) ([]float32, error) {
 	t := c.Tensor(i)
 	if t == nil {
@@ -320,8 +320,8 @@ func moeBias(c *ir.Call, i, experts, out int) ([]float32, error) {
 	return kit.RealIn[float32](c, t)
 }
 
-// moeDense reads the layer whose weights, [experts, out, in], and bias are inputs
-// i and i+1; nil without weights.
+// moeDense reads the layer whose weights, [experts, out, in], and bias are inputs i and
+// i+1. It returns nil if there are no weights.
 func moeDense(c *ir.Call, i, experts int) (*moeLayer, error) {
 	t := c.Tensor(i)
 	if t == nil {
@@ -342,7 +342,7 @@ func moeDense(c *ir.Call, i, experts int) (*moeLayer, error) {
 		l.weights = func(e int) ([]float32, error) { return all[e*size:][:size], nil }
 		return l, nil
 	}
-	// Half types are widened expert by expert.
+	// 16-bit types are converted to float32 one expert at a time.
 	wide, err := kit.ScratchTensor(c, tensor.TypeFloat32, s[1:])
 	if err != nil {
 		return nil, err
@@ -355,9 +355,9 @@ func moeDense(c *ir.Call, i, experts int) (*moeLayer, error) {
 	return l, nil
 }
 
-// MoE is a mixture of experts: for every token it takes the K experts to which
-// the softmax of router_probs gives most, and adds up their outputs,
-// FC2(activation(FC1(x))·FC3(x)), by these weights. FC3 may be missing
+// MoE is a mixture of experts. For every token it selects the K experts with the greatest
+// softmax of router_probs and returns the sum of their outputs,
+// FC2(activation(FC1(x))·FC3(x)), weighted by the softmax. FC3 is optional
 // (https://github.com/microsoft/onnxruntime/blob/main/docs/ContribOperators.md#com.microsoft.MoE).
 type MoE struct{ moeAttrs }
 
@@ -370,7 +370,7 @@ var _ = kit.Register(kit.Def{Domain: kit.DomainMicrosoft, Name: "MoE", Since: []
 // Infer keeps the shape.
 func (*MoE) Infer(c *ir.InferContext) error { return inferMoE(c) }
 
-// Run computes half types as float.
+// Run computes 16-bit types in float32.
 func (op *MoE) Run(c *ir.Call) error {
 	x, router := c.Tensor(0), c.Tensor(1)
 	_, hidden, err := moeTokens(x.Shape(), router.Shape())
@@ -386,7 +386,7 @@ func (op *MoE) Run(c *ir.Call) error {
 	return m.finish(c)
 }
 
-// finish reads the tokens and runs.
+// finish reads the tokens and runs the experts.
 func (m *moeRun) finish(c *ir.Call) error {
 	if err := m.check(); err != nil {
 		return err

@@ -8,15 +8,15 @@ import (
 	"github.com/onward-ml/onward/internal/ops/kit"
 )
 
-// MRotaryEmbedding rotates heads by three positions of each token, in time, height
-// and width, [3 batch length]: each angle is by one of them
+// MRotaryEmbedding rotates heads by three positions of each token (time, height and
+// width), [3 batch length]. Each angle depends on one of them
 // (https://github.com/microsoft/onnxruntime/blob/main/docs/ContribOperators.md#com.microsoft.MRotaryEmbedding).
 type MRotaryEmbedding struct {
 	Interleaved bool
 	Heads, Dim  int
 	Scale       float32
-	Sections    [3]int // angles by each position
-	Alternate   bool   // every third angle by height and by width, else in a row
+	Sections    [3]int // number of angles for each position
+	Alternate   bool   // height and width each use every third angle, else the sections are consecutive
 }
 
 var _ = kit.Register(kit.Def{Domain: kit.DomainMicrosoft, Name: "MRotaryEmbedding", Since: []int{1}, In: "input:T, position_ids:M, cos_cache:T, sin_cache:T", Out: "output:T",
@@ -24,13 +24,13 @@ var _ = kit.Register(kit.Def{Domain: kit.DomainMicrosoft, Name: "MRotaryEmbeddin
 		a.Require("mrope_section")
 		op := &MRotaryEmbedding{Interleaved: a.Bool("interleaved", false), Heads: a.Int("num_heads", 0), Dim: a.Int("rotary_embedding_dim", 0),
 			Scale: a.Float("scale", 1), Alternate: a.Int("mrope_layout", 0) == 1}
-		a.Ignore("is_packed_batching") // of no effect on positions that are given
+		a.Ignore("is_packed_batching") // has no effect because positions are given
 		if op.Heads < 0 || op.Dim < 0 || op.Dim > 0 && op.Heads == 0 {
-			a.Errorf("num_heads is %d and rotary_embedding_dim %d", op.Heads, op.Dim)
+			a.Errorf("num_heads and rotary_embedding_dim must be non-negative, and the latter requires the former, got %d and %d", op.Heads, op.Dim)
 		}
 		s := a.Ints("mrope_section")
 		if len(s) != 3 || slices.Min(s) < 0 || slices.Max(s) > 1<<30 {
-			a.Errorf("mrope_section is %v, want three sizes", s)
+			a.Errorf("mrope_section is %v, want three non-negative sizes", s)
 		}
 		copy(op.Sections[:], s)
 		return op
@@ -39,7 +39,7 @@ var _ = kit.Register(kit.Def{Domain: kit.DomainMicrosoft, Name: "MRotaryEmbeddin
 // Infer keeps the type of the input.
 func (*MRotaryEmbedding) Infer(c *ir.InferContext) error { return kit.SameAsInput(c) }
 
-// stream returns which position angle i is by.
+// stream returns the index of the position that determines angle i.
 func (op *MRotaryEmbedding) stream(i int) int {
 	s := op.Sections
 	switch {
@@ -53,7 +53,7 @@ func (op *MRotaryEmbedding) stream(i int) int {
 	return 2
 }
 
-// Run rotates head by head in float.
+// Run rotates head by head in float32.
 func (op *MRotaryEmbedding) Run(c *ir.Call) error {
 	x, cosT, sinT, pos := c.Tensor(0), c.Tensor(2), c.Tensor(3), kit.Ints(c.Tensor(1))
 	if cosT.Rank() != 2 || !slices.Equal(cosT.Shape(), sinT.Shape()) || cosT.Dim(1) > 1<<30 {
@@ -61,7 +61,7 @@ func (op *MRotaryEmbedding) Run(c *ir.Call) error {
 	}
 	rows, half := cosT.Dim(0), cosT.Dim(1)
 	if s := op.Sections; s[0]+s[1]+s[2] != half {
-		return fmt.Errorf("mrope_section is %v for %d angles", s, half)
+		return fmt.Errorf("mrope_section is %v, want a sum of %d angles", s, half)
 	}
 	heads := op.Heads
 	if x.Rank() == 3 && heads == 0 && half > 0 {
@@ -75,14 +75,14 @@ func (op *MRotaryEmbedding) Run(c *ir.Call) error {
 		return err
 	}
 	if in.Size < 2*half {
-		return fmt.Errorf("heads have size %d, %d angles are given", in.Size, half)
+		return fmt.Errorf("heads have size %d, want at least twice the number of angles, %d", in.Size, half)
 	}
 	if want := []int{3, in.Batch, in.Length}; !slices.Equal(c.Tensor(1).Shape(), want) {
 		return fmt.Errorf("position_ids has shape %v, want %v", c.Tensor(1).Shape(), want)
 	}
 	for _, p := range pos {
 		if p < 0 || p >= rows {
-			return fmt.Errorf("position %d is outside of the caches, which hold %d", p, rows)
+			return fmt.Errorf("position %d is out of range: the caches hold %d positions", p, rows)
 		}
 	}
 	var v [3][]float32

@@ -9,9 +9,9 @@ import (
 	"github.com/onward-ml/onward/tensor"
 )
 
-// Recorded cases compare the operators of com.microsoft with ONNX Runtime; these
-// tests are for what it does not take: left-out zero points, sparse inputs, empty
-// tensors, and bad input.
+// Recorded cases compare the operators of com.microsoft with ONNX Runtime. These tests
+// cover inputs that ONNX Runtime does not accept: omitted zero points, sparse inputs,
+// empty tensors, and invalid input.
 
 func TestSparseToDenseMatMul(t *testing.T) {
 	const op = "com.microsoft.SparseToDenseMatMul"
@@ -49,7 +49,7 @@ func TestQLinearWithoutZeroPoints(t *testing.T) {
 	optest.Want(t, "com.microsoft.QLinearLeakyRelu", 1, optest.Attrs{"alpha": 0.5}, optest.Tensor([]int8{-4, 10}, 2), optest.Tensor([]int8{-8, 10}, 2), s(1), nil, s(1))
 	optest.Want(t, "com.microsoft.QLinearSoftmax", 1, optest.Attrs{"opset": 13}, u(50, 50), u(9, 9), s(1), nil, s(0.01), tensor.Scalar(uint8(0)))
 	optest.Want(t, "com.microsoft.QLinearAveragePool", 1, optest.Attrs{"kernel_shape": []int{2}}, optest.Tensor([]uint8{3, 5}, 1, 1, 2), optest.Tensor([]uint8{2, 4, 6}, 1, 1, 3), s(1), nil, s(1))
-	// ONNX Runtime lets 128 become −128 here.
+	// Like ONNX Runtime, the result 128 wraps around to −128.
 	optest.Want(t, "com.microsoft.QLinearSoftmax", 1, optest.Attrs{"opset": 13}, optest.Tensor([]int8{127}, 1), optest.Tensor([]int8{3}, 1), s(1), nil, s(1.0/256), tensor.Scalar(int8(-128)))
 	optest.Fail(t, "com.microsoft.QLinearAdd", 1, nil, "want one element", u(1), optest.Tensor([]float32{1, 2}, 2), nil, u(1), s(1), nil, s(1))
 	optest.Fail(t, "com.microsoft.QLinearMul", 1, nil, "cannot be broadcast", u(1, 2), s(1), nil, u(1, 2, 3), s(1), nil, s(1))

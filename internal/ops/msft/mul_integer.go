@@ -8,7 +8,7 @@ import (
 	"github.com/onward-ml/onward/tensor"
 )
 
-// MulInteger multiplies 8-bit integers less their zero points to int32
+// MulInteger subtracts the zero points from 8-bit integers and multiplies them to int32
 // (https://github.com/microsoft/onnxruntime/blob/main/docs/ContribOperators.md#com.microsoft.MulInteger).
 type MulInteger struct{}
 
@@ -35,7 +35,7 @@ func (*MulInteger) Run(c *ir.Call) error {
 	for i, name := range []string{"A", "B"} {
 		if z := c.Tensor(1 + 2*i); z != nil {
 			if z.Len() != 1 {
-				return fmt.Errorf("zero point of %s has shape %v, want one element", name, z.Shape())
+				return fmt.Errorf("the zero point of %s has shape %v, want one element", name, z.Shape())
 			}
 			zero[i] = q.int(z.Bytes()[0])
 		}

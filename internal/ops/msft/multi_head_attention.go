@@ -8,11 +8,11 @@ import (
 	"github.com/onward-ml/onward/internal/ops/kit"
 )
 
-// MultiHeadAttention is attention over projected queries, keys and values,
-// [batch, length, heads·size], or packed: query [batch, length, heads, 3, size] or
-// key [batch, length, heads, 2, size]; keys and values may also come as
-// [batch, heads, length, size]. A bias for all three, a mask and a bias of the
-// scores are added
+// MultiHeadAttention computes attention of projected queries, keys and values, [batch,
+// length, heads·size]. They may be packed: query [batch, length, heads, 3, size] or key
+// [batch, length, heads, 2, size]. Keys and values may also be [batch, heads, length,
+// size]. An optional bias is added to all three, and a mask and another bias to the
+// scores
 // (https://github.com/microsoft/onnxruntime/blob/main/docs/ContribOperators.md#com.microsoft.MultiHeadAttention).
 type MultiHeadAttention struct {
 	Heads          int
@@ -27,7 +27,7 @@ var _ = kit.Register(kit.Def{Domain: kit.DomainMicrosoft, Name: "MultiHeadAttent
 		return &MultiHeadAttention{kit.ReadHeads(a, "num_heads"), a.Float("scale", 0), a.Float("mask_filter_value", -10000), a.Bool("unidirectional", false)}
 	})})
 
-// Infer sets the shapes as far as the query and the value tell.
+// Infer sets the shapes as far as the shapes of the inputs determine them.
 func (op *MultiHeadAttention) Infer(c *ir.InferContext) error {
 	heads := ir.Known(op.Heads)
 	y, present, qk := ir.UnknownDims(3), ir.UnknownDims(4), ir.UnknownDims(4)
@@ -67,7 +67,7 @@ func (op *MultiHeadAttention) Infer(c *ir.InferContext) error {
 	present[0], qk[0], qk[2] = y[0], y[0], y[1]
 	present[2], qk[3] = total, total
 	if c.Has(8) {
-		qk[3] = ir.Unknown // as many as past_sequence_length and the new ones
+		qk[3] = ir.Unknown // past_sequence_length plus the number of new tokens
 	}
 	c.SetOut(0, ir.TensorType(c.Elem(0), y...))
 	c.SetOut(1, ir.TensorType(c.Elem(0), present...))
@@ -78,7 +78,7 @@ func (op *MultiHeadAttention) Infer(c *ir.InferContext) error {
 	return nil
 }
 
-// Run computes the attention in float.
+// Run computes attention in float32.
 func (op *MultiHeadAttention) Run(c *ir.Call) error {
 	qt, kt, vt := c.Tensor(0), c.Tensor(1), c.Tensor(2)
 	var in [3][]float32
@@ -89,8 +89,8 @@ func (op *MultiHeadAttention) Run(c *ir.Call) error {
 		}
 	}
 	a := &kit.AttentionCore[float32]{Heads: op.Heads, KVHeads: op.Heads, Observe: kit.ScoresNone}
-	n, h := 0, op.Heads // n: new keys
-	projected := true   // keys and values still want their bias
+	n, h := 0, op.Heads // n is the number of new keys
+	projected := true   // whether the bias applies to keys and values
 	switch {
 	case qt.Rank() == 5 && kt == nil && vt == nil:
 		s := qt.Shape()
@@ -102,7 +102,7 @@ func (op *MultiHeadAttention) Run(c *ir.Call) error {
 	case qt.Rank() == 3 && kt != nil:
 		s, k := qt.Shape(), kt.Shape()
 		if s[2]%h != 0 {
-			return fmt.Errorf("query has shape %v, want a last dimension that %d heads divide", s, h)
+			return fmt.Errorf("query has shape %v, want a last dimension divisible by %d heads", s, h)
 		}
 		a.Batch, a.QLen, a.Dim = s[0], s[1], s[2]/h
 		a.Q = kit.HeadsLast(in[0], h, a.QLen, a.Dim)
@@ -117,10 +117,10 @@ func (op *MultiHeadAttention) Run(c *ir.Call) error {
 			n, a.VDim, projected = k[2], vt.Dim(3), false
 			a.K, a.V = kit.HeadsFirst(in[1], h, n, a.Dim), kit.HeadsFirst(in[2], h, n, a.VDim)
 		default:
-			return fmt.Errorf("query, key and value are %v, %v and %v, which do not fit together for %d heads", qt, kt, vt, h)
+			return fmt.Errorf("query, key and value are %v, %v and %v, which are inconsistent for %d heads", qt, kt, vt, h)
 		}
 	default:
-		return fmt.Errorf("query, key and value are %v, %v and %v, which do not fit together", qt, kt, vt)
+		return fmt.Errorf("query, key and value are %v, %v and %v, which is not a supported combination", qt, kt, vt)
 	}
 	if b := c.Tensor(3); b != nil {
 		want := 2*h*a.Dim + h*a.VDim
@@ -159,13 +159,13 @@ func (op *MultiHeadAttention) Run(c *ir.Call) error {
 	var kOut, vOut, qk kit.RealOutput[float32]
 	var err error
 	if capacity := past; c.Has(8) {
-		// The past is a buffer of which the first tokens are used; the new ones follow
-		// them in place.
+		// The past is a buffer whose first tokens are valid; the new tokens are written after
+		// them.
 		if past, err = kit.ScalarInt(c.Tensor(8), "past_sequence_length"); err != nil {
 			return err
 		}
 		if past < 0 || past > capacity-n {
-			return fmt.Errorf("past_sequence_length is %d for %d new tokens and a past of %d", past, n, capacity)
+			return fmt.Errorf("past_sequence_length is %d, which leaves no room for %d new tokens in a buffer of %d", past, n, capacity)
 		}
 		from, err := cacheBeams(c, nil, c.Tensor(9), a.Batch, past)
 		if err != nil {
@@ -179,7 +179,7 @@ func (op *MultiHeadAttention) Run(c *ir.Call) error {
 		}
 	} else {
 		if c.Has(9) {
-			return fmt.Errorf("cache_indirection is given without past_sequence_length")
+			return fmt.Errorf("cache_indirection requires past_sequence_length")
 		}
 		pastK, err := kit.RealIn[float32](c, c.Tensor(6))
 		if err != nil {
@@ -232,7 +232,7 @@ func (op *MultiHeadAttention) Run(c *ir.Call) error {
 	return nil
 }
 
-// packedHeads views part k of [batch, length, heads, parts, size].
+// packedHeads returns a view of part k of [batch, length, heads, parts, size].
 func packedHeads(data []float32, k, parts, heads, length, size int) kit.HeadView[float32] {
 	return kit.HeadView[float32]{Data: data[min(k*size, len(data)):], Batch: length * heads * parts * size, Head: parts * size, Row: heads * parts * size}
 }

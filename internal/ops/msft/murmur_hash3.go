@@ -9,9 +9,9 @@ import (
 	"github.com/onward-ml/onward/tensor"
 )
 
-// MurmurHash3 hashes the bytes of every element, little-endian, by the 32-bit
-// MurmurHash3 (https://github.com/aappleby/smhasher/wiki/MurmurHash3), to uint32
-// or, unless Positive is set, int32.
+// MurmurHash3 returns the 32-bit MurmurHash3
+// (https://github.com/aappleby/smhasher/wiki/MurmurHash3) of the little-endian bytes of
+// every element, as uint32 if Positive is set, else as int32.
 type MurmurHash3 struct {
 	Positive bool
 	Seed     uint32

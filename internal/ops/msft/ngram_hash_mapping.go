@@ -9,13 +9,13 @@ import (
 	"github.com/onward-ml/onward/tensor"
 )
 
-// NGramHashMapping hashes the n-grams that end at each token, for n from 2 to Most:
-// the exclusive or of tokens times multipliers, modulo the size of each of Heads
-// vocabularies. past_ids are the tokens before the first one
+// NGramHashMapping hashes the n-grams that end at each token, for n from 2 to Most. A
+// hash is the exclusive or of tokens times multipliers, modulo the size of each of Heads
+// vocabularies. past_ids holds the tokens before the first one
 // (https://github.com/microsoft/onnxruntime/blob/main/docs/ContribOperators.md#com.microsoft.NGramHashMapping).
 type NGramHashMapping struct {
 	Most, Heads, Pad int
-	Reset            bool // tokens before the end of a sequence do not count
+	Reset            bool // ignore tokens up to the last eos_token_id
 }
 
 var _ = kit.Register(kit.Def{Domain: kit.DomainMicrosoft, Name: "NGramHashMapping", Since: []int{1},
@@ -46,7 +46,7 @@ func (op *NGramHashMapping) Infer(c *ir.InferContext) error {
 	return nil
 }
 
-// Run computes in the type of the tokens, where products wrap around.
+// Run computes in the type of the tokens, so that products wrap around.
 func (op *NGramHashMapping) Run(c *ir.Call) error {
 	if c.Tensor(0).DType() == tensor.TypeInt32 {
 		return ngramHashes[int32](c, op)
@@ -62,7 +62,7 @@ func ngramHashes[M int32 | int64](c *ir.Call, op *NGramHashMapping) error {
 	batch, n, past, outs := t.Dim(0), t.Dim(1), op.Most-1, (op.Most-1)*op.Heads
 	mult, sizes := tensor.Of[M](c.Tensor(1)), tensor.Of[M](c.Tensor(2))
 	if len(mult) < op.Most || len(sizes) != outs || len(sizes) > 0 && slices.Min(sizes) < 1 {
-		return fmt.Errorf("multipliers and vocab_sizes are %v and %v, want %d and %d, sizes above 0", c.Tensor(1).Shape(), c.Tensor(2).Shape(), op.Most, outs)
+		return fmt.Errorf("multipliers and vocab_sizes have shapes %v and %v, want at least %d elements and %d positive ones", c.Tensor(1).Shape(), c.Tensor(2).Shape(), op.Most, outs)
 	}
 	for i, want := range [][]int{3: {batch, past}, 4: {outs}, 6: {batch, n}} {
 		if v := c.Tensor(i); want != nil && v != nil && !slices.Equal(v.Shape(), want) {
@@ -72,7 +72,7 @@ func ngramHashes[M int32 | int64](c *ir.Call, op *NGramHashMapping) error {
 	blank, end, ends := M(op.Pad), M(0), false
 	if e := c.Tensor(5); e != nil {
 		if e.Len() != 1 {
-			return fmt.Errorf("eos_token_id has shape %v, want one", e.Shape())
+			return fmt.Errorf("eos_token_id has shape %v, want one element", e.Shape())
 		}
 		end, ends = tensor.Of[M](e)[0], op.Reset
 		blank = end
@@ -105,7 +105,7 @@ func ngramHashes[M int32 | int64](c *ir.Call, op *NGramHashMapping) error {
 			copy(line, tensor.Of[M](p)[b*past:][:past])
 		}
 		copy(line[past:], tensor.Of[M](t)[b*n:][:n])
-		since := 0 // the first token that counts
+		since := 0 // index of the first token that is not ignored
 		for i := range n {
 			if i%kit.GrainWatch == 0 && c.Err() != nil {
 				return c.Err()
@@ -135,12 +135,12 @@ func ngramHashes[M int32 | int64](c *ir.Call, op *NGramHashMapping) error {
 // gramHashes hashes the n-grams that end at one token.
 type gramHashes[M int32 | int64] struct {
 	most, heads          int
-	blank                M // stands for tokens that do not count
+	blank                M // replaces ignored tokens
 	mult, sizes, offsets []M
 }
 
-// hash writes the hashes of the n-grams of line that end at the given index; tokens
-// before since do not count.
+// hash writes the hashes of the n-grams that end at index at of line. Tokens before index
+// since are ignored.
 func (g *gramHashes[M]) hash(dst, line []M, at, since int) {
 	mix := line[at] * g.mult[0]
 	for k := 1; k < g.most; k++ {

@@ -10,8 +10,8 @@ import (
 	"github.com/onward-ml/onward/tensor"
 )
 
-// NGramRepeatBlock copies scores and sets to −∞ those of tokens that would make
-// an n-gram for the second time at the end of their sequence
+// NGramRepeatBlock copies scores and sets to −∞ the scores of tokens that would repeat an
+// n-gram of their sequence
 // (https://github.com/microsoft/onnxruntime/blob/main/docs/ContribOperators.md#com.microsoft.NGramRepeatBlock).
 type NGramRepeatBlock struct{ Size int }
 

@@ -6,7 +6,7 @@ import (
 	"github.com/onward-ml/onward/tensor"
 )
 
-// NhwcConv is Conv of an N×D1×…×Dk×C input; the weights are those of Conv
+// NhwcConv is Conv of an N×D1×…×Dk×C input; the weights have the layout of Conv
 // (https://github.com/microsoft/onnxruntime/blob/main/docs/ContribOperators.md#com.microsoft.NhwcConv).
 type NhwcConv struct {
 	kit.Window
@@ -19,12 +19,12 @@ var _ = kit.Register(kit.Def{Domain: kit.DomainMicrosoft, Name: "NhwcConv", Sinc
 		return &NhwcConv{Window: kit.ReadWindow(a, true), Group: kit.ReadGroup(a)}
 	})})
 
-// Infer checks channels and computes the windows' number.
+// Infer checks the channels and computes the output shape.
 func (v *NhwcConv) Infer(c *ir.InferContext) error {
 	return kit.InferConvLast(c, &v.Window, v.Group, 0, 1, ir.UnrankedTensor(c.Elem(0)))
 }
 
-// Run computes float16 as float.
+// Run computes float16 in float32.
 func (v *NhwcConv) Run(c *ir.Call) error {
 	if c.Tensor(0).DType() == tensor.TypeFloat64 {
 		return convLast[float64](c, v)

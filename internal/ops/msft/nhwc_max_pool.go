@@ -22,12 +22,12 @@ var _ = kit.Register(kit.Def{Domain: kit.DomainMicrosoft, Name: "NhwcMaxPool", S
 		return p
 	})})
 
-// Infer computes the windows' number.
+// Infer computes the output shape.
 func (p *NhwcMaxPool) Infer(c *ir.InferContext) error {
 	return kit.InferPoolLast(c, &p.Window, ir.UnrankedTensor(c.Elem(0)))
 }
 
-// Run pools planes in parallel.
+// Run processes planes in parallel.
 func (p *NhwcMaxPool) Run(c *ir.Call) error {
 	x, err := kit.ChannelsFirst(c, c.Tensor(0))
 	if err != nil {

@@ -11,13 +11,13 @@ import (
 	"github.com/onward-ml/onward/tensor"
 )
 
-// PackedAttention is Attention of com.microsoft for sequences without padding
-// between them: input is [tokens, hidden]
+// PackedAttention is Attention of com.microsoft for concatenated sequences without
+// padding: input is [tokens, hidden]
 // (https://github.com/microsoft/onnxruntime/blob/main/docs/ContribOperators.md#com.microsoft.PackedAttention).
 type PackedAttention struct {
 	Heads int
 	Scale float32
-	Sizes []int // of all queries, keys and values, or nil for thirds
+	Sizes []int // total sizes of queries, keys and values; nil: one third of the columns each
 }
 
 var _ = kit.Register(kit.Def{Domain: kit.DomainMicrosoft, Name: "PackedAttention", Since: []int{1},
@@ -51,7 +51,7 @@ func (op *PackedAttention) Infer(c *ir.InferContext) error {
 	return nil
 }
 
-// Run projects and attends, in float.
+// Run projects the input and computes attention in float32.
 func (op *PackedAttention) Run(c *ir.Call) error {
 	xs, ws, bs := c.Tensor(0).Shape(), c.Tensor(1).Shape(), c.Tensor(2).Shape()
 	if len(xs) != 2 || len(ws) != 2 || ws[0] != xs[1] || !slices.Equal(bs, ws[1:]) {
@@ -60,12 +60,12 @@ func (op *PackedAttention) Run(c *ir.Call) error {
 	sizes := op.Sizes
 	if sizes == nil {
 		if ws[1]%3 != 0 || ws[1]/3%op.Heads != 0 {
-			return fmt.Errorf("weights have shape %v, want a last dimension of three times a multiple of %d heads", ws, op.Heads)
+			return fmt.Errorf("weights has shape %v, want a last dimension of three times a multiple of %d heads", ws, op.Heads)
 		}
 		sizes = []int{ws[1] / 3, ws[1] / 3, ws[1] / 3}
 	}
 	if sizes[0] > ws[1] || sizes[2] > ws[1] || 2*sizes[0]+sizes[2] != ws[1] {
-		return fmt.Errorf("weights have shape %v, want a last dimension of the sum of %v", ws, sizes)
+		return fmt.Errorf("weights has shape %v, want a last dimension of the sum of %v", ws, sizes)
 	}
 	var in [3][]float32
 	for i := range in {
@@ -100,28 +100,29 @@ func (op *PackedAttention) Run(c *ir.Call) error {
 	return p.run(c, tokens, c.Tensor(0).DType(), 3, 4, 5)
 }
 
-// packedAttention attends within sequences that lie one after the other without
-// padding; every view has one batch item whose rows are all tokens.
+// packedAttention computes attention within concatenated sequences without padding. Each
+// view has one batch item, whose rows are all tokens.
 type packedAttention struct {
 	heads, dim, vDim int
 	scale            float32
 	q, k, v          kit.HeadView[float32]
 }
 
-// run writes [tokens, heads·vDim]. The inputs iOffset, [batch, length] places of
-// the tokens in the padded sequences, iEnds, [batch+1] ends of the sequences, and
-// iBias, a bias of the scores [batch or 1, heads or 1, length, length] or nothing,
-// say how the tokens belong together.
+// run writes [tokens, heads·vDim]. These inputs describe the sequences:
+//
+//   - iOffset, [batch, length]: indices of the tokens in the padded sequences
+//   - iEnds, [batch+1]: ends of the sequences
+//   - iBias, [batch or 1, heads or 1, length, length], optional: a bias of the scores
 func (p *packedAttention) run(c *ir.Call, tokens int, dtype tensor.DType, iOffset, iEnds, iBias int) error {
-	place, ends := c.Tensor(iOffset), kit.Ints(c.Tensor(iEnds))
-	if place.Rank() != 2 || c.Tensor(iEnds).Rank() != 1 || len(ends) != place.Dim(0)+1 {
+	offsets, ends := c.Tensor(iOffset), kit.Ints(c.Tensor(iEnds))
+	if offsets.Rank() != 2 || c.Tensor(iEnds).Rank() != 1 || len(ends) != offsets.Dim(0)+1 {
 		return fmt.Errorf("token_offset and cumulative_sequence_length have shapes %v and %v, want [batch length] and [batch+1]",
-			place.Shape(), c.Tensor(iEnds).Shape())
+			offsets.Shape(), c.Tensor(iEnds).Shape())
 	}
-	batch, length := place.Dim(0), place.Dim(1)
+	batch, length := offsets.Dim(0), offsets.Dim(1)
 	for i, e := range ends {
 		if i == 0 && e != 0 || i > 0 && (e < ends[i-1] || e-ends[i-1] > length) || i == batch && e != tokens {
-			return fmt.Errorf("cumulative_sequence_length[%d] is %d: want it to rise from 0 to %d by at most %d", i, e, tokens, length)
+			return fmt.Errorf("cumulative_sequence_length[%d] is %d, want an increase from 0 to %d in steps of at most %d", i, e, tokens, length)
 		}
 	}
 	bias, err := msBias(c, nil, c.Tensor(iBias), batch, p.heads, length, length)
@@ -136,7 +137,7 @@ func (p *packedAttention) run(c *ir.Call, tokens int, dtype tensor.DType, iOffse
 		return err
 	}
 	all := kit.HeadsLast(y.Data, p.heads, tokens, p.vDim)
-	// A row of the bias has as many elements as the padded sequence.
+	// A row of the bias has the length of the padded sequence.
 	for b := range batch {
 		from, n := ends[b], ends[b+1]-ends[b]
 		if n == 0 {
@@ -156,7 +157,7 @@ func (p *packedAttention) run(c *ir.Call, tokens int, dtype tensor.DType, iOffse
 	return nil
 }
 
-// rowsFrom views the rows from row i on.
+// rowsFrom returns a view of v from row i on.
 func rowsFrom[T kit.RealFloat](v kit.HeadView[T], i int) kit.HeadView[T] {
 	v.Data = v.Data[min(i*v.Row, len(v.Data)):]
 	return v

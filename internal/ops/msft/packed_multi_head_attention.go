@@ -8,9 +8,9 @@ import (
 	"github.com/onward-ml/onward/internal/ops/kit"
 )
 
-// PackedMultiHeadAttention is MultiHeadAttention for sequences without padding
-// between them: query, key and value are [tokens, heads·size], or all in one
-// query [tokens, heads, 3, size]
+// PackedMultiHeadAttention is MultiHeadAttention for concatenated sequences without
+// padding. query, key and value are [tokens, heads·size], or packed in query, [tokens,
+// heads, 3, size]
 // (https://github.com/microsoft/onnxruntime/blob/main/docs/ContribOperators.md#com.microsoft.PackedMultiHeadAttention).
 type PackedMultiHeadAttention struct {
 	Heads int
@@ -21,7 +21,7 @@ var _ = kit.Register(kit.Def{Domain: kit.DomainMicrosoft, Name: "PackedMultiHead
 	In:  "query:T, key:T?, value:T?, bias:T?, token_offset:M, cumulative_sequence_length:M, attention_bias:T?",
 	Out: "output:T", Types: kit.Types{"T": "float float16", "M": "int32"},
 	Build: kit.Simple(func(a *kit.Attrs, opset int) kit.Operator {
-		a.Float("mask_filter_value", 0) // there is no mask
+		a.Float("mask_filter_value", 0) // the operator has no mask
 		return &PackedMultiHeadAttention{kit.ReadHeads(a, "num_heads"), a.Float("scale", 0)}
 	})})
 
@@ -45,7 +45,7 @@ func (op *PackedMultiHeadAttention) Infer(c *ir.InferContext) error {
 	return nil
 }
 
-// Run attends, in float.
+// Run computes attention in float32.
 func (op *PackedMultiHeadAttention) Run(c *ir.Call) error {
 	qt, kt, vt := c.Tensor(0), c.Tensor(1), c.Tensor(2)
 	var in [4][]float32
@@ -65,7 +65,7 @@ func (op *PackedMultiHeadAttention) Run(c *ir.Call) error {
 		p.dim, p.vDim = s[1]/h, vt.Dim(1)/h
 		p.q, p.k, p.v = kit.HeadsLast(in[0], h, s[0], p.dim), kit.HeadsLast(in[1], h, s[0], p.dim), kit.HeadsLast(in[2], h, s[0], p.vDim)
 	default:
-		return fmt.Errorf("query, key and value are %v, %v and %v, which do not fit together for %d heads", qt, kt, vt, h)
+		return fmt.Errorf("query, key and value are %v, %v and %v, which are inconsistent for %d heads", qt, kt, vt, h)
 	}
 	if b := c.Tensor(3); b != nil {
 		size := h * p.dim

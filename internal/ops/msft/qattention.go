@@ -8,8 +8,8 @@ import (
 	"github.com/onward-ml/onward/tensor"
 )
 
-// qAttention is QAttention: Attention of com.microsoft with input and weights of
-// 8 bits
+// qAttention implements QAttention: Attention of com.microsoft with 8-bit input and
+// weights
 // (https://github.com/microsoft/onnxruntime/blob/main/docs/ContribOperators.md#com.microsoft.QAttention).
 type qAttention struct{ msAttention }
 
@@ -50,7 +50,7 @@ func (op *qAttention) Infer(c *ir.InferContext) error {
 	return nil
 }
 
-// Run projects in integers, and attends in float.
+// Run computes the projection in integers and attention in float32.
 func (op *qAttention) Run(c *ir.Call) error {
 	x, w := c.Tensor(0), c.Tensor(1)
 	if x.Rank() != 3 || w.Rank() != 2 || w.Dim(0) != x.Dim(2) || w.Dim(1)%(3*op.heads) != 0 {

@@ -6,8 +6,8 @@ import (
 	"github.com/onward-ml/onward/tensor"
 )
 
-// QEmbedLayerNormalization is [EmbedLayerNormalization] of quantized tables, each
-// with one scale and zero point
+// QEmbedLayerNormalization is [EmbedLayerNormalization] with quantized tables, each with
+// one scale and zero point
 // (https://github.com/microsoft/onnxruntime/blob/main/docs/ContribOperators.md#com.microsoft.QEmbedLayerNormalization).
 type QEmbedLayerNormalization struct{ epsilon float32 }
 
@@ -35,7 +35,7 @@ func (op *QEmbedLayerNormalization) Infer(c *ir.InferContext) error {
 	return kit.CheckRank(c, 0, 2, "input_ids")
 }
 
-// Run looks up, adds and normalizes.
+// Run looks up the embeddings, adds them and normalizes the sum.
 func (op *QEmbedLayerNormalization) Run(c *ir.Call) error {
 	e := &embeddings{ids: c.Tensor(0), segments: c.Tensor(1), mask: c.Tensor(7), dtype: tensor.TypeFloat32}
 	for k, name := range []string{"word_embedding", "position_embedding", "segment_embedding", "gamma", "beta"} {

@@ -10,8 +10,8 @@ import (
 	"github.com/onward-ml/onward/tensor"
 )
 
-// QGemm is Alpha·a_scale·b_scale·(A'·B' + C) of quantized matrices, as real
-// numbers or, with y_scale, quantized
+// QGemm computes Alpha·a_scale·b_scale·(A'·B' + C) of quantized matrices. The result is
+// float32, or quantized if y_scale is given
 // (https://github.com/microsoft/onnxruntime/blob/main/docs/ContribOperators.md#com.microsoft.QGemm).
 type QGemm struct {
 	ops.Gemm
@@ -34,15 +34,15 @@ func (g *QGemm) Infer(c *ir.InferContext) error {
 	shape, err := g.Dims(c.Shape(0), c.Shape(3), c.Shape(6))
 	kit.SetShape(c, 0, elem, shape)
 	if err == nil && c.Has(8) && !c.Has(7) {
-		err = fmt.Errorf("there is a y_zero_point but no y_scale")
+		err = fmt.Errorf("y_zero_point is given but no y_scale")
 	}
 	return err
 }
 
-// Run sums as int32.
+// Run accumulates in int32.
 func (g *QGemm) Run(c *ir.Call) error { return g.run(c, nil) }
 
-// run multiplies; packed is B when it is constant.
+// run multiplies; packed is the packed B if B is constant, else nil.
 func (g *QGemm) run(c *ir.Call, packed *kit.PackedBytes) error {
 	a, b, add := c.Tensor(0), c.Tensor(3), c.Tensor(6)
 	shape, err := kit.BytesShape(b, packed)
@@ -74,7 +74,7 @@ func (g *QGemm) run(c *ir.Call, packed *kit.PackedBytes) error {
 	if z := c.Tensor(8); z != nil {
 		d = z.DType()
 		if !c.Has(7) {
-			return fmt.Errorf("there is a y_zero_point but no y_scale")
+			return fmt.Errorf("y_zero_point is given but no y_scale")
 		}
 		if out, err = byteQuantOf(c, "Y", d, 7, 8); err != nil {
 			return err
@@ -133,7 +133,7 @@ func (g *QGemm) run(c *ir.Call, packed *kit.PackedBytes) error {
 	return nil
 }
 
-// widened computes the sums from int32 matrices.
+// widened computes the sums from inputs widened to int32.
 func (g *QGemm) widened(c *ir.Call, sums []int32, m, n, k int, rb kit.QuantParam) error {
 	a, b := c.Tensor(0), c.Tensor(3)
 	as, err := kit.BytesLess(c, a, c.Tensor(2), 1)
@@ -147,7 +147,7 @@ func (g *QGemm) widened(c *ir.Call, sums []int32, m, n, k int, rb kit.QuantParam
 	return kit.MatMulOne(c, &gemm.Args[int32]{M: m, N: n, K: k, A: as, LdA: a.Dim(1), TransA: g.TransA, B: ws, LdB: b.Dim(1), TransB: g.TransB, C: sums, LdC: n})
 }
 
-// qGemmPacked has a constant B.
+// qGemmPacked is a QGemm with a constant, packed B.
 type qGemmPacked struct {
 	QGemm
 	b *kit.PackedBytes

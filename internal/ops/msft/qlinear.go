@@ -12,11 +12,10 @@ import (
 	"github.com/onward-ml/onward/tensor"
 )
 
-// The QLinear operators of com.microsoft work on 8-bit integers with one scale
-// and one zero point for a whole tensor
+// The QLinear operators of com.microsoft work on 8-bit integers with one scale and one
+// zero point per tensor
 // (https://github.com/microsoft/onnxruntime/blob/main/docs/ContribOperators.md).
-// An element has only 256 values, so that tables stand for all that depends on
-// one element.
+// Functions of one element are computed by tables of 256 entries.
 
 const byteTypes = "int8 uint8"
 
@@ -27,29 +26,29 @@ type byteQuant struct {
 	signed bool
 }
 
-// byteQuantOf reads the scale, input is, and the zero point, input iz or 0, that
-// go with tensors of type d.
+// byteQuantOf reads the scale, input is, and the zero point, input iz or 0 if missing, of
+// tensors of type d.
 func byteQuantOf(c *ir.Call, name string, d tensor.DType, is, iz int) (byteQuant, error) {
 	q := byteQuant{signed: d == tensor.TypeInt8}
 	s, z := c.Tensor(is), c.Tensor(iz)
 	if s.Len() != 1 {
-		return q, fmt.Errorf("scale of %s has shape %v, want one element", name, s.Shape())
+		return q, fmt.Errorf("the scale of %s has shape %v, want one element", name, s.Shape())
 	}
 	q.scale = tensor.Of[float32](s)[0]
 	if z == nil {
 		return q, nil
 	}
 	if z.Len() != 1 {
-		return q, fmt.Errorf("zero point of %s has shape %v, want one element", name, z.Shape())
+		return q, fmt.Errorf("the zero point of %s has shape %v, want one element", name, z.Shape())
 	}
 	if z.DType() != d {
-		return q, fmt.Errorf("zero point of %s is %s, want %s", name, z.DType(), d)
+		return q, fmt.Errorf("the zero point of %s is %s, want %s", name, z.DType(), d)
 	}
 	q.zero = q.int(z.Bytes()[0])
 	return q, nil
 }
 
-// int returns the number that a byte stands for.
+// int returns byte b as an integer of q's signedness.
 func (q *byteQuant) int(b byte) int32 {
 	if q.signed {
 		return int32(int8(b))
@@ -57,7 +56,7 @@ func (q *byteQuant) int(b byte) int32 {
 	return int32(b)
 }
 
-// reals returns (x − zero)·scale for every x.
+// reals returns the dequantized value (x − zero)·scale of every byte x.
 func (q *byteQuant) reals() *[256]float32 {
 	var t [256]float32
 	for i := range t {
@@ -66,7 +65,8 @@ func (q *byteQuant) reals() *[256]float32 {
 	return &t
 }
 
-// widen stores (x − zero)·scale with vector kernels, the same bits as reals has.
+// widen dequantizes src to dst with vector kernels. The results are bitwise equal to
+// those of reals.
 func (q *byteQuant) widen(l cpu.Level, dst []float32, src []byte) {
 	if q.signed {
 		vec.I8ToF32(l, dst, tensor.FromRaw[int8](src))
@@ -81,7 +81,7 @@ func (q *byteQuant) widen(l cpu.Level, dst []float32, src []byte) {
 	}
 }
 
-// narrow is quantize of x / scale with vector kernels.
+// narrow quantizes x / scale with vector kernels; see quantize.
 func (q *byteQuant) narrow(l cpu.Level, dst []byte, x []float32, scale float32) {
 	if q.signed {
 		quant.Quantize(l, tensor.FromRaw[int8](dst), x, scale, int8(q.zero))
@@ -90,7 +90,7 @@ func (q *byteQuant) narrow(l cpu.Level, dst []byte, x []float32, scale float32) 
 	}
 }
 
-// requantize stores q's numbers as those of another.
+// requantize converts src from q's scale and zero point to those of to.
 func (q *byteQuant) requantize(l cpu.Level, dst []byte, to *byteQuant, src []byte) {
 	st := kit.LoopStates.Get().(*kit.LoopState)
 	defer kit.LoopStates.Put(st)
@@ -102,7 +102,7 @@ func (q *byteQuant) requantize(l cpu.Level, dst []byte, to *byteQuant, src []byt
 	}
 }
 
-// limits returns the least and the greatest number.
+// limits returns the least and the greatest integer of q's type.
 func (q *byteQuant) limits() (lo, hi float32) {
 	if q.signed {
 		return math.MinInt8, math.MaxInt8
@@ -110,8 +110,8 @@ func (q *byteQuant) limits() (lo, hi float32) {
 	return 0, math.MaxUint8
 }
 
-// quantize stores rounded x + zero, halves to even, limited to what fits; NaN
-// becomes the least number.
+// quantize stores x + zero, where x is rounded half to even and the sum is saturated; NaN
+// becomes the least integer.
 func (q *byteQuant) quantize(dst []byte, x []float32) {
 	lo, hi := q.limits()
 	zero := float32(q.zero)
@@ -124,7 +124,7 @@ func (q *byteQuant) quantize(dst []byte, x []float32) {
 	}
 }
 
-// table returns the quantized f((x − zero)·scale) of q's elements.
+// table returns, for every byte x, f((x − zero)·scale) quantized by to.
 func (q *byteQuant) table(to byteQuant, f func(x float32) float32) *[256]byte {
 	var r [256]byte
 	x := q.reals()
@@ -137,8 +137,8 @@ func (q *byteQuant) table(to byteQuant, f func(x float32) float32) *[256]byte {
 
 func sameReal(x float32) float32 { return x }
 
-// runQLinearUnary applies a function of one number: inputs are X, its scale and
-// zero point, the scale of the output and its zero point.
+// runQLinearUnary applies f to the dequantized input and quantizes the result. The inputs
+// are X, its scale and zero point, and the scale and zero point of the output.
 func runQLinearUnary(c *ir.Call, f func(x float32) float32) error {
 	x := c.Tensor(0)
 	in, err := byteQuantOf(c, "X", x.DType(), 1, 2)
@@ -158,9 +158,10 @@ func runQLinearUnary(c *ir.Call, f func(x float32) float32) error {
 	return kit.EachRange(c, len(src), kit.GrainCheap, func(lo, hi int) { kit.MapBytes(dst[lo:hi], src[lo:hi], t) })
 }
 
-// runQLinearBinary combines two broadcast tensors: inputs are A, its scale and
-// zero point, B, its scale and zero point, and those of C. scales
-// fits the scales of A and B to fn, which gives numbers in units of C's.
+// runQLinearBinary applies fn to two dequantized, broadcast tensors and quantizes the
+// result. The inputs are A, B and their scales and zero points, and those of C. scales
+// adapts the scales of A and B so that fn returns multiples of C's scale. fast, if not
+// nil, replaces the generic loop.
 func runQLinearBinary(c *ir.Call, fn func(dst, a, b []float32), scales func(a, b, y *byteQuant), fast func(dst, a, b []byte, qa, qb, y *byteQuant)) error {
 	a, b := c.Tensor(0), c.Tensor(3)
 	shape, err := kit.BroadcastShapes(a.Shape(), b.Shape())
@@ -204,8 +205,8 @@ func runQLinearBinary(c *ir.Call, fn func(dst, a, b []float32), scales func(a, b
 	return kit.RunLoop(c, l, kit.GrainCheap, shape, []*tensor.Tensor{a, b}, [][]int{a.Shape(), b.Shape()})
 }
 
-// mulBytes multiplies whole numbers, then by scale, the product of all three scales,
-// and rounds after adding the zero point.
+// mulBytes multiplies integers less their zero points, then multiplies by scale, the
+// combined scale of inputs and output, adds the zero point and rounds.
 func mulBytes(dst, a, b []byte, qa, qb, y *byteQuant, scale float32) {
 	st := kit.LoopStates.Get().(*kit.LoopState)
 	defer kit.LoopStates.Put(st)
@@ -223,12 +224,12 @@ func mulBytes(dst, a, b []byte, qa, qb, y *byteQuant, scale float32) {
 	}
 }
 
-// addBytes adds in units of y's scale.
+// addBytes adds in multiples of y's scale.
 func addBytes(dst, a, b []byte, qa, qb, y *byteQuant) {
 	quant.Add(cpu.Active(), dst, a, b, y.signed, quant.Linear{Scale: qa.scale, Zero: qa.zero}, quant.Linear{Scale: qb.scale, Zero: qb.zero}, y.zero)
 }
 
-// qLinearBinary infers what QLinearAdd and QLinearMul share.
+// qLinearBinary implements Infer for QLinearAdd and QLinearMul.
 type qLinearBinary struct{}
 
 const (

@@ -13,7 +13,7 @@ var _ = kit.Register(kit.Def{Domain: kit.DomainMicrosoft, Name: "QLinearAdd", Si
 	Types: kit.Types{"T": byteTypes},
 	Build: kit.WithoutAttrs(&QLinearAdd{})})
 
-// Run adds in units of the output's scale.
+// Run adds in multiples of the output's scale.
 func (*QLinearAdd) Run(c *ir.Call) error {
 	return runQLinearBinary(c, kit.AddLoop[float32], func(a, b, y *byteQuant) {
 		a.scale /= y.scale

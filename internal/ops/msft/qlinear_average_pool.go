@@ -9,7 +9,7 @@ import (
 	"github.com/onward-ml/onward/tensor"
 )
 
-// QLinearAveragePool takes the mean of quantized numbers over a sliding window
+// QLinearAveragePool returns the means of quantized numbers over sliding windows
 // (https://github.com/microsoft/onnxruntime/blob/main/docs/ContribOperators.md#com.microsoft.QLinearAveragePool).
 type QLinearAveragePool struct {
 	ops.AveragePool
@@ -25,7 +25,7 @@ var _ = kit.Register(kit.Def{Domain: kit.DomainMicrosoft, Name: "QLinearAverageP
 		return p
 	})})
 
-// Infer computes the windows' number.
+// Infer computes the output shape.
 func (p *QLinearAveragePool) Infer(c *ir.InferContext) error {
 	if p.ChannelsLast {
 		return kit.InferPoolLast(c, &p.Window, ir.UnrankedTensor(c.Elem(0)))
@@ -33,8 +33,7 @@ func (p *QLinearAveragePool) Infer(c *ir.InferContext) error {
 	return kit.InferPool(c, &p.Window, ir.UnrankedTensor(c.Elem(0)))
 }
 
-// Run takes the mean of whole numbers less the zero point, whose sums are exact;
-// padding is 0.
+// Run averages integers less the zero point, so that the sums are exact; padding is 0.
 func (p *QLinearAveragePool) Run(c *ir.Call) error {
 	x := c.Tensor(0)
 	in, err := byteQuantOf(c, "X", x.DType(), 1, 2)
@@ -78,7 +77,7 @@ func (p *QLinearAveragePool) Run(c *ir.Call) error {
 	return nil
 }
 
-// realBytes dequantizes a tensor.
+// realBytes returns the dequantized elements of t.
 func realBytes(c *ir.Call, t *tensor.Tensor, q *byteQuant) ([]float32, error) {
 	r, err := ir.ScratchOf[float32](c, t.Len())
 	if err != nil {
@@ -97,7 +96,8 @@ func realBytes(c *ir.Call, t *tensor.Tensor, q *byteQuant) ([]float32, error) {
 	})
 }
 
-// quantizeBytes stores x·ratio, numbers in units of q's scale; it overwrites x.
+// quantizeBytes quantizes x·ratio, given in multiples of q's scale, to y; it overwrites
+// x.
 func quantizeBytes(c *ir.Call, y *tensor.Tensor, x []float32, ratio float32, q *byteQuant) error {
 	dst := y.Bytes()
 	if !c.Generic {

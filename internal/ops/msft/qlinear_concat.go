@@ -9,9 +9,9 @@ import (
 	"github.com/onward-ml/onward/tensor"
 )
 
-// QLinearConcat joins quantized tensors along one axis and gives them one scale
-// and zero point: inputs are these two, then tensor, scale and zero point of each
-// part
+// QLinearConcat concatenates quantized tensors along one axis and requantizes them to one
+// scale and zero point. The inputs are this scale and zero point, then tensor, scale and
+// zero point of each part
 // (https://github.com/microsoft/onnxruntime/blob/main/docs/ContribOperators.md#com.microsoft.QLinearConcat).
 type QLinearConcat struct{ Axis int }
 
@@ -22,12 +22,12 @@ var _ = kit.Register(kit.Def{Domain: kit.DomainMicrosoft, Name: "QLinearConcat",
 		return &QLinearConcat{Axis: a.Int("axis", 0)}
 	})})
 
-// Infer adds up the sizes along the axis.
+// Infer adds the sizes along the axis.
 func (op *QLinearConcat) Infer(c *ir.InferContext) error {
 	kit.SetShape(c, 0, c.Elem(1), nil)
 	n := c.NumIn() - 2
 	if n < 3 || n%3 != 0 {
-		return fmt.Errorf("%d inputs follow the output's scale and zero point, want three for each part", max(n, 0))
+		return fmt.Errorf("%d inputs follow the output's scale and zero point, want three for each part and at least one part", max(n, 0))
 	}
 	var shapes [][]ir.Dim
 	for i := range n {
@@ -56,7 +56,7 @@ func (op *QLinearConcat) Run(c *ir.Call) error {
 	}
 	n := (c.NumIn() - 2) / 3
 	if n < 1 {
-		return fmt.Errorf("there is nothing to join")
+		return fmt.Errorf("there are no parts to concatenate, want at least one")
 	}
 	in, from := make([]*tensor.Tensor, n), make([]byteQuant, n)
 	for i := range n {

@@ -8,7 +8,7 @@ import (
 	"github.com/onward-ml/onward/internal/ops/kit"
 )
 
-// QLinearGlobalAveragePool takes the mean of every plane of quantized numbers
+// QLinearGlobalAveragePool returns the mean of every plane of quantized numbers
 // (https://github.com/microsoft/onnxruntime/blob/main/docs/ContribOperators.md#com.microsoft.QLinearGlobalAveragePool).
 type QLinearGlobalAveragePool struct{ ChannelsLast bool }
 
@@ -18,7 +18,7 @@ var _ = kit.Register(kit.Def{Domain: kit.DomainMicrosoft, Name: "QLinearGlobalAv
 		return &QLinearGlobalAveragePool{a.Bool("channels_last", false)}
 	})})
 
-// Infer makes the spatial dimensions 1.
+// Infer sets the spatial dimensions to 1.
 func (p *QLinearGlobalAveragePool) Infer(c *ir.InferContext) error {
 	if !p.ChannelsLast {
 		return kit.InferGlobalPool(c)
@@ -37,7 +37,7 @@ func (p *QLinearGlobalAveragePool) Infer(c *ir.InferContext) error {
 	return nil
 }
 
-// Run sums whole numbers.
+// Run sums integers.
 func (p *QLinearGlobalAveragePool) Run(c *ir.Call) error {
 	x := c.Tensor(0)
 	s := x.Shape()
@@ -54,7 +54,7 @@ func (p *QLinearGlobalAveragePool) Run(c *ir.Call) error {
 	}
 	shape := append([]int{}, s...)
 	n, ch, plane := s[0], s[1], kit.Product(s[2:])
-	step, next := 1, plane // from element to element, from channel to channel
+	step, next := 1, plane // strides of elements and of channels
 	if p.ChannelsLast {
 		ch, plane = s[len(s)-1], kit.Product(s[1:len(s)-1])
 		step, next = ch, 1
@@ -87,17 +87,17 @@ func (p *QLinearGlobalAveragePool) Run(c *ir.Call) error {
 	})
 }
 
-// sumBytes adds bytes as numbers, eight at a time.
+// sumBytes returns the sum of the bytes as integers, eight at a time.
 func sumBytes(b []byte, signed bool) int64 {
 	const even = 0x00ff00ff00ff00ff
 	var sum, flip int64
 	var turn uint64
-	if signed { // x + 128 is the byte with its first bit flipped
+	if signed { // x + 128 is the byte with its top bit flipped
 		turn, flip = 0x8080808080808080, 128
 	}
 	n := int64(len(b))
 	for len(b) >= 8 {
-		var lanes uint64 // four sums of 16 bits, which hold 128 pairs
+		var lanes uint64 // four 16-bit sums, which cannot overflow for 128 pairs of bytes
 		for range 128 {
 			if len(b) < 8 {
 				break

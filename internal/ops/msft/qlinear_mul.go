@@ -15,8 +15,8 @@ var _ = kit.Register(kit.Def{Domain: kit.DomainMicrosoft, Name: "QLinearMul", Si
 	Types: kit.Types{"T": byteTypes},
 	Build: kit.WithoutAttrs(&QLinearMul{})})
 
-// Run multiplies whole numbers, then by all three scales at once. Like ONNX
-// Runtime it rounds after adding the zero point, which tells in halves.
+// Run multiplies integers, then multiplies by the combined scale. Like ONNX Runtime it
+// rounds after adding the zero point, which changes the result of ties.
 func (*QLinearMul) Run(c *ir.Call) error {
 	var scale, zero float32
 	return runQLinearBinary(c, func(dst, a, b []float32) {

@@ -8,11 +8,11 @@ import (
 	"github.com/onward-ml/onward/tensor"
 )
 
-// QLinearReduceMean takes the mean of quantized numbers along axes
+// QLinearReduceMean returns the means of quantized numbers along axes
 // (https://github.com/microsoft/onnxruntime/blob/main/docs/ContribOperators.md#com.microsoft.QLinearReduceMean).
 type QLinearReduceMean struct {
 	kit.Reduction
-	Axes []int // none: all
+	Axes []int // empty: all axes
 }
 
 var _ = kit.Register(kit.Def{Domain: kit.DomainMicrosoft, Name: "QLinearReduceMean", Since: []int{1},
@@ -23,14 +23,14 @@ var _ = kit.Register(kit.Def{Domain: kit.DomainMicrosoft, Name: "QLinearReduceMe
 		return &QLinearReduceMean{kit.Reduction{KeepDims: a.Bool("keepdims", true)}, a.Ints("axes")}
 	})})
 
-// Infer drops the axes or makes them 1.
+// Infer removes the axes, or sets them to 1 with KeepDims.
 func (o *QLinearReduceMean) Infer(c *ir.InferContext) error {
 	shape, err := reducedDims(c.Shape(0), &o.Reduction, o.Axes)
 	kit.SetShape(c, 0, c.Elem(0), shape)
 	return err
 }
 
-// reducedDims is the shape after a reduction along constant axes.
+// reducedDims returns the shape after a reduction along constant axes.
 func reducedDims(shape []ir.Dim, r *kit.Reduction, axes []int) ([]ir.Dim, error) {
 	if shape == nil {
 		return nil, nil
@@ -54,7 +54,7 @@ func reducedDims(shape []ir.Dim, r *kit.Reduction, axes []int) ([]ir.Dim, error)
 	return out, nil
 }
 
-// Run sums whole numbers.
+// Run sums integers.
 func (o *QLinearReduceMean) Run(c *ir.Call) error {
 	x := c.Tensor(0)
 	in, err := byteQuantOf(c, "data", x.DType(), 1, 2)
@@ -86,7 +86,7 @@ func (o *QLinearReduceMean) Run(c *ir.Call) error {
 	return nil
 }
 
-// reduceBytes sums 8-bit integers by a plan.
+// reduceBytes sums 8-bit integers according to a reduction plan.
 func reduceBytes(c *ir.Call, p *kit.ReducePlan, x *tensor.Tensor) ([]int64, error) {
 	sums, err := ir.ScratchOf[int64](c, kit.Product(p.OutShape))
 	if err != nil {

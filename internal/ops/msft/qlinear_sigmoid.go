@@ -7,7 +7,7 @@ import (
 	"github.com/onward-ml/onward/internal/ops/kit"
 )
 
-// QLinearSigmoid is 1/(1 + exp(−x)) of a quantized tensor
+// QLinearSigmoid computes 1/(1 + exp(−x)) of a quantized tensor
 // (https://github.com/microsoft/onnxruntime/blob/main/docs/ContribOperators.md#com.microsoft.QLinearSigmoid).
 type QLinearSigmoid struct{ kit.SameTypeAndShape }
 

@@ -10,17 +10,17 @@ import (
 	"github.com/onward-ml/onward/internal/ops/kit"
 )
 
-// QLinearSoftmax is Softmax of quantized numbers. Like ONNX Runtime it takes the
-// whole part of 1/y_scale
+// QLinearSoftmax is Softmax of a quantized tensor. Like ONNX Runtime it truncates
+// 1/y_scale to an integer, unless Exact is set
 // (https://github.com/microsoft/onnxruntime/blob/main/docs/ContribOperators.md#com.microsoft.QLinearSoftmax).
 type QLinearSoftmax struct {
 	kit.SoftmaxAxis
-	// Exact takes 1/y_scale as it is, as Softmax and QuantizeLinear do.
+	// Exact uses 1/y_scale without truncation, as Softmax followed by QuantizeLinear does.
 	Exact bool
 }
 
-// NewQLinearSoftmax returns the operator that computes a Softmax on quantized
-// numbers and rounds as DequantizeLinear, Softmax and QuantizeLinear do.
+// NewQLinearSoftmax returns the operator that fuses DequantizeLinear, Softmax o and
+// QuantizeLinear, and rounds as they do.
 func NewQLinearSoftmax(o *ops.Softmax) *QLinearSoftmax {
 	return &QLinearSoftmax{SoftmaxAxis: o.SoftmaxAxis, Exact: true}
 }
@@ -34,7 +34,7 @@ var _ = kit.Register(kit.Def{Domain: kit.DomainMicrosoft, Name: "QLinearSoftmax"
 		return o
 	})})
 
-// Run sums exponentials from a table.
+// Run sums exponentials read from a table.
 func (o *QLinearSoftmax) Run(c *ir.Call) error {
 	x := c.Tensor(0)
 	s, err := o.Span(x.Shape())
@@ -56,7 +56,7 @@ func (o *QLinearSoftmax) Run(c *ir.Call) error {
 	if o.Exact && s.Inner == 1 && !c.Generic {
 		return o.rows(c, x.Bytes(), y.Bytes(), s, &in, &out)
 	}
-	// exps[d] belongs to a number that is d steps below the greatest one.
+	// exps[d] is the exponential of an element d quantization steps below the maximum.
 	var exps [256]float64
 	for i := range exps {
 		exps[i] = math.Exp(-float64(i) * float64(in.scale))
@@ -84,7 +84,8 @@ func (o *QLinearSoftmax) Run(c *ir.Call) error {
 	})
 }
 
-// rows takes each row to floats and back while it is in the cache.
+// rows dequantizes, normalizes and quantizes blocks of rows, so that each block stays in
+// the cache.
 func (o *QLinearSoftmax) rows(c *ir.Call, src, dst []byte, s kit.AxisSpan, in, out *byteQuant) error {
 	if s.N == 0 {
 		return nil
@@ -95,7 +96,7 @@ func (o *QLinearSoftmax) rows(c *ir.Call, src, dst []byte, s kit.AxisSpan, in, o
 		return err
 	}
 	l := cpu.Active()
-	block := max(1, 2048/s.N) // rows that are converted together
+	block := max(1, 2048/s.N) // number of rows converted together
 	return kit.EachRange(c, n, max(1, kit.GrainCheap/s.N), func(lo, hi int) {
 		for ; lo < hi; lo += block {
 			from, to := lo*s.N, min(lo+block, hi)*s.N

@@ -6,8 +6,8 @@ import (
 	"github.com/onward-ml/onward/tensor"
 )
 
-// QLinearWhere takes elements of X where the condition is true and of Y
-// elsewhere, both quantized, and quantizes them anew
+// QLinearWhere selects elements of X where the condition is true and of Y elsewhere, both
+// quantized, and requantizes them
 // (https://github.com/microsoft/onnxruntime/blob/main/docs/ContribOperators.md#com.microsoft.QLinearWhere).
 type QLinearWhere struct{}
 

@@ -9,15 +9,15 @@ import (
 	"github.com/onward-ml/onward/tensor"
 )
 
-// QMoE is [MoE] with weights of 2, 4 or 8 bits, low bits first in a byte. A scale
-// and a zero point (2^(bits−1) by default) hold for a whole row of weights or, with
-// BlockSize, for so many neighbours. router_weights, if given, replace the softmax
-// as the weights of the chosen experts
+// QMoE is [MoE] with weights of 2, 4 or 8 bits, packed low bits first. A scale and a zero
+// point (default 2^(bits−1)) apply to a row of weights or, with BlockSize, to a block of
+// consecutive weights. router_weights, if given, replaces the softmax as the weights of
+// the selected experts
 // (https://github.com/microsoft/onnxruntime/blob/main/docs/ContribOperators.md#com.microsoft.QMoE).
 type QMoE struct {
 	moeAttrs
-	Bits      [3]int // of FC1, FC2 and FC3
-	BlockSize int    // 0: whole rows
+	Bits      [3]int // bits per weight of FC1, FC2 and FC3
+	BlockSize int    // 0: one block per row
 }
 
 var _ = kit.Register(kit.Def{Domain: kit.DomainMicrosoft, Name: "QMoE", Since: []int{1},
@@ -31,16 +31,16 @@ var _ = kit.Register(kit.Def{Domain: kit.DomainMicrosoft, Name: "QMoE", Since: [
 		for i, name := range []string{"fc1_expert_weight_bits", "fc2_expert_weight_bits", "fc3_expert_weight_bits"} {
 			op.Bits[i] = a.Int(name, bits)
 			if b := op.Bits[i]; b != 2 && b != 4 && b != 8 {
-				a.Errorf("weights have %d bits, want 2, 4 or 8", b)
+				a.Errorf("expert weight bits are %d, want 2, 4 or 8", b)
 			}
 		}
 		if b := op.BlockSize; b < 0 || b != 0 && (b < 16 || b&(b-1) != 0) {
-			a.Errorf("attribute block_size is %d, want 0 or a power of two from 16 on", b)
+			a.Errorf("attribute block_size is %d, want 0 or a power of two of at least 16", b)
 		}
 		a.Enum("quant_type", "int", "int")
-		a.Int("accuracy_level", 0) // how inputs may be rounded
+		a.Int("accuracy_level", 0) // permits rounding of inputs, which this kernel does not do
 		if a.Int("weights_prepacked", -1) == 1 {
-			a.Errorf("attribute weights_prepacked is 1: the layout depends on the device")
+			a.Errorf("attribute weights_prepacked is 1, which is not supported: the layout depends on the device")
 		}
 		return op
 	})})
@@ -48,7 +48,7 @@ var _ = kit.Register(kit.Def{Domain: kit.DomainMicrosoft, Name: "QMoE", Since: [
 // Infer keeps the shape.
 func (*QMoE) Infer(c *ir.InferContext) error { return inferMoE(c) }
 
-// Run computes half types as float.
+// Run computes 16-bit types in float32.
 func (op *QMoE) Run(c *ir.Call) error {
 	x, router := c.Tensor(0), c.Tensor(1)
 	_, hidden, err := moeTokens(x.Shape(), router.Shape())
@@ -61,12 +61,12 @@ func (op *QMoE) Run(c *ir.Call) error {
 			return err
 		}
 	}
-	// On CPUs ONNX Runtime takes the softmax of the chosen experts alone, whatever
-	// normalize_routing_weights says.
+	// On CPUs ONNX Runtime computes the softmax over the selected experts only, regardless
+	// of normalize_routing_weights.
 	m.Normalize = m.Normalize || !c.Has(14)
 	if t := c.Tensor(14); t != nil {
 		if !slices.Equal(t.Shape(), router.Shape()) {
-			return fmt.Errorf("router_weights have shape %v, want %v", t.Shape(), router.Shape())
+			return fmt.Errorf("router_weights has shape %v, want %v", t.Shape(), router.Shape())
 		}
 		if m.mix, err = kit.RealIn[float32](c, t); err != nil {
 			return err
@@ -75,7 +75,7 @@ func (op *QMoE) Run(c *ir.Call) error {
 	return m.finish(c)
 }
 
-// layer reads layer k, nil without weights.
+// layer reads layer k. It returns nil if the layer has no weights.
 func (op *QMoE) layer(c *ir.Call, k, experts int) (*moeLayer, error) {
 	w, scales, zeros := c.Tensor(2+3*k), c.Tensor(3+3*k), c.Tensor(11+k)
 	if w == nil {
@@ -91,7 +91,7 @@ func (op *QMoE) layer(c *ir.Call, k, experts int) (*moeLayer, error) {
 	want := []int{experts, l.out}
 	if op.BlockSize > 0 {
 		if block = op.BlockSize; l.in%block != 0 {
-			return nil, fmt.Errorf("rows of FC%d have %d weights, which blocks of %d do not divide", k+1, l.in, block)
+			return nil, fmt.Errorf("rows of FC%d have %d weights, want a multiple of block_size %d", k+1, l.in, block)
 		}
 		blocks = l.in / block
 		want = append(want, blocks)
@@ -99,7 +99,7 @@ func (op *QMoE) layer(c *ir.Call, k, experts int) (*moeLayer, error) {
 	if !slices.Equal(scales.Shape(), want) {
 		return nil, fmt.Errorf("scales of FC%d have shape %v, want %v", k+1, scales.Shape(), want)
 	}
-	// Zero points fill up bytes along their last dimension.
+	// Zero points are packed along their last dimension.
 	zeroRow := 0
 	if zeros != nil {
 		last := len(want) - 1
@@ -126,7 +126,7 @@ func (op *QMoE) layer(c *ir.Call, k, experts int) (*moeLayer, error) {
 		return nil, err
 	}
 	codes, bits := w.Bytes(), op.Bits[k]
-	zero := func(row, b int) float32 { // row of all experts
+	zero := func(row, b int) float32 { // row counts over all experts
 		if zeros == nil {
 			return float32(int(1) << (bits - 1))
 		}

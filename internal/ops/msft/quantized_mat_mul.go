@@ -8,18 +8,18 @@ import (
 	"github.com/onward-ml/onward/tensor"
 )
 
-// quantizedProduct is the integer product of two quantized tensors of matrices
-// and how to turn it into real numbers.
+// quantizedProduct holds the integer product of two quantized tensors of matrices and the
+// parameters that dequantize it.
 type quantizedProduct struct {
 	shape  *kit.MatMulShape
 	sums   []int32
 	aScale float32
-	bScale *tensor.Tensor // one element, or one for each column
+	bScale *tensor.Tensor // one element, or one per column
 	bShape []int
-	bias   *tensor.Tensor // one element for each column, or nil
+	bias   *tensor.Tensor // one element per column, or nil
 }
 
-// reals writes sums·aScale·bScale + bias.
+// reals writes sums·aScale·bScale + bias to y.
 func (p *quantizedProduct) reals(c *ir.Call, y []float32) error {
 	q, err := kit.NewQuantParam("scale of B", p.bScale, p.bShape, true)
 	if err != nil {
@@ -55,7 +55,7 @@ func (p *quantizedProduct) reals(c *ir.Call, y []float32) error {
 	})
 }
 
-// oneScale reads a scale with a single element.
+// oneScale reads a scale that must have exactly one element.
 func oneScale(c *ir.Call, name string, t *tensor.Tensor) (float32, error) {
 	if t.Len() != 1 {
 		return 0, fmt.Errorf("%s has shape %v, want one element", name, t.Shape())
@@ -67,11 +67,12 @@ func oneScale(c *ir.Call, name string, t *tensor.Tensor) (float32, error) {
 	return v[0], nil
 }
 
-// checkQuantizedBias fails when input i is known not to fit the columns of input b.
+// checkQuantizedBias returns an error if the known length of input i differs from the
+// number of columns of input b.
 func checkQuantizedBias(c *ir.InferContext, i, b int) error {
 	s, m := c.Shape(i), c.Shape(b)
 	if len(s) == 1 && len(m) >= 2 && s[0].Differs(m[len(m)-1]) {
-		return fmt.Errorf("bias has shape %v for a matrix with shape %v", s, m)
+		return fmt.Errorf("bias has shape %v, want one element per column of a matrix with shape %v", s, m)
 	}
 	return nil
 }

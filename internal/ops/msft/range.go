@@ -6,7 +6,7 @@ import (
 	"github.com/onward-ml/onward/tensor"
 )
 
-// The contrib form of Range may leave delta out, which then is 1.
+// The Range of com.microsoft has an optional delta with default 1.
 var _ = kit.Register(kit.Def{Domain: kit.DomainMicrosoft, Name: "Range", Since: []int{1}, In: "start:T, limit:T, delta:T?", Out: "Y:T",
 	Types: kit.Types{"T": "float double int16 int32 int64"},
 	Build: kit.Simple(func(a *kit.Attrs, opset int) kit.Operator {

@@ -18,7 +18,7 @@ func TestRareOperatorsRefuseWhatDoesNotFit(t *testing.T) {
 	attrs := map[string]any{"max_ngram_size": 2, "n_head_per_ngram": 1, "pad_id": 0}
 	for _, ends := range [][]int32{{0, 2}, {0, 2, 2, 3}, {1, 3}, {0, 9}, {0, -1, 3}} {
 		if _, err := optest.RunN(t, 1, "com.microsoft.VarlenNGramHashMapping", 1, attrs, ids, mult, size, optest.Tensor(ends, len(ends))); err == nil {
-			t.Errorf("ends %v are taken", ends)
+			t.Errorf("cumulative_sequence_length %v was accepted, want an error", ends)
 		}
 	}
 
@@ -39,9 +39,9 @@ func TestRareOperatorsRefuseWhatDoesNotFit(t *testing.T) {
 		t.Error(err)
 	}
 	if err := run(optest.Tensor([]int32{0, 5}, 2)); err == nil {
-		t.Error("a memory without steps is taken")
+		t.Error("memory_seq_lens 0 was accepted, want an error")
 	}
 	if err := run(none, z(1, 6, 5)); err == nil {
-		t.Error("an attention that W has no columns for is taken")
+		t.Error("an attention size that W has no columns for was accepted, want an error")
 	}
 }

@@ -6,12 +6,12 @@ import (
 	"github.com/onward-ml/onward/tensor"
 )
 
-// ReduceSumInteger sums 8-bit integers along axes as 32-bit ones of the same
+// ReduceSumInteger sums 8-bit integers along axes to 32-bit integers of the same
 // signedness
 // (https://github.com/microsoft/onnxruntime/blob/main/docs/ContribOperators.md#com.microsoft.ReduceSumInteger).
 type ReduceSumInteger struct {
 	kit.Reduction
-	Axes []int // none: all
+	Axes []int // empty: all axes
 }
 
 var _ = kit.Register(kit.Def{Domain: kit.DomainMicrosoft, Name: "ReduceSumInteger", Since: []int{1}, In: "data:T1", Out: "reduced:T2",
@@ -28,7 +28,7 @@ func (*ReduceSumInteger) elem(d tensor.DType) tensor.DType {
 	return tensor.TypeInt32
 }
 
-// Infer drops the axes or makes them 1.
+// Infer removes the axes, or sets them to 1 with KeepDims.
 func (o *ReduceSumInteger) Infer(c *ir.InferContext) error {
 	shape, err := reducedDims(c.Shape(0), &o.Reduction, o.Axes)
 	kit.SetShape(c, 0, o.elem(c.Elem(0)), shape)

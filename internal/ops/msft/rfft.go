@@ -9,9 +9,9 @@ import (
 	"github.com/onward-ml/onward/tensor"
 )
 
-// Rfft is the Fourier transform of real signals along the last dimension: of n
-// numbers it makes the first ⌊n/2⌋+1 frequencies, whose real and imaginary parts
-// are a new last dimension
+// Rfft computes the Fourier transform of real signals along the last dimension, of size
+// n. It returns the first ⌊n/2⌋+1 frequencies, with real and imaginary parts along a new
+// last dimension
 // (https://github.com/microsoft/onnxruntime/blob/main/docs/ContribOperators.md#com.microsoft.Rfft).
 type Rfft struct{}
 
@@ -21,13 +21,13 @@ var _ = kit.Register(kit.Def{Domain: kit.DomainMicrosoft, Name: "Rfft", Since: [
 		return &Rfft{}
 	})})
 
-// readFFT checks the attributes that Rfft and Irfft share.
+// readFFT reads and checks the attributes that Rfft and Irfft share.
 func readFFT(a *kit.Attrs) {
 	if !a.Bool("onesided", true) {
 		a.Errorf("attribute onesided is 0, want 1")
 	}
 	if a.Bool("normalized", false) {
-		a.Errorf("attribute normalized is not 0")
+		a.Errorf("attribute normalized is 1, want 0")
 	}
 	if n := a.Int("signal_ndim", 1); n != 1 {
 		a.Errorf("attribute signal_ndim is %d, want 1", n)
@@ -50,7 +50,7 @@ func (*Rfft) Infer(c *ir.InferContext) error {
 	return nil
 }
 
-// Run transforms in double.
+// Run computes in float64.
 func (*Rfft) Run(c *ir.Call) error {
 	s := c.Tensor(0).Shape()
 	if len(s) < 1 {

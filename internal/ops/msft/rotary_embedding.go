@@ -7,9 +7,9 @@ import (
 	"github.com/onward-ml/onward/internal/ops/kit"
 )
 
-// msRotaryEmbedding is RotaryEmbedding of com.microsoft: position_ids is
-// [batch, length], or one number from which positions count up; the caches are
-// [positions, angles]
+// msRotaryEmbedding implements RotaryEmbedding of com.microsoft. position_ids is [batch,
+// length], or one element, the position of the first token. The caches are [positions,
+// angles]
 // (https://github.com/microsoft/onnxruntime/blob/main/docs/ContribOperators.md#com.microsoft.RotaryEmbedding).
 type msRotaryEmbedding struct {
 	interleaved bool
@@ -20,9 +20,9 @@ type msRotaryEmbedding struct {
 var _ = kit.Register(kit.Def{Domain: kit.DomainMicrosoft, Name: "RotaryEmbedding", Since: []int{1}, In: "input:T, position_ids:int64, cos_cache:T, sin_cache:T", Out: "output:T",
 	Types: kit.Types{"T": "float float16 bfloat16"}, Build: kit.Simple(func(a *kit.Attrs, opset int) kit.Operator {
 		op := &msRotaryEmbedding{a.Bool("interleaved", false), a.Int("num_heads", 0), a.Int("rotary_embedding_dim", 0), a.Float("scale", 1)}
-		a.Ignore("is_packed_batching") // of no effect on positions that are given
+		a.Ignore("is_packed_batching") // has no effect because positions are given
 		if op.heads < 0 || op.dim < 0 || op.dim > 0 && op.heads == 0 {
-			a.Errorf("num_heads is %d and rotary_embedding_dim %d", op.heads, op.dim)
+			a.Errorf("num_heads and rotary_embedding_dim must be non-negative, and the latter requires the former, got %d and %d", op.heads, op.dim)
 		}
 		return op
 	})})
@@ -40,7 +40,7 @@ func (op *msRotaryEmbedding) Run(c *ir.Call) error {
 	heads := op.heads
 	if x.Rank() == 3 && heads == 0 {
 		if size == 0 || x.Dim(2)%size != 0 {
-			return fmt.Errorf("input has shape %v, want a last dimension that %d divides", x.Shape(), size)
+			return fmt.Errorf("input has shape %v, want a last dimension divisible by %d", x.Shape(), size)
 		}
 		heads = x.Dim(2) / size
 	}
@@ -55,7 +55,7 @@ func (op *msRotaryEmbedding) Run(c *ir.Call) error {
 	if len(pos) == 1 && c.Tensor(1).Rank() < 2 {
 		first := pos[0]
 		if first < 0 || first > 1<<40 {
-			return fmt.Errorf("position_ids is %d", first)
+			return fmt.Errorf("position_ids is %d, want 0 to 2^40", first)
 		}
 		if pos, err = ir.ScratchOf[int](c, in.Batch*in.Length); err != nil {
 			return err

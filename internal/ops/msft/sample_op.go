@@ -5,7 +5,7 @@ import (
 	"github.com/onward-ml/onward/internal/ops/kit"
 )
 
-// SampleOp passes its input on: ONNX Runtime's example of a contrib operator
+// SampleOp returns its input. It is ONNX Runtime's example of a contrib operator
 // (https://github.com/microsoft/onnxruntime/blob/main/docs/ContribOperators.md).
 type SampleOp struct{ kit.SameTypeAndShape }
 

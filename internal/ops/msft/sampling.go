@@ -12,21 +12,21 @@ import (
 	"github.com/onward-ml/onward/tensor"
 )
 
-// Sampling generates text: every next token is drawn from the most probable ones,
-// whose probabilities add up to TopP
+// Sampling generates text: every next token is drawn from the most probable tokens, whose
+// probabilities add up to TopP
 // (https://github.com/microsoft/onnxruntime/blob/main/docs/ContribOperators.md#com.microsoft.Sampling).
-// With a seed it draws what ONNX Runtime's build for Linux draws.
+// With a seed it draws the same tokens as ONNX Runtime's build for Linux.
 type Sampling struct {
 	generation
 	Temperature, TopP, Filter, PresencePenalty float32
-	Keep                                       int // tokens that stay at least
+	Keep                                       int // minimum number of tokens to draw from
 	Custom                                     bool
 }
 
 var _ = kit.Register(kit.Def{Domain: kit.DomainMicrosoft, Name: "Sampling", Since: []int{1}, In: generationInputsOf + ", presence_mask:I?, seed:I?",
 	Out: "sequences:I, filtered_logits:T?", Types: kit.Types{"T": "float", "I": "int32"},
 	Build: kit.Simple(func(a *kit.Attrs, opset int) kit.Operator {
-		op := &Sampling{generation: readGeneration(a, decoderOnly, generationPlaces), Temperature: a.Float("temperature", 1), TopP: a.Float("top_p", 0),
+		op := &Sampling{generation: readGeneration(a, decoderOnly, generationIndices), Temperature: a.Float("temperature", 1), TopP: a.Float("top_p", 0),
 			Filter: a.Float("filter_value", -1e20), PresencePenalty: a.Float("presence_penalty", 0), Keep: a.Int("min_tokens_to_keep", 0), Custom: a.Int("custom", 0) == 1}
 		if op.Keep < 0 {
 			a.Errorf("min_tokens_to_keep is %d, want at least 0", op.Keep)
@@ -85,7 +85,7 @@ func (op *Sampling) Run(c *ir.Call) error {
 			r.process(b, row)
 			op.filter(row)
 			if next[b], err = source.draw(row); err != nil {
-				return fmt.Errorf("step %d, entry %d of the batch: %w", r.step, b, err)
+				return fmt.Errorf("step %d, batch entry %d: %w", r.step, b, err)
 			}
 		}
 		copy(filtered, r.rows)
@@ -96,9 +96,9 @@ func (op *Sampling) Run(c *ir.Call) error {
 	return r.finish(c)
 }
 
-// filter gives the tokens that are not to be drawn the score Filter: those that
-// follow once the probabilities of better ones are over TopP. Custom sampling
-// adds them up from the best one down, other sampling from the worst one up.
+// filter sets the scores of the tokens outside the top-p set to Filter. Custom sampling
+// accumulates the probabilities from the most probable token down, other sampling from
+// the least probable one up.
 func (op *Sampling) filter(row []float32) {
 	order := make([]int, len(row))
 	for i := range order {
@@ -136,9 +136,8 @@ func (op *Sampling) filter(row []float32) {
 	}
 }
 
-// minimalStandard is the linear congruential generator "minimal standard" of Park
-// and Miller (CACM 31(10), 1988), which std::default_random_engine is in GCC's
-// library.
+// minimalStandard is the linear congruential generator "minimal standard" of Park and
+// Miller (CACM 31(10), 1988), which GCC's library uses as std::default_random_engine.
 type minimalStandard struct{ state uint64 }
 
 const minimalModulus = 1<<31 - 1
@@ -151,7 +150,8 @@ func newMinimalStandard(seed uint32) *minimalStandard {
 	return &minimalStandard{s}
 }
 
-// uniform returns a number in [0, 1) of two steps, as std::generate_canonical.
+// uniform returns a number in [0, 1) from two steps of the generator, as
+// std::generate_canonical does.
 func (m *minimalStandard) uniform() float64 {
 	const width = minimalModulus - 1
 	sum, scale := 0.0, 1.0
@@ -163,7 +163,7 @@ func (m *minimalStandard) uniform() float64 {
 	return min(sum/scale, math.Nextafter(1, 0))
 }
 
-// draw returns a token by the logarithms of the tokens' relative probabilities.
+// draw returns a random token; row holds unnormalized log probabilities.
 func (m *minimalStandard) draw(row []float32) (int32, error) {
 	top, total := math.Inf(-1), 0.0
 	finite := func(v float32) bool { return v-v == 0 }

@@ -5,9 +5,10 @@ import (
 	"github.com/onward-ml/onward/internal/ops/kit"
 )
 
-// ScaledSiLU is z·sigmoid(z) of z = scale·X, with z and the sigmoid rounded to the
-// type of X (https://github.com/microsoft/onnxruntime/blob/main/docs/ContribOperators.md#com.microsoft.ScaledSiLU).
-type ScaledSiLU struct{ Alpha float32 } // the scale, where the input is missing
+// ScaledSiLU computes z·sigmoid(z) of z = scale·X, with z and the sigmoid rounded to the
+// type of X
+// (https://github.com/microsoft/onnxruntime/blob/main/docs/ContribOperators.md#com.microsoft.ScaledSiLU).
+type ScaledSiLU struct{ Alpha float32 } // the scale if the input scale is missing
 
 var _ = kit.Register(kit.Def{Domain: kit.DomainMicrosoft, Name: "ScaledSiLU", Since: []int{1}, In: "X:T, scale:M?", Out: "Y:T",
 	Types: kit.Types{"T": "float float16 bfloat16", "M": "float float16 bfloat16"},
@@ -16,7 +17,7 @@ var _ = kit.Register(kit.Def{Domain: kit.DomainMicrosoft, Name: "ScaledSiLU", Si
 // Infer keeps the type of X.
 func (*ScaledSiLU) Infer(c *ir.InferContext) error { return kit.SameAsInput(c) }
 
-// Run computes in float.
+// Run computes in float32.
 func (op *ScaledSiLU) Run(c *ir.Call) error {
 	x := c.Tensor(0)
 	scale := op.Alpha

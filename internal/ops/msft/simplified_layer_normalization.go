@@ -8,9 +8,9 @@ import (
 	"github.com/onward-ml/onward/tensor"
 )
 
-// SimplifiedLayerNormalization divides the elements along axes Axis and after by
-// the root of their mean square and scales them; the second output is the inverse
-// of that root. ONNX Runtime puts it into the domain ai.onnx
+// SimplifiedLayerNormalization divides the elements by their root mean square over the
+// axes from Axis on, and scales them. The second output is the inverse of the root mean
+// square. ONNX Runtime defines it in the domain ai.onnx
 // (https://github.com/microsoft/onnxruntime/blob/main/docs/ContribOperators.md).
 type SimplifiedLayerNormalization struct {
 	Axis    int
@@ -86,7 +86,7 @@ func runSimplifiedNorm[T kit.RealFloat](op *SimplifiedLayerNormalization, c *ir.
 			return err
 		}
 		if len(r.X) == 0 && len(s.Data) > 0 {
-			return fmt.Errorf("input has shape %v: statistics of no elements are undefined", shape)
+			return fmt.Errorf("input has shape %v, want at least one element per row: statistics of no elements are undefined", shape)
 		}
 		r.Inv = s.Data
 	}

@@ -9,11 +9,11 @@ import (
 	"github.com/onward-ml/onward/tensor"
 )
 
-// skipNormalization normalizes input + skip + bias over the last dimension:
-// SkipLayerNormalization and, without centering, SkipSimplifiedLayerNormalization.
-// skip has the shape of input, or lacks its first dimension, or has 1 there. The
-// sum is the fourth output; the second and third, unused in inference, are the
-// rows' mean and inverse deviation
+// skipNormalization normalizes input + skip + bias over the last dimension. It implements
+// SkipLayerNormalization and, without centering, SkipSimplifiedLayerNormalization. skip
+// has the shape of input, or that shape without its first dimension, or with 1 there. The
+// outputs after the first are the mean and inverse standard deviation of each row, unused
+// in inference, and the sum
 // (https://github.com/microsoft/onnxruntime/blob/main/docs/ContribOperators.md#com.microsoft.SkipLayerNormalization).
 type skipNormalization struct {
 	epsilon    float32
@@ -33,8 +33,8 @@ var (
 		Build: kit.Simple(func(a *kit.Attrs, opset int) kit.Operator { return &skipNormalization{a.Float("epsilon", 1e-12), true} })})
 )
 
-// Infer sets output and sum to the type of input, and the statistics to one
-// number per row.
+// Infer sets output and sum to the type of input, and the statistics to one number per
+// row.
 func (op *skipNormalization) Infer(c *ir.InferContext) error {
 	c.SetOut(0, c.Type(0))
 	c.SetOut(3, c.Type(0))
@@ -50,7 +50,7 @@ func (op *skipNormalization) Infer(c *ir.InferContext) error {
 	return nil
 }
 
-// Run adds and normalizes.
+// Run adds the inputs and normalizes the sum.
 func (op *skipNormalization) Run(c *ir.Call) error {
 	if c.Tensor(0).DType() == tensor.TypeFloat64 {
 		return runSkipNorm[float64](op, c)

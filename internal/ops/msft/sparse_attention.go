@@ -10,9 +10,9 @@ import (
 	"github.com/onward-ml/onward/tensor"
 )
 
-// SparseAttention is causal attention with a key-value cache where a block of
-// queries sees only some blocks of keys: those in the row of a layout, given as
-// compressed sparse rows; heads take the layouts in turn
+// SparseAttention is causal attention with a key-value cache in which a block of queries
+// attends only to some blocks of keys. Layouts, in compressed sparse row format, list the
+// blocks; head h uses layout h modulo the number of layouts
 // (https://github.com/microsoft/onnxruntime/blob/main/docs/ContribOperators.md#com.microsoft.SparseAttention).
 type SparseAttention struct {
 	Heads, KVHeads      int
@@ -38,7 +38,8 @@ var _ = kit.Register(kit.Def{Domain: kit.DomainMicrosoft, Name: "SparseAttention
 		return op
 	})})
 
-// Infer sets the shapes as far as the query tells; the caches keep theirs.
+// Infer sets the output shape as far as the shape of the query determines it; the caches
+// keep their types.
 func (op *SparseAttention) Infer(c *ir.InferContext) error {
 	if err := kit.CheckRank(c, 0, 3, "query"); err != nil {
 		return err
@@ -56,18 +57,18 @@ func (op *SparseAttention) Infer(c *ir.InferContext) error {
 	return nil
 }
 
-// blocks returns, for every layout, row and column, whether the row's queries see
-// the column's keys.
+// blocks returns, for every layout, row and column, whether the queries of the row's
+// block attend to the keys of the column's block.
 func (op *SparseAttention) blocks(c *ir.Call) (layouts, rows int, seen []bool, err error) {
 	rt, ct := c.Tensor(5), c.Tensor(6)
 	if rt.Rank() != 2 || ct.Rank() != 2 || rt.Dim(0) != ct.Dim(0) || rt.Dim(0) < 1 || rt.Dim(1) < 2 || op.Heads%rt.Dim(0) != 0 {
-		return 0, 0, nil, fmt.Errorf("block_row_indices and block_col_indices have shapes %v and %v, want [layouts blocks+1] and [layouts most], with layouts that divide %d heads",
+		return 0, 0, nil, fmt.Errorf("block_row_indices and block_col_indices have shapes %v and %v, want [layouts blocks+1] and [layouts entries], with a number of layouts that divides %d heads",
 			rt.Shape(), ct.Shape(), op.Heads)
 	}
 	layouts, rows = rt.Dim(0), rt.Dim(1)-1
 	most := ct.Dim(1)
 	if rows > 1<<16 {
-		return 0, 0, nil, fmt.Errorf("%d blocks are too many", rows)
+		return 0, 0, nil, fmt.Errorf("block_row_indices has %d blocks, want at most 65536", rows)
 	}
 	if err := c.Reserve(int64(layouts) * int64(rows) * int64(rows)); err != nil {
 		return 0, 0, nil, err
@@ -78,7 +79,7 @@ func (op *SparseAttention) blocks(c *ir.Call) (layouts, rows int, seen []bool, e
 		for r := range rows {
 			lo, hi := int(from[r]), int(from[r+1])
 			if lo < 0 || hi < lo || hi > most {
-				return 0, 0, nil, fmt.Errorf("row %d of layout %d is from %d to %d of %d columns", r, l, lo, hi, most)
+				return 0, 0, nil, fmt.Errorf("row %d of layout %d has entries %d to %d, want an increasing range within %d entries", r, l, lo, hi, most)
 			}
 			for _, k := range cols[lo:hi] {
 				if k < 0 || int(k) >= rows {
@@ -91,12 +92,12 @@ func (op *SparseAttention) blocks(c *ir.Call) (layouts, rows int, seen []bool, e
 	return layouts, rows, seen, nil
 }
 
-// Run appends the new keys and values to the cache and attends, in float.
+// Run appends the new keys and values to the cache and computes attention in float32.
 func (op *SparseAttention) Run(c *ir.Call) error {
 	qt := c.Tensor(0)
 	qs := qt.Shape()
 	if len(qs) != 3 || c.Has(1) != c.Has(2) {
-		return fmt.Errorf("query has shape %v, want [batch length hidden], and key and value together", qs)
+		return fmt.Errorf("query has shape %v, want [batch length hidden], and key and value both given or both missing", qs)
 	}
 	batch, n, width, h, kvh := qs[0], qs[1], qs[2], op.Heads, op.KVHeads
 	var in [3][]float32
@@ -112,7 +113,7 @@ func (op *SparseAttention) Run(c *ir.Call) error {
 	}
 	dim := width / parts
 	if width%parts != 0 {
-		return fmt.Errorf("query has shape %v, want a last dimension that %d heads divide", qs, parts)
+		return fmt.Errorf("query has shape %v, want a last dimension divisible by %d heads", qs, parts)
 	}
 	part := func(head int) kit.HeadView[float32] {
 		return kit.HeadView[float32]{Data: in[0][min(head*dim, len(in[0])):], Batch: n * width, Head: dim, Row: width}
@@ -144,7 +145,7 @@ func (op *SparseAttention) Run(c *ir.Call) error {
 			past[b] = l - n
 		}
 		if l < 1 || past[b] < 0 || past[b]+n > capacity {
-			return fmt.Errorf("key_total_sequence_lengths[%d] is %d for %d new tokens and a cache of %d", b, l, n, capacity)
+			return fmt.Errorf("key_total_sequence_lengths[%d] is %d, which is inconsistent with %d new tokens and a cache of %d", b, l, n, capacity)
 		}
 	}
 	layouts, rows, seen, err := op.blocks(c)
@@ -152,7 +153,7 @@ func (op *SparseAttention) Run(c *ir.Call) error {
 		return err
 	}
 	if total > rows*op.Block {
-		return fmt.Errorf("total_sequence_length is %d, the layouts are for %d blocks of %d", total, rows, op.Block)
+		return fmt.Errorf("total_sequence_length is %d, which exceeds the layouts of %d blocks of %d", total, rows, op.Block)
 	}
 	if op.Rotary {
 		if q, err = copiedHeads(c, q, batch, h, n, dim); err != nil {
@@ -206,7 +207,7 @@ func (op *SparseAttention) Run(c *ir.Call) error {
 	return nil
 }
 
-// copiedHeads copies a view into scratch memory.
+// copiedHeads returns a copy of a view in scratch memory.
 func copiedHeads(c *ir.Call, v kit.HeadView[float32], batch, heads, n, dim int) (kit.HeadView[float32], error) {
 	data, err := ir.ScratchOf[float32](c, batch*heads*n*dim)
 	if err != nil {

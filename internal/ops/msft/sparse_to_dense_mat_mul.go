@@ -10,8 +10,8 @@ import (
 	"github.com/onward-ml/onward/tensor"
 )
 
-// SparseToDenseMatMul is Alpha times the product of a sparse matrix and a dense
-// one, either of them transposed first if asked for
+// SparseToDenseMatMul is Alpha times the product of a sparse and a dense matrix, either
+// of which may be transposed first
 // (https://github.com/microsoft/onnxruntime/blob/main/docs/ContribOperators.md#com.microsoft.SparseToDenseMatMul).
 type SparseToDenseMatMul struct{ ops.Gemm }
 
@@ -26,18 +26,18 @@ var _ = kit.Register(kit.Def{Domain: kit.DomainMicrosoft, Name: "SparseToDenseMa
 func (g *SparseToDenseMatMul) Infer(c *ir.InferContext) error {
 	if a, b := c.Elem(0), c.Elem(1); a != b {
 		kit.SetShape(c, 0, b, nil)
-		return fmt.Errorf("A holds %s and B %s, want the same", a, b)
+		return fmt.Errorf("A has element type %s and B %s, want the same", a, b)
 	}
 	shape, err := g.Dims(c.Shape(0), c.Shape(1), nil)
 	kit.SetShape(c, 0, c.Elem(1), shape)
 	return err
 }
 
-// Run adds a row of B for every value of A.
+// Run adds a multiple of a row of B to the output for every stored value of A.
 func (g *SparseToDenseMatMul) Run(c *ir.Call) error {
 	a, ok := c.In[0].(*tensor.Sparse)
 	if !ok {
-		return fmt.Errorf("A is no sparse tensor")
+		return fmt.Errorf("A must be a sparse tensor, got %T", c.In[0])
 	}
 	switch c.Tensor(1).DType() {
 	case tensor.TypeInt32:
@@ -61,7 +61,7 @@ func sparseMatMul[T gemm.Number](c *ir.Call, g *SparseToDenseMatMul, a *tensor.S
 		return err
 	}
 	if a.Values.DType() != b.DType() {
-		return fmt.Errorf("A holds %s and B %s, want the same", a.Values.DType(), b.DType())
+		return fmt.Errorf("A has element type %s and B %s, want the same", a.Values.DType(), b.DType())
 	}
 	at, err := kit.SparsePlaces(c, a)
 	if err != nil {

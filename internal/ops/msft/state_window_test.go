@@ -8,8 +8,8 @@ import (
 	"github.com/onward-ml/onward/tensor"
 )
 
-// A window of states holds those after each of the last tokens: what shorter
-// sequences leave.
+// TestStateWindows checks that a window of states holds the states after each of the last
+// tokens, which are compared with those of shorter sequences.
 func TestStateWindows(t *testing.T) {
 	run := func(op string, opset int, a optest.Attrs, k int, in ...tensor.Value) *tensor.Tensor {
 		out, err := optest.Run(t, op, opset, a, in...)
@@ -63,14 +63,15 @@ func TestStateWindows(t *testing.T) {
 				}
 			}
 		}
-		one := c.run(1, wide, all) // what the past holds moves up
+		one := c.run(1, wide, all) // the states of the past shift by one slot
 		if got := tensor.Of[float32](one)[:size]; got[0] != tensor.Of[float32](all)[size] {
 			t.Errorf("%s: slot 0 is %v, want the former slot 1, %v", c.name, got[0], tensor.Of[float32](all)[size])
 		}
 	}
 }
 
-// A shorter item of a batch attends as it would alone.
+// TestSparseAttentionLengths checks that a shorter item of a batch gives the result that
+// it gives alone.
 func TestSparseAttentionLengths(t *testing.T) {
 	const heads, size, cap = 2, 16, 32
 	ramp := func(seed, n int) []float32 {

@@ -11,18 +11,17 @@ import (
 	"github.com/onward-ml/onward/tensor"
 )
 
-// Tokenizer takes strings apart: into what lies between matches of separators,
-// into what matches an expression, or into characters. Tokens of one string are
-// the last dimension of the output, filled up with Pad; with Mark they stand
-// between the characters U+0002 and U+0003
+// Tokenizer splits strings at matches of separators, into matches of an expression, or
+// into characters. The tokens of a string are the last dimension of the output, padded
+// with Pad. With Mark they are enclosed in the characters U+0002 and U+0003
 // (https://github.com/microsoft/onnxruntime/blob/main/docs/ContribOperators.md#com.microsoft.Tokenizer).
 type Tokenizer struct {
 	Mark     bool
 	Pad      string
-	MinChars int // shorter tokens are left out
+	MinChars int // shorter tokens are dropped
 
 	chars      bool
-	separators []*regexp.Regexp // applied one after the other
+	separators []*regexp.Regexp // applied in order
 	token      *regexp.Regexp
 }
 
@@ -36,7 +35,7 @@ var _ = kit.Register(kit.Def{Domain: kit.DomainMicrosoft, Name: "Tokenizer", Sin
 		separators, token := a.Strings("separators"), a.String("tokenexp", "")
 		switch {
 		case (len(separators) > 0) == (token != ""):
-			a.Errorf("want one of the attributes separators and tokenexp")
+			a.Errorf("want one of the attributes separators and tokenexp, got both or neither")
 		case token == "." || len(separators) == 1 && separators[0] == "":
 			op.chars = true
 			if op.MinChars > 1 {
@@ -48,7 +47,7 @@ var _ = kit.Register(kit.Def{Domain: kit.DomainMicrosoft, Name: "Tokenizer", Sin
 		for _, s := range separators {
 			total += len(s)
 			if s == "" {
-				a.Errorf("a separator is empty")
+				a.Errorf("separators must not be empty if there is more than one")
 			}
 		}
 		if total > kit.MaxPattern {
@@ -70,7 +69,7 @@ var _ = kit.Register(kit.Def{Domain: kit.DomainMicrosoft, Name: "Tokenizer", Sin
 		return op, nil
 	}})
 
-// Infer adds a dimension.
+// Infer adds a dimension for the tokens.
 func (op *Tokenizer) Infer(c *ir.InferContext) error {
 	s := c.Shape(0)
 	kit.SetShape(c, 0, tensor.TypeString, nil)
@@ -100,7 +99,7 @@ func (op *Tokenizer) Run(c *ir.Call) error {
 		if !utf8.ValidString(s) {
 			return fmt.Errorf("string %d is not valid UTF-8", i)
 		}
-		// Every byte may be a token, whose header has two words.
+		// Every byte may become a token, whose string header has two words.
 		if err := c.Reserve(16 * int64(len(s))); err != nil {
 			return err
 		}
@@ -137,7 +136,7 @@ func (op *Tokenizer) Run(c *ir.Call) error {
 	return nil
 }
 
-// tokens takes one string apart.
+// tokens returns the tokens of one string.
 func (op *Tokenizer) tokens(s string) []string {
 	var r []string
 	switch {
@@ -164,7 +163,7 @@ func (op *Tokenizer) tokens(s string) []string {
 	return r
 }
 
-// keep adds a token that is long enough.
+// keep appends t to r if it is long enough.
 func (op *Tokenizer) keep(r []string, t string) []string {
 	if utf8.RuneCountInString(t) >= op.MinChars {
 		r = append(r, t)
@@ -172,8 +171,8 @@ func (op *Tokenizer) keep(r []string, t string) []string {
 	return r
 }
 
-// cut adds what lies between the matches in s. An empty match takes the next
-// character with it.
+// cut appends the parts of s between the matches of re. After an empty match, the next
+// character is skipped.
 func (op *Tokenizer) cut(r []string, s string, re *regexp.Regexp) []string {
 	start := 0
 	for _, m := range re.FindAllStringIndex(s, -1) {

@@ -26,8 +26,8 @@ func TestTransformerErrors(t *testing.T) {
 	optest.Fail(t, msDomain+"MultiHeadAttention", 1, nil, "required attribute num_heads", q)
 	optest.Fail(t, msDomain+"MultiHeadAttention", 1, map[string]any{"num_heads": 0}, "num_heads is 0", q)
 	optest.Fail(t, msDomain+"MultiHeadAttention", 1, map[string]any{"num_heads": 3}, "3 heads", q, q, q)
-	optest.Fail(t, msDomain+"MultiHeadAttention", 1, mha, "do not fit together", q)
-	optest.Fail(t, msDomain+"MultiHeadAttention", 1, mha, "do not fit together", q, ramp(1, 3, 6), ramp(1, 3, 4))
+	optest.Fail(t, msDomain+"MultiHeadAttention", 1, mha, "not a supported combination", q)
+	optest.Fail(t, msDomain+"MultiHeadAttention", 1, mha, "inconsistent for 2 heads", q, ramp(1, 3, 6), ramp(1, 3, 4))
 	optest.Fail(t, msDomain+"MultiHeadAttention", 1, mha, "bias has shape [3]", q, q, q, ramp(3))
 	optest.Fail(t, msDomain+"MultiHeadAttention", 1, mha, "the mask has shape [3]", q, q, q, nil, optest.Tensor([]int32{1, 1, 1}))
 	optest.Fail(t, msDomain+"MultiHeadAttention", 1, mha, "attention_bias has shape", q, q, q, nil, nil, ramp(1, 2, 2, 1))
@@ -43,10 +43,10 @@ func TestTransformerErrors(t *testing.T) {
 	optest.Fail(t, msDomain+"GroupQueryAttention", 1, gqa, "seqlens_k[0] is 2", q, k, k, nil, nil, last(2), total)
 	optest.Fail(t, msDomain+"GroupQueryAttention", 1, gqa, "seqlens_k[0] is -1", q, k, k, nil, nil, last(-1), total)
 	optest.Fail(t, msDomain+"GroupQueryAttention", 1, gqa, "seqlens_k[0] is 2147483647", q, k, k, nil, nil, last(math.MaxInt32), total)
-	optest.Fail(t, msDomain+"GroupQueryAttention", 1, gqa, "for 2 new tokens and a past of 0", q, k, k, nil, nil, last(2), optest.Tensor([]int32{5}, 1))
+	optest.Fail(t, msDomain+"GroupQueryAttention", 1, gqa, "inconsistent with 2 new tokens and a cache of 0", q, k, k, nil, nil, last(2), optest.Tensor([]int32{5}, 1))
 	optest.Fail(t, msDomain+"GroupQueryAttention", 1, map[string]any{"num_heads": 3, "kv_num_heads": 2}, "want a multiple of kv_num_heads", q, k, k, nil, nil, last(1), total)
 	optest.Fail(t, msDomain+"GroupQueryAttention", 1, map[string]any{"num_heads": 2, "kv_num_heads": 1, "do_rotary": 1}, "cos_cache and sin_cache", q, k, k, nil, nil, last(1), total)
-	optest.Fail(t, msDomain+"GroupQueryAttention", 1, map[string]any{"num_heads": 2, "kv_num_heads": 1, "do_rotary": 1}, "position 1 is outside", q, k, k, nil, nil, last(1), total, ramp(1, 1), ramp(1, 1))
+	optest.Fail(t, msDomain+"GroupQueryAttention", 1, map[string]any{"num_heads": 2, "kv_num_heads": 1, "do_rotary": 1}, "position 1 is out of range", q, k, k, nil, nil, last(1), total, ramp(1, 1), ramp(1, 1))
 
 	nbits := map[string]any{"N": 2, "K": 16, "block_size": 16}
 	w := optest.Tensor(make([]uint8, 16), 2, 1, 8)
@@ -64,11 +64,12 @@ func TestTransformerErrors(t *testing.T) {
 	optest.Fail(t, msDomain+"SkipLayerNormalization", 1, nil, "skip has shape [4]", ramp(1, 2, 4), ramp(4), ramp(4))
 	optest.Fail(t, msDomain+"SkipLayerNormalization", 1, nil, "gamma has shape [3]", ramp(1, 2, 4), ramp(1, 2, 4), ramp(3))
 	optest.Fail(t, msDomain+"FusedGemm", 1, map[string]any{"activation": "Cube"}, `activation "Cube"`, ramp(2, 2), ramp(2, 2))
-	optest.Fail(t, msDomain+"BiasGelu", 1, nil, "the bias has shape [3]", ramp(2, 2), ramp(3))
+	optest.Fail(t, msDomain+"BiasGelu", 1, nil, "bias has shape [3]", ramp(2, 2), ramp(3))
 	optest.Fail(t, msDomain+"RotaryEmbedding", 1, nil, "position_ids is -1", ramp(1, 2, 4), optest.Tensor([]int64{-1}, 1), ramp(2, 2), ramp(2, 2))
 }
 
-// Weights may stand in another group than their block.
+// TestMatMulNBitsGroups checks g_idx that assigns weights to other groups than their
+// blocks.
 func TestMatMulNBitsGroups(t *testing.T) {
 	group := make([]int32, 32)
 	for i := range group {
@@ -84,13 +85,15 @@ func TestMatMulNBitsGroups(t *testing.T) {
 		optest.Tensor(one, 1, 32), optest.Tensor(w, 1, 2, 8), optest.Tensor([]float32{2, 100}), nil, optest.Tensor(group))
 }
 
-// A query whose keys are all hidden by an added number keeps their proportions.
+// TestMaskFilterValueIsAdded checks that the filter value is added to the scores: if it
+// is added to all keys of a query, their proportions do not change.
 func TestMaskFilterValueIsAdded(t *testing.T) {
 	q, v := optest.Tensor([]float32{0, 0}, 1, 1, 2), optest.Tensor([]float32{1, 2, 3, 4}, 1, 2, 2)
 	optest.Want(t, msDomain+"MultiHeadAttention", 1, map[string]any{"num_heads": 1}, optest.Tensor([]float32{2, 3}, 1, 1, 2), q, v, v, nil, optest.Tensor([]int32{0, 0}, 1, 2))
 }
 
-// Weights that are packed when the model is loaded give what the plain loops give.
+// TestMatMulNBitsPrepared checks that weights packed when the model is loaded give the
+// results of the plain loops.
 func TestMatMulNBitsPrepared(t *testing.T) {
 	const n, k, block = 70, 100, 32
 	blocks := (k + block - 1) / block
@@ -126,7 +129,8 @@ func TestMatMulNBitsPrepared(t *testing.T) {
 					}
 					got := tensor.Of[float32](optest.PreparedAt(t, msDomain+"MatMulNBits", 1, attrs, []int{1, 2, 3}[:min(len(in), 4)-1], in...))
 					for i, v := range tensor.Of[float32](want[0].(*tensor.Tensor)) {
-						// the sum of |a|·|b| times the rounding of A, which is 2⁻⁸ of the largest element
+						// The limit is the sum of |a|·|b| times the quantization error of A, which is 2⁻⁸
+						// of its largest element.
 						limit := 1e-4
 						if level == 4 {
 							limit = float64(k) * float64(scales[12]) * float64(int(1)<<bits) / 256
@@ -141,8 +145,8 @@ func TestMatMulNBitsPrepared(t *testing.T) {
 	}
 }
 
-// TestFirstPromptTakesTheFirstPosition rotates a first prompt: only the first element
-// of position_ids counts, for every batch.
+// TestFirstPromptTakesTheFirstPosition checks the rotation of a first prompt: only the
+// first element of position_ids is used, for every batch item.
 func TestFirstPromptTakesTheFirstPosition(t *testing.T) {
 	const batch, n, heads, dim = 2, 3, 1, 16
 	data := func(size int, by float32) []float32 {

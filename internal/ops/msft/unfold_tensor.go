@@ -8,8 +8,8 @@ import (
 	"github.com/onward-ml/onward/internal/ops/kit"
 )
 
-// UnfoldTensor takes slices of Size elements along an axis, Step apart, and puts
-// each along a new last axis
+// UnfoldTensor extracts slices of Size elements along an axis, Step apart, and puts the
+// elements of each slice along a new last axis
 // (https://github.com/microsoft/onnxruntime/blob/main/docs/ContribOperators.md#com.microsoft.UnfoldTensor).
 type UnfoldTensor struct{ Axis, Size, Step int }
 

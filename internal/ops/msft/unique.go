@@ -7,8 +7,9 @@ import (
 	"github.com/onward-ml/onward/internal/ops/kit"
 )
 
-// contribUnique is [ops.Unique] of a vector in the order of first occurrence, with
-// the place of every element among the distinct ones and how often each occurs.
+// contribUnique is [ops.Unique] of a vector in the order of first occurrence. It also
+// returns the index of every element among the unique ones, and how often each of these
+// occurs.
 type contribUnique struct{}
 
 var _ = kit.Register(kit.Def{Domain: kit.DomainMicrosoft, Name: "Unique", Since: []int{1}, In: "x:T", Out: "y:T, idx:int64, counts:int64",

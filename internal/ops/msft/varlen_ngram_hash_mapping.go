@@ -9,14 +9,14 @@ import (
 	"github.com/onward-ml/onward/tensor"
 )
 
-// VarlenNGramHashMapping is [NGramHashMapping] for sequences of different lengths one
-// behind the other: sequence b is input_ids[ends[b]] to input_ids[ends[b+1]], with
-// ends the input cumulative_sequence_length. Segments and the past work for each
-// sequence, and state_update has the state after each of its first tokens
+// VarlenNGramHashMapping is [NGramHashMapping] for concatenated sequences of different
+// lengths. Sequence b is input_ids[ends[b]:ends[b+1]], where ends is the input
+// cumulative_sequence_length. Segments and the past are per sequence. state_update holds
+// the state after each of a sequence's first tokens
 // (https://github.com/microsoft/onnxruntime/blob/main/docs/ContribOperators.md#com.microsoft.VarlenNGramHashMapping).
 type VarlenNGramHashMapping struct {
 	NGramHashMapping
-	States int // that state_update has for each sequence
+	States int // number of states per sequence in state_update
 }
 
 var _ = kit.Register(kit.Def{Domain: kit.DomainMicrosoft, Name: "VarlenNGramHashMapping", Since: []int{1},
@@ -55,7 +55,7 @@ func (op *VarlenNGramHashMapping) Infer(c *ir.InferContext) error {
 	return nil
 }
 
-// Run computes in the type of the tokens, where products wrap around.
+// Run computes in the type of the tokens, so that products wrap around.
 func (op *VarlenNGramHashMapping) Run(c *ir.Call) error {
 	if c.Tensor(0).DType() == tensor.TypeInt32 {
 		return varlenNGramHashes[int32](c, op)
@@ -72,7 +72,7 @@ func varlenNGramHashes[M int32 | int64](c *ir.Call, op *VarlenNGramHashMapping) 
 	}
 	for b, e := range ends[1:] {
 		if ends[0] != 0 || e <= ends[b] || int(e) > len(tokens) || b == batch-1 && int(e) != len(tokens) {
-			return fmt.Errorf("cumulative_sequence_length[%d] is %d after %d, want numbers that rise from 0 to %d", b+1, e, ends[b], len(tokens))
+			return fmt.Errorf("cumulative_sequence_length[%d] is %d after %d, want a strict increase from 0 to %d", b+1, e, ends[b], len(tokens))
 		}
 	}
 	for i, want := range [][]int{2: {outs}, 4: {batch, past}, 5: {outs}, 7: {len(tokens)}, 8: {batch, past}, 9: {batch}} {
@@ -81,19 +81,19 @@ func varlenNGramHashes[M int32 | int64](c *ir.Call, op *VarlenNGramHashMapping) 
 		}
 	}
 	if (c.Has(8) || c.Wants(2)) && !c.Has(7) {
-		return fmt.Errorf("past_segment_ids and present_segment_ids need segment_ids, which is missing")
+		return fmt.Errorf("segment_ids is missing; past_segment_ids and present_segment_ids require it")
 	}
 	if c.Has(9) != (op.States > 0) || c.Wants(3) && op.States == 0 {
-		return fmt.Errorf("state_update_capacity is %d: capture_count and state_update are used exactly when it is above 0", op.States)
+		return fmt.Errorf("state_update_capacity is %d; capture_count and state_update require a positive one, which requires capture_count", op.States)
 	}
 	h := gramHashes[M]{most: op.Most, heads: op.Heads, blank: M(op.Pad), mult: tensor.Of[M](c.Tensor(1)), sizes: tensor.Of[M](c.Tensor(2))}
 	if len(h.mult) < op.Most || slices.Min(h.sizes) < 1 {
-		return fmt.Errorf("multipliers has shape %v, want %d or more, and vocab_sizes are %v, want numbers above 0", c.Tensor(1).Shape(), op.Most, h.sizes)
+		return fmt.Errorf("multipliers has shape %v, want at least %d elements, and vocab_sizes is %v, want positive numbers", c.Tensor(1).Shape(), op.Most, h.sizes)
 	}
 	end, resets := M(0), false
 	if e := c.Tensor(6); e != nil {
 		if e.Len() != 1 {
-			return fmt.Errorf("eos_token_id has shape %v, want one", e.Shape())
+			return fmt.Errorf("eos_token_id has shape %v, want one element", e.Shape())
 		}
 		end, resets = tensor.Of[M](e)[0], op.Reset
 		h.blank = end
@@ -157,7 +157,7 @@ func varlenNGramHashes[M int32 | int64](c *ir.Call, op *VarlenNGramHashMapping) 
 				copy(segments, tensor.Of[int32](p)[b*past:][:past])
 			}
 		}
-		since := 0 // the first token that counts
+		since := 0 // index of the first token that is not ignored
 		for at := 1; at < past+n; at++ {
 			if at%kit.GrainWatch == 0 && c.Err() != nil {
 				return c.Err()

@@ -9,14 +9,14 @@ import (
 	"github.com/onward-ml/onward/tensor"
 )
 
-// WhisperBeamSearch writes down speech: for each entry of the batch the most
-// probable sequences of tokens that a search with num_beams beams finds
+// WhisperBeamSearch transcribes speech: for each batch entry it returns the most probable
+// token sequences that a search with num_beams beams finds
 // (https://github.com/microsoft/onnxruntime/blob/main/docs/ContribOperators.md#com.microsoft.WhisperBeamSearch).
 // Output 4 is the probability that there is no speech.
 type WhisperBeamSearch struct {
 	beamSearch
-	Timestamps timestampRules // that logits_processor 1 applies
-	NoSpeech   int            // token, −1: none
+	Timestamps timestampRules // applied if logits_processor is 1
+	NoSpeech   int            // token id; −1 if there is none
 }
 
 var _ = kit.Register(kit.Def{Domain: kit.DomainMicrosoft, Name: "WhisperBeamSearch", Since: []int{1},
@@ -32,7 +32,7 @@ var _ = kit.Register(kit.Def{Domain: kit.DomainMicrosoft, Name: "WhisperBeamSear
 			LM: a.Int("start_of_lm_token_id", -1), None: a.Int("no_timestamps_token_id", -1), Begin: a.Int("beginning_timestamp_token_id", -1)}
 		op.NoSpeech = a.Int("no_speech_token_id", -1)
 		if a.Int("decoder_output_cross_qk", 0) != 0 {
-			a.Errorf("decoder_output_cross_qk is 1: attention scores of the decoder are not supported as an output")
+			a.Errorf("decoder_output_cross_qk is 1, which is not supported")
 		}
 		return op
 	})})
@@ -40,7 +40,7 @@ var _ = kit.Register(kit.Def{Domain: kit.DomainMicrosoft, Name: "WhisperBeamSear
 // Infer implements [ir.Operator].
 func (op *WhisperBeamSearch) Infer(c *ir.InferContext) error {
 	if c.Wants(3) {
-		return fmt.Errorf("output cross_qk is used: attention scores of the decoder are not supported as an output")
+		return fmt.Errorf("output cross_qk is not supported")
 	}
 	if c.Wants(4) {
 		batch := ir.Unknown
@@ -78,7 +78,7 @@ func (op *WhisperBeamSearch) Run(c *ir.Call) error {
 			return nil
 		}
 		if op.NoSpeech < 0 || op.NoSpeech >= r.words {
-			return fmt.Errorf("no_speech_token_id is %d for a vocabulary of %d", op.NoSpeech, r.words)
+			return fmt.Errorf("no_speech_token_id is %d, want a token of a vocabulary of %d", op.NoSpeech, r.words)
 		}
 		y, err := c.Output(4, tensor.TypeFloat32, r.batch)
 		if err != nil {

@@ -10,12 +10,12 @@ import (
 	"github.com/onward-ml/onward/tensor"
 )
 
-// WordConvEmbedding makes a vector of each word, a row of character numbers that
-// 0 fills up: it looks characters up in C, convolves the rows with W and B, and
-// takes the greatest tanh of each filter. An empty word gives zeros
+// WordConvEmbedding computes a vector for each word, a row of character ids padded with
+// 0. It looks the characters up in C, convolves the rows with W and B, and takes the tanh
+// of the maximum of each filter. The vector of an empty word is 0
 // (https://github.com/microsoft/onnxruntime/blob/main/docs/ContribOperators.md#com.microsoft.WordConvEmbedding).
 type WordConvEmbedding struct {
-	Embedding, Window, CharEmbedding int // −1: what the inputs say
+	Embedding, Window, CharEmbedding int // −1: taken from the shapes of the inputs
 }
 
 var _ = kit.Register(kit.Def{Domain: kit.DomainMicrosoft, Name: "WordConvEmbedding", Since: []int{1}, In: "Sequence:T, W:T1, B:T1, C:T1", Out: "Y:T1",
@@ -57,11 +57,11 @@ func (o *WordConvEmbedding) Run(c *ir.Call) error {
 		want, got int
 	}{{"embedding_size", o.Embedding, filters}, {"conv_window_size", o.Window, window}, {"char_embedding_size", o.CharEmbedding, size}} {
 		if p.want != -1 && p.want != p.got {
-			return fmt.Errorf("attribute %s is %d, the inputs have %d", p.name, p.want, p.got)
+			return fmt.Errorf("attribute %s is %d, but the inputs have %d", p.name, p.want, p.got)
 		}
 	}
 	if window < 1 || window > length {
-		return fmt.Errorf("the window has %d characters, words have %d", window, length)
+		return fmt.Errorf("the window has %d characters, want 1 to the word length, %d", window, length)
 	}
 	ids := tensor.Of[int32](seq)
 	for i, v := range ids {
@@ -96,19 +96,19 @@ func (o *WordConvEmbedding) Run(c *ir.Call) error {
 			clear(out)
 			continue
 		}
-		places := max(n, window) - window + 1
-		for p := range places {
+		windows := max(n, window) - window + 1
+		for p := range windows {
 			for k := range window {
 				copy(rows[p*depth+k*size:][:size], chars[int(word[p+k])*size:])
 			}
 		}
-		g := gemm.Args[float32]{M: places, N: filters, K: depth, A: rows, LdA: depth, B: tensor.Of[float32](w), LdB: depth, TransB: true, C: sums, LdC: filters}
+		g := gemm.Args[float32]{M: windows, N: filters, K: depth, A: rows, LdA: depth, B: tensor.Of[float32](w), LdB: depth, TransB: true, C: sums, LdC: filters}
 		if err := kit.MatMulScaled(c, 1, &g); err != nil {
 			return err
 		}
 		for j := range out {
 			best := float32(math.Inf(-1))
-			for p := range places {
+			for p := range windows {
 				best = max(best, sums[p*filters+j])
 			}
 			out[j] = float32(math.Tanh(float64(best + bias[j])))
