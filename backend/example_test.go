@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"log"
 
+	"github.com/onward-ml/onward"
 	"github.com/onward-ml/onward/backend"
 	"github.com/onward-ml/onward/datasets"
 	"github.com/onward-ml/onward/onnx"
@@ -32,6 +33,31 @@ func Example() {
 	}
 	fmt.Println(out.Names[0], tensor.Of[float32](out.Tensor(0)))
 	// Output: Y [1 4 9 16 25 36]
+}
+
+// ONNX Runtime's example prepares a model for the device that GetDevice returns.
+func ExampleForDevice() {
+	ctx := context.Background()
+	device := onward.GetDevice()
+	b, err := backend.ForDevice(device)
+	if err != nil {
+		log.Fatal(err)
+	}
+	model, err := datasets.Get("logreg_iris.onnx")
+	if err != nil {
+		log.Fatal(err)
+	}
+	rep, err := backend.Prepare(ctx, model, b, &backend.Options{Device: device})
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer rep.Close()
+	out, err := rep.Run(ctx, backend.One(tensor.Must(tensor.New([]float32{1, 2, 3, 4, 5, 6}, 3, 2))), nil)
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println(out.Names, out.Tensor(0).Shape())
+	// Output: [output_label output_probability] [3]
 }
 
 // The methods of mlprodict's OnnxInferenceBackend are functions here.

@@ -23,7 +23,7 @@ import (
 	"github.com/onward-ml/onward/tensor"
 )
 
-// runner is a provider whose runs take a time, and end in a way of the test's choice.
+// runner is a provider whose duration and result of runs the test chooses.
 type runner struct {
 	name     string
 	takes    time.Duration

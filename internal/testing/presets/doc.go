@@ -1,4 +1,4 @@
-// Package presets tests the presets of package backend against stand-ins for the
-// providers of native libraries. It has a test binary of its own because a provider's
-// name can be registered only once in a process.
+// Package presets tests package preset with fake providers under the names of those of native
+// libraries. It has its own test binary, since a name can be registered only once in a process
+// and the examples of package preset need the names to be unregistered.
 package presets
