@@ -20,7 +20,7 @@ type Seeds map[string][]*Case
 // empty, the cases of one node of ONNX's suite in that folder.
 func Load(root, suite string) (Seeds, error) {
 	s := Seeds{}
-	files, err := recorded.Load(filepath.Join(root, "internal", "ops", "testdata", "recorded"))
+	files, err := recorded.Load(filepath.Join(root, "internal", "ops", "all", "testdata", "recorded"))
 	if err != nil {
 		return nil, err
 	}
