@@ -314,88 +314,9 @@ func btoi(b bool) int {
 	return 0
 }
 
-func decodeSmall[T ~uint8](dst []float32, src []T, values *[256]float32) {
+func decodeSmall(dst []float32, src []byte, values *[256]float32) {
 	dst = dst[:len(src)]
 	for i, c := range src {
 		dst[i] = values[c]
 	}
-}
-
-// Float8E4M3FNsToFloat32s widens src into dst, which must be at least as long.
-func Float8E4M3FNsToFloat32s(dst []float32, src []Float8E4M3FN) { decodeSmall(dst, src, valuesE4M3FN) }
-
-// Float8E4M3FNUZsToFloat32s widens src into dst, which must be at least as long.
-func Float8E4M3FNUZsToFloat32s(dst []float32, src []Float8E4M3FNUZ) {
-	decodeSmall(dst, src, valuesE4M3FNUZ)
-}
-
-// Float8E5M2sToFloat32s widens src into dst, which must be at least as long.
-func Float8E5M2sToFloat32s(dst []float32, src []Float8E5M2) { decodeSmall(dst, src, valuesE5M2) }
-
-// Float8E5M2FNUZsToFloat32s widens src into dst, which must be at least as long.
-func Float8E5M2FNUZsToFloat32s(dst []float32, src []Float8E5M2FNUZ) {
-	decodeSmall(dst, src, valuesE5M2FNUZ)
-}
-
-// Float8E8M0sToFloat32s widens src into dst, which must be at least as long.
-func Float8E8M0sToFloat32s(dst []float32, src []Float8E8M0) { decodeSmall(dst, src, valuesE8M0) }
-
-// Float4E2M1sToFloat32s widens src, one element a byte, into dst, which must
-// be at least as long.
-func Float4E2M1sToFloat32s(dst []float32, src []Float4E2M1) { decodeSmall(dst, src, valuesE2M1) }
-
-// Float6E2M3sToFloat32s widens src, one element a byte, into dst, which must
-// be at least as long.
-func Float6E2M3sToFloat32s(dst []float32, src []Float6E2M3) { decodeSmall(dst, src, valuesE2M3) }
-
-// Float6E3M2sToFloat32s widens src, one element a byte, into dst, which must
-// be at least as long.
-func Float6E3M2sToFloat32s(dst []float32, src []Float6E3M2) { decodeSmall(dst, src, valuesE3M2) }
-
-// Float32sToFloat8E4M3FNs rounds src into dst, which must be at least as long,
-// as [NewFloat8E4M3FN] does.
-func Float32sToFloat8E4M3FNs(dst []Float8E4M3FN, src []float32, saturate bool) {
-	encodersE4M3FN[btoi(saturate)]().convert(AsBytes(dst), src)
-}
-
-// Float32sToFloat8E4M3FNUZs rounds src into dst, which must be at least as
-// long, as [NewFloat8E4M3FNUZ] does.
-func Float32sToFloat8E4M3FNUZs(dst []Float8E4M3FNUZ, src []float32, saturate bool) {
-	encodersE4M3FNUZ[btoi(saturate)]().convert(AsBytes(dst), src)
-}
-
-// Float32sToFloat8E5M2s rounds src into dst, which must be at least as long,
-// as [NewFloat8E5M2] does.
-func Float32sToFloat8E5M2s(dst []Float8E5M2, src []float32, saturate bool) {
-	encodersE5M2[btoi(saturate)]().convert(AsBytes(dst), src)
-}
-
-// Float32sToFloat8E5M2FNUZs rounds src into dst, which must be at least as
-// long, as [NewFloat8E5M2FNUZ] does.
-func Float32sToFloat8E5M2FNUZs(dst []Float8E5M2FNUZ, src []float32, saturate bool) {
-	encodersE5M2FNUZ[btoi(saturate)]().convert(AsBytes(dst), src)
-}
-
-// Float32sToFloat8E8M0s rounds src into dst, which must be at least as long,
-// as [NewFloat8E8M0] does.
-func Float32sToFloat8E8M0s(dst []Float8E8M0, src []float32, mode RoundMode, saturate bool) {
-	encodersE8M0[mode][btoi(saturate)]().convert(AsBytes(dst), src)
-}
-
-// Float32sToFloat4E2M1s rounds src into dst, one element a byte, which must be
-// at least as long, as [NewFloat4E2M1] does.
-func Float32sToFloat4E2M1s(dst []Float4E2M1, src []float32) {
-	encodersE2M1[1]().convert(AsBytes(dst), src)
-}
-
-// Float32sToFloat6E2M3s rounds src into dst, one element a byte, which must be
-// at least as long, as [NewFloat6E2M3] does.
-func Float32sToFloat6E2M3s(dst []Float6E2M3, src []float32) {
-	encodersE2M3[1]().convert(AsBytes(dst), src)
-}
-
-// Float32sToFloat6E3M2s rounds src into dst, one element a byte, which must be
-// at least as long, as [NewFloat6E3M2] does.
-func Float32sToFloat6E3M2s(dst []Float6E3M2, src []float32) {
-	encodersE3M2[1]().convert(AsBytes(dst), src)
 }

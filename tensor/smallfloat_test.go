@@ -141,6 +141,7 @@ func TestBFloat16AllPatterns(t *testing.T) {
 // smallType is a type of at most 8 bits under test, with what its encoding
 // must do beyond the finite numbers.
 type smallType struct {
+	dtype           DType
 	name            string
 	expBits, mant   int
 	bias            int
@@ -151,79 +152,78 @@ type smallType struct {
 	special         func(code int) (float64, bool)
 	decode          func(code int) float32
 	encode          func(f float32, saturate bool) int
-	decodes         func(dst []float32, src []uint8)
-	encodes         func(dst []uint8, src []float32, saturate bool)
 	alwaysSaturates bool
 	finite          []float64 // values of the codes without a sign
 }
 
+// decodes converts codes, one a byte, as [Convert] does.
+func (s *smallType) decodes(dst []float32, codes []uint8) {
+	n, packed := len(codes), codes
+	if s.dtype.Packed() {
+		packed = make([]byte, PackedLen(n, s.dtype.Bits()))
+		PackUint(packed, codes, s.dtype.Bits())
+	}
+	convertElements(span{TypeFloat32, AsBytes(dst), n}, span{s.dtype, packed, n}, ConvertOptions{})
+}
+
+// encodes is the inverse of decodes.
+func (s *smallType) encodes(codes []uint8, src []float32, saturate bool) {
+	n, packed := len(src), make([]byte, PackedLen(len(src), s.dtype.Bits()))
+	convertElements(span{s.dtype, packed, n}, span{TypeFloat32, AsBytes(src), n}, ConvertOptions{Saturate: saturate})
+	if s.dtype.Packed() {
+		UnpackUint(codes[:n], packed, s.dtype.Bits())
+	} else {
+		copy(codes, packed)
+	}
+}
+
 var smallTypes = []*smallType{
 	{
-		name: "float8e4m3fn", expBits: 4, mant: 3, bias: 7, max: 448, over: 0x7f, nan: 0x7f,
+		name: "float8e4m3fn", dtype: TypeFloat8E4M3FN, expBits: 4, mant: 3, bias: 7, max: 448, over: 0x7f, nan: 0x7f,
 		special: func(c int) (float64, bool) { return math.NaN(), c&0x7f == 0x7f },
 		decode:  func(c int) float32 { return Float8E4M3FN(c).Float32() },
 		encode:  func(f float32, s bool) int { return int(NewFloat8E4M3FN(f, s)) },
-		decodes: func(dst []float32, src []uint8) { Float8E4M3FNsToFloat32s(dst, FromRaw[Float8E4M3FN](src)) },
-		encodes: func(dst []uint8, src []float32, s bool) {
-			Float32sToFloat8E4M3FNs(FromRaw[Float8E4M3FN](dst), src, s)
-		},
 	},
 	{
-		name: "float8e4m3fnuz", expBits: 4, mant: 3, bias: 8, max: 240, fnuz: true, over: 0x80, nan: 0x80,
+		name: "float8e4m3fnuz", dtype: TypeFloat8E4M3FNUZ, expBits: 4, mant: 3, bias: 8, max: 240, fnuz: true, over: 0x80, nan: 0x80,
 		special: func(c int) (float64, bool) { return math.NaN(), c == 0x80 },
 		decode:  func(c int) float32 { return Float8E4M3FNUZ(c).Float32() },
 		encode:  func(f float32, s bool) int { return int(NewFloat8E4M3FNUZ(f, s)) },
-		decodes: func(dst []float32, src []uint8) { Float8E4M3FNUZsToFloat32s(dst, FromRaw[Float8E4M3FNUZ](src)) },
-		encodes: func(dst []uint8, src []float32, s bool) {
-			Float32sToFloat8E4M3FNUZs(FromRaw[Float8E4M3FNUZ](dst), src, s)
-		},
 	},
 	{
-		name: "float8e5m2", expBits: 5, mant: 2, bias: 15, max: 57344, over: 0x7c, nan: 0x7e,
+		name: "float8e5m2", dtype: TypeFloat8E5M2, expBits: 5, mant: 2, bias: 15, max: 57344, over: 0x7c, nan: 0x7e,
 		special: func(c int) (float64, bool) {
 			if c&0x7f == 0x7c {
 				return math.Inf(1 - c>>6&2), true
 			}
 			return math.NaN(), c&0x7f > 0x7c
 		},
-		decode:  func(c int) float32 { return Float8E5M2(c).Float32() },
-		encode:  func(f float32, s bool) int { return int(NewFloat8E5M2(f, s)) },
-		decodes: func(dst []float32, src []uint8) { Float8E5M2sToFloat32s(dst, FromRaw[Float8E5M2](src)) },
-		encodes: func(dst []uint8, src []float32, s bool) { Float32sToFloat8E5M2s(FromRaw[Float8E5M2](dst), src, s) },
+		decode: func(c int) float32 { return Float8E5M2(c).Float32() },
+		encode: func(f float32, s bool) int { return int(NewFloat8E5M2(f, s)) },
 	},
 	{
-		name: "float8e5m2fnuz", expBits: 5, mant: 2, bias: 16, max: 57344, fnuz: true, over: 0x80, nan: 0x80,
+		name: "float8e5m2fnuz", dtype: TypeFloat8E5M2FNUZ, expBits: 5, mant: 2, bias: 16, max: 57344, fnuz: true, over: 0x80, nan: 0x80,
 		special: func(c int) (float64, bool) { return math.NaN(), c == 0x80 },
 		decode:  func(c int) float32 { return Float8E5M2FNUZ(c).Float32() },
 		encode:  func(f float32, s bool) int { return int(NewFloat8E5M2FNUZ(f, s)) },
-		decodes: func(dst []float32, src []uint8) { Float8E5M2FNUZsToFloat32s(dst, FromRaw[Float8E5M2FNUZ](src)) },
-		encodes: func(dst []uint8, src []float32, s bool) {
-			Float32sToFloat8E5M2FNUZs(FromRaw[Float8E5M2FNUZ](dst), src, s)
-		},
 	},
 	{
-		name: "float4e2m1", expBits: 2, mant: 1, bias: 1, max: 6, over: 7, nan: 8, alwaysSaturates: true,
+		name: "float4e2m1", dtype: TypeFloat4E2M1, expBits: 2, mant: 1, bias: 1, max: 6, over: 7, nan: 8, alwaysSaturates: true,
 		special: func(c int) (float64, bool) { return 0, false },
 		decode:  func(c int) float32 { return Float4E2M1(c).Float32() },
 		encode:  func(f float32, s bool) int { return int(NewFloat4E2M1(f)) },
-		decodes: func(dst []float32, src []uint8) { Float4E2M1sToFloat32s(dst, FromRaw[Float4E2M1](src)) },
-		encodes: func(dst []uint8, src []float32, s bool) { Float32sToFloat4E2M1s(FromRaw[Float4E2M1](dst), src) },
 	},
 	{
-		name: "float6e2m3", expBits: 2, mant: 3, bias: 1, max: 7.5, over: 0x1f, nan: 0x20, alwaysSaturates: true,
+		name: "float6e2m3", dtype: TypeFloat6E2M3, expBits: 2, mant: 3, bias: 1, max: 7.5, over: 0x1f, nan: 0x20, alwaysSaturates: true,
 		special: func(c int) (float64, bool) { return 0, false },
 		decode:  func(c int) float32 { return Float6E2M3(c).Float32() },
 		encode:  func(f float32, s bool) int { return int(NewFloat6E2M3(f)) },
-		decodes: func(dst []float32, src []uint8) { Float6E2M3sToFloat32s(dst, FromRaw[Float6E2M3](src)) },
-		encodes: func(dst []uint8, src []float32, s bool) { Float32sToFloat6E2M3s(FromRaw[Float6E2M3](dst), src) },
 	},
 	{
-		name: "float6e3m2", expBits: 3, mant: 2, bias: 3, max: 28, over: 0x1f, nan: 0x20, alwaysSaturates: true,
+		name: "float6e3m2", dtype: TypeFloat6E3M2, expBits: 3, mant: 2, bias: 3, max: 28, over: 0x1f, nan: 0x20, alwaysSaturates: true,
 		special: func(c int) (float64, bool) { return 0, false },
 		decode:  func(c int) float32 { return Float6E3M2(c).Float32() },
 		encode:  func(f float32, s bool) int { return int(NewFloat6E3M2(f)) },
-		decodes: func(dst []float32, src []uint8) { Float6E3M2sToFloat32s(dst, FromRaw[Float6E3M2](src)) },
-		encodes: func(dst []uint8, src []float32, s bool) { Float32sToFloat6E3M2s(FromRaw[Float6E3M2](dst), src) },
 	},
 }
 
@@ -420,7 +420,7 @@ func TestFloat8E8M0(t *testing.T) {
 	out := make([]Float8E8M0, len(in))
 	for _, mode := range []RoundMode{RoundUp, RoundDown, RoundNearest} {
 		for _, sat := range []bool{true, false} {
-			Float32sToFloat8E8M0s(out, in, mode, sat)
+			convertElements(span{TypeFloat8E8M0, AsBytes(out), len(in)}, span{TypeFloat32, AsBytes(in), len(in)}, ConvertOptions{Saturate: sat, RoundMode: mode})
 			for i, f := range in {
 				want := encode(float64(f), mode, sat)
 				if got := NewFloat8E8M0(f, mode, sat); int(got) != want {
@@ -476,13 +476,16 @@ func BenchmarkFloat32sToFloat16s(b *testing.B) {
 	}
 }
 
-func BenchmarkFloat32sToFloat8E4M3FNs(b *testing.B) {
-	src, dst := make([]float32, 4096), make([]Float8E4M3FN, 4096)
-	for i := range src {
-		src[i] = float32(i) / 7
+func BenchmarkConvertFloat8(b *testing.B) {
+	src := Must(Zeros(TypeFloat32, 4096))
+	dst := Must(Zeros(TypeFloat8E4M3FN, 4096))
+	for i := range Of[float32](src) {
+		Of[float32](src)[i] = float32(i) / 7
 	}
 	b.SetBytes(4096 * 4)
 	for b.Loop() {
-		Float32sToFloat8E4M3FNs(dst, src, true)
+		if err := ConvertInto(dst, src, ConvertOptions{Saturate: true}); err != nil {
+			b.Fatal(err)
+		}
 	}
 }

@@ -159,25 +159,11 @@ func smallFloats(c *ir.Call, t *tensor.Tensor) ([]float32, error) {
 	if err != nil {
 		return nil, err
 	}
-	switch t.DType() {
-	case tensor.TypeInt8:
-		for i, v := range tensor.Of[int8](t) {
-			r[i] = float32(v)
-		}
-	case tensor.TypeUint8:
-		for i, v := range tensor.Of[uint8](t) {
-			r[i] = float32(v)
-		}
-	case tensor.TypeFloat8E4M3FN:
-		tensor.Float8E4M3FNsToFloat32s(r, tensor.Of[tensor.Float8E4M3FN](t))
-	case tensor.TypeFloat8E4M3FNUZ:
-		tensor.Float8E4M3FNUZsToFloat32s(r, tensor.Of[tensor.Float8E4M3FNUZ](t))
-	case tensor.TypeFloat8E5M2:
-		tensor.Float8E5M2sToFloat32s(r, tensor.Of[tensor.Float8E5M2](t))
-	case tensor.TypeFloat8E5M2FNUZ:
-		tensor.Float8E5M2FNUZsToFloat32s(r, tensor.Of[tensor.Float8E5M2FNUZ](t))
+	wide, err := tensor.New(r, len(r))
+	if err != nil {
+		return nil, err
 	}
-	return r, nil
+	return r, tensor.ConvertInto(wide, t, tensor.ConvertOptions{})
 }
 
 // qLinearScale quantizes sums to y by the scales and the zero point of the call.
@@ -248,14 +234,12 @@ func qLinearScale(c *ir.Call, y *tensor.Tensor, sums []float32, bs []int) error 
 		saturateBytes(tensor.Of[int8](y), sums, -128, 127)
 	case tensor.TypeUint8:
 		saturateBytes(tensor.Of[uint8](y), sums, 0, 255)
-	case tensor.TypeFloat8E4M3FN:
-		tensor.Float32sToFloat8E4M3FNs(tensor.Of[tensor.Float8E4M3FN](y), sums, true)
-	case tensor.TypeFloat8E4M3FNUZ:
-		tensor.Float32sToFloat8E4M3FNUZs(tensor.Of[tensor.Float8E4M3FNUZ](y), sums, true)
-	case tensor.TypeFloat8E5M2:
-		tensor.Float32sToFloat8E5M2s(tensor.Of[tensor.Float8E5M2](y), sums, true)
-	case tensor.TypeFloat8E5M2FNUZ:
-		tensor.Float32sToFloat8E5M2FNUZs(tensor.Of[tensor.Float8E5M2FNUZ](y), sums, true)
+	default:
+		wide, err := tensor.New(sums, len(sums))
+		if err != nil {
+			return err
+		}
+		return tensor.ConvertInto(y, wide, tensor.ConvertOptions{Saturate: true})
 	}
 	return nil
 }
