@@ -3,6 +3,7 @@ package backendtest
 import (
 	"context"
 	"errors"
+	"math"
 	"slices"
 	"strings"
 	"testing"
@@ -183,6 +184,7 @@ func TestSubtests(t *testing.T) {
 func TestCompare(t *testing.T) {
 	nan := tensor.Must(tensor.New([]float64{0, 1}, 2))
 	tensor.Of[float64](nan)[0] /= tensor.Of[float64](nan)[0]
+	ones := tensor.Must(tensor.New([]float64{1, 1}, 2))
 	seq := func(items ...tensor.Value) *tensor.Sequence {
 		s, err := tensor.NewSequence(tensor.TensorType(tensor.TypeFloat32), items...)
 		if err != nil {
@@ -209,6 +211,8 @@ func TestCompare(t *testing.T) {
 		{"both outputs are told", []tensor.Value{vector(1), vector(1)}, []tensor.Value{vector(2), vector(4)}, "output 1", 3},
 		{"atol + rtol·|want|", []tensor.Value{vector(100.1)}, []tensor.Value{vector(100)}, "", 0.09999847412109375},
 		{"NaN equals NaN", []tensor.Value{nan}, []tensor.Value{nan}, "", 0},
+		{"NaN in the first of two outputs", []tensor.Value{nan, vector(1)}, []tensor.Value{ones, vector(4)}, "output 0", math.NaN()},
+		{"NaN in the second of two outputs", []tensor.Value{vector(1), nan}, []tensor.Value{vector(4), ones}, "output 1", math.NaN()},
 		{"strings", []tensor.Value{tensor.Must(tensor.New([]string{"a"}, 1))}, []tensor.Value{tensor.Must(tensor.New([]string{"b"}, 1))}, "differ", 0},
 		{"sequence", []tensor.Value{seq(vector(1), vector(3))}, []tensor.Value{seq(vector(1), vector(3))}, "", 0},
 		{"length of a sequence", []tensor.Value{seq(vector(1))}, []tensor.Value{seq()}, "sequence of 1 items, want 0", 0},
@@ -220,7 +224,7 @@ func TestCompare(t *testing.T) {
 		if (err == nil) != (c.err == "") || err != nil && !strings.Contains(err.Error(), c.err) {
 			t.Errorf("%s: got %v, want %q", c.name, err, c.err)
 		}
-		if abs != c.abs {
+		if abs != c.abs && !(math.IsNaN(abs) && math.IsNaN(c.abs)) {
 			t.Errorf("%s: max_abs %v, want %v", c.name, abs, c.abs)
 		}
 	}

@@ -355,6 +355,13 @@ func TestGatherBlockQuantized(t *testing.T) {
 // A quantized value lies within half a step of the original where the range holds
 // it, and zero is exact.
 func TestScaleAndZero(t *testing.T) {
+	// The range is widened to 0, so that 0 is exact.
+	for _, r := range [][2]float32{{1, 3}, {-3, -1}} {
+		scale, zero, err := scaleAndZero(r[0], r[1], 0, 255, false, 0)
+		if want := float32(3) / 255; err != nil || scale != want || zero != 0 && zero != 255 {
+			t.Errorf("%v: scale %g and zero point %d, %v, want scale %g and an end of the integers", r, scale, zero, err, want)
+		}
+	}
 	rapid.Check(t, func(t *rapid.T) {
 		a, b := rapid.Float32Range(-1e6, 1e6).Draw(t, "a"), rapid.Float32Range(-1e6, 1e6).Draw(t, "b")
 		lo, hi := min(a, b), max(a, b)

@@ -167,8 +167,9 @@ func TestPasses(t *testing.T) {
 		{pass: "fuse-activation", name: "nearly Gelu", build: steps(rows, constant("r", float32(1.5)), constant("one", float32(1)), constant("half", float32(0.5)),
 			node("Div", "x r", "d"), node("Erf", "d", "e"), node("Add", "e one", "p"), node("Mul", "x p", "q"), node("Mul", "q half", "y")), want: "Div Erf Add Mul Mul"},
 
-		{pass: "fuse-layer-norm", name: "LayerNormalization", opset: 17, build: layerNorm(-1), want: "LayerNormalization"},
-		{pass: "fuse-layer-norm", name: "over another axis", opset: 17, build: layerNorm(0), want: "ReduceMean Sub Mul ReduceMean Add Sqrt Div Mul Add"},
+		{pass: "fuse-layer-norm", name: "LayerNormalization", opset: 17, build: layerNorm(-1, squared), want: "LayerNormalization"},
+		{pass: "fuse-layer-norm", name: "by the third power", opset: 17, build: layerNorm(-1, node("Pow", "d three", "q")), want: "ReduceMean Sub Pow ReduceMean Add Sqrt Div Mul Add"},
+		{pass: "fuse-layer-norm", name: "over another axis", opset: 17, build: layerNorm(0, squared), want: "ReduceMean Sub Mul ReduceMean Add Sqrt Div Mul Add"},
 
 		{pass: "fuse-transpose", name: "a transposed factor", build: steps(input("x", "n", 5, 8), node("Transpose", "x", "t", onnx.Attrs{"perm": []int64{0, 2, 1}}), node("MatMul", "x t", "y")), want: "StridedMatMul"},
 		{pass: "fuse-transpose", name: "a scale behind it", build: steps(input("x", "n", 8, 8), constant("k", float32(0.1)), node("MatMul", "x x", "p"), node("Mul", "p k", "y")), want: "StridedMatMul"},
@@ -255,33 +256,64 @@ func shuffleThenConv(groups int64) []build {
 		ramp("w", 6, 6/groups, 3, 3), constant("k", []float32{1, -20, 300, -4000, 5e4, -6e5}, 6), node("Conv", "z w k", "y", onnx.Attrs{"group": groups}))
 }
 
-// TestDelayShuffleKeepsResults evaluates a graph before and after the pass, which permutes
-// weights and biases.
-func TestDelayShuffleKeepsResults(t *testing.T) {
-	b := onnx.NewModel("m").Opset("", 21)
-	for _, step := range shuffleThenConv(6) {
-		step(b)
+// TestPassesKeepResults evaluates graphs without and with passes that change constants or
+// attributes. The tolerance is below the difference of the two forms of Gelu.
+func TestPassesKeepResults(t *testing.T) {
+	image := input("x", 2, 4, 3, 3)
+	norm := steps(constant("s", []float32{2, -3, 0.5, 4}, 4), constant("b", []float32{1, -2, 3, 5}, 4), constant("m", []float32{0.5, 1, -1, 2}, 4), constant("v", []float32{1, 2, 3, 4}, 4))
+	factors := constant("k", []float32{3, -1, 0.25, 2}, 4, 1, 1)
+	gelu := func(form string) []build {
+		return steps(input("x", 2, 8), ramp("w", 8, 3), node("MatMul", "x w", "p"), node("Gelu", "p", "y", onnx.Attrs{"approximate": form}))
 	}
-	b.Output("y", onnx.Float, 2, 6, 2, 3)
-	x := tensor.Must(tensor.Zeros(tensor.TypeFloat32, 2, 6, 4, 5))
-	for i := range tensor.Of[float32](x) {
-		tensor.Of[float32](x)[i] = float32(i)
-	}
-	var results []tensor.Value
-	for _, disabled := range []bool{true, false} {
-		g, err := frontend.Convert(b.Must(), frontend.Options{})
-		if err != nil {
-			t.Fatal(err)
+	for _, c := range []struct {
+		name   string
+		passes string
+		build  []build
+		want   string // the operators with the passes
+	}{
+		{"a delayed shuffle", "channel-shuffle delay-shuffle", shuffleThenConv(6), "Conv ChannelShuffle"},
+		{"Gelu", "fuse-linear", gelu("none"), "Linear"},
+		{"Gelu by tanh", "fuse-linear", gelu("tanh"), "Linear"},
+		{"two affine functions", "affine fuse-conv", append(slices.Clone(norm), image, factors, node("BatchNormalization", "x s b m v", "a"), node("Mul", "a k", "y")), "ChannelAffine"},
+		{"an affine function of a convolution", "affine fuse-conv", append(slices.Clone(norm), image, ramp("w", 4, 4, 1, 1), node("Conv", "x w", "c"), node("BatchNormalization", "c s b m v", "y")), "Conv"},
+		{"a divided product", "fuse-transpose", steps(input("x", 2, 5, 8), constant("k", float32(4)), node("Transpose", "x", "t", onnx.Attrs{"perm": []int64{0, 2, 1}}), node("MatMul", "x t", "p"), node("Div", "p k", "y")), "StridedMatMul"},
+		{"a function of bytes", "fuse-quantized", steps(constant("s", float32(0.05)), constant("z", uint8(100)), inputBytes("x"),
+			node("DequantizeLinear", "x s z", "f"), node("Tanh", "f", "a"), node("QuantizeLinear", "a s z", "y")), "ByteMap"},
+	} {
+		b := onnx.NewModel("m").Opset("", 21)
+		for _, step := range c.build {
+			step(b)
 		}
-		o := onlyPass("delay-shuffle")
-		o.Disabled["channel-shuffle"], o.Disabled["delay-shuffle"] = false, disabled
-		if err := Run(t.Context(), g, o); err != nil {
-			t.Fatal(err)
+		b.OutputType("y", &onnx.Type{Tensor: &onnx.TensorType{ElemType: onnx.Float}})
+		var results []tensor.Value
+		for _, enabled := range []bool{false, true} {
+			g, err := frontend.Convert(b.Must(), frontend.Options{KeepSource: true})
+			if err != nil {
+				t.Fatalf("%s: %v", c.name, err)
+			}
+			o := onlyPass("dce")
+			for _, name := range strings.Fields(c.passes) {
+				o.Disabled[name] = !enabled
+			}
+			if err := Run(t.Context(), g, o); err != nil {
+				t.Fatalf("%s: %v", c.name, err)
+			}
+			if got := operators(g); enabled && got != c.want {
+				t.Errorf("%s became %s, want %s", c.name, got, c.want)
+			}
+			shape, _ := ir.Ints(g.Values[g.Inputs[0]].Type.Shape)
+			x := tensor.Must(tensor.Zeros(tensor.TypeFloat32, shape...))
+			for i := range tensor.Of[float32](x) {
+				tensor.Of[float32](x)[i] = float32(i%11)/8 - 0.6
+			}
+			if g.Values[g.Inputs[0]].Type.Elem == tensor.TypeUint8 {
+				x = tensor.Must(tensor.New([]uint8{80, 95, 107, 130}, 4))
+			}
+			results = append(results, evaluate(t, g, x))
 		}
-		results = append(results, evaluate(t, g, x))
-	}
-	if err := tensor.Equal(results[1], results[0]); err != nil {
-		t.Error(err)
+		if err := tensor.AllClose(results[1], results[0], 1e-5, 1e-5); err != nil {
+			t.Errorf("%s: %v", c.name, err)
+		}
 	}
 }
 
@@ -309,11 +341,13 @@ func evaluate(t *testing.T, g *ir.Graph, x tensor.Value) tensor.Value {
 	return values[g.Outputs[0]]
 }
 
-// layerNorm writes a LayerNormalization over an axis in parts.
-func layerNorm(axis int64) []build {
+var squared = node("Mul", "d d", "q")
+
+// layerNorm writes a LayerNormalization over an axis in parts; square computes q from d.
+func layerNorm(axis int64, square build) []build {
 	mean := onnx.Attrs{"axes": []int64{axis}}
 	return steps(input("x", 8, 8), ramp("s", 8), ramp("b", 8), constant("eps", float32(1e-5)),
-		node("ReduceMean", "x", "m", mean), node("Sub", "x m", "d"), node("Mul", "d d", "q"), node("ReduceMean", "q", "v", mean),
+		node("ReduceMean", "x", "m", mean), constant("three", float32(3)), node("Sub", "x m", "d"), square, node("ReduceMean", "q", "v", mean),
 		node("Add", "v eps", "e"), node("Sqrt", "e", "r"), node("Div", "d r", "z"), node("Mul", "z s", "k"), node("Add", "k b", "y"))
 }
 

@@ -1,7 +1,7 @@
 package main
 
 var (
-	passes    = check{"./internal/optimize", "TestPasses|TestDelayShuffle"}
+	passes    = check{"./internal/optimize", "TestPasses"}
 	eachPass  = check{".", "TestEachPassAlone"}
 	gradients = check{".", "TestGradientsOfOperators|TestGradients$|TestConvolutionGradients"}
 )
@@ -43,7 +43,7 @@ var mutants = []mutant{
 	{"fuse-transpose: permutations are not composed", "internal/optimize",
 		"r[i] = first[p]", "r[i] = p", []check{passes, eachPass}},
 	{"fuse-layer-norm: any exponent is taken for the square", "internal/optimize",
-		"return x, eps, ok && second && e == 2 && y == d", "return x, eps, ok && second && y == d", []check{passes}},
+		"return x, eps, ok && second && e == 2 && y == d", "return x, eps, ok && second && e != 0 && y == d", []check{passes}},
 	{"fuse-linear: both forms of Gelu are swapped", "internal/optimize",
 		"if op.Tanh {", "if !op.Tanh {", []check{passes, eachPass}},
 	{"fuse-conv: two affine functions are applied in the wrong order", "internal/optimize",
@@ -53,12 +53,12 @@ var mutants = []mutant{
 	{"delay-shuffle: weights are permuted the wrong way", "internal/optimize",
 		"copy(dst[k*n:][:n], src[i*n:][:n])", "copy(dst[i*n:][:n], src[k*n:][:n])", []check{passes}},
 	{"fuse-quantized: the table adds the zero point of the input", "internal/optimize",
-		"all[i] = float32(v-fn.x.zeroAt) * fn.x.scales[0]", "all[i] = float32(v+fn.x.zeroAt) * fn.x.scales[0]", []check{{"./internal/goengine", "TestQuantizedLayers|TestQuantizedChain"}}},
+		"all[i] = float32(v-fn.x.zeroAt) * fn.x.scales[0]", "all[i] = float32(v+fn.x.zeroAt) * fn.x.scales[0]", []check{passes}},
 
 	{"planner: a group may overwrite one that is read in its first step", "internal/exec",
 		"if groups[j].last < groups[i].first || groups[i].last < groups[j].first {", "if groups[j].last <= groups[i].first || groups[i].last < groups[j].first {", []check{{"", "TestLayoutKeepsLiveGroupsApart"}}},
 	{"planner: groups are not aligned", "internal/exec",
-		"need := (size[i] + align - 1) &^ (align - 1)", "need := size[i]", []check{{"", "TestLayoutKeepsLiveGroupsApart"}}},
+		"end := l.offset[j] + (size[j]+align-1)&^(align-1)", "end := l.offset[j] + size[j]", []check{{"", "TestLayoutKeepsLiveGroupsApart"}}},
 	{"capture: launches are replayed after a shape changed", "internal/exec",
 		"if !s.asCaptured(*at) {", "if false && !s.asCaptured(*at) {", []check{{"", "."}, {".", "TestSizeThatContentsDecideChanges"}}},
 	{"capture: a staged input is not copied", "internal/exec",
@@ -82,7 +82,7 @@ var mutants = []mutant{
 		"return onlyFirst(n, b.op(\"Mul\", p, b.op(\"onward.ExpandTo\", b.op(\"onward.ReshapeTo\", g, y), x))), nil", "return onlyFirst(n, p), nil", []check{gradients}},
 
 	{"backendtest: a NaN does not count as the largest difference", "backendtest",
-		"if math.IsNaN(a) || a > b {", "if a > b {", []check{{"", "Compare|Tolerance|Distance"}}},
+		"if math.IsNaN(a) || a > b {", "if !math.IsNaN(a) && a > b {", []check{{"", "TestCompare"}}},
 	{"backendtest: equal draws pass", "backendtest",
 		"if random && !varies {", "if false && random && !varies {", []check{{"", "TestBernoulliCheck"}}},
 
