@@ -11,27 +11,27 @@ import (
 	"github.com/onward-ml/onward/tensor"
 )
 
-// GridSlope holds the derivatives of order Order of a GridSample for the
+// GridSampleGrad holds the derivatives of order Order of a GridSample for the
 // coordinates of the grid: [N, C, E1…Er, r, …, r], with as many last dimensions as
-// the order. GridSlopeBack sums X of such a shape into the elements that they are
-// derived from, those of a tensor in the shape of the third input: GridSlope and it
+// the order. GridSampleGradBack sums X of such a shape into the elements that they are
+// derived from, those of a tensor in the shape of the third input: GridSampleGrad and it
 // are transposes of each other.
-type GridSlope struct {
+type GridSampleGrad struct {
 	ops.GridSample
 	Order int
 	Back  bool
 }
 
 var (
-	_ = registerGridSlope("GridSlope", "X:T, grid:U", false, kit.GridGradient(1))
-	_ = registerGridSlope("GridSlopeBack", "X:T, grid:U, like:T", true, kit.GridBackGradient)
+	_ = registerGridSampleGrad("GridSampleGrad", "X:T, grid:U", false, kit.GridGradient(1))
+	_ = registerGridSampleGrad("GridSampleGradBack", "X:T, grid:U, like:T", true, kit.GridBackGradient)
 )
 
-func registerGridSlope(name, in string, back bool, gradient *kit.Gradient) *kit.Def {
+func registerGridSampleGrad(name, in string, back bool, gradient *kit.Gradient) *kit.Def {
 	return kit.Register(kit.Def{Domain: kit.DomainInternal, Name: name, Since: []int{1}, In: in, Out: "Y:T", Types: kit.Types{"T": "@float", "U": "@float"},
 		Gradient: gradient,
 		Build: kit.Simple(func(a *kit.Attrs, opset int) kit.Operator {
-			g := &GridSlope{Order: a.Int("order", 1), Back: back}
+			g := &GridSampleGrad{Order: a.Int("order", 1), Back: back}
 			g.AlignCorners, g.Padding = a.Bool("align_corners", false), a.Enum("padding_mode", "zeros", "zeros", "border", "reflection")
 			g.Mode = a.Enum("mode", "linear", "linear", "bilinear", "nearest", "cubic", "bicubic")
 			switch g.Mode {
@@ -51,7 +51,7 @@ func registerGridSlope(name, in string, back bool, gradient *kit.Gradient) *kit.
 const gridOrders = 6
 
 // Infer infers the output.
-func (g *GridSlope) Infer(c *ir.InferContext) error {
+func (g *GridSampleGrad) Infer(c *ir.InferContext) error {
 	if g.Back {
 		return shapedLike(2)(c)
 	}
@@ -59,7 +59,7 @@ func (g *GridSlope) Infer(c *ir.InferContext) error {
 }
 
 // Run computes in double.
-func (g *GridSlope) Run(c *ir.Call) error {
+func (g *GridSampleGrad) Run(c *ir.Call) error {
 	image, grid := c.Tensor(0), c.Tensor(1)
 	if g.Back {
 		image = c.Tensor(2)
@@ -136,7 +136,7 @@ func (g *GridSlope) Run(c *ir.Call) error {
 
 // slope is sample for derivatives: orders counts for each coordinate how often
 // the weights are derived by it.
-func (g *GridSlope) slope(at []float64, dims, orders []int, t tensor.DType, index []int, weight []float64) int {
+func (g *GridSampleGrad) slope(at []float64, dims, orders []int, t tensor.DType, index []int, weight []float64) int {
 	n := 1
 	index[0], weight[0] = 0, 1
 	for a, d := range dims {
@@ -190,7 +190,7 @@ func (g *GridSlope) slope(at []float64, dims, orders []int, t tensor.DType, inde
 }
 
 // speed is the derivative of [ops.GridSample.place] with respect to the coordinate v.
-func (g *GridSlope) speed(v float64, d int) float64 {
+func (g *GridSampleGrad) speed(v float64, d int) float64 {
 	lo, hi := g.Borders(d)
 	slope := float64(d) / 2
 	at := ((v+1)*float64(d) - 1) / 2

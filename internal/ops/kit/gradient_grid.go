@@ -1,24 +1,24 @@
 package kit
 
 // GridSample is linear in the image. Its derivatives of every order by the grid are
-// GridSlopes: one of order k, derived by the grid, is one of order k + 1, and derived by
-// the image it is a GridSlopeBack.
+// GridSampleGrads: one of order k, derived by the grid, is one of order k + 1, and derived by
+// the image it is a GridSampleGradBack.
 
-// GridGradient is the gradient of GridSample, with order 0, and of GridSlope, with the
+// GridGradient is the gradient of GridSample, with order 0, and of GridSampleGrad, with the
 // order that its attribute is by default.
 func GridGradient(order int64) *Gradient {
 	return GradientRule(func(b *GradientBuilder, n *GradientNode, g string) ([]string, error) {
 		k, x, grid := n.Attrs.Int("order", order), n.Inputs[0], n.Input(1)
-		back := b.gridNode("GridSlopeBack", n, k, g, grid, x)
-		return []string{back, b.contractGrid(g, b.gridNode("GridSlope", n, k+1, x, grid), grid, k)}, nil
+		back := b.gridNode("GridSampleGradBack", n, k, g, grid, x)
+		return []string{back, b.contractGrid(g, b.gridNode("GridSampleGrad", n, k+1, x, grid), grid, k)}, nil
 	})
 }
 
-// GridBackGradient is the gradient of GridSlopeBack.
+// GridBackGradient is the gradient of GridSampleGradBack.
 var GridBackGradient = GradientRule(func(b *GradientBuilder, n *GradientNode, g string) ([]string, error) {
-	k, slopes, grid := n.Attrs.Int("order", 1), n.Inputs[0], n.Inputs[1]
-	x := b.gridNode("GridSlope", n, k, g, grid)
-	return []string{x, b.contractGrid(slopes, b.gridNode("GridSlope", n, k+1, g, grid), grid, k), ""}, nil
+	k, derivatives, grid := n.Attrs.Int("order", 1), n.Inputs[0], n.Inputs[1]
+	x := b.gridNode("GridSampleGrad", n, k, g, grid)
+	return []string{x, b.contractGrid(derivatives, b.gridNode("GridSampleGrad", n, k+1, g, grid), grid, k), ""}, nil
 })
 
 func (b *GradientBuilder) gridNode(op string, n *GradientNode, order int64, in ...string) string {
