@@ -526,7 +526,7 @@ func (b *builder) backward(path []*onnx.Node, grad map[string]string, active map
 			return err
 		}
 		ins := b.e.scopes.Reads(p)
-		for k, d := range into {
+		for k, d := range into[:min(len(into), len(ins))] { // a node may lack required inputs: the conversion says so
 			in := ins[k]
 			if d == "" || !active[in] {
 				continue

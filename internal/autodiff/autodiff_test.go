@@ -143,10 +143,26 @@ func TestExpandErrors(t *testing.T) {
 		{"another domain", graph("x", "d", &onnx.Node{OpType: "Neg", Domain: "com.example", Inputs: []string{"x"}, Outputs: []string{"y"}}, gradient("x", "y", "d")),
 			"operator com.example.Neg is not differentiated"},
 		{"second output", graph("x", "d", node("MaxPool", "x", "p y"), gradient("x", "y", "d")), "output 1 of MaxPool is not differentiated"},
+		{"fifth output", graph("x", "d", node("Attention", "x x x", "a b c e y"), gradient("x", "y", "d")), "output 4 of Attention is not differentiated"},
 		{"cycle", graph("x", "d", node("Add", "x y", "y"), gradient("x", "y", "d")), "cycle"},
 	} {
 		if _, err := autodiff.Expand(model(17, c.g), 2); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: error %v, want one with %q", c.name, err, c.want)
+		}
+	}
+}
+
+// Nodes that lack required inputs are expanded; the conversion refuses them.
+func TestExpandWithoutRequiredInputs(t *testing.T) {
+	for _, op := range []string{"Where", "GridSample", "onward.ScatterBack", "onward.GatherBack", "onward.GridSampleGradBack", "onward.AttentionMask",
+		"onward.ConvInputGradient", "onward.ConvWeightGradient"} {
+		n := node(op, "x", "y")
+		if own, ok := strings.CutPrefix(op, "onward."); ok {
+			n.Domain, n.OpType = kit.DomainInternal, own
+		}
+		m := model(17, graph("x", "d", n, gradient("x", "y", "d")))
+		if _, err := autodiff.Expand(m, 10); err != nil {
+			t.Errorf("%s: %v", op, err)
 		}
 	}
 }

@@ -159,7 +159,7 @@ var _ = kit.Register(kit.Def{Domain: kit.DomainInternal, Name: "AttentionMask", 
 	}),
 	Gradient: kit.GradientRule(func(b *kit.GradientBuilder, n *kit.GradientNode, g string) ([]string, error) {
 		r := make([]string, len(n.Inputs))
-		if mask := n.Inputs[2]; mask != "" {
+		if mask := n.Input(2); mask != "" {
 			pad := kit.GradientAttrs{"pad_mask": n.Attrs.Int("pad_mask", 0)}
 			r[2] = b.ScatterBack(1, g, b.Node("onward.AttentionPlaces", pad, mask, n.Inputs[0]), mask)
 		}

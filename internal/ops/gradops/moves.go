@@ -55,7 +55,7 @@ var (
 	// of the third input that the second names.
 	_ = registerGradientHelper("ScatterBack", "X:T, from:int64, like:U", gradientHelper{
 		gradient: kit.GradientRule(func(b *kit.GradientBuilder, n *kit.GradientNode, g string) ([]string, error) {
-			return n.First(b.Node("onward.GatherBack", n.Attrs, g, n.Inputs[1])), nil
+			return n.First(b.Node("onward.GatherBack", n.Attrs, g, n.Input(1))), nil
 		}),
 		infer: shapedLike(2), shape: func(c *ir.Call) ([]int, error) {
 			if c.Tensor(0).Len() != c.Tensor(1).Len() {
@@ -78,7 +78,7 @@ var (
 	// GatherBack takes from X what the second input names, 0 where it names none.
 	_ = registerGradientHelper("GatherBack", "X:T, from:int64", gradientHelper{
 		gradient: kit.GradientRule(func(b *kit.GradientBuilder, n *kit.GradientNode, g string) ([]string, error) {
-			return n.First(b.Node("onward.ScatterBack", n.Attrs, g, n.Inputs[1], n.Inputs[0])), nil
+			return n.First(b.Node("onward.ScatterBack", n.Attrs, g, n.Input(1), n.Inputs[0])), nil
 		}),
 		infer: shapedLike(1), shape: shapeOfInput(1),
 		compute: func(op *gradientHelper, c *ir.Call, x, y []float64, shape []int) error {

@@ -16,7 +16,7 @@ func GridGradient(order int64) *Gradient {
 
 // GridBackGradient is the gradient of GridSampleGradBack.
 var GridBackGradient = GradientRule(func(b *GradientBuilder, n *GradientNode, g string) ([]string, error) {
-	k, derivatives, grid := n.Attrs.Int("order", 1), n.Inputs[0], n.Inputs[1]
+	k, derivatives, grid := n.Attrs.Int("order", 1), n.Inputs[0], n.Input(1)
 	x := b.gridNode("GridSampleGrad", n, k, g, grid)
 	return []string{x, b.contractGrid(derivatives, b.gridNode("GridSampleGrad", n, k+1, g, grid), grid, k), ""}, nil
 })
