@@ -22,6 +22,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"time"
 )
@@ -124,7 +125,7 @@ func try(root string, m mutant) (string, error) {
 		if test, out, err := goTest(root, pkg, c.Run); test != "" || err != nil {
 			return "", fmt.Errorf("%s -run %s fails without the mutant: %s %v\n%s", pkg, c.Run, test, err, out)
 		}
-		test, out, err := goTest(root, pkg, c.Run, "-overlay", overlay)
+		test, out, err := mutatedTest(root, pkg, c.Run, overlay)
 		if err != nil {
 			return "", fmt.Errorf("%w\n%s", err, out)
 		}
@@ -133,6 +134,28 @@ func try(root string, m mutant) (string, error) {
 		}
 	}
 	return "", nil
+}
+
+// mutatedTest runs tests with the overlay and removes the files in which rapid keeps the
+// draws that failed.
+func mutatedTest(root, pkg, run, overlay string) (string, string, error) {
+	pattern := filepath.Join(root, pkg, "testdata", "rapid", "*", "*.fail")
+	before, err := filepath.Glob(pattern)
+	if err != nil {
+		return "", "", err
+	}
+	test, out, err := goTest(root, pkg, run, "-overlay", overlay)
+	after, _ := filepath.Glob(pattern)
+	for _, file := range after {
+		if !slices.Contains(before, file) {
+			err = errors.Join(err, os.Remove(file))
+			// Folders that are not empty stay.
+			for dir := filepath.Dir(file); filepath.Base(dir) != "testdata" && os.Remove(dir) == nil; {
+				dir = filepath.Dir(dir)
+			}
+		}
+	}
+	return test, out, err
 }
 
 // apply finds the file that has the snippet and returns it with the mutation.
