@@ -48,7 +48,7 @@ var layers = map[string][]string{
 	"internal/ops/nchwc":   {"internal/ops/msft", "internal/ops", "internal/ops/kit", "internal/ir", "tensor", "internal/kernels", "internal/cpu"},
 	"internal/ops/blocked": {"internal/ops", "internal/ops/kit", "internal/ir", "tensor", "internal/kernels", "internal/cpu"},
 	"internal/ops/gradops": {"internal/ops", "internal/ops/kit", "internal/ir", "tensor", "internal/kernels", "internal/cpu"},
-	"internal/ops/all": {"internal/ops", "internal/ops/kit", "internal/ops/ml", "internal/ops/msft", "internal/ops/nchwc", "internal/ops/gradops",
+	"internal/ops/all": {"internal/ops", "internal/ops/blocked", "internal/ops/kit", "internal/ops/ml", "internal/ops/msft", "internal/ops/nchwc", "internal/ops/gradops",
 		"internal/ir", "tensor", "internal/kernels", "internal/cpu"},
 	"internal/exec":     {"internal/ir", "tensor"},
 	"internal/optimize": {"internal/ops", "internal/ops/kit", "internal/ops/blocked", "internal/ops/msft", "internal/ir", "tensor", "internal/kernels", "internal/cpu"},

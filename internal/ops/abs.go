@@ -14,7 +14,8 @@ import (
 type Abs struct{ kit.SameTypeAndShape }
 
 var _ = kit.Register(kit.Def{Name: "Abs", Since: []int{1, 6, 13}, In: "X:T", Out: "Y:T", Types: kit.Types{"T": "@number"},
-	Build: kit.WithoutAttrs(&Abs{}),
+	Elementwise: true,
+	Build:       kit.WithoutAttrs(&Abs{}),
 	Gradient: kit.Derivative(func(b *kit.GradientBuilder, x, y, g string) string {
 		return b.Op("Mul", g, b.Op("Sign", x))
 	})})

@@ -13,7 +13,8 @@ import (
 type Acos struct{ kit.SameTypeAndShape }
 
 var _ = kit.Register(kit.Def{Name: "Acos", Since: []int{7, 22}, In: "input:T", Out: "output:T", Types: kit.Types{"T": "@float"},
-	Build: kit.WithoutAttrs(&Acos{}),
+	Elementwise: true,
+	Build:       kit.WithoutAttrs(&Acos{}),
 	Gradient: kit.Derivative(func(b *kit.GradientBuilder, x, y, g string) string {
 		return b.Op("Neg", b.Op("Div", g, b.RootOf("Sub", x)))
 	})})

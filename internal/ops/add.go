@@ -10,7 +10,7 @@ import (
 type Add struct{ kit.AxisBroadcast }
 
 var _ = kit.Register(kit.Def{Name: "Add", Since: []int{1, 6, 7, 13, 14}, In: "A:T, B:T", Out: "C:T", Types: kit.Types{"T": "@number"},
-	Build: kit.Simple(func(a *kit.Attrs, opset int) kit.Operator {
+	Elementwise: true, Build: kit.Simple(func(a *kit.Attrs, opset int) kit.Operator {
 		return &Add{kit.ReadAxisBroadcast(a, opset)}
 	}),
 	Gradient: kit.Derivatives(

@@ -15,7 +15,7 @@ type Affine struct {
 }
 
 var _ = kit.Register(kit.Def{Name: "Affine", Since: []int{1}, Until: 9, Successor: "Mul and Add", In: "X:T", Out: "Y:T", Types: kit.Types{"T": "float16 float double"},
-	Build: kit.Simple(func(a *kit.Attrs, opset int) kit.Operator {
+	Elementwise: true, Build: kit.Simple(func(a *kit.Attrs, opset int) kit.Operator {
 		return newAffine(float64(a.Float("alpha", 1)), float64(a.Float("beta", 0)))
 	})})
 

@@ -11,7 +11,7 @@ import (
 type And struct{ kit.AxisBroadcast }
 
 var _ = kit.Register(kit.Def{Name: "And", Since: []int{1, 7}, In: "A:T, B:T", Out: "C:T1", Types: kit.Types{"T": "bool", "T1": "bool"},
-	Build: kit.Simple(func(a *kit.Attrs, opset int) kit.Operator {
+	Elementwise: true, Build: kit.Simple(func(a *kit.Attrs, opset int) kit.Operator {
 		return &And{kit.ReadAxisBroadcast(a, opset)}
 	}),
 	Gradient: kit.NoGradient})

@@ -13,7 +13,8 @@ import (
 type Asin struct{ kit.SameTypeAndShape }
 
 var _ = kit.Register(kit.Def{Name: "Asin", Since: []int{7, 22}, In: "input:T", Out: "output:T", Types: kit.Types{"T": "@float"},
-	Build: kit.WithoutAttrs(&Asin{}),
+	Elementwise: true,
+	Build:       kit.WithoutAttrs(&Asin{}),
 	Gradient: kit.Derivative(func(b *kit.GradientBuilder, x, y, g string) string {
 		return b.Op("Div", g, b.RootOf("Sub", x))
 	})})

@@ -13,7 +13,8 @@ import (
 type Asinh struct{ kit.SameTypeAndShape }
 
 var _ = kit.Register(kit.Def{Name: "Asinh", Since: []int{9, 22}, In: "input:T", Out: "output:T", Types: kit.Types{"T": "@float"},
-	Build: kit.WithoutAttrs(&Asinh{}),
+	Elementwise: true,
+	Build:       kit.WithoutAttrs(&Asinh{}),
 	Gradient: kit.Derivative(func(b *kit.GradientBuilder, x, y, g string) string {
 		return b.Op("Div", g, b.RootOf("Add", x))
 	})})

@@ -13,7 +13,8 @@ import (
 type Atan struct{ kit.SameTypeAndShape }
 
 var _ = kit.Register(kit.Def{Name: "Atan", Since: []int{7, 22}, In: "input:T", Out: "output:T", Types: kit.Types{"T": "@float"},
-	Build: kit.WithoutAttrs(&Atan{}),
+	Elementwise: true,
+	Build:       kit.WithoutAttrs(&Atan{}),
 	Gradient: kit.Derivative(func(b *kit.GradientBuilder, x, y, g string) string {
 		return b.Op("Div", g, b.Op("Add", b.Filled(1, x), b.Op("Mul", x, x)))
 	})})

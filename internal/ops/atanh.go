@@ -13,7 +13,8 @@ import (
 type Atanh struct{ kit.SameTypeAndShape }
 
 var _ = kit.Register(kit.Def{Name: "Atanh", Since: []int{9, 22}, In: "input:T", Out: "output:T", Types: kit.Types{"T": "@float"},
-	Build: kit.WithoutAttrs(&Atanh{}),
+	Elementwise: true,
+	Build:       kit.WithoutAttrs(&Atanh{}),
 	Gradient: kit.Derivative(func(b *kit.GradientBuilder, x, y, g string) string {
 		return b.Op("Div", g, b.Op("Sub", b.Filled(1, x), b.Op("Mul", x, x)))
 	})})

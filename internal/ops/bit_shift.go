@@ -11,7 +11,7 @@ import (
 type BitShift struct{ Left bool }
 
 var _ = kit.Register(kit.Def{Name: "BitShift", Since: []int{11, 28}, In: "X:T, Y:T", Out: "Z:T", Types: kit.Types{"T": "@int"},
-	Build: kit.Simple(func(a *kit.Attrs, opset int) kit.Operator {
+	Elementwise: true, Build: kit.Simple(func(a *kit.Attrs, opset int) kit.Operator {
 		a.Require("direction")
 		return &BitShift{Left: a.Enum("direction", "LEFT", "LEFT", "RIGHT") == "LEFT"}
 	})})

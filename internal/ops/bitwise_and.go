@@ -10,7 +10,7 @@ import (
 type BitwiseAnd struct{}
 
 var _ = kit.Register(kit.Def{Name: "BitwiseAnd", Since: []int{18}, In: "A:T, B:T", Out: "C:T", Types: kit.Types{"T": "@int"},
-	Build: kit.WithoutAttrs(&BitwiseAnd{})})
+	Elementwise: true, Build: kit.WithoutAttrs(&BitwiseAnd{})})
 
 var bitwiseAndLoops = kit.LoopsOf(
 	kit.Loop2(bitwiseAndLoop[int8]), kit.Loop2(bitwiseAndLoop[int16]), kit.Loop2(bitwiseAndLoop[int32]), kit.Loop2(bitwiseAndLoop[int64]),

@@ -10,7 +10,7 @@ import (
 type BitwiseNot struct{ kit.SameTypeAndShape }
 
 var _ = kit.Register(kit.Def{Name: "BitwiseNot", Since: []int{18}, In: "X:T", Out: "Y:T", Types: kit.Types{"T": "@int"},
-	Build: kit.WithoutAttrs(&BitwiseNot{})})
+	Elementwise: true, Build: kit.WithoutAttrs(&BitwiseNot{})})
 
 var bitwiseNotLoops = kit.LoopsOf(
 	kit.Loop1(bitwiseNotLoop[int8]), kit.Loop1(bitwiseNotLoop[int16]), kit.Loop1(bitwiseNotLoop[int32]), kit.Loop1(bitwiseNotLoop[int64]),

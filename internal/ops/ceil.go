@@ -13,8 +13,9 @@ import (
 type Ceil struct{ kit.SameTypeAndShape }
 
 var _ = kit.Register(kit.Def{Name: "Ceil", Since: []int{1, 6, 13}, In: "X:T", Out: "Y:T", Types: kit.Types{"T": "@float"},
-	Build:    kit.WithoutAttrs(&Ceil{}),
-	Gradient: kit.NoGradient})
+	Elementwise: true,
+	Build:       kit.WithoutAttrs(&Ceil{}),
+	Gradient:    kit.NoGradient})
 
 var ceilLoops = kit.FloatLoops(ceilLoop[float32], ceilLoop[float64], vec.CeilF32)
 

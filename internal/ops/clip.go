@@ -19,8 +19,8 @@ type Clip struct {
 }
 
 var _ = kit.Register(kit.Def{Name: "Clip", Since: []int{1, 6, 11, 12, 13}, In: "input:T, min:T?, max:T?", Out: "output:T",
-	Types: kit.Types{"T": "@number"},
-	Build: kit.Simple(func(a *kit.Attrs, opset int) kit.Operator {
+	Types:       kit.Types{"T": "@number"},
+	Elementwise: true, Vector: clipVector, Build: kit.Simple(func(a *kit.Attrs, opset int) kit.Operator {
 		o := &Clip{Min: math.Inf(-1), Max: math.Inf(1)}
 		kit.IgnoreConsumed(a, opset)
 		if opset < 11 {
@@ -40,6 +40,34 @@ var _ = kit.Register(kit.Def{Name: "Clip", Since: []int{1, 6, 11, 12, 13}, In: "
 		x := n.Inputs[0]
 		return n.First(b.Op("Where", b.Op("Equal", x, n.Outputs[0]), g, b.Filled(0, x))), nil
 	})})
+
+// Bounds returns the bounds of a Clip of float; in holds its constant inputs, nil for
+// others. It reports whether they are known and not crossed.
+func (o *Clip) Bounds(in []*tensor.Tensor) (lo, hi float32, ok bool) {
+	lo, hi = float32(o.Min), float32(o.Max)
+	for i, b := range []*float32{&lo, &hi} {
+		if len(in) <= i+1 || in[i+1] == nil {
+			continue
+		}
+		if in[i+1].DType() != tensor.TypeFloat32 || in[i+1].Len() != 1 {
+			return lo, hi, false
+		}
+		*b = tensor.Of[float32](in[i+1])[0]
+	}
+	return lo, hi, lo <= hi
+}
+
+func clipVector(op kit.Operator, in []*tensor.Tensor) kit.VecUnary {
+	o, ok := op.(*Clip)
+	if !ok {
+		return nil
+	}
+	lo, hi, ok := o.Bounds(in)
+	if !ok {
+		return nil
+	}
+	return func(l cpu.Level, dst, x []float32) { vec.ClipF32(l, dst, x, lo, hi) }
+}
 
 // Infer implements [ir.Operator].
 func (*Clip) Infer(c *ir.InferContext) error { return kit.SameAsInput(c) }

@@ -13,7 +13,8 @@ import (
 type Cos struct{ kit.SameTypeAndShape }
 
 var _ = kit.Register(kit.Def{Name: "Cos", Since: []int{7, 22}, In: "input:T", Out: "output:T", Types: kit.Types{"T": "@float"},
-	Build: kit.WithoutAttrs(&Cos{}),
+	Elementwise: true,
+	Build:       kit.WithoutAttrs(&Cos{}),
 	Gradient: kit.Derivative(func(b *kit.GradientBuilder, x, y, g string) string {
 		return b.Op("Neg", b.Op("Mul", g, b.Op("Sin", x)))
 	})})

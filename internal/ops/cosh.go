@@ -13,7 +13,8 @@ import (
 type Cosh struct{ kit.SameTypeAndShape }
 
 var _ = kit.Register(kit.Def{Name: "Cosh", Since: []int{9, 22}, In: "input:T", Out: "output:T", Types: kit.Types{"T": "@float"},
-	Build: kit.WithoutAttrs(&Cosh{}),
+	Elementwise: true,
+	Build:       kit.WithoutAttrs(&Cosh{}),
 	Gradient: kit.Derivative(func(b *kit.GradientBuilder, x, y, g string) string {
 		return b.Op("Mul", g, b.Op("Sinh", x))
 	})})

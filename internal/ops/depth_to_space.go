@@ -18,7 +18,7 @@ type DepthToSpace struct {
 
 var _ = kit.Register(kit.Def{Name: "DepthToSpace", Since: []int{1, 11, 13, 28},
 	In: "input:T", Out: "output:T", Types: kit.Types{"T": kit.MoveTypes},
-	Build: kit.Simple(func(a *kit.Attrs, opset int) kit.Operator {
+	Selects: kit.Always, Build: kit.Simple(func(a *kit.Attrs, opset int) kit.Operator {
 		op := &DepthToSpace{BlockSize: kit.BlockSize(a), Mode: "DCR"}
 		if opset >= 11 {
 			op.Mode = a.Enum("mode", "DCR", "DCR", "CRD")

@@ -18,7 +18,7 @@ type Elu struct {
 }
 
 var _ = kit.Register(kit.Def{Name: "Elu", Since: []int{1, 6, 22}, In: "X:T", Out: "Y:T", Types: kit.Types{"T": "@float"},
-	Build: kit.Simple(func(a *kit.Attrs, opset int) kit.Operator {
+	Elementwise: true, Build: kit.Simple(func(a *kit.Attrs, opset int) kit.Operator {
 		kit.IgnoreConsumed(a, opset)
 		o := &Elu{Alpha: float64(a.Float("alpha", 1))}
 		o.loops = kit.FloatLoops(

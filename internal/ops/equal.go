@@ -12,8 +12,8 @@ import (
 type Equal struct{ kit.AxisBroadcast }
 
 var _ = kit.Register(kit.Def{Name: "Equal", Since: []int{1, 7, 11, 13, 19}, In: "A:T, B:T", Out: "C:T1",
-	Types: kit.Types{"T": "bool @number string", "T1": "bool"},
-	Build: kit.Simple(func(a *kit.Attrs, opset int) kit.Operator {
+	Types:       kit.Types{"T": "bool @number string", "T1": "bool"},
+	Elementwise: true, Build: kit.Simple(func(a *kit.Attrs, opset int) kit.Operator {
 		return &Equal{kit.ReadAxisBroadcast(a, opset)}
 	}),
 	Gradient: kit.NoGradient})

@@ -13,7 +13,8 @@ import (
 type Erf struct{ kit.SameTypeAndShape }
 
 var _ = kit.Register(kit.Def{Name: "Erf", Since: []int{9, 13}, In: "input:T", Out: "output:T", Types: kit.Types{"T": "@float"},
-	Build: kit.WithoutAttrs(&Erf{}),
+	Elementwise: true,
+	Build:       kit.WithoutAttrs(&Erf{}),
 	Gradient: kit.Derivative(func(b *kit.GradientBuilder, x, y, g string) string {
 		return b.Scaled(1.1283791670955126, b.Op("Mul", g, b.Op("Exp", b.Op("Neg", b.Op("Mul", x, x)))))
 	})})

@@ -13,8 +13,9 @@ import (
 type Floor struct{ kit.SameTypeAndShape }
 
 var _ = kit.Register(kit.Def{Name: "Floor", Since: []int{1, 6, 13}, In: "X:T", Out: "Y:T", Types: kit.Types{"T": "@float"},
-	Build:    kit.WithoutAttrs(&Floor{}),
-	Gradient: kit.NoGradient})
+	Elementwise: true,
+	Build:       kit.WithoutAttrs(&Floor{}),
+	Gradient:    kit.NoGradient})
 
 var floorLoops = kit.FloatLoops(floorLoop[float32], floorLoop[float64], vec.FloorF32)
 

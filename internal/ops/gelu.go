@@ -6,6 +6,7 @@ import (
 	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/internal/kernels/vec"
 	"github.com/onward-ml/onward/internal/ops/kit"
+	"github.com/onward-ml/onward/tensor"
 )
 
 // Gelu computes x·Φ(x) of each element, Φ being the distribution function of the
@@ -17,7 +18,7 @@ type Gelu struct {
 }
 
 var _ = kit.Register(kit.Def{Name: "Gelu", Since: []int{20}, In: "X:T", Out: "Y:T", Types: kit.Types{"T": "@float"},
-	Build: kit.Simple(func(a *kit.Attrs, opset int) kit.Operator {
+	Elementwise: true, Vector: GeluVector, Build: kit.Simple(func(a *kit.Attrs, opset int) kit.Operator {
 		return &Gelu{Tanh: a.Enum("approximate", "none", "none", "tanh") == "tanh"}
 	}),
 	Gradient: kit.DecomposedFunction(geluParts)})
@@ -37,6 +38,17 @@ var (
 	geluLoops     = kit.FloatLoops(kit.GeluLoop[float32], kit.GeluLoop[float64], vec.GeluF32)
 	geluTanhLoops = kit.FloatLoops(kit.GeluTanhLoop[float32], kit.GeluTanhLoop[float64], vec.GeluTanhF32)
 )
+
+// GeluVector is the trait Vector of Gelu.
+func GeluVector(op kit.Operator, _ []*tensor.Tensor) kit.VecUnary {
+	switch o, ok := op.(*Gelu); {
+	case !ok:
+		return nil
+	case o.Tanh:
+		return vec.GeluTanhF32
+	}
+	return vec.GeluF32
+}
 
 // Run implements [ir.Operator].
 func (o *Gelu) Run(c *ir.Call) error {

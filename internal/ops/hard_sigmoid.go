@@ -16,7 +16,7 @@ type HardSigmoid struct {
 }
 
 var _ = kit.Register(kit.Def{Name: "HardSigmoid", Since: []int{1, 6, 22}, In: "X:T", Out: "Y:T", Types: kit.Types{"T": "@float"},
-	Build: kit.Simple(func(a *kit.Attrs, opset int) kit.Operator {
+	Elementwise: true, Build: kit.Simple(func(a *kit.Attrs, opset int) kit.Operator {
 		kit.IgnoreConsumed(a, opset)
 		o := &HardSigmoid{Alpha: float64(a.Float("alpha", 0.2)), Beta: float64(a.Float("beta", 0.5))}
 		o.loops = kit.FloatLoops(

@@ -16,7 +16,7 @@ type IsInf struct {
 }
 
 var _ = kit.Register(kit.Def{Name: "IsInf", Since: []int{10, 20}, In: "X:T1", Out: "Y:T2", Types: kit.Types{"T1": "@float @float8", "T2": "bool"},
-	Build: kit.Simple(func(a *kit.Attrs, opset int) kit.Operator {
+	Elementwise: true, Build: kit.Simple(func(a *kit.Attrs, opset int) kit.Operator {
 		o := &IsInf{Negative: a.Bool("detect_negative", true), Positive: a.Bool("detect_positive", true)}
 		o.loops = kit.LoopsOf(append(kit.Float8Test(func(f float32) bool {
 			return o.Positive && math.IsInf(float64(f), 1) || o.Negative && math.IsInf(float64(f), -1)

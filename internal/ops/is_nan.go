@@ -13,8 +13,9 @@ import (
 type IsNaN struct{ boolOfInput }
 
 var _ = kit.Register(kit.Def{Name: "IsNaN", Since: []int{9, 13, 20}, In: "X:T1", Out: "Y:T2", Types: kit.Types{"T1": "@float @float8", "T2": "bool"},
-	Build:    kit.WithoutAttrs(&IsNaN{}),
-	Gradient: kit.NoGradient})
+	Elementwise: true,
+	Build:       kit.WithoutAttrs(&IsNaN{}),
+	Gradient:    kit.NoGradient})
 
 // boolOfInput infers one bool output of the shape of input 0.
 type boolOfInput struct{}

@@ -5,6 +5,7 @@ import (
 	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/internal/kernels/vec"
 	"github.com/onward-ml/onward/internal/ops/kit"
+	"github.com/onward-ml/onward/tensor"
 )
 
 // LeakyRelu computes x where x ≥ 0 and alpha·x elsewhere
@@ -16,18 +17,26 @@ type LeakyRelu struct {
 }
 
 var _ = kit.Register(kit.Def{Name: "LeakyRelu", Since: []int{1, 6, 16}, In: "X:T", Out: "Y:T", Types: kit.Types{"T": "@float"},
-	Build: kit.Simple(func(a *kit.Attrs, opset int) kit.Operator {
+	Elementwise: true, Vector: leakyReluVector, Build: kit.Simple(func(a *kit.Attrs, opset int) kit.Operator {
 		kit.IgnoreConsumed(a, opset)
 		o := &LeakyRelu{Alpha: float64(a.Float("alpha", 0.01))}
 		o.loops = kit.FloatLoops(
 			func(dst, src []float32) { leakyReluLoop(dst, src, o.Alpha) },
 			func(dst, src []float64) { leakyReluLoop(dst, src, o.Alpha) },
-			func(l cpu.Level, dst, x []float32) { vec.LeakyReluF32(l, dst, x, float32(o.Alpha)) })
+			leakyReluVector(o, nil))
 		return o
 	}),
 	Gradient: kit.GradientRule(func(b *kit.GradientBuilder, n *kit.GradientNode, g string) ([]string, error) {
 		return n.First(b.Op("Mul", g, b.Step(n.Attrs.Float("alpha", 0.01), n.Inputs[0]))), nil
 	})})
+
+func leakyReluVector(op kit.Operator, _ []*tensor.Tensor) kit.VecUnary {
+	o, ok := op.(*LeakyRelu)
+	if !ok {
+		return nil
+	}
+	return func(l cpu.Level, dst, x []float32) { vec.LeakyReluF32(l, dst, x, float32(o.Alpha)) }
+}
 
 // Run implements [ir.Operator].
 func (o *LeakyRelu) Run(c *ir.Call) error { return kit.MapTable(c, o.loops, kit.GrainCheap) }

@@ -12,7 +12,7 @@ import (
 type Less struct{ kit.AxisBroadcast }
 
 var _ = kit.Register(kit.Def{Name: "Less", Since: []int{1, 7, 9, 13}, In: "A:T, B:T", Out: "C:T1", Types: kit.Types{"T": "@number", "T1": "bool"},
-	Build: kit.Simple(func(a *kit.Attrs, opset int) kit.Operator {
+	Elementwise: true, Build: kit.Simple(func(a *kit.Attrs, opset int) kit.Operator {
 		return &Less{kit.ReadAxisBroadcast(a, opset)}
 	}),
 	Gradient: kit.NoGradient})

@@ -12,7 +12,7 @@ import (
 type LessOrEqual struct{ kit.AxisBroadcast }
 
 var _ = kit.Register(kit.Def{Name: "LessOrEqual", Since: []int{12, 16}, In: "A:T, B:T", Out: "C:T1", Types: kit.Types{"T": "@number", "T1": "bool"},
-	Build: kit.Simple(func(a *kit.Attrs, opset int) kit.Operator {
+	Elementwise: true, Build: kit.Simple(func(a *kit.Attrs, opset int) kit.Operator {
 		return &LessOrEqual{kit.ReadAxisBroadcast(a, opset)}
 	}),
 	Gradient: kit.NoGradient})

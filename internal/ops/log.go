@@ -13,8 +13,9 @@ import (
 type Log struct{ kit.SameTypeAndShape }
 
 var _ = kit.Register(kit.Def{Name: "Log", Since: []int{1, 6, 13}, In: "input:T", Out: "output:T", Types: kit.Types{"T": "@float"},
-	Build:    kit.WithoutAttrs(&Log{}),
-	Gradient: kit.Derivative(func(b *kit.GradientBuilder, x, y, g string) string { return b.Op("Div", g, x) })})
+	Elementwise: true,
+	Build:       kit.WithoutAttrs(&Log{}),
+	Gradient:    kit.Derivative(func(b *kit.GradientBuilder, x, y, g string) string { return b.Op("Div", g, x) })})
 
 var logLoops = kit.FloatLoops(logLoop[float32], logLoop[float64], vec.LogF32)
 

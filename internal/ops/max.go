@@ -11,8 +11,9 @@ import (
 type Max struct{}
 
 var _ = kit.Register(kit.Def{Name: "Max", Since: []int{1, 6, 8, 12, 13}, In: "data_0:T+", Out: "max:T", Types: kit.Types{"T": "@number"},
-	Build:    kit.WithoutAttrs(&Max{}),
-	Gradient: kit.ExtremesGradient})
+	Elementwise: true,
+	Build:       kit.WithoutAttrs(&Max{}),
+	Gradient:    kit.ExtremesGradient})
 
 var maxLoops = kit.LoopsOf(
 	kit.Loop2(maxLoop[int8]), kit.Loop2(maxLoop[int16]), kit.Loop2(maxLoop[int32]), kit.Loop2(maxLoop[int64]),

@@ -19,8 +19,8 @@ type MaxPool struct {
 }
 
 var _ = kit.Register(kit.Def{Name: "MaxPool", Since: []int{1, 8, 10, 11, 12, 22}, In: "X:T", Out: "Y:T, Indices:int64?",
-	Types: kit.Types{"T": "@float int8 uint8"},
-	Build: kit.Simple(func(a *kit.Attrs, opset int) kit.Operator {
+	Types:   kit.Types{"T": "@float int8 uint8"},
+	Selects: kit.Always, Build: kit.Simple(func(a *kit.Attrs, opset int) kit.Operator {
 		a.Require("kernel_shape")
 		p := &MaxPool{Window: kit.ReadWindow(a, opset >= 10)}
 		if opset >= 8 {

@@ -11,8 +11,9 @@ import (
 type Min struct{}
 
 var _ = kit.Register(kit.Def{Name: "Min", Since: []int{1, 6, 8, 12, 13}, In: "data_0:T+", Out: "min:T", Types: kit.Types{"T": "@number"},
-	Build:    kit.WithoutAttrs(&Min{}),
-	Gradient: kit.ExtremesGradient})
+	Elementwise: true,
+	Build:       kit.WithoutAttrs(&Min{}),
+	Gradient:    kit.ExtremesGradient})
 
 var minLoops = kit.LoopsOf(
 	kit.Loop2(minLoop[int8]), kit.Loop2(minLoop[int16]), kit.Loop2(minLoop[int32]), kit.Loop2(minLoop[int64]),

@@ -15,7 +15,7 @@ import (
 type Mod struct{ Fmod bool }
 
 var _ = kit.Register(kit.Def{Name: "Mod", Since: []int{10, 13, 28}, In: "A:T, B:T", Out: "C:T", Types: kit.Types{"T": "@number"},
-	Build: func(a *kit.Attrs, opset int) (kit.Operator, error) {
+	Elementwise: true, Build: func(a *kit.Attrs, opset int) (kit.Operator, error) {
 		v := a.Int("fmod", 0)
 		if v != 0 && v != 1 {
 			return nil, errors.New("attribute fmod must be 0 or 1")

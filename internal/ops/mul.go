@@ -11,7 +11,7 @@ import (
 type Mul struct{ kit.AxisBroadcast }
 
 var _ = kit.Register(kit.Def{Name: "Mul", Since: []int{1, 6, 7, 13, 14}, In: "A:T, B:T", Out: "C:T", Types: kit.Types{"T": "@number"},
-	Build: kit.Simple(func(a *kit.Attrs, opset int) kit.Operator {
+	Elementwise: true, Build: kit.Simple(func(a *kit.Attrs, opset int) kit.Operator {
 		return &Mul{kit.ReadAxisBroadcast(a, opset)}
 	}),
 	Gradient: kit.Derivatives(

@@ -11,8 +11,9 @@ import (
 type Neg struct{}
 
 var _ = kit.Register(kit.Def{Name: "Neg", Since: []int{1, 6, 13}, In: "X:T", Out: "Y:T", Types: kit.Types{"T": "@signed @float"},
-	Build:    kit.WithoutAttrs(&Neg{}),
-	Gradient: kit.Derivative(func(b *kit.GradientBuilder, x, y, g string) string { return b.Op("Neg", g) })})
+	Elementwise: true,
+	Build:       kit.WithoutAttrs(&Neg{}),
+	Gradient:    kit.Derivative(func(b *kit.GradientBuilder, x, y, g string) string { return b.Op("Neg", g) })})
 
 var negLoops = kit.LoopsOf(
 	kit.Loop1(negLoop[int8]), kit.Loop1(negLoop[int16]), kit.Loop1(negLoop[int32]), kit.Loop1(negLoop[int64]),

@@ -10,8 +10,9 @@ import (
 type Not struct{ kit.SameTypeAndShape }
 
 var _ = kit.Register(kit.Def{Name: "Not", Since: []int{1}, In: "X:T", Out: "Y:T", Types: kit.Types{"T": "bool"},
-	Build:    kit.WithoutAttrs(&Not{}),
-	Gradient: kit.NoGradient})
+	Elementwise: true,
+	Build:       kit.WithoutAttrs(&Not{}),
+	Gradient:    kit.NoGradient})
 
 // Run implements [ir.Operator].
 func (*Not) Run(c *ir.Call) error { return kit.MapTable(c, kit.NotLoops, kit.GrainCheap) }

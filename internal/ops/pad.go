@@ -22,7 +22,7 @@ type Pad struct {
 
 var _ = kit.Register(kit.Def{Name: "Pad", Since: []int{1, 2, 11, 13, 18, 19, 21, 23, 24, 25},
 	In: "data:T, pads:int64, constant_value:T?, axes:I?", Out: "output:T", Types: kit.Types{"T": "@all", "I": "int32 int64"},
-	Build: kit.Simple(func(a *kit.Attrs, opset int) kit.Operator {
+	Selects: kit.Always, Build: kit.Simple(func(a *kit.Attrs, opset int) kit.Operator {
 		op := &Pad{Mode: a.Enum("mode", "constant", "constant", "reflect", "edge", "wrap")}
 		if opset < 11 {
 			name := "pads"

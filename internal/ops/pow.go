@@ -15,8 +15,8 @@ import (
 type Pow struct{ kit.AxisBroadcast }
 
 var _ = kit.Register(kit.Def{Name: "Pow", Since: []int{1, 7, 12, 13, 15}, In: "X:T, Y:T1", Out: "Z:T",
-	Types: kit.Types{"T": "int32 int64 @float", "T1": "@number"},
-	Build: kit.Simple(func(a *kit.Attrs, opset int) kit.Operator {
+	Types:       kit.Types{"T": "int32 int64 @float", "T1": "@number"},
+	Elementwise: true, Build: kit.Simple(func(a *kit.Attrs, opset int) kit.Operator {
 		return &Pow{kit.ReadAxisBroadcast(a, opset)}
 	}),
 	Gradient: kit.Derivatives(

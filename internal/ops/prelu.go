@@ -18,8 +18,8 @@ type PRelu struct {
 }
 
 var _ = kit.Register(kit.Def{Name: "PRelu", Since: []int{1, 6, 7, 9, 16}, In: "X:T, slope:T", Out: "Y:T",
-	Types: kit.Types{"T": "@float uint32 uint64 int32 int64"},
-	Build: kit.Simple(func(a *kit.Attrs, opset int) kit.Operator {
+	Types:       kit.Types{"T": "@float uint32 uint64 int32 int64"},
+	Elementwise: true, Build: kit.Simple(func(a *kit.Attrs, opset int) kit.Operator {
 		kit.IgnoreConsumed(a, opset)
 		return &PRelu{Channels: opset < 7}
 	}),

@@ -17,7 +17,7 @@ type Reshape struct{ AllowZero bool }
 
 var _ = kit.Register(kit.Def{Name: "Reshape", Since: []int{1, 5, 13, 14, 19, 21, 23, 24, 25},
 	In: "data:T, shape:int64", Out: "reshaped:T", Types: kit.Types{"T": "@all"},
-	Build: kit.Simple(func(a *kit.Attrs, opset int) kit.Operator {
+	Selects: kit.Always, Build: kit.Simple(func(a *kit.Attrs, opset int) kit.Operator {
 		if opset < 5 {
 			a.Ignore("consumed_inputs")
 			if s := a.Ints("shape"); s != nil {

@@ -28,8 +28,8 @@ type Resize struct {
 }
 
 var _ = kit.Register(kit.Def{Name: "Resize", Since: []int{10, 11, 13, 18, 19}, In: "X:T1, roi:T2?, scales:float?, sizes:int64?", Out: "Y:T1",
-	Types: kit.Types{"T1": "@number string bool @complex", "T2": "float16 float double"},
-	Build: kit.Simple(func(a *kit.Attrs, opset int) kit.Operator {
+	Types:   kit.Types{"T1": "@number string bool @complex", "T2": "float16 float double"},
+	Selects: resizeSelects, Build: kit.Simple(func(a *kit.Attrs, opset int) kit.Operator {
 		if opset < 11 {
 			return NewUpsample(a, "nearest", "linear", "bilinear")
 		}
@@ -82,6 +82,12 @@ func (r *Resize) axes(rank int) ([]int, error) {
 		seen[axes[i]] = true
 	}
 	return axes, nil
+}
+
+// resizeSelects holds for nearest elements that all lie in the image.
+func resizeSelects(op kit.Operator) bool {
+	r, ok := op.(*Resize)
+	return ok && r.Mode == "nearest" && r.Coordinates != "tf_crop_and_resize"
 }
 
 // Infer multiplies by known scales, or takes known sizes.

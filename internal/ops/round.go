@@ -13,8 +13,9 @@ import (
 type Round struct{ kit.SameTypeAndShape }
 
 var _ = kit.Register(kit.Def{Name: "Round", Since: []int{11, 22}, In: "X:T", Out: "Y:T", Types: kit.Types{"T": "@float"},
-	Build:    kit.WithoutAttrs(&Round{}),
-	Gradient: kit.NoGradient})
+	Elementwise: true,
+	Build:       kit.WithoutAttrs(&Round{}),
+	Gradient:    kit.NoGradient})
 
 var roundLoops = kit.FloatLoops(roundLoop[float32], roundLoop[float64], vec.RoundEvenF32)
 

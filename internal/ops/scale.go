@@ -6,4 +6,4 @@ import "github.com/onward-ml/onward/internal/ops/kit"
 // that ONNX removed with opset 10
 // (https://github.com/onnx/onnx/blob/v1.4.1/docs/Operators.md#Scale).
 var _ = kit.Register(kit.Def{Name: "Scale", Since: []int{1}, Until: 9, Successor: "Mul", In: "input:T", Out: "output:T", Types: kit.Types{"T": "float16 float double"},
-	Build: kit.Simple(func(a *kit.Attrs, opset int) kit.Operator { return newAffine(float64(a.Float("scale", 1)), 0) })})
+	Elementwise: true, Build: kit.Simple(func(a *kit.Attrs, opset int) kit.Operator { return newAffine(float64(a.Float("scale", 1)), 0) })})

@@ -16,7 +16,7 @@ type ScaledTanh struct {
 }
 
 var _ = kit.Register(kit.Def{Name: "ScaledTanh", Since: []int{1}, Until: 9, Successor: "Mul and Tanh", In: "input:T", Out: "output:T", Types: kit.Types{"T": "float16 float double"},
-	Build: kit.Simple(func(a *kit.Attrs, opset int) kit.Operator {
+	Elementwise: true, Build: kit.Simple(func(a *kit.Attrs, opset int) kit.Operator {
 		a.Require("alpha", "beta")
 		alpha, beta := float64(a.Float("alpha", 1)), float64(a.Float("beta", 1))
 		return &ScaledTanh{loops: kit.FloatLoops(

@@ -18,7 +18,7 @@ type Selu struct {
 }
 
 var _ = kit.Register(kit.Def{Name: "Selu", Since: []int{1, 6, 22}, In: "X:T", Out: "Y:T", Types: kit.Types{"T": "@float"},
-	Build: kit.Simple(func(a *kit.Attrs, opset int) kit.Operator {
+	Elementwise: true, Build: kit.Simple(func(a *kit.Attrs, opset int) kit.Operator {
 		kit.IgnoreConsumed(a, opset)
 		alpha, gamma := float32(1.67326319217681884765625), float32(1.05070102214813232421875)
 		if opset < 6 {

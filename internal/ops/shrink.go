@@ -15,7 +15,7 @@ type Shrink struct {
 }
 
 var _ = kit.Register(kit.Def{Name: "Shrink", Since: []int{9}, In: "input:T", Out: "output:T", Types: kit.Types{"T": "@int float16 float double"},
-	Build: kit.Simple(func(a *kit.Attrs, opset int) kit.Operator {
+	Elementwise: true, Build: kit.Simple(func(a *kit.Attrs, opset int) kit.Operator {
 		o := &Shrink{Bias: float64(a.Float("bias", 0)), Lambd: float64(a.Float("lambd", 0.5))}
 		o.loops = kit.LoopsOf(
 			shrinkLoop[int8](o), shrinkLoop[int16](o), shrinkLoop[int32](o), shrinkLoop[int64](o),

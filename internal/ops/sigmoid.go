@@ -13,6 +13,7 @@ import (
 type Sigmoid struct{ kit.SameTypeAndShape }
 
 var _ = kit.Register(kit.Def{Name: "Sigmoid", Since: []int{1, 6, 13}, In: "X:T", Out: "Y:T", Types: kit.Types{"T": "@float"},
+	Elementwise: true, Vector: kit.Vectorize[*Sigmoid](vec.SigmoidF32),
 	Build: kit.WithoutAttrs(&Sigmoid{}),
 	Gradient: kit.Derivative(func(b *kit.GradientBuilder, x, y, g string) string {
 		s := b.Op("Mul", g, y)

@@ -12,8 +12,9 @@ import (
 type Sign struct{ kit.SameTypeAndShape }
 
 var _ = kit.Register(kit.Def{Name: "Sign", Since: []int{9, 13}, In: "input:T", Out: "output:T", Types: kit.Types{"T": "@number"},
-	Build:    kit.WithoutAttrs(&Sign{}),
-	Gradient: kit.NoGradient})
+	Elementwise: true,
+	Build:       kit.WithoutAttrs(&Sign{}),
+	Gradient:    kit.NoGradient})
 
 var signLoops = kit.LoopsOf(
 	kit.Loop1(signSigned[int8]), kit.Loop1(signSigned[int16]), kit.Loop1(signSigned[int32]), kit.Loop1(signSigned[int64]),

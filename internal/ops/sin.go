@@ -13,7 +13,8 @@ import (
 type Sin struct{ kit.SameTypeAndShape }
 
 var _ = kit.Register(kit.Def{Name: "Sin", Since: []int{7, 22}, In: "input:T", Out: "output:T", Types: kit.Types{"T": "@float"},
-	Build: kit.WithoutAttrs(&Sin{}),
+	Elementwise: true,
+	Build:       kit.WithoutAttrs(&Sin{}),
 	Gradient: kit.Derivative(func(b *kit.GradientBuilder, x, y, g string) string {
 		return b.Op("Mul", g, b.Op("Cos", x))
 	})})

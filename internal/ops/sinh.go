@@ -13,7 +13,8 @@ import (
 type Sinh struct{ kit.SameTypeAndShape }
 
 var _ = kit.Register(kit.Def{Name: "Sinh", Since: []int{9, 22}, In: "input:T", Out: "output:T", Types: kit.Types{"T": "@float"},
-	Build: kit.WithoutAttrs(&Sinh{}),
+	Elementwise: true,
+	Build:       kit.WithoutAttrs(&Sinh{}),
 	Gradient: kit.Derivative(func(b *kit.GradientBuilder, x, y, g string) string {
 		return b.Op("Mul", g, b.Op("Cosh", x))
 	})})

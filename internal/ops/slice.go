@@ -17,7 +17,7 @@ type Slice struct{}
 
 var _ = kit.Register(kit.Def{Name: "Slice", Since: []int{1, 10, 11, 13},
 	In: "data:T, starts:I, ends:I, axes:I?, steps:I?", Out: "output:T", Types: kit.Types{"T": "@all", "I": "int32 int64"},
-	Build: kit.Simple(func(a *kit.Attrs, opset int) kit.Operator {
+	Selects: kit.Always, Build: kit.Simple(func(a *kit.Attrs, opset int) kit.Operator {
 		if opset < 10 {
 			a.Require("starts", "ends")
 			a.SetInputInts(1, a.Ints("starts"))

@@ -11,7 +11,8 @@ import (
 type Softplus struct{ kit.SameTypeAndShape }
 
 var _ = kit.Register(kit.Def{Name: "Softplus", Since: []int{1, 22}, In: "X:T", Out: "Y:T", Types: kit.Types{"T": "@float"},
-	Build: kit.WithoutAttrs(&Softplus{}),
+	Elementwise: true,
+	Build:       kit.WithoutAttrs(&Softplus{}),
 	Gradient: kit.Derivative(func(b *kit.GradientBuilder, x, y, g string) string {
 		return b.Op("Mul", g, b.Op("Sigmoid", x))
 	})})

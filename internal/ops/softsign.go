@@ -14,7 +14,8 @@ import (
 type Softsign struct{ kit.SameTypeAndShape }
 
 var _ = kit.Register(kit.Def{Name: "Softsign", Since: []int{1, 22}, In: "input:T", Out: "output:T", Types: kit.Types{"T": "@float"},
-	Build: kit.WithoutAttrs(&Softsign{}),
+	Elementwise: true,
+	Build:       kit.WithoutAttrs(&Softsign{}),
 	Gradient: kit.DecomposedFunction(func(b *kit.GradientBuilder, n *kit.GradientNode, x string) string {
 		return b.Op("Div", x, b.Plus(b.Op("Abs", x), 1))
 	})})

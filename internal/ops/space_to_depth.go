@@ -18,7 +18,7 @@ type SpaceToDepth struct {
 
 var _ = kit.Register(kit.Def{Name: "SpaceToDepth", Since: []int{1, 13, 28},
 	In: "input:T", Out: "output:T", Types: kit.Types{"T": kit.MoveTypes},
-	Build: kit.Simple(func(a *kit.Attrs, opset int) kit.Operator {
+	Selects: kit.Always, Build: kit.Simple(func(a *kit.Attrs, opset int) kit.Operator {
 		op := &SpaceToDepth{BlockSize: kit.BlockSize(a), Mode: "DCR"}
 		if opset >= 28 {
 			op.Mode = a.Enum("mode", "DCR", "DCR", "CRD")

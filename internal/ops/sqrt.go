@@ -13,7 +13,8 @@ import (
 type Sqrt struct{ kit.SameTypeAndShape }
 
 var _ = kit.Register(kit.Def{Name: "Sqrt", Since: []int{1, 6, 13}, In: "X:T", Out: "Y:T", Types: kit.Types{"T": "@float"},
-	Build: kit.WithoutAttrs(&Sqrt{}),
+	Elementwise: true,
+	Build:       kit.WithoutAttrs(&Sqrt{}),
 	Gradient: kit.Derivative(func(b *kit.GradientBuilder, x, y, g string) string {
 		return b.Op("Div", g, b.Op("Add", y, y))
 	})})

@@ -14,7 +14,7 @@ type Squeeze struct{}
 
 var _ = kit.Register(kit.Def{Name: "Squeeze", Since: []int{1, 11, 13, 21, 23, 24, 25},
 	In: "data:T, axes:int64?", Out: "squeezed:T", Types: kit.Types{"T": "@all"},
-	Build: kit.Simple(func(a *kit.Attrs, opset int) kit.Operator {
+	Selects: kit.Always, Build: kit.Simple(func(a *kit.Attrs, opset int) kit.Operator {
 		if opset < 13 {
 			a.SetInputInts(1, a.Ints("axes"))
 		}

@@ -18,7 +18,7 @@ type Swish struct {
 }
 
 var _ = kit.Register(kit.Def{Name: "Swish", Since: []int{24}, In: "X:T", Out: "Y:T", Types: kit.Types{"T": "@float"},
-	Build: kit.Simple(func(a *kit.Attrs, opset int) kit.Operator {
+	Elementwise: true, Build: kit.Simple(func(a *kit.Attrs, opset int) kit.Operator {
 		kit.IgnoreConsumed(a, opset)
 		o := &Swish{Alpha: float64(a.Float("alpha", 1))}
 		o.loops = kit.FloatLoops(

@@ -13,7 +13,8 @@ import (
 type Tan struct{ kit.SameTypeAndShape }
 
 var _ = kit.Register(kit.Def{Name: "Tan", Since: []int{7, 22}, In: "input:T", Out: "output:T", Types: kit.Types{"T": "@float"},
-	Build: kit.WithoutAttrs(&Tan{}),
+	Elementwise: true,
+	Build:       kit.WithoutAttrs(&Tan{}),
 	Gradient: kit.Derivative(func(b *kit.GradientBuilder, x, y, g string) string {
 		return b.Op("Add", g, b.Op("Mul", g, b.Op("Mul", y, y)))
 	})})

@@ -14,7 +14,7 @@ type ThresholdedRelu struct {
 }
 
 var _ = kit.Register(kit.Def{Name: "ThresholdedRelu", Since: []int{10, 22}, In: "X:T", Out: "Y:T", Types: kit.Types{"T": "@float"},
-	Build: kit.Simple(func(a *kit.Attrs, opset int) kit.Operator {
+	Elementwise: true, Build: kit.Simple(func(a *kit.Attrs, opset int) kit.Operator {
 		kit.IgnoreConsumed(a, opset)
 		o := &ThresholdedRelu{Alpha: float64(a.Float("alpha", 1))}
 		o.loops = kit.FloatLoops(

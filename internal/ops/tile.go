@@ -17,7 +17,7 @@ type Tile struct {
 
 var _ = kit.Register(kit.Def{Name: "Tile", Since: []int{1, 6, 13},
 	In: "input:T, repeats:any, axis:any?", Out: "output:T", Types: kit.Types{"T": "@all"},
-	Build: kit.Simple(func(a *kit.Attrs, opset int) kit.Operator {
+	Selects: kit.Always, Build: kit.Simple(func(a *kit.Attrs, opset int) kit.Operator {
 		if opset >= 6 && a.NumIn > 2 {
 			a.Errorf("%d inputs, want 2", a.NumIn)
 		}

@@ -14,6 +14,7 @@ type Transpose struct{ Perm []int }
 
 var _ = kit.Register(kit.Def{Name: "Transpose", Since: []int{1, 13, 21, 23, 24, 25},
 	In: "data:T", Out: "transposed:T", Types: kit.Types{"T": "@all"},
+	Selects:  kit.Always,
 	Build:    kit.Simple(func(a *kit.Attrs, opset int) kit.Operator { return &Transpose{Perm: a.Ints("perm")} }),
 	Gradient: kit.GradientRule(transposeGradient)})
 

@@ -15,7 +15,7 @@ type Unsqueeze struct{}
 
 var _ = kit.Register(kit.Def{Name: "Unsqueeze", Since: []int{1, 11, 13, 21, 23, 24, 25},
 	In: "data:T, axes:int64", Out: "expanded:T", Types: kit.Types{"T": "@all"},
-	Build: kit.Simple(func(a *kit.Attrs, opset int) kit.Operator {
+	Selects: kit.Always, Build: kit.Simple(func(a *kit.Attrs, opset int) kit.Operator {
 		if opset < 13 {
 			a.Require("axes")
 			a.SetInputInts(1, a.Ints("axes"))

@@ -7,8 +7,8 @@ import (
 
 // Upsample is [Resize] in its oldest form: output o of an axis comes from o/scale.
 var _ = kit.Register(kit.Def{Name: "Upsample", Since: []int{1, 7, 9}, Until: 9, Successor: "Resize", In: "X:T, scales:float?", Out: "Y:T",
-	Types: kit.Types{"T": "@number string bool @complex"},
-	Build: kit.Simple(func(a *kit.Attrs, opset int) kit.Operator {
+	Types:   kit.Types{"T": "@number string bool @complex"},
+	Selects: resizeSelects, Build: kit.Simple(func(a *kit.Attrs, opset int) kit.Operator {
 		r := NewUpsample(a, "nearest", "linear", "bilinear")
 		switch {
 		case opset < 7:

@@ -197,15 +197,7 @@ func (b *blocker) neutral(n *ir.Node, count int, mk func(in []blocked.Layout, ou
 }
 
 func (b *blocker) unary(n *ir.Node) *blockPlan {
-	in := make([]*tensor.Tensor, len(n.In))
-	for i, id := range n.In {
-		if i > 0 && id != ir.None {
-			if in[i] = constTensor(b.g, n, i); in[i] == nil {
-				return nil
-			}
-		}
-	}
-	fn := blocked.Func(n.Op, in)
+	fn := vectorKernel(b.g, n)
 	if fn == nil || !b.made[n.In[0]] {
 		return nil
 	}

@@ -245,7 +245,8 @@ func activate(g *ir.Graph, prev, n *ir.Node) *ir.Node {
 				}
 			}
 		}
-		if act, ok = blocked.ClipActivation(c, in); !ok || !isFloat(g, n.Out[0]) {
+		act.Kind = kit.ActClip
+		if act.Lo, act.Hi, ok = c.Bounds(in); !ok || !isFloat(g, n.Out[0]) {
 			return nil
 		}
 	}

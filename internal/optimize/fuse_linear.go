@@ -30,18 +30,9 @@ func fuseLinear(o *Options, g *ir.Graph) (int, error) {
 			return linearAdd(m, n)
 		case *ops.Relu:
 			return linearThen(m, n, func(l *blocked.Linear) { l.Act.Kind = kit.ActRelu })
-		case *ops.Gelu:
-			then := blocked.ThenGelu
-			if op.Tanh {
-				then = blocked.ThenGeluTanh
-			}
-			return linearThen(m, n, func(l *blocked.Linear) { l.Then = then })
-		case *blocked.Silu:
-			return linearThen(m, n, func(l *blocked.Linear) { l.Then = blocked.ThenSilu })
-		case *ops.Sigmoid:
-			return linearThen(m, n, func(l *blocked.Linear) { l.Then = blocked.ThenSigmoid })
-		case *ops.Tanh:
-			return linearThen(m, n, func(l *blocked.Linear) { l.Then = blocked.ThenTanh })
+		}
+		if kernel := vectorKernel(g, n); kernel != nil {
+			return linearThen(m, n, func(l *blocked.Linear) { l.Then = kernel })
 		}
 		return nil
 	})
@@ -77,7 +68,7 @@ func linearGemm(m *matcher, n *ir.Node, op *ops.Gemm) *ir.Node {
 // it can take more.
 func plainLinear(m *matcher, id ir.ValueID) (*blocked.Linear, *ir.Node) {
 	l, n := opOnly[*blocked.Linear](m, id)
-	if n == nil || l.Act.Kind != kit.ActNone || l.Then != blocked.ThenNothing {
+	if n == nil || l.Act.Kind != kit.ActNone || l.Then != nil {
 		return nil, nil
 	}
 	return l, n

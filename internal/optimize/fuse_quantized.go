@@ -202,8 +202,8 @@ func (f *quantizedFuser) quantize(n *ir.Node, op *ops.QuantizeLinear) *ir.Node {
 		if y.elem == x.elem && !f.o.Portable { // ONNX Runtime's rounds otherwise
 			return replaced(n, "QLinearSoftmax", msft.NewQLinearSoftmax(op), x.x, x.scale, x.zero, y.scale, y.zero)
 		}
-	case *ops.MaxPool, *ops.Reshape, *ops.Flatten, *ops.Squeeze, *ops.Unsqueeze, *ops.Transpose, *ops.Slice, *ops.Gather,
-		*ops.Expand, *ops.Tile, *ops.DepthToSpace, *ops.SpaceToDepth, *ops.Resize, *ops.Pad:
+	}
+	if d := definition(p); d != nil && d.Selects != nil && d.Selects(p.Op) {
 		return f.moved(n, p, x, y)
 	}
 	return nil

@@ -10,16 +10,6 @@ import (
 	"github.com/onward-ml/onward/tensor"
 )
 
-// byteFunctions are the operators of ONNX whose results depend on one element of
-// each input at the same place.
-var byteFunctions = map[string]bool{
-	"Abs": true, "Add": true, "Ceil": true, "Celu": true, "Clip": true, "Cos": true, "Div": true, "Elu": true, "Erf": true,
-	"Exp": true, "Floor": true, "Gelu": true, "HardSigmoid": true, "HardSwish": true, "Identity": true, "LeakyRelu": true,
-	"Log": true, "Max": true, "Min": true, "Mish": true, "Mul": true, "Neg": true, "Pow": true, "Reciprocal": true,
-	"Relu": true, "Round": true, "Selu": true, "Sigmoid": true, "Sign": true, "Sin": true, "Softplus": true,
-	"Softsign": true, "Sqrt": true, "Sub": true, "Swish": true, "Tan": true, "Tanh": true, "ThresholdedRelu": true,
-}
-
 // byteFunction is a function of one quantized tensor, element by element.
 type byteFunction struct {
 	x     quantizedValue
@@ -70,7 +60,10 @@ func (f *quantizedFuser) collect(id ir.ValueID, fn *byteFunction) bool {
 		return true
 	}
 	p := f.maker(id)
-	if p == nil || len(p.Out) == 0 || p.Out[0] != id || !byteFunctions[p.OpType] || p.Domain != "" || len(p.Graphs) > 0 || !isFloat(f.g, id) {
+	if p == nil || len(p.Out) == 0 || p.Out[0] != id || len(p.Graphs) > 0 || !isFloat(f.g, id) {
+		return false
+	}
+	if d := definition(p); d == nil || !d.Elementwise {
 		return false
 	}
 	some := false
@@ -173,18 +166,14 @@ func (f *quantizedFuser) moved(n, p *ir.Node, x, y quantizedValue) *ir.Node {
 	}
 	r := *p
 	r.In, r.Out = append([]ir.ValueID{x.x}, p.In[1:]...), n.Out
-	switch op := p.Op.(type) {
-	case *ops.Resize:
-		if op.Mode != "nearest" || op.Coordinates == "tf_crop_and_resize" {
-			return nil
+	op, ok := p.Op.(*ops.Pad)
+	switch {
+	case !ok:
+	case op.Mode != "constant":
+		if len(r.In) > 2 {
+			r.In[2] = ir.None // is not read, and not of the type
 		}
-	case *ops.Pad:
-		if op.Mode != "constant" {
-			if len(r.In) > 2 {
-				r.In[2] = ir.None // is not read, and not of the type
-			}
-			break
-		}
+	default:
 		if op.Value != 0 || len(p.In) > 2 && p.In[2] != ir.None {
 			if len(p.In) < 3 {
 				return nil

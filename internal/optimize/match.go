@@ -5,6 +5,7 @@ import (
 	"runtime"
 
 	"github.com/onward-ml/onward/internal/ir"
+	"github.com/onward-ml/onward/internal/ops/kit"
 	"github.com/onward-ml/onward/tensor"
 )
 
@@ -123,6 +124,33 @@ func sameShape(g *ir.Graph, a, b ir.ValueID) bool {
 // replaced returns a node that computes n's outputs another way.
 func replaced(n *ir.Node, opType string, op ir.Operator, in ...ir.ValueID) *ir.Node {
 	return &ir.Node{Name: n.Name, OpType: opType, Domain: internalDomain, Opset: n.Opset, Op: op, In: in, Out: n.Out}
+}
+
+// definition returns the registry's entry of a node's operator, nil if there is none. An
+// operator of ai.onnx that a pass makes has its name there.
+func definition(n *ir.Node) *kit.Def {
+	if d := kit.Registered(n.Domain, n.OpType); d != nil || n.Domain != internalDomain {
+		return d
+	}
+	return kit.Registered("", n.OpType)
+}
+
+// vectorKernel returns the float32 kernel by which a node computes its output from input
+// 0, its other inputs being constants; nil if there is none.
+func vectorKernel(g *ir.Graph, n *ir.Node) kit.VecUnary {
+	d := definition(n)
+	if d == nil || d.Vector == nil || len(n.Out) != 1 {
+		return nil
+	}
+	in := make([]*tensor.Tensor, len(n.In))
+	for i, id := range n.In {
+		if i > 0 && id != ir.None {
+			if in[i] = constTensor(g, n, i); in[i] == nil {
+				return nil
+			}
+		}
+	}
+	return d.Vector(n.Op, in)
 }
 
 // rewrite offers every node to fn and puts what it returns in the node's place.

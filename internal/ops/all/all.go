@@ -3,6 +3,7 @@ package all
 
 import (
 	_ "github.com/onward-ml/onward/internal/ops" // ai.onnx
+	_ "github.com/onward-ml/onward/internal/ops/blocked"
 	_ "github.com/onward-ml/onward/internal/ops/gradops"
 	_ "github.com/onward-ml/onward/internal/ops/ml"
 	_ "github.com/onward-ml/onward/internal/ops/msft"

@@ -18,59 +18,9 @@ type Map struct {
 	fn      func(dst, src []float32)
 }
 
-// Func returns the function of an elementwise operator of float, nil when
-// there is none for blocked images. In holds the constant inputs of the node,
-// nil for others.
-func Func(op kit.Operator, in []*tensor.Tensor) func(dst, src []float32) {
-	level := cpu.Active
-	switch op := op.(type) {
-	case *ops.Relu:
-		return func(d, s []float32) { vec.ReluF32(level(), d, s) }
-	case *ops.Clip:
-		act, ok := ClipActivation(op, in)
-		if !ok {
-			return nil
-		}
-		return func(d, s []float32) { vec.ClipF32(level(), d, s, act.Lo, act.Hi) }
-	case *ops.LeakyRelu:
-		return func(d, s []float32) { vec.LeakyReluF32(level(), d, s, float32(op.Alpha)) }
-	case *ops.Sigmoid:
-		return func(d, s []float32) { vec.SigmoidF32(level(), d, s) }
-	case *ops.Tanh:
-		return func(d, s []float32) { vec.TanhF32(level(), d, s) }
-	case *Silu:
-		return func(d, s []float32) { vec.SiluF32(level(), d, s) }
-	case *ops.Gelu:
-		if op.Tanh {
-			return func(d, s []float32) { vec.GeluTanhF32(level(), d, s) }
-		}
-		return func(d, s []float32) { vec.GeluF32(level(), d, s) }
-	case *ops.Mish:
-		return func(d, s []float32) { vec.MishF32(level(), d, s) }
-	case *ops.HardSwish:
-		return func(d, s []float32) { vec.HardSwishF32(level(), d, s) }
-	}
-	return nil
-}
-
-// ClipActivation returns a Clip of float with constant bounds as an activation.
-func ClipActivation(op *ops.Clip, in []*tensor.Tensor) (kit.Activation, bool) {
-	a := kit.Activation{Kind: kit.ActClip, Lo: float32(op.Min), Hi: float32(op.Max)}
-	for i, b := range []*float32{&a.Lo, &a.Hi} {
-		if len(in) <= i+1 || in[i+1] == nil {
-			continue
-		}
-		if in[i+1].DType() != tensor.TypeFloat32 || in[i+1].Len() != 1 {
-			return a, false
-		}
-		*b = tensor.Of[float32](in[i+1])[0]
-	}
-	return a, a.Lo <= a.Hi
-}
-
-// NewMap makes the operator of a function from [Func].
-func NewMap(fn func(dst, src []float32), in, out Layout) *Map {
-	return &Map{In: in, Out: out, fn: fn}
+// NewMap makes the operator of an elementwise kernel.
+func NewMap(kernel kit.VecUnary, in, out Layout) *Map {
+	return &Map{In: in, Out: out, fn: func(dst, src []float32) { kernel(cpu.Active(), dst, src) }}
 }
 
 // Infer gives the blocked type.

@@ -6,7 +6,6 @@ import (
 	"github.com/onward-ml/onward/internal/cpu"
 	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/internal/kernels/gemm"
-	"github.com/onward-ml/onward/internal/kernels/vec"
 	"github.com/onward-ml/onward/internal/ops/kit"
 	"github.com/onward-ml/onward/tensor"
 )
@@ -22,39 +21,10 @@ type Linear struct {
 	Alpha  float32
 	HasAdd bool
 	Act    kit.Activation
-	Then   LinearFunc
+	Then   kit.VecUnary // fn, or nil
 
 	packed *kit.PackedReals
 	bias   []float32 // N elements, or nil
-}
-
-// LinearFunc is a function that Linear applies last, other than its Activation.
-type LinearFunc uint8
-
-// The functions that Linear can apply last.
-const (
-	ThenNothing LinearFunc = iota
-	ThenGelu
-	ThenGeluTanh
-	ThenSilu
-	ThenSigmoid
-	ThenTanh
-)
-
-func (f LinearFunc) apply(x []float32) {
-	level := cpu.Active()
-	switch f {
-	case ThenGelu:
-		vec.GeluF32(level, x, x)
-	case ThenGeluTanh:
-		vec.GeluTanhF32(level, x, x)
-	case ThenSilu:
-		vec.SiluF32(level, x, x)
-	case ThenSigmoid:
-		vec.SigmoidF32(level, x, x)
-	case ThenTanh:
-		vec.TanhF32(level, x, x)
-	}
 }
 
 // NewLinear packs K×N weights, with trans N×K ones. With own it may do so in w's
@@ -146,7 +116,7 @@ func (l *Linear) Run(c *ir.Call) error {
 }
 
 func (l *Linear) compute(par gemm.Par, g *gemm.Args[float32]) {
-	if l.Then == ThenNothing {
+	if l.Then == nil {
 		gemm.Parallel(par, cpu.Active(), g)
 		return
 	}
@@ -166,7 +136,8 @@ func (l *Linear) tasks(g *gemm.Args[float32], panels, lo, hi int) {
 		gemm.F32(cpu.Active(), g, b, nil)
 		from, to := b.Panel0*gemm.PanelWidth, min(g.N, b.Panel1*gemm.PanelWidth)
 		for r := range g.M {
-			l.Then.apply(g.C[r*g.LdC+from : r*g.LdC+to])
+			row := g.C[r*g.LdC+from : r*g.LdC+to]
+			l.Then(cpu.Active(), row, row)
 		}
 	}
 }

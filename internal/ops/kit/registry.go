@@ -11,6 +11,7 @@ import (
 	"sync"
 
 	"github.com/onward-ml/onward/internal/ir"
+	"github.com/onward-ml/onward/tensor"
 )
 
 // Operator is what every operator's struct implements.
@@ -47,6 +48,20 @@ type Def struct {
 	In, Out string
 	Types   Types
 
+	// Elementwise holds if outputs have the broadcast shape of the inputs, and each of
+	// their elements depends only on the inputs' elements at its index.
+	Elementwise bool
+
+	// Vector returns the float32 kernel that computes output 0 from input 0, or nil if
+	// op has none. in holds the constant inputs of the node, nil for other inputs.
+	// Passes apply it to rows and in the blocked layout.
+	Vector func(op Operator, in []*tensor.Tensor) VecUnary
+
+	// Selects reports whether each element of output 0 is one of input 0's elements,
+	// or of a constant that Pad writes. Such an operator gives the same result before
+	// a QuantizeLinear as behind it, if the parameters are those of its input.
+	Selects func(op Operator) bool
+
 	// Build turns a node's attributes into the newest form of the operator. It
 	// reads every attribute that the given version knows; one that it has not read
 	// is reported as unknown.
@@ -57,6 +72,20 @@ type Def struct {
 
 	sig func() *ir.Signature
 }
+
+// Vectorize returns the trait Vector of an operator T whose kernel depends on no
+// attribute and no constant.
+func Vectorize[T Operator](kernel VecUnary) func(Operator, []*tensor.Tensor) VecUnary {
+	return func(op Operator, _ []*tensor.Tensor) VecUnary {
+		if _, ok := op.(T); !ok {
+			return nil
+		}
+		return kernel
+	}
+}
+
+// Always is the trait Selects of an operator for which it holds with any attributes.
+func Always(Operator) bool { return true }
 
 // Types says what each type variable of a signature stands for.
 type Types map[string]string

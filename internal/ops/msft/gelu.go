@@ -16,7 +16,7 @@ import (
 // (https://github.com/microsoft/onnxruntime/blob/main/docs/ContribOperators.md).
 var (
 	_ = kit.Register(kit.Def{Domain: kit.DomainMicrosoft, Name: "Gelu", Since: []int{1}, In: "X:T", Out: "Y:T", Types: kit.Types{"T": "@float"},
-		Build: kit.Simple(func(a *kit.Attrs, opset int) kit.Operator { return &ops.Gelu{} })})
+		Elementwise: true, Vector: ops.GeluVector, Build: kit.Simple(func(a *kit.Attrs, opset int) kit.Operator { return &ops.Gelu{} })})
 	_ = kit.Register(kit.Def{Domain: kit.DomainMicrosoft, Name: "BiasGelu", Since: []int{1}, In: "A:T, B:T", Out: "C:T", Types: kit.Types{"T": "@float"},
 		Build: kit.Simple(func(a *kit.Attrs, opset int) kit.Operator { return &biasGelu{} })})
 	_ = kit.Register(kit.Def{Domain: kit.DomainMicrosoft, Name: "FastGelu", Since: []int{1}, In: "X:T, bias:T?", Out: "Y:T", Types: kit.Types{"T": "@float"},
