@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -23,14 +24,25 @@ type publicAPI struct {
 
 func readAPI(t *testing.T) publicAPI {
 	api := publicAPI{map[string]bool{}, map[string]bool{}, map[string]bool{}, map[string]bool{}}
+	eachPublicFile(t, func(_ string, f *ast.File) {
+		api.packages[f.Name.Name] = true
+		for _, decl := range f.Decls {
+			api.add(f.Name.Name, decl)
+		}
+	}, "provider")
+	return api
+}
+
+// eachPublicFile calls fn for the files of the module's public packages, without tests.
+func eachPublicFile(t *testing.T, fn func(path string, f *ast.File), without ...string) {
+	t.Helper()
+	without = append(without, "internal", "testdata", "cmd", "bench")
 	err := filepath.WalkDir("..", func(path string, d fs.DirEntry, err error) error {
 		if err != nil {
 			return err
 		}
 		if d.IsDir() {
-			switch name := d.Name(); {
-			case path == "..":
-			case strings.HasPrefix(name, "."), name == "internal", name == "testdata", name == "cmd", name == "bench", name == "provider":
+			if name := d.Name(); path != ".." && (strings.HasPrefix(name, ".") || slices.Contains(without, name)) {
 				return filepath.SkipDir
 			}
 			return nil
@@ -38,20 +50,73 @@ func readAPI(t *testing.T) publicAPI {
 		if !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") {
 			return nil
 		}
-		f, err := parser.ParseFile(token.NewFileSet(), path, nil, parser.SkipObjectResolution)
-		if err != nil || f.Name.Name == "main" {
-			return err
+		f, err := parser.ParseFile(token.NewFileSet(), path, nil, parser.SkipObjectResolution|parser.ParseComments)
+		if err == nil && f.Name.Name != "main" {
+			fn(path, f)
 		}
-		api.packages[f.Name.Name] = true
-		for _, decl := range f.Decls {
-			api.add(f.Name.Name, decl)
-		}
-		return nil
+		return err
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	return api
+}
+
+func TestExportedSymbolsAreDocumented(t *testing.T) {
+	eachPublicFile(t, func(path string, f *ast.File) {
+		for _, name := range undocumented(f) {
+			t.Errorf("%s: %s has no documentation", strings.TrimPrefix(path, "../"), name)
+		}
+	})
+}
+
+// undocumented returns the exported functions, methods, types, constants and variables of a file without a comment.
+func undocumented(f *ast.File) (names []string) {
+	for _, decl := range f.Decls {
+		switch d := decl.(type) {
+		case *ast.FuncDecl:
+			if d.Recv != nil && !ast.IsExported(typeName(d.Recv.List[0].Type)) || !d.Name.IsExported() || d.Doc != nil {
+				continue
+			}
+			names = append(names, d.Name.Name)
+		case *ast.GenDecl:
+			for _, spec := range d.Specs {
+				switch s := spec.(type) {
+				case *ast.TypeSpec:
+					if s.Name.IsExported() && d.Doc == nil && s.Doc == nil {
+						names = append(names, s.Name.Name)
+					}
+				case *ast.ValueSpec:
+					if s.Names[0].IsExported() && d.Doc == nil && s.Doc == nil && s.Comment == nil {
+						names = append(names, s.Names[0].Name)
+					}
+				}
+			}
+		}
+	}
+	return names
+}
+
+func TestUndocumentedIsFound(t *testing.T) {
+	const source = `package p
+
+// T has a comment.
+type T int
+
+func (T) M() {}
+
+func (t) N() {}
+
+var V, w = 1, 2
+
+const C = 3 // with a comment
+`
+	f, err := parser.ParseFile(token.NewFileSet(), "p.go", source, parser.ParseComments)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := undocumented(f); !slices.Equal(got, []string{"M", "V"}) {
+		t.Errorf("undocumented: %v, want M and V", got)
+	}
 }
 
 func (a publicAPI) add(pkg string, decl ast.Decl) {

@@ -66,10 +66,13 @@ type CheckError struct {
 	Err  error
 }
 
+// Error returns the path in the model and the cause.
 func (e *CheckError) Error() string { return e.Path + ": " + e.Err.Error() }
 
+// Unwrap returns the cause.
 func (e *CheckError) Unwrap() error { return e.Err }
 
+// Error lists the errors, one a line.
 func (e *CheckErrors) Error() string {
 	if len(e.Errors) == 1 && e.Omitted == 0 {
 		return "invalid model: " + e.Errors[0].Error()

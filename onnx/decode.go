@@ -18,8 +18,10 @@ type TensorError struct {
 	Err  error
 }
 
+// Error names the tensor and the cause.
 func (e *TensorError) Error() string { return fmt.Sprintf("tensor %q: %v", e.Name, e.Err) }
 
+// Unwrap returns the cause.
 func (e *TensorError) Unwrap() error { return e.Err }
 
 // DecodeOptions are the options for decoding tensors. With nil or the zero value, external data is

@@ -36,6 +36,7 @@ type ParseError struct {
 	Err     error
 }
 
+// Error names the message, the offset and the cause.
 func (e *ParseError) Error() string {
 	where := e.Message
 	if e.Path != "" {
@@ -44,6 +45,7 @@ func (e *ParseError) Error() string {
 	return fmt.Sprintf("parse %s at byte %d: %v", where, e.Offset, e.Err)
 }
 
+// Unwrap returns the cause.
 func (e *ParseError) Unwrap() error { return e.Err }
 
 // decoder parses messages from one buffer. It counts every allocation before making it.
