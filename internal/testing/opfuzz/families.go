@@ -3,6 +3,7 @@ package opfuzz
 import (
 	"slices"
 
+	"github.com/onward-ml/onward/internal/ops/kit"
 	"github.com/onward-ml/onward/tensor"
 )
 
@@ -24,13 +25,19 @@ func (g *gen) float() tensor.DType {
 }
 
 func init() {
-	family(unary, "Abs", "Ceil", "Cos", "Cosh", "Erf", "Exp", "Floor", "HardSwish", "Identity", "IsInf", "IsNaN", "Mish", "Neg", "Relu", "Round", "Sigmoid", "Sign", "Sin",
-		"Sinh", "Softplus", "Softsign", "Tan", "Tanh", "Atan", "Asinh", "Not", "BitwiseNot", "Reciprocal", "Sqrt", "Log", "Acos", "Asin", "Atanh", "Acosh",
-		"com.microsoft.Gelu", "Gelu", "Celu", "Elu", "HardSigmoid", "LeakyRelu", "Selu", "Shrink", "ThresholdedRelu", "Swish", "com.microsoft.QuickGelu",
-		"Shape", "Size", "NonZero", "Flatten", "Transpose", "Hardmax", "Softmax", "LogSoftmax", "LpNormalization", "EyeLike", "Det",
+	for _, d := range kit.All() {
+		if !d.Elementwise || d.Until != 0 {
+			continue
+		}
+		if sig := d.Signature(); len(sig.In) == 1 && !sig.In[0].Variadic {
+			family(unary, kit.QualifiedName(d.Domain, d.Name))
+		} else {
+			family(binary, kit.QualifiedName(d.Domain, d.Name))
+		}
+	}
+	family(unary, "com.microsoft.QuickGelu", "Shape", "Size", "NonZero", "Flatten", "Transpose", "Hardmax", "Softmax", "LogSoftmax", "LpNormalization", "EyeLike", "Det",
 		"GlobalAveragePool", "GlobalMaxPool", "GlobalLpPool", "MeanVarianceNormalization", "LRN", "DepthToSpace", "SpaceToDepth", "com.microsoft.Inverse", "com.microsoft.IsAllFinite")
-	family(binary, "Add", "Sub", "Mul", "Div", "Pow", "PRelu", "And", "Or", "Xor", "Equal", "Greater", "Less", "GreaterOrEqual", "LessOrEqual", "BitwiseAnd", "BitwiseOr",
-		"BitwiseXor", "BitShift", "Mod", "Max", "Min", "Sum", "Mean", "Where", "StringConcat", "SwiGLU")
+	family(binary, "StringConcat", "SwiGLU")
 	family(reduce, "ReduceL1", "ReduceL2", "ReduceLogSum", "ReduceLogSumExp", "ReduceMax", "ReduceMean", "ReduceMin", "ReduceProd", "ReduceSum", "ReduceSumSquare")
 	family(along, "ArgMax", "ArgMin", "CumSum", "TopK", "Unique", "CumProd")
 	family(product, "MatMul", "Gemm", "MatMulInteger", "QLinearMatMul", "Einsum", "com.microsoft.FusedMatMul", "com.microsoft.FusedGemm")
