@@ -62,7 +62,7 @@ func ngramHashes[M int32 | int64](c *ir.Call, op *NGramHashMapping) error {
 	batch, n, past, outs := t.Dim(0), t.Dim(1), op.Most-1, (op.Most-1)*op.Heads
 	mult, sizes := tensor.Of[M](c.Tensor(1)), tensor.Of[M](c.Tensor(2))
 	if len(mult) < op.Most || len(sizes) != outs || len(sizes) > 0 && slices.Min(sizes) < 1 {
-		return fmt.Errorf("multipliers and vocab_sizes have shapes %v and %v, want at least %d elements and %d positive ones", c.Tensor(1).Shape(), c.Tensor(2).Shape(), op.Most, outs)
+		return fmt.Errorf("multipliers and vocab_sizes have shapes %v and %v, want at least %d multipliers and %d positive sizes", c.Tensor(1).Shape(), c.Tensor(2).Shape(), op.Most, outs)
 	}
 	for i, want := range [][]int{3: {batch, past}, 4: {outs}, 6: {batch, n}} {
 		if v := c.Tensor(i); want != nil && v != nil && !slices.Equal(v.Shape(), want) {

@@ -84,7 +84,7 @@ func varlenNGramHashes[M int32 | int64](c *ir.Call, op *VarlenNGramHashMapping) 
 		return fmt.Errorf("segment_ids is missing; past_segment_ids and present_segment_ids require it")
 	}
 	if c.Has(9) != (op.States > 0) || c.Wants(3) && op.States == 0 {
-		return fmt.Errorf("state_update_capacity is %d; capture_count and state_update require a positive one, which requires capture_count", op.States)
+		return fmt.Errorf("state_update_capacity is %d: capture_count must be given exactly if it is positive, and state_update requires it to be positive", op.States)
 	}
 	h := gramHashes[M]{most: op.Most, heads: op.Heads, blank: M(op.Pad), mult: tensor.Of[M](c.Tensor(1)), sizes: tensor.Of[M](c.Tensor(2))}
 	if len(h.mult) < op.Most || slices.Min(h.sizes) < 1 {
