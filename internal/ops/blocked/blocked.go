@@ -22,7 +22,7 @@ func Type(n ir.Dim, l Layout) ir.Type {
 // holds them: the optimizer makes them. Their sizes are known when it does, but
 // for the number of images.
 
-// blockedIn returns input i as n images in a layout.
+// blockedIn returns input i as n images in layout l.
 func blockedIn(c *ir.Call, i int, l *Layout) (n int, data []float32, err error) {
 	x := c.Tensor(i)
 	if x.Rank() != 2 || x.Dim(1) != l.Len() {
@@ -48,7 +48,7 @@ func blockedOut(c *ir.Call, n int, l *Layout) ([]float32, error) {
 	return data, nil
 }
 
-// each calls fn for every image of an input and an output.
+// blockedEach calls fn for the output and the input of every image.
 func blockedEach(n int, out *Layout, y []float32, in *Layout, x []float32, fn func(y, x []float32)) {
 	for i := range n {
 		fn(y[i*out.Len():][:out.Len()], x[i*in.Len():][:in.Len()])
@@ -58,7 +58,7 @@ func blockedEach(n int, out *Layout, y []float32, in *Layout, x []float32, fn fu
 // ToBlocked turns N×C×H×W into a layout.
 type ToBlocked struct{ Out Layout }
 
-// Infer checks the shape.
+// Infer checks the input shape and sets the blocked type.
 func (t *ToBlocked) Infer(c *ir.InferContext) error {
 	n := ir.Unknown
 	if s := c.Shape(0); s != nil {
@@ -91,7 +91,7 @@ func (t *ToBlocked) Run(c *ir.Call) error {
 	return nil
 }
 
-// planarIn returns input i as n images of c×h×w.
+// planarIn returns input i as n images in N×C×H×W.
 func planarIn(call *ir.Call, i, c, h, w int) (int, []float32, error) {
 	x := call.Tensor(i)
 	if s := x.Shape(); len(s) != 4 || s[1] != c || s[2] != h || s[3] != w {
@@ -133,7 +133,8 @@ func (f *FromBlocked) Run(c *ir.Call) error {
 	return nil
 }
 
-// NewLayout returns the layout of c channels of h×w with a border.
+// NewLayout returns the layout of c channels of h×w pixels with a border of the given
+// widths.
 func NewLayout(c, h, w, top, left, bottom, right int) Layout {
 	return conv.NewLayout(c, h, w, top, left, bottom, right)
 }

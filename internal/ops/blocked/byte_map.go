@@ -11,7 +11,7 @@ import (
 // makes it.
 type ByteMap struct {
 	Table [256]byte
-	Elem  tensor.DType // of the output, int8 or uint8
+	Elem  tensor.DType // element type of the output, int8 or uint8
 }
 
 // Infer keeps the shape.

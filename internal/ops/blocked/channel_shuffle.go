@@ -27,7 +27,7 @@ func (s *ChannelShuffle) Order(c int) []int {
 // Infer keeps the shape.
 func (s *ChannelShuffle) Infer(c *ir.InferContext) error { return kit.SameAsInput(c) }
 
-// Run copies plane by plane.
+// Run copies planes in parallel.
 func (s *ChannelShuffle) Run(c *ir.Call) error {
 	x := c.Tensor(0)
 	if x.Rank() < 2 || x.Dim(1)%s.Groups != 0 {

@@ -10,13 +10,13 @@ import (
 	"github.com/onward-ml/onward/internal/ops"
 )
 
-// Shuffle is ChannelShuffle on blocked images.
+// Shuffle is [ChannelShuffle] on blocked images.
 type Shuffle struct {
 	In, Out Layout
 	from    []int // per output channel: where the input channel begins, relative to block 0
 }
 
-// NewShuffle makes the operator.
+// NewShuffle returns s for images in the layouts in and out.
 func NewShuffle(s *ChannelShuffle, in, out Layout) *Shuffle {
 	r := &Shuffle{In: in, Out: out, from: make([]int, out.Blocks()*conv.Lanes)}
 	for i := range r.from {
@@ -57,7 +57,7 @@ func (s *Shuffle) Run(c *ir.Call) error {
 	return nil
 }
 
-// LRN is LRN on blocked images.
+// LRN is [ops.LRN] on blocked images.
 type LRN struct {
 	ops.LRN
 	In, Out Layout

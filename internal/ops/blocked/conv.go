@@ -1,7 +1,6 @@
 package blocked
 
 import (
-	"errors"
 	"fmt"
 
 	"github.com/onward-ml/onward/internal/cpu"
@@ -17,13 +16,13 @@ import (
 // too unless it is a stem's. Weights and bias are packed into it; input 1, if
 // any, is added before the activation.
 type Conv struct {
-	Add    Layout // of input 1
+	Add    Layout // layout of input 1
 	HasAdd bool
 	Act    kit.Activation
 	Map    func(dst, src []float32) // a function of every element after Act, or nil
 
 	in, out Layout
-	planar  bool // the input is N×C×H×W
+	planar  bool // whether the input is N×C×H×W
 	kernel  blockedKernel
 }
 
@@ -61,7 +60,7 @@ func NewConv(cv *ops.Conv, w, bias *tensor.Tensor, in, out Layout, act kit.Activ
 		return nil, err
 	}
 	if g.OutH != out.H || g.OutW != out.W || m != out.C || s[1]*cv.Group != in.C {
-		return nil, fmt.Errorf("weights %v take %d×%d×%d to %d×%d×%d, not to %d×%d×%d", s, in.C, in.H, in.W, m, g.OutH, g.OutW, out.C, out.H, out.W)
+		return nil, fmt.Errorf("weights %v map %d×%d×%d to %d×%d×%d, want %d×%d×%d", s, in.C, in.H, in.W, m, g.OutH, g.OutW, out.C, out.H, out.W)
 	}
 	var b []float32
 	if bias != nil {
@@ -71,7 +70,7 @@ func NewConv(cv *ops.Conv, w, bias *tensor.Tensor, in, out Layout, act kit.Activ
 		b = tensor.Of[float32](bias)
 	}
 	if order != nil && !TakesOrder(cv, s, g) {
-		return nil, fmt.Errorf("weights %v do not take channels in another order", s)
+		return nil, fmt.Errorf("weights %v do not support permuted input channels", s)
 	}
 	v := &Conv{Act: act, in: in, out: out}
 	data := tensor.Of[float32](w)
@@ -156,7 +155,7 @@ func (v *Conv) residual(c *ir.Call, n int) ([]float32, error) {
 	}
 	na, add, err := blockedIn(c, 1, &v.Add)
 	if err == nil && na != n {
-		err = fmt.Errorf("%d images to add to %d", na, n)
+		err = fmt.Errorf("input 1 has %d images, want %d", na, n)
 	}
 	return add, err
 }
@@ -180,7 +179,7 @@ func (v *Conv) Run(c *ir.Call) error {
 	for i := range n {
 		if add != nil {
 			if i > 0 {
-				again := *ep // each image's launch reads its own
+				again := *ep // each image's launch captures its own copy
 				ep = &again
 			}
 			ep.Add = add[i*v.Add.Len():][:v.Add.Len()]
@@ -206,7 +205,7 @@ func NewPool(op kit.Operator, in, out Layout) (*Pool, error) {
 			p.pool.Kind = conv.AveragePoolIncludePad
 		}
 	default:
-		return nil, errors.New("no pooling")
+		return nil, fmt.Errorf("operator %T is not a MaxPool or AveragePool", op)
 	}
 	if len(w.Kernel) != 2 {
 		return nil, fmt.Errorf("kernel has %d axes, want 2", len(w.Kernel))
@@ -216,7 +215,7 @@ func NewPool(op kit.Operator, in, out Layout) (*Pool, error) {
 		return nil, err
 	}
 	if g.Out[0] != out.H || g.Out[1] != out.W {
-		return nil, fmt.Errorf("the window takes %d×%d to %v, not to %d×%d", in.H, in.W, g.Out, out.H, out.W)
+		return nil, fmt.Errorf("the window maps %d×%d to %v, want %d×%d", in.H, in.W, g.Out, out.H, out.W)
 	}
 	k := &p.pool
 	k.KH, k.KW, k.StrideH, k.StrideW, k.DilationH, k.DilationW = g.Kernel[0], g.Kernel[1], g.Stride[0], g.Stride[1], g.Dilation[0], g.Dilation[1]

@@ -1,3 +1,3 @@
-// Package blocked holds the operators that only optimizer passes make: those of
-// the blocked layout NCHW16c and those that several operators of a model are fused to.
+// Package blocked implements the operators that only optimizer passes create: operators
+// on the blocked layout NCHW16c, and fusions of several operators of a model.
 package blocked

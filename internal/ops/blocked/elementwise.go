@@ -122,7 +122,7 @@ func (m *Binary) Run(c *ir.Call) error {
 		return err
 	}
 	if nb != n {
-		return fmt.Errorf("%d images and %d images", n, nb)
+		return fmt.Errorf("inputs have %d and %d images, want equal numbers", n, nb)
 	}
 	y, err := blockedOut(c, n, &m.Out)
 	if err != nil {
@@ -143,14 +143,14 @@ func (m *Binary) Run(c *ir.Call) error {
 	return nil
 }
 
-// Affine is ChannelAffine on blocked images.
+// Affine is [ChannelAffine] on blocked images.
 type Affine struct {
 	In, Out      Layout
 	Act          kit.Activation
-	scale, shift []float32 // whole blocks
+	scale, shift []float32 // padded to whole blocks
 }
 
-// NewAffine makes the operator.
+// NewAffine returns a for images in the layouts in and out.
 func NewAffine(a *ChannelAffine, in, out Layout) *Affine {
 	n := in.Blocks() * conv.Lanes
 	r := &Affine{In: in, Out: out, Act: a.Act, scale: make([]float32, n), shift: make([]float32, n)}
@@ -202,7 +202,7 @@ func (m *Concat) Run(c *ir.Call) error {
 			return err
 		}
 		if n >= 0 && ni != n {
-			return fmt.Errorf("input %d has %d images, the others %d", i, ni, n)
+			return fmt.Errorf("input %d has %d images, want %d", i, ni, n)
 		}
 		n, xs[i] = ni, x
 		l := &m.In[i]
@@ -252,7 +252,7 @@ type Mean struct {
 	Blocked bool
 }
 
-// Infer gives the output's type.
+// Infer sets the type of the output.
 func (m *Mean) Infer(c *ir.InferContext) error {
 	if m.Blocked {
 		return inferBlocked(c, &m.Out)

@@ -44,7 +44,7 @@ func NewLinear(w *tensor.Tensor, trans, own bool) (*Linear, error) {
 	return l, nil
 }
 
-// IsRowBias reports whether b holds one float for each of n columns.
+// IsRowBias reports whether b is a float bias with one element for each of n columns.
 func IsRowBias(b *tensor.Tensor, n int) bool {
 	return b.DType() == tensor.TypeFloat32 && b.Len() == n && (b.Rank() <= 1 || b.Dim(b.Rank()-1) == n)
 }
@@ -64,7 +64,7 @@ func (l *Linear) WithBias(b *tensor.Tensor) *Linear {
 	return &c
 }
 
-// Infer replaces the last dimension.
+// Infer replaces the last dimension by N.
 func (l *Linear) Infer(c *ir.InferContext) error {
 	s := c.Shape(0)
 	if s == nil {
@@ -83,7 +83,7 @@ func (l *Linear) Infer(c *ir.InferContext) error {
 // follows, so that it meets the sums in the cache.
 const linearPanels = 4
 
-// Run multiplies all rows.
+// Run computes all rows.
 func (l *Linear) Run(c *ir.Call) error {
 	x := c.Tensor(0)
 	s := x.Shape()
@@ -103,7 +103,7 @@ func (l *Linear) Run(c *ir.Call) error {
 	if l.HasAdd {
 		z := c.Tensor(1)
 		if z.Len() != y.Len() {
-			return fmt.Errorf("input Z has shape %v, the output %v", z.Shape(), y.Shape())
+			return fmt.Errorf("input Z has shape %v, want %v", z.Shape(), y.Shape())
 		}
 		g.Add, g.LdAdd = tensor.Of[float32](z), l.N
 	}

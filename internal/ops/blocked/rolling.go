@@ -47,7 +47,7 @@ func (r *Rolling) Run(c *ir.Call) error {
 	}
 	first, par := r.First.epilogue(), c.Launcher()
 	for i := range n {
-		ep := r.Second.epilogue() // each image's own, which its launch reads
+		ep := r.Second.epilogue() // each image's launch captures its own copy
 		if add != nil {
 			ep.Add = add[i*ep.AddLayout.Len():][:ep.AddLayout.Len()]
 		}

@@ -11,12 +11,12 @@ import (
 	"github.com/onward-ml/onward/tensor"
 )
 
-// StridedMatMul multiplies stacks of matrices of float that lie transposed in
-// memory, without moving them first:
+// StridedMatMul multiplies batches of float matrices that are transposed in memory,
+// without copying them:
 //
 //	Y = transpose(alpha · transpose(A, PermA) · transpose(B, PermB), PermY)
 //
-// All have one rank of at least 3 and equal leading dimensions.
+// All tensors have the same rank of at least 3 and equal leading dimensions.
 type StridedMatMul struct {
 	PermA, PermB, PermY []int
 	Alpha               float32
@@ -57,7 +57,7 @@ func (m *StridedMatMul) Run(c *ir.Call) error {
 	a, b := kit.Permuted(ta.Shape(), m.PermA), kit.Permuted(tb.Shape(), m.PermB)
 	sa, sb := kit.Permuted(kit.Strides(ta.Shape()), m.PermA), kit.Permuted(kit.Strides(tb.Shape()), m.PermB)
 	if !slices.Equal(a[:n-2], b[:n-2]) || a[n-1] != b[n-2] {
-		return fmt.Errorf("shapes %v and %v do not fit", a, b)
+		return fmt.Errorf("permuted inputs have shapes %v and %v, want equal batch and inner dimensions", a, b)
 	}
 	out := append(append([]int{}, a[:n-1]...), b[n-1])
 	t, err := c.Output(0, tensor.TypeFloat32, kit.Permuted(out, m.PermY)...)

@@ -16,7 +16,7 @@ func unrankedLike(c *ir.InferContext) error {
 	return nil
 }
 
-// copyRows copies [outer, a, b, inner] to [outer, b, a, inner].
+// copyRows transposes [outer, a, b, inner] to [outer, b, a, inner].
 func copyRows(y, x []float64, outer, a, b, inner int) {
 	for o := range outer {
 		for i := range a {
@@ -135,7 +135,7 @@ func headsAs(x, like []int, fewer bool) ([]int, error) {
 		few, many = many, few
 	}
 	if few == 0 && many > 0 || few > 0 && many%few != 0 {
-		return nil, fmt.Errorf("%d heads for %d", many, few)
+		return nil, fmt.Errorf("%d heads cannot be grouped to %d", many, few)
 	}
 	return []int{x[0], like[1], x[2], x[3]}, nil
 }
@@ -169,11 +169,11 @@ var _ = kit.Register(kit.Def{Domain: kit.DomainInternal, Name: "AttentionMask", 
 // Infer infers the output.
 func (*AttentionMask) Infer(c *ir.InferContext) error { return kit.SameAsInput(c) }
 
-// Run writes the rows.
+// Run writes the mask row by row.
 func (op *AttentionMask) Run(c *ir.Call) error {
 	s, k := c.Tensor(0).Shape(), c.Tensor(1).Shape()
 	if len(s) != 4 || len(k) != 4 || k[2] > s[3] {
-		return fmt.Errorf("scores and keys have shapes %v and %v", s, k)
+		return fmt.Errorf("scores and keys have shapes %v and %v, want rank 4 and at most as many keys as scores per row", s, k)
 	}
 	past := s[3] - k[2]
 	nonpad := kit.Ints(c.Tensor(3))

@@ -1,2 +1,2 @@
-// Package gradops holds the operators that only gradient rules make.
+// Package gradops implements the operators that only gradient rules create.
 package gradops

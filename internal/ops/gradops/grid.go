@@ -41,13 +41,14 @@ func registerGridSampleGrad(name, in string, back bool, gradient *kit.Gradient) 
 				g.Mode = "cubic"
 			}
 			if g.Order < 0 || g.Order > gridOrders {
-				a.Errorf("derivatives of order %d, want 0 to %d", g.Order, gridOrders)
+				a.Errorf("attribute order is %d, want 0 to %d", g.Order, gridOrders)
 			}
 			return g
 		})})
 }
 
-// gridOrders bounds the order of derivatives: beyond, those of a cubic are zero.
+// gridOrders is the maximum order of derivatives; higher ones of a bicubic interpolation
+// are zero.
 const gridOrders = 6
 
 // Infer infers the output.
@@ -58,7 +59,7 @@ func (g *GridSampleGrad) Infer(c *ir.InferContext) error {
 	return unrankedLike(c)
 }
 
-// Run computes in double.
+// Run computes in float64.
 func (g *GridSampleGrad) Run(c *ir.Call) error {
 	image, grid := c.Tensor(0), c.Tensor(1)
 	if g.Back {
@@ -70,20 +71,20 @@ func (g *GridSampleGrad) Run(c *ir.Call) error {
 	}
 	r := len(xs) - 2
 	if gs[0] != xs[0] || gs[r+1] != r {
-		return fmt.Errorf("image and grid have shapes %v and %v, want as many grids of %d coordinates as images", xs, gs, r)
+		return fmt.Errorf("image and grid have shapes %v and %v, want one grid of %d coordinates per image", xs, gs, r)
 	}
-	slopes := append([]int{xs[0], xs[1]}, gs[1:r+1]...)
+	derivatives := append([]int{xs[0], xs[1]}, gs[1:r+1]...)
 	parts := 1
 	for range g.Order {
 		if parts *= r; parts > kit.GridPoints {
-			return fmt.Errorf("derivatives of order %d by %d coordinates", g.Order, r)
+			return fmt.Errorf("derivatives of order %d with respect to %d coordinates are too many", g.Order, r)
 		}
-		slopes = append(slopes, r)
+		derivatives = append(derivatives, r)
 	}
-	shape := slopes
+	shape := derivatives
 	if g.Back {
-		if shape = xs; !slices.Equal(c.Tensor(0).Shape(), slopes) {
-			return fmt.Errorf("slopes have shape %v, want %v", c.Tensor(0).Shape(), slopes)
+		if shape = xs; !slices.Equal(c.Tensor(0).Shape(), derivatives) {
+			return fmt.Errorf("X has shape %v, want %v", c.Tensor(0).Shape(), derivatives)
 		}
 	}
 	at, err := kit.RealIn[float64](c, grid)
@@ -99,29 +100,29 @@ func (g *GridSampleGrad) Run(c *ir.Call) error {
 		return err
 	}
 	clear(y.Data)
-	dims, ch, plane, places := xs[2:], xs[1], kit.Product(xs[2:]), kit.Product(gs[1:r+1])
-	if plane == 0 && g.Padding != "zeros" && places > 0 {
-		return fmt.Errorf("image has shape %v: there is no element to pad with", xs)
+	dims, ch, plane, points := xs[2:], xs[1], kit.Product(xs[2:]), kit.Product(gs[1:r+1])
+	if plane == 0 && g.Padding != "zeros" && points > 0 {
+		return fmt.Errorf("image has shape %v, want at least one element per plane, which padding requires", xs)
 	}
 	most := int(math.Pow(float64(g.Taps()), float64(r)))
 	index, weight, orders := make([]int, most), make([]float64, most), make([]int, r)
 	m := &kit.Meter{C: c}
-	for p := range xs[0] * places {
-		img, place := p/places, p%places
+	for p := range xs[0] * points {
+		img, point := p/points, p%points
 		for part := range parts {
 			clear(orders)
 			for i, k := 0, part; i < g.Order; i++ {
 				orders[k%r]++
 				k /= r
 			}
-			n := g.slope(at[p*r:][:r], dims, orders, grid.DType(), index, weight)
+			n := g.derivative(at[p*r:][:r], dims, orders, grid.DType(), index, weight)
 			for k := range ch {
-				image, slope := (img*ch+k)*plane, ((img*ch+k)*places+place)*parts+part
+				image, offset := (img*ch+k)*plane, ((img*ch+k)*points+point)*parts+part
 				for i, from := range index[:n] {
 					if g.Back {
-						y.Data[image+from] += weight[i] * x[slope]
+						y.Data[image+from] += weight[i] * x[offset]
 					} else {
-						y.Data[slope] += weight[i] * x[image+from]
+						y.Data[offset] += weight[i] * x[image+from]
 					}
 				}
 			}
@@ -134,15 +135,15 @@ func (g *GridSampleGrad) Run(c *ir.Call) error {
 	return nil
 }
 
-// slope is sample for derivatives: orders counts for each coordinate how often
-// the weights are derived by it.
-func (g *GridSampleGrad) slope(at []float64, dims, orders []int, t tensor.DType, index []int, weight []float64) int {
+// derivative writes the indices and weights of the taps of one derivative, and returns their
+// number. orders holds the order of the derivative with respect to each coordinate.
+func (g *GridSampleGrad) derivative(at []float64, dims, orders []int, t tensor.DType, index []int, weight []float64) int {
 	n := 1
 	index[0], weight[0] = 0, 1
 	for a, d := range dims {
 		v, order := at[len(at)-1-a], orders[len(at)-1-a]
 		x := g.Place(v, d, t)
-		factor := math.Pow(g.speed(v, d), float64(order))
+		factor := math.Pow(g.placeDerivative(v, d), float64(order))
 		base := int(math.Floor(x))
 		ratio := x - float64(base)
 		num := g.Taps()
@@ -165,9 +166,9 @@ func (g *GridSampleGrad) slope(at []float64, dims, orders []int, t tensor.DType,
 		default:
 			for k := range taps {
 				taps[k] = base - 1 + k
-				w[k] = keysSlope(float64(k-1)-ratio, -0.75, order)
+				w[k] = keysDerivative(float64(k-1)-ratio, -0.75, order)
 				if order%2 == 1 {
-					w[k] = -w[k] // the ratio is subtracted
+					w[k] = -w[k] // chain rule: the kernel's argument decreases with the ratio
 				}
 			}
 		}
@@ -189,13 +190,14 @@ func (g *GridSampleGrad) slope(at []float64, dims, orders []int, t tensor.DType,
 	return n
 }
 
-// speed is the derivative of [ops.GridSample.place] with respect to the coordinate v.
-func (g *GridSampleGrad) speed(v float64, d int) float64 {
+// placeDerivative returns the derivative of [ops.GridSample.Place] with respect to the coordinate
+// v.
+func (g *GridSampleGrad) placeDerivative(v float64, d int) float64 {
 	lo, hi := g.Borders(d)
-	slope := float64(d) / 2
+	scale := float64(d) / 2
 	at := ((v+1)*float64(d) - 1) / 2
 	if g.AlignCorners {
-		slope = float64(d-1) / 2
+		scale = float64(d-1) / 2
 		at = (v + 1) / 2 * float64(d-1)
 	}
 	const far = 1 << 40
@@ -210,14 +212,14 @@ func (g *GridSampleGrad) speed(v float64, d int) float64 {
 			return 0
 		}
 		if int(math.Floor((at-lo)/(hi-lo)))%2 != 0 {
-			return -slope
+			return -scale
 		}
 	}
-	return slope
+	return scale
 }
 
-// keysSlope is the derivative of an order of KeysKernel.
-func keysSlope(x, a float64, order int) float64 {
+// keysDerivative returns the derivative of the given order of KeysKernel.
+func keysDerivative(x, a float64, order int) float64 {
 	sign := 1.0
 	if x < 0 && order%2 == 1 {
 		sign = -1

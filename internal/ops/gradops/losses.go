@@ -29,7 +29,7 @@ func (*ClassPositions) Infer(c *ir.InferContext) error {
 	return nil
 }
 
-// Run checks the targets.
+// Run checks the targets and computes the indices.
 func (p *ClassPositions) Run(c *ir.Call) error {
 	t, s := c.Tensor(0).Shape(), c.Tensor(1).Shape()
 	classes, inner := 0, 1
@@ -39,7 +39,7 @@ func (p *ClassPositions) Run(c *ir.Call) error {
 	case !p.PerClass && len(s) >= 2 && len(t) == len(s)-1 && t[0] == s[0] && slices.Equal(t[1:], s[2:]):
 		classes, inner = s[1], kit.Product(s[2:])
 	default:
-		return fmt.Errorf("scores or weights have shape %v for targets of %v", s, t)
+		return fmt.Errorf("scores or weights have shape %v, which is inconsistent with targets of shape %v", s, t)
 	}
 	out, err := c.Output(0, tensor.TypeInt64, t...)
 	if err != nil {

@@ -76,7 +76,7 @@ func transposedInverses(c *ir.Call, x, y []float64, shape []int, cofactors bool)
 	return nil
 }
 
-// minors writes the cofactors of one matrix as determinants.
+// minors writes the cofactors of one matrix, computed as determinants, to y.
 func minors(c *ir.Call, work, x, y []float64, n int) error {
 	m := n - 1
 	for i := range n {

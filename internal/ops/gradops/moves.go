@@ -23,7 +23,7 @@ func (*Positions) Infer(c *ir.InferContext) error {
 	return nil
 }
 
-// Run numbers the elements.
+// Run writes the indices.
 func (p *Positions) Run(c *ir.Call) error {
 	out, err := c.Output(0, tensor.TypeInt64, c.Tensor(0).Shape()...)
 	if err != nil {
@@ -44,7 +44,7 @@ func (op *gradientHelper) sourcesOf(c *ir.Call, n int) ([]int64, error) {
 	from := tensor.Of[int64](c.Tensor(1))
 	for _, v := range from {
 		if v-int64(op.factor) >= int64(n) {
-			return nil, fmt.Errorf("position %d is out of a tensor of %d elements", v, n)
+			return nil, fmt.Errorf("index %d is out of range for a tensor of %d elements", v, n)
 		}
 	}
 	return from, nil
@@ -59,7 +59,7 @@ var (
 		}),
 		infer: shapedLike(2), shape: func(c *ir.Call) ([]int, error) {
 			if c.Tensor(0).Len() != c.Tensor(1).Len() {
-				return nil, fmt.Errorf("%v elements have %v positions", c.Tensor(0).Shape(), c.Tensor(1).Shape())
+				return nil, fmt.Errorf("X and the indices have shapes %v and %v, want equal numbers of elements", c.Tensor(0).Shape(), c.Tensor(1).Shape())
 			}
 			return c.Tensor(2).Shape(), nil
 		}, compute: func(op *gradientHelper, c *ir.Call, x, y []float64, shape []int) error {
@@ -216,7 +216,7 @@ func channelShape(all, one int) func(c *ir.Call) ([]int, error) {
 			n = s[1]
 		}
 		if kit.Product(v) != n {
-			return nil, fmt.Errorf("shape %v is not for the channels of %v", v, s)
+			return nil, fmt.Errorf("shape %v, want one element per channel of shape %v", v, s)
 		}
 		return c.Tensor(1).Shape(), nil
 	}

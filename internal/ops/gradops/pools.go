@@ -68,11 +68,12 @@ func (*ConvWeightGradient) Infer(c *ir.InferContext) error { return shapedLike(2
 // Infer infers the output.
 func (*AveragePoolGradient) Infer(c *ir.InferContext) error { return shapedLike(1)(c) }
 
-// convGradientShape checks a convolution of x by w with output g.
+// convGradientShape returns the geometry of a convolution of shapes x by wt, whose output
+// must have shape g.
 func convGradientShape(w *kit.Window, group int, g, x, wt []int) (kit.ConvShape, error) {
 	s, err := kit.NewConvShape(w, group, x, wt)
 	if err == nil && !slices.Equal(s.Shape, g) {
-		err = fmt.Errorf("the gradient has shape %v for an output of %v", g, s.Shape)
+		err = fmt.Errorf("the gradient has shape %v, want %v, the shape of the output", g, s.Shape)
 	}
 	return s, err
 }
@@ -166,7 +167,7 @@ func (p *AveragePoolGradient) Run(c *ir.Call) error {
 		return err
 	}
 	if !slices.Equal(shape, c.Tensor(0).Shape()) {
-		return fmt.Errorf("the gradient has shape %v for an output of %v", c.Tensor(0).Shape(), shape)
+		return fmt.Errorf("the gradient has shape %v, want %v, the shape of the output", c.Tensor(0).Shape(), shape)
 	}
 	g, err := kit.RealIn[float64](c, c.Tensor(0))
 	if err != nil {

@@ -35,7 +35,8 @@ func registerGradientHelper(name, in string, h gradientHelper) *kit.Def {
 		})})
 }
 
-// shapedLike infers the shape of input i.
+// shapedLike returns an Infer function that sets the output to the element type of input
+// 0 and the shape of input i.
 func shapedLike(i int) func(c *ir.InferContext) error {
 	return func(c *ir.InferContext) error {
 		c.SetOut(0, ir.Type{Kind: tensor.KindTensor, Elem: c.Elem(0), Shape: c.Shape(i)})
@@ -90,7 +91,7 @@ var (
 		gradient: kit.ReshapeGradient,
 		infer:    shapedLike(1), shape: func(c *ir.Call) ([]int, error) {
 			if c.Tensor(0).Len() != c.Tensor(1).Len() {
-				return nil, fmt.Errorf("%v cannot take the shape %v", c.Tensor(0).Shape(), c.Tensor(1).Shape())
+				return nil, fmt.Errorf("X has shape %v, which cannot be reshaped to %v", c.Tensor(0).Shape(), c.Tensor(1).Shape())
 			}
 			return c.Tensor(1).Shape(), nil
 		}, run: func(op *gradientHelper, c *ir.Call, x, y []float64, shape []int) { copy(y, x) }})
@@ -104,7 +105,7 @@ var (
 			if t.Shape != nil {
 				n := len(t.Shape)
 				if n < 2 {
-					return fmt.Errorf("a matrix product is differentiated for rank 2 and more, here it has rank %d", n)
+					return fmt.Errorf("gradients of matrix products require rank 2 or more, got rank %d", n)
 				}
 				t.Shape = append([]ir.Dim{}, t.Shape...)
 				t.Shape[n-1], t.Shape[n-2] = t.Shape[n-2], t.Shape[n-1]
@@ -115,7 +116,7 @@ var (
 			s := append([]int{}, c.Tensor(0).Shape()...)
 			n := len(s)
 			if n < 2 {
-				return nil, fmt.Errorf("a matrix product is differentiated for rank 2 and more, here it has rank %d", n)
+				return nil, fmt.Errorf("gradients of matrix products require rank 2 or more, got rank %d", n)
 			}
 			s[n-1], s[n-2] = s[n-2], s[n-1]
 			return s, nil
@@ -140,7 +141,7 @@ var (
 				y[i] = op.factor
 			}
 		}})
-	// Scale multiplies by the factor.
+	// Scale multiplies X by factor.
 	_ = registerGradientHelper("Scale", "X:T", gradientHelper{
 		gradient: kit.GradientRule(func(b *kit.GradientBuilder, n *kit.GradientNode, g string) ([]string, error) {
 			return []string{b.Scaled(n.Attrs.Float("factor", 1), g)}, nil

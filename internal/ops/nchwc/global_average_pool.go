@@ -2,5 +2,5 @@ package nchwc
 
 import "github.com/onward-ml/onward/internal/ops/kit"
 
-// GlobalAveragePool is that of ONNX, see [kit.DomainNchwc].
+// GlobalAveragePool is the operator of ONNX, see the package documentation.
 var _ = kit.Register(kit.Def{Domain: kit.DomainNchwc, Name: "GlobalAveragePool", Since: []int{1}, In: "X:T", Out: "Y:T", Types: kit.Types{"T": "float"}, Build: sameOperator("GlobalAveragePool", 1)})

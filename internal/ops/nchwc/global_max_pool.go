@@ -2,5 +2,5 @@ package nchwc
 
 import "github.com/onward-ml/onward/internal/ops/kit"
 
-// GlobalMaxPool is that of ONNX, see [kit.DomainNchwc].
+// GlobalMaxPool is the operator of ONNX, see the package documentation.
 var _ = kit.Register(kit.Def{Domain: kit.DomainNchwc, Name: "GlobalMaxPool", Since: []int{1}, In: "X:T", Out: "Y:T", Types: kit.Types{"T": "float"}, Build: sameOperator("GlobalMaxPool", 1)})

@@ -1,8 +1,8 @@
-// Package nchwc holds the operators of com.microsoft.nchwc, to which ONNX Runtime's
-// optimizer of level 3 changes convolutions and pools. There their images lie in memory as
-// N×C/b×H×W×b with the shape N×C×H×W. Here images stay N×C×H×W, with C rounded up to
-// a multiple of b: between these operators stand only ones that work element by
-// element or join channels, which give the same either way. The filters of Conv are
+// Package nchwc implements the operators of com.microsoft.nchwc, to which ONNX Runtime's
+// optimizer of level 3 converts convolutions and pools. In ONNX Runtime their images have
+// shape N×C×H×W and lie in memory as N×C/b×H×W×b. Here images stay N×C×H×W in memory,
+// with C rounded up to a multiple of b. The results are equal, because the other
+// operators between them are elementwise or concatenate channels. The filters of Conv are
 // constants in the blocked layout.
 package nchwc
 
@@ -45,7 +45,7 @@ func sameOperator(name string, opset int) func(a *kit.Attrs, _ int) (kit.Operato
 func UnblockFilter(dst []float32, w *tensor.Tensor, block int) error {
 	s := w.Shape()
 	if len(s) != 4 || s[0]%block != 0 || s[1] >= block && s[1]%block != 0 || w.DType() != tensor.TypeFloat32 {
-		return fmt.Errorf("W is %s with shape %v, want float [M C kH kW] in blocks of %d: M a multiple of it, and C too or below", w.DType(), s, block)
+		return fmt.Errorf("W is %s with shape %v, want float [M C kH kW] with M a multiple of the block size %d, and C too unless it is less", w.DType(), s, block)
 	}
 	channels, size, src := s[1], s[2]*s[3], tensor.Of[float32](w)
 	per := 1 // channels in a block

@@ -8,8 +8,8 @@ import (
 	"github.com/onward-ml/onward/tensor"
 )
 
-// ReorderInput adds channels of zeros to images N×C×H×W, or N×H×W×C with ChannelsLast,
-// up to a multiple of Block, and makes them N×C×H×W, see [kit.DomainNchwc].
+// ReorderInput zero-pads the channels of N×C×H×W images, or N×H×W×C with ChannelsLast, to a
+// multiple of Block, and returns them as N×C×H×W, see the package documentation.
 type ReorderInput struct {
 	Block        int
 	ChannelsLast bool

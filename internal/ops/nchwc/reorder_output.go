@@ -8,8 +8,8 @@ import (
 	"github.com/onward-ml/onward/tensor"
 )
 
-// ReorderOutput takes the first Channels of images N×C×H×W and makes them N×H×W×C
-// with ChannelsLast, see [kit.DomainNchwc].
+// ReorderOutput returns the first Channels channels of N×C×H×W images, as N×H×W×C if ChannelsLast
+// is set, see the package documentation.
 type ReorderOutput struct {
 	Channels     int
 	ChannelsLast bool

@@ -6,7 +6,7 @@ import (
 	"github.com/onward-ml/onward/tensor"
 )
 
-// Upsample is [ops.Resize] by whole factors, see [kit.DomainNchwc].
+// Upsample is [ops.Resize] by integer factors, see the package documentation.
 var _ = kit.Register(kit.Def{Domain: kit.DomainNchwc, Name: "Upsample", Since: []int{1}, In: "X:T, scales:float?", Out: "Y:T", Types: kit.Types{"T": "float"},
 	Build: kit.Simple(func(a *kit.Attrs, opset int) kit.Operator {
 		r := ops.NewUpsample(a, "nearest", "linear")
@@ -18,7 +18,7 @@ var _ = kit.Register(kit.Def{Domain: kit.DomainNchwc, Name: "Upsample", Since: [
 		var scales []float32
 		for _, s := range a.Ints("scales") {
 			if s < 1 || s > kit.WindowLimit {
-				a.Errorf("scales has %d, want 1 to %d", s, kit.WindowLimit)
+				a.Errorf("scales holds %d, want 1 to %d", s, kit.WindowLimit)
 			}
 			scales = append(scales, float32(s))
 		}
