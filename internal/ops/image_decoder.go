@@ -5,6 +5,11 @@ import (
 	"fmt"
 
 	"github.com/onward-ml/onward/internal/imagecodec"
+	_ "github.com/onward-ml/onward/internal/imagecodec/bmp" // formats that every program decodes
+	_ "github.com/onward-ml/onward/internal/imagecodec/jpeg"
+	_ "github.com/onward-ml/onward/internal/imagecodec/png"
+	_ "github.com/onward-ml/onward/internal/imagecodec/pnm"
+	_ "github.com/onward-ml/onward/internal/imagecodec/tiff"
 	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/internal/ops/kit"
 	"github.com/onward-ml/onward/tensor"
