@@ -123,8 +123,8 @@ func TestFusedConvWithAnEmptyActivation(t *testing.T) {
 	b.Initializer("w", onnx.FromTensor(rampOf(3, 2, 1, 1)))
 	b.Node("FusedConv", []string{"x", "w"}, []string{"y"}, onnx.Attrs{"activation": ""}).Domain("com.microsoft")
 	b.Output("y", onnx.Float, 1, 3, 3, 3)
-	if _, err := onward.OpenModel(t.Context(), b.Must(), nil); err == nil || !strings.Contains(err.Error(), "activation is empty") {
-		t.Errorf("got %v, want an error that the activation is empty", err)
+	if _, err := onward.OpenModel(t.Context(), b.Must(), nil); err == nil || !strings.Contains(err.Error(), "activation must not be empty") {
+		t.Errorf("got %v, want an error for the empty activation", err)
 	}
 }
 

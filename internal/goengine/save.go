@@ -37,7 +37,8 @@ func optimized(ctx context.Context, m *onnx.Model, opts *driver.Options, fo fron
 	if err := optimizeGraph(ctx, g, &o, min(level, optimize.Extended), true, explain); err != nil {
 		return nil, err
 	}
-	return export.Model(g, m)
+	r, err := export.Model(g, m)
+	return r, status(err)
 }
 
 // saveOptimized writes the optimized model where the options say.
