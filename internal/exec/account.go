@@ -6,19 +6,19 @@ import (
 	"sync/atomic"
 )
 
-// ErrMemoryLimit is the cause when a run would pass its memory limit.
+// ErrMemoryLimit is the error of a run that would exceed its memory limit.
 var ErrMemoryLimit = errors.New("memory limit exceeded")
 
-// account counts the bytes that the states of one run hold. It is the sum of their holds, so
-// that it cannot become negative.
+// account counts the bytes that the states of one run have reserved: the sum of its holds, which
+// cannot become negative.
 type account struct {
-	limit int64 // 0: none
+	limit int64 // 0: no limit
 	used  atomic.Int64
 }
 
-// hold is the bytes of an account that one owner has reserved: a value, a call or a state. Only
-// the methods of account change it, so that nothing is given back twice. Each owner is used by
-// one goroutine.
+// hold is the number of bytes that one owner has reserved in an account: a value, a call or a
+// state. Only the methods of account change it, so that nothing is released twice. Each owner is
+// used by one goroutine.
 type hold struct{ n int64 }
 
 // reserve adds n bytes to a hold.
@@ -35,14 +35,14 @@ func (a *account) reserve(h *hold, n int64) error {
 	return nil
 }
 
-// reduce gives back n bytes of a hold, or all that it has if that is less.
+// reduce releases n bytes of a hold, or all if it has less.
 func (a *account) reduce(h *hold, n int64) {
 	n = min(max(n, 0), h.n)
 	h.n -= n
 	a.used.Add(-n)
 }
 
-// release gives back a hold.
+// release releases a hold.
 func (a *account) release(h *hold) {
 	if h.n != 0 {
 		a.used.Add(-h.n)

@@ -12,59 +12,56 @@ import (
 	"github.com/onward-ml/onward/tensor"
 )
 
-// Bound is a plan whose inputs and outputs lie in memory that stays the same from
-// run to run. Operators read the inputs where they are and write results where they
-// belong: a run copies nothing and, once it has seen its shapes, allocates nothing.
-// It serves one run at a time.
+// Bound is a plan whose inputs and outputs have fixed memory across runs. Operators read the inputs
+// and write the results in place: a run copies nothing and, once it has seen its shapes, allocates
+// nothing. It supports one run at a time.
 type Bound struct {
 	plan *Plan
 	in   []tensor.Value
 	out  []boundOutput
 
-	gen      uint64 // changes with what is bound; unique in the process
-	stale    bool   // since the last run
-	overlaps bool   // an output lies over an input or another output
-	skip     []bool // steps that nothing needs, nil when all outputs are wanted
-	state    *state // of the last run, if it can replay
+	gen      uint64 // changes with the binding; unique in the process
+	stale    bool   // the binding has changed since the last run
+	overlaps bool   // an output overlaps an input or another output
+	skip     []bool // steps that no wanted output needs; nil if all outputs are wanted
+	state    *state // state of the last run, if it can replay
 }
 
 type boundOutput struct {
 	wanted bool
-	fixed  bool           // the memory is the caller's, and takes its shape only
-	t      *tensor.Tensor // what results are written to; nil until it is known
-	direct bool           // an operator may write to t
-	result tensor.Value   // of the last run
+	fixed  bool           // the memory belongs to the caller and has a fixed shape
+	t      *tensor.Tensor // destination of the result; nil until it is known
+	direct bool           // an operator may write directly to t
+	result tensor.Value   // result of the last run
 }
 
 var generations atomic.Uint64
 
-// ErrBoundShape is the cause when a result does not have the type and shape of the
-// memory that is bound for it.
+// ErrBoundShape is the error for a result whose type or shape differs from the memory bound for it.
 var ErrBoundShape = errors.New("the bound memory does not fit")
 
-// NewBound returns a Bound without inputs and outputs.
+// NewBound returns a Bound without bound inputs and outputs.
 func (p *Plan) NewBound() *Bound {
 	return &Bound{plan: p, in: make([]tensor.Value, len(p.inputs)), out: make([]boundOutput, len(p.outputs)), stale: true}
 }
 
-// SetInput binds graph input i; nil stands for its default.
+// SetInput binds graph input i; nil selects its default.
 func (b *Bound) SetInput(i int, v tensor.Value) {
 	b.in[i], b.stale = v, true
 }
 
-// SetOutput asks for graph output k: written to t, or to memory that the first run
-// allocates and later ones use again as long as the shape stays the same.
+// SetOutput requests graph output k: written to t or, if t is nil, to memory that the first run
+// allocates and later runs reuse while the shape is the same.
 func (b *Bound) SetOutput(k int, t *tensor.Tensor) {
 	b.out[k], b.stale = boundOutput{wanted: true, fixed: t != nil, t: t}, true
 }
 
-// ClearOutput says that graph output k is not wanted.
+// ClearOutput marks graph output k as not wanted.
 func (b *Bound) ClearOutput(k int) {
 	b.out[k], b.stale = boundOutput{}, true
 }
 
-// Result returns what the last run computed for graph output k. The next run
-// changes it.
+// Result returns the result of the last run for graph output k. The next run overwrites it.
 func (b *Bound) Result(k int) tensor.Value { return b.out[k].result }
 
 func (b *Bound) generation() uint64 {
@@ -108,8 +105,8 @@ func (b *Bound) run(ctx context.Context, req *Request) error {
 	return b.deliver(s)
 }
 
-// finish ends a run. A state with planned memory stays with the binding, whose memory
-// its steps know.
+// finish ends a run. A state with planned memory is kept with the binding, since its steps refer to
+// the bound memory.
 func (b *Bound) finish(s *state) {
 	if s.layout != nil {
 		s.reset()
@@ -119,8 +116,8 @@ func (b *Bound) finish(s *state) {
 	s.finish()
 }
 
-// settle looks at what is bound after a change: outputs that overlap other bound
-// memory are written when all operators have run.
+// settle examines the binding after a change. Outputs that overlap other bound memory are written
+// after all operators have run.
 func (b *Bound) settle() {
 	b.gen, b.stale, b.overlaps = generations.Add(1), false, false
 	b.skip = nil
@@ -170,7 +167,7 @@ func (p *Plan) unneeded(wanted func(k int) bool) []bool {
 	return skip
 }
 
-// shares reports whether any tensor of a value lies over t.
+// shares reports whether a tensor of the value overlaps t.
 func shares(v tensor.Value, t *tensor.Tensor) bool {
 	switch v := v.(type) {
 	case *tensor.Tensor:
@@ -187,12 +184,12 @@ func shares(v tensor.Value, t *tensor.Tensor) bool {
 	return false
 }
 
-// deliver puts results that are not there yet into the memory of their outputs.
+// deliver copies results that are not in the memory of their outputs to it.
 func (b *Bound) deliver(s *state) error {
 	p := b.plan
 	values := s.values
 	if b.overlaps {
-		// Writing one output may change what another is read from.
+		// Writing one output may overwrite the source of another.
 		values = slices.Clone(values)
 		for k, id := range p.outputs {
 			if t, ok := values[id].(*tensor.Tensor); ok && b.out[k].wanted && !s.placed(id, t) {
@@ -239,8 +236,8 @@ func (b *Bound) deliver(s *state) error {
 	return nil
 }
 
-// planTargets finds the values that can be written to the memory of an output: the
-// outputs themselves, and what they are views of.
+// planTargets finds the values that can be written to the memory of an output: the outputs
+// themselves and the values that they are views of.
 func (p *Plan) planTargets(root []ir.ValueID, first []int) {
 	p.target = make([]int32, len(root))
 	for i := range p.target {
@@ -258,7 +255,7 @@ func (p *Plan) planTargets(root []ir.ValueID, first []int) {
 	}
 }
 
-// boundFor returns the memory that is bound for a value, nil for none.
+// boundFor returns the memory bound for a value, or nil.
 func (s *state) boundFor(id ir.ValueID) *tensor.Tensor {
 	if s.bound == nil || s.plan.target[id] < 0 {
 		return nil
@@ -269,8 +266,7 @@ func (s *state) boundFor(id ir.ValueID) *tensor.Tensor {
 	return nil
 }
 
-// place returns a tensor for a value in the memory that is bound for it, nil where
-// that does not fit.
+// place returns a tensor for a value in the memory bound for it, or nil if it does not match.
 func (s *state) place(id ir.ValueID, dtype tensor.DType, n int, shape []int) *tensor.Tensor {
 	b := s.boundFor(id)
 	if b == nil || dtype == tensor.TypeString || len(b.Bytes()) != n {
@@ -283,7 +279,7 @@ func (s *state) place(id ir.ValueID, dtype tensor.DType, n int, shape []int) *te
 	return t
 }
 
-// placed reports whether a value lies in the memory that is bound for it.
+// placed reports whether a value is in the memory bound for it.
 func (s *state) placed(id ir.ValueID, t *tensor.Tensor) bool {
 	b := s.boundFor(id)
 	return b != nil && sameMemory(t, b)

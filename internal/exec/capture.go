@@ -7,23 +7,22 @@ import (
 	"github.com/onward-ml/onward/tensor"
 )
 
-// A run of a small graph costs more in looking at shapes than in arithmetic. When a state runs
-// with the layout of the run before, the run is therefore captured: inputs are copied to their
-// planned memory, and the kernel launches of each step whose inputs and outputs lie in memory
-// that stays where it is are kept. The runs after it replay these launches; the other steps are
-// eager, their operators run each time.
+// For small graphs, examining shapes costs more than arithmetic. If a run has the same layout as
+// the previous one, it is therefore captured: inputs are copied to their planned memory, and the
+// kernel launches of each step with fixed input and output memory are recorded. Later runs replay
+// these launches. The operators of other steps, called eager, run each time.
 type capture struct {
 	capturing bool // this run is being captured
-	captured  bool // program holds a whole run
-	replaying bool // this run replays it
-	disabled  bool // a shape depends on contents: never again
+	captured  bool // program holds a complete run
+	replaying bool // this run is a replay
+	disabled  bool // a shape depends on contents, so runs cannot be replayed
 	layout    *layout
-	binding   uint64 // generation of the Bound that was captured, 0 for none
+	binding   uint64 // generation of the captured Bound; 0: none
 	program   []instruction
-	fixed     []bool       // per value: its memory stays where it is
+	fixed     []bool       // per value: its memory is fixed
 	unfixed   []ir.ValueID // values that are not fixed
 	eager     []int32      // steps without captured launches
-	shapes    [][]int      // per value: what an eager step gave
+	shapes    [][]int      // per value: shape of the result of an eager step
 }
 
 // instruction is a captured launch, or an eager step if it has no kernel.
@@ -32,15 +31,15 @@ type instruction struct {
 	step int32
 }
 
-// captureLimit is the size of a layout in bytes up to which capture without a binding is worth
-// its copies.
+// captureLimit is the size of a layout in bytes up to which capture without a binding is worth its
+// copies.
 const captureLimit = 256 << 10
 
-// keeps reports whether a value outlives its last use, since launches refer to its memory.
+// keeps reports whether a value must outlive its last use because launches refer to its memory.
 func (r *capture) keeps(id ir.ValueID) bool { return (r.replaying || r.capturing) && r.fixed[id] }
 
-// prepareCapture decides whether this run is captured, replayed or neither; was is the layout
-// of the last run if the arena is still that run's.
+// prepareCapture decides whether this run is captured, replayed or neither. was is the layout of
+// the last run if the arena is still in that state.
 func (s *state) prepareCapture(was *layout) {
 	r := &s.capture
 	l := s.layout
@@ -67,8 +66,8 @@ func (s *state) prepareCapture(was *layout) {
 	}
 }
 
-// invalidate drops the captured launches and the values that were kept for them, except for
-// those that the caller of this run has just set.
+// invalidate discards the captured launches and the values kept for them, except the inputs of this
+// run.
 func (s *state) invalidate() {
 	r := &s.capture
 	if r.layout == nil {
@@ -106,8 +105,8 @@ func (s *state) stage(id ir.ValueID) {
 	s.capture.fixed[id] = true
 }
 
-// captureStep keeps the launches of a step that has just run, if they can be replayed; else
-// the step is eager.
+// captureStep records the launches of a step that has just run, or marks the step as eager if they
+// cannot be replayed.
 func (s *state) captureStep(i int) {
 	r := &s.capture
 	st, c := &s.plan.steps[i], &s.calls[i]
@@ -146,7 +145,7 @@ func (s *state) captureStep(i int) {
 	}
 }
 
-// finishCapture ends the capture of a run whose steps have all run.
+// finishCapture ends a capture after all steps have run.
 func (s *state) finishCapture() {
 	r := &s.capture
 	for _, id := range s.plan.dynamic {
@@ -157,9 +156,9 @@ func (s *state) finishCapture() {
 	r.captured = true
 }
 
-// replay runs the captured launches and the eager steps; at is the step that runs.
+// replay runs the captured launches and the eager steps. at is the current step.
 func (s *state) replay(at *int) error {
-	check := 64 // instructions between two looks at the context
+	check := 64 // instructions between checks of the context
 	if s.layout.total > captureLimit {
 		check = 1
 	}
@@ -196,7 +195,7 @@ func (s *state) replay(at *int) error {
 			return err
 		}
 		if !s.asCaptured(*at) {
-			// The launches after this step rely on shapes that no longer hold.
+			// The launches after this step depend on shapes that have changed.
 			s.capture.disabled = true
 			for *at++; *at < len(s.plan.steps); *at++ {
 				if err := s.step(*at); err != nil {
@@ -209,8 +208,8 @@ func (s *state) replay(at *int) error {
 	return nil
 }
 
-// asCaptured reports whether the results of an eager step lie where they lay during capture,
-// with the same shapes.
+// asCaptured reports whether the results of an eager step have the same memory and shapes as during
+// capture.
 func (s *state) asCaptured(i int) bool {
 	for _, id := range s.plan.steps[i].out {
 		if id == ir.None || !s.capture.fixed[id] {

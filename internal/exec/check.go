@@ -9,13 +9,13 @@ import (
 	"github.com/onward-ml/onward/tensor"
 )
 
-// checkReplay makes runs check what operators launch; ONWARD_CHECK_REPLAY=1 sets it. Each call
-// that can be captured runs twice: the second time its inputs hold noise until Run has
-// returned, and its outputs hold noise before the kernels run. Each replay of a step is followed
-// by a plain run. Results must be the same bits, also where nothing is written.
+// checkReplay enables checks of captured launches; ONWARD_CHECK_REPLAY=1 sets it. Each call that
+// can be captured runs twice. In the second run its inputs hold noise until Run has returned, and
+// its outputs hold noise before the kernels run. Each replay of a step is followed by a plain run.
+// All results must be bit-identical.
 var checkReplay = os.Getenv("ONWARD_CHECK_REPLAY") != ""
 
-// noise fills a tensor with bytes that make no useful number of any type.
+// noise fills a tensor with bytes that are implausible numbers in every type.
 func noise(v tensor.Value) {
 	t, ok := v.(*tensor.Tensor)
 	if !ok || t.DType() == tensor.TypeString {
@@ -26,8 +26,8 @@ func noise(v tensor.Value) {
 	}
 }
 
-// checkCapture runs the call of step i again and compares: whether its results come from its
-// kernels alone, and its launches do not depend on contents.
+// checkCapture runs the call of step i again and compares: its results must come from its kernels
+// alone, and its launches must not depend on contents.
 func (s *state) checkCapture(i int) error {
 	st, c := &s.plan.steps[i], &s.calls[i]
 	dependsOn, ok := c.Captured()
@@ -70,7 +70,7 @@ func (s *state) checkCapture(i int) error {
 	if err := compare(c.Out, want, "its kernels alone do not compute the results"); err != nil {
 		return err
 	}
-	// The launches that are kept must be those over the call's own inputs.
+	// The recorded launches must be those for the call's own inputs.
 	copy(c.In, given)
 	clear(c.Out)
 	c.Start(c.Capturing)
@@ -80,7 +80,7 @@ func (s *state) checkCapture(i int) error {
 	return s.launch(c)
 }
 
-// checkReplay compares what the replay of step i has computed with a plain run.
+// checkReplay compares the results of a replay of step i with those of a plain run.
 func (s *state) checkReplay(i int) error {
 	st, c := &s.plan.steps[i], &s.calls[i]
 	var replayed []*tensor.Tensor
@@ -110,7 +110,7 @@ func (s *state) checkReplay(i int) error {
 	return nil
 }
 
-// tensorsOf copies tensors of numbers; it reports false if there are other values.
+// tensorsOf copies numeric tensors. It returns false if there are other values.
 func tensorsOf(v []tensor.Value) ([]*tensor.Tensor, bool) {
 	r := make([]*tensor.Tensor, len(v))
 	for k, x := range v {

@@ -10,7 +10,7 @@ import (
 	"github.com/onward-ml/onward/tensor"
 )
 
-// begin finds the memory layout for the shapes of this run.
+// begin selects the memory layout for the shapes of this run.
 func (s *state) begin() {
 	p := s.plan
 	was := s.layout
@@ -40,7 +40,7 @@ func (s *state) begin() {
 		}
 	}
 	if l == nil || s.run.account.reserve(&s.memory, int64(l.total)) != nil {
-		return // buffers are allocated one by one, and freed as they die
+		return // buffers are allocated separately and freed after their last use
 	}
 	if len(s.arena) < l.total {
 		s.arena = tensor.UninitializedBytes(l.total)
@@ -49,7 +49,7 @@ func (s *state) begin() {
 	s.layout = l
 }
 
-// end records the layout of a signature that was seen for the first time.
+// end records the layout of a new signature.
 func (s *state) end() {
 	p := s.plan
 	if s.layout == nil && len(p.groups) > 0 && len(p.groups) <= maxPlanned && p.layouts.get(s.sig) == nil {
@@ -120,7 +120,7 @@ func (s *state) step(i int) error {
 	return nil
 }
 
-// launch runs the kernels that a call has left to the engine.
+// launch runs the kernels that a call has deferred to the engine.
 func (s *state) launch(c *ir.Call) error {
 	pending := c.Pending()
 	if len(pending) == 0 {
@@ -136,8 +136,7 @@ func (s *state) launch(c *ir.Call) error {
 	return s.run.err()
 }
 
-// free drops the values that no step after this one uses, and gives back memory that no view
-// after it reads.
+// free frees the values whose last use is this step, and releases memory that no later view reads.
 func (s *state) free(st *step) {
 	for _, id := range st.dead {
 		if !s.capture.keeps(id) {
@@ -152,10 +151,10 @@ func (s *state) free(st *step) {
 	}
 }
 
-// takeOwnership takes over a result that the operator did not allocate through the
-// state: a view, a passed-on value or a value of another kind than tensor.
+// takeOwnership takes ownership of a result that the operator did not allocate through the state: a
+// view, an input that is returned unchanged, or a value other than a tensor.
 func (s *state) takeOwnership(st *step, k int, id ir.ValueID, v tensor.Value, in []tensor.Value) (tensor.Value, error) {
-	// What Alloc may have charged for the output is replaced.
+	// Release what Alloc may have charged for the output.
 	s.run.account.release(&s.charged[id])
 	s.owned[id] = false
 	t, ok := v.(*tensor.Tensor)
@@ -176,8 +175,8 @@ func (s *state) takeOwnership(st *step, k int, id ir.ValueID, v tensor.Value, in
 				s.owned[id] = true
 				return t.Clone(), nil
 			}
-			// The memory passes on to the view, so that a graph output which is a
-			// view of an intermediate result need not be copied.
+			// Move ownership of the memory to the view, so that a graph output that is a view of an
+			// intermediate result need not be copied.
 			if src := st.in[j]; s.owned[src] && !s.plan.isOutput[src] {
 				s.owned[src], s.owned[id] = false, true
 			}
@@ -256,7 +255,7 @@ func (s *state) allocate(c *ir.Call, i int, dtype tensor.DType, shape []int) (*t
 			return t, nil
 		}
 	}
-	was := s.charged[id].n // of an earlier Alloc in this call
+	was := s.charged[id].n // charged by an earlier Alloc in this call
 	if err := s.run.account.reserve(&s.charged[id], int64(n)); err != nil {
 		return nil, fmt.Errorf("output %d, %s%v: %w", i, dtype, shape, err)
 	}
@@ -277,7 +276,7 @@ func (s *state) allocate(c *ir.Call, i int, dtype tensor.DType, shape []int) (*t
 	return t, nil
 }
 
-// givenFor returns the caller's tensor for an output when it fits.
+// givenFor returns the caller's tensor for an output if type and size match.
 func (s *state) givenFor(id ir.ValueID, dtype tensor.DType, n int) *tensor.Tensor {
 	for k, o := range s.plan.outputs {
 		if o != id || k >= len(s.given) {
@@ -302,7 +301,7 @@ func (s *state) Scratch(c *ir.Call, n int) ([]byte, error) {
 		if err := s.run.account.reserve(&s.memory, grow); err != nil {
 			return nil, fmt.Errorf("scratch of %d bytes: %w", n, err)
 		}
-		// The old block stays alive through the slices that were cut from it.
+		// Slices of the old block keep it alive.
 		s.scratch = tensor.AlignedBytes(int(grow))
 		s.used = 0
 	}
@@ -367,7 +366,7 @@ func (s *state) RunGraph(c *ir.Call, k int, in []tensor.Value) ([]tensor.Value, 
 			return nil, err
 		}
 		if t, ok := out[i].(*tensor.Tensor); ok && overlapping(t.Bytes(), sub.arena) {
-			out[i] = t.Clone() // the arena is the next round's
+			out[i] = t.Clone() // the next iteration reuses the arena
 		}
 	}
 	return out, nil
@@ -382,7 +381,7 @@ func (s *state) Release(c *ir.Call, v tensor.Value) {
 
 // Seed implements ir.Env.
 func (s *state) Seed() uint64 {
-	// SplitMix64 (Steele, Lea, Flood 2014) turns a counter into seeds.
+	// SplitMix64 (Steele, Lea, Flood 2014) converts a counter to seeds.
 	z := s.run.seed + s.run.seeds.Add(1)*0x9e3779b97f4a7c15
 	z = (z ^ z>>30) * 0xbf58476d1ce4e5b9
 	z = (z ^ z>>27) * 0x94d049bb133111eb

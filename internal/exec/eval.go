@@ -7,8 +7,8 @@ import (
 	"github.com/onward-ml/onward/tensor"
 )
 
-// Eval runs one node without subgraphs on the reference engine's kernels. Its
-// results may take limit bytes.
+// Eval runs one node without subgraphs with the kernels of the reference engine. Its results may
+// take at most limit bytes.
 func Eval(ctx context.Context, g *ir.Graph, n *ir.Node, in []tensor.Value, limit int64) ([]tensor.Value, error) {
 	one := &ir.Graph{Name: g.Name}
 	node := *n

@@ -9,19 +9,19 @@ import (
 	"github.com/onward-ml/onward/tensor"
 )
 
-// layout places the planned groups of a plan in one block of memory, for one
-// signature of input shapes.
+// layout assigns the planned groups of a plan to offsets in one block of memory, for one signature
+// of input shapes.
 type layout struct {
-	offset []int // per group, −1 when the group was not seen
+	offset []int // per group; −1 if the group did not occur
 	size   []int
 	total  int
 }
 
-// align keeps every buffer on a cache line of its own.
+// align gives every buffer its own cache lines.
 const align = 64
 
-// newLayout places groups, largest first, each at the lowest offset at which it
-// overlaps no group that is alive at the same time.
+// newLayout places groups, largest first, each at the lowest offset at which it overlaps no group
+// with an intersecting lifetime.
 func newLayout(groups []group, size []int) *layout {
 	l := &layout{offset: make([]int, len(groups)), size: size}
 	order := make([]int, 0, len(groups))
@@ -32,7 +32,8 @@ func newLayout(groups []group, size []int) *layout {
 		}
 	}
 	sort.SliceStable(order, func(a, b int) bool { return size[order[a]] > size[order[b]] })
-	// Placed groups sorted by offset. Only those alive at the same time matter.
+	// Groups that have been placed, sorted by offset. Only those with intersecting lifetimes
+	// matter.
 	placed := make([]int, 0, len(order))
 	for _, i := range order {
 		need := (size[i] + align - 1) &^ (align - 1)
@@ -57,10 +58,11 @@ func newLayout(groups []group, size []int) *layout {
 	return l
 }
 
-// staticSizes returns the bytes of every group if the types tell all of them, so that the first run
-// is laid out too; else nil. A value that is larger after all gets memory of its own.
+// staticSizes returns the size of every group in bytes if types determine all of them, so that the
+// first run has a layout too; otherwise nil. A value that turns out to be larger has memory of its
+// own.
 func (p *Plan) staticSizes() []int {
-	const most = 1 << 40 // of all; offsets must not overflow
+	const most = 1 << 40 // total limit, so that offsets cannot overflow
 	sizes, total := make([]int, len(p.groups)), 0
 	for id, g := range p.group {
 		if g < 0 {
@@ -83,17 +85,16 @@ func (p *Plan) staticSizes() []int {
 	return sizes
 }
 
-// layoutCache holds the layouts of the signatures that were seen.
+// layoutCache maps signatures to layouts.
 type layoutCache struct {
 	mu sync.RWMutex
 	m  map[string]*layout
 }
 
-// maxLayouts bounds the cache: a service whose inputs vary in length sees many
-// signatures.
+// maxLayouts limits the cache, since inputs of varying length cause many signatures.
 const maxLayouts = 256
 
-// maxPlanned bounds the quadratic work of placing groups.
+// maxPlanned limits the quadratic cost of placing groups.
 const maxPlanned = 20000
 
 func (c *layoutCache) get(sig []byte) *layout {

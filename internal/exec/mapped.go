@@ -5,17 +5,17 @@ import (
 	"runtime/debug"
 )
 
-// Mapped is memory of files that a plan reads its constants from. Reading it faults when another process has
-// truncated a file, and Go makes a panic of that in goroutines that ask for it: runs of such plans
-// do, in the caller's goroutine and in the pool's workers.
+// Mapped is the memory of mapped files from which a plan reads constants. Reading it faults if
+// another process has truncated a file. Go converts the fault to a panic in goroutines that request
+// it, as the caller's goroutine and the workers do in runs of such plans.
 type Mapped interface {
-	// Fault returns the error that a recovered panic stands for, nil where it is none of this memory.
+	// Fault converts a recovered panic to an error, or to nil if it is not a fault of this memory.
 	Fault(recovered any) error
-	// Check returns what has become of a run that ended with err: err, or that a file is not whole any more.
+	// Check returns err, the result of a run, or an error if a file has been truncated.
 	Check(err error) error
 }
 
-// guarded is fn for a plan that reads mapped memory.
+// guarded wraps fn for a plan that reads mapped memory.
 func (p *Plan) guarded(fn func() error) (err error) {
 	old := debug.SetPanicOnFault(true)
 	defer debug.SetPanicOnFault(old)
@@ -29,7 +29,8 @@ func (p *Plan) guarded(fn func() error) (err error) {
 	return p.opts.Mapped.Check(fn())
 }
 
-// panicked returns the error that a panic of an operator is. With crashOnPanic only faults of mapped memory are.
+// panicked converts a recovered panic to an error. With crashOnPanic it converts only faults of
+// mapped memory and panics again otherwise.
 func (p *Plan) panicked(recovered any) error {
 	if p.opts.Mapped != nil {
 		if err := p.opts.Mapped.Fault(recovered); err != nil {

@@ -2,10 +2,9 @@ package exec
 
 import "os"
 
-// crashOnPanic lets a panic of an operator through instead of turning it into an
-// error of the run. Tests and fuzz targets set it, so that a broken invariant is
-// found rather than reported.
+// crashOnPanic lets a panic of an operator crash the program instead of converting it to an error.
+// Tests and fuzz targets set it, so that broken invariants are found.
 var crashOnPanic = os.Getenv("ONWARD_CRASH") != ""
 
-// CrashOnPanic makes panics of operators pass through; for tests.
+// CrashOnPanic makes panics of operators crash the program. It is for tests.
 func CrashOnPanic() { crashOnPanic = true }

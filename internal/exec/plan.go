@@ -1,6 +1,6 @@
-// Package exec runs typed graphs. A Plan is an immutable program for a graph; a
-// state holds the values of one running request. Memory of intermediate results
-// is laid out once per signature of input shapes and reused between runs.
+// Package exec runs typed graphs. A Plan is an immutable program for a graph; a state holds the
+// values of one running request. The memory of intermediate results is planned once per signature
+// of input shapes and reused between runs.
 package exec
 
 import (
@@ -11,16 +11,16 @@ import (
 	"github.com/onward-ml/onward/tensor"
 )
 
-// Options chooses the engine.
+// Options selects the engine.
 type Options struct {
-	// Generic makes the reference engine: plain kernels, nothing packed, every
-	// intermediate result in memory of its own.
+	// Generic selects the reference engine: generic kernels, no packing, and separate memory for
+	// every intermediate result.
 	Generic bool
-	// Pool runs parallel parts of operators; nil runs them serially.
+	// Pool runs the parallel sections of operators; nil runs them serially.
 	Pool *Pool
-	// Unplanned gives every intermediate result memory of its own.
+	// Unplanned allocates separate memory for every intermediate result.
 	Unplanned bool
-	// Mapped is the memory of files that constants lie in; nil for none.
+	// Mapped is the mapped memory of constants, or nil.
 	Mapped Mapped
 }
 
@@ -34,13 +34,13 @@ type Plan struct {
 	outputs []ir.ValueID
 	caps    []ir.Capture
 
-	group    []int32 // per value: index into groups when it begins one, else −1
+	group    []int32 // per value: index of the group that starts with it, else −1
 	groups   []group
-	isOutput []bool       // per value: the caller gets it
+	isOutput []bool       // per value: it is returned to the caller
 	staged   []ir.ValueID // inputs that are copied to planned memory for capture
 	dynamic  []ir.ValueID // values that are not constants
 	constant []bool       // per value: it is one of consts
-	target   []int32      // per value: the output whose memory it can be written to, else −1
+	target   []int32      // per value: output whose memory it can be written to, else −1
 
 	allSteps []int32 // 0, 1, 2, …
 
@@ -58,24 +58,24 @@ type step struct {
 	op   ir.Operator
 	in   []ir.ValueID
 	out  []ir.ValueID
-	dead []ir.ValueID // not used by any later step
-	// release lists the values whose memory no later step uses, through a view either.
+	dead []ir.ValueID // last used by this step
+	// release lists the values whose memory no later step uses, including through views.
 	release []ir.ValueID
 	subs    []*Plan
 	view    bool // output 0 may alias an input
 }
 
-// group is a set of values that share memory, being views of one another.
+// group is a set of values that share memory, because they are views of one another.
 type group struct {
 	first, last int  // steps of the first write and the last use
-	edge        bool // holds an input or output of the graph: planned only when it is small
+	edge        bool // contains an input or output of the graph: planned only if it is small
 }
 
 // edgeLimit is the size in bytes up to which inputs and outputs are copied to and
 // from planned memory.
 const edgeLimit = 16 << 10
 
-// Compile makes a plan for a graph whose types have been inferred.
+// Compile returns a plan for a graph with inferred types.
 func Compile(g *ir.Graph, opts Options) (*Plan, error) {
 	p := &Plan{graph: g, opts: opts, inputs: g.Inputs, outputs: g.Outputs, caps: g.Captures}
 	p.isOutput = make([]bool, len(g.Values))
@@ -109,7 +109,7 @@ func Compile(g *ir.Graph, opts Options) (*Plan, error) {
 		}
 		p.steps = append(p.steps, s)
 	}
-	given := make([]bool, len(g.Values)) // by the caller
+	given := make([]bool, len(g.Values)) // set by the caller
 	for _, c := range g.Captures {
 		given[c.Inner] = true
 	}
@@ -133,7 +133,7 @@ func Compile(g *ir.Graph, opts Options) (*Plan, error) {
 	p.planLifetimes()
 	for id := range g.Values {
 		if !needed[id] {
-			g.Values[id].Const = nil // packed into an operator, or folded away
+			g.Values[id].Const = nil // packed into an operator, or folded
 		}
 	}
 	return p, nil
@@ -172,7 +172,7 @@ func (p *Plan) Prune(wanted []bool) *Plan {
 	return q
 }
 
-// prepare lets an operator specialize itself for its constant inputs.
+// prepare lets an operator specialize for constant inputs.
 func prepare(g *ir.Graph, s *step, pr ir.Preparer) error {
 	in := make([]tensor.Value, len(s.in))
 	types := make([]ir.Type, len(s.in))
@@ -204,16 +204,16 @@ func prepare(g *ir.Graph, s *step, pr ir.Preparer) error {
 	return nil
 }
 
-// planLifetimes finds, for every value, the step after which it is dead, and
-// the groups of values whose memory can be planned: plain tensors that no
-// operator may keep and that do not leave the graph.
+// planLifetimes determines, for each value, the step of its last use, and the groups of values
+// whose memory can be planned: plain tensors that no operator keeps and that do not leave the
+// graph.
 func (p *Plan) planLifetimes() {
 	g := p.graph
 	last := make([]int, len(g.Values))
 	for i := range last {
 		last[i] = -1
 	}
-	kept := make([]bool, len(g.Values)) // someone may hold on to the value
+	kept := make([]bool, len(g.Values)) // the value may be kept by someone
 	root := make([]ir.ValueID, len(g.Values))
 	for i := range root {
 		root[i] = ir.ValueID(i)
@@ -251,7 +251,7 @@ func (p *Plan) planLifetimes() {
 		if len(s.subs) > 0 {
 			for _, o := range s.out {
 				if o != ir.None {
-					kept[o] = true // the memory is the subgraph's
+					kept[o] = true // the memory belongs to the subgraph
 				}
 			}
 		}
@@ -312,7 +312,7 @@ func (p *Plan) planLifetimes() {
 	}
 }
 
-// label names a step in messages.
+// label returns the name of a step for messages.
 func (p *Plan) label(i int) string { return p.steps[i].node.Label(p.graph) }
 
 func (p *Plan) nodeError(i int, in []tensor.Value, err error) error {
@@ -320,7 +320,7 @@ func (p *Plan) nodeError(i int, in []tensor.Value, err error) error {
 	return &ir.NodeError{Stage: "run", Node: p.label(i), OpType: n.OpType, Domain: n.Domain, Opset: n.Opset, Inputs: ir.InputTypes(in), Err: err}
 }
 
-// checkKind guards the promise that operators make about their outputs.
+// checkKind checks that an output has the inferred kind and element type.
 func (p *Plan) checkKind(id ir.ValueID, v tensor.Value) error {
 	want := p.graph.Values[id].Type
 	if t, ok := v.(*tensor.Tensor); ok && want.Kind == tensor.KindTensor {

@@ -8,13 +8,13 @@ import (
 	"time"
 )
 
-// Pool is a set of worker threads. Workers spin while a plan runs and a little longer, for
-// the next run, since waking a parked goroutine takes longer than a small kernel.
+// Pool is a set of worker threads. Workers spin while a plan runs, and for a short time after it,
+// since waking a parked goroutine takes longer than running a small kernel.
 type Pool struct {
 	threads int
-	parks   bool         // workers park as soon as there is no work
-	busy    sync.Mutex   // held by the one caller that uses the workers
-	active  atomic.Int32 // plans that are running
+	parks   bool         // workers park immediately when there is no work
+	busy    sync.Mutex   // held by the caller that uses the workers
+	active  atomic.Int32 // number of running plans
 	gen     atomic.Uint64
 	job     job
 
@@ -25,16 +25,16 @@ type Pool struct {
 	closed  bool
 }
 
-// job is one parallel section. Its chunks lie in queues, each of which is claimed by counting.
-// A thread begins with the same queue in each section, so that what it has written in one is
-// in its own cache in the next, and goes on with those of others.
+// job is one parallel section. Its chunks are in queues, from which threads claim them with a
+// counter. A thread starts with the same queue in each section, so that the data that it wrote in
+// the previous section is in its cache, and continues with the queues of others.
 type job struct {
 	fn       func(lo, hi int)
 	n, parts int
 	queues   []queue
-	used     int          // queues of this section
-	mapped   bool         // fn reads mapped memory: faults are panics
-	workers  atomic.Int32 // workers inside
+	used     int          // number of queues in this section
+	mapped   bool         // fn reads mapped memory, so faults become panics
+	workers  atomic.Int32 // number of workers in the section
 	failure  atomic.Pointer[any]
 }
 
@@ -42,13 +42,13 @@ type job struct {
 type queue struct {
 	next atomic.Int64
 	end  int64
-	_    [48]byte // queues of different threads share no cache line
+	_    [48]byte // keeps queues on separate cache lines
 }
 
 const maxQueues = 16
 
-// NewPool returns a pool that uses the given number of threads, the caller's
-// included. With one thread everything runs in the caller.
+// NewPool returns a pool with the given number of threads, including the caller's. With one thread,
+// everything runs in the caller.
 func NewPool(threads int) *Pool {
 	p := &Pool{threads: max(threads, 1)}
 	p.job.queues = make([]queue, min(p.threads, maxQueues))
@@ -56,8 +56,8 @@ func NewPool(threads int) *Pool {
 	return p
 }
 
-// NewParkingPool returns a pool whose workers never wait for work on a processor: runs take
-// longer and burn nothing between parallel sections.
+// NewParkingPool returns a pool whose workers never spin: runs take longer, but use no processor
+// time between parallel sections.
 func NewParkingPool(threads int) *Pool {
 	p := NewPool(threads)
 	p.parks = true
@@ -67,7 +67,7 @@ func NewParkingPool(threads int) *Pool {
 // Threads returns the number of threads.
 func (p *Pool) Threads() int { return p.threads }
 
-// Close ends the workers. The pool runs everything in the caller afterwards.
+// Close ends the workers. Afterwards everything runs in the caller.
 func (p *Pool) Close() {
 	p.mu.Lock()
 	p.closed = true
@@ -92,12 +92,12 @@ func (p *Pool) start() {
 	p.mu.Unlock()
 }
 
-// Run calls fn over ranges that cover [0, n), each at least grain long but for
-// the last. A second caller at the same time runs serially: the threads are
-// busy with the first.
+// Run calls fn over ranges that cover [0, n), each at least grain long except the last. While one
+// caller uses the workers, further calls run serially.
 func (p *Pool) Run(n, grain int, fn func(lo, hi int)) { p.run(n, grain, false, fn) }
 
-// run is Run for a function that may read mapped memory; the caller's own goroutine is guarded then.
+// run is Run for a function that may read mapped memory, where the caller's goroutine is guarded
+// too.
 func (p *Pool) run(n, grain int, mapped bool, fn func(lo, hi int)) {
 	grain = max(grain, 1)
 	parts := min((n+grain-1)/grain, p.threads*chunksPerThread)
@@ -118,7 +118,7 @@ func (p *Pool) run(n, grain int, mapped bool, fn func(lo, hi int)) {
 		q.next.Store(int64(i * parts / j.used))
 		q.end = int64((i + 1) * parts / j.used)
 	}
-	p.gen.Add(1) // odd: open
+	p.gen.Add(1) // odd: open for workers
 	if p.mu.TryLock() {
 		if p.parked > 0 {
 			p.wake.Broadcast()
@@ -126,7 +126,7 @@ func (p *Pool) run(n, grain int, mapped bool, fn func(lo, hi int)) {
 		p.mu.Unlock()
 	}
 	j.work(0)
-	p.gen.Add(1) // even: closed, no worker enters any more
+	p.gen.Add(1) // even: closed for workers
 	for spin := 0; j.workers.Load() != 0; spin++ {
 		if spin&63 == 63 {
 			runtime.Gosched()
@@ -138,14 +138,14 @@ func (p *Pool) run(n, grain int, mapped bool, fn func(lo, hi int)) {
 	}
 }
 
-// chunksPerThread evens out chunks of different cost.
+// chunksPerThread balances chunks of different cost.
 const chunksPerThread = 4
 
-// work runs chunks until there are none, from queue first on.
+// work runs chunks until there are none left, starting with queue first.
 func (j *job) work(first int) {
 	defer func() {
 		if e := recover(); e != nil {
-			failure := e // e itself would be on the heap in every call
+			failure := e // e itself would escape to the heap in every call
 			j.failure.CompareAndSwap(nil, &failure)
 		}
 	}()
@@ -161,26 +161,26 @@ func (j *job) work(first int) {
 	}
 }
 
-// cut returns where a chunk begins. Chunks differ by one item at most: were they equal but for the last, seven of two would
-// be what two threads share fourteen items in.
+// cut returns the start of a chunk. Chunk sizes differ by at most one, so that threads finish
+// together.
 func (j *job) cut(chunk int) int { return j.n/j.parts*chunk + j.n%j.parts*chunk/j.parts }
 
-// How long a worker looks for work before it parks: while a plan runs, whose serial stretches
-// are seldom longer, and after the last plan, where the next run of a busy caller is near.
-// ONNX Runtime's threads wait longer.
+// The time for which a worker spins before it parks: while a plan runs, whose serial parts are
+// rarely longer, and after the last plan, when a busy caller starts the next run soon. ONNX
+// Runtime's threads spin longer.
 const (
 	waitInRun    = time.Millisecond
 	waitAfterRun = 200 * time.Microsecond
 )
 
 func (p *Pool) worker(id int, seen uint64) {
-	var idle time.Time // when the wait began
+	var idle time.Time // start of the wait
 	for spin := 1; ; spin++ {
 		if g := p.gen.Load(); g != seen && g&1 == 1 {
 			j := &p.job
 			j.workers.Add(1)
-			// The section may have closed between the two loads; then its fields may
-			// be changing.
+			// The section may have been closed between the two loads, and its fields may be
+			// changing.
 			if p.gen.Load() == g {
 				if j.mapped {
 					debug.SetPanicOnFault(true)

@@ -12,20 +12,20 @@ import (
 	"github.com/onward-ml/onward/tensor"
 )
 
-// Observer sees every node that has run: with its inputs, its results and how
-// long it took. The values are valid only during the call.
+// Observer is called for every node that has run, with its inputs, results and duration. The values
+// are valid only during the call.
 type Observer func(g *ir.Graph, n *ir.Node, in, out []tensor.Value, start time.Time, d time.Duration)
 
 // Request is one run of a plan.
 type Request struct {
-	Inputs      []tensor.Value // one per graph input; nil takes the input's default
-	Outputs     []tensor.Value // nil, or per graph output a tensor to fill where type and size fit
-	MemoryLimit int64          // bytes that intermediate results may take; 0: no limit
+	Inputs      []tensor.Value // one per graph input; nil selects its default
+	Outputs     []tensor.Value // nil, or per graph output a tensor to fill if type and size match
+	MemoryLimit int64          // limit of intermediate results in bytes; 0: no limit
 	Observe     Observer       // may be nil
-	Seed        uint64         // seed for random operators without one
+	Seed        uint64         // seed for random operators that have none
 }
 
-// run is what all states of one request share.
+// run is the part that all states of one request share.
 type run struct {
 	ctx     context.Context
 	done    <-chan struct{}
@@ -47,36 +47,36 @@ func (r *run) err() error {
 	}
 }
 
-// state holds the values of one running plan. It implements ir.Env.
+// state holds the values of a running plan. It implements ir.Env.
 type state struct {
 	plan    *Plan
 	run     *run
 	values  []tensor.Value
 	charged []hold           // per value: its own memory
-	alloc   []*tensor.Tensor // what Alloc returned for a value in this run
-	owned   []bool           // per value: its memory is nobody else's
+	alloc   []*tensor.Tensor // per value: result of Alloc in this run
+	owned   []bool           // per value: it owns its memory
 	headers []tensor.Tensor
 	calls   []ir.Call
-	given   []tensor.Value // tensors to fill, per graph output
-	bound   *Bound         // memory of inputs and outputs, nil in other runs
+	given   []tensor.Value // per graph output: the tensor to fill, or nil
+	bound   *Bound         // memory of inputs and outputs, or nil
 
 	request run // reused between requests
 	layout  *layout
 	arena   []byte
 	capture capture
-	sizes   []int // bytes that each group took in this run
+	sizes   []int // bytes per group in this run
 	sig     []byte
 
 	memory  hold   // arena and scratch
 	results hold   // copies for the caller
-	held    []hold // per step: what its call has reserved
+	held    []hold // per step: reserved by its call
 
 	scratch []byte
-	used    int // of scratch
-	want    int // bytes of scratch that the largest call wanted
+	used    int // bytes of scratch in use
+	want    int // largest number of scratch bytes of a call
 }
 
-// statePool keeps idle states; at most as many as ran at once, and few.
+// statePool holds idle states: as many as ran concurrently, up to a small limit.
 type statePool struct {
 	mu   sync.Mutex
 	idle []*state
@@ -107,7 +107,7 @@ func (p *Plan) state() *state {
 	return s
 }
 
-// finish returns a state to the pool, forgetting all values.
+// finish clears all values and returns a state to the pool.
 func (s *state) finish() {
 	s.reset()
 	p := s.plan
@@ -118,7 +118,7 @@ func (s *state) finish() {
 	p.states.mu.Unlock()
 }
 
-// reset ends a run. What the next one replays stays.
+// reset ends a run and keeps what a replay needs.
 func (s *state) reset() {
 	if s.capture.captured && !s.capture.disabled {
 		s.forget(s.capture.unfixed, s.capture.eager)
@@ -142,7 +142,7 @@ func (s *state) start(ctx context.Context, req *Request) {
 	s.run = r
 }
 
-// set gives the graph's inputs their values.
+// set stores the inputs of the graph.
 func (s *state) set(in []tensor.Value) error {
 	p := s.plan
 	if len(in) != len(p.inputs) {
@@ -161,7 +161,7 @@ func (s *state) set(in []tensor.Value) error {
 	return nil
 }
 
-// forget drops values, and what the calls of steps hold.
+// forget clears values, and the reservations of the calls of steps.
 func (s *state) forget(values []ir.ValueID, steps []int32) {
 	for _, id := range values {
 		s.run.account.release(&s.charged[id])
@@ -172,14 +172,14 @@ func (s *state) forget(values []ir.ValueID, steps []int32) {
 	}
 }
 
-// Run runs the plan and returns one value per graph output. The values are the
-// caller's: they share no memory with inputs, constants or later runs.
+// Run runs the plan and returns one value per graph output. The values belong to the caller: they
+// share no memory with inputs, constants or later runs.
 func (p *Plan) Run(ctx context.Context, req *Request) ([]tensor.Value, error) {
 	out := make([]tensor.Value, len(p.outputs))
 	return out, p.RunInto(ctx, req, out)
 }
 
-// RunInto is Run with the results stored in out.
+// RunInto is Run that stores the results in out.
 func (p *Plan) RunInto(ctx context.Context, req *Request, out []tensor.Value) error {
 	if p.opts.Mapped != nil {
 		return p.guarded(func() error { return p.runInto(ctx, req, out) })
@@ -212,7 +212,7 @@ func (p *Plan) runInto(ctx context.Context, req *Request, out []tensor.Value) er
 	return nil
 }
 
-// own returns output i as a value that shares no memory with anything else.
+// own returns output i as a value that shares no memory with other values.
 func (s *state) own(i int, id ir.ValueID) (tensor.Value, error) {
 	v := s.values[id]
 	var given *tensor.Tensor
@@ -257,7 +257,7 @@ func (s *state) exec() (err error) {
 	p := s.plan
 	defer func() {
 		if err != nil && (s.capture.replaying || s.capture.capturing) {
-			s.invalidate() // kernels may remember that they were stopped
+			s.invalidate() // kernels may have recorded the cancellation
 		}
 	}()
 	if !p.opts.Generic {
