@@ -8,9 +8,8 @@ import (
 	"github.com/onward-ml/onward/internal/ops/kit"
 )
 
-// Abs computes the absolute value of each element; the least integer of a type
-// stays as it is, for want of a positive counterpart
-// (https://onnx.ai/onnx/operators/onnx__Abs.html).
+// Abs returns the absolute value of each element. The least integer of a type is unchanged, since
+// its magnitude is not representable (https://onnx.ai/onnx/operators/onnx__Abs.html).
 type Abs struct{ kit.SameTypeAndShape }
 
 var _ = kit.Register(kit.Def{Name: "Abs", Since: []int{1, 6, 13}, In: "X:T", Out: "Y:T", Types: kit.Types{"T": "@number"},

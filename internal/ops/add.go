@@ -5,7 +5,7 @@ import (
 	"github.com/onward-ml/onward/internal/ops/kit"
 )
 
-// Add adds two tensors; integers wrap around
+// Add returns the sum of two tensors; integers wrap around
 // (https://onnx.ai/onnx/operators/onnx__Add.html).
 type Add struct{ kit.AxisBroadcast }
 

@@ -5,9 +5,8 @@ import (
 	"github.com/onward-ml/onward/internal/ops/kit"
 )
 
-// Affine computes alpha·x + beta of each element. It is one of the experimental
-// operators that ONNX removed with opset 10
-// (https://github.com/onnx/onnx/blob/v1.4.1/docs/Operators.md#Affine).
+// Affine returns alpha·x + beta for each element. It is an experimental operator that ONNX removed
+// with opset 10 (https://github.com/onnx/onnx/blob/v1.4.1/docs/Operators.md#Affine).
 type Affine struct {
 	kit.SameTypeAndShape
 	Alpha, Beta float64

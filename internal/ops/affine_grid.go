@@ -7,8 +7,8 @@ import (
 	"github.com/onward-ml/onward/internal/ops/kit"
 )
 
-// AffineGrid makes the grid with which [GridSample] applies affine maps, N×r×(r+1)
-// matrices, to images of the given size, N×C×D1…Dr.
+// AffineGrid returns the grid with which [GridSample] applies affine maps, N×r×(r+1) matrices, to
+// images of the given size, N×C×D1…Dr (https://onnx.ai/onnx/operators/onnx__AffineGrid.html).
 type AffineGrid struct{ AlignCorners bool }
 
 var _ = kit.Register(kit.Def{Name: "AffineGrid", Since: []int{20}, In: "theta:T1, size:T2", Out: "grid:T1",
@@ -35,7 +35,7 @@ func (g *AffineGrid) Infer(c *ir.InferContext) error {
 	return nil
 }
 
-// Run computes in double.
+// Run computes in float64.
 func (g *AffineGrid) Run(c *ir.Call) error {
 	theta, size := c.Tensor(0), kit.Ints(c.Tensor(1))
 	if len(size) != 4 && len(size) != 5 {
@@ -57,7 +57,7 @@ func (g *AffineGrid) Run(c *ir.Call) error {
 	}
 	places := kit.Product(dims)
 	c.Parallel(size[0]*places, kit.GrainFor(r*r+8), func(lo, hi int) {
-		at := make([]float64, r+1) // coordinates, the last axis first, then 1
+		at := make([]float64, r+1) // coordinates, last axis first, then 1
 		at[r] = 1
 		for p := lo; p < hi; p++ {
 			for a, i := r-1, p%places; a >= 0; a-- {
@@ -78,7 +78,7 @@ func (g *AffineGrid) Run(c *ir.Call) error {
 	return c.Err()
 }
 
-// coordinate returns where element i of d stands between −1 and 1.
+// coordinate returns the normalized coordinate, in [−1, 1], of element i of d.
 func (g *AffineGrid) coordinate(i, d int) float64 {
 	switch {
 	case !g.AlignCorners:

@@ -6,8 +6,7 @@ import (
 	"github.com/onward-ml/onward/tensor"
 )
 
-// And is true where both inputs are
-// (https://onnx.ai/onnx/operators/onnx__And.html).
+// And returns whether both inputs are true (https://onnx.ai/onnx/operators/onnx__And.html).
 type And struct{ kit.AxisBroadcast }
 
 var _ = kit.Register(kit.Def{Name: "And", Since: []int{1, 7}, In: "A:T, B:T", Out: "C:T1", Types: kit.Types{"T": "bool", "T1": "bool"},

@@ -5,8 +5,8 @@ import (
 	"github.com/onward-ml/onward/internal/ops/kit"
 )
 
-// ArgMax finds the index of the greatest element along an axis, the first one of
-// equals unless SelectLast is set; a NaN counts as greatest
+// ArgMax returns the index of the largest element along an axis: the first one of equal elements,
+// or the last one if SelectLast is set. NaN is larger than every number
 // (https://onnx.ai/onnx/operators/onnx__ArgMax.html).
 type ArgMax struct{ kit.ArgReduction }
 

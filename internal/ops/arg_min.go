@@ -5,8 +5,8 @@ import (
 	"github.com/onward-ml/onward/internal/ops/kit"
 )
 
-// ArgMin finds the index of the least element along an axis, the first one of
-// equals unless SelectLast is set; a NaN counts as least
+// ArgMin returns the index of the smallest element along an axis: the first one of equal elements,
+// or the last one if SelectLast is set. NaN is smaller than every number
 // (https://onnx.ai/onnx/operators/onnx__ArgMin.html).
 type ArgMin struct{ kit.ArgReduction }
 

@@ -10,27 +10,27 @@ import (
 	"github.com/onward-ml/onward/tensor"
 )
 
-// Attention is scaled dot-product attention, softmax(cap(scale·Q·Kᵀ) + mask)·V,
-// with grouped query heads, a key-value cache, causal and window masks
+// Attention is scaled dot-product attention, softmax(cap(scale·Q·Kᵀ) + mask)·V, with grouped query
+// heads, a key-value cache, causal masks and window masks
 // (https://onnx.ai/onnx/operators/onnx__Attention.html).
 //
-// Inputs are [batch, heads, length, size], or [batch, length, heads·size] with
-// the numbers of heads as attributes. Query i stands at position offset + i among
-// the keys: offset is the length of the past, or nonpad_kv_seqlen − q_length, or
-// 0. A query that may see no key gives zeros.
+// Inputs have shape [batch, heads, length, size], or [batch, length, heads·size] with the numbers
+// of heads as attributes. Query i has position offset + i among the keys, where offset is the
+// length of the past or nonpad_kv_seqlen − q_length. The output for a query that sees no key is
+// zero.
 //
-// Softmax runs in float, or in double when an input is double or SoftmaxPrecision
-// asks for it; lower precisions are not imitated.
+// Softmax is computed in float32, or in float64 if an input is float64 or SoftmaxPrecision requires
+// it. Lower precisions are not emulated.
 type Attention struct {
 	Causal          bool
-	QHeads, KVHeads int // 0: not given
+	QHeads, KVHeads int // 0: not set
 	Scale           float64
 	HasScale        bool
 	Softcap         float64
 	QKMode          kit.ScoreStage
 	Double          bool // softmax_precision is double
-	Left, Right     int  // window, −1: unbounded
-	PadMask         bool // a mask whose last dimension is 1 is one key long, not repeated
+	Left, Right     int  // window; −1: unlimited
+	PadMask         bool // a mask whose last dimension is 1 has one key and is not broadcast
 }
 
 const attentionMaskTypes = "@int @float bool"
@@ -124,7 +124,7 @@ func attentionParts(b *kit.GradientBuilder, n *kit.GradientNode) ([]string, erro
 	return []string{y, k, v, []string{raw, capped, biased, p}[mode]}, nil
 }
 
-// Infer sets the shapes of the outputs from those of Q, K, V and the past.
+// Infer derives the output shapes from those of Q, K, V and the past.
 func (op *Attention) Infer(c *ir.InferContext) error {
 	q, k, v := c.Shape(0), c.Shape(1), c.Shape(2)
 	for i, s := range [][]ir.Dim{q, k, v} {
@@ -290,7 +290,7 @@ func runAttention[T kit.RealFloat](op *Attention, c *ir.Call) error {
 	return nil
 }
 
-// Visible returns the keys that query i of batch item b may see by position.
+// Visible returns the keys that query i of batch item b sees by position.
 func (op *Attention) Visible(nonpad []int, b, i, past, qLen, kvLen int) (from, to int) {
 	to, p := kvLen, past+i
 	if nonpad != nil {
@@ -309,8 +309,8 @@ func (op *Attention) Visible(nonpad []int, b, i, past, qLen, kvLen int) (from, t
 	return from, to
 }
 
-// withPast views input i after the past, input pi, as [batch, heads, length,
-// size]. It copies them together when there is a past or output o is wanted.
+// withPast returns a view of input i appended to the past, input pi, as [batch, heads, length,
+// size]. It copies if there is a past or if output o is used.
 func withPast[T kit.RealFloat](c *ir.Call, i, pi, o int, in kit.AttentionInput, past int) (kit.HeadView[T], kit.RealOutput[T], error) {
 	data, err := kit.RealIn[T](c, c.Tensor(i))
 	view := kit.AttentionView(data, in)

@@ -29,12 +29,12 @@ var _ = kit.Register(kit.Def{Name: "AveragePool", Since: []int{1, 7, 10, 11, 19,
 		return []string{b.Node("onward.AveragePoolGradient", n.Attrs, g, n.Inputs[0])}, nil
 	})})
 
-// Infer computes the windows' number.
+// Infer computes the spatial sizes.
 func (p *AveragePool) Infer(c *ir.InferContext) error {
 	return kit.InferPool(c, &p.Window, ir.UnrankedTensor(c.Elem(0)))
 }
 
-// Run pools planes in parallel.
+// Run processes planes in parallel.
 func (p *AveragePool) Run(c *ir.Call) error {
 	if c.Tensor(0).DType() == tensor.TypeFloat64 {
 		return averagePool[float64](c, p)

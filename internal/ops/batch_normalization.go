@@ -12,13 +12,14 @@ import (
 	"github.com/onward-ml/onward/tensor"
 )
 
-// BatchNormalization shifts and scales every channel by given statistics or, in
-// training, by those of the batch. Training gives the running mean and variance
-// too, and up to opset 13 the batch's own.
+// BatchNormalization normalizes every channel with the given statistics or, in training mode, with
+// those of the batch, then scales and shifts it. In training mode it also returns the running mean
+// and variance, and up to opset 13 the batch's own
+// (https://onnx.ai/onnx/operators/onnx__BatchNormalization.html).
 type BatchNormalization struct {
 	Epsilon, Momentum float32
 	Training          bool
-	Spatial           bool // statistics hold for a channel, not for an element of an instance
+	Spatial           bool // statistics are per channel, not per element of an instance
 }
 
 var _ = kit.Register(kit.Def{Name: "BatchNormalization", Since: []int{1, 6, 7, 9, 14, 15},
@@ -84,7 +85,7 @@ func (b *BatchNormalization) Infer(c *ir.InferContext) error {
 	return nil
 }
 
-// Run computes half types as float.
+// Run computes half-precision types in float32.
 func (b *BatchNormalization) Run(c *ir.Call) error {
 	for i := range 5 {
 		if c.Tensor(i).DType() == tensor.TypeFloat64 {
@@ -159,7 +160,7 @@ func batchNorm[T kit.RealFloat](c *ir.Call, b *BatchNormalization) error {
 	return nil
 }
 
-// batchMoments computes mean and variance of every channel over all instances.
+// batchMoments computes the mean and variance of every channel over all instances.
 func batchMoments[T kit.RealFloat](c *ir.Call, x, mean, vari []T, n, ch, plane int) {
 	c.Parallel(ch, kit.GrainFor(n*plane*2), func(lo, hi int) {
 		for k := lo; k < hi && c.Err() == nil; k++ {

@@ -8,7 +8,7 @@ import (
 	"github.com/onward-ml/onward/tensor"
 )
 
-// Bernoulli draws 0 or 1 for each element, which is the probability of 1
+// Bernoulli draws 0 or 1 for each element of the input, which is the probability of 1
 // (https://onnx.ai/onnx/operators/onnx__Bernoulli.html).
 type Bernoulli struct {
 	kit.RandomSeed
@@ -38,7 +38,7 @@ func (o *Bernoulli) Run(c *ir.Call) error {
 	return kit.FillRandom(c, o.Elem(x.DType()), x.Shape(), func() float64 {
 		v := probs[i]
 		i++
-		// One of the two outcomes is at most ½ likely; NumPy draws that one.
+		// Draw the less likely outcome, as NumPy does.
 		if v > 0.5 {
 			return 1 - drawRare(src, 1-v)
 		}

@@ -8,8 +8,8 @@ import (
 	"github.com/onward-ml/onward/tensor"
 )
 
-// BitCast takes the bits of its input for elements of another type of the same
-// width (https://onnx.ai/onnx/operators/onnx__BitCast.html).
+// BitCast reinterprets the bits of its input as elements of another type of the same width
+// (https://onnx.ai/onnx/operators/onnx__BitCast.html).
 type BitCast struct{ To tensor.DType }
 
 const bitCastTypes = "@number bool @complex @float8 @packed float8e8m0"
@@ -46,7 +46,7 @@ func (o *BitCast) Run(c *ir.Call) error {
 		return nil
 	}
 	dst := out.Bytes()
-	for i, b := range x.Bytes() { // a bool's byte is 0 or 1
+	for i, b := range x.Bytes() { // the byte of a bool is 0 or 1
 		if b != 0 {
 			b = 1
 		}

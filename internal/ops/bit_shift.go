@@ -5,9 +5,10 @@ import (
 	"github.com/onward-ml/onward/internal/ops/kit"
 )
 
-// BitShift shifts the bits of its first input by the second; those that leave
-// the number are lost. A signed number keeps its sign when it is shifted right; with
-// a shift that is negative or not below its bits, only its sign remains of it (https://onnx.ai/onnx/operators/onnx__BitShift.html).
+// BitShift shifts the bits of its first input by the second. Bits that are shifted out are lost. A
+// right shift of a signed number is arithmetic. A signed shift count that is negative or not below
+// the number of bits shifts out everything but the sign
+// (https://onnx.ai/onnx/operators/onnx__BitShift.html).
 type BitShift struct{ Left bool }
 
 var _ = kit.Register(kit.Def{Name: "BitShift", Since: []int{11, 28}, In: "X:T, Y:T", Out: "Z:T", Types: kit.Types{"T": "@int"},
@@ -49,7 +50,7 @@ func shiftRightLoop[T kit.UnsignedNumber](dst, a, b []T) {
 	}
 }
 
-// A negative shift becomes one that is not below the bits of any number.
+// Convert a negative shift count to one that is not below the number of bits of any type.
 func shiftLeftSignedLoop[T kit.SignedNumber](dst, a, b []T) {
 	a, b = a[:len(dst)], b[:len(dst)]
 	for i := range dst {
@@ -57,7 +58,7 @@ func shiftLeftSignedLoop[T kit.SignedNumber](dst, a, b []T) {
 	}
 }
 
-// A right shift past a negative number's bits is a fill with sign bits, in Go as in ONNX.
+// A right shift by more than the number of bits fills with sign bits, in Go as in ONNX.
 func shiftRightSignedLoop[T kit.SignedNumber](dst, a, b []T) {
 	a, b = a[:len(dst)], b[:len(dst)]
 	for i := range dst {

@@ -5,7 +5,7 @@ import (
 	"github.com/onward-ml/onward/internal/ops/kit"
 )
 
-// BitwiseAnd computes the bitwise and of two integer tensors
+// BitwiseAnd returns the bitwise and of two integer tensors
 // (https://onnx.ai/onnx/operators/onnx__BitwiseAnd.html).
 type BitwiseAnd struct{}
 

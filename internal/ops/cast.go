@@ -21,7 +21,7 @@ var _ = kit.Register(kit.Def{Name: "Cast", Since: []int{1, 6, 9, 13, 19, 21, 23,
 	Build: func(a *kit.Attrs, opset int) (kit.Operator, error) {
 		o := &Cast{}
 		a.Require("to")
-		if opset < 6 { // the name of the type
+		if opset < 6 { // the attribute is the name of the type
 			d, err := tensor.ParseDType(strings.ToLower(a.String("to", "")))
 			if err != nil {
 				return nil, fmt.Errorf("attribute to: %w", err)

@@ -8,15 +8,15 @@ import (
 	"github.com/onward-ml/onward/internal/ops/kit"
 )
 
-// CausalConvWithState convolves each channel of a sequence with a kernel of its own
-// that sees no later elements; a state carries the last elements from call to call:
-// output[b,c,t] = act(bias[c] + Σ_j weight[c,0,j]·(past and input)[b,c,t+j·Dilation])
+// CausalConvWithState convolves each channel of a sequence with its own kernel, causally. A state
+// carries the last elements from call to call: output[b,c,t] = act(bias[c] + Σ_j
+// weight[c,0,j]·(past and input)[b,c,t+j·Dilation])
 // (https://onnx.ai/onnx/operators/onnx__CausalConvWithState.html).
 type CausalConvWithState struct {
-	SiLU         bool // of the result
+	SiLU         bool // apply SiLU to the result
 	Dilation     int
 	ChannelsLast bool // [batch length channels...], else [batch channels length]
-	Window       int  // states that the outputs hold, the last ones; 0: the last, without an axis
+	Window       int  // number of last states in the outputs; 0: the last state, without an axis
 }
 
 const CausalConvInputs = "input:T, weight:T, bias:T?, past_state:T?"
@@ -28,7 +28,7 @@ func ReadCausalConv(a *kit.Attrs) *CausalConvWithState {
 	return &CausalConvWithState{SiLU: a.Enum("activation", "none", "none", "silu", "swish") != "none", Dilation: 1}
 }
 
-// Infer sets the shapes as far as input and weight tell.
+// Infer derives the shapes from input and weight, if known.
 func (op *CausalConvWithState) Infer(c *ir.InferContext) error {
 	if err := kit.CheckRank(c, 1, 3, "weight"); err != nil {
 		return err
@@ -55,7 +55,7 @@ func (op *CausalConvWithState) Infer(c *ir.InferContext) error {
 	return nil
 }
 
-// Run computes in float, channels in parallel.
+// Run computes in float32, channels in parallel.
 func (op *CausalConvWithState) Run(c *ir.Call) error {
 	x, w := c.Tensor(0), c.Tensor(1)
 	s, ws := x.Shape(), w.Shape()
@@ -98,8 +98,8 @@ func (op *CausalConvWithState) Run(c *ir.Call) error {
 	if err != nil {
 		return err
 	}
-	size := batch * channels * past // of a slot
-	// at is where element t of a channel stands among length ones.
+	size := batch * channels * past // elements per state
+	// at returns the index of element t of a channel with length elements.
 	at := func(b, ch, t, length int) int {
 		if op.ChannelsLast {
 			return (b*length+t)*channels + ch
@@ -140,7 +140,7 @@ func (op *CausalConvWithState) Run(c *ir.Call) error {
 			y.Data[at(b, ch, t, n)] = sum
 		}
 		for w := range slots {
-			end := n - slots + w + 1 // new elements that the slot's state has seen
+			end := n - slots + w + 1 // number of new elements in the state
 			for t := range past {
 				v := float32(0)
 				switch {

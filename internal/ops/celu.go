@@ -35,8 +35,7 @@ var _ = kit.Register(kit.Def{Name: "Celu", Since: []int{12, 28}, In: "X:T", Out:
 // Run implements [ir.Operator].
 func (o *Celu) Run(c *ir.Call) error { return kit.MapTable(c, o.loops, kit.GrainCostly) }
 
-// fast returns the vector kernel, alpha·elu(x/alpha), for an alpha with which
-// that does not leave the range of float32.
+// fast returns the vector kernel, alpha·elu(x/alpha), if alpha keeps it in the range of float32.
 func (o *Celu) fast() kit.VecUnary {
 	if !(o.Alpha >= 1e-2 && o.Alpha <= 1e2) {
 		return nil

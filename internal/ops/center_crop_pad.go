@@ -7,9 +7,9 @@ import (
 	"github.com/onward-ml/onward/internal/ops/kit"
 )
 
-// CenterCropPad crops dimensions that are larger than asked around their centre
-// and pads smaller ones with zeros on both sides; of an odd number the end gets
-// more (https://onnx.ai/onnx/operators/onnx__CenterCropPad.html).
+// CenterCropPad crops dimensions that are too large around their center, and pads those that are
+// too small with zeros on both sides. An odd difference affects the end more
+// (https://onnx.ai/onnx/operators/onnx__CenterCropPad.html).
 type CenterCropPad struct {
 	Axes []int // nil: all
 }
@@ -19,7 +19,7 @@ var _ = kit.Register(kit.Def{Name: "CenterCropPad", Since: []int{18},
 	Build:    kit.Simple(func(a *kit.Attrs, opset int) kit.Operator { return &CenterCropPad{Axes: a.Ints("axes")} }),
 	Gradient: kit.MoveGradient})
 
-// target returns shape with the wanted sizes of the axes.
+// centerCropTarget returns the shape in with the sizes want for the axes.
 func centerCropTarget[D any](in, want []D, axes []int) ([]D, error) {
 	out := append([]D{}, in...)
 	at, err := kit.SliceAxes(axes, len(want), len(in))

@@ -11,11 +11,11 @@ import (
 	"github.com/onward-ml/onward/tensor"
 )
 
-// Clip limits elements to [min, max]; max wins where min is above it
-// (https://onnx.ai/onnx/operators/onnx__Clip.html). Both are inputs from opset 11
-// on and were float attributes before.
+// Clip limits elements to [min, max]. If min exceeds max, the result is max
+// (https://onnx.ai/onnx/operators/onnx__Clip.html). The bounds are inputs since opset 11 and float
+// attributes before.
 type Clip struct {
-	Min, Max float64 // for forms with attributes
+	Min, Max float64 // bounds that are attributes
 }
 
 var _ = kit.Register(kit.Def{Name: "Clip", Since: []int{1, 6, 11, 12, 13}, In: "input:T, min:T?, max:T?", Out: "output:T",
@@ -121,7 +121,7 @@ func clipOf[T kit.RealNumber](c *ir.Call, lo, hi T) error {
 	return kit.MapLoop(c, kit.Loop1(func(dst, src []T) { clipLoop(dst, src, lo, hi) }), kit.GrainCheap)
 }
 
-// clipBounds returns the bounds that are inputs, or else lo and hi.
+// clipBounds returns the bounds from the inputs, or lo and hi if they are absent.
 func clipBounds[T kit.RealNumber](c *ir.Call, lo, hi T) (T, T) {
 	if t := c.Tensor(1); t != nil {
 		lo = tensor.Of[T](t)[0]

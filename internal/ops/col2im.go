@@ -9,9 +9,8 @@ import (
 	"github.com/onward-ml/onward/tensor"
 )
 
-// Col2Im sums columns, each of them a block of an image, into the image: the
-// transpose of taking the blocks of a convolution. [N, C·product(block),
-// blocks] becomes [N, C, image…]
+// Col2Im adds up columns, each of them a block of an image, into the image. It is the transpose of
+// im2col: [N, C·product(block), blocks] becomes [N, C, image…]
 // (https://onnx.ai/onnx/operators/onnx__Col2Im.html).
 type Col2Im struct {
 	Dilations, Pads, Strides []int // nil: ones, zeros, ones
@@ -59,10 +58,10 @@ func (op *Col2Im) Infer(c *ir.InferContext) error {
 	return nil
 }
 
-// col2imGeometry is a checked call.
+// col2imGeometry is a validated call.
 type col2imGeometry struct {
 	n, channels            int
-	image, block, counts   []int // counts: blocks along each dimension
+	image, block, counts   []int // counts: number of blocks along each dimension
 	pads, strides, dilates []int
 }
 
@@ -182,7 +181,7 @@ func col2imRun[T col2imNumber](c *ir.Call, g *col2imGeometry, x *tensor.Tensor, 
 	return nil
 }
 
-// col2im sums; each image of each channel is one task.
+// col2im computes the sums. Each channel of each image is one task.
 func col2im[T col2imNumber](c *ir.Call, g *col2imGeometry, out, in []T) {
 	clear(out)
 	size, block, count := kit.Product(g.image), kit.Product(g.block), kit.Product(g.counts)
@@ -226,7 +225,7 @@ func col2im[T col2imNumber](c *ir.Call, g *col2imGeometry, out, in []T) {
 	})
 }
 
-// unravel turns a linear place into coordinates.
+// unravel converts a linear index to coordinates.
 func unravel(pos []int, i int, shape []int) {
 	for k := len(shape) - 1; k >= 0; k-- {
 		pos[k] = i % shape[k]

@@ -7,10 +7,9 @@ import (
 	"github.com/onward-ml/onward/internal/ops/kit"
 )
 
-// Compress keeps the slices along Axis for which the condition holds; without
-// an axis, elements of the flattened input. A condition may be shorter than the
-// dimension: the rest is dropped
-// (https://onnx.ai/onnx/operators/onnx__Compress.html).
+// Compress returns the slices along Axis for which the condition is true, or without an axis the
+// elements of the flattened input. The condition may be shorter than the dimension; the remaining
+// slices are dropped (https://onnx.ai/onnx/operators/onnx__Compress.html).
 type Compress struct {
 	Axis int
 	Flat bool // no axis

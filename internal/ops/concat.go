@@ -9,8 +9,7 @@ import (
 	"github.com/onward-ml/onward/tensor"
 )
 
-// Concat joins tensors along one axis
-// (https://onnx.ai/onnx/operators/onnx__Concat.html).
+// Concat concatenates tensors along an axis (https://onnx.ai/onnx/operators/onnx__Concat.html).
 type Concat struct{ Axis int }
 
 var _ = kit.Register(kit.Def{Name: "Concat", Since: []int{1, 4, 11, 13},

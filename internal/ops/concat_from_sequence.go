@@ -9,8 +9,8 @@ import (
 	"github.com/onward-ml/onward/tensor"
 )
 
-// ConcatFromSequence joins the tensors of a sequence along Axis, or stacks them
-// along a new one (https://onnx.ai/onnx/operators/onnx__ConcatFromSequence.html).
+// ConcatFromSequence concatenates the tensors of a sequence along Axis, or stacks them along a new
+// axis (https://onnx.ai/onnx/operators/onnx__ConcatFromSequence.html).
 type ConcatFromSequence struct {
 	Axis    int
 	NewAxis bool

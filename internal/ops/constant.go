@@ -8,12 +8,11 @@ import (
 	"github.com/onward-ml/onward/tensor"
 )
 
-// Constant returns the tensor that one of its attributes holds
-// (https://onnx.ai/onnx/operators/onnx__Constant.html). A sparse one becomes
-// dense.
+// Constant returns the value of one of its attributes as a tensor. A sparse value becomes dense
+// (https://onnx.ai/onnx/operators/onnx__Constant.html).
 type Constant struct {
 	Value  *tensor.Tensor
-	Sparse *tensor.Sparse // when Value is nil
+	Sparse *tensor.Sparse // used if Value is nil
 }
 
 var _ = kit.Register(kit.Def{Name: "Constant", Since: []int{1, 9, 11, 12, 13, 19, 21, 23, 24, 25},

@@ -9,11 +9,11 @@ import (
 	"github.com/onward-ml/onward/tensor"
 )
 
-// ConstantFill makes a tensor whose elements are all Value. Its shape is the
-// attribute Shape, or, with an input, that of the input, or with AsShape the one that
-// the input lists, each followed by Extra. It is one of the experimental operators
-// that ONNX removed with opset 10 (https://github.com/onnx/onnx/blob/v1.4.1/docs/Operators.md#ConstantFill);
-// torch's exporter makes the first states of recurrent layers by it up to opset 8.
+// ConstantFill returns a tensor filled with Value. Its shape is the attribute Shape if there is no
+// input, the contents of the input if AsShape is set, and otherwise the shape of the input; Extra
+// is appended. It is an experimental operator that ONNX removed with opset 10
+// (https://github.com/onnx/onnx/blob/v1.4.1/docs/Operators.md#ConstantFill). Up to opset 8, torch's
+// exporter uses it for the initial states of recurrent layers.
 type ConstantFill struct {
 	Value        *tensor.Tensor // a scalar
 	Shape, Extra []int

@@ -6,9 +6,8 @@ import (
 	"github.com/onward-ml/onward/tensor"
 )
 
-// ConstantOfShape returns a tensor of the shape that its input lists, filled
-// with the one element of Value, a float 0 by default
-// (https://onnx.ai/onnx/operators/onnx__ConstantOfShape.html).
+// ConstantOfShape returns a tensor with the shape given by its input, filled with the element of
+// Value, by default a float 0 (https://onnx.ai/onnx/operators/onnx__ConstantOfShape.html).
 type ConstantOfShape struct{ Value *tensor.Tensor }
 
 var _ = kit.Register(kit.Def{Name: "ConstantOfShape", Since: []int{9, 20, 21, 23, 24, 25},

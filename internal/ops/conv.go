@@ -8,8 +8,8 @@ import (
 	"github.com/onward-ml/onward/tensor"
 )
 
-// Conv convolves an N×C×D1…Dk input with M×C/Group×K1…Kk weights and adds a bias
-// per output channel.
+// Conv convolves an N×C×D1…Dk input with M×C/Group×K1…Kk weights and adds a bias per output channel
+// (https://onnx.ai/onnx/operators/onnx__Conv.html).
 type Conv struct {
 	kit.Window
 	Group int
@@ -36,12 +36,12 @@ func convGradient(b *kit.GradientBuilder, n *kit.GradientNode, g string) ([]stri
 	return r, nil
 }
 
-// Infer checks channels and computes the windows' number.
+// Infer checks the channels and computes the spatial sizes.
 func (v *Conv) Infer(c *ir.InferContext) error {
 	return kit.InferConv(c, &v.Window, v.Group, 0, 1, ir.UnrankedTensor(c.Elem(0)))
 }
 
-// Run computes float16 and bfloat16 as float.
+// Run computes float16 and bfloat16 in float32.
 func (v *Conv) Run(c *ir.Call) error {
 	if c.Tensor(0).DType() == tensor.TypeFloat64 {
 		w := c.Tensor(1)
@@ -84,16 +84,15 @@ func convReal[T kit.RealFloat](c *ir.Call, v *Conv, w []T, wshape []int) error {
 	return err
 }
 
-// convWidened is a Conv of float16 or bfloat16 with constant weights, widened
-// once.
+// convWidened is a Conv of float16 or bfloat16 with constant weights that are widened once.
 type convWidened struct {
 	Conv
 	w     []float32
 	shape []int
 }
 
-// Prepare widens constant weights of a half type and packs some of float,
-// as FusedConv does; others are used as they are.
+// Prepare widens constant half-precision weights, and packs float32 weights where [FusedConv] does.
+// Other weights are used unchanged.
 func (v *Conv) Prepare(in []tensor.Value, types []ir.Type) (ir.Operator, []int, error) {
 	w, ok := in[1].(*tensor.Tensor)
 	if !ok || w.DType().Size() != 2 {

@@ -11,20 +11,20 @@ import (
 	"github.com/onward-ml/onward/tensor"
 )
 
-// depthwiseConv is a depthwise Conv or FusedConv of float over two spatial axes of
-// known sizes, with constant weights and bias, that reads and writes N×C×H×W.
+// depthwiseConv is a depthwise Conv or FusedConv of float32 over two spatial axes of known sizes,
+// with constant weights and bias, on N×C×H×W tensors.
 type depthwiseConv struct {
 	FusedConv
 	d       *conv.DepthwisePlanes
-	in, out []int // without the batch
+	in, out []int // without the batch dimension
 }
 
-// LoneDepthwise reports whether a convolution from c channels to m is one that
-// works block by block by itself as fast as in a region of blocks.
+// LoneDepthwise reports whether a convolution from c channels to m is as fast outside of a blocked
+// region as inside.
 func LoneDepthwise(group, c, m int) bool { return group > 1 && group == c && c == m }
 
-// prepareDepthwise packs the weights of a depthwise convolution over two axes; nil
-// where it does not suit.
+// prepareDepthwise packs the weights of a depthwise convolution over two axes. It returns nil if
+// the convolution is not supported.
 func prepareDepthwise(f *FusedConv, in []tensor.Value, types []ir.Type) (ir.Operator, []int, error) {
 	w, ok := in[1].(*tensor.Tensor)
 	if !ok || w.DType() != tensor.TypeFloat32 || w.Rank() != 4 || len(types[0].Shape) != 4 || !LoneDepthwise(f.Group, w.Dim(0)*w.Dim(1), w.Dim(0)) {
@@ -45,7 +45,7 @@ func prepareDepthwise(f *FusedConv, in []tensor.Value, types []ir.Type) (ir.Oper
 	}
 	s, err := kit.NewConvShape(&f.Window, f.Group, append([]int{1}, shape...), w.Shape())
 	if err != nil || kit.Product(s.Shape) == 0 || kit.Product(shape) == 0 || s.WideBorder() {
-		return nil, nil, nil // the run says what is wrong
+		return nil, nil, nil // Run reports the error
 	}
 	d, err := conv.NewDepthwisePlanes(cpu.Active(), &conv.Shape{N: 1, Cin: s.C, Cout: s.M, Group: s.Group, In: s.In, Kernel: s.Kernel, Stride: s.Stride, Dilation: s.Dilation,
 		PadBegin: s.Before, PadEnd: s.After, Out: s.Out}, tensor.Of[float32](w), bias)
@@ -55,7 +55,7 @@ func prepareDepthwise(f *FusedConv, in []tensor.Value, types []ir.Type) (ir.Oper
 	return &depthwiseConv{FusedConv: *f, d: d, in: shape, out: s.Shape[1:]}, drop, nil
 }
 
-// Run convolves block by block of channels.
+// Run computes block by block of channels.
 func (f *depthwiseConv) Run(c *ir.Call) error {
 	x := c.Tensor(0)
 	if x.Rank() != 4 || !slices.Equal(x.Shape()[1:], f.in) {

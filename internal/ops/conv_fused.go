@@ -10,8 +10,8 @@ import (
 	"github.com/onward-ml/onward/tensor"
 )
 
-// FusedConv is a Conv of float, to which input 3, of the output's shape, is added
-// and then an activation applied:
+// FusedConv is a Conv of float32 with an addition and an activation. Input 3, Z, is optional and
+// has the shape of the output.
 //
 //	Y = act(conv(X, W) + B + Z)
 type FusedConv struct {
@@ -27,8 +27,8 @@ func (f *FusedConv) Infer(c *ir.InferContext) error {
 	return f.Conv.Infer(c)
 }
 
-// Prepare packs the weights over three axes and those of depthwise convolutions;
-// others are used as they are.
+// Prepare packs weights over three axes and those of depthwise convolutions. Other weights are used
+// unchanged.
 func (f *FusedConv) Prepare(in []tensor.Value, types []ir.Type) (ir.Operator, []int, error) {
 	if op, drop, err := prepareVolume(f, in, types); op != nil || err != nil {
 		return op, drop, err
@@ -36,7 +36,7 @@ func (f *FusedConv) Prepare(in []tensor.Value, types []ir.Type) (ir.Operator, []
 	return prepareDepthwise(f, in, types)
 }
 
-// Run convolves and finishes the output in place.
+// Run computes the convolution and applies the rest in place.
 func (f *FusedConv) Run(c *ir.Call) error {
 	if err := c.Inner(&f.Conv); err != nil {
 		return err

@@ -6,8 +6,8 @@ import (
 	"github.com/onward-ml/onward/tensor"
 )
 
-// ConvInteger convolves 8-bit integers, less their zero points, to int32.
-// Padding stands for the zero point.
+// ConvInteger convolves 8-bit integers, minus their zero points, to int32. Padding has the value of
+// the zero point (https://onnx.ai/onnx/operators/onnx__ConvInteger.html).
 type ConvInteger struct {
 	kit.Window
 	Group int
@@ -19,15 +19,15 @@ var _ = kit.Register(kit.Def{Name: "ConvInteger", Since: []int{10}, In: "x:T1, w
 		return &ConvInteger{Window: kit.ReadWindow(a, true), Group: kit.ReadGroup(a)}
 	})})
 
-// Infer checks channels and computes the windows' number.
+// Infer checks the channels and computes the spatial sizes.
 func (v *ConvInteger) Infer(c *ir.InferContext) error {
 	return kit.InferConv(c, &v.Window, v.Group, 0, 1, ir.UnrankedTensor(tensor.TypeInt32))
 }
 
-// Run sums as int32.
+// Run adds in int32.
 func (v *ConvInteger) Run(c *ir.Call) error { return v.run(c, nil) }
 
-// run convolves; packed are the weights when they are constant.
+// run computes the convolution. packed holds the weights if they are constant.
 func (v *ConvInteger) run(c *ir.Call, packed *kit.ConvWeights) error {
 	x, w, xz, wz := c.Tensor(0), c.Tensor(1), c.Tensor(2), c.Tensor(3)
 	s, packed, err := kit.ConvBytesShape(c, &v.Window, v.Group, x, w, xz, wz, packed)

@@ -11,13 +11,14 @@ import (
 	"github.com/onward-ml/onward/tensor"
 )
 
-// ConvTranspose is the transpose of a convolution: every element of an
-// N×C×D1…Dk input adds a C×M/Group×K1…Kk kernel scaled by it to the output.
+// ConvTranspose is the transpose of a convolution: every element of an N×C×D1…Dk input adds a
+// C×M/Group×K1…Kk kernel, multiplied by the element, to the output
+// (https://onnx.ai/onnx/operators/onnx__ConvTranspose.html).
 type ConvTranspose struct {
 	kit.Window
 	Group         int
-	OutputPadding []int // more output elements after each axis; nil: 0
-	OutputShape   []int // spatial sizes that replace Pads; nil: from Pads
+	OutputPadding []int // additional output elements after each axis; nil: 0
+	OutputShape   []int // spatial output sizes that determine Pads; nil: Pads is used
 }
 
 var _ = kit.Register(kit.Def{Name: "ConvTranspose", Since: []int{1, 11, 22}, In: "X:T, W:T, B:T?", Out: "Y:T", Types: kit.Types{"T": "@float"},
@@ -45,7 +46,7 @@ func convTransposeGradient(b *kit.GradientBuilder, n *kit.GradientNode, g string
 	return r, nil
 }
 
-// axis returns the padding before the output and its size for axis i of n.
+// axis returns, for axis i of n, the padding before the output and the size of the output.
 func (v *ConvTranspose) axis(i, n, in, kernel int) (before, out int, err error) {
 	if in < 0 || in > kit.WindowLimit || kernel < 1 || kernel > kit.WindowLimit {
 		return 0, 0, fmt.Errorf("input size %d and kernel size %d are out of range", in, kernel)
@@ -77,8 +78,8 @@ func (v *ConvTranspose) axis(i, n, in, kernel int) (before, out int, err error) 
 	return before, out, nil
 }
 
-// check fails unless all attributes are for n spatial axes. A list of output
-// sizes may begin with those of the batch and the channels.
+// check returns an error unless all attributes are for n spatial axes. OutputShape may also include
+// the batch and channel sizes.
 func (v *ConvTranspose) check(n int) error {
 	if err := v.Window.Check(n); err != nil {
 		return err
@@ -92,7 +93,7 @@ func (v *ConvTranspose) check(n int) error {
 	return nil
 }
 
-// Infer computes the output's size.
+// Infer computes the output sizes.
 func (v *ConvTranspose) Infer(c *ir.InferContext) error {
 	out := ir.UnrankedTensor(c.Elem(0))
 	defer func() { c.SetOut(0, out) }()
@@ -153,8 +154,8 @@ func (v *ConvTranspose) Infer(c *ir.InferContext) error {
 	return nil
 }
 
-// ConvShape returns the geometry of the convolution whose transpose this is: in
-// and out change places.
+// convShape returns the geometry of the convolution whose transpose this is, with input and output
+// exchanged.
 func (v *ConvTranspose) convShape(x, w []int) (kit.ConvShape, error) {
 	s := kit.ConvShape{Group: v.Group}
 	if len(x) < 3 || len(w) != len(x) {
@@ -187,7 +188,7 @@ func (v *ConvTranspose) convShape(x, w []int) (kit.ConvShape, error) {
 	return s, nil
 }
 
-// Run computes float16 and bfloat16 as float.
+// Run computes float16 and bfloat16 in float32.
 func (v *ConvTranspose) Run(c *ir.Call) error {
 	if c.Tensor(0).DType() == tensor.TypeFloat64 {
 		return convTranspose[float64](c, v)
@@ -226,15 +227,15 @@ func convTranspose[T kit.RealFloat](c *ir.Call, v *ConvTranspose) error {
 	return err
 }
 
-// convTransposePacked is a ConvTranspose of float over two spatial axes of known
-// sizes, with constant weights and bias.
+// convTransposePacked is a ConvTranspose of float32 over two spatial axes of known sizes, with
+// constant weights and bias.
 type convTransposePacked struct {
 	ConvTranspose
 	d       *conv.Transposed
-	in, out []int // without the batch
+	in, out []int // without the batch dimension
 }
 
-// Prepare packs constant weights of enough channels for blocks.
+// Prepare packs constant weights with enough channels to fill blocks.
 func (v *ConvTranspose) Prepare(in []tensor.Value, types []ir.Type) (ir.Operator, []int, error) {
 	w, ok := in[1].(*tensor.Tensor)
 	if !ok || w.DType() != tensor.TypeFloat32 || w.Rank() != 4 || len(types[0].Shape) != 4 || w.Dim(0) < kit.VolumeChannels || v.Group != 1 {
@@ -255,13 +256,13 @@ func (v *ConvTranspose) Prepare(in []tensor.Value, types []ir.Type) (ir.Operator
 	}
 	s, err := v.convShape(append([]int{1}, shape...), w.Shape())
 	if err != nil || kit.Product(s.Shape) == 0 || kit.Product(shape) == 0 || kit.Product(w.Shape()) == 0 {
-		return nil, nil, nil // the run says what is wrong
+		return nil, nil, nil // Run reports the error
 	}
 	var kernel, from, to, stride, pad [2]int
 	for i := range 2 {
 		kernel[i], from[i], to[i], stride[i], pad[i] = s.Kernel[i], s.Out[i], s.In[i], s.Stride[i], s.Before[i]
-		// Outputs beyond the kernels of all inputs, and strides beyond the kernel,
-		// would mostly be zeros.
+		// Not supported: cases in which most of the work would be on zeros, such as outputs beyond
+		// all kernels or strides larger than the kernel.
 		if s.Dilation[i] != 1 || pad[i] >= kernel[i] || stride[i] > kernel[i] || to[i] > stride[i]*(from[i]+1)+kernel[i] {
 			return nil, nil, nil
 		}
@@ -273,7 +274,7 @@ func (v *ConvTranspose) Prepare(in []tensor.Value, types []ir.Type) (ir.Operator
 	return &convTransposePacked{ConvTranspose: *v, d: d, in: shape, out: s.Shape[1:]}, drop, nil
 }
 
-// Run convolves image by image.
+// Run computes image by image.
 func (v *convTransposePacked) Run(c *ir.Call) error {
 	x := c.Tensor(0)
 	if x.Rank() != 4 || !slices.Equal(x.Shape()[1:], v.in) {

@@ -11,16 +11,16 @@ import (
 	"github.com/onward-ml/onward/tensor"
 )
 
-// volumeConv is a Conv or FusedConv of float over three spatial axes of known
-// sizes, with constant weights and bias.
+// volumeConv is a Conv or FusedConv of float32 over three spatial axes of known sizes, with
+// constant weights and bias.
 type volumeConv struct {
 	FusedConv
 	v       *conv.Volume
-	in, out []int // without the batch
+	in, out []int // without the batch dimension
 }
 
-// prepareVolume packs the weights of a convolution over three axes; nil where it does
-// not suit.
+// prepareVolume packs the weights of a convolution over three axes. It returns nil if the
+// convolution is not supported.
 func prepareVolume(f *FusedConv, in []tensor.Value, types []ir.Type) (ir.Operator, []int, error) {
 	w, ok := in[1].(*tensor.Tensor)
 	if !ok || w.DType() != tensor.TypeFloat32 || w.Rank() != 5 || len(types[0].Shape) != 5 || w.Dim(1) < kit.VolumeChannels {
@@ -41,7 +41,7 @@ func prepareVolume(f *FusedConv, in []tensor.Value, types []ir.Type) (ir.Operato
 	}
 	s, err := kit.NewConvShape(&f.Window, f.Group, append([]int{1}, shape...), w.Shape())
 	if err != nil || kit.Product(s.Shape) == 0 || kit.Product(shape) == 0 || s.Group != 1 || s.Dilation[0] != 1 || s.WideBorder() {
-		return nil, nil, nil // the run says what is wrong
+		return nil, nil, nil // Run reports the error
 	}
 	v, err := conv.NewVolume(cpu.Active(), &conv.Shape{N: 1, Cin: s.C, Cout: s.M, Group: 1, In: s.In, Kernel: s.Kernel, Stride: s.Stride, Dilation: s.Dilation,
 		PadBegin: s.Before, PadEnd: s.After, Out: s.Out}, tensor.Of[float32](w), bias)
@@ -51,7 +51,7 @@ func prepareVolume(f *FusedConv, in []tensor.Value, types []ir.Type) (ir.Operato
 	return &volumeConv{FusedConv: *f, v: v, in: shape, out: s.Shape[1:]}, drop, nil
 }
 
-// Run convolves slice by slice.
+// Run computes slice by slice.
 func (f *volumeConv) Run(c *ir.Call) error {
 	x := c.Tensor(0)
 	if x.Rank() != 5 || !slices.Equal(x.Shape()[1:], f.in) {
@@ -98,5 +98,5 @@ func (f *volumeConv) Run(c *ir.Call) error {
 	return nil
 }
 
-// adds reports whether there is an input Z.
+// adds reports whether input Z is present.
 func (f *FusedConv) adds(c *ir.Call) bool { return c.Tensor(3) != nil }

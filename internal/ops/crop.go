@@ -7,9 +7,8 @@ import (
 	"github.com/onward-ml/onward/internal/ops/kit"
 )
 
-// Crop cuts a border off images N×C×H×W; where Size is given, it takes so many rows
-// and columns behind the left and the upper border. It is one of the experimental
-// operators that ONNX removed with opset 10
+// Crop removes a border from N×C×H×W images. If Size is set, it returns that many rows and columns
+// after the left and upper border. It is an experimental operator that ONNX removed with opset 10
 // (https://github.com/onnx/onnx/blob/v1.4.1/docs/Operators.md#Crop).
 type Crop struct {
 	Border [4]int // left, top, right, bottom
@@ -36,7 +35,7 @@ var _ = kit.Register(kit.Def{Name: "Crop", Since: []int{1}, Until: 9, Successor:
 		return op
 	})})
 
-// sizes returns the height and width that remain of an image.
+// sizes returns the remaining height and width of an image.
 func (op *Crop) sizes(h, w int) ([2]int, error) {
 	b := op.Border
 	r := [2]int{h - b[1] - b[3], w - b[0] - b[2]}

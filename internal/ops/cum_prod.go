@@ -6,8 +6,8 @@ import (
 	"github.com/onward-ml/onward/tensor"
 )
 
-// CumProd multiplies the elements along an axis and stores every product on the
-// way (https://onnx.ai/onnx/operators/onnx__CumProd.html).
+// CumProd returns the cumulative products of the elements along an axis
+// (https://onnx.ai/onnx/operators/onnx__CumProd.html).
 type CumProd struct{ kit.Cumulative }
 
 var _ = kit.Register(kit.Def{Name: "CumProd", Since: []int{26}, In: "x:T, axis:T2", Out: "y:T",

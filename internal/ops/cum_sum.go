@@ -8,7 +8,7 @@ import (
 	"github.com/onward-ml/onward/tensor"
 )
 
-// CumSum adds up the elements along an axis and stores every sum on the way
+// CumSum returns the cumulative sums of the elements along an axis
 // (https://onnx.ai/onnx/operators/onnx__CumSum.html).
 type CumSum struct{ kit.Cumulative }
 
@@ -52,7 +52,7 @@ func cumSumLines[T kit.RealNumber](dst, src []T, l kit.CumulativeLines) {
 	}
 }
 
-// cumSum adds up single lines four at a time: one sum waits for the last.
+// cumSum processes single lines four at a time, since each addition waits for the previous one.
 func cumSum[T kit.RealNumber](c *ir.Call, out, x *tensor.Tensor, l kit.CumulativeLines) error {
 	if c.Generic || l.Inner != 1 {
 		return kit.CumulativeOf(cumSumLines[T])(c, out, x, l)
@@ -84,7 +84,7 @@ func cumSum[T kit.RealNumber](c *ir.Call, out, x *tensor.Tensor, l kit.Cumulativ
 	})
 }
 
-// cumSumFour adds up four lines that follow each other.
+// cumSumFour processes four adjacent lines.
 func cumSumFour[T kit.RealNumber](dst, src []T, l kit.CumulativeLines) {
 	n := l.N
 	x0, x1, x2, x3 := src[:n], src[n:][:n], src[2*n:][:n], src[3*n:][:n]
@@ -104,7 +104,7 @@ func cumSumFour[T kit.RealNumber](dst, src []T, l kit.CumulativeLines) {
 	}
 }
 
-// cumSumFloats adds whole rows of neighbouring lines in vector kernels.
+// cumSumFloats adds whole rows of adjacent lines with vector kernels.
 func cumSumFloats(c *ir.Call, out, x *tensor.Tensor, l kit.CumulativeLines) error {
 	if c.Generic || l.Exclusive || l.Inner < kit.ShortRow {
 		return cumSum[float32](c, out, x, l)

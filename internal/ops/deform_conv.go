@@ -10,15 +10,15 @@ import (
 	"github.com/onward-ml/onward/tensor"
 )
 
-// DeformConv is a convolution each of whose taps reads the input at a place that
-// is moved by an offset, by multilinear interpolation with zeros around the
-// input, and scaled by a mask (https://arxiv.org/abs/1811.11168).
+// DeformConv is a convolution in which an offset moves the position of each tap
+// (https://arxiv.org/abs/1811.11168). Inputs are interpolated multilinearly, with zeros outside of
+// the input, and multiplied by a mask (https://onnx.ai/onnx/operators/onnx__DeformConv.html).
 type DeformConv struct {
 	kit.Window
 	Group, OffsetGroup int
 }
 
-// deformAxes bounds the spatial axes: a tap reads 2^axes elements.
+// deformAxes limits the number of spatial axes, since a tap reads 2^axes elements.
 const deformAxes = 6
 
 var _ = kit.Register(kit.Def{Name: "DeformConv", Since: []int{19, 22}, In: "X:T, W:T, offset:T, B:T?, mask:T?", Out: "Y:T", Types: kit.Types{"T": "@float"},
@@ -32,12 +32,12 @@ var _ = kit.Register(kit.Def{Name: "DeformConv", Since: []int{19, 22}, In: "X:T,
 		return d
 	})})
 
-// Infer checks channels and computes the windows' number.
+// Infer checks the channels and computes the spatial sizes.
 func (d *DeformConv) Infer(c *ir.InferContext) error {
 	return kit.InferConv(c, &d.Window, d.Group, 0, 1, ir.UnrankedTensor(c.Elem(0)))
 }
 
-// Run computes half types as float.
+// Run computes half-precision types in float32.
 func (d *DeformConv) Run(c *ir.Call) error {
 	if c.Tensor(0).DType() == tensor.TypeFloat64 {
 		return deformConv[float64](c, d)
@@ -45,7 +45,7 @@ func (d *DeformConv) Run(c *ir.Call) error {
 	return deformConv[float32](c, d)
 }
 
-// deform is a DeformConv at work.
+// deform is a run of DeformConv.
 type deform[T kit.RealFloat] struct {
 	kit.ConvShape
 	groups          int // of offsets
@@ -109,8 +109,8 @@ func deformConv[T kit.RealFloat](c *ir.Call, v *DeformConv) error {
 	return err
 }
 
-// corners finds the elements of a plane that tap t of output o of an image reads
-// for an offset group, and their weights, the mask included.
+// corners finds the elements of a plane that tap t of output o of an image reads for an offset
+// group, and their weights, including the mask.
 func (d *deform[T]) corners(img, group, t, o int, index *[1 << deformAxes]int, weight *[1 << deformAxes]float64) int {
 	n, out, taps := len(d.In), kit.Product(d.Out), d.Taps()
 	k := (img*d.groups+group)*taps + t
@@ -151,7 +151,7 @@ func (d *deform[T]) corners(img, group, t, o int, index *[1 << deformAxes]int, w
 	return count
 }
 
-// plain sums output by output, as double.
+// plain computes output by output, in float64.
 func (d *deform[T]) plain(c *ir.Call) error {
 	in, out, taps := kit.Product(d.In), kit.Product(d.Out), d.Taps()
 	c.Parallel(d.N*d.M, 1, func(lo, hi int) {
@@ -186,7 +186,7 @@ func (d *deform[T]) plain(c *ir.Call) error {
 	return c.Err()
 }
 
-// gemm samples pieces of the input to matrices and multiplies these.
+// gemm samples parts of the input to matrices and multiplies them.
 func (d *deform[T]) gemm(c *ir.Call) error {
 	in, out, taps, depth := kit.Product(d.In), kit.Product(d.Out), d.Taps(), d.Depth()
 	tile := max(1, kit.ConvTile/depth/gemm.PanelWidth) * gemm.PanelWidth
@@ -197,7 +197,7 @@ func (d *deform[T]) gemm(c *ir.Call) error {
 	if err != nil {
 		return err
 	}
-	per := d.C / d.groups // channels of an offset group
+	per := d.C / d.groups // channels per offset group
 	return kit.InSlots(c, items, func(slot, item int) error {
 		tl, item := item%tiles, item/tiles
 		g, img := item%d.Group, item/d.Group

@@ -7,9 +7,9 @@ import (
 	"github.com/onward-ml/onward/internal/ops/kit"
 )
 
-// DepthToSpace moves channels of an image into blocks of BlockSize×BlockSize
-// pixels: [N, C·b², H, W] becomes [N, C, H·b, W·b]. In mode DCR the place in the
-// block is the outer part of the channel number, in CRD the inner one
+// DepthToSpace moves channels of an image into blocks of BlockSize×BlockSize pixels: [N, C·b², H,
+// W] becomes [N, C, H·b, W·b]. In mode DCR the position in the block is the outer part of the
+// channel index, in mode CRD the inner one
 // (https://onnx.ai/onnx/operators/onnx__DepthToSpace.html).
 type DepthToSpace struct {
 	BlockSize int
@@ -55,8 +55,8 @@ func (op *DepthToSpace) Run(c *ir.Call) error {
 	}
 	n, ch, h, w := x.Dim(0), x.Dim(1)/(b*b), x.Dim(2), x.Dim(3)
 	s := kit.Strides(x.Shape())
-	// The box is N, C, H, block row, W, block column; rows and columns of a block
-	// are strides of the channel.
+	// The box has dimensions N, C, H, block row, W, block column. Rows and columns of a block are
+	// strides of the channel.
 	rowStep, colStep, chStep := b*ch*s[1], ch*s[1], s[1]
 	if op.Mode == "CRD" {
 		rowStep, colStep, chStep = b*s[1], s[1], b*b*s[1]

@@ -10,9 +10,8 @@ import (
 	"github.com/onward-ml/onward/tensor"
 )
 
-// DequantizeLinear computes (x − zero point)·scale
-// (https://onnx.ai/onnx/operators/onnx__DequantizeLinear.html). The output has
-// the type of the scale unless OutputDType is set.
+// DequantizeLinear returns (x − zero point)·scale. The output has the type of the scale unless
+// OutputDType is set (https://onnx.ai/onnx/operators/onnx__DequantizeLinear.html).
 type DequantizeLinear struct {
 	kit.Quantization
 	OutputDType tensor.DType
@@ -120,13 +119,13 @@ func dequantizeInts[T int8 | uint8 | int16 | uint16 | int32 | float32](c *ir.Cal
 			return
 		}
 		for i, v := range x {
-			// A float32 would round an int32 before the subtraction.
+			// Subtract in float64, since float32 would round an int32 first.
 			y[i] = float32(float64(v)-float64(zero[i])) * scale[i]
 		}
 	})
 }
 
-// dequantizeFast dequantizes runs with one scale each in vector kernels.
+// dequantizeFast dequantizes ranges with a common scale with vector kernels.
 func dequantizeFast[T int8 | uint8](c *ir.Call, p *kit.QuantParams, dst []float32, src []T, widen func(l cpu.Level, dst []float32, x []T)) error {
 	return kit.ReduceEach(c, p.Grid.Runs, p.Grid.Length, func(run int) {
 		first, end := p.Grid.Bounds(run)

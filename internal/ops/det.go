@@ -7,7 +7,8 @@ import (
 	"github.com/onward-ml/onward/internal/ops/kit"
 )
 
-// Det computes the determinants of the innermost matrices.
+// Det returns the determinants of the innermost matrices
+// (https://onnx.ai/onnx/operators/onnx__Det.html).
 type Det struct{}
 
 var _ = kit.Register(kit.Def{Name: "Det", Since: []int{11, 22}, In: "X:T", Out: "Y:T", Types: kit.Types{"T": "@float"},
@@ -16,7 +17,7 @@ var _ = kit.Register(kit.Def{Name: "Det", Since: []int{11, 22}, In: "X:T", Out: 
 		return b.Op("Mul", b.Matrices(g), b.Op("onward.Cofactors", x))
 	})})
 
-// Infer drops the last two dimensions.
+// Infer removes the last two dimensions.
 func (*Det) Infer(c *ir.InferContext) error {
 	t := ir.UnrankedTensor(c.Elem(0))
 	defer func() { c.SetOut(0, t) }()
@@ -35,7 +36,7 @@ func (*Det) Infer(c *ir.InferContext) error {
 	return nil
 }
 
-// Run eliminates with partial pivoting, in double.
+// Run uses Gaussian elimination with partial pivoting, in float64.
 func (*Det) Run(c *ir.Call) error {
 	t := c.Tensor(0)
 	s := t.Shape()

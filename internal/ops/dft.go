@@ -8,11 +8,10 @@ import (
 	"github.com/onward-ml/onward/tensor"
 )
 
-// DFT is the discrete Fourier transform along one axis. The last dimension of
-// the input is 1 (real) or 2 (real and imaginary part). With Onesided the
-// forward transform of a real signal keeps the first ⌊n/2⌋+1 frequencies, and
-// the inverse one makes a real signal from these. The signal is cut or filled up
-// with zeros to dft_length
+// DFT is the discrete Fourier transform along one axis. The last dimension of the input is 1 (real)
+// or 2 (real and imaginary part). If Onesided is set, the forward transform of a real signal
+// returns the first ⌊n/2⌋+1 frequencies, and the inverse transform converts these to a real signal.
+// The signal is truncated or zero-padded to dft_length
 // (https://onnx.ai/onnx/operators/onnx__DFT.html).
 type DFT struct{ Inverse, Onesided bool }
 
@@ -24,7 +23,7 @@ var _ = kit.Register(kit.Def{Name: "DFT", Since: []int{17, 20}, In: "input:T1, d
 		return &DFT{a.Bool("inverse", false), a.Bool("onesided", false)}
 	})})
 
-// dftAxis checks an axis: all but the last dimension are allowed.
+// dftAxis checks an axis. Every dimension but the last is allowed.
 func dftAxis(axis, rank int) (int, error) {
 	if rank < 2 {
 		return 0, fmt.Errorf("input has rank %d, want at least 2", rank)
@@ -36,7 +35,7 @@ func dftAxis(axis, rank int) (int, error) {
 	return n, err
 }
 
-// Infer sets the length along the axis and the number of parts.
+// Infer determines the length along the axis and the number of parts.
 func (op *DFT) Infer(c *ir.InferContext) error {
 	s := c.Shape(0)
 	out := ir.UnrankedTensor(c.Elem(0))
@@ -92,7 +91,7 @@ func (op *DFT) Infer(c *ir.InferContext) error {
 	return nil
 }
 
-// Run transforms line by line, in double.
+// Run transforms line by line, in float64.
 func (op *DFT) Run(c *ir.Call) error {
 	x := c.Tensor(0)
 	s, rank := x.Shape(), x.Rank()

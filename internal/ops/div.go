@@ -6,9 +6,8 @@ import (
 	"github.com/onward-ml/onward/internal/ops/kit"
 )
 
-// Div divides the first tensor by the second; integers are cut off towards 0,
-// and a zero divisor of integers is an error
-// (https://onnx.ai/onnx/operators/onnx__Div.html).
+// Div divides the first tensor by the second. Integer division truncates toward zero, and division
+// by zero is an error (https://onnx.ai/onnx/operators/onnx__Div.html).
 type Div struct{ kit.AxisBroadcast }
 
 var _ = kit.Register(kit.Def{Name: "Div", Since: []int{1, 6, 7, 13, 14}, In: "A:T, B:T", Out: "C:T", Types: kit.Types{"T": "@number"},
@@ -31,8 +30,8 @@ func (o *Div) Infer(c *ir.InferContext) error {
 	return kit.InferBinary(c, o.AxisBroadcast, c.Elem(0), divDim)
 }
 
-// divDim is the quotient of two elements of a shape value; that of negative
-// numbers, which ONNX cuts off and Dim rounds down, is known for numbers only.
+// divDim returns the quotient of two elements of a shape value. If negative, it is known for
+// constants only, since ONNX truncates and Dim rounds down.
 func divDim(a, b ir.Dim) ir.Dim {
 	x, ok1 := a.Value()
 	y, ok2 := b.Value()

@@ -8,15 +8,14 @@ import (
 	"github.com/onward-ml/onward/tensor"
 )
 
-// Dropout passes its input on. In training mode it makes elements 0 with
-// probability ratio and scales the others by 1/(1−ratio)
-// (https://onnx.ai/onnx/operators/onnx__Dropout.html). The ratio (0.5 by default)
-// and the mode are inputs 1 and 2; before opset 12 they were attributes, and
-// opsets 7 to 11 had no training mode.
+// Dropout returns its input. In training mode it sets elements to 0 with probability ratio and
+// multiplies the others by 1/(1−ratio). Ratio (by default 0.5) and mode are inputs 1 and 2; before
+// opset 12 they were attributes, and opsets 7 to 11 had no training mode
+// (https://onnx.ai/onnx/operators/onnx__Dropout.html).
 type Dropout struct {
 	Seed     int
 	HasSeed  bool
-	MaskLike bool // the mask has the data's type, as it did before opset 10
+	MaskLike bool // the mask has the type of the data, as before opset 10
 }
 
 // trainingDropout is a Dropout that may draw random numbers.
@@ -112,7 +111,7 @@ func (o *Dropout) Run(c *ir.Call) error {
 	return kit.ConvertInto(c, mask, keep, tensor.ConvertOptions{})
 }
 
-// Draw sets kept to false with the given probability.
+// Draw sets elements of kept to false with the given probability.
 func (o *Dropout) Draw(c *ir.Call, kept []bool, ratio float64) error {
 	src := kit.UnseededSource(c)
 	if o.HasSeed {
@@ -127,7 +126,7 @@ func (o *Dropout) Draw(c *ir.Call, kept []bool, ratio float64) error {
 	return nil
 }
 
-// dropScaled stores scale·x where kept is set and 0 elsewhere.
+// dropScaled stores scale·x where kept is true, and 0 elsewhere.
 func dropScaled(c *ir.Call, out, x *tensor.Tensor, kept []bool, scale float64) error {
 	if x.DType() == tensor.TypeFloat64 {
 		kit.DropLoop(tensor.Of[float64](out), tensor.Of[float64](x), kept, scale)

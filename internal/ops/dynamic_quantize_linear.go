@@ -10,9 +10,8 @@ import (
 	"github.com/onward-ml/onward/tensor"
 )
 
-// DynamicQuantizeLinear quantizes to uint8 with the scale and the zero point
-// that fit the range of the data, 0 included
-// (https://onnx.ai/onnx/operators/onnx__DynamicQuantizeLinear.html).
+// DynamicQuantizeLinear quantizes to uint8. Scale and zero point are derived from the range of the
+// data, which includes 0 (https://onnx.ai/onnx/operators/onnx__DynamicQuantizeLinear.html).
 type DynamicQuantizeLinear struct{}
 
 var _ = kit.Register(kit.Def{Name: "DynamicQuantizeLinear", Since: []int{11}, In: "x:T1", Out: "y:T2, y_scale:float, y_zero_point:T2",

@@ -11,23 +11,23 @@ import (
 	"github.com/onward-ml/onward/tensor"
 )
 
-// Einsum sums products of its inputs' elements in Einstein's notation, as
-// numpy.einsum reads it (https://numpy.org/doc/stable/reference/generated/numpy.einsum.html):
-// letters name dimensions, an ellipsis stands for leading dimensions that
-// broadcast, a letter twice in a term takes the diagonal, and letters that the
-// output lacks are summed over. Without "->" the output has the letters that
-// occur once, in alphabetical order, after the ellipsis.
+// Einsum computes sums of products of its inputs in Einstein notation, as in numpy.einsum
+// (https://numpy.org/doc/stable/reference/generated/numpy.einsum.html). Letters name dimensions, an
+// ellipsis is a list of leading dimensions that broadcast, a repeated letter in a term selects the
+// diagonal, and letters that are not in the output are summed over. Without "->" the output has the
+// ellipsis followed by the letters that occur once, in alphabetical order
+// (https://onnx.ai/onnx/operators/onnx__Einsum.html).
 type Einsum struct {
 	Equation string
 	in       [][]int // labels of each term: a letter, or einsumDots
 	out      []int
 }
 
-// einsumDots is the label of an ellipsis; its dimensions get labels from
-// einsumDots+1 on, the last one first.
+// einsumDots is the label of an ellipsis. Its dimensions have labels from einsumDots+1 on, last
+// dimension first.
 const einsumDots = 256
 
-// einsumLimit bounds the length of an equation.
+// einsumLimit limits the length of an equation.
 const einsumLimit = 4096
 
 var _ = kit.Register(kit.Def{Name: "Einsum", Since: []int{12, 28}, In: "Inputs:T+", Out: "Output:T", Types: kit.Types{"T": "@number"},
@@ -44,8 +44,8 @@ var _ = kit.Register(kit.Def{Name: "Einsum", Since: []int{12, 28}, In: "Inputs:T
 	},
 	Gradient: kit.GradientRule(einsumGradient)})
 
-// einsumGradient multiplies the gradient by all inputs but one, with the indices of that
-// one as the result's. Ones of its shape give the indices that only it has.
+// einsumGradient returns the product of the gradient and all inputs but one, with the indices of
+// that one. Indices that only it has come from ones of its shape.
 func einsumGradient(b *kit.GradientBuilder, n *kit.GradientNode, g string) ([]string, error) {
 	terms, out := einsumTerms(n.Attrs.Text("equation"))
 	if len(terms) != len(n.Inputs) {
@@ -82,7 +82,7 @@ func einsumGradient(b *kit.GradientBuilder, n *kit.GradientNode, g string) ([]st
 	return r, nil
 }
 
-// einsumOnce drops the indices of a term that came before.
+// einsumOnce removes repeated indices of a term.
 func einsumOnce(term string) string {
 	var r []rune
 	for _, l := range term {
@@ -158,7 +158,7 @@ func parseEinsum(equation string) (*Einsum, error) {
 	return e, nil
 }
 
-// einsumTerm reads the labels of one term.
+// einsumTerm parses the labels of one term.
 func einsumTerm(term string) ([]int, error) {
 	labels := []int{}
 	dots := false
@@ -177,8 +177,8 @@ func einsumTerm(term string) ([]int, error) {
 	return labels, nil
 }
 
-// expand replaces the ellipsis of each term by labels of its dimensions, for
-// inputs of these ranks.
+// expand replaces the ellipsis of each term by the labels of its dimensions, for inputs of the
+// given ranks.
 func (e *Einsum) expand(ranks []int) (in [][]int, out []int, err error) {
 	most := 0
 	for i, labels := range e.in {
@@ -223,7 +223,7 @@ func (e *Einsum) expand(ranks []int) (in [][]int, out []int, err error) {
 	return in, out, nil
 }
 
-// Infer finds the size of every label of the output.
+// Infer determines the size of every label of the output.
 func (e *Einsum) Infer(c *ir.InferContext) error {
 	t := ir.UnrankedTensor(c.Elem(0))
 	defer func() { c.SetOut(0, t) }()
@@ -262,8 +262,8 @@ func (e *Einsum) Infer(c *ir.InferContext) error {
 	return nil
 }
 
-// Run contracts two inputs at a time, from the left, as matrix products; the
-// plain engine runs over all indices.
+// Run contracts two inputs at a time, from the left, with matrix products. Generic kernels loop
+// over all indices.
 func (e *Einsum) Run(c *ir.Call) error {
 	p := &einsumPlan{e: e, size: map[int]int{}}
 	ranks := make([]int, len(e.in))
@@ -323,7 +323,7 @@ func (e *Einsum) Run(c *ir.Call) error {
 	return nil
 }
 
-// einsumPlan is an equation at work: labels expanded and sized.
+// einsumPlan is an equation with expanded labels and their sizes.
 type einsumPlan struct {
 	e    *Einsum
 	in   [][]int
@@ -339,7 +339,7 @@ func (p *einsumPlan) sizes(labels []int) []int {
 	return r
 }
 
-// einsumNumber lists the element types that are computed directly.
+// einsumNumber lists the supported element types.
 type einsumNumber interface {
 	uint8 | int8 | uint16 | int16 | gemm.Number
 }
@@ -350,8 +350,8 @@ type einsumOperand[T einsumNumber] struct {
 	data          []T
 }
 
-// steps returns the stride of every label of a list in the operand: the sum
-// along a diagonal, 0 where it repeats.
+// steps returns the stride of each label in the operand: a sum of strides for a diagonal, 0 for a
+// broadcast.
 func (o *einsumOperand[T]) steps(labels []int) []int {
 	r := make([]int, len(labels))
 	st := kit.Strides(o.shape)
@@ -397,8 +397,7 @@ func einsumGemm[T gemm.Number](c *ir.Call, p *einsumPlan, shape []int) error {
 	return einsumPairs(c, p, ops, y)
 }
 
-// einsumPlain sums the products of ops into y, whose dimensions are labelled
-// out.
+// einsumPlain computes the sums of products of ops in y, whose dimensions have the labels out.
 func einsumPlain[T einsumNumber](c *ir.Call, p *einsumPlan, ops []einsumOperand[T], out []int, y []T) error {
 	var sum []int // labels that are summed over
 	for _, o := range ops {
@@ -462,8 +461,7 @@ func einsumHas(labels []int, l int) bool {
 	return false
 }
 
-// einsumPairs contracts operands from the left until one is left, and writes it
-// to y.
+// einsumPairs contracts operands from the left until one remains, and writes it to y.
 func einsumPairs[T gemm.Number](c *ir.Call, p *einsumPlan, ops []einsumOperand[T], y []T) error {
 	if c.Generic {
 		return einsumPlain(c, p, ops, p.out, y)
@@ -486,8 +484,8 @@ func einsumPairs[T gemm.Number](c *ir.Call, p *einsumPlan, ops []einsumOperand[T
 	return einsumSingle(c, p, ops[0], p.out, y)
 }
 
-// einsumPair contracts a and b, keeping the labels that are needed. The last
-// pair's product goes right to y when its labels are in the output's order.
+// einsumPair contracts a and b and keeps the labels that are needed. The product of the last pair
+// is written directly to y if its labels have the order of the output.
 func einsumPair[T gemm.Number](c *ir.Call, p *einsumPlan, a, b einsumOperand[T], needed []int, last bool, y []T) (einsumOperand[T], error) {
 	var batch, rows, cols, sum []int
 	for _, l := range a.labels {
@@ -547,8 +545,8 @@ func einsumAdd(labels []int, l int) []int {
 	return append(labels, l)
 }
 
-// einsumOrder brings an operand to the given order of labels, full-sized; labels
-// that are not listed are summed over.
+// einsumOrder returns an operand in the given order of labels, with full sizes. It sums over labels
+// that are not listed.
 func einsumOrder[T gemm.Number](c *ir.Call, p *einsumPlan, o einsumOperand[T], labels []int) ([]T, error) {
 	shape := p.sizes(labels)
 	same := len(labels) == len(o.labels)
@@ -569,8 +567,8 @@ func einsumOrder[T gemm.Number](c *ir.Call, p *einsumPlan, o einsumOperand[T], l
 	return dst, einsumSingle(c, p, o, labels, dst)
 }
 
-// einsumSingle writes one operand in the given order of labels. Without labels to
-// sum over that is a move.
+// einsumSingle writes one operand in the given order of labels. Without labels to sum over it only
+// moves elements.
 func einsumSingle[T gemm.Number](c *ir.Call, p *einsumPlan, o einsumOperand[T], labels []int, dst []T) error {
 	for _, l := range o.labels {
 		if !einsumHas(labels, l) {

@@ -7,7 +7,7 @@ import (
 	"github.com/onward-ml/onward/tensor"
 )
 
-// Equal tells where two tensors have equal elements; NaN equals nothing
+// Equal returns whether corresponding elements are equal. NaN is not equal to anything
 // (https://onnx.ai/onnx/operators/onnx__Equal.html).
 type Equal struct{ kit.AxisBroadcast }
 
@@ -28,8 +28,8 @@ func (o *Equal) Infer(c *ir.InferContext) error {
 	return kit.InferBinary(c, o.AxisBroadcast, tensor.TypeBool, equalDim)
 }
 
-// equalDim is 1 or 0 where elements of two shape values are known to be equal or
-// not; [Where] takes it for a condition.
+// equalDim returns 1 or 0 if two elements of shape values are known to be equal or different.
+// [Where] accepts it as a condition.
 func equalDim(a, b ir.Dim) ir.Dim {
 	switch {
 	case a.Same(b):

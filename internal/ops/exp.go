@@ -8,7 +8,7 @@ import (
 	"github.com/onward-ml/onward/internal/ops/kit"
 )
 
-// Exp computes e to the power of each element
+// Exp returns e raised to the power of each element
 // (https://onnx.ai/onnx/operators/onnx__Exp.html).
 type Exp struct{ kit.SameTypeAndShape }
 

@@ -8,8 +8,8 @@ import (
 	"github.com/onward-ml/onward/tensor"
 )
 
-// EyeLike makes a matrix of the shape of its input with ones on diagonal K and
-// zeros elsewhere (https://onnx.ai/onnx/operators/onnx__EyeLike.html).
+// EyeLike returns a matrix of the shape of its input with ones on diagonal K and zeros elsewhere
+// (https://onnx.ai/onnx/operators/onnx__EyeLike.html).
 type EyeLike struct {
 	kit.LikeInput
 	K int

@@ -7,8 +7,8 @@ import (
 	"github.com/onward-ml/onward/internal/ops/kit"
 )
 
-// Flatten makes a matrix of a tensor: the dimensions before Axis become rows,
-// the others columns (https://onnx.ai/onnx/operators/onnx__Flatten.html).
+// Flatten reshapes a tensor to a matrix: the dimensions before Axis become rows, the others columns
+// (https://onnx.ai/onnx/operators/onnx__Flatten.html).
 type Flatten struct{ Axis int }
 
 var _ = kit.Register(kit.Def{Name: "Flatten", Since: []int{1, 9, 11, 13, 21, 23, 24, 25},
@@ -20,7 +20,7 @@ var _ = kit.Register(kit.Def{Name: "Flatten", Since: []int{1, 9, 11, 13, 21, 23,
 // ViewOf implements ir.View.
 func (op *Flatten) ViewOf() int { return 0 }
 
-// axis returns the split in [0, rank]; the axis may equal the rank.
+// axis returns the axis in [0, rank]. It may equal the rank.
 func (op *Flatten) axis(rank int) (int, error) {
 	if op.Axis < -rank || op.Axis > rank {
 		return 0, fmt.Errorf("axis %d is out of range [%d, %d] for rank %d", op.Axis, -rank, rank, rank)

@@ -11,15 +11,14 @@ import (
 	"github.com/onward-ml/onward/tensor"
 )
 
-// FlexAttention is attention over [batch, heads, length, size] whose scores and
-// probabilities subgraphs may change:
-// Y = prob_mod(softmax(score_mod(scale·Q·Kᵀ)))·V
+// FlexAttention is attention over [batch, heads, length, size] with subgraphs that modify scores
+// and probabilities: Y = prob_mod(softmax(score_mod(scale·Q·Kᵀ)))·V
 // (https://onnx.ai/onnx/operators/onnx_aionnxpreview_FlexAttention.html).
 type FlexAttention struct {
 	Scale             float64
 	HasScale          bool
-	ScoreMod, ProbMod int          // subgraphs, −1: none
-	Precision         tensor.DType // of scores and probabilities, Undefined: by default
+	ScoreMod, ProbMod int          // subgraphs; −1: none
+	Precision         tensor.DType // type of scores and probabilities; Undefined: the default
 }
 
 var _ = kit.Register(kit.Def{Domain: kit.DomainPreview, Name: "FlexAttention", Since: []int{1}, In: "Q:T1, K:T1, V:T1", Out: "Y:T1",
@@ -169,8 +168,7 @@ func runFlexAttention[T kit.RealFloat](op *FlexAttention, c *ir.Call) error {
 	return nil
 }
 
-// flexModify replaces the scores, of the given shape, by what a subgraph makes
-// of them.
+// flexModify replaces the scores, of the given shape, by the output of a subgraph.
 func flexModify[T kit.RealFloat](c *ir.Call, dtype tensor.DType, graph int, shape []int, scores []T) error {
 	size, err := tensor.ByteLen(dtype, shape)
 	if err != nil {
@@ -204,8 +202,8 @@ func flexModify[T kit.RealFloat](c *ir.Call, dtype tensor.DType, graph int, shap
 	return err
 }
 
-// plainOrFast computes C[m,n] = A[m,k]·B, with trans B is [n,k] and else [k,n],
-// on the calling thread.
+// plainOrFast computes C[m,n] = A[m,k]·B on the calling thread. B is [k,n], or [n,k] if trans is
+// set.
 func plainOrFast[T kit.RealFloat](c *ir.Call, m, n, k int, a, b []T, trans bool, out []T) {
 	if m*n == 0 {
 		return

@@ -5,9 +5,8 @@ import (
 	"github.com/onward-ml/onward/internal/ops/kit"
 )
 
-// Gather takes the slices of its first input that input indices names along
-// Axis; the shape of the indices stands in place of that dimension
-// (https://onnx.ai/onnx/operators/onnx__Gather.html).
+// Gather returns the slices of its first input along Axis that the indices select. The shape of the
+// indices replaces the dimension (https://onnx.ai/onnx/operators/onnx__Gather.html).
 type Gather struct{ Axis int }
 
 var _ = kit.Register(kit.Def{Name: "Gather", Since: []int{1, 11, 13},

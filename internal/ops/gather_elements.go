@@ -7,9 +7,8 @@ import (
 	"github.com/onward-ml/onward/internal/ops/kit"
 )
 
-// GatherElements takes one element of its first input for every element of
-// indices, which names the coordinate along Axis
-// (https://onnx.ai/onnx/operators/onnx__GatherElements.html).
+// GatherElements returns one element of its first input for each element of indices, which is the
+// coordinate along Axis (https://onnx.ai/onnx/operators/onnx__GatherElements.html).
 type GatherElements struct{ Axis int }
 
 var _ = kit.Register(kit.Def{Name: "GatherElements", Since: []int{11, 13},

@@ -8,9 +8,9 @@ import (
 	"github.com/onward-ml/onward/tensor"
 )
 
-// GatherND takes the slices of its first input whose leading coordinates are the
-// innermost vectors of indices; the first BatchDims dimensions are shared by
-// both (https://onnx.ai/onnx/operators/onnx__GatherND.html).
+// GatherND returns the slices of its first input whose leading coordinates are the innermost
+// vectors of indices. Both inputs share the first BatchDims dimensions
+// (https://onnx.ai/onnx/operators/onnx__GatherND.html).
 type GatherND struct{ BatchDims int }
 
 var _ = kit.Register(kit.Def{Name: "GatherND", Since: []int{11, 12, 13},
@@ -70,7 +70,7 @@ func (op *GatherND) Run(c *ir.Call) error {
 	}
 	if block > 1 {
 		for i := range at {
-			at[i] /= block // slices lie at multiples of their size
+			at[i] /= block // slices start at multiples of their size
 		}
 	}
 	kit.MoveGather(c, dst, src, 1, 0, at, block)

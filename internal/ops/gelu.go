@@ -9,9 +9,8 @@ import (
 	"github.com/onward-ml/onward/tensor"
 )
 
-// Gelu computes x·Φ(x) of each element, Φ being the distribution function of the
-// standard normal distribution, or the approximation of it by tanh
-// (https://onnx.ai/onnx/operators/onnx__Gelu.html).
+// Gelu returns x·Φ(x) for each element, where Φ is the distribution function of the standard normal
+// distribution or its tanh approximation (https://onnx.ai/onnx/operators/onnx__Gelu.html).
 type Gelu struct {
 	kit.SameTypeAndShape
 	Tanh bool

@@ -9,8 +9,8 @@ import (
 	"github.com/onward-ml/onward/tensor"
 )
 
-// Gemm computes Alpha·A'·B' + Beta·C, where A' and B' are matrices A and B or
-// their transposes and C broadcasts to the product's shape.
+// Gemm returns Alpha·A'·B' + Beta·C, where A' and B' are the matrices A and B or their transposes
+// and C broadcasts to the shape of the product (https://onnx.ai/onnx/operators/onnx__Gemm.html).
 type Gemm struct {
 	Alpha, Beta    float32
 	TransA, TransB bool
@@ -20,7 +20,7 @@ var _ = kit.Register(kit.Def{Name: "Gemm", Since: []int{1, 6, 7, 9, 11, 13}, In:
 	Types: kit.Types{"T": "@float int32 int64 uint32 uint64"},
 	Build: kit.Simple(func(a *kit.Attrs, opset int) kit.Operator {
 		if opset < 7 {
-			// Shapes say alone whether C broadcasts.
+			// The shapes determine whether C is broadcast.
 			a.Ignore("broadcast")
 		}
 		return &Gemm{Alpha: a.Float("alpha", 1), Beta: a.Float("beta", 1), TransA: a.Bool("transA", false), TransB: a.Bool("transB", false)}
@@ -63,7 +63,7 @@ func (g *Gemm) Infer(c *ir.InferContext) error {
 	return err
 }
 
-// Dims returns the output's shape as far as those of A, B and C are known.
+// Dims returns the shape of the output, as far as those of A, B and C are known.
 func (g *Gemm) Dims(a, b, add []ir.Dim) ([]ir.Dim, error) {
 	out := ir.UnknownDims(2)
 	for i, s := range [][]ir.Dim{a, b} {
@@ -100,7 +100,7 @@ func (g *Gemm) Dims(a, b, add []ir.Dim) ([]ir.Dim, error) {
 	return out, nil
 }
 
-// Shape returns M, N and K for inputs of these shapes.
+// Shape returns M, N and K.
 func (g *Gemm) Shape(a, b []int) (m, n, k int, err error) {
 	if len(a) != 2 || len(b) != 2 {
 		return 0, 0, 0, fmt.Errorf("A and B have shapes %v and %v, want matrices", a, b)
@@ -119,7 +119,7 @@ func (g *Gemm) Shape(a, b []int) (m, n, k int, err error) {
 	return m, n, k, nil
 }
 
-// Run computes in the inputs' type; float16 and bfloat16 as float.
+// Run computes in the type of the inputs, and float16 and bfloat16 in float32.
 func (g *Gemm) Run(c *ir.Call) error {
 	switch c.Tensor(0).DType() {
 	case tensor.TypeInt32:
@@ -136,8 +136,7 @@ func (g *Gemm) Run(c *ir.Call) error {
 	return g.runFloat(c, nil, nil)
 }
 
-// runFloat computes with float sums. packed holds B, of shape b, when it is
-// constant.
+// runFloat computes in float32. packed holds B, of shape b, if it is constant.
 func (g *Gemm) runFloat(c *ir.Call, packed *kit.PackedReals, b []int) error {
 	a := c.Tensor(0)
 	if packed == nil {
@@ -194,8 +193,8 @@ func gemmDirect[T gemm.Number](c *ir.Call, g *Gemm) error {
 	return gemmRun(c, g, &args, add)
 }
 
-// gemmRun computes the product of args and adds Beta·add. Factors of integers
-// are applied as double and cut to integers.
+// gemmRun computes the product of args and adds Beta·add. Factors of integers are applied in
+// float64, and the result is truncated.
 func gemmRun[T gemm.Number](c *ir.Call, g *Gemm, args *gemm.Args[T], add []T) error {
 	m, n := args.M, args.N
 	rs, cs, err := kit.GemmAddSteps(c.Tensor(2), m, n)
@@ -244,7 +243,7 @@ func gemmRun[T gemm.Number](c *ir.Call, g *Gemm, args *gemm.Args[T], add []T) er
 	return nil
 }
 
-// gemmFuseAdd lets the kernel add C, if it can.
+// gemmFuseAdd lets the kernel add C if it supports that.
 func gemmFuseAdd(g *Gemm, f *gemm.Args[float32], add []float32, rs, cs int) bool {
 	switch {
 	case add == nil || g.Beta == 0:
@@ -262,7 +261,7 @@ func gemmFuseAdd(g *Gemm, f *gemm.Args[float32], add []float32, rs, cs int) bool
 	return true
 }
 
-// gemmPacked is a Gemm of float whose B is constant.
+// gemmPacked is a Gemm of float32 with constant B.
 type gemmPacked struct {
 	Gemm
 	b    []int

@@ -7,7 +7,8 @@ import (
 	"github.com/onward-ml/onward/internal/ops/kit"
 )
 
-// GlobalAveragePool takes the mean of every plane.
+// GlobalAveragePool returns the mean of each plane
+// (https://onnx.ai/onnx/operators/onnx__GlobalAveragePool.html).
 type GlobalAveragePool struct{}
 
 var _ = kit.Register(kit.Def{Name: "GlobalAveragePool", Since: []int{1, 22}, In: "X:T", Out: "Y:T", Types: kit.Types{"T": "@float"},
@@ -18,10 +19,10 @@ var _ = kit.Register(kit.Def{Name: "GlobalAveragePool", Since: []int{1, 22}, In:
 		return []string{b.Op("onward.ExpandTo", b.Op("Div", g, count), x)}, nil
 	})})
 
-// Infer makes the spatial dimensions 1.
+// Infer sets the spatial dimensions to 1.
 func (*GlobalAveragePool) Infer(c *ir.InferContext) error { return kit.InferGlobalPool(c) }
 
-// Run sums as double.
+// Run adds in float64.
 func (*GlobalAveragePool) Run(c *ir.Call) error {
 	return kit.GlobalPool(c, kit.MeanOf[float32], func(x []float32) float32 {
 		return vec.SumF32(cpu.Active(), x) / float32(len(x))

@@ -5,16 +5,17 @@ import (
 	"github.com/onward-ml/onward/internal/ops/kit"
 )
 
-// GlobalLpPool takes the p-norm of every plane.
+// GlobalLpPool returns the p-norm of each plane
+// (https://onnx.ai/onnx/operators/onnx__GlobalLpPool.html).
 type GlobalLpPool struct{ P float64 }
 
 var _ = kit.Register(kit.Def{Name: "GlobalLpPool", Since: []int{1, 2, 22}, In: "X:T", Out: "Y:T", Types: kit.Types{"T": "@float"},
 	Build: kit.Simple(func(a *kit.Attrs, opset int) kit.Operator { return &GlobalLpPool{P: kit.ReadNorm(a, opset)} })})
 
-// Infer makes the spatial dimensions 1.
+// Infer sets the spatial dimensions to 1.
 func (*GlobalLpPool) Infer(c *ir.InferContext) error { return kit.InferGlobalPool(c) }
 
-// Run sums as double.
+// Run adds in float64.
 func (p *GlobalLpPool) Run(c *ir.Call) error {
 	return kit.GlobalPool(c,
 		func(v []float32) float32 { return float32(kit.NormOf(v, p.P)) }, nil,

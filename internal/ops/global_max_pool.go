@@ -7,7 +7,8 @@ import (
 	"github.com/onward-ml/onward/internal/ops/kit"
 )
 
-// GlobalMaxPool takes the maximum of every plane.
+// GlobalMaxPool returns the maximum of each plane
+// (https://onnx.ai/onnx/operators/onnx__GlobalMaxPool.html).
 type GlobalMaxPool struct{}
 
 var _ = kit.Register(kit.Def{Name: "GlobalMaxPool", Since: []int{1, 22}, In: "X:T", Out: "Y:T", Types: kit.Types{"T": "@float"},
@@ -19,10 +20,10 @@ var _ = kit.Register(kit.Def{Name: "GlobalMaxPool", Since: []int{1, 22}, In: "X:
 		return []string{b.Share(n.Inputs[0], n.Outputs[0], g)}, nil
 	})})
 
-// Infer makes the spatial dimensions 1.
+// Infer sets the spatial dimensions to 1.
 func (*GlobalMaxPool) Infer(c *ir.InferContext) error { return kit.InferGlobalPool(c) }
 
-// Run returns NaN for planes that hold one.
+// Run propagates NaN.
 func (*GlobalMaxPool) Run(c *ir.Call) error {
 	return kit.GlobalPool(c, kit.LargestOf[float32], func(x []float32) float32 { return vec.ReduceMaxF32(cpu.Active(), x) }, kit.LargestOf[float64])
 }

@@ -6,10 +6,10 @@ import (
 	"github.com/onward-ml/onward/internal/ops/kit"
 )
 
-// Gradient asks for the partial derivatives of one value with respect to others
-// (https://onnx.ai/onnx/operators/onnx_aionnxpreviewtraining_Gradient.html).
-// It names values of the graph around it, so that nothing but the frontend can
-// compute it: there it is replaced by the nodes that do.
+// Gradient returns the partial derivatives of a value with respect to others
+// (https://onnx.ai/onnx/operators/onnx_aionnxpreviewtraining_Gradient.html). Its attributes name
+// values of the enclosing graph, so that it cannot be run by itself: it is replaced by the nodes
+// that compute the derivatives.
 type Gradient struct{}
 
 var _ = kit.Register(kit.Def{Domain: kit.DomainPreviewTraining, Name: "Gradient", Since: []int{1}, In: "Inputs:any+", Out: "Outputs:any+",

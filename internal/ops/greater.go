@@ -7,7 +7,7 @@ import (
 	"github.com/onward-ml/onward/tensor"
 )
 
-// Greater tells where the first input is greater than the second
+// Greater returns whether elements of the first input are greater than those of the second
 // (https://onnx.ai/onnx/operators/onnx__Greater.html).
 type Greater struct{ kit.AxisBroadcast }
 

@@ -7,8 +7,8 @@ import (
 	"github.com/onward-ml/onward/tensor"
 )
 
-// GreaterOrEqual tells where the first input is at least the second
-// (https://onnx.ai/onnx/operators/onnx__GreaterOrEqual.html).
+// GreaterOrEqual returns whether elements of the first input are greater than or equal to those of
+// the second (https://onnx.ai/onnx/operators/onnx__GreaterOrEqual.html).
 type GreaterOrEqual struct{ kit.AxisBroadcast }
 
 var _ = kit.Register(kit.Def{Name: "GreaterOrEqual", Since: []int{12, 16}, In: "A:T, B:T", Out: "C:T1", Types: kit.Types{"T": "@number", "T1": "bool"},

@@ -9,13 +9,13 @@ import (
 	"github.com/onward-ml/onward/tensor"
 )
 
-// GridSample samples an N×C×D1…Dr input at the places that an N×E1…Er×r grid
-// names, by interpolation. −1 and 1 are the ends of an axis; the last coordinate
-// of a place is that of D1.
+// GridSample samples an N×C×D1…Dr input at the coordinates of an N×E1…Er×r grid, with
+// interpolation. Coordinates −1 and 1 are the ends of an axis; the last coordinate is that of D1
+// (https://onnx.ai/onnx/operators/onnx__GridSample.html).
 type GridSample struct {
 	Mode         string // nearest, linear or cubic
 	Padding      string // zeros, border or reflection
-	AlignCorners bool   // the ends are the centers of the outermost elements, not their edges
+	AlignCorners bool   // the ends are the centers of the outermost elements instead of their edges
 }
 
 var _ = kit.Register(kit.Def{Name: "GridSample", Since: []int{16, 20, 22}, In: "X:T1, grid:T2", Out: "Y:T1",
@@ -32,7 +32,7 @@ var _ = kit.Register(kit.Def{Name: "GridSample", Since: []int{16, 20, 22}, In: "
 	}),
 	Gradient: kit.GridGradient(0)})
 
-// Taps returns how many elements of an axis a sample reads.
+// Taps returns the number of elements of an axis that a sample reads.
 func (g *GridSample) Taps() int {
 	switch g.Mode {
 	case "nearest":
@@ -53,7 +53,7 @@ func (g *GridSample) Check(rank, gridRank int) error {
 	return nil
 }
 
-// Infer takes the sizes from the grid.
+// Infer takes the spatial sizes from the grid.
 func (g *GridSample) Infer(c *ir.InferContext) error {
 	t := ir.UnrankedTensor(c.Elem(0))
 	defer func() { c.SetOut(0, t) }()
@@ -78,7 +78,7 @@ func (g *GridSample) Infer(c *ir.InferContext) error {
 	return nil
 }
 
-// Run interpolates floats as float, other numbers as double; integers are cut.
+// Run interpolates float32 in float32 and other numbers in float64; integers are truncated.
 func (g *GridSample) Run(c *ir.Call) error {
 	x, grid := c.Tensor(0), c.Tensor(1)
 	xs, gs := x.Shape(), grid.Shape()
@@ -107,8 +107,8 @@ func (g *GridSample) Run(c *ir.Call) error {
 	return gridSample[float64](c, g, x, at, out, grid.DType())
 }
 
-// Place turns a coordinate of the grid into one of an axis of d elements, in
-// the precision of the grid.
+// Place converts a grid coordinate to a coordinate of an axis of d elements, in the precision of
+// the grid.
 func (g *GridSample) Place(v float64, d int, t tensor.DType) float64 {
 	if t != tensor.TypeFloat64 {
 		f := float32(v)
@@ -135,7 +135,7 @@ func (g *GridSample) Place(v float64, d int, t tensor.DType) float64 {
 	if v < lo || v > hi {
 		switch g.Padding {
 		case "border":
-			// Cubic interpolation looks for the border at every element that it reads.
+			// Cubic interpolation applies the padding to each element that it reads.
 			if g.Mode != "cubic" {
 				v = min(max(v, 0), float64(d-1))
 			}
@@ -154,7 +154,7 @@ func (g *GridSample) Borders(d int) (lo, hi float64) {
 	return -0.5, float64(d) - 0.5
 }
 
-// gridReflect folds x at the borders until it is within them.
+// gridReflect reflects x at the borders until it is within them.
 func gridReflect(x, lo, hi float64) float64 {
 	width := hi - lo
 	if width <= 0 {
@@ -178,7 +178,8 @@ func gridReflect(x, lo, hi float64) float64 {
 	return far - rest
 }
 
-// Element returns which element of an axis of d stands at i, −1 for a zero.
+// Element returns the index of the Element at coordinate i of an axis of d elements, or −1 for a
+// zero.
 func (g *GridSample) Element(i, d int) int {
 	if i >= 0 && i < d {
 		return i
@@ -193,8 +194,8 @@ func (g *GridSample) Element(i, d int) int {
 	return min(max(i, 0), d-1)
 }
 
-// sample finds the elements of a plane that the place at reads, and their
-// weights. It returns the number of those that are not zero.
+// sample finds the elements of a plane that are read for the coordinates at, and their weights. It
+// returns the number of elements that are not zero.
 func (g *GridSample) sample(at []float64, dims []int, t tensor.DType, index []int, weight []float64) int {
 	n := 1
 	index[0], weight[0] = 0, 1
@@ -216,8 +217,7 @@ func (g *GridSample) sample(at []float64, dims []int, t tensor.DType, index []in
 				w[k] = kit.KeysKernel(float64(k-1)-ratio, -0.75)
 			}
 		}
-		// Every place so far meets every tap; from the end, so that none is
-		// overwritten before it is read.
+		// Combine each partial offset with each tap, backwards, in place.
 		kept := 0
 		for k := range num {
 			if taps[k] = g.Element(taps[k], d); taps[k] >= 0 {
@@ -269,7 +269,7 @@ func gridSample[T kit.RealFloat](c *ir.Call, g *GridSample, t *tensor.Tensor, at
 	return c.Err()
 }
 
-// runNearest moves elements of any type.
+// runNearest copies elements of any type.
 func (g *GridSample) runNearest(c *ir.Call, t *tensor.Tensor, at []float64, out []int, gt tensor.DType) error {
 	src, err := kit.MoveIn(c, t)
 	if err != nil {

@@ -8,12 +8,12 @@ import (
 	"github.com/onward-ml/onward/tensor"
 )
 
-// GroupNormalization brings every group of channels of every instance to mean 0
-// and variance 1, scales and shifts it.
+// GroupNormalization normalizes each group of channels of each instance to mean 0 and variance 1,
+// then scales and shifts it (https://onnx.ai/onnx/operators/onnx__GroupNormalization.html).
 type GroupNormalization struct {
 	Groups   int
 	Epsilon  float32
-	PerGroup bool // scale and bias have an element per group, as in opset 18, not per channel
+	PerGroup bool // scale and bias are per group, as in opset 18, not per channel
 }
 
 var _ = kit.Register(kit.Def{Name: "GroupNormalization", Since: []int{18, 21}, In: "X:T, scale:T, bias:T", Out: "Y:T", Types: kit.Types{"T": "@float"},
@@ -35,7 +35,7 @@ func groupNormalizationParts(b *kit.GradientBuilder, n *kit.GradientNode) (strin
 	x, groups := n.Inputs[0], n.Attrs.Int("num_groups", 1)
 	grouped := b.Op("Reshape", x, b.Ints(0, groups, -1))
 	normal := b.Normal(grouped, n.Attrs.Float("epsilon", 1e-5), func(v string) string { return b.SumFrom(v, 2) })
-	if b.Opset < 21 { // scale and bias of groups
+	if b.Opset < 21 { // scale and bias are per group
 		return b.Op("onward.ReshapeTo", b.ScaledAndShifted(normal, n.Input(1), n.Input(2), b.ChannelsLike(grouped)), x), nil
 	}
 	return b.ScaledAndShifted(b.Op("onward.ReshapeTo", normal, x), n.Input(1), n.Input(2), b.ChannelsLike(x)), nil
@@ -55,7 +55,7 @@ func (g *GroupNormalization) Infer(c *ir.InferContext) error {
 	return nil
 }
 
-// Run computes half types as float.
+// Run computes half-precision types in float32.
 func (g *GroupNormalization) Run(c *ir.Call) error {
 	if c.Tensor(0).DType() == tensor.TypeFloat64 {
 		return kit.GroupNorm[float64](c, g.Groups, g.PerGroup, g.Epsilon)

@@ -33,7 +33,7 @@ var _ = kit.Register(kit.Def{Name: "GRU", Since: []int{1, 3, 7, 14, 22}, In: kit
 // Infer sets the shapes of Y and Y_h.
 func (op *GRU) Infer(c *ir.InferContext) error { return op.InferWith(c, 1) }
 
-// Run computes all directions, one after the other.
+// Run computes the directions one after the other.
 func (op *GRU) Run(c *ir.Call) error {
 	return kit.RunRecurrent(c, func() error { return runGRU[float32](op, c, nil) }, func() error { return runGRU[float64](op, c, nil) })
 }
@@ -74,7 +74,7 @@ func runGRU[T kit.RealFloat](op *GRU, c *ir.Call, packed *kit.RecurrentWeights) 
 			if op.LinearBeforeReset {
 				r.Recurrence(d, 2, 3, state[0], rbh, hr)
 			} else {
-				// The reset state of items that have ended is not read.
+				// The reset state of sequences that have ended is not used.
 				clear(reset)
 				each(func(i int, xw []T) {
 					gates(i, xw)
@@ -126,7 +126,7 @@ func (op *GRU) Prepare(in []tensor.Value, types []ir.Type) (ir.Operator, []int, 
 	return &gruPacked{*op, p}, []int{1, 2}, nil
 }
 
-// Run computes all directions at once.
+// Run computes all directions together.
 func (op *gruPacked) Run(c *ir.Call) error { return runGRU[float32](&op.GRU, c, op.p) }
 
 // packedGRU computes z and r in the first stage and h in the second one.

@@ -5,7 +5,7 @@ import (
 	"github.com/onward-ml/onward/internal/ops/kit"
 )
 
-// Hardmax makes the first greatest element along an axis 1 and all others 0
+// Hardmax returns 1 for the first largest element along an axis and 0 for all others
 // (https://onnx.ai/onnx/operators/onnx__Hardmax.html).
 type Hardmax struct{ kit.SoftmaxAxis }
 

@@ -5,7 +5,7 @@ import (
 	"github.com/onward-ml/onward/internal/ops/kit"
 )
 
-// Identity returns its input, a value of any kind
+// Identity returns its input, which may be of any type
 // (https://onnx.ai/onnx/operators/onnx__Identity.html).
 type Identity struct{}
 

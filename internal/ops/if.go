@@ -22,8 +22,8 @@ var _ = kit.Register(kit.Def{Name: "If", Since: []int{1, 11, 13, 16, 19, 21, 23,
 	}),
 	Gradient: &kit.Gradient{Subgraphs: true}})
 
-// Infer implements ir.Operator. With a constant condition the other branch has no
-// say, and may even be one that could not run.
+// Infer implements ir.Operator. If the condition is constant, the other branch is ignored; it may
+// be one that cannot run.
 func (op *If) Infer(c *ir.InferContext) error {
 	then, err1 := c.InferGraph(op.Then, nil)
 	other, err2 := c.InferGraph(op.Else, nil)

@@ -8,8 +8,8 @@ import (
 	"github.com/onward-ml/onward/tensor"
 )
 
-// ImageScaler multiplies images N×C×H×W by Scale and adds Bias, a number for each
-// channel. It is one of the experimental operators that ONNX removed with opset 10
+// ImageScaler multiplies N×C×H×W images by Scale and adds Bias, one number per channel. It is an
+// experimental operator that ONNX removed with opset 10
 // (https://github.com/onnx/onnx/blob/v1.4.1/docs/Operators.md#ImageScaler).
 type ImageScaler struct {
 	Scale float32

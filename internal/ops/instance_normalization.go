@@ -8,8 +8,8 @@ import (
 	"github.com/onward-ml/onward/tensor"
 )
 
-// InstanceNormalization brings every channel of every instance to mean 0 and
-// variance 1, scales and shifts it.
+// InstanceNormalization normalizes each channel of each instance to mean 0 and variance 1, then
+// scales and shifts it (https://onnx.ai/onnx/operators/onnx__InstanceNormalization.html).
 type InstanceNormalization struct{ Epsilon float32 }
 
 var _ = kit.Register(kit.Def{Name: "InstanceNormalization", Since: []int{1, 6, 22}, In: "input:T, scale:T, B:T", Out: "output:T", Types: kit.Types{"T": "@float"},
@@ -33,7 +33,7 @@ func (*InstanceNormalization) Infer(c *ir.InferContext) error {
 	return nil
 }
 
-// Run computes half types as float.
+// Run computes half-precision types in float32.
 func (n *InstanceNormalization) Run(c *ir.Call) error {
 	if c.Tensor(0).DType() == tensor.TypeFloat64 {
 		return kit.GroupNorm[float64](c, 0, false, n.Epsilon)

@@ -7,11 +7,10 @@ import (
 	"github.com/onward-ml/onward/internal/ops/kit"
 )
 
-// IsInf tells which elements are infinite
-// (https://onnx.ai/onnx/operators/onnx__IsInf.html).
+// IsInf returns whether elements are infinite (https://onnx.ai/onnx/operators/onnx__IsInf.html).
 type IsInf struct {
 	boolOfInput
-	Negative, Positive bool // which infinities count
+	Negative, Positive bool // infinities to detect
 	loops              kit.LoopTable
 }
 

@@ -8,8 +8,7 @@ import (
 	"github.com/onward-ml/onward/tensor"
 )
 
-// IsNaN tells which elements are no numbers
-// (https://onnx.ai/onnx/operators/onnx__IsNaN.html).
+// IsNaN returns whether elements are NaN (https://onnx.ai/onnx/operators/onnx__IsNaN.html).
 type IsNaN struct{ boolOfInput }
 
 var _ = kit.Register(kit.Def{Name: "IsNaN", Since: []int{9, 13, 20}, In: "X:T1", Out: "Y:T2", Types: kit.Types{"T1": "@float @float8", "T2": "bool"},
@@ -38,7 +37,7 @@ func isNaNLoop[T kit.FloatNumber](dst []bool, src []T) {
 	}
 }
 
-// withNaNTest adds a vector kernel: a NaN differs from itself.
+// withNaNTest adds a vector kernel, which compares elements with themselves.
 func withNaNTest(l kit.ElementLoop) kit.ElementLoop {
 	l.Fast = func(dst []byte, in *[3][]byte) {
 		y, x := tensor.FromRaw[bool](dst), tensor.FromRaw[float32](in[0])

@@ -8,9 +8,9 @@ import (
 	"github.com/onward-ml/onward/tensor"
 )
 
-// LayerNormalization brings the elements along axes Axis and after to mean 0 and
-// variance 1, scales and shifts them. Mean and InvStdDev are the optional second
-// and third outputs.
+// LayerNormalization normalizes the elements along axis Axis and the following ones to mean 0 and
+// variance 1, then scales and shifts them. The optional second and third outputs are Mean and
+// InvStdDev (https://onnx.ai/onnx/operators/onnx__LayerNormalization.html).
 type LayerNormalization struct {
 	Axis    int
 	Epsilon float32
@@ -28,7 +28,7 @@ var _ = kit.Register(kit.Def{Name: "LayerNormalization", Since: []int{17}, In: "
 		return b.ScaledAndShifted(x, n.Input(1), n.Input(2), func(v string) string { return v }), nil
 	})})
 
-// Infer makes the statistics' dimensions from Axis on 1.
+// Infer sets the dimensions of the statistics from Axis on to 1.
 func (n *LayerNormalization) Infer(c *ir.InferContext) error {
 	stat := ir.UnrankedTensor(n.Stash)
 	var err error
@@ -47,7 +47,7 @@ func (n *LayerNormalization) Infer(c *ir.InferContext) error {
 	return err
 }
 
-// Run computes half types as float and double as double.
+// Run computes half-precision types in float32 and float64 in float64.
 func (n *LayerNormalization) Run(c *ir.Call) error {
 	if c.Tensor(0).DType() == tensor.TypeFloat64 {
 		return layerNorm[float64](c, n)

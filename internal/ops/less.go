@@ -7,7 +7,7 @@ import (
 	"github.com/onward-ml/onward/tensor"
 )
 
-// Less tells where the first input is less than the second
+// Less returns whether elements of the first input are less than those of the second
 // (https://onnx.ai/onnx/operators/onnx__Less.html).
 type Less struct{ kit.AxisBroadcast }
 

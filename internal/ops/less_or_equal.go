@@ -7,8 +7,8 @@ import (
 	"github.com/onward-ml/onward/tensor"
 )
 
-// LessOrEqual tells where the first input is at most the second
-// (https://onnx.ai/onnx/operators/onnx__LessOrEqual.html).
+// LessOrEqual returns whether elements of the first input are less than or equal to those of the
+// second (https://onnx.ai/onnx/operators/onnx__LessOrEqual.html).
 type LessOrEqual struct{ kit.AxisBroadcast }
 
 var _ = kit.Register(kit.Def{Name: "LessOrEqual", Since: []int{12, 16}, In: "A:T, B:T", Out: "C:T1", Types: kit.Types{"T": "@number", "T1": "bool"},

@@ -20,7 +20,7 @@ type LinearAttention struct {
 	Heads, KVHeads int
 	Scale          float32 // 0: 1/√(key size)
 	Decays, Delta  bool
-	Window         int // states that the outputs hold, the last ones; 0: the last, without an axis
+	Window         int // number of last states in the outputs; 0: the last state, without an axis
 }
 
 const LinearAttentionInputs = "query:T, key:T, value:T, past_state:S?, decay:T?, beta:T?"
@@ -37,13 +37,13 @@ var _ = kit.Register(kit.Def{Name: "LinearAttention", Since: []int{27}, In: Line
 
 func ReadLinearAttention(a *kit.Attrs) *LinearAttention {
 	a.Require("q_num_heads", "kv_num_heads")
-	a.Ignore("chunk_size") // of no effect on results
+	a.Ignore("chunk_size") // does not affect results
 	rule := a.Enum("update_rule", "gated_delta", "linear", "gated", "delta", "gated_delta")
 	return &LinearAttention{Heads: kit.ReadHeads(a, "q_num_heads"), KVHeads: kit.ReadHeads(a, "kv_num_heads"), Scale: a.Float("scale", 0),
 		Decays: rule == "gated" || rule == "gated_delta", Delta: rule == "delta" || rule == "gated_delta"}
 }
 
-// Infer sets the shapes as far as query and value tell.
+// Infer derives the shapes from query and value, if known.
 func (op *LinearAttention) Infer(c *ir.InferContext) error {
 	for i, name := range []string{"query", "key", "value"} {
 		if err := kit.CheckRank(c, i, 3, name); err != nil {
@@ -72,7 +72,7 @@ func (op *LinearAttention) Infer(c *ir.InferContext) error {
 	return nil
 }
 
-// Run goes token by token, heads in parallel.
+// Run processes token by token, heads in parallel.
 func (op *LinearAttention) Run(c *ir.Call) error {
 	qt, kt, vt, pt := c.Tensor(0), c.Tensor(1), c.Tensor(2), c.Tensor(3)
 	qs, ks, vs := qt.Shape(), kt.Shape(), vt.Shape()
@@ -100,7 +100,7 @@ func (op *LinearAttention) Run(c *ir.Call) error {
 			return err
 		}
 	}
-	perDecay, perBeta := 0, 0 // of a token
+	perDecay, perBeta := 0, 0 // per token
 	if op.Decays {
 		t := c.Tensor(4)
 		if t == nil || t.Rank() != 3 || !slices.Equal(t.Shape()[:2], qs[:2]) || t.Dim(2) != kvh && t.Dim(2) != kvh*dk {
@@ -124,7 +124,7 @@ func (op *LinearAttention) Run(c *ir.Call) error {
 		return err
 	}
 	slots := max(1, op.Window)
-	size := batch * kvh * dk * dv // of a slot
+	size := batch * kvh * dk * dv // elements per state
 	rows, err := ir.ScratchOf[float32](c, kit.SlotCount(batch*kvh)*(dk*dv+dv))
 	if err != nil {
 		return err
@@ -138,7 +138,7 @@ func (op *LinearAttention) Run(c *ir.Call) error {
 		if in[3] != nil {
 			copy(s, in[3][(slots-1)*size+item*dk*dv:])
 		}
-		// Slots before the first token hold the past ones, as far as there are any.
+		// States before the first token are past ones, if available.
 		for w := range slots {
 			if t := n - slots + w; t < 0 {
 				dst := present.Data[w*size+item*dk*dv:][:dk*dv]
@@ -182,7 +182,7 @@ func (op *LinearAttention) Run(c *ir.Call) error {
 					s[i*dv+j] += beta * kv * r
 				}
 			}
-			// Query heads that share the state, or the one that several states share.
+			// The query heads that share the state, or the one query head of several states.
 			first, last := g*h/kvh, (g+1)*h/kvh
 			if kvh > h {
 				first, last = g, g+1

@@ -9,7 +9,7 @@ import (
 	"github.com/onward-ml/onward/internal/ops/kit"
 )
 
-// LogSoftmax computes the logarithm of [Softmax] along an axis
+// LogSoftmax returns the logarithm of [Softmax] along an axis
 // (https://onnx.ai/onnx/operators/onnx__LogSoftmax.html).
 type LogSoftmax struct{ kit.SoftmaxAxis }
 
@@ -63,8 +63,7 @@ func logSoftmaxLines[T kit.FloatNumber](dst, src []T, s kit.AxisSpan, base, m in
 	}
 }
 
-// logSoftmaxColumns is logSoftmaxLines with vector kernels over neighbouring
-// lines.
+// logSoftmaxColumns is logSoftmaxLines with vector kernels over adjacent lines.
 func logSoftmaxColumns(dst, src []float32, s kit.AxisSpan, base, m int) {
 	level := cpu.Active()
 	var topBuf, sumBuf, expBuf [kit.ColumnBlock]float32

@@ -9,12 +9,10 @@ import (
 	"github.com/onward-ml/onward/tensor"
 )
 
-// Loop runs its body again and again, at most input M times and while the
-// condition holds that input cond starts and the body's first output goes on
-// with. The body gets the number of the iteration, the condition and the
-// carried values, and returns the condition, the new carried values and scan
-// outputs, which are stacked along a new first axis. Without M there is no
-// bound, without cond the condition starts true
+// Loop runs its body repeatedly, at most input M times and while the condition is true. The inputs
+// of the body are the iteration number, the condition and the carried values. Its outputs are the
+// condition, the carried values and the scan outputs, which are stacked along a new first axis.
+// Without M there is no limit; without cond the condition is initially true
 // (https://onnx.ai/onnx/operators/onnx__Loop.html).
 type Loop struct{ Body int }
 
@@ -22,8 +20,8 @@ var _ = kit.Register(kit.Def{Name: "Loop", Since: []int{1, 11, 13, 16, 19, 21, 2
 	In: "M:int64?, cond:bool?, v_initial:any*", Out: "v_final_and_scan_outputs:any*",
 	Build: kit.Simple(func(a *kit.Attrs, opset int) kit.Operator { return &Loop{Body: a.Graph("body")} })})
 
-// Infer implements ir.Operator. Carried values may change their shape from one
-// iteration to the next, so the body is inferred for any shape.
+// Infer implements ir.Operator. The shapes of carried values may change between iterations, so the
+// body is inferred for any shape.
 func (op *Loop) Infer(c *ir.InferContext) error {
 	n := max(c.NumIn()-2, 0)
 	in := []ir.Value{{Type: ir.TensorType(kit.TensorInt64)}, {Type: ir.TensorType(tensor.TypeBool)}}
@@ -76,14 +74,14 @@ func (op *Loop) Infer(c *ir.InferContext) error {
 	return nil
 }
 
-// unwraps reports whether a carried value starts as an optional while the body
-// returns what such an optional holds: it is wrapped again for the body, and the
-// final value is not an optional.
+// unwraps reports whether a carried value is initially an optional, while the body returns the
+// element of such an optional. It is then wrapped for the body, and the final value is not an
+// optional.
 func unwraps(start, out ir.Type) bool {
 	return start.Kind == tensor.KindOptional && start.Of != nil && out.Known() && start.Of.Base().Equal(out.Base())
 }
 
-// unshaped returns a type without any shape.
+// unshaped returns a type without shapes.
 func unshaped(t ir.Type) ir.Type {
 	if t.Of != nil {
 		of := unshaped(*t.Of)

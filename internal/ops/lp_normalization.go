@@ -8,8 +8,8 @@ import (
 	"github.com/onward-ml/onward/tensor"
 )
 
-// LpNormalization divides the elements along Axis by their P-norm; vectors of
-// norm 0 become 0.
+// LpNormalization divides the elements along Axis by their P-norm. Vectors of norm 0 become 0
+// (https://onnx.ai/onnx/operators/onnx__LpNormalization.html).
 type LpNormalization struct{ Axis, P int }
 
 var _ = kit.Register(kit.Def{Name: "LpNormalization", Since: []int{1, 22}, In: "input:T", Out: "output:T", Types: kit.Types{"T": "@float"},
@@ -41,7 +41,7 @@ func (n *LpNormalization) Infer(c *ir.InferContext) error {
 	return nil
 }
 
-// Run sums as double.
+// Run adds in float64.
 func (n *LpNormalization) Run(c *ir.Call) error {
 	if c.Tensor(0).DType() == tensor.TypeFloat64 {
 		return lpNorm[float64](c, n)

@@ -6,7 +6,8 @@ import (
 	"github.com/onward-ml/onward/tensor"
 )
 
-// LpPool takes the p-norm over a sliding window; padding counts as 0.
+// LpPool returns the p-norm over a sliding window; padding is 0
+// (https://onnx.ai/onnx/operators/onnx__LpPool.html).
 type LpPool struct {
 	kit.Window
 	P float64
@@ -23,12 +24,12 @@ var _ = kit.Register(kit.Def{Name: "LpPool", Since: []int{1, 2, 11, 18, 22}, In:
 		return p
 	})})
 
-// Infer computes the windows' number.
+// Infer computes the spatial sizes.
 func (p *LpPool) Infer(c *ir.InferContext) error {
 	return kit.InferPool(c, &p.Window, ir.UnrankedTensor(c.Elem(0)))
 }
 
-// Run pools planes in parallel.
+// Run processes planes in parallel.
 func (p *LpPool) Run(c *ir.Call) error {
 	if c.Tensor(0).DType() == tensor.TypeFloat64 {
 		return lpPool[float64](c, p)

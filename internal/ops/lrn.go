@@ -9,8 +9,8 @@ import (
 	"github.com/onward-ml/onward/tensor"
 )
 
-// LRN divides every element by (Bias + Alpha/Size·Σx²)^Beta, the sum being over
-// Size neighbouring channels.
+// LRN divides each element by (Bias + Alpha/Size·Σx²)^Beta, where the sum is over Size adjacent
+// channels (https://onnx.ai/onnx/operators/onnx__LRN.html).
 type LRN struct {
 	Alpha, Beta, Bias float32
 	Size              int
@@ -44,7 +44,7 @@ func (n *LRN) Infer(c *ir.InferContext) error {
 	return nil
 }
 
-// Run sums as double.
+// Run adds in float64.
 func (n *LRN) Run(c *ir.Call) error {
 	if c.Tensor(0).DType() == tensor.TypeFloat64 {
 		return lrn[float64](c, n)
@@ -69,7 +69,7 @@ func lrn[T kit.RealFloat](c *ir.Call, n *LRN) error {
 	ch, plane := s[1], kit.Product(s[2:])
 	before, after := (n.Size-1)/2, n.Size/2
 	alpha, beta, bias := float64(n.Alpha)/float64(n.Size), float64(n.Beta), float64(n.Bias)
-	// Blocks of columns of one instance: a running sum would lose digits.
+	// Process blocks of columns of one instance. A running sum would lose precision.
 	const width = 256
 	blocks := (plane + width - 1) / width
 	c.Parallel(s[0]*blocks, kit.GrainFor(width*ch*8), func(lo, hi int) {

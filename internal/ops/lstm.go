@@ -34,16 +34,16 @@ var _ = kit.Register(kit.Def{Name: "LSTM", Since: []int{1, 7, 14, 22}, In: kit.R
 // Infer sets the shapes of Y, Y_h and Y_c.
 func (op *LSTM) Infer(c *ir.InferContext) error { return op.InferWith(c, 2) }
 
-// Run computes all directions, one after the other.
+// Run computes the directions one after the other.
 func (op *LSTM) Run(c *ir.Call) error {
 	return kit.RunRecurrent(c, func() error { return RunLSTM[float32](op, c, nil, LSTMHooks[float32]{}) }, func() error { return RunLSTM[float64](op, c, nil, LSTMHooks[float64]{}) })
 }
 
-// LSTMHooks change an LSTM with weights that are not packed; each may be nil.
+// LSTMHooks modify an LSTM with unpacked weights. Each may be nil.
 type LSTMHooks[T kit.RealFloat] struct {
 	Round  func(state []T) error         // changes the copy of the hidden state that is multiplied
 	Before func(d int, gates []T) error  // adds to the gates [batch 4·hidden] of a step of direction d
-	After  func(d int, hidden []T) error // sees the hidden state [batch hidden] behind a step
+	After  func(d int, hidden []T) error // is called with the hidden state [batch hidden] after a step
 }
 
 // RunLSTM runs the LSTM.
@@ -137,7 +137,7 @@ func RunLSTM[T kit.RealFloat](op *LSTM, c *ir.Call, packed *kit.RecurrentWeights
 	return nil
 }
 
-// addProduct adds a ∘ b to dst; a nil a stands for zeros.
+// addProduct adds a ∘ b to dst, or nothing if a is nil.
 func addProduct[T kit.RealFloat](dst, a, b []T) {
 	for k, v := range a {
 		dst[k] += v * b[k]
@@ -159,12 +159,13 @@ func (op *LSTM) Prepare(in []tensor.Value, types []ir.Type) (ir.Operator, []int,
 	return &lstmPacked{*op, p}, []int{1, 2}, nil
 }
 
-// Run computes all directions at once.
+// Run computes all directions together.
 func (op *lstmPacked) Run(c *ir.Call) error {
 	return RunLSTM[float32](&op.LSTM, c, op.p, LSTMHooks[float32]{})
 }
 
-// packedLSTM computes all gates in one stage; peep holds pi, po and pf of every direction, or nothing.
+// packedLSTM computes all gates in one stage. peep holds pi, po and pf of each direction, or is
+// empty.
 func packedLSTM(op *LSTM, r *kit.RecurrentRun[float32], p *kit.RecurrentWeights, peep []float32) error {
 	h, u := p.H, p.Unit
 	err := p.Run(r, 4, false, false, func(cell *kit.RecurrentCell) {

@@ -7,8 +7,8 @@ import (
 	"github.com/onward-ml/onward/tensor"
 )
 
-// MatMul multiplies matrices as numpy.matmul does: leading dimensions broadcast
-// and vectors stand for a row on the left and a column on the right.
+// MatMul multiplies matrices like numpy.matmul: leading dimensions broadcast, and a vector is a row
+// on the left and a column on the right (https://onnx.ai/onnx/operators/onnx__MatMul.html).
 type MatMul struct{}
 
 var _ = kit.Register(kit.Def{Name: "MatMul", Since: []int{1, 9, 13}, In: "A:T, B:T", Out: "Y:T",
@@ -27,7 +27,7 @@ func (*MatMul) Infer(c *ir.InferContext) error {
 	return kit.InferMatMul(c, 0, 1, ir.UnrankedTensor(c.Elem(0)))
 }
 
-// Run multiplies. float16 and bfloat16 are summed as float.
+// Run multiplies. float16 and bfloat16 are summed in float32.
 func (*MatMul) Run(c *ir.Call) error {
 	a, b := c.Tensor(0), c.Tensor(1)
 	s, err := kit.NewMatMulShape(a.Shape(), b.Shape())
@@ -73,7 +73,7 @@ func matMulDirect[T gemm.Number](c *ir.Call, s kit.MatMulShape, a, b *tensor.Ten
 	return kit.MatMulBatches(c, &s, kit.MatData[T](y), kit.MatData[T](a), kit.MatData[T](b))
 }
 
-// matMulPacked is a MatMul of float whose right side is one constant matrix.
+// matMulPacked is a MatMul of float32 whose right operand is one constant matrix.
 type matMulPacked struct {
 	MatMul
 	b    []int // shape of the constant

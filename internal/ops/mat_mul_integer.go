@@ -6,8 +6,9 @@ import (
 	"github.com/onward-ml/onward/tensor"
 )
 
-// MatMulInteger multiplies matrices of 8-bit integers, less their zero points,
-// to int32. A's zero point may differ by row and B's by column.
+// MatMulInteger multiplies matrices of 8-bit integers, minus their zero points, to int32. The zero
+// point of A may be per row and that of B per column
+// (https://onnx.ai/onnx/operators/onnx__MatMulInteger.html).
 type MatMulInteger struct{}
 
 var _ = kit.Register(kit.Def{Name: "MatMulInteger", Since: []int{10}, In: "A:T1, B:T2, a_zero_point:T1?, b_zero_point:T2?", Out: "Y:T3",
@@ -19,10 +20,10 @@ func (*MatMulInteger) Infer(c *ir.InferContext) error {
 	return kit.InferMatMul(c, 0, 1, ir.UnrankedTensor(tensor.TypeInt32))
 }
 
-// Run sums as int32.
+// Run adds in int32.
 func (*MatMulInteger) Run(c *ir.Call) error { return matMulInteger(c, nil) }
 
-// matMulInteger multiplies; packed is B when it is constant.
+// matMulInteger computes the product. packed holds B if it is constant.
 func matMulInteger(c *ir.Call, packed *kit.PackedBytes) error {
 	a, b := c.Tensor(0), c.Tensor(1)
 	shape, err := kit.BytesShape(b, packed)

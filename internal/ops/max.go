@@ -6,7 +6,7 @@ import (
 	"github.com/onward-ml/onward/internal/ops/kit"
 )
 
-// Max computes the elementwise maximum of its inputs; a NaN wins, all of which broadcast to one shape
+// Max returns the elementwise maximum of its inputs, broadcast to one shape; NaN propagates
 // (https://onnx.ai/onnx/operators/onnx__Max.html).
 type Max struct{}
 

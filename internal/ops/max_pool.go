@@ -10,12 +10,12 @@ import (
 	"github.com/onward-ml/onward/tensor"
 )
 
-// MaxPool takes the maximum over a sliding window. Padding does not take part;
-// NaN is the maximum of a window that holds one. The second output holds where
-// in the flattened input each maximum was found first.
+// MaxPool returns the maximum over a sliding window, without the padding; NaN propagates. The
+// second output is the index, in the flattened input, of the first maximum of each window
+// (https://onnx.ai/onnx/operators/onnx__MaxPool.html).
 type MaxPool struct {
 	kit.Window
-	ColumnMajor bool // number the elements of a plane first axis first
+	ColumnMajor bool // number the elements of a plane in column-major order
 }
 
 var _ = kit.Register(kit.Def{Name: "MaxPool", Since: []int{1, 8, 10, 11, 12, 22}, In: "X:T", Out: "Y:T, Indices:int64?",
@@ -41,12 +41,12 @@ var _ = kit.Register(kit.Def{Name: "MaxPool", Since: []int{1, 8, 10, 11, 12, 22}
 		return []string{b.ScatterBack(0, g, b.Again(&m)[1], n.Inputs[0])}, nil
 	})})
 
-// Infer computes the windows' number.
+// Infer computes the spatial sizes.
 func (p *MaxPool) Infer(c *ir.InferContext) error {
 	return kit.InferPool(c, &p.Window, ir.UnrankedTensor(c.Elem(0)), ir.UnrankedTensor(tensor.TypeInt64))
 }
 
-// Run pools planes in parallel.
+// Run processes planes in parallel.
 func (p *MaxPool) Run(c *ir.Call) error {
 	x := c.Tensor(0)
 	switch x.DType() {
@@ -75,18 +75,18 @@ func maxPoolDirect[T int8 | uint8](c *ir.Call, p *MaxPool, x *tensor.Tensor, lea
 	return kit.MaxPool(c, p.ColumnMajor, &g, tensor.Of[T](x), tensor.Of[T](y), shape, least)
 }
 
-// maxPoolBytes pools planes with windows next to each other in a vector kernel;
-// those that reach beyond the rows go one by one.
+// maxPoolBytes pools planes with adjacent windows with a vector kernel. Windows that extend beyond
+// a row are computed one by one.
 func maxPoolBytes[T int8 | uint8](c *ir.Call, g *kit.WindowGeom, x, y []T, planes int, least T) error {
 	in, out, s, kw := kit.Product(g.In), kit.Product(g.Out), g.Stride[1], g.Kernel[1]
-	// Windows [lo, hi) lie in the row, and so does the element behind them that
-	// a stride of two reads.
+	// Windows [lo, hi) lie in the row, and so does the element behind them that the kernel reads
+	// with stride 2.
 	lo := min((g.Before[1]+s-1)/s, g.Out[1])
 	hi := lo
 	if room := g.In[1] + g.Before[1] - kw - (s - 1); room >= 0 {
 		hi = max(lo, min(room/s+1, g.Out[1]))
 	}
-	type cut struct{ at, from, width int } // a window that the row's edges cut
+	type cut struct{ at, from, width int } // a window that is cut off at the edge of a row
 	var cuts []cut
 	for i := range g.Out[1] {
 		if i < lo || i >= hi {

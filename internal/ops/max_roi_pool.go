@@ -10,9 +10,9 @@ import (
 	"github.com/onward-ml/onward/tensor"
 )
 
-// MaxRoiPool cuts regions, rows [image, x1, y1, x2, y2] of rois, out of an
-// N×C×H×W input and takes the maximum over each of their parts
-// (https://arxiv.org/abs/1504.08083). Parts without elements become 0.
+// MaxRoiPool crops regions of an N×C×H×W input, given by rows [image, x1, y1, x2, y2] of rois, and
+// returns the maximum of each of their parts (https://arxiv.org/abs/1504.08083,
+// https://onnx.ai/onnx/operators/onnx__MaxRoiPool.html). Empty parts are 0.
 type MaxRoiPool struct {
 	Height, Width int
 	Scale         float32
@@ -31,7 +31,7 @@ var _ = kit.Register(kit.Def{Name: "MaxRoiPool", Since: []int{1, 22}, In: "X:T, 
 // Infer makes one image per region.
 func (p *MaxRoiPool) Infer(c *ir.InferContext) error { return kit.InferRois(c, p.Height, p.Width) }
 
-// Run computes half types as float.
+// Run computes half-precision types in float32.
 func (p *MaxRoiPool) Run(c *ir.Call) error {
 	if c.Tensor(0).DType() == tensor.TypeFloat64 {
 		return maxRoiPool[float64](c, p)
@@ -94,8 +94,8 @@ func maxRoiPool[T kit.RealFloat](c *ir.Call, p *MaxRoiPool) error {
 	return c.Err()
 }
 
-// roiPart returns the elements [lo, hi) of an axis of d elements that part i of
-// n of the region from start to end covers.
+// roiPart returns the elements [lo, hi), of an axis of d elements, in part i of n of the region
+// from start to end.
 func roiPart(start, end float64, i, n, d int) (lo, hi int) {
 	size := max(end-start+1, 1) / float64(n)
 	clip := func(v float64) int {

@@ -7,9 +7,10 @@ import (
 	"github.com/onward-ml/onward/internal/ops/kit"
 )
 
-// MaxUnpool puts the maxima of a MaxPool back to where they were; the other
-// elements are 0. Indices count the flattened input of a pooling that covers its
-// input exactly; a larger output_shape adds zeros behind every axis.
+// MaxUnpool moves the maxima of a MaxPool to their original indices; the other elements are 0. The
+// indices refer to the flattened input of a pooling that covers its input exactly. A larger
+// output_shape adds zeros at the end of each axis
+// (https://onnx.ai/onnx/operators/onnx__MaxUnpool.html).
 type MaxUnpool struct{ kit.Window }
 
 var _ = kit.Register(kit.Def{Name: "MaxUnpool", Since: []int{9, 11, 22}, In: "X:T1, I:T2, output_shape:T2?", Out: "output:T1",
@@ -19,14 +20,14 @@ var _ = kit.Register(kit.Def{Name: "MaxUnpool", Since: []int{9, 11, 22}, In: "X:
 		return &MaxUnpool{kit.Window{AutoPad: "NOTSET", Kernel: kit.WindowAttr(a, "kernel_shape", 1), Strides: kit.WindowAttr(a, "strides", 1), Pads: kit.WindowAttr(a, "pads", 0)}}
 	})})
 
-// size returns the length of spatial axis i of n whose pooled length is in.
+// size returns the size of spatial axis i of n whose pooled size is in.
 func (u *MaxUnpool) size(i, n int, in ir.Dim) ir.Dim {
 	before, after := u.PadsOf(i, n)
 	s := u.Stride(i)
 	return in.Mul(ir.Known(s)).Add(ir.Known(u.Kernel[i] - s - before - after))
 }
 
-// Infer inverts the pooling's sizes, or takes output_shape.
+// Infer inverts the sizes of the pooling, or uses output_shape.
 func (u *MaxUnpool) Infer(c *ir.InferContext) error {
 	t := ir.UnrankedTensor(c.Elem(0))
 	defer func() { c.SetOut(0, t) }()

@@ -5,8 +5,8 @@ import (
 	"github.com/onward-ml/onward/internal/ops/kit"
 )
 
-// Mean computes the elementwise mean of its inputs, all of which broadcast to
-// one shape (https://onnx.ai/onnx/operators/onnx__Mean.html).
+// Mean returns the elementwise mean of its inputs, broadcast to one shape
+// (https://onnx.ai/onnx/operators/onnx__Mean.html).
 type Mean struct{}
 
 var _ = kit.Register(kit.Def{Name: "Mean", Since: []int{1, 6, 8, 13}, In: "data_0:T+", Out: "mean:T", Types: kit.Types{"T": "@float"},

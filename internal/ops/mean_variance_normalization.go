@@ -8,8 +8,8 @@ import (
 	"github.com/onward-ml/onward/tensor"
 )
 
-// MeanVarianceNormalization subtracts the mean over Axes and divides by the
-// standard deviation over them.
+// MeanVarianceNormalization subtracts the mean over Axes and divides by the standard deviation
+// (https://onnx.ai/onnx/operators/onnx__MeanVarianceNormalization.html).
 type MeanVarianceNormalization struct{ Axes []int }
 
 var _ = kit.Register(kit.Def{Name: "MeanVarianceNormalization", Since: []int{9, 13}, In: "X:T", Out: "Y:T", Types: kit.Types{"T": "@float"},
@@ -49,7 +49,7 @@ func (n *MeanVarianceNormalization) Infer(c *ir.InferContext) error {
 	return nil
 }
 
-// Run sums as double.
+// Run adds in float64.
 func (n *MeanVarianceNormalization) Run(c *ir.Call) error {
 	if c.Tensor(0).DType() == tensor.TypeFloat64 {
 		return meanVarianceNorm[float64](c, n)
@@ -72,7 +72,7 @@ func meanVarianceNorm[T kit.RealFloat](c *ir.Call, n *MeanVarianceNormalization)
 	if err != nil || len(x) == 0 {
 		return err
 	}
-	// Axes of no list mean all.
+	// Without axes, reduce all dimensions.
 	reduced := make([]bool, len(s))
 	for i := range reduced {
 		reduced[i] = len(axes) == 0
@@ -92,7 +92,7 @@ func meanVarianceNorm[T kit.RealFloat](c *ir.Call, n *MeanVarianceNormalization)
 	num := kit.Product(sum)
 	c.Parallel(kit.Product(keep), kit.GrainFor(8*num), func(lo, hi int) {
 		index := make([]int, len(sum))
-		// each passes the elements that are normalized together.
+		// each calls fn for the elements that are normalized together.
 		each := func(first int, fn func(i int)) {
 			for range num {
 				at := first

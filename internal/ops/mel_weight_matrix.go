@@ -9,9 +9,8 @@ import (
 	"github.com/onward-ml/onward/tensor"
 )
 
-// MelWeightMatrix makes the matrix [dft_length/2+1, num_mel_bins] of triangular
-// filters, equally wide on the mel scale 2595·log10(1 + f/700), between two
-// frequencies in hertz
+// MelWeightMatrix returns a matrix [dft_length/2+1, num_mel_bins] of triangular filters of equal
+// width on the mel scale 2595·log10(1 + f/700), between two frequencies in hertz
 // (https://onnx.ai/onnx/operators/onnx__MelWeightMatrix.html).
 type MelWeightMatrix struct{ dtype tensor.DType }
 

@@ -6,7 +6,7 @@ import (
 	"github.com/onward-ml/onward/internal/ops/kit"
 )
 
-// Min computes the elementwise minimum of its inputs; a NaN wins, all of which broadcast to one shape
+// Min returns the elementwise minimum of its inputs, broadcast to one shape; NaN propagates
 // (https://onnx.ai/onnx/operators/onnx__Min.html).
 type Min struct{}
 

@@ -8,10 +8,10 @@ import (
 	"github.com/onward-ml/onward/internal/ops/kit"
 )
 
-// Mod computes the remainder of a division. With Fmod it has the sign of the
-// dividend, as C's fmod; otherwise that of the divisor, as Python's %
-// (https://onnx.ai/onnx/operators/onnx__Mod.html). Before opset 28
-// ONNX wants Fmod for floats; without it they follow Python in every opset.
+// Mod returns the remainder of a division. If Fmod is set, it has the sign of the dividend, as C's
+// fmod; otherwise that of the divisor, as Python's %. Before opset 28 ONNX requires Fmod for
+// floating-point types; without it, they follow Python in every opset
+// (https://onnx.ai/onnx/operators/onnx__Mod.html).
 type Mod struct{ Fmod bool }
 
 var _ = kit.Register(kit.Def{Name: "Mod", Since: []int{10, 13, 28}, In: "A:T, B:T", Out: "C:T", Types: kit.Types{"T": "@number"},

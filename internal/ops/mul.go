@@ -6,7 +6,7 @@ import (
 	"github.com/onward-ml/onward/internal/ops/kit"
 )
 
-// Mul multiplies two tensors element by element; integers wrap around
+// Mul returns the elementwise product of two tensors; integers wrap around
 // (https://onnx.ai/onnx/operators/onnx__Mul.html).
 type Mul struct{ kit.AxisBroadcast }
 

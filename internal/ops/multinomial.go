@@ -10,9 +10,9 @@ import (
 	"github.com/onward-ml/onward/tensor"
 )
 
-// Multinomial draws SampleSize classes for each row of its input, which holds
-// the logarithms of their relative probabilities, [batch, class] to
-// [batch, sample] (https://onnx.ai/onnx/operators/onnx__Multinomial.html).
+// Multinomial draws SampleSize classes for each row of its input, which holds the logarithms of
+// unnormalized probabilities: [batch, class] to [batch, sample]
+// (https://onnx.ai/onnx/operators/onnx__Multinomial.html).
 type Multinomial struct {
 	kit.RandomSeed
 	DType      tensor.DType

@@ -6,8 +6,8 @@ import (
 	"github.com/onward-ml/onward/tensor"
 )
 
-// NegativeLogLikelihoodLoss is the weighted negative log probability of the
-// targets (https://onnx.ai/onnx/operators/onnx__NegativeLogLikelihoodLoss.html).
+// NegativeLogLikelihoodLoss returns the weighted negative log probability of the targets
+// (https://onnx.ai/onnx/operators/onnx__NegativeLogLikelihoodLoss.html).
 type NegativeLogLikelihoodLoss struct{ kit.ClassLoss }
 
 var _ = kit.Register(kit.Def{Name: "NegativeLogLikelihoodLoss", Since: []int{12, 13, 22}, In: "input:T, target:Tind, weight:T?", Out: "loss:T",

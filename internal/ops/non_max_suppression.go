@@ -10,12 +10,10 @@ import (
 	"github.com/onward-ml/onward/tensor"
 )
 
-// NonMaxSuppression picks, per batch item and class, boxes in the order of their
-// scores and leaves out those whose intersection over union with one that was
-// picked is above iou_threshold. Boxes are [y1, x1, y2, x2], corners in any order,
-// or [x, y, width, height] around their center. The output lists
-// [batch, class, box]
-// (https://onnx.ai/onnx/operators/onnx__NonMaxSuppression.html).
+// NonMaxSuppression selects, per batch item and class, boxes in the order of their scores, except
+// those whose intersection over union with a selected box exceeds iou_threshold. Boxes are [y1, x1,
+// y2, x2], corners in any order, or [x, y, width, height] around their center. The output lists
+// [batch, class, box] (https://onnx.ai/onnx/operators/onnx__NonMaxSuppression.html).
 type NonMaxSuppression struct{ CenterPoint bool }
 
 var _ = kit.Register(kit.Def{Name: "NonMaxSuppression", Since: []int{10, 11},
@@ -40,7 +38,7 @@ func (op *NonMaxSuppression) Infer(c *ir.InferContext) error {
 	return nil
 }
 
-// nmsBox is a box by its smallest and largest coordinates.
+// nmsBox is a box given by its smallest and largest coordinates.
 type nmsBox struct{ y0, x0, y1, x1, area float32 }
 
 func newNMSBox(b []float32, center bool) nmsBox {
@@ -55,7 +53,7 @@ func newNMSBox(b []float32, center bool) nmsBox {
 	return r
 }
 
-// suppresses reports whether the boxes overlap more than the threshold says.
+// suppresses reports whether the overlap of the boxes exceeds the threshold.
 func (a *nmsBox) suppresses(b *nmsBox, threshold float32) bool {
 	w, h := min(a.x1, b.x1)-max(a.x0, b.x0), min(a.y1, b.y1)-max(a.y0, b.y0)
 	if !(w > 0 && h > 0) {
@@ -69,7 +67,7 @@ func (a *nmsBox) suppresses(b *nmsBox, threshold float32) bool {
 	return inter/union > threshold
 }
 
-// Run picks the boxes.
+// Run selects the boxes.
 func (op *NonMaxSuppression) Run(c *ir.Call) error {
 	bs, ss := c.Tensor(0).Shape(), c.Tensor(1).Shape()
 	if len(bs) != 3 || len(ss) != 3 || bs[2] != 4 || ss[0] != bs[0] || ss[2] != bs[1] {

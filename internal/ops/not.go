@@ -5,8 +5,7 @@ import (
 	"github.com/onward-ml/onward/internal/ops/kit"
 )
 
-// Not negates each truth value
-// (https://onnx.ai/onnx/operators/onnx__Not.html).
+// Not negates each bool (https://onnx.ai/onnx/operators/onnx__Not.html).
 type Not struct{ kit.SameTypeAndShape }
 
 var _ = kit.Register(kit.Def{Name: "Not", Since: []int{1}, In: "X:T", Out: "Y:T", Types: kit.Types{"T": "bool"},

@@ -8,10 +8,9 @@ import (
 	"github.com/onward-ml/onward/internal/ops/kit"
 )
 
-// OneHot adds a dimension of size depth at Axis of the output: the element that
-// an index names is values[1], the others are values[0]. Negative indices count
-// from depth, those out of range name none
-// (https://onnx.ai/onnx/operators/onnx__OneHot.html).
+// OneHot adds a dimension of size depth at Axis of the output. The element at an index is
+// values[1], the others are values[0]. Negative indices count from depth; indices out of range
+// select no element (https://onnx.ai/onnx/operators/onnx__OneHot.html).
 type OneHot struct{ Axis int }
 
 const oneHotTypes = "@int float16 float double"

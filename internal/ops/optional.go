@@ -8,9 +8,8 @@ import (
 	"github.com/onward-ml/onward/tensor"
 )
 
-// Optional returns an optional that holds its input, or without an input an
-// empty one of type Type
-// (https://onnx.ai/onnx/operators/onnx__Optional.html).
+// Optional returns an optional with its input as value, or without an input an empty one of type
+// Type (https://onnx.ai/onnx/operators/onnx__Optional.html).
 type Optional struct{ Type ir.Type }
 
 var _ = kit.Register(kit.Def{Name: "Optional", Since: []int{15, 28},

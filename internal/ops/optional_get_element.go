@@ -8,9 +8,8 @@ import (
 	"github.com/onward-ml/onward/tensor"
 )
 
-// OptionalGetElement returns what an optional holds; a tensor or a sequence is
-// returned as it is
-// (https://onnx.ai/onnx/operators/onnx__OptionalGetElement.html).
+// OptionalGetElement returns the value of an optional, or its input if that is a tensor or a
+// sequence (https://onnx.ai/onnx/operators/onnx__OptionalGetElement.html).
 type OptionalGetElement struct{}
 
 var _ = kit.Register(kit.Def{Name: "OptionalGetElement", Since: []int{15, 18, 28},

@@ -6,8 +6,7 @@ import (
 	"github.com/onward-ml/onward/tensor"
 )
 
-// Or is true where one of the inputs is
-// (https://onnx.ai/onnx/operators/onnx__Or.html).
+// Or returns whether at least one input is true (https://onnx.ai/onnx/operators/onnx__Or.html).
 type Or struct{ kit.AxisBroadcast }
 
 var _ = kit.Register(kit.Def{Name: "Or", Since: []int{1, 7}, In: "A:T, B:T", Out: "C:T1", Types: kit.Types{"T": "bool", "T1": "bool"},

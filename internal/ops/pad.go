@@ -9,15 +9,14 @@ import (
 	"github.com/onward-ml/onward/tensor"
 )
 
-// Pad adds elements before and behind each dimension, or takes some away where
-// a count is negative. Mode says what is added: a constant, mirrored elements
-// without the border one (reflect), the border element (edge), or those of the
-// other end (wrap); more than there are go on periodically
+// Pad adds elements before and after each dimension, or removes some if a count is negative. Mode
+// selects the added elements: a constant, elements mirrored at the edge element (reflect), the edge
+// element (edge), or those of the other end (wrap). The pattern continues periodically
 // (https://onnx.ai/onnx/operators/onnx__Pad.html).
 type Pad struct {
 	Mode  string
-	Value float32 // opsets 1 and 2: what the constant mode adds
-	Row   bool    // pads may be a matrix with one row, as com.microsoft has it
+	Value float32 // opsets 1 and 2: value of mode constant
+	Row   bool    // pads may be a matrix with one row, as in com.microsoft
 }
 
 var _ = kit.Register(kit.Def{Name: "Pad", Since: []int{1, 2, 11, 13, 18, 19, 21, 23, 24, 25},
@@ -47,7 +46,7 @@ func padGradient(b *kit.GradientBuilder, n *kit.GradientNode, g string) ([]strin
 	return kit.MovedBack(b, m, g)
 }
 
-// padCounts spreads pads over all dimensions: the counts before and behind.
+// padCounts returns the counts before and after all dimensions.
 func padCounts[D any](pads []D, axes []int, given bool, rank int, zero D) (before, behind []D, err error) {
 	n := rank
 	if given {
@@ -204,8 +203,7 @@ func floatScalar(d tensor.DType, v float32) (*tensor.Tensor, error) {
 	return nil, fmt.Errorf("attribute value %v is not defined for %s", v, d)
 }
 
-// mirrored writes the modes that repeat elements of the input: what negative
-// counts take away goes first.
+// mirrored writes the modes that repeat elements of the input. Negative counts are applied first.
 func (op *Pad) mirrored(c *ir.Call, dst, src kit.MoveBuf, in, before, behind []int) error {
 	maps := make([][]int, len(in))
 	st := kit.Strides(in)
@@ -228,8 +226,7 @@ func (op *Pad) mirrored(c *ir.Call, dst, src kit.MoveBuf, in, before, behind []i
 	return nil
 }
 
-// padSource returns which of n elements stands at position i, which may be
-// outside of them.
+// padSource returns the index, of n elements, of the element at index i, which may be out of range.
 func padSource(mode string, i, n int) int {
 	switch {
 	case i >= 0 && i < n:

@@ -7,8 +7,8 @@ import (
 	"github.com/onward-ml/onward/internal/ops/kit"
 )
 
-// ParametricSoftplus computes alpha·log(1 + exp(beta·x)) of each element. It is one
-// of the experimental operators that ONNX removed with opset 10
+// ParametricSoftplus returns alpha·log(1 + exp(beta·x)) for each element. It is an experimental
+// operator that ONNX removed with opset 10
 // (https://github.com/onnx/onnx/blob/v1.4.1/docs/Operators.md#ParametricSoftplus).
 type ParametricSoftplus struct {
 	kit.SameTypeAndShape

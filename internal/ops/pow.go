@@ -8,10 +8,9 @@ import (
 	"github.com/onward-ml/onward/tensor"
 )
 
-// Pow raises the first input to the power of the second and gives the result the
-// first one's type (https://onnx.ai/onnx/operators/onnx__Pow.html). Integers to
-// integer powers are exact and wrap around; a negative power of an integer is
-// cut off to 0 unless the base is 1 or −1.
+// Pow raises the first input to the power of the second. The result has the type of the first
+// input. Integers to integer powers are exact and wrap around; a negative power of an integer
+// truncates to 0 unless the base is 1 or −1 (https://onnx.ai/onnx/operators/onnx__Pow.html).
 type Pow struct{ kit.AxisBroadcast }
 
 var _ = kit.Register(kit.Def{Name: "Pow", Since: []int{1, 7, 12, 13, 15}, In: "X:T, Y:T1", Out: "Z:T",
@@ -58,7 +57,7 @@ func (o *Pow) Run(c *ir.Call) error {
 	if x.DType() == y.DType() {
 		return kit.RunBinary(c, o.AxisBroadcast, powLoops, kit.GrainCostly)
 	}
-	// Compute in a type that holds both, then come back to the base's.
+	// Compute in a type that can represent both, then convert to the type of the base.
 	d := tensor.TypeFloat32
 	switch {
 	case x.DType().IsInteger() && y.DType().IsInteger():

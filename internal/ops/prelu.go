@@ -9,11 +9,10 @@ import (
 	"github.com/onward-ml/onward/tensor"
 )
 
-// PRelu computes slope·x where x < 0 and x elsewhere; slope broadcasts to the
-// shape of X (https://onnx.ai/onnx/operators/onnx__PRelu.html).
+// PRelu returns slope·x if x < 0, otherwise x. slope broadcasts to the shape of X
+// (https://onnx.ai/onnx/operators/onnx__PRelu.html).
 type PRelu struct {
-	// Channels says that a slope of rank 1 belongs to dimension 1 of X, as it did
-	// before opset 7.
+	// Channels means that a slope of rank 1 applies to dimension 1 of X, as before opset 7.
 	Channels bool
 }
 

@@ -9,9 +9,9 @@ import (
 	"github.com/onward-ml/onward/tensor"
 )
 
-// QLinearConv convolves quantized tensors: it dequantizes input and weights,
-// convolves, adds a bias in steps of x_scale·w_scale and quantizes the result.
-// Sums are int32.
+// QLinearConv convolves quantized tensors: it dequantizes input and weights, convolves, adds a bias
+// in units of x_scale·w_scale and quantizes the result. Sums are int32
+// (https://onnx.ai/onnx/operators/onnx__QLinearConv.html).
 type QLinearConv struct {
 	kit.Window
 	Group        int
@@ -25,7 +25,7 @@ var _ = kit.Register(kit.Def{Name: "QLinearConv", Since: []int{10},
 		return &QLinearConv{Window: kit.ReadWindow(a, true), Group: kit.ReadGroup(a)}
 	})})
 
-// Infer checks channels and computes the windows' number.
+// Infer checks the channels and computes the spatial sizes.
 func (v *QLinearConv) Infer(c *ir.InferContext) error {
 	if v.ChannelsLast {
 		return kit.InferConvLast(c, &v.Window, v.Group, 0, 3, ir.UnrankedTensor(c.Elem(7)))
@@ -33,10 +33,10 @@ func (v *QLinearConv) Infer(c *ir.InferContext) error {
 	return kit.InferConv(c, &v.Window, v.Group, 0, 3, ir.UnrankedTensor(c.Elem(7)))
 }
 
-// Run rounds half to even.
+// Run rounds to nearest, ties to even.
 func (v *QLinearConv) Run(c *ir.Call) error { return v.run(c, nil) }
 
-// run convolves; packed are the weights when they are constant.
+// run computes the convolution. packed holds the weights if they are constant.
 func (v *QLinearConv) run(c *ir.Call, packed *kit.ConvWeights) error {
 	x, w := c.Tensor(0), c.Tensor(3)
 	if v.ChannelsLast {
@@ -131,7 +131,7 @@ func requantize(y *tensor.Tensor, at int, v []int32, scale float32, zero *tensor
 func requantizeOf[T int8 | uint8](dst []T, v []int32, scale, zero, lo, hi float32) {
 	for i, x := range v {
 		r := float32(math.RoundToEven(float64(float32(x)*scale))) + zero
-		if !(r > lo) { // NaN saturates low
+		if !(r > lo) { // NaN becomes the lower bound
 			r = lo
 		}
 		dst[i] = T(min(r, hi))

@@ -10,10 +10,10 @@ import (
 	"github.com/onward-ml/onward/tensor"
 )
 
-// QLinearMatMul multiplies quantized matrices: (a − a_zero)·a_scale times
-// (b − b_zero)·b_scale, divided by y_scale, rounded half to even, plus y_zero.
-// Parameters of a and y may differ by row, those of b by column. 8-bit integers
-// are summed as int32, 8-bit floats as float.
+// QLinearMatMul multiplies quantized matrices: (a − a_zero)·a_scale times (b − b_zero)·b_scale,
+// divided by y_scale, rounded to nearest, ties to even, plus y_zero. Parameters of a and y may be
+// per row, those of b per column. 8-bit integers are added in int32, 8-bit floats in float32
+// (https://onnx.ai/onnx/operators/onnx__QLinearMatMul.html).
 type QLinearMatMul struct{}
 
 var _ = kit.Register(kit.Def{Name: "QLinearMatMul", Since: []int{10, 21},
@@ -29,7 +29,7 @@ func (*QLinearMatMul) Infer(c *ir.InferContext) error {
 // Run multiplies, then scales.
 func (*QLinearMatMul) Run(c *ir.Call) error { return qLinearMatMul(c, nil) }
 
-// qLinearMatMul multiplies; packed is b when it is constant.
+// qLinearMatMul computes the product. packed holds b if it is constant.
 func qLinearMatMul(c *ir.Call, packed *kit.PackedBytes) error {
 	a, b := c.Tensor(0), c.Tensor(3)
 	bs, err := kit.BytesShape(b, packed)
@@ -73,8 +73,8 @@ func qLinearMatMul(c *ir.Call, packed *kit.PackedBytes) error {
 	return qLinearScale(c, y, sums, bs)
 }
 
-// qLinearRows quantizes rows of sums to bytes where only b's scale may differ, by
-// column; it reports whether it did.
+// qLinearRows quantizes rows of sums to bytes if only the scale of b is per column and all other
+// parameters are scalars. It reports whether it did.
 func qLinearRows(c *ir.Call, s *kit.MatMulShape, y *tensor.Tensor, sums []int32) (bool, error) {
 	as, bs, ys, yz := c.Tensor(1), c.Tensor(4), c.Tensor(6), c.Tensor(7)
 	if !kit.IsByte(y.DType()) || as.Len() != 1 || ys.Len() != 1 || yz.Len() != 1 || bs.Len() != 1 && bs.Len() != s.N {
@@ -107,8 +107,7 @@ func qLinearRows(c *ir.Call, s *kit.MatMulShape, y *tensor.Tensor, sums []int32)
 	return true, c.Err()
 }
 
-// qLinearMatMulPacked is a QLinearMatMul whose b is one constant matrix of 8-bit
-// integers.
+// qLinearMatMulPacked is a QLinearMatMul whose b is one constant matrix of 8-bit integers.
 type qLinearMatMulPacked struct {
 	QLinearMatMul
 	b *kit.PackedBytes
@@ -125,7 +124,7 @@ func (m *QLinearMatMul) Prepare(in []tensor.Value, types []ir.Type) (ir.Operator
 // Run multiplies by the packed matrix.
 func (m *qLinearMatMulPacked) Run(c *ir.Call) error { return qLinearMatMul(c, m.b) }
 
-// matMulSmallFloats multiplies inputs of which at least one is of 8-bit floats.
+// matMulSmallFloats multiplies inputs of which at least one has an 8-bit floating-point type.
 func matMulSmallFloats(c *ir.Call, s *kit.MatMulShape, y []float32) error {
 	var m [2][]float32
 	for i, at := range []int{0, 3} {
@@ -153,7 +152,7 @@ func matMulSmallFloats(c *ir.Call, s *kit.MatMulShape, y []float32) error {
 	return kit.MatMulBatches(c, s, y, m[0], m[1])
 }
 
-// smallFloats widens a tensor of 8-bit numbers.
+// smallFloats converts a tensor of 8-bit numbers to float32.
 func smallFloats(c *ir.Call, t *tensor.Tensor) ([]float32, error) {
 	r, err := ir.ScratchOf[float32](c, t.Len())
 	if err != nil {
@@ -166,12 +165,12 @@ func smallFloats(c *ir.Call, t *tensor.Tensor) ([]float32, error) {
 	return r, tensor.ConvertInto(wide, t, tensor.ConvertOptions{})
 }
 
-// qLinearScale quantizes sums to y by the scales and the zero point of the call.
-// bs is the shape of b.
+// qLinearScale quantizes sums to y with the scales and the zero point of the call. bs is the shape
+// of b.
 func qLinearScale(c *ir.Call, y *tensor.Tensor, sums []float32, bs []int) error {
 	a := c.Tensor(0)
 	ys := y.Shape()
-	if a.Rank() == 1 || len(bs) == 1 { // a vector stands for a row or a column
+	if a.Rank() == 1 || len(bs) == 1 { // a vector is a row or a column
 		ys = append([]int{}, ys...)
 		if len(bs) == 1 {
 			ys = append(ys, 1)
@@ -202,7 +201,7 @@ func qLinearScale(c *ir.Call, y *tensor.Tensor, sums []float32, bs []int) error 
 			return err
 		}
 	}
-	// The matrices of a and b that make one of y.
+	// The matrices of a and b for each matrix of y.
 	s, err := kit.NewMatMulShape(a.Shape(), bs)
 	if err != nil {
 		return err
@@ -244,7 +243,7 @@ func qLinearScale(c *ir.Call, y *tensor.Tensor, sums []float32, bs []int) error 
 	return nil
 }
 
-// saturateBytes converts whole numbers; NaN becomes the least one.
+// saturateBytes converts integral numbers; NaN becomes the smallest integer.
 func saturateBytes[T int8 | uint8](dst []T, src []float32, lo, hi float32) {
 	for i, x := range src {
 		if !(x > lo) {

@@ -11,13 +11,12 @@ import (
 	"github.com/onward-ml/onward/tensor"
 )
 
-// QuantizeLinear computes saturate(round(x/scale) + zero point), rounding halves
-// to even, in a type of few bits
-// (https://onnx.ai/onnx/operators/onnx__QuantizeLinear.html). The quotient has
-// the precision of Precision if that is set, else of the scale.
+// QuantizeLinear returns saturate(round(x/scale) + zero point), rounded to nearest, ties to even.
+// The quotient is computed in Precision if that is set, otherwise in the type of the scale
+// (https://onnx.ai/onnx/operators/onnx__QuantizeLinear.html).
 type QuantizeLinear struct {
 	kit.Quantization
-	Saturate    bool // for float8: out of range becomes the largest finite number
+	Saturate    bool // float8: numbers out of range become the largest finite number
 	OutputDType tensor.DType
 	Precision   tensor.DType
 }
@@ -127,7 +126,7 @@ func (o *QuantizeLinear) Run(c *ir.Call) error {
 	case tensor.TypeUint16:
 		return quantizeInts(c, p, tensor.Of[uint16](out), 0, math.MaxUint16, divide)
 	case tensor.TypeInt4, tensor.TypeUint4, tensor.TypeInt2, tensor.TypeUint2:
-		// One byte an element first: neighbours share bytes.
+		// Store one byte per element first, since packed elements share bytes.
 		loose, err := ir.ScratchOf[int8](c, x.Len())
 		if err != nil {
 			return err
@@ -160,7 +159,7 @@ func (o *QuantizeLinear) Run(c *ir.Call) error {
 	return kit.ConvertInto(c, out, scaled, tensor.ConvertOptions{Saturate: o.Saturate})
 }
 
-// quantizeFast quantizes runs with one scale each in a vector kernel.
+// quantizeFast quantizes runs with a common scale with a vector kernel.
 func quantizeFast[T int8 | uint8](c *ir.Call, p *kit.QuantParams, dst []T, src []float32) error {
 	return kit.ReduceEach(c, p.Grid.Runs, p.Grid.Length, func(run int) {
 		lo, hi := p.Grid.Bounds(run)
@@ -175,8 +174,8 @@ func quantizeFast[T int8 | uint8](c *ir.Call, p *kit.QuantParams, dst []T, src [
 	})
 }
 
-// quantizeInts stores the quotients that divide leaves in a block, rounded,
-// shifted by the zero point and limited to [least, most]. A NaN becomes least.
+// quantizeInts stores the quotients of a block, rounded, shifted by the zero point and limited to
+// [least, most]. NaN becomes least.
 func quantizeInts[T int8 | uint8 | int16 | uint16](c *ir.Call, p *kit.QuantParams, dst []T, least, most float32, divide func(b *kit.QuantBlock, lo, hi int)) error {
 	return p.EachBlock(c, func(b *kit.QuantBlock, lo, hi int) {
 		divide(b, lo, hi)

@@ -6,7 +6,7 @@ import (
 	"github.com/onward-ml/onward/tensor"
 )
 
-// RandomNormal makes a tensor of normally distributed random numbers
+// RandomNormal returns a tensor of normally distributed random numbers
 // (https://onnx.ai/onnx/operators/onnx__RandomNormal.html).
 type RandomNormal struct {
 	kit.RandomSeed

@@ -8,8 +8,8 @@ import (
 	"github.com/onward-ml/onward/tensor"
 )
 
-// RandomNormalLike makes a tensor of the shape of its input of normally distributed random numbers
-// (https://onnx.ai/onnx/operators/onnx__RandomNormalLike.html).
+// RandomNormalLike returns a tensor of normally distributed random numbers with the shape of its
+// input (https://onnx.ai/onnx/operators/onnx__RandomNormalLike.html).
 type RandomNormalLike struct {
 	kit.RandomSeed
 	kit.LikeInput

@@ -6,7 +6,7 @@ import (
 	"github.com/onward-ml/onward/tensor"
 )
 
-// RandomUniform makes a tensor of random numbers that are uniform in [low, high)
+// RandomUniform returns a tensor of random numbers, uniformly distributed in [low, high)
 // (https://onnx.ai/onnx/operators/onnx__RandomUniform.html).
 type RandomUniform struct {
 	kit.RandomSeed

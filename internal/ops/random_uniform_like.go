@@ -8,8 +8,8 @@ import (
 	"github.com/onward-ml/onward/tensor"
 )
 
-// RandomUniformLike makes a tensor of the shape of its input of random numbers that are uniform in [low, high)
-// (https://onnx.ai/onnx/operators/onnx__RandomUniformLike.html).
+// RandomUniformLike returns a tensor of random numbers, uniformly distributed in [low, high), with
+// the shape of its input (https://onnx.ai/onnx/operators/onnx__RandomUniformLike.html).
 type RandomUniformLike struct {
 	kit.RandomSeed
 	kit.LikeInput

@@ -10,10 +10,9 @@ import (
 	"github.com/onward-ml/onward/tensor"
 )
 
-// Range lists start, start+delta, start+2·delta, … up to but without limit
-// (https://onnx.ai/onnx/operators/onnx__Range.html). Half numbers are computed
-// as float32 or, with StashType double, as float64. Without an input delta, which
-// the contrib form allows, it is 1.
+// Range returns start, start+delta, start+2·delta, … up to but excluding limit. Half-precision
+// types are computed in float32, or in float64 if StashType is double. The default delta, which the
+// contrib form allows, is 1 (https://onnx.ai/onnx/operators/onnx__Range.html).
 type Range struct{ StashType tensor.DType }
 
 var _ = kit.Register(kit.Def{Name: "Range", Since: []int{11, 27}, In: "start:T, limit:T, delta:T", Out: "output:T",
@@ -60,7 +59,7 @@ func (*Range) Infer(c *ir.InferContext) error {
 	return nil
 }
 
-// rangeBound returns an int64 or int32 scalar input as far as it is known.
+// rangeBound returns an int64 or int32 scalar input, as far as it is known.
 func rangeBound(c *ir.InferContext, i int) ir.Dim {
 	if e := c.Elem(i); e != tensor.TypeInt64 && e != tensor.TypeInt32 {
 		return ir.Unknown
@@ -79,7 +78,7 @@ func rangeInts(start, limit, delta int64) (int, error) {
 	if delta > 0 && limit <= start || delta < 0 && limit >= start {
 		return 0, nil
 	}
-	// Distances of int64 numbers fit into uint64.
+	// Differences of int64 numbers fit in uint64.
 	dist, step := uint64(limit)-uint64(start), uint64(delta)
 	if delta < 0 {
 		dist, step = uint64(start)-uint64(limit), -uint64(delta)

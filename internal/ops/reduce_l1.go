@@ -8,7 +8,7 @@ import (
 	"github.com/onward-ml/onward/tensor"
 )
 
-// ReduceL1 adds the absolute values of the elements along axes
+// ReduceL1 returns the sum of absolute values along axes
 // (https://onnx.ai/onnx/operators/onnx__ReduceL1.html).
 type ReduceL1 struct{ kit.Reduction }
 

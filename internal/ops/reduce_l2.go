@@ -10,8 +10,7 @@ import (
 	"github.com/onward-ml/onward/tensor"
 )
 
-// ReduceL2 computes the square root of the sum of squares along axes; that of integers
-// is cut off
+// ReduceL2 returns the square root of the sum of squares along axes, truncated for integers
 // (https://onnx.ai/onnx/operators/onnx__ReduceL2.html).
 type ReduceL2 struct{ kit.Reduction }
 
@@ -47,8 +46,8 @@ func l2Reducer[T kit.RealNumber]() kit.Reducer[T, float64] {
 	})
 }
 
-// fastL2Reducer adds squares in float32 where they neither overflow nor lose bits below the normal
-// numbers, which their root does not.
+// fastL2Reducer adds squares in float32, unless they overflow or lose bits to underflow that the
+// root would keep.
 func fastL2Reducer() kit.Reducer[float32, float64] {
 	r := l2Reducer[float32]()
 	slow := r.Row

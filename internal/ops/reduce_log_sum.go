@@ -10,7 +10,7 @@ import (
 	"github.com/onward-ml/onward/tensor"
 )
 
-// ReduceLogSum computes the logarithm of the sum along axes; that of integers is cut off
+// ReduceLogSum returns the logarithm of the sum along axes, truncated for integers
 // (https://onnx.ai/onnx/operators/onnx__ReduceLogSum.html).
 type ReduceLogSum struct{ kit.Reduction }
 

@@ -10,9 +10,8 @@ import (
 	"github.com/onward-ml/onward/tensor"
 )
 
-// ReduceLogSumExp computes the logarithm of the sum of exponentials along axes, without
-// overflow; that of integers is cut off
-// (https://onnx.ai/onnx/operators/onnx__ReduceLogSumExp.html).
+// ReduceLogSumExp returns the logarithm of the sum of exponentials along axes, without overflow,
+// truncated for integers (https://onnx.ai/onnx/operators/onnx__ReduceLogSumExp.html).
 type ReduceLogSumExp struct{ kit.Reduction }
 
 var _ = kit.Register(kit.Def{Name: "ReduceLogSumExp", Since: []int{1, 11, 13, 18, 28}, In: "data:T, axes:int64?", Out: "reduced:T",
@@ -41,19 +40,18 @@ var reduceLogSumExpTable = kit.ReduceTable{
 	tensor.TypeUint64:  kit.ReduceWith(logSumExpReducer[uint64]()),
 }
 
-// expSum stands for sum·exp(top): a sum of exponentials relative to the largest
-// exponent so far.
+// expSum represents sum·exp(top): a sum of exponentials relative to the largest exponent so far.
 type expSum struct{ top, sum float64 }
 
 func (s expSum) add(v float64) expSum {
 	switch {
 	case v > s.top:
 		if math.IsInf(v, 1) {
-			return expSum{v, s.sum * 0} // keeps NaN
+			return expSum{v, s.sum * 0} // propagates NaN
 		}
 		return expSum{v, s.sum*math.Exp(s.top-v) + 1}
 	case math.IsInf(s.top, 0) && v == v:
-		return s // +∞ swallows numbers, and −∞ adds nothing to nothing
+		return s // +∞ absorbs numbers, and −∞ adds nothing
 	}
 	s.sum += math.Exp(v - s.top)
 	return s
@@ -100,7 +98,7 @@ func logSumExpReducer[T kit.RealNumber]() kit.Reducer[T, expSum] {
 	}
 }
 
-// fastLogSumExpReducer takes exponentials in vector kernels.
+// fastLogSumExpReducer computes exponentials with vector kernels.
 func fastLogSumExpReducer() kit.Reducer[float32, expSum] {
 	r := logSumExpReducer[float32]()
 	slow, merge := r.Row, r.Merge
@@ -121,7 +119,7 @@ func fastLogSumExpReducer() kit.Reducer[float32, expSum] {
 	r.Rows = func(dst, x []float32, n, first int) {
 		vec.LogSumExpRowsF32(cpu.Active(), dst, x[first*n:][:len(dst)*n], n)
 		for i, v := range dst {
-			if v-v != 0 { // there are infinite elements or a NaN
+			if v-v != 0 { // infinite elements or NaN
 				acc := []expSum{slow(r.Init, x[(first+i)*n:][:n])}
 				r.Done(dst[i:i+1], acc, n)
 			}

@@ -10,8 +10,7 @@ import (
 	"github.com/onward-ml/onward/tensor"
 )
 
-// ReduceMax finds the greatest element along axes; a NaN wins, and true is greater than
-// false
+// ReduceMax returns the maximum along axes. NaN propagates, and true is greater than false
 // (https://onnx.ai/onnx/operators/onnx__ReduceMax.html).
 type ReduceMax struct{ kit.Reduction }
 
@@ -40,7 +39,7 @@ var reduceMaxTable = kit.ReduceTable{
 	tensor.TypeBool:    kit.ReduceBools(maxReducer[uint8](0)),
 }
 
-// maxReducer finds the greatest element; a NaN wins.
+// maxReducer computes the maximum; NaN propagates.
 func maxReducer[T kit.RealNumber](init T) kit.Reducer[T, T] {
 	return kit.Reducer[T, T]{
 		Init: init,

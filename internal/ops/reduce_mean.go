@@ -8,7 +8,7 @@ import (
 	"github.com/onward-ml/onward/tensor"
 )
 
-// ReduceMean computes the mean of the elements along axes; that of integers is cut off
+// ReduceMean returns the mean along axes, truncated for integers
 // (https://onnx.ai/onnx/operators/onnx__ReduceMean.html).
 type ReduceMean struct{ kit.Reduction }
 
@@ -42,7 +42,7 @@ func meanReducer[T kit.FloatNumber](r kit.Reducer[T, float64]) kit.Reducer[T, fl
 	})
 }
 
-// meanOfInts divides a sum of integers; the mean of none is 0.
+// fastMeanReducer computes the mean with vector kernels.
 func fastMeanReducer() kit.Reducer[float32, float64] {
 	r := meanReducer(kit.FastSumReducer())
 	r.Rows = func(dst, x []float32, n, first int) {

@@ -10,8 +10,7 @@ import (
 	"github.com/onward-ml/onward/tensor"
 )
 
-// ReduceMin finds the least element along axes; a NaN wins, and true is greater than
-// false
+// ReduceMin returns the minimum along axes. NaN propagates, and true is greater than false
 // (https://onnx.ai/onnx/operators/onnx__ReduceMin.html).
 type ReduceMin struct{ kit.Reduction }
 
@@ -40,7 +39,7 @@ var reduceMinTable = kit.ReduceTable{
 	tensor.TypeBool:    kit.ReduceBools(minReducer[uint8](1)),
 }
 
-// minReducer finds the least element; a NaN wins.
+// minReducer computes the minimum; NaN propagates.
 func minReducer[T kit.RealNumber](init T) kit.Reducer[T, T] {
 	return kit.Reducer[T, T]{
 		Init: init,

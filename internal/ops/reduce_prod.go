@@ -6,7 +6,7 @@ import (
 	"github.com/onward-ml/onward/tensor"
 )
 
-// ReduceProd multiplies the elements along axes; integers wrap around
+// ReduceProd returns the product along axes; integers wrap around
 // (https://onnx.ai/onnx/operators/onnx__ReduceProd.html).
 type ReduceProd struct{ kit.Reduction }
 
@@ -55,7 +55,7 @@ func prodReducer[T, A kit.RealNumber]() kit.Reducer[T, A] {
 	return kit.Reducer[T, A]{
 		Init: 1,
 		Row: func(acc A, x []T) A {
-			var p, q, r A = 1, 1, 1 // products that do not wait for each other
+			var p, q, r A = 1, 1, 1 // independent products
 			for ; len(x) >= 4; x = x[4:] {
 				acc *= A(x[0])
 				p *= A(x[1])

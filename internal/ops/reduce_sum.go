@@ -7,7 +7,7 @@ import (
 	"github.com/onward-ml/onward/tensor"
 )
 
-// ReduceSum adds the elements along axes; integers wrap around
+// ReduceSum returns the sum along axes; integers wrap around
 // (https://onnx.ai/onnx/operators/onnx__ReduceSum.html).
 type ReduceSum struct{ kit.Reduction }
 

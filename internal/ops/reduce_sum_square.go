@@ -8,7 +8,7 @@ import (
 	"github.com/onward-ml/onward/tensor"
 )
 
-// ReduceSumSquare adds the squares of the elements along axes
+// ReduceSumSquare returns the sum of squares along axes
 // (https://onnx.ai/onnx/operators/onnx__ReduceSumSquare.html).
 type ReduceSumSquare struct{ kit.Reduction }
 

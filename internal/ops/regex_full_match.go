@@ -11,8 +11,8 @@ import (
 	"github.com/onward-ml/onward/tensor"
 )
 
-// RegexFullMatch reports for every string whether all of it matches Pattern, in
-// RE2 syntax (https://onnx.ai/onnx/operators/onnx__RegexFullMatch.html).
+// RegexFullMatch returns whether each string as a whole matches Pattern, in RE2 syntax
+// (https://onnx.ai/onnx/operators/onnx__RegexFullMatch.html).
 type RegexFullMatch struct {
 	Pattern string
 
@@ -27,7 +27,7 @@ func buildRegexFullMatch(a *kit.Attrs, opset int) (kit.Operator, error) {
 	if len(p) > kit.MaxPattern {
 		return nil, fmt.Errorf("attribute pattern has %d bytes, want at most %d", len(p), kit.MaxPattern)
 	}
-	// Alone first, so that a pattern cannot close the group around it.
+	// Compile the pattern alone first, so that it cannot close the group around it.
 	if _, err := regexp.Compile(p); err != nil {
 		return nil, fmt.Errorf("attribute pattern: %w", err)
 	}
@@ -69,7 +69,7 @@ func (op *RegexFullMatch) Run(c *ir.Call) error {
 	return nil
 }
 
-// stoppableReader reads a string until the run must stop.
+// stoppableReader reads a string until the run is cancelled.
 type stoppableReader struct {
 	s string
 	n int

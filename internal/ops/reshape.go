@@ -9,10 +9,9 @@ import (
 	"github.com/onward-ml/onward/tensor"
 )
 
-// Reshape gives a tensor another shape with the same elements in the same
-// order. One entry of the shape may be −1, which stands for what is left; an
-// entry 0 stands for the input's dimension, unless AllowZero makes it a zero
-// (https://onnx.ai/onnx/operators/onnx__Reshape.html).
+// Reshape returns a tensor of another shape with the same elements in the same order. One entry of
+// the shape may be −1, which is inferred. An entry 0 copies the dimension of the input, or is a
+// zero if AllowZero is set (https://onnx.ai/onnx/operators/onnx__Reshape.html).
 type Reshape struct{ AllowZero bool }
 
 var _ = kit.Register(kit.Def{Name: "Reshape", Since: []int{1, 5, 13, 14, 19, 21, 23, 24, 25},
@@ -98,8 +97,8 @@ func (op *Reshape) Infer(c *ir.InferContext) error {
 	return nil
 }
 
-// cancelDims returns the dimensions of a and b, the one at skip of b left out,
-// without those that appear in both.
+// cancelDims returns the dimensions of a and b, except the one at index skip of b, without those
+// that occur in both.
 func cancelDims(a, b []ir.Dim, skip int) (x, y []ir.Dim) {
 	x = append(x, a...)
 	for i, d := range b {
@@ -140,7 +139,7 @@ func (op *Reshape) Run(c *ir.Call) error {
 	return nil
 }
 
-// reshapeTo resolves the entries 0 and −1 of a wanted shape.
+// reshapeTo resolves the entries 0 and −1 of a shape.
 func reshapeTo(in, want []int, allowZero bool) ([]int, error) {
 	out := make([]int, len(want))
 	infer := -1
@@ -184,9 +183,8 @@ func reshapeTo(in, want []int, allowZero bool) ([]int, error) {
 	return out, nil
 }
 
-// emptyRest resolves the -1 of a shape for an input without elements as Infer does for
-// a batch of any size: dimensions that are copied say nothing about it. It is 0 where
-// the others do not determine it.
+// emptyRest resolves the −1 of a shape for an input without elements, like Infer does for any batch
+// size: without the copied dimensions. It returns 0 if the other dimensions do not determine it.
 func emptyRest(in, want []int) int {
 	q := 1
 	for i, n := range want {

@@ -12,19 +12,19 @@ import (
 	"github.com/onward-ml/onward/tensor"
 )
 
-// Resize changes the sizes of axes by interpolation, one axis after the other.
-// The factors come as scales or follow from sizes.
+// Resize changes the sizes of axes by interpolation, one axis after the other. The factors are
+// given as scales or follow from sizes (https://onnx.ai/onnx/operators/onnx__Resize.html).
 type Resize struct {
 	Mode           string // nearest, linear or cubic
 	Coordinates    string // coordinate_transformation_mode
-	NearestMode    string // nearest_mode, or outward: ceil where an axis shrinks and floor where it grows
+	NearestMode    string // nearest_mode, or outward: ceil if an axis shrinks and floor if it grows
 	CubicA         float32
 	ExcludeOutside bool
 	Extrapolation  float32
 	Antialias      bool
 	Axes           []int  // of roi, scales and sizes; nil: all
 	KeepAspect     string // stretch, not_larger or not_smaller
-	ScalesInput    int    // which input holds scales: 2, and 1 in opset 10 and for Upsample
+	ScalesInput    int    // index of the input scales: 2, or 1 in opset 10 and for Upsample
 }
 
 var _ = kit.Register(kit.Def{Name: "Resize", Since: []int{10, 11, 13, 18, 19}, In: "X:T1, roi:T2?, scales:float?, sizes:int64?", Out: "Y:T1",
@@ -48,10 +48,9 @@ var _ = kit.Register(kit.Def{Name: "Resize", Since: []int{10, 11, 13, 18, 19}, I
 	}),
 	Gradient: kit.NearestGradient})
 
-// NewUpsample makes the Resize that Upsample and Resize of opset 10 are. They do not
-// say how nearest rounds. Their example in ONNX 1.5, test_resize_downsample_nearest,
-// wants the next element where an axis shrinks, and ONNX Runtime takes the one before
-// where it grows.
+// NewUpsample returns the Resize that is equivalent to Upsample and to Resize of opset 10, which do
+// not define how nearest rounds. Their example in ONNX 1.5, test_resize_downsample_nearest, selects
+// the next element if an axis shrinks, and ONNX Runtime selects the previous one if it grows.
 func NewUpsample(a *kit.Attrs, modes ...string) *Resize {
 	r := &Resize{Mode: a.Enum("mode", "nearest", modes...), Coordinates: "asymmetric", NearestMode: "outward", KeepAspect: "stretch", ScalesInput: 1}
 	if r.Mode == "bilinear" {
@@ -150,8 +149,7 @@ func (r *Resize) Infer(c *ir.InferContext) error {
 	return nil
 }
 
-// resizeLen returns ⌊n·scale⌋, in float's precision as ONNX's shape inference
-// computes it.
+// resizeLen returns ⌊n·scale⌋, computed in float32 as in ONNX's shape inference.
 func resizeLen(n int, scale float32) (int, error) {
 	if !(scale > 0) || math.IsInf(float64(scale), 0) {
 		return 0, fmt.Errorf("scale is %g, want a positive number", scale)
@@ -163,7 +161,7 @@ func resizeLen(n int, scale float32) (int, error) {
 	return int(f), nil
 }
 
-// fromSizes finds the scales of axes for wanted sizes.
+// fromSizes returns the scales of axes for the given sizes.
 func (r *Resize) fromSizes(shape, axes, sizes []int) ([]kit.ResizeScale, error) {
 	if len(sizes) != len(axes) {
 		return nil, fmt.Errorf("%d sizes for %d axes", len(sizes), len(axes))
@@ -200,7 +198,7 @@ func (r *Resize) fromSizes(shape, axes, sizes []int) ([]kit.ResizeScale, error) 
 	return out, nil
 }
 
-// scales finds the scales of all axes of the call.
+// scales returns the scales of all axes of the call.
 func (r *Resize) scales(c *ir.Call, shape, axes []int) ([]kit.ResizeScale, error) {
 	var out []kit.ResizeScale
 	scales, sizes := c.Tensor(r.ScalesInput), (*tensor.Tensor)(nil)
@@ -243,7 +241,7 @@ func (r *Resize) scales(c *ir.Call, shape, axes []int) ([]kit.ResizeScale, error
 	return out, nil
 }
 
-// Run resizes one axis after the other. Integers are rounded half to even.
+// Run resizes one axis after the other. Integers are rounded to nearest, ties to even.
 func (r *Resize) Run(c *ir.Call) error {
 	x := c.Tensor(0)
 	shape := append([]int{}, x.Shape()...)
@@ -259,7 +257,7 @@ func (r *Resize) Run(c *ir.Call) error {
 	for i, a := range axes {
 		out[a] = scales[i].Out
 	}
-	// A first look at the size, before memory is spent on plans.
+	// Check the size before allocating memory for plans.
 	if _, err := tensor.ByteLen(x.DType(), out); err != nil {
 		return err
 	}
@@ -281,8 +279,8 @@ func (r *Resize) Run(c *ir.Call) error {
 	if r.Mode == "nearest" {
 		return r.runNearest(c, out, plans)
 	}
-	// Axes that shrink most come first, and of equals the inner ones, which cost more
-	// an element.
+	// Resize the axes that shrink most first, and of equal ones the inner axes, which cost more per
+	// element.
 	slices.SortStableFunc(plans, func(a, b kit.ResizeAxis) int {
 		return cmp.Or(cmp.Compare(a.Out*b.In, b.Out*a.In), cmp.Compare(b.Axis, a.Axis))
 	})
@@ -332,7 +330,7 @@ func resizeRun[T kit.RealFloat](c *ir.Call, r *Resize, out []int, plans []kit.Re
 	return nil
 }
 
-// runNearest moves elements of any type.
+// runNearest copies elements of any type.
 func (r *Resize) runNearest(c *ir.Call, out []int, plans []kit.ResizeAxis) error {
 	x := c.Tensor(0)
 	src, err := kit.MoveIn(c, x)

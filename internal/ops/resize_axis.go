@@ -7,7 +7,7 @@ import (
 	"github.com/onward-ml/onward/internal/ops/kit"
 )
 
-// coordinate maps an output index to a place in the input.
+// coordinate maps an output index to an input coordinate.
 func (r *Resize) coordinate(o, in int, s kit.ResizeScale) float64 {
 	x, size := float64(o), s.Scale*float64(in)
 	switch r.Coordinates {
@@ -35,7 +35,7 @@ func (r *Resize) coordinate(o, in int, s kit.ResizeScale) float64 {
 	return (x+0.5)/s.Scale - 0.5
 }
 
-// plan computes indices and weights of one axis. The input has an element.
+// plan computes indices and weights of one axis. The input must not be empty.
 func (r *Resize) plan(c *ir.Call, axis, in int, s kit.ResizeScale) (kit.ResizeAxis, error) {
 	p := kit.ResizeAxis{Axis: axis, In: in, Out: s.Out, N: 1}
 	kernel, reach := kit.ResizeLinear, 1
@@ -43,7 +43,7 @@ func (r *Resize) plan(c *ir.Call, axis, in int, s kit.ResizeScale) (kit.ResizeAx
 		kernel, reach = r.cubic, 2
 	}
 	shrink := 1.0
-	first := 1 - reach // of the inputs, from the one at the coordinate's floor
+	first := 1 - reach // first input, relative to the floor of the coordinate
 	if r.Mode != "nearest" {
 		p.N = 2 * reach
 		if r.Antialias && s.Scale < 1 {
@@ -72,9 +72,9 @@ func (r *Resize) plan(c *ir.Call, axis, in int, s kit.ResizeScale) (kit.ResizeAx
 			continue
 		}
 		if r.Coordinates == "tf_crop_and_resize" {
-			x = min(max(x, 0), float64(in-1)) // ends of regions are rounded to float
+			x = min(max(x, 0), float64(in-1)) // the ends of regions are rounded to float32
 		}
-		// Beyond the input by this much nothing changes any more.
+		// Beyond this distance from the input, the result does not change.
 		far := float64(in) + float64(p.N)
 		x = min(max(x, -far), far)
 		if r.Mode == "nearest" {
@@ -106,5 +106,5 @@ func (r *Resize) plan(c *ir.Call, axis, in int, s kit.ResizeScale) (kit.ResizeAx
 	return p, nil
 }
 
-// cubic is Keys' kernel with the operator's coefficient.
+// cubic is Keys' kernel with the coefficient of the operator.
 func (r *Resize) cubic(x float64) float64 { return kit.KeysKernel(x, float64(r.CubicA)) }

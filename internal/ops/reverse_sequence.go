@@ -7,9 +7,9 @@ import (
 	"github.com/onward-ml/onward/internal/ops/kit"
 )
 
-// ReverseSequence reverses, for every index of the batch axis, the first
-// sequence_lens elements along the time axis; one of the two axes is 0, the
-// other 1 (https://onnx.ai/onnx/operators/onnx__ReverseSequence.html).
+// ReverseSequence reverses, for each index of the batch axis, the first sequence_lens elements
+// along the time axis. One of the axes is 0 and the other 1
+// (https://onnx.ai/onnx/operators/onnx__ReverseSequence.html).
 type ReverseSequence struct{ BatchAxis, TimeAxis int }
 
 var _ = kit.Register(kit.Def{Name: "ReverseSequence", Since: []int{10, 28},

@@ -6,8 +6,9 @@ import (
 	"github.com/onward-ml/onward/tensor"
 )
 
-// RMSNormalization divides the elements along axes Axis and after by the root of
-// their mean square, and scales them. The output has the element type of scale.
+// RMSNormalization divides the elements along axis Axis and the following ones by their root mean
+// square, and scales them. The output has the element type of scale
+// (https://onnx.ai/onnx/operators/onnx__RMSNormalization.html).
 type RMSNormalization struct {
 	Axis    int
 	Epsilon float32
@@ -37,7 +38,7 @@ func (n *RMSNormalization) Infer(c *ir.InferContext) error {
 	return nil
 }
 
-// Run computes half types as float; double inputs as double.
+// Run computes half-precision types in float32, and float64 in float64.
 func (n *RMSNormalization) Run(c *ir.Call) error {
 	if c.Tensor(0).DType() == tensor.TypeFloat64 {
 		return rmsNorm[float64](c, n)

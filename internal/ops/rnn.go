@@ -18,7 +18,7 @@ var _ = kit.Register(kit.Def{Name: "RNN", Since: []int{1, 7, 14, 22}, In: kit.Re
 // Infer sets the shapes of Y and Y_h.
 func (op *RNN) Infer(c *ir.InferContext) error { return op.InferWith(c, 1) }
 
-// Run computes all directions, one after the other.
+// Run computes the directions one after the other.
 func (op *RNN) Run(c *ir.Call) error {
 	return kit.RunRecurrent(c, func() error { return runRNN[float32](op, c, nil) }, func() error { return runRNN[float64](op, c, nil) })
 }
@@ -80,5 +80,5 @@ func (op *RNN) Prepare(in []tensor.Value, types []ir.Type) (ir.Operator, []int, 
 	return &rnnPacked{*op, p}, []int{1, 2}, nil
 }
 
-// Run computes all directions at once.
+// Run computes all directions together.
 func (op *rnnPacked) Run(c *ir.Call) error { return runRNN[float32](&op.RNN, c, op.p) }

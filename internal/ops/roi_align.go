@@ -9,15 +9,15 @@ import (
 	"github.com/onward-ml/onward/tensor"
 )
 
-// RoiAlign samples regions [x1, y1, x2, y2] of an N×C×H×W input by bilinear
-// interpolation and takes the mean or the maximum of the samples in each of
-// their parts (https://arxiv.org/abs/1703.06870).
+// RoiAlign samples regions [x1, y1, x2, y2] of an N×C×H×W input with bilinear interpolation, and
+// returns the mean or maximum of the samples in each part of a region
+// (https://arxiv.org/abs/1703.06870, https://onnx.ai/onnx/operators/onnx__RoiAlign.html).
 type RoiAlign struct {
 	Height, Width int
 	Samples       int // per axis of a part; 0: one per element covered
 	Scale         float32
 	Max           bool
-	HalfPixel     bool // coordinates are less by a half, and regions may be smaller than an element
+	HalfPixel     bool // subtract one half from coordinates, and allow regions smaller than an element
 }
 
 var _ = kit.Register(kit.Def{Name: "RoiAlign", Since: []int{10, 16, 22}, In: "X:T1, rois:T1, batch_indices:T2", Out: "Y:T1",
@@ -40,13 +40,13 @@ var _ = kit.Register(kit.Def{Name: "RoiAlign", Since: []int{10, 16, 22}, In: "X:
 		return r
 	})})
 
-// roiSamples bounds the samples along an axis of a part.
+// roiSamples limits the number of samples along an axis of a part.
 const roiSamples = 1 << 20
 
 // Infer makes one image per region.
 func (r *RoiAlign) Infer(c *ir.InferContext) error { return kit.InferRois(c, r.Height, r.Width) }
 
-// Run computes half types as float.
+// Run computes half-precision types in float32.
 func (r *RoiAlign) Run(c *ir.Call) error {
 	if c.Tensor(0).DType() == tensor.TypeFloat64 {
 		return roiAlign[float64](c, r)
@@ -54,14 +54,14 @@ func (r *RoiAlign) Run(c *ir.Call) error {
 	return roiAlign[float32](c, r)
 }
 
-// roiTap is a sample's place on an axis: two neighbours and their weights.
+// roiTap is the coordinate of a sample on an axis: two adjacent elements and their weights.
 type roiTap struct {
 	low, high   int
-	wLow, wHigh float64 // both 0 outside the input
+	wLow, wHigh float64 // both 0 outside of the input
 }
 
-// taps lays the samples of all parts of a region over an axis of d elements. It
-// returns how many there are for each part.
+// taps returns the samples of all parts of a region on an axis of d elements, and the number of
+// samples per part.
 func (r *RoiAlign) taps(from, to float64, parts, d int) ([]roiTap, int, error) {
 	start, end := from*float64(r.Scale), to*float64(r.Scale)
 	if r.HalfPixel {
@@ -157,8 +157,8 @@ func roiAlign[T kit.RealFloat](c *ir.Call, r *RoiAlign) error {
 	return c.Err()
 }
 
-// roiPool takes the mean of the samples of one part of a plane with rows of w
-// elements, or the maximum of the samples' weighted neighbours.
+// roiPool returns the mean of the samples of one part, in a plane with rows of w elements, or the
+// maximum of the weighted elements of the samples.
 func roiPool[T kit.RealFloat](m *kit.Meter, plane []T, w int, ys, xs []roiTap, largest bool) float64 {
 	sum, best := 0.0, math.Inf(-1)
 	for _, v := range ys {

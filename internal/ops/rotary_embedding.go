@@ -5,15 +5,14 @@ import (
 	"github.com/onward-ml/onward/internal/ops/kit"
 )
 
-// RotaryEmbedding rotates pairs of elements of each head of X,
-// [batch, heads, length, size] or [batch, length, heads·size], by angles that
-// grow with the position: the caches hold their cosines and sines, either
-// [positions, angles], looked up by position_ids, or [batch, length, angles]
+// RotaryEmbedding rotates pairs of elements of each head of X, [batch, heads, length, size] or
+// [batch, length, heads·size], by angles that increase with the position. The caches hold cosines
+// and sines: [positions, angles], indexed by position_ids, or [batch, length, angles]
 // (https://onnx.ai/onnx/operators/onnx__RotaryEmbedding.html).
 type RotaryEmbedding struct {
 	Interleaved bool
-	Heads       int // 0: not given
-	Dim         int // elements of a head that are rotated, 0: all
+	Heads       int // 0: not set
+	Dim         int // number of elements of a head that are rotated; 0: all
 }
 
 var _ = kit.Register(kit.Def{Name: "RotaryEmbedding", Since: []int{23}, In: "X:T, cos_cache:T, sin_cache:T, position_ids:int64?", Out: "Y:T",

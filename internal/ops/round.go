@@ -8,7 +8,7 @@ import (
 	"github.com/onward-ml/onward/internal/ops/kit"
 )
 
-// Round rounds each element to the nearest integer, halves to the even one
+// Round rounds each element to the nearest integer, ties to even
 // (https://onnx.ai/onnx/operators/onnx__Round.html).
 type Round struct{ kit.SameTypeAndShape }
 

@@ -2,8 +2,7 @@ package ops
 
 import "github.com/onward-ml/onward/internal/ops/kit"
 
-// Scale computes scale·x of each element. It is one of the experimental operators
-// that ONNX removed with opset 10
-// (https://github.com/onnx/onnx/blob/v1.4.1/docs/Operators.md#Scale).
+// Scale returns scale·x for each element. It is an experimental operator that ONNX removed with
+// opset 10 (https://github.com/onnx/onnx/blob/v1.4.1/docs/Operators.md#Scale).
 var _ = kit.Register(kit.Def{Name: "Scale", Since: []int{1}, Until: 9, Successor: "Mul", In: "input:T", Out: "output:T", Types: kit.Types{"T": "float16 float double"},
 	Elementwise: true, Build: kit.Simple(func(a *kit.Attrs, opset int) kit.Operator { return newAffine(float64(a.Float("scale", 1)), 0) })})

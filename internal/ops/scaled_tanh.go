@@ -7,9 +7,8 @@ import (
 	"github.com/onward-ml/onward/internal/ops/kit"
 )
 
-// ScaledTanh computes alpha·tanh(beta·x) of each element. It is one of the
-// experimental operators that ONNX removed with opset 10
-// (https://github.com/onnx/onnx/blob/v1.4.1/docs/Operators.md#ScaledTanh).
+// ScaledTanh returns alpha·tanh(beta·x) for each element. It is an experimental operator that ONNX
+// removed with opset 10 (https://github.com/onnx/onnx/blob/v1.4.1/docs/Operators.md#ScaledTanh).
 type ScaledTanh struct {
 	kit.SameTypeAndShape
 	loops kit.LoopTable

@@ -9,11 +9,10 @@ import (
 	"github.com/onward-ml/onward/tensor"
 )
 
-// Scan runs its body once for every slice of its scan inputs along their scan
-// axes. The body gets the state variables and one slice of each scan input, and
-// returns the new state variables, whose shapes must stay, and items that are
-// stacked along the axes of the scan outputs
-// (https://onnx.ai/onnx/operators/onnx__Scan.html).
+// Scan runs its body once for each slice of its scan inputs along their scan axes. The inputs of
+// the body are the state variables and one slice of each scan input. Its outputs are the new state
+// variables, whose shapes must not change, and items that are stacked along the axes of the scan
+// outputs (https://onnx.ai/onnx/operators/onnx__Scan.html).
 type Scan struct {
 	Body       int
 	NumScan    int
@@ -22,9 +21,8 @@ type Scan struct {
 	OutAxes    []int
 	OutReverse []bool
 
-	// Batch is the form of opset 8: the first input holds the lengths of the
-	// sequences, every other one has a leading batch dimension and is scanned
-	// along axis 1.
+	// Batch selects the form of opset 8: the first input holds the lengths of the sequences; the
+	// others have a leading batch dimension and are scanned along axis 1.
 	Batch bool
 }
 
@@ -78,7 +76,7 @@ func scanFlags(a *kit.Attrs, name string, n int) []bool {
 	return r
 }
 
-// first is the index of the first state variable.
+// first returns the index of the first state variable.
 func (op *Scan) first() int {
 	if op.Batch {
 		return 1
@@ -179,7 +177,7 @@ func (op *Scan) Infer(c *ir.InferContext) error {
 	return nil
 }
 
-// scanInput is a scan input with its scan axis in front.
+// scanInput is a scan input with its scan axis first.
 type scanInput struct {
 	dtype   tensor.DType
 	shape   []int // of a slice
@@ -195,8 +193,8 @@ func (s *scanInput) at(c *ir.Call, k, n int) (*tensor.Tensor, error) {
 	return bufTensor(c, s.data, s.dtype, s.shape, k)
 }
 
-// bufTensor returns item k of a buffer of items of one shape, as a tensor over the
-// same memory where the type allows it.
+// bufTensor returns item k of a buffer of items of one shape as a tensor, which shares the memory
+// if the type allows it.
 func bufTensor(c *ir.Call, b kit.MoveBuf, d tensor.DType, shape []int, k int) (*tensor.Tensor, error) {
 	size := kit.Product(shape)
 	item := b.Slice(k*size, (k+1)*size)
@@ -215,7 +213,7 @@ func bufTensor(c *ir.Call, b kit.MoveBuf, d tensor.DType, shape []int, k int) (*
 	return t, nil
 }
 
-// prepare brings the scan axis of a scan input to the front.
+// prepare moves the scan axis of a scan input to the front.
 func (op *Scan) prepare(c *ir.Call, i int, x *tensor.Tensor) (*scanInput, int, error) {
 	axis, err := op.inAxis(i, x.Rank())
 	if err != nil {
@@ -231,8 +229,7 @@ func (op *Scan) prepare(c *ir.Call, i int, x *tensor.Tensor) (*scanInput, int, e
 	if s.data = src; axis == 0 {
 		return s, n, nil
 	}
-	// Slices outlive the call when the body returns them as they are, so the copy
-	// is no scratch memory.
+	// Do not copy to scratch memory: slices outlive the call if the body returns them unchanged.
 	outer, inner := kit.AxisBlocks(x.Shape(), axis)
 	if src.Width == 0 {
 		if err := c.Reserve(int64(16 * len(src.Strs))); err != nil {
@@ -249,9 +246,8 @@ func (op *Scan) prepare(c *ir.Call, i int, x *tensor.Tensor) (*scanInput, int, e
 	return s, n, nil
 }
 
-// run scans n slices and returns the final states and the number of items that
-// were added to each buffer. The caller owns the states before the first
-// iteration.
+// run scans n slices and returns the final states and the number of items added to each buffer. The
+// caller owns the initial states.
 func (op *Scan) run(c *ir.Call, states []tensor.Value, scans []*scanInput, n, total int, outs []kit.ScanBuffer) ([]tensor.Value, error) {
 	in := make([]tensor.Value, len(states)+len(scans))
 	copy(in, states)
@@ -261,7 +257,7 @@ func (op *Scan) run(c *ir.Call, states []tensor.Value, scans []*scanInput, n, to
 		}
 		for i, s := range scans {
 			var err error
-			// A reversed scan of a shorter sequence starts at its own end.
+			// A reversed scan of a shorter sequence starts at the end of that sequence.
 			if in[len(states)+i], err = s.at(c, k, total); err != nil {
 				return nil, err
 			}
@@ -347,7 +343,7 @@ func (op *Scan) Run(c *ir.Call) error {
 	return nil
 }
 
-// inputs prepares the scan inputs, which must have one length.
+// inputs prepares the scan inputs, which must have the same length.
 func (op *Scan) inputs(c *ir.Call, in []*tensor.Tensor) ([]*scanInput, int, error) {
 	scans := make([]*scanInput, len(in))
 	length := 0
@@ -364,8 +360,7 @@ func (op *Scan) inputs(c *ir.Call, in []*tensor.Tensor) ([]*scanInput, int, erro
 	return scans, length, nil
 }
 
-// batched runs the form of opset 8: one scan for each row of the batch, all
-// outputs stacked along it.
+// batched runs the form of opset 8: one scan per batch item, with all outputs stacked along it.
 func (op *Scan) batched(c *ir.Call, in []*tensor.Tensor, n int) error {
 	rows, length := 0, 0
 	for i, x := range in {
@@ -462,7 +457,7 @@ func (op *Scan) batched(c *ir.Call, in []*tensor.Tensor, n int) error {
 				return err
 			}
 		}
-		// Rows and items together are one leading dimension of the buffer.
+		// Rows and items form one leading dimension of the buffer.
 		outs[i].Shape = append([]int{length}, outs[i].Shape...)
 		outs[i].N = rows
 		if c.Wants(n + i) {

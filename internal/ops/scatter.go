@@ -2,7 +2,7 @@ package ops
 
 import "github.com/onward-ml/onward/internal/ops/kit"
 
-// Scatter is what ScatterElements was called before opset 11
+// Scatter is the name of ScatterElements before opset 11
 // (https://onnx.ai/onnx/operators/onnx__Scatter.html).
 var _ = func() *kit.Def {
 	d := scatterSignature

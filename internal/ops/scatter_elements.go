@@ -8,10 +8,9 @@ import (
 	"github.com/onward-ml/onward/internal/ops/kit"
 )
 
-// ScatterElements returns its first input with one element replaced by, or
-// reduced with, each element of updates; indices name the coordinate along
-// Axis. Of several updates of one place the last one stays
-// (https://onnx.ai/onnx/operators/onnx__ScatterElements.html).
+// ScatterElements returns its first input with one element replaced by, or reduced with, each
+// element of updates. indices holds the coordinates along Axis. The last of several updates of one
+// element is kept (https://onnx.ai/onnx/operators/onnx__ScatterElements.html).
 type ScatterElements struct {
 	Axis      int
 	Reduction string // none, add, mul, max, min

@@ -5,9 +5,8 @@ import (
 	"github.com/onward-ml/onward/internal/ops/kit"
 )
 
-// ScatterND returns its first input with a slice replaced by, or reduced with,
-// each slice of updates; the innermost vectors of indices are the leading
-// coordinates of the slices
+// ScatterND returns its first input with a slice replaced by, or reduced with, each slice of
+// updates. The innermost vectors of indices are the leading coordinates of the slices
 // (https://onnx.ai/onnx/operators/onnx__ScatterND.html).
 type ScatterND struct {
 	Reduction string // none, add, mul, max, min

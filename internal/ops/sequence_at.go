@@ -5,8 +5,8 @@ import (
 	"github.com/onward-ml/onward/internal/ops/kit"
 )
 
-// SequenceAt returns the item of a sequence at a position; negative ones count
-// from the end (https://onnx.ai/onnx/operators/onnx__SequenceAt.html).
+// SequenceAt returns the item of a sequence at a position. Negative positions count from the end
+// (https://onnx.ai/onnx/operators/onnx__SequenceAt.html).
 type SequenceAt struct{}
 
 var _ = kit.Register(kit.Def{Name: "SequenceAt", Since: []int{11},

@@ -8,7 +8,7 @@ import (
 	"github.com/onward-ml/onward/tensor"
 )
 
-// SequenceConstruct makes a sequence of its inputs
+// SequenceConstruct returns a sequence of its inputs
 // (https://onnx.ai/onnx/operators/onnx__SequenceConstruct.html).
 type SequenceConstruct struct{}
 

@@ -9,8 +9,7 @@ import (
 	"github.com/onward-ml/onward/tensor"
 )
 
-// SequenceInsert returns its sequence with a tensor put at a position, by default
-// behind the last one
+// SequenceInsert returns its sequence with a tensor inserted at a position, by default at the end
 // (https://onnx.ai/onnx/operators/onnx__SequenceInsert.html).
 type SequenceInsert struct{}
 

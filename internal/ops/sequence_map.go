@@ -8,10 +8,9 @@ import (
 	"github.com/onward-ml/onward/tensor"
 )
 
-// SequenceMap runs its body for every item of its first input. Further inputs
-// that are sequences give one item to each run as well, tensors go to every run
-// as they are. Each output of the body becomes a sequence
-// (https://onnx.ai/onnx/operators/onnx__SequenceMap.html).
+// SequenceMap runs its body for each item of its first input. Each run gets one item of the other
+// inputs that are sequences; tensors are passed to every run. Each output of the body becomes a
+// sequence (https://onnx.ai/onnx/operators/onnx__SequenceMap.html).
 type SequenceMap struct{ Body int }
 
 var _ = kit.Register(kit.Def{Name: "SequenceMap", Since: []int{17},

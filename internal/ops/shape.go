@@ -5,9 +5,8 @@ import (
 	"github.com/onward-ml/onward/internal/ops/kit"
 )
 
-// Shape returns dimensions [Start, End) of its input as a vector; negative ones
-// count from the rank, both are clamped to it
-// (https://onnx.ai/onnx/operators/onnx__Shape.html).
+// Shape returns dimensions [Start, End) of its input as a vector. Negative bounds count from the
+// rank; both are clamped to it (https://onnx.ai/onnx/operators/onnx__Shape.html).
 type Shape struct {
 	Start, End int
 	ToRank     bool // no End is given

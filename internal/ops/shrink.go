@@ -5,9 +5,8 @@ import (
 	"github.com/onward-ml/onward/internal/ops/kit"
 )
 
-// Shrink moves elements towards 0 by bias and makes those within [−lambd, lambd]
-// 0 (https://onnx.ai/onnx/operators/onnx__Shrink.html). Integers are computed as
-// float64 numbers and cut off.
+// Shrink moves elements toward 0 by bias and sets those in [−lambd, lambd] to 0. Integers are
+// computed in float64 and truncated (https://onnx.ai/onnx/operators/onnx__Shrink.html).
 type Shrink struct {
 	kit.SameTypeAndShape
 	Bias, Lambd float64

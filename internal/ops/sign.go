@@ -7,7 +7,7 @@ import (
 	"github.com/onward-ml/onward/internal/ops/kit"
 )
 
-// Sign computes −1, 0 or 1 for each element by its sign; NaN stays NaN
+// Sign returns −1, 0 or 1 for each element; NaN propagates
 // (https://onnx.ai/onnx/operators/onnx__Sign.html).
 type Sign struct{ kit.SameTypeAndShape }
 
@@ -44,7 +44,7 @@ func signUnsigned[T kit.UnsignedNumber](dst, src []T) {
 	}
 }
 
-// signFast makes numbers other than 0 large, and cuts them off.
+// signFast multiplies by a large number and clips the result.
 func signFast(l cpu.Level, dst, x []float32) {
 	vec.MulScalarF32(l, dst, x, 0x1p127)
 	vec.MulScalarF32(l, dst, dst, 0x1p127)

@@ -9,10 +9,9 @@ import (
 	"github.com/onward-ml/onward/tensor"
 )
 
-// Slice takes every steps-th index from starts up to, not including, ends of the
-// given axes. Negative starts and ends count from the end of the dimension, all
-// are clamped to it, and a negative step goes backwards
-// (https://onnx.ai/onnx/operators/onnx__Slice.html).
+// Slice returns every steps-th index from starts up to but excluding ends, along the given axes.
+// Negative starts and ends count from the end of the dimension, both are clamped to it, and a
+// negative step runs backward (https://onnx.ai/onnx/operators/onnx__Slice.html).
 type Slice struct{}
 
 var _ = kit.Register(kit.Def{Name: "Slice", Since: []int{1, 10, 11, 13},
@@ -28,8 +27,8 @@ var _ = kit.Register(kit.Def{Name: "Slice", Since: []int{1, 10, 11, 13},
 	}),
 	Gradient: kit.MoveGradient})
 
-// sliceRange returns the first index, the number of indices and the step that a
-// slice of a dimension of size n takes.
+// sliceRange returns the first index, the number of indices and the step for a slice of a dimension
+// of size n.
 func sliceRange(start, end, step, n int) (first, count, by int) {
 	clamp := func(v, lo, hi int) int {
 		if v < 0 {
@@ -120,15 +119,14 @@ func sliceContents(d []ir.Dim, start, end, step ir.Dim) []ir.Dim {
 	return r
 }
 
-// sliceDim returns what is known of the size of a sliced dimension. Of symbolic
-// sizes it takes that they are not smaller than the constants that are cut off,
-// as a model that slices so expects.
+// sliceDim returns the size of a sliced dimension, as far as it is known. It assumes that symbolic
+// sizes are not smaller than the constants that are cut off, as models with such slices do.
 func sliceDim(d, start, end, step ir.Dim) ir.Dim {
 	n, ok0 := d.Value()
 	s, ok1 := start.Value()
 	e, ok2 := end.Value()
 	by, ok3 := step.Value()
-	const far = math.MaxInt32 / 2 // no dimension that a model counts from is longer
+	const far = math.MaxInt32 / 2 // larger than any dimension that a model counts from
 	switch {
 	case ok0 && ok1 && ok2 && ok3:
 		_, count, _ := sliceRange(s, e, by, n)
@@ -164,7 +162,7 @@ func sliceDim(d, start, end, step ir.Dim) ir.Dim {
 	return length.Add(ir.Known(by - 1)).Div(ir.Known(by))
 }
 
-// lesserDim is the symbol of the smaller one of two dimensions.
+// lesserDim returns the symbol of the smaller of two dimensions.
 func lesserDim(a, b ir.Dim) ir.Dim {
 	x, y := a.String(), b.String()
 	if a.IsUnknown() || b.IsUnknown() || len(x)+len(y) > 64 {

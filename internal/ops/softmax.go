@@ -7,7 +7,7 @@ import (
 	"github.com/onward-ml/onward/internal/ops/kit"
 )
 
-// Softmax makes the elements along an axis exponentials that add up to 1
+// Softmax returns exp(x) / Σ exp(x) along an axis
 // (https://onnx.ai/onnx/operators/onnx__Softmax.html).
 type Softmax struct{ kit.SoftmaxAxis }
 
@@ -43,7 +43,7 @@ func (o *Softmax) Run(c *ir.Call) error {
 
 func softmaxRows(dst, src []float32, n int) { vec.SoftmaxRowsF32(cpu.Active(), dst, src, n) }
 
-// softmaxColumns is SoftmaxLines with vector kernels over neighbouring lines.
+// softmaxColumns is SoftmaxLines with vector kernels over adjacent lines.
 func softmaxColumns(dst, src []float32, s kit.AxisSpan, base, m int) {
 	level := cpu.Active()
 	var topBuf, sumBuf [kit.ColumnBlock]float32

@@ -6,9 +6,8 @@ import (
 	"github.com/onward-ml/onward/tensor"
 )
 
-// SoftmaxCrossEntropyLoss is the negative log likelihood loss of the softmax of
-// the scores over the classes, dimension 1; its second output is the logarithm
-// of that softmax
+// SoftmaxCrossEntropyLoss returns the negative log likelihood loss of the softmax of the scores
+// over the classes, dimension 1. The second output is the logarithm of the softmax
 // (https://onnx.ai/onnx/operators/onnx__SoftmaxCrossEntropyLoss.html).
 type SoftmaxCrossEntropyLoss struct{ kit.ClassLoss }
 

@@ -7,9 +7,9 @@ import (
 	"github.com/onward-ml/onward/internal/ops/kit"
 )
 
-// SpaceToDepth moves blocks of BlockSize×BlockSize pixels of an image into
-// channels: [N, C, H·b, W·b] becomes [N, b²·C, H, W]. In mode DCR the place in the
-// block is the outer part of the channel number, in CRD the inner one
+// SpaceToDepth moves blocks of BlockSize×BlockSize pixels of an image into channels: [N, C, H·b,
+// W·b] becomes [N, b²·C, H, W]. In mode DCR the position in the block is the outer part of the
+// channel index, in mode CRD the inner one
 // (https://onnx.ai/onnx/operators/onnx__SpaceToDepth.html).
 type SpaceToDepth struct {
 	BlockSize int
@@ -60,6 +60,6 @@ func (op *SpaceToDepth) Run(c *ir.Call) error {
 	if op.Mode == "CRD" {
 		return kit.MoveBlocks(c, x, []int{n, ch * b * b, h, w}, []int{n, ch, b, b, h, w}, []int{s[0], s[1], s[2], 1, b * s[2], b})
 	}
-	// The box is N, block row, block column, C, H, W.
+	// The box has dimensions N, block row, block column, C, H, W.
 	return kit.MoveBlocks(c, x, []int{n, ch * b * b, h, w}, []int{n, b, b, ch, h, w}, []int{s[0], s[2], 1, s[1], b * s[2], b})
 }

@@ -7,17 +7,17 @@ import (
 	"github.com/onward-ml/onward/internal/ops/kit"
 )
 
-// Split cuts a tensor along Axis into parts of the sizes in input split, or into
-// as many equal parts as there are outputs; from opset 18 on the last one may be
-// smaller (https://onnx.ai/onnx/operators/onnx__Split.html).
+// Split splits a tensor along Axis into parts of the sizes in input split, or into as many equal
+// parts as there are outputs. Since opset 18 the last part may be smaller
+// (https://onnx.ai/onnx/operators/onnx__Split.html).
 type Split struct {
 	Axis  int
 	Parts int  // number of outputs
 	Even  bool // parts must be equal
 }
 
-// Opset 1 took the sizes from an attribute or from an input of the type of the
-// data, hence the loose type of the second input.
+// In opset 1 the sizes were an attribute or an input of the type of the data, so the type of the
+// second input is not restricted.
 var _ = kit.Register(kit.Def{Name: "Split", Since: []int{1, 2, 11, 13, 18},
 	In: "input:T, split:any?", Out: "outputs:T+", Types: kit.Types{"T": "@all"},
 	Build: kit.Simple(func(a *kit.Attrs, opset int) kit.Operator {
@@ -29,7 +29,7 @@ var _ = kit.Register(kit.Def{Name: "Split", Since: []int{1, 2, 11, 13, 18},
 			n := a.Int("num_outputs", 0)
 			switch {
 			case a.NumIn > 1:
-				// Either may be given; the sizes say more.
+				// Either may be set; the sizes take precedence.
 			case n < 1:
 				a.Errorf("attribute num_outputs is %d, want at least 1", n)
 			case n < a.NumOut:

@@ -9,9 +9,9 @@ import (
 	"github.com/onward-ml/onward/tensor"
 )
 
-// SplitToSequence cuts a tensor along Axis into the items of a sequence: of the
-// sizes that input split lists, of one size if it is a scalar, the last one
-// smaller if need be, or of size 1, of which the axis is dropped unless KeepDims
+// SplitToSequence splits a tensor along Axis into the items of a sequence: of the sizes in input
+// split; of one size if that is a scalar, with the last item smaller if necessary; or of size 1
+// without split, where the axis is removed unless KeepDims is set
 // (https://onnx.ai/onnx/operators/onnx__SplitToSequence.html).
 type SplitToSequence struct {
 	Axis     int
@@ -85,7 +85,7 @@ func (op *SplitToSequence) Run(c *ir.Call) error {
 			return err
 		}
 	}
-	const header = 192 // what an item takes besides its elements
+	const header = 192 // memory of an item besides its elements
 	if int64(count) > 1<<40 {
 		return fmt.Errorf("%d items are too many", count)
 	}

@@ -8,7 +8,7 @@ import (
 	"github.com/onward-ml/onward/internal/ops/kit"
 )
 
-// Sqrt computes the square root of each element, NaN for negative ones
+// Sqrt returns the square root of each element; NaN for negative ones
 // (https://onnx.ai/onnx/operators/onnx__Sqrt.html).
 type Sqrt struct{ kit.SameTypeAndShape }
 

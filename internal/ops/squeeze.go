@@ -8,7 +8,7 @@ import (
 	"github.com/onward-ml/onward/internal/ops/kit"
 )
 
-// Squeeze drops dimensions of size 1: those of input axes, or all of them
+// Squeeze removes dimensions of size 1: those of input axes, or all of them
 // (https://onnx.ai/onnx/operators/onnx__Squeeze.html).
 type Squeeze struct{}
 

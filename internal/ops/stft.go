@@ -8,11 +8,10 @@ import (
 	"github.com/onward-ml/onward/tensor"
 )
 
-// STFT is the short-time Fourier transform of a signal [batch, length, 1 or 2]:
-// the transforms of frames that start frame_step apart, weighted by a window.
-// The transform is as long as frame_length, or as the window, or as the signal;
-// Onesided keeps the first ⌊n/2⌋+1 frequencies. Frames that would reach over the
-// end are left out
+// STFT is the short-time Fourier transform of a signal [batch, length, 1 or 2]: the transforms of
+// windowed frames that start frame_step apart. The length of the transform is frame_length, or that
+// of the window, or that of the signal. If Onesided is set, the first ⌊n/2⌋+1 frequencies are
+// returned. Incomplete frames at the end are dropped
 // (https://onnx.ai/onnx/operators/onnx__STFT.html).
 type STFT struct{ Onesided bool }
 
@@ -62,7 +61,7 @@ func (op *STFT) Infer(c *ir.InferContext) error {
 	return nil
 }
 
-// Run transforms frame by frame, in double.
+// Run transforms frame by frame, in float64.
 func (op *STFT) Run(c *ir.Call) error {
 	if c.Tensor(0).DType() == tensor.TypeFloat64 {
 		return runSTFT[float64](op, c)

@@ -6,7 +6,7 @@ import (
 	"github.com/onward-ml/onward/tensor"
 )
 
-// StringConcat joins the strings of two tensors, which broadcast
+// StringConcat concatenates the strings of two tensors, with broadcasting
 // (https://onnx.ai/onnx/operators/onnx__StringConcat.html).
 type StringConcat struct{}
 
@@ -36,7 +36,7 @@ func (op *StringConcat) Run(c *ir.Call) error {
 		return err
 	}
 	z := tensor.Of[string](out)
-	// The output first takes the left strings; the right ones follow.
+	// Copy the left strings to the output first, then append the right ones.
 	src, err := kit.MoveIn(c, x)
 	if err != nil {
 		return err

@@ -10,13 +10,12 @@ import (
 	"github.com/onward-ml/onward/tensor"
 )
 
-// StringNormalizer removes the elements that are stopwords and changes the case
-// of the others. The input is [C] or [1, C]; if nothing is left the output is
-// one empty string
+// StringNormalizer removes stopwords and changes the case of the other elements. The input has
+// shape [C] or [1, C]. If no element is left, the output is one empty string
 // (https://onnx.ai/onnx/operators/onnx__StringNormalizer.html).
 type StringNormalizer struct {
 	Case          string // NONE, LOWER, UPPER
-	CaseSensitive bool   // stopwords are compared with case
+	CaseSensitive bool   // the comparison with stopwords is case sensitive
 	Stopwords     []string
 
 	stop map[string]bool
@@ -25,7 +24,7 @@ type StringNormalizer struct {
 var _ = kit.Register(kit.Def{Name: "StringNormalizer", Since: []int{10},
 	In: "X:string", Out: "Y:string",
 	Build: kit.Simple(func(a *kit.Attrs, opset int) kit.Operator {
-		// Case is changed by Unicode's mapping, which no locale alters.
+		// Case is changed by Unicode's mapping, which does not depend on the locale.
 		a.Ignore("locale")
 		op := &StringNormalizer{
 			Case:          a.Enum("case_change_action", "NONE", "NONE", "LOWER", "UPPER"),
@@ -72,7 +71,7 @@ func (op *StringNormalizer) Run(c *ir.Call) error {
 	in := tensor.Of[string](x)
 	size := int64(0)
 	for _, s := range in {
-		size += 16 + 3*int64(len(s)) // a changed case can take more bytes
+		size += 16 + 3*int64(len(s)) // changing the case can take more bytes
 	}
 	if err := c.Reserve(size); err != nil {
 		return err

@@ -11,10 +11,10 @@ import (
 	"github.com/onward-ml/onward/tensor"
 )
 
-// StringSplit cuts every string at a delimiter, at most MaxSplit times; an empty
-// delimiter stands for runs of white space, which also go at both ends. The
-// parts lie along a new last axis, filled up with empty strings; the second
-// output counts them (https://onnx.ai/onnx/operators/onnx__StringSplit.html).
+// StringSplit splits each string at a delimiter, at most MaxSplit times. An empty delimiter means
+// runs of white space, which are also removed at both ends. The parts are along a new last axis,
+// padded with empty strings; the second output is their number
+// (https://onnx.ai/onnx/operators/onnx__StringSplit.html).
 type StringSplit struct {
 	Delimiter string
 	MaxSplit  int // negative: no limit
@@ -37,7 +37,7 @@ func (op *StringSplit) Infer(c *ir.InferContext) error {
 	return nil
 }
 
-// next cuts the first part off; splits counts the cuts so far.
+// next splits off the first part. splits is the number of splits so far.
 func (op *StringSplit) next(s string, splits int) (part, rest string, more bool) {
 	last := op.MaxSplit >= 0 && splits >= op.MaxSplit
 	if op.Delimiter != "" {

@@ -5,7 +5,7 @@ import (
 	"github.com/onward-ml/onward/internal/ops/kit"
 )
 
-// Sum adds its inputs, all of which broadcast to one shape
+// Sum returns the elementwise sum of its inputs, broadcast to one shape
 // (https://onnx.ai/onnx/operators/onnx__Sum.html).
 type Sum struct{}
 

@@ -12,8 +12,8 @@ import (
 	"github.com/onward-ml/onward/tensor"
 )
 
-// SwiGLU computes swish(A)·B, swish(a) being a·sigmoid(alpha·a), of a gate A and
-// values B of one shape (https://onnx.ai/onnx/operators/onnx__SwiGLU.html).
+// SwiGLU returns swish(A)·B for a gate A and values B of one shape, where swish(a) is
+// a·sigmoid(alpha·a) (https://onnx.ai/onnx/operators/onnx__SwiGLU.html).
 type SwiGLU struct{ Alpha float64 }
 
 var _ = kit.Register(kit.Def{Name: "SwiGLU", Since: []int{28}, In: "A:T, B:T", Out: "Y:T", Types: kit.Types{"T": "@float"},

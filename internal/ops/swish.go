@@ -44,7 +44,7 @@ func (o *Swish) fast() kit.VecUnary {
 		vec.SigmoidF32(l, dst, dst)
 		vec.MulF32(l, dst, dst, x)
 		for i, v := range x {
-			// A gate of 0 closes for infinities too; that of 0·Inf is NaN.
+			// If the gate is 0, the result is 0 for infinities too, instead of NaN from 0·Inf.
 			if a*v < -math.MaxFloat32 && dst[i] != dst[i] {
 				dst[i] = float32(math.Copysign(0, float64(v)))
 			}

@@ -7,9 +7,8 @@ import (
 	"github.com/onward-ml/onward/internal/ops/kit"
 )
 
-// TensorScatter writes an update into a cache along Axis, for each row of the
-// first dimension at the index that write_indices names, 0 by default; in
-// circular mode what goes past the end goes on at the start
+// TensorScatter writes an update into a cache along Axis, for each index of the first dimension at
+// write_indices (by default 0). In circular mode, elements beyond the end are written at the start
 // (https://onnx.ai/onnx/operators/onnx__TensorScatter.html).
 type TensorScatter struct {
 	Axis     int
@@ -94,7 +93,7 @@ func (op *TensorScatter) Run(c *ir.Call) error {
 	kit.MoveCopy(c, dst, src)
 	outer, inner := kit.AxisBlocks(past.Shape()[1:], axis-1)
 	for b, s := range start {
-		// What fits before the end, and what goes on at the start.
+		// The part before the end, and the part that continues at the start.
 		for k, part := range [2][2]int{{0, min(n, size-s)}, {min(n, size-s), n}} {
 			at := s
 			if k == 1 {

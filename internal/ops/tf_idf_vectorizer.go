@@ -8,19 +8,18 @@ import (
 	"github.com/onward-ml/onward/tensor"
 )
 
-// TfIdfVectorizer counts the n-grams of a pool in each row of its input. The
-// elements of an n-gram may be up to MaxSkip apart, all by the same distance. In
-// mode TF the output is the count, in IDF the weight of what occurs, in TFIDF
-// their product; the weights are those of the n-grams of the pool, 1 by default
-// (https://onnx.ai/onnx/operators/onnx__TfIdfVectorizer.html).
+// TfIdfVectorizer counts the n-grams of a pool in each row of its input. The elements of an n-gram
+// may be up to MaxSkip apart, all at the same distance. In mode TF the output is the count, in IDF
+// the weight of n-grams that occur, in TFIDF their product. Weights belong to the n-grams of the
+// pool and are 1 by default (https://onnx.ai/onnx/operators/onnx__TfIdfVectorizer.html).
 type TfIdfVectorizer struct {
 	Mode             string
 	MinGram, MaxGram int
 	MaxSkip          int
-	Columns          []int // of the n-grams of the pool, in its order
+	Columns          []int // output columns of the n-grams of the pool
 	Weights          []float32
 
-	size  int // of an output row
+	size  int // length of an output row
 	words gramNode[string]
 	nums  gramNode[int64]
 }
@@ -28,7 +27,7 @@ type TfIdfVectorizer struct {
 // gramNode is a node of the tree of n-grams.
 type gramNode[K comparable] struct {
 	next map[K]*gramNode[K]
-	id   int // 1 + the number of the n-gram that ends here; 0 for none
+	id   int // 1 + the index of the n-gram that ends here; 0: none
 }
 
 func (n *gramNode[K]) add(gram []K, id int) {
@@ -85,8 +84,7 @@ func buildTfIdf(a *kit.Attrs, opset int) (kit.Operator, error) {
 	return op, err
 }
 
-// fillGrams adds the n-grams of a pool: counts[n−1] is where those of length n
-// start.
+// fillGrams adds the n-grams of a pool. counts[n−1] is the offset of those of length n.
 func fillGrams[K comparable](root *gramNode[K], pool []K, counts []int, columns int, op *TfIdfVectorizer) error {
 	id := 0
 	for i, start := range counts {
@@ -167,7 +165,7 @@ func (op *TfIdfVectorizer) Run(c *ir.Call) error {
 	return nil
 }
 
-// countGrams adds the n-grams of one row of the input to that of the output.
+// countGrams adds the n-grams of one row of the input to the row of the output.
 func countGrams[K comparable](c *ir.Call, op *TfIdfVectorizer, root *gramNode[K], x []K, row []float32) error {
 	shortest := op.MinGram
 	for skip := 1; skip <= min(op.MaxSkip, len(x))+1; skip++ {
@@ -190,7 +188,7 @@ func countGrams[K comparable](c *ir.Call, op *TfIdfVectorizer, root *gramNode[K]
 				}
 			}
 		}
-		// Distance does not matter to single elements: they are counted once.
+		// The distance is irrelevant for single elements, so count them once.
 		if shortest == 1 {
 			if shortest = 2; shortest > op.MaxGram {
 				break
@@ -200,7 +198,7 @@ func countGrams[K comparable](c *ir.Call, op *TfIdfVectorizer, root *gramNode[K]
 	return nil
 }
 
-// hit adds one occurrence of an n-gram.
+// hit counts one occurrence of an n-gram.
 func (op *TfIdfVectorizer) hit(row []float32, gram int) {
 	w := float32(1)
 	if op.Mode != "TF" && op.Weights != nil {

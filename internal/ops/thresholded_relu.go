@@ -5,7 +5,7 @@ import (
 	"github.com/onward-ml/onward/internal/ops/kit"
 )
 
-// ThresholdedRelu keeps elements above alpha and makes the others 0
+// ThresholdedRelu returns elements above alpha unchanged and 0 for the others
 // (https://onnx.ai/onnx/operators/onnx__ThresholdedRelu.html).
 type ThresholdedRelu struct {
 	kit.SameTypeAndShape

@@ -9,7 +9,7 @@ import (
 	"github.com/onward-ml/onward/tensor"
 )
 
-// Tile repeats a tensor along each dimension as often as input repeats says
+// Tile repeats a tensor along each dimension, as often as input repeats specifies
 // (https://onnx.ai/onnx/operators/onnx__Tile.html).
 type Tile struct {
 	OneAxis bool // opset 1: inputs tiles and axis, both of the type of the data
@@ -57,7 +57,7 @@ func (op *Tile) Infer(c *ir.InferContext) error {
 	return nil
 }
 
-// repeats returns how often each dimension is repeated.
+// repeats returns the number of repetitions of each dimension.
 func (op *Tile) repeats(c *ir.Call, rank int) ([]int, error) {
 	if !op.OneAxis {
 		r, err := kit.SmallInts(c.Tensor(1), "repeats")
@@ -116,8 +116,7 @@ func (op *Tile) Run(c *ir.Call) error {
 	return tileInto(c, dst, src, x, rep, shape)
 }
 
-// tileInto writes a repeated tensor: every dimension becomes two, the outer one
-// repeats.
+// tileInto writes a repeated tensor. Every dimension becomes two, of which the outer one repeats.
 func tileInto(c *ir.Call, dst, src kit.MoveBuf, x *tensor.Tensor, rep, shape []int) error {
 	in, out := kit.Strides(x.Shape()), kit.Strides(shape)
 	var box, to, from []int

@@ -11,10 +11,9 @@ import (
 	"github.com/onward-ml/onward/tensor"
 )
 
-// TopK finds the k greatest or least elements along an axis and their indices, in
-// order; equal elements keep theirs, and a NaN is greater than all numbers
-// (https://onnx.ai/onnx/operators/onnx__TopK.html). Without Sorted the order is
-// free, and is the same.
+// TopK returns the k largest or smallest elements along an axis and their indices, in order. Equal
+// elements keep their order, and NaN is larger than all numbers. Without Sorted any order is
+// allowed; the same one is used (https://onnx.ai/onnx/operators/onnx__TopK.html).
 type TopK struct {
 	Axis    int
 	Largest bool
@@ -153,7 +152,7 @@ func (o *TopK) Run(c *ir.Call) error {
 	return topKValues(c, values, x, at, s, k)
 }
 
-// topKValues copies the elements that the indices name.
+// topKValues copies the elements at the indices.
 func topKValues(c *ir.Call, values, x *tensor.Tensor, at []int64, s kit.AxisSpan, k int) error {
 	size := x.DType().Size()
 	dst, src := values.Bytes(), x.Bytes()
@@ -202,7 +201,7 @@ type topKEntry[T any] struct {
 	index int
 }
 
-// greaterFirst says whether a comes before b among the greatest elements.
+// greaterFirst reports whether a precedes b among the largest elements.
 func greaterFirst[T kit.RealNumber](a, b topKEntry[T]) bool {
 	switch {
 	case a.value > b.value:
@@ -215,7 +214,7 @@ func greaterFirst[T kit.RealNumber](a, b topKEntry[T]) bool {
 	return a.index < b.index
 }
 
-// lessFirst says whether a comes before b among the least elements.
+// lessFirst reports whether a precedes b among the smallest elements.
 func lessFirst[T kit.RealNumber](a, b topKEntry[T]) bool {
 	switch {
 	case a.value < b.value:
@@ -228,9 +227,9 @@ func lessFirst[T kit.RealNumber](a, b topKEntry[T]) bool {
 	return a.index < b.index
 }
 
-// topKLine returns the first k of n elements in order. It keeps them in a heap
-// whose root is the last of them. bestOf, if not nil, finds the greatest or least
-// of many elements, or a NaN if there is one.
+// topKLine returns the first k of n elements in order. It keeps them in a heap whose root is the
+// last of them. bestOf returns the largest or smallest of many elements, or NaN if there is one; it
+// may be nil.
 func topKLine[T kit.RealNumber](heap []topKEntry[T], x []T, n, stride, k int, largest bool, bestOf func(x []T, largest bool) T) []topKEntry[T] {
 	first := lessFirst[T]
 	if largest {
@@ -258,7 +257,7 @@ func topKLine[T kit.RealNumber](heap []topKEntry[T], x []T, n, stride, k int, la
 	for i := k/2 - 1; i >= 0; i-- {
 		down(heap, i)
 	}
-	const block = 256 // elements that are passed over together
+	const block = 256 // elements that are skipped together
 	for i := k; i < n; i++ {
 		if bestOf != nil && stride == 1 && (i-k)%block == 0 && k > 0 {
 			b, root := bestOf(x[i:min(n, i+block)], largest), heap[0].value

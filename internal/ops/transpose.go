@@ -7,8 +7,8 @@ import (
 	"github.com/onward-ml/onward/internal/ops/kit"
 )
 
-// Transpose orders the dimensions of a tensor anew: dimension i of the output is
-// dimension Perm[i] of the input. Without Perm their order is reversed
+// Transpose permutes the dimensions of a tensor: dimension i of the output is dimension Perm[i] of
+// the input. Without Perm the order is reversed
 // (https://onnx.ai/onnx/operators/onnx__Transpose.html).
 type Transpose struct{ Perm []int }
 

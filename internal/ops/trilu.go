@@ -7,9 +7,9 @@ import (
 	"github.com/onward-ml/onward/internal/ops/kit"
 )
 
-// Trilu keeps the upper or the lower triangle of the innermost matrices of its
-// input and zeroes the rest; input k moves the diagonal, which is kept, to the
-// right (https://onnx.ai/onnx/operators/onnx__Trilu.html).
+// Trilu returns the upper or lower triangle of the innermost matrices of its input, with zeros
+// elsewhere. Input k shifts the diagonal, which is included, to the right
+// (https://onnx.ai/onnx/operators/onnx__Trilu.html).
 type Trilu struct{ Upper bool }
 
 var _ = kit.Register(kit.Def{Name: "Trilu", Since: []int{14},

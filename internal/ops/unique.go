@@ -5,12 +5,11 @@ import (
 	"github.com/onward-ml/onward/internal/ops/kit"
 )
 
-// Unique returns the distinct slices of its input along Axis, or the distinct
-// elements of the flattened input without an axis, with the place where each
-// first occurs, for each slice of the input its place among the distinct ones,
-// and how often each occurs. Slices are in ascending order, or in that of their
-// first occurrence. NaNs are equal to each other and come last
-// (https://onnx.ai/onnx/operators/onnx__Unique.html).
+// Unique returns the distinct slices of its input along Axis, or without an axis the distinct
+// elements of the flattened input. It also returns the index of the first occurrence of each, the
+// index among the distinct slices of each slice of the input, and the numbers of occurrences.
+// Slices are in ascending order or in order of first occurrence. NaNs are equal to each other and
+// come last (https://onnx.ai/onnx/operators/onnx__Unique.html).
 type Unique struct {
 	Axis   int
 	Flat   bool // no axis

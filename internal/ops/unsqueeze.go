@@ -9,8 +9,8 @@ import (
 	"github.com/onward-ml/onward/tensor"
 )
 
-// Unsqueeze inserts dimensions of size 1 so that they are at the given axes of
-// the output (https://onnx.ai/onnx/operators/onnx__Unsqueeze.html).
+// Unsqueeze inserts dimensions of size 1 at the given axes of the output
+// (https://onnx.ai/onnx/operators/onnx__Unsqueeze.html).
 type Unsqueeze struct{}
 
 var _ = kit.Register(kit.Def{Name: "Unsqueeze", Since: []int{1, 11, 13, 21, 23, 24, 25},

@@ -5,7 +5,7 @@ import (
 	"github.com/onward-ml/onward/tensor"
 )
 
-// Upsample is [Resize] in its oldest form: output o of an axis comes from o/scale.
+// Upsample is the oldest form of [Resize]: output o of an axis has the input coordinate o/scale.
 var _ = kit.Register(kit.Def{Name: "Upsample", Since: []int{1, 7, 9}, Until: 9, Successor: "Resize", In: "X:T, scales:float?", Out: "Y:T",
 	Types:   kit.Types{"T": "@number string bool @complex"},
 	Selects: resizeSelects, Build: kit.Simple(func(a *kit.Attrs, opset int) kit.Operator {

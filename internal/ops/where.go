@@ -10,7 +10,7 @@ import (
 	"github.com/onward-ml/onward/tensor"
 )
 
-// Where takes elements of X where the condition is true and of Y elsewhere
+// Where returns elements of X where the condition is true, and of Y elsewhere
 // (https://onnx.ai/onnx/operators/onnx__Where.html).
 type Where struct{}
 
@@ -55,7 +55,7 @@ func (*Where) Infer(c *ir.InferContext) error {
 	return nil
 }
 
-// conditionDims returns the condition as far as it is known, as ones and zeros.
+// conditionDims returns the condition as ones and zeros, as far as it is known.
 func conditionDims(c *ir.InferContext) []ir.Dim {
 	t := c.Const(0)
 	if t == nil || t.DType() != tensor.TypeBool || t.Len() > tensor.MaxRank {

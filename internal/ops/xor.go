@@ -6,8 +6,7 @@ import (
 	"github.com/onward-ml/onward/tensor"
 )
 
-// Xor is true where exactly one of the inputs is
-// (https://onnx.ai/onnx/operators/onnx__Xor.html).
+// Xor returns whether exactly one input is true (https://onnx.ai/onnx/operators/onnx__Xor.html).
 type Xor struct{ kit.AxisBroadcast }
 
 var _ = kit.Register(kit.Def{Name: "Xor", Since: []int{1, 7}, In: "A:T, B:T", Out: "C:T1", Types: kit.Types{"T": "bool", "T1": "bool"},

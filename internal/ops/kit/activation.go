@@ -8,8 +8,7 @@ import (
 	"github.com/onward-ml/onward/internal/kernels/vec"
 )
 
-// Activation is a function that a fused operator applies last. The zero
-// Activation is none.
+// Activation is a function that a fused operator applies last. The zero Activation is the identity.
 type Activation struct {
 	Kind   ActivationKind
 	Lo, Hi float32 // bounds of ActClip
@@ -18,7 +17,7 @@ type Activation struct {
 // ActivationKind is the function of an Activation.
 type ActivationKind uint8
 
-// The functions that fused operators apply.
+// The activation functions of fused operators.
 const (
 	ActNone ActivationKind = iota
 	ActRelu
@@ -63,8 +62,7 @@ func GeluTanhLoop[T FloatNumber](dst, src []T) {
 	}
 }
 
-// Gated computes x·gate with the limit −0 for x = −∞, whose gate is 0, in place
-// of NaN.
+// Gated returns x·gate. For x = −∞, whose gate is 0, it returns the limit −0 instead of NaN.
 func Gated(x, gate float64) float64 {
 	if gate == 0 {
 		return math.Copysign(0, x)
@@ -82,7 +80,7 @@ func Logistic(x float64) float64 {
 
 func Sigmoid32(v float32) float32 { return float32(1 / (1 + math.Exp(-float64(v)))) }
 
-// Softplus is ln(exp(x)+1) without overflow for large x.
+// Softplus returns ln(exp(x)+1) without overflow for large x.
 func Softplus(x float64) float64 { return max(x, 0) + math.Log1p(math.Exp(-math.Abs(x))) }
 
 func SwishLoop[T FloatNumber](dst, src []T, alpha float64) {

@@ -43,7 +43,7 @@ func (r *ArgReduction) Infer(c *ir.InferContext) error {
 	return nil
 }
 
-// argWhich says which element is looked for.
+// argWhich selects the largest or the smallest element.
 type argWhich bool
 
 const (
@@ -109,7 +109,7 @@ func (r *ArgReduction) RunWith(c *ir.Call, which argWhich) error {
 	}
 }
 
-// argRunFast is argRun with kernels that find the greatest and the smallest element of a row.
+// argRunFast is argRun with vector kernels for the largest and smallest element of a row.
 func argRunFast[T RealNumber](c *ir.Call, dst []int64, src []T, s AxisSpan, which argWhich, last bool, most, least func(cpu.Level, []T) T) error {
 	if s.Inner != 1 || s.N < 2*ShortRow || c.Generic {
 		return argRun(c, dst, src, s, which, last)
@@ -153,7 +153,7 @@ func argRow[T RealNumber](x []T, which argWhich, last bool) int {
 	return at
 }
 
-// argRowFast is argRow that finds the value in a vector kernel and then its place.
+// argRowFast is argRow with a vector kernel that finds the value first, and then its index.
 func argRowFast(x []float32, which argWhich, last bool) int {
 	return argPlace(x, extreme(x, which), which, last)
 }
@@ -165,7 +165,8 @@ func extreme(x []float32, which argWhich) float32 {
 	return vec.ReduceMinF32(cpu.Active(), x)
 }
 
-// argPlace is argOf that halves long rows: the kernel reads a half faster than a loop a few elements.
+// argPlace is argOf that bisects long rows: the kernel reads half of a row faster than a loop reads
+// a few elements.
 func argPlace(x []float32, best float32, which argWhich, last bool) int {
 	const short = 64
 	at := 0
@@ -184,7 +185,7 @@ func argPlace(x []float32, best float32, which argWhich, last bool) int {
 	return at + argOf(x, best, which, last)
 }
 
-// ArgRowsFast is argRowFast for the rows of n elements of x from first on.
+// ArgRowsFast applies argRowFast to the rows of n elements of x, from row first on.
 func ArgRowsFast(dst []int64, x []float32, n, first int, which argWhich, last bool) {
 	if n > vec.MostRowsF32 || len(x) < n*vec.LeastRowsF32 {
 		for i := range dst {
@@ -192,7 +193,7 @@ func ArgRowsFast(dst []int64, x []float32, n, first int, which argWhich, last bo
 		}
 		return
 	}
-	const near = 1 << 13 // elements that are still in the first-level cache when their places are looked for
+	const near = 1 << 13 // elements that are still in the first-level cache when their index is searched
 	var best [64]float32
 	for len(dst) > 0 {
 		b := best[:min(len(dst), len(best), max(1, near/n))]
@@ -208,7 +209,7 @@ func ArgRowsFast(dst []int64, x []float32, n, first int, which argWhich, last bo
 	}
 }
 
-// argOf finds best, which is the greatest or the least element of x, or NaN.
+// argOf returns the index of best, which is the largest or smallest element of x, or NaN.
 func argOf[T RealNumber](x []T, best T, which argWhich, last bool) int {
 	if best != best {
 		return argRow(x, which, last)
@@ -229,8 +230,8 @@ func argOf[T RealNumber](x []T, best T, which argWhich, last bool) int {
 	return 0
 }
 
-// ArgLines finds the index of the greatest or least element of each of
-// len(best) lines. A NaN goes before all numbers.
+// ArgLines finds the index of the largest or smallest element of each of len(best) lines. NaN
+// precedes all numbers.
 func ArgLines[T RealNumber](best []int, src []T, s AxisSpan, base int, which argWhich, last bool) {
 	var value [ColumnBlock]T
 	m := len(best)

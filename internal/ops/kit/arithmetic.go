@@ -65,8 +65,8 @@ func DivLoop[T RealNumber](dst, a, b []T) {
 	}
 }
 
-// RunSum adds all inputs and divides by the given number. Half numbers are added
-// as float32 and rounded once.
+// RunSum adds all inputs and divides the sum by divisor. Half-precision numbers are added in
+// float32 and rounded once.
 func RunSum(c *ir.Call, divisor float64) error {
 	in, shapes, shape, err := variadicInputs(c)
 	if err != nil {

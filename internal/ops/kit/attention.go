@@ -8,10 +8,10 @@ import (
 	"github.com/onward-ml/onward/tensor"
 )
 
-// AttentionInput is a checked Q, K or V.
+// AttentionInput is a validated Q, K or V.
 type AttentionInput struct {
 	Batch, Heads, Length, Size int
-	Last                       bool // heads are in the last dimension
+	Last                       bool // heads are part of the last dimension
 }
 
 func NewAttentionInput(t *tensor.Tensor, name string, heads int) (AttentionInput, error) {
@@ -38,9 +38,9 @@ func AttentionView[T RealFloat](data []T, in AttentionInput) HeadView[T] {
 	return HeadsFirst(data, in.Heads, in.Length, in.Size)
 }
 
-// AttentionMask reads a mask that broadcasts to [batch, heads, q, kv] as a bias:
-// booleans mean 0 and −Inf, numbers are added. A last dimension shorter than kv
-// is filled up with −Inf; one of 1 only with pad.
+// AttentionMask returns a mask that broadcasts to [batch, heads, q, kv] as a bias: booleans become
+// 0 and −Inf, numbers are used as they are. If the last dimension is less than kv, it is padded
+// with −Inf; a last dimension of 1 is padded only if pad is set.
 func AttentionMask[T RealFloat](c *ir.Call, t *tensor.Tensor, batch, heads, q, kv int, pad bool) (func(b, h, i int, row []T), error) {
 	s := t.Shape()
 	full := []int{batch, heads, q, kv}
@@ -127,8 +127,7 @@ func castReal[T RealFloat, S int8 | int16 | int32 | int64 | uint8 | uint16 | uin
 	}
 }
 
-// AttentionScale returns the factor of the scores: 1/√size unless the attribute
-// says otherwise.
+// AttentionScale returns the factor of the scores: 1/√size unless the attribute is set.
 func AttentionScale(scale float32, size int) float64 {
 	if scale != 0 {
 		return float64(scale)
@@ -136,7 +135,7 @@ func AttentionScale(scale float32, size int) float64 {
 	return 1 / math.Sqrt(float64(max(1, size)))
 }
 
-// ReadHeads reads a positive number of heads.
+// ReadHeads reads a number of heads, which must be positive.
 func ReadHeads(a *Attrs, name string) int {
 	a.Require(name)
 	n := a.Int(name, 1)

@@ -9,8 +9,8 @@ import (
 	"github.com/onward-ml/onward/internal/kernels/vec"
 )
 
-// HeadView is a tensor of [batch, heads, rows, columns] in memory of any order;
-// the columns are contiguous.
+// HeadView is a view of a [batch, heads, rows, columns] tensor with arbitrary strides; columns are
+// contiguous.
 type HeadView[T RealFloat] struct {
 	Data             []T
 	Batch, Head, Row int // strides in elements
@@ -18,18 +18,18 @@ type HeadView[T RealFloat] struct {
 
 func (v *HeadView[T]) At(b, h, i int) []T { return v.Data[b*v.Batch+h*v.Head+i*v.Row:] }
 
-// HeadsFirst views [batch, heads, rows, columns].
+// HeadsFirst returns a view of [batch, heads, rows, columns].
 func HeadsFirst[T RealFloat](data []T, heads, rows, cols int) HeadView[T] {
 	return HeadView[T]{data, heads * rows * cols, rows * cols, cols}
 }
 
-// HeadsLast views [batch, rows, heads·columns].
+// HeadsLast returns a view of [batch, rows, heads·columns].
 func HeadsLast[T RealFloat](data []T, heads, rows, cols int) HeadView[T] {
 	return HeadView[T]{data, rows * heads * cols, cols, heads * cols}
 }
 
-// CopyHeads copies n rows of cols elements of every batch and head, from row
-// srcRow of src to row dstRow of dst.
+// CopyHeads copies n rows of cols elements, for every batch item and head, from row srcRow of src
+// to row dstRow of dst.
 func CopyHeads[T RealFloat](dst, src HeadView[T], batch, heads, dstRow, srcRow, n, cols int) {
 	for b := range batch {
 		for h := range heads {
@@ -40,7 +40,7 @@ func CopyHeads[T RealFloat](dst, src HeadView[T], batch, heads, dstRow, srcRow, 
 	}
 }
 
-// ScoreStage names the values of an attention that can be observed.
+// ScoreStage identifies the intermediate scores that can be observed.
 type ScoreStage int
 
 const (
@@ -51,21 +51,21 @@ const (
 	ScoresSoftmax            // the probabilities
 )
 
-// AttentionCore computes Y = softmax(cap(scale·Q·Kᵀ) + bias)·V for every batch
-// item and query head; query head h reads key and value head h·kvHeads/heads.
+// AttentionCore computes Y = softmax(cap(scale·Q·Kᵀ) + bias)·V for every batch item and query head.
+// Query head h uses key and value head h·kvHeads/heads.
 type AttentionCore[T RealFloat] struct {
 	Batch, Heads, KVHeads  int
 	QLen, KVLen, Dim, VDim int
 	Q, K, V, Y             HeadView[T]
-	Scale, Softcap         float64 // softcap 0: none
+	Scale, Softcap         float64 // softcap 0: no cap
 	Observe                ScoreStage
 	Observed               []T                           // [batch, heads, qLen, kvLen] for observe
-	Bias                   func(b, h, i int, row []T)    // fills the bias of one query's row; nil: none
-	Visible                func(b, i int) (from, to int) // keys outside of [from, to) take no part; nil: all do
-	Sink                   func(h int) (float64, bool)   // a logit that takes its share of the sum but no value; nil: none
+	Bias                   func(b, h, i int, row []T)    // writes the bias of one query's row; nil: no bias
+	Visible                func(b, i int) (from, to int) // keys in [from, to) are visible; nil: all keys
+	Sink                   func(h int) (float64, bool)   // an additional logit in the softmax without a value; nil: none
 }
 
-// attentionBlock bounds the scores that one thread holds at once, in elements.
+// attentionBlock limits the number of scores in the memory of one thread.
 const attentionBlock = 1 << 16
 
 // Compute computes all heads, blocks of queries in parallel.
@@ -91,7 +91,7 @@ func (a *AttentionCore[T]) Compute(c *ir.Call) error {
 	})
 }
 
-// block computes n queries from query i0 on of one head.
+// block computes n queries of one head from query i0 on.
 func (a *AttentionCore[T]) block(c *ir.Call, b, h, i0, n int, scores, bias []T) {
 	kv := h * a.KVHeads / a.Heads
 	if a.KVLen > 0 {
@@ -150,8 +150,7 @@ func (a *AttentionCore[T]) block(c *ir.Call, b, h, i0, n int, scores, bias []T) 
 	}
 }
 
-// normalize turns the raw scores of one query into probabilities. A query that
-// may see no key gets zeros.
+// normalize converts the raw scores of one query to probabilities: zeros if the query sees no key.
 func (a *AttentionCore[T]) normalize(c *ir.Call, b, h, i int, row, bias []T) {
 	var seen []T
 	if a.Observe >= 0 && a.Observed != nil {
@@ -209,8 +208,8 @@ func (a *AttentionCore[T]) normalize(c *ir.Call, b, h, i int, row, bias []T) {
 	show(ScoresSoftmax)
 }
 
-// SoftmaxRow computes the softmax of a row in place, zeros when all elements
-// are −Inf. With sink, exp(logit) counts in the sum.
+// SoftmaxRow computes the softmax of a row in place, or zeros if all elements are −Inf. If sink is
+// set, exp(logit) is part of the sum.
 func SoftmaxRow[T RealFloat](c *ir.Call, row []T, logit float64, sink bool) {
 	top := T(math.Inf(-1))
 	r, fast := any(row).([]float32)
@@ -218,7 +217,7 @@ func SoftmaxRow[T RealFloat](c *ir.Call, row []T, logit float64, sink bool) {
 		top = T(vec.ReduceMaxF32(cpu.Active(), r))
 	} else {
 		for _, v := range row {
-			top = max(top, v) // NaN wins
+			top = max(top, v) // NaN propagates
 		}
 	}
 	if sink {
@@ -251,7 +250,7 @@ func SoftmaxRow[T RealFloat](c *ir.Call, row []T, logit float64, sink bool) {
 	}
 }
 
-// GemmSerial multiplies on the calling thread with the best kernel for T.
+// GemmSerial computes the product on the calling thread with the best kernel for T.
 func GemmSerial[T RealFloat](g *gemm.Args[T]) {
 	if g, ok := any(g).(*gemm.Args[float32]); ok {
 		gemm.Parallel(nil, cpu.Active(), g)

@@ -12,16 +12,15 @@ import (
 	"github.com/onward-ml/onward/tensor"
 )
 
-// Attrs gives Build the attributes of a node and lets it add inputs. Values are
-// held as int64, float32, string, *tensor.Tensor, *tensor.Sparse, ir.Type,
-// GraphRef, and slices of these. A value of another type than asked for is
-// recorded as an error, so that Build may read on.
+// Attrs gives Build access to the attributes of a node and lets it add inputs. Values have type
+// int64, float32, string, *tensor.Tensor, *tensor.Sparse, ir.Type, GraphRef, or are slices of
+// these. A value of the wrong type is recorded as an error, so that Build can continue.
 type Attrs struct {
 	OpType        string
-	NumIn, NumOut int // as the node has them, omitted ones counted
-	Block         int // of the model's operators of DomainNchwc, 0 where it does not tell
+	NumIn, NumOut int // numbers of inputs and outputs of the node, including omitted ones
+	Block         int // channel block size of the model's operators of DomainNchwc; 0 if unknown
 	values        map[string]any
-	used          map[string]string // what Build has read, and as what kind
+	used          map[string]string // attributes that Build has read, and their kinds
 	inputs        map[int]*tensor.Tensor
 	errs          []error
 }
@@ -75,7 +74,7 @@ func attrKind(v any) string {
 	return fmt.Sprintf("%T", v)
 }
 
-// All returns all attributes; those that a Build does not know must not be changed.
+// All returns all attributes. Build must not change attributes that it does not know.
 func (a *Attrs) All() map[string]any {
 	for name := range a.values {
 		a.used[name] = ""
@@ -83,7 +82,7 @@ func (a *Attrs) All() map[string]any {
 	return a.values
 }
 
-// Has reports whether the attribute is given.
+// Has reports whether the attribute is present.
 func (a *Attrs) Has(name string) bool { _, ok := a.values[name]; return ok }
 
 // Int returns an int attribute, or def when it is absent.
@@ -118,7 +117,7 @@ func (a *Attrs) String(name, def string) string {
 	return def
 }
 
-// Enum returns a string attribute that must be one of allowed; def when absent.
+// Enum returns a string attribute, or def when it is absent. The value must be one of allowed.
 func (a *Attrs) Enum(name, def string, allowed ...string) string {
 	v := a.String(name, def)
 	if !slices.Contains(allowed, v) {
@@ -128,7 +127,7 @@ func (a *Attrs) Enum(name, def string, allowed ...string) string {
 	return v
 }
 
-// Ints returns a list of ints, nil when it is absent and never nil otherwise.
+// Ints returns a list of ints, or nil when it is absent. A list that is present is never nil.
 func (a *Attrs) Ints(name string) []int {
 	v, ok := attr[[]int64](a, name, "a list of ints")
 	if !ok {
@@ -171,15 +170,14 @@ func (a *Attrs) Type(name string) ir.Type {
 	return v
 }
 
-// Graph returns the index of a subgraph, which must be given.
+// Graph returns the index of a subgraph. The attribute is required.
 func (a *Attrs) Graph(name string) int {
 	a.Require(name)
 	v, _ := attr[GraphRef](a, name, "a graph")
 	return int(v)
 }
 
-// DType returns an attribute that names an element type by its number; def when
-// it is absent.
+// DType returns an element type that is given by its number, or def when the attribute is absent.
 func (a *Attrs) DType(name string, def tensor.DType) tensor.DType {
 	v := a.Int(name, int(def))
 	if v == int(def) {
@@ -192,7 +190,7 @@ func (a *Attrs) DType(name string, def tensor.DType) tensor.DType {
 	return tensor.DType(v)
 }
 
-// Require records an error for every attribute that is absent.
+// Require records an error for each attribute that is absent.
 func (a *Attrs) Require(names ...string) {
 	for _, n := range names {
 		if !a.Has(n) {

@@ -7,20 +7,20 @@ import (
 	"github.com/onward-ml/onward/tensor"
 )
 
-// AxisSpan is a tensor seen as [outer, n, inner], n being the dimension along
-// which an operator works.
+// AxisSpan is the shape of a tensor viewed as [outer, n, inner], where an operator works along the
+// dimension n.
 type AxisSpan struct{ Outer, N, Inner int }
 
 func SpanOf(shape []int, axis int) AxisSpan {
 	return AxisSpan{Product(shape[:axis]), shape[axis], Product(shape[axis+1:])}
 }
 
-// ColumnBlock is how many neighbouring lines along an axis are worked on side by
-// side, so that memory is read in order.
+// ColumnBlock is the number of adjacent lines along an axis that are processed together, so that
+// memory is read in order.
 const ColumnBlock = 128
 
-// EachLine calls fn for groups of up to ColumnBlock lines: the elements
-// base + k·inner + j, for k in [0, n) and j in [0, m).
+// EachLine calls fn for groups of up to ColumnBlock lines. A group consists of the elements base +
+// k·inner + j for k in [0, n) and j in [0, m).
 func (s AxisSpan) EachLine(c *ir.Call, fn func(base, m int)) error {
 	n, work, span := s.lines(fn)
 	return ReduceSpans(c, n, work, span)
@@ -55,8 +55,8 @@ func (s AxisSpan) LaunchRows(c *ir.Call, dst, src []float32, fn func(dst, src []
 	launchSpans(c, s.Outer, s.N, func(lo, hi int) { fn(dst[lo*s.N:hi*s.N], src[lo*s.N:hi*s.N], s.N) })
 }
 
-// RunWide calls f32 or f64 with input 0 and output 0, which has its shape. Half
-// numbers are widened to float32 and narrowed back.
+// RunWide calls f32 or f64 with input 0 and output 0 of the same shape. Half-precision elements are
+// widened to float32 and narrowed afterwards.
 func RunWide(c *ir.Call, f32 func(dst, src []float32) error, f64 func(dst, src []float64) error) error {
 	x := c.Tensor(0)
 	out, err := c.Output(0, x.DType(), x.Shape()...)

@@ -6,8 +6,7 @@ import (
 	"github.com/onward-ml/onward/tensor"
 )
 
-// WithWords adds a loop over words of eight truth values, which are bytes of 0 or 1, to one over
-// bools.
+// WithWords adds a loop over words of eight bools, which are bytes of 0 or 1, to a loop over bools.
 func WithWords(l ElementLoop, word func(dst, a, b []byte)) ElementLoop {
 	l.Fast = func(dst []byte, in *[3][]byte) {
 		whole := len(dst) &^ 31

@@ -7,11 +7,10 @@ import (
 	"github.com/onward-ml/onward/tensor"
 )
 
-// Operators of com.microsoft come with a layout in which channels are the last
-// dimension. They compute in the layout of ai.onnx and transpose before and
-// after.
+// Operators of com.microsoft also exist for layouts with channels last. They transpose to the
+// layout of ai.onnx, compute, and transpose the result.
 
-// ChannelsFirstShape moves the last dimension behind the first one.
+// ChannelsFirstShape moves the last dimension to index 1.
 func ChannelsFirstShape[D any](s []D) []D {
 	if len(s) < 2 {
 		return s
@@ -19,7 +18,7 @@ func ChannelsFirstShape[D any](s []D) []D {
 	return append([]D{s[0], s[len(s)-1]}, s[1:len(s)-1]...)
 }
 
-// ChannelsLastShape moves the second dimension to the end.
+// ChannelsLastShape moves dimension 1 to the end.
 func ChannelsLastShape[D any](s []D) []D {
 	if len(s) < 2 {
 		return s
@@ -27,7 +26,7 @@ func ChannelsLastShape[D any](s []D) []D {
 	return append(append([]D{s[0]}, s[2:]...), s[1])
 }
 
-// MoveChannels copies between the layouts; shape is that with channels first.
+// MoveChannels copies between the layouts. shape is the shape with channels first.
 func MoveChannels(c *ir.Call, dst, src MoveBuf, shape []int, toLast bool) {
 	n, ch, plane := shape[0], shape[1], Product(shape[2:])
 	first, last := []int{ch * plane, plane, 1}, []int{ch * plane, 1, ch}
@@ -38,8 +37,7 @@ func MoveChannels(c *ir.Call, dst, src MoveBuf, shape []int, toLast bool) {
 	}
 }
 
-// ChannelsFirst returns a tensor with the last dimension moved behind the first
-// one, in scratch memory.
+// ChannelsFirst returns t with the last dimension moved to index 1, in scratch memory.
 func ChannelsFirst(c *ir.Call, t *tensor.Tensor) (*tensor.Tensor, error) {
 	if t.Rank() < 2 {
 		return nil, fmt.Errorf("input has shape %v, want rank at least 2", t.Shape())
@@ -60,8 +58,8 @@ func ChannelsFirst(c *ir.Call, t *tensor.Tensor) (*tensor.Tensor, error) {
 	return r, nil
 }
 
-// ChannelsOutput allocates output i for a result with channels first. With last
-// the result goes to scratch memory, and done writes the output from it.
+// ChannelsOutput allocates output i for a result with channels first. If last is set, the result is
+// in scratch memory, and done transposes it to the output.
 func ChannelsOutput(c *ir.Call, i int, d tensor.DType, shape []int, last bool) (t *tensor.Tensor, done func(), err error) {
 	if !last {
 		t, err = c.Output(i, d, shape...)
@@ -80,7 +78,7 @@ func ChannelsOutput(c *ir.Call, i int, d tensor.DType, shape []int, last bool) (
 	}, nil
 }
 
-// InferConvLast is InferConv for an input and an output with channels last.
+// InferConvLast is InferConv for inputs and outputs with channels last.
 func InferConvLast(c *ir.InferContext, w *Window, group, ix, iw int, out ir.Type) error {
 	d, err := convDims(w, group, ChannelsFirstShape(c.Shape(ix)), c.Shape(iw))
 	out.Shape = ChannelsLastShape(d)
@@ -88,7 +86,7 @@ func InferConvLast(c *ir.InferContext, w *Window, group, ix, iw int, out ir.Type
 	return err
 }
 
-// InferPoolLast is InferPool for an input and an output with channels last.
+// InferPoolLast is InferPool for inputs and outputs with channels last.
 func InferPoolLast(c *ir.InferContext, w *Window, out ir.Type) error {
 	var err error
 	if in := c.Shape(0); in != nil {

@@ -7,7 +7,7 @@ import (
 	"github.com/onward-ml/onward/tensor"
 )
 
-// ConcatDims is ConcatShape as far as shapes are known.
+// ConcatDims is ConcatShape for shapes that are partly unknown.
 func ConcatDims(shapes [][]ir.Dim, axis int) ([]ir.Dim, error) {
 	var out []ir.Dim
 	sum := ir.Known(0)
@@ -50,7 +50,7 @@ func ConcatDims(shapes [][]ir.Dim, axis int) ([]ir.Dim, error) {
 	return out, nil
 }
 
-// ConcatShape returns the shape of joined tensors and their axis in [0, rank).
+// ConcatShape returns the shape of the result, and the axis in [0, rank).
 func ConcatShape(in []*tensor.Tensor, axis int) ([]int, int, error) {
 	axis, err := NormalAxis(axis, in[0].Rank())
 	if err != nil {
@@ -77,7 +77,7 @@ func ConcatShape(in []*tensor.Tensor, axis int) ([]int, int, error) {
 	return shape, axis, nil
 }
 
-// ConcatInto writes joined tensors.
+// ConcatInto writes the concatenated tensors.
 func ConcatInto(c *ir.Call, dst MoveBuf, in []*tensor.Tensor, shape []int, axis int) error {
 	outer, inner := AxisBlocks(shape, axis)
 	row := shape[axis] * inner

@@ -7,7 +7,7 @@ import (
 	"github.com/onward-ml/onward/tensor"
 )
 
-// WidenBranch is ir.Widen, but a type that is not known says nothing.
+// WidenBranch is ir.Widen, except that an unknown type is ignored.
 func WidenBranch(a, b ir.Type) (ir.Type, error) {
 	switch {
 	case !a.Known():
@@ -18,7 +18,7 @@ func WidenBranch(a, b ir.Type) (ir.Type, error) {
 	return ir.Widen(a, b)
 }
 
-// OneBool reads the only element of a bool tensor.
+// OneBool returns the only element of a bool tensor.
 func OneBool(t *tensor.Tensor, what string) (bool, error) {
 	if t == nil || t.DType() != tensor.TypeBool || t.Len() != 1 {
 		return false, fmt.Errorf("%s is %v, want one bool", what, t)

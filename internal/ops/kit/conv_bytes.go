@@ -11,15 +11,14 @@ import (
 	"github.com/onward-ml/onward/tensor"
 )
 
-// ConvWeights are weights of 8-bit integers, m×c/group×K1…Kk, packed with their
-// zero points.
+// ConvWeights are packed 8-bit integer weights, m×c/group×K1…Kk, and their zero points.
 type ConvWeights struct {
 	shape []int
 	conv  *conv.Integer
 }
 
-// convWorthPacking reports whether the kernels for 8-bit integers suit the
-// weights: few output channels for one channel of input would be mostly padding.
+// convWorthPacking reports whether the 8-bit kernels are efficient for the weights: with few output
+// channels per input channel, most of the work would be padding.
 func convWorthPacking(shape []int, group int) bool {
 	if len(shape) < 3 || len(shape) > 5 || shape[0]%group != 0 || Product(shape) == 0 {
 		return false
@@ -28,12 +27,12 @@ func convWorthPacking(shape []int, group int) bool {
 	return shape[1] > 1 || mg == 1 || mg > 4
 }
 
-// packConv packs weights for which convWorthPacking holds, with zero points that
-// checkConvZeros accepts.
+// packConv packs weights for which convWorthPacking holds and whose zero points checkConvZeros
+// accepts.
 func packConv(w, zero *tensor.Tensor, group int) (*ConvWeights, error) {
 	p := &ConvWeights{shape: w.Shape()}
 	kernel := p.shape[2:]
-	// Any shape with these channels and this kernel serves for packing.
+	// Packing depends on the channels and the kernel only, so use any shape.
 	ones, none := make([]int, len(kernel)), make([]int, len(kernel))
 	for i := range ones {
 		ones[i] = 1
@@ -54,8 +53,8 @@ func packConv(w, zero *tensor.Tensor, group int) (*ConvWeights, error) {
 	return p, err
 }
 
-// PrepareConvBytes packs the weights, input iw of a convolution, when they and
-// their zero points are constant; nil when they are not.
+// PrepareConvBytes packs the weights, input iw of a convolution. It returns nil if weights or zero
+// points are not constant.
 func PrepareConvBytes(in []tensor.Value, types []ir.Type, iw, iz, group int) (*ConvWeights, error) {
 	w, ok := in[iw].(*tensor.Tensor)
 	if !ok || !convWorthPacking(w.Shape(), group) {
@@ -70,13 +69,13 @@ func PrepareConvBytes(in []tensor.Value, types []ir.Type, iw, iz, group int) (*C
 	return packConv(w, zero, group)
 }
 
-// convZeroFits reports whether a zero point of the weights is one element or one
-// per output channel.
+// convZeroFits reports whether a zero point of the weights has one element, or one per output
+// channel.
 func convZeroFits(zero *tensor.Tensor, m int) bool {
 	return zero == nil || zero.Len() == 1 || zero.Rank() == 1 && zero.Len() == m
 }
 
-// over lays packed weights over the shapes of a run.
+// over adapts packed weights to the shapes of a run.
 func (w *ConvWeights) over(c *ir.Call, s *ConvShape, xz *tensor.Tensor, bias []int32) (*conv.Integer, gemm.Par, error) {
 	var zero [1]int32
 	if xz != nil {
@@ -100,7 +99,7 @@ func (w *ConvWeights) over(c *ir.Call, s *ConvShape, xz *tensor.Tensor, bias []i
 	}, nil
 }
 
-// Integers convolves x to sums.
+// Integers computes the sums of products.
 func (w *ConvWeights) Integers(c *ir.Call, s *ConvShape, x, xz *tensor.Tensor, bias, y []int32) error {
 	d, par, err := w.over(c, s, xz, bias)
 	if err != nil {
@@ -114,8 +113,8 @@ func (w *ConvWeights) Integers(c *ir.Call, s *ConvShape, x, xz *tensor.Tensor, b
 	return c.Err()
 }
 
-// Requantized convolves x to bytes in the steps of y; scale has one element or
-// one per output channel.
+// Requantized computes the convolution in 8-bit integers with the scale of y. scale has one
+// element, or one per output channel.
 func (w *ConvWeights) Requantized(c *ir.Call, s *ConvShape, x, xz *tensor.Tensor, bias []int32, y *tensor.Tensor, scale []float32, yz *tensor.Tensor) error {
 	d, par, err := w.over(c, s, xz, bias)
 	if err != nil {
@@ -137,7 +136,7 @@ func runRequantized[X quant.Byte](d *conv.Integer, par gemm.Par, x []X, y *tenso
 	}
 }
 
-// WidenBytes writes the elements of a tensor of 8-bit integers to dst.
+// WidenBytes converts the 8-bit integers of a tensor to int32 in dst.
 func WidenBytes(dst []int32, t *tensor.Tensor) {
 	if t.DType() == tensor.TypeInt8 {
 		for i, v := range tensor.Of[int8](t) {
@@ -150,8 +149,8 @@ func WidenBytes(dst []int32, t *tensor.Tensor) {
 	}
 }
 
-// checkConvZeros checks the zero points of a convolution: one for the input, and
-// one or one per output channel for the weights.
+// checkConvZeros checks the zero points of a convolution: one for the input, and one or one per
+// output channel for the weights.
 func checkConvZeros(s *ConvShape, xz, wz *tensor.Tensor) error {
 	if xz != nil && xz.Len() != 1 {
 		return fmt.Errorf("zero point of the input has shape %v, want one element", xz.Shape())
@@ -162,8 +161,8 @@ func checkConvZeros(s *ConvShape, xz, wz *tensor.Tensor) error {
 	return nil
 }
 
-// ConvBytesShape checks the shapes of a convolution of 8-bit integers and packs
-// the weights unless they are already or the plain engine wants them as they are.
+// ConvBytesShape checks the shapes of a convolution of 8-bit integers. It packs the weights unless
+// they are packed already, or the call asks for generic kernels.
 func ConvBytesShape(c *ir.Call, win *Window, group int, x, w, xz, wz *tensor.Tensor, packed *ConvWeights) (ConvShape, *ConvWeights, error) {
 	shape := []int(nil)
 	switch {
@@ -191,8 +190,8 @@ func ConvBytesShape(c *ir.Call, win *Window, group int, x, w, xz, wz *tensor.Ten
 	return s, packed, err
 }
 
-// ConvolveBytes is the convolution over int32: of x and w less their zero points,
-// which may be nil; that of w may have one element per output channel.
+// ConvolveBytes convolves x and w, minus their zero points, in int32. A zero point may be nil; that
+// of w may have one element per output channel.
 func ConvolveBytes(c *ir.Call, s *ConvShape, x, w, xz, wz *tensor.Tensor, bias, y []int32) error {
 	xs, err := BytesLess(c, x, xz, 1)
 	if err != nil {
@@ -205,9 +204,8 @@ func ConvolveBytes(c *ir.Call, s *ConvShape, x, w, xz, wz *tensor.Tensor, bias, 
 	return Convolve(c, s, xs, ws, bias, y)
 }
 
-// BytesLess widens a tensor of 8-bit integers and subtracts a zero point from
-// each of its first n equal parts, the same from all if there is only one. A nil
-// zero point is 0.
+// BytesLess converts 8-bit integers to int32 and subtracts their zero point. The zero point has one
+// element, or one for each of n equal parts of the tensor; nil means 0.
 func BytesLess(c *ir.Call, t, zero *tensor.Tensor, n int) ([]int32, error) {
 	r, err := ir.ScratchOf[int32](c, t.Len())
 	if err != nil || len(r) == 0 {

@@ -7,10 +7,10 @@ import (
 	"github.com/onward-ml/onward/internal/kernels/vec"
 )
 
-// convType lists the types in which convolutions sum.
+// convType lists the accumulator types of convolutions.
 type convType interface{ float32 | float64 | int32 }
 
-// Convolve computes y = x ⋆ w + bias, of which bias may be nil.
+// Convolve computes y = x ⋆ w + bias. bias may be nil.
 func Convolve[T convType](c *ir.Call, s *ConvShape, x, w, bias, y []T) error {
 	switch {
 	case len(y) == 0:
@@ -33,10 +33,10 @@ func Convolve[T convType](c *ir.Call, s *ConvShape, x, w, bias, y []T) error {
 	return convGemm(c, s, x, w, bias, y)
 }
 
-// convPlain is the convolution by its definition, output by output: the products
-// of the elements that the kernel covers. Sums of floats are kept as double.
+// convPlain computes a convolution by its definition, one output at a time. Floating-point sums are
+// float64.
 func convPlain[T convType](c *ir.Call, s *ConvShape, x, w, bias, y []T) error {
-	const block = 4 // output channels at a time, to read an input once for all
+	const block = 4 // output channels at a time, so that an input is read once for all of them
 	in, out, taps, depth := Product(s.In), Product(s.Out), s.Taps(), s.Depth()
 	n := len(s.In)
 	blocks := (s.Mg + block - 1) / block
@@ -59,7 +59,7 @@ func convPlain[T convType](c *ir.Call, s *ConvShape, x, w, bias, y []T) error {
 		}
 		m := &Meter{C: c}
 		pos, tap := make([]int, n), make([]int, n)
-		from, with := make([]int, 0, taps), make([]int, 0, taps) // elements of a plane and of a kernel that meet
+		from, with := make([]int, 0, taps), make([]int, 0, taps) // corresponding elements of a plane and a kernel
 		for o := range out {
 			from, with = from[:0], with[:0]
 			for t := range taps {
@@ -107,8 +107,7 @@ func convPlain[T convType](c *ir.Call, s *ConvShape, x, w, bias, y []T) error {
 	})
 }
 
-// convResult converts a sum. Those of integers are exact in double up to 2⁵³ and
-// wrap to int32.
+// convResult converts a sum. Sums of integers are exact in float64 up to 2⁵³ and wrap to int32.
 func convResult[T convType](sum float64) T {
 	if _, ok := any(T(0)).(int32); ok {
 		return T(int64(sum) << 32 >> 32)
@@ -116,7 +115,7 @@ func convResult[T convType](sum float64) T {
 	return T(sum)
 }
 
-// convDepthwise computes kernels of a single channel row by row.
+// convDepthwise computes a depthwise convolution row by row.
 func convDepthwise[T convType](c *ir.Call, s *ConvShape, x, w, bias, y []T) error {
 	in, out, taps := Product(s.In), Product(s.Out), s.Taps()
 	stride := s.Stride[len(s.Stride)-1]
@@ -163,18 +162,18 @@ func axpyRow[T convType](dst, x []T, stride int, a T) {
 	}
 }
 
-// ConvTile is about how many elements of the unfolded input are multiplied at a
-// time: they stay in a core's cache.
+// ConvTile is the approximate number of elements of the unfolded input that are multiplied at a
+// time, so that they stay in the cache.
 const ConvTile = 1 << 16
 
-// convGemm unfolds pieces of the input to matrices and multiplies these.
+// convGemm unfolds parts of the input to matrices (im2col) and multiplies them.
 func convGemm[T convType](c *ir.Call, s *ConvShape, x, w, bias, y []T) error {
 	in, out, depth := Product(s.In), Product(s.Out), s.Depth()
 	direct := s.pointwise() && (out <= 1024 || s.Mg < 16)
 	tile := max(1, ConvTile/max(1, depth)/gemm.PanelWidth) * gemm.PanelWidth
 	tile = min(tile, gemm.Panels(out)*gemm.PanelWidth)
 	tiles := (out + tile - 1) / tile
-	// More rows than one tile of the result lets idle threads share a tile.
+	// Idle threads may share a tile by splitting its rows.
 	parts := 1
 	if items := s.N * s.Group * tiles; items < 2*SlotCount(1<<20) && s.Mg*tile*depth >= 1<<18 {
 		parts = max(1, min(s.Mg/28, 2*SlotCount(1<<20)/items))
@@ -212,8 +211,8 @@ func convGemm[T convType](c *ir.Call, s *ConvShape, x, w, bias, y []T) error {
 	})
 }
 
-// im2col writes, for every channel and tap, what the outputs [p0, p1) of a plane
-// read there: rows of ld elements, 0 for the padding.
+// im2col writes, for every channel and tap, the elements that the outputs [p0, p1) of a plane read:
+// rows of ld elements, 0 in the padding.
 func im2col[T convType](g *WindowGeom, dst []T, ld int, x []T, channels, p0, p1 int) {
 	n := len(g.In) - 1
 	in, taps := Product(g.In), g.Taps()

@@ -7,7 +7,7 @@ import (
 	"github.com/onward-ml/onward/internal/ir"
 )
 
-// WideBorder reports whether the padding that windows reach is much more than the image.
+// WideBorder reports whether the padding is much larger than the image.
 func (s *ConvShape) WideBorder() bool {
 	for i := range s.In {
 		if s.Before[i] > (s.Kernel[i]-1)*s.Dilation[i] || s.Dilation[i]*(s.Kernel[i]-1) > 64+2*s.In[i] {
@@ -17,19 +17,19 @@ func (s *ConvShape) WideBorder() bool {
 	return false
 }
 
-// ConvShape is the geometry of a convolution of n×c×D1…Dk with m kernels of
-// c/group channels.
+// ConvShape is the geometry of a convolution of an n×c×D1…Dk input with m kernels of c/group
+// channels.
 type ConvShape struct {
 	WindowGeom
 	N, C, M, Group int
-	Cg, Mg         int   // channels in and out per group
-	Shape          []int // of the output
+	Cg, Mg         int   // input and output channels per group
+	Shape          []int // shape of the output
 }
 
-// Depth returns the number of products in a sum.
+// Depth returns the number of products per sum.
 func (s *ConvShape) Depth() int { return s.Cg * s.Taps() }
 
-// NewConvShape checks the shapes of input and weights (m×c/group×K1…Kk).
+// NewConvShape checks the shapes of the input and of the weights, m×c/group×K1…Kk.
 func NewConvShape(w *Window, group int, x, wt []int) (ConvShape, error) {
 	s := ConvShape{Group: group}
 	if len(x) < 3 || len(wt) != len(x) {
@@ -55,8 +55,7 @@ func NewConvShape(w *Window, group int, x, wt []int) (ConvShape, error) {
 	return s, nil
 }
 
-// ConvKernel checks that attribute kernel_shape, if given, says what the weights
-// say.
+// ConvKernel checks that the attribute kernel_shape, if present, agrees with the weights.
 func ConvKernel(w *Window, kernel []int) error {
 	if w.Kernel == nil {
 		return nil
@@ -95,7 +94,7 @@ func InferConv(c *ir.InferContext, w *Window, group, ix, iw int, out ir.Type) er
 	return err
 }
 
-// convDims is NewConvShape as far as the shapes are known.
+// convDims is NewConvShape for shapes that are partly unknown.
 func convDims(w *Window, group int, x, wt []ir.Dim) ([]ir.Dim, error) {
 	if x != nil && len(x) < 3 {
 		return nil, fmt.Errorf("input has rank %d, want at least 3", len(x))
@@ -148,5 +147,5 @@ func convDims(w *Window, group int, x, wt []ir.Dim) ([]ir.Dim, error) {
 	return out, nil
 }
 
-// VolumeChannels is the number of input channels from which whole blocks of 16 pay.
+// VolumeChannels is the number of input channels from which whole blocks of 16 are faster.
 const VolumeChannels = 8

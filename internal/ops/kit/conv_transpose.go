@@ -5,7 +5,7 @@ import (
 	"github.com/onward-ml/onward/internal/kernels/gemm"
 )
 
-// ConvTransposePlain gathers, for every output, the inputs that reach it.
+// ConvTransposePlain adds up, for every output, the inputs that contribute to it.
 func ConvTransposePlain[T RealFloat](c *ir.Call, s *ConvShape, x, w, bias, y []T) error {
 	in, out, taps, n := Product(s.Out), Product(s.In), s.Taps(), len(s.In)
 	c.Parallel(s.N*s.C, GrainFor(out), func(lo, hi int) {
@@ -13,7 +13,7 @@ func ConvTransposePlain[T RealFloat](c *ir.Call, s *ConvShape, x, w, bias, y []T
 		pos, tap := make([]int, n), make([]int, n)
 		for p := lo; p < hi; p++ {
 			img, ch := p/s.C, p%s.C
-			first := ch / s.Cg * s.Mg // input channel of the group
+			first := ch / s.Cg * s.Mg // first input channel of the group
 			clear(pos)
 			for o := range out {
 				sum := 0.0
@@ -43,8 +43,8 @@ func ConvTransposePlain[T RealFloat](c *ir.Call, s *ConvShape, x, w, bias, y []T
 	return c.Err()
 }
 
-// ConvTransposeGemm multiplies weights and input and adds the columns of the
-// product to the output.
+// ConvTransposeGemm multiplies weights and input and adds the columns of the product to the output
+// (col2im).
 func ConvTransposeGemm[T RealFloat](c *ir.Call, s *ConvShape, x, w, bias, y []T) error {
 	in, out, taps := Product(s.Out), Product(s.In), s.Taps()
 	if s.Mg == 0 || in == 0 {

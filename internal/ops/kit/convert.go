@@ -8,8 +8,7 @@ import (
 	"github.com/onward-ml/onward/tensor"
 )
 
-// CastTypes are the element types between which CastLike converts; Cast also has
-// the 6-bit ones.
+// CastTypes lists the element types of CastLike. Cast also supports the 6-bit types.
 const CastTypes = "@number string bool @float8 @packed float8e8m0"
 
 // ReadConvertOptions reads the attributes that Cast and CastLike share.
@@ -74,7 +73,7 @@ func ConvertInto(c *ir.Call, dst, src *tensor.Tensor, opts tensor.ConvertOptions
 		}
 		return tensor.ConvertInto(dst, src, opts)
 	}
-	// Ranges begin at multiples of 8 elements, where packed types have whole bytes.
+	// Ranges start at multiples of 8 elements, so that packed types start at whole bytes.
 	const unit = 8
 	part := func(t *tensor.Tensor, lo, hi int) *tensor.Tensor {
 		bits := t.DType().Bits()
@@ -93,7 +92,8 @@ func ConvertInto(c *ir.Call, dst, src *tensor.Tensor, opts tensor.ConvertOptions
 	return failed.get()
 }
 
-// castOf returns the vector kernel between two types, nil if there is none or the call asks for plain ones.
+// castOf returns the vector kernel for a pair of types, or nil if it does not exist or the call
+// asks for generic kernels.
 func castOf(c *ir.Call, to, from tensor.DType) castKernel {
 	if c.Generic {
 		return nil
@@ -115,8 +115,7 @@ func ToScratch(c *ir.Call, t *tensor.Tensor, d tensor.DType) (*tensor.Tensor, er
 	return r, ConvertInto(c, r, t, tensor.ConvertOptions{})
 }
 
-// ScratchTensor returns a tensor with undefined contents that is valid until the
-// call ends.
+// ScratchTensor returns a tensor with undefined contents that is valid until the end of the call.
 func ScratchTensor(c *ir.Call, d tensor.DType, shape []int) (*tensor.Tensor, error) {
 	n, err := tensor.ByteLen(d, shape)
 	if err != nil {
@@ -134,7 +133,7 @@ func ScratchTensor(c *ir.Call, d tensor.DType, shape []int) (*tensor.Tensor, err
 	return &t, nil
 }
 
-// firstError keeps one of the errors of parallel ranges.
+// firstError keeps one error of parallel ranges.
 type firstError struct{ err atomic.Pointer[error] }
 
 func (f *firstError) set(err error) {

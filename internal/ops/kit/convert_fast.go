@@ -6,12 +6,12 @@ import (
 	"github.com/onward-ml/onward/tensor"
 )
 
-// castKernel converts elements, given as bytes, like [tensor.ConvertInto].
+// castKernel converts elements, given as bytes, with the results of [tensor.ConvertInto].
 type castKernel func(dst, src []byte)
 
 type castPair struct{ from, to tensor.DType }
 
-// castKernels are the vector kernels between pairs of types.
+// castKernels maps pairs of types to vector kernels.
 var castKernels = fastCasts()
 
 func castWith[D, S tensor.Element](f func(l cpu.Level, dst []D, x []S)) castKernel {
@@ -53,14 +53,15 @@ func fastCasts() map[castPair]castKernel {
 			m[castPair{from, half}] = throughFloat32(from, half, m[castPair{from, f32}], m[castPair{f32, half}])
 		}
 	}
-	// What float32 rounds of an integer is beyond float16; bfloat16 would be rounded twice.
+	// Integers that float32 rounds are beyond the range of float16. bfloat16 would be rounded
+	// twice.
 	for _, from := range []tensor.DType{i32, i64} {
 		m[castPair{from, f16}] = throughFloat32(from, f16, m[castPair{from, f32}], m[castPair{f32, f16}])
 	}
 	return m
 }
 
-// throughFloat32 joins two kernels, block by block.
+// throughFloat32 composes two kernels, block by block.
 func throughFloat32(from, to tensor.DType, first, second castKernel) castKernel {
 	const block = 512
 	size, toSize := from.Bits()/8, to.Bits()/8

@@ -8,9 +8,8 @@ import (
 	"github.com/onward-ml/onward/tensor"
 )
 
-// cosineWindow is a sum of cosines Σ terms[k]·cos(2πkt/n), t = 0 … size−1, where n is
-// size, or size−1 for a symmetric one. HannWindow, HammingWindow and
-// BlackmanWindow differ in the terms.
+// cosineWindow returns Σ terms[k]·cos(2πkt/n) for t = 0 … size−1, where n is size, or size−1 for a
+// symmetric window. HannWindow, HammingWindow and BlackmanWindow differ in the terms.
 type cosineWindow struct {
 	terms     []float64
 	symmetric bool

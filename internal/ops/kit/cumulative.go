@@ -7,24 +7,24 @@ import (
 	"github.com/onward-ml/onward/tensor"
 )
 
-// Cumulative holds what CumSum and CumProd share. The axis is input 1.
+// Cumulative is the common part of CumSum and CumProd. The axis is input 1.
 type Cumulative struct {
-	Exclusive bool // leave an element out of its own result
-	Reverse   bool // go from the end to the beginning
+	Exclusive bool // exclude each element from its own result
+	Reverse   bool // process from the end to the beginning
 }
 
 func ReadCumulative(a *Attrs) Cumulative {
 	return Cumulative{Exclusive: a.Bool("exclusive", false), Reverse: a.Bool("reverse", false)}
 }
 
-// CumulativeLines is a group of m neighbouring lines along the axis.
+// CumulativeLines is a group of m adjacent lines along the axis.
 type CumulativeLines struct {
 	AxisSpan
 	base, M            int
 	Exclusive, Reverse bool
 }
 
-// At returns the position of step k of the first line.
+// At returns the index of step k of the first line.
 func (l CumulativeLines) At(k int) int {
 	if l.Reverse {
 		k = l.N - 1 - k

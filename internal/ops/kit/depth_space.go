@@ -16,7 +16,7 @@ func BlockSize(a *Attrs) int {
 	return b
 }
 
-// MoveBlocks writes output 0 of the given shape: a dense box read with strides.
+// MoveBlocks writes output 0 of the given shape: it reads a dense box with strides.
 func MoveBlocks(c *ir.Call, x *tensor.Tensor, shape, box, from []int) error {
 	dst, err := MoveOut(c, 0, x.DType(), shape...)
 	if err != nil {

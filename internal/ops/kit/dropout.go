@@ -6,8 +6,8 @@ import (
 	"github.com/onward-ml/onward/tensor"
 )
 
-// DropoutRatio returns the probability of a dropped element, 0 outside of
-// training; t and mode are the inputs ratio and training_mode.
+// DropoutRatio returns the probability of a dropped element, or 0 outside of training mode. t and
+// mode are the inputs ratio and training_mode.
 func DropoutRatio(t, mode *tensor.Tensor) (float64, error) {
 	if mode == nil {
 		return 0, nil

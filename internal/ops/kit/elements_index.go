@@ -7,9 +7,9 @@ import (
 	"github.com/onward-ml/onward/tensor"
 )
 
-// ElementPlaces returns, for every element of indices, the place in a tensor of
-// the given shape that GatherElements and ScatterElements mean: the element's
-// own coordinates, but for the one along the axis, which is the index.
+// ElementPlaces returns, for each element of indices, the linear index that GatherElements and
+// ScatterElements access in a tensor of the given shape: the coordinates of the element, with the
+// one along the axis replaced by its value.
 func ElementPlaces(c *ir.Call, shape []int, indices *tensor.Tensor, axis int) ([]int, error) {
 	if indices.Rank() != len(shape) {
 		return nil, fmt.Errorf("indices have rank %d, data has rank %d", indices.Rank(), len(shape))
@@ -27,7 +27,7 @@ func ElementPlaces(c *ir.Call, shape []int, indices *tensor.Tensor, axis int) ([
 	box := indices.Shape()
 	last := len(box) - 1
 	pos := make([]int, len(box))
-	base := 0 // of the current row, without the coordinate along the axis
+	base := 0 // offset of the current row, without the coordinate along the axis
 	for lo := 0; lo < len(at); lo += box[last] {
 		row := at[lo : lo+box[last]]
 		if axis == last {
@@ -58,10 +58,9 @@ func ElementPlaces(c *ir.Call, shape []int, indices *tensor.Tensor, axis int) ([
 	return at, nil
 }
 
-// SlicePlaces returns the places in a tensor of the given shape of the slices
-// that the innermost vectors of indices name, as GatherND and ScatterND take
-// them, and the number of elements of a slice. The first batch dimensions are
-// shared by both tensors.
+// SlicePlaces returns the linear indices, in a tensor of the given shape, of the slices that the
+// innermost vectors of indices select in GatherND and ScatterND, and the number of elements of a
+// slice. Both tensors share the first batch dimensions.
 func SlicePlaces(c *ir.Call, shape []int, indices *tensor.Tensor, batch int) (at []int, block int, err error) {
 	r, q := len(shape), indices.Rank()
 	if q < 1 || r < 1 {

@@ -11,8 +11,8 @@ import (
 	"github.com/onward-ml/onward/tensor"
 )
 
-// The constraints of arithmetic. They name the types without ~, which keeps
-// Float16 and its like out: adding their bits would compile.
+// The constraints of arithmetic. They list types without ~, to exclude Float16 and similar types:
+// adding their bits would compile.
 type (
 	FloatNumber    interface{ float32 | float64 }
 	SignedNumber   interface{ int8 | int16 | int32 | int64 }
@@ -23,25 +23,24 @@ type (
 	RealNumber interface{ IntNumber | FloatNumber }
 )
 
-// LoopBlock is how many elements are widened, gathered or repeated at a time.
+// LoopBlock is the number of elements that are widened, gathered or repeated at a time.
 const LoopBlock = 512
 
-// An ElementLoop computes elements of an operator's output from as many of each
-// of its inputs, given as raw memory.
+// An ElementLoop computes elements of an operator's output from the corresponding elements of its
+// inputs, given as bytes.
 type ElementLoop struct {
 	In, Out tensor.DType
 	Arity   int
-	// scalars says that run takes an input of a single element for a
-	// repeated one.
+	// scalars reports whether run accepts an input of one element, which it repeats.
 	scalars bool
 	Run     func(dst []byte, in *[3][]byte)
-	// fast, if not nil, is run with vector kernels. It takes inputs of a single
-	// element if fastScalars is set.
+	// fast is run with vector kernels, or nil. It accepts inputs of one element if fastScalars is
+	// set.
 	Fast        func(dst []byte, in *[3][]byte)
 	FastScalars bool
 }
 
-// forCall returns the loop that a call wants, in run.
+// forCall returns the loop for a call, in run.
 func (l ElementLoop) forCall(c *ir.Call) ElementLoop {
 	if l.Fast != nil && !c.Generic {
 		l.Run, l.scalars = l.Fast, l.FastScalars
@@ -49,15 +48,15 @@ func (l ElementLoop) forCall(c *ir.Call) ElementLoop {
 	return l
 }
 
-// The shapes of vector kernels.
+// The signatures of vector kernels.
 type (
 	VecUnary  = func(l cpu.Level, dst, x []float32)
 	vecBinary = func(l cpu.Level, dst, a, b []float32)
 	vecScalar = func(l cpu.Level, dst, x []float32, s float32)
 )
 
-// InPieces makes a kernel of one that walks over its elements several times, such
-// that they stay in the first cache. dst and x of that one are not the same.
+// InPieces splits the work of a kernel that makes several passes, so that its elements stay in the
+// first-level cache. dst and x of the kernel must differ.
 func InPieces(f VecUnary) VecUnary {
 	const piece = 2048
 	return func(l cpu.Level, dst, x []float32) {
@@ -68,7 +67,7 @@ func InPieces(f VecUnary) VecUnary {
 	}
 }
 
-// WithUnary adds a vector kernel to a float32 loop; nil adds none.
+// WithUnary adds a vector kernel, if not nil, to a float32 loop.
 func WithUnary(l ElementLoop, f VecUnary) ElementLoop {
 	if f != nil {
 		l.Fast = func(dst []byte, in *[3][]byte) {
@@ -78,8 +77,8 @@ func WithUnary(l ElementLoop, f VecUnary) ElementLoop {
 	return l
 }
 
-// WithBinary adds vector kernels to a float32 loop: for two vectors, for a
-// scalar on the right, and for one on the left.
+// WithBinary adds vector kernels to a float32 loop: for two vectors, for a scalar right operand,
+// and for a scalar left operand.
 func WithBinary(l ElementLoop, vectors vecBinary, right, left vecScalar) ElementLoop {
 	l.FastScalars = true
 	l.Fast = func(dst []byte, in *[3][]byte) {
@@ -91,7 +90,7 @@ func WithBinary(l ElementLoop, vectors vecBinary, right, left vecScalar) Element
 			right(level, y, a, b[0])
 		case len(a) == 1 && len(b) == len(y):
 			left(level, y, b, a[0])
-		default: // both are repeated
+		default: // both are scalars
 			vectors(level, y[:1], a, b)
 			RepeatOf(y, y[0])
 		}
@@ -99,7 +98,7 @@ func WithBinary(l ElementLoop, vectors vecBinary, right, left vecScalar) Element
 	return l
 }
 
-// WithCompare adds a vector kernel to a comparison; swap exchanges its operands.
+// WithCompare adds a vector kernel to a comparison. If swap is set, its operands are exchanged.
 func WithCompare[T float32 | int32 | int64](l ElementLoop, f func(l cpu.Level, dst []bool, a, b []T), swap bool) ElementLoop {
 	l.Fast = func(dst []byte, in *[3][]byte) {
 		a, b := tensor.FromRaw[T](in[0]), tensor.FromRaw[T](in[1])
@@ -123,19 +122,17 @@ func Loop2[T, R tensor.Element](f func(dst []R, a, b []T)) ElementLoop {
 	}}
 }
 
-// Loop2Scalar is loop2 for a function that takes an a or b of one element for a
-// repeated one.
+// Loop2Scalar is loop2 for a function that accepts an operand of one element, which it repeats.
 func Loop2Scalar[T, R tensor.Element](f func(dst []R, a, b []T)) ElementLoop {
 	l := Loop2(f)
 	l.scalars = true
 	return l
 }
 
-// LoopTable holds an operator's loop for every element type of its inputs.
+// LoopTable maps the element type of the inputs to a loop.
 type LoopTable map[tensor.DType]ElementLoop
 
-// LoopsOf makes a table. Half and bfloat16 get the float32 loop over widened
-// blocks.
+// LoopsOf returns a table of loops. Float16 and bfloat16 use the float32 loop on widened blocks.
 func LoopsOf(loops ...ElementLoop) LoopTable {
 	t := LoopTable{}
 	for _, l := range loops {
@@ -156,7 +153,7 @@ func (t LoopTable) Loop(d tensor.DType) (ElementLoop, error) {
 	return l, nil
 }
 
-// LoopState is what a worker needs to run a loop on blocks.
+// LoopState is the memory of a worker for a loop over blocks.
 type LoopState struct {
 	in, wide [3][]byte
 	fill     [3][16 * LoopBlock]byte
@@ -167,7 +164,7 @@ type LoopState struct {
 
 var LoopStates = sync.Pool{New: func() any { return new(LoopState) }}
 
-// WidenedLoop makes a loop over half or bfloat16 numbers of one over float32.
+// WidenedLoop converts a float32 loop to one for float16 or bfloat16.
 func WidenedLoop(l ElementLoop, d tensor.DType) ElementLoop {
 	w := l
 	w.In = d
@@ -210,7 +207,7 @@ func widenedRun(l ElementLoop, run func(dst []byte, in *[3][]byte), d tensor.DTy
 	}
 }
 
-// WidenHalf reads half or bfloat16 numbers.
+// WidenHalf converts float16 or bfloat16 to float32.
 func WidenHalf(dst []float32, src []byte, d tensor.DType) {
 	if d == tensor.TypeFloat16 {
 		tensor.Float16sToFloat32s(dst, tensor.FromRaw[tensor.Float16](src))
@@ -219,7 +216,7 @@ func WidenHalf(dst []float32, src []byte, d tensor.DType) {
 	}
 }
 
-// narrowHalf writes half or bfloat16 numbers, rounded to nearest even.
+// narrowHalf converts float32 to float16 or bfloat16, rounded to nearest, ties to even.
 func narrowHalf(dst []byte, src []float32, d tensor.DType) {
 	if d == tensor.TypeFloat16 {
 		tensor.Float32sToFloat16s(tensor.FromRaw[tensor.Float16](dst), src)
@@ -246,17 +243,16 @@ func narrowHalfFast(dst []byte, src []float32, d tensor.DType) {
 	}
 }
 
-// Grains of elementwise work: elements below which a second thread costs more
-// than it brings.
+// Grain sizes of elementwise work: for fewer elements, a second thread costs more than it saves.
 const (
-	GrainCheap  = 32 << 10 // a few instructions an element
-	GrainCostly = 4 << 10  // a transcendental function an element
-	GrainVector = 16 << 10 // the same in a vector kernel
-	GrainWatch  = 64 << 10 // elements after which a loop looks at the context
+	GrainCheap  = 32 << 10 // a few instructions per element
+	GrainCostly = 4 << 10  // a transcendental function per element
+	GrainVector = 16 << 10 // a transcendental function in a vector kernel
+	GrainWatch  = 64 << 10 // elements between checks of the context
 )
 
-// EachRange runs fn over ranges of [0, n) on all threads, in pieces short
-// enough to notice that the run must stop.
+// EachRange calls fn for ranges of [0, n) on all threads. Ranges are short enough to notice
+// cancellation.
 func EachRange(c *ir.Call, n, grain int, fn func(lo, hi int)) error {
 	if n == 0 {
 		return nil
@@ -280,8 +276,8 @@ func EachRange(c *ir.Call, n, grain int, fn func(lo, hi int)) error {
 	return c.Err()
 }
 
-// RunLoop computes output 0 of the given shape from tensors that broadcast to
-// it; shapes[k] is the shape under which in[k] is read.
+// RunLoop computes output 0 of the given shape from tensors that broadcast to it. shapes[k] is the
+// shape to use for in[k].
 func RunLoop(c *ir.Call, l ElementLoop, grain int, outShape []int, in []*tensor.Tensor, shapes [][]int) error {
 	out, err := c.Output(0, l.Out, outShape...)
 	if err != nil {
@@ -290,8 +286,7 @@ func RunLoop(c *ir.Call, l ElementLoop, grain int, outShape []int, in []*tensor.
 	return RunLoopInto(c, l, grain, out, in, shapes)
 }
 
-// RunLoopInto is RunLoop into an existing tensor, which may be one of the inputs
-// if that has the same shape.
+// RunLoopInto is RunLoop into an existing tensor, which may be an input of the same shape.
 func RunLoopInto(c *ir.Call, l ElementLoop, grain int, out *tensor.Tensor, in []*tensor.Tensor, shapes [][]int) error {
 	n := out.Len()
 	if n == 0 {
@@ -320,8 +315,8 @@ func RunLoopInto(c *ir.Call, l ElementLoop, grain int, out *tensor.Tensor, in []
 	return nil
 }
 
-// loopJob is one run of a loop over a tensor. Jobs are used again, so that
-// running a loop allocates nothing.
+// loopJob is one run of a loop over a tensor. Jobs are pooled, so that running a loop does not
+// allocate.
 type loopJob struct {
 	broadcastLoop
 	call    *ir.Call
@@ -329,7 +324,7 @@ type loopJob struct {
 	dst     []byte
 	size    int // of an element of dst
 	stop    atomic.Bool
-	work    func(lo, hi int) // j.run, bound once
+	work    func(lo, hi int) // method value of j.run, to avoid an allocation
 	sources [3]loopSource
 }
 
@@ -339,8 +334,7 @@ var loopJobs = sync.Pool{New: func() any {
 	return j
 }}
 
-// run computes the elements [lo, hi), in pieces short enough to notice that the
-// run must stop.
+// run computes elements [lo, hi) in parts that are short enough to notice cancellation.
 func (j *loopJob) run(lo, hi int) {
 	for ; lo < hi && !j.stop.Load(); lo += GrainWatch {
 		end := min(hi, lo+GrainWatch)
@@ -351,7 +345,7 @@ func (j *loopJob) run(lo, hi int) {
 	}
 }
 
-// release drops what the job points to and gives it back.
+// release clears the references of the job and returns it to the pool.
 func (j *loopJob) release() {
 	j.call, j.loop, j.dst = nil, ElementLoop{}, nil
 	for k := range j.sources {
@@ -374,7 +368,7 @@ func launchLoop(c *ir.Call, l ElementLoop, out *tensor.Tensor, in []*tensor.Tens
 	b.plan(out.Shape(), n)
 	for k := range b.src {
 		s := &b.src[k]
-		s.shape = nil // it may be the tensor's own, which changes
+		s.shape = nil // may be the tensor's own slice, which changes
 		whole = whole && (s.whole || l.scalars && len(s.data) == s.size)
 	}
 	if whole {
@@ -405,28 +399,25 @@ func MapTable(c *ir.Call, t LoopTable, grain int) error {
 	return MapLoop(c, l, grain)
 }
 
-// FloatLoops makes the table of an operator on floats: f64 is for doubles, f32
-// for all others, half numbers widened. fast, if not nil, is f32 with vector
-// kernels.
+// FloatLoops returns the loops of a floating-point operator: f64 for float64, and f32 for other
+// types, which are widened. fast is f32 with vector kernels, or nil.
 func FloatLoops(f32 func(dst, src []float32), f64 func(dst, src []float64), fast VecUnary) LoopTable {
 	return LoopsOf(WithUnary(Loop1(f32), fast), Loop1(f64))
 }
 
-// SameTypeAndShape infers one output like input 0.
+// SameTypeAndShape infers an output of the type and shape of input 0.
 type SameTypeAndShape struct{}
 
 func (SameTypeAndShape) Infer(c *ir.InferContext) error { return SameAsInput(c) }
 
-// IgnoreConsumed marks the attribute that told opset 1 which inputs may be
-// overwritten.
+// IgnoreConsumed ignores the attribute of opset 1 that lists inputs that may be overwritten.
 func IgnoreConsumed(a *Attrs, opset int) {
 	if opset < 6 {
 		a.Ignore("consumed_inputs")
 	}
 }
 
-// WithoutAttrs makes a Build function for an operator without attributes of its
-// own.
+// WithoutAttrs returns a Build function for an operator without attributes.
 func WithoutAttrs(op Operator) func(*Attrs, int) (Operator, error) {
 	return func(a *Attrs, opset int) (Operator, error) {
 		IgnoreConsumed(a, opset)

@@ -8,10 +8,10 @@ import (
 	"github.com/onward-ml/onward/tensor"
 )
 
-// AxisBroadcast is how a binary operator matches the shapes of its inputs. The
-// zero value is NumPy's way, ONNX's from opset 7 on. Before that inputs had to
-// be of one shape unless the attribute broadcast was set: then B's shape was a
-// part of A's that begins at the attribute axis, the last part by default.
+// AxisBroadcast is the broadcasting rule of a binary operator. The zero value is NumPy's rule,
+// ONNX's since opset 7. Before, inputs had to have the same shape unless the attribute broadcast
+// was set: then the shape of B is a part of A's that starts at the attribute axis, by default the
+// last part.
 type AxisBroadcast struct {
 	Legacy  bool
 	Repeat  bool // the legacy attribute broadcast
@@ -27,7 +27,8 @@ func ReadAxisBroadcast(a *Attrs, opset int) AxisBroadcast {
 	return AxisBroadcast{Legacy: true, Repeat: a.Bool("broadcast", false), HasAxis: a.Has("axis"), Axis: a.Int("axis", 0)}
 }
 
-// Span returns where in a shape of rank ra one of rank rb lies, legacy way.
+// Span returns the range of dimensions of a shape of rank ra that one of rank rb matches, by the
+// legacy rule.
 func (x AxisBroadcast) Span(ra, rb int) (int, error) {
 	at := ra - rb
 	if x.HasAxis && x.Axis != -1 {
@@ -42,7 +43,7 @@ func (x AxisBroadcast) Span(ra, rb int) (int, error) {
 	return at, nil
 }
 
-// Shapes returns the output's shape and that under which B is read.
+// Shapes returns the shape of the output and the shape to use for B.
 func (x AxisBroadcast) Shapes(a, b []int) (out, bShape []int, err error) {
 	if !x.Legacy {
 		switch {
@@ -77,7 +78,7 @@ func (x AxisBroadcast) Shapes(a, b []int) (out, bShape []int, err error) {
 	return a, bShape, nil
 }
 
-// broadcastsTo reports whether a shape broadcasts to another without changing it.
+// broadcastsTo reports whether a shape broadcasts to another one without changing it.
 func broadcastsTo(shape, to []int) bool {
 	off := len(to) - len(shape)
 	if off < 0 {
@@ -91,7 +92,7 @@ func broadcastsTo(shape, to []int) bool {
 	return true
 }
 
-// dims is shapes before running.
+// dims is shapes for shapes that are partly unknown.
 func (x AxisBroadcast) dims(a, b []ir.Dim) ([]ir.Dim, error) {
 	if !x.Legacy {
 		return BroadcastDims(a, b)
@@ -110,8 +111,8 @@ func (x AxisBroadcast) dims(a, b []ir.Dim) ([]ir.Dim, error) {
 	return a, err
 }
 
-// InferBinary infers an output of type elem; fn, if not nil, computes elements
-// that are known or symbolic.
+// InferBinary infers an output of type elem. fn computes elements that are known or symbolic; it
+// may be nil.
 func InferBinary(c *ir.InferContext, x AxisBroadcast, elem tensor.DType, fn func(a, b ir.Dim) ir.Dim) error {
 	shape, err := x.dims(c.Shape(0), c.Shape(1))
 	if err != nil {
@@ -128,8 +129,8 @@ func InferBinary(c *ir.InferContext, x AxisBroadcast, elem tensor.DType, fn func
 	return nil
 }
 
-// BinaryContents applies fn to the elements of two shape values, repeating a
-// single one; nil when their numbers are not known to match.
+// BinaryContents applies fn to the elements of two shape values and broadcasts a single element. It
+// returns nil unless their lengths are known to match.
 func BinaryContents(a, b []ir.Dim, fn func(a, b ir.Dim) ir.Dim) []ir.Dim {
 	if a == nil || b == nil || len(a) != len(b) && len(a) != 1 && len(b) != 1 {
 		return nil
@@ -145,8 +146,8 @@ func BinaryContents(a, b []ir.Dim, fn func(a, b ir.Dim) ir.Dim) []ir.Dim {
 	return r
 }
 
-// SetContents records the elements of output 0 unless nothing is known of them.
-// Numbers that an int32 cannot hold wrap when run and are unknown here.
+// SetContents records the elements of output 0, if any is known. Numbers beyond int32 wrap at run
+// time and are unknown here.
 func SetContents(c *ir.InferContext, elem tensor.DType, d []ir.Dim) {
 	known := false
 	for i, e := range d {
@@ -160,7 +161,7 @@ func SetContents(c *ir.InferContext, elem tensor.DType, d []ir.Dim) {
 	}
 }
 
-// RunBinary computes output 0 of two inputs of one type.
+// RunBinary computes output 0 from two inputs of one type.
 func RunBinary(c *ir.Call, x AxisBroadcast, t LoopTable, grain int) error {
 	a, b := c.Tensor(0), c.Tensor(1)
 	l, err := t.Loop(a.DType())
@@ -174,7 +175,7 @@ func RunBinary(c *ir.Call, x AxisBroadcast, t LoopTable, grain int) error {
 	return RunLoop(c, l, grain, out, []*tensor.Tensor{a, b}, [][]int{a.Shape(), bShape})
 }
 
-// RefuseZeroDivisor fails when an integer tensor that is to divide holds a zero.
+// RefuseZeroDivisor returns an error if an integer divisor contains zero.
 func RefuseZeroDivisor(t *tensor.Tensor) error {
 	i := -1
 	switch t.DType() {
@@ -201,7 +202,7 @@ func RefuseZeroDivisor(t *tensor.Tensor) error {
 	return nil
 }
 
-// RunVariadic folds all inputs pairwise into output 0.
+// RunVariadic combines all inputs pairwise in output 0.
 func RunVariadic(c *ir.Call, t LoopTable) error {
 	in, shapes, shape, err := variadicInputs(c)
 	if err != nil {
@@ -214,7 +215,7 @@ func RunVariadic(c *ir.Call, t LoopTable) error {
 	return foldInto(c, t, out, in, shapes)
 }
 
-// variadicInputs returns all inputs, their shapes, and what these broadcast to.
+// variadicInputs returns all inputs, their shapes, and the broadcast shape.
 func variadicInputs(c *ir.Call) (in []*tensor.Tensor, shapes [][]int, shape []int, err error) {
 	n := c.NumIn()
 	in, shapes = make([]*tensor.Tensor, n), make([][]int, n)
@@ -228,7 +229,7 @@ func variadicInputs(c *ir.Call) (in []*tensor.Tensor, shapes [][]int, shape []in
 	return in, shapes, shape, err
 }
 
-// foldInto folds tensors pairwise into out.
+// foldInto combines tensors pairwise in out.
 func foldInto(c *ir.Call, t LoopTable, out *tensor.Tensor, in []*tensor.Tensor, shapes [][]int) error {
 	if len(in) == 1 {
 		copy(out.Bytes(), in[0].Bytes())

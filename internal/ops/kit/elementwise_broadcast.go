@@ -6,24 +6,24 @@ import (
 	"github.com/onward-ml/onward/tensor"
 )
 
-// loopSource is an input of a broadcast: raw elements of size bytes each.
+// loopSource is an input of a broadcast: elements of size bytes each.
 type loopSource struct {
 	data    []byte
 	size    int
 	shape   []int
 	strides []int // over the loop's collapsed dimensions, in elements
-	whole   bool  // the elements lie as the output's do
-	len     int   // elements of the dimensions that plan has seen
+	whole   bool  // elements have the order of the output
+	len     int   // number of elements in the dimensions that plan has processed
 }
 
-// broadcastLoop walks over an output in memory order and hands a loop the
-// matching elements of each input.
+// broadcastLoop iterates over an output in memory order and calls a loop with the corresponding
+// elements of each input.
 type broadcastLoop struct {
-	dims []int // the output's shape with neighbours joined where all inputs allow it
+	dims []int // shape of the output, with dimensions merged where all inputs allow it
 	src  []loopSource
 }
 
-// plan joins the dimensions of an output of n elements, n > 0.
+// plan merges the dimensions of an output of n elements, n > 0.
 func (b *broadcastLoop) plan(out []int, n int) {
 	b.dims = b.dims[:0]
 	same := true
@@ -40,7 +40,7 @@ func (b *broadcastLoop) plan(out []int, n int) {
 		}
 		return
 	}
-	// From the innermost dimension outwards; the lists are turned around later.
+	// Process from the innermost dimension outward; the lists are reversed afterwards.
 	for d := len(out) - 1; d >= 0; d-- {
 		n, last := out[d], len(b.dims)-1
 		join := last >= 0 && n > 1
@@ -81,8 +81,8 @@ func (s *loopSource) dim(out []int, d int) int {
 	return 1
 }
 
-// stride returns the source's step along dimension d of the output, 0 where it is
-// repeated; s.len counts the elements of the dimensions inside.
+// stride returns the stride of the source along dimension d of the output, or 0 if it is broadcast.
+// s.len is the number of elements of the inner dimensions.
 func (s *loopSource) stride(out []int, d int) int {
 	if s.dim(out, d) == 1 {
 		return 0
@@ -90,8 +90,8 @@ func (s *loopSource) stride(out []int, d int) int {
 	return s.len
 }
 
-// rowMin is the length of an innermost dimension from which rows are worked off
-// one by one; shorter ones are first gathered into blocks.
+// rowMin is the length of the innermost dimension from which rows are processed one by one. Shorter
+// rows are first gathered into blocks.
 const rowMin = 32
 
 // elements computes the elements [lo, hi) of the output into dst.
@@ -123,7 +123,7 @@ func (b *broadcastLoop) elements(l ElementLoop, dst []byte, lo, hi int) {
 	}
 }
 
-// rows works off the parts of the innermost dimension that lie in [lo, hi).
+// rows processes the parts of the innermost dimension in [lo, hi).
 func (b *broadcastLoop) rows(l ElementLoop, st *LoopState, dst []byte, lo, hi int) {
 	last := len(b.dims) - 1
 	inner, size := b.dims[last], l.Out.Size()
@@ -162,7 +162,7 @@ func (b *broadcastLoop) rows(l ElementLoop, st *LoopState, dst []byte, lo, hi in
 	}
 }
 
-// rowOffset returns the position in s of the first element of a row.
+// rowOffset returns the index in s of the first element of a row.
 func (b *broadcastLoop) rowOffset(s *loopSource, row int) int {
 	p := 0
 	for d := len(b.dims) - 2; d >= 0; d-- {
@@ -173,7 +173,7 @@ func (b *broadcastLoop) rowOffset(s *loopSource, row int) int {
 	return p
 }
 
-// gather copies the m elements that belong to the output's elements from pos on.
+// gather copies the m source elements for the output elements from pos on.
 func (b *broadcastLoop) gather(s *loopSource, dst []byte, pos, m int) {
 	last := len(b.dims) - 1
 	inner := b.dims[last]
@@ -215,9 +215,8 @@ func RepeatOf[T any](dst []T, v T) {
 	}
 }
 
-// EachBroadcastIndex calls fn for every element of the output with the positions
-// of the elements of the inputs that belong to it. It is for strings; numbers
-// have broadcastLoop.
+// EachBroadcastIndex calls fn for every element of the output with the indices of the corresponding
+// elements of the inputs. It is for strings; numbers use broadcastLoop.
 func EachBroadcastIndex(out []int, shapes [][]int, fn func(i int, at []int)) {
 	n := Product(out)
 	strides := make([][]int, len(shapes))

@@ -2,7 +2,7 @@ package kit
 
 import "github.com/onward-ml/onward/tensor"
 
-// codesLoop makes a loop over 8-bit numbers from a test of their values.
+// codesLoop returns a loop over 8-bit floating-point numbers for a test of their values.
 func codesLoop(d tensor.DType, is func(f float32) bool, value func(code uint8) float32) ElementLoop {
 	var table [256]bool
 	for i := range table {
@@ -16,7 +16,7 @@ func codesLoop(d tensor.DType, is func(f float32) bool, value func(code uint8) f
 	}}
 }
 
-// Float8Test makes the loops of the float8 types for a test of float32 numbers.
+// Float8Test returns the loops of the float8 types for a test of float32 numbers.
 func Float8Test(is func(f float32) bool) []ElementLoop {
 	return []ElementLoop{
 		codesLoop(tensor.TypeFloat8E4M3FN, is, func(b uint8) float32 { return tensor.Float8E4M3FN(b).Float32() }),

@@ -7,12 +7,12 @@ import (
 	"github.com/onward-ml/onward/internal/ir"
 )
 
-// FourierLine says how lines of a tensor are read and written.
+// FourierLine describes how lines of a tensor are read and written.
 type FourierLine struct {
 	N                  int // length of the transform
 	In, Out            int // elements along the axis
 	InParts, OutParts  int
-	Inner              int // product of the dimensions between the axis and the parts
+	Inner              int // product of the dimensions between the axis and the last dimension
 	Inverse, Hermitian bool
 }
 
@@ -62,8 +62,8 @@ func RunDFT[T RealFloat](c *ir.Call, l FourierLine, outer int, shape []int) erro
 		}
 		clear(src[used:])
 		if l.Hermitian {
-			// The other half is the mirror image; the imaginary parts of the
-			// frequencies that are their own mirror image have no meaning.
+			// The other half is the complex conjugate. The imaginary parts of frequencies that are
+			// their own conjugate are ignored.
 			src[0] = complex(real(src[0]), 0)
 			if l.N%2 == 0 {
 				src[l.N/2] = complex(real(src[l.N/2]), 0)
@@ -93,10 +93,9 @@ func RunDFT[T RealFloat](c *ir.Call, l FourierLine, outer int, shape []int) erro
 	return nil
 }
 
-// fourierPlan computes discrete Fourier transforms of one length: by mixed-radix
-// Cooley-Tukey where all prime factors are small, else by Bluestein's chirp
-// (https://doi.org/10.1109/TAU.1970.1162132), which is a convolution whose
-// length is a power of two.
+// fourierPlan computes discrete Fourier transforms of one length: with mixed-radix Cooley-Tukey if
+// all prime factors are small, otherwise with Bluestein's algorithm
+// (https://doi.org/10.1109/TAU.1970.1162132), a convolution whose length is a power of two.
 type fourierPlan struct {
 	n       int
 	factors []int
@@ -107,10 +106,10 @@ type fourierPlan struct {
 	conv     *fourierPlan
 }
 
-// largestRadix is the largest prime factor that is worth a direct sum.
+// largestRadix is the largest prime factor for which a direct sum is efficient.
 const largestRadix = 31
 
-// FourierBytes bounds the memory that a plan of length n and one transform take.
+// FourierBytes returns a bound of the memory of a plan of length n and one transform.
 func FourierBytes(n int) int64 {
 	if n > 1<<40 {
 		return math.MaxInt64
@@ -166,7 +165,7 @@ func unitRoots(n, sign int) []complex128 {
 	return r
 }
 
-// ScratchLen returns how many numbers of scratch forward and inverse need.
+// ScratchLen returns the number of scratch elements that forward and inverse need.
 func (p *fourierPlan) ScratchLen() int {
 	if p.conv == nil {
 		return 0
@@ -174,8 +173,7 @@ func (p *fourierPlan) ScratchLen() int {
 	return 2 * p.conv.n
 }
 
-// Forward writes the transform of src to dst, which is other memory. src is
-// left as it is.
+// Forward writes the transform of src to dst. They must not overlap. src is unchanged.
 func (p *fourierPlan) Forward(dst, src, scratch []complex128) {
 	if p.conv == nil {
 		p.step(dst, src, p.n, 1, 0)
@@ -198,8 +196,7 @@ func (p *fourierPlan) Forward(dst, src, scratch []complex128) {
 	}
 }
 
-// inverse writes the inverse transform of src, divided by the length, to dst. It
-// conjugates src.
+// inverse writes the inverse transform of src, divided by the length, to dst. It conjugates src.
 func (p *fourierPlan) inverse(dst, src, scratch []complex128) {
 	for k, x := range src[:p.n] {
 		src[k] = conj(x)
@@ -213,7 +210,7 @@ func (p *fourierPlan) inverse(dst, src, scratch []complex128) {
 
 func conj(x complex128) complex128 { return complex(real(x), -imag(x)) }
 
-// step transforms n elements of src, stride apart, by the factors from f on.
+// step transforms n elements of src with the given stride, using the factors from f on.
 func (p *fourierPlan) step(dst, src []complex128, n, stride, f int) {
 	if n <= 1 {
 		if n == 1 {

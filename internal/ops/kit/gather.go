@@ -5,8 +5,8 @@ import (
 	"github.com/onward-ml/onward/tensor"
 )
 
-// GatherAxis writes output 0: the slices of x at the given indices of an axis,
-// whose dimension becomes shape.
+// GatherAxis writes output 0: the slices of x at the given indices of an axis, whose dimension is
+// replaced by shape.
 func GatherAxis(c *ir.Call, x *tensor.Tensor, axis int, at []int, shape []int) error {
 	out := append([]int{}, x.Shape()[:axis]...)
 	out = append(out, shape...)

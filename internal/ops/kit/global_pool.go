@@ -8,7 +8,7 @@ import (
 	"github.com/onward-ml/onward/tensor"
 )
 
-// InferGlobalPool keeps the first two dimensions of input 0 and makes the others 1.
+// InferGlobalPool keeps the first two dimensions of input 0 and sets the others to 1.
 func InferGlobalPool(c *ir.InferContext) error {
 	t := ir.UnrankedTensor(c.Elem(0))
 	s := c.Shape(0)
@@ -26,8 +26,8 @@ func InferGlobalPool(c *ir.InferContext) error {
 	return nil
 }
 
-// GlobalPool reduces every plane of input 0 to one number.
-// GlobalPool reduces every plane, with narrow replaced by fast, if there is one, unless plain kernels are wanted.
+// GlobalPool reduces each plane of input 0 to one number. It uses fast, if not nil, instead of
+// narrow, unless generic kernels are requested.
 func GlobalPool(c *ir.Call, narrow, fast func([]float32) float32, wide func([]float64) float64) error {
 	if c.Tensor(0).DType() == tensor.TypeFloat64 {
 		return globalPoolOf(c, wide)
@@ -65,7 +65,7 @@ func globalPoolOf[T RealFloat](c *ir.Call, reduce func([]T) T) error {
 	return c.Err()
 }
 
-// MeanOf returns the mean, NaN for no elements.
+// MeanOf returns the mean, or NaN if v is empty.
 func MeanOf[T RealFloat](v []T) T {
 	var s0, s1, s2, s3 float64
 	i := 0
@@ -82,7 +82,7 @@ func MeanOf[T RealFloat](v []T) T {
 	return T((s0 + s1 + s2 + s3) / float64(len(v)))
 }
 
-// LargestOf returns the maximum, NaN if there is one, −Inf for no elements.
+// LargestOf returns the maximum, NaN if an element is NaN, or −Inf if v is empty.
 func LargestOf[T RealFloat](v []T) T {
 	m := T(math.Inf(-1))
 	for _, x := range v {

@@ -118,17 +118,17 @@ func (b *GradientBuilder) SumAlong(n *GradientNode, v string) string {
 	return b.Op("ReduceSum", v, b.Ints(n.Attrs.Int("axis", -1)))
 }
 
-// SumFrom sums v over the dimensions from an axis on and keeps them.
+// SumFrom sums v over the dimensions from an axis on, with keepdims.
 func (b *GradientBuilder) SumFrom(v string, axis int64) string {
 	return b.Factored("onward.SumFrom", float32(axis), v)
 }
 
-// SumAxis sums v over one dimension and keeps it.
+// SumAxis sums v over one dimension, with keepdims.
 func (b *GradientBuilder) SumAxis(v string, axis int64) string {
 	return b.Factored("onward.SumAxis", float32(axis), v)
 }
 
-// Kept repeats a reduction with its dimensions kept, for their shape.
+// Kept repeats a reduction with keepdims, to get the shape.
 func (b *GradientBuilder) Kept(n *GradientNode) string {
 	m := *n
 	m.Attrs = n.Attrs.With("keepdims", int64(1))
@@ -186,7 +186,7 @@ func (b *GradientBuilder) ChannelsLike(x string) func(v string) string {
 	return func(v string) string { return b.Op("onward.ChannelExpand", v, x) }
 }
 
-// Matrices gives numbers two last dimensions of 1: one for each matrix.
+// Matrices appends two dimensions of size 1 to numbers, one for each matrix.
 func (b *GradientBuilder) Matrices(v string) string {
 	if b.Opset < 13 {
 		return b.Node("Unsqueeze", GradientAttrs{"axes": []int64{-2, -1}}, v)

@@ -2,10 +2,10 @@ package kit
 
 import "math"
 
-// GridPoints bounds how many elements of the input one sample may read.
+// GridPoints limits the number of input elements per sample.
 const GridPoints = 1 << 16
 
-// KeysKernel is Keys' cubic kernel (https://ieeexplore.ieee.org/document/1163711).
+// KeysKernel is Keys' cubic convolution kernel (https://ieeexplore.ieee.org/document/1163711).
 func KeysKernel(x, a float64) float64 {
 	switch x = math.Abs(x); {
 	case x <= 1:

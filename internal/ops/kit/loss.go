@@ -9,10 +9,9 @@ import (
 	"github.com/onward-ml/onward/tensor"
 )
 
-// ClassLoss is what NegativeLogLikelihoodLoss and SoftmaxCrossEntropyLoss share:
-// for scores [N, C, d…] and targets [N, d…] it computes −weight[t]·score[t] for
-// every target t and reduces by mean (weighted), sum or not at all. Targets equal
-// to ignore_index count nothing.
+// ClassLoss is the common part of NegativeLogLikelihoodLoss and SoftmaxCrossEntropyLoss. For scores
+// [N, C, d…] and targets [N, d…] it computes −weight[t]·score[t] for each target t, and reduces by
+// (weighted) mean, sum or not at all. Targets equal to ignore_index are ignored.
 type ClassLoss struct {
 	reduction string
 	Ignore    int
@@ -23,7 +22,7 @@ func BuildClassLoss(a *Attrs) ClassLoss {
 	return ClassLoss{a.Enum("reduction", "mean", "mean", "sum", "none"), a.Int("ignore_index", 0), a.Has("ignore_index")}
 }
 
-// InferLoss sets output 0 to a scalar or, without reduction, the target's shape.
+// InferLoss infers a scalar or, without reduction, the shape of the target.
 func (l *ClassLoss) InferLoss(c *ir.InferContext) error {
 	if s := c.Shape(0); s != nil && len(s) < 2 {
 		return fmt.Errorf("scores have rank %d, want at least 2", len(s))
@@ -40,7 +39,7 @@ func (l *ClassLoss) InferLoss(c *ir.InferContext) error {
 	return nil
 }
 
-// lossShape is the shape of scores as [n, classes, inner].
+// lossShape is the shape of the scores as [n, classes, inner].
 type lossShape struct{ n, classes, inner int }
 
 func (l *ClassLoss) Shape(c *ir.Call) (lossShape, error) {
@@ -54,7 +53,7 @@ func (l *ClassLoss) Shape(c *ir.Call) (lossShape, error) {
 	return lossShape{s[0], s[1], Product(s[2:])}, nil
 }
 
-// run computes output 0 from log probabilities.
+// LossRun computes output 0 from log probabilities.
 func LossRun[T RealFloat](l *ClassLoss, c *ir.Call, s lossShape, logProb []T) error {
 	target := Ints(c.Tensor(1))
 	weight, err := RealIn[T](c, c.Tensor(2))

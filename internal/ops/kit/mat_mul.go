@@ -10,8 +10,8 @@ import (
 	"github.com/onward-ml/onward/tensor"
 )
 
-// GemmAddSteps returns the steps from row to row and from column to column in a
-// tensor, nil or one that broadcasts to m×n.
+// GemmAddSteps returns the strides between rows and columns of a tensor that broadcasts to m×n, or
+// zeros for nil.
 func GemmAddSteps(t *tensor.Tensor, m, n int) (rows, cols int, err error) {
 	if t == nil {
 		return 0, 0, nil
@@ -39,7 +39,7 @@ func GemmScale[T gemm.Number](y []T, alpha float32) {
 	}
 }
 
-// MatData returns the elements of a tensor of Ts.
+// MatData returns the elements of a tensor as a slice of T.
 func MatData[T gemm.Number](t *tensor.Tensor) []T { return tensor.FromRaw[T](t.Bytes()) }
 
 // MatMulBatches multiplies all batches of s.
@@ -74,7 +74,7 @@ func MatMulBatches[T gemm.Number](c *ir.Call, s *MatMulShape, y, a, b []T) error
 	return c.Err()
 }
 
-// MatMulOne computes one product with all threads.
+// MatMulOne computes one product on all threads.
 func MatMulOne[T gemm.Number](c *ir.Call, g *gemm.Args[T]) error {
 	if c.Generic && !g.Packed && g.Half == nil {
 		return matMulPlain(c, g)
@@ -91,7 +91,7 @@ func MatMulOne[T gemm.Number](c *ir.Call, g *gemm.Args[T]) error {
 	return c.Err()
 }
 
-// GemmBlock computes one block on this thread.
+// GemmBlock computes one block on the calling thread.
 func GemmBlock[T gemm.Number](g *gemm.Args[T], blk gemm.Block) {
 	if f, ok := any(g).(*gemm.Args[float32]); ok {
 		gemm.F32(cpu.Active(), f, blk, nil)
@@ -100,8 +100,8 @@ func GemmBlock[T gemm.Number](g *gemm.Args[T], blk gemm.Block) {
 	}
 }
 
-// matMulPlain is the product by its definition, with what of the epilogue Gemm
-// needs. Sums of floats are kept as double.
+// matMulPlain computes the product by its definition, with the parts of the epilogue that Gemm
+// uses. Floating-point sums are float64.
 func matMulPlain[T gemm.Number](c *ir.Call, g *gemm.Args[T]) error {
 	as, ap := g.LdA, 1
 	if g.TransA {
@@ -134,8 +134,8 @@ func matMulPlain[T gemm.Number](c *ir.Call, g *gemm.Args[T]) error {
 	return c.Err()
 }
 
-// Packable reports whether a constant matrix is worth packing: it is computed as
-// float and not empty.
+// Packable reports whether packing a constant matrix is useful: it is computed in float32 and not
+// empty.
 func Packable(t *tensor.Tensor) bool {
 	switch t.DType() {
 	case tensor.TypeFloat32, tensor.TypeFloat16, tensor.TypeBFloat16:
@@ -144,15 +144,15 @@ func Packable(t *tensor.Tensor) bool {
 	return false
 }
 
-// PackedReals is a matrix packed for [gemm.F32], as binary16 where that loses
-// nothing: products of few rows take the time that reading it takes.
+// PackedReals is a matrix packed for [gemm.F32], as binary16 if that is exact: the time of a
+// product with few rows is the time to read the matrix.
 type PackedReals struct {
 	Data []float32
 	Half []uint16
 }
 
-// PackMatrix packs a K×N constant, with trans an N×K one. With own it may do so in
-// b's memory: a large matrix then never takes its memory twice.
+// PackMatrix packs a K×N constant, or an N×K constant if trans is set. If own is set, it may pack
+// in place, so that a large matrix never needs its memory twice.
 func PackMatrix(b *tensor.Tensor, trans, own bool) (*PackedReals, error) {
 	k, n := b.Dim(0), b.Dim(1)
 	ld := n
@@ -177,7 +177,7 @@ func PackMatrix(b *tensor.Tensor, trans, own bool) (*PackedReals, error) {
 		p.Data = tensor.FromRaw[float32](tensor.AlignedBytes(4 * size))
 		gemm.Pack(p.Data, src, ld, trans, k, n)
 	}
-	// A first panel of other numbers spares the memory to find out.
+	// Test the first panel before allocating memory for all.
 	var probe [gemm.PanelWidth]uint16
 	level := cpu.Active()
 	if gemm.PackHalf(level, probe[:], p.Data[:min(size, len(probe))]) {
@@ -188,7 +188,7 @@ func PackMatrix(b *tensor.Tensor, trans, own bool) (*PackedReals, error) {
 	return p, nil
 }
 
-// In makes the matrix the right side of a product.
+// In sets the matrix as the right operand of a product.
 func (p *PackedReals) In(g *gemm.Args[float32]) {
 	g.B, g.Half, g.Packed = p.Data, p.Half, p.Half == nil
 }
@@ -209,7 +209,7 @@ func LaunchGemm(c *ir.Call, args *gemm.Args[float32]) bool {
 	return true
 }
 
-// GemmParallel is the kernel on all threads, whatever engine asks.
+// GemmParallel runs the kernel on all threads.
 func GemmParallel(c *ir.Call, g *gemm.Args[float32]) error {
 	var par gemm.Par
 	if g.M*g.N*max(1, g.K) >= 1<<16 {

@@ -19,11 +19,10 @@ type PackedBytes struct {
 	data  *quant.Packed
 }
 
-// PackBytes packs a constant that is one matrix of 8-bit integers; nil for others.
+// PackBytes packs a constant matrix of 8-bit integers. It returns nil for other values.
 func PackBytes(v tensor.Value) *PackedBytes { return PackBytesTrans(v, false) }
 
-// PackBytesTrans is PackBytes of a matrix or of its transpose; shape is that of
-// the constant.
+// PackBytesTrans is PackBytes for a matrix or its transpose. shape is that of the constant.
 func PackBytesTrans(v tensor.Value, trans bool) *PackedBytes {
 	t, ok := v.(*tensor.Tensor)
 	if !ok || t.Rank() != 2 || !IsByte(t.DType()) || t.Len() == 0 {
@@ -39,7 +38,7 @@ func PackBytesTrans(v tensor.Value, trans bool) *PackedBytes {
 	return p
 }
 
-// packBytesOf packs the k×n matrix that begins at an element of t.
+// packBytesOf packs the k×n matrix that starts at element at of t.
 func packBytesOf(level cpu.Level, t *tensor.Tensor, at, ld int, trans bool, k, n int) *quant.Packed {
 	if t.DType() == tensor.TypeInt8 {
 		return quant.Pack(level, tensor.Of[int8](t)[at:], ld, trans, k, n)
@@ -47,12 +46,12 @@ func packBytesOf(level cpu.Level, t *tensor.Tensor, at, ld int, trans bool, k, n
 	return quant.Pack(level, tensor.Of[uint8](t)[at:], ld, trans, k, n)
 }
 
-// quantLen returns the bytes that a packed matrix takes at most.
+// quantLen returns an upper bound of the size of a packed matrix in bytes.
 func quantLen(k, n int) int64 {
 	return int64(gemm.Panels(n)) * quant.PanelWidth * int64(k+4) * 2
 }
 
-// zeroPoints widens zero points; nil for none.
+// zeroPoints converts zero points to int32; nil stays nil.
 func zeroPoints(c *ir.Call, t *tensor.Tensor) ([]int32, error) {
 	if t == nil {
 		return nil, nil
@@ -60,7 +59,7 @@ func zeroPoints(c *ir.Call, t *tensor.Tensor) ([]int32, error) {
 	return BytesLess(c, t, nil, 1)
 }
 
-// lines cuts the part of a parameter's elements out that goes with one matrix.
+// lines returns the elements of a parameter for one matrix.
 func (q *QuantParam) lines(z []int32, matrix int) []int32 {
 	if len(z) <= 1 {
 		return z
@@ -72,8 +71,8 @@ func (q *QuantParam) lines(z []int32, matrix int) []int32 {
 	return z[matrix*n%len(z):][:n]
 }
 
-// MatMulQuant multiplies 8-bit integers less their zero points by the kernels for
-// them. packed is the right side when it is constant.
+// MatMulQuant multiplies 8-bit integers, minus their zero points, with the 8-bit kernels. packed
+// holds the right operand if it is constant.
 func MatMulQuant(c *ir.Call, s *MatMulShape, a, b *tensor.Tensor, packed *PackedBytes, bshape []int, az, bz *tensor.Tensor, y []int32) error {
 	ra, err := NewQuantParam("zero point of A", az, a.Shape(), false)
 	if err != nil {
@@ -146,7 +145,7 @@ func matMulQuantOf[T int8 | uint8](c *ir.Call, s *MatMulShape, a []T, b *tensor.
 	return c.Err()
 }
 
-// BytesShape returns the shape of the right side of a product.
+// BytesShape returns the shape of the right operand.
 func BytesShape(b *tensor.Tensor, packed *PackedBytes) ([]int, error) {
 	switch {
 	case packed != nil:
@@ -157,12 +156,12 @@ func BytesShape(b *tensor.Tensor, packed *PackedBytes) ([]int, error) {
 	return b.Shape(), nil
 }
 
-// MatMulBytes multiplies 8-bit integers less their zero points, which may be nil.
+// MatMulBytes multiplies 8-bit integers minus their zero points, which may be nil.
 func MatMulBytes(c *ir.Call, s *MatMulShape, a, b, az, bz *tensor.Tensor, y []int32) error {
 	return MatMulBytesBy(c, s, a, b, nil, az, bz, y)
 }
 
-// MatMulBytesBy is MatMulBytes by a right side that is packed when it is constant.
+// MatMulBytesBy is MatMulBytes with a right operand that is packed if it is constant.
 func MatMulBytesBy(c *ir.Call, s *MatMulShape, a, b *tensor.Tensor, packed *PackedBytes, az, bz *tensor.Tensor, y []int32) error {
 	if !c.Generic || packed != nil {
 		shape, err := BytesShape(b, packed)
@@ -190,17 +189,15 @@ func MatMulBytesBy(c *ir.Call, s *MatMulShape, a, b *tensor.Tensor, packed *Pack
 	return MatMulBatches(c, s, y, as, bs)
 }
 
-// QuantParam says which element of a scale or zero point holds for an element of
-// the matrices that it quantizes.
+// QuantParam maps elements of matrices to the elements of their scale or zero point.
 type QuantParam struct {
 	Rows, Cols int // of one matrix
 	n          int // elements of the parameter
 	byCol      bool
 }
 
-// NewQuantParam checks the number of elements of p, the parameter of a tensor
-// with the given shape: one for all, one per row (or column) or one per row (or
-// column) of every matrix.
+// NewQuantParam checks the number of elements of p, the parameter of a tensor with the given shape:
+// one for all, one per row (or column), or one per row (or column) of each matrix.
 func NewQuantParam(name string, p *tensor.Tensor, shape []int, byCol bool) (QuantParam, error) {
 	q := QuantParam{Rows: 1, Cols: 1, n: 1, byCol: byCol}
 	r := len(shape)
@@ -230,8 +227,8 @@ func NewQuantParam(name string, p *tensor.Tensor, shape []int, byCol bool) (Quan
 	return q, nil
 }
 
-// Line returns the first index of the parameter for a row of a matrix and the
-// step from one column to the next.
+// Line returns the index of the parameter for the first column of a row, and the step between
+// columns.
 func (q *QuantParam) Line(matrix, row int) (at, step int) {
 	switch {
 	case q.n == 1:
@@ -242,7 +239,7 @@ func (q *QuantParam) Line(matrix, row int) (at, step int) {
 	return (matrix*q.Rows + row) % q.n, 0
 }
 
-// BytesLessParam widens a tensor of 8-bit integers and subtracts its zero point.
+// BytesLessParam converts 8-bit integers to int32 and subtracts their zero point.
 func BytesLessParam(c *ir.Call, t, zero *tensor.Tensor, q QuantParam) ([]int32, error) {
 	if zero == nil || q.n == 1 {
 		return BytesLess(c, t, zero, 1)

@@ -7,18 +7,17 @@ import (
 	"github.com/onward-ml/onward/internal/ir"
 )
 
-// MatMulShape is how the matrices of a product in the manner of numpy.matmul
-// (https://numpy.org/doc/stable/reference/generated/numpy.matmul.html) lie in
-// their tensors: batches of M×K times K×N.
+// MatMulShape describes the operands of a product in the manner of numpy.matmul
+// (https://numpy.org/doc/stable/reference/generated/numpy.matmul.html): batches of M×K times K×N.
 type MatMulShape struct {
 	M, K, N int
 	Batch   []int // broadcast leading dimensions
 	Out     []int // shape of the result
-	AStep   []int // per batch dimension, in matrices; 0 where A repeats
+	AStep   []int // per batch dimension, in matrices; 0 if A is broadcast
 	BStep   []int
 }
 
-// NewMatMulShape finds the matrices of inputs with shapes a and b.
+// NewMatMulShape returns the geometry for inputs of shapes a and b.
 func NewMatMulShape(a, b []int) (MatMulShape, error) {
 	var s MatMulShape
 	if len(a) == 0 || len(b) == 0 {
@@ -40,7 +39,7 @@ func NewMatMulShape(a, b []int) (MatMulShape, error) {
 	if err != nil {
 		return s, err
 	}
-	// Matrices of A that share one B are one taller matrix.
+	// Join matrices of A that share one B into one taller matrix.
 	s.Out = append([]int{}, batch...)
 	if !row {
 		s.Out = append(s.Out, s.M)
@@ -63,7 +62,7 @@ func NewMatMulShape(a, b []int) (MatMulShape, error) {
 // Count returns the number of products.
 func (s *MatMulShape) Count() int { return Product(s.Batch) }
 
-// At returns which matrices of A and B make the i-th product.
+// At returns the matrices of A and B of the i-th product.
 func (s *MatMulShape) At(i int) (a, b int) {
 	for d := len(s.Batch) - 1; d >= 0; d-- {
 		x := i % s.Batch[d]
@@ -74,7 +73,7 @@ func (s *MatMulShape) At(i int) (a, b int) {
 	return a, b
 }
 
-// matMulDims is the shape of the result as far as it is known before running.
+// matMulDims returns the shape of the result for shapes that are partly unknown.
 func matMulDims(a, b []ir.Dim) ([]ir.Dim, error) {
 	if a == nil || b == nil {
 		return nil, nil

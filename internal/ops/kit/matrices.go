@@ -6,7 +6,7 @@ import (
 	"github.com/onward-ml/onward/internal/ir"
 )
 
-// Determinant overwrites an m×m matrix and returns its determinant.
+// Determinant returns the Determinant of an m×m matrix, which it overwrites.
 func Determinant(c *ir.Call, a []float64, m int) (float64, error) {
 	det := 1.0
 	meter := &Meter{C: c}
@@ -42,7 +42,7 @@ func Determinant(c *ir.Call, a []float64, m int) (float64, error) {
 	return det, nil
 }
 
-// Eliminate turns n rows [A | B] into [1 | A⁻¹·B].
+// Eliminate converts n rows [A | B] to [1 | A⁻¹·B].
 func Eliminate(c *ir.Call, a []float64, n int) error {
 	row := func(i int) []float64 { return a[2*n*i:][:2*n] }
 	for k := range n {

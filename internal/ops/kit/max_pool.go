@@ -62,7 +62,7 @@ func MaxPool[T maxPoolType](c *ir.Call, columnMajor bool, g *WindowGeom, x, y []
 	})
 }
 
-// maxRow raises dst[i] to x[from+i·s] where this is larger or NaN.
+// maxRow sets dst[i] to x[from+i·s] if that is larger or NaN.
 func maxRow[T maxPoolType](dst, x []T, from, s int) {
 	if len(dst) == 0 {
 		return
@@ -83,8 +83,8 @@ func maxRow[T maxPoolType](dst, x []T, from, s int) {
 	}
 }
 
-// maxPoolIndexed pools one plane and finds the maxima. base is added to the
-// indices; a window without elements gets the least value and index −1.
+// maxPoolIndexed pools one plane and finds the indices of the maxima, to which it adds base. A
+// window without elements gets the least value and index −1.
 func maxPoolIndexed[T maxPoolType](g *WindowGeom, m *Meter, x, y []T, index []int64, base int, columnMajor bool, least T) bool {
 	n := len(g.In)
 	pos, tap, first, end := make([]int, n), make([]int, n), make([]int, n), make([]int, n)

@@ -7,20 +7,19 @@ import (
 	"github.com/onward-ml/onward/tensor"
 )
 
-// Operators that only move elements do not care what the elements mean: they
-// work on the contents of a tensor as elements of one width. Five widths and
-// strings cover every element type; packed elements are unpacked to one byte
-// each and packed again at the end.
+// Operators that only move elements do not depend on their meaning. They process the contents of a
+// tensor as elements of a given width. Five widths and strings cover all element types; packed
+// elements are unpacked to one byte each, and packed again at the end.
 
-// MoveBuf is the contents of a tensor as elements of one width.
+// MoveBuf holds the contents of a tensor as elements of a given width.
 type MoveBuf struct {
 	t     *tensor.Tensor
-	Width int    // bytes of an element; 0 for strings
+	Width int    // bytes per element; 0 for strings
 	Raw   []byte // unpacked elements
 	Strs  []string
 }
 
-// MoveElem lists the types that stand for the widths.
+// MoveElem lists one type per width.
 type MoveElem interface {
 	uint8 | uint16 | uint32 | uint64 | [2]uint64 | string
 }
@@ -55,8 +54,7 @@ func moveWidth(d tensor.DType) int {
 	return d.Size()
 }
 
-// MoveIn returns the contents of an input. Packed ones are unpacked into
-// scratch memory.
+// MoveIn returns the contents of an input. Packed elements are unpacked in scratch memory.
 func MoveIn(c *ir.Call, t *tensor.Tensor) (MoveBuf, error) {
 	d := t.DType()
 	b := MoveBuf{t: t, Width: moveWidth(d)}
@@ -76,8 +74,8 @@ func MoveIn(c *ir.Call, t *tensor.Tensor) (MoveBuf, error) {
 	return b, nil
 }
 
-// MoveOut allocates output i of a call and returns its contents for writing;
-// call done after the last write.
+// MoveOut allocates output i of a call and returns its contents for writing. Call done after the
+// last write.
 func MoveOut(c *ir.Call, i int, d tensor.DType, shape ...int) (MoveBuf, error) {
 	t, err := c.Output(i, d, shape...)
 	if err != nil {
@@ -86,7 +84,7 @@ func MoveOut(c *ir.Call, i int, d tensor.DType, shape ...int) (MoveBuf, error) {
 	return MoveInto(c, t)
 }
 
-// MoveInto is MoveOut for a tensor that exists.
+// MoveInto is MoveOut for an existing tensor.
 func MoveInto(c *ir.Call, t *tensor.Tensor) (MoveBuf, error) {
 	d := t.DType()
 	b := MoveBuf{t: t, Width: moveWidth(d)}
@@ -112,8 +110,8 @@ func (b MoveBuf) Done() {
 	}
 }
 
-// MoveNew makes a tensor that is part of a sequence or optional, its memory
-// charged to the call before it is allocated.
+// MoveNew returns a tensor for a sequence or optional. Its memory is charged to the call before it
+// is allocated.
 func MoveNew(c *ir.Call, d tensor.DType, shape ...int) (*tensor.Tensor, error) {
 	n, err := tensor.ByteLen(d, shape)
 	if err != nil {
@@ -125,7 +123,7 @@ func MoveNew(c *ir.Call, d tensor.DType, shape ...int) (*tensor.Tensor, error) {
 	return tensor.Zeros(d, shape...)
 }
 
-// MoveClear writes zeros, or empty strings.
+// MoveClear clears the elements to zeros or empty strings.
 func MoveClear(b MoveBuf) {
 	clear(b.Raw)
 	clear(b.Strs)
@@ -141,8 +139,7 @@ func MoveCopy(c *ir.Call, dst, src MoveBuf) {
 	c.Parallel(n, 1<<20, func(lo, hi int) { copy(dst.Raw[lo:hi], src.Raw[lo:hi]) })
 }
 
-// MoveValue makes v output i; a tensor is copied, since it may be memory of an
-// input.
+// MoveValue sets output i to v. A tensor is copied, since it may be memory of an input.
 func MoveValue(c *ir.Call, i int, v tensor.Value) error {
 	t, ok := v.(*tensor.Tensor)
 	if !ok {
@@ -161,7 +158,7 @@ func MoveValue(c *ir.Call, i int, v tensor.Value) error {
 	return nil
 }
 
-// MoveFill sets every element of dst to element 0 of value.
+// MoveFill sets all elements of dst to element 0 of value.
 func MoveFill(c *ir.Call, dst, value MoveBuf) {
 	switch dst.Width {
 	case 0:
@@ -236,8 +233,8 @@ func moveGatherOf[E MoveElem](c *ir.Call, dst, src []E, outer, srcOuter int, idx
 	})
 }
 
-// MoveScatter copies blocks in order, so that of equal places the last one
-// wins: dst[at[i] : +block] = src[i·block : +block], in elements.
+// MoveScatter copies blocks in order, so that the last one is kept for equal indices: dst[at[i] :
+// +block] = src[i·block : +block], in elements.
 func MoveScatter(dst, src MoveBuf, at []int, block int) {
 	switch dst.Width {
 	case 0:
@@ -267,8 +264,8 @@ func moveScatterOf[E MoveElem](dst, src []E, at []int, block int) {
 	}
 }
 
-// MoveMapped copies with an index list for every dimension: element (i0, i1, …)
-// of dst, which is dense, is src[maps[0][i0] + maps[1][i1] + …].
+// MoveMapped copies with an index list per dimension: element (i0, i1, …) of dst, which is dense,
+// is src[maps[0][i0] + maps[1][i1] + …].
 func MoveMapped(c *ir.Call, dst, src MoveBuf, maps [][]int) {
 	switch dst.Width {
 	case 0:
@@ -297,8 +294,7 @@ func moveMappedOf[E MoveElem](c *ir.Call, dst, src []E, maps [][]int) {
 	last := maps[len(maps)-1]
 	lead := maps[:len(maps)-1]
 	n := len(last)
-	// [a, b) is a long run of neighbours of the innermost dimension, which is
-	// copied at once.
+	// [a, b) is a long contiguous range of the innermost dimension, which is copied at once.
 	a, b := 0, 0
 	for i := 0; i < n; {
 		j := i + 1
@@ -339,14 +335,13 @@ func moveMappedOf[E MoveElem](c *ir.Call, dst, src []E, maps [][]int) {
 	})
 }
 
-// AxisBlocks splits a shape at an axis: the number of elements before it and
-// behind it.
+// AxisBlocks returns the number of elements of a shape before and after an axis.
 func AxisBlocks(shape []int, axis int) (outer, inner int) {
 	return Product(shape[:axis]), Product(shape[axis+1:])
 }
 
-// IndexList reads integer indices into [−n, n) of a dimension of n elements as
-// ones in [0, n).
+// IndexList returns integer indices in [−n, n), for a dimension of n elements, as indices in [0,
+// n).
 func IndexList(c *ir.Call, t *tensor.Tensor, n int, what string) ([]int, error) {
 	r, err := ir.ScratchOf[int](c, t.Len())
 	if err != nil {
@@ -377,7 +372,7 @@ func indexListOf[T int32 | int64](dst []int, src []T, n int, what string) error 
 	return nil
 }
 
-// MoveSet writes element 0 of value to the given places.
+// MoveSet writes element 0 of value at the given indices.
 func MoveSet(dst, value MoveBuf, at []int) {
 	switch dst.Width {
 	case 0:
@@ -401,8 +396,8 @@ func moveSetOf[E MoveElem](dst []E, v E, at []int) {
 	}
 }
 
-// MoveCentered copies what two boxes share when element i of src lies at
-// i+shift of dst; shift may be negative.
+// MoveCentered copies the intersection of two boxes, where element i of src is at i+shift of dst.
+// shift may be negative.
 func MoveCentered(c *ir.Call, dst, src MoveBuf, dstShape, srcShape, shift []int) {
 	box := make([]int, len(shift))
 	to, from := Strides(dstShape), Strides(srcShape)

@@ -7,7 +7,7 @@ import (
 	"github.com/onward-ml/onward/tensor"
 )
 
-// Element types that operators which move elements list.
+// Lists of element types of operators that move elements.
 const (
 	MoveTypes          = "@number @complex bool string"
 	moveTypesNoBFloat  = "@int float16 float double @complex bool string"
@@ -15,17 +15,16 @@ const (
 	MoveAnyTensorOrSeq = "@all seq(@all)"
 )
 
-// KnownInts returns the contents of input i when every element is known.
+// KnownInts returns the contents of input i if all elements are known.
 func KnownInts(c *ir.InferContext, i int) ([]int, bool) { return ir.Ints(c.Contents(i)) }
 
-// SetShape sets the type of output i: elem with the given shape, nil for one of
-// unknown rank.
+// SetShape sets the type of output i: elem with the given shape, or of unknown rank if it is nil.
 func SetShape(c *ir.InferContext, i int, elem tensor.DType, shape []ir.Dim) {
 	c.SetOut(i, ir.Type{Kind: tensor.KindTensor, Elem: elem, Shape: shape})
 }
 
-// KeepContents passes the contents of input 0 on to output 0, for an operator
-// that gives an integer scalar or vector another shape.
+// KeepContents copies the known contents of input 0 to output 0, for an operator that reshapes an
+// integer scalar or vector.
 func KeepContents(c *ir.InferContext, out []ir.Dim) {
 	if out != nil && len(out) <= 1 {
 		if d := c.Contents(0); d != nil {
@@ -34,8 +33,8 @@ func KeepContents(c *ir.InferContext, out []ir.Dim) {
 	}
 }
 
-// SmallInts reads an input that holds one integer per dimension: axes, pads,
-// a shape. nil for an omitted input.
+// SmallInts returns an input with one integer per dimension, such as axes, pads or a shape; nil if
+// it is omitted.
 func SmallInts(t *tensor.Tensor, what string) ([]int, error) {
 	if t == nil {
 		return nil, nil
@@ -49,7 +48,7 @@ func SmallInts(t *tensor.Tensor, what string) ([]int, error) {
 	return Ints(t), nil
 }
 
-// CheckSmall is SmallInts' check before running.
+// CheckSmall makes the checks of smallInts during inference.
 func CheckSmall(c *ir.InferContext, i int, what string) error {
 	if s := c.Shape(i); len(s) > 1 {
 		return fmt.Errorf("%s has shape %v, want one dimension", what, s)
@@ -57,8 +56,7 @@ func CheckSmall(c *ir.InferContext, i int, what string) error {
 	return nil
 }
 
-// JoinContents keeps the elements that two statements about an integer vector
-// agree on.
+// JoinContents keeps the elements on which two versions of an integer vector agree.
 func JoinContents(a, b []ir.Dim) []ir.Dim {
 	if a == nil || len(a) != len(b) {
 		return nil

@@ -38,13 +38,13 @@ func MoveStrided(c *ir.Call, dst, src MoveBuf, shape, dstStride []int, dstOff in
 	}
 }
 
-// stridedPlan is a box without dimensions of size 1 and with those merged that
-// are dense in both places.
+// stridedPlan is a box without dimensions of size 1, with dimensions merged that are contiguous on
+// both sides.
 type stridedPlan struct {
 	shape, dst, src []int
 	dstOff, srcOff  int
-	// tile marks a transposition of the last two dimensions: the inner one is
-	// dense in dst, the outer one in src.
+	// tile is set for a transposition of the last two dimensions: the inner one is contiguous in
+	// dst, the outer one in src.
 	tile bool
 }
 
@@ -73,7 +73,7 @@ func newStridedPlan(shape, dst, src []int) *stridedPlan {
 	last := len(p.shape) - 1
 	if p.dst[last] == 1 && p.src[last] != 1 && p.src[last] != 0 && p.shape[last] > 1 {
 		if k := slices.Index(p.src[:last], 1); k >= 0 {
-			// Bring the dimension that is dense in src next to the innermost one.
+			// Move the dimension that is contiguous in src next to the innermost one.
 			move := func(s []int) {
 				v := s[k]
 				copy(s[k:last-1], s[k+1:last])
@@ -88,11 +88,11 @@ func newStridedPlan(shape, dst, src []int) *stridedPlan {
 	return p
 }
 
-// stridedTile is the side of the squares in which transpositions go; a square
-// of rows and one of columns stay in the first-level cache.
+// stridedTile is the side of the squares of a transposition: one of rows and one of columns fit in
+// the first-level cache.
 const stridedTile = 32
 
-// stridedStrip is how many elements a strip has at least where the matrix has more.
+// stridedStrip is the minimum number of elements of a strip, if the matrix has more.
 const stridedStrip = 8192
 
 func stridedRun[E MoveElem](c *ir.Call, p *stridedPlan, dst, src []E) {
@@ -106,7 +106,7 @@ func stridedRun[E MoveElem](c *ir.Call, p *stridedPlan, dst, src []E) {
 	}
 	outer := last
 	perUnit := n
-	strips := 0 // strips of rows that one matrix is cut into
+	strips := 0 // strips of rows per matrix
 	side := stridedTile
 	if p.tile {
 		outer = last - 1
@@ -192,7 +192,7 @@ func stridedRow[E MoveElem](dst, src []E, d, s, n, dstStride, srcStride int) {
 	}
 }
 
-// stridedKernel is stridedSquare by a vector kernel, if there is one.
+// stridedKernel is stridedSquare with a vector kernel, if there is one.
 func stridedKernel[E MoveElem](dst, src []E, d, s, rows, cols, dstStride, srcStride int) bool {
 	if dstStride < 0 || srcStride < 0 {
 		return false
@@ -211,8 +211,8 @@ func stridedKernel[E MoveElem](dst, src []E, d, s, rows, cols, dstStride, srcStr
 	return false
 }
 
-// stridedSquare transposes rows×cols elements: dst has rows of cols dense
-// elements, src has columns of rows dense elements.
+// stridedSquare transposes rows×cols elements: dst has rows of cols contiguous elements, src has
+// columns of rows contiguous elements.
 func stridedSquare[E MoveElem](dst, src []E, d, s, rows, cols, dstStride, srcStride int) {
 	for ; rows > stridedTile; rows -= stridedTile {
 		stridedSquare(dst, src, d, s, stridedTile, cols, dstStride, srcStride)
@@ -237,9 +237,8 @@ func stridedSquare[E MoveElem](dst, src []E, d, s, rows, cols, dstStride, srcStr
 	}
 }
 
-// stridedDetour is stridedSquare by way of a small square on the stack: columns
-// that lie a large power of two apart fall on the same few places of the cache,
-// so each is read only once.
+// stridedDetour is stridedSquare through a small square on the stack. Columns whose distance is a
+// large power of two map to few cache sets, so each is read once only.
 func stridedDetour[E MoveElem](dst, src []E, d, s, rows, cols, dstStride, srcStride int) {
 	const side = stridedTile + 1
 	var square [stridedTile * side]E

@@ -6,7 +6,7 @@ import (
 	"github.com/onward-ml/onward/internal/kernels/gemm"
 )
 
-// MulTransposed computes C[m,n] = A[m,k] · B[n,k]ᵀ (+ bias[n]); the strides count elements.
+// MulTransposed computes C[m,n] = A[m,k] · B[n,k]ᵀ (+ bias[n]). Strides are in elements.
 func MulTransposed[T RealFloat](c *ir.Call, m, n, k int, a []T, lda int, b []T, ldb int, bias []T, out []T, ldc int) {
 	if m == 0 || n == 0 {
 		return
@@ -32,7 +32,7 @@ func MulTransposed[T RealFloat](c *ir.Call, m, n, k int, a []T, lda int, b []T, 
 		Epilogue: gemm.Epilogue[T]{BiasCol: bias}})
 }
 
-// fastMul multiplies on the threads of the call with the best kernel for T.
+// fastMul multiplies on all threads of the call with the best kernel for T.
 func fastMul[T RealFloat](c *ir.Call, a *gemm.Args[T]) {
 	par := func(n int, fn func(lo, hi int)) { c.Parallel(n, 1, fn) }
 	if a, ok := any(a).(*gemm.Args[float32]); ok {

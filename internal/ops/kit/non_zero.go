@@ -5,13 +5,13 @@ import (
 	"github.com/onward-ml/onward/tensor"
 )
 
-// NonZeroPlaces returns the places of the elements that are not zero.
+// NonZeroPlaces returns the linear indices of the elements that are not zero.
 func NonZeroPlaces(c *ir.Call, x *tensor.Tensor) ([]int, error) {
 	b, err := MoveIn(c, x)
 	if err != nil {
 		return nil, err
 	}
-	// Negative zeros are zeros.
+	// Negative zeros count as zeros.
 	sign := uint64(0)
 	switch d := x.DType(); d {
 	case tensor.TypeFloat16, tensor.TypeBFloat16, tensor.TypeFloat32, tensor.TypeFloat64:

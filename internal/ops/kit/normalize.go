@@ -11,7 +11,7 @@ import (
 	"github.com/onward-ml/onward/tensor"
 )
 
-// GroupNorm normalizes groups of channels; groups 0 stands for one per channel.
+// GroupNorm normalizes groups of channels; with groups 0, every channel is a group.
 func GroupNorm[T RealFloat](c *ir.Call, groups int, perGroup bool, eps float32) error {
 	t := c.Tensor(0)
 	s := t.Shape()
@@ -52,8 +52,7 @@ func GroupNorm[T RealFloat](c *ir.Call, groups int, perGroup bool, eps float32) 
 	return err
 }
 
-// moments returns the mean and 1/√(variance + eps) of x, the variance being that
-// of a whole population.
+// moments returns the mean of x and 1/√(variance + eps), with the population variance.
 func moments[T RealFloat](x []T, eps float64) (mean, inv float64) {
 	n := float64(len(x))
 	for _, v := range x {
@@ -63,7 +62,7 @@ func moments[T RealFloat](x []T, eps float64) (mean, inv float64) {
 	return mean, 1 / math.Sqrt(Variance(x, mean)/n+eps)
 }
 
-// Variance returns the sum of the squared distances from the mean.
+// Variance returns the sum of squared differences from the mean.
 func Variance[T RealFloat](x []T, mean float64) float64 {
 	sum := 0.0
 	for _, v := range x {
@@ -73,12 +72,12 @@ func Variance[T RealFloat](x []T, mean float64) float64 {
 	return sum
 }
 
-// NormRows normalizes rows of cols elements: with center by mean and standard
-// deviation, else by the root of the mean square.
+// NormRows normalizes rows of cols elements: by mean and standard deviation if center is set,
+// otherwise by the root mean square.
 type NormRows[T RealFloat] struct {
 	X, Y       []T
 	Cols       int
-	Gain, Bias []T // one row or as many as x has; nil for ones and zeros
+	Gain, Bias []T // one row, or as many as x has; nil for ones and zeros
 	Eps        float64
 	Center     bool
 	Mean, Inv  []float32 // per row, or nil
@@ -141,8 +140,8 @@ func (n *NormRows[T]) keep(r int, mean, inv float32) {
 	}
 }
 
-// normRow returns the row of v, which has one for all or one for each, that goes
-// with the row at element at.
+// normRow returns the row of v for the row that starts at element at. v has one row for all, or one
+// per row.
 func normRow[T RealFloat](v []T, at, cols int) []T {
 	if len(v) <= cols {
 		return v
@@ -150,8 +149,8 @@ func normRow[T RealFloat](v []T, at, cols int) []T {
 	return v[at:][:cols]
 }
 
-// NormPlanes normalizes groups of planes to mean 0 and variance 1, then scales
-// and shifts every plane by its channel's gain and bias.
+// NormPlanes normalizes groups of planes to mean 0 and variance 1, then scales and shifts each
+// plane by the gain and bias of its channel.
 func NormPlanes[T RealFloat](c *ir.Call, x, y []T, channels, groups, plane int, gain, bias func(ch int) float64, eps float64) error {
 	if len(x) == 0 {
 		return nil
@@ -189,7 +188,7 @@ func NormPlanes[T RealFloat](c *ir.Call, x, y []T, channels, groups, plane int, 
 	return c.Err()
 }
 
-// ChannelParam checks that t has n elements and reads them.
+// ChannelParam returns the elements of t, which must be n.
 func ChannelParam[T RealFloat](c *ir.Call, name string, t *tensor.Tensor, n int) ([]T, error) {
 	if t.Len() != n {
 		return nil, fmt.Errorf("%s has shape %v, want %d elements", name, t.Shape(), n)
@@ -200,8 +199,7 @@ func ChannelParam[T RealFloat](c *ir.Call, name string, t *tensor.Tensor, n int)
 // ReadEpsilon reads attribute epsilon.
 func ReadEpsilon(a *Attrs) float32 { return a.Float("epsilon", 1e-5) }
 
-// ReadStash reads the type in which normalizations compute their first stage and
-// give statistics.
+// ReadStash reads the type in which normalizations compute their first stage and return statistics.
 func ReadStash(a *Attrs) tensor.DType {
 	d := a.DType("stash_type", tensor.TypeFloat32)
 	switch d {
@@ -212,8 +210,8 @@ func ReadStash(a *Attrs) tensor.DType {
 	return d
 }
 
-// NormParam reads a gain or bias that broadcasts to shape, for rows of the
-// dimensions from axis on: one row where it is the same for every row.
+// NormParam returns a gain or bias that broadcasts to shape, for rows of the dimensions from axis
+// on: one row if it is the same for every row.
 func NormParam[T RealFloat](c *ir.Call, name string, t *tensor.Tensor, shape []int, axis int) ([]T, error) {
 	if t == nil {
 		return nil, nil

@@ -16,8 +16,7 @@ func IntsOf64(v []int) []int64 {
 	return r
 }
 
-// SparsePlaces returns the places of the values of a sparse tensor in the dense
-// one.
+// SparsePlaces returns the linear indices of the values of a sparse tensor.
 func SparsePlaces(c *ir.Call, s *tensor.Sparse) ([]int, error) {
 	if s.Indices.Rank() == 2 {
 		at, _, err := SlicePlaces(c, s.Shape, s.Indices, 0)
@@ -33,8 +32,7 @@ func BoolToInt(b bool) int {
 	return 0
 }
 
-// NumberIn is RealIn for tensors of integers too, which it converts in scratch
-// memory.
+// NumberIn is RealIn, also for integers, which it converts in scratch memory.
 func NumberIn[T RealFloat](c *ir.Call, t *tensor.Tensor) ([]T, error) {
 	if t.DType().IsFloat() {
 		return RealIn[T](c, t)
@@ -76,8 +74,8 @@ func numberConvert[T RealFloat, I numberInt](dst []T, t *tensor.Tensor) {
 	}
 }
 
-// StoreNumber stores an output whose type may be one of integers: they are
-// rounded half to even, or towards 0 with cut, and saturate.
+// StoreNumber stores an output. Integers are rounded to nearest, ties to even, or toward 0 if cut
+// is set, and saturate.
 func (o RealOutput[T]) StoreNumber(cut bool) {
 	switch o.T.DType() {
 	case tensor.TypeInt8:
@@ -125,7 +123,7 @@ func numberStore[T RealFloat, I numberInt](o RealOutput[T], cut bool, lo, hi I) 
 
 const TensorInt64 = tensor.TypeInt64
 
-// OutInt64s makes a list of ints output i.
+// OutInt64s stores a list of ints in output i.
 func OutInt64s(c *ir.Call, i int, v []int, shape ...int) error {
 	t, err := c.Output(i, TensorInt64, shape...)
 	if err != nil {

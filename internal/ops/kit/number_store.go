@@ -7,11 +7,11 @@ import (
 	"github.com/onward-ml/onward/tensor"
 )
 
-// NumberOutputs are the types that StoreNumbers writes.
+// NumberOutputs lists the types that StoreNumbers supports.
 const NumberOutputs = "@int @float"
 
-// StoreNumbers writes v as the elements of a tensor of any numeric type;
-// integers take the whole part, or the nearest number that they can hold.
+// StoreNumbers stores v as the elements of a tensor of any numeric type. Integers are truncated and
+// saturate.
 func StoreNumbers(t *tensor.Tensor, v []float64) error {
 	switch t.DType() {
 	case tensor.TypeFloat64:

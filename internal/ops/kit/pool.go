@@ -7,7 +7,7 @@ import (
 	"github.com/onward-ml/onward/internal/ir"
 )
 
-// ReadNorm reads the order p of a norm: a float in opset 1, an int from 2 on.
+// ReadNorm reads the order p of a norm: a float in opset 1, an int since opset 2.
 func ReadNorm(a *Attrs, opset int) float64 {
 	p := 2.0
 	if opset < 2 {
@@ -42,8 +42,7 @@ func NormOf[T RealFloat](v []T, p float64) float64 {
 	return math.Pow(sum, 1/p)
 }
 
-// InferPool sets outputs of the shape that w gives to input 0, whose rank is at
-// least 3.
+// InferPool infers outputs of the shape that w gives for input 0, whose rank must be at least 3.
 func InferPool(c *ir.InferContext, w *Window, outs ...ir.Type) error {
 	var err error
 	var shape []ir.Dim
@@ -63,8 +62,8 @@ func InferPool(c *ir.InferContext, w *Window, outs ...ir.Type) error {
 	return err
 }
 
-// PoolGeom resolves the window of a pooling for an input of the given shape and
-// returns the output's shape too.
+// PoolGeom returns the geometry of a pooling for an input of the given shape, and the shape of the
+// output.
 func PoolGeom(w *Window, in []int) (WindowGeom, []int, error) {
 	if len(in) < 3 {
 		return WindowGeom{}, nil, fmt.Errorf("input has shape %v, want rank at least 3", in)
@@ -76,8 +75,7 @@ func PoolGeom(w *Window, in []int) (WindowGeom, []int, error) {
 	return g, append(append([]int{}, in[:2]...), g.Out...), nil
 }
 
-// PoolPlanes runs fn over all planes of a pooling. Inputs have no element where
-// they have no plane.
+// PoolPlanes calls fn for all planes of a pooling. An input without planes has no elements.
 func PoolPlanes(c *ir.Call, g *WindowGeom, planes int, fn func(m *Meter, plane int) bool) error {
 	c.Parallel(planes, GrainFor(Product(g.Out)*min(1<<20, g.Taps())), func(lo, hi int) {
 		m := &Meter{C: c}
@@ -90,8 +88,8 @@ func PoolPlanes(c *ir.Call, g *WindowGeom, planes int, fn func(m *Meter, plane i
 	return c.Err()
 }
 
-// PoolPlain visits a plane output by output and passes on the elements of the
-// input that each window covers, in row-major order.
+// PoolPlain calls a function, for every output of a plane, with the elements of its window in
+// row-major order.
 func PoolPlain[T any](g *WindowGeom, m *Meter, x, vals []T, at func(out int, vals []T) bool) bool {
 	n := len(g.In)
 	pos, tap, first, end := make([]int, n), make([]int, n), make([]int, n), make([]int, n)

@@ -8,14 +8,14 @@ import (
 	"github.com/onward-ml/onward/internal/kernels/vec"
 )
 
-// poolPlane folds the windows of float32 planes by vector kernels over whole planes: first the rows of
-// every window onto each other, for every row of the input on which a window can begin, then the
-// columns. Where a window leaves its row, the shifted planes bring in the neighbouring row;
-// these few columns are folded one by one.
+// poolPlane reduces the windows of float32 planes with vector kernels over whole planes: first the
+// rows of every window, for every row of the input at which a window can start, then the columns.
+// Where a window extends beyond its row, the shifted plane contains the next row; these few columns
+// are reduced separately.
 type poolPlane struct {
 	h, w, oh, ow   int
-	rows           int // of the folded plane: those that lie a stride apart are wanted
-	first, column  int // the tap of a window that never leaves the input, and the column where the first window has it
+	rows           int // rows of the reduced plane; those at multiples of the stride are used
+	first, column  int // a tap of a window that is always inside of the input, and its column in the first window
 	fixLo, fixHi   int // output columns whose windows lie within the rows
 	kh, kw         int
 	dh, dw, sh, sw int
@@ -25,10 +25,10 @@ type poolPlane struct {
 	one            func(a, b float32) float32
 }
 
-// mostPoolPlane is the size of a plane up to which its folded rows stay in the caches.
+// mostPoolPlane is the size of a plane up to which its reduced rows stay in the caches.
 const mostPoolPlane = 1 << 16
 
-// newPoolPlane returns nil for windows that it does not handle. least is what missing elements count as.
+// newPoolPlane returns nil for unsupported windows. least is the value of missing elements.
 func newPoolPlane(g *WindowGeom, least float32, fold func(l cpu.Level, dst, a, b []float32), one func(a, b float32) float32) *poolPlane {
 	if len(g.In) != 2 {
 		return nil
@@ -62,7 +62,7 @@ func newPoolPlane(g *WindowGeom, least float32, fold func(l cpu.Level, dst, a, b
 	return p
 }
 
-// poolBuffers holds the folded rows and columns of a plane.
+// poolBuffers holds the reduced rows and columns of a plane.
 var poolBuffers = sync.Pool{New: func() any { return new([]float32) }}
 
 // run pools the plane x into y.
@@ -74,7 +74,8 @@ func (p *poolPlane) run(y, x []float32) {
 		*buf = make([]float32, 2*n)
 	}
 	v, r := (*buf)[:n], (*buf)[n:2*n]
-	// span is the rows of v for which row k of the window lies within the input, shift rows on.
+	// span returns the rows of v for which row k of the window lies in the input, and the row
+	// shift.
 	span := func(k int) (lo, hi, shift int) {
 		shift = k*p.dh - p.before
 		return min(max(0, -shift), p.rows), max(0, min(p.rows, p.h-shift)), shift
@@ -152,7 +153,7 @@ func (p *poolPlane) run(y, x []float32) {
 	}
 }
 
-// edge folds the columns of output column j that lie within the row.
+// edge reduces the columns of output column j that lie within the row.
 func (p *poolPlane) edge(row []float32, j int) float32 {
 	at := p.column + j*p.sw
 	v := row[at]

@@ -44,14 +44,14 @@ func PowFloat[T FloatNumber](dst, a, b []T) {
 	}
 }
 
-// The tables of powFloat32: 16 intervals of a number's logarithm, the one around 1 with 1 in its
-// middle, and the powers 2^(i/32).
+// The tables of powFloat32: 16 intervals for the logarithm, one of them centered at 1, and the
+// powers 2^(i/32).
 var (
 	powLog [16]struct{ inv, log float64 }
 	powExp [32]uint64
 )
 
-// powFirst are the bits of the least number of the octave that is cut into intervals.
+// powFirst has the bits of the smallest number of the octave that is divided into intervals.
 const powFirst = 0x3f330000
 
 func init() {
@@ -67,7 +67,7 @@ func init() {
 	}
 }
 
-// log2Float32 returns the binary logarithm of x, which must be normal and above 0.
+// log2Float32 returns the binary logarithm of x, which must be normal and positive.
 func log2Float32(x float32) float64 {
 	b := math.Float32bits(x)
 	t := b - powFirst
@@ -78,7 +78,8 @@ func log2Float32(x float32) float64 {
 	return e.log + float64(int32(t)>>23) + r*(k+r*(-k/2+r*p))
 }
 
-// powFloat32 is x to the power of y, within 1 ULP. log is log2Float32(x), for a normal x above 0.
+// powFloat32 returns x to the power of y, within 1 ULP. log is log2Float32(x), for a normal
+// positive x.
 func powFloat32(x, y float32, log float64) float32 {
 	t := float64(y) * log
 	if !(t > -150 && t < 128) {
@@ -93,7 +94,7 @@ func powFloat32(x, y float32, log float64) float32 {
 	return float32(p * math.Float64frombits(powExp[i&31]+i<<47))
 }
 
-// powOf is x to the power of y.
+// powOf returns x to the power of y.
 func powOf(x, y float32) float32 {
 	if normalAboveZero(x) {
 		return powFloat32(x, y, log2Float32(x))
@@ -110,7 +111,7 @@ func powOf(x, y float32) float32 {
 
 func normalAboveZero(x float32) bool { return math.Float32bits(x)-0x00800000 < 0x7f000000 }
 
-// PowFloats computes powers of a by b, of which either may be one element for all.
+// PowFloats computes powers of a by b. Either may have one element, which is broadcast.
 func PowFloats(dst, a, b []float32) {
 	switch {
 	case len(a) == 1 && len(dst) > 1 && len(b) == len(dst) && normalAboveZero(a[0]):

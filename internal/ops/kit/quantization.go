@@ -12,7 +12,7 @@ import (
 	"github.com/onward-ml/onward/tensor"
 )
 
-// QuantizedByte limits a rounded number to [0, 255]; a NaN becomes 0.
+// QuantizedByte limits a rounded number to [0, 255]. NaN becomes 0.
 func QuantizedByte(v float32) uint8 {
 	if !(v >= 0) {
 		v = 0
@@ -20,8 +20,7 @@ func QuantizedByte(v float32) uint8 {
 	return uint8(min(v, 255))
 }
 
-// DynamicRange returns the scale and the zero point that fit the range of the
-// numbers and 0 to uint8.
+// DynamicRange returns the scale and zero point that map the range of src, extended to 0, to uint8.
 func DynamicRange(c *ir.Call, src []float32) (scale, zero float32) {
 	least, most := float32(0), float32(0)
 	if c.Generic {
@@ -40,7 +39,7 @@ func DynamicRange(c *ir.Call, src []float32) (scale, zero float32) {
 	return scale, zero
 }
 
-// MapBytes replaces every byte by its entry of a table.
+// MapBytes maps each byte with a table.
 func MapBytes(dst, src []byte, t *[256]byte) {
 	dst = dst[:len(src)]
 	for i, v := range src {
@@ -50,12 +49,12 @@ func MapBytes(dst, src []byte, t *[256]byte) {
 
 func IsByte(d tensor.DType) bool { return d == tensor.TypeInt8 || d == tensor.TypeUint8 }
 
-// QuantizedTypes are the types that QuantizeLinear makes.
+// QuantizedTypes lists the output types of QuantizeLinear.
 const QuantizedTypes = "int8 uint8 int16 uint16 @float8 @float6 @packed"
 
-// Quantization says which elements share a scale and a zero point: all of them
-// (a scale with one element), those of one index along Axis (a scale of rank 1),
-// or BlockSize neighbours along Axis.
+// Quantization defines which elements share a scale and a zero point: all of them (a scale with one
+// element), those of one index along Axis (a scale of rank 1), or BlockSize adjacent elements along
+// Axis.
 type Quantization struct {
 	Axis      int
 	BlockSize int
@@ -74,19 +73,19 @@ func ReadQuantization(a *Attrs, opset int) Quantization {
 	return q
 }
 
-// quantGrid is how scales spread over a tensor.
+// quantGrid maps elements of a tensor to scales.
 type quantGrid struct {
-	Runs   int // pieces of the tensor whose scales are found in one place
+	Runs   int // number of runs: ranges of the tensor with a common index of scales
 	Length int // elements of a run; the last one of a group may be shorter
-	// group, if not 0, is how many elements a group of perGroup runs has.
+	// group is the number of elements of perGroup runs, or 0.
 	group, perGroup int
-	// vector says that each element of a run has its own scale, next to each
-	// other; otherwise all share one.
+	// vector means that each element of a run has its own scale, stored contiguously. Otherwise all
+	// elements of a run share one.
 	Vector bool
 	Scale  func(run int) int // index of the run's first scale
 }
 
-// Bounds returns the elements of a run.
+// Bounds returns the range of elements of a run.
 func (g *quantGrid) Bounds(run int) (lo, hi int) {
 	if g.group == 0 {
 		return run * g.Length, (run + 1) * g.Length
@@ -99,7 +98,7 @@ func (g *quantGrid) Bounds(run int) (lo, hi int) {
 func (q *Quantization) grid(shape, scale []int) (*quantGrid, error) {
 	n := Product(shape)
 	if Product(scale) == 1 {
-		// Runs have a length that suits the work, not the tensor.
+		// With one scale, the length of a run is chosen for the amount of work.
 		const length = 1 << 14
 		return &quantGrid{Runs: (n + length - 1) / length, Length: length, group: max(n, 1), perGroup: (n + length - 1) / length,
 			Scale: func(int) int { return 0 }}, nil
@@ -136,9 +135,9 @@ func (q *Quantization) grid(shape, scale []int) (*quantGrid, error) {
 	}}, nil
 }
 
-// QuantParams are scales and zero points, widened.
+// QuantParams holds scales and zero points, converted to float32.
 type QuantParams struct {
-	Scale, Zero []float32 // zero is nil when there is none
+	Scale, Zero []float32 // zero is nil if there are no zero points
 	Grid        *quantGrid
 }
 
@@ -165,15 +164,15 @@ func (q *Quantization) Params(c *ir.Call, shape []int) (*QuantParams, error) {
 	return p, nil
 }
 
-// QuantBlock is what a worker needs for one block of elements.
+// QuantBlock is the memory of a worker for one block of elements.
 type QuantBlock struct {
 	Scale, Zero, Value [LoopBlock]float32
 }
 
 var quantBlocks = sync.Pool{New: func() any { return new(QuantBlock) }}
 
-// EachBlock calls fn for blocks of at most LoopBlock elements with their scales
-// and zero points, one for each element.
+// EachBlock calls fn for blocks of at most LoopBlock elements, with a scale and a zero point per
+// element.
 func (p *QuantParams) EachBlock(c *ir.Call, fn func(b *QuantBlock, lo, hi int)) error {
 	g := p.Grid
 	return ReduceEach(c, g.Runs, g.Length, func(run int) {
@@ -200,7 +199,7 @@ func (p *QuantParams) EachBlock(c *ir.Call, fn func(b *QuantBlock, lo, hi int)) 
 	})
 }
 
-// RoundTo rounds numbers to a narrower precision and keeps them as float32.
+// RoundTo rounds float32 numbers to a type of lower precision.
 func RoundTo(x []float32, d tensor.DType) {
 	switch d {
 	case tensor.TypeFloat16:

@@ -7,13 +7,13 @@ import (
 	"github.com/onward-ml/onward/tensor"
 )
 
-// RandomSource is the Mersenne Twister MT19937 (Matsumoto and Nishimura, ACM
-// TOMACS 8(1), 1998), seeded and read the way NumPy's RandomState does, so that
-// a seeded operator yields the numbers of ONNX's reference implementation.
+// RandomSource is the Mersenne Twister MT19937 (Matsumoto and Nishimura, ACM TOMACS 8(1), 1998),
+// seeded and used like NumPy's RandomState, so that a seeded operator returns the numbers of ONNX's
+// reference implementation.
 type RandomSource struct {
 	state    [624]uint32
 	next     int
-	spare    float64 // the second normal number of a pair
+	spare    float64 // second normal number of a pair
 	hasSpare bool
 }
 
@@ -54,8 +54,7 @@ func (r *RandomSource) Uniform() float64 {
 	return (float64(a)*(1<<26) + float64(b)) / (1 << 53)
 }
 
-// Normal returns a number of the standard normal distribution, by Marsaglia's
-// polar method.
+// Normal returns a number of the standard Normal distribution (Marsaglia's polar method).
 func (r *RandomSource) Normal() float64 {
 	if r.hasSpare {
 		r.hasSpare = false
@@ -97,7 +96,7 @@ func UnseededSource(c *ir.Call) *RandomSource {
 	return NewRandomSource(uint32(v) ^ uint32(v>>32))
 }
 
-// FillRandom stores next() in every element of output 0, of a float type.
+// FillRandom stores next() in every element of output 0, of a floating-point type.
 func FillRandom(c *ir.Call, d tensor.DType, shape []int, next func() float64) error {
 	out, err := c.Output(0, d, shape...)
 	if err != nil {
@@ -132,7 +131,7 @@ func ReadRandomShape(a *Attrs) []int {
 	return shape
 }
 
-// RandomDType reads the attribute dtype, which must name a float type.
+// RandomDType reads the attribute dtype, which must be a floating-point type.
 func RandomDType(a *Attrs, def tensor.DType) tensor.DType {
 	d := a.DType("dtype", def)
 	switch d {
@@ -143,8 +142,8 @@ func RandomDType(a *Attrs, def tensor.DType) tensor.DType {
 	return tensor.TypeFloat32
 }
 
-// LikeInput is the type of an output that has the type of the input unless the
-// attribute dtype says otherwise.
+// LikeInput infers an output of the shape of the input, and of its type unless the attribute dtype
+// is set.
 type LikeInput struct{ DType tensor.DType }
 
 func (l LikeInput) Elem(in tensor.DType) tensor.DType {

@@ -8,12 +8,12 @@ import (
 	"github.com/onward-ml/onward/tensor"
 )
 
-// RealFloat lists the types in which floating-point operators compute: double
-// stays double, and float16 and bfloat16 widen to float.
+// RealFloat lists the types in which floating-point operators compute: float64 for float64, and
+// float32 for float32, float16 and bfloat16.
 type RealFloat interface{ float32 | float64 }
 
-// RealIn returns the elements of a floating-point tensor as T: the tensor's own
-// memory where it holds T, else converted in scratch memory.
+// RealIn returns the elements of a floating-point tensor as T: the memory of the tensor if it has
+// type T, otherwise converted in scratch memory.
 func RealIn[T RealFloat](c *ir.Call, t *tensor.Tensor) ([]T, error) {
 	if t == nil {
 		return nil, nil
@@ -28,7 +28,7 @@ func RealIn[T RealFloat](c *ir.Call, t *tensor.Tensor) ([]T, error) {
 	return buf, RealConvert(buf, t)
 }
 
-// RealConvert writes the elements of a floating-point tensor to dst.
+// RealConvert converts the elements of a floating-point tensor to dst.
 func RealConvert[T RealFloat](dst []T, t *tensor.Tensor) error {
 	switch t.DType() {
 	case tensor.TypeFloat32:
@@ -57,8 +57,7 @@ func RealConvert[T RealFloat](dst []T, t *tensor.Tensor) error {
 	return nil
 }
 
-// RealOutput is an output that is computed as T and stored as its own element
-// type.
+// RealOutput is an output that is computed as T and stored as its own element type.
 type RealOutput[T RealFloat] struct {
 	Data []T // every element must be written
 	T    *tensor.Tensor
@@ -77,7 +76,7 @@ func RealOut[T RealFloat](c *ir.Call, i int, dtype tensor.DType, shape ...int) (
 	return RealOutput[T]{buf, t}, err
 }
 
-// Store converts the computed elements to the output's element type.
+// Store converts the computed elements to the element type of the output.
 func (o RealOutput[T]) Store() {
 	switch o.T.DType() {
 	case tensor.DTypeOf[T]():
@@ -110,9 +109,9 @@ func (o RealOutput[T]) Store() {
 	}
 }
 
-// InSlots runs work items [0, n) on as many slots as there may be threads. An
-// item may use its slot's memory alone; which slot runs an item is not fixed.
-// The error of the lowest slot that fails is returned.
+// InSlots runs work items [0, n) on as many slots (workspaces) as there may be threads. An item may
+// use only the memory of its slot; the assignment of items to slots is not fixed. It returns the
+// error of the lowest slot that fails.
 func InSlots(c *ir.Call, n int, item func(slot, i int) error) error {
 	slots := SlotCount(n)
 	if slots == 0 {
@@ -139,9 +138,9 @@ func InSlots(c *ir.Call, n int, item func(slot, i int) error) error {
 	return nil
 }
 
-// SlotCount returns the number of slots that InSlots uses for n items.
+// SlotCount returns the number of slots for n items in InSlots.
 func SlotCount(n int) int { return min(n, max(1, runtime.GOMAXPROCS(0))) }
 
-// GrainFor returns how many items of the given cost, in elementary operations,
-// are worth a thread.
+// GrainFor returns the minimum number of items per thread, for items of the given cost in
+// elementary operations.
 func GrainFor(cost int) int { return max(1, 32768/max(1, cost)) }

@@ -12,14 +12,14 @@ import (
 	"github.com/onward-ml/onward/tensor"
 )
 
-// CellActivation is one activation function of a recurrent operator.
+// CellActivation is an activation function of a recurrent operator.
 type CellActivation struct {
 	Name        string // lower case
 	Alpha, Beta float64
 }
 
-// CellActivationDefaults holds alpha and beta of the functions that have them,
-// and how many of them they take.
+// CellActivationDefaults holds the default alpha and beta of the functions that have them, and the
+// number of their parameters.
 var CellActivationDefaults = map[string]struct {
 	Alpha, Beta float64
 	params      int
@@ -33,19 +33,18 @@ var CellActivationDefaults = map[string]struct {
 	"elu":             {1, 0, 1},
 }
 
-// Recurrent holds the attributes that RNN, GRU and LSTM share.
+// Recurrent holds the common attributes of RNN, GRU and LSTM.
 type Recurrent struct {
 	gates      int // per cell
 	Reverse    []bool
 	Act        [][]CellActivation // per direction
 	Clip       float64            // 0: none
-	hidden     int                // hidden_size, −1 when not given
+	hidden     int                // hidden_size; −1 if not set
 	batchFirst bool               // layout 1
-	More       int                // columns of W behind those for the input
+	More       int                // columns of W after those for the input
 }
 
-// BuildRecurrent reads the shared attributes. defaults are the activations of
-// one direction.
+// BuildRecurrent reads the common attributes. defaults are the activations of one direction.
 func BuildRecurrent(a *Attrs, opset, gates int, defaults ...string) Recurrent {
 	r := Recurrent{gates: gates, hidden: a.Int("hidden_size", -1)}
 	switch a.Enum("direction", "forward", "forward", "reverse", "bidirectional") {
@@ -57,7 +56,7 @@ func BuildRecurrent(a *Attrs, opset, gates int, defaults ...string) Recurrent {
 		r.Reverse = []bool{false}
 	}
 	if opset < 7 {
-		a.Ignore("output_sequence") // says only whether Y may be left out
+		a.Ignore("output_sequence") // determines only whether Y may be omitted
 	}
 	if opset >= 14 {
 		switch l := a.Int("layout", 0); l {
@@ -85,8 +84,7 @@ func BuildRecurrent(a *Attrs, opset, gates int, defaults ...string) Recurrent {
 		a.Errorf("%d activations, want %d for each of %d directions", len(names), per, len(r.Reverse))
 		return r
 	}
-	// Each function takes the next alpha and the next beta if it has such a
-	// parameter.
+	// Each function consumes the next alpha and the next beta if it has such a parameter.
 	next := func(list *[]float32, def float64) float64 {
 		if len(*list) == 0 {
 			return def
@@ -116,7 +114,7 @@ func BuildRecurrent(a *Attrs, opset, gates int, defaults ...string) Recurrent {
 	return r
 }
 
-// ApplyCell computes the function of each element in place, after clipping.
+// ApplyCell applies the function to each element in place, after clipping.
 func ApplyCell[T RealFloat](c *ir.Call, f *CellActivation, clip float64, x []T) {
 	if clip > 0 {
 		for i, v := range x {
@@ -188,7 +186,7 @@ func ApplyCell[T RealFloat](c *ir.Call, f *CellActivation, clip float64, x []T) 
 	}
 }
 
-// InferWith sets Y and states outputs of the final states' shape.
+// infer infers Y, and as many outputs as states of the shape of a final state.
 func (r *Recurrent) InferWith(c *ir.InferContext, states int) error {
 	for i, name := range []string{"X", "W", "R"} {
 		if err := CheckRank(c, i, 3, name); err != nil {
@@ -220,7 +218,7 @@ func (r *Recurrent) InferWith(c *ir.InferContext, states int) error {
 	return nil
 }
 
-// RecurrentRun is one run of a recurrent operator.
+// RecurrentRun is a run of a recurrent operator.
 type RecurrentRun[T RealFloat] struct {
 	*Recurrent
 	C                             *ir.Call
@@ -229,12 +227,12 @@ type RecurrentRun[T RealFloat] struct {
 	x, w, r, B                    []T
 	y                             RealOutput[T]
 	final                         []RealOutput[T]   // Y_h, Y_c
-	packed                        *RecurrentWeights // instead of w and r
-	initial                       [][]T             // of the same states, nil for zeros
+	packed                        *RecurrentWeights // replaces w and r
+	initial                       [][]T             // initial states in the order of final; nil for zeros
 }
 
-// NewRecurrentRun checks the shapes and allocates the outputs. packed are the weights
-// where they are constant; states lists the inputs that hold the initial states.
+// NewRecurrentRun checks the shapes and allocates the outputs. packed holds the weights if they are
+// constant; states lists the inputs with the initial states.
 func NewRecurrentRun[T RealFloat](c *ir.Call, r *Recurrent, packed *RecurrentWeights, states ...int) (*RecurrentRun[T], error) {
 	x := c.Tensor(0)
 	var shapes [3][]int // of W and R
@@ -319,7 +317,7 @@ func NewRecurrentRun[T RealFloat](c *ir.Call, r *Recurrent, packed *RecurrentWei
 		if run.y, err = RealOut[T](c, 0, x.DType(), y...); err != nil {
 			return nil, err
 		}
-		clear(run.y.Data) // padding stays 0
+		clear(run.y.Data) // padding is 0
 	}
 	for k, i := range states {
 		f, err := RealMaybe[T](c, 1+k, x.DType(), stateShape...)
@@ -335,10 +333,9 @@ func NewRecurrentRun[T RealFloat](c *ir.Call, r *Recurrent, packed *RecurrentWei
 	return run, nil
 }
 
-// Direction computes one direction. biases says how to add the two biases:
-// split is the first gate whose recurrent bias stays out of the input's product.
-// cell gets the states of one step [batch, hidden], and for each batch item that
-// still runs it updates row i from row xw of the input's product.
+// Direction computes one Direction. split is the first gate whose recurrent bias is not added to
+// the product of the input. cell is called with the states of one step, [batch, hidden], and
+// updates row i of each unfinished batch item from row xw of the product of the input.
 func (r *RecurrentRun[T]) Direction(d, split int, step func(state [][]T, each func(func(i int, xw []T))) error) error {
 	h, g := r.Hidden, r.gates*r.Hidden
 	xw, err := ir.ScratchOf[T](r.C, r.seq*r.Batch*g)
@@ -362,7 +359,7 @@ func (r *RecurrentRun[T]) Direction(d, split int, step func(state [][]T, each fu
 	MulTransposed(r.C, r.seq*r.Batch, g, r.in, r.x, r.in, r.w[d*g*wide:][:g*wide], wide, bias, xw, g)
 
 	dirs := len(r.Reverse)
-	row := func(i int) int { // of the states' tensors
+	row := func(i int) int { // index in the tensors of states
 		if r.batchFirst {
 			return (i*dirs + d) * h
 		}
@@ -416,7 +413,7 @@ func (r *RecurrentRun[T]) Direction(d, split int, step func(state [][]T, each fu
 	return nil
 }
 
-// Recurrence multiplies state rows by the matrices of gates [from, to) of direction d.
+// Recurrence multiplies rows of states by the matrices of gates [from, to) of direction d.
 func (r *RecurrentRun[T]) Recurrence(d, from, to int, state, bias, out []T) {
 	h := r.Hidden
 	w := r.r[(d*r.gates+from)*h*h:][:(to-from)*h*h]
@@ -431,7 +428,7 @@ func (r *RecurrentRun[T]) Store() {
 	}
 }
 
-// RunRecurrent runs fn for the type in which the operator computes.
+// RunRecurrent calls f32 or f64, for the type in which the operator computes.
 func RunRecurrent(c *ir.Call, f32 func() error, f64 func() error) error {
 	if c.Tensor(0).DType() == tensor.TypeFloat64 {
 		return f64()
@@ -439,8 +436,7 @@ func RunRecurrent(c *ir.Call, f32 func() error, f64 func() error) error {
 	return f32()
 }
 
-// RealMaybe is RealOut, or scratch memory without a tensor when nobody wants
-// output i.
+// RealMaybe is RealOut if output i is used, otherwise it returns scratch memory without a tensor.
 func RealMaybe[T RealFloat](c *ir.Call, i int, dtype tensor.DType, shape ...int) (RealOutput[T], error) {
 	if c.Wants(i) {
 		return RealOut[T](c, i, dtype, shape...)

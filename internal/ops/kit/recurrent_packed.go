@@ -9,16 +9,16 @@ import (
 	"github.com/onward-ml/onward/tensor"
 )
 
-// RecurrentWeights are constant float weights of a recurrent operator, packed so
-// that a step reads them in one stream: the gates that a step computes at once lie
-// side by side for some hidden units, [stage][panel][k][gate][unit].
+// RecurrentWeights holds constant float32 weights of a recurrent operator, packed so that a step
+// reads them as one stream: the gates that are computed together are adjacent for some hidden
+// units, [stage][panel][k][gate][unit].
 type RecurrentWeights struct {
 	w, r    []int // shapes of W and R
 	in, H   int
-	columns int              // of all stages
-	widest  int              // columns of a panel of any stage
-	Unit    int              // hidden units of a panel
-	stages  []recurrentStage // in order; the gates of one are computed at once
+	columns int              // total of all stages
+	widest  int              // largest number of columns of a panel
+	Unit    int              // hidden units per panel
+	stages  []recurrentStage // in order; the gates of a stage are computed together
 	input   [][]float32      // per direction, packed for [gemm.F32]: in×columns
 	state   [][][]float32    // per direction and stage: panels of h×width
 }
@@ -30,7 +30,7 @@ type recurrentStage struct {
 	width       int // columns of a panel
 }
 
-// Pack packs W and R where they are constants that suit; nil where not.
+// Pack packs W and R. It returns nil if they are not constant or not supported.
 func (r *Recurrent) Pack(in []tensor.Value, stages ...int) (*RecurrentWeights, error) {
 	w, ok := in[1].(*tensor.Tensor)
 	u, ok2 := in[2].(*tensor.Tensor)
@@ -39,14 +39,14 @@ func (r *Recurrent) Pack(in []tensor.Value, stages ...int) (*RecurrentWeights, e
 	}
 	dirs, h, g := len(r.Reverse), u.Dim(2), r.gates
 	if w.Dim(0) != dirs || u.Dim(0) != dirs || w.Dim(1) != g*h || u.Dim(1) != g*h || r.hidden >= 0 && r.hidden != h {
-		return nil, nil // the run says what is wrong
+		return nil, nil // Run reports the error
 	}
 	p := &RecurrentWeights{w: w.Shape(), r: u.Shape(), in: w.Dim(2), H: h}
 	widest := 0
 	for _, n := range stages {
 		widest = max(widest, n)
 	}
-	// A panel of about 256 columns, and several of them for the threads.
+	// A panel has about 256 columns, so that there are several panels for the threads.
 	const lanes = 16
 	p.Unit = max(lanes, 256/widest&^(lanes-1))
 	p.Unit = min(p.Unit, max(lanes, ((h+1)/2+lanes-1)&^(lanes-1)))
@@ -85,7 +85,7 @@ func (r *Recurrent) Pack(in []tensor.Value, stages ...int) (*RecurrentWeights, e
 
 func (p *RecurrentWeights) panels() int { return (p.H + p.Unit - 1) / p.Unit }
 
-// each calls fn with all rows of the gates in ONNX's order and their columns.
+// each calls fn with all rows of the gates in ONNX's order, and their columns.
 func (p *RecurrentWeights) each(fn func(stage, row, column int)) {
 	for i, s := range p.stages {
 		for g := range s.gates {
@@ -100,29 +100,29 @@ func (p *RecurrentWeights) each(fn func(stage, row, column int)) {
 type recurrentSteps struct {
 	*RecurrentRun[float32]
 	p     *RecurrentWeights
-	x     [][]float32 // per direction: the input's products and biases, which become the gates
+	x     [][]float32 // per direction: products of the input plus biases, which become the gates
 	h     [2][]float32
 	cell  []float32 // LSTM
 	other []float32 // GRU: the reset state, [direction][item][hidden]
 	sums  []float32 // per unit of work, for products of several items
 }
 
-// RecurrentCell is one panel of one item in one step: the columns of a stage and
-// the states of the panel's units.
+// RecurrentCell is one panel of one item in one step: the columns of a stage, and the states of the
+// units of the panel.
 type RecurrentCell struct {
 	D, item    int
 	U0, N      int       // hidden units
-	Gates      []float32 // of this stage, unit apart
+	Gates      []float32 // of this stage, at a distance of unit
 	First      []float32 // of the first stage
-	H, Next    []float32 // states of the units before and after
+	H, Next    []float32 // states of the units before and after the step
 	Cell       []float32
 	Other      []float32
-	Recurrence []float32 // what the state adds, where the stage keeps it apart
+	Recurrence []float32 // contribution of the state, if the stage keeps it separate
 }
 
-// Run computes all steps. stage[i] updates the cells of stage i, which reads the
-// state or, from the second stage on, other if it is not nil. Where apart is set, the products of the last
-// stage with the state stay out of the gates; they begin with the recurrent bias.
+// Run computes all steps. stage[i] updates the cells of stage i, which reads the state or, from the
+// second stage on, other if it is not nil. If apart is set, the products of the last stage with the
+// state, which include the recurrent bias, are kept separate from the gates.
 func (p *RecurrentWeights) Run(r *RecurrentRun[float32], split int, useOther, apart bool, stage ...func(c *RecurrentCell)) error {
 	dirs, h, batch, columns := len(r.Reverse), p.H, r.Batch, p.columns
 	s := &recurrentSteps{RecurrentRun: r, p: p}
@@ -183,7 +183,7 @@ func (p *RecurrentWeights) Run(r *RecurrentRun[float32], split int, useOther, ap
 		}
 	}
 	copy(s.h[1], s.h[0])
-	clear(s.other) // of items that have ended it is read and its products are not
+	clear(s.other) // the values of finished items are read, but their products are not used
 	step := 0
 	work := make([]func(lo, hi int), len(p.stages))
 	for i := range p.stages {
@@ -191,7 +191,7 @@ func (p *RecurrentWeights) Run(r *RecurrentRun[float32], split int, useOther, ap
 			for k := range hi - lo {
 				u := lo + k
 				if step&1 != 0 {
-					u = hi - 1 - k // begins with what the last step has left in the cache
+					u = hi - 1 - k // start with the panels that the last step left in the cache
 				}
 				s.panel(step, i, u/panels, u%panels, useOther, apart && i == len(p.stages)-1, biases, stage[i])
 			}
@@ -209,7 +209,7 @@ func (p *RecurrentWeights) Run(r *RecurrentRun[float32], split int, useOther, ap
 	return nil
 }
 
-// stateRow returns where the states of an item begin in the states' tensors.
+// stateRow returns the offset of an item's state in the tensors of states.
 func (r *RecurrentRun[T]) stateRow(d, i int) int {
 	if r.batchFirst {
 		return (i*len(r.Reverse) + d) * r.Hidden
@@ -217,7 +217,7 @@ func (r *RecurrentRun[T]) stateRow(d, i int) int {
 	return (d*r.Batch + i) * r.Hidden
 }
 
-// panel computes a panel of one direction and stage for all items that still run.
+// panel computes a panel of one direction and stage for all unfinished items.
 func (s *recurrentSteps) panel(step, stage, d, panel int, useOther, apart bool, biases [][]float32, update func(c *RecurrentCell)) {
 	p, h, batch, dirs := s.p, s.p.H, s.Batch, len(s.Reverse)
 	t := &p.stages[stage]
@@ -229,7 +229,7 @@ func (s *recurrentSteps) panel(step, stage, d, panel int, useOther, apart bool, 
 	from = from[d*batch*h:][:batch*h]
 	column := t.column + panel*t.width
 	sums := s.sums[(d*p.panels()+panel)*batch*p.widest:]
-	// Few items read the weights in one stream each; more of them share what they
+	// Each of few items reads the weights as one stream. More items share the weights that they
 	// read.
 	const few = 2
 	if batch > few {

@@ -11,15 +11,15 @@ import (
 	"github.com/onward-ml/onward/tensor"
 )
 
-// Reduction holds what all Reduce operators share. The axes are input 1; without
-// any all are reduced, or none if Noop is set.
+// Reduction is the common part of the Reduce operators. The axes are input 1. Without axes, all
+// dimensions are reduced, or none if Noop is set.
 type Reduction struct {
 	KeepDims bool
 	Noop     bool
 }
 
-// ReadReduction reads the attributes. From version axesInput on the axes are an
-// input, before they were an attribute.
+// ReadReduction reads the attributes. Since opset axesInput the axes are an input, before they were
+// an attribute.
 func ReadReduction(a *Attrs, opset, axesInput int) Reduction {
 	r := Reduction{KeepDims: a.Bool("keepdims", true)}
 	if opset >= axesInput {
@@ -30,7 +30,7 @@ func ReadReduction(a *Attrs, opset, axesInput int) Reduction {
 	return r
 }
 
-// Mask says which of rank dimensions the given axes reduce.
+// Mask returns, for each of rank dimensions, whether it is reduced.
 func (r *Reduction) Mask(axes []int, rank int) ([]bool, error) {
 	m := make([]bool, rank)
 	if len(axes) == 0 {
@@ -60,7 +60,7 @@ func (r *Reduction) InferWith(c *ir.InferContext, elem tensor.DType) error {
 	if c.Has(1) {
 		t := c.Const(1)
 		if t == nil {
-			// How many axes there are may be known where they are not.
+			// The number of axes may be known even if the axes are not.
 			if r.KeepDims {
 				c.SetOut(0, ir.TensorType(elem, ir.UnknownDims(len(shape))...))
 			} else if s := c.Shape(1); len(s) == 1 {
@@ -89,7 +89,7 @@ func (r *Reduction) InferWith(c *ir.InferContext, elem tensor.DType) error {
 	return nil
 }
 
-// InferFolded is infer for reductions of shape values by fn.
+// InferFolded is infer for reductions of shape values with fn.
 func (r *Reduction) InferFolded(c *ir.InferContext, first ir.Dim, fn func(a, b ir.Dim) ir.Dim) error {
 	elem := c.Elem(0)
 	if err := r.InferWith(c, elem); err != nil {
@@ -113,22 +113,22 @@ func (r *Reduction) InferFolded(c *ir.InferContext, first ir.Dim, fn func(a, b i
 	return nil
 }
 
-// Reducer folds elements of type T into accumulators of type A.
+// Reducer reduces elements of type T in accumulators of type A.
 type Reducer[T, A any] struct {
 	Init  A
-	Row   func(acc A, x []T) A          // folds all elements into one accumulator
-	Cols  func(acc []A, x []T)          // folds each element into its own
-	Add   func(acc, x []T)              // folds pieces in their own type, before cols widens groups of foldedPieces; or nil
-	Load  func(dst, x []T)              // makes the first piece of a group what add folds into; nil for a copy
-	Total func(acc []A, x []T)          // folds sums of add; nil for cols
-	Merge func(a, b A) A                // joins the accumulators of two parts
-	Done  func(dst []T, acc []A, n int) // results, of n elements each
-	// rows, if not nil, gives the results for the rows from first on of a matrix with rows of n
-	// elements, see vec.SumRowsF32.
+	Row   func(acc A, x []T) A          // reduces all elements to one accumulator
+	Cols  func(acc []A, x []T)          // reduces each element to its own accumulator
+	Add   func(acc, x []T)              // combines pieces in their own type, before cols widens groups of foldedPieces; or nil
+	Load  func(dst, x []T)              // converts the first piece of a group for add; nil for a copy
+	Total func(acc []A, x []T)          // reduces the results of add; nil for cols
+	Merge func(a, b A) A                // combines the accumulators of two parts
+	Done  func(dst []T, acc []A, n int) // computes results, of n elements each
+	// rows computes the results for the rows from first on of a matrix with rows of n elements (see
+	// vec.SumRowsF32), or is nil.
 	Rows func(dst, x []T, n, first int)
 }
 
-// reduceKernel runs one element type's reducer.
+// reduceKernel runs the reducer of an element type.
 type reduceKernel func(c *ir.Call, p *ReducePlan, out, x *tensor.Tensor) error
 
 type ReduceTable map[tensor.DType]reduceKernel
@@ -139,7 +139,7 @@ func ReduceWith[T tensor.Element, A any](r Reducer[T, A]) reduceKernel {
 	}
 }
 
-// ReduceEither takes the fast reducer unless the call asks for plain kernels.
+// ReduceEither uses the fast reducer unless the call asks for generic kernels.
 func ReduceEither[T tensor.Element, A any](plain, fast Reducer[T, A]) reduceKernel {
 	return func(c *ir.Call, p *ReducePlan, out, x *tensor.Tensor) error {
 		r := &fast
@@ -150,7 +150,7 @@ func ReduceEither[T tensor.Element, A any](plain, fast Reducer[T, A]) reduceKern
 	}
 }
 
-// RunWith reduces input 0 into output 0. Half numbers are computed as float32.
+// run reduces input 0 to output 0. Half-precision types are computed in float32.
 func (r *Reduction) RunWith(c *ir.Call, t ReduceTable) error {
 	x := c.Tensor(0)
 	p, err := r.Plan(x.Shape(), Ints(c.Tensor(1)))
@@ -185,16 +185,15 @@ func (r *Reduction) RunWith(c *ir.Call, t ReduceTable) error {
 	return ConvertInto(c, out, wide, tensor.ConvertOptions{})
 }
 
-// ReducePlan says how to walk over a tensor that is reduced along some
-// dimensions. The innermost run of dimensions is one contiguous piece, which is
-// either reduced (Rows) or kept.
+// ReducePlan describes the traversal of a tensor that is reduced along some dimensions. The
+// innermost dimensions of one kind form a contiguous piece, which is either reduced (Rows) or kept.
 type ReducePlan struct {
 	OutShape         []int
 	inner            int
 	rows             bool
-	kept, reduced    []int // the dimensions around the piece, neighbours of a kind joined
+	kept, reduced    []int // dimensions outside of the piece, adjacent ones of a kind merged
 	keptAt, reduceAt []int // their strides
-	N                int   // elements that are folded into one
+	N                int   // number of elements that are reduced to one
 }
 
 func (r *Reduction) Plan(shape, axes []int) (*ReducePlan, error) {
@@ -241,8 +240,7 @@ func (r *Reduction) Plan(shape, axes []int) (*ReducePlan, error) {
 	return p, nil
 }
 
-// addPlanDim adds a dimension outside of the ones so far, or joins it with the
-// last one.
+// addPlanDim adds an outer dimension, or merges it with the last one.
 func addPlanDim(dims, at []int, d, stride int, join bool) ([]int, []int) {
 	if n := len(dims); join && n > 0 {
 		dims[n-1] *= d
@@ -251,7 +249,7 @@ func addPlanDim(dims, at []int, d, stride int, join bool) ([]int, []int) {
 	return append(dims, d), append(at, stride)
 }
 
-// planOffset returns the position of element i of the given dimensions.
+// planOffset returns the offset of element i of the given dimensions.
 func planOffset(i int, dims, at []int) int {
 	p := 0
 	for k := len(dims) - 1; k >= 0; k-- {
@@ -262,10 +260,10 @@ func planOffset(i int, dims, at []int) int {
 }
 
 const (
-	ReduceBlock  = 512     // accumulators that are worked on side by side
-	foldedPieces = 32      // pieces that are added up without widening
-	ShortRow     = 16      // elements below which a vector kernel does not pay
-	ReduceChunk  = 1 << 16 // elements of a long row that are folded on their own
+	ReduceBlock  = 512     // accumulators that are processed together
+	foldedPieces = 32      // pieces that are added without widening
+	ShortRow     = 16      // elements below which a vector kernel is not faster
+	ReduceChunk  = 1 << 16 // elements of a long row that are reduced separately
 )
 
 func RunReducer[T, A any](c *ir.Call, p *ReducePlan, dst, x []T, r *Reducer[T, A]) error {
@@ -285,8 +283,8 @@ func RunReducer[T, A any](c *ir.Call, p *ReducePlan, dst, x []T, r *Reducer[T, A
 	return reduceCols(c, p, dst, x, r)
 }
 
-// reduceRows folds contiguous pieces. A long row is cut into chunks of fixed
-// length, so that the result does not depend on the number of threads.
+// reduceRows reduces contiguous pieces. A long row is divided into chunks of fixed length, so that
+// the result does not depend on the number of threads.
 func reduceRows[T, A any](c *ir.Call, p *ReducePlan, dst, x []T, r *Reducer[T, A]) error {
 	pieces := Product(p.reduced)
 	chunks := (p.inner + ReduceChunk - 1) / ReduceChunk
@@ -340,7 +338,7 @@ func reduceRows[T, A any](c *ir.Call, p *ReducePlan, dst, x []T, r *Reducer[T, A
 	})
 }
 
-// reduceCols folds pieces onto each other, a block of columns at a time.
+// reduceCols combines pieces elementwise, a block of columns at a time.
 func reduceCols[T, A any](c *ir.Call, p *ReducePlan, dst, x []T, r *Reducer[T, A]) error {
 	pieces := Product(p.reduced)
 	if g := ReduceBlock / p.inner; g >= 4 && pieces >= 4 && len(p.reduced) == 1 && p.reduceAt[0] == p.inner {
@@ -373,7 +371,7 @@ func reduceCols[T, A any](c *ir.Call, p *ReducePlan, dst, x []T, r *Reducer[T, A
 	})
 }
 
-// fold folds pieces onto acc; part, unless add is nil, is as long.
+// fold combines pieces in acc. part is as long as acc, unless add is nil.
 func (r *Reducer[T, A]) fold(acc []A, part []T, pieces int, piece func(k int) []T) {
 	for k := 0; k < pieces; k++ {
 		if r.Add == nil || len(acc) < ShortRow || k+1 == pieces && r.Load == nil {
@@ -397,8 +395,8 @@ func (r *Reducer[T, A]) fold(acc []A, part []T, pieces int, piece func(k int) []
 	}
 }
 
-// reduceNarrow is reduceCols for short pieces that lie one after the other: g of them are folded
-// like one, and what comes out onto each other.
+// reduceNarrow is reduceCols for adjacent short pieces: g of them are combined as one piece, and
+// the parts of the result at the end.
 func reduceNarrow[T, A any](c *ir.Call, p *ReducePlan, dst, x []T, r *Reducer[T, A], g int) error {
 	pieces := p.reduced[0]
 	wide := g * p.inner
@@ -418,7 +416,7 @@ func reduceNarrow[T, A any](c *ir.Call, p *ReducePlan, dst, x []T, r *Reducer[T,
 			if rest := from[whole*wide:]; len(rest) > 0 {
 				r.Cols(acc[:len(rest)], rest)
 			}
-			for n := g; n > 1; n = (n + 1) / 2 { // halves onto each other
+			for n := g; n > 1; n = (n + 1) / 2 { // combine halves
 				half := (n + 1) / 2 * p.inner
 				for k := half; k < n*p.inner; k++ {
 					acc[k-half] = r.Merge(acc[k-half], acc[k])
@@ -429,8 +427,7 @@ func reduceNarrow[T, A any](c *ir.Call, p *ReducePlan, dst, x []T, r *Reducer[T,
 	})
 }
 
-// ReduceEach calls fn for [0, n) on all threads; work is what a call costs, in
-// elements.
+// ReduceEach calls fn for [0, n) on all threads. work is the cost of a call, in elements.
 func ReduceEach(c *ir.Call, n, work int, fn func(i int)) error {
 	return ReduceSpans(c, n, work, func(lo, hi int) {
 		for i := lo; i < hi; i++ {
@@ -439,8 +436,7 @@ func ReduceEach(c *ir.Call, n, work int, fn func(i int)) error {
 	})
 }
 
-// ReduceSpans is ReduceEach for ranges, short enough to notice in between that
-// the run must stop.
+// ReduceSpans is ReduceEach for ranges that are short enough to notice cancellation.
 func ReduceSpans(c *ir.Call, n, work int, fn func(lo, hi int)) error {
 	if n == 0 {
 		return nil
@@ -530,13 +526,13 @@ func SumSquaresReducer[T, A RealNumber]() Reducer[T, A] {
 	}
 }
 
-// WithDone replaces how a reducer stores its result.
+// WithDone replaces the done function of a reducer.
 func WithDone[T, A any](r Reducer[T, A], done func(dst []T, acc []A, n int)) Reducer[T, A] {
 	r.Done = done
 	return r
 }
 
-// WithFolds gives a reducer vector kernels for longer rows and for columns.
+// WithFolds adds vector kernels for long rows and for columns to a reducer.
 func WithFolds[T RealNumber](r Reducer[T, T], row func(l cpu.Level, x []T) T, cols func(l cpu.Level, acc, x []T)) Reducer[T, T] {
 	short := r.Row
 	join := r.Merge
@@ -550,14 +546,14 @@ func WithFolds[T RealNumber](r Reducer[T, T], row func(l cpu.Level, x []T) T, co
 	return r
 }
 
-// ReduceBools reduces truth values as the bytes 0 and 1.
+// ReduceBools reduces bools as the bytes 0 and 1.
 func ReduceBools(r Reducer[uint8, uint8]) reduceKernel {
 	return func(c *ir.Call, p *ReducePlan, out, x *tensor.Tensor) error {
 		return RunReducer(c, p, out.Bytes(), x.Bytes(), &r)
 	}
 }
 
-// FastSumReducer adds rows and columns in vector kernels.
+// FastSumReducer adds rows and columns with vector kernels.
 func FastSumReducer() Reducer[float32, float64] {
 	r := SumReducer[float32, float64]()
 	short := r.Row

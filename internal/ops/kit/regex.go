@@ -1,5 +1,4 @@
 package kit
 
-// MaxPattern bounds patterns: matching takes time in proportion to the length
-// of the pattern.
+// MaxPattern limits the length of patterns, since the time to match is proportional to it.
 const MaxPattern = 1 << 14

@@ -14,7 +14,7 @@ import (
 	"github.com/onward-ml/onward/tensor"
 )
 
-// Operator is what every operator's struct implements.
+// Operator is the interface of operators.
 type Operator = ir.Operator
 
 // The domains of operators.
@@ -30,21 +30,20 @@ const (
 	DomainInternal = "onward"
 )
 
-// MaxOpset is the newest released version of each domain that is implemented.
+// MaxOpset is the newest released version of each implemented domain.
 var MaxOpset = map[string]int{"": 28, DomainML: 5, DomainPreview: 1, DomainPreviewTraining: 1, DomainMicrosoft: 1, DomainNchwc: 1}
 
 // Def registers an operator.
 type Def struct {
 	Domain string // "" for ai.onnx
 	Name   string
-	Since  []int // every version in which the specification changed the operator, ascending
-	Until  int   // last version before the one that deprecates the operator, 0 when none does
+	Since  []int // versions in which the specification changed the operator, ascending
+	Until  int   // last version before the one that deprecates the operator; 0 if not deprecated
 
-	// Successor is the operator to use instead of one that is deprecated.
+	// Successor is the operator that replaces a deprecated one.
 	Successor string
 
-	// In, Out and Types are the signature of the newest form, as
-	// ir.ParseSignature reads it.
+	// In, Out and Types are the signature of the newest form, in the syntax of ir.ParseSignature.
 	In, Out string
 	Types   Types
 
@@ -62,9 +61,8 @@ type Def struct {
 	// a QuantizeLinear as behind it, if the parameters are those of its input.
 	Selects func(op Operator) bool
 
-	// Build turns a node's attributes into the newest form of the operator. It
-	// reads every attribute that the given version knows; one that it has not read
-	// is reported as unknown.
+	// Build returns the newest form of the operator for the attributes of a node. It must read all
+	// attributes that the given version defines; the others are reported as unknown.
 	Build func(a *Attrs, opset int) (Operator, error)
 
 	// Gradient says how the operator is differentiated, nil if it is not.
@@ -87,7 +85,7 @@ func Vectorize[T Operator](kernel VecUnary) func(Operator, []*tensor.Tensor) Vec
 // Always is the trait Selects of an operator for which it holds with any attributes.
 func Always(Operator) bool { return true }
 
-// Types says what each type variable of a signature stands for.
+// Types maps type variables of a signature to the types that they allow.
 type Types map[string]string
 
 type key struct{ domain, name string }
@@ -113,7 +111,7 @@ func Register(d Def) *Def {
 	return &d
 }
 
-// NewDef makes an operator that is not registered.
+// NewDef returns an operator without registering it.
 func NewDef(domain, name string, sig *ir.Signature, build func(a *Attrs, opset int) (Operator, error)) *Def {
 	return &Def{Domain: domain, Name: name, Since: []int{1}, Build: build, sig: func() *ir.Signature { return sig }}
 }
@@ -121,8 +119,8 @@ func NewDef(domain, name string, sig *ir.Signature, build func(a *Attrs, opset i
 // Signature returns the inputs, outputs and types of the newest form.
 func (d *Def) Signature() *ir.Signature { return d.sig() }
 
-// SinceVersion returns the version of the operator that a model importing opset
-// gets, and whether there is one.
+// SinceVersion returns the version of the operator that applies to a model that imports opset, and
+// whether it exists.
 func (d *Def) SinceVersion(opset int) (int, bool) {
 	if d.Until != 0 && opset > d.Until {
 		return 0, false
@@ -138,9 +136,8 @@ func (d *Def) SinceVersion(opset int) (int, bool) {
 // none of that name.
 func Registered(domain, name string) *Def { return registry[key{NormalDomain(domain), name}] }
 
-// Lookup finds an operator for a model that imports the given version of the
-// domain. The error says whether the operator, the domain or only the version
-// is unknown.
+// Lookup finds an operator for a model that imports the given version of the domain. The error
+// distinguishes an unknown operator, domain or version.
 func Lookup(domain, name string, opset int) (*Def, error) {
 	domain = NormalDomain(domain)
 	d := Registered(domain, name)
@@ -170,7 +167,7 @@ func linked(domain string) bool {
 	return false
 }
 
-// NormalDomain maps the spelled-out default domain to "".
+// NormalDomain converts the alias of the default domain to "".
 func NormalDomain(domain string) string {
 	if domain == "ai.onnx" {
 		return ""
@@ -178,7 +175,7 @@ func NormalDomain(domain string) string {
 	return domain
 }
 
-// QualifiedName writes an operator with its domain: "Add", "ai.onnx.ml.ZipMap".
+// QualifiedName returns the name of an operator with its domain: "Add", "ai.onnx.ml.ZipMap".
 func QualifiedName(domain, name string) string {
 	if domain = NormalDomain(domain); domain == "" {
 		return name

@@ -8,8 +8,7 @@ import (
 	"github.com/onward-ml/onward/internal/kernels/vec"
 )
 
-// ResizeAxis is what resizing does along one axis: every output is a weighted
-// sum of n inputs.
+// ResizeAxis describes the resizing of one axis: every output is a weighted sum of n inputs.
 type ResizeAxis struct {
 	Axis, In, Out int
 	N             int
@@ -18,8 +17,8 @@ type ResizeAxis struct {
 	Outside       []bool    // outputs that get the extrapolation value; nil for none
 }
 
-// ResizeScale is how an axis grows: the factor and the output's size, which is
-// the input's times the factor but for rounding.
+// ResizeScale is the factor of an axis and its output size, which is the input size times the
+// factor except for rounding.
 type ResizeScale struct {
 	Scale      float64
 	Out        int
@@ -45,7 +44,7 @@ func ResizeNearest(x float64, mode string, scale float64) int {
 	return int(math.Ceil(x - 0.5))
 }
 
-// ResizeLinear is the triangle of linear interpolation.
+// ResizeLinear is the kernel of linear interpolation.
 func ResizeLinear(x float64) float64 { return max(0, 1-math.Abs(x)) }
 
 // ResizeReal resizes src, of the given shape, along one axis to dst.

@@ -6,7 +6,7 @@ import (
 	"github.com/onward-ml/onward/internal/ir"
 )
 
-// InferRois sets output 0 to one image of the given size per region.
+// InferRois infers one image of the given size per region.
 func InferRois(c *ir.InferContext, height, width int) error {
 	out := ir.TensorType(c.Elem(0), ir.Unknown, ir.Unknown, ir.Known(height), ir.Known(width))
 	defer func() { c.SetOut(0, out) }()

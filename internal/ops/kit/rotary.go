@@ -6,10 +6,9 @@ import (
 	"github.com/onward-ml/onward/internal/ir"
 )
 
-// RotateHead rotates one head's vector by the angles whose cosines and sines are
-// given, one per pair of elements: pairs are (i, i+half), or (2i, 2i+1) when
-// interleaved. Elements after the pairs stay
-// (https://arxiv.org/abs/2104.09864).
+// RotateHead rotates the vector of a head by angles given by their cosines and sines, one per pair
+// of elements. The pairs are (i, i+half), or (2i, 2i+1) if interleaved is set. Elements after the
+// pairs are unchanged (https://arxiv.org/abs/2104.09864).
 func RotateHead[T RealFloat](dst, src, cos, sin []T, interleaved bool) {
 	half := len(cos)
 	sin = sin[:half]
@@ -31,9 +30,8 @@ func RotateHead[T RealFloat](dst, src, cos, sin []T, interleaved bool) {
 	copy(dst[2*half:], src[2*half:])
 }
 
-// RotaryRun rotates input 0. scale multiplies the result; the inputs
-// iCos, iSin and iPos hold the caches and the positions, of which pos is the
-// contents.
+// RotaryRun rotates input 0 and multiplies it by scale. Inputs iCos and iSin are the caches, input
+// iPos the positions with contents pos.
 func RotaryRun(c *ir.Call, in AttentionInput, dim int, interleaved bool, scale float32, pos []int, iCos, iSin, iPos int) error {
 	if dim == 0 {
 		dim = in.Size

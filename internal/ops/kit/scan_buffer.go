@@ -8,14 +8,13 @@ import (
 	"github.com/onward-ml/onward/tensor"
 )
 
-// ScanBuffer collects tensors of one shape, the scan outputs of Loop and Scan.
-// Its memory is charged to the call as it grows. Packed elements are held one a
-// byte.
+// ScanBuffer collects tensors of one shape, the scan outputs of Loop and Scan. Its memory is
+// charged to the call as it grows. Packed elements are stored one per byte.
 type ScanBuffer struct {
 	DType tensor.DType
 	Shape []int // of one item; nil before the first
 	N     int
-	room  int // items that fit the memory
+	room  int // items that fit in the memory
 	raw   []byte
 	strs  []string
 }
@@ -73,10 +72,9 @@ func (b *ScanBuffer) Add(c *ir.Call, v tensor.Value) error {
 	return nil
 }
 
-// Stack makes the collected items output i, one behind the other along a new
-// axis in [0, rank], in reverse order if asked. There may be fewer items than
-// length; zeros follow then. Without any item the dtype and shape of one come
-// from the caller.
+// Stack stores the collected items in output i, stacked along a new axis in [0, rank], optionally
+// in reverse order. If there are fewer than length items, zeros follow. Without any item, the
+// caller supplies dtype and shape.
 func (b *ScanBuffer) Stack(c *ir.Call, i, axis, length int, reverse bool) error {
 	axis, err := NormalAxis(axis, len(b.Shape)+1)
 	if err != nil {
@@ -92,7 +90,7 @@ func (b *ScanBuffer) Stack(c *ir.Call, i, axis, length int, reverse bool) error 
 	}
 	elems, _ := b.itemSize()
 	src := MoveBuf{Width: moveWidth(b.DType), Raw: b.raw, Strs: b.strs}
-	// The item is a box of the dimensions before and behind the axis.
+	// An item is a box of the dimensions before and after the axis.
 	inner := Product(shape[axis+1:])
 	box := []int{b.N, Product(shape[:axis]), inner}
 	from, step := 0, elems
@@ -124,8 +122,8 @@ func (b *ScanBuffer) Pad(c *ir.Call, n int) error {
 	return nil
 }
 
-// Declare gives a buffer without items the element type and, with zeros for what
-// is not known, the shape that output i of a subgraph declares.
+// Declare sets the element type and shape of a buffer without items from the declaration of output
+// i of a subgraph. Unknown dimensions become zeros.
 func (b *ScanBuffer) Declare(c *ir.Call, graph, i int) error {
 	g := c.Node.Graphs[graph]
 	if i >= len(g.Outputs) {
@@ -138,7 +136,7 @@ func (b *ScanBuffer) Declare(c *ir.Call, graph, i int) error {
 	b.DType, b.Shape = t.Elem, []int{}
 	shape := t.Shape
 	if shape == nil && i < len(g.Declared) && g.Declared[i].Elem == t.Elem {
-		shape = g.Declared[i].Shape // the body keeps to it whatever shapes it could take
+		shape = g.Declared[i].Shape // the declared shape holds for all iterations
 	}
 	for _, d := range shape {
 		v, _ := d.Value()

@@ -25,12 +25,10 @@ func CheckScatterND(data, indices, updates *tensor.Tensor) error {
 	return nil
 }
 
-// scatterReductions are the values of attribute reduction of ScatterElements and
-// ScatterND.
+// scatterReductions lists the values of the attribute reduction of ScatterElements and ScatterND.
 var scatterReductions = []string{"none", "add", "mul", "max", "min"}
 
-// ScatterReduction reads the attribute as far as the version of the operator knows
-// it.
+// ScatterReduction reads the attribute, if the version of the operator has it.
 func ScatterReduction(a *Attrs, opset int) string {
 	switch {
 	case opset >= 18:
@@ -41,8 +39,8 @@ func ScatterReduction(a *Attrs, opset int) string {
 	return "none"
 }
 
-// Scatter writes output 0: data with block elements of updates put, or reduced
-// into, each of the places at. Places are visited in order.
+// Scatter writes output 0: data, with block elements of updates stored in, or reduced into, each of
+// the linear indices at, in order.
 func Scatter(c *ir.Call, data, updates *tensor.Tensor, at []int, block int, reduction string) error {
 	d := data.DType()
 	if updates.DType() != d {
@@ -94,7 +92,7 @@ func Scatter(c *ir.Call, data, updates *tensor.Tensor, at []int, block int, redu
 	case tensor.TypeUint64:
 		scatterReal[uint64](dst, up, at, block, reduction)
 	case tensor.TypeBool:
-		// Sums and maxima of booleans are "or", products and minima are "and".
+		// For bools, sum and maximum are "or", product and minimum are "and".
 		switch reduction {
 		case "add":
 			reduction = "max"
@@ -125,7 +123,7 @@ func scatterReal[T ScatterNumber](dst, up MoveBuf, at []int, block int, reductio
 	scatterInto(tensor.FromRaw[T](dst.Raw), tensor.FromRaw[T](up.Raw), at, block, reduction)
 }
 
-// scatterInto reduces; a NaN wins over any number in maxima and minima.
+// scatterInto reduces. NaN propagates in maxima and minima.
 func scatterInto[T ScatterNumber](dst, up []T, at []int, block int, reduction string) {
 	for i, p := range at {
 		d, u := dst[p:p+block], up[i*block:(i+1)*block]
@@ -164,7 +162,7 @@ func scatterComplex[T complex64 | complex128](dst, up MoveBuf, at []int, block i
 	}
 }
 
-// scatterWidened reduces float16 and bfloat16 as float and rounds once.
+// scatterWidened reduces float16 and bfloat16 in float32 and rounds once.
 func scatterWidened(c *ir.Call, data, updates *tensor.Tensor, at []int, block int, reduction string) error {
 	out, err := RealOut[float32](c, 0, data.DType(), data.Shape()...)
 	if err != nil {

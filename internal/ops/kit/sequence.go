@@ -7,10 +7,10 @@ import (
 	"github.com/onward-ml/onward/tensor"
 )
 
-// SeqTypes says what the variable of a sequence's elements may be.
+// SeqTypes lists the types of the elements of a sequence.
 var SeqTypes = Types{"T": "@all", "I": "int32 int64"}
 
-// SequenceIn returns input i, a sequence.
+// SequenceIn returns input i, which must be a sequence.
 func SequenceIn(c *ir.Call, i int) (*tensor.Sequence, error) {
 	if c.Has(i) {
 		if s, ok := c.In[i].(*tensor.Sequence); ok {
@@ -29,8 +29,8 @@ func SequenceElem(c *ir.InferContext, i int) ir.Type {
 	return ir.Type{}
 }
 
-// SequencePosition reads a position in [−n, n), or [−n, n] where an item may be
-// put behind the last one, as one from 0 on.
+// SequencePosition returns a position in [−n, n), or in [−n, n] if behind is set, as an index from
+// 0.
 func SequencePosition(t *tensor.Tensor, n int, behind bool) (int, error) {
 	p, err := ScalarInt(t, "position")
 	if err != nil {

@@ -8,20 +8,20 @@ import (
 	"github.com/onward-ml/onward/tensor"
 )
 
-// IsDimension reports whether d is an expression that cannot be negative, as
-// symbols stand for dimensions.
+// IsDimension reports whether d is an expression that cannot be negative, since symbols are
+// dimensions.
 func IsDimension(d ir.Dim) bool {
 	return !d.IsKnown() && !d.IsUnknown() && !strings.Contains(d.String(), "-")
 }
 
 func NegativeDim(i, n int) error { return fmt.Errorf("dimension %d of the shape is %d", i, n) }
 
-// Simple makes a Build function for an operator without errors of its own.
+// Simple returns a Build function for an operator whose attributes cannot be invalid.
 func Simple(build func(a *Attrs, opset int) Operator) func(*Attrs, int) (Operator, error) {
 	return func(a *Attrs, opset int) (Operator, error) { return build(a, opset), nil }
 }
 
-// NormalAxis turns an axis in [−rank, rank) into one in [0, rank).
+// NormalAxis converts an axis in [−rank, rank) to [0, rank).
 func NormalAxis(axis, rank int) (int, error) {
 	if axis < -rank || axis >= rank {
 		return 0, fmt.Errorf("axis %d is out of range [%d, %d] for rank %d", axis, -rank, rank-1, rank)
@@ -32,7 +32,7 @@ func NormalAxis(axis, rank int) (int, error) {
 	return axis, nil
 }
 
-// NormalAxes turns axes into sorted ones in [0, rank) and refuses duplicates.
+// NormalAxes converts axes to sorted ones in [0, rank). It fails for duplicates.
 func NormalAxes(axes []int, rank int) ([]int, error) {
 	seen := make([]bool, rank)
 	for _, a := range axes {
@@ -54,7 +54,7 @@ func NormalAxes(axes []int, rank int) ([]int, error) {
 	return r, nil
 }
 
-// Ints reads an int64 or int32 tensor as ints; nil for a nil tensor.
+// Ints returns an int64 or int32 tensor as Ints; nil for a nil tensor.
 func Ints(t *tensor.Tensor) []int {
 	if t == nil {
 		return nil
@@ -73,7 +73,7 @@ func Ints(t *tensor.Tensor) []int {
 	return r
 }
 
-// ScalarInt reads the only element of an int64 or int32 tensor.
+// ScalarInt returns the only element of an int64 or int32 tensor.
 func ScalarInt(t *tensor.Tensor, name string) (int, error) {
 	v := Ints(t)
 	if len(v) != 1 {
@@ -118,8 +118,8 @@ func BroadcastShapes(shapes ...[]int) ([]int, error) {
 	return out, nil
 }
 
-// BroadcastDims is BroadcastShapes for what is known before running; a nil
-// shape makes the result nil.
+// BroadcastDims is BroadcastShapes for shapes that are partly unknown. If a shape is nil, the
+// result is nil.
 func BroadcastDims(shapes ...[]ir.Dim) ([]ir.Dim, error) {
 	rank := 0
 	for _, s := range shapes {
@@ -143,7 +143,8 @@ func BroadcastDims(shapes ...[]ir.Dim) ([]ir.Dim, error) {
 			case d.Differs(*o):
 				return nil, fmt.Errorf("shapes %v cannot be broadcast together: %s against %s", shapes, *o, d)
 			case o.IsKnown():
-				// A number other than 1 wins: the unknown one is that number or 1.
+				// The result is a known number other than 1, since the unknown dimension is that
+				// number or 1.
 			case d.IsKnown():
 				*o = d
 			default:
@@ -165,8 +166,8 @@ func Strides(shape []int) []int {
 	return s
 }
 
-// BroadcastStrides returns the strides with which a tensor of the given shape is
-// read as if it had shape out: 0 along repeated dimensions.
+// BroadcastStrides returns the strides with which a tensor of the given shape is read as shape out:
+// 0 along broadcast dimensions.
 func BroadcastStrides(shape, out []int) []int {
 	r := make([]int, len(out))
 	s := Strides(shape)
@@ -179,14 +180,13 @@ func BroadcastStrides(shape, out []int) []int {
 	return r
 }
 
-// SameAsInput infers one output of the type and shape of input 0, contents
-// included for moves that keep them.
+// SameAsInput infers an output of the type and shape of input 0, including known contents.
 func SameAsInput(c *ir.InferContext) error {
 	c.SetOut(0, c.Type(0))
 	return nil
 }
 
-// CheckRank fails when the rank of input i is known and is not want.
+// CheckRank returns an error if the rank of input i is known and differs from want.
 func CheckRank(c *ir.InferContext, i, want int, name string) error {
 	if s := c.Shape(i); s != nil && len(s) != want {
 		return fmt.Errorf("%s has rank %d, want %d", name, len(s), want)

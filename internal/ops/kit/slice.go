@@ -2,7 +2,7 @@ package kit
 
 import "fmt"
 
-// SliceAxes returns the axes of a slice: axes, or the first n when it is nil.
+// SliceAxes returns axes, or the first n axes if it is nil.
 func SliceAxes(axes []int, n, rank int) ([]int, error) {
 	if axes == nil {
 		if n > rank {

@@ -28,7 +28,7 @@ func SoftmaxLines[T FloatNumber](dst, src []T, s AxisSpan, base, m int) {
 	}
 }
 
-// LineMax finds the greatest element of each of len(top) lines.
+// LineMax computes the maximum of each of len(top) lines.
 func LineMax[T FloatNumber](top []float64, src []T, s AxisSpan, base int) {
 	for j := range top {
 		top[j] = math.Inf(-1)
@@ -41,8 +41,8 @@ func LineMax[T FloatNumber](top []float64, src []T, s AxisSpan, base int) {
 	}
 }
 
-// SoftmaxAxis is the axis of Softmax, LogSoftmax and Hardmax. Before opset 13
-// they worked on all dimensions from the axis on as on one.
+// SoftmaxAxis is the axis of Softmax, LogSoftmax and Hardmax. Before opset 13 they flattened all
+// dimensions from the axis on.
 type SoftmaxAxis struct {
 	Axis    int
 	Flatten bool
@@ -69,7 +69,7 @@ func (o *SoftmaxAxis) Span(shape []int) (AxisSpan, error) {
 	return SpanOf(shape, axis), nil
 }
 
-// Infer infers one output like the input and checks the axis.
+// Infer infers an output like the input and checks the axis.
 func (o *SoftmaxAxis) Infer(c *ir.InferContext) error {
 	if s := c.Shape(0); s != nil {
 		if _, err := o.Span(make([]int, len(s))); err != nil {

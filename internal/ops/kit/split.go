@@ -6,7 +6,7 @@ import (
 	"github.com/onward-ml/onward/tensor"
 )
 
-// SplitSizes checks sizes against a dimension of n.
+// SplitSizes checks that sizes add up to n.
 func SplitSizes(sizes []int, n int) error {
 	sum := 0
 	for i, s := range sizes {
@@ -21,8 +21,7 @@ func SplitSizes(sizes []int, n int) error {
 	return nil
 }
 
-// AnyInts reads integers from a tensor of any plain numeric type; fractions are
-// cut off.
+// AnyInts returns integers from a tensor of any unpacked numeric type; fractions are truncated.
 func AnyInts(t *tensor.Tensor) ([]int, error) {
 	switch t.DType() {
 	case tensor.TypeFloat16:
@@ -59,7 +58,7 @@ func AnyInts(t *tensor.Tensor) ([]int, error) {
 	return nil, fmt.Errorf("%s cannot be read as integers", t.DType())
 }
 
-// maxIndex and minIndex stand for numbers that no index reaches.
+// maxIndex and minIndex represent numbers that exceed all indices.
 const (
 	maxIndex = 1<<62 - 1
 	minIndex = -1 << 62

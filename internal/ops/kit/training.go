@@ -9,16 +9,15 @@ import (
 	"github.com/onward-ml/onward/tensor"
 )
 
-// OptimizerStep is one iteration of a gradient descent method of
-// ai.onnx.preview.training. Inputs are the learning rate, the update count, and
-// then groups of as many tensors as are optimized: the tensors themselves, their
-// gradients, and the states of the method. Outputs are the new tensors and
-// states.
+// OptimizerStep is one iteration of a gradient descent method of ai.onnx.preview.training. The
+// inputs are the learning rate, the update count, and groups of as many tensors as are optimized:
+// the tensors themselves, their gradients, and the states of the method. The outputs are the new
+// tensors and states.
 type OptimizerStep interface {
-	// states returns how many states each tensor has, at most 2.
+	// states returns the number of states per tensor, at most 2.
 	States() int
-	// begin returns the step for one run: a function of one element. It gets the
-	// learning rate and the update count.
+	// begin returns the update of one element for a run with the given learning rate and update
+	// count.
 	Begin(rate float64, count int64) func(x, g float64, s [2]float64) (float64, [2]float64)
 }
 
@@ -53,7 +52,7 @@ func (op *trainer) Infer(c *ir.InferContext) error {
 	return nil
 }
 
-// Run makes one step for every tensor.
+// Run updates every tensor.
 func (op *trainer) Run(c *ir.Call) error {
 	if c.Tensor(0).Len() != 1 || c.Tensor(1).Len() != 1 {
 		return fmt.Errorf("R and T have shapes %v and %v, want scalars", c.Tensor(0).Shape(), c.Tensor(1).Shape())
@@ -105,8 +104,7 @@ func (op *trainer) Run(c *ir.Call) error {
 	return nil
 }
 
-// Real64 returns an attribute as the double that its decimal form means: 0.9
-// stays 0.9.
+// Real64 returns an attribute as the float64 of its shortest decimal form: 0.9 becomes 0.9.
 func Real64(f float32) float64 {
 	v := float64(f)
 	if r := math.Round(v*1e6) / 1e6; float32(r) == f {

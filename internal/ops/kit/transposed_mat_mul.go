@@ -7,17 +7,16 @@ import (
 	"github.com/onward-ml/onward/tensor"
 )
 
-// TransposedMatMul is Alpha times the product of two tensors of matrices that
-// may be transposed first: Trans swaps the last two dimensions, Batch moves the
-// first dimension behind the batch dimensions before that. Vectors stay.
+// TransposedMatMul returns Alpha times the product of two tensors of matrices that may be
+// transposed first: Trans swaps the last two dimensions; before that, Batch moves the first
+// dimension behind the batch dimensions. Vectors are not transposed.
 type TransposedMatMul struct {
 	Alpha float32
 	Trans [2]bool
 	Batch [2]bool
 }
 
-// transposedPerm returns which dimension of a tensor of the given rank becomes
-// which.
+// transposedPerm returns the permutation for a tensor of the given rank.
 func transposedPerm(rank int, trans, batch bool) []int {
 	p := make([]int, rank)
 	for i := range p {
@@ -61,7 +60,7 @@ func (o *TransposedMatMul) Infer(c *ir.InferContext) error {
 	return err
 }
 
-// Run multiplies. float16 and bfloat16 are summed as float.
+// Run multiplies. float16 and bfloat16 are summed in float32.
 func (o *TransposedMatMul) Run(c *ir.Call) error {
 	if c.Tensor(0).DType() == tensor.TypeFloat64 {
 		return runTransposed[float64](c, o)
@@ -104,7 +103,7 @@ func runTransposed[T RealFloat](c *ir.Call, o *TransposedMatMul) error {
 		return err
 	}
 	if inside[0] && len(s.Batch) == 0 && len(shape[0]) > 2 {
-		// One tall matrix of rows is not one of columns.
+		// Matrices can be joined into one taller matrix only if they are stored by rows.
 		if err := o.eachMatrix(c, &s, shape[0], func(i, m int) error {
 			return MatMulScaled(c, o.Alpha, &gemm.Args[T]{M: m, N: s.N, K: s.K, A: data[0][i*m*s.K:], LdA: m, TransA: true,
 				B: data[1], LdB: transposedLd(inside[1], s.K, s.N), TransB: inside[1], C: y.Data[i*m*s.N:], LdC: s.N})
@@ -126,8 +125,8 @@ func runTransposed[T RealFloat](c *ir.Call, o *TransposedMatMul) error {
 	return nil
 }
 
-// eachMatrix calls fn for the matrices of a tensor that share the other factor;
-// m is their number of rows.
+// eachMatrix calls fn for the matrices of a tensor that share the other factor. m is their number
+// of rows.
 func (o *TransposedMatMul) eachMatrix(c *ir.Call, s *MatMulShape, shape []int, fn func(i, m int) error) error {
 	m := shape[len(shape)-2]
 	for i := range s.M / max(1, m) {
@@ -138,7 +137,7 @@ func (o *TransposedMatMul) eachMatrix(c *ir.Call, s *MatMulShape, shape []int, f
 	return nil
 }
 
-// transposedLd is the row length in memory of a rows×cols matrix.
+// transposedLd returns the distance between rows in memory of a rows×cols matrix.
 func transposedLd(trans bool, rows, cols int) int {
 	if trans {
 		return rows
@@ -146,7 +145,7 @@ func transposedLd(trans bool, rows, cols int) int {
 	return cols
 }
 
-// MatMulScaled computes alpha times one product with all threads.
+// MatMulScaled computes alpha times one product on all threads.
 func MatMulScaled[T RealFloat](c *ir.Call, alpha float32, g *gemm.Args[T]) error {
 	if c.Generic {
 		if err := matMulPlain(c, g); err != nil {

@@ -9,9 +9,9 @@ import (
 	"github.com/onward-ml/onward/tensor"
 )
 
-// UniqueSlices finds the distinct slices of x along an axis: where each occurs
-// first, which of them each slice of x is, and how often each occurs. Without
-// sorted they are in the order of their first occurrence.
+// UniqueSlices returns the distinct slices of x along an axis: the index of the first occurrence of
+// each, the index among them of each slice of x, and the numbers of occurrences. If sorted is not
+// set, they are in order of first occurrence.
 func UniqueSlices(c *ir.Call, x *tensor.Tensor, axis int, sorted bool) (first, group, counts []int, err error) {
 	n := x.Dim(axis)
 	if err := c.Reserve(int64(n) * 5 * 8); err != nil {
@@ -62,8 +62,8 @@ func UniqueSlices(c *ir.Call, x *tensor.Tensor, axis int, sorted bool) (first, g
 	return first, group, counts, nil
 }
 
-// uniqueCompare returns a function that orders slices of x along an axis. It
-// gives up, finding all equal, when the run must stop.
+// uniqueCompare returns a comparison of slices of x along an axis. When the run is cancelled, all
+// slices compare equal.
 func uniqueCompare(c *ir.Call, x *tensor.Tensor, axis int) (func(a, b int) int, error) {
 	outer, inner := AxisBlocks(x.Shape(), axis)
 	step := x.Dim(axis) * inner
@@ -117,9 +117,8 @@ func uniqueCompare(c *ir.Call, x *tensor.Tensor, axis int) (func(a, b int) int, 
 	}, nil
 }
 
-// sortKeys returns numbers that compare as the elements of x do, NaNs equal to
-// each other and last, negative zeros equal to positive ones; per of them for an
-// element.
+// sortKeys returns integers that compare like the elements of x, per integers for each element.
+// NaNs are equal to each other and last; negative zeros are equal to positive ones.
 func sortKeys(c *ir.Call, x *tensor.Tensor) (key []uint64, per int, err error) {
 	per = 1
 	if d := x.DType(); d == tensor.TypeComplex64 || d == tensor.TypeComplex128 {

@@ -6,14 +6,13 @@ import (
 	"github.com/onward-ml/onward/internal/ir"
 )
 
-// ConvGeometry is where the window of a convolution or pooling lies for known
-// sizes.
+// ConvGeometry is the position of a convolution or pooling window for known sizes.
 type ConvGeometry struct {
 	OutH, OutW               int
 	Top, Left, Bottom, Right int // padding that the windows reach into
 }
 
-// Geometry2 lays a window over an h×w image; kernel is the kernel's size.
+// Geometry2 returns the geometry of a window over an h×w image. kernel is the kernel's size.
 func (w *Window) Geometry2(h, width int, kernel []int) (ConvGeometry, error) {
 	g, err := w.Resolve([]int{h, width}, kernel)
 	if err != nil {
@@ -25,8 +24,8 @@ func (w *Window) Geometry2(h, width int, kernel []int) (ConvGeometry, error) {
 	return ConvGeometry{OutH: g.Out[0], OutW: g.Out[1], Top: g.Before[0], Left: g.Before[1], Bottom: reach(0), Right: reach(1)}, nil
 }
 
-// Window is how a kernel slides over the spatial axes D1…Dn of an N×C×D1×…×Dn
-// tensor, as the attributes of convolutions and poolings say it.
+// Window describes how a kernel slides over the spatial axes D1…Dn of an N×C×D1×…×Dn tensor, given
+// by the attributes of convolutions and poolings.
 type Window struct {
 	AutoPad   string // NOTSET, SAME_UPPER, SAME_LOWER or VALID
 	Kernel    []int  // nil: the weights' spatial shape
@@ -34,15 +33,15 @@ type Window struct {
 	Dilations []int  // nil: 1
 	Pads      []int  // before each axis, then after each axis; nil: 0
 	Ceil      bool   // round the output size up
-	Crop      bool   // a SAME_ mode's padding may be negative, where strides are longer than the kernel
+	Crop      bool   // allow negative padding in SAME_ modes, if strides exceed the kernel
 }
 
-// WindowLimit bounds attributes of windows, so that sums and products of two of
-// them and a dimension cannot overflow.
+// WindowLimit limits attributes of windows, so that sums and products of two of them and a
+// dimension cannot overflow.
 const WindowLimit = 1 << 30
 
-// ReadWindow reads auto_pad, kernel_shape, strides and pads, and dilations if the
-// operator has them.
+// ReadWindow reads auto_pad, kernel_shape, strides and pads, and dilations if the operator has
+// them.
 func ReadWindow(a *Attrs, dilations bool) Window {
 	w := Window{
 		AutoPad: a.Enum("auto_pad", "NOTSET", "", "NOTSET", "SAME_UPPER", "SAME_LOWER", "VALID"),
@@ -64,7 +63,7 @@ func ReadWindow(a *Attrs, dilations bool) Window {
 	return w
 }
 
-// WindowAttr reads a list of ints in [least, WindowLimit]; an empty one is nil.
+// WindowAttr reads a list of ints in [least, WindowLimit]. It returns nil for an empty list.
 func WindowAttr(a *Attrs, name string, least int) []int {
 	v := a.Ints(name)
 	for _, x := range v {
@@ -79,7 +78,7 @@ func WindowAttr(a *Attrs, name string, least int) []int {
 	return v
 }
 
-// Check fails unless all attributes are for n spatial axes.
+// Check returns an error unless all attributes are for n spatial axes.
 func (w *Window) Check(n int) error {
 	for _, a := range []struct {
 		name string
@@ -108,14 +107,14 @@ func WindowAt(v []int, i, def int) int {
 	return v[i]
 }
 
-// WindowGeom is a window at work on known sizes, one element per spatial axis.
-// Output o and tap k of an axis read input o·stride − before + k·dilation.
+// WindowGeom is a window for known sizes, with one element per spatial axis. Output o and tap k of
+// an axis read input o·stride − before + k·dilation.
 type WindowGeom struct {
 	In, Kernel, Stride, Dilation, Before, After, Out []int
 }
 
-// Resolve lays the window over an input with the given spatial shape. kernel is
-// the kernel's shape.
+// Resolve returns the geometry for an input with the given spatial shape. kernel is the shape of
+// the kernel.
 func (w *Window) Resolve(in, kernel []int) (WindowGeom, error) {
 	n := len(in)
 	g := WindowGeom{In: in, Kernel: kernel}
@@ -171,12 +170,12 @@ func (w *Window) axis(i, n, in, kernel int) (before, after, out int, err error) 
 	}
 	out = room/s + 1
 	if w.Ceil && (out-1)*s >= in+before {
-		out-- // a window would start in the padding after the input
+		out-- // the last window would start in the padding after the input
 	}
 	return before, after, out, nil
 }
 
-// outDims is the spatial shape of the output as far as it is known.
+// outDims returns the spatial shape of the output, as far as it is known.
 func (w *Window) outDims(in, kernel []ir.Dim) ([]ir.Dim, error) {
 	n := len(in)
 	if len(kernel) != n {
@@ -210,7 +209,7 @@ func (w *Window) outDims(in, kernel []ir.Dim) ([]ir.Dim, error) {
 		}
 		size := (k-1)*w.Dilation(i) + 1
 		if w.Ceil && (!s.Is(1) || after >= size) {
-			continue // whether a last window is dropped depends on the size
+			continue // the size determines whether the last window is dropped
 		}
 		out[i] = in[i].Add(ir.Known(before + after - size)).Div(s).Add(ir.Known(1))
 	}
@@ -220,7 +219,8 @@ func (w *Window) outDims(in, kernel []ir.Dim) ([]ir.Dim, error) {
 // Taps returns the number of elements of the kernel.
 func (g *WindowGeom) Taps() int { return Product(g.Kernel) }
 
-// pointwise reports whether the output is the input seen through a 1×…×1 kernel.
+// pointwise reports whether the kernel is 1×…×1 without padding, so that outputs are at the
+// positions of inputs.
 func (g *WindowGeom) pointwise() bool {
 	for i := range g.In {
 		if g.Kernel[i] != 1 || g.Stride[i] != 1 || g.Before[i] != 0 || g.After[i] != 0 {
@@ -242,17 +242,16 @@ func (g *WindowGeom) span(axis, k int) (lo, hi int) {
 	return min(lo, hi), hi
 }
 
-// WindowRow is the part of a row of the output, along the last axis, to which one
-// tap contributes: elements out+lo … out+hi of the output plane read elements in,
-// in+stride, … of the input plane.
+// WindowRow is the part of an output row, along the last axis, to which one tap contributes:
+// elements out+lo … out+hi of the output plane read elements in, in+stride, … of the input plane.
 type WindowRow struct {
 	Out, Lo, Hi int
 	In          int
 	Tap         int
 }
 
-// EachRow calls fn for every row of one output plane and every tap that meets
-// the input there, taps in row-major order within a row, until fn returns false.
+// EachRow calls fn for every row of one output plane and every tap that reads the input there, taps
+// in row-major order within a row, until fn returns false.
 func (g *WindowGeom) EachRow(fn func(r WindowRow) bool) {
 	g.rows(0, Product(g.Out[:len(g.Out)-1]), fn)
 }
@@ -314,9 +313,9 @@ func (g *WindowGeom) TapRange(axis, o int) (first, end int) {
 	return first, end
 }
 
-// firstTap sets first and end to the ranges of the taps that lie in the input for
-// the output at pos, and tap to the first of them, if there is one. It looks at as
-// many leading axes as pos has.
+// firstTap sets first and end to the ranges of taps that lie in the input for the output at pos,
+// and tap to the first of them. It reports whether there is one. It considers as many leading axes
+// as pos has.
 func (g *WindowGeom) firstTap(pos, tap, first, end []int) bool {
 	some := true
 	for d, o := range pos {
@@ -351,8 +350,8 @@ func WindowStep(index, shape []int) bool {
 	return false
 }
 
-// Counts returns, for every output of an axis, how many taps lie in the input,
-// with padded in the input or its padding.
+// Counts returns, for each output of an axis, the number of taps in the input, or if padded is set
+// in the input and its padding.
 func (g *WindowGeom) Counts(axis int, padded bool) []int {
 	r := make([]int, g.Out[axis])
 	lo, hi := 0, g.In[axis]
@@ -376,14 +375,13 @@ func (g *WindowGeom) Counts(axis int, padded bool) []int {
 	return r
 }
 
-// Meter counts work, so that loops look for the end of the run now and then.
+// Meter counts work, so that loops check for cancellation from time to time.
 type Meter struct {
 	C    *ir.Call
 	left int
 }
 
-// Spend reports whether the run still goes on after n more elementary
-// operations.
+// Spend counts n elementary operations and reports whether the run may continue.
 func (m *Meter) Spend(n int) bool {
 	if m.left -= n + 1; m.left > 0 {
 		return true
