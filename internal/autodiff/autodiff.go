@@ -57,25 +57,25 @@ func Expand(m *onnx.Model, maxDepth int) (*onnx.Model, error) {
 	return &r, nil
 }
 
-// expander expands the gradients of one model.
+// expander expands the gradients of a model.
 type expander struct {
 	scopes onnx.Scopes
-	found  bool            // a Gradient
-	names  map[string]bool // of the model's values, which new ones must differ from
-	count  int             // of names made
-	nodes  int             // put into the model
-	steps  int             // of following nodes into subgraphs
+	found  bool            // whether the model has a Gradient node
+	names  map[string]bool // names of all values, which new names must avoid
+	count  int             // number of names created
+	nodes  int             // number of nodes added
+	steps  int             // number of nodes that were followed into subgraphs
 	done   map[graphKey]*onnx.Graph
 }
 
-// graphKey names a graph with the opset that it is expanded for. Generated nodes share
-// graphs with those that they repeat.
+// graphKey identifies a graph and the opset for which it is expanded. Generated nodes share graphs
+// with the nodes that they repeat.
 type graphKey struct {
 	g     *onnx.Graph
 	opset int
 }
 
-// graphNames collects the names of values, and looks for Gradient nodes.
+// graphNames collects the names of values and looks for Gradient nodes.
 func (e *expander) graphNames(g *onnx.Graph) {
 	for _, v := range g.Inputs {
 		if v != nil {
@@ -147,7 +147,8 @@ func (e *expander) subgraphs(nodes []*onnx.Node, opset int) ([]*onnx.Node, error
 	return r, nil
 }
 
-// withGraphs returns a copy of a node with other subgraphs, or the node if it has none.
+// withGraphs returns a copy of a node with its subgraphs replaced by fn, or the node itself if it
+// has none.
 func withGraphs(n *onnx.Node, fn func(g *onnx.Graph) *onnx.Graph) *onnx.Node {
 	r := n
 	for k, a := range n.Attributes {
@@ -172,7 +173,7 @@ func withGraphs(n *onnx.Node, fn func(g *onnx.Graph) *onnx.Graph) *onnx.Node {
 	return r
 }
 
-// expand replaces the Gradient nodes among sorted nodes.
+// expand replaces the Gradient nodes in a sorted list of nodes.
 func (e *expander) expand(nodes []*onnx.Node, opset int) ([]*onnx.Node, error) {
 	if !slices.ContainsFunc(nodes, isGradient) {
 		return nodes, nil
@@ -231,8 +232,8 @@ type builder struct {
 	kit.GradientBuilder // with the builder as its tape
 	e                   *expander
 	nodes               []*onnx.Node
-	active              map[string]bool // what depends on xs, while rules run
-	spent               int             // of nodes, those that are counted
+	active              map[string]bool // values that depend on xs, while rules run
+	spent               int             // number of nodes that have been counted
 }
 
 func (e *expander) builder(opset int, nodes []*onnx.Node) *builder {
@@ -305,7 +306,7 @@ func gradientOf(domain, opType string) *kit.Gradient {
 	return nil
 }
 
-// flat reports whether no gradient passes through a node.
+// flat reports whether the gradient of a node is zero.
 func flat(p *onnx.Node) bool {
 	g := gradientOf(p.Domain, p.OpType)
 	return g != nil && g.Flat != nil && g.Flat(ruleNode(p))
@@ -378,16 +379,16 @@ func (b *builder) throughParts(n *kit.GradientNode, parts []*onnx.Node, ys, gs [
 	r := make([]string, len(n.Inputs))
 	for i, in := range n.Inputs {
 		r[i] = grad[in]
-		delete(grad, in) // an input that comes twice has its gradient once
+		delete(grad, in) // an input that is used twice has one gradient
 	}
 	return r, nil
 }
 
-// maxNodes bounds how many nodes gradients put into a model. Branches within
-// branches, and gradients of gradients, repeat what is in them.
+// maxNodes limits the number of nodes that gradients add to a model. Nested branches, and gradients
+// of gradients, repeat their contents.
 const maxNodes = 1 << 18
 
-// spend counts the nodes that came since it was last called.
+// spend counts the nodes added since the last call.
 func (b *builder) spend() error {
 	b.e.nodes += len(b.nodes) - b.spent
 	b.spent = len(b.nodes)
@@ -397,7 +398,7 @@ func (b *builder) spend() error {
 	return nil
 }
 
-// expand appends what computes the outputs of one Gradient node.
+// expand appends the nodes that compute the outputs of one Gradient node.
 func (b *builder) expand(n *onnx.Node) error {
 	xs, zs, y := texts(n, "xs"), texts(n, "zs"), text(n, "y")
 	fed := append(slices.Clone(xs), zs...)
@@ -405,7 +406,7 @@ func (b *builder) expand(n *onnx.Node) error {
 		return fmt.Errorf("%d inputs and %d outputs for %d xs, %d zs and y %q", len(n.Inputs), len(n.Outputs), len(xs), len(zs), y)
 	}
 
-	// The nodes between xs or zs and y, in order.
+	// Find the nodes between xs or zs and y, in order.
 	producer := map[string]int{}
 	for i, p := range b.nodes {
 		for _, o := range p.Outputs {
@@ -432,8 +433,8 @@ func (b *builder) expand(n *onnx.Node) error {
 	}
 	slices.Sort(order)
 
-	// Where other tensors are fed than xs and zs name, the nodes run again for
-	// them; value maps names to what they hold here.
+	// If the inputs are other tensors than those named by xs and zs, the nodes are repeated for
+	// them. value maps the original names to the names of the repeated values.
 	value := map[string]string{}
 	for k, name := range fed {
 		if n.Inputs[k] != name {
@@ -501,8 +502,8 @@ func (b *builder) expand(n *onnx.Node) error {
 	return nil
 }
 
-// backward appends what computes the gradients of the inputs of the nodes of path
-// from those in grad, and adds them to it. active names the values on the way.
+// backward appends the nodes that compute the gradients of the inputs of the nodes in path, given
+// those in grad, and adds them to grad. active contains the names of the values that depend on xs.
 func (b *builder) backward(path []*onnx.Node, grad map[string]string, active map[string]bool) error {
 	defer func(was map[string]bool) { b.active = was }(b.active)
 	for _, p := range slices.Backward(path) {

@@ -8,7 +8,7 @@ import (
 	"github.com/onward-ml/onward/onnx"
 )
 
-// renamed copies a node that uses other values, those that at names.
+// renamed returns a copy of a node that uses the values in at.
 func (b *builder) renamed(n *onnx.Node, at func(string) string) *onnx.Node {
 	r := *withGraphs(n, func(g *onnx.Graph) *onnx.Graph { return b.renamedGraph(g, at) })
 	r.Inputs = slices.Clone(n.Inputs)
@@ -40,7 +40,7 @@ func (b *builder) renamedGraph(g *onnx.Graph, at func(string) string) *onnx.Grap
 	return &r
 }
 
-// within returns a builder that goes on where the nodes of a subgraph end.
+// within returns a builder that continues after the nodes of a subgraph.
 func (b *builder) within(g *onnx.Graph) (*builder, error) {
 	nodes, err := b.e.scopes.Sort(g)
 	if err != nil {
@@ -52,8 +52,8 @@ func (b *builder) within(g *onnx.Graph) (*builder, error) {
 	return b.e.builder(b.Opset, slices.Clone(nodes)), nil
 }
 
-// reach adds to active what depends on it among the nodes, and returns the nodes on
-// the way.
+// reach adds to active all values that depend on it among the nodes, and returns the nodes that
+// compute them.
 func (b *builder) reach(nodes []*onnx.Node, active map[string]bool) []*onnx.Node {
 	var path []*onnx.Node
 	for _, p := range nodes {
@@ -64,12 +64,12 @@ func (b *builder) reach(nodes []*onnx.Node, active map[string]bool) []*onnx.Node
 	return path
 }
 
-// maxSteps bounds how many nodes are followed into subgraphs; beyond, all outputs
-// of a node are taken for active if one input is.
+// maxSteps limits the number of nodes that are followed into subgraphs. Beyond, all outputs of a
+// node count as active if one input is.
 const maxSteps = 1 << 22
 
-// follow adds the outputs of a node that depend on active values to these, and
-// reports whether the node is on the way.
+// follow adds the outputs of a node that depend on active values to active, and reports whether
+// there are any.
 func (b *builder) follow(p *onnx.Node, active map[string]bool) bool {
 	if flat(p) || !slices.ContainsFunc(b.e.scopes.Reads(p), func(in string) bool { return active[in] }) {
 		return false
@@ -101,9 +101,9 @@ func (b *builder) follow(p *onnx.Node, active map[string]bool) bool {
 	return true
 }
 
-// followInto marks the outputs of a subgraph that depend on active values around it or
-// on the inputs that from marks. What the first states outputs are, these inputs are
-// at the next step. It reports false for a graph that does not fit.
+// followInto marks the outputs of a subgraph that depend on active outer values or on the inputs
+// marked by from. An active output that is a state makes the corresponding input active in the next
+// step. It returns false for a malformed graph.
 func (b *builder) followInto(g *onnx.Graph, from []bool, states int, active map[string]bool, through []bool) bool {
 	if len(g.Inputs) != len(from) || len(g.Outputs) < len(through) || states < 0 || states > min(len(g.Inputs), len(g.Outputs)) || slices.Contains(g.Inputs, nil) || slices.Contains(g.Outputs, nil) {
 		return false
@@ -135,8 +135,7 @@ func (b *builder) followInto(g *onnx.Graph, from []bool, states int, active map[
 	return true
 }
 
-// captured returns which of what the subgraphs of a node take from around them is
-// active.
+// captured returns the active values among those that the subgraphs of a node capture.
 func (b *builder) captured(n *onnx.Node) []string {
 	var r []string
 	for _, name := range b.e.scopes.Reads(n)[len(n.Inputs):] {
@@ -155,7 +154,7 @@ func (b *builder) add(grad map[string]string, name, g string) {
 	grad[name] = g
 }
 
-// orZero returns a value of its own: the gradient of x, or zeros.
+// orZero returns the gradient of x as a value of its own, or zeros.
 func (b *builder) orZero(grad map[string]string, x string) string {
 	if d := grad[x]; d != "" {
 		return b.Op("Identity", d)
@@ -188,7 +187,7 @@ func init() { // because the rules lead to the map
 	controlFlow = map[string]func(b *builder, n *onnx.Node, gs []string) ([]string, error){"If": ifGradient, "Scan": scanGradient}
 }
 
-// ifGradient is an If whose branches go on with the gradients for what they use.
+// ifGradient returns an If whose branches compute the gradients of the values that they use.
 func ifGradient(b *builder, n *onnx.Node, gs []string) ([]string, error) {
 	free := b.captured(n)
 	m := &onnx.Node{OpType: "If", Inputs: n.Inputs}
@@ -235,10 +234,10 @@ func ifGradient(b *builder, n *onnx.Node, gs []string) ([]string, error) {
 	return r, nil
 }
 
-// scanGradient is a Scan the other way. The states that the first one had before
-// each step come from a Scan that gives them out; a step computes the body again and
-// goes on with the gradients: its states are those of the states and of what the
-// body takes from around it, its outputs those of the scan inputs.
+// scanGradient returns a Scan in the reverse direction. The states before each step come from a
+// Scan that also returns them. Each step repeats the body and continues with its gradients: the
+// states are the gradients of the states and of captured values, the outputs are the gradients of
+// the scan inputs.
 func scanGradient(b *builder, n *onnx.Node, gs []string) ([]string, error) {
 	if err := b.Need(9); err != nil {
 		return nil, err
@@ -270,7 +269,7 @@ func scanGradient(b *builder, n *onnx.Node, gs []string) ([]string, error) {
 		return r
 	}
 
-	// The states before each step.
+	// Compute the states before each step.
 	first := *body
 	first.Nodes, first.Outputs = slices.Clone(body.Nodes), slices.Clone(body.Outputs)
 	again := &onnx.Node{OpType: "Scan", Inputs: n.Inputs, Attributes: attrs(&first, scans, inAxes[:scans], inBack[:scans], outAxes, outBack)}
@@ -285,8 +284,8 @@ func scanGradient(b *builder, n *onnx.Node, gs []string) ([]string, error) {
 	b.nodes = append(b.nodes, again)
 	final, before := again.Outputs[:states], again.Outputs[states+outs:]
 
-	// What depends on xs within the body; a state that does at its end does from the
-	// next step on.
+	// Find the values that depend on xs within the body. A state that depends on xs at the end of a
+	// step does so from the next step on.
 	in, err := b.within(body)
 	if err != nil {
 		return nil, err
@@ -318,7 +317,7 @@ func scanGradient(b *builder, n *onnx.Node, gs []string) ([]string, error) {
 		return name
 	}
 	grad, sums := map[string]string{}, map[string]string{}
-	var ends []string // of gradients of states
+	var ends []string // gradients of states
 	for i, s := range body.Inputs[:states] {
 		if !active[s.Name] {
 			continue

@@ -1,4 +1,4 @@
-// Package export writes graphs as ONNX models.
+// Package export converts graphs to ONNX models.
 package export
 
 import (
@@ -14,11 +14,11 @@ import (
 	"github.com/onward-ml/onward/tensor"
 )
 
-// Model returns a graph as an ONNX model. The graph was converted from m by package
-// frontend with KeepSource, and then optimized. Functions stay inlined. Operators that
-// passes made are written as operators of ONNX or of ONNX Runtime's domain
-// com.microsoft. Operators on packed weights and blocked layouts have no ONNX form: the
-// error, an [kit.UnsupportedError], lists them.
+// Model returns a graph as an ONNX model. The graph must come from package frontend with
+// KeepSource, converted from m, and may have been optimized. Functions stay inlined. Operators
+// created by passes are written as operators of ONNX or of ONNX Runtime's domain com.microsoft.
+// Operators with packed weights or blocked layouts have no ONNX form; the error, an
+// [ops.UnsupportedError], lists them.
 func Model(g *ir.Graph, m *onnx.Model) (*onnx.Model, error) {
 	imports := opsets(m)
 	e := &exporter{opsets: maps.Clone(imports), used: map[string]bool{}, taken: map[string]bool{}, labels: map[string]int{}, consts: map[tensor.Value]string{}, failed: map[string]*kit.Unsupported{}}
@@ -55,10 +55,10 @@ func Model(g *ir.Graph, m *onnx.Model) (*onnx.Model, error) {
 	og.Nodes, og.Initializers = x.nodes, e.initializers
 	r := *m
 	r.Graph, r.Functions = &og, nil
-	r.IRVersion = max(m.IRVersion, 4) // initializers that are no inputs
+	r.IRVersion = max(m.IRVersion, 4) // since version 4, initializers need not be inputs
 	r.OpsetImports = slices.Clone(m.OpsetImports)
 	if len(r.OpsetImports) == 0 {
-		r.OpsetImports = []onnx.OperatorSetID{{Version: 1}} // what IR versions before 3 mean
+		r.OpsetImports = []onnx.OperatorSetID{{Version: 1}} // implied by IR versions before 3
 	}
 	for _, d := range slices.Sorted(maps.Keys(e.used)) {
 		if _, ok := imports[d]; !ok {
@@ -68,8 +68,8 @@ func Model(g *ir.Graph, m *onnx.Model) (*onnx.Model, error) {
 	return &r, nil
 }
 
-// opsets returns the opset of each domain that a model imports. Files of IR versions
-// before 3 without imports mean opset 1.
+// opsets returns the imported opset of each domain. A model of an IR version before 3 without
+// imports has opset 1.
 func opsets(m *onnx.Model) map[string]int {
 	r := map[string]int{}
 	if m.IRVersion < 3 && len(m.OpsetImports) == 0 {
@@ -81,19 +81,19 @@ func opsets(m *onnx.Model) map[string]int {
 	return r
 }
 
-// exporter is what the graphs of one model share.
+// exporter is the state shared by the graphs of a model.
 type exporter struct {
-	opsets       map[string]int  // of the model, and what was added
+	opsets       map[string]int  // opsets of the model, and added ones
 	used         map[string]bool // domains
 	taken        map[string]bool // names of values
-	labels       map[string]int  // how often a node's name was wished; names are unique, as ONNX Runtime wants them
+	labels       map[string]int  // number of requests per node name; ONNX Runtime requires unique names
 	consts       map[tensor.Value]string
 	initializers []*onnx.Tensor
 	failed       map[string]*kit.Unsupported
 	count        int
 }
 
-// fresh returns a name that no value has, as near as possible to what is wished.
+// fresh returns an unused value name, similar to the requested one.
 func (e *exporter) fresh(wish string) string {
 	name := wish
 	for name == "" || e.taken[name] {
@@ -117,8 +117,8 @@ func (e *exporter) initializer(name string, t *tensor.Tensor) {
 	e.initializers = append(e.initializers, p)
 }
 
-// tensor returns the name of a constant. Constants of all graphs are initializers of
-// the main graph, which subgraphs see.
+// tensor returns the name of a constant. Constants of all graphs are initializers of the main
+// graph, which are visible in subgraphs.
 func (e *exporter) tensor(wish string, t *tensor.Tensor) string {
 	if name, ok := e.consts[t]; ok {
 		return name
@@ -129,16 +129,16 @@ func (e *exporter) tensor(wish string, t *tensor.Tensor) string {
 	return name
 }
 
-// graphExport writes one graph.
+// graphExport exports one graph.
 type graphExport struct {
 	*exporter
 	g     *ir.Graph
-	names []string // of the values; "" for those that have none yet
+	names []string // names of the values; "" if not named yet
 	nodes []*onnx.Node
 	err   error
 }
 
-// graph writes the nodes and gives the outputs their names.
+// graph writes the nodes and names the outputs.
 func (x *graphExport) graph(outputs []string) error {
 	g := x.g
 	made := g.Producers()
@@ -161,7 +161,8 @@ func (x *graphExport) graph(outputs []string) error {
 	}
 	for i, id := range g.Outputs {
 		if i < len(outputs) && x.names[id] == "" {
-			// Identity takes sequences only from opset 14 on: a constant one is made in place.
+			// Identity supports sequences only since opset 14, so create a constant sequence
+			// directly.
 			if _, isTensor := g.Values[id].Const.(*tensor.Tensor); !isTensor && g.Values[id].Const != nil {
 				if err := x.build(outputs[i], g.Values[id].Const); err != nil {
 					return err
@@ -176,7 +177,7 @@ func (x *graphExport) graph(outputs []string) error {
 	return x.err
 }
 
-// value returns the name of a value, writing it down first where it is a constant.
+// value returns the name of a value. It writes a constant on first use.
 func (x *graphExport) value(id ir.ValueID) string {
 	if id == ir.None {
 		return ""
@@ -201,7 +202,7 @@ func (x *graphExport) constant(wish string, v tensor.Value) (string, error) {
 	return out, x.build(out, v)
 }
 
-// build writes the nodes that make a constant which is no tensor.
+// build writes the nodes that create a constant other than a tensor.
 func (x *graphExport) build(out string, v tensor.Value) error {
 	switch v := v.(type) {
 	case *tensor.Sequence:
@@ -269,7 +270,7 @@ func (x *graphExport) emit(op, domain, name string, in, out []string, attrs onnx
 	x.nodes = append(x.nodes, n)
 }
 
-// node writes one node.
+// node writes a node.
 func (x *graphExport) node(n *ir.Node) error {
 	in, out := make([]string, len(n.In)), make([]string, len(n.Out))
 	for i, id := range n.In {
@@ -324,7 +325,7 @@ func (x *graphExport) fail(n *ir.Node, reason string) {
 	x.failed[k].Nodes++
 }
 
-// sameVersion reports whether an operator is the same one in another opset.
+// sameVersion reports whether the operator of the node is the same in another opset.
 func sameVersion(s *ir.Source, opset int) bool {
 	def, err := kit.Lookup(s.Domain, s.OpType, s.Opset)
 	if err != nil {
@@ -335,8 +336,8 @@ func sameVersion(s *ir.Source, opset int) bool {
 	return ok && a == b
 }
 
-// attribute turns an attribute as operators read it into one that
-// [onnx.NewAttribute] takes.
+// attribute converts an attribute from the form that operators read to a Go value for
+// [onnx.NewAttribute].
 func (x *graphExport) attribute(n *ir.Node, v any) (any, error) {
 	switch v := v.(type) {
 	case *tensor.Sparse:
@@ -378,7 +379,7 @@ func (x *graphExport) subgraph(g *ir.Graph) (*onnx.Graph, error) {
 		s.names[id] = s.fresh(g.Values[id].Name)
 		v := &onnx.ValueInfo{Name: s.names[id]}
 		if t := g.Values[id].Type; t.Known() {
-			v.Type = typeProto(t) // ONNX Runtime's Loop wants shapes
+			v.Type = typeProto(t) // ONNX Runtime's Loop requires shapes
 		}
 		r.Inputs = append(r.Inputs, v)
 	}
@@ -387,7 +388,7 @@ func (x *graphExport) subgraph(g *ir.Graph) (*onnx.Graph, error) {
 		outputs[i] = s.fresh(g.Values[id].Name)
 		v := &onnx.ValueInfo{Name: outputs[i], Type: onnx.NewType(g.Values[id].Type.Base())}
 		if i < len(g.Declared) && g.Declared[i].Base().Equal(g.Values[id].Type.Base()) {
-			v.Type = typeProto(g.Declared[i]) // the shape of what no iteration makes
+			v.Type = typeProto(g.Declared[i]) // the declared shape determines that of outputs without iterations
 		}
 		r.Outputs = append(r.Outputs, v)
 	}
@@ -398,7 +399,7 @@ func (x *graphExport) subgraph(g *ir.Graph) (*onnx.Graph, error) {
 	return r, nil
 }
 
-// typeProto writes a type with its shape.
+// typeProto converts a type, including its shape.
 func typeProto(t ir.Type) *onnx.Type {
 	p := onnx.NewType(t.Base())
 	if p.Tensor == nil || !t.Ranked() {
@@ -417,8 +418,8 @@ func typeProto(t ir.Type) *onnx.Type {
 	return p
 }
 
-// Unwritable names the passes that make operators which ONNX does not have at the
-// model's opset, and ONNX Runtime neither.
+// Unwritable returns the names of the passes that create operators that neither ONNX, at the
+// model's opset, nor ONNX Runtime has.
 func Unwritable(m *onnx.Model) []string {
 	imports := opsets(m)
 	var r []string

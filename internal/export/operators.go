@@ -12,10 +12,10 @@ import (
 	"github.com/onward-ml/onward/tensor"
 )
 
-// made writes a node that a pass has made, and reports whether it can. Where ONNX
-// has no operator for it, it becomes one of ONNX Runtime's domain com.microsoft
-// (https://github.com/microsoft/onnxruntime/blob/main/docs/ContribOperators.md), or
-// several of ONNX.
+// made writes a node that a pass has created, and reports whether it can. If ONNX has no such
+// operator, it writes one of ONNX Runtime's domain com.microsoft
+// (https://github.com/microsoft/onnxruntime/blob/main/docs/ContribOperators.md), or several of
+// ONNX.
 func (x *graphExport) made(n *ir.Node, in, out []string) bool {
 	const ms = kit.DomainMicrosoft
 	opset := x.opsets[""]
@@ -35,7 +35,7 @@ func (x *graphExport) made(n *ir.Node, in, out []string) bool {
 		return emit("FusedConv", ms, attrs)
 	case *blocked.ChannelAffine:
 		if opset < 9 {
-			return false // BatchNormalization had other attributes
+			return false // BatchNormalization had different attributes
 		}
 		x.affine(n.Name, op, in[0], out)
 		return true
@@ -111,8 +111,8 @@ func windowAttrs(w kit.Window) onnx.Attrs {
 	return a
 }
 
-// affine writes a function per channel as a BatchNormalization of mean 0 and
-// variance 1, and its activation behind it.
+// affine writes a function per channel as a BatchNormalization with mean 0 and variance 1, followed
+// by its activation.
 func (x *graphExport) affine(name string, op *blocked.ChannelAffine, in string, out []string) {
 	c := len(op.Scale)
 	vector := func(wish string, fill func(i int) float32) string {
@@ -142,7 +142,7 @@ func (x *graphExport) affine(name string, op *blocked.ChannelAffine, in string, 
 	}
 }
 
-// shuffle writes a shuffle of channels as the moves that it is.
+// shuffle writes a channel shuffle as Reshape, Transpose and Reshape.
 func (x *graphExport) shuffle(n *ir.Node, op *blocked.ChannelShuffle, in string, out []string) {
 	channels, _ := x.g.Values[n.In[0]].Type.Shape[1].Value()
 	split, turned, shape := x.fresh(n.Name+"_groups"), x.fresh(n.Name+"_turned"), x.fresh(n.Name+"_shape")
@@ -153,8 +153,8 @@ func (x *graphExport) shuffle(n *ir.Node, op *blocked.ChannelShuffle, in string,
 	x.emit("Reshape", "", "", []string{turned, shape}, out, nil)
 }
 
-// matMul writes a product of transposed matrices as a FusedMatMul, which swaps the
-// last two axes itself; other permutations stay nodes.
+// matMul writes a product of transposed matrices as a FusedMatMul, which can swap the last two
+// axes. Other permutations stay Transpose nodes.
 func (x *graphExport) matMul(n *ir.Node, op *blocked.StridedMatMul, in, out []string) {
 	rank := len(op.PermA)
 	plain := make([]int, rank)

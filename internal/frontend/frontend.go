@@ -1,6 +1,5 @@
-// Package frontend converts ONNX models to typed graphs. Names, scopes, opset
-// versions and model-local functions end here. Gradient nodes must have been
-// expanded by package autodiff.
+// Package frontend converts ONNX models to typed graphs. It resolves names, scopes, opset versions
+// and model-local functions. Package autodiff must have expanded Gradient nodes before.
 package frontend
 
 import (
@@ -17,32 +16,32 @@ import (
 	"github.com/onward-ml/onward/tensor"
 )
 
-// Limits bound what a hostile model may cost.
+// Limits limit the cost of untrusted models.
 type Limits struct {
-	// MaxNodes is the number of nodes after functions have been inlined, beyond
-	// four times the nodes of the file. Default: 250,000.
+	// MaxNodes limits the number of nodes after inlining functions, in addition to four times the
+	// nodes of the file. Default: 250,000.
 	MaxNodes int
-	// MaxDepth is how deep subgraphs and functions nest. Default: 100, ONNX's own
-	// limit of function calls.
+	// MaxDepth limits the nesting of subgraphs and functions. Default: 100, ONNX's own limit for
+	// function calls.
 	MaxDepth int
 }
 
-// Options say how a model is converted.
+// Options are the options of [Convert].
 type Options struct {
 	Limits
-	// Custom finds operators that take precedence over those that there are; nil
-	// where there is none. It may be nil.
+	// Custom returns an operator that takes precedence over the registered ones, or nil. Custom may
+	// be nil.
 	Custom func(domain, opType string, opset int) *kit.Def
 	// Initializers replace those of the main graph, by name.
 	Initializers map[string]tensor.Value
-	// Release lets go of the model's raw data as it is taken over, so that weights never
-	// take their memory twice. The model is of no use afterwards.
+	// Release frees the model's raw data as it is converted, so that weights never need their
+	// memory twice. The model must not be used afterwards.
 	Release bool
-	// KeepSource keeps in every node what package export needs.
+	// KeepSource keeps the information that package export needs in every node.
 	KeepSource bool
 }
 
-// OrDefault returns l with defaults where it is 0.
+// OrDefault returns l with defaults for fields that are 0.
 func (l Limits) OrDefault() Limits {
 	if l.MaxNodes == 0 {
 		l.MaxNodes = 250_000
@@ -53,8 +52,8 @@ func (l Limits) OrDefault() Limits {
 	return l
 }
 
-// Convert makes the typed graph of a model: every value has an element type,
-// every node an operator of the engine.
+// Convert returns the typed graph of a model: every value has an element type, and every node an
+// operator of the engine.
 func Convert(m *onnx.Model, opts Options) (*ir.Graph, error) {
 	b := &builder{model: m, opts: opts, limits: opts.Limits.OrDefault(), funcs: map[funcKey]*onnx.Function{}, unsupported: map[string]*kit.Unsupported{}}
 	count, err := m.CountNodes(b.limits.MaxDepth)
@@ -88,10 +87,10 @@ func Convert(m *onnx.Model, opts Options) (*ir.Graph, error) {
 	return g, nil
 }
 
-// CheckOperators returns an [kit.UnsupportedError] when a model uses operators that
-// Onward does not have at the versions that the model imports.
+// CheckOperators returns an [ops.UnsupportedError] if a model uses operators that are not
+// implemented at the imported versions.
 //
-// custom is that of [Options].
+// custom is as in [Options].
 func CheckOperators(m *onnx.Model, custom func(domain, opType string, opset int) *kit.Def) error {
 	b := &builder{model: m, opts: Options{Custom: custom}, limits: Limits{}.OrDefault(), unsupported: map[string]*kit.Unsupported{}}
 	if _, err := m.CountNodes(b.limits.MaxDepth); err != nil {
@@ -131,7 +130,7 @@ func CheckOperators(m *onnx.Model, custom func(domain, opType string, opset int)
 	return b.missing()
 }
 
-// missing returns what operator has recorded as an error.
+// missing returns the errors that operator has recorded.
 func (b *builder) missing() error {
 	if len(b.unsupported) == 0 {
 		return nil
@@ -143,8 +142,8 @@ func (b *builder) missing() error {
 	return e
 }
 
-// opsets reads opset imports. Files of IR versions before 3 have none and mean
-// version 1.
+// opsets returns the imported opsets. Files of IR versions before 3 have no imports and use version
+// 1.
 func opsets(imports []onnx.OperatorSetID, irVersion int64) (map[string]int, error) {
 	r := map[string]int{}
 	if irVersion < 3 && len(imports) == 0 {
@@ -186,22 +185,20 @@ type builder struct {
 	block       int // of the operators of kit.DomainNchwc, 0: unknown
 }
 
-// scope is where names are looked up: a graph, or the body of a function that is
-// being inlined into one.
+// scope is a scope for names: a graph, or the body of a function that is being inlined into one.
 type scope struct {
 	b       *builder
 	g       *ir.Graph
-	parent  *scope // of a subgraph
+	parent  *scope // for a subgraph
 	names   map[string]ir.ValueID
 	opsets  map[string]int
-	attrs   map[string]*onnx.Attribute // of the function call
-	prefix  string                     // of node names in a function
+	attrs   map[string]*onnx.Attribute // attributes of the function call
+	prefix  string                     // prefix of node names in a function
 	calls   []funcKey                  // functions being inlined, outermost first
 	nesting int
 }
 
-// lookup finds the value of a name, binding it as a capture where it belongs to
-// an enclosing graph.
+// lookup returns the value of a name. It adds a capture if the name belongs to an enclosing graph.
 func (s *scope) lookup(name string) (ir.ValueID, bool) {
 	if id, ok := s.names[name]; ok {
 		return id, true
@@ -211,7 +208,7 @@ func (s *scope) lookup(name string) (ir.ValueID, bool) {
 	}
 	outer, ok := s.parent.lookup(name)
 	if !ok || outer == ir.None {
-		return ir.None, ok // an optional input that the caller of a function leaves out
+		return ir.None, ok // an optional input that the caller of a function omits
 	}
 	s.parent.g.Values[outer].Owned = false
 	v := s.parent.g.Values[outer]
@@ -234,7 +231,7 @@ func (s *scope) define(name string, id ir.ValueID) error {
 	return nil
 }
 
-// graph converts a graph; parent is nil for the main one.
+// graph converts a graph. parent is nil for the main graph.
 func (b *builder) graph(og *onnx.Graph, parent *scope, main bool) (*ir.Graph, error) {
 	g := &ir.Graph{Name: og.Name, Defaults: map[ir.ValueID]tensor.Value{}}
 	s := &scope{b: b, g: g, parent: parent, names: make(map[string]ir.ValueID, len(og.Nodes)+len(og.Initializers))}
@@ -250,8 +247,7 @@ func (b *builder) graph(og *onnx.Graph, parent *scope, main bool) (*ir.Graph, er
 	if err != nil {
 		return nil, err
 	}
-	// Before IR version 4 initializers had to be listed among the inputs and
-	// could not be overridden.
+	// Before IR version 4, initializers had to be inputs and could not be overridden.
 	overridable := b.model.IRVersion >= 4
 	for _, in := range og.Inputs {
 		if in == nil || in.Name == "" {
@@ -317,8 +313,8 @@ func (b *builder) graph(og *onnx.Graph, parent *scope, main bool) (*ir.Graph, er
 	return g, nil
 }
 
-// initializers returns the values of a graph's initializers, and which of them have memory that
-// nobody else does.
+// initializers returns the values of a graph's initializers, and the set of those that own their
+// memory.
 func (b *builder) initializers(og *onnx.Graph, main bool) (r map[string]tensor.Value, owned map[string]bool, err error) {
 	r, owned = make(map[string]tensor.Value, len(og.Initializers)), map[string]bool{}
 	for _, t := range og.Initializers {
@@ -338,7 +334,7 @@ func (b *builder) initializers(og *onnx.Graph, main bool) (r map[string]tensor.V
 		}
 		r[t.Name] = v
 		if b.opts.Release && main && t.RawData != nil {
-			// What is mapped is read-only.
+			// Mapped memory is read-only.
 			t.RawData, owned[t.Name] = nil, !b.model.Mapping().Holds(v.Bytes())
 		}
 	}
@@ -353,8 +349,8 @@ func (b *builder) initializers(og *onnx.Graph, main bool) (r map[string]tensor.V
 		if err != nil {
 			return nil, nil, err
 		}
-		// Nodes take sparse initializers as dense tensors. Expanding one must not
-		// take memory out of proportion to the file.
+		// Nodes read sparse initializers as dense tensors. The memory of the dense form must be in
+		// proportion to the file.
 		n, err := tensor.ByteLen(sp.Values.DType(), sp.Shape)
 		if err != nil {
 			return nil, nil, err
@@ -373,7 +369,7 @@ func (b *builder) initializers(og *onnx.Graph, main bool) (r map[string]tensor.V
 
 const maxDense = 1 << 30
 
-// valueType converts a declared type; nil gives the zero Type.
+// valueType converts a declared type. For nil it returns the zero Type.
 func valueType(t *onnx.Type) (ir.Type, error) {
 	switch {
 	case t == nil:
@@ -420,7 +416,7 @@ func tensorType(kind tensor.Kind, t *onnx.TensorType) (ir.Type, error) {
 		switch d.Kind {
 		case onnx.DimValue:
 			if d.Value < 0 {
-				// Some exporters write −1 for a dimension that is not known.
+				// Some exporters write −1 for an unknown dimension.
 				continue
 			}
 			r.Shape[i] = ir.Known(int(d.Value))

@@ -11,15 +11,14 @@ import (
 	"github.com/onward-ml/onward/tensor"
 )
 
-// blockEvidence collects what a model tells about the size of the blocks, 8 or 16, in
-// which the operators of [kit.DomainNchwc] hold their channels. ONNX Runtime takes
-// that of the machine on which it optimizes and does not write it down, but numbers
-// of channels that were rounded up, or were not, give it away.
+// blockEvidence collects evidence for the channel block size, 8 or 16, of the operators of
+// [ops.DomainNchwc] in a model. ONNX Runtime uses the size of the machine on which it optimizes and
+// does not store it, but it follows from numbers of channels that were, or were not, rounded up.
 type blockEvidence struct {
-	of [2]string // a node that is from a machine with blocks of 8, and one with 16
+	of [2]string // a node that implies blocks of 8, and one that implies blocks of 16
 }
 
-// nchwcBlock returns the size of a model's blocks, 0 where nothing tells.
+// nchwcBlock returns the channel block size of a model, or 0 if it is unknown.
 func nchwcBlock(m *onnx.Model) (int, error) {
 	var e blockEvidence
 	e.graph(m.Graph, 0)
@@ -34,8 +33,8 @@ func nchwcBlock(m *onnx.Model) (int, error) {
 	return 0, nil
 }
 
-// keepsChannels are operators of ONNX whose images have the channels of the first
-// input; so have the sums and products of images in blocks.
+// keepsChannels lists ONNX operators whose outputs have the channels of the first input. Sums and
+// products of blocked images also have them.
 var keepsChannels = []string{"Relu", "LeakyRelu", "Sigmoid", "HardSigmoid", "Tanh", "Clip", "MaxPool", "AveragePool", "GlobalMaxPool", "GlobalAveragePool"}
 
 func (e *blockEvidence) graph(g *onnx.Graph, depth int) {
@@ -54,8 +53,8 @@ func (e *blockEvidence) graph(g *onnx.Graph, depth int) {
 			inputs[v.Name] = true
 		}
 	}
-	// What is known of a value: the channels with which it stands in blocks, or those
-	// that it has, or had before they were rounded up.
+	// What is known of values: the number of channels in the blocked form, and the number before
+	// rounding up.
 	blocked, plain, inBlocks := map[string]int64{}, map[string]int64{}, map[string]bool{}
 	for _, n := range g.Nodes {
 		if n == nil || len(n.Outputs) == 0 {
@@ -136,7 +135,7 @@ func (e *blockEvidence) graph(g *onnx.Graph, depth int) {
 	}
 }
 
-// attribute returns an int attribute of a node, 0 when it is absent.
+// attribute returns an int attribute of a node, or 0 if it is absent.
 func attribute(n *onnx.Node, name string) int64 {
 	for _, a := range n.Attributes {
 		if a != nil && a.Name == name {
@@ -146,8 +145,7 @@ func attribute(n *onnx.Node, name string) int64 {
 	return 0
 }
 
-// unblock gives a convolution of [kit.DomainNchwc] its constant filter in the plain
-// layout.
+// unblock converts the constant filter of a convolution of [ops.DomainNchwc] to the plain layout.
 func (s *scope) unblock(n *ir.Node) error {
 	conv, ok := n.Op.(*nchwc.Conv)
 	if !ok || len(n.In) < 2 || n.In[1] == ir.None {

@@ -11,7 +11,7 @@ import (
 	"github.com/onward-ml/onward/tensor"
 )
 
-// node converts one node, or inlines the function that it calls.
+// node converts a node, or inlines the function that it calls.
 func (s *scope) node(n *onnx.Node) error {
 	b := s.b
 	if b.nodes++; b.nodes > b.maxNodes {
@@ -76,14 +76,14 @@ func (s *scope) node(n *onnx.Node) error {
 	return s.outputs(n, node)
 }
 
-// operator finds a node's operator, or records that there is none.
+// operator returns the operator of a node, or records that it is not supported.
 func (b *builder) operator(n *onnx.Node, imports map[string]int) (*kit.Def, int) {
 	domain := kit.NormalDomain(n.Domain)
 	opset, ok := imports[domain]
 	var err error
 	if !ok {
-		// ONNX Runtime's own domain is often used without being imported, and
-		// gradients use the engine's.
+		// ONNX Runtime's domain is often used without an import, and gradients use the engine's own
+		// domain.
 		if domain != kit.DomainMicrosoft && domain != kit.DomainInternal {
 			err = fmt.Errorf("operator %s is of domain %q, which the model does not import", kit.QualifiedName(domain, n.OpType), domainName(domain))
 		}
@@ -130,7 +130,7 @@ func (s *scope) inputs(n *onnx.Node) ([]ir.ValueID, error) {
 	return in, nil
 }
 
-// outputs defines a node's outputs and appends it to the graph.
+// outputs defines the outputs of a node and appends it to the graph.
 func (s *scope) outputs(n *onnx.Node, node *ir.Node) error {
 	for _, name := range n.Outputs {
 		if name == "" {
@@ -218,8 +218,8 @@ func (s *scope) call(n *onnx.Node, f *onnx.Function) error {
 	return nil
 }
 
-// resolve follows a reference to an attribute of the enclosing function; nil
-// when that attribute is not given.
+// resolve resolves a reference to an attribute of the enclosing function. It returns nil if that
+// attribute is not set.
 func (s *scope) resolve(a *onnx.Attribute) (*onnx.Attribute, error) {
 	if a.RefAttrName == "" {
 		return a, nil

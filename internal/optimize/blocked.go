@@ -10,10 +10,9 @@ import (
 	"github.com/onward-ml/onward/tensor"
 )
 
-// blockLayout moves regions of convolutions to the layout NCHW16c, in which they
-// and the operators between them run fastest. Values change their layout where a
-// region begins and ends. Only images whose channels, height and width are known
-// take part; their number need not be.
+// blockLayout converts regions of convolutions to the blocked layout NCHW16c, in which they and the
+// operators between them are fastest. Values are converted at the borders of regions. Channels,
+// height and width of images must be known, but not the number of images.
 func blockLayout(o *Options, g *ir.Graph) (int, error) {
 	b := &blocker{g: g, made: map[ir.ValueID]bool{}, border: map[ir.ValueID][4]int{}, plans: map[*ir.Node]*blockPlan{}, absorbed: map[*ir.Node]bool{}}
 	if !b.choose() {
@@ -26,26 +25,26 @@ func blockLayout(o *Options, g *ir.Graph) (int, error) {
 // image is the fixed part of an N×C×H×W shape.
 type image struct{ c, h, w int }
 
-// blockPlan says how a node runs on blocked images.
+// blockPlan describes how a node runs on blocked images.
 type blockPlan struct {
-	in     []ir.ValueID // the values that it reads blocked
+	in     []ir.ValueID // values that it reads blocked
 	planar bool         // input 0 is read as N×C×H×W
-	// make returns the operator, given the layouts of in and of the output.
+	// make returns the operator for the layouts of in and of the output.
 	make func(in []blocked.Layout, out blocked.Layout) (ir.Operator, error)
 }
 
 type blocker struct {
 	g      *ir.Graph
-	made   map[ir.ValueID]bool   // values that blocked nodes make
-	border map[ir.ValueID][4]int // top, left, bottom, right that readers want
+	made   map[ir.ValueID]bool   // values computed by blocked nodes
+	border map[ir.ValueID][4]int // border that consumers need: top, left, bottom, right
 	plans  map[*ir.Node]*blockPlan
-	// absorbed nodes are done by the convolution that reads them.
+	// absorbed nodes are part of the convolution that reads their result.
 	absorbed map[*ir.Node]bool
 	producer []int
 	uses     []int
 }
 
-// imageOf returns the size of a value that can be blocked.
+// imageOf returns the image size of a value that can be blocked.
 func (b *blocker) imageOf(id ir.ValueID) (image, bool) {
 	s := b.g.Values[id].Type.Shape
 	if !isFloat(b.g, id) || len(s) != 4 {
@@ -55,15 +54,15 @@ func (b *blocker) imageOf(id ir.ValueID) (image, bool) {
 	if !ok || d[0] < 1 || d[1] < 1 || d[2] < 1 {
 		return image{}, false
 	}
-	// Sizes of images come from files: their product must not overflow.
+	// Image sizes come from files, so check that their product does not overflow.
 	if n, err := tensor.Elements([]int{d[0] + 16, d[1] + 1024, d[2] + 1024, 4}); err != nil || n > 1<<40 {
 		return image{}, false
 	}
 	return image{d[0], d[1], d[2]}, true
 }
 
-// choose decides which nodes run blocked, in order, and reports whether any
-// convolution does.
+// choose selects the nodes that run blocked, in order, and reports whether there is a convolution
+// among them.
 func (b *blocker) choose() bool {
 	any := false
 	b.producer, b.uses = b.g.Producers(), b.g.Uses()
@@ -128,8 +127,8 @@ func (b *blocker) choose() bool {
 	return any
 }
 
-// conv plans a convolution with constant weights, and asks its input for the
-// border that its window reaches into.
+// conv plans a convolution with constant weights, and requests the border of its input that the
+// window reads.
 func (b *blocker) conv(n *ir.Node, cv *ops.FusedConv, out image) *blockPlan {
 	in, ok := b.imageOf(n.In[0])
 	w, bias := constTensor(b.g, n, 1), constTensor(b.g, n, 2)
@@ -140,7 +139,7 @@ func (b *blocker) conv(n *ir.Node, cv *ops.FusedConv, out image) *blockPlan {
 	if err != nil || w.Dim(0) != out.c || w.Dim(1)*cv.Group != in.c || geo.OutH != out.h || geo.OutW != out.w {
 		return nil
 	}
-	const most = 64 // pixels of border; a wider one is cheaper in the plain layout
+	const most = 64 // pixels; with a wider border the plain layout is faster
 	if max(geo.Top, geo.Left, geo.Bottom, geo.Right) > most {
 		return nil
 	}
@@ -188,7 +187,7 @@ func (b *blocker) wantBorder(id ir.ValueID, want [4]int) {
 	b.border[id] = have
 }
 
-// neutral plans a node that is worth blocking only when its input is.
+// neutral plans a node that is worth blocking only if its input is blocked.
 func (b *blocker) neutral(n *ir.Node, count int, mk func(in []blocked.Layout, out blocked.Layout) (ir.Operator, error)) *blockPlan {
 	if !b.made[n.In[0]] {
 		return nil
@@ -233,7 +232,7 @@ func (b *blocker) binary(n *ir.Node, out image) *blockPlan {
 	}}
 }
 
-// sameBatch reports whether two values have as many images.
+// sameBatch reports whether two values have the same number of images.
 func (b *blocker) sameBatch(x, y ir.ValueID) bool {
 	return b.g.Values[x].Type.Shape[0].Same(b.g.Values[y].Type.Shape[0])
 }
@@ -261,17 +260,17 @@ func (b *blocker) concat(n *ir.Node, op *ops.Concat) *blockPlan {
 	}}
 }
 
-// layout returns the layout of a value: with the border that its readers want.
+// layout returns the layout of a value, with the border that its consumers need.
 func (b *blocker) layout(id ir.ValueID) blocked.Layout {
 	im, _ := b.imageOf(id)
 	w := b.border[id]
 	return blocked.NewLayout(im.c, im.h, im.w, w[0], w[1], w[2], w[3])
 }
 
-// rewrite replaces the planned nodes and puts reorders at the borders of regions.
+// rewrite replaces the planned nodes and inserts conversions at the borders of regions.
 func (b *blocker) rewrite() (int, error) {
 	g := b.g
-	planar := make([]bool, len(g.Values)) // blocked values that someone reads as N×C×H×W
+	planar := make([]bool, len(g.Values)) // blocked values that are also read as N×C×H×W
 	for _, id := range g.Outputs {
 		planar[id] = true
 	}
@@ -316,7 +315,7 @@ func (b *blocker) rewrite() (int, error) {
 		}
 		for _, id := range p.in {
 			if _, ok := twins[id]; !ok {
-				free.uses[id]++ // a constant image stays for its reorder
+				free.uses[id]++ // a constant image is kept for its conversion
 				nodes = append(nodes, &ir.Node{Name: n.Name, OpType: "ToBlocked", Domain: internalDomain, Op: &blocked.ToBlocked{Out: b.layout(id)},
 					In: []ir.ValueID{id}, Out: []ir.ValueID{twin(id)}})
 			}
@@ -328,7 +327,7 @@ func (b *blocker) rewrite() (int, error) {
 		if err != nil {
 			return 0, fmt.Errorf("node %q: %w", n.Label(g), err)
 		}
-		p.make = nil // it holds the weights
+		p.make = nil // frees the weights
 		for _, id := range n.In {
 			if id != ir.None && g.Values[id].Const != nil {
 				free.uses[id]--
@@ -346,5 +345,5 @@ func (b *blocker) rewrite() (int, error) {
 	return edits, nil
 }
 
-// internalDomain is the domain of operators that no model holds.
+// internalDomain is the domain of operators that are not part of model files.
 const internalDomain = "onward"

@@ -5,10 +5,10 @@ import (
 	"github.com/onward-ml/onward/internal/ops"
 )
 
-// dropLone takes depthwise convolutions out of the plan that read nothing blocked and that nothing blocked reads: their
-// own kernel reorders a block while it is in the nearest cache.
+// dropLone removes depthwise convolutions from the plan that have no blocked neighbours: their own
+// kernel converts a block while it is in the first-level cache.
 func (b *blocker) dropLone() {
-	read := map[ir.ValueID]bool{} // by blocked nodes
+	read := map[ir.ValueID]bool{} // read by blocked nodes
 	for _, p := range b.plans {
 		for _, id := range p.in {
 			read[id] = true

@@ -8,7 +8,7 @@ import (
 	"github.com/onward-ml/onward/internal/ops/blocked"
 )
 
-// channelShuffle recognizes a shuffle of channels written as three operators:
+// channelShuffle replaces a channel shuffle that is written as three operators by ChannelShuffle:
 //
 //	Reshape(Transpose(Reshape(X, [N,g,C/g,H,W]), perm=[0,2,1,3,4]), [N,C,H,W])
 func channelShuffle(o *Options, g *ir.Graph) (int, error) {
@@ -51,10 +51,10 @@ func channelShuffle(o *Options, g *ir.Graph) (int, error) {
 		g.Nodes[i] = &c
 		edits++
 	}
-	return edits, nil // the sweep removes what is not used any more
+	return edits, nil // the sweep removes unused nodes
 }
 
-// only returns the node that makes a value which one node uses.
+// only returns the node that computes a value with a single use.
 func only(g *ir.Graph, id ir.ValueID, producer, uses []int) *ir.Node {
 	if id == ir.None || uses[id] != 1 || producer[id] < 0 {
 		return nil

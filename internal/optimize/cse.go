@@ -9,8 +9,8 @@ import (
 	"github.com/onward-ml/onward/tensor"
 )
 
-// mergeCommon computes equal nodes once: same operator, same attributes, same
-// inputs. Small equal constants count as the same input.
+// mergeCommon computes equal nodes once: same operator, attributes and inputs (common subexpression
+// elimination). Equal small constants count as the same input.
 func mergeCommon(o *Options, g *ir.Graph) (int, error) {
 	subst := map[ir.ValueID]ir.ValueID{}
 	consts := map[string]ir.ValueID{}
@@ -52,7 +52,7 @@ func mergeCommon(o *Options, g *ir.Graph) (int, error) {
 	return len(subst), nil
 }
 
-// smallConst is the size up to which constants are compared by contents.
+// smallConst is the size in bytes up to which constants are compared by contents.
 const smallConst = 256
 
 func constKey(v tensor.Value) (string, bool) {
@@ -63,7 +63,7 @@ func constKey(v tensor.Value) (string, bool) {
 	return fmt.Sprint(t.DType(), t.Shape(), ":", string(t.Bytes())), true
 }
 
-// findEqual returns an earlier node that computes the same, or remembers n.
+// findEqual returns an earlier node that computes the same results, or records n.
 func findEqual(g *ir.Graph, n *ir.Node, seen map[string][]*ir.Node, isOutput []bool) *ir.Node {
 	if _, random := n.Op.(ir.Nondeterministic); random || len(n.Graphs) > 0 {
 		return nil
@@ -80,15 +80,15 @@ func findEqual(g *ir.Graph, n *ir.Node, seen map[string][]*ir.Node, isOutput []b
 		}
 		same := true
 		for i, id := range n.Out {
-			// Two graph outputs stay two values; an output that m does not compute
-			// cannot be taken from it.
+			// Two graph outputs must stay two values, and m must compute all outputs that are
+			// needed.
 			same = same && (id == ir.None || m.Out[i] != ir.None && !isOutput[id])
 		}
 		if same {
 			return m
 		}
 	}
-	// Many equal keys with different attributes would make the search quadratic.
+	// Without a limit, many equal keys with different attributes would make the search quadratic.
 	const most = 16
 	if len(seen[key]) < most {
 		seen[key] = append(seen[key], n)

@@ -2,8 +2,8 @@ package optimize
 
 import "github.com/onward-ml/onward/internal/ir"
 
-// removeDead drops nodes whose results nobody uses, wants no outputs that nobody
-// uses, and drops captures that a subgraph does not use.
+// removeDead removes nodes whose results are not used, marks unused outputs, and removes unused
+// captures of subgraphs (dead code elimination).
 func removeDead(o *Options, g *ir.Graph) (int, error) {
 	edits := 0
 	live := make([]bool, len(g.Values))
@@ -22,7 +22,7 @@ func removeDead(o *Options, g *ir.Graph) (int, error) {
 			continue
 		}
 		for k, id := range n.Out {
-			// The first output stays: operators may rely on it.
+			// The first output is kept, since operators may rely on it.
 			if k > 0 && id != ir.None && !live[id] {
 				n.Out[k] = ir.None
 				edits++
@@ -43,7 +43,7 @@ func removeDead(o *Options, g *ir.Graph) (int, error) {
 	g.Nodes = kept
 	for id := range g.Values {
 		if !live[id] {
-			g.Values[id].Const = nil // frees what has been folded away
+			g.Values[id].Const = nil // frees constants that have been folded
 		}
 	}
 	return edits, nil

@@ -9,8 +9,9 @@ import (
 	"github.com/onward-ml/onward/tensor"
 )
 
-// delayShuffle moves a shuffle of channels behind the depthwise convolution that reads it, whose
-// channels are permuted for it. A pointwise convolution often follows, which takes any order.
+// delayShuffle moves a channel shuffle behind the depthwise convolution that reads it, and permutes
+// the channels of the convolution. If a pointwise convolution follows, it can read the channels in
+// any order.
 func delayShuffle(o *Options, g *ir.Graph) (int, error) {
 	producer, uses := g.Producers(), g.Uses()
 	edits := 0
@@ -47,7 +48,7 @@ func delayShuffle(o *Options, g *ir.Graph) (int, error) {
 			g.Values[id].Const = p
 			c.In[k+1] = id
 		}
-		// The shuffle's value now holds what the convolution makes.
+		// The convolution now computes the value of the shuffle.
 		c.Out = []ir.ValueID{s.Out[0]}
 		g.Values[s.Out[0]].Type = g.Values[n.Out[0]].Type
 		after := *s
@@ -59,7 +60,7 @@ func delayShuffle(o *Options, g *ir.Graph) (int, error) {
 	return edits, nil
 }
 
-// permuted returns t with slice i of its first axis at place order[i].
+// permuted returns t with slice i of its first axis moved to index order[i].
 func permuted(t *tensor.Tensor, order []int) *tensor.Tensor {
 	r := tensor.Must(tensor.Zeros(t.DType(), t.Shape()...))
 	src, dst := t.Bytes(), r.Bytes()

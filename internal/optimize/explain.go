@@ -6,19 +6,18 @@ import (
 	"github.com/onward-ml/onward/internal/ir"
 )
 
-// Edit is what one pass did to one graph.
+// Edit describes the changes of one pass to one graph.
 type Edit struct {
 	Pass   string
 	Graph  string // name of the graph
-	Edits  int    // as the pass counts them
-	Before int    // nodes
+	Edits  int    // number of edits, as the pass counts them
+	Before int    // number of nodes
 	After  int
-	// Nodes that went, came, and became another operator, each as operator and
-	// label: "Relu relu_1".
+	// Removed, Added and Changed list nodes, each as operator and label: "Relu relu_1".
 	Removed, Added, Changed []string
 }
 
-// snapshot is what a graph's nodes were.
+// snapshot is the state of a graph's nodes before a pass.
 type snapshot struct {
 	nodes []*ir.Node
 	ops   []ir.Operator
@@ -34,8 +33,7 @@ func takeSnapshot(g *ir.Graph) snapshot {
 	return s
 }
 
-// nodeText writes a node as operator and name, or its first output where it has
-// none.
+// nodeText returns operator and name of a node, or its first output if it has no name.
 func nodeText(g *ir.Graph, n *ir.Node) string {
 	if n.Name != "" {
 		return n.OpType + " " + n.Name
@@ -43,7 +41,7 @@ func nodeText(g *ir.Graph, n *ir.Node) string {
 	return n.Label(g)
 }
 
-// edit compares a graph with what it was.
+// edit compares a graph with its snapshot.
 func (s snapshot) edit(pass string, edits int, g *ir.Graph) Edit {
 	e := Edit{Pass: pass, Graph: g.Name, Edits: edits, Before: len(s.nodes), After: len(g.Nodes)}
 	was := make(map[*ir.Node]int, len(s.nodes))
@@ -58,7 +56,7 @@ func (s snapshot) edit(pass string, edits int, g *ir.Graph) Edit {
 			continue
 		}
 		stays[i] = true
-		// Attributes live in the operator; operators without any may be equal.
+		// Attributes are part of the operator. Operators without attributes may be equal.
 		if text := nodeText(g, n); text != s.texts[i] || !ir.SameOperator(n.Op, s.ops[i]) {
 			e.Changed = append(e.Changed, s.texts[i]+" -> "+text)
 		}

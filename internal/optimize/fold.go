@@ -8,12 +8,11 @@ import (
 	"github.com/onward-ml/onward/tensor"
 )
 
-// fold computes nodes whose inputs are all constant, and infers the types of the
-// others again with what has become known.
+// fold computes nodes whose inputs are all constant, and infers the types of other nodes again with
+// the new constants (constant folding).
 //
-// The results of folding must not take memory out of proportion: a result larger
-// than its inputs by more than smallResult counts against MaxFolded, and a node
-// that would pass it stays.
+// The results must not need memory out of proportion to the model: a result that exceeds its inputs
+// by more than smallResult counts against MaxFolded, and a node that would exceed it is not folded.
 func fold(o *Options, g *ir.Graph) (int, error) {
 	edits := 0
 	kept := g.Nodes[:0:0]
@@ -33,9 +32,8 @@ func fold(o *Options, g *ir.Graph) (int, error) {
 
 const smallResult = 64 << 10
 
-// reinfer infers the types of a node without subgraphs again; those of nodes
-// with subgraphs stay as they are, since inferring the bodies once per level
-// would take exponential time.
+// reinfer infers the types of a node again. Nodes with subgraphs are excluded, since inferring the
+// bodies once per level would take exponential time.
 func reinfer(g *ir.Graph, n *ir.Node) error {
 	if len(n.Graphs) > 0 {
 		return nil
@@ -67,7 +65,7 @@ func foldNode(o *Options, g *ir.Graph, n *ir.Node) bool {
 	}
 	out, err := o.Eval(g, n, in, left+size)
 	if err != nil {
-		return false // the run reports it, should the node ever run
+		return false // if the node ever runs, the run reports the error
 	}
 	var made int64
 	for i, id := range n.Out {
@@ -92,7 +90,7 @@ func foldNode(o *Options, g *ir.Graph, n *ir.Node) bool {
 	return true
 }
 
-// apart reports whether v is a tensor in memory that none of in has.
+// apart reports whether v is a tensor whose memory is not shared with a tensor in in.
 func apart(v tensor.Value, in []tensor.Value) bool {
 	t, ok := v.(*tensor.Tensor)
 	if !ok || len(t.Bytes()) == 0 {
@@ -107,7 +105,7 @@ func apart(v tensor.Value, in []tensor.Value) bool {
 	for _, x := range in {
 		u, ok := x.(*tensor.Tensor)
 		if !ok {
-			return false // it may hold tensors
+			return false // it may contain tensors
 		}
 		if a, b := span(u); a < to && from < b {
 			return false
@@ -116,8 +114,8 @@ func apart(v tensor.Value, in []tensor.Value) bool {
 	return true
 }
 
-// foldContents makes the result of a node constant when inference has found all
-// of its elements, as it does for the Shape of a tensor with fixed dims.
+// foldContents makes the result of a node constant if inference has determined all of its elements,
+// as for Shape of a tensor with known dimensions.
 func foldContents(g *ir.Graph, n *ir.Node) bool {
 	if len(n.Out) != 1 || n.Out[0] == ir.None {
 		return false

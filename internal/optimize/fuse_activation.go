@@ -35,7 +35,7 @@ func fuseActivation(o *Options, g *ir.Graph) (int, error) {
 	})
 }
 
-// matchGelu matches a product whose factors are x, ½ and 1 + f(x).
+// matchGelu matches a product of x, ½ and 1 + f(x).
 func matchGelu(m *matcher, n *ir.Node) (x ir.ValueID, tanh, ok bool) {
 	factors := flatten(m, n, 3)
 	half := false
@@ -73,7 +73,7 @@ func matchGelu(m *matcher, n *ir.Node) (x ir.ValueID, tanh, ok bool) {
 	return 0, false, false
 }
 
-// flatten returns the factors of a product of at most n factors.
+// flatten returns the factors of a product of at most most factors.
 func flatten(m *matcher, n *ir.Node, most int) []ir.ValueID {
 	r := []ir.ValueID{n.In[0], n.In[1]}
 	for i := 0; i < len(r) && len(r) < most; i++ {

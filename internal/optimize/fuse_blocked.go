@@ -7,8 +7,8 @@ import (
 	"github.com/onward-ml/onward/internal/ops/blocked"
 )
 
-// fuseBlockedMap lets a blocked convolution apply the function that follows it, row by row while the row is in the
-// nearest cache.
+// fuseBlockedMap fuses a blocked convolution and the elementwise function of its result, which is
+// then applied to each row while it is in the first-level cache.
 func fuseBlockedMap(_ *Options, g *ir.Graph) (int, error) {
 	return fuseBlocked(g, func(first, second *ir.Node) (op ir.Operator, name, opType string) {
 		cv, ok := first.Op.(*blocked.Conv)
@@ -22,7 +22,7 @@ func fuseBlockedMap(_ *Options, g *ir.Graph) (int, error) {
 	})
 }
 
-// fuseDepthwise makes one operator of a blocked convolution and the depthwise one of its result.
+// fuseDepthwise fuses a blocked convolution and the depthwise convolution of its result.
 func fuseDepthwise(_ *Options, g *ir.Graph) (int, error) {
 	return fuseBlocked(g, func(first, second *ir.Node) (op ir.Operator, name, opType string) {
 		a, ok := first.Op.(*blocked.Conv)
@@ -36,8 +36,9 @@ func fuseDepthwise(_ *Options, g *ir.Graph) (int, error) {
 	})
 }
 
-// fuseBlocked replaces pairs of nodes, the second of which is the only reader of what the first makes, by the operator that
-// fuse gives, with its name and operator's name. It reads the inputs of the first, and those of the second but for its first.
+// fuseBlocked replaces pairs of nodes, where the second is the only consumer of the first, by the
+// operator that fuse returns, with its name and operator type. The inputs are those of the first,
+// and all but the first of those of the second.
 func fuseBlocked(g *ir.Graph, fuse func(first, second *ir.Node) (op ir.Operator, name, opType string)) (int, error) {
 	producer, uses := g.Producers(), g.Uses()
 	gone := map[*ir.Node]bool{}

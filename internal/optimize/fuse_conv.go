@@ -83,7 +83,7 @@ func fuseConv(o *Options, g *ir.Graph) (int, error) {
 	uses := g.Uses()
 	dead := make([]bool, len(g.Nodes))
 	edits := 0
-	// source returns the node that makes a value which nobody else uses.
+	// source returns the node that computes a value with a single use.
 	source := func(id ir.ValueID) (int, *ir.Node) {
 		if id == ir.None || uses[id] != 1 || producer[id] < 0 {
 			return -1, nil
@@ -123,7 +123,7 @@ func fuseConv(o *Options, g *ir.Graph) (int, error) {
 			if len(n.In) != 2 || n.In[1] == ir.None {
 				continue
 			}
-			// The later of two convolutions takes the other's result.
+			// Fuse the addition into the later one of two convolutions.
 			k1, prev1 := source(n.In[1])
 			if merged = addTo(g, prev1, n, 0); merged != nil && k1 > k {
 				k = k1
@@ -154,8 +154,8 @@ func fuseConv(o *Options, g *ir.Graph) (int, error) {
 	return edits, nil
 }
 
-// convOf returns the convolution of a node, as far as it can take more: not after
-// an activation.
+// convOf returns the convolution of a node if more can be fused into it, that is, if it has no
+// activation.
 func convOf(g *ir.Graph, n *ir.Node) *ops.FusedConv {
 	if n == nil || len(n.Out) != 1 || n.Out[0] == ir.None || !isFloat(g, n.Out[0]) {
 		return nil
@@ -171,7 +171,7 @@ func convOf(g *ir.Graph, n *ir.Node) *ops.FusedConv {
 	return nil
 }
 
-// fused returns a copy of a node with another operator and inputs.
+// fused returns a copy of a node with another operator and other inputs.
 func fused(n *ir.Node, op ir.Operator, in ...ir.ValueID) *ir.Node {
 	c := *n
 	c.OpType, c.Domain, c.Op, c.Sig, c.In = "FusedConv", "com.microsoft", op, nil, in
@@ -186,7 +186,7 @@ func withInputs(n *ir.Node, count int) []ir.ValueID {
 	return in
 }
 
-// scaleConv multiplies the affine function into constant weights and bias.
+// scaleConv multiplies constant weights and bias by the affine function.
 func scaleConv(g *ir.Graph, n *ir.Node, a *blocked.ChannelAffine, uses []int) *ir.Node {
 	cv, ok := n.Op.(*ops.Conv)
 	w := constTensor(g, n, 1)
@@ -224,7 +224,7 @@ func scaleConv(g *ir.Graph, n *ir.Node, a *blocked.ChannelAffine, uses []int) *i
 		return nil
 	}
 	if owned {
-		g.Values[n.In[1]].Const = nil // its contents are others now
+		g.Values[n.In[1]].Const = nil // the contents change
 	}
 	c := *n
 	c.Op = cv
@@ -233,7 +233,7 @@ func scaleConv(g *ir.Graph, n *ir.Node, a *blocked.ChannelAffine, uses []int) *i
 	return &c
 }
 
-// activate gives a convolution or an affine function an activation.
+// activate adds an activation to a convolution or an affine function.
 func activate(g *ir.Graph, prev, n *ir.Node) *ir.Node {
 	act := kit.Activation{Kind: kit.ActRelu}
 	if c, ok := n.Op.(*ops.Clip); ok {
@@ -262,7 +262,7 @@ func activate(g *ir.Graph, prev, n *ir.Node) *ir.Node {
 	return fused(prev, &ops.FusedConv{Conv: cv.Conv, Act: act}, prev.In...)
 }
 
-// addTo gives a convolution the other summand of n as its input 3.
+// addTo adds the other summand of n to a convolution as its input 3.
 func addTo(g *ir.Graph, prev, n *ir.Node, other int) *ir.Node {
 	cv := convOf(g, prev)
 	if cv == nil || len(prev.In) > 3 && prev.In[3] != ir.None {

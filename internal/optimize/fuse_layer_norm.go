@@ -32,7 +32,7 @@ func fuseLayerNorm(o *Options, g *ir.Graph) (int, error) {
 	})
 }
 
-// isVector reports whether a value is a constant vector as long as the rows of x.
+// isVector reports whether a value is a constant vector with the length of the rows of x.
 func isVector(g *ir.Graph, id, x ir.ValueID) bool {
 	t, ok := g.Values[id].Const.(*tensor.Tensor)
 	s := g.Values[x].Type.Shape
@@ -86,8 +86,7 @@ func matchNormalized(m *matcher, id ir.ValueID) (x ir.ValueID, eps float64, ok b
 	return 0, 0, false
 }
 
-// isRowMean reports whether a value is the mean of x over its last axis, with the
-// axis kept.
+// isRowMean reports whether a value is the mean of x over its last axis, with keepdims.
 func isRowMean(m *matcher, id, x ir.ValueID) bool {
 	op, n := opOnly[*ops.ReduceMean](m, id)
 	if n == nil || n.In[0] != x || !op.KeepDims {

@@ -8,8 +8,8 @@ import (
 	"github.com/onward-ml/onward/tensor"
 )
 
-// fuseLinear turns products with constant weights into Linear, and merges into it
-// what follows: a bias, a residual, an activation.
+// fuseLinear replaces products with constant weights by Linear, and fuses the operators that
+// follow: a bias, a residual, an activation.
 func fuseLinear(o *Options, g *ir.Graph) (int, error) {
 	return rewrite(g, func(m *matcher, n *ir.Node) *ir.Node {
 		if !isFloat(g, n.Out[0]) || len(n.In) == 0 || n.In[0] == ir.None || !isFloat(g, n.In[0]) {
@@ -38,7 +38,7 @@ func fuseLinear(o *Options, g *ir.Graph) (int, error) {
 	})
 }
 
-// linearGemm takes a Gemm with constant B, and C that is missing or a constant row.
+// linearGemm replaces a Gemm with constant B, and with C that is absent or a constant row.
 func linearGemm(m *matcher, n *ir.Node, op *ops.Gemm) *ir.Node {
 	g := m.g
 	w, c := constTensor(g, n, 1), constTensor(g, n, 2)
@@ -51,7 +51,7 @@ func linearGemm(m *matcher, n *ir.Node, op *ops.Gemm) *ir.Node {
 		cols = 0
 	}
 	if hasC && (w.Rank() != 2 || !blocked.IsRowBias(c, w.Dim(cols))) {
-		return nil // before packing: that may overwrite the weights
+		return nil // check before packing, which may overwrite the weights
 	}
 	l, err := blocked.NewLinear(w, op.TransB, sole(m.g, m.uses, n.In[1]))
 	if err != nil {
@@ -64,8 +64,8 @@ func linearGemm(m *matcher, n *ir.Node, op *ops.Gemm) *ir.Node {
 	return replaced(n, "Linear", l, n.In[0])
 }
 
-// plainLinear returns the layer that makes a value which one node uses, as far as
-// it can take more.
+// plainLinear returns the layer that computes a value with a single use, if more can be fused into
+// it.
 func plainLinear(m *matcher, id ir.ValueID) (*blocked.Linear, *ir.Node) {
 	l, n := opOnly[*blocked.Linear](m, id)
 	if n == nil || l.Act.Kind != kit.ActNone || l.Then != nil {
@@ -88,7 +88,7 @@ func linearAdd(m *matcher, n *ir.Node) *ir.Node {
 	if len(n.In) != 2 || n.In[1] == ir.None {
 		return nil
 	}
-	// The later of two layers takes the other's result.
+	// Fuse the addition into the later one of two layers.
 	order := []int{0, 1}
 	if m.producer[n.In[1]] > m.producer[n.In[0]] {
 		order = []int{1, 0}

@@ -9,13 +9,13 @@ import (
 	"github.com/onward-ml/onward/tensor"
 )
 
-// fuseQuantized computes with integers where a model says so by DequantizeLinear
-// before an operator and QuantizeLinear after it: Conv becomes QLinearConv, MatMul
-// QLinearMatMul or, without a QuantizeLinear, MatMulIntegerToFloat, Gemm QGemm,
-// Add QLinearAdd, and so on. What only moves or picks elements works on the integers
-// themselves, and a function of single elements becomes a table. These are the groups that ONNX Runtime replaces as well
-// (https://onnxruntime.ai/docs/performance/model-optimizations/quantization.html).
-// Results differ by the rounding of the sums, one step of the output at most.
+// fuseQuantized replaces operators between DequantizeLinear and QuantizeLinear by integer
+// operators: Conv becomes QLinearConv, MatMul becomes QLinearMatMul or, without a QuantizeLinear,
+// MatMulIntegerToFloat, Gemm becomes QGemm, Add becomes QLinearAdd, and so on. Operators that only
+// move or select elements work on the integers, and an elementwise function becomes a table. ONNX
+// Runtime replaces the same groups
+// (https://onnxruntime.ai/docs/performance/model-optimizations/quantization.html). Results differ
+// by the rounding of the sums, by at most one step of the output.
 func fuseQuantized(o *Options, g *ir.Graph) (int, error) {
 	if !hasDequantize(g) {
 		return 0, nil
@@ -34,7 +34,7 @@ func fuseQuantized(o *Options, g *ir.Graph) (int, error) {
 	if _, err := removeDead(o, g); err != nil {
 		return edits, err
 	}
-	f.zeros = zeroPoints(g) // the sweep has emptied those that nobody used
+	f.zeros = zeroPoints(g) // the sweep has cleared unused constants
 	products, err := rewrite(g, func(m *matcher, n *ir.Node) *ir.Node {
 		f.matcher = m
 		if _, ok := n.Op.(*ops.MatMul); ok {
@@ -45,7 +45,7 @@ func fuseQuantized(o *Options, g *ir.Graph) (int, error) {
 	return edits + products, err
 }
 
-// zeroPoints adds the constants for zero points that are left out.
+// zeroPoints adds the constants for omitted zero points.
 func zeroPoints(g *ir.Graph) map[tensor.DType]ir.ValueID {
 	return map[tensor.DType]ir.ValueID{
 		tensor.TypeUint8: g.NewConst("", tensor.Scalar(uint8(0))),
@@ -53,14 +53,14 @@ func zeroPoints(g *ir.Graph) map[tensor.DType]ir.ValueID {
 	}
 }
 
-// foldFloats folds constants but leaves those for fuseQuantized quantized.
+// foldFloats folds constants, except quantized ones, which fuseQuantized needs.
 func foldFloats(o *Options, g *ir.Graph) (int, error) {
 	o.keepQuantized = true
 	defer func() { o.keepQuantized = false }()
 	return fold(o, g)
 }
 
-// foldQuantized folds the constants that are still quantized.
+// foldQuantized folds the remaining quantized constants.
 func foldQuantized(o *Options, g *ir.Graph) (int, error) {
 	if !hasDequantize(g) {
 		return 0, nil
@@ -77,8 +77,8 @@ func hasDequantize(g *ir.Graph) bool {
 	return false
 }
 
-// exactDepth bounds the products of a sum: those of two differences of bytes fit
-// int32, and a bias of as much does.
+// exactDepth is the maximum number of products in a sum: products of two byte differences, plus a
+// bias of the same magnitude, fit in int32.
 const exactDepth = 1 << 14
 
 type quantizedFuser struct {
@@ -93,10 +93,10 @@ type quantizedValue struct {
 	elem           tensor.DType
 	scales         []float32
 	axis           int
-	zeroAt         int32 // the zero point where there is one scale
+	zeroAt         int32 // the zero point, if there is one scale
 }
 
-// parameters reads a constant scale and zero point; elem is the integers' type.
+// parameters returns a constant scale and zero point. elem is the type of the integers.
 func (f *quantizedFuser) parameters(n *ir.Node, elem tensor.DType, axis, block int) (q quantizedValue, ok bool) {
 	s := constTensor(f.g, n, 1)
 	if block != 0 || s == nil || s.DType() != tensor.TypeFloat32 || s.Rank() > 1 || s.Len() == 0 {
@@ -126,7 +126,7 @@ func (f *quantizedFuser) parameters(n *ir.Node, elem tensor.DType, axis, block i
 	return q, true
 }
 
-// dequantized returns what a value is in integers.
+// dequantized returns the quantized form of a value.
 func (f *quantizedFuser) dequantized(id ir.ValueID) (q quantizedValue, ok bool) {
 	n := f.maker(id)
 	if n == nil || n.Out[0] != id {
@@ -145,7 +145,7 @@ func (f *quantizedFuser) one(id ir.ValueID) (q quantizedValue, ok bool) {
 	return q, ok && len(q.scales) == 1
 }
 
-// quantize replaces a QuantizeLinear and what it reads.
+// quantize replaces a QuantizeLinear and the operator that it reads.
 func (f *quantizedFuser) quantize(n *ir.Node, op *ops.QuantizeLinear) *ir.Node {
 	if op.Precision != tensor.Undefined && op.Precision != tensor.TypeFloat32 || !isFloat(f.g, n.In[0]) {
 		return nil
@@ -162,7 +162,7 @@ func (f *quantizedFuser) quantize(n *ir.Node, op *ops.QuantizeLinear) *ir.Node {
 	p := f.only(n.In[0])
 	if p != nil {
 		if _, ok := p.Op.(*ops.Relu); ok && (y.elem == tensor.TypeUint8 && y.zeroAt == 0 || y.elem == tensor.TypeInt8 && y.zeroAt == -128) {
-			p = f.only(p.In[0]) // nothing below zero can be written
+			p = f.only(p.In[0]) // integers below zero cannot occur
 		}
 	}
 	if p == nil || len(p.In) == 0 || len(p.Out) == 0 || p.In[0] == ir.None {
@@ -199,7 +199,7 @@ func (f *quantizedFuser) quantize(n *ir.Node, op *ops.QuantizeLinear) *ir.Node {
 			return replaced(n, "QLinearGlobalAveragePool", &msft.QLinearGlobalAveragePool{}, x.x, x.scale, x.zero, y.scale, y.zero)
 		}
 	case *ops.Softmax:
-		if y.elem == x.elem && !f.o.Portable { // ONNX Runtime's rounds otherwise
+		if y.elem == x.elem && !f.o.Portable { // ONNX Runtime's operator rounds differently
 			return replaced(n, "QLinearSoftmax", msft.NewQLinearSoftmax(op), x.x, x.scale, x.zero, y.scale, y.zero)
 		}
 	}
@@ -215,8 +215,7 @@ func (f *quantizedFuser) second(p *ir.Node, x, y quantizedValue) (quantizedValue
 	return b, ok && b.elem == x.elem && y.elem == x.elem
 }
 
-// matMul makes a QLinearMatMul of a product with a matrix, or of two stacks of
-// matrices.
+// matMul returns a QLinearMatMul for a product with a matrix, or of two batches of matrices.
 func (f *quantizedFuser) matMul(n, p *ir.Node, x, y quantizedValue) *ir.Node {
 	b, ok := f.factor(p.In[1], false)
 	if !ok {
@@ -234,7 +233,7 @@ func (f *quantizedFuser) matMul(n, p *ir.Node, x, y quantizedValue) *ir.Node {
 	return replaced(n, "QLinearMatMul", &ops.QLinearMatMul{}, x.x, x.scale, x.zero, b.x, b.scale, b.zero, y.scale, y.zero)
 }
 
-// conv makes a QLinearConv of a Conv with constant weights.
+// conv returns a QLinearConv for a Conv with constant weights.
 func (f *quantizedFuser) conv(n, p *ir.Node, op *ops.Conv, x, y quantizedValue) *ir.Node {
 	w, ok := f.dequantized(p.In[1])
 	if !ok {
@@ -258,7 +257,7 @@ func (f *quantizedFuser) conv(n, p *ir.Node, op *ops.Conv, x, y quantizedValue) 
 	return replaced(n, "QLinearConv", &ops.QLinearConv{Window: op.Window, Group: op.Group}, in...)
 }
 
-// bias returns the int32 tensor of a constant bias in steps of the two scales.
+// bias returns the int32 tensor of a constant bias in units of the product of the two scales.
 func (f *quantizedFuser) bias(id ir.ValueID, x, w quantizedValue) (ir.ValueID, bool) {
 	n := f.maker(id)
 	if n == nil {
@@ -289,14 +288,14 @@ func (f *quantizedFuser) bias(id ir.ValueID, x, w quantizedValue) (ir.ValueID, b
 	}
 	for _, v := range tensor.Of[int32](b) {
 		if v < -1<<30 || v > 1<<30 {
-			return ir.None, false // the sum might not fit
+			return ir.None, false // the sum might overflow
 		}
 	}
 	return n.In[0], true
 }
 
-// factor returns the right side of a product: one matrix with one scale or one per
-// column; with trans the columns are rows.
+// factor returns the right operand of a product: one matrix with one scale or one per column. If
+// trans is set, the columns are rows.
 func (f *quantizedFuser) factor(id ir.ValueID, trans bool) (q quantizedValue, ok bool) {
 	if q, ok = f.dequantized(id); !ok {
 		return q, false
@@ -327,7 +326,7 @@ func (f *quantizedFuser) gemm(n, p *ir.Node, op *ops.Gemm, x, y quantizedValue) 
 	return replaced(n, "QGemm", &msft.QGemm{Gemm: *op}, x.x, x.scale, x.zero, w.x, w.scale, w.zero, c, y.scale, y.zero)
 }
 
-// matMulToFloat takes a product by a constant that is not quantized again.
+// matMulToFloat replaces a product by a constant whose result is not quantized.
 func (f *quantizedFuser) matMulToFloat(n *ir.Node) *ir.Node {
 	x, ok := f.one(n.In[0])
 	if !ok {

@@ -10,7 +10,7 @@ import (
 	"github.com/onward-ml/onward/tensor"
 )
 
-// byteFunction is a function of one quantized tensor, element by element.
+// byteFunction is an elementwise function of one quantized tensor.
 type byteFunction struct {
 	x     quantizedValue
 	found bool
@@ -18,10 +18,9 @@ type byteFunction struct {
 	seen  map[ir.ValueID]bool
 }
 
-// byteMap makes a table of what stands between a DequantizeLinear and y's
-// QuantizeLinear when it is a function of a single quantized tensor. The table is
-// what the generic kernels compute for all 256 integers, so the result is the same
-// bit for bit.
+// byteMap replaces the operators between a DequantizeLinear and the QuantizeLinear y by a table, if
+// they are an elementwise function of one quantized tensor. The table holds the results of the
+// generic kernels for all 256 integers, so the results are bit-identical.
 func (f *quantizedFuser) byteMap(n *ir.Node, y quantizedValue) *ir.Node {
 	fn := &byteFunction{seen: map[ir.ValueID]bool{}}
 	if !f.collect(n.In[0], fn) || !fn.found {
@@ -37,8 +36,8 @@ func (f *quantizedFuser) byteMap(n *ir.Node, y quantizedValue) *ir.Node {
 	return replaced(n, "ByteMap", &blocked.ByteMap{Table: *table, Elem: y.elem}, fn.x.x)
 }
 
-// sameShapeOrScalar reports whether the function keeps the shape of its input: its
-// constants have one element and no more dimensions.
+// sameShapeOrScalar reports whether the function keeps the shape of its input: its constants have
+// one element and no higher rank.
 func (f *quantizedFuser) sameShapeOrScalar(x, y ir.ValueID) bool {
 	a, b := f.g.Values[x].Type.Shape, f.g.Values[y].Type.Shape
 	return a != nil && len(a) == len(b)
@@ -87,7 +86,7 @@ func (f *quantizedFuser) collect(id ir.ValueID, fn *byteFunction) bool {
 	return some
 }
 
-// tabulate computes a function for all 256 integers.
+// tabulate evaluates a function for all 256 integers.
 func (f *quantizedFuser) tabulate(out ir.ValueID, fn *byteFunction, y quantizedValue) (*[256]byte, bool) {
 	all := make([]float32, 256)
 	for i := range all {
@@ -107,7 +106,7 @@ func (f *quantizedFuser) tabulate(out ir.ValueID, fn *byteFunction, y quantizedV
 			return nil
 		}
 		if c := f.g.Values[id].Const; c != nil {
-			// Of one element, whatever its rank; the table has rank 1.
+			// The table has rank 1, so reduce constants of one element to that rank.
 			if t, ok := c.(*tensor.Tensor); ok && t.Rank() > 1 {
 				if s, err := t.Reshape(1); err == nil {
 					return s
@@ -145,7 +144,7 @@ func (f *quantizedFuser) tabulate(out ir.ValueID, fn *byteFunction, y quantizedV
 	var table [256]byte
 	for i, v := range tensor.Of[float32](t) {
 		if v != v {
-			return nil, false // what a NaN becomes is the engine's affair
+			return nil, false // the result for NaN depends on the engine
 		}
 		q := math.RoundToEven(float64(v/y.scales[0])) + float64(y.zeroAt)
 		table[i] = byte(int32(min(max(q, lo), hi)))
@@ -153,13 +152,12 @@ func (f *quantizedFuser) tabulate(out ir.ValueID, fn *byteFunction, y quantizedV
 	return &table, true
 }
 
-// sameParameters reports whether two quantized tensors have the same integers for
-// the same numbers.
+// sameParameters reports whether two quantized tensors map integers to the same numbers.
 func sameParameters(x, y quantizedValue) bool {
 	return x.elem == y.elem && x.scales[0] == y.scales[0] && x.zeroAt == y.zeroAt
 }
 
-// moved takes an operator that only moves or picks elements to the integers.
+// moved applies an operator that only moves or selects elements to the integers.
 func (f *quantizedFuser) moved(n, p *ir.Node, x, y quantizedValue) *ir.Node {
 	if len(p.Out) > 1 && p.Out[1] != ir.None || !sameParameters(x, y) {
 		return nil
@@ -171,7 +169,7 @@ func (f *quantizedFuser) moved(n, p *ir.Node, x, y quantizedValue) *ir.Node {
 	case !ok:
 	case op.Mode != "constant":
 		if len(r.In) > 2 {
-			r.In[2] = ir.None // is not read, and not of the type
+			r.In[2] = ir.None // not used, and of the wrong type
 		}
 	default:
 		if op.Value != 0 || len(p.In) > 2 && p.In[2] != ir.None {
@@ -193,7 +191,7 @@ func (f *quantizedFuser) moved(n, p *ir.Node, x, y quantizedValue) *ir.Node {
 	return &r
 }
 
-// concat joins quantized tensors; those whose parameters are the result's are copied.
+// concat concatenates quantized tensors. Those that have the parameters of the result are copied.
 func (f *quantizedFuser) concat(n, p *ir.Node, op *ops.Concat, y quantizedValue) *ir.Node {
 	in := []ir.ValueID{y.scale, y.zero}
 	same := true

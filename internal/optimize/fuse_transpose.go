@@ -6,8 +6,8 @@ import (
 	"github.com/onward-ml/onward/internal/ops/blocked"
 )
 
-// fuseTranspose lets products of stacks of matrices, as in attention, read and
-// write transposed memory instead of moving it:
+// fuseTranspose fuses transpositions into batched matrix products, as in attention, which then read
+// and write transposed memory:
 //
 //	Transpose(MatMul(Transpose(A)·k, Transpose(B)))·k' → StridedMatMul(A, B)
 func fuseTranspose(o *Options, g *ir.Graph) (int, error) {
@@ -80,7 +80,7 @@ func fuseTranspose(o *Options, g *ir.Graph) (int, error) {
 	return n + more, err
 }
 
-// followed reports whether what follows a product can be merged into it.
+// followed reports whether the operator after a product can be fused into it.
 func followed(m *matcher, n *ir.Node) bool {
 	i := m.user[n.Out[0]]
 	if i < 0 || m.uses[n.Out[0]] != 1 {
@@ -93,8 +93,8 @@ func followed(m *matcher, n *ir.Node) bool {
 	return false
 }
 
-// throughTranspose follows a value through transposes and factors that only this
-// use needs.
+// throughTranspose follows a value back through transpositions and scalar factors that have no
+// other use.
 func throughTranspose(m *matcher, id ir.ValueID, perm []int, alpha *float32) (ir.ValueID, []int) {
 	for {
 		n := m.only(id)
@@ -132,8 +132,7 @@ func identity(n int) []int {
 	return p
 }
 
-// compose returns the permutation that does first and then second; nil when one is
-// none.
+// compose returns the permutation that applies first, then second; nil if one is not a permutation.
 func compose(first, second []int) []int {
 	r := make([]int, len(second))
 	for i, p := range second {

@@ -6,8 +6,8 @@ import (
 	"github.com/onward-ml/onward/tensor"
 )
 
-// removeIdentity drops operators that pass their input on: Identity, Dropout
-// outside of training, and Cast to the same type.
+// removeIdentity removes operators that return their input: Identity, Dropout outside of training
+// mode, and Cast to the same type.
 func removeIdentity(o *Options, g *ir.Graph) (int, error) {
 	isOutput := outputs(g)
 	uses := g.Uses()
@@ -38,7 +38,7 @@ func passesOn(g *ir.Graph, n *ir.Node, uses []int) bool {
 	return false
 }
 
-// outputs tells which values are graph outputs.
+// outputs returns, for each value, whether it is a graph output.
 func outputs(g *ir.Graph) []bool {
 	r := make([]bool, len(g.Values))
 	for _, id := range g.Outputs {
@@ -47,8 +47,7 @@ func outputs(g *ir.Graph) []bool {
 	return r
 }
 
-// constTensor returns the contents of a node's input i when they are a constant
-// tensor, else nil.
+// constTensor returns input i of a node if it is a constant tensor, else nil.
 func constTensor(g *ir.Graph, n *ir.Node, i int) *tensor.Tensor {
 	if i >= len(n.In) || n.In[i] == ir.None {
 		return nil
@@ -57,7 +56,7 @@ func constTensor(g *ir.Graph, n *ir.Node, i int) *tensor.Tensor {
 	return t
 }
 
-// isFloat reports whether a value is a tensor of float.
+// isFloat reports whether a value is a tensor of float32.
 func isFloat(g *ir.Graph, id ir.ValueID) bool {
 	t := g.Values[id].Type
 	return t.Kind == tensor.KindTensor && t.Elem == tensor.TypeFloat32

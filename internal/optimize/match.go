@@ -9,14 +9,13 @@ import (
 	"github.com/onward-ml/onward/tensor"
 )
 
-// matcher looks at a graph from a node backwards. Patterns are matched through
-// values that only one node uses, so that what is replaced is not needed by
-// another.
+// matcher matches patterns in a graph, from a node backwards. It follows values with a single use,
+// so that replaced nodes are not needed elsewhere.
 type matcher struct {
 	g        *ir.Graph
 	producer []int
 	uses     []int
-	user     []int // a node that uses a value: the only one where uses is 1; −1 for none
+	user     []int // a node that uses the value, the only one if uses is 1; −1 for none
 }
 
 func newMatcher(g *ir.Graph) *matcher {
@@ -30,12 +29,12 @@ func newMatcher(g *ir.Graph) *matcher {
 	return m
 }
 
-// only returns the node that makes a value which one node uses, or nil.
+// only returns the node that computes a value with a single use, or nil.
 func (m *matcher) only(id ir.ValueID) *ir.Node {
 	return only(m.g, id, m.producer, m.uses)
 }
 
-// maker returns the node that makes a value, however often it is used, or nil.
+// maker returns the node that computes a value with any number of uses, or nil.
 func (m *matcher) maker(id ir.ValueID) *ir.Node {
 	if id == ir.None || m.producer[id] < 0 {
 		return nil
@@ -43,7 +42,7 @@ func (m *matcher) maker(id ir.ValueID) *ir.Node {
 	return m.g.Nodes[m.producer[id]]
 }
 
-// opOnly returns the operator of only(id) as a T, with its node.
+// opOnly returns the operator of only(id) as a T, and its node.
 func opOnly[T ir.Operator](m *matcher, id ir.ValueID) (T, *ir.Node) {
 	var zero T
 	n := m.only(id)
@@ -57,7 +56,7 @@ func opOnly[T ir.Operator](m *matcher, id ir.ValueID) (T, *ir.Node) {
 	return op, n
 }
 
-// scalar returns the number in a constant float tensor of one element.
+// scalar returns the element of a constant float32 tensor of one element.
 func (m *matcher) scalar(id ir.ValueID) (float64, bool) {
 	if id == ir.None {
 		return 0, false
@@ -69,8 +68,8 @@ func (m *matcher) scalar(id ir.ValueID) (float64, bool) {
 	return float64(tensor.Of[float32](t)[0]), true
 }
 
-// withScalar returns the other input of a node of two inputs, one of which is a
-// constant of one element that does not change the other's shape.
+// withScalar returns the other input of a node with two inputs, of which one is a constant of one
+// element that does not change the shape of the other.
 func (m *matcher) withScalar(n *ir.Node) (x ir.ValueID, c float64, second, ok bool) {
 	if len(n.In) != 2 {
 		return ir.None, 0, false, false
@@ -87,12 +86,12 @@ func (m *matcher) withScalar(n *ir.Node) (x ir.ValueID, c float64, second, ok bo
 	return ir.None, 0, false, false
 }
 
-// sole reports whether the contents of a constant may be overwritten by its one user.
+// sole reports whether the only user of a constant may overwrite its contents.
 func sole(g *ir.Graph, uses []int, id ir.ValueID) bool {
-	return g.Values[id].Owned && (int(id) >= len(uses) || uses[id] == 1) // later values are made for one user
+	return g.Values[id].Owned && (int(id) >= len(uses) || uses[id] == 1) // values added later have one user
 }
 
-// other returns the input of a node of two inputs that is not id.
+// other returns the input, of a node with two inputs, that is not id.
 func other(n *ir.Node, id ir.ValueID) ir.ValueID {
 	switch {
 	case len(n.In) != 2:
@@ -107,7 +106,7 @@ func other(n *ir.Node, id ir.ValueID) ir.ValueID {
 
 func near(x, want float64) bool { return math.Abs(x-want) <= 1e-3*math.Abs(want) }
 
-// sameShape reports whether two values are proved to have one shape.
+// sameShape reports whether two values are known to have the same shape.
 func sameShape(g *ir.Graph, a, b ir.ValueID) bool {
 	x, y := g.Values[a].Type.Shape, g.Values[b].Type.Shape
 	if x == nil || len(x) != len(y) {
@@ -121,7 +120,7 @@ func sameShape(g *ir.Graph, a, b ir.ValueID) bool {
 	return true
 }
 
-// replaced returns a node that computes n's outputs another way.
+// replaced returns a node that computes the outputs of n with another operator.
 func replaced(n *ir.Node, opType string, op ir.Operator, in ...ir.ValueID) *ir.Node {
 	return &ir.Node{Name: n.Name, OpType: opType, Domain: internalDomain, Opset: n.Opset, Op: op, In: in, Out: n.Out}
 }
@@ -153,11 +152,11 @@ func vectorKernel(g *ir.Graph, n *ir.Node) kit.VecUnary {
 	return d.Vector(n.Op, in)
 }
 
-// rewrite offers every node to fn and puts what it returns in the node's place.
-// What has become unused is removed by the pass after it.
+// rewrite calls fn for each node and replaces the node by the result, if any. A following pass
+// removes nodes that have become unused.
 //
-// Constants that nobody uses any more, having been packed into an operator, are
-// freed at once: a large model must not take its memory twice.
+// Constants that have become unused, because they were packed into an operator, are freed at once:
+// a large model must not need its memory twice.
 func rewrite(g *ir.Graph, fn func(m *matcher, n *ir.Node) *ir.Node) (int, error) {
 	m := newMatcher(g)
 	edits := 0
@@ -172,8 +171,7 @@ func rewrite(g *ir.Graph, fn func(m *matcher, n *ir.Node) *ir.Node) (int, error)
 		}
 		g.Nodes[i] = r
 		edits++
-		// Uses are counted anew only for the inputs: those of the nodes between
-		// are left to the sweep.
+		// Update the number of uses for the inputs only; the sweep handles the nodes between.
 		for _, id := range n.In {
 			if id != ir.None {
 				m.uses[id]--
@@ -191,14 +189,14 @@ func rewrite(g *ir.Graph, fn func(m *matcher, n *ir.Node) *ir.Node) (int, error)
 	return edits, nil
 }
 
-// constants frees the contents of constants that nobody uses any more.
+// constants frees the contents of unused constants.
 type constants struct {
 	g     *ir.Graph
 	uses  []int
 	freed int64
 }
 
-// unused frees a value's contents if its last use has gone.
+// unused frees the contents of a value after its last use.
 func (c *constants) unused(id ir.ValueID) {
 	if id == ir.None || int(id) >= len(c.uses) || c.uses[id] > 0 || c.g.Values[id].Const == nil {
 		return
@@ -211,6 +209,5 @@ func (c *constants) unused(id ir.ValueID) {
 	}
 }
 
-// collectAt is how many bytes of constants may become garbage before they are
-// collected.
+// collectAt is the number of bytes of freed constants after which the garbage collector runs.
 const collectAt = 8 << 20

@@ -1,5 +1,5 @@
-// Package optimize improves typed graphs without changing their results. A pass
-// is one file; passes lists them in the order in which they run.
+// Package optimize optimizes typed graphs without changing their results. Each pass has its own
+// file; passes lists them in order.
 package optimize
 
 import (
@@ -11,26 +11,26 @@ import (
 	"github.com/onward-ml/onward/tensor"
 )
 
-// Level is how far a pass goes from the model as it is written.
+// Level is an optimization level.
 type Level int
 
-// The levels, from the least. A pass of a level runs at all later ones.
+// The optimization levels, in ascending order. A pass runs at its level and all higher ones.
 const (
 	None     Level = iota
-	Basic          // what is constant is computed, what is not needed removed
-	Extended       // operators are fused
-	All            // weights are packed and layouts changed: no ONNX operators say that
+	Basic          // fold constants, remove unused nodes
+	Extended       // fuse operators
+	All            // pack weights and change layouts, which ONNX operators cannot express
 )
 
-// Pass describes one rewriting of graphs.
+// Pass describes a pass.
 type Pass struct {
 	Name  string
 	Level Level
-	Doc   string // what it does, in a line
+	Doc   string // summary in one line
 }
 
-// pass is one rewriting of a graph. It reports how many edits it made. Subgraphs
-// are the driver's business unless the pass says so.
+// pass is one rewriting of a graph. It returns the number of edits. Run applies it to subgraphs
+// unless the pass does so itself.
 type pass struct {
 	Pass
 	run func(o *Options, g *ir.Graph) (int, error)
@@ -38,8 +38,8 @@ type pass struct {
 
 var dce = pass{Pass{"dce", Basic, "removes nodes, outputs and captures that nobody uses"}, removeDead}
 
-// passes run in this order, over the subgraphs of a node before its graph. Passes
-// that leave nodes unused have dce after them.
+// passes lists the passes in order. A pass runs on the subgraphs of a node before the graph. Passes
+// that leave nodes unused are followed by dce.
 var passes = []pass{
 	{Pass{"fold", Basic, "computes nodes whose inputs are all constant"}, foldFloats},
 	{Pass{"identity", Basic, "removes Identity, Dropout outside of training and Cast to the same type"}, removeIdentity},
@@ -65,7 +65,7 @@ var passes = []pass{
 	dce,
 }
 
-// Passes returns the passes in the order in which they run first.
+// Passes returns the passes in order.
 func Passes() []Pass {
 	var r []Pass
 	for _, p := range passes {
@@ -76,26 +76,26 @@ func Passes() []Pass {
 	return r
 }
 
-// Options gives passes what they cannot do themselves.
+// Options are the options of [Run], and what passes need from the engine.
 type Options struct {
 	// Level is the last level whose passes run.
 	Level Level
-	// Eval runs one node on constant inputs; an error leaves the node as it is.
+	// Eval runs one node on constant inputs. On error the node is not changed.
 	Eval func(g *ir.Graph, n *ir.Node, in []tensor.Value, limit int64) ([]tensor.Value, error)
-	// MaxFolded bounds the bytes that constant folding may add to the model.
+	// MaxFolded limits the bytes that constant folding may add to the model.
 	MaxFolded int64
-	// Portable makes only operators that ONNX or ONNX Runtime has too.
+	// Portable allows only operators that ONNX or ONNX Runtime has.
 	Portable bool
-	// Disabled names passes to leave out.
+	// Disabled holds the names of passes to skip.
 	Disabled map[string]bool
-	// Explain is called for every pass that changed a graph; may be nil.
+	// Explain is called for each pass that changed a graph. It may be nil.
 	Explain func(Edit)
 
 	folded        int64
 	keepQuantized bool // do not fold DequantizeLinear
 }
 
-// Run improves a graph in place.
+// Run optimizes a graph in place.
 func Run(ctx context.Context, g *ir.Graph, o *Options) error {
 	for _, p := range passes {
 		if p.Level > o.Level || o.Disabled[p.Name] {
@@ -139,7 +139,7 @@ func each(ctx context.Context, g *ir.Graph, fn func(*ir.Graph) error) error {
 	return fn(g)
 }
 
-// replace makes every use of value a in the graph a use of b.
+// replace replaces all uses of the keys of subst by their values.
 func replace(g *ir.Graph, subst map[ir.ValueID]ir.ValueID) {
 	if len(subst) == 0 {
 		return
