@@ -5,14 +5,14 @@ import (
 	"github.com/onward-ml/onward/onnx"
 )
 
-// Analysis is what loading a model finds out about its main graph without running
-// it. Model-local functions are inlined: their nodes and values appear in the place
-// of the calls, with names of their own.
+// Analysis describes the main graph of a model as loading finds it, before any run.
+// Model-local functions are inlined: their nodes and values replace the calls and
+// have names of their own.
 type Analysis struct {
-	// Values are the inputs, initializers and results with the types and shapes
-	// that inference finds. Shape is nil where the rank is not known.
+	// Values holds the inputs, initializers and node outputs with their inferred types
+	// and shapes. Shape is nil if the rank is unknown.
 	Values []NodeArg
-	// Nodes are in an order in which they can run: that of the reference engine.
+	// Nodes is in topological order, in which the provider reference runs the nodes.
 	Nodes []NodeInfo
 }
 
@@ -23,15 +23,16 @@ type NodeInfo struct {
 	OpType  string   `json:"op_type"`
 	Domain  string   `json:"domain"`  // "" for ai.onnx
 	Opset   int      `json:"opset"`   // version of the domain
-	Inputs  []string `json:"inputs"`  // empty for omitted ones
-	Outputs []string `json:"outputs"` // empty for omitted ones
+	Inputs  []string `json:"inputs"`  // "" for an omitted input
+	Outputs []string `json:"outputs"` // "" for an omitted output
 }
 
-// Analyze infers the types of a model's values and the order of its nodes. Errors
-// are of type *[StatusError], as when a session is opened.
+// Analyze infers the types and shapes of a model's values and the order of its nodes,
+// without running it. It returns the errors that opening a session would, of type
+// *[StatusError].
 func Analyze(m *onnx.Model, limits Limits) (*Analysis, error) {
 	if m == nil {
-		return nil, statusf(NoModel, "there is no model")
+		return nil, statusf(NoModel, "the model is nil")
 	}
 	values, nodes, err := goengine.Analyze(m, limits)
 	if err != nil {

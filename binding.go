@@ -11,42 +11,43 @@ import (
 	"github.com/onward-ml/onward/tensor"
 )
 
-// Binding is memory that is bound to a session's inputs and outputs, as ONNX Runtime's
-// IOBinding: runs read from it and write to it in place, on the CPU or on the device
-// that the model runs on.
+// Binding binds memory to the inputs and outputs of a session, like ONNX Runtime's
+// IOBinding. Runs read and write the bound memory in place, on the CPU or on the
+// device that the model runs on.
 //
-// What is bound is checked when it is bound. Inputs are read during
-// [Session.RunBinding], so their contents may change between runs; only an input
-// that is on another device than the model is copied there when it is bound. On the provider
-// cpu such a run copies nothing, and once it has seen its shapes, allocates nothing.
+// Types and shapes are checked when a value is bound. [Session.RunBinding] reads the
+// inputs, so their contents may change between runs. The exception is an input on a
+// device other than the model's: it is copied when it is bound. On the provider cpu
+// a run with a binding copies nothing, and allocates nothing once it has run with
+// the same shapes before.
 //
-// Memory that is given by its address must stay valid until it is no longer bound.
-// Memory of outputs should not lie over that of inputs or other outputs.
+// Memory that is given by its address must stay valid until it is unbound. The memory
+// of an output should not overlap that of an input or of another output.
 //
-// Several goroutines may use a binding; one of them at a time runs. Runs of several
-// bindings of one session go side by side.
+// A Binding is safe for concurrent use, but its runs are serialized. Runs of different
+// bindings of one session are concurrent.
 type Binding struct {
 	session *Session
 	mu      sync.Mutex
 	in      []*OrtValue // per input of the session
 	out     []boundOutput
-	order   []int // outputs in the order of binding
+	order   []int // bound outputs in the order in which they were bound
 	engine  driver.Binding
-	options driver.RunOptions // of the run
-	of      driver.Engine     // that made it
-	ran     bool              // since the outputs were bound
-	ready   bool              // what is bound is complete
+	options driver.RunOptions // of the current run, kept here to avoid an allocation
+	of      driver.Engine     // the engine that made the driver's binding
+	ran     bool              // a run has succeeded since an output was bound
+	ready   bool              // complete has succeeded since the last change
 	closed  bool
 }
 
-// boundOutput is how an output of the session is bound.
+// boundOutput describes how an output of the session is bound.
 type boundOutput struct {
 	bound  bool
 	device Device
-	given  *OrtValue // memory for the result, nil when the engine allocates it
+	given  *OrtValue // memory for the result; nil if the engine allocates it
 }
 
-// NewBinding returns a binding without inputs and outputs.
+// NewBinding returns an empty binding, to which inputs and outputs can be bound.
 func (s *Session) NewBinding() (*Binding, error) {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
@@ -66,11 +67,11 @@ func (s *Session) NewBinding() (*Binding, error) {
 	return b, nil
 }
 
-// NewOrtValue returns a copy of a tensor in the memory of a device that the session's
-// provider works on. On the CPU the tensor is copied as well.
+// NewOrtValue copies a tensor to the memory of device d, which must be the CPU or a
+// device of the session's provider. The tensor is copied on the CPU, too.
 func (s *Session) NewOrtValue(t *tensor.Tensor, d Device) (*OrtValue, error) {
 	if t == nil {
-		return nil, statusf(InvalidArgument, "an OrtValue needs a tensor")
+		return nil, statusf(InvalidArgument, "the tensor is nil")
 	}
 	v, err := s.NewOrtValueOf(d, t.DType(), t.Shape()...)
 	if err != nil {
@@ -79,8 +80,8 @@ func (s *Session) NewOrtValue(t *tensor.Tensor, d Device) (*OrtValue, error) {
 	return v, v.UpdateInPlace(t)
 }
 
-// NewOrtValueOf returns a tensor of undefined contents in the memory of a device that
-// the session's provider works on.
+// NewOrtValueOf allocates a tensor in the memory of device d, which must be the CPU or
+// a device of the session's provider. Its contents are undefined.
 func (s *Session) NewOrtValueOf(d Device, dtype tensor.DType, shape ...int) (*OrtValue, error) {
 	d, err := d.Resolve()
 	if err != nil {
@@ -115,7 +116,8 @@ func (s *Session) noDevice(d Device) error {
 	return statusf(InvalidArgument, "provider %s works on the memory of the cpu, not of %s: open the session with a provider for that device, such as ort:%s", s.provider, d, d.Type)
 }
 
-// lock begins a change of the binding; the function that it returns ends it.
+// lock locks the session and the binding and checks that both can be used. It returns
+// the function that unlocks them.
 func (b *Binding) lock() (func(), error) {
 	b.session.mu.RLock()
 	b.mu.Lock()
@@ -130,6 +132,8 @@ func (b *Binding) lock() (func(), error) {
 	return unlock, nil
 }
 
+// usable returns an error if the binding or its session is closed, or if the session
+// has changed its provider.
 func (b *Binding) usable() error {
 	switch {
 	case b.session.closed:
@@ -137,12 +141,12 @@ func (b *Binding) usable() error {
 	case b.closed:
 		return &StatusError{Code: Fail, Message: "the binding is closed"}
 	case b.of != b.session.engine:
-		return &StatusError{Code: Fail, Message: "the session has changed its provider since the binding was made: make a new one"}
+		return &StatusError{Code: Fail, Message: "the session has changed its provider since the binding was created: create a new binding"}
 	}
 	return nil
 }
 
-// BindCPUInput binds an input to a value on the CPU, which is not copied.
+// BindCPUInput binds an input to a value on the CPU. The value is not copied.
 func (b *Binding) BindCPUInput(name string, v tensor.Value) error {
 	if _, ok := b.session.inIndex[name]; !ok {
 		return notInList(name)
@@ -158,8 +162,8 @@ func notInList(name string) error {
 	return statusf(InvalidArgument, "Failed to find NodeArg with name: %s in the def list", name)
 }
 
-// BindInput binds an input to memory, which is not copied where it is on the device
-// that reads it.
+// BindInput binds an input to memory of the caller. The memory is copied only if it is
+// not on the device that the model runs on.
 func (b *Binding) BindInput(name string, m Buffer) error {
 	v, err := OrtValueOfBuffer(m)
 	if err != nil {
@@ -175,7 +179,7 @@ func (b *Binding) BindInputValue(name string, v *OrtValue) error {
 		return statusf(InvalidArgument, "Error when binding input: Failed to find input name in the mapping: %s", name)
 	}
 	if v == nil {
-		return statusf(InvalidArgument, "input %s: there is no OrtValue", name)
+		return statusf(InvalidArgument, "input %s: the OrtValue is nil", name)
 	}
 	v, err := checkBound(b.session.arg(i), v, "input")
 	if err != nil {
@@ -193,8 +197,8 @@ func (b *Binding) BindInputValue(name string, v *OrtValue) error {
 	return nil
 }
 
-// bindStatus gives an error of an engine that cannot bind a value ONNX Runtime's
-// words.
+// bindStatus wraps an error of an engine that cannot bind a value, in the form of ONNX
+// Runtime's messages. what is "input" or "output".
 func bindStatus(what string, err error) error {
 	code, msg := InvalidArgument, err.Error()
 	var st *StatusError
@@ -204,7 +208,8 @@ func bindStatus(what string, err error) error {
 	return &StatusError{Code: code, Message: fmt.Sprintf("Error when binding %s: %s", what, msg), Err: err}
 }
 
-// checkBound checks a value against the declaration of an input or output.
+// checkBound checks a value against the declaration of an input or output and returns
+// the value to bind. what is "input" or "output".
 func checkBound(a *NodeArg, v *OrtValue, what string) (*OrtValue, error) {
 	if v.device == nil && what == "input" {
 		w, err := a.check(v.value)
@@ -240,8 +245,8 @@ func checkBound(a *NodeArg, v *OrtValue, what string) (*OrtValue, error) {
 	return v, nil
 }
 
-// frozen returns a tensor over the same memory whose type and shape nobody else can
-// change: they have been checked.
+// frozen returns a tensor over the same memory with its own type and shape, so that the
+// caller cannot change them after the check. It returns other values unchanged.
 func frozen(v tensor.Value) tensor.Value {
 	t, ok := v.(*tensor.Tensor)
 	if !ok || t.DType() == tensor.TypeString {
@@ -252,11 +257,11 @@ func frozen(v tensor.Value) tensor.Value {
 	return c
 }
 
-// BindOutput asks for an output on the CPU. Its memory is allocated by the first run
-// and used again by later ones as long as the shape stays the same.
+// BindOutput binds an output to memory on the CPU that the first run allocates. Later
+// runs reuse the memory while the shape stays the same.
 func (b *Binding) BindOutput(name string) error { return b.BindOutputTo(name, Device{}) }
 
-// BindOutputTo asks for an output on a device, where the run allocates its memory.
+// BindOutputTo binds an output to memory that the run allocates on a device.
 func (b *Binding) BindOutputTo(name string, d Device) error {
 	d, err := d.Resolve()
 	if err != nil {
@@ -269,8 +274,8 @@ func (b *Binding) BindOutputTo(name string, d Device) error {
 	return b.bindOutput(i, boundOutput{bound: true, device: d})
 }
 
-// BindOutputBuffer asks for an output in memory of the caller, which the run writes.
-// A buffer without a pointer asks for memory that the run allocates on its device.
+// BindOutputBuffer binds an output to memory of the caller, into which the run writes.
+// If only the device of the buffer is set, it is [Binding.BindOutputTo].
 func (b *Binding) BindOutputBuffer(name string, m Buffer) error {
 	if m.Pointer == nil && m.Type == 0 && m.Shape == nil {
 		return b.BindOutputTo(name, m.Device)
@@ -291,8 +296,8 @@ func (b *Binding) BindOutputBuffer(name string, m Buffer) error {
 	return b.BindOutputValue(name, v)
 }
 
-// BindOutputTensor asks for an output in the memory of a tensor on the CPU, which
-// the run fills in place.
+// BindOutputTensor binds an output to a tensor on the CPU, which the run fills in
+// place.
 func (b *Binding) BindOutputTensor(name string, t *tensor.Tensor) error {
 	v, err := NewOrtValue(t)
 	if err != nil {
@@ -301,15 +306,15 @@ func (b *Binding) BindOutputTensor(name string, t *tensor.Tensor) error {
 	return b.BindOutputValue(name, v)
 }
 
-// BindOutputValue asks for an output in the memory of an OrtValue, a tensor of
-// numbers.
+// BindOutputValue binds an output to the memory of an OrtValue, which must be a dense
+// tensor and not one of strings.
 func (b *Binding) BindOutputValue(name string, v *OrtValue) error {
 	i, ok := b.session.outIndex[name]
 	if !ok {
 		return notInList(name)
 	}
 	if v == nil {
-		return statusf(InvalidArgument, "output %s: there is no OrtValue", name)
+		return statusf(InvalidArgument, "output %s: the OrtValue is nil", name)
 	}
 	switch {
 	case !v.IsTensor() || v.value != nil && v.value.Type().Kind != tensor.KindTensor:
@@ -343,7 +348,7 @@ func (b *Binding) bindOutput(i int, o boundOutput) error {
 	return nil
 }
 
-// SynchronizeInputs waits until inputs that are copied to a device are there.
+// SynchronizeInputs waits until the copies of inputs to a device are complete.
 func (b *Binding) SynchronizeInputs() error {
 	unlock, err := b.lock()
 	if err != nil {
@@ -353,7 +358,7 @@ func (b *Binding) SynchronizeInputs() error {
 	return runStatus(b.engine.SynchronizeInputs())
 }
 
-// SynchronizeOutputs waits until a device has written the outputs.
+// SynchronizeOutputs waits until the device has written the outputs.
 func (b *Binding) SynchronizeOutputs() error {
 	unlock, err := b.lock()
 	if err != nil {
@@ -395,7 +400,8 @@ func (b *Binding) ClearOutputs() error {
 	return nil
 }
 
-// OutputNames returns the bound outputs in the order in which they were bound.
+// OutputNames returns the names of the bound outputs in the order in which they were
+// bound.
 func (b *Binding) OutputNames() []string {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -406,8 +412,8 @@ func (b *Binding) OutputNames() []string {
 	return names
 }
 
-// Outputs returns the bound outputs of the last run, in the order in which they were
-// bound. Their memory is the binding's: the next run may change it.
+// Outputs returns the bound outputs of the last run in the order in which they were
+// bound. The binding owns their memory, and the next run may change it.
 func (b *Binding) Outputs() ([]*OrtValue, error) {
 	unlock, err := b.lock()
 	if err != nil {
@@ -419,7 +425,7 @@ func (b *Binding) Outputs() ([]*OrtValue, error) {
 
 func (b *Binding) outputs() ([]*OrtValue, error) {
 	if !b.ran {
-		return nil, &StatusError{Code: Fail, Message: "there are no outputs: the binding has not run since they were bound"}
+		return nil, &StatusError{Code: Fail, Message: "the binding has not run since its outputs were bound"}
 	}
 	r := make([]*OrtValue, len(b.order))
 	for k, i := range b.order {
@@ -432,8 +438,8 @@ func (b *Binding) outputs() ([]*OrtValue, error) {
 	return r, nil
 }
 
-// CopyOutputsToCPU returns copies of the bound outputs of the last run, in the order
-// in which they were bound. They belong to the caller.
+// CopyOutputsToCPU copies the bound outputs of the last run to the CPU and returns the
+// copies in the order in which the outputs were bound.
 func (b *Binding) CopyOutputsToCPU() ([]tensor.Value, error) {
 	unlock, err := b.lock()
 	if err != nil {
@@ -458,7 +464,8 @@ func (b *Binding) CopyOutputsToCPU() ([]tensor.Value, error) {
 	return r, nil
 }
 
-// Close frees what the binding holds. The memory that was bound stays.
+// Close releases the resources of the binding. It does not free memory that the caller
+// has bound.
 func (b *Binding) Close() error {
 	b.session.mu.RLock()
 	defer b.session.mu.RUnlock()
@@ -471,10 +478,10 @@ func (b *Binding) Close() error {
 	return b.engine.Close()
 }
 
-// RunBinding computes the outputs that are bound, from the inputs that are, and
-// leaves them where they are bound: [Binding.Outputs] returns them. A cancelled
-// context stops the run; the contents of the outputs are undefined then. opts may
-// be nil; it cannot name outputs. Errors are of type *[StatusError].
+// RunBinding runs the model on the bound inputs and writes the bound outputs to their
+// memory. [Binding.Outputs] returns them. If ctx is done, the run stops and the
+// contents of the outputs are undefined. opts may be nil; its field Outputs must be
+// nil. Errors are of type *[StatusError].
 func (s *Session) RunBinding(ctx context.Context, b *Binding, opts *RunOptions) error {
 	if b == nil || b.session != s {
 		return statusf(InvalidArgument, "IOBinding must be used with the session that created it.")
@@ -482,7 +489,7 @@ func (s *Session) RunBinding(ctx context.Context, b *Binding, opts *RunOptions) 
 	if opts == nil {
 		opts = &defaultRun
 	} else if opts.Outputs != nil {
-		return statusf(InvalidArgument, "a bound run computes the outputs that are bound, RunOptions.Outputs must be nil")
+		return statusf(InvalidArgument, "RunOptions.Outputs must be nil: a run with a binding computes the bound outputs")
 	}
 	s.mu.RLock()
 	defer s.mu.RUnlock()
@@ -510,7 +517,8 @@ func (s *Session) RunBinding(ctx context.Context, b *Binding, opts *RunOptions) 
 	return nil
 }
 
-// complete checks that enough is bound, and binds inputs that may be absent.
+// complete checks that an output and all required inputs are bound. It binds unbound
+// inputs of an optional type to an empty optional.
 func (b *Binding) complete() error {
 	s := b.session
 	if len(b.order) == 0 {

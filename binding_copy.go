@@ -9,13 +9,14 @@ import (
 	"github.com/onward-ml/onward/tensor"
 )
 
-// requestBinding serves engines that are no [driver.Binder]: results are copied to where
-// they are bound, if the engine did not write them there.
+// requestBinding implements [driver.Binding] for engines that do not implement
+// [driver.Binder]. It copies a result to the bound memory if the engine has not written
+// it there.
 type requestBinding struct {
 	session *Session
 	req     driver.Request
-	given   []*tensor.Tensor
-	result  []tensor.Value
+	given   []*tensor.Tensor // per output, the bound memory or nil
+	result  []tensor.Value   // per output, the result of the last run
 }
 
 func newRequestBinding(s *Session) *requestBinding {
@@ -61,7 +62,7 @@ func (b *requestBinding) Run(ctx context.Context, opts *driver.RunOptions) error
 	for i := range b.req.Out {
 		b.req.Out[i] = b.result[i]
 		if b.given[i] != nil {
-			b.req.Out[i] = frozen(b.given[i]) // the engine may give it another shape
+			b.req.Out[i] = frozen(b.given[i]) // the engine may change its shape
 		}
 	}
 	if err := b.session.engine.Run(ctx, &b.req); err != nil {
@@ -89,11 +90,12 @@ func (b *requestBinding) Output(i int) (driver.Memory, error) {
 	return driver.Memory{Value: b.result[i]}, nil
 }
 
-// boundShape says that a result does not fit into the memory that is bound for it.
+// boundShape returns the error for a result whose type or shape differs from that of
+// the memory bound to it.
 func boundShape(name string, got tensor.Value, want *tensor.Tensor) error {
 	s := got.Type().String()
 	if t, ok := got.(*tensor.Tensor); ok {
 		s = t.String()
 	}
-	return statusf(InvalidArgument, "output %s is %s, the memory that is bound for it is for %s", name, s, want)
+	return statusf(InvalidArgument, "output %s is %s, but the memory bound to it is for %s", name, s, want)
 }

@@ -121,7 +121,7 @@ func TestBindingMisuse(t *testing.T) {
 			func(s *onward.Session, b *onward.Binding) error {
 				return b.BindOutputTo("Y", onward.Device{Type: "tpu"})
 			}},
-		{"device id", "there is no device cpu:1", onward.InvalidArgument,
+		{"device id", "device cpu:1 does not exist", onward.InvalidArgument,
 			func(s *onward.Session, b *onward.Binding) error { return b.BindOutputTo("Y", onward.Device{ID: 1}) }},
 		{"device of another provider", "open the session with a provider for that device, such as ort:cuda", onward.InvalidArgument,
 			func(s *onward.Session, b *onward.Binding) error {
@@ -187,7 +187,7 @@ func TestBindingMisuse(t *testing.T) {
 				must(t, b.BindCPUInput("X", xt), b.BindOutput("Y"), s.RunBinding(context.Background(), b, nil), b.ClearOutputs())
 				return s.RunBinding(context.Background(), b, nil)
 			}},
-		{"outputs before a run", "there are no outputs: the binding has not run since they were bound", onward.Fail,
+		{"outputs before a run", "the binding has not run since its outputs were bound", onward.Fail,
 			func(s *onward.Session, b *onward.Binding) error {
 				must(t, b.BindOutput("Y"))
 				_, err := b.Outputs()

@@ -6,8 +6,8 @@ import (
 	"github.com/onward-ml/onward/tensor"
 )
 
-// RunWithOrtValues is [Session.Run] with OrtValues, which may lie on a device that
-// the session's provider works on. Results are on the CPU and belong to the caller.
+// RunWithOrtValues is [Session.Run] for OrtValues, which may be in the memory of a
+// device of the session's provider. The results are on the CPU; the caller owns them.
 func (s *Session) RunWithOrtValues(ctx context.Context, feed map[string]*OrtValue, opts *RunOptions) (map[string]*OrtValue, error) {
 	bound := false
 	values := make(Values, len(feed))
@@ -33,7 +33,7 @@ func (s *Session) RunWithOrtValues(ctx context.Context, feed map[string]*OrtValu
 	return r, nil
 }
 
-// runBound runs once with a binding of its own.
+// runBound runs the model once through a new binding.
 func (s *Session) runBound(ctx context.Context, feed map[string]*OrtValue, opts *RunOptions) (map[string]*OrtValue, error) {
 	b, err := s.NewBinding()
 	if err != nil {

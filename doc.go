@@ -1,6 +1,6 @@
 // Package onward runs ONNX models in pure Go.
 //
-// A [Session] loads a model once and serves any number of goroutines:
+// A [Session] is a loaded model. It is safe for concurrent use:
 //
 //	sess, err := onward.Open(ctx, "model.onnx", nil)
 //	x, err := tensor.New([]float32{5.1, 3.5, 6.2, 2.9, 5.9, 3}, 3, 2)

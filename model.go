@@ -9,21 +9,21 @@ import (
 	"github.com/onward-ml/onward/tensor"
 )
 
-// NodeArg is an input or output of a model.
+// NodeArg describes an input or output of a model.
 type NodeArg struct {
 	Name string
 	Type string // as ONNX writes it: "tensor(float)", "seq(map(int64,tensor(float)))"
-	// Shape holds the dimensions of a tensor; nil when the rank is not known or the
-	// value is no tensor.
+	// Shape holds the dimensions of a tensor. It is nil if the rank is unknown or the
+	// value is not a tensor.
 	Shape []Dim
 
 	typ tensor.Type
 }
 
-// ElementType returns the argument's type.
+// ElementType returns the type of the argument, which Type holds as a string.
 func (a NodeArg) ElementType() tensor.Type { return a.typ }
 
-// String writes the argument as name, type and shape.
+// String returns the name, type and shape: "x: tensor(float)[N,3]".
 func (a NodeArg) String() string {
 	s := a.Name + ": " + a.Type
 	if a.Shape != nil {
@@ -36,7 +36,7 @@ func (a NodeArg) String() string {
 	return s
 }
 
-// ModelMetadata is what a model says about itself.
+// ModelMetadata holds the metadata fields of a model file.
 type ModelMetadata struct {
 	ProducerName     string
 	ProducerVersion  string
@@ -50,15 +50,16 @@ type ModelMetadata struct {
 	Custom           map[string]string // metadata_props
 }
 
-// Description is what a model declares, whether it can be run or not.
+// Description holds the inputs, outputs and metadata that a model declares.
 type Description struct {
-	Inputs                  []NodeArg // without initializers
-	OverridableInitializers []NodeArg // inputs that have a default
+	Inputs                  []NodeArg // without those that have an initializer
+	OverridableInitializers []NodeArg // inputs that have an initializer as default
 	Outputs                 []NodeArg
 	Metadata                ModelMetadata
 }
 
-// Describe reads a model's inputs, outputs and metadata.
+// Describe returns the inputs, outputs and metadata of a model. It works for models that
+// cannot be run, too.
 func Describe(m *onnx.Model) (*Description, error) {
 	if m == nil || m.Graph == nil {
 		return nil, loadStatus(errors.New("the model has no graph"))
@@ -70,7 +71,8 @@ func Describe(m *onnx.Model) (*Description, error) {
 	return &Description{Inputs: s.inputs, OverridableInitializers: s.defaults, Outputs: s.outputs, Metadata: s.meta}, nil
 }
 
-// signature is what a session knows of its model.
+// signature holds the inputs, outputs and metadata of a session's model. The indices are
+// by name; inIndex counts inputs, then defaults.
 type signature struct {
 	inputs   []NodeArg
 	outputs  []NodeArg
@@ -80,7 +82,7 @@ type signature struct {
 	meta     ModelMetadata
 }
 
-// arg returns an input; those with a default follow the others.
+// arg returns input i. Inputs with a default follow the required ones.
 func (s *signature) arg(i int) *NodeArg {
 	if i < len(s.inputs) {
 		return &s.inputs[i]
@@ -88,7 +90,7 @@ func (s *signature) arg(i int) *NodeArg {
 	return &s.defaults[i-len(s.inputs)]
 }
 
-// describe reads the model's inputs, outputs and metadata.
+// describe returns the signature of a model.
 func describe(m *onnx.Model) (s signature, err error) {
 	g := m.Graph
 	s.meta = ModelMetadata{ProducerName: m.ProducerName, ProducerVersion: m.ProducerVersion, GraphName: g.Name, Domain: m.Domain,
@@ -144,7 +146,7 @@ func describe(m *onnx.Model) (s signature, err error) {
 
 func nodeArg(v *onnx.ValueInfo) (NodeArg, error) {
 	if v == nil || v.Name == "" {
-		return NodeArg{}, errors.New("it has no name")
+		return NodeArg{}, errors.New("the name is missing")
 	}
 	a := NodeArg{Name: v.Name}
 	var tt *onnx.TensorType
@@ -166,7 +168,8 @@ func nodeArg(v *onnx.ValueInfo) (NodeArg, error) {
 	return a, nil
 }
 
-// typeOf converts a declared type, and returns the tensor type if it is one.
+// typeOf converts a declared type. The second result is its tensor type, or nil if the
+// type is not a dense tensor.
 func typeOf(t *onnx.Type, depth int) (tensor.Type, *onnx.TensorType) {
 	const deepest = 64
 	if t == nil || depth > deepest {

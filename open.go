@@ -18,14 +18,14 @@ import (
 	"github.com/onward-ml/onward/onnx"
 )
 
-// Open loads the model in a file. External data is read from the file's folder. A
-// context that ends stops the loading. Errors are of type *[StatusError].
+// Open loads a model file. External data is read from the folder of the file. If ctx is
+// done, loading stops. opts may be nil. Errors are of type *[StatusError].
 func Open(ctx context.Context, path string, opts *SessionOptions) (*Session, error) {
 	return open(ctx, source{file: true, path: path}, opts)
 }
 
-// OpenBytes loads a model from memory. The bytes must not change while the
-// session is in use. Such a model has no external data.
+// OpenBytes loads a model from memory, like [Open]. The bytes must not change while the
+// session is in use. The model cannot refer to external data.
 func OpenBytes(ctx context.Context, data []byte, opts *SessionOptions) (*Session, error) {
 	if data == nil {
 		data = []byte{}
@@ -33,14 +33,15 @@ func OpenBytes(ctx context.Context, data []byte, opts *SessionOptions) (*Session
 	return open(ctx, source{data: data}, opts)
 }
 
-// OpenModel makes a session for a model, which must not change or be closed while
-// the session is in use. Closing the session leaves the model open.
+// OpenModel returns a session for a model in memory, like [Open]. The model must not be
+// changed or closed while the session is in use. Closing the session does not close the
+// model.
 func OpenModel(ctx context.Context, m *onnx.Model, opts *SessionOptions) (*Session, error) {
 	return open(ctx, source{model: m}, opts)
 }
 
-// open makes a session of a source in five steps: read, prepare, describe, select a
-// provider, compile.
+// open returns a session for a source in five steps: read and prepare the model,
+// describe it, select a provider, compile.
 func open(ctx context.Context, src source, opts *SessionOptions) (s *Session, err error) {
 	s = &Session{opts: *orDefault(opts), source: src.kept()}
 	s.log, s.options = s.opts.log(), s.opts.driver()
@@ -79,18 +80,19 @@ func orDefault(opts *SessionOptions) *SessionOptions {
 	return opts
 }
 
-// source is where a model comes from: a file, bytes or a model in memory.
+// source is the origin of a model: a file, bytes or a model in memory.
 type source struct {
 	file bool
 	path string
 	data []byte
 
 	model  *onnx.Model
-	opened bool                     // model is in weak, so that the session does not keep it in memory
-	weak   weak.Pointer[onnx.Model] // nil for bytes
+	opened bool                     // the session is open: use weak, which does not keep the model in memory
+	weak   weak.Pointer[onnx.Model] // nil for a file and for bytes
 }
 
-// kept returns the source for [Session.SetProviders].
+// kept returns the source that a session keeps for [Session.SetProviders]. It keeps
+// neither bytes nor a model alive.
 func (src source) kept() source {
 	k := source{file: src.file, path: src.path, opened: true}
 	if src.model != nil {
@@ -99,7 +101,7 @@ func (src source) kept() source {
 	return k
 }
 
-// read reads the model for a session on the first of some providers.
+// read reads the model for a session that tries the given providers.
 func (src source) read(ctx context.Context, o *SessionOptions, configs []ProviderConfig) (*driver.Model, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
@@ -116,11 +118,11 @@ func (src source) read(ctx context.Context, o *SessionOptions, configs []Provide
 		m.Model, err = onnx.ReadFile(src.path, o.readOptions(configs))
 	case src.opened:
 		if m.Model = src.weak.Value(); m.Model == nil || m.Graph == nil {
-			return nil, statusf(NotImplemented, "the session has not kept its model; open a new session")
+			return nil, statusf(NotImplemented, "the session does not keep its model; open a new session")
 		}
 	case src.model == nil && src.data != nil:
 		if o.PrepackedWeights != nil {
-			m.Hash, _ = hash(bytes.NewReader(src.data)) // reading memory does not fail
+			m.Hash, _ = hash(bytes.NewReader(src.data)) // reading from memory cannot fail
 		}
 		m.Model, err = onnx.Unmarshal(src.data, nil)
 	}
@@ -134,7 +136,8 @@ func (src source) read(ctx context.Context, o *SessionOptions, configs []Provide
 	return m, nil
 }
 
-// close closes a model that read has opened, which is mapped if it is from a file.
+// close closes a model that read has opened from a file, which may be mapped. It does
+// nothing for other sources.
 func (src source) close(m *onnx.Model) error {
 	if !src.file || m == nil {
 		return nil
@@ -142,9 +145,12 @@ func (src source) close(m *onnx.Model) error {
 	return m.Close()
 }
 
-// readOptions say how the file of a session on one of some providers is read. It is mapped
-// if nothing takes weights from it, since all providers read files themselves, and with
-// MapWeights if the engines guard what they read in a mapping.
+// readOptions returns how to read the model file of a session that tries the given
+// providers. The file is mapped in two cases:
+//
+//   - all providers read the file themselves, so that no weights are taken from the
+//     mapping
+//   - MapWeights is set and the engines of all providers guard reads from a mapping
 func (o *SessionOptions) readOptions(configs []ProviderConfig) *onnx.ReadOptions {
 	if len(configs) == 0 {
 		configs = []ProviderConfig{{Name: goengine.Default}}
@@ -175,7 +181,8 @@ func hashFile(path string) (string, error) {
 	return hash(f)
 }
 
-// compile makes an engine on the first of some providers that can run the model.
+// compile returns an engine of the first of the given providers that can run the model,
+// and the configuration of that provider.
 func (s *Session) compile(ctx context.Context, m *driver.Model, configs []ProviderConfig) (driver.Engine, ProviderConfig, error) {
 	start := time.Now()
 	if len(configs) == 0 {
@@ -204,7 +211,7 @@ func (s *Session) compile(ctx context.Context, m *driver.Model, configs []Provid
 			return e, c, nil
 		}
 		if stopped(err) && ctx.Err() != nil {
-			return nil, ProviderConfig{}, &StatusError{Code: Fail, Message: "the loading was stopped: " + err.Error(), Err: err}
+			return nil, ProviderConfig{}, &StatusError{Code: Fail, Message: "loading was stopped: " + err.Error(), Err: err}
 		}
 		errs = append(errs, err)
 		if s.opts.DisableFallback {
@@ -220,8 +227,8 @@ func (s *Session) compile(ctx context.Context, m *driver.Model, configs []Provid
 	return nil, ProviderConfig{}, &StatusError{Code: Fail, Message: "no provider can run the model: " + errors.Join(errs...).Error(), Err: errors.Join(errs...)}
 }
 
-// compileOn makes an engine on a provider. The model of a file is the session's own: the
-// last provider that may need it can take it apart.
+// compileOn compiles the model with one provider. last says that no other provider
+// follows: Compile may then take apart a model that the session has read from a file.
 func (s *Session) compileOn(ctx context.Context, p driver.Provider, c ProviderConfig, m *driver.Model, last bool) (driver.Engine, error) {
 	own, opts := *m, s.options
 	own.Owned = s.source.file && last
@@ -240,7 +247,8 @@ func (s *Session) compileOn(ctx context.Context, p driver.Provider, c ProviderCo
 	return p.Compile(ctx, &own, opts, c)
 }
 
-// available returns a provider if it can work with a configuration.
+// available returns the provider of a configuration, or an error if it is not registered
+// or not available.
 func available(c ProviderConfig) (driver.Provider, error) {
 	p, err := driver.Find(c.Name)
 	if err != nil {
@@ -249,8 +257,8 @@ func available(c ProviderConfig) (driver.Provider, error) {
 	return p, p.Available(c)
 }
 
-// usable removes providers that are listed twice. Without fallback these are
-// errors, and so are all that cannot work here.
+// usable returns the configurations without later duplicates of a provider. If fallback
+// is disabled, a duplicate or unavailable provider is an error.
 func (s *Session) usable(configs []ProviderConfig) ([]ProviderConfig, error) {
 	var r []ProviderConfig
 	var bad []string
@@ -279,12 +287,13 @@ func (s *Session) usable(configs []ProviderConfig) ([]ProviderConfig, error) {
 	return r, nil
 }
 
-// SetProviders moves the session to the first of configs that can run the model. It waits
-// for active runs. On an error the session stays unchanged.
+// SetProviders recompiles the model with the first provider of configs that can run it
+// and switches the session to that provider. It waits for active runs. After an error
+// the session is unchanged.
 //
-// The model is read again from its file, or taken from the *onnx.Model that the
-// session was opened with while the caller keeps that. A session of [OpenBytes]
-// keeps neither and returns NOT_IMPLEMENTED.
+// SetProviders reads a session's model file again. A session of [OpenModel] uses its
+// model if the caller still holds it; the session itself does not keep it in memory. A
+// session of [OpenBytes] returns NOT_IMPLEMENTED.
 func (s *Session) SetProviders(ctx context.Context, configs []ProviderConfig) error {
 	m, err := s.source.read(ctx, &s.opts, configs)
 	if err != nil {

@@ -7,15 +7,15 @@ import (
 	"github.com/onward-ml/onward/onnx"
 )
 
-// OptimizationPass is one rewriting that the provider cpu applies to graphs.
+// OptimizationPass describes a graph optimization of the provider cpu.
 type OptimizationPass struct {
 	Name  string            `json:"name"`
-	Level OptimizationLevel `json:"level"` // the first that has the pass
-	Doc   string            `json:"doc"`   // what it does, in a line
+	Level OptimizationLevel `json:"level"` // the lowest level that includes the pass
+	Doc   string            `json:"doc"`   // what the pass does, in one line
 }
 
-// OptimizationPasses lists the passes of the provider cpu in the order in which they
-// run.
+// OptimizationPasses returns the passes of the provider cpu in the order in which
+// they run.
 func OptimizationPasses() []OptimizationPass {
 	var r []OptimizationPass
 	for _, p := range goengine.Passes() {
@@ -24,32 +24,33 @@ func OptimizationPasses() []OptimizationPass {
 	return r
 }
 
-// OptimizationEdit is what one pass did to one graph.
+// OptimizationEdit reports what one pass changed in one graph.
 type OptimizationEdit struct {
 	Pass   string `json:"pass"`
-	Graph  string `json:"graph"` // its name
-	Edits  int    `json:"edits"` // as the pass counts them
+	Graph  string `json:"graph"` // name of the graph
+	Edits  int    `json:"edits"` // number of changes, as the pass counts them
 	Before int    `json:"nodes_before"`
 	After  int    `json:"nodes_after"`
-	// Nodes that were removed, added, and changed to another operator: "Relu relu_1".
+	// Removed, Added and Changed list the nodes that were removed, added, or given
+	// another operator, as operator and name: "Relu relu_1".
 	Removed []string `json:"removed,omitempty"`
 	Added   []string `json:"added,omitempty"`
 	Changed []string `json:"changed,omitempty"`
 }
 
-// OptimizeModel rewrites a model as the provider cpu does when it opens it, and
-// returns it as ONNX, with what every pass did. It uses these fields of opts: the
-// optimization level, the disabled passes, dimensions, initializers, custom operators
-// and limits.
+// OptimizeModel applies the graph optimizations of the provider cpu to a model. It
+// returns the optimized model and the changes that each pass made. It uses these
+// fields of opts: the optimization level, the disabled passes, free dimensions,
+// initializers, custom operators and limits.
 //
-// Fused operators become operators of ONNX or of ONNX Runtime's domain
-// com.microsoft, so that ONNX Runtime runs the result too. Packed weights and
-// blocked layouts have no ONNX form: passes beyond [OptimizeExtended] are left out.
-// Functions are inlined. m is not changed, and must not be closed while the result
-// is in use.
+// Fused operators are written as operators of ONNX or of ONNX Runtime's domain
+// com.microsoft, so that ONNX Runtime can run the result. ONNX cannot express packed
+// weights and blocked layouts; passes above [OptimizeExtended] are therefore skipped.
+// Functions are inlined. OptimizeModel does not change m. The result refers to m,
+// which must not be closed while the result is in use.
 func OptimizeModel(ctx context.Context, m *onnx.Model, opts *SessionOptions) (*onnx.Model, []OptimizationEdit, error) {
 	if m == nil || m.Graph == nil {
-		return nil, nil, statusf(NoModel, "there is no model")
+		return nil, nil, statusf(NoModel, "the model is nil or has no graph")
 	}
 	o := orDefault(opts).driver()
 	prepared, err := prepare(m, o)

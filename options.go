@@ -9,113 +9,117 @@ import (
 	"github.com/onward-ml/onward/onnx"
 )
 
-// SessionOptions configure a session. The zero value and nil select the defaults: the
-// provider cpu of the Go engine on all cores, every optimization. The
-// fields are those of ONNX Runtime's SessionOptions
-// (https://onnxruntime.ai/docs/api/python/api_summary.html#sessionoptions); each says
-// what it means to the providers cpu and reference. The providers of ONNX Runtime
-// get all of them.
+// SessionOptions configures a session. The zero value and nil select the defaults: the
+// provider cpu on all cores with all optimizations.
+//
+// The fields correspond to ONNX Runtime's SessionOptions
+// (https://onnxruntime.ai/docs/api/python/api_summary.html#sessionoptions). Each comment
+// says what the providers cpu and reference do with the field. The providers of ONNX
+// Runtime receive all of them.
 type SessionOptions struct {
-	// Providers are tried in order; the first that can run the model does.
+	// Providers are tried in order. The first that can run the model runs it.
 	// Default: cpu.
 	Providers []ProviderConfig
-	// DisableFallback makes the first provider's failure the session's: no other is
-	// tried, and every provider must be available.
+	// DisableFallback makes opening fail if the first provider cannot run the model
+	// or if any provider is not available.
 	DisableFallback bool
 
 	// Threads is the number of threads that one run uses (intra_op_num_threads).
-	// Default: all cores, with workers shared by all sessions of the process.
+	// Default: all cores, with worker threads shared by all sessions of the process.
 	Threads int
 	// InterOpThreads is the number of nodes that run at the same time with
-	// [Parallel] execution (inter_op_num_threads). cpu and reference run node after
-	// node, each on all threads.
+	// [Parallel] execution (inter_op_num_threads). cpu and reference run one node at
+	// a time, cpu on all threads.
 	InterOpThreads int
-	// ExecutionMode says whether independent nodes may run at the same time. cpu
+	// ExecutionMode selects whether independent nodes may run at the same time. cpu
 	// and reference are always sequential.
 	ExecutionMode ExecutionMode
-	// ExecutionOrder chooses among the orders in which nodes can run. cpu and
-	// reference run them in the file's order where that is one.
+	// ExecutionOrder selects one of the topological orders of the nodes. cpu and
+	// reference ignore it: they run the nodes in the order of the file if that is
+	// topological.
 	ExecutionOrder ExecutionOrder
 
-	// OptimizationLevel says how far the graph may be rewritten. reference never
-	// rewrites it.
+	// OptimizationLevel selects the graph optimizations. reference applies none.
 	OptimizationLevel OptimizationLevel
-	// DisabledPasses names optimizations to leave out, as [OptimizationPasses] lists
-	// them for cpu; for ONNX Runtime they are its own names.
+	// DisabledPasses names optimizations to skip: for cpu those that
+	// [OptimizationPasses] lists, for ONNX Runtime its own.
 	DisabledPasses []string
-	// OptimizedModelPath is where to write the optimized model, as ONNX. See
-	// [OptimizeModel] for what cpu writes.
+	// OptimizedModelPath is the file to write the optimized model to, as ONNX.
+	// [OptimizeModel] describes what cpu writes. Default: none is written.
 	OptimizedModelPath string
 
-	// EnableProfiling records every node of every run until EndProfiling.
+	// EnableProfiling records every node of every run until [Session.EndProfiling]
+	// or [Session.Close], which write the profile to a file.
 	EnableProfiling bool
-	// ProfilePrefix begins the name of the profile, which a time and ".json" end.
-	// Default: onnxruntime_profile_.
+	// ProfilePrefix is the beginning of the profile's file name. The time and ".json"
+	// follow it. Default: onnxruntime_profile_.
 	ProfilePrefix string
 
-	// FreeDimensions fixes symbolic dimensions of inputs by name: {"batch": 1}.
-	// A name that no input has is ignored.
+	// FreeDimensions sets symbolic dimensions by name: {"batch": 1}. Names that the
+	// model does not use are ignored.
 	FreeDimensions map[string]int64
-	// FreeDimensionsByDenotation fixes dimensions of inputs by their denotation:
-	// {"DATA_BATCH": 1}.
+	// FreeDimensionsByDenotation sets dimensions by denotation: {"DATA_BATCH": 1}.
 	FreeDimensionsByDenotation map[string]int64
 	// Config holds ONNX Runtime's session configuration entries
-	// (onnxruntime_session_options_config_keys.h). Unknown ones are ignored, as
-	// there. cpu honours [ConfigDisabledPasses] and [ConfigAllowSpinning].
+	// (onnxruntime_session_options_config_keys.h). Unknown entries are ignored, as in
+	// ONNX Runtime. cpu reads those that this package has constants for, such as
+	// [ConfigAllowSpinning].
 	Config map[string]string
 
-	// Initializers replace initializers of the model by name. Type and shape must
-	// be the initializer's. The values must not change while the session is open.
+	// Initializers replaces initializers of the model by name. Types and shapes must
+	// match. The values must not change while the session is open.
 	Initializers Values
-	// ExternalInitializers are Initializers for those whose data the model keeps
-	// in other files; the files need not exist then.
+	// ExternalInitializers is like Initializers, for initializers with external data.
+	// The files of the external data need not exist then.
 	ExternalInitializers Values
-	// PrepackedWeights lets sessions of one model on cpu have its weights in memory
-	// once. Other providers ignore it.
+	// PrepackedWeights lets sessions of one model on cpu share one copy of its
+	// weights. Other providers ignore it.
 	PrepackedWeights *PrepackedWeights
-	// MapWeights keeps the model file and the files of its external data mapped while a session of
-	// [Open] on cpu or reference is open. Tensors of 16 KiB and more that no operator packs, such as
-	// embeddings, stay in there: they take memory as far as they have been read, and the system may take
-	// that back. Replace such files, don't write to them: a run that reads a file which has become shorter
-	// fails with [onnx.ErrMappedFile], other changes show in results. Close ends the mapping.
-	// Windows keeps copying, and so does a session that names other providers too.
+	// MapWeights keeps the model file and the files of its external data mapped until the session of
+	// [Open] is closed. Tensors of at least 16 KiB that no operator packs, such as embeddings, are not
+	// copied: only pages that have been read take memory, and the operating system may reclaim it.
+	//
+	// Do not write to mapped files; replace them. A run fails with [onnx.ErrMappedFile] if it reads a
+	// file that has become shorter. Other changes of the file change results.
+	//
+	// MapWeights has no effect on Windows, and unless all providers are cpu or reference.
 	MapWeights bool
-	// CustomOperators are operators written in Go.
+	// CustomOperators adds operators written in Go, or replaces operators by them.
 	CustomOperators []CustomOperator
 
-	// LogID names the session in log records.
+	// LogID identifies the session in log records (logid).
 	LogID string
-	// Logger takes the session's log records. Default: the one of
-	// [SetDefaultLogger], which is slog.Default until then.
+	// Logger receives the session's log records. Default: the logger set by
+	// [SetDefaultLogger], or else [slog.Default].
 	Logger *slog.Logger
-	// LogSeverity is the lowest severity that is logged. Default: that of
-	// [SetDefaultLogSeverity], which is LogWarning until then.
+	// LogSeverity is the lowest severity that is logged. Default: the severity set by
+	// [SetDefaultLogSeverity], or else [LogWarning].
 	LogSeverity LogSeverity
-	// LogVerbosity adds detail to LogVerbose: from 1 on a record for every node.
+	// LogVerbosity adds records at the severity [LogVerbose]: from 1 on, one per node.
 	LogVerbosity int
 
-	// Deterministic makes results repeatable where that costs speed
+	// Deterministic makes results reproducible even if that is slower
 	// (use_deterministic_compute). Results of cpu and reference always are.
 	Deterministic bool
 	// DisableMemoryArena makes ONNX Runtime allocate and free memory without an
-	// arena (enable_cpu_mem_arena). cpu and reference have none that outlives a
+	// arena (enable_cpu_mem_arena). cpu and reference have no arena that outlives a
 	// session.
 	DisableMemoryArena bool
-	// DisableMemoryPattern keeps intermediate results out of one planned block
-	// (enable_mem_pattern).
+	// DisableMemoryPattern allocates intermediate results separately instead of in
+	// one planned block (enable_mem_pattern).
 	DisableMemoryPattern bool
-	// DisableMemoryReuse gives every intermediate result memory of its own
+	// DisableMemoryReuse gives every intermediate result its own memory
 	// (enable_mem_reuse).
 	DisableMemoryReuse bool
 
-	// Limits bound what the model and its runs may cost.
+	// Limits bounds the memory, nodes, nesting and file size of the model.
 	Limits Limits
-	// StrictExternalData refuses external data behind symbolic links.
+	// StrictExternalData rejects external data that is reached through symbolic links.
 	StrictExternalData bool
 }
 
-// driver returns the provider's view of the options. Fields that are not in it are the
-// session's own: TestOptionsReachProviders lists them.
+// driver returns the options that providers receive. The session handles the other
+// fields itself; TestOptionsReachProviders lists them.
 func (o *SessionOptions) driver() *driver.Options {
 	d := &driver.Options{
 		Threads: o.Threads, InterOpThreads: o.InterOpThreads, ExecutionMode: o.ExecutionMode, ExecutionOrder: o.ExecutionOrder,
@@ -138,32 +142,32 @@ func (o *SessionOptions) driver() *driver.Options {
 	return d
 }
 
-// RunOptions configure one run. The zero value and nil select the defaults. The context of
-// the run stops it.
+// RunOptions configures one run. The zero value and nil select the defaults. To stop a
+// run, cancel its context.
 type RunOptions struct {
-	// Outputs names the results that are wanted. Default: all.
+	// Outputs names the outputs to return. Default: all.
 	Outputs []string
-	// OnlyPathToFetches runs no node that the wanted results do not need
+	// OnlyPathToFetches skips nodes that the wanted outputs do not depend on
 	// (only_execute_path_to_fetches).
 	OnlyPathToFetches bool
-	// Seed makes random operators without a seed of their own reproducible.
-	// Default: that of [SetSeed].
+	// Seed is the seed of random operators that have no seed attribute. Default: the
+	// seed set by [SetSeed].
 	Seed uint64
-	// Tag names the run in log records (logid).
+	// Tag identifies the run in log records (logid).
 	Tag string
 	// LogSeverity is the lowest severity that is logged. Default: the session's.
 	LogSeverity LogSeverity
-	// LogVerbosity adds detail to LogVerbose. Default: the session's.
+	// LogVerbosity adds records at the severity [LogVerbose]. Default: the session's.
 	LogVerbosity int
 	// Config holds ONNX Runtime's run configuration entries
 	// (onnxruntime_run_options_config_keys.h). cpu and reference ignore them.
 	Config map[string]string
-	// Observe is called after every node, with its inputs and results, which are
-	// valid only during the call. Providers other than cpu and reference ignore it.
+	// Observe is called after every node with its inputs and outputs, which are valid
+	// only during the call. Providers other than cpu and reference ignore it.
 	Observe func(NodeRun)
 }
 
-// fill sets the provider's view of the options. Outputs is the session's own.
+// fill sets d to the options that providers receive. The session handles Outputs itself.
 func (o *RunOptions) fill(d *driver.RunOptions) {
 	*d = driver.RunOptions{OnlyPathToFetches: o.OnlyPathToFetches, Seed: cmp.Or(o.Seed, DefaultSeed()), Tag: o.Tag,
 		LogSeverity: o.LogSeverity, LogVerbosity: o.LogVerbosity, Config: o.Config, Observe: o.Observe}

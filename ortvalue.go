@@ -10,22 +10,22 @@ import (
 	"github.com/onward-ml/onward/tensor"
 )
 
-// Buffer describes memory that holds a tensor: little-endian elements in row-major
-// order, 2-, 4- and 6-bit ones packed. Bytes of a bool tensor are 0 or 1.
+// Buffer describes memory that holds a tensor. Its elements are little-endian and in
+// row-major order; elements of 2, 4 and 6 bits are packed. A bool is a byte of 0 or 1.
 type Buffer struct {
-	Device Device       // where the memory is
-	Type   tensor.DType // of the elements; strings have no such form
+	Device Device       // device of the memory
+	Type   tensor.DType // element type; not string
 	Shape  []int
-	// Pointer is the address of the first element. Memory of Go is kept alive by it;
-	// other memory must stay valid as long as the buffer is in use. [Address] makes
-	// one of the number that another library gives for memory of a device.
+	// Pointer is the address of the first element. It keeps Go memory alive; other
+	// memory must stay valid while the buffer is in use. [Address] converts an address
+	// from another library, such as one in the memory of a device.
 	Pointer unsafe.Pointer
 }
 
-// Address makes a [Buffer.Pointer] of an address outside of Go's memory.
+// Address converts an address outside of Go's memory to a [Buffer.Pointer].
 func Address(p uintptr) unsafe.Pointer { return *(*unsafe.Pointer)(unsafe.Pointer(&p)) }
 
-// check resolves the device and checks the rest. It returns the size in bytes.
+// check resolves the device, checks the other fields and returns the size in bytes.
 func (b *Buffer) check() (int, error) {
 	d, err := b.Device.Resolve()
 	if err != nil {
@@ -33,7 +33,7 @@ func (b *Buffer) check() (int, error) {
 	}
 	b.Device = d
 	if b.Type == 0 {
-		return 0, statusf(InvalidArgument, "the element type of the memory is missing")
+		return 0, statusf(InvalidArgument, "the buffer has no element type")
 	}
 	if b.Type == tensor.TypeString {
 		return 0, statusf(InvalidArgument, "Only binding non-string Tensors is currently supported")
@@ -51,7 +51,8 @@ func (b *Buffer) check() (int, error) {
 	return n, nil
 }
 
-// memory is a device's memory of which only the address is known.
+// memory is memory on a device of which only the address is known, so that it cannot be
+// copied.
 type memory struct{ Buffer }
 
 func (m *memory) Device() Device          { return m.Buffer.Device }
@@ -68,10 +69,9 @@ func (m *memory) foreign() error {
 	return statusf(NotImplemented, "the memory on %s was given by its address: it can be bound, but only a session's own memory there can be copied (Session.NewOrtValue)", m.Buffer.Device)
 }
 
-// OrtValue is a value together with the device of its memory, as ONNX Runtime's
-// OrtValue: a tensor on the CPU or on another device, or a sparse tensor, sequence,
-// map or optional on the CPU. It makes inputs and outputs for a [Binding] and for
-// [Session.RunWithOrtValues].
+// OrtValue is a value and the device that holds it, like ONNX Runtime's OrtValue. It is
+// a tensor on any device, or a sparse tensor, sequence, map or optional on the CPU.
+// A [Binding] and [Session.RunWithOrtValues] take and return OrtValues.
 type OrtValue struct {
 	value  tensor.Value        // on the CPU, else nil
 	device driver.DeviceTensor // on another device, else nil
@@ -85,11 +85,11 @@ func (v *OrtValue) memory() driver.Memory {
 	return driver.Memory{Value: v.value, Device: v.device}
 }
 
-// NewOrtValue returns an OrtValue of a value on the CPU, which is not copied: the
-// two share their memory. Sparse tensors may have any format.
+// NewOrtValue returns an OrtValue for a value on the CPU. The value is not copied: both
+// share its memory. Sparse tensors may have any format.
 func NewOrtValue(v tensor.Value) (*OrtValue, error) {
 	if t, ok := v.(*tensor.Tensor); v == nil || ok && t == nil {
-		return nil, statusf(InvalidArgument, "an OrtValue needs a value")
+		return nil, statusf(InvalidArgument, "the value is nil")
 	}
 	if s, ok := v.(*tensor.Sparse); ok {
 		if _, err := s.COO(); err != nil {
@@ -99,8 +99,8 @@ func NewOrtValue(v tensor.Value) (*OrtValue, error) {
 	return &OrtValue{value: v}, nil
 }
 
-// NewOrtValueOf returns an OrtValue of a tensor of zeros on the CPU.
-// [Session.NewOrtValue] makes one on another device.
+// NewOrtValueOf returns an OrtValue with a tensor of zeros on the CPU.
+// [Session.NewOrtValueOf] allocates a tensor on another device.
 func NewOrtValueOf(dtype tensor.DType, shape ...int) (*OrtValue, error) {
 	if dtype == tensor.TypeString {
 		return nil, statusf(InvalidArgument, "Creation of OrtValues is currently only supported from non-string element types")
@@ -112,8 +112,8 @@ func NewOrtValueOf(dtype tensor.DType, shape ...int) (*OrtValue, error) {
 	return &OrtValue{value: t}, nil
 }
 
-// OrtValueOfBuffer returns an OrtValue over memory of the caller, which is not
-// copied and must stay valid as long as the OrtValue is in use.
+// OrtValueOfBuffer returns an OrtValue for memory of the caller. The memory is not
+// copied and must stay valid while the OrtValue is in use.
 func OrtValueOfBuffer(b Buffer) (*OrtValue, error) {
 	n, err := b.check()
 	if err != nil {
@@ -136,11 +136,11 @@ func (v *OrtValue) Device() Device {
 	return Device{Type: "cpu"}
 }
 
-// DeviceName returns the name of the device that holds the memory: cpu, cuda.
+// DeviceName returns the type of the device that holds the memory: "cpu", "cuda".
 func (v *OrtValue) DeviceName() string { return v.Device().Type }
 
-// Pointer returns the address of the first element, in the memory of the device;
-// nil for what is no tensor of numbers.
+// Pointer returns the address of the first element in the memory of the device. It
+// returns nil if the value is not a dense tensor.
 func (v *OrtValue) Pointer() unsafe.Pointer {
 	if v.device != nil {
 		return v.device.Pointer()
@@ -151,8 +151,7 @@ func (v *OrtValue) Pointer() unsafe.Pointer {
 	return nil
 }
 
-// Shape returns the dimensions of a tensor, the dense ones of a sparse tensor, and
-// nil for any other value.
+// Shape returns the dimensions of a tensor or sparse tensor, and nil for other values.
 func (v *OrtValue) Shape() []int {
 	switch t := v.content().(type) {
 	case *tensor.Tensor:
@@ -166,7 +165,7 @@ func (v *OrtValue) Shape() []int {
 	return nil
 }
 
-// content returns the value on the CPU, out of an optional.
+// content returns the value on the CPU, or the value inside it if it is an optional.
 func (v *OrtValue) content() tensor.Value {
 	if o, ok := v.value.(*tensor.Optional); ok {
 		return o.Value
@@ -174,10 +173,10 @@ func (v *OrtValue) content() tensor.Value {
 	return v.value
 }
 
-// DataType returns ONNX's name of the type: tensor(float), seq(tensor(int64)).
+// DataType returns the type as a string of ONNX: "tensor(float)", "seq(tensor(int64))".
 func (v *OrtValue) DataType() string { return v.Type().String() }
 
-// Type returns the type.
+// Type returns the type of the value.
 func (v *OrtValue) Type() tensor.Type {
 	if v.device != nil {
 		return tensor.TensorType(v.device.DType())
@@ -185,8 +184,8 @@ func (v *OrtValue) Type() tensor.Type {
 	return v.value.Type()
 }
 
-// ElementType returns the type of a tensor's elements, numbered as in ONNX's
-// TensorProto, and 0 for what is neither a tensor nor a sparse tensor.
+// ElementType returns the element type of a tensor or sparse tensor, with the numbers of
+// ONNX's TensorProto.DataType. It returns 0 for other values.
 func (v *OrtValue) ElementType() tensor.DType {
 	if v.device != nil {
 		return v.device.DType()
@@ -200,8 +199,8 @@ func (v *OrtValue) ElementType() tensor.DType {
 	return 0
 }
 
-// SizeInBytes returns how many bytes the elements of a tensor take; 0 for what is
-// no tensor of numbers.
+// SizeInBytes returns the size of the elements of a tensor in bytes. It returns 0 for
+// other values and for tensors of strings.
 func (v *OrtValue) SizeInBytes() int {
 	if v.device != nil {
 		n, _ := tensor.ByteLen(v.device.DType(), v.device.Shape())
@@ -213,8 +212,7 @@ func (v *OrtValue) SizeInBytes() int {
 	return 0
 }
 
-// HasValue reports whether there is a value: it is false for an optional without
-// one only.
+// HasValue reports whether the value is present. It is false only for an empty optional.
 func (v *OrtValue) HasValue() bool {
 	o, ok := v.value.(*tensor.Optional)
 	return !ok || o.Value != nil
@@ -238,17 +236,17 @@ func (v *OrtValue) IsTensorSequence() bool {
 	return ok && s.Elem.Kind == tensor.KindTensor
 }
 
-// Sparse returns the sparse tensor in the format that it was made in.
+// Sparse returns the sparse tensor in its original format. It fails on other values.
 func (v *OrtValue) Sparse() (*tensor.Sparse, error) {
 	s, ok := v.content().(*tensor.Sparse)
 	if !ok {
-		return nil, statusf(InvalidArgument, "the value is a %s, want a sparse tensor", v.DataType())
+		return nil, statusf(InvalidArgument, "the value is of type %s, want a sparse tensor", v.DataType())
 	}
 	return s, nil
 }
 
-// Value returns the value on the CPU: the OrtValue's own memory where that is the
-// CPU's, else a copy.
+// Value returns the value on the CPU. It returns the value itself if it is on the CPU,
+// and a copy if it is on another device.
 func (v *OrtValue) Value() (tensor.Value, error) {
 	if v.device == nil {
 		return v.value, nil
@@ -263,7 +261,7 @@ func (v *OrtValue) Value() (tensor.Value, error) {
 	return t, nil
 }
 
-// Tensor is [OrtValue.Value] for tensors; it fails on other values.
+// Tensor is [OrtValue.Value] for tensors. It fails on other values.
 func (v *OrtValue) Tensor() (*tensor.Tensor, error) {
 	x, err := v.Value()
 	if err != nil {
@@ -274,19 +272,19 @@ func (v *OrtValue) Tensor() (*tensor.Tensor, error) {
 	}
 	t, ok := x.(*tensor.Tensor)
 	if !ok {
-		return nil, statusf(InvalidArgument, "the value is a %s, want a tensor", v.DataType())
+		return nil, statusf(InvalidArgument, "the value is of type %s, want a tensor", v.DataType())
 	}
 	return t, nil
 }
 
-// UpdateInPlace copies the elements of t, which must be of the OrtValue's element
-// type and as many, into its memory. Its shape stays.
+// UpdateInPlace copies the elements of t into the memory of the OrtValue. Element type
+// and size must be equal. The shape of the OrtValue does not change.
 func (v *OrtValue) UpdateInPlace(t *tensor.Tensor) error {
 	if t == nil {
-		return statusf(InvalidArgument, "an update needs a tensor")
+		return statusf(InvalidArgument, "the tensor is nil")
 	}
 	if !v.IsTensor() || v.ElementType() == tensor.TypeString {
-		return statusf(InvalidArgument, "only tensors of numbers are updated in place, not %s", v.DataType())
+		return statusf(InvalidArgument, "only tensors of numbers can be updated in place, not %s", v.DataType())
 	}
 	if t.DType() != v.ElementType() {
 		return statusf(InvalidArgument, "Unexpected input data type. Actual: (%s) , expected: (%s)", t.Type(), v.Type())
@@ -301,7 +299,7 @@ func (v *OrtValue) UpdateInPlace(t *tensor.Tensor) error {
 	return nil
 }
 
-// String describes the value without its contents: "tensor(float)[2 3] on cpu".
+// String returns the type, shape and device: "tensor(float)[2 3] on cpu".
 func (v *OrtValue) String() string {
 	var b strings.Builder
 	b.WriteString(v.DataType())

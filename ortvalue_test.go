@@ -83,12 +83,12 @@ func TestOrtValueUpdateInPlace(t *testing.T) {
 	}{
 		"size":          {func() error { return v.UpdateInPlace(tensor.Must(tensor.New([]float32{1}, 1))) }, "does not match the size of the OrtValue"},
 		"type":          {func() error { return v.UpdateInPlace(tensor.Must(tensor.New(make([]int32, 6), 6))) }, "Unexpected input data type"},
-		"nothing":       {func() error { return v.UpdateInPlace(nil) }, "an update needs a tensor"},
+		"nothing":       {func() error { return v.UpdateInPlace(nil) }, "the tensor is nil"},
 		"strings":       {func() error { return words.UpdateInPlace(tensor.Must(tensor.New([]string{"b"}, 1))) }, "only tensors of numbers"},
 		"address":       {func() error { return cuda.UpdateInPlace(tensor.Must(tensor.New(make([]float32, 6), 6))) }, "was given by its address"},
 		"read":          {func() error { _, err := cuda.Tensor(); return err }, "was given by its address"},
-		"no value":      {func() error { _, err := onward.NewOrtValue(nil); return err }, "an OrtValue needs a value"},
-		"nil tensor":    {func() error { _, err := onward.NewOrtValue((*tensor.Tensor)(nil)); return err }, "an OrtValue needs a value"},
+		"no value":      {func() error { _, err := onward.NewOrtValue(nil); return err }, "the value is nil"},
+		"nil tensor":    {func() error { _, err := onward.NewOrtValue((*tensor.Tensor)(nil)); return err }, "the value is nil"},
 		"overflow":      {func() error { _, err := onward.NewOrtValueOf(tensor.TypeFloat64, 1<<31, 1<<31); return err }, "overflows"},
 		"string memory": {func() error { _, err := onward.NewOrtValueOf(tensor.TypeString, 1); return err }, "non-string"},
 		"device": {func() error {

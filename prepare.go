@@ -9,8 +9,8 @@ import (
 	"github.com/onward-ml/onward/tensor"
 )
 
-// prepare checks the initializers that the options give and returns the model with its
-// free dimensions fixed. It does not change m.
+// prepare checks the initializers in the options and returns the model with its free
+// dimensions set. It does not change m.
 func prepare(m *onnx.Model, opts *driver.Options) (*onnx.Model, error) {
 	for _, name := range slices.Sorted(maps.Keys(opts.Initializers)) {
 		if err := checkInitializer(m.Graph, name, opts.Initializers[name], false); err != nil {
@@ -19,7 +19,7 @@ func prepare(m *onnx.Model, opts *driver.Options) (*onnx.Model, error) {
 	}
 	for _, name := range slices.Sorted(maps.Keys(opts.ExternalInitializers)) {
 		if opts.Initializers[name] != nil {
-			return m, statusf(InvalidArgument, "initializer %q is given among Initializers and ExternalInitializers", name)
+			return m, statusf(InvalidArgument, "initializer %q is in both Initializers and ExternalInitializers", name)
 		}
 		if err := checkInitializer(m.Graph, name, opts.ExternalInitializers[name], true); err != nil {
 			return m, err
@@ -28,7 +28,8 @@ func prepare(m *onnx.Model, opts *driver.Options) (*onnx.Model, error) {
 	return fixDimensions(m, opts)
 }
 
-// checkInitializer reports whether a value may replace an initializer of the model.
+// checkInitializer returns an error if a value cannot replace initializer name of the
+// model. external requires that the initializer has external data.
 func checkInitializer(g *onnx.Graph, name string, v tensor.Value, external bool) error {
 	t, ok := v.(*tensor.Tensor)
 	if !ok || t == nil {
@@ -47,12 +48,13 @@ func checkInitializer(g *onnx.Graph, name string, v tensor.Value, external bool)
 		dims[k] = int64(t.Dim(k))
 	}
 	if onnx.DataType(t.DType()) != is.DataType || !slices.Equal(dims, is.Dims) {
-		return statusf(InvalidArgument, "initializer %q is %s%v in the model, the value given is %s%v", name, tensor.DType(is.DataType), is.Dims, t.DType(), dims)
+		return statusf(InvalidArgument, "initializer %q is %s%v in the model, got a value of %s%v", name, tensor.DType(is.DataType), is.Dims, t.DType(), dims)
 	}
 	return nil
 }
 
-// fixDimensions returns the model with the sizes that the options give its dimensions.
+// fixDimensions returns the model with the free dimensions of the options set in its
+// inputs, outputs and value_info. It does not change m.
 func fixDimensions(m *onnx.Model, opts *driver.Options) (*onnx.Model, error) {
 	byName, byDenotation := opts.FreeDimensions, opts.FreeDimensionsByDenotation
 	if len(byName)+len(byDenotation) == 0 {
@@ -85,7 +87,7 @@ func fixDimensions(m *onnx.Model, opts *driver.Options) (*onnx.Model, error) {
 					}
 				}
 				if d.Kind == onnx.DimValue && d.Value >= 0 && d.Value != n {
-					return nil, statusf(InvalidArgument, "free dimension %q is to be %d, dimension %d of %q is fixed to %d", what, n, k, v.Name, d.Value)
+					return nil, statusf(InvalidArgument, "free dimension %q is set to %d, but dimension %d of %q is fixed to %d", what, n, k, v.Name, d.Value)
 				}
 				shape.Dims[k] = onnx.Dim{Kind: onnx.DimValue, Value: n, Denotation: d.Denotation}
 			}
@@ -104,9 +106,9 @@ func fixDimensions(m *onnx.Model, opts *driver.Options) (*onnx.Model, error) {
 	return &model, nil
 }
 
-// replaceInitializers returns the model with the initializers that the options give, and
-// options without these and without the dimensions that prepare has fixed. It returns its
-// arguments if the options have neither.
+// replaceInitializers returns the model with the initializers of the options. The
+// options that it returns lack these and the free dimensions, which prepare has set. It
+// returns its arguments if the options have neither.
 func replaceInitializers(m *onnx.Model, opts *driver.Options) (*onnx.Model, *driver.Options) {
 	if len(opts.Initializers)+len(opts.ExternalInitializers)+len(opts.FreeDimensions)+len(opts.FreeDimensionsByDenotation) == 0 {
 		return m, opts

@@ -12,10 +12,10 @@ import (
 	"github.com/onward-ml/onward/internal/trace"
 )
 
-// defaultProfilePrefix is ONNX Runtime's.
+// defaultProfilePrefix is the default of ONNX Runtime.
 const defaultProfilePrefix = "onnxruntime_profile_"
 
-// recorder is the profile of a session, until it is ended.
+// recorder holds the profile of a session until profiling ends.
 type recorder struct {
 	prefix string
 	begin  time.Time
@@ -29,7 +29,8 @@ func newRecorder(prefix string) *recorder {
 	return &recorder{prefix: prefix, begin: p.Start(), p: p}
 }
 
-// active returns the profile unless it has ended.
+// active sets the provider of the nodes that follow and returns the profile. It returns
+// nil if profiling is off or has ended.
 func (r *recorder) active(provider string) *trace.Profile {
 	if r == nil {
 		return nil
@@ -50,9 +51,9 @@ func (r *recorder) session(name string, start time.Time, d time.Duration) {
 	}
 }
 
-// EndProfiling ends what [SessionOptions.EnableProfiling] began and returns the name
-// of the file: the prefix, the time, and ".json". It returns "" when the session is
-// not profiled, or not any more.
+// EndProfiling ends the profiling that [SessionOptions.EnableProfiling] started, writes
+// the profile and returns the name of its file: the prefix, the time and ".json". It
+// returns "" if profiling is off or has ended.
 func (s *Session) EndProfiling() (string, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -78,7 +79,7 @@ func (s *Session) endProfiling() (string, error) {
 		return e.EndProfiling()
 	}
 	if n := p.Dropped(); n > 0 {
-		s.log.Warn("the profile is not complete", "events_dropped", n)
+		s.log.Warn("the profile is incomplete", "events_dropped", n)
 	}
 	name := fmt.Sprintf("%s_%s_%03d.json", r.prefix, r.begin.Format("2006-01-02_15-04-05"), r.begin.Nanosecond()/int(time.Millisecond))
 	if err := p.WriteFile(name); err != nil {
@@ -87,8 +88,9 @@ func (s *Session) endProfiling() (string, error) {
 	return name, nil
 }
 
-// ProfilingStart returns when profiling began, in nanoseconds since 1970 for cpu and
-// reference, and of a clock of its own for ONNX Runtime; 0 without profiling.
+// ProfilingStart returns the time at which profiling started, in nanoseconds: since 1970
+// for cpu and reference, and on ONNX Runtime's own clock for its providers. It returns 0
+// if profiling is off.
 func (s *Session) ProfilingStart() (int64, error) {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
@@ -101,8 +103,8 @@ func (s *Session) ProfilingStart() (int64, error) {
 	return s.profile.begin.UnixNano(), nil
 }
 
-// watch adds to a run what the session logs and profiles. The function that it
-// returns is called when the run has ended; it is nil if there is nothing to do.
+// watch sets up logging and profiling of a run. The caller calls the function that it
+// returns with the error of the run; it is nil if the run is neither logged nor profiled.
 func (s *Session) watch(ctx context.Context, o *driver.RunOptions) func(error) {
 	prof := s.profile.active(s.provider.Name)
 	if _, own := s.engine.(driver.Profiler); own {
@@ -144,6 +146,7 @@ func (s *Session) watch(ctx context.Context, o *driver.RunOptions) func(error) {
 	}
 }
 
+// both returns a function that calls a and b; a may be nil.
 func both(a, b func(NodeRun)) func(NodeRun) {
 	if a == nil {
 		return b

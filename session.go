@@ -16,31 +16,33 @@ import (
 	"github.com/onward-ml/onward/tensor"
 )
 
-// Values are inputs or outputs by name.
+// Values maps names of inputs or outputs to their values.
 type Values map[string]tensor.Value
 
-// Session is a loaded model. Any number of goroutines may call Run at the same time. Call
-// Close if the provider opens a native library or [SessionOptions.MapWeights] is set; the
-// garbage collector frees all other sessions.
+// Session is a loaded model. It is safe for concurrent use by multiple goroutines.
+//
+// Close a session whose provider uses a native library, or that is opened with
+// [SessionOptions.MapWeights], [SessionOptions.PrepackedWeights] or its own number of
+// threads. The garbage collector frees other sessions.
 type Session struct {
 	signature
 	source  source
 	opts    SessionOptions
-	options *driver.Options // the provider's view of opts
+	options *driver.Options // the part of opts that providers receive
 	log     *slog.Logger
-	profile *recorder // nil unless the session profiles itself
+	profile *recorder // nil if profiling is off
 
-	requests sync.Pool // *request, empty
+	requests sync.Pool // of empty *request
 
 	mu       sync.RWMutex // held for reading by Run, for writing by Close and SetProviders
 	engine   driver.Engine
 	provider ProviderConfig
-	model    *onnx.Model // to be closed with the session, nil for one that the caller owns
+	model    *onnx.Model // closed with the session; nil if the caller owns the model
 	closed   bool
 }
 
-// Close frees what the session holds, after the runs that are active, and ends its
-// profile.
+// Close waits for active runs, writes the profile if profiling is on, and releases the
+// resources of the session.
 func (s *Session) Close() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -58,10 +60,10 @@ func (s *Session) Inputs() []NodeArg { return slices.Clone(s.inputs) }
 // Outputs returns the model's outputs.
 func (s *Session) Outputs() []NodeArg { return slices.Clone(s.outputs) }
 
-// OverridableInitializers returns the inputs that have a default.
+// OverridableInitializers returns the inputs that have an initializer as default.
 func (s *Session) OverridableInitializers() []NodeArg { return slices.Clone(s.defaults) }
 
-// Metadata returns what the model says about itself.
+// Metadata returns the metadata of the model.
 func (s *Session) Metadata() ModelMetadata { return s.meta }
 
 // Provider returns the name of the provider that runs the model.
@@ -71,12 +73,11 @@ func (s *Session) Provider() string {
 	return s.provider.Name
 }
 
-// Providers returns the names of the providers that the session works with: the one
-// that runs the model.
+// Providers returns the names of the session's providers, as get_providers of ONNX
+// Runtime does. A session has one: that of [Session.Provider].
 func (s *Session) Providers() []string { return []string{s.Provider()} }
 
-// ProviderOptions returns the options of every provider that the session works with,
-// by its name.
+// ProviderOptions returns the options of the session's providers by provider name.
 func (s *Session) ProviderOptions() map[string]map[string]string {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
@@ -90,9 +91,9 @@ func (s *Session) ProviderOptions() map[string]map[string]string {
 // Options returns the options that the session was opened with.
 func (s *Session) Options() SessionOptions { return s.opts }
 
-// Run computes the model's outputs from inputs by name. It returns the outputs
-// that opts names, or all. The values returned belong to the caller. A cancelled
-// context stops the run. Errors are of type *[StatusError].
+// Run runs the model on the inputs in feed and returns the outputs that opts names, or
+// all if opts is nil or names none. The caller owns the outputs. If ctx is done, the run
+// stops. Errors are of type *[StatusError].
 func (s *Session) Run(ctx context.Context, feed Values, opts *RunOptions) (Values, error) {
 	if opts == nil {
 		opts = &defaultRun
@@ -119,10 +120,9 @@ func (s *Session) Run(ctx context.Context, feed Values, opts *RunOptions) (Value
 	return r, nil
 }
 
-// RunAsync is [Session.Run] on a goroutine of its own. It returns at once; callback
-// is called on that goroutine with what Run returns, exactly once, also for inputs
-// that are refused and for a session that is closed meanwhile. The tensors of the
-// feed must not change until then, nor may opts.
+// RunAsync calls [Session.Run] in a new goroutine and returns at once. That goroutine
+// calls callback exactly once with the results of Run, including errors for invalid
+// inputs and for a closed session. The tensors in feed and opts must not change before.
 func (s *Session) RunAsync(ctx context.Context, feed Values, opts *RunOptions, callback func(Values, error)) {
 	feed = maps.Clone(feed)
 	go func() {
@@ -131,11 +131,12 @@ func (s *Session) RunAsync(ctx context.Context, feed Values, opts *RunOptions, c
 	}()
 }
 
-// RunList is Run with inputs and outputs by position; trailing inputs that have
-// defaults may be missing.
+// RunList is [Session.Run] with inputs and outputs by position. The inputs are those of
+// [Session.Inputs], then those of [Session.OverridableInitializers], which may be left
+// out. The outputs are those that opts names, or else those of [Session.Outputs].
 func (s *Session) RunList(ctx context.Context, in []tensor.Value, opts *RunOptions) ([]tensor.Value, error) {
 	if len(in) > len(s.inputs)+len(s.defaults) {
-		return nil, statusf(InvalidArgument, "%d inputs, the model has %d", len(in), len(s.inputs)+len(s.defaults))
+		return nil, statusf(InvalidArgument, "got %d inputs, the model has %d", len(in), len(s.inputs)+len(s.defaults))
 	}
 	feed := make(Values, len(in))
 	for i, v := range in {
@@ -168,13 +169,13 @@ func (s *Session) outputNames(opts *RunOptions) []string {
 	return names
 }
 
-// request is a request with its options.
+// request is a request and its options, in one allocation.
 type request struct {
 	driver.Request
 	options driver.RunOptions
 }
 
-// request returns an empty request; putRequest takes it back.
+// request returns an empty request from the pool; putRequest returns it.
 func (s *Session) request() *request {
 	if r, ok := s.requests.Get().(*request); ok {
 		return r
@@ -210,7 +211,8 @@ func errClosed() error { return &StatusError{Code: Fail, Message: "the session i
 
 var defaultRun RunOptions
 
-// wanted turns output names into a mask; nil for all.
+// wanted returns the mask of the named outputs, or nil if names is nil, which stands for
+// all outputs.
 func (s *Session) wanted(names []string) ([]bool, error) {
 	if names == nil {
 		return nil, nil
@@ -229,8 +231,8 @@ func (s *Session) wanted(names []string) ([]bool, error) {
 	return w, nil
 }
 
-// bind puts a feed into the order of the model's inputs and checks every value
-// against its declaration, with ONNX Runtime's messages.
+// bind stores the values of a feed in in, in the order of the model's inputs. It checks
+// every value against its declaration, with ONNX Runtime's messages.
 func (s *Session) bind(in []tensor.Value, feed Values) error {
 	for name, v := range feed {
 		i, ok := s.inIndex[name]
@@ -274,6 +276,7 @@ func (s *Session) bind(in []tensor.Value, feed Values) error {
 	return nil
 }
 
+// quoted returns the names of a feed, sorted and in quotes.
 func quoted(feed Values) string {
 	names := make([]string, 0, len(feed))
 	for n := range feed {
@@ -283,8 +286,8 @@ func quoted(feed Values) string {
 	return strings.Join(names, ", ")
 }
 
-// Check returns nil when v may be passed for the argument, else the error that a run
-// with it would give. Only the sizes of dimensions without a number stay open.
+// Check returns nil if v is a valid value for the argument, else the error that a run
+// would return. It does not check the sizes of dimensions that are not fixed.
 func (a NodeArg) Check(v tensor.Value) error {
 	if v == nil {
 		return statusf(InvalidArgument, "Required inputs (['%s']) are missing from input feed ([]).", a.Name)
@@ -293,8 +296,8 @@ func (a NodeArg) Check(v tensor.Value) error {
 	return err
 }
 
-// check reports whether v may be passed for the argument. A value for an
-// optional argument may be given without its wrapping.
+// check returns the value to pass for the argument, or an error if v is not valid. It
+// wraps v in an optional if the argument is an optional and v is not.
 func (a *NodeArg) check(v tensor.Value) (tensor.Value, error) {
 	got := v.Type()
 	if a.typ.Kind == tensor.KindOptional && got.Kind != tensor.KindOptional {

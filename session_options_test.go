@@ -343,11 +343,11 @@ func TestCustomOperatorErrors(t *testing.T) {
 	}
 	ok := doubling(nil)
 	for want, o := range map[string]onward.CustomOperator{
-		"needs a name":         {Domain: "acme"},
-		"has no outputs":       {Name: "X", Run: ok.Run, Inputs: "x:float"},
-		"not declared":         {Name: "X", Run: ok.Run, Outputs: "y:T"},
-		"is neither one type":  {Name: "X", Run: ok.Run, Outputs: "y:T", Types: map[string]string{"T": "float double"}},
-		"parameter \"x\" has ": {Name: "X", Run: ok.Run, Inputs: "x", Outputs: "y:float"},
+		"needs a name":             {Domain: "acme"},
+		"has no outputs":           {Name: "X", Run: ok.Run, Inputs: "x:float"},
+		"not declared":             {Name: "X", Run: ok.Run, Outputs: "y:T"},
+		"is neither a single type": {Name: "X", Run: ok.Run, Outputs: "y:T", Types: map[string]string{"T": "float double"}},
+		"parameter \"x\" has ":     {Name: "X", Run: ok.Run, Inputs: "x", Outputs: "y:float"},
 	} {
 		if _, err := onward.OpenModel(t.Context(), customModel(), &onward.SessionOptions{CustomOperators: []onward.CustomOperator{o}}); !errors.Is(err, onward.ErrInvalidArgument) || !strings.Contains(err.Error(), want) {
 			t.Errorf("want %q, got %v", want, err)

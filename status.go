@@ -10,7 +10,7 @@ import (
 	"github.com/onward-ml/onward/onnx"
 )
 
-// The status codes.
+// The status codes of ONNX Runtime's API.
 const (
 	OK                = driver.OK
 	Fail              = driver.Fail
@@ -26,7 +26,8 @@ const (
 	ExecutionProvider = driver.ExecutionProvider
 )
 
-// One error for each status code, for errors.Is.
+// These errors stand for the status codes. errors.Is reports whether an error has the
+// code of one of them: errors.Is(err, onward.ErrNoSuchFile).
 var (
 	ErrFail             error = &StatusError{Code: Fail}
 	ErrInvalidArgument  error = &StatusError{Code: InvalidArgument}
@@ -41,20 +42,21 @@ var (
 	ErrExecution        error = &StatusError{Code: ExecutionProvider}
 )
 
-// ErrMemoryLimit is in the chain of an error if a run would pass
-// [Limits.MaxMemory].
+// ErrMemoryLimit is the error of a run that would exceed [Limits.MaxMemory]. errors.Is
+// finds it in the error that the run returns.
 var ErrMemoryLimit = goengine.ErrMemoryLimit
 
 func statusf(c Code, format string, args ...any) *StatusError {
 	return driver.Errorf(c, format, args...)
 }
 
-// invalid gives an error the status INVALID_ARGUMENT.
+// invalid wraps an error in a [StatusError] with the code INVALID_ARGUMENT.
 func invalid(err error) error {
 	return &StatusError{Code: InvalidArgument, Message: err.Error(), Err: err}
 }
 
-// loadStatus gives an error of loading a model its status code.
+// loadStatus wraps an error of loading a model in a [StatusError] with the code that
+// ONNX Runtime gives it. It returns an error that has a code unchanged.
 func loadStatus(err error) error {
 	var st *StatusError
 	var parse *onnx.ParseError
@@ -62,7 +64,7 @@ func loadStatus(err error) error {
 	case err == nil || errors.As(err, &st):
 		return err
 	case stopped(err):
-		return &StatusError{Code: Fail, Message: "the loading was stopped: " + err.Error(), Err: err}
+		return &StatusError{Code: Fail, Message: "loading was stopped: " + err.Error(), Err: err}
 	case errors.Is(err, onnx.ErrMappedFile):
 		return &StatusError{Code: Fail, Message: "Load model failed: " + err.Error(), Err: err}
 	case errors.Is(err, fs.ErrNotExist):
@@ -73,8 +75,8 @@ func loadStatus(err error) error {
 	return &StatusError{Code: InvalidGraph, Message: "This is an invalid model. " + err.Error(), Err: err}
 }
 
-// runStatus gives an error of a run its status code; a cancelled context stays
-// recognizable through errors.Is.
+// runStatus wraps an error of a run in a [StatusError]. errors.Is still finds the error
+// of a context that is done.
 func runStatus(err error) error {
 	if err == nil {
 		return nil
@@ -89,7 +91,7 @@ func runStatus(err error) error {
 	return &StatusError{Code: RuntimeException, Message: err.Error(), Err: err}
 }
 
-// stopped reports whether a context that has ended is the cause of an error.
+// stopped reports whether the cause of an error is a context that is done.
 func stopped(err error) bool {
 	return errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)
 }

@@ -4,35 +4,37 @@ import (
 	"github.com/onward-ml/onward/driver"
 )
 
-// Types that users and providers share. Package driver explains their fields and methods.
+// These types are shared with providers. Package driver documents their fields and
+// methods.
 type (
 	// ProviderConfig names a provider and its options.
 	ProviderConfig = driver.Config
-	// Device is a device, in ONNX Runtime's terms. The zero Device is the CPU.
+	// Device identifies a device, such as "cuda:1". The zero Device is the CPU.
 	Device = driver.Device
 	// Dim is one dimension of a declared shape.
 	Dim = driver.Dim
-	// NodeRun is one node that has run, for [RunOptions.Observe].
+	// NodeRun describes one execution of a node, for [RunOptions.Observe].
 	NodeRun = driver.NodeRun
-	// Limits bound what an untrusted model may cost.
+	// Limits bounds the resources that an untrusted model may use.
 	Limits = driver.Limits
 	// PrepackedWeights lets sessions of one model share its packed weights.
 	PrepackedWeights = driver.PrepackedWeights
 	// CustomOperator is an operator written in Go.
 	CustomOperator = driver.CustomOperator
-	// CustomShapes is what is known of a node's inputs before it runs.
+	// CustomShapes holds the input shapes and attributes for shape inference of a
+	// custom operator.
 	CustomShapes = driver.CustomShapes
-	// CustomCall is one run of a node with a custom operator.
+	// CustomCall holds the inputs and attributes of one execution of a custom operator.
 	CustomCall = driver.CustomCall
-	// ExecutionMode says how a session goes through its graph.
+	// ExecutionMode selects whether independent nodes may run at the same time.
 	ExecutionMode = driver.ExecutionMode
-	// ExecutionOrder is the order of a session's nodes.
+	// ExecutionOrder selects the order in which a session runs its nodes.
 	ExecutionOrder = driver.ExecutionOrder
-	// OptimizationLevel says how far a graph may be rewritten.
+	// OptimizationLevel selects the graph optimizations of a session.
 	OptimizationLevel = driver.OptimizationLevel
-	// LogSeverity is how much a log record matters.
+	// LogSeverity is the severity of a log record.
 	LogSeverity = driver.LogSeverity
-	// Code is a status code of ONNX Runtime's API.
+	// Code is an error code of ONNX Runtime's API.
 	Code = driver.Code
 	// StatusError is an error with one of ONNX Runtime's status codes.
 	StatusError = driver.StatusError
@@ -44,24 +46,24 @@ const (
 	Parallel   = driver.Parallel   // independent nodes at the same time
 )
 
-// The execution orders.
+// The execution orders. All are topological.
 const (
-	DefaultOrder         = driver.DefaultOrder         // topological
+	DefaultOrder         = driver.DefaultOrder         // the provider's own order
 	PriorityBased        = driver.PriorityBased        // nodes with a priority first
-	MemoryEfficientOrder = driver.MemoryEfficientOrder // for training: as late as possible
+	MemoryEfficientOrder = driver.MemoryEfficientOrder // for training: each node as late as possible
 )
 
-// The optimization levels. The zero value stands for all, as in ONNX Runtime.
+// The optimization levels. The zero value selects all optimizations, as in ONNX Runtime.
 const (
-	OptimizeAll      = driver.OptimizeAll      // memory layouts too
-	OptimizeNone     = driver.OptimizeNone     // the graph stays as it is
-	OptimizeBasic    = driver.OptimizeBasic    // constants folded, what is not needed removed
-	OptimizeExtended = driver.OptimizeExtended // operators fused
+	OptimizeAll      = driver.OptimizeAll      // OptimizeExtended, and memory layouts
+	OptimizeNone     = driver.OptimizeNone     // no optimization
+	OptimizeBasic    = driver.OptimizeBasic    // constant folding, removal of unneeded nodes
+	OptimizeExtended = driver.OptimizeExtended // OptimizeBasic, and operator fusion
 )
 
-// The severities.
+// The severities of log records, as ONNX Runtime has them.
 const (
-	LogDefault = driver.LogDefault // that of the session, or of the process
+	LogDefault = driver.LogDefault // the severity of the session, or else of the process
 	LogVerbose = driver.LogVerbose // slog.LevelDebug
 	LogInfo    = driver.LogInfo    // slog.LevelInfo
 	LogWarning = driver.LogWarning // slog.LevelWarn
@@ -69,10 +71,10 @@ const (
 	LogFatal   = driver.LogFatal   // above slog.LevelError
 )
 
-// The entries of [SessionOptions.Config] that cpu reads too.
+// These entries of [SessionOptions.Config] apply to the provider cpu, too.
 const (
-	ConfigDisabledPasses           = driver.ConfigDisabledPasses           // optimizations to leave out, separated by semicolons
-	ConfigAllowSpinning            = driver.ConfigAllowSpinning            // "0": threads without work sleep at once
-	ConfigOptimizedExternalFile    = driver.ConfigOptimizedExternalFile    // a file beside the optimized model for its weights
-	ConfigOptimizedExternalMinimum = driver.ConfigOptimizedExternalMinimum // the least size in bytes of weights in there
+	ConfigDisabledPasses           = driver.ConfigDisabledPasses           // names of optimizations to skip, separated by semicolons
+	ConfigAllowSpinning            = driver.ConfigAllowSpinning            // "0": idle threads sleep at once
+	ConfigOptimizedExternalFile    = driver.ConfigOptimizedExternalFile    // name of a file for the weights of the optimized model, in its folder
+	ConfigOptimizedExternalMinimum = driver.ConfigOptimizedExternalMinimum // least size in bytes of the weights in that file
 )

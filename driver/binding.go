@@ -6,37 +6,38 @@ import (
 	"github.com/onward-ml/onward/tensor"
 )
 
-// Binder is an [Engine] that works with bound memory. For other engines the session
-// copies results to where they are bound.
+// Binder is an [Engine] that reads and writes bound memory itself. For other engines
+// the session copies results to the bound memory.
 type Binder interface {
+	// NewBinding returns an empty binding of the engine.
 	NewBinding() (Binding, error)
 }
 
-// Binding is memory that is bound to the inputs and outputs of an engine. One goroutine
-// at a time uses it. Inputs and outputs are by position, as in a [Request]; the session
-// has checked them against the model's declarations.
+// Binding binds memory to the inputs and outputs of an engine. Its methods are not
+// called concurrently. Inputs and outputs have the positions of a [Request]. The
+// session has checked their types and shapes against the model's declarations.
 type Binding interface {
 	// BindInput binds an input to a value. The zero Memory unbinds it.
 	BindInput(i int, v Memory) error
-	// BindOutput binds an output to the memory of a tensor, or for the zero Memory to
-	// memory that the engine allocates on a device.
+	// BindOutput binds an output to the memory of a tensor. For the zero Memory, the
+	// engine allocates the memory on device d.
 	BindOutput(i int, v Memory, d Device) error
 	// ClearOutput unbinds an output.
 	ClearOutput(i int)
-	// SynchronizeInputs waits until copies of inputs to the device are done.
+	// SynchronizeInputs waits until the copies of inputs to the device are complete.
 	SynchronizeInputs() error
 	// SynchronizeOutputs waits until the device has written the outputs.
 	SynchronizeOutputs() error
 	// Run computes the bound outputs.
 	Run(ctx context.Context, opts *RunOptions) error
-	// Output returns an output of the last run, whose memory the next run may change.
+	// Output returns an output of the last run. The next run may change its memory.
 	Output(i int) (Memory, error)
-	// Close frees what the binding holds.
+	// Close releases the resources of the binding.
 	Close() error
 }
 
-// Memory is a value that is bound: on the CPU, or a tensor on another device. At most
-// one field is set. A sparse tensor has the format that it was made in.
+// Memory is the value bound to an input or output: a value on the CPU, or a tensor on
+// another device. At most one field is set. A sparse tensor has its original format.
 type Memory struct {
 	Value  tensor.Value
 	Device DeviceTensor

@@ -9,11 +9,11 @@ import (
 
 // Dim is one dimension of a declared shape.
 type Dim struct {
-	Value int64  // −1 if it is not fixed
-	Param string // the name of a symbolic dimension, may be empty
+	Value int64  // size; −1 if it is not fixed
+	Param string // name of a symbolic dimension; may be empty
 }
 
-// String writes the number, the name, or "?".
+// String returns the size if it is fixed, else the name, or "?" if there is none.
 func (d Dim) String() string {
 	switch {
 	case d.Value >= 0:
@@ -29,54 +29,59 @@ func (d Dim) String() string {
 type CustomOperator struct {
 	Domain string // "" for ai.onnx
 	Name   string
-	Since  int // first version of the domain that has it; default 1
+	Since  int // first version of the domain with the operator; default 1
 
-	// Inputs and Outputs declare the parameters: "x:T, bias:T?, rest:any*" has an
-	// optional second and any number of further ones. A type is one of ONNX's
-	// element types (float, int64), composed (seq(float), map(string,float)), any, or
-	// a variable that Types explains. The type of an output is concrete, or a
-	// variable that an input binds.
+	// Inputs and Outputs declare the parameters. "x:T, bias:T?, rest:any*" declares a
+	// required, an optional and a variadic parameter. A type is one of:
+	//
+	//   - an element type of ONNX: float, int64
+	//   - a composed type: seq(float), map(string,float)
+	//   - any
+	//   - a type variable that Types defines
+	//
+	// The type of an output must be concrete, or a variable of an input.
 	Inputs, Outputs string
-	// Types lists the types that each variable stands for: {"T": "float double"}. The
-	// groups @float, @int, @number and @all stand for many.
+	// Types lists the types that each variable allows: {"T": "float double"}. @float,
+	// @int, @number and @all name groups of types.
 	Types map[string]string
 
-	// Infer returns the shapes of the outputs, nil for an unknown rank. Without Infer no
-	// shape is known before the run.
+	// Infer returns the shapes of the outputs; nil stands for an unknown rank. If Infer
+	// is nil, no shape is known before the run.
 	Infer func(CustomShapes) ([][]Dim, error)
 
-	// Run computes the outputs: as many as the node has, nil for those that it does
-	// not want (an empty name). It is called by many goroutines at once and must not
-	// keep or change the inputs. A panic becomes an error of the run.
+	// Run computes the outputs. It returns as many as the node has; those that the node
+	// omits may be nil. Run must be safe for concurrent use and must not keep or change
+	// the inputs. A panic in Run becomes an error of the run.
 	Run func(ctx context.Context, call CustomCall) ([]tensor.Value, error)
 }
 
-// CustomShapes is what is known of a node's inputs before it runs.
+// CustomShapes holds the input shapes and attributes of a node for
+// [CustomOperator.Infer].
 type CustomShapes struct {
 	Shapes     [][]Dim // nil for an omitted input and for an unknown rank
 	Attributes map[string]any
 }
 
-// CustomCall is one run of a node with a custom operator.
+// CustomCall holds the arguments of [CustomOperator.Run].
 type CustomCall struct {
 	Node string // the node's name, may be empty
 	// Attributes holds int64, float32, string, *tensor.Tensor, *tensor.Sparse, and
 	// slices of these.
 	Attributes map[string]any
 	In         []tensor.Value // nil for an omitted input
-	Outputs    int            // how many are asked for, omitted ones counted
+	Outputs    int            // number of outputs of the node, including omitted ones
 }
 
-// CustomDomain is the domain of the operators that [Options.CustomKernels] makes.
+// CustomDomain is the domain of the operators that [Options.CustomKernels] returns.
 const CustomDomain = "onward.custom"
 
-// CustomKernel is one node with a custom operator and its attributes, as an operator of
-// its own.
+// CustomKernel is an operator for one node of a custom operator. It includes the node's
+// attributes.
 type CustomKernel struct {
 	Name    string // operator type, in CustomDomain
 	Node    string // the node's name, may be empty
 	In, Out []tensor.Type
 	Given   []bool // per input, false for an omitted one
-	// Run computes the node, attributes and checks included.
+	// Run computes the outputs of the node and checks their types.
 	Run func(ctx context.Context, in []tensor.Value) ([]tensor.Value, error)
 }

@@ -9,18 +9,18 @@ import (
 	"github.com/onward-ml/onward/tensor"
 )
 
-// Device is a device, in ONNX Runtime's terms. The zero Device is the CPU.
+// Device identifies a device as ONNX Runtime does. The zero Device is the CPU.
 type Device struct {
-	// Type is ONNX Runtime's name of the kind of device: cpu, cuda, cann, dml, webgpu,
-	// gpu or npu. The empty string is the CPU.
+	// Type is ONNX Runtime's name of the device type: cpu, cuda, cann, dml, webgpu, gpu
+	// or npu. The empty string is the CPU.
 	Type string
-	// ID tells devices of one type apart.
+	// ID distinguishes devices of one type.
 	ID int
 }
 
-// ParseDevice reads "type" or "type:id": "cpu", "cuda:1", or as ONNX writes it
-// "CUDA:1". The case of the type does not matter, and the id defaults to 0. The empty
-// string is the CPU.
+// ParseDevice parses "type" or "type:id", such as "cpu", "cuda:1", or "CUDA:1" as ONNX
+// writes it. The case of the type is ignored. The id defaults to 0. The empty string is
+// the CPU.
 func ParseDevice(s string) (Device, error) {
 	name, id, hasID := strings.Cut(s, ":")
 	d := Device{Type: strings.ToLower(name)}
@@ -37,7 +37,7 @@ func ParseDevice(s string) (Device, error) {
 // IsCPU reports whether d is the CPU.
 func (d Device) IsCPU() bool { return d.Type == "" || d.Type == "cpu" }
 
-// String writes the device as "cuda:0"; the CPU is "cpu".
+// String returns the device as "cuda:0", and the CPU as "cpu".
 func (d Device) String() string {
 	if d.IsCPU() {
 		return "cpu"
@@ -47,7 +47,8 @@ func (d Device) String() string {
 
 var deviceTypes = []string{"cpu", "cuda", "cann", "dml", "webgpu", "gpu", "npu"}
 
-// Resolve checks the device and returns it with its type spelt out.
+// Resolve returns the device with the type "cpu" if its type is empty, or an error if
+// the type or the id is invalid.
 func (d Device) Resolve() (Device, error) {
 	if d.Type == "" {
 		d.Type = "cpu"
@@ -56,16 +57,16 @@ func (d Device) Resolve() (Device, error) {
 		return d, Errorf(InvalidArgument, "Unsupported device type: %s", d.Type)
 	}
 	if d.ID < 0 || d.IsCPU() && d.ID != 0 {
-		return d, Errorf(InvalidArgument, "there is no device %s:%d", d.Type, d.ID)
+		return d, Errorf(InvalidArgument, "device %s:%d does not exist", d.Type, d.ID)
 	}
 	return d, nil
 }
 
 // DeviceTensor is a tensor in the memory of a device other than the CPU.
 type DeviceTensor interface {
-	// Device returns where the memory is.
+	// Device returns the device of the memory.
 	Device() Device
-	// DType returns the type of the elements.
+	// DType returns the element type.
 	DType() tensor.DType
 	// Shape returns the dimensions.
 	Shape() []int

@@ -1,6 +1,6 @@
-// Package driver defines what a provider implements, as database/sql/driver does for
-// databases. Programs that run models use package onward; only providers import this
-// package.
+// Package driver defines the interfaces that providers implement, as
+// database/sql/driver does for databases. Programs that run models use package onward;
+// only providers need this package.
 //
 // A provider registers itself in an init function, so that a blank import enables it:
 //
@@ -8,10 +8,10 @@
 //
 // [Provider] and [Engine] are required. The other interfaces are optional:
 //
-//   - [Describer]: a provider that computes on a device, reads model files or applies the
+//   - [Describer]: a provider that computes on a device, reads model files or applies
 //     options itself
 //   - [LibraryUser]: a provider that opens a native library
 //   - [Binder]: an engine that reads and writes bound memory in place
-//   - [Allocator]: an engine with memory on a device
+//   - [Allocator]: an engine that allocates memory on a device
 //   - [Profiler]: an engine that writes its own profile
 package driver

@@ -10,7 +10,7 @@ import (
 	"github.com/onward-ml/onward/tensor"
 )
 
-// negator is a provider that runs one model: the negation of a vector.
+// negator is a provider for models that negate a vector.
 type negator struct{}
 
 func init() { driver.Register(negator{}) }
@@ -25,7 +25,7 @@ func (negator) Compile(_ context.Context, m *driver.Model, _ *driver.Options, _ 
 	return negation{}, nil
 }
 
-// negation is the engine of the model.
+// negation is the engine of negator.
 type negation struct{}
 
 func (negation) Close() error { return nil }
@@ -43,7 +43,7 @@ func (negation) Run(_ context.Context, req *driver.Request) (err error) {
 	return err
 }
 
-// A provider is registered by the init function of its package, and a session names it.
+// The init function of a package registers its provider. A session selects it by name.
 func Example() {
 	b := onnx.NewModel("neg").Opset("", 17)
 	b.Input("x", onnx.Float, 3).Output("y", onnx.Float, 3)

@@ -5,13 +5,13 @@ import (
 	"log/slog"
 )
 
-// LogSeverity is how much a log record matters. The numbers are ONNX Runtime's
-// plus one, so that zero stands for the default.
+// LogSeverity is the severity of a log record. The numbers are ONNX Runtime's plus one,
+// so that zero stands for the default.
 type LogSeverity int
 
 // The severities.
 const (
-	LogDefault LogSeverity = iota // that of the session, or of the process
+	LogDefault LogSeverity = iota // the severity of the session, or else of the process
 	LogVerbose                    // slog.LevelDebug
 	LogInfo                       // slog.LevelInfo
 	LogWarning                    // slog.LevelWarn
@@ -19,7 +19,7 @@ const (
 	LogFatal                      // above slog.LevelError
 )
 
-// Level returns the level of log/slog; LogDefault's is that of a warning.
+// Level returns the corresponding [slog.Level]; for LogDefault, that of LogWarning.
 func (s LogSeverity) Level() slog.Level {
 	const step = 4
 	if s == LogDefault {
@@ -28,12 +28,12 @@ func (s LogSeverity) Level() slog.Level {
 	return slog.LevelDebug + step*slog.Level(s-LogVerbose)
 }
 
-// Filter returns a logger that drops the records of l below the severity.
+// Filter returns a logger that passes records of severity s and above to l.
 func (s LogSeverity) Filter(l *slog.Logger) *slog.Logger {
 	return slog.New(atLeast{l.Handler(), s.Level()})
 }
 
-// atLeast drops the records below a level.
+// atLeast is a handler that drops records below a level.
 type atLeast struct {
 	slog.Handler
 	level slog.Level

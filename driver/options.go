@@ -10,8 +10,8 @@ import (
 	"github.com/onward-ml/onward/tensor"
 )
 
-// Options are the provider's view of the options of a session. The zero value selects the
-// defaults. onward.SessionOptions explains the fields that are not explained here.
+// Options holds the session options that providers receive. The zero value selects the
+// defaults. onward.SessionOptions documents the fields that are not documented here.
 type Options struct {
 	Threads        int // 0: all cores
 	InterOpThreads int
@@ -25,27 +25,29 @@ type Options struct {
 	EnableProfiling bool
 	ProfilePrefix   string // not empty if EnableProfiling is set
 
-	// FreeDimensions and FreeDimensionsByDenotation have been applied to the [Model], but
-	// not to its file.
+	// FreeDimensions and FreeDimensionsByDenotation have been applied to the [Model],
+	// but not to its file.
 	FreeDimensions             map[string]int64
 	FreeDimensionsByDenotation map[string]int64
 	Config                     map[string]string
 
-	// Initializers and ExternalInitializers fit the model's, and no name is in both.
+	// Initializers and ExternalInitializers have been checked: types and shapes are the
+	// model's, and no name is in both.
 	Initializers         map[string]tensor.Value
 	ExternalInitializers map[string]tensor.Value
 	PrepackedWeights     *PrepackedWeights
 	CustomOperators      []CustomOperator
-	// CustomKernels serves libraries that know neither Go types nor attributes. It
-	// returns a model in which every node with a custom operator has an operator type of
-	// its own in [CustomDomain], and these operators. It is nil without custom operators.
+	// CustomKernels is for native libraries, which cannot pass attributes to Go. It
+	// returns a model in which every node with a custom operator has its own operator
+	// type in [CustomDomain], and the kernels of these types. It is nil if there are no
+	// custom operators.
 	CustomKernels func(m *onnx.Model) (*onnx.Model, []CustomKernel, error)
 
-	// Logger takes records of the session and has its name. It drops nothing by severity;
-	// [Options.Log] does. Nil stands for slog.Default.
+	// Logger receives the log records of the session and adds its LogID. It does not
+	// filter by severity, as [Options.Log] does. Nil stands for [slog.Default].
 	Logger       *slog.Logger
 	LogID        string
-	LogSeverity  LogSeverity // LogDefault: neither the session nor the process sets one
+	LogSeverity  LogSeverity // LogDefault if neither the session nor the process sets one
 	LogVerbosity int
 
 	Deterministic        bool
@@ -56,7 +58,7 @@ type Options struct {
 	Limits Limits
 }
 
-// Log returns the logger of the session without records below its severity.
+// Log returns the logger of the session. It drops records below LogSeverity.
 func (o *Options) Log() *slog.Logger {
 	l := o.Logger
 	if l == nil {
@@ -65,34 +67,34 @@ func (o *Options) Log() *slog.Logger {
 	return o.LogSeverity.Filter(l)
 }
 
-// RunOptions are the provider's view of the options of a run.
+// RunOptions holds the run options that providers receive.
 type RunOptions struct {
-	// OnlyPathToFetches runs no node that the wanted outputs do not need.
+	// OnlyPathToFetches skips nodes that the wanted outputs do not depend on.
 	OnlyPathToFetches bool
 	Seed              uint64
 	Tag               string
 	LogSeverity       LogSeverity // LogDefault: the session's
 	LogVerbosity      int         // 0: the session's
 	Config            map[string]string
-	// Observe is called after every node if it is not nil and the provider has
+	// Observe, unless nil, is called after every node by providers with
 	// [Traits.Operators].
 	Observe func(NodeRun)
 }
 
-// NodeRun is one node that has run.
+// NodeRun describes one execution of a node.
 type NodeRun struct {
-	Index    int    // position in the order of execution, over all graphs of the run
+	Index    int    // position in the order of execution, counted over all graphs of the run
 	Name     string // as in the model, may be empty
 	OpType   string
 	Domain   string
-	InNames  []string // empty for omitted ones
+	InNames  []string // "" for an omitted input or output
 	OutNames []string
-	In, Out  []tensor.Value // nil for omitted ones
+	In, Out  []tensor.Value // nil for an omitted input or output
 	Start    time.Time
 	Duration time.Duration
 }
 
-// ExecutionMode says how a session goes through its graph.
+// ExecutionMode selects whether independent nodes may run at the same time.
 type ExecutionMode int
 
 // The execution modes.
@@ -101,31 +103,31 @@ const (
 	Parallel                        // independent nodes at the same time
 )
 
-// ExecutionOrder is the order of a session's nodes.
+// ExecutionOrder selects the order in which a session runs its nodes.
 type ExecutionOrder int
 
-// The execution orders.
+// The execution orders. All are topological.
 const (
-	DefaultOrder         ExecutionOrder = iota // topological
+	DefaultOrder         ExecutionOrder = iota // the provider's own order
 	PriorityBased                              // nodes with a priority first
-	MemoryEfficientOrder                       // for training: as late as possible
+	MemoryEfficientOrder                       // for training: each node as late as possible
 )
 
-// OptimizationLevel says how far a graph may be rewritten. Every level has the
-// optimizations of those before it.
+// OptimizationLevel selects the graph optimizations. From none over basic and extended
+// to all, every level includes the optimizations of the previous one.
 type OptimizationLevel int
 
-// The optimization levels. The zero value stands for all, as in ONNX Runtime.
+// The optimization levels. The zero value selects all optimizations, as in ONNX Runtime.
 const (
-	OptimizeAll      OptimizationLevel = iota // memory layouts too
-	OptimizeNone                              // the graph stays as it is
-	OptimizeBasic                             // constants folded, what is not needed removed
-	OptimizeExtended                          // operators fused
+	OptimizeAll      OptimizationLevel = iota // OptimizeExtended, and memory layouts
+	OptimizeNone                              // no optimization
+	OptimizeBasic                             // constant folding, removal of unneeded nodes
+	OptimizeExtended                          // OptimizeBasic, and operator fusion
 )
 
 var levelNames = [...]string{"all", "none", "basic", "extended"}
 
-// String returns all, none, basic or extended.
+// String returns the name of the level: "all", "none", "basic" or "extended".
 func (l OptimizationLevel) String() string {
 	if l >= 0 && int(l) < len(levelNames) {
 		return levelNames[l]
@@ -133,10 +135,10 @@ func (l OptimizationLevel) String() string {
 	return fmt.Sprintf("OptimizationLevel(%d)", int(l))
 }
 
-// MarshalText is [OptimizationLevel.String].
+// MarshalText returns the text of [OptimizationLevel.String].
 func (l OptimizationLevel) MarshalText() ([]byte, error) { return []byte(l.String()), nil }
 
-// UnmarshalText is the inverse of MarshalText; the empty text is the default.
+// UnmarshalText is the inverse of MarshalText. The empty text is the default, all.
 func (l *OptimizationLevel) UnmarshalText(text []byte) error {
 	i := slices.Index(levelNames[:], string(text))
 	if i < 0 && len(text) > 0 {
@@ -146,32 +148,33 @@ func (l *OptimizationLevel) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// The entries of [Options.Config] that the Go engine reads too.
+// These entries of [Options.Config] apply to the provider cpu, too.
 const (
-	// ConfigDisabledPasses names optimizations to leave out, separated by semicolons.
+	// ConfigDisabledPasses names optimizations to skip, separated by semicolons.
 	ConfigDisabledPasses = "optimization.disable_specified_optimizers"
-	// ConfigAllowSpinning set to "0" lets threads without work sleep at once. By default
-	// they look for work while a run lasts and a little longer: on cpu 0.2 ms, which
-	// keeps the next run from waking them.
+	// ConfigAllowSpinning set to "0" lets idle threads sleep at once. By default they
+	// spin during a run and shortly after it (on cpu 0.2 ms), so that the next run need
+	// not wake them.
 	ConfigAllowSpinning = "session.intra_op.allow_spinning"
-	// ConfigOptimizedExternalFile names a file beside the optimized model for its weights.
+	// ConfigOptimizedExternalFile names a file for the weights of the optimized model, in
+	// its folder.
 	ConfigOptimizedExternalFile = "session.optimized_model_external_initializers_file_name"
-	// ConfigOptimizedExternalMinimum is the least size in bytes of weights in that file.
+	// ConfigOptimizedExternalMinimum is the least size in bytes of the weights in that
+	// file.
 	ConfigOptimizedExternalMinimum = "session.optimized_model_external_initializers_min_size_in_bytes"
 )
 
-// Limits bound what an untrusted model may cost. Zero fields stand for the
+// Limits bounds the resources that an untrusted model may use. Zero fields select the
 // defaults.
 type Limits struct {
-	// MaxMemory is how many bytes the intermediate and final results of one run
-	// may take. Default: half of the machine's memory.
+	// MaxMemory is the largest total size, in bytes, of the intermediate results and
+	// outputs of one run. Default: half of the machine's memory.
 	MaxMemory int64
-	// MaxNodes is how many nodes the inlining of functions may add. Default:
-	// 250,000 and four times those in the file.
+	// MaxNodes is the largest number of nodes that inlining functions may add.
+	// Default: 250,000 plus four times the number of nodes in the file.
 	MaxNodes int
-	// MaxDepth is how deep subgraphs and functions may nest. Default: 100.
+	// MaxDepth is the largest nesting depth of subgraphs and functions. Default: 100.
 	MaxDepth int
-	// MaxFileSize is the largest model file that is opened, in bytes. Default: no
-	// limit.
+	// MaxFileSize is the largest size of a model file, in bytes. Default: no limit.
 	MaxFileSize int64
 }

@@ -2,14 +2,15 @@ package driver
 
 import "sync"
 
-// PrepackedWeights lets sessions of one model share what cpu makes of it: the
-// optimized graph and its packed weights, which then are in memory once (ONNX
-// Runtime's PrepackedWeightsContainer). The zero value is ready to use, and safe for
-// many goroutines.
+// PrepackedWeights lets sessions of one model on cpu share the optimized graph and its
+// packed weights, so that these are in memory once (ONNX Runtime's
+// PrepackedWeightsContainer). The zero value is ready to use. It is safe for concurrent
+// use.
 //
-// Sessions share if they are opened from equal files or bytes without external data,
-// with equal options and without operators or initializers of their own; others are
-// opened as always. A closed session gives its share back: close all of them.
+// Sessions share an engine if they have equal model files or bytes, without external
+// data, and equal options, without custom operators, replaced initializers or an
+// OptimizedModelPath. Other sessions are opened as without PrepackedWeights. The memory
+// is released when the last session that shares it is closed.
 type PrepackedWeights struct {
 	mu      sync.Mutex
 	engines map[string]*shared
@@ -23,7 +24,7 @@ type shared struct {
 	refs   int
 }
 
-// Sessions returns how many open sessions share an engine with another or could.
+// Sessions returns the number of open sessions whose engines are in w.
 func (w *PrepackedWeights) Sessions() int {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -34,8 +35,8 @@ func (w *PrepackedWeights) Sessions() int {
 	return n
 }
 
-// Share returns the engine of a key, which the first caller compiles, and what gives the
-// share back. The last caller to give it back closes the engine.
+// Share returns the engine of a key, which the first call compiles, and a function that
+// releases it. The engine is closed when all its users have released it.
 func (w *PrepackedWeights) Share(key string, compile func() (Engine, error)) (e Engine, release func() error, err error) {
 	w.mu.Lock()
 	if w.engines == nil {

@@ -7,15 +7,15 @@ import (
 	"github.com/onward-ml/onward/tensor"
 )
 
-// Provider makes engines that run models. It may also implement [Describer] and
+// Provider compiles models to engines. It may also implement [Describer] and
 // [LibraryUser].
 type Provider interface {
 	// Name returns the provider's name as in [Config].
 	Name() string
-	// Available returns nil if the provider can work on this machine with a
-	// configuration, else what is missing.
+	// Available returns nil if the provider can be used on this machine with a
+	// configuration, else an error that says what is missing.
 	Available(config Config) error
-	// Compile makes an engine for a model. A context that ends stops it.
+	// Compile returns an engine for a model. It stops if ctx is done.
 	Compile(ctx context.Context, m *Model, opts *Options, config Config) (Engine, error)
 }
 
@@ -26,21 +26,21 @@ type Provider interface {
 // last one or fallback is disabled.
 type Config struct {
 	Name    string            // "cpu", "reference", or the name of a registered provider
-	Options map[string]string // the provider's own; an unknown option is an error
+	Options map[string]string // options of the provider; an unknown one is an error
 }
 
-// Model is a model to compile. Its free dimensions have been fixed as [Options] says.
+// Model is a model to compile. The free dimensions in [Options] have been set in it.
 type Model struct {
 	*onnx.Model
-	// Path is the file that the model was read from, empty for a model in memory. The file
-	// still has the dimensions and initializers that Options replace; a provider without
-	// [Traits.AppliesOptions] gets no path then.
+	// Path is the file that the model was read from, or "" for a model in memory. The
+	// file still has the dimensions and initializers that Options replaces. Path is
+	// therefore empty if there are such and the provider lacks [Traits.AppliesOptions].
 	Path string
-	// Hash identifies the bytes of the model. It is set if the session may share an
+	// Hash is a hash of the model's bytes. It is empty unless the session may share an
 	// engine through [Options.PrepackedWeights].
 	Hash string
-	// Owned says that nothing else uses the model: Compile may take it apart, which
-	// keeps large weights from being in memory twice.
+	// Owned says that nothing else uses the model. Compile may then modify it and
+	// release its weights, so that large ones are not in memory twice.
 	Owned bool
 }
 
@@ -50,48 +50,49 @@ type Engine interface {
 	// Run computes the wanted outputs. The session has checked the inputs against the
 	// model's declarations. Run must not keep the request.
 	Run(ctx context.Context, req *Request) error
-	// Close frees what the engine holds. No Run is active then.
+	// Close releases the resources of the engine. It is called when no Run is active.
 	Close() error
 }
 
-// Request is one run of an engine. The order of In is the model's inputs without
-// initializers, then those with; that of Out is the model's outputs. Sparse tensors are
-// in COO format.
+// Request holds the arguments and results of one run. In holds the model's inputs: those
+// without an initializer, then those with one. Out holds its outputs. Sparse tensors
+// are in COO format.
 type Request struct {
 	In      []tensor.Value // nil for an input that is omitted
-	Out     []tensor.Value // filled by Run; a tensor that is given is filled in place if it fits
-	Wanted  []bool         // per output; nil wants all
+	Out     []tensor.Value // set by Run, which fills a tensor in it in place if type and shape match
+	Wanted  []bool         // per output; nil selects all
 	Options *RunOptions    // not nil
 }
 
-// Describer is a [Provider] whose traits differ from the zero [Traits].
+// Describer is a [Provider] with traits other than the zero [Traits].
 type Describer interface {
+	// Traits returns the traits of the provider.
 	Traits() Traits
 }
 
-// Traits say how a provider takes models and runs them.
+// Traits describes how a provider reads and runs models.
 type Traits struct {
 	// Device is the type of the device that the provider computes on, as in
 	// [Device.Type]. The empty string is the CPU.
 	Device string
-	// Operators says that the provider runs the operators of this module: it runs each
-	// model that CheckOperators accepts, with custom operators in functions too, and
-	// observes every node.
+	// Operators says that the provider runs the operators of this module. It runs every
+	// model that onward.CheckOperators accepts, runs custom operators in functions, and
+	// calls [RunOptions.Observe] after every node.
 	Operators bool
 	// AppliesOptions says that Compile applies Initializers, ExternalInitializers,
 	// CustomOperators and OptimizedModelPath of [Options]. For other providers the session
-	// replaces the initializers in the model and refuses custom operators.
+	// replaces the initializers in the model and rejects custom operators.
 	AppliesOptions bool
-	// ReadsFiles says that Compile reads the model from [Model.Path] if that is set. The
-	// model that is passed then serves for its description only, and its tensors may lie
-	// in a mapping of the file.
+	// ReadsFiles says that Compile reads the model from [Model.Path] if that is set. It
+	// then uses the [Model] for its description only, so that the tensors of the model
+	// may be in a mapping of the file.
 	ReadsFiles bool
-	// GuardsMapping says that the engines survive a mapped file that becomes shorter
-	// ([onnx.Mapping.Guard]), so that tensors may stay in the mapping.
+	// GuardsMapping says that the engines return an error if a mapped file has become
+	// shorter ([onnx.Mapping.Guard]), so that tensors may stay in the mapping.
 	GuardsMapping bool
 }
 
-// TraitsOf returns the traits of a provider, which may be nil.
+// TraitsOf returns the traits of a provider. p may be nil.
 func TraitsOf(p Provider) Traits {
 	if d, ok := p.(Describer); ok {
 		return d.Traits()
@@ -101,28 +102,29 @@ func TraitsOf(p Provider) Traits {
 
 // LibraryUser is a [Provider] that opens a native library.
 type LibraryUser interface {
-	// Needs describes what the provider needs on a machine.
+	// Needs describes what must be installed for the provider.
 	Needs() string
-	// Library describes the library that a configuration uses. It fails if the library
-	// cannot be opened, as Available does.
+	// Library describes the library that a configuration uses. Like Available, it
+	// returns an error if the library cannot be opened.
 	Library(config Config) (*Library, error)
 }
 
 // Library describes a native library in use.
 type Library struct {
 	Name       string   `json:"what"`                  // "ONNX Runtime"
-	Path       string   `json:"path"`                  // the file, or the bare name that the system's loader found
-	Source     string   `json:"source"`                // which search rule found it
-	Version    string   `json:"version"`               // its release, such as "1.30.0"
-	APIVersion int      `json:"api_version,omitempty"` // 0 if its API has no version of its own
-	Build      string   `json:"build,omitempty"`       // what the library says about its build
-	Providers  []string `json:"providers"`             // execution providers that it was built with, or devices that it finds
+	Path       string   `json:"path"`                  // file, or the bare name that the system's loader resolved
+	Source     string   `json:"source"`                // search rule that found the library
+	Version    string   `json:"version"`               // release, such as "1.30.0"
+	APIVersion int      `json:"api_version,omitempty"` // 0 if the API has no separate version
+	Build      string   `json:"build,omitempty"`       // build information that the library reports
+	Providers  []string `json:"providers"`             // execution providers in the library, or devices that it finds
 }
 
-// Profiler is an [Engine] that profiles itself if [Options.EnableProfiling] is set.
+// Profiler is an [Engine] that writes its own profile if [Options.EnableProfiling] is set.
 type Profiler interface {
-	// EndProfiling ends the profile and returns the name of its file.
+	// EndProfiling ends profiling and returns the name of the profile's file.
 	EndProfiling() (string, error)
-	// ProfilingStart returns when profiling began, in nanoseconds of the engine's clock.
+	// ProfilingStart returns the time at which profiling started, in nanoseconds on the
+	// engine's clock.
 	ProfilingStart() (int64, error)
 }

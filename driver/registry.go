@@ -13,14 +13,15 @@ var registry struct {
 	m map[string]Provider
 }
 
-// packages lists the packages of this module that register providers, with the names
-// of these, so that a session can name the import that a program lacks.
+// packages lists the packages of this module that register providers, and the names of
+// their providers. Find uses it to name a missing import.
 var packages = map[string][]string{
 	"github.com/onward-ml/onward/provider/ort":      {"ort", "ort:cpu", "ort:cuda", "ort:tensorrt", "ort:openvino"},
 	"github.com/onward-ml/onward/provider/openvino": {"openvino"},
 }
 
-// Register makes a provider known. It panics if the name is taken.
+// Register makes a provider available by its name. It panics if a provider of that name
+// is registered.
 func Register(p Provider) {
 	registry.Lock()
 	defer registry.Unlock()
@@ -33,15 +34,15 @@ func Register(p Provider) {
 	registry.m[p.Name()] = p
 }
 
-// Lookup returns a registered provider, or nil.
+// Lookup returns the provider registered under a name, or nil.
 func Lookup(name string) Provider {
 	registry.RLock()
 	defer registry.RUnlock()
 	return registry.m[name]
 }
 
-// Find returns a registered provider. The error names the package to import, if it is
-// one of this module, or else the providers that are registered.
+// Find returns the provider registered under a name. For a provider of this module, the
+// error names the package to import; otherwise it lists the registered providers.
 func Find(name string) (Provider, error) {
 	if p := Lookup(name); p != nil {
 		return p, nil
@@ -61,8 +62,8 @@ func Providers() []string {
 	return slices.Sorted(maps.Keys(registry.m))
 }
 
-// AllProviders returns the names of the registered providers and of those that the other
-// packages of this module would register, sorted.
+// AllProviders returns the names of the registered providers and of all providers of
+// this module, sorted.
 func AllProviders() []string {
 	r := Providers()
 	for _, names := range packages {

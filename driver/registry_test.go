@@ -15,7 +15,7 @@ type named string
 func (n named) Name() string                    { return string(n) }
 func (n named) Available(c driver.Config) error { return errors.New(c.Options["why"]) }
 func (n named) Compile(context.Context, *driver.Model, *driver.Options, driver.Config) (driver.Engine, error) {
-	return nil, errors.New("it compiles nothing")
+	return nil, errors.New("the provider cannot compile")
 }
 
 func TestRegistry(t *testing.T) {
@@ -77,7 +77,7 @@ func TestPrepackedWeights(t *testing.T) {
 	if err := releaseB(); err != nil || a.(*closing).closed != 1 || w.Sessions() != 0 {
 		t.Errorf("%d times closed, %v", a.(*closing).closed, err)
 	}
-	if _, _, err := w.Share("k", func() (driver.Engine, error) { return nil, errors.New("it fails") }); err == nil || w.Sessions() != 0 {
+	if _, _, err := w.Share("k", func() (driver.Engine, error) { return nil, errors.New("the compilation fails") }); err == nil || w.Sessions() != 0 {
 		t.Errorf("error is %v, %d sessions", err, w.Sessions())
 	}
 }

@@ -5,7 +5,7 @@ import (
 	"fmt"
 )
 
-// Code is a status code of ONNX Runtime's API
+// Code is an error code of ONNX Runtime's API
 // (https://onnxruntime.ai/docs/api/c/, OrtErrorCode).
 type Code int
 
@@ -28,7 +28,7 @@ const (
 var codeNames = [...]string{"OK", "FAIL", "INVALID_ARGUMENT", "NO_SUCHFILE", "NO_MODEL", "ENGINE_ERROR", "RUNTIME_EXCEPTION",
 	"INVALID_PROTOBUF", "MODEL_LOADED", "NOT_IMPLEMENTED", "INVALID_GRAPH", "EP_FAIL"}
 
-// String returns ONNX Runtime's name of the code: INVALID_ARGUMENT.
+// String returns ONNX Runtime's name of the code, such as "INVALID_ARGUMENT".
 func (c Code) String() string {
 	if c >= 0 && int(c) < len(codeNames) {
 		return codeNames[c]
@@ -36,15 +36,15 @@ func (c Code) String() string {
 	return fmt.Sprintf("CODE_%d", int(c))
 }
 
-// StatusError is an error with one of ONNX Runtime's status codes. Compare with
-// errors.Is against ErrInvalidArgument of package onward and its siblings.
+// StatusError is an error with one of ONNX Runtime's status codes. To test for a code,
+// use errors.Is with onward.ErrInvalidArgument or the error of another code there.
 type StatusError struct {
 	Code    Code
 	Message string
-	Err     error // the cause, may be nil
+	Err     error // cause; may be nil
 }
 
-// Error writes the error as ONNX Runtime's bindings do:
+// Error formats the error as ONNX Runtime's bindings do:
 // "[ONNXRuntimeError] : 2 : INVALID_ARGUMENT : message".
 func (e *StatusError) Error() string {
 	return fmt.Sprintf("[ONNXRuntimeError] : %d : %s : %s", int(e.Code), e.Code, e.Message)
@@ -53,13 +53,15 @@ func (e *StatusError) Error() string {
 // Unwrap returns the cause.
 func (e *StatusError) Unwrap() error { return e.Err }
 
-// Is reports whether target is an error of the same code without message and cause.
+// Is reports whether target is a [StatusError] of the same code without message and
+// cause.
 func (e *StatusError) Is(target error) bool {
 	t, ok := target.(*StatusError)
 	return ok && t.Message == "" && t.Err == nil && t.Code == e.Code
 }
 
-// Errorf returns a [StatusError] with a message as of [fmt.Errorf]; %w sets its cause.
+// Errorf returns a [StatusError] with the message that [fmt.Errorf] formats. The operand
+// of %w becomes its cause.
 func Errorf(c Code, format string, args ...any) *StatusError {
 	err := fmt.Errorf(format, args...)
 	return &StatusError{Code: c, Message: err.Error(), Err: errors.Unwrap(err)}

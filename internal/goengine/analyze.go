@@ -20,10 +20,11 @@ type Value struct {
 type Node struct {
 	Name, OpType, Domain string
 	Opset                int
-	In, Out              []string // empty for omitted ones
+	In, Out              []string // "" for an omitted input or output
 }
 
-// Analyze infers the types of a model's values and the order of its nodes.
+// Analyze returns the values of a model with their inferred types and shapes, and its
+// nodes in topological order.
 func Analyze(m *onnx.Model, limits driver.Limits) (values []Value, nodes []Node, err error) {
 	g, err := convert(m, frontend.Options{Limits: frontendLimits(limits)})
 	if err != nil {

@@ -15,12 +15,13 @@ func (e *engine) NewBinding() (driver.Binding, error) {
 	return &binding{e: e, bound: e.plan.NewBound()}, nil
 }
 
-// binding is bound memory of the Go engine.
+// binding implements [driver.Binding] for the Go engine.
 type binding struct {
 	e     *engine
 	bound *exec.Bound
 }
 
+// device returns the error for memory on a device other than the CPU.
 func (b *binding) device(d driver.Device) error {
 	return driver.Errorf(driver.InvalidArgument, "the Go engine works on the memory of the cpu, not of %s: open the session with a provider for that device, such as ort:%s", d, d.Type)
 }

@@ -12,13 +12,14 @@ import (
 	"github.com/onward-ml/onward/tensor"
 )
 
-// checked is a custom operator with its signature.
+// checked is a custom operator and its parsed signature.
 type checked struct {
 	driver.CustomOperator
 	sig *ir.Signature
 }
 
-// customDefs makes what the frontend looks operators up in; nil for none.
+// customDefs returns the function with which the frontend looks up custom operators, or
+// nil if list is empty. It returns an error if a declaration is invalid.
 func customDefs(list []driver.CustomOperator) (func(domain, opType string, opset int) *kit.Def, error) {
 	if len(list) == 0 {
 		return nil, nil
@@ -65,7 +66,7 @@ func check(o driver.CustomOperator) (*checked, error) {
 	if len(sig.Out) == 0 {
 		return nil, driver.Errorf(driver.InvalidArgument, "custom operator %s has no outputs", name)
 	}
-	vars := map[string]tensor.Type{} // those that inputs bind, by any of their types
+	vars := map[string]tensor.Type{} // type variables of inputs, bound to any of their types
 	for _, p := range sig.In {
 		if ts := sig.Vars[p.Pattern]; len(ts) > 0 {
 			vars[p.Pattern] = ts[0]
@@ -73,7 +74,7 @@ func check(o driver.CustomOperator) (*checked, error) {
 	}
 	for _, p := range sig.Out {
 		if _, ok := sig.Resolve(p.Pattern, vars); !ok {
-			return nil, driver.Errorf(driver.InvalidArgument, "custom operator %s: the type %s of output %s is neither one type nor bound by an input", name, p.Pattern, p.Name)
+			return nil, driver.Errorf(driver.InvalidArgument, "custom operator %s: the type %s of output %s is neither a single type nor a type variable of an input", name, p.Pattern, p.Name)
 		}
 	}
 	if o.Since == 0 {
@@ -88,22 +89,23 @@ func (c *checked) build(a *kit.Attrs, opset int) (kit.Operator, error) {
 		switch v.(type) {
 		case int64, float32, string, *tensor.Tensor, *tensor.Sparse, []int64, []float32, []string, []*tensor.Tensor:
 		default:
-			return nil, fmt.Errorf("attribute %s holds a graph or a type, which custom operators do not take", name)
+			return nil, fmt.Errorf("attribute %s is a graph or a type, which custom operators do not support", name)
 		}
 	}
 	return &customOperator{checked: c, attrs: attrs}, nil
 }
 
-// customOperator is one node of a custom operator.
+// customOperator implements [kit.Operator] for one node of a custom operator.
 type customOperator struct {
 	*checked
 	attrs map[string]any
 }
 
-// Nondeterministic keeps calls from being folded and merged: what a Go function
-// does is not known.
+// Nondeterministic keeps optimizations from folding and merging calls, since the Go
+// function may have side effects.
 func (c *customOperator) Nondeterministic() {}
 
+// outputTypes returns the types of the n outputs for inputs of the given types.
 func (c *customOperator) outputTypes(in []tensor.Type, n int) ([]tensor.Type, error) {
 	bound, err := c.sig.Bind(in, n)
 	if err != nil {
@@ -121,7 +123,7 @@ func (c *customOperator) outputTypes(in []tensor.Type, n int) ([]tensor.Type, er
 	return r, nil
 }
 
-// Infer takes types from the declaration and shapes from the operator's Infer.
+// Infer infers types from the declaration, and shapes with the operator's Infer.
 func (c *customOperator) Infer(ic *ir.InferContext) error {
 	in := make([]tensor.Type, ic.NumIn())
 	s := driver.CustomShapes{Shapes: make([][]driver.Dim, len(in)), Attributes: c.attrs}
@@ -174,8 +176,8 @@ func (c *customOperator) Run(call *ir.Call) error {
 	return nil
 }
 
-// call calls the operator's function for n outputs and checks what it returns:
-// values of the declared types for the wanted ones, nil for the others.
+// call calls the operator's function for n outputs and checks that the wanted ones have
+// the declared types. The other outputs that it returns are nil.
 func (c *customOperator) call(ctx context.Context, node string, in []tensor.Value, n int, wants func(int) bool) ([]tensor.Value, error) {
 	bases := make([]tensor.Type, len(in))
 	for i, v := range in {
@@ -212,8 +214,8 @@ func (c *customOperator) call(ctx context.Context, node string, in []tensor.Valu
 	return r, nil
 }
 
-// EmptyOf reports whether v is an empty sequence or optional without element type,
-// where want is a type of that kind.
+// EmptyOf reports whether v is an empty sequence or optional without an element type, and
+// want is a type of the same kind.
 func EmptyOf(v tensor.Value, want tensor.Type) bool {
 	switch v := v.(type) {
 	case *tensor.Sequence:
@@ -224,7 +226,7 @@ func EmptyOf(v tensor.Value, want tensor.Type) bool {
 	return false
 }
 
-// absent reports whether a value is nil, or a nil pointer in an interface.
+// absent reports whether v is nil or an interface that holds a nil pointer.
 func absent(v tensor.Value) bool {
 	if v == nil {
 		return true
@@ -244,7 +246,7 @@ func absent(v tensor.Value) bool {
 	return false
 }
 
-// guarded calls a function of the user; a panic in it is its error.
+// guarded calls a function of the user and returns a panic in it as an error.
 func guarded[T any](what string, fn func() (T, error)) (r T, err error) {
 	defer func() {
 		if e := recover(); e != nil {

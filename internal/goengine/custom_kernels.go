@@ -14,14 +14,14 @@ import (
 )
 
 // CustomKernels implements [driver.Options.CustomKernels] for a model whose free
-// dimensions are fixed.
+// dimensions have been set.
 func CustomKernels(m *onnx.Model, opts *driver.Options) (*onnx.Model, []driver.CustomKernel, error) {
 	find, err := customDefs(opts.CustomOperators)
 	if err != nil || find == nil {
 		return m, nil, err
 	}
 	if m == nil || m.Graph == nil {
-		return nil, nil, driver.Errorf(driver.NoModel, "there is no model")
+		return nil, nil, driver.Errorf(driver.NoModel, "the model is nil or has no graph")
 	}
 	b := &renamer{find: find, opsets: map[string]int{}, defs: map[string]*kit.Def{}}
 	for _, o := range m.OpsetImports {
@@ -29,7 +29,7 @@ func CustomKernels(m *onnx.Model, opts *driver.Options) (*onnx.Model, []driver.C
 	}
 	for _, f := range m.Functions {
 		if f != nil && slices.ContainsFunc(f.Nodes, b.isCustom) {
-			return nil, nil, driver.Errorf(driver.NotImplemented, "function %s uses a custom operator, which only cpu and reference run inside of functions", f.Name)
+			return nil, nil, driver.Errorf(driver.NotImplemented, "function %s uses a custom operator: only cpu and reference support custom operators in functions", f.Name)
 		}
 	}
 	r := *m
@@ -63,13 +63,14 @@ func CustomKernels(m *onnx.Model, opts *driver.Options) (*onnx.Model, []driver.C
 	return &r, list, nil
 }
 
-// renamer renames the nodes with custom operators.
+// renamer gives every node with a custom operator its own operator type.
 type renamer struct {
 	find   func(domain, opType string, opset int) *kit.Def
 	opsets map[string]int
 	defs   map[string]*kit.Def // by the new name
 }
 
+// def returns the definition of the custom operator of a node, or nil.
 func (b *renamer) def(n *onnx.Node) *kit.Def {
 	d := kit.NormalDomain(n.Domain)
 	opset, ok := b.opsets[d]
@@ -81,7 +82,8 @@ func (b *renamer) def(n *onnx.Node) *kit.Def {
 
 func (b *renamer) isCustom(n *onnx.Node) bool { return n != nil && b.def(n) != nil }
 
-// graph copies a graph as far as it changes.
+// graph returns a copy of a graph with renamed nodes. It shares with g what is not
+// changed.
 func (b *renamer) graph(g *onnx.Graph, depth int) (*onnx.Graph, error) {
 	const deepest = 100
 	if g == nil {
@@ -124,6 +126,7 @@ func (b *renamer) graph(g *onnx.Graph, depth int) (*onnx.Graph, error) {
 	return &r, nil
 }
 
+// kernel returns the custom kernel of node n of graph g.
 func (c *customOperator) kernel(g *ir.Graph, n *ir.Node) driver.CustomKernel {
 	b := driver.CustomKernel{Name: n.OpType, Node: n.Name, In: make([]tensor.Type, len(n.In)), Out: make([]tensor.Type, len(n.Out)), Given: make([]bool, len(n.In))}
 	for i, id := range n.In {

@@ -15,23 +15,23 @@ import (
 	"github.com/onward-ml/onward/tensor"
 )
 
-// engine runs a plan. Its graph's inputs are in the file's order; index says
-// which entry of a request each one is.
+// engine runs the plan of a graph. The inputs of the graph are in the order of the
+// file; index maps them to the inputs of a request.
 type engine struct {
 	graph *ir.Graph
 	plan  *exec.Plan
-	pool  *exec.Pool // of this session only, else nil
+	pool  *exec.Pool // workers of this session; nil if it uses the shared ones or none
 	limit int64
 
-	mapping *onnx.Mapping // that constants lie in, else nil
+	mapping *onnx.Mapping // mapping that holds constants, or nil
 
 	once   sync.Once
 	index  []int
-	pruned sync.Map // text of a mask of outputs → *exec.Plan
+	pruned sync.Map // mask of wanted outputs as a string → *exec.Plan
 }
 
-// planFor returns the plan of a run, and the wanted outputs where it does not
-// compute all.
+// planFor returns the plan of a run. If the plan computes only the wanted outputs,
+// planFor also returns their indices, else nil.
 func (e *engine) planFor(req *driver.Request) (*exec.Plan, []int) {
 	if !req.Options.OnlyPathToFetches || req.Wanted == nil || !slices.Contains(req.Wanted, false) {
 		return e.plan, nil
@@ -51,8 +51,8 @@ func (e *engine) planFor(req *driver.Request) (*exec.Plan, []int) {
 	return p.(*exec.Plan), index
 }
 
-// order maps graph inputs to the order of a session: required inputs first, then
-// those with defaults.
+// order returns, for each graph input, its index in a request: required inputs come
+// first, then those with defaults.
 func (e *engine) order() []int {
 	e.once.Do(func() {
 		required := 0
@@ -78,7 +78,7 @@ func (e *engine) order() []int {
 func (e *engine) Run(ctx context.Context, req *driver.Request) error {
 	in := req.In
 	if len(in) != len(e.graph.Inputs) {
-		return fmt.Errorf("%d inputs, want %d", len(in), len(e.graph.Inputs))
+		return fmt.Errorf("got %d inputs, want %d", len(in), len(e.graph.Inputs))
 	}
 	if len(e.graph.Defaults) > 0 {
 		in = make([]tensor.Value, len(req.In))
@@ -114,6 +114,7 @@ func (e *engine) Run(ctx context.Context, req *driver.Request) error {
 	return e.plan.RunInto(ctx, r, req.Out)
 }
 
+// observer returns an observer that numbers the nodes of a run and calls fn for each.
 func observer(fn func(driver.NodeRun)) exec.Observer {
 	i := 0
 	return func(g *ir.Graph, n *ir.Node, in, out []tensor.Value, start time.Time, d time.Duration) {
@@ -123,6 +124,8 @@ func observer(fn func(driver.NodeRun)) exec.Observer {
 	}
 }
 
+// valueNames returns the names of values, "" for omitted ones. They are copies, so that
+// they do not refer to the model file.
 func valueNames(g *ir.Graph, ids []ir.ValueID) []string {
 	r := make([]string, len(ids))
 	for i, id := range ids {

@@ -7,7 +7,7 @@ import (
 	"github.com/onward-ml/onward/internal/frontend"
 )
 
-// memoryLimit returns how many bytes one run may take.
+// memoryLimit returns the largest number of bytes that one run may allocate.
 func memoryLimit(l driver.Limits) int64 {
 	if l.MaxMemory > 0 {
 		return l.MaxMemory
@@ -19,7 +19,8 @@ func frontendLimits(l driver.Limits) frontend.Limits {
 	return frontend.Limits{MaxNodes: l.MaxNodes, MaxDepth: l.MaxDepth}
 }
 
-// defaultMemory returns half of the machine's memory, or 4 GiB if that is unknown.
+// defaultMemory returns half of the machine's memory in bytes, or 4 GiB if its size is
+// unknown.
 var defaultMemory = sync.OnceValue(func() int64 {
 	if n := physicalMemory(); n > 0 {
 		return n / 2

@@ -2,6 +2,7 @@ package goengine
 
 import "golang.org/x/sys/unix"
 
+// physicalMemory returns the size of the machine's memory in bytes, or 0 if unknown.
 func physicalMemory() int64 {
 	var si unix.Sysinfo_t
 	if unix.Sysinfo(&si) != nil {

@@ -14,21 +14,21 @@ import (
 	"github.com/onward-ml/onward/tensor"
 )
 
-// foldTime bounds how long the folding of constants may take, since a model could
-// ask for any amount of work before its first run.
+// foldTime bounds the total time of constant folding, since a model could require any
+// amount of work before its first run.
 const foldTime = 5 * time.Second
 
-// maxFolded bounds the bytes by which constant folding may grow a model.
+// maxFolded bounds the number of bytes that constant folding may add to a model.
 const maxFolded = 1 << 30
 
-// Pass is one rewriting that the provider cpu applies to graphs.
+// Pass describes a graph optimization of the provider cpu.
 type Pass struct {
 	Name  string
-	Level driver.OptimizationLevel // the first that has the pass
-	Doc   string                   // what it does, in a line
+	Level driver.OptimizationLevel // lowest level that includes the pass
+	Doc   string                   // what the pass does, in one line
 }
 
-// Passes lists the passes of the provider cpu in the order in which they run.
+// Passes returns the passes of the provider cpu in the order in which they run.
 func Passes() []Pass {
 	var r []Pass
 	for _, p := range optimize.Passes() {
@@ -40,7 +40,7 @@ func Passes() []Pass {
 var levelOf = map[optimize.Level]driver.OptimizationLevel{optimize.None: driver.OptimizeNone, optimize.Basic: driver.OptimizeBasic,
 	optimize.Extended: driver.OptimizeExtended, optimize.All: driver.OptimizeAll}
 
-// passLevel returns the level of package optimize.
+// passLevel converts a level of the options to that of package optimize.
 func passLevel(l driver.OptimizationLevel) optimize.Level {
 	for p, of := range levelOf {
 		if of == l {
@@ -50,8 +50,8 @@ func passLevel(l driver.OptimizationLevel) optimize.Level {
 	return optimize.All
 }
 
-// disabledPasses returns the passes that the options name in either place. Unknown names
-// are those of another provider.
+// disabledPasses returns the set of passes that DisabledPasses or the configuration entry
+// names. Unknown names are not errors, since they may be those of another provider.
 func disabledPasses(o *driver.Options) map[string]bool {
 	r := map[string]bool{}
 	for _, name := range slices.Concat(o.DisabledPasses, strings.Split(o.Config[driver.ConfigDisabledPasses], ";")) {
@@ -62,10 +62,8 @@ func disabledPasses(o *driver.Options) map[string]bool {
 	return r
 }
 
-// optimizeGraph runs the passes of a level that the options do not disable. explain
-// may be nil.
-//
-// portable leaves out what ONNX cannot say.
+// optimizeGraph runs the passes up to a level, without those that the options disable.
+// portable skips rewrites that ONNX cannot express. explain may be nil.
 func optimizeGraph(ctx context.Context, g *ir.Graph, opts *driver.Options, level optimize.Level, portable bool, explain func(optimize.Edit)) error {
 	limit, left, log := memoryLimit(opts.Limits), foldTime, opts.Log()
 	o := &optimize.Options{

@@ -1,6 +1,6 @@
-// Package goengine is the engine written in Go: the providers cpu and reference. cpu
-// optimizes graphs, plans memory and uses assembly. reference does none of it and is the
-// oracle of tests.
+// Package goengine implements the providers cpu and reference in Go. cpu optimizes
+// graphs, plans memory and uses assembly kernels. reference does none of these; tests
+// compare cpu with it.
 package goengine
 
 import (
@@ -22,7 +22,7 @@ import (
 	"github.com/onward-ml/onward/tensor"
 )
 
-// Default is the provider of sessions that name none.
+// Default is the provider of sessions whose options name no provider.
 const Default = "cpu"
 
 func init() {
@@ -30,10 +30,10 @@ func init() {
 	driver.Register(provider{name: "reference", generic: true})
 }
 
-// ErrMemoryLimit is in the chain of an error if a run would pass the memory limit.
+// ErrMemoryLimit is in the error chain of a run that would exceed the memory limit.
 var ErrMemoryLimit = exec.ErrMemoryLimit
 
-// provider is cpu, or reference if generic is set.
+// provider is the provider cpu, or reference if generic is set.
 type provider struct {
 	name    string
 	generic bool
@@ -47,11 +47,11 @@ func (p provider) Traits() driver.Traits {
 	return driver.Traits{Operators: true, AppliesOptions: true, GuardsMapping: true}
 }
 
-// sharedPool serves all sessions that do not ask for a number of threads.
+// sharedPool returns the pool of all sessions whose options set no number of threads.
 var sharedPool = sync.OnceValue(func() *exec.Pool { return exec.NewPool(runtime.GOMAXPROCS(0)) })
 
-// compile makes an engine. The engine of a mapped model keeps the mapping open if it
-// reads weights in it.
+// compile returns an engine for a model. The engine of a mapped model keeps the mapping
+// open if it reads weights from it.
 func (p provider) compile(ctx context.Context, m *driver.Model, opts *driver.Options, config driver.Config) (e *engine, err error) {
 	mapping := m.Mapping()
 	if mapping == nil {
@@ -64,7 +64,7 @@ func (p provider) compile(ctx context.Context, m *driver.Model, opts *driver.Opt
 	if err != nil {
 		return nil, err
 	}
-	mapping.Drop() // what has been packed is not read again
+	mapping.Drop() // weights that have been packed are not read again
 	if mapping.Used() {
 		mapping.Retain()
 		e.mapping = mapping
@@ -72,6 +72,7 @@ func (p provider) compile(ctx context.Context, m *driver.Model, opts *driver.Opt
 	return e, nil
 }
 
+// build converts, optimizes and plans the graph of a model.
 func (p provider) build(ctx context.Context, m *driver.Model, opts *driver.Options, config driver.Config) (*engine, error) {
 	for k := range config.Options {
 		return nil, driver.Errorf(driver.InvalidArgument, "provider %s has no option %q", p.name, k)
@@ -142,7 +143,7 @@ func initializers(opts *driver.Options) map[string]tensor.Value {
 	return all
 }
 
-// convert returns the typed graph of a model, with its gradients expanded.
+// convert returns the typed graph of a model, with its Gradient nodes expanded.
 func convert(m *onnx.Model, opts frontend.Options) (*ir.Graph, error) {
 	opts.Limits = opts.Limits.OrDefault()
 	m, err := autodiff.Expand(m, opts.MaxDepth)
@@ -153,7 +154,8 @@ func convert(m *onnx.Model, opts frontend.Options) (*ir.Graph, error) {
 	return g, status(err)
 }
 
-// status gives the error of a model with unsupported operators its status code.
+// status wraps the error of a model with unsupported operators in a [driver.StatusError]
+// with the code NOT_IMPLEMENTED. It returns other errors unchanged.
 func status(err error) error {
 	var unsupported *kit.UnsupportedError
 	if errors.As(err, &unsupported) {

@@ -11,24 +11,25 @@ import (
 	"github.com/onward-ml/onward/tensor"
 )
 
-// quantizedGroup is an operator between DequantizeLinear and QuantizeLinear, and
-// what it becomes.
+// quantizedGroup is an operator between DequantizeLinear and QuantizeLinear, and the
+// operator that fusion makes of it.
 type quantizedGroup struct {
 	name  string
-	nodes func(b *onnx.ModelBuilder) // from f0 and f1 to y
+	nodes func(b *onnx.ModelBuilder) // adds the nodes that compute y from f0 and f1
 	want  string
-	exact bool // the same bits as the reference's, else one step
-	same  bool // the result has the parameters of the inputs
+	exact bool // equal to the results of reference; otherwise within one quantization step
+	same  bool // the result has the quantization parameters of the inputs
 	shape []any
-	other []any // of the second input; nil: the first's
+	other []any // shape of the second input; nil for that of the first
 }
 
-// op is a group of one operator.
+// op returns nodes for a group of one operator.
 func op(name string, in []string, attrs onnx.Attrs) func(b *onnx.ModelBuilder) {
 	return func(b *onnx.ModelBuilder) { b.Node(name, in, []string{"y"}, attrs) }
 }
 
-// Groups become operators on integers, with tables for functions of one element.
+// TestQuantizedGroups checks that groups are fused to integer operators, and unary
+// functions to lookup tables.
 func TestQuantizedGroups(t *testing.T) {
 	x, xy := []string{"f0"}, []string{"f0", "f1"}
 	image := []any{2, 3, 9, 7}

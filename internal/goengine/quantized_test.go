@@ -15,12 +15,12 @@ import (
 	"github.com/onward-ml/onward/tensor"
 )
 
-// A layer between DequantizeLinear and QuantizeLinear is computed with integers,
-// and its results are within one step of those with floats.
+// TestQuantizedLayers checks that a layer between DequantizeLinear and QuantizeLinear is
+// fused to an integer operator whose results are within one step of those with floats.
 func TestQuantizedLayers(t *testing.T) {
 	for _, c := range []struct {
 		name, op string
-		want     string // operator that the layer becomes
+		want     string // operator after fusion
 		attrs    onnx.Attrs
 		x, w     []int64
 		axis     int // of the weights' scales; −1 for one scale
@@ -147,8 +147,9 @@ func TestQuantizedLayers(t *testing.T) {
 	}
 }
 
-// Operators that pick elements work on the integers between equal parameters, and
-// a product that stays a float is of integers still.
+// TestQuantizedChain checks that operators that only move or select elements run on
+// integers if their quantization parameters are equal, and that a product with a float
+// result is an integer product.
 func TestQuantizedChain(t *testing.T) {
 	w := make([]int8, 24*10)
 	for i := range w {

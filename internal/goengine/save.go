@@ -11,11 +11,11 @@ import (
 	"github.com/onward-ml/onward/onnx"
 )
 
-// Edit is what one pass did to one graph.
+// Edit reports what one pass changed in one graph.
 type Edit = optimize.Edit
 
-// Optimize rewrites a model as cpu does when it compiles it, as far as ONNX can express
-// that. explain is called for what every pass does.
+// Optimize returns a model with the optimizations of cpu that ONNX can express. It calls
+// explain for the changes of every pass.
 func Optimize(ctx context.Context, m *onnx.Model, opts *driver.Options, explain func(Edit)) (*onnx.Model, error) {
 	custom, err := customDefs(opts.CustomOperators)
 	if err != nil {
@@ -25,7 +25,7 @@ func Optimize(ctx context.Context, m *onnx.Model, opts *driver.Options, explain 
 	return optimized(ctx, m, opts, fo, passLevel(opts.OptimizationLevel), explain)
 }
 
-// optimized converts, optimizes and writes a model.
+// optimized converts a model to a graph, optimizes that and exports it to ONNX.
 func optimized(ctx context.Context, m *onnx.Model, opts *driver.Options, fo frontend.Options, level optimize.Level, explain func(optimize.Edit)) (*onnx.Model, error) {
 	fo.KeepSource = true
 	g, err := convert(m, fo)
@@ -41,7 +41,7 @@ func optimized(ctx context.Context, m *onnx.Model, opts *driver.Options, fo fron
 	return r, status(err)
 }
 
-// saveOptimized writes the optimized model where the options say.
+// saveOptimized writes the optimized model to OptimizedModelPath of the options.
 func saveOptimized(ctx context.Context, m *onnx.Model, opts *driver.Options, fo frontend.Options, level optimize.Level) error {
 	r, err := optimized(ctx, m, opts, fo, level, nil)
 	if err != nil {
@@ -53,7 +53,7 @@ func saveOptimized(ctx context.Context, m *onnx.Model, opts *driver.Options, fo 
 	w := &onnx.WriteOptions{ExternalData: opts.Config[driver.ConfigOptimizedExternalFile]}
 	if s := opts.Config[driver.ConfigOptimizedExternalMinimum]; s != "" {
 		if w.Threshold, err = strconv.ParseInt(s, 10, 64); err != nil || w.Threshold < 0 {
-			return driver.Errorf(driver.InvalidArgument, "%s is %q, want a number of bytes", driver.ConfigOptimizedExternalMinimum, s)
+			return driver.Errorf(driver.InvalidArgument, "%s must be a number of bytes, got %q", driver.ConfigOptimizedExternalMinimum, s)
 		}
 	}
 	if err := onnx.WriteFile(opts.OptimizedModelPath, r, w); err != nil {

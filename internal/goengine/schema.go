@@ -6,10 +6,10 @@ import (
 	"github.com/onward-ml/onward/onnx"
 )
 
-// OperatorSchema returns which inputs and outputs an operator takes at a version of a
-// domain. Attributes are not included: opening a session checks them.
+// OperatorSchema returns how many inputs and outputs an operator has in version opset of
+// a domain, and whether it is implemented. The schema allows any attributes.
 func OperatorSchema(domain, opType string, opset int64) (onnx.Schema, bool) {
-	const newest = 1 << 20
+	const newest = 1 << 20 // above every version, so that opset fits an int
 	def, err := kit.Lookup(domain, opType, int(min(opset, newest)))
 	if err != nil {
 		return onnx.Schema{}, false
@@ -25,15 +25,15 @@ func OperatorSchema(domain, opType string, opset int64) (onnx.Schema, bool) {
 	return s, true
 }
 
-// MaxOpset returns the newest version of an operator domain that is implemented,
-// and whether the domain is known at all.
+// MaxOpset returns the newest implemented version of an operator domain, and whether the
+// domain is known.
 func MaxOpset(domain string) (int, bool) {
 	v, ok := kit.MaxOpset[kit.NormalDomain(domain)]
 	return v, ok
 }
 
-// CheckOperators returns nil when every operator of a model is implemented at the
-// version that the model imports. The error lists all that are not.
+// CheckOperators returns nil if every operator of a model is implemented in the version
+// that the model imports. Otherwise the error lists all operators that are not.
 func CheckOperators(m *onnx.Model) error {
 	return status(frontend.CheckOperators(m, nil))
 }

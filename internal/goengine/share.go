@@ -8,7 +8,7 @@ import (
 	"github.com/onward-ml/onward/onnx"
 )
 
-// sharedEngine is a session's share of an engine.
+// sharedEngine is an engine that several sessions use. Close releases it for one of them.
 type sharedEngine struct {
 	*engine
 	release func() error
@@ -16,8 +16,8 @@ type sharedEngine struct {
 
 func (e *sharedEngine) Close() error { return e.release() }
 
-// shareKey identifies what sessions that share an engine have in common; it is empty for a
-// session that cannot share.
+// shareKey returns the key of the engine that sessions with equal models and options
+// share, or "" if the session cannot share an engine.
 func shareKey(provider string, m *driver.Model, o *driver.Options) string {
 	if o.PrepackedWeights == nil || m.Hash == "" || len(o.CustomOperators)+len(o.Initializers)+len(o.ExternalInitializers) > 0 || o.OptimizedModelPath != "" {
 		return ""
@@ -28,13 +28,13 @@ func shareKey(provider string, m *driver.Model, o *driver.Options) string {
 		return !external
 	})
 	if external {
-		return "" // it may change while the model's file does not
+		return "" // external data may change while the model file does not
 	}
 	return fmt.Sprintf("%s %s %v %q %v %v %v %+v %d %t %t %t", provider, m.Hash, o.OptimizationLevel, o.DisabledPasses, o.FreeDimensions,
 		o.FreeDimensionsByDenotation, o.Config, o.Limits, o.Threads, o.DisableMemoryPattern, o.DisableMemoryReuse, m.Mapping() != nil)
 }
 
-// Compile makes an engine, or takes a share of one.
+// Compile returns a new engine, or a shared one if the options and the model allow that.
 func (p provider) Compile(ctx context.Context, m *driver.Model, opts *driver.Options, config driver.Config) (driver.Engine, error) {
 	compile := func() (driver.Engine, error) {
 		e, err := p.compile(ctx, m, opts, config)

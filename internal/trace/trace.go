@@ -1,4 +1,4 @@
-// Package trace writes what runs do as events that trace viewers read.
+// Package trace records node executions and writes them as events for trace viewers.
 package trace
 
 import (
@@ -14,11 +14,11 @@ import (
 	"github.com/onward-ml/onward/tensor"
 )
 
-// Profile collects what runs do and writes it in ONNX Runtime's form of the trace
-// event format
-// (https://docs.google.com/document/d/1CvAClvFfyA5R-PhYUmn5OOQtYMH4h6I0nSsKchNAySU),
-// which trace viewers read: one event of category "Node" for every node and some of
-// category "Session". It is safe for concurrent use.
+// Profile records events and writes them in ONNX Runtime's form of the trace event
+// format
+// (https://docs.google.com/document/d/1CvAClvFfyA5R-PhYUmn5OOQtYMH4h6I0nSsKchNAySU):
+// one event of category "Node" for every node and some of category "Session". It is
+// safe for concurrent use.
 type Profile struct {
 	provider string
 	begin    time.Time
@@ -28,11 +28,11 @@ type Profile struct {
 	dropped int
 }
 
-// maxTraceEvents bounds the memory of a profile; further events are only counted.
-// ONNX Runtime's bound is a million.
+// maxTraceEvents bounds the memory of a profile. Further events are only counted. ONNX
+// Runtime's bound is a million.
 const maxTraceEvents = 1 << 20
 
-// traceEvent is an event as the file has it. Times are in microseconds.
+// traceEvent is an event in the format of the file. Times are in microseconds.
 type traceEvent struct {
 	Cat  string         `json:"cat"`
 	PID  int            `json:"pid"`
@@ -44,20 +44,21 @@ type traceEvent struct {
 	Args map[string]any `json:"args"`
 }
 
-// New begins a profile now. provider is the name of the provider that runs the nodes.
+// New returns a profile that starts now. provider is the name of the provider that runs
+// the nodes.
 func New(provider string) *Profile { return &Profile{provider: provider, begin: time.Now()} }
 
-// SetProvider changes the provider of the nodes that follow.
+// SetProvider sets the provider of the nodes that are added from now on.
 func (p *Profile) SetProvider(name string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.provider = name
 }
 
-// Start returns when the profile began.
+// Start returns the time at which the profile started.
 func (p *Profile) Start() time.Time { return p.begin }
 
-// Dropped returns how many events were too many to be kept.
+// Dropped returns the number of events that exceeded the bound and were not kept.
 func (p *Profile) Dropped() int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -75,7 +76,8 @@ func (p *Profile) add(cat, name string, start time.Time, d time.Duration, args m
 	p.events = append(p.events, e)
 }
 
-// Node adds a node that has run. It serves as Observe of the options of a run.
+// Node adds an event for the execution of a node. It can be used as
+// [driver.RunOptions.Observe].
 func (p *Profile) Node(n driver.NodeRun) {
 	name := n.Name
 	if name == "" {
@@ -91,12 +93,13 @@ func (p *Profile) Node(n driver.NodeRun) {
 	})
 }
 
-// Session adds an event of the session: "model_run", with its beginning and length.
+// Session adds an event of category "Session", such as "model_run".
 func (p *Profile) Session(name string, start time.Time, d time.Duration) {
 	p.add("Session", name, start, d, map[string]any{})
 }
 
-// TypeShapes writes values as ONNX Runtime does: [{"float":[1,3,224,224]}].
+// TypeShapes returns the types and shapes of values in ONNX Runtime's form:
+// [{"float":[1,3,224,224]}]. It skips nil values.
 func TypeShapes(values []tensor.Value) []map[string]any {
 	r := make([]map[string]any, 0, len(values))
 	for _, v := range values {
@@ -120,7 +123,7 @@ func sizeOf(values []tensor.Value) (n int64) {
 	return n
 }
 
-// WriteTo writes the events as a JSON array, one a line.
+// WriteTo writes the events as a JSON array, one event per line.
 func (p *Profile) WriteTo(w io.Writer) (n int64, err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -146,7 +149,8 @@ func (p *Profile) WriteTo(w io.Writer) (n int64, err error) {
 	return n, err
 }
 
-// WriteFile writes the profile to a file, beside it first.
+// WriteFile writes the profile to a temporary file and renames it, so that path never
+// holds an incomplete profile.
 func (p *Profile) WriteFile(path string) (err error) {
 	f, err := os.CreateTemp(filepath.Dir(path), filepath.Base(path)+".*.tmp")
 	if err != nil {
