@@ -10,7 +10,7 @@ import (
 	"github.com/onward-ml/onward/tensor"
 )
 
-// BenchmarkTinyChain measures what a run and a node cost besides the arithmetic.
+// BenchmarkTinyChain measures the overhead of a run and of a node without arithmetic.
 func BenchmarkTinyChain(b *testing.B) {
 	for _, n := range []int{1, 100} {
 		m := onnx.NewModel("chain").Opset("", 21)

@@ -10,8 +10,7 @@ import (
 	"github.com/onward-ml/onward/tensor"
 )
 
-// The input is a tensor on the CPU, the output is read back from wherever the run
-// left it.
+// This example binds an input on the CPU and copies the output to the CPU.
 func ExampleBinding_BindCPUInput() {
 	sess, err := openDataset("mul_1.onnx")
 	if err != nil {
@@ -52,8 +51,9 @@ func ExampleBinding_BindCPUInput() {
 	// Output: [1 4 9 16 25 36] <nil>
 }
 
-// The input is where the model runs and is used there; the device is "cpu" here, and
-// "cuda" with the address of CUDA memory for a session on the provider ort:cuda.
+// This example binds an input by its address on the device that the model runs on. The
+// device is "cpu" here. A session with the provider ort:cuda takes the device "cuda" and
+// an address of CUDA memory.
 func ExampleBinding_BindInput() {
 	sess, err := openDataset("mul_1.onnx")
 	if err != nil {
@@ -89,14 +89,15 @@ func ExampleBinding_BindInput() {
 			return
 		}
 		fmt.Println(tensor.Data[float32](out[0]))
-		x[0] = 10 // the next run sees it
+		x[0] = 10 // the next run reads the new value
 	}
 	// Output:
 	// [1 4 9 16 25 36] <nil>
 	// [10 4 9 16 25 36] <nil>
 }
 
-// Input and output are where the model runs: nothing is copied and nothing allocated.
+// This example binds input and output to memory on the device that the model runs on, so
+// that runs neither copy nor allocate.
 func ExampleBinding_BindOutputBuffer() {
 	sess, err := openDataset("mul_1.onnx")
 	if err != nil {
@@ -130,7 +131,7 @@ func ExampleBinding_BindOutputBuffer() {
 	// Output: [1 4 9 16 25 36]
 }
 
-// Memory of a device is for sessions whose provider works on that device.
+// This example shows the errors for devices that the session's provider does not support.
 func ExampleBinding_BindOutputTo() {
 	sess, err := openDataset("mul_1.onnx")
 	if err != nil {
@@ -151,7 +152,7 @@ func ExampleBinding_BindOutputTo() {
 	// [ONNXRuntimeError] : 2 : INVALID_ARGUMENT : Unsupported device type: tpu
 }
 
-// An OrtValue says what it holds and where.
+// This example inspects the type, shape and device of an OrtValue.
 func ExampleOrtValue() {
 	x, err := tensor.New([]float32{1, 2, 3, 4, 5, 6}, 3, 2)
 	if err != nil {

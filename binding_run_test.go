@@ -16,8 +16,8 @@ import (
 	"github.com/onward-ml/onward/tensor"
 )
 
-// A bound run of a random network is Run to the last bit, however its inputs and
-// outputs are bound and whatever was bound before.
+// This test checks that a run with a binding gives the bits of Run for random networks,
+// for all ways to bind inputs and outputs, and after other bindings.
 func TestRandomBindings(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		m, x := opfuzz.Network(t)
@@ -38,7 +38,7 @@ func TestRandomBindings(t *testing.T) {
 	})
 }
 
-// checkBinding runs a session of one input with a binding and without.
+// checkBinding compares runs of a session of one input with and without a binding.
 func checkBinding(t *rapid.T, s *onward.Session, b *onward.Binding, x *tensor.Tensor) {
 	ctx := context.Background()
 	check := func(err error) {
@@ -67,7 +67,7 @@ func checkBinding(t *rapid.T, s *onward.Session, b *onward.Binding, x *tensor.Te
 				check(b.BindOutputTensor(o.Name, y))
 			case 3:
 				if round == 0 {
-					check(b.BindOutput(o.Name)) // so that there is one
+					check(b.BindOutput(o.Name)) // at least one output must be bound
 				}
 			}
 		}
@@ -108,7 +108,7 @@ func same(got, want tensor.Value, name string) error {
 	return nil
 }
 
-// Bindings of one session run side by side, each with memory of its own.
+// This test runs bindings of one session concurrently, each with its own memory.
 func TestBindingsAtOnce(t *testing.T) {
 	for _, p := range engines {
 		s, err := onward.OpenModel(t.Context(), convNet().Must(), on(p))
@@ -213,7 +213,7 @@ func classifier() *onnx.ModelBuilder {
 	return b
 }
 
-// A bound run allocates nothing once it has seen its shapes.
+// This test checks that a run with a binding allocates nothing once its shapes are known.
 func TestBoundRunAllocatesNothing(t *testing.T) {
 	cases := []struct {
 		name  string
@@ -264,11 +264,11 @@ func TestBoundRunAllocatesNothing(t *testing.T) {
 	}
 }
 
-// replaysChecked says that the engine compares replays with plain runs, which allocate.
+// replaysChecked says that the engine compares replays with other runs, which allocate.
 var replaysChecked = os.Getenv("ONWARD_CHECK_REPLAY") != ""
 
-// What no bound output needs does not run: the probabilities of a classifier, a
-// sequence of maps, would be allocated anew each time.
+// This test checks that nodes that no bound output depends on do not run. Otherwise the
+// probabilities of a classifier, a sequence of maps, would be allocated in each run.
 func TestUnboundOutputsAreNotComputed(t *testing.T) {
 	s := openExample(t, "logreg_iris.onnx", "cpu")
 	b := newBinding(t, s)

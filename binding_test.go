@@ -53,13 +53,13 @@ func buffer(v []float32, shape ...int) onward.Buffer {
 	return onward.Buffer{Type: tensor.TypeFloat32, Shape: shape, Pointer: unsafe.Pointer(unsafe.SliceData(v))}
 }
 
-// The scenarios of ONNX Runtime's API summary, on both engines.
+// This test runs the scenarios of ONNX Runtime's API summary on both providers.
 func TestBindingScenarios(t *testing.T) {
 	for _, provider := range []string{"cpu", "reference"} {
 		t.Run(provider, func(t *testing.T) {
 			s := openExample(t, "mul_1.onnx", provider)
 			x, want := []float32{1, 2, 3, 4, 5, 6}, []float32{1, 4, 9, 16, 25, 36}
-			for i := range 6 { // shapes are seen, learned, repeated
+			for i := range 6 { // runs are planned, captured, replayed
 				b := newBinding(t, s)
 				for range i {
 					must(t, b.BindCPUInput("X", tensor.Must(tensor.New(x, 3, 2))), b.BindOutput("Y"), s.RunBinding(context.Background(), b, nil))
@@ -95,7 +95,7 @@ func equal(t testing.TB, got tensor.Value, want []float32) {
 	}
 }
 
-// What is wrong is refused where it is bound, with ONNX Runtime's messages.
+// This test checks that binding an invalid value fails with ONNX Runtime's message.
 func TestBindingMisuse(t *testing.T) {
 	x := make([]float32, 8)
 	xt := tensor.Must(tensor.New(x[:6], 3, 2))
@@ -240,7 +240,7 @@ func TestBindingMisuse(t *testing.T) {
 	}
 }
 
-// A shape that only the run knows is compared when it is there.
+// This test checks that a shape known only at run time is compared after the run.
 func TestBindingOfUnknownShape(t *testing.T) {
 	b := onnx.NewModel("m").Opset("", 17)
 	b.Input("x", onnx.Float, "n").Output("y", onnx.Int64, "r", "k")

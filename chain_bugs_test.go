@@ -11,9 +11,9 @@ import (
 	"github.com/onward-ml/onward/tensor"
 )
 
-// The tests below are what TestRandomChains has found, each in the fewest nodes.
+// The tests below are bugs that TestRandomChains has found, reduced to the fewest nodes.
 
-// rampOf is a tensor of small numbers that are all different.
+// rampOf returns a tensor of small, distinct numbers.
 func rampOf(dims ...int) *tensor.Tensor {
 	t := tensor.Must(tensor.Zeros(tensor.TypeFloat32, dims...))
 	for i := range tensor.Of[float32](t) {
@@ -22,7 +22,7 @@ func rampOf(dims ...int) *tensor.Tensor {
 	return t
 }
 
-// sameOnCPU runs a model on both engines with each feed in turn.
+// sameOnCPU compares cpu with reference on a model, with each feed in turn.
 func sameOnCPU(t *testing.T, b *onnx.ModelBuilder, feeds ...onward.Values) {
 	t.Helper()
 	m, err := b.Model()
@@ -51,8 +51,8 @@ func sameOnCPU(t *testing.T, b *onnx.ModelBuilder, feeds ...onward.Values) {
 	}
 }
 
-// Weights that folding has computed may be packed where they lie, but not for a Gemm
-// that stays one because its C is no row.
+// Folded weights may be packed in place, but not for a Gemm that is not rewritten because
+// its C is not a row.
 func TestGemmWithScalarCKeepsItsWeights(t *testing.T) {
 	for _, c := range []*tensor.Tensor{tensor.Scalar(float32(0.3)), rampOf(3, 1)} {
 		b := onnx.NewModel("m").Opset("", 17)
@@ -65,7 +65,8 @@ func TestGemmWithScalarCKeepsItsWeights(t *testing.T) {
 	}
 }
 
-// An optimized model still says what shape a Loop's output has that no iteration makes.
+// An optimized model keeps the declared shape of a Loop's output for a loop without
+// iterations.
 func TestLoopWithoutIterationsIsWritten(t *testing.T) {
 	g := onnx.NewGraph("body")
 	g.Input("i", onnx.Int64).Input("c", onnx.Bool).Input("v", onnx.Float, 1)
@@ -91,7 +92,7 @@ func TestLoopWithoutIterationsIsWritten(t *testing.T) {
 	}
 }
 
-// A product of quantized tensors without zero points that is not quantized again.
+// This model multiplies quantized tensors without zero points; the result is a float.
 func TestProductOfQuantizedWithoutZeroPoints(t *testing.T) {
 	b := onnx.NewModel("m").Opset("", 17)
 	b.Input("x", onnx.Uint8, "N", 5)
@@ -104,8 +105,8 @@ func TestProductOfQuantizedWithoutZeroPoints(t *testing.T) {
 	sameOnCPU(t, b, onward.Values{"x": x})
 }
 
-// What -1 stands for must not be another number for an empty batch: plans are made
-// for all sizes.
+// The size that -1 stands for must be the same for an empty batch, since a plan serves
+// all batch sizes.
 func TestReshapeOfAnEmptyBatch(t *testing.T) {
 	b := onnx.NewModel("m").Opset("", 17)
 	b.Input("x", onnx.Float, "N", 6)
@@ -116,7 +117,7 @@ func TestReshapeOfAnEmptyBatch(t *testing.T) {
 	sameOnCPU(t, b, onward.Values{"x": rampOf(2, 6)}, onward.Values{"x": rampOf(0, 6)}, onward.Values{"x": rampOf(1, 6)})
 }
 
-// An activation without a name is refused, as ONNX Runtime does.
+// An empty activation name is an error, as in ONNX Runtime.
 func TestFusedConvWithAnEmptyActivation(t *testing.T) {
 	b := onnx.NewModel("m").Opset("", 17).Opset("com.microsoft", 1)
 	b.Input("x", onnx.Float, 1, 2, 3, 3)
@@ -146,7 +147,7 @@ func TestPowOfAnotherTypeRunsAgain(t *testing.T) {
 	b.Input("x", onnx.Float, 2, 3).Input("z", onnx.Float16, 40)
 	b.Initializer("e", []int64{1, 2, 3}).Initializer("f", float32(2))
 	b.Node("Pow", []string{"x", "e"}, []string{"y"})
-	b.Node("Pow", []string{"z", "f"}, []string{"w"}) // uses the same memory for something else
+	b.Node("Pow", []string{"z", "f"}, []string{"w"}) // reuses that memory
 	b.Output("y", onnx.Float, 2, 3).Output("w", onnx.Float16, 40)
 	x := tensor.Must(tensor.New([]float32{2, 3, 4, -5, 6, 7}, 2, 3))
 	z := tensor.Must(tensor.Zeros(tensor.TypeFloat16, 40))
@@ -154,7 +155,8 @@ func TestPowOfAnotherTypeRunsAgain(t *testing.T) {
 	sameOnCPU(t, b, feed, feed, feed, feed, onward.Values{"x": rampOf(2, 3), "z": z})
 }
 
-// A value of another size than in the captured run is charged to the memory limit once, and given back.
+// A value whose size differs from that in the captured run counts once against the memory
+// limit, and is released.
 func TestSizeThatContentsDecideChanges(t *testing.T) {
 	b := onnx.NewModel("m").Opset("", 17)
 	b.Input("n", onnx.Int64)
@@ -171,7 +173,8 @@ func TestSizeThatContentsDecideChanges(t *testing.T) {
 	sameOnCPU(t, b, feeds...)
 }
 
-// A Pad that repeats the edge does not read its constant_value, which is float where the rest has become int8.
+// A Pad that repeats the edge must not read its constant_value, which is still a float
+// after the other inputs have become int8.
 func TestQuantizedPadOfTheEdge(t *testing.T) {
 	for _, mode := range []string{"edge", "reflect", "constant"} {
 		b := onnx.NewModel("m").Opset("", 17)

@@ -16,11 +16,14 @@ import (
 	"github.com/onward-ml/onward/tensor"
 )
 
-// TestRandomChains runs random graphs of operators at all levels of optimization, with
-// one to three threads, with two sizes of the batch on one session, again and again in
-// any order with any of the outputs, bound, and saved after optimization; cpu must give
-// what reference gives. -rapid.checks and
-// -rapid.seed run more and others.
+// TestRandomChains compares cpu with reference on random graphs of operators:
+//
+//   - at all optimization levels, with one to three threads
+//   - with two batch sizes on one session, repeatedly and in random order
+//   - with random subsets of the outputs, and with a binding
+//   - saved after optimization
+//
+// The flags -rapid.checks and -rapid.seed run more or other cases.
 func TestRandomChains(t *testing.T) {
 	opfuzz.Reproducible(t, "700")
 	data := ""
@@ -54,7 +57,7 @@ func TestRandomChains(t *testing.T) {
 			return
 		}
 		if compared++; err != nil {
-			one++ // the second size is not one that the chain takes
+			one++ // the chain does not accept the second batch size
 		}
 		check := func(how string, got []map[string]tensor.Value, err error) {
 			if len(got) < len(want) || err != nil && (strings.Contains(err.Error(), "PANIC") || strings.Contains(err.Error(), "runs again")) {
@@ -123,8 +126,8 @@ func TestRandomChains(t *testing.T) {
 	}
 }
 
-// bound runs a chain with inputs and outputs in memory that stays the same as long as the
-// shapes do; want has the outputs' shapes.
+// bound runs a chain with a binding, whose memory changes only with the shapes. want has
+// the shapes of the outputs.
 func bound(t *rapid.T, c *opfuzz.Chain, want []map[string]tensor.Value) []map[string]tensor.Value {
 	s, err := onward.OpenModel(context.Background(), c.Model, &onward.SessionOptions{Threads: 1})
 	if err != nil {

@@ -10,8 +10,9 @@ import (
 	"github.com/onward-ml/onward/onnx"
 )
 
-// TestConvThenDepthwise runs the beginnings of inverted residual blocks that are large enough to be computed by a few rows at
-// a time: with and without that, on one thread and on three.
+// TestConvThenDepthwise runs the first layers of inverted residual blocks that are large
+// enough for fused depthwise convolution, with and without fusion, on one thread and on
+// three.
 func TestConvThenDepthwise(t *testing.T) {
 	for i, c := range []struct {
 		act, last     string // between the two, and after
@@ -79,7 +80,7 @@ func TestConvThenDepthwise(t *testing.T) {
 				}
 				defer s.Close()
 				var got, again onward.Values
-				for range times { // later runs repeat what the first ones have learned
+				for range times { // later runs replay the captured run
 					if again, err = s.Run(context.Background(), feed, nil); err != nil {
 						t.Fatal(err)
 					}

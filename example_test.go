@@ -9,7 +9,7 @@ import (
 	"github.com/onward-ml/onward/tensor"
 )
 
-// A model is loaded once and run as often as wanted, from any goroutine.
+// This example loads a model and runs it. One session serves any number of runs.
 func ExampleSession() {
 	model, err := datasets.Get("logreg_iris.onnx")
 	if err != nil {

@@ -16,8 +16,8 @@ import (
 	"github.com/onward-ml/onward/tensor"
 )
 
-// tryModel opens a model on both engines within tight limits and runs it on made-up
-// inputs. Errors are fine; panics, hangs and memory past the limit are not.
+// tryModel opens a model on both providers with tight limits and runs it on generated
+// inputs. Errors are allowed; panics, hangs and exceeding the memory limit are not.
 func tryModel(t *testing.T, m *onnx.Model, rng *rand.Rand) {
 	for _, p := range engines {
 		opts := on(p)
@@ -27,7 +27,7 @@ func tryModel(t *testing.T, m *onnx.Model, rng *rand.Rand) {
 		s, err := onward.OpenModel(ctx, m, opts)
 		if err == nil {
 			if feed, ok := madeUp(s.Inputs(), rng); ok {
-				for range 5 { // later runs have their memory planned, and repeat
+				for range 5 { // later runs use planned memory and replay
 					_, _ = s.Run(ctx, feed, nil)
 				}
 			}
@@ -39,7 +39,7 @@ func tryModel(t *testing.T, m *onnx.Model, rng *rand.Rand) {
 	}
 }
 
-// madeUp returns values for inputs; dims that are not fixed are 2.
+// madeUp returns generated values for inputs. Dimensions that are not fixed are 2.
 func madeUp(args []onward.NodeArg, rng *rand.Rand) (onward.Values, bool) {
 	feed := onward.Values{}
 	for _, a := range args {
@@ -84,7 +84,7 @@ func madeUpValue(t tensor.Type, a onward.NodeArg, rng *rand.Rand) (tensor.Value,
 	return nil, false
 }
 
-// fill writes small numbers, with some extreme ones among them.
+// fill writes small numbers and some extreme ones.
 func fill(x *tensor.Tensor, rng *rand.Rand) {
 	switch x.DType() {
 	case tensor.TypeFloat32:
@@ -124,7 +124,7 @@ func fill(x *tensor.Tensor, rng *rand.Rand) {
 	}
 }
 
-// FuzzLoadRun loads and runs whatever the bytes say.
+// FuzzLoadRun loads and runs the fuzzed bytes as a model.
 func FuzzLoadRun(f *testing.F) {
 	for _, n := range datasets.Names() {
 		data, err := datasets.Get(n)
@@ -149,8 +149,7 @@ func FuzzLoadRun(f *testing.F) {
 	})
 }
 
-// seedModels are small models with control flow, functions, sequences and
-// strings.
+// seedModels returns small models with control flow, functions, sequences and strings.
 func seedModels() []*onnx.Model {
 	var r []*onnx.Model
 	body := loopBody(onnx.Float).Output("c", onnx.Bool).Output("w", onnx.Float, nil)
@@ -192,8 +191,8 @@ func seedModels() []*onnx.Model {
 	return r
 }
 
-// FuzzNode builds one-node models of every operator with hostile attributes and
-// inputs. The bytes are the choices.
+// FuzzNode runs one-node models of every operator with hostile attributes and inputs. The
+// fuzzed bytes select the operator, attributes and inputs.
 func FuzzNode(f *testing.F) {
 	all := kit.All()
 	for i := range all {
@@ -206,7 +205,7 @@ func FuzzNode(f *testing.F) {
 	})
 }
 
-// TestEveryOperatorSurvivesHostileNodes is the same without a fuzzing engine.
+// TestEveryOperatorSurvivesHostileNodes does the same as FuzzNode with random choices.
 func TestEveryOperatorSurvivesHostileNodes(t *testing.T) {
 	rounds := 100
 	if testing.Short() {
@@ -222,9 +221,9 @@ func TestEveryOperatorSurvivesHostileNodes(t *testing.T) {
 	}
 }
 
-// hostileNode makes a model of one node from the operator's signature. Build
-// tells which attributes the operator knows: it reports those of a wrong type,
-// and all others as unknown, so that probing finds names and types.
+// hostileNode returns a model of one node from the operator's signature. It probes for
+// the attributes: Build reports a wrong type for those that the operator has, and all
+// others as unknown.
 func hostileNode(d *kit.Def, rng *rand.Rand) *onnx.Model {
 	sig := d.Signature()
 	opset := d.Since[rng.IntN(len(d.Since))]
@@ -266,7 +265,7 @@ func hostileNode(d *kit.Def, rng *rand.Rand) *onnx.Model {
 			}
 		}
 		if it.Tensor != nil && rng.IntN(3) == 0 {
-			// A constant input is met by shape inference, folding and preparation.
+			// Shape inference, folding and preparation read constant inputs.
 			shape := make([]int, len(it.Tensor.Shape.Dims))
 			for k, dim := range it.Tensor.Shape.Dims {
 				shape[k] = int(dim.Value)
@@ -312,7 +311,7 @@ func hostileAttributes(d *kit.Def, opset int, rng *rand.Rand, numIn, numOut int)
 		if rng.IntN(16) == 0 {
 			kind = []string{"an int", "a float", "a string", "a list of ints", "a list of floats", "a list of strings", "a tensor"}[rng.IntN(7)]
 		}
-		// Small numbers often, since extreme ones end most nodes at once.
+		// Mostly small numbers, since extreme ones make most nodes fail at once.
 		number := func() int64 {
 			if rng.IntN(2) == 0 {
 				return int64(rng.IntN(4))

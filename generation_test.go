@@ -13,9 +13,8 @@ import (
 	"github.com/onward-ml/onward/tensor"
 )
 
-// TestTextGeneration compares the text generating operators of com.microsoft with
-// what ONNX Runtime made of the same models; internal/ops/all/testdata/
-// record_generation.py writes these.
+// TestTextGeneration compares the text generation operators of com.microsoft with
+// results of ONNX Runtime, which internal/ops/all/testdata/record_generation.py records.
 func TestTextGeneration(t *testing.T) {
 	const dir = "internal/ops/all/testdata/generation"
 	b, err := os.ReadFile(filepath.Join(dir, "cases.json"))
@@ -57,7 +56,7 @@ func TestTextGeneration(t *testing.T) {
 					}
 					feed[name] = tensor.Must(tensor.New(int32s(v.D), v.S...))
 				}
-				for range 2 { // the second run has planned memory
+				for range 2 { // the second run uses planned memory
 					out, err := s.Run(context.Background(), feed, nil)
 					if err != nil {
 						t.Fatal(err)

@@ -38,7 +38,7 @@ func TestGlobals(t *testing.T) {
 	}
 }
 
-// gpu is a provider of a device.
+// gpu is a provider with the traits of a GPU.
 type gpu struct {
 	driver.Provider
 	absent error
@@ -54,7 +54,7 @@ func TestGetDevice(t *testing.T) {
 	}
 	g := &gpu{}
 	driver.Register(g)
-	defer func() { g.absent = errors.New("the test is over") }() // other tests do not expect it
+	defer func() { g.absent = errors.New("the test is over") }() // other tests must not find the provider
 	if d := GetDevice(); d != "GPU" {
 		t.Errorf("the device is %s", d)
 	}

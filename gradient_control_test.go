@@ -13,8 +13,8 @@ import (
 
 const double = onnx.DataType(tensor.TypeFloat64)
 
-// nestedIf is an If that takes its branch by flag: one multiplies, the other holds
-// an If of its own, whose branches give x back and add.
+// nestedIf is an If on flag. One branch multiplies; the other contains an If, whose
+// branches return x and add.
 func nestedIf(flags [2]bool) func(b *onnx.ModelBuilder) {
 	return func(b *onnx.ModelBuilder) {
 		graph := func(name string, fill func(g *onnx.GraphBuilder)) *onnx.GraphBuilder {
@@ -58,8 +58,8 @@ func TestIfGradients(t *testing.T) {
 	}
 }
 
-// TestScanGradients scans x both ways; the body takes w from around it, has two
-// states, one of which counts, and two outputs.
+// TestScanGradients scans x forwards and backwards. The body reads w from the outer
+// scope and has two outputs and two states, one of which is a counter.
 func TestScanGradients(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		flag := rapid.Int64Range(0, 1)
@@ -92,7 +92,7 @@ func TestScanGradients(t *testing.T) {
 	})
 }
 
-// A gradient goes through a deep nest of branches.
+// This test computes a gradient through deeply nested branches.
 func TestGradientOfDeepBranches(t *testing.T) {
 	leaf := func(op string) *onnx.GraphBuilder {
 		g := onnx.NewGraph("leaf")
@@ -111,7 +111,7 @@ func TestGradientOfDeepBranches(t *testing.T) {
 	}}, 1, 13)
 }
 
-// Gradients of gradients double what there is: many end in an error, soon.
+// Every further derivative doubles the graph: high orders must fail soon.
 func TestGradientsAreBounded(t *testing.T) {
 	b := onnx.NewModel("gradient").Opset("", 13).Opset("ai.onnx.preview.training", 1)
 	b.Input("x", double, 1)

@@ -12,7 +12,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// lossCases are losses of x, scores, or of w, weights of the classes.
+// lossCases returns losses with scores x and class weights w.
 func lossCases() []gradientCase {
 	var r []gradientCase
 	for _, op := range []string{"NegativeLogLikelihoodLoss", "SoftmaxCrossEntropyLoss"} {
@@ -50,7 +50,7 @@ func lossCases() []gradientCase {
 	}})
 }
 
-// scatterCases scatter w into x, with places that are hit twice.
+// scatterCases returns scatters of w into x with repeated indices.
 func scatterCases() []gradientCase {
 	var r []gradientCase
 	for _, reduction := range []string{"none", "add", "mul", "max", "min"} {
@@ -65,8 +65,8 @@ func scatterCases() []gradientCase {
 	return r
 }
 
-// normalizationCases are of operators that divide by what they find in x. groups is
-// the shape of the scale of two groups of four channels.
+// normalizationCases returns normalizations of x. groups is the shape of the scale of
+// two groups of four channels.
 func normalizationCases(groups int64) []gradientCase {
 	one := []string{"x"}
 	r := []gradientCase{{"GroupNormalization", []int64{2, 4, 2}, []int64{groups}, oneNode("GroupNormalization", []string{"x", "w", "w"}, onnx.Attrs{"num_groups": 2})},
@@ -96,7 +96,7 @@ func einsumCases() []gradientCase {
 	return r
 }
 
-// attentionCases have the queries in x and the keys, which are also the values, in w.
+// attentionCases returns attention with queries x and keys and values w.
 func attentionCases() []gradientCase {
 	two, both := []string{"x", "w", "w"}, []int64{2, 2, 3, 2}
 	r := []gradientCase{{"plain", both, both, oneNode("Attention", two)},
@@ -129,7 +129,7 @@ func attentionCases() []gradientCase {
 	}})
 }
 
-// gridCases sample x where w says; some places are outside.
+// gridCases returns samplings of x at the coordinates w, some of which are outside of x.
 func gridCases(opset int) []gradientCase {
 	modes := []string{"linear", "cubic", "nearest"}
 	if opset < 20 {
@@ -158,8 +158,8 @@ func gridCases(opset int) []gradientCase {
 	return r
 }
 
-// TestGradientsOfOperators compares the first and second derivatives of larger
-// operators with differences.
+// TestGradientsOfOperators compares the first and second derivatives of composite
+// operators with finite differences.
 func TestGradientsOfOperators(t *testing.T) {
 	for _, set := range []struct {
 		name  string
@@ -184,7 +184,7 @@ func TestGradientsOfOperators(t *testing.T) {
 	}
 }
 
-// The determinant of a singular matrix has a gradient, its cofactors.
+// The gradient of the determinant is the cofactor matrix, for a singular matrix, too.
 func TestGradientOfSingularDet(t *testing.T) {
 	b := onnx.NewModel("gradient").Opset("", 13).Opset("ai.onnx.preview.training", 1)
 	b.Input("x", onnx.DataType(tensor.TypeFloat64), 3, 3)
@@ -205,7 +205,7 @@ func TestGradientOfSingularDet(t *testing.T) {
 	}
 }
 
-// Random scatters have the derivatives that differences show.
+// This test compares derivatives of random scatters with finite differences.
 func TestScatterGradients(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		n := rapid.Int64Range(1, 3)

@@ -16,7 +16,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// gradientCase is y = f(x, w), with f written by nodes.
+// gradientCase is y = f(x, w), where make adds the nodes of f.
 type gradientCase struct {
 	name string
 	x, w []int64 // shapes
@@ -59,9 +59,8 @@ func gradientCases() []gradientCase {
 		}})
 }
 
-// moreGradientCases are those of operators with windows, of operators that move
-// elements, of reductions and of what is made of other operators. opset is that of
-// the model, 13 if 0.
+// moreGradientCases returns cases of operators with windows, of operators that move
+// elements, of reductions and of composite operators. The opset is 13 if the case has 0.
 func moreGradientCases() []gradientCase {
 	one, two := []string{"x"}, []string{"x", "w"}
 	var r []gradientCase
@@ -109,7 +108,7 @@ func moreGradientCases() []gradientCase {
 		b.Node("Clip", []string{"x", "lo", "hi"}, []string{"y"})
 	})
 
-	// Elements that move.
+	// Operators that move elements.
 	indices := func(op, name string, x []int64, in map[string][]int64, order []string, attrs ...onnx.Attrs) {
 		add(op, name, x, []int64{1}, func(b *onnx.ModelBuilder) {
 			for _, k := range slices.Sorted(maps.Keys(in)) {
@@ -166,7 +165,7 @@ func moreGradientCases() []gradientCase {
 		b.Node("Resize", []string{"x", "", "scales"}, []string{"y"}, onnx.Attrs{"mode": "nearest"})
 	})
 
-	// Windows.
+	// Operators with windows.
 	for _, axis := range []int64{-1, 1, 0} {
 		add("LogSoftmax", fmt.Sprint(axis), v(2, 3, 2), v(1), oneNode("LogSoftmax", one, onnx.Attrs{"axis": axis}))
 		add("Softmax", fmt.Sprint(axis), v(2, 3, 2), v(1), oneNode("Softmax", one, onnx.Attrs{"axis": axis}))
@@ -196,7 +195,7 @@ func moreGradientCases() []gradientCase {
 	return r
 }
 
-// newerGradientCases are those of operators that opset 13 lacks.
+// newerGradientCases returns cases of operators that opset 13 lacks.
 func newerGradientCases() []gradientCase {
 	one := []string{"x"}
 	var r []gradientCase
@@ -219,8 +218,8 @@ func newerGradientCases() []gradientCase {
 	return r
 }
 
-// olderGradientCases are those of operators whose attributes became inputs, or whose
-// axis meant all axes from there on.
+// olderGradientCases returns cases of old operator versions: attributes that later became
+// inputs, or an axis that stood for all axes from it on.
 func olderGradientCases() []gradientCase {
 	one := []string{"x"}
 	return []gradientCase{
@@ -235,7 +234,7 @@ func olderGradientCases() []gradientCase {
 	}
 }
 
-// convolutionCases are convolutions of one to three dimensions with random strides,
+// convolutionCases returns convolutions of one to three dimensions with random strides,
 // paddings, dilations and groups.
 func convolutionCases(t *rapid.T) gradientCase {
 	n := rapid.IntRange(1, 3).Draw(t, "dimensions")
@@ -285,8 +284,7 @@ func gradientModel(c gradientCase, order, opset int) *onnx.Model {
 	b.Input("x", onnx.DataType(tensor.TypeFloat64), dims(c.x)...)
 	b.Input("w", onnx.DataType(tensor.TypeFloat64), dims(c.w)...)
 	c.make(b)
-	// Weights make the elements of y count differently, so that a gradient cannot
-	// be right by symmetry.
+	// Different weights for the elements of y keep a wrong gradient from passing by symmetry.
 	b.Node("Sin", []string{"y"}, []string{"wave"})
 	b.Node("Exp", []string{"wave"}, []string{"z"})
 	target := "z"
@@ -307,8 +305,8 @@ func gradientModel(c gradientCase, order, opset int) *onnx.Model {
 	return m
 }
 
-// TestGradients compares the derivatives of every rule, and the derivatives of
-// these derivatives, with differences.
+// TestGradients compares the first and second derivatives of every rule with finite
+// differences.
 func TestGradients(t *testing.T) {
 	for _, set := range []struct {
 		opset int
@@ -374,7 +372,8 @@ func checkGradients(t interface {
 	}
 }
 
-// Other tensors than those that xs names may be fed: the nodes run again.
+// The Gradient node accepts other tensors than those that xs names: its nodes then run on
+// these.
 func TestGradientElsewhere(t *testing.T) {
 	b := onnx.NewModel("gradient").Opset("", 13).Opset("ai.onnx.preview.training", 1)
 	b.Input("x", onnx.DataType(tensor.TypeFloat32), 1)

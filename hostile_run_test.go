@@ -92,7 +92,7 @@ func TestBadInput29QuadraticPasses(t *testing.T) {
 	}
 }
 
-// Bad input 36: a run is stopped between and within its kernels.
+// Bad input 36: cancelling a run stops it between and within kernels.
 func TestBadInput36Cancellation(t *testing.T) {
 	b := onnx.NewModel("m").Opset("", 21)
 	b.Input("x", onnx.Float, nil, nil).Output("y", onnx.Float, nil, nil)
@@ -117,15 +117,15 @@ func TestBadInput36Cancellation(t *testing.T) {
 		if d := time.Since(start); d > 10*time.Second {
 			t.Errorf("%s: the run went on for %v", p, d)
 		}
-		// The session is as good as before.
+		// The session still works.
 		if _, err := s.Run(context.Background(), onward.Values{"x": tensor.Must(tensor.Zeros(tensor.TypeFloat32, 3, 3))}, nil); err != nil {
 			t.Errorf("%s: after the cancelled run: %v", p, err)
 		}
 	}
 }
 
-// Bad input 39: a caller that changes an input while the run reads it gets wrong
-// numbers or an error, and nothing worse: indices are checked where they are used.
+// Bad input 39: a caller that changes an input during a run gets wrong numbers or an
+// error, but no panic or memory error: indices are checked where they are used.
 func TestBadInput39InputChangesInMidRun(t *testing.T) {
 	if raceEnabled {
 		t.Skip("the test races on purpose")

@@ -12,11 +12,11 @@ import (
 	"github.com/onward-ml/onward/tensor"
 )
 
-// small is a memory limit for hostile models.
+// small is the memory limit of hostile models.
 const small = 64 << 20
 
-// hostile opens and runs a model on both engines within limits. It fails the
-// test when that takes long, and returns the last error.
+// hostile opens and runs a model on both providers with limits. It fails the test if that
+// takes too long, and returns the last error.
 func hostile(t *testing.T, m *onnx.Model, feed onward.Values) error {
 	t.Helper()
 	var last error
@@ -44,8 +44,8 @@ func hostile(t *testing.T, m *onnx.Model, feed onward.Values) error {
 
 func scalars(v ...int64) *tensor.Tensor { return tensor.Must(tensor.New(v, len(v))) }
 
-// Bad input 30: results blown up by values known only at run time, and by
-// constants while the model is loaded.
+// Bad input 30: huge results because of values known only at run time, and because of
+// constants at load time.
 func TestBadInput30BlownUpByValues(t *testing.T) {
 	const huge = int64(1) << 40
 	for _, c := range []struct {
@@ -96,7 +96,7 @@ func TestBadInput30BlownUpByValues(t *testing.T) {
 			}
 		}
 	}
-	// Range takes scalars.
+	// Range requires scalars.
 	b := onnx.NewModel("m").Opset("", 21)
 	b.Input("n", onnx.Int64).Output("y", onnx.Int64, nil)
 	b.Initializer("zero", int64(0)).Initializer("one", int64(1))
@@ -106,7 +106,7 @@ func TestBadInput30BlownUpByValues(t *testing.T) {
 	}
 }
 
-// loop returns a model that runs body without end.
+// loop returns a model with an infinite loop over body.
 func loop(carried onnx.DataType, body *onnx.GraphBuilder) *onnx.ModelBuilder {
 	b := onnx.NewModel("m").Opset("", 21)
 	b.Input("x", carried, nil).Output("y", carried, nil)
@@ -195,7 +195,7 @@ func TestBadInput32Indices(t *testing.T) {
 			}
 		}
 	}
-	// Slice clamps instead.
+	// Slice clamps indices instead of failing.
 	b := onnx.NewModel("m").Opset("", 21)
 	b.Input("x", onnx.Float, nil).Input("s", onnx.Int64, nil).Input("e", onnx.Int64, nil).Input("a", onnx.Int64, nil).Input("d", onnx.Int64, nil)
 	b.Output("y", onnx.Float, nil)
@@ -273,7 +273,7 @@ func TestBadInput34Specials(t *testing.T) {
 	}
 }
 
-// Bad input 38: outputs that are inputs or constants are copies.
+// Bad input 38: outputs that are inputs or constants must be copies.
 func TestBadInput38OutputsDoNotAlias(t *testing.T) {
 	b := onnx.NewModel("m").Opset("", 21)
 	b.Input("x", onnx.Float, 2).Output("y", onnx.Float, 2).Output("z", onnx.Float, 2).Output("w", onnx.Float, 2).Output("x", onnx.Float, 2)
@@ -306,7 +306,7 @@ func TestBadInput38OutputsDoNotAlias(t *testing.T) {
 	}
 }
 
-// Bad inputs 28 and 29: long chains load in time linear in their length.
+// Bad inputs 28 and 29: the load time of long chains is linear in their length.
 func TestBadInput28ManyNodes(t *testing.T) {
 	n := 1_000_000
 	if testing.Short() {
@@ -354,7 +354,8 @@ func itoa(n int) string {
 	}
 }
 
-// Bad inputs 23 and 24: functions that call themselves or double at each level.
+// Bad inputs 23 and 24: recursive functions, and functions that double the nodes at each
+// level.
 func TestBadInput23RecursiveFunction(t *testing.T) {
 	b := onnx.NewModel("m").Opset("", 21).Opset("f", 1)
 	b.Input("x", onnx.Float, 2).Output("y", onnx.Float, 2)
@@ -387,7 +388,7 @@ func TestBadInput24FunctionDoubling(t *testing.T) {
 	}
 }
 
-// Bad input 25: subgraphs within subgraphs.
+// Bad input 25: deeply nested subgraphs.
 func TestBadInput25DeepSubgraphs(t *testing.T) {
 	for _, depth := range []int{20, 90, 500} {
 		leaf := onnx.NewGraph("g").OutputType("r", nil)
@@ -451,7 +452,7 @@ func TestBadInput21to26Graphs(t *testing.T) {
 	}
 }
 
-// Bad input 35: abuse of Reshape.
+// Bad input 35: invalid shapes of Reshape.
 func TestBadInput35Reshape(t *testing.T) {
 	b := onnx.NewModel("m").Opset("", 21)
 	b.Input("x", onnx.Float, nil).Input("s", onnx.Int64, nil).OutputType("y", nil)

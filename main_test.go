@@ -4,7 +4,7 @@ import (
 	"os"
 	"testing"
 
-	_ "github.com/onward-ml/onward/imagecodec/jpeg2000" // for cases of ImageDecoder
+	_ "github.com/onward-ml/onward/imagecodec/jpeg2000" // decoder for the cases of ImageDecoder
 	_ "github.com/onward-ml/onward/imagecodec/webp"
 	"github.com/onward-ml/onward/internal/exec"
 )

@@ -19,7 +19,7 @@ import (
 	"github.com/onward-ml/onward/tensor"
 )
 
-// mappedRamp returns n floats from a short cycle, beginning at from.
+// mappedRamp returns n floats of a short cycle, starting at index from.
 func mappedRamp(n int, from float32) []float32 {
 	x := make([]float32, n)
 	for i := range x {
@@ -30,8 +30,9 @@ func mappedRamp(n int, from float32) []float32 {
 
 const mappedRows, mappedCols = 4096, 64
 
-// writeMapped writes a model that reads weights in every way: rows of an embedding, a large addend, matrices that
-// get packed, a constant that is an output. Weights lie in weights.bin beside it, or in the model itself.
+// writeMapped writes a model that uses weights in every way: rows of an embedding, a large
+// addend, matrices that are packed, a constant that is an output. The weights are in the
+// file weights.bin or in the model itself.
 func writeMapped(t *testing.T, external bool) (path, weights string) {
 	t.Helper()
 	b := onnx.NewModel("net").Opset("", 17)
@@ -109,7 +110,8 @@ func sameValues(t *testing.T, got, want onward.Values) {
 	}
 }
 
-// TestMapWeights runs a model with and without mapped weights, on both engines and at all levels of optimization.
+// TestMapWeights runs a model with and without mapped weights, on both providers and at
+// all optimization levels.
 func TestMapWeights(t *testing.T) {
 	for _, external := range []bool{false, true} {
 		path, _ := writeMapped(t, external)
@@ -159,7 +161,7 @@ func TestMapWeightsExamples(t *testing.T) {
 	}
 }
 
-// TestMapWeightsResultsAreTheCallers closes a session and reads and writes what it has computed.
+// TestMapWeightsResultsAreTheCallers closes a session and then reads and writes its outputs.
 func TestMapWeightsResultsAreTheCallers(t *testing.T) {
 	path, _ := writeMapped(t, true)
 	plain, err := onward.Open(t.Context(), path, nil)
@@ -201,10 +203,11 @@ func TestMapWeightsResultsAreTheCallers(t *testing.T) {
 	}
 }
 
-// TestMapWeightsTruncated truncates the file with the weights under open sessions: runs fail and say why.
+// TestMapWeightsTruncated truncates the file with the weights of open sessions: runs must
+// fail with an error that says so.
 func TestMapWeightsTruncated(t *testing.T) {
 	for _, external := range []bool{false, true} {
-		for _, size := range []int64{0, 100, 1<<20 + 10000, 2<<20 - 1} { // pages that are gone fault, the rest of the last reads as zeros
+		for _, size := range []int64{0, 100, 1<<20 + 10000, 2<<20 - 1} { // missing pages fault; the rest of the last page reads as zeros
 			for _, o := range []onward.SessionOptions{{Threads: 1}, {Threads: 4}, {Providers: []onward.ProviderConfig{{Name: "reference"}}}} {
 				t.Run(fmt.Sprintf("external=%t,size=%d,threads=%d,%v", external, size, o.Threads, o.Providers), func(t *testing.T) {
 					path, weights := writeMapped(t, external)
@@ -246,7 +249,7 @@ func TestMapWeightsTruncated(t *testing.T) {
 	}
 }
 
-// TestMapWeightsTruncatedDuringRuns truncates while several goroutines run.
+// TestMapWeightsTruncatedDuringRuns truncates the file while several goroutines run.
 func TestMapWeightsTruncatedDuringRuns(t *testing.T) {
 	path, weights := writeMapped(t, true)
 	for _, threads := range []int{0, 1, 3} {
@@ -277,11 +280,11 @@ func TestMapWeightsTruncatedDuringRuns(t *testing.T) {
 		if err := os.WriteFile(weights, full, 0o666); err != nil {
 			t.Fatal(err)
 		}
-		mustRun(t, s, mappedFeed()) // whole again, and so is the session
+		mustRun(t, s, mappedFeed()) // the file is restored, and the session works again
 	}
 }
 
-// TestMapWeightsCloseDuringRuns closes a session while others run in it: they end first.
+// TestMapWeightsCloseDuringRuns closes a session during runs: Close must wait for them.
 func TestMapWeightsCloseDuringRuns(t *testing.T) {
 	path, _ := writeMapped(t, true)
 	for range 5 {
@@ -313,7 +316,8 @@ func TestMapWeightsCloseDuringRuns(t *testing.T) {
 	}
 }
 
-// TestMapWeightsShared lets two sessions share an engine: it holds its mapping until both are closed.
+// TestMapWeightsShared lets two sessions share an engine, which must keep its mapping
+// until both are closed.
 func TestMapWeightsShared(t *testing.T) {
 	path, _ := writeMapped(t, false)
 	weights := new(onward.PrepackedWeights)
@@ -360,7 +364,7 @@ func TestMapWeightsSetProviders(t *testing.T) {
 	}
 }
 
-// TestMapWeightsAllocations compares what runs allocate.
+// TestMapWeightsAllocations compares the allocations of runs.
 func TestMapWeightsAllocations(t *testing.T) {
 	path, _ := writeMapped(t, true)
 	count := func(mapped bool) float64 {

@@ -13,7 +13,7 @@ import (
 	"github.com/onward-ml/onward/tensor"
 )
 
-// Random networks give the same on both engines.
+// This test compares cpu with reference on random networks.
 func TestRandomNetworks(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "net.onnx")
 	rapid.Check(t, func(t *rapid.T) {
@@ -26,7 +26,7 @@ func TestRandomNetworks(t *testing.T) {
 		for _, p := range append([]string{"a file"}, engines...) {
 			var s *onward.Session
 			var err error
-			if p == "a file" { // its weights may be packed where they lie
+			if p == "a file" { // the engine may pack its weights in place
 				if err := onnx.WriteFile(file, m, nil); err != nil {
 					t.Fatal(err)
 				}
@@ -55,7 +55,7 @@ func TestRandomNetworks(t *testing.T) {
 	})
 }
 
-// tolerance is what sums of float32 may differ by: a part of the largest element.
+// tolerance is the allowed difference of sums of float32, relative to the largest element.
 func tolerance(t *tensor.Tensor) float64 {
 	var most float64
 	for _, v := range tensor.Of[float32](t) {
@@ -64,8 +64,8 @@ func tolerance(t *tensor.Tensor) float64 {
 	return 1e-4*most + 1e-6
 }
 
-// TestConstantImageBetweenConvolutions joins a constant image to the result of a
-// convolution and convolves both: the constant goes into the blocked layout.
+// TestConstantImageBetweenConvolutions concatenates a constant image and the result of a
+// convolution and convolves both, so that the constant is in the blocked layout.
 func TestConstantImageBetweenConvolutions(t *testing.T) {
 	const c, size = 16, 5
 	ramp := func(n int) []float32 {

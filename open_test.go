@@ -14,7 +14,7 @@ import (
 	"github.com/onward-ml/onward/onnx"
 )
 
-// slow is a provider that compiles until the context ends.
+// slow is a provider whose Compile returns when the context is done.
 type slow struct{ compiled atomic.Int32 }
 
 func (*slow) Name() string                  { return "test:slow" }
@@ -29,7 +29,8 @@ var slowly = &slow{}
 
 func init() { driver.Register(slowly) }
 
-// A context that ends before the opening, or during it, is the error of all three ways to open.
+// This test checks that all three Open functions fail if the context is done before or
+// during the call.
 func TestOpenStopsWithItsContext(t *testing.T) {
 	b := onnx.NewModel("neg").Opset("", 17)
 	b.Input("x", onnx.Float, 2).Output("y", onnx.Float, 2)

@@ -19,7 +19,7 @@ import (
 	"github.com/onward-ml/onward/tensor"
 )
 
-// smallModel is a model with an input feed.
+// smallModel is a model and values for its inputs.
 type smallModel struct {
 	name string
 	m    *onnx.Model
@@ -54,8 +54,8 @@ func addWeights(b *onnx.GraphBuilder, rng *rand.Rand, name string, scale float32
 	return name
 }
 
-// convolutions has what the passes for convolutions look for: BatchNormalization, Relu,
-// Clip, a sum, a shuffle of channels, Gelu in parts.
+// convolutions returns a model with the patterns of the passes for convolutions:
+// BatchNormalization, Relu, Clip, a sum, a channel shuffle, a decomposed Gelu.
 func convolutions(opset int64) *onnx.Model {
 	rng := rand.New(rand.NewPCG(1, uint64(opset)))
 	b := onnx.NewModel("conv").Opset("", opset).IRVersion(8)
@@ -96,8 +96,8 @@ func convolutions(opset int64) *onnx.Model {
 	return b.Must()
 }
 
-// branches has an If and a Loop whose bodies use values and weights from outside,
-// need cleaning up, and give outputs that are constant or an input.
+// branches returns a model with an If and a Loop whose bodies read outer values and
+// weights, contain removable nodes, and have outputs that are constants or inputs.
 func branches() *onnx.Model {
 	rng := rand.New(rand.NewPCG(5, 6))
 	b := onnx.NewModel("branches").Opset("", 18).IRVersion(8)
@@ -128,7 +128,8 @@ func branches() *onnx.Model {
 	return b.Must()
 }
 
-// withFunction calls a function twice, whose values have one name.
+// withFunction returns a model that calls a function twice, so that names of its values
+// repeat.
 func withFunction() *onnx.Model {
 	b := onnx.NewModel("function").Opset("", 18).Opset("own", 1).IRVersion(8)
 	b.Input("x", onnx.Float, 2, 4).Output("y", onnx.Float, 2, 4)
@@ -184,7 +185,7 @@ func quantizedNet() *onnx.Model {
 	x = quantize("u")
 	b.Node("Concat", []string{x, x}, []string{"j"}, onnx.Attrs{"axis": int64(1)})
 	x = quantize("j")
-	b.Node("Sigmoid", []string{x}, []string{"g"}) // a table, but for the saved model
+	b.Node("Sigmoid", []string{x}, []string{"g"}) // becomes a lookup table, except in the saved model
 	x = quantize("g")
 	b.Node("Softmax", []string{x}, []string{"p"})
 	x = quantize("p")
@@ -225,7 +226,7 @@ func smallModels(t testing.TB) []smallModel {
 	return list
 }
 
-// encoderModel has two layers of an encoder.
+// encoderModel returns a model with two encoder layers.
 func encoderModel(e encoder, opset int64) *onnx.Model {
 	e.b = onnx.NewModel("encoder").Opset("", opset).IRVersion(8)
 	e.b.Input("x", onnx.Float, "batch", "length", int64(e.heads*e.size))
@@ -235,7 +236,7 @@ func encoderModel(e encoder, opset int64) *onnx.Model {
 	return e.b.Must()
 }
 
-// savedOn are those that saved models must run on.
+// savedOn returns the providers that saved models must run on.
 func savedOn(t testing.TB) []onward.ProviderConfig {
 	r := []onward.ProviderConfig{{Name: "reference"}, {Name: "cpu"}}
 	if lib, err := ortlib.Find(); err == nil {
@@ -246,8 +247,8 @@ func savedOn(t testing.TB) []onward.ProviderConfig {
 	return r
 }
 
-// A model that is optimized and saved is sound, has fewer nodes, and gives the
-// results of the original on every engine.
+// This test checks that an optimized and saved model is valid, has fewer nodes, and gives
+// the results of the original on every provider.
 func TestSavedOptimizedModels(t *testing.T) {
 	for _, c := range smallModels(t) {
 		t.Run(c.name, func(t *testing.T) {
@@ -313,7 +314,7 @@ func compareValues(t *testing.T, what string, got, want onward.Values, tol float
 	}
 }
 
-// The fused operators that ONNX Runtime has are written as its own.
+// This test checks that fused operators are written as ONNX Runtime's, if it has them.
 func TestSavedOperators(t *testing.T) {
 	for name, c := range map[string]struct {
 		m    *onnx.Model

@@ -75,14 +75,17 @@ type SessionOptions struct {
 	// PrepackedWeights lets sessions of one model on cpu share one copy of its
 	// weights. Other providers ignore it.
 	PrepackedWeights *PrepackedWeights
-	// MapWeights keeps the model file and the files of its external data mapped until the session of
-	// [Open] is closed. Tensors of at least 16 KiB that no operator packs, such as embeddings, are not
-	// copied: only pages that have been read take memory, and the operating system may reclaim it.
+	// MapWeights keeps the model file and the files of its external data mapped until
+	// the session of [Open] is closed. Tensors of at least 16 KiB that no operator packs,
+	// such as embeddings, are not copied: only pages that have been read take memory,
+	// and the operating system may reclaim it.
 	//
-	// Do not write to mapped files; replace them. A run fails with [onnx.ErrMappedFile] if it reads a
-	// file that has become shorter. Other changes of the file change results.
+	// Do not write to mapped files; replace them. A run fails with [onnx.ErrMappedFile]
+	// if it reads a file that has become shorter. Other changes of the file change
+	// results.
 	//
-	// MapWeights has no effect on Windows, and unless all providers are cpu or reference.
+	// MapWeights has no effect on Windows, or if a provider other than cpu and
+	// reference is listed.
 	MapWeights bool
 	// CustomOperators adds operators written in Go, or replaces operators by them.
 	CustomOperators []CustomOperator

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// Every option stands in docs/options.md.
+// This test checks that docs/options.md lists every option.
 func TestOptionsAreDocumented(t *testing.T) {
 	doc, err := os.ReadFile("docs/options.md")
 	if err != nil {

@@ -11,11 +11,11 @@ import (
 	"github.com/onward-ml/onward/tensor"
 )
 
-// Every option reaches the providers, or is one of the session's own.
+// This test checks that every option reaches the providers or is handled by the session.
 func TestOptionsReachProviders(t *testing.T) {
 	session := []string{"Providers", "DisableFallback", "MapWeights", "StrictExternalData"}
 	run := []string{"Outputs"}
-	provider := []string{"CustomKernels"} // made of other fields
+	provider := []string{"CustomKernels"} // derived from other fields
 
 	so := fillStruct(t, reflect.TypeFor[SessionOptions]()).Interface().(SessionOptions)
 	carried(t, reflect.ValueOf(so), reflect.ValueOf(*so.driver()), session, provider)
@@ -26,8 +26,8 @@ func TestOptionsReachProviders(t *testing.T) {
 	carried(t, reflect.ValueOf(ro), reflect.ValueOf(d), run, nil)
 }
 
-// carried checks that the fields of from are in to, except for its own ones, and that to
-// has no others, except for extra ones.
+// carried checks that the fields of from are in to, except for those in own, and that to
+// has no other fields, except for those in extra.
 func carried(t *testing.T, from, to reflect.Value, own, extra []string) {
 	t.Helper()
 	for i := range from.NumField() {
@@ -49,7 +49,7 @@ func carried(t *testing.T, from, to reflect.Value, own, extra []string) {
 	}
 }
 
-// fillStruct returns a struct whose fields all differ from zero, and numbers from each other.
+// fillStruct returns a struct with nonzero fields whose numbers are distinct.
 func fillStruct(t *testing.T, typ reflect.Type) reflect.Value {
 	t.Helper()
 	v := reflect.New(typ).Elem()
@@ -85,7 +85,7 @@ func fillStruct(t *testing.T, typ reflect.Type) reflect.Value {
 	return v
 }
 
-// The maps of options are those of the caller, not copies that could miss entries.
+// This test checks that the providers receive the maps of the caller with all entries.
 func TestOptionsKeepMaps(t *testing.T) {
 	x := tensor.Must(tensor.New([]float32{1}, 1))
 	o := SessionOptions{FreeDimensions: map[string]int64{"n": 3}, Config: map[string]string{"a": "b"}, Initializers: Values{"x": x}}

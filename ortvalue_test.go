@@ -109,7 +109,7 @@ func TestOrtValueUpdateInPlace(t *testing.T) {
 	}
 }
 
-// A matrix in all three forms is the same dense one.
+// This test checks that all three sparse formats of a matrix convert to the same dense one.
 func TestSparseForms(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		h, w := rapid.IntRange(1, 3).Draw(t, "h"), rapid.IntRange(1, 3).Draw(t, "w")
@@ -174,7 +174,7 @@ func TestSparseForms(t *testing.T) {
 	})
 }
 
-// A sparse tensor that is inconsistent is refused, with a status.
+// This test checks that an inconsistent sparse tensor fails with a status error.
 func TestOrtValueOfInconsistentSparse(t *testing.T) {
 	two := tensor.Must(tensor.New([]float32{1, 2}, 2))
 	s := &tensor.Sparse{Format: tensor.SparseCSR, Shape: []int{2, 2}, Values: two, Indices: tensor.Must(tensor.New([]int64{0, 1}, 2))}
@@ -213,7 +213,7 @@ func TestRunWithOrtValues(t *testing.T) {
 	}
 }
 
-// Sparse inputs in any form are taken in coordinates by the pure Go engines.
+// This test checks that sparse inputs of any format reach the Go engine in COO format.
 func TestRunWithSparseOrtValue(t *testing.T) {
 	b := onnx.NewModel("m").Opset("", 17)
 	b.InputType("a", onnx.NewType(tensor.SparseType(tensor.TypeFloat32))).OutputType("y", onnx.NewType(tensor.SparseType(tensor.TypeFloat32)))
@@ -233,7 +233,7 @@ func TestRunWithSparseOrtValue(t *testing.T) {
 	}
 }
 
-// RunAsync answers once, whatever happens.
+// This test checks that RunAsync calls its callback exactly once, also after errors.
 func TestRunAsync(t *testing.T) {
 	s := openExample(t, "mul_1.onnx", "cpu")
 	x := tensor.Must(tensor.New([]float32{1, 2, 3, 4, 5, 6}, 3, 2))
@@ -252,7 +252,7 @@ func TestRunAsync(t *testing.T) {
 				t.Error(out, err)
 			}
 		})
-		delete(feed, "X") // the map is the caller's again
+		delete(feed, "X") // the caller may change the map now
 	}
 	run(onward.Values{"nope": x}, func(_ onward.Values, err error) {
 		if !errors.Is(err, onward.ErrInvalidArgument) {
@@ -269,7 +269,8 @@ func TestRunAsync(t *testing.T) {
 	wg.Wait()
 }
 
-// An engine that is no Binder gets copies: into the memory that is bound.
+// This test checks that results of an engine without driver.Binder are copied to the bound
+// memory.
 func TestBindingOfPlainEngine(t *testing.T) {
 	s := openExample(t, "mul_1.onnx", plainProvider(t))
 	b := newBinding(t, s)
@@ -293,7 +294,7 @@ func TestBindingOfPlainEngine(t *testing.T) {
 	}
 }
 
-// plainProvider registers a provider whose engines have Run and Close only.
+// plainProvider registers a provider whose engines have no methods but Run and Close.
 func plainProvider(t *testing.T) string {
 	const name = "test:plain"
 	if driver.Lookup(name) == nil {

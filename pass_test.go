@@ -15,7 +15,7 @@ import (
 	"github.com/onward-ml/onward/tensor"
 )
 
-// allBut names every pass but one.
+// allBut returns the names of all passes but one.
 func allBut(name string) (r []string) {
 	for _, p := range onward.OptimizationPasses() {
 		if p.Name != name {
@@ -25,9 +25,8 @@ func allBut(name string) (r []string) {
 	return r
 }
 
-// Every pass keeps the results when it runs alone: also without those before it,
-// which bring graphs to the form that it expects, and without the removal of dead
-// nodes behind it.
+// This test checks that every pass preserves the results if it runs alone: without earlier
+// passes, which produce the form that it expects, and without later dead-code elimination.
 func TestEachPassAlone(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		m, x := opfuzz.Network(t)
@@ -83,8 +82,8 @@ func passAlone(t interface {
 	}
 }
 
-// What a hostile node becomes when it is optimized can be written and read again, or
-// there is an error: whatever opens as it is, opens so.
+// This test checks that a hostile model that opens is either optimized to a model that can
+// be written, read and opened again, or fails with an error.
 func TestHostileNodesAreWritten(t *testing.T) {
 	rounds := 20
 	if testing.Short() {

@@ -11,7 +11,7 @@ import (
 	"github.com/onward-ml/onward/tensor"
 )
 
-// TestPrepackedWeights opens sessions of equal and of other models, which share or do not.
+// TestPrepackedWeights checks which sessions share an engine.
 func TestPrepackedWeights(t *testing.T) {
 	model := func(w float32) string {
 		b := onnx.NewModel("net").Opset("", 15)
@@ -53,7 +53,7 @@ func TestPrepackedWeights(t *testing.T) {
 	if n := weights.Sessions(); n != 10 {
 		t.Errorf("%d sessions, want 10", n)
 	}
-	for _, s := range sessions[1:] { // what is closed leaves the others alone
+	for _, s := range sessions[1:] { // closing one session does not affect the others
 		check(s, 1)
 		if err := s.Close(); err != nil {
 			t.Error(err)

@@ -12,8 +12,8 @@ import (
 	"github.com/onward-ml/onward/internal/testing/suite"
 )
 
-// TestRandomOperators runs random cases of every operator on both engines and compares
-// cpu with reference. -rapid.checks and -rapid.seed run more cases and others.
+// TestRandomOperators compares cpu with reference on random cases of every operator. The
+// flags -rapid.checks and -rapid.seed run more or other cases.
 func TestRandomOperators(t *testing.T) {
 	opfuzz.Reproducible(t, "30")
 	data := ""

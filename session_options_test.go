@@ -20,7 +20,7 @@ import (
 	"github.com/onward-ml/onward/tensor"
 )
 
-// scaled is y = x·w + x for x of [batch,3], and z = −x.
+// scaled computes y = x·w + x and z = −x for x of [batch,3].
 func scaled() *onnx.ModelBuilder {
 	b := onnx.NewModel("scaled").Opset("", 21)
 	b.Input("x", onnx.Float, "batch", 3)
@@ -116,7 +116,7 @@ func TestInitializers(t *testing.T) {
 	for name, o := range map[string]*onward.SessionOptions{
 		"has no initializer":       {Initializers: onward.Values{"v": w}},
 		"float[3] in the mod":      {Initializers: onward.Values{"w": tensor.Must(tensor.New([]float32{1, 1, 1}, 1, 3))}},
-		"given is double[3]":       {Initializers: onward.Values{"w": tensor.Must(tensor.New([]float64{1, 1, 1}, 3))}},
+		"got a value of double[3]": {Initializers: onward.Values{"w": tensor.Must(tensor.New([]float64{1, 1, 1}, 3))}},
 		"must be a tensor":         {Initializers: onward.Values{"w": &tensor.Optional{Elem: w.Type(), Value: w}}},
 		"is not stored externally": {ExternalInitializers: onward.Values{"w": w}},
 	} {
@@ -126,7 +126,8 @@ func TestInitializers(t *testing.T) {
 	}
 }
 
-// A provider that knows nothing of these options gets the model as they want it.
+// This test checks that the session applies options to the model for a provider that does
+// not apply them itself.
 func TestOptionsForOtherProviders(t *testing.T) {
 	o := on("test:works")
 	o.FreeDimensions = map[string]int64{"batch": 2}
@@ -177,8 +178,8 @@ func TestExternalInitializers(t *testing.T) {
 	}
 }
 
-// Only the nodes that a wanted output needs run, and full runs between are not
-// disturbed.
+// This test checks that only the nodes that a wanted output depends on run, and that full
+// runs in between are not affected.
 func TestOnlyPathToFetches(t *testing.T) {
 	onBoth(t, func(t *testing.T, o *onward.SessionOptions) {
 		s := open(t, scaled().Must(), o)
@@ -319,7 +320,7 @@ func TestCustomOperators(t *testing.T) {
 	}
 }
 
-// What a custom operator does wrong is an error of the run, and says what.
+// This test checks the errors of runs with faulty custom operators.
 func TestCustomOperatorErrors(t *testing.T) {
 	cause := errors.New("no luck")
 	for want, run := range map[string]func(onward.CustomCall) ([]tensor.Value, error){
@@ -420,7 +421,7 @@ func TestProfiling(t *testing.T) {
 	}
 }
 
-// fake is a provider that fails as it is told.
+// fake is a provider with configurable errors.
 type fake struct {
 	driver.Provider
 	name       string
@@ -603,7 +604,8 @@ func TestSeed(t *testing.T) {
 	}
 }
 
-// Threads that sleep between sections, as with session.intra_op.allow_spinning=0, compute the same.
+// This test checks that session.intra_op.allow_spinning=0, with which threads sleep between
+// parallel sections, does not change results.
 func TestSessionWithoutSpinning(t *testing.T) {
 	const n = 1 << 18
 	b := onnx.NewModel("exp").Opset("", 21)

@@ -68,7 +68,7 @@ func TestLogregIris(t *testing.T) {
 	}
 }
 
-// The texts are ONNX Runtime's, so that callers can move over.
+// The texts are ONNX Runtime's, so that callers can migrate from it.
 func TestInputErrors(t *testing.T) {
 	float := func(shape ...int) tensor.Value { return tensor.Must(tensor.Zeros(tensor.TypeFloat32, shape...)) }
 	for _, c := range []struct {
@@ -150,7 +150,7 @@ func TestDescription(t *testing.T) {
 	}
 }
 
-// An initializer that is also an input can be given or left out.
+// This test checks that an input with an initializer is optional.
 func TestOverridableInitializer(t *testing.T) {
 	b := onnx.NewModel("m").Opset("", 21)
 	b.Input("x", onnx.Float, 2).Input("w", onnx.Float, 2).Output("y", onnx.Float, 2)
@@ -221,7 +221,7 @@ func TestEightGoroutines(t *testing.T) {
 	}
 }
 
-// Bad input 37: closing waits for the runs, later runs fail.
+// Bad input 37: Close waits for active runs, and later runs fail.
 func TestBadInput37RunAndClose(t *testing.T) {
 	s := example(t, "digits.onnx", nil)
 	feed := onward.Values{"image": tensor.Must(tensor.Zeros(tensor.TypeFloat32, 1, 1, 8, 8))}
@@ -248,7 +248,7 @@ func TestBadInput37RunAndClose(t *testing.T) {
 	wg.Wait()
 }
 
-// Memory stays flat over 10,000 runs whose shapes vary.
+// This test checks that memory does not grow over 10,000 runs of varying shapes.
 func TestFlatMemory(t *testing.T) {
 	if testing.Short() {
 		t.Skip("10,000 runs take a while under the race detector")

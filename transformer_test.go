@@ -14,7 +14,7 @@ import (
 	"github.com/onward-ml/onward/tensor"
 )
 
-// encoder builds one layer of a transformer's encoder as exporters write it.
+// encoder builds one transformer encoder layer in the forms that exporters write.
 type encoder struct {
 	b           *onnx.ModelBuilder
 	rng         *rand.Rand
@@ -116,8 +116,8 @@ func (e *encoder) layer(x string) string {
 	return e.norm(e.op("Add", []string{f, x}, nil), w)
 }
 
-// Encoders of transformers give the same on both engines, and the cpu engine fuses
-// them as far as it can.
+// This test compares cpu with reference on transformer encoders and checks that cpu fuses
+// them.
 func TestEncoders(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		e := &encoder{b: onnx.NewModel("encoder").Opset("", 17), rng: rand.New(rand.NewPCG(1, rapid.Uint64().Draw(t, "seed"))),

@@ -27,8 +27,8 @@ func recordedCases(t testing.TB) map[string][]*recorded.Case {
 	return files
 }
 
-// TestRecordedModels runs every recorded case as a model, from its file to its
-// results, on both engines.
+// TestRecordedModels runs every recorded case as a model file on both providers and
+// compares the results.
 func TestRecordedModels(t *testing.T) {
 	files := recordedCases(t)
 	for _, file := range slices.Sorted(maps.Keys(files)) {
@@ -67,8 +67,8 @@ func TestRecordedModels(t *testing.T) {
 	}
 }
 
-// TestLoopWithoutTripsHasTheDeclaredShape scans a value whose shape could change from
-// trip to trip; only the body's output says that it does not.
+// TestLoopWithoutTripsHasTheDeclaredShape scans a value whose shape could change between
+// iterations; only the declaration of the body's output fixes it.
 func TestLoopWithoutTripsHasTheDeclaredShape(t *testing.T) {
 	body := onnx.NewGraph("body").Input("i", onnx.Int64).Input("c", onnx.Bool).Input("v", onnx.Float, 2, 3)
 	body.Output("d", onnx.Bool).Output("w", onnx.Float, 2, 3).Output("scan", onnx.Float, 2, 3)
@@ -112,8 +112,8 @@ func largest(v tensor.Value) float64 {
 	return most / 1000
 }
 
-// TestEveryVersionOfEveryOperatorHasACase fails for a version of an operator for
-// which neither a recorded case nor a model of one node in ONNX's suite exists.
+// TestEveryVersionOfEveryOperatorHasACase checks that every version of every operator has a
+// recorded case or a one-node model in ONNX's test suite.
 func TestEveryVersionOfEveryOperatorHasACase(t *testing.T) {
 	dir := suite.Dir(t)
 	type form struct {
