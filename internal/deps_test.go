@@ -1,4 +1,4 @@
-// Package internal tests the shape of the module: which package may import which.
+// Package internal tests which packages of the module may import which.
 package internal
 
 import (
@@ -16,14 +16,14 @@ import (
 
 const module = "github.com/onward-ml/onward"
 
-// layers lists every part of the module, a folder with all packages below it, and
-// the parts that it may import besides itself. Order is transitive inside the
-// internal parts: what an import may import is listed too. The public packages
-// reach the internal ones only through the root. Nothing may import what is not
-// listed, and a package outside of these parts fails the test.
+// layers lists every part of the module (a folder with all packages below it) and the parts
+// that it may import besides itself. For internal parts the lists are transitive: they
+// include what their imports may import. The public packages import the internal ones only
+// through the root. Imports that are not listed, and packages outside these parts, fail the
+// test.
 //
-// Imports of tests are free. This table changes with the design and never to make
-// a build pass.
+// Imports of tests are not checked. This table changes with the design and never to make a
+// build pass.
 var layers = map[string][]string{
 	// Leaves.
 	"internal/cpu": {},
@@ -102,15 +102,15 @@ func mayImport(from, to string) bool {
 	return free(from) && (!free(to) || to == "internal/testing")
 }
 
-// platforms are the builds whose imports are checked; files differ between them.
+// platforms are the builds whose imports are checked, because their files differ.
 var platforms = []struct{ goos, goarch, tags string }{
 	{"linux", "amd64", ""}, {"linux", "arm64", ""}, {"linux", "amd64", "purego"},
 	{"darwin", "arm64", ""}, {"windows", "amd64", ""},
 }
 
-// watch looks at every Go file of the module. go test caches a result by the files
-// that the test itself looks at, and go list looks at them in another process:
-// without this a forbidden import would hide behind "(cached)".
+// watch reads the metadata of every Go file of the module. go test caches results by the
+// files that the test process itself opens, and go list is another process: without watch,
+// a cached result could hide a forbidden import.
 func watch(t *testing.T) {
 	t.Helper()
 	err := filepath.WalkDir("..", func(path string, d fs.DirEntry, err error) error {
@@ -197,8 +197,8 @@ func TestImportsFollowTheTable(t *testing.T) {
 	}
 }
 
-// TestTableHasNoCycle keeps the table an order: no part may import one that may,
-// through others, import it.
+// TestTableHasNoCycle checks that no part may import another that may import it, directly or
+// indirectly.
 func TestTableHasNoCycle(t *testing.T) {
 	for start := range layers {
 		seen := map[string]bool{}
@@ -245,8 +245,8 @@ func TestMayImport(t *testing.T) {
 	}
 }
 
-// TestRootLinksNoOptionalCodec keeps JPEG 2000 and WebP out of programs that do not
-// import their codecs, and in those that do.
+// TestRootLinksNoOptionalCodec checks that JPEG 2000 and WebP are linked only into programs
+// that import their codecs.
 func TestRootLinksNoOptionalCodec(t *testing.T) {
 	for _, name := range []string{"jpeg2000", "webp"} {
 		codec := module + "/internal/imagecodec/" + name
@@ -264,9 +264,9 @@ func TestRootLinksNoOptionalCodec(t *testing.T) {
 	}
 }
 
-// TestCoverPullsInLittle holds what a program pays that imports the root alone:
-// the standard library, golang.org/x/sys and protowire. protowire itself imports
-// two small internal packages of its module.
+// TestCoverPullsInLittle checks the dependencies of a program that imports only the root:
+// the standard library, golang.org/x/sys and protowire, which imports two small internal
+// packages of its module.
 func TestCoverPullsInLittle(t *testing.T) {
 	allowed := []string{
 		"google.golang.org/protobuf/encoding/protowire",

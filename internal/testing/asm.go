@@ -46,8 +46,9 @@ func AsmFunctions(t testing.TB, dir string) []string {
 	return names
 }
 
-// CheckAsmTested fails for every assembly function of folder dir that covered does not
-// name, and for every covered name that no file defines. An entry that ends in * covers a prefix.
+// CheckAsmTested fails the test for every assembly function of folder dir that covered does
+// not name, and for every name in covered that no file defines. A trailing * matches any
+// suffix.
 func CheckAsmTested(t testing.TB, dir string, covered []string) {
 	t.Helper()
 	names := AsmFunctions(t, dir)
@@ -60,7 +61,7 @@ func CheckAsmTested(t testing.TB, dir string, covered []string) {
 			}
 		}
 		if !ok {
-			t.Errorf("assembly function %s has no line in the test table", n)
+			t.Errorf("assembly function %s is not in the test table", n)
 		}
 	}
 	for i, u := range used {
@@ -70,11 +71,11 @@ func CheckAsmTested(t testing.TB, dir string, covered []string) {
 	}
 }
 
-// CheckPauses calls work back to back in another goroutine while it stops the world
-// repeatedly, and fails when stopping takes more than 5 ms. Assembly is not preemptible: a loop of
-// kernels without a stack check holds up the garbage collector for as long as it runs.
-// The first quartile counts: a busy machine delays single stops by itself, but a loop without
-// stack checks delays every one.
+// CheckPauses calls work in a loop in another goroutine while it stops the world repeatedly,
+// and fails the test if stopping takes more than 5 ms. Assembly is not preemptible: a loop
+// of kernels without a stack check delays the garbage collector while it runs. The first
+// quartile is compared, because a busy machine delays single stops, but a loop without
+// stack checks delays all.
 func CheckPauses(t testing.TB, work func()) {
 	t.Helper()
 	stop, done := make(chan struct{}), make(chan struct{})
@@ -86,7 +87,7 @@ func CheckPauses(t testing.TB, work func()) {
 				return
 			default:
 			}
-			for range 1000 { // long enough that a loop without stack checks would be seen
+			for range 1000 { // long enough to detect a loop without stack checks
 				work()
 			}
 		}

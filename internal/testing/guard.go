@@ -6,13 +6,14 @@ import (
 	"unsafe"
 )
 
-// Side says on which end of a guarded slice the guard lies without a gap.
+// Side is the end of a guarded slice that is adjacent to the guard page.
 type Side bool
 
 const (
-	// Low puts the first element right after the guard, a multiple of 64 bytes plus the offset.
+	// Low puts the first element directly after the guard, at a multiple of 64 bytes plus the
+	// offset.
 	Low Side = false
-	// High puts the guard right behind the last element.
+	// High puts the guard directly after the last element.
 	High Side = true
 )
 
@@ -30,7 +31,7 @@ func Guarded[T any](t testing.TB, n int, side Side, offset int) []T {
 		b = b[offset*size:]
 	} else {
 		b = b[:n*size]
-		if offset > 0 { // keep the last element at the guard: the slack lies in front
+		if offset > 0 { // keep the last element at the guard: the offset is in front
 			b = unsafe.Slice((*byte)(unsafe.Add(unsafe.Pointer(unsafe.SliceData(b)), offset*size)), n*size)
 		}
 	}
@@ -48,7 +49,7 @@ func GuardedCopy[T any](t testing.TB, s []T, side Side, offset int) []T {
 	return g
 }
 
-// Sides calls f once for each side, as a label and a value.
+// Sides calls f once for each side with its label.
 func Sides(f func(name string, s Side)) {
 	for _, s := range []Side{Low, High} {
 		f(fmt.Sprintf("high=%v", bool(s)), s)

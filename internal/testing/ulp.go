@@ -1,6 +1,6 @@
-// Package testkit holds what the tests of several packages share: distances in
-// units in the last place, slices between guard pages, the levels to test at and
-// the inventory of assembly functions.
+// Package testkit holds what the tests of several packages share: errors in units in the
+// last place, slices next to guard pages, the CPU levels of this machine and the list of
+// assembly functions.
 package testkit
 
 import (
@@ -8,7 +8,7 @@ import (
 )
 
 // ULP32 returns the error of got against the exact value want, in units in the
-// last place of float32 at want. Two NaN agree; a NaN against a number is
+// last place of float32 at want. Two NaN agree; the error of a NaN against a number is
 // +Inf. A finite want beyond the float32 range agrees with an infinity of its sign.
 func ULP32(got float32, want float64) float64 {
 	g := float64(got)
@@ -37,7 +37,7 @@ func boundedDiff(a, b float64) float64 {
 }
 
 // ulpSize32 returns the distance between neighbouring float32 at magnitude |x|,
-// the denormal spacing at the least.
+// at least the spacing of denormals.
 func ulpSize32(x float64) float64 {
 	x = math.Abs(x)
 	if x < 0x1p-126 || math.IsInf(x, 0) {
@@ -47,7 +47,7 @@ func ulpSize32(x float64) float64 {
 	return math.Ldexp(1, max(e-24, -149))
 }
 
-// Special32 lists the float32 values that kernels go wrong on.
+// Special32 returns float32 values at which kernels are likely to fail.
 func Special32() []float32 {
 	return []float32{
 		0, float32(math.Copysign(0, -1)), 1, -1, 0.5, -0.5,

@@ -62,7 +62,7 @@ const (
 	fnTensorSize
 	fnShapeFree
 
-	// Not in all releases.
+	// Optional: not in all releases.
 	fnCompileWithProperties // since 2026.4
 	fnReadModelUnicode      // Windows
 	fnTensorFromStrings     // since 2025.0
@@ -96,7 +96,7 @@ var symbols = [functions]string{
 	fnTensorFromStrings: "ov_tensor_create_from_string_array",
 }
 
-// The values of ov_status_e that mean something of their own here.
+// The values of ov_status_e that have an error code of their own.
 const (
 	statusNotImplemented = -2
 	statusMismatch       = -4
@@ -104,10 +104,10 @@ const (
 	statusInvalid        = -14
 )
 
-// errCancelled is in the chain of the error of a run that was cancelled.
+// errCancelled is wrapped by the error of a cancelled run.
 var errCancelled = errors.New("the inference was cancelled")
 
-// do calls a function that returns an ov_status_e.
+// do calls a function that returns an ov_status_e and converts the status to an error.
 //
 //go:uintptrescapes
 func (r *library) do(f fn, args ...uintptr) error {
@@ -117,8 +117,8 @@ func (r *library) do(f fn, args ...uintptr) error {
 	return nil
 }
 
-// status makes an error. OpenVINO keeps the text of the last error for the whole
-// process: of two runs that fail at the same time, one may get the other's.
+// status converts an ov_status_e to an error. OpenVINO keeps one error text per process: if
+// two runs fail at the same time, one may get the text of the other.
 func (r *library) status(f fn, st int32) error {
 	p := dl.Call(r.table[fnGetLastError])
 	msg := tidy(dl.String(p))
@@ -126,7 +126,7 @@ func (r *library) status(f fn, st int32) error {
 		dl.Call(r.table[fnFree], p)
 	}
 	if msg == "" || st == statusInvalid {
-		// The C layer's own refusals leave the text of an older error.
+		// Errors of the C layer itself do not replace the text of an older error.
 		msg = fmt.Sprintf("%s: %s", symbols[f], dl.String(dl.Call(r.table[fnGetErrorInfo], uintptr(uint32(st)))))
 	}
 	e := &driver.StatusError{Code: driver.Fail, Message: msg}
@@ -138,8 +138,8 @@ func (r *library) status(f fn, st int32) error {
 	case statusCancelled:
 		e.Err = errCancelled
 	default:
-		for _, words := range lacks {
-			if strings.Contains(msg, words) {
+		for _, phrase := range unsupported {
+			if strings.Contains(msg, phrase) {
 				e.Code = driver.NotImplemented
 			}
 		}
@@ -147,14 +147,14 @@ func (r *library) status(f fn, st int32) error {
 	return e
 }
 
-// passage are the lines that only tell where in OpenVINO's source an exception was
-// thrown and passed.
-var passage = regexp.MustCompile(`^(Exception from .*|Check '.*' failed at .*):$`)
+// location matches lines that only say where in OpenVINO's source an exception was thrown.
+var location = regexp.MustCompile(`^(Exception from .*|Check '.*' failed at .*):$`)
 
+// tidy removes the source locations from an error text.
 func tidy(msg string) string {
 	var lines []string
 	for line := range strings.Lines(msg) {
-		if line = strings.TrimSpace(line); line != "" && !passage.MatchString(line) {
+		if line = strings.TrimSpace(line); line != "" && !location.MatchString(line) {
 			lines = append(lines, line)
 		}
 	}
@@ -164,14 +164,14 @@ func tidy(msg string) string {
 	return strings.Join(lines, "\n")
 }
 
-// lacks are the words by which OpenVINO says that it does not have something: its
-// status is the general one then.
-var lacks = []string{
+// unsupported lists the phrases of errors about missing features, which have the general
+// status.
+var unsupported = []string{
 	"Model wasn't fully converted", "OpenVINO does not support the following ONNX operations", "is not supported", "not implemented", "Not implemented", "not supported",
 	"Unsupported", "unsupported", "doesn't support", "does not support", "No translator found",
 }
 
-// free calls a function that frees; null is left alone.
+// free calls a function that frees handle unless it is null.
 func (r *library) free(f fn, handle uintptr) {
 	if handle != 0 {
 		dl.Call(r.table[f], handle)
@@ -184,7 +184,7 @@ func (r *library) freeAll(f fn, handles []uintptr) {
 	}
 }
 
-// text takes a string that OpenVINO has allocated.
+// text copies a string that OpenVINO has allocated and frees it.
 func (r *library) text(p uintptr) string {
 	s := dl.String(p)
 	r.free(fnFree, p)
@@ -197,8 +197,8 @@ type shape struct {
 	dims uintptr
 }
 
-// shapeArgs is how a function takes an ov_shape_t by value: in two registers, on
-// Windows by reference.
+// shapeArgs returns the arguments that pass an ov_shape_t by value: two registers, or a
+// pointer on Windows.
 func shapeArgs(s *shape) []uintptr {
 	if runtime.GOOS == "windows" {
 		return []uintptr{uintptr(unsafe.Pointer(s))}
@@ -209,11 +209,11 @@ func shapeArgs(s *shape) []uintptr {
 // property is ov_property_t.
 type property struct{ key, value *byte }
 
-// maxVariadic is how many properties the variadic function gets: what [dl.Call]
-// takes, less its own arguments.
+// maxVariadic is the number of properties that fit in the variadic call: the arguments
+// that [dl.Call] supports, less the fixed ones.
 const maxVariadic = 5
 
-// compile makes a compiled model.
+// compile creates an ov_compiled_model_t with properties names and values.
 func (r *library) compile(model uintptr, device string, names, values []string) (compiled uintptr, err error) {
 	dev := dl.CString(device)
 	if r.table[fnCompileWithProperties] != 0 {
@@ -229,11 +229,11 @@ func (r *library) compile(model uintptr, device string, names, values []string) 
 	}
 	if len(names) > maxVariadic {
 		return 0, &driver.StatusError{Code: driver.InvalidArgument,
-			Message: fmt.Sprintf("the options make %d properties (%s); OpenVINO %s takes at most %d, 2026.4 and later any number", len(names), strings.Join(names, ", "), r.version, maxVariadic)}
+			Message: fmt.Sprintf("the options set %d properties (%s); OpenVINO %s supports at most %d, 2026.4 and later any number", len(names), strings.Join(names, ", "), r.version, maxVariadic)}
 	}
 	args := []uintptr{r.core, model, uintptr(unsafe.Pointer(dev)), uintptr(2 * len(names)), uintptr(unsafe.Pointer(&compiled))}
 	if runtime.GOOS == "darwin" && runtime.GOARCH == "arm64" {
-		args = append(args, 0, 0, 0) // variadic arguments lie on the stack: eight others fill the registers
+		args = append(args, 0, 0, 0) // variadic arguments are on the stack: eight others fill the registers
 	}
 	var keep []*byte
 	for i := range names {

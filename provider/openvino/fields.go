@@ -13,34 +13,34 @@ import (
 	"github.com/onward-ml/onward/tensor"
 )
 
-// warn names the fields of SessionOptions that ask for what OpenVINO does not have.
+// warn logs the fields of SessionOptions that are set and have no counterpart in OpenVINO.
 func warn(o *driver.Options) {
-	for what, set := range map[string]bool{
+	for name, set := range map[string]bool{
 		"OptimizationLevel": o.OptimizationLevel != driver.OptimizeAll, "OptimizedModelPath": o.OptimizedModelPath != "",
 		"ExecutionMode": o.ExecutionMode != driver.Sequential, "ExecutionOrder": o.ExecutionOrder != driver.DefaultOrder,
 		"DisableMemoryArena": o.DisableMemoryArena, "DisableMemoryPattern": o.DisableMemoryPattern, "DisableMemoryReuse": o.DisableMemoryReuse,
 	} {
 		if set {
-			o.Log().Warn("OpenVINO has no such option, it is left out", "option", what)
+			o.Log().Warn("option ignored: OpenVINO does not have it", "option", name)
 		}
 	}
 }
 
-// noCustom refuses a model with nodes of operators that are written in Go, also of
-// those that take the place of one of OpenVINO's.
+// noCustom returns an error if a node uses a custom operator written in Go, including those
+// that replace a standard operator.
 func noCustom(m *onnx.Model, o *driver.Options) error {
 	for _, c := range o.CustomOperators {
 		for _, n := range m.Graph.Nodes {
 			if n != nil && n.OpType == c.Name && onnx.NormalizeDomain(n.Domain) == onnx.NormalizeDomain(c.Domain) {
-				return notImplemented("node %q is of the custom operator %s, which OpenVINO cannot call", n.Name, c.Name)
+				return notImplemented("node %q uses the custom operator %s, which OpenVINO cannot call", n.Name, c.Name)
 			}
 		}
 	}
 	return nil
 }
 
-// withInitializers returns a model with the values that the options give in the
-// place of its initializers, and the path to read it from: none then.
+// withInitializers replaces the initializers for which the options give values. It returns
+// the model and the path to read it from, "" if an option gives values.
 func withInitializers(path string, m *onnx.Model, o *driver.Options) (string, *onnx.Model) {
 	given := maps.Clone(o.Initializers)
 	if given == nil {
@@ -56,7 +56,7 @@ func withInitializers(path string, m *onnx.Model, o *driver.Options) (string, *o
 		if t == nil {
 			continue
 		}
-		if v, ok := given[t.Name].(*tensor.Tensor); ok { // it has been checked to fit
+		if v, ok := given[t.Name].(*tensor.Tensor); ok { // type and shape have been checked
 			graph.Initializers[i] = onnx.FromTensor(v)
 			graph.Initializers[i].Name = t.Name
 		}
@@ -65,8 +65,8 @@ func withInitializers(path string, m *onnx.Model, o *driver.Options) (string, *o
 	return "", &model
 }
 
-// fixedDims returns the dimensions of the inputs, -1 for those that are free, if the
-// options fix some. The model has them fixed; its file has not.
+// fixedDims returns the dimensions of each input, -1 for dynamic ones, if the options fix
+// any, and nil otherwise. The model in memory has them fixed already; its file does not.
 func fixedDims(m *onnx.Model, o *driver.Options) map[string][]int64 {
 	if len(o.FreeDimensions)+len(o.FreeDimensionsByDenotation) == 0 {
 		return nil
@@ -87,7 +87,7 @@ func fixedDims(m *onnx.Model, o *driver.Options) map[string][]int64 {
 	return fixed
 }
 
-// reshape fixes dimensions of a model's inputs. index is the argument of each port.
+// reshape sets the dimensions of a model's inputs. index maps ports to arguments.
 func (r *library) reshape(model uintptr, index []int, args []onward.NodeArg, fixed map[string][]int64) error {
 	var ports []uintptr
 	var shapes []partialShape

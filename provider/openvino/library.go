@@ -9,27 +9,27 @@ import (
 	"github.com/onward-ml/onward/provider/internal/native"
 )
 
-// Env names the variable that holds the path of OpenVINO's C library.
+// Env is the environment variable with the path of OpenVINO's C library.
 const Env = "ONWARD_OPENVINO_LIBRARY"
 
 const ptrSize = unsafe.Sizeof(uintptr(0))
 
-// library is an open OpenVINO with its core. It stays for the life of the process.
+// library is a loaded OpenVINO with its ov_core_t. It is never unloaded.
 type library struct {
 	*dl.Library
-	file    string // the file behind the path, "" when it is not known
+	file    string // the file that the path resolves to, "" if unknown
 	version string // "2026.4.1-22982-0d4e8b3d1e2-releases/2026/4"
 	table   [functions]uintptr
 	core    uintptr
 
-	// loading is held while a model is read and compiled: most errors come from that,
-	// and OpenVINO keeps the text of only one.
+	// loading is held while a model is read and compiled, because most errors occur then and
+	// OpenVINO keeps only one error text.
 	loading sync.Mutex
 
 	elements func() (*elementTypes, error)
 }
 
-// search is that of the package comment.
+// search is the search order of the package comment.
 var search = native.Search{
 	Env: Env,
 	Bare: map[string][]string{"windows": {"openvino_c.dll"}, "darwin": {"libopenvino_c.dylib"},
@@ -38,14 +38,14 @@ var search = native.Search{
 	System:  []string{"/usr/local/lib", "/opt/intel/openvino*/runtime/lib/*", "/opt/homebrew/lib", "/usr/lib/*-linux-gnu", "/usr/lib64"},
 	Python:  []string{"openvino", "libs"},
 	More: func(add func(string, ...string)) {
-		// What OpenVINO's setupvars script sets.
+		// OpenVINO's setupvars script sets this variable.
 		add("INTEL_OPENVINO_DIR", os.Getenv("INTEL_OPENVINO_DIR"), "runtime", "lib", "*")
 		add("INTEL_OPENVINO_DIR", os.Getenv("INTEL_OPENVINO_DIR"), "runtime", "bin", "*", "Release")
 	},
 	Cache: []string{"openvino-*"},
 }
 
-// opened are the libraries of this process.
+// opened holds the libraries of this process, initial the default one.
 var (
 	opened  native.Opened[library]
 	initial struct {
@@ -54,7 +54,7 @@ var (
 	}
 )
 
-// open returns the library at a path, or with "" the first one on this machine.
+// open returns the library at a path, or the first one on this machine if path is empty.
 func open(path string) (*library, error) {
 	const what = "OpenVINO's C library"
 	if path != "" {
@@ -72,7 +72,7 @@ func open(path string) (*library, error) {
 	return initial.library, nil
 }
 
-// start finds the functions and makes the core.
+// start looks up the functions and creates the core.
 func start(h *dl.Library, file string) (*library, error) {
 	r := &library{Library: h, file: file}
 	for f, name := range symbols {
@@ -91,11 +91,11 @@ func start(h *dl.Library, file string) (*library, error) {
 	if err := r.do(fnCoreCreate, uintptr(unsafe.Pointer(&r.core))); err != nil {
 		return nil, err
 	}
-	r.elements = sync.OnceValues(r.learnElements)
+	r.elements = sync.OnceValues(r.queryElements)
 	return r, nil
 }
 
-// devices are the names of the devices that OpenVINO's plug-ins find here.
+// devices returns the names of the devices that OpenVINO's plug-ins find.
 func (r *library) devices() ([]string, error) {
 	var list [2]uintptr // ov_available_devices_t: names, number
 	var err error

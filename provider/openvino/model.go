@@ -16,9 +16,9 @@ import (
 	"github.com/onward-ml/onward/tensor"
 )
 
-// read makes an ov_model_t. path is the model's file, "" for a model in memory. A
-// file that has external data behind links is read here, since OpenVINO opens
-// files wherever the model says.
+// read creates an ov_model_t. path is the model's file, "" for a model in memory. Models
+// whose external data is behind symbolic links are read here, because OpenVINO opens any
+// path that the model names.
 func (r *library) read(path string, m *onnx.Model) (uintptr, error) {
 	_, where, err := native.Weights(m)
 	switch {
@@ -30,7 +30,7 @@ func (r *library) read(path string, m *onnx.Model) (uintptr, error) {
 	data, err := m.MarshalInline()
 	if errors.Is(err, onnx.ErrTooBig) {
 		return 0, &driver.StatusError{Code: driver.NotImplemented, Err: err,
-			Message: fmt.Sprintf("OpenVINO takes a model from memory in one piece: %v; open it from its file", err)}
+			Message: fmt.Sprintf("model is too large to pass to OpenVINO in memory: %v; open it from its file", err)}
 	}
 	if err != nil {
 		return 0, err
@@ -55,10 +55,10 @@ func (r *library) readBytes(data []byte) (model uintptr, err error) {
 
 // port is an input or an output of a model.
 type port struct {
-	name  string  // one of its names
-	elem  int32   // the number of its type
-	dims  []int64 // -1 where one is not fixed; nil when the rank is not known
-	shape []int   // dims when all are fixed, else nil
+	name  string  // any of its names
+	elem  int32   // element type in ov_element_type_e
+	dims  []int64 // -1 for dynamic dimensions; nil if the rank is dynamic
+	shape []int   // dims if all are fixed, nil otherwise
 }
 
 // ports returns the inputs or the outputs of a model.
@@ -94,7 +94,7 @@ func (r *library) port(get fn, model uintptr, i int) (p port, err error) {
 	return p, err
 }
 
-// portName returns one of a port's names, always the same; "" for none.
+// portName returns one of a port's names, always the same one; "" if it has no name.
 func (r *library) portName(h uintptr) string {
 	var name uintptr
 	if err := r.do(fnPortName, h, uintptr(unsafe.Pointer(&name))); err != nil {
@@ -103,8 +103,7 @@ func (r *library) portName(h uintptr) string {
 	return r.text(name)
 }
 
-// partialShape is ov_partial_shape_t: the rank as the ends of a range, and the
-// dimensions likewise.
+// partialShape is ov_partial_shape_t: minimum and maximum of the rank and of each dimension.
 type partialShape struct {
 	rank [2]int64
 	dims uintptr
@@ -128,25 +127,25 @@ func (r *library) portDims(h uintptr) ([]int64, error) {
 	return dims, nil
 }
 
-// onlyTensors refuses what OpenVINO has no values for.
+// onlyTensors returns an error if an argument has a type that OpenVINO does not support.
 func onlyTensors(what string, args []onward.NodeArg) error {
 	for _, a := range args {
 		t := a.ElementType()
-		if t.Kind != tensor.KindTensor && t.Kind != tensor.KindInvalid { // a model need not declare what it outputs
-			return notImplemented("%s %s has type %s; OpenVINO has tensors only", what, a.Name, a.Type)
+		if t.Kind != tensor.KindTensor && t.Kind != tensor.KindInvalid { // models may leave the types of outputs undeclared
+			return notImplemented("%s %s has type %s; OpenVINO supports tensors only", what, a.Name, a.Type)
 		}
-		// OpenVINO's plug-in for CPUs copies strings that pass through by their bytes, and
-		// frees their memory twice.
+		// OpenVINO's CPU plug-in copies strings that pass through bytewise and frees their
+		// memory twice.
 		if what == "output" && t.Elem == tensor.TypeString {
-			return notImplemented("output %s has strings, which OpenVINO cannot hand over safely", a.Name)
+			return notImplemented("output %s is a tensor of strings, which OpenVINO cannot return safely", a.Name)
 		}
 	}
 	return nil
 }
 
-// match returns for each port the index of the argument that it is. OpenVINO keeps
-// the order of ONNX, but leaves out inputs that nothing uses; then the types and
-// shapes must tell which, since it also takes other names for its ports.
+// match returns the argument index of each port. OpenVINO keeps the order of ONNX but
+// removes unused inputs and may rename ports, so ports are matched by name, type and shape.
+// It fails if the match is ambiguous.
 func (t *elementTypes) match(what string, ports []port, args []onward.NodeArg) ([]int, error) {
 	index := make([]int, len(ports))
 	fits := func(p *port, a *onward.NodeArg) bool {
@@ -160,7 +159,7 @@ func (t *elementTypes) match(what string, ports []port, args []onward.NodeArg) (
 		}
 		return true
 	}
-	// From both ends: where the two agree there is only one way.
+	// Match greedily from both ends: the match is unique if the two agree.
 	next := 0
 	for i := range ports {
 		for next < len(args) && len(ports) != len(args) && args[next].Name != ports[i].name && !fits(&ports[i], &args[next]) {
@@ -175,7 +174,7 @@ func (t *elementTypes) match(what string, ports []port, args []onward.NodeArg) (
 			last--
 		}
 		if index[i] != last {
-			return nil, notImplemented("OpenVINO leaves out %d of the model's %d %ss, and not which", len(args)-len(ports), len(args), what)
+			return nil, notImplemented("OpenVINO removes %d of the model's %d %ss, and types and shapes do not tell which", len(args)-len(ports), len(args), what)
 		}
 	}
 	return index, nil

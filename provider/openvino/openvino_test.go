@@ -108,7 +108,7 @@ func TestValues(t *testing.T) {
 	}
 }
 
-// TestStrings hands strings over: OpenVINO has operators that look at their shape.
+// TestStrings passes tensors of strings: OpenVINO has operators that read their shape.
 func TestStrings(t *testing.T) {
 	b := onnx.NewModel("strings").Opset("", 16).IRVersion(8)
 	b.Input("x", onnx.DataType(tensor.TypeString), "n").Output("y", onnx.DataType(tensor.TypeInt64), 1)
@@ -137,8 +137,8 @@ func scale(dims ...any) *onnx.Model {
 	return b.Must()
 }
 
-// TestOutputInPlace proves that a tensor that is given is filled, with a fixed
-// shape by OpenVINO itself.
+// TestOutputInPlace checks that given output tensors are filled; OpenVINO writes directly
+// to those with a fixed shape.
 func TestOutputInPlace(t *testing.T) {
 	for _, dims := range [][]any{{2, 2}, {"n", 2}} {
 		p := driver.Lookup("openvino")
@@ -199,8 +199,8 @@ func TestAliases(t *testing.T) {
 	}
 }
 
-// TestUnwantedOutput proves that a tensor which a run has filled is left alone by
-// the next run, when that does not want the output.
+// TestUnwantedOutput checks that a tensor that one run has filled is not written by the next
+// run if that does not want the output.
 func TestUnwantedOutput(t *testing.T) {
 	b := onnx.NewModel("two").Opset("", 13).IRVersion(8)
 	f := onnx.DataType(tensor.TypeFloat32)
@@ -308,7 +308,7 @@ func TestOptions(t *testing.T) {
 	}
 }
 
-// TestPrecision proves that the default computes in float32 on processors with
+// TestPrecision checks that the default computes in float32 on processors with
 // bfloat16 instructions too.
 func TestPrecision(t *testing.T) {
 	const n = 256
@@ -337,7 +337,7 @@ func TestPrecision(t *testing.T) {
 	}
 }
 
-// TestRunError has a node fail inside of OpenVINO.
+// TestRunError checks the error of a node that fails in OpenVINO.
 func TestRunError(t *testing.T) {
 	b := onnx.NewModel("reshape").Opset("", 13).IRVersion(8)
 	b.Input("x", onnx.DataType(tensor.TypeFloat32), "n").Output("y", onnx.DataType(tensor.TypeFloat32), "m", 3)
@@ -356,7 +356,7 @@ func TestRunError(t *testing.T) {
 	}
 }
 
-// long takes seconds: many multiplications of matrices in a row.
+// long returns a model that runs for seconds: a chain of matrix multiplications.
 func long() *onnx.Model {
 	const n = 512
 	b := onnx.NewModel("long").Opset("", 13).IRVersion(8)
@@ -397,7 +397,7 @@ func TestContextStopsARun(t *testing.T) {
 			t.Errorf("a run of %v ended %v after its deadline of %v", whole, took, whole/20)
 		}
 	}
-	// One that waits for the only request is stopped too.
+	// A run that waits for the only request is cancelled too.
 	var wg sync.WaitGroup
 	wg.Go(func() {
 		if _, err := s.Run(context.Background(), feed, nil); err != nil {
@@ -473,8 +473,8 @@ func rss(t *testing.T) int64 {
 	return n * int64(os.Getpagesize())
 }
 
-// TestNoLeak runs often enough that one tensor, shape or string forgotten per run
-// shows: 100,000 runs of 4 KiB each.
+// TestNoLeak runs 100,000 times with 4 KiB each, so that a leak of one tensor, shape or
+// string per run is detected.
 func TestNoLeak(t *testing.T) {
 	b := onnx.NewModel("leak").Opset("", 13).IRVersion(8)
 	f := onnx.DataType(tensor.TypeFloat32)
@@ -541,8 +541,8 @@ func TestSessionsAreFreed(t *testing.T) {
 	}
 }
 
-// TestExternalData reads weights from the model's folder, and refuses those
-// elsewhere.
+// TestExternalData reads weights from the model's folder, and checks that those elsewhere
+// are rejected.
 func TestExternalData(t *testing.T) {
 	dir := t.TempDir()
 	w := make([]float32, 3000)
@@ -557,7 +557,7 @@ func TestExternalData(t *testing.T) {
 	if err := onnx.WriteFile(path, b.Must(), &onnx.WriteOptions{ExternalData: "weights.bin"}); err != nil {
 		t.Fatal(err)
 	}
-	links := t.TempDir() // as caches of model hubs have them
+	links := t.TempDir() // like caches of model hubs
 	for _, name := range []string{"größe.onnx", "weights.bin"} {
 		if err := os.Symlink(filepath.Join(dir, name), filepath.Join(links, name)); err != nil {
 			t.Skip(err)
@@ -580,7 +580,7 @@ func TestExternalData(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// A model in memory finds its weights too, and is not read from its file.
+	// The weights of a model in memory are found too; its file is not read.
 	m.Graph.Nodes[0].OpType = "Sub"
 	y := tensor.Of[float32](run(t, openModel(t, m), tensor.Must(tensor.New([]float32{1}, 1))).(*tensor.Tensor))
 	if y[2999] != 1-2999 {
@@ -611,7 +611,7 @@ func TestLibrary(t *testing.T) {
 }
 
 // TestAgreesWithCPU compares this module's engine with OpenVINO on the example
-// models that have tensors only.
+// models whose inputs and outputs are tensors.
 func TestAgreesWithCPU(t *testing.T) {
 	compared := 0
 	for _, name := range datasets.Names() {
@@ -671,7 +671,7 @@ func TestAgreesWithCPU(t *testing.T) {
 		}
 	}
 	if compared == 0 {
-		t.Error("OpenVINO runs none of the examples")
+		t.Error("OpenVINO runs no example model")
 	}
 }
 
@@ -687,7 +687,7 @@ func BenchmarkTiny(b *testing.B) {
 }
 
 // TestFreeDimensions fixes dimensions by name and by denotation: the outputs' shapes
-// follow, and other inputs are refused.
+// follow, and inputs of other shapes are rejected.
 func TestFreeDimensions(t *testing.T) {
 	m := scale("n", "m", 3)
 	m.Graph.Inputs[0].Type.Tensor.Shape.Dims[1].Denotation = "WIDTH"

@@ -12,11 +12,11 @@ import (
 	"github.com/onward-ml/onward/provider/internal/native"
 )
 
-// options are those of the package comment but OpenVINO's own, with their types and
-// the properties that they set.
+// options lists the options of the package comment, except OpenVINO's own properties, with
+// their types and the properties that they set.
 var options = map[string]struct {
 	kind     native.Kind
-	property string // "" where it is none
+	property string // "" if the option sets no property
 }{
 	"library":        {native.Text, ""},
 	"device":         {device, ""},
@@ -38,12 +38,12 @@ func device(s string) (string, error) {
 	if u := strings.ToUpper(s); deviceName.MatchString(u) {
 		return u, nil
 	}
-	return "", fmt.Errorf("%q is no device; want CPU, GPU, GPU.1, NPU, AUTO, AUTO:GPU,CPU, …", s)
+	return "", fmt.Errorf("%q is not a device, want CPU, GPU, GPU.1, NPU, AUTO, AUTO:GPU,CPU, …", s)
 }
 
 func positive(s string) (string, error) {
 	if n, err := strconv.ParseUint(s, 10, 16); err != nil || n == 0 {
-		return "", fmt.Errorf("%q is no number from 1 to 65535", s)
+		return "", fmt.Errorf("%q is not an integer from 1 to 65535", s)
 	}
 	return s, nil
 }
@@ -55,10 +55,10 @@ func streams(s string) (string, error) {
 	return positive(s)
 }
 
-// settings are the options of one session, checked.
+// settings are the checked options of one session.
 type settings struct {
 	device     string
-	requests   int // 0: what OpenVINO finds best
+	requests   int // 0 for OpenVINO's recommendation
 	properties map[string]string
 	fixed      map[string][]int64 // dimensions of inputs, see fixedDims
 }

@@ -25,9 +25,9 @@ func (provider) Name() string { return Name }
 // Traits implements [driver.Describer].
 func (provider) Traits() driver.Traits { return driver.Traits{AppliesOptions: true, ReadsFiles: true} }
 
-// Available returns nil if OpenVINO's library is on this machine and finds the
-// device; else an error that lists the places looked at, what each lacks, and where
-// to get the library.
+// Available returns nil if OpenVINO's library is on this machine and finds the device.
+// Otherwise the error lists the paths that were tried, what each lacks, and how to install
+// the library.
 func (p provider) Available(config driver.Config) error {
 	want := "CPU"
 	if d := config.Options["device"]; d != "" {
@@ -42,18 +42,18 @@ func (p provider) Available(config driver.Config) error {
 	}
 	devices, err := l.devices()
 	if err != nil {
-		return unavailable("OpenVINO %s there cannot list its devices: %v", l.version, err)
+		return unavailable("OpenVINO %s cannot list its devices: %v", l.version, err)
 	}
 	if kind, _, _ := strings.Cut(want, ":"); kind == "AUTO" || kind == "MULTI" || kind == "HETERO" || kind == "BATCH" {
-		return nil // the session will tell
+		return nil // creating the session checks these
 	}
-	// OpenVINO says GPU for the only one, GPU.0 and GPU.1 for two.
+	// OpenVINO names a single device GPU, and several GPU.0, GPU.1 and so on.
 	for _, d := range devices {
 		if d == want || strings.HasPrefix(d, want+".") || want == d+".0" {
 			return nil
 		}
 	}
-	return unavailable("OpenVINO %s there finds no device %s, only %s", l.version, want, list(devices))
+	return unavailable("OpenVINO %s does not find device %s, only %s", l.version, want, list(devices))
 }
 
 func list(devices []string) string {
@@ -76,7 +76,7 @@ func (provider) open(config driver.Config) (*library, error) {
 	return l, nil
 }
 
-// Compile makes a session of OpenVINO, which loads the model from its file if there is one.
+// Compile creates a session. OpenVINO loads the model from its file if there is one.
 func (p provider) Compile(ctx context.Context, m *driver.Model, opts *driver.Options, config driver.Config) (driver.Engine, error) {
 	s, err := parse(opts, config)
 	if err != nil {

@@ -18,24 +18,25 @@ import (
 	"github.com/onward-ml/onward/tensor"
 )
 
-// session is a model on OpenVINO. Runs wait in a queue for one of its requests.
+// session is an ov_compiled_model_t with a queue of inference requests. Each run waits for
+// a free request.
 type session struct {
 	lib      *library
 	compiled uintptr
-	in       []onward.NodeArg // the overridable initializers behind the inputs
-	inputs   int              // of the model
+	in       []onward.NodeArg // inputs, then overridable initializers
+	inputs   int              // number of inputs without the initializers
 	out      []onward.NodeArg
 	inPorts  []port
 	outPorts []port
-	inIndex  []int // the input that each port is
-	outIndex []int
+	inIndex  []int // input index of each port
+	outIndex []int // output index of each port
 
-	queue chan *state // the requests that are free
-	made  int
+	queue chan *state // free requests
+	made  int         // number of requests
 }
 
-// state is an ov_infer_request_t with the scratch memory of its run. It lives on
-// the heap, so that C may write into it.
+// state is an ov_infer_request_t with the scratch memory of its run. It is on the heap
+// because C writes to it.
 type state struct {
 	request uintptr
 	dims    []int64
@@ -43,16 +44,16 @@ type state struct {
 	res     uintptr
 	i32     int32
 
-	// The request keeps the outputs that it was given: one that is not wanted the next
-	// time must not be written into the caller's tensor. So it gets a spare one.
-	given []bool
-	spare []*tensor.Tensor
+	// A request keeps its output tensors between runs. An output that the next run does not
+	// want must not be written to the caller's tensor, so a spare tensor replaces it.
+	given []bool           // the port has a tensor of the caller
+	spare []*tensor.Tensor // nil until needed
 
 	strings []uintptr // tensors of strings, which the request does not keep alive
 }
 
 func (st *state) setShape(dims []int) {
-	st.dims = append(st.dims[:0], 0) // its address is needed, even for a scalar
+	st.dims = append(st.dims[:0], 0) // allocates: C needs an address even for a scalar
 	st.dims = st.dims[:0]
 	for _, d := range dims {
 		st.dims = append(st.dims, int64(d))
@@ -119,14 +120,15 @@ func (r *library) newSession(path string, m *onnx.Model, o *settings) (_ *sessio
 	return s, nil
 }
 
-// createRequests makes the n requests that runs share. They are made before the first run: creating one while
-// another infers with dynamic shapes reads a graph that changes, and has crashed the process.
+// createRequests creates the n requests that runs share. All are created before the first
+// run: creating a request while another infers with dynamic shapes reads a graph that is
+// being changed, and has crashed the process.
 func (s *session) createRequests(n int) error {
 	s.queue = make(chan *state, n)
 	for range n {
 		st := &state{given: make([]bool, len(s.outPorts)), spare: make([]*tensor.Tensor, len(s.outPorts))}
 		if err := s.lib.do(fnCreateRequest, s.compiled, uintptr(unsafe.Pointer(&st.request))); err != nil {
-			return fmt.Errorf("creating inference request %d of %d: %w", s.made+1, n, err)
+			return fmt.Errorf("create inference request %d of %d: %w", s.made+1, n, err)
 		}
 		s.queue <- st
 		s.made++
@@ -134,9 +136,9 @@ func (s *session) createRequests(n int) error {
 	return nil
 }
 
-// separate finds the outputs that are one tensor with an input or with another
-// output. To bind one of those would replace the other, so they are copied. The
-// compiled model tells by the names, which go with the tensor.
+// separate marks the outputs that share a tensor with an input or another output to be
+// copied, because binding one would replace the other. Ports that share a tensor have the
+// same name in the compiled model.
 func (s *session) separate() error {
 	count := map[string]int{}
 	names := make([]string, len(s.outPorts))
@@ -163,7 +165,7 @@ func (s *session) separate() error {
 	return nil
 }
 
-// optimal is how many requests OpenVINO would have under way.
+// optimal returns the number of concurrent requests that OpenVINO recommends, 1 if unknown.
 func (s *session) optimal() int {
 	var p uintptr
 	key := []byte("OPTIMAL_NUMBER_OF_INFER_REQUESTS\x00")
@@ -177,7 +179,7 @@ func (s *session) optimal() int {
 	return n
 }
 
-// Close frees the requests and the compiled model. No Run is active.
+// Close frees the requests and the compiled model. No Run may be active.
 func (s *session) Close() error {
 	for range s.made {
 		st := <-s.queue
@@ -190,9 +192,9 @@ func (s *session) Close() error {
 	return nil
 }
 
-// Run computes the outputs. Input tensors are used where they are. Outputs of a
-// fixed shape are written where they end up; others are copied from OpenVINO's
-// memory, into the tensor that is given if it fits.
+// Run computes the outputs. Input tensors are not copied. OpenVINO writes outputs with a
+// fixed shape directly to the result. Other outputs are copied from its memory, to the
+// given tensor if type and shape match.
 func (s *session) Run(ctx context.Context, req *driver.Request) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -213,7 +215,7 @@ func (s *session) Run(ctx context.Context, req *driver.Request) error {
 		return err
 	}
 	err := s.infer(ctx, st)
-	runtime.KeepAlive(req) // OpenVINO's tensors are its tensors
+	runtime.KeepAlive(req) // OpenVINO's tensors share their memory
 	if err != nil {
 		return err
 	}
@@ -236,14 +238,14 @@ func (s *session) Run(ctx context.Context, req *driver.Request) error {
 	return nil
 }
 
-// bind gives the request its inputs, and its outputs of a fixed shape.
+// bind sets the request's inputs and its outputs with a fixed shape.
 func (s *session) bind(st *state, req *driver.Request) error {
 	defer func(old []uintptr) { s.lib.freeAll(fnTensorFree, old) }(st.strings)
 	st.strings = nil
 	for k, i := range s.inIndex {
 		t, ok := req.In[i].(*tensor.Tensor)
 		if !ok {
-			return native.Invalid("input %s is missing: OpenVINO has no inputs that may be left out", s.in[i].Name)
+			return native.Invalid("input %s is missing: OpenVINO has no optional inputs", s.in[i].Name)
 		}
 		if err := s.set(st, fnSetInput, k, t, s.inPorts[k].elem); err != nil {
 			return fmt.Errorf("input %s: %w", s.in[i].Name, err)
@@ -268,7 +270,7 @@ func (s *session) bind(st *state, req *driver.Request) error {
 			}
 			req.Out[i] = t
 		} else if !st.given[k] {
-			continue // it has its own or the spare one
+			continue // the port has OpenVINO's tensor or the spare one
 		} else if t == nil {
 			if t, err = tensor.Zeros(d, p.shape...); err != nil {
 				return fmt.Errorf("output %s: %w", s.out[i].Name, err)
@@ -293,12 +295,11 @@ func (s *session) set(st *state, f fn, port int, t *tensor.Tensor, elem int32) e
 		st.strings = append(st.strings, h)
 		return err
 	}
-	s.lib.free(fnTensorFree, h) // the request has its own hold on it
+	s.lib.free(fnTensorFree, h) // the request holds a reference of its own
 	return err
 }
 
-// infer runs the request, which the context stops, and returns when nothing of it
-// runs any more.
+// infer runs the request, cancels it if ctx ends, and returns after it has stopped.
 func (s *session) infer(ctx context.Context, st *state) error {
 	cancel := func() { s.lib.do(fnCancel, st.request) }
 	defer native.Watch(ctx, cancel)()
@@ -306,7 +307,7 @@ func (s *session) infer(ctx context.Context, st *state) error {
 		return err
 	}
 	if ctx.Err() != nil {
-		cancel() // one before the start has no effect
+		cancel() // a cancel before the start has no effect
 	}
 	err := s.lib.do(fnWait, st.request)
 	if err != nil && ctx.Err() != nil {

@@ -15,15 +15,15 @@ import (
 	"github.com/onward-ml/onward/provider/openvino"
 )
 
-// class is a set of cases that do not pass, with how many there are.
+// class is a set of cases that do not pass, with their number.
 type class struct {
 	why  string
 	cond *regexp.Regexp
 	n    int
 }
 
-// deviates are the cases in which OpenVINO 2026.4 computes something else than the
-// suite wants, by name. Its own Python package computes the same.
+// deviates are the cases, by name, in which OpenVINO 2026.4 differs from the suite. Its
+// Python package gives the same results.
 var deviates = []class{
 	{"float64 is computed in float32, and infinities are its largest number",
 		regexp.MustCompile(`^test_cast(like)?_(DOUBLE_to_FLOAT|FLOAT16_to_DOUBLE|FLOAT_to_DOUBLE)(_expanded)?$|^test_operator_add|^test_reduce_max_empty_set$`), 14},
@@ -48,8 +48,8 @@ var deviates = []class{
 
 // refused are the cases that give an error of status NOT_IMPLEMENTED, by its text.
 var refused = []class{
-	{"sequences, maps and optionals", regexp.MustCompile(`OpenVINO has tensors only`), 29},
-	{"outputs of strings", regexp.MustCompile(`which OpenVINO cannot hand over safely`), 23},
+	{"sequences, maps and optionals", regexp.MustCompile(`OpenVINO supports tensors only`), 29},
+	{"outputs of strings", regexp.MustCompile(`which OpenVINO cannot return safely`), 23},
 	{"types of 2 bits, and float8 without negative zero", regexp.MustCompile(`Unsupported data type (U?INT2|FLOAT8E[0-9]M[0-9]FNUZ)`), 70},
 	{"operators and attributes that OpenVINO lacks", regexp.MustCompile(`Model wasn't fully converted`), 152},
 	{"values whose rank the model does not say", regexp.MustCompile(`operation with dynamic rank`), 11},

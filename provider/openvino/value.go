@@ -13,16 +13,16 @@ import (
 	"github.com/onward-ml/onward/tensor"
 )
 
-// elementTypes are the numbers of ov_element_type_e. They change between releases,
-// so the library is asked.
+// elementTypes maps element types to values of ov_element_type_e and back. The values
+// change between releases, so they are queried from the library.
 type elementTypes struct {
 	number map[tensor.DType]int32
 	dtype  map[int32]tensor.DType
 }
 
-// learnElements has OpenVINO read a model with an input of each type of ONNX, and
-// keeps the numbers that it reports. Types that OpenVINO does not know are left out.
-func (r *library) learnElements() (*elementTypes, error) {
+// queryElements reads a model for each ONNX element type and records the value that
+// OpenVINO reports for its input. Types that OpenVINO does not support are left out.
+func (r *library) queryElements() (*elementTypes, error) {
 	e := &elementTypes{number: map[tensor.DType]int32{}, dtype: map[int32]tensor.DType{}}
 	for d := tensor.TypeFloat32; d.Valid(); d++ {
 		b := onnx.NewModel("type").Opset("", 13).IRVersion(8)
@@ -55,10 +55,10 @@ func (r *library) learnElements() (*elementTypes, error) {
 	return e, nil
 }
 
-var noData [64]byte // what empty tensors point to
+var noData [64]byte // empty tensors point to it
 
-// hostTensor makes an ov_tensor_t on the memory of a tensor, which the caller keeps
-// alive as long as OpenVINO may use it. elem is the number of its type.
+// hostTensor creates an ov_tensor_t that shares the memory of a tensor, which the caller
+// must keep alive. elem is the type's value in ov_element_type_e.
 func (r *library) hostTensor(st *state, t *tensor.Tensor, elem int32) (uintptr, error) {
 	st.setShape(t.Shape())
 	st.res = 0
@@ -78,19 +78,19 @@ func (r *library) hostTensor(st *state, t *tensor.Tensor, elem int32) (uintptr, 
 	return st.res, err
 }
 
-// stringTensor makes an ov_tensor_t with copies of the strings.
+// stringTensor creates an ov_tensor_t with copies of the strings.
 func (r *library) stringTensor(st *state, t *tensor.Tensor) (uintptr, error) {
 	if r.table[fnTensorFromStrings] == 0 {
-		return 0, notImplemented("OpenVINO %s cannot be handed strings; 2025.0 and later can", r.version)
+		return 0, notImplemented("tensors of strings need OpenVINO 2025.0 or later, got %s", r.version)
 	}
 	list := tensor.Of[string](t)
 	for i, s := range list {
 		if strings.ContainsRune(s, 0) {
-			return 0, native.Invalid("string %d is %q; OpenVINO's C API takes none with a NUL inside", i, s)
+			return 0, native.Invalid("string %d contains a NUL, which OpenVINO's C API does not support: %q", i, s)
 		}
 	}
 	if len(list) == 0 {
-		return 0, notImplemented("OpenVINO's C API takes no empty tensor of strings")
+		return 0, notImplemented("OpenVINO's C API does not support empty tensors of strings")
 	}
 	c := dl.CStrings(list)
 	args := append([]uintptr{uintptr(dl.Array(c)), uintptr(len(c))}, shapeArgs(&st.shape)...)
@@ -99,8 +99,7 @@ func (r *library) stringTensor(st *state, t *tensor.Tensor) (uintptr, error) {
 	return st.res, err
 }
 
-// result copies an ov_tensor_t into given when that has its type and shape, else
-// into a new tensor.
+// result copies an ov_tensor_t to given if type and shape match, otherwise to a new tensor.
 func (r *library) result(st *state, h uintptr, given *tensor.Tensor) (*tensor.Tensor, error) {
 	if err := r.do(fnTensorType, h, uintptr(unsafe.Pointer(&st.i32))); err != nil {
 		return nil, err
@@ -111,7 +110,7 @@ func (r *library) result(st *state, h uintptr, given *tensor.Tensor) (*tensor.Te
 	}
 	d, ok := types.dtype[st.i32]
 	if !ok {
-		return nil, notImplemented("OpenVINO's element type %d is none of ONNX's", st.i32)
+		return nil, notImplemented("OpenVINO's element type %d has no ONNX counterpart", st.i32)
 	}
 	dims, err := r.tensorShape(st, h)
 	if err != nil {
@@ -134,7 +133,7 @@ func (r *library) result(st *state, h uintptr, given *tensor.Tensor) (*tensor.Te
 		return nil, err
 	}
 	if n != len(t.Bytes()) {
-		return nil, fmt.Errorf("OpenVINO's %s has %d bytes, want %d", t, n, len(t.Bytes()))
+		return nil, fmt.Errorf("OpenVINO returned %s with %d bytes, want %d", t, n, len(t.Bytes()))
 	}
 	copy(t.Bytes(), dl.Bytes(st.res, n))
 	return t, nil
@@ -155,7 +154,7 @@ func sameShape(a, b []int) bool {
 func (r *library) tensorShape(st *state, h uintptr) ([]int, error) {
 	st.shape = shape{}
 	if err := r.do(fnTensorShape, h, uintptr(unsafe.Pointer(&st.shape))); err != nil {
-		// It has no way to make the shape of a scalar.
+		// ov_tensor_get_shape fails for scalars.
 		if r.do(fnTensorSize, h, uintptr(unsafe.Pointer(&st.res))) == nil && st.res == 1 {
 			return []int{}, nil
 		}

@@ -9,12 +9,12 @@ import (
 	"github.com/onward-ml/onward/internal/dl"
 )
 
-// oldest is the first version of ONNX Runtime's C API that is used. Version n comes
-// with release 1.n, and adds functions at the end of those of version n-1.
+// oldest is the oldest supported version of ONNX Runtime's C API. Version n comes with
+// release 1.n and appends functions to the table of version n-1.
 const oldest = 17
 
-// fn is the position of a function in OrtApi, the table of ONNX Runtime's C API
-// (onnxruntime_c_api.h). Positions never change between releases.
+// fn is the index of a function in OrtApi, the function table of ONNX Runtime's C API
+// (onnxruntime_c_api.h). Indices never change between releases.
 type fn int
 
 const (
@@ -131,7 +131,7 @@ const (
 	fnGetTensorElementTypeAndShapeDataRefs fn = 414 // since 1.24
 )
 
-// sinceDevices is the first version with fnGetEpDevices and its kin.
+// sinceDevices is the first version with fnGetEpDevices and the other device functions.
 const sinceDevices = 22
 
 // sinceDeterministic is the first version with fnSetDeterministicCompute.
@@ -140,12 +140,12 @@ const sinceDeterministic = 18
 // sinceShapeRefs is the first version with fnGetTensorElementTypeAndShapeDataRefs.
 const sinceShapeRefs = 24
 
-// address returns a function of the table.
+// address returns the address of a function of the table.
 func (r *library) address(f fn) uintptr {
 	return *(*uintptr)(dl.Pointer(r.table + uintptr(f)*ptrSize))
 }
 
-// do calls a function that returns an OrtStatus.
+// do calls a function that returns an OrtStatus and converts the status to an error.
 //
 //go:uintptrescapes
 func (r *library) do(f fn, args ...uintptr) error {
@@ -155,7 +155,7 @@ func (r *library) do(f fn, args ...uintptr) error {
 	return nil
 }
 
-// status makes an error of an OrtStatus and releases it.
+// status converts an OrtStatus to an error and releases it.
 func (r *library) status(st uintptr) error {
 	code := int32(dl.Call(r.address(fnGetErrorCode), st))
 	msg := dl.String(dl.Call(r.address(fnGetErrorMessage), st))
@@ -163,23 +163,23 @@ func (r *library) status(st uintptr) error {
 	return &driver.StatusError{Code: driver.Code(code), Message: msg}
 }
 
-// release calls a Release function, which takes null as well.
+// release calls a Release function unless handle is null.
 func (r *library) release(f fn, handle uintptr) {
 	if handle != 0 {
 		dl.Call(r.address(f), handle)
 	}
 }
 
-// apiVersion is the version of the C API to ask a release for.
+// apiVersion returns the version of the C API to request from a release.
 func apiVersion(release string) (int, error) {
 	major, rest, _ := strings.Cut(release, ".")
 	minor, _, _ := strings.Cut(rest, ".")
 	n, err := strconv.Atoi(minor)
 	switch {
 	case major != "1" || err != nil:
-		return 0, fmt.Errorf("its version is %q, want 1.%d or a later 1.x", release, oldest)
+		return 0, fmt.Errorf("ONNX Runtime version is %q, want 1.%d or a later 1.x", release, oldest)
 	case n < oldest:
-		return 0, fmt.Errorf("it is ONNX Runtime %s, want 1.%d or later", release, oldest)
+		return 0, fmt.Errorf("ONNX Runtime version is %s, want 1.%d or later", release, oldest)
 	}
 	return n, nil
 }

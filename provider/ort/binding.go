@@ -13,32 +13,32 @@ import (
 	"github.com/onward-ml/onward/tensor"
 )
 
-// binding is an OrtIoBinding. ONNX Runtime reads inputs and writes outputs where
-// they are, as long as that is on the device that it works on.
+// binding is an OrtIoBinding. ONNX Runtime reads bound inputs and writes bound outputs
+// without copies if their memory is on the device of the execution provider.
 type binding struct {
 	s       *session
 	io      uintptr
-	st      state // scratch; on the heap with the binding
+	st      state // scratch memory, on the heap with the binding
 	in      []driver.Memory
 	out     []boundOutput
-	order   []int // outputs in ONNX Runtime's order
-	refresh bool  // ONNX Runtime shall allocate outputs anew: an input has changed
+	order   []int // indices of the bound outputs in ONNX Runtime's order
+	refresh bool  // an input has changed, so ONNX Runtime must allocate the outputs again
 	cleanup runtime.Cleanup
 }
 
-// none is nothing bound.
+// none is the memory of an input or output that is not bound.
 var none driver.Memory
 
 type boundOutput struct {
 	bound  bool
 	device driver.Device
-	given  driver.Memory  // the caller's memory
-	own    *tensor.Tensor // memory of ours that ONNX Runtime writes to, of the shape that it had in the run before
-	copied bool           // it is copied from ONNX Runtime's memory after each run
+	given  driver.Memory  // memory bound by the caller
+	own    *tensor.Tensor // tensor allocated here that ONNX Runtime writes to, with the shape of the previous run
+	copied bool           // the result is copied from ONNX Runtime's memory after each run
 	result driver.Memory
 }
 
-// ioBinding is what outlives a binding that nobody closes.
+// ioBinding holds what the cleanup of a binding releases if Close is not called.
 type ioBinding struct {
 	s  *session
 	io uintptr
@@ -60,7 +60,7 @@ func (s *session) NewBinding() (driver.Binding, error) {
 	return b, nil
 }
 
-// Close frees ONNX Runtime's part.
+// Close releases the OrtIoBinding.
 func (b *binding) Close() error {
 	if b.io != 0 {
 		b.cleanup.Stop()
@@ -70,8 +70,8 @@ func (b *binding) Close() error {
 	return nil
 }
 
-// BindInput has ONNX Runtime read an input where it is. What is on another device
-// than the one that reads it is copied, once.
+// BindInput binds memory to an input; ONNX Runtime reads it without a copy. Memory on
+// another device than the one that reads it is copied once.
 func (b *binding) BindInput(i int, v driver.Memory) error {
 	b.refresh = true
 	if o, ok := v.Value.(*tensor.Optional); v != none && !(ok && o.Value == nil) {
@@ -107,7 +107,8 @@ func (b *binding) input(i int, v driver.Memory) error {
 	return r.do(fnBindInput, b.io, uintptr(unsafe.Pointer(b.s.inNames[i])), h)
 }
 
-// BindOutput has ONNX Runtime write an output to v, or to memory that it allocates.
+// BindOutput binds output i to v, or to memory that ONNX Runtime allocates on d if v is
+// none.
 func (b *binding) BindOutput(i int, v driver.Memory, d driver.Device) error {
 	var err error
 	if v != none {
@@ -121,7 +122,8 @@ func (b *binding) BindOutput(i int, v driver.Memory, d driver.Device) error {
 	if !slices.Contains(b.order, i) {
 		b.order = append(b.order, i)
 	}
-	// Only numbers are written over: StringConcat, for one, appends to what is there.
+	// Only numeric tensors are reused: some kernels (StringConcat) append to the strings
+	// that an output already holds.
 	typ := b.s.out[i].ElementType()
 	b.out[i] = boundOutput{bound: true, device: d, given: v, copied: typ.Kind != tensor.KindTensor || typ.Elem == tensor.TypeString}
 	return nil
@@ -146,7 +148,8 @@ func (b *binding) outputOn(i int, d driver.Device) error {
 	return r.do(fnBindOutputToDevice, b.io, uintptr(unsafe.Pointer(b.s.outName[i])), info)
 }
 
-// ClearOutput unbinds an output; ONNX Runtime only unbinds all.
+// ClearOutput unbinds output i. ONNX Runtime can only unbind all outputs, so the others
+// are bound again.
 func (b *binding) ClearOutput(i int) {
 	b.out[i] = boundOutput{}
 	b.s.lib.release(fnClearBoundOutputs, b.io)
@@ -154,7 +157,7 @@ func (b *binding) ClearOutput(i int) {
 	b.order = nil
 	for _, k := range order {
 		if o := b.out[k]; o.bound && b.BindOutput(k, o.given, o.device) != nil {
-			b.out[k] = boundOutput{} // it was bound before, so this is out of memory
+			b.out[k] = boundOutput{} // it was bound before, so only a lack of memory can fail here
 		}
 	}
 }
@@ -163,12 +166,12 @@ func (b *binding) SynchronizeInputs() error  { return b.s.lib.do(fnSynchronizeBo
 func (b *binding) SynchronizeOutputs() error { return b.s.lib.do(fnSynchronizeBoundOutputs, b.io) }
 
 // Run computes the bound outputs. Outputs that ONNX Runtime allocates on the CPU are
-// copied to memory of ours, which later runs write to as long as the shape stays.
+// copied to tensors, which later runs write to while the shape stays the same.
 func (b *binding) Run(ctx context.Context, opts *driver.RunOptions) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	again := false // memory of the run before is in use
+	again := false // some output reuses the memory of the previous run
 	for _, i := range b.order {
 		o := &b.out[i]
 		if o.given != none {
@@ -185,7 +188,8 @@ func (b *binding) Run(ctx context.Context, opts *driver.RunOptions) error {
 	}
 	err := b.run(ctx, opts)
 	if err != nil && again && ctx.Err() == nil {
-		// Was it a shape that depends on what is in the inputs?
+		// The run fails if an output's shape depends on input values and has changed since the
+		// previous run. Let ONNX Runtime allocate the outputs and try again.
 		if b.release() == nil && b.run(ctx, opts) == nil {
 			err = nil
 		}
@@ -197,7 +201,8 @@ func (b *binding) Run(ctx context.Context, opts *driver.RunOptions) error {
 	return b.collect()
 }
 
-// release has ONNX Runtime allocate the outputs of the next run.
+// release unbinds the tensors of the previous run, so that ONNX Runtime allocates the
+// outputs of the next run.
 func (b *binding) release() error {
 	for _, i := range b.order {
 		o := &b.out[i]
@@ -224,25 +229,24 @@ func (b *binding) run(ctx context.Context, opts *driver.RunOptions) error {
 		return err
 	}
 	err := s.watched(ctx, st, func() error { return s.lib.do(fnRunWithBinding, s.handle, st.opts, b.io) })
-	runtime.KeepAlive(b) // ONNX Runtime reads and writes what it holds
+	runtime.KeepAlive(b) // ONNX Runtime reads and writes the tensors that b holds
 	return err
 }
 
-// collect takes the results of outputs without memory of their own from ONNX
-// Runtime.
+// collect sets the results, and takes those that ONNX Runtime allocated.
 func (b *binding) collect() error {
 	r, st := b.s.lib, &b.st
-	todo := false
+	allocated := false
 	for _, i := range b.order {
 		o := &b.out[i]
 		switch {
 		case o.given != none:
 			o.result = o.given
 		case o.own == nil:
-			todo = true
+			allocated = true
 		}
 	}
-	if !todo {
+	if !allocated {
 		return nil
 	}
 	if err := r.do(fnGetBoundOutputValues, b.io, r.allocator, uintptr(unsafe.Pointer(&st.res)), uintptr(unsafe.Pointer(&st.res2))); err != nil {
@@ -259,7 +263,7 @@ func (b *binding) collect() error {
 		return err
 	}
 	if n != len(b.order) {
-		return fmt.Errorf("ONNX Runtime has %d outputs bound, not %d", n, len(b.order))
+		return fmt.Errorf("ONNX Runtime reports %d bound outputs, want %d", n, len(b.order))
 	}
 	for k, i := range b.order {
 		o := &b.out[i]
@@ -290,17 +294,16 @@ func (b *binding) collect() error {
 	return nil
 }
 
-// Output returns an output of the last run.
+// Output returns output i of the last run.
 func (b *binding) Output(i int) (driver.Memory, error) {
 	if b.out[i].result == none {
-		return none, errors.New("it has not been computed")
+		return none, errors.New("the output has not been computed yet")
 	}
 	return b.out[i].result, nil
 }
 
-// ortValue makes an OrtValue of bound memory. It points to the same memory,
-// which the caller keeps alive as long as it uses it, but for strings, sequences,
-// maps and sparse tensors, which are copied.
+// ortValue creates an OrtValue for bound memory. Numeric tensors share the memory, which
+// the caller must keep alive. Strings, sequences, maps and sparse tensors are copied.
 func (r *library) ortValue(st *state, v driver.Memory, typ tensor.Type) (uintptr, error) {
 	if t := v.Device; t != nil {
 		info, err := r.memoryInfo(t.Device())
@@ -331,13 +334,13 @@ func (r *library) ortValue(st *state, v driver.Memory, typ tensor.Type) (uintptr
 	return r.value(st, v.Value, typ)
 }
 
-// sparseOf makes a sparse tensor in the form that it has; ONNX Runtime copies it.
+// sparseOf creates a sparse OrtValue in the format of s; ONNX Runtime copies the data.
 func (r *library) sparseOf(st *state, s *tensor.Sparse) (uintptr, error) {
 	if s.Format == tensor.SparseCOO {
 		return r.sparseValue(st, s)
 	}
 	if s.Values.DType() == tensor.TypeString {
-		return 0, errors.New("sparse tensors of strings cannot be handed to ONNX Runtime")
+		return 0, errors.New("sparse tensors of strings cannot be passed to ONNX Runtime")
 	}
 	elem, err := r.elementType(s.Values.DType())
 	if err != nil {
@@ -360,13 +363,13 @@ func (r *library) sparseOf(st *state, s *tensor.Sparse) (uintptr, error) {
 		err = r.do(fnFillSparseTensorCsr, h, r.cpu, uintptr(dl.Array(shape)), uintptr(len(shape)), uintptr(data),
 			uintptr(dl.Array(ix)), uintptr(len(ix)), uintptr(dl.Array(outer)), uintptr(len(outer)))
 	} else {
-		at := make([]int32, len(ix))
+		indices := make([]int32, len(ix))
 		for i, n := range ix {
-			at[i] = int32(n)
+			indices[i] = int32(n)
 		}
 		dims := []int64{2, int64(len(ix) / 2)}
 		err = r.do(fnFillSparseTensorBlockSparse, h, r.cpu, uintptr(dl.Array(shape)), uintptr(len(shape)), uintptr(data),
-			uintptr(dl.Array(dims)), uintptr(len(dims)), uintptr(dl.Array(at)))
+			uintptr(dl.Array(dims)), uintptr(len(dims)), uintptr(dl.Array(indices)))
 	}
 	runtime.KeepAlive(s)
 	if err != nil {

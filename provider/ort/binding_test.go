@@ -74,7 +74,7 @@ func TestBindingScenarios(t *testing.T) {
 	}
 	must(t, b.BindCPUInput("X", tensor.Must(tensor.New(x, 3, 2))), b.BindOutput("Y"))
 	for range 3 {
-		x[0]++ // the input is read where it is
+		x[0]++ // the input is read without a copy
 		run()
 		check(outputs())
 	}
@@ -87,7 +87,7 @@ func TestBindingScenarios(t *testing.T) {
 		x[5]--
 		clear(y)
 		run()
-		check(y) // and the output is written where it belongs
+		check(y) // and the output is written without a copy
 		check(outputs())
 	}
 	runtime.GC()
@@ -102,7 +102,7 @@ func TestBindingScenarios(t *testing.T) {
 	check(outputs())
 }
 
-// Two outputs keep the order in which they were bound; one can go.
+// Two outputs keep the order in which they were bound, also after one is cleared.
 func TestBindingOrder(t *testing.T) {
 	b := onnx.NewModel("two").Opset("", 17)
 	b.Input("x", onnx.Float, "n").Output("neg", onnx.Float, "n").Output("abs", onnx.Float, "n")
@@ -188,7 +188,7 @@ func TestBindingOfOtherValues(t *testing.T) {
 	must(t, err, tensor.AllClose(got, words, 0, 0))
 }
 
-// What ONNX Runtime refuses comes back as an error with its words.
+// Errors of ONNX Runtime are returned with their text.
 func TestBindingMisuse(t *testing.T) {
 	s := openExample(t, "mul_1.onnx")
 	x := make([]float32, 6)
@@ -251,7 +251,7 @@ func TestBindingStops(t *testing.T) {
 	}
 }
 
-// perceptron is a random one; its output is wide numbers a row.
+// perceptron returns a random perceptron with wide outputs per row.
 func perceptron(rng *rand.Rand, in, layers int) (m *onnx.Model, wide int) {
 	b := onnx.NewModel("mlp").Opset("", 17)
 	b.Input("x", onnx.Float, "N", in)
@@ -362,11 +362,11 @@ func TestBindingsAtOnce(t *testing.T) {
 		b, err := s.NewBinding()
 		must(t, err, b.BindInput("x", buffer(make([]float32, 5), 1, 5)), s.Close())
 	}
-	runtime.GC() // and these by the collector
+	runtime.GC() // runs the cleanups of these
 	runtime.GC()
 }
 
-// Sparse inputs arrive in the form that they have.
+// Sparse inputs keep their format.
 func TestSparseOrtValues(t *testing.T) {
 	b := onnx.NewModel("sparse").Opset("", 17).Opset("com.microsoft", 1)
 	b.InputType("a", onnx.NewType(tensor.SparseType(tensor.TypeFloat32)))

@@ -37,7 +37,7 @@ func TestRandomChainsAgree(t *testing.T) {
 			invalid++
 			return
 		}
-		c.Feeds = c.Feeds[:len(want)] // it may not take the second size
+		c.Feeds = c.Feeds[:len(want)] // ONNX Runtime may fail for the second size
 		for i := range c.Feeds {
 			nodes, err := c.Nodes(i)
 			if err != nil {

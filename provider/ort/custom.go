@@ -13,8 +13,8 @@ import (
 	"github.com/onward-ml/onward/tensor"
 )
 
-// ortCustomOp is OrtCustomOp of version 17 (onnxruntime_c_api.h), with what the
-// callbacks need behind it: they find it by its address.
+// ortCustomOp is OrtCustomOp of version 17 (onnxruntime_c_api.h), followed by the Go
+// fields that the callbacks use. Callbacks look it up by its address.
 type ortCustomOp struct {
 	version uint32
 
@@ -41,23 +41,23 @@ type customDomains struct {
 	ops    []*ortCustomOp
 }
 
-// bound are the operators of all sessions by their address.
-var bound sync.Map // uintptr → *ortCustomOp
+// customOps holds the custom operators of all sessions by their address.
+var customOps sync.Map // uintptr → *ortCustomOp
 
-func boundAt(op uintptr) *ortCustomOp {
-	v, _ := bound.Load(op)
+func customOpAt(op uintptr) *ortCustomOp {
+	v, _ := customOps.Load(op)
 	c, _ := v.(*ortCustomOp)
 	return c
 }
 
-// A characteristic is a value of OrtCustomOpInputOutputCharacteristic.
+// The values of OrtCustomOpInputOutputCharacteristic.
 const (
 	required = 0
 	optional = 1
 )
 
-// customTable has the functions that all operators share. C functions made of Go
-// functions are never freed, so there is one set.
+// customTable returns the callbacks that all custom operators share. C callbacks to Go
+// functions are never freed, so they are created once.
 var customTable = sync.OnceValue(func() ortCustomOp {
 	elem := func(list []uintptr, i uintptr) uintptr {
 		if i < uintptr(len(list)) {
@@ -73,22 +73,22 @@ var customTable = sync.OnceValue(func() ortCustomOp {
 	}
 	return ortCustomOp{
 		version:              17,
-		getName:              dl.Callback(func(op uintptr) uintptr { return uintptr(unsafe.Pointer(boundAt(op).name)) }),
-		getProvider:          dl.Callback(func(uintptr) uintptr { return 0 }), // the CPU's
-		inputType:            dl.Callback(func(op, i uintptr) uintptr { return elem(boundAt(op).in, i) }),
-		inputCount:           dl.Callback(func(op uintptr) uintptr { return uintptr(len(boundAt(op).in)) }),
-		outputType:           dl.Callback(func(op, i uintptr) uintptr { return elem(boundAt(op).out, i) }),
-		outputCount:          dl.Callback(func(op uintptr) uintptr { return uintptr(len(boundAt(op).out)) }),
-		inputCharacteristic:  dl.Callback(func(op, i uintptr) uintptr { return kind(boundAt(op).in, i) }),
-		outputCharacteristic: dl.Callback(func(op, i uintptr) uintptr { return kind(boundAt(op).out, i) }),
+		getName:              dl.Callback(func(op uintptr) uintptr { return uintptr(unsafe.Pointer(customOpAt(op).name)) }),
+		getProvider:          dl.Callback(func(uintptr) uintptr { return 0 }), // null: the CPU execution provider
+		inputType:            dl.Callback(func(op, i uintptr) uintptr { return elem(customOpAt(op).in, i) }),
+		inputCount:           dl.Callback(func(op uintptr) uintptr { return uintptr(len(customOpAt(op).in)) }),
+		outputType:           dl.Callback(func(op, i uintptr) uintptr { return elem(customOpAt(op).out, i) }),
+		outputCount:          dl.Callback(func(op uintptr) uintptr { return uintptr(len(customOpAt(op).out)) }),
+		inputCharacteristic:  dl.Callback(func(op, i uintptr) uintptr { return kind(customOpAt(op).in, i) }),
+		outputCharacteristic: dl.Callback(func(op, i uintptr) uintptr { return kind(customOpAt(op).out, i) }),
 		inputMemory:          dl.Callback(func(_, _ uintptr) uintptr { return 0 }),
 		destroy:              dl.Callback(func(uintptr) uintptr { return 0 }),
 		createKernelV2: dl.Callback(func(op, _, _, kernel uintptr) uintptr {
-			*(*uintptr)(dl.Pointer(kernel)) = op // a kernel has no state of its own
+			*(*uintptr)(dl.Pointer(kernel)) = op // kernels have no state
 			return 0
 		}),
 		computeV2: dl.Callback(func(kernel, call uintptr) uintptr {
-			c := boundAt(kernel)
+			c := customOpAt(kernel)
 			if err := c.run(call); err != nil {
 				msg := dl.CString(fmt.Sprintf("custom operator of node %q: %v", c.kernel.Node, err))
 				return dl.Call(c.lib.address(fnCreateStatus), uintptr(driver.Fail), uintptr(unsafe.Pointer(msg)))
@@ -98,8 +98,8 @@ var customTable = sync.OnceValue(func() ortCustomOp {
 	}
 })
 
-// customOperators makes operators of ONNX Runtime of a session's. The model that it
-// returns uses these.
+// customOperators creates an OrtCustomOp for each custom kernel of the session, and
+// returns them with the model whose nodes refer to them.
 func (r *library) customOperators(m *onnx.Model, o *driver.Options) (*customDomains, *onnx.Model, error) {
 	if o.CustomKernels == nil {
 		return nil, m, nil
@@ -124,7 +124,7 @@ func (r *library) customOperators(m *onnx.Model, o *driver.Options) (*customDoma
 	return d, m, nil
 }
 
-// elementTypes are ONNX Runtime's numbers, 0 for an omitted value.
+// elementTypes returns the values of ONNXTensorElementDataType, 0 for an omitted value.
 func (r *library) elementTypes(types []tensor.Type) ([]uintptr, error) {
 	list := make([]uintptr, len(types))
 	for i, t := range types {
@@ -136,7 +136,7 @@ func (r *library) elementTypes(types []tensor.Type) ([]uintptr, error) {
 				return nil, err
 			}
 		default:
-			return nil, fmt.Errorf("ONNX Runtime's custom operators take tensors only, not %s", t)
+			return nil, fmt.Errorf("ONNX Runtime's custom operators take tensors only, got %s", t)
 		}
 	}
 	return list, nil
@@ -154,7 +154,7 @@ func (d *customDomains) add(r *library, opts uintptr) error {
 	d.domain = *domain
 	for _, c := range d.ops {
 		at := uintptr(unsafe.Pointer(c))
-		bound.Store(at, c)
+		customOps.Store(at, c)
 		if err := r.do(fnCustomOpDomainAdd, d.domain, at); err != nil {
 			return err
 		}
@@ -162,18 +162,18 @@ func (d *customDomains) add(r *library, opts uintptr) error {
 	return r.do(fnAddCustomOpDomain, opts, d.domain)
 }
 
-// release frees the operators, after the session that uses them.
+// release frees the operators. The session that uses them must be released before.
 func (d *customDomains) release(r *library) {
 	if d == nil {
 		return
 	}
 	r.release(fnReleaseCustomOpDomain, d.domain)
 	for _, c := range d.ops {
-		bound.Delete(uintptr(unsafe.Pointer(c)))
+		customOps.Delete(uintptr(unsafe.Pointer(c)))
 	}
 }
 
-// run computes one call: an OrtKernelContext.
+// run computes the custom kernel for one OrtKernelContext.
 func (c *ortCustomOp) run(call uintptr) error {
 	r, st := c.lib, new(state)
 	in := make([]tensor.Value, len(c.in))
@@ -210,7 +210,7 @@ func (c *ortCustomOp) run(call uintptr) error {
 	return nil
 }
 
-// put copies a result to where ONNX Runtime wants it.
+// put copies a result into output i of an OrtKernelContext.
 func (c *ortCustomOp) put(st *state, call uintptr, i int, t *tensor.Tensor) error {
 	r := c.lib
 	dims := slices.Clone(st.shape(t.Shape()))

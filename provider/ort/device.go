@@ -14,12 +14,11 @@ import (
 	"github.com/onward-ml/onward/tensor"
 )
 
-// memoryNames are ONNX Runtime's names of the memory of devices
+// memoryNames maps device types to ONNX Runtime's names of their memory
 // (onnxruntime/core/framework/allocator.h).
 var memoryNames = map[string]string{"cuda": "Cuda", "cann": "Cann", "dml": "DML", "webgpu": "WebGPU_Buffer"}
 
-// memoryInfo returns the OrtMemoryInfo of a device's memory. It stays for the life
-// of the library.
+// memoryInfo returns the OrtMemoryInfo of a device's memory, which is never released.
 func (r *library) memoryInfo(d driver.Device) (uintptr, error) {
 	if d.IsCPU() {
 		return r.cpu, nil
@@ -29,7 +28,7 @@ func (r *library) memoryInfo(d driver.Device) (uintptr, error) {
 	}
 	name, ok := memoryNames[d.Type]
 	if !ok {
-		return 0, &driver.StatusError{Code: driver.NotImplemented, Message: fmt.Sprintf("memory of a %s cannot be bound: ONNX Runtime has no name for it", d.Type)}
+		return 0, &driver.StatusError{Code: driver.NotImplemented, Message: fmt.Sprintf("memory of device type %s cannot be bound: ONNX Runtime has no name for it", d.Type)}
 	}
 	const deviceAllocator, memTypeDefault = 0, 0
 	out := new(uintptr)
@@ -53,11 +52,12 @@ type deviceTensor struct {
 	ptr    uintptr
 }
 
-// deviceMemory is what a deviceTensor holds of ONNX Runtime.
+// deviceMemory holds the ONNX Runtime resources that the cleanup of a deviceTensor
+// releases.
 type deviceMemory struct {
 	s     *session
 	h     uintptr
-	alloc *allocator // that the memory is from, nil for a result
+	alloc *allocator // allocator of the memory; nil for the result of a run
 }
 
 func (m deviceMemory) release() {
@@ -66,7 +66,7 @@ func (m deviceMemory) release() {
 	m.s.drop()
 }
 
-// deviceTensor takes over an OrtValue that is a tensor.
+// deviceTensor takes ownership of an OrtValue that is a tensor on device d.
 func (s *session) deviceTensor(h uintptr, d driver.Device, from *allocator) (*deviceTensor, error) {
 	r, st := s.lib, new(state)
 	dtype, shape, err := r.typeAndShape(st, h)
@@ -107,7 +107,7 @@ func (t *deviceTensor) CopyFrom(src *tensor.Tensor) error {
 	}, true)
 }
 
-// over makes an OrtValue of a tensor on the CPU with the device's shape.
+// over creates an OrtValue for the CPU tensor x with the shape of the device tensor.
 func (t *deviceTensor) over(st *state, x *tensor.Tensor, dims []int64) (uintptr, error) {
 	if n, err := tensor.ByteLen(t.dtype, t.shape); err != nil || x.DType() != t.dtype || len(x.Bytes()) != n {
 		return 0, fmt.Errorf("%s cannot be copied to or from %s%v on %s", x, t.dtype, t.shape, t.device)
@@ -117,9 +117,9 @@ func (t *deviceTensor) over(st *state, x *tensor.Tensor, dims []int64) (uintptr,
 	return t.s.lib.tensorValue(st, y)
 }
 
-// transfer copies between two OrtValues of which one is on the CPU. The C API copies
-// between devices in sessions only, so a model of one node does it. The one of the
-// two that ends is released.
+// transfer copies between two OrtValues, one of them on the CPU. The C API copies between
+// devices only inside sessions, so a model of one Identity node does it. The OrtValue on
+// the CPU is released.
 func (s *session) transfer(d tensor.DType, values func(c *session, st *state) (in, out uintptr, err error), inIsCPU bool) error {
 	c, err := s.copier(d)
 	if err != nil {
@@ -150,12 +150,11 @@ func (s *session) transfer(d tensor.DType, values func(c *session, st *state) (i
 	if err == nil {
 		err = r.do(fnSynchronizeBoundOutputs, *io)
 	}
-	runtime.KeepAlive(values) // and the tensors that it holds
+	runtime.KeepAlive(values) // keeps the tensors that it captures alive
 	return err
 }
 
-// copier returns the session of a model that copies a tensor, on the same execution
-// provider.
+// copier returns a session on the same execution provider that copies a tensor.
 func (s *session) copier(d tensor.DType) (*session, error) {
 	s.copy.Lock()
 	defer s.copy.Unlock()
@@ -184,7 +183,7 @@ func (s *session) copier(d tensor.DType) (*session, error) {
 	return c, nil
 }
 
-// allocator is an OrtAllocator of a session, freed with the last tensor from it.
+// allocator is an OrtAllocator of a session. It is released with its last tensor.
 type allocator struct {
 	h     uintptr
 	users atomic.Int64
@@ -222,7 +221,7 @@ func (s *session) Allocate(d driver.Device, dtype tensor.DType, shape []int) (dr
 	return t, nil
 }
 
-// allocator returns the session's allocator on a device, with one more user.
+// allocator returns the session's allocator on a device and increments its user count.
 func (s *session) allocator(st *state, d driver.Device) (*allocator, error) {
 	s.copy.Lock()
 	defer s.copy.Unlock()

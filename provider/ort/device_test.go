@@ -14,8 +14,8 @@ import (
 	"github.com/onward-ml/onward/tensor"
 )
 
-// What is done for memory on other devices works for the CPU's too: allocating it,
-// copying to and from it, and freeing it after the session.
+// Device memory is tested with the CPU as the device: allocating it, copying to and from
+// it, and freeing it after the session.
 func TestDeviceTensor(t *testing.T) {
 	p := provider{"ort", cpu}
 	b := onnx.NewModel("m").Opset("", 17)
@@ -58,7 +58,7 @@ func TestDeviceTensor(t *testing.T) {
 			t.Error("a tensor of another size was accepted")
 		}
 	}
-	for _, d := range []tensor.DType{tensor.TypeFloat6E2M3, tensor.TypeFloat6E3M2} { // no type of ONNX Runtime's
+	for _, d := range []tensor.DType{tensor.TypeFloat6E2M3, tensor.TypeFloat6E3M2} { // ONNX Runtime does not support these
 		x := tensor.Must(tensor.Zeros(d, 4))
 		_, err1 := s.Allocate(onward.Device{}, d, []int{4})
 		_, err2 := s.lib.value(new(state), x, x.Type())
@@ -68,7 +68,7 @@ func TestDeviceTensor(t *testing.T) {
 		}
 		_, err3 := s.lib.value(new(state), sparse, sparse.Type())
 		for _, err := range []error{err1, err2, err3} {
-			if want := "has no element type " + d.String(); !errors.Is(err, onward.ErrNotImplemented) || !strings.Contains(err.Error(), want) {
+			if want := "does not support element type " + d.String(); !errors.Is(err, onward.ErrNotImplemented) || !strings.Contains(err.Error(), want) {
 				t.Errorf("error is %v, want %q", err, want)
 			}
 		}

@@ -18,7 +18,7 @@ import (
 
 // tally counts the outcomes of the cases of one operator.
 type tally struct {
-	compared    int // ONNX Runtime and both engines gave the same
+	compared    int // ONNX Runtime and both engines agree
 	explained   int // they differ for a reason in opfuzz.Differences
 	unsupported int // ONNX Runtime has no kernel for it
 	refused     int // ONNX Runtime returns another error
@@ -41,7 +41,7 @@ func TestRandomOperatorsAgree(t *testing.T) {
 	var total tally
 	var never, lines []string
 	for _, d := range kit.All() {
-		if d.Domain == "onward" || d.Domain == kit.DomainNchwc { // their images lie elsewhere in memory; TestOptimizedNetworksAgree
+		if d.Domain == "onward" || d.Domain == kit.DomainNchwc { // different layout of images, see TestOptimizedNetworksAgree
 			continue
 		}
 		name := kit.QualifiedName(d.Domain, d.Name)
@@ -81,11 +81,11 @@ func TestRandomOperatorsAgree(t *testing.T) {
 	}
 }
 
-// unknown is how ONNX Runtime says that it does not have an operator, a type or an
-// opset, next to the code for it.
+// unknown matches ONNX Runtime's errors about unsupported operators, types and opsets that
+// do not have the status NOT_IMPLEMENTED.
 var unknown = regexp.MustCompile(`not a registered function/op|ValidateOpsetForDomain|under development|No Op registered|No opset import|is invalid|Type Error: Type parameter|MLDataType for|does not support double yet|Op .MulInteger.`)
 
-// incomparable are operators that ONNX Runtime 1.30 has and no case of ours can run.
+// incomparable are operators of ONNX Runtime 1.30 for which no generated case runs.
 var incomparable = map[string]string{
 	"com.microsoft.NGramHashMapping": "1.30 has another list of inputs and outputs",
 	"com.microsoft.SparseAttention":  "it runs only with past and present in one memory",
@@ -103,8 +103,8 @@ func compareThree(t *rapid.T, c *opfuzz.Case, ort onward.ProviderConfig, n *tall
 		t.Fatalf("reference: %v\ncpu: %v\n%s", err, err2, c)
 	}
 	if err != nil {
-		// An error of ours may be a lack of ours. ONNX Runtime only runs cases
-		// that our checks accept: it reads out of bounds on others.
+		// An error of our engines may be a defect of theirs. ONNX Runtime only runs cases that
+		// our checks accept, because it reads out of bounds on others.
 		n.invalid++
 		return
 	}

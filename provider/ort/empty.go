@@ -9,8 +9,8 @@ import (
 	"github.com/onward-ml/onward/tensor"
 )
 
-// emptySequence makes an OrtValue that is a sequence without items. The C API has
-// no function for it, so a model of one node makes it.
+// emptySequence creates an OrtValue for an empty sequence. The C API has no function for
+// it, so a model of one SequenceEmpty node creates it.
 func (r *library) emptySequence(typ tensor.Type) (uintptr, error) {
 	key := typ.String()
 	s, ok := r.empty.Load(key)
@@ -32,10 +32,10 @@ func (r *library) emptySequence(typ tensor.Type) (uintptr, error) {
 			made.Close()
 		}
 	}
-	one := s.(*session)
+	maker := s.(*session)
 	out := []uintptr{0}
-	st := &state{out: out, outName: one.outName}
-	if err := one.run(context.Background(), st); err != nil {
+	st := &state{out: out, outName: maker.outName}
+	if err := maker.run(context.Background(), st); err != nil {
 		return 0, fmt.Errorf("make an empty %s: %w", typ, err)
 	}
 	return out[0], nil
@@ -45,7 +45,7 @@ func emptyModel(typ tensor.Type) (*onnx.Model, error) {
 	b := onnx.NewModel("empty").Opset("", 15).IRVersion(8)
 	b.OutputType("y", onnx.NewType(typ))
 	if typ.Kind != tensor.KindSequence || typ.Of == nil || typ.Of.Kind != tensor.KindTensor {
-		return nil, fmt.Errorf("ONNX Runtime has no way to make an empty %s", typ)
+		return nil, fmt.Errorf("ONNX Runtime cannot create an empty %s", typ)
 	}
 	b.Node("SequenceEmpty", nil, []string{"y"}, onnx.Attrs{"dtype": int64(typ.Of.Elem)})
 	return b.Model()

@@ -18,8 +18,8 @@ var (
 	oneOf                                  = native.OneOf
 )
 
-// boolean takes the forms of a bool that ONNX Runtime's parsers take. It writes the
-// one that all of them take: OpenVINO's takes no digits.
+// boolean accepts the spellings that ONNX Runtime's parsers accept. It returns True or
+// False, which all of them accept: OpenVINO's parser rejects digits.
 func boolean(s string) (string, error) {
 	switch s {
 	case "True", "true", "1":
@@ -27,36 +27,36 @@ func boolean(s string) (string, error) {
 	case "False", "false", "0":
 		return "False", nil
 	}
-	return "", fmt.Errorf("%q is no boolean: want True or False", s)
+	return "", fmt.Errorf("%q is not a boolean, want True or False", s)
 }
 
-// positive takes an integer of at least 1.
+// positive accepts an integer from 1 to 2147483647.
 func positive(s string) (string, error) {
 	if n, err := strconv.ParseUint(s, 10, 31); err != nil || n == 0 {
-		return "", fmt.Errorf("%q is no integer from 1 to 2147483647", s)
+		return "", fmt.Errorf("%q is not an integer from 1 to 2147483647", s)
 	}
 	return s, nil
 }
 
-// nonEmpty takes text that is not empty.
+// nonEmpty accepts text that is not empty.
 func nonEmpty(s string) (string, error) {
 	if s == "" {
-		return "", errors.New("it is empty")
+		return "", errors.New("the value must not be empty")
 	}
 	return s, nil
 }
 
-// shapes takes the shapes of a TensorRT profile: "input:1x3x224x224,mask:1x8". The
-// name of an input may have a colon, as in "input:0:1x3".
+// shapes accepts the shapes of a TensorRT profile: "input:1x3x224x224,mask:1x8". Input
+// names may contain colons, as in "input:0:1x3".
 func shapes(s string) (string, error) {
 	for part := range strings.SplitSeq(s, ",") {
 		i := strings.LastIndexByte(part, ':')
 		if i <= 0 {
-			return "", fmt.Errorf("%q is no shape: want input:1x3x224x224, and commas between several", part)
+			return "", fmt.Errorf("%q is not a shape, want input:1x3x224x224, separated by commas", part)
 		}
 		for d := range strings.SplitSeq(part[i+1:], "x") {
 			if _, err := strconv.ParseUint(d, 10, 31); err != nil {
-				return "", fmt.Errorf("%q in %q is no size of a dimension", d, part)
+				return "", fmt.Errorf("%q in %q is not a dimension, want an integer from 0 to 2147483647", d, part)
 			}
 		}
 	}
@@ -65,20 +65,20 @@ func shapes(s string) (string, error) {
 
 var openVINODevice = regexp.MustCompile(`^(CPU|GPU|NPU)(\.[0-9]+)?(_FP16|_FP32)?$|^(AUTO|HETERO|MULTI|BATCH)(:[A-Z0-9.,()-]+)?$`)
 
-// device takes a device of OpenVINO; releases before 1.19 want its precision in its
-// name.
+// device accepts a device of OpenVINO. Releases before 1.19 expect the precision as a
+// suffix of the name.
 func device(s string) (string, error) {
 	if !openVINODevice.MatchString(s) {
-		return "", fmt.Errorf("%q is no device: want CPU, GPU, NPU, GPU.1, or AUTO:GPU,CPU and so with HETERO and MULTI", s)
+		return "", fmt.Errorf("%q is not a device, want CPU, GPU, NPU, GPU.1 or AUTO:GPU,CPU (also HETERO, MULTI, BATCH)", s)
 	}
 	return s, nil
 }
 
-// unchecked begins the name of an option that is handed on as it is.
+// unchecked is the prefix of options that are passed on without a check.
 const unchecked = "unchecked:"
 
-// The options of the execution providers, with their types, as of ONNX
-// Runtime 1.31 (OpenVINO: 1.24).
+// The options of the execution providers with their types, as of ONNX Runtime 1.31
+// (OpenVINO: 1.24).
 var (
 	// https://onnxruntime.ai/docs/execution-providers/CUDA-ExecutionProvider.html
 	cudaOptions = map[string]native.Kind{
@@ -116,8 +116,8 @@ var (
 	}
 )
 
-// ownOption returns an option of the execution provider that no table lists, as it
-// is handed on and with its type; or why there is none of that name.
+// ownOption returns the name and type under which an option that no table lists is passed
+// to the execution provider. It fails if the option is unknown and must be checked.
 func (p provider) ownOption(option string, all map[string]string) (string, native.Kind, error) {
 	if own, ok := strings.CutPrefix(option, unchecked); ok && own != "" && (p.ep.title != "" || all[namedProvider] != "") {
 		return own, text, nil
@@ -126,7 +126,7 @@ func (p provider) ownOption(option string, all map[string]string) (string, nativ
 		return option, text, nil
 	}
 	if p.ep.title != "" {
-		return "", nil, native.Invalid("Invalid %s EP option: %s\n%s has %s; %s%s hands on an option of a newer release.", p.ep.title, option, p.name,
+		return "", nil, native.Invalid("Invalid %s EP option: %s\n%s has %s; %s%s passes on an option of a newer release.", p.ep.title, option, p.name,
 			strings.Join(slices.Sorted(maps.Keys(p.ep.options)), ", "), unchecked, option)
 	}
 	return "", nil, native.Invalid("provider %s has no option %q; it has %s", p.name, option, strings.Join(slices.Sorted(maps.Keys(commonOptions)), ", "))

@@ -12,35 +12,35 @@ import (
 )
 
 const (
-	// folderEntry tells ONNX Runtime where the external data of a model in memory
-	// lies (onnxruntime_session_options_config_keys.h). sinceFolder is a release that
-	// has it.
+	// folderEntry is the session configuration entry for the folder with the external data
+	// of a model in memory (onnxruntime_session_options_config_keys.h). sinceFolder is the
+	// version from which on it is used.
 	folderEntry = "session.model_external_initializers_file_folder_path"
 	sinceFolder = 21
 
-	// maxProto is what Protocol Buffers take in one message, with some room.
+	// maxProto is the size limit of a Protocol Buffers message, less a margin.
 	maxProto = 1<<31 - 1<<20
-	// largeInitializer is from which size on initializers are handed over beside a
-	// message that would be too large.
+	// largeInitializer is the size in bytes from which on initializers are passed
+	// separately if the message would be too large.
 	largeInitializer = 1 << 10
 )
 
-// external is how a model's large data gets to ONNX Runtime.
+// external says how a model and its external data are passed to ONNX Runtime.
 type external struct {
-	file   string      // the model's, when ONNX Runtime reads it
-	model  *onnx.Model // else what to marshal
-	folder string      // of the external data, when ONNX Runtime reads that
+	file   string      // the model file, if ONNX Runtime reads it
+	model  *onnx.Model // the model to marshal otherwise
+	folder string      // folder of the external data, if ONNX Runtime reads it
 
-	names   []string // of the initializers that are handed over
+	names   []string // names of the initializers passed as OrtValues
 	tensors []*tensor.Tensor
 	values  []uintptr
 }
 
-// external prepares the external data of a model, and of one that is too large for
-// one message. ONNX Runtime opens files wherever the model says, so the places are
-// checked first. path is the model's file, "" for a model in memory.
+// external prepares the external data of a model, and large initializers if the model
+// exceeds one message. ONNX Runtime opens any path that the model names, so the locations
+// are checked first. path is the model's file, "" for a model in memory.
 //
-// given are initializers that are handed over whatever the model says of their data.
+// given holds values that replace external initializers.
 func (r *library) external(path string, m *onnx.Model, given map[string]tensor.Value) (*external, error) {
 	e := &external{model: m}
 	if len(given) > 0 && m.Graph != nil {
@@ -72,8 +72,8 @@ func (r *library) external(path string, m *onnx.Model, given map[string]tensor.V
 	}, nil)
 }
 
-// handOver takes initializers out of the model. Their values are the given ones, or
-// what the model has.
+// handOver moves the initializers that which selects from the model to e. A value in given
+// replaces the model's.
 func (e *external) handOver(m *onnx.Model, which func(*onnx.Tensor) bool, given map[string]tensor.Value) error {
 	model, graph := *m, *m.Graph
 	graph.Initializers = append([]*onnx.Tensor(nil), graph.Initializers...)
@@ -97,7 +97,7 @@ func (e *external) handOver(m *onnx.Model, which func(*onnx.Tensor) bool, given 
 	return nil
 }
 
-// add hands the initializers to session options.
+// add adds the initializers to session options.
 func (e *external) add(r *library, opts uintptr) error {
 	if len(e.names) == 0 {
 		return nil

@@ -13,8 +13,8 @@ import (
 	"github.com/onward-ml/onward/tensor"
 )
 
-// takeFields takes over the fields of SessionOptions. Options of the provider come
-// later and win.
+// takeFields copies the fields of SessionOptions. Options of the provider override them
+// later.
 func (s *settings) takeFields(o *driver.Options) {
 	s.common["intra_op_num_threads"] = strconv.Itoa(max(o.Threads, 0))
 	if o.InterOpThreads > 0 {
@@ -44,15 +44,15 @@ func (s *settings) takeFields(o *driver.Options) {
 		}
 		s.entries[driver.ConfigDisabledPasses] = strings.Join(all, ";")
 	}
-	for what, set := range map[string]bool{"ExecutionOrder": o.ExecutionOrder != driver.DefaultOrder, "DisableMemoryReuse": o.DisableMemoryReuse} {
+	for name, set := range map[string]bool{"ExecutionOrder": o.ExecutionOrder != driver.DefaultOrder, "DisableMemoryReuse": o.DisableMemoryReuse} {
 		if set {
-			o.Log().Warn("ONNX Runtime's C API has no such option, it is left out", "option", what)
+			o.Log().Warn("option ignored: ONNX Runtime's C API does not have it", "option", name)
 		}
 	}
 }
 
-// severity is ONNX Runtime's number. It logs nothing unless it is asked to: errors
-// are returned, they need not be logged too.
+// severity returns ONNX Runtime's log level. By default only fatal errors are logged:
+// other errors are returned.
 func severity(o *driver.Options) int {
 	if o.LogSeverity == driver.LogDefault {
 		return int(driver.LogFatal) - 1
@@ -60,7 +60,7 @@ func severity(o *driver.Options) int {
 	return int(o.LogSeverity) - 1
 }
 
-// setFields sets what has no option of the provider.
+// setFields sets the fields of SessionOptions that have no provider option.
 func (r *library) setFields(o uintptr, s *settings) error {
 	fields := s.session
 	if err := r.do(fnSetSessionLogID, o, uintptr(unsafe.Pointer(dl.CString(s.logID)))); err != nil {
@@ -78,15 +78,15 @@ func (r *library) setFields(o uintptr, s *settings) error {
 	}
 	if fields.Deterministic {
 		if r.api < sinceDeterministic {
-			return &driver.StatusError{Code: driver.NotImplemented, Message: fmt.Sprintf("ONNX Runtime %s has no deterministic computation, 1.%d has", r.version, sinceDeterministic)}
+			return &driver.StatusError{Code: driver.NotImplemented, Message: fmt.Sprintf("deterministic computation needs ONNX Runtime 1.%d or later, got %s", sinceDeterministic, r.version)}
 		}
 		return r.do(fnSetDeterministicCompute, o, 1)
 	}
 	return nil
 }
 
-// addInitializers hands initializers to session options. ONNX Runtime reads them
-// where they are while the session lives.
+// addInitializers adds initializers to session options. ONNX Runtime reads the tensors
+// without a copy while the session lives.
 func (s *session) addInitializers(opts uintptr, values map[string]tensor.Value) error {
 	st := new(state)
 	for _, name := range slices.Sorted(maps.Keys(values)) {
@@ -106,7 +106,7 @@ func (s *session) addInitializers(opts uintptr, values map[string]tensor.Value) 
 	return nil
 }
 
-// makeRunOptions makes the OrtRunOptions of a run, once.
+// makeRunOptions creates the OrtRunOptions of a run if they do not exist yet.
 func (s *session) makeRunOptions(st *state) error {
 	if st.opts != 0 {
 		return nil
@@ -114,7 +114,7 @@ func (s *session) makeRunOptions(st *state) error {
 	return s.lib.do(fnCreateRunOptions, uintptr(unsafe.Pointer(&st.opts)))
 }
 
-// runOptions sets what differs from ONNX Runtime's defaults.
+// runOptions creates OrtRunOptions if o differs from ONNX Runtime's defaults.
 func (s *session) runOptions(st *state, o *driver.RunOptions) error {
 	if o.Tag == "" && o.LogSeverity == driver.LogDefault && o.LogVerbosity == 0 && len(o.Config) == 0 {
 		return nil
@@ -146,7 +146,7 @@ func (s *session) runOptions(st *state, o *driver.RunOptions) error {
 	return nil
 }
 
-// EndProfiling ends ONNX Runtime's own profile and returns its file.
+// EndProfiling ends ONNX Runtime's profile and returns its file name.
 func (s *session) EndProfiling() (string, error) {
 	r := s.lib
 	p := new(uintptr)
@@ -157,7 +157,8 @@ func (s *session) EndProfiling() (string, error) {
 	return name, r.do(fnAllocatorFree, r.allocator, *p)
 }
 
-// ProfilingStart returns ONNX Runtime's time at which profiling began.
+// ProfilingStart returns the time at which profiling began, in nanoseconds of ONNX
+// Runtime's clock.
 func (s *session) ProfilingStart() (int64, error) {
 	t := new(uint64)
 	err := s.lib.do(fnSessionGetProfilingStartTimeNs, s.handle, uintptr(unsafe.Pointer(t)))

@@ -61,8 +61,7 @@ func wantY(t *testing.T, s *onward.Session, opts *onward.RunOptions, x []float32
 	}
 }
 
-// ONNX Runtime gets every field: all of these runs go through with the results of
-// the model.
+// Every field is passed to ONNX Runtime: all of these runs succeed with the right results.
 func TestFieldsReachONNXRuntime(t *testing.T) {
 	dir := t.TempDir()
 	for name, o := range map[string]*onward.SessionOptions{
@@ -81,7 +80,7 @@ func TestFieldsReachONNXRuntime(t *testing.T) {
 			shrink := &onward.RunOptions{Config: map[string]string{"memory.enable_memory_arena_shrinkage": "cpu:0"}}
 			if o.DisableMemoryArena {
 				if _, err := s.Run(context.Background(), rowOf(1, 1, 1), shrink); err == nil || !strings.Contains(err.Error(), "arena") {
-					t.Errorf("an arena that is not there is shrunk: %v", err)
+					t.Errorf("shrinking an arena that does not exist: %v", err)
 				}
 				shrink = nil
 			}
@@ -231,8 +230,8 @@ func scaleOp(fail *error) onward.CustomOperator {
 		}}
 }
 
-// Custom operators written in Go give on ONNX Runtime what they give on the own
-// engines, and their errors come through.
+// Custom operators written in Go give the same results on ONNX Runtime as on the Go
+// engine, and their errors are returned.
 func TestCustomOperators(t *testing.T) {
 	for _, p := range []onward.ProviderConfig{config(t), {Name: "cpu"}} {
 		var fail error

@@ -16,42 +16,41 @@ import (
 	"github.com/onward-ml/onward/provider/internal/native"
 )
 
-// Env names the variable that holds the path of ONNX Runtime's library.
+// Env is the environment variable with the path of ONNX Runtime's library.
 const Env = "ONWARD_ORT_LIBRARY"
 
 const ptrSize = unsafe.Sizeof(uintptr(0))
 
-// library is an open ONNX Runtime with its environment. It stays for the life of
-// the process.
+// library is a loaded ONNX Runtime with its OrtEnv. It is never unloaded.
 type library struct {
 	*dl.Library
-	file      string // the file behind the path, "" when it is not known
+	file      string // the file that the path resolves to, "" if unknown
 	version   string // "1.30.0"
-	build     string // ONNX Runtime's words on its build
+	build     string // ONNX Runtime's build information
 	table     uintptr
-	api       int // version of the table
+	api       int // version of the function table
 	env       uintptr
 	cpu       uintptr // OrtMemoryInfo of the CPU
 	allocator uintptr // the default allocator
 	eps       []string
 
-	plugins struct { // libraries of execution providers, by name
+	plugins struct { // paths of plug-in libraries by execution provider
 		sync.Mutex
 		m map[string]string
 	}
 	infos sync.Map // driver.Device → OrtMemoryInfo of its memory
-	empty sync.Map // text of a sequence's type → *session that makes an empty one
+	empty sync.Map // type of a sequence as text → *session that creates an empty one
 }
 
-// opened are the libraries of this process, and the default one of each execution
-// provider.
+// opened holds the libraries of this process, defaults the default library of each
+// execution provider.
 var (
 	opened   native.Opened[library]
 	defaults sync.Map // *executionProvider → *library
 )
 
-// open returns the library at a path, or with "" the first one on this machine
-// that has the execution provider.
+// open returns the library at a path, or the first one on this machine with the execution
+// provider if path is empty.
 func open(path string, ep *executionProvider) (*library, error) {
 	places := []dl.Place{{Source: "the option library", Path: path, Must: true}}
 	if path == "" {
@@ -73,16 +72,16 @@ func open(path string, ep *executionProvider) (*library, error) {
 	return found, nil
 }
 
-// entry is the function that all others are reached by.
+// entry is the exported function that returns the function table.
 const entry = "OrtGetApiBase"
 
-// start makes the library of a file that was opened for the first time.
+// start initializes the library of a file that was opened for the first time.
 func start(h *dl.Library, file string) (*library, error) {
 	r := &library{Library: h, file: file}
 	return r, r.start()
 }
 
-// start negotiates the version of the API and makes the environment.
+// start negotiates the version of the API and creates the OrtEnv.
 func (r *library) start() error {
 	sym, err := r.Symbol(entry)
 	if err != nil {
@@ -91,15 +90,15 @@ func (r *library) start() error {
 	base := dl.Call(sym) // OrtApiBase: GetApi, GetVersionString
 	get := func(i uintptr) uintptr { return *(*uintptr)(dl.Pointer(base + i*ptrSize)) }
 	r.version = dl.String(dl.Call(get(1)))
-	// Asking for a version that the library does not have makes it print: so the
-	// release decides what to ask for.
+	// ONNX Runtime prints an error if the requested version is newer than its own, so the
+	// version is taken from the release.
 	if r.api, err = apiVersion(r.version); err != nil {
 		return err
 	}
 	if r.table = dl.Call(get(0), uintptr(r.api)); r.table == 0 {
-		return fmt.Errorf("ONNX Runtime %s there does not offer version %d of its C API", r.version, r.api)
+		return fmt.Errorf("ONNX Runtime %s does not offer version %d of its C API", r.version, r.api)
 	}
-	const fatal = 4 // errors are returned, they need not be printed too
+	const fatal = 4 // lesser errors are returned, so they need not be printed
 	name := dl.CString("onward")
 	if log := logCallback(); log != 0 {
 		err = r.do(fnCreateEnvWithCustomLogger, log, 0, fatal, uintptr(unsafe.Pointer(name)), uintptr(unsafe.Pointer(&r.env)))
@@ -110,7 +109,7 @@ func (r *library) start() error {
 		return err
 	}
 	if !keepsTelemetry() {
-		// Releases that do not know the environment variable, and Windows, have this function only.
+		// Windows, and releases that do not read the environment variable, need this call.
 		if err := r.do(fnDisableTelemetryEvents, r.env); err != nil {
 			return err
 		}
@@ -138,7 +137,7 @@ func (r *library) listProviders() error {
 	return r.do(fnReleaseAvailableProviders, list, uintptr(n))
 }
 
-// search is that of the package comment.
+// search is the search order of the package comment.
 var search = native.Search{
 	Env:     Env,
 	Bare:    map[string][]string{"windows": {"onnxruntime.dll"}, "darwin": {"libonnxruntime.dylib"}, "": {"libonnxruntime.so.1", "libonnxruntime.so"}},
@@ -149,7 +148,7 @@ var search = native.Search{
 	Cache:   []string{"onnxruntime-*", nodeName(runtime.GOARCH)},
 }
 
-// nodeName is Node's name of an operating system or architecture.
+// nodeName returns Node.js's name of an operating system or architecture.
 func nodeName(name string) string {
 	switch name {
 	case "windows":
@@ -170,8 +169,8 @@ func nodePackages(add func(source string, elem ...string)) {
 	}
 }
 
-// sibling returns the file of an execution provider's own library, which lies
-// beside ONNX Runtime's.
+// sibling returns the path of an execution provider's library, which is in the folder of
+// ONNX Runtime's.
 func (r *library) sibling(ep string) string {
 	name := "libonnxruntime_providers_" + ep + ".so"
 	switch runtime.GOOS {
@@ -183,24 +182,23 @@ func (r *library) sibling(ep string) string {
 	return filepath.Join(filepath.Dir(r.file), name)
 }
 
-// in returns nil when the library has the execution provider and all that this
-// needs, else what is missing.
+// in returns nil if the library has the execution provider and its dependencies load, and
+// otherwise an error that says what is missing.
 //
-// ONNX Runtime itself has to load the execution provider's library: that asks for its
-// host while it is loaded, and without ONNX Runtime's preparations finds none for as
-// long as the process lives.
+// Only ONNX Runtime may load the execution provider's library: its initializers query the
+// host that ONNX Runtime sets up before, and a failed query is not repeated in the process.
 func (p *executionProvider) in(r *library) error {
 	if p.library == "" {
 		return nil
 	}
 	if !slices.Contains(r.eps, p.name) {
-		return fmt.Errorf("ONNX Runtime %s there has no %s, only %s", r.version, p.name, strings.Join(r.eps, ", "))
+		return fmt.Errorf("ONNX Runtime %s has no %s, only %s", r.version, p.name, strings.Join(r.eps, ", "))
 	}
 	if r.file != "" {
 		for _, part := range []string{"shared", p.library} {
 			file := r.sibling(part)
 			if _, err := os.Stat(file); err != nil {
-				return fmt.Errorf("ONNX Runtime %s there comes without %s", r.version, filepath.Base(file))
+				return fmt.Errorf("ONNX Runtime %s is installed without %s", r.version, filepath.Base(file))
 			}
 		}
 	}
@@ -214,13 +212,13 @@ func (p *executionProvider) in(r *library) error {
 		if missing := missingLibraries(file); missing != nil && r.file != "" {
 			return fmt.Errorf("%s needs libraries that do not load:\n      %s", filepath.Base(file), strings.Join(missing, "\n      "))
 		}
-		return fmt.Errorf("ONNX Runtime %s there cannot add its %s: %w", r.version, p.name, err)
+		return fmt.Errorf("ONNX Runtime %s cannot add its %s: %w", r.version, p.name, err)
 	}
 	return nil
 }
 
-// missingLibraries returns which of the libraries that an ELF library names do not
-// load, and why. They are looked for by the loader and beside the library.
+// missingLibraries returns the load errors of the dependencies of an ELF library. They are
+// opened by name, as the loader does, and in the folder of the library.
 func missingLibraries(file string) []string {
 	f, err := elf.Open(file)
 	if err != nil {
@@ -234,7 +232,7 @@ func missingLibraries(file string) []string {
 	var missing []string
 	for _, name := range needed {
 		if strings.Contains(name, "onnxruntime") {
-			continue // loaded by ONNX Runtime alone
+			continue // only ONNX Runtime may load these
 		}
 		_, err := dl.Open(name, []dl.Place{{Path: name}, {Path: filepath.Join(filepath.Dir(file), name)}}, nil)
 		if nf, ok := errors.AsType[*dl.NotFoundError](err); ok {

@@ -13,14 +13,14 @@ import (
 	"github.com/onward-ml/onward/internal/dl"
 )
 
-// loggers are the sessions' by the name under which ONNX Runtime logs for them. The
-// environment has one callback for all.
+// loggers maps the log ID of each session to its logger. The OrtEnv has one callback for
+// all sessions.
 var (
 	loggers  sync.Map // string → *slog.Logger
 	sessions atomic.Int64
 )
 
-// register makes a name for a session's records, which go to its logger.
+// register returns a log ID for a session; records with it go to the session's logger.
 func register(o *driver.Options) string {
 	id := o.LogID + "#" + strconv.FormatInt(sessions.Add(1), 10)
 	all := driver.Options{Logger: o.Logger, LogSeverity: driver.LogVerbose} // ONNX Runtime filters by severity
@@ -30,7 +30,7 @@ func register(o *driver.Options) string {
 
 func unregister(id string) { loggers.Delete(id) }
 
-// logCallback is the OrtLoggingFunction.
+// logCallback returns the OrtLoggingFunction.
 var logCallback = sync.OnceValue(func() uintptr {
 	return dl.Callback(func(_, severity, category, logID, location, message uintptr) uintptr {
 		logRecord(int32(severity), dl.String(category), dl.String(logID), dl.String(location), dl.String(message))
@@ -38,8 +38,8 @@ var logCallback = sync.OnceValue(func() uintptr {
 	})
 })
 
-// logRecord hands a record of ONNX Runtime to its session's logger. A run with a tag
-// has that behind the session's name.
+// logRecord passes a record of ONNX Runtime to its session's logger. The records of a run
+// with a tag have the log ID "session:tag".
 func logRecord(severity int32, category, id, location, message string) {
 	tag := ""
 	l, ok := loggers.Load(id)
@@ -55,7 +55,7 @@ func logRecord(severity int32, category, id, location, message string) {
 	}
 	if !ok {
 		if i := strings.LastIndexByte(id, '#'); i >= 0 {
-			return // of a session that is closed
+			return // the session has been closed
 		}
 		l = onward.DefaultLogger()
 	}

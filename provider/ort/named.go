@@ -10,18 +10,18 @@ import (
 	"github.com/onward-ml/onward/provider/internal/native"
 )
 
-// The options of execution providers that have no provider of their own here: those
-// that ONNX Runtime adds by their name, and plug-ins.
+// The options for execution providers without a registered provider: those that ONNX
+// Runtime adds by name, and plug-ins.
 const (
 	namedProvider = "execution_provider"
 	pluginLibrary = "execution_provider_library"
 	pluginDevice  = "execution_provider_device"
 )
 
-// hardware are the values of OrtHardwareDeviceType.
+// hardware maps names to the values of OrtHardwareDeviceType.
 var hardware = map[string]uintptr{"cpu": 0, "gpu": 1, "npu": 2}
 
-// checkNamed checks these options against each other.
+// checkNamed checks that the options of named execution providers are consistent.
 func (p provider) checkNamed(s *settings) error {
 	name, library, on := s.common[namedProvider], s.common[pluginLibrary], s.common[pluginDevice]
 	switch {
@@ -40,8 +40,8 @@ func (p provider) checkNamed(s *settings) error {
 	return nil
 }
 
-// attachNamed adds an execution provider by its name: of a device that ONNX Runtime
-// or a plug-in offers, else by SessionOptionsAppendExecutionProvider.
+// attachNamed adds an execution provider by name: for one of the devices that ONNX Runtime
+// or a plug-in offers, otherwise by SessionOptionsAppendExecutionProvider.
 func (r *library) attachNamed(o uintptr, s *settings, own map[string]string) error {
 	name := s.common[namedProvider]
 	if path := s.common[pluginLibrary]; path != "" {
@@ -61,18 +61,18 @@ func (r *library) attachNamed(o uintptr, s *settings, own map[string]string) err
 			return r.do(fnAppendDevices, o, r.env, uintptr(unsafe.Pointer(&list[0])), 1, uintptr(dl.Array(k)), uintptr(dl.Array(v)), n)
 		}
 		if s.common[pluginLibrary] != "" || s.common[pluginDevice] != "" {
-			return native.Invalid("no device here is for execution provider %s; there are %s", name, strings.Join(offered, ", "))
+			return native.Invalid("execution provider %s has no such device; available are %s", name, strings.Join(offered, ", "))
 		}
 	} else if s.common[pluginDevice] != "" {
-		return native.Invalid("option %s needs ONNX Runtime 1.%d or later, %s is %s", pluginDevice, sinceDevices, r.Path, r.version)
+		return native.Invalid("option %s needs ONNX Runtime 1.%d or later, %s has version %s", pluginDevice, sinceDevices, r.Path, r.version)
 	}
 	return r.do(fnAppendNamed, o, uintptr(unsafe.Pointer(dl.CString(name))), uintptr(dl.Array(k)), uintptr(dl.Array(v)), n)
 }
 
-// register loads the library of a plug-in execution provider, once.
+// register loads the library of a plug-in execution provider unless it is loaded already.
 func (r *library) register(name, path string) error {
 	if r.api < sinceDevices {
-		return native.Invalid("option %s needs ONNX Runtime 1.%d or later, %s is %s", pluginLibrary, sinceDevices, r.Path, r.version)
+		return native.Invalid("option %s needs ONNX Runtime 1.%d or later, %s has version %s", pluginLibrary, sinceDevices, r.Path, r.version)
 	}
 	r.plugins.Lock()
 	defer r.plugins.Unlock()
@@ -80,7 +80,7 @@ func (r *library) register(name, path string) error {
 	case old == path:
 		return nil
 	case old != "":
-		return native.Invalid("execution provider %s is registered from %s, it cannot be from %s too", name, old, path)
+		return native.Invalid("execution provider %s is registered from %s already and cannot be registered from %s", name, old, path)
 	}
 	if err := r.do(fnRegisterExecutionProviderLibrary, r.env, uintptr(unsafe.Pointer(dl.CString(name))), uintptr(pathArg(path))); err != nil {
 		return fmt.Errorf("library %s of execution provider %s: %w", path, name, err)
@@ -92,8 +92,8 @@ func (r *library) register(name, path string) error {
 	return nil
 }
 
-// deviceOf returns the first device of an execution provider, of the kind that is
-// asked for, or 0; and what is offered.
+// deviceOf returns the first device of an execution provider with the given kind ("" for
+// any), or 0 and the devices that are available.
 func (r *library) deviceOf(name, kind string) (uintptr, []string, error) {
 	var list, n uintptr
 	if err := r.do(fnGetEpDevices, r.env, uintptr(unsafe.Pointer(&list)), uintptr(unsafe.Pointer(&n))); err != nil {

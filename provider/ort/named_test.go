@@ -11,8 +11,8 @@ import (
 	"github.com/onward-ml/onward/tensor"
 )
 
-// TestNamedExecutionProvider adds the CPU's by its name, as a device, and looks at
-// the errors of what is not there.
+// TestNamedExecutionProvider adds the CPU execution provider by name, as a device, and
+// checks the errors for unknown devices and libraries.
 func TestNamedExecutionProvider(t *testing.T) {
 	open := func(kv ...string) (*onward.Session, error) {
 		c := config(t, kv...)
@@ -49,7 +49,7 @@ func TestNamedExecutionProvider(t *testing.T) {
 	}{
 		{[]string{"execution_provider", "NoSuchProvider"}, "NoSuchProvider"},
 		{[]string{"execution_provider", "XNNPACK"}, "XNNPACK"},
-		{[]string{"execution_provider", "CPUExecutionProvider", "execution_provider_device", "npu"}, "no device here is for execution provider CPUExecutionProvider; there are CPUExecutionProvider (cpu)"},
+		{[]string{"execution_provider", "CPUExecutionProvider", "execution_provider_device", "npu"}, "execution provider CPUExecutionProvider has no such device; available are CPUExecutionProvider (cpu)"},
 		{[]string{"execution_provider", "Plug", "execution_provider_library", "/nowhere/libplug.so"}, "library /nowhere/libplug.so of execution provider Plug"},
 		{[]string{"execution_provider", "Plug", "execution_provider_library", text}, text},
 	} {

@@ -46,7 +46,7 @@ func TestRandomNetworksAgree(t *testing.T) {
 				t.Fatalf("%s has %d outputs, ONNX Runtime %d", engine, len(got), len(want))
 			}
 			for name, w := range want {
-				var most float64 // sums of float32 differ by a part of the largest element
+				var most float64 // the error of float32 sums is relative to the largest element
 				for _, v := range tensor.Of[float32](w.(*tensor.Tensor)) {
 					most = max(most, float64(v), -float64(v))
 				}

@@ -15,7 +15,7 @@ import (
 	"github.com/onward-ml/onward/provider/internal/native"
 )
 
-// commonOptions are those of all providers of this package.
+// commonOptions are the options that all providers of this package have.
 var commonOptions = map[string]native.Kind{
 	"library": text, "graph_optimization_level": oneOf("none", "disable", "basic", "extended", "layout", "all"),
 	"execution_mode": oneOf("sequential", "parallel"), "intra_op_num_threads": count, "inter_op_num_threads": count,
@@ -29,16 +29,16 @@ var levels = map[string]uintptr{"none": 0, "disable": 0, "basic": 1, "extended":
 
 const freeDimension = "free_dimension:"
 
-// settings are the options of one session, checked.
+// settings are the checked options of one session.
 type settings struct {
 	ep      *executionProvider
 	common  map[string]string
 	entries map[string]string // session configuration entries
 	dims    map[string]int64  // free dimension overrides
-	own     map[string]string // of the execution provider
+	own     map[string]string // options of the execution provider
 
 	session *driver.Options
-	logID   string // of the session in ONNX Runtime's log
+	logID   string // the session's ID in ONNX Runtime's log
 }
 
 // parse sorts and checks the options.
@@ -51,7 +51,7 @@ func (p provider) parse(opts *driver.Options, config driver.Config) (*settings, 
 		case isDim:
 			n, err := strconv.ParseInt(value, 10, 64)
 			if err != nil || n < 0 {
-				return nil, native.Invalid("option %s of provider %s: %q is no size of a dimension", name, p.name, value)
+				return nil, native.Invalid("option %s of provider %s: %q is not a dimension, want a non-negative integer", name, p.name, value)
 			}
 			s.dims[dim] = n
 			continue
@@ -77,8 +77,7 @@ func (p provider) parse(opts *driver.Options, config driver.Config) (*settings, 
 	return s, nil
 }
 
-// sessionOptions makes ONNX Runtime's form of the settings; the caller releases
-// it.
+// sessionOptions creates OrtSessionOptions from the settings. The caller releases them.
 func (r *library) sessionOptions(s *settings) (handle uintptr, err error) {
 	if err := r.do(fnCreateSessionOptions, uintptr(unsafe.Pointer(&handle))); err != nil {
 		return 0, err
@@ -157,7 +156,7 @@ func (r *library) sessionOptions(s *settings) (handle uintptr, err error) {
 		return 0, err
 	}
 	if s.ep == tensorRT && cuda.in(r) == nil {
-		// What TensorRT does not take runs on the same device.
+		// Nodes that TensorRT does not support run on the same device.
 		own := map[string]string{}
 		if id, ok := s.own["device_id"]; ok {
 			own["device_id"] = id
@@ -169,8 +168,8 @@ func (r *library) sessionOptions(s *settings) (handle uintptr, err error) {
 	return handle, nil
 }
 
-// attach adds an execution provider to session options. ONNX Runtime itself adds
-// the CPU's behind all others.
+// attach adds an execution provider to session options. ONNX Runtime itself appends the
+// CPU execution provider as the last one.
 func (r *library) attach(o uintptr, ep *executionProvider, options map[string]string) error {
 	if ep.attach == 0 {
 		return nil
@@ -193,7 +192,7 @@ func (r *library) attach(o uintptr, ep *executionProvider, options map[string]st
 	return r.do(ep.attach, o, own)
 }
 
-// cOptions are the keys and the values of options for C, in the order of the keys.
+// cOptions returns the keys and values of options as C strings, sorted by key.
 func cOptions(options map[string]string) (keys, values []*byte) {
 	var k, v []string
 	for _, name := range slices.Sorted(maps.Keys(options)) {
@@ -202,7 +201,8 @@ func cOptions(options map[string]string) (keys, values []*byte) {
 	return dl.CStrings(k), dl.CStrings(v)
 }
 
-// pathArg is a path as ONNX Runtime takes it: UTF-16 on Windows.
+// pathArg returns a path in the encoding that ONNX Runtime expects: UTF-16 on Windows,
+// UTF-8 elsewhere.
 func pathArg(p string) unsafe.Pointer {
 	if runtime.GOOS == "windows" {
 		return unsafe.Pointer(&append(utf16.Encode([]rune(p)), 0)[0])

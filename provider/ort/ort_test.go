@@ -62,8 +62,7 @@ func run(t testing.TB, s *onward.Session, x tensor.Value) tensor.Value {
 	return out["y"]
 }
 
-// TestValues sends every kind of value that ONNX Runtime's Identity takes there
-// and back.
+// TestValues passes every kind of value that ONNX Runtime's Identity supports through it.
 func TestValues(t *testing.T) {
 	f := tensor.Must(tensor.New([]float32{1, -2, 3, 4, 5, 6}, 2, 3))
 	seq := func(elem tensor.Type, items ...tensor.Value) tensor.Value {
@@ -111,8 +110,8 @@ func TestValues(t *testing.T) {
 	}
 }
 
-// TestUndeclaredEmptyOptional has an optional output without value whose type the
-// model leaves out.
+// TestUndeclaredEmptyOptional returns an optional output without value whose type the model
+// does not declare.
 func TestUndeclaredEmptyOptional(t *testing.T) {
 	b := onnx.NewModel("none").Opset("", 16).IRVersion(8)
 	b.OutputType("y", nil)
@@ -196,8 +195,8 @@ func scale(dims ...any) *onnx.Model {
 	return b.Must()
 }
 
-// TestOutputInPlace proves that a tensor that is given is filled, with a fixed
-// shape by ONNX Runtime itself.
+// TestOutputInPlace checks that given output tensors are filled; ONNX Runtime writes
+// directly to those with a fixed shape.
 func TestOutputInPlace(t *testing.T) {
 	for _, dims := range [][]any{{2, 2}, {"n", 2}} {
 		p := driver.Lookup("ort")
@@ -219,7 +218,7 @@ func TestOutputInPlace(t *testing.T) {
 	}
 }
 
-// TestWronglyDeclaredShape runs a model whose output is larger than it says.
+// TestWronglyDeclaredShape runs a model whose output is larger than declared.
 func TestWronglyDeclaredShape(t *testing.T) {
 	b := onnx.NewModel("wrong").Opset("", 13).IRVersion(8)
 	b.Input("x", onnx.DataType(tensor.TypeFloat32), "n").Output("y", onnx.DataType(tensor.TypeFloat32), 2)
@@ -282,7 +281,7 @@ func TestErrors(t *testing.T) {
 	}
 }
 
-// TestRunError has a node fail inside of ONNX Runtime.
+// TestRunError checks the error of a node that fails in ONNX Runtime.
 func TestRunError(t *testing.T) {
 	b := onnx.NewModel("reshape").Opset("", 13).IRVersion(8)
 	b.Input("x", onnx.DataType(tensor.TypeFloat32), "n").Output("y", onnx.DataType(tensor.TypeFloat32), "m", 3)
@@ -296,7 +295,7 @@ func TestRunError(t *testing.T) {
 	}
 }
 
-// endless loops until it is stopped.
+// endless returns a model that loops until it is cancelled.
 func endless() *onnx.Model {
 	body := onnx.NewGraph("body")
 	body.Input("i", onnx.DataType(tensor.TypeInt64)).Input("c", onnx.DataType(tensor.TypeBool)).Input("a", onnx.DataType(tensor.TypeFloat32), 1)
@@ -323,7 +322,7 @@ func TestContextStopsARun(t *testing.T) {
 	if d := time.Since(start); d > 5*time.Second {
 		t.Errorf("the run ended %v after its deadline", d)
 	}
-	// The session works on.
+	// The session remains usable.
 	if _, err := s.Run(ctx, onward.Values{"x": tensor.Must(tensor.New([]float32{1}, 1))}, nil); !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("a run after the deadline = %v", err)
 	}
@@ -376,8 +375,8 @@ func rss(t *testing.T) int64 {
 	return n * int64(os.Getpagesize())
 }
 
-// TestNoLeak runs often enough that one OrtValue, run option or string forgotten
-// per run shows: 100,000 runs of 4 KiB each.
+// TestNoLeak runs 100,000 times with 4 KiB each, so that a leak of one OrtValue, run option
+// or string per run is detected.
 func TestNoLeak(t *testing.T) {
 	b := onnx.NewModel("leak").Opset("", 16).IRVersion(8)
 	b.Input("x", onnx.DataType(tensor.TypeFloat32), "n").Input("s", onnx.DataType(tensor.TypeString), "m")
@@ -446,8 +445,8 @@ func TestSessionsAreFreed(t *testing.T) {
 	}
 }
 
-// TestExternalData reads weights from the model's folder, and refuses those
-// elsewhere.
+// TestExternalData reads weights from the model's folder, and checks that those elsewhere
+// are rejected.
 func TestExternalData(t *testing.T) {
 	dir := t.TempDir()
 	w := make([]float32, 3000)
@@ -470,7 +469,7 @@ func TestExternalData(t *testing.T) {
 	for _, p := range []string{path, link} {
 		s, err := onward.Open(t.Context(), p, &onward.SessionOptions{Threads: 1, Providers: []onward.ProviderConfig{config(t)}})
 		if p == link && link != path && err != nil {
-			// The link's own folder has no weights: hubs link them too.
+			// The folder of the link has no weights. Caches of model hubs link the weights too.
 			if err := os.Symlink(filepath.Join(dir, "weights.bin"), filepath.Join(filepath.Dir(link), "weights.bin")); err != nil {
 				t.Fatal(err)
 			}
@@ -491,7 +490,7 @@ func TestExternalData(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// A model in memory finds its weights too, and is not read from its file.
+	// The weights of a model in memory are found too; its file is not read.
 	m.Graph.Nodes[0].OpType = "Sub"
 	y := tensor.Of[float32](run(t, openModel(t, m), tensor.Must(tensor.New([]float32{1}, 1))).(*tensor.Tensor))
 	if y[2999] != 1-2999 {
@@ -521,7 +520,7 @@ func TestLibrary(t *testing.T) {
 	}
 	for _, name := range []string{"ort:cuda", "ort:tensorrt", "ort:openvino"} {
 		if err := driver.Lookup(name).Available(driver.Config{Name: name}); err != nil && (len(native.Attempts(err)) == 0 || !strings.Contains(err.Error(), "Get it with")) {
-			t.Errorf("%s: %v, want the places looked at and where to get it", name, err)
+			t.Errorf("%s: %v, want the paths that were tried and how to install the library", name, err)
 		}
 	}
 }

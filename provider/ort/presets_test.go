@@ -22,7 +22,7 @@ import (
 	"github.com/onward-ml/onward/tensor"
 )
 
-// libraries makes the presets find the libraries of the tests.
+// libraries sets the environment so that the presets find the libraries of the tests.
 func libraries(t testing.TB) {
 	t.Helper()
 	t.Setenv(ort.Env, ortlib.Path(t))
@@ -165,8 +165,8 @@ func TestQuantizedOpenVINO(t *testing.T) {
 	}
 }
 
-// TestPresetsSayWhatIsMissing opens the presets of the libraries that the CPU's build
-// of ONNX Runtime lacks.
+// TestPresetsSayWhatIsMissing opens the presets whose execution providers the CPU build of
+// ONNX Runtime does not have.
 func TestPresetsSayWhatIsMissing(t *testing.T) {
 	libraries(t)
 	m := two()
@@ -186,7 +186,7 @@ func TestPresetsSayWhatIsMissing(t *testing.T) {
 		{preset.OrtOpenVINOInt8{Model: preset.From(m), InputExample: example}, []string{"onnxruntime-openvino"}},
 		{preset.Ort{Model: preset.From(m), Provider: "XnnpackExecutionProvider"}, []string{"XnnpackExecutionProvider execution provider is not supported in this build"}},
 		{preset.OrtTensorRT{Model: preset.From(m), InputExample: example, ProviderOptions: map[string]string{"trt_log_level": "1"}}, []string{"Invalid TensorRT EP option: trt_log_level"}},
-		{preset.OrtOpenVINO{Model: preset.From(m), InputExample: example, ProviderOptions: map[string]string{"device_type": "TPU"}}, []string{`"TPU" is no device`}},
+		{preset.OrtOpenVINO{Model: preset.From(m), InputExample: example, ProviderOptions: map[string]string{"device_type": "TPU"}}, []string{`"TPU" is not a device`}},
 	} {
 		_, isOpenVINO := c.preset.(preset.OrtOpenVINOInt8)
 		if isOpenVINO && driver.Lookup("ort:openvino").Available(driver.Config{Name: "ort:openvino"}) == nil {
@@ -209,7 +209,7 @@ func TestPresetsSayWhatIsMissing(t *testing.T) {
 	}
 }
 
-// TestAuto lets this module's engine and the libraries compete.
+// TestAuto lets Auto choose among the Go engine and the native libraries.
 func TestAuto(t *testing.T) {
 	libraries(t)
 	a := preset.Auto{Model: preset.From(two()), InputExample: backend.List{ramp(2, 5, 3), ramp(2, 1, 2)}, MinDuration: 30 * time.Millisecond, CacheDir: t.TempDir()}

@@ -10,17 +10,17 @@ import (
 	"github.com/onward-ml/onward/provider/internal/native"
 )
 
-// executionProvider is one of ONNX Runtime's.
+// executionProvider describes one of ONNX Runtime's execution providers.
 type executionProvider struct {
-	name    string // as GetAvailableProviders has it
-	library string // middle of the name of its own library; "" for the CPU's
-	title   string // in messages; "" for the CPU's
-	needs   string // in words
-	get     string // where to get it
-	device  string // type of the device that it computes on; "" for the CPU, which is OpenVINO's default
+	name    string // name that GetAvailableProviders returns
+	library string // middle part of its library's file name; "" for the CPU
+	title   string // name in messages; "" for the CPU
+	needs   string // requirements, for messages
+	get     string // how to install it, for messages
+	device  string // device type; "" for the CPU, which is also OpenVINO's default
 	options map[string]native.Kind
 
-	create, update, attach, free fn // create is 0 where options are passed on directly
+	create, update, attach, free fn // create is 0 if attach takes the options directly
 }
 
 const (
@@ -41,7 +41,7 @@ var (
 		attach: fnAppendOpenVINO}
 )
 
-// provider is one registered name.
+// provider is a registered name of an execution provider.
 type provider struct {
 	name string
 	ep   *executionProvider
@@ -60,9 +60,9 @@ func (p provider) Traits() driver.Traits {
 	return driver.Traits{Device: p.ep.device, AppliesOptions: true, ReadsFiles: true}
 }
 
-// Available returns nil when ONNX Runtime's library, with the execution provider,
-// is on this machine; else an error that lists the places looked at, what each
-// lacks, and where to get the library. It checks the options too.
+// Available checks the options and returns nil if this machine has ONNX Runtime's library
+// with the execution provider. Otherwise the error lists the paths that were tried, what
+// each lacks, and how to install the library.
 func (p provider) Available(config driver.Config) error {
 	if _, err := p.parse(&driver.Options{}, config); err != nil {
 		return err
@@ -80,8 +80,8 @@ func (p provider) open(config driver.Config) (*library, error) {
 	return l, nil
 }
 
-// Compile makes a session of ONNX Runtime, which loads the model from its file, if there is
-// one, so that the weights are in memory once.
+// Compile creates an ONNX Runtime session. ONNX Runtime loads the model from its file if
+// there is one, so that the weights are in memory only once.
 func (p provider) Compile(ctx context.Context, m *driver.Model, opts *driver.Options, config driver.Config) (driver.Engine, error) {
 	o, err := p.parse(opts, config)
 	if err != nil {

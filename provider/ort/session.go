@@ -17,28 +17,28 @@ import (
 	"github.com/onward-ml/onward/tensor"
 )
 
-// session is a model on ONNX Runtime. ONNX Runtime lets any number of threads run
-// one.
+// session is an OrtSession. Any number of goroutines may run it at a time.
 type session struct {
 	lib     *library
 	handle  uintptr
 	in, out []onward.NodeArg
 	inNames []*byte // for C
 	outName []*byte
-	fixed   [][]int   // shapes of the outputs that are declared as numbers of a fixed shape, else nil
+	fixed   [][]int   // declared shapes of numeric outputs with a fixed shape, nil for other outputs
 	states  sync.Pool // *state
 
-	// copies is set once a run has failed with outputs of the declared shapes: models
-	// declare wrong ones, which ONNX Runtime only minds when it is given the memory.
+	// copies is set once a run has failed with preallocated outputs of the declared shapes.
+	// Some models declare wrong shapes; ONNX Runtime rejects them only for preallocated
+	// outputs.
 	copies atomic.Bool
 
 	opts   *driver.Options
-	logID  string           // under which ONNX Runtime logs
-	keep   []*tensor.Tensor // initializers that ONNX Runtime reads
-	values []uintptr        // their OrtValues
+	logID  string           // the session's ID in ONNX Runtime's log
+	keep   []*tensor.Tensor // initializers that ONNX Runtime reads, kept alive
+	values []uintptr        // OrtValues of keep
 	custom *customDomains
 
-	users      atomic.Int64 // the session itself, its bindings and tensors on devices
+	users      atomic.Int64 // reference count: the session, its bindings and its device tensors
 	provider   provider
 	config     driver.Config
 	copy       sync.Mutex // guards the following
@@ -66,7 +66,7 @@ func (r *library) newSession(path string, m *onnx.Model, o *settings) (*session,
 		return nil, err
 	}
 	if s.custom != nil {
-		path = "" // the nodes have got other names
+		path = "" // the nodes in the file do not refer to the custom kernels
 	}
 	ok := false
 	defer func() {
@@ -115,7 +115,7 @@ func (r *library) newSession(path string, m *onnx.Model, o *settings) (*session,
 	} else {
 		create()
 	}
-	runtime.KeepAlive(ext) // the initializers that it hands over
+	runtime.KeepAlive(ext) // ONNX Runtime reads its initializers
 	if err != nil {
 		return nil, err
 	}
@@ -123,13 +123,13 @@ func (r *library) newSession(path string, m *onnx.Model, o *settings) (*session,
 	return s, nil
 }
 
-// Close ends the session when nothing of it is in use any more.
+// Close releases the session after its last binding and device tensor.
 func (s *session) Close() error {
 	s.drop()
 	return nil
 }
 
-// drop ends one use of the session.
+// drop decrements the reference count and frees the session at zero.
 func (s *session) drop() {
 	if s.users.Add(-1) == 0 {
 		s.free()
@@ -154,14 +154,13 @@ func (s *session) free() {
 	unregister(s.logID)
 }
 
-// state is the scratch memory of one run. It lives on the heap, so that C may
-// write into it.
+// state is the scratch memory of one run. It is on the heap because C writes to it.
 type state struct {
 	in, out   []uintptr // OrtValues
 	inName    []*byte
 	outName   []*byte
-	index     []int            // the output that each entry of out is
-	direct    []*tensor.Tensor // what ONNX Runtime writes into, nil where it allocates
+	index     []int            // output index of each entry of out
+	direct    []*tensor.Tensor // preallocated outputs, nil for those that ONNX Runtime allocates
 	dims      []int64
 	res, res2 uintptr
 	i32       int32
@@ -182,9 +181,9 @@ func (s *session) put(st *state) {
 	s.states.Put(st)
 }
 
-// Run computes the wanted outputs. Input tensors are used where they are. Outputs
-// of a declared shape are written where they end up; others are copied from ONNX
-// Runtime's memory, into the tensor that is given if it fits.
+// Run computes the wanted outputs. Input tensors are not copied. ONNX Runtime writes
+// outputs with a declared fixed shape directly to the result. Other outputs are copied
+// from its memory, to the given tensor if type and shape match.
 func (s *session) Run(ctx context.Context, req *driver.Request) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -198,14 +197,14 @@ func (s *session) Run(ctx context.Context, req *driver.Request) error {
 		return err
 	}
 	if _, err2 := s.runOnce(ctx, req, false); err2 != nil {
-		return err // it was not the shapes
+		return err // the declared shapes were not the cause
 	}
 	s.copies.Store(true)
 	return nil
 }
 
-// runOnce runs the session once. With direct it makes the tensors of declared
-// shapes itself for ONNX Runtime to write into; own says whether it did.
+// runOnce runs the session once. If direct is set, it preallocates outputs with declared
+// fixed shapes; own reports whether it preallocated any.
 func (s *session) runOnce(ctx context.Context, req *driver.Request, direct bool) (own bool, err error) {
 	r := s.lib
 	st := s.states.Get().(*state)
@@ -247,7 +246,7 @@ func (s *session) runOnce(ctx context.Context, req *driver.Request, direct bool)
 		return own, err
 	}
 	err = s.run(ctx, st)
-	runtime.KeepAlive(req) // the OrtValues point into its tensors
+	runtime.KeepAlive(req) // the OrtValues point to its tensors
 	if err != nil {
 		return own, err
 	}
@@ -274,8 +273,8 @@ func (s *session) run(ctx context.Context, st *state) error {
 	})
 }
 
-// watched runs a call with the run options of st, which the context stops between
-// nodes.
+// watched calls a function that runs with the run options of st. If ctx ends, the run
+// terminates before its next node.
 func (s *session) watched(ctx context.Context, st *state, call func() error) error {
 	r := s.lib
 	if ctx.Done() != nil {
@@ -291,16 +290,16 @@ func (s *session) watched(ctx context.Context, st *state, call func() error) err
 	return err
 }
 
-// absent reports whether an input is left out: an optional without value is, since
-// ONNX Runtime reads through its null pointer otherwise.
+// absent reports whether an input is omitted. An optional without value is omitted too,
+// because ONNX Runtime would dereference its null pointer.
 func absent(v tensor.Value) bool {
 	o, ok := v.(*tensor.Optional)
 	return v == nil || ok && o.Value == nil
 }
 
-// inPlace returns the tensor that the caller gave for an output if ONNX Runtime may
-// write into it. It refuses a run whose output has another shape, so the shape must
-// be known.
+// inPlace returns the caller's tensor for output i if ONNX Runtime can write to it, nil
+// otherwise. ONNX Runtime fails if the output has another shape, so the declared shape
+// must be fixed.
 func (s *session) inPlace(v tensor.Value, i int) *tensor.Tensor {
 	t, ok := v.(*tensor.Tensor)
 	if !ok || t == nil || s.fixed[i] == nil || t.DType() != s.out[i].ElementType().Elem || !slices.Equal(t.Shape(), s.fixed[i]) {
@@ -309,8 +308,8 @@ func (s *session) inPlace(v tensor.Value, i int) *tensor.Tensor {
 	return t
 }
 
-// fixedShape returns the shape of an output that is declared as numbers of a fixed
-// shape and has elements, else nil.
+// fixedShape returns the declared shape of a numeric output if it is fixed and not empty,
+// nil otherwise.
 func fixedShape(a *onward.NodeArg) []int {
 	t := a.ElementType()
 	if a.Shape == nil || t.Kind != tensor.KindTensor || t.Elem == tensor.TypeString {
@@ -323,13 +322,14 @@ func fixedShape(a *onward.NodeArg) []int {
 		}
 		shape[i] = int(d.Value)
 	}
-	// A declaration is not believed any size: ONNX Runtime allocates what it needs.
+	// A model may declare any size, so larger outputs are left to ONNX Runtime, which
+	// allocates what it computes.
 	if n, err := tensor.ByteLen(t.Elem, shape); err != nil || n > maxDeclared {
 		return nil
 	}
 	return shape
 }
 
-// maxDeclared is the largest output in bytes that is allocated on the word of a
-// declaration.
+// maxDeclared is the largest size in bytes of an output that is preallocated from its
+// declared shape.
 const maxDeclared = 1 << 28

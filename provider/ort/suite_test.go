@@ -16,22 +16,23 @@ import (
 	"github.com/onward-ml/onward/provider/ort"
 )
 
-// deviates are the cases in which ONNX Runtime 1.30 computes something else than
-// the suite wants: a transform's rounding noise, where the suite's tolerance is
-// absolute; the finite number it masks attention with; the ends of two resizes;
-// the place of unpooled values; and Dropout without a seed, whose draws start from
-// consecutive seeds of a linear congruential generator: the first element is dropped
-// in every run.
+// deviates are the cases in which ONNX Runtime 1.30 differs from the suite:
+//   - the rounding noise of a transform, where the suite's tolerance is absolute;
+//   - the finite number with which it masks attention;
+//   - the borders of two resizes;
+//   - the indices of unpooled values;
+//   - Dropout without a seed, whose draws start from consecutive seeds of a linear
+//     congruential generator: the first element is dropped in every run.
 var deviates = regexp.MustCompile(`^test_(dft|stft)(_|$)|^test_attention_4d_with_past_and_present_qk_matmul_bias_[34]d_mask_causal$|` +
 	`^test_resize_downsample_scales_(cubic|linear)_align_corners$|^test_maxunpool_export_with_output_shape$|^test_training_dropout(_default)?(_mask)?$`)
 
-// TestSuite runs the ONNX suite. A case that ONNX Runtime says it cannot run is
-// counted; any other failure, above all a value that arrives as another one, fails
-// the test. ONWARD_CASES selects cases by a regular expression.
+// TestSuite runs the ONNX suite. Cases that ONNX Runtime does not support are counted; any
+// other failure fails the test. ONWARD_CASES selects cases by a regular expression.
 func TestSuite(t *testing.T) { runSuite(t, "ort", 2) }
 
-// TestSuiteWithBinding runs it with bound inputs and outputs: later runs, and runs into
-// memory of the caller, compute what the first does. Dropout draws anew in each.
+// TestSuiteWithBinding runs the suite with bound inputs and outputs. Later runs, and runs
+// into memory of the caller, must give the results of the first run, except for Dropout,
+// which draws new numbers in each.
 func TestSuiteWithBinding(t *testing.T) {
 	runSuite(t, bindingtest.Register("ort"), 1, "^test_training_dropout")
 }

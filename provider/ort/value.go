@@ -19,17 +19,17 @@ const (
 	kindSparse   = 5
 )
 
-// sinceOwnNumbers is the first version that reads an element type by the numbers
-// of its own header. Those before take the numbers of ONNX, which differ after
-// float4e2m1; all of them write the header's.
+// sinceOwnNumbers is the first version that reads element types as the values of its own
+// ONNXTensorElementDataType. Earlier versions read ONNX's values, which differ after
+// float4e2m1. All versions write the values of the header.
 const sinceOwnNumbers = 31
 
-// elementType is the number of a type for ONNX Runtime. It fails for the types of
-// 6 bits, which no release has, so that their numbers mean nothing or another type.
+// elementType returns ONNX Runtime's value of an element type. It fails for the 6-bit
+// types, which no release supports: their values are undefined or mean another type.
 func (r *library) elementType(d tensor.DType) (uintptr, error) {
 	switch {
 	case d == tensor.TypeFloat6E2M3 || d == tensor.TypeFloat6E3M2:
-		return 0, &driver.StatusError{Code: driver.NotImplemented, Message: fmt.Sprintf("ONNX Runtime %s has no element type %s", r.version, d)}
+		return 0, &driver.StatusError{Code: driver.NotImplemented, Message: fmt.Sprintf("ONNX Runtime %s does not support element type %s", r.version, d)}
 	case r.api < sinceOwnNumbers:
 		return uintptr(d), nil
 	case d == tensor.TypeUint2:
@@ -52,16 +52,15 @@ func dtypeOf(n int32) (tensor.DType, error) {
 	case n == 26:
 		d = tensor.TypeFloat8E8M0
 	case n <= 0 || n > 26:
-		return 0, fmt.Errorf("ONNX Runtime's element type %d is not known", n)
+		return 0, fmt.Errorf("unknown element type %d from ONNX Runtime", n)
 	}
 	return d, nil
 }
 
-var noData byte // what empty tensors point to
+var noData byte // empty tensors point to it
 
-// value makes an OrtValue of a value of the declared type. It points to the
-// memory of tensors, which the caller keeps alive as long as it uses the OrtValue,
-// and releases it.
+// value creates an OrtValue for a value of the declared type. Numeric tensors share their
+// memory with it, which the caller must keep alive. The caller releases the OrtValue.
 func (r *library) value(st *state, v tensor.Value, typ tensor.Type) (uintptr, error) {
 	switch v := v.(type) {
 	case *tensor.Tensor:
@@ -72,7 +71,7 @@ func (r *library) value(st *state, v tensor.Value, typ tensor.Type) (uintptr, er
 		return r.composite(st, kindMap, typ, v.Keys, v.Values)
 	case *tensor.Optional:
 		if v.Value == nil {
-			return 0, fmt.Errorf("an %s without value cannot be handed to ONNX Runtime", v.Type())
+			return 0, fmt.Errorf("%s without value cannot be passed to ONNX Runtime", v.Type())
 		}
 		of := v.Elem
 		if typ.Of != nil {
@@ -82,7 +81,7 @@ func (r *library) value(st *state, v tensor.Value, typ tensor.Type) (uintptr, er
 	case *tensor.Sparse:
 		return r.sparseValue(st, v)
 	}
-	return 0, fmt.Errorf("a %T cannot be handed to ONNX Runtime", v)
+	return 0, fmt.Errorf("value of Go type %T cannot be passed to ONNX Runtime", v)
 }
 
 func (st *state) shape(dims []int) []int64 {
@@ -112,7 +111,7 @@ func (r *library) tensorValue(st *state, t *tensor.Tensor) (uintptr, error) {
 	return st.res, err
 }
 
-// stringValue copies strings into an OrtValue; they may hold NULs.
+// stringValue copies a tensor of strings, which may contain NULs, to a new OrtValue.
 func (r *library) stringValue(st *state, t *tensor.Tensor) (uintptr, error) {
 	dims := st.shape(t.Shape())
 	if err := r.do(fnCreateTensorAsOrtValue, r.allocator, uintptr(dl.Array(dims)), uintptr(len(dims)), uintptr(tensor.TypeString), uintptr(unsafe.Pointer(&st.res))); err != nil {
@@ -126,7 +125,7 @@ func (r *library) stringValue(st *state, t *tensor.Tensor) (uintptr, error) {
 	return h, nil
 }
 
-// fillStrings copies strings into a tensor of ONNX Runtime's.
+// fillStrings copies the strings of t to the OrtValue h.
 func (r *library) fillStrings(st *state, h uintptr, t *tensor.Tensor) error {
 	for i, s := range tensor.Of[string](t) {
 		if err := r.do(fnGetResizedStringTensorElementBuffer, h, uintptr(i), uintptr(len(s)), uintptr(unsafe.Pointer(&st.res2))); err != nil {
@@ -137,7 +136,7 @@ func (r *library) fillStrings(st *state, h uintptr, t *tensor.Tensor) error {
 	return nil
 }
 
-// composite makes an OrtValue of several.
+// composite creates a sequence or map OrtValue from its items.
 func (r *library) composite(st *state, kind uintptr, typ tensor.Type, items ...tensor.Value) (uintptr, error) {
 	handles := make([]uintptr, 0, len(items))
 	defer func() {
@@ -171,10 +170,10 @@ func (r *library) sequenceValue(st *state, s *tensor.Sequence, typ tensor.Type) 
 	return r.composite(st, kindSequence, typ, s.Items...)
 }
 
-// sparseValue makes a sparse tensor in coordinate form; ONNX Runtime copies it.
+// sparseValue creates a sparse OrtValue in coordinate format; ONNX Runtime copies the data.
 func (r *library) sparseValue(st *state, s *tensor.Sparse) (uintptr, error) {
 	if s.Values.DType() == tensor.TypeString {
-		return 0, errors.New("sparse tensors of strings cannot be handed to ONNX Runtime")
+		return 0, errors.New("sparse tensors of strings cannot be passed to ONNX Runtime")
 	}
 	elem, err := r.elementType(s.Values.DType())
 	if err != nil {
@@ -188,19 +187,19 @@ func (r *library) sparseValue(st *state, s *tensor.Sparse) (uintptr, error) {
 	h := st.res
 	nnz := []int64{int64(s.Values.Len())}
 	ix := tensor.Of[int64](s.Indices)
-	data, at := unsafe.Pointer(&noData), unsafe.Pointer(&noData)
+	data, indices := unsafe.Pointer(&noData), unsafe.Pointer(&noData)
 	if len(ix) > 0 {
-		data, at = dl.Array(s.Values.Bytes()), dl.Array(ix)
+		data, indices = dl.Array(s.Values.Bytes()), dl.Array(ix)
 	}
-	if err := r.do(fnFillSparseTensorCoo, h, r.cpu, uintptr(dl.Array(nnz)), 1, uintptr(data), uintptr(at), uintptr(len(ix))); err != nil {
+	if err := r.do(fnFillSparseTensorCoo, h, r.cpu, uintptr(dl.Array(nnz)), 1, uintptr(data), uintptr(indices), uintptr(len(ix))); err != nil {
 		r.release(fnReleaseValue, h)
 		return 0, err
 	}
 	return h, nil
 }
 
-// result makes a Go value of an OrtValue. A tensor goes into given when that has
-// its type and shape.
+// result converts an OrtValue to a Go value. A tensor is copied to given if type and shape
+// match.
 func (r *library) result(st *state, h uintptr, typ tensor.Type, given tensor.Value) (tensor.Value, error) {
 	if typ.Kind == tensor.KindOptional {
 		o := &tensor.Optional{Elem: *typ.Of}
@@ -219,8 +218,8 @@ func (r *library) result(st *state, h uintptr, typ tensor.Type, given tensor.Val
 	}
 	kind := int32(kindTensor)
 	if typ.Kind != tensor.KindTensor {
-		// The model need not say that an output is optional; asking for the kind of one
-		// without value reads through a null pointer.
+		// A model may omit that an output is optional; GetValueType dereferences a null pointer
+		// for an optional without value.
 		if err := r.do(fnHasValue, h, uintptr(unsafe.Pointer(&st.i32))); err != nil {
 			return nil, err
 		}
@@ -245,13 +244,13 @@ func (r *library) result(st *state, h uintptr, typ tensor.Type, given tensor.Val
 		}
 		keys, ok := items[0].(*tensor.Tensor)
 		if !ok {
-			return nil, fmt.Errorf("the keys of a map are %s", items[0].Type())
+			return nil, fmt.Errorf("map keys must be a tensor, got %s", items[0].Type())
 		}
 		return tensor.NewMap(keys, items[1])
 	case kindSparse:
 		return r.sparseResult(st, h)
 	}
-	return nil, fmt.Errorf("ONNX Runtime's value of type %d is not known", kind)
+	return nil, fmt.Errorf("unknown value kind %d from ONNX Runtime", kind)
 }
 
 func (r *library) sequenceResult(st *state, h uintptr, typ tensor.Type) (tensor.Value, error) {
@@ -276,7 +275,8 @@ func (r *library) sequenceResult(st *state, h uintptr, typ tensor.Type) (tensor.
 	return s, nil
 }
 
-// items returns the parts of a sequence or map, which ONNX Runtime copies.
+// items returns the items of a sequence, or the keys and values of a map. ONNX Runtime
+// copies them.
 func (r *library) items(st *state, h uintptr, types []tensor.Type) ([]tensor.Value, error) {
 	out := make([]tensor.Value, len(types))
 	for i, typ := range types {
@@ -295,8 +295,8 @@ func (r *library) items(st *state, h uintptr, types []tensor.Type) ([]tensor.Val
 	return out, nil
 }
 
-// typeAndShape returns the element type and the shape of a tensor, or of the dense
-// form of a sparse one. The shape is scratch memory.
+// typeAndShape returns the element type and the shape of a tensor, or of the dense form of
+// a sparse tensor.
 func (r *library) typeAndShape(st *state, h uintptr) (tensor.DType, []int, error) {
 	if r.api >= sinceShapeRefs {
 		if err := r.do(fnGetTensorElementTypeAndShapeDataRefs, h, uintptr(unsafe.Pointer(&st.i32)), uintptr(unsafe.Pointer(&st.res)), uintptr(unsafe.Pointer(&st.res2))); err == nil {
@@ -306,9 +306,9 @@ func (r *library) typeAndShape(st *state, h uintptr) (tensor.DType, []int, error
 	return r.infoOf(st, func(out uintptr) error { return r.do(fnGetTensorTypeAndShape, h, out) })
 }
 
-// infoOf reads and releases the OrtTensorTypeAndShapeInfo that get makes.
+// infoOf reads and releases the OrtTensorTypeAndShapeInfo that get creates.
 func (r *library) infoOf(st *state, get func(out uintptr) error) (tensor.DType, []int, error) {
-	if err := get(uintptr(unsafe.Pointer(&st.res))); err != nil { // st lives on the heap, which does not move
+	if err := get(uintptr(unsafe.Pointer(&st.res))); err != nil { // st is on the heap, which does not move
 		return 0, nil, err
 	}
 	info := st.res
@@ -371,8 +371,8 @@ func sameShape(a, b []int) bool {
 	return true
 }
 
-// strings copies the strings of a tensor, whose bytes ONNX Runtime gives in one
-// piece with the offset of each.
+// strings copies the strings of a tensor to out. ONNX Runtime returns them as one buffer
+// and the offset of each string.
 func (r *library) strings(st *state, h uintptr, out []string) error {
 	if err := r.do(fnGetStringTensorDataLength, h, uintptr(unsafe.Pointer(&st.res))); err != nil {
 		return err
@@ -389,7 +389,7 @@ func (r *library) strings(st *state, h uintptr, out []string) error {
 			end = offsets[i+1]
 		}
 		if offsets[i] > end || end > uintptr(len(all)) {
-			return fmt.Errorf("ONNX Runtime's string %d reaches from byte %d to %d of %d", i, offsets[i], end, len(all))
+			return fmt.Errorf("invalid offsets from ONNX Runtime: string %d spans bytes %d to %d of %d", i, offsets[i], end, len(all))
 		}
 		out[i] = all[offsets[i]:end]
 	}
@@ -402,7 +402,7 @@ func (r *library) sparseResult(st *state, h uintptr) (tensor.Value, error) {
 		return nil, err
 	}
 	if st.i32 != coo {
-		return nil, fmt.Errorf("ONNX Runtime's sparse tensor has format %d, want coordinates", st.i32)
+		return nil, fmt.Errorf("sparse tensor from ONNX Runtime has format %d, want coordinates (1)", st.i32)
 	}
 	d, shape, err := r.infoOf(st, func(out uintptr) error { return r.do(fnGetTensorTypeAndShape, h, out) })
 	if err != nil {
@@ -412,7 +412,7 @@ func (r *library) sparseResult(st *state, h uintptr) (tensor.Value, error) {
 	if err != nil {
 		return nil, err
 	}
-	_, at, err := r.infoOf(st, func(out uintptr) error { return r.do(fnGetSparseTensorIndicesTypeShape, h, cooIndices, out) })
+	_, indexShape, err := r.infoOf(st, func(out uintptr) error { return r.do(fnGetSparseTensorIndicesTypeShape, h, cooIndices, out) })
 	if err != nil {
 		return nil, err
 	}
@@ -420,12 +420,12 @@ func (r *library) sparseResult(st *state, h uintptr) (tensor.Value, error) {
 	if err != nil {
 		return nil, err
 	}
-	indices, err := tensor.Zeros(tensor.TypeInt64, at...)
+	indices, err := tensor.Zeros(tensor.TypeInt64, indexShape...)
 	if err != nil {
 		return nil, err
 	}
 	if d == tensor.TypeString {
-		return nil, errors.New("sparse tensors of strings cannot be taken from ONNX Runtime")
+		return nil, errors.New("sparse tensors of strings cannot be read from ONNX Runtime")
 	}
 	if values.Len() > 0 {
 		if err := r.do(fnGetSparseTensorValues, h, uintptr(unsafe.Pointer(&st.res))); err != nil {

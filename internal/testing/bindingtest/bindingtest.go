@@ -47,8 +47,8 @@ type engine struct{ s *onward.Session }
 
 func (e *engine) Close() error { return e.s.Close() }
 
-// Run runs several times: with memory that the runs allocate and use again, and
-// with memory that is given to them. All must compute the same.
+// Run runs several times: with memory that the runs allocate and reuse, and with given
+// memory. All results must be equal.
 func (e *engine) Run(ctx context.Context, req *driver.Request) error {
 	b, err := e.s.NewBinding()
 	if err != nil {
@@ -99,7 +99,7 @@ func (e *engine) Run(ctx context.Context, req *driver.Request) error {
 		}
 		given[k] = t.Clone()
 		if err := b.BindOutputTensor(e.s.Outputs()[i].Name, given[k].(*tensor.Tensor)); err != nil {
-			given[k] = nil // the model declares another shape than it computes
+			given[k] = nil // the declared shape differs from the computed one
 		}
 	}
 	placed, err := run(5)
@@ -124,7 +124,7 @@ func (e *engine) Run(ctx context.Context, req *driver.Request) error {
 	return nil
 }
 
-// equal compares bit by bit, so that a NaN is itself.
+// equal compares bit by bit, so that a NaN equals itself.
 func equal(a, b tensor.Value) error {
 	x, ok := a.(*tensor.Tensor)
 	y, same := b.(*tensor.Tensor)

@@ -1,5 +1,5 @@
-// Command gotest runs `go test` and shows what a plain run hides: how many tests
-// passed, failed and were skipped, and the reasons of the skips.
+// Command gotest runs `go test` and prints how many tests passed, failed and were skipped,
+// and the reasons of the skips.
 //
 //	gotest [-tally FILE] ARGUMENTS-OF-GO-TEST…
 //	gotest -total FILE
@@ -60,7 +60,7 @@ func command(args []string, out io.Writer) (int, error) {
 	waitErr := cmd.Wait()
 	c := r.finish()
 	if readErr == nil && waitErr != nil && c.Failed == 0 {
-		c.Failed++ // go test gave up before it ran a package
+		c.Failed++ // go test failed before it ran a package
 	}
 	fmt.Fprintln(out, c)
 	if tally != "" {
@@ -126,7 +126,7 @@ type report struct {
 	result   map[testID]string // pass, fail or skip
 	parents  map[testID]bool   // tests that have subtests
 	packages map[string]string // result of a package
-	reasons  map[string]int    // of skips
+	reasons  map[string]int    // number of skips by reason
 }
 
 func newReport(out io.Writer) *report {
@@ -143,7 +143,7 @@ func (r *report) read(in io.Reader) error {
 			if json.Unmarshal([]byte(line), &e) == nil && e.Action != "" {
 				r.event(e)
 			} else {
-				fmt.Fprint(r.out, line) // go test's own words, such as "go: downloading"
+				fmt.Fprint(r.out, line) // output of the go command, such as "go: downloading"
 			}
 		}
 		if err == io.EOF {
@@ -197,7 +197,7 @@ func (r *report) event(e event) {
 
 var position = regexp.MustCompile(`^\s*\S+\.go:\d+: `)
 
-// reason is what a test printed before it was skipped, without file and line.
+// reason returns what a test printed before it was skipped, without file and line.
 func reason(output []string) string {
 	var b strings.Builder
 	for _, s := range output {
@@ -211,8 +211,8 @@ func reason(output []string) string {
 	return "no reason given"
 }
 
-// finish shows the output of tests that never ended and the reasons of the
-// skips, and counts.
+// finish prints the output of tests that did not end and the reasons of the skips, and
+// returns the counts.
 func (r *report) finish() counts {
 	var c counts
 	failedIn := map[string]bool{}

@@ -67,7 +67,8 @@ func ramp(n int) []float32 {
 	return r
 }
 
-// models are those in which passes fuse an elementwise operator, with what they make.
+// models are models in which passes fuse an elementwise operator, with the operators that
+// remain.
 var models = []struct {
 	name, want string
 	shape      []int

@@ -22,7 +22,7 @@ import (
 // Version is the OpenVINO release that the tests are written against.
 const Version = "2026.4.1"
 
-// Env names the variable that holds the path of the library.
+// Env is the environment variable with the path of the library.
 const Env = "ONWARD_OPENVINO_LIBRARY"
 
 const (
@@ -32,7 +32,7 @@ const (
 	pattern     = "libopenvino_c.so.*"
 )
 
-// The wheels hold the same libraries for every Python.
+// wheels contain the same libraries for every version of Python.
 var wheels = map[string]store.Wheel{
 	"linux/amd64": {Requirement: requirement, Platform: "manylinux_2_28_x86_64",
 		File: "openvino-2026.4.1-22982-cp311-cp311-manylinux_2_28_x86_64.whl",
@@ -42,19 +42,18 @@ var wheels = map[string]store.Wheel{
 		Sum:  "bea1eb3733c34ef331adc945da0ccda5937865031139073663be84c517ffda22"},
 }
 
-// needed are the beginnings of the names of the libraries that running ONNX models
-// on a CPU takes: of the frontends ONNX's, and that of OpenVINO's own files, which
-// the cache of compiled models is read with.
+// needed lists the name prefixes of the libraries for running ONNX models on a CPU. They
+// include the ONNX frontend and the IR frontend, which reads the cache of compiled models.
 var needed = []string{"libopenvino.so", "libopenvino_c.so", "libopenvino_onnx_frontend.so", "libopenvino_ir_frontend.so",
 	"libopenvino_intel_cpu_plugin.so", "libopenvino_arm_cpu_plugin.so", "libopenvino_auto_plugin.so", "libopenvino_auto_batch_plugin.so",
 	"libopenvino_hetero_plugin.so", "libtbb", "libhwloc.so"}
 
-// ErrAbsent says that there is no library for this platform on this machine.
+// ErrAbsent is returned if this machine has no library for its platform.
 var ErrAbsent = errors.New("OpenVINO's library is not on this machine")
 
-// Find returns the library that ONWARD_OPENVINO_LIBRARY names, else the one in the
-// cache. It downloads nothing. The error is ErrAbsent if there is none, another
-// one if the variable names no file.
+// Find returns the library that ONWARD_OPENVINO_LIBRARY names, or the one in the cache if
+// the variable is not set. It downloads nothing. The error is ErrAbsent if there is no
+// library, and another one if the variable does not name a file.
 func Find() (string, error) {
 	if lib := os.Getenv(Env); lib != "" {
 		if fi, err := os.Stat(lib); err != nil || !fi.Mode().IsRegular() {
@@ -62,7 +61,7 @@ func Find() (string, error) {
 		}
 		return lib, nil
 	}
-	_, dir, err := place()
+	_, dir, err := cachePath()
 	if err != nil {
 		return "", err
 	}
@@ -80,12 +79,11 @@ func in(dir string) (string, error) {
 	return libs[0], nil
 }
 
-// place returns this platform's wheel, and the folder of its libraries in the
-// cache.
-func place() (w store.Wheel, dir string, err error) {
+// cachePath returns this platform's wheel and the folder of its libraries in the cache.
+func cachePath() (w store.Wheel, dir string, err error) {
 	w, ok := wheels[runtime.GOOS+"/"+runtime.GOARCH]
 	if !ok {
-		return w, "", fmt.Errorf("%w: the tests know no package of it for %s/%s", ErrAbsent, runtime.GOOS, runtime.GOARCH)
+		return w, "", fmt.Errorf("%w: there is no known package for %s/%s", ErrAbsent, runtime.GOOS, runtime.GOARCH)
 	}
 	dir, err = store.Path(cacheName)
 	return w, dir, err
@@ -93,12 +91,12 @@ func place() (w store.Wheel, dir string, err error) {
 
 var find = sync.OnceValues(Find)
 
-// Path returns the path of the library. Without one it skips the test.
+// Path returns the path of the library. It skips the test if there is no library.
 func Path(t testing.TB) string {
 	t.Helper()
 	lib, err := find()
 	if errors.Is(err, ErrAbsent) {
-		t.Skipf("%v: left out; `make test` fetches it, or set %s to its path", err, Env)
+		t.Skipf("%v: skipped; `make test` fetches it, or set %s to its path", err, Env)
 	}
 	if err != nil {
 		t.Fatal(err)
@@ -107,14 +105,13 @@ func Path(t testing.TB) string {
 }
 
 // Fetch makes the library available to Find and returns its path and source. It
-// tries, in order: ONWARD_OPENVINO_LIBRARY, a whole copy in the cache, the wheel by
-// pip.
+// tries, in order: ONWARD_OPENVINO_LIBRARY, a complete copy in the cache, the wheel by pip.
 func Fetch(ctx context.Context) (lib, source string, err error) {
 	if os.Getenv(Env) != "" {
 		lib, err = Find()
 		return lib, Env, err
 	}
-	w, dir, err := place()
+	w, dir, err := cachePath()
 	if err != nil {
 		return "", "", err
 	}
@@ -156,7 +153,7 @@ func unpack(wheel []byte, w *store.Wheel, into string) (store.Record, error) {
 		return "", false
 	})
 	if err == nil && len(found) != len(needed)-1 { // one of the two CPU plug-ins
-		err = fmt.Errorf("%s holds only %d of the %d libraries that are needed", w.File, len(found), len(needed)-1)
+		err = fmt.Errorf("%s contains only %d of the %d required libraries", w.File, len(found), len(needed)-1)
 	}
 	return store.Record{Source: "wheel " + requirement, Version: Version, Archive: w.Sum}, err
 }

@@ -1,9 +1,9 @@
-// Package opfuzz draws random models of one node, valid ones for the most part, for
-// differential tests: cpu against reference, and both against ONNX Runtime.
+// Package opfuzz draws random models of one node, most of them valid, for differential
+// tests: cpu against reference, and both against ONNX Runtime.
 //
-// A case comes from a generator for the operator's family, or from a seed: a
-// recorded case or a case of ONNX's suite, of which sizes, contents, types,
-// attributes, opset and constant inputs are changed.
+// A case is drawn by the generator of the operator's family, or by mutating a seed. Seeds
+// are recorded cases and cases of ONNX's suite; sizes, contents, types, attributes, opset
+// and constant inputs are mutated.
 package opfuzz
 
 import (
@@ -27,7 +27,7 @@ type Case struct {
 	Constant   []bool         // inputs that are initializers
 	Out        []bool         // which outputs are wanted
 	OutTypes   []tensor.Type  // to declare, nil to leave them out
-	From       string         // what it was made of
+	From       string         // "generator", or the name of the seed
 }
 
 // Name returns the operator with its domain.
@@ -69,7 +69,7 @@ func (c *Case) Tensor(i int) *tensor.Tensor {
 	return nil
 }
 
-// DType returns the element type of input i, 0 if it is no tensor.
+// DType returns the element type of input i, 0 if it is not a tensor.
 func (c *Case) DType(i int) tensor.DType {
 	if t := c.Tensor(i); t != nil {
 		return t.DType()
@@ -128,7 +128,7 @@ func (c *Case) Model() (*onnx.Model, map[string]tensor.Value, error) {
 		if isTensor {
 			t.Tensor.Shape = &onnx.Shape{}
 			for k, d := range x.Shape() {
-				// ONNX Runtime checks fixed sizes of its own accord; open ones let it run first.
+				// ONNX Runtime rejects wrong fixed sizes before a run; dynamic ones let the kernel run.
 				t.Tensor.Shape.Dims = append(t.Tensor.Shape.Dims, onnx.Dim{Kind: onnx.DimParam, Param: fmt.Sprintf("d%d_%d", i, k)})
 				if (i+k)%3 != 0 {
 					t.Tensor.Shape.Dims[k] = onnx.Dim{Kind: onnx.DimValue, Value: int64(d)}
@@ -159,7 +159,7 @@ func (c *Case) Model() (*onnx.Model, map[string]tensor.Value, error) {
 	return m, feed, err
 }
 
-// DeclareOutputs makes the model declare the types that the outputs have.
+// DeclareOutputs declares the types of the outputs in out.
 func (c *Case) DeclareOutputs(out map[string]tensor.Value) {
 	c.OutTypes = make([]tensor.Type, len(c.Out))
 	for i := range c.Out {
@@ -169,7 +169,7 @@ func (c *Case) DeclareOutputs(out map[string]tensor.Value) {
 	}
 }
 
-// String writes the case for a failure's message.
+// String returns the text of the case for failure messages.
 func (c *Case) String() string {
 	var s strings.Builder
 	fmt.Fprintf(&s, "%s-%d", c.Name(), c.Opset)
@@ -209,7 +209,7 @@ func showAttr(a *onnx.Attribute) string {
 	return "…"
 }
 
-// Show writes a value with its first elements.
+// Show returns the text of a value with its first elements.
 func Show(v tensor.Value) string {
 	switch v := v.(type) {
 	case nil:
@@ -260,8 +260,8 @@ func Floats(t *tensor.Tensor) ([]float64, error) {
 	return tensor.Of[float64](r), nil
 }
 
-// gen draws from a rapid test. Choices are rapid's, which can shrink them; contents
-// come from a generator that rapid seeds.
+// gen draws cases. Choices are drawn by rapid, which can shrink them. Contents come from a
+// generator that rapid seeds.
 type gen struct {
 	t   *rapid.T
 	rng *rand.Rand
@@ -272,18 +272,18 @@ func newGen(t *rapid.T, def *kit.Def) *gen {
 	return &gen{t: t, def: def, rng: rand.New(rand.NewPCG(rapid.Uint64().Draw(t, "contents"), 1))}
 }
 
-// n draws a number below k; 0 is the simplest.
+// n draws a number from [0, k), which rapid shrinks towards 0.
 func (g *gen) n(k int) int { return rapid.IntRange(0, max(0, k-1)).Draw(g.t, "n") }
 
-// in draws a number of [lo, hi].
+// in draws a number from [lo, hi].
 func (g *gen) in(lo, hi int) int { return rapid.IntRange(lo, max(lo, hi)).Draw(g.t, "in") }
 
-// one says yes once in k.
+// one returns true with probability 1/k.
 func (g *gen) one(k int) bool { return g.n(k) == k-1 }
 
 func pick[T any](g *gen, of ...T) T { return of[g.n(len(of))] }
 
-// shape draws sizes: small ones, and some past the widths of vectors.
+// shape draws a shape of rank lo to hi, mostly of small sizes, some above the vector width.
 func (g *gen) shape(lo, hi int) []int {
 	s := make([]int, g.in(lo, hi))
 	total := 1
@@ -306,7 +306,7 @@ func (g *gen) size() int {
 	return g.in(1, 6)
 }
 
-// Draw draws a case of an operator; nil if there is no seed for it.
+// Draw draws a case of an operator, nil if there is neither a family nor a seed for it.
 func Draw(t *rapid.T, def *kit.Def, seeds Seeds) *Case {
 	g := newGen(t, def)
 	name := kit.QualifiedName(def.Domain, def.Name)
@@ -326,13 +326,13 @@ func Draw(t *rapid.T, def *kit.Def, seeds Seeds) *Case {
 	}
 	c := g.mutate(of, of[g.n(len(of))])
 	for n := len(c.In); n > 0 && c.In[n-1] == nil && c.Domain == ""; n = len(c.In) {
-		c.In = c.In[:n-1] // ONNX Runtime reads some of them through a null pointer
+		c.In = c.In[:n-1] // ONNX Runtime dereferences a null pointer for some of them
 	}
 	return c
 }
 
-// opset draws one of the operator's versions from lo on; mostly the newest that
-// ONNX Runtime knows.
+// opset draws one of the operator's versions from lo on, mostly the newest that ONNX Runtime
+// supports.
 func (g *gen) opset(lo int) int {
 	var vs []int
 	for _, v := range g.def.Since {
@@ -356,7 +356,7 @@ func (g *gen) opset(lo int) int {
 // newest is the newest opset that ONNX Runtime 1.30 loads.
 const newest = 26
 
-// constants makes some of the inputs initializers.
+// constants turns some of the inputs into initializers.
 func (g *gen) constants(c *Case) {
 	c.Constant = make([]bool, len(c.In))
 	for i := range c.In {

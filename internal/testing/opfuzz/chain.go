@@ -13,25 +13,25 @@ import (
 	"github.com/onward-ml/onward/tensor"
 )
 
-// Chain is a random graph in which results are operands: cases of any operator, and
-// the groups of operators that optimizers replace, or nearly those.
+// Chain is a random graph of several nodes: cases of any operator, and groups of operators
+// that optimizers replace, or variations of those groups.
 type Chain struct {
 	Model *onnx.Model
-	// Feeds are values for the inputs, of two sizes of the symbolic dimension: two for
-	// each, which differ in their floats.
+	// Feeds holds values for the inputs: for each of two sizes of the symbolic dimension two
+	// feeds, which differ in their floats.
 	Feeds []map[string]tensor.Value
 }
 
 // link is a value of a chain that is being built.
 type link struct {
 	name string
-	v    tensor.Value // for the first feed
+	v    tensor.Value // value under the first feed
 }
 
 func (l link) t() *tensor.Tensor {
 	t, ok := l.v.(*tensor.Tensor)
 	if !ok {
-		panic(refused("a tensor is wanted"))
+		panic(refused("operand must be a tensor"))
 	}
 	return t
 }
@@ -44,11 +44,12 @@ func (l link) dim(i int) int {
 	return s[(i+len(s))%len(s)]
 }
 
-// refused ends a step that cannot be taken, such as one with a node that reference refuses.
+// refused is the panic value that abandons a step, for example if reference returns an error
+// for its node.
 type refused string
 
-// chain builds a Chain. Every node is run as it is added, so that the next one can be
-// drawn for its results.
+// chain builds a Chain. Each node is run when it is added, so that the next one can be drawn
+// to fit its results.
 type chain struct {
 	*gen
 	b        *onnx.ModelBuilder
@@ -60,16 +61,16 @@ type chain struct {
 	ml       int
 	names    int
 	batch    [2]int
-	values   []link // what steps read
+	values   []link // values that steps may read
 	consts   []link
 	made     []link // results of nodes of the main graph, in order
 	read     map[string]bool
 	outputs  map[string]bool
 	feeds    []map[string]tensor.Value
-	constant int // one constant in so many is an input instead
+	constant int // one in this many constant operands is an input instead
 }
 
-// DrawChain draws a chain; nil for one without nodes.
+// DrawChain draws a chain, nil if it has no nodes.
 func DrawChain(t *rapid.T, defs []*kit.Def, seeds Seeds) *Chain {
 	w := &chain{gen: newGen(t, nil), b: onnx.NewModel("chain"), seeds: seeds, defs: defs, read: map[string]bool{}, outputs: map[string]bool{},
 		feeds: []map[string]tensor.Value{{}, {}, {}, {}}}
@@ -88,7 +89,7 @@ func DrawChain(t *rapid.T, defs []*kit.Def, seeds Seeds) *Chain {
 	for range w.in(1, 6) {
 		w.step()
 	}
-	// What nobody reads is an output, and some of the others.
+	// Values without readers are outputs, and some of the others.
 	for i, l := range w.made {
 		if !w.read[l.name] && (i == len(w.made)-1 || !w.one(6)) || w.one(10) {
 			w.output(l)
@@ -104,7 +105,7 @@ func DrawChain(t *rapid.T, defs []*kit.Def, seeds Seeds) *Chain {
 	return &Chain{m, w.feeds}
 }
 
-// step adds a group of nodes; what a step that fails has added stays.
+// step adds a group of nodes. If the step is abandoned, the nodes added so far stay.
 func (w *chain) step() {
 	at, depth, values, consts := w.at, w.depth, len(w.values), len(w.consts)
 	nodes := len(w.made)
@@ -129,7 +130,7 @@ func (w *chain) step() {
 	w.values = append(w.values, w.bounded(r))
 }
 
-// bounded keeps numbers from growing along the chain.
+// bounded limits the magnitude of a result, so that numbers do not grow along the chain.
 func (w *chain) bounded(r link) link {
 	t, ok := r.v.(*tensor.Tensor)
 	if !ok || !t.DType().IsFloat() || w.one(3) {
@@ -153,7 +154,7 @@ func (w *chain) name(prefix string) string {
 	return fmt.Sprintf("%s%d", prefix, w.names)
 }
 
-// data draws a tensor of images, sequences, rows or anything.
+// data draws a tensor with the shape of images, sequences or rows, or any shape.
 func (w *chain) data() *tensor.Tensor {
 	d := pick(w.gen, tensor.TypeFloat32, tensor.TypeFloat32, tensor.TypeFloat32, tensor.TypeFloat32, tensor.TypeFloat32, tensor.TypeFloat16, tensor.TypeFloat64,
 		tensor.TypeBFloat16, tensor.TypeInt64, tensor.TypeInt32, tensor.TypeUint8)
@@ -176,7 +177,7 @@ func (w *chain) data() *tensor.Tensor {
 	return t
 }
 
-// input adds a graph input. Where its first dimension is the batch it may be symbolic.
+// input adds a graph input. Its first dimension may be symbolic if it is the batch.
 func (w *chain) input(t *tensor.Tensor) link {
 	name := w.name("x")
 	typ := onnx.NewType(t.Type())
@@ -210,8 +211,8 @@ func (w *chain) input(t *tensor.Tensor) link {
 	return link{name, t}
 }
 
-// fixed is an operand that steps make for themselves: mostly a constant, of one kind or
-// another, at times one that is there already.
+// fixed returns an operand with the value of t: mostly a new constant (initializer, Constant
+// node or foldable node), sometimes an existing one or an input.
 func (w *chain) fixed(t *tensor.Tensor) link {
 	if w.one(w.constant) && t.DType() != tensor.TypeString {
 		return w.input(t)
@@ -225,7 +226,7 @@ func (w *chain) fixed(t *tensor.Tensor) link {
 		w.at.Initializer(raw, onnx.FromTensor(t))
 		w.at.Node("Identity", []string{raw}, []string{c.name})
 	case 9:
-		w.b.Initializer(c.name, onnx.FromTensor(t)) // outside of the subgraph
+		w.b.Initializer(c.name, onnx.FromTensor(t)) // in the main graph, outside the subgraph
 	default:
 		w.at.Initializer(c.name, onnx.FromTensor(t))
 	}
@@ -236,7 +237,7 @@ func (w *chain) fixed(t *tensor.Tensor) link {
 	return c
 }
 
-// weights is an operand of numbers around 0, at times one that another node has.
+// weights returns an operand of numbers around 0, sometimes one that another node reads.
 func (w *chain) weights(d tensor.DType, shape ...int) link {
 	if w.one(4) {
 		for _, c := range w.consts {
@@ -248,13 +249,13 @@ func (w *chain) weights(d tensor.DType, shape ...int) link {
 	return w.fixed(w.tensor(d, unit, shape...))
 }
 
-// number is a scalar operand, of rank 0 mostly.
+// number returns an operand with one element, mostly of rank 0.
 func (w *chain) number(d tensor.DType, x float64) link {
 	shape := pick(w.gen, []int{}, []int{}, []int{}, []int{1}, []int{1}, []int{1, 1}, []int{1, 1, 1, 1, 1})
 	return w.fixed(w.filled(d, x, shape...))
 }
 
-// scalar is a number of rank 0.
+// scalar returns an operand of rank 0.
 func (w *chain) scalar(d tensor.DType, x float64) link { return w.fixed(w.filled(d, x)) }
 
 func (w *chain) filled(d tensor.DType, x float64, shape ...int) *tensor.Tensor {
@@ -269,10 +270,10 @@ func (w *chain) filled(d tensor.DType, x float64, shape ...int) *tensor.Tensor {
 	return t
 }
 
-// ints64 is a constant of int64, seldom an input.
+// ints64 returns an int64 operand, see fixed.
 func (w *chain) ints64(v ...int) link { return w.fixed(ints(v...)) }
 
-// output makes a value a graph output too.
+// output makes a value a graph output.
 func (w *chain) output(l link) {
 	if !w.outputs[l.name] {
 		w.outputs[l.name] = true
@@ -280,11 +281,11 @@ func (w *chain) output(l link) {
 	}
 }
 
-// op adds a node with one output. An attribute is a name and a value.
+// op adds a node with one output, see node.
 func (w *chain) op(op string, in ...any) link { return w.node(op, 1, in...)[0] }
 
-// node adds a node. Of in, links are inputs, nil is one left out, a name with the value
-// after it an attribute.
+// node adds a node. in holds links for inputs, nil for omitted inputs, and attributes as a
+// name followed by a value.
 func (w *chain) node(op string, outputs int, in ...any) []link {
 	c := &Case{Op: op, Opset: w.opset, Out: make([]bool, outputs)}
 	if domain, name, ok := strings.Cut(op, ":"); ok {
@@ -308,7 +309,7 @@ func (w *chain) node(op string, outputs int, in ...any) []link {
 	return w.add(c, names)
 }
 
-// add runs a case and adds it with the names of its inputs.
+// add runs a case and adds it as a node with the given input names.
 func (w *chain) add(c *Case, names []string) []link {
 	res, err := Run(c, onward.ProviderConfig{Name: "reference"}, 1)
 	if err != nil {
@@ -336,8 +337,8 @@ func (w *chain) add(c *Case, names []string) []link {
 	return links
 }
 
-// record remembers what has been read and made, and gives some of what was made
-// another reader.
+// record records the values that a node reads and makes, and adds another reader to some
+// results.
 func (w *chain) record(names []string, links []link) {
 	for _, n := range names {
 		w.read[n] = true
@@ -356,14 +357,13 @@ func (w *chain) record(names []string, links []link) {
 	}
 }
 
-// value is one that steps have made, mostly of the latest. It is of the main graph or
-// of the subgraph.
+// value returns a value of the main graph or the subgraph, mostly one of the latest.
 func (w *chain) value() link {
 	i := len(w.values) - 1 - min(len(w.values)-1, pick(w.gen, 0, 0, 0, 0, 1, 2, 3))
 	return w.values[i]
 }
 
-// tensorValue is a value that is a tensor.
+// tensorValue returns a value that is a tensor.
 func (w *chain) tensorValue() link {
 	for range 4 {
 		if l := w.value(); l.v != nil && l.v.Type().Kind == tensor.KindTensor {
@@ -373,7 +373,7 @@ func (w *chain) tensorValue() link {
 	panic(refused("no tensor"))
 }
 
-// x is a value of a type of floats, float32 mostly, that is not too large.
+// x returns a floating-point tensor that is not too large, mostly float32.
 func (w *chain) x() link {
 	l := w.tensorValue()
 	t := l.t()
@@ -390,7 +390,7 @@ func (w *chain) x() link {
 	return l
 }
 
-// ranked is x with a rank of lo to hi, the first dimension the same where it can be.
+// ranked returns x reshaped to a rank of lo to hi, keeping the first dimension if possible.
 func (w *chain) ranked(lo, hi int) link {
 	l := w.x()
 	r := l.rank()
@@ -411,7 +411,7 @@ func (w *chain) ranked(lo, hi int) link {
 	if want == 1 {
 		return w.op("Reshape", l, w.ints64(-1))
 	}
-	// The inner elements are dealt out to the other dimensions.
+	// The inner elements are distributed over the other dimensions.
 	s := make([]int, want)
 	s[0] = 0
 	inner := 1
@@ -433,7 +433,7 @@ func (w *chain) ranked(lo, hi int) link {
 		s[0] = 1
 	}
 	if l.t().Len() == 0 {
-		panic(refused("no elements to deal"))
+		panic(refused("no elements to distribute"))
 	}
 	return w.op("Reshape", l, w.ints64(s...))
 }
@@ -446,7 +446,7 @@ func (w *chain) reduce(op string, x link, keep int64, axes ...int) link {
 	return w.op(op, x, w.ints64(axes...), "keepdims", keep)
 }
 
-// adapt makes a value of another type and shape out of x.
+// adapt converts x to another type and shape.
 func (w *chain) adapt(x link, d tensor.DType, shape []int) link {
 	if x.dtype() != d {
 		x = w.op("Cast", x, "to", int64(d))
@@ -482,7 +482,7 @@ func (w *chain) adapt(x link, d tensor.DType, shape []int) link {
 	return x
 }
 
-// anyOperator adds a case of any operator some of whose operands are values of the chain.
+// anyOperator adds a case of any operator with values of the chain as some of its operands.
 func (w *chain) anyOperator() link {
 	for range 8 {
 		d := w.defs[w.n(len(w.defs))]
@@ -534,8 +534,8 @@ func (w *chain) draw(name string) *Case {
 	return g.mutate(of, of[g.n(len(of))])
 }
 
-// plug gives a case's operands names: values of the chain adapted to them, and fixed
-// ones.
+// plug replaces some operands of a case by adapted values of the chain, makes the others
+// fixed operands, and adds the node.
 func (w *chain) plug(c *Case) link {
 	names := make([]string, len(c.In))
 	plugged := false
@@ -563,7 +563,7 @@ func (w *chain) plug(c *Case) link {
 	return out[w.n(len(out))]
 }
 
-// whole runs the model as it is and returns values of its main graph.
+// whole runs the model built so far and returns values of its main graph.
 func (w *chain) whole(names ...string) map[string]tensor.Value {
 	m, err := w.b.Model()
 	if err != nil {

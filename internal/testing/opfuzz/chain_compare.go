@@ -17,13 +17,13 @@ import (
 	"github.com/onward-ml/onward/tensor"
 )
 
-// runModel runs a model with several feeds, one after the other, on one session. Of
-// results there are as many as succeed before the error. A panic is an error.
+// runModel runs a model with several feeds in order on one session. It returns the results
+// up to the first error. A panic is returned as an error.
 func runModel(m *onnx.Model, feeds []map[string]tensor.Value, opts *onward.SessionOptions) ([]map[string]tensor.Value, error) {
 	return runWanted(m, feeds, make([][]string, len(feeds)), opts)
 }
 
-// runWanted is runModel for some of the outputs, another selection for each feed.
+// runWanted is runModel with a selection of outputs for each feed.
 func runWanted(m *onnx.Model, feeds []map[string]tensor.Value, outputs [][]string, opts *onward.SessionOptions) (out []map[string]tensor.Value, err error) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -49,8 +49,8 @@ func runWanted(m *onnx.Model, feeds []map[string]tensor.Value, outputs [][]strin
 	return out, nil
 }
 
-// Run runs a chain with its feeds, and with the first one again, on one session. Of
-// results there are as many as succeed before the error. A panic is an error.
+// Run runs a chain with its feeds, and with the first one again, on one session. It returns
+// the results up to the first error. A panic is returned as an error.
 func (c *Chain) Run(opts *onward.SessionOptions) ([]map[string]tensor.Value, error) {
 	return c.RunModel(c.Model, opts)
 }
@@ -62,7 +62,7 @@ func (c *Chain) RunModel(m *onnx.Model, opts *onward.SessionOptions) ([]map[stri
 		last := len(out) - 1
 		for name, v := range out[0] {
 			if err := tensor.Equal(out[last][name], v); err != nil {
-				return out, fmt.Errorf("output %s is another when the same feed runs again: %w", name, err)
+				return out, fmt.Errorf("output %s differs when the same feed runs again: %w", name, err)
 			}
 		}
 		out = out[:last]
@@ -72,12 +72,12 @@ func (c *Chain) RunModel(m *onnx.Model, opts *onward.SessionOptions) ([]map[stri
 
 // Turns are runs of a chain on one session.
 type Turns struct {
-	Feed    []int      // which of the feeds each run has
-	Outputs [][]string // what each run wants, nil for all
+	Feed    []int      // index of each run's feed
+	Outputs [][]string // wanted outputs of each run, nil for all
 }
 
-// DrawTurns draws runs with some of the first n feeds: a feed is mostly followed by
-// itself, for sessions learn what they repeat.
+// DrawTurns draws runs with some of the first n feeds. A feed is mostly followed by itself,
+// because sessions capture runs that repeat.
 func (c *Chain) DrawTurns(t *rapid.T, n int) Turns {
 	var r Turns
 	for range rapid.IntRange(3, 6).Draw(t, "feeds") {
@@ -97,8 +97,8 @@ func (c *Chain) DrawTurns(t *rapid.T, n int) Turns {
 	return r
 }
 
-// RunTurns runs a chain in turns. Of results there are as many as succeed before the
-// error. A panic is an error.
+// RunTurns runs a chain in turns. It returns the results up to the first error. A panic is
+// returned as an error.
 func (c *Chain) RunTurns(turns Turns, opts *onward.SessionOptions) ([]map[string]tensor.Value, error) {
 	feeds := make([]map[string]tensor.Value, len(turns.Feed))
 	for i, f := range turns.Feed {
@@ -107,8 +107,7 @@ func (c *Chain) RunTurns(turns Turns, opts *onward.SessionOptions) ([]map[string
 	return runWanted(c.Model, feeds, turns.Outputs, opts)
 }
 
-// Nodes returns the nodes of the main graph as cases, with the operands they have
-// under a feed.
+// Nodes returns the nodes of the main graph as cases, with their operands under a feed.
 func (c *Chain) Nodes(feed int) ([]*Case, error) {
 	values, err := c.all(feed)
 	if err != nil {
@@ -171,7 +170,7 @@ type Excused struct {
 	Large    int // tensors whose elements are not compared: products leave float32
 }
 
-// String writes the counts for a test's log.
+// String returns the counts for a test's log.
 func (e Excused) String() string {
 	return fmt.Sprintf("%d elements differ within the perturbation bound; not compared: %d tensors because perturbation changes shapes, %d because products leave float32",
 		e.Elements, e.Shapes, e.Large)
@@ -182,12 +181,12 @@ func (e *Excused) Add(o Excused) {
 	e.Elements, e.Shapes, e.Large = e.Elements+o.Elements, e.Shapes+o.Shapes, e.Large+o.Large
 }
 
-// Compare reports where the results for a feed differ by more than rounding may: by more
-// than one rounding and by more than the perturbation bound.
+// Compare returns an error if the results for a feed differ by more than one rounding and by
+// more than the perturbation bound.
 //
-// The bound of an element is a multiple of the most that it changes in many runs of the
-// chain with every value perturbed. loose perturbs more: ONNX Runtime approximates
-// functions with an error that is a part of their range.
+// The bound of an element is a multiple of its largest change over many runs of the chain
+// with every value perturbed. loose perturbs more, because ONNX Runtime approximates
+// functions with an error proportional to their range.
 func (c *Chain) Compare(feed int, got, want map[string]tensor.Value, loose bool) (excused Excused, err error) {
 	var s *samples
 	for _, name := range slices.Sorted(maps.Keys(want)) {
@@ -211,7 +210,7 @@ func (c *Chain) Compare(feed int, got, want map[string]tensor.Value, loose bool)
 	return excused, nil
 }
 
-// chainTolerance is what a result may differ by without a look at what it is made of.
+// chainTolerance returns the tolerance of a result before the perturbation bound is computed.
 func chainTolerance(v tensor.Value) (rtol, atol float64) {
 	t, ok := v.(*tensor.Tensor)
 	if !ok || !t.DType().IsFloat() {
@@ -232,7 +231,7 @@ func chainTolerance(v tensor.Value) (rtol, atol float64) {
 	return rtol, rtol / 4 * most(t)
 }
 
-// anyElement reports whether a tensor of floats has an element like that.
+// anyElement reports whether like is true for an element of a tensor of floats.
 func anyElement(v tensor.Value, like func(float64) bool) bool {
 	t, ok := v.(*tensor.Tensor)
 	if !ok || !t.DType().IsFloat() {
@@ -242,7 +241,7 @@ func anyElement(v tensor.Value, like func(float64) bool) bool {
 	return err == nil && slices.ContainsFunc(f, like)
 }
 
-// most is the largest finite magnitude.
+// most returns the largest finite magnitude.
 func most(t *tensor.Tensor) float64 {
 	f, err := Floats(t)
 	if err != nil {
@@ -257,7 +256,8 @@ func most(t *tensor.Tensor) float64 {
 	return m
 }
 
-// excuse compares an output with what the samples allow, and counts what needs it.
+// excuse compares an output within the perturbation bound, and counts the elements that
+// need it.
 func (s *samples) excuse(name string, got, want tensor.Value) (Excused, error) {
 	w, ok := want.(*tensor.Tensor)
 	g, ok2 := got.(*tensor.Tensor)
@@ -267,7 +267,7 @@ func (s *samples) excuse(name string, got, want tensor.Value) (Excused, error) {
 				return Excused{Elements: 1}, nil
 			}
 		}
-		return Excused{}, fmt.Errorf("no change of the values changes it")
+		return Excused{}, fmt.Errorf("the output does not change under perturbation")
 	}
 	for _, o := range s.of {
 		if t, ok := o[name].(*tensor.Tensor); !ok || !slices.Equal(t.Shape(), w.Shape()) {
@@ -278,7 +278,7 @@ func (s *samples) excuse(name string, got, want tensor.Value) (Excused, error) {
 		return Excused{Shapes: 1}, nil
 	}
 	if g.DType() != w.DType() || !slices.Equal(g.Shape(), w.Shape()) {
-		return Excused{}, fmt.Errorf("another type or shape")
+		return Excused{}, fmt.Errorf("type or shape differs")
 	}
 	if s.vast {
 		return Excused{Large: 1}, nil
@@ -322,7 +322,7 @@ func (s *samples) excuse(name string, got, want tensor.Value) (Excused, error) {
 		case math.IsInf(spread[i], 1), s.infinite && (v != v) != (wf[i] != wf[i]):
 		case !w.DType().IsFloat() && spread[i] > 0:
 		case !(d <= 8*spread[i]+atol+rtol*math.Abs(wf[i])):
-			return Excused{}, fmt.Errorf("element %d is %v, want %v, which changes by %.3g at most", i, v, wf[i], spread[i])
+			return Excused{}, fmt.Errorf("element %d is %v, want %v, which changes by at most %.3g under perturbation", i, v, wf[i], spread[i])
 		}
 	}
 	return Excused{Elements: n}, nil

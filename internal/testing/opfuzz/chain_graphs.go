@@ -5,7 +5,7 @@ import (
 	"github.com/onward-ml/onward/tensor"
 )
 
-// inside builds a subgraph with steps of its own and returns the graph.
+// inside builds a subgraph with its own steps and returns it.
 func (w *chain) inside(name string, build func(g *onnx.GraphBuilder)) *onnx.Graph {
 	at, values, consts := w.at, w.values, len(w.consts)
 	defer func() { w.at, w.values, w.consts = at, values, w.consts[:min(consts, len(w.consts))]; w.depth-- }()
@@ -18,12 +18,12 @@ func (w *chain) inside(name string, build func(g *onnx.GraphBuilder)) *onnx.Grap
 	return g
 }
 
-// simple is a step for the insides of subgraphs.
+// simple adds a step inside a subgraph.
 func (w *chain) simple() link {
 	return pick(w.gen, (*chain).elementwise, (*chain).linear, (*chain).activation, (*chain).twoValues, (*chain).channels, (*chain).passOn, (*chain).layerNorm)(w)
 }
 
-// branch is an If whose branches read values of the graph around it.
+// branch adds an If whose branches read values of the outer graph.
 func (w *chain) branch() link {
 	if w.depth > 1 {
 		return w.elementwise()
@@ -58,7 +58,7 @@ func (w *chain) branch() link {
 			}
 			if i == 1 {
 				y = w.op("Cast", y, "to", int64(types[0].Elem))
-			} else if w.one(6) { // a value from outside, as it is
+			} else if w.one(6) { // a value of the outer graph, unchanged
 				y = w.op("Identity", x)
 			}
 			types[i], taken[i] = y.v.Type(), y.v
@@ -77,7 +77,7 @@ func (w *chain) branch() link {
 	return l
 }
 
-// loop is a Loop that carries a value and collects another.
+// loop adds a Loop with a carried value and a scan output.
 func (w *chain) loop() link {
 	if w.depth > 0 {
 		return w.elementwise()
@@ -88,7 +88,7 @@ func (w *chain) loop() link {
 	state := link{w.name("s"), x.v}
 	i, cond := link{w.name("i"), tensor.Scalar(int64(0))}, link{w.name("b"), w.filled(tensor.TypeBool, 1)}
 	g := w.inside("body", func(g *onnx.GraphBuilder) {
-		for _, l := range []link{i, cond, state} { // ONNX Runtime wants their ranks
+		for _, l := range []link{i, cond, state} { // ONNX Runtime requires their ranks
 			typ := onnx.NewType(l.v.Type())
 			typ.Tensor.Shape = &onnx.Shape{Dims: make([]onnx.Dim, l.rank())}
 			g.InputType(l.name, typ)
@@ -134,7 +134,7 @@ func (w *chain) loop() link {
 	return links[w.n(2)]
 }
 
-// sequence cuts a value into a sequence and takes it or parts of it back.
+// sequence splits a value to a sequence, and concatenates it or reads items of it.
 func (w *chain) sequence() link {
 	x := w.ranked(1, 4)
 	axis := int64(w.n(x.rank()))

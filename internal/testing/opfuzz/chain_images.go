@@ -10,7 +10,7 @@ func (w *chain) positive(d tensor.DType, shape ...int) link {
 	return w.fixed(w.tensor(d, positive, shape...))
 }
 
-// convolution is a Conv and what may be merged into it.
+// convolution adds a Conv and operators that may be merged into it.
 func (w *chain) convolution() link {
 	x := w.ranked(3, 5)
 	d, r, c := x.dtype(), x.rank(), x.dim(1)
@@ -52,7 +52,8 @@ func (w *chain) convolution() link {
 	return y
 }
 
-// channel is the shape of n numbers, one for each channel of a tensor of rank r; or not.
+// channel returns the shape of n numbers, one per channel of a tensor of rank r, or seldom
+// another shape.
 func (w *chain) channel(n, r int) []int {
 	s := []int{n}
 	for range r - 2 {
@@ -108,7 +109,7 @@ func (w *chain) afterConv(x, y link, conv func() link) link {
 	return w.op("PRelu", y, w.weights(d, w.channel(c, r)...))
 }
 
-// channels is arithmetic by channel without a Conv.
+// channels adds arithmetic per channel without a Conv.
 func (w *chain) channels() link {
 	x := w.ranked(2, 5)
 	y := x
@@ -118,7 +119,7 @@ func (w *chain) channels() link {
 	return y
 }
 
-// poolings is what runs between convolutions.
+// poolings adds operators that are common between convolutions.
 func (w *chain) poolings() link {
 	x := w.ranked(3, 5)
 	k := make([]int64, x.rank()-2)
@@ -158,7 +159,7 @@ func (w *chain) poolings() link {
 	return w.op("Pad", in...)
 }
 
-// shuffled is a shuffle of channels, or nearly one.
+// shuffled adds a channel shuffle or a variation of it.
 func (w *chain) shuffled() link {
 	x := w.ranked(4, 4)
 	s := slices.Clone(x.shape())

@@ -8,7 +8,7 @@ import (
 	"github.com/onward-ml/onward/tensor"
 )
 
-// patterns are groups of operators that optimizers replace, with changes that forbid
+// patterns are groups of operators that optimizers replace, with variations that prevent
 // it: another axis, rank, constant or reader.
 var patterns []func(*chain) link
 
@@ -18,7 +18,7 @@ func init() {
 		(*chain).branch, (*chain).loop, (*chain).sequence, (*chain).reduction, (*chain).poolings, (*chain).shuffled}
 }
 
-// near is x, or seldom another number: a constant that a pattern does not have.
+// near returns x, or seldom another number that does not match the pattern.
 func (w *chain) near(x float64) float64 {
 	if w.one(8) {
 		return pick(w.gen, x*1.3, 1, 0, -x)
@@ -26,7 +26,7 @@ func (w *chain) near(x float64) float64 {
 	return x
 }
 
-// either returns two operands in one order or the other.
+// either returns two operands in random order.
 func (w *chain) either(a, b link) (link, link) {
 	if w.n(2) == 0 {
 		return b, a
@@ -64,7 +64,7 @@ func (w *chain) clip(x link) link {
 	return w.op("Clip", in...)
 }
 
-// elementwise is a run of functions, whose result may take their operand's place.
+// elementwise adds a sequence of elementwise functions, which may run in place.
 func (w *chain) elementwise() link {
 	x := w.x()
 	for range w.in(1, 4) {
@@ -77,7 +77,7 @@ func (w *chain) elementwise() link {
 	return x
 }
 
-// twoValues joins two values of the chain, or one with itself.
+// twoValues combines two values of the chain, or one with itself.
 func (w *chain) twoValues() link {
 	x, y := w.x(), w.x()
 	if x.dtype() != y.dtype() {
@@ -188,18 +188,18 @@ func (w *chain) layerNorm() link {
 	return w.binary("Add", n, w.weights(d, w.vector(x.dim(-1))...))
 }
 
-// vector is the shape of n numbers, one for each column.
+// vector returns the shape of n numbers, one per column.
 func (w *chain) vector(n int) []int {
 	return pick(w.gen, []int{n}, []int{n}, []int{n}, []int{n}, []int{1}, []int{1, n}, []int{1, 1, n}, []int{})
 }
 
-// linear is a product with weights, and what may be merged into it.
+// linear adds a product with weights and operators that may be merged into it.
 func (w *chain) linear() link {
 	x := w.ranked(1, 4)
 	d, k := x.dtype(), x.dim(-1)
 	n := pick(w.gen, k, 1, 8, 16, 33, 64, 5)
 	if k > 512 {
-		panic(refused("too long rows"))
+		panic(refused("rows are too long"))
 	}
 	var y link
 	switch {
@@ -222,7 +222,7 @@ func (w *chain) linear() link {
 			in = append(in, "transA", int64(1))
 		}
 		y = w.op("Gemm", append(in, "transB", int64(tb))...)
-	case w.one(5): // the weights transposed, which folding does
+	case w.one(5): // a Transpose of the weights, which is folded
 		y = w.op("MatMul", x, w.op("Transpose", w.weights(d, n, k)))
 	case w.one(8):
 		y = w.op("MatMul", w.weights(d, pick(w.gen, 3, 8, 16), x.dim(max(-2, -x.rank()))), x)
@@ -257,7 +257,7 @@ func (w *chain) linear() link {
 	return y
 }
 
-// attention is a product of transposed stacks of matrices with factors.
+// attention adds a scaled product of transposed batches of matrices.
 func (w *chain) attention() link {
 	x := w.ranked(3, 4)
 	d, r := x.dtype(), x.rank()
@@ -319,13 +319,13 @@ func identity(n int) []int64 {
 	return p
 }
 
-// reduction is one over some axes, whose result is used next to its operand.
+// reduction adds a reduction over some axes, whose result is combined with its operand.
 func (w *chain) reduction() link {
 	x := w.ranked(1, 4)
 	axis := w.in(-x.rank(), x.rank()-1)
 	op := pick(w.gen, "ReduceSum", "ReduceMean", "ReduceMax", "ReduceMin", "ReduceSumSquare", "ReduceL1", "ReduceL2", "ReduceLogSumExp", "ReduceProd")
 	switch w.n(6) {
-	case 0: // a Softmax in pieces
+	case 0: // a Softmax in parts
 		e := w.op("Exp", w.op("Sub", x, w.reduce("ReduceMax", x, 1, axis)))
 		return w.op("Div", e, w.reduce("ReduceSum", e, 1, axis))
 	case 1:
@@ -343,7 +343,7 @@ func (w *chain) reduction() link {
 	return w.binary(pick(w.gen, "Sub", "Add", "Max"), x, m)
 }
 
-// twice computes the same, or nearly the same, two times.
+// twice adds the same computation, or a variation of it, twice.
 func (w *chain) twice() link {
 	x := w.ranked(1, 4)
 	d, r := x.dtype(), x.rank()
@@ -410,12 +410,12 @@ func (w *chain) twice() link {
 	return w.op("Concat", a, b, "axis", int64(axis))
 }
 
-// filledOther is a number whose bytes are those of others of another type or shape.
+// filledOther returns a number with the same bytes as constants of another type or shape.
 func (w *chain) filledOther(d tensor.DType, k float64) link {
 	return w.fixed(w.filled(d, k, pick(w.gen, []int{}, []int{1}, []int{1, 1})...))
 }
 
-// passOn is what hands its operand on unchanged, in places where that must not be seen.
+// passOn adds operators that return their operand unchanged.
 func (w *chain) passOn() link {
 	x := w.tensorValue()
 	for range w.in(1, 3) {
@@ -452,17 +452,17 @@ func (w *chain) passOn() link {
 	return x
 }
 
-// shapes computes a shape from a shape.
+// shapes adds nodes that compute a shape from a shape.
 func (w *chain) shapes() link {
 	x := w.ranked(1, 4)
 	s := w.op("Shape", x)
 	r := x.rank()
 	switch w.n(6) {
-	case 0: // the inner dimensions as one
+	case 0: // the inner dimensions merged
 		first := w.op("Gather", s, w.scalar(tensor.TypeInt64, 0))
 		first = w.op("Unsqueeze", first, w.ints64(0))
 		return w.op("Reshape", x, w.op("Concat", first, w.ints64(-1), "axis", int64(0)))
-	case 1: // one dimension taken apart
+	case 1: // one dimension split
 		head := w.op("Slice", s, w.ints64(0), w.ints64(r-1))
 		last := w.op("Slice", s, w.ints64(-1), w.ints64(1<<40))
 		n := 1
@@ -486,13 +486,13 @@ func (w *chain) shapes() link {
 	return w.binary("Add", x, w.op("Cast", w.op("Div", n, w.op("Add", w.op("Size", x), w.ints64(1))), "to", int64(x.dtype())))
 }
 
-// pieces cuts a value and joins it again.
+// pieces splits a value and concatenates the parts.
 func (w *chain) pieces() link {
 	x := w.ranked(1, 4)
 	axis := w.in(-x.rank(), x.rank()-1)
 	n := x.dim(axis)
 	if n < 2 {
-		panic(refused("nothing to cut"))
+		panic(refused("nothing to split"))
 	}
 	k := w.in(1, n-1)
 	var parts []link
@@ -525,7 +525,7 @@ func linksAnd(l []link, more ...any) []any {
 	return append(r, more...)
 }
 
-// views are values in the memory of others, of which each changes its own.
+// views adds values that may share memory, each changed by a node of its own.
 func (w *chain) views() link {
 	x := w.ranked(2, 4)
 	d := x.dtype()

@@ -2,7 +2,7 @@ package opfuzz
 
 import "github.com/onward-ml/onward/tensor"
 
-// quantized runs an operator between DequantizeLinear and QuantizeLinear.
+// quantized adds an operator between DequantizeLinear and QuantizeLinear.
 func (w *chain) quantized() link {
 	x := w.ranked(1, 4)
 	if x.dtype() != tensor.TypeFloat32 {
@@ -35,7 +35,7 @@ func (w *chain) quantized() link {
 	quantize := func(x link, p []any) link { return w.op("QuantizeLinear", append([]any{x}, p...)...) }
 	dequantize := func(x link, p []any) link { return w.op("DequantizeLinear", append([]any{x}, p...)...) }
 	both := func(x link) link { p := parameters(); return dequantize(quantize(x, p), p) }
-	// weights, by column or row or not
+	// weights, quantized by column, by row or as a whole
 	weights := func(axis int, shape ...int) (link, []float32) {
 		dw := pick(w.gen, tensor.TypeInt8, tensor.TypeInt8, d)
 		n := shape[axis]

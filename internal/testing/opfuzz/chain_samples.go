@@ -12,25 +12,25 @@ import (
 	"github.com/onward-ml/onward/tensor"
 )
 
-// samples are results of a chain whose values were changed a little.
+// samples holds results of a chain with perturbed values.
 type samples struct {
 	of []map[string]tensor.Value
-	// vast says that there are numbers whose products leave float32: the order of sums
-	// and factors decides which of them become infinite.
+	// vast is set if there are numbers whose products overflow float32: the order of sums and
+	// factors decides which of them become infinite.
 	vast bool
-	// infinite says that there are infinities, of which fused operators make limits or
-	// NaN where their parts make the other: x·sigmoid(x) of -∞ is NaN, Silu 0. So do NaN
-	// among the weights of a window, whose products with the padding may be left out.
+	// infinite is set if there are infinities, for which a fused operator may return a limit
+	// and its parts NaN, or the reverse: x·sigmoid(x) of -∞ is NaN, Silu 0. The same holds for
+	// NaN among the weights of a window, whose products with the padding may be omitted.
 	infinite bool
-	// unsized says that shapes depend on the last bits.
+	// unsized is set if shapes depend on the last bits of values.
 	unsized bool
 }
 
-// moves are operators whose results no rounding changes.
+// moves lists the operators that add no rounding.
 var moves = words(`Identity Constant Reshape Transpose Flatten Squeeze Unsqueeze Slice Gather Concat Split Expand Tile Pad Cast Relu Neg Abs Dropout Clip Max Min
 	Where ReduceMax ReduceMin MaxPool GatherElements ScatterND DepthToSpace SpaceToDepth`)
 
-// perturb samples a chain.
+// perturb runs a chain under a feed many times with its values perturbed.
 func (c *Chain) perturb(feed int, loose bool) (*samples, error) {
 	values, err := c.all(feed)
 	if err != nil {
@@ -38,7 +38,7 @@ func (c *Chain) perturb(feed int, loose bool) (*samples, error) {
 	}
 	m := *c.Model
 	g := *m.Graph
-	sized := map[string]bool{} // numbers that decide about shapes
+	sized := map[string]bool{} // values that determine shapes
 	for _, n := range g.Nodes {
 		if n.OpType == "Resize" || n.OpType == "Range" || n.OpType == "Upsample" {
 			for i, in := range n.Inputs {
@@ -80,7 +80,7 @@ func (c *Chain) perturb(feed int, loose bool) (*samples, error) {
 		g.Initializers = append(g.Initializers, t)
 	}
 	var others []other
-	centres := map[string]*tensor.Tensor{} // what is added to an input of an operator that takes a mean away
+	centres := map[string]*tensor.Tensor{} // added to the input of an operator that subtracts a mean
 	for _, n := range c.Model.Graph.Nodes {
 		if moves[n.OpType] {
 			nodes = append(nodes, n)
@@ -91,7 +91,7 @@ func (c *Chain) perturb(feed int, loose bool) (*samples, error) {
 		if centred[n.OpType] && noisy(n.Inputs[0]) {
 			name := fmt.Sprintf("%s_centre%d", n.Inputs[0], len(centres))
 			centres[name] = values[n.Inputs[0]].(*tensor.Tensor)
-			for _, in := range n.Inputs { // the largest of what is added up
+			for _, in := range n.Inputs { // the largest summand
 				if t, ok := values[in].(*tensor.Tensor); ok && t.DType() == centres[name].DType() {
 					inner[name] = max(inner[name], most(t))
 				}
@@ -152,14 +152,14 @@ func (c *Chain) perturb(feed int, loose bool) (*samples, error) {
 	}
 	g.Outputs = slices.Clone(g.Outputs)
 	for _, name := range names {
-		if made[name] { // the noise may broadcast what has another shape
+		if made[name] { // noise of another shape may broadcast
 			g.Outputs = append(g.Outputs, &onnx.ValueInfo{Name: name + "_exact"})
 		}
 	}
 	rng := rand.New(rand.NewPCG(1, 2))
-	for i := range 33 { // the first one changes nothing, and must succeed
+	for i := range 33 { // the first run is unperturbed and must succeed
 		f := map[string]tensor.Value{}
-		way := 0.0 // all numbers up or all down: what limits a function may always be a little less
+		way := 0.0 // 1 or -1: all perturbations in one direction, for limits that are always a little off
 		switch i % 8 {
 		case 1:
 			way = 1
@@ -203,7 +203,7 @@ func (c *Chain) perturb(feed int, loose bool) (*samples, error) {
 			}
 		}
 		feeds[0] = f
-		// A session for each: the noise may make shapes others.
+		// Each run has a session of its own, because the noise may change shapes.
 		switch out, err := runModel(&m, feeds, reference); {
 		case err == nil:
 			s.of = append(s.of, out[0])
@@ -220,13 +220,13 @@ func (c *Chain) perturb(feed int, loose bool) (*samples, error) {
 	return s, nil
 }
 
-// innerNumbers are operators that compute numbers of their own, gates, a sum whose
-// logarithm is near 0, or what a subgraph has, which may cancel: the part of a rounding
-// of 1 that their results may have.
+// innerNumbers lists the operators with intermediate numbers that may cancel (gates, a sum
+// whose logarithm is near 0, values of subgraphs), with the error of their results as a
+// fraction of the rounding of 1.
 var innerNumbers = map[string]float64{"RNN": 0.25, "GRU": 0.25, "LSTM": 0.25, "If": 0.5, "Loop": 0.5, "LogSoftmax": 0.1, "SoftmaxCrossEntropyLoss": 0.1}
 
-// coarsest returns the rounding of the narrowest type of floats that the subgraphs of a
-// node cast to, 0 for none.
+// coarsest returns the rounding of the narrowest floating-point type to which the subgraphs
+// of a node cast, 0 if they cast to none.
 func coarsest(n *onnx.Node) (e float64) {
 	for _, a := range n.Attributes {
 		if a.G == nil {
@@ -245,19 +245,19 @@ func coarsest(n *onnx.Node) (e float64) {
 	return e
 }
 
-// centred are operators that take a mean away from their first input, or from its sum
-// with others, and may divide what is left by next to nothing: the mean of equal numbers
-// is rounded too.
+// centred lists the operators that subtract a mean from their first input, or from its sum
+// with others, and may divide the difference by a number near 0. The mean of equal numbers
+// is rounded, so the quotient may be large.
 var centred = words(`GroupNorm SkipGroupNorm GroupNormalization InstanceNormalization LayerNormalization SkipLayerNormalization MeanVarianceNormalization`)
 
-// other is what a node may give instead of its result by the nature of its kernels.
+// other is an alternative result that kernels of a node may return.
 type other struct {
 	name  string
-	where *tensor.Tensor // the elements
-	value *tensor.Tensor // what they may be
+	where *tensor.Tensor // selects the elements
+	value *tensor.Tensor // their alternative values
 }
 
-// hold leaves the elements of a shift out that the other result stands for.
+// hold clears the elements of a shift that the alternative result covers.
 func (o *other) hold(shift *tensor.Tensor) {
 	size := shift.DType().Size()
 	for i, is := range tensor.Of[bool](o.where) {
@@ -267,11 +267,13 @@ func (o *other) hold(shift *tensor.Tensor) {
 	}
 }
 
-// otherResult returns the other result of a node, nil for none. It is for operands that
-// are not finite, but for LogSoftmax, which may give 0 for what is next to it. Convolutions may multiply any of an image's numbers by zeros, which stand for
-// weights of other groups or come of a Winograd transform: one that is not finite may make
-// every result of its image NaN. And x·f(x) with f(x) = 0 for an infinite x is NaN in
-// parts, 0 in one operator.
+// otherResult returns the alternative result of a node, nil if it has none:
+//   - LogSoftmax may return 0 for results next to it. All others have operands that are not
+//     finite.
+//   - Convolutions may multiply any number of an image by zeros, which stand for weights of
+//     other groups or come from a Winograd transform: one infinity or NaN may make every
+//     result of its image NaN.
+//   - x·f(x) with f(x) = 0 for an infinite x is NaN if computed in parts, 0 in one operator.
 func otherResult(n *onnx.Node, values map[string]tensor.Value) *other {
 	if n.OpType == "LogSoftmax" {
 		return nextToZero(values[n.Outputs[0]])
@@ -312,10 +314,10 @@ func otherResult(n *onnx.Node, values map[string]tensor.Value) *other {
 	return &other{where: where, value: tensor.Scalar(value)}
 }
 
-// roundings are the relative changes for which an operator of a type is good.
+// roundings maps types to the relative error that one operator may add.
 var roundings = map[tensor.DType]float64{tensor.TypeFloat32: 1e-6, tensor.TypeFloat64: 4e-15, tensor.TypeFloat16: 2e-3, tensor.TypeBFloat16: 1.6e-2}
 
-// nextToZero has the elements that are smaller than the rounding of a sum around 1.
+// nextToZero selects the elements that are smaller than the rounding of a sum around 1.
 func nextToZero(v tensor.Value) *other {
 	y, ok := v.(*tensor.Tensor)
 	if !ok {
@@ -335,8 +337,8 @@ func nextToZero(v tensor.Value) *other {
 	return &other{where: where, value: tensor.Must(tensor.Zeros(y.DType()))}
 }
 
-// around makes a tensor like t of numbers that differ by up to e from x; by e upwards or
-// downwards where way is 1 or -1.
+// around returns a tensor with the type and shape of t whose numbers differ from x by up to
+// e, or by exactly e upwards or downwards if way is 1 or -1.
 func around(rng *rand.Rand, t *tensor.Tensor, x, e, way float64) *tensor.Tensor {
 	r := tensor.Must(tensor.Zeros(t.DType(), t.Shape()...))
 	v := make([]float64, t.Len())

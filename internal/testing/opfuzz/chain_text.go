@@ -9,7 +9,7 @@ import (
 	"github.com/onward-ml/onward/onnx"
 )
 
-// String writes a chain for a failure's message.
+// String returns the text of a chain for failure messages.
 func (c *Chain) String() string {
 	var s strings.Builder
 	for _, o := range c.Model.OpsetImports {

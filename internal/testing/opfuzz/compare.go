@@ -13,7 +13,7 @@ import (
 	"github.com/onward-ml/onward/tensor"
 )
 
-// Compare reports where two results of a case differ by more than rounding may.
+// Compare returns an error if two results of a case differ by more than the tolerance.
 func Compare(c *Case, got, want map[string]tensor.Value) error {
 	for i, wanted := range c.Out {
 		if !wanted {
@@ -36,7 +36,7 @@ func Compare(c *Case, got, want map[string]tensor.Value) error {
 	return nil
 }
 
-// random are the operators that draw numbers: only types and shapes are compared.
+// random lists the operators that draw random numbers: only types and shapes are compared.
 var random = map[string]bool{"RandomNormal": true, "RandomNormalLike": true, "RandomUniform": true, "RandomUniformLike": true, "Bernoulli": true, "Multinomial": true,
 	"com.microsoft.SampleOp": true}
 
@@ -50,16 +50,16 @@ func (c *Case) random() bool {
 	return random[c.Name()]
 }
 
-// exact are the operators whose results have no rounding: they move elements, or
-// compute what IEEE 754 or integers define.
+// exact lists the operators without rounding: they move elements, or compute results that
+// IEEE 754 or integer arithmetic define exactly.
 var exact = words(`Abs Add And ArgMax ArgMin BitCast BitShift BitwiseAnd BitwiseNot BitwiseOr BitwiseXor Ceil CenterCropPad Clip Compress Concat ConcatFromSequence
 	Constant ConstantOfShape ConvInteger DepthToSpace Div Equal Expand EyeLike Flatten Floor Gather GatherElements GatherND Greater GreaterOrEqual Hardmax Identity IsInf IsNaN
 	LeakyRelu Less LessOrEqual MatMulInteger Max MaxPool MaxUnpool Min Mul Neg NonZero Not OneHot Or Pad PRelu ReduceMax ReduceMin Relu Reshape ReverseSequence
 	Round Scatter Shape Sign Size Slice SpaceToDepth Split Squeeze Sub Tile TopK Transpose Trilu Unique Unsqueeze Where Xor
 	com.microsoft.IsAllFinite com.microsoft.MulInteger com.microsoft.NhwcMaxPool com.microsoft.Trilu com.microsoft.ExpandDims com.microsoft.Unique com.microsoft.MurmurHash3`)
 
-// quantized are the operators whose integers come of rounding floats: these may be
-// next to each other where the float lies between.
+// quantized lists the operators that round floats to integers: results may differ by one if
+// the float is close to the midpoint.
 var quantized = words(`QuantizeLinear DynamicQuantizeLinear QLinearConv QLinearMatMul com.microsoft.QLinearAdd com.microsoft.QLinearMul com.microsoft.QLinearAveragePool
 	com.microsoft.QLinearGlobalAveragePool com.microsoft.QLinearLeakyRelu com.microsoft.QLinearSigmoid com.microsoft.QLinearSoftmax com.microsoft.QLinearReduceMean
 	com.microsoft.QGemm com.microsoft.QLinearConcat com.microsoft.QLinearConv com.microsoft.QLinearWhere com.microsoft.QuantizeLinear com.microsoft.NhwcConv Resize
@@ -74,8 +74,7 @@ func words(s string) map[string]bool {
 }
 
 func compareValue(c *Case, got, want tensor.Value) error {
-	// Where a model does not declare its output, ONNX Runtime's value does not say that it
-	// is optional.
+	// If the model does not declare its output, ONNX Runtime returns an optional as its value.
 	if g, ok := got.(*tensor.Optional); ok && g.Value != nil {
 		if _, ok := want.(*tensor.Optional); !ok {
 			got = g.Value
@@ -112,8 +111,8 @@ func compareValue(c *Case, got, want tensor.Value) error {
 	return tensor.AllClose(got, want, 1e-4, 1e-5)
 }
 
-// Tolerance returns what an output may differ by: relative to its elements, and
-// absolute as a part of its largest element.
+// Tolerance returns the tolerance of an output: rtol relative to each element, atol as a
+// fraction of the largest element.
 func Tolerance(c *Case, want *tensor.Tensor) (rtol, atol float64) {
 	d := want.DType()
 	name := c.Name()
@@ -146,9 +145,9 @@ func Tolerance(c *Case, want *tensor.Tensor) (rtol, atol float64) {
 	case tensor.TypeBFloat16:
 		rtol = 3e-2
 	default:
-		rtol = 0.26 // float8: next to each other
+		rtol = 0.26 // float8: adjacent values
 	}
-	// Operators that compute in float32 whatever they take and give.
+	// Operators that compute in float32 whatever the types of inputs and outputs.
 	for i := range c.In {
 		if e := c.DType(i); e == tensor.TypeFloat32 && rtol < 5e-5 {
 			rtol = 5e-5
@@ -161,7 +160,8 @@ func Tolerance(c *Case, want *tensor.Tensor) (rtol, atol float64) {
 	return rtol, rtol * max(most/5, 1e-2)
 }
 
-// Run opens a case on a provider and runs it times times. A panic is an error.
+// Run opens a case on a provider and runs it the given number of times. A panic is returned
+// as an error.
 func Run(c *Case, provider onward.ProviderConfig, times int) (out map[string]tensor.Value, err error) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -187,8 +187,8 @@ func Run(c *Case, provider onward.ProviderConfig, times int) (out map[string]ten
 	return out, nil
 }
 
-// atLimit reports whether a result of sums has elements near the largest float32: the
-// order of the terms decides which of them become infinite.
+// atLimit reports whether a result of sums has elements near the largest float32, for which
+// the order of the terms decides which become infinite.
 func atLimit(c *Case, got tensor.Value, want *tensor.Tensor) bool {
 	g, ok := got.(*tensor.Tensor)
 	if !ok || exact[c.Name()] || want.DType() != tensor.TypeFloat32 || g.DType() != want.DType() || !slices.Equal(g.Shape(), want.Shape()) {

@@ -7,8 +7,8 @@ import (
 	"github.com/onward-ml/onward/tensor"
 )
 
-// families are the generators for operators with many valid cases; all others are
-// drawn from seeds.
+// families maps operators with many valid cases to their generators. All others are drawn
+// from seeds.
 var families = map[string]func(*gen) *Case{}
 
 func family(f func(*gen) *Case, names ...string) {
@@ -19,7 +19,7 @@ func family(f func(*gen) *Case, names ...string) {
 
 func newCase(in ...tensor.Value) *Case { return &Case{In: in, Out: []bool{true}} }
 
-// floats are the floating-point types, float32 most often.
+// float draws a floating-point type, mostly float32.
 func (g *gen) float() tensor.DType {
 	return pick(g, tensor.TypeFloat32, tensor.TypeFloat32, tensor.TypeFloat32, tensor.TypeFloat64, tensor.TypeFloat16, tensor.TypeBFloat16)
 }
@@ -173,7 +173,7 @@ func unary(g *gen) *Case {
 	return c
 }
 
-// broadcast draws a shape that broadcasts with another one.
+// broadcast draws a shape that can be broadcast with s.
 func (g *gen) broadcast(s []int) []int {
 	r := slices.Clone(s)
 	switch g.n(4) {
@@ -254,7 +254,7 @@ func binary(g *gen) *Case {
 	return c
 }
 
-// axes draws different axes of a rank, some from the end.
+// axes draws distinct axes of a rank, some of them negative if negative is set.
 func (g *gen) axes(rank int, negative bool) []int {
 	r := g.rng.Perm(rank)[:g.n(rank+1)]
 	for i := range r {

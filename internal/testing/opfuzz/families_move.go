@@ -159,7 +159,7 @@ func move(g *gen) *Case {
 		s[at] = g.size()
 		return newCase(g.tensor(d, normal, shape...), g.indices(index, shape[at], true, s...)).set("axis", int64(axis))
 	case "ScatterElements", "Scatter":
-		// Without a reduction no place may be written twice: which value would stay is open.
+		// Without a reduction indices must be distinct, because the order of writes is undefined.
 		s := slices.Clone(shape)
 		for i := range s {
 			s[i] = g.in(1, s[i])

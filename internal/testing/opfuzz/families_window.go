@@ -6,7 +6,7 @@ import (
 	"github.com/onward-ml/onward/tensor"
 )
 
-// geometry draws the attributes of a window over an image of 1 to 3 dimensions, and
+// geometry draws the attributes of a window over an image of 1 to 3 dimensions. It returns
 // the sizes of image and window.
 func (g *gen) geometry(c *Case, dilate bool) (image, kernel []int) {
 	dims := pick(g, 2, 2, 2, 1, 3)

@@ -10,8 +10,8 @@ import (
 	"github.com/onward-ml/onward/tensor"
 )
 
-// network builds a random convolutional network: operators that the optimizer
-// fuses, blocks and moves between layouts, in any order.
+// network builds a random convolutional network of operators that the optimizer fuses and
+// converts to the blocked layout, in any order.
 type network struct {
 	t      *rapid.T
 	b      *onnx.ModelBuilder
@@ -145,7 +145,7 @@ func (w *network) step(x string) {
 	}
 }
 
-// shuffle deals the channels of x out of two groups, if they are even.
+// shuffle interleaves the two halves of the channels of x if their number is even.
 func (w *network) shuffle(x string) string {
 	c, h, wd := w.shape[x][0], w.shape[x][1], w.shape[x][2]
 	if c%2 != 0 {
@@ -158,7 +158,7 @@ func (w *network) shuffle(x string) string {
 	return w.add("Reshape", []string{b, s2}, c, h, wd, nil)
 }
 
-// conv adds a convolution to m channels and returns its result; "" if the image is too small for it.
+// conv adds a convolution to m channels and returns its result, "" if the image is too small.
 func (w *network) conv(x string, m, group int) string {
 	return w.convolve(x, m, group, rapid.SampledFrom([]int{1, 3, 3, 5}).Draw(w.t, "kernel"), rapid.IntRange(0, 2).Draw(w.t, "pad"))
 }
@@ -181,7 +181,7 @@ func (w *network) convolve(x string, m, group, k, pad int) string {
 		"pads": []int64{int64(pad), int64(pad), int64(pad), int64(pad)}, "group": group}
 	if rapid.IntRange(0, 3).Draw(w.t, "contrib") == 0 {
 		op = "FusedConv"
-		// Without the attribute rather than with an empty one, which is refused.
+		// The attribute is omitted, because an empty one is invalid.
 		if a := rapid.SampledFrom([]string{"Relu", "Clip", "Sigmoid", ""}).Draw(w.t, "activation"); a != "" {
 			attrs["activation"] = a
 			if a == "Clip" {
@@ -209,7 +209,7 @@ func Network(t *rapid.T) (*onnx.Model, *tensor.Tensor) {
 	w.b.Input("x", onnx.Float, "N", c, h, wd)
 	w.values, w.shape["x"] = []string{"x"}, [3]int{c, h, wd}
 	for range rapid.IntRange(1, 9).Draw(t, "steps") {
-		// Mostly the last value, so that chains arise.
+		// Mostly the last value, so that the nodes form chains.
 		i := len(w.values) - 1 - min(len(w.values)-1, rapid.SampledFrom([]int{0, 0, 0, 1, 2}).Draw(t, "back"))
 		if s := w.shape[w.values[i]]; s[0] <= 128 {
 			w.step(w.values[i])

@@ -13,7 +13,7 @@ import (
 	"github.com/onward-ml/onward/tensor"
 )
 
-// Seeds are valid cases by operator.
+// Seeds holds valid cases by operator.
 type Seeds map[string][]*Case
 
 // Load reads the recorded cases below the module's root and, where suite is not
@@ -66,7 +66,7 @@ func (s Seeds) add(c *Case) {
 	s[c.Name()] = append(s[c.Name()], c)
 }
 
-// suite adds a case of the suite if it is small and of one node.
+// suite adds a case of the suite if it is small and has one node.
 func (s Seeds) suite(dir string) error {
 	file := filepath.Join(dir, "model.onnx")
 	info, err := os.Stat(file)
@@ -95,7 +95,7 @@ func (s Seeds) suite(dir string) error {
 		}
 		v, err := onnx.UnmarshalValue(b, in.Type, nil, nil)
 		if err != nil {
-			return nil // a form of data that only the suite's own runner reads
+			return nil // a data format that only the runner of the suite reads
 		}
 		feed[in.Name] = v
 	}

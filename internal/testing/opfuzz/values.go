@@ -6,18 +6,18 @@ import (
 	"github.com/onward-ml/onward/tensor"
 )
 
-// kind says what numbers a tensor holds.
+// kind is a distribution of the elements of a tensor.
 type kind int
 
 const (
 	normal   kind = iota // around 0
 	positive             // above 0
-	unit                 // of (-1, 1)
-	whole                // small whole numbers, so that some are equal
-	special              // normal ones with NaN, infinities, zeros of both signs, tiny and huge ones
+	unit                 // in (-1, 1)
+	whole                // small integers, so that some are equal
+	special              // normal, with NaN, infinities, zeros of both signs, tiny and huge numbers
 )
 
-// contents draws a kind for a data input: mostly normal numbers.
+// contents draws the kind of a data input, mostly normal.
 func (g *gen) contents() kind {
 	switch g.n(10) {
 	case 8:
@@ -28,7 +28,7 @@ func (g *gen) contents() kind {
 	return normal
 }
 
-// tensor makes a tensor.
+// tensor draws a tensor.
 func (g *gen) tensor(d tensor.DType, k kind, shape ...int) *tensor.Tensor {
 	t := tensor.Must(tensor.Zeros(d, shape...))
 	n := t.Len()
@@ -103,7 +103,7 @@ func shapeOf(shape []int, n int) []int {
 	return shape
 }
 
-// intRange returns the ends of an integer type that float64 holds.
+// intRange returns the smallest and largest value of an integer type that float64 represents.
 func intRange(d tensor.DType) (lo, hi float64) {
 	switch d {
 	case tensor.TypeInt8:
@@ -143,7 +143,7 @@ func ints(v ...int) *tensor.Tensor {
 	return tensor.Must(tensor.New(r, len(r)))
 }
 
-// indices makes numbers of [-n, n), or of [0, n) without negative ones.
+// indices draws numbers from [-n, n), or from [0, n) if negative is false.
 func (g *gen) indices(d tensor.DType, n int, negative bool, shape ...int) *tensor.Tensor {
 	t := tensor.Must(tensor.Zeros(tensor.TypeInt64, shape...))
 	for i := range tensor.Of[int64](t) {
@@ -163,8 +163,8 @@ func (g *gen) indices(d tensor.DType, n int, negative bool, shape ...int) *tenso
 	return r
 }
 
-// dtype draws one of the types that a variable of the signature stands for; half of
-// the time float32 if it is one of them.
+// dtype draws one of the types of a type variable of the signature, except those in not. If
+// float32 is among them, it is drawn half of the time.
 func (g *gen) dtype(variable string, not ...tensor.DType) tensor.DType {
 	var of []tensor.DType
 	has := false

@@ -1,6 +1,5 @@
-// Package optest runs single operators in tests: it builds a node from the
-// registry, infers its outputs, runs it on both sets of kernels with one and two
-// workers, and compares.
+// Package optest runs single operators in tests: it builds a node from the registry, infers
+// its outputs, runs it with both sets of kernels on one and two workers, and compares.
 package optest
 
 import (
@@ -20,9 +19,8 @@ import (
 	"github.com/onward-ml/onward/tensor"
 )
 
-// Env is a small engine for one node: plain memory, two workers at most.
-// Fresh memory is filled with a pattern, so that an element that an operator
-// forgets to write shows.
+// Env is a small engine for one node, with plain memory and at most two workers. New memory
+// is filled with a pattern, so that elements that an operator does not write are detected.
 type Env struct {
 	Ctx   context.Context
 	Two   bool // run ranges on two goroutines, cut as finely as the grain allows
@@ -65,7 +63,7 @@ func (e *Env) Scratch(c *ir.Call, n int) ([]byte, error) {
 
 func (e *Env) Reserve(c *ir.Call, n int64) error {
 	if n < 0 || e.held+n > e.Limit {
-		return fmt.Errorf("%d bytes are above the memory limit of %d", n, e.Limit)
+		return fmt.Errorf("%d bytes exceed the memory limit of %d", n, e.Limit)
 	}
 	e.held += n
 	return nil
@@ -169,8 +167,8 @@ func inferTestGraph(g *ir.Graph, in []ir.Value) ([]ir.Value, error) {
 	return out, nil
 }
 
-// attrMap turns the Go values of a test into those that Attrs holds: int
-// becomes int64, float64 float32, bool 0 or 1, *ir.Graph a GraphRef.
+// attrMap converts the Go values of a test to those that Attrs holds: int to int64, float64
+// to float32, bool to 0 or 1, *ir.Graph to a GraphRef.
 func attrMap(attrs map[string]any) (map[string]any, []*ir.Graph) {
 	r := map[string]any{}
 	var graphs []*ir.Graph
@@ -214,7 +212,7 @@ func attrMap(attrs map[string]any) (map[string]any, []*ir.Graph) {
 	return r, graphs
 }
 
-// Built is a node made for a test.
+// Built is a node built for a test.
 type Built struct {
 	Node   *ir.Node
 	Sig    *ir.Signature
@@ -229,8 +227,8 @@ func SplitOpName(name string) (domain, op string) {
 	return "", name
 }
 
-// Build looks an operator up and builds it; numOut < 0 asks for all of its
-// outputs. Operators of other domains are named like com.microsoft.Gelu.
+// Build looks an operator up and builds it; numOut < 0 means all outputs. Operators of other
+// domains are named like com.microsoft.Gelu.
 func Build(name string, opset int, attrs map[string]any, numIn, numOut int) (*Built, error) {
 	domain, op := SplitOpName(name)
 	d, err := kit.Lookup(domain, op, opset)
@@ -259,8 +257,7 @@ func Build(name string, opset int, attrs map[string]any, numIn, numOut int) (*Bu
 	return b, nil
 }
 
-// Infer builds an operator and infers its outputs from what inputs say, nil
-// for an omitted one.
+// Infer builds an operator and infers its outputs from inputs, which are nil if omitted.
 func Infer(t testing.TB, name string, opset int, attrs map[string]any, inputs ...*ir.Value) ([]ir.Value, error) {
 	t.Helper()
 	return InferN(t, -1, name, opset, attrs, inputs...)
@@ -300,13 +297,16 @@ func (b *Built) Infer(inputs []*ir.Value) ([]ir.Value, error) {
 	return c.Results(), nil
 }
 
-// Run builds, infers and runs an operator with all outputs of its signature.
-// It runs on the plain and on the fast kernels, serial and on two workers, and
-// fails the test when these disagree, when an input changes, when an output
-// shares memory with an input that it must not share, or when an output does
-// not fit a type that Infer gave, be the inputs known by content, by shape, by
-// rank or not at all. Outputs are those of the fast kernels. An error is
-// returned to the caller, who decides whether it is one.
+// Run builds, infers and runs an operator with all outputs of its signature, with the plain
+// and the fast kernels, on one and on two workers. It fails the test if
+//   - the results differ;
+//   - an input changes;
+//   - an output shares memory with an input that it must not share;
+//   - an output does not match the type that Infer returns, for inputs known by content, by
+//     shape, by rank or not at all.
+//
+// It returns the outputs of the fast kernels, and errors of the operator, which the caller
+// may expect.
 func Run(t testing.TB, name string, opset int, attrs map[string]any, inputs ...tensor.Value) ([]tensor.Value, error) {
 	t.Helper()
 	return RunN(t, -1, name, opset, attrs, inputs...)
@@ -427,7 +427,7 @@ func EmptySequence(v tensor.Value) bool {
 	return ok && len(s.Items) == 0
 }
 
-// RunCaught runs an operator and turns a panic into an error that says so.
+// RunCaught runs an operator and returns a panic as an error.
 func RunCaught(op kit.Operator, c *ir.Call) (err error) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -471,8 +471,8 @@ func overlap(a, b []byte) bool {
 	return p < q+uintptr(len(b)) && q < p+uintptr(len(a))
 }
 
-// Same compares two values; floats may differ by tol relative to the
-// larger one, NaN equals NaN. With tol 0 the bits must agree.
+// Same reports whether two values are equal. Floats may differ by tol relative to the larger
+// one, and NaN equals NaN. If tol is 0, the bits must be equal.
 func Same(a, b tensor.Value, tol float64) bool {
 	switch a := a.(type) {
 	case nil:
@@ -525,8 +525,8 @@ func Same(a, b tensor.Value, tol float64) bool {
 	return false
 }
 
-// Floats widens the elements of a tensor of any numeric type; nil for
-// strings and complex numbers.
+// Floats converts the elements of a numeric tensor to float64. It returns nil for strings
+// and complex numbers.
 func Floats(t *tensor.Tensor) []float64 {
 	switch t.DType() {
 	case tensor.TypeFloat32:
@@ -601,7 +601,7 @@ func widenedSlice[T any](s []T, f func(T) float64) []float64 {
 	return r
 }
 
-// Show writes a value with its contents.
+// Show returns the text of a value with its contents.
 func Show(v tensor.Value) string {
 	switch v := v.(type) {
 	case nil:
@@ -624,14 +624,14 @@ func Show(v tensor.Value) string {
 	return v.Type().String()
 }
 
-// Tensor makes a tensor for a test. Without a shape a single element is a scalar,
-// more are a vector.
+// Tensor returns a tensor for a test. Without a shape, one element makes a scalar, several
+// make a vector.
 func Tensor[T tensor.Element](data []T, shape ...int) *tensor.Tensor {
 	return tensor.Must(tensor.New(data, shape...))
 }
 
-// Want runs an operator with one output and compares it: floats within
-// rtol 1e-3 and atol 1e-7, the suite's tolerance.
+// Want runs an operator with one output and compares it, floats within rtol 1e-3 and atol
+// 1e-7, the suite's tolerance.
 func Want(t testing.TB, name string, opset int, attrs map[string]any, want tensor.Value, inputs ...tensor.Value) {
 	t.Helper()
 	WantAll(t, name, opset, attrs, []tensor.Value{want}, inputs...)
@@ -652,8 +652,8 @@ func WantAll(t testing.TB, name string, opset int, attrs map[string]any, want []
 	}
 }
 
-// Fail runs an operator that must return an error that contains want; a panic
-// is none.
+// Fail runs an operator that must return an error that contains want. A panic fails the
+// test.
 func Fail(t testing.TB, name string, opset int, attrs map[string]any, want string, inputs ...tensor.Value) {
 	t.Helper()
 	_, err := RunN(t, 1, name, opset, attrs, inputs...)

@@ -8,7 +8,7 @@ import (
 	"github.com/onward-ml/onward/tensor"
 )
 
-// BenchPrepared times an operator prepared for constant inputs, in G products/s.
+// BenchPrepared measures an operator prepared for constant inputs, in 1e9 products per second.
 func BenchPrepared(b *testing.B, name string, attrs map[string]any, constant []int, products int, inputs ...tensor.Value) {
 	b.Helper()
 	o, err := Build(name, 22, attrs, len(inputs), 1)
@@ -97,8 +97,8 @@ func (b *Graph) Returns(ids ...ir.ValueID) *ir.Graph {
 	return b.g
 }
 
-// PreparedExactly wants an operator that is prepared for constant inputs to give
-// the very bits of the plain loops.
+// PreparedExactly checks that an operator prepared for constant inputs returns the same bits
+// as the plain loops.
 func PreparedExactly(t *testing.T, name string, attrs map[string]any, constant []int, inputs ...tensor.Value) {
 	t.Helper()
 	opset := 22
@@ -115,7 +115,7 @@ func PreparedExactly(t *testing.T, name string, attrs map[string]any, constant [
 		t.Fatal(err)
 	}
 	if got := PreparedAt(t, name, opset, attrs, constant, inputs...); !Same(c.Out[0], got, 0) {
-		t.Errorf("%s prepared gives %s, the plain loops %s", name, Show(got), Show(c.Out[0]))
+		t.Errorf("prepared %s returns %s, the plain loops %s", name, Show(got), Show(c.Out[0]))
 	}
 }
 

@@ -14,25 +14,24 @@ import (
 	"github.com/onward-ml/onward/internal/testing/store"
 )
 
-// GPUVersion is the release of ONNX Runtime with CUDA and TensorRT that FetchGPU
-// gets.
+// GPUVersion is the release of ONNX Runtime with CUDA and TensorRT that FetchGPU fetches.
 const GPUVersion = "1.29.0"
 
 const (
 	gpuArtifact = "com.microsoft.onnxruntime:onnxruntime_gpu:" + GPUVersion
 	gpuSum      = "fe39a98c499fc9be3944dd2bf2fb77d7dc5f152668bf95d8beb1c3d7b22f2a89"
-	// Not onnxruntime-*, by which a program without options would find it.
+	// Not onnxruntime-*, which the default search of provider/ort would find.
 	gpuCache = "gpu-onnxruntime-" + GPUVersion
 	inJar    = "ai/onnxruntime/native/linux-x64/"
 )
 
-// gpuParts are the libraries that running on a GPU takes, of those in the jar.
+// gpuParts are the libraries in the jar that are needed to run on a GPU.
 var gpuParts = []string{"libonnxruntime.so", "libonnxruntime_providers_shared.so", "libonnxruntime_providers_cuda.so", "libonnxruntime_providers_tensorrt.so"}
 
-// FetchGPU returns the path of ONNX Runtime's library with CUDA and TensorRT beside
-// it, and where it comes from. It tries, in order: ONWARD_ORT_LIBRARY, a whole copy
-// in the cache, the jar if it names one, the Maven artifact by mvn. The CUDA and
-// TensorRT libraries themselves are not among them.
+// FetchGPU returns the path and the source of ONNX Runtime's library with its CUDA and
+// TensorRT providers. It tries, in order: ONWARD_ORT_LIBRARY, a complete copy in the cache,
+// jar if it is not empty, the Maven artifact by mvn. The CUDA and TensorRT libraries
+// themselves are not included.
 func FetchGPU(ctx context.Context, jar string) (lib, source string, err error) {
 	if os.Getenv(Env) != "" {
 		lib, err = Find()
@@ -81,7 +80,7 @@ func unpackJar(jar []byte, into string) error {
 		return rel, ok
 	})
 	if err == nil && len(found) != len(gpuParts) {
-		err = errors.New("the jar holds only " + strings.Join(found, ", ") + " of " + strings.Join(gpuParts, ", "))
+		err = errors.New("the jar contains only " + strings.Join(found, ", ") + " of " + strings.Join(gpuParts, ", "))
 	}
 	return err
 }

@@ -24,7 +24,7 @@ import (
 // Version is the ONNX Runtime release that the differential tests compare with.
 const Version = "1.30.0"
 
-// Env names the variable that holds the path of the library.
+// Env is the environment variable with the path of the library.
 const Env = "ONWARD_ORT_LIBRARY"
 
 const (
@@ -35,12 +35,12 @@ const (
 	cacheName  = "onnxruntime-" + Version
 )
 
-// ErrAbsent says that there is no library for this platform on this machine.
+// ErrAbsent is returned if this machine has no library for its platform.
 var ErrAbsent = errors.New("ONNX Runtime's library is not on this machine")
 
-// Find returns the library that ONWARD_ORT_LIBRARY names, else the one in the
-// cache. It downloads nothing. The error is ErrAbsent if there is none, another
-// one if the variable names no file.
+// Find returns the library that ONWARD_ORT_LIBRARY names, or the one in the cache if the
+// variable is not set. It downloads nothing. The error is ErrAbsent if there is no library,
+// and another one if the variable does not name a file.
 func Find() (string, error) {
 	if lib := os.Getenv(Env); lib != "" {
 		if fi, err := os.Stat(lib); err != nil || !fi.Mode().IsRegular() {
@@ -48,7 +48,7 @@ func Find() (string, error) {
 		}
 		return lib, nil
 	}
-	lib, _, err := place()
+	lib, _, err := cachePath()
 	if err != nil {
 		return "", err
 	}
@@ -58,11 +58,11 @@ func Find() (string, error) {
 	return lib, nil
 }
 
-// place returns where this platform's library is in the cache, and the part.
-func place() (lib, dir string, err error) {
+// cachePath returns the path of this platform's library in the cache, and its folder.
+func cachePath() (lib, dir string, err error) {
 	arch, ok := map[string]string{"linux/amd64": "x64", "linux/arm64": "arm64"}[runtime.GOOS+"/"+runtime.GOARCH]
 	if !ok {
-		return "", "", fmt.Errorf("%w: the package has none for %s/%s", ErrAbsent, runtime.GOOS, runtime.GOARCH)
+		return "", "", fmt.Errorf("%w: the package has no library for %s/%s", ErrAbsent, runtime.GOOS, runtime.GOARCH)
 	}
 	dir, err = store.Path(cacheName)
 	return filepath.Join(dir, arch, soname), dir, err
@@ -70,12 +70,12 @@ func place() (lib, dir string, err error) {
 
 var find = sync.OnceValues(Find)
 
-// Path returns the path of the library. Without one it skips the test.
+// Path returns the path of the library. It skips the test if there is no library.
 func Path(t testing.TB) string {
 	t.Helper()
 	lib, err := find()
 	if errors.Is(err, ErrAbsent) {
-		t.Skipf("%v: comparison left out; `make test` fetches it, or set %s to its path", err, Env)
+		t.Skipf("%v: comparison skipped; `make test` fetches it, or set %s to its path", err, Env)
 	}
 	if err != nil {
 		t.Fatal(err)
@@ -84,13 +84,13 @@ func Path(t testing.TB) string {
 }
 
 // Fetch makes the library available to Find and returns its path and source. It
-// tries, in order: ONWARD_ORT_LIBRARY, a whole copy in the cache, the npm package.
+// tries, in order: ONWARD_ORT_LIBRARY, a complete copy in the cache, the npm package.
 func Fetch(ctx context.Context) (lib, source string, err error) {
 	if os.Getenv(Env) != "" {
 		lib, err = Find()
 		return lib, Env, err
 	}
-	lib, dir, err := place()
+	lib, dir, err := cachePath()
 	if err != nil {
 		return "", "", err
 	}
@@ -127,7 +127,7 @@ func fromPackage(ctx context.Context, dir string) (store.Record, error) {
 			return rel, ok && path.Base(rel) == soname
 		})
 		if err == nil && n != 2 {
-			err = fmt.Errorf("%s@%s holds %d libraries named %s, want 2 (x64, arm64)", pkg, Version, n, soname)
+			err = fmt.Errorf("%s@%s contains %d libraries named %s, want 2 (x64, arm64)", pkg, Version, n, soname)
 		}
 		return store.Record{Source: "npm package " + pkg + "@" + Version, Version: Version, Archive: packageSum}, err
 	})

@@ -24,8 +24,8 @@ import (
 	"github.com/onward-ml/onward/tensor"
 )
 
-// fake stands for a provider of a native library: it notes what it is asked for
-// and computes with the reference engine.
+// fake stands for a provider with a native library: it records its calls and computes with
+// the reference engine.
 type fake struct {
 	name    string
 	missing error
@@ -95,8 +95,7 @@ func wantEqual(t testing.TB, got, want tensor.Value) {
 	}
 }
 
-// flexible is y = relu(x) for x of shape [n, ?, 2] and k of shape [n], which is not
-// used but in z = k.
+// flexible is y = relu(x) and z = k for x of shape [n, ?, 2] and k of shape [n].
 func flexible(t testing.TB) *onnx.Model {
 	b := onnx.NewModel("flexible")
 	b.Input("x", onnx.Float, "n", nil, 2).Input("k", onnx.Float, "n").Output("y", onnx.Float, "n", nil, 2).Output("z", onnx.Float, "n")
@@ -142,8 +141,8 @@ func (s table) WriteFlatBuffers(w io.Writer) error {
 	return err
 }
 
-// TestPresets opens each preset from each form of a model, looks at the options that
-// reach the provider, and runs the three forms of inputs.
+// TestPresets opens each preset from each form of a model, checks the options that reach
+// the provider, and runs the three forms of inputs.
 func TestPresets(t *testing.T) {
 	example := backend.One(matrix())
 	cache := t.TempDir()
@@ -421,7 +420,7 @@ func TestTensorRTProfile(t *testing.T) {
 }
 
 // TestTensorRTFolders checks that engines of models that differ in their weights are
-// kept apart, and that a folder which others may change is refused.
+// kept apart, and that a folder that other users can write is rejected.
 func TestTensorRTFolders(t *testing.T) {
 	cache := t.TempDir()
 	folder := func(m *onnx.Model) string {

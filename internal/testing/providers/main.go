@@ -1,6 +1,6 @@
 // Command providers runs the ONNX backend suite on every provider of this machine
-// and writes docs/providers.md: how many cases of each kind pass, and what could not
-// be run here. `make providers` starts it.
+// and writes docs/providers.md: how many cases of each kind pass, and which providers are
+// not available. `make providers` runs it.
 package main
 
 import (
@@ -23,10 +23,10 @@ import (
 	_ "github.com/onward-ml/onward/provider/ort"
 )
 
-// providers are those of the table, in its order.
+// providers are the columns of the table, in order.
 var providers = []string{"cpu", "reference", "ort", "openvino", "ort:cuda", "ort:tensorrt", "ort:openvino"}
 
-// kinds are the words for the kinds of cases.
+// kinds maps kinds of cases to their names in the table, if these differ.
 var kinds = map[string]string{"real": "light"}
 
 func main() {
@@ -71,8 +71,8 @@ func write(ctx context.Context, out string) error {
 	return os.WriteFile(out, doc, 0o644)
 }
 
-// reason is why a provider is not available, without the places of this machine:
-// the last one that is more than absence.
+// reason returns why a provider is not available, without paths of this machine: the last
+// error other than a missing file.
 func reason(err error) string {
 	var nf *dl.NotFoundError
 	if !errors.As(err, &nf) {
@@ -149,7 +149,7 @@ func document(version string, ran []*scores.Report, absent [][2]string) []byte {
 	return b.Bytes()
 }
 
-// versions are those of the libraries in use.
+// versions returns the versions of Go and of the native libraries.
 func versions() []string {
 	v := []string{runtime.Version()}
 	for _, name := range []string{"ort", "openvino"} {

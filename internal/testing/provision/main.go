@@ -1,10 +1,10 @@
-// Command provision fetches what the tests use beyond the repository: the ONNX
-// backend suite, ONNX Runtime's library to compare with, and OpenVINO's. All land in
-// the user's cache folder, checked by SHA-256; a second run finds them there.
+// Command provision fetches the parts outside the repository that tests use: the ONNX
+// backend suite, ONNX Runtime's library and OpenVINO's. They are checked by SHA-256 and
+// stored in the user's cache folder, where a second run finds them.
 //
-// It prints one line for each: what is used and where it came from, or why it is
-// absent. An absent part leaves tests out and fails nothing, unless -require is
-// given. A folder or file that a variable names must exist.
+// It prints one line for each part: its path and source, or why it is absent. Tests that
+// need an absent part are skipped; -require makes an absent suite an error. A folder or
+// file that an environment variable names must exist.
 package main
 
 import (
@@ -45,7 +45,7 @@ func main() {
 	case err == nil:
 		fmt.Printf("suite: ONNX %s backend suite, %d cases, in %s (%s)\n", s.Version, suite.Total(), s.Dir, s.Source)
 	default:
-		fmt.Printf("suite: ABSENT, %d cases left out: %s\n", suite.Total(), oneLine(err))
+		fmt.Printf("suite: ABSENT, %d cases skipped: %s\n", suite.Total(), oneLine(err))
 		if *require || os.Getenv(suite.Env) != "" {
 			code = 1
 		}
@@ -64,9 +64,9 @@ func main() {
 		case err == nil:
 			fmt.Printf("%s: %s (%s)\n", l.name, lib, source)
 		case errors.Is(err, l.absent):
-			fmt.Printf("%s: left out: %v\n", l.name, err)
+			fmt.Printf("%s: skipped: %v\n", l.name, err)
 		default:
-			fmt.Printf("%s: ABSENT, comparisons left out: %s\n", l.name, oneLine(err))
+			fmt.Printf("%s: ABSENT, comparisons skipped: %s\n", l.name, oneLine(err))
 			if os.Getenv(l.env) != "" {
 				code = 1
 			}

@@ -1,6 +1,6 @@
 // Package recorded reads the cases in internal/ops/all/testdata/recorded: models of one
-// node with what ONNX Runtime, ONNX's reference evaluator or a formula make of them.
-// The scripts beside that folder write them.
+// node with results of ONNX Runtime, ONNX's reference evaluator or a formula. Scripts next
+// to that folder write them.
 package recorded
 
 import (
@@ -24,7 +24,7 @@ type Case struct {
 	In    []*Value // nil for an omitted input
 	Out   []*Value // nil for an output that is not checked
 	Tol   float64  // relative tolerance, 1e-3 if 0
-	By    string   // what the outputs are from, ONNX Runtime if empty
+	By    string   // source of the outputs, ONNX Runtime if empty
 	Note  string
 }
 
@@ -42,7 +42,7 @@ type Attr struct {
 }
 
 // Value is a tensor (its type, shape and elements), a sequence, a map (keys and
-// values) or an optional (its element or none, and its TypeProto in base64).
+// values) or an optional (its element, if it has one, and its TypeProto in base64).
 type Value struct {
 	T   string
 	S   []int
@@ -53,7 +53,7 @@ type Value struct {
 	Of  string
 }
 
-// Number is a number; in the files it may be "nan", "inf" or "-inf".
+// Number is a number, written as "nan", "inf" or "-inf" if it is not finite.
 type Number float64
 
 // UnmarshalJSON reads a number.
@@ -88,12 +88,12 @@ func Load(dir string) (map[string][]*Case, error) {
 			return nil, fmt.Errorf("%s: %w", file, err)
 		}
 		if len(cases) == 0 {
-			return nil, fmt.Errorf("%s holds no cases", file)
+			return nil, fmt.Errorf("%s contains no cases", file)
 		}
 		r[strings.TrimSuffix(filepath.Base(file), ".json")] = cases
 	}
 	if len(r) == 0 {
-		return nil, fmt.Errorf("%s holds no cases", dir)
+		return nil, fmt.Errorf("%s contains no cases", dir)
 	}
 	return r, nil
 }
@@ -108,13 +108,13 @@ func data[T tensor.Element, D any](v *Value, f func(D) T) *tensor.Tensor {
 		r[i] = f(d)
 	}
 	if n := must(tensor.Elements(v.S)); n != len(r) {
-		panic(fmt.Sprintf("%d elements for %v", len(r), v.S))
+		panic(fmt.Sprintf("got %d elements for shape %v", len(r), v.S))
 	}
 	t, err := tensor.Must(tensor.New(r, len(r))).Reshape(v.S...)
 	return tensor.Must(t, err)
 }
 
-// Value returns the value, nil for an omitted one. Bad files panic.
+// Value returns the value, nil for an omitted one. It panics if the file is invalid.
 func (v *Value) Value() tensor.Value {
 	switch {
 	case v == nil:

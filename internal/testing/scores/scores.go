@@ -10,21 +10,21 @@ import (
 	"github.com/onward-ml/onward/backendtest"
 )
 
-// Kinds are the kinds of cases, in the order of tables. The cases of real are the
-// light models, whose weights are made up.
+// Kinds are the kinds of cases, in the order of the table. The cases of real are the light
+// models, whose weights are generated.
 var Kinds = []string{"node", "simple", "pytorch-converted", "pytorch-operator", "real"}
 
-// Score says how cases ended.
+// Score counts cases by their outcome.
 type Score struct {
 	Passed  int
-	Refused int // an error says that the provider cannot run it
-	Differ  int // the results are others
+	Refused int // the provider returned an error
+	Differ  int // the results differ
 }
 
-// Total is the number of cases.
+// Total returns the number of cases.
 func (s Score) Total() int { return s.Passed + s.Refused + s.Differ }
 
-// Report is how a provider did.
+// Report holds the results of a provider.
 type Report struct {
 	Provider string
 	ByKind   map[string]Score
@@ -32,7 +32,7 @@ type Report struct {
 	Errors   []string // the first errors, one line each
 }
 
-// All is the score over all kinds.
+// All returns the sum of the scores of all kinds.
 func (r *Report) All() Score {
 	var all Score
 	for _, s := range r.ByKind {
@@ -43,11 +43,11 @@ func (r *Report) All() Score {
 	return all
 }
 
-// maxErrors is how many errors a report keeps.
+// maxErrors is the number of errors that a report keeps.
 const maxErrors = 5
 
-// Run runs the suite in dir on a provider. Cases that match a pattern of exclude are
-// left out.
+// Run runs the suite in dir on a provider, without the cases that match a pattern of
+// exclude.
 func Run(ctx context.Context, dir, provider, device string, exclude ...string) (*Report, error) {
 	r, err := backendtest.New(backend.Provider(provider), backendtest.Options{Dir: dir, Devices: []string{device},
 		Prepare: &backend.Options{SkipCheck: true, Session: &onward.SessionOptions{Threads: 1}}})
@@ -93,7 +93,7 @@ func (r *Report) note(name, reason string, err error) {
 	r.Errors = append(r.Errors, name+": "+reason)
 }
 
-// excluded reports whether a case was left out by a pattern.
+// excluded reports whether a case was skipped because it matches a pattern.
 func excluded(reason string) bool {
 	return len(reason) > 7 && reason[:7] == "matched"
 }

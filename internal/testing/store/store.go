@@ -1,9 +1,8 @@
 // Package store keeps the downloaded parts that some tests need (the ONNX
 // backend suite, ONNX Runtime's library) in the user's cache folder.
 //
-// A part is a folder. It is filled beside its final place and renamed, so a part
-// that exists is whole, and it carries a [Record] of where it came from and what
-// its files hash to.
+// A part is a folder. It is filled under a temporary name and renamed, so a part that
+// exists is complete. It contains a [Record] with its source and the hash of its files.
 package store
 
 import (
@@ -26,7 +25,7 @@ import (
 
 const recordName = ".onward.json"
 
-// MaxBytes bounds what one archive may unpack to.
+// MaxBytes is the limit of the unpacked size of one archive.
 const MaxBytes = 1 << 30
 
 // Record says where a part came from.
@@ -37,8 +36,7 @@ type Record struct {
 	Tree    string `json:"tree"`    // TreeSum of the unpacked files
 }
 
-// Path returns the folder in which the part of that name lives, whether it
-// exists or not.
+// Path returns the folder of the part with that name, whether it exists or not.
 func Path(name string) (string, error) {
 	base, err := os.UserCacheDir()
 	if err != nil {
@@ -47,8 +45,8 @@ func Path(name string) (string, error) {
 	return filepath.Join(base, "onward", name), nil
 }
 
-// Lookup reads the record of a part. It checks no sums, see [Verify]; the error
-// is fs.ErrNotExist for a part that is not there.
+// Lookup reads the record of a part without checking hashes, see [Verify]. The error is
+// fs.ErrNotExist if the part does not exist.
 func Lookup(dir string) (Record, error) {
 	var r Record
 	b, err := os.ReadFile(filepath.Join(dir, recordName))
@@ -61,7 +59,7 @@ func Lookup(dir string) (Record, error) {
 	return r, nil
 }
 
-// Verify reads the record of a part and compares the sum over its files.
+// Verify reads the record of a part and compares the hash of its files.
 func Verify(dir string) (Record, error) {
 	r, err := Lookup(dir)
 	if err != nil {
@@ -77,9 +75,8 @@ func Verify(dir string) (Record, error) {
 	return r, nil
 }
 
-// Install fills a new folder and moves it to dir, replacing what is there. The
-// record's Tree is computed here. When want is not empty, a tree that hashes to
-// something else is refused.
+// Install fills a new folder and moves it to dir, replacing the previous one. It computes
+// the record's Tree, and returns an error if want is not empty and differs from it.
 func Install(dir, want string, fill func(tmp string) (Record, error)) (Record, error) {
 	var r Record
 	base := filepath.Dir(dir)
@@ -113,8 +110,8 @@ func Install(dir, want string, fill func(tmp string) (Record, error)) (Record, e
 	if err := os.Rename(tmp, dir); err == nil {
 		return r, nil
 	}
-	// Something is in the way: a broken part, or the part that another process
-	// installed meanwhile. The sum tells the two apart.
+	// dir exists: it is a damaged part, or another process has installed the part meanwhile.
+	// The hash distinguishes the two.
 	if old, err := Verify(dir); err == nil && old.Tree == r.Tree {
 		return old, nil
 	}
@@ -126,8 +123,8 @@ func Install(dir, want string, fill func(tmp string) (Record, error)) (Record, e
 	return r, os.Rename(tmp, dir)
 }
 
-// TreeSum is the SHA-256, in hex, over one line "sum  path" for each regular file
-// below dir, in the order of their slash-separated paths. The record is left out.
+// TreeSum returns the SHA-256, in hex, over one line "sum  path" for each regular file
+// below dir, sorted by slash-separated path. The record is not included.
 func TreeSum(dir string) (string, error) {
 	var names []string
 	err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
@@ -250,7 +247,7 @@ func newWriter(dir string) (*writer, error) {
 func (w *writer) write(name string, r io.Reader) error {
 	local, err := filepath.Localize(name)
 	if err != nil {
-		return fmt.Errorf("the name %q leaves the folder", name)
+		return fmt.Errorf("the name %q is not a path inside the folder", name)
 	}
 	if err := w.root.MkdirAll(filepath.Dir(local), 0o755); err != nil {
 		return err

@@ -11,13 +11,13 @@ import (
 // whatever its own platform and Python are.
 type Wheel struct {
 	Requirement string // "onnx==1.22.0"
-	Platform    string // the tag that pip is asked for: "manylinux_2_28_x86_64"
+	Platform    string // platform tag for pip: "manylinux_2_28_x86_64"
 	File        string
 	Sum         string // SHA-256 in hex
 }
 
-// Download fetches the wheel with the first pip that works, for CPython 3.11, and
-// returns its bytes, checked.
+// Download fetches the wheel for CPython 3.11 with the first pip that works, checks its
+// hash and returns its contents.
 func (w *Wheel) Download(ctx context.Context) ([]byte, error) {
 	tmp, err := os.MkdirTemp("", "onward-wheel-")
 	if err != nil {

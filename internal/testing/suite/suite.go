@@ -23,8 +23,8 @@ import (
 // Version is the ONNX release whose suite the tests are written against.
 const Version = "1.22.0"
 
-// Env names the variable that holds a folder with the suite: the one that
-// contains node/, simple/ and so on, or one with onnx/backend/test/data below it.
+// Env is the environment variable with the folder of the suite: the one that contains
+// node/, simple/ and so on, or one with onnx/backend/test/data below it.
 const Env = "ONNX_TEST_DATA"
 
 // Cases is the number of cases of each kind in Version's suite.
@@ -53,10 +53,10 @@ var wheel = store.Wheel{
 type Suite struct {
 	Dir     string // holds node/, simple/, …
 	Version string // ONNX release, "unknown" for a folder that the user named
-	Source  string // where it comes from, in words
+	Source  string // where it comes from, for messages
 }
 
-// ErrAbsent says that there is no suite on this machine.
+// ErrAbsent is returned if this machine has no suite.
 var ErrAbsent = errors.New("the ONNX backend suite is not on this machine")
 
 // At returns the suite in a folder: the one that holds node/, or one with
@@ -67,12 +67,12 @@ func At(dir string) (Suite, error) {
 			return Suite{Dir: d, Version: "unknown", Source: dir}, nil
 		}
 	}
-	return Suite{}, fmt.Errorf("%s: no folder node/ in it, nor in %s below it", dir, inWheel)
+	return Suite{}, fmt.Errorf("%s: neither it nor %s below it contains a folder node/", dir, inWheel)
 }
 
-// Find returns the suite of the folder in ONNX_TEST_DATA, else the one in the
-// cache. It downloads nothing. The error is ErrAbsent if there is none, another
-// one if ONNX_TEST_DATA names a folder without a suite.
+// Find returns the suite in the folder ONNX_TEST_DATA, or the one in the cache if the
+// variable is not set. It downloads nothing. The error is ErrAbsent if there is no suite,
+// and another one if ONNX_TEST_DATA names a folder without a suite.
 func Find() (Suite, error) {
 	if dir := os.Getenv(Env); dir != "" {
 		s, err := At(dir)
@@ -103,13 +103,13 @@ func Find() (Suite, error) {
 
 var find = sync.OnceValues(Find)
 
-// Dir returns the folder of the suite. Without one it skips the test and says how
-// many cases that leaves out.
+// Dir returns the folder of the suite. If there is no suite, it skips the test with the
+// number of skipped cases.
 func Dir(t testing.TB) string {
 	t.Helper()
 	s, err := find()
 	if errors.Is(err, ErrAbsent) {
-		t.Skipf("%v: %d cases left out; `make test` fetches it, or set %s to its folder", err, Total(), Env)
+		t.Skipf("%v: %d cases skipped; `make test` fetches it, or set %s to its folder", err, Total(), Env)
 	}
 	if err != nil {
 		t.Fatal(err)
@@ -117,20 +117,19 @@ func Dir(t testing.TB) string {
 	return s.Dir
 }
 
-// Main is the TestMain of a package whose tests all need the suite. Without one
-// it makes `go test ./...`, which shows no skips, say "[no tests to run]" for
-// the package.
+// Main is the TestMain of a package whose tests all need the suite. If there is no suite,
+// `go test ./...`, which does not show skips, prints "[no tests to run]" for the package.
 func Main(m *testing.M) {
 	flag.Parse()
 	code := m.Run()
 	if _, err := find(); errors.Is(err, ErrAbsent) && code == 0 {
-		fmt.Printf("%v: %d cases left out\n", err, Total())
+		fmt.Printf("%v: %d cases skipped\n", err, Total())
 		fmt.Println("testing: warning: no tests to run")
 	}
 	os.Exit(code)
 }
 
-// Total is the number of cases in Version's suite.
+// Total returns the number of cases in Version's suite.
 func Total() int {
 	n := 0
 	for _, c := range Cases {
@@ -149,9 +148,9 @@ func Verify(dir string) error {
 }
 
 // Fetch makes the suite available to Find and returns it. It tries, in order: the
-// folder in ONNX_TEST_DATA, a whole copy in the cache, the onnx wheel by pip,
-// Debian's libonnx-testdata (often an older release), installed or downloaded by
-// apt-get. The error joins why each of them failed.
+// folder ONNX_TEST_DATA, a complete copy in the cache, the onnx wheel by pip, Debian's
+// libonnx-testdata (often an older release), installed or downloaded by apt-get. The error
+// joins the errors of all of them.
 func Fetch(ctx context.Context) (Suite, error) {
 	if os.Getenv(Env) != "" {
 		return Find()
@@ -197,8 +196,8 @@ func fromWheel(ctx context.Context, dir string) (store.Record, error) {
 
 var upstream = regexp.MustCompile(`^[0-9][0-9.]*`)
 
-// fromDebian uses the installed package where it lies, or unpacks a downloaded
-// one into the cache folder base. apt-get checks the package's signature.
+// fromDebian copies the installed package, or a downloaded one, to the cache folder base.
+// apt-get checks the package's signature.
 func fromDebian(ctx context.Context, base string) (Suite, error) {
 	var installed string
 	if out, err := store.Run(ctx, "", "dpkg-query", "-W", "-f", "${Status} ${Version}", debian); err == nil {

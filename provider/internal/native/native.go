@@ -1,6 +1,5 @@
-// Package native is what the drivers of native runtimes share: where their
-// libraries may lie, options with types, and the checks and waits that are the same
-// for each runtime.
+// Package native holds what the providers with native libraries share: the search for the
+// library, typed options, checks of models and cancellation.
 package native
 
 import (
@@ -14,17 +13,17 @@ import (
 	"github.com/onward-ml/onward/onnx"
 )
 
-// Opened are the libraries of one kind that the process has opened. They stay: a
-// native runtime does not survive being unloaded.
+// Opened holds the libraries of one kind that the process has opened. They are never
+// unloaded, because native runtimes do not support it.
 type Opened[L any] struct {
 	mu     sync.Mutex
 	byPath map[string]*L
 	files  map[string]bool
 }
 
-// Open returns the first library of places that accept takes; accept may be nil.
-// Start makes the L of one that is opened for the first time, whose file is known
-// by the address of symbol.
+// Open returns the first library of places for which accept, which may be nil, returns no
+// error. start initializes a library that is opened for the first time. Its file is
+// determined from the address of symbol.
 func (o *Opened[L]) Open(what string, places []dl.Place, symbol string, start func(h *dl.Library, file string) (*L, error), accept func(*L) error) (*L, error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -40,8 +39,8 @@ func (o *Opened[L]) Open(what string, places []dl.Place, symbol string, start fu
 				return err
 			}
 			file := FileOf(sym, h.Path)
-			// The system's loader answers a bare name by the name inside of a library that
-			// is open already, wherever that lies: then it has none of its own.
+			// The system's loader resolves a bare name to any loaded library with that soname. If
+			// that library was opened by its path, the system has none of its own.
 			if filepath.Base(h.Path) == h.Path && o.files[file] {
 				return dl.ErrAbsent
 			}
@@ -62,7 +61,7 @@ func (o *Opened[L]) Open(what string, places []dl.Place, symbol string, start fu
 	return found, err
 }
 
-// Attempts returns the places that were looked at, from an error of [Opened.Open].
+// Attempts returns the paths that were tried, from an error of [Opened.Open].
 func Attempts(err error) []string {
 	var nf *dl.NotFoundError
 	if !errors.As(err, &nf) {
@@ -75,9 +74,8 @@ func Attempts(err error) []string {
 	return r
 }
 
-// Watch calls stop in a goroutine of its own once the context ends. The caller
-// calls release when what stop uses is about to go: it waits for a stop that has
-// begun.
+// Watch calls stop in a goroutine of its own if the context ends. The caller must call
+// release before it frees what stop uses: release waits for a stop that has begun.
 func Watch(ctx context.Context, stop func()) (release func()) {
 	if ctx.Done() == nil {
 		return func() {}
@@ -94,9 +92,9 @@ func Watch(ctx context.Context, stop func()) (release func()) {
 	}
 }
 
-// Weights returns the bytes that the tensors take in the model, and
-// where its external data lies; where is nil when it has none. Native runtimes open
-// files wherever a model says, so the places are checked.
+// Weights returns the size in bytes of the tensors inside the model, and the location of
+// its external data, nil if it has none. Native runtimes open any path that a model names,
+// so the locations are checked.
 func Weights(m *onnx.Model) (size int64, where *onnx.External, err error) {
 	if m.Graph == nil {
 		return 0, nil, errors.New("the model has no graph")
@@ -119,12 +117,12 @@ func Weights(m *onnx.Model) (size int64, where *onnx.External, err error) {
 	return size, where, nil
 }
 
-// Shape converts the dimensions that a runtime reports.
+// Shape converts the dimensions that a runtime reports. Dimensions must be non-negative.
 func Shape(dims []int64) ([]int, error) {
 	shape := make([]int, len(dims))
 	for i, n := range dims {
 		if n < 0 || int64(int(n)) != n {
-			return nil, fmt.Errorf("the runtime's tensor has dimension %d of size %d", i, n)
+			return nil, fmt.Errorf("dimension %d of the runtime's tensor must be non-negative and fit an int, got %d", i, n)
 		}
 		shape[i] = int(n)
 	}

@@ -11,18 +11,19 @@ import (
 	"github.com/onward-ml/onward/internal/dl"
 )
 
-// Search says where the library of a runtime may lie. The current folder is not
-// searched: a library there need not be the user's.
+// Search describes where to search for the library of a runtime. The current folder is not
+// searched, because a library there may be planted.
 type Search struct {
-	Env     string              // the variable that names the library, and ends the search
-	Bare    map[string][]string // by operating system: names for the system's loader; "" for any other
-	Pattern map[string]string   // likewise: of the library's file
-	System  []string            // more folders, below the root and not on Windows
-	Python  []string            // the folder below site-packages, in parts
+	Env     string              // environment variable with the path; if set, nothing else is searched
+	Bare    map[string][]string // names for the system's loader by operating system; "" is the default
+	Pattern map[string]string   // file name patterns by operating system; "" is the default
+	System  []string            // absolute folders to search, except on Windows
+	Python  []string            // path elements of the folder below site-packages
 	More    func(add func(source string, elem ...string))
-	Cache   []string // the folder below the user's cache, in parts
+	Cache   []string // path elements of the folder below the user's cache
 }
 
+// forSystem returns the entry of the running operating system, or the default.
 func forSystem[T any](m map[string]T) T {
 	if v, ok := m[runtime.GOOS]; ok {
 		return v
@@ -30,8 +31,8 @@ func forSystem[T any](m map[string]T) T {
 	return m[""]
 }
 
-// Places are the places in their order: beside the program, the system's, Python
-// packages, More, the user's cache.
+// Places returns the paths to try, in this order: the program's folder, the system's
+// loader and folders, Python packages, More, the user's cache.
 func (s *Search) Places() []dl.Place {
 	if p := os.Getenv(s.Env); p != "" {
 		return []dl.Place{{Source: s.Env, Path: p, Must: true}}
@@ -74,8 +75,8 @@ func (s *Search) Places() []dl.Place {
 	return places
 }
 
-// FileOf returns the file that holds the code at an address, where the system
-// tells, else the absolute path; "" for a bare name.
+// FileOf returns the file from which the code at addr was loaded (Linux only). If that is
+// unknown, it returns the absolute path, or "" for a bare name.
 func FileOf(addr uintptr, path string) string {
 	if runtime.GOOS == "linux" {
 		maps, _ := os.ReadFile("/proc/self/maps")

@@ -1,4 +1,4 @@
-// Package progress shows on a terminal how far a long task is.
+// Package progress shows the progress of a long task on a terminal.
 package progress
 
 import (
@@ -23,23 +23,25 @@ type Bar struct {
 	task string
 }
 
-// New returns a bar on w for a task that counts units, such as "batches"; nil if w is not a
-// terminal.
+// New returns a bar on w for a task that counts units, such as "batches", or nil if w is not
+// a terminal.
 func New(w io.Writer, task, units string) *Bar {
 	if !isTerminal(w) {
 		return nil
 	}
-	return newBar(w, task, units)
+	return newBar(w, task, units, throttle)
 }
 
-func newBar(w io.Writer, task, units string) *Bar {
+// newBar returns a bar that is drawn at most once per interval, or at each step if the
+// interval is 0.
+func newBar(w io.Writer, task, units string, interval time.Duration) *Bar {
 	return &Bar{task: task, bar: progressbar.NewOptions(-1, progressbar.OptionSetWriter(w), progressbar.OptionSetDescription(task),
 		progressbar.OptionSetItsString(units), progressbar.OptionShowIts(), progressbar.OptionShowCount(),
 		progressbar.OptionSetWidth(10), progressbar.OptionSetPredictTime(false), // so that a line fits in 80 columns
-		progressbar.OptionThrottle(throttle), progressbar.OptionClearOnFinish())}
+		progressbar.OptionThrottle(interval), progressbar.OptionClearOnFinish())}
 }
 
-// Step shows that done of total units are finished; a total of 0 is unknown. item, which
+// Step shows that done of total units are finished. A total of 0 means unknown. item, which
 // may be empty, names the unit in progress.
 func (b *Bar) Step(done, total int, item string) {
 	if b == nil {
@@ -61,7 +63,7 @@ func (b *Bar) Finish() {
 	}
 }
 
-// shorten cuts a name to itemWidth.
+// shorten cuts a name to itemWidth runes.
 func shorten(s string) string {
 	r := []rune(s)
 	if len(r) <= itemWidth {

@@ -1,5 +1,5 @@
-// Package integrity tests the suite itself: that it is the release the other
-// tests are written against, and whole.
+// Package integrity tests that the suite is complete and of the release that the other
+// tests are written against.
 package integrity
 
 import (
