@@ -128,8 +128,11 @@ func (s *state) reset() {
 	a := &s.run.account
 	a.release(&s.memory)
 	a.release(&s.results)
-	if n := a.used.Load(); n != 0 && s.run == &s.request {
-		panic(fmt.Sprintf("exec: a run has ended with %d bytes reserved", n))
+	if s.run == &s.request {
+		// The next run starts at 0 anyway; tests want to know.
+		if n := a.used.Swap(0); n != 0 && crashOnPanic {
+			panic(fmt.Sprintf("exec: a run has ended with %d bytes reserved", n))
+		}
 	}
 	s.run, s.given, s.bound = nil, nil, nil
 }
