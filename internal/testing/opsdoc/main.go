@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"github.com/onward-ml/onward/internal/ir"
+	_ "github.com/onward-ml/onward/internal/ops/all" // registers the operators
 	"github.com/onward-ml/onward/internal/ops/kit"
 	"github.com/onward-ml/onward/tensor"
 )
