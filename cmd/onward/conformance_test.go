@@ -142,7 +142,7 @@ func TestConformanceUsage(t *testing.T) {
 			t.Errorf("%s: exit code %d, %q, want %q", c.args, code, stderr, c.want)
 		}
 	}
-	if code, _, stderr := invoke(t, "conformance", "--data", t.TempDir()); code != 2 || !strings.Contains(stderr, "no folder node/") {
+	if code, _, stderr := invoke(t, "conformance", "--data", t.TempDir()); code != 2 || !strings.Contains(stderr, "contains a folder node/") {
 		t.Errorf("empty folder: exit code %d, %q", code, stderr)
 	}
 }

@@ -79,7 +79,7 @@ func TestBlocksOfNchwcModels(t *testing.T) {
 		{"filters rounded up", 16, 3, 20, false, []conv{{32, 3, 1}}, ""},
 		{"groups of 8", 8, 16, 16, true, []conv{{16, 8, 2}}, ""},
 		{"both", 4, 12, 24, false, []conv{{32, 12, 1}, {24, 32, 1}}, "in blocks of 8, node"},
-		{"none", 4, 3, 20, false, []conv{{20, 3, 1}}, "in blocks of 8: M a multiple"},
+		{"none", 4, 3, 20, false, []conv{{20, 3, 1}}, "M a multiple of the block size 8"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			g, err := frontend.Convert(nchwcModel(c.block, c.in, c.channels, c.reorder, c.chain...), frontend.Options{})
