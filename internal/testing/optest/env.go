@@ -1,0 +1,126 @@
+package optest
+
+import (
+	"context"
+	"fmt"
+	"sync"
+
+	"github.com/onward-ml/onward/internal/ir"
+	"github.com/onward-ml/onward/tensor"
+)
+
+// Env is a small engine for one node, with plain memory and at most two workers. New memory
+// is filled with a pattern, so that elements that an operator does not write are detected.
+type Env struct {
+	Ctx   context.Context
+	Two   bool // run ranges on two goroutines, cut as finely as the grain allows
+	Limit int64
+	held  int64
+}
+
+const MemoryLimit = 1 << 30
+
+func (e *Env) Context() context.Context { return e.Ctx }
+
+func (e *Env) Alloc(c *ir.Call, i int, dtype tensor.DType, shape []int) (*tensor.Tensor, error) {
+	n, err := tensor.ByteLen(dtype, shape)
+	if err != nil {
+		return nil, err
+	}
+	if err := e.Reserve(c, int64(n)); err != nil {
+		return nil, err
+	}
+	t, err := tensor.Zeros(dtype, shape...)
+	if err != nil {
+		return nil, err
+	}
+	for k := range t.Bytes() {
+		t.Bytes()[k] = 0xa5
+	}
+	return t, nil
+}
+
+func (e *Env) Scratch(c *ir.Call, n int) ([]byte, error) {
+	if err := e.Reserve(c, int64(n)); err != nil {
+		return nil, err
+	}
+	b := tensor.AlignedBytes(n)
+	for k := range b {
+		b[k] = 0x5a
+	}
+	return b, nil
+}
+
+func (e *Env) Reserve(c *ir.Call, n int64) error {
+	if n < 0 || e.held+n > e.Limit {
+		return fmt.Errorf("%d bytes exceed the memory limit of %d", n, e.Limit)
+	}
+	e.held += n
+	return nil
+}
+
+func (e *Env) Parallel(n, grain int, fn func(lo, hi int)) {
+	if n <= 0 {
+		return
+	}
+	if !e.Two {
+		fn(0, n)
+		return
+	}
+	grain = max(grain, 1, n/64)
+	var mu sync.Mutex
+	var wg sync.WaitGroup
+	next := 0
+	for range 2 {
+		wg.Go(func() {
+			for {
+				mu.Lock()
+				lo := next
+				next = min(n, lo+grain)
+				hi := next
+				mu.Unlock()
+				if lo >= n {
+					return
+				}
+				fn(lo, hi)
+			}
+		})
+	}
+	wg.Wait()
+}
+
+// RunGraph interprets a subgraph without captures.
+func (e *Env) RunGraph(c *ir.Call, k int, in []tensor.Value) ([]tensor.Value, error) {
+	g := c.Node.Graphs[k]
+	vals := make([]tensor.Value, len(g.Values))
+	for i, v := range g.Values {
+		vals[i] = v.Const
+	}
+	for i, id := range g.Inputs {
+		vals[id] = in[i]
+	}
+	for _, n := range g.Nodes {
+		sub := &ir.Call{Node: n, Env: e, Generic: c.Generic, In: make([]tensor.Value, len(n.In)), Out: make([]tensor.Value, len(n.Out))}
+		for i, id := range n.In {
+			if id != ir.None {
+				sub.In[i] = vals[id]
+			}
+		}
+		if err := n.Op.Run(sub); err != nil {
+			return nil, err
+		}
+		for i, id := range n.Out {
+			if id != ir.None {
+				vals[id] = sub.Out[i]
+			}
+		}
+	}
+	out := make([]tensor.Value, len(g.Outputs))
+	for i, id := range g.Outputs {
+		out[i] = vals[id]
+	}
+	return out, nil
+}
+
+func (e *Env) Release(c *ir.Call, v tensor.Value) {}
+func (e *Env) Seed() uint64                       { return 42 }
