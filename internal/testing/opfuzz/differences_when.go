@@ -35,7 +35,6 @@ func anyInput(like func(float64) bool) func(*Case) bool {
 	}
 }
 
-func isInf(v float64) bool      { return math.IsInf(v, 0) }
 func notFinite(v float64) bool  { return v-v != 0 }
 func isFraction(v float64) bool { return v != math.Trunc(v) }
 
