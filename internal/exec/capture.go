@@ -158,21 +158,25 @@ func (s *state) finishCapture() {
 
 // replay runs the captured launches and the eager steps. at is the current step.
 func (s *state) replay(at *int) error {
-	check := 64 // instructions between checks of the context
+	mask := 63 // the context is checked every 64 instructions; a division would cost as much as a small kernel
 	if s.layout.total > captureLimit {
-		check = 1
+		mask = 0
 	}
-	program := s.capture.program
+	program, verify := s.capture.program, checkReplay
 	for k := range program {
 		l := &program[k]
 		*at = int(l.step)
-		if k%check == 0 || l.Kernel == nil {
+		if k&mask == 0 || l.Kernel == nil {
 			if err := s.run.err(); err != nil {
 				return err
 			}
 		}
 		if l.Kernel != nil {
-			if checkReplay && (k == 0 || program[k-1].step != l.step) {
+			if !verify && l.N <= l.Grain {
+				l.Kernel(0, l.N)
+				continue
+			}
+			if verify && (k == 0 || program[k-1].step != l.step) {
 				for _, id := range s.plan.steps[l.step].out {
 					if id != ir.None {
 						noise(s.values[id])
@@ -184,7 +188,7 @@ func (s *state) replay(at *int) error {
 			} else {
 				s.Parallel(l.N, l.Grain, l.Kernel)
 			}
-			if checkReplay && (k+1 == len(program) || program[k+1].step != l.step) {
+			if verify && (k+1 == len(program) || program[k+1].step != l.step) {
 				if err := s.checkReplay(int(l.step)); err != nil {
 					return err
 				}
