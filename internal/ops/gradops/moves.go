@@ -38,8 +38,8 @@ func (p *Positions) Run(c *ir.Call) error {
 	return nil
 }
 
-// sourcesOf returns input 1, numbers of elements that begin with the factor, after
-// it has checked that they are below n. Numbers below the first are none.
+// sourcesOf returns input 1, element numbers counted from the factor of op, and checks that
+// they are below n. A smaller number stands for no element.
 func (op *gradientHelper) sourcesOf(c *ir.Call, n int) ([]int64, error) {
 	from := tensor.Of[int64](c.Tensor(1))
 	for _, v := range from {
