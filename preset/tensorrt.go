@@ -57,12 +57,16 @@ func (t tensorRT) plan() *plan {
 	return p
 }
 
-// finish sets the options that depend on the model: the profile, the folder of the
-// engine cache, and the calibration table, which must be in that folder.
+// finish sets the options that depend on the model: the profile, the folder and the names
+// of the engine cache, and the calibration table, which must be in that folder.
 func (t tensorRT) finish(p *plan, m *onnx.Model, example onward.Values) error {
 	o := options(t.options)
 	p.config.Options = o
-	if err := t.setProfile(o, m, example); err != nil {
+	d, err := onward.Describe(m)
+	if err != nil {
+		return err
+	}
+	if err := t.setProfile(o, d, example); err != nil {
 		return err
 	}
 	if t.qdq {
@@ -72,7 +76,6 @@ func (t tensorRT) finish(p *plan, m *onnx.Model, example onward.Values) error {
 	}
 	var table []byte
 	if t.int8 {
-		var err error
 		if table, err = flatBuffers(t.table); err != nil {
 			return fmt.Errorf("calibration table: %w", err)
 		}
@@ -109,17 +112,45 @@ func (t tensorRT) finish(p *plan, m *onnx.Model, example onward.Values) error {
 			o["trt_engine_cache_prefix"] = "int8-" + hex.EncodeToString(sum[:8])
 		}
 	}
+	// ONNX Runtime names a cached engine by the graph of the file, without the shapes that the
+	// example fixes, but an engine is built for them.
+	if shapes := t.shapes(d, example); shapes != "" {
+		o["trt_engine_cache_prefix"] = strings.TrimPrefix(o["trt_engine_cache_prefix"]+"_"+shapes, "_")
+	}
 	return nil
 }
 
+// shapes returns the shapes of the inputs as a part of a file name, such as
+// "1x3x224x224_1x8", and "" for a model without dynamic axes.
+func (t tensorRT) shapes(d *onward.Description, example onward.Values) string {
+	if openAxes(d.Inputs) == "" {
+		return ""
+	}
+	var all []string
+	for _, a := range d.Inputs {
+		x, ok := example[a.Name].(*tensor.Tensor)
+		if !ok {
+			continue
+		}
+		text := sizes(x.Shape())
+		if r, ok := t.profile[a.Name]; ok {
+			text = sizes(r.Min) + "-" + text + "-" + sizes(r.Max)
+		}
+		all = append(all, text)
+	}
+	name := strings.Join(all, "_")
+	const most = 80 // file names are limited, mostly to 255 bytes
+	if len(name) > most {
+		sum := sha256.Sum256([]byte(name))
+		name = "shapes-" + hex.EncodeToString(sum[:8])
+	}
+	return name
+}
+
 // setProfile sets TensorRT's optimization profile for the inputs with dynamic axes.
-func (t tensorRT) setProfile(o map[string]string, m *onnx.Model, example onward.Values) error {
+func (t tensorRT) setProfile(o map[string]string, d *onward.Description, example onward.Values) error {
 	if len(t.profile) == 0 {
 		return nil
-	}
-	d, err := onward.Describe(m)
-	if err != nil {
-		return err
 	}
 	var min, opt, max []string
 	for _, name := range slices.Sorted(maps.Keys(t.profile)) {

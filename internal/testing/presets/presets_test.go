@@ -146,7 +146,7 @@ func (s table) WriteFlatBuffers(w io.Writer) error {
 func TestPresets(t *testing.T) {
 	example := backend.One(matrix())
 	cache := t.TempDir()
-	engines := map[string]string{"trt_engine_cache_enable": "True"}
+	engines := map[string]string{"trt_engine_cache_enable": "True", "trt_engine_cache_prefix": "2x2"}
 	with := func(o map[string]string, kv ...string) map[string]string {
 		o = maps.Clone(o)
 		for i := 0; i < len(kv); i += 2 {
@@ -203,7 +203,7 @@ func TestPresets(t *testing.T) {
 		{func(x preset.Model) preset.Preset {
 			return preset.OrtTensorRTInt8{Model: x, InputExample: example, CacheDir: cache, Table: table("a table of ranges")}
 		}, "OrtTensorRTInt8", "ort:tensorrt", with(engines, "trt_int8_enable", "True", "trt_fp16_enable", "True", "trt_int8_use_native_calibration_table", "False",
-			"trt_int8_calibration_table_name", "calibration-45a2ef6d74dc1a1e.flatbuffers", "trt_engine_cache_prefix", "int8-45a2ef6d74dc1a1e"), 0, 0, true, false},
+			"trt_int8_calibration_table_name", "calibration-45a2ef6d74dc1a1e.flatbuffers", "trt_engine_cache_prefix", "int8-45a2ef6d74dc1a1e_2x2"), 0, 0, true, false},
 		{func(x preset.Model) preset.Preset {
 			return preset.OrtTensorRTInt8QDQ{Model: x, InputExample: example, CacheDir: cache, NoFP16: true}
 		}, "OrtTensorRTInt8QDQ", "ort:tensorrt", with(engines, "trt_int8_enable", "True", "trt_fp16_enable", "False"), 0, 0, true, true},
@@ -443,6 +443,56 @@ func TestTensorRTFolders(t *testing.T) {
 	}
 	if _, err := (preset.OrtTensorRTFloat{Model: preset.From(a), InputExample: backend.One(matrix()), CacheDir: cache}).Open(t.Context()); err == nil || !strings.Contains(err.Error(), "can be changed by other users") {
 		t.Errorf("a folder open to all gives %v", err)
+	}
+}
+
+// TestTensorRTShapes checks that engines of one model for other shapes have other names,
+// also below a prefix of the caller.
+func TestTensorRTShapes(t *testing.T) {
+	names := map[string]string{}
+	prefix := func(p preset.Preset) string {
+		r, err := p.Open(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer r.Close()
+		o := drivers["ort:tensorrt"].config.Options
+		at := filepath.Join(o["trt_engine_cache_path"], o["trt_engine_cache_prefix"])
+		if names[at] != "" {
+			t.Errorf("the engines of %s and of the preset before have the name %q", p.Name(), at)
+		}
+		names[at] = p.Name()
+		return o["trt_engine_cache_prefix"]
+	}
+	cache := t.TempDir()
+	rows := func(n int) backend.Inputs { return backend.One(tensor.Must(tensor.Zeros(tensor.TypeFloat32, n, 2))) }
+	for _, n := range []int{1, 2, 30} {
+		prefix(preset.OrtTensorRTFloat{Model: preset.From(linear()), InputExample: rows(n), CacheDir: cache})
+	}
+	own := map[string]string{"trt_engine_cache_prefix": "mine"}
+	if got := prefix(preset.OrtTensorRT{Model: preset.From(linear()), InputExample: rows(4), CacheDir: cache, ProviderOptions: own}); got != "mine_4x2" {
+		t.Errorf("the prefix is %q, want mine_4x2", got)
+	}
+	if own["trt_engine_cache_prefix"] != "mine" {
+		t.Error("the caller's options have changed")
+	}
+	for _, most := range []int{8, 16} {
+		got := prefix(preset.OrtTensorRTFloat{Model: preset.From(linear()), InputExample: rows(4), CacheDir: cache,
+			Profile: map[string]preset.ShapeRange{"x": {Min: []int{1, 2}, Max: []int{most, 2}}}})
+		if want := fmt.Sprintf("1x2-4x2-%dx2", most); got != want {
+			t.Errorf("the prefix is %q, want %q", got, want)
+		}
+	}
+	deep := make([]int, 60)
+	for i := range deep {
+		deep[i] = 1
+	}
+	b := onnx.NewModel("deep")
+	b.InputType("x", &onnx.Type{Tensor: &onnx.TensorType{ElemType: onnx.Float}}).OutputType("y", &onnx.Type{Tensor: &onnx.TensorType{ElemType: onnx.Float}})
+	b.Node("Identity", []string{"x"}, []string{"y"})
+	got := prefix(preset.OrtTensorRTFloat{Model: preset.From(b.Must()), InputExample: backend.One(tensor.Must(tensor.Zeros(tensor.TypeFloat32, deep...))), CacheDir: cache})
+	if !strings.HasPrefix(got, "shapes-") || len(got) != len("shapes-")+16 {
+		t.Errorf("the prefix of a shape of 60 dimensions is %q, want its hash", got)
 	}
 }
 
