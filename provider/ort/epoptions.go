@@ -46,15 +46,19 @@ func nonEmpty(s string) (string, error) {
 	return s, nil
 }
 
-// shapes accepts the shapes of a TensorRT profile: "input:1x3x224x224,mask:1x8". Input
-// names may contain colons, as in "input:0:1x3".
+// shapes accepts the shapes of a TensorRT profile: "input:1x3x224x224,mask:1x8". It
+// rejects names with a colon: ONNX Runtime reads "input:0:1x3" as the shape 0 of "input"
+// (MakeInputNameShapePair in tensorrt_execution_provider_utils.h).
 func shapes(s string) (string, error) {
 	for part := range strings.SplitSeq(s, ",") {
-		i := strings.LastIndexByte(part, ':')
-		if i <= 0 {
+		name, shape, ok := strings.Cut(part, ":")
+		if !ok || name == "" {
 			return "", fmt.Errorf("%q is not a shape, want input:1x3x224x224, separated by commas", part)
 		}
-		for d := range strings.SplitSeq(part[i+1:], "x") {
+		if strings.Contains(shape, ":") {
+			return "", fmt.Errorf("%q has more than one colon: ONNX Runtime's TensorRT provider does not support profiles for inputs with a colon in their name; rename the input", part)
+		}
+		for d := range strings.SplitSeq(shape, "x") {
 			if _, err := strconv.ParseUint(d, 10, 31); err != nil {
 				return "", fmt.Errorf("%q in %q is not a dimension, want an integer from 0 to 2147483647", d, part)
 			}

@@ -31,7 +31,7 @@ func TestExecutionProviderOptions(t *testing.T) {
 		{"ort:tensorrt", "trt_int8_calibration_table_name", "", "", "must not be empty"},
 		{"ort:tensorrt", "trt_engine_cache_path", "a\x00b", "", "NUL"},
 		{"ort:tensorrt", "trt_profile_min_shapes", "x:1x3,y:2", "x:1x3,y:2", ""},
-		{"ort:tensorrt", "trt_profile_opt_shapes", "x:0:1x3", "x:0:1x3", ""},
+		{"ort:tensorrt", "trt_profile_opt_shapes", "x:0:1x3", "", "more than one colon"},
 		{"ort:tensorrt", "trt_profile_max_shapes", "x:1x", "", `"" in "x:1x" is not a dimension`},
 		{"ort:tensorrt", "trt_profile_max_shapes", "x:1,", "", `"" is not a shape`},
 		{"ort:tensorrt", "trt_profile_max_shapes", ":1", "", "is not a shape"},
