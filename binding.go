@@ -112,6 +112,39 @@ func (s *Session) NewOrtValueOf(d Device, dtype tensor.DType, shape ...int) (*Or
 	return &OrtValue{device: t}, nil
 }
 
+// OrtValueOfBuffer is the function [OrtValueOfBuffer] for memory on a device of the
+// session's provider. The OrtValue can be copied to and from the CPU.
+func (s *Session) OrtValueOfBuffer(b Buffer) (*OrtValue, error) {
+	v, err := OrtValueOfBuffer(b)
+	if err != nil {
+		return nil, err
+	}
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	if s.closed {
+		return nil, errClosed()
+	}
+	if _, ok := s.engine.(driver.Allocator); !ok && v.device != nil {
+		return nil, s.noDevice(v.Device())
+	}
+	return s.wrap(v)
+}
+
+// wrap returns v as a value that the engine can copy if v is the address of memory on a
+// device, and v otherwise. The session is locked.
+func (s *Session) wrap(v *OrtValue) (*OrtValue, error) {
+	m, foreign := v.device.(*memory)
+	a, ok := s.engine.(driver.Allocator)
+	if !foreign || !ok {
+		return v, nil
+	}
+	t, err := a.Wrap(m.Device(), m.Type, m.Shape(), m.Pointer())
+	if err != nil {
+		return nil, runStatus(err)
+	}
+	return &OrtValue{device: t}, nil
+}
+
 func (s *Session) noDevice(d Device) error {
 	return statusf(InvalidArgument, "provider %s works on the memory of the cpu, not of %s: open the session with a provider for that device, such as ort:%s", s.provider, d, d.Type)
 }
@@ -190,7 +223,10 @@ func (b *Binding) BindInputValue(name string, v *OrtValue) error {
 		return err
 	}
 	defer unlock()
-	if err := b.engine.BindInput(i, v.memory()); err != nil {
+	if v, err = b.session.wrap(v); err == nil {
+		err = b.engine.BindInput(i, v.memory())
+	}
+	if err != nil {
 		return bindStatus("input", err)
 	}
 	b.in[i], b.ready = v, false
@@ -338,7 +374,13 @@ func (b *Binding) bindOutput(i int, o boundOutput) error {
 		return err
 	}
 	defer unlock()
-	if err := b.engine.BindOutput(i, o.given.memory(), o.device); err != nil {
+	if o.given != nil {
+		o.given, err = b.session.wrap(o.given)
+	}
+	if err == nil {
+		err = b.engine.BindOutput(i, o.given.memory(), o.device)
+	}
+	if err != nil {
 		return bindStatus("output", err)
 	}
 	if !b.out[i].bound {

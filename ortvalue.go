@@ -51,8 +51,8 @@ func (b *Buffer) check() (int, error) {
 	return n, nil
 }
 
-// memory is memory on a device of which only the address is known, so that it cannot be
-// copied.
+// memory is memory on a device of which only the address is known. Only a session on that
+// device can copy it, see [Session.OrtValueOfBuffer].
 type memory struct{ Buffer }
 
 func (m *memory) Device() Device          { return m.Buffer.Device }
@@ -66,7 +66,7 @@ func (m *memory) CopyFrom(*tensor.Tensor) error {
 	return m.foreign()
 }
 func (m *memory) foreign() error {
-	return statusf(NotImplemented, "the memory on %s was given by its address: it can be bound, but only a session's own memory there can be copied (Session.NewOrtValue)", m.Buffer.Device)
+	return statusf(NotImplemented, "the memory on %s was given by its address: it can be bound, but copying it needs a session on that device (Session.OrtValueOfBuffer)", m.Buffer.Device)
 }
 
 // OrtValue is a value and the device that holds it, like ONNX Runtime's OrtValue. It is
@@ -113,7 +113,8 @@ func NewOrtValueOf(dtype tensor.DType, shape ...int) (*OrtValue, error) {
 }
 
 // OrtValueOfBuffer returns an OrtValue for memory of the caller. The memory is not
-// copied and must stay valid while the OrtValue is in use.
+// copied and must stay valid while the OrtValue is in use. Memory on a device can be
+// bound only: [Session.OrtValueOfBuffer] returns an OrtValue that can be copied, too.
 func OrtValueOfBuffer(b Buffer) (*OrtValue, error) {
 	n, err := b.check()
 	if err != nil {

@@ -2,6 +2,7 @@ package driver
 
 import (
 	"context"
+	"unsafe"
 
 	"github.com/onward-ml/onward/tensor"
 )
@@ -47,4 +48,7 @@ type Memory struct {
 type Allocator interface {
 	// Allocate returns a tensor in the memory of a device, with undefined contents.
 	Allocate(d Device, dtype tensor.DType, shape []int) (DeviceTensor, error)
+	// Wrap returns a tensor over memory of the caller on a device. The memory must stay
+	// valid while the tensor is in use.
+	Wrap(d Device, dtype tensor.DType, shape []int, p unsafe.Pointer) (DeviceTensor, error)
 }

@@ -61,6 +61,8 @@ const (
 	fnGetValueType                         fn = 67
 	fnCreateMemoryInfo                     fn = 68
 	fnCreateCPUMemoryInfo                  fn = 69
+	fnMemoryInfoGetName                    fn = 71
+	fnMemoryInfoGetID                      fn = 72
 	fnAllocatorFree                        fn = 76
 	fnGetAllocatorWithDefaultOptions       fn = 78
 	fnAddFreeDimensionOverride             fn = 79 // by denotation
@@ -110,6 +112,7 @@ const (
 	fnGetSparseTensorIndicesTypeShape      fn = 190
 	fnGetSparseTensorIndices               fn = 191
 	fnHasValue                             fn = 192
+	fnGetTensorMemoryInfo                  fn = 194
 	fnSynchronizeBoundInputs               fn = 202
 	fnSynchronizeBoundOutputs              fn = 203
 	fnAppendCUDA                           fn = 204 // SessionOptionsAppendExecutionProvider_CUDA_V2

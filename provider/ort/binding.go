@@ -270,8 +270,15 @@ func (b *binding) collect() error {
 		if o.given != none || o.own != nil {
 			continue
 		}
-		if !o.device.IsCPU() {
-			t, err := b.s.deviceTensor(handles[k], o.device, nil)
+		var d driver.Device
+		if typ := b.s.out[i].ElementType(); !o.device.IsCPU() && typ.Kind == tensor.KindTensor {
+			var err error
+			if d, err = r.location(st, handles[k]); err != nil {
+				return err
+			}
+		}
+		if !d.IsCPU() {
+			t, err := b.s.deviceTensor(handles[k], d, nil)
 			if err != nil {
 				return err
 			}
@@ -284,7 +291,7 @@ func (b *binding) collect() error {
 			return fmt.Errorf("output %s: %w", b.s.out[i].Name, err)
 		}
 		o.result = driver.Memory{Value: v}
-		if t, ok := v.(*tensor.Tensor); ok && !o.copied && len(t.Bytes()) > 0 {
+		if t, ok := v.(*tensor.Tensor); ok && !o.copied && o.device.IsCPU() && len(t.Bytes()) > 0 {
 			if err := b.outputTo(i, o.result); err != nil {
 				return err
 			}
@@ -306,23 +313,7 @@ func (b *binding) Output(i int) (driver.Memory, error) {
 // the caller must keep alive. Strings, sequences, maps and sparse tensors are copied.
 func (r *library) ortValue(st *state, v driver.Memory, typ tensor.Type) (uintptr, error) {
 	if t := v.Device; t != nil {
-		info, err := r.memoryInfo(t.Device())
-		if err != nil {
-			return 0, err
-		}
-		elem, err := r.elementType(t.DType())
-		if err != nil {
-			return 0, err
-		}
-		size, err := tensor.ByteLen(t.DType(), t.Shape())
-		if err != nil {
-			return 0, err
-		}
-		dims := st.shape(t.Shape())
-		st.res = 0
-		err = r.do(fnCreateTensorWithDataAsOrtValue, info, uintptr(t.Pointer()), uintptr(size),
-			uintptr(dl.Array(dims)), uintptr(len(dims)), elem, uintptr(unsafe.Pointer(&st.res)))
-		return st.res, err
+		return r.wrap(st, t.Device(), t.DType(), t.Shape(), uintptr(t.Pointer()))
 	}
 	x := v.Value
 	if o, ok := x.(*tensor.Optional); ok {

@@ -87,53 +87,43 @@ func (t *deviceTensor) DType() tensor.DType     { return t.dtype }
 func (t *deviceTensor) Shape() []int            { return t.shape }
 func (t *deviceTensor) Pointer() unsafe.Pointer { return dl.Pointer(t.ptr) }
 
-func (t *deviceTensor) CopyTo(dst *tensor.Tensor) error {
-	return t.s.transfer(t.dtype, func(c *session, st *state) (in, out uintptr, err error) {
-		dims := slices.Clone(st.shape(t.shape))
-		if out, err = t.over(st, dst, dims); err != nil {
-			return 0, 0, err
-		}
-		return t.h, out, nil
-	}, false)
-}
+// CopyTo implements [driver.DeviceTensor].
+func (t *deviceTensor) CopyTo(dst *tensor.Tensor) error { return t.transfer(dst, false) }
 
-func (t *deviceTensor) CopyFrom(src *tensor.Tensor) error {
-	return t.s.transfer(t.dtype, func(c *session, st *state) (in, out uintptr, err error) {
-		dims := slices.Clone(st.shape(t.shape))
-		if in, err = t.over(st, src, dims); err != nil {
-			return 0, 0, err
-		}
-		return in, t.h, nil
-	}, true)
-}
+// CopyFrom implements [driver.DeviceTensor].
+func (t *deviceTensor) CopyFrom(src *tensor.Tensor) error { return t.transfer(src, true) }
 
-// over creates an OrtValue for the CPU tensor x with the shape of the device tensor.
-func (t *deviceTensor) over(st *state, x *tensor.Tensor, dims []int64) (uintptr, error) {
-	if n, err := tensor.ByteLen(t.dtype, t.shape); err != nil || x.DType() != t.dtype || len(x.Bytes()) != n {
-		return 0, fmt.Errorf("%s cannot be copied to or from %s%v on %s", x, t.dtype, t.shape, t.device)
+// transfer copies between the device and the CPU tensor x. The C API copies between
+// devices only inside sessions, so a model of one Identity node does it. It copies bytes:
+// execution providers lack kernels for some element types (float8, 4-bit integers).
+func (t *deviceTensor) transfer(x *tensor.Tensor, toDevice bool) error {
+	n, err := tensor.ByteLen(t.dtype, t.shape)
+	if err != nil || x.DType() != t.dtype || len(x.Bytes()) != n {
+		return fmt.Errorf("%s cannot be copied to or from %s%v on %s", x, t.dtype, t.shape, t.device)
 	}
-	y := new(tensor.Tensor)
-	y.Reset(t.dtype, x.Bytes(), t.shape)
-	return t.s.lib.tensorValue(st, y)
-}
-
-// transfer copies between two OrtValues, one of them on the CPU. The C API copies between
-// devices only inside sessions, so a model of one Identity node does it. The OrtValue on
-// the CPU is released.
-func (s *session) transfer(d tensor.DType, values func(c *session, st *state) (in, out uintptr, err error), inIsCPU bool) error {
-	c, err := s.copier(d)
+	if n == 0 {
+		return nil
+	}
+	c, err := t.s.copying()
 	if err != nil {
-		return fmt.Errorf("copy %s between devices: %w", d, err)
+		return fmt.Errorf("copy %s between devices: %w", t.dtype, err)
 	}
-	r, st := s.lib, new(state)
-	in, out, err := values(c, st)
+	r, st := t.s.lib, new(state)
+	host := new(tensor.Tensor)
+	host.Reset(tensor.TypeUint8, x.Bytes(), []int{n})
+	here, err := r.tensorValue(st, host)
 	if err != nil {
 		return err
 	}
-	if inIsCPU {
-		defer r.release(fnReleaseValue, in)
-	} else {
-		defer r.release(fnReleaseValue, out)
+	defer r.release(fnReleaseValue, here)
+	there, err := r.wrap(st, t.device, tensor.TypeUint8, []int{n}, t.ptr)
+	if err != nil {
+		return err
+	}
+	defer r.release(fnReleaseValue, there)
+	in, out := there, here
+	if toDevice {
+		in, out = here, there
 	}
 	io := new(uintptr)
 	if err := r.do(fnCreateIoBinding, c.handle, uintptr(unsafe.Pointer(io))); err != nil {
@@ -150,37 +140,44 @@ func (s *session) transfer(d tensor.DType, values func(c *session, st *state) (i
 	if err == nil {
 		err = r.do(fnSynchronizeBoundOutputs, *io)
 	}
-	runtime.KeepAlive(values) // keeps the tensors that it captures alive
+	runtime.KeepAlive(x)
+	runtime.KeepAlive(t)
 	return err
 }
 
-// copier returns a session on the same execution provider that copies a tensor.
-func (s *session) copier(d tensor.DType) (*session, error) {
+// copyOptions are the provider options that decide where and on what stream a copy runs.
+// Copies take no others: a CUDA graph, a profile or a saved model is the session's.
+var copyOptions = []string{"library", namedProvider, pluginLibrary, pluginDevice, "device_type", "device_id", "has_user_compute_stream", "user_compute_stream"}
+
+// copying returns a session on the same device that copies bytes.
+func (s *session) copying() (*session, error) {
 	s.copy.Lock()
 	defer s.copy.Unlock()
-	if c := s.copiers[d]; c != nil {
-		return c, nil
+	if s.copier != nil {
+		return s.copier, nil
 	}
+	u := onnx.NewType(tensor.TensorType(tensor.TypeUint8))
 	b := onnx.NewModel("copy").Opset("", 16).IRVersion(8)
-	b.InputType("x", onnx.NewType(tensor.TensorType(d))).OutputType("y", onnx.NewType(tensor.TensorType(d)))
-	b.Node("Identity", []string{"x"}, []string{"y"})
+	b.InputType("x", u).OutputType("y", u).Node("Identity", []string{"x"}, []string{"y"})
 	m, err := b.Model()
 	if err != nil {
 		return nil, err
 	}
-	o, err := s.provider.parse(&driver.Options{Threads: 1}, s.config)
+	p, config := s.provider, driver.Config{Name: s.provider.name, Options: map[string]string{}}
+	if p.ep == tensorRT {
+		p.ep = cuda // TensorRT would build an engine
+	}
+	for _, name := range copyOptions {
+		if v, ok := s.config.Options[name]; ok {
+			config.Options[name] = v
+		}
+	}
+	o, err := p.parse(&driver.Options{Threads: 1}, config)
 	if err != nil {
 		return nil, err
 	}
-	c, err := s.lib.newSession("", m, o)
-	if err != nil {
-		return nil, err
-	}
-	if s.copiers == nil {
-		s.copiers = map[tensor.DType]*session{}
-	}
-	s.copiers[d] = c
-	return c, nil
+	s.copier, err = s.lib.newSession("", m, o)
+	return s.copier, err
 }
 
 // allocator is an OrtAllocator of a session. It is released with its last tensor.
@@ -219,6 +216,61 @@ func (s *session) Allocate(d driver.Device, dtype tensor.DType, shape []int) (dr
 		return nil, err
 	}
 	return t, nil
+}
+
+// Wrap implements [driver.Allocator].
+func (s *session) Wrap(d driver.Device, dtype tensor.DType, shape []int, p unsafe.Pointer) (driver.DeviceTensor, error) {
+	h, err := s.lib.wrap(new(state), d, dtype, shape, uintptr(p))
+	if err != nil {
+		return nil, err
+	}
+	t, err := s.deviceTensor(h, d, nil)
+	if err != nil {
+		s.lib.release(fnReleaseValue, h)
+		return nil, err
+	}
+	return t, nil
+}
+
+// wrap creates an OrtValue over memory on a device.
+func (r *library) wrap(st *state, d driver.Device, dtype tensor.DType, shape []int, p uintptr) (uintptr, error) {
+	info, err := r.memoryInfo(d)
+	if err != nil {
+		return 0, err
+	}
+	elem, err := r.elementType(dtype)
+	if err != nil {
+		return 0, err
+	}
+	size, err := tensor.ByteLen(dtype, shape)
+	if err != nil {
+		return 0, err
+	}
+	dims := st.shape(shape)
+	st.res = 0
+	err = r.do(fnCreateTensorWithDataAsOrtValue, info, p, uintptr(size),
+		uintptr(dl.Array(dims)), uintptr(len(dims)), elem, uintptr(unsafe.Pointer(&st.res)))
+	return st.res, err
+}
+
+// location returns the device that holds an OrtValue with a tensor. Memory of the CPU that
+// a device can read, such as pinned memory, is the CPU's.
+func (r *library) location(st *state, h uintptr) (driver.Device, error) {
+	if err := r.do(fnGetTensorMemoryInfo, h, uintptr(unsafe.Pointer(&st.res))); err != nil {
+		return driver.Device{}, err
+	}
+	info := st.res
+	if err := r.do(fnMemoryInfoGetName, info, uintptr(unsafe.Pointer(&st.res))); err != nil {
+		return driver.Device{}, err
+	}
+	name := dl.String(st.res)
+	for typ, n := range memoryNames {
+		if n == name {
+			err := r.do(fnMemoryInfoGetID, info, uintptr(unsafe.Pointer(&st.i32)))
+			return driver.Device{Type: typ, ID: int(st.i32)}, err
+		}
+	}
+	return driver.Device{}, nil
 }
 
 // allocator returns the session's allocator on a device and increments its user count.

@@ -1,8 +1,11 @@
 package ort
 
 import (
+	"bytes"
 	"context"
 	"errors"
+	"os"
+	"path/filepath"
 	"runtime"
 	"strings"
 	"testing"
@@ -26,7 +29,8 @@ func TestDeviceTensor(t *testing.T) {
 		t.Fatal(err)
 	}
 	s := e.(*session)
-	for _, d := range []tensor.DType{tensor.TypeFloat32, tensor.TypeInt64, tensor.TypeBool, tensor.TypeFloat16} {
+	types := []tensor.DType{tensor.TypeFloat32, tensor.TypeInt64, tensor.TypeBool, tensor.TypeFloat16, tensor.TypeFloat8E4M3FN, tensor.TypeFloat8E5M2, tensor.TypeUint4, tensor.TypeInt4}
+	for _, d := range types {
 		x, err := tensor.Zeros(d, 3, 5)
 		if err != nil {
 			t.Fatal(err)
@@ -54,6 +58,14 @@ func TestDeviceTensor(t *testing.T) {
 		if string(y.Bytes()) != string(x.Bytes()) {
 			t.Errorf("%s: got %v, want %v", d, y.Bytes(), x.Bytes())
 		}
+		w, err := s.Wrap(onward.Device{}, d, []int{15}, m.Pointer())
+		if err != nil {
+			t.Fatal(err)
+		}
+		clear(x.Bytes())
+		if err := errors.Join(w.CopyFrom(x), m.CopyTo(y)); err != nil || string(y.Bytes()) != string(x.Bytes()) || w.Pointer() != m.Pointer() {
+			t.Errorf("%s by its address: got %v, %v, want zeros", d, y.Bytes(), err)
+		}
 		if err := m.CopyTo(tensor.Must(tensor.New([]float32{1}))); err == nil {
 			t.Error("a tensor of another size was accepted")
 		}
@@ -73,8 +85,8 @@ func TestDeviceTensor(t *testing.T) {
 			}
 		}
 	}
-	if n := s.users.Load(); n != 5 {
-		t.Errorf("%d users of the session, want 5", n)
+	if n, want := s.users.Load(), int64(1+2*len(types)); n != want {
+		t.Errorf("%d users of the session, want %d", n, want)
 	}
 	if err := s.Close(); err != nil {
 		t.Fatal(err)
@@ -86,4 +98,39 @@ func TestDeviceTensor(t *testing.T) {
 		runtime.Gosched()
 	}
 	t.Errorf("%d users of the session are left", s.users.Load())
+}
+
+// TestCopiesWriteNoFiles checks that the session which copies to a device does not write the
+// profile and the optimized model of the session whose tensors it copies.
+func TestCopiesWriteNoFiles(t *testing.T) {
+	dir := t.TempDir()
+	b := onnx.NewModel("m").Opset("", 17)
+	b.Input("x", onnx.Float, 2).Output("y", onnx.Float, 2)
+	b.Node("Neg", []string{"x"}, []string{"y"})
+	config := onward.ProviderConfig{Name: "ort", Options: map[string]string{"library": ortlib.Path(t),
+		"profile_file_prefix": filepath.Join(dir, "profile"), "optimized_model_filepath": filepath.Join(dir, "model.onnx")}}
+	e, err := provider{"ort", cpu}.Compile(context.Background(), &driver.Model{Model: b.Must()}, &driver.Options{Threads: 1}, config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := e.(*session)
+	defer s.Close()
+	model, err := os.ReadFile(filepath.Join(dir, "model.onnx"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	m, err := s.Allocate(onward.Device{}, tensor.TypeFloat32, []int{2})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := m.CopyFrom(tensor.Must(tensor.New([]float32{1, 2}))); err != nil {
+		t.Fatal(err)
+	}
+	files, err := os.ReadDir(dir)
+	if err != nil || len(files) != 2 {
+		t.Errorf("the folder has %v, %v, want one profile and one model", files, err)
+	}
+	if again, err := os.ReadFile(filepath.Join(dir, "model.onnx")); err != nil || !bytes.Equal(again, model) {
+		t.Errorf("the optimized model was written again: %v", err)
+	}
 }

@@ -42,7 +42,7 @@ type session struct {
 	provider   provider
 	config     driver.Config
 	copy       sync.Mutex // guards the following
-	copiers    map[tensor.DType]*session
+	copier     *session
 	allocators map[driver.Device]*allocator
 }
 
@@ -140,8 +140,8 @@ func (s *session) free() {
 	for _, a := range s.allocators {
 		a.drop(s.lib)
 	}
-	for _, c := range s.copiers {
-		c.Close()
+	if s.copier != nil {
+		s.copier.Close()
 	}
 	s.lib.release(fnReleaseSession, s.handle)
 	s.handle = 0
