@@ -172,6 +172,10 @@ type RunOptions struct {
 
 // fill sets d to the options that providers receive. The session handles Outputs itself.
 func (o *RunOptions) fill(d *driver.RunOptions) {
+	if o == &defaultRun {
+		d.Seed = DefaultSeed()
+		return
+	}
 	*d = driver.RunOptions{OnlyPathToFetches: o.OnlyPathToFetches, Seed: cmp.Or(o.Seed, DefaultSeed()), Tag: o.Tag,
 		LogSeverity: o.LogSeverity, LogVerbosity: o.LogVerbosity, Config: o.Config, Observe: o.Observe}
 }

@@ -107,8 +107,10 @@ func (s *Session) ProfilingStart() (int64, error) {
 // returns with the error of the run; it is nil if the run is neither logged nor profiled.
 func (s *Session) watch(ctx context.Context, o *driver.RunOptions) func(error) {
 	prof := s.profile.active(s.provider.Name)
-	if _, own := s.engine.(driver.Profiler); own {
-		prof = nil
+	if prof != nil {
+		if _, own := s.engine.(driver.Profiler); own {
+			prof = nil
+		}
 	}
 	severity := cmp.Or(o.LogSeverity, s.opts.severity(), LogWarning)
 	if prof == nil && severity > LogVerbose {

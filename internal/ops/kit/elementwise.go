@@ -38,12 +38,17 @@ type ElementLoop struct {
 	// set.
 	Fast        func(dst []byte, in *[3][]byte)
 	FastScalars bool
+	// bind returns Fast for operands whose memory stays, so that captured launches do not examine
+	// them again. It may be nil.
+	bind func(dst []byte, in *[3][]byte) func(lo, hi int)
 }
 
 // forCall returns the loop for a call, in run.
 func (l ElementLoop) forCall(c *ir.Call) ElementLoop {
 	if l.Fast != nil && !c.Generic {
 		l.Run, l.scalars = l.Fast, l.FastScalars
+	} else {
+		l.bind = nil
 	}
 	return l
 }
@@ -73,6 +78,10 @@ func WithUnary(l ElementLoop, f VecUnary) ElementLoop {
 		l.Fast = func(dst []byte, in *[3][]byte) {
 			f(cpu.Active(), tensor.FromRaw[float32](dst), tensor.FromRaw[float32](in[0]))
 		}
+		l.bind = func(dst []byte, in *[3][]byte) func(lo, hi int) {
+			y, x := tensor.FromRaw[float32](dst), tensor.FromRaw[float32](in[0])
+			return func(int, int) { f(cpu.Active(), y, x) }
+		}
 	}
 	return l
 }
@@ -80,20 +89,29 @@ func WithUnary(l ElementLoop, f VecUnary) ElementLoop {
 // WithBinary adds vector kernels to a float32 loop: for two vectors, for a scalar right operand,
 // and for a scalar left operand.
 func WithBinary(l ElementLoop, vectors vecBinary, right, left vecScalar) ElementLoop {
+	kernel := func(y, a, b []float32) vecBinary {
+		switch {
+		case len(a) == len(b) && len(a) == len(y):
+			return vectors
+		case len(b) == 1 && len(a) == len(y):
+			return func(l cpu.Level, y, a, b []float32) { right(l, y, a, b[0]) }
+		case len(a) == 1 && len(b) == len(y):
+			return func(l cpu.Level, y, a, b []float32) { left(l, y, b, a[0]) }
+		}
+		return func(l cpu.Level, y, a, b []float32) { // both are scalars
+			vectors(l, y[:1], a, b)
+			RepeatOf(y, y[0])
+		}
+	}
 	l.FastScalars = true
 	l.Fast = func(dst []byte, in *[3][]byte) {
 		y, a, b := tensor.FromRaw[float32](dst), tensor.FromRaw[float32](in[0]), tensor.FromRaw[float32](in[1])
-		switch level := cpu.Active(); {
-		case len(a) == len(b) && len(a) == len(y):
-			vectors(level, y, a, b)
-		case len(b) == 1 && len(a) == len(y):
-			right(level, y, a, b[0])
-		case len(a) == 1 && len(b) == len(y):
-			left(level, y, b, a[0])
-		default: // both are scalars
-			vectors(level, y[:1], a, b)
-			RepeatOf(y, y[0])
-		}
+		kernel(y, a, b)(cpu.Active(), y, a, b)
+	}
+	l.bind = func(dst []byte, in *[3][]byte) func(lo, hi int) {
+		y, a, b := tensor.FromRaw[float32](dst), tensor.FromRaw[float32](in[0]), tensor.FromRaw[float32](in[1])
+		f := kernel(y, a, b)
+		return func(int, int) { f(cpu.Active(), y, a, b) }
 	}
 	return l
 }
@@ -168,7 +186,7 @@ var LoopStates = sync.Pool{New: func() any { return new(LoopState) }}
 func WidenedLoop(l ElementLoop, d tensor.DType) ElementLoop {
 	w := l
 	w.In = d
-	w.scalars, w.FastScalars = false, false
+	w.scalars, w.FastScalars, w.bind = false, false, nil
 	if l.Out == tensor.TypeFloat32 {
 		w.Out = d
 	}
@@ -371,9 +389,12 @@ func launchLoop(c *ir.Call, l ElementLoop, out *tensor.Tensor, in []*tensor.Tens
 		s.shape = nil // may be the tensor's own slice, which changes
 		whole = whole && (s.whole || l.scalars && len(s.data) == s.size)
 	}
-	if whole {
+	switch {
+	case whole && l.bind != nil:
+		c.Launch(1, 1, l.bind(dst, &data))
+	case whole:
 		c.Launch(1, 1, func(int, int) { l.Run(dst, &data) })
-	} else {
+	default:
 		c.Launch(1, 1, func(int, int) { b.elements(l, dst, 0, n) })
 	}
 }
