@@ -6,9 +6,9 @@
 //
 // The last line is "N passed, N failed, N skipped". It counts the tests and
 // subtests that have no subtests; a package that fails otherwise (it does not
-// build, it runs out of time) counts as one failure. -tally appends the counts to
-// a file, -total prints the sum over such a file. The exit code is 1 if anything
-// failed.
+// build, it runs out of time) counts as one failure, and so does a -run that
+// selects no test. -tally appends the counts to a file, -total prints the sum over
+// such a file. The exit code is 1 if anything failed.
 package main
 
 import (
@@ -62,6 +62,10 @@ func command(args []string, out io.Writer) (int, error) {
 	if readErr == nil && waitErr != nil && c.Failed == 0 {
 		c.Failed++ // go test failed before it ran a package
 	}
+	if filter, ok := runFilter(args); ok && c.Failed == 0 && !r.matched(filter) {
+		fmt.Fprintf(out, "no test matches -run %s\n", filter)
+		c.Failed++
+	}
 	fmt.Fprintln(out, c)
 	if tally != "" {
 		if err := appendTally(tally, c); err != nil {
@@ -69,6 +73,53 @@ func command(args []string, out io.Writer) (int, error) {
 		}
 	}
 	return exitCode(c), readErr
+}
+
+// runFilter returns the last value of the flag -run. It reports false if there is none, or if
+// the arguments run benchmarks or fuzz targets, for which -run deselects the tests.
+func runFilter(args []string) (filter string, ok bool) {
+	for i, a := range args {
+		name, value, has := strings.Cut(strings.TrimLeft(a, "-"), "=")
+		name = strings.TrimPrefix(name, "test.")
+		switch {
+		case a == "-args" || a == "--args":
+			return filter, ok
+		case !strings.HasPrefix(a, "-"):
+		case name == "bench" || name == "fuzz":
+			return "", false
+		case name == "run" && has:
+			filter, ok = value, true
+		case name == "run" && i+1 < len(args):
+			filter, ok = args[i+1], true
+		}
+	}
+	return filter, ok
+}
+
+// matched reports whether a test at the depth of the filter ran: a parent runs to find out
+// whether it has the subtest that the filter names.
+func (r *report) matched(filter string) bool {
+	depth := -1
+	for alternative := range strings.SplitSeq(filter, "|") {
+		n, inClass := 0, false
+		for _, c := range alternative {
+			switch {
+			case c == '[' || c == ']':
+				inClass = c == '['
+			case c == '/' && !inClass:
+				n++
+			}
+		}
+		if depth < 0 || n < depth {
+			depth = n
+		}
+	}
+	for id := range r.result {
+		if strings.Count(id.test, "/") >= depth {
+			return true
+		}
+	}
+	return false
 }
 
 func exitCode(c counts) int { return min(c.Failed, 1) }

@@ -67,6 +67,11 @@ func TestCounts(t *testing.T) {
 		{"./exits", counts{0, 1, 0}, 1, []string{"FAIL\tm/exits"}},
 		{"./broken", counts{0, 1, 0}, 1, []string{"undefined: undefined"}},
 		{"./absent", counts{0, 1, 0}, 1, nil},
+		{"-run TestSub/c/d ./ok", counts{1, 0, 0}, 0, nil},
+		{"-run TestSub/[a/]$|TestNone ./ok ./empty", counts{1, 0, 0}, 0, nil},
+		{"-run TestNone ./ok", counts{0, 1, 0}, 1, []string{"no test matches -run TestNone"}},
+		{"-run=TestSub/e ./ok", counts{1, 1, 0}, 1, []string{"no test matches -run TestSub/e"}},
+		{"-run ^$ -bench . ./ok", counts{}, 0, nil},
 		{"./ok ./fails ./broken", counts{3, 3, 2}, 1, nil},
 	} {
 		tally := filepath.Join(t.TempDir(), "tally")
