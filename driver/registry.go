@@ -47,12 +47,21 @@ func Find(name string) (Provider, error) {
 	if p := Lookup(name); p != nil {
 		return p, nil
 	}
-	for path, names := range packages {
-		if slices.Contains(names, name) {
-			return nil, fmt.Errorf("provider %q is not registered: the program must import _ %q", name, path)
-		}
+	if path, ok := PackageOf(name); ok {
+		return nil, fmt.Errorf("provider %q is not registered: the program must import _ %q", name, path)
 	}
 	return nil, fmt.Errorf("provider %q is not registered; registered are %s", name, strings.Join(Providers(), ", "))
+}
+
+// PackageOf returns the import path of the package of this module that registers a provider.
+// It reports false for names that no such package registers, and for those of the Go engine.
+func PackageOf(name string) (path string, ok bool) {
+	for path, names := range packages {
+		if slices.Contains(names, name) {
+			return path, true
+		}
+	}
+	return "", false
 }
 
 // Providers returns the names of the registered providers, sorted.
