@@ -40,6 +40,8 @@ type doctorLibrary struct {
 	Needs     string          `json:"needs"`
 	Missing   string          `json:"missing,omitempty"`
 	Library   *driver.Library `json:"library,omitempty"`
+
+	err error // Missing as an error
 }
 
 func doctorCommand() *cobra.Command {
@@ -81,11 +83,11 @@ func diagnose() *doctorJSON {
 		err := driver.Lookup(n).Available(c)
 		p.Available = err == nil
 		if err != nil {
-			p.Missing = err.Error()
+			p.Missing, p.err = err.Error(), err
 		}
 		if u, ok := driver.Lookup(n).(driver.LibraryUser); ok {
 			p.Needs = u.Needs()
-			p.Library, _ = u.Library(c) // the error is that of Available
+			p.Library, _ = u.Library(c) // its error is part of Available's
 		}
 		d.Providers = append(d.Providers, p)
 	}
@@ -128,7 +130,7 @@ func printDoctor(w io.Writer, d *doctorJSON) error {
 			if !ok {
 				why = p.Missing
 			}
-			lines, empty := nativelib.PresentPaths(why)
+			lines, empty := nativelib.PresentPaths(why, p.err)
 			for _, line := range lines {
 				fmt.Fprintf(w, "  %s\n", line)
 			}

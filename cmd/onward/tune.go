@@ -44,6 +44,8 @@ type tuneResult struct {
 	LoadMS   float64       `json:"load_ms,omitempty"`
 	Runs     int           `json:"runs,omitempty"`
 	MaxError float64       `json:"max_error"`
+
+	err error // Reason as an error, nil if the choice came from the cache
 }
 
 type tuneOptions struct {
@@ -185,7 +187,7 @@ func tune(ctx context.Context, path string, a *preset.Auto) (*tuneJSON, error) {
 		}
 	}
 	for _, x := range report.Results {
-		r.Results = append(r.Results, tuneResult{Backend: x.Name, Provider: x.Provider, Status: x.Status, Reason: x.Reason,
+		r.Results = append(r.Results, tuneResult{Backend: x.Name, Provider: x.Provider, Status: x.Status, Reason: x.Reason, err: x.Err,
 			MedianMS: text.Milliseconds(x.Median), FPS: x.FPS, LoadMS: text.Milliseconds(x.Open), Runs: x.Runs, MaxError: x.MaxError})
 	}
 	return r, err
@@ -231,21 +233,21 @@ func printTune(w io.Writer, r *tuneJSON) error {
 		fmt.Fprintln(w, "from the cache; --no-cache measures again")
 	}
 	// Backends of one provider fail for the same reason: print it once.
-	var reasons []string
+	var reasons []tuneResult
 	backends := map[string][]string{}
 	for _, x := range r.Results {
 		if x.Reason == "" {
 			continue
 		}
 		if backends[x.Reason] == nil {
-			reasons = append(reasons, x.Reason)
+			reasons = append(reasons, x)
 		}
 		backends[x.Reason] = append(backends[x.Reason], x.Backend)
 	}
-	for _, reason := range reasons {
-		lines, absent := nativelib.PresentPaths(reason)
+	for _, x := range reasons {
+		lines, absent := nativelib.PresentPaths(x.Reason, x.err)
 		_, lines[0], _ = nativelib.CutStatus(lines[0])
-		fmt.Fprintf(w, "\n%s: %s\n", strings.Join(backends[reason], ", "), strings.Join(lines, "\n  "))
+		fmt.Fprintf(w, "\n%s: %s\n", strings.Join(backends[x.Reason], ", "), strings.Join(lines, "\n  "))
 		if absent > 0 {
 			fmt.Fprintf(w, "  %d more paths do not exist; onward doctor --json lists them.\n", absent)
 		}

@@ -42,6 +42,9 @@ type Attempt struct {
 	Err          error
 }
 
+// String returns the path, its source and the reason, as a line of [NotFoundError] has them.
+func (a Attempt) String() string { return fmt.Sprintf("%s (%s): %v", a.Path, a.Source, a.Err) }
+
 // NotFoundError lists all paths that were tried.
 type NotFoundError struct {
 	What  string // the library, for people: "ONNX Runtime's library"
@@ -53,7 +56,7 @@ func (e *NotFoundError) Error() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s could not be opened; looked at:", e.What)
 	for _, a := range e.Tried {
-		fmt.Fprintf(&b, "\n  %s (%s): %v", a.Path, a.Source, a.Err)
+		b.WriteString("\n  " + a.String())
 	}
 	if len(e.Tried) == 0 {
 		b.WriteString(" no place at all")

@@ -69,7 +69,7 @@ func Attempts(err error) []string {
 	}
 	r := make([]string, len(nf.Tried))
 	for i, a := range nf.Tried {
-		r[i] = fmt.Sprintf("%s (%s): %v", a.Path, a.Source, a.Err)
+		r[i] = a.String()
 	}
 	return r
 }

@@ -3,22 +3,25 @@
 package nativelib
 
 import (
+	"errors"
 	"strings"
 
 	"github.com/onward-ml/onward/cmd/onward/internal/text"
+	"github.com/onward-ml/onward/internal/dl"
 )
 
-// PresentPaths splits the error about a missing library into lines. It drops and counts the
-// lines about paths that do not exist.
-func PresentPaths(reason string) (lines []string, absent int) {
-	for line := range strings.SplitSeq(text.Escape(reason), "\n") {
-		if strings.HasSuffix(line, ": file does not exist") {
-			absent++
-			continue
+// PresentPaths splits reason, the text of err or a part of it, into lines. If err is about a
+// missing library, it drops and counts the lines about paths that do not exist.
+func PresentPaths(reason string, err error) (lines []string, absent int) {
+	if nf, ok := errors.AsType[*dl.NotFoundError](err); ok {
+		for _, a := range nf.Tried {
+			if errors.Is(a.Err, dl.ErrAbsent) {
+				reason = strings.Replace(reason, "\n  "+a.String(), "", 1)
+				absent++
+			}
 		}
-		lines = append(lines, line)
 	}
-	return lines, absent
+	return strings.Split(text.Escape(reason), "\n"), absent
 }
 
 // CutStatus splits off the prefix of a status error: "[ONNXRuntimeError]", the number and the
