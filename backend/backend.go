@@ -80,7 +80,25 @@ func (p Provider) supports(d Device, c driver.Config) error {
 	if kind(p.Device(nil)) != kind(d) || d.IsCPU() && d.ID != 0 {
 		return fmt.Errorf("backend: %s does not support device %s", p, deviceName(d))
 	}
+	if c, err = p.onDevice(c, d); err != nil {
+		return err
+	}
 	return impl.Available(c)
+}
+
+// onDevice returns the configuration with the id of a GPU as the option device_id.
+func (p Provider) onDevice(c driver.Config, d Device) (driver.Config, error) {
+	if d.IsCPU() || d.ID == 0 {
+		return c, nil
+	}
+	id := strconv.Itoa(d.ID)
+	if have := c.Options[optionDeviceID]; have != "" && have != id {
+		return c, driver.Errorf(driver.InvalidArgument, "the device is %s, the option %s of provider %s is %q", deviceName(d), optionDeviceID, p, have)
+	}
+	o := map[string]string{optionDeviceID: id}
+	maps.Copy(o, c.Options)
+	c.Options = o
+	return c, nil
 }
 
 // ForDevice returns a provider that computes on a device such as "CPU" or "CUDA:1": [CPU], or
@@ -126,15 +144,9 @@ func (p Provider) config(opts *onward.SessionOptions) onward.ProviderConfig {
 // NewSession opens the model on the provider. The id of a GPU is passed to the provider
 // as its option device_id.
 func (p Provider) NewSession(ctx context.Context, m *onnx.Model, d Device, opts *onward.SessionOptions) (*onward.Session, error) {
-	c := p.config(opts)
-	if !d.IsCPU() && d.ID != 0 {
-		id := strconv.Itoa(d.ID)
-		if have := c.Options[optionDeviceID]; have != "" && have != id {
-			return nil, fmt.Errorf("backend: the device is %s, the option %s of provider %s is %q", deviceName(d), optionDeviceID, p, have)
-		}
-		o := map[string]string{optionDeviceID: id}
-		maps.Copy(o, c.Options)
-		c.Options = o
+	c, err := p.onDevice(p.config(opts), d)
+	if err != nil {
+		return nil, err
 	}
 	var o onward.SessionOptions
 	if opts != nil {

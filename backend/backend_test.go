@@ -72,9 +72,17 @@ type fakeGPU struct {
 	config onward.ProviderConfig // of the last Compile
 }
 
-func (g *fakeGPU) Name() string                  { return g.name }
-func (g *fakeGPU) Available(driver.Config) error { return nil }
-func (g *fakeGPU) Traits() driver.Traits         { return driver.Traits{Device: "cuda"} }
+func (g *fakeGPU) Name() string { return g.name }
+
+// Available counts eight devices.
+func (g *fakeGPU) Available(c driver.Config) error {
+	if id, _ := strconv.Atoi(c.Options["device_id"]); id >= 8 {
+		return driver.Errorf(driver.ExecutionProvider, "device_id is %d of 8 devices", id)
+	}
+	return nil
+}
+
+func (g *fakeGPU) Traits() driver.Traits { return driver.Traits{Device: "cuda"} }
 
 func (g *fakeGPU) Compile(ctx context.Context, m *driver.Model, opts *driver.Options, c driver.Config) (driver.Engine, error) {
 	g.config = c
@@ -109,6 +117,8 @@ func TestDeviceReachesTheProvider(t *testing.T) {
 		{device: "GPU:7", option: "7", want: "7"},
 		{device: "", option: "3", want: "3"},
 		{device: "CUDA:7", option: "3", err: `the device is CUDA:7, the option device_id of provider fake:cuda is "3"`},
+		{device: "CUDA:8", err: "device_id is 8 of 8 devices"},
+		{device: "", option: "9", err: "device_id is 9 of 8 devices"},
 		{device: "CPU", err: "fake:cuda does not support device CPU"},
 	} {
 		o := &backend.Options{Device: c.device, Session: &onward.SessionOptions{}}
@@ -156,6 +166,7 @@ func TestSupportsDevice(t *testing.T) {
 	}{
 		{backend.CPU, "CPU", true}, {backend.Reference, "CPU", true}, {backend.CPU, "CPU:1", false},
 		{backend.CPU, "CUDA", false}, {backend.CPU, "XPU", false}, {"nosuch", "CPU", false},
+		{backend.Provider(gpu.name), "CUDA:7", true}, {backend.Provider(gpu.name), "CUDA:8", false},
 	} {
 		if got := backend.SupportsDevice(c.b, c.device); got != c.want {
 			t.Errorf("%s on %s: %v", c.b, c.device, got)

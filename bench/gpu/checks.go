@@ -62,7 +62,8 @@ func (c *checker) all() {
 	})
 	for _, name := range append([]string{"ort:cpu"}, c.providers()...) {
 		c.add("doctor", name, func(context.Context) (string, error) {
-			return "its libraries load", driver.Lookup(name).Available(driver.Config{Name: name})
+			_, err := driver.Lookup(name).(driver.LibraryUser).Library(driver.Config{Name: name})
+			return "its libraries load", err
 		})
 	}
 	for _, t := range c.targets {

@@ -220,17 +220,8 @@ func (p *executionProvider) in(r *library) error {
 // missingLibraries returns the load errors of the dependencies of an ELF library. They are
 // opened by name, as the loader does, and in the folder of the library.
 func missingLibraries(file string) []string {
-	f, err := elf.Open(file)
-	if err != nil {
-		return nil
-	}
-	defer f.Close()
-	needed, err := f.ImportedLibraries()
-	if err != nil {
-		return nil
-	}
 	var missing []string
-	for _, name := range needed {
+	for _, name := range imported(file) {
 		if strings.Contains(name, "onnxruntime") {
 			continue // only ONNX Runtime may load these
 		}
@@ -240,4 +231,15 @@ func missingLibraries(file string) []string {
 		}
 	}
 	return missing
+}
+
+// imported returns the names of the libraries that an ELF library links, nil for other files.
+func imported(file string) []string {
+	f, err := elf.Open(file)
+	if err != nil {
+		return nil
+	}
+	defer f.Close()
+	names, _ := f.ImportedLibraries() // an error means that there are none to name
+	return names
 }

@@ -519,8 +519,8 @@ func TestLibrary(t *testing.T) {
 		t.Error(err)
 	}
 	for _, name := range []string{"ort:cuda", "ort:tensorrt", "ort:openvino"} {
-		if err := driver.Lookup(name).Available(driver.Config{Name: name}); err != nil && (len(native.Attempts(err)) == 0 || !strings.Contains(err.Error(), "Get it with")) {
-			t.Errorf("%s: %v, want the paths that were tried and how to install the library", name, err)
+		if err := driver.Lookup(name).Available(driver.Config{Name: name}); err != nil && (len(native.Attempts(err)) == 0 || !strings.Contains(err.Error(), "Get it with")) && !strings.Contains(err.Error(), "finds no device") {
+			t.Errorf("%s: %v, want the paths that were tried and how to install the library, or that there is no device", name, err)
 		}
 	}
 }

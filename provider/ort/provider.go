@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"strconv"
 	"strings"
 
 	"github.com/onward-ml/onward/driver"
@@ -21,6 +22,9 @@ type executionProvider struct {
 	options map[string]native.Kind
 
 	create, update, attach, free fn // create is 0 if attach takes the options directly
+
+	// devices counts the devices that the execution provider can use; nil for the CPU.
+	devices func(r *library) (int, error)
 }
 
 const (
@@ -32,10 +36,10 @@ const (
 var (
 	cpu  = &executionProvider{name: "CPUExecutionProvider", needs: needsCPU, get: getCPU}
 	cuda = &executionProvider{name: "CUDAExecutionProvider", library: "cuda", title: "CUDA", device: "cuda", needs: needsCPU + " with its CUDA provider, CUDA 12 or 13 as that was built for, cuDNN 9 and an NVIDIA GPU", get: getCUDA, options: cudaOptions,
-		create: fnCreateCUDAProviderOptions, update: fnUpdateCUDAProviderOptions, attach: fnAppendCUDA, free: fnReleaseCUDAProviderOptions}
+		create: fnCreateCUDAProviderOptions, update: fnUpdateCUDAProviderOptions, attach: fnAppendCUDA, free: fnReleaseCUDAProviderOptions, devices: cudaDevices}
 	tensorRT = &executionProvider{name: "TensorrtExecutionProvider", library: "tensorrt", title: "TensorRT", device: "cuda",
 		needs: needsCPU + " with its TensorRT provider, TensorRT 10, CUDA 12 or 13 as that was built for, and an NVIDIA GPU", get: getCUDA + ", and TensorRT 10's", options: tensorRTOptions,
-		create: fnCreateTensorRTProviderOptions, update: fnUpdateTensorRTProviderOptions, attach: fnAppendTensorRT, free: fnReleaseTensorRTProviderOptions}
+		create: fnCreateTensorRTProviderOptions, update: fnUpdateTensorRTProviderOptions, attach: fnAppendTensorRT, free: fnReleaseTensorRTProviderOptions, devices: cudaDevices}
 	openVINO = &executionProvider{name: "OpenVINOExecutionProvider", library: "openvino", title: "OpenVINO", needs: needsCPU + " with its OpenVINO provider, and OpenVINO",
 		get: "pip install onnxruntime-openvino openvino", options: openVINOOptions,
 		attach: fnAppendOpenVINO}
@@ -61,14 +65,33 @@ func (p provider) Traits() driver.Traits {
 }
 
 // Available checks the options and returns nil if this machine has ONNX Runtime's library
-// with the execution provider. Otherwise the error lists the paths that were tried, what
-// each lacks, and how to install the library.
+// with the execution provider, and the device that the options select. Otherwise the error
+// lists the paths that were tried, what each lacks, and how to install the library, or says
+// how many devices there are.
 func (p provider) Available(config driver.Config) error {
-	if _, err := p.parse(&driver.Options{}, config); err != nil {
+	s, err := p.parse(&driver.Options{}, config)
+	if err != nil {
 		return err
 	}
-	_, err := p.open(config)
-	return err
+	l, err := p.open(config)
+	if err != nil || p.ep.devices == nil {
+		return err
+	}
+	id, _ := strconv.Atoi(s.own["device_id"]) // checked by parse
+	n, err := p.ep.devices(l)
+	switch {
+	case err != nil:
+		return p.noDevice("%v", err)
+	case n == 0:
+		return p.noDevice("%s finds no device on this machine", p.ep.name)
+	case id >= n:
+		return p.noDevice("option device_id is %d, %s finds %d devices, numbered from 0", id, p.ep.name, n)
+	}
+	return nil
+}
+
+func (p provider) noDevice(format string, args ...any) error {
+	return &driver.StatusError{Code: driver.ExecutionProvider, Message: fmt.Sprintf("provider %s is not available: ", p.name) + fmt.Sprintf(format, args...)}
 }
 
 func (p provider) open(config driver.Config) (*library, error) {
