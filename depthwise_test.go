@@ -19,7 +19,7 @@ func TestConvThenDepthwise(t *testing.T) {
 		kernel        int64  // of the depthwise convolution
 		stride, batch int64
 		residual      bool
-		stem          bool // three channels, and a kernel of three
+		nchw          bool // three channels, and a kernel of three
 	}{
 		{"Clip", "Clip", 3, 1, 1, false, false}, {"Clip", "Clip", 3, 2, 2, false, false}, {"Silu", "Silu", 5, 1, 1, false, false}, {"Silu", "Silu", 5, 2, 3, false, false},
 		{"HardSwish", "Relu", 3, 1, 2, true, false}, {"Relu", "", 5, 1, 1, true, false}, {"", "Tanh", 3, 1, 1, false, true}, {"Silu", "Silu", 3, 1, 2, false, true},
@@ -30,7 +30,7 @@ func TestConvThenDepthwise(t *testing.T) {
 			b := onnx.NewModel("net").Opset("", 17)
 			first := onnx.Attrs{}
 			shape := []int{int(mid), int(cin), 1, 1}
-			if c.stem {
+			if c.nchw {
 				cin, h, w = 3, 170, 175
 				shape = []int{int(mid), int(cin), 3, 3}
 				first = onnx.Attrs{"strides": []int64{2, 2}, "pads": []int64{1, 1, 1, 1}}

@@ -149,9 +149,9 @@ func (b *blocker) conv(n *ir.Node, cv *ops.FusedConv, out image) *blockPlan {
 			return nil
 		}
 	}
-	p := &blockPlan{planar: blocked.Stem(in.c, cv.Group)}
+	p := &blockPlan{planar: blocked.ReadsNCHW(in.c, cv.Group)}
 	var order []int
-	if s := only(b.g, n.In[0], b.producer, b.uses); s != nil && b.plans[s] != nil && blocked.TakesOrder(&cv.Conv, w.Shape(), geo) {
+	if s := only(b.g, n.In[0], b.producer, b.uses); s != nil && b.plans[s] != nil && blocked.PermutesInput(&cv.Conv, w.Shape(), geo) {
 		if op, ok := s.Op.(*blocked.ChannelShuffle); ok {
 			order = op.Order(in.c)
 			p.in = append(p.in, s.In[0])

@@ -28,7 +28,7 @@ func fuseDepthwise(_ *Options, g *ir.Graph) (int, error) {
 		a, ok := first.Op.(*blocked.Conv)
 		b, also := second.Op.(*blocked.Conv)
 		if ok && also {
-			if r := blocked.NewRolling(a, b); r != nil {
+			if r := blocked.NewConvDepthwise(a, b); r != nil {
 				return r, second.Name, "BlockedConvDepthwise"
 			}
 		}

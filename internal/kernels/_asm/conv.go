@@ -54,7 +54,7 @@ func (g *fn) addA(operand string, mr int) {
 // position it reads inner channels: 16, or 1 plane for NCHW input. With inner 0 it reads single
 // channels at the distances in deltas.
 func convTile(f *file, i isa, mr, blocks, inner int) string {
-	kind := map[int]string{16: "tile", 1: "stem", 0: "gather"}[inner]
+	kind := map[int]string{16: "tile", 1: "nchw", 0: "permuted"}[inner]
 	name := fmt.Sprintf("%s%dx%d%s", kind, mr, 16*blocks, i.name)
 	g := f.function(name, i, []arg{{"t", "*tileArgs"}}, nil)
 	nv, nregs := blocks, 32
@@ -509,7 +509,7 @@ func writeConvFor(dir, arch string, isas []isa) {
 	for _, kind := range []struct {
 		name          string
 		blocks, inner int
-	}{{"tile2", 2, 16}, {"tile1", 1, 16}, {"stem2", 2, 1}, {"stem1", 1, 1}, {"gather2", 2, 0}, {"gather1", 1, 0}} {
+	}{{"tile2", 2, 16}, {"tile1", 1, 16}, {"nchw2", 2, 1}, {"nchw1", 1, 1}, {"permuted2", 2, 0}, {"permuted1", 1, 0}} {
 		for _, i := range isas {
 			var names []string
 			rows := 14

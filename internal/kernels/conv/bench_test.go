@@ -44,7 +44,7 @@ func BenchmarkConv(b *testing.B) {
 	}
 }
 
-func BenchmarkDepthwiseAndStem(b *testing.B) {
+func BenchmarkDepthwiseAndNCHWInput(b *testing.B) {
 	for _, s := range []*Shape{shape2(1, 96, 96, 96, 112, 112, 3, 2, 1, 1), shape2(1, 384, 384, 384, 14, 14, 3, 1, 1, 1), shape2(1, 960, 960, 960, 7, 7, 3, 1, 1, 1)} {
 		in, out := NewLayout(s.Cin, s.In[0], s.In[1], 1, 1, 1, 1), NewLayout(s.Cout, s.Out[0], s.Out[1], 0, 0, 0, 0)
 		bx, by := align.Slice[float32](in.Len()), align.Slice[float32](out.Len())
@@ -57,9 +57,9 @@ func BenchmarkDepthwiseAndStem(b *testing.B) {
 		})
 	}
 	out := NewLayout(64, 112, 112, 0, 0, 0, 0)
-	d := &Stem{Cin: 3, H: 224, W: 224, Out: out, StrideH: 2, StrideW: 2, DilationH: 1, DilationW: 1, Top: 3, Left: 3, Weights: PackStem(make([]float32, 64*3*49), nil, 3, 64, 7, 7)}
+	d := &NCHWInput{Cin: 3, H: 224, W: 224, Out: out, StrideH: 2, StrideW: 2, DilationH: 1, DilationW: 1, Top: 3, Left: 3, Weights: PackNCHWInput(make([]float32, 64*3*49), nil, 3, 64, 7, 7)}
 	x, y := make([]float32, 3*224*224), align.Slice[float32](out.Len())
-	b.Run("stem7x7", func(b *testing.B) {
+	b.Run("nchw7x7", func(b *testing.B) {
 		for b.Loop() {
 			d.Run(cpu.Active(), nil, y, x, &BlockedEpilogue{})
 		}

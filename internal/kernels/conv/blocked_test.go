@@ -218,7 +218,7 @@ func TestDepthwise(t *testing.T) {
 	})
 }
 
-func TestStem(t *testing.T) {
+func TestNCHWInput(t *testing.T) {
 	testkit.Levels(t, func(t *testing.T, l cpu.Level) {
 		r := rand.New(rand.NewPCG(5, 5))
 		shapes := []*Shape{shape2(1, 3, 64, 1, 23, 30, 7, 2, 1, 3), shape2(1, 1, 20, 1, 12, 12, 5, 1, 1, 2), shape2(1, 4, 40, 1, 9, 9, 3, 2, 2, 1), shape2(1, 3, 16, 1, 4, 2, 3, 1, 1, 4)}
@@ -228,9 +228,9 @@ func TestStem(t *testing.T) {
 		for i, s := range shapes {
 			for _, e := range []int{i & 15, 3, 7, 8} {
 				b := newBlocked(r, s, e)
-				b.run(t, fmt.Sprintf("stem %v %+v", l, *s), l, i&1 == 0, false, 1e-5, func(_, out Layout, y, _ []float32, ep *BlockedEpilogue) {
-					d := &Stem{Cin: s.Cin, H: s.In[0], W: s.In[1], Out: out, StrideH: s.Stride[0], StrideW: s.Stride[1], DilationH: s.Dilation[0], DilationW: s.Dilation[1],
-						Top: s.PadBegin[0], Left: s.PadBegin[1], Weights: PackStem(b.w, b.ep.Bias, s.Cin, s.Cout, s.Kernel[0], s.Kernel[1])}
+				b.run(t, fmt.Sprintf("nchw %v %+v", l, *s), l, i&1 == 0, false, 1e-5, func(_, out Layout, y, _ []float32, ep *BlockedEpilogue) {
+					d := &NCHWInput{Cin: s.Cin, H: s.In[0], W: s.In[1], Out: out, StrideH: s.Stride[0], StrideW: s.Stride[1], DilationH: s.Dilation[0], DilationW: s.Dilation[1],
+						Top: s.PadBegin[0], Left: s.PadBegin[1], Weights: PackNCHWInput(b.w, b.ep.Bias, s.Cin, s.Cout, s.Kernel[0], s.Kernel[1])}
 					d.Run(l, twoWays, y, testkit.GuardedCopy(t, b.x, testkit.High, 0), ep)
 				})
 			}
@@ -444,8 +444,8 @@ func TestAffine(t *testing.T) {
 func TestEveryAssemblyFunctionHasALine(t *testing.T) {
 	testkit.CheckAsmTested(t, ".", []string{
 		"tile*",                                        // TestDirect
-		"stem*",                                        // TestStem
-		"gather*",                                      // TestGather
+		"nchw*",                                        // TestNCHWInput
+		"permuted*",                                    // TestPermutedPointwise
 		"planar*",                                      // TestPlanar
 		"planeTile*",                                   // TestPlaneTile, TestInteger
 		"byteTile*",                                    // TestByteTile, TestInteger
@@ -467,7 +467,7 @@ func TestPauses(t *testing.T) {
 	d := &Direct{In: in, Out: out, StrideH: 1, StrideW: 1, DilationH: 1, DilationW: 1, Top: 1, Left: 1, Weights: PackWeights(cpu.Active(), b.w, nil, 64, 64, 1, 3, 3)}
 	w := &Winograd{In: in, Out: out, Top: 1, Left: 1, Weights: PackWinograd(cpu.Active(), 4, b.w, nil, 64, 64)}
 	dw := &Depthwise{In: in, Out: out, StrideH: 1, StrideW: 1, DilationH: 1, DilationW: 1, Top: 1, Left: 1, Weights: PackDepthwise(b.w, nil, 64, 3, 3)}
-	rolling, err := NewRolling(d.To(in), dw)
+	fused, err := NewFusedDepthwise(d.To(in), dw)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -477,7 +477,7 @@ func TestPauses(t *testing.T) {
 		}
 		testkit.CheckPauses(t, func() { d.Run(l, nil, y, x, &BlockedEpilogue{}) })
 		testkit.CheckPauses(t, func() { dw.Run(l, nil, y, x, &BlockedEpilogue{}) })
-		testkit.CheckPauses(t, func() { rolling.Run(l, nil, y, x, &BlockedEpilogue{}, &BlockedEpilogue{}) })
+		testkit.CheckPauses(t, func() { fused.Run(l, nil, y, x, &BlockedEpilogue{}, &BlockedEpilogue{}) })
 		if l == cpu.AVX512 {
 			testkit.CheckPauses(t, func() { w.Run(l, nil, y, x, &BlockedEpilogue{}) })
 		}
@@ -493,9 +493,9 @@ func TestNoAllocations(t *testing.T) {
 	direct := &Direct{In: in, Out: out, StrideH: 1, StrideW: 1, DilationH: 1, DilationW: 1, Top: 1, Left: 1, Weights: PackWeights(cpu.Active(), b.w, nil, 32, 32, 1, 3, 3)}
 	winograd := &Winograd{In: in, Out: out, Top: 1, Left: 1, Weights: PackWinograd(cpu.Active(), 4, b.w, nil, 32, 32)}
 	depthwise := &Depthwise{In: in, Out: out, StrideH: 1, StrideW: 1, DilationH: 1, DilationW: 1, Top: 1, Left: 1, Weights: PackDepthwise(b.w, nil, 32, 3, 3)}
-	stem := &Stem{Cin: 3, H: 14, W: 14, Out: out, StrideH: 1, StrideW: 1, DilationH: 1, DilationW: 1, Top: 1, Left: 1, Weights: PackStem(b.w, nil, 3, 32, 3, 3)}
+	nchw := &NCHWInput{Cin: 3, H: 14, W: 14, Out: out, StrideH: 1, StrideW: 1, DilationH: 1, DilationW: 1, Top: 1, Left: 1, Weights: PackNCHWInput(b.w, nil, 3, 32, 3, 3)}
 	pool := &Pool{Kind: MaxPool, In: in, Out: out, KH: 3, KW: 3, StrideH: 1, StrideW: 1, DilationH: 1, DilationW: 1, Top: 1, Left: 1, Bottom: 1, Right: 1}
-	rolling, err := NewRolling(direct.To(in), depthwise)
+	fused, err := NewFusedDepthwise(direct.To(in), depthwise)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -513,8 +513,8 @@ func TestNoAllocations(t *testing.T) {
 			"direct":    func() { direct.Run(l, nil, y, x, ep) },
 			"winograd":  func() { winograd.Run(l, nil, y, x, ep) },
 			"depthwise": func() { depthwise.Run(l, nil, y, x, ep) },
-			"rolling":   func() { rolling.Run(l, nil, y, x, ep, ep) },
-			"stem":      func() { stem.Run(l, nil, y, b.x, ep) },
+			"fused":     func() { fused.Run(l, nil, y, x, ep, ep) },
+			"nchw":      func() { nchw.Run(l, nil, y, b.x, ep) },
 			"pool":      func() { pool.Run(l, nil, y, x) },
 			"plain":     func() { F32(l, nil, s, yn, b.x, b.w, plain) },
 			"integer":   func() { RunRequantized(integer, nil, yb, xb, scale, 0) },

@@ -41,7 +41,7 @@ func (e *BlockedEpilogue) bounds() (lo, hi float32) {
 	return float32(math.Inf(-1)), float32(math.Inf(1))
 }
 
-// Weights are the packed weights of [Direct] and [Stem]: panels of 32 output channels (the last of
+// Weights are the packed weights of [Direct] and [NCHWInput]: panels of 32 output channels (the last of
 // 16 if the number of blocks is odd), each [input block][kh][kw][16][outputs of the panel]. Weights
 // of padding channels are zero.
 type Weights struct {

@@ -21,34 +21,34 @@ func runTile(l cpu.Level, pixels, blocks int, t *tileArgs) {
 	}
 }
 
-func runStem(l cpu.Level, pixels, blocks int, t *tileArgs) {
+func runNCHW(l cpu.Level, pixels, blocks int, t *tileArgs) {
 	switch {
 	case l == cpu.AVX512 && blocks == 2:
-		stem2AVX512(pixels, t)
+		nchw2AVX512(pixels, t)
 	case l == cpu.AVX512:
-		stem1AVX512(pixels, t)
+		nchw1AVX512(pixels, t)
 	case l == cpu.AVX2:
-		stem1AVX2(pixels, t)
+		nchw1AVX2(pixels, t)
 		if blocks == 2 {
 			second := t.secondBlock()
-			stem1AVX2(pixels, &second)
+			nchw1AVX2(pixels, &second)
 		}
 	default:
 		tileGeneric(pixels, blocks, 1, t)
 	}
 }
 
-func runGather(l cpu.Level, pixels, blocks int, t *tileArgs) {
+func runPermuted(l cpu.Level, pixels, blocks int, t *tileArgs) {
 	switch {
 	case l == cpu.AVX512 && blocks == 2:
-		gather2AVX512(pixels, t)
+		permuted2AVX512(pixels, t)
 	case l == cpu.AVX512:
-		gather1AVX512(pixels, t)
+		permuted1AVX512(pixels, t)
 	case l == cpu.AVX2:
-		gather1AVX2(pixels, t)
+		permuted1AVX2(pixels, t)
 		if blocks == 2 {
 			second := t.secondBlock()
-			gather1AVX2(pixels, &second)
+			permuted1AVX2(pixels, &second)
 		}
 	default:
 		tileGeneric(pixels, blocks, 0, t)

@@ -16,27 +16,27 @@ func runTile(l cpu.Level, pixels, blocks int, t *tileArgs) {
 	}
 }
 
-func runStem(l cpu.Level, pixels, blocks int, t *tileArgs) {
+func runNCHW(l cpu.Level, pixels, blocks int, t *tileArgs) {
 	if l != cpu.NEON {
 		tileGeneric(pixels, blocks, 1, t)
 		return
 	}
-	stem1NEON(pixels, t)
+	nchw1NEON(pixels, t)
 	if blocks == 2 {
 		second := t.secondBlock()
-		stem1NEON(pixels, &second)
+		nchw1NEON(pixels, &second)
 	}
 }
 
-func runGather(l cpu.Level, pixels, blocks int, t *tileArgs) {
+func runPermuted(l cpu.Level, pixels, blocks int, t *tileArgs) {
 	if l != cpu.NEON {
 		tileGeneric(pixels, blocks, 0, t)
 		return
 	}
-	gather1NEON(pixels, t)
+	permuted1NEON(pixels, t)
 	if blocks == 2 {
 		second := t.secondBlock()
-		gather1NEON(pixels, &second)
+		permuted1NEON(pixels, &second)
 	}
 }
 

@@ -4,9 +4,9 @@ package conv
 
 import "github.com/onward-ml/onward/internal/cpu"
 
-func runTile(_ cpu.Level, pixels, blocks int, t *tileArgs)   { tileGeneric(pixels, blocks, Lanes, t) }
-func runStem(_ cpu.Level, pixels, blocks int, t *tileArgs)   { tileGeneric(pixels, blocks, 1, t) }
-func runGather(_ cpu.Level, pixels, blocks int, t *tileArgs) { tileGeneric(pixels, blocks, 0, t) }
+func runTile(_ cpu.Level, pixels, blocks int, t *tileArgs)     { tileGeneric(pixels, blocks, Lanes, t) }
+func runNCHW(_ cpu.Level, pixels, blocks int, t *tileArgs)     { tileGeneric(pixels, blocks, 1, t) }
+func runPermuted(_ cpu.Level, pixels, blocks int, t *tileArgs) { tileGeneric(pixels, blocks, 0, t) }
 
 func runDepthwise(_ cpu.Level, pixels int, t *tileArgs) {
 	for i := range t.times {

@@ -27,7 +27,7 @@ type tileArgs struct {
 	prefetch      uintptr        // a hint; need not keep its target alive
 	prefetchStep  int
 	bStep         int            // distance between the weights of successive input channels
-	deltas        unsafe.Pointer // of a gather tile: cb int64 distances, from each input channel to the next
+	deltas        unsafe.Pointer // of a permuted tile: cb int64 distances, from each input channel to the next
 	depthwiseTiles
 }
 
@@ -103,7 +103,7 @@ func f32at(p unsafe.Pointer, bytes int) float32 { return *(*float32)(unsafe.Add(
 
 func lanes(p unsafe.Pointer) *[Lanes]float32 { return (*[Lanes]float32)(p) }
 
-// tileGeneric computes a tile of 14 pixels at most. inner is the number of channels per tap: 16, 1 for the stem,
+// tileGeneric computes a tile of 14 pixels at most. inner is the number of channels per tap: 16, 1 for [NCHWInput],
 // or 0 to go from channel to channel by deltas.
 //
 //	for p := range pixels {

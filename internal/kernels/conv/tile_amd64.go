@@ -107,208 +107,208 @@ func tile5x16AVX2(t *tileArgs)
 func tile6x16AVX2(t *tileArgs)
 
 //go:noescape
-func stem1x32AVX512(t *tileArgs)
+func nchw1x32AVX512(t *tileArgs)
 
 //go:noescape
-func stem2x32AVX512(t *tileArgs)
+func nchw2x32AVX512(t *tileArgs)
 
 //go:noescape
-func stem3x32AVX512(t *tileArgs)
+func nchw3x32AVX512(t *tileArgs)
 
 //go:noescape
-func stem4x32AVX512(t *tileArgs)
+func nchw4x32AVX512(t *tileArgs)
 
 //go:noescape
-func stem5x32AVX512(t *tileArgs)
+func nchw5x32AVX512(t *tileArgs)
 
 //go:noescape
-func stem6x32AVX512(t *tileArgs)
+func nchw6x32AVX512(t *tileArgs)
 
 //go:noescape
-func stem7x32AVX512(t *tileArgs)
+func nchw7x32AVX512(t *tileArgs)
 
 //go:noescape
-func stem8x32AVX512(t *tileArgs)
+func nchw8x32AVX512(t *tileArgs)
 
 //go:noescape
-func stem9x32AVX512(t *tileArgs)
+func nchw9x32AVX512(t *tileArgs)
 
 //go:noescape
-func stem10x32AVX512(t *tileArgs)
+func nchw10x32AVX512(t *tileArgs)
 
 //go:noescape
-func stem11x32AVX512(t *tileArgs)
+func nchw11x32AVX512(t *tileArgs)
 
 //go:noescape
-func stem12x32AVX512(t *tileArgs)
+func nchw12x32AVX512(t *tileArgs)
 
 //go:noescape
-func stem13x32AVX512(t *tileArgs)
+func nchw13x32AVX512(t *tileArgs)
 
 //go:noescape
-func stem14x32AVX512(t *tileArgs)
+func nchw14x32AVX512(t *tileArgs)
 
 //go:noescape
-func stem1x16AVX512(t *tileArgs)
+func nchw1x16AVX512(t *tileArgs)
 
 //go:noescape
-func stem2x16AVX512(t *tileArgs)
+func nchw2x16AVX512(t *tileArgs)
 
 //go:noescape
-func stem3x16AVX512(t *tileArgs)
+func nchw3x16AVX512(t *tileArgs)
 
 //go:noescape
-func stem4x16AVX512(t *tileArgs)
+func nchw4x16AVX512(t *tileArgs)
 
 //go:noescape
-func stem5x16AVX512(t *tileArgs)
+func nchw5x16AVX512(t *tileArgs)
 
 //go:noescape
-func stem6x16AVX512(t *tileArgs)
+func nchw6x16AVX512(t *tileArgs)
 
 //go:noescape
-func stem7x16AVX512(t *tileArgs)
+func nchw7x16AVX512(t *tileArgs)
 
 //go:noescape
-func stem8x16AVX512(t *tileArgs)
+func nchw8x16AVX512(t *tileArgs)
 
 //go:noescape
-func stem9x16AVX512(t *tileArgs)
+func nchw9x16AVX512(t *tileArgs)
 
 //go:noescape
-func stem10x16AVX512(t *tileArgs)
+func nchw10x16AVX512(t *tileArgs)
 
 //go:noescape
-func stem11x16AVX512(t *tileArgs)
+func nchw11x16AVX512(t *tileArgs)
 
 //go:noescape
-func stem12x16AVX512(t *tileArgs)
+func nchw12x16AVX512(t *tileArgs)
 
 //go:noescape
-func stem13x16AVX512(t *tileArgs)
+func nchw13x16AVX512(t *tileArgs)
 
 //go:noescape
-func stem14x16AVX512(t *tileArgs)
+func nchw14x16AVX512(t *tileArgs)
 
 //go:noescape
-func stem1x16AVX2(t *tileArgs)
+func nchw1x16AVX2(t *tileArgs)
 
 //go:noescape
-func stem2x16AVX2(t *tileArgs)
+func nchw2x16AVX2(t *tileArgs)
 
 //go:noescape
-func stem3x16AVX2(t *tileArgs)
+func nchw3x16AVX2(t *tileArgs)
 
 //go:noescape
-func stem4x16AVX2(t *tileArgs)
+func nchw4x16AVX2(t *tileArgs)
 
 //go:noescape
-func stem5x16AVX2(t *tileArgs)
+func nchw5x16AVX2(t *tileArgs)
 
 //go:noescape
-func stem6x16AVX2(t *tileArgs)
+func nchw6x16AVX2(t *tileArgs)
 
 //go:noescape
-func gather1x32AVX512(t *tileArgs)
+func permuted1x32AVX512(t *tileArgs)
 
 //go:noescape
-func gather2x32AVX512(t *tileArgs)
+func permuted2x32AVX512(t *tileArgs)
 
 //go:noescape
-func gather3x32AVX512(t *tileArgs)
+func permuted3x32AVX512(t *tileArgs)
 
 //go:noescape
-func gather4x32AVX512(t *tileArgs)
+func permuted4x32AVX512(t *tileArgs)
 
 //go:noescape
-func gather5x32AVX512(t *tileArgs)
+func permuted5x32AVX512(t *tileArgs)
 
 //go:noescape
-func gather6x32AVX512(t *tileArgs)
+func permuted6x32AVX512(t *tileArgs)
 
 //go:noescape
-func gather7x32AVX512(t *tileArgs)
+func permuted7x32AVX512(t *tileArgs)
 
 //go:noescape
-func gather8x32AVX512(t *tileArgs)
+func permuted8x32AVX512(t *tileArgs)
 
 //go:noescape
-func gather9x32AVX512(t *tileArgs)
+func permuted9x32AVX512(t *tileArgs)
 
 //go:noescape
-func gather10x32AVX512(t *tileArgs)
+func permuted10x32AVX512(t *tileArgs)
 
 //go:noescape
-func gather11x32AVX512(t *tileArgs)
+func permuted11x32AVX512(t *tileArgs)
 
 //go:noescape
-func gather12x32AVX512(t *tileArgs)
+func permuted12x32AVX512(t *tileArgs)
 
 //go:noescape
-func gather13x32AVX512(t *tileArgs)
+func permuted13x32AVX512(t *tileArgs)
 
 //go:noescape
-func gather14x32AVX512(t *tileArgs)
+func permuted14x32AVX512(t *tileArgs)
 
 //go:noescape
-func gather1x16AVX512(t *tileArgs)
+func permuted1x16AVX512(t *tileArgs)
 
 //go:noescape
-func gather2x16AVX512(t *tileArgs)
+func permuted2x16AVX512(t *tileArgs)
 
 //go:noescape
-func gather3x16AVX512(t *tileArgs)
+func permuted3x16AVX512(t *tileArgs)
 
 //go:noescape
-func gather4x16AVX512(t *tileArgs)
+func permuted4x16AVX512(t *tileArgs)
 
 //go:noescape
-func gather5x16AVX512(t *tileArgs)
+func permuted5x16AVX512(t *tileArgs)
 
 //go:noescape
-func gather6x16AVX512(t *tileArgs)
+func permuted6x16AVX512(t *tileArgs)
 
 //go:noescape
-func gather7x16AVX512(t *tileArgs)
+func permuted7x16AVX512(t *tileArgs)
 
 //go:noescape
-func gather8x16AVX512(t *tileArgs)
+func permuted8x16AVX512(t *tileArgs)
 
 //go:noescape
-func gather9x16AVX512(t *tileArgs)
+func permuted9x16AVX512(t *tileArgs)
 
 //go:noescape
-func gather10x16AVX512(t *tileArgs)
+func permuted10x16AVX512(t *tileArgs)
 
 //go:noescape
-func gather11x16AVX512(t *tileArgs)
+func permuted11x16AVX512(t *tileArgs)
 
 //go:noescape
-func gather12x16AVX512(t *tileArgs)
+func permuted12x16AVX512(t *tileArgs)
 
 //go:noescape
-func gather13x16AVX512(t *tileArgs)
+func permuted13x16AVX512(t *tileArgs)
 
 //go:noescape
-func gather14x16AVX512(t *tileArgs)
+func permuted14x16AVX512(t *tileArgs)
 
 //go:noescape
-func gather1x16AVX2(t *tileArgs)
+func permuted1x16AVX2(t *tileArgs)
 
 //go:noescape
-func gather2x16AVX2(t *tileArgs)
+func permuted2x16AVX2(t *tileArgs)
 
 //go:noescape
-func gather3x16AVX2(t *tileArgs)
+func permuted3x16AVX2(t *tileArgs)
 
 //go:noescape
-func gather4x16AVX2(t *tileArgs)
+func permuted4x16AVX2(t *tileArgs)
 
 //go:noescape
-func gather5x16AVX2(t *tileArgs)
+func permuted5x16AVX2(t *tileArgs)
 
 //go:noescape
-func gather6x16AVX2(t *tileArgs)
+func permuted6x16AVX2(t *tileArgs)
 
 //go:noescape
 func depthwise1AVX512(t *tileArgs)
@@ -741,169 +741,169 @@ func tile1AVX2(pixels int, t *tileArgs) {
 	}
 }
 
-func stem2AVX512(pixels int, t *tileArgs) {
+func nchw2AVX512(pixels int, t *tileArgs) {
 	switch pixels {
 	case 1:
-		stem1x32AVX512(t)
+		nchw1x32AVX512(t)
 	case 2:
-		stem2x32AVX512(t)
+		nchw2x32AVX512(t)
 	case 3:
-		stem3x32AVX512(t)
+		nchw3x32AVX512(t)
 	case 4:
-		stem4x32AVX512(t)
+		nchw4x32AVX512(t)
 	case 5:
-		stem5x32AVX512(t)
+		nchw5x32AVX512(t)
 	case 6:
-		stem6x32AVX512(t)
+		nchw6x32AVX512(t)
 	case 7:
-		stem7x32AVX512(t)
+		nchw7x32AVX512(t)
 	case 8:
-		stem8x32AVX512(t)
+		nchw8x32AVX512(t)
 	case 9:
-		stem9x32AVX512(t)
+		nchw9x32AVX512(t)
 	case 10:
-		stem10x32AVX512(t)
+		nchw10x32AVX512(t)
 	case 11:
-		stem11x32AVX512(t)
+		nchw11x32AVX512(t)
 	case 12:
-		stem12x32AVX512(t)
+		nchw12x32AVX512(t)
 	case 13:
-		stem13x32AVX512(t)
+		nchw13x32AVX512(t)
 	case 14:
-		stem14x32AVX512(t)
+		nchw14x32AVX512(t)
 	}
 }
 
-func stem1AVX512(pixels int, t *tileArgs) {
+func nchw1AVX512(pixels int, t *tileArgs) {
 	switch pixels {
 	case 1:
-		stem1x16AVX512(t)
+		nchw1x16AVX512(t)
 	case 2:
-		stem2x16AVX512(t)
+		nchw2x16AVX512(t)
 	case 3:
-		stem3x16AVX512(t)
+		nchw3x16AVX512(t)
 	case 4:
-		stem4x16AVX512(t)
+		nchw4x16AVX512(t)
 	case 5:
-		stem5x16AVX512(t)
+		nchw5x16AVX512(t)
 	case 6:
-		stem6x16AVX512(t)
+		nchw6x16AVX512(t)
 	case 7:
-		stem7x16AVX512(t)
+		nchw7x16AVX512(t)
 	case 8:
-		stem8x16AVX512(t)
+		nchw8x16AVX512(t)
 	case 9:
-		stem9x16AVX512(t)
+		nchw9x16AVX512(t)
 	case 10:
-		stem10x16AVX512(t)
+		nchw10x16AVX512(t)
 	case 11:
-		stem11x16AVX512(t)
+		nchw11x16AVX512(t)
 	case 12:
-		stem12x16AVX512(t)
+		nchw12x16AVX512(t)
 	case 13:
-		stem13x16AVX512(t)
+		nchw13x16AVX512(t)
 	case 14:
-		stem14x16AVX512(t)
+		nchw14x16AVX512(t)
 	}
 }
 
-func stem1AVX2(pixels int, t *tileArgs) {
+func nchw1AVX2(pixels int, t *tileArgs) {
 	switch pixels {
 	case 1:
-		stem1x16AVX2(t)
+		nchw1x16AVX2(t)
 	case 2:
-		stem2x16AVX2(t)
+		nchw2x16AVX2(t)
 	case 3:
-		stem3x16AVX2(t)
+		nchw3x16AVX2(t)
 	case 4:
-		stem4x16AVX2(t)
+		nchw4x16AVX2(t)
 	case 5:
-		stem5x16AVX2(t)
+		nchw5x16AVX2(t)
 	case 6:
-		stem6x16AVX2(t)
+		nchw6x16AVX2(t)
 	}
 }
 
-func gather2AVX512(pixels int, t *tileArgs) {
+func permuted2AVX512(pixels int, t *tileArgs) {
 	switch pixels {
 	case 1:
-		gather1x32AVX512(t)
+		permuted1x32AVX512(t)
 	case 2:
-		gather2x32AVX512(t)
+		permuted2x32AVX512(t)
 	case 3:
-		gather3x32AVX512(t)
+		permuted3x32AVX512(t)
 	case 4:
-		gather4x32AVX512(t)
+		permuted4x32AVX512(t)
 	case 5:
-		gather5x32AVX512(t)
+		permuted5x32AVX512(t)
 	case 6:
-		gather6x32AVX512(t)
+		permuted6x32AVX512(t)
 	case 7:
-		gather7x32AVX512(t)
+		permuted7x32AVX512(t)
 	case 8:
-		gather8x32AVX512(t)
+		permuted8x32AVX512(t)
 	case 9:
-		gather9x32AVX512(t)
+		permuted9x32AVX512(t)
 	case 10:
-		gather10x32AVX512(t)
+		permuted10x32AVX512(t)
 	case 11:
-		gather11x32AVX512(t)
+		permuted11x32AVX512(t)
 	case 12:
-		gather12x32AVX512(t)
+		permuted12x32AVX512(t)
 	case 13:
-		gather13x32AVX512(t)
+		permuted13x32AVX512(t)
 	case 14:
-		gather14x32AVX512(t)
+		permuted14x32AVX512(t)
 	}
 }
 
-func gather1AVX512(pixels int, t *tileArgs) {
+func permuted1AVX512(pixels int, t *tileArgs) {
 	switch pixels {
 	case 1:
-		gather1x16AVX512(t)
+		permuted1x16AVX512(t)
 	case 2:
-		gather2x16AVX512(t)
+		permuted2x16AVX512(t)
 	case 3:
-		gather3x16AVX512(t)
+		permuted3x16AVX512(t)
 	case 4:
-		gather4x16AVX512(t)
+		permuted4x16AVX512(t)
 	case 5:
-		gather5x16AVX512(t)
+		permuted5x16AVX512(t)
 	case 6:
-		gather6x16AVX512(t)
+		permuted6x16AVX512(t)
 	case 7:
-		gather7x16AVX512(t)
+		permuted7x16AVX512(t)
 	case 8:
-		gather8x16AVX512(t)
+		permuted8x16AVX512(t)
 	case 9:
-		gather9x16AVX512(t)
+		permuted9x16AVX512(t)
 	case 10:
-		gather10x16AVX512(t)
+		permuted10x16AVX512(t)
 	case 11:
-		gather11x16AVX512(t)
+		permuted11x16AVX512(t)
 	case 12:
-		gather12x16AVX512(t)
+		permuted12x16AVX512(t)
 	case 13:
-		gather13x16AVX512(t)
+		permuted13x16AVX512(t)
 	case 14:
-		gather14x16AVX512(t)
+		permuted14x16AVX512(t)
 	}
 }
 
-func gather1AVX2(pixels int, t *tileArgs) {
+func permuted1AVX2(pixels int, t *tileArgs) {
 	switch pixels {
 	case 1:
-		gather1x16AVX2(t)
+		permuted1x16AVX2(t)
 	case 2:
-		gather2x16AVX2(t)
+		permuted2x16AVX2(t)
 	case 3:
-		gather3x16AVX2(t)
+		permuted3x16AVX2(t)
 	case 4:
-		gather4x16AVX2(t)
+		permuted4x16AVX2(t)
 	case 5:
-		gather5x16AVX2(t)
+		permuted5x16AVX2(t)
 	case 6:
-		gather6x16AVX2(t)
+		permuted6x16AVX2(t)
 	}
 }
 

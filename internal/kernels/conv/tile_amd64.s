@@ -7095,8 +7095,8 @@ store:
 	VZEROUPPER
 	RET
 
-// func stem1x32AVX512(t *tileArgs)
-TEXT ·stem1x32AVX512(SB), 0, $136-8
+// func nchw1x32AVX512(t *tileArgs)
+TEXT ·nchw1x32AVX512(SB), 0, $136-8
 	MOVQ t+0(FP), DX
 	MOVQ 0(DX), AX
 	MOVQ 8(DX), DI
@@ -7171,8 +7171,8 @@ store:
 	VZEROUPPER
 	RET
 
-// func stem2x32AVX512(t *tileArgs)
-TEXT ·stem2x32AVX512(SB), 0, $136-8
+// func nchw2x32AVX512(t *tileArgs)
+TEXT ·nchw2x32AVX512(SB), 0, $136-8
 	MOVQ t+0(FP), DX
 	MOVQ 0(DX), AX
 	MOVQ 8(DX), DI
@@ -7264,8 +7264,8 @@ store:
 	VZEROUPPER
 	RET
 
-// func stem3x32AVX512(t *tileArgs)
-TEXT ·stem3x32AVX512(SB), 0, $136-8
+// func nchw3x32AVX512(t *tileArgs)
+TEXT ·nchw3x32AVX512(SB), 0, $136-8
 	MOVQ t+0(FP), DX
 	MOVQ 0(DX), AX
 	MOVQ 8(DX), DI
@@ -7374,8 +7374,8 @@ store:
 	VZEROUPPER
 	RET
 
-// func stem4x32AVX512(t *tileArgs)
-TEXT ·stem4x32AVX512(SB), 0, $136-8
+// func nchw4x32AVX512(t *tileArgs)
+TEXT ·nchw4x32AVX512(SB), 0, $136-8
 	MOVQ t+0(FP), DX
 	MOVQ 0(DX), AX
 	MOVQ 8(DX), DI
@@ -7501,8 +7501,8 @@ store:
 	VZEROUPPER
 	RET
 
-// func stem5x32AVX512(t *tileArgs)
-TEXT ·stem5x32AVX512(SB), 0, $136-8
+// func nchw5x32AVX512(t *tileArgs)
+TEXT ·nchw5x32AVX512(SB), 0, $136-8
 	MOVQ t+0(FP), DX
 	MOVQ 0(DX), AX
 	MOVQ 8(DX), DI
@@ -7645,8 +7645,8 @@ store:
 	VZEROUPPER
 	RET
 
-// func stem6x32AVX512(t *tileArgs)
-TEXT ·stem6x32AVX512(SB), 0, $136-8
+// func nchw6x32AVX512(t *tileArgs)
+TEXT ·nchw6x32AVX512(SB), 0, $136-8
 	MOVQ t+0(FP), DX
 	MOVQ 0(DX), AX
 	MOVQ 8(DX), DI
@@ -7806,8 +7806,8 @@ store:
 	VZEROUPPER
 	RET
 
-// func stem7x32AVX512(t *tileArgs)
-TEXT ·stem7x32AVX512(SB), 0, $136-8
+// func nchw7x32AVX512(t *tileArgs)
+TEXT ·nchw7x32AVX512(SB), 0, $136-8
 	MOVQ t+0(FP), DX
 	MOVQ 0(DX), AX
 	MOVQ 8(DX), DI
@@ -7984,8 +7984,8 @@ store:
 	VZEROUPPER
 	RET
 
-// func stem8x32AVX512(t *tileArgs)
-TEXT ·stem8x32AVX512(SB), 0, $136-8
+// func nchw8x32AVX512(t *tileArgs)
+TEXT ·nchw8x32AVX512(SB), 0, $136-8
 	MOVQ t+0(FP), DX
 	MOVQ 0(DX), AX
 	MOVQ 8(DX), DI
@@ -8179,8 +8179,8 @@ store:
 	VZEROUPPER
 	RET
 
-// func stem9x32AVX512(t *tileArgs)
-TEXT ·stem9x32AVX512(SB), 0, $136-8
+// func nchw9x32AVX512(t *tileArgs)
+TEXT ·nchw9x32AVX512(SB), 0, $136-8
 	MOVQ t+0(FP), DX
 	MOVQ 0(DX), AX
 	MOVQ 8(DX), DI
@@ -8391,8 +8391,8 @@ store:
 	VZEROUPPER
 	RET
 
-// func stem10x32AVX512(t *tileArgs)
-TEXT ·stem10x32AVX512(SB), 0, $136-8
+// func nchw10x32AVX512(t *tileArgs)
+TEXT ·nchw10x32AVX512(SB), 0, $136-8
 	MOVQ t+0(FP), DX
 	MOVQ 0(DX), AX
 	MOVQ 8(DX), DI
@@ -8626,8 +8626,8 @@ store:
 	VZEROUPPER
 	RET
 
-// func stem11x32AVX512(t *tileArgs)
-TEXT ·stem11x32AVX512(SB), 0, $136-8
+// func nchw11x32AVX512(t *tileArgs)
+TEXT ·nchw11x32AVX512(SB), 0, $136-8
 	MOVQ t+0(FP), DX
 	MOVQ 0(DX), AX
 	MOVQ 8(DX), DI
@@ -8878,8 +8878,8 @@ store:
 	VZEROUPPER
 	RET
 
-// func stem12x32AVX512(t *tileArgs)
-TEXT ·stem12x32AVX512(SB), 0, $136-8
+// func nchw12x32AVX512(t *tileArgs)
+TEXT ·nchw12x32AVX512(SB), 0, $136-8
 	MOVQ t+0(FP), DX
 	MOVQ 0(DX), AX
 	MOVQ 8(DX), DI
@@ -9147,8 +9147,8 @@ store:
 	VZEROUPPER
 	RET
 
-// func stem13x32AVX512(t *tileArgs)
-TEXT ·stem13x32AVX512(SB), 0, $136-8
+// func nchw13x32AVX512(t *tileArgs)
+TEXT ·nchw13x32AVX512(SB), 0, $136-8
 	MOVQ t+0(FP), DX
 	MOVQ 0(DX), AX
 	MOVQ 8(DX), DI
@@ -9433,8 +9433,8 @@ store:
 	VZEROUPPER
 	RET
 
-// func stem14x32AVX512(t *tileArgs)
-TEXT ·stem14x32AVX512(SB), 0, $136-8
+// func nchw14x32AVX512(t *tileArgs)
+TEXT ·nchw14x32AVX512(SB), 0, $136-8
 	MOVQ t+0(FP), DX
 	MOVQ 0(DX), AX
 	MOVQ 8(DX), DI
@@ -9736,8 +9736,8 @@ store:
 	VZEROUPPER
 	RET
 
-// func stem1x16AVX512(t *tileArgs)
-TEXT ·stem1x16AVX512(SB), 0, $136-8
+// func nchw1x16AVX512(t *tileArgs)
+TEXT ·nchw1x16AVX512(SB), 0, $136-8
 	MOVQ t+0(FP), DX
 	MOVQ 0(DX), AX
 	MOVQ 8(DX), DI
@@ -9799,8 +9799,8 @@ store:
 	VZEROUPPER
 	RET
 
-// func stem2x16AVX512(t *tileArgs)
-TEXT ·stem2x16AVX512(SB), 0, $136-8
+// func nchw2x16AVX512(t *tileArgs)
+TEXT ·nchw2x16AVX512(SB), 0, $136-8
 	MOVQ t+0(FP), DX
 	MOVQ 0(DX), AX
 	MOVQ 8(DX), DI
@@ -9870,8 +9870,8 @@ store:
 	VZEROUPPER
 	RET
 
-// func stem3x16AVX512(t *tileArgs)
-TEXT ·stem3x16AVX512(SB), 0, $136-8
+// func nchw3x16AVX512(t *tileArgs)
+TEXT ·nchw3x16AVX512(SB), 0, $136-8
 	MOVQ t+0(FP), DX
 	MOVQ 0(DX), AX
 	MOVQ 8(DX), DI
@@ -9949,8 +9949,8 @@ store:
 	VZEROUPPER
 	RET
 
-// func stem4x16AVX512(t *tileArgs)
-TEXT ·stem4x16AVX512(SB), 0, $136-8
+// func nchw4x16AVX512(t *tileArgs)
+TEXT ·nchw4x16AVX512(SB), 0, $136-8
 	MOVQ t+0(FP), DX
 	MOVQ 0(DX), AX
 	MOVQ 8(DX), DI
@@ -10036,8 +10036,8 @@ store:
 	VZEROUPPER
 	RET
 
-// func stem5x16AVX512(t *tileArgs)
-TEXT ·stem5x16AVX512(SB), 0, $136-8
+// func nchw5x16AVX512(t *tileArgs)
+TEXT ·nchw5x16AVX512(SB), 0, $136-8
 	MOVQ t+0(FP), DX
 	MOVQ 0(DX), AX
 	MOVQ 8(DX), DI
@@ -10131,8 +10131,8 @@ store:
 	VZEROUPPER
 	RET
 
-// func stem6x16AVX512(t *tileArgs)
-TEXT ·stem6x16AVX512(SB), 0, $136-8
+// func nchw6x16AVX512(t *tileArgs)
+TEXT ·nchw6x16AVX512(SB), 0, $136-8
 	MOVQ t+0(FP), DX
 	MOVQ 0(DX), AX
 	MOVQ 8(DX), DI
@@ -10234,8 +10234,8 @@ store:
 	VZEROUPPER
 	RET
 
-// func stem7x16AVX512(t *tileArgs)
-TEXT ·stem7x16AVX512(SB), 0, $136-8
+// func nchw7x16AVX512(t *tileArgs)
+TEXT ·nchw7x16AVX512(SB), 0, $136-8
 	MOVQ t+0(FP), DX
 	MOVQ 0(DX), AX
 	MOVQ 8(DX), DI
@@ -10345,8 +10345,8 @@ store:
 	VZEROUPPER
 	RET
 
-// func stem8x16AVX512(t *tileArgs)
-TEXT ·stem8x16AVX512(SB), 0, $136-8
+// func nchw8x16AVX512(t *tileArgs)
+TEXT ·nchw8x16AVX512(SB), 0, $136-8
 	MOVQ t+0(FP), DX
 	MOVQ 0(DX), AX
 	MOVQ 8(DX), DI
@@ -10464,8 +10464,8 @@ store:
 	VZEROUPPER
 	RET
 
-// func stem9x16AVX512(t *tileArgs)
-TEXT ·stem9x16AVX512(SB), 0, $136-8
+// func nchw9x16AVX512(t *tileArgs)
+TEXT ·nchw9x16AVX512(SB), 0, $136-8
 	MOVQ t+0(FP), DX
 	MOVQ 0(DX), AX
 	MOVQ 8(DX), DI
@@ -10591,8 +10591,8 @@ store:
 	VZEROUPPER
 	RET
 
-// func stem10x16AVX512(t *tileArgs)
-TEXT ·stem10x16AVX512(SB), 0, $136-8
+// func nchw10x16AVX512(t *tileArgs)
+TEXT ·nchw10x16AVX512(SB), 0, $136-8
 	MOVQ t+0(FP), DX
 	MOVQ 0(DX), AX
 	MOVQ 8(DX), DI
@@ -10732,8 +10732,8 @@ store:
 	VZEROUPPER
 	RET
 
-// func stem11x16AVX512(t *tileArgs)
-TEXT ·stem11x16AVX512(SB), 0, $136-8
+// func nchw11x16AVX512(t *tileArgs)
+TEXT ·nchw11x16AVX512(SB), 0, $136-8
 	MOVQ t+0(FP), DX
 	MOVQ 0(DX), AX
 	MOVQ 8(DX), DI
@@ -10881,8 +10881,8 @@ store:
 	VZEROUPPER
 	RET
 
-// func stem12x16AVX512(t *tileArgs)
-TEXT ·stem12x16AVX512(SB), 0, $136-8
+// func nchw12x16AVX512(t *tileArgs)
+TEXT ·nchw12x16AVX512(SB), 0, $136-8
 	MOVQ t+0(FP), DX
 	MOVQ 0(DX), AX
 	MOVQ 8(DX), DI
@@ -11038,8 +11038,8 @@ store:
 	VZEROUPPER
 	RET
 
-// func stem13x16AVX512(t *tileArgs)
-TEXT ·stem13x16AVX512(SB), 0, $136-8
+// func nchw13x16AVX512(t *tileArgs)
+TEXT ·nchw13x16AVX512(SB), 0, $136-8
 	MOVQ t+0(FP), DX
 	MOVQ 0(DX), AX
 	MOVQ 8(DX), DI
@@ -11203,8 +11203,8 @@ store:
 	VZEROUPPER
 	RET
 
-// func stem14x16AVX512(t *tileArgs)
-TEXT ·stem14x16AVX512(SB), 0, $136-8
+// func nchw14x16AVX512(t *tileArgs)
+TEXT ·nchw14x16AVX512(SB), 0, $136-8
 	MOVQ t+0(FP), DX
 	MOVQ 0(DX), AX
 	MOVQ 8(DX), DI
@@ -11376,8 +11376,8 @@ store:
 	VZEROUPPER
 	RET
 
-// func stem1x16AVX2(t *tileArgs)
-TEXT ·stem1x16AVX2(SB), 0, $136-8
+// func nchw1x16AVX2(t *tileArgs)
+TEXT ·nchw1x16AVX2(SB), 0, $136-8
 	MOVQ t+0(FP), DX
 	MOVQ 0(DX), AX
 	MOVQ 8(DX), DI
@@ -11449,8 +11449,8 @@ store:
 	VZEROUPPER
 	RET
 
-// func stem2x16AVX2(t *tileArgs)
-TEXT ·stem2x16AVX2(SB), 0, $136-8
+// func nchw2x16AVX2(t *tileArgs)
+TEXT ·nchw2x16AVX2(SB), 0, $136-8
 	MOVQ t+0(FP), DX
 	MOVQ 0(DX), AX
 	MOVQ 8(DX), DI
@@ -11539,8 +11539,8 @@ store:
 	VZEROUPPER
 	RET
 
-// func stem3x16AVX2(t *tileArgs)
-TEXT ·stem3x16AVX2(SB), 0, $136-8
+// func nchw3x16AVX2(t *tileArgs)
+TEXT ·nchw3x16AVX2(SB), 0, $136-8
 	MOVQ t+0(FP), DX
 	MOVQ 0(DX), AX
 	MOVQ 8(DX), DI
@@ -11646,8 +11646,8 @@ store:
 	VZEROUPPER
 	RET
 
-// func stem4x16AVX2(t *tileArgs)
-TEXT ·stem4x16AVX2(SB), 0, $136-8
+// func nchw4x16AVX2(t *tileArgs)
+TEXT ·nchw4x16AVX2(SB), 0, $136-8
 	MOVQ t+0(FP), DX
 	MOVQ 0(DX), AX
 	MOVQ 8(DX), DI
@@ -11770,8 +11770,8 @@ store:
 	VZEROUPPER
 	RET
 
-// func stem5x16AVX2(t *tileArgs)
-TEXT ·stem5x16AVX2(SB), 0, $136-8
+// func nchw5x16AVX2(t *tileArgs)
+TEXT ·nchw5x16AVX2(SB), 0, $136-8
 	MOVQ t+0(FP), DX
 	MOVQ 0(DX), AX
 	MOVQ 8(DX), DI
@@ -11911,8 +11911,8 @@ store:
 	VZEROUPPER
 	RET
 
-// func stem6x16AVX2(t *tileArgs)
-TEXT ·stem6x16AVX2(SB), 0, $136-8
+// func nchw6x16AVX2(t *tileArgs)
+TEXT ·nchw6x16AVX2(SB), 0, $136-8
 	MOVQ t+0(FP), DX
 	MOVQ 0(DX), AX
 	MOVQ 8(DX), DI
@@ -12069,8 +12069,8 @@ store:
 	VZEROUPPER
 	RET
 
-// func gather1x32AVX512(t *tileArgs)
-TEXT ·gather1x32AVX512(SB), 0, $136-8
+// func permuted1x32AVX512(t *tileArgs)
+TEXT ·permuted1x32AVX512(SB), 0, $136-8
 	MOVQ t+0(FP), DX
 	MOVQ 0(DX), AX
 	MOVQ 8(DX), DI
@@ -12139,8 +12139,8 @@ store:
 	VZEROUPPER
 	RET
 
-// func gather2x32AVX512(t *tileArgs)
-TEXT ·gather2x32AVX512(SB), 0, $136-8
+// func permuted2x32AVX512(t *tileArgs)
+TEXT ·permuted2x32AVX512(SB), 0, $136-8
 	MOVQ t+0(FP), DX
 	MOVQ 0(DX), AX
 	MOVQ 8(DX), DI
@@ -12226,8 +12226,8 @@ store:
 	VZEROUPPER
 	RET
 
-// func gather3x32AVX512(t *tileArgs)
-TEXT ·gather3x32AVX512(SB), 0, $136-8
+// func permuted3x32AVX512(t *tileArgs)
+TEXT ·permuted3x32AVX512(SB), 0, $136-8
 	MOVQ t+0(FP), DX
 	MOVQ 0(DX), AX
 	MOVQ 8(DX), DI
@@ -12330,8 +12330,8 @@ store:
 	VZEROUPPER
 	RET
 
-// func gather4x32AVX512(t *tileArgs)
-TEXT ·gather4x32AVX512(SB), 0, $136-8
+// func permuted4x32AVX512(t *tileArgs)
+TEXT ·permuted4x32AVX512(SB), 0, $136-8
 	MOVQ t+0(FP), DX
 	MOVQ 0(DX), AX
 	MOVQ 8(DX), DI
@@ -12451,8 +12451,8 @@ store:
 	VZEROUPPER
 	RET
 
-// func gather5x32AVX512(t *tileArgs)
-TEXT ·gather5x32AVX512(SB), 0, $136-8
+// func permuted5x32AVX512(t *tileArgs)
+TEXT ·permuted5x32AVX512(SB), 0, $136-8
 	MOVQ t+0(FP), DX
 	MOVQ 0(DX), AX
 	MOVQ 8(DX), DI
@@ -12589,8 +12589,8 @@ store:
 	VZEROUPPER
 	RET
 
-// func gather6x32AVX512(t *tileArgs)
-TEXT ·gather6x32AVX512(SB), 0, $136-8
+// func permuted6x32AVX512(t *tileArgs)
+TEXT ·permuted6x32AVX512(SB), 0, $136-8
 	MOVQ t+0(FP), DX
 	MOVQ 0(DX), AX
 	MOVQ 8(DX), DI
@@ -12744,8 +12744,8 @@ store:
 	VZEROUPPER
 	RET
 
-// func gather7x32AVX512(t *tileArgs)
-TEXT ·gather7x32AVX512(SB), 0, $136-8
+// func permuted7x32AVX512(t *tileArgs)
+TEXT ·permuted7x32AVX512(SB), 0, $136-8
 	MOVQ t+0(FP), DX
 	MOVQ 0(DX), AX
 	MOVQ 8(DX), DI
@@ -12916,8 +12916,8 @@ store:
 	VZEROUPPER
 	RET
 
-// func gather8x32AVX512(t *tileArgs)
-TEXT ·gather8x32AVX512(SB), 0, $136-8
+// func permuted8x32AVX512(t *tileArgs)
+TEXT ·permuted8x32AVX512(SB), 0, $136-8
 	MOVQ t+0(FP), DX
 	MOVQ 0(DX), AX
 	MOVQ 8(DX), DI
@@ -13105,8 +13105,8 @@ store:
 	VZEROUPPER
 	RET
 
-// func gather9x32AVX512(t *tileArgs)
-TEXT ·gather9x32AVX512(SB), 0, $136-8
+// func permuted9x32AVX512(t *tileArgs)
+TEXT ·permuted9x32AVX512(SB), 0, $136-8
 	MOVQ t+0(FP), DX
 	MOVQ 0(DX), AX
 	MOVQ 8(DX), DI
@@ -13311,8 +13311,8 @@ store:
 	VZEROUPPER
 	RET
 
-// func gather10x32AVX512(t *tileArgs)
-TEXT ·gather10x32AVX512(SB), 0, $136-8
+// func permuted10x32AVX512(t *tileArgs)
+TEXT ·permuted10x32AVX512(SB), 0, $136-8
 	MOVQ t+0(FP), DX
 	MOVQ 0(DX), AX
 	MOVQ 8(DX), DI
@@ -13537,8 +13537,8 @@ store:
 	VZEROUPPER
 	RET
 
-// func gather11x32AVX512(t *tileArgs)
-TEXT ·gather11x32AVX512(SB), 0, $136-8
+// func permuted11x32AVX512(t *tileArgs)
+TEXT ·permuted11x32AVX512(SB), 0, $136-8
 	MOVQ t+0(FP), DX
 	MOVQ 0(DX), AX
 	MOVQ 8(DX), DI
@@ -13780,8 +13780,8 @@ store:
 	VZEROUPPER
 	RET
 
-// func gather12x32AVX512(t *tileArgs)
-TEXT ·gather12x32AVX512(SB), 0, $136-8
+// func permuted12x32AVX512(t *tileArgs)
+TEXT ·permuted12x32AVX512(SB), 0, $136-8
 	MOVQ t+0(FP), DX
 	MOVQ 0(DX), AX
 	MOVQ 8(DX), DI
@@ -14040,8 +14040,8 @@ store:
 	VZEROUPPER
 	RET
 
-// func gather13x32AVX512(t *tileArgs)
-TEXT ·gather13x32AVX512(SB), 0, $136-8
+// func permuted13x32AVX512(t *tileArgs)
+TEXT ·permuted13x32AVX512(SB), 0, $136-8
 	MOVQ t+0(FP), DX
 	MOVQ 0(DX), AX
 	MOVQ 8(DX), DI
@@ -14317,8 +14317,8 @@ store:
 	VZEROUPPER
 	RET
 
-// func gather14x32AVX512(t *tileArgs)
-TEXT ·gather14x32AVX512(SB), 0, $136-8
+// func permuted14x32AVX512(t *tileArgs)
+TEXT ·permuted14x32AVX512(SB), 0, $136-8
 	MOVQ t+0(FP), DX
 	MOVQ 0(DX), AX
 	MOVQ 8(DX), DI
@@ -14611,8 +14611,8 @@ store:
 	VZEROUPPER
 	RET
 
-// func gather1x16AVX512(t *tileArgs)
-TEXT ·gather1x16AVX512(SB), 0, $136-8
+// func permuted1x16AVX512(t *tileArgs)
+TEXT ·permuted1x16AVX512(SB), 0, $136-8
 	MOVQ t+0(FP), DX
 	MOVQ 0(DX), AX
 	MOVQ 8(DX), DI
@@ -14668,8 +14668,8 @@ store:
 	VZEROUPPER
 	RET
 
-// func gather2x16AVX512(t *tileArgs)
-TEXT ·gather2x16AVX512(SB), 0, $136-8
+// func permuted2x16AVX512(t *tileArgs)
+TEXT ·permuted2x16AVX512(SB), 0, $136-8
 	MOVQ t+0(FP), DX
 	MOVQ 0(DX), AX
 	MOVQ 8(DX), DI
@@ -14733,8 +14733,8 @@ store:
 	VZEROUPPER
 	RET
 
-// func gather3x16AVX512(t *tileArgs)
-TEXT ·gather3x16AVX512(SB), 0, $136-8
+// func permuted3x16AVX512(t *tileArgs)
+TEXT ·permuted3x16AVX512(SB), 0, $136-8
 	MOVQ t+0(FP), DX
 	MOVQ 0(DX), AX
 	MOVQ 8(DX), DI
@@ -14806,8 +14806,8 @@ store:
 	VZEROUPPER
 	RET
 
-// func gather4x16AVX512(t *tileArgs)
-TEXT ·gather4x16AVX512(SB), 0, $136-8
+// func permuted4x16AVX512(t *tileArgs)
+TEXT ·permuted4x16AVX512(SB), 0, $136-8
 	MOVQ t+0(FP), DX
 	MOVQ 0(DX), AX
 	MOVQ 8(DX), DI
@@ -14887,8 +14887,8 @@ store:
 	VZEROUPPER
 	RET
 
-// func gather5x16AVX512(t *tileArgs)
-TEXT ·gather5x16AVX512(SB), 0, $136-8
+// func permuted5x16AVX512(t *tileArgs)
+TEXT ·permuted5x16AVX512(SB), 0, $136-8
 	MOVQ t+0(FP), DX
 	MOVQ 0(DX), AX
 	MOVQ 8(DX), DI
@@ -14976,8 +14976,8 @@ store:
 	VZEROUPPER
 	RET
 
-// func gather6x16AVX512(t *tileArgs)
-TEXT ·gather6x16AVX512(SB), 0, $136-8
+// func permuted6x16AVX512(t *tileArgs)
+TEXT ·permuted6x16AVX512(SB), 0, $136-8
 	MOVQ t+0(FP), DX
 	MOVQ 0(DX), AX
 	MOVQ 8(DX), DI
@@ -15073,8 +15073,8 @@ store:
 	VZEROUPPER
 	RET
 
-// func gather7x16AVX512(t *tileArgs)
-TEXT ·gather7x16AVX512(SB), 0, $136-8
+// func permuted7x16AVX512(t *tileArgs)
+TEXT ·permuted7x16AVX512(SB), 0, $136-8
 	MOVQ t+0(FP), DX
 	MOVQ 0(DX), AX
 	MOVQ 8(DX), DI
@@ -15178,8 +15178,8 @@ store:
 	VZEROUPPER
 	RET
 
-// func gather8x16AVX512(t *tileArgs)
-TEXT ·gather8x16AVX512(SB), 0, $136-8
+// func permuted8x16AVX512(t *tileArgs)
+TEXT ·permuted8x16AVX512(SB), 0, $136-8
 	MOVQ t+0(FP), DX
 	MOVQ 0(DX), AX
 	MOVQ 8(DX), DI
@@ -15291,8 +15291,8 @@ store:
 	VZEROUPPER
 	RET
 
-// func gather9x16AVX512(t *tileArgs)
-TEXT ·gather9x16AVX512(SB), 0, $136-8
+// func permuted9x16AVX512(t *tileArgs)
+TEXT ·permuted9x16AVX512(SB), 0, $136-8
 	MOVQ t+0(FP), DX
 	MOVQ 0(DX), AX
 	MOVQ 8(DX), DI
@@ -15412,8 +15412,8 @@ store:
 	VZEROUPPER
 	RET
 
-// func gather10x16AVX512(t *tileArgs)
-TEXT ·gather10x16AVX512(SB), 0, $136-8
+// func permuted10x16AVX512(t *tileArgs)
+TEXT ·permuted10x16AVX512(SB), 0, $136-8
 	MOVQ t+0(FP), DX
 	MOVQ 0(DX), AX
 	MOVQ 8(DX), DI
@@ -15544,8 +15544,8 @@ store:
 	VZEROUPPER
 	RET
 
-// func gather11x16AVX512(t *tileArgs)
-TEXT ·gather11x16AVX512(SB), 0, $136-8
+// func permuted11x16AVX512(t *tileArgs)
+TEXT ·permuted11x16AVX512(SB), 0, $136-8
 	MOVQ t+0(FP), DX
 	MOVQ 0(DX), AX
 	MOVQ 8(DX), DI
@@ -15684,8 +15684,8 @@ store:
 	VZEROUPPER
 	RET
 
-// func gather12x16AVX512(t *tileArgs)
-TEXT ·gather12x16AVX512(SB), 0, $136-8
+// func permuted12x16AVX512(t *tileArgs)
+TEXT ·permuted12x16AVX512(SB), 0, $136-8
 	MOVQ t+0(FP), DX
 	MOVQ 0(DX), AX
 	MOVQ 8(DX), DI
@@ -15832,8 +15832,8 @@ store:
 	VZEROUPPER
 	RET
 
-// func gather13x16AVX512(t *tileArgs)
-TEXT ·gather13x16AVX512(SB), 0, $136-8
+// func permuted13x16AVX512(t *tileArgs)
+TEXT ·permuted13x16AVX512(SB), 0, $136-8
 	MOVQ t+0(FP), DX
 	MOVQ 0(DX), AX
 	MOVQ 8(DX), DI
@@ -15988,8 +15988,8 @@ store:
 	VZEROUPPER
 	RET
 
-// func gather14x16AVX512(t *tileArgs)
-TEXT ·gather14x16AVX512(SB), 0, $136-8
+// func permuted14x16AVX512(t *tileArgs)
+TEXT ·permuted14x16AVX512(SB), 0, $136-8
 	MOVQ t+0(FP), DX
 	MOVQ 0(DX), AX
 	MOVQ 8(DX), DI
@@ -16152,8 +16152,8 @@ store:
 	VZEROUPPER
 	RET
 
-// func gather1x16AVX2(t *tileArgs)
-TEXT ·gather1x16AVX2(SB), 0, $136-8
+// func permuted1x16AVX2(t *tileArgs)
+TEXT ·permuted1x16AVX2(SB), 0, $136-8
 	MOVQ t+0(FP), DX
 	MOVQ 0(DX), AX
 	MOVQ 8(DX), DI
@@ -16219,8 +16219,8 @@ store:
 	VZEROUPPER
 	RET
 
-// func gather2x16AVX2(t *tileArgs)
-TEXT ·gather2x16AVX2(SB), 0, $136-8
+// func permuted2x16AVX2(t *tileArgs)
+TEXT ·permuted2x16AVX2(SB), 0, $136-8
 	MOVQ t+0(FP), DX
 	MOVQ 0(DX), AX
 	MOVQ 8(DX), DI
@@ -16303,8 +16303,8 @@ store:
 	VZEROUPPER
 	RET
 
-// func gather3x16AVX2(t *tileArgs)
-TEXT ·gather3x16AVX2(SB), 0, $136-8
+// func permuted3x16AVX2(t *tileArgs)
+TEXT ·permuted3x16AVX2(SB), 0, $136-8
 	MOVQ t+0(FP), DX
 	MOVQ 0(DX), AX
 	MOVQ 8(DX), DI
@@ -16404,8 +16404,8 @@ store:
 	VZEROUPPER
 	RET
 
-// func gather4x16AVX2(t *tileArgs)
-TEXT ·gather4x16AVX2(SB), 0, $136-8
+// func permuted4x16AVX2(t *tileArgs)
+TEXT ·permuted4x16AVX2(SB), 0, $136-8
 	MOVQ t+0(FP), DX
 	MOVQ 0(DX), AX
 	MOVQ 8(DX), DI
@@ -16522,8 +16522,8 @@ store:
 	VZEROUPPER
 	RET
 
-// func gather5x16AVX2(t *tileArgs)
-TEXT ·gather5x16AVX2(SB), 0, $136-8
+// func permuted5x16AVX2(t *tileArgs)
+TEXT ·permuted5x16AVX2(SB), 0, $136-8
 	MOVQ t+0(FP), DX
 	MOVQ 0(DX), AX
 	MOVQ 8(DX), DI
@@ -16657,8 +16657,8 @@ store:
 	VZEROUPPER
 	RET
 
-// func gather6x16AVX2(t *tileArgs)
-TEXT ·gather6x16AVX2(SB), 0, $136-8
+// func permuted6x16AVX2(t *tileArgs)
+TEXT ·permuted6x16AVX2(SB), 0, $136-8
 	MOVQ t+0(FP), DX
 	MOVQ 0(DX), AX
 	MOVQ 8(DX), DI

@@ -23,40 +23,40 @@ func tile5x16NEON(t *tileArgs)
 func tile6x16NEON(t *tileArgs)
 
 //go:noescape
-func stem1x16NEON(t *tileArgs)
+func nchw1x16NEON(t *tileArgs)
 
 //go:noescape
-func stem2x16NEON(t *tileArgs)
+func nchw2x16NEON(t *tileArgs)
 
 //go:noescape
-func stem3x16NEON(t *tileArgs)
+func nchw3x16NEON(t *tileArgs)
 
 //go:noescape
-func stem4x16NEON(t *tileArgs)
+func nchw4x16NEON(t *tileArgs)
 
 //go:noescape
-func stem5x16NEON(t *tileArgs)
+func nchw5x16NEON(t *tileArgs)
 
 //go:noescape
-func stem6x16NEON(t *tileArgs)
+func nchw6x16NEON(t *tileArgs)
 
 //go:noescape
-func gather1x16NEON(t *tileArgs)
+func permuted1x16NEON(t *tileArgs)
 
 //go:noescape
-func gather2x16NEON(t *tileArgs)
+func permuted2x16NEON(t *tileArgs)
 
 //go:noescape
-func gather3x16NEON(t *tileArgs)
+func permuted3x16NEON(t *tileArgs)
 
 //go:noescape
-func gather4x16NEON(t *tileArgs)
+func permuted4x16NEON(t *tileArgs)
 
 //go:noescape
-func gather5x16NEON(t *tileArgs)
+func permuted5x16NEON(t *tileArgs)
 
 //go:noescape
-func gather6x16NEON(t *tileArgs)
+func permuted6x16NEON(t *tileArgs)
 
 //go:noescape
 func depthwise1NEON(t *tileArgs)
@@ -129,37 +129,37 @@ func tile1NEON(pixels int, t *tileArgs) {
 	}
 }
 
-func stem1NEON(pixels int, t *tileArgs) {
+func nchw1NEON(pixels int, t *tileArgs) {
 	switch pixels {
 	case 1:
-		stem1x16NEON(t)
+		nchw1x16NEON(t)
 	case 2:
-		stem2x16NEON(t)
+		nchw2x16NEON(t)
 	case 3:
-		stem3x16NEON(t)
+		nchw3x16NEON(t)
 	case 4:
-		stem4x16NEON(t)
+		nchw4x16NEON(t)
 	case 5:
-		stem5x16NEON(t)
+		nchw5x16NEON(t)
 	case 6:
-		stem6x16NEON(t)
+		nchw6x16NEON(t)
 	}
 }
 
-func gather1NEON(pixels int, t *tileArgs) {
+func permuted1NEON(pixels int, t *tileArgs) {
 	switch pixels {
 	case 1:
-		gather1x16NEON(t)
+		permuted1x16NEON(t)
 	case 2:
-		gather2x16NEON(t)
+		permuted2x16NEON(t)
 	case 3:
-		gather3x16NEON(t)
+		permuted3x16NEON(t)
 	case 4:
-		gather4x16NEON(t)
+		permuted4x16NEON(t)
 	case 5:
-		gather5x16NEON(t)
+		permuted5x16NEON(t)
 	case 6:
-		gather6x16NEON(t)
+		permuted6x16NEON(t)
 	}
 }
 

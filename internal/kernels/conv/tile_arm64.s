@@ -1838,8 +1838,8 @@ store:
 	FMOVQ F29, 368(R2)
 	RET
 
-// func stem1x16NEON(t *tileArgs)
-TEXT ·stem1x16NEON(SB), 0, $136-8
+// func nchw1x16NEON(t *tileArgs)
+TEXT ·nchw1x16NEON(SB), 0, $136-8
 	MOVD t+0(FP), R3
 	MOVD 0(R3), R0
 	MOVD 8(R3), R5
@@ -1944,8 +1944,8 @@ store:
 	FMOVQ F29, 48(R2)
 	RET
 
-// func stem2x16NEON(t *tileArgs)
-TEXT ·stem2x16NEON(SB), 0, $136-8
+// func nchw2x16NEON(t *tileArgs)
+TEXT ·nchw2x16NEON(SB), 0, $136-8
 	MOVD t+0(FP), R3
 	MOVD 0(R3), R0
 	MOVD 8(R3), R5
@@ -2100,8 +2100,8 @@ store:
 	FMOVQ F29, 112(R2)
 	RET
 
-// func stem3x16NEON(t *tileArgs)
-TEXT ·stem3x16NEON(SB), 0, $136-8
+// func nchw3x16NEON(t *tileArgs)
+TEXT ·nchw3x16NEON(SB), 0, $136-8
 	MOVD t+0(FP), R3
 	MOVD 0(R3), R0
 	MOVD 8(R3), R5
@@ -2306,8 +2306,8 @@ store:
 	FMOVQ F29, 176(R2)
 	RET
 
-// func stem4x16NEON(t *tileArgs)
-TEXT ·stem4x16NEON(SB), 0, $136-8
+// func nchw4x16NEON(t *tileArgs)
+TEXT ·nchw4x16NEON(SB), 0, $136-8
 	MOVD t+0(FP), R3
 	MOVD 0(R3), R0
 	MOVD 8(R3), R5
@@ -2562,8 +2562,8 @@ store:
 	FMOVQ F29, 240(R2)
 	RET
 
-// func stem5x16NEON(t *tileArgs)
-TEXT ·stem5x16NEON(SB), 0, $136-8
+// func nchw5x16NEON(t *tileArgs)
+TEXT ·nchw5x16NEON(SB), 0, $136-8
 	MOVD t+0(FP), R3
 	MOVD 0(R3), R0
 	MOVD 8(R3), R5
@@ -2868,8 +2868,8 @@ store:
 	FMOVQ F29, 304(R2)
 	RET
 
-// func stem6x16NEON(t *tileArgs)
-TEXT ·stem6x16NEON(SB), 0, $136-8
+// func nchw6x16NEON(t *tileArgs)
+TEXT ·nchw6x16NEON(SB), 0, $136-8
 	MOVD t+0(FP), R3
 	MOVD 0(R3), R0
 	MOVD 8(R3), R5
@@ -3224,8 +3224,8 @@ store:
 	FMOVQ F29, 368(R2)
 	RET
 
-// func gather1x16NEON(t *tileArgs)
-TEXT ·gather1x16NEON(SB), 0, $136-8
+// func permuted1x16NEON(t *tileArgs)
+TEXT ·permuted1x16NEON(SB), 0, $136-8
 	MOVD t+0(FP), R3
 	MOVD 0(R3), R0
 	MOVD 8(R3), R5
@@ -3319,8 +3319,8 @@ store:
 	FMOVQ F29, 48(R2)
 	RET
 
-// func gather2x16NEON(t *tileArgs)
-TEXT ·gather2x16NEON(SB), 0, $136-8
+// func permuted2x16NEON(t *tileArgs)
+TEXT ·permuted2x16NEON(SB), 0, $136-8
 	MOVD t+0(FP), R3
 	MOVD 0(R3), R0
 	MOVD 8(R3), R5
@@ -3461,8 +3461,8 @@ store:
 	FMOVQ F29, 112(R2)
 	RET
 
-// func gather3x16NEON(t *tileArgs)
-TEXT ·gather3x16NEON(SB), 0, $136-8
+// func permuted3x16NEON(t *tileArgs)
+TEXT ·permuted3x16NEON(SB), 0, $136-8
 	MOVD t+0(FP), R3
 	MOVD 0(R3), R0
 	MOVD 8(R3), R5
@@ -3650,8 +3650,8 @@ store:
 	FMOVQ F29, 176(R2)
 	RET
 
-// func gather4x16NEON(t *tileArgs)
-TEXT ·gather4x16NEON(SB), 0, $136-8
+// func permuted4x16NEON(t *tileArgs)
+TEXT ·permuted4x16NEON(SB), 0, $136-8
 	MOVD t+0(FP), R3
 	MOVD 0(R3), R0
 	MOVD 8(R3), R5
@@ -3886,8 +3886,8 @@ store:
 	FMOVQ F29, 240(R2)
 	RET
 
-// func gather5x16NEON(t *tileArgs)
-TEXT ·gather5x16NEON(SB), 0, $136-8
+// func permuted5x16NEON(t *tileArgs)
+TEXT ·permuted5x16NEON(SB), 0, $136-8
 	MOVD t+0(FP), R3
 	MOVD 0(R3), R0
 	MOVD 8(R3), R5
@@ -4169,8 +4169,8 @@ store:
 	FMOVQ F29, 304(R2)
 	RET
 
-// func gather6x16NEON(t *tileArgs)
-TEXT ·gather6x16NEON(SB), 0, $136-8
+// func permuted6x16NEON(t *tileArgs)
+TEXT ·permuted6x16NEON(SB), 0, $136-8
 	MOVD t+0(FP), R3
 	MOVD 0(R3), R0
 	MOVD 8(R3), R5

@@ -13,7 +13,7 @@ import (
 )
 
 // Conv is a FusedConv whose output is blocked, and whose input is blocked
-// too unless it is a stem's. Weights and bias are packed into it; input 1, if
+// too unless the convolution [ReadsNCHW]. Weights and bias are packed into it; input 1, if
 // any, is added before the activation.
 type Conv struct {
 	Add    Layout // layout of input 1
@@ -31,24 +31,24 @@ type blockedKernel interface {
 	Run(level cpu.Level, par gemm.Par, y, x []float32, ep *conv.BlockedEpilogue)
 }
 
-// stemChannels is the number of input channels up to which a convolution reads
+// nchwChannels is the number of input channels up to which a convolution reads
 // them as planes: a block would be mostly padding.
-const stemChannels = 4
+const nchwChannels = 4
 
-// Stem reports whether a convolution from cin channels reads N×C×H×W.
-func Stem(cin, group int) bool { return cin <= stemChannels && group == 1 }
+// ReadsNCHW reports whether a convolution from cin channels reads N×C×H×W.
+func ReadsNCHW(cin, group int) bool { return cin <= nchwChannels && group == 1 }
 
-// TakesOrder reports whether a blocked convolution can read its input's channels in
+// PermutesInput reports whether a blocked convolution can read its input's channels in
 // another order for nothing: a 1×1 convolution without padding, for weights of shape w
 // in geometry g.
-func TakesOrder(cv *ops.Conv, w []int, g kit.ConvGeometry) bool {
-	return w[2] == 1 && w[3] == 1 && g.Top|g.Left|g.Bottom|g.Right == 0 && !Stem(w[1]*cv.Group, cv.Group) && w[1] > 1
+func PermutesInput(cv *ops.Conv, w []int, g kit.ConvGeometry) bool {
+	return w[2] == 1 && w[3] == 1 && g.Top|g.Left|g.Bottom|g.Right == 0 && !ReadsNCHW(w[1]*cv.Group, cv.Group) && w[1] > 1
 }
 
 // NewConv packs weights m×c/group×kh×kw and a bias, which may be nil, for
 // images in layout in (whose border holds the padding; only C, H and W matter for
-// a stem). order, unless nil, says for every input channel which one of the image
-// it is; the convolution must be one that [TakesOrder].
+// a convolution that [ReadsNCHW]). order, unless nil, says for every input channel which one of the image
+// it is; the convolution must be one that [PermutesInput].
 func NewConv(cv *ops.Conv, w, bias *tensor.Tensor, in, out Layout, act kit.Activation, order []int) (*Conv, error) {
 	s := w.Shape()
 	if len(s) != 4 || w.DType() != tensor.TypeFloat32 {
@@ -69,24 +69,24 @@ func NewConv(cv *ops.Conv, w, bias *tensor.Tensor, in, out Layout, act kit.Activ
 		}
 		b = tensor.Of[float32](bias)
 	}
-	if order != nil && !TakesOrder(cv, s, g) {
+	if order != nil && !PermutesInput(cv, s, g) {
 		return nil, fmt.Errorf("weights %v do not support permuted input channels", s)
 	}
 	v := &Conv{Act: act, in: in, out: out}
 	data := tensor.Of[float32](w)
 	sh, sw, dh, dw := cv.Stride(0), cv.Stride(1), cv.Dilation(0), cv.Dilation(1)
 	switch {
-	case Stem(in.C, cv.Group):
+	case ReadsNCHW(in.C, cv.Group):
 		v.planar = true
-		v.kernel = &conv.Stem{Cin: in.C, H: in.H, W: in.W, Out: out, StrideH: sh, StrideW: sw, DilationH: dh, DilationW: dw,
-			Top: g.Top, Left: g.Left, Weights: conv.PackStem(data, b, in.C, m, kh, kw)}
+		v.kernel = &conv.NCHWInput{Cin: in.C, H: in.H, W: in.W, Out: out, StrideH: sh, StrideW: sw, DilationH: dh, DilationW: dw,
+			Top: g.Top, Left: g.Left, Weights: conv.PackNCHWInput(data, b, in.C, m, kh, kw)}
 		return v, nil
 	case cv.Group == in.C && m == in.C && cv.Group > 1:
 		k := &conv.Depthwise{In: in, Out: out, StrideH: sh, StrideW: sw, DilationH: dh, DilationW: dw, Top: g.Top, Left: g.Left,
 			Weights: conv.PackDepthwise(data, b, m, kh, kw)}
 		v.kernel, err = k, k.Check()
-	case order != nil || TakesOrder(cv, s, g) && conv.GatherPays(in.C, m, cv.Group):
-		v.kernel, err = conv.NewGather(data, b, cv.Group, in, out, sh, sw, order)
+	case order != nil || PermutesInput(cv, s, g) && conv.PermutedPointwisePays(in.C, m, cv.Group):
+		v.kernel, err = conv.NewPermutedPointwise(data, b, cv.Group, in, out, sh, sw, order)
 	case kh == 3 && kw == 3 && sh == 1 && sw == 1 && dh == 1 && dw == 1 && cv.Group == 1 && conv.ChooseWinograd(cpu.Active(), in.C, m, out.H, out.W) > 0:
 		k := &conv.Winograd{In: in, Out: out, Top: g.Top, Left: g.Left,
 			Weights: conv.PackWinograd(cpu.Active(), conv.ChooseWinograd(cpu.Active(), in.C, m, out.H, out.W), data, b, in.C, m)}
@@ -119,9 +119,9 @@ func (v *Conv) Then(m *Map) *Conv {
 	switch k := v.kernel.(type) {
 	case *conv.Direct:
 		r.kernel = k.To(m.Out)
-	case *conv.Gather:
+	case *conv.PermutedPointwise:
 		r.kernel = k.To(m.Out)
-	case *conv.Stem:
+	case *conv.NCHWInput:
 		r.kernel = k.To(m.Out)
 	case *conv.Depthwise:
 		r.kernel = k.To(m.Out)

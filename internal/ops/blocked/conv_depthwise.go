@@ -6,32 +6,32 @@ import (
 	"github.com/onward-ml/onward/internal/kernels/conv"
 )
 
-// Rolling is a BlockedConv and the depthwise BlockedConv of its result, of which a few rows exist at a time. Input 1, if
+// ConvDepthwise is a Conv fused with the depthwise Conv of its result, over a ring of rows. Input 1, if
 // any, is added before the activation of the second.
-type Rolling struct {
+type ConvDepthwise struct {
 	First, Second *Conv
-	kernel        *conv.Rolling
+	kernel        *conv.FusedDepthwise
 }
 
-// NewRolling joins two convolutions; nil where they do not fit together, or where the result between them is as
+// NewConvDepthwise fuses two convolutions. It returns nil if they cannot be fused, or if the intermediate result is as
 // fast in memory.
-func NewRolling(first, second *Conv) *Rolling {
+func NewConvDepthwise(first, second *Conv) *ConvDepthwise {
 	dw, ok := second.kernel.(*conv.Depthwise)
-	if !ok || first.HasAdd || !conv.RollingPays(dw) {
+	if !ok || first.HasAdd || !conv.FusedDepthwisePays(dw) {
 		return nil
 	}
-	k, err := conv.NewRolling(first.kernel, dw)
+	k, err := conv.NewFusedDepthwise(first.kernel, dw)
 	if err != nil { // another kind of kernel
 		return nil
 	}
-	return &Rolling{First: first, Second: second, kernel: k}
+	return &ConvDepthwise{First: first, Second: second, kernel: k}
 }
 
-// Infer gives the blocked type.
-func (r *Rolling) Infer(c *ir.InferContext) error { return inferBlocked(c, &r.Second.out) }
+// Infer infers the blocked type.
+func (r *ConvDepthwise) Infer(c *ir.InferContext) error { return inferBlocked(c, &r.Second.out) }
 
 // Run convolves image by image; the kernel splits an image over threads.
-func (r *Rolling) Run(c *ir.Call) error {
+func (r *ConvDepthwise) Run(c *ir.Call) error {
 	n, size, x, err := r.First.input(c)
 	if err != nil {
 		return err

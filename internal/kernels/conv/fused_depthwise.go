@@ -10,12 +10,12 @@ import (
 	"github.com/onward-ml/onward/internal/kernels/gemm"
 )
 
-// Rolling is a convolution fused with the depthwise convolution of its result, as at the start of
+// FusedDepthwise is a convolution fused with the depthwise convolution of its result, as at the start of
 // inverted residual blocks (Sandler and others, "MobileNetV2: Inverted Residuals and Linear
 // Bottlenecks", 2018). The wide intermediate result is never written to memory. For one panel of
 // channels, a ring holds as many of its rows as the depthwise kernel is high, in the first-level
 // cache; a new row replaces the oldest. It is immutable.
-type Rolling struct {
+type FusedDepthwise struct {
 	first rowMaker
 	dw    *Depthwise
 	mid   Layout    // layout of the row ring of one panel of two blocks: KH rows
@@ -32,10 +32,10 @@ type rowMaker interface {
 	row(level cpu.Level, c unsafe.Pointer, ldc int, x []float32, panel, y int, ep *BlockedEpilogue, bp *[]float32)
 }
 
-// NewRolling fuses first, a *[Direct], *[Gather] or *[Stem], with dw. Both must have passed their
+// NewFusedDepthwise fuses first, a *[Direct], *[PermutedPointwise] or *[NCHWInput], with dw. Both must have passed their
 // Check. Of first's output layout only the size is used.
-func NewRolling(first any, dw *Depthwise) (*Rolling, error) {
-	r := &Rolling{dw: dw}
+func NewFusedDepthwise(first any, dw *Depthwise) (*FusedDepthwise, error) {
+	r := &FusedDepthwise{dw: dw}
 	switch f := first.(type) {
 	case *Direct:
 		for _, p := range f.Weights.panels {
@@ -44,15 +44,15 @@ func NewRolling(first any, dw *Depthwise) (*Rolling, error) {
 			}
 		}
 		r.first = directRows{f}
-	case *Gather:
+	case *PermutedPointwise:
 		for _, p := range f.panels {
 			if len(p.deltas) > maxSteps {
 				return nil, fmt.Errorf("sum of %d products, want at most %d", len(p.deltas), maxSteps)
 			}
 		}
-		r.first = gatherRows{f}
-	case *Stem:
-		r.first = stemRows{f}
+		r.first = permutedRows{f}
+	case *NCHWInput:
+		r.first = nchwInputRows{f}
 	default:
 		return nil, fmt.Errorf("unsupported convolution %T", first)
 	}
@@ -77,17 +77,17 @@ func NewRolling(first any, dw *Depthwise) (*Rolling, error) {
 	return r, nil
 }
 
-// RollingPays reports whether [Rolling] is faster: the input of the depthwise convolution does not
+// FusedDepthwisePays reports whether [FusedDepthwise] is faster: the input of the depthwise convolution does not
 // fit in the second-level cache, but the row ring does. Narrow images do not qualify, since their
 // tiles cover several rows.
-func RollingPays(dw *Depthwise) bool {
+func FusedDepthwisePays(dw *Depthwise) bool {
 	const cache = 1 << 20
 	return dw.In.Len()*4 > cache && dw.In.W >= 28 && 2*dw.Weights.KH*dw.In.Row*4 <= cache/8
 }
 
 // Run computes one image. first must not have a residual. par distributes panels and rows; if it is
 // nil, one call computes everything.
-func (r *Rolling) Run(level cpu.Level, par gemm.Par, y, x []float32, first, ep *BlockedEpilogue) {
+func (r *FusedDepthwise) Run(level cpu.Level, par gemm.Par, y, x []float32, first, ep *BlockedEpilogue) {
 	r.first.check(x)
 	r.dw.Out.check("output", y)
 	if ep.Add != nil {
@@ -127,7 +127,7 @@ type ring struct{ rows, window []float32 }
 var ringPool = sync.Pool{New: func() any { return new(ring) }}
 
 // panel computes rows [lo, hi) of the output.
-func (r *Rolling) panel(level cpu.Level, s *ring, y, x []float32, first, ep *BlockedEpilogue, p, lo, hi int) {
+func (r *FusedDepthwise) panel(level cpu.Level, s *ring, y, x []float32, first, ep *BlockedEpilogue, p, lo, hi int) {
 	d, w := r.dw, r.dw.Weights
 	block, blocks := r.first.at(p)
 	mid, taps := &r.mid, w.KH*w.KW*Lanes
@@ -193,14 +193,14 @@ func (d directRows) row(level cpu.Level, c unsafe.Pointer, ldc int, x []float32,
 	}
 }
 
-type gatherRows struct{ *Gather }
+type permutedRows struct{ *PermutedPointwise }
 
-func (d gatherRows) layout() Layout               { return d.out }
-func (d gatherRows) check(x []float32)            { d.in.check("input", x) }
-func (d gatherRows) count() int                   { return len(d.panels) }
-func (d gatherRows) at(p int) (block, blocks int) { return d.panels[p].block, d.panels[p].blocks }
+func (d permutedRows) layout() Layout               { return d.out }
+func (d permutedRows) check(x []float32)            { d.in.check("input", x) }
+func (d permutedRows) count() int                   { return len(d.panels) }
+func (d permutedRows) at(p int) (block, blocks int) { return d.panels[p].block, d.panels[p].blocks }
 
-func (d gatherRows) row(level cpu.Level, c unsafe.Pointer, ldc int, x []float32, pi, y int, ep *BlockedEpilogue, _ *[]float32) {
+func (d permutedRows) row(level cpu.Level, c unsafe.Pointer, ldc int, x []float32, pi, y int, ep *BlockedEpilogue, _ *[]float32) {
 	p := &d.panels[pi]
 	t := tileArgs{pixel: d.strideW * Lanes * 4, ldc: ldc, bStep: p.blocks * Lanes * 4, act: uint64(ep.Act), cb: len(p.deltas), deltas: unsafe.Pointer(&p.deltas[0]),
 		b: at(ptr(d.data), p.offset), bias: at(ptr(d.bias), p.block*Lanes)}
@@ -210,19 +210,19 @@ func (d gatherRows) row(level cpu.Level, c unsafe.Pointer, ldc int, x []float32,
 		a, b := split(d.out.W, most, i)
 		t.a = at(ptr(x), d.in.At(0, y*d.strideH, a*d.strideW)+p.first)
 		t.c = at(c, a*Lanes)
-		runGather(level, b-a, p.blocks, &t)
+		runPermuted(level, b-a, p.blocks, &t)
 	}
 }
 
-type stemRows struct{ *Stem }
+type nchwInputRows struct{ *NCHWInput }
 
-func (d stemRows) layout() Layout    { return d.Out }
-func (d stemRows) check(x []float32) { d.Stem.check(x) }
-func (d stemRows) count() int        { return len(d.Weights.panels) }
-func (d stemRows) at(p int) (block, blocks int) {
+func (d nchwInputRows) layout() Layout    { return d.Out }
+func (d nchwInputRows) check(x []float32) { d.NCHWInput.check(x) }
+func (d nchwInputRows) count() int        { return len(d.Weights.panels) }
+func (d nchwInputRows) at(p int) (block, blocks int) {
 	return d.Weights.panels[p].block, d.Weights.panels[p].blocks
 }
 
-func (d stemRows) row(level cpu.Level, c unsafe.Pointer, ldc int, x []float32, p, y int, ep *BlockedEpilogue, bp *[]float32) {
+func (d nchwInputRows) row(level cpu.Level, c unsafe.Pointer, ldc int, x []float32, p, y int, ep *BlockedEpilogue, bp *[]float32) {
 	d.rowOf(level, c, ldc, nil, x, &d.Weights.panels[p], y, ep, bp)
 }

@@ -9,41 +9,41 @@ import (
 	"github.com/onward-ml/onward/internal/kernels/gemm"
 )
 
-// Gather is a 1×1 convolution over NCHW16c without padding that reads its input channels one by
+// PermutedPointwise is a 1×1 convolution over NCHW16c without padding that reads its input channels one by
 // one, in any order. Groups whose channels do not fill blocks waste no work on channels of other
 // groups, and a permutation of the channels before the convolution is free.
-type Gather struct {
+type PermutedPointwise struct {
 	in, out          Layout
 	strideH, strideW int
 	data, bias       []float32
-	panels           []gatherPanel
+	panels           []permutedPanel
 }
 
-// gatherPanel is one or two output blocks, with the input channels of their groups.
-type gatherPanel struct {
+// permutedPanel is one or two output blocks, with the input channels of their groups.
+type permutedPanel struct {
 	block, blocks int
 	offset        int     // into data, [channel][outputs of the panel]
 	first         int     // offset in elements from a pixel to the first channel
 	deltas        []int64 // distance in bytes from each channel to the next
 }
 
-// NewGather packs w of shape (Cout, Cin/group) for images with layouts in and out. bias may be nil.
+// NewPermutedPointwise packs w of shape (Cout, Cin/group) for images with layouts in and out. bias may be nil.
 // order maps input channels of the convolution to channels of the image; nil is the identity.
-func NewGather(w, bias []float32, group int, in, out Layout, strideH, strideW int, order []int) (*Gather, error) {
+func NewPermutedPointwise(w, bias []float32, group int, in, out Layout, strideH, strideW int, order []int) (*PermutedPointwise, error) {
 	if group < 1 || in.C%group != 0 || out.C%group != 0 || len(w) != out.C*(in.C/group) || order != nil && len(order) != in.C {
 		return nil, fmt.Errorf("%d weights in %d groups do not take %d channels to %d", len(w), group, in.C, out.C)
 	}
 	if err := checkWindow(&in, &out, 1, 1, strideH, strideW, 1, 1, 0, 0); err != nil {
 		return nil, err
 	}
-	d := &Gather{in: in, out: out, strideH: strideH, strideW: strideW, bias: align.Slice[float32](out.Blocks() * Lanes)}
+	d := &PermutedPointwise{in: in, out: out, strideH: strideH, strideW: strideW, bias: align.Slice[float32](out.Blocks() * Lanes)}
 	copy(d.bias, bias)
 	cg, og := in.C/group, out.C/group
 	groups := func(block int) (first, last int) { return block * Lanes / og, (min(out.C, (block+1)*Lanes) - 1) / og }
 	size := 0
 	for b := 0; b < out.Blocks(); {
 		first, last := groups(b)
-		p := gatherPanel{block: b, blocks: 1, offset: size}
+		p := permutedPanel{block: b, blocks: 1, offset: size}
 		if b+1 < out.Blocks() {
 			if f, l := groups(b + 1); f == first && l == last {
 				p.blocks = 2
@@ -82,9 +82,9 @@ func NewGather(w, bias []float32, group int, in, out Layout, strideH, strideW in
 	return d, nil
 }
 
-// GatherPays reports whether [Gather] is faster than [Direct] for a 1×1 convolution, because it
+// PermutedPointwisePays reports whether [PermutedPointwise] is faster than [Direct] for a 1×1 convolution, because it
 // reads few of the channels in the blocks.
-func GatherPays(cin, cout, group int) bool {
+func PermutedPointwisePays(cin, cout, group int) bool {
 	cg, og := cin/group, cout/group
 	one, whole := 0, 0
 	for b := 0; b*Lanes < cout; b++ {
@@ -96,14 +96,14 @@ func GatherPays(cin, cout, group int) bool {
 }
 
 // To returns the convolution with another output layout of the same size.
-func (d *Gather) To(out Layout) *Gather {
+func (d *PermutedPointwise) To(out Layout) *PermutedPointwise {
 	c := *d
 	c.out = out
 	return &c
 }
 
 // Run computes one image. par is as in [Direct.Run].
-func (d *Gather) Run(level cpu.Level, par gemm.Par, y, x []float32, ep *BlockedEpilogue) {
+func (d *PermutedPointwise) Run(level cpu.Level, par gemm.Par, y, x []float32, ep *BlockedEpilogue) {
 	d.in.check("input", x)
 	d.out.check("output", y)
 	if ep.Add != nil {
@@ -113,7 +113,7 @@ func (d *Gather) Run(level cpu.Level, par gemm.Par, y, x []float32, ep *BlockedE
 	rows.panels(par, len(d.panels), func(p, g0, g1 int) { d.panel(level, y, x, ep, &d.panels[p], &rows, g0, g1) })
 }
 
-func (d *Gather) panel(level cpu.Level, y, x []float32, ep *BlockedEpilogue, p *gatherPanel, rows *rows, g0, g1 int) {
+func (d *PermutedPointwise) panel(level cpu.Level, y, x []float32, ep *BlockedEpilogue, p *permutedPanel, rows *rows, g0, g1 int) {
 	t := tileArgs{pixel: d.strideW * Lanes * 4, ldc: d.out.Block * 4, bStep: p.blocks * Lanes * 4}
 	if ep.Add != nil {
 		t.ldadd = ep.AddLayout.Block * 4
@@ -138,7 +138,7 @@ func (d *Gather) panel(level cpu.Level, y, x []float32, ep *BlockedEpilogue, p *
 			if ep.Add != nil && last {
 				t.add = at(ptr(ep.Add), ep.AddLayout.At(p.block, row, a))
 			}
-			runGather(level, b-a, p.blocks, &t)
+			runPermuted(level, b-a, p.blocks, &t)
 		}, finish, &d.out, y, p.block, p.blocks)
 		for _, m := range deltas {
 			first += int(m) / 4

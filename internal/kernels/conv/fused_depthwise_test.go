@@ -15,15 +15,15 @@ import (
 	"pgregory.net/rapid"
 )
 
-// rollingCase is a convolution from cin channels and the depthwise one of its result.
-type rollingCase struct {
-	kind         string // of the first: direct, gather or stem
+// fusedCase is a convolution from cin channels and the depthwise one of its result.
+type fusedCase struct {
+	kind         string // of the first: direct, permuted or nchw
 	first, dw    *Shape
 	firstEp, dwE int // epilogues as of newBlocked
 }
 
 // parts makes both kernels with random weights, and layouts of what lies between them as the depthwise one wants it.
-func (c *rollingCase) parts(t testing.TB, level cpu.Level, r *rand.Rand, flat bool) (in, mid, out Layout, first any, dw *Depthwise) {
+func (c *fusedCase) parts(t testing.TB, level cpu.Level, r *rand.Rand, flat bool) (in, mid, out Layout, first any, dw *Depthwise) {
 	f, s := c.first, c.dw
 	in = NewLayout(f.Cin, f.In[0], f.In[1], f.PadBegin[0], f.PadBegin[1], f.PadEnd[0], f.PadEnd[1])
 	mid = NewLayout(s.Cin, s.In[0], s.In[1], s.PadBegin[0], s.PadBegin[1], s.PadEnd[0], s.PadEnd[1])
@@ -38,11 +38,11 @@ func (c *rollingCase) parts(t testing.TB, level cpu.Level, r *rand.Rand, flat bo
 		d := &Direct{In: in, Out: mid, StrideH: f.Stride[0], StrideW: f.Stride[1], DilationH: f.Dilation[0], DilationW: f.Dilation[1], Top: f.PadBegin[0], Left: f.PadBegin[1],
 			Weights: PackWeights(level, w, bias, f.Cin, f.Cout, f.Group, f.Kernel[0], f.Kernel[1])}
 		first, err = d, d.Check()
-	case "gather":
-		first, err = NewGather(w, bias, f.Group, in, mid, f.Stride[0], f.Stride[1], r.Perm(f.Cin))
-	case "stem":
-		first = &Stem{Cin: f.Cin, H: f.In[0], W: f.In[1], Out: mid, StrideH: f.Stride[0], StrideW: f.Stride[1], DilationH: f.Dilation[0], DilationW: f.Dilation[1],
-			Top: f.PadBegin[0], Left: f.PadBegin[1], Weights: PackStem(w, bias, f.Cin, f.Cout, f.Kernel[0], f.Kernel[1])}
+	case "permuted":
+		first, err = NewPermutedPointwise(w, bias, f.Group, in, mid, f.Stride[0], f.Stride[1], r.Perm(f.Cin))
+	case "nchw":
+		first = &NCHWInput{Cin: f.Cin, H: f.In[0], W: f.In[1], Out: mid, StrideH: f.Stride[0], StrideW: f.Stride[1], DilationH: f.Dilation[0], DilationW: f.Dilation[1],
+			Top: f.PadBegin[0], Left: f.PadBegin[1], Weights: PackNCHWInput(w, bias, f.Cin, f.Cout, f.Kernel[0], f.Kernel[1])}
 	}
 	if err != nil {
 		t.Fatal(err)
@@ -68,12 +68,12 @@ func epilogueOf(kind int, level cpu.Level) *BlockedEpilogue {
 	return e
 }
 
-// check compares the rolling convolution with its parts, run one after the other, and with itself split in other ways.
-func (c *rollingCase) check(t testing.TB, level cpu.Level, r *rand.Rand, flat bool) {
+// check compares the fused convolution with its parts, run one after the other, and with itself split in other ways.
+func (c *fusedCase) check(t testing.TB, level cpu.Level, r *rand.Rand, flat bool) {
 	t.Helper()
 	in, mid, out, first, dw := c.parts(t, level, r, flat)
 	var x []float32
-	if c.kind == "stem" {
+	if c.kind == "nchw" {
 		x = testkit.GuardedCopy(t, random(r, c.first.Cin*product(c.first.In)), testkit.High, 0)
 	} else {
 		x = testkit.Guarded[float32](t, in.Len(), testkit.High, 0)
@@ -90,7 +90,7 @@ func (c *rollingCase) check(t testing.TB, level cpu.Level, r *rand.Rand, flat bo
 	}
 	first.(runner).Run(level, nil, between, x, ep1)
 	dw.Run(level, nil, want, between, ep2)
-	rolling, err := NewRolling(first, dw)
+	fused, err := NewFusedDepthwise(first, dw)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -103,7 +103,7 @@ func (c *rollingCase) check(t testing.TB, level cpu.Level, r *rand.Rand, flat bo
 		for i := range y {
 			y[i] = mark
 		}
-		rolling.Run(level, par, y, x, ep1, ep2)
+		fused.Run(level, par, y, x, ep1, ep2)
 		got, same := make([]float32, out.C*out.H*out.W), make([]float64, out.C*out.H*out.W)
 		out.ToNCHW(level, got, want, 0, out.Blocks())
 		for i, v := range got {
@@ -144,7 +144,7 @@ func then(first *Shape, kernel, stride, dilationW, before, after int) *Shape {
 	return s
 }
 
-func TestRolling(t *testing.T) {
+func TestFusedDepthwise(t *testing.T) {
 	testkit.Levels(t, func(t *testing.T, l cpu.Level) {
 		r := rand.New(rand.NewPCG(21, 1))
 		for i, f := range []struct {
@@ -152,30 +152,30 @@ func TestRolling(t *testing.T) {
 			shape *Shape
 		}{
 			{"direct", shape2(1, 16, 96, 1, 12, 29, 1, 1, 1, 0)}, {"direct", shape2(1, 24, 40, 1, 9, 7, 1, 1, 1, 0)}, {"direct", shape2(1, 20, 17, 1, 30, 14, 3, 1, 1, 1)},
-			{"gather", shape2(1, 24, 144, 1, 28, 15, 1, 1, 1, 0)}, {"gather", shape2(1, 40, 60, 4, 11, 20, 1, 2, 1, 0)},
-			{"stem", shape2(1, 3, 32, 1, 41, 37, 3, 2, 1, 1)}, {"stem", shape2(1, 4, 70, 1, 20, 33, 5, 1, 1, 2)},
+			{"permuted", shape2(1, 24, 144, 1, 28, 15, 1, 1, 1, 0)}, {"permuted", shape2(1, 40, 60, 4, 11, 20, 1, 2, 1, 0)},
+			{"nchw", shape2(1, 3, 32, 1, 41, 37, 3, 2, 1, 1)}, {"nchw", shape2(1, 4, 70, 1, 20, 33, 5, 1, 1, 2)},
 		} {
 			for e, s := range []*Shape{then(f.shape, 3, 1, 1, 1, 1), then(f.shape, 3, 2, 1, 1, 1), then(f.shape, 5, 1, 1, 2, 2), then(f.shape, 5, 2, 1, 1, 2), then(f.shape, 1, 2, 1, 0, 0), then(f.shape, 2, 1, 2, 1, 0), then(f.shape, 3, 1, 1, 0, 2)} {
-				c := rollingCase{kind: f.kind, first: f.shape, dw: s, firstEp: (e + i) & 3, dwE: (e + 3*i) & 7}
+				c := fusedCase{kind: f.kind, first: f.shape, dw: s, firstEp: (e + i) & 3, dwE: (e + 3*i) & 7}
 				c.check(t, l, r, e&1 == 0)
 			}
 		}
 	})
 }
 
-func TestRapidRolling(t *testing.T) {
+func TestRapidFusedDepthwise(t *testing.T) {
 	testkit.Levels(t, func(t *testing.T, l cpu.Level) {
 		rapid.Check(t, func(rt *rapid.T) {
 			n := func(lo, hi int, name string) []int {
 				return rapid.SliceOfN(rapid.IntRange(lo, hi), 2, 2).Draw(rt, name)
 			}
-			c := rollingCase{kind: rapid.SampledFrom([]string{"direct", "gather", "stem"}).Draw(rt, "kind"), firstEp: rapid.IntRange(0, 3).Draw(rt, "first"), dwE: rapid.IntRange(0, 7).Draw(rt, "second")}
+			c := fusedCase{kind: rapid.SampledFrom([]string{"direct", "permuted", "nchw"}).Draw(rt, "kind"), firstEp: rapid.IntRange(0, 3).Draw(rt, "first"), dwE: rapid.IntRange(0, 7).Draw(rt, "second")}
 			f := &Shape{N: 1, Group: 1, Cin: rapid.IntRange(1, 40).Draw(rt, "cin"), Cout: rapid.IntRange(1, 70).Draw(rt, "cout"), In: n(1, 40, "in"),
 				Kernel: []int{1, 1}, Stride: n(1, 2, "stride"), Dilation: []int{1, 1}, PadBegin: []int{0, 0}, PadEnd: []int{0, 0}}
-			if c.kind != "gather" {
+			if c.kind != "permuted" {
 				f.Kernel, f.PadBegin, f.PadEnd = n(1, 3, "kernel"), n(0, 2, "begin"), n(0, 2, "end")
 			}
-			if c.kind == "stem" {
+			if c.kind == "nchw" {
 				f.Cin = min(f.Cin, 4)
 			}
 			if f.Check() != nil {
@@ -194,10 +194,10 @@ func TestRapidRolling(t *testing.T) {
 	})
 }
 
-func TestRollingRefusesWhatDoesNotFit(t *testing.T) {
+func TestFusedDepthwiseRefusesWhatDoesNotFit(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 1))
 	f := shape2(1, 16, 32, 1, 8, 8, 1, 1, 1, 0)
-	c := rollingCase{kind: "direct", first: f, dw: then(f, 3, 1, 1, 1, 1)}
+	c := fusedCase{kind: "direct", first: f, dw: then(f, 3, 1, 1, 1, 1)}
 	_, _, _, first, dw := c.parts(t, cpu.Active(), r, false)
 	for want, try := range map[string]func() (any, *Depthwise){
 		"unsupported convolution *conv.Winograd":                                func() (any, *Depthwise) { return &Winograd{}, dw },
@@ -205,31 +205,31 @@ func TestRollingRefusesWhatDoesNotFit(t *testing.T) {
 		"intermediate result is 32×8×8, the depthwise convolution reads 32×7×8": func() (any, *Depthwise) { d := *dw; d.In.H = 7; return first, &d },
 		"sum of 8192 products, want at most 4096": func() (any, *Depthwise) {
 			f := shape2(1, 8192, 16, 1, 1, 1, 1, 1, 1, 0)
-			c := rollingCase{kind: "direct", first: f, dw: then(f, 1, 1, 1, 0, 0)}
+			c := fusedCase{kind: "direct", first: f, dw: then(f, 1, 1, 1, 0, 0)}
 			_, _, _, first, dw := c.parts(t, cpu.Active(), r, false)
 			return first, dw
 		},
 	} {
-		if _, err := NewRolling(try()); err == nil || err.Error() != want {
+		if _, err := NewFusedDepthwise(try()); err == nil || err.Error() != want {
 			t.Errorf("got %v, want %s", err, want)
 		}
 	}
 }
 
-// BenchmarkRolling runs the first two convolutions of the blocks of MobileNetV2 and EfficientNet-B0 one after the other,
+// BenchmarkFusedDepthwise runs the first two convolutions of the blocks of MobileNetV2 and EfficientNet-B0 one after the other,
 // and as one.
-func BenchmarkRolling(b *testing.B) {
+func BenchmarkFusedDepthwise(b *testing.B) {
 	for _, s := range []struct{ cin, cout, h, kernel, stride, ep int }{
 		{3, 32, 224, 3, 1, 2}, {16, 96, 112, 3, 2, 2}, {24, 144, 56, 3, 1, 2}, {24, 144, 56, 3, 2, 2}, {32, 192, 28, 3, 1, 2}, {32, 192, 28, 3, 2, 2}, {64, 384, 14, 3, 1, 2}, {96, 576, 14, 3, 1, 2}, {96, 576, 14, 3, 2, 2}, {160, 960, 7, 3, 1, 2},
 		{3, 32, 224, 3, 1, 3}, {16, 96, 112, 3, 2, 3}, {24, 144, 56, 3, 1, 3}, {24, 144, 56, 5, 2, 3}, {40, 240, 28, 5, 1, 3}, {40, 240, 28, 3, 2, 3}, {80, 480, 14, 3, 1, 3}, {112, 672, 14, 5, 1, 3}, {112, 672, 14, 5, 2, 3}, {192, 1152, 7, 5, 1, 3},
 	} {
 		f, kind := shape2(1, s.cin, s.cout, 1, s.h, s.h, 1, 1, 1, 0), "direct"
 		if s.cin == 3 {
-			f, kind = shape2(1, s.cin, s.cout, 1, s.h, s.h, 3, 2, 1, 1), "stem"
-		} else if GatherPays(s.cin, s.cout, 1) {
-			kind = "gather"
+			f, kind = shape2(1, s.cin, s.cout, 1, s.h, s.h, 3, 2, 1, 1), "nchw"
+		} else if PermutedPointwisePays(s.cin, s.cout, 1) {
+			kind = "permuted"
 		}
-		c := rollingCase{kind: kind, first: f, dw: then(f, s.kernel, s.stride, 1, s.kernel/2, s.kernel/2)}
+		c := fusedCase{kind: kind, first: f, dw: then(f, s.kernel, s.stride, 1, s.kernel/2, s.kernel/2)}
 		in, mid, out, first, dw := c.parts(b, cpu.Active(), rand.New(rand.NewPCG(1, 1)), true)
 		x, y, between := align.Slice[float32](max(in.Len(), s.cin*s.h*s.h)), align.Slice[float32](out.Len()), align.Slice[float32](mid.Len())
 		ep := epilogueOf(s.ep, cpu.Active())
@@ -242,11 +242,11 @@ func BenchmarkRolling(b *testing.B) {
 				dw.Run(cpu.Active(), nil, y, between, ep)
 			}
 		})
-		r, err := NewRolling(first, dw)
+		r, err := NewFusedDepthwise(first, dw)
 		if err != nil {
 			b.Fatal(err)
 		}
-		b.Run(name+"/rolling", func(b *testing.B) {
+		b.Run(name+"/fused", func(b *testing.B) {
 			for b.Loop() {
 				r.Run(cpu.Active(), nil, y, x, ep, ep)
 			}

@@ -10,9 +10,9 @@ import (
 	"github.com/onward-ml/onward/internal/kernels/gemm"
 )
 
-// Stem is an NCHW-input convolution, the first of a network: it reads few channels in (C, H, W) and
-// writes NCHW16c. [PackStem] packs its weights.
-type Stem struct {
+// NCHWInput is an NCHW-input convolution, the first of a network: it reads few channels in (C, H, W) and
+// writes NCHW16c. [PackNCHWInput] packs its weights.
+type NCHWInput struct {
 	Cin, H, W            int // of the input
 	Out                  Layout
 	StrideH, StrideW     int
@@ -21,8 +21,8 @@ type Stem struct {
 	Weights              *Weights
 }
 
-// PackStem packs w of shape (cout, cin, kh, kw) for [Stem]. bias may be nil.
-func PackStem(w, bias []float32, cin, cout, kh, kw int) *Weights {
+// PackNCHWInput packs w of shape (cout, cin, kh, kw) for [NCHWInput]. bias may be nil.
+func PackNCHWInput(w, bias []float32, cin, cout, kh, kw int) *Weights {
 	p := &Weights{Cin: cin, Cout: cout, KH: kh, KW: kw}
 	blocks, k := tiles(cout, Lanes), cin*kh*kw
 	p.Bias = align.Slice[float32](blocks * Lanes)
@@ -42,17 +42,17 @@ func PackStem(w, bias []float32, cin, cout, kh, kw int) *Weights {
 }
 
 // To returns the convolution with another output layout of the same size.
-func (d *Stem) To(out Layout) *Stem {
+func (d *NCHWInput) To(out Layout) *NCHWInput {
 	c := *d
 	c.Out = out
 	return &c
 }
 
-var stemPool = sync.Pool{New: func() any { return new([]float32) }}
+var nchwInputPool = sync.Pool{New: func() any { return new([]float32) }}
 
 // Run computes one image. par distributes the rows of the output; if it is nil, one call computes
 // everything.
-func (d *Stem) Run(level cpu.Level, par gemm.Par, y, x []float32, ep *BlockedEpilogue) {
+func (d *NCHWInput) Run(level cpu.Level, par gemm.Par, y, x []float32, ep *BlockedEpilogue) {
 	d.Out.check("output", y)
 	d.check(x)
 	if ep.Add != nil {
@@ -65,15 +65,15 @@ func (d *Stem) Run(level cpu.Level, par gemm.Par, y, x []float32, ep *BlockedEpi
 	par(d.Out.H, func(lo, hi int) { d.run(level, y, x, ep, lo, hi) })
 }
 
-func (d *Stem) check(x []float32) {
+func (d *NCHWInput) check(x []float32) {
 	if len(x) < d.Cin*d.H*d.W {
 		panic(fmt.Sprintf("conv: input has %d elements, want %d×%d×%d", len(x), d.Cin, d.H, d.W))
 	}
 }
 
-func (d *Stem) run(level cpu.Level, y, x []float32, ep *BlockedEpilogue, lo, hi int) {
-	bp := stemPool.Get().(*[]float32)
-	defer stemPool.Put(bp)
+func (d *NCHWInput) run(level cpu.Level, y, x []float32, ep *BlockedEpilogue, lo, hi int) {
+	bp := nchwInputPool.Get().(*[]float32)
+	defer nchwInputPool.Put(bp)
 	for row := lo; row < hi; row++ {
 		for pi := range d.Weights.panels {
 			p := &d.Weights.panels[pi]
@@ -91,7 +91,7 @@ func (d *Stem) run(level cpu.Level, y, x []float32, ep *BlockedEpilogue, lo, hi 
 
 // rowOf computes a row of a panel into c, whose blocks are ldc bytes apart. Tiles whose windows lie
 // inside of the image read it directly; for others, window copies the input with zero padding.
-func (d *Stem) rowOf(level cpu.Level, c unsafe.Pointer, ldc int, add unsafe.Pointer, x []float32, p *panel, row int, ep *BlockedEpilogue, bp *[]float32) {
+func (d *NCHWInput) rowOf(level cpu.Level, c unsafe.Pointer, ldc int, add unsafe.Pointer, x []float32, p *panel, row int, ep *BlockedEpilogue, bp *[]float32) {
 	w := d.Weights
 	t := tileArgs{cb: d.Cin, kh: w.KH, kw: w.KW, pixel: d.StrideW * 4, dkw: (d.DilationW - 1) * 4, ldc: ldc, act: uint64(ep.Act),
 		b: at(ptr(w.Data), p.offset), bias: at(ptr(w.Bias), p.block*Lanes), bStep: p.blocks * Lanes * 4}
@@ -119,13 +119,13 @@ func (d *Stem) rowOf(level cpu.Level, c unsafe.Pointer, ldc int, add unsafe.Poin
 		if add != nil {
 			t.add = at(add, a*Lanes)
 		}
-		runStem(level, b-a, p.blocks, &t)
+		runNCHW(level, b-a, p.blocks, &t)
 	}
 }
 
 // window copies the columns [x0, x0+width) of the rows that a kernel at y0 reads, zero-padded:
 // [Cin][KH][width].
-func (d *Stem) window(bp *[]float32, x []float32, y0, x0, width int) []float32 {
+func (d *NCHWInput) window(bp *[]float32, x []float32, y0, x0, width int) []float32 {
 	kh := d.Weights.KH
 	if n := d.Cin * kh * width; cap(*bp) < n {
 		*bp = align.Slice[float32](n)

@@ -12,8 +12,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// gather checks Gather, with the channels of the image in another order if shuffle is not nil.
-func (b *blocked) gather(t testing.TB, l cpu.Level, side testkit.Side, flat bool, shuffle *rand.Rand) {
+// permuted checks PermutedPointwise, with the channels of the image in another order if shuffle is not nil.
+func (b *blocked) permuted(t testing.TB, l cpu.Level, side testkit.Side, flat bool, shuffle *rand.Rand) {
 	t.Helper()
 	c := *b
 	var order []int
@@ -26,8 +26,8 @@ func (b *blocked) gather(t testing.TB, l cpu.Level, side testkit.Side, flat bool
 		}
 	}
 	k := float64(b.Cin / b.Group)
-	c.run(t, fmt.Sprintf("gather %v %+v", l, *b.Shape), l, side, flat, 6e-6*max(1, math.Sqrt(k)/30), func(in, out Layout, y, x []float32, ep *BlockedEpilogue) {
-		d, err := NewGather(b.w, b.ep.Bias, b.Group, in, out, b.Stride[0], b.Stride[1], order)
+	c.run(t, fmt.Sprintf("permuted %v %+v", l, *b.Shape), l, side, flat, 6e-6*max(1, math.Sqrt(k)/30), func(in, out Layout, y, x []float32, ep *BlockedEpilogue) {
+		d, err := NewPermutedPointwise(b.w, b.ep.Bias, b.Group, in, out, b.Stride[0], b.Stride[1], order)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -35,7 +35,7 @@ func (b *blocked) gather(t testing.TB, l cpu.Level, side testkit.Side, flat bool
 	})
 }
 
-func TestGather(t *testing.T) {
+func TestPermutedPointwise(t *testing.T) {
 	testkit.Levels(t, func(t *testing.T, l cpu.Level) {
 		r := rand.New(rand.NewPCG(3, 1))
 		for i, s := range []*Shape{
@@ -44,17 +44,17 @@ func TestGather(t *testing.T) {
 		} {
 			for _, e := range []int{0, 3, 7, 11} {
 				b := newBlocked(r, s, e)
-				b.gather(t, l, i&1 == 0, e == 7, nil)
-				b.gather(t, l, i&1 == 1, e == 7, r)
+				b.permuted(t, l, i&1 == 0, e == 7, nil)
+				b.permuted(t, l, i&1 == 1, e == 7, r)
 			}
 		}
 		for w := 1; w < 31; w++ { // every tile height, one and two blocks
-			newBlocked(r, shape2(1, 17, 16*(1+w%3), 1, 2, w, 1, 1, 1, 0), w&15).gather(t, l, w&1 == 0, w%3 == 0, r)
+			newBlocked(r, shape2(1, 17, 16*(1+w%3), 1, 2, w, 1, 1, 1, 0), w&15).permuted(t, l, w&1 == 0, w%3 == 0, r)
 		}
 	})
 }
 
-func TestRapidGather(t *testing.T) {
+func TestRapidPermutedPointwise(t *testing.T) {
 	testkit.Levels(t, func(t *testing.T, l cpu.Level) {
 		rapid.Check(t, func(rt *rapid.T) {
 			g := rapid.IntRange(1, 5).Draw(rt, "group")
@@ -66,21 +66,30 @@ func TestRapidGather(t *testing.T) {
 				r = nil
 			}
 			side := testkit.Side(rapid.Bool().Draw(rt, "side"))
-			testkit.Scope(t, func(t testing.TB) { b.gather(t, l, side, false, r) })
+			testkit.Scope(t, func(t testing.TB) { b.permuted(t, l, side, false, r) })
 		})
 	})
 }
 
-func TestGatherRefusesWhatDoesNotFit(t *testing.T) {
+func TestPermutedPointwiseRefusesWhatDoesNotFit(t *testing.T) {
 	in, out := NewLayout(6, 4, 4, 0, 0, 0, 0), NewLayout(4, 4, 4, 0, 0, 0, 0)
 	for name, f := range map[string]func() error{
-		"group":   func() error { _, err := NewGather(make([]float32, 6), nil, 4, in, out, 1, 1, nil); return err },
-		"weights": func() error { _, err := NewGather(make([]float32, 5), nil, 2, in, out, 1, 1, nil); return err },
-		"order": func() error {
-			_, err := NewGather(make([]float32, 12), nil, 2, in, out, 1, 1, make([]int, 5))
+		"group": func() error {
+			_, err := NewPermutedPointwise(make([]float32, 6), nil, 4, in, out, 1, 1, nil)
 			return err
 		},
-		"stride": func() error { _, err := NewGather(make([]float32, 12), nil, 2, in, out, 2, 1, nil); return err },
+		"weights": func() error {
+			_, err := NewPermutedPointwise(make([]float32, 5), nil, 2, in, out, 1, 1, nil)
+			return err
+		},
+		"order": func() error {
+			_, err := NewPermutedPointwise(make([]float32, 12), nil, 2, in, out, 1, 1, make([]int, 5))
+			return err
+		},
+		"stride": func() error {
+			_, err := NewPermutedPointwise(make([]float32, 12), nil, 2, in, out, 2, 1, nil)
+			return err
+		},
 	} {
 		if f() == nil {
 			t.Errorf("%s: no error", name)
@@ -88,22 +97,22 @@ func TestGatherRefusesWhatDoesNotFit(t *testing.T) {
 	}
 }
 
-// BenchmarkGather runs the 1×1 convolutions that blocks of 16 channels do not fit, against Direct.
-func BenchmarkGather(b *testing.B) {
+// BenchmarkPermutedPointwise runs the 1×1 convolutions that blocks of 16 channels do not fit, against Direct.
+func BenchmarkPermutedPointwise(b *testing.B) {
 	for _, s := range []*Shape{
 		shape2(1, 136, 136, 4, 28, 28, 1, 1, 1, 0), shape2(1, 272, 272, 4, 14, 14, 1, 1, 1, 0), shape2(1, 544, 544, 4, 7, 7, 1, 1, 1, 0),
 		shape2(1, 24, 88, 1, 28, 28, 1, 1, 1, 0), shape2(1, 24, 144, 1, 56, 56, 1, 1, 1, 0), shape2(1, 64, 64, 1, 28, 28, 1, 1, 1, 0),
 	} {
 		in, out := NewLayout(s.Cin, s.In[0], s.In[1], 0, 0, 0, 0), NewLayout(s.Cout, s.Out[0], s.Out[1], 0, 0, 0, 0)
 		x, y, w := align.Slice[float32](in.Len()), align.Slice[float32](out.Len()), make([]float32, s.Cout*s.Cin/s.Group)
-		g, err := NewGather(w, nil, s.Group, in, out, 1, 1, nil)
+		g, err := NewPermutedPointwise(w, nil, s.Group, in, out, 1, 1, nil)
 		if err != nil {
 			b.Fatal(err)
 		}
 		d := &Direct{In: in, Out: out, StrideH: 1, StrideW: 1, DilationH: 1, DilationW: 1, Weights: PackWeights(cpu.Active(), w, nil, s.Cin, s.Cout, s.Group, 1, 1)}
 		for name, f := range map[string]func(){
-			"direct": func() { d.Run(cpu.Active(), nil, y, x, &BlockedEpilogue{}) },
-			"gather": func() { g.Run(cpu.Active(), nil, y, x, &BlockedEpilogue{}) },
+			"direct":   func() { d.Run(cpu.Active(), nil, y, x, &BlockedEpilogue{}) },
+			"permuted": func() { g.Run(cpu.Active(), nil, y, x, &BlockedEpilogue{}) },
 		} {
 			b.Run(fmt.Sprintf("%dx%d_g%d@%d/%s", s.Cin, s.Cout, s.Group, s.In[0], name), func(b *testing.B) {
 				for b.Loop() {
