@@ -93,25 +93,25 @@ func TestRandomChains(t *testing.T) {
 				check("cpu with bound outputs", got, nil)
 			}
 		case 2:
-			turns := c.DrawTurns(t, len(want))
-			got, err := c.RunTurns(turns, &onward.SessionOptions{Threads: settings[turn].threads, OptimizationLevel: settings[turn].level})
+			schedule := c.DrawSchedule(t, len(want))
+			got, err := c.RunSchedule(schedule, &onward.SessionOptions{Threads: settings[turn].threads, OptimizationLevel: settings[turn].level})
 			if err != nil {
-				t.Fatalf("cpu in turns %v: %v\n%s", turns, err, c)
+				t.Fatalf("cpu with schedule %v: %v\n%s", schedule, err, c)
 			}
-			for k, i := range turns.Feed {
+			for k, i := range schedule.Feed {
 				w := want[i]
-				if names := turns.Outputs[k]; names != nil {
+				if names := schedule.Outputs[k]; names != nil {
 					w = map[string]tensor.Value{}
 					for _, name := range names {
 						w[name] = want[i][name]
 					}
 				}
 				if len(got[k]) != len(w) {
-					t.Fatalf("turn %d of %v: %d outputs, want %d\n%s", k, turns, len(got[k]), len(w), c)
+					t.Fatalf("run %d of %v: %d outputs, want %d\n%s", k, schedule, len(got[k]), len(w), c)
 				}
 				n, err := c.Compare(i, got[k], w, false)
 				if err != nil {
-					t.Fatalf("turn %d of %v: %v\n%s", k, turns, err, c)
+					t.Fatalf("run %d of %v: %v\n%s", k, schedule, err, c)
 				}
 				excused.Add(n)
 			}

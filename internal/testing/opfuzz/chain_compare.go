@@ -70,16 +70,16 @@ func (c *Chain) RunModel(m *onnx.Model, opts *onward.SessionOptions) ([]map[stri
 	return out, err
 }
 
-// Turns are runs of a chain on one session.
-type Turns struct {
+// Schedule lists the runs of a chain on one session.
+type Schedule struct {
 	Feed    []int      // index of each run's feed
 	Outputs [][]string // wanted outputs of each run, nil for all
 }
 
-// DrawTurns draws runs with some of the first n feeds. A feed is mostly followed by itself,
+// DrawSchedule draws runs with some of the first n feeds. A feed is mostly followed by itself,
 // because sessions capture runs that repeat.
-func (c *Chain) DrawTurns(t *rapid.T, n int) Turns {
-	var r Turns
+func (c *Chain) DrawSchedule(t *rapid.T, n int) Schedule {
+	var r Schedule
 	for range rapid.IntRange(3, 6).Draw(t, "feeds") {
 		feed := rapid.IntRange(0, n-1).Draw(t, "feed")
 		var names []string
@@ -97,14 +97,14 @@ func (c *Chain) DrawTurns(t *rapid.T, n int) Turns {
 	return r
 }
 
-// RunTurns runs a chain in turns. It returns the results up to the first error. A panic is
-// returned as an error.
-func (c *Chain) RunTurns(turns Turns, opts *onward.SessionOptions) ([]map[string]tensor.Value, error) {
-	feeds := make([]map[string]tensor.Value, len(turns.Feed))
-	for i, f := range turns.Feed {
+// RunSchedule runs a chain by a schedule. It returns the results up to the first error. A
+// panic is returned as an error.
+func (c *Chain) RunSchedule(schedule Schedule, opts *onward.SessionOptions) ([]map[string]tensor.Value, error) {
+	feeds := make([]map[string]tensor.Value, len(schedule.Feed))
+	for i, f := range schedule.Feed {
 		feeds[i] = c.Feeds[f]
 	}
-	return runWanted(c.Model, feeds, turns.Outputs, opts)
+	return runWanted(c.Model, feeds, schedule.Outputs, opts)
 }
 
 // Nodes returns the nodes of the main graph as cases, with their operands under a feed.
@@ -188,7 +188,7 @@ func (e *Excused) Add(o Excused) {
 // with every value perturbed. loose perturbs more, because ONNX Runtime approximates
 // functions with an error proportional to their range.
 func (c *Chain) Compare(feed int, got, want map[string]tensor.Value, loose bool) (excused Excused, err error) {
-	var s *samples
+	var s *perturbed
 	for _, name := range slices.Sorted(maps.Keys(want)) {
 		w := want[name]
 		rtol, atol := chainTolerance(w)
@@ -198,7 +198,7 @@ func (c *Chain) Compare(feed int, got, want map[string]tensor.Value, loose bool)
 		}
 		if s == nil {
 			if s, err = c.perturb(feed, loose); err != nil {
-				return excused, fmt.Errorf("output %s: %w; and no samples: %w", name, first, err)
+				return excused, fmt.Errorf("output %s: %w; and perturbed runs: %w", name, first, err)
 			}
 		}
 		n, err := s.excuse(name, got[name], w)
@@ -258,29 +258,29 @@ func most(t *tensor.Tensor) float64 {
 
 // excuse compares an output within the perturbation bound, and counts the elements that
 // need it.
-func (s *samples) excuse(name string, got, want tensor.Value) (Excused, error) {
+func (s *perturbed) excuse(name string, got, want tensor.Value) (Excused, error) {
 	w, ok := want.(*tensor.Tensor)
 	g, ok2 := got.(*tensor.Tensor)
 	if !ok || !ok2 || w.DType() == tensor.TypeString {
-		for _, o := range s.of {
+		for _, o := range s.results {
 			if tensor.Equal(o[name], want) != nil {
 				return Excused{Elements: 1}, nil
 			}
 		}
 		return Excused{}, fmt.Errorf("the output does not change under perturbation")
 	}
-	for _, o := range s.of {
+	for _, o := range s.results {
 		if t, ok := o[name].(*tensor.Tensor); !ok || !slices.Equal(t.Shape(), w.Shape()) {
 			return Excused{Shapes: 1}, nil // its shape depends on the last bits
 		}
 	}
-	if s.unsized {
+	if s.shapesVary {
 		return Excused{Shapes: 1}, nil
 	}
 	if g.DType() != w.DType() || !slices.Equal(g.Shape(), w.Shape()) {
 		return Excused{}, fmt.Errorf("type or shape differs")
 	}
-	if s.vast {
+	if s.large {
 		return Excused{Large: 1}, nil
 	}
 	gf, err := Floats(g)
@@ -292,7 +292,7 @@ func (s *samples) excuse(name string, got, want tensor.Value) (Excused, error) {
 		return Excused{}, err
 	}
 	spread := make([]float64, len(wf))
-	for _, o := range s.of {
+	for _, o := range s.results {
 		f, err := Floats(o[name].(*tensor.Tensor))
 		if err != nil {
 			return Excused{}, err

@@ -12,18 +12,18 @@ import (
 	"github.com/onward-ml/onward/tensor"
 )
 
-// samples holds results of a chain with perturbed values.
-type samples struct {
-	of []map[string]tensor.Value
-	// vast is set if there are numbers whose products overflow float32: the order of sums and
+// perturbed holds the results of a chain with perturbed values.
+type perturbed struct {
+	results []map[string]tensor.Value
+	// large is set if there are numbers whose products overflow float32: the order of sums and
 	// factors decides which of them become infinite.
-	vast bool
+	large bool
 	// infinite is set if there are infinities, for which a fused operator may return a limit
 	// and its parts NaN, or the reverse: x·sigmoid(x) of -∞ is NaN, Silu 0. The same holds for
 	// NaN among the weights of a window, whose products with the padding may be omitted.
 	infinite bool
-	// unsized is set if shapes depend on the last bits of values.
-	unsized bool
+	// shapesVary is set if shapes depend on the last bits of values.
+	shapesVary bool
 }
 
 // moves lists the operators that add no rounding.
@@ -31,7 +31,7 @@ var moves = words(`Identity Constant Reshape Transpose Flatten Squeeze Unsqueeze
 	Where ReduceMax ReduceMin MaxPool GatherElements ScatterND DepthToSpace SpaceToDepth`)
 
 // perturb runs a chain under a feed many times with its values perturbed.
-func (c *Chain) perturb(feed int, loose bool) (*samples, error) {
+func (c *Chain) perturb(feed int, loose bool) (*perturbed, error) {
 	values, err := c.all(feed)
 	if err != nil {
 		return nil, err
@@ -138,10 +138,10 @@ func (c *Chain) perturb(feed int, loose bool) (*samples, error) {
 	for _, o := range others {
 		g.Inputs = append(g.Inputs, &onnx.ValueInfo{Name: o.name + "_where", Type: onnx.NewType(o.where.Type())}, &onnx.ValueInfo{Name: o.name + "_other", Type: onnx.NewType(o.value.Type())})
 	}
-	s := &samples{}
+	s := &perturbed{}
 	for _, v := range values {
 		if t, ok := v.(*tensor.Tensor); ok && t.DType() == tensor.TypeFloat32 && most(t) > 1e15 {
-			s.vast = true
+			s.large = true
 		}
 		s.infinite = s.infinite || anyElement(v, func(v float64) bool { return math.IsInf(v, 0) })
 	}
@@ -206,15 +206,15 @@ func (c *Chain) perturb(feed int, loose bool) (*samples, error) {
 		// Each run has a session of its own, because the noise may change shapes.
 		switch out, err := runModel(&m, feeds, reference); {
 		case err == nil:
-			s.of = append(s.of, out[0])
+			s.results = append(s.results, out[0])
 			for name := range made {
 				t, ok := out[0][name+"_exact"].(*tensor.Tensor)
-				s.unsized = s.unsized || !ok || !slices.Equal(t.Shape(), values[name].(*tensor.Tensor).Shape())
+				s.shapesVary = s.shapesVary || !ok || !slices.Equal(t.Shape(), values[name].(*tensor.Tensor).Shape())
 			}
 		case i == 0:
 			return nil, err
 		default:
-			s.unsized = true
+			s.shapesVary = true
 		}
 	}
 	return s, nil
