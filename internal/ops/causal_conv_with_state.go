@@ -106,16 +106,16 @@ func (op *CausalConvWithState) Run(c *ir.Call) error {
 		}
 		return (b*channels+ch)*length + t
 	}
-	lines, err := ir.ScratchOf[float32](c, kit.SlotCount(batch*channels)*(past+n))
+	lines, err := ir.ScratchOf[float32](c, kit.WorkspaceCount(batch*channels)*(past+n))
 	if err != nil {
 		return err
 	}
-	err = kit.InSlots(c, batch*channels, func(slot, item int) error {
+	err = kit.InWorkspaces(c, batch*channels, func(ws, item int) error {
 		if err := c.Err(); err != nil {
 			return err
 		}
 		b, ch := item/channels, item%channels
-		line := lines[slot*(past+n):][:past+n] // the past and the new elements
+		line := lines[ws*(past+n):][:past+n] // the past and the new elements
 		for t := range past {
 			line[t] = 0
 			if in[3] != nil {

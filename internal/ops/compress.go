@@ -60,7 +60,7 @@ func (op *Compress) Run(c *ir.Call) error {
 		}
 		n = x.Dim(axis)
 	}
-	at, err := kit.NonZeroPlaces(c, cond)
+	at, err := kit.NonZeroOffsets(c, cond)
 	if err != nil {
 		return err
 	}

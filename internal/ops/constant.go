@@ -92,7 +92,7 @@ func (op *Constant) Run(c *ir.Call) error {
 	if err != nil {
 		return err
 	}
-	at, err := kit.SparsePlaces(c, s)
+	at, err := kit.SparseOffsets(c, s)
 	if err != nil {
 		return err
 	}

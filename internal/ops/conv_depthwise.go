@@ -67,8 +67,8 @@ func (f *depthwiseConv) Run(c *ir.Call) error {
 		return err
 	}
 	blocks, size := f.d.Blocks(), f.d.Scratch()
-	slots := kit.SlotCount(n * blocks)
-	scratch, err := ir.ScratchOf[float32](c, slots*size)
+	spaces := kit.WorkspaceCount(n * blocks)
+	scratch, err := ir.ScratchOf[float32](c, spaces*size)
 	if err != nil {
 		return err
 	}
@@ -78,9 +78,9 @@ func (f *depthwiseConv) Run(c *ir.Call) error {
 	}
 	xs, ys := tensor.Of[float32](x), tensor.Of[float32](y)
 	in, out := kit.Product(f.in), kit.Product(f.out)
-	err = kit.InSlots(c, n*blocks, func(slot, i int) error {
+	err = kit.InWorkspaces(c, n*blocks, func(ws, i int) error {
 		img, b := i/blocks, i%blocks
-		f.d.Run(cpu.Active(), ys[img*out:][:out], xs[img*in:][:in], scratch[slot*size:][:size], b, act.Gemm(), act.Lo, act.Hi)
+		f.d.Run(cpu.Active(), ys[img*out:][:out], xs[img*in:][:in], scratch[ws*size:][:size], b, act.Gemm(), act.Lo, act.Hi)
 		return nil
 	})
 	if err != nil || !f.adds(c) {

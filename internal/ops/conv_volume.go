@@ -68,7 +68,7 @@ func (f *volumeConv) Run(c *ir.Call) error {
 	if err != nil {
 		return err
 	}
-	buf, err := ir.ScratchOf[float32](c, kit.SlotCount(outs)*outSize)
+	buf, err := ir.ScratchOf[float32](c, kit.WorkspaceCount(outs)*outSize)
 	if err != nil {
 		return err
 	}
@@ -84,8 +84,8 @@ func (f *volumeConv) Run(c *ir.Call) error {
 				f.v.Load(cpu.Active(), volume, from, z)
 			}
 		})
-		err := kit.InSlots(c, outs, func(slot, z int) error {
-			f.v.Run(cpu.Active(), to, volume, buf[slot*outSize:][:outSize], z, &ep)
+		err := kit.InWorkspaces(c, outs, func(ws, z int) error {
+			f.v.Run(cpu.Active(), to, volume, buf[ws*outSize:][:outSize], z, &ep)
 			return nil
 		})
 		if err != nil {

@@ -193,17 +193,17 @@ func (d *deform[T]) gemm(c *ir.Call) error {
 	tile = min(tile, gemm.Panels(out)*gemm.PanelWidth)
 	tiles := (out + tile - 1) / tile
 	items := d.N * d.Group * tiles
-	scratch, err := ir.ScratchOf[T](c, kit.SlotCount(items)*depth*tile)
+	scratch, err := ir.ScratchOf[T](c, kit.WorkspaceCount(items)*depth*tile)
 	if err != nil {
 		return err
 	}
 	per := d.C / d.groups // channels per offset group
-	return kit.InSlots(c, items, func(slot, item int) error {
+	return kit.InWorkspaces(c, items, func(ws, item int) error {
 		tl, item := item%tiles, item/tiles
 		g, img := item%d.Group, item/d.Group
 		p0 := tl * tile
 		p1 := min(p0+tile, out)
-		col := scratch[slot*depth*tile:][:depth*tile]
+		col := scratch[ws*depth*tile:][:depth*tile]
 		first, end := g*d.Cg, (g+1)*d.Cg
 		m := &kit.Meter{C: c}
 		var index [1 << deformAxes]int

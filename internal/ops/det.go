@@ -53,12 +53,12 @@ func (*Det) Run(c *ir.Call) error {
 		return err
 	}
 	m := s[n]
-	work, err := ir.ScratchOf[float64](c, kit.SlotCount(len(y.Data))*m*m)
+	work, err := ir.ScratchOf[float64](c, kit.WorkspaceCount(len(y.Data))*m*m)
 	if err != nil {
 		return err
 	}
-	err = kit.InSlots(c, len(y.Data), func(slot, i int) error {
-		a := work[slot*m*m:][:m*m]
+	err = kit.InWorkspaces(c, len(y.Data), func(ws, i int) error {
+		a := work[ws*m*m:][:m*m]
 		copy(a, x[i*m*m:])
 		d, err := kit.Determinant(c, a, m)
 		y.Data[i] = d

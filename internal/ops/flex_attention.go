@@ -129,7 +129,7 @@ func runFlexAttention[T kit.RealFloat](op *FlexAttention, c *ir.Call) error {
 	}
 	items := batch * heads
 	kvHead := func(i int) int { return i/heads*ks[1] + i%heads*ks[1]/heads }
-	err = kit.InSlots(c, items, func(_, i int) error {
+	err = kit.InWorkspaces(c, items, func(_, i int) error {
 		q, k := in[0][i*qLen*dim:][:qLen*dim], in[1][kvHead(i)*kvLen*dim:][:kvLen*dim]
 		s := scores[i*qLen*kvLen:][:qLen*kvLen]
 		plainOrFast(c, qLen, kvLen, dim, q, k, true, s)
@@ -156,7 +156,7 @@ func runFlexAttention[T kit.RealFloat](op *FlexAttention, c *ir.Call) error {
 			return err
 		}
 	}
-	err = kit.InSlots(c, items, func(_, i int) error {
+	err = kit.InWorkspaces(c, items, func(_, i int) error {
 		v := in[2][kvHead(i)*kvLen*vDim:][:kvLen*vDim]
 		plainOrFast(c, qLen, vDim, kvLen, scores[i*qLen*kvLen:][:qLen*kvLen], v, false, y.Data[i*qLen*vDim:][:qLen*vDim])
 		return nil

@@ -41,7 +41,7 @@ func (op *GatherElements) Run(c *ir.Call) error {
 	if err != nil {
 		return err
 	}
-	at, err := kit.ElementPlaces(c, x.Shape(), idx, axis)
+	at, err := kit.ElementOffsets(c, x.Shape(), idx, axis)
 	if err != nil {
 		return err
 	}

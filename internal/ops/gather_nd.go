@@ -53,7 +53,7 @@ func (op *GatherND) Run(c *ir.Call) error {
 	if err != nil {
 		return err
 	}
-	at, block, err := kit.SlicePlaces(c, x.Shape(), idx, op.BatchDims)
+	at, block, err := kit.SliceOffsets(c, x.Shape(), idx, op.BatchDims)
 	if err != nil {
 		return err
 	}

@@ -107,9 +107,9 @@ func (g *GridSample) Run(c *ir.Call) error {
 	return gridSample[float64](c, g, x, at, out, grid.DType())
 }
 
-// Place converts a grid coordinate to a coordinate of an axis of d elements, in the precision of
+// Coordinate converts a grid coordinate to a coordinate of an axis of d elements, in the precision of
 // the grid.
-func (g *GridSample) Place(v float64, d int, t tensor.DType) float64 {
+func (g *GridSample) Coordinate(v float64, d int, t tensor.DType) float64 {
 	if t != tensor.TypeFloat64 {
 		f := float32(v)
 		if g.AlignCorners {
@@ -200,7 +200,7 @@ func (g *GridSample) sample(at []float64, dims []int, t tensor.DType, index []in
 	n := 1
 	index[0], weight[0] = 0, 1
 	for a, d := range dims {
-		x := g.Place(at[len(at)-1-a], d, t)
+		x := g.Coordinate(at[len(at)-1-a], d, t)
 		var taps [4]int
 		var w [4]float64
 		num := g.Taps()

@@ -125,13 +125,13 @@ func (op *LinearAttention) Run(c *ir.Call) error {
 	}
 	slots := max(1, op.Window)
 	size := batch * kvh * dk * dv // elements per state
-	rows, err := ir.ScratchOf[float32](c, kit.SlotCount(batch*kvh)*(dk*dv+dv))
+	rows, err := ir.ScratchOf[float32](c, kit.WorkspaceCount(batch*kvh)*(dk*dv+dv))
 	if err != nil {
 		return err
 	}
 	scale := kit.AttentionScale(op.Scale, dk)
-	err = kit.InSlots(c, batch*kvh, func(slot, item int) error {
-		work := rows[slot*(dk*dv+dv):][:dk*dv+dv]
+	err = kit.InWorkspaces(c, batch*kvh, func(ws, item int) error {
+		work := rows[ws*(dk*dv+dv):][:dk*dv+dv]
 		s, row := work[:dk*dv], work[dk*dv:]
 		b, g := item/kvh, item%kvh
 		clear(s)

@@ -274,8 +274,8 @@ func TestGathers(t *testing.T) {
 	optest.Fail(t, "GatherND", 13, nil, "outside", x, optest.Tensor([]int64{3}, 1, 1))
 }
 
-// TestElementPlaces compares with the formula for random shapes and axes.
-func TestElementPlaces(t *testing.T) {
+// TestElementOffsets compares with the formula for random shapes and axes.
+func TestElementOffsets(t *testing.T) {
 	rapid.Check(t, func(r *rapid.T) {
 		rank := rapid.IntRange(1, 4).Draw(r, "rank")
 		axis := rapid.IntRange(0, rank-1).Draw(r, "axis")
@@ -290,7 +290,7 @@ func TestElementPlaces(t *testing.T) {
 			idx[i] = int64(rapid.IntRange(-shape[axis], shape[axis]-1).Draw(r, "index"))
 		}
 		c := &ir.Call{Env: &optest.Env{Ctx: context.Background(), Limit: optest.MemoryLimit}}
-		at, err := kit.ElementPlaces(c, shape, optest.Tensor(idx, box...), axis)
+		at, err := kit.ElementOffsets(c, shape, optest.Tensor(idx, box...), axis)
 		if err != nil {
 			r.Fatal(err)
 		}

@@ -29,7 +29,7 @@ func (op *NonZero) Infer(c *ir.InferContext) error {
 // Run implements ir.Operator.
 func (op *NonZero) Run(c *ir.Call) error {
 	x := c.Tensor(0)
-	at, err := kit.NonZeroPlaces(c, x)
+	at, err := kit.NonZeroOffsets(c, x)
 	if err != nil {
 		return err
 	}

@@ -54,7 +54,7 @@ func (op *ScatterElements) Run(c *ir.Call) error {
 	if !slices.Equal(idx.Shape(), up.Shape()) {
 		return fmt.Errorf("indices have shape %v, updates %v", idx.Shape(), up.Shape())
 	}
-	at, err := kit.ElementPlaces(c, data.Shape(), idx, axis)
+	at, err := kit.ElementOffsets(c, data.Shape(), idx, axis)
 	if err != nil {
 		return err
 	}

@@ -28,7 +28,7 @@ func (op *ScatterND) Run(c *ir.Call) error {
 	if err := kit.CheckScatterND(data, idx, up); err != nil {
 		return err
 	}
-	at, block, err := kit.SlicePlaces(c, data.Shape(), idx, 0)
+	at, block, err := kit.SliceOffsets(c, data.Shape(), idx, 0)
 	if err != nil {
 		return err
 	}

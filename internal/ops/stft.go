@@ -126,7 +126,7 @@ func runSTFT[T kit.RealFloat](op *STFT, c *ir.Call) error {
 	p := kit.NewFourierPlan(n)
 	items := batch * frames
 	per := 2*n + p.ScratchLen()
-	scratch, err := ir.ScratchOf[complex128](c, kit.SlotCount(items)*per)
+	scratch, err := ir.ScratchOf[complex128](c, kit.WorkspaceCount(items)*per)
 	if err != nil {
 		return err
 	}
@@ -134,8 +134,8 @@ func runSTFT[T kit.RealFloat](op *STFT, c *ir.Call) error {
 	if window != nil {
 		used = min(n, len(window))
 	}
-	err = kit.InSlots(c, items, func(slot, i int) error {
-		buf := scratch[slot*per:][:per]
+	err = kit.InWorkspaces(c, items, func(ws, i int) error {
+		buf := scratch[ws*per:][:per]
 		src, dst, rest := buf[:n], buf[n:2*n], buf[2*n:]
 		frame := x[(i/frames*length+i%frames*step)*parts:]
 		for t := range used {

@@ -161,7 +161,7 @@ var _ = kit.Register(kit.Def{Domain: kit.DomainInternal, Name: "AttentionMask", 
 		r := make([]string, len(n.Inputs))
 		if mask := n.Input(2); mask != "" {
 			pad := kit.GradientAttrs{"pad_mask": n.Attrs.Int("pad_mask", 0)}
-			r[2] = b.ScatterBack(1, g, b.Node("onward.AttentionPlaces", pad, mask, n.Inputs[0]), mask)
+			r[2] = b.ScatterBack(1, g, b.Node("onward.AttentionMaskIndices", pad, mask, n.Inputs[0]), mask)
 		}
 		return r, nil
 	})})
@@ -212,22 +212,22 @@ func (op *AttentionMask) Run(c *ir.Call) error {
 	return c.Err()
 }
 
-// AttentionPlaces names for every score the element of the mask that is added to
-// it, counted from 1, or 0.
-type AttentionPlaces struct{ PadMask bool }
+// AttentionMaskIndices returns for every score the index of the mask element that is added to
+// it, counted from 1, or 0 if none is.
+type AttentionMaskIndices struct{ PadMask bool }
 
-var _ = kit.Register(kit.Def{Domain: kit.DomainInternal, Name: "AttentionPlaces", Since: []int{1}, In: "attn_mask:U, scores:T", Out: "Y:int64", Types: kit.Types{"T": "@float", "U": "@all"},
-	Build:    kit.Simple(func(a *kit.Attrs, opset int) kit.Operator { return &AttentionPlaces{a.Bool("pad_mask", false)} }),
+var _ = kit.Register(kit.Def{Domain: kit.DomainInternal, Name: "AttentionMaskIndices", Since: []int{1}, In: "attn_mask:U, scores:T", Out: "Y:int64", Types: kit.Types{"T": "@float", "U": "@all"},
+	Build:    kit.Simple(func(a *kit.Attrs, opset int) kit.Operator { return &AttentionMaskIndices{a.Bool("pad_mask", false)} }),
 	Gradient: kit.NoGradient})
 
 // Infer infers the output.
-func (*AttentionPlaces) Infer(c *ir.InferContext) error {
+func (*AttentionMaskIndices) Infer(c *ir.InferContext) error {
 	c.SetOut(0, ir.Type{Kind: tensor.KindTensor, Elem: tensor.TypeInt64, Shape: c.Shape(1)})
 	return nil
 }
 
-// Run lets the numbers of the elements take the places of a mask.
-func (op *AttentionPlaces) Run(c *ir.Call) error {
+// Run broadcasts a mask that holds the indices of its elements.
+func (op *AttentionMaskIndices) Run(c *ir.Call) error {
 	s := c.Tensor(1).Shape()
 	if len(s) != 4 {
 		return fmt.Errorf("scores have shape %v, want rank 4", s)

@@ -142,8 +142,8 @@ func (g *GridSampleGrad) derivative(at []float64, dims, orders []int, t tensor.D
 	index[0], weight[0] = 0, 1
 	for a, d := range dims {
 		v, order := at[len(at)-1-a], orders[len(at)-1-a]
-		x := g.Place(v, d, t)
-		factor := math.Pow(g.placeDerivative(v, d), float64(order))
+		x := g.Coordinate(v, d, t)
+		factor := math.Pow(g.coordinateDerivative(v, d), float64(order))
 		base := int(math.Floor(x))
 		ratio := x - float64(base)
 		num := g.Taps()
@@ -190,9 +190,9 @@ func (g *GridSampleGrad) derivative(at []float64, dims, orders []int, t tensor.D
 	return n
 }
 
-// placeDerivative returns the derivative of [ops.GridSample.Place] with respect to the coordinate
+// coordinateDerivative returns the derivative of [ops.GridSample.Coordinate] with respect to the coordinate
 // v.
-func (g *GridSampleGrad) placeDerivative(v float64, d int) float64 {
+func (g *GridSampleGrad) coordinateDerivative(v float64, d int) float64 {
 	lo, hi := g.Borders(d)
 	scale := float64(d) / 2
 	at := ((v+1)*float64(d) - 1) / 2

@@ -155,7 +155,7 @@ func argRow[T RealNumber](x []T, which argWhich, last bool) int {
 
 // argRowFast is argRow with a vector kernel that finds the value first, and then its index.
 func argRowFast(x []float32, which argWhich, last bool) int {
-	return argPlace(x, extreme(x, which), which, last)
+	return argIndex(x, extreme(x, which), which, last)
 }
 
 func extreme(x []float32, which argWhich) float32 {
@@ -165,9 +165,9 @@ func extreme(x []float32, which argWhich) float32 {
 	return vec.ReduceMinF32(cpu.Active(), x)
 }
 
-// argPlace is argOf that bisects long rows: the kernel reads half of a row faster than a loop reads
+// argIndex is argOf that bisects long rows: the kernel reads half of a row faster than a loop reads
 // a few elements.
-func argPlace(x []float32, best float32, which argWhich, last bool) int {
+func argIndex(x []float32, best float32, which argWhich, last bool) int {
 	const short = 64
 	at := 0
 	for len(x) > short && best == best {
@@ -203,7 +203,7 @@ func ArgRowsFast(dst []int64, x []float32, n, first int, which argWhich, last bo
 			vec.MinRowsF32(cpu.Active(), b, x, n, first)
 		}
 		for i, v := range b {
-			dst[i] = int64(argPlace(x[(first+i)*n:][:n], v, which, last))
+			dst[i] = int64(argIndex(x[(first+i)*n:][:n], v, which, last))
 		}
 		dst, first = dst[len(b):], first+len(b)
 	}

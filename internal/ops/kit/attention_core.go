@@ -76,14 +76,14 @@ func (a *AttentionCore[T]) Compute(c *ir.Call) error {
 	rows := min(a.QLen, max(1, attentionBlock/max(1, a.KVLen)))
 	blocks := (a.QLen + rows - 1) / rows
 	items := a.Batch * a.Heads * blocks
-	slots := SlotCount(items)
+	spaces := WorkspaceCount(items)
 	per := rows*a.KVLen + a.KVLen
-	scratch, err := ir.ScratchOf[T](c, slots*per)
+	scratch, err := ir.ScratchOf[T](c, spaces*per)
 	if err != nil {
 		return err
 	}
-	return InSlots(c, items, func(slot, i int) error {
-		s := scratch[slot*per:][:per]
+	return InWorkspaces(c, items, func(ws, i int) error {
+		s := scratch[ws*per:][:per]
 		bh, block := i/blocks, i%blocks
 		i0 := block * rows
 		a.block(c, bh/a.Heads, bh%a.Heads, i0, min(rows, a.QLen-i0), s[a.KVLen:], s[:a.KVLen])

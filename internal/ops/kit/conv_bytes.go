@@ -84,7 +84,7 @@ func (w *ConvWeights) over(c *ir.Call, s *ConvShape, xz *tensor.Tensor, bias []i
 	d := w.conv.At(&conv.Shape{N: s.N, Cin: s.C, Cout: s.M, Group: s.Group, In: s.In, Kernel: s.Kernel, Stride: s.Stride,
 		Dilation: s.Dilation, PadBegin: s.Before, PadEnd: s.After, Out: s.Out}, zero[0], bias)
 	shared, each := d.Scratch()
-	if err := c.Reserve(int64(shared) + int64(SlotCount(s.N*s.M*Product(s.Out)))*int64(each)); err != nil {
+	if err := c.Reserve(int64(shared) + int64(WorkspaceCount(s.N*s.M*Product(s.Out)))*int64(each)); err != nil {
 		return nil, nil, err
 	}
 	if s.N*s.M*Product(s.Out)*s.Depth() < 1<<15 {

@@ -41,16 +41,16 @@ func convPlain[T convType](c *ir.Call, s *ConvShape, x, w, bias, y []T) error {
 	n := len(s.In)
 	blocks := (s.Mg + block - 1) / block
 	items := s.N * s.Group * blocks
-	weights, err := ir.ScratchOf[float64](c, SlotCount(items)*depth*block)
+	weights, err := ir.ScratchOf[float64](c, WorkspaceCount(items)*depth*block)
 	if err != nil {
 		return err
 	}
-	return InSlots(c, items, func(slot, item int) error {
+	return InWorkspaces(c, items, func(ws, item int) error {
 		b, item := item%blocks, item/blocks
 		g, img := item%s.Group, item/s.Group
 		ch := g*s.Mg + b*block // first output channel
 		num := min(block, s.Mg-b*block)
-		wd := weights[slot*depth*block:][:depth*block] // [depth][block]
+		wd := weights[ws*depth*block:][:depth*block] // [depth][block]
 		clear(wd)
 		for k := range num {
 			for i, v := range w[(ch+k)*depth:][:depth] {
@@ -175,18 +175,18 @@ func convGemm[T convType](c *ir.Call, s *ConvShape, x, w, bias, y []T) error {
 	tiles := (out + tile - 1) / tile
 	// Idle threads may share a tile by splitting its rows.
 	parts := 1
-	if items := s.N * s.Group * tiles; items < 2*SlotCount(1<<20) && s.Mg*tile*depth >= 1<<18 {
-		parts = max(1, min(s.Mg/28, 2*SlotCount(1<<20)/items))
+	if items := s.N * s.Group * tiles; items < 2*WorkspaceCount(1<<20) && s.Mg*tile*depth >= 1<<18 {
+		parts = max(1, min(s.Mg/28, 2*WorkspaceCount(1<<20)/items))
 	}
 	items := s.N * s.Group * tiles * parts
 	var scratch []T
 	if !direct {
 		var err error
-		if scratch, err = ir.ScratchOf[T](c, SlotCount(items)*depth*tile); err != nil {
+		if scratch, err = ir.ScratchOf[T](c, WorkspaceCount(items)*depth*tile); err != nil {
 			return err
 		}
 	}
-	return InSlots(c, items, func(slot, i int) error {
+	return InWorkspaces(c, items, func(ws, i int) error {
 		part, i := i%parts, i/parts
 		t, i := i%tiles, i/tiles
 		g, img := i%s.Group, i/s.Group
@@ -203,7 +203,7 @@ func convGemm[T convType](c *ir.Call, s *ConvShape, x, w, bias, y []T) error {
 		if direct {
 			a.B, a.LdB = xg[min(p0, len(xg)):], in
 		} else {
-			a.B, a.LdB = scratch[slot*depth*tile:][:depth*tile], tile
+			a.B, a.LdB = scratch[ws*depth*tile:][:depth*tile], tile
 			im2col(&s.WindowGeom, a.B, tile, xg, s.Cg, p0, p1)
 		}
 		GemmBlock(&a, a.Whole())

@@ -53,17 +53,17 @@ func ConvTransposeGemm[T RealFloat](c *ir.Call, s *ConvShape, x, w, bias, y []T)
 	block := max(1, min(s.Cg, 4*ConvTile/max(1, taps*in))) // output channels at a time
 	blocks := (s.Cg + block - 1) / block
 	items := s.N * s.Group * blocks
-	cols, err := ir.ScratchOf[T](c, SlotCount(items)*block*taps*in)
+	cols, err := ir.ScratchOf[T](c, WorkspaceCount(items)*block*taps*in)
 	if err != nil {
 		return err
 	}
 	stride := s.Stride[len(s.Stride)-1]
-	return InSlots(c, items, func(slot, item int) error {
+	return InWorkspaces(c, items, func(ws, item int) error {
 		b, item := item%blocks, item/blocks
 		g, img := item%s.Group, item/s.Group
 		c0 := b * block
 		num := min(block, s.Cg-c0)
-		col := cols[slot*block*taps*in:][:num*taps*in]
+		col := cols[ws*block*taps*in:][:num*taps*in]
 		if taps > 0 {
 			a := gemm.Args[T]{M: num * taps, N: in, K: s.Mg, LdA: s.Cg * taps, TransA: true, LdB: in, LdC: in, C: col,
 				A: w[(g*s.Mg*s.Cg+c0)*taps:], B: x[(img*s.M+g*s.Mg)*in:][:s.Mg*in]}

@@ -7,10 +7,10 @@ import (
 	"github.com/onward-ml/onward/tensor"
 )
 
-// ElementPlaces returns, for each element of indices, the linear index that GatherElements and
+// ElementOffsets returns, for each element of indices, the linear index that GatherElements and
 // ScatterElements access in a tensor of the given shape: the coordinates of the element, with the
 // one along the axis replaced by its value.
-func ElementPlaces(c *ir.Call, shape []int, indices *tensor.Tensor, axis int) ([]int, error) {
+func ElementOffsets(c *ir.Call, shape []int, indices *tensor.Tensor, axis int) ([]int, error) {
 	if indices.Rank() != len(shape) {
 		return nil, fmt.Errorf("indices have rank %d, data has rank %d", indices.Rank(), len(shape))
 	}
@@ -58,10 +58,10 @@ func ElementPlaces(c *ir.Call, shape []int, indices *tensor.Tensor, axis int) ([
 	return at, nil
 }
 
-// SlicePlaces returns the linear indices, in a tensor of the given shape, of the slices that the
+// SliceOffsets returns the linear indices, in a tensor of the given shape, of the slices that the
 // innermost vectors of indices select in GatherND and ScatterND, and the number of elements of a
 // slice. Both tensors share the first batch dimensions.
-func SlicePlaces(c *ir.Call, shape []int, indices *tensor.Tensor, batch int) (at []int, block int, err error) {
+func SliceOffsets(c *ir.Call, shape []int, indices *tensor.Tensor, batch int) (at []int, block int, err error) {
 	r, q := len(shape), indices.Rank()
 	if q < 1 || r < 1 {
 		return nil, 0, fmt.Errorf("data has rank %d and indices have rank %d, want at least 1", r, q)

@@ -39,12 +39,12 @@ func RunDFT[T RealFloat](c *ir.Call, l FourierLine, outer int, shape []int) erro
 	}
 	p := NewFourierPlan(l.N)
 	per := 2*l.N + p.ScratchLen()
-	scratch, err := ir.ScratchOf[complex128](c, SlotCount(lines)*per)
+	scratch, err := ir.ScratchOf[complex128](c, WorkspaceCount(lines)*per)
 	if err != nil {
 		return err
 	}
-	err = InSlots(c, lines, func(slot, i int) error {
-		buf := scratch[slot*per:][:per]
+	err = InWorkspaces(c, lines, func(ws, i int) error {
+		buf := scratch[ws*per:][:per]
 		src, dst, rest := buf[:l.N], buf[l.N:2*l.N], buf[2*l.N:]
 		o, k := i/l.Inner, i%l.Inner
 		at := func(t, length, parts int) int { return ((o*length+t)*l.Inner + k) * parts }

@@ -53,7 +53,7 @@ func MatMulBatches[T gemm.Number](c *ir.Call, s *MatMulShape, y, a, b []T) error
 		ia, ib := s.At(i)
 		return gemm.Args[T]{M: s.M, N: s.N, K: s.K, A: a[ia*mk:][:mk], LdA: s.K, B: b[ib*kn:][:kn], LdB: s.N, C: y[i*mn:][:mn], LdC: s.N}
 	}
-	if c.Generic || count < SlotCount(count)*2 && mn*s.K >= 1<<16 {
+	if c.Generic || count < WorkspaceCount(count)*2 && mn*s.K >= 1<<16 {
 		for i := range count {
 			if err := c.Err(); err != nil {
 				return err

@@ -5,8 +5,8 @@ import (
 	"github.com/onward-ml/onward/tensor"
 )
 
-// NonZeroPlaces returns the linear indices of the elements that are not zero.
-func NonZeroPlaces(c *ir.Call, x *tensor.Tensor) ([]int, error) {
+// NonZeroOffsets returns the linear indices of the elements that are not zero.
+func NonZeroOffsets(c *ir.Call, x *tensor.Tensor) ([]int, error) {
 	b, err := MoveIn(c, x)
 	if err != nil {
 		return nil, err

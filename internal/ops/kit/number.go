@@ -16,10 +16,10 @@ func IntsOf64(v []int) []int64 {
 	return r
 }
 
-// SparsePlaces returns the linear indices of the values of a sparse tensor.
-func SparsePlaces(c *ir.Call, s *tensor.Sparse) ([]int, error) {
+// SparseOffsets returns the linear indices of the values of a sparse tensor.
+func SparseOffsets(c *ir.Call, s *tensor.Sparse) ([]int, error) {
 	if s.Indices.Rank() == 2 {
-		at, _, err := SlicePlaces(c, s.Shape, s.Indices, 0)
+		at, _, err := SliceOffsets(c, s.Shape, s.Indices, 0)
 		return at, err
 	}
 	return IndexList(c, s.Indices, Product(s.Shape), "sparse indices")

@@ -109,18 +109,18 @@ func (o RealOutput[T]) Store() {
 	}
 }
 
-// InSlots runs work items [0, n) on as many slots (workspaces) as there may be threads. An item may
-// use only the memory of its slot; the assignment of items to slots is not fixed. It returns the
-// error of the lowest slot that fails.
-func InSlots(c *ir.Call, n int, item func(slot, i int) error) error {
-	slots := SlotCount(n)
-	if slots == 0 {
+// InWorkspaces runs work items [0, n) on as many workspaces as there may be threads. An item may use
+// only the memory of workspace ws; the assignment of items to workspaces is not fixed. It returns the
+// error of the lowest workspace that fails.
+func InWorkspaces(c *ir.Call, n int, item func(ws, i int) error) error {
+	count := WorkspaceCount(n)
+	if count == 0 {
 		return nil
 	}
-	errs := make([]error, slots)
-	c.Parallel(slots, 1, func(lo, hi int) {
+	errs := make([]error, count)
+	c.Parallel(count, 1, func(lo, hi int) {
 		for s := lo; s < hi; s++ {
-			for i := s; i < n; i += slots {
+			for i := s; i < n; i += count {
 				if errs[s] = c.Err(); errs[s] != nil {
 					break
 				}
@@ -138,8 +138,8 @@ func InSlots(c *ir.Call, n int, item func(slot, i int) error) error {
 	return nil
 }
 
-// SlotCount returns the number of slots for n items in InSlots.
-func SlotCount(n int) int { return min(n, max(1, runtime.GOMAXPROCS(0))) }
+// WorkspaceCount returns the number of workspaces for n items in InWorkspaces.
+func WorkspaceCount(n int) int { return min(n, max(1, runtime.GOMAXPROCS(0))) }
 
 // GrainFor returns the minimum number of items per thread, for items of the given cost in
 // elementary operations.

@@ -56,12 +56,12 @@ func svmRows(c *ir.Call, n, cols, per int, fn func(i int, x, scratch []float64))
 	if err != nil {
 		return err
 	}
-	scratch, err := ir.ScratchOf[float64](c, kit.SlotCount(n)*per)
+	scratch, err := ir.ScratchOf[float64](c, kit.WorkspaceCount(n)*per)
 	if err != nil {
 		return err
 	}
-	return kit.InSlots(c, n, func(slot, i int) error {
-		fn(i, x[i*cols:][:cols], scratch[slot*per:][:per])
+	return kit.InWorkspaces(c, n, func(ws, i int) error {
+		fn(i, x[i*cols:][:cols], scratch[ws*per:][:per])
 		return nil
 	})
 }

@@ -320,17 +320,17 @@ func (m *treeModel) run(c *ir.Call, x *tensor.Tensor, n, cols int, done func(i i
 func runForest[T mlFloat](c *ir.Call, m *treeModel, f *treeForest[T], x []T, n, cols int, done func(i int, scores []float64)) error {
 	const block = 64
 	items := (n + block - 1) / block
-	slots := kit.SlotCount(items)
-	scratch, err := ir.ScratchOf[float64](c, slots*m.targets)
+	spaces := kit.WorkspaceCount(items)
+	scratch, err := ir.ScratchOf[float64](c, spaces*m.targets)
 	if err != nil {
 		return err
 	}
-	flags, err := ir.ScratchOf[bool](c, slots*m.targets)
+	flags, err := ir.ScratchOf[bool](c, spaces*m.targets)
 	if err != nil {
 		return err
 	}
-	return kit.InSlots(c, items, func(slot, b int) error {
-		scores, seen := scratch[slot*m.targets:][:m.targets], flags[slot*m.targets:][:m.targets]
+	return kit.InWorkspaces(c, items, func(ws, b int) error {
+		scores, seen := scratch[ws*m.targets:][:m.targets], flags[ws*m.targets:][:m.targets]
 		for i := b * block; i < min(n, (b+1)*block); i++ {
 			clear(scores)
 			f.score(m.aggregate, x[i*cols:][:cols], scores, seen)

@@ -123,15 +123,15 @@ func (op *MatMulNBits) Run(c *ir.Call) error {
 	b := tensor.Of[uint8](c.Tensor(1))
 	strips := (op.N + nbitsColumns - 1) / nbitsColumns
 	per := nbitsColumns * op.K
-	scratch, err := ir.ScratchOf[float32](c, kit.SlotCount(strips)*per)
+	scratch, err := ir.ScratchOf[float32](c, kit.WorkspaceCount(strips)*per)
 	if err != nil {
 		return err
 	}
 	mask, perByte := uint8(1<<op.Bits-1), 8/op.Bits
-	err = kit.InSlots(c, strips, func(slot, i int) error {
+	err = kit.InWorkspaces(c, strips, func(ws, i int) error {
 		j0 := i * nbitsColumns
 		n := min(nbitsColumns, op.N-j0)
-		w := scratch[slot*per:][:n*op.K]
+		w := scratch[ws*per:][:n*op.K]
 		for j := range n {
 			row, col := w[j*op.K:][:op.K], j0+j
 			zero := func(block int) float32 {
@@ -285,9 +285,9 @@ func (op *matMulNBitsPacked) Run(c *ir.Call) error {
 		return nil
 	}
 	// Every range quantizes or copies the rows of A, so the number of ranges is kept small.
-	grain := max(1, panels/(2*kit.SlotCount(panels)))
+	grain := max(1, panels/(2*kit.WorkspaceCount(panels)))
 	each := int64(op.blocks()*op.Block) * int64(4*nbitsColumns+8*rows)
-	if err := c.Reserve(int64(kit.SlotCount(panels)) * each); err != nil {
+	if err := c.Reserve(int64(kit.WorkspaceCount(panels)) * each); err != nil {
 		return err
 	}
 	g := quant.NBitsArgs{M: rows, A: a, LdA: op.K, B: op.w, Bias: bias, C: y.Data, LdC: op.N, Int8: op.AccuracyLevel == 4}

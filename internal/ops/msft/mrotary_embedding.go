@@ -97,15 +97,15 @@ func (op *MRotaryEmbedding) Run(c *ir.Call) error {
 	}
 	src, dst := kit.AttentionView(v[0], in), kit.AttentionView(y.Data, in)
 	tokens := in.Batch * in.Length
-	angles, err := ir.ScratchOf[float32](c, kit.SlotCount(tokens)*2*half)
+	angles, err := ir.ScratchOf[float32](c, kit.WorkspaceCount(tokens)*2*half)
 	if err != nil {
 		return err
 	}
-	err = kit.InSlots(c, tokens, func(slot, token int) error {
+	err = kit.InWorkspaces(c, tokens, func(ws, token int) error {
 		if err := c.Err(); err != nil {
 			return err
 		}
-		cos, sin := angles[slot*2*half:][:half], angles[slot*2*half+half:][:half]
+		cos, sin := angles[ws*2*half:][:half], angles[ws*2*half+half:][:half]
 		for i := range half {
 			p := pos[op.stream(i)*tokens+token]
 			cos[i], sin[i] = v[1][p*half+i], v[2][p*half+i]

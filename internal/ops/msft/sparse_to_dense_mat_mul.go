@@ -63,7 +63,7 @@ func sparseMatMul[T gemm.Number](c *ir.Call, g *SparseToDenseMatMul, a *tensor.S
 	if a.Values.DType() != b.DType() {
 		return fmt.Errorf("A has element type %s and B %s, want the same", a.Values.DType(), b.DType())
 	}
-	at, err := kit.SparsePlaces(c, a)
+	at, err := kit.SparseOffsets(c, a)
 	if err != nil {
 		return err
 	}
