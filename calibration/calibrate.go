@@ -100,7 +100,8 @@ func (o *Options) withDefaults() (*Options, error) {
 
 // Calibrate runs a model on data and returns the ranges of its activations: the float and
 // float16 tensors of the main graph that are inputs or outputs of the chosen operators and
-// not initializers. NaN is ignored; a tensor that holds only NaN has no range.
+// not initializers. NaN is ignored. A tensor without elements, of only NaN, or with an
+// infinite element has no range, and [QuantizeStatic] leaves it in float.
 func Calibrate(ctx context.Context, m *onnx.Model, data Data, o *Options) (*Table, error) {
 	opts, err := o.withDefaults()
 	if err != nil {
@@ -321,6 +322,8 @@ func (e *extent) add(v []float32) {
 	e.lo, e.hi = min(e.lo, lo), max(e.hi, hi)
 }
 
+func (e *extent) finite() bool { return e.lo-e.lo == 0 && e.hi-e.hi == 0 }
+
 // minMaxState holds the state of a tensor for MinMax: the extent of the window or the sums
 // of the extents of its batches, and the result of the previous windows.
 type minMaxState struct {
@@ -366,7 +369,7 @@ func (c *calibrator) minMax(ctx context.Context, t *Table) error {
 	}
 	endWindow()
 	for name, s := range state {
-		if s.some {
+		if e := (extent{s.lo, s.hi, s.some}); e.some && e.finite() {
 			t.Ranges[name] = Range{Lowest: s.lo, Highest: s.hi}
 		}
 	}
@@ -421,6 +424,9 @@ func (c *calibrator) twoPasses(ctx context.Context, t *Table) error {
 	}
 	hists := map[string]*histogram{}
 	for name, e := range extents {
+		if !e.finite() {
+			continue
+		}
 		if hists[name], err = newHistogram(c.Options, *e, *magnitudes[name]); err != nil {
 			return fmt.Errorf("tensor %q: %w", name, err)
 		}
@@ -430,7 +436,9 @@ func (c *calibrator) twoPasses(ctx context.Context, t *Table) error {
 			abs = magnitude(abs, v)
 			v = abs
 		}
-		hists[name].count(v)
+		if h := hists[name]; h != nil {
+			h.count(v)
+		}
 		return nil
 	}, nil)
 	if err != nil {
@@ -444,12 +452,21 @@ func (c *calibrator) twoPasses(ctx context.Context, t *Table) error {
 func (c *calibrator) widening(ctx context.Context, t *Table) error {
 	hists := map[string]*histogram{}
 	window := map[string][]float32{}
+	infinite := map[string]bool{}
 	inWindow := 0
 	endWindow := func() error {
 		inWindow = 0
 		for name, v := range window {
 			var e, a extent
 			e.add(v)
+			if !e.finite() {
+				infinite[name] = true
+			}
+			if infinite[name] {
+				delete(hists, name)
+				delete(window, name)
+				continue
+			}
 			var err error
 			if c.absolute() {
 				v = magnitude(v, v)

@@ -136,6 +136,10 @@ func TestQuantizeUnusualLayers(t *testing.T) {
 			b.Initializer("w", weights(5, 6), 5, 6).Initializer("b", weights(5), 5)
 			b.Node("Gemm", []string{"x", "w", "b"}, []string{"y"}, onnx.Attrs{"transB": int64(1), "alpha": float32(0.5), "beta": float32(3)})
 		}},
+		{"stacked matrices as weights", []int{2, 3, 6}, func(b *onnx.ModelBuilder) {
+			b.Initializer("w", weights(2, 6, 5), 2, 6, 5)
+			b.Node("MatMul", []string{"x", "w"}, []string{"y"})
+		}},
 		{"gemm with beta", []int{3, 6}, func(b *onnx.ModelBuilder) {
 			b.Initializer("w", weights(6, 5), 6, 5).Initializer("b", weights(5), 5)
 			b.Node("Gemm", []string{"x", "w", "b"}, []string{"y"}, onnx.Attrs{"beta": float32(3)})
@@ -278,9 +282,8 @@ func TestQuantizeErrors(t *testing.T) {
 	m := model(17)
 	table := NewTable(MinMax)
 	table.Ranges["x"], table.Ranges["y"] = Range{Lowest: -1, Highest: 1}, Range{Lowest: -1, Highest: 1}
-	wide := NewTable(MinMax)
-	wide.Ranges["x"], wide.Ranges["y"] = Range{Lowest: -1, Highest: 1}, Range{Lowest: -1, Highest: 1}
-	delete(wide.Ranges, "y")
+	other := NewTable(MinMax)
+	other.Ranges["z"] = Range{Lowest: -1, Highest: 1}
 	static := func(m *onnx.Model, t *Table, o QuantizeOptions) error {
 		_, err := QuantizeStatic(m, t, &o)
 		return err
@@ -297,12 +300,20 @@ func TestQuantizeErrors(t *testing.T) {
 	bad.Input("x", onnx.Float, 1, 1).Initializer("w", []float32{float32(math.NaN())}, 1, 1)
 	bad.Node("MatMul", []string{"x", "w"}, []string{"y"})
 	bad.Output("y", onnx.Float, 1, 1)
+	training := onnx.NewModel("training").Opset("", 17).Opset("ai.onnx.preview.training", 1)
+	training.Input("x", onnx.Float, 4, 4).Initializer("w", weights(4, 4), 4, 4)
+	training.Node("MatMul", []string{"x", "w"}, []string{"y"})
+	training.Node("Gradient", []string{"x"}, []string{"g"}, onnx.Attrs{"xs": []string{"x"}, "y": "y"}).Name("slope").Domain("ai.onnx.preview.training")
+	training.Output("g", onnx.Float, 4, 4)
 	for _, c := range []struct {
 		err  error
 		want string
 	}{
+		{static(training.Must(), table, QuantizeOptions{}), `node "slope" computes a gradient`},
+		{dynamic(training.Must(), QuantizeOptions{}), `node "slope" computes a gradient`},
 		{static(m, nil, QuantizeOptions{}), "table of ranges is nil"},
-		{static(m, wide, QuantizeOptions{}), `no range for tensor "y"`},
+		{static(m, other, QuantizeOptions{}), `no range for tensor "x", nor for any other`},
+		{static(m, other, QuantizeOptions{Style: QOperator}), `no range for tensor "x", nor for any other`},
 		{static(m, table, QuantizeOptions{Style: "onnx"}), `style "onnx"`},
 		{static(m, table, QuantizeOptions{Weight: tensor.TypeFloat32}), "want uint8 or int8"},
 		{static(m, table, QuantizeOptions{Activation: tensor.TypeInt8, Weight: tensor.TypeUint8}), "no engine multiplies"},
@@ -323,6 +334,109 @@ func TestQuantizeErrors(t *testing.T) {
 		if c.err == nil || !strings.Contains(c.err.Error(), c.want) {
 			t.Errorf("error %v, want one with %q", c.err, c.want)
 		}
+	}
+}
+
+// Masks of attention have infinite elements, which no scale represents: they stay float, and
+// the rest is quantized.
+func TestQuantizeLeavesInfinityFloat(t *testing.T) {
+	inf := float32(math.Inf(-1))
+	for _, method := range []Method{MinMax, Entropy} {
+		for _, constant := range []bool{true, false} {
+			t.Run(fmt.Sprintf("%s, constant %v", method, constant), func(t *testing.T) {
+				b := onnx.NewModel("mask").Opset("", 17)
+				b.Input("x", onnx.Float, 2, 4).Initializer("w", weights(4, 3), 4, 3)
+				feed := onward.Values{"x": ramp(2, 4)}
+				mask := []float32{0, inf, 0}
+				if constant {
+					b.Initializer("m", mask, 3)
+				} else {
+					b.Input("m", onnx.Float, 3)
+					feed["m"] = tensor.Must(tensor.New(mask, 3))
+				}
+				b.Node("MatMul", []string{"x", "w"}, []string{"p"})
+				b.Node("Add", []string{"p", "m"}, []string{"q"})
+				b.Node("Softmax", []string{"q"}, []string{"y"})
+				b.Output("y", onnx.Float, 2, 3)
+				m := b.Must()
+				table, err := Calibrate(t.Context(), m, Batches(feed), &Options{Method: method})
+				if err != nil {
+					t.Fatal(err)
+				}
+				for _, style := range []Style{QDQ, QOperator} {
+					q, err := QuantizeStatic(m, table, &QuantizeOptions{Style: style})
+					if err != nil {
+						t.Fatal(err)
+					}
+					q = checkModel(t, q)
+					if n := operators(q); n["DequantizeLinear"] == 0 {
+						t.Errorf("%s: nothing is quantized: %v", style, n)
+					}
+					y := tensor.Of[float32](runOn(t, q, "cpu", feed)["y"].(*tensor.Tensor))
+					want := tensor.Of[float32](runOn(t, m, "cpu", feed)["y"].(*tensor.Tensor))
+					for i := range y {
+						if i%3 == 1 && y[i] != 0 || !(math.Abs(float64(y[i]-want[i])) < 0.05) {
+							t.Errorf("%s: element %d is %g, want about %g", style, i, y[i], want[i])
+						}
+					}
+				}
+			})
+		}
+	}
+}
+
+// QLinearAveragePool has no attribute dilations, which AveragePool has from opset 19 on.
+func TestQLinearAveragePoolHasNoDilations(t *testing.T) {
+	for _, c := range []struct {
+		dilation  int64
+		quantized int
+	}{{1, 1}, {2, 0}} {
+		b := onnx.NewModel("pool").Opset("", 19)
+		b.Input("x", onnx.Float, 1, 1, 6, 6)
+		b.Node("AveragePool", []string{"x"}, []string{"y"}, onnx.Attrs{"kernel_shape": []int64{2, 2}, "dilations": []int64{c.dilation, c.dilation}})
+		b.Output("y", onnx.Float, 1, 1, 6-c.dilation, 6-c.dilation)
+		everyWay(t, b.Must(), onward.Values{"x": ramp(1, 1, 6, 6)}, 0.05, func(t *testing.T, way string, q *onnx.Model) {
+			if n := operators(q); way == "operators" && n["QLinearAveragePool"] != c.quantized {
+				t.Errorf("dilation %d: operators %v, want %d QLinearAveragePool", c.dilation, n, c.quantized)
+			}
+		})
+	}
+}
+
+// Before version 4 of the format, initializers had to be inputs. The constants that become
+// initializers are not.
+func TestQuantizeRaisesTheFormat(t *testing.T) {
+	b := onnx.NewModel("old").Opset("", 13)
+	value, err := onnx.NewTensor("", weights(4, 3))
+	if err != nil {
+		t.Fatal(err)
+	}
+	value.Dims = []int64{4, 3}
+	b.Input("x", onnx.Float, 2, 4)
+	b.Node("Constant", nil, []string{"w"}, onnx.Attrs{"value": value})
+	b.Node("MatMul", []string{"x", "w"}, []string{"y"})
+	b.Output("y", onnx.Float, 2, 3)
+	m := b.Must()
+	m.IRVersion = 3
+	everyWay(t, m, onward.Values{"x": ramp(2, 4)}, 0.08, func(t *testing.T, way string, q *onnx.Model) {
+		if q.IRVersion != 4 {
+			t.Errorf("%s: version %d of the format, want 4", way, q.IRVersion)
+		}
+	})
+}
+
+// Before opset 7, Add does not broadcast, and Gemm cannot become MatMul and Add.
+func TestGemmStaysBeforeBroadcasting(t *testing.T) {
+	b := onnx.NewModel("old").Opset("", 6)
+	b.Input("x", onnx.Float, 2, 4).Initializer("w", weights(4, 3), 4, 3).Initializer("b", weights(3), 3)
+	b.Node("Gemm", []string{"x", "w", "b"}, []string{"y"}, onnx.Attrs{"broadcast": int64(1)})
+	b.Output("y", onnx.Float, 2, 3)
+	q, err := QuantizeMatMulNBits(b.Must(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n := operators(checkModel(t, q)); n["Gemm"] != 1 || len(n) != 1 {
+		t.Errorf("operators %v, want one Gemm", n)
 	}
 }
 

@@ -209,7 +209,7 @@ func (e *editor) consumers() map[string]int {
 }
 
 // finish sorts the nodes, removes unused initializers and value infos, and sets the
-// producer.
+// producer and the least version of the format.
 func (e *editor) finish() (*onnx.Model, error) {
 	if err := e.sortNodes(); err != nil {
 		return nil, err
@@ -232,6 +232,10 @@ func (e *editor) finish() (*onnx.Model, error) {
 	e.g.ValueInfo = slices.DeleteFunc(slices.Clone(e.g.ValueInfo), func(v *onnx.ValueInfo) bool { return !made[v.Name] })
 	if contrib && !slices.ContainsFunc(e.m.OpsetImports, func(o onnx.OperatorSetID) bool { return o.Domain == microsoft }) {
 		e.m.OpsetImports = append(e.m.OpsetImports, onnx.OperatorSetID{Domain: microsoft, Version: 1})
+	}
+	// Before version 4, initializers are inputs too.
+	if slices.ContainsFunc(e.g.Initializers, func(t *onnx.Tensor) bool { return !e.inputs[t.Name] }) {
+		e.m.IRVersion = max(e.m.IRVersion, 4)
 	}
 	e.m.ProducerName, e.m.ProducerVersion = "onward", ""
 	return e.m, nil

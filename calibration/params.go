@@ -90,6 +90,15 @@ func (q *quantized) symmetricZero() bool {
 	return true
 }
 
+// columns returns the axis of the columns of the second factor of a MatMul, or −1 unless it
+// is a matrix: few engines support scales per column of stacked matrices.
+func columns(t *onnx.Tensor) int {
+	if t == nil || len(t.Dims) != 2 {
+		return -1
+	}
+	return 1
+}
+
 // split returns the sizes of a tensor before, of and after an axis.
 func split(dims []int64, axis int) (outer, n, inner int) {
 	outer, n, inner = 1, 1, 1

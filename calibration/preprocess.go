@@ -146,8 +146,11 @@ func (e *editor) foldInto(c, n *onnx.Node) (bool, error) {
 }
 
 // gemmToMatMul replaces Gemm by MatMul and Add if alpha and beta are 1, A is not transposed,
-// and B is an initializer.
+// and B is an initializer. Before opset 7, Add does not broadcast a bias.
 func (q *quantizer) gemmToMatMul() error {
+	if q.opset() < 7 {
+		return nil
+	}
 	var nodes []*onnx.Node
 	for _, n := range q.g.Nodes {
 		if n.OpType != "Gemm" || onnx.NormalizeDomain(n.Domain) != "" || floatAttr(n, "alpha", 1) != 1 || floatAttr(n, "beta", 1) != 1 || intAttr(n, "transA", 0) != 0 {

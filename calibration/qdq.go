@@ -1,7 +1,6 @@
 package calibration
 
 import (
-	"fmt"
 	"slices"
 
 	"github.com/onward-ml/onward/onnx"
@@ -100,8 +99,12 @@ func (q *qdq) markNode(n *onnx.Node) (remove bool) {
 		q.markBias(n, 2, floatAttr(n, "beta", 1))
 	case "MatMul":
 		for _, name := range slices.Concat(n.Inputs, n.Outputs) {
+			axis := -1
+			if name == input(n, 1) {
+				axis = columns(q.inits[name])
+			}
 			if q.inits[name] != nil {
-				q.markWeight(name, 1)
+				q.markWeight(name, axis)
 			} else {
 				q.mark(name)
 			}
@@ -176,13 +179,15 @@ func (q *qdq) markNode(n *onnx.Node) (remove bool) {
 	return remove
 }
 
-// quantizable reports whether a value is a float32 tensor and, if it is an initializer,
-// constant.
+// quantizable reports whether a value is a float32 tensor with a range and, if it is an
+// initializer, constant.
 func (q *qdq) quantizable(name string) bool {
 	if q.inits[name] != nil {
-		return q.weight(name) != nil
+		t := q.weight(name)
+		return t != nil && !q.infinite(t)
 	}
-	return name != "" && q.floats[name]
+	_, ok := q.table.Ranges[name]
+	return ok && q.floats[name]
 }
 
 func (q *qdq) set(name string, m *mark) {
@@ -320,12 +325,9 @@ func (q *qdq) own(name string, m *mark) error {
 		q.g.Nodes = append(q.g.Nodes, newNode("DequantizeLinear", name+"_DequantizeLinear", []string{bytes, scale, zero}, []string{out}, attrs))
 		return nil
 	}
-	p, ok, err := q.activation(name)
+	p, _, err := q.activation(name)
 	if err != nil {
 		return err
-	}
-	if !ok {
-		return fmt.Errorf("the table has no range for tensor %q: calibrate with data for which it is computed, or exclude the nodes that use it", name)
 	}
 	scale, zero := q.addParams(name, p)
 	q.pair(name, &qdqParams{p, scale, zero})

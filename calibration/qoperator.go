@@ -115,8 +115,14 @@ func (q *qoperator) node(n *onnx.Node) (bool, error) {
 		return q.matMul(n)
 	case "Add", "Mul":
 		return q.linear(n, 2, nil)
-	case "LeakyRelu", "Sigmoid", "AveragePool":
+	case "LeakyRelu", "Sigmoid":
 		return q.linear(n, 1, nil)
+	case "AveragePool":
+		// QLinearAveragePool is AveragePool before opset 19, without dilations.
+		if a := n.Attribute("dilations"); a != nil && slices.ContainsFunc(a.Ints, func(d int64) bool { return d != 1 }) {
+			return false, nil
+		}
+		return q.linear(n, 1, nil, "dilations")
 	case "Softmax":
 		return q.softmax(n)
 	case "GlobalAveragePool":
@@ -202,7 +208,7 @@ func (q *qoperator) initializer(name string, dtype tensor.DType, axis int, reduc
 		return v, nil
 	}
 	t := q.weight(name)
-	if t == nil || axis >= len(t.Dims) {
+	if t == nil || axis >= len(t.Dims) || q.infinite(t) {
 		return nil, nil
 	}
 	v, err := q.editor.values(t)
@@ -367,11 +373,7 @@ func (q *qoperator) matMul(n *onnx.Node) (bool, error) {
 	if a == nil || err != nil {
 		return false, err
 	}
-	axis := -1
-	if t := q.weight(n.Inputs[1]); t != nil && len(t.Dims) == 2 {
-		axis = 1 // few engines support scales per column of stacked matrices
-	}
-	b, err := q.factor(n.Inputs[1], axis, q.Weight, true)
+	b, err := q.factor(n.Inputs[1], columns(q.inits[n.Inputs[1]]), q.Weight, true)
 	if b == nil || err != nil {
 		return false, err
 	}
@@ -383,8 +385,9 @@ func (q *qoperator) matMul(n *onnx.Node) (bool, error) {
 	return true, nil
 }
 
-// linear replaces an operator X, whose first inputs are tensors, by QLinearX.
-func (q *qoperator) linear(n *onnx.Node, tensors int, attrs onnx.Attrs) (bool, error) {
+// linear replaces an operator X, whose first inputs are tensors, by QLinearX with the
+// attributes of both but those of X that are listed in without.
+func (q *qoperator) linear(n *onnx.Node, tensors int, attrs onnx.Attrs, without ...string) (bool, error) {
 	var in []string
 	for i := range tensors {
 		x, err := q.integers(input(n, i))
@@ -397,7 +400,7 @@ func (q *qoperator) linear(n *onnx.Node, tensors int, attrs onnx.Attrs) (bool, e
 	if y == nil || err != nil {
 		return false, err
 	}
-	q.emitInteger("QLinear"+n.OpType, microsoft, n, append(in, y.scale, y.zero), y, attrs)
+	q.emitInteger("QLinear"+n.OpType, microsoft, n, append(in, y.scale, y.zero), y, attrs, without...)
 	return true, nil
 }
 
@@ -521,15 +524,11 @@ func (q *qoperator) matMulInteger(n *onnx.Node) (bool, error) {
 	if t == nil || !q.editor.floats[n.Inputs[0]] || q.inits[n.Inputs[0]] != nil {
 		return false, nil
 	}
-	axis := -1
-	if len(t.Dims) == 2 {
-		axis = 1
-	}
 	dtype := q.Weight
 	if dtype == tensor.Undefined {
 		dtype = tensor.TypeInt8
 	}
-	w, err := q.factor(n.Inputs[1], axis, dtype, true)
+	w, err := q.factor(n.Inputs[1], columns(t), dtype, true)
 	if w == nil || err != nil {
 		return false, err
 	}

@@ -129,6 +129,29 @@ func (q *quantizer) checkNames() error {
 	return nil
 }
 
+// checkTable returns an error if the chosen operators have activations, and the table has a
+// range for none of them.
+func (q *quantizer) checkTable() error {
+	missing := ""
+	for _, n := range q.g.Nodes {
+		if !q.wants(n) {
+			continue
+		}
+		for _, name := range slices.Concat(n.Inputs, n.Outputs) {
+			if _, ok := q.table.Ranges[name]; ok {
+				return nil
+			}
+			if missing == "" && q.floats[name] && q.inits[name] == nil {
+				missing = name
+			}
+		}
+	}
+	if missing == "" {
+		return nil
+	}
+	return fmt.Errorf("the table has no range for tensor %q, nor for any other of the chosen operators: calibrate this model, with finite values", missing)
+}
+
 // adjustRanges clips the ranges of the results of Relu and Clip to their bounds and uses
 // them for their inputs too, whose other values do not matter. The range of Softmax is 0 to
 // 1.
@@ -206,8 +229,16 @@ func (q *quantizer) single(name string, uses map[string]int) bool {
 	return uses[name] == 1 && !q.captured[name] && !q.outputs[name] && !q.inputs[name]
 }
 
-// activation returns the parameters of an activation from the table.
-func (q *quantizer) activation(name string) (*quantized, bool, error) {
+// infinite reports whether an initializer has an infinite element, as masks of attention do.
+// No scale represents it, so the initializer stays float.
+func (q *quantizer) infinite(t *onnx.Tensor) bool {
+	v, err := q.values(t)
+	return err == nil && slices.ContainsFunc(v, func(x float32) bool { return math.IsInf(float64(x), 0) })
+}
+
+// activation returns the parameters of an activation from the table. ok is false if the
+// table has no range for it; it then stays float.
+func (q *quantizer) activation(name string) (p *quantized, ok bool, err error) {
 	r, ok := q.table.Ranges[name]
 	if !ok {
 		return nil, false, nil
@@ -231,7 +262,8 @@ func (q *quantizer) addParams(name string, p *quantized) (scale, zero string) {
 }
 
 // QuantizeStatic returns a model with 8-bit weights and activations. The table is that of
-// [Calibrate] for the same model. The result shares memory with m, which must stay open and
+// [Calibrate] for the same model. Tensors without a range in the table stay float; a table
+// without any range for the chosen operators is an error. The result shares memory with m, which must stay open and
 // unchanged while the result is in use.
 func QuantizeStatic(m *onnx.Model, table *Table, o *QuantizeOptions) (*onnx.Model, error) {
 	r, err := quantizeStatic(m, table, o)
@@ -263,6 +295,9 @@ func quantizeStatic(m *onnx.Model, table *Table, o *QuantizeOptions) (*onnx.Mode
 	}
 	if v := q.opset(); v < need {
 		return nil, fmt.Errorf("the model imports opset %d, want at least %d: convert it first", v, need)
+	}
+	if err := q.checkTable(); err != nil {
+		return nil, err
 	}
 	q.adjustRanges()
 	if opts.Style == QDQ {
@@ -322,6 +357,11 @@ func start(m *onnx.Model, opts *QuantizeOptions) (*quantizer, error) {
 	e, err := newEditor(m)
 	if err != nil {
 		return nil, err
+	}
+	for _, n := range e.g.Nodes {
+		if n.OpType == "Gradient" {
+			return nil, fmt.Errorf("node %q computes a gradient, and quantization has none: quantize the model for inference", n.Name)
+		}
 	}
 	q := &quantizer{editor: e, QuantizeOptions: opts}
 	return q, q.checkNames()
