@@ -74,6 +74,9 @@ var layers = map[string][]string{
 	"preset":      {"backend", ".", "driver", "onnx", "tensor"},
 	"backendtest": {"backend", ".", "driver", "imagecodec", "onnx", "tensor"},
 
+	// Examples show what a user of the module can do.
+	"examples": {".", "backend", "preset", "calibration", "datasets", "driver", "onnx", "tensor"},
+
 	// Commands and test helpers may import everything, and nothing imports them.
 	"cmd":              {"*"},
 	"bench":            {"*"},
