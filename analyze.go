@@ -1,6 +1,7 @@
 package onward
 
 import (
+	"github.com/onward-ml/onward/driver"
 	"github.com/onward-ml/onward/internal/goengine"
 	"github.com/onward-ml/onward/onnx"
 )
@@ -36,7 +37,7 @@ func Analyze(m *onnx.Model, limits Limits) (*Analysis, error) {
 	}
 	values, nodes, err := goengine.Analyze(m, limits)
 	if err != nil {
-		return nil, loadStatus(err)
+		return nil, driver.LoadError(err)
 	}
 	a := &Analysis{}
 	for _, v := range values {

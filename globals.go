@@ -84,4 +84,4 @@ func MaxOpset(domain string) (int, bool) { return goengine.MaxOpset(domain) }
 
 // CheckOperators returns nil if every operator of a model is implemented in the version
 // that the model imports. Otherwise the error lists all operators that are not.
-func CheckOperators(m *onnx.Model) error { return loadStatus(goengine.CheckOperators(m)) }
+func CheckOperators(m *onnx.Model) error { return driver.LoadError(goengine.CheckOperators(m)) }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/onward-ml/onward/driver"
 	"github.com/onward-ml/onward/onnx"
 	"github.com/onward-ml/onward/tensor"
 )
@@ -62,11 +63,11 @@ type Description struct {
 // cannot be run, too.
 func Describe(m *onnx.Model) (*Description, error) {
 	if m == nil || m.Graph == nil {
-		return nil, loadStatus(errors.New("the model has no graph"))
+		return nil, driver.LoadError(errors.New("the model has no graph"))
 	}
 	s, err := describe(m)
 	if err != nil {
-		return nil, loadStatus(err)
+		return nil, driver.LoadError(err)
 	}
 	return &Description{Inputs: s.inputs, OverridableInitializers: s.defaults, Outputs: s.outputs, Metadata: s.meta}, nil
 }

@@ -50,7 +50,7 @@ func open(ctx context.Context, src source, opts *SessionOptions) (s *Session, er
 	}
 	m, err := src.read(ctx, &s.opts, s.opts.Providers)
 	if err != nil {
-		return nil, loadStatus(err)
+		return nil, driver.LoadError(err)
 	}
 	defer func() {
 		if err != nil {
@@ -59,10 +59,10 @@ func open(ctx context.Context, src source, opts *SessionOptions) (s *Session, er
 		}
 	}()
 	if m.Model, err = prepare(m.Model, s.options); err != nil {
-		return nil, loadStatus(err)
+		return nil, driver.LoadError(err)
 	}
 	if s.signature, err = describe(m.Model); err != nil {
-		return nil, loadStatus(err)
+		return nil, driver.LoadError(err)
 	}
 	if s.engine, s.provider, err = s.compile(ctx, m, s.opts.Providers); err != nil {
 		return nil, err
@@ -222,7 +222,7 @@ func (s *Session) compile(ctx context.Context, m *driver.Model, configs []Provid
 		}
 	}
 	if len(errs) == 1 {
-		return nil, ProviderConfig{}, loadStatus(errs[0])
+		return nil, ProviderConfig{}, driver.LoadError(errs[0])
 	}
 	return nil, ProviderConfig{}, &StatusError{Code: Fail, Message: "no provider can run the model: " + errors.Join(errs...).Error(), Err: errors.Join(errs...)}
 }
@@ -276,7 +276,7 @@ func (s *Session) usable(configs []ProviderConfig) ([]ProviderConfig, error) {
 	for _, c := range r {
 		if _, err := available(c); err != nil {
 			if len(configs) == 1 {
-				return nil, loadStatus(err)
+				return nil, driver.LoadError(err)
 			}
 			bad = append(bad, err.Error())
 		}
@@ -297,11 +297,11 @@ func (s *Session) usable(configs []ProviderConfig) ([]ProviderConfig, error) {
 func (s *Session) SetProviders(ctx context.Context, configs []ProviderConfig) error {
 	m, err := s.source.read(ctx, &s.opts, configs)
 	if err != nil {
-		return loadStatus(err)
+		return driver.LoadError(err)
 	}
 	if m.Model, err = prepare(m.Model, s.options); err != nil {
 		s.source.close(m.Model)
-		return loadStatus(err)
+		return driver.LoadError(err)
 	}
 	e, c, err := s.compile(ctx, m, configs)
 	if err != nil {

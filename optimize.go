@@ -3,6 +3,7 @@ package onward
 import (
 	"context"
 
+	"github.com/onward-ml/onward/driver"
 	"github.com/onward-ml/onward/internal/goengine"
 	"github.com/onward-ml/onward/onnx"
 )
@@ -55,9 +56,9 @@ func OptimizeModel(ctx context.Context, m *onnx.Model, opts *SessionOptions) (*o
 	o := orDefault(opts).driver()
 	prepared, err := prepare(m, o)
 	if err != nil {
-		return nil, nil, loadStatus(err)
+		return nil, nil, driver.LoadError(err)
 	}
 	var edits []OptimizationEdit
 	r, err := goengine.Optimize(ctx, prepared, o, func(e goengine.Edit) { edits = append(edits, OptimizationEdit(e)) })
-	return r, edits, loadStatus(err)
+	return r, edits, driver.LoadError(err)
 }

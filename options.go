@@ -139,7 +139,7 @@ func (o *SessionOptions) driver() *driver.Options {
 	if len(o.CustomOperators) > 0 {
 		d.CustomKernels = func(m *onnx.Model) (*onnx.Model, []driver.CustomKernel, error) {
 			r, kernels, err := goengine.CustomKernels(m, d)
-			return r, kernels, loadStatus(err)
+			return r, kernels, driver.LoadError(err)
 		}
 	}
 	return d

@@ -3,11 +3,9 @@ package onward
 import (
 	"context"
 	"errors"
-	"io/fs"
 
 	"github.com/onward-ml/onward/driver"
 	"github.com/onward-ml/onward/internal/goengine"
-	"github.com/onward-ml/onward/onnx"
 )
 
 // The status codes of ONNX Runtime's API.
@@ -53,26 +51,6 @@ func statusf(c Code, format string, args ...any) *StatusError {
 // invalid wraps an error in a [StatusError] with the code INVALID_ARGUMENT.
 func invalid(err error) error {
 	return &StatusError{Code: InvalidArgument, Message: err.Error(), Err: err}
-}
-
-// loadStatus wraps an error of loading a model in a [StatusError] with the code that
-// ONNX Runtime gives it. It returns an error that has a code unchanged.
-func loadStatus(err error) error {
-	var st *StatusError
-	var parse *onnx.ParseError
-	switch {
-	case err == nil || errors.As(err, &st):
-		return err
-	case stopped(err):
-		return &StatusError{Code: Fail, Message: "loading was stopped: " + err.Error(), Err: err}
-	case errors.Is(err, onnx.ErrMappedFile):
-		return &StatusError{Code: Fail, Message: "Load model failed: " + err.Error(), Err: err}
-	case errors.Is(err, fs.ErrNotExist):
-		return &StatusError{Code: NoSuchFile, Message: "Load model failed: " + err.Error(), Err: err}
-	case errors.As(err, &parse):
-		return &StatusError{Code: InvalidProtobuf, Message: "Load model failed: " + err.Error(), Err: err}
-	}
-	return &StatusError{Code: InvalidGraph, Message: "This is an invalid model. " + err.Error(), Err: err}
 }
 
 // runStatus wraps an error of a run in a [StatusError]. errors.Is still finds the error

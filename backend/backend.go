@@ -14,6 +14,7 @@ import (
 	"maps"
 	"os"
 	"strconv"
+	"strings"
 
 	"github.com/onward-ml/onward"
 	"github.com/onward-ml/onward/driver"
@@ -60,8 +61,11 @@ func (p Provider) CheckModel(m *onnx.Model) error {
 	if !p.traits().Operators {
 		return nil
 	}
-	if ok, why := IsOpsetSupported(m); !ok {
-		return errors.New(why)
+	for _, im := range m.OpsetImports {
+		if d := onnx.NormalizeDomain(im.Domain); !released(d, im.Version) {
+			top, _ := onward.MaxOpset(d)
+			return driver.Errorf(driver.NotImplemented, "opset version %d of domain %q is not supported by provider %s; versions 1 to %d are", im.Version, domainName(d), p, top)
+		}
 	}
 	return onward.CheckOperators(m)
 }
@@ -75,10 +79,10 @@ func (p Provider) SupportsDevice(d Device) error {
 func (p Provider) supports(d Device, c driver.Config) error {
 	impl, err := driver.Find(string(p))
 	if err != nil {
-		return fmt.Errorf("backend: %w", err)
+		return invalid("%w", err)
 	}
 	if kind(p.Device(nil)) != kind(d) || d.IsCPU() && d.ID != 0 {
-		return fmt.Errorf("backend: %s does not support device %s", p, deviceName(d))
+		return incompatible(d, p.Device(nil))
 	}
 	if c, err = p.onDevice(c, d); err != nil {
 		return err
@@ -113,7 +117,7 @@ func ForDevice(device string) (Provider, error) {
 			return p, nil
 		}
 	}
-	return "", fmt.Errorf("backend: no registered provider supports device %s on this machine", deviceName(d))
+	return "", invalid("no registered provider supports device %s on this machine", deviceName(d))
 }
 
 // optionDeviceID is the provider option that selects a GPU by its number.
@@ -156,6 +160,11 @@ func (p Provider) NewSession(ctx context.Context, m *onnx.Model, d Device, opts 
 	return onward.OpenModel(ctx, m, &o)
 }
 
+// invalid returns an error with the status INVALID_ARGUMENT.
+func invalid(format string, args ...any) error {
+	return driver.Errorf(driver.InvalidArgument, format, args...)
+}
+
 // ErrSkip is wrapped by the error that [Prepare] returns for a model that the backend does not
 // support, so that a test runner can skip it.
 var ErrSkip = errors.New("not supported by the backend")
@@ -170,8 +179,10 @@ type Options struct {
 	Session *onward.SessionOptions
 	// SkipCheck disables the ONNX checker.
 	SkipCheck bool
-	// ReleasedOpsetsOnly refuses models that import unreleased opsets. Default: true
-	// unless the environment variable ALLOW_RELEASED_ONNX_OPSET_ONLY is 0.
+	// ReleasedOpsetsOnly refuses models that import unreleased opsets, with [ErrSkip].
+	// If it is false, the provider decides. ONNX Runtime's library reads the environment
+	// variable ALLOW_RELEASED_ONNX_OPSET_ONLY, and runs them only if that is 0. Default:
+	// true unless the variable has another value than 1.
 	ReleasedOpsetsOnly *bool
 	// Example is an input of a model that is given as a function, which does not declare
 	// the types of its inputs.
@@ -198,11 +209,11 @@ type Options struct {
 	Profile bool
 }
 
-func (o *Options) released() bool {
+func (o *Options) releasedOnly() bool {
 	if o.ReleasedOpsetsOnly != nil {
 		return *o.ReleasedOpsetsOnly
 	}
-	return os.Getenv("ALLOW_RELEASED_ONNX_OPSET_ONLY") != "0"
+	return releasedOnly()
 }
 
 func orDefault(o *Options) *Options {
@@ -213,11 +224,14 @@ func orDefault(o *Options) *Options {
 }
 
 // Prepare loads a model for repeated runs. A session gets a Rep around it, and a Rep is
-// returned unchanged. Any other model is read, and its operators, the ONNX checker's
-// rules and its opsets are checked before a session is opened. If the backend does not
-// support the model, the error has [ErrSkip] in its chain.
+// returned unchanged. Any other model is read, and its opsets, its operators and the ONNX
+// checker's rules are checked before a session is opened.
+//
+// Every error has an [onward.StatusError] in its chain. If the backend does not support the
+// model, it has [ErrSkip] too.
 func Prepare[S Preparable](ctx context.Context, model S, b Backend, opts *Options) (*Rep, error) {
-	return prepare(ctx, model, b, orDefault(opts))
+	r, err := prepare(ctx, model, b, orDefault(opts))
+	return r, driver.LoadError(err)
 }
 
 func prepare(ctx context.Context, model any, b Backend, o *Options) (*Rep, error) {
@@ -231,7 +245,7 @@ func prepare(ctx context.Context, model any, b Backend, o *Options) (*Rep, error
 	switch m := model.(type) {
 	case *Rep:
 		if m == nil {
-			return nil, errors.New("backend: the Rep is nil")
+			return nil, invalid("the Rep is nil")
 		}
 		if o.Device != "" && deviceName(m.Device) != deviceName(device) {
 			return nil, incompatible(device, m.Device)
@@ -239,7 +253,7 @@ func prepare(ctx context.Context, model any, b Backend, o *Options) (*Rep, error
 		return m, nil
 	case *onward.Session:
 		if m == nil {
-			return nil, errors.New("backend: the session is nil")
+			return nil, invalid("the session is nil")
 		}
 		have := Provider(m.Provider()).Device(m.ProviderOptions()[m.Provider()])
 		if o.Device != "" && deviceName(have) != deviceName(device) {
@@ -266,6 +280,11 @@ func prepare(ctx context.Context, model any, b Backend, o *Options) (*Rep, error
 	if m, err = o.transform(m); err != nil {
 		return nil, err
 	}
+	if o.releasedOnly() {
+		if why := unreleased(m); why != "" {
+			return nil, fmt.Errorf("%w: %w", ErrSkip, driver.Errorf(driver.NotImplemented, "%s", why))
+		}
+	}
 	// Missing operators are reported before the checker runs: without their schemas it
 	// could not tell them from invalid ones.
 	if err := Compatible(b, m); err != nil {
@@ -278,11 +297,6 @@ func prepare(ctx context.Context, model any, b Backend, o *Options) (*Rep, error
 			return nil, err
 		}
 	}
-	if o.released() {
-		if ok, why := IsOpsetSupported(m); !ok {
-			return nil, fmt.Errorf("%w: %s", ErrSkip, why)
-		}
-	}
 	r := &Rep{Model: m, Device: device, Backend: b, opts: *o}
 	if o.Profile {
 		r.profile = &profile{}
@@ -292,10 +306,13 @@ func prepare(ctx context.Context, model any, b Backend, o *Options) (*Rep, error
 	}
 	r.Session, err = b.NewSession(ctx, m, device, o.Session)
 	if err != nil {
-		if errors.Is(err, onward.ErrNotImplemented) {
-			return nil, fmt.Errorf("%w: %w", ErrSkip, err)
+		if !errors.Is(err, onward.ErrNotImplemented) && !strings.Contains(err.Error(), refusedOpset) {
+			return nil, err
 		}
-		return nil, err
+		if bad := invalidModel(b, m); bad != nil {
+			return nil, fmt.Errorf("%w (the backend says: %w)", driver.LoadError(bad), err)
+		}
+		return nil, fmt.Errorf("%w: %w", ErrSkip, err)
 	}
 	return r, nil
 }
@@ -365,25 +382,67 @@ func check(b Backend, m *onnx.Model) error {
 	return onnx.Check(m, o)
 }
 
-func incompatible(want, have Device) error {
-	return fmt.Errorf("Incompatible device expected '%s', got '%s'", deviceName(want), deviceName(have))
+// refusedOpset is part of the error of ONNX Runtime's library for an opset that it does not know
+// as released. Its status is FAIL.
+const refusedOpset = "with official released onnx opset versions"
+
+// invalidModel returns an error if a native library does not support a model because that is
+// invalid. The libraries give both the same status. It returns nil for a model with operators
+// that this module does not know.
+func invalidModel(b Backend, m *onnx.Model) error {
+	if p, ok := b.(Provider); !ok || p.traits().Operators || onward.CheckOperators(m) != nil {
+		return nil
+	}
+	if err := onnx.Check(m, &onnx.CheckOptions{Schema: onward.OperatorSchema}); err != nil {
+		return err
+	}
+	if _, err := onward.Analyze(m, onward.Limits{}); errors.Is(err, onward.ErrInvalidGraph) {
+		return err
+	}
+	return nil
 }
 
-// IsOpsetSupported reports whether this module implements all opsets that a model imports. If
-// not, the text names the first one that it does not.
+// incompatible returns ONNX Runtime's error for a wrong device.
+func incompatible(want, have Device) error {
+	return invalid("Incompatible device expected '%s', got '%s'", deviceName(want), deviceName(have))
+}
+
+// envReleased is the environment variable of ONNX Runtime's backend that, set to another value
+// than 1, allows unreleased opsets.
+const envReleased = "ALLOW_RELEASED_ONNX_OPSET_ONLY"
+
+func releasedOnly() bool {
+	v, set := os.LookupEnv(envReleased)
+	return !set || v == "1"
+}
+
+// IsOpsetSupported reports whether all opsets that a model imports are released, as
+// is_opset_supported of ONNX Runtime's backend does: it accepts every model if the environment
+// variable ALLOW_RELEASED_ONNX_OPSET_ONLY has another value than 1. If an opset is not
+// released, the text is ONNX Runtime's. Domains that this module does not know are accepted.
 func IsOpsetSupported(m *onnx.Model) (bool, string) {
+	if !releasedOnly() {
+		return true, ""
+	}
+	why := unreleased(m)
+	return why == "", why
+}
+
+// unreleased returns ONNX Runtime's text for the first opset that is not released, or "".
+func unreleased(m *onnx.Model) string {
 	for _, im := range m.OpsetImports {
-		d := onnx.NormalizeDomain(im.Domain)
-		top, known := onward.MaxOpset(d)
-		if !known {
-			continue
-		}
-		if im.Version > int64(top) || im.Version < 1 {
-			if d == "" {
-				d = "ai.onnx"
-			}
-			return false, fmt.Sprintf("Skipping this test since opset version %d of domain %q is not supported; versions 1 to %d are", im.Version, d, top)
+		if d := onnx.NormalizeDomain(im.Domain); !released(d, im.Version) {
+			return fmt.Sprintf("Skipping this test as only released onnx opsets are supported.To run this test set env variable %s to 0. Got Domain '%s' version '%d'.",
+				envReleased, domainName(d), im.Version)
 		}
 	}
-	return true, ""
+	return ""
 }
+
+// released reports whether a version of a domain is released. Versions of unknown domains are.
+func released(domain string, version int64) bool {
+	top, known := onward.MaxOpset(domain)
+	return !known || version >= 1 && version <= int64(top)
+}
+
+func domainName(d string) string { return cmp.Or(d, "ai.onnx") }

@@ -119,7 +119,7 @@ func TestDeviceReachesTheProvider(t *testing.T) {
 		{device: "CUDA:7", option: "3", err: `the device is CUDA:7, the option device_id of provider fake:cuda is "3"`},
 		{device: "CUDA:8", err: "device_id is 8 of 8 devices"},
 		{device: "", option: "9", err: "device_id is 9 of 8 devices"},
-		{device: "CPU", err: "fake:cuda does not support device CPU"},
+		{device: "CPU", err: "Incompatible device expected 'CPU', got 'CUDA'"},
 	} {
 		o := &backend.Options{Device: c.device, Session: &onward.SessionOptions{}}
 		if c.option != "" {
@@ -241,13 +241,23 @@ func TestIncompatibleDevice(t *testing.T) {
 	cuda := &backend.Options{Device: "CUDA:1"}
 	_, ofRep := backend.Prepare(t.Context(), r, backend.CPU, cuda)
 	_, ofSession := backend.Prepare(t.Context(), r.Session, backend.CPU, cuda)
-	for name, err := range map[string]error{"Rep": ofRep, "session": ofSession} {
-		if want := "Incompatible device expected 'CUDA:1', got 'CPU'"; err == nil || err.Error() != want {
+	m := linear()
+	data, err := m.Marshal()
+	if err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(t.TempDir(), "m.onnx")
+	if err := os.WriteFile(path, data, 0o666); err != nil {
+		t.Fatal(err)
+	}
+	_, ofModel := backend.Prepare(t.Context(), m, backend.CPU, cuda)
+	_, ofPath := backend.Prepare(t.Context(), path, backend.CPU, cuda)
+	_, ofBytes := backend.Prepare(t.Context(), data, backend.CPU, cuda)
+	for name, err := range map[string]error{"Rep": ofRep, "session": ofSession, "model": ofModel, "path": ofPath, "bytes": ofBytes} {
+		var st *onward.StatusError
+		if want := "Incompatible device expected 'CUDA:1', got 'CPU'"; !errors.As(err, &st) || st.Code != onward.InvalidArgument || st.Message != want {
 			t.Errorf("%s: %v, want %s", name, err, want)
 		}
-	}
-	if _, err := backend.Prepare(t.Context(), linear(), backend.CPU, &backend.Options{Device: "CUDA"}); err == nil || !strings.Contains(err.Error(), "cpu does not support device CUDA") {
-		t.Errorf("model: %v", err)
 	}
 }
 
@@ -327,7 +337,7 @@ func TestIsCompatible(t *testing.T) {
 		device string
 		want   []string
 	}{
-		{linear(), "CUDA", []string{"does not support device CUDA"}},
+		{linear(), "CUDA", []string{"Incompatible device expected 'CUDA', got 'CPU'"}},
 		{linear(), "cpu", []string{"unknown device type"}},
 		{unknownOperators(), "CPU", []string{"Frobnicate", "Defrobnicate"}},
 	} {
@@ -356,13 +366,52 @@ func TestIsOpsetSupported(t *testing.T) {
 	if ok, why := backend.IsOpsetSupported(m); !ok || why != "" {
 		t.Errorf("newest: %v %q", ok, why)
 	}
+	m.OpsetImports = append(m.OpsetImports, onnx.OperatorSetID{Domain: "my.domain", Version: 1000})
+	if ok, why := backend.IsOpsetSupported(m); !ok || why != "" {
+		t.Errorf("a domain that is not ONNX's: %v %q", ok, why)
+	}
 	m.OpsetImports[0].Version = 1000
-	if ok, why := backend.IsOpsetSupported(m); ok || !strings.Contains(why, "1000") || !strings.Contains(why, "ai.onnx") {
+	if ok, why := backend.IsOpsetSupported(m); ok || why != notReleased {
 		t.Errorf("1000: %v %q", ok, why)
 	}
-	if _, err := backend.Prepare(t.Context(), m, backend.CPU, nil); !errors.Is(err, backend.ErrSkip) {
-		t.Errorf("prepare: %v", err)
+	for value, want := range map[string]bool{"1": false, "0": true, "no": true} {
+		t.Setenv("ALLOW_RELEASED_ONNX_OPSET_ONLY", value)
+		if ok, why := backend.IsOpsetSupported(m); ok != want || ok != (why == "") {
+			t.Errorf("with the environment variable %q: %v %q", value, ok, why)
+		}
 	}
+}
+
+// TestStatusOfPrepare checks that every error of Prepare has a status code.
+func TestStatusOfPrepare(t *testing.T) {
+	data, err := linear().Marshal()
+	if err != nil {
+		t.Fatal(err)
+	}
+	wrong := linear()
+	wrong.Graph.Nodes[0].Inputs[0] = "nosuch"
+	for name, c := range map[string]struct {
+		prepare func() error
+		want    error
+	}{
+		"no file":          {func() error { return prepareError(t, filepath.Join(t.TempDir(), "none.onnx"), nil) }, onward.ErrNoSuchFile},
+		"cut bytes":        {func() error { return prepareError(t, data[:len(data)/2], nil) }, onward.ErrInvalidProtobuf},
+		"invalid graph":    {func() error { return prepareError(t, wrong, nil) }, onward.ErrInvalidGraph},
+		"unknown operator": {func() error { return prepareError(t, unknownOperators(), nil) }, onward.ErrNotImplemented},
+		"wrong device":     {func() error { return prepareError(t, data, &backend.Options{Device: "tpu"}) }, onward.ErrInvalidArgument},
+		"nil":              {func() error { return prepareError(t, (*onnx.Model)(nil), nil) }, onward.ErrInvalidArgument},
+		"no such output":   {func() error { return prepareError(t, data, &backend.Options{NewOutputs: []string{"q"}}) }, onward.ErrInvalidArgument},
+		"empty stream":     {func() error { return prepareError(t, backend.Stream{}, nil) }, onward.ErrInvalidArgument},
+	} {
+		if err := c.prepare(); !errors.Is(err, c.want) {
+			t.Errorf("%s: %v, want %v", name, err, c.want)
+		}
+	}
+}
+
+func prepareError[S backend.Preparable](t *testing.T, model S, o *backend.Options) error {
+	_, err := backend.Prepare(t.Context(), model, backend.CPU, o)
+	return err
 }
 
 func TestCheckerRunsFirst(t *testing.T) {
@@ -426,15 +475,14 @@ func TestRunNode(t *testing.T) {
 }
 
 func TestRuntimeNames(t *testing.T) {
-	for name, want := range map[string]backend.Backend{"OnnxInferenceBackend": backend.CPU, "python": backend.Reference, "python_compiled": backend.CPU, "": backend.CPU, "cpu": backend.CPU, "reference": backend.Reference} {
+	for name, want := range map[string]backend.Backend{"OnnxInferenceBackend": backend.CPU, "python": backend.Reference, "python_compiled": backend.CPU, "": backend.CPU, "cpu": backend.CPU, "reference": backend.Reference,
+		"OnnxInferenceBackendOrt": backend.Provider("ort"), "onnxruntime1": backend.Provider("ort"), "onnxruntime2": backend.Provider("ort")} {
 		if b, err := backend.Runtime(name); err != nil || b != want {
 			t.Errorf("%q: %v, %v", name, b, err)
 		}
 	}
-	for _, name := range []string{"OnnxInferenceBackendOrt", "onnxruntime1", "onnxruntime2", "nosuch"} { // the driver is not imported here
-		if _, err := backend.Runtime(name); err == nil || !strings.Contains(err.Error(), "not registered") {
-			t.Errorf("%q: %v", name, err)
-		}
+	if _, err := backend.Runtime("nosuch"); !errors.Is(err, onward.ErrInvalidArgument) || !strings.Contains(err.Error(), "not registered") {
+		t.Errorf("nosuch: %v", err)
 	}
 }
 

@@ -40,7 +40,7 @@ func TypeOf(d Device) (DeviceType, error) {
 	case "cuda":
 		return DeviceCUDA, nil
 	}
-	return 0, fmt.Errorf("backend: device type %q is not one of ONNX's, want cpu or cuda", d.Type)
+	return 0, invalid("device type %q is not one of ONNX's, want cpu or cuda", d.Type)
 }
 
 // kind returns the type of a device with one name for equal types.
@@ -69,12 +69,12 @@ func ParseDevice(s string) (Device, error) {
 	case "CUDA", "GPU":
 		d.Type = "cuda"
 	default:
-		return d, fmt.Errorf("backend: unknown device type %q in %q, want CPU, CUDA or GPU", name, s)
+		return d, invalid("unknown device type %q in %q, want CPU, CUDA or GPU", name, s)
 	}
 	if hasID {
 		n, err := strconv.ParseUint(id, 10, 31)
 		if err != nil {
-			return d, fmt.Errorf("backend: device id %q in %q is not a number of at most 31 bits", id, s)
+			return d, invalid("device id %q in %q is not a number of at most 31 bits", id, s)
 		}
 		d.ID = int(n)
 	}

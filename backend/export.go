@@ -2,7 +2,6 @@ package backend
 
 import (
 	"encoding/json"
-	"errors"
 	"fmt"
 	"maps"
 	"math"
@@ -78,7 +77,7 @@ func (r *Rep) ToSequence() (*Sequence, error) {
 // the model.
 func SequenceOf(m *onnx.Model) (*Sequence, error) {
 	if m == nil || m.Graph == nil {
-		return nil, errors.New("backend: the model has no graph")
+		return nil, invalid("the model has no graph")
 	}
 	s := &Sequence{Producer: strings.TrimSpace(m.ProducerName + " " + m.ProducerVersion), IRVersion: m.IRVersion,
 		Opsets: map[string]int64{}, Graph: graphSequence(m.Graph)}

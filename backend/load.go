@@ -43,29 +43,29 @@ func load(model any, o *Options) (*onnx.Model, error) {
 		return onnx.Unmarshal(m, nil)
 	case Stream:
 		if m.Reader == nil {
-			return nil, errors.New("backend: the stream has no reader")
+			return nil, invalid("the stream has no reader")
 		}
 		data, err := io.ReadAll(io.LimitReader(m.Reader, maxStream+1))
 		if err != nil {
 			return nil, err
 		}
 		if len(data) > maxStream {
-			return nil, fmt.Errorf("backend: the stream is longer than %d bytes", maxStream)
+			return nil, invalid("the stream is longer than %d bytes", maxStream)
 		}
 		return onnx.Unmarshal(data, nil)
 	case *onnx.Model:
 		if m == nil {
-			return nil, errors.New("backend: the model is nil")
+			return nil, invalid("the model is nil")
 		}
 		return m, nil
 	case *onnx.Graph:
 		if m == nil {
-			return nil, errors.New("backend: the graph is nil")
+			return nil, invalid("the graph is nil")
 		}
 		return wrap(m, o.opset(), nil), nil
 	case *onnx.Function:
 		if m == nil {
-			return nil, errors.New("backend: the function is nil")
+			return nil, invalid("the function is nil")
 		}
 		return functionModel(m, o)
 	}
@@ -139,7 +139,7 @@ func nodeModel(n *onnx.Node, example Inputs, opset int64, imports []onnx.Operato
 		}
 	}
 	if example == nil && len(args) > 0 {
-		return nil, fmt.Errorf("backend: the types of the inputs %q of %s are unknown: give an example", n.Inputs, n.OpType)
+		return nil, invalid("the types of the inputs %q of %s are unknown: give an example", n.Inputs, n.OpType)
 	}
 	g := &onnx.Graph{Name: n.OpType, Nodes: []*onnx.Node{n}}
 	if example != nil {
@@ -150,7 +150,7 @@ func nodeModel(n *onnx.Node, example Inputs, opset int64, imports []onnx.Operato
 		for _, a := range args {
 			v, ok := values[a.Name]
 			if !ok {
-				return nil, fmt.Errorf("backend: input %q of %s has no value", a.Name, n.OpType)
+				return nil, invalid("input %q of %s has no value", a.Name, n.OpType)
 			}
 			g.Inputs = append(g.Inputs, &onnx.ValueInfo{Name: a.Name, Type: exactType(v)})
 		}

@@ -1,8 +1,6 @@
 package backend
 
 import (
-	"fmt"
-
 	"github.com/onward-ml/onward/driver"
 )
 
@@ -43,7 +41,7 @@ func Runtime(name string) (Backend, error) {
 		p = Provider(name)
 	}
 	if _, err := driver.Find(string(p)); err != nil {
-		return nil, fmt.Errorf("backend: runtime %q: %w", name, err)
+		return nil, invalid("runtime %q: %w", name, err)
 	}
 	return p, nil
 }

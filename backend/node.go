@@ -2,8 +2,6 @@ package backend
 
 import (
 	"context"
-	"errors"
-	"fmt"
 
 	"github.com/onward-ml/onward/onnx"
 	"github.com/onward-ml/onward/tensor"
@@ -24,7 +22,7 @@ type NodeOptions struct {
 // RunNode runs one node on inputs in the order of the node's inputs.
 func RunNode(ctx context.Context, n *onnx.Node, b Backend, in Inputs, opts *NodeOptions) (*Outputs, error) {
 	if n == nil {
-		return nil, errors.New("backend: the node is nil")
+		return nil, invalid("the node is nil")
 	}
 	if opts == nil {
 		opts = &NodeOptions{}
@@ -66,7 +64,7 @@ func RunNode(ctx context.Context, n *onnx.Node, b Backend, in Inputs, opts *Node
 	}
 	for i, want := range opts.OutputsInfo {
 		if i < len(out.Values) && want.Kind != tensor.KindInvalid && !out.Values[i].Type().Equal(want) {
-			return nil, fmt.Errorf("backend: output %d (%s) is %s, want %s", i, out.Names[i], out.Values[i].Type(), want)
+			return nil, invalid("output %d (%s) is %s, want %s", i, out.Names[i], out.Values[i].Type(), want)
 		}
 	}
 	return out, nil

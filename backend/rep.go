@@ -2,7 +2,6 @@ package backend
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 
@@ -27,7 +26,7 @@ type List []tensor.Value
 func (l List) Bind(inputs, initializers []onward.NodeArg) (onward.Values, error) {
 	args := slices.Concat(inputs, initializers)
 	if len(l) > len(args) {
-		return nil, fmt.Errorf("backend: got %d inputs, the model has %d", len(l), len(args))
+		return nil, invalid("got %d inputs, the model has %d", len(l), len(args))
 	}
 	r := make(onward.Values, len(l))
 	for i, v := range l {
@@ -151,7 +150,7 @@ func (r *Rep) Run(ctx context.Context, in Inputs, opts *onward.RunOptions) (*Out
 	return o, nil
 }
 
-var errSkipRun = errors.New("backend: the Rep was prepared with SkipRun and cannot run")
+var errSkipRun = invalid("the Rep was prepared with SkipRun and cannot run")
 
 // bind returns the inputs of a run by name.
 func (r *Rep) bind(in Inputs) (onward.Values, error) {

@@ -2,8 +2,6 @@ package backend
 
 import (
 	"context"
-	"errors"
-	"fmt"
 	"maps"
 	"slices"
 
@@ -12,7 +10,7 @@ import (
 	"github.com/onward-ml/onward/tensor"
 )
 
-var errNoModel = errors.New("backend: the Rep has no model: it was made from a session, or ReduceSize dropped it")
+var errNoModel = invalid("the Rep has no model: it was made from a session, or ReduceSize dropped it")
 
 // model returns the Rep's model.
 func (r *Rep) model() (*onnx.Model, error) {
@@ -64,11 +62,11 @@ func fixInputs(g *onnx.Graph, fixed map[string]*tensor.Tensor) (*onnx.Graph, err
 	c.Initializers = slices.DeleteFunc(slices.Clone(g.Initializers), func(t *onnx.Tensor) bool { return fixed[t.Name] != nil })
 	for _, name := range slices.Sorted(maps.Keys(fixed)) {
 		if fixed[name] == nil {
-			return nil, fmt.Errorf("backend: static input %q has no value", name)
+			return nil, invalid("static input %q has no value", name)
 		}
 		for _, n := range g.Nodes {
 			if slices.Contains(n.Outputs, name) {
-				return nil, fmt.Errorf("backend: static input %q is the result of node %q (%s)", name, n.Name, n.OpType)
+				return nil, invalid("static input %q is the result of node %q (%s)", name, n.Name, n.OpType)
 			}
 		}
 		t := onnx.FromTensor(fixed[name])
@@ -85,10 +83,10 @@ const maxNesting = 100
 // nodes, inputs and initializers that these need.
 func selectOutputs(m *onnx.Model, names []string) (*onnx.Model, error) {
 	if len(names) == 0 {
-		return nil, errors.New("backend: the list of new outputs is empty")
+		return nil, invalid("the list of new outputs is empty")
 	}
 	if _, err := m.CountNodes(maxNesting); err != nil {
-		return nil, fmt.Errorf("backend: %w", err)
+		return nil, invalid("%w", err)
 	}
 	g := m.Graph
 	producer := map[string]int{}
@@ -133,7 +131,7 @@ func selectOutputs(m *onnx.Model, names []string) (*onnx.Model, error) {
 	for _, name := range names {
 		_, made := producer[name]
 		if !made && types[name] == nil {
-			return nil, fmt.Errorf("backend: the main graph has no result %q", name)
+			return nil, invalid("the main graph has no result %q", name)
 		}
 		if types[name] == nil && !inferred {
 			inferred = true

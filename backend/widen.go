@@ -2,7 +2,6 @@ package backend
 
 import (
 	"context"
-	"fmt"
 	"slices"
 
 	"github.com/onward-ml/onward/onnx"
@@ -98,7 +97,7 @@ func (w *widening) tensor(t *onnx.Tensor) *onnx.Tensor {
 		x, err = tensor.Convert(x, tensor.TypeFloat64, tensor.ConvertOptions{})
 	}
 	if err != nil {
-		w.err = fmt.Errorf("backend: tensor %q: %w", t.Name, err)
+		w.err = invalid("tensor %q: %w", t.Name, err)
 		return t
 	}
 	r := onnx.FromTensor(x)

@@ -1,8 +1,12 @@
 package driver
 
 import (
+	"context"
 	"errors"
 	"fmt"
+	"io/fs"
+
+	"github.com/onward-ml/onward/onnx"
 )
 
 // Code is an error code of ONNX Runtime's API
@@ -65,4 +69,24 @@ func (e *StatusError) Is(target error) bool {
 func Errorf(c Code, format string, args ...any) *StatusError {
 	err := fmt.Errorf(format, args...)
 	return &StatusError{Code: c, Message: err.Error(), Err: errors.Unwrap(err)}
+}
+
+// LoadError wraps an error of loading a model in a [StatusError] with the code that ONNX
+// Runtime gives it. It returns nil and an error that has a code unchanged.
+func LoadError(err error) error {
+	var st *StatusError
+	var parse *onnx.ParseError
+	switch {
+	case err == nil || errors.As(err, &st):
+		return err
+	case errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded):
+		return &StatusError{Code: Fail, Message: "loading was stopped: " + err.Error(), Err: err}
+	case errors.Is(err, onnx.ErrMappedFile):
+		return &StatusError{Code: Fail, Message: "Load model failed: " + err.Error(), Err: err}
+	case errors.Is(err, fs.ErrNotExist):
+		return &StatusError{Code: NoSuchFile, Message: "Load model failed: " + err.Error(), Err: err}
+	case errors.As(err, &parse):
+		return &StatusError{Code: InvalidProtobuf, Message: "Load model failed: " + err.Error(), Err: err}
+	}
+	return &StatusError{Code: InvalidGraph, Message: "This is an invalid model. " + err.Error(), Err: err}
 }
