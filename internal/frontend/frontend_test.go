@@ -519,3 +519,30 @@ func TestInputTypes(t *testing.T) {
 		}
 	}
 }
+
+// TestLoopWithoutCarriedValues runs inference for a Loop without carried values, of which trailing
+// inputs are omitted, in the main graph and inside of If.
+func TestLoopWithoutCarriedValues(t *testing.T) {
+	for _, inputs := range [][]string{{"m", "c"}, {"m", ""}, {"m"}, {"", ""}, {}} {
+		loop := func(g *onnx.GraphBuilder, prefix string) {
+			body := onnx.NewGraph(prefix + "body")
+			body.Input(prefix+"i", onnx.Int64).Input(prefix+"on", onnx.Bool).Output(prefix+"less", onnx.Bool).Output(prefix+"next", onnx.Int64)
+			body.Node("Less", []string{prefix + "i", "m"}, []string{prefix + "less"})
+			body.Node("Add", []string{prefix + "i", "m"}, []string{prefix + "next"})
+			g.Node("Loop", inputs, []string{prefix + "y"}, onnx.Attrs{"body": body})
+			g.Output(prefix+"y", onnx.Int64, nil)
+		}
+		b := onnx.NewModel("m").Opset("", 21)
+		b.Input("m", onnx.Int64).Input("c", onnx.Bool).Output("z", onnx.Int64, nil)
+		loop(b.GraphBuilder, "")
+		var branches [2]*onnx.GraphBuilder
+		for i, prefix := range []string{"t_", "e_"} {
+			branches[i] = onnx.NewGraph(prefix)
+			loop(branches[i], prefix)
+		}
+		b.Node("If", []string{"c"}, []string{"z"}, onnx.Attrs{"then_branch": branches[0], "else_branch": branches[1]})
+		if _, err := frontend.Convert(b.Must(), frontend.Options{}); err != nil {
+			t.Errorf("inputs %q: %v", inputs, err)
+		}
+	}
+}

@@ -30,6 +30,25 @@ func fold(o *Options, g *ir.Graph) (int, error) {
 	return edits, nil
 }
 
+// foldFloats folds constants, except quantized ones, which fuseQuantized needs.
+func foldFloats(o *Options, g *ir.Graph) (int, error) {
+	o.keepQuantized = true
+	defer func() { o.keepQuantized = false }()
+	edits := 0
+	for {
+		n, err := fold(o, g)
+		if err != nil {
+			return 0, err
+		}
+		edits += n
+		// A branch may read what is constant now.
+		if n, err = inlineIf(o, g); n == 0 || err != nil {
+			return edits, err
+		}
+		edits += n
+	}
+}
+
 const smallResult = 64 << 10
 
 // reinfer infers the types of a node again. Nodes with subgraphs are excluded, since inferring the

@@ -53,13 +53,6 @@ func zeroPoints(g *ir.Graph) map[tensor.DType]ir.ValueID {
 	}
 }
 
-// foldFloats folds constants, except quantized ones, which fuseQuantized needs.
-func foldFloats(o *Options, g *ir.Graph) (int, error) {
-	o.keepQuantized = true
-	defer func() { o.keepQuantized = false }()
-	return fold(o, g)
-}
-
 // foldQuantized folds the remaining quantized constants.
 func foldQuantized(o *Options, g *ir.Graph) (int, error) {
 	if !hasDequantize(g) {

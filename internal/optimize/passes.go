@@ -41,6 +41,7 @@ var dce = pass{Pass{"dce", Basic, "removes nodes, outputs and captures that nobo
 // passes lists the passes in order. A pass runs on the subgraphs of a node before the graph. Passes
 // that leave nodes unused are followed by dce.
 var passes = []pass{
+	{Pass{"inline-if", Basic, "replaces each If with a constant condition by the branch that it runs"}, inlineIf},
 	{Pass{"fold", Basic, "computes nodes whose inputs are all constant"}, foldFloats},
 	{Pass{"identity", Basic, "removes Identity, Dropout outside of training and Cast to the same type"}, removeIdentity},
 	{Pass{"cse", Basic, "computes equal nodes once"}, mergeCommon},

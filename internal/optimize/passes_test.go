@@ -74,6 +74,26 @@ func input(name string, dims ...any) build {
 
 func steps(list ...build) []build { return list }
 
+// branches adds an If whose condition is c. Its first branch reads w.
+func branches(b *onnx.ModelBuilder) {
+	branch := func(add func(g *onnx.GraphBuilder)) *onnx.GraphBuilder {
+		g := onnx.NewGraph("branch")
+		add(g)
+		return g.Output("o", onnx.Float, "n", 8)
+	}
+	b.Node("If", []string{"c"}, []string{"y"}, onnx.Attrs{
+		"then_branch": branch(func(g *onnx.GraphBuilder) {
+			g.Node("Add", []string{"x", "w"}, []string{"s"})
+			g.Node("Min", []string{"s", "s"}, []string{"o"})
+		}),
+		"else_branch": branch(func(g *onnx.GraphBuilder) {
+			g.Node("Neg", []string{"x"}, []string{"s"})
+			g.Node("Neg", []string{"s"}, []string{"o"})
+		})})
+}
+
+func truth(b *onnx.ModelBuilder) { b.Input("c", onnx.Bool) }
+
 var (
 	pixels  = input("x", "n", 4, 6, 6)
 	rows    = input("x", "n", 8)
@@ -99,6 +119,10 @@ func TestPasses(t *testing.T) {
 	expand := steps(input("x", "n", 3, 104, 104), ramp("w", 32, 3, 1, 1), ramp("k", 32, 1, 3, 3), ramp("v", 16, 32, 1, 1), node("Conv", "x w", "e"))
 	spread := node("Conv", "e k", "d", onnx.Attrs{"group": int64(32)})
 	cases := []passCase{
+		{pass: "inline-if", name: "a condition that is an input", build: steps(rows, truth, ramp("w", 8), branches), want: "If[Neg Neg][Add Min]"},
+		{pass: "inline-if", name: "a constant", build: steps(rows, constant("c", true), ramp("w", 8), branches), want: "Add Min"},
+		{pass: "inline-if", name: "a branch that cannot run", with: "fold", build: steps(rows, constant("c", false), ramp("w", 3), branches), want: "Neg Neg"},
+		{pass: "inline-if", name: "a condition that folding finds", with: "fold", build: steps(rows, constant("d", false), node("Not", "d", "c"), ramp("w", 8), branches), want: "Add Min"},
 		{pass: "fold", name: "constants are added", build: steps(rows, constant("a", float32(1)), constant("b", float32(2)), node("Add", "a b", "c"), node("Mul", "x c", "y")), want: "Mul"},
 		{pass: "fold", name: "the shape of a fixed input", build: steps(input("x", 2, 3), node("Shape", "x", "y")), want: ""},
 		{pass: "fold", name: "the shape of another input", build: steps(rows, node("Shape", "x", "y")), want: "Shape"},

@@ -21,6 +21,10 @@ func (c *Chain) String() string {
 			fmt.Fprintf(&s, "feed %d %s = %s\n", i, name, Show(f[name]))
 		}
 	}
+	for _, f := range c.Model.Functions {
+		fmt.Fprintf(&s, "function %s.%s(%s) returns %s\n", f.Domain, f.Name, strings.Join(f.Inputs, ", "), strings.Join(f.Outputs, ", "))
+		writeGraph(&s, &onnx.Graph{Nodes: f.Nodes}, "    ")
+	}
 	writeGraph(&s, c.Model.Graph, "")
 	return s.String()
 }
