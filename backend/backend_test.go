@@ -462,14 +462,39 @@ func TestRunNode(t *testing.T) {
 		t.Fatal(err)
 	}
 	wantEqual(t, out.Tensor(0), vector(1, 2))
-	// outputs_info is a promise about the results.
-	info := &backend.NodeOptions{OutputsInfo: []tensor.Type{tensor.TensorType(tensor.TypeFloat64)}}
-	if _, err := backend.RunNode(t.Context(), add, backend.CPU, backend.List{vector(1), vector(3)}, info); err == nil || !strings.Contains(err.Error(), "is tensor(float), want tensor(double)") {
-		t.Errorf("outputs_info: %v", err)
-	}
 	for _, bad := range []*onnx.Node{nil, {OpType: "Add", Inputs: []string{"a"}, Outputs: []string{"c"}}, {OpType: "NoSuch", Outputs: []string{"c"}}} {
 		if _, err := backend.RunNode(t.Context(), bad, backend.CPU, backend.List{}, nil); err == nil {
 			t.Errorf("%+v ran", bad)
+		}
+	}
+}
+
+// outputs_info is a promise about the types and shapes of the results.
+func TestOutputsInfo(t *testing.T) {
+	float := tensor.TensorType(tensor.TypeFloat32)
+	add := &onnx.Node{OpType: "Add", Inputs: []string{"a", "b"}, Outputs: []string{"c"}}
+	split := &onnx.Node{OpType: "SplitToSequence", Inputs: []string{"a"}, Outputs: []string{"c"}}
+	for _, c := range []struct {
+		node *onnx.Node
+		info []backend.OutputInfo
+		want string
+	}{
+		{add, nil, ""},
+		{add, []backend.OutputInfo{{}}, ""},
+		{add, []backend.OutputInfo{{Type: float, Shape: []int{2}}}, ""},
+		{add, []backend.OutputInfo{{Type: float, Shape: []int{-1}}}, ""},
+		{add, []backend.OutputInfo{{Type: tensor.TensorType(tensor.TypeFloat64)}}, "output 0 (c): "},
+		{add, []backend.OutputInfo{{Type: tensor.TensorType(tensor.TypeFloat64)}}, "its type is tensor(float), want tensor(double)"},
+		{add, []backend.OutputInfo{{Shape: []int{3}}}, "its shape is [2], want [3]"},
+		{add, []backend.OutputInfo{{Shape: []int{}}}, "its shape is [2], want []"},
+		{add, []backend.OutputInfo{{}, {}}, "OutputsInfo describes 2 outputs, the node has 1"},
+		{split, []backend.OutputInfo{{Type: tensor.SequenceOf(float)}}, ""},
+		{split, []backend.OutputInfo{{Shape: []int{1}}}, "it is seq(tensor(float)), want a tensor of shape [1]"},
+	} {
+		in := backend.List{vector(1, 2), vector(3, 4)}[:len(c.node.Inputs)]
+		_, err := backend.RunNode(t.Context(), c.node, backend.CPU, in, &backend.NodeOptions{OutputsInfo: c.info})
+		if c.want == "" && err != nil || c.want != "" && (!errors.Is(err, onward.ErrInvalidArgument) || !strings.Contains(err.Error(), c.want)) {
+			t.Errorf("%s, %+v: %v, want %q", c.node.OpType, c.info, err, c.want)
 		}
 	}
 }

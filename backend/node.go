@@ -2,6 +2,8 @@ package backend
 
 import (
 	"context"
+	"fmt"
+	"slices"
 
 	"github.com/onward-ml/onward/onnx"
 	"github.com/onward-ml/onward/tensor"
@@ -12,11 +14,35 @@ type NodeOptions struct {
 	Options
 	// OpsetVersion is the version of the node's domain. Default: the newest.
 	OpsetVersion int64
-	// OutputsInfo holds the expected types of the outputs. A result of another type is
-	// an error. The zero Type accepts every type.
-	OutputsInfo []tensor.Type
+	// OutputsInfo describes the outputs in the order of the node's. A result of another
+	// type or shape is an error.
+	OutputsInfo []OutputInfo
 	// Functions are model-local functions that the node may call.
 	Functions []*onnx.Function
+}
+
+// OutputInfo is the expected type and shape of an output.
+type OutputInfo struct {
+	Type  tensor.Type // the zero Type accepts every type
+	Shape []int       // nil accepts every shape, and −1 every size of a dimension
+}
+
+// check returns an error if a value is not as described.
+func (o OutputInfo) check(v tensor.Value) error {
+	if o.Type.Kind != tensor.KindInvalid && !v.Type().Equal(o.Type) {
+		return invalid("its type is %s, want %s", v.Type(), o.Type)
+	}
+	if o.Shape == nil {
+		return nil
+	}
+	t, ok := v.(*tensor.Tensor)
+	if !ok {
+		return invalid("it is %s, want a tensor of shape %v", v.Type(), o.Shape)
+	}
+	if !slices.EqualFunc(t.Shape(), o.Shape, func(have, want int) bool { return want == -1 || have == want }) {
+		return invalid("its shape is %v, want %v", t.Shape(), o.Shape)
+	}
+	return nil
 }
 
 // RunNode runs one node on inputs in the order of the node's inputs.
@@ -62,9 +88,12 @@ func RunNode(ctx context.Context, n *onnx.Node, b Backend, in Inputs, opts *Node
 	if err != nil {
 		return nil, err
 	}
+	if len(opts.OutputsInfo) > len(out.Values) {
+		return nil, invalid("OutputsInfo describes %d outputs, the node has %d", len(opts.OutputsInfo), len(out.Values))
+	}
 	for i, want := range opts.OutputsInfo {
-		if i < len(out.Values) && want.Kind != tensor.KindInvalid && !out.Values[i].Type().Equal(want) {
-			return nil, invalid("output %d (%s) is %s, want %s", i, out.Names[i], out.Values[i].Type(), want)
+		if err := want.check(out.Values[i]); err != nil {
+			return nil, fmt.Errorf("output %d (%s): %w", i, out.Names[i], err)
 		}
 	}
 	return out, nil

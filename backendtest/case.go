@@ -1,6 +1,7 @@
 package backendtest
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -55,10 +56,40 @@ type caseFile struct {
 	Atol      *float64 `json:"atol"`
 }
 
+// DataEnv is the environment variable with the data folder of the suite: the one that holds
+// the folders node, simple and so on, or one with onnx/backend/test/data below it.
+const DataEnv = "ONNX_TEST_DATA"
+
+// DataDir returns the data folder of the suite: that of [DataEnv], else the newest in
+// onward/onnx-* of the user's cache, where `make test` stores it.
+func DataDir() (string, error) {
+	var places []string
+	if dir := os.Getenv(DataEnv); dir != "" {
+		places = []string{filepath.Join(dir, "onnx", "backend", "test", "data"), dir}
+	} else if cache, err := os.UserCacheDir(); err == nil {
+		if places, err = filepath.Glob(filepath.Join(cache, "onward", "onnx-[0-9]*")); err != nil {
+			return "", fmt.Errorf("backendtest: %w", err)
+		}
+		slices.SortFunc(places, func(a, b string) int { return cmp.Or(len(a)-len(b), strings.Compare(a, b)) })
+	}
+	for _, dir := range slices.Backward(places) {
+		if isDir(filepath.Join(dir, "node")) {
+			return dir, nil
+		}
+	}
+	return "", fmt.Errorf("backendtest: the data of the suite is not on this machine, looked at %q: set %s to its folder", places, DataEnv)
+}
+
 // LoadModelTests returns the cases of a kind in a data folder of the suite, sorted by
-// name. The kind is the name of a folder in dir, see [Kinds]. Models and data are read
-// when a case runs.
+// name. An empty dir stands for [DataDir]. The kind is the name of a folder in dir, see
+// [Kinds]. Models and data are read when a case runs.
 func LoadModelTests(dir, kind string) ([]TestCase, error) {
+	if dir == "" {
+		var err error
+		if dir, err = DataDir(); err != nil {
+			return nil, err
+		}
+	}
 	kinds, err := Kinds(dir)
 	if err != nil {
 		return nil, err
@@ -164,14 +195,25 @@ func readSmall(path string) ([]byte, error) {
 	return os.ReadFile(path)
 }
 
-// dataSets reads the data sets in a model's folder as values of the types that the graph
-// declares.
+// dataSets reads the data sets of a model's folder: the archives test_data_*.npz, then the
+// folders test_data_set*, whose values have the types that the graph declares.
 func dataSets(dir string, g *onnx.Graph) ([]DataSet, error) {
-	folders, err := filepath.Glob(filepath.Join(dir, "test_data_set*"))
+	archives, err := filepath.Glob(filepath.Join(dir, "test_data_*.npz"))
 	if err != nil {
 		return nil, err
 	}
 	var sets []DataSet
+	for _, f := range archives {
+		s, err := readArchive(f)
+		if err != nil {
+			return nil, err
+		}
+		sets = append(sets, s)
+	}
+	folders, err := filepath.Glob(filepath.Join(dir, "test_data_set*"))
+	if err != nil {
+		return nil, err
+	}
 	for _, f := range folders {
 		var s DataSet
 		if s.Inputs, err = values(f, "input", g.Inputs); err == nil {
@@ -186,6 +228,47 @@ func dataSets(dir string, g *onnx.Graph) ([]DataSet, error) {
 		return nil, fmt.Errorf("%s has no test_data_set", dir)
 	}
 	return sets, nil
+}
+
+// maxArchive is the largest size in bytes of the arrays of an archive.
+const maxArchive = 1 << 30
+
+// readArchive reads a data set of older models: a NumPy archive with the arrays inputs and
+// outputs, each a stack of tensors of one shape. NumPy pickles a list of tensors of different
+// shapes; that is an error.
+func readArchive(path string) (s DataSet, err error) {
+	z, err := tensor.ReadNPZFile(path, maxArchive)
+	if err != nil {
+		return s, fmt.Errorf("%s: %w", path, err)
+	}
+	for name, values := range map[string]*[]tensor.Value{"inputs": &s.Inputs, "outputs": &s.Outputs} {
+		if *values, err = unstack(z.Arrays[name]); err != nil {
+			return s, fmt.Errorf("%s: array %s: %w", path, name, err)
+		}
+	}
+	return s, nil
+}
+
+// unstack returns the parts of a tensor along its first axis.
+func unstack(t *tensor.Tensor) ([]tensor.Value, error) {
+	if t == nil || t.Rank() == 0 {
+		return nil, errors.New("want an array of at least one axis")
+	}
+	shape, n := t.Shape()[1:], t.Dim(0)
+	values := make([]tensor.Value, n)
+	for i := range values {
+		part, err := tensor.Zeros(t.DType(), shape...)
+		if err != nil {
+			return nil, err
+		}
+		size := len(part.Bytes())
+		if t.DType() == tensor.TypeString || size*n != len(t.Bytes()) {
+			return nil, fmt.Errorf("elements of type %s cannot be read from an archive", t.DType())
+		}
+		copy(part.Bytes(), t.Bytes()[i*size:])
+		values[i] = part
+	}
+	return values, nil
 }
 
 // values reads the files input_0.pb, input_1.pb, … or those of the outputs.

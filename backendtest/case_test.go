@@ -1,12 +1,14 @@
 package backendtest
 
 import (
+	"context"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 
+	"github.com/onward-ml/onward"
 	"github.com/onward-ml/onward/backend"
 	"github.com/onward-ml/onward/internal/testing/suite"
 	"github.com/onward-ml/onward/onnx"
@@ -105,6 +107,108 @@ func TestBrokenDataFailsTheCase(t *testing.T) {
 		res := run(t, newRunner(t, backend.Reference, Options{Dir: dir, Devices: []string{"CPU"}}))["test_x_cpu"]
 		if res.Status != Failed || !strings.Contains(res.text(), c.want) {
 			t.Errorf("got %s, want failed: …%s…", res.text(), c.want)
+		}
+	}
+}
+
+// TestDataDir finds the data folder without a name, as load_model_tests of ONNX does.
+func TestDataDir(t *testing.T) {
+	root := t.TempDir()
+	for _, sub := range []string{"wheel/onnx/backend/test/data", "data", "cache/onward/onnx-1.9.0", "cache/onward/onnx-1.22.0"} {
+		writeCase(t, filepath.Join(root, sub, "node", "test_"+filepath.Base(sub)), unary(t, "Abs"), vector(-1), vector(1))
+	}
+	t.Setenv("XDG_CACHE_HOME", filepath.Join(root, "cache"))
+	for env, want := range map[string]string{"": "test_onnx-1.22.0", "wheel": "test_data", "data": "test_data", "cache": ""} {
+		t.Setenv(DataEnv, "")
+		if env != "" {
+			t.Setenv(DataEnv, filepath.Join(root, env))
+		}
+		cases, err := LoadModelTests("", "node")
+		if want == "" {
+			if err == nil || !strings.Contains(err.Error(), DataEnv) {
+				t.Errorf("%s: %v", env, err)
+			}
+			continue
+		}
+		if err != nil || len(cases) != 1 || cases[0].Name != want {
+			t.Errorf("%s=%q: %+v, %v, want %s", DataEnv, env, cases, err, want)
+		}
+	}
+}
+
+// TestArchives runs data sets in NumPy archives, which ONNX's runner reads before the folders.
+func TestArchives(t *testing.T) {
+	ones, bad := []float32{1, 0, 1, 1}, []float32{1, 0, 1, 2}
+	for name, c := range map[string]struct {
+		out  []float32
+		keys []string
+		want string
+	}{
+		"right": {ones, []string{"inputs", "outputs"}, "passed"}, "wrong": {bad, []string{"inputs", "outputs"}, "failed: data set 0"},
+		"incomplete": {ones, []string{"inputs", "x"}, "array outputs: want an array of at least one axis"},
+	} {
+		dir := t.TempDir()
+		path := filepath.Join(dir, "node", "test_x")
+		m := onnx.NewModel("two")
+		m.Input("a", onnx.Float, 2, 2).Input("b", onnx.Float, 2, 2).Output("c", onnx.Float, 2, 2)
+		m.Node("Max", []string{"a", "b"}, []string{"c"})
+		data, err := m.Must().Marshal()
+		write(t, filepath.Join(path, "model.onnx"), data, err)
+		var z tensor.NPZ
+		for k, x := range [][]float32{{1, -2, 0, 1, 0, 0, 1, 0}, c.out} {
+			if err := z.Add(c.keys[k], tensor.Must(tensor.New(x, len(x)/4, 2, 2))); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := tensor.WriteNPZFile(filepath.Join(path, "test_data_0.npz"), &z, true); err != nil {
+			t.Fatal(err)
+		}
+		res := run(t, newRunner(t, backend.Reference, Options{Dir: dir, Devices: []string{"CPU"}}))["test_x_cpu"]
+		if !strings.Contains(res.text(), c.want) {
+			t.Errorf("%s: %s, want %s", name, res.text(), c.want)
+		}
+	}
+}
+
+// TestLightWithoutExpectedOutputs compares a light model with another provider if the suite has
+// no file of expected outputs, and says so.
+func TestLightWithoutExpectedOutputs(t *testing.T) {
+	dir := t.TempDir()
+	data, err := unary(t, "Abs").Marshal()
+	write(t, filepath.Join(dir, "light", "light_abs.onnx"), data, err)
+	write(t, filepath.Join(dir, "real", "test_abs", "data.json"), []byte(`{"url": "onnx/backend/test/data/light/light_abs.onnx", "model_name": "abs"}`), nil)
+	for b, want := range map[backend.Backend]string{backend.CPU: "reference", backend.Reference: "cpu", wrongOperator{backend.CPU}: "reference"} {
+		r := newRunner(t, b, Options{Dir: dir, Kinds: []string{"real"}, Devices: []string{"CPU"}})
+		list, err := r.Results(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		status, n := Passed, 1
+		if _, wrong := b.(wrongOperator); wrong {
+			status, n = Failed, 0
+		}
+		if list[0].Status != status || list[0].Against != want || CountAgainst(list) != n {
+			t.Errorf("%v: %s, compared with %q, %d counted; want %s, %q, %d", b, list[0].text(), list[0].Against, CountAgainst(list), status, want, n)
+		}
+	}
+}
+
+// wrongOperator runs Cos instead of the model's operator.
+type wrongOperator struct{ backend.Provider }
+
+func (w wrongOperator) NewSession(ctx context.Context, m *onnx.Model, d backend.Device, opts *onward.SessionOptions) (*onward.Session, error) {
+	c, g, n := *m, *m.Graph, *m.Graph.Nodes[0]
+	n.OpType = "Cos"
+	g.Nodes, c.Graph = []*onnx.Node{&n}, &g
+	return w.Provider.NewSession(ctx, &c, d, opts)
+}
+
+// TestCategories compares with the class names of onnx.backend.test.
+func TestCategories(t *testing.T) {
+	for kind, want := range map[string]string{"node": "OnnxBackendNodeModelTest", "real": "OnnxBackendRealModelTest", "simple": "OnnxBackendSimpleModelTest",
+		"pytorch-converted": "OnnxBackendPyTorchConvertedModelTest", "pytorch-operator": "OnnxBackendPyTorchOperatorModelTest", "my_kind": "OnnxBackendMyKindModelTest"} {
+		if got := Category(kind); got != want {
+			t.Errorf("%s: %s, want %s", kind, got, want)
 		}
 	}
 }

@@ -37,7 +37,10 @@ type Result struct {
 	// tested by distribution, see [Check].
 	MaxAbs, MaxRel float64
 	Checked        string // [Check.Why] if the case was tested by distribution, else empty
-	Duration       time.Duration
+	// Against is the provider whose results the outputs were compared with, for a light
+	// model without a file of expected outputs; otherwise empty.
+	Against  string
+	Duration time.Duration
 }
 
 // ErrUnexpectedSuccess is the error of a case that passed and matches [Runner.XFail].
@@ -126,7 +129,8 @@ func (r *Runner) runCategory(t *testing.T, items []*item) Tally {
 		}
 	})
 	c := Count(results)
-	t.Logf("%s on %s: %s; %d of the passed tested by distribution", items[0].category, r.backend.Name(), c, CountChecked(results))
+	t.Logf("%s on %s: %s; %d of the passed tested by distribution, %d compared with another provider",
+		items[0].category, r.backend.Name(), c, CountChecked(results), CountAgainst(results))
 	return c
 }
 
@@ -139,6 +143,18 @@ func CountChecked(results []Result) int {
 	n := 0
 	for _, r := range results {
 		if r.Status == Passed && r.Checked != "" {
+			n++
+		}
+	}
+	return n
+}
+
+// CountAgainst returns how many of the passed cases were compared with a provider, because
+// the suite has no expected outputs for them, see [Result.Against].
+func CountAgainst(results []Result) int {
+	n := 0
+	for _, r := range results {
+		if r.Status == Passed && r.Against != "" {
 			n++
 		}
 	}

@@ -78,23 +78,20 @@ type item struct {
 	test     *TestCase
 }
 
-// categories maps kinds to their names in reports.
-var categories = map[string]string{
-	"node": "Node", "real": "Real", "simple": "Simple",
-	"pytorch-converted": "PyTorchConverted", "pytorch-operator": "PyTorchOperator",
-}
+// Category returns the name of a kind in reports and tests, that of the test class of
+// onnx.backend.test: "OnnxBackendPyTorchOperatorModelTest" for "pytorch-operator".
+func Category(kind string) string { return "OnnxBackend" + category(kind) + "Test" }
 
-// Category returns the name of a kind in reports and tests: "PyTorchOperator" for
-// "pytorch-operator".
-func Category(kind string) string {
-	if c, ok := categories[kind]; ok {
-		return c
-	}
+// category returns the middle of the class's name, such as "PyTorchOperatorModel".
+func category(kind string) string {
 	var b strings.Builder
 	for _, w := range strings.FieldsFunc(kind, func(r rune) bool { return r == '-' || r == '_' }) {
+		if w == "pytorch" {
+			w = "PyTorch"
+		}
 		b.WriteString(strings.ToUpper(w[:1]) + w[1:])
 	}
-	return b.String()
+	return b.String() + "Model"
 }
 
 // New returns a runner with the cases in opts.Dir.
@@ -133,14 +130,14 @@ func (r *Runner) Add(c TestCase) error {
 	if devices == nil {
 		devices = []string{"CPU", "CUDA"}
 	}
-	category := Category(c.Kind)
+	class := Category(c.Kind)
 	for _, d := range devices {
 		name := c.Name + "_" + strings.ToLower(d)
-		if r.taken[category+"/"+name] {
-			return fmt.Errorf("Duplicated test name \"%s\" in category \"%s\"", name, category)
+		if r.taken[class+"/"+name] {
+			return fmt.Errorf("Duplicated test name \"%s\" in category \"%s\"", name, category(c.Kind))
 		}
-		r.taken[category+"/"+name] = true
-		r.items = append(r.items, &item{category: category, name: name, device: d, test: &c})
+		r.taken[class+"/"+name] = true
+		r.items = append(r.items, &item{category: class, name: name, device: d, test: &c})
 	}
 	return nil
 }

@@ -29,15 +29,15 @@ func TestNamesAndCategories(t *testing.T) {
 		got = append(got, res.Category+"/"+res.Name+": "+res.text())
 	}
 	want := []string{
-		"Node/test_b_cpu: passed",
-		"Node/test_b_cuda: skipped: Backend doesn't support device CUDA",
-		"PyTorchOperator/test_a_cpu: passed",
-		"PyTorchOperator/test_a_cuda: skipped: Backend doesn't support device CUDA",
+		"OnnxBackendNodeModelTest/test_b_cpu: passed",
+		"OnnxBackendNodeModelTest/test_b_cuda: skipped: Backend doesn't support device CUDA",
+		"OnnxBackendPyTorchOperatorModelTest/test_a_cpu: passed",
+		"OnnxBackendPyTorchOperatorModelTest/test_a_cuda: skipped: Backend doesn't support device CUDA",
 	}
 	if !slices.Equal(got, want) {
 		t.Errorf("got %q, want %q", got, want)
 	}
-	if err := r.Add(absCase(t, "test_b")); err == nil || err.Error() != `Duplicated test name "test_b_cpu" in category "Node"` {
+	if err := r.Add(absCase(t, "test_b")); err == nil || err.Error() != `Duplicated test name "test_b_cpu" in category "NodeModel"` {
 		t.Errorf("duplicate: %v", err)
 	}
 	if err := r.Add(absCase(t, "abs")); err == nil || err.Error() != "Test name must start with test_: abs" {
@@ -176,8 +176,8 @@ func TestProgress(t *testing.T) {
 func TestSubtests(t *testing.T) {
 	r := newRunner(t, backend.CPU, Options{}, absCase(t, "test_good", 1, 2), absCase(t, "test_wrong", 1, 3), absCase(t, "test_out", 1, 3))
 	counts := r.XFail("wrong").Exclude("out").Run(t)
-	if want := (Tally{Passed: 1, Skipped: 4, ExpectedFailures: 1}); counts["Node"] != want {
-		t.Errorf("counts %+v, want %+v", counts["Node"], want)
+	if want := (Tally{Passed: 1, Skipped: 4, ExpectedFailures: 1}); counts["OnnxBackendNodeModelTest"] != want {
+		t.Errorf("counts %+v, want %+v", counts["OnnxBackendNodeModelTest"], want)
 	}
 }
 

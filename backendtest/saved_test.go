@@ -41,7 +41,8 @@ func (saved) NewSession(ctx context.Context, m *onnx.Model, d backend.Device, op
 
 // savedCases is how many cases must pass: all but the two of gradients, whose
 // operators have no ONNX form and which are skipped for that.
-var savedCases = map[string]int{"Node": 1765, "Real": 9, "Simple": 21, "PyTorchConverted": 82, "PyTorchOperator": 35}
+var savedCases = map[string]int{"OnnxBackendNodeModelTest": 1765, "OnnxBackendRealModelTest": 9, "OnnxBackendSimpleModelTest": 21,
+	"OnnxBackendPyTorchConvertedModelTest": 82, "OnnxBackendPyTorchOperatorModelTest": 35}
 
 // Every model of the suite can be optimized and saved, and keeps its results.
 func TestSuiteSaved(t *testing.T) {

@@ -11,7 +11,8 @@ import (
 
 // wanted is how many cases of every kind must pass at least, on each engine: all of
 // the suite of ONNX 1.22.0.
-var wanted = map[string]int{"Node": 1765, "Real": 9, "Simple": 23, "PyTorchConverted": 82, "PyTorchOperator": 35}
+var wanted = map[string]int{"OnnxBackendNodeModelTest": 1765, "OnnxBackendRealModelTest": 9, "OnnxBackendSimpleModelTest": 23,
+	"OnnxBackendPyTorchConvertedModelTest": 82, "OnnxBackendPyTorchOperatorModelTest": 35}
 
 // TestSuite runs the ONNX suite on both engines; on cpu every data set twice, since
 // its second run has its memory planned. ONWARD_CASES is a regular expression that

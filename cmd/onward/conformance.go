@@ -28,8 +28,10 @@ type conformanceJSON struct {
 	Failed  int `json:"failed"`
 	Skipped int `json:"skipped"`
 	// Passed cases whose results are random and tested by their distribution.
-	CheckedByDistribution int        `json:"checked_by_distribution"`
-	Cases                 []caseJSON `json:"cases"`
+	CheckedByDistribution int `json:"checked_by_distribution"`
+	// Passed cases without expected outputs, compared with another provider.
+	ComparedWithProvider int        `json:"compared_with_provider"`
+	Cases                []caseJSON `json:"cases"`
 }
 
 type caseJSON struct {
@@ -43,6 +45,8 @@ type caseJSON struct {
 	MaxRel *float64 `json:"max_rel"`
 	// Why the results were tested by distribution instead of compared.
 	Checked string `json:"checked,omitempty"`
+	// The provider whose results took the place of missing expected outputs.
+	Against string `json:"against,omitempty"`
 }
 
 const howToGetSuite = `the ONNX backend suite is not on this machine. Get it in one of these ways:
@@ -174,6 +178,9 @@ func showConformance(w io.Writer, results []backendtest.Result, asJSON bool) err
 		if n := backendtest.CountChecked(results); n > 0 {
 			fmt.Fprintf(w, "%d of the passed cases have random results and were tested by their distribution\n", n)
 		}
+		if n := backendtest.CountAgainst(results); n > 0 {
+			fmt.Fprintf(w, "%d of the passed cases have no expected outputs and were compared with the provider %s\n", n, against(results))
+		}
 		_, err = fmt.Fprintln(w, c)
 	}
 	switch {
@@ -187,16 +194,22 @@ func showConformance(w io.Writer, results []backendtest.Result, asJSON bool) err
 	return nil
 }
 
+// against returns the provider that took the place of missing expected outputs.
+func against(results []backendtest.Result) string {
+	i := slices.IndexFunc(results, func(r backendtest.Result) bool { return r.Against != "" })
+	return results[i].Against
+}
+
 // filtered reports whether --include or --exclude left a case out.
 func filtered(r backendtest.Result) bool {
 	return r.Status == backendtest.Skipped && (r.Reason == "no matched include pattern" || strings.HasPrefix(r.Reason, "matched exclude pattern"))
 }
 
 func conformanceResult(results []backendtest.Result, c backendtest.Tally) conformanceJSON {
-	j := conformanceJSON{Passed: c.Passed, Failed: c.Failed, Skipped: c.Skipped, CheckedByDistribution: backendtest.CountChecked(results), Cases: make([]caseJSON, len(results))}
+	j := conformanceJSON{Passed: c.Passed, Failed: c.Failed, Skipped: c.Skipped, CheckedByDistribution: backendtest.CountChecked(results), ComparedWithProvider: backendtest.CountAgainst(results), Cases: make([]caseJSON, len(results))}
 	for i, r := range results {
 		k := &j.Cases[i]
-		k.Name, k.Kind, k.Status, k.Error, k.Checked = r.Case, r.Kind, string(r.Status), r.Reason, r.Checked
+		k.Name, k.Kind, k.Status, k.Error, k.Checked, k.Against = r.Case, r.Kind, string(r.Status), r.Reason, r.Checked, r.Against
 		if r.Err != nil {
 			k.Error = r.Err.Error()
 		}

@@ -74,7 +74,7 @@ func TestConformance(t *testing.T) {
 		}
 	}
 	_, stdout, _ := invoke(t, "conformance", "--data", dir)
-	for _, want := range []string{"FAIL Node/test_wrong_cpu: ", "max_abs 0.25", "operator NoSuchOperator is not implemented"} {
+	for _, want := range []string{"FAIL OnnxBackendNodeModelTest/test_wrong_cpu: ", "max_abs 0.25", "operator NoSuchOperator is not implemented"} {
 		if !strings.Contains(stdout, want) {
 			t.Errorf("no %q in\n%s", want, stdout)
 		}
