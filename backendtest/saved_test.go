@@ -9,18 +9,31 @@ import (
 	"github.com/onward-ml/onward"
 	"github.com/onward-ml/onward/backend"
 	"github.com/onward-ml/onward/backendtest"
+	"github.com/onward-ml/onward/internal/testing/ortlib"
 	"github.com/onward-ml/onward/internal/testing/suite"
 	"github.com/onward-ml/onward/onnx"
+	_ "github.com/onward-ml/onward/provider/ort"
 )
 
 // saved runs what [onward.OptimizeModel] makes of a model, written and read again, on
-// the reference engine.
-type saved struct{}
+// the reference engine. ONNX Runtime must open it too if it opens the original.
+type saved struct {
+	ort *onward.SessionOptions // nil: without ONNX Runtime
+}
 
 func (saved) Name() string                          { return "saved" }
 func (saved) SupportsDevice(d backend.Device) error { return backend.Reference.SupportsDevice(d) }
 
-func (saved) NewSession(ctx context.Context, m *onnx.Model, d backend.Device, opts *onward.SessionOptions) (*onward.Session, error) {
+// opens returns the error of opening a model.
+func opens(ctx context.Context, m *onnx.Model, opts *onward.SessionOptions) error {
+	s, err := onward.OpenModel(ctx, m, opts)
+	if err == nil {
+		err = s.Close()
+	}
+	return err
+}
+
+func (b saved) NewSession(ctx context.Context, m *onnx.Model, d backend.Device, opts *onward.SessionOptions) (*onward.Session, error) {
 	r, _, err := onward.OptimizeModel(ctx, m, opts)
 	if err != nil {
 		return nil, err
@@ -35,6 +48,11 @@ func (saved) NewSession(ctx context.Context, m *onnx.Model, d backend.Device, op
 	}
 	if err := onnx.Check(again, &onnx.CheckOptions{Schema: onward.OperatorSchema}); err != nil {
 		return nil, fmt.Errorf("the optimized model is not sound: %w", err)
+	}
+	if b.ort != nil {
+		if err := opens(ctx, again, b.ort); err != nil && opens(ctx, m, b.ort) == nil {
+			return nil, fmt.Errorf("ONNX Runtime opens the model and not the optimized one: %w", err)
+		}
 	}
 	return backend.Reference.NewSession(ctx, again, d, opts)
 }
@@ -53,7 +71,13 @@ func TestSuiteSaved(t *testing.T) {
 	}
 	cases := os.Getenv("ONWARD_CASES")
 	whole := cases == "" && suite.Verify(found.Dir) == nil
-	r, err := backendtest.New(saved{}, backendtest.Options{Dir: dir, Devices: []string{"CPU"}, Runs: 1})
+	b := saved{}
+	if lib, err := ortlib.Find(); err == nil {
+		b.ort = &onward.SessionOptions{Threads: 1, Providers: []onward.ProviderConfig{{Name: "ort", Options: map[string]string{"library": lib, "graph_optimization_level": "basic"}}}}
+	} else {
+		t.Run("ort", func(t *testing.T) { ortlib.Path(t) }) // counts as skipped
+	}
+	r, err := backendtest.New(b, backendtest.Options{Dir: dir, Devices: []string{"CPU"}, Runs: 1})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -313,6 +313,7 @@ func (x *graphExport) node(n *ir.Node) error {
 		}
 		attrs[name] = a
 	}
+	x.scalars(n, in)
 	x.emit(s.OpType, s.Domain, n.Name, in, out, attrs)
 	return x.err
 }

@@ -86,6 +86,14 @@ func TestWritesSourceNodes(t *testing.T) {
 			b.Node("Transpose", []string{"x"}, []string{"p"}, onnx.Attrs{"perm": []int64{1, 0}})
 			b.Node("LeakyRelu", []string{"p"}, []string{"y"}, onnx.Attrs{"alpha": 0.5})
 		}, "p=Transpose(x) perm=[1 0]; y=LeakyRelu(p) alpha=0.5"},
+		{"vectors for scalars", func(b *onnx.ModelBuilder) {
+			b.Initializer("n", []int64{3}, 1)
+			for i, name := range []string{"zero", "one"} {
+				b.Initializer(name, &onnx.Tensor{DataType: onnx.Int64, Int64Data: []int64{int64(i)}})
+			}
+			b.Node("Range", []string{"zero", "n", "one"}, []string{"p"})
+			b.Node("Cast", []string{"p"}, []string{"y"}, onnx.Attrs{"to": onnx.Float})
+		}, "n_scalar=Squeeze(n); p=Range(zero,n_scalar,one); y=Cast(p) to=1"},
 		{"attributes that became inputs", func(b *onnx.ModelBuilder) {
 			b.Node("Unsqueeze", []string{"x"}, []string{"y"}, onnx.Attrs{"axes": []int64{0}})
 		}, "y=Unsqueeze(x) axes=[0]"},

@@ -193,3 +193,18 @@ func (x *graphExport) matMul(n *ir.Node, op *blocked.StridedMatMul, in, out []st
 		x.emit("Transpose", "", "", y, out, onnx.Attrs{"perm": op.PermY})
 	}
 }
+
+// scalars removes the dimensions of the inputs of Range, which are to be scalars. Models with
+// vectors of one element run on ONNX Runtime too, but it refuses vectors that are constant, as
+// they may be after an optimization.
+func (x *graphExport) scalars(n *ir.Node, in []string) {
+	if _, ok := n.Op.(*ops.Range); !ok {
+		return
+	}
+	for i, name := range in {
+		if name != "" && len(x.g.Value(n.In[i]).Type.Shape) > 0 {
+			in[i] = x.fresh(name + "_scalar")
+			x.emit("Squeeze", "", "", []string{name}, []string{in[i]}, nil)
+		}
+	}
+}
