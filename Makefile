@@ -1,4 +1,5 @@
 # make test       fetch test data, run all tests, print totals
+# make test-devices  fetch ONNX Runtime's builds for devices (350 MB) and test them without a device
 # make lint       vet, gofmt, staticcheck
 # make generate   regenerate files
 # make fuzz       run every fuzz target for FUZZTIME
@@ -20,7 +21,7 @@ STATICCHECK ?= honnef.co/go/tools/cmd/staticcheck@v0.8.2
 
 GOTEST = $(GO) run ./internal/testing/gotest $(if $(TALLY),-tally $(TALLY))
 
-.PHONY: all build test suite bench providers lint vet fmt staticcheck generate fuzz mutate
+.PHONY: all build test test-devices suite bench providers lint vet fmt staticcheck generate fuzz mutate
 
 all: build test lint
 
@@ -32,6 +33,13 @@ suite:
 
 test: suite
 	@$(GOTEST) $(PKG)
+
+# Where a build cannot be fetched, its tests are skipped and say so.
+DEVICES = ./internal/testing/fakecuda ./bench/gpu
+
+test-devices: suite
+	@$(GO) run ./internal/testing/provision -devices
+	@$(GOTEST) -count=1 $(DEVICES)
 
 bench: suite
 	@$(GO) run ./bench -out docs/performance.md $(BENCH)

@@ -65,6 +65,7 @@ func (m *memory) CopyTo(*tensor.Tensor) error {
 func (m *memory) CopyFrom(*tensor.Tensor) error {
 	return m.foreign()
 }
+func (m *memory) Close() error { return nil }
 func (m *memory) foreign() error {
 	return statusf(NotImplemented, "the memory on %s was given by its address: it can be bound, but copying it needs a session on that device (Session.OrtValueOfBuffer)", m.Buffer.Device)
 }
@@ -298,6 +299,17 @@ func (v *OrtValue) UpdateInPlace(t *tensor.Tensor) error {
 	}
 	copy(v.content().(*tensor.Tensor).Bytes(), t.Bytes())
 	return nil
+}
+
+// Close frees memory that a session has allocated on a device other than the CPU; the
+// OrtValue must not be used or bound then. Without Close the memory is freed some time
+// after the OrtValue has become unreachable. The garbage collector does not know the size of
+// that memory, so a program that allocates much of it should call Close.
+func (v *OrtValue) Close() error {
+	if v.device == nil {
+		return nil
+	}
+	return v.device.Close()
 }
 
 // String returns the type, shape and device: "tensor(float)[2 3] on cpu".

@@ -7,17 +7,45 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"path/filepath"
-	"slices"
+	"os/exec"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/onward-ml/onward"
+	"github.com/onward-ml/onward/internal/testing/fakecuda"
 	"github.com/onward-ml/onward/internal/testing/ortlib"
 	"github.com/onward-ml/onward/internal/testing/suite"
 	"github.com/onward-ml/onward/preset"
 )
+
+// child is set in the process that TestStandIn starts: a process can use the execution
+// providers of one ONNX Runtime only.
+const child = "ONWARD_GPU_CHECK"
+
+func TestMain(m *testing.M) {
+	if os.Getenv(child) != "" {
+		os.Args = []string{os.Args[0], "-standin"}
+		os.Exit(check())
+	}
+	os.Exit(m.Run())
+}
+
+// TestStandIn runs all checks that only copy, on ONNX Runtime's own CUDA and TensorRT
+// providers.
+func TestStandIn(t *testing.T) {
+	ortlib.GPU.Path(t)
+	suite.Dir(t)
+	if err := fakecuda.Build(t.Context(), ortlib.GPU.Path(t), t.TempDir()); errors.Is(err, fakecuda.ErrAbsent) {
+		t.Skip(err)
+	}
+	c := exec.CommandContext(t.Context(), os.Args[0])
+	c.Env = append(os.Environ(), child+"=1", ortlib.Env+"="+ortlib.GPU.Path(t))
+	out, err := c.CombinedOutput()
+	if err != nil || !strings.Contains(string(out), "\n13 ok, 0 failed\n") {
+		t.Errorf("%v:\n%s", err, out)
+	}
+}
 
 // onCPU is a target on every machine, to test the checks with.
 func onCPU(t *testing.T) target {
@@ -29,8 +57,11 @@ func onCPU(t *testing.T) target {
 func TestScenarios(t *testing.T) {
 	here := onCPU(t)
 	for _, s := range scenarios {
-		if text, err := bind(context.Background(), here, s); err != nil || !strings.Contains(text, "right") {
-			t.Errorf("%s: %q, %v", s.name, text, err)
+		for _, copies := range []bool{false, true} {
+			c := &checker{copies: copies}
+			if text, err := c.bind(context.Background(), here, s); err != nil || !strings.Contains(text, "right") {
+				t.Errorf("%s, copies %t: %q, %v", s.name, copies, text, err)
+			}
 		}
 	}
 }
@@ -109,24 +140,6 @@ func TestInclude(t *testing.T) {
 	c.run(context.Background())
 	if len(c.rows) != 6 {
 		t.Errorf("%d rows, want the 6 of bindings", len(c.rows))
-	}
-}
-
-func TestLibraryFolders(t *testing.T) {
-	env := t.TempDir()
-	var want []string
-	for _, d := range []string{"nvidia/cublas/lib", "nvidia/cudnn/lib", "tensorrt_libs"} {
-		dir := filepath.Join(env, "lib", "python3.11", "site-packages", filepath.FromSlash(d))
-		if err := os.MkdirAll(dir, 0o755); err != nil {
-			t.Fatal(err)
-		}
-		want = append(want, dir)
-	}
-	got := libraryFolders(t.TempDir(), env, "")
-	for _, d := range want {
-		if !slices.Contains(got, d) {
-			t.Errorf("%s is not found: %v", d, got)
-		}
 	}
 }
 

@@ -5,12 +5,13 @@
 //
 //	go run ./bench/gpu
 //
-// It gets ONNX Runtime with CUDA from Maven unless ONWARD_ORT_LIBRARY names its
-// library. CUDA 12, cuDNN 9 and TensorRT 10 must be on the machine; Python packages of
-// NVIDIA are found too:
+// It gets ONNX Runtime with CUDA by pip unless ONWARD_ORT_LIBRARY names its library. CUDA 13,
+// cuDNN 9 and TensorRT 10 must be on the machine; NVIDIA's Python packages are found, too:
 //
-//	pip install nvidia-cuda-runtime-cu12 nvidia-cublas-cu12 nvidia-cudnn-cu12 \
-//	    nvidia-curand-cu12 nvidia-cufft-cu12 tensorrt-cu12-libs
+//	pip install "onnxruntime-gpu[cuda,cudnn]" tensorrt-cu13-libs
+//
+// With -standin it runs on a stand-in for CUDA's libraries instead of a GPU, and checks only
+// what copies and does not compute.
 //
 // Every row is ok or says why not; the exit code is 1 when a row failed.
 package main
@@ -21,27 +22,28 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"os/exec"
 	"os/signal"
-	"path/filepath"
-	"runtime"
 	"slices"
 	"strings"
 	"text/tabwriter"
 	"time"
 
+	"github.com/onward-ml/onward/internal/testing/fakecuda"
 	"github.com/onward-ml/onward/internal/testing/ortlib"
 )
 
-func main() {
-	jar := flag.String("jar", "", "the onnxruntime_gpu "+ortlib.GPUVersion+" jar, instead of mvn")
+func main() { os.Exit(check()) }
+
+// check runs the checks and returns the exit code.
+func check() int {
+	standIn := flag.Bool("standin", false, "without a GPU: check what only copies, on a stand-in for CUDA (needs a C compiler)")
 	data := flag.String("data", "", "the data folder of the ONNX backend suite (default: the cache, which `make suite` fills)")
 	kinds := flag.String("include", "", "only the rows that begin with one of these words, separated by commas: machine, doctor, conformance, preset, binding, time")
 	per := flag.Duration("duration", time.Second, "time to measure a model with a provider")
 	flag.Parse()
 	if flag.NArg() != 0 {
 		flag.Usage()
-		os.Exit(2)
+		return 2
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
@@ -49,72 +51,39 @@ func main() {
 	if *kinds != "" {
 		c.include = strings.Split(*kinds, ",")
 	}
-	lib, source, err := ortlib.FetchGPU(ctx, *jar)
+	lib, source, err := library(ctx)
 	if err == nil {
 		os.Setenv(ortlib.Env, lib)
-		if err := withLibraries(lib); err != nil {
-			fmt.Fprintln(os.Stderr, "gpu:", err)
-		}
 	}
 	c.add("machine", "ONNX Runtime with CUDA", func(context.Context) (string, error) { return lib + " (" + source + ")", err })
-	c.gpu = gpuOf(ctx)
+	if *standIn {
+		c.copies = true
+		dir, err := os.MkdirTemp("", "onward-standin-")
+		if err == nil {
+			defer os.RemoveAll(dir)
+			err = fakecuda.Build(ctx, lib, dir)
+		}
+		os.Setenv("VIRTUAL_ENV", dir)
+		c.add("machine", "stand-in for CUDA", func(context.Context) (string, error) { return "built", err })
+	} else {
+		c.gpu = gpuOf(ctx)
+	}
 	c.all()
 	ok := c.run(ctx)
 	c.print(os.Stdout)
 	if !ok {
-		os.Exit(1)
+		return 1
 	}
+	return 0
 }
 
-// reexecuted is an environment variable that is set in the process that withLibraries starts.
-const reexecuted = "ONWARD_GPU_LIBRARIES"
-
-// withLibraries restarts the program with the folders of CUDA, cuDNN and TensorRT in the loader's
-// path, unless they are in it. The loader reads the path only when a process starts.
-func withLibraries(lib string) error {
-	if runtime.GOOS != "linux" || os.Getenv(reexecuted) != "" {
-		return nil
+// library returns the path and the source of ONNX Runtime's library.
+func library(ctx context.Context) (lib, source string, err error) {
+	if os.Getenv(ortlib.Env) != "" {
+		lib, err = ortlib.Find()
+		return lib, ortlib.Env, err
 	}
-	dirs := libraryFolders(os.Getenv("HOME"), os.Getenv("VIRTUAL_ENV"), os.Getenv("CONDA_PREFIX"))
-	have := filepath.SplitList(os.Getenv("LD_LIBRARY_PATH"))
-	dirs = slices.DeleteFunc(dirs, func(d string) bool { return slices.Contains(have, d) })
-	if len(dirs) == 0 {
-		return nil
-	}
-	self, err := os.Executable()
-	if err != nil {
-		return err
-	}
-	c := exec.Command(self, os.Args[1:]...)
-	c.Stdin, c.Stdout, c.Stderr = os.Stdin, os.Stdout, os.Stderr
-	c.Env = append(os.Environ(), reexecuted+"=1", ortlib.Env+"="+lib,
-		"LD_LIBRARY_PATH="+strings.Join(append(have, dirs...), string(filepath.ListSeparator)))
-	err = c.Run()
-	if c.ProcessState != nil {
-		os.Exit(c.ProcessState.ExitCode())
-	}
-	return err
-}
-
-// libraryFolders returns the existing folders in which NVIDIA's installers and Python packages put
-// their libraries.
-func libraryFolders(home string, prefixes ...string) []string {
-	patterns := []string{"/usr/local/cuda*/lib64", "/usr/local/cuda*/targets/*/lib", "/opt/tensorrt*/lib", "/usr/local/tensorrt*/lib"}
-	for _, p := range append(prefixes, filepath.Join(home, ".local"), "/usr/local", "/usr") {
-		if !filepath.IsAbs(p) {
-			continue
-		}
-		for _, site := range []string{"site-packages", "dist-packages"} {
-			base := filepath.Join(p, "lib", "python3*", site)
-			patterns = append(patterns, filepath.Join(base, "nvidia", "*", "lib"), filepath.Join(base, "tensorrt_libs"))
-		}
-	}
-	var dirs []string
-	for _, p := range patterns {
-		m, _ := filepath.Glob(p) // the patterns are valid
-		dirs = append(dirs, m...)
-	}
-	return dirs
+	return ortlib.GPU.Fetch(ctx)
 }
 
 // row is a check and its outcome.
@@ -133,6 +102,7 @@ type checker struct {
 	targets  []target
 	progress io.Writer
 	gpu      error // nil if there is a GPU
+	copies   bool  // check only what copies
 	rows     []*row
 }
 

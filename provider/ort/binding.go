@@ -36,6 +36,16 @@ type boundOutput struct {
 	own    *tensor.Tensor // tensor allocated here that ONNX Runtime writes to, with the shape of the previous run
 	copied bool           // the result is copied from ONNX Runtime's memory after each run
 	result driver.Memory
+	shared bool // the caller has the result
+}
+
+// replace sets the result and frees the memory of the previous one on a device if nobody
+// else has it. The garbage collector would free it too late: it does not know its size.
+func (o *boundOutput) replace(v driver.Memory) {
+	if old := o.result.Device; old != nil && !o.shared && o.given == none {
+		old.Close()
+	}
+	o.result, o.shared = v, false
 }
 
 // ioBinding holds what the cleanup of a binding releases if Close is not called.
@@ -64,6 +74,9 @@ func (s *session) NewBinding() (driver.Binding, error) {
 func (b *binding) Close() error {
 	if b.io != 0 {
 		b.cleanup.Stop()
+		for i := range b.out {
+			b.out[i].replace(none)
+		}
 		ioBinding{b.s, b.io}.release()
 		b.io = 0
 	}
@@ -73,7 +86,7 @@ func (b *binding) Close() error {
 // BindInput binds memory to an input; ONNX Runtime reads it without a copy. Memory on
 // another device than the one that reads it is copied once.
 func (b *binding) BindInput(i int, v driver.Memory) error {
-	b.refresh = true
+	b.refresh = b.refresh || !sameKind(v, b.in[i])
 	if o, ok := v.Value.(*tensor.Optional); v != none && !(ok && o.Value == nil) {
 		if err := b.input(i, v); err != nil {
 			return err
@@ -95,6 +108,17 @@ func (b *binding) BindInput(i int, v driver.Memory) error {
 		}
 	}
 	return nil
+}
+
+// sameKind reports whether two values are tensors of the same type and shape, for which the
+// outputs mostly have the same shapes, too.
+func sameKind(a, b driver.Memory) bool {
+	if a.Device != nil && b.Device != nil {
+		return a.Device.DType() == b.Device.DType() && slices.Equal(a.Device.Shape(), b.Device.Shape())
+	}
+	x, ok := a.Value.(*tensor.Tensor)
+	y, ok2 := b.Value.(*tensor.Tensor)
+	return ok && ok2 && x.DType() == y.DType() && slices.Equal(x.Shape(), y.Shape())
 }
 
 func (b *binding) input(i int, v driver.Memory) error {
@@ -125,6 +149,7 @@ func (b *binding) BindOutput(i int, v driver.Memory, d driver.Device) error {
 	// Only numeric tensors are reused: some kernels (StringConcat) append to the strings
 	// that an output already holds.
 	typ := b.s.out[i].ElementType()
+	b.out[i].replace(none)
 	b.out[i] = boundOutput{bound: true, device: d, given: v, copied: typ.Kind != tensor.KindTensor || typ.Elem == tensor.TypeString}
 	return nil
 }
@@ -151,6 +176,7 @@ func (b *binding) outputOn(i int, d driver.Device) error {
 // ClearOutput unbinds output i. ONNX Runtime can only unbind all outputs, so the others
 // are bound again.
 func (b *binding) ClearOutput(i int) {
+	b.out[i].replace(none)
 	b.out[i] = boundOutput{}
 	b.s.lib.release(fnClearBoundOutputs, b.io)
 	order := b.order
@@ -212,7 +238,7 @@ func (b *binding) release() error {
 		if err := b.outputOn(i, o.device); err != nil {
 			return err
 		}
-		o.copied = o.copied || o.own != nil
+		o.copied = o.copied || o.result != none
 		o.own = nil
 	}
 	return nil
@@ -283,14 +309,14 @@ func (b *binding) collect() error {
 				return err
 			}
 			handles[k] = 0
-			o.result = driver.Memory{Device: t}
+			o.replace(driver.Memory{Device: t})
 			continue
 		}
 		v, err := r.result(st, handles[k], b.s.out[i].ElementType(), nil)
 		if err != nil {
 			return fmt.Errorf("output %s: %w", b.s.out[i].Name, err)
 		}
-		o.result = driver.Memory{Value: v}
+		o.replace(driver.Memory{Value: v})
 		if t, ok := v.(*tensor.Tensor); ok && !o.copied && o.device.IsCPU() && len(t.Bytes()) > 0 {
 			if err := b.outputTo(i, o.result); err != nil {
 				return err
@@ -306,6 +332,7 @@ func (b *binding) Output(i int) (driver.Memory, error) {
 	if b.out[i].result == none {
 		return none, errors.New("the output has not been computed yet")
 	}
+	b.out[i].shared = true
 	return b.out[i].result, nil
 }
 

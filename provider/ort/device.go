@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"runtime"
 	"slices"
+	"sync"
 	"sync/atomic"
 	"unsafe"
 
@@ -45,11 +46,15 @@ func (r *library) memoryInfo(d driver.Device) (uintptr, error) {
 // deviceTensor is an OrtValue in the memory of a device.
 type deviceTensor struct {
 	s      *session
-	h      uintptr
 	device driver.Device
 	dtype  tensor.DType
 	shape  []int
 	ptr    uintptr
+
+	mu      sync.RWMutex // held for writing by Close
+	closed  bool
+	memory  deviceMemory
+	cleanup runtime.Cleanup
 }
 
 // deviceMemory holds the ONNX Runtime resources that the cleanup of a deviceTensor
@@ -76,10 +81,23 @@ func (s *session) deviceTensor(h uintptr, d driver.Device, from *allocator) (*de
 	if err := r.do(fnGetTensorMutableData, h, uintptr(unsafe.Pointer(&st.res))); err != nil {
 		return nil, err
 	}
-	t := &deviceTensor{s: s, h: h, device: d, dtype: dtype, shape: slices.Clone(shape), ptr: st.res}
+	t := &deviceTensor{s: s, device: d, dtype: dtype, shape: slices.Clone(shape), ptr: st.res}
 	s.users.Add(1)
-	runtime.AddCleanup(t, deviceMemory.release, deviceMemory{s, h, from})
+	t.memory = deviceMemory{s, h, from}
+	t.cleanup = runtime.AddCleanup(t, deviceMemory.release, t.memory)
 	return t, nil
+}
+
+// Close implements [driver.DeviceTensor].
+func (t *deviceTensor) Close() error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if !t.closed {
+		t.closed = true
+		t.cleanup.Stop()
+		t.memory.release()
+	}
+	return nil
 }
 
 func (t *deviceTensor) Device() driver.Device   { return t.device }
@@ -100,6 +118,11 @@ func (t *deviceTensor) transfer(x *tensor.Tensor, toDevice bool) error {
 	n, err := tensor.ByteLen(t.dtype, t.shape)
 	if err != nil || x.DType() != t.dtype || len(x.Bytes()) != n {
 		return fmt.Errorf("%s cannot be copied to or from %s%v on %s", x, t.dtype, t.shape, t.device)
+	}
+	t.mu.RLock()
+	defer t.mu.RUnlock()
+	if t.closed {
+		return &driver.StatusError{Code: driver.InvalidArgument, Message: fmt.Sprintf("the tensor on %s is closed", t.device)}
 	}
 	if n == 0 {
 		return nil
@@ -141,7 +164,6 @@ func (t *deviceTensor) transfer(x *tensor.Tensor, toDevice bool) error {
 		err = r.do(fnSynchronizeBoundOutputs, *io)
 	}
 	runtime.KeepAlive(x)
-	runtime.KeepAlive(t)
 	return err
 }
 

@@ -20,6 +20,10 @@
 //
 // The current folder is not searched: a library there need not be the user's.
 //
+// The libraries of CUDA, cuDNN and TensorRT are taken from the loader's path, or else from
+// NVIDIA's Python packages (nvidia/*/lib, tensorrt_libs) beside ONNX Runtime's and in the
+// Python environments above, or from the folders of NVIDIA's installers.
+//
 // ONNX Runtime's telemetry is turned off, see [TelemetryEnv].
 //
 // # Options

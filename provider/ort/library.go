@@ -1,8 +1,6 @@
 package ort
 
 import (
-	"debug/elf"
-	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -38,8 +36,9 @@ type library struct {
 		sync.Mutex
 		m map[string]string
 	}
-	infos sync.Map // driver.Device → OrtMemoryInfo of its memory
-	empty sync.Map // type of a sequence as text → *session that creates an empty one
+	preloaded sync.Map // *executionProvider → true
+	infos     sync.Map // driver.Device → OrtMemoryInfo of its memory
+	empty     sync.Map // type of a sequence as text → *session that creates an empty one
 }
 
 // opened holds the libraries of this process, defaults the default library of each
@@ -202,6 +201,9 @@ func (p *executionProvider) in(r *library) error {
 			}
 		}
 	}
+	if err := r.preload(p); err != nil {
+		return err
+	}
 	var o uintptr
 	if err := r.do(fnCreateSessionOptions, uintptr(unsafe.Pointer(&o))); err != nil {
 		return err
@@ -215,31 +217,4 @@ func (p *executionProvider) in(r *library) error {
 		return fmt.Errorf("ONNX Runtime %s cannot add its %s: %w", r.version, p.name, err)
 	}
 	return nil
-}
-
-// missingLibraries returns the load errors of the dependencies of an ELF library. They are
-// opened by name, as the loader does, and in the folder of the library.
-func missingLibraries(file string) []string {
-	var missing []string
-	for _, name := range imported(file) {
-		if strings.Contains(name, "onnxruntime") {
-			continue // only ONNX Runtime may load these
-		}
-		_, err := dl.Open(name, []dl.Place{{Path: name}, {Path: filepath.Join(filepath.Dir(file), name)}}, nil)
-		if nf, ok := errors.AsType[*dl.NotFoundError](err); ok {
-			missing = append(missing, nf.Tried[0].Err.Error())
-		}
-	}
-	return missing
-}
-
-// imported returns the names of the libraries that an ELF library links, nil for other files.
-func imported(file string) []string {
-	f, err := elf.Open(file)
-	if err != nil {
-		return nil
-	}
-	defer f.Close()
-	names, _ := f.ImportedLibraries() // an error means that there are none to name
-	return names
 }

@@ -30,7 +30,7 @@ type executionProvider struct {
 const (
 	needsCPU = "ONNX Runtime's library, 1.17 or later,"
 	getCPU   = "npm pack onnxruntime-node, pip install onnxruntime, Maven com.microsoft.onnxruntime:onnxruntime, or a release from https://github.com/microsoft/onnxruntime/releases"
-	getCUDA  = "pip install onnxruntime-gpu, Maven com.microsoft.onnxruntime:onnxruntime_gpu, or a -gpu release from https://github.com/microsoft/onnxruntime/releases, with the CUDA and cuDNN 9 libraries of its build (CUDA 12 or 13) on the loader's path"
+	getCUDA  = "pip install \"onnxruntime-gpu[cuda,cudnn]\", or Maven com.microsoft.onnxruntime:onnxruntime_gpu or a -gpu release from https://github.com/microsoft/onnxruntime/releases with the CUDA and cuDNN 9 libraries of its build (CUDA 12 or 13)"
 )
 
 var (

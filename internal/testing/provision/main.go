@@ -1,6 +1,7 @@
 // Command provision fetches the parts outside the repository that tests use: the ONNX
 // backend suite, ONNX Runtime's library and OpenVINO's. They are checked by SHA-256 and
-// stored in the user's cache folder, where a second run finds them.
+// stored in the user's cache folder, where a second run finds them. With -devices it fetches
+// the builds of ONNX Runtime for devices instead, about 350 MB.
 //
 // It prints one line for each part: its path and source, or why it is absent. Tests that
 // need an absent part are skipped; -require makes an absent suite an error. A folder or
@@ -24,6 +25,7 @@ import (
 
 func main() {
 	require := flag.Bool("require", false, "fail when the suite cannot be fetched")
+	devices := flag.Bool("devices", false, "fetch the builds of ONNX Runtime for devices, and nothing else")
 	limit := flag.Duration("timeout", 5*time.Minute, "time limit for all downloads")
 	flag.Parse()
 	if flag.NArg() != 0 {
@@ -34,6 +36,18 @@ func main() {
 	defer stop()
 	ctx, cancel := context.WithTimeout(ctx, *limit)
 	defer cancel()
+
+	if *devices {
+		for _, b := range ortlib.Builds() {
+			lib, source, err := b.Fetch(ctx)
+			if err != nil {
+				fmt.Printf("%s: left out: %s\n", b.Name, oneLine(err))
+				continue
+			}
+			fmt.Printf("%s: %s (%s)\n", b.Name, lib, source)
+		}
+		return
+	}
 
 	code := 0
 	s, err := suite.Fetch(ctx)

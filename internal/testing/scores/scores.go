@@ -46,16 +46,16 @@ func (r *Report) All() Score {
 // maxErrors is the number of errors that a report keeps.
 const maxErrors = 5
 
-// Run runs the suite in dir on a provider, without the cases that match a pattern of
-// exclude.
-func Run(ctx context.Context, dir, provider, device string, exclude ...string) (*Report, error) {
+// Run runs the suite in dir on a provider: all cases, or those that match a pattern of
+// include.
+func Run(ctx context.Context, dir, provider, device string, include ...string) (*Report, error) {
 	r, err := backendtest.New(backend.Provider(provider), backendtest.Options{Dir: dir, Devices: []string{device},
 		Prepare: &backend.Options{SkipCheck: true, Session: &onward.SessionOptions{Threads: 1}}})
 	if err != nil {
 		return nil, err
 	}
-	for _, p := range exclude {
-		r.Exclude(p)
+	for _, p := range include {
+		r.Include(p)
 	}
 	results, err := r.Results(ctx)
 	if err != nil {
@@ -68,7 +68,7 @@ func Run(ctx context.Context, dir, provider, device string, exclude ...string) (
 		switch {
 		case res.Status == backendtest.Passed:
 			s.Passed++
-		case res.Status == backendtest.Skipped && len(exclude) > 0 && res.Err == nil && excluded(res.Reason):
+		case res.Status == backendtest.Skipped && len(include) > 0 && res.Err == nil && res.Reason == "no matched include pattern":
 			continue
 		case res.Status == backendtest.Skipped, errors.As(res.Err, &st):
 			s.Refused++
@@ -91,9 +91,4 @@ func (r *Report) note(name, reason string, err error) {
 		reason = err.Error()
 	}
 	r.Errors = append(r.Errors, name+": "+reason)
-}
-
-// excluded reports whether a case was skipped because it matches a pattern.
-func excluded(reason string) bool {
-	return len(reason) > 7 && reason[:7] == "matched"
 }

@@ -54,17 +54,8 @@ func (s *Search) Places() []dl.Place {
 			add("system", d)
 		}
 	}
-	python := func(source string, elem ...string) { add(source, append(elem, s.Python...)...) }
-	home, _ := os.UserHomeDir()
-	for _, e := range []string{"VIRTUAL_ENV", "CONDA_PREFIX"} {
-		python("Python package of "+e, os.Getenv(e), "lib", "python3*", "site-packages")
-		python("Python package of "+e, os.Getenv(e), "Lib", "site-packages")
-	}
-	python("the user's Python packages", home, ".local", "lib", "python3*", "site-packages")
-	if runtime.GOOS != "windows" {
-		for _, d := range []string{"/usr/local/lib/python3*/site-packages", "/usr/local/lib/python3*/dist-packages", "/usr/lib/python3*/site-packages", "/usr/lib/python3/dist-packages"} {
-			python("the system's Python packages", d)
-		}
+	for _, site := range SitePackages() {
+		add(site.Source, append([]string{site.Path}, s.Python...)...)
 	}
 	if s.More != nil {
 		s.More(add)
@@ -73,6 +64,29 @@ func (s *Search) Places() []dl.Place {
 		add("the user's cache", append([]string{cache, "onward"}, s.Cache...)...)
 	}
 	return places
+}
+
+// SitePackages returns the folders, as patterns, in which Python's packages are: those of
+// the active environment, of the user and of the system.
+func SitePackages() []dl.Place {
+	var sites []dl.Place
+	add := func(source string, elem ...string) {
+		if filepath.IsAbs(elem[0]) {
+			sites = append(sites, dl.Place{Source: source, Path: filepath.Join(elem...)})
+		}
+	}
+	for _, e := range []string{"VIRTUAL_ENV", "CONDA_PREFIX"} {
+		add("Python package of "+e, os.Getenv(e), "lib", "python3*", "site-packages")
+		add("Python package of "+e, os.Getenv(e), "Lib", "site-packages")
+	}
+	home, _ := os.UserHomeDir()
+	add("the user's Python packages", home, ".local", "lib", "python3*", "site-packages")
+	if runtime.GOOS != "windows" {
+		for _, d := range []string{"/usr/local/lib/python3*/site-packages", "/usr/local/lib/python3*/dist-packages", "/usr/lib/python3*/site-packages", "/usr/lib/python3/dist-packages"} {
+			add("the system's Python packages", d)
+		}
+	}
+	return sites
 }
 
 // FileOf returns the file from which the code at addr was loaded (Linux only). If that is
