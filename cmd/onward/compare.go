@@ -1,11 +1,14 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"math"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -13,6 +16,7 @@ import (
 	"github.com/onward-ml/onward"
 	"github.com/onward-ml/onward/cmd/onward/internal/cli"
 	"github.com/onward-ml/onward/cmd/onward/internal/inputs"
+	"github.com/onward-ml/onward/cmd/onward/internal/layers"
 	"github.com/onward-ml/onward/cmd/onward/internal/modelfile"
 	"github.com/onward-ml/onward/cmd/onward/internal/session"
 	"github.com/onward-ml/onward/cmd/onward/internal/text"
@@ -23,38 +27,56 @@ import (
 // compareJSON is the output of --json.
 type compareJSON struct {
 	Model     string         `json:"model"`
+	With      string         `json:"with,omitempty"` // the second model or the file of saved values
 	Providers [2]string      `json:"providers"`
 	Rtol      float64        `json:"rtol"`
 	Atol      float64        `json:"atol"`
 	Agree     bool           `json:"agree"`
 	Values    []compareValue `json:"values"`
+	// First is the first value that disagrees although the inputs of its node agree, and
+	// Losses are the values at which the most of the signal is lost, both with --layers.
+	First  *compareFirst `json:"first,omitempty"`
+	Losses []compareLoss `json:"losses,omitempty"`
 }
 
-// compareValue compares two results of the same name. Differences are relative to the
-// second provider.
+// compareFirst says where results begin to differ.
+type compareFirst struct {
+	Value       string `json:"value"`
+	Initializer bool   `json:"initializer"`
+	Node        string `json:"node"` // makes the value, or reads the initializer
+	Op          string `json:"op_type"`
+}
+
+// compareLoss is a value whose signal-to-noise ratio is lower than that of the inputs of its node.
+type compareLoss struct {
+	Value  string  `json:"value"`
+	Node   string  `json:"node"`
+	Op     string  `json:"op_type"`
+	Before float64 `json:"inputs_snr_db"`
+	After  float64 `json:"snr_db"`
+}
+
+// compareValue compares two results that correspond. Differences are relative to the second.
 type compareValue struct {
-	Name   string `json:"name"`
-	Op     string `json:"op_type,omitempty"` // the node that makes it, with --layers
-	Type   string `json:"type"`
-	Output bool   `json:"output"`
-	Agree  bool   `json:"agree"`
-	Error  string `json:"error,omitempty"`
-	// MaxAbs and MaxRel are the largest differences; null if one is not finite.
-	MaxAbs *float64 `json:"max_abs"`
-	MaxRel *float64 `json:"max_rel"`
-	// NeedRtol is the smallest relative tolerance that passes with Atol, NeedAtol the
-	// smallest absolute tolerance that passes with Rtol; null if there is none.
-	NeedRtol *float64 `json:"need_rtol"`
-	NeedAtol *float64 `json:"need_atol"`
+	Name        string `json:"name"`
+	With        string `json:"with,omitempty"` // the second's name, if another
+	Node        string `json:"node,omitempty"` // the node that makes it, with --layers
+	Op          string `json:"op_type,omitempty"`
+	Type        string `json:"type"`
+	Output      bool   `json:"output"`
+	Initializer bool   `json:"initializer,omitempty"`
+	layers.Difference
 }
 
 // compareOptions holds the flags of the verb.
 type compareOptions struct {
-	providers  []string
-	threads    int
-	inputs     inputs.Flags
-	layers     bool
-	rtol, atol float64
+	models    []string // one or two
+	golden    string
+	providers []string // one or two
+	threads   int
+	inputs    inputs.Flags
+	layers    bool
+	tolerance layers.Tolerance
 }
 
 func compareCommand() *cobra.Command {
@@ -64,32 +86,56 @@ func compareCommand() *cobra.Command {
 		asJSON    bool
 	)
 	c := &cobra.Command{
-		Use:   "compare MODEL --provider P,P",
-		Short: "Compare the results of two providers",
-		Long: `Compare the results of two providers on the same inputs. Elements a and b agree if
-|a−b| ≤ atol + rtol·|b|.
+		Use:   "compare MODEL [MODEL] [--provider P,P] [--golden F.npz]",
+		Short: "Compare two providers, two models, or a model with saved results",
+		Long: `Compare the results of two providers, of two models, or of a model with those in a
+.npz file (--golden; onward run --save writes one), on the same inputs. Elements a and
+b agree if |a−b| ≤ atol + rtol·|b|; integers of 8 and fewer bits also if they differ by
+at most --steps.
 
 The table has the largest absolute and relative difference of every output, the
-smallest rtol that passes with the given atol, and the smallest atol that passes with
-the given rtol. --layers adds all intermediate values in the model's order, which
-prevents some fusions in both providers.
+signal-to-noise ratio in decibels, the smallest rtol that passes with the given atol,
+and the smallest atol that passes with the given rtol.
+
+--layers adds all intermediate values, which prevents some fusions, and names the node
+at which the results begin to differ and those at which the most of the signal is lost.
+Values of two models correspond if their names or the operators that compute them are
+the same, or if the same nodes read them, as with a quantized model; weights that
+differ are listed, too. Values inside of subgraphs are not compared.
 
 Inputs are random unless --input or --inputs gives them. Symbolic dimensions are 1
 unless --shape sets them.
 
 The exit code is 1 if a value disagrees.`,
 		Example: `  onward compare model.onnx --provider cpu,ort
-  onward compare model.onnx --provider cpu,reference --layers --shape x=8x128`,
-		Args: cobra.ExactArgs(1),
+  onward compare model.onnx --provider cpu,reference --layers --shape x=8x128
+  onward compare changed.onnx original.onnx --layers
+  onward compare quantized.onnx original.onnx --layers --inputs samples.npz
+  onward compare model.onnx --inputs samples.npz --golden results.npz`,
+		Args: cobra.RangeArgs(1, 2),
 		RunE: func(cmd *cobra.Command, args []string) error {
+			o.models = args
+			want := 2
+			if o.golden != "" || len(args) == 2 {
+				want = 1
+			}
+			switch {
+			case o.golden != "" && len(args) == 2:
+				return cli.Usagef("two models and --golden are given, want one of them")
+			case !cmd.Flags().Changed("provider") && want == 1:
+				providers = "cpu"
+			}
 			o.providers = strings.Split(providers, ",")
-			if len(o.providers) != 2 {
+			switch n := len(o.providers); {
+			case want == 2 && n != 2:
 				return cli.Usagef("--provider is %q, want two, such as cpu,reference", providers)
+			case n > 2 || o.golden != "" && n != 1:
+				return cli.Usagef("--provider is %q, want one", providers)
 			}
-			if o.rtol < 0 || o.atol < 0 || math.IsNaN(o.rtol) || math.IsNaN(o.atol) {
-				return cli.Usagef("--rtol is %g and --atol %g, want 0 or more", o.rtol, o.atol)
+			if o.tolerance.Rtol < 0 || o.tolerance.Atol < 0 || math.IsNaN(o.tolerance.Rtol) || math.IsNaN(o.tolerance.Atol) || !(o.tolerance.Steps >= 0) {
+				return cli.Usagef("--rtol is %g, --atol %g and --steps %g, want 0 or more", o.tolerance.Rtol, o.tolerance.Atol, o.tolerance.Steps)
 			}
-			out, err := compare(cmd.Context(), args[0], &o)
+			out, err := compare(cmd.Context(), &o)
 			if err != nil {
 				return err
 			}
@@ -105,25 +151,28 @@ The exit code is 1 if a value disagrees.`,
 		},
 	}
 	f := c.Flags()
-	f.StringVarP(&providers, "provider", "p", "cpu,reference", "two providers: "+strings.Join(onward.Providers(), ", "))
+	f.StringVarP(&providers, "provider", "p", "cpu,reference", "two providers, or one for both models: "+strings.Join(onward.Providers(), ", "))
+	f.StringVar(&o.golden, "golden", "", "a .npz file with results by name to compare with")
 	f.BoolVar(&o.layers, "layers", false, "compare all intermediate values")
-	f.Float64Var(&o.rtol, "rtol", 1e-3, "relative tolerance")
-	f.Float64Var(&o.atol, "atol", 1e-5, "absolute tolerance")
+	f.Float64Var(&o.tolerance.Rtol, "rtol", 1e-3, "relative tolerance")
+	f.Float64Var(&o.tolerance.Atol, "atol", 1e-5, "absolute tolerance")
+	f.Float64Var(&o.tolerance.Steps, "steps", 0, "difference of 8-bit and narrower integers that agrees, in quantization steps")
 	session.ThreadsFlag(f, &o.threads)
 	o.inputs.Register(f)
 	f.BoolVar(&asJSON, "json", false, "print JSON")
 	return c
 }
 
-// compared is a value to compare.
-type compared struct {
-	name   string
-	op     string // of the node that makes it
-	output bool
+// side is one of the two things to compare.
+type side struct {
+	model    *onnx.Model // nil for saved values
+	inputs   []onward.NodeArg
+	provider string
+	values   onward.Values
 }
 
-func compare(ctx context.Context, path string, o *compareOptions) (*compareJSON, error) {
-	m, d, err := modelfile.Describe(path)
+func compare(ctx context.Context, o *compareOptions) (*compareJSON, error) {
+	m, d, err := modelfile.Describe(o.models[0])
 	if err != nil {
 		return nil, err
 	}
@@ -132,71 +181,174 @@ func compare(ctx context.Context, path string, o *compareOptions) (*compareJSON,
 	if err != nil {
 		return nil, err
 	}
-	var list []compared
+	last := o.providers[len(o.providers)-1]
+	out := &compareJSON{Model: o.models[0], Providers: [2]string{o.providers[0], last}, Rtol: o.tolerance.Rtol, Atol: o.tolerance.Atol, Agree: true}
+	a, b := &side{model: m, inputs: d.Inputs, provider: o.providers[0]}, &side{model: m, inputs: d.Inputs, provider: last}
+	switch {
+	case len(o.models) == 2:
+		second, d, err := modelfile.Describe(o.models[1])
+		if err != nil {
+			return nil, err
+		}
+		defer second.Close()
+		b.model, b.inputs, out.With = second, d.Inputs, o.models[1]
+	case o.golden != "":
+		z, err := tensor.ReadNPZFile(o.golden, inputs.MaxBytes)
+		if err != nil {
+			return nil, err
+		}
+		*b = side{values: onward.Values{}}
+		for name, t := range z.Arrays {
+			b.values[name] = t
+		}
+		out.With, out.Providers[1] = o.golden, ""
+	}
+	pairs := pairsOf(a, b, o.layers)
+	for _, s := range []*side{a, b} {
+		if err := s.run(ctx, pairs, s == b, o.threads, feed, d.Inputs); err != nil {
+			return nil, err
+		}
+	}
+	all := make([]compareValue, len(pairs))
+	compared := 0
+	for i, p := range pairs {
+		if all[i].Agree = b.model == nil && b.values[p.B] == nil; all[i].Agree {
+			continue // not in the file
+		}
+		compared++
+		v := compareValue{Difference: layers.Compare(a.values[p.A], b.values[p.B], o.tolerance)}
+		v.Name, v.Output, v.Initializer = p.A, slices.Contains(outputNames(m.Graph), p.A), p.Node == nil
+		if p.B != p.A {
+			v.With = p.B
+		}
+		if n := nodeOf(p); o.layers && n != nil {
+			v.Node, v.Op = n.Name, n.OpType
+		}
+		out.Agree = out.Agree && (v.Agree || v.Initializer) // other weights are no difference of results
+		all[i] = v
+		if !v.Initializer || !v.Agree {
+			out.Values = append(out.Values, v)
+		}
+	}
+	if compared == 0 {
+		return nil, fmt.Errorf("%s has none of the values to compare, such as the outputs %s", o.golden, strings.Join(outputNames(m.Graph), ", "))
+	}
 	if o.layers {
-		m, list = withLayers(m)
-	} else {
-		for _, a := range d.Outputs {
-			list = append(list, compared{name: a.Name, output: true})
-		}
-	}
-	var res [2]onward.Values
-	for i, p := range o.providers {
-		if res[i], err = runOnce(ctx, m, p, o.threads, feed); err != nil {
-			return nil, fmt.Errorf("%s: %w", p, err)
-		}
-	}
-	out := &compareJSON{Model: path, Providers: [2]string(o.providers), Rtol: o.rtol, Atol: o.atol, Agree: true}
-	for _, c := range list {
-		v := compareValues(res[0][c.name], res[1][c.name], o.rtol, o.atol)
-		v.Name, v.Op, v.Output = c.name, c.op, c.output
-		out.Agree = out.Agree && v.Agree
-		out.Values = append(out.Values, v)
+		out.First, out.Losses = firstDifference(pairs, all), largestLosses(pairs, all)
 	}
 	return out, nil
 }
 
-func runOnce(ctx context.Context, m *onnx.Model, provider string, threads int, feed onward.Values) (onward.Values, error) {
-	opts, err := session.Options(provider, threads)
-	if err != nil {
-		return nil, err
+// nodeOf returns the node to name for a pair: that of the second model for a dequantized value.
+func nodeOf(p layers.Pair) *onnx.Node {
+	n := p.Node
+	if n == nil {
+		n = p.Consumer
 	}
-	sess, err := onward.OpenModel(ctx, m, opts)
-	if err != nil {
-		return nil, err
+	if n != nil && n.OpType == "DequantizeLinear" && p.NodeB != nil {
+		n = p.NodeB
 	}
-	res, err := sess.Run(ctx, feed, nil)
-	if err != nil {
-		return nil, err
-	}
-	for n, v := range res { // results need not outlive some sessions
-		res[n] = tensor.Clone(v)
-	}
-	return res, nil
+	return n
 }
 
-// withLayers returns a copy of a model that has the outputs of all nodes as outputs, and
-// lists them in order.
-func withLayers(m *onnx.Model) (*onnx.Model, []compared) {
-	c, g := *m, *m.Graph
-	g.Outputs = append([]*onnx.ValueInfo(nil), g.Outputs...)
-	isOutput, declared := map[string]bool{}, map[string]*onnx.ValueInfo{}
-	for _, v := range g.Outputs {
-		isOutput[v.Name] = true
+func outputNames(g *onnx.Graph) []string {
+	names := make([]string, len(g.Outputs))
+	for i, v := range g.Outputs {
+		names[i] = v.Name
 	}
+	return names
+}
+
+// pairsOf returns the values to compare, in the order of the nodes.
+func pairsOf(a, b *side, all bool) []layers.Pair {
+	g := a.model.Graph
+	second := g
+	if b.model != nil {
+		second = b.model.Graph
+	}
+	if all {
+		return layers.Match(g, second)
+	}
+	var pairs []layers.Pair
+	for i := range min(len(g.Outputs), len(second.Outputs)) {
+		pairs = append(pairs, layers.Pair{A: g.Outputs[i].Name, B: second.Outputs[i].Name, Node: &onnx.Node{}})
+	}
+	return pairs
+}
+
+// run computes the values of the pairs. second selects their names in the second model. The feed
+// has the names of the first model's inputs.
+func (s *side) run(ctx context.Context, pairs []layers.Pair, second bool, threads int, feed onward.Values, first []onward.NodeArg) error {
+	if s.model == nil {
+		return nil
+	}
+	own := onward.Values{}
+	for i, in := range s.inputs {
+		name := in.Name
+		if feed[name] == nil && i < len(first) && len(s.inputs) == len(first) {
+			name = first[i].Name
+		}
+		if feed[name] != nil {
+			own[in.Name] = feed[name]
+		}
+	}
+	if !second {
+		own = feed
+	}
+	opts, err := session.Options(s.provider, threads)
+	if err != nil {
+		return err
+	}
+	wanted := map[string]bool{}
+	for _, p := range pairs {
+		switch {
+		case second && p.Node != nil:
+			wanted[p.B] = true
+		case p.Node != nil:
+			wanted[p.A] = true
+		}
+	}
+	sess, err := onward.OpenModel(ctx, withOutputs(s.model, wanted), opts)
+	if err != nil {
+		return fmt.Errorf("%s: %w", s.provider, err)
+	}
+	defer sess.Close()
+	res, err := sess.Run(ctx, own, nil)
+	if err != nil {
+		return fmt.Errorf("%s: %w", s.provider, err)
+	}
+	s.values = maps.Clone(own) // a quantized input is compared with the input
+	for n, v := range res {    // results need not outlive some sessions
+		s.values[n] = tensor.Clone(v)
+	}
+	for _, t := range s.model.Graph.Initializers {
+		if s.values[t.Name] == nil {
+			if v, err := t.Decode(nil); err == nil { // the session has read it, too
+				s.values[t.Name] = v
+			}
+		}
+	}
+	return nil
+}
+
+// withOutputs returns a copy of a model that has more outputs: the named outputs of nodes.
+func withOutputs(m *onnx.Model, names map[string]bool) *onnx.Model {
+	c, g := *m, *m.Graph
+	g.Outputs = slices.Clone(g.Outputs)
+	declared := map[string]*onnx.ValueInfo{}
 	for _, v := range g.ValueInfo {
 		declared[v.Name] = v
 	}
-	var list []compared
+	have := map[string]bool{}
+	for _, v := range g.Outputs {
+		have[v.Name] = true
+	}
 	for _, n := range g.Nodes {
 		for _, name := range n.Outputs {
-			if name == "" {
+			if !names[name] || have[name] {
 				continue
 			}
-			list = append(list, compared{name, n.OpType, isOutput[name]})
-			if isOutput[name] {
-				continue
-			}
+			have[name] = true
 			v := declared[name]
 			if v == nil {
 				v = &onnx.ValueInfo{Name: name}
@@ -205,101 +357,68 @@ func withLayers(m *onnx.Model) (*onnx.Model, []compared) {
 		}
 	}
 	c.Graph = &g
-	return &c, list
+	return &c
 }
 
-// compareValues measures the differences of two values.
-func compareValues(a, b tensor.Value, rtol, atol float64) compareValue {
-	var v compareValue
-	if a == nil || b == nil {
-		v.Error = "only one provider returned this value"
-		return v
-	}
-	v.Type = b.Type().String()
-	if t, ok := b.(*tensor.Tensor); ok {
-		v.Type = t.String()
-	}
-	err := tensor.AllClose(a, b, rtol, atol)
-	if v.Agree = err == nil; err != nil {
-		v.Error = err.Error()
-	}
-	d := distance{rtol: rtol, atol: atol}
-	if !d.add(a, b) {
-		return v
-	}
-	v.MaxAbs, v.MaxRel, v.NeedRtol, v.NeedAtol = text.Finite(d.abs), text.Finite(d.rel), text.Finite(d.needR), text.Finite(d.needA)
-	return v
-}
-
-// distance collects the largest differences between numbers.
-type distance struct {
-	rtol, atol             float64
-	abs, rel, needR, needA float64
-}
-
-// add includes two values. It returns false if they do not hold numbers in the same structure.
-func (d *distance) add(a, b tensor.Value) bool {
-	switch a := a.(type) {
-	case *tensor.Tensor:
-		b, ok := b.(*tensor.Tensor)
-		return ok && d.tensors(a, b)
-	case *tensor.Sequence:
-		b, ok := b.(*tensor.Sequence)
-		if !ok || len(a.Items) != len(b.Items) {
-			return false
-		}
-		for i := range a.Items {
-			if !d.add(a.Items[i], b.Items[i]) {
-				return false
-			}
-		}
-		return true
-	case *tensor.Map:
-		b, ok := b.(*tensor.Map)
-		return ok && d.add(a.Values, b.Values)
-	case *tensor.Optional:
-		b, ok := b.(*tensor.Optional)
-		return ok && a.Value != nil && b.Value != nil && d.add(a.Value, b.Value)
-	}
-	return false
-}
-
-func (d *distance) tensors(a, b *tensor.Tensor) bool {
-	if a.DType() != b.DType() || a.Len() != b.Len() || a.DType() == tensor.TypeString || a.DType() == tensor.TypeComplex64 || a.DType() == tensor.TypeComplex128 {
-		return false
-	}
-	x, err := tensor.Convert(a, tensor.TypeFloat64, tensor.ConvertOptions{})
-	if err != nil {
-		return false
-	}
-	y, err := tensor.Convert(b, tensor.TypeFloat64, tensor.ConvertOptions{})
-	if err != nil {
-		return false
-	}
-	for i, q := range tensor.Of[float64](y) {
-		p := tensor.Of[float64](x)[i]
-		diff := math.Abs(p - q)
-		switch {
-		case p == q || math.IsNaN(p) && math.IsNaN(q):
+// firstDifference returns the first value that disagrees although what it is computed from agrees.
+func firstDifference(pairs []layers.Pair, values []compareValue) *compareFirst {
+	for i, v := range values {
+		if v.Agree || slices.ContainsFunc(pairs[i].Inputs, func(k int) bool { return !values[k].Agree }) {
 			continue
-		case math.IsNaN(diff):
-			diff = math.Inf(1)
 		}
-		q = math.Abs(q)
-		d.abs = max(d.abs, diff)
-		d.rel = max(d.rel, diff/q)
-		d.needA = max(d.needA, diff-d.rtol*q)
-		if over := diff - d.atol; over > 0 {
-			d.needR = max(d.needR, over/q)
+		return &compareFirst{Value: v.Name, Initializer: v.Initializer, Node: v.Node, Op: v.Op}
+	}
+	return nil
+}
+
+const (
+	mostSNR   = 120 // decibels; float32 has no more
+	leastLoss = 3   // decibels; losses below are rounding
+	maxLosses = 5
+)
+
+// largestLosses returns the values that add the most noise to that of the inputs of their nodes.
+func largestLosses(pairs []layers.Pair, values []compareValue) []compareLoss {
+	snr := func(v compareValue) float64 {
+		switch {
+		case v.SNR != nil:
+			return min(*v.SNR, mostSNR)
+		case v.MaxAbs == nil && !v.Agree: // not numbers, or infinite
+			return 0
+		}
+		return mostSNR
+	}
+	var r []compareLoss
+	for i, v := range values {
+		if v.Agree {
+			continue
+		}
+		before := float64(mostSNR)
+		for _, k := range pairs[i].Inputs {
+			before = min(before, snr(values[k]))
+		}
+		if before-snr(v) >= leastLoss {
+			r = append(r, compareLoss{v.Name, v.Node, v.Op, before, snr(v)})
 		}
 	}
-	return true
+	added := func(l compareLoss) float64 { // the power of the noise, of a signal of 1
+		return math.Pow(10, -l.After/10) - math.Pow(10, -l.Before/10)
+	}
+	slices.SortStableFunc(r, func(a, b compareLoss) int { return cmp.Compare(added(b), added(a)) })
+	return r[:min(len(r), maxLosses)]
 }
 
 func printCompare(w io.Writer, c *compareJSON) error {
-	fmt.Fprintf(w, "%s: %s against %s, rtol %g, atol %g\n", text.Name(c.Model), c.Providers[0], c.Providers[1], c.Rtol, c.Atol)
+	sides := [2]string{c.Providers[0], c.Providers[1]}
+	if c.With != "" {
+		sides = [2]string{"on " + c.Providers[0], text.Name(c.With)}
+		if c.Providers[1] != "" {
+			sides[1] += " on " + c.Providers[1]
+		}
+	}
+	fmt.Fprintf(w, "%s: %s against %s, rtol %g, atol %g\n", text.Name(c.Model), sides[0], sides[1], c.Rtol, c.Atol)
 	t := text.Table(w)
-	fmt.Fprintln(t, "\tvalue\top\ttype\tmax_abs\tmax_rel\tpasses with rtol\tor atol")
+	fmt.Fprintln(t, "\tvalue\top\ttype\tmax_abs\tmax_rel\tsnr_db\tpasses with rtol\tor atol")
 	number := func(x *float64) string {
 		if x == nil {
 			return "-"
@@ -313,16 +432,45 @@ func printCompare(w io.Writer, c *compareJSON) error {
 			mark = "DIFFERS"
 			bad++
 		}
-		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", mark, text.Name(v.Name), text.Name(v.Op), v.Type, number(v.MaxAbs), number(v.MaxRel), number(v.NeedRtol), number(v.NeedAtol))
+		name, op := text.Name(v.Name), text.Name(v.Op)
+		if v.With != "" {
+			name += " / " + text.Name(v.With)
+		}
+		if v.Initializer {
+			op = "weight of " + op
+		}
+		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", mark, name, op, v.Type, number(v.MaxAbs), number(v.MaxRel), number(v.SNR), number(v.NeedRtol), number(v.NeedAtol))
 	}
 	if err := t.Flush(); err != nil {
 		return err
 	}
 	for _, v := range c.Values {
-		if v.Error != "" {
+		if v.Error != "" && (v.Output || v.MaxAbs == nil) { // the table has the rest
 			fmt.Fprintf(w, "%s: %s\n", text.Name(v.Name), text.Escape(v.Error))
 		}
 	}
 	fmt.Fprintf(w, "%d of %d values agree\n", len(c.Values)-bad, len(c.Values))
+	if f := c.First; f != nil {
+		what := fmt.Sprintf("value %q of %s; the inputs of the node agree", f.Value, nodeLabel(f.Node, f.Op))
+		if f.Initializer {
+			what = fmt.Sprintf("weight %q of %s", f.Value, nodeLabel(f.Node, f.Op))
+		}
+		fmt.Fprintf(w, "first difference: %s\n", text.Name(what))
+	}
+	if len(c.Losses) > 0 {
+		fmt.Fprintln(w, "largest losses of signal, in dB of the inputs and of the value:")
+		t := text.Table(w)
+		for _, l := range c.Losses {
+			fmt.Fprintf(t, "  %.0f -> %.0f\t%s\t%s\n", l.Before, l.After, text.Name(nodeLabel(l.Node, l.Op)), text.Name(l.Value))
+		}
+		return t.Flush()
+	}
 	return nil
+}
+
+func nodeLabel(name, op string) string {
+	if name == "" {
+		return "node " + op
+	}
+	return fmt.Sprintf("node %q (%s)", name, op)
 }
