@@ -329,7 +329,7 @@ func (b *builder) rule(p *onnx.Node, gs []string) ([]string, error) {
 func (b *builder) Differentiate(n *kit.GradientNode, gs []string) ([]string, error) {
 	g, name := gradientOf(n.Domain, n.OpType), kit.QualifiedName(n.Domain, n.OpType)
 	if g == nil {
-		return nil, fmt.Errorf("operator %s is not differentiated", name)
+		return nil, fmt.Errorf("operator %s is not differentiable", name)
 	}
 	from, count := len(b.nodes), g.Outputs
 	var ys []string
@@ -342,7 +342,7 @@ func (b *builder) Differentiate(n *kit.GradientNode, gs []string) ([]string, err
 	}
 	if count > 0 && count < len(gs) {
 		if k := slices.IndexFunc(gs[count:], func(g string) bool { return g != "" }); k >= 0 {
-			return nil, fmt.Errorf("output %d of %s is not differentiated", count+k, name)
+			return nil, fmt.Errorf("output %d of %s is not differentiable", count+k, name)
 		}
 	}
 	var r []string
@@ -393,7 +393,7 @@ func (b *builder) spend() error {
 	b.e.nodes += len(b.nodes) - b.spent
 	b.spent = len(b.nodes)
 	if b.e.nodes > maxNodes {
-		return fmt.Errorf("the gradients of the model take more than %d nodes", maxNodes)
+		return fmt.Errorf("gradients add more than %d nodes to the model", maxNodes)
 	}
 	return nil
 }
@@ -403,7 +403,7 @@ func (b *builder) expand(n *onnx.Node) error {
 	xs, zs, y := texts(n, "xs"), texts(n, "zs"), text(n, "y")
 	fed := append(slices.Clone(xs), zs...)
 	if len(n.Inputs) != len(fed) || len(n.Outputs) > len(xs) || y == "" {
-		return fmt.Errorf("%d inputs and %d outputs for %d xs, %d zs and y %q", len(n.Inputs), len(n.Outputs), len(xs), len(zs), y)
+		return fmt.Errorf("got %d inputs and %d outputs, which does not match %d xs, %d zs and y %q", len(n.Inputs), len(n.Outputs), len(xs), len(zs), y)
 	}
 
 	// Find the nodes between xs or zs and y, in order.

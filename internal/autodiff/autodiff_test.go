@@ -96,7 +96,7 @@ func TestExpand(t *testing.T) {
 }
 
 // A subgraph in a function is expanded for the opset that the function imports: Max
-// has a gradient from opset 11 on.
+// has a gradient since opset 11.
 func TestExpandInFunctions(t *testing.T) {
 	m := model(17, graph("x c", "o", node("F", "x c", "o")))
 	f := &onnx.Function{Name: "F", Inputs: []string{"x", "c"}, Outputs: []string{"o"}, Nodes: []*onnx.Node{
@@ -110,7 +110,7 @@ func TestExpandInFunctions(t *testing.T) {
 		t.Errorf("the function became %s", got)
 	}
 	f.OpsetImports = []onnx.OperatorSetID{{Version: 10}}
-	if _, err := autodiff.Expand(m, 10); err == nil || !strings.Contains(err.Error(), "function F: node \"\" (If): node \"grad\" (Gradient): operator Max: is differentiated from opset 11 on, the model imports 10") {
+	if _, err := autodiff.Expand(m, 10); err == nil || !strings.Contains(err.Error(), "function F: node \"\" (If): node \"grad\" (Gradient): operator Max: is differentiable since opset 11, the model imports 10") {
 		t.Errorf("error %v", err)
 	}
 }
@@ -138,12 +138,12 @@ func TestExpandErrors(t *testing.T) {
 	}{
 		{"no graph", nil, "the model has no graph"},
 		{"nesting", deep, "subgraphs nest deeper than 2 levels"},
-		{"inputs", graph("x", "d", node("Neg", "x", "y"), wrong), `node "grad" (Gradient): 0 inputs and 1 outputs for 1 xs, 0 zs and y "y"`},
-		{"no rule", graph("x", "d", node("Multinomial", "x", "y"), gradient("x", "y", "d")), "operator Multinomial is not differentiated"},
+		{"inputs", graph("x", "d", node("Neg", "x", "y"), wrong), `node "grad" (Gradient): got 0 inputs and 1 outputs, which does not match 1 xs, 0 zs and y "y"`},
+		{"no rule", graph("x", "d", node("Multinomial", "x", "y"), gradient("x", "y", "d")), "operator Multinomial is not differentiable"},
 		{"another domain", graph("x", "d", &onnx.Node{OpType: "Neg", Domain: "com.example", Inputs: []string{"x"}, Outputs: []string{"y"}}, gradient("x", "y", "d")),
-			"operator com.example.Neg is not differentiated"},
-		{"second output", graph("x", "d", node("MaxPool", "x", "p y"), gradient("x", "y", "d")), "output 1 of MaxPool is not differentiated"},
-		{"fifth output", graph("x", "d", node("Attention", "x x x", "a b c e y"), gradient("x", "y", "d")), "output 4 of Attention is not differentiated"},
+			"operator com.example.Neg is not differentiable"},
+		{"second output", graph("x", "d", node("MaxPool", "x", "p y"), gradient("x", "y", "d")), "output 1 of MaxPool is not differentiable"},
+		{"fifth output", graph("x", "d", node("Attention", "x x x", "a b c e y"), gradient("x", "y", "d")), "output 4 of Attention is not differentiable"},
 		{"cycle", graph("x", "d", node("Add", "x y", "y"), gradient("x", "y", "d")), "cycle"},
 	} {
 		if _, err := autodiff.Expand(model(17, c.g), 2); err == nil || !strings.Contains(err.Error(), c.want) {

@@ -176,7 +176,7 @@ func graphAttr(n *onnx.Node, name string) (*onnx.Graph, error) {
 			return a.G, nil
 		}
 	}
-	return nil, fmt.Errorf("attribute %s is missing", name)
+	return nil, fmt.Errorf("attribute %s is required", name)
 }
 
 // controlFlow holds the rules of the operators whose gradient the registry marks with
@@ -249,7 +249,7 @@ func scanGradient(b *builder, n *onnx.Node, gs []string) ([]string, error) {
 	scans := int(integer(n, "num_scan_inputs", 0))
 	states := len(n.Inputs) - scans
 	if states < 0 || scans < 1 || len(body.Inputs) != len(n.Inputs) || len(body.Outputs) < states || slices.Contains(body.Inputs, nil) || slices.Contains(body.Outputs, nil) {
-		return nil, fmt.Errorf("%d inputs, %d of them scanned, for a body with %d inputs and %d outputs", len(n.Inputs), scans, len(body.Inputs), len(body.Outputs))
+		return nil, fmt.Errorf("got %d inputs, %d of them scanned, which does not match a body with %d inputs and %d outputs", len(n.Inputs), scans, len(body.Inputs), len(body.Outputs))
 	}
 	outs := len(body.Outputs) - states
 	list := func(name string, count int) []int64 {
@@ -258,7 +258,7 @@ func scanGradient(b *builder, n *onnx.Node, gs []string) ([]string, error) {
 	inAxes, inBack := list("scan_input_axes", scans), list("scan_input_directions", scans)
 	outAxes, outBack := list("scan_output_axes", outs), list("scan_output_directions", outs)
 	if len(inAxes) != scans+states || len(inBack) != scans+states || len(outAxes) != outs+states || len(outBack) != outs+states {
-		return nil, fmt.Errorf("axes or directions are not as many as %d scanned inputs and %d outputs", scans, outs)
+		return nil, fmt.Errorf("axes and directions do not match %d scan inputs and %d outputs", scans, outs)
 	}
 	attrs := func(body *onnx.Graph, scans int, inAxes, inBack, outAxes, outBack []int64) []*onnx.Attribute {
 		r := []*onnx.Attribute{{Name: "body", Type: onnx.AttrGraph, G: body}, {Name: "num_scan_inputs", Type: onnx.AttrInt, I: int64(scans)},

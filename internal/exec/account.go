@@ -29,7 +29,7 @@ func (a *account) reserve(h *hold, n int64) error {
 	u := a.used.Add(n)
 	if a.limit > 0 && (u > a.limit || u < 0) {
 		a.used.Add(-n)
-		return fmt.Errorf("%w: %d bytes more than the %d in use pass the limit of %d", ErrMemoryLimit, n, u-n, a.limit)
+		return fmt.Errorf("%w: %d bytes beyond the %d in use exceed the limit of %d", ErrMemoryLimit, n, u-n, a.limit)
 	}
 	h.n += n
 	return nil

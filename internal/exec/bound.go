@@ -38,7 +38,7 @@ type boundOutput struct {
 var generations atomic.Uint64
 
 // ErrBoundShape is the error for a result whose type or shape differs from the memory bound for it.
-var ErrBoundShape = errors.New("the bound memory does not fit")
+var ErrBoundShape = errors.New("bound memory has another type or shape")
 
 // NewBound returns a Bound without bound inputs and outputs.
 func (p *Plan) NewBound() *Bound {
@@ -219,7 +219,7 @@ func (b *Bound) deliver(s *state) error {
 			if ok {
 				got = t.String()
 			}
-			return fmt.Errorf("output %q is %s: %w, it is for %s", p.graph.Values[id].Name, got, ErrBoundShape, o.t)
+			return fmt.Errorf("output %q is %s: %w, %s", p.graph.Values[id].Name, got, ErrBoundShape, o.t)
 		default:
 			var err error
 			if o.result, err = s.own(k, id); err != nil {

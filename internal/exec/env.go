@@ -292,14 +292,14 @@ func (s *state) givenFor(id ir.ValueID, dtype tensor.DType, n int) *tensor.Tenso
 // Scratch implements ir.Env.
 func (s *state) Scratch(c *ir.Call, n int) ([]byte, error) {
 	if n < 0 {
-		return nil, fmt.Errorf("scratch of %d bytes overflows", n)
+		return nil, fmt.Errorf("scratch memory of %d bytes overflows", n)
 	}
 	need := (n + align - 1) &^ (align - 1)
 	s.want += need
 	if s.used+need > len(s.scratch) {
 		grow := int64(s.want)
 		if err := s.run.account.reserve(&s.memory, grow); err != nil {
-			return nil, fmt.Errorf("scratch of %d bytes: %w", n, err)
+			return nil, fmt.Errorf("scratch memory of %d bytes: %w", n, err)
 		}
 		// Slices of the old block keep it alive.
 		s.scratch = tensor.AlignedBytes(int(grow))
@@ -331,7 +331,7 @@ func (s *state) Parallel(n, grain int, fn func(lo, hi int)) {
 func (s *state) RunGraph(c *ir.Call, k int, in []tensor.Value) ([]tensor.Value, error) {
 	st := &s.plan.steps[c.Index]
 	if k < 0 || k >= len(st.subs) {
-		return nil, fmt.Errorf("there is no subgraph %d", k)
+		return nil, fmt.Errorf("subgraph %d does not exist", k)
 	}
 	sp := st.subs[k]
 	if len(in) != len(sp.inputs) {

@@ -325,12 +325,12 @@ func (p *Plan) checkKind(id ir.ValueID, v tensor.Value) error {
 	want := p.graph.Values[id].Type
 	if t, ok := v.(*tensor.Tensor); ok && want.Kind == tensor.KindTensor {
 		if t.DType() != want.Elem {
-			return fmt.Errorf("output %q is %s, not %s as inferred", p.graph.Values[id].Name, t.Type(), want.Base())
+			return fmt.Errorf("output %q is %s, but %s was inferred", p.graph.Values[id].Name, t.Type(), want.Base())
 		}
 		return nil
 	}
 	if got := v.Type(); got.Kind != want.Kind {
-		return fmt.Errorf("output %q is %s, not %s as inferred", p.graph.Values[id].Name, got, want.Base())
+		return fmt.Errorf("output %q is %s, but %s was inferred", p.graph.Values[id].Name, got, want.Base())
 	}
 	return nil
 }

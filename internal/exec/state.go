@@ -149,7 +149,7 @@ func (s *state) start(ctx context.Context, req *Request) {
 func (s *state) set(in []tensor.Value) error {
 	p := s.plan
 	if len(in) != len(p.inputs) {
-		return fmt.Errorf("%d inputs, want %d", len(in), len(p.inputs))
+		return fmt.Errorf("got %d inputs, want %d", len(in), len(p.inputs))
 	}
 	for i, id := range p.inputs {
 		v := in[i]

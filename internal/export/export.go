@@ -236,9 +236,9 @@ func (x *graphExport) build(out string, v tensor.Value) error {
 		x.emit("Optional", "", "", in, []string{out}, attrs)
 		return nil
 	case nil:
-		return errors.New("nothing computes it")
+		return errors.New("no node computes it")
 	}
-	return fmt.Errorf("a constant %s cannot be written", v.Type())
+	return fmt.Errorf("constants of type %s are not supported", v.Type())
 }
 
 // emit appends a node.

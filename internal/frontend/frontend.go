@@ -152,10 +152,10 @@ func opsets(imports []onnx.OperatorSetID, irVersion int64) (map[string]int, erro
 	for _, im := range imports {
 		d := kit.NormalDomain(im.Domain)
 		if im.Version < 1 || im.Version > math.MaxInt32 {
-			return nil, fmt.Errorf("the model imports opset %d of domain %q, which does not exist", im.Version, domainName(d))
+			return nil, fmt.Errorf("model imports opset %d of domain %q, which does not exist", im.Version, domainName(d))
 		}
 		if top, ok := kit.MaxOpset[d]; ok && int(im.Version) > top {
-			return nil, fmt.Errorf("the model imports opset %d of domain %q; the newest supported one is %d", im.Version, domainName(d), top)
+			return nil, fmt.Errorf("model imports opset %d of domain %q, the newest supported one is %d", im.Version, domainName(d), top)
 		}
 		r[d] = int(im.Version)
 	}
@@ -271,7 +271,7 @@ func (b *builder) graph(og *onnx.Graph, parent *scope, main bool) (*ir.Graph, er
 		g.Inputs = append(g.Inputs, id)
 		if init != nil {
 			if t.Known() && !t.Base().Equal(init.Type()) {
-				return nil, fmt.Errorf("initializer %q is %s, its input is %s", in.Name, init.Type(), t.Base())
+				return nil, fmt.Errorf("initializer %q has type %s, but its input has type %s", in.Name, init.Type(), t.Base())
 			}
 			g.Defaults[id] = init
 			delete(inits, in.Name)
@@ -299,7 +299,7 @@ func (b *builder) graph(og *onnx.Graph, parent *scope, main bool) (*ir.Graph, er
 		}
 		id, ok := s.lookup(out.Name)
 		if !ok || id == ir.None {
-			return nil, fmt.Errorf("output %q of graph %q is computed by no node", out.Name, og.Name)
+			return nil, fmt.Errorf("output %q of graph %q is not computed by any node", out.Name, og.Name)
 		}
 		g.Outputs = append(g.Outputs, id)
 		if !main {
@@ -356,7 +356,7 @@ func (b *builder) initializers(og *onnx.Graph, main bool) (r map[string]tensor.V
 			return nil, nil, err
 		}
 		if n > maxDense {
-			return nil, nil, fmt.Errorf("sparse initializer %q takes %d bytes when dense, more than %d", st.Values.Name, n, maxDense)
+			return nil, nil, fmt.Errorf("sparse initializer %q takes %d bytes when dense, want at most %d", st.Values.Name, n, maxDense)
 		}
 		d, err := sp.ToDense(maxDense)
 		if err != nil {
@@ -391,7 +391,7 @@ func valueType(t *onnx.Type) (ir.Type, error) {
 		}
 		k := tensor.DType(t.Map.Key)
 		if !k.IsInteger() && k != tensor.TypeString {
-			return ir.Type{}, fmt.Errorf("the key type of a map is %s, want an integer type or string", k)
+			return ir.Type{}, fmt.Errorf("key type of a map is %s, want an integer type or string", k)
 		}
 		return ir.MapOf(k, of), nil
 	case t.Opaque != nil:
@@ -409,7 +409,7 @@ func tensorType(kind tensor.Kind, t *onnx.TensorType) (ir.Type, error) {
 		return r, nil
 	}
 	if len(t.Shape.Dims) > tensor.MaxRank {
-		return r, fmt.Errorf("rank %d is above the limit of %d", len(t.Shape.Dims), tensor.MaxRank)
+		return r, fmt.Errorf("rank %d exceeds the limit of %d", len(t.Shape.Dims), tensor.MaxRank)
 	}
 	r.Shape = make([]ir.Dim, len(t.Shape.Dims))
 	for i, d := range t.Shape.Dims {

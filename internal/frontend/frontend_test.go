@@ -154,12 +154,12 @@ func TestConvertImports(t *testing.T) {
 	}{
 		{"spelled out", 8, []onnx.OperatorSetID{{Domain: "ai.onnx", Version: 17}}, relu, ""},
 		{"IR version 2 without imports is opset 1", 2, nil, relu, ""},
-		{"IR version 3 without imports", 3, nil, relu, `operator Relu is of domain "ai.onnx", which the model does not import`},
-		{"opset 0", 8, []onnx.OperatorSetID{{}}, relu, `the model imports opset 0 of domain "ai.onnx", which does not exist`},
-		{"future opset", 8, []onnx.OperatorSetID{{Version: 1000}}, relu, `the model imports opset 1000 of domain "ai.onnx"; the newest supported one is `},
+		{"IR version 3 without imports", 3, nil, relu, `operator Relu belongs to domain "ai.onnx", which the model does not import`},
+		{"opset 0", 8, []onnx.OperatorSetID{{}}, relu, `model imports opset 0 of domain "ai.onnx", which does not exist`},
+		{"future opset", 8, []onnx.OperatorSetID{{Version: 1000}}, relu, `model imports opset 1000 of domain "ai.onnx", the newest supported one is `},
 		{"huge opset of an unknown domain", 8, []onnx.OperatorSetID{{Version: 17}, {Domain: "a", Version: 1 << 40}}, relu, `opset 1099511627776 of domain "a", which does not exist`},
 		{"com.microsoft need not be imported", 8, []onnx.OperatorSetID{{Version: 17}}, graph("x", "y", gelu), ""},
-		{"another domain must be", 8, []onnx.OperatorSetID{{Version: 17}}, graph("x", "y", other), `operator com.example.Relu is of domain "com.example", which the model does not import`},
+		{"another domain must be", 8, []onnx.OperatorSetID{{Version: 17}}, graph("x", "y", other), `operator com.example.Relu belongs to domain "com.example", which the model does not import`},
 	} {
 		_, err := frontend.Convert(&onnx.Model{IRVersion: c.ir, Graph: c.g, OpsetImports: c.imports}, frontend.Options{})
 		if c.want == "" && err != nil || c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)) {
@@ -175,7 +175,7 @@ func TestUnsupportedOperators(t *testing.T) {
 	m := model(13, graph("x c", "b", named, node("Nothing", "a", "b"), node("If", "c", "e", graphAttr("then_branch", branch), graphAttr("else_branch", branch))))
 	want := []kit.Unsupported{
 		{OpType: "Nothing", Opset: 13, Nodes: 2, First: "first", Reason: "operator Nothing is not implemented"},
-		{OpType: "Trilu", Opset: 13, Nodes: 2, First: "d", Reason: "operator Trilu exists from opset 14 on, the model imports opset 13"},
+		{OpType: "Trilu", Opset: 13, Nodes: 2, First: "d", Reason: "operator Trilu exists since opset 14, the model imports opset 13"},
 	}
 	_, converted := frontend.Convert(m, frontend.Options{})
 	for name, err := range map[string]error{"Convert": converted, "CheckOperators": frontend.CheckOperators(m, nil)} {
@@ -217,7 +217,7 @@ func TestCheckOperatorsOfFunctions(t *testing.T) {
 		t.Errorf("opset 17: %v", err)
 	}
 	m.Functions[0].OpsetImports = []onnx.OperatorSetID{{Version: 13}}
-	if err := frontend.CheckOperators(m, nil); err == nil || !strings.Contains(err.Error(), "operator Trilu exists from opset 14 on, the model imports opset 13") {
+	if err := frontend.CheckOperators(m, nil); err == nil || !strings.Contains(err.Error(), "operator Trilu exists since opset 14, the model imports opset 13") {
 		t.Errorf("opset 13: error %v", err)
 	}
 	m.Functions[0].OpsetImports[0].Version = 0
@@ -309,12 +309,12 @@ func TestFunctionErrors(t *testing.T) {
 		{"defined twice", call("x", "y"), []*onnx.Function{relu, relu}, "function F is defined twice"},
 		{"calls itself", call("x", "y"), []*onnx.Function{body(node("F", "a", "b"))}, "function F: function F calls itself"},
 		{"too many inputs", call("x x", "y"), []*onnx.Function{relu}, `node "" calls function F with 2 inputs, want at most 1`},
-		{"too many outputs", call("x", "y z"), []*onnx.Function{relu}, `node "" wants 2 outputs of function F, which has 1`},
+		{"too many outputs", call("x", "y z"), []*onnx.Function{relu}, `node "" has 2 outputs, but function F has 1`},
 		{"missing output", call("x", "y"), []*onnx.Function{body(node("Relu", "a", "c"))}, `function F does not compute its output "b"`},
 		{"unknown name", call("x", "y"), []*onnx.Function{body(node("Relu", "x", "b"))}, `input "x" is neither a graph input, an initializer nor the output of a node`},
 		{"a parameter twice", call("x", "y"), []*onnx.Function{{Name: "F", Inputs: []string{"a", "a"}, Outputs: []string{"a"}}}, `function F: value "a" is defined twice`},
-		{"opset", call("x", "y"), []*onnx.Function{{Name: "F", OpsetImports: []onnx.OperatorSetID{{}}, Inputs: []string{"a"}, Outputs: []string{"a"}}}, "function F: the model imports opset 0"},
-		{"reference outside", graph("x", "y", node("LeakyRelu", "x", "y", &onnx.Attribute{Name: "alpha", RefAttrName: "z"})), nil, "attribute alpha refers to attribute z of a function, outside of one"},
+		{"opset", call("x", "y"), []*onnx.Function{{Name: "F", OpsetImports: []onnx.OperatorSetID{{}}, Inputs: []string{"a"}, Outputs: []string{"a"}}}, "function F: model imports opset 0"},
+		{"reference outside", graph("x", "y", node("LeakyRelu", "x", "y", &onnx.Attribute{Name: "alpha", RefAttrName: "z"})), nil, "attribute alpha refers to attribute z of a function, but the node is not in a function"},
 	} {
 		m := model(17, c.g)
 		m.Functions = c.funcs
@@ -382,8 +382,8 @@ func TestLimits(t *testing.T) {
 		want   string
 	}{
 		{frontend.Limits{}, ""},
-		{frontend.Limits{MaxNodes: 1000}, "the model has more than 1100 nodes when its functions are inlined"},
-		{frontend.Limits{MaxDepth: 11}, "functions call each other more than 11 levels deep, at F0"},
+		{frontend.Limits{MaxNodes: 1000}, "model has more than 1100 nodes after inlining its functions"},
+		{frontend.Limits{MaxDepth: 11}, "function calls exceed depth 11, at F0"},
 	} {
 		g, err := frontend.Convert(m, frontend.Options{Limits: c.limits})
 		if c.want == "" && (err != nil || len(g.Nodes) != 4096) || c.want != "" && (err == nil || !strings.HasSuffix(err.Error(), c.want)) {
@@ -408,36 +408,36 @@ func TestGraphErrors(t *testing.T) {
 		{"input without a name", `graph "g" has an input without a name`, with(relu(), func(g *onnx.Graph) { g.Inputs[0].Name = "" })},
 		{"input without a type", `input "x" of the main graph has no type`, with(relu(), func(g *onnx.Graph) { g.Inputs[0].Type = nil })},
 		{"element type", `input "x": element type 999 does not exist`, with(relu(), func(g *onnx.Graph) { g.Inputs[0].Type.Tensor.ElemType = 999 })},
-		{"rank", "is above the limit of ", with(relu(), func(g *onnx.Graph) { g.Inputs[0].Type.Tensor.Shape.Dims = make([]onnx.Dim, tensor.MaxRank+1) })},
+		{"rank", "exceeds the limit of ", with(relu(), func(g *onnx.Graph) { g.Inputs[0].Type.Tensor.Shape.Dims = make([]onnx.Dim, tensor.MaxRank+1) })},
 		{"opaque", "opaque types are not supported", with(relu(), func(g *onnx.Graph) { g.Inputs[0].Type = &onnx.Type{Opaque: &onnx.OpaqueType{}} })},
-		{"key of a map", "the key type of a map is float, want an integer type or string", with(relu(), func(g *onnx.Graph) {
+		{"key of a map", "key type of a map is float, want an integer type or string", with(relu(), func(g *onnx.Graph) {
 			g.Inputs[0].Type = &onnx.Type{Map: &onnx.MapType{Key: onnx.Float, Value: g.Inputs[0].Type}}
 		})},
 		{"input twice", `value "x" is defined twice`, graph("x x", "y", node("Relu", "x", "y"))},
 		{"output twice", `value "y" is defined twice`, graph("x", "y", node("Relu", "x", "y"), node("Neg", "x", "y"))},
 		{"node output is an input", `value "x" is defined twice`, graph("x w", "x", node("Relu", "w", "x"))},
 		{"missing input", `node "" (Relu): input "z" is neither a graph input, an initializer nor the output of a node`, graph("x", "y", node("Relu", "z", "y"))},
-		{"missing output", `output "z" of graph "g" is computed by no node`, graph("x", "z", node("Relu", "x", "y"))},
+		{"missing output", `output "z" of graph "g" is not computed by any node`, graph("x", "z", node("Relu", "x", "y"))},
 		{"output without a name", `graph "g" has an output without a name`, with(relu(), func(g *onnx.Graph) { g.Outputs[0].Name = "" })},
 		{"cycle", "has a cycle through node", graph("x", "y", node("Add", "x y", "z"), node("Relu", "z", "y"))},
 		{"initializer without a name", `graph "g" has an initializer without a name`, with(relu(), func(g *onnx.Graph) { g.Initializers = []*onnx.Tensor{{}} })},
 		{"initializer twice", `initializer "k" is defined twice`, with(relu(), func(g *onnx.Graph) { g.Initializers = []*onnx.Tensor{initializer("k", one), initializer("k", one)} })},
-		{"initializer of another type", `initializer "x" is tensor(int64), its input is tensor(float)`, with(relu(), func(g *onnx.Graph) { g.Initializers = []*onnx.Tensor{initializer("x", tensor.Scalar(int64(1)))} })},
+		{"initializer of another type", `initializer "x" has type tensor(int64), but its input has type tensor(float)`, with(relu(), func(g *onnx.Graph) { g.Initializers = []*onnx.Tensor{initializer("x", tensor.Scalar(int64(1)))} })},
 		{"sparse initializer without a name", `graph "g" has a sparse initializer without a name`, with(relu(), func(g *onnx.Graph) { g.SparseInitializers = []*onnx.SparseTensor{{}} })},
 		{"sparse initializer twice", `initializer "k" is defined twice`, with(relu(), func(g *onnx.Graph) {
 			g.Initializers, g.SparseInitializers = []*onnx.Tensor{initializer("k", one)}, []*onnx.SparseTensor{sparse("k", 4)}
 		})},
-		{"sparse initializer that is large when dense", "takes 2147483648 bytes when dense, more than 1073741824", with(relu(), func(g *onnx.Graph) {
+		{"sparse initializer that is large when dense", "takes 2147483648 bytes when dense, want at most 1073741824", with(relu(), func(g *onnx.Graph) {
 			g.SparseInitializers = []*onnx.SparseTensor{sparse("k", 1<<29)}
 		})},
 		{"unknown attribute", "beta", graph("x", "y", node("Relu", "x", "y", intAttr("beta", 1)))},
-		{"attribute twice", "attribute alpha is given twice", graph("x", "y", node("LeakyRelu", "x", "y", intAttr("alpha", 1), intAttr("alpha", 1)))},
-		{"attribute without a name", "an attribute has no name", graph("x", "y", node("LeakyRelu", "x", "y", intAttr("", 1)))},
+		{"attribute twice", "attribute alpha is set twice", graph("x", "y", node("LeakyRelu", "x", "y", intAttr("alpha", 1), intAttr("alpha", 1)))},
+		{"attribute without a name", "attribute without a name", graph("x", "y", node("LeakyRelu", "x", "y", intAttr("", 1)))},
 		{"attribute type", "attribute alpha: attribute type 77 is not supported", graph("x", "y", node("LeakyRelu", "x", "y", &onnx.Attribute{Name: "alpha", Type: 77}))},
-		{"attribute without its tensor", "attribute value: the tensor is missing", graph("x", "y", node("Constant", "", "y", &onnx.Attribute{Name: "value", Type: onnx.AttrTensor}))},
-		{"attribute without its sparse tensor", "the sparse tensor is missing", graph("x", "y", node("Constant", "", "y", &onnx.Attribute{Name: "sparse_value", Type: onnx.AttrSparseTensor}))},
-		{"attribute without its graph", "the graph is missing", graph("x", "y", node("If", "x", "y", &onnx.Attribute{Name: "then_branch", Type: onnx.AttrGraph}))},
-		{"attribute and input", `input 1 is given, but opset 11 has it as an attribute`, nil},
+		{"attribute without its tensor", "attribute value: tensor is missing", graph("x", "y", node("Constant", "", "y", &onnx.Attribute{Name: "value", Type: onnx.AttrTensor}))},
+		{"attribute without its sparse tensor", "sparse tensor is missing", graph("x", "y", node("Constant", "", "y", &onnx.Attribute{Name: "sparse_value", Type: onnx.AttrSparseTensor}))},
+		{"attribute without its graph", "graph is missing", graph("x", "y", node("If", "x", "y", &onnx.Attribute{Name: "then_branch", Type: onnx.AttrGraph}))},
+		{"attribute and input", `input 1 is set, but it is an attribute in opset 11`, nil},
 		{"shape inference", `shape inference of node "Relu -> y" (Relu, opset 17) with inputs (tensor(float)[2 3], tensor(float)[2 3]): node has 2 inputs, want at most 1`,
 			graph("x", "y", node("Relu", "x x", "y"))},
 	} {

@@ -15,7 +15,7 @@ import (
 func (s *scope) node(n *onnx.Node) error {
 	b := s.b
 	if b.nodes++; b.nodes > b.maxNodes {
-		return fmt.Errorf("the model has more than %d nodes when its functions are inlined", b.maxNodes)
+		return fmt.Errorf("model has more than %d nodes after inlining its functions", b.maxNodes)
 	}
 	domain := kit.NormalDomain(n.Domain)
 	if f := b.funcs[funcKey{domain, n.OpType, n.Overload}]; f != nil {
@@ -63,7 +63,7 @@ func (s *scope) node(n *onnx.Node) error {
 			node.In = append(node.In, ir.None)
 		}
 		if node.In[i] != ir.None {
-			return fail(fmt.Errorf("input %d is given, but opset %d has it as an attribute", i, opset))
+			return fail(fmt.Errorf("input %d is set, but it is an attribute in opset %d", i, opset))
 		}
 		node.In[i] = s.g.NewConst("", extra[i])
 		if node.Source != nil {
@@ -85,7 +85,7 @@ func (b *builder) operator(n *onnx.Node, imports map[string]int) (*kit.Def, int)
 		// ONNX Runtime's domain is often used without an import, and gradients use the engine's own
 		// domain.
 		if domain != kit.DomainMicrosoft && domain != kit.DomainInternal {
-			err = fmt.Errorf("operator %s is of domain %q, which the model does not import", kit.QualifiedName(domain, n.OpType), domainName(domain))
+			err = fmt.Errorf("operator %s belongs to domain %q, which the model does not import", kit.QualifiedName(domain, n.OpType), domainName(domain))
 		}
 		opset = 1
 	}
@@ -155,7 +155,7 @@ func (s *scope) call(n *onnx.Node, f *onnx.Function) error {
 		return fmt.Errorf("function %s calls itself", name)
 	}
 	if len(s.calls)+s.nesting >= s.b.limits.MaxDepth {
-		return fmt.Errorf("functions call each other more than %d levels deep, at %s", s.b.limits.MaxDepth, name)
+		return fmt.Errorf("function calls exceed depth %d, at %s", s.b.limits.MaxDepth, name)
 	}
 	in, err := s.inputs(n)
 	if err != nil {
@@ -165,7 +165,7 @@ func (s *scope) call(n *onnx.Node, f *onnx.Function) error {
 		return fmt.Errorf("node %q calls function %s with %d inputs, want at most %d", n.Name, name, len(in), len(f.Inputs))
 	}
 	if len(n.Outputs) > len(f.Outputs) {
-		return fmt.Errorf("node %q wants %d outputs of function %s, which has %d", n.Name, len(n.Outputs), name, len(f.Outputs))
+		return fmt.Errorf("node %q has %d outputs, but function %s has %d", n.Name, len(n.Outputs), name, len(f.Outputs))
 	}
 	body := &scope{b: s.b, g: s.g, names: map[string]ir.ValueID{}, attrs: map[string]*onnx.Attribute{}, nesting: s.nesting,
 		prefix: s.prefix + n.Name + "/", calls: append(slices.Clone(s.calls), k)}
@@ -225,7 +225,7 @@ func (s *scope) resolve(a *onnx.Attribute) (*onnx.Attribute, error) {
 		return a, nil
 	}
 	if s.attrs == nil {
-		return nil, fmt.Errorf("attribute %s refers to attribute %s of a function, outside of one", a.Name, a.RefAttrName)
+		return nil, fmt.Errorf("attribute %s refers to attribute %s of a function, but the node is not in a function", a.Name, a.RefAttrName)
 	}
 	return s.attrs[a.RefAttrName], nil
 }
@@ -235,10 +235,10 @@ func (s *scope) attributes(n *onnx.Node, node *ir.Node) (map[string]any, error) 
 	r := make(map[string]any, len(n.Attributes))
 	for _, a := range n.Attributes {
 		if a == nil || a.Name == "" {
-			return nil, fmt.Errorf("an attribute has no name")
+			return nil, fmt.Errorf("attribute without a name")
 		}
 		if _, ok := r[a.Name]; ok {
-			return nil, fmt.Errorf("attribute %s is given twice", a.Name)
+			return nil, fmt.Errorf("attribute %s is set twice", a.Name)
 		}
 		name := a.Name
 		a, err := s.resolve(a)
@@ -273,7 +273,7 @@ func (s *scope) attribute(a *onnx.Attribute, node *ir.Node) (any, error) {
 		return a.Strings, nil
 	case onnx.AttrTensor:
 		if a.T == nil {
-			return nil, fmt.Errorf("the tensor is missing")
+			return nil, fmt.Errorf("tensor is missing")
 		}
 		return s.b.model.DecodeTensor(a.T)
 	case onnx.AttrTensors:
@@ -288,14 +288,14 @@ func (s *scope) attribute(a *onnx.Attribute, node *ir.Node) (any, error) {
 		return r, nil
 	case onnx.AttrSparseTensor:
 		if a.SparseTensor == nil {
-			return nil, fmt.Errorf("the sparse tensor is missing")
+			return nil, fmt.Errorf("sparse tensor is missing")
 		}
 		return a.SparseTensor.Decode(&onnx.DecodeOptions{External: s.b.model.External()})
 	case onnx.AttrTypeProto:
 		return valueType(a.TP)
 	case onnx.AttrGraph:
 		if a.G == nil {
-			return nil, fmt.Errorf("the graph is missing")
+			return nil, fmt.Errorf("graph is missing")
 		}
 		return s.subgraph(a.G, node)
 	case onnx.AttrGraphs:
@@ -314,7 +314,7 @@ func (s *scope) attribute(a *onnx.Attribute, node *ir.Node) (any, error) {
 
 func (s *scope) subgraph(og *onnx.Graph, node *ir.Node) (kit.GraphRef, error) {
 	if len(node.Graphs) >= math.MaxInt16 {
-		return 0, fmt.Errorf("too many subgraphs")
+		return 0, fmt.Errorf("node has more than %d subgraphs", math.MaxInt16)
 	}
 	g, err := s.b.graph(og, s, false)
 	if err != nil {

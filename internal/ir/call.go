@@ -204,7 +204,7 @@ func ScratchOf[T any](c *Call, n int) ([]T, error) {
 	var z [1]T
 	size := len(tensor.AsBytes(z[:]))
 	if n < 0 || n > (1<<62)/size {
-		return nil, fmt.Errorf("scratch of %d elements overflows", n)
+		return nil, fmt.Errorf("scratch memory of %d elements overflows", n)
 	}
 	b, err := c.Scratch(n * size)
 	if err != nil {

@@ -55,7 +55,7 @@ var _ = kit.Register(kit.Def{Name: "Attention", Since: []int{23, 24, 25},
 			a.Errorf("qk_matmul_output_mode is %d, want 0 to 3", op.QKMode)
 		}
 		if op.QHeads < 0 || op.KVHeads < 0 || op.QHeads > math.MaxInt32 || op.KVHeads > math.MaxInt32 {
-			a.Errorf("q_num_heads is %d and kv_num_heads %d", op.QHeads, op.KVHeads)
+			a.Errorf("q_num_heads is %d and kv_num_heads %d, want at least 1", op.QHeads, op.KVHeads)
 		}
 		if !(op.Softcap >= 0) {
 			a.Errorf("softcap is %v, want 0 or more", op.Softcap)
@@ -74,7 +74,7 @@ var _ = kit.Register(kit.Def{Name: "Attention", Since: []int{23, 24, 25},
 // attentionParts computes the outputs by products, a mask and a softmax.
 func attentionParts(b *kit.GradientBuilder, n *kit.GradientNode) ([]string, error) {
 	if len(n.Inputs) < 3 {
-		return nil, fmt.Errorf("%d inputs, want 3 at least", len(n.Inputs))
+		return nil, fmt.Errorf("node has %d inputs, want at least 3", len(n.Inputs))
 	}
 	heads := func(x, attr string) string {
 		return b.Factored("onward.SplitHeads", float32(n.Attrs.Int(attr, 0)), x)
@@ -194,11 +194,11 @@ func runAttention[T kit.RealFloat](op *Attention, c *ir.Call) error {
 	qs, ks, vs := c.Tensor(0).Shape(), c.Tensor(1).Shape(), c.Tensor(2).Shape()
 	switch {
 	case len(qs) != len(ks) || len(qs) != len(vs) || k.Batch != q.Batch || v.Batch != q.Batch:
-		return fmt.Errorf("Q, K and V have shapes %v, %v and %v, want one rank and batch size", qs, ks, vs)
+		return fmt.Errorf("Q, K and V have shapes %v, %v and %v, want the same rank and batch size", qs, ks, vs)
 	case k.Size != q.Size || v.Length != k.Length || v.Heads != k.Heads:
-		return fmt.Errorf("Q, K and V have shapes %v, %v and %v with %d and %d heads, which do not fit together", qs, ks, vs, q.Heads, k.Heads)
+		return fmt.Errorf("Q, K and V have shapes %v, %v and %v with %d and %d heads, which do not match", qs, ks, vs, q.Heads, k.Heads)
 	case k.Heads == 0 && q.Heads > 0 || k.Heads > 0 && q.Heads%k.Heads != 0:
-		return fmt.Errorf("%d query heads, want a multiple of the %d key and value heads", q.Heads, k.Heads)
+		return fmt.Errorf("got %d query heads, want a multiple of the %d key and value heads", q.Heads, k.Heads)
 	}
 	a := &kit.AttentionCore[T]{Batch: q.Batch, Heads: q.Heads, KVHeads: k.Heads, QLen: q.Length, Dim: q.Size, VDim: v.Size,
 		Scale: op.Scale, Softcap: op.Softcap, Observe: kit.ScoresNone}
@@ -227,7 +227,7 @@ func runAttention[T kit.RealFloat](op *Attention, c *ir.Call) error {
 			return fmt.Errorf("past_key and past_value have shapes %v and %v, want [%d %d past %d] and [%[3]d %[4]d past %[6]d]", pk, pv, k.Batch, k.Heads, k.Size, v.Size)
 		}
 		if past > math.MaxInt-k.Length {
-			return fmt.Errorf("past_key has shape %v, which is too large", pk)
+			return fmt.Errorf("past_key has shape %v, which overflows with %d new tokens", pk, k.Length)
 		}
 	}
 	a.KVLen = past + k.Length
@@ -263,7 +263,7 @@ func runAttention[T kit.RealFloat](op *Attention, c *ir.Call) error {
 	yIn := kit.AttentionInput{Batch: q.Batch, Heads: q.Heads, Length: q.Length, Size: v.Size, Last: q.Last}
 	if q.Last {
 		if q.Heads > 0 && v.Size > math.MaxInt/q.Heads {
-			return fmt.Errorf("V has shape %v for %d query heads, which is too large", vs, q.Heads)
+			return fmt.Errorf("output size overflows: V has shape %v for %d query heads", vs, q.Heads)
 		}
 		out = []int{q.Batch, q.Length, q.Heads * v.Size}
 	}

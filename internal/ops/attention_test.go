@@ -57,7 +57,7 @@ func TestAttentionErrors(t *testing.T) {
 	optest.Fail(t, "Attention", 24, nil, "and 0 heads", optest.Tensor([]float32{1, 2}, 1, 1, 2), optest.Tensor([]float32{1, 2}, 1, 1, 2), optest.Tensor([]float32{1, 2}, 1, 1, 2))
 	optest.Fail(t, "Attention", 24, nil, "multiple of the 2", q, optest.Tensor([]float32{1, 2}, 1, 2, 1, 1), optest.Tensor([]float32{1, 2}, 1, 2, 1, 1))
 	optest.Fail(t, "RotaryEmbedding", 23, nil, "position_ids[0] is 7", optest.Tensor([]float32{1, 2}, 1, 1, 1, 2), optest.Tensor([]float32{1}, 1, 1), optest.Tensor([]float32{1}, 1, 1), optest.Tensor([]int64{7}, 1, 1))
-	optest.Fail(t, "RotaryEmbedding", 23, map[string]any{"rotary_embedding_dim": 4}, "4 elements are rotated", optest.Tensor([]float32{1, 2}, 1, 1, 1, 2), optest.Tensor([]float32{1, 1}, 1, 2), optest.Tensor([]float32{1, 1}, 1, 2), optest.Tensor([]int64{0}, 1, 1))
+	optest.Fail(t, "RotaryEmbedding", 23, map[string]any{"rotary_embedding_dim": 4}, "rotary dimension is 4", optest.Tensor([]float32{1, 2}, 1, 1, 1, 2), optest.Tensor([]float32{1, 1}, 1, 2), optest.Tensor([]float32{1, 1}, 1, 2), optest.Tensor([]int64{0}, 1, 1))
 	optest.Fail(t, "LinearAttention", 27, map[string]any{"q_num_heads": 3, "kv_num_heads": 2}, "want a multiple", q, k, v)
 	optest.Fail(t, "CausalConvWithState", 27, nil, "k at least 1", optest.Tensor([]float32{1}, 1, 1, 1), optest.Tensor([]float32{}, 1, 1, 0))
 }

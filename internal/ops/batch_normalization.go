@@ -32,7 +32,7 @@ var _ = kit.Register(kit.Def{Name: "BatchNormalization", Since: []int{1, 6, 7, 9
 		case opset >= 14:
 			b.Training = a.Bool("training_mode", false)
 			if a.NumOut > 3 {
-				a.Errorf("%d outputs, want at most 3", a.NumOut)
+				a.Errorf("node has %d outputs, want at most 3", a.NumOut)
 			}
 		case opset >= 7:
 			b.Training = a.NumOut > 1
@@ -72,7 +72,7 @@ func (b *BatchNormalization) Infer(c *ir.InferContext) error {
 	for i := 1; i < 5; i++ {
 		c.SetOut(i, c.Type(3+(i-1)%2)) // statistics have the shapes of mean and var
 		if c.Wants(i) && !b.Training {
-			return errors.New("statistics are outputs in training mode only")
+			return errors.New("running statistics are outputs in training mode only")
 		}
 	}
 	if s := c.Shape(0); b.Spatial && len(s) > 1 {
@@ -125,7 +125,7 @@ func batchNorm[T kit.RealFloat](c *ir.Call, b *BatchNormalization) error {
 	x, mean, variance := p[0], p[3], p[4]
 	if b.Training {
 		if n*plane == 0 && ch > 0 {
-			return fmt.Errorf("input has shape %v: a batch of no elements has no statistics", s)
+			return fmt.Errorf("input has shape %v: the statistics of an empty batch are undefined", s)
 		}
 		if mean, err = ir.ScratchOf[T](c, ch); err != nil {
 			return err

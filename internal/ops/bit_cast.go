@@ -20,7 +20,7 @@ var _ = kit.Register(kit.Def{Name: "BitCast", Since: []int{26}, In: "input:T1", 
 		a.Require("to")
 		o := &BitCast{To: a.DType("to", tensor.Undefined)}
 		if a.Has("to") && (o.To == tensor.Undefined || o.To == tensor.TypeString) {
-			a.Errorf("attribute to is %s, which has no bits to set", o.To)
+			a.Errorf("attribute to is %s, want a type with a fixed width", o.To)
 		}
 		return o
 	})})
@@ -28,7 +28,7 @@ var _ = kit.Register(kit.Def{Name: "BitCast", Since: []int{26}, In: "input:T1", 
 // Infer implements [ir.Operator].
 func (o *BitCast) Infer(c *ir.InferContext) error {
 	if from := c.Elem(0); from.Bits() != o.To.Bits() {
-		return fmt.Errorf("elements of type %s have %d bits, those of type %s %d: want the same width", from, from.Bits(), o.To, o.To.Bits())
+		return fmt.Errorf("elements of type %s have %d bits and those of type %s have %d, want the same width", from, from.Bits(), o.To, o.To.Bits())
 	}
 	c.SetOut(0, ir.Type{Kind: tensor.KindTensor, Elem: o.To, Shape: c.Shape(0)})
 	return nil

@@ -28,7 +28,7 @@ var _ = kit.Register(kit.Def{Name: "Cast", Since: []int{1, 6, 9, 13, 19, 21, 23,
 			}
 			o.To = d
 		} else if o.To = a.DType("to", tensor.Undefined); o.To == tensor.Undefined && a.Has("to") {
-			a.Errorf("attribute to is 0, which is no element type")
+			a.Errorf("attribute to is 0, want an element type")
 		}
 		o.Options = kit.ReadConvertOptions(a, opset)
 		return o, nil

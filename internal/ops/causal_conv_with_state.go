@@ -69,7 +69,7 @@ func (op *CausalConvWithState) Run(c *ir.Call) error {
 	k := ws[2]
 	past := (k - 1) * op.Dilation
 	if ws[0] != channels {
-		return fmt.Errorf("weight has shape %v for %d channels", ws, channels)
+		return fmt.Errorf("weight has shape %v, want %d channels", ws, channels)
 	}
 	if b := c.Tensor(2); b != nil && b.Len() != channels {
 		return fmt.Errorf("bias has shape %v, want [%d]", b.Shape(), channels)

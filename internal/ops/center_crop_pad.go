@@ -27,7 +27,7 @@ func centerCropTarget[D any](in, want []D, axes []int) ([]D, error) {
 		return nil, err
 	}
 	if axes == nil && len(want) != len(in) {
-		return nil, fmt.Errorf("shape has %d elements for an input of rank %d", len(want), len(in))
+		return nil, fmt.Errorf("shape has %d elements, but the input has rank %d", len(want), len(in))
 	}
 	for i, a := range at {
 		out[a] = want[i]

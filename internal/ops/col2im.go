@@ -23,7 +23,7 @@ var _ = kit.Register(kit.Def{Name: "Col2Im", Since: []int{18},
 		for name, v := range map[string][]int{"dilations": op.Dilations, "strides": op.Strides, "pads": op.Pads} {
 			for _, n := range v {
 				if n < 0 || n == 0 && name != "pads" || n > math.MaxInt32 {
-					a.Errorf("attribute %s has %d", name, n)
+					a.Errorf("attribute %s has the element %d, want it positive (pads: non-negative) and at most %d", name, n, math.MaxInt32)
 				}
 			}
 		}
@@ -76,7 +76,7 @@ func (op *Col2Im) geometry(x, imageShape, blockShape *tensor.Tensor) (*col2imGeo
 	}
 	r := len(g.image)
 	if x.Rank() != 3 || r == 0 || len(g.block) != r {
-		return nil, fmt.Errorf("input has rank %d, image_shape %d and block_shape %d elements, want 3 and equal numbers", x.Rank(), r, len(g.block))
+		return nil, fmt.Errorf("input has rank %d, want 3; image_shape has %d elements and block_shape %d, want equal numbers", x.Rank(), r, len(g.block))
 	}
 	list := func(v []int, n, def int, name string) []int {
 		if v == nil {
@@ -97,11 +97,11 @@ func (op *Col2Im) geometry(x, imageShape, blockShape *tensor.Tensor) (*col2imGeo
 	g.counts = make([]int, r)
 	for i := range r {
 		if g.image[i] < 0 || g.image[i] > math.MaxInt32 || g.block[i] < 1 || g.block[i] > math.MaxInt32 {
-			return nil, fmt.Errorf("image_shape %v and block_shape %v are out of range", g.image, g.block)
+			return nil, fmt.Errorf("image_shape is %v and block_shape %v, want 0 and 1 to %d", g.image, g.block, math.MaxInt32)
 		}
 		room := g.image[i] + g.pads[i] + g.pads[r+i] - g.dilates[i]*(g.block[i]-1) - 1
 		if room < 0 {
-			return nil, fmt.Errorf("a block of %d does not fit dimension %d of size %d", g.block[i], i, g.image[i])
+			return nil, fmt.Errorf("block size %d exceeds dimension %d of size %d", g.block[i], i, g.image[i])
 		}
 		g.counts[i] = room/g.strides[i] + 1
 	}
@@ -110,10 +110,10 @@ func (op *Col2Im) geometry(x, imageShape, blockShape *tensor.Tensor) (*col2imGeo
 		return nil, err
 	}
 	if x.Dim(1)%block != 0 {
-		return nil, fmt.Errorf("input of shape %v: %d rows are no multiple of block_shape %v", x.Shape(), x.Dim(1), g.block)
+		return nil, fmt.Errorf("input has shape %v: %d rows are not a multiple of block_shape %v", x.Shape(), x.Dim(1), g.block)
 	}
 	if n, err := tensor.Elements(g.counts); err != nil || n != x.Dim(2) {
-		return nil, fmt.Errorf("input of shape %v has %d blocks, image_shape %v takes %v", x.Shape(), x.Dim(2), g.image, g.counts)
+		return nil, fmt.Errorf("input has shape %v with %d blocks, image_shape %v needs %v", x.Shape(), x.Dim(2), g.image, g.counts)
 	}
 	g.n, g.channels = x.Dim(0), x.Dim(1)/block
 	return g, nil
@@ -165,7 +165,7 @@ func (op *Col2Im) Run(c *ir.Call) error {
 	case tensor.TypeComplex128:
 		return col2imRun[complex128](c, g, x, shape)
 	}
-	return fmt.Errorf("sums of %s are not defined", x.DType())
+	return fmt.Errorf("elements of type %s cannot be added", x.DType())
 }
 
 type col2imNumber interface {

@@ -53,13 +53,13 @@ func (op *ConcatFromSequence) Run(c *ir.Call) error {
 		return err
 	}
 	if len(s.Items) == 0 {
-		return fmt.Errorf("the sequence is empty")
+		return fmt.Errorf("sequence is empty")
 	}
 	in := make([]*tensor.Tensor, len(s.Items))
 	for i, v := range s.Items {
 		t, ok := v.(*tensor.Tensor)
 		if !ok {
-			return fmt.Errorf("item %d is a %s, want a tensor", i, v.Type())
+			return fmt.Errorf("item %d has type %s, want a tensor", i, v.Type())
 		}
 		if op.NewAxis {
 			axis, err := kit.NormalAxis(op.Axis, t.Rank()+1)

@@ -59,7 +59,7 @@ func buildConstant(a *kit.Attrs, opset int) (kit.Operator, error) {
 	}
 	switch {
 	case given != 1:
-		return nil, fmt.Errorf("%d attributes hold a value, want exactly one", given)
+		return nil, fmt.Errorf("%d value attributes are set, want exactly one", given)
 	case op.Value == nil && op.Sparse == nil:
 		return nil, a.Err()
 	}

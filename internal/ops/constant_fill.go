@@ -28,7 +28,7 @@ var _ = kit.Register(kit.Def{Name: "ConstantFill", Since: []int{1}, Until: 9, Su
 			a.Errorf("input_as_shape and extra_shape need an input")
 		}
 		if a.NumIn > 0 && len(op.Shape) > 0 {
-			a.Errorf("attribute shape is %v, and an input gives the shape", op.Shape)
+			a.Errorf("attribute shape is %v, but the shape comes from an input", op.Shape)
 		}
 		if _, err := tensor.Elements(slices.Concat(op.Shape, op.Extra)); err != nil {
 			a.Errorf("attributes shape and extra_shape: %v", err)
@@ -83,7 +83,7 @@ func (op *ConstantFill) Infer(c *ir.InferContext) error {
 
 func (op *ConstantFill) listed(d tensor.DType) error {
 	if d != tensor.TypeInt32 && d != tensor.TypeInt64 {
-		return fmt.Errorf("input is of type %s, want int32 or int64 for a shape", d)
+		return fmt.Errorf("input has type %s, want int32 or int64 for a shape", d)
 	}
 	return nil
 }

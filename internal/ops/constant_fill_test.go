@@ -30,8 +30,8 @@ func TestConstantFill(t *testing.T) {
 		optest.Fail(t, op, 8, attrs, want, in...)
 	}
 	fail("dimension 1 of the shape is -2", map[string]any{"input_as_shape": 1}, optest.Tensor([]int64{3, -2}))
-	fail("input is of type float, want int32 or int64", map[string]any{"input_as_shape": 1}, optest.Tensor([]float32{3}))
-	fail("attribute shape is [2], and an input gives the shape", map[string]any{"shape": []int{2}}, x)
+	fail("input has type float, want int32 or int64", map[string]any{"input_as_shape": 1}, optest.Tensor([]float32{3}))
+	fail("attribute shape is [2], but the shape comes from an input", map[string]any{"shape": []int{2}}, x)
 	fail("need an input", map[string]any{"extra_shape": []int{2}})
 	fail("attribute dtype is double", map[string]any{"dtype": 11}, x)
 	fail("attributes shape and extra_shape", map[string]any{"extra_shape": []int{-1}}, x)

@@ -25,7 +25,7 @@ var _ = kit.Register(kit.Def{Name: "Conv", Since: []int{1, 11, 22}, In: "X:T, W:
 // linear in their two inputs, so the three operators are each other's gradients.
 func convGradient(b *kit.GradientBuilder, n *kit.GradientNode, g string) ([]string, error) {
 	if len(n.Inputs) < 2 {
-		return nil, fmt.Errorf("%d inputs, want 2 or 3", len(n.Inputs))
+		return nil, fmt.Errorf("node has %d inputs, want 2 or 3", len(n.Inputs))
 	}
 	r := make([]string, len(n.Inputs))
 	r[0] = b.Node("onward.ConvInputGradient", n.Attrs, g, n.Inputs[1], n.Inputs[0])

@@ -38,8 +38,8 @@ func TestConv(t *testing.T) {
 	optest.Fail(t, "Conv", 22, nil, "channels", iota32(1, 2, 3, 3), w)
 	optest.Fail(t, "Conv", 22, nil, "bias has shape", x, w, iota32(2))
 	optest.Fail(t, "Conv", 22, map[string]any{"kernel_shape": []int{3, 3}}, "kernel_shape is", x, w)
-	optest.Fail(t, "Conv", 22, map[string]any{"dilations": []int{0, 1}}, "dilations holds 0", x, w)
-	optest.Fail(t, "Conv", 22, nil, "kernel size 0", x, optest.Tensor([]float32{}, 1, 1, 0, 2))
+	optest.Fail(t, "Conv", 22, map[string]any{"dilations": []int{0, 1}}, "dilations has the element 0", x, w)
+	optest.Fail(t, "Conv", 22, nil, "kernel size is 0", x, optest.Tensor([]float32{}, 1, 1, 0, 2))
 	optest.Fail(t, "Conv", 22, nil, "rank", iota32(3, 3), iota32(3, 3))
 }
 

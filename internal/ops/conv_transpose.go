@@ -31,10 +31,10 @@ var _ = kit.Register(kit.Def{Name: "ConvTranspose", Since: []int{1, 11, 22}, In:
 // convTransposeGradient convolves the gradient.
 func convTransposeGradient(b *kit.GradientBuilder, n *kit.GradientNode, g string) ([]string, error) {
 	if len(n.Inputs) < 2 {
-		return nil, fmt.Errorf("%d inputs, want 2 or 3", len(n.Inputs))
+		return nil, fmt.Errorf("node has %d inputs, want 2 or 3", len(n.Inputs))
 	}
 	if auto := n.Attrs.Text("auto_pad"); auto != "" && auto != "NOTSET" || n.Attrs.Has("output_shape") {
-		return nil, fmt.Errorf("is differentiated with explicit pads, not with auto_pad %q or output_shape", auto)
+		return nil, fmt.Errorf("is differentiable with explicit pads only, not with auto_pad %q or output_shape", auto)
 	}
 	attrs := n.Attrs.Without("output_padding")
 	r := make([]string, len(n.Inputs))
@@ -49,7 +49,7 @@ func convTransposeGradient(b *kit.GradientBuilder, n *kit.GradientNode, g string
 // axis returns, for axis i of n, the padding before the output and the size of the output.
 func (v *ConvTranspose) axis(i, n, in, kernel int) (before, out int, err error) {
 	if in < 0 || in > kit.WindowLimit || kernel < 1 || kernel > kit.WindowLimit {
-		return 0, 0, fmt.Errorf("input size %d and kernel size %d are out of range", in, kernel)
+		return 0, 0, fmt.Errorf("input size is %d, want 0 to %d; kernel size is %d, want 1 to %[2]d", in, kit.WindowLimit, kernel)
 	}
 	s := v.Stride(i)
 	if in == 0 {
@@ -63,7 +63,7 @@ func (v *ConvTranspose) axis(i, n, in, kernel int) (before, out int, err error) 
 			before, after = v.PadsOf(i, n)
 		}
 		if full < before+after {
-			return 0, 0, fmt.Errorf("pads %d and %d are more than the %d elements of the output", before, after, full)
+			return 0, 0, fmt.Errorf("pads %d and %d exceed the %d elements of the output", before, after, full)
 		}
 		return before, full - before - after, nil
 	}
@@ -115,7 +115,7 @@ func (v *ConvTranspose) Infer(c *ir.InferContext) error {
 	out.Shape[0] = x[0]
 	if w != nil {
 		if x[1].Differs(w[0]) {
-			return fmt.Errorf("input has %s channels, weights are for %s", x[1], w[0])
+			return fmt.Errorf("input has %s channels, weights have %s", x[1], w[0])
 		}
 		out.Shape[1] = w[1].Mul(ir.Known(v.Group))
 	}
@@ -169,7 +169,7 @@ func (v *ConvTranspose) convShape(x, w []int) (kit.ConvShape, error) {
 		return s, err
 	}
 	if x[1] != w[0] || x[1]%v.Group != 0 {
-		return s, fmt.Errorf("input has %d channels, weights are for %d in %d groups", x[1], w[0], v.Group)
+		return s, fmt.Errorf("input has %d channels, weights have %d in %d groups", x[1], w[0], v.Group)
 	}
 	s.N, s.M, s.Mg, s.Cg = x[0], x[1], x[1]/v.Group, w[1]
 	if s.Cg > kit.WindowLimit {

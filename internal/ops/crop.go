@@ -46,7 +46,7 @@ func (op *Crop) sizes(h, w int) ([2]int, error) {
 		}
 	}
 	if min(r[0], r[1]) < 0 {
-		return r, fmt.Errorf("images are %d high and %d wide, too small for border %v and scale %v", h, w, b, op.Size)
+		return r, fmt.Errorf("images of %d×%d are too small for border %v and scale %v", h, w, b, op.Size)
 	}
 	return r, nil
 }

@@ -38,7 +38,7 @@ func (o *DequantizeLinear) elem(scale tensor.DType) (tensor.DType, error) {
 		return o.OutputDType, nil
 	}
 	if scale == tensor.TypeFloat8E8M0 {
-		return 0, fmt.Errorf("the scale is %s: the attribute output_dtype must name the type of the output", scale)
+		return 0, fmt.Errorf("scale has type %s, so the attribute output_dtype is required", scale)
 	}
 	return scale, nil
 }

@@ -30,7 +30,7 @@ func dftAxis(axis, rank int) (int, error) {
 	}
 	n, err := kit.NormalAxis(axis, rank)
 	if err == nil && n == rank-1 {
-		err = fmt.Errorf("axis %d is the last dimension, which holds real and imaginary parts", axis)
+		err = fmt.Errorf("axis %d is the last dimension, which holds the real and imaginary parts", axis)
 	}
 	return n, err
 }
@@ -110,7 +110,7 @@ func (op *DFT) Run(c *ir.Call) error {
 		return fmt.Errorf("input has shape %v, want a last dimension of 1 or 2", s)
 	}
 	if op.Onesided && !op.Inverse && parts == 2 {
-		return fmt.Errorf("input has shape %v: a one-sided transform wants a real signal, with a last dimension of 1", s)
+		return fmt.Errorf("input has shape %v, want a last dimension of 1 for a one-sided transform", s)
 	}
 	n := s[axis]
 	if op.Inverse && op.Onesided {
@@ -121,7 +121,7 @@ func (op *DFT) Run(c *ir.Call) error {
 			return err
 		}
 		if n < 0 {
-			return fmt.Errorf("dft_length is %d", n)
+			return fmt.Errorf("dft_length must be non-negative, got %d", n)
 		}
 	}
 	shape := append([]int{}, s...)

@@ -49,7 +49,7 @@ var _ = kit.Register(kit.Def{Name: "Dropout", Since: []int{1, 6, 7, 10, 12, 13, 
 	}),
 	Gradient: kit.Decomposition(func(b *kit.GradientBuilder, n *kit.GradientNode) (string, error) {
 		if b.Opset < 7 || n.Input(2) != "" {
-			return "", fmt.Errorf("is differentiated where it passes its input on, from opset 7 on and without training_mode")
+			return "", fmt.Errorf("is differentiable only outside of training mode, since opset 7")
 		}
 		return b.Op("Identity", n.Inputs[0]), nil
 	})})

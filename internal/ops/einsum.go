@@ -38,7 +38,7 @@ var _ = kit.Register(kit.Def{Name: "Einsum", Since: []int{12, 28}, In: "Inputs:T
 			return nil, fmt.Errorf("attribute equation: %w", err)
 		}
 		if len(e.in) != a.NumIn {
-			return nil, fmt.Errorf("attribute equation %q has %d terms for %d inputs", e.Equation, len(e.in), a.NumIn)
+			return nil, fmt.Errorf("attribute equation %q has %d terms, want %d, one per input", e.Equation, len(e.in), a.NumIn)
 		}
 		return e, nil
 	},
@@ -49,7 +49,7 @@ var _ = kit.Register(kit.Def{Name: "Einsum", Since: []int{12, 28}, In: "Inputs:T
 func einsumGradient(b *kit.GradientBuilder, n *kit.GradientNode, g string) ([]string, error) {
 	terms, out := einsumTerms(n.Attrs.Text("equation"))
 	if len(terms) != len(n.Inputs) {
-		return nil, fmt.Errorf("the equation has %d terms for %d inputs", len(terms), len(n.Inputs))
+		return nil, fmt.Errorf("equation has %d terms, want %d, one per input", len(terms), len(n.Inputs))
 	}
 	einsum := func(equation string, in ...string) string {
 		return b.Node("Einsum", kit.GradientAttrs{"equation": equation}, in...)
@@ -116,7 +116,7 @@ func einsumTerms(equation string) (terms []string, out string) {
 
 func parseEinsum(equation string) (*Einsum, error) {
 	if len(equation) > einsumLimit {
-		return nil, fmt.Errorf("%d characters, want at most %d", len(equation), einsumLimit)
+		return nil, fmt.Errorf("equation has %d characters, want at most %d", len(equation), einsumLimit)
 	}
 	e := &Einsum{Equation: equation}
 	left, right, explicit := strings.Cut(strings.Join(strings.Fields(equation), ""), "->")
@@ -278,7 +278,7 @@ func (e *Einsum) Run(c *ir.Call) error {
 		for k, l := range labels {
 			d := c.Tensor(i).Dim(k)
 			if old, ok := p.size[l]; ok && d != old && d != 1 && old != 1 {
-				return fmt.Errorf("%q: a label has size %d in one place and %d in another", e.Equation, old, d)
+				return fmt.Errorf("%q: a label has sizes %d and %d", e.Equation, old, d)
 			} else if !ok || old == 1 {
 				p.size[l] = d
 			}

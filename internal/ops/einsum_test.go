@@ -43,7 +43,7 @@ func TestEinsum(t *testing.T) {
 		t.Error(err)
 	}
 	optest.Fail(t, "Einsum", 12, nil, "equation is missing", m)
-	optest.Fail(t, "Einsum", 12, eq("ij,jk"), "2 terms for 1 inputs", m)
+	optest.Fail(t, "Einsum", 12, eq("ij,jk"), "2 terms, want 1", m)
 	optest.Fail(t, "Einsum", 12, eq("ij,kl"), "2 terms", m)
 	optest.Fail(t, "Einsum", 12, eq("ij->k"), "occurs in no input", m)
 	optest.Fail(t, "Einsum", 12, eq("ij->ii"), "twice", m)

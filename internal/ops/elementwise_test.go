@@ -211,9 +211,9 @@ func TestLegacyBroadcast(t *testing.T) {
 	optest.Want(t, "Mul", 6, map[string]any{"broadcast": 1}, narrowTest[float32]([]float64{0, 2, 2, 6, 4, 10, 6, 14, 8, 18, 10, 22}, 2, 3, 2), a, optest.Tensor([]float32{1, 2}))
 	optest.Want(t, "Sub", 6, map[string]any{"broadcast": 1}, optest.Tensor([]float32{-1, 0}), optest.Tensor([]float32{1, 2}), optest.Tensor([]float32{2}))
 	optest.Fail(t, "Add", 6, nil, "broadcast is not set", a, rows)
-	optest.Fail(t, "Add", 6, map[string]any{"broadcast": 1, "axis": 2}, "does not fit", a, rows)
-	optest.Fail(t, "Add", 6, map[string]any{"broadcast": 1, "axis": math.MinInt64}, "does not fit", a, rows)
-	optest.Fail(t, "Less", 1, map[string]any{"broadcast": 1, "axis": 0}, "does not fit", a, optest.Tensor([]float32{1, 2, 3}))
+	optest.Fail(t, "Add", 6, map[string]any{"broadcast": 1, "axis": 2}, "does not match", a, rows)
+	optest.Fail(t, "Add", 6, map[string]any{"broadcast": 1, "axis": math.MinInt64}, "exceeds rank 3", a, rows)
+	optest.Fail(t, "Less", 1, map[string]any{"broadcast": 1, "axis": 0}, "does not match", a, optest.Tensor([]float32{1, 2, 3}))
 	optest.Fail(t, "Add", 7, map[string]any{"broadcast": 1}, "unknown attribute", a, a)
 }
 

@@ -30,7 +30,7 @@ var _ = kit.Register(kit.Def{Name: "Gemm", Since: []int{1, 6, 7, 9, 11, 13}, In:
 // gemmGradient differentiates Y = α·A'·B' + β·C.
 func gemmGradient(b *kit.GradientBuilder, n *kit.GradientNode, g string) ([]string, error) {
 	if len(n.Inputs) < 2 {
-		return nil, fmt.Errorf("%d inputs, want 2 or 3", len(n.Inputs))
+		return nil, fmt.Errorf("node has %d inputs, want 2 or 3", len(n.Inputs))
 	}
 	ta, tb := n.Attrs.Int("transA", 0) != 0, n.Attrs.Int("transB", 0) != 0
 	x, w := n.Inputs[0], n.Inputs[1]

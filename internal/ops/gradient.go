@@ -16,5 +16,5 @@ var _ = kit.Register(kit.Def{Domain: kit.DomainPreviewTraining, Name: "Gradient"
 	Build: func(a *kit.Attrs, opset int) (kit.Operator, error) {
 		a.Require("xs", "y")
 		a.Ignore("xs", "y", "zs")
-		return nil, fmt.Errorf("a Gradient can be computed only in the graph that it differentiates")
+		return nil, fmt.Errorf("Gradient can only be computed in the graph that it differentiates")
 	}})

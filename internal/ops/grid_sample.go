@@ -48,7 +48,7 @@ func (g *GridSample) Check(rank, gridRank int) error {
 		return fmt.Errorf("input has rank %d and grid %d, want the same of at least 3", rank, gridRank)
 	}
 	if n := math.Pow(float64(g.Taps()), float64(rank-2)); n > kit.GridPoints {
-		return fmt.Errorf("%s mode over %d axes reads %g elements a sample, want at most %d", g.Mode, rank-2, n, kit.GridPoints)
+		return fmt.Errorf("mode %s over %d axes reads %g elements per sample, want at most %d", g.Mode, rank-2, n, kit.GridPoints)
 	}
 	return nil
 }
@@ -91,7 +91,7 @@ func (g *GridSample) Run(c *ir.Call) error {
 	}
 	out := append([]int{xs[0], xs[1]}, gs[1:r+1]...)
 	if kit.Product(xs[2:]) == 0 && g.Padding != "zeros" && kit.Product(out) > 0 {
-		return fmt.Errorf("input has shape %v: there is no element to pad with", xs)
+		return fmt.Errorf("input has shape %v, want at least one element to pad with", xs)
 	}
 	at, err := kit.RealIn[float64](c, grid)
 	if err != nil {

@@ -40,7 +40,7 @@ func (op *If) Infer(c *ir.InferContext) error {
 	}
 	for _, o := range outs {
 		if len(o) < c.NumOut() {
-			return fmt.Errorf("a branch has %d outputs, the node has %d", len(o), c.NumOut())
+			return fmt.Errorf("branch has %d outputs, the node has %d", len(o), c.NumOut())
 		}
 	}
 	for i := range c.NumOut() {
@@ -75,7 +75,7 @@ func (op *If) Run(c *ir.Call) error {
 		return err
 	}
 	if len(out) < len(c.Out) {
-		return fmt.Errorf("the branch has %d outputs, the node has %d", len(out), len(c.Out))
+		return fmt.Errorf("branch has %d outputs, the node has %d", len(out), len(c.Out))
 	}
 	for i := range c.Out {
 		c.Set(i, out[i])

@@ -29,7 +29,7 @@ func (op *ImageScaler) Infer(c *ir.InferContext) error {
 	}
 	if s := c.Shape(0); s != nil {
 		if n, ok := s[1].Value(); ok && n != len(op.Bias) {
-			return fmt.Errorf("bias has %d elements for %d channels", len(op.Bias), n)
+			return fmt.Errorf("bias has %d elements, want %d, one per channel", len(op.Bias), n)
 		}
 	}
 	return kit.SameAsInput(c)

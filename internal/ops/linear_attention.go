@@ -79,7 +79,7 @@ func (op *LinearAttention) Run(c *ir.Call) error {
 	h, kvh := op.Heads, op.KVHeads
 	if len(qs) != 3 || len(ks) != 3 || len(vs) != 3 || !slices.Equal(qs[:2], ks[:2]) || !slices.Equal(qs[:2], vs[:2]) ||
 		qs[2]%h != 0 || ks[2]%kvh != 0 || vs[2]%kvh != 0 || qs[2]/h != ks[2]/kvh {
-		return fmt.Errorf("query, key and value have shapes %v, %v and %v, which do not fit together for %d and %d heads", qs, ks, vs, h, kvh)
+		return fmt.Errorf("query, key and value have shapes %v, %v and %v, which do not match for %d and %d heads", qs, ks, vs, h, kvh)
 	}
 	batch, n, dk, dv := qs[0], qs[1], qs[2]/h, vs[2]/kvh
 	outs := max(h, kvh)

@@ -33,7 +33,7 @@ func (op *Loop) Infer(c *ir.InferContext) error {
 		return err
 	}
 	if len(out) < 1+n || c.NumOut() > len(out)-1 {
-		return fmt.Errorf("body has %d outputs for %d carried values and %d outputs of the node", len(out), n, c.NumOut())
+		return fmt.Errorf("body has %d outputs, which does not match %d carried values and %d outputs of the node", len(out), n, c.NumOut())
 	}
 	count := ir.Unknown
 	if t, ok := out[0].Const.(*tensor.Tensor); ok && c.Has(0) {
@@ -63,7 +63,7 @@ func (op *Loop) Infer(c *ir.InferContext) error {
 			continue
 		}
 		if o.Known() && o.Kind != tensor.KindTensor {
-			return fmt.Errorf("scan output %d is a %s, want a tensor", i-n, o)
+			return fmt.Errorf("scan output %d has type %s, want a tensor", i-n, o)
 		}
 		t := ir.UnrankedTensor(o.Elem)
 		if o.Shape != nil {
@@ -122,7 +122,7 @@ func (op *Loop) Run(c *ir.Call) error {
 			return fmt.Errorf("iteration %d: %w", k, err)
 		}
 		if len(out) < 1+n+len(scans) {
-			return fmt.Errorf("body has %d outputs for %d carried values and %d scan outputs", len(out), n, len(scans))
+			return fmt.Errorf("body has %d outputs, which does not match %d carried values and %d scan outputs", len(out), n, len(scans))
 		}
 		cond, _ := out[0].(*tensor.Tensor)
 		if on, err = kit.OneBool(cond, "the body's condition"); err != nil {
@@ -152,7 +152,7 @@ func (op *Loop) Run(c *ir.Call) error {
 		v := in[2+i]
 		if o, ok := v.(*tensor.Optional); ok && unwraps(ir.TypeOf(v), g.Value(g.Outputs[1+i]).Type) {
 			if v = o.Value; v == nil {
-				return fmt.Errorf("carried value %d is an empty optional and no iteration ran, want a %s", i, o.Elem)
+				return fmt.Errorf("carried value %d is an empty optional although no iteration ran, want a %s", i, o.Elem)
 			}
 		}
 		if k > 0 {

@@ -75,7 +75,7 @@ func (u *MaxUnpool) Run(c *ir.Call) error {
 	for i := range shape[2:] {
 		n, ok := u.size(i, len(shape)-2, ir.Known(shape[2+i])).Value()
 		if !ok || n < 0 {
-			return fmt.Errorf("spatial axis %d of %d elements has no size before the pooling", i, shape[2+i])
+			return fmt.Errorf("spatial axis %d of %d elements does not result from this pooling", i, shape[2+i])
 		}
 		whole[2+i] = n
 	}

@@ -60,7 +60,7 @@ func (o *Multinomial) Run(c *ir.Call) error {
 		return nil
 	}
 	if classes == 0 {
-		return fmt.Errorf("input has shape %v: there is no class to draw", x.Shape())
+		return fmt.Errorf("input has shape %v, want at least one class", x.Shape())
 	}
 	wide, err := kit.ToScratch(c, x, tensor.TypeFloat64)
 	if err != nil {
@@ -84,7 +84,7 @@ func (o *Multinomial) Run(c *ir.Call) error {
 			sums[i] = total
 		}
 		if !(total > 0) || math.IsInf(total, 0) {
-			return fmt.Errorf("row %d is no distribution: its probabilities add up to %g", b, total)
+			return fmt.Errorf("probabilities of row %d add up to %g, want a positive number", b, total)
 		}
 		for i := range o.SampleSize {
 			if i%kit.GrainWatch == 0 && c.Err() != nil {

@@ -75,7 +75,7 @@ func (op *NonMaxSuppression) Run(c *ir.Call) error {
 	}
 	batches, classes, n := bs[0], ss[1], bs[1]
 	if n > math.MaxInt32 {
-		return fmt.Errorf("%d boxes, want at most %d", n, math.MaxInt32)
+		return fmt.Errorf("got %d boxes, want at most %d", n, math.MaxInt32)
 	}
 	limit := 0
 	if c.Has(2) {

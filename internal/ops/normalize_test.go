@@ -35,7 +35,7 @@ func TestBatchNormalization(t *testing.T) {
 	optest.Want(t, "BatchNormalization", 15, eps, optest.Tensor(half16(-1, 0), 2), optest.Tensor(half16(1, 2), 2), optest.Tensor([]float32{1}, 1), optest.Tensor([]float32{0}, 1), optest.Tensor([]float64{2}, 1), optest.Tensor([]float64{1}, 1))
 	optest.Want(t, "BatchNormalization", 15, eps, optest.Tensor([]float32{}, 0, 2, 2), optest.Tensor([]float32{}, 0, 2, 2), given[1], given[2], given[3], given[4])
 	optest.Fail(t, "BatchNormalization", 15, nil, "want", given[0], given[1], given[2], given[3], iota32(3))
-	optest.Fail(t, "BatchNormalization", 15, map[string]any{"training_mode": 1}, "no elements", optest.Tensor([]float32{}, 0, 2), given[1], given[2], given[3], given[4])
+	optest.Fail(t, "BatchNormalization", 15, map[string]any{"training_mode": 1}, "empty", optest.Tensor([]float32{}, 0, 2), given[1], given[2], given[3], given[4])
 	if _, err := optest.RunN(t, 2, "BatchNormalization", 15, nil, given...); err == nil {
 		t.Error("statistics without training_mode are no error")
 	}

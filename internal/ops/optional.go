@@ -27,11 +27,11 @@ func (op *Optional) Infer(c *ir.InferContext) error {
 	if c.Has(0) {
 		t = c.Type(0)
 		if op.Type.Known() && !op.Type.Base().Equal(t.Base()) {
-			return fmt.Errorf("input is %s, attribute type says %s", t.Base(), op.Type.Base())
+			return fmt.Errorf("input has type %s, but attribute type is %s", t.Base(), op.Type.Base())
 		}
 	}
 	if !t.Known() {
-		return fmt.Errorf("there is neither an input nor an attribute type")
+		return fmt.Errorf("both the input and the attribute type are absent, want one of them")
 	}
 	c.SetOut(0, ir.OptionalOf(t))
 	return nil

@@ -31,7 +31,7 @@ func (op *OptionalGetElement) Run(c *ir.Call) error {
 	v := c.In[0]
 	if o, ok := v.(*tensor.Optional); ok {
 		if v = o.Value; v == nil {
-			return fmt.Errorf("the optional is empty")
+			return fmt.Errorf("optional is empty")
 		}
 	}
 	return kit.MoveValue(c, 0, v)

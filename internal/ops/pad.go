@@ -104,7 +104,7 @@ func (op *Pad) Infer(c *ir.InferContext) error {
 	for i := range out {
 		out[i] = in[i].Add(before[i]).Add(behind[i])
 		if n, ok := out[i].Value(); ok && n < 0 {
-			return fmt.Errorf("dimension %d of size %s is padded by %s and %s", i, in[i], before[i], behind[i])
+			return fmt.Errorf("dimension %d of size %s becomes negative with pads %s and %s", i, in[i], before[i], behind[i])
 		}
 	}
 	return nil
@@ -136,7 +136,7 @@ func (op *Pad) Run(c *ir.Call) error {
 	for i, d := range x.Shape() {
 		const far = math.MaxInt / 4
 		if b, e := before[i], behind[i]; b < -far || b > far || e < -far || e > far || d+b+e < 0 {
-			return fmt.Errorf("dimension %d of size %d is padded by %d and %d", i, d, b, e)
+			return fmt.Errorf("dimension %d of size %d is out of range with pads %d and %d", i, d, b, e)
 		}
 		shape[i] = d + before[i] + behind[i]
 	}
@@ -200,7 +200,7 @@ func floatScalar(d tensor.DType, v float32) (*tensor.Tensor, error) {
 	case tensor.TypeInt64:
 		return tensor.Scalar(int64(v)), nil
 	}
-	return nil, fmt.Errorf("attribute value %v is not defined for %s", v, d)
+	return nil, fmt.Errorf("attribute value %v is out of the range of %s", v, d)
 }
 
 // mirrored writes the modes that repeat elements of the input. Negative counts are applied first.
@@ -211,7 +211,7 @@ func (op *Pad) mirrored(c *ir.Call, dst, src kit.MoveBuf, in, before, behind []i
 		lo := max(0, -before[k])
 		n := d - lo - max(0, -behind[k])
 		if n <= 0 {
-			return fmt.Errorf("dimension %d of size %d is cut to nothing and cannot be padded by mode %s", k, d, op.Mode)
+			return fmt.Errorf("dimension %d of size %d is empty after cropping and cannot be padded in mode %s", k, d, op.Mode)
 		}
 		m, err := ir.ScratchOf[int](c, d+before[k]+behind[k])
 		if err != nil {

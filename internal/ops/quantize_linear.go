@@ -41,7 +41,7 @@ var _ = kit.Register(kit.Def{Name: "QuantizeLinear", Since: []int{10, 13, 19, 21
 			a.Errorf("attribute precision is %s, want float, float16 or bfloat16", o.Precision)
 		}
 		if d := o.OutputDType; d != tensor.Undefined && !quantizable(d) {
-			a.Errorf("attribute output_dtype is %s, which is no quantized type", d)
+			a.Errorf("attribute output_dtype is %s, want a quantized type", d)
 		}
 		return o
 	})})

@@ -26,7 +26,7 @@ var _ = kit.Register(kit.Def{Name: "RandomUniformLike", Since: []int{1, 22}, In:
 // Infer implements [ir.Operator].
 func (o *RandomUniformLike) Infer(c *ir.InferContext) error {
 	if d := o.Elem(c.Elem(0)); !d.IsFloat() {
-		return fmt.Errorf("the output would be %s like the input, want a float type: set the attribute dtype", d)
+		return fmt.Errorf("input has type %s, want a floating-point type or the attribute dtype", d)
 	}
 	return o.LikeInput.Infer(c)
 }

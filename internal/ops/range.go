@@ -73,7 +73,7 @@ func rangeBound(c *ir.InferContext, i int) ir.Dim {
 // rangeInts returns ⌈(limit−start)/delta⌉, at least 0.
 func rangeInts(start, limit, delta int64) (int, error) {
 	if delta == 0 {
-		return 0, fmt.Errorf("delta is 0")
+		return 0, fmt.Errorf("delta must not be 0")
 	}
 	if delta > 0 && limit <= start || delta < 0 && limit >= start {
 		return 0, nil
@@ -88,7 +88,7 @@ func rangeInts(start, limit, delta int64) (int, error) {
 		q++
 	}
 	if q > math.MaxInt {
-		return 0, fmt.Errorf("a range from %d to %d by %d has too many elements", start, limit, delta)
+		return 0, fmt.Errorf("range from %d to %d by %d has more than %d elements", start, limit, delta, math.MaxInt)
 	}
 	return int(q), nil
 }
@@ -98,11 +98,11 @@ func rangeFloats(start, limit, delta float64) (int, error) {
 	n := math.Ceil((limit - start) / delta)
 	switch {
 	case delta == 0:
-		return 0, fmt.Errorf("delta is 0")
+		return 0, fmt.Errorf("delta must not be 0")
 	case n <= 0:
 		return 0, nil
 	case !(n < math.MaxInt64):
-		return 0, fmt.Errorf("a range from %g to %g by %g has too many elements", start, limit, delta)
+		return 0, fmt.Errorf("range from %g to %g by %g has more than %d elements", start, limit, delta, math.MaxInt)
 	}
 	return int(n), nil
 }

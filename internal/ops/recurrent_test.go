@@ -63,7 +63,7 @@ func TestRecurrentErrors(t *testing.T) {
 	optest.Fail(t, "RNN", 22, map[string]any{"direction": "bidirectional"}, "want [2 1 1]", x, w, r)
 	optest.Fail(t, "RNN", 22, map[string]any{"activations": []string{"Tan"}}, `unknown activation "Tan"`, x, w, r)
 	optest.Fail(t, "RNN", 22, map[string]any{"activations": []string{}}, "0 activations", x, w, r)
-	optest.Fail(t, "RNN", 22, map[string]any{"clip": -1.0}, "clip is -1", x, w, r)
+	optest.Fail(t, "RNN", 22, map[string]any{"clip": -1.0}, "got -1", x, w, r)
 	optest.Fail(t, "RNN", 22, nil, "sequence_lens[0] is 3", x, w, r, nil, optest.Tensor([]int32{3}, 1))
 	optest.Fail(t, "RNN", 22, nil, "sequence_lens[0] is -1", x, w, r, nil, optest.Tensor([]int32{-1}, 1))
 	optest.Fail(t, "RNN", 22, nil, "B has shape [1 1]", x, w, r, optest.Tensor([]float32{1}, 1, 1))

@@ -81,13 +81,13 @@ func (op *Reshape) Infer(c *ir.InferContext) error {
 		switch {
 		case infer < 0:
 			if p.Differs(q) {
-				return fmt.Errorf("input of shape %v cannot take shape %v: %s elements against %s", in, out, ir.Product(in), ir.Product(out))
+				return fmt.Errorf("input of shape %v cannot be reshaped to %v: it has %s elements, want %s", in, out, ir.Product(in), ir.Product(out))
 			}
 		case q.Is(0):
 		default:
 			m, known := p.Value()
 			if n, ok := q.Value(); known && ok && m%n != 0 {
-				return fmt.Errorf("input of shape %v cannot take shape %v: %s elements are no multiple of %d", in, want, ir.Product(in), n)
+				return fmt.Errorf("input of shape %v cannot be reshaped to %v: %s elements are not a multiple of %d", in, want, ir.Product(in), n)
 			}
 			out[infer] = p.Div(q)
 		}
@@ -169,10 +169,10 @@ func reshapeTo(in, want []int, allowZero bool) ([]int, error) {
 	total := kit.Product(in)
 	switch {
 	case infer < 0 && n != total:
-		return nil, fmt.Errorf("input of shape %v has %d elements and cannot take shape %v, which has %d", in, total, want, n)
+		return nil, fmt.Errorf("input of shape %v has %d elements and cannot be reshaped to %v, which has %d", in, total, want, n)
 	case infer < 0:
 	case n == 0 && total != 0 || n != 0 && total%n != 0:
-		return nil, fmt.Errorf("input of shape %v has %d elements and cannot take shape %v: they are no multiple of %d", in, total, want, n)
+		return nil, fmt.Errorf("input of shape %v has %d elements and cannot be reshaped to %v: want a multiple of %d", in, total, want, n)
 	case n == 0 && allowZero:
 		return nil, fmt.Errorf("shape %v has both 0 and -1 with allowzero", want)
 	case n == 0:

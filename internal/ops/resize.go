@@ -108,7 +108,7 @@ func (r *Resize) Infer(c *ir.InferContext) error {
 	}
 	if s := c.Contents(3); len(s) > 0 && r.ScalesInput == 2 {
 		if len(s) != len(axes) {
-			return fmt.Errorf("%d sizes for %d axes", len(s), len(axes))
+			return fmt.Errorf("got %d sizes, want %d, one per axis", len(s), len(axes))
 		}
 		if r.KeepAspect == "stretch" {
 			for i, a := range axes {
@@ -132,7 +132,7 @@ func (r *Resize) Infer(c *ir.InferContext) error {
 	if s := c.Const(r.ScalesInput); s != nil && s.Len() > 0 && s.DType() == tensor.TypeFloat32 {
 		v := tensor.Of[float32](s)
 		if len(v) != len(axes) {
-			return fmt.Errorf("%d scales for %d axes", len(v), len(axes))
+			return fmt.Errorf("got %d scales, want %d, one per axis", len(v), len(axes))
 		}
 		for i, a := range axes {
 			if n, ok := x[a].Value(); ok {
@@ -156,7 +156,7 @@ func resizeLen(n int, scale float32) (int, error) {
 	}
 	f := math.Floor(float64(float32(n) * scale))
 	if f > 1<<40 {
-		return 0, fmt.Errorf("size %d times scale %g is too large", n, scale)
+		return 0, fmt.Errorf("size %d times scale %g exceeds the limit of %d", n, scale, int64(1)<<40)
 	}
 	return int(f), nil
 }
@@ -164,16 +164,16 @@ func resizeLen(n int, scale float32) (int, error) {
 // fromSizes returns the scales of axes for the given sizes.
 func (r *Resize) fromSizes(shape, axes, sizes []int) ([]kit.ResizeScale, error) {
 	if len(sizes) != len(axes) {
-		return nil, fmt.Errorf("%d sizes for %d axes", len(sizes), len(axes))
+		return nil, fmt.Errorf("got %d sizes, want %d, one per axis", len(sizes), len(axes))
 	}
 	out := make([]kit.ResizeScale, len(axes))
 	least, most := math.Inf(1), 0.0
 	for i, a := range axes {
 		switch {
 		case sizes[i] < 0 || sizes[i] > 1<<40:
-			return nil, fmt.Errorf("size %d of axis %d is out of range", sizes[i], a)
+			return nil, fmt.Errorf("size of axis %d is %d, want 0 to %d", a, sizes[i], int64(1)<<40)
 		case shape[a] == 0 && sizes[i] > 0:
-			return nil, fmt.Errorf("axis %d has no elements and cannot get %d", a, sizes[i])
+			return nil, fmt.Errorf("axis %d is empty and cannot be resized to %d", a, sizes[i])
 		case shape[a] == 0:
 			out[i] = kit.ResizeScale{Scale: 1}
 			continue
@@ -191,7 +191,7 @@ func (r *Resize) fromSizes(shape, axes, sizes []int) ([]kit.ResizeScale, error) 
 	for i, a := range axes {
 		f := math.Floor(scale*float64(shape[a]) + 0.5)
 		if f > 1<<40 {
-			return nil, fmt.Errorf("axis %d would get %g elements", a, f)
+			return nil, fmt.Errorf("axis %d cannot be resized to %g elements, the limit is %d", a, f, int64(1)<<40)
 		}
 		out[i] = kit.ResizeScale{Scale: scale, Out: int(f)}
 	}
@@ -213,7 +213,7 @@ func (r *Resize) scales(c *ir.Call, shape, axes []int) ([]kit.ResizeScale, error
 		}
 	case scales == nil || scales.DType() != tensor.TypeFloat32 || scales.Len() != len(axes):
 		if scales == nil {
-			return nil, errors.New("neither scales nor sizes are given")
+			return nil, errors.New("both scales and sizes are absent, want one of them")
 		}
 		return nil, fmt.Errorf("scales are %s, want %d of type float", scales, len(axes))
 	default:
@@ -228,7 +228,7 @@ func (r *Resize) scales(c *ir.Call, shape, axes []int) ([]kit.ResizeScale, error
 	if r.Coordinates == "tf_crop_and_resize" {
 		roi := c.Tensor(1)
 		if roi == nil || roi.Len() != 2*len(axes) {
-			return nil, fmt.Errorf("tf_crop_and_resize wants a roi of %d elements", 2*len(axes))
+			return nil, fmt.Errorf("mode tf_crop_and_resize needs a roi of %d elements", 2*len(axes))
 		}
 		v, err := kit.RealIn[float64](c, roi)
 		if err != nil {
@@ -393,7 +393,7 @@ func numberElement(d tensor.DType, v float64) ([]byte, error) {
 	case d == tensor.TypeComplex128:
 		tensor.FromRaw[float64](t.Bytes())[0] = v
 	case d == tensor.TypeString:
-		return nil, errors.New("strings have no extrapolation value")
+		return nil, errors.New("extrapolation of strings is not supported")
 	default:
 		kit.RealOutput[float64]{Data: []float64{v}, T: t}.StoreNumber(false)
 		if d == tensor.TypeFloat64 {

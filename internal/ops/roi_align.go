@@ -76,12 +76,12 @@ func (r *RoiAlign) taps(from, to float64, parts, d int) ([]roiTap, int, error) {
 	if n == 0 {
 		f := math.Ceil(size)
 		if !(f <= roiSamples) {
-			return nil, 0, fmt.Errorf("a region from %g to %g takes %g samples a part, want at most %d", from, to, f, roiSamples)
+			return nil, 0, fmt.Errorf("region from %g to %g needs %g samples per part, want at most %d", from, to, f, roiSamples)
 		}
 		n = int(max(f, 0))
 	}
 	if n*parts > roiSamples {
-		return nil, 0, fmt.Errorf("a region takes %d samples along an axis, want at most %d", n*parts, roiSamples)
+		return nil, 0, fmt.Errorf("region needs %d samples along an axis, want at most %d", n*parts, roiSamples)
 	}
 	taps := make([]roiTap, n*parts)
 	for i := range taps {
@@ -109,7 +109,7 @@ func roiAlign[T kit.RealFloat](c *ir.Call, r *RoiAlign) error {
 	}
 	for _, b := range images {
 		if b < 0 || b >= s[0] {
-			return fmt.Errorf("batch_indices holds %d, want 0 to %d", b, s[0]-1)
+			return fmt.Errorf("batch_indices has the element %d, want 0 to %d", b, s[0]-1)
 		}
 	}
 	x, err := kit.RealIn[T](c, c.Tensor(0))

@@ -20,7 +20,7 @@ var _ = kit.Register(kit.Def{Name: "RotaryEmbedding", Since: []int{23}, In: "X:T
 	Build: kit.Simple(func(a *kit.Attrs, opset int) kit.Operator {
 		op := &RotaryEmbedding{a.Bool("interleaved", false), a.Int("num_heads", 0), a.Int("rotary_embedding_dim", 0)}
 		if op.Heads < 0 || op.Dim < 0 || op.Dim%2 != 0 {
-			a.Errorf("num_heads is %d and rotary_embedding_dim %d", op.Heads, op.Dim)
+			a.Errorf("num_heads is %d and rotary_embedding_dim %d, want non-negative numbers, the second one even", op.Heads, op.Dim)
 		}
 		return op
 	})})

@@ -36,7 +36,7 @@ var _ = kit.Register(kit.Def{Name: "Scan", Since: []int{8, 9, 11, 16, 19, 21, 23
 			states--
 		}
 		if op.NumScan < 1 || states < 0 {
-			a.Errorf("attribute num_scan_inputs is %d for %d inputs", op.NumScan, a.NumIn)
+			a.Errorf("attribute num_scan_inputs is %d, want 1 to %d, the number of inputs", op.NumScan, a.NumIn)
 			return op
 		}
 		outs := max(a.NumOut-states, 0)
@@ -108,7 +108,7 @@ func (op *Scan) Infer(c *ir.InferContext) error {
 	first := op.first()
 	n := c.NumIn() - first - op.NumScan
 	if n < 0 {
-		return fmt.Errorf("%d inputs, want %d scan inputs", c.NumIn()-first, op.NumScan)
+		return fmt.Errorf("node has %d inputs, want at least %d scan inputs", c.NumIn()-first, op.NumScan)
 	}
 	in := make([]ir.Value, n+op.NumScan)
 	batch, length := ir.Unknown, ir.Unknown
@@ -151,7 +151,7 @@ func (op *Scan) Infer(c *ir.InferContext) error {
 		return err
 	}
 	if len(out) < max(n, c.NumOut()) {
-		return fmt.Errorf("body has %d outputs for %d state variables and %d outputs of the node", len(out), n, c.NumOut())
+		return fmt.Errorf("body has %d outputs, which does not match %d state variables and %d outputs of the node", len(out), n, c.NumOut())
 	}
 	for i := range c.NumOut() {
 		t := out[i].Type
@@ -267,7 +267,7 @@ func (op *Scan) run(c *ir.Call, states []tensor.Value, scans []*scanInput, n, to
 			return nil, fmt.Errorf("iteration %d: %w", k, err)
 		}
 		if len(out) < len(states)+len(outs) {
-			return nil, fmt.Errorf("body has %d outputs for %d state variables and %d scan outputs", len(out), len(states), len(outs))
+			return nil, fmt.Errorf("body has %d outputs, which does not match %d state variables and %d scan outputs", len(out), len(states), len(outs))
 		}
 		for i := range states {
 			was, ok1 := in[i].(*tensor.Tensor)
@@ -297,12 +297,12 @@ func (op *Scan) Run(c *ir.Call) error {
 	first := op.first()
 	n := c.NumIn() - first - op.NumScan
 	if n < 0 || len(c.Out) < n {
-		return fmt.Errorf("%d inputs and %d outputs for %d scan inputs", c.NumIn()-first, len(c.Out), op.NumScan)
+		return fmt.Errorf("node has %d inputs and %d outputs, which does not match %d scan inputs", c.NumIn()-first, len(c.Out), op.NumScan)
 	}
 	in := make([]*tensor.Tensor, n+op.NumScan)
 	for i := range in {
 		if in[i] = c.Tensor(first + i); in[i] == nil {
-			return fmt.Errorf("input %d is missing or no tensor", first+i)
+			return fmt.Errorf("input %d is not a tensor", first+i)
 		}
 	}
 	if op.Batch {

@@ -52,7 +52,7 @@ func (op *ScatterElements) Run(c *ir.Call) error {
 		return err
 	}
 	if !slices.Equal(idx.Shape(), up.Shape()) {
-		return fmt.Errorf("indices have shape %v, updates %v", idx.Shape(), up.Shape())
+		return fmt.Errorf("indices have shape %v and updates %v, want the same", idx.Shape(), up.Shape())
 	}
 	at, err := kit.ElementOffsets(c, data.Shape(), idx, axis)
 	if err != nil {

@@ -35,7 +35,7 @@ func (op *SequenceErase) Run(c *ir.Call) error {
 		}
 	}
 	if p < 0 {
-		return fmt.Errorf("the sequence is empty")
+		return fmt.Errorf("sequence is empty")
 	}
 	if err := c.Reserve(int64(len(s.Items)) * 16); err != nil {
 		return err

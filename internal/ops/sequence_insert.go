@@ -35,7 +35,7 @@ func (op *SequenceInsert) Run(c *ir.Call) error {
 	}
 	item := c.In[1]
 	if len(s.Items) > 0 && !item.Type().Equal(s.Elem) {
-		return fmt.Errorf("item is %s, the sequence holds %s", item.Type(), s.Elem)
+		return fmt.Errorf("item has type %s, the sequence has elements of type %s", item.Type(), s.Elem)
 	}
 	p := len(s.Items)
 	if c.Has(2) {

@@ -19,7 +19,7 @@ func TestSequences(t *testing.T) {
 	optest.Want(t, "SequenceConstruct", 11, nil, s, a, b)
 	optest.Fail(t, "SequenceConstruct", 11, nil, "bound", a, optest.Int64s(1))
 	optest.Want(t, "SequenceEmpty", 11, optest.Attrs{"dtype": tensor.TypeInt64}, &tensor.Sequence{})
-	optest.Fail(t, "SequenceEmpty", 11, optest.Attrs{"dtype": 99}, "no element type")
+	optest.Fail(t, "SequenceEmpty", 11, optest.Attrs{"dtype": 99}, "want an element type")
 	optest.Want(t, "SequenceInsert", 11, nil, seqOf(a, b, z), s, z)
 	optest.Want(t, "SequenceInsert", 11, nil, seqOf(z, a, b), s, z, tensor.Scalar[int32](-2))
 	optest.Want(t, "SequenceInsert", 11, nil, seqOf(a, b, z), s, z, tensor.Scalar[int64](2))

@@ -35,7 +35,7 @@ var _ = kit.Register(kit.Def{Name: "Split", Since: []int{1, 2, 11, 13, 18},
 			case n < a.NumOut:
 				a.Errorf("attribute num_outputs is %d, but the node has %d outputs", n, a.NumOut)
 			case n > 1<<20:
-				a.Errorf("attribute num_outputs is %d, more than any node has outputs", n)
+				a.Errorf("attribute num_outputs is %d, want at most %d", n, 1<<20)
 			default:
 				op.Parts = n
 			}
@@ -84,7 +84,7 @@ func (op *Split) Infer(c *ir.InferContext) error {
 	case c.Has(1):
 		if d := c.Contents(1); d != nil {
 			if len(d) != op.Parts {
-				return fmt.Errorf("split has %d sizes for %d outputs", len(d), op.Parts)
+				return fmt.Errorf("split has %d sizes, want %d, one per output", len(d), op.Parts)
 			}
 			sizes = d
 		}

@@ -87,7 +87,7 @@ func (op *SplitToSequence) Run(c *ir.Call) error {
 	}
 	const header = 192 // memory of an item besides its elements
 	if int64(count) > 1<<40 {
-		return fmt.Errorf("%d items are too many", count)
+		return fmt.Errorf("split into %d items, want at most %d", count, int64(1)<<40)
 	}
 	if err := c.Reserve(int64(count) * header); err != nil {
 		return err

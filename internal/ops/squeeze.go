@@ -62,7 +62,7 @@ func (op *Squeeze) Infer(c *ir.InferContext) error {
 			if !slices.Contains(axes, i) {
 				out = append(out, d)
 			} else if n, ok := d.Value(); ok && n != 1 {
-				return fmt.Errorf("dimension %d of shape %v is %d, want 1 to drop it", i, in, n)
+				return fmt.Errorf("dimension %d of shape %v is %d, want 1", i, in, n)
 			}
 		}
 	}
@@ -88,7 +88,7 @@ func (op *Squeeze) Run(c *ir.Call) error {
 	for i, d := range data.Shape() {
 		switch drop := given && slices.Contains(axes, i); {
 		case drop && d != 1:
-			return fmt.Errorf("dimension %d of shape %v is %d, want 1 to drop it", i, data.Shape(), d)
+			return fmt.Errorf("dimension %d of shape %v is %d, want 1", i, data.Shape(), d)
 		case drop || !given && d == 1:
 		default:
 			out = append(out, d)

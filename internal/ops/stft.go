@@ -76,7 +76,7 @@ func runSTFT[T kit.RealFloat](op *STFT, c *ir.Call) error {
 	}
 	batch, length, parts := s[0], s[1], s[2]
 	if op.Onesided && parts == 2 {
-		return fmt.Errorf("signal has shape %v: a one-sided transform wants a real signal, with a last dimension of 1", s)
+		return fmt.Errorf("signal has shape %v, want a last dimension of 1 for a one-sided transform", s)
 	}
 	step, err := kit.ScalarInt(c.Tensor(1), "frame_step")
 	if err != nil {
@@ -102,7 +102,7 @@ func runSTFT[T kit.RealFloat](op *STFT, c *ir.Call) error {
 		}
 	}
 	if n < 1 {
-		return fmt.Errorf("the length of the frames is %d, want at least 1", n)
+		return fmt.Errorf("frame length is %d, want at least 1", n)
 	}
 	frames := 0
 	if n <= length {

@@ -25,7 +25,7 @@ var _ = kit.Register(kit.Def{Name: "SwiGLU", Since: []int{28}, In: "A:T, B:T", O
 func (*SwiGLU) Infer(c *ir.InferContext) error {
 	t, err := ir.MergeTypes(c.Type(0), c.Type(1))
 	if err != nil {
-		return fmt.Errorf("A and B differ: %w", err)
+		return fmt.Errorf("types of A and B differ: %w", err)
 	}
 	c.SetOut(0, t)
 	return nil

@@ -60,14 +60,14 @@ func buildTfIdf(a *kit.Attrs, opset int) (kit.Operator, error) {
 	}
 	counts, nums, words := a.Ints("ngram_counts"), a.Ints("pool_int64s"), a.Strings("pool_strings")
 	if op.MinGram < 1 || op.MaxGram < op.MinGram || op.MaxSkip < 0 {
-		a.Errorf("min_gram_length is %d, max_gram_length %d, max_skip_count %d", op.MinGram, op.MaxGram, op.MaxSkip)
+		a.Errorf("min_gram_length is %d, max_gram_length %d and max_skip_count %d, want at least 1, at least the first and at least 0", op.MinGram, op.MaxGram, op.MaxSkip)
 	}
 	if len(nums) > 0 && len(words) > 0 {
-		a.Errorf("both pool_int64s and pool_strings are given")
+		a.Errorf("both pool_int64s and pool_strings are set")
 	}
 	for i, k := range op.Columns {
 		if k < 0 || k > 1<<40 {
-			a.Errorf("attribute ngram_indexes has %d at position %d", k, i)
+			a.Errorf("attribute ngram_indexes has %d at position %d, want 0 to %d", k, i, int64(1)<<40)
 			return op, nil
 		}
 		op.size = max(op.size, k+1)
@@ -93,7 +93,7 @@ func fillGrams[K comparable](root *gramNode[K], pool []K, counts []int, columns 
 			end = counts[i+1]
 		}
 		if start < 0 || end < start || end > len(pool) || (end-start)%(i+1) != 0 {
-			return fmt.Errorf("attribute ngram_counts has n-grams of length %d in [%d, %d) of a pool of %d", i+1, start, end, len(pool))
+			return fmt.Errorf("attribute ngram_counts has n-grams of length %d in [%d, %d), outside a pool of %d", i+1, start, end, len(pool))
 		}
 		for ; start < end; start += i + 1 {
 			if id++; i+1 >= op.MinGram && i+1 <= op.MaxGram {
@@ -102,7 +102,7 @@ func fillGrams[K comparable](root *gramNode[K], pool []K, counts []int, columns 
 		}
 	}
 	if id != columns {
-		return fmt.Errorf("attribute ngram_indexes has %d elements for %d n-grams", columns, id)
+		return fmt.Errorf("attribute ngram_indexes has %d elements, want %d, one per n-gram", columns, id)
 	}
 	return nil
 }

@@ -19,7 +19,7 @@ var _ = kit.Register(kit.Def{Name: "Tile", Since: []int{1, 6, 13},
 	In: "input:T, repeats:any, axis:any?", Out: "output:T", Types: kit.Types{"T": "@all"},
 	Selects: kit.Always, Build: kit.Simple(func(a *kit.Attrs, opset int) kit.Operator {
 		if opset >= 6 && a.NumIn > 2 {
-			a.Errorf("%d inputs, want 2", a.NumIn)
+			a.Errorf("node has %d inputs, want 2", a.NumIn)
 		}
 		return &Tile{OneAxis: opset < 6}
 	}),
@@ -45,11 +45,11 @@ func (op *Tile) Infer(c *ir.InferContext) error {
 	}
 	if r := c.Contents(1); r != nil {
 		if len(r) != len(in) {
-			return fmt.Errorf("repeats has %d elements for an input of rank %d", len(r), len(in))
+			return fmt.Errorf("repeats has %d elements, but the input has rank %d", len(r), len(in))
 		}
 		for i := range out {
 			if n, ok := r[i].Value(); ok && n < 0 {
-				return fmt.Errorf("repeats has %d at position %d", n, i)
+				return fmt.Errorf("repeats has %d at position %d, want at least 0", n, i)
 			}
 			out[i] = in[i].Mul(r[i])
 		}
@@ -62,7 +62,7 @@ func (op *Tile) repeats(c *ir.Call, rank int) ([]int, error) {
 	if !op.OneAxis {
 		r, err := kit.SmallInts(c.Tensor(1), "repeats")
 		if err == nil && len(r) != rank {
-			err = fmt.Errorf("repeats has %d elements for an input of rank %d", len(r), rank)
+			err = fmt.Errorf("repeats has %d elements, but the input has rank %d", len(r), rank)
 		}
 		return r, err
 	}
@@ -70,7 +70,7 @@ func (op *Tile) repeats(c *ir.Call, rank int) ([]int, error) {
 	for i, what := range []string{"tiles", "axis"} {
 		t := c.Tensor(i + 1)
 		if t == nil || t.Len() != 1 {
-			return nil, fmt.Errorf("input %s is missing or has not one element", what)
+			return nil, fmt.Errorf("input %s must have one element", what)
 		}
 		n, err := kit.AnyInts(t)
 		if err != nil {
@@ -101,7 +101,7 @@ func (op *Tile) Run(c *ir.Call) error {
 	for i, r := range rep {
 		d := x.Dim(i)
 		if r < 0 || r > 0 && d > math.MaxInt/r {
-			return fmt.Errorf("repeats has %d at position %d for a dimension of %d", r, i, d)
+			return fmt.Errorf("repeats has %d at position %d, which is negative or overflows for a dimension of %d", r, i, d)
 		}
 		shape[i] = d * r
 	}

@@ -68,7 +68,7 @@ func (o *TopK) Infer(c *ir.InferContext) error {
 		}
 		n, ok1 := t.Shape[axis].Value()
 		if v, ok2 := k.Value(); ok2 && (v < 0 || ok1 && v > n) {
-			return fmt.Errorf("k is %d, want it in [0, %s], the size of axis %d", v, t.Shape[axis], o.Axis)
+			return fmt.Errorf("k is %d, want 0 to %s, the size of axis %d", v, t.Shape[axis], o.Axis)
 		}
 		t.Shape = slices.Clone(t.Shape)
 		t.Shape[axis] = k
@@ -91,7 +91,7 @@ func (o *TopK) Run(c *ir.Call) error {
 		return err
 	}
 	if k < 0 || k > x.Dim(axis) {
-		return fmt.Errorf("k is %d, want it in [0, %d], the size of axis %d", k, x.Dim(axis), o.Axis)
+		return fmt.Errorf("k is %d, want 0 to %d, the size of axis %d", k, x.Dim(axis), o.Axis)
 	}
 	shape := slices.Clone(x.Shape())
 	shape[axis] = k

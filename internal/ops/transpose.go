@@ -27,7 +27,7 @@ func transposeGradient(b *kit.GradientBuilder, n *kit.GradientNode, g string) ([
 	back := make([]int64, len(perm))
 	for to, from := range perm {
 		if from < 0 || from >= int64(len(perm)) {
-			return nil, fmt.Errorf("perm is %v", perm)
+			return nil, fmt.Errorf("perm %v is not a permutation", perm)
 		}
 		back[from] = int64(to)
 	}
@@ -44,13 +44,13 @@ func (op *Transpose) perm(rank int) ([]int, error) {
 		return p, nil
 	}
 	if len(op.Perm) != rank {
-		return nil, fmt.Errorf("perm %v has %d entries for an input of rank %d", op.Perm, len(op.Perm), rank)
+		return nil, fmt.Errorf("perm %v has %d entries, but the input has rank %d", op.Perm, len(op.Perm), rank)
 	}
 	seen := make([]bool, rank)
 	p := make([]int, rank)
 	for i, a := range op.Perm {
 		if a < -rank || a >= rank {
-			return nil, fmt.Errorf("perm %v has %d, outside of [0, %d]", op.Perm, a, rank-1)
+			return nil, fmt.Errorf("perm %v has %d, want 0 to %d", op.Perm, a, rank-1)
 		}
 		if a < 0 {
 			a += rank

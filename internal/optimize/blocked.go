@@ -228,7 +228,7 @@ func (b *blocker) binary(n *ir.Node, out image) *blockPlan {
 		if op := blocked.NewBinary(n.Op, in[0], in[1], out, kit.Activation{}); op != nil {
 			return op, nil
 		}
-		return nil, fmt.Errorf("no blocked form of %T", n.Op)
+		return nil, fmt.Errorf("%T has no blocked form", n.Op)
 	}}
 }
 

@@ -119,7 +119,7 @@ func Run(ctx context.Context, g *ir.Graph, o *Options) error {
 			return err
 		}
 		if err := ir.Verify(g); err != nil {
-			return fmt.Errorf("pass %s leaves a bad graph: %w", p.Name, err)
+			return fmt.Errorf("pass %s produced an invalid graph: %w", p.Name, err)
 		}
 	}
 	return nil

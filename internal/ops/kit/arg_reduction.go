@@ -71,7 +71,7 @@ func (r *ArgReduction) RunWith(c *ir.Call, which argWhich) error {
 		return nil
 	}
 	if shape[axis] == 0 {
-		return fmt.Errorf("axis %d of shape %v is empty: there is no element to find", axis, shape)
+		return fmt.Errorf("axis %d of shape %v is empty", axis, shape)
 	}
 	if d := x.DType(); d == tensor.TypeFloat16 || d == tensor.TypeBFloat16 {
 		if x, err = ToScratch(c, x, tensor.TypeFloat32); err != nil {

@@ -24,7 +24,7 @@ func NewAttentionInput(t *tensor.Tensor, name string, heads int) (AttentionInput
 		return AttentionInput{s[0], s[1], s[2], s[3], false}, nil
 	case 3:
 		if heads <= 0 || s[2]%heads != 0 {
-			return AttentionInput{}, fmt.Errorf("%s has shape %v and %d heads, want a last dimension that the heads divide", name, s, heads)
+			return AttentionInput{}, fmt.Errorf("%s has shape %v and %d heads, want a last dimension divisible by the number of heads", name, s, heads)
 		}
 		return AttentionInput{s[0], heads, s[1], s[2] / heads, true}, nil
 	}
@@ -116,7 +116,7 @@ func maskBias[T RealFloat](c *ir.Call, t *tensor.Tensor) ([]T, error) {
 	case tensor.TypeUint64:
 		castReal(r, tensor.Of[uint64](t))
 	default:
-		return nil, fmt.Errorf("attn_mask is %s", t.DType())
+		return nil, fmt.Errorf("attn_mask has type %s", t.DType())
 	}
 	return r, nil
 }

@@ -184,7 +184,7 @@ func (a *Attrs) DType(name string, def tensor.DType) tensor.DType {
 		return def
 	}
 	if v < 0 || v > math.MaxUint8 || !tensor.DType(v).Valid() {
-		a.Errorf("attribute %s is %d, which is no element type", name, v)
+		a.Errorf("attribute %s is %d, want an element type", name, v)
 		return def
 	}
 	return tensor.DType(v)

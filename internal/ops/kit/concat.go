@@ -35,7 +35,7 @@ func ConcatDims(shapes [][]ir.Dim, axis int) ([]ir.Dim, error) {
 			}
 			d, err := ir.Merge(out[k], s[k])
 			if err != nil {
-				return nil, fmt.Errorf("inputs differ in dimension %d, which is not the axis: %s in input %d, %s before", k, s[k], i, out[k])
+				return nil, fmt.Errorf("inputs differ in dimension %d, which is not the axis: %s in input %d, %s in earlier inputs", k, s[k], i, out[k])
 			}
 			out[k] = d
 		}

@@ -169,7 +169,7 @@ func ConvBytesShape(c *ir.Call, win *Window, group int, x, w, xz, wz *tensor.Ten
 	case packed != nil:
 		shape = packed.shape
 	case w == nil:
-		return ConvShape{}, nil, fmt.Errorf("weights are missing")
+		return ConvShape{}, nil, fmt.Errorf("weights are absent")
 	default:
 		shape = w.Shape()
 	}

@@ -44,7 +44,7 @@ func NewConvShape(w *Window, group int, x, wt []int) (ConvShape, error) {
 		return s, fmt.Errorf("weights have %d output channels, not divisible by group %d", s.M, group)
 	}
 	if s.C%group != 0 || s.C/group != s.Cg {
-		return s, fmt.Errorf("input has %d channels, weights are for %d in each of %d groups", s.C, s.Cg, group)
+		return s, fmt.Errorf("input has %d channels, weights have %d in each of %d groups", s.C, s.Cg, group)
 	}
 	s.Mg = s.M / group
 	var err error
@@ -125,7 +125,7 @@ func convDims(w *Window, group int, x, wt []ir.Dim) ([]ir.Dim, error) {
 			return nil, fmt.Errorf("weights have %d output channels, not divisible by group %d", m, group)
 		}
 		if x[1].Differs(wt[1].Mul(ir.Known(group))) {
-			return nil, fmt.Errorf("input has %s channels, weights are for %s in each of %d groups", x[1], wt[1], group)
+			return nil, fmt.Errorf("input has %s channels, weights have %s in each of %d groups", x[1], wt[1], group)
 		}
 	}
 	if w.Kernel != nil {

@@ -122,7 +122,7 @@ func ScratchTensor(c *ir.Call, d tensor.DType, shape []int) (*tensor.Tensor, err
 		return nil, err
 	}
 	if d == tensor.TypeString {
-		return nil, fmt.Errorf("strings have no scratch memory")
+		return nil, fmt.Errorf("strings cannot be converted in scratch memory")
 	}
 	b, err := c.Scratch(n)
 	if err != nil {

@@ -30,7 +30,7 @@ func (op *cosineWindow) Infer(c *ir.InferContext) error {
 		n = d[0]
 	}
 	if v, ok := n.Value(); ok && v < 0 {
-		return fmt.Errorf("size is %d", v)
+		return fmt.Errorf("size must be non-negative, got %d", v)
 	}
 	c.SetOut(0, ir.TensorType(op.dtype, n))
 	return nil
@@ -43,7 +43,7 @@ func (op *cosineWindow) Run(c *ir.Call) error {
 		return err
 	}
 	if size < 0 {
-		return fmt.Errorf("size is %d", size)
+		return fmt.Errorf("size must be non-negative, got %d", size)
 	}
 	t, err := c.Output(0, op.dtype, size)
 	if err != nil {

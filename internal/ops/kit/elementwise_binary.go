@@ -38,7 +38,7 @@ func (x AxisBroadcast) Span(ra, rb int) (int, error) {
 		}
 	}
 	if rb > ra || at < 0 || at > ra-rb {
-		return 0, fmt.Errorf("second input of rank %d does not fit into rank %d at axis %d", rb, ra, at)
+		return 0, fmt.Errorf("second input of rank %d exceeds rank %d at axis %d", rb, ra, at)
 	}
 	return at, nil
 }
@@ -72,7 +72,7 @@ func (x AxisBroadcast) Shapes(a, b []int) (out, bShape []int, err error) {
 	copy(bShape, b)
 	for i, n := range b {
 		if n != a[at+i] && n != 1 {
-			return nil, nil, fmt.Errorf("shape %v does not fit into %v at axis %d: %d against %d", b, a, at, n, a[at+i])
+			return nil, nil, fmt.Errorf("shape %v does not match %v at axis %d: %d and %d", b, a, at, n, a[at+i])
 		}
 	}
 	return a, bShape, nil

@@ -151,7 +151,7 @@ func BytesShape(b *tensor.Tensor, packed *PackedBytes) ([]int, error) {
 	case packed != nil:
 		return packed.shape, nil
 	case b == nil:
-		return nil, errors.New("the right side is missing")
+		return nil, errors.New("right operand is absent")
 	}
 	return b.Shape(), nil
 }
@@ -222,7 +222,7 @@ func NewQuantParam(name string, p *tensor.Tensor, shape []int, byCol bool) (Quan
 		all *= Product(shape[:r-2])
 	}
 	if q.n != 1 && q.n != lines && q.n != all {
-		return q, fmt.Errorf("%s has shape %v, which does not fit shape %v", name, p.Shape(), shape)
+		return q, fmt.Errorf("%s has shape %v, which does not match shape %v", name, p.Shape(), shape)
 	}
 	return q, nil
 }

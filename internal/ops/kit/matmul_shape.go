@@ -79,7 +79,7 @@ func matMulDims(a, b []ir.Dim) ([]ir.Dim, error) {
 		return nil, nil
 	}
 	if len(a) == 0 || len(b) == 0 {
-		return nil, errors.New("an input is a scalar, want rank at least 1")
+		return nil, errors.New("input is a scalar, want rank at least 1")
 	}
 	row, col := len(a) == 1, len(b) == 1
 	if row {

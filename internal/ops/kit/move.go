@@ -365,7 +365,7 @@ func indexListOf[T int32 | int64](dst []int, src []T, n int, what string) error 
 			x += n
 		}
 		if uint(x) >= uint(n) {
-			return fmt.Errorf("%s: element %d is %d, outside of [%d, %d]", what, i, v, -n, n-1)
+			return fmt.Errorf("%s: element %d is %d, want %d to %d", what, i, v, -n, n-1)
 		}
 		dst[i] = x
 	}

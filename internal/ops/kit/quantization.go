@@ -67,7 +67,7 @@ func ReadQuantization(a *Attrs, opset int) Quantization {
 	}
 	if opset >= 21 {
 		if q.BlockSize = a.Int("block_size", 0); q.BlockSize < 0 {
-			a.Errorf("attribute block_size is %d, want it positive, or 0 for none", q.BlockSize)
+			a.Errorf("attribute block_size must be non-negative, got %d", q.BlockSize)
 		}
 	}
 	return q

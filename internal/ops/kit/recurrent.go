@@ -69,7 +69,7 @@ func BuildRecurrent(a *Attrs, opset, gates int, defaults ...string) Recurrent {
 	if a.Has("clip") {
 		r.Clip = float64(a.Float("clip", 0))
 		if !(r.Clip > 0) {
-			a.Errorf("clip is %v, want a number above 0", r.Clip)
+			a.Errorf("clip must be positive, got %v", r.Clip)
 		}
 	}
 	names := a.Strings("activations")
@@ -81,7 +81,7 @@ func BuildRecurrent(a *Attrs, opset, gates int, defaults ...string) Recurrent {
 	per := len(defaults)
 	alpha, beta := a.Floats("activation_alpha"), a.Floats("activation_beta")
 	if len(names) < per*len(r.Reverse) {
-		a.Errorf("%d activations, want %d for each of %d directions", len(names), per, len(r.Reverse))
+		a.Errorf("got %d activations, want %d for each of %d directions", len(names), per, len(r.Reverse))
 		return r
 	}
 	// Each function consumes the next alpha and the next beta if it has such a parameter.
@@ -249,11 +249,11 @@ func NewRecurrentRun[T RealFloat](c *ir.Call, r *Recurrent, packed *RecurrentWei
 		run.seq, run.Batch = run.Batch, run.seq
 	}
 	if r.hidden >= 0 && r.hidden != run.Hidden {
-		return nil, fmt.Errorf("hidden_size is %d, but R has shape %v", r.hidden, shapes[2])
+		return nil, fmt.Errorf("hidden_size is %d, but R has shape %v, want equal sizes", r.hidden, shapes[2])
 	}
 	dirs, h := len(r.Reverse), run.Hidden
 	if h > math.MaxInt32 {
-		return nil, fmt.Errorf("R has shape %v, which is too large", shapes[2])
+		return nil, fmt.Errorf("R has shape %v, want a hidden size of at most %d", shapes[2], math.MaxInt32)
 	}
 	check := func(i int, name string, want ...int) error {
 		shape := []int(nil)

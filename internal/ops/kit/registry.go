@@ -149,10 +149,10 @@ func Lookup(domain, name string, opset int) (*Def, error) {
 	}
 	if _, ok := d.SinceVersion(opset); !ok {
 		if d.Until != 0 && opset > d.Until {
-			return nil, fmt.Errorf("operator %s is deprecated from opset %d on, where %s replaces it; the model imports opset %d",
+			return nil, fmt.Errorf("operator %s is deprecated since opset %d, use %s instead; the model imports opset %d",
 				QualifiedName(domain, name), d.Until+1, d.Successor, opset)
 		}
-		return nil, fmt.Errorf("operator %s exists from opset %d on, the model imports opset %d", QualifiedName(domain, name), d.Since[0], opset)
+		return nil, fmt.Errorf("operator %s exists since opset %d, the model imports opset %d", QualifiedName(domain, name), d.Since[0], opset)
 	}
 	return d, nil
 }

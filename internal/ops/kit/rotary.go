@@ -41,7 +41,7 @@ func RotaryRun(c *ir.Call, in AttentionInput, dim int, interleaved bool, scale f
 	rows := 0
 	switch {
 	case dim > in.Size || dim%2 != 0:
-		return fmt.Errorf("%d elements are rotated of heads of size %d, want an even number of these", dim, in.Size)
+		return fmt.Errorf("rotary dimension is %d for heads of size %d, want an even number up to the size", dim, in.Size)
 	case len(cs) != len(ss) || cosT.Len() != sinT.Len() || len(cs) < 2 || cs[len(cs)-1] != dim/2 || ss[len(ss)-1] != dim/2:
 		return fmt.Errorf("caches have shapes %v and %v, want [..., %d]", cs, ss, dim/2)
 	case pos == nil && (len(cs) != 3 || cs[0] != in.Batch || cs[1] != in.Length):

@@ -131,7 +131,7 @@ func (b *ScanBuffer) Declare(c *ir.Call, graph, i int) error {
 	}
 	t := g.Value(g.Outputs[i]).Type
 	if t.Kind != tensor.KindTensor || !t.Elem.Valid() {
-		return fmt.Errorf("output %d of the body is %s, want a tensor: no iteration ran to tell its type", i, t)
+		return fmt.Errorf("output %d of the body has type %s, want a tensor, since no iteration ran", i, t)
 	}
 	b.DType, b.Shape = t.Elem, []int{}
 	shape := t.Shape

@@ -102,7 +102,7 @@ func Scatter(c *ir.Call, data, updates *tensor.Tensor, at []int, block int, redu
 		scatterReal[uint8](dst, up, at, block, reduction)
 	case tensor.TypeComplex64, tensor.TypeComplex128:
 		if reduction != "add" && reduction != "mul" {
-			return fmt.Errorf("reduction %s is not defined for %s", reduction, d)
+			return fmt.Errorf("reduction %s is not supported for %s", reduction, d)
 		}
 		if d == tensor.TypeComplex64 {
 			scatterComplex[complex64](dst, up, at, block, reduction)
@@ -110,7 +110,7 @@ func Scatter(c *ir.Call, data, updates *tensor.Tensor, at []int, block int, redu
 			scatterComplex[complex128](dst, up, at, block, reduction)
 		}
 	default:
-		return fmt.Errorf("reduction %s is not defined for %s", reduction, d)
+		return fmt.Errorf("reduction %s is not supported for %s", reduction, d)
 	}
 	return nil
 }

@@ -111,7 +111,7 @@ func BroadcastShapes(shapes ...[]int) ([]int, error) {
 			case *o == 1:
 				*o = d
 			default:
-				return nil, fmt.Errorf("shapes %v cannot be broadcast together: %d against %d", shapes, *o, d)
+				return nil, fmt.Errorf("shapes %v cannot be broadcast together: dimensions %d and %d differ", shapes, *o, d)
 			}
 		}
 	}
@@ -141,7 +141,7 @@ func BroadcastDims(shapes ...[]ir.Dim) ([]ir.Dim, error) {
 			case o.Is(1):
 				*o = d
 			case d.Differs(*o):
-				return nil, fmt.Errorf("shapes %v cannot be broadcast together: %s against %s", shapes, *o, d)
+				return nil, fmt.Errorf("shapes %v cannot be broadcast together: dimensions %s and %s differ", shapes, *o, d)
 			case o.IsKnown():
 				// The result is a known number other than 1, since the unknown dimension is that
 				// number or 1.

@@ -6,7 +6,7 @@ import "fmt"
 func SliceAxes(axes []int, n, rank int) ([]int, error) {
 	if axes == nil {
 		if n > rank {
-			return nil, fmt.Errorf("starts has %d elements for an input of rank %d", n, rank)
+			return nil, fmt.Errorf("starts has %d elements, but the input has rank %d", n, rank)
 		}
 		axes = make([]int, n)
 		for i := range axes {

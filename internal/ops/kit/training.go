@@ -29,7 +29,7 @@ func RegisterTrainer(name string, build func(a *Attrs) OptimizerStep) *Def {
 		Types: Types{"T1": "float double"}, Build: Simple(func(a *Attrs, opset int) Operator {
 			op := &trainer{build(a)}
 			if group := 2 + op.States(); a.NumIn < 2+group || (a.NumIn-2)%group != 0 {
-				a.Errorf("%d inputs, want 2 and then %d for each tensor", a.NumIn, group)
+				a.Errorf("node has %d inputs, want 2 and then %d for each tensor", a.NumIn, group)
 			}
 			return op
 		})})
@@ -69,7 +69,7 @@ func (op *trainer) Run(c *ir.Call) error {
 		for k := range 2 + op.States() {
 			t := c.Tensor(2 + n*k + i)
 			if !slices.Equal(t.Shape(), shape) {
-				return fmt.Errorf("input %d has shape %v, want %v as the tensor that it belongs to", 2+n*k+i, t.Shape(), shape)
+				return fmt.Errorf("input %d has shape %v, want %v, the shape of its tensor", 2+n*k+i, t.Shape(), shape)
 			}
 			if in[k], err = RealIn[float64](c, t); err != nil {
 				return err

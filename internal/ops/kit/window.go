@@ -68,7 +68,7 @@ func WindowAttr(a *Attrs, name string, least int) []int {
 	v := a.Ints(name)
 	for _, x := range v {
 		if x < least || x > WindowLimit {
-			a.Errorf("attribute %s holds %d, want %d to %d", name, x, least, WindowLimit)
+			a.Errorf("attribute %s has the element %d, want %d to %d", name, x, least, WindowLimit)
 			return nil
 		}
 	}
@@ -119,7 +119,7 @@ func (w *Window) Resolve(in, kernel []int) (WindowGeom, error) {
 	n := len(in)
 	g := WindowGeom{In: in, Kernel: kernel}
 	if len(kernel) != n {
-		return g, fmt.Errorf("the kernel has %d axes, the input %d spatial ones", len(kernel), n)
+		return g, fmt.Errorf("kernel has %d axes, the input has %d spatial axes", len(kernel), n)
 	}
 	if err := w.Check(n); err != nil {
 		return g, err
@@ -139,7 +139,7 @@ func (w *Window) Resolve(in, kernel []int) (WindowGeom, error) {
 // axis returns the padding and the output size of axis i of n.
 func (w *Window) axis(i, n, in, kernel int) (before, after, out int, err error) {
 	if in < 0 || in > 1<<60 || kernel < 1 || kernel > WindowLimit {
-		return 0, 0, 0, fmt.Errorf("input size %d and kernel size %d are out of range", in, kernel)
+		return 0, 0, 0, fmt.Errorf("input size is %d, want 0 to %d; kernel size is %d, want 1 to %d", in, int64(1)<<60, kernel, WindowLimit)
 	}
 	s, d := w.Stride(i), w.Dilation(i)
 	size := (kernel-1)*d + 1
@@ -166,7 +166,7 @@ func (w *Window) axis(i, n, in, kernel int) (before, after, out int, err error) 
 		if in == 0 {
 			return before, after, 0, nil
 		}
-		return 0, 0, 0, fmt.Errorf("the kernel covers %d elements, the input with padding has only %d", size, in+before+after)
+		return 0, 0, 0, fmt.Errorf("kernel covers %d elements, but the input with padding has only %d", size, in+before+after)
 	}
 	out = room/s + 1
 	if w.Ceil && (out-1)*s >= in+before {
@@ -179,7 +179,7 @@ func (w *Window) axis(i, n, in, kernel int) (before, after, out int, err error) 
 func (w *Window) outDims(in, kernel []ir.Dim) ([]ir.Dim, error) {
 	n := len(in)
 	if len(kernel) != n {
-		return nil, fmt.Errorf("the kernel has %d axes, the input %d spatial ones", len(kernel), n)
+		return nil, fmt.Errorf("kernel has %d axes, the input has %d spatial axes", len(kernel), n)
 	}
 	if err := w.Check(n); err != nil {
 		return nil, err

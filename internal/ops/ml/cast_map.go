@@ -133,7 +133,7 @@ func castMapInt(values *tensor.Tensor, i int) (int64, error) {
 	if values.DType() != tensor.TypeString {
 		v := float64(tensor.Of[float32](values)[i])
 		if !(v >= -1<<63 && v < 1<<63) {
-			return 0, fmt.Errorf("value %v does not fit an int64", v)
+			return 0, fmt.Errorf("value %v is out of the range of int64", v)
 		}
 		return int64(v), nil
 	}

@@ -24,7 +24,7 @@ var _ = kit.Register(kit.Def{Domain: kit.DomainML, Name: "DictVectorizer", Since
 func (op *DictVectorizer) Infer(c *ir.InferContext) error {
 	t := c.Type(0)
 	if t.Kind != tensor.KindMap || t.Of == nil || t.Elem != op.vocabulary.dtype() {
-		return fmt.Errorf("X is %s, but the vocabulary is %s", t, op.vocabulary.dtype())
+		return fmt.Errorf("X has type %s, but the vocabulary has type %s", t, op.vocabulary.dtype())
 	}
 	c.SetOut(0, ir.TensorType(t.Of.Elem, ir.Known(1), ir.Known(op.vocabulary.len())))
 	return nil

@@ -18,7 +18,7 @@ var _ = kit.Register(kit.Def{Domain: kit.DomainML, Name: "FeatureVectorizer", Si
 	Build: kit.Simple(func(a *kit.Attrs, opset int) kit.Operator {
 		op := &FeatureVectorizer{a.Ints("inputdimensions")}
 		if op.widths != nil && len(op.widths) != a.NumIn {
-			a.Errorf("inputdimensions has %d elements for %d inputs", len(op.widths), a.NumIn)
+			a.Errorf("inputdimensions has %d elements, want %d, one per input", len(op.widths), a.NumIn)
 		}
 		total := 0
 		for _, w := range op.widths {

@@ -121,7 +121,7 @@ var _ = kit.Register(kit.Def{Domain: kit.DomainML, Name: "LabelEncoder", Since: 
 				}
 			}
 			if len(found) != 1 {
-				return nil, fmt.Errorf("%d attributes %s_* are given, want exactly one", len(found), prefix)
+				return nil, fmt.Errorf("%d attributes %s_* are set, want exactly one", len(found), prefix)
 			}
 			return found[0], nil
 		}
@@ -185,7 +185,7 @@ func (op *LabelEncoder) table(key tensor.DType) (*labelTable, error) {
 			return t, nil
 		}
 	}
-	return nil, fmt.Errorf("X is %s, but the keys are %s", key, op.tables[0].key)
+	return nil, fmt.Errorf("X has type %s, but the keys have type %s", key, op.tables[0].key)
 }
 
 // Infer sets Y to the shape of X and the type of the values.

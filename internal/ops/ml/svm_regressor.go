@@ -27,7 +27,7 @@ var _ = kit.Register(kit.Def{Domain: kit.DomainML, Name: "SVMRegressor", Since: 
 			op.rho = float64(rho[0])
 		}
 		if op.supports < 0 || op.supports > 0 && op.supports != len(op.coefficients) {
-			a.Errorf("n_supports is %d with %d coefficients, want one per support vector", op.supports, len(op.coefficients))
+			a.Errorf("n_supports is %d, but there are %d coefficients, want one per support vector", op.supports, len(op.coefficients))
 		}
 		if op.supports == 0 {
 			op.kernel.kind = "LINEAR"

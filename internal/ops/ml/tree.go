@@ -193,7 +193,7 @@ func (m *treeModel) finish(exact bool) error {
 	for i := range f.nodes {
 		n := &f.nodes[i]
 		if n.feature < 0 {
-			return fmt.Errorf("node %d reads feature %d, want an index from 0", i, n.feature)
+			return fmt.Errorf("node %d has feature %d, want a non-negative index", i, n.feature)
 		}
 		m.features = max(m.features, int(n.feature)+1)
 		f.leq = f.leq && n.mode == treeLEQ && !n.missing
@@ -380,7 +380,7 @@ func readFloatsOrTensor(a *kit.Attrs, name string, since3 bool) []float64 {
 		return r
 	}
 	if r != nil {
-		a.Errorf("%s and %[1]s_as_tensor are both given", name)
+		a.Errorf("%s and %[1]s_as_tensor are both set", name)
 	}
 	v, err := treeNumbers(t)
 	if err != nil {

@@ -95,7 +95,7 @@ func buildTreeEnsemble(a *kit.Attrs) (*treeModel, error) {
 			// Each set is terminated by a NaN.
 			end := slices.IndexFunc(values, func(v float64) bool { return v != v })
 			if end < 0 {
-				return nil, fmt.Errorf("membership_values holds no set for node %d", i)
+				return nil, fmt.Errorf("membership_values has no set for node %d", i)
 			}
 			f.members[i] = slices.Sorted(slices.Values(values[:end]))
 			values = values[end+1:]

@@ -51,13 +51,13 @@ func buildLegacyTrees(a *kit.Attrs, opset int, kind string, targets int) *treeMo
 	for i, id := range ids {
 		k := treeKey{trees[i], id}
 		if _, ok := at[k]; ok {
-			a.Errorf("node %d of tree %d is given twice", id, trees[i])
+			a.Errorf("node %d of tree %d is defined twice", id, trees[i])
 			return m
 		}
 		mode, ok := treeModeNames[modes[i]]
 		switch {
 		case !ok:
-			a.Errorf("node %d of tree %d has the mode %q, which is unknown", id, trees[i], modes[i])
+			a.Errorf("node %d of tree %d has unknown mode %q", id, trees[i], modes[i])
 			return m
 		case mode == treeLeaf:
 			indices[i] = ^leaves
@@ -83,7 +83,7 @@ func buildLegacyTrees(a *kit.Attrs, opset int, kind string, targets int) *treeMo
 		for k, child := range []int{no[i], yes[i]} {
 			p, ok := at[treeKey{trees[i], child}]
 			if !ok {
-				a.Errorf("node %d of tree %d has the child %d, which does not exist", ids[i], trees[i], child)
+				a.Errorf("node %d of tree %d has child %d, which does not exist", ids[i], trees[i], child)
 				return m
 			}
 			node.next[k] = p

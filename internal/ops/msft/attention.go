@@ -30,7 +30,7 @@ var _ = kit.Register(kit.Def{Domain: kit.DomainMicrosoft, Name: "Attention", Sin
 		}
 		a.Ignore("rotary_embedding_dim")
 		if s := op.sizes; s != nil && (len(s) != 3 || s[0] != s[1] || s[0] < 0 || s[2] < 0 || s[0]%op.heads != 0 || s[2]%op.heads != 0) {
-			a.Errorf("qkv_hidden_sizes is %v, want three sizes that %d heads divide, the first two equal", s, op.heads)
+			a.Errorf("qkv_hidden_sizes is %v, want three multiples of %d heads, the first two equal", s, op.heads)
 		}
 		return op
 	})})
@@ -80,7 +80,7 @@ func (op *msAttention) Run(c *ir.Call) error {
 		sizes = []int{ws[1] / 3, ws[1] / 3, ws[1] / 3}
 	}
 	if sizes[0] > ws[1] || sizes[2] > ws[1] || 2*sizes[0]+sizes[2] != ws[1] {
-		return fmt.Errorf("weights has shape %v, want a last dimension of the sum of %v", ws, sizes)
+		return fmt.Errorf("weights has shape %v, want a last dimension equal to the sum of %v", ws, sizes)
 	}
 	if b := c.Tensor(2); b != nil && !slices.Equal(b.Shape(), ws[1:]) {
 		return fmt.Errorf("bias has shape %v, want [%d]", b.Shape(), ws[1])

@@ -152,7 +152,7 @@ func (r *generationRun) begin(c *ir.Call, ids *tensor.Tensor) error {
 	}
 	rows := int64(r.batch) * int64(r.beams)
 	if r.most > math.MaxInt32 || rows > math.MaxInt32 {
-		return fmt.Errorf("%d sequences of %d tokens are too many", rows, r.most)
+		return fmt.Errorf("%d sequences of %d tokens exceed %d of either", rows, r.most, math.MaxInt32)
 	}
 	// This reserves the sequences, their masks, the decoder's copies of both, and the
 	// sequences that a beam search keeps.

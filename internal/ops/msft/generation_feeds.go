@@ -149,7 +149,7 @@ func pastType(types []ir.Type) (ir.Type, error) {
 			return ir.TensorType(elem, ir.Known(2), ir.Unknown, s[2], ir.Unknown, s[4]), nil
 		}
 	}
-	return ir.Type{}, fmt.Errorf("a past of the decoder is %s, want [2 batch heads length size] with known heads and size", types[generationPast])
+	return ir.Type{}, fmt.Errorf("past of the decoder has type %s, want [2 batch heads length size] with known heads and size", types[generationPast])
 }
 
 // decoderInput returns the known part of the type of input i of a decoder with an

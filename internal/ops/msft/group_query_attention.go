@@ -243,7 +243,7 @@ func (op *GroupQueryAttention) Run(c *ir.Call) error {
 	var qk kit.RealOutput[float32]
 	if c.Wants(3) {
 		if op.QK == kit.ScoresNone {
-			return fmt.Errorf("output_qk is used, but qk_output is 0")
+			return fmt.Errorf("output output_qk is used, but attribute qk_output is 0")
 		}
 		if qk, err = kit.RealOut[float32](c, 3, qt.DType(), batch, h, n, a.KVLen); err != nil {
 			return err

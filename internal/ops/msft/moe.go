@@ -92,7 +92,7 @@ type moeRoute struct {
 // last win.
 func (m *moeRun) routes(c *ir.Call, tokens int) ([]moeRoute, error) {
 	if tokens > math.MaxInt/m.K {
-		return nil, fmt.Errorf("%d tokens with %d experts each are too many", tokens, m.K)
+		return nil, fmt.Errorf("%d tokens with %d experts each overflow", tokens, m.K)
 	}
 	routes, err := ir.ScratchOf[moeRoute](c, tokens*m.K)
 	if err != nil {

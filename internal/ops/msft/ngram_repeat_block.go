@@ -64,7 +64,7 @@ func (o *NGramRepeatBlock) Run(c *ir.Call) error {
 			}
 			token := seq[i+o.Size-1]
 			if token < 0 || token >= int64(vocabulary) {
-				return fmt.Errorf("token %d is out of the vocabulary of %d", token, vocabulary)
+				return fmt.Errorf("token %d is out of range, the vocabulary size is %d", token, vocabulary)
 			}
 			row[token] = float32(math.Inf(-1))
 		}

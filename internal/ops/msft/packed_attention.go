@@ -26,7 +26,7 @@ var _ = kit.Register(kit.Def{Domain: kit.DomainMicrosoft, Name: "PackedAttention
 	Build: kit.Simple(func(a *kit.Attrs, opset int) kit.Operator {
 		op := &PackedAttention{kit.ReadHeads(a, "num_heads"), a.Float("scale", 0), a.Ints("qkv_hidden_sizes")}
 		if s := op.Sizes; s != nil && (len(s) != 3 || s[0] != s[1] || s[0] < 0 || s[2] < 0 || s[0]%op.Heads != 0 || s[2]%op.Heads != 0) {
-			a.Errorf("qkv_hidden_sizes is %v, want three sizes that %d heads divide, the first two equal", s, op.Heads)
+			a.Errorf("qkv_hidden_sizes is %v, want three multiples of %d heads, the first two equal", s, op.Heads)
 		}
 		return op
 	})})
@@ -65,7 +65,7 @@ func (op *PackedAttention) Run(c *ir.Call) error {
 		sizes = []int{ws[1] / 3, ws[1] / 3, ws[1] / 3}
 	}
 	if sizes[0] > ws[1] || sizes[2] > ws[1] || 2*sizes[0]+sizes[2] != ws[1] {
-		return fmt.Errorf("weights has shape %v, want a last dimension of the sum of %v", ws, sizes)
+		return fmt.Errorf("weights has shape %v, want a last dimension equal to the sum of %v", ws, sizes)
 	}
 	var in [3][]float32
 	for i := range in {

@@ -12,7 +12,7 @@ func TestRareOperatorsRefuseWhatDoesNotFit(t *testing.T) {
 	optest.Fail(t, "Crop", 1, map[string]any{"border": []int{3, 0, 3, 0}}, "too small for border [3 0 3 0]", img)
 	optest.Fail(t, "Crop", 1, map[string]any{"border": []int{1, 0, 0, 0}, "scale": []int{4, 5}}, "too small for border", img)
 	optest.Fail(t, "Crop", 1, map[string]any{"border": []int{-1, 0, 0, 0}}, "want numbers from 0", img)
-	optest.Fail(t, "ImageScaler", 1, map[string]any{"bias": []float32{1}}, "bias has 1 elements for 2 channels", img)
+	optest.Fail(t, "ImageScaler", 1, map[string]any{"bias": []float32{1}}, "bias has 1 elements, want 2", img)
 
 	ids, mult, size := optest.Tensor([]int64{1, 2, 3}, 3), optest.Tensor([]int64{1, 2}, 2), optest.Tensor([]int64{5}, 1)
 	attrs := map[string]any{"max_ngram_size": 2, "n_head_per_ngram": 1, "pad_id": 0}

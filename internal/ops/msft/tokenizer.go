@@ -35,7 +35,7 @@ var _ = kit.Register(kit.Def{Domain: kit.DomainMicrosoft, Name: "Tokenizer", Sin
 		separators, token := a.Strings("separators"), a.String("tokenexp", "")
 		switch {
 		case (len(separators) > 0) == (token != ""):
-			a.Errorf("want one of the attributes separators and tokenexp, got both or neither")
+			a.Errorf("want exactly one of the attributes separators and tokenexp")
 		case token == "." || len(separators) == 1 && separators[0] == "":
 			op.chars = true
 			if op.MinChars > 1 {
