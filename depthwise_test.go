@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	"github.com/onward-ml/onward"
+	"github.com/onward-ml/onward/internal/ops/kit"
+	"github.com/onward-ml/onward/internal/testing/opfuzz"
 	"github.com/onward-ml/onward/onnx"
 )
 
@@ -14,16 +16,21 @@ import (
 // enough for fused depthwise convolution, with and without fusion, on one thread and on
 // three.
 func TestConvThenDepthwise(t *testing.T) {
-	for i, c := range []struct {
+	type test struct {
 		act, last     string // between the two, and after
 		kernel        int64  // of the depthwise convolution
 		stride, batch int64
 		residual      bool
 		nchw          bool // three channels, and a kernel of three
-	}{
+	}
+	tests := []test{
 		{"Clip", "Clip", 3, 1, 1, false, false}, {"Clip", "Clip", 3, 2, 2, false, false}, {"Silu", "Silu", 5, 1, 1, false, false}, {"Silu", "Silu", 5, 2, 3, false, false},
-		{"HardSwish", "Relu", 3, 1, 2, true, false}, {"Relu", "", 5, 1, 1, true, false}, {"", "Tanh", 3, 1, 1, false, true}, {"Silu", "Silu", 3, 1, 2, false, true},
-	} {
+		{"Relu", "", 5, 1, 1, true, false}, {"", "Tanh", 3, 1, 1, false, true}, {"Silu", "Silu", 3, 1, 2, false, true},
+	}
+	for _, op := range opfuzz.Functions(17, func(d *kit.Def) bool { return d.Vector != nil && d.Name != "Clip" }) {
+		tests = append(tests, test{op, "Relu", 3, 1, 2, true, false})
+	}
+	for i, c := range tests {
 		t.Run(fmt.Sprint(i), func(t *testing.T) {
 			rng := rand.New(rand.NewPCG(uint64(i), 3))
 			cin, mid, h, w := int64(13), int64(40), int64(80), int64(91)

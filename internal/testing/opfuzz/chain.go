@@ -59,6 +59,8 @@ type chain struct {
 	defs     []*kit.Def
 	opset    int
 	ml       int
+	unaries  []string // functions of one tensor
+	vectors  []string // those with vector kernels
 	names    int
 	batch    [2]int
 	values   []link // values that steps may read
@@ -77,6 +79,7 @@ func DrawChain(t *rapid.T, defs []*kit.Def, seeds Seeds) *Chain {
 	w.at = w.b.GraphBuilder
 	w.opset = pick(w.gen, 17, 13, 15, 18, 20, 21, 23)
 	w.ml = pick(w.gen, 3, 4, 5)
+	w.unaries, w.vectors = Functions(w.opset, steady), Functions(w.opset, hasVector)
 	w.b.Opset("", int64(w.opset)).Opset("com.microsoft", 1).Opset("ai.onnx.ml", int64(w.ml))
 	w.batch = [2]int{w.in(1, 4), pick(w.gen, 1, 2, 3, 5, 8, 16)}
 	if w.one(20) {

@@ -99,7 +99,7 @@ func (w *chain) afterConv(x, y link, conv func() link) link {
 			return w.binary("Add", y, o)
 		}
 	case 9:
-		return w.op(pick(w.gen, "Sigmoid", "Tanh", "LeakyRelu", "HardSwish", "HardSigmoid", "Elu", "Softplus"), y)
+		return w.op(pick(w.gen, w.vectors...), y)
 	case 10:
 		if r == 4 {
 			p := w.op("GlobalAveragePool", y)

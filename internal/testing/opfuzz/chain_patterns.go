@@ -39,18 +39,11 @@ func (w *chain) binary(op string, a, b link) link {
 	return w.op(op, a, b)
 }
 
-var unaryFunctions = []string{"Relu", "Sigmoid", "Tanh", "Neg", "Abs", "Exp", "Sqrt", "Erf", "Floor", "Ceil", "Round", "Reciprocal", "HardSwish", "Softplus", "Softsign", "Elu", "LeakyRelu", "Selu",
-	"HardSigmoid", "ThresholdedRelu", "Celu", "Sin", "Cos", "Identity", "Sign", "Mish", "Log", "Atan"}
-
 func (w *chain) unary(x link) link {
-	op := unaryFunctions[w.n(len(unaryFunctions))]
-	if op == "Mish" && w.opset < 18 {
-		op = "Softplus"
-	}
 	if w.one(6) {
 		return w.clip(x)
 	}
-	return w.op(op, x)
+	return w.op(pick(w.gen, w.unaries...), x)
 }
 
 func (w *chain) clip(x link) link {

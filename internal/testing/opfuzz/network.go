@@ -10,6 +10,11 @@ import (
 	"github.com/onward-ml/onward/tensor"
 )
 
+// networkOpset is the opset of networks.
+const networkOpset = 15
+
+var activations = Functions(networkOpset, hasVector)
+
 // network builds a random convolutional network of operators that the optimizer fuses and
 // converts to the blocked layout, in any order.
 type network struct {
@@ -63,8 +68,8 @@ func (w *network) step(x string) {
 	s := w.shape[x]
 	c, h, wd := s[0], s[1], s[2]
 	t := w.t
-	switch rapid.SampledFrom([]string{"conv", "conv", "conv", "depthwise", "grouped", "bn", "relu", "clip", "add", "concat", "max", "average", "lrn", "sigmoid",
-		"mul", "leaky", "shuffle", "shuffle unit", "excite", "transpose", "hardswish"}).Draw(t, "op") {
+	switch rapid.SampledFrom([]string{"conv", "conv", "conv", "depthwise", "grouped", "bn", "activation", "activation", "activation", "clip", "add", "concat", "max", "average", "lrn",
+		"mul", "leaky", "shuffle", "shuffle unit", "excite", "transpose"}).Draw(t, "op") {
 	case "conv", "grouped":
 		m := rapid.SampledFrom([]int{1, 3, 8, 16, 20, 32, 40}).Draw(t, "m")
 		w.conv(x, m, 1)
@@ -75,12 +80,8 @@ func (w *network) step(x string) {
 		w.conv(x, c, c)
 	case "bn":
 		w.add("BatchNormalization", []string{x, w.positive(c), w.weights(int64(c)), w.weights(int64(c)), w.positive(c)}, c, h, wd, nil)
-	case "relu":
-		w.add("Relu", []string{x}, c, h, wd, nil)
-	case "sigmoid":
-		w.add("Sigmoid", []string{x}, c, h, wd, nil)
-	case "hardswish":
-		w.add("HardSwish", []string{x}, c, h, wd, nil)
+	case "activation":
+		w.add(rapid.SampledFrom(activations).Draw(t, "activation"), []string{x}, c, h, wd, nil)
 	case "leaky":
 		w.add("LeakyRelu", []string{x}, c, h, wd, onnx.Attrs{"alpha": float32(0.2)})
 	case "clip":
@@ -203,7 +204,7 @@ func (w *network) convolve(x string, m, group, k, pad int) string {
 // Network returns a random convolutional network and a value for its input x of
 // shape [N, C, H, W]; nil for one without outputs.
 func Network(t *rapid.T) (*onnx.Model, *tensor.Tensor) {
-	w := &network{t: t, b: onnx.NewModel("net").Opset("", 15), rng: rand.New(rand.NewPCG(1, rapid.Uint64().Draw(t, "seed"))), shape: map[string][3]int{}}
+	w := &network{t: t, b: onnx.NewModel("net").Opset("", networkOpset), rng: rand.New(rand.NewPCG(1, rapid.Uint64().Draw(t, "seed"))), shape: map[string][3]int{}}
 	c, h, wd := rapid.SampledFrom([]int{1, 3, 16, 18}).Draw(t, "c"), rapid.IntRange(1, 18).Draw(t, "h"), rapid.IntRange(1, 18).Draw(t, "w")
 	batch := rapid.IntRange(1, 3).Draw(t, "batch")
 	w.b.Input("x", onnx.Float, "N", c, h, wd)
