@@ -48,15 +48,15 @@ func TestRandomControlFlow(t *testing.T) {
 			got, err := c.RunModel(m, reference)
 			check("the optimized model on reference", got, err)
 		}
-		turns := c.DrawTurns(t, len(want))
-		got, err := c.RunTurns(turns, &onward.SessionOptions{Threads: 2})
+		schedule := c.DrawSchedule(t, len(want))
+		got, err := c.RunSchedule(schedule, &onward.SessionOptions{Threads: 2})
 		if err != nil {
-			t.Fatalf("cpu in turns %v: %v\n%s", turns, err, c)
+			t.Fatalf("cpu with schedule %v: %v\n%s", schedule, err, c)
 		}
-		for k, i := range turns.Feed {
+		for k, i := range schedule.Feed {
 			for name, v := range got[k] {
 				if err := tensor.Equal(v, want[i][name]); err != nil {
-					t.Fatalf("turn %d of %v: output %s: %v\n%s", k, turns, name, err, c)
+					t.Fatalf("run %d of %v: output %s: %v\n%s", k, schedule, name, err, c)
 				}
 			}
 		}
