@@ -152,10 +152,7 @@ func (p Provider) NewSession(ctx context.Context, m *onnx.Model, d Device, opts 
 	if err != nil {
 		return nil, err
 	}
-	var o onward.SessionOptions
-	if opts != nil {
-		o = *opts
-	}
+	o := (&Options{Session: opts}).sessionOptions()
 	o.Providers = []onward.ProviderConfig{c}
 	return onward.OpenModel(ctx, m, &o)
 }
@@ -188,7 +185,7 @@ type Options struct {
 	// the types of its inputs.
 	Example Inputs
 	// TargetOpset is the version of ai.onnx for a graph, and for a function that does not
-	// import ai.onnx. Default: [onnx.LatestOpset].
+	// import ai.onnx. Default: the newest released version that the backend accepts.
 	TargetOpset int64
 	// NewOpset replaces the version of ai.onnx that the model imports. The nodes are not
 	// converted and must be valid in that version. Default: the model's.
@@ -205,6 +202,9 @@ type Options struct {
 	// SkipRun loads and checks the model without opening a session, to inspect or change
 	// it. Runs of the Rep return an error.
 	SkipRun bool
+	// NoInplace gives every intermediate result its own memory, which sets
+	// DisableMemoryReuse of the session's options.
+	NoInplace bool
 	// Profile records the duration of each node of all runs, see [Rep.Profiling].
 	Profile bool
 }
@@ -214,6 +214,22 @@ func (o *Options) releasedOnly() bool {
 		return *o.ReleasedOpsetsOnly
 	}
 	return releasedOnly()
+}
+
+// sessionOptions returns a copy of the options of the session.
+func (o *Options) sessionOptions() onward.SessionOptions {
+	if o.Session == nil {
+		return onward.SessionOptions{}
+	}
+	return *o.Session
+}
+
+// device returns the device of the options, by default that of a provider.
+func (o *Options) device(b Backend) (Device, error) {
+	if p, ok := b.(Provider); ok && o.Device == "" {
+		return p.Device(p.config(o.Session).Options), nil
+	}
+	return ParseDevice(o.Device)
 }
 
 func orDefault(o *Options) *Options {
@@ -235,12 +251,9 @@ func Prepare[S Preparable](ctx context.Context, model S, b Backend, opts *Option
 }
 
 func prepare(ctx context.Context, model any, b Backend, o *Options) (*Rep, error) {
-	device, err := ParseDevice(o.Device)
+	device, err := o.device(b)
 	if err != nil {
 		return nil, err
-	}
-	if p, ok := b.(Provider); ok && o.Device == "" {
-		device = p.Device(p.config(o.Session).Options)
 	}
 	switch m := model.(type) {
 	case *Rep:
@@ -273,7 +286,14 @@ func prepare(ctx context.Context, model any, b Backend, o *Options) (*Rep, error
 	if err != nil {
 		return nil, err
 	}
-	m, err := load(model, o)
+	opset := o.TargetOpset
+	switch model.(type) {
+	case *onnx.Graph, *onnx.Function:
+		if opset == 0 {
+			opset = newestOpset(ctx, b, device, o.Session)
+		}
+	}
+	m, err := load(model, opset, o.Example)
 	if err != nil {
 		return nil, err
 	}
@@ -304,7 +324,13 @@ func prepare(ctx context.Context, model any, b Backend, o *Options) (*Rep, error
 	if o.SkipRun {
 		return r, nil
 	}
-	r.Session, err = b.NewSession(ctx, m, device, o.Session)
+	session := o.Session
+	if o.NoInplace {
+		s := r.opts.sessionOptions()
+		s.DisableMemoryReuse = true
+		session = &s
+	}
+	r.Session, err = b.NewSession(ctx, m, device, session)
 	if err != nil {
 		if !errors.Is(err, onward.ErrNotImplemented) && !strings.Contains(err.Error(), refusedOpset) {
 			return nil, err
@@ -349,7 +375,11 @@ func IsCompatible[S Source](ctx context.Context, model S, b Backend, device stri
 	if err := b.SupportsDevice(d); err != nil {
 		return false, err
 	}
-	m, err := Load(model)
+	opset := int64(0)
+	if _, ok := any(model).(*onnx.Graph); ok {
+		opset = newestOpset(ctx, b, d, nil)
+	}
+	m, err := load(model, opset, nil)
 	if err != nil {
 		return false, err
 	}

@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/onward-ml/onward"
+	"github.com/onward-ml/onward/driver"
 	"github.com/onward-ml/onward/onnx"
 	"github.com/onward-ml/onward/tensor"
 )
@@ -31,16 +32,19 @@ type Preparable interface {
 // Stream{Reader: os.Stdin}.
 type Stream struct{ io.Reader }
 
-// Load reads a model.
-func Load[S Source](model S) (*onnx.Model, error) { return load(model, &Options{}) }
+// Load reads a model. A graph becomes a model of [onnx.LatestOpset].
+func Load[S Source](model S) (*onnx.Model, error) { return load(model, onnx.LatestOpset, nil) }
 
-// load reads a model in one of the forms of [Source], or makes one that calls a function.
-func load(model any, o *Options) (*onnx.Model, error) {
+// load reads a model in one of the forms of [Source], or makes one that calls a function. The
+// opset is that of a graph or a function, the example gives the inputs of a function.
+func load(model any, opset int64, example Inputs) (*onnx.Model, error) {
 	switch m := model.(type) {
 	case string:
-		return onnx.ReadFile(m, nil)
+		r, err := onnx.ReadFile(m, nil)
+		return r, driver.LoadError(err)
 	case []byte:
-		return onnx.Unmarshal(m, nil)
+		r, err := onnx.Unmarshal(m, nil)
+		return r, driver.LoadError(err)
 	case Stream:
 		if m.Reader == nil {
 			return nil, invalid("the stream has no reader")
@@ -52,7 +56,7 @@ func load(model any, o *Options) (*onnx.Model, error) {
 		if len(data) > maxStream {
 			return nil, invalid("the stream is longer than %d bytes", maxStream)
 		}
-		return onnx.Unmarshal(data, nil)
+		return load(data, opset, example)
 	case *onnx.Model:
 		if m == nil {
 			return nil, invalid("the model is nil")
@@ -62,21 +66,14 @@ func load(model any, o *Options) (*onnx.Model, error) {
 		if m == nil {
 			return nil, invalid("the graph is nil")
 		}
-		return wrap(m, o.opset(), nil), nil
+		return wrap(m, opset, nil), nil
 	case *onnx.Function:
 		if m == nil {
 			return nil, invalid("the function is nil")
 		}
-		return functionModel(m, o)
+		return functionModel(m, opset, example)
 	}
 	panic(fmt.Sprintf("backend: unexpected source %T", model)) // the constraints list no other type
-}
-
-func (o *Options) opset() int64 {
-	if o.TargetOpset > 0 {
-		return o.TargetOpset
-	}
-	return onnx.LatestOpset
 }
 
 // wrap returns a model with the graph.
@@ -90,9 +87,9 @@ func wrap(g *onnx.Graph, opset int64, imports []onnx.OperatorSetID) *onnx.Model 
 
 // functionModel returns a model of one node that calls the function. The example gives the types
 // of the inputs.
-func functionModel(f *onnx.Function, o *Options) (*onnx.Model, error) {
+func functionModel(f *onnx.Function, opset int64, example Inputs) (*onnx.Model, error) {
 	n := &onnx.Node{OpType: f.Name, Domain: f.Domain, Overload: f.Overload, Inputs: f.Inputs, Outputs: f.Outputs}
-	m, err := nodeModel(n, o.Example, o.opset(), f.OpsetImports)
+	m, err := nodeModel(n, example, opset, f.OpsetImports)
 	if err != nil {
 		return nil, err
 	}

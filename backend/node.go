@@ -12,7 +12,8 @@ import (
 // NodeOptions configure [RunNode].
 type NodeOptions struct {
 	Options
-	// OpsetVersion is the version of the node's domain. Default: the newest.
+	// OpsetVersion is the version of the node's domain. Default: for ai.onnx the newest
+	// released one that the backend accepts, 1 for other domains.
 	OpsetVersion int64
 	// OutputsInfo describes the outputs in the order of the node's. A result of another
 	// type or shape is an error.
@@ -58,18 +59,24 @@ func RunNode(ctx context.Context, n *onnx.Node, b Backend, in Inputs, opts *Node
 		in = List{}
 	}
 	domain := onnx.NormalizeDomain(n.Domain)
-	version := opts.OpsetVersion
-	if version == 0 {
-		version = 1
-		if domain == "" {
-			version = o.opset()
-		}
-	}
-	imports := []onnx.OperatorSetID{{Domain: domain, Version: version}}
-	opset := o.opset()
-	if domain == "" {
+	version, opset := opts.OpsetVersion, o.TargetOpset
+	if domain == "" && version != 0 {
 		opset = version
 	}
+	if opset == 0 {
+		device, err := o.device(b)
+		if err != nil {
+			return nil, err
+		}
+		opset = newestOpset(ctx, b, device, o.Session)
+	}
+	switch {
+	case domain == "":
+		version = opset
+	case version == 0:
+		version = 1
+	}
+	imports := []onnx.OperatorSetID{{Domain: domain, Version: version}}
 	m, err := nodeModel(n, in, opset, imports)
 	if err != nil {
 		return nil, err

@@ -2,6 +2,7 @@ package backend_test
 
 import (
 	"errors"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -88,4 +89,115 @@ func TestInvalidModelIsNotSkipped(t *testing.T) {
 			}
 		}
 	})
+}
+
+// TestNewestOpset runs a node and a graph without an opset: each provider gets the newest one
+// that it accepts.
+func TestNewestOpset(t *testing.T) {
+	graph := onnx.NewGraph("g")
+	graph.Input("x", onnx.Float, 2).Output("y", onnx.Float, 2)
+	graph.Node("Relu", []string{"x"}, []string{"y"})
+	g, err := graph.Graph()
+	if err != nil {
+		t.Fatal(err)
+	}
+	f := onnx.NewModel("m").Opset("", 17).Opset("local", 1)
+	f.Function("local", "Twice").Inputs("a").Outputs("c").Node("Add", []string{"a", "a"}, []string{"c"})
+	function := f.Must().Functions[0]
+	onProviders(t, func(t *testing.T, b backend.Provider) {
+		relu := &onnx.Node{OpType: "Relu", Inputs: []string{"x"}, Outputs: []string{"y"}}
+		out, err := backend.RunNode(t.Context(), relu, b, backend.One(vector(-1, 2)), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		wantEqual(t, out.Tensor(0), vector(0, 2))
+		r := prepare(t, g, b, nil)
+		if out, err = r.Run(t.Context(), backend.One(vector(-1, 2)), nil); err != nil {
+			t.Fatal(err)
+		}
+		wantEqual(t, out.Tensor(0), vector(0, 2))
+		if out, err = backend.RunModel(t.Context(), function, b, backend.One(vector(1, 2)), nil); err != nil {
+			t.Fatal(err)
+		}
+		wantEqual(t, out.Tensor(0), vector(2, 4))
+		if ok, err := backend.IsCompatible(t.Context(), g, b, "CPU"); !ok {
+			t.Error(err)
+		}
+		if v, ok := r.Model.OpsetVersion(""); !ok || v > onnx.LatestOpset || b != "ort" && v != onnx.LatestOpset || v < 21 {
+			t.Errorf("the graph has opset %d", v)
+		}
+	})
+}
+
+// TestFunctions runs a model with nested functions, an attribute and a subgraph in a function.
+// OpenVINO has no functions: they are inlined, also for a model that is read from its file.
+func TestFunctions(t *testing.T) {
+	b := onnx.NewModel("m").Opset("", 17).Opset("local", 1).IRVersion(9)
+	b.Input("x", onnx.Float, 2).Output("y", onnx.Float, 2)
+	b.Function("local", "Twice").Inputs("a").Outputs("c").Node("Add", []string{"a", "a"}, []string{"c"})
+	leaky := b.Function("local", "TwiceLeaky").Inputs("a").Outputs("c").Attributes("alpha")
+	leaky.Node("Twice", []string{"a"}, []string{"h"}).Domain("local")
+	leaky.Node("LeakyRelu", []string{"h"}, []string{"c"}, onnx.Attrs{"alpha": onnx.Ref{Name: "alpha", Type: onnx.AttrFloat}})
+	b.Node("TwiceLeaky", []string{"x"}, []string{"h"}, onnx.Attrs{"alpha": float32(0.5)}).Domain("local")
+	b.Node("Twice", []string{"h"}, []string{"y"}).Domain("local")
+	path := filepath.Join(t.TempDir(), "m.onnx")
+	if err := onnx.WriteFile(path, b.Must(), nil); err != nil {
+		t.Fatal(err)
+	}
+	onProviders(t, func(t *testing.T, p backend.Provider) {
+		sess, err := onward.Open(t.Context(), path, &onward.SessionOptions{Providers: []onward.ProviderConfig{{Name: p.Name()}}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer sess.Close()
+		for _, r := range []*backend.Rep{prepare(t, path, p, nil), prepare(t, b.Must(), p, nil), prepare(t, sess, p, nil)} {
+			out, err := r.Run(t.Context(), backend.One(vector(-1, 2)), nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			wantEqual(t, out.Tensor(0), vector(-2, 8))
+		}
+	})
+}
+
+// TestYieldOp gives the outputs of YieldOp as inputs, as yield_ops of mlprodict does.
+func TestYieldOp(t *testing.T) {
+	b := onnx.NewModel("m").Opset("", 17).Opset("com.microsoft", 1).IRVersion(9)
+	b.Input("x", onnx.Float, 2).Output("g", onnx.Float, 2)
+	b.Node("Exp", []string{"x"}, []string{"y"})
+	b.Node("YieldOp", []string{"y"}, []string{"dy"}).Domain("com.microsoft")
+	b.Node("Mul", []string{"dy", "y"}, []string{"g"})
+	m := b.Must()
+	onProviders(t, func(t *testing.T, p backend.Provider) {
+		r := prepare(t, m, p, nil)
+		out, err := r.Run(t.Context(), backend.Named{"x": vector(0, 1), "dy": vector(3, 0)}, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		wantEqual(t, out.Get("g"), vector(3, 0))
+		if _, err := r.Run(t.Context(), backend.Named{"x": vector(0, 1)}, nil); !errors.Is(err, onward.ErrInvalidArgument) || !strings.Contains(err.Error(), "Required inputs (['dy']) are missing") {
+			t.Errorf("without the value of YieldOp: %v", err)
+		}
+	})
+	if len(m.Graph.Nodes) != 3 || len(m.Graph.Inputs) != 1 {
+		t.Error("Prepare has changed the model")
+	}
+}
+
+// TestInplace sets mlprodict's inplace=False. The results are the same; the session's options
+// tell the provider.
+func TestInplace(t *testing.T) {
+	for _, no := range []bool{false, true} {
+		for _, p := range []backend.Provider{backend.CPU, backend.Reference} {
+			r := prepare(t, linear(), p, &backend.Options{NoInplace: no})
+			if got := r.Session.Options().DisableMemoryReuse; got != no {
+				t.Errorf("%s: NoInplace %v gives DisableMemoryReuse %v", p, no, got)
+			}
+			out, err := r.Run(t.Context(), backend.One(matrix()), nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			wantEqual(t, out.Tensor(0), linearResult)
+		}
+	}
 }

@@ -22,8 +22,9 @@ func (r *Rep) model() (*onnx.Model, error) {
 
 // transform returns the model that the options describe. It does not modify m.
 func (o *Options) transform(m *onnx.Model) (*onnx.Model, error) {
-	if o.NewOpset == 0 && o.IRVersion == 0 && o.NewOutputs == nil && len(o.StaticInputs) == 0 {
-		return m, nil
+	m, err := yieldsAsInputs(m)
+	if err != nil || o.NewOpset == 0 && o.IRVersion == 0 && o.NewOutputs == nil && len(o.StaticInputs) == 0 {
+		return m, err
 	}
 	if m.Graph == nil {
 		return nil, errNoModel

@@ -1,6 +1,8 @@
 package openvino
 
 import (
+	"context"
+	"fmt"
 	"maps"
 	"runtime"
 	"slices"
@@ -63,6 +65,19 @@ func withInitializers(path string, m *onnx.Model, o *driver.Options) (string, *o
 	}
 	model.Graph = &graph
 	return "", &model
+}
+
+// inlined returns the model with its model-local functions inlined, because OpenVINO has none,
+// and the path to read it from, "" if there were functions.
+func inlined(ctx context.Context, path string, m *onnx.Model, o *driver.Options) (string, *onnx.Model, error) {
+	if len(m.Functions) == 0 {
+		return path, m, nil
+	}
+	r, _, err := onward.OptimizeModel(ctx, m, &onward.SessionOptions{OptimizationLevel: onward.OptimizeNone, Limits: o.Limits})
+	if err != nil {
+		return "", nil, fmt.Errorf("the functions of the model cannot be inlined, and OpenVINO has none: %w", err)
+	}
+	return "", r, nil
 }
 
 // fixedDims returns the dimensions of each input, -1 for dynamic ones, if the options fix

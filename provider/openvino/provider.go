@@ -94,6 +94,9 @@ func (p provider) Compile(ctx context.Context, m *driver.Model, opts *driver.Opt
 		return nil, err
 	}
 	path, model := withInitializers(m.Path, m.Model, opts)
+	if path, model, err = inlined(ctx, path, model, opts); err != nil {
+		return nil, err
+	}
 	warn(opts)
 	return l.newSession(path, model, s)
 }
