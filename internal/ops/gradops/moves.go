@@ -136,7 +136,7 @@ var (
 		gradient: kit.Derivative(func(b *kit.GradientBuilder, x, y, g string) string {
 			return b.Op("onward.ChannelExpand", g, x)
 		}),
-		infer: shapedLike(1), shape: channelShape(0, 1),
+		infer: shapedLike(1), shape: channelShape(1),
 		run: func(op *gradientHelper, c *ir.Call, x, y []float64, shape []int) {
 			clear(y)
 			eachChannel(c.Tensor(0).Shape(), func(channel, from, to int) {
@@ -150,7 +150,7 @@ var (
 		gradient: kit.Derivative(func(b *kit.GradientBuilder, x, y, g string) string {
 			return b.Op("onward.ChannelSum", g, x)
 		}),
-		infer: shapedLike(1), shape: channelShape(1, 0),
+		infer: shapedLike(1), shape: channelShape(0),
 		run: func(op *gradientHelper, c *ir.Call, x, y []float64, shape []int) {
 			eachChannel(shape, func(channel, from, to int) { kit.RepeatOf(y[from:to], x[channel]) })
 		}})
@@ -206,11 +206,11 @@ var (
 		}})
 )
 
-// channelShape returns the shape of input 1, after it has checked that input one
-// has an element for each index of the second axis of input all.
-func channelShape(all, one int) func(c *ir.Call) ([]int, error) {
+// channelShape returns the shape of input 1, of inputs 0 and 1, after a check that input one has
+// an element for each index of the second axis of the other one.
+func channelShape(one int) func(c *ir.Call) ([]int, error) {
 	return func(c *ir.Call) ([]int, error) {
-		s, v := c.Tensor(all).Shape(), c.Tensor(one).Shape()
+		s, v := c.Tensor(1-one).Shape(), c.Tensor(one).Shape()
 		n := 1
 		if len(s) > 1 {
 			n = s[1]

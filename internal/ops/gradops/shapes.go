@@ -48,11 +48,11 @@ func shapeOfInput(i int) func(c *ir.Call) ([]int, error) {
 	return func(c *ir.Call) ([]int, error) { return c.Tensor(i).Shape(), nil }
 }
 
-// broadcastShape returns the shape of input 1, after it has checked that input
-// small repeats to the shape of input large.
-func broadcastShape(small, large int) func(c *ir.Call) ([]int, error) {
+// broadcastShape returns the shape of input 1, of inputs 0 and 1, after a check that input small
+// repeats to the shape of the other one.
+func broadcastShape(small int) func(c *ir.Call) ([]int, error) {
 	return func(c *ir.Call) ([]int, error) {
-		s, l := c.Tensor(small).Shape(), c.Tensor(large).Shape()
+		s, l := c.Tensor(small).Shape(), c.Tensor(1-small).Shape()
 		for len(s) > len(l) && s[0] == 1 {
 			s = s[1:]
 		}
@@ -74,7 +74,7 @@ var (
 		gradient: kit.Derivative(func(b *kit.GradientBuilder, x, y, g string) string {
 			return b.Op("onward.ExpandTo", g, x)
 		}),
-		infer: shapedLike(1), shape: broadcastShape(1, 0),
+		infer: shapedLike(1), shape: broadcastShape(1),
 		run: func(op *gradientHelper, c *ir.Call, x, y []float64, shape []int) {
 			clear(y)
 			eachBroadcast(shape, c.Tensor(0).Shape(), func(small, large int) { y[small] += x[large] })
@@ -82,7 +82,7 @@ var (
 	// ExpandTo repeats X to the shape of the second input.
 	_ = registerGradientHelper("ExpandTo", "X:T, like:U", gradientHelper{
 		gradient: kit.Derivative(func(b *kit.GradientBuilder, x, y, g string) string { return b.SumTo(g, x) }),
-		infer:    shapedLike(1), shape: broadcastShape(0, 1),
+		infer:    shapedLike(1), shape: broadcastShape(0),
 		run: func(op *gradientHelper, c *ir.Call, x, y []float64, shape []int) {
 			eachBroadcast(c.Tensor(0).Shape(), shape, func(small, large int) { y[large] = x[small] })
 		}})
