@@ -13,16 +13,23 @@ import (
 type Dim struct {
 	n     int
 	known bool
-	expr  string // canonical form of a symbolic expression
+	expr  string // canonical form of a symbolic expression, with names such as "a-b" in quotes
 }
 
 // Known returns the dimension n.
 func Known(n int) Dim { return Dim{n: n, known: true} }
 
-// Symbol returns the dimension called name; the empty name is unknown.
+// Symbol returns the dimension called name; the empty name is unknown. A name from a file may
+// look like a number or an expression and is neither.
 func Symbol(name string) Dim {
 	if name == "" {
 		return Dim{}
+	}
+	for i, r := range name {
+		letter := r == '_' || r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z'
+		if !letter && (i == 0 || r != '.' && (r < '0' || r > '9')) {
+			return Dim{expr: strconv.QuoteToASCII(name)}
+		}
 	}
 	return Dim{expr: name}
 }
@@ -48,8 +55,17 @@ func (d Dim) Same(e Dim) bool { return d == e && !d.IsUnknown() }
 // Differs reports whether d and e are known numbers that differ.
 func (d Dim) Differs(e Dim) bool { return d.known && e.known && d.n != e.n }
 
-// String writes the number, the expression, or "?".
+// String writes the number, the name, the expression, or "?". Expressions have the names in
+// quotes that are no identifiers.
 func (d Dim) String() string {
+	if name, err := strconv.Unquote(d.expr); err == nil {
+		return name
+	}
+	return d.term()
+}
+
+// term is String with a name in quotes if necessary, as part of an expression.
+func (d Dim) term() string {
 	switch {
 	case d.known:
 		return strconv.Itoa(d.n)
@@ -80,6 +96,12 @@ func (d Dim) linear() linear {
 	sign := 1
 	for i := 0; i < len(d.expr); i++ {
 		switch d.expr[i] {
+		case '"':
+			name, err := strconv.QuotedPrefix(d.expr[i:])
+			if err != nil {
+				panic(fmt.Sprintf("ir: dimension %s has an open quote", d.expr))
+			}
+			i += len(name) - 1
 		case '(':
 			depth++
 		case ')':
@@ -151,20 +173,12 @@ func (l linear) dim() Dim {
 	return Dim{expr: b.String()}
 }
 
-// plain reports whether the expression is linear text that can be parsed. Names from files may have
-// any characters.
-func (d Dim) plain() bool {
-	for _, r := range d.expr {
-		if r <= ' ' || r >= 0x7f || r == '"' {
-			return false
-		}
-	}
-	return len(d.expr) <= maxExpr
-}
+// short reports whether the expression may be part of another. Names from files have any length.
+func (d Dim) short() bool { return len(d.expr) <= maxExpr }
 
 func opaque(op string, a, b Dim) Dim {
-	s := "(" + a.String() + op + b.String() + ")"
-	if len(s) > maxExpr || a.IsUnknown() || b.IsUnknown() || !a.plain() || !b.plain() {
+	s := "(" + a.term() + op + b.term() + ")"
+	if len(s) > maxExpr || a.IsUnknown() || b.IsUnknown() {
 		return Unknown
 	}
 	return Dim{expr: s}
@@ -184,7 +198,7 @@ func (d Dim) combine(e Dim, sign int) Dim {
 			return Unknown
 		}
 		return Known(r)
-	case d.IsUnknown() || e.IsUnknown() || !d.plain() || !e.plain():
+	case d.IsUnknown() || e.IsUnknown() || !d.short() || !e.short():
 		return Unknown
 	}
 	a, b := d.linear(), e.linear()
@@ -213,7 +227,7 @@ func (d Dim) Mul(e Dim) Dim {
 			return Unknown
 		}
 		return Known(r)
-	case d.IsUnknown() || e.IsUnknown() || !d.plain() || !e.plain():
+	case d.IsUnknown() || e.IsUnknown() || !d.short() || !e.short():
 		return Unknown
 	case d.known || e.known:
 		k, l := d.n, e.linear()
@@ -232,11 +246,26 @@ func (d Dim) Mul(e Dim) Dim {
 		}
 		return l.dim()
 	}
-	a, b := d.String(), e.String()
-	if a > b {
+	return symmetric("*", d, e)
+}
+
+// Min returns the smaller of two dimensions.
+func (d Dim) Min(e Dim) Dim {
+	switch {
+	case d.known && e.known:
+		return Known(min(d.n, e.n))
+	case d.Same(e):
+		return d
+	}
+	return symmetric("&", d, e)
+}
+
+// symmetric is opaque for an operation whose operands can be swapped.
+func symmetric(op string, a, b Dim) Dim {
+	if a.term() > b.term() {
 		a, b = b, a
 	}
-	return opaque("*", Dim{expr: a}, Dim{expr: b})
+	return opaque(op, a, b)
 }
 
 // Div returns ⌊d ÷ e⌋, or unknown if e is 0.
@@ -254,7 +283,7 @@ func (d Dim) Div(e Dim) Dim {
 		return Known(q)
 	case d.Same(e):
 		return Known(1)
-	case e.known && !d.IsUnknown() && d.plain():
+	case e.known && !d.IsUnknown() && d.short():
 		l := d.linear()
 		exact := l.c%e.n == 0
 		for _, k := range l.terms {

@@ -59,9 +59,9 @@ func TestDimArithmetic(t *testing.T) {
 		{n.Mul(k(1 << 40)), "?"},
 		{n.Add(k(1 << 40)).Mul(k(2)), "?"},
 		{n.Mul(k(1 << 30)).Mul(k(4)).Mul(k(2)), "?"},
-		{ir.Symbol("a b").Add(k(1)), "?"}, // names that cannot be told from expressions
-		{ir.Symbol("a b").Div(k(2)), "?"},
-		{ir.Symbol("a b").Mul(k(2)), "?"},
+		{ir.Symbol("a b").Add(k(1)), `"a b"+1`}, // names in quotes
+		{ir.Symbol("a b").Div(k(2)), `("a b"/2)`},
+		{ir.Symbol("a b").Mul(k(2)), `2*"a b"`},
 		{ir.Symbol(strings.Repeat("N", 100)).Mul(m).Mul(ir.Symbol("a-long-name-of-a-dimension")), "?"},
 		{ir.Symbol(""), "?"},
 	} {
@@ -155,6 +155,35 @@ func TestDimExpressionsAreSound(t *testing.T) {
 			t.Errorf("%s + N - N is %s", d, d.Add(n).Sub(n))
 		}
 	})
+}
+
+// A name from a file stays a name, whatever it looks like.
+func TestDimNamesAreNotExpressions(t *testing.T) {
+	a, b, n := ir.Symbol("a"), ir.Symbol("b"), ir.Symbol("N")
+	for name, looks := range map[string]ir.Dim{
+		"a-b": a.Sub(b), "a+b": a.Add(b), "2*N": n.Mul(ir.Known(2)), "N+1": n.Add(ir.Known(1)), "(N/2)": n.Div(ir.Known(2)),
+		"(N&a)": n.Min(a), "7": ir.Known(7), "-N": n.Mul(ir.Known(-1)), "N*a": n.Mul(a), `"a`: a, `a"b\"c`: a, "é": a, "a b": a, "?": ir.Unknown,
+	} {
+		d := ir.Symbol(name)
+		if d.String() != name || d.IsKnown() || d.IsUnknown() {
+			t.Errorf("%q becomes %s", name, d)
+		}
+		if d.Same(looks) {
+			t.Errorf("name %q is the expression %s", name, looks)
+		}
+		for _, e := range []ir.Dim{a, b, n, ir.Known(3), d} {
+			sum := d.Add(e)
+			if sum.Same(looks.Add(e)) || !sum.Sub(e).Same(d) || !sum.Sub(d).Same(e) {
+				t.Errorf("%q + %s is %s, less %[2]s %[4]s, less the first %[5]s", name, e, sum, sum.Sub(e), sum.Sub(d))
+			}
+		}
+		if q := d.Mul(ir.Known(6)).Div(ir.Known(3)); !q.Same(d.Add(d)) {
+			t.Errorf("%q × 6 ÷ 3 is %s, want %s", name, q, d.Add(d))
+		}
+		if q := d.Div(ir.Known(2)); !q.Same(ir.Symbol(name).Div(ir.Known(2))) || q.Same(looks.Div(ir.Known(2))) {
+			t.Errorf("%q ÷ 2 is %s", name, q)
+		}
+	}
 }
 
 func TestMergeDims(t *testing.T) {

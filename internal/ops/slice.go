@@ -154,24 +154,12 @@ func sliceDim(d, start, end, step ir.Dim) ir.Dim {
 	case end.Same(d) && s >= 0:
 		length = d.Sub(ir.Known(s))
 	case !ok2 && !end.IsUnknown() && s == 0:
-		length = lesserDim(d, end)
+		length = d.Min(end)
 	}
 	if by == 1 {
 		return length
 	}
 	return length.Add(ir.Known(by - 1)).Div(ir.Known(by))
-}
-
-// lesserDim returns the symbol of the smaller of two dimensions.
-func lesserDim(a, b ir.Dim) ir.Dim {
-	x, y := a.String(), b.String()
-	if a.IsUnknown() || b.IsUnknown() || len(x)+len(y) > 64 {
-		return ir.Unknown
-	}
-	if x > y {
-		x, y = y, x
-	}
-	return ir.Symbol("(" + x + "&" + y + ")")
 }
 
 // Run implements ir.Operator.
