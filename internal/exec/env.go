@@ -127,9 +127,6 @@ func (s *state) launch(c *ir.Call) error {
 		return nil
 	}
 	for i := range pending {
-		if err := s.run.err(); err != nil {
-			return err
-		}
 		l := &pending[i]
 		s.Parallel(l.N, l.Grain, l.Kernel)
 	}
@@ -220,6 +217,9 @@ func (s *state) Alloc(c *ir.Call, i int, dtype tensor.DType, shape []int) (*tens
 }
 
 func (s *state) allocate(c *ir.Call, i int, dtype tensor.DType, shape []int) (*tensor.Tensor, error) {
+	if err := s.run.err(); err != nil {
+		return nil, err
+	}
 	n, err := tensor.ByteLen(dtype, shape)
 	if err != nil {
 		return nil, err
@@ -294,6 +294,9 @@ func (s *state) Scratch(c *ir.Call, n int) ([]byte, error) {
 	if n < 0 {
 		return nil, fmt.Errorf("scratch memory of %d bytes overflows", n)
 	}
+	if err := s.run.err(); err != nil {
+		return nil, err
+	}
 	need := (n + align - 1) &^ (align - 1)
 	s.want += need
 	if s.used+need > len(s.scratch) {
@@ -312,19 +315,39 @@ func (s *state) Scratch(c *ir.Call, n int) ([]byte, error) {
 
 // Reserve implements ir.Env.
 func (s *state) Reserve(c *ir.Call, n int64) error {
+	if err := s.run.err(); err != nil {
+		return err
+	}
 	return s.run.account.reserve(&s.held[c.Index], n)
 }
 
-// Parallel implements ir.Env.
+// Parallel implements ir.Env. It does not return if the run must stop.
 func (s *state) Parallel(n, grain int, fn func(lo, hi int)) {
 	if n <= 0 {
 		return
 	}
-	if s.plan.opts.Pool == nil || n <= grain {
-		fn(0, n)
+	pool, r := s.plan.opts.Pool, s.run
+	if pool == nil || n <= grain {
+		s.Serial(n, grain, fn)
 		return
 	}
-	s.plan.opts.Pool.run(n, grain, s.plan.opts.Mapped != nil, fn)
+	if r.done == nil {
+		r = nil
+	}
+	if !pool.run(r, n, grain, s.plan.opts.Mapped != nil, fn) {
+		panic(errStopped)
+	}
+}
+
+// Serial implements ir.Env. It does not return if the run must stop.
+func (s *state) Serial(n, grain int, fn func(lo, hi int)) {
+	switch {
+	case n <= 0:
+	case s.run.done == nil:
+		fn(0, n)
+	case !s.run.pieces(0, n, grain, fn):
+		panic(errStopped)
+	}
 }
 
 // RunGraph implements ir.Env.

@@ -32,8 +32,11 @@ type job struct {
 	fn       func(lo, hi int)
 	n, parts int
 	queues   []queue
-	used     int          // number of queues in this section
-	mapped   bool         // fn reads mapped memory, so faults become panics
+	used     int  // number of queues in this section
+	mapped   bool // fn reads mapped memory, so faults become panics
+	grain    int
+	run      *run         // the run whose context ends the section; nil if it cannot end
+	stopped  atomic.Bool  // the context has ended
 	workers  atomic.Int32 // number of workers in the section
 	failure  atomic.Pointer[any]
 }
@@ -94,23 +97,28 @@ func (p *Pool) start() {
 
 // Run calls fn over ranges that cover [0, n), each at least grain long except the last. While one
 // caller uses the workers, further calls run serially.
-func (p *Pool) Run(n, grain int, fn func(lo, hi int)) { p.run(n, grain, false, fn) }
+func (p *Pool) Run(n, grain int, fn func(lo, hi int)) { p.run(nil, n, grain, false, fn) }
 
-// run is Run for a function that may read mapped memory, where the caller's goroutine is guarded
-// too.
-func (p *Pool) run(n, grain int, mapped bool, fn func(lo, hi int)) {
+// run is Run for a run whose context may end, or nil, and for a function that may read mapped
+// memory, where the caller's goroutine is guarded too. It returns false if the context ended before
+// all ranges were done.
+func (p *Pool) run(r *run, n, grain int, mapped bool, fn func(lo, hi int)) bool {
 	grain = max(grain, 1)
 	parts := min((n+grain-1)/grain, p.threads*chunksPerThread)
 	if parts <= 1 || p.threads == 1 || !p.busy.TryLock() {
+		if r != nil {
+			return r.pieces(0, n, grain, fn)
+		}
 		fn(0, n)
-		return
+		return true
 	}
 	defer p.busy.Unlock()
 	if !p.started {
 		p.start()
 	}
 	j := &p.job
-	j.fn, j.n, j.parts, j.mapped = fn, n, parts, mapped
+	j.fn, j.n, j.parts, j.mapped, j.grain, j.run = fn, n, parts, mapped, grain, r
+	j.stopped.Store(false)
 	j.failure.Store(nil)
 	j.used = min(len(j.queues), parts)
 	for i := range j.used {
@@ -132,10 +140,11 @@ func (p *Pool) run(n, grain int, mapped bool, fn func(lo, hi int)) {
 			runtime.Gosched()
 		}
 	}
-	j.fn = nil
+	j.fn, j.run = nil, nil
 	if f := j.failure.Load(); f != nil {
 		panic(*f)
 	}
+	return !j.stopped.Load()
 }
 
 // chunksPerThread balances chunks of different cost.
@@ -156,7 +165,12 @@ func (j *job) work(first int) {
 			if c >= q.end {
 				break
 			}
-			j.fn(j.cut(int(c)), j.cut(int(c)+1))
+			if j.run == nil {
+				j.fn(j.cut(int(c)), j.cut(int(c)+1))
+			} else if !j.run.pieces(j.cut(int(c)), j.cut(int(c)+1), j.grain, j.fn) {
+				j.stopped.Store(true)
+				return
+			}
 		}
 	}
 }

@@ -36,15 +36,10 @@ type run struct {
 }
 
 func (r *run) err() error {
-	if r.done == nil {
+	if r.done == nil || r.ctx.Err() == nil {
 		return nil
 	}
-	select {
-	case <-r.done:
-		return context.Cause(r.ctx)
-	default:
-		return nil
-	}
+	return context.Cause(r.ctx)
 }
 
 // state holds the values of a running plan. It implements ir.Env.
@@ -266,13 +261,13 @@ func (s *state) exec() (err error) {
 	if !p.opts.Generic {
 		s.begin()
 	}
-	if !crashOnPanic || p.opts.Mapped != nil {
-		defer func() {
-			if e := recover(); e != nil {
-				err = p.nodeError(at, s.calls[at].In, p.panicked(e))
-			}
-		}()
-	}
+	defer func() {
+		if e := recover(); e == errStopped {
+			err = s.run.err()
+		} else if e != nil {
+			err = p.nodeError(at, s.calls[at].In, p.panicked(e))
+		}
+	}()
 	if s.capture.replaying {
 		if err := s.replay(&at); err != nil {
 			return err

@@ -21,8 +21,11 @@ type Env interface {
 	// Reserve charges n bytes to the run's memory limit until the call ends.
 	Reserve(c *Call, n int64) error
 	// Parallel calls fn over ranges that cover [0, n), at least grain long but for
-	// the last, maybe on several threads at once.
+	// the last, maybe on several threads at once. It checks the context between ranges
+	// and does not return once it has ended: the engine unwinds the call.
 	Parallel(n, grain int, fn func(lo, hi int))
+	// Serial is Parallel on the calling goroutine, in order.
+	Serial(n, grain int, fn func(lo, hi int))
 	// RunGraph runs the call's k-th subgraph.
 	RunGraph(c *Call, k int, in []tensor.Value) ([]tensor.Value, error)
 	// Release tells that a result of RunGraph is no longer used.
@@ -100,9 +103,6 @@ func (c *Call) DependsOn(i int) { c.depends = append(c.depends, i) }
 func (c *Call) Sync() {
 	c.plain = true
 	for i := range c.launches {
-		if c.Err() != nil {
-			break // the engine ends the run
-		}
 		l := &c.launches[i]
 		c.Env.Parallel(l.N, l.Grain, l.Kernel)
 	}
@@ -188,7 +188,8 @@ func (c *Call) Set(i int, v tensor.Value) {
 // Context returns the run's context.
 func (c *Call) Context() context.Context { return c.Env.Context() }
 
-// Err returns an error once the run must stop; loops that can take long check it.
+// Err returns an error once the run must stop. Loops outside of [Call.Parallel], [Call.Serial] and
+// [Call.Launch] check it at least every 10 ms.
 func (c *Call) Err() error { return c.Env.Context().Err() }
 
 // Scratch returns n bytes, 64-byte aligned, with undefined contents, valid until
@@ -219,10 +220,18 @@ func (c *Call) Reserve(n int64) error { return c.Env.Reserve(c, n) }
 
 // Parallel calls fn over ranges that cover [0, n), maybe on several threads, and returns when
 // it has been called for all of them. Ranges are at least grain long but for the last.
-// Results must not depend on how the ranges are cut. The call is not captured.
+// Results must not depend on how the ranges are cut. It does not return if the run must stop, so
+// that operators need no check of their own as long as grain items take less than 10 ms. The call
+// is not captured.
 func (c *Call) Parallel(n, grain int, fn func(lo, hi int)) {
 	c.Sync()
 	c.Env.Parallel(n, grain, fn)
+}
+
+// Serial is [Call.Parallel] on the calling goroutine, over ranges in ascending order.
+func (c *Call) Serial(n, grain int, fn func(lo, hi int)) {
+	c.Sync()
+	c.Env.Serial(n, grain, fn)
 }
 
 // Par is Parallel with ranges of any length, as a function value.

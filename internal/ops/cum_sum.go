@@ -61,7 +61,7 @@ func cumSum[T kit.RealNumber](c *ir.Call, out, x *tensor.Tensor, l kit.Cumulativ
 	if len(dst) == 0 {
 		return nil
 	}
-	return kit.ReduceSpans(c, l.Outer, l.N, func(lo, hi int) {
+	kit.ReduceSpans(c, l.Outer, l.N, func(lo, hi int) {
 		for ; lo+4 <= hi; lo += 4 {
 			cumSumFour(dst[lo*l.N:(lo+4)*l.N], src[lo*l.N:(lo+4)*l.N], l)
 		}
@@ -82,6 +82,7 @@ func cumSum[T kit.RealNumber](c *ir.Call, out, x *tensor.Tensor, l kit.Cumulativ
 			}
 		}
 	})
+	return nil
 }
 
 // cumSumFour processes four adjacent lines.

@@ -47,14 +47,16 @@ func (*DynamicQuantizeLinear) Run(c *ir.Call) error {
 	tensor.Of[uint8](zeroOut)[0] = kit.QuantizedByte(zero)
 	dst := tensor.Of[uint8](out)
 	if !c.Generic {
-		return kit.EachRange(c, len(src), kit.GrainVector, func(lo, hi int) {
+		c.Parallel(len(src), kit.GrainVector, func(lo, hi int) {
 			quant.Quantize(cpu.Active(), dst[lo:hi], src[lo:hi], scale, kit.QuantizedByte(zero))
 		})
+		return nil
 	}
-	return kit.EachRange(c, len(src), kit.GrainCheap, func(lo, hi int) {
+	c.Parallel(len(src), kit.GrainCheap, func(lo, hi int) {
 		y := dst[lo:hi]
 		for i, v := range src[lo:hi] {
 			y[i] = kit.QuantizedByte(float32(math.RoundToEven(float64(v/scale))) + zero)
 		}
 	})
+	return nil
 }

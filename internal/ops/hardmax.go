@@ -21,7 +21,7 @@ func (o *Hardmax) Run(c *ir.Call) error {
 	return kit.RunWide(c,
 		func(dst, src []float32) error {
 			if s.Inner == 1 && s.N > 0 && !c.Generic {
-				return kit.ReduceSpans(c, s.Outer, s.N, func(lo, hi int) {
+				kit.ReduceSpans(c, s.Outer, s.N, func(lo, hi int) {
 					clear(dst[lo*s.N : hi*s.N])
 					var at [64]int64
 					for ; lo < hi; lo += len(at) {
@@ -32,6 +32,7 @@ func (o *Hardmax) Run(c *ir.Call) error {
 						}
 					}
 				})
+				return nil
 			}
 			return s.EachLine(c, func(base, m int) { hardmaxLines(dst, src, s, base, m) })
 		},

@@ -161,7 +161,7 @@ func (o *QuantizeLinear) Run(c *ir.Call) error {
 
 // quantizeFast quantizes runs with a common scale with a vector kernel.
 func quantizeFast[T int8 | uint8](c *ir.Call, p *kit.QuantParams, dst []T, src []float32) error {
-	return kit.ReduceEach(c, p.Grid.Runs, p.Grid.Length, func(run int) {
+	kit.ReduceEach(c, p.Grid.Runs, p.Grid.Length, func(run int) {
 		lo, hi := p.Grid.Bounds(run)
 		if lo == hi {
 			return
@@ -172,6 +172,7 @@ func quantizeFast[T int8 | uint8](c *ir.Call, p *kit.QuantParams, dst []T, src [
 		}
 		quant.Quantize(cpu.Active(), dst[lo:hi], src[lo:hi], p.Scale[s], zero)
 	})
+	return nil
 }
 
 // quantizeInts stores the quotients of a block, rounded, shifted by the zero point and limited to

@@ -147,11 +147,12 @@ func rangeOfInts[T int16 | int32 | int64](c *ir.Call) error {
 		return err
 	}
 	dst := tensor.Of[T](out)
-	return kit.EachRange(c, n, kit.GrainCheap, func(lo, hi int) {
+	c.Parallel(n, kit.GrainCheap, func(lo, hi int) {
 		for i := lo; i < hi; i++ {
 			dst[i] = start + T(i)*delta
 		}
 	})
+	return nil
 }
 
 // rangeOfFloats computes in T and stores in d.
@@ -179,13 +180,13 @@ func rangeOfFloats[T kit.FloatNumber](c *ir.Call, d tensor.DType) error {
 		}
 	}
 	dst := tensor.Of[T](res)
-	err = kit.EachRange(c, n, kit.GrainCheap, func(lo, hi int) {
+	c.Parallel(n, kit.GrainCheap, func(lo, hi int) {
 		for i := lo; i < hi; i++ {
 			dst[i] = p[0] + T(i)*p[2]
 		}
 	})
-	if err != nil || res == out {
-		return err
+	if res == out {
+		return nil
 	}
 	return kit.ConvertInto(c, out, res, tensor.ConvertOptions{})
 }

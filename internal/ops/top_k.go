@@ -156,13 +156,14 @@ func (o *TopK) Run(c *ir.Call) error {
 func topKValues(c *ir.Call, values, x *tensor.Tensor, at []int64, s kit.AxisSpan, k int) error {
 	size := x.DType().Size()
 	dst, src := values.Bytes(), x.Bytes()
-	return kit.EachRange(c, len(at), kit.GrainCheap, func(lo, hi int) {
+	c.Parallel(len(at), kit.GrainCheap, func(lo, hi int) {
 		for i := lo; i < hi; i++ {
 			outer, j := i/(k*s.Inner), i%s.Inner
 			p := (outer*s.N+int(at[i]))*s.Inner + j
 			copy(dst[i*size:(i+1)*size], src[p*size:(p+1)*size])
 		}
 	})
+	return nil
 }
 
 // topKRun finds the indices for every line along the axis.
@@ -175,7 +176,7 @@ func topKRun[T kit.RealNumber](c *ir.Call, at []int64, x *tensor.Tensor, s kit.A
 	if err := c.Reserve(entry * int64(k) * int64(min(tasks, 64))); err != nil {
 		return err
 	}
-	return kit.ReduceEach(c, tasks, perTask*s.N, func(task int) {
+	kit.ReduceEach(c, tasks, perTask*s.N, func(task int) {
 		heap := make([]topKEntry[T], 0, k)
 		for line := task * perTask; line < min(lines, (task+1)*perTask); line++ {
 			outer, j := line/s.Inner, line%s.Inner
@@ -187,6 +188,7 @@ func topKRun[T kit.RealNumber](c *ir.Call, at []int64, x *tensor.Tensor, s kit.A
 			}
 		}
 	})
+	return nil
 }
 
 func bestOfFloats(x []float32, largest bool) float32 {

@@ -454,14 +454,14 @@ type Par func(n int, fn func(lo, hi int))
 
 var scratchF32 = sync.Pool{New: func() any { return new([]float32) }}
 
-// Parallel computes the whole result. par distributes panels, or tiles of rows if there are more of
-// them; if it is nil, one call computes everything.
+// Parallel computes the whole result. par distributes panels, tiles of rows if there are more of
+// them, or both for large products; if it is nil, one call computes everything.
 func Parallel(par Par, level cpu.Level, a *Args[float32]) {
 	if par == nil {
 		blockF32(level, a, Block{0, a.M, 0, Panels(a.N)})
 		return
 	}
-	split(par, a.M, a.N, func(b Block) { blockF32(level, a, b) })
+	Split(par, a.M, a.N, a.K, 64<<20, func(b Block) { blockF32(level, a, b) })
 }
 
 func blockF32(level cpu.Level, a *Args[float32], b Block) {
@@ -475,14 +475,34 @@ func blockF32(level cpu.Level, a *Args[float32], b Block) {
 
 // ParallelGeneric is [Parallel] in plain Go, for any element type.
 func ParallelGeneric[T Number](par Par, a *Args[T]) {
-	split(par, a.M, a.N, func(b Block) { Generic(a, b, nil) })
+	Split(par, a.M, a.N, a.K, 4<<20, func(b Block) { Generic(a, b, nil) })
 }
 
-func split(par Par, m, n int, fn func(Block)) {
+// Split calls fn for blocks that cover an m×n result with sums of k terms. par distributes blocks of
+// at most about work multiplications, so that a run can stop between them, but of no less than one
+// tile.
+func Split(par Par, m, n, k, work int, fn func(Block)) {
 	panels, tiles := Panels(n), (m+tileRows-1)/tileRows
+	most := min(blockM, max(tileRows, work/PanelWidth/max(k, 1)))
 	switch {
 	case par == nil:
 		fn(Block{0, m, 0, panels})
+	case m > most:
+		// Items are panels of blocks of rows, so that neighbours read the same rows of A.
+		blocks := (m + most - 1) / most
+		par(blocks*panels, func(lo, hi int) {
+			for lo < hi {
+				b, p := lo/panels, lo%panels
+				if n := (hi - lo) / panels; p == 0 && n > 0 {
+					fn(Block{m * b / blocks, m * (b + n) / blocks, 0, panels})
+					lo += n * panels
+					continue
+				}
+				n := min(hi-lo, panels-p)
+				fn(Block{m * b / blocks, m * (b + 1) / blocks, p, p + n})
+				lo += n
+			}
+		})
 	case panels >= tiles:
 		par(panels, func(lo, hi int) { fn(Block{0, m, lo, hi}) })
 	default:

@@ -460,3 +460,35 @@ func TestRowsDoNotDependOnTheCut(t *testing.T) {
 		})
 	}
 }
+
+// TestSplit: the blocks of any ranges cover each element of the result once, and are of limited size.
+func TestSplit(t *testing.T) {
+	for _, c := range []struct{ m, n, k, work int }{
+		{1, 1, 1, 1 << 20}, {14, 4096, 10, 1 << 20}, {5000, 20, 10, 1 << 20}, {700, 300, 100, 64 << 20}, {700, 100, 4096, 4 << 20}, {61, 70, 1 << 20, 4 << 20}, {300, 33, 0, 4 << 20},
+	} {
+		for _, step := range []int{1, 3, 7, 1 << 20} {
+			panels := Panels(c.n)
+			seen := make([]int, c.m*panels)
+			Split(func(n int, fn func(lo, hi int)) {
+				for lo := 0; lo < n; lo += step {
+					fn(lo, min(n, lo+step))
+				}
+			}, c.m, c.n, c.k, c.work, func(b Block) {
+				rows := b.Row1 - b.Row0
+				if step == 1 && rows > tileRows && rows*PanelWidth*c.k > c.work && (b.Panel1-b.Panel0 == 1 || c.m > blockM) {
+					t.Errorf("%+v: a block of %d rows", c, rows)
+				}
+				for r := b.Row0; r < b.Row1; r++ {
+					for p := b.Panel0; p < b.Panel1; p++ {
+						seen[r*panels+p]++
+					}
+				}
+			})
+			for i, n := range seen {
+				if n != 1 {
+					t.Fatalf("%+v in steps of %d: row %d of panel %d is computed %d times", c, step, i/panels, i%panels, n)
+				}
+			}
+		}
+	}
+}

@@ -429,15 +429,5 @@ func copyWords[T Byte](dst []byte, row []T, shift int32) {
 // Parallel computes the whole result. par distributes panels or rows; if it is nil, one call
 // computes everything.
 func Parallel[T Byte](par gemm.Par, level cpu.Level, g *Args[T]) {
-	panels, rows := gemm.Panels(g.B.N), (g.M+tileRows-1)/tileRows
-	switch {
-	case par == nil:
-		Compute(level, g, gemm.Block{Row1: g.M, Panel1: panels})
-	case panels >= rows:
-		par(panels, func(lo, hi int) { Compute(level, g, gemm.Block{Row1: g.M, Panel0: lo, Panel1: hi}) })
-	default:
-		par(rows, func(lo, hi int) {
-			Compute(level, g, gemm.Block{Row0: g.M * lo / rows, Row1: g.M * hi / rows, Panel1: panels})
-		})
-	}
+	gemm.Split(par, g.M, g.B.N, g.B.K, 16<<20, func(b gemm.Block) { Compute(level, g, b) })
 }

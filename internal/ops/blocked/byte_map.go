@@ -28,5 +28,6 @@ func (m *ByteMap) Run(c *ir.Call) error {
 		return err
 	}
 	src, dst := x.Bytes(), y.Bytes()
-	return kit.EachRange(c, len(src), kit.GrainCheap, func(lo, hi int) { kit.MapBytes(dst[lo:hi], src[lo:hi], &m.Table) })
+	c.Parallel(len(src), kit.GrainCheap, func(lo, hi int) { kit.MapBytes(dst[lo:hi], src[lo:hi], &m.Table) })
+	return nil
 }

@@ -99,7 +99,8 @@ func (r *ArgReduction) RunWith(c *ir.Call, which argWhich) error {
 	case tensor.TypeFloat32:
 		if s.Inner == 1 && !c.Generic {
 			v := tensor.Of[float32](x)
-			return ReduceSpans(c, s.Outer, s.N, func(lo, hi int) { ArgRowsFast(dst[lo:hi], v, s.N, lo, which, r.SelectLast) })
+			ReduceSpans(c, s.Outer, s.N, func(lo, hi int) { ArgRowsFast(dst[lo:hi], v, s.N, lo, which, r.SelectLast) })
+			return nil
 		}
 		return argRun(c, dst, tensor.Of[float32](x), s, which, r.SelectLast)
 	case tensor.TypeFloat64:
@@ -118,15 +119,17 @@ func argRunFast[T RealNumber](c *ir.Call, dst []int64, src []T, s AxisSpan, whic
 	if which == ArgMax {
 		best = most
 	}
-	return ReduceEach(c, s.Outer, s.N, func(i int) {
+	ReduceEach(c, s.Outer, s.N, func(i int) {
 		row := src[i*s.N : (i+1)*s.N]
 		dst[i] = int64(argOf(row, best(cpu.Active(), row), which, last))
 	})
+	return nil
 }
 
 func argRun[T RealNumber](c *ir.Call, dst []int64, src []T, s AxisSpan, which argWhich, last bool) error {
 	if s.Inner == 1 {
-		return ReduceEach(c, s.Outer, s.N, func(i int) { dst[i] = int64(argRow(src[i*s.N:(i+1)*s.N], which, last)) })
+		ReduceEach(c, s.Outer, s.N, func(i int) { dst[i] = int64(argRow(src[i*s.N:(i+1)*s.N], which, last)) })
+		return nil
 	}
 	return s.EachLine(c, func(base, m int) {
 		var best [ColumnBlock]int

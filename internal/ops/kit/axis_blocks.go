@@ -23,7 +23,8 @@ const ColumnBlock = 128
 // k·inner + j for k in [0, n) and j in [0, m).
 func (s AxisSpan) EachLine(c *ir.Call, fn func(base, m int)) error {
 	n, work, span := s.lines(fn)
-	return ReduceSpans(c, n, work, span)
+	ReduceSpans(c, n, work, span)
+	return nil
 }
 
 // LaunchLines is eachLine by a launch.

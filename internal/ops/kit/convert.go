@@ -62,7 +62,8 @@ func ConvertInto(c *ir.Call, dst, src *tensor.Tensor, opts tensor.ConvertOptions
 	if f := castOf(c, dst.DType(), src.DType()); f != nil {
 		y, x := dst.Bytes(), src.Bytes()
 		to, from := dst.DType().Bits()/8, src.DType().Bits()/8
-		return EachRange(c, n, GrainVector, func(lo, hi int) { f(y[lo*to:hi*to], x[lo*from:hi*from]) })
+		c.Parallel(n, GrainVector, func(lo, hi int) { f(y[lo*to:hi*to], x[lo*from:hi*from]) })
+		return nil
 	}
 	if src.DType() == tensor.TypeString || dst.DType() == tensor.TypeString || n <= GrainCheap {
 		if dst.DType() == tensor.TypeString {
@@ -82,13 +83,10 @@ func ConvertInto(c *ir.Call, dst, src *tensor.Tensor, opts tensor.ConvertOptions
 		return &r
 	}
 	var failed firstError
-	err := EachRange(c, (n+unit-1)/unit, GrainCheap/unit, func(lo, hi int) {
+	c.Parallel((n+unit-1)/unit, GrainCheap/unit, func(lo, hi int) {
 		lo, hi = lo*unit, min(n, hi*unit)
 		failed.set(tensor.ConvertInto(part(dst, lo, hi), part(src, lo, hi), opts))
 	})
-	if err != nil {
-		return err
-	}
 	return failed.get()
 }
 

@@ -3,7 +3,6 @@ package kit
 import (
 	"fmt"
 	"sync"
-	"sync/atomic"
 
 	"github.com/onward-ml/onward/internal/cpu"
 	"github.com/onward-ml/onward/internal/ir"
@@ -266,33 +265,8 @@ const (
 	GrainCheap  = 32 << 10 // a few instructions per element
 	GrainCostly = 4 << 10  // a transcendental function per element
 	GrainVector = 16 << 10 // a transcendental function in a vector kernel
-	GrainWatch  = 64 << 10 // elements between checks of the context
+	GrainWatch  = 64 << 10 // elements between checks of the context in serial loops
 )
-
-// EachRange calls fn for ranges of [0, n) on all threads. Ranges are short enough to notice
-// cancellation.
-func EachRange(c *ir.Call, n, grain int, fn func(lo, hi int)) error {
-	if n == 0 {
-		return nil
-	}
-	if n <= GrainWatch {
-		c.Parallel(n, grain, fn)
-		return nil
-	}
-	var stop atomic.Bool
-	c.Parallel(n, grain, func(lo, hi int) {
-		for ; lo < hi; lo += GrainWatch {
-			if stop.Load() {
-				return
-			}
-			fn(lo, min(hi, lo+GrainWatch))
-			if c.Err() != nil {
-				stop.Store(true)
-			}
-		}
-	})
-	return c.Err()
-}
 
 // RunLoop computes output 0 of the given shape from tensors that broadcast to it. shapes[k] is the
 // shape to use for in[k].
@@ -323,13 +297,8 @@ func RunLoopInto(c *ir.Call, l ElementLoop, grain int, out *tensor.Tensor, in []
 		s.data, s.size, s.shape = t.Bytes(), t.DType().Size(), shapes[k]
 	}
 	j.plan(out.Shape(), n)
-	j.stop.Store(false)
 	c.Parallel(n, grain, j.work)
-	stopped := j.stop.Load()
 	j.release()
-	if stopped {
-		return c.Err()
-	}
 	return nil
 }
 
@@ -340,8 +309,7 @@ type loopJob struct {
 	call    *ir.Call
 	loop    ElementLoop
 	dst     []byte
-	size    int // of an element of dst
-	stop    atomic.Bool
+	size    int              // of an element of dst
 	work    func(lo, hi int) // method value of j.run, to avoid an allocation
 	sources [3]loopSource
 }
@@ -352,16 +320,8 @@ var loopJobs = sync.Pool{New: func() any {
 	return j
 }}
 
-// run computes elements [lo, hi) in parts that are short enough to notice cancellation.
-func (j *loopJob) run(lo, hi int) {
-	for ; lo < hi && !j.stop.Load(); lo += GrainWatch {
-		end := min(hi, lo+GrainWatch)
-		j.elements(j.loop, j.dst[lo*j.size:end*j.size], lo, end)
-		if j.call.Err() != nil {
-			j.stop.Store(true)
-		}
-	}
-}
+// run computes elements [lo, hi).
+func (j *loopJob) run(lo, hi int) { j.elements(j.loop, j.dst[lo*j.size:hi*j.size], lo, hi) }
 
 // release clears the references of the job and returns it to the pool.
 func (j *loopJob) release() {

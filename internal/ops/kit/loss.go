@@ -69,26 +69,30 @@ func LossRun[T RealFloat](l *ClassLoss, c *ir.Call, s lossShape, logProb []T) er
 		return err
 	}
 	sum, total := 0.0, 0.0
-	for i := range s.n {
-		for d := range s.inner {
-			t := target[i*s.inner+d]
+	c.Serial(s.n*s.inner, GrainCheap, func(lo, hi int) {
+		for at := lo; at < hi && err == nil; at++ {
+			t := target[at]
 			loss, w := 0.0, 0.0
 			if !l.HasIgnore || t != l.Ignore {
 				if t < 0 || t >= s.classes {
-					return fmt.Errorf("target[%d] is %d, want 0 to %d", i*s.inner+d, t, s.classes-1)
+					err = fmt.Errorf("target[%d] is %d, want 0 to %d", at, t, s.classes-1)
+					return
 				}
 				w = 1
 				if weight != nil {
 					w = float64(weight[t])
 				}
-				loss = -w * float64(logProb[(i*s.classes+t)*s.inner+d])
+				loss = -w * float64(logProb[(at/s.inner*s.classes+t)*s.inner+at%s.inner])
 			}
 			if l.reduction == "none" {
-				y.Data[i*s.inner+d] = T(loss)
+				y.Data[at] = T(loss)
 			}
 			sum += loss
 			total += w
 		}
+	})
+	if err != nil {
+		return err
 	}
 	switch l.reduction {
 	case "mean":

@@ -112,26 +112,22 @@ func matMulPlain[T gemm.Number](c *ir.Call, g *gemm.Args[T]) error {
 		bp, bs = 1, g.LdB
 	}
 	_, double := any(T(0)).(float32)
-	c.Parallel(g.M, GrainFor(g.N*g.K), func(lo, hi int) {
-		for i := lo; i < hi && c.Err() == nil; i++ {
-			for j := range g.N {
-				var sum T
-				if double {
-					var d float64
-					for p := range g.K {
-						d += float64(g.A[i*as+p*ap]) * float64(g.B[p*bp+j*bs])
-					}
-					sum = T(d)
-				} else {
-					for p := range g.K {
-						sum += g.A[i*as+p*ap] * g.B[p*bp+j*bs]
-					}
-				}
-				g.C[i*g.LdC+j] = sum
+	plainProduct(c, g.M, g.N, g.K, func(i, j int) {
+		var sum T
+		if double {
+			var d float64
+			for p := range g.K {
+				d += float64(g.A[i*as+p*ap]) * float64(g.B[p*bp+j*bs])
+			}
+			sum = T(d)
+		} else {
+			for p := range g.K {
+				sum += g.A[i*as+p*ap] * g.B[p*bp+j*bs]
 			}
 		}
+		g.C[i*g.LdC+j] = sum
 	})
-	return c.Err()
+	return nil
 }
 
 // Packable reports whether packing a constant matrix is useful: it is computed in float32 and not

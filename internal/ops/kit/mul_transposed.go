@@ -12,24 +12,30 @@ func MulTransposed[T RealFloat](c *ir.Call, m, n, k int, a []T, lda int, b []T, 
 		return
 	}
 	if c.Generic || k == 0 {
-		for i := range m {
-			row := a[i*lda:][:k]
-			for j := range n {
-				w := b[j*ldb:][:len(row)]
-				s := 0.0
-				for p, v := range row {
-					s += float64(v) * float64(w[p])
-				}
-				if bias != nil {
-					s += float64(bias[j])
-				}
-				out[i*ldc+j] = T(s)
+		plainProduct(c, m, n, k, func(i, j int) {
+			row, w := a[i*lda:][:k], b[j*ldb:][:k]
+			s := 0.0
+			for p, v := range row {
+				s += float64(v) * float64(w[p])
 			}
-		}
+			if bias != nil {
+				s += float64(bias[j])
+			}
+			out[i*ldc+j] = T(s)
+		})
 		return
 	}
 	fastMul(c, &gemm.Args[T]{M: m, N: n, K: k, A: a, LdA: lda, B: b, LdB: ldb, TransB: true, C: out, LdC: ldc,
 		Epilogue: gemm.Epilogue[T]{BiasCol: bias}})
+}
+
+// plainProduct calls dot for every element of an m×n product, with sums of k terms.
+func plainProduct(c *ir.Call, m, n, k int, dot func(i, j int)) {
+	c.Parallel(m*n, GrainFor(k), func(lo, hi int) {
+		for at := lo; at < hi; at++ {
+			dot(at/n, at%n)
+		}
+	})
 }
 
 // fastMul multiplies on all threads of the call with the best kernel for T.
@@ -48,18 +54,16 @@ func MulPlain[T RealFloat](c *ir.Call, m, n, k int, a, b, bias, out []T) {
 		return
 	}
 	if c.Generic || k == 0 {
-		for i := range m {
-			for j := range n {
-				s := 0.0
-				for p, v := range a[i*k:][:k] {
-					s += float64(v) * float64(b[p*n+j])
-				}
-				if bias != nil {
-					s += float64(bias[j])
-				}
-				out[i*n+j] = T(s)
+		plainProduct(c, m, n, k, func(i, j int) {
+			s := 0.0
+			for p, v := range a[i*k:][:k] {
+				s += float64(v) * float64(b[p*n+j])
 			}
-		}
+			if bias != nil {
+				s += float64(bias[j])
+			}
+			out[i*n+j] = T(s)
+		})
 		return
 	}
 	fastMul(c, &gemm.Args[T]{M: m, N: n, K: k, A: a, LdA: k, B: b, LdB: n, C: out, LdC: n, Epilogue: gemm.Epilogue[T]{BiasCol: bias}})

@@ -73,21 +73,25 @@ func NonZeroOffsets(c *ir.Call, x *tensor.Tensor) ([]int, error) {
 
 func nonZeroOf[T uint8 | uint16 | uint32 | uint64](c *ir.Call, s []T, mask T) ([]int, error) {
 	n := 0
-	for _, v := range s {
-		if v&mask != 0 {
-			n++
+	c.Serial(len(s), GrainCheap, func(lo, hi int) {
+		for _, v := range s[lo:hi] {
+			if v&mask != 0 {
+				n++
+			}
 		}
-	}
+	})
 	at, err := ir.ScratchOf[int](c, n)
 	if err != nil {
 		return nil, err
 	}
 	n = 0
-	for i, v := range s {
-		if v&mask != 0 {
-			at[n] = i
-			n++
+	c.Serial(len(s), GrainCheap, func(lo, hi int) {
+		for i := lo; i < hi; i++ {
+			if s[i]&mask != 0 {
+				at[n] = i
+				n++
+			}
 		}
-	}
+	})
 	return at, nil
 }

@@ -23,13 +23,15 @@ func QuantizedByte(v float32) uint8 {
 // DynamicRange returns the scale and zero point that map the range of src, extended to 0, to uint8.
 func DynamicRange(c *ir.Call, src []float32) (scale, zero float32) {
 	least, most := float32(0), float32(0)
-	if c.Generic {
-		for _, v := range src {
+	c.Serial(len(src), GrainCheap, func(lo, hi int) {
+		if !c.Generic {
+			least, most = min(least, vec.ReduceMinF32(cpu.Active(), src[lo:hi])), max(most, vec.ReduceMaxF32(cpu.Active(), src[lo:hi]))
+			return
+		}
+		for _, v := range src[lo:hi] {
 			least, most = min(least, v), max(most, v)
 		}
-	} else if len(src) > 0 {
-		least, most = min(0, vec.ReduceMinF32(cpu.Active(), src)), max(0, vec.ReduceMaxF32(cpu.Active(), src))
-	}
+	})
 	width := most - least
 	if width == 0 {
 		width = 1
@@ -175,7 +177,7 @@ var quantBlocks = sync.Pool{New: func() any { return new(QuantBlock) }}
 // element.
 func (p *QuantParams) EachBlock(c *ir.Call, fn func(b *QuantBlock, lo, hi int)) error {
 	g := p.Grid
-	return ReduceEach(c, g.Runs, g.Length, func(run int) {
+	ReduceEach(c, g.Runs, g.Length, func(run int) {
 		b := quantBlocks.Get().(*QuantBlock)
 		defer quantBlocks.Put(b)
 		first, end := g.Bounds(run)
@@ -197,6 +199,7 @@ func (p *QuantParams) EachBlock(c *ir.Call, fn func(b *QuantBlock, lo, hi int)) 
 			fn(b, lo, hi)
 		}
 	})
+	return nil
 }
 
 // RoundTo rounds float32 numbers to a type of lower precision.

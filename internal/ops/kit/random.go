@@ -109,12 +109,11 @@ func FillRandom(c *ir.Call, d tensor.DType, shape []int, next func() float64) er
 		}
 	}
 	x := tensor.Of[float64](res)
-	for i := range x {
-		if i%GrainWatch == 0 && c.Err() != nil {
-			return c.Err()
+	c.Serial(len(x), GrainCostly, func(lo, hi int) {
+		for i := range x[lo:hi] {
+			x[lo+i] = next()
 		}
-		x[i] = next()
-	}
+	})
 	if res == out {
 		return nil
 	}

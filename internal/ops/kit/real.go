@@ -25,30 +25,40 @@ func RealIn[T RealFloat](c *ir.Call, t *tensor.Tensor) ([]T, error) {
 	if err != nil {
 		return nil, err
 	}
-	return buf, RealConvert(buf, t)
+	if err := realConvert(buf, t, 0, 0); err != nil {
+		return nil, err
+	}
+	c.Parallel(len(buf), GrainCheap, func(lo, hi int) { _ = realConvert(buf, t, lo, hi) })
+	return buf, nil
 }
 
 // RealConvert converts the elements of a floating-point tensor to dst.
 func RealConvert[T RealFloat](dst []T, t *tensor.Tensor) error {
+	return realConvert(dst, t, 0, t.Len())
+}
+
+// realConvert is RealConvert for the elements [lo, hi).
+func realConvert[T RealFloat](dst []T, t *tensor.Tensor, lo, hi int) error {
+	dst = dst[lo:hi]
 	switch t.DType() {
 	case tensor.TypeFloat32:
-		for i, v := range tensor.Of[float32](t) {
+		for i, v := range tensor.Of[float32](t)[lo:hi] {
 			dst[i] = T(v)
 		}
 	case tensor.TypeFloat64:
-		for i, v := range tensor.Of[float64](t) {
+		for i, v := range tensor.Of[float64](t)[lo:hi] {
 			dst[i] = T(v)
 		}
 	case tensor.TypeFloat16:
 		if d, ok := any(dst).([]float32); ok {
-			tensor.Float16sToFloat32s(d, tensor.Of[tensor.Float16](t))
+			tensor.Float16sToFloat32s(d, tensor.Of[tensor.Float16](t)[lo:hi])
 			return nil
 		}
-		for i, v := range tensor.Of[tensor.Float16](t) {
+		for i, v := range tensor.Of[tensor.Float16](t)[lo:hi] {
 			dst[i] = T(v.Float32())
 		}
 	case tensor.TypeBFloat16:
-		for i, v := range tensor.Of[tensor.BFloat16](t) {
+		for i, v := range tensor.Of[tensor.BFloat16](t)[lo:hi] {
 			dst[i] = T(v.Float32())
 		}
 	default:
@@ -61,6 +71,7 @@ func RealConvert[T RealFloat](dst []T, t *tensor.Tensor) error {
 type RealOutput[T RealFloat] struct {
 	Data []T // every element must be written
 	T    *tensor.Tensor
+	call *ir.Call
 }
 
 // RealOut allocates output i of the call.
@@ -70,40 +81,53 @@ func RealOut[T RealFloat](c *ir.Call, i int, dtype tensor.DType, shape ...int) (
 		return RealOutput[T]{}, err
 	}
 	if dtype == tensor.DTypeOf[T]() {
-		return RealOutput[T]{tensor.Of[T](t), t}, nil
+		return RealOutput[T]{tensor.Of[T](t), t, c}, nil
 	}
 	buf, err := ir.ScratchOf[T](c, t.Len())
-	return RealOutput[T]{buf, t}, err
+	return RealOutput[T]{buf, t, c}, err
 }
 
 // Store converts the computed elements to the element type of the output.
 func (o RealOutput[T]) Store() {
+	switch {
+	case o.T.DType() == tensor.DTypeOf[T]():
+	case o.call == nil:
+		o.store(0, len(o.Data))
+	default:
+		o.call.Parallel(len(o.Data), GrainCheap, o.store)
+	}
+}
+
+// store is Store for the elements [lo, hi).
+func (o RealOutput[T]) store(lo, hi int) {
+	data := o.Data[lo:hi]
 	switch o.T.DType() {
-	case tensor.DTypeOf[T]():
 	case tensor.TypeFloat32:
-		for i, v := range o.Data {
-			tensor.Of[float32](o.T)[i] = float32(v)
+		d := tensor.Of[float32](o.T)[lo:hi]
+		for i, v := range data {
+			d[i] = float32(v)
 		}
 	case tensor.TypeFloat64:
-		for i, v := range o.Data {
-			tensor.Of[float64](o.T)[i] = float64(v)
+		d := tensor.Of[float64](o.T)[lo:hi]
+		for i, v := range data {
+			d[i] = float64(v)
 		}
 	case tensor.TypeFloat16:
-		d := tensor.Of[tensor.Float16](o.T)
-		if s, ok := any(o.Data).([]float32); ok {
+		d := tensor.Of[tensor.Float16](o.T)[lo:hi]
+		if s, ok := any(data).([]float32); ok {
 			tensor.Float32sToFloat16s(d, s)
 			return
 		}
-		for i, v := range o.Data {
+		for i, v := range data {
 			d[i] = tensor.NewFloat16FromFloat64(float64(v))
 		}
 	case tensor.TypeBFloat16:
-		d := tensor.Of[tensor.BFloat16](o.T)
-		if s, ok := any(o.Data).([]float32); ok {
+		d := tensor.Of[tensor.BFloat16](o.T)[lo:hi]
+		if s, ok := any(data).([]float32); ok {
 			tensor.Float32sToBFloat16s(d, s)
 			return
 		}
-		for i, v := range o.Data {
+		for i, v := range data {
 			d[i] = tensor.NewBFloat16FromFloat64(float64(v))
 		}
 	}

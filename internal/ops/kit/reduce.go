@@ -3,7 +3,6 @@ package kit
 import (
 	"fmt"
 	"slices"
-	"sync/atomic"
 
 	"github.com/onward-ml/onward/internal/cpu"
 	"github.com/onward-ml/onward/internal/ir"
@@ -309,9 +308,10 @@ func reduceRows[T, A any](c *ir.Call, p *ReducePlan, dst, x []T, r *Reducer[T, A
 		return nil
 	}
 	if r.Rows != nil && pieces == 1 && p.inner <= vec.MostRowsF32 && len(p.kept) == 1 && len(dst) >= vec.LeastRowsF32 {
-		return ReduceSpans(c, len(dst), p.N, func(lo, hi int) { r.Rows(dst[lo:hi], x, p.inner, lo) })
+		ReduceSpans(c, len(dst), p.N, func(lo, hi int) { r.Rows(dst[lo:hi], x, p.inner, lo) })
+		return nil
 	}
-	return ReduceSpans(c, len(dst), p.N, func(lo, hi int) {
+	ReduceSpans(c, len(dst), p.N, func(lo, hi int) {
 		acc := make([]A, min(hi-lo, ReduceBlock))
 		for ; lo < hi; lo += len(acc) {
 			acc = acc[:min(hi-lo, len(acc))]
@@ -336,6 +336,7 @@ func reduceRows[T, A any](c *ir.Call, p *ReducePlan, dst, x []T, r *Reducer[T, A
 			r.Done(dst[lo:lo+len(acc)], acc, p.N)
 		}
 	})
+	return nil
 }
 
 // reduceCols combines pieces elementwise, a block of columns at a time.
@@ -345,7 +346,7 @@ func reduceCols[T, A any](c *ir.Call, p *ReducePlan, dst, x []T, r *Reducer[T, A
 		return reduceNarrow(c, p, dst, x, r, min(g, pieces/2))
 	}
 	blocks := (p.inner + ReduceBlock - 1) / ReduceBlock
-	return ReduceSpans(c, Product(p.kept)*blocks, p.N*min(p.inner, ReduceBlock), func(first, end int) {
+	ReduceSpans(c, Product(p.kept)*blocks, p.N*min(p.inner, ReduceBlock), func(first, end int) {
 		buf := make([]A, min(p.inner, ReduceBlock))
 		var part []T
 		if r.Add != nil {
@@ -369,6 +370,7 @@ func reduceCols[T, A any](c *ir.Call, p *ReducePlan, dst, x []T, r *Reducer[T, A
 			r.Done(dst[out:out+m], acc, p.N)
 		}
 	})
+	return nil
 }
 
 // fold combines pieces in acc. part is as long as acc, unless add is nil.
@@ -400,7 +402,7 @@ func (r *Reducer[T, A]) fold(acc []A, part []T, pieces int, piece func(k int) []
 func reduceNarrow[T, A any](c *ir.Call, p *ReducePlan, dst, x []T, r *Reducer[T, A], g int) error {
 	pieces := p.reduced[0]
 	wide := g * p.inner
-	return ReduceSpans(c, Product(p.kept), p.N*p.inner, func(lo, hi int) {
+	ReduceSpans(c, Product(p.kept), p.N*p.inner, func(lo, hi int) {
 		acc := make([]A, wide)
 		var part []T
 		if r.Add != nil {
@@ -425,57 +427,26 @@ func reduceNarrow[T, A any](c *ir.Call, p *ReducePlan, dst, x []T, r *Reducer[T,
 			r.Done(dst[i*p.inner:(i+1)*p.inner], acc[:p.inner], p.N)
 		}
 	})
+	return nil
 }
 
 // ReduceEach calls fn for [0, n) on all threads. work is the cost of a call, in elements.
-func ReduceEach(c *ir.Call, n, work int, fn func(i int)) error {
-	return ReduceSpans(c, n, work, func(lo, hi int) {
+func ReduceEach(c *ir.Call, n, work int, fn func(i int)) {
+	ReduceSpans(c, n, work, func(lo, hi int) {
 		for i := lo; i < hi; i++ {
 			fn(i)
 		}
 	})
 }
 
-// ReduceSpans is ReduceEach for ranges that are short enough to notice cancellation.
-func ReduceSpans(c *ir.Call, n, work int, fn func(lo, hi int)) error {
-	if n == 0 {
-		return nil
-	}
-	var stop atomic.Bool
-	c.Parallel(n, spanGrain(work), watched(c, work, &stop, fn))
-	if stop.Load() {
-		return c.Err()
-	}
-	return nil
-}
+// ReduceSpans is ReduceEach for ranges.
+func ReduceSpans(c *ir.Call, n, work int, fn func(lo, hi int)) { c.Parallel(n, spanGrain(work), fn) }
 
 // launchSpans is ReduceSpans by a launch.
-func launchSpans(c *ir.Call, n, work int, fn func(lo, hi int)) {
-	if n == 0 {
-		return
-	}
-	if n*work > GrainWatch {
-		fn = watched(c, work, new(atomic.Bool), fn)
-	}
-	c.Launch(n, spanGrain(work), fn)
-}
+func launchSpans(c *ir.Call, n, work int, fn func(lo, hi int)) { c.Launch(n, spanGrain(work), fn) }
 
 // spanGrain is how many items of a given number of elements are worth another thread.
 func spanGrain(work int) int { return max(1, GrainVector/max(work, 1)) }
-
-// watched returns fn in pieces that are short enough to notice in between that the run must
-// stop, which it notes in stop.
-func watched(c *ir.Call, work int, stop *atomic.Bool, fn func(lo, hi int)) func(lo, hi int) {
-	watch := max(1, GrainWatch/max(work, 1))
-	return func(lo, hi int) {
-		for ; lo < hi && !stop.Load(); lo += watch {
-			fn(lo, min(hi, lo+watch))
-			if c.Err() != nil {
-				stop.Store(true)
-			}
-		}
-	}
-}
 
 // SumReducer adds x in accumulators of type A and stores done(sum).
 func SumReducer[T, A RealNumber]() Reducer[T, A] {

@@ -85,16 +85,18 @@ func (op *trainer) Run(c *ir.Call) error {
 				return err
 			}
 		}
-		for j := range in[0] {
-			var s [2]float64
-			for k := range op.States() {
-				s[k] = in[2+k][j]
+		c.Parallel(len(in[0]), GrainCostly, func(lo, hi int) {
+			for j := lo; j < hi; j++ {
+				var s [2]float64
+				for k := range op.States() {
+					s[k] = in[2+k][j]
+				}
+				out[0].Data[j], s = step(in[0][j], in[1][j], s)
+				for k := range op.States() {
+					out[1+k].Data[j] = s[k]
+				}
 			}
-			out[0].Data[j], s = step(in[0][j], in[1][j], s)
-			for k := range op.States() {
-				out[1+k].Data[j] = s[k]
-			}
-		}
+		})
 		for k := range 1 + op.States() {
 			if out[k].T != nil {
 				out[k].Store()

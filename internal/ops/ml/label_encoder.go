@@ -215,52 +215,58 @@ func (op *LabelEncoder) Run(c *ir.Call) error {
 	}
 	switch x.DType() {
 	case tensor.TypeString:
-		lookUp[string](t, x, at)
+		lookUp[string](c, t, x, at)
 	case tensor.TypeInt64:
-		lookUp[int64](t, x, at)
+		lookUp[int64](c, t, x, at)
 	case tensor.TypeInt32:
-		lookUp[int32](t, x, at)
+		lookUp[int32](c, t, x, at)
 	case tensor.TypeInt16:
-		lookUp[int16](t, x, at)
+		lookUp[int16](c, t, x, at)
 	case tensor.TypeFloat32:
-		lookUp[float32](t, x, at)
+		lookUp[float32](c, t, x, at)
 	case tensor.TypeFloat64:
-		lookUp[float64](t, x, at)
+		lookUp[float64](c, t, x, at)
 	}
 	switch y.DType() {
 	case tensor.TypeString:
-		pick[string](y, t.values, at)
+		pick[string](c, y, t.values, at)
 	case tensor.TypeInt64:
-		pick[int64](y, t.values, at)
+		pick[int64](c, y, t.values, at)
 	case tensor.TypeInt32:
-		pick[int32](y, t.values, at)
+		pick[int32](c, y, t.values, at)
 	case tensor.TypeInt16:
-		pick[int16](y, t.values, at)
+		pick[int16](c, y, t.values, at)
 	case tensor.TypeFloat32:
-		pick[float32](y, t.values, at)
+		pick[float32](c, y, t.values, at)
 	case tensor.TypeFloat64:
-		pick[float64](y, t.values, at)
+		pick[float64](c, y, t.values, at)
 	}
 	return nil
 }
 
-func lookUp[K labelKey](t *labelTable, x *tensor.Tensor, at []int32) {
+func lookUp[K labelKey](c *ir.Call, t *labelTable, x *tensor.Tensor, at []int32) {
 	m, none := t.find.(map[K]int32), int32(t.values.Len()-1)
-	for i, k := range tensor.Of[K](x) {
-		j, ok := m[k]
-		if !ok {
-			j = none
-			if k != k {
-				j = t.nan
+	keys := tensor.Of[K](x)
+	c.Parallel(len(keys), kit.GrainCostly, func(lo, hi int) {
+		for i := lo; i < hi; i++ {
+			k := keys[i]
+			j, ok := m[k]
+			if !ok {
+				j = none
+				if k != k {
+					j = t.nan
+				}
 			}
+			at[i] = j
 		}
-		at[i] = j
-	}
+	})
 }
 
-func pick[V labelKey](y, values *tensor.Tensor, at []int32) {
+func pick[V labelKey](c *ir.Call, y, values *tensor.Tensor, at []int32) {
 	dst, v := tensor.Of[V](y), tensor.Of[V](values)
-	for i, j := range at {
-		dst[i] = v[j]
-	}
+	c.Parallel(len(at), kit.GrainCheap, func(lo, hi int) {
+		for i, j := range at[lo:hi] {
+			dst[lo+i] = v[j]
+		}
+	})
 }

@@ -6,6 +6,7 @@ import (
 	"github.com/onward-ml/onward/internal/cpu"
 	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/internal/kernels/gemm"
+	"github.com/onward-ml/onward/internal/ops/kit"
 	"github.com/onward-ml/onward/tensor"
 )
 
@@ -52,15 +53,22 @@ func (m *linearModel) scores(c *ir.Call, x *tensor.Tensor, n, cols, targets int,
 	}
 	switch x.DType() {
 	case tensor.TypeFloat32:
-		linearScores(tensor.Of[float32](x), m, cols, targets, y)
+		scoresOf[float32](c, x, m, cols, targets, y)
 	case tensor.TypeFloat64:
-		linearScores(tensor.Of[float64](x), m, cols, targets, y)
+		scoresOf[float64](c, x, m, cols, targets, y)
 	case tensor.TypeInt32:
-		linearScores(tensor.Of[int32](x), m, cols, targets, y)
+		scoresOf[int32](c, x, m, cols, targets, y)
 	case tensor.TypeInt64:
-		linearScores(tensor.Of[int64](x), m, cols, targets, y)
+		scoresOf[int64](c, x, m, cols, targets, y)
 	}
 	return nil
+}
+
+func scoresOf[T float32 | float64 | int32 | int64](c *ir.Call, x *tensor.Tensor, m *linearModel, cols, targets int, y []float32) {
+	data := tensor.Of[T](x)
+	c.Parallel(len(y)/targets, kit.GrainFor(cols*targets), func(lo, hi int) {
+		linearScores(data[lo*cols:hi*cols], m, cols, targets, y[lo*targets:hi*targets])
+	})
 }
 
 func linearScores[T float32 | float64 | int32 | int64](x []T, m *linearModel, cols, targets int, y []float32) {

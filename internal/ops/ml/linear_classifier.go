@@ -96,20 +96,20 @@ func (op *LinearClassifier) Run(c *ir.Call) error {
 		data := tensor.Of[float32](x)
 		c.Launch(1, 1, func(int, int) {
 			linearScores(data, &op.model, cols, t, scores)
-			op.decide(n, e, t, scores, scores, y)
+			op.decide(0, n, e, t, scores, scores, y)
 		})
 		return nil
 	}
 	if err := op.model.scores(c, x, n, cols, t, raw); err != nil {
 		return err
 	}
-	op.decide(n, e, t, scores, raw, y)
+	c.Parallel(n, kit.GrainFor(16*e), func(lo, hi int) { op.decide(lo, hi, e, t, scores, raw, y) })
 	return nil
 }
 
-// decide writes the labels of n rows and transforms t raw scores into e final ones.
-func (op *LinearClassifier) decide(n, e, t int, scores, raw []float32, y *tensor.Tensor) {
-	for i := range n {
+// decide writes the labels of the rows [lo, hi) and transforms t raw scores into e final ones.
+func (op *LinearClassifier) decide(lo, hi, e, t int, scores, raw []float32, y *tensor.Tensor) {
+	for i := lo; i < hi; i++ {
 		row := scores[i*e:][:e]
 		switch {
 		case e != t:

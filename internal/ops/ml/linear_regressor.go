@@ -63,9 +63,11 @@ func (op *LinearRegressor) Run(c *ir.Call) error {
 		return err
 	}
 	if op.transform != transformNone {
-		for i := range n {
-			applyTransform(op.transform, y[i*op.targets:][:op.targets])
-		}
+		c.Parallel(n, kit.GrainFor(16*op.targets), func(lo, hi int) {
+			for i := lo; i < hi; i++ {
+				applyTransform(op.transform, y[i*op.targets:][:op.targets])
+			}
+		})
 	}
 	return nil
 }

@@ -61,43 +61,49 @@ func (op *OneHotEncoder) Run(c *ir.Call) error {
 	y := tensor.Of[float32](t)
 	clear(y)
 	if x.DType() == tensor.TypeString {
-		for i, s := range tensor.Of[string](x) {
-			k, ok := op.strs[s]
+		in := tensor.Of[string](x)
+		c.Serial(len(in), kit.GrainCostly, func(lo, hi int) {
+			for i := lo; i < hi && err == nil; i++ {
+				k, ok := op.strs[in[i]]
+				if !ok && !op.Zeros {
+					err = fmt.Errorf("element %d is %q, which is not a category", i, in[i])
+				}
+				if ok {
+					y[i*op.n+k] = 1
+				}
+			}
+		})
+		return err
+	}
+	switch x.DType() {
+	case tensor.TypeInt64:
+		return oneHot(c, op, tensor.Of[int64](x), y)
+	case tensor.TypeInt32:
+		return oneHot(c, op, tensor.Of[int32](x), y)
+	case tensor.TypeFloat32:
+		return oneHot(c, op, tensor.Of[float32](x), y)
+	case tensor.TypeFloat64:
+		return oneHot(c, op, tensor.Of[float64](x), y)
+	}
+	return fmt.Errorf("X has unsupported type %s", x.DType())
+}
+
+func oneHot[T int64 | int32 | float32 | float64](c *ir.Call, op *OneHotEncoder, x []T, y []float32) (err error) {
+	c.Serial(len(x), kit.GrainCostly, func(lo, hi int) {
+		for i := lo; i < hi && err == nil; i++ {
+			v := x[i]
+			ok := math.Abs(float64(v)) < 1<<63
+			k := 0
+			if ok || v == T(int64(v)) {
+				k, ok = op.ints[int64(v)]
+			}
 			if !ok && !op.Zeros {
-				return fmt.Errorf("element %d is %q, which is not a category", i, s)
+				err = fmt.Errorf("element %d is %v, which is not a category", i, v)
 			}
 			if ok {
 				y[i*op.n+k] = 1
 			}
 		}
-		return nil
-	}
-	switch x.DType() {
-	case tensor.TypeInt64:
-		return oneHot(op, tensor.Of[int64](x), y)
-	case tensor.TypeInt32:
-		return oneHot(op, tensor.Of[int32](x), y)
-	case tensor.TypeFloat32:
-		return oneHot(op, tensor.Of[float32](x), y)
-	case tensor.TypeFloat64:
-		return oneHot(op, tensor.Of[float64](x), y)
-	}
-	return fmt.Errorf("X has unsupported type %s", x.DType())
-}
-
-func oneHot[T int64 | int32 | float32 | float64](op *OneHotEncoder, x []T, y []float32) error {
-	for i, v := range x {
-		ok := math.Abs(float64(v)) < 1<<63
-		k := 0
-		if ok || v == T(int64(v)) {
-			k, ok = op.ints[int64(v)]
-		}
-		if !ok && !op.Zeros {
-			return fmt.Errorf("element %d is %v, which is not a category", i, v)
-		}
-		if ok {
-			y[i*op.n+k] = 1
-		}
-	}
-	return nil
+	})
+	return err
 }

@@ -142,13 +142,15 @@ func (m *treeModel) runKernel(c *ir.Call, x []float32, n, cols int, done func(i 
 		par = nil
 	}
 	m.fast.Run(par, dst, x, n, cols)
-	for i := range n {
-		for k, v := range dst[i*m.targets:][:m.targets] {
-			scores[k] = float64(v)
+	c.Serial(n, kit.GrainFor(16*m.targets), func(lo, hi int) {
+		for i := lo; i < hi; i++ {
+			for k, v := range dst[i*m.targets:][:m.targets] {
+				scores[k] = float64(v)
+			}
+			done(i, scores)
 		}
-		done(i, scores)
-	}
-	return c.Err()
+	})
+	return nil
 }
 
 // finish checks the indices of the nodes and leaves, and that the graph has no cycles;

@@ -77,11 +77,13 @@ func (op *ZipMap) Run(c *ir.Call) error {
 	keys := op.keys.Clone()
 	items, rows, maps := make([]tensor.Value, n), make([]tensor.Tensor, n), make([]tensor.Map, n)
 	shape := []int{cols}
-	for i := range items {
-		rows[i].Reset(tensor.TypeFloat32, tensor.AsBytes(values[i*cols:(i+1)*cols:(i+1)*cols]), shape)
-		maps[i] = tensor.Map{Keys: keys, Values: &rows[i]}
-		items[i] = &maps[i]
-	}
+	c.Serial(n, kit.GrainCostly, func(lo, hi int) {
+		for i := lo; i < hi; i++ {
+			rows[i].Reset(tensor.TypeFloat32, tensor.AsBytes(values[i*cols:(i+1)*cols:(i+1)*cols]), shape)
+			maps[i] = tensor.Map{Keys: keys, Values: &rows[i]}
+			items[i] = &maps[i]
+		}
+	})
 	c.Set(0, &tensor.Sequence{Elem: op.mapType(), Items: items})
 	return nil
 }

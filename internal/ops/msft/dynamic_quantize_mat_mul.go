@@ -92,9 +92,10 @@ func dynamicQuantize(c *ir.Call, dst []uint8, src []float32) (scale float32, zer
 	zero = kit.QuantizedByte(shift)
 	if !c.Generic {
 		l := cpu.Active()
-		return scale, zero, kit.EachRange(c, len(src), kit.GrainCheap, func(lo, hi int) { quant.Quantize(l, dst[lo:hi], src[lo:hi], scale, zero) })
+		c.Parallel(len(src), kit.GrainCheap, func(lo, hi int) { quant.Quantize(l, dst[lo:hi], src[lo:hi], scale, zero) })
+		return scale, zero, nil
 	}
-	err = kit.EachRange(c, len(src), kit.GrainCheap, func(lo, hi int) {
+	c.Parallel(len(src), kit.GrainCheap, func(lo, hi int) {
 		y := dst[lo:hi]
 		for i, v := range src[lo:hi] {
 			y[i] = kit.QuantizedByte(float32(math.RoundToEven(float64(v/scale))) + shift)

@@ -46,7 +46,7 @@ func (op *GatedRMSNorm) Run(c *ir.Call) error {
 	if err := rows.Compute(c); err != nil {
 		return err
 	}
-	err = kit.EachRange(c, len(y.Data), kit.GrainCostly, func(lo, hi int) {
+	c.Parallel(len(y.Data), kit.GrainCostly, func(lo, hi int) {
 		for i := lo; i < hi; i++ {
 			gate := kit.Sigmoid32(in[2][i])
 			if !op.Sigmoid {
@@ -55,8 +55,6 @@ func (op *GatedRMSNorm) Run(c *ir.Call) error {
 			y.Data[i] *= gate
 		}
 	})
-	if err == nil {
-		y.Store()
-	}
-	return err
+	y.Store()
+	return nil
 }

@@ -117,7 +117,7 @@ func (op *GatherBlockQuantized) Run(c *ir.Call) error {
 	blocks := want[quantize]
 	at := kit.Ints(idx)
 	codes := data.Bytes()
-	err = kit.ReduceEach(c, span.Outer*len(at), span.Inner, func(k int) {
+	kit.ReduceEach(c, span.Outer*len(at), span.Inner, func(k int) {
 		dst := y.Data[k*span.Inner:][:span.Inner]
 		i := at[k%len(at)]
 		if i < 0 {
@@ -138,10 +138,8 @@ func (op *GatherBlockQuantized) Run(c *ir.Call) error {
 			dst[j] = v * scale[s]
 		}
 	})
-	if err == nil {
-		y.Store()
-	}
-	return err
+	y.Store()
+	return nil
 }
 
 // codes returns the value of each code, and the number of bits of a code.

@@ -127,14 +127,11 @@ func (g *GroupNorm) Run(c *ir.Call) error {
 		return err
 	}
 	if g.SiLU {
-		err := kit.EachRange(c, len(dst), kit.GrainCostly, func(lo, hi int) {
+		c.Parallel(len(dst), kit.GrainCostly, func(lo, hi int) {
 			for i, v := range dst[lo:hi] {
 				dst[lo+i] = float32(float64(v) / (1 + math.Exp(-float64(v))))
 			}
 		})
-		if err != nil {
-			return err
-		}
 	}
 	if g.ChannelsLast {
 		kit.MoveChannels(c, kit.MoveBuf{Width: 4, Raw: tensor.AsBytes(y.Data)}, kit.MoveBuf{Width: 4, Raw: tensor.AsBytes(dst)}, shape, true)

@@ -46,10 +46,12 @@ func (*LinearAttentionGate) Run(c *ir.Call) error {
 	if err != nil {
 		return err
 	}
-	for i, v := range in[0] {
-		z := float64(v + in[1][i%heads])
-		decay.Data[i] = in[2][i%heads] * float32(math.Max(z, 0)+math.Log1p(math.Exp(-math.Abs(z))))
-	}
+	c.Parallel(len(in[0]), kit.GrainCostly, func(lo, hi int) {
+		for i := lo; i < hi; i++ {
+			z := float64(in[0][i] + in[1][i%heads])
+			decay.Data[i] = in[2][i%heads] * float32(math.Max(z, 0)+math.Log1p(math.Exp(-math.Abs(z))))
+		}
+	})
 	decay.Store()
 	if !c.Wants(1) {
 		return nil
@@ -61,9 +63,11 @@ func (*LinearAttentionGate) Run(c *ir.Call) error {
 	if err != nil {
 		return err
 	}
-	for i, v := range in[3] {
-		beta.Data[i] = kit.Sigmoid32(v)
-	}
+	c.Parallel(len(in[3]), kit.GrainCostly, func(lo, hi int) {
+		for i := lo; i < hi; i++ {
+			beta.Data[i] = kit.Sigmoid32(in[3][i])
+		}
+	})
 	beta.Store()
 	return nil
 }

@@ -90,7 +90,7 @@ func (op *MatMulBnb4) Run(c *ir.Call) error {
 		return err
 	}
 	codes, data := &bnb4Codes[kit.BoolToInt(op.NF4)], tensor.Of[uint8](c.Tensor(1))
-	if err := kit.EachRange(c, n, kit.GrainCheap, func(lo, hi int) {
+	c.Parallel(n, kit.GrainCheap, func(lo, hi int) {
 		for i := lo; i < hi; i++ {
 			v := codes[data[i/2]>>(4-i%2*4)&15] * scales[i/op.Block]
 			if op.TransB {
@@ -99,9 +99,7 @@ func (op *MatMulBnb4) Run(c *ir.Call) error {
 				w[i%op.K*op.N+i/op.K] = v // transposed, as mulRows requires
 			}
 		}
-	}); err != nil {
-		return err
-	}
+	})
 	return mulRows(c, x, w, in, out)
 }
 

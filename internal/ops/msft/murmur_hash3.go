@@ -54,11 +54,12 @@ func (o *MurmurHash3) Run(c *ir.Call) error {
 		return nil
 	}
 	src, size := x.Bytes(), x.DType().Size()
-	return kit.EachRange(c, len(dst), kit.GrainCheap, func(lo, hi int) {
+	c.Parallel(len(dst), kit.GrainCheap, func(lo, hi int) {
 		for i := lo; i < hi; i++ {
 			dst[i] = murmur3(src[i*size:(i+1)*size], o.Seed)
 		}
 	})
+	return nil
 }
 
 func murmur3(b []byte, h uint32) uint32 {

@@ -155,7 +155,8 @@ func runQLinearUnary(c *ir.Call, f func(x float32) float32) error {
 	}
 	t := in.table(out, f)
 	src, dst := x.Bytes(), y.Bytes()
-	return kit.EachRange(c, len(src), kit.GrainCheap, func(lo, hi int) { kit.MapBytes(dst[lo:hi], src[lo:hi], t) })
+	c.Parallel(len(src), kit.GrainCheap, func(lo, hi int) { kit.MapBytes(dst[lo:hi], src[lo:hi], t) })
+	return nil
 }
 
 // runQLinearBinary applies fn to two dequantized, broadcast tensors and quantizes the

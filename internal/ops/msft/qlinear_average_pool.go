@@ -86,14 +86,16 @@ func realBytes(c *ir.Call, t *tensor.Tensor, q *byteQuant) ([]float32, error) {
 	table, src := q.reals(), t.Bytes()
 	if !c.Generic {
 		l := cpu.Active()
-		return r, kit.EachRange(c, len(src), kit.GrainCheap, func(lo, hi int) { q.widen(l, r[lo:hi], src[lo:hi]) })
+		c.Parallel(len(src), kit.GrainCheap, func(lo, hi int) { q.widen(l, r[lo:hi], src[lo:hi]) })
+		return r, nil
 	}
-	return r, kit.EachRange(c, len(src), kit.GrainCheap, func(lo, hi int) {
+	c.Parallel(len(src), kit.GrainCheap, func(lo, hi int) {
 		dst := r[lo:hi]
 		for i, v := range src[lo:hi] {
 			dst[i] = table[v]
 		}
 	})
+	return r, nil
 }
 
 // quantizeBytes quantizes x·ratio, given in multiples of q's scale, to y; it overwrites
@@ -102,15 +104,17 @@ func quantizeBytes(c *ir.Call, y *tensor.Tensor, x []float32, ratio float32, q *
 	dst := y.Bytes()
 	if !c.Generic {
 		l := cpu.Active()
-		return kit.EachRange(c, len(x), kit.GrainCheap, func(lo, hi int) {
+		c.Parallel(len(x), kit.GrainCheap, func(lo, hi int) {
 			vec.MulScalarF32(l, x[lo:hi], x[lo:hi], ratio)
 			q.narrow(l, dst[lo:hi], x[lo:hi], 1)
 		})
+		return nil
 	}
-	return kit.EachRange(c, len(x), kit.GrainCheap, func(lo, hi int) {
+	c.Parallel(len(x), kit.GrainCheap, func(lo, hi int) {
 		for i := range x[lo:hi] {
 			x[lo+i] *= ratio
 		}
 		q.quantize(dst[lo:hi], x[lo:hi])
 	})
+	return nil
 }

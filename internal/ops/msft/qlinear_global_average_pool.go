@@ -72,7 +72,7 @@ func (p *QLinearGlobalAveragePool) Run(c *ir.Call) error {
 	}
 	src, dst := x.Bytes(), y.Bytes()
 	scale := in.scale / (float32(plane) * out.scale)
-	return kit.ReduceEach(c, n*ch, plane, func(i int) {
+	kit.ReduceEach(c, n*ch, plane, func(i int) {
 		at := i/ch*ch*plane + i%ch*next
 		sum := int64(0)
 		if step == 1 {
@@ -85,6 +85,7 @@ func (p *QLinearGlobalAveragePool) Run(c *ir.Call) error {
 		v := [1]float32{float32(sum) * scale}
 		out.quantize(dst[i:i+1], v[:])
 	})
+	return nil
 }
 
 // sumBytes returns the sum of the bytes as integers, eight at a time.

@@ -97,7 +97,7 @@ func (o *QLinearSoftmax) rows(c *ir.Call, src, dst []byte, s kit.AxisSpan, in, o
 	}
 	l := cpu.Active()
 	block := max(1, 2048/s.N) // number of rows converted together
-	return kit.EachRange(c, n, max(1, kit.GrainCheap/s.N), func(lo, hi int) {
+	c.Parallel(n, max(1, kit.GrainCheap/s.N), func(lo, hi int) {
 		for ; lo < hi; lo += block {
 			from, to := lo*s.N, min(lo+block, hi)*s.N
 			in.widen(l, x[from:to], src[from:to])
@@ -107,4 +107,5 @@ func (o *QLinearSoftmax) rows(c *ir.Call, src, dst []byte, s kit.AxisSpan, in, o
 			out.narrow(l, dst[from:to], x[from:to], out.scale)
 		}
 	})
+	return nil
 }

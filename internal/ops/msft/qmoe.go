@@ -137,7 +137,7 @@ func (op *QMoE) layer(c *ir.Call, k, experts int) (*moeLayer, error) {
 		return float32(packedCode(tensor.Of[uint8](zeros)[at:], n, bits))
 	}
 	l.weights = func(e int) ([]float32, error) {
-		return wide, kit.ReduceEach(c, l.out, l.in, func(i int) {
+		kit.ReduceEach(c, l.out, l.in, func(i int) {
 			row := e*l.out + i
 			src, dst := codes[row*s[2]:][:s[2]], wide[i*l.in:][:l.in]
 			for b := range blocks {
@@ -147,6 +147,7 @@ func (op *QMoE) layer(c *ir.Call, k, experts int) (*moeLayer, error) {
 				}
 			}
 		})
+		return wide, nil
 	}
 	return l, nil
 }

@@ -42,7 +42,7 @@ func (p *quantizedProduct) reals(c *ir.Call, y []float32) error {
 	if len(y) == 0 {
 		return nil
 	}
-	return kit.ReduceEach(c, len(y)/cols, cols, func(line int) {
+	kit.ReduceEach(c, len(y)/cols, cols, func(line int) {
 		_, mb := p.shape.At(min(line/max(1, p.shape.M), p.shape.Count()-1))
 		at, step := q.Line(mb, 0)
 		row, sums := y[line*cols:][:cols], p.sums[line*cols:][:cols]
@@ -53,6 +53,7 @@ func (p *quantizedProduct) reals(c *ir.Call, y []float32) error {
 			row[j] += b
 		}
 	})
+	return nil
 }
 
 // oneScale reads a scale that must have exactly one element.

@@ -43,14 +43,11 @@ func (op *ScaledSiLU) Run(c *ir.Call) error {
 		z[i] = scale * v
 	}
 	kit.RoundTo(z, x.DType())
-	err = kit.EachRange(c, len(z), kit.GrainCostly, func(lo, hi int) {
+	c.Parallel(len(z), kit.GrainCostly, func(lo, hi int) {
 		for i := lo; i < hi; i++ {
 			y.Data[i] = kit.Sigmoid32(z[i])
 		}
 	})
-	if err != nil {
-		return err
-	}
 	kit.RoundTo(y.Data, x.DType())
 	for i, v := range z {
 		y.Data[i] *= v

@@ -116,23 +116,24 @@ func (op *Tokenizer) Run(c *ir.Call) error {
 		return err
 	}
 	y := tensor.Of[string](out)
-	for _, tokens := range rows {
-		row := y[:most:most]
-		y = y[most:]
-		k := 0
-		if marks > 0 {
-			row[0] = "\x02"
-			k = 1
+	c.Serial(len(rows), kit.GrainFor(8*most), func(lo, hi int) {
+		for i := lo; i < hi; i++ {
+			row := y[i*most:][:most:most]
+			k := 0
+			if marks > 0 {
+				row[0] = "\x02"
+				k = 1
+			}
+			k += copy(row[k:], rows[i])
+			if marks > 0 {
+				row[k] = "\x03"
+				k++
+			}
+			for ; k < most; k++ {
+				row[k] = op.Pad
+			}
 		}
-		k += copy(row[k:], tokens)
-		if marks > 0 {
-			row[k] = "\x03"
-			k++
-		}
-		for ; k < most; k++ {
-			row[k] = op.Pad
-		}
-	}
+	})
 	return nil
 }
 

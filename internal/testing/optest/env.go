@@ -89,6 +89,14 @@ func (e *Env) Parallel(n, grain int, fn func(lo, hi int)) {
 	wg.Wait()
 }
 
+// Serial calls fn for pieces in order.
+func (e *Env) Serial(n, grain int, fn func(lo, hi int)) {
+	grain = max(grain, 1, n/64)
+	for lo := 0; lo < n; lo += grain {
+		fn(lo, min(n, lo+grain))
+	}
+}
+
 // RunGraph interprets a subgraph without captures.
 func (e *Env) RunGraph(c *ir.Call, k int, in []tensor.Value) ([]tensor.Value, error) {
 	g := c.Node.Graphs[k]
