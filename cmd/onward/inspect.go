@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"maps"
@@ -10,10 +11,12 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/onward-ml/onward"
+	"github.com/onward-ml/onward/cmd/onward/internal/cost"
 	"github.com/onward-ml/onward/cmd/onward/internal/modelfile"
 	"github.com/onward-ml/onward/cmd/onward/internal/session"
 	"github.com/onward-ml/onward/cmd/onward/internal/text"
 	"github.com/onward-ml/onward/onnx"
+	"github.com/onward-ml/onward/tensor"
 )
 
 type argJSON struct {
@@ -22,6 +25,7 @@ type argJSON struct {
 	Shape []any  `json:"shape"` // numbers, names, or null; null if the rank is unknown
 }
 
+// inspectJSON is the output of --json. The costs are absent if the model cannot be analyzed.
 type inspectJSON struct {
 	Inputs       []argJSON            `json:"inputs"`
 	Overridable  []argJSON            `json:"overridable_initializers,omitempty"`
@@ -33,16 +37,34 @@ type inspectJSON struct {
 	Initializers int                  `json:"initializers"`
 	Parameters   int64                `json:"parameters"`
 	WeightBytes  int64                `json:"weight_bytes"`
-	Providers    map[string]string    `json:"providers"` // "ok", or the error
+	// MACs are the multiplications of a run, ActivationBytes the memory of its values.
+	// Free dimensions, which FreeDimensions lists, count as 1.
+	MACs            *int64            `json:"macs,omitempty"`
+	ActivationBytes *int64            `json:"activation_bytes,omitempty"`
+	FreeDimensions  []string          `json:"free_dimensions"`
+	Layers          []layerJSON       `json:"layers,omitempty"` // with --layers
+	Providers       map[string]string `json:"providers"`        // "ok", or the error
+}
+
+// layerJSON is a node of the main graph with its cost.
+type layerJSON struct {
+	cost.Layer
+	// Sparsity is the share of zeros among the parameters; absent without parameters.
+	Sparsity *float64 `json:"sparsity,omitempty"`
 }
 
 func inspectCommand() *cobra.Command {
-	var asJSON bool
+	var asJSON, layers bool
 	c := &cobra.Command{
-		Use:     "inspect MODEL",
-		Short:   "Show a model's inputs, outputs, metadata, opsets, operators and size",
-		Long:    "Show a model's inputs, outputs, metadata, opsets, operators and size, and which provider can run it.",
-		Example: "  onward inspect model.onnx\n  onward inspect digits.onnx --json",
+		Use:   "inspect MODEL",
+		Short: "Show a model's inputs, outputs, operators, size and cost",
+		Long: `Show a model's inputs, outputs, metadata, opsets and operators, the number of its
+parameters, the multiplications and memory of a run, which providers can run it, and a
+command to try it. Free dimensions count as 1.
+
+--layers lists the nodes with their multiplications with addition (MACs), parameters,
+share of zeros among these, size of their results, and shape.`,
+		Example: "  onward inspect model.onnx\n  onward inspect digits.onnx --layers\n  onward inspect digits.onnx --json",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			m, err := modelfile.Load(args[0])
@@ -50,22 +72,22 @@ func inspectCommand() *cobra.Command {
 				return err
 			}
 			defer m.Close()
-			r, err := inspect(m)
+			r, err := inspect(m, layers)
 			if err != nil {
 				return err
 			}
 			if asJSON {
 				return text.JSON(cmd.OutOrStdout(), r)
 			}
-			r.print(cmd.OutOrStdout())
-			return nil
+			return r.print(cmd.OutOrStdout(), args[0])
 		},
 	}
+	c.Flags().BoolVar(&layers, "layers", false, "list the nodes with their costs")
 	c.Flags().BoolVar(&asJSON, "json", false, "print JSON")
 	return c
 }
 
-func inspect(m *onnx.Model) (*inspectJSON, error) {
+func inspect(m *onnx.Model, layers bool) (*inspectJSON, error) {
 	d, err := onward.Describe(m)
 	if err != nil {
 		return nil, err
@@ -76,6 +98,7 @@ func inspect(m *onnx.Model) (*inspectJSON, error) {
 	for _, f := range m.Functions {
 		r.countNodes(f.Nodes)
 	}
+	r.addCosts(m, layers)
 	for p, err := range session.TryProviders(m) {
 		r.Providers[p] = "ok"
 		if err != nil {
@@ -83,6 +106,64 @@ func inspect(m *onnx.Model) (*inspectJSON, error) {
 		}
 	}
 	return r, nil
+}
+
+// addCosts adds the costs, if shape inference accepts the model.
+func (r *inspectJSON) addCosts(m *onnx.Model, layers bool) {
+	r.FreeDimensions = []string{}
+	for _, a := range r.Inputs {
+		for _, d := range a.Shape {
+			if name, ok := d.(string); ok && !slices.Contains(r.FreeDimensions, name) {
+				r.FreeDimensions = append(r.FreeDimensions, name)
+			}
+		}
+	}
+	c, err := cost.Of(m)
+	if err != nil {
+		return // the providers report the error
+	}
+	r.MACs, r.ActivationBytes = &c.MACs, &c.ActivationBytes
+	if !layers {
+		return
+	}
+	weights := map[string]*onnx.Tensor{}
+	for _, t := range m.Graph.Initializers {
+		weights[t.Name] = t
+	}
+	for _, l := range c.Layers {
+		j := layerJSON{Layer: l}
+		var zeros, all int64
+		for _, in := range l.Inputs {
+			if t := weights[in]; t != nil {
+				delete(weights, in) // counted for the first node that reads it
+				z, n := countZeros(t)
+				zeros, all = zeros+z, all+n
+			}
+		}
+		if all > 0 {
+			j.Sparsity = new(float64)
+			*j.Sparsity = float64(zeros) / float64(all)
+		}
+		r.Layers = append(r.Layers, j)
+	}
+}
+
+// countZeros returns the numbers of zeros and of all elements, 0 and 0 if there are no numbers.
+func countZeros(t *onnx.Tensor) (zeros, all int64) {
+	x, err := t.Decode(nil)
+	if err != nil {
+		return 0, 0
+	}
+	y, err := tensor.Convert(x, tensor.TypeFloat64, tensor.ConvertOptions{})
+	if err != nil {
+		return 0, 0
+	}
+	for _, v := range tensor.Of[float64](y) {
+		if v == 0 {
+			zeros++
+		}
+	}
+	return zeros, int64(y.Len())
 }
 
 func args(list []onward.NodeArg) []argJSON {
@@ -140,24 +221,14 @@ func (r *inspectJSON) countNodes(nodes []*onnx.Node) {
 	}
 }
 
-func (r *inspectJSON) print(w io.Writer) {
+func (r *inspectJSON) print(w io.Writer, path string) error {
 	list := func(title string, args []argJSON) {
 		if len(args) == 0 {
 			return
 		}
 		fmt.Fprintln(w, title)
 		for _, a := range args {
-			shape := ""
-			if a.Shape != nil {
-				dims := make([]string, len(a.Shape))
-				for i, d := range a.Shape {
-					if dims[i] = "?"; d != nil {
-						dims[i] = fmt.Sprint(d)
-					}
-				}
-				shape = "[" + strings.Join(dims, ",") + "]"
-			}
-			fmt.Fprintf(w, "  %s: %s%s\n", text.Name(a.Name), a.Type, text.Name(shape))
+			fmt.Fprintf(w, "  %s: %s%s\n", text.Name(a.Name), a.Type, text.Name(a.shape()))
 		}
 	}
 	m := r.Metadata
@@ -170,31 +241,94 @@ func (r *inspectJSON) print(w io.Writer) {
 	field("graph", m.GraphName)
 	field("domain", m.Domain)
 	field("description", m.Description)
-	fmt.Fprintf(w, "IR version: %d, model version: %d\n", m.IRVersion, m.Version)
+	opsets := make([]string, 0, len(m.Opsets))
 	for _, d := range slices.Sorted(maps.Keys(m.Opsets)) {
-		n := d
-		if n == "" {
-			n = "ai.onnx"
-		}
-		fmt.Fprintf(w, "opset: %s %d\n", text.Name(n), m.Opsets[d])
+		opsets = append(opsets, fmt.Sprintf("%s %d", cmp.Or(d, "ai.onnx"), m.Opsets[d]))
 	}
+	field("opsets", fmt.Sprintf("%s; IR version %d; model version %d", strings.Join(opsets, ", "), m.IRVersion, m.Version))
 	for _, k := range slices.Sorted(maps.Keys(m.Custom)) {
 		fmt.Fprintf(w, "metadata %s: %s\n", text.Name(k), text.Name(m.Custom[k]))
 	}
 	list("inputs", r.Inputs)
 	list("overridable initializers", r.Overridable)
 	list("outputs", r.Outputs)
-	fmt.Fprintf(w, "%d nodes, %d initializers, %d parameters, %.1f MB of weights\n", r.Nodes, r.Initializers, r.Parameters, float64(r.WeightBytes)/1e6)
-	ops := slices.SortedFunc(maps.Keys(r.Operators), func(a, b string) int {
-		if d := r.Operators[b] - r.Operators[a]; d != 0 {
-			return d
+	field("free dimensions", strings.Join(r.FreeDimensions, ", "))
+	fmt.Fprintf(w, "%d nodes, %d initializers, %d parameters, %s of weights\n", r.Nodes, r.Initializers, r.Parameters, text.Bytes(r.WeightBytes))
+	if r.MACs != nil {
+		free := ""
+		if len(r.FreeDimensions) > 0 {
+			free = ", with free dimensions of 1"
 		}
-		return strings.Compare(a, b)
+		fmt.Fprintf(w, "a run: %s MACs, %s of activations%s\n", text.Count(*r.MACs), text.Bytes(*r.ActivationBytes), free)
+	}
+	ops := slices.SortedFunc(maps.Keys(r.Operators), func(a, b string) int {
+		return cmp.Or(r.Operators[b]-r.Operators[a], strings.Compare(a, b))
 	})
-	for _, o := range ops {
-		fmt.Fprintf(w, "  %6d %s\n", r.Operators[o], text.Name(o))
+	for i, o := range ops {
+		ops[i] = fmt.Sprintf("%d %s", r.Operators[o], text.Name(o))
 	}
+	fmt.Fprintln(w, text.Indent(text.Wrap("operators: "+strings.Join(ops, ", "), 88), "  "))
 	for _, p := range slices.Sorted(maps.Keys(r.Providers)) {
-		fmt.Fprintf(w, "provider %s: %s\n", p, text.Indent(r.Providers[p], "  "))
+		first, _, more := strings.Cut(r.Providers[p], "\n")
+		if _, reason, ok := strings.Cut(first, "provider "+p+" is "); ok {
+			first = reason
+		}
+		if more {
+			first = strings.TrimSuffix(first, ":") + " (onward doctor says more)"
+		}
+		fmt.Fprintf(w, "provider %s: %s\n", p, text.Name(first))
 	}
+	fmt.Fprintf(w, "try it: onward run %s%s\n", text.Name(path), text.Name(r.exampleInputs()))
+	if len(r.Layers) == 0 {
+		return nil
+	}
+	t := text.Table(w)
+	fmt.Fprintln(t, "#\toperator\tname\tMACs\tparameters\tzeros\tresult\tshape")
+	for _, l := range r.Layers {
+		zeros := "-"
+		if l.Sparsity != nil {
+			zeros = fmt.Sprintf("%.1f%%", 100**l.Sparsity)
+		}
+		fmt.Fprintf(t, "%d\t%s\t%s\t%s\t%d\t%s\t%s\t%s\n", l.Index, text.Name(l.OpType), text.Name(l.Name), text.Count(l.MACs), l.Parameters, zeros, text.Bytes(l.OutputBytes),
+			strings.ReplaceAll(fmt.Sprint(l.Shape), "-1", "?"))
+	}
+	return t.Flush()
+}
+
+// shape returns the shape as text: "[batch,3]", "" if the rank is unknown.
+func (a argJSON) shape() string {
+	if a.Shape == nil {
+		return ""
+	}
+	dims := make([]string, len(a.Shape))
+	for i, d := range a.Shape {
+		if dims[i] = "?"; d != nil {
+			dims[i] = fmt.Sprint(d)
+		}
+	}
+	return "[" + strings.Join(dims, ",") + "]"
+}
+
+// exampleInputs returns the flags that give random inputs of the shapes of the model.
+func (r *inspectJSON) exampleInputs() string {
+	s := ""
+	for _, a := range r.Inputs {
+		value := "@file.pb"
+		if a.Shape != nil && strings.HasPrefix(a.Type, "tensor(") && a.Type != "tensor(string)" {
+			value = "random"
+			sizes := make([]string, len(a.Shape))
+			for i, d := range a.Shape {
+				if sizes[i] = "1"; d != nil {
+					if n, ok := d.(int64); ok {
+						sizes[i] = fmt.Sprint(n)
+					}
+				}
+			}
+			if len(sizes) > 0 {
+				value += ":" + strings.Join(sizes, "x")
+			}
+		}
+		s += " --input " + a.Name + "=" + value
+	}
+	return s
 }

@@ -1,7 +1,10 @@
 package main
 
 import (
+	"strings"
 	"testing"
+
+	"github.com/onward-ml/onward/onnx"
 )
 
 func TestInspectJSON(t *testing.T) {
@@ -9,5 +12,50 @@ func TestInspectJSON(t *testing.T) {
 	r := decode[inspectJSON](t, stdout)
 	if len(r.Inputs) != 1 || r.Inputs[0].Name != "float_input" || len(r.Inputs[0].Shape) != 2 || len(r.Outputs) != 2 || r.Providers["cpu"] != "ok" || r.Nodes == 0 {
 		t.Errorf("got %+v", r)
+	}
+}
+
+func TestInspectCosts(t *testing.T) {
+	_, stdout, _ := invoke(t, "inspect", "digits.onnx", "--layers", "--json")
+	r := decode[inspectJSON](t, stdout)
+	if r.MACs == nil || *r.MACs < 100_000 || *r.MACs > 1_000_000 || len(r.FreeDimensions) != 1 || r.FreeDimensions[0] != "batch" {
+		t.Errorf("got %s", stdout)
+	}
+	var macs, parameters int64
+	for _, l := range r.Layers {
+		macs, parameters = macs+l.MACs, parameters+l.Parameters
+		if l.OpType == "Conv" && (l.Sparsity == nil || *l.Sparsity > 0.5) {
+			t.Errorf("%s: got sparsity %v", l.Name, l.Sparsity)
+		}
+	}
+	if len(r.Layers) != r.Nodes || macs != *r.MACs || parameters != r.Parameters {
+		t.Errorf("the layers have %d MACs and %d parameters, the model %d and %d", macs, parameters, *r.MACs, r.Parameters)
+	}
+}
+
+// TestInspectFitsOneScreen also runs the command that inspect suggests.
+func TestInspectFitsOneScreen(t *testing.T) {
+	for _, model := range []string{"digits.onnx", "logreg_iris.onnx"} {
+		_, stdout, _ := invoke(t, "inspect", model)
+		lines := strings.Split(strings.TrimSpace(stdout), "\n")
+		if len(lines) > 24 {
+			t.Errorf("%s: %d lines, want one screen of 24:\n%s", model, len(lines), stdout)
+		}
+		try, ok := strings.CutPrefix(lines[len(lines)-1], "try it: onward ")
+		if !ok {
+			t.Fatalf("the last line is %q", lines[len(lines)-1])
+		}
+		command(t, exitOK, strings.Fields(try)...)
+	}
+}
+
+// TestInspectUnknownOperator inspects a model that cannot be analyzed: no costs, but the rest.
+func TestInspectUnknownOperator(t *testing.T) {
+	b := onnx.NewModel("m")
+	b.Input("x", onnx.Float, 2).Output("y", onnx.Float, 2)
+	b.Node("NoSuchOperator", []string{"x"}, []string{"y"})
+	out, _ := command(t, exitOK, "inspect", saveModel(t, b.Must()), "--layers")
+	if !strings.Contains(out, "1 NoSuchOperator") || strings.Contains(out, "MACs") {
+		t.Errorf("got\n%s", out)
 	}
 }

@@ -92,3 +92,23 @@ func Finite(x float64) *float64 {
 
 // Milliseconds returns d in milliseconds.
 func Milliseconds(d time.Duration) float64 { return float64(d.Nanoseconds()) / 1e6 }
+
+// Bytes returns a size with a unit: "512 B", "3.4 MB".
+func Bytes(n int64) string { return scaled(n) + "B" }
+
+// Count returns a count with a prefix: "512", "3.4 M".
+func Count(n int64) string { return strings.TrimSpace(scaled(n)) }
+
+func scaled(n int64) string {
+	if n < 1000 {
+		return fmt.Sprintf("%d ", n)
+	}
+	x, prefix := float64(n), ""
+	for _, p := range []string{"k", "M", "G", "T", "P", "E"} {
+		if x < 999.5 {
+			break
+		}
+		x, prefix = x/1000, p
+	}
+	return fmt.Sprintf("%.3g %s", x, prefix)
+}

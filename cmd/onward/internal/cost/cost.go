@@ -1,0 +1,217 @@
+// Package cost counts the arithmetic, parameters and memory of a model's nodes from the inferred
+// shapes.
+package cost
+
+import (
+	"math/bits"
+
+	"github.com/onward-ml/onward"
+	"github.com/onward-ml/onward/onnx"
+)
+
+// Layer is a node of the main graph with its cost. Sizes that are unknown or depend on free
+// dimensions count as 1.
+type Layer struct {
+	onward.NodeInfo
+	// MACs is the number of multiplications with addition: of convolutions, matrix products,
+	// recurrent layers and attention. Of other operators it is 0.
+	MACs int64 `json:"macs"`
+	// Parameters is the number of elements of the initializers that the node is the first to read.
+	Parameters  int64 `json:"parameters"`
+	OutputBytes int64 `json:"output_bytes"`
+	// Shape is that of the first output; unknown sizes are -1.
+	Shape []int64 `json:"shape"`
+}
+
+// Costs are the costs of a model.
+type Costs struct {
+	Layers []Layer
+	MACs   int64
+	// ActivationBytes is the most memory that the inputs and results of nodes take at one time if
+	// the nodes run in order and free values after their last use.
+	ActivationBytes int64
+}
+
+// Of returns the costs of a model. It returns the error of [onward.Analyze].
+func Of(m *onnx.Model) (*Costs, error) {
+	a, err := onward.Analyze(m, onward.Limits{})
+	if err != nil {
+		return nil, err
+	}
+	values := make(map[string]onward.NodeArg, len(a.Values))
+	for _, v := range a.Values {
+		values[v.Name] = v
+	}
+	unread := make(map[string]bool, len(m.Graph.Initializers))
+	initializer := make(map[string]bool, len(m.Graph.Initializers))
+	for _, t := range m.Graph.Initializers {
+		unread[t.Name], initializer[t.Name] = true, true
+	}
+	c := &Costs{Layers: make([]Layer, len(a.Nodes))}
+	last := map[string]int{}
+	for i, n := range a.Nodes {
+		l := &c.Layers[i]
+		l.NodeInfo = n
+		l.MACs = macs(n, func(k int) []int64 {
+			if k < len(n.Inputs) {
+				return shape(values[n.Inputs[k]])
+			}
+			return nil
+		}, shape(values[n.Outputs[0]]))
+		c.MACs = add(c.MACs, l.MACs)
+		for _, in := range n.Inputs {
+			if unread[in] {
+				l.Parameters = add(l.Parameters, product(shape(values[in])))
+				unread[in] = false
+			}
+			last[in] = i
+		}
+		for k, out := range n.Outputs {
+			if out == "" {
+				continue
+			}
+			l.OutputBytes = add(l.OutputBytes, size(values[out]))
+			last[out] = i
+			if k == 0 {
+				for _, d := range values[out].Shape {
+					l.Shape = append(l.Shape, d.Value)
+				}
+			}
+		}
+	}
+	for _, v := range m.Graph.Outputs {
+		last[v.Name] = len(a.Nodes)
+	}
+	live := int64(0)
+	for _, v := range m.Graph.Inputs {
+		if !initializer[v.Name] {
+			live = add(live, size(values[v.Name]))
+		}
+	}
+	c.ActivationBytes = live
+	for i, n := range a.Nodes {
+		live = add(live, c.Layers[i].OutputBytes)
+		c.ActivationBytes = max(c.ActivationBytes, live)
+		freed := map[string]bool{}
+		for _, list := range [][]string{n.Inputs, n.Outputs} {
+			for _, name := range list {
+				if name != "" && last[name] == i && !initializer[name] && !freed[name] {
+					freed[name] = true
+					live -= size(values[name])
+				}
+			}
+		}
+	}
+	return c, nil
+}
+
+// shape returns the sizes of a value with 1 for those that are unknown, or nil if the rank is.
+func shape(a onward.NodeArg) []int64 {
+	if a.Shape == nil {
+		return nil
+	}
+	s := make([]int64, len(a.Shape))
+	for i, d := range a.Shape {
+		if s[i] = d.Value; s[i] < 0 {
+			s[i] = 1
+		}
+	}
+	return s
+}
+
+// size returns the size of a tensor in bytes, and 0 for other values and for strings.
+func size(a onward.NodeArg) int64 {
+	if a.Shape == nil {
+		return 0
+	}
+	n := product(shape(a))
+	return add(n/8*int64(a.ElementType().Elem.Bits()), (n%8*int64(a.ElementType().Elem.Bits())+7)/8)
+}
+
+const most = 1 << 62 // sums and products saturate here
+
+func add(a, b int64) int64 { return min(a, most-b) + b } // both at most most
+
+func product(list []int64) int64 {
+	n := int64(1)
+	for _, d := range list {
+		n = times(n, d)
+	}
+	return n
+}
+
+func times(a, b int64) int64 {
+	if hi, lo := bits.Mul64(uint64(a), uint64(b)); hi != 0 || lo > most {
+		return most
+	}
+	return a * b
+}
+
+// macs returns the multiplications of a node from the shapes of its inputs and of its first output.
+func macs(n onward.NodeInfo, in func(int) []int64, out []int64) int64 {
+	over := func(a, b int64) int64 {
+		if b <= 0 {
+			return 0
+		}
+		return a / b
+	}
+	weights := func(k int, positions []int64) int64 { // convolution: each position, each weight of its channel
+		w := in(k)
+		if len(w) == 0 || positions == nil {
+			return 0
+		}
+		return times(product(positions), over(product(w), w[0]))
+	}
+	inner := func(k int) int64 { // product of matrices: the last size of input k
+		a := in(k)
+		if len(a) == 0 || out == nil {
+			return 0
+		}
+		return times(product(out), a[len(a)-1])
+	}
+	switch n.OpType {
+	case "Conv", "FusedConv", "ConvInteger", "DeformConv":
+		return weights(1, out)
+	case "QLinearConv":
+		return weights(3, out)
+	case "ConvTranspose":
+		return weights(1, in(0))
+	case "MatMul", "MatMulInteger", "MatMulIntegerToFloat", "DynamicQuantizeMatMul", "MatMulNBits", "QLinearMatMul":
+		return inner(0)
+	case "Gemm", "FusedGemm", "QGemm": // either operand may be transposed
+		if len(out) != 2 {
+			return 0
+		}
+		return times(product(out), over(product(in(0)), out[0]))
+	case "FusedMatMul":
+		if len(out) == 0 || len(in(1)) < 2 {
+			return 0
+		}
+		return times(product(out), over(product(in(1)[len(in(1))-2:]), out[len(out)-1]))
+	case "LSTM", "GRU", "RNN": // X is [time, batch, features] or [batch, time, features]
+		x := in(0)
+		if len(x) != 3 {
+			return 0
+		}
+		return times(times(x[0], x[1]), add(product(in(1)), product(in(2))))
+	case "Attention", "MultiHeadAttention", "GroupQueryAttention":
+		q, k := in(0), in(1)
+		if n.Domain == "com.microsoft" && n.OpType == "Attention" { // one input and weights
+			return times(product(q), over(product(k), last(q)))
+		}
+		switch {
+		case len(q) == 3 && len(k) == 3: // [batch, sequence, hidden]
+			return times(2*k[1], product(q))
+		case len(q) == 4 && len(k) == 4: // [batch, heads, sequence, size]
+			return times(2*k[2], product(q))
+		}
+	}
+	return 0
+}
+
+func last(s []int64) int64 {
+	if len(s) == 0 {
+		return 0
+	}
+	return s[len(s)-1]
+}
