@@ -72,6 +72,14 @@ func TestPoolings(t *testing.T) {
 	optest.Fail(t, "LpPool", 2, map[string]any{"kernel_shape": []int{2, 2}, "p": 0}, "p is 0", x)
 }
 
+// If kernels are smaller than strides, SAME_UPPER crops the input: windows start at column 1.
+func TestPoolingsOfCroppedRows(t *testing.T) {
+	attrs := map[string]any{"kernel_shape": []int{2, 1}, "strides": []int{2, 3}, "auto_pad": "SAME_UPPER"}
+	x := optest.Tensor([]float32{9, 1, 9, 9, 2, 9, 9, 0, 9, 9, 4, 9}, 1, 1, 2, 6)
+	optest.Want(t, "MaxPool", 22, attrs, optest.Tensor([]float32{1, 4}, 1, 1, 1, 2), x)
+	optest.Want(t, "AveragePool", 22, attrs, optest.Tensor([]float32{0.5, 3}, 1, 1, 1, 2), x)
+}
+
 // Windows of every form give the same on both engines and have the inferred shape.
 func TestPoolingsAgree(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {

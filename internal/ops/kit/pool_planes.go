@@ -42,7 +42,7 @@ func newPoolPlane(g *WindowGeom, least float32, fold func(l cpu.Level, dst, a, b
 	if p.rows > 2*p.h || p.rows*p.w > mostPoolPlane {
 		return nil
 	}
-	p.first = (g.Before[1] + p.dw - 1) / p.dw
+	p.first = max(0, (g.Before[1]+p.dw-1)/p.dw) // Before is negative if windows crop the input
 	p.column = p.first*p.dw - g.Before[1]
 	if p.first >= p.kw || p.column+(p.ow-1)*p.sw >= p.w {
 		return nil
