@@ -24,6 +24,7 @@ const (
 	ActClip
 )
 
+// Gemm returns the activation that kernels of package gemm apply.
 func (a Activation) Gemm() gemm.Activation {
 	switch a.Kind {
 	case ActRelu:
@@ -44,6 +45,7 @@ func (a Activation) Apply(x []float32) {
 	}
 }
 
+// GeluLoop computes the exact Gelu, x·Φ(x), in float64.
 func GeluLoop[T FloatNumber](dst, src []T) {
 	dst = dst[:len(src)]
 	for i, x := range src {
@@ -70,6 +72,7 @@ func Gated(x, gate float64) float64 {
 	return x * gate
 }
 
+// Logistic returns 1/(1+exp(−x)) without overflow for large |x|.
 func Logistic(x float64) float64 {
 	if x < 0 {
 		e := math.Exp(x)
@@ -78,11 +81,13 @@ func Logistic(x float64) float64 {
 	return 1 / (1 + math.Exp(-x))
 }
 
+// Sigmoid32 returns 1/(1+exp(−v)), computed in float64 and rounded once.
 func Sigmoid32(v float32) float32 { return float32(1 / (1 + math.Exp(-float64(v)))) }
 
 // Softplus returns ln(exp(x)+1) without overflow for large x.
 func Softplus(x float64) float64 { return max(x, 0) + math.Log1p(math.Exp(-math.Abs(x))) }
 
+// SwishLoop computes x·sigmoid(alpha·x) in float64.
 func SwishLoop[T FloatNumber](dst, src []T, alpha float64) {
 	dst = dst[:len(src)]
 	for i, x := range src {

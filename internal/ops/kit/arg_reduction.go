@@ -16,6 +16,7 @@ type ArgReduction struct {
 	SelectLast bool
 }
 
+// ReadArgReduction reads the attributes of ArgMax and ArgMin.
 func ReadArgReduction(a *Attrs, opset int) ArgReduction {
 	r := ArgReduction{Axis: a.Int("axis", 0), KeepDims: a.Bool("keepdims", true)}
 	if opset >= 12 {
@@ -46,11 +47,13 @@ func (r *ArgReduction) Infer(c *ir.InferContext) error {
 // argWhich selects the largest or the smallest element.
 type argWhich bool
 
+// The operators that ArgReduction computes.
 const (
 	ArgMax argWhich = true
 	ArgMin argWhich = false
 )
 
+// RunWith stores the indices of the extremes of input 0 along the axis in output 0.
 func (r *ArgReduction) RunWith(c *ir.Call, which argWhich) error {
 	x := c.Tensor(0)
 	shape := x.Shape()

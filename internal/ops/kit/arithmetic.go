@@ -6,11 +6,13 @@ import (
 	"github.com/onward-ml/onward/tensor"
 )
 
+// AddLoops are the loops of Add for each number type.
 var AddLoops = LoopsOf(
 	Loop2Scalar(AddLoop[int8]), Loop2Scalar(AddLoop[int16]), Loop2Scalar(AddLoop[int32]), Loop2Scalar(AddLoop[int64]),
 	Loop2Scalar(AddLoop[uint8]), Loop2Scalar(AddLoop[uint16]), Loop2Scalar(AddLoop[uint32]), Loop2Scalar(AddLoop[uint64]),
 	WithBinary(Loop2Scalar(AddLoop[float32]), vec.AddF32, vec.AddScalarF32, vec.AddScalarF32), Loop2Scalar(AddLoop[float64]))
 
+// AddLoop stores a+b. An operand of one element is repeated.
 func AddLoop[T RealNumber](dst, a, b []T) {
 	n := len(dst)
 	switch {
@@ -38,6 +40,7 @@ func AddLoop[T RealNumber](dst, a, b []T) {
 	}
 }
 
+// DivLoop stores a/b. An operand of one element is repeated.
 func DivLoop[T RealNumber](dst, a, b []T) {
 	n := len(dst)
 	switch {
@@ -105,6 +108,7 @@ func RunSum(c *ir.Call, divisor float64) error {
 	return ConvertInto(c, out, sum, tensor.ConvertOptions{})
 }
 
+// MulLoop stores a·b. An operand of one element is repeated.
 func MulLoop[T RealNumber](dst, a, b []T) {
 	n := len(dst)
 	switch {

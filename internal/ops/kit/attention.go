@@ -14,6 +14,8 @@ type AttentionInput struct {
 	Last                       bool // heads are part of the last dimension
 }
 
+// NewAttentionInput reads the sizes of t: [batch, heads, length, size], or [batch, length,
+// heads·size] with the given number of heads. If heads is 0, only rank 4 is allowed.
 func NewAttentionInput(t *tensor.Tensor, name string, heads int) (AttentionInput, error) {
 	s := t.Shape()
 	switch len(s) {
@@ -31,6 +33,7 @@ func NewAttentionInput(t *tensor.Tensor, name string, heads int) (AttentionInput
 	return AttentionInput{}, fmt.Errorf("%s has shape %v, want rank 3 or 4", name, s)
 }
 
+// AttentionView returns a view of the data of an input by batch item, head and row.
 func AttentionView[T RealFloat](data []T, in AttentionInput) HeadView[T] {
 	if in.Last {
 		return HeadsLast(data, in.Heads, in.Length, in.Size)

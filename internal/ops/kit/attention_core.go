@@ -16,6 +16,7 @@ type HeadView[T RealFloat] struct {
 	Batch, Head, Row int // strides in elements
 }
 
+// At returns the data from row i of head h of batch item b on.
 func (v *HeadView[T]) At(b, h, i int) []T { return v.Data[b*v.Batch+h*v.Head+i*v.Row:] }
 
 // HeadsFirst returns a view of [batch, heads, rows, columns].
@@ -44,11 +45,11 @@ func CopyHeads[T RealFloat](dst, src HeadView[T], batch, heads, dstRow, srcRow, 
 type ScoreStage int
 
 const (
-	ScoresNone    ScoreStage = iota - 1
-	ScoresRaw                // scale·Q·Kᵀ
-	scoresCapped             // after the soft cap
-	ScoresBiased             // after the bias
-	ScoresSoftmax            // the probabilities
+	ScoresNone    ScoreStage = iota - 1 // no output
+	ScoresRaw                           // scale·Q·Kᵀ
+	scoresCapped                        // after the soft cap
+	ScoresBiased                        // after the bias
+	ScoresSoftmax                       // the probabilities
 )
 
 // AttentionCore computes Y = softmax(cap(scale·Q·Kᵀ) + bias)·V for every batch item and query head.

@@ -11,6 +11,7 @@ import (
 // dimension n.
 type AxisSpan struct{ Outer, N, Inner int }
 
+// SpanOf returns the span of the axis in a tensor of the given shape.
 func SpanOf(shape []int, axis int) AxisSpan {
 	return AxisSpan{Product(shape[:axis]), shape[axis], Product(shape[axis+1:])}
 }

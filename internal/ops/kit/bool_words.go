@@ -28,6 +28,7 @@ func WithWords(l ElementLoop, word func(dst, a, b []byte)) ElementLoop {
 
 var wordOrder = binary.LittleEndian
 
+// AndWords stores a and b of booleans, 32 at a time. The length must be a multiple of 32.
 func AndWords(dst, a, b []byte) {
 	for ; len(dst) >= 32; dst, a, b = dst[32:], a[32:], b[32:] {
 		d, x := dst[:32], a[:32]
@@ -39,6 +40,7 @@ func AndWords(dst, a, b []byte) {
 	}
 }
 
+// OrWords is [AndWords] for or.
 func OrWords(dst, a, b []byte) {
 	for ; len(dst) >= 32; dst, a, b = dst[32:], a[32:], b[32:] {
 		d, x := dst[:32], a[:32]
@@ -50,6 +52,7 @@ func OrWords(dst, a, b []byte) {
 	}
 }
 
+// XorWords is [AndWords] for exclusive or.
 func XorWords(dst, a, b []byte) {
 	for ; len(dst) >= 32; dst, a, b = dst[32:], a[32:], b[32:] {
 		d, x := dst[:32], a[:32]
@@ -61,6 +64,7 @@ func XorWords(dst, a, b []byte) {
 	}
 }
 
+// NotWords is [AndWords] for not, without the second operand.
 func NotWords(dst, a, _ []byte) {
 	for ; len(dst) >= 32; dst, a = dst[32:], a[32:] {
 		d, x := dst[:32], a[:32]
@@ -71,8 +75,10 @@ func NotWords(dst, a, _ []byte) {
 	}
 }
 
+// NotLoops is the loop of Not.
 var NotLoops = LoopTable{tensor.TypeBool: WithWords(Loop1(NotLoop), NotWords)}
 
+// NotLoop stores the negation of src.
 func NotLoop(dst, src []bool) {
 	dst = dst[:len(src)]
 	for i, x := range src {

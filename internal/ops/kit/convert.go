@@ -30,6 +30,8 @@ func ReadConvertOptions(a *Attrs, opset int) tensor.ConvertOptions {
 	return o
 }
 
+// InferCast infers output 0: the shape of input 0 with elements of type to. Known contents stay
+// known between integer types.
 func InferCast(c *ir.InferContext, to tensor.DType) {
 	c.SetOut(0, ir.Type{Kind: tensor.KindTensor, Elem: to, Shape: c.Shape(0)})
 	if to == tensor.TypeInt64 || to == tensor.TypeInt32 {
@@ -39,6 +41,7 @@ func InferCast(c *ir.InferContext, to tensor.DType) {
 	}
 }
 
+// RunCast converts input 0 to elements of type to in output 0.
 func RunCast(c *ir.Call, to tensor.DType, opts tensor.ConvertOptions) error {
 	x := c.Tensor(0)
 	out, err := c.Output(0, to, x.Shape()...)
@@ -99,6 +102,7 @@ func castOf(c *ir.Call, to, from tensor.DType) castKernel {
 	return castKernels[castPair{from, to}]
 }
 
+// IsHalf reports whether d is float16 or bfloat16.
 func IsHalf(d tensor.DType) bool { return d == tensor.TypeFloat16 || d == tensor.TypeBFloat16 }
 
 // ToScratch converts t to another type in scratch memory.

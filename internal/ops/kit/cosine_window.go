@@ -16,6 +16,7 @@ type cosineWindow struct {
 	dtype     tensor.DType
 }
 
+// RegisterWindow registers an operator that returns the cosine window with the given terms.
 func RegisterWindow(name string, terms ...float64) *Def {
 	return Register(Def{Name: name, Since: []int{17}, In: "size:T1", Out: "output:T2",
 		Types: Types{"T1": "int32 int64", "T2": NumberOutputs}, Build: Simple(func(a *Attrs, opset int) Operator {

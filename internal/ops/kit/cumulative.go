@@ -13,6 +13,7 @@ type Cumulative struct {
 	Reverse   bool // process from the end to the beginning
 }
 
+// ReadCumulative reads the attributes exclusive and reverse.
 func ReadCumulative(a *Attrs) Cumulative {
 	return Cumulative{Exclusive: a.Bool("exclusive", false), Reverse: a.Bool("reverse", false)}
 }
@@ -32,8 +33,10 @@ func (l CumulativeLines) At(k int) int {
 	return l.base + k*l.Inner
 }
 
+// CumulativeKernel computes a cumulative operation along the axis of l.
 type CumulativeKernel func(c *ir.Call, out, x *tensor.Tensor, l CumulativeLines) error
 
+// CumulativeOf returns a kernel that calls lines for groups of lines, in parallel.
 func CumulativeOf[T tensor.Element](lines func(dst, src []T, l CumulativeLines)) CumulativeKernel {
 	return func(c *ir.Call, out, x *tensor.Tensor, l CumulativeLines) error {
 		dst, src := tensor.Of[T](out), tensor.Of[T](x)
@@ -59,6 +62,7 @@ func (*Cumulative) Infer(c *ir.InferContext) error {
 	return SameAsInput(c)
 }
 
+// RunWith applies the kernel for the type of input 0 along the axis that input 1 holds.
 func (o *Cumulative) RunWith(c *ir.Call, t map[tensor.DType]CumulativeKernel) error {
 	x := c.Tensor(0)
 	axis, err := ScalarInt(c.Tensor(1), "axis")

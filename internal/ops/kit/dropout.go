@@ -35,6 +35,7 @@ func DropoutRatio(t, mode *tensor.Tensor) (float64, error) {
 	return r, nil
 }
 
+// DropLoop stores src·scale where kept is true, and 0·src elsewhere, so that NaN propagates.
 func DropLoop[T FloatNumber](dst, src []T, kept []bool, scale T) {
 	for i, x := range src {
 		k := T(0)

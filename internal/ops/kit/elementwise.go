@@ -127,12 +127,14 @@ func WithCompare[T float32 | int32 | int64](l ElementLoop, f func(l cpu.Level, d
 	return l
 }
 
+// Loop1 returns the loop of a function of one operand.
 func Loop1[T, R tensor.Element](f func(dst []R, a []T)) ElementLoop {
 	return ElementLoop{In: tensor.DTypeOf[T](), Out: tensor.DTypeOf[R](), Arity: 1, Run: func(dst []byte, in *[3][]byte) {
 		f(tensor.FromRaw[R](dst), tensor.FromRaw[T](in[0]))
 	}}
 }
 
+// Loop2 returns the loop of a function of two operands of the same length.
 func Loop2[T, R tensor.Element](f func(dst []R, a, b []T)) ElementLoop {
 	return ElementLoop{In: tensor.DTypeOf[T](), Out: tensor.DTypeOf[R](), Arity: 2, Run: func(dst []byte, in *[3][]byte) {
 		f(tensor.FromRaw[R](dst), tensor.FromRaw[T](in[0]), tensor.FromRaw[T](in[1]))
@@ -162,6 +164,7 @@ func LoopsOf(loops ...ElementLoop) LoopTable {
 	return t
 }
 
+// Loop returns the loop for elements of type d.
 func (t LoopTable) Loop(d tensor.DType) (ElementLoop, error) {
 	l, ok := t[d]
 	if !ok {
@@ -179,6 +182,7 @@ type LoopState struct {
 	result   [LoopBlock]float32
 }
 
+// LoopStates recycles the states of loops.
 var LoopStates = sync.Pool{New: func() any { return new(LoopState) }}
 
 // WidenedLoop converts a float32 loop to one for float16 or bfloat16.
@@ -389,6 +393,7 @@ func FloatLoops(f32 func(dst, src []float32), f64 func(dst, src []float64), fast
 // SameTypeAndShape infers an output of the type and shape of input 0.
 type SameTypeAndShape struct{}
 
+// Infer sets output 0 to the type and shape of input 0.
 func (SameTypeAndShape) Infer(c *ir.InferContext) error { return SameAsInput(c) }
 
 // IgnoreConsumed ignores the attribute of opset 1 that lists inputs that may be overwritten.

@@ -19,6 +19,7 @@ type AxisBroadcast struct {
 	HasAxis bool
 }
 
+// ReadAxisBroadcast reads the attributes axis and broadcast of opset 6 and below.
 func ReadAxisBroadcast(a *Attrs, opset int) AxisBroadcast {
 	if opset >= 7 {
 		return AxisBroadcast{}

@@ -209,6 +209,7 @@ func RepeatElement(dst, elem []byte) {
 	}
 }
 
+// RepeatOf stores v in every element of dst.
 func RepeatOf[T any](dst []T, v T) {
 	for i := range dst {
 		dst[i] = v

@@ -16,6 +16,7 @@ type FourierLine struct {
 	Inverse, Hermitian bool
 }
 
+// RunDFT transforms the lines of input 0 into output 0, which has the given shape.
 func RunDFT[T RealFloat](c *ir.Call, l FourierLine, outer int, shape []int) error {
 	y, err := RealOut[T](c, 0, c.Tensor(0).DType(), shape...)
 	if err != nil {
@@ -117,6 +118,7 @@ func FourierBytes(n int) int64 {
 	return 16 * 20 * int64(n+largestRadix)
 }
 
+// NewFourierPlan returns a plan for transforms of length n.
 func NewFourierPlan(n int) *fourierPlan {
 	p := &fourierPlan{n: n}
 	rest := n

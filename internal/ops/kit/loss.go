@@ -18,6 +18,7 @@ type ClassLoss struct {
 	HasIgnore bool
 }
 
+// BuildClassLoss reads the attributes reduction and ignore_index.
 func BuildClassLoss(a *Attrs) ClassLoss {
 	return ClassLoss{a.Enum("reduction", "mean", "mean", "sum", "none"), a.Int("ignore_index", 0), a.Has("ignore_index")}
 }
@@ -42,6 +43,7 @@ func (l *ClassLoss) InferLoss(c *ir.InferContext) error {
 // lossShape is the shape of the scores as [n, classes, inner].
 type lossShape struct{ n, classes, inner int }
 
+// Shape returns the sizes of scores and target, or an error if they do not match.
 func (l *ClassLoss) Shape(c *ir.Call) (lossShape, error) {
 	s, t := c.Tensor(0).Shape(), c.Tensor(1).Shape()
 	if len(s) < 2 || len(t) != len(s)-1 || t[0] != s[0] || !slices.Equal(t[1:], s[2:]) {

@@ -24,6 +24,7 @@ type MoveElem interface {
 	uint8 | uint16 | uint32 | uint64 | [2]uint64 | string
 }
 
+// MoveOf returns the elements of b as a slice of E.
 func MoveOf[E MoveElem](b MoveBuf) []E {
 	var z E
 	if _, ok := any(z).(string); ok {
@@ -32,6 +33,7 @@ func MoveOf[E MoveElem](b MoveBuf) []E {
 	return tensor.FromRaw[E](b.Raw)
 }
 
+// Len returns the number of elements.
 func (b MoveBuf) Len() int {
 	if b.Width == 0 {
 		return len(b.Strs)

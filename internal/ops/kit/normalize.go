@@ -83,6 +83,7 @@ type NormRows[T RealFloat] struct {
 	Mean, Inv  []float32 // per row, or nil
 }
 
+// Compute normalizes the rows in parallel.
 func (n *NormRows[T]) Compute(c *ir.Call) error {
 	if len(n.X) == 0 {
 		return nil

@@ -8,6 +8,7 @@ import (
 	"github.com/onward-ml/onward/tensor"
 )
 
+// IntsOf64 converts ints to int64s.
 func IntsOf64(v []int) []int64 {
 	r := make([]int64, len(v))
 	for i, n := range v {
@@ -25,6 +26,7 @@ func SparseOffsets(c *ir.Call, s *tensor.Sparse) ([]int, error) {
 	return IndexList(c, s.Indices, Product(s.Shape), "sparse indices")
 }
 
+// BoolToInt returns 1 for true and 0 for false.
 func BoolToInt(b bool) int {
 	if b {
 		return 1
@@ -121,6 +123,7 @@ func numberStore[T RealFloat, I numberInt](o RealOutput[T], cut bool, lo, hi I) 
 	}
 }
 
+// TensorInt64 is the type of index outputs.
 const TensorInt64 = tensor.TypeInt64
 
 // OutInt64s stores a list of ints in output i.

@@ -7,6 +7,7 @@ import (
 	"github.com/onward-ml/onward/internal/kernels/vec"
 )
 
+// PowFloat stores a to the power of b. Small constant exponents are computed by products.
 func PowFloat[T FloatNumber](dst, a, b []T) {
 	if len(b) == 1 && len(a) == len(dst) {
 		switch y := b[0]; y {

@@ -49,6 +49,7 @@ func MapBytes(dst, src []byte, t *[256]byte) {
 	}
 }
 
+// IsByte reports whether d is int8 or uint8.
 func IsByte(d tensor.DType) bool { return d == tensor.TypeInt8 || d == tensor.TypeUint8 }
 
 // QuantizedTypes lists the output types of QuantizeLinear.
@@ -62,6 +63,7 @@ type Quantization struct {
 	BlockSize int
 }
 
+// ReadQuantization reads the attributes axis and block_size.
 func ReadQuantization(a *Attrs, opset int) Quantization {
 	q := Quantization{Axis: 1}
 	if opset >= 13 {
@@ -143,6 +145,7 @@ type QuantParams struct {
 	Grid        *quantGrid
 }
 
+// Params returns the scales and zero points, inputs 1 and 2, for a tensor of the given shape.
 func (q *Quantization) Params(c *ir.Call, shape []int) (*QuantParams, error) {
 	scale, zero := c.Tensor(1), c.Tensor(2)
 	g, err := q.grid(shape, scale.Shape())

@@ -17,6 +17,7 @@ type RandomSource struct {
 	hasSpare bool
 }
 
+// NewRandomSource returns a Mersenne Twister (MT19937) with the given seed.
 func NewRandomSource(seed uint32) *RandomSource {
 	r := &RandomSource{next: len(RandomSource{}.state)}
 	for i := range r.state {
@@ -79,11 +80,13 @@ type RandomSeed struct {
 // Nondeterministic implements [ir.Nondeterministic].
 func (RandomSeed) Nondeterministic() {}
 
+// ReadRandomSeed reads the attribute seed; NaN counts as absent.
 func ReadRandomSeed(a *Attrs) RandomSeed {
 	v := a.Float("seed", 0)
 	return RandomSeed{Seed: float64(v), Given: a.Has("seed") && v == v}
 }
 
+// Source returns the generator of a call: seeded by the attribute, or else by the session.
 func (s RandomSeed) Source(c *ir.Call) *RandomSource {
 	if s.Given {
 		return NewRandomSource(uint32(int64(s.Seed)))
@@ -91,6 +94,7 @@ func (s RandomSeed) Source(c *ir.Call) *RandomSource {
 	return UnseededSource(c)
 }
 
+// UnseededSource returns a generator that is seeded by the session.
 func UnseededSource(c *ir.Call) *RandomSource {
 	v := c.Seed()
 	return NewRandomSource(uint32(v) ^ uint32(v>>32))
@@ -145,6 +149,7 @@ func RandomDType(a *Attrs, def tensor.DType) tensor.DType {
 // is set.
 type LikeInput struct{ DType tensor.DType }
 
+// Elem returns the attribute dtype, or else the type of the input.
 func (l LikeInput) Elem(in tensor.DType) tensor.DType {
 	if l.DType != tensor.Undefined {
 		return l.DType

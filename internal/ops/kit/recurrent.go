@@ -420,6 +420,7 @@ func (r *RecurrentRun[T]) Recurrence(d, from, to int, state, bias, out []T) {
 	MulTransposed(r.C, r.Batch, (to-from)*h, h, state, h, w, h, bias, out, (to-from)*h)
 }
 
+// Store converts the results to the types of the outputs.
 func (r *RecurrentRun[T]) Store() {
 	for _, o := range append(r.final, r.y) {
 		if o.T != nil {
@@ -449,4 +450,5 @@ func RealMaybe[T RealFloat](c *ir.Call, i int, dtype tensor.DType, shape ...int)
 	return RealOutput[T]{Data: buf}, err
 }
 
+// RecurrentInputs are the inputs that RNN, GRU and LSTM share.
 const RecurrentInputs = "X:T, W:T, R:T, B:T?, sequence_lens:int32?, initial_h:T?"

@@ -130,8 +130,10 @@ type Reducer[T, A any] struct {
 // reduceKernel runs the reducer of an element type.
 type reduceKernel func(c *ir.Call, p *ReducePlan, out, x *tensor.Tensor) error
 
+// ReduceTable maps element types to their kernels.
 type ReduceTable map[tensor.DType]reduceKernel
 
+// ReduceWith returns the kernel of a reducer.
 func ReduceWith[T tensor.Element, A any](r Reducer[T, A]) reduceKernel {
 	return func(c *ir.Call, p *ReducePlan, out, x *tensor.Tensor) error {
 		return RunReducer(c, p, tensor.Of[T](out), tensor.Of[T](x), &r)
@@ -195,6 +197,7 @@ type ReducePlan struct {
 	N                int   // number of elements that are reduced to one
 }
 
+// Plan returns how a tensor of the given shape is reduced along the axes.
 func (r *Reduction) Plan(shape, axes []int) (*ReducePlan, error) {
 	m, err := r.Mask(axes, len(shape))
 	if err != nil {
@@ -265,6 +268,7 @@ const (
 	ReduceChunk  = 1 << 16 // elements of a long row that are reduced separately
 )
 
+// RunReducer reduces x to dst by a plan, in parallel.
 func RunReducer[T, A any](c *ir.Call, p *ReducePlan, dst, x []T, r *Reducer[T, A]) error {
 	if len(dst) == 0 {
 		return nil
@@ -468,8 +472,10 @@ func SumReducer[T, A RealNumber]() Reducer[T, A] {
 	}
 }
 
+// AddTwo returns a+b.
 func AddTwo[A RealNumber](a, b A) A { return a + b }
 
+// StoreAll converts the accumulators to results.
 func StoreAll[T, A RealNumber](dst []T, acc []A, n int) {
 	dst = dst[:len(acc)]
 	for i, a := range acc {

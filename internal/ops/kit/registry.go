@@ -92,6 +92,8 @@ type key struct{ domain, name string }
 
 var registry = map[key]*Def{}
 
+// Register adds an operator to the registry. It panics if the definition is incomplete or the name
+// is taken.
 func Register(d Def) *Def {
 	k := key{d.Domain, d.Name}
 	if registry[k] != nil {

@@ -115,6 +115,7 @@ func Scatter(c *ir.Call, data, updates *tensor.Tensor, at []int, block int, redu
 	return nil
 }
 
+// ScatterNumber lists the types that reductions of scatter operators support.
 type ScatterNumber interface {
 	int8 | int16 | int32 | int64 | uint8 | uint16 | uint32 | uint64 | float32 | float64
 }

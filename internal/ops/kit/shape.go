@@ -14,7 +14,10 @@ func IsDimension(d ir.Dim) bool {
 	return !d.IsKnown() && !d.IsUnknown() && !strings.Contains(d.String(), "-")
 }
 
-func NegativeDim(i, n int) error { return fmt.Errorf("dimension %d of the shape is %d", i, n) }
+// NegativeDim returns the error for a shape whose element i is n < 0.
+func NegativeDim(i, n int) error {
+	return fmt.Errorf("dimension %d of the shape is %d, want at least 0", i, n)
+}
 
 // Simple returns a Build function for an operator whose attributes cannot be invalid.
 func Simple(build func(a *Attrs, opset int) Operator) func(*Attrs, int) (Operator, error) {

@@ -7,6 +7,7 @@ import (
 	"github.com/onward-ml/onward/internal/ir"
 )
 
+// SoftmaxLines computes Softmax along m adjacent lines that begin at base.
 func SoftmaxLines[T FloatNumber](dst, src []T, s AxisSpan, base, m int) {
 	var top, sum [ColumnBlock]float64
 	LineMax(top[:m], src, s, base)
@@ -48,6 +49,7 @@ type SoftmaxAxis struct {
 	Flatten bool
 }
 
+// ReadSoftmaxAxis reads the attribute axis; before opset 13 all dimensions from it on form one axis.
 func ReadSoftmaxAxis(a *Attrs, opset int) SoftmaxAxis {
 	if opset < 13 {
 		return SoftmaxAxis{Axis: a.Int("axis", 1), Flatten: true}
@@ -55,6 +57,7 @@ func ReadSoftmaxAxis(a *Attrs, opset int) SoftmaxAxis {
 	return SoftmaxAxis{Axis: a.Int("axis", -1)}
 }
 
+// Span returns the span of the axis in a tensor of the given shape.
 func (o *SoftmaxAxis) Span(shape []int) (AxisSpan, error) {
 	if o.Flatten && o.Axis == len(shape) {
 		return AxisSpan{Product(shape), 1, 1}, nil

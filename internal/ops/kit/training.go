@@ -24,6 +24,7 @@ type OptimizerStep interface {
 // trainer runs an OptimizerStep.
 type trainer struct{ OptimizerStep }
 
+// RegisterTrainer registers an optimizer of ai.onnx.preview.training.
 func RegisterTrainer(name string, build func(a *Attrs) OptimizerStep) *Def {
 	return Register(Def{Domain: DomainPreviewTraining, Name: name, Since: []int{1}, In: "R:T1, T:int64, inputs:any+", Out: "outputs:any+",
 		Types: Types{"T1": "float double"}, Build: Simple(func(a *Attrs, opset int) Operator {

@@ -37,6 +37,7 @@ func transposedPerm(rank int, trans, batch bool) []int {
 	return p
 }
 
+// Permuted returns the elements of s in the order perm.
 func Permuted[D any](s []D, perm []int) []D {
 	r := make([]D, len(s))
 	for i, p := range perm {

@@ -92,7 +92,10 @@ func (w *Window) Check(n int) error {
 	return nil
 }
 
-func (w *Window) Stride(i int) int   { return WindowAt(w.Strides, i, 1) }
+// Stride returns the stride along spatial axis i.
+func (w *Window) Stride(i int) int { return WindowAt(w.Strides, i, 1) }
+
+// Dilation returns the dilation along spatial axis i.
 func (w *Window) Dilation(i int) int { return WindowAt(w.Dilations, i, 1) }
 
 // PadsOf returns the explicit padding of axis i of n.
@@ -100,6 +103,7 @@ func (w *Window) PadsOf(i, n int) (before, after int) {
 	return WindowAt(w.Pads, i, 0), WindowAt(w.Pads, n+i, 0)
 }
 
+// WindowAt returns v[i], or def if v is nil.
 func WindowAt(v []int, i, def int) int {
 	if v == nil {
 		return def
