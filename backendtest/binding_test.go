@@ -33,7 +33,7 @@ func TestSuiteWithBinding(t *testing.T) {
 				r.Exclude(`^test_(bvlc_alexnet|densenet121|inception_v[12]|resnet50|shufflenet|squeezenet|vgg19|zfnet512)`) // ten runs of each take minutes
 			}
 			for category, c := range r.Run(t) {
-				if n := wanted[category]; whole && (category != "Real" || p == "cpu") && c.Passed < n {
+				if n := wanted[category]; whole && (category != "OnnxBackendRealModelTest" || p == "cpu") && c.Passed < n {
 					t.Errorf("%s: %s, want at least %d passed", category, c, n)
 				}
 			}

@@ -4,6 +4,7 @@ import (
 	"encoding/csv"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"maps"
 	"os"
@@ -11,6 +12,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/onward-ml/onward/internal/atomicfile"
 )
 
 // WriteCSV writes nodes.csv, models.csv and metadata.csv into a folder, in the form that the
@@ -174,16 +177,6 @@ func (b *board) write(path string) error {
 	return writeRecords(path, records)
 }
 
-// writeRecords writes a file under another name and renames it.
 func writeRecords(path string, records [][]string) error {
-	var s strings.Builder
-	w := csv.NewWriter(&s)
-	if err := w.WriteAll(records); err != nil {
-		return err
-	}
-	tmp := path + ".tmp"
-	if err := os.WriteFile(tmp, []byte(s.String()), 0o666); err != nil {
-		return err
-	}
-	return os.Rename(tmp, path)
+	return atomicfile.Write(path, 0o644, func(w io.Writer) error { return csv.NewWriter(w).WriteAll(records) })
 }

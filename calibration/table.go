@@ -2,7 +2,6 @@ package calibration
 
 import (
 	"bytes"
-	"errors"
 	"fmt"
 	"io"
 	"maps"
@@ -10,6 +9,8 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+
+	"github.com/onward-ml/onward/internal/atomicfile"
 )
 
 // Method computes the range of a tensor from its values.
@@ -105,23 +106,7 @@ func (t *Table) Write(w io.Writer, f Format) error {
 
 // WriteFile writes the table to a temporary file and renames it to path.
 func (t *Table) WriteFile(path string, f Format) error {
-	var b bytes.Buffer
-	if err := t.Write(&b, f); err != nil {
-		return err
-	}
-	tmp, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+".*")
-	if err != nil {
-		return err
-	}
-	defer os.Remove(tmp.Name()) // fails after the rename
-	_, err = tmp.Write(b.Bytes())
-	if err == nil {
-		err = tmp.Chmod(0o644)
-	}
-	if err = errors.Join(err, tmp.Close()); err != nil {
-		return err
-	}
-	return os.Rename(tmp.Name(), path)
+	return atomicfile.Write(path, 0o644, func(w io.Writer) error { return t.Write(w, f) })
 }
 
 // WriteDir writes the table into a folder in all three formats, with ONNX Runtime's file

@@ -26,10 +26,11 @@ const module = "github.com/onward-ml/onward"
 // build pass.
 var layers = map[string][]string{
 	// Leaves.
-	"internal/cpu": {},
-	"internal/dl":  {},
-	"tensor":       {},
-	"onnx":         {"tensor"},
+	"internal/cpu":        {},
+	"internal/dl":         {},
+	"internal/atomicfile": {},
+	"tensor":              {},
+	"onnx":                {"tensor"},
 
 	// Kernels see slices and ints, never tensors or graphs.
 	"internal/kernels": {"internal/cpu"},
@@ -60,7 +61,7 @@ var layers = map[string][]string{
 
 	// What engines implement, and the engine written in Go.
 	"driver":            {"onnx", "tensor"},
-	"internal/trace":    {"driver", "onnx", "tensor"},
+	"internal/trace":    {"driver", "onnx", "tensor", "internal/atomicfile"},
 	"internal/goengine": {"driver", "internal/frontend", "internal/export", "internal/autodiff", "internal/optimize", "internal/exec", "internal/ops", "internal/ops/kit", "internal/ops/blocked", "internal/ops/msft", "internal/ops/all", "internal/ops/nchwc", "internal/ops/ml", "internal/ops/gradops", "internal/ir", "onnx", "tensor", "internal/kernels", "internal/cpu"},
 
 	// The root, which reaches the other internal parts through the Go engine alone.
@@ -69,10 +70,10 @@ var layers = map[string][]string{
 	// What imports the root.
 	"backend":     {".", "driver", "onnx", "tensor"},
 	"provider":    {".", "driver", "onnx", "tensor", "internal/dl"},
-	"calibration": {".", "driver", "onnx", "tensor"},
+	"calibration": {".", "driver", "onnx", "tensor", "internal/atomicfile"},
 	"datasets":    {".", "driver", "onnx", "tensor"},
-	"preset":      {"backend", ".", "driver", "onnx", "tensor"},
-	"backendtest": {"backend", ".", "driver", "imagecodec", "onnx", "tensor"},
+	"preset":      {"backend", ".", "driver", "onnx", "tensor", "internal/atomicfile"},
+	"backendtest": {"backend", ".", "driver", "imagecodec", "onnx", "tensor", "internal/atomicfile"},
 
 	// Examples show what a user of the module can do.
 	"examples": {".", "backend", "preset", "calibration", "datasets", "driver", "onnx", "tensor"},

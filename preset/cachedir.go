@@ -43,26 +43,6 @@ func cacheFolder(dir, kind string, below ...string) (string, error) {
 	return dir, nil
 }
 
-// writeBeside writes a file under a temporary name and renames it, so that no reader sees
-// a part of it.
-func writeBeside(path string, data []byte) error {
-	f, err := os.CreateTemp(filepath.Dir(path), ".new-*")
-	if err != nil {
-		return err
-	}
-	_, err = f.Write(data)
-	if e := f.Close(); err == nil {
-		err = e
-	}
-	if err == nil {
-		err = os.Rename(f.Name(), path)
-	}
-	if err != nil {
-		os.Remove(f.Name())
-	}
-	return err
-}
-
 // modelHash returns the SHA-256 of a model and its external data in hexadecimal.
 func modelHash(model Model, m *onnx.Model) (string, error) {
 	h := sha256.New()

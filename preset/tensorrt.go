@@ -17,6 +17,7 @@ import (
 
 	"github.com/onward-ml/onward"
 	"github.com/onward-ml/onward/backend"
+	"github.com/onward-ml/onward/internal/atomicfile"
 	"github.com/onward-ml/onward/onnx"
 	"github.com/onward-ml/onward/tensor"
 )
@@ -102,7 +103,7 @@ func (t tensorRT) finish(p *plan, m *onnx.Model, example onward.Values) error {
 	if t.int8 {
 		sum := sha256.Sum256(table)
 		name := "calibration-" + hex.EncodeToString(sum[:8]) + ".flatbuffers"
-		if err := writeBeside(filepath.Join(folder, name), table); err != nil {
+		if err := atomicfile.WriteBytes(filepath.Join(folder, name), 0o600, table); err != nil {
 			return fmt.Errorf("calibration table: %w", err)
 		}
 		o["trt_int8_calibration_table_name"] = name

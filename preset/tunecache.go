@@ -19,6 +19,7 @@ import (
 
 	"github.com/onward-ml/onward"
 	"github.com/onward-ml/onward/driver"
+	"github.com/onward-ml/onward/internal/atomicfile"
 	"github.com/onward-ml/onward/onnx"
 )
 
@@ -239,5 +240,5 @@ func (c *tuneCache) write(r *Report) error {
 	if err != nil {
 		return err
 	}
-	return writeBeside(c.path, append(data, '\n'))
+	return atomicfile.WriteBytes(c.path, 0o600, append(data, '\n'))
 }

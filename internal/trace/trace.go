@@ -5,12 +5,12 @@ import (
 	"encoding/json"
 	"io"
 	"os"
-	"path/filepath"
 	"strconv"
 	"sync"
 	"time"
 
 	"github.com/onward-ml/onward/driver"
+	"github.com/onward-ml/onward/internal/atomicfile"
 	"github.com/onward-ml/onward/tensor"
 )
 
@@ -151,28 +151,11 @@ func (p *Profile) WriteTo(w io.Writer) (n int64, err error) {
 
 // WriteFile writes the profile to a temporary file and renames it, so that path never
 // holds an incomplete profile.
-func (p *Profile) WriteFile(path string) (err error) {
-	f, err := os.CreateTemp(filepath.Dir(path), filepath.Base(path)+".*.tmp")
-	if err != nil {
+func (p *Profile) WriteFile(path string) error {
+	return atomicfile.Write(path, 0o644, func(w io.Writer) error {
+		_, err := p.WriteTo(w)
 		return err
-	}
-	defer func() {
-		if err != nil {
-			f.Close()
-			os.Remove(f.Name())
-		}
-	}()
-	if _, err = p.WriteTo(f); err != nil {
-		return err
-	}
-	const mode = 0o644
-	if err = f.Chmod(mode); err != nil {
-		return err
-	}
-	if err = f.Close(); err != nil {
-		return err
-	}
-	return os.Rename(f.Name(), path)
+	})
 }
 
 func us(d time.Duration) float64 { return float64(d.Nanoseconds()) / 1e3 }
