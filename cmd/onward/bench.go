@@ -11,7 +11,6 @@ import (
 	"runtime/debug"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
 
@@ -28,17 +27,20 @@ type benchOptions struct {
 	providers  []string
 	threads    int
 	inputs     inputs.Flags
-	duration   time.Duration // of one block
+	load       load
 	rounds     int
+	csv        string // file for the times of all runs
 	mapWeights bool
 	probe      bool // measure loading and memory in a process of its own
 }
 
 // benchJSON is the output of --json for a model.
 type benchJSON struct {
-	Model   string        `json:"model"`
-	Threads int           `json:"threads"`
-	Results []benchResult `json:"results"`
+	Model       string        `json:"model"`
+	Threads     int           `json:"threads"`
+	Concurrency int           `json:"concurrency"`
+	Rate        float64       `json:"rate,omitempty"` // runs per second that were asked for
+	Results     []benchResult `json:"results"`
 	// Ratio is the second provider's median divided by the first's; over 1, the first is
 	// faster. It is missing if only one provider was measured.
 	Ratio float64 `json:"ratio,omitempty"`
@@ -50,10 +52,14 @@ type benchResult struct {
 	FirstMS  float64 `json:"first_ms"` // the first run of a fresh session
 	MinMS    float64 `json:"min_ms"`
 	MedianMS float64 `json:"median_ms"` // of the blocks' medians
+	P90MS    float64 `json:"p90_ms"`
 	P95MS    float64 `json:"p95_ms"`
+	P99MS    float64 `json:"p99_ms"`
 	MeanMS   float64 `json:"mean_ms"`
 	StdevMS  float64 `json:"stdev_ms"`
 	Runs     int     `json:"runs"`
+	// RunsPerS is the number of runs per second, the median of the blocks.
+	RunsPerS float64 `json:"runs_per_s"`
 	// PeakRSSMB is the peak resident memory, in 2^20 bytes, of a process that only loads
 	// the model and runs it; 0 if the system does not report it.
 	PeakRSSMB float64 `json:"peak_rss_mb"`
@@ -73,7 +79,9 @@ func benchCommand() *cobra.Command {
 
 Providers run in alternating blocks. A provider's session is closed before the next
 block, because its spinning workers would occupy cores. Every block warms up before it
-is timed. Times include the call from Go. load_ms, first_ms and peak_rss_mb are medians
+is timed. Times include the call from Go. With --concurrency, runs of one session are
+in progress at the same time; with --rate, runs start at fixed times, whether or not
+earlier ones have ended, and their times include the wait for a start. load_ms, first_ms and peak_rss_mb are medians
 over one fresh process per round that loads the model and runs it.
 
 Inputs are random unless --input or --inputs gives them. Symbolic dimensions are 1
@@ -81,6 +89,8 @@ unless --shape sets them. The ratio is the second provider's median divided by t
 first's; over 1, the first is faster.`,
 		Example: `  onward bench model.onnx
   onward bench model.onnx --provider cpu,ort --threads 1 --shape data=1x3x224x224
+  onward bench model.onnx --concurrency 4
+  onward bench model.onnx --rate 200 --concurrency 16 --csv times.csv
   onward bench a.onnx b.onnx --duration 500ms --rounds 5 --json`,
 		Args: cobra.MinimumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -94,13 +104,17 @@ first's; over 1, the first is faster.`,
 				}
 				o.providers = append(o.providers, p)
 			}
-			if o.rounds < 1 || o.duration <= 0 {
-				return cli.Usagef("--rounds is %d and --duration %s, want at least 1 and a positive duration", o.rounds, o.duration)
+			if o.rounds < 1 || o.load.duration <= 0 {
+				return cli.Usagef("--rounds is %d and --duration %s, want at least 1 and a positive duration", o.rounds, o.load.duration)
+			}
+			if err := o.load.check(); err != nil {
+				return err
 			}
 			o.probe = true
+			times := timesFile{path: o.csv}
 			failed := false
 			for i, path := range args {
-				r, err := bench(cmd.Context(), path, &o)
+				r, err := bench(cmd.Context(), path, &o, &times)
 				if err != nil {
 					return err
 				}
@@ -117,6 +131,9 @@ first's; over 1, the first is faster.`,
 					return err
 				}
 			}
+			if err := times.write(); err != nil {
+				return err
+			}
 			if failed {
 				return cli.Printed{Err: errors.New("a provider failed")}
 			}
@@ -128,8 +145,9 @@ first's; over 1, the first is faster.`,
 	session.ThreadsFlag(f, &o.threads)
 	session.MapWeightsFlag(f, &o.mapWeights)
 	o.inputs.Register(f)
-	f.DurationVar(&o.duration, "duration", 2*time.Second, "measured time of a block")
+	o.load.register(f)
 	f.IntVar(&o.rounds, "rounds", 3, "number of blocks of each provider")
+	f.StringVar(&o.csv, "csv", "", "write the time of every run to this file")
 	f.BoolVar(&asJSON, "json", false, "print JSON, one object for each model")
 	return c
 }
@@ -138,6 +156,7 @@ first's; over 1, the first is faster.`,
 type samples struct {
 	all     []float64
 	medians []float64 // of blocks
+	rates   []float64 // of blocks, runs per second
 	runs    int
 	load    []float64
 	first   []float64
@@ -146,7 +165,7 @@ type samples struct {
 }
 
 // bench measures a model on all providers.
-func bench(ctx context.Context, path string, o *benchOptions) (*benchJSON, error) {
+func bench(ctx context.Context, path string, o *benchOptions, times *timesFile) (*benchJSON, error) {
 	m, d, err := modelfile.Describe(path)
 	if err != nil {
 		return nil, err
@@ -171,11 +190,12 @@ func bench(ctx context.Context, path string, o *benchOptions) (*benchJSON, error
 			}
 		}
 	}
-	r := &benchJSON{Model: path, Threads: o.threads}
+	r := &benchJSON{Model: path, Threads: o.threads, Concurrency: o.load.concurrency, Rate: o.load.rate}
 	if r.Threads == 0 {
 		r.Threads = runtime.GOMAXPROCS(0)
 	}
 	for k, p := range o.providers {
+		times.add(path, p, all[k].all)
 		r.Results = append(r.Results, all[k].result(p))
 	}
 	if len(all) > 1 && all[0].err == nil && all[1].err == nil {
@@ -215,35 +235,17 @@ func (s *samples) block(ctx context.Context, path, provider string, feed onward.
 		debug.FreeOSMemory()
 	}()
 	ctx = context.WithoutCancel(ctx) // a context that can end costs some providers a watcher per run
-	once := func() error {
+	b, err := o.load.measure(func() error {
 		_, err := sess.Run(ctx, feed, nil)
 		return err
+	})
+	if err != nil {
+		return err
 	}
-	// Warm up for a fifth of the block's duration, and for at least three runs.
-	start, n := time.Now(), 0
-	for ; n < 3 || time.Since(start) < o.duration/5; n++ {
-		if err := once(); err != nil {
-			return err
-		}
-	}
-	// Runs that are short compared with the clock's resolution are timed in groups.
-	group := 1
-	if per := time.Since(start) / time.Duration(n); per < 20*time.Microsecond {
-		group = int(50*time.Microsecond/max(per, 1)) + 1
-	}
-	var block []float64
-	for start := time.Now(); len(block) < 3 || time.Since(start) < o.duration; {
-		t := time.Now()
-		for range group {
-			if err := once(); err != nil {
-				return err
-			}
-		}
-		block = append(block, text.Milliseconds(time.Since(t))/float64(group))
-		s.runs += group
-	}
-	s.all = append(s.all, block...)
-	s.medians = append(s.medians, median(block))
+	s.runs += b.runs
+	s.all = append(s.all, b.times...)
+	s.medians = append(s.medians, median(b.times))
+	s.rates = append(s.rates, float64(b.runs)/b.elapsed.Seconds())
 	return nil
 }
 
@@ -253,16 +255,18 @@ func (s *samples) result(provider string) benchResult {
 		r.Error = s.err.Error()
 		return r
 	}
-	slices.Sort(s.all)
-	n := float64(len(s.all))
-	for _, x := range s.all {
+	all := slices.Sorted(slices.Values(s.all))
+	n := float64(len(all))
+	for _, x := range all {
 		r.MeanMS += x / n
 	}
-	for _, x := range s.all {
+	for _, x := range all {
 		r.StdevMS += (x - r.MeanMS) * (x - r.MeanMS) / n
 	}
 	r.StdevMS = math.Sqrt(r.StdevMS)
-	r.MinMS, r.P95MS, r.MedianMS = s.all[0], s.all[min(len(s.all)-1, len(s.all)*95/100)], median(s.medians)
+	percentile := func(p int) float64 { return all[min(len(all)-1, len(all)*p/100)] }
+	r.MinMS, r.P90MS, r.P95MS, r.P99MS = all[0], percentile(90), percentile(95), percentile(99)
+	r.MedianMS, r.RunsPerS = median(s.medians), median(s.rates)
 	r.LoadMS, r.FirstMS, r.PeakRSSMB = median(s.load), median(s.first), median(s.rss)
 	return r
 }
@@ -281,14 +285,21 @@ func median(x []float64) float64 {
 }
 
 func printBench(w io.Writer, r *benchJSON) error {
-	fmt.Fprintf(w, "%s, threads: %d\n", text.Name(r.Model), r.Threads)
+	fmt.Fprintf(w, "%s, threads: %d", text.Name(r.Model), r.Threads)
+	if r.Concurrency > 1 {
+		fmt.Fprintf(w, ", concurrent runs: %d", r.Concurrency)
+	}
+	if r.Rate > 0 {
+		fmt.Fprintf(w, ", runs per second: %g", r.Rate)
+	}
+	fmt.Fprintln(w)
 	t := text.NumberTable(w)
-	fmt.Fprintln(t, "provider\tmedian ms\tmin\tp95\tmean\tstdev\truns\tload ms\tfirst ms\tpeak MB\t")
+	fmt.Fprintln(t, "provider\tmedian ms\tmin\tp90\tp95\tp99\tmean\tstdev\truns\truns/s\tload ms\tfirst ms\tpeak MB\t")
 	for _, x := range r.Results {
 		if x.Error != "" {
 			continue
 		}
-		fmt.Fprintf(t, "%s\t%.4g\t%.4g\t%.4g\t%.4g\t%.2g\t%d\t%.4g\t%.4g\t%.1f\t\n", x.Provider, x.MedianMS, x.MinMS, x.P95MS, x.MeanMS, x.StdevMS, x.Runs, x.LoadMS, x.FirstMS, x.PeakRSSMB)
+		fmt.Fprintf(t, "%s\t%.4g\t%.4g\t%.4g\t%.4g\t%.4g\t%.4g\t%.2g\t%d\t%.4g\t%.4g\t%.4g\t%.1f\t\n", x.Provider, x.MedianMS, x.MinMS, x.P90MS, x.P95MS, x.P99MS, x.MeanMS, x.StdevMS, x.Runs, x.RunsPerS, x.LoadMS, x.FirstMS, x.PeakRSSMB)
 	}
 	if err := t.Flush(); err != nil {
 		return err
