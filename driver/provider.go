@@ -2,6 +2,9 @@ package driver
 
 import (
 	"context"
+	"maps"
+	"slices"
+	"strings"
 
 	"github.com/onward-ml/onward/onnx"
 	"github.com/onward-ml/onward/tensor"
@@ -27,6 +30,18 @@ type Provider interface {
 type Config struct {
 	Name    string            // "cpu", "reference", or the name of a registered provider
 	Options map[string]string // options of the provider; an unknown one is an error
+}
+
+// String returns the name with the options: "ort:cuda", "ort:cuda(device_id=1)".
+func (c Config) String() string {
+	if len(c.Options) == 0 {
+		return c.Name
+	}
+	var options []string
+	for _, name := range slices.Sorted(maps.Keys(c.Options)) {
+		options = append(options, name+"="+c.Options[name])
+	}
+	return c.Name + "(" + strings.Join(options, ", ") + ")"
 }
 
 // Model is a model to compile. The free dimensions in [Options] have been set in it.

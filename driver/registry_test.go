@@ -3,6 +3,7 @@ package driver_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -88,3 +89,13 @@ type closing struct {
 }
 
 func (c *closing) Close() error { c.closed++; return nil }
+
+func TestConfigString(t *testing.T) {
+	for want, c := range map[string]driver.Config{
+		"openvino": {Name: "openvino"}, "ort:cuda(a=1, b=2)": {Name: "ort:cuda", Options: map[string]string{"b": "2", "a": "1"}},
+	} {
+		if got := fmt.Sprint(c); got != want {
+			t.Errorf("got %q, want %q", got, want)
+		}
+	}
+}

@@ -270,11 +270,11 @@ func (x *External) openIn(dir, name string) (*os.File, int64, error) {
 		err = regular(before)
 	}
 	if err != nil {
-		return nil, 0, err
+		return nil, 0, operation(err)
 	}
 	f, err := root.OpenFile(name, os.O_RDONLY|openNonblock, 0)
 	if err != nil {
-		return nil, 0, err
+		return nil, 0, operation(err)
 	}
 	st, err := f.Stat()
 	if err == nil {
@@ -294,6 +294,14 @@ func (x *External) openIn(dir, name string) (*os.File, int64, error) {
 		return nil, 0, err
 	}
 	return f, st.Size(), nil
+}
+
+// operation names the operation of an error of os.Root as package os does: stat, not statat.
+func operation(err error) error {
+	if p, ok := err.(*fs.PathError); ok {
+		return &fs.PathError{Op: strings.TrimSuffix(p.Op, "at"), Path: p.Path, Err: p.Err}
+	}
+	return err
 }
 
 func regular(st fs.FileInfo) error {

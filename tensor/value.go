@@ -104,6 +104,27 @@ func NewSequence(elem Type, items ...Value) (*Sequence, error) {
 // Type returns seq(elem).
 func (s *Sequence) Type() Type { return SequenceOf(s.Elem) }
 
+// String returns the type and the items: "seq(tensor(float))[float[2 3] float[1]]". It omits
+// items after the eighth.
+func (s *Sequence) String() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s[", s.Type())
+	for i, v := range s.Items {
+		if i > 0 {
+			b.WriteByte(' ')
+		}
+		if i == maxItems {
+			fmt.Fprintf(&b, "… %d items", len(s.Items))
+			break
+		}
+		fmt.Fprint(&b, v)
+	}
+	return b.String() + "]"
+}
+
+// maxItems is the number of items that String shows of a sequence.
+const maxItems = 8
+
 // Map is a dictionary. Keys is a 1-D tensor of integers or strings. Values is a 1-D tensor or a
 // sequence with the values in the order of the keys.
 type Map struct {
@@ -144,6 +165,9 @@ func (m *Map) Type() Type {
 	}
 }
 
+// String returns the type and the number of entries: "map(int64,tensor(float))[3]".
+func (m *Map) String() string { return fmt.Sprintf("%s[%d]", m.Type(), m.Len()) }
+
 // Optional is a value that may be absent. Value is nil if it is absent.
 type Optional struct {
 	Elem  Type
@@ -152,6 +176,15 @@ type Optional struct {
 
 // Type returns optional(elem).
 func (o *Optional) Type() Type { return OptionalOf(o.Elem) }
+
+// String returns the type and the value: "optional(tensor(float))[float[2]]", or without it
+// "optional(tensor(float))[]".
+func (o *Optional) String() string {
+	if o.Value == nil {
+		return o.Type().String() + "[]"
+	}
+	return fmt.Sprintf("%s[%v]", o.Type(), o.Value)
+}
 
 // Sparse is a tensor that stores its non-zero values and their int64 indices, ascending and
 // without duplicates. Shape is that of the dense form. ONNX has the COO format only
@@ -171,6 +204,12 @@ type Sparse struct {
 
 // Type returns sparse_tensor(elem).
 func (s *Sparse) Type() Type { return SparseType(s.Values.dtype) }
+
+// String returns the type, the dense shape and the number of values:
+// "sparse_tensor(float)[3 4] with 2 values".
+func (s *Sparse) String() string {
+	return fmt.Sprintf("%s%v with %d values", s.Type(), s.Shape, s.Values.Len())
+}
 
 // NewSparse returns a sparse tensor in COO format. It fails if indices are out of range, not
 // ascending or of the wrong shape.

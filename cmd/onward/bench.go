@@ -26,6 +26,7 @@ import (
 type benchOptions struct {
 	providers  []string
 	threads    int
+	own        session.ProviderOptions
 	inputs     inputs.Flags
 	load       load
 	rounds     int
@@ -96,7 +97,7 @@ first's; over 1, the first is faster.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			o.providers = nil
 			for p := range strings.SplitSeq(providers, ",") {
-				if _, err := session.Options(p, o.threads); err != nil {
+				if _, err := session.Options(p, o.threads, o.own); err != nil {
 					return err
 				}
 				if slices.Contains(o.providers, p) {
@@ -142,6 +143,7 @@ first's; over 1, the first is faster.`,
 	}
 	f := c.Flags()
 	f.StringVarP(&providers, "provider", "p", "cpu", "the providers, such as cpu,ort: "+strings.Join(onward.Providers(), ", "))
+	session.OptionFlag(f, &o.own)
 	session.ThreadsFlag(f, &o.threads)
 	session.MapWeightsFlag(f, &o.mapWeights)
 	o.inputs.Register(f)
@@ -206,7 +208,7 @@ func bench(ctx context.Context, path string, o *benchOptions, times *timesFile) 
 
 // openForBench opens a model by its path, so that a provider that reads files itself does so.
 func openForBench(path, provider string, o *benchOptions) (*onward.Session, error) {
-	opts, err := session.Options(provider, o.threads)
+	opts, err := session.Options(provider, o.threads, o.own)
 	if err != nil {
 		return nil, err
 	}

@@ -34,6 +34,9 @@ func runProbe(ctx context.Context, path, provider string, o *benchOptions) (*pro
 		return nil, fmt.Errorf("measure loading: %w", err)
 	}
 	args := []string{probeVerb, path, "--provider", provider, "--threads", strconv.Itoa(o.threads), "--map-weights=" + strconv.FormatBool(o.mapWeights)}
+	for _, s := range o.own {
+		args = append(args, "--option", s)
+	}
 	for _, s := range o.inputs.Shapes {
 		args = append(args, "--shape", s)
 	}
@@ -94,6 +97,7 @@ func benchProbeCommand() *cobra.Command {
 	}
 	f := c.Flags()
 	f.StringVar(&provider, "provider", "cpu", "the engine")
+	session.OptionFlag(f, &o.own)
 	session.ThreadsFlag(f, &o.threads)
 	session.MapWeightsFlag(f, &o.mapWeights)
 	o.inputs.Register(f)

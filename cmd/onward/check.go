@@ -23,6 +23,7 @@ type checkJSON struct {
 
 func checkCommand() *cobra.Command {
 	var asJSON bool
+	var own session.ProviderOptions
 	c := &cobra.Command{
 		Use:     "check MODEL",
 		Short:   "Check that a model is valid ONNX and that providers can run it",
@@ -30,6 +31,9 @@ func checkCommand() *cobra.Command {
 		Example: "  onward check model.onnx\n  onward check model.onnx --json",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := own.Named(); err != nil {
+				return err
+			}
 			r := checkJSON{Valid: true, Errors: []string{}, Runs: map[string]bool{}, Problems: map[string]string{}}
 			m, err := modelfile.Load(args[0])
 			if err != nil {
@@ -40,7 +44,7 @@ func checkCommand() *cobra.Command {
 				r.Valid, r.Errors = false, []string{err.Error()}
 			} else {
 				defer m.Close()
-				examine(m, &r)
+				examine(m, &r, own)
 			}
 			w := cmd.OutOrStdout()
 			if asJSON {
@@ -70,11 +74,12 @@ func checkCommand() *cobra.Command {
 			return nil
 		},
 	}
+	session.OptionFlag(c.Flags(), &own)
 	c.Flags().BoolVar(&asJSON, "json", false, "print JSON")
 	return c
 }
 
-func examine(m *onnx.Model, r *checkJSON) {
+func examine(m *onnx.Model, r *checkJSON, own session.ProviderOptions) {
 	if err := onnx.Check(m, &onnx.CheckOptions{Schema: onward.OperatorSchema}); err != nil {
 		r.Valid = false
 		var all *onnx.CheckErrors
@@ -89,7 +94,7 @@ func examine(m *onnx.Model, r *checkJSON) {
 			r.Errors = append(r.Errors, err.Error())
 		}
 	}
-	for p, err := range session.TryProviders(m) {
+	for p, err := range session.TryProviders(m, own) {
 		r.Runs[p] = err == nil
 		if err != nil {
 			r.Problems[p] = err.Error()

@@ -74,6 +74,7 @@ type compareOptions struct {
 	golden    string
 	providers []string // one or two
 	threads   int
+	own       session.ProviderOptions
 	inputs    inputs.Flags
 	layers    bool
 	tolerance layers.Tolerance
@@ -157,6 +158,7 @@ The exit code is 1 if a value disagrees.`,
 	f.Float64Var(&o.tolerance.Rtol, "rtol", 1e-3, "relative tolerance")
 	f.Float64Var(&o.tolerance.Atol, "atol", 1e-5, "absolute tolerance")
 	f.Float64Var(&o.tolerance.Steps, "steps", 0, "difference of 8-bit and narrower integers that agrees, in quantization steps")
+	session.OptionFlag(f, &o.own)
 	session.ThreadsFlag(f, &o.threads)
 	o.inputs.Register(f)
 	f.BoolVar(&asJSON, "json", false, "print JSON")
@@ -205,7 +207,7 @@ func compare(ctx context.Context, o *compareOptions) (*compareJSON, error) {
 	}
 	pairs := pairsOf(a, b, o.layers)
 	for _, s := range []*side{a, b} {
-		if err := s.run(ctx, pairs, s == b, o.threads, feed, d.Inputs); err != nil {
+		if err := s.run(ctx, pairs, s == b, o, feed, d.Inputs); err != nil {
 			return nil, err
 		}
 	}
@@ -278,7 +280,7 @@ func pairsOf(a, b *side, all bool) []layers.Pair {
 
 // run computes the values of the pairs. second selects their names in the second model. The feed
 // has the names of the first model's inputs.
-func (s *side) run(ctx context.Context, pairs []layers.Pair, second bool, threads int, feed onward.Values, first []onward.NodeArg) error {
+func (s *side) run(ctx context.Context, pairs []layers.Pair, second bool, o *compareOptions, feed onward.Values, first []onward.NodeArg) error {
 	if s.model == nil {
 		return nil
 	}
@@ -295,7 +297,7 @@ func (s *side) run(ctx context.Context, pairs []layers.Pair, second bool, thread
 	if !second {
 		own = feed
 	}
-	opts, err := session.Options(s.provider, threads)
+	opts, err := session.Options(s.provider, o.threads, o.own)
 	if err != nil {
 		return err
 	}

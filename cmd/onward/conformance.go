@@ -62,6 +62,7 @@ func conformanceCommand() *cobra.Command {
 		exclude                []string
 		runs                   int
 		asJSON                 bool
+		own                    session.ProviderOptions
 	)
 	c := &cobra.Command{
 		Use:   "conformance",
@@ -79,7 +80,7 @@ The name of a case ends in its device: test_abs_cpu.`,
 			if err != nil {
 				return err
 			}
-			o, err := conformanceOptions(s.Dir, provider, kinds, runs)
+			o, err := conformanceOptions(s.Dir, provider, own, kinds, runs)
 			if err != nil {
 				return err
 			}
@@ -122,6 +123,7 @@ The name of a case ends in its device: test_abs_cpu.`,
 	f.StringArrayVar(&include, "include", nil, "run only cases that match this regular expression; repeat for more")
 	f.StringArrayVar(&exclude, "exclude", nil, "skip cases that match this regular expression; repeat for more")
 	session.ProviderFlag(f, &provider)
+	session.OptionFlag(f, &own)
 	f.StringVar(&report, "report", "", "write report.txt, nodes.csv, models.csv and metadata.csv to this folder")
 	f.IntVar(&runs, "runs", 1, "number of runs of each data set")
 	f.BoolVar(&asJSON, "json", false, "print JSON")
@@ -143,10 +145,14 @@ func findSuite(data string) (suite.Suite, error) {
 	return s, err
 }
 
-func conformanceOptions(dir, provider string, kinds []string, runs int) (backendtest.Options, error) {
+func conformanceOptions(dir, provider string, own session.ProviderOptions, kinds []string, runs int) (backendtest.Options, error) {
 	o := backendtest.Options{Dir: dir, Kinds: kinds, Runs: runs}
-	if _, err := session.Options(provider, 0); err != nil {
+	opts, err := session.Options(provider, 0, own)
+	if err != nil {
 		return o, err
+	}
+	if len(own) > 0 {
+		o.Prepare = &backend.Options{Session: opts}
 	}
 	if runs < 1 {
 		return o, cli.Usagef("--runs is %d, want 1 or more", runs)

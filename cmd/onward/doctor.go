@@ -12,6 +12,7 @@ import (
 
 	"github.com/onward-ml/onward"
 	"github.com/onward-ml/onward/cmd/onward/internal/nativelib"
+	"github.com/onward-ml/onward/cmd/onward/internal/session"
 	"github.com/onward-ml/onward/cmd/onward/internal/text"
 	"github.com/onward-ml/onward/driver"
 	"github.com/onward-ml/onward/internal/cpu"
@@ -46,6 +47,7 @@ type doctorLibrary struct {
 
 func doctorCommand() *cobra.Command {
 	var asJSON bool
+	var own session.ProviderOptions
 	c := &cobra.Command{
 		Use:   "doctor",
 		Short: "Show kernels, native libraries and devices of this machine",
@@ -56,18 +58,25 @@ library, list the paths that were searched and how to install it.`,
   onward doctor --json`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			d := diagnose()
+			if err := own.Named(); err != nil {
+				return err
+			}
+			d, err := diagnose(own)
+			if err != nil {
+				return err
+			}
 			if asJSON {
 				return text.JSON(cmd.OutOrStdout(), d)
 			}
 			return printDoctor(cmd.OutOrStdout(), d)
 		},
 	}
+	session.OptionFlag(c.Flags(), &own)
 	c.Flags().BoolVar(&asJSON, "json", false, "print JSON")
 	return c
 }
 
-func diagnose() *doctorJSON {
+func diagnose(own session.ProviderOptions) (*doctorJSON, error) {
 	d := &doctorJSON{System: runtime.GOOS + "/" + runtime.GOARCH, Go: runtime.Version(), Threads: runtime.GOMAXPROCS(0), Devices: []string{}}
 	d.CPU = doctorCPU{Detected: cpu.Detected().String(), Active: cpu.Active().String(), VNNI: cpu.VNNI(cpu.Active()), Notice: cpu.Notice()}
 	gpus, _ := filepath.Glob("/dev/nvidia[0-9]*")
@@ -79,8 +88,12 @@ func diagnose() *doctorJSON {
 	}
 	for _, n := range onward.Providers() {
 		p := doctorLibrary{Name: n, Needs: "nothing"}
-		c := driver.Config{Name: n}
-		err := driver.Lookup(n).Available(c)
+		options, err := own.For(n)
+		if err != nil {
+			return nil, err
+		}
+		c := driver.Config{Name: n, Options: options}
+		err = driver.Lookup(n).Available(c)
 		p.Available = err == nil
 		if err != nil {
 			p.Missing, p.err = err.Error(), err
@@ -91,7 +104,7 @@ func diagnose() *doctorJSON {
 		}
 		d.Providers = append(d.Providers, p)
 	}
-	return d
+	return d, nil
 }
 
 func printDoctor(w io.Writer, d *doctorJSON) error {

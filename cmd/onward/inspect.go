@@ -55,6 +55,7 @@ type layerJSON struct {
 
 func inspectCommand() *cobra.Command {
 	var asJSON, layers bool
+	var own session.ProviderOptions
 	c := &cobra.Command{
 		Use:   "inspect MODEL",
 		Short: "Show a model's inputs, outputs, operators, size and cost",
@@ -67,12 +68,15 @@ share of zeros among these, size of their results, and shape.`,
 		Example: "  onward inspect model.onnx\n  onward inspect digits.onnx --layers\n  onward inspect digits.onnx --json",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := own.Named(); err != nil {
+				return err
+			}
 			m, err := modelfile.Load(args[0])
 			if err != nil {
 				return err
 			}
 			defer m.Close()
-			r, err := inspect(m, layers)
+			r, err := inspect(m, layers, own)
 			if err != nil {
 				return err
 			}
@@ -83,11 +87,12 @@ share of zeros among these, size of their results, and shape.`,
 		},
 	}
 	c.Flags().BoolVar(&layers, "layers", false, "list the nodes with their costs")
+	session.OptionFlag(c.Flags(), &own)
 	c.Flags().BoolVar(&asJSON, "json", false, "print JSON")
 	return c
 }
 
-func inspect(m *onnx.Model, layers bool) (*inspectJSON, error) {
+func inspect(m *onnx.Model, layers bool, own session.ProviderOptions) (*inspectJSON, error) {
 	d, err := onward.Describe(m)
 	if err != nil {
 		return nil, err
@@ -99,7 +104,7 @@ func inspect(m *onnx.Model, layers bool) (*inspectJSON, error) {
 		r.countNodes(f.Nodes)
 	}
 	r.addCosts(m, layers)
-	for p, err := range session.TryProviders(m) {
+	for p, err := range session.TryProviders(m, own) {
 		r.Providers[p] = "ok"
 		if err != nil {
 			r.Providers[p] = err.Error()

@@ -50,6 +50,7 @@ func profileCommand() *cobra.Command {
 		provider, traceFile string
 		runs, top           int
 		asJSON              bool
+		own                 session.ProviderOptions
 	)
 	c := &cobra.Command{
 		Use:   "profile MODEL",
@@ -70,7 +71,7 @@ chrome://tracing.`,
 			if runs < 1 || top < 0 {
 				return cli.Usagef("--runs is %d and --top %d, want at least 1 and 0", runs, top)
 			}
-			opts, err := session.Options(provider, threads)
+			opts, err := session.Options(provider, threads, own)
 			if err != nil {
 				return err
 			}
@@ -121,6 +122,7 @@ chrome://tracing.`,
 	}
 	f := c.Flags()
 	f.StringVarP(&provider, "provider", "p", "cpu", "the provider: cpu, reference")
+	session.OptionFlag(f, &own)
 	session.ThreadsFlag(f, &threads)
 	session.MapWeightsFlag(f, &mapWeights)
 	in.Register(f)

@@ -221,7 +221,7 @@ func (o *quantizeFlags) quantize(ctx context.Context, stderr io.Writer, m *onnx.
 }
 
 func (o *quantizeFlags) accuracy(ctx context.Context, stderr io.Writer, m, q *onnx.Model, data calibration.Data) (*accuracyJSON, error) {
-	opts, err := session.Options(o.ranges.Provider, o.ranges.Threads)
+	opts, err := session.Options(o.ranges.Provider, o.ranges.Threads, o.ranges.Own)
 	if err != nil {
 		return nil, err
 	}

@@ -22,6 +22,7 @@ func runCommand() *cobra.Command {
 		seed                  uint64
 		asJSON, intermediates bool
 		mapWeights            bool
+		own                   session.ProviderOptions
 	)
 	c := &cobra.Command{
 		Use:   "run MODEL [--input NAME=VALUE]...",
@@ -41,7 +42,7 @@ VALUE is one of
   onward run model.onnx --input x=random:8x128 --intermediates --json`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			opts, err := session.Options(provider, threads)
+			opts, err := session.Options(provider, threads, own)
 			if err != nil {
 				return err
 			}
@@ -81,6 +82,7 @@ VALUE is one of
 	f.StringArrayVarP(&outputs, "output", "o", nil, "an output to compute; repeat for more (default all)")
 	f.StringVar(&save, "save", "", "write the outputs to a .npz file")
 	session.ProviderFlag(f, &provider)
+	session.OptionFlag(f, &own)
 	session.ThreadsFlag(f, &threads)
 	session.MapWeightsFlag(f, &mapWeights)
 	f.Uint64Var(&seed, "seed", 0, "seed of random operators that have no seed attribute")

@@ -52,6 +52,7 @@ type tuneOptions struct {
 	inputs    inputs.Flags
 	providers string
 	threads   int
+	own       session.ProviderOptions
 	noCache   bool
 	duration  time.Duration
 	timeout   time.Duration
@@ -111,6 +112,7 @@ unless --shape sets them.
 	}
 	f := c.Flags()
 	f.StringVarP(&o.providers, "provider", "p", "", "backends to measure, such as cpu,ort_cpu,ort:cuda (default all presets)")
+	session.OptionFlag(f, &o.own)
 	session.ThreadsFlag(f, &o.threads)
 	o.inputs.Register(f)
 	f.DurationVar(&o.duration, "duration", 300*time.Millisecond, "measured time of each backend")
@@ -145,7 +147,11 @@ func (o *tuneOptions) auto(path string) (*preset.Auto, error) {
 			t, err := preset.ParseType(n)
 			switch {
 			case driver.Lookup(n) != nil:
-				a.Candidates = append(a.Candidates, preset.Registered{Provider: n, Threads: o.threads})
+				own, err := o.own.For(n)
+				if err != nil {
+					return nil, err
+				}
+				a.Candidates = append(a.Candidates, preset.Registered{Provider: n, ProviderOptions: own, Threads: o.threads})
 			case err == nil && t.Preset(create) != nil:
 				a.Candidates = append(a.Candidates, t.Preset(create))
 			default:

@@ -28,6 +28,7 @@ type Flags struct {
 	OpTypes   []string
 	Provider  string
 	Threads   int
+	Own       session.ProviderOptions
 }
 
 // Register adds the flags.
@@ -39,6 +40,7 @@ func (o *Flags) Register(f *pflag.FlagSet) {
 	f.IntVar(&o.window, "window", 0, "batches that are processed together (default all; histograms then read the data twice)")
 	f.IntVar(&o.bins, "bins", 0, "bins of a histogram (default 128 for entropy, 2048 for percentile)")
 	f.StringVarP(&o.Provider, "provider", "p", "cpu", "the provider that runs the model")
+	session.OptionFlag(f, &o.Own)
 	session.ThreadsFlag(f, &o.Threads)
 }
 
@@ -58,7 +60,7 @@ func (o *Flags) Options() (*calibration.Options, error) {
 	if o.window < 0 || o.bins < 0 || o.bins%2 != 0 {
 		return nil, cli.Usagef("--window is %d and --bins %d, want 0 or more and an even number of bins", o.window, o.bins)
 	}
-	opts, err := session.Options(o.Provider, o.Threads)
+	opts, err := session.Options(o.Provider, o.Threads, o.Own)
 	if err != nil {
 		return nil, err
 	}

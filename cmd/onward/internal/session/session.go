@@ -15,15 +15,60 @@ import (
 	"github.com/onward-ml/onward/onnx"
 )
 
+// ProviderOptions are the values of the flag --option.
+type ProviderOptions []string
+
+// OptionFlag adds the flag --option.
+func OptionFlag(f *pflag.FlagSet, o *ProviderOptions) {
+	f.StringArrayVar((*[]string)(o), "option", nil, "an option of the provider: NAME=VALUE, or PROVIDER/NAME=VALUE for one of several")
+}
+
+// For returns the options for a provider.
+func (o ProviderOptions) For(provider string) (map[string]string, error) {
+	var r map[string]string
+	for _, s := range o {
+		name, value, ok := strings.Cut(s, "=")
+		if p, rest, one := strings.Cut(name, "/"); one && driver.Lookup(p) != nil {
+			if p != provider {
+				continue
+			}
+			name = rest
+		}
+		if !ok || name == "" {
+			return nil, cli.Usagef("--option %q: want NAME=VALUE", s)
+		}
+		if r == nil {
+			r = map[string]string{}
+		}
+		r[name] = value
+	}
+	return r, nil
+}
+
+// Named checks that each option names its provider, for verbs that try all of them.
+func (o ProviderOptions) Named() error {
+	for _, s := range o {
+		name, _, _ := strings.Cut(s, "=")
+		if p, _, _ := strings.Cut(name, "/"); p == name || driver.Lookup(p) == nil {
+			return cli.Usagef("--option %q: want PROVIDER/NAME=VALUE with one of the providers %s", s, strings.Join(onward.Providers(), ", "))
+		}
+	}
+	return nil
+}
+
 // Options returns the options of a session on a provider.
-func Options(provider string, threads int) (*onward.SessionOptions, error) {
+func Options(provider string, threads int, own ProviderOptions) (*onward.SessionOptions, error) {
 	if threads < 0 {
 		return nil, cli.Usagef("--threads is %d, want 0 (all cores) or more", threads)
 	}
 	if driver.Lookup(provider) == nil {
 		return nil, cli.Usagef("unknown provider %q, want one of %s", provider, strings.Join(onward.Providers(), ", "))
 	}
-	return &onward.SessionOptions{Providers: []onward.ProviderConfig{{Name: provider}}, Threads: threads}, nil
+	options, err := own.For(provider)
+	if err != nil {
+		return nil, err
+	}
+	return &onward.SessionOptions{Providers: []onward.ProviderConfig{{Name: provider, Options: options}}, Threads: threads}, nil
 }
 
 // ProviderFlag adds the flag --provider.
@@ -58,12 +103,15 @@ func Open(path string, opts *onward.SessionOptions) (*onward.Session, error) {
 }
 
 // TryProviders opens a model on every provider and returns their errors, nil for success.
-func TryProviders(m *onnx.Model) map[string]error {
+func TryProviders(m *onnx.Model, own ProviderOptions) map[string]error {
 	r := map[string]error{}
 	for _, p := range onward.Providers() {
-		s, err := onward.OpenModel(context.Background(), m, &onward.SessionOptions{Providers: []onward.ProviderConfig{{Name: p}}})
+		opts, err := Options(p, 0, own)
 		if err == nil {
-			err = s.Close()
+			var s *onward.Session
+			if s, err = onward.OpenModel(context.Background(), m, opts); err == nil {
+				err = s.Close()
+			}
 		}
 		r[p] = err
 	}
