@@ -540,6 +540,9 @@ func (s *Session) RunBinding(ctx context.Context, b *Binding, opts *RunOptions) 
 	if err := b.usable(); err != nil {
 		return err
 	}
+	if err := s.observable(opts); err != nil {
+		return err
+	}
 	if !b.ready {
 		if err := b.complete(); err != nil {
 			return err

@@ -166,7 +166,8 @@ type RunOptions struct {
 	// (onnxruntime_run_options_config_keys.h). cpu and reference ignore them.
 	Config map[string]string
 	// Observe is called after every node with its inputs and outputs, which are valid
-	// only during the call. Providers other than cpu and reference ignore it.
+	// only during the call. With providers other than cpu and reference the run returns
+	// NOT_IMPLEMENTED; a Rep of package backend observes these too.
 	Observe func(NodeRun)
 }
 

@@ -198,6 +198,9 @@ func (s *Session) run(ctx context.Context, req *request, opts *RunOptions) error
 	if s.closed {
 		return errClosed()
 	}
+	if err := s.observable(opts); err != nil {
+		return err
+	}
 	opts.fill(&req.options)
 	done := s.watch(ctx, &req.options)
 	err := s.engine.Run(ctx, &req.Request)
@@ -205,6 +208,15 @@ func (s *Session) run(ctx context.Context, req *request, opts *RunOptions) error
 		done(err)
 	}
 	return runStatus(err)
+}
+
+// observable returns an error if the options ask a provider for its nodes that does not report
+// them.
+func (s *Session) observable(opts *RunOptions) error {
+	if opts.Observe == nil || driver.TraitsOf(driver.Lookup(s.provider.Name)).Operators {
+		return nil
+	}
+	return statusf(NotImplemented, "provider %s does not report the nodes of a run to RunOptions.Observe; a backend.Rep returns their results and times", s.provider.Name)
 }
 
 func errClosed() error { return &StatusError{Code: Fail, Message: "the session is closed"} }

@@ -205,7 +205,9 @@ type Options struct {
 	// NoInplace gives every intermediate result its own memory, which sets
 	// DisableMemoryReuse of the session's options.
 	NoInplace bool
-	// Profile records the duration of each node of all runs, see [Rep.Profiling].
+	// Profile records the duration of each node of all runs, see [Rep.Profiling]. With a
+	// native library, the session has EnableProfiling set and a profile in a temporary
+	// folder, which [Rep.Close] removes.
 	Profile bool
 }
 
@@ -241,7 +243,8 @@ func orDefault(o *Options) *Options {
 
 // Prepare loads a model for repeated runs. A session gets a Rep around it, and a Rep is
 // returned unchanged. Any other model is read, and its opsets, its operators and the ONNX
-// checker's rules are checked before a session is opened.
+// checker's rules are checked before a session is opened. The outputs of YieldOp nodes, ONNX
+// Runtime's operator for training, become inputs of the model, to be given in a run.
 //
 // Every error has an [onward.StatusError] in its chain. If the backend does not support the
 // model, it has [ErrSkip] too.
@@ -273,6 +276,9 @@ func prepare(ctx context.Context, model any, b Backend, o *Options) (*Rep, error
 			return nil, incompatible(device, have)
 		}
 		r := &Rep{Session: m, Device: have, Backend: b, opts: *o}
+		if o.Profile && !r.reports() {
+			return nil, driver.Errorf(driver.NotImplemented, "Profile needs a session that Prepare opens: provider %s writes its profile from the start", m.Provider())
+		}
 		if o.Profile {
 			r.profile = &profile{}
 		}
@@ -318,9 +324,6 @@ func prepare(ctx context.Context, model any, b Backend, o *Options) (*Rep, error
 		}
 	}
 	r := &Rep{Model: m, Device: device, Backend: b, opts: *o}
-	if o.Profile {
-		r.profile = &profile{}
-	}
 	if o.SkipRun {
 		return r, nil
 	}
@@ -330,8 +333,14 @@ func prepare(ctx context.Context, model any, b Backend, o *Options) (*Rep, error
 		s.DisableMemoryReuse = true
 		session = &s
 	}
+	if o.Profile {
+		if r.profile, session, err = newProfile(b, session); err != nil {
+			return nil, err
+		}
+	}
 	r.Session, err = b.NewSession(ctx, m, device, session)
 	if err != nil {
+		r.profile.close()
 		if !errors.Is(err, onward.ErrNotImplemented) && !strings.Contains(err.Error(), refusedOpset) {
 			return nil, err
 		}

@@ -30,9 +30,20 @@ type NodeTime struct {
 }
 
 // RunTimed runs the model and returns the outputs by name and the duration of each node in
-// execution order.
+// execution order. With a native library, the run is the first one of a new session that writes
+// the library's profile; nodes have the library's names.
 func (r *Rep) RunTimed(ctx context.Context, in Inputs) (onward.Values, []NodeTime, error) {
 	var times []NodeTime
+	if r.Session != nil && !r.reports() {
+		out, events, err := r.timed(ctx, in)
+		if err != nil {
+			return nil, nil, err
+		}
+		for i, e := range events {
+			times = append(times, NodeTime{I: i, Name: e.Name, OpType: e.OpType, Time: e.Duration})
+		}
+		return out.Map(), times, nil
+	}
 	out, err := r.Run(ctx, in, &onward.RunOptions{Observe: func(n onward.NodeRun) {
 		times = append(times, NodeTime{I: n.Index, Name: n.Name, OpType: n.OpType, Time: n.Duration})
 	}})
@@ -61,7 +72,7 @@ type NamedValue struct {
 // results of each node, also of those in subgraphs and functions. A name occurs more than once
 // if a loop computes it repeatedly. All values are in memory at the same time. [CPU] runs an
 // optimized graph, in which constants are folded and nodes may be fused; [Reference] runs the
-// nodes of the file.
+// nodes of the file. A native library returns the results of the main graph, as [Rep.Run] says.
 func (r *Rep) Intermediate(ctx context.Context, in Inputs) ([]NamedValue, error) {
 	feed, err := r.bind(in)
 	if err != nil {
@@ -88,7 +99,8 @@ func (r *Rep) Intermediate(ctx context.Context, in Inputs) ([]NamedValue, error)
 
 // Steps runs the model and yields each node after it has run. The values are valid until the
 // next node runs; [tensor.Clone] copies them. Leaving the loop stops the run. If the run fails,
-// the last pair is a zero NodeRun and the error.
+// the last pair is a zero NodeRun and the error. With a native library the nodes follow after the
+// run, without times, as [Rep.Run] says.
 func (r *Rep) Steps(ctx context.Context, in Inputs) iter.Seq2[onward.NodeRun, error] {
 	return func(yield func(onward.NodeRun, error) bool) {
 		ctx, cancel := context.WithCancel(ctx)
@@ -133,7 +145,11 @@ func (r *Rep) RunVerbose(ctx context.Context, in Inputs, level int, logf func(fo
 		if n.Domain != "" {
 			op = n.Domain + "." + op
 		}
-		logf("#%d %s(%s) -> %s (name=%q, %s)", n.Index, op, strings.Join(n.InNames, ", "), strings.Join(n.OutNames, ", "), n.Name, n.Duration)
+		took := ", " + n.Duration.String()
+		if n.Start.IsZero() {
+			took = "" // of a native library
+		}
+		logf("#%d %s(%s) -> %s (name=%q%s)", n.Index, op, strings.Join(n.InNames, ", "), strings.Join(n.OutNames, ", "), n.Name, took)
 		if level >= VerboseInputs {
 			logValues(logf, "  -%q: %s", n.InNames, n.In)
 		}

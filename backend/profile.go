@@ -1,11 +1,19 @@
 package backend
 
 import (
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
 	"slices"
+	"strconv"
+	"strings"
 	"sync"
 	"time"
 
 	"github.com/onward-ml/onward"
+	"github.com/onward-ml/onward/driver"
 )
 
 // maxEvents bounds the memory of a profile; further events are only counted.
@@ -25,6 +33,34 @@ type profile struct {
 	begin   time.Time
 	events  []ProfileEvent
 	dropped int
+
+	// dir holds the profile that a native library writes; "" for the Go engine. ended says
+	// that it has been read.
+	dir   string
+	ended bool
+}
+
+// newProfile returns the profile for a Rep, and the options of a session that fills it. The Go
+// engine reports its nodes in each run; a native library writes a file of its own.
+func newProfile(b Backend, opts *onward.SessionOptions) (*profile, *onward.SessionOptions, error) {
+	if p, ok := b.(Provider); !ok || p.traits().Operators {
+		return &profile{}, opts, nil
+	}
+	dir, err := os.MkdirTemp("", "onward-profile-")
+	if err != nil {
+		return nil, nil, driver.Errorf(driver.Fail, "folder of the profile: %w", err)
+	}
+	o := (&Options{Session: opts}).sessionOptions()
+	o.EnableProfiling, o.ProfilePrefix = true, filepath.Join(dir, "p")
+	return &profile{dir: dir}, &o, nil
+}
+
+// close removes the file.
+func (p *profile) close() error {
+	if p == nil || p.dir == "" {
+		return nil
+	}
+	return os.RemoveAll(p.dir)
 }
 
 // observe returns options of a run that also record events.
@@ -58,14 +94,75 @@ func (p *profile) add(n onward.NodeRun) {
 
 // Profiling returns the events since its last call, and how many more were dropped because a
 // profile holds at most 2²⁰ of them. It returns nothing without [Options.Profile].
-func (r *Rep) Profiling() (events []ProfileEvent, dropped int) {
-	if r.profile == nil {
-		return nil, 0
-	}
+//
+// With a native library, the events are those of the library's own profile, with the library's
+// names of its nodes. It ends with the first call; later calls return NOT_IMPLEMENTED.
+func (r *Rep) Profiling() (events []ProfileEvent, dropped int, err error) {
 	p := r.profile
+	if p == nil {
+		return nil, 0, nil
+	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	if p.dir != "" {
+		if p.ended {
+			return nil, 0, driver.Errorf(driver.NotImplemented, "the profile of provider %s ended when it was read; prepare the model again for another one", r.Session.Provider())
+		}
+		p.ended = true
+		events, err = endProfiling(r.Session)
+		return events, 0, err
+	}
 	events, dropped = p.events, p.dropped
 	p.events, p.dropped, p.begin = nil, 0, time.Time{}
-	return slices.Clip(events), dropped
+	return slices.Clip(events), dropped, nil
+}
+
+// endProfiling ends the profile of a session and reads the nodes from its file.
+func endProfiling(s *onward.Session) ([]ProfileEvent, error) {
+	name, err := s.EndProfiling()
+	if err != nil {
+		return nil, err
+	}
+	data, err := os.ReadFile(name)
+	if err != nil {
+		return nil, driver.Errorf(driver.Fail, "the profile cannot be read: %w", err)
+	}
+	return readProfile(data)
+}
+
+// kernelTime ends the names of the events of nodes in ONNX Runtime's profiles.
+const kernelTime = "_kernel_time"
+
+// readProfile returns the nodes in a profile in ONNX Runtime's form of the trace event format,
+// in the order of their start.
+func readProfile(data []byte) ([]ProfileEvent, error) {
+	var all []struct {
+		Cat, Name string
+		TS, Dur   float64 // microseconds
+		Args      struct {
+			OpName string `json:"op_name"`
+			Index  string `json:"node_index"`
+		}
+	}
+	if err := json.Unmarshal(data, &all); err != nil {
+		return nil, driver.Errorf(driver.Fail, "the profile cannot be read: %w", err)
+	}
+	us := func(x float64) time.Duration { return time.Duration(x * float64(time.Microsecond)) }
+	var events []ProfileEvent
+	for _, e := range all {
+		name, ok := strings.CutSuffix(e.Name, kernelTime)
+		if e.Cat != "Node" || !ok {
+			continue
+		}
+		// A node without a name is called after its operator and index.
+		if _, err := strconv.Atoi(e.Args.Index); err == nil && name == fmt.Sprintf("%s_%s", e.Args.OpName, e.Args.Index) {
+			name = ""
+		}
+		events = append(events, ProfileEvent{Name: name, OpType: e.Args.OpName, Start: us(e.TS), Duration: us(e.Dur)})
+	}
+	slices.SortStableFunc(events, func(a, b ProfileEvent) int { return cmp.Compare(a.Start, b.Start) })
+	for i := range slices.Backward(events) {
+		events[i].Start -= events[0].Start
+	}
+	return events, nil
 }

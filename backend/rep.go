@@ -2,6 +2,7 @@ package backend
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 
@@ -89,6 +90,7 @@ type Rep struct {
 
 	opts    Options
 	profile *profile // nil without Options.Profile
+	wide    widened  // for the results of nodes with a native library
 }
 
 // NewRep returns a Rep that runs an open session. The model may be nil; then the
@@ -119,20 +121,28 @@ func (r *Rep) Close() error {
 	if r.Session == nil {
 		return nil
 	}
-	return r.Session.Close()
+	return errors.Join(r.Session.Close(), r.wide.close(), r.profile.close())
 }
 
 // Run runs the model. Outputs are in the order of the graph, or as opts names
 // them.
+//
+// With a native library, Observe of the options gets the results of the nodes of the main graph
+// without times, after the run. They come from a second session, of the model with all results
+// as outputs. A result that the library cannot return is an error, NOT_IMPLEMENTED.
 func (r *Rep) Run(ctx context.Context, in Inputs, opts *onward.RunOptions) (*Outputs, error) {
-	if r.profile != nil {
-		opts = r.profile.observe(opts)
-	}
 	feed, err := r.bind(in)
 	if err != nil {
 		return nil, err
 	}
-	res, err := r.Session.Run(ctx, feed, opts)
+	if r.profile != nil && r.profile.dir == "" {
+		opts = r.profile.observe(opts)
+	}
+	run := r.Session.Run
+	if opts != nil && opts.Observe != nil && !r.reports() {
+		run = r.observed
+	}
+	res, err := run(ctx, feed, opts)
 	if err != nil {
 		return nil, err
 	}

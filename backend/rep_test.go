@@ -346,17 +346,17 @@ func TestProfiling(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	events, dropped := r.Profiling()
-	if len(events) != 6 || dropped != 0 || seen != 6 {
+	events, dropped, err := r.Profiling()
+	if err != nil || len(events) != 6 || dropped != 0 || seen != 6 {
 		t.Fatalf("%d events, %d dropped, %d observed", len(events), dropped, seen)
 	}
 	if e := events[4]; e.Name != "sum" || e.OpType != "Add" || e.Start < events[3].Start {
 		t.Errorf("event 4 is %+v after %+v", e, events[3])
 	}
-	if events, _ = r.Profiling(); len(events) != 0 {
-		t.Errorf("%d events are left", len(events))
+	if events, _, err = r.Profiling(); err != nil || len(events) != 0 {
+		t.Errorf("%d events are left, %v", len(events), err)
 	}
-	if events, _ := prepare(t, linear(), backend.CPU, nil).Profiling(); events != nil {
-		t.Error("events without Options.Profile")
+	if events, _, err := prepare(t, linear(), backend.CPU, nil).Profiling(); err != nil || events != nil {
+		t.Errorf("events without Options.Profile: %v, %v", events, err)
 	}
 }

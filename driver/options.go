@@ -77,7 +77,8 @@ type RunOptions struct {
 	LogVerbosity      int         // 0: the session's
 	Config            map[string]string
 	// Observe, unless nil, is called after every node by providers with
-	// [Traits.Operators].
+	// [Traits.Operators]. Other providers get it only if [Options.EnableProfiling] is set
+	// and the engine is no [Profiler]; they may call it with names and times alone.
 	Observe func(NodeRun)
 }
 

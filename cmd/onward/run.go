@@ -1,15 +1,19 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"io"
 
 	"github.com/spf13/cobra"
 
 	"github.com/onward-ml/onward"
+	"github.com/onward-ml/onward/backend"
 	"github.com/onward-ml/onward/cmd/onward/internal/inputs"
+	"github.com/onward-ml/onward/cmd/onward/internal/modelfile"
 	"github.com/onward-ml/onward/cmd/onward/internal/session"
 	"github.com/onward-ml/onward/cmd/onward/internal/text"
+	"github.com/onward-ml/onward/driver"
 	"github.com/onward-ml/onward/tensor"
 )
 
@@ -47,11 +51,12 @@ VALUE is one of
 				return err
 			}
 			opts.MapWeights = mapWeights
-			sess, err := session.Open(args[0], opts)
+			rep, err := openRun(cmd.Context(), args[0], provider, opts, intermediates)
 			if err != nil {
 				return err
 			}
-			defer sess.Close()
+			defer rep.Close()
+			sess := rep.Session
 			feed, err := in.Given(sess.Inputs(), sess.OverridableInitializers())
 			if err != nil {
 				return err
@@ -64,10 +69,11 @@ VALUE is one of
 			if intermediates {
 				ro.Observe = p.node
 			}
-			res, err := sess.Run(cmd.Context(), feed, ro)
+			out, err := rep.Run(cmd.Context(), backend.Named(feed), ro)
 			if err != nil {
 				return err
 			}
+			res := out.Map()
 			if save != "" {
 				if err := saveNPZ(save, sess, res); err != nil {
 					return err
@@ -86,9 +92,31 @@ VALUE is one of
 	session.ThreadsFlag(f, &threads)
 	session.MapWeightsFlag(f, &mapWeights)
 	f.Uint64Var(&seed, "seed", 0, "seed of random operators that have no seed attribute")
-	f.BoolVar(&intermediates, "intermediates", false, "print the outputs of every node")
+	f.BoolVar(&intermediates, "intermediates", false, "print the outputs of every node; a native library runs a model with these as outputs")
 	f.BoolVar(&asJSON, "json", false, "print JSON")
 	return c
+}
+
+// openRun opens a model. A native library reports the results of its nodes only to a Rep that
+// has the model.
+func openRun(ctx context.Context, path, provider string, opts *onward.SessionOptions, observed bool) (*backend.Rep, error) {
+	b := backend.Provider(provider)
+	if !observed || driver.TraitsOf(driver.Lookup(provider)).Operators {
+		sess, err := session.Open(path, opts)
+		if err != nil {
+			return nil, err
+		}
+		return backend.NewRep(sess, nil, b, b.Device(nil)), nil
+	}
+	m, err := modelfile.Load(path)
+	if err != nil {
+		return nil, err
+	}
+	rep, err := backend.Prepare(ctx, m, b, &backend.Options{Session: opts, SkipCheck: true, ReleasedOpsetsOnly: new(bool)})
+	if err != nil {
+		m.Close()
+	}
+	return rep, err
 }
 
 // printer writes values as text or as JSON.
@@ -103,13 +131,17 @@ type nodeJSON struct {
 	Name    string                  `json:"name"`
 	OpType  string                  `json:"op_type"`
 	Domain  string                  `json:"domain,omitempty"`
-	TimeMS  float64                 `json:"time_ms"`
+	TimeMS  *float64                `json:"time_ms"` // null for a native library
 	Outputs map[string]tensor.Value `json:"outputs"`
 }
 
 func (p *printer) node(n onward.NodeRun) {
 	if p.json {
-		j := nodeJSON{Index: n.Index, Name: n.Name, OpType: n.OpType, Domain: n.Domain, TimeMS: float64(n.Duration.Nanoseconds()) / 1e6, Outputs: map[string]tensor.Value{}}
+		j := nodeJSON{Index: n.Index, Name: n.Name, OpType: n.OpType, Domain: n.Domain, Outputs: map[string]tensor.Value{}}
+		if !n.Start.IsZero() {
+			ms := text.Milliseconds(n.Duration)
+			j.TimeMS = &ms
+		}
 		for i, v := range n.Out {
 			if v != nil {
 				j.Outputs[n.OutNames[i]] = tensor.Clone(v)
@@ -118,7 +150,11 @@ func (p *printer) node(n onward.NodeRun) {
 		p.nodes = append(p.nodes, j)
 		return
 	}
-	fmt.Fprintf(p.w, "#%d %s %s (%s)\n", n.Index, n.OpType, text.Name(n.Name), n.Duration)
+	fmt.Fprintf(p.w, "#%d %s %s", n.Index, n.OpType, text.Name(n.Name))
+	if !n.Start.IsZero() {
+		fmt.Fprintf(p.w, " (%s)", n.Duration)
+	}
+	fmt.Fprintln(p.w)
 	for i, v := range n.Out {
 		if v != nil {
 			fmt.Fprintf(p.w, "  %s: %s\n", text.Name(n.OutNames[i]), text.Indent(tensor.Format(v, tensor.FormatOptions{}), "  "))

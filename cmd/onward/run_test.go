@@ -8,6 +8,8 @@ import (
 	"testing"
 
 	"github.com/onward-ml/onward/datasets"
+	"github.com/onward-ml/onward/internal/testing/openvinolib"
+	"github.com/onward-ml/onward/internal/testing/ortlib"
 	"github.com/onward-ml/onward/onnx"
 	"github.com/onward-ml/onward/tensor"
 )
@@ -40,6 +42,26 @@ func TestRunJSON(t *testing.T) {
 	}
 	if y := string(r.Outputs["Y"]); !strings.Contains(strings.Join(strings.Fields(y), ""), "36") {
 		t.Errorf("Y is %s", y)
+	}
+}
+
+// A native library runs a model with more outputs, and tells no times.
+func TestIntermediatesOfNativeLibraries(t *testing.T) {
+	for _, c := range []struct {
+		provider, env string
+		library       func(testing.TB) string
+	}{{"ort", ortlib.Env, ortlib.Path}, {"openvino", openvinolib.Env, openvinolib.Path}} {
+		t.Run(c.provider, func(t *testing.T) {
+			t.Setenv(c.env, c.library(t))
+			args := []string{"run", "sigmoid.onnx", "--input", "x=zeros", "--intermediates", "--provider", c.provider}
+			code, stdout, stderr := invoke(t, args...)
+			if code != 0 || !strings.HasPrefix(stdout, "#0 Sigmoid") || strings.Count(stdout, "0.5") < 2 || strings.Contains(stdout, "(0s)") {
+				t.Errorf("code %d, %s%s", code, stdout, stderr)
+			}
+			if _, stdout, _ = invoke(t, append(args, "--json")...); !strings.Contains(stdout, `"time_ms": null`) {
+				t.Errorf("JSON: %s", stdout)
+			}
+		})
 	}
 }
 

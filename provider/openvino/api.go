@@ -66,6 +66,8 @@ const (
 	fnCompileWithProperties // since 2026.4
 	fnReadModelUnicode      // Windows
 	fnTensorFromStrings     // since 2025.0
+	fnProfile
+	fnProfileFree
 
 	functions
 )
@@ -94,6 +96,7 @@ var symbols = [functions]string{
 	fnShapeFree:             "ov_shape_free",
 	fnCompileWithProperties: "ov_core_compile_model_props", fnReadModelUnicode: "ov_core_read_model_unicode",
 	fnTensorFromStrings: "ov_tensor_create_from_string_array",
+	fnProfile:           "ov_infer_request_get_profiling_info", fnProfileFree: "ov_profiling_info_list_free",
 }
 
 // The values of ov_status_e that have an error code of their own.

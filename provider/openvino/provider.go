@@ -90,6 +90,12 @@ func (p provider) Compile(ctx context.Context, m *driver.Model, opts *driver.Opt
 		return nil, err
 	}
 	s.fixed = fixedDims(m.Model, opts)
+	if opts.EnableProfiling {
+		if l.table[fnProfile] == 0 {
+			return nil, notImplemented("OpenVINO %s has no profiles in its C API", l.version)
+		}
+		s.properties["PERF_COUNT"] = "YES"
+	}
 	if err := noCustom(m.Model, opts); err != nil {
 		return nil, err
 	}

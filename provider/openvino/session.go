@@ -9,6 +9,7 @@ import (
 	"runtime"
 	"slices"
 	"strconv"
+	"time"
 	"unsafe"
 
 	"github.com/onward-ml/onward"
@@ -214,8 +215,12 @@ func (s *session) Run(ctx context.Context, req *driver.Request) error {
 	if err := s.bind(st, req); err != nil {
 		return err
 	}
+	start := time.Now()
 	err := s.infer(ctx, st)
 	runtime.KeepAlive(req) // OpenVINO's tensors share their memory
+	if err == nil && req.Options.Observe != nil {
+		err = s.observe(st, start, req.Options.Observe)
+	}
 	if err != nil {
 		return err
 	}
