@@ -552,6 +552,7 @@ func (s *Session) RunBinding(ctx context.Context, b *Binding, opts *RunOptions) 
 	opts.fill(&b.options)
 	done := s.watch(ctx, &b.options)
 	err := b.engine.Run(ctx, &b.options)
+	b.options = driver.RunOptions{} // fill and watch expect the zero value
 	if done != nil {
 		done(err)
 	}

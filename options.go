@@ -171,7 +171,8 @@ type RunOptions struct {
 	Observe func(NodeRun)
 }
 
-// fill sets d to the options that providers receive. The session handles Outputs itself.
+// fill sets d, which is zero, to the options that providers receive. The session handles Outputs
+// itself.
 func (o *RunOptions) fill(d *driver.RunOptions) {
 	if o == &defaultRun {
 		d.Seed = DefaultSeed()

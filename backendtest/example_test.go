@@ -46,7 +46,7 @@ func Example() {
 		log.Fatal(err)
 	}
 	// Output:
-	// Node test_add_twice_cpu passed
+	// OnnxBackendNodeModelTest test_add_twice_cpu passed
 	// 1 passed, 0 failed, 0 skipped
 	// ---------- onnx coverage: ----------
 	// Operators (passed/loaded/total): 1/1/226
