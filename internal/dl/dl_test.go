@@ -2,11 +2,13 @@ package dl
 
 import (
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"runtime"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"unsafe"
 )
@@ -39,6 +41,29 @@ func TestCall(t *testing.T) {
 	if _, err := l.Symbol("no_such_function_here"); err == nil || !strings.Contains(err.Error(), "no_such_function_here") {
 		t.Errorf("a missing symbol gives %v", err)
 	}
+}
+
+// The C library keeps one error message for each thread.
+func TestReasonsOfConcurrentOpens(t *testing.T) {
+	libc(t)
+	dir := t.TempDir()
+	var wait sync.WaitGroup
+	for i := range 32 {
+		path := filepath.Join(dir, fmt.Sprintf("library-%d.so", i))
+		if err := os.WriteFile(path, []byte("no library"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		wait.Go(func() {
+			for range 200 {
+				if _, err := load(path); err == nil || !strings.Contains(err.Error(), path) {
+					t.Errorf("%s: the reason is %v", path, err)
+					return
+				}
+				runtime.Gosched()
+			}
+		})
+	}
+	wait.Wait()
 }
 
 func TestOpenListsEveryPlace(t *testing.T) {

@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"runtime"
 
 	"github.com/ebitengine/purego"
 )
@@ -19,10 +20,21 @@ func load(path string) (uintptr, error) {
 	}
 	// RTLD_NOW binds all symbols, so that a missing one is an error here instead of a crash later.
 	// RTLD_LOCAL allows two releases of a library to be open at the same time.
+	defer sameThread()()
 	return purego.Dlopen(path, purego.RTLD_NOW|purego.RTLD_LOCAL)
 }
 
-func symbol(handle uintptr, name string) (uintptr, error) { return purego.Dlsym(handle, name) }
+func symbol(handle uintptr, name string) (uintptr, error) {
+	defer sameThread()()
+	return purego.Dlsym(handle, name)
+}
+
+// sameThread keeps the goroutine on its thread until the function that it returns is called. The C
+// library has an error message for each thread, and purego reads it with a second call.
+func sameThread() func() {
+	runtime.LockOSThread()
+	return runtime.UnlockOSThread
+}
 
 func call(fn uintptr, args []uintptr) uintptr {
 	r, _, _ := purego.SyscallN(fn, args...)
