@@ -175,7 +175,7 @@ type RunOptions struct {
 // itself.
 func (o *RunOptions) fill(d *driver.RunOptions) {
 	if o == &defaultRun {
-		d.Seed = DefaultSeed()
+		*d = driver.RunOptions{Seed: DefaultSeed()}
 		return
 	}
 	*d = driver.RunOptions{OnlyPathToFetches: o.OnlyPathToFetches, Seed: cmp.Or(o.Seed, DefaultSeed()), Tag: o.Tag,
