@@ -182,7 +182,7 @@ func (b *Binding) usable() error {
 // BindCPUInput binds an input to a value on the CPU. The value is not copied.
 func (b *Binding) BindCPUInput(name string, v tensor.Value) error {
 	if _, ok := b.session.inIndex[name]; !ok {
-		return notInList(name)
+		return b.session.notInList(name)
 	}
 	o, err := NewOrtValue(v)
 	if err != nil {
@@ -191,8 +191,11 @@ func (b *Binding) BindCPUInput(name string, v tensor.Value) error {
 	return b.BindInputValue(name, o)
 }
 
-func notInList(name string) error {
-	return statusf(InvalidArgument, "Failed to find NodeArg with name: %s in the def list", name)
+// notInList returns the error for a name that is neither an input nor an output.
+func (s *Session) notInList(name string) error {
+	err := s.unknownInput(name, "Failed to find NodeArg with name: %s in the def list")
+	err.Hint = fmt.Sprintf("inputs: %s; outputs: %s", err.Hint, driver.Suggest(name, s.outputNames(nil)))
+	return err
 }
 
 // BindInput binds an input to memory of the caller. The memory is copied only if it is
@@ -209,7 +212,7 @@ func (b *Binding) BindInput(name string, m Buffer) error {
 func (b *Binding) BindInputValue(name string, v *OrtValue) error {
 	i, ok := b.session.inIndex[name]
 	if !ok {
-		return statusf(InvalidArgument, "Error when binding input: Failed to find input name in the mapping: %s", name)
+		return b.session.unknownInput(name, "Error when binding input: Failed to find input name in the mapping: %s")
 	}
 	if v == nil {
 		return statusf(InvalidArgument, "input %s: the OrtValue is nil", name)
@@ -236,12 +239,12 @@ func (b *Binding) BindInputValue(name string, v *OrtValue) error {
 // bindStatus wraps an error of an engine that cannot bind a value, in the form of ONNX
 // Runtime's messages. what is "input" or "output".
 func bindStatus(what string, err error) error {
-	code, msg := InvalidArgument, err.Error()
+	code, msg, hint := InvalidArgument, err.Error(), ""
 	var st *StatusError
 	if errors.As(err, &st) {
-		code, msg = st.Code, st.Message
+		code, msg, hint = st.Code, st.Message, st.Hint
 	}
-	return &StatusError{Code: code, Message: fmt.Sprintf("Error when binding %s: %s", what, msg), Err: err}
+	return &StatusError{Code: code, Message: fmt.Sprintf("Error when binding %s: %s", what, msg), Err: err, Hint: hint}
 }
 
 // checkBound checks a value against the declaration of an input or output and returns
@@ -323,7 +326,7 @@ func (b *Binding) BindOutputBuffer(name string, m Buffer) error {
 		return statusf(InvalidArgument, "`element_type` and `shape` are to be provided if pre-allocated memory is provided")
 	}
 	if _, ok := b.session.outIndex[name]; !ok {
-		return notInList(name)
+		return b.session.notInList(name)
 	}
 	v, err := OrtValueOfBuffer(m)
 	if err != nil {
@@ -347,7 +350,7 @@ func (b *Binding) BindOutputTensor(name string, t *tensor.Tensor) error {
 func (b *Binding) BindOutputValue(name string, v *OrtValue) error {
 	i, ok := b.session.outIndex[name]
 	if !ok {
-		return notInList(name)
+		return b.session.notInList(name)
 	}
 	if v == nil {
 		return statusf(InvalidArgument, "output %s: the OrtValue is nil", name)

@@ -42,7 +42,7 @@ func (s *Session) runBound(ctx context.Context, feed map[string]*OrtValue, opts 
 	defer b.Close()
 	for name, v := range feed {
 		if _, ok := s.inIndex[name]; !ok {
-			return nil, statusf(InvalidArgument, "Invalid input name: %s", name)
+			return nil, s.unknownInput(name, "Invalid input name: %s")
 		}
 		if v == nil {
 			continue

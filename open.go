@@ -50,6 +50,9 @@ func OpenModel(ctx context.Context, m *onnx.Model, opts *SessionOptions) (*Sessi
 // describe it, select a provider, compile.
 func open(ctx context.Context, src source, opts *SessionOptions) (s *Session, err error) {
 	s = &Session{opts: *orDefault(opts), source: src.kept()}
+	if err := s.opts.check(); err != nil {
+		return nil, err
+	}
 	s.log, s.options = s.opts.log(), s.opts.driver()
 	if s.opts.EnableProfiling {
 		s.profile = newRecorder(s.options.ProfilePrefix)

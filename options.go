@@ -55,10 +55,11 @@ type SessionOptions struct {
 	// follow it. Default: onnxruntime_profile_.
 	ProfilePrefix string
 
-	// FreeDimensions sets symbolic dimensions by name: {"batch": 1}. Names that the
-	// model does not use are ignored.
+	// FreeDimensions sets symbolic dimensions by name: {"batch": 1}. A name that the
+	// inputs, outputs and value infos of the model do not use is an error.
 	FreeDimensions map[string]int64
-	// FreeDimensionsByDenotation sets dimensions by denotation: {"DATA_BATCH": 1}.
+	// FreeDimensionsByDenotation sets dimensions by denotation: {"DATA_BATCH": 1}. An
+	// unused denotation is an error.
 	FreeDimensionsByDenotation map[string]int64
 	// Config holds ONNX Runtime's session configuration entries
 	// (onnxruntime_session_options_config_keys.h). Unknown entries are ignored, as in
@@ -119,6 +120,19 @@ type SessionOptions struct {
 	Limits Limits
 	// StrictExternalData rejects external data that is reached through symbolic links.
 	StrictExternalData bool
+}
+
+// check returns an error for values that no option has.
+func (o *SessionOptions) check() error {
+	for _, c := range []struct {
+		name    string
+		threads int
+	}{{"Threads", o.Threads}, {"InterOpThreads", o.InterOpThreads}} {
+		if c.threads < 0 {
+			return statusf(InvalidArgument, "%s is %d, want 0, for the default, or more", c.name, c.threads)
+		}
+	}
+	return nil
 }
 
 // driver returns the options that providers receive. The session handles the other

@@ -89,7 +89,7 @@ func (v *OrtValue) memory() driver.Memory {
 // NewOrtValue returns an OrtValue for a value on the CPU. The value is not copied: both
 // share its memory. Sparse tensors may have any format.
 func NewOrtValue(v tensor.Value) (*OrtValue, error) {
-	if t, ok := v.(*tensor.Tensor); v == nil || ok && t == nil {
+	if tensor.IsNil(v) {
 		return nil, statusf(InvalidArgument, "the value is nil")
 	}
 	if s, ok := v.(*tensor.Sparse); ok {

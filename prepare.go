@@ -37,7 +37,13 @@ func checkInitializer(g *onnx.Graph, name string, v tensor.Value, external bool)
 	}
 	i := slices.IndexFunc(g.Initializers, func(t *onnx.Tensor) bool { return t != nil && t.Name == name })
 	if i < 0 {
-		return statusf(InvalidArgument, "the model has no initializer %q to replace", name)
+		names := make([]string, len(g.Initializers))
+		for k, t := range g.Initializers {
+			if t != nil {
+				names[k] = t.Name
+			}
+		}
+		return hinted(statusf(InvalidArgument, "the model has no initializer %q to replace", name), driver.Suggest(name, names))
 	}
 	is := g.Initializers[i]
 	if external && is.DataLocation != onnx.LocationExternal {
@@ -68,6 +74,7 @@ func fixDimensions(m *onnx.Model, opts *driver.Options) (*onnx.Model, error) {
 		}
 	}
 	model, graph := *m, *m.Graph
+	var names, denotations []string
 	fix := func(list []*onnx.ValueInfo) ([]*onnx.ValueInfo, error) {
 		list = slices.Clone(list)
 		for i, v := range list {
@@ -77,6 +84,7 @@ func fixDimensions(m *onnx.Model, opts *driver.Options) (*onnx.Model, error) {
 			value, typ, tt, shape := *v, *v.Type, *v.Type.Tensor, *v.Type.Tensor.Shape
 			shape.Dims = slices.Clone(shape.Dims)
 			for k, d := range shape.Dims {
+				names, denotations = append(names, d.Param), append(denotations, d.Denotation)
 				n, ok := byName[d.Param]
 				what := d.Param
 				if ok = ok && d.Kind == onnx.DimParam; !ok {
@@ -100,6 +108,19 @@ func fixDimensions(m *onnx.Model, opts *driver.Options) (*onnx.Model, error) {
 		var err error
 		if *list, err = fix(*list); err != nil {
 			return m, err
+		}
+	}
+	for _, c := range []struct {
+		sizes map[string]int64
+		names []string
+		what  string
+	}{{byName, names, "name"}, {byDenotation, denotations, "denotation"}} {
+		slices.Sort(c.names)
+		there := slices.DeleteFunc(slices.Compact(c.names), func(name string) bool { return name == "" })
+		for _, name := range slices.Sorted(maps.Keys(c.sizes)) {
+			if !slices.Contains(there, name) {
+				return m, hinted(statusf(InvalidArgument, "no dimension of the model has the %s %q", c.what, name), driver.Suggest(name, there))
+			}
 		}
 	}
 	model.Graph = &graph

@@ -236,7 +236,7 @@ func (s *Session) wanted(names []string) ([]bool, error) {
 	for _, n := range names {
 		i, ok := s.outIndex[n]
 		if !ok {
-			return nil, statusf(InvalidArgument, "Invalid output name:%s", n)
+			return nil, hinted(statusf(InvalidArgument, "Invalid output name:%s", n), driver.Suggest(n, s.outputNames(nil)))
 		}
 		w[i] = true
 	}
@@ -249,7 +249,7 @@ func (s *Session) bind(in []tensor.Value, feed Values) error {
 	for name, v := range feed {
 		i, ok := s.inIndex[name]
 		if !ok {
-			return statusf(InvalidArgument, "Invalid input name: %s", name)
+			return s.unknownInput(name, "Invalid input name: %s")
 		}
 		if v == nil {
 			continue
@@ -288,6 +288,21 @@ func (s *Session) bind(in []tensor.Value, feed Values) error {
 	return nil
 }
 
+// hinted adds a hint to an error.
+func hinted(err *StatusError, hint string) *StatusError {
+	err.Hint = hint
+	return err
+}
+
+// unknownInput returns the error for a name that is no input. The format is that of its message.
+func (s *Session) unknownInput(name, format string) *StatusError {
+	names := make([]string, 0, len(s.inputs)+len(s.defaults))
+	for _, a := range slices.Concat(s.inputs, s.defaults) {
+		names = append(names, a.Name)
+	}
+	return hinted(statusf(InvalidArgument, format, name), driver.Suggest(name, names))
+}
+
 // quoted returns the names of a feed, sorted and in quotes.
 func quoted(feed Values) string {
 	names := make([]string, 0, len(feed))
@@ -301,7 +316,7 @@ func quoted(feed Values) string {
 // Check returns nil if v is a valid value for the argument, else the error that a run
 // would return. It does not check the sizes of dimensions that are not fixed.
 func (a NodeArg) Check(v tensor.Value) error {
-	if v == nil {
+	if tensor.IsNil(v) {
 		return statusf(InvalidArgument, "Required inputs (['%s']) are missing from input feed ([]).", a.Name)
 	}
 	_, err := a.check(v)
@@ -311,13 +326,16 @@ func (a NodeArg) Check(v tensor.Value) error {
 // check returns the value to pass for the argument, or an error if v is not valid. It
 // wraps v in an optional if the argument is an optional and v is not.
 func (a *NodeArg) check(v tensor.Value) (tensor.Value, error) {
+	if tensor.IsNil(v) {
+		return nil, statusf(InvalidArgument, "the value of %q is a nil %T", a.Name, v)
+	}
 	got := v.Type()
 	if a.typ.Kind == tensor.KindOptional && got.Kind != tensor.KindOptional {
 		v = &tensor.Optional{Elem: *a.typ.Of, Value: v}
 		got = tensor.OptionalOf(got)
 	}
 	if !got.Equal(a.typ) && !goengine.EmptyOf(v, a.typ) {
-		return nil, statusf(InvalidArgument, "Unexpected input data type. Actual: (%s) , expected: (%s)", got, a.typ)
+		return nil, hinted(statusf(InvalidArgument, "Unexpected input data type. Actual: (%s) , expected: (%s)", got, a.typ), a.typeHint(got))
 	}
 	t, ok := v.(*tensor.Tensor)
 	if !ok || a.Shape == nil {
@@ -336,4 +354,28 @@ func (a *NodeArg) check(v tensor.Value) (tensor.Value, error) {
 		return nil, statusf(InvalidArgument, "Got invalid dimensions for input: %s for the following indices%s\n Please fix either the inputs or the model.", a.Name, bad)
 	}
 	return v, nil
+}
+
+// typeHint names the argument and, of tensors, the Go types of the elements.
+func (a *NodeArg) typeHint(got tensor.Type) string {
+	if got.Kind != tensor.KindTensor || a.typ.Kind != tensor.KindTensor {
+		return fmt.Sprintf("%q is to be a %s", a.Name, a.typ)
+	}
+	return fmt.Sprintf("the elements of %q are %s in Go, those of the value %s; tensor.Convert converts them", a.Name, goType(a.typ.Elem), goType(got.Elem))
+}
+
+// goType returns the Go type of the elements of a tensor, or ONNX's name if Go has none.
+func goType(d tensor.DType) string {
+	switch d {
+	case tensor.TypeFloat32, tensor.TypeFloat64, tensor.TypeInt8, tensor.TypeInt16, tensor.TypeInt32, tensor.TypeInt64,
+		tensor.TypeUint8, tensor.TypeUint16, tensor.TypeUint32, tensor.TypeUint64, tensor.TypeComplex64, tensor.TypeComplex128, tensor.TypeBool:
+		return d.NumPy()
+	case tensor.TypeString:
+		return "string"
+	case tensor.TypeFloat16:
+		return "tensor.Float16"
+	case tensor.TypeBFloat16:
+		return "tensor.BFloat16"
+	}
+	return d.String()
 }

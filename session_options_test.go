@@ -64,7 +64,7 @@ func row(v ...float32) onward.Values {
 
 func TestFreeDimensions(t *testing.T) {
 	onBoth(t, func(t *testing.T, o *onward.SessionOptions) {
-		o.FreeDimensions = map[string]int64{"batch": 2, "unknown": 7}
+		o.FreeDimensions = map[string]int64{"batch": 2}
 		s := open(t, scaled().Must(), o)
 		if got := s.Inputs()[0].String() + " " + s.Outputs()[0].String(); got != "x: tensor(float)[2,3] y: tensor(float)[2,3]" {
 			t.Errorf("arguments are %s", got)
@@ -93,6 +93,10 @@ func TestFreeDimensions(t *testing.T) {
 	for _, bad := range []*onward.SessionOptions{
 		{FreeDimensions: map[string]int64{"batch": -1}},
 		{FreeDimensionsByDenotation: map[string]int64{"DATA_FEATURE": 4}},
+		{FreeDimensions: map[string]int64{"batch": 2, "bach": 2}},
+		{FreeDimensions: map[string]int64{"DATA_BATCH": 2}},
+		{FreeDimensionsByDenotation: map[string]int64{"batch": 4}},
+		{FreeDimensions: map[string]int64{"": 2}},
 	} {
 		if _, err := onward.OpenModel(t.Context(), m, bad); !errors.Is(err, onward.ErrInvalidArgument) {
 			t.Errorf("%v: error is %v", bad, err)

@@ -3,6 +3,7 @@ package onward_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -104,6 +105,92 @@ func TestInputErrors(t *testing.T) {
 				t.Errorf("%v has not the code INVALID_ARGUMENT", err)
 			}
 		})
+	}
+}
+
+// The hint of an error names what there is. It is not part of the text, which is ONNX Runtime's.
+func TestErrorHints(t *testing.T) {
+	s := example(t, "logreg_iris.onnx", nil)
+	x := tensor.Must(tensor.Zeros(tensor.TypeFloat32, 3, 2))
+	run := func(feed onward.Values, out ...string) error {
+		_, err := s.Run(t.Context(), feed, &onward.RunOptions{Outputs: out})
+		return err
+	}
+	b, err := s.NewBinding()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer b.Close()
+	data, err := datasets.Get("logreg_iris.onnx")
+	if err != nil {
+		t.Fatal(err)
+	}
+	open := func(o onward.SessionOptions) error {
+		_, err := onward.OpenBytes(t.Context(), data, &o)
+		return err
+	}
+	outputs := `there are "output_label", "output_probability"`
+	for _, c := range []struct {
+		err  error
+		hint string
+	}{
+		{run(onward.Values{"flaot_input": x}), `did you mean "float_input"? there are "float_input"`},
+		{run(onward.Values{"float_input": x}, "output_labels"), `did you mean "output_label"? ` + outputs},
+		{run(onward.Values{"float_input": tensor.Must(tensor.Zeros(tensor.TypeFloat64, 3, 2))}, "output_label"),
+			`the elements of "float_input" are float32 in Go, those of the value float64; tensor.Convert converts them`},
+		{run(onward.Values{"float_input": &tensor.Sequence{Elem: x.Type()}}, "output_label"), `"float_input" is to be a tensor(float)`},
+		{b.BindCPUInput("float", x), `inputs: there are "float_input"; outputs: ` + outputs},
+		{b.BindInputValue("float_imput", nil), `did you mean "float_input"? there are "float_input"`},
+		{open(onward.SessionOptions{FreeDimensions: map[string]int64{"n": 1}}), ""},
+		{open(onward.SessionOptions{Initializers: onward.Values{"w": x}}), ""},
+	} {
+		var st *onward.StatusError
+		if !errors.As(c.err, &st) || st.Code != onward.InvalidArgument || st.Hint != c.hint {
+			t.Errorf("%+v, want the hint %s", c.err, c.hint)
+			continue
+		}
+		if text := fmt.Sprintf("%v", c.err); text != st.Error() || strings.Contains(text, "there are") {
+			t.Errorf("%%v is %s", text)
+		}
+		if text := fmt.Sprintf("%+v", c.err); c.hint != "" && text != st.Error()+"\n"+c.hint {
+			t.Errorf("%%+v is %s", text)
+		}
+	}
+	_, err = onward.OpenBytes(t.Context(), data, &onward.SessionOptions{Providers: []onward.ProviderConfig{{Name: "referense"}}})
+	if err == nil || !strings.Contains(err.Error(), `did you mean "reference"?`) {
+		t.Errorf("an unknown provider gives %v", err)
+	}
+}
+
+// Nil values and nil pointers are errors, not panics.
+func TestNilValues(t *testing.T) {
+	onBoth(t, func(t *testing.T, o *onward.SessionOptions) {
+		s := open(t, scaled().Must(), o)
+		for _, v := range []tensor.Value{nil, (*tensor.Tensor)(nil), (*tensor.Sequence)(nil), (*tensor.Map)(nil), (*tensor.Optional)(nil), (*tensor.Sparse)(nil)} {
+			_, run := s.Run(t.Context(), onward.Values{"x": v}, nil)
+			_, list := s.RunList(t.Context(), []tensor.Value{v}, nil)
+			_, values := s.RunWithOrtValues(t.Context(), map[string]*onward.OrtValue{"x": {}}, nil)
+			_, ort := onward.NewOrtValue(v)
+			b, err := s.NewBinding()
+			if err != nil {
+				t.Fatal(err)
+			}
+			bound, zero := b.BindCPUInput("x", v), b.BindInputValue("x", &onward.OrtValue{})
+			b.Close()
+			for what, err := range map[string]error{"Run": run, "RunList": list, "RunWithOrtValues": values, "NewOrtValue": ort, "BindCPUInput": bound, "BindInputValue": zero, "Check": s.Inputs()[0].Check(v)} {
+				if !errors.Is(err, onward.ErrInvalidArgument) {
+					t.Errorf("%s of %T: %v", what, v, err)
+				}
+			}
+		}
+	})
+}
+
+func TestNegativeThreads(t *testing.T) {
+	for _, o := range []onward.SessionOptions{{Threads: -1}, {InterOpThreads: -2}} {
+		if _, err := onward.OpenModel(t.Context(), scaled().Must(), &o); !errors.Is(err, onward.ErrInvalidArgument) || !strings.Contains(err.Error(), "want 0, for the default, or more") {
+			t.Errorf("%d and %d threads: %v", o.Threads, o.InterOpThreads, err)
+		}
 	}
 }
 

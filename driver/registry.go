@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strings"
 	"sync"
 )
 
@@ -50,7 +49,7 @@ func Find(name string) (Provider, error) {
 	if path, ok := PackageOf(name); ok {
 		return nil, fmt.Errorf("provider %q is not registered: the program must import _ %q", name, path)
 	}
-	return nil, fmt.Errorf("provider %q is not registered; registered are %s", name, strings.Join(Providers(), ", "))
+	return nil, fmt.Errorf("provider %q is not registered: %s", name, Suggest(name, Providers()))
 }
 
 // PackageOf returns the import path of the package of this module that registers a provider.

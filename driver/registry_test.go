@@ -30,7 +30,7 @@ func TestRegistry(t *testing.T) {
 	for name, want := range map[string]string{
 		"ort:cuda": `the program must import _ "github.com/onward-ml/onward/provider/ort"`,
 		"openvino": `the program must import _ "github.com/onward-ml/onward/provider/openvino"`,
-		"nope":     "registered are ",
+		"nope":     "there are \"cpu\", \"negator\"",
 	} {
 		if p, err := driver.Find(name); p != nil || err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v, %v, want %q", name, p, err, want)

@@ -46,12 +46,28 @@ type StatusError struct {
 	Code    Code
 	Message string
 	Err     error // cause; may be nil
+	// Hint says what helps, such as the names that the model has. It is not part of the
+	// message, whose text is ONNX Runtime's; the verb %+v prints both.
+	Hint string
 }
 
 // Error formats the error as ONNX Runtime's bindings do:
 // "[ONNXRuntimeError] : 2 : INVALID_ARGUMENT : message".
 func (e *StatusError) Error() string {
 	return fmt.Sprintf("[ONNXRuntimeError] : %d : %s : %s", int(e.Code), e.Code, e.Message)
+}
+
+// Format implements [fmt.Formatter]. %+v adds the hint on a line of its own.
+func (e *StatusError) Format(s fmt.State, verb rune) {
+	type plain StatusError // without Format and Error
+	switch {
+	case verb == 'v' && s.Flag('+') && e.Hint != "":
+		fmt.Fprintf(s, "%s\n%s", e.Error(), e.Hint)
+	case verb == 'v' && s.Flag('#'):
+		fmt.Fprintf(s, fmt.FormatString(s, verb), (*plain)(e))
+	default:
+		fmt.Fprintf(s, fmt.FormatString(s, verb), e.Error())
+	}
 }
 
 // Unwrap returns the cause.

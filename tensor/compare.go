@@ -74,8 +74,8 @@ func at(path string) string {
 }
 
 func (c *comparison) values(path string, got, want Value) error {
-	if isNil(got) || isNil(want) {
-		if isNil(got) && isNil(want) {
+	if IsNil(got) || IsNil(want) {
+		if IsNil(got) && IsNil(want) {
 			return nil
 		}
 		return fmt.Errorf("tensor: got %s%s, want %s", typeName(got), at(path), typeName(want))
@@ -111,24 +111,6 @@ func (c *comparison) values(path string, got, want Value) error {
 		}
 	}
 	return fmt.Errorf("tensor: got %s%s, want %s", typeName(got), at(path), typeName(want))
-}
-
-func isNil(v Value) bool {
-	switch v := v.(type) {
-	case nil:
-		return true
-	case *Tensor:
-		return v == nil
-	case *Sequence:
-		return v == nil
-	case *Map:
-		return v == nil
-	case *Optional:
-		return v == nil
-	case *Sparse:
-		return v == nil
-	}
-	return false
 }
 
 func (c *comparison) shapes(path string, got, want *Tensor) error {

@@ -35,7 +35,7 @@ func Format(v Value, o FormatOptions) string {
 }
 
 func formatValue(b *strings.Builder, v Value, o FormatOptions) {
-	if isNil(v) {
+	if IsNil(v) {
 		b.WriteString("none")
 		return
 	}

@@ -127,7 +127,7 @@ func (m *Map) MarshalJSON() ([]byte, error) {
 
 // MarshalJSON returns the value, or null if it is absent.
 func (o *Optional) MarshalJSON() ([]byte, error) {
-	if isNil(o.Value) {
+	if IsNil(o.Value) {
 		return []byte("null"), nil
 	}
 	return json.Marshal(o.Value)

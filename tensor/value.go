@@ -20,6 +20,25 @@ func (*Map) isValue()      {}
 func (*Optional) isValue() {}
 func (*Sparse) isValue()   {}
 
+// IsNil reports whether a value is nil, or a nil pointer of one of the types of this package.
+func IsNil(v Value) bool {
+	switch v := v.(type) {
+	case nil:
+		return true
+	case *Tensor:
+		return v == nil
+	case *Sequence:
+		return v == nil
+	case *Map:
+		return v == nil
+	case *Optional:
+		return v == nil
+	case *Sparse:
+		return v == nil
+	}
+	return false
+}
+
 // Kind is the kind of a value's type.
 type Kind uint8
 

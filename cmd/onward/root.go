@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/onward-ml/onward"
 	"github.com/onward-ml/onward/cmd/onward/internal/cli"
 	"github.com/onward-ml/onward/cmd/onward/internal/modelfile"
 	"github.com/onward-ml/onward/cmd/onward/internal/text"
@@ -56,6 +57,10 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 		return exitUsage
 	}
 	fmt.Fprintf(stderr, "onward: %s\n", text.Escape(err.Error()))
+	var st *onward.StatusError
+	if errors.As(err, &st) && st.Hint != "" {
+		fmt.Fprintf(stderr, "hint: %s\n", text.Escape(st.Hint))
+	}
 	return exitFailed
 }
 

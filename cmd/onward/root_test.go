@@ -67,6 +67,7 @@ func TestExitCodes(t *testing.T) {
 		{[]string{"run", unsupported, "-i", "x=[1,2]"}, 1, "NoSuchOperator"},
 		{[]string{"run", "logreg_iris.onnx"}, 1, "Required inputs (['float_input']) are missing from input feed ([])."},
 		{[]string{"run", "logreg_iris.onnx", "--input", iris, "--output", "nosuch"}, 1, "Invalid output name:nosuch"},
+		{[]string{"run", "logreg_iris.onnx", "--input", iris, "--output", "output_labels"}, 1, "\nhint: did you mean \"output_label\"? there are \"output_label\", \"output_probability\"\n"},
 		{[]string{"fly"}, 2, "unknown command"},
 		{[]string{"run"}, 2, "accepts 1 arg"},
 		{[]string{"run", "a.onnx", "b.onnx"}, 2, "accepts 1 arg"},

@@ -359,7 +359,7 @@ func TestPresetErrors(t *testing.T) {
 	}{
 		{open(preset.Onward{}), "Onward: the field Model is not set"},
 		{preset.Onward{Model: preset.From("no such file")}, "Onward: [ONNXRuntimeError] : 3 : NO_SUCHFILE : Load model failed: open no such file"},
-		{preset.Registered{Provider: "nothing", Model: preset.From(x)}, `nothing: provider "nothing" is not registered; registered are`},
+		{preset.Registered{Provider: "nothing", Model: preset.From(x)}, `nothing: provider "nothing" is not registered: there are "`},
 		{preset.OrtOpenVINO{Model: preset.From(x), InputExample: backend.One(long)}, "OrtOpenVINO: InputExample: Expecting one input not 2."},
 		{preset.OrtOpenVINO{Model: preset.From(x), InputExample: backend.List{long}}, "Required inputs (['k']) are missing"},
 		{preset.OrtOpenVINO{Model: preset.From(x), InputExample: backend.List{long, vector(1, 2, 3)}}, `InputExample: dimension "n" is 4 at axis 0 of "x" and 3 at axis 0 of "k"`},
