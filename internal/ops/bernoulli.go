@@ -2,13 +2,15 @@ package ops
 
 import (
 	"fmt"
+	"math"
 
 	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/internal/ops/kit"
 	"github.com/onward-ml/onward/tensor"
 )
 
-// Bernoulli draws 0 or 1 for each element of the input, which is the probability of 1
+// Bernoulli draws 0 or 1 for each element of the input, which is the probability of 1. Numbers
+// outside of [0, 1], such as a rounded probability of 1.0000001, count as the nearer end
 // (https://onnx.ai/onnx/operators/onnx__Bernoulli.html).
 type Bernoulli struct {
 	kit.RandomSeed
@@ -30,13 +32,13 @@ func (o *Bernoulli) Run(c *ir.Call) error {
 	}
 	probs := tensor.Of[float64](p)
 	for i, v := range probs {
-		if !(v >= 0 && v <= 1) {
-			return fmt.Errorf("element %d is %g, want a probability in [0, 1]", i, v)
+		if math.IsNaN(v) {
+			return fmt.Errorf("element %d is NaN, want a probability in [0, 1]", i)
 		}
 	}
 	src, i := o.Source(c), 0
 	return kit.FillRandom(c, o.Elem(x.DType()), x.Shape(), func() float64 {
-		v := probs[i]
+		v := min(max(probs[i], 0), 1)
 		i++
 		// Draw the less likely outcome, as NumPy does.
 		if v > 0.5 {

@@ -10,12 +10,14 @@ import (
 
 // Dropout returns its input. In training mode it sets elements to 0 with probability ratio and
 // multiplies the others by 1/(1−ratio). Ratio (by default 0.5) and mode are inputs 1 and 2; before
-// opset 12 they were attributes, and opsets 7 to 11 had no training mode
+// opset 12 they were attributes, and opsets 7 to 11 had no training mode. Outside of training mode
+// the mask is true, and before opset 12, as in ONNX Runtime, false
 // (https://onnx.ai/onnx/operators/onnx__Dropout.html).
 type Dropout struct {
 	Seed     int
 	HasSeed  bool
 	MaskLike bool // the mask has the type of the data, as before opset 10
+	Unmasked bool // the mask is false outside of training mode, as before opset 12
 }
 
 // trainingDropout is a Dropout that may draw random numbers.
@@ -29,7 +31,7 @@ const dropoutTypes = "@float @float8"
 var _ = kit.Register(kit.Def{Name: "Dropout", Since: []int{1, 6, 7, 10, 12, 13, 22}, In: "data:T, ratio:T1?, training_mode:T2?", Out: "output:T, mask:T2",
 	Types: kit.Types{"T": dropoutTypes, "T1": dropoutTypes, "T2": "bool"},
 	Build: kit.Simple(func(a *kit.Attrs, opset int) kit.Operator {
-		o := Dropout{MaskLike: opset < 10}
+		o := Dropout{MaskLike: opset < 10, Unmasked: opset < 12}
 		training := a.NumIn > 2
 		if opset >= 12 {
 			o.HasSeed = a.Has("seed")
@@ -89,7 +91,7 @@ func (o *Dropout) Run(c *ir.Call) error {
 	if ratio == 0 {
 		copy(out.Bytes(), x.Bytes())
 		if mask != nil {
-			one, err := tensor.Convert(tensor.Scalar(true), mask.DType(), tensor.ConvertOptions{})
+			one, err := tensor.Convert(tensor.Scalar(!o.Unmasked), mask.DType(), tensor.ConvertOptions{})
 			if err != nil {
 				return err
 			}

@@ -25,7 +25,8 @@ func TestSeededRandomNumbers(t *testing.T) {
 	optest.Fail(t, "RandomUniform", 22, nil, "shape is missing")
 	optest.Fail(t, "RandomUniform", 22, map[string]any{"shape": []int{-1}}, "negative")
 	optest.Fail(t, "RandomUniform", 22, map[string]any{"shape": []int{1 << 40}}, "memory limit")
-	optest.Fail(t, "Bernoulli", 22, nil, "want a probability", optest.Tensor([]float32{1.5}))
+	optest.Want(t, "Bernoulli", 22, nil, optest.Tensor([]float32{1, 0}), optest.Tensor([]float32{1.5, -0.5}))
+	optest.Fail(t, "Bernoulli", 22, nil, "want a probability", optest.Tensor([]float32{float32(math.NaN())}))
 	if _, err := optest.Run(t, "RandomNormal", 22, map[string]any{"shape": shape}); err != nil {
 		t.Error(err)
 	}
@@ -62,8 +63,8 @@ func TestDropoutForms(t *testing.T) {
 	x := optest.Tensor([]float32{1, 2, 3, 4})
 	all, on := optest.Tensor([]bool{true, true, true, true}), optest.Tensor([]bool{true})
 	optest.WantAll(t, "Dropout", 22, nil, []tensor.Value{x, all}, x, nil, nil)
-	optest.WantAll(t, "Dropout", 10, map[string]any{"ratio": 0.9}, []tensor.Value{x, all}, x)
-	optest.WantAll(t, "Dropout", 7, nil, []tensor.Value{x, optest.Tensor([]float32{1, 1, 1, 1})}, x)
+	optest.WantAll(t, "Dropout", 10, map[string]any{"ratio": 0.9}, []tensor.Value{x, optest.Tensor([]bool{false, false, false, false})}, x)
+	optest.WantAll(t, "Dropout", 7, nil, []tensor.Value{x, optest.Tensor([]float32{0, 0, 0, 0})}, x)
 	optest.WantAll(t, "Dropout", 6, map[string]any{"is_test": 1}, []tensor.Value{x}, x)
 	optest.WantAll(t, "Dropout", 1, map[string]any{"is_test": 1, "consumed_inputs": []int{0}}, []tensor.Value{x}, x)
 	// RandomState(0) draws 0.549, 0.715, 0.603, 0.545.

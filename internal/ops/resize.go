@@ -25,6 +25,7 @@ type Resize struct {
 	Axes           []int  // of roi, scales and sizes; nil: all
 	KeepAspect     string // stretch, not_larger or not_smaller
 	ScalesInput    int    // index of the input scales: 2, or 1 in opset 10 and for Upsample
+	Truncate       bool   // truncate integers instead of rounding them, as ONNX Runtime's Upsample does
 }
 
 var _ = kit.Register(kit.Def{Name: "Resize", Since: []int{10, 11, 13, 18, 19}, In: "X:T1, roi:T2?, scales:float?, sizes:int64?", Out: "Y:T1",
@@ -241,7 +242,8 @@ func (r *Resize) scales(c *ir.Call, shape, axes []int) ([]kit.ResizeScale, error
 	return out, nil
 }
 
-// Run resizes one axis after the other. Integers are rounded to nearest, ties to even.
+// Run resizes one axis after the other. Integers are rounded to nearest, ties to even, unless
+// Truncate is set.
 func (r *Resize) Run(c *ir.Call) error {
 	x := c.Tensor(0)
 	shape := append([]int{}, x.Shape()...)
@@ -326,7 +328,7 @@ func resizeRun[T kit.RealFloat](c *ir.Call, r *Resize, out []int, plans []kit.Re
 		}
 		src, shape = dst, next
 	}
-	y.StoreNumber(false)
+	y.StoreNumber(r.Truncate)
 	return nil
 }
 

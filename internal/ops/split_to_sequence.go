@@ -10,7 +10,7 @@ import (
 )
 
 // SplitToSequence splits a tensor along Axis into the items of a sequence: of the sizes in input
-// split; of one size if that is a scalar, with the last item smaller if necessary; or of size 1
+// split, of any rank; of one size if that is a scalar, with the last item smaller if necessary; or of size 1
 // without split, where the axis is removed unless KeepDims is set
 // (https://onnx.ai/onnx/operators/onnx__SplitToSequence.html).
 type SplitToSequence struct {
@@ -36,9 +36,6 @@ func (op *SplitToSequence) Infer(c *ir.InferContext) error {
 		shape := slices.Clone(in)
 		switch shape[axis] = ir.Unknown; {
 		case c.Has(1):
-			if s := c.Shape(1); len(s) > 1 {
-				return fmt.Errorf("split has rank %d, want at most 1", len(s))
-			}
 		case op.KeepDims:
 			shape[axis] = ir.Known(1)
 		default:
@@ -61,8 +58,7 @@ func (op *SplitToSequence) Run(c *ir.Call) error {
 	size, count := 1, n
 	var sizes []int
 	if t := c.Tensor(1); t != nil {
-		switch {
-		case t.Rank() == 0:
+		if t.Rank() == 0 {
 			if size, err = kit.ScalarInt(t, "split"); err == nil && size < 1 {
 				err = fmt.Errorf("split is %d, want at least 1", size)
 			}
@@ -72,14 +68,10 @@ func (op *SplitToSequence) Run(c *ir.Call) error {
 					count = 0
 				}
 			}
-		case t.Rank() == 1:
-			if err = c.Reserve(int64(t.Len()) * 8); err == nil {
-				sizes = kit.Ints(t)
-				count = len(sizes)
-				err = kit.SplitSizes(sizes, n)
-			}
-		default:
-			err = fmt.Errorf("split has rank %d, want at most 1", t.Rank())
+		} else if err = c.Reserve(int64(t.Len()) * 8); err == nil {
+			sizes = kit.Ints(t)
+			count = len(sizes)
+			err = kit.SplitSizes(sizes, n)
 		}
 		if err != nil {
 			return err

@@ -8,7 +8,7 @@ import (
 	"github.com/onward-ml/onward/internal/ops/kit"
 )
 
-// Squeeze removes dimensions of size 1: those of input axes, or all of them
+// Squeeze removes dimensions of size 1: those of input axes, which may repeat, or all of them
 // (https://onnx.ai/onnx/operators/onnx__Squeeze.html).
 type Squeeze struct{}
 
@@ -49,12 +49,12 @@ func (op *Squeeze) Infer(c *ir.InferContext) error {
 	} else {
 		axes, ok := kit.KnownInts(c, 1)
 		if !ok {
-			if a := c.Contents(1); a != nil && len(a) <= len(in) {
-				kit.SetShape(c, 0, c.Elem(0), ir.UnknownDims(len(in)-len(a)))
+			if a := c.Contents(1); len(a) == 1 && len(in) > 0 {
+				kit.SetShape(c, 0, c.Elem(0), ir.UnknownDims(len(in)-1))
 			}
 			return nil
 		}
-		axes, err := kit.NormalAxes(axes, len(in))
+		axes, err := squeezedAxes(axes, len(in))
 		if err != nil {
 			return err
 		}
@@ -71,6 +71,18 @@ func (op *Squeeze) Infer(c *ir.InferContext) error {
 	return nil
 }
 
+// squeezedAxes returns the non-negative axes. The specification does not forbid that axes repeat.
+func squeezedAxes(axes []int, rank int) ([]int, error) {
+	r := make([]int, len(axes))
+	for i, a := range axes {
+		var err error
+		if r[i], err = kit.NormalAxis(a, rank); err != nil {
+			return nil, err
+		}
+	}
+	return r, nil
+}
+
 // Run implements ir.Operator.
 func (op *Squeeze) Run(c *ir.Call) error {
 	data := c.Tensor(0)
@@ -80,7 +92,7 @@ func (op *Squeeze) Run(c *ir.Call) error {
 	}
 	given := c.Has(1)
 	if given {
-		if axes, err = kit.NormalAxes(axes, data.Rank()); err != nil {
+		if axes, err = squeezedAxes(axes, data.Rank()); err != nil {
 			return err
 		}
 	}

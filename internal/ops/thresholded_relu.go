@@ -5,7 +5,8 @@ import (
 	"github.com/onward-ml/onward/internal/ops/kit"
 )
 
-// ThresholdedRelu returns elements above alpha unchanged and 0 for the others
+// ThresholdedRelu returns elements above alpha unchanged and 0 for the others. Before opset 10 it was
+// an experimental operator
 // (https://onnx.ai/onnx/operators/onnx__ThresholdedRelu.html).
 type ThresholdedRelu struct {
 	kit.SameTypeAndShape
@@ -13,7 +14,7 @@ type ThresholdedRelu struct {
 	loops kit.LoopTable
 }
 
-var _ = kit.Register(kit.Def{Name: "ThresholdedRelu", Since: []int{10, 22}, In: "X:T", Out: "Y:T", Types: kit.Types{"T": "@float"},
+var _ = kit.Register(kit.Def{Name: "ThresholdedRelu", Since: []int{1, 10, 22}, In: "X:T", Out: "Y:T", Types: kit.Types{"T": "@float"},
 	Elementwise: true, Build: kit.Simple(func(a *kit.Attrs, opset int) kit.Operator {
 		kit.IgnoreConsumed(a, opset)
 		o := &ThresholdedRelu{Alpha: float64(a.Float("alpha", 1))}

@@ -6,10 +6,12 @@ import (
 )
 
 // Upsample is the oldest form of [Resize]: output o of an axis has the input coordinate o/scale.
+// Integers are truncated.
 var _ = kit.Register(kit.Def{Name: "Upsample", Since: []int{1, 7, 9}, Until: 9, Successor: "Resize", In: "X:T, scales:float?", Out: "Y:T",
 	Types:   kit.Types{"T": "@number string bool @complex"},
 	Selects: resizeSelects, Build: kit.Simple(func(a *kit.Attrs, opset int) kit.Operator {
 		r := NewUpsample(a, "nearest", "linear", "bilinear")
+		r.Truncate = true
 		switch {
 		case opset < 7:
 			a.Require("height_scale", "width_scale")

@@ -13,7 +13,8 @@ import (
 
 // Tokenizer splits strings at matches of separators, into matches of an expression, or
 // into characters. The tokens of a string are the last dimension of the output, padded
-// with Pad. With Mark they are enclosed in the characters U+0002 and U+0003
+// with Pad. With Mark they are enclosed in the characters U+0002 and U+0003. Without strings, the
+// output is [0] for an input of rank 1, and [N, 0] for one of rank 2
 // (https://github.com/microsoft/onnxruntime/blob/main/docs/ContribOperators.md#com.microsoft.Tokenizer).
 type Tokenizer struct {
 	Mark     bool
@@ -79,7 +80,18 @@ func (op *Tokenizer) Infer(c *ir.InferContext) error {
 	if len(s) != 1 && len(s) != 2 {
 		return fmt.Errorf("input has rank %d, want 1 or 2", len(s))
 	}
-	kit.SetShape(c, 0, tensor.TypeString, append(slices.Clone(s), ir.Unknown))
+	full := true // known to have strings
+	for _, d := range s {
+		n, ok := d.Value()
+		if ok && n == 0 {
+			kit.SetShape(c, 0, tensor.TypeString, append(slices.Clone(s[:len(s)-1]), ir.Known(0)))
+			return nil
+		}
+		full = full && ok
+	}
+	if full { // otherwise the rank of the output depends on the number of strings
+		kit.SetShape(c, 0, tensor.TypeString, append(slices.Clone(s), ir.Unknown))
+	}
 	return nil
 }
 
@@ -90,6 +102,12 @@ func (op *Tokenizer) Run(c *ir.Call) error {
 		return fmt.Errorf("input has shape %v, want one or two dimensions", x.Shape())
 	}
 	in := tensor.Of[string](x)
+	if len(in) == 0 {
+		shape := slices.Clone(x.Shape())
+		shape[len(shape)-1] = 0
+		_, err := c.Output(0, tensor.TypeString, shape...)
+		return err
+	}
 	rows := make([][]string, len(in))
 	most := 0
 	for i, s := range in {
