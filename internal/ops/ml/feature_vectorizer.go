@@ -1,6 +1,7 @@
 package ml
 
 import (
+	"errors"
 	"fmt"
 	"math"
 
@@ -9,7 +10,8 @@ import (
 	"github.com/onward-ml/onward/tensor"
 )
 
-// FeatureVectorizer concatenates the columns of its inputs, [N, C], or [C] for one row.
+// FeatureVectorizer concatenates the columns of its inputs, [N, C], or [C] for one row. Further
+// dimensions are columns too.
 // Each input is truncated or zero-padded to the width that inputdimensions gives
 // (https://onnx.ai/onnx/operators/onnx_aionnxml_FeatureVectorizer.html).
 type FeatureVectorizer struct{ widths []int }
@@ -34,9 +36,19 @@ var _ = kit.Register(kit.Def{Domain: kit.DomainML, Name: "FeatureVectorizer", Si
 func (op *FeatureVectorizer) Infer(c *ir.InferContext) error {
 	rows, total := ir.Unknown, ir.Known(0)
 	for i := range c.NumIn() {
-		n, w, err := mlRowDims(c, i, "an input")
-		if err != nil {
-			return err
+		n, w := ir.Unknown, ir.Unknown
+		var err error
+		switch s := c.Shape(i); {
+		case s == nil:
+		case len(s) == 0:
+			return fmt.Errorf("input %d: a scalar, want at least one dimension", i)
+		case len(s) == 1:
+			n, w = ir.Known(1), s[0]
+		default:
+			n, w = s[0], ir.Known(1)
+			for _, d := range s[1:] {
+				w = w.Mul(d)
+			}
 		}
 		if rows, err = ir.Merge(rows, n); err != nil {
 			return fmt.Errorf("numbers of rows: %w", err)
@@ -54,9 +66,9 @@ func (op *FeatureVectorizer) Infer(c *ir.InferContext) error {
 func (op *FeatureVectorizer) Run(c *ir.Call) error {
 	rows, total := 0, 0
 	for i := range c.NumIn() {
-		n, w, err := mlRows(c.Tensor(i), "an input")
+		n, w, err := featureRows(c.Tensor(i))
 		if err != nil {
-			return err
+			return fmt.Errorf("input %d: %w", i, err)
 		}
 		if i > 0 && n != rows {
 			return fmt.Errorf("input %d has %d rows, input 0 has %d", i, n, rows)
@@ -76,7 +88,7 @@ func (op *FeatureVectorizer) Run(c *ir.Call) error {
 		if err != nil {
 			return err
 		}
-		_, cols, _ := mlRows(c.Tensor(i), "an input")
+		_, cols, _ := featureRows(c.Tensor(i))
 		w := cols
 		if op.widths != nil {
 			w = op.widths[i]
@@ -88,4 +100,15 @@ func (op *FeatureVectorizer) Run(c *ir.Call) error {
 		from += w
 	}
 	return nil
+}
+
+// featureRows returns the numbers of rows and columns of an input of rank 1 or more.
+func featureRows(x *tensor.Tensor) (rows, cols int, err error) {
+	switch x.Rank() {
+	case 0:
+		return 0, 0, errors.New("a scalar, want at least one dimension")
+	case 1:
+		return 1, x.Dim(0), nil
+	}
+	return x.Dim(0), kit.Product(x.Shape()[1:]), nil
 }

@@ -43,6 +43,7 @@ func TestMLFeatureErrors(t *testing.T) {
 	optest.Fail(t, "ai.onnx.ml.OneHotEncoder", 1, map[string]any{"cats_strings": []string{"a"}}, "want the type of the categories", optest.Tensor([]int64{1, 2}))
 	optest.Fail(t, "ai.onnx.ml.FeatureVectorizer", 1, map[string]any{"inputdimensions": []int{1}}, "1 elements, want 2", optest.Tensor([]int64{1, 2}), optest.Tensor([]int64{1, 2}))
 	optest.Fail(t, "ai.onnx.ml.FeatureVectorizer", 1, map[string]any{"inputdimensions": []int{-1}}, "inputdimensions holds -1", optest.Tensor([]int64{1, 2}))
+	optest.Fail(t, "ai.onnx.ml.FeatureVectorizer", 1, nil, "a scalar", optest.Tensor([]int64{1}, []int{}...))
 	optest.Fail(t, "ai.onnx.ml.FeatureVectorizer", 1, nil, "numbers of rows", optest.Tensor([]int64{1, 2}, 2, 1), optest.Tensor([]int64{1, 2}, 1, 2))
 	optest.Fail(t, "ai.onnx.ml.CategoryMapper", 1, map[string]any{"cats_strings": []string{"a"}}, "shapes [1] and [0]", optest.Tensor([]int64{1, 2}))
 }
@@ -73,7 +74,7 @@ func TestBrokenSVMs(t *testing.T) {
 	const op = "ai.onnx.ml.SVMClassifier"
 	optest.Fail(t, op, 1, base("vectors_per_class", []int{-1, 3}), "vectors_per_class holds -1", x)
 	optest.Fail(t, op, 1, base("vectors_per_class", []int{math.MaxInt64, 1}), "vectors_per_class holds", x)
-	optest.Fail(t, op, 1, base("coefficients", []float64{1}), "1 coefficients, want 1 × 2", x)
+	optest.Fail(t, op, 1, base("coefficients", []float64{1}), "1 coefficients, want at least 1 × 2", x)
 	optest.Fail(t, op, 1, base("rho", []float64{1, 2}), "rho has 2", x)
 	optest.Fail(t, op, 1, base("prob_a", []float64{1}), "prob_a and prob_b have 1 and 0", x)
 	optest.Fail(t, op, 1, base("kernel_params", []float64{1}), "kernel_params has 1", x)

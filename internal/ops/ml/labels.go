@@ -51,6 +51,14 @@ func probit(p float64) float64 {
 	return math.Sqrt2 * math.Copysign(math.Sqrt(math.Sqrt(v*v-l/0.147)-v), x)
 }
 
+// transformScores transforms one row of scores in place. As in ONNX Runtime, a row of one score has
+// no transform but PROBIT.
+func transformScores[T mlFloat](t postTransform, row []T) {
+	if len(row) > 1 || t == transformProbit {
+		applyTransform(t, row)
+	}
+}
+
 // applyTransform transforms one row of scores in place. SOFTMAX_ZERO is a
 // softmax in which scores of 0 stay 0.
 func applyTransform[T mlFloat](t postTransform, row []T) {
@@ -92,7 +100,7 @@ func applyTransform[T mlFloat](t postTransform, row []T) {
 	}
 }
 
-// classLabels holds the labels of a classifier; exactly one of the lists is set.
+// classLabels holds the labels of a classifier; at most one of the lists is set.
 type classLabels struct {
 	ints []int64
 	strs []string

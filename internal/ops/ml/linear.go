@@ -13,7 +13,7 @@ import (
 // linearModel computes Y = X·Wᵀ + b for LinearClassifier and LinearRegressor, with one
 // row of coefficients per target.
 type linearModel struct {
-	coefficients []float32 // [targets, C]
+	coefficients []float32 // [targets, C], and ignored ones for LinearRegressor
 	intercepts   []float32 // [targets], or empty
 }
 
@@ -26,7 +26,11 @@ func (m *linearModel) targets(want, c int) (int, error) {
 			t = len(m.coefficients) / c
 		}
 	}
-	if c == 0 && len(m.coefficients) != 0 || c > 0 && (len(m.coefficients)%c != 0 || len(m.coefficients)/c != t) {
+	k := len(m.coefficients)
+	if want != 0 && c > 0 && k/c >= t {
+		k = t * c
+	}
+	if c == 0 && k != 0 || c > 0 && (k%c != 0 || k/c != t) {
 		return 0, fmt.Errorf("%d coefficients, want %d × %d: one per target and column of X", len(m.coefficients), t, c)
 	}
 	if k := len(m.intercepts); k != 0 && k != t {

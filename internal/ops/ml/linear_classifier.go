@@ -14,8 +14,9 @@ import (
 //
 // If there is one function and two labels, a positive score s selects the second label,
 // and the scores are [1−s, s], or the two logistic or probit values. Like ONNX Runtime,
-// the softmax transforms do not change this pair. If there is one function and one label,
-// rows below the threshold get the label 0 or "".
+// the softmax transforms do not change this pair. If there is one function without labels, the
+// label is 1 for a positive score and else 0. With one label, rows with negative scores get the
+// label 0 or "".
 type LinearClassifier struct {
 	model     linearModel
 	labels    classLabels
@@ -29,8 +30,10 @@ var _ = kit.Register(kit.Def{Domain: kit.DomainML, Name: "LinearClassifier", Sin
 		a.Require("coefficients")
 		op := &LinearClassifier{
 			model:     linearModel{a.Floats("coefficients"), a.Floats("intercepts")},
-			labels:    readClassLabels(a, "classlabels_ints", "classlabels_strings"),
 			transform: readPostTransform(a),
+		}
+		if a.Has("classlabels_ints") || a.Has("classlabels_strings") {
+			op.labels = readClassLabels(a, "classlabels_ints", "classlabels_strings")
 		}
 		return op
 	})})
@@ -74,8 +77,8 @@ func (op *LinearClassifier) Run(c *ir.Call) error {
 		return err
 	}
 	e := op.columns(t)
-	if op.labels.len() != e || t == 0 {
-		return fmt.Errorf("%d labels for %d linear functions, want one label per function, or two for one function", op.labels.len(), t)
+	if k := op.labels.len(); k != e && (k != 0 || e != 1) || t == 0 {
+		return fmt.Errorf("%d labels for %d linear functions, want one label per function, or two or none for one function", k, t)
 	}
 	y, err := c.Output(0, op.labels.dtype(), n)
 	if err != nil {
@@ -124,12 +127,12 @@ func (op *LinearClassifier) decide(lo, hi, e, t int, scores, raw []float32, y *t
 				applyTransform(op.transform, row)
 			}
 		case e == 1:
-			applyTransform(op.transform, row)
-			threshold := float32(0.5)
-			if op.transform == transformNone {
-				threshold = 0
+			if op.labels.len() == 0 {
+				tensor.Of[int64](y)[i] = int64(kit.BoolToInt(row[0] > 0))
+			} else {
+				op.labels.set(y, i, kit.BoolToInt(row[0] >= 0)-1)
 			}
-			op.labels.set(y, i, kit.BoolToInt(row[0] >= threshold)-1)
+			transformScores(op.transform, row)
 		default:
 			op.labels.set(y, i, argMaxRow(row))
 			applyTransform(op.transform, row)

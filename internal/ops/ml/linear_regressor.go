@@ -7,7 +7,7 @@ import (
 )
 
 // LinearRegressor computes linear functions of each row of X ([N,C], or [C] for one row);
-// Y is [N, targets]
+// Y is [N, targets]. Coefficients after those of the last target have no effect
 // (https://onnx.ai/onnx/operators/onnx_aionnxml_LinearRegressor.html).
 type LinearRegressor struct {
 	model     linearModel
@@ -65,7 +65,7 @@ func (op *LinearRegressor) Run(c *ir.Call) error {
 	if op.transform != transformNone {
 		c.Parallel(n, kit.GrainFor(16*op.targets), func(lo, hi int) {
 			for i := lo; i < hi; i++ {
-				applyTransform(op.transform, y[i*op.targets:][:op.targets])
+				transformScores(op.transform, y[i*op.targets:][:op.targets])
 			}
 		})
 	}

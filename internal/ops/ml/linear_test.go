@@ -20,11 +20,11 @@ func TestLinearClassifierEdges(t *testing.T) {
 	optest.WantAll(t, "ai.onnx.ml.LinearClassifier", 1, two, []tensor.Value{optest.Tensor([]int64{}), optest.Tensor([]float32{}, 0, 2)}, optest.Tensor([]float32{}, 0, 2))
 	optest.Fail(t, "ai.onnx.ml.LinearClassifier", 1, two, "4 coefficients, want 1 × 3", optest.Tensor([]float32{1, 2, 3}, 1, 3))
 	optest.Fail(t, "ai.onnx.ml.LinearClassifier", 1, two, "rank 3", optest.Tensor([]float32{1, 2}, 1, 1, 2))
-	optest.Fail(t, "ai.onnx.ml.LinearClassifier", 1, map[string]any{"coefficients": []float64{1}}, "0 labels", x)
+	optest.Fail(t, "ai.onnx.ml.LinearClassifier", 1, map[string]any{"coefficients": []float64{1, 2, 3, 4}, "intercepts": []float64{1, 2}}, "0 labels for 2", x)
 	optest.Fail(t, "ai.onnx.ml.LinearRegressor", 1, map[string]any{"coefficients": []float64{1}, "targets": math.MaxInt}, "targets is", x)
 	optest.Fail(t, "ai.onnx.ml.LinearRegressor", 1, map[string]any{"coefficients": []float64{1}, "post_transform": "CUBE"}, "CUBE", x)
 	optest.Want(t, "ai.onnx.ml.LinearRegressor", 1, map[string]any{"coefficients": []float64{1, 2}, "post_transform": "LOGISTIC"},
-		optest.Tensor([]float32{0.9933071, 0.2689414}, 2, 1), x)
+		optest.Tensor([]float32{5, -1}, 2, 1), x)
 }
 
 func TestMLScaleEdges(t *testing.T) {

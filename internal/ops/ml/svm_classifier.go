@@ -18,7 +18,7 @@ import (
 // logistic values, or [1−s, s] with the other transforms.
 type SVMClassifier struct {
 	kernel       svmKernel
-	coefficients []float32 // [classes−1, vectors], or [classes, features] without vectors
+	coefficients []float32 // [classes−1, vectors] and ignored ones, or [classes, features] without vectors
 	vectors      []float32
 	perClass     []int
 	total        int // number of support vectors
@@ -53,8 +53,8 @@ var _ = kit.Register(kit.Def{Domain: kit.DomainML, Name: "SVMClassifier", Since:
 		switch {
 		case len(op.perClass) != classes || classes < 2:
 			a.Errorf("vectors_per_class has %d elements for %d class labels, want one per label and at least 2", len(op.perClass), classes)
-		case len(op.coefficients) != (classes-1)*op.total:
-			a.Errorf("%d coefficients, want %d × %d: number of classes - 1 times number of support vectors", len(op.coefficients), classes-1, op.total)
+		case len(op.coefficients) < (classes-1)*op.total:
+			a.Errorf("%d coefficients, want at least %d × %d: number of classes - 1 times number of support vectors", len(op.coefficients), classes-1, op.total)
 		case len(op.rho) != pairs:
 			a.Errorf("rho has %d elements, want one per pair of classes, %d", len(op.rho), pairs)
 		case len(op.probA) != len(op.probB) || len(op.probA) != 0 && len(op.probA) != pairs:

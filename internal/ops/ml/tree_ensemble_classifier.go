@@ -101,9 +101,7 @@ func (op *TreeEnsembleClassifier) Run(c *ir.Call) error {
 			op.binary(row, s)
 		case op.targets == 1:
 			op.labels.set(y, i, kit.BoolToInt(row[0] > 0)-1)
-			if op.transform == transformLogistic || op.transform == transformProbit {
-				applyTransform(op.transform, row)
-			}
+			transformScores(op.transform, row)
 		default:
 			op.labels.set(y, i, argMaxRow(row))
 			applyTransform(op.transform, row)

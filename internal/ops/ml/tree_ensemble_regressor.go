@@ -65,7 +65,7 @@ func (m *treeModel) regress(c *ir.Call, dtype tensor.DType) error {
 		for k, b := range m.base {
 			row[k] += b
 		}
-		applyTransform(m.transform, row)
+		transformScores(m.transform, row)
 	})
 	if err != nil {
 		return err
