@@ -9,6 +9,7 @@ import (
 	"slices"
 	"unsafe"
 
+	"github.com/onward-ml/onward/internal/memory"
 	"github.com/onward-ml/onward/tensor"
 )
 
@@ -271,20 +272,20 @@ func (t *Tensor) decode(opts *DecodeOptions) (*tensor.Tensor, error) {
 	var data []byte
 	switch {
 	case n == 0:
-		data = tensor.AlignedBytes(0)
+		data = memory.Aligned(0)
 	case t.DataLocation == LocationExternal:
 		var owned bool
 		if data, owned, err = opts.External.data(t, size, opts); err == nil {
-			err = GuardMapped(func() error {
+			err = guardMapped(func() error {
 				data = opts.External.alias(normalize(d, n, data, owned))
 				return nil
 			})
 		}
 	case len(t.RawData) > 0:
-		err = GuardMapped(func() error {
+		err = guardMapped(func() error {
 			owned := opts.Copy || !aligned(t.RawData, d) || opts.External.small(len(t.RawData))
 			if data = t.RawData; owned {
-				data = tensor.AlignedBytes(len(t.RawData))
+				data = memory.Aligned(len(t.RawData))
 				copy(data, t.RawData)
 			}
 			data = opts.External.alias(normalize(d, n, data, owned))
@@ -314,7 +315,7 @@ func aligned(b []byte, d tensor.DType) bool {
 func normalize(d tensor.DType, n int64, data []byte, owned bool) []byte {
 	own := func() {
 		if !owned {
-			c := tensor.AlignedBytes(len(data))
+			c := memory.Aligned(len(data))
 			copy(c, data)
 			data, owned = c, true
 		}
@@ -346,15 +347,15 @@ func (t *Tensor) aliases() []byte {
 	}
 	switch t.DataType {
 	case Float, Complex64:
-		return tensor.AsBytes(t.FloatData)
+		return memory.AsBytes(t.FloatData)
 	case Double, Complex128:
-		return tensor.AsBytes(t.DoubleData)
+		return memory.AsBytes(t.DoubleData)
 	case Int32:
-		return tensor.AsBytes(t.Int32Data)
+		return memory.AsBytes(t.Int32Data)
 	case Int64:
-		return tensor.AsBytes(t.Int64Data)
+		return memory.AsBytes(t.Int64Data)
 	case Uint64:
-		return tensor.AsBytes(t.Uint64Data)
+		return memory.AsBytes(t.Uint64Data)
 	}
 	return nil
 }
@@ -367,7 +368,7 @@ func (t *Tensor) typedBytes(size int64, copied bool) []byte {
 	if b != nil && !copied {
 		return b
 	}
-	out := tensor.AlignedBytes(int(size))
+	out := memory.Aligned(int(size))
 	if b != nil {
 		copy(out, b)
 		return out
@@ -413,7 +414,7 @@ func (t *Tensor) typedBytes(size int64, copied bool) []byte {
 		for i, v := range t.Int32Data {
 			codes[i] = byte(v)
 		}
-		tensor.PackUint(out, codes, 6)
+		memory.PackUint(out, codes, 6)
 	default: // 8-bit types, or one byte of packed elements per entry
 		for i, v := range t.Int32Data {
 			out[i] = byte(v)

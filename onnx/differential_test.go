@@ -50,9 +50,9 @@ var codecs = map[string]func(data []byte, opts *ReadOptions) ([]byte, error){
 	"TensorProto":       rewrite(UnmarshalTensor),
 	"SparseTensorProto": rewrite(UnmarshalSparseTensor),
 	"TypeProto":         rewrite(UnmarshalType),
-	"SequenceProto":     rewrite(UnmarshalSequence),
-	"MapProto":          rewrite(UnmarshalMap),
-	"OptionalProto":     rewrite(UnmarshalOptional),
+	"SequenceProto":     rewrite(unmarshalSequence),
+	"MapProto":          rewrite(unmarshalMap),
+	"OptionalProto":     rewrite(unmarshalOptional),
 }
 
 func rewrite[T interface{ Marshal() ([]byte, error) }](read func([]byte, *ReadOptions) (T, error)) func([]byte, *ReadOptions) ([]byte, error) {

@@ -10,12 +10,9 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/onward-ml/onward/internal/memory"
 	"github.com/onward-ml/onward/tensor"
 )
-
-// ErrExternalData is wrapped by every error about external data: a refused location, a missing or
-// irregular file, a wrong offset or length.
-var ErrExternalData = errors.New("external data")
 
 // External gives access to the external data of tensors. A file must be
 //
@@ -173,7 +170,7 @@ func (x *External) data(t *Tensor, size int64, opts *DecodeOptions) (data []byte
 		return nil, false, err
 	}
 	defer f.Close()
-	data = tensor.AlignedBytes(int(size))
+	data = memory.Aligned(int(size))
 	if _, err := io.ReadFull(io.NewSectionReader(f, info.offset, size), data); err != nil {
 		return nil, false, fmt.Errorf("%w: read %q: %w", ErrExternalData, info.location, err)
 	}

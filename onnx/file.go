@@ -6,7 +6,7 @@ import (
 	"os"
 	"path/filepath"
 
-	"github.com/onward-ml/onward/tensor"
+	"github.com/onward-ml/onward/internal/memory"
 )
 
 // modelFile is the origin of a model: the folder of its external data, and its mapping.
@@ -27,7 +27,7 @@ type modelFile struct {
 // If opts.Map is set, the file is mapped instead. Pages are read when they are first accessed, raw
 // data (but no strings) aliases the mapping, and [Model.Close] ends the mapping. If another process
 // truncates a mapped file, later reads of raw data fault. [Tensor.Decode] with Copy set and
-// functions run by [GuardMapped] return an error instead, and so does ReadFile. See [Mapping].
+// functions run by [Mapping.Guard] return an error instead, and so does ReadFile. See [Mapping].
 //
 // Only regular files are read. Errors are those of package os or of type *[ParseError].
 func ReadFile(path string, opts *ReadOptions) (*Model, error) {
@@ -59,7 +59,7 @@ func ReadFile(path string, opts *ReadOptions) (*Model, error) {
 		if data, unmap, err = mapFile(f, size); err != nil {
 			return nil, fmt.Errorf("map %q: %w", path, err)
 		}
-		err = GuardMapped(func() (err error) {
+		err = guardMapped(func() (err error) {
 			d := newDecoder(data, &o)
 			d.copies = true
 			m = new(Model)
@@ -100,7 +100,7 @@ func (m *Model) detach() {
 		if len(t.RawData) == 0 {
 			return true
 		}
-		own := tensor.UninitializedBytes(len(t.RawData))
+		own := memory.Uninitialized(len(t.RawData))
 		for at := 0; at < len(own); at += step {
 			part := t.RawData[at:min(len(own), at+step)]
 			copy(own[at:], part)

@@ -1,18 +1,13 @@
 package onnx
 
 import (
-	"errors"
 	"fmt"
 	"runtime/debug"
 )
 
-// ErrMappedFile is the error for a mapped file that cannot be read any more, because it was
-// truncated while in use or its disk failed.
-var ErrMappedFile = errors.New("mapped file is no longer readable")
-
-// GuardMapped runs fn in this goroutine and returns [ErrMappedFile] if fn faults while it reads
+// guardMapped runs fn in this goroutine and returns [ErrMappedFile] if fn faults while it reads
 // mapped memory. It does not guard goroutines that fn starts. Other panics pass through.
-func GuardMapped(fn func() error) error {
+func guardMapped(fn func() error) error {
 	return guard(fn, func(r any) error {
 		if addr, ok := faultAddress(r); ok {
 			return fmt.Errorf("%w (fault at %#x)", ErrMappedFile, addr)

@@ -105,7 +105,7 @@ func (m *Mapping) Drop() {
 	}
 }
 
-// Guard is [GuardMapped] with errors that name the file. Faults at addresses outside of the mapping
+// Guard is guardMapped with errors that name the file. Faults at addresses outside of the mapping
 // panic.
 func (m *Mapping) Guard(fn func() error) error { return guard(fn, m.Fault) }
 

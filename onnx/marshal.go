@@ -3,7 +3,6 @@ package onnx
 import (
 	"bufio"
 	"bytes"
-	"errors"
 	"fmt"
 	"io"
 	"math"
@@ -11,10 +10,6 @@ import (
 
 	"google.golang.org/protobuf/encoding/protowire"
 )
-
-// ErrTooBig is the error for a message over protobuf's limit of 2 GiB. Write large tensors as
-// external data, see [WriteOptions].
-var ErrTooBig = errors.New("message exceeds protobuf's limit of 2 GiB")
 
 const (
 	maxMessage    = math.MaxInt32

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/onward-ml/onward/internal/memory"
 	"github.com/onward-ml/onward/tensor"
 	"pgregory.net/rapid"
 )
@@ -252,7 +253,7 @@ func TestDecodeTypedFields(t *testing.T) {
 }
 
 func TestDecodeRawAliasesWhereAligned(t *testing.T) {
-	buf := tensor.AlignedBytes(64)
+	buf := memory.Aligned(64)
 	for off := range 8 {
 		raw := buf[off : off+16]
 		p := &Tensor{DataType: Float, Dims: []int64{4}, RawData: raw}

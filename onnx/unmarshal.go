@@ -102,17 +102,17 @@ func UnmarshalType(data []byte, opts *ReadOptions) (*Type, error) {
 	return unmarshal("TypeProto", data, opts, (*decoder).typeProto)
 }
 
-// UnmarshalSequence parses a SequenceProto.
-func UnmarshalSequence(data []byte, opts *ReadOptions) (*Sequence, error) {
+// unmarshalSequence parses a SequenceProto.
+func unmarshalSequence(data []byte, opts *ReadOptions) (*Sequence, error) {
 	return unmarshal("SequenceProto", data, opts, (*decoder).sequence)
 }
 
-// UnmarshalMap parses a MapProto.
-func UnmarshalMap(data []byte, opts *ReadOptions) (*Map, error) {
+// unmarshalMap parses a MapProto.
+func unmarshalMap(data []byte, opts *ReadOptions) (*Map, error) {
 	return unmarshal("MapProto", data, opts, (*decoder).mapProto)
 }
 
-// UnmarshalOptional parses an OptionalProto.
-func UnmarshalOptional(data []byte, opts *ReadOptions) (*Optional, error) {
+// unmarshalOptional parses an OptionalProto.
+func unmarshalOptional(data []byte, opts *ReadOptions) (*Optional, error) {
 	return unmarshal("OptionalProto", data, opts, (*decoder).optional)
 }

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/onward-ml/onward/internal/memory"
 	"github.com/onward-ml/onward/tensor"
 )
 
@@ -84,11 +85,11 @@ func UnmarshalValue(data []byte, t *Type, read *ReadOptions, opts *DecodeOptions
 	case t.SparseTensor != nil:
 		return decoded(UnmarshalSparseTensor(data, read))(func(p *SparseTensor) (tensor.Value, error) { return value(p.Decode(opts)) })
 	case t.Sequence != nil:
-		return decoded(UnmarshalSequence(data, read))(func(p *Sequence) (tensor.Value, error) { return value(p.Decode(t, opts)) })
+		return decoded(unmarshalSequence(data, read))(func(p *Sequence) (tensor.Value, error) { return value(p.Decode(t, opts)) })
 	case t.Map != nil:
-		return decoded(UnmarshalMap(data, read))(func(p *Map) (tensor.Value, error) { return value(p.Decode(t, opts)) })
+		return decoded(unmarshalMap(data, read))(func(p *Map) (tensor.Value, error) { return value(p.Decode(t, opts)) })
 	case t.Optional != nil:
-		return decoded(UnmarshalOptional(data, read))(func(p *Optional) (tensor.Value, error) { return value(p.Decode(t, opts)) })
+		return decoded(unmarshalOptional(data, read))(func(p *Optional) (tensor.Value, error) { return value(p.Decode(t, opts)) })
 	}
 	_, err := t.ValueType()
 	return nil, err
@@ -276,7 +277,7 @@ func intKeys(d tensor.DType, keys []int64) (*tensor.Tensor, error) {
 			return nil, fmt.Errorf("key %d is %d, out of the range of %s", i, k, d)
 		}
 	}
-	out := tensor.AlignedBytes(len(keys) * d.Size())
+	out := memory.Aligned(len(keys) * d.Size())
 	for i, k := range keys {
 		for j := range d.Size() {
 			out[i*d.Size()+j] = byte(k >> (8 * j))
@@ -307,7 +308,7 @@ func stack(s *tensor.Sequence) *tensor.Tensor {
 	if strs != nil {
 		return tensor.Must(tensor.New(strs, len(strs)))
 	}
-	aligned := tensor.AlignedBytes(len(data))
+	aligned := memory.Aligned(len(data))
 	copy(aligned, data)
 	return tensor.Must(tensor.FromBytes(s.Elem.Elem, aligned, len(s.Items)))
 }
@@ -366,11 +367,11 @@ func MarshalValue(v tensor.Value) ([]byte, error) {
 	case *tensor.Sparse:
 		return FromSparse(v).Marshal()
 	case *tensor.Sequence:
-		return FromSequence(v).Marshal()
+		return fromSequence(v).Marshal()
 	case *tensor.Map:
-		return FromMap(v).Marshal()
+		return fromMap(v).Marshal()
 	case *tensor.Optional:
-		return FromOptional(v).Marshal()
+		return fromOptional(v).Marshal()
 	}
 	return nil, fmt.Errorf("unsupported value type %T", v)
 }
@@ -389,8 +390,8 @@ func FromSparse(s *tensor.Sparse) *SparseTensor {
 	return p
 }
 
-// FromSequence returns the SequenceProto of s, which it aliases.
-func FromSequence(s *tensor.Sequence) *Sequence {
+// fromSequence returns the SequenceProto of s, which it aliases.
+func fromSequence(s *tensor.Sequence) *Sequence {
 	p := &Sequence{ElemType: elementKind(s.Elem.Kind)}
 	for _, v := range s.Items {
 		switch v := v.(type) {
@@ -399,11 +400,11 @@ func FromSequence(s *tensor.Sequence) *Sequence {
 		case *tensor.Sparse:
 			p.ElemType, p.SparseTensors = KindSparseTensor, append(p.SparseTensors, FromSparse(v))
 		case *tensor.Sequence:
-			p.ElemType, p.Sequences = KindSequence, append(p.Sequences, FromSequence(v))
+			p.ElemType, p.Sequences = KindSequence, append(p.Sequences, fromSequence(v))
 		case *tensor.Map:
-			p.ElemType, p.Maps = KindMap, append(p.Maps, FromMap(v))
+			p.ElemType, p.Maps = KindMap, append(p.Maps, fromMap(v))
 		case *tensor.Optional:
-			p.ElemType, p.Optionals = KindOptional, append(p.Optionals, FromOptional(v))
+			p.ElemType, p.Optionals = KindOptional, append(p.Optionals, fromOptional(v))
 		}
 	}
 	return p
@@ -425,8 +426,8 @@ func elementKind(k tensor.Kind) ElementKind {
 	return KindUndefined
 }
 
-// FromMap returns the MapProto of m. Values in one tensor become tensors of rank 0.
-func FromMap(m *tensor.Map) *Map {
+// fromMap returns the MapProto of m. Values in one tensor become tensors of rank 0.
+func fromMap(m *tensor.Map) *Map {
 	p := &Map{KeyType: DataType(m.Keys.DType())}
 	if d := m.Keys.DType(); d == tensor.TypeString {
 		p.StringKeys = tensor.Of[string](m.Keys)
@@ -444,7 +445,7 @@ func FromMap(m *tensor.Map) *Map {
 	}
 	switch v := m.Values.(type) {
 	case *tensor.Sequence:
-		p.Values = FromSequence(v)
+		p.Values = fromSequence(v)
 	case *tensor.Tensor:
 		p.Values = &Sequence{ElemType: KindTensor}
 		for i := range v.Len() {
@@ -461,8 +462,8 @@ func FromMap(m *tensor.Map) *Map {
 	return p
 }
 
-// FromOptional returns the OptionalProto of o, which it aliases.
-func FromOptional(o *tensor.Optional) *Optional {
+// fromOptional returns the OptionalProto of o, which it aliases.
+func fromOptional(o *tensor.Optional) *Optional {
 	p := &Optional{ElemType: elementKind(o.Elem.Kind)}
 	switch v := o.Value.(type) {
 	case *tensor.Tensor:
@@ -470,11 +471,11 @@ func FromOptional(o *tensor.Optional) *Optional {
 	case *tensor.Sparse:
 		p.ElemType, p.SparseTensor = KindSparseTensor, FromSparse(v)
 	case *tensor.Sequence:
-		p.ElemType, p.Sequence = KindSequence, FromSequence(v)
+		p.ElemType, p.Sequence = KindSequence, fromSequence(v)
 	case *tensor.Map:
-		p.ElemType, p.Map = KindMap, FromMap(v)
+		p.ElemType, p.Map = KindMap, fromMap(v)
 	case *tensor.Optional:
-		p.ElemType, p.Optional = KindOptional, FromOptional(v)
+		p.ElemType, p.Optional = KindOptional, fromOptional(v)
 	}
 	return p
 }

@@ -20,13 +20,28 @@ const (
 	wI32    = uint64(protowire.Fixed32Type)
 )
 
-// ErrTooLarge is the cause of a [ParseError] if decoding needs more memory than
-// ReadOptions.MaxMemory.
-var ErrTooLarge = errors.New("memory budget exceeded")
+// The errors that callers may distinguish with errors.Is.
+var (
+	// ErrExternalData is wrapped by every error about external data: a refused location, a
+	// missing or irregular file, a wrong offset or length.
+	ErrExternalData = errors.New("external data")
 
-// ErrTooDeep is the cause of a [ParseError] if messages are nested deeper than
-// ReadOptions.MaxDepth.
-var ErrTooDeep = errors.New("messages nested too deeply")
+	// ErrMappedFile is the error for a mapped file that cannot be read any more, because it was
+	// truncated while in use or its disk failed.
+	ErrMappedFile = errors.New("mapped file is no longer readable")
+
+	// ErrTooBig is the error for a message over protobuf's limit of 2 GiB. Write large tensors
+	// as external data, see [WriteOptions].
+	ErrTooBig = errors.New("message exceeds protobuf's limit of 2 GiB")
+
+	// ErrTooLarge is the cause of a [ParseError] if decoding needs more memory than
+	// ReadOptions.MaxMemory.
+	ErrTooLarge = errors.New("memory budget exceeded")
+
+	// ErrTooDeep is the cause of a [ParseError] if messages are nested deeper than
+	// ReadOptions.MaxDepth.
+	ErrTooDeep = errors.New("messages nested too deeply")
+)
 
 // ParseError is the error for bytes that are not valid protobuf or that exceed a limit.
 type ParseError struct {

@@ -189,10 +189,10 @@ func TestBadInput04NestingBomb(t *testing.T) {
 	if _, err := UnmarshalType(nest(200_000, 4, 1), nil); !errors.Is(err, ErrTooDeep) {
 		t.Errorf("types: error is %v", err)
 	}
-	if _, err := UnmarshalSequence(nest(400_000, 5), nil); !errors.Is(err, ErrTooDeep) {
+	if _, err := unmarshalSequence(nest(400_000, 5), nil); !errors.Is(err, ErrTooDeep) {
 		t.Errorf("sequences: error is %v", err)
 	}
-	if _, err := UnmarshalSequence(nest(100, 5), nil); err != nil {
+	if _, err := unmarshalSequence(nest(100, 5), nil); err != nil {
 		t.Errorf("100 sequences deep: %v", err)
 	}
 	// A graph that contains itself ends on writing, too.

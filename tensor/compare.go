@@ -7,6 +7,8 @@ import (
 	"math"
 	"math/cmplx"
 	"slices"
+
+	"github.com/onward-ml/onward/internal/memory"
 )
 
 // Difference is the error that [Equal] and [AllClose] return for tensors of the same type and shape
@@ -209,8 +211,8 @@ func (c *comparison) elements(d *Difference, got, want *Tensor) (worst int) {
 		var g, w [blockLen]float64
 		for at := 0; at < n; at += blockLen {
 			m := min(blockLen, n-at)
-			convertElements(span{TypeFloat64, AsBytes(g[:]), m}, gs.at(at, m), ConvertOptions{})
-			convertElements(span{TypeFloat64, AsBytes(w[:]), m}, ws.at(at, m), ConvertOptions{})
+			convertElements(span{TypeFloat64, memory.AsBytes(g[:]), m}, gs.at(at, m), ConvertOptions{})
+			convertElements(span{TypeFloat64, memory.AsBytes(w[:]), m}, ws.at(at, m), ConvertOptions{})
 			for i, want := range w[:m] {
 				if sameOrNaN(g[i], want) {
 					continue
@@ -318,7 +320,7 @@ func elementTensor(t *Tensor, i int) *Tensor {
 	}
 	w := t.dtype.Bits()
 	if w < 8 {
-		return &Tensor{dtype: t.dtype, shape: []int{}, data: []byte{packedAt(t.data, i, w)}}
+		return &Tensor{dtype: t.dtype, shape: []int{}, data: []byte{memory.PackedAt(t.data, i, w)}}
 	}
 	return &Tensor{dtype: t.dtype, shape: []int{}, data: t.data[i*w/8 : (i+1)*w/8]}
 }

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"math/bits"
 	"slices"
+
+	"github.com/onward-ml/onward/internal/memory"
 )
 
 // ConvertOptions are the attributes of ONNX's Cast except to.
@@ -85,11 +87,11 @@ func ConvertInto(dst, src *Tensor, opts ConvertOptions) error {
 		return parseElements(dst, src.strs, opts)
 	case src.dtype == TypeComplex64:
 		for i, v := range Of[complex64](src) {
-			FromRaw[complex128](dst.data)[i] = complex128(v)
+			memory.FromRaw[complex128](dst.data)[i] = complex128(v)
 		}
 	case src.dtype == TypeComplex128:
 		for i, v := range Of[complex128](src) {
-			FromRaw[complex64](dst.data)[i] = complex64(v)
+			memory.FromRaw[complex64](dst.data)[i] = complex64(v)
 		}
 	default:
 		convertElements(span{dst.dtype, dst.data, n}, span{src.dtype, src.data, n}, opts)
@@ -146,7 +148,7 @@ func convertElements(dst, src span, opts ConvertOptions) {
 		n := min(blockLen, src.n-i)
 		from, to := src.at(i, n), dst.at(i, n)
 		if narrowSrc {
-			w := span{ws, AsBytes(a[:]), n}
+			w := span{ws, memory.AsBytes(a[:]), n}
 			if ws == wd && !narrowDst {
 				w = to
 			}
@@ -161,7 +163,7 @@ func convertElements(dst, src span, opts ConvertOptions) {
 			continue
 		}
 		if ws != wd {
-			w := span{wd, AsBytes(b[:]), n}
+			w := span{wd, memory.AsBytes(b[:]), n}
 			convertWide(w, from, true)
 			from = w
 		}
@@ -171,12 +173,12 @@ func convertElements(dst, src span, opts ConvertOptions) {
 
 // widen converts s, of a narrow type, to elements of wideOf(s.dtype) in dst.
 func widen(dst []byte, s span) {
-	f := FromRaw[float32](dst)
+	f := memory.FromRaw[float32](dst)
 	switch s.dtype {
 	case TypeFloat16:
-		Float16sToFloat32s(f, FromRaw[Float16](s.data))
+		Float16sToFloat32s(f, memory.FromRaw[Float16](s.data))
 	case TypeBFloat16:
-		BFloat16sToFloat32s(f, FromRaw[BFloat16](s.data))
+		BFloat16sToFloat32s(f, memory.FromRaw[BFloat16](s.data))
 	case TypeFloat8E4M3FN:
 		decodeSmall(f, s.data, valuesE4M3FN)
 	case TypeFloat8E4M3FNUZ:
@@ -194,9 +196,9 @@ func widen(dst []byte, s span) {
 	case TypeFloat6E3M2:
 		decodePacked(f, s, valuesE3M2)
 	case TypeInt2, TypeInt4:
-		UnpackInt(FromRaw[int8](dst)[:s.n], s.data, s.dtype.Bits())
+		memory.UnpackInt(memory.FromRaw[int8](dst)[:s.n], s.data, s.dtype.Bits())
 	case TypeUint2, TypeUint4:
-		UnpackUint(dst[:s.n], s.data, s.dtype.Bits())
+		memory.UnpackUint(dst[:s.n], s.data, s.dtype.Bits())
 	}
 }
 
@@ -204,15 +206,15 @@ func widen(dst []byte, s span) {
 func narrow(s span, src []byte, opts ConvertOptions) {
 	sat := btoi(opts.Saturate)
 	if wideOf(s.dtype) != TypeFloat32 {
-		PackUint(s.data, src[:s.n], s.dtype.Bits())
+		memory.PackUint(s.data, src[:s.n], s.dtype.Bits())
 		return
 	}
-	f := FromRaw[float32](src)[:s.n]
+	f := memory.FromRaw[float32](src)[:s.n]
 	switch s.dtype {
 	case TypeFloat16:
-		Float32sToFloat16s(FromRaw[Float16](s.data), f)
+		Float32sToFloat16s(memory.FromRaw[Float16](s.data), f)
 	case TypeBFloat16:
-		Float32sToBFloat16s(FromRaw[BFloat16](s.data), f)
+		Float32sToBFloat16s(memory.FromRaw[BFloat16](s.data), f)
 	case TypeFloat8E4M3FN:
 		encodersE4M3FN[sat]().convert(s.data, f)
 	case TypeFloat8E4M3FNUZ:
@@ -235,7 +237,7 @@ func narrow(s span, src []byte, opts ConvertOptions) {
 // decodePacked widens s, which has at most blockLen packed elements.
 func decodePacked(dst []float32, s span, values *[256]float32) {
 	var codes [blockLen]uint8
-	UnpackUint(codes[:s.n], s.data, s.dtype.Bits())
+	memory.UnpackUint(codes[:s.n], s.data, s.dtype.Bits())
 	decodeSmall(dst, codes[:s.n], values)
 }
 
@@ -243,7 +245,7 @@ func decodePacked(dst []float32, s span, values *[256]float32) {
 func encodePacked(s span, src []float32, table *encodeTable) {
 	var codes [blockLen]uint8
 	table.convert(codes[:], src)
-	PackUint(s.data, codes[:s.n], s.dtype.Bits())
+	memory.PackUint(s.data, codes[:s.n], s.dtype.Bits())
 }
 
 type integer interface {
@@ -257,25 +259,25 @@ type float interface{ float32 | float64 }
 func convertWide(dst, src span, odd bool) {
 	switch src.dtype {
 	case TypeFloat32:
-		fromFloats(dst, FromRaw[float32](src.data)[:src.n], odd)
+		fromFloats(dst, memory.FromRaw[float32](src.data)[:src.n], odd)
 	case TypeFloat64:
-		fromFloats(dst, FromRaw[float64](src.data)[:src.n], odd)
+		fromFloats(dst, memory.FromRaw[float64](src.data)[:src.n], odd)
 	case TypeInt8:
-		fromIntegers(dst, FromRaw[int8](src.data)[:src.n], odd)
+		fromIntegers(dst, memory.FromRaw[int8](src.data)[:src.n], odd)
 	case TypeInt16:
-		fromIntegers(dst, FromRaw[int16](src.data)[:src.n], odd)
+		fromIntegers(dst, memory.FromRaw[int16](src.data)[:src.n], odd)
 	case TypeInt32:
-		fromIntegers(dst, FromRaw[int32](src.data)[:src.n], odd)
+		fromIntegers(dst, memory.FromRaw[int32](src.data)[:src.n], odd)
 	case TypeInt64:
-		fromIntegers(dst, FromRaw[int64](src.data)[:src.n], odd)
+		fromIntegers(dst, memory.FromRaw[int64](src.data)[:src.n], odd)
 	case TypeUint8, TypeBool:
 		fromIntegers(dst, src.data[:src.n], odd)
 	case TypeUint16:
-		fromIntegers(dst, FromRaw[uint16](src.data)[:src.n], odd)
+		fromIntegers(dst, memory.FromRaw[uint16](src.data)[:src.n], odd)
 	case TypeUint32:
-		fromIntegers(dst, FromRaw[uint32](src.data)[:src.n], odd)
+		fromIntegers(dst, memory.FromRaw[uint32](src.data)[:src.n], odd)
 	case TypeUint64:
-		fromIntegers(dst, FromRaw[uint64](src.data)[:src.n], odd)
+		fromIntegers(dst, memory.FromRaw[uint64](src.data)[:src.n], odd)
 	default:
 		panic("tensor: " + src.dtype.String() + " is not wide")
 	}
@@ -286,17 +288,17 @@ func fromIntegers[S integer](dst span, src []S, odd bool) {
 	case TypeBool:
 		notZero(dst.data, src)
 	case TypeInt8, TypeUint8:
-		cast(FromRaw[uint8](dst.data), src)
+		cast(memory.FromRaw[uint8](dst.data), src)
 	case TypeInt16, TypeUint16:
-		cast(FromRaw[uint16](dst.data), src)
+		cast(memory.FromRaw[uint16](dst.data), src)
 	case TypeInt32, TypeUint32:
-		cast(FromRaw[uint32](dst.data), src)
+		cast(memory.FromRaw[uint32](dst.data), src)
 	case TypeInt64, TypeUint64:
-		cast(FromRaw[uint64](dst.data), src)
+		cast(memory.FromRaw[uint64](dst.data), src)
 	case TypeFloat64:
-		cast(FromRaw[float64](dst.data), src)
+		cast(memory.FromRaw[float64](dst.data), src)
 	case TypeFloat32:
-		d := FromRaw[float32](dst.data)
+		d := memory.FromRaw[float32](dst.data)
 		if !odd {
 			cast(d, src)
 			return
@@ -319,17 +321,17 @@ func fromFloats[S float](dst span, src []S, odd bool) {
 	case TypeBool:
 		notZero(dst.data, src)
 	case TypeInt8, TypeUint8:
-		truncate32(FromRaw[uint8](dst.data), src)
+		truncate32(memory.FromRaw[uint8](dst.data), src)
 	case TypeInt16, TypeUint16:
-		truncate32(FromRaw[uint16](dst.data), src)
+		truncate32(memory.FromRaw[uint16](dst.data), src)
 	case TypeInt32:
-		truncate32(FromRaw[int32](dst.data), src)
+		truncate32(memory.FromRaw[int32](dst.data), src)
 	case TypeInt64:
-		truncate64(FromRaw[int64](dst.data), src)
+		truncate64(memory.FromRaw[int64](dst.data), src)
 	case TypeUint32:
-		truncate64(FromRaw[uint32](dst.data), src)
+		truncate64(memory.FromRaw[uint32](dst.data), src)
 	case TypeUint64:
-		d := FromRaw[uint64](dst.data)[:len(src)]
+		d := memory.FromRaw[uint64](dst.data)[:len(src)]
 		for i, v := range src {
 			switch {
 			case v >= 1<<64:
@@ -341,9 +343,9 @@ func fromFloats[S float](dst span, src []S, odd bool) {
 			}
 		}
 	case TypeFloat64:
-		cast(FromRaw[float64](dst.data), src)
+		cast(memory.FromRaw[float64](dst.data), src)
 	case TypeFloat32:
-		d := FromRaw[float32](dst.data)
+		d := memory.FromRaw[float32](dst.data)
 		if !odd {
 			cast(d, src)
 			return

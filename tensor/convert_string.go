@@ -6,6 +6,8 @@ import (
 	"math"
 	"strconv"
 	"strings"
+
+	"github.com/onward-ml/onward/internal/memory"
 )
 
 // formatElements writes each element of src, a tensor of numbers or bools, as a string. The format
@@ -40,7 +42,7 @@ func eachBlock[T int64 | float64](t *Tensor, as DType, f func(i int, block []T))
 	s := span{t.dtype, t.data, n}
 	for i := 0; i < n; i += blockLen {
 		m := min(blockLen, n-i)
-		convertElements(span{as, AsBytes(a[:m]), m}, s.at(i, m), ConvertOptions{})
+		convertElements(span{as, memory.AsBytes(a[:m]), m}, s.at(i, m), ConvertOptions{})
 		f(i, a[:m])
 	}
 }
@@ -86,7 +88,7 @@ func parseElements(dst *Tensor, src []string, opts ConvertOptions) error {
 				}
 				ints[j] = v
 			}
-			convertElements(out.at(i, n), span{TypeInt64, AsBytes(ints[:n]), n}, opts)
+			convertElements(out.at(i, n), span{TypeInt64, memory.AsBytes(ints[:n]), n}, opts)
 			continue
 		}
 		for j, s := range src[i : i+n] {
@@ -96,7 +98,7 @@ func parseElements(dst *Tensor, src []string, opts ConvertOptions) error {
 			}
 			floats[j] = v
 		}
-		convertElements(out.at(i, n), span{TypeFloat64, AsBytes(floats[:n]), n}, opts)
+		convertElements(out.at(i, n), span{TypeFloat64, memory.AsBytes(floats[:n]), n}, opts)
 	}
 	return nil
 }

@@ -8,6 +8,8 @@ import (
 	"testing"
 
 	"pgregory.net/rapid"
+
+	"github.com/onward-ml/onward/internal/memory"
 )
 
 // numericTypes are the types of numbers and bool.
@@ -368,13 +370,13 @@ func TestConvertOutOfRangeFloats(t *testing.T) {
 			}
 		}
 	}
-	check(TypeInt8, AsBytes([]int8{44, -5, 0, 0, 0, 0, 0, 0, 0}))
+	check(TypeInt8, memory.AsBytes([]int8{44, -5, 0, 0, 0, 0, 0, 0, 0}))
 	check(TypeUint8, []byte{44, 251, 0, 0, 0, 0, 0, 0, 0})
-	check(TypeInt32, AsBytes([]int32{300, -5, math.MinInt32, math.MinInt32, math.MinInt32, math.MinInt32, math.MinInt32, math.MinInt32, math.MinInt32}))
-	check(TypeInt64, AsBytes([]int64{300, -5, math.MinInt64, math.MinInt64, math.MinInt64, math.MinInt64, math.MinInt64, 3000000000, math.MinInt64}))
+	check(TypeInt32, memory.AsBytes([]int32{300, -5, math.MinInt32, math.MinInt32, math.MinInt32, math.MinInt32, math.MinInt32, math.MinInt32, math.MinInt32}))
+	check(TypeInt64, memory.AsBytes([]int64{300, -5, math.MinInt64, math.MinInt64, math.MinInt64, math.MinInt64, math.MinInt64, 3000000000, math.MinInt64}))
 	const top = 1 << 63
-	check(TypeUint64, AsBytes([]uint64{300, 1<<64 - 5, top, 0, top, 0, top, 3000000000, 9999999980506447872}))
-	check(TypeUint32, AsBytes([]uint32{300, 1<<32 - 5, 0, 0, 0, 0, 0, 3000000000, 0}))
+	check(TypeUint64, memory.AsBytes([]uint64{300, 1<<64 - 5, top, 0, top, 0, top, 3000000000, 9999999980506447872}))
+	check(TypeUint32, memory.AsBytes([]uint32{300, 1<<32 - 5, 0, 0, 0, 0, 0, 3000000000, 0}))
 }
 
 func TestConvertToString(t *testing.T) {

@@ -4,6 +4,8 @@ import (
 	"hash/crc32"
 	"math"
 	"testing"
+
+	"github.com/onward-ml/onward/internal/memory"
 )
 
 // float6Values are the values of codes 0 to 31 as ml_dtypes 0.6.0 decodes them;
@@ -21,8 +23,8 @@ func TestFloat6Values(t *testing.T) {
 		codes[c] = uint8(c)
 	}
 	for d, want := range float6Values {
-		data := make([]byte, PackedLen(64, 6))
-		PackUint(data, codes, 6)
+		data := make([]byte, memory.PackedLen(64, 6))
+		memory.PackUint(data, codes, 6)
 		x := Must(FromBytes(d, data, 64))
 		wide := Must(Convert(x, TypeFloat32, ConvertOptions{}))
 		for c, got := range Of[float32](wide) {
@@ -57,7 +59,7 @@ func TestFloat6Rounding(t *testing.T) {
 	for d, want := range map[DType]uint32{TypeFloat6E2M3: 0x715e8c31, TypeFloat6E3M2: 0xde3158d3} {
 		for _, saturate := range []bool{true, false} { // has no effect
 			codes := make([]uint8, len(x))
-			UnpackUint(codes, Must(Convert(src, d, ConvertOptions{Saturate: saturate})).Bytes(), 6)
+			memory.UnpackUint(codes, Must(Convert(src, d, ConvertOptions{Saturate: saturate})).Bytes(), 6)
 			if got := crc32.ChecksumIEEE(codes); got != want {
 				t.Errorf("%s: the checksum of the codes is %#x, want %#x", d, got, want)
 			}

@@ -6,6 +6,8 @@ import (
 	"strconv"
 	"strings"
 	"unicode/utf8"
+
+	"github.com/onward-ml/onward/internal/memory"
 )
 
 // FormatOptions are the options of [Format]. Zero fields stand for the defaults.
@@ -217,14 +219,14 @@ func appendNumber(b []byte, t *Tensor, i, precision int) []byte {
 	e := elementTensor(t, i)
 	if t.dtype.IsFloat() {
 		var v [1]float64
-		convertElements(span{TypeFloat64, AsBytes(v[:]), 1}, span{t.dtype, e.data, 1}, ConvertOptions{})
+		convertElements(span{TypeFloat64, memory.AsBytes(v[:]), 1}, span{t.dtype, e.data, 1}, ConvertOptions{})
 		if e.dtype.Bits() == 16 && v[0] != math.Trunc(v[0]) { // other narrow types have short exact forms
 			precision = min(precision, narrowDigits(e, v[0]))
 		}
 		return appendFloat(b, v[0], 32, precision)
 	}
 	var v [1]int64
-	convertElements(span{TypeInt64, AsBytes(v[:]), 1}, span{t.dtype, e.data, 1}, ConvertOptions{})
+	convertElements(span{TypeInt64, memory.AsBytes(v[:]), 1}, span{t.dtype, e.data, 1}, ConvertOptions{})
 	return strconv.AppendInt(b, v[0], 10)
 }
 
@@ -242,7 +244,7 @@ func narrowDigits(e *Tensor, v float64) int {
 			continue
 		}
 		d := span{e.dtype, back[:len(e.data)], 1}
-		convertElements(d, span{TypeFloat64, AsBytes([]float64{f}), 1}, ConvertOptions{Saturate: true})
+		convertElements(d, span{TypeFloat64, memory.AsBytes([]float64{f}), 1}, ConvertOptions{Saturate: true})
 		if string(d.data) == string(e.data) {
 			return digits
 		}

@@ -10,6 +10,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/onward-ml/onward/internal/memory"
 )
 
 // maxJSONRank limits the nesting of literals for [ParseJSON].
@@ -391,7 +393,7 @@ func (p *jsonReader) tensor(dtype DType, shape []int) (*Tensor, error) {
 				return nil, bad(i, "is %.64s: %w", num, err)
 			}
 		}
-		convertElements(span{dtype, t.data, n}, span{TypeInt64, AsBytes(vals), n}, ConvertOptions{})
+		convertElements(span{dtype, t.data, n}, span{TypeInt64, memory.AsBytes(vals), n}, ConvertOptions{})
 	default:
 		part := dtype
 		switch dtype {
@@ -423,8 +425,8 @@ func (p *jsonReader) tensor(dtype DType, shape []int) (*Tensor, error) {
 			}
 		}
 		s := span{part, t.data, n}
-		convertElements(s, span{TypeFloat64, AsBytes(vals), n}, ConvertOptions{RoundMode: RoundNearest})
-		convertElements(span{TypeFloat64, AsBytes(back), n}, s, ConvertOptions{})
+		convertElements(s, span{TypeFloat64, memory.AsBytes(vals), n}, ConvertOptions{RoundMode: RoundNearest})
+		convertElements(span{TypeFloat64, memory.AsBytes(back), n}, s, ConvertOptions{})
 		for i, v := range vals {
 			special := v-v != 0 || back[i]-back[i] != 0 // infinite or NaN, before or after the conversion
 			if special && !sameOrNaN(v, back[i]) || part.Packed() && math.Abs(v) > packedMax(part) || part == TypeFloat8E8M0 && v < 0 {

@@ -13,10 +13,9 @@ import (
 	"strconv"
 	"strings"
 	"unicode/utf8"
-)
 
-// DefaultLimit is the limit in bytes of readers that are given a limit of 0: 2 GiB.
-const DefaultLimit = 1 << 31
+	"github.com/onward-ml/onward/internal/memory"
+)
 
 // npyMagic is the signature of .npy files. The format is described at
 // https://numpy.org/doc/stable/reference/generated/numpy.lib.format.html.
@@ -229,7 +228,7 @@ func packItems(dtype DType, data []byte, shape []int) (*Tensor, error) {
 	if err != nil {
 		return nil, err
 	}
-	PackUint(t.data, data, w)
+	memory.PackUint(t.data, data, w)
 	return t, nil
 }
 
@@ -237,7 +236,7 @@ func packItems(dtype DType, data []byte, shape []int) (*Tensor, error) {
 // short stream with a large stated size costs little.
 func readGrowing(r io.Reader, n int) ([]byte, error) {
 	const first = 1 << 20
-	buf := AlignedBytes(min(n, first))
+	buf := memory.Aligned(min(n, first))
 	for at := 0; ; {
 		m, err := io.ReadFull(r, buf[at:])
 		at += m
@@ -247,7 +246,7 @@ func readGrowing(r io.Reader, n int) ([]byte, error) {
 		if at == n {
 			return buf, nil
 		}
-		more := AlignedBytes(min(n, 2*at))
+		more := memory.Aligned(min(n, 2*at))
 		copy(more, buf)
 		buf = more
 	}
@@ -256,23 +255,23 @@ func readGrowing(r io.Reader, n int) ([]byte, error) {
 func swapBytes(data []byte, w int) {
 	switch w {
 	case 2:
-		for i, v := range FromRaw[uint16](data) {
-			FromRaw[uint16](data)[i] = bits.ReverseBytes16(v)
+		for i, v := range memory.FromRaw[uint16](data) {
+			memory.FromRaw[uint16](data)[i] = bits.ReverseBytes16(v)
 		}
 	case 4:
-		for i, v := range FromRaw[uint32](data) {
-			FromRaw[uint32](data)[i] = bits.ReverseBytes32(v)
+		for i, v := range memory.FromRaw[uint32](data) {
+			memory.FromRaw[uint32](data)[i] = bits.ReverseBytes32(v)
 		}
 	case 8:
-		for i, v := range FromRaw[uint64](data) {
-			FromRaw[uint64](data)[i] = bits.ReverseBytes64(v)
+		for i, v := range memory.FromRaw[uint64](data) {
+			memory.FromRaw[uint64](data)[i] = bits.ReverseBytes64(v)
 		}
 	}
 }
 
 // fromFortran converts items of w bytes from column-major to row-major order.
 func fromFortran(data []byte, shape []int, w int) []byte {
-	out := AlignedBytes(len(data))
+	out := memory.Aligned(len(data))
 	rank := len(shape)
 	strides := make([]int, rank)
 	stride := w
@@ -312,7 +311,7 @@ func decodeUTF32(data []byte, n, size int) ([]string, error) {
 	out := make([]string, n)
 	var buf []byte
 	for i := range out {
-		chars := FromRaw[uint32](data[i*size : (i+1)*size])
+		chars := memory.FromRaw[uint32](data[i*size : (i+1)*size])
 		for len(chars) > 0 && chars[len(chars)-1] == 0 {
 			chars = chars[:len(chars)-1]
 		}
@@ -359,7 +358,7 @@ func writeNPYItems(w io.Writer, t *Tensor, descr string) error {
 		var block [blockLen]byte
 		for i := 0; i < n; i += blockLen {
 			m := min(blockLen, n-i)
-			UnpackUint(block[:m], t.data[i*bits/8:], bits) // ml_dtypes does not sign-extend either
+			memory.UnpackUint(block[:m], t.data[i*bits/8:], bits) // ml_dtypes does not sign-extend either
 			if _, err := w.Write(block[:m]); err != nil {
 				return err
 			}

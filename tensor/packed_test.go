@@ -6,6 +6,8 @@ import (
 	"testing"
 
 	"pgregory.net/rapid"
+
+	"github.com/onward-ml/onward/internal/memory"
 )
 
 func TestPackLayout(t *testing.T) {
@@ -96,13 +98,13 @@ func TestPackedElements(t *testing.T) {
 		bits := rapid.SampledFrom([]int{2, 4, 6}).Draw(r, "bits")
 		code := rapid.Custom(func(r *rapid.T) uint8 { return uint8(rapid.IntRange(0, 1<<bits-1).Draw(r, "code")) })
 		want := rapid.SliceOfN(code, 1, 40).Draw(r, "codes")
-		packed := make([]byte, PackedLen(len(want), bits))
-		PackUint(packed, want, bits)
+		packed := make([]byte, memory.PackedLen(len(want), bits))
+		memory.PackUint(packed, want, bits)
 		i := rapid.IntRange(0, len(want)-1).Draw(r, "i")
 		want[i] = code.Draw(r, "new")
-		setPacked(packed, i, bits, want[i]|^uint8(1<<bits-1)) // the bits above are ignored
+		memory.SetPacked(packed, i, bits, want[i]|^uint8(1<<bits-1)) // the bits above are ignored
 		for k, v := range want {
-			if got := packedAt(packed, k, bits); got != v {
+			if got := memory.PackedAt(packed, k, bits); got != v {
 				r.Fatalf("after setting element %d, element %d is %#x, want %#x", i, k, got, v)
 			}
 		}
@@ -110,7 +112,7 @@ func TestPackedElements(t *testing.T) {
 		for k := range again {
 			again[k] = 0xff // what the memory held before does not show
 		}
-		PackUint(again, want, bits)
+		memory.PackUint(again, want, bits)
 		if !slices.Equal(again, packed) {
 			r.Fatalf("%x by elements, %x at once", packed, again)
 		}
@@ -119,7 +121,7 @@ func TestPackedElements(t *testing.T) {
 			again[len(again)-1] |= 0xff << used
 		}
 		got := make([]uint8, len(want))
-		UnpackUint(got, again, bits)
+		memory.UnpackUint(got, again, bits)
 		if !slices.Equal(got, want) {
 			r.Fatalf("%v unpacks to %v", want, got)
 		}
@@ -129,12 +131,12 @@ func TestPackedElements(t *testing.T) {
 func TestPackedLen(t *testing.T) {
 	for _, bits := range []int{2, 4, 6} {
 		for n := range 20 {
-			if got, want := PackedLen(n, bits), (n*bits+7)/8; got != want {
+			if got, want := memory.PackedLen(n, bits), (n*bits+7)/8; got != want {
 				t.Errorf("%d elements of %d bits take %d bytes, want %d", n, bits, got, want)
 			}
 		}
-		if n := math.MaxInt; PackedLen(n, bits) < n/8*bits {
-			t.Errorf("the length of %d elements of %d bits overflows: %d", n, bits, PackedLen(n, bits))
+		if n := math.MaxInt; memory.PackedLen(n, bits) < n/8*bits {
+			t.Errorf("the length of %d elements of %d bits overflows: %d", n, bits, memory.PackedLen(n, bits))
 		}
 	}
 }

@@ -6,6 +6,8 @@ import (
 	"testing"
 
 	"pgregory.net/rapid"
+
+	"github.com/onward-ml/onward/internal/memory"
 )
 
 // valueOf computes the value of an IEEE-like bit pattern by the formula.
@@ -160,18 +162,18 @@ type smallType struct {
 func (s *smallType) decodes(dst []float32, codes []uint8) {
 	n, packed := len(codes), codes
 	if s.dtype.Packed() {
-		packed = make([]byte, PackedLen(n, s.dtype.Bits()))
-		PackUint(packed, codes, s.dtype.Bits())
+		packed = make([]byte, memory.PackedLen(n, s.dtype.Bits()))
+		memory.PackUint(packed, codes, s.dtype.Bits())
 	}
-	convertElements(span{TypeFloat32, AsBytes(dst), n}, span{s.dtype, packed, n}, ConvertOptions{})
+	convertElements(span{TypeFloat32, memory.AsBytes(dst), n}, span{s.dtype, packed, n}, ConvertOptions{})
 }
 
 // encodes is the inverse of decodes.
 func (s *smallType) encodes(codes []uint8, src []float32, saturate bool) {
-	n, packed := len(src), make([]byte, PackedLen(len(src), s.dtype.Bits()))
-	convertElements(span{s.dtype, packed, n}, span{TypeFloat32, AsBytes(src), n}, ConvertOptions{Saturate: saturate})
+	n, packed := len(src), make([]byte, memory.PackedLen(len(src), s.dtype.Bits()))
+	convertElements(span{s.dtype, packed, n}, span{TypeFloat32, memory.AsBytes(src), n}, ConvertOptions{Saturate: saturate})
 	if s.dtype.Packed() {
-		UnpackUint(codes[:n], packed, s.dtype.Bits())
+		memory.UnpackUint(codes[:n], packed, s.dtype.Bits())
 	} else {
 		copy(codes, packed)
 	}
@@ -420,7 +422,7 @@ func TestFloat8E8M0(t *testing.T) {
 	out := make([]Float8E8M0, len(in))
 	for _, mode := range []RoundMode{RoundUp, RoundDown, RoundNearest} {
 		for _, sat := range []bool{true, false} {
-			convertElements(span{TypeFloat8E8M0, AsBytes(out), len(in)}, span{TypeFloat32, AsBytes(in), len(in)}, ConvertOptions{Saturate: sat, RoundMode: mode})
+			convertElements(span{TypeFloat8E8M0, memory.AsBytes(out), len(in)}, span{TypeFloat32, memory.AsBytes(in), len(in)}, ConvertOptions{Saturate: sat, RoundMode: mode})
 			for i, f := range in {
 				want := encode(float64(f), mode, sat)
 				if got := NewFloat8E8M0(f, mode, sat); int(got) != want {
@@ -441,7 +443,7 @@ func TestHalfSlices(t *testing.T) {
 	}
 	Float16sToFloat32s(wide, all)
 	Float32sToFloat16s(back, wide)
-	ball, bwide, bback := FromRaw[BFloat16](AsBytes(all)), make([]float32, 1<<16), make([]BFloat16, 1<<16)
+	ball, bwide, bback := memory.FromRaw[BFloat16](memory.AsBytes(all)), make([]float32, 1<<16), make([]BFloat16, 1<<16)
 	BFloat16sToFloat32s(bwide, ball)
 	Float32sToBFloat16s(bback, bwide)
 	for i := range all {

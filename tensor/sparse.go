@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"slices"
 	"unsafe"
+
+	"github.com/onward-ml/onward/internal/memory"
 )
 
 // positions returns the linear (row-major) index of each value. s is in COO format.
@@ -83,7 +85,7 @@ func copyElement(dst *Tensor, di int, src *Tensor, si int) {
 	case src.dtype == TypeString:
 		dst.strs[di] = src.strs[si]
 	case w < 8:
-		setPacked(dst.data, di, w, packedAt(src.data, si, w))
+		memory.SetPacked(dst.data, di, w, memory.PackedAt(src.data, si, w))
 	default:
 		w /= 8
 		copy(dst.data[di*w:(di+1)*w], src.data[si*w:])
@@ -95,7 +97,7 @@ func zeroElement(t *Tensor, i int) bool {
 	case t.dtype == TypeString:
 		return t.strs[i] == ""
 	case w < 8:
-		return packedAt(t.data, i, w) == 0
+		return memory.PackedAt(t.data, i, w) == 0
 	default:
 		var zero [unsafe.Sizeof(complex128(0))]byte
 		return bytes.Equal(t.data[i*w/8:(i+1)*w/8], zero[:w/8])

@@ -9,12 +9,18 @@ import (
 	"math"
 	"math/bits"
 	"slices"
-	"strings"
 	"unsafe"
+
+	"github.com/onward-ml/onward/internal/memory"
 )
 
-// MaxRank is the largest rank that a tensor may have, ONNX's own limit.
-const MaxRank = 1024
+const (
+	// MaxRank is the largest rank that a tensor may have, ONNX's own limit.
+	MaxRank = 1024
+
+	// DefaultLimit is the limit in bytes of readers that are given a limit of 0: 2 GiB.
+	DefaultLimit = 1 << 31
+)
 
 // Tensor is a dense row-major array of elements of one type. Rank 0 is a scalar. [Data] gives
 // access to the contents, also for writing. A tensor that was passed to a running session must not
@@ -43,7 +49,7 @@ func New[T Element](data []T, shape ...int) (*Tensor, error) {
 	if s, ok := any(data).([]string); ok {
 		t.strs = s
 	} else {
-		t.data = AsBytes(data)
+		t.data = memory.AsBytes(data)
 	}
 	return t, nil
 }
@@ -70,7 +76,7 @@ func Zeros(dtype DType, shape ...int) (*Tensor, error) {
 	if dtype == TypeString {
 		t.strs = make([]string, n/stringHeader)
 	} else {
-		t.data = AlignedBytes(n)
+		t.data = memory.Aligned(n)
 	}
 	return t, nil
 }
@@ -159,7 +165,7 @@ func Of[T Element](t *Tensor) []T {
 	if want := DTypeOf[T](); t.dtype != want {
 		panic("tensor: Of[" + want.String() + "] on " + t.dtype.String())
 	}
-	return FromRaw[T](t.data)
+	return memory.FromRaw[T](t.data)
 }
 
 // Reshape returns a tensor of another shape, with as many elements, that shares the contents of t.
@@ -180,7 +186,7 @@ func (t *Tensor) Clone() *Tensor {
 	if t.dtype == TypeString {
 		c.strs = slices.Clone(t.strs)
 	} else {
-		c.data = UninitializedBytes(len(t.data))
+		c.data = memory.Uninitialized(len(t.data))
 		copy(c.data, t.data)
 	}
 	return c
@@ -243,59 +249,4 @@ func ByteLen(dtype DType, shape []int) (int, error) {
 		return 0, fmt.Errorf("tensor: the size of %s%v in bytes overflows", dtype, shape)
 	}
 	return int((lo + 7) / 8), nil
-}
-
-// AlignedBytes returns n zero bytes, aligned to 64 bytes.
-func AlignedBytes(n int) []byte {
-	if n == 0 {
-		return []byte{}
-	}
-	return aligned(make([]byte, n+63), n)
-}
-
-// UninitializedBytes returns n bytes, aligned to 64 bytes, with undefined contents. It is for
-// results of which every byte will be written: clearing a large result first costs as much as
-// computing it.
-func UninitializedBytes(n int) []byte {
-	const worth = 4 << 10
-	if n < worth {
-		return AlignedBytes(n)
-	}
-	return aligned(uncleared(n+64), n)
-}
-
-// uncleared allocates n bytes of the Go heap without clearing them.
-func uncleared(n int) []byte {
-	// Only strings.Builder gives access to such memory. The string itself is not used.
-	var b strings.Builder
-	b.Grow(n)
-	b.WriteByte(0)
-	return unsafe.Slice(unsafe.StringData(b.String()), n)
-}
-
-// aligned returns the first n bytes of block that start at a multiple of 64. The block has at least
-// n+63 bytes.
-func aligned(block []byte, n int) []byte {
-	off := int(-uintptr(unsafe.Pointer(unsafe.SliceData(block))) & 63)
-	return block[off : off+n : off+n]
-}
-
-// AsBytes returns the memory of s as bytes. T must not hold pointers.
-func AsBytes[T any](s []T) []byte {
-	var z T
-	if len(s) == 0 {
-		return []byte{}
-	}
-	return unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(s))), len(s)*int(unsafe.Sizeof(z)))
-}
-
-// FromRaw returns the memory of b as elements of T, without a partial last element. T must not hold
-// pointers.
-func FromRaw[T any](b []byte) []T {
-	var z T
-	n := len(b) / int(unsafe.Sizeof(z))
-	if n == 0 {
-		return []T{}
-	}
-	return unsafe.Slice((*T)(unsafe.Pointer(unsafe.SliceData(b))), n)
 }

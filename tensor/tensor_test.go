@@ -9,6 +9,8 @@ import (
 	"unsafe"
 
 	"pgregory.net/rapid"
+
+	"github.com/onward-ml/onward/internal/memory"
 )
 
 func TestDTypes(t *testing.T) {
@@ -126,7 +128,7 @@ func TestElementsRandom(t *testing.T) {
 
 func TestZerosIsAligned(t *testing.T) {
 	for n := range 200 {
-		b := AlignedBytes(n)
+		b := memory.Aligned(n)
 		if len(b) != n || cap(b) != n || n > 0 && uintptr(unsafe.Pointer(&b[0]))%64 != 0 {
 			t.Fatalf("%d bytes at %p, cap %d", n, b, cap(b))
 		}
@@ -248,7 +250,7 @@ func TestFloat8E8M0Slice(t *testing.T) {
 	for i := range src {
 		src[i] = Float8E8M0(i)
 	}
-	convertElements(span{TypeFloat32, AsBytes(dst), 256}, span{TypeFloat8E8M0, AsBytes(src), 256}, ConvertOptions{})
+	convertElements(span{TypeFloat32, memory.AsBytes(dst), 256}, span{TypeFloat8E8M0, memory.AsBytes(src), 256}, ConvertOptions{})
 	if i := slices.IndexFunc(src[:255], func(f Float8E8M0) bool { return dst[f] != f.Float32() }); i >= 0 || dst[255] == dst[255] {
 		t.Errorf("%#02x is %v", i, dst[max(i, 0)])
 	}

@@ -7,6 +7,7 @@ import (
 	"unsafe"
 
 	"github.com/onward-ml/onward/internal/ir"
+	"github.com/onward-ml/onward/internal/memory"
 	"github.com/onward-ml/onward/tensor"
 )
 
@@ -43,7 +44,7 @@ func (s *state) begin() {
 		return // buffers are allocated separately and freed after their last use
 	}
 	if len(s.arena) < l.total {
-		s.arena = tensor.UninitializedBytes(l.total)
+		s.arena = memory.Uninitialized(l.total)
 		was = nil
 	}
 	s.layout = l
@@ -263,14 +264,14 @@ func (s *state) allocate(c *ir.Call, i int, dtype tensor.DType, shape []int) (*t
 	var t *tensor.Tensor
 	if g >= 0 && !s.plan.groups[g].edge && dtype != tensor.TypeString {
 		t = &s.headers[id]
-		t.Reset(dtype, tensor.RecycledBytes(n), shape)
+		t.Reset(dtype, memory.Recycled(n), shape)
 	} else if dtype == tensor.TypeString {
 		if t, err = tensor.Zeros(dtype, shape...); err != nil {
 			return nil, err
 		}
 	} else {
 		t = new(tensor.Tensor)
-		t.Reset(dtype, tensor.RecycledBytes(n), shape)
+		t.Reset(dtype, memory.Recycled(n), shape)
 	}
 	s.alloc[id], s.owned[id] = t, true
 	return t, nil
@@ -305,7 +306,7 @@ func (s *state) Scratch(c *ir.Call, n int) ([]byte, error) {
 			return nil, fmt.Errorf("scratch memory of %d bytes: %w", n, err)
 		}
 		// Slices of the old block keep it alive.
-		s.scratch = tensor.AlignedBytes(int(grow))
+		s.scratch = memory.Aligned(int(grow))
 		s.used = 0
 	}
 	b := s.scratch[s.used : s.used+n : s.used+need]

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 
+	"github.com/onward-ml/onward/internal/memory"
 	"github.com/onward-ml/onward/tensor"
 )
 
@@ -203,7 +204,7 @@ func (c *Call) Scratch(n int) ([]byte, error) {
 // hold no pointers.
 func ScratchOf[T any](c *Call, n int) ([]T, error) {
 	var z [1]T
-	size := len(tensor.AsBytes(z[:]))
+	size := len(memory.AsBytes(z[:]))
 	if n < 0 || n > (1<<62)/size {
 		return nil, fmt.Errorf("scratch memory of %d elements overflows", n)
 	}
@@ -211,7 +212,7 @@ func ScratchOf[T any](c *Call, n int) ([]T, error) {
 	if err != nil {
 		return nil, err
 	}
-	return tensor.FromRaw[T](b), nil
+	return memory.FromRaw[T](b), nil
 }
 
 // Reserve charges n bytes that the operator allocates itself to the run's memory

@@ -5,6 +5,7 @@ import (
 	"math"
 
 	"github.com/onward-ml/onward/internal/ir"
+	"github.com/onward-ml/onward/internal/memory"
 	"github.com/onward-ml/onward/internal/ops/kit"
 	"github.com/onward-ml/onward/tensor"
 )
@@ -177,7 +178,7 @@ func col2imRun[T col2imNumber](c *ir.Call, g *col2imGeometry, x *tensor.Tensor, 
 	if err != nil {
 		return err
 	}
-	col2im(c, g, tensor.FromRaw[T](out.Bytes()), tensor.FromRaw[T](x.Bytes()))
+	col2im(c, g, memory.FromRaw[T](out.Bytes()), memory.FromRaw[T](x.Bytes()))
 	return nil
 }
 

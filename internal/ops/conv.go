@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/onward-ml/onward/internal/ir"
+	"github.com/onward-ml/onward/internal/memory"
 	"github.com/onward-ml/onward/internal/ops/kit"
 	"github.com/onward-ml/onward/tensor"
 )
@@ -98,7 +99,7 @@ func (v *Conv) Prepare(in []tensor.Value, types []ir.Type) (ir.Operator, []int, 
 	if !ok || w.DType().Size() != 2 {
 		return (&FusedConv{Conv: *v}).Prepare(in, types)
 	}
-	buf := tensor.FromRaw[float32](tensor.AlignedBytes(4 * w.Len()))
+	buf := memory.FromRaw[float32](memory.Aligned(4 * w.Len()))
 	if err := kit.RealConvert(buf, w); err != nil {
 		return nil, nil, err
 	}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/internal/kernels/gemm"
+	"github.com/onward-ml/onward/internal/memory"
 	"github.com/onward-ml/onward/internal/ops/kit"
 	"github.com/onward-ml/onward/tensor"
 )
@@ -372,13 +373,13 @@ func einsumOperands[T einsumNumber](c *ir.Call, p *einsumPlan, shape []int) ([]e
 	ops := make([]einsumOperand[T], len(p.in))
 	for i := range ops {
 		t := c.Tensor(i)
-		ops[i] = einsumOperand[T]{p.in[i], t.Shape(), tensor.FromRaw[T](t.Bytes())}
+		ops[i] = einsumOperand[T]{p.in[i], t.Shape(), memory.FromRaw[T](t.Bytes())}
 	}
 	y, err := c.Output(0, c.Tensor(0).DType(), shape...)
 	if err != nil {
 		return nil, nil, err
 	}
-	return ops, tensor.FromRaw[T](y.Bytes()), nil
+	return ops, memory.FromRaw[T](y.Bytes()), nil
 }
 
 func einsumDirect[T einsumNumber](c *ir.Call, p *einsumPlan, shape []int) error {
@@ -575,9 +576,9 @@ func einsumSingle[T gemm.Number](c *ir.Call, p *einsumPlan, o einsumOperand[T], 
 			return einsumPlain(c, p, []einsumOperand[T]{o}, labels, dst)
 		}
 	}
-	width := len(tensor.AsBytes(dst[:1]))
+	width := len(memory.AsBytes(dst[:1]))
 	shape := p.sizes(labels)
-	kit.MoveStrided(c, kit.MoveBuf{Width: width, Raw: tensor.AsBytes(dst)}, kit.MoveBuf{Width: width, Raw: tensor.AsBytes(o.data)},
+	kit.MoveStrided(c, kit.MoveBuf{Width: width, Raw: memory.AsBytes(dst)}, kit.MoveBuf{Width: width, Raw: memory.AsBytes(o.data)},
 		shape, kit.Strides(shape), 0, o.steps(labels), 0)
 	return c.Err()
 }

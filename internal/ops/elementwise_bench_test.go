@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/onward-ml/onward/internal/ir"
+	"github.com/onward-ml/onward/internal/memory"
 	"github.com/onward-ml/onward/internal/ops/kit"
 	"github.com/onward-ml/onward/internal/testing/optest"
 	"github.com/onward-ml/onward/tensor"
@@ -31,7 +32,7 @@ func (e *benchEnv) Alloc(c *ir.Call, i int, dtype tensor.DType, shape []int) (*t
 
 func (e *benchEnv) Scratch(c *ir.Call, n int) ([]byte, error) {
 	if e.next == len(e.scratch) {
-		e.scratch = append(e.scratch, tensor.AlignedBytes(n))
+		e.scratch = append(e.scratch, memory.Aligned(n))
 	}
 	e.next++
 	return e.scratch[e.next-1], nil

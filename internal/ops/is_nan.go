@@ -4,6 +4,7 @@ import (
 	"github.com/onward-ml/onward/internal/cpu"
 	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/internal/kernels/vec"
+	"github.com/onward-ml/onward/internal/memory"
 	"github.com/onward-ml/onward/internal/ops/kit"
 	"github.com/onward-ml/onward/tensor"
 )
@@ -40,7 +41,7 @@ func isNaNLoop[T kit.FloatNumber](dst []bool, src []T) {
 // withNaNTest adds a vector kernel, which compares elements with themselves.
 func withNaNTest(l kit.ElementLoop) kit.ElementLoop {
 	l.Fast = func(dst []byte, in *[3][]byte) {
-		y, x := tensor.FromRaw[bool](dst), tensor.FromRaw[float32](in[0])
+		y, x := memory.FromRaw[bool](dst), memory.FromRaw[float32](in[0])
 		vec.EqualF32(cpu.Active(), y, x, x)
 		whole := len(dst) &^ 31
 		kit.NotWords(dst[:whole], dst[:whole], nil)

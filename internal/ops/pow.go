@@ -4,6 +4,7 @@ import (
 	"github.com/onward-ml/onward/internal/cpu"
 	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/internal/kernels/vec"
+	"github.com/onward-ml/onward/internal/memory"
 	"github.com/onward-ml/onward/internal/ops/kit"
 	"github.com/onward-ml/onward/tensor"
 )
@@ -33,7 +34,7 @@ var powLoops = kit.LoopsOf(kit.Loop2(powInt[int32]), kit.Loop2(powInt[int64]),
 func fastPow(l kit.ElementLoop) kit.ElementLoop {
 	l.FastScalars = true
 	l.Fast = func(dst []byte, in *[3][]byte) {
-		y, a, b := tensor.FromRaw[float32](dst), tensor.FromRaw[float32](in[0]), tensor.FromRaw[float32](in[1])
+		y, a, b := memory.FromRaw[float32](dst), memory.FromRaw[float32](in[0]), memory.FromRaw[float32](in[1])
 		if len(b) != 1 || len(a) != len(y) || b[0] != 2 && b[0] != 3 {
 			kit.PowFloats(y, a, b)
 			return

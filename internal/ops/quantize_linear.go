@@ -7,6 +7,7 @@ import (
 	"github.com/onward-ml/onward/internal/cpu"
 	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/internal/kernels/quant"
+	"github.com/onward-ml/onward/internal/memory"
 	"github.com/onward-ml/onward/internal/ops/kit"
 	"github.com/onward-ml/onward/tensor"
 )
@@ -138,7 +139,7 @@ func (o *QuantizeLinear) Run(c *ir.Call) error {
 		if err := quantizeInts(c, p, loose, lo, hi, divide); err != nil {
 			return err
 		}
-		tensor.PackUint(out.Bytes(), tensor.AsBytes(loose), d.Bits())
+		memory.PackUint(out.Bytes(), memory.AsBytes(loose), d.Bits())
 		return nil
 	}
 	scaled, err := kit.ScratchTensor(c, tensor.TypeFloat32, x.Shape())

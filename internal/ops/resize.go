@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"github.com/onward-ml/onward/internal/ir"
+	"github.com/onward-ml/onward/internal/memory"
 	"github.com/onward-ml/onward/internal/ops/kit"
 	"github.com/onward-ml/onward/tensor"
 )
@@ -391,15 +392,15 @@ func numberElement(d tensor.DType, v float64) ([]byte, error) {
 			t.Bytes()[0] = 1
 		}
 	case d == tensor.TypeComplex64:
-		tensor.FromRaw[float32](t.Bytes())[0] = float32(v)
+		memory.FromRaw[float32](t.Bytes())[0] = float32(v)
 	case d == tensor.TypeComplex128:
-		tensor.FromRaw[float64](t.Bytes())[0] = v
+		memory.FromRaw[float64](t.Bytes())[0] = v
 	case d == tensor.TypeString:
 		return nil, errors.New("extrapolation of strings is not supported")
 	default:
 		kit.RealOutput[float64]{Data: []float64{v}, T: t}.StoreNumber(false)
 		if d == tensor.TypeFloat64 {
-			tensor.FromRaw[float64](t.Bytes())[0] = v
+			memory.FromRaw[float64](t.Bytes())[0] = v
 		}
 	}
 	return t.Bytes(), nil

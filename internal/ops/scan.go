@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/onward-ml/onward/internal/ir"
+	"github.com/onward-ml/onward/internal/memory"
 	"github.com/onward-ml/onward/internal/ops/kit"
 	"github.com/onward-ml/onward/tensor"
 )
@@ -204,7 +205,7 @@ func bufTensor(c *ir.Call, b kit.MoveBuf, d tensor.DType, shape []int, k int) (*
 	case d.Packed():
 		t, err := kit.MoveNew(c, d, shape...)
 		if err == nil {
-			tensor.PackUint(t.Bytes(), item.Raw, d.Bits())
+			memory.PackUint(t.Bytes(), item.Raw, d.Bits())
 		}
 		return t, err
 	}

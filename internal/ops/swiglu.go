@@ -8,8 +8,8 @@ import (
 	"github.com/onward-ml/onward/internal/cpu"
 	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/internal/kernels/vec"
+	"github.com/onward-ml/onward/internal/memory"
 	"github.com/onward-ml/onward/internal/ops/kit"
-	"github.com/onward-ml/onward/tensor"
 )
 
 // SwiGLU returns swish(A)·B for a gate A and values B of one shape, where swish(a) is
@@ -39,7 +39,7 @@ func (o *SwiGLU) Run(c *ir.Call) error {
 	}
 	f32 := kit.Loop2(func(dst, a, b []float32) { swigluLoop(dst, a, b, o.Alpha) })
 	f32.Fast = func(dst []byte, in *[3][]byte) {
-		y, a, b := tensor.FromRaw[float32](dst), tensor.FromRaw[float32](in[0]), tensor.FromRaw[float32](in[1])
+		y, a, b := memory.FromRaw[float32](dst), memory.FromRaw[float32](in[0]), memory.FromRaw[float32](in[1])
 		swish := (&Swish{Alpha: o.Alpha}).fast()
 		for lo := 0; lo < len(y); lo += kit.LoopBlock {
 			hi := min(len(y), lo+kit.LoopBlock)

@@ -7,6 +7,7 @@ import (
 	"github.com/onward-ml/onward/internal/cpu"
 	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/internal/kernels/vec"
+	"github.com/onward-ml/onward/internal/memory"
 	"github.com/onward-ml/onward/internal/ops/kit"
 	"github.com/onward-ml/onward/tensor"
 )
@@ -172,7 +173,7 @@ func topKRun[T kit.RealNumber](c *ir.Call, at []int64, x *tensor.Tensor, s kit.A
 	lines := s.Outer * s.Inner
 	const perTask = 8 // lines that share their memory
 	tasks := (lines + perTask - 1) / perTask
-	entry := int64(len(tensor.AsBytes(make([]topKEntry[T], 1))))
+	entry := int64(len(memory.AsBytes(make([]topKEntry[T], 1))))
 	if err := c.Reserve(entry * int64(k) * int64(min(tasks, 64))); err != nil {
 		return err
 	}

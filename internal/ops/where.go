@@ -6,6 +6,7 @@ import (
 	"github.com/onward-ml/onward/internal/cpu"
 	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/internal/kernels/vec"
+	"github.com/onward-ml/onward/internal/memory"
 	"github.com/onward-ml/onward/internal/ops/kit"
 	"github.com/onward-ml/onward/tensor"
 )
@@ -105,7 +106,7 @@ func (*Where) Run(c *ir.Call) error {
 	case 4:
 		l.Run = whereLoop[uint32]
 		l.Fast = func(out []byte, in *[3][]byte) {
-			vec.SelectU32(cpu.Active(), tensor.FromRaw[uint32](out), tensor.FromRaw[uint32](in[1]), tensor.FromRaw[uint32](in[2]), tensor.FromRaw[bool](in[0]))
+			vec.SelectU32(cpu.Active(), memory.FromRaw[uint32](out), memory.FromRaw[uint32](in[1]), memory.FromRaw[uint32](in[2]), memory.FromRaw[bool](in[0]))
 		}
 	case 8:
 		l.Run = whereLoop[uint64]
@@ -118,8 +119,8 @@ func (*Where) Run(c *ir.Call) error {
 }
 
 func whereLoop[T any](out []byte, in *[3][]byte) {
-	dst, x, y := tensor.FromRaw[T](out), tensor.FromRaw[T](in[1]), tensor.FromRaw[T](in[2])
-	which := tensor.FromRaw[bool](in[0])
+	dst, x, y := memory.FromRaw[T](out), memory.FromRaw[T](in[1]), memory.FromRaw[T](in[2])
+	which := memory.FromRaw[bool](in[0])
 	which, x, y = which[:len(dst)], x[:len(dst)], y[:len(dst)]
 	for i := range dst {
 		v, u := y[i], x[i]

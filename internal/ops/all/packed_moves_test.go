@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/onward-ml/onward/internal/ir"
+	"github.com/onward-ml/onward/internal/memory"
 	"github.com/onward-ml/onward/internal/ops/kit"
 	"github.com/onward-ml/onward/internal/testing/optest"
 	"github.com/onward-ml/onward/tensor"
@@ -20,7 +21,7 @@ func packedTwin(v any, d tensor.DType, bits int) any {
 		}
 		t := tensor.Must(tensor.Zeros(d, v.Shape()...))
 		if d.Packed() {
-			tensor.PackUint(t.Bytes(), v.Bytes(), d.Bits())
+			memory.PackUint(t.Bytes(), v.Bytes(), d.Bits())
 			return t
 		}
 		for i, b := range v.Bytes() {

@@ -3,6 +3,7 @@ package kit
 import (
 	"github.com/onward-ml/onward/internal/cpu"
 	"github.com/onward-ml/onward/internal/kernels/vec"
+	"github.com/onward-ml/onward/internal/memory"
 	"github.com/onward-ml/onward/tensor"
 )
 
@@ -15,7 +16,7 @@ type castPair struct{ from, to tensor.DType }
 var castKernels = fastCasts()
 
 func castWith[D, S tensor.Element](f func(l cpu.Level, dst []D, x []S)) castKernel {
-	return func(dst, src []byte) { f(cpu.Active(), tensor.FromRaw[D](dst), tensor.FromRaw[S](src)) }
+	return func(dst, src []byte) { f(cpu.Active(), memory.FromRaw[D](dst), memory.FromRaw[S](src)) }
 }
 
 func fastCasts() map[castPair]castKernel {
@@ -44,8 +45,8 @@ func fastCasts() map[castPair]castKernel {
 		m[castPair{truth, to}] = func(dst, src []byte) { copy(dst, src) }
 	}
 	for _, half := range []tensor.DType{f16, bf16} {
-		m[castPair{half, f32}] = func(dst, src []byte) { widenHalfFast(tensor.FromRaw[float32](dst), src, half) }
-		m[castPair{f32, half}] = func(dst, src []byte) { narrowHalfFast(dst, tensor.FromRaw[float32](src), half) }
+		m[castPair{half, f32}] = func(dst, src []byte) { widenHalfFast(memory.FromRaw[float32](dst), src, half) }
+		m[castPair{f32, half}] = func(dst, src []byte) { narrowHalfFast(dst, memory.FromRaw[float32](src), half) }
 		for _, to := range []tensor.DType{u8, i8, i32, i64, truth, f64} {
 			m[castPair{half, to}] = throughFloat32(half, to, m[castPair{half, f32}], m[castPair{f32, to}])
 		}

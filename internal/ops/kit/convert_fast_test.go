@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/onward-ml/onward/internal/cpu"
+	"github.com/onward-ml/onward/internal/memory"
 	"github.com/onward-ml/onward/internal/testing"
 	"github.com/onward-ml/onward/tensor"
 )
@@ -32,26 +33,26 @@ func TestCastKernels(t *testing.T) {
 				if pair.from == tensor.TypeBFloat16 {
 					quiet, infinite = 0x40, 0x7f80
 				}
-				for i, v := range tensor.FromRaw[uint16](src) {
+				for i, v := range memory.FromRaw[uint16](src) {
 					if v&0x7fff > infinite {
-						tensor.FromRaw[uint16](src)[i] = v | quiet
+						memory.FromRaw[uint16](src)[i] = v | quiet
 					}
 				}
 			case tensor.TypeInt32:
-				for i, v := range tensor.FromRaw[int32](src) {
-					tensor.FromRaw[int32](src)[i] = v >> (i % 32)
+				for i, v := range memory.FromRaw[int32](src) {
+					memory.FromRaw[int32](src)[i] = v >> (i % 32)
 				}
 			case tensor.TypeInt64:
-				for i, v := range tensor.FromRaw[int64](src) {
-					tensor.FromRaw[int64](src)[i] = v >> (i % 64)
+				for i, v := range memory.FromRaw[int64](src) {
+					memory.FromRaw[int64](src)[i] = v >> (i % 64)
 				}
 			case tensor.TypeFloat32:
 				for i := range n / 2 {
-					tensor.FromRaw[float32](src)[i] = float32(r.NormFloat64() * math.Exp2(float64(i%40)))
+					memory.FromRaw[float32](src)[i] = float32(r.NormFloat64() * math.Exp2(float64(i%40)))
 				}
 			case tensor.TypeFloat64:
 				for i := range n / 2 {
-					tensor.FromRaw[float64](src)[i] = r.NormFloat64() * math.Exp2(float64(i%70))
+					memory.FromRaw[float64](src)[i] = r.NormFloat64() * math.Exp2(float64(i%70))
 				}
 			}
 			var x, want tensor.Tensor

@@ -7,6 +7,7 @@ import (
 	"github.com/onward-ml/onward/internal/cpu"
 	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/internal/kernels/vec"
+	"github.com/onward-ml/onward/internal/memory"
 	"github.com/onward-ml/onward/tensor"
 )
 
@@ -75,10 +76,10 @@ func InPieces(f VecUnary) VecUnary {
 func WithUnary(l ElementLoop, f VecUnary) ElementLoop {
 	if f != nil {
 		l.Fast = func(dst []byte, in *[3][]byte) {
-			f(cpu.Active(), tensor.FromRaw[float32](dst), tensor.FromRaw[float32](in[0]))
+			f(cpu.Active(), memory.FromRaw[float32](dst), memory.FromRaw[float32](in[0]))
 		}
 		l.bind = func(dst []byte, in *[3][]byte) func(lo, hi int) {
-			y, x := tensor.FromRaw[float32](dst), tensor.FromRaw[float32](in[0])
+			y, x := memory.FromRaw[float32](dst), memory.FromRaw[float32](in[0])
 			return func(int, int) { f(cpu.Active(), y, x) }
 		}
 	}
@@ -104,11 +105,11 @@ func WithBinary(l ElementLoop, vectors vecBinary, right, left vecScalar) Element
 	}
 	l.FastScalars = true
 	l.Fast = func(dst []byte, in *[3][]byte) {
-		y, a, b := tensor.FromRaw[float32](dst), tensor.FromRaw[float32](in[0]), tensor.FromRaw[float32](in[1])
+		y, a, b := memory.FromRaw[float32](dst), memory.FromRaw[float32](in[0]), memory.FromRaw[float32](in[1])
 		kernel(y, a, b)(cpu.Active(), y, a, b)
 	}
 	l.bind = func(dst []byte, in *[3][]byte) func(lo, hi int) {
-		y, a, b := tensor.FromRaw[float32](dst), tensor.FromRaw[float32](in[0]), tensor.FromRaw[float32](in[1])
+		y, a, b := memory.FromRaw[float32](dst), memory.FromRaw[float32](in[0]), memory.FromRaw[float32](in[1])
 		f := kernel(y, a, b)
 		return func(int, int) { f(cpu.Active(), y, a, b) }
 	}
@@ -118,11 +119,11 @@ func WithBinary(l ElementLoop, vectors vecBinary, right, left vecScalar) Element
 // WithCompare adds a vector kernel to a comparison. If swap is set, its operands are exchanged.
 func WithCompare[T float32 | int32 | int64](l ElementLoop, f func(l cpu.Level, dst []bool, a, b []T), swap bool) ElementLoop {
 	l.Fast = func(dst []byte, in *[3][]byte) {
-		a, b := tensor.FromRaw[T](in[0]), tensor.FromRaw[T](in[1])
+		a, b := memory.FromRaw[T](in[0]), memory.FromRaw[T](in[1])
 		if swap {
 			a, b = b, a
 		}
-		f(cpu.Active(), tensor.FromRaw[bool](dst), a, b)
+		f(cpu.Active(), memory.FromRaw[bool](dst), a, b)
 	}
 	return l
 }
@@ -130,14 +131,14 @@ func WithCompare[T float32 | int32 | int64](l ElementLoop, f func(l cpu.Level, d
 // Loop1 returns the loop of a function of one operand.
 func Loop1[T, R tensor.Element](f func(dst []R, a []T)) ElementLoop {
 	return ElementLoop{In: tensor.DTypeOf[T](), Out: tensor.DTypeOf[R](), Arity: 1, Run: func(dst []byte, in *[3][]byte) {
-		f(tensor.FromRaw[R](dst), tensor.FromRaw[T](in[0]))
+		f(memory.FromRaw[R](dst), memory.FromRaw[T](in[0]))
 	}}
 }
 
 // Loop2 returns the loop of a function of two operands of the same length.
 func Loop2[T, R tensor.Element](f func(dst []R, a, b []T)) ElementLoop {
 	return ElementLoop{In: tensor.DTypeOf[T](), Out: tensor.DTypeOf[R](), Arity: 2, Run: func(dst []byte, in *[3][]byte) {
-		f(tensor.FromRaw[R](dst), tensor.FromRaw[T](in[0]), tensor.FromRaw[T](in[1]))
+		f(memory.FromRaw[R](dst), memory.FromRaw[T](in[0]), memory.FromRaw[T](in[1]))
 	}}
 }
 
@@ -216,13 +217,13 @@ func widenedRun(l ElementLoop, run func(dst []byte, in *[3][]byte), d tensor.DTy
 			m := min(LoopBlock, n-lo)
 			for k := range l.Arity {
 				widen(st.Widened[k][:m], in[k][2*lo:2*(lo+m)], d)
-				st.wide[k] = tensor.AsBytes(st.Widened[k][:m])
+				st.wide[k] = memory.AsBytes(st.Widened[k][:m])
 			}
 			if l.Out != tensor.TypeFloat32 {
 				run(dst[size*lo:size*(lo+m)], &st.wide)
 				continue
 			}
-			run(tensor.AsBytes(st.result[:m]), &st.wide)
+			run(memory.AsBytes(st.result[:m]), &st.wide)
 			narrow(dst[2*lo:2*(lo+m)], st.result[:m], d)
 		}
 	}
@@ -231,36 +232,36 @@ func widenedRun(l ElementLoop, run func(dst []byte, in *[3][]byte), d tensor.DTy
 // WidenHalf converts float16 or bfloat16 to float32.
 func WidenHalf(dst []float32, src []byte, d tensor.DType) {
 	if d == tensor.TypeFloat16 {
-		tensor.Float16sToFloat32s(dst, tensor.FromRaw[tensor.Float16](src))
+		tensor.Float16sToFloat32s(dst, memory.FromRaw[tensor.Float16](src))
 	} else {
-		tensor.BFloat16sToFloat32s(dst, tensor.FromRaw[tensor.BFloat16](src))
+		tensor.BFloat16sToFloat32s(dst, memory.FromRaw[tensor.BFloat16](src))
 	}
 }
 
 // narrowHalf converts float32 to float16 or bfloat16, rounded to nearest, ties to even.
 func narrowHalf(dst []byte, src []float32, d tensor.DType) {
 	if d == tensor.TypeFloat16 {
-		tensor.Float32sToFloat16s(tensor.FromRaw[tensor.Float16](dst), src)
+		tensor.Float32sToFloat16s(memory.FromRaw[tensor.Float16](dst), src)
 	} else {
-		tensor.Float32sToBFloat16s(tensor.FromRaw[tensor.BFloat16](dst), src)
+		tensor.Float32sToBFloat16s(memory.FromRaw[tensor.BFloat16](dst), src)
 	}
 }
 
 // widenHalfFast is WidenHalf with vector kernels.
 func widenHalfFast(dst []float32, src []byte, d tensor.DType) {
 	if d == tensor.TypeFloat16 {
-		vec.F16ToF32(cpu.Active(), dst, tensor.FromRaw[uint16](src))
+		vec.F16ToF32(cpu.Active(), dst, memory.FromRaw[uint16](src))
 	} else {
-		vec.BF16ToF32(cpu.Active(), dst, tensor.FromRaw[uint16](src))
+		vec.BF16ToF32(cpu.Active(), dst, memory.FromRaw[uint16](src))
 	}
 }
 
 // narrowHalfFast is narrowHalf with vector kernels.
 func narrowHalfFast(dst []byte, src []float32, d tensor.DType) {
 	if d == tensor.TypeFloat16 {
-		vec.F32ToF16(cpu.Active(), tensor.FromRaw[uint16](dst), src)
+		vec.F32ToF16(cpu.Active(), memory.FromRaw[uint16](dst), src)
 	} else {
-		vec.F32ToBF16(cpu.Active(), tensor.FromRaw[uint16](dst), src)
+		vec.F32ToBF16(cpu.Active(), memory.FromRaw[uint16](dst), src)
 	}
 }
 

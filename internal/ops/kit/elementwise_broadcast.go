@@ -3,7 +3,7 @@ package kit
 import (
 	"slices"
 
-	"github.com/onward-ml/onward/tensor"
+	"github.com/onward-ml/onward/internal/memory"
 )
 
 // loopSource is an input of a broadcast: elements of size bytes each.
@@ -199,13 +199,13 @@ func RepeatElement(dst, elem []byte) {
 	case 1:
 		RepeatOf(dst, elem[0])
 	case 2:
-		RepeatOf(tensor.FromRaw[uint16](dst), tensor.FromRaw[uint16](elem)[0])
+		RepeatOf(memory.FromRaw[uint16](dst), memory.FromRaw[uint16](elem)[0])
 	case 4:
-		RepeatOf(tensor.FromRaw[uint32](dst), tensor.FromRaw[uint32](elem)[0])
+		RepeatOf(memory.FromRaw[uint32](dst), memory.FromRaw[uint32](elem)[0])
 	case 8:
-		RepeatOf(tensor.FromRaw[uint64](dst), tensor.FromRaw[uint64](elem)[0])
+		RepeatOf(memory.FromRaw[uint64](dst), memory.FromRaw[uint64](elem)[0])
 	default:
-		RepeatOf(tensor.FromRaw[[2]uint64](dst), tensor.FromRaw[[2]uint64](elem)[0])
+		RepeatOf(memory.FromRaw[[2]uint64](dst), memory.FromRaw[[2]uint64](elem)[0])
 	}
 }
 

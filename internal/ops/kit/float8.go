@@ -1,6 +1,9 @@
 package kit
 
-import "github.com/onward-ml/onward/tensor"
+import (
+	"github.com/onward-ml/onward/internal/memory"
+	"github.com/onward-ml/onward/tensor"
+)
 
 // codesLoop returns a loop over 8-bit floating-point numbers for a test of their values.
 func codesLoop(d tensor.DType, is func(f float32) bool, value func(code uint8) float32) ElementLoop {
@@ -9,7 +12,7 @@ func codesLoop(d tensor.DType, is func(f float32) bool, value func(code uint8) f
 		table[i] = is(value(uint8(i)))
 	}
 	return ElementLoop{In: d, Out: tensor.TypeBool, Arity: 1, Run: func(dst []byte, in *[3][]byte) {
-		out := tensor.FromRaw[bool](dst)
+		out := memory.FromRaw[bool](dst)
 		for i, x := range in[0] {
 			out[i] = table[x]
 		}

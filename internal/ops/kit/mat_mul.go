@@ -7,6 +7,7 @@ import (
 	"github.com/onward-ml/onward/internal/cpu"
 	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/internal/kernels/gemm"
+	"github.com/onward-ml/onward/internal/memory"
 	"github.com/onward-ml/onward/tensor"
 )
 
@@ -40,7 +41,7 @@ func GemmScale[T gemm.Number](y []T, alpha float32) {
 }
 
 // MatData returns the elements of a tensor as a slice of T.
-func MatData[T gemm.Number](t *tensor.Tensor) []T { return tensor.FromRaw[T](t.Bytes()) }
+func MatData[T gemm.Number](t *tensor.Tensor) []T { return memory.FromRaw[T](t.Bytes()) }
 
 // MatMulBatches multiplies all batches of s.
 func MatMulBatches[T gemm.Number](c *ir.Call, s *MatMulShape, y, a, b []T) error {
@@ -170,14 +171,14 @@ func PackMatrix(b *tensor.Tensor, trans, own bool) (*PackedReals, error) {
 		gemm.PackInPlace(src, k, n)
 		p.Data = src
 	} else {
-		p.Data = tensor.FromRaw[float32](tensor.AlignedBytes(4 * size))
+		p.Data = memory.FromRaw[float32](memory.Aligned(4 * size))
 		gemm.Pack(p.Data, src, ld, trans, k, n)
 	}
 	// Test the first panel before allocating memory for all.
 	var probe [gemm.PanelWidth]uint16
 	level := cpu.Active()
 	if gemm.PackHalf(level, probe[:], p.Data[:min(size, len(probe))]) {
-		if half := tensor.FromRaw[uint16](tensor.AlignedBytes(2 * size)); gemm.PackHalf(level, half, p.Data) {
+		if half := memory.FromRaw[uint16](memory.Aligned(2 * size)); gemm.PackHalf(level, half, p.Data) {
 			p.Half, p.Data = half, nil
 		}
 	}

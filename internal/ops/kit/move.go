@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/onward-ml/onward/internal/ir"
+	"github.com/onward-ml/onward/internal/memory"
 	"github.com/onward-ml/onward/tensor"
 )
 
@@ -30,7 +31,7 @@ func MoveOf[E MoveElem](b MoveBuf) []E {
 	if _, ok := any(z).(string); ok {
 		return any(b.Strs).([]E)
 	}
-	return tensor.FromRaw[E](b.Raw)
+	return memory.FromRaw[E](b.Raw)
 }
 
 // Len returns the number of elements.
@@ -68,7 +69,7 @@ func MoveIn(c *ir.Call, t *tensor.Tensor) (MoveBuf, error) {
 		if err != nil {
 			return b, err
 		}
-		tensor.UnpackUint(raw, t.Bytes(), d.Bits())
+		memory.UnpackUint(raw, t.Bytes(), d.Bits())
 		b.Raw = raw
 	default:
 		b.Raw = t.Bytes()
@@ -108,7 +109,7 @@ func MoveInto(c *ir.Call, t *tensor.Tensor) (MoveBuf, error) {
 // Done packs the elements of a packed type into the tensor.
 func (b MoveBuf) Done() {
 	if d := b.t.DType(); d.Packed() {
-		tensor.PackUint(b.t.Bytes(), b.Raw, d.Bits())
+		memory.PackUint(b.t.Bytes(), b.Raw, d.Bits())
 	}
 }
 

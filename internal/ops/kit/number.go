@@ -5,6 +5,7 @@ import (
 	"math"
 
 	"github.com/onward-ml/onward/internal/ir"
+	"github.com/onward-ml/onward/internal/memory"
 	"github.com/onward-ml/onward/tensor"
 )
 
@@ -71,7 +72,7 @@ type numberInt interface {
 }
 
 func numberConvert[T RealFloat, I numberInt](dst []T, t *tensor.Tensor) {
-	for i, v := range tensor.FromRaw[I](t.Bytes()) {
+	for i, v := range memory.FromRaw[I](t.Bytes()) {
 		dst[i] = T(v)
 	}
 }
@@ -102,7 +103,7 @@ func (o RealOutput[T]) StoreNumber(cut bool) {
 }
 
 func numberStore[T RealFloat, I numberInt](o RealOutput[T], cut bool, lo, hi I) {
-	dst := tensor.FromRaw[I](o.T.Bytes())
+	dst := memory.FromRaw[I](o.T.Bytes())
 	for i, v := range o.Data {
 		f := float64(v)
 		if cut {

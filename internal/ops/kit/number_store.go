@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 
+	"github.com/onward-ml/onward/internal/memory"
 	"github.com/onward-ml/onward/tensor"
 )
 
@@ -51,7 +52,7 @@ func StoreNumbers(t *tensor.Tensor, v []float64) error {
 }
 
 func storeInts[T int8 | int16 | int32 | int64 | uint8 | uint16 | uint32 | uint64](t *tensor.Tensor, v []float64, lo, hi float64) {
-	d := tensor.FromRaw[T](t.Bytes())
+	d := memory.FromRaw[T](t.Bytes())
 	for i, x := range v {
 		if x != x {
 			x = 0

@@ -6,6 +6,7 @@ import (
 	"github.com/onward-ml/onward/internal/cpu"
 	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/internal/kernels/gemm"
+	"github.com/onward-ml/onward/internal/memory"
 	"github.com/onward-ml/onward/tensor"
 )
 
@@ -64,7 +65,7 @@ func (r *Recurrent) Pack(in []tensor.Value, stages ...int) (*RecurrentWeights, e
 		clear(order)
 		state := make([][]float32, len(stages))
 		for i, s := range p.stages {
-			state[i] = tensor.FromRaw[float32](tensor.AlignedBytes(4 * panels * h * s.width))
+			state[i] = memory.FromRaw[float32](memory.Aligned(4 * panels * h * s.width))
 		}
 		p.each(func(stage, from, to int) {
 			copy(order[to*p.in:][:p.in], wd[(d*g*h+from)*p.in:])
@@ -75,7 +76,7 @@ func (r *Recurrent) Pack(in []tensor.Value, stages ...int) (*RecurrentWeights, e
 				dst[k*s.width] = v
 			}
 		})
-		b := tensor.FromRaw[float32](tensor.AlignedBytes(4 * gemm.PackedLen(p.in, p.columns)))
+		b := memory.FromRaw[float32](memory.Aligned(4 * gemm.PackedLen(p.in, p.columns)))
 		gemm.Pack(b, order, p.in, true, p.in, p.columns)
 		p.input = append(p.input, b)
 		p.state = append(p.state, state)

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/onward-ml/onward/internal/ir"
+	"github.com/onward-ml/onward/internal/memory"
 	"github.com/onward-ml/onward/tensor"
 )
 
@@ -65,7 +66,7 @@ func (b *ScanBuffer) Add(c *ir.Call, v tensor.Value) error {
 		return c.Reserve(held)
 	case b.DType.Packed():
 		b.raw = b.raw[:b.N*elems]
-		tensor.UnpackUint(b.raw[(b.N-1)*elems:], t.Bytes(), b.DType.Bits())
+		memory.UnpackUint(b.raw[(b.N-1)*elems:], t.Bytes(), b.DType.Bits())
 	default:
 		b.raw = append(b.raw, t.Bytes()...)
 	}

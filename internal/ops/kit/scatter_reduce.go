@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/onward-ml/onward/internal/ir"
+	"github.com/onward-ml/onward/internal/memory"
 	"github.com/onward-ml/onward/tensor"
 )
 
@@ -121,7 +122,7 @@ type ScatterNumber interface {
 }
 
 func scatterReal[T ScatterNumber](dst, up MoveBuf, at []int, block int, reduction string) {
-	scatterInto(tensor.FromRaw[T](dst.Raw), tensor.FromRaw[T](up.Raw), at, block, reduction)
+	scatterInto(memory.FromRaw[T](dst.Raw), memory.FromRaw[T](up.Raw), at, block, reduction)
 }
 
 // scatterInto reduces. NaN propagates in maxima and minima.
@@ -150,7 +151,7 @@ func scatterInto[T ScatterNumber](dst, up []T, at []int, block int, reduction st
 }
 
 func scatterComplex[T complex64 | complex128](dst, up MoveBuf, at []int, block int, reduction string) {
-	to, from := tensor.FromRaw[T](dst.Raw), tensor.FromRaw[T](up.Raw)
+	to, from := memory.FromRaw[T](dst.Raw), memory.FromRaw[T](up.Raw)
 	for i, p := range at {
 		d, u := to[p:p+block], from[i*block:(i+1)*block]
 		for k, v := range u {

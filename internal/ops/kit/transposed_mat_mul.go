@@ -4,6 +4,7 @@ import (
 	"github.com/onward-ml/onward/internal/cpu"
 	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/internal/kernels/gemm"
+	"github.com/onward-ml/onward/internal/memory"
 	"github.com/onward-ml/onward/tensor"
 )
 
@@ -90,7 +91,7 @@ func runTransposed[T RealFloat](c *ir.Call, o *TransposedMatMul) error {
 				return err
 			}
 			width := tensor.DTypeOf[T]().Size()
-			MoveStrided(c, MoveBuf{Width: width, Raw: tensor.AsBytes(moved)}, MoveBuf{Width: width, Raw: tensor.AsBytes(data[i])},
+			MoveStrided(c, MoveBuf{Width: width, Raw: memory.AsBytes(moved)}, MoveBuf{Width: width, Raw: memory.AsBytes(data[i])},
 				shape[i], Strides(shape[i]), 0, Permuted(Strides(t.Shape()), perm), 0)
 			data[i] = moved
 		}

@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/onward-ml/onward/internal/ir"
+	"github.com/onward-ml/onward/internal/memory"
 	"github.com/onward-ml/onward/internal/ops/kit"
 	"github.com/onward-ml/onward/tensor"
 )
@@ -63,9 +64,9 @@ func (*ArrayFeatureExtractor) Run(c *ir.Call) error {
 	case tensor.TypeString:
 		pickColumns(tensor.Of[string](z), tensor.Of[string](x), cols, ix)
 	case tensor.TypeFloat32, tensor.TypeInt32:
-		pickColumns(tensor.FromRaw[uint32](z.Bytes()), tensor.FromRaw[uint32](x.Bytes()), cols, ix)
+		pickColumns(memory.FromRaw[uint32](z.Bytes()), memory.FromRaw[uint32](x.Bytes()), cols, ix)
 	default:
-		pickColumns(tensor.FromRaw[uint64](z.Bytes()), tensor.FromRaw[uint64](x.Bytes()), cols, ix)
+		pickColumns(memory.FromRaw[uint64](z.Bytes()), memory.FromRaw[uint64](x.Bytes()), cols, ix)
 	}
 	return nil
 }

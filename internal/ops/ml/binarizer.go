@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/onward-ml/onward/internal/ir"
+	"github.com/onward-ml/onward/internal/memory"
 	"github.com/onward-ml/onward/internal/ops/kit"
 	"github.com/onward-ml/onward/tensor"
 )
@@ -41,8 +42,8 @@ func (op *Binarizer) Run(c *ir.Call) error {
 }
 
 func binarize[T float32 | float64 | int32 | int64](y, x *tensor.Tensor, threshold float32) {
-	d := tensor.FromRaw[T](y.Bytes())
-	for i, v := range tensor.FromRaw[T](x.Bytes()) {
+	d := memory.FromRaw[T](y.Bytes())
+	for i, v := range memory.FromRaw[T](x.Bytes()) {
 		d[i] = 0
 		if float64(v) > float64(threshold) {
 			d[i] = 1

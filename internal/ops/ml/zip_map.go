@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/onward-ml/onward/internal/ir"
+	"github.com/onward-ml/onward/internal/memory"
 	"github.com/onward-ml/onward/internal/ops/kit"
 	"github.com/onward-ml/onward/tensor"
 )
@@ -79,7 +80,7 @@ func (op *ZipMap) Run(c *ir.Call) error {
 	shape := []int{cols}
 	c.Serial(n, kit.GrainCostly, func(lo, hi int) {
 		for i := lo; i < hi; i++ {
-			rows[i].Reset(tensor.TypeFloat32, tensor.AsBytes(values[i*cols:(i+1)*cols:(i+1)*cols]), shape)
+			rows[i].Reset(tensor.TypeFloat32, memory.AsBytes(values[i*cols:(i+1)*cols:(i+1)*cols]), shape)
 			maps[i] = tensor.Map{Keys: keys, Values: &rows[i]}
 			items[i] = &maps[i]
 		}

@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/onward-ml/onward/internal/ir"
+	"github.com/onward-ml/onward/internal/memory"
 	"github.com/onward-ml/onward/internal/ops/kit"
 	"github.com/onward-ml/onward/tensor"
 )
@@ -104,7 +105,7 @@ func (g *GroupNorm) Run(c *ir.Call) error {
 	}
 	if g.ChannelsLast {
 		var t tensor.Tensor
-		t.Reset(tensor.TypeFloat32, tensor.AsBytes(sum), x.Shape())
+		t.Reset(tensor.TypeFloat32, memory.AsBytes(sum), x.Shape())
 		first, err := kit.ChannelsFirst(c, &t)
 		if err != nil {
 			return err
@@ -134,7 +135,7 @@ func (g *GroupNorm) Run(c *ir.Call) error {
 		})
 	}
 	if g.ChannelsLast {
-		kit.MoveChannels(c, kit.MoveBuf{Width: 4, Raw: tensor.AsBytes(y.Data)}, kit.MoveBuf{Width: 4, Raw: tensor.AsBytes(dst)}, shape, true)
+		kit.MoveChannels(c, kit.MoveBuf{Width: 4, Raw: memory.AsBytes(y.Data)}, kit.MoveBuf{Width: 4, Raw: memory.AsBytes(dst)}, shape, true)
 	}
 	y.Store()
 	return nil

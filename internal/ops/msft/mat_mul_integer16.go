@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/onward-ml/onward/internal/ir"
+	"github.com/onward-ml/onward/internal/memory"
 	"github.com/onward-ml/onward/internal/ops/kit"
 	"github.com/onward-ml/onward/tensor"
 )
@@ -49,7 +50,7 @@ func (op *MatMulInteger16) Run(c *ir.Call) error {
 		return err
 	}
 	// The bits of a product modulo 2³² do not depend on signedness.
-	return kit.MatMulBatches(c, &s, tensor.FromRaw[int32](y.Bytes()), x, w)
+	return kit.MatMulBatches(c, &s, memory.FromRaw[int32](y.Bytes()), x, w)
 }
 
 // widen16 returns 16-bit integers as int32.

@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/onward-ml/onward/internal/ir"
+	"github.com/onward-ml/onward/internal/memory"
 	"github.com/onward-ml/onward/internal/ops/kit"
 	"github.com/onward-ml/onward/tensor"
 )
@@ -41,7 +42,7 @@ func (*MulInteger) Run(c *ir.Call) error {
 		}
 	}
 	l := kit.ElementLoop{In: a.DType(), Out: tensor.TypeInt32, Arity: 2, Run: func(out []byte, in *[3][]byte) {
-		dst := tensor.FromRaw[int32](out)
+		dst := memory.FromRaw[int32](out)
 		x, y := in[0][:len(dst)], in[1][:len(dst)]
 		for i := range dst {
 			dst[i] = (q.int(x[i]) - zero[0]) * (q.int(y[i]) - zero[1])

@@ -5,6 +5,7 @@ import (
 	"math/bits"
 
 	"github.com/onward-ml/onward/internal/ir"
+	"github.com/onward-ml/onward/internal/memory"
 	"github.com/onward-ml/onward/internal/ops/kit"
 	"github.com/onward-ml/onward/tensor"
 )
@@ -43,7 +44,7 @@ func (o *MurmurHash3) Run(c *ir.Call) error {
 	if err != nil {
 		return err
 	}
-	dst := tensor.FromRaw[uint32](y.Bytes())
+	dst := memory.FromRaw[uint32](y.Bytes())
 	if x.DType() == tensor.TypeString {
 		for i, s := range tensor.Of[string](x) {
 			if i%1024 == 0 && c.Err() != nil {

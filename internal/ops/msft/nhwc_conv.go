@@ -2,6 +2,7 @@ package msft
 
 import (
 	"github.com/onward-ml/onward/internal/ir"
+	"github.com/onward-ml/onward/internal/memory"
 	"github.com/onward-ml/onward/internal/ops/kit"
 	"github.com/onward-ml/onward/tensor"
 )
@@ -64,7 +65,7 @@ func convLast[T kit.RealFloat](c *ir.Call, v *NhwcConv) error {
 		return err
 	}
 	width := tensor.DTypeOf[T]().Size()
-	kit.MoveChannels(c, kit.MoveBuf{Width: width, Raw: tensor.AsBytes(y.Data)}, kit.MoveBuf{Width: width, Raw: tensor.AsBytes(planes)}, s.Shape, true)
+	kit.MoveChannels(c, kit.MoveBuf{Width: width, Raw: memory.AsBytes(y.Data)}, kit.MoveBuf{Width: width, Raw: memory.AsBytes(planes)}, s.Shape, true)
 	y.Store()
 	return nil
 }

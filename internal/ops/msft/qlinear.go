@@ -8,6 +8,7 @@ import (
 	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/internal/kernels/quant"
 	"github.com/onward-ml/onward/internal/kernels/vec"
+	"github.com/onward-ml/onward/internal/memory"
 	"github.com/onward-ml/onward/internal/ops/kit"
 	"github.com/onward-ml/onward/tensor"
 )
@@ -69,7 +70,7 @@ func (q *byteQuant) reals() *[256]float32 {
 // those of reals.
 func (q *byteQuant) widen(l cpu.Level, dst []float32, src []byte) {
 	if q.signed {
-		vec.I8ToF32(l, dst, tensor.FromRaw[int8](src))
+		vec.I8ToF32(l, dst, memory.FromRaw[int8](src))
 	} else {
 		vec.U8ToF32(l, dst, src)
 	}
@@ -84,7 +85,7 @@ func (q *byteQuant) widen(l cpu.Level, dst []float32, src []byte) {
 // narrow quantizes x / scale with vector kernels; see quantize.
 func (q *byteQuant) narrow(l cpu.Level, dst []byte, x []float32, scale float32) {
 	if q.signed {
-		quant.Quantize(l, tensor.FromRaw[int8](dst), x, scale, int8(q.zero))
+		quant.Quantize(l, memory.FromRaw[int8](dst), x, scale, int8(q.zero))
 	} else {
 		quant.Quantize(l, dst, x, scale, uint8(q.zero))
 	}

@@ -2,6 +2,7 @@ package msft
 
 import (
 	"github.com/onward-ml/onward/internal/ir"
+	"github.com/onward-ml/onward/internal/memory"
 	"github.com/onward-ml/onward/internal/ops/kit"
 	"github.com/onward-ml/onward/tensor"
 )
@@ -49,7 +50,7 @@ func (*QLinearWhere) Run(c *ir.Call) error {
 	}
 	tx, ty := qx.table(qz, sameReal), qy.table(qz, sameReal)
 	l := kit.ElementLoop{In: d, Out: d, Arity: 3, Run: func(dst []byte, in *[3][]byte) {
-		which, u, v := tensor.FromRaw[bool](in[0])[:len(dst)], in[1][:len(dst)], in[2][:len(dst)]
+		which, u, v := memory.FromRaw[bool](in[0])[:len(dst)], in[1][:len(dst)], in[2][:len(dst)]
 		for i := range dst {
 			r := ty[v[i]]
 			if which[i] {

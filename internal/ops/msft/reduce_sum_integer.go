@@ -2,6 +2,7 @@ package msft
 
 import (
 	"github.com/onward-ml/onward/internal/ir"
+	"github.com/onward-ml/onward/internal/memory"
 	"github.com/onward-ml/onward/internal/ops/kit"
 	"github.com/onward-ml/onward/tensor"
 )
@@ -50,7 +51,7 @@ func (o *ReduceSumInteger) Run(c *ir.Call) error {
 	if err != nil {
 		return err
 	}
-	dst := tensor.FromRaw[uint32](y.Bytes())
+	dst := memory.FromRaw[uint32](y.Bytes())
 	for i, s := range sums {
 		dst[i] = uint32(s)
 	}

@@ -6,6 +6,7 @@ import (
 	"sync"
 
 	"github.com/onward-ml/onward/internal/ir"
+	"github.com/onward-ml/onward/internal/memory"
 	"github.com/onward-ml/onward/tensor"
 )
 
@@ -44,7 +45,7 @@ func (e *Env) Scratch(c *ir.Call, n int) ([]byte, error) {
 	if err := e.Reserve(c, int64(n)); err != nil {
 		return nil, err
 	}
-	b := tensor.AlignedBytes(n)
+	b := memory.Aligned(n)
 	for k := range b {
 		b[k] = 0x5a
 	}

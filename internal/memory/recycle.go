@@ -1,4 +1,4 @@
-package tensor
+package memory
 
 import (
 	"math/bits"
@@ -8,20 +8,20 @@ import (
 	"unsafe"
 )
 
-// RecycledBytes returns n bytes like [UninitializedBytes], for results that callers drop soon. When
+// Recycled returns n bytes like [Uninitialized], for results that callers drop soon. When
 // the garbage collector finds a block unreachable, the block returns to a pool and can be reused
 // until the second collection after that. With a heap of a few megabytes, fresh result buffers
 // would trigger a collection every few runs, and a collection costs more than running a small
 // model.
-func RecycledBytes(n int) []byte {
+func Recycled(n int) []byte {
 	class := recycleClass(n + 64)
 	if class < 0 {
-		return UninitializedBytes(n)
+		return Uninitialized(n)
 	}
 	size := recycleSize(class)
 	if recycled.handed.Add(int64(size)) > recycleLimit {
 		recycled.handed.Add(-int64(size))
-		return UninitializedBytes(n)
+		return Uninitialized(n)
 	}
 	r := &recycled.classes[class]
 	p, _ := r.free.Get().(*byte)

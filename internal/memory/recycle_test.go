@@ -1,4 +1,4 @@
-package tensor
+package memory
 
 import (
 	"runtime"
@@ -31,13 +31,13 @@ func TestRecycleClasses(t *testing.T) {
 }
 
 // A block is not used again while a slice of it is held, and is when nothing is.
-func TestRecycledBytesAreUsedAgain(t *testing.T) {
+func TestRecycledAreUsedAgain(t *testing.T) {
 	const n = 300_007
-	held := RecycledBytes(n)[n-1:]
+	held := Recycled(n)[n-1:]
 	held[0] = 42
 	for deadline := time.Now().Add(10 * time.Second); ; {
 		for range 8 {
-			b := RecycledBytes(n)
+			b := Recycled(n)
 			if len(b) != n || cap(b) != n || uintptr(unsafe.Pointer(&b[0]))%64 != 0 {
 				t.Fatalf("%d bytes of %d at %p", len(b), cap(b), b)
 			}
@@ -58,10 +58,10 @@ func TestRecycledBytesAreUsedAgain(t *testing.T) {
 }
 
 // What is out at a time is bounded, and blocks beyond it are ordinary ones.
-func TestRecycledBytesAreBounded(t *testing.T) {
+func TestRecycledAreBounded(t *testing.T) {
 	var held [][]byte
 	for range 2 * recycleLimit / (1 << 20) {
-		held = append(held, RecycledBytes(1<<20-64))
+		held = append(held, Recycled(1<<20-64))
 		if out := recycled.handed.Load(); out > recycleLimit {
 			t.Fatalf("%d bytes are out, want at most %d", out, recycleLimit)
 		}
