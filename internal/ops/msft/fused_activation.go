@@ -33,6 +33,8 @@ func ReadFusedActivation(a *kit.Attrs, params []float32) fusedActivation {
 		f.fn.Name = ""
 	case "clip":
 		f.lo, f.hi = at(0, f.lo), at(1, f.hi)
+	case "hardswish": // ONNX Runtime's optimizer fuses it with a blocked convolution
+		f.fn.Alpha, f.fn.Beta = at(0, 1.0/6), at(1, 0.5)
 	case "selu":
 		f.fn.Alpha, f.gamma = at(0, 1.6732632423543772), at(1, f.gamma)
 	default:
@@ -71,6 +73,10 @@ func fusedApply[T kit.RealFloat](c *ir.Call, f *fusedActivation, x []T) {
 		case "clip":
 			for i, v := range x {
 				x[i] = min(max(v, T(f.lo)), T(f.hi))
+			}
+		case "hardswish":
+			for i, v := range x {
+				x[i] = v * min(max(T(f.fn.Alpha)*v+T(f.fn.Beta), 0), 1)
 			}
 		case "selu":
 			for i, v := range x {
