@@ -1,8 +1,11 @@
 package ops
 
 import (
+	"context"
+	"strings"
 	"testing"
 
+	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/internal/testing/optest"
 	"github.com/onward-ml/onward/tensor"
 )
@@ -12,4 +15,78 @@ func TestLossOfManyEmptyImages(t *testing.T) {
 	const n = 1 << 50
 	x, target := tensor.Must(tensor.Zeros(tensor.TypeFloat32, n, 3, 0)), tensor.Must(tensor.Zeros(tensor.TypeInt64, n, 0))
 	optest.Want(t, "NegativeLogLikelihoodLoss", 13, map[string]any{"reduction": "sum"}, tensor.Scalar(float32(0)), x, target)
+}
+
+// TestManyEmptyBatches: a size of 2⁵⁰ beside one of 0 is charged to the memory limit where an operator
+// needs a number for each.
+func TestManyEmptyBatches(t *testing.T) {
+	const n = 1 << 50
+	x := tensor.Must(tensor.Zeros(tensor.TypeFloat32, n, 2, 0))
+	optest.Fail(t, "TensorScatter", 24, map[string]any{"axis": 1}, "exceed the memory limit", x, x)
+}
+
+// TestRegexOfManyRepetitions: nested repetitions of a short pattern are refused before they are written
+// out, as their product is the cost of each character.
+func TestRegexOfManyRepetitions(t *testing.T) {
+	x := optest.Tensor([]string{"aaab", "c"}, 2)
+	optest.Want(t, "RegexFullMatch", 20, map[string]any{"pattern": "((a?){30}){30}b"}, optest.Tensor([]bool{true, false}, 2), x)
+	optest.Fail(t, "RegexFullMatch", 20, map[string]any{"pattern": "(" + strings.Repeat("a?", 200) + "){999}b"}, "instructions with all repetitions, want at most 131072", x)
+}
+
+// countdown is a context that ends at a given call of Err and counts the calls.
+type countdown struct {
+	context.Context
+	left, calls int
+}
+
+func (c *countdown) Err() error {
+	c.calls++
+	if c.left--; c.left <= 0 {
+		return context.Canceled
+	}
+	return nil
+}
+
+// TestLongLinesStop: operators over one long line check the context inside the line, so that they stop
+// when it ends.
+func TestLongLinesStop(t *testing.T) {
+	const n = 1 << 19
+	line := tensor.Must(tensor.Zeros(tensor.TypeFloat64, 1, n))
+	for _, c := range []struct {
+		op     string
+		opset  int
+		in     []tensor.Value
+		checks int // at least
+	}{
+		{"TopK", 11, []tensor.Value{line, optest.Int64s(n - 3)}, 2 * n >> 12},
+		{"CumSum", 14, []tensor.Value{line, optest.Int64s(1)}, n >> 16},
+		{"CumProd", 26, []tensor.Value{line, optest.Int64s(1)}, n >> 12},
+		{"DFT", 17, []tensor.Value{tensor.Must(tensor.Zeros(tensor.TypeFloat32, 1, 524_287, 1))}, n >> 12},
+		{"RegexFullMatch", 20, []tensor.Value{optest.Tensor([]string{strings.Repeat("a", n)}, 1)}, n >> 12},
+	} {
+		attrs := map[string]any{}
+		if c.op == "RegexFullMatch" {
+			attrs["pattern"] = "((a?){30})*b"
+		}
+		for _, generic := range []bool{false, true} {
+			run := func(ctx *countdown) {
+				b, err := optest.Build(c.op, c.opset, attrs, len(c.in), -1)
+				if err != nil {
+					t.Fatal(c.op, err)
+				}
+				call := &ir.Call{Node: b.Node, Env: &optest.Env{Ctx: ctx, Limit: optest.MemoryLimit}, Generic: generic, In: c.in, Out: make([]tensor.Value, b.NumOut)}
+				_ = optest.RunCaught(b.Node.Op, call)
+			}
+			whole := &countdown{Context: t.Context(), left: 1 << 60}
+			run(whole)
+			if whole.calls < c.checks {
+				t.Errorf("%s (generic: %t) checks the context %d times, want at least %d", c.op, generic, whole.calls, c.checks)
+			}
+			ended := &countdown{Context: t.Context(), left: 3}
+			run(ended)
+			if ended.calls > 60 {
+				t.Errorf("%s (generic: %t) checks the context %d times although it ends at the third", c.op, generic, ended.calls)
+			}
+		}
+	}
 }

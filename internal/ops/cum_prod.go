@@ -32,6 +32,9 @@ func cumProdLines[T kit.RealNumber](dst, src []T, l kit.CumulativeLines) {
 		acc[j] = 1
 	}
 	for k := range l.N {
+		if k&0xfff == 0xfff && l.Call.Err() != nil {
+			return
+		}
 		at := l.At(k)
 		x, y, a := src[at:at+l.M], dst[at:at+l.M], acc[:l.M]
 		if l.Exclusive {

@@ -36,6 +36,9 @@ func (o *CumSum) Run(c *ir.Call) error { return o.RunWith(c, cumSumTable) }
 func cumSumLines[T kit.RealNumber](dst, src []T, l kit.CumulativeLines) {
 	var acc [kit.ColumnBlock]T
 	for k := range l.N {
+		if k&0xfff == 0xfff && l.Call.Err() != nil {
+			return
+		}
 		at := l.At(k)
 		x, y, a := src[at:at+l.M], dst[at:at+l.M], acc[:l.M]
 		if l.Exclusive {
@@ -69,6 +72,9 @@ func cumSum[T kit.RealNumber](c *ir.Call, out, x *tensor.Tensor, l kit.Cumulativ
 			y, x := dst[lo*l.N:][:l.N], src[lo*l.N:][:l.N]
 			var sum T
 			for k := range x {
+				if k&0xffff == 0xffff && c.Err() != nil {
+					return
+				}
 				if l.Reverse {
 					k = l.N - 1 - k
 				}
@@ -92,6 +98,9 @@ func cumSumFour[T kit.RealNumber](dst, src []T, l kit.CumulativeLines) {
 	y0, y1, y2, y3 := dst[:n], dst[n:][:n], dst[2*n:][:n], dst[3*n:][:n]
 	var s0, s1, s2, s3 T
 	for k := range n {
+		if k&0xffff == 0xffff && l.Call.Err() != nil {
+			return
+		}
 		if l.Reverse {
 			k = n - 1 - k
 		}

@@ -232,7 +232,7 @@ func (d *deform[T]) gemm(c *ir.Call) error {
 		if d.bias != nil {
 			a.BiasRow = d.bias[ch:][:d.Mg]
 		}
-		kit.GemmBlock(&a, a.Whole())
+		kit.GemmHere(c, &a)
 		return nil
 	})
 }

@@ -3,7 +3,6 @@ package ops
 import (
 	"fmt"
 	"io"
-	"regexp"
 	"unicode/utf8"
 
 	"github.com/onward-ml/onward/internal/ir"
@@ -16,7 +15,7 @@ import (
 type RegexFullMatch struct {
 	Pattern string
 
-	re *regexp.Regexp
+	re *kit.Regexp
 }
 
 var _ = kit.Register(kit.Def{Name: "RegexFullMatch", Since: []int{20},
@@ -24,14 +23,7 @@ var _ = kit.Register(kit.Def{Name: "RegexFullMatch", Since: []int{20},
 
 func buildRegexFullMatch(a *kit.Attrs, opset int) (kit.Operator, error) {
 	p := a.String("pattern", "")
-	if len(p) > kit.MaxPattern {
-		return nil, fmt.Errorf("attribute pattern has %d bytes, want at most %d", len(p), kit.MaxPattern)
-	}
-	// Compile the pattern alone first, so that it cannot close the group around it.
-	if _, err := regexp.Compile(p); err != nil {
-		return nil, fmt.Errorf("attribute pattern: %w", err)
-	}
-	re, err := regexp.Compile(`\A(?:` + p + `)\z`)
+	re, err := kit.CompileRegexp(p, true)
 	if err != nil {
 		return nil, fmt.Errorf("attribute pattern: %w", err)
 	}
@@ -52,16 +44,15 @@ func (op *RegexFullMatch) Run(c *ir.Call) error {
 		return err
 	}
 	y := tensor.Of[bool](out)
-	const long = 1 << 16
 	for i, s := range tensor.Of[string](x) {
 		if err := c.Err(); err != nil {
 			return err
 		}
-		if len(s) < long {
+		if len(s)*op.re.Cost < 4*kit.GrainWatch {
 			y[i] = op.re.MatchString(s)
 			continue
 		}
-		y[i] = op.re.MatchReader(&stoppableReader{s: s, c: c})
+		y[i] = op.re.MatchReader(&stoppableReader{s: s, c: c, cost: op.re.Cost})
 		if err := c.Err(); err != nil {
 			return err
 		}
@@ -72,13 +63,20 @@ func (op *RegexFullMatch) Run(c *ir.Call) error {
 // stoppableReader reads a string until the run is cancelled.
 type stoppableReader struct {
 	s string
-	n int
 	c *ir.Call
+
+	cost, spent int
 }
 
 // ReadRune implements io.RuneReader.
 func (r *stoppableReader) ReadRune() (rune, int, error) {
-	if r.n++; r.n&0xfff == 0 && r.c.Err() != nil || r.s == "" {
+	if r.spent += r.cost; r.spent > kit.GrainWatch {
+		r.spent = 0
+		if r.c.Err() != nil {
+			return 0, 0, io.EOF
+		}
+	}
+	if r.s == "" {
 		return 0, 0, io.EOF
 	}
 	v, w := utf8.DecodeRuneInString(r.s)

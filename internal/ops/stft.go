@@ -123,7 +123,7 @@ func runSTFT[T kit.RealFloat](op *STFT, c *ir.Call) error {
 	if err := c.Reserve(kit.FourierBytes(n)); err != nil {
 		return err
 	}
-	p := kit.NewFourierPlan(n)
+	p := kit.NewFourierPlan(c, n)
 	items := batch * frames
 	per := 2*n + p.ScratchLen()
 	scratch, err := ir.ScratchOf[complex128](c, kit.WorkspaceCount(items)*per)

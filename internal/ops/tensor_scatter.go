@@ -61,7 +61,10 @@ func (op *TensorScatter) Run(c *ir.Call) error {
 		}
 	}
 	batch, size, n := past.Dim(0), past.Dim(axis), up.Dim(axis)
-	start := make([]int, batch)
+	start, err := kit.MakeInts(c, batch)
+	if err != nil {
+		return err
+	}
 	if t := c.Tensor(2); t != nil {
 		if t.Len() != batch {
 			return fmt.Errorf("write_indices has shape %v, want [%d]", t.Shape(), batch)

@@ -182,7 +182,10 @@ func topKRun[T kit.RealNumber](c *ir.Call, at []int64, x *tensor.Tensor, s kit.A
 		for line := task * perTask; line < min(lines, (task+1)*perTask); line++ {
 			outer, j := line/s.Inner, line%s.Inner
 			in := src[outer*s.N*s.Inner+j:]
-			heap = topKLine(heap[:0], in, s.N, s.Inner, k, largest, bestOf)
+			heap = topKLine(c, heap[:0], in, s.N, s.Inner, k, largest, bestOf)
+			if c.Err() != nil {
+				return
+			}
 			out := at[outer*k*s.Inner+j:]
 			for i, e := range heap {
 				out[i*s.Inner] = int64(e.index)
@@ -232,12 +235,13 @@ func lessFirst[T kit.RealNumber](a, b topKEntry[T]) bool {
 
 // topKLine returns the first k of n elements in order. It keeps them in a heap whose root is the
 // last of them. bestOf returns the largest or smallest of many elements, or NaN if there is one; it
-// may be nil.
-func topKLine[T kit.RealNumber](heap []topKEntry[T], x []T, n, stride, k int, largest bool, bestOf func(x []T, largest bool) T) []topKEntry[T] {
+// may be nil. If the context ends, it returns the elements so far.
+func topKLine[T kit.RealNumber](c *ir.Call, heap []topKEntry[T], x []T, n, stride, k int, largest bool, bestOf func(x []T, largest bool) T) []topKEntry[T] {
 	first := lessFirst[T]
 	if largest {
 		first = greaterFirst[T]
 	}
+	stopped := func(i int) bool { return i&0xfff == 0xfff && c.Err() != nil }
 	down := func(h []topKEntry[T], i int) {
 		for {
 			child := 2*i + 1
@@ -256,12 +260,21 @@ func topKLine[T kit.RealNumber](heap []topKEntry[T], x []T, n, stride, k int, la
 	}
 	for i := range k {
 		heap = append(heap, topKEntry[T]{x[i*stride], i})
+		if stopped(i) {
+			return heap
+		}
 	}
 	for i := k/2 - 1; i >= 0; i-- {
 		down(heap, i)
+		if stopped(i) {
+			return heap
+		}
 	}
 	const block = 256 // elements that are skipped together
 	for i := k; i < n; i++ {
+		if stopped(i) {
+			return heap
+		}
 		if bestOf != nil && stride == 1 && (i-k)%block == 0 && k > 0 {
 			b, root := bestOf(x[i:min(n, i+block)], largest), heap[0].value
 			if largest && b <= root || !largest && b >= root {
@@ -280,6 +293,9 @@ func topKLine[T kit.RealNumber](heap []topKEntry[T], x []T, n, stride, k int, la
 		}
 	}
 	for end := k - 1; end > 0; end-- {
+		if stopped(end) {
+			return heap
+		}
 		heap[0], heap[end] = heap[end], heap[0]
 		down(heap[:end], 0)
 	}

@@ -206,7 +206,7 @@ func convGemm[T convType](c *ir.Call, s *ConvShape, x, w, bias, y []T) error {
 			a.B, a.LdB = scratch[ws*depth*tile:][:depth*tile], tile
 			im2col(&s.WindowGeom, a.B, tile, xg, s.Cg, p0, p1)
 		}
-		GemmBlock(&a, a.Whole())
+		GemmHere(c, &a)
 		return nil
 	})
 }

@@ -67,7 +67,7 @@ func ConvTransposeGemm[T RealFloat](c *ir.Call, s *ConvShape, x, w, bias, y []T)
 		if taps > 0 {
 			a := gemm.Args[T]{M: num * taps, N: in, K: s.Mg, LdA: s.Cg * taps, TransA: true, LdB: in, LdC: in, C: col,
 				A: w[(g*s.Mg*s.Cg+c0)*taps:], B: x[(img*s.M+g*s.Mg)*in:][:s.Mg*in]}
-			GemmBlock(&a, a.Whole())
+			GemmHere(c, &a)
 		}
 		m := &Meter{C: c}
 		for k := range num {

@@ -22,6 +22,7 @@ func ReadCumulative(a *Attrs) Cumulative {
 type CumulativeLines struct {
 	AxisSpan
 	base, M            int
+	Call               *ir.Call // for checks of the context in long lines
 	Exclusive, Reverse bool
 }
 
@@ -72,7 +73,7 @@ func (o *Cumulative) RunWith(c *ir.Call, t map[tensor.DType]CumulativeKernel) er
 	if axis, err = NormalAxis(axis, x.Rank()); err != nil {
 		return err
 	}
-	l := CumulativeLines{AxisSpan: SpanOf(x.Shape(), axis), Exclusive: o.Exclusive, Reverse: o.Reverse}
+	l := CumulativeLines{AxisSpan: SpanOf(x.Shape(), axis), Exclusive: o.Exclusive, Reverse: o.Reverse, Call: c}
 	if d := x.DType(); d.IsFloat() {
 		return RunWide(c,
 			func(dst, src []float32) error {

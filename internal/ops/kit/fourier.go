@@ -38,7 +38,7 @@ func RunDFT[T RealFloat](c *ir.Call, l FourierLine, outer int, shape []int) erro
 	if err := c.Reserve(FourierBytes(l.N)); err != nil {
 		return err
 	}
-	p := NewFourierPlan(l.N)
+	p := NewFourierPlan(c, l.N)
 	per := 2*l.N + p.ScratchLen()
 	scratch, err := ir.ScratchOf[complex128](c, WorkspaceCount(lines)*per)
 	if err != nil {
@@ -105,6 +105,7 @@ type fourierPlan struct {
 	chirp    []complex128 // exp(−πik²/n), for Bluestein
 	spectrum []complex128 // transform of the conjugate chirp
 	conv     *fourierPlan
+	call     *ir.Call // for checks of the context
 }
 
 // largestRadix is the largest prime factor for which a direct sum is efficient.
@@ -118,9 +119,10 @@ func FourierBytes(n int) int64 {
 	return 16 * 20 * int64(n+largestRadix)
 }
 
-// NewFourierPlan returns a plan for transforms of length n.
-func NewFourierPlan(n int) *fourierPlan {
-	p := &fourierPlan{n: n}
+// NewFourierPlan returns a plan for transforms of length n in a call. It does not return if the run must
+// stop.
+func NewFourierPlan(call *ir.Call, n int) *fourierPlan {
+	p := &fourierPlan{n: n, call: call}
 	rest := n
 	for _, r := range []int{4, 2, 3, 5} {
 		for rest%r == 0 && rest > 0 {
@@ -135,36 +137,35 @@ func NewFourierPlan(n int) *fourierPlan {
 		}
 	}
 	if rest <= 1 {
-		p.roots = unitRoots(n, 1)
+		p.roots = make([]complex128, n)
+		call.Serial(n, GrainCostly, func(lo, hi int) {
+			for k := lo; k < hi; k++ {
+				s, c := math.Sincos(2 * math.Pi * float64(k) / float64(n))
+				p.roots[k] = complex(c, -s)
+			}
+		})
 		return p
 	}
 	p.factors = nil
 	m := 1 << bits.Len(uint(2*n-2))
-	p.conv = NewFourierPlan(m)
+	p.conv = NewFourierPlan(call, m)
 	p.chirp = make([]complex128, n)
 	b := make([]complex128, m)
-	for k := range n {
-		// k² mod 2n keeps the angle exact for long transforms.
-		hi, lo := bits.Mul64(uint64(k), uint64(k))
-		s, c := math.Sincos(math.Pi * float64(bits.Rem64(hi, lo, uint64(2*n))) / float64(n))
-		p.chirp[k] = complex(c, -s)
-		b[k] = complex(c, s)
-		if k > 0 {
-			b[m-k] = b[k]
+	call.Serial(n, GrainCostly, func(from, to int) {
+		for k := from; k < to; k++ {
+			// k² mod 2n keeps the angle exact for long transforms.
+			hi, lo := bits.Mul64(uint64(k), uint64(k))
+			s, c := math.Sincos(math.Pi * float64(bits.Rem64(hi, lo, uint64(2*n))) / float64(n))
+			p.chirp[k] = complex(c, -s)
+			b[k] = complex(c, s)
+			if k > 0 {
+				b[m-k] = b[k]
+			}
 		}
-	}
+	})
 	p.spectrum = make([]complex128, m)
 	p.conv.Forward(p.spectrum, b, nil)
 	return p
-}
-
-func unitRoots(n, sign int) []complex128 {
-	r := make([]complex128, n)
-	for k := range r {
-		s, c := math.Sincos(2 * math.Pi * float64(k) / float64(n))
-		r[k] = complex(c, -float64(sign)*s)
-	}
-	return r
 }
 
 // ScratchLen returns the number of scratch elements that forward and inverse need.
@@ -175,7 +176,8 @@ func (p *fourierPlan) ScratchLen() int {
 	return 2 * p.conv.n
 }
 
-// Forward writes the transform of src to dst. They must not overlap. src is unchanged.
+// Forward writes the transform of src to dst. They must not overlap. src is unchanged. If the context
+// of the call ends, dst is incomplete.
 func (p *fourierPlan) Forward(dst, src, scratch []complex128) {
 	if p.conv == nil {
 		p.step(dst, src, p.n, 1, 0)
@@ -225,17 +227,24 @@ func (p *fourierPlan) step(dst, src []complex128, n, stride, f int) {
 	for q := range r {
 		p.step(dst[q*m:][:m], src[q*stride:], m, stride*r, f+1)
 	}
+	for lo := 0; lo < m && (n < GrainWatch || p.call.Err() == nil); lo += GrainWatch / largestRadix {
+		p.combine(dst, r, m, stride, lo, min(m, lo+GrainWatch/largestRadix))
+	}
+}
+
+// combine combines the elements [lo, hi) of r transforms of length m in place.
+func (p *fourierPlan) combine(dst []complex128, r, m, stride, lo, hi int) {
 	switch r {
 	case 2:
 		a, b := dst[:m], dst[m:2*m]
-		for k, x := range a {
-			y := b[k] * p.roots[k*stride]
+		for k := lo; k < hi; k++ {
+			x, y := a[k], b[k]*p.roots[k*stride]
 			a[k], b[k] = x+y, x-y
 		}
 	case 4:
 		a, b, c, d := dst[:m], dst[m:2*m], dst[2*m:3*m], dst[3*m:4*m]
-		for k, x := range a {
-			y, z, w := b[k]*p.roots[k*stride], c[k]*p.roots[2*k*stride], d[k]*p.roots[3*k*stride]
+		for k := lo; k < hi; k++ {
+			x, y, z, w := a[k], b[k]*p.roots[k*stride], c[k]*p.roots[2*k*stride], d[k]*p.roots[3*k*stride]
 			s, t := x+z, x-z
 			u, v := y+w, y-w
 			v = complex(imag(v), -real(v)) // −i·v
@@ -243,7 +252,7 @@ func (p *fourierPlan) step(dst, src []complex128, n, stride, f int) {
 		}
 	default:
 		var t [largestRadix]complex128
-		for k := range m {
+		for k := lo; k < hi; k++ {
 			for q := range r {
 				t[q] = dst[q*m+k] * p.roots[q*k*stride]
 			}

@@ -1,11 +1,21 @@
 package kit
 
 import (
+	"context"
 	"math"
 	"math/cmplx"
 	"math/rand/v2"
 	"testing"
+
+	"github.com/onward-ml/onward/internal/ir"
 )
+
+// plainEnv is an engine without limits for parts of operators.
+type plainEnv struct{ ir.Env }
+
+func (plainEnv) Context() context.Context { return context.Background() }
+
+func (plainEnv) Serial(n, grain int, fn func(lo, hi int)) { fn(0, n) }
 
 func TestFourierPlanEqualsTheDefinition(t *testing.T) {
 	lengths := []int{509, 1000, 1021, 1024, 1155, 2 * 521}
@@ -14,7 +24,7 @@ func TestFourierPlanEqualsTheDefinition(t *testing.T) {
 	}
 	r := rand.New(rand.NewPCG(1, 2))
 	for _, n := range lengths {
-		p := NewFourierPlan(n)
+		p := NewFourierPlan(&ir.Call{Env: plainEnv{}}, n)
 		src, dst, back := make([]complex128, n), make([]complex128, n), make([]complex128, n)
 		for i := range src {
 			src[i] = complex(r.NormFloat64(), r.NormFloat64())

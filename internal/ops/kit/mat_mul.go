@@ -69,7 +69,7 @@ func MatMulBatches[T gemm.Number](c *ir.Call, s *MatMulShape, y, a, b []T) error
 	c.Parallel(count, GrainFor(mn*max(1, s.K/4)), func(lo, hi int) {
 		for i := lo; i < hi && c.Err() == nil; i++ {
 			g := args(i)
-			GemmBlock(&g, g.Whole())
+			GemmHere(c, &g)
 		}
 	})
 	return c.Err()
@@ -92,12 +92,22 @@ func MatMulOne[T gemm.Number](c *ir.Call, g *gemm.Args[T]) error {
 	return c.Err()
 }
 
-// GemmBlock computes one block on the calling thread.
-func GemmBlock[T gemm.Number](g *gemm.Args[T], blk gemm.Block) {
+// GemmHere computes a product on the calling thread. If the context ends, the product is incomplete.
+func GemmHere[T gemm.Number](c *ir.Call, g *gemm.Args[T]) {
+	const work = 4 << 20 // multiplications between checks of the context
+	var par gemm.Par
+	if all := g.M * g.N * g.K; all > work {
+		par = func(n int, fn func(lo, hi int)) {
+			step := max(1, n/(all/work+1))
+			for lo := 0; lo < n && c.Err() == nil; lo += step {
+				fn(lo, min(n, lo+step))
+			}
+		}
+	}
 	if f, ok := any(g).(*gemm.Args[float32]); ok {
-		gemm.F32(cpu.Active(), f, blk, nil)
+		gemm.Parallel(par, cpu.Active(), f)
 	} else {
-		gemm.Generic(g, blk, nil)
+		gemm.ParallelGeneric(par, g)
 	}
 }
 

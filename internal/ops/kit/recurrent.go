@@ -293,7 +293,9 @@ func NewRecurrentRun[T RealFloat](c *ir.Call, r *Recurrent, packed *RecurrentWei
 	}
 	run.lens = Ints(c.Tensor(4))
 	if run.lens == nil {
-		run.lens = make([]int, run.Batch)
+		if run.lens, err = MakeInts(c, run.Batch); err != nil {
+			return nil, err
+		}
 		for i := range run.lens {
 			run.lens[i] = run.seq
 		}

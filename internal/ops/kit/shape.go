@@ -196,3 +196,15 @@ func CheckRank(c *ir.InferContext, i, want int, name string) error {
 	}
 	return nil
 }
+
+// MakeInts returns n zeros that are charged to the run's memory limit. n is a size of an input, which
+// may be huge if another size is 0.
+func MakeInts(c *ir.Call, n int) ([]int, error) {
+	if n > 1<<56 {
+		return nil, fmt.Errorf("memory for %d numbers overflows", n)
+	}
+	if err := c.Reserve(8 * int64(n)); err != nil {
+		return nil, err
+	}
+	return make([]int, n), nil
+}

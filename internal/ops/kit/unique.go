@@ -67,20 +67,18 @@ func UniqueSlices(c *ir.Call, x *tensor.Tensor, axis int, sorted bool) (first, g
 func uniqueCompare(c *ir.Call, x *tensor.Tensor, axis int) (func(a, b int) int, error) {
 	outer, inner := AxisBlocks(x.Shape(), axis)
 	step := x.Dim(axis) * inner
-	calls, stop := 0, false
-	stopped := func() bool {
-		if calls++; calls&0xffff == 0 {
-			stop = c.Err() != nil
-		}
+	m, stop := Meter{C: c}, false
+	stopped := func(n int) bool { // before comparing n elements
+		stop = stop || !m.Spend(n)
 		return stop
 	}
 	if x.DType() == tensor.TypeString {
 		s := tensor.Of[string](x)
 		return func(a, b int) int {
-			if stopped() {
-				return 0
-			}
 			for o := range outer {
+				if stopped(inner) {
+					return 0
+				}
 				p, q := o*step+a*inner, o*step+b*inner
 				for k := range inner {
 					if r := strings.Compare(s[p+k], s[q+k]); r != 0 {
@@ -98,10 +96,10 @@ func uniqueCompare(c *ir.Call, x *tensor.Tensor, axis int) (func(a, b int) int, 
 	inner *= per
 	step *= per
 	return func(a, b int) int {
-		if stopped() {
-			return 0
-		}
 		for o := range outer {
+			if stopped(inner) {
+				return 0
+			}
 			p, q := o*step+a*inner, o*step+b*inner
 			u, v := key[p:p+inner], key[q:q+inner]
 			for k, x := range u {

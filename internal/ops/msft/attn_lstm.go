@@ -66,7 +66,10 @@ func runAttnLSTM[T kit.RealFloat](op *AttnLSTM, c *ir.Call) error {
 	}
 	m := bahdanau[T]{c: c, hidden: h, depth: depth, width: width, steps: steps, lens: kit.Ints(c.Tensor(12))}
 	if m.lens == nil {
-		m.lens = make([]int, batch)
+		var err error
+		if m.lens, err = kit.MakeInts(c, batch); err != nil {
+			return err
+		}
 		kit.RepeatOf(m.lens, steps)
 	}
 	for i, n := range m.lens {

@@ -2,7 +2,6 @@ package msft
 
 import (
 	"fmt"
-	"regexp"
 	"slices"
 	"unicode/utf8"
 
@@ -22,8 +21,9 @@ type Tokenizer struct {
 	MinChars int // shorter tokens are dropped
 
 	chars      bool
-	separators []*regexp.Regexp // applied in order
-	token      *regexp.Regexp
+	separators []*kit.Regexp // applied in order
+	token      *kit.Regexp
+	cost       int // operations per character of a string
 }
 
 var _ = kit.Register(kit.Def{Domain: kit.DomainMicrosoft, Name: "Tokenizer", Since: []int{1}, In: "X:T", Out: "Y:T", Types: kit.Types{"T": "string"},
@@ -55,17 +55,19 @@ var _ = kit.Register(kit.Def{Domain: kit.DomainMicrosoft, Name: "Tokenizer", Sin
 			return nil, fmt.Errorf("the patterns have %d bytes, want at most %d", total, kit.MaxPattern)
 		}
 		for _, s := range separators {
-			re, err := regexp.Compile(s)
+			re, err := kit.CompileRegexp(s, false)
 			if err != nil {
 				return nil, fmt.Errorf("attribute separators: %w", err)
 			}
 			op.separators = append(op.separators, re)
+			op.cost += re.Cost
 		}
 		if token != "" {
 			var err error
-			if op.token, err = regexp.Compile(token); err != nil {
+			if op.token, err = kit.CompileRegexp(token, false); err != nil {
 				return nil, fmt.Errorf("attribute tokenexp: %w", err)
 			}
+			op.cost = op.token.Cost
 		}
 		return op, nil
 	}})
@@ -116,6 +118,10 @@ func (op *Tokenizer) Run(c *ir.Call) error {
 		}
 		if !utf8.ValidString(s) {
 			return fmt.Errorf("string %d is not valid UTF-8", i)
+		}
+		// The search for all matches in a string cannot be interrupted.
+		if most := 1 << 28 / max(op.cost, 1); len(s) > most {
+			return fmt.Errorf("string %d has %d bytes, want at most %d for patterns of %d instructions", i, len(s), most, op.cost)
 		}
 		// Every byte may become a token, whose string header has two words.
 		if err := c.Reserve(16 * int64(len(s))); err != nil {
@@ -192,7 +198,7 @@ func (op *Tokenizer) keep(r []string, t string) []string {
 
 // cut appends the parts of s between the matches of re. After an empty match, the next
 // character is skipped.
-func (op *Tokenizer) cut(r []string, s string, re *regexp.Regexp) []string {
+func (op *Tokenizer) cut(r []string, s string, re *kit.Regexp) []string {
 	start := 0
 	for _, m := range re.FindAllStringIndex(s, -1) {
 		if m[0] < start {

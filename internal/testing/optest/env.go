@@ -60,10 +60,18 @@ func (e *Env) Reserve(c *ir.Call, n int64) error {
 	return nil
 }
 
+// stop unwinds the operator if the run must stop, as the engine does.
+func (e *Env) stop() {
+	if err := e.Ctx.Err(); err != nil {
+		panic(err)
+	}
+}
+
 func (e *Env) Parallel(n, grain int, fn func(lo, hi int)) {
 	if n <= 0 {
 		return
 	}
+	defer e.stop()
 	if !e.Two {
 		fn(0, n)
 		return
@@ -95,6 +103,7 @@ func (e *Env) Serial(n, grain int, fn func(lo, hi int)) {
 	grain = max(grain, 1, n/64)
 	for lo := 0; lo < n; lo += grain {
 		fn(lo, min(n, lo+grain))
+		e.stop()
 	}
 }
 

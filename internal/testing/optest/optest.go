@@ -307,10 +307,12 @@ func EmptySequence(v tensor.Value) bool {
 	return ok && len(s.Items) == 0
 }
 
-// RunCaught runs an operator and returns a panic as an error.
+// RunCaught runs an operator and returns a panic as an error: the context's error if the run has ended.
 func RunCaught(op kit.Operator, c *ir.Call) (err error) {
 	defer func() {
-		if p := recover(); p != nil {
+		if p := recover(); p != nil && p == any(c.Err()) {
+			err = c.Err()
+		} else if p != nil {
 			stack := make([]byte, 4096)
 			err = fmt.Errorf("PANIC: %v\n%s", p, stack[:runtime.Stack(stack, false)])
 		}

@@ -1,0 +1,174 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"flag"
+	"fmt"
+	"hash/fnv"
+	"math/rand/v2"
+	"runtime"
+	"strings"
+	"time"
+
+	"github.com/onward-ml/onward"
+	"github.com/onward-ml/onward/internal/testing/opfuzz"
+)
+
+// longest is the largest CPU time between two checks of the context that is no finding. It is above
+// the 10 ms at which operators aim, because it includes what the allocation of large results and
+// the garbage collector take.
+var longest = flag.Duration("gap", 100*time.Millisecond, "cancel: the CPU time without a check of the context from which on a case is a finding")
+
+// watched is a context that measures the CPU time between two calls of Err and ends at a given
+// call or CPU time. Its user runs on one locked thread.
+type watched struct {
+	context.Context
+	done   chan struct{}
+	ended  bool
+	calls  int
+	endAt  int           // call at which the context ends; 0: none
+	budget time.Duration // CPU time after which the context ends
+	began  time.Duration
+	last   time.Duration
+	worst  time.Duration // largest CPU time between calls
+	where  string        // call stack of the check that ended it
+	after  int           // calls after the end
+}
+
+func newWatched(endAt int, budget time.Duration) *watched {
+	now := threadTime()
+	return &watched{Context: context.Background(), done: make(chan struct{}), endAt: endAt, budget: budget, began: now, last: now}
+}
+
+// Done implements [context.Context].
+func (w *watched) Done() <-chan struct{} { return w.done }
+
+// Deadline implements [context.Context].
+func (w *watched) Deadline() (time.Time, bool) { return time.Time{}, false }
+
+// Err implements [context.Context].
+func (w *watched) Err() error {
+	w.calls++
+	now := threadTime()
+	w.gap(now)
+	if w.ended {
+		w.after++
+	} else if w.calls == w.endAt || now-w.began > w.budget {
+		w.ended = true
+		close(w.done)
+	}
+	w.last = threadTime()
+	if w.ended {
+		return context.Canceled
+	}
+	return nil
+}
+
+// gap ends an interval without checks.
+func (w *watched) gap(now time.Duration) {
+	if d := now - w.last; d > w.worst {
+		w.worst, w.where = d, ""
+		if d > *longest {
+			w.where = callers()
+		}
+	}
+	w.last = now
+}
+
+// callers returns the functions of this module on the stack, innermost first.
+func callers() string {
+	pc := make([]uintptr, 40)
+	frames := runtime.CallersFrames(pc[:runtime.Callers(4, pc)])
+	var s []string
+	for len(s) < 6 {
+		f, more := frames.Next()
+		if _, name, ok := strings.Cut(f.Function, "github.com/onward-ml/onward/"); ok {
+			s = append(s, fmt.Sprintf("%s:%d", name, f.Line))
+		}
+		if !more {
+			break
+		}
+	}
+	return strings.Join(s, " < ")
+}
+
+// tryCancel runs a large call of an operator with one thread. It measures the CPU time between checks
+// of the context, until the context ends at a random one of them or after a second. Many sizes do not
+// fit together, so it tries several.
+func tryCancel(a *attack, name string, seed uint64) (*attempt, error) {
+	rng := rand.New(rand.NewPCG(seed, hash(name)))
+	if h := heavy[name]; h != nil {
+		return cancelled(h(rng), []string{"cpu", "reference"}[rng.IntN(2)], 0)
+	}
+	for range 10 {
+		c := a.draw(name, rng.Uint64()>>1, 1<<(10+rng.IntN(14)))
+		if c == nil {
+			return nil, nil
+		}
+		clear(c.Constant)
+		if rng.IntN(4) == 0 {
+			for i := range c.Constant {
+				c.Constant[i] = i > 0
+			}
+		}
+		endAt := 0
+		if rng.IntN(2) == 0 {
+			endAt = 1 + rng.IntN(200)
+		}
+		at, err := cancelled(c, []string{"cpu", "reference"}[rng.IntN(2)], endAt)
+		if at != nil || err != nil {
+			return at, err
+		}
+	}
+	return nil, nil
+}
+
+func hash(s string) uint64 {
+	h := fnv.New64a()
+	h.Write([]byte(s))
+	return h.Sum64()
+}
+
+// cancelled runs a case whose context ends at a given check, or after a second. It returns nil if the
+// case is not valid.
+func cancelled(c *opfuzz.Case, provider string, endAt int) (*attempt, error) {
+	m, feed, err := c.Model()
+	if err != nil {
+		return nil, nil
+	}
+	at := &attempt{model: m, feed: feed, text: fmt.Sprintf("%.2000s", c)}
+	opts := &onward.SessionOptions{Threads: 1, Limits: onward.Limits{MaxMemory: 1 << 30}, Providers: []onward.ProviderConfig{{Name: provider}}}
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	w := newWatched(0, time.Second)
+	s, err := onward.OpenModel(w, m, opts)
+	w.gap(threadTime())
+	if err := w.late("opening on " + provider); err != nil {
+		return at, err
+	}
+	if err != nil {
+		return nil, nil
+	}
+	defer s.Close()
+	w = newWatched(endAt, time.Second)
+	_, err = s.Run(w, feed, nil)
+	w.gap(threadTime())
+	switch late := w.late("running on " + provider); {
+	case late != nil:
+		return at, late
+	case w.after > 100_000:
+		return at, fmt.Errorf("running on %s: %d checks of the context after it had ended", provider, w.after)
+	case err != nil && !w.ended:
+		return nil, nil
+	}
+	return at, nil
+}
+
+// late returns an error for too long an interval without a check of the context.
+func (w *watched) late(doing string) error {
+	if w.worst <= *longest {
+		return nil
+	}
+	return fmt.Errorf("%s: %v of CPU time without a check of the context, before %s", doing, w.worst.Round(time.Millisecond), cmp.Or(w.where, "the end"))
+}

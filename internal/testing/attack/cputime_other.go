@@ -1,0 +1,10 @@
+//go:build !linux
+
+package main
+
+import "time"
+
+var began = time.Now()
+
+// threadTime returns the elapsed time, since the CPU time of a thread is not available.
+func threadTime() time.Duration { return time.Since(began) }

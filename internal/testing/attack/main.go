@@ -1,0 +1,230 @@
+// Command attack looks for models that end late or panic:
+//
+//	attack [-duration 1m] [-seed N] [-only REGEXP] [-cases N] [-out DIR] [FAMILY…]
+//
+// The families, all by default, in turns until the duration is over:
+//
+//	cancel  large calls of every operator and type, on both engines, whose context ends during the run
+//
+// Each finding is printed with the model's file and a command that repeats it. The exit code is 1 if
+// there are findings.
+package main
+
+import (
+	"flag"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"regexp"
+	"runtime/debug"
+	"slices"
+	"strings"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"github.com/onward-ml/onward/internal/exec"
+	"github.com/onward-ml/onward/internal/ops/kit"
+	"github.com/onward-ml/onward/internal/testing/opfuzz"
+	"github.com/onward-ml/onward/internal/testing/suite"
+	"github.com/onward-ml/onward/onnx"
+	"github.com/onward-ml/onward/tensor"
+)
+
+// family is a kind of attack.
+type family struct {
+	name string
+	// targets lists what the family attacks: operators or models.
+	targets func(a *attack) []string
+	// try attacks a target with the choices of a seed. It returns the model for the reproducer and
+	// what was found, nil if nothing.
+	try func(a *attack, target string, seed uint64) (*attempt, error)
+}
+
+var families = []family{
+	{"cancel", func(a *attack) []string { return slices.Concat(slices.Sorted(maps.Keys(heavy)), operators(a)) }, tryCancel},
+}
+
+// attempt is a model with its inputs.
+type attempt struct {
+	model *onnx.Model
+	feed  map[string]tensor.Value
+	text  string
+}
+
+type attack struct {
+	out      string
+	defs     map[string]*kit.Def
+	seeds    opfuzz.Seeds
+	suite    string
+	findings int
+	tries    map[string]int
+	valid    map[string]int // tries whose model ran
+	seen     map[string]int // findings per family and target
+}
+
+func main() {
+	duration := flag.Duration("duration", time.Minute, "how long to attack")
+	seed := flag.Uint64("seed", 1, "seed of the first case; later cases have the next numbers")
+	only := flag.String("only", "", "only targets (operators, models) that match this regular expression")
+	cases := flag.Int("cases", 0, "end after this many cases of each target (0: no limit)")
+	out := flag.String("out", filepath.Join(os.TempDir(), "onward-attack"), "folder for the models of findings")
+	flag.Parse()
+	re, err := regexp.Compile(*only)
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "attack:", err)
+		os.Exit(2)
+	}
+	a, err := newAttack(*out)
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "attack:", err)
+		os.Exit(1)
+	}
+	chosen := families
+	if flag.NArg() > 0 {
+		chosen = slices.DeleteFunc(slices.Clone(families), func(f family) bool { return !slices.Contains(flag.Args(), f.name) })
+		if len(chosen) < flag.NArg() {
+			fmt.Fprintf(os.Stderr, "attack: unknown family in %v, want one of cancel\n", flag.Args())
+			os.Exit(2)
+		}
+	}
+	exec.CrashOnPanic()
+	for _, f := range chosen {
+		a.run(f, re, *seed, *cases, time.Now().Add(*duration/time.Duration(len(chosen))))
+	}
+	for _, f := range chosen {
+		fmt.Printf("%s: %d cases, %d of them ran\n", f.name, a.tries[f.name], a.valid[f.name])
+	}
+	fmt.Printf("%d findings\n", a.findings)
+	if a.findings > 0 {
+		os.Exit(1)
+	}
+}
+
+func newAttack(out string) (*attack, error) {
+	a := &attack{out: out, defs: map[string]*kit.Def{}, tries: map[string]int{}, valid: map[string]int{}, seen: map[string]int{}}
+	if s, err := suite.Find(); err == nil {
+		a.suite = s.Dir
+	}
+	root, err := moduleRoot()
+	if err != nil {
+		return nil, err
+	}
+	if a.seeds, err = opfuzz.Load(root, a.suite); err != nil {
+		return nil, err
+	}
+	for _, d := range kit.All() {
+		if d.Domain != "onward" {
+			a.defs[kit.QualifiedName(d.Domain, d.Name)] = d
+		}
+	}
+	return a, nil
+}
+
+// moduleRoot returns the folder of go.mod above the current one.
+func moduleRoot() (string, error) {
+	dir, err := os.Getwd()
+	if err != nil {
+		return "", err
+	}
+	for ; ; dir = filepath.Dir(dir) {
+		if _, err := os.Stat(filepath.Join(dir, "go.mod")); err == nil {
+			return dir, nil
+		}
+		if dir == filepath.Dir(dir) {
+			return "", fmt.Errorf("found no go.mod above the current folder: run it in the module")
+		}
+	}
+}
+
+// run attacks all targets of a family in turns.
+func (a *attack) run(f family, re *regexp.Regexp, seed uint64, cases int, end time.Time) {
+	targets := slices.DeleteFunc(f.targets(a), func(t string) bool { return !re.MatchString(t) })
+	if len(targets) == 0 {
+		return
+	}
+	for n := 0; cases == 0 || n < cases; n++ {
+		for _, t := range targets {
+			if time.Now().After(end) {
+				return
+			}
+			a.one(f, t, seed+uint64(n))
+		}
+	}
+}
+
+func (a *attack) one(f family, target string, seed uint64) {
+	a.tries[f.name]++
+	at, err := protect(func() (*attempt, error) { return f.try(a, target, seed) })
+	if at != nil {
+		a.valid[f.name]++
+	}
+	if err == nil {
+		return
+	}
+	a.findings++
+	if a.seen[f.name+target]++; a.seen[f.name+target] > 3 {
+		return // the others are likely the same fault
+	}
+	fmt.Printf("%s %s: %v\n", f.name, target, err)
+	if at != nil && at.text != "" {
+		fmt.Println("  " + strings.ReplaceAll(at.text, "\n", "\n  "))
+	}
+	fmt.Printf("  repeat: go run ./internal/testing/attack -seed %d -cases 1 -only '^%s$' %s\n", seed, regexp.QuoteMeta(target), f.name)
+	if at != nil {
+		if file, err := a.write(at, fmt.Sprintf("%s-%s-%d", f.name, strings.ReplaceAll(target, "/", "_"), seed)); err != nil {
+			fmt.Println("  the model was not written:", err)
+		} else {
+			fmt.Println("  model:", file)
+		}
+	}
+}
+
+// protect returns a panic as an error.
+func protect(fn func() (*attempt, error)) (at *attempt, err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = fmt.Errorf("PANIC: %v\n%s", p, debug.Stack())
+		}
+	}()
+	return fn()
+}
+
+// write stores a model and its tensors as NAME.onnx and NAME.npz, and returns arguments for onward run.
+func (a *attack) write(at *attempt, name string) (string, error) {
+	if err := os.MkdirAll(a.out, 0o755); err != nil {
+		return "", err
+	}
+	file := filepath.Join(a.out, name+".onnx")
+	if err := onnx.WriteFile(file, at.model, nil); err != nil {
+		return "", err
+	}
+	var in tensor.NPZ
+	for _, k := range slices.Sorted(maps.Keys(at.feed)) {
+		t, ok := at.feed[k].(*tensor.Tensor)
+		if !ok || in.Add(k, t) != nil {
+			return file, nil // npz lacks the type; the seed repeats the case
+		}
+	}
+	npz := filepath.Join(a.out, name+".npz")
+	return file + " --inputs " + npz, tensor.WriteNPZFile(npz, &in, false)
+}
+
+// draw draws a case of an operator with about the given number of elements, nil if there is none.
+func (a *attack) draw(name string, seed uint64, elements int) *opfuzz.Case {
+	c := rapid.Custom(func(t *rapid.T) *opfuzz.Case { return opfuzz.Draw(t, a.defs[name], a.seeds) }).Example(int(seed))
+	if c == nil {
+		return nil
+	}
+	return c.Scale(seed, elements)
+}
+
+func operators(a *attack) []string {
+	var r []string
+	for name := range a.defs {
+		r = append(r, name)
+	}
+	slices.Sort(r)
+	return r
+}
