@@ -174,7 +174,9 @@ func TestSupportsDevice(t *testing.T) {
 	}
 }
 
-func TestPrepareTakesEveryForm(t *testing.T) {
+func TestPrepareTakesEveryForm(t *testing.T) { onProviders(t, testPrepareTakesEveryForm) }
+
+func testPrepareTakesEveryForm(t *testing.T, p backend.Provider) {
 	m := linear()
 	data, err := m.Marshal()
 	if err != nil {
@@ -190,10 +192,10 @@ func TestPrepareTakesEveryForm(t *testing.T) {
 	}
 	defer sess.Close()
 	for name, r := range map[string]*backend.Rep{
-		"path": prepare(t, path, backend.Reference, nil), "bytes": prepare(t, data, backend.Reference, nil),
-		"stream": prepare(t, backend.Stream{Reader: bytes.NewReader(data)}, backend.Reference, nil),
-		"model":  prepare(t, m, backend.Reference, nil), "graph": prepare(t, m.Graph, backend.Reference, nil),
-		"session": prepare(t, sess, backend.Reference, nil),
+		"path": prepare(t, path, p, nil), "bytes": prepare(t, data, p, nil),
+		"stream": prepare(t, backend.Stream{Reader: bytes.NewReader(data)}, p, nil),
+		"model":  prepare(t, m, p, nil), "graph": prepare(t, m.Graph, p, nil),
+		"session": prepare(t, sess, p, nil),
 	} {
 		out, err := r.Run(t.Context(), backend.One(matrix()), nil)
 		if err != nil {
@@ -201,8 +203,8 @@ func TestPrepareTakesEveryForm(t *testing.T) {
 		}
 		wantEqual(t, out.Tensor(0), linearResult)
 	}
-	r := prepare(t, m, backend.CPU, nil)
-	if again := prepare(t, r, backend.CPU, nil); again != r {
+	r := prepare(t, m, p, nil)
+	if again := prepare(t, r, p, nil); again != r {
 		t.Error("a Rep is not returned as it is")
 	}
 	refuse(t, (*onnx.Model)(nil))
@@ -222,14 +224,16 @@ func refuse[S backend.Preparable](t *testing.T, bad S) {
 	}
 }
 
-func TestPrepareFunction(t *testing.T) {
-	b := onnx.NewModel("m").Opset("local", 1)
+func TestPrepareFunction(t *testing.T) { onProviders(t, testPrepareFunction) }
+
+func testPrepareFunction(t *testing.T, p backend.Provider) {
+	b := newModel("m").Opset("local", 1)
 	b.Function("local", "Twice").Inputs("a").Outputs("c").Node("Add", []string{"a", "a"}, []string{"c"})
 	f := b.Must().Functions[0]
-	if _, err := backend.Prepare(t.Context(), f, backend.CPU, nil); err == nil || !strings.Contains(err.Error(), "give an example") {
+	if _, err := backend.Prepare(t.Context(), f, p, nil); err == nil || !strings.Contains(err.Error(), "give an example") {
 		t.Errorf("without example: %v", err)
 	}
-	out, err := backend.RunModel(t.Context(), f, backend.CPU, backend.List{vector(1, 2)}, nil)
+	out, err := backend.RunModel(t.Context(), f, p, backend.List{vector(1, 2)}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -261,12 +265,14 @@ func TestIncompatibleDevice(t *testing.T) {
 	}
 }
 
-func TestInputsOfARun(t *testing.T) {
-	two := onnx.NewModel("two")
+func TestInputsOfARun(t *testing.T) { onProviders(t, testInputsOfARun) }
+
+func testInputsOfARun(t *testing.T, p backend.Provider) {
+	two := newModel("two")
 	two.Input("a", onnx.Float, 2).Input("b", onnx.Float, 2).Output("s", onnx.Float, 2).Output("d", onnx.Float, 2)
 	two.Node("Add", []string{"a", "b"}, []string{"s"})
 	two.Node("Sub", []string{"a", "b"}, []string{"d"})
-	r := prepare(t, two.Must(), backend.CPU, nil)
+	r := prepare(t, two.Must(), p, nil)
 	a, b := vector(5, 7), vector(1, 2)
 	for name, in := range map[string]backend.Inputs{"list": backend.List{a, b}, "map": backend.Named{"b": b, "a": a}} {
 		out, err := r.Run(t.Context(), in, nil)
@@ -302,25 +308,34 @@ func TestInputsOfARun(t *testing.T) {
 	wantEqual(t, m["s"], vector(6, 9))
 }
 
-func TestInitializersAreNoInputs(t *testing.T) {
-	b := onnx.NewModel("m")
+func TestInitializersAreNoInputs(t *testing.T) { onProviders(t, testInitializersAreNoInputs) }
+
+func testInitializersAreNoInputs(t *testing.T, p backend.Provider) {
+	b := newModel("m")
 	b.Input("x", onnx.Float, 2).Input("k", onnx.Float, 2).Output("y", onnx.Float, 2)
 	b.Initializer("k", []float32{10, 20}, 2)
 	b.Node("Mul", []string{"x", "k"}, []string{"y"})
-	r := prepare(t, b.Must(), backend.CPU, nil)
+	r := prepare(t, b.Must(), p, nil)
 	out, err := r.Run(t.Context(), backend.One(vector(1, 2)), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
 	wantEqual(t, out.Tensor(0), vector(10, 40))
-	if out, err = r.Run(t.Context(), backend.List{vector(1, 2), vector(3, 3)}, nil); err != nil {
+	out, err = r.Run(t.Context(), backend.List{vector(1, 2), vector(3, 3)}, nil)
+	if p == "openvino" { // makes constants of initializers
+		if !errors.Is(err, onward.ErrNotImplemented) {
+			t.Errorf("another value of the initializer: %v", err)
+		}
+		return
+	}
+	if err != nil {
 		t.Fatal(err)
 	}
 	wantEqual(t, out.Tensor(0), vector(3, 6))
 }
 
 func unknownOperators() *onnx.Model {
-	b := onnx.NewModel("m")
+	b := newModel("m")
 	b.Input("x", onnx.Float, 2).Output("y", onnx.Float, 2)
 	b.Node("Frobnicate", []string{"x"}, []string{"h"})
 	b.Node("Defrobnicate", []string{"h"}, []string{"y"})
@@ -414,20 +429,24 @@ func prepareError[S backend.Preparable](t *testing.T, model S, o *backend.Option
 	return err
 }
 
-func TestCheckerRunsFirst(t *testing.T) {
+func TestCheckerRunsFirst(t *testing.T) { onProviders(t, testCheckerRunsFirst) }
+
+func testCheckerRunsFirst(t *testing.T, p backend.Provider) {
 	m := linear()
 	m.Graph.Nodes[2].Inputs[0] = "nowhere"
-	_, err := backend.Prepare(t.Context(), m, backend.CPU, nil)
+	_, err := backend.Prepare(t.Context(), m, p, nil)
 	var all *onnx.CheckErrors
 	if !errors.As(err, &all) || errors.Is(err, backend.ErrSkip) {
 		t.Errorf("got %v", err)
 	}
 }
 
-func TestRunNode(t *testing.T) {
+func TestRunNode(t *testing.T) { onProviders(t, testRunNode) }
+
+func testRunNode(t *testing.T, p backend.Provider) {
 	add := &onnx.Node{OpType: "Add", Inputs: []string{"a", "b"}, Outputs: []string{"c"}}
 	for _, in := range []backend.Inputs{backend.List{vector(1, 2), vector(3)}, backend.Named{"a": vector(1, 2), "b": vector(3)}} {
-		out, err := backend.RunNode(t.Context(), add, backend.CPU, in, nil)
+		out, err := backend.RunNode(t.Context(), add, p, in, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -443,34 +462,36 @@ func TestRunNode(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	out, err := backend.RunNode(t.Context(), squeeze, backend.Reference, backend.One(x), &backend.NodeOptions{OpsetVersion: 11})
+	out, err := backend.RunNode(t.Context(), squeeze, p, backend.One(x), &backend.NodeOptions{OpsetVersion: 11})
 	if err != nil {
 		t.Fatal(err)
 	}
 	wantEqual(t, out.Tensor(0), vector(1, 2))
-	if _, err := backend.RunNode(t.Context(), squeeze, backend.Reference, backend.One(x), &backend.NodeOptions{OpsetVersion: 13}); err == nil {
+	if _, err := backend.RunNode(t.Context(), squeeze, p, backend.One(x), &backend.NodeOptions{OpsetVersion: 13}); err == nil {
 		t.Error("opset 13 takes the attribute axes")
 	}
 	// The rank of the result is not known before the run.
 	reshape := &onnx.Node{OpType: "Reshape", Inputs: []string{"x", "s"}, Outputs: []string{"y"}}
-	if out, err = backend.RunNode(t.Context(), reshape, backend.CPU, backend.List{x, tensor.Must(tensor.New([]int64{2}, 1))}, nil); err != nil {
+	if out, err = backend.RunNode(t.Context(), reshape, p, backend.List{x, tensor.Must(tensor.New([]int64{2}, 1))}, nil); err != nil {
 		t.Fatal(err)
 	}
 	wantEqual(t, out.Tensor(0), vector(1, 2))
 	dynamic := &onnx.Node{OpType: "Squeeze", Inputs: []string{"x", "axes"}, Outputs: []string{"y"}}
-	if out, err = backend.RunNode(t.Context(), dynamic, backend.CPU, backend.List{x, tensor.Must(tensor.New([]int64{0}, 1))}, nil); err != nil {
+	if out, err = backend.RunNode(t.Context(), dynamic, p, backend.List{x, tensor.Must(tensor.New([]int64{0}, 1))}, nil); err != nil {
 		t.Fatal(err)
 	}
 	wantEqual(t, out.Tensor(0), vector(1, 2))
 	for _, bad := range []*onnx.Node{nil, {OpType: "Add", Inputs: []string{"a"}, Outputs: []string{"c"}}, {OpType: "NoSuch", Outputs: []string{"c"}}} {
-		if _, err := backend.RunNode(t.Context(), bad, backend.CPU, backend.List{}, nil); err == nil {
+		if _, err := backend.RunNode(t.Context(), bad, p, backend.List{}, nil); err == nil {
 			t.Errorf("%+v ran", bad)
 		}
 	}
 }
 
 // outputs_info is a promise about the types and shapes of the results.
-func TestOutputsInfo(t *testing.T) {
+func TestOutputsInfo(t *testing.T) { onProviders(t, testOutputsInfo) }
+
+func testOutputsInfo(t *testing.T, p backend.Provider) {
 	float := tensor.TensorType(tensor.TypeFloat32)
 	add := &onnx.Node{OpType: "Add", Inputs: []string{"a", "b"}, Outputs: []string{"c"}}
 	split := &onnx.Node{OpType: "SplitToSequence", Inputs: []string{"a"}, Outputs: []string{"c"}}
@@ -491,8 +512,11 @@ func TestOutputsInfo(t *testing.T) {
 		{split, []backend.OutputInfo{{Type: tensor.SequenceOf(float)}}, ""},
 		{split, []backend.OutputInfo{{Shape: []int{1}}}, "it is seq(tensor(float)), want a tensor of shape [1]"},
 	} {
+		if c.node == split && p == "openvino" {
+			continue // it has no sequences
+		}
 		in := backend.List{vector(1, 2), vector(3, 4)}[:len(c.node.Inputs)]
-		_, err := backend.RunNode(t.Context(), c.node, backend.CPU, in, &backend.NodeOptions{OutputsInfo: c.info})
+		_, err := backend.RunNode(t.Context(), c.node, p, in, &backend.NodeOptions{OutputsInfo: c.info})
 		if c.want == "" && err != nil || c.want != "" && (!errors.Is(err, onward.ErrInvalidArgument) || !strings.Contains(err.Error(), c.want)) {
 			t.Errorf("%s, %+v: %v, want %q", c.node.OpType, c.info, err, c.want)
 		}
@@ -512,8 +536,10 @@ func TestRuntimeNames(t *testing.T) {
 }
 
 // A Rep serves many goroutines; a closed one refuses to run.
-func TestConcurrentRuns(t *testing.T) {
-	r := prepare(t, linear(), backend.CPU, &backend.Options{Profile: true})
+func TestConcurrentRuns(t *testing.T) { onProviders(t, testConcurrentRuns) }
+
+func testConcurrentRuns(t *testing.T, p backend.Provider) {
+	r := prepare(t, linear(), p, &backend.Options{Profile: true})
 	var wg sync.WaitGroup
 	for range 8 {
 		wg.Go(func() {

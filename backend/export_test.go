@@ -15,7 +15,7 @@ func TestToText(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := `opset: ai.onnx 27
+	want := `opset: ai.onnx 17
 input: c tensor(bool)[]
 input: x tensor(float)[2]
 If(c) -> y name=if

@@ -10,9 +10,12 @@ import (
 
 func vector(x ...float32) *tensor.Tensor { return tensor.Must(tensor.New(x, len(x))) }
 
+// newModel begins a model in an opset that every provider has.
+func newModel(name string) *onnx.ModelBuilder { return onnx.NewModel(name).Opset("", 17).IRVersion(8) }
+
 // linear is y = relu(x·w + b) with b twice of three; it keeps the sum h.
 func linear() *onnx.Model {
-	b := onnx.NewModel("linear").Producer("test", "1")
+	b := newModel("linear").Producer("test", "1")
 	b.Input("x", onnx.Float, "n", 2).Output("y", onnx.Float, "n", 2)
 	b.Initializer("w", []float32{1, 2, 3, 4}, 2, 2).Initializer("b", []float32{-10, 0.1}, 2)
 	b.Node("MatMul", []string{"x", "w"}, []string{"xw"}).Name("product")
@@ -29,7 +32,7 @@ func choice() *onnx.Model {
 	then.Node("Add", []string{"x", "x"}, []string{"t"}).Name("double")
 	els := onnx.NewGraph("else").Output("e", onnx.Float, 2)
 	els.Node("Neg", []string{"x"}, []string{"e"})
-	b := onnx.NewModel("choice")
+	b := newModel("choice")
 	b.Input("c", onnx.Bool).Input("x", onnx.Float, 2).Output("y", onnx.Float, 2)
 	b.Node("If", []string{"c"}, []string{"y"}, onnx.Attrs{"then_branch": then, "else_branch": els}).Name("if")
 	return b.Must()

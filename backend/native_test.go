@@ -15,20 +15,13 @@ import (
 	"github.com/onward-ml/onward/tensor"
 )
 
-// linear17 is the model of linear in an opset that every provider has.
-func linear17() *onnx.Model {
-	m := linear()
-	m.OpsetImports[0].Version, m.IRVersion = 17, 8
-	return m
-}
-
 // TestIntermediateOnProviders returns the same results on every provider: native libraries run a
 // model with more outputs.
 func TestIntermediateOnProviders(t *testing.T) {
 	want := map[string]*tensor.Tensor{"x": matrix(), "xw": tensor.Must(tensor.New([]float32{4, 6, 11, 16}, 2, 2)),
 		"h": tensor.Must(tensor.New([]float32{-6, 6.1, 1, 16.1}, 2, 2)), "y": linearResult}
 	onProviders(t, func(t *testing.T, b backend.Provider) {
-		r := prepare(t, linear17(), b, nil)
+		r := prepare(t, linear(), b, nil)
 		values, err := r.Intermediate(t.Context(), backend.One(matrix()))
 		if err != nil {
 			t.Fatal(err)
@@ -76,7 +69,7 @@ func TestIntermediateOnProviders(t *testing.T) {
 // TestTimesOnProviders takes times from the provider's own profile.
 func TestTimesOnProviders(t *testing.T) {
 	onProviders(t, func(t *testing.T, b backend.Provider) {
-		r := prepare(t, linear17(), b, &backend.Options{Profile: true})
+		r := prepare(t, linear(), b, &backend.Options{Profile: true})
 		out, times, err := r.RunTimed(t.Context(), backend.One(matrix()))
 		if err != nil {
 			t.Fatal(err)
@@ -118,7 +111,7 @@ func TestProfileFolderIsRemoved(t *testing.T) {
 	onProviders(t, func(t *testing.T, b backend.Provider) {
 		dir := t.TempDir()
 		t.Setenv("TMPDIR", dir)
-		r, err := backend.Prepare(t.Context(), linear17(), b, &backend.Options{Profile: true})
+		r, err := backend.Prepare(t.Context(), linear(), b, &backend.Options{Profile: true})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -143,7 +136,7 @@ func TestObservationIsNeverSilent(t *testing.T) {
 	strs.Node("Shape", []string{"s"}, []string{"n"})
 	onProviders(t, func(t *testing.T, b backend.Provider) {
 		native := b == "ort" || b == "openvino"
-		r := prepare(t, linear17(), b, nil)
+		r := prepare(t, linear(), b, nil)
 		ofSession := prepare(t, r.Session, b, nil)
 		_, profile := backend.Prepare(t.Context(), r.Session, b, &backend.Options{Profile: true})
 		_, intermediate := ofSession.Intermediate(t.Context(), backend.One(matrix()))
@@ -205,7 +198,7 @@ func TestObservedInputsAndOutputs(t *testing.T) {
 // TestStopsBetweenObservedNodes ends a run of a native library with the context.
 func TestStopsBetweenObservedNodes(t *testing.T) {
 	onProviders(t, func(t *testing.T, b backend.Provider) {
-		r := prepare(t, linear17(), b, nil)
+		r := prepare(t, linear(), b, nil)
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
 		seen := 0
