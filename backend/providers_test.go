@@ -201,3 +201,20 @@ func TestInplace(t *testing.T) {
 		}
 	}
 }
+
+// TestMissingOperator prepares a model with operators that no provider has. Every provider
+// names one, and this module all of them.
+func TestMissingOperator(t *testing.T) {
+	m := unknownOperators()
+	m.OpsetImports[0].Version, m.IRVersion = 17, 8
+	onProviders(t, func(t *testing.T, p backend.Provider) {
+		_, err := backend.Prepare(t.Context(), m, p, nil)
+		var st *onward.StatusError
+		if !errors.As(err, &st) || !strings.Contains(err.Error(), "Frobnicate") {
+			t.Errorf("got %v", err)
+		}
+		if own := p == backend.CPU || p == backend.Reference; own && (!errors.Is(err, backend.ErrSkip) || st.Code != onward.NotImplemented || !strings.Contains(err.Error(), "Defrobnicate")) {
+			t.Errorf("got %v", err)
+		}
+	})
+}
