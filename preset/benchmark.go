@@ -128,11 +128,11 @@ func (b *Benchmark) one(ctx context.Context, p *plan) (r BenchmarkResult, err er
 	}
 	times := make([]float64, b.Repeat)
 	for i := range times {
-		start := time.Now()
+		start := system.now()
 		if err := runs(b.Number); err != nil {
 			return r, err
 		}
-		times[i] = float64(time.Since(start).Nanoseconds()) / 1e6 / float64(b.Number)
+		times[i] = float64(system.since(start).Nanoseconds()) / 1e6 / float64(b.Number)
 		r.MSPerBatch += times[i] / float64(b.Repeat)
 	}
 	for _, t := range times {

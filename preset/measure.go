@@ -12,6 +12,17 @@ import (
 	"github.com/onward-ml/onward/tensor"
 )
 
+// clock is the time of measurements and their limits. Tests replace it.
+type clock struct {
+	now         func() time.Time
+	after       func(time.Duration) <-chan time.Time
+	withTimeout func(context.Context, time.Duration) (context.Context, context.CancelFunc)
+}
+
+var system = clock{time.Now, time.After, context.WithTimeout}
+
+func (c clock) since(t time.Time) time.Duration { return c.now().Sub(t) }
+
 // bounded calls f and waits for it at most until the context ends or the limit, if it is
 // not 0, has passed: a native library may ignore its context. A result that comes too
 // late is passed to drop.
@@ -22,11 +33,11 @@ func bounded[T any](ctx context.Context, limit time.Duration, f func(context.Con
 	}
 	inner, cancel := ctx, context.CancelFunc(func() {})
 	if limit > 0 {
-		inner, cancel = context.WithTimeout(ctx, limit)
+		inner, cancel = system.withTimeout(ctx, limit)
 	}
+	defer cancel() // here f has returned, or inner has ended
 	done := make(chan result, 1)
 	go func() {
-		defer cancel()
 		v, err := f(inner)
 		done <- result{v, err}
 	}()
@@ -38,8 +49,6 @@ func bounded[T any](ctx context.Context, limit time.Duration, f func(context.Con
 	}
 	// A function that observes its context returns now, with a more precise error.
 	const grace = 200 * time.Millisecond
-	timer := time.NewTimer(grace)
-	defer timer.Stop()
 	late := func() {
 		if r := <-done; r.err == nil && drop != nil {
 			drop(r.v)
@@ -55,7 +64,7 @@ func bounded[T any](ctx context.Context, limit time.Duration, f func(context.Con
 		}
 		done <- r
 		late()
-	case <-timer.C:
+	case <-system.after(grace):
 		go late()
 	}
 	if err := ctx.Err(); err != nil {
@@ -76,13 +85,13 @@ type timing struct {
 // threads do not disturb the measurement of the next one.
 func measure(ctx context.Context, open func(context.Context) (*backend.Rep, error), in backend.Inputs, duration time.Duration) (timing, error) {
 	var t timing
-	start := time.Now()
+	start := system.now()
 	rep, err := open(ctx)
 	if err != nil {
 		return t, err
 	}
 	defer rep.Close()
-	t.open = time.Since(start)
+	t.open = system.since(start)
 	if t.out, err = rep.Run(ctx, in, nil); err != nil {
 		return t, err
 	}
@@ -95,27 +104,27 @@ func measure(ctx context.Context, open func(context.Context) (*backend.Rep, erro
 		_, err := rep.Run(free, in, nil)
 		return err
 	}
-	start = time.Now()
+	start = system.now()
 	n := 0
-	for ; n == 0 || time.Since(start) < duration/5; n++ {
+	for ; n == 0 || system.since(start) < duration/5; n++ {
 		if err := once(); err != nil {
 			return t, err
 		}
 	}
 	// Runs that are short compared with the clock's resolution are timed in groups.
 	group := 1
-	if per := time.Since(start) / time.Duration(n); per < 20*time.Microsecond {
+	if per := system.since(start) / time.Duration(n); per < 20*time.Microsecond {
 		group = int(50*time.Microsecond/max(per, 1)) + 1
 	}
 	var times []time.Duration
-	for start := time.Now(); len(times) == 0 || time.Since(start) < duration; {
-		begin := time.Now()
+	for start := system.now(); len(times) == 0 || system.since(start) < duration; {
+		begin := system.now()
 		for range group {
 			if err := once(); err != nil {
 				return t, err
 			}
 		}
-		times = append(times, time.Since(begin)/time.Duration(group))
+		times = append(times, system.since(begin)/time.Duration(group))
 		t.runs += group
 	}
 	t.median = median(times)
