@@ -73,6 +73,7 @@ var layers = map[string][]string{
 	"provider":    {".", "driver", "onnx", "tensor", "internal/dl"},
 	"calibration": {".", "driver", "onnx", "tensor", "internal/atomicfile"},
 	"datasets":    {".", "driver", "onnx", "tensor"},
+	"tables":      {".", "driver", "onnx", "tensor"},
 	"preset":      {"backend", ".", "driver", "onnx", "tensor", "internal/atomicfile"},
 	"backendtest": {"backend", ".", "driver", "imagecodec", "onnx", "tensor", "internal/atomicfile"},
 

@@ -32,13 +32,22 @@ func New(w io.Writer, task, units string) *Bar {
 	return newBar(w, task, units, throttle)
 }
 
+// NewTimed is New for a bar that shows the time left, too.
+func NewTimed(w io.Writer, task, units string) *Bar {
+	if !isTerminal(w) {
+		return nil
+	}
+	return newBar(w, task, units, throttle, progressbar.OptionSetPredictTime(true))
+}
+
 // newBar returns a bar that is drawn at most once per interval, or at each step if the
 // interval is 0.
-func newBar(w io.Writer, task, units string, interval time.Duration) *Bar {
-	return &Bar{task: task, bar: progressbar.NewOptions(-1, progressbar.OptionSetWriter(w), progressbar.OptionSetDescription(task),
+func newBar(w io.Writer, task, units string, interval time.Duration, more ...progressbar.Option) *Bar {
+	options := []progressbar.Option{progressbar.OptionSetWriter(w), progressbar.OptionSetDescription(task),
 		progressbar.OptionSetItsString(units), progressbar.OptionShowIts(), progressbar.OptionShowCount(),
 		progressbar.OptionSetWidth(10), progressbar.OptionSetPredictTime(false), // so that a line fits in 80 columns
-		progressbar.OptionThrottle(interval), progressbar.OptionClearOnFinish())}
+		progressbar.OptionThrottle(interval), progressbar.OptionClearOnFinish()}
+	return &Bar{task: task, bar: progressbar.NewOptions(-1, append(options, more...)...)}
 }
 
 // Step shows that done of total units are finished. A total of 0 means unknown. item, which

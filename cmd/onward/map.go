@@ -1,0 +1,218 @@
+package main
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"io"
+	"os"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/onward-ml/onward/cmd/onward/internal/cli"
+	"github.com/onward-ml/onward/cmd/onward/internal/progress"
+	"github.com/onward-ml/onward/cmd/onward/internal/session"
+	"github.com/onward-ml/onward/cmd/onward/internal/text"
+	"github.com/onward-ml/onward/tables"
+)
+
+// mapJSON is the output of --json.
+type mapJSON struct {
+	Model string `json:"model"`
+	tables.Counts
+	Seconds float64 `json:"seconds"`
+}
+
+func mapCommand() *cobra.Command {
+	var (
+		own                session.ProviderOptions
+		job                tables.Job
+		binds              []string
+		onError, from, to  string
+		keep, outputs      []string
+		shard, provider    string
+		threads            int
+		mapWeights, asJSON bool
+	)
+	c := &cobra.Command{
+		Use:   "map MODEL [IN...] [-o OUT]",
+		Short: "Score the rows of a table",
+		Long: `Score the rows of a table: columns become inputs of the model, and its outputs become
+further columns. Without IN and -o, map reads an Arrow stream from standard input and
+writes one to standard output, as worker processes of Spark, Ray and ClickHouse do.
+
+IN and OUT are Parquet (.parquet), Arrow (.arrow), Arrow stream (.arrows), CSV (.csv) or
+JSON lines (.jsonl) files. IN may be a folder of such files.
+
+An input is bound to the column of its name, or with --bind to others:
+  x=a,b,c      numeric columns side by side, for an input [rows,3]
+  x=vector     a column of lists, for an input [rows,n] or of higher rank
+  image=photo  a column of PNG, JPEG, GIF, WebP or JPEG 2000 files, or with --pictures of
+               their names, for an input [rows,C,H,W] or [rows,H,W,C]
+
+Rows with nulls or wrong values, and rows for which the model fails, stop the program with
+--on-error fail, have null outputs and the reason in the column "error" with null, and are
+left out with skip.
+
+OUT is written to a file beside it, which gets its name at the end. After an interruption
+the same command with --resume continues it.`,
+		Example: `  onward map model.onnx rows.parquet -o scored.parquet --bind x=a,b,c
+  onward map model.onnx part-*.csv -o scored.jsonl --on-error null
+  onward map model.onnx table/ -o scored-$JOB_COMPLETION_INDEX.parquet --shard $JOB_COMPLETION_INDEX/8 --resume
+  producer | onward map model.onnx --bind x=a,b | consumer`,
+		Args: cobra.MinimumNArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			opts, err := session.Options(provider, threads, own)
+			if err != nil {
+				return err
+			}
+			for _, b := range binds {
+				p, err := tables.ParseBinding(b)
+				if err != nil {
+					return cli.UsageError{Err: err}
+				}
+				job.Options.Bind = append(job.Options.Bind, p)
+			}
+			job.Options.OnError = tables.OnError(onError)
+			if onError != "fail" && onError != "null" && onError != "skip" {
+				return cli.Usagef("--on-error is %q, want fail, null or skip", onError)
+			}
+			if job.Options.Batch < 0 {
+				return cli.Usagef("--batch is %d, want 0 or more", job.Options.Batch)
+			}
+			if job.From, err = tables.ParseFormat(from); err != nil {
+				return cli.UsageError{Err: err}
+			}
+			if job.To, err = tables.ParseFormat(to); err != nil {
+				return cli.UsageError{Err: err}
+			}
+			if job.Shard, job.Shards, err = parseShard(shard); err != nil {
+				return err
+			}
+			if f := cmd.Flags(); f.Changed("keep") {
+				job.Options.Keep = keep
+			}
+			if cmd.Flags().Changed("outputs") {
+				job.Options.Outputs = outputs
+			}
+			if job.In = args[1:]; len(job.In) == 1 && job.In[0] == "-" {
+				job.In = nil
+			}
+			if job.Resume && (len(job.In) == 0 || job.Out == "") {
+				return cli.Usagef("--resume continues a file that is written from files: name IN and -o OUT")
+			}
+			if job.Shards > 1 && len(job.In) == 0 {
+				return cli.Usagef("--shard selects a share of files: name IN")
+			}
+			opts.MapWeights = mapWeights
+			sess, err := session.Open(args[0], opts)
+			if err != nil {
+				return err
+			}
+			defer sess.Close()
+			job.Session, job.Stdin, job.Stdout = sess, cmd.InOrStdin(), cmd.OutOrStdout()
+			if job.Model, err = modelDigest(args[0]); err != nil {
+				return err
+			}
+			job.Model = strings.Join(append([]string{job.Model}, own...), " ")
+			return runMap(cmd.Context(), &job, args[0], asJSON, cmd.OutOrStdout(), cmd.ErrOrStderr())
+		},
+	}
+	f := c.Flags()
+	f.StringVarP(&job.Out, "output", "o", "", "the file to write (default an Arrow stream to standard output)")
+	f.StringArrayVar(&binds, "bind", nil, "columns of an input, INPUT=COLUMN,...; repeat for more")
+	f.IntVar(&job.Options.Batch, "batch", 0, "rows per run (default 4096, fewer for large rows)")
+	f.StringVar(&onError, "on-error", "fail", "what happens to rows that cannot be scored: fail, null or skip")
+	f.StringVar(&job.Options.ErrorColumn, "error-column", tables.ErrorColumn, "the column with the reasons for null outputs")
+	f.StringSliceVar(&keep, "keep", nil, "columns of IN to copy (default all)")
+	f.StringSliceVar(&outputs, "outputs", nil, "outputs of the model to add (default all)")
+	f.StringVar(&job.Options.Prefix, "prefix", "", "what precedes the outputs' names in the names of columns")
+	f.StringVar(&job.Options.Pictures, "pictures", "", "the folder of the pictures that a string column names")
+	f.StringVar(&from, "from", "", "format of IN: arrow-stream, arrow, parquet, csv or jsonl (default by the extension)")
+	f.StringVar(&to, "to", "", "format of OUT, as for --from")
+	f.StringVar(&shard, "shard", "", "share i/n of the input, from 0/n to n-1/n: files are split at row groups")
+	f.BoolVar(&job.Resume, "resume", false, "continue an interrupted file, if there is one")
+	session.ProviderFlag(f, &provider)
+	session.OptionFlag(f, &own)
+	session.ThreadsFlag(f, &threads)
+	session.MapWeightsFlag(f, &mapWeights)
+	f.BoolVar(&asJSON, "json", false, "print the counts as JSON, to standard error if OUT is standard output")
+	return c
+}
+
+// runMap runs a job and prints the counts.
+func runMap(ctx context.Context, job *tables.Job, model string, asJSON bool, stdout, stderr io.Writer) error {
+	bar := progress.NewTimed(stderr, "map", "rows")
+	job.Progress = func(p tables.Progress) { bar.Step(int(p.Rows), int(p.Total), "") }
+	var rejected []tables.RowError
+	job.Rejected = func(e tables.RowError) { rejected = append(rejected, e) }
+	start := time.Now()
+	counts, err := job.Run(ctx)
+	bar.Finish()
+	took := time.Since(start).Seconds()
+	for i, e := range rejected {
+		if i == tables.MaxRejected-1 && counts.Nulled+counts.Skipped > int64(len(rejected)) {
+			fmt.Fprintf(stderr, "… and %d rows more\n", counts.Nulled+counts.Skipped-int64(i))
+			break
+		}
+		fmt.Fprintln(stderr, text.Escape(e.Error()))
+	}
+	if err != nil {
+		if ctx.Err() != nil {
+			err = fmt.Errorf("interrupted after %d rows", counts.Rows)
+		}
+		if job.Out != "" && counts.Rows > 0 {
+			err = fmt.Errorf("%w; %s is not written, and --resume continues it", err, job.Out)
+		}
+		return err
+	}
+	w := stderr
+	if job.Out != "" && asJSON {
+		w = stdout
+	}
+	if asJSON {
+		return text.JSON(w, mapJSON{model, counts, took})
+	}
+	line := fmt.Sprintf("%d rows: %d scored", counts.Rows, counts.Scored)
+	if job.Options.OnError != tables.Skip {
+		line += fmt.Sprintf(", %d null", counts.Nulled)
+	} else {
+		line += fmt.Sprintf(", %d skipped", counts.Skipped)
+	}
+	_, err = fmt.Fprintf(w, "%s in %.1f s, %.0f rows/s\n", line, took, float64(counts.Rows)/max(took, 1e-9))
+	return err
+}
+
+// parseShard parses i/n.
+func parseShard(s string) (i, n int, err error) {
+	if s == "" {
+		return 0, 0, nil
+	}
+	a, b, ok := strings.Cut(s, "/")
+	i, err = strconv.Atoi(a)
+	if err == nil {
+		n, err = strconv.Atoi(b)
+	}
+	if !ok || err != nil || n < 1 || i < 0 || i >= n {
+		return 0, 0, cli.Usagef("--shard is %q, want i/n with i from 0 to n-1, such as 0/8", s)
+	}
+	return i, n, nil
+}
+
+// modelDigest returns the SHA-256 of a model file, or the name of an example.
+func modelDigest(path string) (string, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return path, nil // an example
+	}
+	defer f.Close()
+	h := sha256.New()
+	if _, err := io.Copy(h, f); err != nil {
+		return "", err
+	}
+	return hex.EncodeToString(h.Sum(nil)), nil
+}

@@ -1,0 +1,119 @@
+package tables
+
+import (
+	"bytes"
+	"encoding/csv"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/apache/arrow-go/v18/arrow"
+	"github.com/apache/arrow-go/v18/arrow/array"
+	"github.com/apache/arrow-go/v18/arrow/memory"
+)
+
+const textRows = 4096 // decoded at a time, at most
+
+// csvDecoder decodes CSV with a header (RFC 4180). Columns are strings, so that they are
+// written as they were read.
+type csvDecoder struct{ types *arrow.Schema }
+
+func newCSV() decoder { return &csvDecoder{} }
+
+func (*csvDecoder) quotes() bool { return true }
+
+func (d *csvDecoder) open(head []byte) (*arrow.Schema, int, error) {
+	skip := len(head) - len(bytes.TrimPrefix(head, []byte("\xef\xbb\xbf"))) // byte order mark
+	r := csv.NewReader(bytes.NewReader(head[skip:]))
+	names, err := r.Read()
+	if err == io.EOF {
+		return nil, 0, errors.New("the header is missing")
+	}
+	if err != nil {
+		return nil, 0, fmt.Errorf("header: %w", err)
+	}
+	var list []arrow.Field
+	for _, n := range names {
+		list = append(list, arrow.Field{Name: strings.Clone(n), Type: arrow.BinaryTypes.String, Nullable: true})
+	}
+	d.types = arrow.NewSchema(list, nil)
+	return d.types, skip + int(r.InputOffset()), nil
+}
+
+func (d *csvDecoder) decode(in io.Reader, line int64, columns []int, yield func(arrow.RecordBatch, []string, []int64) error) error {
+	r := csv.NewReader(in)
+	r.ReuseRecord = true
+	r.FieldsPerRecord = -1
+	schema := projectSchema(d.types, columns)
+	b := newRows(schema, yield)
+	for {
+		rec, err := r.Read()
+		if err == io.EOF {
+			return b.flush()
+		}
+		var pe *csv.ParseError
+		if errors.As(err, &pe) {
+			return fmt.Errorf("line %d, column %d: %w", line+int64(pe.Line), pe.Column, pe.Err)
+		}
+		if err != nil {
+			return err
+		}
+		at, _ := r.FieldPos(0)
+		for k, c := range columns {
+			f := b.builder.Field(k).(*array.StringBuilder)
+			if c < len(rec) {
+				f.Append(rec[c])
+				b.bytes += len(rec[c])
+			} else {
+				f.AppendNull()
+			}
+		}
+		why := ""
+		if len(rec) != d.types.NumFields() {
+			why = fmt.Sprintf("the record has %d fields, want %d", len(rec), d.types.NumFields())
+			if len(rec) > d.types.NumFields() {
+				why += "; left over: " + quote(strings.Join(rec[d.types.NumFields():], ","))
+			}
+		}
+		if err := b.end(line+int64(at), why); err != nil {
+			return err
+		}
+	}
+}
+
+// rows collects rows to record batches.
+type rows struct {
+	builder *array.RecordBuilder
+	reasons []string
+	lines   []int64
+	bad     bool
+	bytes   int
+	yield   func(arrow.RecordBatch, []string, []int64) error
+}
+
+func newRows(s *arrow.Schema, yield func(arrow.RecordBatch, []string, []int64) error) *rows {
+	return &rows{builder: array.NewRecordBuilder(memory.DefaultAllocator, s), yield: yield}
+}
+
+// end ends a row, whose columns have been appended.
+func (r *rows) end(line int64, why string) error {
+	r.lines, r.reasons = append(r.lines, line), append(r.reasons, why)
+	r.bad = r.bad || why != ""
+	if len(r.lines) == textRows || r.bytes > 4<<20 {
+		return r.flush()
+	}
+	return nil
+}
+
+func (r *rows) flush() error {
+	if len(r.lines) == 0 {
+		return nil
+	}
+	rec, reasons, lines := r.builder.NewRecordBatch(), r.reasons, r.lines
+	if !r.bad {
+		reasons = nil
+	}
+	r.reasons, r.lines, r.bad, r.bytes = nil, nil, false, 0
+	return r.yield(rec, reasons, lines)
+}

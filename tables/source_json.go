@@ -1,0 +1,276 @@
+package tables
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/apache/arrow-go/v18/arrow"
+	"github.com/apache/arrow-go/v18/arrow/array"
+)
+
+const maxDepth = 16 // of nested lists in a column
+
+// rawJSON marks string columns that hold JSON texts of any kind.
+var rawJSON = arrow.NewMetadata([]string{"onward.encoding"}, []string{"json"})
+
+func isRaw(f arrow.Field) bool {
+	i := f.Metadata.FindKey("onward.encoding")
+	return i >= 0 && f.Metadata.Values()[i] == "json"
+}
+
+// jsonDecoder decodes one JSON object per line. The types of the columns are those of the
+// values at the beginning of the text: numbers, strings, booleans and lists of them. Others,
+// and mixed ones, are columns of JSON texts.
+type jsonDecoder struct {
+	floats []string // columns of numbers that may have a fraction
+	types  *arrow.Schema
+	index  map[string]int
+}
+
+func newJSON(floats []string) func() decoder {
+	return func() decoder { return &jsonDecoder{floats: floats} }
+}
+
+func (*jsonDecoder) quotes() bool { return false }
+
+func (d *jsonDecoder) open(head []byte) (*arrow.Schema, int, error) {
+	if len(head) == textHead { // the last line may be cut
+		i := bytes.LastIndexByte(head, '\n')
+		if i < 0 {
+			return nil, 0, fmt.Errorf("the first line is longer than %d bytes", textHead)
+		}
+		head = head[:i]
+	}
+	var order []string
+	found := map[string]arrow.DataType{}
+	for line := range bytes.Lines(head) {
+		if line = bytes.TrimSpace(line); len(line) == 0 {
+			continue
+		}
+		// A decoder keeps the order of the keys.
+		dec := json.NewDecoder(bytes.NewReader(line))
+		if t, err := dec.Token(); err != nil || t != json.Delim('{') {
+			continue // the row is rejected when it is read
+		}
+		for dec.More() {
+			key, err := dec.Token()
+			if err != nil {
+				break
+			}
+			var v json.RawMessage
+			if err := dec.Decode(&v); err != nil {
+				break
+			}
+			name := key.(string)
+			if _, seen := found[name]; !seen {
+				order = append(order, name)
+				found[name] = arrow.Null
+			}
+			found[name] = union(found[name], typeOf(v, 0))
+		}
+	}
+	if len(order) == 0 {
+		return nil, 0, errors.New("the first lines hold no JSON object")
+	}
+	var list []arrow.Field
+	d.index = map[string]int{}
+	for i, name := range order {
+		f := arrow.Field{Name: name, Type: found[name], Nullable: true}
+		if slices.Contains(d.floats, name) {
+			f.Type = withFraction(f.Type)
+		}
+		if hasNull(f.Type) {
+			f.Type, f.Metadata = arrow.BinaryTypes.String, rawJSON
+		}
+		list, d.index[name] = append(list, f), i
+	}
+	d.types = arrow.NewSchema(list, nil)
+	return d.types, 0, nil
+}
+
+// typeOf returns the type of a JSON value: Null stands for null and for values without a type.
+func typeOf(v []byte, depth int) arrow.DataType {
+	v = bytes.TrimSpace(v)
+	switch {
+	case len(v) == 0 || depth > maxDepth:
+		return jsonText
+	case v[0] == '"':
+		return arrow.BinaryTypes.String
+	case v[0] == 't' || v[0] == 'f':
+		return arrow.FixedWidthTypes.Boolean
+	case v[0] == 'n':
+		return arrow.Null
+	case v[0] == '[':
+		var items []json.RawMessage
+		if json.Unmarshal(v, &items) != nil {
+			return jsonText
+		}
+		var elem arrow.DataType = arrow.Null
+		for _, x := range items {
+			elem = union(elem, typeOf(x, depth+1))
+		}
+		if elem == jsonText {
+			return jsonText
+		}
+		return arrow.ListOf(elem)
+	case v[0] == '{':
+		return jsonText
+	}
+	if _, err := strconv.ParseInt(string(v), 10, 64); err == nil {
+		return arrow.PrimitiveTypes.Int64
+	}
+	return arrow.PrimitiveTypes.Float64
+}
+
+// jsonText is the type of values that have no common type.
+var jsonText arrow.DataType = &arrow.StructType{}
+
+// union returns the type of a column that holds values of two types.
+func union(a, b arrow.DataType) arrow.DataType {
+	la, okA := a.(*arrow.ListType)
+	lb, okB := b.(*arrow.ListType)
+	switch {
+	case a == arrow.Null:
+		return b
+	case b == arrow.Null:
+		return a
+	case a == jsonText || b == jsonText:
+		return jsonText
+	case okA && okB:
+		e := union(la.Elem(), lb.Elem())
+		if e == jsonText {
+			return jsonText
+		}
+		return arrow.ListOf(e)
+	case a.ID() == b.ID():
+		return a
+	case arrow.IsInteger(a.ID()) && arrow.IsFloating(b.ID()), arrow.IsFloating(a.ID()) && arrow.IsInteger(b.ID()):
+		return arrow.PrimitiveTypes.Float64
+	}
+	return jsonText
+}
+
+func withFraction(t arrow.DataType) arrow.DataType {
+	if l, ok := t.(*arrow.ListType); ok {
+		return arrow.ListOf(withFraction(l.Elem()))
+	}
+	if arrow.IsInteger(t.ID()) || t == arrow.Null {
+		return arrow.PrimitiveTypes.Float64
+	}
+	return t
+}
+
+func hasNull(t arrow.DataType) bool {
+	if l, ok := t.(*arrow.ListType); ok {
+		return hasNull(l.Elem())
+	}
+	return t == arrow.Null || t == jsonText
+}
+
+func (d *jsonDecoder) decode(in io.Reader, line int64, columns []int, yield func(arrow.RecordBatch, []string, []int64) error) error {
+	r := bufio.NewReaderSize(in, 1<<20)
+	b := newRows(projectSchema(d.types, columns), yield)
+	for {
+		raw, err := readLine(r)
+		if err == io.EOF {
+			return b.flush()
+		}
+		if err != nil {
+			return fmt.Errorf("line %d: %w", line+1, err)
+		}
+		line++
+		if len(bytes.TrimSpace(raw)) == 0 {
+			continue
+		}
+		why := ""
+		row := map[string]json.RawMessage{}
+		if err := json.Unmarshal(raw, &row); err != nil {
+			why = fmt.Sprintf("the line %s is not a JSON object: %v", quote(string(raw)), err)
+		}
+		for name := range row {
+			if _, known := d.index[name]; !known && why == "" {
+				why = fmt.Sprintf("the object has the key %s, which is not in the first lines", quote(name))
+			}
+		}
+		for k, c := range columns {
+			f, v := d.types.Field(c), row[d.types.Field(c).Name]
+			b.bytes += len(v)
+			if isRaw(f) && v != nil {
+				b.builder.Field(k).(*array.StringBuilder).Append(string(v))
+			} else if err := appendJSON(b.builder.Field(k), v); err != nil && why == "" {
+				why = fmt.Sprintf("column %s is %s, want %s", f.Name, quote(string(v)), f.Type)
+			}
+		}
+		if err := b.end(line, why); err != nil {
+			return err
+		}
+	}
+}
+
+var errType = errors.New("value is of another type")
+
+// appendJSON appends a JSON value to a column. It appends null for null, for an absent value and if it fails.
+func appendJSON(b array.Builder, v []byte) error {
+	if len(v) == 0 || string(v) == "null" {
+		b.AppendNull()
+		return nil
+	}
+	text := string(v)
+	if v[0] == '"' {
+		if err := json.Unmarshal(v, &text); err != nil {
+			b.AppendNull()
+			return err
+		}
+	}
+	var err error
+	switch b := b.(type) {
+	case *array.StringBuilder:
+		if v[0] == '"' {
+			b.Append(text)
+			return nil
+		}
+		err = errType
+	case *array.BooleanBuilder:
+		if text == "true" || text == "false" {
+			b.Append(text == "true")
+			return nil
+		}
+		err = errType
+	case *array.Int64Builder:
+		var n int64
+		if n, err = strconv.ParseInt(string(v), 10, 64); err == nil {
+			b.Append(n)
+			return nil
+		}
+	case *array.Float64Builder:
+		// The numbers that JSON has not are written as strings.
+		if v[0] != '"' || strings.TrimLeft(text, "-") == "Infinity" || text == "NaN" {
+			var x float64
+			if x, err = strconv.ParseFloat(text, 64); err == nil {
+				b.Append(x)
+				return nil
+			}
+		}
+		err = errType
+	case *array.ListBuilder:
+		var items []json.RawMessage
+		if err = json.Unmarshal(v, &items); err == nil {
+			b.Append(true)
+			for _, x := range items {
+				if e := appendJSON(b.ValueBuilder(), x); e != nil {
+					err = e
+				}
+			}
+			return err
+		}
+	}
+	b.AppendNull()
+	return err
+}
