@@ -10,9 +10,9 @@ import (
 	"github.com/onward-ml/onward/internal/testing/suite"
 )
 
-// TestSuiteWithBinding runs the ONNX suite with bound inputs and outputs: results in
-// memory of the caller are those of Run, and so are those of later runs. Random
-// operators without a seed compute the same in every run with the same options.
+// TestSuiteWithBinding runs the ONNX suite with bound inputs and outputs. Results in memory of
+// the caller equal those of Run, also in later runs. Random operators without a seed compute
+// the same in every run with the same options.
 func TestSuiteWithBinding(t *testing.T) {
 	dir := suite.Dir(t)
 	found, err := suite.Find()

@@ -171,7 +171,7 @@ func TestArchives(t *testing.T) {
 }
 
 // TestLightWithoutExpectedOutputs compares a light model with another provider if the suite has
-// no file of expected outputs, and says so.
+// no file of expected outputs. The result says so.
 func TestLightWithoutExpectedOutputs(t *testing.T) {
 	dir := t.TempDir()
 	data, err := unary(t, "Abs").Marshal()
@@ -245,7 +245,7 @@ func TestLightInput(t *testing.T) {
 	}
 }
 
-// The suite has the cases that this package counts on.
+// This test checks the number of cases that this package relies on.
 func TestSuiteHasTheCases(t *testing.T) {
 	dir := suite.Dir(t)
 	kinds, err := Kinds(dir)

@@ -12,7 +12,7 @@ import (
 	"github.com/onward-ml/onward/tensor"
 )
 
-// addCase is a case that lives in memory; Options.Dir loads those of the suite.
+// addCase is a case in memory. Options.Dir loads those of the suite.
 func addCase() backendtest.TestCase {
 	b := onnx.NewModel("add")
 	b.Input("x", onnx.Float, 2).Output("y", onnx.Float, 2)
@@ -24,8 +24,8 @@ func addCase() backendtest.TestCase {
 		Rtol:     backendtest.DefaultRtol, Atol: backendtest.DefaultAtol}
 }
 
-// The pattern of ONNX's backend tests: choose cases, run them, report what is
-// covered. In a test, r.Run(t) makes them subtests of `go test`.
+// The sequence of ONNX's backend tests: choose cases, run them, report what is covered. In a
+// test, r.Run(t) makes them subtests of `go test`.
 func Example() {
 	r, err := backendtest.New(backend.CPU, backendtest.Options{Devices: []string{"CPU"}})
 	if err != nil {

@@ -29,7 +29,7 @@ func unary(t testing.TB, op string, attrs ...onnx.Attrs) *onnx.Model {
 
 func vector(x ...float32) *tensor.Tensor { return tensor.Must(tensor.New(x, len(x))) }
 
-// absCase is a case in memory that passes where Abs works and want fits.
+// absCase is a case in memory that passes if Abs is correct and want is its result.
 func absCase(t testing.TB, name string, want ...float32) TestCase {
 	return TestCase{Name: name, Kind: "node", Model: unary(t, "Abs"), Rtol: DefaultRtol, Atol: DefaultAtol,
 		DataSets: []DataSet{{Inputs: []tensor.Value{vector(-1, 2)}, Outputs: []tensor.Value{vector(want...)}}}}
@@ -59,7 +59,7 @@ func writeCase(t testing.TB, dir string, m *onnx.Model, in, out tensor.Value) {
 	write(t, filepath.Join(dir, "test_data_set_0", "output_0.pb"), data, err)
 }
 
-// counting is the reference backend, and counts its sessions.
+// counting is the reference backend. It counts its sessions.
 type counting struct {
 	backend.Provider
 	sessions atomic.Int32

@@ -12,7 +12,7 @@ import (
 
 type sampler = func(seed uint64) ([]tensor.Value, error)
 
-// stale makes the runs for which old reports true return the previous draw.
+// stale makes runs return the previous draw if old reports true for them.
 func stale(run sampler, old func(seed uint64) bool) sampler {
 	return func(seed uint64) ([]tensor.Value, error) {
 		for old(seed) {
@@ -38,7 +38,8 @@ func testCheck(t *testing.T, check Check, s DataSet, cases []checkCase) {
 	}
 }
 
-// The check accepts independent draws with the right probabilities and refuses others.
+// This test checks that the check accepts independent draws with the right probabilities and
+// rejects others.
 func TestBernoulliCheck(t *testing.T) {
 	p := []float32{0, 0.1, 0.5, 0.6, 0.9, 1}
 	s := DataSet{Inputs: []tensor.Value{vector(p...)}, Outputs: []tensor.Value{vector(0, 0, 1, 1, 1, 1)}}
@@ -78,7 +79,7 @@ func TestBernoulliCheck(t *testing.T) {
 		{"shape", func(uint64) ([]tensor.Value, error) { return []tensor.Value{vector(0)}, nil }, "shape"},
 		{"outputs", func(uint64) ([]tensor.Value, error) { return nil, nil }, "0 outputs, want 1"},
 	})
-	// Probabilities so near 1 that frequencies alone do not refuse a constant.
+	// Probabilities so near 1 that frequencies alone do not reject a constant.
 	p = []float32{0.97, 0.96}
 	s = DataSet{Inputs: []tensor.Value{vector(p...)}, Outputs: []tensor.Value{vector(1, 1)}}
 	testCheck(t, checkBernoulli, s, []checkCase{
@@ -130,7 +131,8 @@ func TestDropoutCheck(t *testing.T) {
 	testCheck(t, checkDropout, s, cases)
 }
 
-// Constants fail as cases of the suite, and a seed in the model is removed.
+// This test checks that constants fail as cases of the suite, and that a seed in the model is
+// removed.
 func TestRandomCasesInRunner(t *testing.T) {
 	p := vector(0.25, 0.5, 0.75)
 	graph := func(op string, in []string, attrs ...onnx.Attrs) *onnx.Model {

@@ -49,7 +49,7 @@ func tarGz(t *testing.T, files ...tarFile) []byte {
 	return b.Bytes()
 }
 
-// remoteSuite is a data folder with one case whose model is elsewhere.
+// remoteSuite is a data folder with one case whose model must be downloaded.
 func remoteSuite(t *testing.T, url string) string {
 	dir := t.TempDir()
 	write(t, filepath.Join(dir, "real", "test_far", "data.json"), []byte(`{"url":"`+url+`","model_name":"far"}`), nil)
@@ -98,7 +98,7 @@ func TestRemoteModel(t *testing.T) {
 	if res.Status != Skipped || !strings.Contains(res.Reason, "without a client it is not downloaded") || requests.Load() != 0 {
 		t.Errorf("offline: %s, %d requests", res.text(), requests.Load())
 	}
-	// A folder without a model is set aside; the third try succeeds.
+	// A folder without a model is renamed. The third attempt succeeds.
 	write(t, filepath.Join(cache, "far", "half.onnx"), nil, nil)
 	o := Options{Dir: dir, Devices: []string{"CPU"}, Client: srv.Client()}
 	res = run(t, newRunner(t, backend.CPU, o))["test_far_cpu"]

@@ -95,8 +95,8 @@ func TestCaseOptions(t *testing.T) {
 	}
 }
 
-// Options of a case reach Prepare: this model is no valid ONNX, so only the case
-// that skips the checker passes.
+// This test checks that options of a case reach Prepare: the model is not valid ONNX, so that
+// only the case that skips the checker passes.
 func TestPrepareOptions(t *testing.T) {
 	bad := absCase(t, "test_unchecked", 1, 2)
 	bad.Model.IRVersion = 0
@@ -121,7 +121,8 @@ func TestUnsupportedModelIsSkipped(t *testing.T) {
 	}
 }
 
-// A case prepares its model once and runs every data set as often as asked.
+// This test checks that a case prepares its model once and runs every data set as often as
+// requested.
 func TestPreparedOnce(t *testing.T) {
 	c := absCase(t, "test_many", 1, 2)
 	c.DataSets = slices.Repeat(c.DataSets, 5)
@@ -132,7 +133,7 @@ func TestPreparedOnce(t *testing.T) {
 	}
 }
 
-// The data sets after the first count too.
+// This test checks that data sets after the first one decide the result too.
 func TestSecondDataSet(t *testing.T) {
 	c := absCase(t, "test_second", 1, 2)
 	c.DataSets = append(c.DataSets, DataSet{Inputs: []tensor.Value{vector(-3)}, Outputs: []tensor.Value{vector(4)}})
@@ -201,7 +202,7 @@ func TestCompare(t *testing.T) {
 	for _, c := range []struct {
 		name      string
 		got, want []tensor.Value
-		err       string // part of the error, "" for none
+		err       string // part of the error, "" for no error
 		abs       float64
 	}{
 		{"equal", []tensor.Value{vector(1, 2)}, []tensor.Value{vector(1, 2)}, "", 0},
@@ -230,7 +231,7 @@ func TestCompare(t *testing.T) {
 	}
 }
 
-// A model of two inputs where the first is an initializer takes its data by name.
+// This test checks that a model whose first input is an initializer gets its data by name.
 func TestInputsBesideInitializers(t *testing.T) {
 	b := onnx.NewModel("g").IRVersion(3).Opset("", 8)
 	b.Input("w", onnx.Float, 2).Input("x", onnx.Float, 2).Output("y", onnx.Float, 2)

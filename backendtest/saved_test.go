@@ -15,8 +15,8 @@ import (
 	_ "github.com/onward-ml/onward/provider/ort"
 )
 
-// saved runs what [onward.OptimizeModel] makes of a model, written and read again, on
-// the reference engine. ONNX Runtime must open it too if it opens the original.
+// saved runs the result of [onward.OptimizeModel], written and read again, on the reference
+// engine. ONNX Runtime must open it too if it opens the original.
 type saved struct {
 	ort *onward.SessionOptions // nil: without ONNX Runtime
 }
@@ -47,22 +47,23 @@ func (b saved) NewSession(ctx context.Context, m *onnx.Model, d backend.Device, 
 		return nil, err
 	}
 	if err := onnx.Check(again, &onnx.CheckOptions{Schema: onward.OperatorSchema}); err != nil {
-		return nil, fmt.Errorf("the optimized model is not sound: %w", err)
+		return nil, fmt.Errorf("the optimized model is invalid: %w", err)
 	}
 	if b.ort != nil {
 		if err := opens(ctx, again, b.ort); err != nil && opens(ctx, m, b.ort) == nil {
-			return nil, fmt.Errorf("ONNX Runtime opens the model and not the optimized one: %w", err)
+			return nil, fmt.Errorf("ONNX Runtime opens the model, but not the optimized one: %w", err)
 		}
 	}
 	return backend.Reference.NewSession(ctx, again, d, opts)
 }
 
-// savedCases is how many cases must pass: all but the two of gradients, whose
-// operators have no ONNX form and which are skipped for that.
+// savedCases is the number of cases that must pass: all but the two of gradients, whose
+// operators have no ONNX form and which are skipped.
 var savedCases = map[string]int{"OnnxBackendNodeModelTest": 1765, "OnnxBackendRealModelTest": 9, "OnnxBackendSimpleModelTest": 21,
 	"OnnxBackendPyTorchConvertedModelTest": 82, "OnnxBackendPyTorchOperatorModelTest": 35}
 
-// Every model of the suite can be optimized and saved, and keeps its results.
+// This test checks that every model of the suite can be optimized and saved, and keeps its
+// results.
 func TestSuiteSaved(t *testing.T) {
 	dir := suite.Dir(t)
 	found, err := suite.Find()

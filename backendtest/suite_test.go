@@ -9,14 +9,14 @@ import (
 	"github.com/onward-ml/onward/internal/testing/suite"
 )
 
-// wanted is how many cases of every kind must pass at least, on each engine: all of
-// the suite of ONNX 1.22.0.
+// wanted is the number of cases of each kind that must pass on each engine: all of the suite of
+// ONNX 1.22.0.
 var wanted = map[string]int{"OnnxBackendNodeModelTest": 1765, "OnnxBackendRealModelTest": 9, "OnnxBackendSimpleModelTest": 23,
 	"OnnxBackendPyTorchConvertedModelTest": 82, "OnnxBackendPyTorchOperatorModelTest": 35}
 
-// TestSuite runs the ONNX suite on both engines; on cpu every data set twice, since
-// its second run has its memory planned. ONWARD_CASES is a regular expression that
-// selects cases by their name, such as test_conv, and ONWARD_PROVIDER one engine.
+// TestSuite runs the ONNX suite on both engines. On cpu every data set runs twice, because the
+// memory of the second run is planned. ONWARD_CASES is a regular expression that selects cases
+// by their name, such as test_conv, and ONWARD_PROVIDER selects an engine.
 //
 //	ONWARD_CASES='^test_(arg_)?max' go test ./backendtest -run TestSuite -v
 func TestSuite(t *testing.T) {
@@ -26,7 +26,7 @@ func TestSuite(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// An older suite, as Debian's package may have it, holds fewer cases.
+	// An older suite, such as that of Debian's package, has fewer cases.
 	whole := cases == "" && suite.Verify(found.Dir) == nil
 	for _, b := range []backend.Provider{backend.Reference, backend.CPU} {
 		if provider != "" && provider != b.Name() {

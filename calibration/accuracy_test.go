@@ -20,8 +20,7 @@ import (
 	"github.com/onward-ml/onward/tensor"
 )
 
-// digits returns the example's pictures that it was not trained on, in batches, and
-// what they show.
+// digits returns the pictures of the example's test set, in batches, and their labels.
 func digits(t *testing.T, size int) (batches []onward.Values, labels string) {
 	t.Helper()
 	sheet, err := os.ReadFile("../datasets/testdata/digits_heldout.png")
@@ -75,7 +74,7 @@ func ways() []way {
 	}
 }
 
-// onProviders returns the engines to try: ONNX Runtime where its library is there.
+// onProviders returns the engines to test: also ONNX Runtime if its library is installed.
 func onProviders(t *testing.T) []string {
 	t.Helper()
 	lib, err := ortlib.Find()
@@ -87,8 +86,8 @@ func onProviders(t *testing.T) []string {
 	return []string{"cpu", "reference", "ort"}
 }
 
-// integerOperators runs a model on the engine cpu and fails where one of the
-// operators is not among those that ran, or a float one in its place.
+// integerOperators runs a model on the engine cpu. It fails if one of the operators did not
+// run, or if a float operator ran in its place.
 func integerOperators(t *testing.T, m *onnx.Model, feed onward.Values, want []string) {
 	t.Helper()
 	s, err := onward.OpenModel(t.Context(), m, nil)
@@ -101,7 +100,7 @@ func integerOperators(t *testing.T, m *onnx.Model, feed onward.Values, want []st
 	}
 	for _, op := range want {
 		if ran[op] == 0 {
-			t.Errorf("no %s ran: %v", op, ran)
+			t.Errorf("%s did not run: %v", op, ran)
 		}
 	}
 	floats := []string{"Conv", "FusedConv", "Gemm", "MatMul", "Linear"}
@@ -112,8 +111,8 @@ func integerOperators(t *testing.T, m *onnx.Model, feed onward.Values, want []st
 	}
 }
 
-// A quantized classifier is right as often as the original, within one per cent of
-// the pictures, however it was calibrated and quantized, on every engine.
+// This test checks that a quantized classifier is as accurate as the original, within one per
+// cent of the pictures, with every calibration, quantization and engine.
 func TestQuantizedDigits(t *testing.T) {
 	data, err := datasets.Get("digits.onnx")
 	if err != nil {
@@ -159,7 +158,7 @@ func TestQuantizedDigits(t *testing.T) {
 				integerOperators(t, q, batches[0], w.integer)
 				for _, p := range providers {
 					if n := right(q, p); float64(original-n) > 0.01*float64(len(labels)) {
-						t.Errorf("%s reads %d of %d pictures right, the original %d", p, n, len(labels), original)
+						t.Errorf("%s classifies %d of %d pictures correctly, the original %d", p, n, len(labels), original)
 					}
 				}
 				report, err := Evaluate(t.Context(), m, q, Batches(batches...), nil)
@@ -176,9 +175,9 @@ func TestQuantizedDigits(t *testing.T) {
 	}
 }
 
-// residualModel is a small residual network with batch normalization and random
-// weights: a stem, two blocks, the second with a stride and a projection, pooling
-// and a classifier.
+// residualModel is a small residual network with batch normalization and random weights: a
+// first convolution, two blocks, the second with a stride and a projection, pooling and a
+// classifier.
 func residualModel(t *testing.T) *onnx.Model {
 	t.Helper()
 	rng := rand.New(rand.NewPCG(3, 4))
@@ -225,7 +224,7 @@ func residualModel(t *testing.T) *onnx.Model {
 	return b.Must()
 }
 
-// A residual network keeps its signal when it is quantized.
+// This test checks that quantization of a residual network keeps the signal.
 func TestQuantizedResidualNetwork(t *testing.T) {
 	m := residualModel(t)
 	rng := rand.New(rand.NewPCG(5, 6))
@@ -243,7 +242,7 @@ func TestQuantizedResidualNetwork(t *testing.T) {
 		t.Fatal(err)
 	}
 	if n := operators(folded)["BatchNormalization"]; n != 0 {
-		t.Errorf("%d BatchNormalization are left", n)
+		t.Errorf("%d BatchNormalization nodes remain, want 0", n)
 	}
 	report, err := Evaluate(t.Context(), m, checkModel(t, folded), Batches(batches...), nil)
 	if err != nil {

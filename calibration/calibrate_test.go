@@ -34,9 +34,9 @@ type recordedRanges struct {
 	Ranges map[string][2]float32
 }
 
-// The model's sums are exact in any order, so the ranges are ONNX Runtime's bit for
-// bit: it makes one collection of all batches, or with Window one of every few.
-func TestCalibrateIsONNXRuntimes(t *testing.T) {
+// The model's sums are exact in any order, so that the ranges equal ONNX Runtime's bit for bit.
+// It makes one collection of all batches, or with Window one for every few batches.
+func TestCalibrateEqualsONNXRuntime(t *testing.T) {
 	var cases []recordedRanges
 	readJSON(t, &cases, "ranges.json")
 	m := recordedModel(t, "exact.onnx")
@@ -68,7 +68,7 @@ func TestCalibrateIsONNXRuntimes(t *testing.T) {
 	}
 }
 
-// identityModel hands x on, of any shape.
+// identityModel returns its input x, of any shape.
 func identityModel(t testing.TB, dtype onnx.DataType) *onnx.Model {
 	t.Helper()
 	b := onnx.NewModel("identity")
@@ -95,7 +95,7 @@ func TestCalibrateValues(t *testing.T) {
 		o      Options
 		lo, hi float32
 		none   bool
-		within bool // the ends may lie further in
+		within bool // the ends may be further inside
 		fails  string
 	}{
 		{name: "NaN is left out", data: [][]float32{{nan, 3, -1}, {nan}}, lo: -1, hi: 3},
@@ -139,7 +139,7 @@ func TestCalibrateValues(t *testing.T) {
 				t.Errorf("range %g to %g (%t), want %g to %g", r.Lowest, r.Highest, ok, c.lo, c.hi)
 			}
 			if len(r.Hist) > 1<<16 {
-				t.Errorf("%d bins", len(r.Hist))
+				t.Errorf("histogram has %d bins", len(r.Hist))
 			}
 		})
 	}
@@ -211,7 +211,7 @@ func TestCalibrateErrors(t *testing.T) {
 		}
 	})
 	if _, err := Calibrate(t.Context(), m, single, &Options{Method: Entropy}); err == nil {
-		t.Error("data that is gone after one pass makes no error")
+		t.Error("data for one pass only: no error")
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
@@ -219,15 +219,15 @@ func TestCalibrateErrors(t *testing.T) {
 		t.Errorf("error %v, want that of the context", err)
 	}
 	if _, err := Calibrate(t.Context(), m, Batches(onward.Values{}), nil); err == nil {
-		t.Error("a batch without the input makes no error")
+		t.Error("batch without the input: no error")
 	}
 	if _, err := Calibrate(t.Context(), identityModel(t, onnx.Int64), Batches(vectors([]float32{1})...), nil); err == nil {
-		t.Error("a model without float values makes no error")
+		t.Error("model without float values: no error")
 	}
 }
 
-// A histogram that widens loses no value, stays within its bound, and keeps its
-// borders in order.
+// This test checks that a histogram that widens loses no value, stays within its bound, and
+// keeps its borders in order.
 func TestHistogramWidens(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		o, err := (&Options{Method: Percentile, Symmetric: rapid.Bool().Draw(t, "absolute"), Bins: 16, MaxBins: 64}).withDefaults()
@@ -295,8 +295,8 @@ func ExampleCalibrate() {
 	// y -2 6
 }
 
-// On networks whose sums depend on their order, ranges are ONNX Runtime's to float
-// rounding.
+// This test compares ranges of networks whose sums depend on their order with ONNX Runtime's,
+// within float rounding.
 func TestCalibrateNetworks(t *testing.T) {
 	for _, name := range []string{"conv", "block"} {
 		want, err := ReadFile("testdata/static/" + name + "/ranges.json")

@@ -14,7 +14,7 @@ import (
 	"github.com/onward-ml/onward/tensor"
 )
 
-// ramp is a tensor of numbers from −2 to 2.
+// ramp returns a tensor of numbers from −2 to 2.
 func ramp(dims ...int) *tensor.Tensor {
 	n := 1
 	for _, d := range dims {
@@ -27,11 +27,11 @@ func ramp(dims ...int) *tensor.Tensor {
 	return tensor.Must(tensor.New(v, dims...))
 }
 
-// weights is ramp as data of an initializer.
+// weights returns the data of ramp for an initializer.
 func weights(dims ...int) []float32 { return tensor.Of[float32](ramp(dims...)) }
 
-// everyWay quantizes a model in all ways and compares it with the original: the
-// largest error relative to the largest value of the output.
+// everyWay quantizes a model in all ways and compares it with the original. The tolerance is
+// relative to the largest value of the output.
 func everyWay(t *testing.T, m *onnx.Model, feed onward.Values, tolerance float64, check func(t *testing.T, way string, q *onnx.Model)) {
 	t.Helper()
 	table, err := Calibrate(t.Context(), m, Batches(feed), nil)
@@ -53,7 +53,7 @@ func everyWay(t *testing.T, m *onnx.Model, feed onward.Values, tolerance float64
 				t.Fatal(err)
 			}
 			if after, err := m.Marshal(); err != nil || string(after) != string(before) {
-				t.Errorf("the original has changed: %v", err)
+				t.Errorf("quantizing changed the original: %v", err)
 			}
 			q = checkModel(t, q)
 			for _, p := range []string{"reference", "cpu"} {
@@ -75,7 +75,7 @@ func everyWay(t *testing.T, m *onnx.Model, feed onward.Values, tolerance float64
 	}
 }
 
-// Weights and biases that several nodes use, with inputs of different scales.
+// This test has weights and biases that several nodes use, with inputs of different scales.
 func TestQuantizeSharedWeights(t *testing.T) {
 	b := onnx.NewModel("shared").Opset("", 17)
 	b.Input("x", onnx.Float, 1, 4, 5, 5)
@@ -89,7 +89,7 @@ func TestQuantizeSharedWeights(t *testing.T) {
 	everyWay(t, b.Must(), onward.Values{"x": ramp(1, 4, 5, 5)}, 0.08, nil)
 }
 
-// Outputs in the middle of the graph, and inputs that are outputs.
+// This test has outputs in the middle of the graph, and inputs that are outputs.
 func TestQuantizeOutputsInTheMiddle(t *testing.T) {
 	b := onnx.NewModel("middle").Opset("", 17)
 	b.Input("x", onnx.Float, 2, 6)
@@ -104,7 +104,7 @@ func TestQuantizeOutputsInTheMiddle(t *testing.T) {
 	everyWay(t, b.Must(), onward.Values{"x": ramp(2, 6)}, 0.08, nil)
 }
 
-// Subgraphs use values of the main graph.
+// This test has subgraphs that use values of the main graph.
 func TestQuantizeCapturedValues(t *testing.T) {
 	then, other := onnx.NewGraph("then"), onnx.NewGraph("else")
 	then.Node("Add", []string{"q", "w"}, []string{"t"})
@@ -125,7 +125,7 @@ func TestQuantizeCapturedValues(t *testing.T) {
 	}
 }
 
-// Gemm's attributes, biases of other shapes, and the layers that few models have.
+// This test has Gemm's attributes, biases of other shapes, and rare layers.
 func TestQuantizeUnusualLayers(t *testing.T) {
 	for _, c := range []struct {
 		name  string
@@ -235,7 +235,7 @@ func TestQuantizeUnusualLayers(t *testing.T) {
 	}
 }
 
-// Nodes are chosen by name and type.
+// This test selects nodes by name and type.
 func TestQuantizeChoosesNodes(t *testing.T) {
 	b := onnx.NewModel("choice").Opset("", 17)
 	b.Input("x", onnx.Float, 4, 4).Initializer("w", weights(4, 4), 4, 4)
@@ -337,8 +337,8 @@ func TestQuantizeErrors(t *testing.T) {
 	}
 }
 
-// Masks of attention have infinite elements, which no scale represents: they stay float, and
-// the rest is quantized.
+// Masks of attention have infinite elements, which no scale represents. They stay float, and
+// all other tensors are quantized.
 func TestQuantizeLeavesInfinityFloat(t *testing.T) {
 	inf := float32(math.Inf(-1))
 	for _, method := range []Method{MinMax, Entropy} {
@@ -370,7 +370,7 @@ func TestQuantizeLeavesInfinityFloat(t *testing.T) {
 					}
 					q = checkModel(t, q)
 					if n := operators(q); n["DequantizeLinear"] == 0 {
-						t.Errorf("%s: nothing is quantized: %v", style, n)
+						t.Errorf("%s: no node is quantized: %v", style, n)
 					}
 					y := tensor.Of[float32](runOn(t, q, "cpu", feed)["y"].(*tensor.Tensor))
 					want := tensor.Of[float32](runOn(t, m, "cpu", feed)["y"].(*tensor.Tensor))
@@ -385,7 +385,7 @@ func TestQuantizeLeavesInfinityFloat(t *testing.T) {
 	}
 }
 
-// QLinearAveragePool has no attribute dilations, which AveragePool has from opset 19 on.
+// QLinearAveragePool has no attribute dilations, which AveragePool has since opset 19.
 func TestQLinearAveragePoolHasNoDilations(t *testing.T) {
 	for _, c := range []struct {
 		dilation  int64
@@ -403,9 +403,9 @@ func TestQLinearAveragePoolHasNoDilations(t *testing.T) {
 	}
 }
 
-// Before version 4 of the format, initializers had to be inputs. The constants that become
-// initializers are not.
-func TestQuantizeRaisesTheFormat(t *testing.T) {
+// Before version 4 of the format, initializers had to be inputs. This test checks that
+// constants that are made initializers are not inputs.
+func TestQuantizeRaisesIRVersion(t *testing.T) {
 	b := onnx.NewModel("old").Opset("", 13)
 	value, err := onnx.NewTensor("", weights(4, 3))
 	if err != nil {
@@ -426,7 +426,7 @@ func TestQuantizeRaisesTheFormat(t *testing.T) {
 }
 
 // Before opset 7, Add does not broadcast, and Gemm cannot become MatMul and Add.
-func TestGemmStaysBeforeBroadcasting(t *testing.T) {
+func TestGemmIsKeptBeforeOpset7(t *testing.T) {
 	b := onnx.NewModel("old").Opset("", 6)
 	b.Input("x", onnx.Float, 2, 4).Initializer("w", weights(4, 3), 4, 3).Initializer("b", weights(3), 3)
 	b.Node("Gemm", []string{"x", "w", "b"}, []string{"y"}, onnx.Attrs{"broadcast": int64(1)})
@@ -440,7 +440,7 @@ func TestGemmStaysBeforeBroadcasting(t *testing.T) {
 	}
 }
 
-// A table's rows in blocks of 4 bits.
+// This test quantizes the rows of a table in blocks of 4 bits.
 func TestGatherBlockQuantized(t *testing.T) {
 	b := onnx.NewModel("embedding").Opset("", 17)
 	b.Input("i", onnx.Int64, 2, 3).Initializer("table", weights(10, 40), 10, 40)
@@ -466,8 +466,8 @@ func TestGatherBlockQuantized(t *testing.T) {
 	}
 }
 
-// A quantized value lies within half a step of the original where the range holds
-// it, and zero is exact.
+// This test checks that a quantized value differs from the original by at most half a step
+// within the range, and that zero is exact.
 func TestScaleAndZero(t *testing.T) {
 	// The range is widened to 0, so that 0 is exact.
 	for _, r := range [][2]float32{{1, 3}, {-3, -1}} {
@@ -504,7 +504,7 @@ func TestScaleAndZero(t *testing.T) {
 	})
 }
 
-// The order of the methods' names is that of the constants.
+// This test checks that the names of the methods are in the order of the constants.
 func TestMethodNames(t *testing.T) {
 	got := []string{MinMax.String(), Entropy.String(), Percentile.String(), Method(9).String()}
 	if !slices.Equal(got, []string{"MinMax", "Entropy", "Percentile", "Method(9)"}) {

@@ -7,7 +7,7 @@ import (
 	"github.com/onward-ml/onward/onnx"
 )
 
-// Graphs that no tool writes make an error or a model, not a panic.
+// This test checks that graphs that no tool writes cause an error or a model, not a panic.
 func TestQuantizeHostileGraphs(t *testing.T) {
 	f := func(dims ...int64) *onnx.Tensor {
 		n := int64(1)

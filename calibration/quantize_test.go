@@ -15,7 +15,7 @@ import (
 	"github.com/onward-ml/onward/tensor"
 )
 
-// checkModel checks a model and returns it as it is in a file.
+// checkModel checks a model and returns it as read from a file.
 func checkModel(t testing.TB, m *onnx.Model) *onnx.Model {
 	t.Helper()
 	if err := onnx.Check(m, &onnx.CheckOptions{Schema: onward.OperatorSchema, CustomDomains: true}); err != nil {
@@ -72,13 +72,13 @@ func initializers(t testing.TB, m *onnx.Model) map[string]*tensor.Tensor {
 	return r
 }
 
-// sameInitializers fails where a scale, zero point or weight is not ONNX Runtime's.
+// sameInitializers fails if a scale, zero point or weight differs from ONNX Runtime's.
 func sameInitializers(t *testing.T, got, want map[string]*tensor.Tensor, extra ...string) {
 	t.Helper()
 	for name, w := range want {
 		g := got[name]
 		if g == nil {
-			t.Errorf("there is no %q, %s", name, w)
+			t.Errorf("initializer %q, %s, is missing", name, w)
 			continue
 		}
 		if g.DType() != w.DType() || !bytes.Equal(g.Bytes(), w.Bytes()) {
@@ -87,7 +87,7 @@ func sameInitializers(t *testing.T, got, want map[string]*tensor.Tensor, extra .
 	}
 	for name, g := range got {
 		if want[name] == nil && !slices.Contains(extra, name) {
-			t.Errorf("%q, %s, is too much", name, g)
+			t.Errorf("unexpected initializer %q, %s", name, g)
 		}
 	}
 }
@@ -102,9 +102,9 @@ func staticOptions(label string) *QuantizeOptions {
 	}
 }
 
-// With the ranges that ONNX Runtime found, operators, scales, zero points, weights
-// and biases are those of its quantizer.
-func TestQuantizeStaticIsONNXRuntimes(t *testing.T) {
+// This test checks that with the ranges of ONNX Runtime, operators, scales, zero points,
+// weights and biases equal those of its quantizer.
+func TestQuantizeStaticEqualsONNXRuntime(t *testing.T) {
 	for _, name := range []string{"conv", "block"} {
 		m := recordedModel(t, name+".onnx")
 		table, err := ReadFile(filepath.Join("testdata", "static", name, "ranges.json"))
@@ -140,7 +140,7 @@ func TestQuantizeStaticIsONNXRuntimes(t *testing.T) {
 	}
 }
 
-func TestQuantizeDynamicIsONNXRuntimes(t *testing.T) {
+func TestQuantizeDynamicEqualsONNXRuntime(t *testing.T) {
 	types := map[string]tensor.DType{"u8": tensor.TypeUint8, "s8": tensor.TypeInt8}
 	for _, name := range []string{"conv", "block"} {
 		m := recordedModel(t, name+".onnx")
@@ -164,7 +164,7 @@ func TestQuantizeDynamicIsONNXRuntimes(t *testing.T) {
 						if strings.HasSuffix(k, "_bias_shape") || strings.HasSuffix(k, "_bias_reshape_shape") {
 							delete(list, k)
 						}
-						if strings.Contains(k, "_Transposed") { // Gemm's, which becomes MatMul
+						if strings.Contains(k, "_Transposed") { // Gemm's, which is converted to MatMul
 							list[strings.Replace(k, "_Transposed", "", 1)] = list[k]
 							delete(list, k)
 						}
@@ -182,9 +182,9 @@ func TestQuantizeDynamicIsONNXRuntimes(t *testing.T) {
 	}
 }
 
-// The weights of blocks are those of ONNX Runtime's MatMulNBitsQuantizer. Where a
-// block holds the same number throughout, several codes are equally good.
-func TestQuantizeMatMulNBitsIsONNXRuntimes(t *testing.T) {
+// This test compares the weights of blocks with those of ONNX Runtime's MatMulNBitsQuantizer.
+// If all numbers of a block are equal, several codes are equally good.
+func TestQuantizeMatMulNBitsEqualsONNXRuntime(t *testing.T) {
 	m := recordedModel(t, "nbits.onnx")
 	x := make([]float32, 3*70)
 	for i := range x {
@@ -227,7 +227,7 @@ func TestQuantizeMatMulNBitsIsONNXRuntimes(t *testing.T) {
 	}
 }
 
-// cutModel is Conv, then Relu or Clip, then Conv.
+// cutModel returns a model of Conv, Relu or Clip, and Conv.
 func cutModel(t testing.TB, cut string, bounds ...float32) *onnx.Model {
 	t.Helper()
 	b := onnx.NewModel("cut").Opset("", 17)
@@ -246,9 +246,9 @@ func cutModel(t testing.TB, cut string, bounds ...float32) *onnx.Model {
 	return b.Must()
 }
 
-// Relu and Clip are left out only where the quantized range cuts off the same: not
-// with a range that reaches below zero, as tables with one number for a tensor have.
-func TestQuantizedActivationsStayTrue(t *testing.T) {
+// This test checks that Relu and Clip are removed only if the quantized range clips in the same
+// way: not with a range that extends below zero, as in tables with one number per tensor.
+func TestActivationsRemovedOnlyIfRangesClip(t *testing.T) {
 	x := make([]float32, 64)
 	for i := range x {
 		x[i] = float32(i-32) / 8

@@ -25,9 +25,9 @@ func recordedTable(t testing.TB, folder, file string) []byte {
 	return data
 }
 
-// What ONNX Runtime's write_calibration_table wrote is read, and written again byte
-// by byte.
-func TestTableIsONNXRuntimes(t *testing.T) {
+// This test checks that a table of ONNX Runtime's write_calibration_table is read, and written
+// again byte by byte.
+func TestTableEqualsONNXRuntime(t *testing.T) {
 	for _, folder := range []string{"minmax", "minmax_symmetric", "entropy_default"} {
 		t.Run(folder, func(t *testing.T) {
 			table, err := Read(bytes.NewReader(recordedTable(t, folder, JSONFile)))
@@ -86,8 +86,8 @@ func sortedJSON(t *testing.T, data []byte) []byte {
 	return data
 }
 
-// ONNX Runtime's writer takes the larger end of a range. TensorRT takes the number
-// as a magnitude, so a range that is wider below zero needs its lower end.
+// ONNX Runtime's writer takes the larger end of a range. TensorRT takes the number as a
+// magnitude, so that a range that is wider below zero needs its lower end.
 func TestTableTakesTheMagnitude(t *testing.T) {
 	table := NewTable(MinMax)
 	table.Ranges["x"] = Range{Lowest: -3, Highest: 1}
@@ -115,7 +115,7 @@ func TestTableRoundTrips(t *testing.T) {
 				t.Fatal(err)
 			}
 			if len(names) == 0 && f == Cache {
-				continue // an empty file is no table
+				continue // an empty file is not a table
 			}
 			back, err := Read(&b)
 			if err != nil {
@@ -162,7 +162,7 @@ func TestReadOldJSON(t *testing.T) {
 	}
 }
 
-// hostileTables are FlatBuffers whose offsets, lengths and strings lie.
+// hostileTables returns FlatBuffers with wrong offsets, lengths and strings.
 func hostileTables(t testing.TB) map[string][]byte {
 	good := recordedTable(t, "minmax_symmetric", FlatBuffersFile)
 	r := map[string][]byte{"empty": {}, "zeros": make([]byte, 64)}

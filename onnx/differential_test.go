@@ -41,7 +41,7 @@ func descriptor(name string) protoreflect.MessageDescriptor {
 	return d.(protoreflect.MessageDescriptor)
 }
 
-// codecs read a message with this package and write it again.
+// codecs maps messages to functions that read a message with this package and write it again.
 var codecs = map[string]func(data []byte, opts *ReadOptions) ([]byte, error){
 	"ModelProto":        rewrite(Unmarshal),
 	"GraphProto":        rewrite(UnmarshalGraph),
@@ -65,14 +65,15 @@ func rewrite[T interface{ Marshal() ([]byte, error) }](read func([]byte, *ReadOp
 	}
 }
 
-// keepsUnknown names the messages whose unknown fields survive; small ones drop them.
+// keepsUnknown lists the messages whose unknown fields are kept. Small messages drop them.
 var keepsUnknown = map[protoreflect.Name]bool{
 	"ModelProto": true, "GraphProto": true, "NodeProto": true, "AttributeProto": true, "ValueInfoProto": true,
 	"TensorProto": true, "SparseTensorProto": true, "TypeProto": true, "FunctionProto": true, "TrainingInfoProto": true,
 }
 
-// normalizeProto clears what the Go types do not tell apart: scalars that are present with their default
-// value, the type of an attribute that the reader infers, and unknown fields of small messages.
+// normalizeProto clears what the Go types do not distinguish: scalars that are present with
+// their default value, the type of an attribute that the reader infers, and unknown fields of
+// small messages.
 func normalizeProto(m protoreflect.Message) {
 	name := m.Descriptor().Name()
 	if !keepsUnknown[name] {
@@ -115,8 +116,8 @@ var attributeFields = map[protoreflect.Name]protoreflect.EnumNumber{
 	"sparse_tensor": 11, "sparse_tensors": 12, "tp": 13, "type_protos": 14,
 }
 
-// compareWithRuntime fails unless this package and the protobuf runtime agree on whether data is a
-// message, and on the message.
+// compareWithRuntime fails unless this package and the protobuf runtime agree on whether data
+// is a message, and on the message.
 func compareWithRuntime(t interface{ Fatalf(string, ...any) }, message string, data []byte) {
 	d := descriptor(message)
 	want := dynamicpb.NewMessage(d)
@@ -165,7 +166,7 @@ func TestSuiteAgainstProtobufRuntime(t *testing.T) {
 func randomMessage(t *rapid.T, d protoreflect.MessageDescriptor, depth int) protoreflect.Message {
 	m := dynamicpb.NewMessage(d)
 	fields := d.Fields()
-	p := max(2, fields.Len()/4) // of so many fields one is present
+	p := max(2, fields.Len()/4) // of so many fields one is present on average
 	for i := range fields.Len() {
 		fd := fields.Get(i)
 		if rapid.IntRange(0, p).Draw(t, "present") > 0 || fd.Message() != nil && depth == 0 {

@@ -154,7 +154,7 @@ func TestBadInput16Links(t *testing.T) {
 		t.Errorf("strict: %v", err)
 	}
 
-	// A parent that is a link inside of the folder.
+	// A parent that is a link into the folder.
 	write(t, filepath.Join(dir, "real", "w.bin"), "wxyz")
 	symlink(t, "real", filepath.Join(dir, "alias"))
 	m = externalModel(t, path, 4, "location", "alias/w.bin")
@@ -177,7 +177,8 @@ func TestBadInput16Links(t *testing.T) {
 	}
 }
 
-// The cache of a model hub: links in one folder, files named by their hash in another.
+// This test reads the cache of a model hub: links in one folder, files named by their hash in
+// another.
 func TestBadInput16HubCache(t *testing.T) {
 	top := t.TempDir()
 	blobs, snapshot := filepath.Join(top, "blobs"), filepath.Join(top, "snapshots", "1")
@@ -216,7 +217,8 @@ func TestBadInput16HubCache(t *testing.T) {
 	wantW(t, "beside the real file", m, "efgh")
 }
 
-// Swapping a file for a link to the outside while it is opened never shows the outside.
+// This test checks that swapping a file for a link out of the folder while it is opened never
+// reads that file.
 func TestBadInput16SwapRace(t *testing.T) {
 	top := t.TempDir()
 	dir := filepath.Join(top, "models")
@@ -287,9 +289,9 @@ func TestBadInput17OffsetAndLength(t *testing.T) {
 	} {
 		wantExternalError(t, c.key+"="+c.value, externalModel(t, path, 4, "location", "w.bin", c.key, c.value), c.want)
 	}
-	// A terabyte is refused before memory is taken for it.
+	// A terabyte is rejected before memory is allocated.
 	wantExternalError(t, "large", externalModel(t, path, 1<<40, "location", "w.bin"), "has 10 bytes")
-	if runtime.GOOS == "linux" { // the file may claim it, being sparse
+	if runtime.GOOS == "linux" { // a sparse file may have this size
 		f, err := os.Create(filepath.Join(dir, "sparse.bin"))
 		if err != nil {
 			t.Fatal(err)
@@ -332,7 +334,7 @@ func TestBadInput19Overlaps(t *testing.T) {
 	}
 	b.Node("Sum", []string{"x", "w0", "w1", "w2"}, []string{"y"})
 	m := b.Must()
-	// A model from memory gets no external data, unless a folder is named.
+	// A model from memory gets no external data unless a folder is given.
 	if _, err := m.DecodeTensor(m.Graph.Initializers[0]); !errors.Is(err, ErrExternalData) {
 		t.Errorf("from memory: %v", err)
 	}
@@ -354,7 +356,7 @@ func TestBadInput19Overlaps(t *testing.T) {
 	}
 	all[0].Bytes()[1] = 'x'
 	if all[1].Bytes()[0] != '1' {
-		t.Error("overlapping tensors share memory")
+		t.Error("overlapping tensors share memory, want copies")
 	}
 }
 
@@ -382,11 +384,11 @@ func TestBadInput20SavingThroughALink(t *testing.T) {
 	}
 	for _, path := range []string{filepath.Join(top, "victim"), filepath.Join(dir, "other")} {
 		if got, _ := os.ReadFile(path); string(got) != "precious" {
-			t.Errorf("%s is overwritten", path)
+			t.Errorf("%s was overwritten", path)
 		}
 	}
 	if _, err := os.Lstat(filepath.Join(top, "nothing")); err == nil {
-		t.Error("written through a dangling link")
+		t.Error("a file was written through a dangling link")
 	}
 	left, _ := filepath.Glob(filepath.Join(dir, ".*.tmp"))
 	if len(left) > 0 {
@@ -410,7 +412,7 @@ func TestWriteFileExternalData(t *testing.T) {
 		t.Fatal(err)
 	}
 	if model.Graph.Initializers[0].DataLocation != LocationDefault {
-		t.Error("saving changes the model")
+		t.Error("saving changed the model")
 	}
 	if st, _ := os.Stat(path); st.Size() > 20_000 {
 		t.Errorf("the model file has %d bytes", st.Size())
@@ -467,10 +469,10 @@ func TestWriteFileExternalData(t *testing.T) {
 	}
 }
 
-func TestReadFileRefusesWhatIsNoFile(t *testing.T) {
+func TestReadFileRejectsIrregularFiles(t *testing.T) {
 	dir := t.TempDir()
 	if _, err := ReadFile(dir, nil); err == nil {
-		t.Error("reads a folder")
+		t.Error("reading a folder: no error")
 	}
 	if _, err := ReadFile(filepath.Join(dir, "missing"), nil); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("missing file: %v", err)

@@ -21,7 +21,7 @@ func TestBadInput15FIFO(t *testing.T) {
 		m := externalModel(t, filepath.Join(dir, "m.onnx"), 4, "location", "fifo")
 		wantExternalError(t, "FIFO", m, "not a regular file")
 		if _, err := ReadFile(filepath.Join(dir, "fifo"), nil); err == nil {
-			t.Error("a FIFO reads as a model")
+			t.Error("reading a FIFO: no error")
 		}
 	}()
 	select {

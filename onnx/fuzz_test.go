@@ -17,10 +17,11 @@ import (
 	"google.golang.org/protobuf/types/dynamicpb"
 )
 
-// fuzzKinds are the messages that FuzzUnmarshal reads, by its first argument.
+// fuzzKinds lists the messages that FuzzUnmarshal reads, by its first argument.
 var fuzzKinds = slices.Sorted(maps.Keys(codecs))
 
-// FuzzUnmarshal: the reader never panics, and says of any bytes what the protobuf runtime says.
+// FuzzUnmarshal checks that the reader never panics and accepts exactly the bytes that the
+// protobuf runtime accepts.
 func FuzzUnmarshal(f *testing.F) {
 	for i := range fuzzKinds {
 		f.Add(byte(i), sampleBytes(f))
@@ -39,7 +40,8 @@ func FuzzUnmarshal(f *testing.F) {
 	})
 }
 
-// FuzzCheck: what reads can be checked, decoded and written, and the written model is the same to Check.
+// FuzzCheck checks that every model that is read can be checked, decoded and written, and that
+// Check returns the same for the written model.
 func FuzzCheck(f *testing.F) {
 	f.Add(sampleBytes(f))
 	for _, m := range fuzzModels() {
@@ -54,20 +56,20 @@ func FuzzCheck(f *testing.F) {
 		if err != nil {
 			var p *ParseError
 			if !errors.As(err, &p) {
-				t.Fatalf("error %v is no *ParseError", err)
+				t.Fatalf("error %v, want a *ParseError", err)
 			}
 			return
 		}
 		first := Check(m, &CheckOptions{MaxInlinedNodes: 1000})
 		var list *CheckErrors
 		if first != nil && !errors.As(first, &list) {
-			t.Fatalf("error %v is no *CheckErrors", first)
+			t.Fatalf("error %v, want *CheckErrors", first)
 		}
 		InlinedNodes(m)
 		m.eachInitializer(func(p *Tensor) bool {
 			v, err := p.Decode(&DecodeOptions{MaxBytes: 1 << 20})
 			if err == nil && first == nil && len(v.Shape()) != len(p.Dims) {
-				t.Errorf("rank %d of dims %v", v.Rank(), p.Dims)
+				t.Errorf("rank is %d with dims %v", v.Rank(), p.Dims)
 			}
 			return true
 		})
@@ -82,15 +84,16 @@ func FuzzCheck(f *testing.F) {
 		if twice, err := again.Marshal(); err != nil || !bytes.Equal(out, twice) {
 			t.Fatalf("written bytes differ the second time: %v", err)
 		}
-		// Writing gives attributes their types, so it can only take errors away.
+		// Writing sets the types of attributes, so that it can only remove errors.
 		if second := Check(again, &CheckOptions{MaxInlinedNodes: 1000}); first == nil && second != nil {
 			t.Fatalf("the written model has new errors: %v", second)
 		}
 	})
 }
 
-// FuzzDecode: data of any length decodes exactly where it has the length that type and dims ask for. What
-// comes out has no stray bits and comes back from a written tensor, and decoding does not write to the file.
+// FuzzDecode checks that data decodes exactly if it has the length of its type and dims. The
+// result has no stray bits and equals that of the written tensor, and decoding does not write
+// to the file.
 func FuzzDecode(f *testing.F) {
 	f.Fuzz(func(t *testing.T, dtype int32, dim int64, typed bool, data []byte) {
 		p := &Tensor{DataType: DataType(dtype), Dims: []int64{dim}}
@@ -125,19 +128,19 @@ func FuzzDecode(f *testing.F) {
 			t.Fatalf("%s[%d] becomes %s of %d bytes, want %d", p.DataType, dim, v, len(v.Bytes()), want)
 		}
 		if used := v.Len() * v.DType().Bits() % 8; used > 0 && v.Bytes()[len(v.Bytes())-1]>>used != 0 {
-			t.Fatalf("%s: bits behind the last element are left in % x", v, v.Bytes())
+			t.Fatalf("%s: bits after the last element are set in % x", v, v.Bytes())
 		}
 		again, err := FromTensor(v).Decode(nil)
 		if err != nil || !sameValue(v, again) {
-			t.Fatalf("%s does not come back: %v", v, err)
+			t.Fatalf("%s: reading what was written: %v", v, err)
 		}
 		if !typed && !bytes.Equal(p.RawData, data) {
-			t.Fatalf("%s: decoding writes to the raw data", v)
+			t.Fatalf("%s: decoding changed the raw data", v)
 		}
 	})
 }
 
-// fuzzModels are models with the features that the checker treats apart.
+// fuzzModels returns models with the features that the checker distinguishes.
 func fuzzModels() []*Model {
 	cyclic := chain(3).Must()
 	cyclic.Graph.Nodes[0].Inputs[0] = "v3"
@@ -154,7 +157,7 @@ func fuzzModels() []*Model {
 
 var writeCorpus = flag.Bool("write-corpus", false, "write the seed corpora under testdata/fuzz")
 
-// The seed corpora in the repository are those of this test, which writes them with -write-corpus.
+// The seed corpora in the repository are written by this test with -write-corpus.
 func TestSeedCorpora(t *testing.T) {
 	put := func(target, name, content string) {
 		content = "go test fuzz v1\n" + content

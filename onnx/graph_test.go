@@ -36,7 +36,7 @@ func wantCheck(t *testing.T, name string, m *Model, want ...string) {
 	}
 }
 
-// chain is a valid model of one Neg after the other.
+// chain returns a valid model of n Neg nodes.
 func chain(n int) *ModelBuilder {
 	b := NewModel("g")
 	b.Input("v0", Float, 1).Output(fmt.Sprint("v", n), Float, 1)
@@ -99,7 +99,8 @@ func TestBadInput22Names(t *testing.T) {
 	wantCheck(t, "missing", b.Must(), `graph.node[2](Add).input[1]: "gone" is not output of any previous nodes: no node, input or initializer has that name`,
 		`graph.output[1]: Graph output "nothing" is not an output of any node in graph.`)
 
-	// A subgraph sees the values around it and may not define them again; what it defines ends with it.
+	// A subgraph sees outer values and must not define them again. Its own values are not
+	// visible outside.
 	sub := func(out string) *GraphBuilder {
 		g := NewGraph("sub").OutputType(out, nil)
 		g.Node("Neg", []string{"v1"}, []string{out})
@@ -153,7 +154,7 @@ func TestBadInput23RecursiveFunctions(t *testing.T) {
 	wantCheck(t, "two of one name", m, `functions[1]: Model contains multiple local functions with the same implementation id "my:F"`)
 }
 
-// functions makes n functions, each of which calls the next one k times.
+// functions returns n functions, each of which calls the next one k times.
 func functions(n, k int) *Model {
 	b := NewModel("g").Opset("", 21).Opset("my", 1)
 	b.Input("x", Float, 1).Output("y", Float, 1)
@@ -323,7 +324,8 @@ func TestBadInput27Attributes(t *testing.T) {
 	wantCheck(t, "nil", m(nil), "graph.node[0](Neg).attribute[0]: nil")
 	wantCheck(t, "subgraph list", m(&Attribute{Name: "a", Type: AttrGraphs, Graphs: []*Graph{g, nil}}), at+".graphs[1]: nil")
 
-	// On the wire: a type without its field is a default value, a field without a type no attribute.
+	// On the wire, a type without its field is a default value, and a field without a type is
+	// not an attribute.
 	node := func(attr string) *Model {
 		m := chain(1).Must()
 		a, err := UnmarshalNode([]byte("\x2a"+string(rune(len(attr)))+attr), nil)
@@ -363,7 +365,7 @@ func TestBadInput28MillionNodes(t *testing.T) {
 	read := time.Since(start)
 	wantCheck(t, "a million nodes", m)
 	check := time.Since(start) - read
-	// Backwards, so that every node comes too early, in one cycle.
+	// Nodes in reverse order, in one cycle.
 	nodes := m.Graph.Nodes
 	for i := range n / 2 {
 		nodes[i], nodes[n-1-i] = nodes[n-1-i], nodes[i]

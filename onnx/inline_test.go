@@ -75,9 +75,9 @@ func TestMarshalInline(t *testing.T) {
 	n := 0
 	got.EachTensor(func(*onnx.Tensor) bool { n++; return false })
 	if n != 1 {
-		t.Errorf("EachTensor goes on after false: %d calls", n)
+		t.Errorf("EachTensor made %d calls, want 1 since the function returns false", n)
 	}
 	if m.Graph.Initializers[0].DataLocation != onnx.LocationExternal {
-		t.Error("the model itself was changed")
+		t.Error("MarshalInline changed the model")
 	}
 }

@@ -8,7 +8,7 @@ import (
 	"github.com/onward-ml/onward/onnx"
 )
 
-// nested returns a node whose two subgraphs read names of the graph around them.
+// nested returns a node whose two subgraphs read names of the outer graph.
 func nested() *onnx.Node {
 	inner := &onnx.Graph{Nodes: []*onnx.Node{{OpType: "Add", Inputs: []string{"p", "deep"}, Outputs: []string{"q"}}}, Outputs: []*onnx.ValueInfo{{Name: "q"}}}
 	then := &onnx.Graph{
@@ -99,7 +99,7 @@ func TestCountNodes(t *testing.T) {
 		err   string
 	}{
 		{"empty", model(), 0, 0, ""},
-		{"nested", model(nested()), 2, 7, ""}, // then_branch is there twice
+		{"nested", model(nested()), 2, 7, ""}, // then_branch occurs twice
 		{"function", inFunction, 2, 14, ""},
 		{"too deep", model(nested()), 1, 0, "subgraphs nest deeper than 1 levels"},
 		{"no graph", &onnx.Model{}, 1, 0, "the model has no graph"},

@@ -49,7 +49,8 @@ func TestSuiteModelsRead(t *testing.T) {
 	t.Logf("%d models", len(files))
 }
 
-// What Marshal writes reads back as the same model, and writes as the same bytes again.
+// This test checks that Marshal's output reads as the same model and is written as the same
+// bytes again.
 func TestSuiteModelsRewrite(t *testing.T) {
 	for _, path := range suiteFiles(t, ".onnx") {
 		m, err := ReadFile(path, nil)
@@ -75,8 +76,8 @@ func TestSuiteModelsRewrite(t *testing.T) {
 	}
 }
 
-// Every input and output of the suite decodes by the type that its graph gives it, and survives
-// writing and reading.
+// This test checks that every input and output of the suite decodes by the type in its graph
+// and equals the result of writing and reading.
 func TestSuiteValuesDecode(t *testing.T) {
 	n := 0
 	for _, path := range suiteFiles(t, ".onnx") {

@@ -14,7 +14,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// wantTensorError fails unless decoding and checking the tensor give a typed error that says want.
+// wantTensorError fails unless decoding and checking the tensor return a typed error that
+// contains want.
 func wantTensorError(t *testing.T, name string, p *Tensor, want string) {
 	t.Helper()
 	p.Name = "T"
@@ -168,10 +169,10 @@ func TestBadInput12SparseIndices(t *testing.T) {
 		"indices of int32":       {Dims: []int64{9}, Values: &Tensor{Name: "S", DataType: Uint8, Dims: []int64{1}, RawData: []byte{1}}, Indices: &Tensor{DataType: Int32, Dims: []int64{1}, Int32Data: []int32{1}}},
 	} {
 		if err := check(s); err == nil {
-			t.Errorf("%s: passes Check", name)
+			t.Errorf("%s: no error of Check", name)
 		}
 		if _, err := s.Decode(nil); err == nil {
-			t.Errorf("%s: decodes", name)
+			t.Errorf("%s: no error of Decode", name)
 		}
 	}
 }
@@ -266,7 +267,7 @@ func TestDecodeRawAliasesWhereAligned(t *testing.T) {
 			t.Errorf("offset %d: aliases %v", off, aliases)
 		}
 		if v, _ := p.Decode(&DecodeOptions{Copy: true}); &v.Bytes()[0] == &raw[0] {
-			t.Errorf("offset %d: a copy aliases", off)
+			t.Errorf("offset %d: the copy aliases the data", off)
 		}
 	}
 	raw := []byte{0, 2, 1, 255}
@@ -294,7 +295,7 @@ func TestDecodeRawAliasesWhereAligned(t *testing.T) {
 	}
 }
 
-// Decode and FromTensor are each other's reverse, for every type.
+// This test checks that Decode and FromTensor are inverses for every type.
 func TestFromTensorRoundTrip(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		d := DataType(rapid.IntRange(1, int(Float6E3M2)).Draw(t, "type"))
@@ -363,7 +364,7 @@ func TestMapsAndOptionals(t *testing.T) {
 	}
 	two := &Sequence{ElemType: KindTensor, Sequences: []*Sequence{{}}}
 	if _, err := two.Decode(nil, nil); err == nil {
-		t.Error("a sequence with values of another kind decodes")
+		t.Error("sequence with values of another kind: no error")
 	}
 }
 
@@ -380,10 +381,10 @@ func TestNewTensorWritesLittleEndian(t *testing.T) {
 	}
 	for _, bad := range []any{struct{}{}, nil, []any{1}} {
 		if _, err := NewTensor("t", bad); err == nil {
-			t.Errorf("%T makes a tensor", bad)
+			t.Errorf("NewTensor of %T: no error", bad)
 		}
 	}
 	if _, err := NewTensor("t", []float32{1}, 2); err == nil {
-		t.Error("one value makes a tensor of two")
+		t.Error("NewTensor of one value for two elements: no error")
 	}
 }

@@ -12,7 +12,7 @@ import (
 	"google.golang.org/protobuf/encoding/protowire"
 )
 
-// sample is a model with a bit of everything.
+// sample returns a model that uses most features.
 func sample(t testing.TB) *Model {
 	t.Helper()
 	then := NewGraph("then").OutputType("a", nil)
@@ -57,7 +57,7 @@ func TestBadInput01EmptyAndTruncated(t *testing.T) {
 		t.Fatal(err)
 	}
 	if err := Check(m, nil); err == nil {
-		t.Error("an empty model passes Check")
+		t.Error("empty model: no error of Check")
 	}
 	data := sampleBytes(t)
 	bad := 0
@@ -66,7 +66,7 @@ func TestBadInput01EmptyAndTruncated(t *testing.T) {
 		if err != nil {
 			var p *ParseError
 			if !errors.As(err, &p) {
-				t.Fatalf("cut at %d: error %v is no *ParseError", n, err)
+				t.Fatalf("cut at %d: error %v, want a *ParseError", n, err)
 			}
 			if p.Offset < 0 || p.Offset > int64(n) {
 				t.Errorf("cut at %d: offset %d", n, p.Offset)
@@ -76,9 +76,9 @@ func TestBadInput01EmptyAndTruncated(t *testing.T) {
 		}
 		Check(m, nil)
 	}
-	// Only cuts between the fields of the model itself leave a message.
+	// Only a cut between the fields of the model itself leaves a valid message.
 	if bad < len(data)*9/10 {
-		t.Errorf("%d of %d cuts fail", bad, len(data))
+		t.Errorf("%d of %d cuts fail, want all but those between fields", bad, len(data))
 	}
 }
 
@@ -126,7 +126,7 @@ func TestBadInput02MalformedFields(t *testing.T) {
 func TestBadInput02ErrorSaysWhere(t *testing.T) {
 	data := sampleBytes(t)
 	at := bytes.Index(data, []byte("choose"))
-	data[at-1] = 0xff // with what follows, a length past the end
+	data[at-1] = 0xff // makes the length exceed the data
 	_, err := Unmarshal(data, nil)
 	var p *ParseError
 	if !errors.As(err, &p) || p.Path != "graph.node[0]" || p.Offset != int64(at-1) {
@@ -195,7 +195,7 @@ func TestBadInput04NestingBomb(t *testing.T) {
 	if _, err := unmarshalSequence(nest(100, 5), nil); err != nil {
 		t.Errorf("100 sequences deep: %v", err)
 	}
-	// A graph that contains itself ends on writing, too.
+	// Writing a graph that contains itself ends too.
 	g := &Graph{Name: "g"}
 	g.Nodes = []*Node{{OpType: "If", Attributes: []*Attribute{{Name: "then_branch", Type: AttrGraph, G: g}}}}
 	if _, err := (&Model{Graph: g}).Marshal(); !errors.Is(err, ErrTooDeep) {
@@ -229,7 +229,7 @@ func TestBadInput05FloodOfEmptySubmessages(t *testing.T) {
 		if used := int64(after.TotalAlloc - before.TotalAlloc); used > limit+limit/8 {
 			t.Errorf("%s: allocated %d bytes with a limit of %d", name, used, limit)
 		}
-		// By default a flood of nodes cannot take more than 8 bytes for one, and 256 MiB.
+		// By default nodes take at most 256 MiB plus 8 bytes per byte of the file.
 		runtime.GC()
 		runtime.ReadMemStats(&before)
 		Unmarshal(data, nil)
@@ -240,7 +240,7 @@ func TestBadInput05FloodOfEmptySubmessages(t *testing.T) {
 	}
 }
 
-func TestBadInput06NamesThatAreNoText(t *testing.T) {
+func TestBadInput06InvalidUTF8(t *testing.T) {
 	for _, name := range []string{"a\x00b", "\x1b[2J", "\xff\xfe", "\u202etxt", strings.Repeat("n", 1<<16), "a\nb"} {
 		b := NewModel("g")
 		b.Input("x", Float, 1).Output(name, Float, 1)
@@ -259,11 +259,11 @@ func TestBadInput06NamesThatAreNoText(t *testing.T) {
 		}
 		err = Check(m, nil)
 		if err == nil {
-			t.Errorf("%q: passes", name)
+			t.Errorf("%q: no error", name)
 			continue
 		}
 		if i := strings.IndexFunc(err.Error(), func(r rune) bool { return r < ' ' && r != '\n' || r == 0x7f || r == '\u202e' || r == '\ufffd' }); i >= 0 {
-			t.Errorf("%q: the error holds an escape at %d: %q", name, i, err.Error())
+			t.Errorf("%q: the error has an escape at %d: %q", name, i, err.Error())
 		}
 		if name == "\xff\xfe" && !strings.Contains(err.Error(), "not valid UTF-8") {
 			t.Errorf("%q: error is %v", name, err)
@@ -299,12 +299,12 @@ func TestBadInput07TruncatedWhileMapped(t *testing.T) {
 		t.Errorf("decode after truncation: %v, want ErrMappedFile", err)
 	}
 	if m.Graph.Nodes[0].OpType != "Add" || m.Graph.Initializers[0].Name != "w" {
-		t.Error("names are gone")
+		t.Error("names of a read model changed with the file")
 	}
 	if _, err := ReadFile(path, &ReadOptions{Map: true}); err == nil {
-		t.Error("the truncated file reads")
+		t.Error("reading a truncated mapped file: no error")
 	}
-	// A model that is read, which is the default, does not notice.
+	// By default the file is read, so that the model does not depend on it later.
 	if err := os.WriteFile(path, sampleBytes(t), 0o666); err != nil {
 		t.Fatal(err)
 	}
@@ -332,7 +332,7 @@ func TestReadCopyIsIndependent(t *testing.T) {
 	}
 	got, _ := m.Marshal()
 	if !bytes.Equal(got, want) {
-		t.Error("the model changes with the bytes it was read from")
+		t.Error("the model aliases the bytes from which it was read")
 	}
 }
 

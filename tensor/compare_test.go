@@ -90,7 +90,7 @@ func TestAllClose(t *testing.T) {
 		t.Error(abs, rel, err)
 	}
 	if _, _, err := Distance(f(1), f(1, 2)); err == nil {
-		t.Error("tensors of different shapes have a distance")
+		t.Error("Distance of different shapes: no error")
 	}
 }
 
@@ -134,6 +134,6 @@ func TestSparseDense(t *testing.T) {
 		t.Error(Of[float32](y))
 	}
 	if _, err := s.ToDense(23); err == nil {
-		t.Error("24 bytes pass a limit of 23")
+		t.Error("24 bytes with a limit of 23: no error")
 	}
 }

@@ -12,7 +12,7 @@ import (
 	"github.com/onward-ml/onward/internal/memory"
 )
 
-// numericTypes are the types of numbers and bool.
+// numericTypes lists the types of numbers and bool.
 var numericTypes = func() (l []DType) {
 	for d := TypeFloat32; d < numDTypes; d++ {
 		if d != TypeString && !isComplex(d) {
@@ -22,8 +22,8 @@ var numericTypes = func() (l []DType) {
 	return l
 }()
 
-// The oracle converts one element at a time over exact numbers: an element is
-// NaN, an infinity, a negative zero or a big.Int or big.Float.
+// The oracle converts one element at a time with exact numbers: an element is NaN, an infinity,
+// a negative zero, or a big.Int or big.Float.
 type exact struct {
 	special float64 // NaN, ±Inf or -0; else 0
 	v       *big.Float
@@ -197,8 +197,7 @@ func convertExact(to DType, x exact, saturate bool) uint64 {
 		}
 		return uint64(min(max(e, -127), 127) + 127)
 	}
-	// Integers. What the source cannot hold as an integer of 64 bits and the
-	// rules for what does not fit are those of Convert's comment.
+	// Integers. The rules for values out of range are those of Convert's comment.
 	w := to.Bits()
 	var i *big.Int
 	isInt := false
@@ -240,7 +239,7 @@ func convertExact(to DType, x exact, saturate bool) uint64 {
 	return u
 }
 
-// randomTensor returns a vector of any numbers of type d, extremes among them.
+// randomTensor returns a vector of random numbers of type d, including extremes.
 func randomTensor(r *rapid.T, d DType, n int) *Tensor {
 	t := Must(Zeros(d, n))
 	w := d.Bits()
@@ -322,7 +321,7 @@ func convertInteger(to, from DType, code uint64, x exact, sat bool) uint64 {
 	return code
 }
 
-// TestConvertLong crosses block boundaries for every pair.
+// TestConvertLong has vectors longer than a block, for every pair of types.
 func TestConvertLong(t *testing.T) {
 	const n = 2*blockLen + 7
 	base := make([]int8, n)
@@ -429,7 +428,7 @@ func TestConvertFromString(t *testing.T) {
 	}
 	for _, s := range []string{"INF", "NaN", "1e30"} {
 		if _, err := Convert(Must(New([]string{s})), TypeInt64, ConvertOptions{}); err == nil {
-			t.Errorf("%q becomes an integer", s)
+			t.Errorf("%q converts to an integer: no error", s)
 		}
 	}
 }
@@ -438,11 +437,11 @@ func TestConvertRefuses(t *testing.T) {
 	for _, c := range [][2]DType{{TypeComplex64, TypeFloat32}, {TypeFloat32, TypeComplex128}, {TypeString, TypeComplex64},
 		{TypeComplex64, TypeString}, {TypeFloat32, Undefined}, {TypeFloat32, 200}} {
 		if _, err := Convert(Must(Zeros(c[0], 2)), c[1], ConvertOptions{}); err == nil {
-			t.Errorf("%s converts to %s", c[0], c[1])
+			t.Errorf("%s to %s: no error", c[0], c[1])
 		}
 	}
 	if err := ConvertInto(Must(Zeros(TypeInt8, 3)), Must(Zeros(TypeInt16, 2)), ConvertOptions{}); err == nil {
-		t.Error("2 elements convert into 3")
+		t.Error("2 elements into 3: no error")
 	}
 	x := Must(Convert(Must(New([]complex64{1 + 2i, 3})), TypeComplex128, ConvertOptions{}))
 	if !slices.Equal(Of[complex128](x), []complex128{1 + 2i, 3}) {
@@ -479,8 +478,8 @@ func BenchmarkConvert(b *testing.B) {
 	}
 }
 
-// TestConvertRoundsOnce uses numbers a little above the middle of two
-// neighbours, which rounding to float32 first would put on the middle.
+// TestConvertRoundsOnce uses numbers slightly above the middle of two neighbours, which
+// rounding to float32 first would move to the middle.
 func TestConvertRoundsOnce(t *testing.T) {
 	const bf, e4 = 1<<40 + 1<<32 + 1, 256 + 16
 	for _, c := range []struct {

@@ -40,8 +40,8 @@ func TestFormat(t *testing.T) {
 	}
 }
 
-// TestFormatManySmallDimensions holds a tensor that has no dimension to
-// summarise to a bounded text.
+// TestFormatManySmallDimensions checks that the text of a tensor is bounded if no dimension is
+// long enough to be summarised.
 func TestFormatManySmallDimensions(t *testing.T) {
 	shape := make([]int, 18)
 	for i := range shape {

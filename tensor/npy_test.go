@@ -16,7 +16,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// TestReadNPYOfNumPy reads files that NumPy 2.4 with ml_dtypes 0.6 wrote.
+// TestReadNPYOfNumPy reads files of NumPy 2.4 with ml_dtypes 0.6.
 func TestReadNPYOfNumPy(t *testing.T) {
 	const grid = "[[0,1,2],[3,4,5]]"
 	read := map[string]bool{}
@@ -77,7 +77,7 @@ func TestReadNPYOfNumPy(t *testing.T) {
 	}
 	for _, f := range files {
 		if !read[f.Name()] {
-			t.Errorf("%s is not tested", f.Name())
+			t.Errorf("%s is not read by this test", f.Name())
 		}
 	}
 }
@@ -142,12 +142,12 @@ func TestReadNPYRefuses(t *testing.T) {
 		t.Error(err)
 	}
 	if _, err := ReadNPYAs(bytes.NewReader(npyOf(dict("<f4", "(1,)"), 0, 0, 0, 0)), TypeInt32, 0); err == nil {
-		t.Error("floats read as int32")
+		t.Error("floats as int32: no error")
 	}
 }
 
-// TestReadNPYGrows holds the memory for a short file that promises a gigabyte
-// to what has arrived.
+// TestReadNPYGrows checks that a short file whose header claims a gigabyte takes only memory
+// for the data present.
 func TestReadNPYGrows(t *testing.T) {
 	data := npyOf(dict("<f4", "(268435456,)"), make([]byte, 1<<10)...)
 	r := testing.Benchmark(func(b *testing.B) {
@@ -173,11 +173,11 @@ func TestWriteNPY(t *testing.T) {
 	}
 	for _, s := range []string{"a\x00", "\xff"} {
 		if err := WriteNPY(io.Discard, Must(New([]string{s}))); err == nil {
-			t.Errorf("%q is written", s)
+			t.Errorf("writing %q: no error", s)
 		}
 	}
 	if err := WriteNPY(failingWriter{}, Must(New([]float32{1}, 1))); err == nil {
-		t.Error("no error from a full disk")
+		t.Error("full disk: no error")
 	}
 	long := make([]int, MaxRank)
 	for i := range long {
@@ -197,7 +197,7 @@ type failingWriter struct{}
 
 func (failingWriter) Write([]byte) (int, error) { return 0, errors.New("full") }
 
-// anyTensor draws a tensor of any type and a shape of up to 60 elements.
+// anyTensor draws a tensor of any type and of up to 60 elements.
 func anyTensor(r *rapid.T) *Tensor {
 	d := DType(rapid.IntRange(1, numDTypes-1).Draw(r, "type"))
 	shape := rapid.SliceOfN(rapid.IntRange(0, 4), 0, 3).Draw(r, "shape")
@@ -239,8 +239,8 @@ func TestNPYRoundTrip(t *testing.T) {
 	})
 }
 
-// FuzzReadNPY holds that any bytes give a tensor or an error within the limit,
-// and that a tensor survives being written and read.
+// FuzzReadNPY checks that any bytes cause a tensor or an error within the limit, and that a
+// tensor equals the result of writing and reading it.
 func FuzzReadNPY(f *testing.F) {
 	files, err := filepath.Glob("testdata/npy/*.npy")
 	if err != nil || len(files) == 0 {
@@ -274,7 +274,7 @@ func FuzzReadNPY(f *testing.F) {
 			t.Fatal(err)
 		}
 		if x.dtype != y.dtype || !slices.Equal(x.shape, y.shape) || !bytes.Equal(x.data, y.data) || !slices.Equal(x.strs, y.strs) {
-			t.Fatalf("%s becomes %s", x, y)
+			t.Fatalf("got %[2]s, want %[1]s", x, y)
 		}
 	})
 }

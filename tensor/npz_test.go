@@ -68,7 +68,7 @@ func TestReadNPZRefuses(t *testing.T) {
 	one := npyOf(dict("|u1", "(1,)"), 7)
 	bomb := npyOf(dict("|u1", "(16777216,)"), make([]byte, 1<<24)...)
 	lying := zipOf(t, zipEntry{"x.npy", one})
-	// The central directory states the size at its bytes 24 to 27.
+	// The size is in bytes 24 to 27 of the central directory.
 	at := bytes.Index(lying, []byte("PK\x01\x02"))
 	binary.LittleEndian.PutUint32(lying[at+24:], 1<<30)
 	short := slices.Clone(lying)
@@ -130,14 +130,14 @@ func TestNPZRoundTrip(t *testing.T) {
 			r.Fatal(err)
 		}
 		if !bytes.Equal(a.Bytes(), b.Bytes()) {
-			r.Fatal("two archives of the same arrays differ")
+			r.Fatal("two archives of the same arrays have different bytes")
 		}
 		y, err := readNPZBytes(a.Bytes(), 0)
 		if err != nil {
 			r.Fatal(err)
 		}
 		if !slices.Equal(y.Names, z.Names) {
-			r.Fatalf("%q becomes %q", z.Names, y.Names)
+			r.Fatalf("names are %[2]q, want %[1]q", z.Names, y.Names)
 		}
 		for _, n := range z.Names {
 			if err := Equal(y.Arrays[n], z.Arrays[n]); err != nil {
@@ -153,7 +153,7 @@ func TestNPZFile(t *testing.T) {
 		t.Fatal(err)
 	}
 	if z.Add("a", Scalar(int64(3))) == nil || z.Add("../a", Scalar(int64(3))) == nil || z.Add("", Scalar(int64(3))) == nil {
-		t.Error("a bad name is taken")
+		t.Error("invalid entry name: no error")
 	}
 	path := filepath.Join(t.TempDir(), "z.npz")
 	if err := WriteNPZFile(path, z, true); err != nil {
@@ -177,11 +177,11 @@ func TestNPZFile(t *testing.T) {
 		t.Error(err)
 	}
 	if err := WriteNPZ(failingWriter{}, z, false); err == nil {
-		t.Error("no error from a full disk")
+		t.Error("full disk: no error")
 	}
 }
 
-// FuzzReadNPZ holds that any bytes give arrays or an error within the limit.
+// FuzzReadNPZ checks that any bytes cause arrays or an error within the limit.
 func FuzzReadNPZ(f *testing.F) {
 	for _, name := range []string{"stored", "deflated"} {
 		data, err := os.ReadFile("testdata/" + name + ".npz")

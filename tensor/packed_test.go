@@ -34,28 +34,28 @@ func TestPackLayout(t *testing.T) {
 		in    []int8
 	}{{TypeInt4, []int8{8}}, {TypeInt4, []int8{-9}}, {TypeInt2, []int8{2}}, {TypeInt2, []int8{-3}}, {TypeUint4, []int8{1}}, {TypeInt8, []int8{1}}} {
 		if x, err := Pack(c.dtype, c.in); err == nil {
-			t.Errorf("%s takes %v: %x", c.dtype, c.in, x.Bytes())
+			t.Errorf("%s of %v: got %x, want an error", c.dtype, c.in, x.Bytes())
 		}
 	}
 	if _, err := Pack(TypeUint2, []uint8{4}); err == nil {
-		t.Error("uint2 takes 4")
+		t.Error("4 as uint2: no error")
 	}
 	if _, err := Pack(TypeFloat4E2M1, []Float4E2M1{16}); err == nil {
-		t.Error("float4e2m1 takes code 16")
+		t.Error("code 16 as float4e2m1: no error")
 	}
 	if _, err := Pack(TypeFloat6E2M3, []Float6E2M3{64}); err == nil {
-		t.Error("float6e2m3 takes code 64")
+		t.Error("code 64 as float6e2m3: no error")
 	}
 	if _, err := Pack(TypeFloat6E2M3, []Float6E3M2{1}); err == nil {
-		t.Error("float6e2m3 takes elements of the other 6-bit type")
+		t.Error("elements of the other 6-bit type as float6e2m3: no error")
 	}
-	// The bytes are those of the formula at raw_data in onnx.proto.
+	// The bytes follow the formula at raw_data in onnx.proto.
 	x := Must(Pack(TypeFloat6E3M2, []Float6E3M2{0x2d, 0x13, 0x3a, 0x25, 0x3f}))
 	if want := []byte{0x2d | 0x13&3<<6, 0x13>>2 | 0x3a&15<<4, 0x3a>>4 | 0x25<<2, 0x3f}; !slices.Equal(x.Bytes(), want) {
 		t.Errorf("6 bits pack to %x, want %x", x.Bytes(), want)
 	}
 	if _, err := Unpack[uint8](Must(Pack(TypeInt4, []int8{1}))); err == nil {
-		t.Error("int4 unpacks to uint8")
+		t.Error("int4 to uint8: no error")
 	}
 }
 
@@ -92,7 +92,7 @@ func TestPackUnpackRandom(t *testing.T) {
 	})
 }
 
-// TestPackedElements holds that elements are read and set alone, across bytes too.
+// TestPackedElements checks that elements are read and set separately, also across bytes.
 func TestPackedElements(t *testing.T) {
 	rapid.Check(t, func(r *rapid.T) {
 		bits := rapid.SampledFrom([]int{2, 4, 6}).Draw(r, "bits")
@@ -102,7 +102,7 @@ func TestPackedElements(t *testing.T) {
 		memory.PackUint(packed, want, bits)
 		i := rapid.IntRange(0, len(want)-1).Draw(r, "i")
 		want[i] = code.Draw(r, "new")
-		memory.SetPacked(packed, i, bits, want[i]|^uint8(1<<bits-1)) // the bits above are ignored
+		memory.SetPacked(packed, i, bits, want[i]|^uint8(1<<bits-1)) // higher bits are ignored
 		for k, v := range want {
 			if got := memory.PackedAt(packed, k, bits); got != v {
 				r.Fatalf("after setting element %d, element %d is %#x, want %#x", i, k, got, v)
@@ -110,13 +110,13 @@ func TestPackedElements(t *testing.T) {
 		}
 		again := make([]byte, len(packed))
 		for k := range again {
-			again[k] = 0xff // what the memory held before does not show
+			again[k] = 0xff // previous contents must be overwritten
 		}
 		memory.PackUint(again, want, bits)
 		if !slices.Equal(again, packed) {
 			r.Fatalf("%x by elements, %x at once", packed, again)
 		}
-		// Nor do the bits behind the last element.
+		// Bits after the last element are ignored.
 		if used := len(want) * bits % 8; used != 0 {
 			again[len(again)-1] |= 0xff << used
 		}

@@ -51,15 +51,14 @@ func TestFloat16AllPatterns(t *testing.T) {
 	}
 }
 
-// roundings checks the neighbourhood of every pair of adjacent finite
-// magnitudes of a 16-bit type: the middle goes to the even one, what is next
-// to it to the nearer one.
+// roundings checks the neighbourhood of every pair of adjacent finite magnitudes of a 16-bit
+// type: the middle rounds to the even one, its neighbours to the nearer one.
 func roundings(t *testing.T, inf int, value func(code int) float64, from32 func(float32) int, from64 func(float64) int) {
 	t.Helper()
 	for c := range inf {
 		lo, hi := value(c), value(c+1)
 		if c+1 == inf {
-			hi = 2*lo - value(c-1) // what would follow with a wider exponent
+			hi = 2*lo - value(c-1) // the next value with a wider exponent
 		}
 		mid := lo + (hi-lo)/2
 		even := c + c&1
@@ -108,7 +107,7 @@ func TestFloat16Rounding(t *testing.T) {
 	if h := NewFloat16FromFloat64(1e-300); h != 0 {
 		t.Errorf("1e-300 rounds to %#04x", h)
 	}
-	// A NaN whose payload lies below the bits that a half keeps must stay NaN.
+	// A NaN whose payload is below the bits of a half must stay NaN.
 	if h := NewFloat16(math.Float32frombits(0x7f800001)); !h.IsNaN() {
 		t.Errorf("a signaling NaN becomes %#04x", h)
 	}
@@ -140,8 +139,8 @@ func TestBFloat16AllPatterns(t *testing.T) {
 	}
 }
 
-// smallType is a type of at most 8 bits under test, with what its encoding
-// must do beyond the finite numbers.
+// smallType is a type of at most 8 bits, with the rules of its encoding beyond the finite
+// numbers.
 type smallType struct {
 	dtype           DType
 	name            string
@@ -149,7 +148,7 @@ type smallType struct {
 	bias            int
 	max             float64
 	fnuz            bool
-	over            int // code of what overflows without saturation
+	over            int // code of values that overflow without saturation
 	nan             int
 	special         func(code int) (float64, bool)
 	decode          func(code int) float32
@@ -158,7 +157,7 @@ type smallType struct {
 	finite          []float64 // values of the codes without a sign
 }
 
-// decodes converts codes, one a byte, as [Convert] does.
+// decodes converts codes, one per byte, like [Convert].
 func (s *smallType) decodes(dst []float32, codes []uint8) {
 	n, packed := len(codes), codes
 	if s.dtype.Packed() {
@@ -229,9 +228,8 @@ var smallTypes = []*smallType{
 	},
 }
 
-// nearest rounds f by searching all codes: the nearest value wins, the even
-// code from the middle, and beyond the largest value the next one that a wider
-// exponent would give takes part.
+// nearest rounds f by a search over all codes: the nearest value wins, the even code in the
+// middle. Beyond the largest value, the next one of a wider exponent takes part.
 func (s *smallType) nearest(f float64, saturate bool) int {
 	sign := 0
 	if math.Signbit(f) {
@@ -306,8 +304,7 @@ func TestSmallFloatDecode(t *testing.T) {
 
 func TestSmallFloatEncode(t *testing.T) {
 	for _, s := range smallTypes {
-		// All values of the type, all middles, what is next to either, and
-		// what no code holds.
+		// All values of the type, all middles, the neighbours of both, and values out of range.
 		in := []float32{0, 1, float32(math.Inf(1)), float32(math.NaN()), math.MaxFloat32, math.SmallestNonzeroFloat32,
 			math.Float32frombits(0x00800000), math.Float32frombits(0x7f800001), 1e10}
 		var vals []float64

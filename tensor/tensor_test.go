@@ -31,7 +31,7 @@ func TestDTypes(t *testing.T) {
 		}
 	}
 	if d := DType(200); d.Valid() || d.Bits() != 0 || d.NumPy() != "" || d.String() != "dtype(200)" || Undefined.Valid() {
-		t.Error("an invalid type passes")
+		t.Error("invalid type: no error")
 	}
 }
 
@@ -106,7 +106,7 @@ func TestShapesAreChecked(t *testing.T) {
 		}
 	}
 	if x, err := Zeros(TypeInt64, math.MaxInt, 0, math.MaxInt); err != nil || x.Len() != 0 {
-		t.Error("an empty tensor of large dimensions is refused:", err)
+		t.Error("empty tensor with large dimensions:", err)
 	}
 }
 
@@ -155,11 +155,11 @@ func TestAliases(t *testing.T) {
 	cs := s.Clone()
 	Of[string](s)[0] = "b"
 	if Of[string](cs)[0] != "a" || s.Rank() != 0 || cs.Bytes() != nil {
-		t.Error("a clone of strings shares them")
+		t.Error("the clone shares the strings")
 	}
 	defer func() {
 		if recover() == nil {
-			t.Error("Of takes float for int32")
+			t.Error("Of[int32] of a float tensor does not panic")
 		}
 	}()
 	Of[int32](x)
@@ -172,10 +172,10 @@ func TestValues(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, err := NewSequence(TensorType(TypeInt8), f); err == nil {
-		t.Error("seq(tensor(int8)) takes floats")
+		t.Error("float item in seq(tensor(int8)): no error")
 	}
 	if _, err := NewSequence(TensorType(TypeInt8), nil); err == nil {
-		t.Error("a sequence takes nothing for an item")
+		t.Error("nil item: no error")
 	}
 	m, err := NewMap(Must(New([]string{"a", "b"})), f)
 	if err != nil {
@@ -212,11 +212,11 @@ func TestValues(t *testing.T) {
 	}
 	if TensorType(TypeInt8).Equal(SparseType(TypeInt8)) || SequenceOf(TensorType(TypeInt8)).Equal(SequenceOf(TensorType(TypeInt4))) ||
 		MapOf(TypeInt64, TensorType(TypeInt8)).Equal(MapOf(TypeString, TensorType(TypeInt8))) || OptionalOf(TensorType(TypeInt8)).Equal(Type{Kind: KindOptional}) {
-		t.Error("types that differ are equal")
+		t.Error("different types are equal")
 	}
 	Of[float32](Clone(seq).(*Sequence).Items[0].(*Tensor))[0] = 5
 	if Of[float32](f)[0] != 1 {
-		t.Error("a clone shares its items")
+		t.Error("the clone shares its items")
 	}
 }
 

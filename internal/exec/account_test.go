@@ -13,7 +13,7 @@ import (
 	"github.com/onward-ml/onward/tensor"
 )
 
-// sized makes a matrix of as many rows as its input, a scalar, says.
+// sized returns a matrix with the number of rows that its input, a scalar, contains.
 type sized struct{}
 
 func (sized) Infer(c *ir.InferContext) error {
@@ -48,7 +48,7 @@ func sizedChain(t testing.TB, ops ...ir.Operator) *ir.Graph {
 
 func size(n int) *tensor.Tensor { return tensor.Scalar(float32(n)) }
 
-// held returns what the account and the holds of a state say after a run.
+// held returns the reservations of the account and of the values of a state after a run.
 func held(s *state) int64 {
 	n := s.request.account.used.Load() + s.memory.n + s.results.n
 	for _, h := range s.charged {
@@ -60,7 +60,8 @@ func held(s *state) int64 {
 	return n
 }
 
-// A value whose size differs from that of the captured run is charged and given back once.
+// This test checks that a value whose size differs from that of the captured run is reserved
+// and released once.
 func TestAccountOfChangingSizes(t *testing.T) {
 	p, err := Compile(sizedChain(t, addOne{}, turned{}, addOne{}), Options{})
 	if err != nil {
@@ -75,13 +76,13 @@ func TestAccountOfChangingSizes(t *testing.T) {
 			t.Errorf("n = %d: got %v", n, y)
 		}
 		if h := held(p.states.idle[0]); h != 0 {
-			t.Errorf("n = %d: %d bytes are held after the run", n, h)
+			t.Errorf("n = %d: %d bytes are reserved after the run, want 0", n, h)
 		}
 	}
 }
 
-// The account is 0 after each run, however it ends, and a limit that is enough for one run is
-// enough for each later one.
+// This test checks that the account is 0 after each run, however it ends, and that a limit that
+// suffices for one run suffices for each later one.
 func TestRandomAccount(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		kinds := []ir.Operator{addOne{}, turned{}, flatView{}, flat{}, body{n: 2}, &launching{}, stopped{}}
@@ -139,13 +140,13 @@ func TestRandomAccount(t *testing.T) {
 	})
 }
 
-// Copies of outputs are charged before they are made.
+// This test checks that copies of outputs are reserved before they are made.
 func TestLimitOfOutputs(t *testing.T) {
 	const rows = 1 << 16
 	for _, test := range []struct {
 		name string
 		ops  []ir.Operator
-		out  int // the value that is each output: 0 is the input
+		out  int // the value of each output: 0 is the input
 	}{
 		{"input", []ir.Operator{addOne{}}, 0},
 		{"result", []ir.Operator{addOne{}}, 1},
@@ -182,7 +183,7 @@ func TestLimitOfOutputs(t *testing.T) {
 	}
 }
 
-// Memory stays charged as long as a view of it is used.
+// This test checks that memory stays reserved as long as a view of it is used.
 func TestViewsHoldMemory(t *testing.T) {
 	const views = 8
 	g := chain(t, addOne{})
@@ -215,7 +216,7 @@ func TestViewsHoldMemory(t *testing.T) {
 	}
 }
 
-// What is given back to the account can be collected while the run goes on.
+// This test checks that released memory can be collected during the run.
 func TestDeadValuesAreCollected(t *testing.T) {
 	const count, rows = 32, 1 << 16 // of 1 MiB each
 	var ops []ir.Operator
@@ -242,7 +243,7 @@ func TestDeadValuesAreCollected(t *testing.T) {
 	}
 }
 
-// probe is addOne that measures the live heap.
+// probe is addOne, and measures the live heap.
 type probe struct{ live *uint64 }
 
 func (probe) Infer(c *ir.InferContext) error { c.SetOut(0, c.Type(0)); return nil }
@@ -256,14 +257,14 @@ func (o probe) Run(c *ir.Call) error {
 	return addOne{}.Run(c)
 }
 
-// viewOf hands out its input.
+// viewOf returns its input.
 type viewOf struct{}
 
 func (viewOf) Infer(c *ir.InferContext) error { c.SetOut(0, c.Type(0)); return nil }
 func (viewOf) ViewOf() int                    { return 0 }
 func (viewOf) Run(c *ir.Call) error           { c.Set(0, c.Tensor(0)); return nil }
 
-// States of one run share its account.
+// This test checks that the states of one run share its account.
 func TestAccountIsShared(t *testing.T) {
 	a := &account{limit: 1000}
 	var wg sync.WaitGroup
@@ -280,7 +281,7 @@ func TestAccountIsShared(t *testing.T) {
 					a.release(&h)
 				}
 				if n := a.used.Load(); n < 0 {
-					t.Errorf("%d bytes are in use", n)
+					t.Errorf("%d bytes are reserved, want at least 0", n)
 				}
 			}
 			a.release(&h)
@@ -288,10 +289,10 @@ func TestAccountIsShared(t *testing.T) {
 	}
 	wg.Wait()
 	if n := a.used.Load(); n != 0 {
-		t.Errorf("%d bytes are in use at the end", n)
+		t.Errorf("%d bytes are reserved at the end, want 0", n)
 	}
 	var h hold
 	if a.reserve(&h, -1) == nil {
-		t.Error("a negative reservation succeeded")
+		t.Error("negative reservation: no error")
 	}
 }

@@ -13,7 +13,7 @@ import (
 	"github.com/onward-ml/onward/tensor"
 )
 
-// turned reverses its input, which it cannot do in place; it can be captured.
+// turned reverses its input, not in place. It can be captured.
 type turned struct {
 	wrote *[]unsafe.Pointer // where results were written
 	ran   *int              // how often Run was called
@@ -50,10 +50,10 @@ func runBound(t testing.TB, b *Bound) {
 	}
 }
 
-// The last operator writes to the bound memory itself, also through a view; once the
-// shapes have been seen it is called no more, only its kernel is.
+// This test checks that the last operator writes to the bound memory itself, also through a
+// view. After the shapes are known, only its kernel is called.
 func TestBoundOutputIsWrittenInPlace(t *testing.T) {
-	for _, rows := range []int{2, 1 << 14} { // below and above what is captured without a binding
+	for _, rows := range []int{2, 1 << 14} { // below and above the size that is captured without a binding
 		for _, view := range []bool{false, true} {
 			var wrote []unsafe.Pointer
 			ran := 0
@@ -81,18 +81,18 @@ func TestBoundOutputIsWrittenInPlace(t *testing.T) {
 			}
 			for _, at := range wrote {
 				if at != unsafe.Pointer(unsafe.SliceData(y.Bytes())) {
-					t.Errorf("rows=%d view=%v: a result was written elsewhere", rows, view)
+					t.Errorf("rows=%d view=%v: a result was not written to the bound memory", rows, view)
 				}
 			}
 			if ran > 4 && !checkReplay {
-				t.Errorf("rows=%d view=%v: %d of 8 runs looked at shapes", rows, view, ran)
+				t.Errorf("rows=%d view=%v: %d of 8 runs called Run, want at most 4", rows, view, ran)
 			}
 		}
 	}
 }
 
-// Memory of an output may lie over an input or over another output: it is written
-// when everything has been read.
+// Memory of an output may overlap an input or another output. It is written after everything
+// has been read.
 func TestBoundMemoryOverlaps(t *testing.T) {
 	g := chain(t, turned{}, addOne{}, turned{})
 	g.Outputs = []ir.ValueID{g.Nodes[2].Out[0], g.Nodes[0].Out[0], g.Inputs[0]}
@@ -117,7 +117,7 @@ func TestBoundMemoryOverlaps(t *testing.T) {
 	}
 }
 
-// A run that was stopped leaves nothing behind.
+// This test checks that a stopped run has no effect on later runs.
 func TestBoundRunStops(t *testing.T) {
 	p, err := Compile(chain(t, addOne{}, turned{}, turned{}, stopped{}), Options{})
 	if err != nil {
@@ -149,7 +149,7 @@ func TestBoundRunStops(t *testing.T) {
 
 var stop func()
 
-// stopped copies its input and remembers, as long loops do, that it was told to stop.
+// stopped copies its input and records, as long loops do, that the context has ended.
 type stopped struct{}
 
 func (stopped) Infer(c *ir.InferContext) error { c.SetOut(0, c.Type(0)); return nil }
@@ -159,20 +159,20 @@ func (stopped) Run(c *ir.Call) error {
 	if err != nil {
 		return err
 	}
-	told := false
+	ended := false
 	c.Launch(1, 1, func(int, int) {
-		if told {
+		if ended {
 			return
 		}
 		copy(y.Bytes(), x.Bytes())
 		stop()
-		told = c.Err() != nil
+		ended = c.Err() != nil
 	})
 	return nil
 }
 
-// A result that does not fit the caller's memory is an error; memory of the binding
-// grows with it.
+// A result that does not fit the caller's memory causes an error. Memory of the binding grows
+// with the result.
 func TestBoundShapes(t *testing.T) {
 	p, err := Compile(chain(t, addOne{}, turned{}), Options{})
 	if err != nil {
@@ -198,18 +198,19 @@ func TestBoundShapes(t *testing.T) {
 	}
 	b.SetInput(0, nil)
 	if err := b.Run(context.Background(), &Request{}); err == nil {
-		t.Error("a run without its input succeeded")
+		t.Error("run without its input: no error")
 	}
 	b.SetInput(0, input(2))
 	runBound(t, b)
 	b.ClearOutput(0)
 	runBound(t, b)
 	if b.Result(0) != nil {
-		t.Error("an output that is not wanted was returned")
+		t.Error("a result was returned that was not wanted")
 	}
 }
 
-// Chains of all kinds of operators compute the same, bound in any way and any order.
+// This test checks that chains of all kinds of operators compute the same with any bindings in
+// any order.
 func TestRandomBound(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		kinds := []ir.Operator{addOne{}, turned{}, flatView{}, flat{}, body{n: 2}}
@@ -245,7 +246,7 @@ func TestRandomBound(t *testing.T) {
 					b.SetOutput(k, given[k])
 				case 2:
 					b.ClearOutput(k)
-				default: // as it was, if it fits
+				default: // unchanged, if it fits
 					if b.out[k].fixed {
 						b.SetOutput(k, nil)
 					}

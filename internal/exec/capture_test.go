@@ -44,7 +44,8 @@ func (o *launching) Run(c *ir.Call) error {
 	return nil
 }
 
-// A failure invalidates what was captured, and a call that takes scratch memory is not captured.
+// This test checks that a failure invalidates the capture, and that a call that takes scratch
+// memory is not captured.
 func TestFailureInvalidatesCapture(t *testing.T) {
 	o := &launching{}
 	var p *Plan
@@ -68,7 +69,7 @@ func TestFailureInvalidatesCapture(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	for k := range 3 { // a failure in each of the runs up to that which is captured
+	for k := range 3 { // a failure in each run up to the captured one
 		compile()
 		for range k {
 			must()

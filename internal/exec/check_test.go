@@ -9,7 +9,7 @@ import (
 	"github.com/onward-ml/onward/tensor"
 )
 
-// launched is an operator whose only flaw is in run.
+// launched is an operator with the given run function and no other errors.
 type launched struct {
 	run func(c *ir.Call, dst, src []float32)
 }
@@ -25,8 +25,8 @@ func (o launched) Run(c *ir.Call) error {
 	return nil
 }
 
-// The check of replays refuses each kind of operator that must not be captured, by name, and
-// no other.
+// This test checks that the check of replays rejects each kind of operator that must not be
+// captured, by name, and no other.
 func TestCheckReplay(t *testing.T) {
 	defer func(was bool) { checkReplay = was }(checkReplay)
 	checkReplay = true

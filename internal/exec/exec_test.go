@@ -20,7 +20,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// addOne is an operator of five lines: out = in + 1, float32.
+// addOne is an operator: out = in + 1, float32.
 type addOne struct{}
 
 func (addOne) Infer(c *ir.InferContext) error { c.SetOut(0, c.Type(0)); return nil }
@@ -57,7 +57,7 @@ type flatView struct{ flat }
 
 func (flatView) ViewOf() int { return 0 }
 
-// body runs its subgraph n times, feeding its result back.
+// body runs its subgraph n times, each time with the previous result.
 type body struct{ n int }
 
 func (b body) Infer(c *ir.InferContext) error {
@@ -113,7 +113,7 @@ func input(n int) *tensor.Tensor {
 	return tensor.Must(tensor.New(x, n, 4))
 }
 
-// want checks that out is x plus k.
+// want checks that out equals x + k.
 func want(t *testing.T, out tensor.Value, x *tensor.Tensor, k float32) {
 	t.Helper()
 	got, in := tensor.Of[float32](out.(*tensor.Tensor)), tensor.Of[float32](x)
@@ -147,8 +147,9 @@ func TestRun(t *testing.T) {
 	}
 }
 
-// A result must not be the memory of an input, a constant or a later run.
-func TestOutputsAreTheCallers(t *testing.T) {
+// This test checks that a result does not share the memory of an input, a constant or a later
+// run.
+func TestOutputsBelongToTheCaller(t *testing.T) {
 	for _, ops := range [][]ir.Operator{{flatView{}}, {flat{}}, {addOne{}, flatView{}}, {addOne{}, flatView{}, flatView{}}, {body{n: 1}}, {body{n: 0}}} {
 		for _, o := range []Options{{Generic: true}, {}} {
 			p, err := Compile(chain(t, ops...), o)
@@ -164,7 +165,7 @@ func TestOutputsAreTheCallers(t *testing.T) {
 				}
 				for _, r := range append(results, x) {
 					if overlap(out[0].(*tensor.Tensor), r.(*tensor.Tensor)) {
-						t.Fatalf("%T: a result shares memory", ops)
+						t.Fatalf("%T: a result shares memory with an input, a constant or a later run", ops)
 					}
 				}
 				results = append(results, out[0])
@@ -173,7 +174,7 @@ func TestOutputsAreTheCallers(t *testing.T) {
 	}
 }
 
-func TestGivenOutputIsFilled(t *testing.T) {
+func TestPreallocatedOutputIsFilled(t *testing.T) {
 	p, err := Compile(chain(t, addOne{}, addOne{}), Options{})
 	if err != nil {
 		t.Fatal(err)
@@ -184,7 +185,7 @@ func TestGivenOutputIsFilled(t *testing.T) {
 		t.Fatal(err)
 	}
 	if out[0] != tensor.Value(given) {
-		t.Error("the output is not the given tensor")
+		t.Error("the output is another tensor than the given one")
 	}
 	want(t, given, x, 2)
 }
@@ -199,7 +200,7 @@ func TestMemoryLimit(t *testing.T) {
 		if _, err := p.Run(context.Background(), &Request{Inputs: []tensor.Value{x}, MemoryLimit: 20 << 10}); !errors.Is(err, ErrMemoryLimit) {
 			t.Fatalf("error is %v, want the memory limit", err)
 		}
-		// A thousand rounds of the body take no more than a few.
+		// A thousand iterations of the body take no more memory than a few.
 		if _, err := p.Run(context.Background(), &Request{Inputs: []tensor.Value{x}, MemoryLimit: 160 << 10}); err != nil {
 			t.Fatal(err)
 		}
@@ -256,8 +257,8 @@ func TestPoolCoversEachIndexOnce(t *testing.T) {
 	}
 }
 
-// Chunks are as equal as they can be, so that threads of the same speed end together.
-func TestPoolCutsEvenly(t *testing.T) {
+// This test checks that chunk sizes differ by at most one, so that threads finish together.
+func TestPoolSplitsEvenly(t *testing.T) {
 	p := NewPool(2)
 	defer p.Close()
 	for _, n := range []int{1, 2, 7, 9, 14, 15, 100, 1001} {
@@ -285,13 +286,13 @@ func testPoolCovers(t *testing.T, p *Pool) {
 		})
 		for i, h := range hits {
 			if h != 1 {
-				t.Fatalf("index %d was run %d times", i, h)
+				t.Fatalf("index %d ran %d times, want once", i, h)
 			}
 		}
 	})
 }
 
-// Workers wait for the next run, but not for long.
+// This test checks that workers spin before the next run for a limited time.
 func TestPoolParksAfterRuns(t *testing.T) {
 	p := NewPool(3)
 	defer p.Close()
@@ -311,7 +312,7 @@ func TestPoolParksAfterRuns(t *testing.T) {
 	}
 }
 
-func TestPoolPassesPanicsOn(t *testing.T) {
+func TestPoolPropagatesPanics(t *testing.T) {
 	p := NewPool(4)
 	defer p.Close()
 	defer func() {
@@ -321,7 +322,7 @@ func TestPoolPassesPanicsOn(t *testing.T) {
 		n := 0
 		p.Run(1, 1, func(lo, hi int) { n += hi - lo })
 		if n != 1 {
-			t.Error("the pool does not work after a panic")
+			t.Error("the worker pool stopped after a panic")
 		}
 	}()
 	p.Run(1000, 1, func(lo, hi int) {

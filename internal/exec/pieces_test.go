@@ -11,7 +11,8 @@ import (
 	"github.com/onward-ml/onward/tensor"
 )
 
-// TestPieces: sections check the context between pieces, whose lengths follow from their duration.
+// TestPieces checks that sections check the context between pieces, whose lengths follow from
+// their duration.
 func TestPieces(t *testing.T) {
 	defer func() { clock = time.Now }()
 	const n, grain = 100_000, 10
@@ -61,7 +62,7 @@ func (e *ending) Err() error {
 	return context.Canceled
 }
 
-// sections runs sections in many ways, the second one over what the first has written.
+// sections runs sections of several kinds. The second one reads the results of the first.
 type sections struct {
 	how      func(c *ir.Call, n, grain int, fn func(lo, hi int))
 	returned *bool // the operator continued after a section that had ended early
@@ -91,8 +92,8 @@ func (s sections) Run(c *ir.Call) error {
 	return err
 }
 
-// TestSectionThatEndsEarlyDoesNotReturn: an operator never sees the results of a section that the
-// end of the context has cut short.
+// TestSectionThatEndsEarlyDoesNotReturn checks that an operator never sees the results of a
+// section that the end of the context has interrupted.
 func TestSectionThatEndsEarlyDoesNotReturn(t *testing.T) {
 	// Pieces of one item.
 	var now atomic.Int64

@@ -14,8 +14,8 @@ import (
 
 var wordLine = regexp.MustCompile(`WORD \$0x([0-9a-f]{8}) // (.*)`)
 
-// TestEncodings assembles the comment behind each WORD of the arm64 kernels with LLVM's assembler
-// and compares the result with the WORD.
+// TestEncodings assembles the comment after each WORD of the arm64 kernels with LLVM's
+// assembler and compares the result with the WORD.
 func TestEncodings(t *testing.T) {
 	files, err := filepath.Glob("*/*_arm64.s")
 	if err != nil || len(files) == 0 {
@@ -35,7 +35,7 @@ func TestEncodings(t *testing.T) {
 			}
 		}
 		if n := strings.Count(string(b), "WORD "); n != len(wordLine.FindAllString(string(b), -1)) {
-			t.Errorf("%s: a WORD without its instruction behind it", f)
+			t.Errorf("%s: a WORD has no comment with its instruction", f)
 		}
 	}
 	path, err := exec.LookPath("llvm-mc")

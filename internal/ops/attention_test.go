@@ -9,8 +9,8 @@ import (
 	"github.com/onward-ml/onward/tensor"
 )
 
-// attentionCase has one head of size 1 with equal scores, so that the output is
-// the mean of the values that a query sees.
+// attentionCase has one head of size 1 with equal scores, so that the output is the mean of the
+// values that a query attends to.
 func attentionCase(n int) (q, k, v *tensor.Tensor) {
 	z, w := make([]float32, n), make([]float32, n)
 	for i := range w {
@@ -27,12 +27,12 @@ func TestAttentionMasks(t *testing.T) {
 	optest.Want(t, "Attention", 25, map[string]any{"left_window_size": 1, "right_window_size": 0}, mean(1, 1.5, 2.5, 3.5), q, k, v)
 	optest.Want(t, "Attention", 25, map[string]any{"left_window_size": 0, "right_window_size": 1}, mean(1.5, 2.5, 3.5, 4), q, k, v)
 	optest.Want(t, "Attention", 25, map[string]any{"left_window_size": 1, "right_window_size": 5, "is_causal": 1}, mean(1, 1.5, 2.5, 3.5), q, k, v)
-	// Padding, and its offset for causal masks: 2 keys for 4 queries leave the
-	// first two queries without any.
+	// Padding, and its offset for causal masks: with 2 keys for 4 queries, the first two
+	// queries attend to no key.
 	pad := optest.Tensor([]int64{2}, 1)
 	optest.Want(t, "Attention", 24, nil, mean(1.5, 1.5, 1.5, 1.5), q, k, v, nil, nil, nil, pad)
 	optest.Want(t, "Attention", 24, map[string]any{"is_causal": 1}, mean(0, 0, 1, 1.5), q, k, v, nil, nil, nil, pad)
-	// A short mask is filled up with −Inf; one that hides everything gives zeros.
+	// A short mask is extended by −Inf. A mask that excludes all keys gives zeros.
 	optest.Want(t, "Attention", 24, nil, mean(2, 2, 2, 2), q, k, v, optest.Tensor([]float32{0, 0, 0}, 3))
 	optest.Want(t, "Attention", 24, nil, mean(1, 1, 1, 1), q, k, v, optest.Tensor([]bool{true}, 1))
 	optest.Want(t, "Attention", 23, nil, mean(2.5, 2.5, 2.5, 2.5), q, k, v, optest.Tensor([]bool{true}, 1))

@@ -37,8 +37,8 @@ func TestIf(t *testing.T) {
 	optest.Fail(t, "If", 16, a, "want one bool", optest.Tensor([]bool{true, false}))
 }
 
-// counter is a loop body that adds its iteration to a carried sum, returns the sum
-// as scan output and goes on while the sum is below limit.
+// counter is a loop body that adds its iteration to a carried sum, returns the sum as scan
+// output and continues while the sum is below limit.
 func counter(t *testing.T, limit float32) *ir.Graph {
 	b := optest.NewGraph(t)
 	i := b.Input(ir.TensorType(tensor.TypeInt64))
@@ -84,7 +84,7 @@ func TestLoopCarriesSequences(t *testing.T) {
 	}
 }
 
-// TestEndlessLoopStops runs loops that never end by themselves.
+// TestEndlessLoopStops runs loops whose conditions never become false.
 func TestEndlessLoopStops(t *testing.T) {
 	for name, outs := range map[string]int{"deadline": 1, "memory limit": 2} {
 		b, err := optest.Build("Loop", 16, optest.Attrs{"body": counter(t, 1e30)}, 3, outs)
@@ -106,7 +106,7 @@ func TestEndlessLoopStops(t *testing.T) {
 	}
 }
 
-// summing is a scan body: the state grows by each item and is put out.
+// summing is a scan body whose state grows by each item and is its scan output.
 func summing(t *testing.T, width int) *ir.Graph {
 	b := optest.NewGraph(t)
 	item := ir.TensorType(tensor.TypeFloat32, ir.Known(width))

@@ -91,7 +91,7 @@ func TestIntegerProducts(t *testing.T) {
 	optest.Want(t, "QLinearMatMul", 21, nil, optest.Tensor(f8(-5.5, 448), 1, 2), optest.Tensor(f8(1.5, 2), 1, 2), scale(1), optest.Tensor(f8(0), 1), optest.Tensor(f8(-1, 256, -2, 256), 2, 2), scale(1), optest.Tensor(f8(0), 1), scale(1), optest.Tensor(f8(0), 1))
 }
 
-// 8-bit convolutions of every form give the same on both engines.
+// This test checks that 8-bit convolutions of every form give the same on both engines.
 func TestByteConvolutionsAgree(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		n := rapid.IntRange(1, 3).Draw(rt, "axes")
@@ -154,7 +154,8 @@ func TestByteConvolutionsAgree(t *testing.T) {
 	})
 }
 
-// Windows that leave the input and inputs without pixels suit the packed kernels.
+// This test runs the packed kernels with windows that leave the input and with inputs without
+// pixels.
 func TestByteConvolutionEdges(t *testing.T) {
 	zero := optest.Tensor([]uint8{7})
 	for _, c := range []struct {
@@ -182,8 +183,8 @@ func TestByteConvolutionEdges(t *testing.T) {
 	}
 }
 
-// TestByteConvolutionStridesOverOneColumn has a stride that is never taken: the only
-// pixels of the rows lie next to each other.
+// TestByteConvolutionStridesOverOneColumn has a stride that is never taken: each row has one
+// pixel, and rows are adjacent.
 func TestByteConvolutionStridesOverOneColumn(t *testing.T) {
 	x, w := make([]uint8, 4*5), make([]int8, 20*4)
 	for i := range x {

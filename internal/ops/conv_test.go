@@ -68,7 +68,7 @@ func drawTensor(rt *rapid.T, name string, shape ...int) *tensor.Tensor {
 	return optest.Tensor(d, shape...)
 }
 
-// Convolutions of every form give the same on both engines and have the
+// This test checks that convolutions of every form give the same on both engines and have the
 // inferred shape.
 func TestConvolutionsAgree(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {

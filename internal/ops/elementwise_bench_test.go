@@ -12,7 +12,7 @@ import (
 	"github.com/onward-ml/onward/tensor"
 )
 
-// benchEnv gives an operator its memory once.
+// benchEnv allocates the memory of an operator once.
 type benchEnv struct {
 	optest.Env
 	out     []*tensor.Tensor

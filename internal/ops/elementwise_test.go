@@ -168,7 +168,7 @@ func TestSinCosKernels(t *testing.T) {
 		v := math.Float32frombits(bits)
 		x = append(x, v, -v)
 	}
-	for k := range 60_000 { // where one of them is almost 0
+	for k := range 60_000 { // one of them is almost 0
 		x = append(x, float32(float64(k)*math.Pi/2))
 	}
 	s, c = make([]float32, len(x)), make([]float32, len(x))
@@ -279,8 +279,8 @@ func TestVariadicAndWhere(t *testing.T) {
 	optest.Fail(t, "Add", 14, nil, "cannot be broadcast", optest.Tensor([]float32{1, 2}), optest.Tensor([]float32{1, 2, 3}))
 }
 
-// TestBroadcastMatchesIndexArithmetic compares the block-wise walk with plain
-// index arithmetic, over element widths, ranks and repeated dimensions.
+// TestBroadcastMatchesIndexArithmetic compares broadcasting in blocks with plain index
+// arithmetic, over element widths, ranks and repeated dimensions.
 func TestBroadcastMatchesIndexArithmetic(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		rank := rapid.IntRange(0, 5).Draw(rt, "rank")
@@ -318,8 +318,8 @@ func TestBroadcastMatchesIndexArithmetic(t *testing.T) {
 	})
 }
 
-// TestSwishInfinities checks gates that are 0, 1, 1/2 of finite numbers and NaN of
-// infinite ones.
+// TestSwishInfinities checks gates that are 0, 1 or 1/2 of finite numbers and NaN of infinite
+// ones.
 func TestSwishInfinities(t *testing.T) {
 	inf, nan := math.Inf(1), math.NaN()
 	for _, tc := range []struct {

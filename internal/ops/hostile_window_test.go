@@ -10,9 +10,9 @@ import (
 	"pgregory.net/rapid"
 )
 
-// Operators over windows, matrices and regions meet attributes and shapes
-// without sense with an error or a result on which both engines agree.
-func TestSenselessWindows(t *testing.T) {
+// This test checks that operators over windows, matrices and regions return, for invalid
+// attributes and shapes, an error or a result on which both engines agree.
+func TestInvalidWindows(t *testing.T) {
 	sense := []int{1, 2, 3, 1, 2, 1, -1, 0, 1 << 30, 1 << 31, math.MinInt64, math.MaxInt64}
 	value := func(rt *rapid.T, name string) int {
 		if rapid.IntRange(0, 9).Draw(rt, name+" is odd") == 0 {
@@ -42,7 +42,7 @@ func TestSenselessWindows(t *testing.T) {
 	}
 	type op struct {
 		name           string
-		inputs         []int // ranks, 9 for that of a tensor with the drawn spatial axes
+		inputs         []int // ranks, 9 for the rank of the drawn spatial axes
 		lists, singles []string
 		bytes          bool
 	}

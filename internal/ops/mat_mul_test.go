@@ -71,7 +71,7 @@ func prepared(t *testing.T, name string, attrs map[string]any, constant []int, i
 	return optest.PreparedAt(t, name, 22, attrs, constant, inputs...)
 }
 
-// Operators prepared for constant weights compute the same as without.
+// This test checks that operators prepared for constant weights compute the same as others.
 func TestPreparedOperators(t *testing.T) {
 	halves := func(x *tensor.Tensor) *tensor.Tensor {
 		return optest.Tensor(half16(tensor.Of[float32](x)...), x.Shape()...)
@@ -114,7 +114,7 @@ func TestPreparedOperators(t *testing.T) {
 	}
 }
 
-// Only matrices that binary16 holds exactly are kept as such.
+// Only matrices that binary16 represents exactly are stored as binary16.
 func TestPackMatrixHalves(t *testing.T) {
 	for _, c := range []struct {
 		last float32

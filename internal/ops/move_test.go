@@ -21,7 +21,7 @@ func moveIota(shape ...int) *tensor.Tensor {
 	return optest.Tensor(v, shape...)
 }
 
-// symbolic is a graph input of the given shape; strings are symbols.
+// symbolic returns a graph input of the given shape. Strings are symbols.
 func symbolic(d tensor.DType, dims ...any) *ir.Value {
 	shape := make([]ir.Dim, len(dims))
 	for i, x := range dims {
@@ -94,7 +94,7 @@ func TestMoveStrided(t *testing.T) {
 					p += pos[k] * from[k]
 				}
 				if width == 0 && dst.Strs[i] != src.Strs[p] || width != 0 && string(dst.Raw[i*width:(i+1)*width]) != string(src.Raw[p*width:(p+1)*width]) {
-					r.Fatalf("width %d, shape %v, strides %v: element %d is not element %d", width, shape, from, i, p)
+					r.Fatalf("width %d, shape %v, strides %v: element %d differs from element %d of the source", width, shape, from, i, p)
 				}
 				for k := rank - 1; k >= 0; k-- {
 					if pos[k]++; pos[k] < shape[k] {
@@ -233,7 +233,7 @@ func TestConcatSplit(t *testing.T) {
 	optest.Fail(t, "Split", 13, nil, "add up", x, optest.Int64s(-3))
 	optest.Fail(t, "Split", 18, optest.Attrs{"num_outputs": 0}, "num_outputs", x)
 	if _, err := optest.RunN(t, 2, "Split", 13, nil, x); err == nil {
-		t.Error("Split-13 cuts 7 into 2 equal parts")
+		t.Error("Split-13 of 7 elements into 2 equal parts: no error")
 	}
 }
 
@@ -384,7 +384,7 @@ func TestPad(t *testing.T) {
 	optest.Fail(t, "Pad", 13, optest.Attrs{"mode": "mirror"}, "want one of", x, optest.Int64s(0, 0))
 }
 
-// TestTransposeOfPowersOfTwo goes by way of the square on the stack.
+// TestTransposeOfPowersOfTwo uses the path through a square on the stack.
 func TestTransposeOfPowersOfTwo(t *testing.T) {
 	for _, shape := range [][2]int{{70, 1024}, {33, 512}, {1, 512}, {64, 2048}} {
 		x := moveIota(shape[0], shape[1])

@@ -37,7 +37,7 @@ func TestBatchNormalization(t *testing.T) {
 	optest.Fail(t, "BatchNormalization", 15, nil, "want", given[0], given[1], given[2], given[3], iota32(3))
 	optest.Fail(t, "BatchNormalization", 15, map[string]any{"training_mode": 1}, "empty", optest.Tensor([]float32{}, 0, 2), given[1], given[2], given[3], given[4])
 	if _, err := optest.RunN(t, 2, "BatchNormalization", 15, nil, given...); err == nil {
-		t.Error("statistics without training_mode are no error")
+		t.Error("statistics without training_mode: no error")
 	}
 }
 

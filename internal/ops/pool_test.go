@@ -80,7 +80,8 @@ func TestPoolingsOfCroppedRows(t *testing.T) {
 	optest.Want(t, "AveragePool", 22, attrs, optest.Tensor([]float32{0.5, 3}, 1, 1, 1, 2), x)
 }
 
-// Windows of every form give the same on both engines and have the inferred shape.
+// This test checks that windows of every form give the same on both engines and have the
+// inferred shape.
 func TestPoolingsAgree(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		n := rapid.IntRange(1, 3).Draw(rt, "axes")

@@ -12,9 +12,9 @@ import (
 	"pgregory.net/rapid"
 )
 
-// checkPrepared compares what a node of a float operator becomes when all inputs but the
-// first one are constant with the plain engine, on one thread and on two, and reports
-// whether it becomes anything. Elements may differ by tol and tol times themselves.
+// checkPrepared compares the prepared form of a node, whose inputs are constant except the
+// first one, with the plain engine, on one thread and on two. It reports whether the node has a
+// prepared form. Elements may differ by tol and tol times themselves.
 func checkPrepared(t *testing.T, rt *rapid.T, op string, opset int, attrs map[string]any, numOut int, tol float64, inputs ...tensor.Value) bool {
 	b, err := optest.Build(op, opset, attrs, len(inputs), numOut)
 	if err != nil {
@@ -80,7 +80,7 @@ func checkPreparedOp(t *testing.T, rt *rapid.T, node *ir.Node, numOut int, tol f
 	return true
 }
 
-// uniformTensor has numbers from −scale to scale.
+// uniformTensor returns numbers from −scale to scale.
 func uniformTensor(r *rand.Rand, scale float32, shape ...int) *tensor.Tensor {
 	d := make([]float32, kit.Product(shape))
 	for i := range d {
@@ -198,8 +198,8 @@ func TestDepthwiseConvPacked(t *testing.T) {
 	})
 }
 
-// checkPacked checks drawn nodes with f, which reports whether the node is packed. Of the nodes
-// of fixed seeds some must be, whatever the random ones are.
+// checkPacked checks drawn nodes with f, which reports whether the node is packed. Some nodes
+// of fixed seeds must be packed, whatever the random ones are.
 func checkPacked(t *testing.T, f func(rt *rapid.T) bool) {
 	rapid.Check(t, func(rt *rapid.T) { f(rt) })
 	const seeds, want = 60, 10

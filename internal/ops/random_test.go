@@ -89,8 +89,8 @@ func TestEyeLike(t *testing.T) {
 	optest.Fail(t, "EyeLike", 22, nil, "rank", optest.Tensor([]int32{1, 2}))
 }
 
-// TestTopKOfLongRows compares the fast path, which passes over blocks, with the
-// plain one, in which the harness runs it too.
+// TestTopKOfLongRows compares the fast path, which skips blocks, with the plain path, which the
+// harness runs too.
 func TestTopKOfLongRows(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		x := make([]float32, rapid.IntRange(1, 1500).Draw(rt, "n"))

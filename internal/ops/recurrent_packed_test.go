@@ -11,8 +11,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// TestRecurrentPacked compares the steps with packed weights with those of the
-// plain engine, on one thread and on two.
+// TestRecurrentPacked compares the steps with packed weights with those of the plain engine, on
+// one thread and on two.
 func TestRecurrentPacked(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		n := func(lo, hi int, name string) int { return rapid.IntRange(lo, hi).Draw(rt, name) }
@@ -70,9 +70,9 @@ func TestRecurrentPacked(t *testing.T) {
 		if op == "LSTM" {
 			inputs, numOut = append(inputs, maybe("initial_c", state...), maybe("P", dirs, 3*h)), 3
 		}
-		// Outputs are bounded but for those of Relu, and states grow by a term a step.
+		// Outputs are bounded except those of Relu, and states grow by one term per step.
 		if !checkPrepared(t, rt, op, 14, attrs, numOut, 2e-5, inputs...) {
-			rt.Fatal("not packed")
+			rt.Fatal("weights are not packed")
 		}
 	})
 }

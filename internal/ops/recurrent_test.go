@@ -33,8 +33,8 @@ func TestRecurrentForms(t *testing.T) {
 	optest.WantAll(t, "RNN", 22, linear, []tensor.Value{optest.Tensor([]float64{1, 2.5}, 2, 1, 1, 1), optest.Tensor([]float64{2.5}, 1, 1, 1)},
 		optest.Tensor([]float64{1, 2}, 2, 1, 1), optest.Tensor([]float64{1}, 1, 1, 1), optest.Tensor([]float64{0.5}, 1, 1, 1))
 
-	// The clip also bounds the input of the last activation, and coupled gates
-	// forget what they take in.
+	// The clip also bounds the input of the last activation, and the forget gate is one minus
+	// the coupled input gate.
 	one := func(n int, v float32) []float32 {
 		s := make([]float32, n)
 		for i := range s {

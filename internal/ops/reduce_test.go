@@ -191,7 +191,7 @@ func TestCumulative(t *testing.T) {
 	optest.Want(t, "CumSum", 14, nil, optest.Tensor([]int32{1, 3, 6, 4, 9, 15}, 2, 3), x, ax(1))
 	optest.Want(t, "CumSum", 14, nil, optest.Tensor([]int32{1, 2, 3, 5, 7, 9}, 2, 3), x, ax(-2))
 	optest.Want(t, "CumSum", 11, map[string]any{"exclusive": 1, "reverse": 1}, optest.Tensor([]int32{5, 3, 0, 11, 6, 0}, 2, 3), x, ax(1))
-	// Five rows: four are summed together, and one alone.
+	// Of five rows, four are summed together and one separately.
 	five := optest.Tensor([]int32{1, 2, 3, 4, 5, 6, 7, 8, 9, 10}, 5, 2)
 	optest.Want(t, "CumSum", 14, nil, optest.Tensor([]int32{1, 3, 3, 7, 5, 11, 7, 15, 9, 19}, 5, 2), five, ax(1))
 	optest.Want(t, "CumSum", 14, map[string]any{"exclusive": 1}, optest.Tensor([]int32{0, 1, 0, 3, 0, 5, 0, 7, 0, 9}, 5, 2), five, ax(1))

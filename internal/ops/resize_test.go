@@ -22,9 +22,9 @@ func TestResize(t *testing.T) {
 	optest.Want(t, "Resize", 10, nil, near, x, twice)
 	optest.Want(t, "Resize", 10, map[string]any{"mode": "linear"}, lin, x, twice)
 	if _, err := optest.Run(t, "Upsample", 10, nil, x, twice); err == nil {
-		t.Error("Upsample of opset 10 is no error")
+		t.Error("Upsample in opset 10: no error")
 	}
-	// Opset 11 has scales always, empty ones where sizes count.
+	// In opset 11 scales are required. They are empty if sizes are given.
 	empty := optest.Tensor([]float32{}, 0)
 	optest.Want(t, "Resize", 11, map[string]any{"coordinate_transformation_mode": "tf_half_pixel_for_nn", "nearest_mode": "floor"}, iota32(1, 1, 2, 2), iota32(1, 1, 2, 2), empty, f(1, 1, 1, 1))
 	optest.Want(t, "Resize", 11, map[string]any{"coordinate_transformation_mode": "asymmetric", "nearest_mode": "floor"}, near, x, empty, empty, optest.Int64s(1, 1, 4, 4))
@@ -59,8 +59,8 @@ func TestResize(t *testing.T) {
 	optest.Fail(t, "Resize", 19, map[string]any{"coordinate_transformation_mode": "tf_crop_and_resize"}, "roi", x, nil, twice)
 }
 
-// TestResizeNearestOfOpset10 checks test_resize_downsample_nearest of ONNX 1.5, and
-// quotients that only float makes whole.
+// TestResizeNearestOfOpset10 checks test_resize_downsample_nearest of ONNX 1.5, and quotients
+// that are integers only in float.
 func TestResizeNearestOfOpset10(t *testing.T) {
 	f := func(v ...float32) *tensor.Tensor { return optest.Tensor(v, len(v)) }
 	optest.Want(t, "Resize", 10, nil, optest.Tensor([]float32{1, 3}, 1, 1, 1, 2), iota32(1, 1, 2, 4), f(1, 1, 0.6, 0.6))
@@ -78,7 +78,7 @@ func TestResizeShapes(t *testing.T) {
 	}
 }
 
-// Both engines agree on random sizes and modes.
+// This test checks that both engines agree on random sizes and modes.
 func TestResizesAgree(t *testing.T) {
 	x := iota32(2, 5, 7)
 	for _, mode := range []string{"nearest", "linear", "cubic"} {

@@ -90,7 +90,7 @@ func TestStrings(t *testing.T) {
 func TestTfIdf(t *testing.T) {
 	a := optest.Attrs{"mode": "TFIDF", "min_gram_length": 1, "max_gram_length": 2, "max_skip_count": 1, "ngram_counts": []int{0, 2},
 		"ngram_indexes": []int{2, 0, 1}, "pool_int64s": []int{5, 6, 5, 6}, "weights": []float64{1, 10, 100}}
-	// 6 occurs twice, 5 once; 5 6 once side by side and once with a gap. The first
+	// 6 occurs twice and 5 once; 5 6 occurs once without a gap and once with one. The first
 	// n-gram of the pool is in the last column.
 	optest.Want(t, "TfIdfVectorizer", 9, a, optest.Tensor([]float32{20, 200, 1}, 1, 3), optest.Tensor([]int32{5, 6, 6}, 1, 3))
 	a["mode"] = "IDF"

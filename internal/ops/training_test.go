@@ -9,7 +9,7 @@ import (
 
 func TestTrainers(t *testing.T) {
 	rate, count := optest.Tensor([]float64{0.5}), optest.Tensor([]int64{0})
-	// One tensor of float and one of double; the first update counts the whole gradient.
+	// One tensor of float and one of double. The first update uses the whole gradient.
 	optest.WantAll(t, "ai.onnx.preview.training.Momentum", 1, map[string]any{"alpha": 0.5, "beta": 0.25, "mode": "standard", "norm_coefficient": 0.0},
 		vals(optest.Tensor([]float32{0, 1}), optest.Tensor([]float64{2}, 1), optest.Tensor([]float32{2, 2}), optest.Tensor([]float64{4}, 1)),
 		rate, count, optest.Tensor([]float32{1, 2}), optest.Tensor([]float64{4}, 1), optest.Tensor([]float32{1, 1}), optest.Tensor([]float64{2}, 1), optest.Tensor([]float32{2, 2}), optest.Tensor([]float64{4}, 1))

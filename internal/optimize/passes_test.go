@@ -102,20 +102,20 @@ var (
 	norm    = steps(ramp("s", 4), ramp("b", 4), ramp("m", 4), ramp("v", 4))
 )
 
-// passCase is a graph, and what a pass makes of it.
+// passCase is a graph, and the expected result of a pass.
 type passCase struct {
 	pass, name string
 	opset      int64 // default 21
 	build      []build
 	outputs    string // default "y"
-	with       string // a pass that runs too
+	with       string // another pass to run
 	want       string
 }
 
-// TestPasses says for every pass what it must rewrite, and what looks like it and
-// must stay. Every pass runs alone, with dce behind it.
+// TestPasses checks for every pass what it rewrites, and similar graphs that it must not
+// change. Every pass runs alone, followed by dce.
 func TestPasses(t *testing.T) {
-	// a wide image, and the depthwise convolution of it
+	// A wide image, and its depthwise convolution.
 	expand := steps(input("x", "n", 3, 104, 104), ramp("w", 32, 3, 1, 1), ramp("k", 32, 1, 3, 3), ramp("v", 16, 32, 1, 1), node("Conv", "x w", "e"))
 	spread := node("Conv", "e k", "d", onnx.Attrs{"group": int64(32)})
 	cases := []passCase{
@@ -261,11 +261,11 @@ func TestPasses(t *testing.T) {
 			}
 			said := slices.ContainsFunc(edits, func(e Edit) bool { return e.Pass == c.pass || e.Pass == c.with })
 			if before != operators(g) && !said {
-				t.Errorf("the pass does not say what it did: %+v", edits)
+				t.Errorf("the pass reports no edit: %+v", edits)
 			}
 			for _, e := range edits {
 				if e.After != e.Before-len(e.Removed)+len(e.Added) {
-					t.Errorf("%+v does not add up", e)
+					t.Errorf("counts of nodes are inconsistent: %+v", e)
 				}
 			}
 		})
@@ -375,7 +375,8 @@ func layerNorm(axis int64, square build) []build {
 		node("Add", "v eps", "e"), node("Sqrt", "e", "r"), node("Div", "d r", "z"), node("Mul", "z s", "k"), node("Add", "k b", "y"))
 }
 
-// Passes reach the bodies of If and Loop, and every level has those before it.
+// This test checks that passes reach the bodies of If and Loop, and that every level includes
+// the passes of lower levels.
 func TestLevelsAndSubgraphs(t *testing.T) {
 	then := onnx.NewGraph("then")
 	then.Node("Identity", []string{"x"}, []string{"i"})
@@ -429,7 +430,7 @@ func TestLevelsAndSubgraphs(t *testing.T) {
 	}
 }
 
-// A cancelled context stops the passes.
+// This test checks that a cancelled context stops the passes.
 func TestRunStops(t *testing.T) {
 	b := onnx.NewModel("m").Opset("", 21)
 	b.Input("x", onnx.Float, 2).Output("y", onnx.Float, 2)
@@ -441,6 +442,6 @@ func TestRunStops(t *testing.T) {
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
 	if err := Run(ctx, g, onlyPass("fold")); err == nil {
-		t.Error("the passes ran to the end")
+		t.Error("cancelled passes: no error")
 	}
 }

@@ -41,7 +41,8 @@ func newBlocked(r *rand.Rand, s *Shape, epilogue int) *blocked {
 	return b
 }
 
-// layouts returns the layouts of input, output and residual; the borders of the last two are there to be kept.
+// layouts returns the layouts of input, output and residual. The borders of the last two must
+// not change.
 func (b *blocked) layouts(flat bool) (in, out, add Layout) {
 	if flat {
 		return NewLayout(b.Cin, b.In[0], b.In[1], 0, 0, 0, 0), NewLayout(b.Cout, b.Out[0], b.Out[1], 0, 0, 0, 0), NewLayout(b.Cout, b.Out[0], b.Out[1], 0, 0, 0, 0)
@@ -70,9 +71,10 @@ func (b *blocked) run(t testing.TB, what string, level cpu.Level, side testkit.S
 	f(in, out, y, x, ep)
 	got := make([]float32, len(b.want))
 	out.ToNCHW(level, got, y, 0, out.Blocks())
-	// clipping makes the outputs small, not the errors: those go with the sums of normal products
+	// Clipping makes the outputs small, but not the errors, which depend on the sums of normal
+	// products.
 	near32(t, what, got, b.want, tol*math.Sqrt(float64(b.Cin/b.Group*product(b.Kernel))))
-	// the border is untouched
+	// The border must not change.
 	inside := make([]bool, len(y))
 	for c := range out.Blocks() {
 		for h := range out.H {
@@ -171,7 +173,7 @@ func TestWinograd(t *testing.T) {
 	})
 }
 
-// TestWinogradError keeps the error bounds that the documentation states, on a layer of 64 channels.
+// TestWinogradError checks the documented error bounds on a layer of 64 channels.
 func TestWinogradError(t *testing.T) {
 	s := shape2(1, 64, 32, 1, 28, 28, 3, 1, 1, 1)
 	b := newBlocked(rand.New(rand.NewPCG(3, 3)), s, 0)
@@ -296,7 +298,7 @@ func TestPool(t *testing.T) {
 	})
 }
 
-// TestNaNPasses checks that activations and maxima keep NaN.
+// TestNaNPasses checks that activations and maxima propagate NaN.
 func TestNaNPasses(t *testing.T) {
 	testkit.Levels(t, func(t *testing.T, l cpu.Level) {
 		s := shape2(1, 16, 32, 1, 6, 6, 3, 1, 1, 1)
@@ -318,7 +320,7 @@ func TestNaNPasses(t *testing.T) {
 				clear(y)
 				run()
 				if v := y[out.At(1, 2, 2)]; v == v {
-					t.Errorf("%s epilogue %d: NaN became %g", name, e, v)
+					t.Errorf("%s epilogue %d: NaN gives %g, want NaN", name, e, v)
 				}
 				if v := y[out.At(1, 5, 5)]; v != v {
 					t.Errorf("%s epilogue %d: NaN reached a pixel that does not read it", name, e)
@@ -343,7 +345,7 @@ func TestLayoutRoundTrip(t *testing.T) {
 			ly.FromNCHW(l, b, x, 0, ly.Blocks())
 			for i, v := range b {
 				if v < 0 {
-					t.Fatalf("%v: element %d of the blocked image was left alone", s, i)
+					t.Fatalf("%v: element %d of the blocked image was not written", s, i)
 				}
 			}
 			for c := range s[0] {
@@ -354,14 +356,14 @@ func TestLayoutRoundTrip(t *testing.T) {
 			y := testkit.Guarded[float32](t, len(x), testkit.High, 0)
 			ly.ToNCHW(l, y, b, 0, ly.Blocks())
 			if !slices.Equal(x, y) {
-				t.Errorf("%v: the round trip changes the image", s)
+				t.Errorf("%v: the image differs after a round trip", s)
 			}
 		}
 	})
 }
 
-// TestWinogradTwins compares the transforms of every level with the generic ones, tile counts
-// 1 to 5.
+// TestWinogradTwins compares the transforms of every level with the generic ones, for tile
+// counts from 1 to 5.
 func TestWinogradTwins(t *testing.T) {
 	testkit.Levels(t, func(t *testing.T, l cpu.Level) {
 		r := rand.New(rand.NewPCG(8, 8))
@@ -441,7 +443,7 @@ func TestAffine(t *testing.T) {
 	})
 }
 
-func TestEveryAssemblyFunctionHasALine(t *testing.T) {
+func TestEveryAssemblyFunctionIsTested(t *testing.T) {
 	testkit.CheckAsmTested(t, ".", []string{
 		"tile*",                                        // TestDirect
 		"nchw*",                                        // TestNCHWInput
@@ -520,13 +522,14 @@ func TestNoAllocations(t *testing.T) {
 			"integer":   func() { RunRequantized(integer, nil, yb, xb, scale, 0) },
 		} {
 			f()
-			// a collection may empty the pools of scratch in between: the fewest count
+			// A collection may empty the pools of scratch memory in between, so the minimum
+			// counts.
 			least := 1e9
 			for range 3 {
 				least = min(least, testing.AllocsPerRun(2, f))
 			}
 			if least > 4 { // closures
-				t.Errorf("%s allocates %v times", name, least)
+				t.Errorf("%s: %v allocations, want at most 4", name, least)
 			}
 		}
 	})

@@ -13,7 +13,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// shape2 is a two-dimensional shape with the same kernel, stride, dilation and padding both ways.
+// shape2 returns a two-dimensional shape with the same kernel, stride, dilation and padding
+// along both axes.
 func shape2(n, cin, cout, group, h, w, kernel, stride, dilation, pad int) *Shape {
 	s := &Shape{N: n, Cin: cin, Cout: cout, Group: group, In: []int{h, w}, Kernel: []int{kernel, kernel}, Stride: []int{stride, stride},
 		Dilation: []int{dilation, dilation}, PadBegin: []int{pad, pad}, PadEnd: []int{pad, pad}}
@@ -47,7 +48,8 @@ func (e *Epilogue[T]) to64() *Epilogue[float64] {
 	return &Epilogue[float64]{Bias: to64(f.Bias), Add: to64(f.Add), Act: f.Act, Lo: float64(f.Lo), Hi: float64(f.Hi)}
 }
 
-// close32 reports elements further from want than tol times the output's root mean square.
+// close32 reports elements that differ from want by more than tol times the output's root mean
+// square.
 func close32(t testing.TB, what string, got []float32, want []float64, tol float64) {
 	t.Helper()
 	var sq float64
@@ -57,7 +59,7 @@ func close32(t testing.TB, what string, got []float32, want []float64, tol float
 	near32(t, what, got, want, tol*(math.Sqrt(sq/float64(max(1, len(want))))+1e-30))
 }
 
-// near32 reports elements further from want than tol.
+// near32 reports elements that differ from want by more than tol.
 func near32(t testing.TB, what string, got []float32, want []float64, tol float64) {
 	t.Helper()
 	bad := 0
@@ -107,7 +109,7 @@ func checkShape(t testing.TB, s *Shape, r *rand.Rand, epilogue int) {
 func twoWays(n int, fn func(lo, hi int)) {
 	done := make(chan struct{})
 	go func() { defer close(done); fn(0, n/3) }()
-	defer func() { <-done }() // also when fn panics and the test goes on
+	defer func() { <-done }() // also if fn panics and the test continues
 	fn(n/3, n)
 }
 

@@ -15,14 +15,15 @@ import (
 	"pgregory.net/rapid"
 )
 
-// fusedCase is a convolution from cin channels and the depthwise one of its result.
+// fusedCase is a convolution from cin channels and the depthwise convolution of its result.
 type fusedCase struct {
 	kind         string // of the first: direct, permuted or nchw
 	first, dw    *Shape
 	firstEp, dwE int // epilogues as of newBlocked
 }
 
-// parts makes both kernels with random weights, and layouts of what lies between them as the depthwise one wants it.
+// parts makes both kernels with random weights, and the layouts that the depthwise convolution
+// needs between them.
 func (c *fusedCase) parts(t testing.TB, level cpu.Level, r *rand.Rand, flat bool) (in, mid, out Layout, first any, dw *Depthwise) {
 	f, s := c.first, c.dw
 	in = NewLayout(f.Cin, f.In[0], f.In[1], f.PadBegin[0], f.PadBegin[1], f.PadEnd[0], f.PadEnd[1])
@@ -68,7 +69,8 @@ func epilogueOf(kind int, level cpu.Level) *BlockedEpilogue {
 	return e
 }
 
-// check compares the fused convolution with its parts, run one after the other, and with itself split in other ways.
+// check compares the fused convolution with its parts, run one after the other, and with itself
+// split differently.
 func (c *fusedCase) check(t testing.TB, level cpu.Level, r *rand.Rand, flat bool) {
 	t.Helper()
 	in, mid, out, first, dw := c.parts(t, level, r, flat)
@@ -94,7 +96,8 @@ func (c *fusedCase) check(t testing.TB, level cpu.Level, r *rand.Rand, flat bool
 	if err != nil {
 		t.Fatal(err)
 	}
-	// sums of products of normal sums of normal products, in another order
+	// The tolerance is for sums of products of normal sums of normal products, in another
+	// order.
 	tol := 3e-6 * math.Sqrt(float64(c.first.Cin/c.first.Group*product(c.first.Kernel)*product(c.dw.Kernel)))
 	const mark = -77
 	var whole []float32
@@ -120,20 +123,20 @@ func (c *fusedCase) check(t testing.TB, level cpu.Level, r *rand.Rand, flat bool
 		}
 		for j, v := range y {
 			if v != whole[j] {
-				t.Fatalf("%s %+v, %+v: element %d is %g, %g when the work is cut otherwise", c.kind, *c.first, *c.dw, j, whole[j], v)
+				t.Fatalf("%s %+v, %+v: element %d is %g, but %g if the work is split differently", c.kind, *c.first, *c.dw, j, whole[j], v)
 			}
 		}
 	}
 }
 
-// oneByOne gives every unit of work to a call of its own, the last first.
+// oneByOne runs every unit of work in a call of its own, the last one first.
 func oneByOne(n int, fn func(lo, hi int)) {
 	for i := n - 1; i >= 0; i-- {
 		fn(i, i+1)
 	}
 }
 
-// then is the depthwise convolution of what first makes.
+// then returns the depthwise convolution of the result of first.
 func then(first *Shape, kernel, stride, dilationW, before, after int) *Shape {
 	s := shape2(1, first.Cout, first.Cout, first.Cout, first.Out[0], first.Out[1], kernel, stride, 1, before)
 	s.PadEnd = []int{after, after}
@@ -194,7 +197,7 @@ func TestRapidFusedDepthwise(t *testing.T) {
 	})
 }
 
-func TestFusedDepthwiseRefusesWhatDoesNotFit(t *testing.T) {
+func TestFusedDepthwiseErrors(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 1))
 	f := shape2(1, 16, 32, 1, 8, 8, 1, 1, 1, 0)
 	c := fusedCase{kind: "direct", first: f, dw: then(f, 3, 1, 1, 1, 1)}
@@ -254,8 +257,8 @@ func BenchmarkFusedDepthwise(b *testing.B) {
 	}
 }
 
-// TestDepthwiseRowsEndInMemory runs depthwise convolutions whose rows end where their memory does, while the collector looks at
-// the pointers: one that led beyond the last row was fatal.
+// TestDepthwiseRowsEndInMemory runs depthwise convolutions whose rows end where their memory
+// ends, while the collector checks the pointers: a pointer beyond the last row was fatal.
 func TestDepthwiseRowsEndInMemory(t *testing.T) {
 	done := make(chan struct{})
 	collected := make(chan struct{})

@@ -71,7 +71,7 @@ func TestRapidPermutedPointwise(t *testing.T) {
 	})
 }
 
-func TestPermutedPointwiseRefusesWhatDoesNotFit(t *testing.T) {
+func TestPermutedPointwiseErrors(t *testing.T) {
 	in, out := NewLayout(6, 4, 4, 0, 0, 0, 0), NewLayout(4, 4, 4, 0, 0, 0, 0)
 	for name, f := range map[string]func() error{
 		"group": func() error {
@@ -97,7 +97,8 @@ func TestPermutedPointwiseRefusesWhatDoesNotFit(t *testing.T) {
 	}
 }
 
-// BenchmarkPermutedPointwise runs the 1×1 convolutions that blocks of 16 channels do not fit, against Direct.
+// BenchmarkPermutedPointwise compares 1×1 convolutions whose channels are not a multiple of 16
+// with Direct.
 func BenchmarkPermutedPointwise(b *testing.B) {
 	for _, s := range []*Shape{
 		shape2(1, 136, 136, 4, 28, 28, 1, 1, 1, 0), shape2(1, 272, 272, 4, 14, 14, 1, 1, 1, 0), shape2(1, 544, 544, 4, 7, 7, 1, 1, 1, 0),

@@ -27,7 +27,7 @@ func TestColumns(t *testing.T) {
 						s[i] = r.Float32()*2 - 1
 					}
 				}
-				if k > 1 && n > 5 { // what is not a number, and what is not finite, stays in its columns
+				if k > 1 && n > 5 { // NaN and infinities stay in their columns
 					b[ldb+3], dst[1] = float32(math.NaN()), float32(math.Inf(1))
 				}
 				want, size := make([]float64, n), make([]float64, n)

@@ -208,8 +208,8 @@ func TestGenericTypes(t *testing.T) {
 	}
 }
 
-// TestNaNAndInf puts special values in A: they reach every element of their row through
-// the activations, and no other row.
+// TestNaNAndInf has special values in A. They must reach every element of their row through the
+// activations, and no other row.
 func TestNaNAndInf(t *testing.T) {
 	nan, inf := float32(math.NaN()), float32(math.Inf(1))
 	testkit.Levels(t, func(t *testing.T, l cpu.Level) {
@@ -277,22 +277,22 @@ func TestHalf(t *testing.T) {
 			check(t, s, testkit.High, 0, 0x1p-24, halves, func(a *Args[float32]) {
 				a.Half = make([]uint16, len(a.B))
 				if !PackHalf(l, a.Half, a.B) {
-					t.Fatal("halves do not fit")
+					t.Fatal("binary16 numbers are not packed as binary16")
 				}
 				a.B = nil
 				Parallel(twoWays, l, a)
 			})
 		}
 		if PackHalf(l, make([]uint16, 3), []float32{1, 0.1, 2}) {
-			t.Error("0.1 is no binary16 number")
+			t.Error("0.1 is packed as binary16, want a rejection")
 		}
 		if PackHalf(l, make([]uint16, 1), []float32{1e6}) {
-			t.Error("1e6 is no binary16 number")
+			t.Error("1e6 is packed as binary16, want a rejection")
 		}
 	})
 }
 
-func TestEveryAssemblyFunctionHasALine(t *testing.T) {
+func TestEveryAssemblyFunctionIsTested(t *testing.T) {
 	testkit.CheckAsmTested(t, ".", []string{"tile*", "dotRows*", "addRows*", "columns*"}) // TestShapesF32 runs every height; TestVectors
 }
 
@@ -338,12 +338,13 @@ func BenchmarkHalf(b *testing.B) {
 	}
 }
 
-// BenchmarkStreamed multiplies by other weights each time, more than caches hold, as the layers of a network do.
+// BenchmarkStreamed multiplies by other weights each time, more than the caches hold, as the
+// layers of a network do.
 func BenchmarkStreamed(b *testing.B) {
 	for _, s := range []shape{{m: 128, n: 768, k: 768}, {m: 128, n: 3072, k: 768}, {m: 128, n: 768, k: 3072}, {m: 4, n: 768, k: 768}, {m: 8, n: 768, k: 768}, {m: 16, n: 768, k: 768}, {m: 1, n: 4096, k: 4096}} {
 		b.Run(fmt.Sprintf("%dx%dx%d", s.m, s.n, s.k), func(b *testing.B) {
 			size := PackedLen(s.k, s.n)
-			all := slices.Repeat([]float32{1}, 96<<20/4/size*size+size) // untouched pages would all be one
+			all := slices.Repeat([]float32{1}, 96<<20/4/size*size+size) // untouched pages would all share one page
 			a := &Args[float32]{M: s.m, N: s.n, K: s.k, A: make([]float32, s.m*s.k+16), LdA: s.k, C: make([]float32, s.m*s.n+16), LdC: s.n, Packed: true}
 			i := 0
 			for b.Loop() {
@@ -383,7 +384,8 @@ func BenchmarkF32(b *testing.B) {
 	}
 }
 
-// The columns that pad the last panel are zero whatever the memory held before.
+// This test checks that the columns that pad the last panel are zero, whatever the memory held
+// before.
 func TestPackPadsWithZeros(t *testing.T) {
 	const k, n = 3, PanelWidth + 5
 	b := make([]float32, k*n)
@@ -423,9 +425,9 @@ func TestPackInPlace(t *testing.T) {
 	}
 }
 
-// TestRowsDoNotDependOnTheCut compares bits: threads that share the rows get what one gets. Tiles of
-// another height must not sum in another order.
-func TestRowsDoNotDependOnTheCut(t *testing.T) {
+// TestRowsDoNotDependOnTheSplit compares bits: the results of threads that share the rows equal
+// those of one thread. Tiles of another height must sum in the same order.
+func TestRowsDoNotDependOnTheSplit(t *testing.T) {
 	const n = 5
 	r := rand.New(rand.NewPCG(7, 7))
 	some := func(n int) []float32 {
@@ -453,7 +455,7 @@ func TestRowsDoNotDependOnTheCut(t *testing.T) {
 						}
 					})
 					if !slices.Equal(got, want) {
-						t.Fatalf("%d rows, K %d, cut into %d units each: other bits than in one piece", m, c.k, part)
+						t.Fatalf("%d rows, K %d, cut into %d units each: results differ from those in one piece", m, c.k, part)
 					}
 				}
 			}
@@ -461,7 +463,8 @@ func TestRowsDoNotDependOnTheCut(t *testing.T) {
 	}
 }
 
-// TestSplit: the blocks of any ranges cover each element of the result once, and are of limited size.
+// TestSplit checks that the blocks of any ranges cover each element of the result once and are
+// of limited size.
 func TestSplit(t *testing.T) {
 	for _, c := range []struct{ m, n, k, work int }{
 		{1, 1, 1, 1 << 20}, {14, 4096, 10, 1 << 20}, {5000, 20, 10, 1 << 20}, {700, 300, 100, 64 << 20}, {700, 100, 4096, 4 << 20}, {61, 70, 1 << 20, 4 << 20}, {300, 33, 0, 4 << 20},

@@ -101,7 +101,8 @@ func TestNBits(t *testing.T) {
 	})
 }
 
-// TestInt8IsExactOnIntegers: rows of small integers whose block maximum is 127 lose nothing.
+// TestInt8IsExactOnIntegers checks that rows of small integers whose block maximum is 127 are
+// exact.
 func TestInt8IsExactOnIntegers(t *testing.T) {
 	const n, k, block = 40, 96, 32
 	r := rand.New(rand.NewPCG(4, 4))

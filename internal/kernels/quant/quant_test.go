@@ -305,7 +305,7 @@ func checkMaxWindow[T Byte](t *testing.T, l cpu.Level) {
 	}
 }
 
-func TestEveryAssemblyFunctionHasALine(t *testing.T) {
+func TestEveryAssemblyFunctionIsTested(t *testing.T) {
 	testkit.CheckAsmTested(t, ".", []string{"tile*", "sumU8*", "quantizeF32*", "requantizeI32*", "transposeBytesAVX512", "interleaveBytesAVX512", "addBytes*", "maxWindow*",
 		"nbits*", "dequantize4AVX512", "dequantize8AVX512", "quantizeBlockAVX512"}) // TestNBits
 }
@@ -344,7 +344,7 @@ func BenchmarkCompute(b *testing.B) {
 	}
 }
 
-// A matrix without rows has columns all the same.
+// A matrix without rows still has columns.
 func TestPackOfNoRows(t *testing.T) {
 	testkit.Levels(t, func(t *testing.T, l cpu.Level) {
 		for _, trans := range []bool{false, true} {

@@ -20,7 +20,7 @@ type options struct {
 	modes                                  []Mode
 }
 
-// forest grows random trees.
+// forest returns random trees.
 func forest[T Float](r *rand.Rand, o options) (nodes []Node[T], roots []int) {
 	var grow func(d int) int
 	grow = func(d int) int {
@@ -44,7 +44,7 @@ func forest[T Float](r *rand.Rand, o options) (nodes []Node[T], roots []int) {
 	return nodes, roots
 }
 
-// naive walks one row with branches.
+// naive evaluates one row with branches.
 func naive[T Float](nodes []Node[T], roots []int, targets int, agg Aggregate, x []T) []float64 {
 	out, set := make([]float64, targets), make([]bool, targets)
 	for _, i := range roots {
@@ -148,7 +148,8 @@ func TestRapidForests(t *testing.T) {
 	})
 }
 
-// TestLessThanMinusInfinity: nothing is less, NaN goes where the node says.
+// TestLessThanMinusInfinity checks nodes whose threshold is −∞: no value is less, and NaN
+// follows the flag of the node.
 func TestLessThanMinusInfinity(t *testing.T) {
 	inf := float32(math.Inf(-1))
 	for _, missing := range []bool{false, true} {
@@ -258,7 +259,7 @@ func TestHeaps(t *testing.T) {
 	}
 }
 
-func TestEveryAssemblyFunctionHasALine(t *testing.T) {
+func TestEveryAssemblyFunctionIsTested(t *testing.T) {
 	testkit.CheckAsmTested(t, ".", []string{"heapsAVX512"}) // TestHeaps
 }
 

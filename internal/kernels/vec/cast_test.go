@@ -8,7 +8,7 @@ import (
 	testkit "github.com/onward-ml/onward/internal/testing"
 )
 
-// castTable has one line per conversion of whole numbers and wide floats.
+// castTable has one line per conversion of integers and wide floats.
 var castTable = []struct {
 	name    string
 	only512 bool
@@ -43,7 +43,8 @@ func castCase[D, S castNumber](f func(level, []D, []S), twin func([]D, []S)) fun
 	}
 }
 
-// castInputs are numbers of every magnitude, with what does not fit an integer and halfway cases.
+// castInputs returns numbers of every magnitude, with numbers out of the range of integers and
+// halfway cases.
 func castInputs[S castNumber]() []S {
 	r := rand.New(rand.NewPCG(5, 9))
 	x := make([]S, 20000)

@@ -35,7 +35,7 @@ func testTransposeAny[E Bits](t *testing.T) {
 							dst[i] = 99
 						}
 						if !Transpose(l, dst, ldd, src, lds, rows, cols) {
-							t.Fatal("nothing done")
+							t.Fatal("no elements were transposed")
 						}
 						for j := range cols {
 							for i := range min(ldd, len(dst)-j*ldd) {

@@ -13,13 +13,13 @@ import (
 
 type level = cpu.Level
 
-// unaryTable has one line per kernel of one vector input; the line stamps all of its tests.
+// unaryTable has one line per kernel of one vector input, which defines all of its tests.
 var unaryTable = []struct {
 	name   string
 	f      func(l level, dst, x []float32)
 	want   func(v float64) float64
 	ulp    float64
-	abs    float64 // instead: error as a multiple of 2⁻²⁴·|v|
+	abs    float64 // used instead of ULP: error as a multiple of 2⁻²⁴·|v|
 	lo, hi float64 // range of the random inputs
 }{
 	{"exp", ExpF32, math.Exp, 1.1, 0, -110, 95},
@@ -128,7 +128,8 @@ func TestUnary(t *testing.T) {
 				for i, x := range in {
 					check(out[i], x, "values")
 				}
-				// lengths, offsets and sides, in place and not; elements outside stay
+				// Lengths, offsets and sides, in place and not. Elements outside must not
+				// change.
 				testkit.Sides(func(name string, side testkit.Side) {
 					for off := range 17 {
 						x := testkit.GuardedCopy(t, in[:40], side, off)
@@ -168,7 +169,8 @@ func TestUnary(t *testing.T) {
 	}
 }
 
-// TestTrigRange stays within what the assembly reduces, where pieces with NaN in TestUnary do not.
+// TestTrigRange stays within the range that the assembly reduces, unlike TestUnary, whose
+// pieces have NaN.
 func TestTrigRange(t *testing.T) {
 	testkit.Levels(t, func(t *testing.T, l level) {
 		r := rand.New(rand.NewPCG(12, 12))
@@ -411,7 +413,7 @@ func TestReduce(t *testing.T) {
 	}
 }
 
-// TestExpSubSum checks the elements, which TestReduce does not see.
+// TestExpSubSum checks the elements, which TestReduce does not check.
 func TestExpSubSum(t *testing.T) {
 	testkit.Levels(t, func(t *testing.T, l level) {
 		for n := range 70 {
@@ -497,8 +499,8 @@ func TestRows(t *testing.T) {
 	})
 }
 
-// TestConvert compares every level with the generic twin bit by bit, all halves and bfloat16
-// included; these two twins are checked against arithmetic.
+// TestConvert compares every level with the generic function bit by bit, for all halves and
+// bfloat16s. These two functions are checked against arithmetic.
 func TestConvert(t *testing.T) {
 	half := make([]uint16, 1<<16)
 	for i := range half {
@@ -532,7 +534,7 @@ func TestConvert(t *testing.T) {
 	f32ToF16Generic(back, wide)
 	for i, v := range wide {
 		if back[i] != half[i] && v == v {
-			t.Fatalf("half %#04x comes back as %#04x", i, back[i])
+			t.Fatalf("half %#04x is %#04x after a round trip", i, back[i])
 		}
 	}
 	r := rand.New(rand.NewPCG(11, 11))
@@ -709,13 +711,13 @@ func TestSoftmaxRows(t *testing.T) {
 				}
 			}
 			if s := d[9]; s != s {
-				t.Errorf("a NaN goes over to the next row: %v", d)
+				t.Errorf("a NaN changes the next row: %v", d)
 			}
 		}
 	})
 }
 
-func TestEveryAssemblyFunctionHasALine(t *testing.T) {
+func TestEveryAssemblyFunctionIsTested(t *testing.T) {
 	var names []string
 	add := func(n string) { names = append(names, n+"AVX512", n+"AVX2", n+"NEON") }
 	for _, k := range unaryTable {
@@ -777,7 +779,7 @@ func TestNoAllocations(t *testing.T) {
 			LayerNormF32(l, d, x, x, x, 1e-5)
 			GeluF32(l, d, x)
 		}); n != 0 {
-			t.Errorf("%v allocations", n)
+			t.Errorf("%v allocations, want 0", n)
 		}
 	})
 }

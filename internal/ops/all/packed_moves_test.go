@@ -11,8 +11,8 @@ import (
 	"github.com/onward-ml/onward/tensor"
 )
 
-// packedTwin returns a value with each of its uint8 tensors as one of type d, whose
-// elements have the low bits of the bytes; d may be uint8 with the bits to keep.
+// packedTwin returns a value with each of its uint8 tensors converted to type d. The elements
+// have the low bits of the bytes. d may be uint8 with the bits to keep.
 func packedTwin(v any, d tensor.DType, bits int) any {
 	switch v := v.(type) {
 	case *tensor.Tensor:
@@ -49,7 +49,7 @@ func packedTwin(v any, d tensor.DType, bits int) any {
 	return v
 }
 
-// codes makes a uint8 tensor whose bytes have all kinds of low bits.
+// codes returns a uint8 tensor whose bytes have all kinds of low bits.
 func codes(shape ...int) *tensor.Tensor {
 	v := make([]uint8, kit.Product(shape))
 	for i := range v {
@@ -58,9 +58,9 @@ func codes(shape ...int) *tensor.Tensor {
 	return optest.Tensor(v, shape...)
 }
 
-// packedMoves are calls of every operator that moves elements of all types. The
-// uint8 tensors stand for data, of 5 or 7 elements a row, so that the elements of
-// packed types lie across bytes and rows begin inside of one.
+// packedMoves lists calls of every operator that moves elements of all types. The uint8 tensors
+// are data, with 5 or 7 elements per row, so that elements of packed types cross bytes and rows
+// begin inside of bytes.
 func packedMoves(t *testing.T) []packedMove {
 	none, yes := (*tensor.Tensor)(nil), tensor.Scalar(true)
 	seq := func(items ...tensor.Value) tensor.Value {
@@ -132,7 +132,7 @@ func packedMoves(t *testing.T) []packedMove {
 			return b.Returns(b.Node("Identity", nil, on), y, b.Node("Reshape", nil, y, b.Constant(optest.Int64s(-1))))
 		})}, []tensor.Value{tensor.Scalar[int64](3), none, codes(3, 5)}},
 		{"Scan", 25, 2, optest.Attrs{"num_scan_inputs": 1, "scan_input_axes": []int{1}, "scan_input_directions": []int{1}, "scan_output_axes": []int{-1},
-			"body": graph(func(b *optest.Graph, elem ir.Type) *ir.Graph { // the state is the last item seen
+			"body": graph(func(b *optest.Graph, elem ir.Type) *ir.Graph { // the state is the previous item
 				b.Input(elem)
 				x := b.Input(elem)
 				return b.Returns(b.Node("Identity", nil, x), b.Node("Concat", optest.Attrs{"axis": 0}, x, x))
@@ -148,8 +148,8 @@ type packedMove struct {
 	in      []tensor.Value
 }
 
-// TestMovesOfPackedTypes runs each move on bytes and on each packed type with the
-// bytes' low bits, and wants the same elements, and zeros in the bits behind them.
+// TestMovesOfPackedTypes runs each move on bytes and on each packed type with the low bits of
+// the bytes. The elements must be equal, and the padding bits zero.
 func TestMovesOfPackedTypes(t *testing.T) {
 	for d := tensor.TypeFloat32; d.Valid(); d++ {
 		if !d.Packed() {
@@ -190,8 +190,8 @@ func TestMovesOfPackedTypes(t *testing.T) {
 						return t.Equal(tensor.TensorType(e)) || t.Equal(tensor.SequenceOf(tensor.TensorType(e)))
 					})
 				}
-				if has(d) && has(tensor.TypeString) { // what takes both computes nothing
-					t.Errorf("%s takes %s as %s, and no call here does so", def.Name, d, name)
+				if has(d) && has(tensor.TypeString) { // an operator that accepts both computes nothing
+					t.Errorf("%s accepts %s as %s, but no call tests it", def.Name, d, name)
 				}
 			}
 		}

@@ -18,10 +18,10 @@ import (
 	"github.com/onward-ml/onward/tensor"
 )
 
-// TestInferenceHoldsInRandomCalls builds, infers and runs every operator with
-// random attributes, types, shapes and contents, without the layers above. All of
-// it may return errors, but the outputs must be what Infer said, however much
-// Infer was told of the inputs. ONWARD_TRIES sets how often each version is tried.
+// TestInferenceHoldsInRandomCalls builds, infers and runs every operator with random
+// attributes, types, shapes and contents, without the layers above. Each step may return an
+// error, but the outputs must be those that Infer returned, however much of the inputs Infer
+// knew. ONWARD_TRIES sets the number of tries per version.
 func TestInferenceHoldsInRandomCalls(t *testing.T) {
 	tries := 30
 	if n, err := strconv.Atoi(os.Getenv("ONWARD_TRIES")); err == nil {
@@ -138,7 +138,7 @@ func showAll(vs []tensor.Value) string {
 	return s
 }
 
-// randomInputs makes inputs that fit the signature.
+// randomInputs returns inputs that match the signature.
 func randomInputs(sig *ir.Signature, r *rand.Rand) []tensor.Value {
 	bound := map[string]tensor.Type{}
 	base := randomShape(r)
@@ -265,7 +265,7 @@ func randomInt(r *rand.Rand) int64 {
 	return int64(r.IntN(8) - 2)
 }
 
-// randomAttribute makes a value of a kind that Attrs names; nil for graphs.
+// randomAttribute returns a value of a kind that Attrs names, nil for graphs.
 func randomAttribute(kind string, r *rand.Rand) any {
 	switch kind {
 	case "", "an int":

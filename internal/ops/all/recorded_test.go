@@ -17,8 +17,8 @@ import (
 	"github.com/onward-ml/onward/tensor"
 )
 
-// TestRecorded replays every recorded case but those with graphs, which
-// TestRecordedModels of the root replays with all others.
+// TestRecorded replays every recorded case without graphs. TestRecordedModels of the root
+// replays all of them.
 func TestRecorded(t *testing.T) {
 	files, err := recorded.Load("testdata/recorded")
 	if err != nil {
@@ -99,7 +99,7 @@ func TestVersionsAreThoseOfONNX(t *testing.T) {
 	for name := range want {
 		domain, op := optest.SplitOpName(name)
 		if kit.Registered(domain, op) == nil {
-			t.Errorf("%s of ONNX is not registered", name)
+			t.Errorf("operator %s of ONNX is not registered", name)
 		}
 	}
 }

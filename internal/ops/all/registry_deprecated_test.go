@@ -7,7 +7,8 @@ import (
 	"github.com/onward-ml/onward/internal/ops/kit"
 )
 
-// A deprecated operator works up to the opset before, and then names what replaces it.
+// This test checks that a deprecated operator works up to the last opset that has it. Later,
+// the error names its successor.
 func TestDeprecatedOperators(t *testing.T) {
 	for _, c := range []struct {
 		name, successor string

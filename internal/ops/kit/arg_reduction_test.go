@@ -7,8 +7,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// TestArgRowFastFindsTheSamePlace draws rows of few numbers, so that the greatest occurs often.
-func TestArgRowFastFindsTheSamePlace(t *testing.T) {
+// TestArgRowFastFindsTheSameIndex draws rows of few numbers, so that the greatest occurs often.
+func TestArgRowFastFindsTheSameIndex(t *testing.T) {
 	some := []float32{0, float32(math.Copysign(0, -1)), 1, -1, 2, float32(math.Inf(1)), float32(math.Inf(-1)), float32(math.NaN())}
 	rapid.Check(t, func(t *rapid.T) {
 		n, kinds := rapid.IntRange(1, 700).Draw(t, "n"), rapid.IntRange(1, len(some)).Draw(t, "kinds")

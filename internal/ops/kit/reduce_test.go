@@ -10,7 +10,7 @@ import (
 	"github.com/onward-ml/onward/internal/testing"
 )
 
-// TestArgOfLongRows compares rows that vector kernels take with the plain search.
+// TestArgOfLongRows compares rows that vector kernels search with the plain search.
 func TestArgOfLongRows(t *testing.T) {
 	testkit.Levels(t, func(t *testing.T, l cpu.Level) {
 		r := rand.New(rand.NewPCG(1, 6))

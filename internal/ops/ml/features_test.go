@@ -12,7 +12,7 @@ func TestLabelEncoderForms(t *testing.T) {
 	const op = "ai.onnx.ml.LabelEncoder"
 	nan := float32(math.NaN())
 	optest.Want(t, op, 2, map[string]any{"keys_floats": []float64{1.5, math.NaN()}, "values_int64s": []int{8, 9}}, optest.Tensor([]int64{9, 8, -1}), optest.Tensor([]float32{nan, 1.5, 2}))
-	// The last of equal keys takes effect.
+	// Of equal keys the last one counts.
 	optest.Want(t, op, 4, map[string]any{"keys_int64s": []int{1, 1}, "values_strings": []string{"u", "v"}}, optest.Tensor([]string{"v", "_Unused"}), optest.Tensor([]int64{1, 2}))
 	types := []*tensor.Tensor{optest.Tensor([]string{"a", "b"}), optest.Tensor([]int64{1, 2}), optest.Tensor([]float32{1, 2}), optest.Tensor([]int32{1, 2}), optest.Tensor([]int16{1, 2}), optest.Tensor([]float64{1, 2})}
 	defaults := []*tensor.Tensor{optest.Tensor([]string{"b"}, 1), optest.Tensor([]int64{2}, 1), optest.Tensor([]float32{2}, 1), optest.Tensor([]int32{2}, 1), optest.Tensor([]int16{2}, 1), optest.Tensor([]float64{2}, 1)}

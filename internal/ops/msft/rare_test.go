@@ -7,7 +7,7 @@ import (
 	"github.com/onward-ml/onward/tensor"
 )
 
-func TestRareOperatorsRefuseWhatDoesNotFit(t *testing.T) {
+func TestRareOperatorErrors(t *testing.T) {
 	img := optest.Tensor(make([]float32, 40), 1, 2, 4, 5)
 	optest.Fail(t, "Crop", 1, map[string]any{"border": []int{3, 0, 3, 0}}, "too small for border [3 0 3 0]", img)
 	optest.Fail(t, "Crop", 1, map[string]any{"border": []int{1, 0, 0, 0}, "scale": []int{4, 5}}, "too small for border", img)
