@@ -25,6 +25,10 @@ import (
 	"strings"
 )
 
+// limit is the time of one package unless -timeout says another. Go's default of 10 minutes is too
+// short for the race detector and for the suite without vector instructions on a busy machine.
+const limit = "40m"
+
 func main() {
 	code, err := command(os.Args[1:], os.Stdout)
 	if err != nil {
@@ -46,7 +50,7 @@ func command(args []string, out io.Writer) (int, error) {
 	if len(args) >= 2 && args[0] == "-tally" {
 		tally, args = args[1], args[2:]
 	}
-	cmd := exec.Command("go", append([]string{"test", "-json"}, args...)...)
+	cmd := exec.Command("go", append([]string{"test", "-json", "-timeout=" + limit}, args...)...)
 	cmd.Stderr = os.Stderr
 	pipe, err := cmd.StdoutPipe()
 	if err != nil {

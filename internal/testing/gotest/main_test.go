@@ -32,6 +32,9 @@ func TestPanic(t *testing.T) { panic("at the disco") }`,
 	"exits/e_test.go": `package exits
 import ("os"; "testing")
 func TestExit(t *testing.T) { os.Exit(3) }`,
+	"limit/l_test.go": `package limit
+import ("flag"; "testing")
+func TestLimit(t *testing.T) { if d := flag.Lookup("test.timeout").Value.String(); d != "40m0s" { t.Error("the limit is", d) } }`,
 	"broken/b_test.go": "package broken\nimport \"testing\"\nfunc TestX(t *testing.T) { undefined() }",
 	"empty/e.go":       "package empty",
 }
@@ -67,6 +70,8 @@ func TestCounts(t *testing.T) {
 		{"./exits", counts{0, 1, 0}, 1, []string{"FAIL\tm/exits"}},
 		{"./broken", counts{0, 1, 0}, 1, []string{"undefined: undefined"}},
 		{"./absent", counts{0, 1, 0}, 1, nil},
+		{"./limit", counts{1, 0, 0}, 0, nil},
+		{"-timeout 5m ./limit", counts{0, 1, 0}, 1, []string{"the limit is 5m0s"}},
 		{"-run TestSub/c/d ./ok", counts{1, 0, 0}, 0, nil},
 		{"-run TestSub/[a/]$|TestNone ./ok ./empty", counts{1, 0, 0}, 0, nil},
 		{"-run TestNone ./ok", counts{0, 1, 0}, 1, []string{"no test matches -run TestNone"}},
