@@ -57,7 +57,7 @@ func TestBenchMistakes(t *testing.T) {
 		{"bench", "logreg_iris.onnx", "--shape", "float_input"},
 		{"compare", "logreg_iris.onnx", "--provider", "cpu"},
 		{"compare", "logreg_iris.onnx", "--rtol", "-1"},
-		{"profile", "logreg_iris.onnx", "--provider", "ort"},
+		{"profile", "logreg_iris.onnx", "--provider", "nothing"},
 		{"profile", "logreg_iris.onnx", "--runs", "0"},
 	} {
 		command(t, exitUsage, args...)

@@ -2,6 +2,7 @@ package main
 
 import (
 	"cmp"
+	"context"
 	"fmt"
 	"io"
 	"slices"
@@ -11,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/onward-ml/onward"
+	"github.com/onward-ml/onward/backend"
 	"github.com/onward-ml/onward/cmd/onward/internal/cli"
 	"github.com/onward-ml/onward/cmd/onward/internal/inputs"
 	"github.com/onward-ml/onward/cmd/onward/internal/session"
@@ -57,7 +59,8 @@ func profileCommand() *cobra.Command {
 		Short: "Show where a model's time goes",
 		Long: `Show the time of each operator and each node: the mean of several runs after two
 warm-up runs. Fused nodes appear as the operator that replaced them. The time of a node
-with subgraphs includes the nodes of the subgraphs, which are listed too.
+with subgraphs includes the nodes of the subgraphs, which are listed too. The nodes of a
+native library are those of its own profile, without shapes.
 
 --trace writes the last run for a trace viewer: https://ui.perfetto.dev or
 chrome://tracing.`,
@@ -65,15 +68,25 @@ chrome://tracing.`,
   onward profile model.onnx --provider reference --top 5 --trace run.json`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if !driver.TraitsOf(driver.Lookup(provider)).Operators {
-				return cli.Usagef("--provider is %q, want cpu or reference: other providers do not report their nodes", provider)
-			}
 			if runs < 1 || top < 0 {
 				return cli.Usagef("--runs is %d and --top %d, want at least 1 and 0", runs, top)
 			}
 			opts, err := session.Options(provider, threads, own)
 			if err != nil {
 				return err
+			}
+			if !driver.TraitsOf(driver.Lookup(provider)).Operators {
+				if traceFile != "" {
+					return cli.Usagef("--trace is for the providers cpu and reference, got --provider %s", provider)
+				}
+				r, err := profileNative(cmd.Context(), args[0], provider, opts, &in, runs)
+				if err != nil {
+					return err
+				}
+				if asJSON {
+					return text.JSON(cmd.OutOrStdout(), r)
+				}
+				return printProfile(cmd.OutOrStdout(), r, top)
 			}
 			opts.MapWeights = mapWeights
 			sess, err := session.Open(args[0], opts)
@@ -121,7 +134,7 @@ chrome://tracing.`,
 		},
 	}
 	f := c.Flags()
-	f.StringVarP(&provider, "provider", "p", "cpu", "the provider: cpu, reference")
+	session.ProviderFlag(f, &provider)
 	session.OptionFlag(f, &own)
 	session.ThreadsFlag(f, &threads)
 	session.MapWeightsFlag(f, &mapWeights)
@@ -131,6 +144,51 @@ chrome://tracing.`,
 	f.StringVar(&traceFile, "trace", "", "write the last run to this file, in the trace event format")
 	f.BoolVar(&asJSON, "json", false, "print JSON")
 	return c
+}
+
+// profileNative takes the nodes from the profile that a native library writes.
+func profileNative(ctx context.Context, path, provider string, opts *onward.SessionOptions, in *inputs.Flags, runs int) (*profileJSON, error) {
+	rep, err := openRep(ctx, path, provider, &backend.Options{Session: opts, Profile: true})
+	if err != nil {
+		return nil, err
+	}
+	defer rep.Close()
+	feed, err := in.All(rep.Session.Inputs(), rep.Session.OverridableInitializers())
+	if err != nil {
+		return nil, err
+	}
+	const warmUps = 2
+	p := profiler{}
+	for i := range warmUps + runs {
+		start := time.Now()
+		if _, err := rep.Run(ctx, backend.Named(feed), nil); err != nil {
+			return nil, err
+		}
+		if i >= warmUps {
+			p.total += time.Since(start)
+		}
+	}
+	events, _, err := rep.Profiling()
+	if err != nil {
+		return nil, err
+	}
+	// A profile does not tell runs apart, and a first run can have other nodes than later ones,
+	// such as those that reorder weights. Of each node, the share of the warm-up runs is dropped.
+	byName := map[[2]string][]onward.NodeRun{}
+	for _, e := range events {
+		key := [2]string{e.Name, e.OpType}
+		index := len(byName)
+		if l := byName[key]; l != nil {
+			index = l[0].Index
+		}
+		byName[key] = append(byName[key], onward.NodeRun{Index: index, Name: e.Name, OpType: e.OpType, Duration: e.Duration})
+	}
+	for _, l := range byName {
+		p.all = append(p.all, l[len(l)-len(l)*runs/(warmUps+runs):]...)
+	}
+	r := p.summary(runs)
+	r.Model, r.Provider = path, provider
+	return r, nil
 }
 
 // profiler collects the runs of nodes that the provider reports.

@@ -38,3 +38,24 @@ func TestProfileCommand(t *testing.T) {
 	}
 	command(t, exitOK, "profile", "logreg_iris.onnx", "--top", "1")
 }
+
+// The nodes of a native library come from its own profile.
+func TestProfileOfNativeLibraries(t *testing.T) {
+	onNativeLibraries(t, func(t *testing.T, provider string) {
+		out, _ := command(t, exitOK, "profile", "digits.onnx", "--provider", provider, "--runs", "3", "--json")
+		var r profileJSON
+		if err := json.Unmarshal([]byte(out), &r); err != nil {
+			t.Fatal(err)
+		}
+		if r.Provider != provider || r.Runs != 3 || len(r.Nodes) < 2 || r.NodesMS <= 0 {
+			t.Errorf("%+v", r)
+		}
+		for _, l := range r.Nodes {
+			if l.Op == "" || l.Count != 1 {
+				t.Errorf("%+v", l)
+			}
+		}
+		command(t, exitOK, "profile", "digits.onnx", "--provider", provider, "--runs", "1")
+		command(t, exitUsage, "profile", "digits.onnx", "--provider", provider, "--trace", filepath.Join(t.TempDir(), "t.json"))
+	})
+}

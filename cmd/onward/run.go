@@ -108,11 +108,17 @@ func openRun(ctx context.Context, path, provider string, opts *onward.SessionOpt
 		}
 		return backend.NewRep(sess, nil, b, b.Device(nil)), nil
 	}
+	return openRep(ctx, path, provider, &backend.Options{Session: opts})
+}
+
+// openRep opens a model without the checks of the backend API.
+func openRep(ctx context.Context, path, provider string, o *backend.Options) (*backend.Rep, error) {
 	m, err := modelfile.Load(path)
 	if err != nil {
 		return nil, err
 	}
-	rep, err := backend.Prepare(ctx, m, b, &backend.Options{Session: opts, SkipCheck: true, ReleasedOpsetsOnly: new(bool)})
+	o.SkipCheck, o.ReleasedOpsetsOnly = true, new(bool)
+	rep, err := backend.Prepare(ctx, m, backend.Provider(provider), o)
 	if err != nil {
 		m.Close()
 	}

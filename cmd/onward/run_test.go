@@ -45,24 +45,31 @@ func TestRunJSON(t *testing.T) {
 	}
 }
 
-// A native library runs a model with more outputs, and tells no times.
-func TestIntermediatesOfNativeLibraries(t *testing.T) {
+// onNativeLibraries runs a test with the libraries that this machine has.
+func onNativeLibraries(t *testing.T, test func(t *testing.T, provider string)) {
 	for _, c := range []struct {
 		provider, env string
 		library       func(testing.TB) string
 	}{{"ort", ortlib.Env, ortlib.Path}, {"openvino", openvinolib.Env, openvinolib.Path}} {
 		t.Run(c.provider, func(t *testing.T) {
 			t.Setenv(c.env, c.library(t))
-			args := []string{"run", "sigmoid.onnx", "--input", "x=zeros", "--intermediates", "--provider", c.provider}
-			code, stdout, stderr := invoke(t, args...)
-			if code != 0 || !strings.HasPrefix(stdout, "#0 Sigmoid") || strings.Count(stdout, "0.5") < 2 || strings.Contains(stdout, "(0s)") {
-				t.Errorf("code %d, %s%s", code, stdout, stderr)
-			}
-			if _, stdout, _ = invoke(t, append(args, "--json")...); !strings.Contains(stdout, `"time_ms": null`) {
-				t.Errorf("JSON: %s", stdout)
-			}
+			test(t, c.provider)
 		})
 	}
+}
+
+// A native library runs a model with more outputs, and tells no times.
+func TestIntermediatesOfNativeLibraries(t *testing.T) {
+	onNativeLibraries(t, func(t *testing.T, provider string) {
+		args := []string{"run", "sigmoid.onnx", "--input", "x=zeros", "--intermediates", "--provider", provider}
+		code, stdout, stderr := invoke(t, args...)
+		if code != 0 || !strings.HasPrefix(stdout, "#0 Sigmoid") || strings.Count(stdout, "0.5") < 2 || strings.Contains(stdout, "(0s)") {
+			t.Errorf("code %d, %s%s", code, stdout, stderr)
+		}
+		if _, stdout, _ = invoke(t, append(args, "--json")...); !strings.Contains(stdout, `"time_ms": null`) {
+			t.Errorf("JSON: %s", stdout)
+		}
+	})
 }
 
 func TestInputForms(t *testing.T) {
