@@ -193,8 +193,9 @@ func TestCompare(t *testing.T) {
 		}
 		return s
 	}
-	half := tensor.Must(tensor.New([]tensor.BFloat16{tensor.NewBFloat16(1)}, 1))
-	other := tensor.Must(tensor.New([]tensor.BFloat16{tensor.NewBFloat16(1.5)}, 1))
+	bf16 := func(v float32) *tensor.Tensor {
+		return tensor.Must(tensor.New([]tensor.BFloat16{tensor.NewBFloat16(v)}, 1))
+	}
 	column, err := vector(1).Reshape(1, 1)
 	if err != nil {
 		t.Fatal(err)
@@ -218,7 +219,9 @@ func TestCompare(t *testing.T) {
 		{"sequence", []tensor.Value{seq(vector(1), vector(3))}, []tensor.Value{seq(vector(1), vector(3))}, "", 0},
 		{"length of a sequence", []tensor.Value{seq(vector(1))}, []tensor.Value{seq()}, "sequence of 1 items, want 0", 0},
 		{"item of a sequence", []tensor.Value{seq(vector(1), vector(3))}, []tensor.Value{seq(vector(1), vector(4))}, "[1]", 1},
-		{"bfloat16", []tensor.Value{half}, []tensor.Value{other}, "differ", 0.5},
+		{"bfloat16", []tensor.Value{bf16(1)}, []tensor.Value{bf16(1.5)}, "differ", 0.5},
+		{"two steps of bfloat16", []tensor.Value{bf16(1)}, []tensor.Value{bf16(1 + 2./128)}, "", 2. / 128},
+		{"three steps of bfloat16", []tensor.Value{bf16(1)}, []tensor.Value{bf16(1 + 3./128)}, "differ", 3. / 128},
 		{"empty optional", []tensor.Value{&tensor.Optional{}}, []tensor.Value{&tensor.Optional{Value: vector(1)}}, "want", 0},
 	} {
 		abs, _, err := Compare(c.got, c.want, DefaultRtol, DefaultAtol)

@@ -19,4 +19,6 @@ var upstream = map[string]tolerance{
 	"test_adam_multiple": {1e-2, 1e-2},
 	// bfloat16 has 8 significant bits, and the body of the function rounds after each step.
 	"test_celu_bfloat16_expanded": {1e-2, 1e-2},
+	// float16 has 11, so that 1e-3 is one step or two, and the body rounds after each step too.
+	"test_attention_4d_causal_fp16_expanded": {2e-3, DefaultAtol},
 }
