@@ -369,3 +369,44 @@ func TestFlatMemory(t *testing.T) {
 		t.Errorf("goroutines grew from %d to %d", goroutines, n)
 	}
 }
+
+// TestOptionalInputsTakeBareValues feeds an input of type optional with a tensor, an empty optional,
+// and nothing.
+func TestOptionalInputsTakeBareValues(t *testing.T) {
+	b := onnx.NewModel("m").Opset("", 18)
+	of, err := onnx.NewTensorType(onnx.Float, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b.InputType("x", &onnx.Type{Optional: &onnx.OptionalType{Elem: of}})
+	b.Node("OptionalHasElement", []string{"x"}, []string{"y"})
+	b.Output("y", onnx.Bool)
+	bare := tensor.Must(tensor.New([]float32{1, 2}, 2))
+	elem := tensor.TensorType(tensor.TypeFloat32)
+	for _, provider := range []string{"cpu", "reference"} {
+		s, err := onward.OpenModel(t.Context(), b.Must(), &onward.SessionOptions{Providers: []onward.ProviderConfig{{Name: provider}}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, c := range []struct {
+			name string
+			feed onward.Values
+			want bool
+		}{
+			{"a tensor", onward.Values{"x": bare}, true},
+			{"an optional with a value", onward.Values{"x": &tensor.Optional{Elem: elem, Value: bare}}, true},
+			{"an empty optional", onward.Values{"x": &tensor.Optional{Elem: elem}}, false},
+			{"nil", onward.Values{"x": nil}, false},
+		} {
+			out, err := s.Run(t.Context(), c.feed, nil)
+			if err != nil {
+				t.Errorf("%s: %s: %v", provider, c.name, err)
+			} else if err := tensor.Equal(out["y"], tensor.Scalar(c.want)); err != nil {
+				t.Errorf("%s: %s: %v", provider, c.name, err)
+			}
+		}
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+}
