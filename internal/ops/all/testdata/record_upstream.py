@@ -135,5 +135,108 @@ def upstream_recurrent():
             yield recurrent(op, gates, 60 + 3 * i + j, dict(direction=direction), dirs=1 + j // 2, lens=[1, 3, 4], batch=3, h0=True, **extra)
 
 
+@cases
+def upstream_boxes():
+    flat = [0, 0, 1, 1, 0, 0.1, 1, 1.1, 0, -0.1, 1, 0.9, 0, 10, 1, 11, 0, 10.1, 1, 11.1, 0, 100, 1, 101]
+    boxes, scores = arr((1, 6, 4), flat), arr((1, 1, 6), [0.9, 0.75, 0.6, 0.95, 0.5, 0.3])
+    flipped = arr((1, 6, 4), [1, 1, 0, 0, 0, 0.1, 1, 1.1, 0, 0.9, 1, -0.1, 0, 10, 1, 11, 1, 10.1, 0, 11.1, 1, 101, 0, 100])
+    center = arr((1, 6, 4), [0.5, 0.5, 1, 1, 0.5, 0.6, 1, 1, 0.5, 0.4, 1, 1, 0.5, 10.5, 1, 1, 0.5, 10.6, 1, 1, 0.5, 100.5, 1, 1])
+    two = arr((2, 5, 4), [0, 0, 0.3, 0.3, 0, 0, 0.4, 0.4, 0, 0, 0.5, 0.5, 0.5, 0.5, 0.9, 0.9, 0.5, 0.5, 1, 1,
+                          0, 0, 0.3, 0.3, 0, 0, 0.4, 0.4, 0.5, 0.5, 0.95, 0.95, 0.5, 0.5, 0.96, 0.96, 0.5, 0.5, 1, 1])
+
+    def nms(note, boxes, scores, most=None, iou=None, score=None, **attrs):
+        ins = [boxes, scores] + [None if v is None else np.array(v, t) for v, t in [(most, np.int64), (iou, F), (score, F)]]
+        while ins[-1] is None:
+            ins.pop()
+        return [record("NonMaxSuppression", ins, attrs, 1, "", opset, note=note) for opset in [10, 11]]
+
+    yield from nms("WithIOUThreshold", boxes, scores, 3, 0.5, 0.0)
+    yield from nms("CenterPointBoxFormat", center, scores, 3, 0.5, 0.0, center_point_box=1)
+    yield from nms("TwoClasses", boxes, np.repeat(scores, 2, 1), 6, 0.5, 0.0)
+    yield from nms("TwoBatches_OneClass", np.repeat(boxes, 2, 0), np.repeat(scores, 2, 0), 2, 0.5, 0.0)
+    yield from nms("TwoBatches_TwoClasses", two, np.tile(arr((1, 1, 5), [0.1, 0.2, 0.6, 0.3, 0.9]), (2, 2, 1)), 2, 0.8)
+    yield from nms("WithScoreThreshold", boxes, scores, 3, 0.5, 0.4)
+    yield from nms("WithoutScoreThreshold", boxes, scores, 3, 0.5)
+    yield from nms("WithScoreThresholdZeroScores", boxes, arr((1, 1, 6), [0.1, 0, 0, 0.3, 0.2, -5]), 6, 0.5, -3.0)
+    yield from nms("FlippedCoordinates", flipped, scores, 3, 0.5, 0.0)
+    yield from nms("SelectTwo", boxes, scores, 2, 0.5, 0.0)
+    yield from nms("SelectThirty", boxes, scores, 30, 0.5, 0.0)
+    yield from nms("SelectSingleBox", boxes[:, :1], scores[:, :, :1], 3, 0.5, 0.0)
+    yield from nms("SelectFromIdenticalBoxes", np.tile(arr((1, 1, 4), [0, 0, 1, 1]), (1, 10, 1)), np.full((1, 1, 10), 0.9, F), 3, 0.5, 0.0)
+    yield from nms("EmptyInput", np.zeros((1, 0, 4), F), np.zeros((1, 1, 0), F), 30, 0.5, 0.0)
+    yield from nms("ZeroMaxOutputPerClass", boxes, scores, 0, 0.5, 0.0)
+    yield from nms("no limits", boxes, scores)
+    for iou in [0.0, 1.0]:
+        yield from nms("the ends of iou_threshold", boxes, scores, 6, iou, 0.0)
+
+
+@cases
+def upstream_text():
+    pool = [2, 3, 5, 4, 5, 6, 7, 8, 6, 7]
+    words = "zero one two three four five six seven eight".split()
+    x = np.array([1, 1, 3, 3, 3, 7, 8, 6, 7, 5, 6, 8], np.int32)
+    texts = np.array([words[i] for i in x], object)
+    strings = [words[i] for i in pool]
+    weights = [1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0]
+    for mode in ["TF", "IDF", "TFIDF"]:
+        for lo, hi, skip in [(2, 2, 0), (2, 2, 5), (1, 2, 5), (1, 1, 5), (1, 2, 0), (1, 2, 1)]:
+            a = dict(mode=mode, min_gram_length=lo, max_gram_length=hi, max_skip_count=skip, ngram_counts=[0, 4], ngram_indexes=list(range(7)))
+            for w in [{}, dict(weights=weights)]:
+                for v in [x, x.reshape(2, 6), x.astype(np.int64).reshape(3, 4)]:
+                    yield record("TfIdfVectorizer", [v], dict(a, pool_int64s=pool, **w), 1, "", 9)
+                yield record("TfIdfVectorizer", [texts.reshape(2, 6)], dict(a, pool_strings=strings, **w), 1, "", 9)
+    a = dict(mode="TF", min_gram_length=2, max_gram_length=2, max_skip_count=0)
+    yield record("TfIdfVectorizer", [x], dict(a, ngram_counts=[0, 0], ngram_indexes=[0, 1, 2], pool_int64s=pool[4:]), 1, "", 9, note="LevelEmpty")
+    yield record("TfIdfVectorizer", [x], dict(a, ngram_counts=[0, 4], ngram_indexes=[6, 5, 4, 3, 2, 1, 9], pool_int64s=pool), 1, "", 9)
+    for shape in [(0,), (2, 0)]:
+        yield record("TfIdfVectorizer", [np.zeros(shape, np.int32)], dict(a, ngram_counts=[0, 4], ngram_indexes=list(range(7)), pool_int64s=pool), 1, "", 9,
+                     note="Skip0_Empty")
+    mixed = np.array(["monday", "tuesday", "Besançon", "École élémentaire", "Понедельник", "mit freundlichen grüßen", "中文"], object)
+    for action in ["NONE", "LOWER", "UPPER"]:
+        for sensitive in [0, 1]:
+            for stop in [{}, dict(stopwords=["monday"]), dict(stopwords=["MONDAY", "中文"])]:
+                a = dict(case_change_action=action, is_case_sensitive=sensitive, locale="C.UTF-8", **stop)
+                for v in [mixed, mixed.reshape(1, 7), np.array(["monday", "monday"], object), np.array([["monday", "monday"]], object)]:
+                    yield record("StringNormalizer", [v], a, 1, "", 10)
+
+
+@cases
+def upstream_unique():
+    flat = arr((2, 3), [1, 4, 1, 2, 2, 0])
+    rows = arr((4, 2), [0, 1, 1, 1, 0, 1, 1, 0])
+    deep = arr((2, 4, 2), [1, 1, 0, 1, 2, 1, 0, 1] * 2, np.int64)
+    last = arr((2, 2, 4), [1, 1, 0, 1, 2, 1, 0, 1] * 2, np.int64)
+    for kept in [0, 1]:
+        for v in [flat, flat.astype(np.float64), flat.astype(np.int8), flat.astype(str).astype(object), np.zeros(0, F)]:
+            yield record("Unique", [v], dict(sorted=kept), 4, "", 11)
+        for v, axis in [(rows, 0), (rows.astype(str).astype(object), 0), (deep, 1), (last, 2), (last, -1), (deep, -3), (rows, 1)]:
+            yield record("Unique", [v], dict(sorted=kept, axis=axis), 4, "", 11)
+    yield record("Unique", [arr((2, 4), [1, 4, -1, 2, 2, 0, -1, 4], np.int8)], dict(sorted=1), 1, "", 11, note="NoOptionalOutput")
+
+
+@cases
+def upstream_labels():
+    def label(x, opset, **attrs):
+        return record("LabelEncoder", [x], attrs, 1, ML, opset)
+
+    drinks = dict(classes_strings=["Beer", "Wine", "Tequila"], default_string="Water", default_int64=99)
+    yield label(np.array(["Beer", "Burger", "Tequila", "Burrito", "Wine", "Cheese", "Tequila", "Floor"], object).reshape(2, 2, 2), 1, **drinks)
+    yield label(arr((2, 3), [0, 10, 2, 3, 1, -1], np.int64), 1, **drinks)
+    texts, ints, floats = np.array(["AA", "BB", "CC", "DD", "AA"], object), np.array([9, 1, 5566, 4, 9]), arr((5, 1), [9.4, 1.7, 3.6, np.nan, 2.8])
+    for opset in [2, 4]:
+        yield label(texts, opset, keys_strings=["AA", "BB", "DD"], values_int64s=[9, 1, 4], default_int64=5566)
+        yield label(ints, opset, keys_int64s=[9, 1, 4], values_strings=["AA", "BB", "DD"], default_string="CC")
+        yield label(floats, opset, keys_floats=[9.4, 1.7, 3.6], values_strings=["AA", "BB", "DD"], default_string="CC")
+        yield label(texts, opset, keys_strings=["AA", "BB", "DD"], values_floats=[9.4, 1.7, 3.6], default_float=55.66)
+        yield label(floats, opset, keys_floats=[9.4, 1.7, 3.6], values_int64s=[1, 9, 3], default_int64=-8)
+        yield label(ints, opset, keys_int64s=[1, 9, 3], values_floats=[9.4, 1.7, 3.6], default_float=55.66)
+        yield label(ints, opset, keys_int64s=[3, 9, -8], values_int64s=[0, 1, 2], default_int64=-1)
+        yield label(texts, opset, keys_strings=["AA", "BB", "C"], values_strings=["X", "Y", "Z"], default_string="!")
+        yield label(arr((1, 4), [-1, 0, 3.1427, 7.25]), opset, keys_floats=[-1.0, 0.0, 7.25], values_floats=[1.0, 0.0, float("nan")], default_float=2.718)
+        yield label(texts, opset, keys_strings=["AA"], values_strings=["X"])
+        yield label(ints, opset, keys_int64s=[9], values_int64s=[1])
+        yield label(floats, opset, keys_floats=[1.7], values_floats=[-1.0])
+
+
 if __name__ == "__main__":
     main()
