@@ -15,6 +15,9 @@ type profilingInfo struct {
 	name, exec, op    uintptr // C strings: node, kernel, operator
 }
 
+// perfCount is the property that makes OpenVINO count the time of nodes.
+const perfCount = "PERF_COUNT"
+
 const executed = 2 // ov_profiling_info_t::EXECUTED
 
 // observe calls fn for each node that the last run of a request has executed, in OpenVINO's

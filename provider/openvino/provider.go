@@ -94,7 +94,7 @@ func (p provider) Compile(ctx context.Context, m *driver.Model, opts *driver.Opt
 		if l.table[fnProfile] == 0 {
 			return nil, notImplemented("OpenVINO %s has no profiles in its C API", l.version)
 		}
-		s.properties["PERF_COUNT"] = "YES"
+		s.properties[perfCount] = "YES"
 	}
 	if err := noCustom(m.Model, opts); err != nil {
 		return nil, err

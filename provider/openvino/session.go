@@ -32,6 +32,8 @@ type session struct {
 	inIndex  []int // input index of each port
 	outIndex []int // output index of each port
 
+	profiled bool // compiled to count the time of nodes
+
 	queue chan *state // free requests
 	made  int         // number of requests
 }
@@ -76,7 +78,7 @@ func (r *library) newSession(path string, m *onnx.Model, o *settings) (_ *sessio
 	if err != nil {
 		return nil, err
 	}
-	s := &session{lib: r, in: slices.Concat(d.Inputs, d.OverridableInitializers), inputs: len(d.Inputs), out: d.Outputs}
+	s := &session{lib: r, profiled: o.properties[perfCount] == "YES", in: slices.Concat(d.Inputs, d.OverridableInitializers), inputs: len(d.Inputs), out: d.Outputs}
 	model, err := r.read(path, m)
 	if err != nil {
 		return nil, err
@@ -218,7 +220,7 @@ func (s *session) Run(ctx context.Context, req *driver.Request) error {
 	start := time.Now()
 	err := s.infer(ctx, st)
 	runtime.KeepAlive(req) // OpenVINO's tensors share their memory
-	if err == nil && req.Options.Observe != nil {
+	if err == nil && s.profiled && req.Options.Observe != nil {
 		err = s.observe(st, start, req.Options.Observe)
 	}
 	if err != nil {

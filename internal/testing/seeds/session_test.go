@@ -3,9 +3,11 @@
 package seeds
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"slices"
@@ -301,6 +303,24 @@ func TestSessionOptions(t *testing.T) {
 		out, err := s.Run(t.Context(), onward.Values{"x": row(1, 1, 1, 2, 2, 2)}, nil)
 		must(t, err)
 		wantEqual(t, out["y"], row(1, 1, 6, 1, 1, 11))
+	})
+}
+
+// TestVerboseLog logs runs in detail: records of nodes where the provider reports them.
+func TestVerboseLog(t *testing.T) {
+	onProviders(t, func(t *testing.T, p string) {
+		var log bytes.Buffer
+		o := on(p)
+		o.Logger = slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug}))
+		o.LogSeverity, o.LogVerbosity, o.LogID = onward.LogVerbose, 1, "seeds"
+		s := open(t, scaled(), o)
+		out, err := s.Run(t.Context(), onward.Values{"x": row(1, 1, 1)}, &onward.RunOptions{Tag: "first"})
+		must(t, err, s.Close())
+		wantEqual(t, out["y"], row(2, 3, 4))
+		nodes := strings.Count(log.String(), "msg=node")
+		if own := p == "cpu" || p == "reference"; own != (nodes > 0) || !strings.Contains(log.String(), "session=seeds") || !strings.Contains(log.String(), "run=first") {
+			t.Errorf("%d nodes in\n%s", nodes, &log)
+		}
 	})
 }
 
