@@ -51,18 +51,23 @@ func table(ctx context.Context, exe string, rows []row, how, load, picture strin
 	}
 	fmt.Fprintf(&b, `# Performance
 
-This file is written by `+"`make bench`"+`. Ratios are ONNX Runtime's median time over that of
-Onward's cpu engine in the same run: over 1, Onward is faster. The providers take turns in
-%s; a session is closed before the other's begins, and warm-up is not timed. Times are those of
-Session.Run in Go; for ONNX Runtime that includes 2 to 5 µs of calls through its C API, which
-matters for small graphs only. The ratio of minima compares the fastest runs, which other work
-on the machine disturbs less. A convolution alone charges ONNX Runtime for the reorders
-between its layouts: what counts is the networks.
+This page compares the speed and memory of Onward's cpu engine with ONNX Runtime's. It is
+written by `+"`make bench`"+`.
+
+- Ratios are ONNX Runtime's median time divided by that of the cpu engine in the same run:
+  above 1, Onward is faster.
+- The providers alternate in %s. A session is closed before the next one is opened, and
+  warm-up is not timed.
+- Times are those of Session.Run in Go. For ONNX Runtime they include 2 to 5 µs of calls
+  through its C API, which matters for small graphs only.
+- The ratio of minima compares the fastest runs, which other processes disturb less.
+- Models of one convolution include ONNX Runtime's reorders between layouts. The ratios of
+  networks are more significant.
 
 %s
 `, how, machine)
 	if load != "" {
-		fmt.Fprintf(&b, "Other work kept the machine at a load average of %s when the measurement began.\n", load)
+		fmt.Fprintf(&b, "The load average of the machine was %s when the measurement began, from other processes.\n", load)
 	}
 	fmt.Fprintf(&b, "\n![Ratios of all models](%s)\n", picture)
 	var groups []string

@@ -142,13 +142,17 @@ func (r *report) String() string {
 	var b strings.Builder
 	b.WriteString(`# Exported models
 
-Written by ` + "`go run ./bench/exports`" + ` over models that ` + "`bench/exports/export_*.py`" + ` make with fixed seeds: real exports of
-other libraries, run on both engines and compared with the library's own results. Numbers are the largest absolute
-difference over all results, integers and text must be equal, and the tolerance is rtol·|want| + atol as given for the
-family. Nodes counts those of subgraphs and functions too. The last column says whether ONNX Runtime's results are those of the
-library. "As ONNX Runtime" marks results that are equal to its, and not to the library's: the exporter wrote
-another model, or equal scores leave an order open. The families ort_* are what ONNX Runtime's own tools make of
-the other models; there its results, without its graph optimizations, are those expected.
+This page compares exported models on both engines with the results of the library that exported them. It is written by
+` + "`go run ./bench/exports`" + `; the scripts ` + "`bench/exports/export_*.py`" + ` export the models with fixed seeds.
+
+- Numbers are the largest absolute difference over all results. The tolerance of a family is rtol·|want| + atol. Integers and
+  text must be equal.
+- Nodes include those of subgraphs and functions.
+- The last column says whether ONNX Runtime's results equal those of the library.
+- "as ONNX Runtime" marks results that equal ONNX Runtime's but not the library's: the exporter wrote another model, or
+  elements with equal scores have no defined order.
+- The families ort_* are models that ONNX Runtime's tools derive from the others. Their expected results are those of ONNX
+  Runtime without graph optimizations.
 
 | family | models | pass on both engines | where ONNX Runtime agrees with the library |
 |---|---|---|---|

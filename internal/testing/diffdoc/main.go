@@ -28,13 +28,14 @@ func page() []byte {
 	var b bytes.Buffer
 	b.WriteString(`# Differences from ONNX Runtime
 
-Written by ` + "`make generate`" + ` from the list in internal/testing/opfuzz; a test keeps it current.
+This page lists the conditions under which results differ from those of ONNX Runtime by more than rounding. It is written by
+` + "`make generate`" + ` from the list in internal/testing/opfuzz; a test keeps it current.
 
 ` + "`go test ./provider/ort -run TestRandomOperatorsAgree -v`" + ` runs random cases of every operator, over its versions, types,
-attributes and shapes, on ` + "`reference`, `cpu`" + ` and ONNX Runtime 1.30, and fails where results differ by more than rounding.
-Under the conditions below they may. ` + "`TestDifferencesOccur`" + ` runs cases under each condition, fails if all results agree, and logs
-how many do. "ours" in the third column says that ours are what the specification asks for,
-"open" that it does not say.
+attributes and shapes, on ` + "`reference`, `cpu`" + ` and ONNX Runtime 1.30. It fails if results differ under other conditions.
+` + "`TestDifferencesOccur`" + ` runs cases under each condition, fails if all results agree, and logs how many do.
+The third column is "ours" if Onward follows the specification and ONNX Runtime does not, and "open" if the specification
+does not define the result.
 
 | operators | condition | right | why |
 |---|---|---|---|
@@ -43,9 +44,9 @@ how many do. "ours" in the third column says that ours are what the specificatio
 		fmt.Fprintf(&b, "| %s | %s | %s | %s |\n", strings.Join(d.Ops, ", "), d.What, d.Who, d.Why)
 	}
 	b.WriteString(`
-Results of different rounding are no difference. What they may differ by is in internal/testing/opfuzz: nothing for
-operators that move elements or that IEEE 754 and integers define, one step for quantized results, and for others a
-part of the elements and of the largest one that grows from double to bfloat16.
+Different rounding does not count as a difference. The tolerances are in internal/testing/opfuzz: 0 for operators that move
+elements or that IEEE 754 and integers define, one step for quantized results, and for others a relative tolerance per
+element and per tensor that depends on the type.
 `)
 	return b.Bytes()
 }

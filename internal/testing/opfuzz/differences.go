@@ -34,7 +34,7 @@ var (
 	casts      = []string{"Cast", "CastLike"}
 )
 
-// Differences are all that the differential tests have found.
+// Differences lists the conditions that the differential tests have found.
 var Differences = []Difference{
 	{
 		Ops:  slices.Concat([]string{"ArgMax", "ArgMin"}, reductions),
@@ -46,37 +46,37 @@ var Differences = []Difference{
 		Ops:  []string{"ReduceMean"},
 		When: emptyData,
 		What: "an empty input", Who: ours,
-		Why: "the mean of no elements is NaN; ONNX Runtime gives 0",
+		Why: "the mean of no elements is NaN; ONNX Runtime returns 0",
 	},
 	{
 		Ops:  []string{"Attention"},
 		When: maskedScores,
 		What: "qk_matmul_output after a mask of booleans, is_causal or nonpad_kv_seqlen", Who: ours,
-		Why: "masked scores are -∞; ONNX Runtime has the lowest finite number",
+		Why: "masked scores are -∞; ONNX Runtime uses the lowest finite number",
 	},
 	{
 		Ops:  casts,
 		When: castOutOfRange,
-		What: "NaN, infinities or numbers out of range become integers, or numbers below or equal to 0 become float8e8m0", Who: neither,
-		Why: "the specification calls the result undefined",
+		What: "NaN, infinities or numbers out of range to integers, or numbers of at most 0 to float8e8m0", Who: neither,
+		Why: "the specification leaves the result undefined",
 	},
 	{
 		Ops:  casts,
 		When: castFractions,
-		What: "fractions, as numbers or text, become int4 or uint4", Who: neither,
+		What: "fractions, as numbers or text, to int4 or uint4", Who: neither,
 		Why: "ours truncate them, as for wider integers; ONNX Runtime rounds them",
 	},
 	{
 		Ops:  []string{"Clip"},
 		When: clipInfinity,
 		What: "an infinite element on a side without bound", Who: ours,
-		Why: "the operator's function body leaves the input alone where a bound is absent; ONNX Runtime limits it to the largest finite number",
+		Why: "the operator's function body does not change the input if a bound is absent; ONNX Runtime limits it to the largest finite number",
 	},
 	{
 		Ops:  []string{"ConvTranspose"},
 		When: strideAboveWindow,
 		What: "auto_pad with a stride above the window", Who: ours,
-		Why: "the output is input · stride; ONNX Runtime gives a smaller one where the padding would be negative",
+		Why: "the output is input · stride; ONNX Runtime returns a smaller one if the padding would be negative",
 	},
 	{
 		Ops:  []string{"DynamicQuantizeLinear"},
@@ -106,26 +106,26 @@ var Differences = []Difference{
 	{
 		Ops:  []string{"Gather"},
 		When: gatherTexts,
-		What: "strings, more than one for an index", Who: ours,
-		Why: "ONNX Runtime copies the first of them alone",
+		What: "more than one string per index", Who: ours,
+		Why: "ONNX Runtime copies only the first of them",
 	},
 	{
 		Ops:  []string{"MaxUnpool"},
 		When: func(c *Case) bool { return c.Tensor(2) != nil },
 		What: "output_shape", Who: ours,
-		Why: "indices are those of the image that the pooling covers, as in the suite's test_maxunpool_export_with_output_shape; ONNX Runtime takes them for offsets in the larger output",
+		Why: "indices are those of the image that the pooling covers, as in the suite's test_maxunpool_export_with_output_shape; ONNX Runtime uses them as offsets in the larger output",
 	},
 	{
 		Ops:  []string{"Pad"},
 		When: wrapsTwice,
 		What: "wrap by more than the size, before the elements", Who: ours,
-		Why: "the elements repeat periodically; ONNX Runtime reads others",
+		Why: "the elements repeat periodically; ONNX Runtime reads other elements",
 	},
 	{
 		Ops:  []string{"QuantizeLinear"},
 		When: quantizesLarge,
 		What: "in float16 or in blocks, NaN or numbers above 2³¹ scales", Who: ours,
-		Why: "large numbers saturate; ONNX Runtime gives the other end, or 0",
+		Why: "large numbers saturate; ONNX Runtime returns the other end of the range, or 0",
 	},
 	{
 		Ops:  slices.Concat([]string{"ArgMax", "ArgMin", "Attention", "RotaryEmbedding", "com.microsoft.RotaryEmbedding", "com.microsoft.MRotaryEmbedding", "com.microsoft.GroupQueryAttention"}, reductions),
@@ -137,13 +137,13 @@ var Differences = []Difference{
 	{
 		Ops:  []string{"ReduceL2", "ReduceLogSumExp"},
 		When: leavesFloat32,
-		What: "a sum of squares or exponentials that leaves float32", Who: neither,
+		What: "a sum of squares or exponentials that exceeds float32", Who: neither,
 		Why: "ours sum in float64",
 	},
 	{
 		Ops:  []string{"ReduceL1", "ReduceL2", "ReduceSum", "ReduceSumSquare"},
 		When: leavesInt32,
-		What: "int32 whose sum leaves it", Who: neither,
+		What: "int32 whose sum overflows", Who: neither,
 		Why: "ours wrap, as integers do; ONNX Runtime adds floating-point numbers and saturates",
 	},
 	{
@@ -157,14 +157,14 @@ var Differences = []Difference{
 		When: func(c *Case) bool { return missesParameter(c, "thresholdedrelu") },
 		Make: activateBy("ThresholdedRelu"),
 		What: "ThresholdedRelu without an activation_alpha", Who: ours,
-		Why: "the default is that of the operator, 1; ONNX Runtime takes 0",
+		Why: "the default is that of the operator, 1; ONNX Runtime uses 0",
 	},
 	{
 		Ops:  recurrents,
 		When: func(c *Case) bool { return missesParameter(c, "affine", "scaledtanh") },
 		Make: activateBy("ScaledTanh"),
 		What: "Affine or ScaledTanh without activation_alpha or activation_beta", Who: neither,
-		Why: "there is no operator to take a default from; ours scale by 1 and shift by 0, ONNX Runtime takes 0",
+		Why: "no operator defines a default; ours scale by 1 and shift by 0, ONNX Runtime uses 0",
 	},
 	{
 		Ops:  recurrents,
@@ -177,12 +177,12 @@ var Differences = []Difference{
 		Ops:  []string{"Slice"},
 		When: endlessBackwards,
 		What: "a negative step, and an end of 2³¹ - 1", Who: ours,
-		Why: "the end is limited to the last element; ONNX Runtime takes it for the one before the first",
+		Why: "the end is limited to the last element; ONNX Runtime treats it as the one before the first",
 	},
 	{
 		Ops:  []string{"com.microsoft.QLinearSoftmax"},
 		When: oneOutOfRange,
-		What: "a scale and zero point of the output that have no integer for 1", Who: ours,
+		What: "a scale and zero point of the output that cannot represent 1", Who: ours,
 		Why: "the result saturates; ONNX Runtime's wraps",
 	},
 	{
@@ -190,14 +190,14 @@ var Differences = []Difference{
 		When: anyInput(math.IsNaN),
 		Make: put(math.NaN()),
 		What: "NaN among the elements", Who: neither,
-		Why: "NaN has no place in an order; ours take the first as the largest, as NumPy does",
+		Why: "NaN is not ordered; ours treat the first one as the largest, like NumPy",
 	},
 	{
 		Ops:  []string{"GlobalMaxPool", "MaxPool"},
 		When: anyOf(0, math.IsNaN),
 		Make: put(math.NaN()),
 		What: "NaN in the window", Who: neither,
-		Why: "ours give NaN, ONNX Runtime the largest number of the others",
+		Why: "ours return NaN, ONNX Runtime the largest of the other numbers",
 	},
 	{
 		Ops:  []string{"MaxPool"},
@@ -210,43 +210,43 @@ var Differences = []Difference{
 		Ops:  []string{"LRN"},
 		When: anyOf(0, notFinite),
 		What: "NaN or infinities", Who: ours,
-		Why: "ONNX Runtime's running sums carry them into channels whose window is free of them",
+		Why: "ONNX Runtime's running sums propagate them to channels whose windows do not contain them",
 	},
 	{
 		Ops:  []string{"GroupNormalization"},
 		When: closeGroups,
 		What: "a group whose variance is at most a thousandth of its squared mean plus 1e-5; or double", Who: neither,
-		Why: "ONNX Runtime takes E(x²) - E(x)², which cancels, in float32; ours take the mean of the squared differences, of double in double",
+		Why: "ONNX Runtime computes E(x²) - E(x)², which cancels, in float32; ours compute the mean of the squared differences, of double in double",
 	},
 	{
 		Ops:  []string{"MeanVarianceNormalization"},
 		When: constantGroup,
-		What: "a group whose variance is at most a millionth of its squared mean, or whose squares leave float32", Who: ours,
+		What: "a group whose variance is at most a millionth of its squared mean, or whose squares exceed float32", Who: ours,
 		Why: "the function body adds 1e-9 to the deviation: the result is 0, ONNX Runtime's NaN; ours sum in float64",
 	},
 	{
 		Ops:  []string{"NonZero"},
 		When: func(c *Case) bool { return c.Tensor(0).Rank() == 0 },
 		What: "a scalar", Who: ours,
-		Why: "its output has 0 rows, the specification says, one for each dimension",
+		Why: "its output has one row per dimension, hence 0 rows",
 	},
 	{
 		Ops:  []string{"OneHot"},
 		When: anyOf(0, isFraction),
 		What: "fractional indices", Who: ours,
-		Why: "they are cast to int64 first; ONNX Runtime compares them as they are",
+		Why: "they are cast to int64 first; ONNX Runtime compares the fractions",
 	},
 	{
 		Ops:  []string{"Resize"},
 		When: func(c *Case) bool { return c.Int("antialias", 0) == 1 && !c.DType(0).IsFloat() },
 		What: "antialias for integers", Who: ours,
-		Why: "ONNX Runtime cuts off negative results and the fraction",
+		Why: "ONNX Runtime clips negative results and truncates",
 	},
 	{
 		Ops:  []string{"Resize"},
 		When: alignsFraction,
 		What: "align_corners with scales to a fractional size", Who: ours,
-		Why: "the last pixels are those of the scaled size, as in the suite; ONNX Runtime takes the rounded size",
+		Why: "the last pixels are those of the scaled size, as in the suite; ONNX Runtime uses the rounded size",
 	},
 	{
 		Ops: []string{"Split"},
@@ -254,13 +254,13 @@ var Differences = []Difference{
 			return c.Attr("num_outputs") != nil && c.Int("num_outputs", 0) != int64(len(c.Out))
 		},
 		What: "num_outputs is not the number of outputs", Who: neither,
-		Why: "ours take the attribute, ONNX Runtime the outputs",
+		Why: "ours use the attribute, ONNX Runtime the number of outputs",
 	},
 	{
 		Ops:  []string{"StringSplit"},
 		When: splitsTrailingSpace,
 		Make: setTrailingSpace,
-		What: "maxsplit without delimiter, and white space behind the text", Who: ours,
+		What: "maxsplit without delimiter, and trailing white space", Who: ours,
 		Why: "the last substring keeps it, as in Python's split; ONNX Runtime removes it",
 	},
 	{
@@ -268,14 +268,14 @@ var Differences = []Difference{
 		When: splitsNothing,
 		Make: setSplitsNothing,
 		What: "an empty string and a delimiter", Who: ours,
-		Why: "its only substring is empty, as in Python's split; ONNX Runtime finds no substring",
+		Why: "its only substring is empty, as in Python's split; ONNX Runtime returns no substring",
 	},
 	{
 		Ops:  []string{"ai.onnx.ml.TreeEnsembleClassifier"},
 		When: votesForBoth,
 		Make: setVotesForBoth,
 		What: "two labels, and weights for both classes", Who: ours,
-		Why: "the label is that of the top class, as the specification says; ONNX Runtime gives 1 if the second sum, or a lone first one, is positive, and else 0",
+		Why: "the label is that of the top class, as the specification says; ONNX Runtime returns 1 if the second sum (or the first if it is the only one) is positive, otherwise 0",
 	},
 	{
 		Ops:  []string{"ai.onnx.ml.LinearClassifier", "ai.onnx.ml.LinearRegressor", "ai.onnx.ml.SVMClassifier", "ai.onnx.ml.SVMRegressor", "ai.onnx.ml.TreeEnsembleClassifier"},
@@ -299,26 +299,26 @@ var Differences = []Difference{
 	{
 		Ops:  []string{"com.microsoft.MaxpoolWithMask"},
 		When: otherMask,
-		What: "a mask of other channels than the input, or of a batch that is neither 1 nor the input's", Who: neither,
+		What: "a mask with other channels than the input, or of a batch that is neither 1 nor the input's", Who: neither,
 		Why: "ours repeat the mask for each image, ONNX Runtime over all planes",
 	},
 	{
 		Ops:  []string{"com.microsoft.MoE"},
 		When: dataIs(tensor.TypeFloat16),
 		What: "float16", Who: ours,
-		Why: "ONNX Runtime's float16 results are not those of the same numbers in float32",
+		Why: "ONNX Runtime's float16 results differ from those of the same numbers in float32",
 	},
 	{
 		Ops:  []string{"com.microsoft.MultiHeadAttention", "com.microsoft.GroupQueryAttention"},
 		When: pastWithoutPresent,
 		What: "a past without all present outputs", Who: ours,
-		Why: "ONNX Runtime leaves the past out then",
+		Why: "ONNX Runtime ignores the past",
 	},
 	{
 		Ops:  []string{"com.microsoft.MultiHeadAttention"},
 		When: func(c *Case) bool { return c.Tensor(8) != nil && c.Tensor(9) == nil },
 		What: "past_sequence_length without cache_indirection", Who: ours,
-		Why: "the tokens of the buffer behind past_sequence_length are not past; ONNX Runtime 1.30 attends to the whole buffer, 1.31 as ours",
+		Why: "tokens of the buffer after past_sequence_length are not part of the past; ONNX Runtime 1.30 attends to the whole buffer, 1.31 agrees with ours",
 	},
 	{
 		Ops:  []string{"com.microsoft.MultiHeadAttention"},
@@ -329,20 +329,20 @@ var Differences = []Difference{
 	{
 		Ops:  []string{"com.microsoft.GroupQueryAttention"},
 		When: slidingCacheNotFull,
-		What: "sliding_window_cache with fewer tokens, or a smaller window, than the cache holds", Who: neither,
-		Why: "the rows behind the tokens are unspecified; ours are 0, ONNX Runtime does not write them",
+		What: "sliding_window_cache with fewer tokens, or a smaller window, than the cache has rows", Who: neither,
+		Why: "the rows after the tokens are unspecified; ours are 0, ONNX Runtime does not write them",
 	},
 	{
 		Ops:  []string{"com.microsoft.RotaryEmbedding"},
 		When: wideRotaryCaches,
 		What: "rotary_embedding_dim with caches of more than half of it", Who: neither,
-		Why: "ours take the first columns of the caches, ONNX Runtime other ones",
+		Why: "ours use the first columns of the caches, ONNX Runtime others",
 	},
 	{
 		Ops:  []string{"com.microsoft.WordConvEmbedding"},
 		When: leadingZero,
-		What: "words that begin with character 0", Who: ours,
-		Why: "a word of no characters is all 0; ONNX Runtime does not write its output",
+		What: "words whose first character is 0", Who: ours,
+		Why: "the result of an empty word is 0; ONNX Runtime does not write its output",
 	},
 }
 

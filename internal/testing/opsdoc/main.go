@@ -30,9 +30,9 @@ func main() {
 func page() []byte {
 	var b bytes.Buffer
 	all := slices.DeleteFunc(kit.All(), func(d *kit.Def) bool { return d.Domain == kit.DomainInternal })
-	fmt.Fprintf(&b, "# Operators\n\nGenerated from the registry by `make generate`; a test keeps it current.\n\n")
-	fmt.Fprintf(&b, "%d operators. Both engines, `cpu` and `reference`, have all of them with all of their types: the types are those of the\n", len(all))
-	b.WriteString("newest form, which hold those of the older ones. Versions are the opsets in which ONNX changed the operator; a model of any\nopset from the first on runs.\n")
+	fmt.Fprintf(&b, "# Operators\n\nThis page lists the operators that Onward implements, with their versions and element types. It is written by `make generate`\nfrom the registry; a test keeps it current.\n\n")
+	fmt.Fprintf(&b, "Both engines, `cpu` and `reference`, implement all %d operators with all of their types. The table shows the types of the\n", len(all))
+	b.WriteString("newest form, which include those of older forms. Versions are the opsets in which ONNX changed the operator. Models of all\nopsets since the first version run.\n")
 	domain := "-"
 	for _, d := range all {
 		if d.Domain != domain {
@@ -52,7 +52,7 @@ func page() []byte {
 		s := d.Signature()
 		fmt.Fprintf(&b, "| %s | %s | %s | %s | %s |\n", d.Name, versions(d), params(s.In), params(s.Out), types(s))
 	}
-	fmt.Fprintf(&b, "\n## Gradients\n\nA Gradient of ai.onnx.preview.training goes through the operators of ai.onnx, but for these, which take and give floating-point\nnumbers and have no rule: %s. The other domains have none, but for what the engine puts in itself.\n", strings.Join(undifferentiated(all), ", "))
+	fmt.Fprintf(&b, "\n## Gradients\n\nGradient of ai.onnx.preview.training differentiates all operators of ai.onnx with floating-point inputs and outputs except\n%s. Operators of other domains have no gradient rule, except those that the engine adds itself.\n", strings.Join(undifferentiated(all), ", "))
 	b.WriteString(missing)
 	return b.Bytes()
 }
@@ -85,24 +85,27 @@ func float(s *ir.Signature, ps []ir.Param) bool {
 	return false
 }
 
-// missing says what ONNX Runtime 1.31 has schemas for and the registry does not hold.
+// missing lists the operators with schemas in ONNX Runtime 1.31 that the registry does not have.
 const missing = `
-## What only other engines have
+## Operators without CPU kernels in ONNX Runtime
 
-ONNX Runtime 1.31 has schemas of these operators, and kernels for GPUs and other accelerators only: it refuses them on a CPU too.
+ONNX Runtime 1.31 has schemas of these operators, but kernels only for GPUs and other accelerators. Neither it nor Onward runs
+them on a CPU.
 
 | operators of com.microsoft | for |
 |---|---|
-| BitmaskBiasDropout, BitmaskDropout, FusedMatMulActivation, GemmFloat8, MatMulNBitsMlp, MatMulNBitsQkv, NhwcFusedConv (but for float16 on arm64) | fusions that its optimizer makes for GPUs |
+| BitmaskBiasDropout, BitmaskDropout, FusedMatMulActivation, GemmFloat8, MatMulNBitsMlp, MatMulNBitsQkv, NhwcFusedConv (but for float16 on arm64) | fusions of its optimizer for GPUs |
 | ComplexMul, ComplexMulConj, DecoderAttention, DecoderMaskedSelfAttention, GatedDeltaNet, GatedRelativePositionBias, GemmaRotaryEmbedding, LongformerAttention, PagedAttention, RelativePositionBias, RemovePadding, RestorePadding, VarlenCausalConvWithState | transformers |
 | DynamicSparseAttention, PackedSparseAttentionIndexer, SparseAttentionIndexer, SparsePagedAttention | sparse attention |
 | DequantizeBFP, DequantizeWithOrder, MatMulBlockQuantizedFp4Weight, MatMulBlockQuantizedFp8Weight, QOrderedAttention, QOrderedGelu, QOrderedLayerNormalization, QOrderedLongformerAttention, QOrderedMatMul, QuantizeBFP, QuantizeWithOrder | number formats and layouts of GPUs |
-| EPContext, Snpe | programs that one accelerator has compiled |
+| EPContext, Snpe | programs compiled for an accelerator |
 | TorchEmbedding | training |
 
-So it is with do_rotary of Attention and with ndim above 1 of CausalConvWithState. The operators of com.ms.internal.nhwc are made while a session is created and are in no file.
-past_present_share_buffer of Attention, the global and activation scales of QMoE and the output cross_qk of WhisperBeamSearch are
-not implemented here.
+The same holds for do_rotary of Attention and for ndim above 1 of CausalConvWithState. ONNX Runtime adds the operators of
+com.ms.internal.nhwc when it creates a session; no file contains them.
+
+Not supported: past_present_share_buffer of Attention, the global and activation scales of QMoE, and the output cross_qk of
+WhisperBeamSearch.
 `
 
 func versions(d *kit.Def) string {
@@ -112,7 +115,7 @@ func versions(d *kit.Def) string {
 	}
 	s := strings.Join(v, ", ")
 	if d.Until != 0 {
-		s += fmt.Sprintf(" (deprecated from %d on: %s)", d.Until+1, d.Successor)
+		s += fmt.Sprintf(" (deprecated since %d: %s)", d.Until+1, d.Successor)
 	}
 	return s
 }

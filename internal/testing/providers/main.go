@@ -88,10 +88,10 @@ func reason(err error) string {
 
 const head = `# What each provider passes
 
-Written by ` + "`make providers`" + ` over the ONNX %s backend suite and the nine light models. A case passes when all
-results of all its data sets are within the suite's tolerance. Refused means that the provider returns an error, mostly for
-operators and types that it lacks; where cases differ, it computes other results than the suite wants.
-` + "`onward conformance --provider P`" + ` names the cases of one provider with their errors.
+This page says how many cases of the ONNX %s backend suite, and of the nine light models, each provider passes. It is
+written by ` + "`make providers`" + `. A case passes if all results of all its data sets are within the suite's tolerance. It is
+refused if the provider returns an error, mostly for missing operators and types. It differs if the provider returns other
+results. ` + "`onward conformance --provider P`" + ` lists the cases of one provider with their errors.
 
 Run on %s/%s with %s.
 
