@@ -45,6 +45,7 @@ type control struct {
 	at        block
 	values    []variable
 	functions []function
+	opset     int
 	strict    bool // the model must run on ONNX Runtime too
 	local     bool // in the body of a function, which cannot read initializers
 	names     int
@@ -63,7 +64,8 @@ type function struct {
 // crashes at: optionals that enter or leave graphs, and branches that can never run.
 func DrawControlFlow(t *rapid.T, strict bool) *Chain {
 	w := &control{gen: newGen(t, nil), b: onnx.NewModel("control"), strict: strict}
-	w.b.Opset("", int64(pick(w.gen, 18, 17, 19, 21, 23))).Opset("local", 1)
+	w.opset = pick(w.gen, 18, 17, 19, 21, 23, 16, 15, 14)
+	w.b.Opset("", int64(w.opset)).Opset("local", 1)
 	w.at = w.b.GraphBuilder
 	for range w.n(3) {
 		w.function()
@@ -214,6 +216,19 @@ func (w *control) short(x variable) variable {
 	return w.op(row, "Slice", x.name, w.fixed(ints(0)), w.fixed(ints(maxRow)))
 }
 
+// optionals reports whether the model may contain optionals.
+func (w *control) optionals() bool { return !w.strict && w.opset >= 16 }
+
+// unsqueeze adds a first dimension.
+func (w *control) unsqueeze(x string) variable {
+	return w.op(forms, "Unsqueeze", x, w.fixed(ints(0)))
+}
+
+// length reads the first dimension.
+func (w *control) length(x string) variable {
+	return w.op(number, "Gather", w.op(forms, "Shape", x).name, w.fixed(tensor.Scalar(int64(0))), nil, "axis", int64(0))
+}
+
 // step adds an operator, or several ones.
 func (w *control) step() {
 	if w.nodes < 90 && w.depth < 3 && !w.one(3) {
@@ -233,7 +248,7 @@ func (w *control) simple(f form) variable {
 		case 1:
 			return w.op(truth, "Not", w.read(truth))
 		case 2:
-			if w.strict {
+			if !w.optionals() {
 				break
 			}
 			return w.op(truth, "OptionalHasElement", w.read(maybe))
@@ -246,7 +261,7 @@ func (w *control) simple(f form) variable {
 		case 0:
 			return w.op(number, "Size", w.read(row))
 		case 3:
-			return w.op(number, "Squeeze", w.op(forms, "Shape", w.read(row)).name, w.fixed(ints(0)))
+			return w.length(w.read(row))
 		case 1:
 			return w.op(number, "SequenceLength", w.read(list))
 		case 2:
@@ -269,7 +284,7 @@ func (w *control) simple(f form) variable {
 		switch w.n(6) {
 		case 4:
 			n := w.op(number, "Mod", w.read(number), w.fixed(tensor.Scalar(int64(4))))
-			return w.op(row, "Expand", w.fixed(tensor.Scalar(float32(1))), w.op(forms, "Unsqueeze", n.name, w.fixed(ints(0))).name)
+			return w.op(row, "Expand", w.fixed(tensor.Scalar(float32(1))), w.unsqueeze(n.name).name)
 		case 0:
 			return w.op(row, "Identity", w.read(row))
 		case 1:
@@ -349,7 +364,7 @@ func (w *control) own(f form) string {
 // all returns the forms that may enter and leave graphs.
 func (w *control) all() []form {
 	all := []form{truth, number, pair, row, list, maybe}
-	if w.strict {
+	if !w.optionals() {
 		return all[:5]
 	}
 	return all
@@ -378,7 +393,7 @@ func (w *control) results(op string, in []string, out []form, attrs onnx.Attrs) 
 }
 
 func (w *control) branch() {
-	if !w.strict && w.one(4) { // the element of an optional, if it has one
+	if w.optionals() && w.one(4) { // the element of an optional, if it has one
 		m := w.read(maybe)
 		has := w.op(truth, "OptionalHasElement", m)
 		w.results("If", []string{has.name}, []form{row}, onnx.Attrs{
@@ -420,7 +435,7 @@ func (w *control) branch() {
 // flatten turns a stack of scan outputs into a row, and reads its length.
 func (w *control) flatten(stack variable, of form) {
 	if w.one(2) {
-		w.op(number, "Squeeze", w.op(forms, "Shape", stack.name, nil, "start", int64(0), "end", int64(1)).name)
+		w.length(stack.name)
 	}
 	x := w.op(forms, "Reshape", stack.name, w.fixed(ints(-1)))
 	if of != pair {
@@ -498,7 +513,7 @@ func (w *control) scan() {
 	for range inputs {
 		var pairs []any
 		for range length {
-			pairs = append(pairs, w.op(forms, "Unsqueeze", w.read(pair), w.fixed(ints(0))).name)
+			pairs = append(pairs, w.unsqueeze(w.read(pair)).name)
 		}
 		in = append(in, w.op(forms, "Concat", append(pairs, nil, "axis", int64(0))...).name)
 		from = append(from, int64(w.n(2)))
@@ -533,7 +548,7 @@ func (w *control) scan() {
 
 // mapped adds a SequenceMap.
 func (w *control) mapped() {
-	if w.strict {
+	if w.strict || w.opset < 17 {
 		w.loop()
 		return
 	}
