@@ -89,7 +89,7 @@ func TestExitCodes(t *testing.T) {
 }
 
 func TestEveryVerbHasAnExampleAndJSON(t *testing.T) {
-	for _, verb := range []string{"run", "inspect", "check", "conformance", "bench", "compare", "profile", "tune", "optimize", "graph", "calibrate", "quantize", "doctor", "map"} {
+	for _, verb := range []string{"run", "inspect", "check", "conformance", "bench", "compare", "profile", "tune", "optimize", "graph", "calibrate", "quantize", "doctor", "map", "edit"} {
 		code, help, _ := invoke(t, verb, "--help")
 		if code != exitOK || !strings.Contains(help, "Examples:") || !strings.Contains(help, "--json") {
 			t.Errorf("%s --help:\n%s", verb, help)

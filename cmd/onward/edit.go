@@ -1,0 +1,280 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/onward-ml/onward"
+	"github.com/onward-ml/onward/cmd/onward/internal/cli"
+	"github.com/onward-ml/onward/cmd/onward/internal/edit"
+	"github.com/onward-ml/onward/cmd/onward/internal/inputs"
+	"github.com/onward-ml/onward/cmd/onward/internal/layers"
+	"github.com/onward-ml/onward/cmd/onward/internal/modelfile"
+	"github.com/onward-ml/onward/cmd/onward/internal/text"
+	"github.com/onward-ml/onward/onnx"
+)
+
+// editJSON is the output of --json.
+type editJSON struct {
+	Model  string `json:"model"`
+	Output string `json:"output"`
+	Before int    `json:"nodes_before"` // in all graphs
+	After  int    `json:"nodes_after"`
+	// Changes are lines that say what was changed.
+	Changes []string          `json:"changes"`
+	Outputs []edit.Difference `json:"outputs"` // compared with the original
+	Float16 *edit.HalfReport  `json:"float16,omitempty"`
+}
+
+// edited is the result of an edit before it is verified.
+type edited struct {
+	model   *onnx.Model
+	changes []string
+	batch   bool // verify with twice the batch, too
+	half    *edit.HalfReport
+}
+
+// editFlags are the flags of all edits.
+type editFlags struct {
+	inputs    inputs.Flags
+	output    string
+	weights   string
+	force     bool
+	asJSON    bool
+	tolerance layers.Tolerance
+}
+
+func editCommand() *cobra.Command {
+	c := &cobra.Command{
+		Use:   "edit",
+		Short: "Cut, convert, simplify and free models",
+		Long: `Change a model and save the result. Every edit checks the result, runs it and the
+original on the same inputs, and writes nothing if results differ, unless --force is
+given. Inputs are random unless --input or --inputs gives them. --json prints what was
+changed and the comparison.`,
+		Example: "  onward edit dims model.onnx -o dynamic.onnx --batch N\n  onward edit convert model.onnx -o half.onnx --float16",
+		Args:    cobra.NoArgs,
+		RunE:    func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	c.AddCommand(editExtract(), editDims(), editSimplify(), editConvert())
+	for _, sub := range c.Commands() {
+		wrapArgs(sub)
+	}
+	return c
+}
+
+// editVerb returns a subcommand that makes an edit. rtol is the default tolerance.
+func editVerb(c *cobra.Command, rtol float64, make func(ctx context.Context, m *onnx.Model) (*edited, error)) *cobra.Command {
+	f := new(editFlags)
+	c.Args = cobra.ExactArgs(1)
+	c.RunE = func(cmd *cobra.Command, args []string) error {
+		if f.output == "" {
+			return cli.Usagef("--output is missing")
+		}
+		m, err := modelfile.Load(args[0])
+		if err != nil {
+			return err
+		}
+		defer m.Close()
+		e, err := make(cmd.Context(), m)
+		if err != nil {
+			return err
+		}
+		r := &editJSON{Model: args[0], Output: f.output, Before: modelfile.Nodes(m.Graph), After: modelfile.Nodes(e.model.Graph), Changes: e.changes, Float16: e.half}
+		if r.Changes == nil {
+			r.Changes = []string{}
+		}
+		err = f.verify(cmd.Context(), m, e, r)
+		if err == nil {
+			err = onnx.WriteFile(f.output, e.model, &onnx.WriteOptions{ExternalData: f.weights})
+		} else {
+			r.Output = ""
+		}
+		if f.asJSON {
+			err = errors.Join(text.JSON(cmd.OutOrStdout(), r), err)
+		} else {
+			printEdit(cmd.OutOrStdout(), r)
+		}
+		return err
+	}
+	s := c.Flags()
+	s.StringVarP(&f.output, "output", "o", "", "the file to write")
+	s.StringVar(&f.weights, "external-data", "", "store the weights in this file next to the output")
+	s.BoolVar(&f.force, "force", false, "write the model even if its results differ")
+	s.Float64Var(&f.tolerance.Rtol, "rtol", rtol, "relative tolerance of the comparison with the original")
+	s.Float64Var(&f.tolerance.Atol, "atol", rtol, "absolute tolerance")
+	f.inputs.Register(s)
+	s.BoolVar(&f.asJSON, "json", false, "print JSON")
+	return c
+}
+
+// verify checks the edited model and compares it with the original. It returns an error if they
+// differ, unless --force is given.
+func (f *editFlags) verify(ctx context.Context, m *onnx.Model, e *edited, r *editJSON) error {
+	if err := onnx.Check(e.model, &onnx.CheckOptions{Schema: onward.OperatorSchema}); err != nil {
+		return fmt.Errorf("the edited model is not valid: %w", err)
+	}
+	d, err := onward.Describe(m)
+	if err != nil {
+		return err
+	}
+	feed, err := f.inputs.All(d.Inputs, d.OverridableInitializers)
+	if err != nil {
+		return err
+	}
+	r.Outputs, err = edit.Verify(ctx, m, e.model, feed, f.tolerance)
+	if err == nil && e.batch {
+		var twice []edit.Difference
+		twice, err = edit.VerifyBatch(ctx, m, e.model, feed, feed, f.tolerance)
+		r.Outputs = append(r.Outputs, twice...)
+	}
+	if err != nil {
+		return err
+	}
+	for _, o := range r.Outputs {
+		if !o.Agree && !f.force {
+			hint := ""
+			if e.half != nil {
+				hint = "; numbers beyond 65504 become infinite in float16: --keep leaves nodes in float32"
+			}
+			return fmt.Errorf("output %q differs from the original, nothing is written (--force writes it): %s%s", o.Name, o.Error, hint)
+		}
+	}
+	return nil
+}
+
+func printEdit(w io.Writer, r *editJSON) {
+	for _, c := range r.Changes {
+		fmt.Fprintln(w, text.Name(c))
+	}
+	fmt.Fprintf(w, "%d -> %d nodes\n", r.Before, r.After)
+	for _, o := range r.Outputs {
+		mark, abs, snr := "ok", "-", ""
+		if !o.Agree {
+			mark = "DIFFERS"
+		}
+		if o.MaxAbs != nil {
+			abs = fmt.Sprintf("%.3g", *o.MaxAbs)
+		}
+		if o.SNR != nil {
+			snr = fmt.Sprintf(", signal-to-noise ratio %.0f dB", *o.SNR)
+		}
+		fmt.Fprintf(w, "%s: output %s, largest difference %s%s\n", mark, text.Name(o.Name), abs, snr)
+	}
+	if r.Output != "" {
+		fmt.Fprintf(w, "written to %s\n", text.Name(r.Output))
+	}
+}
+
+func editExtract() *cobra.Command {
+	var from, to []string
+	c := &cobra.Command{
+		Use:   "extract MODEL -o OUT [--from NAME]... [--to NAME]...",
+		Short: "Cut out the part between values",
+		Long: `Cut out the part of a model that computes the values --to (default: its outputs) from
+the values --from. Inputs of the model that are needed besides stay inputs.`,
+		Example: "  onward edit extract model.onnx -o head.onnx --from features\n  onward edit extract digits.onnx -o part.onnx --from h1 --to pooled",
+	}
+	c.Flags().StringArrayVar(&from, "from", nil, "a value that becomes an input; repeat for more")
+	c.Flags().StringArrayVar(&to, "to", nil, "a value that becomes an output; repeat for more")
+	return editVerb(c, 1e-5, func(_ context.Context, m *onnx.Model) (*edited, error) {
+		r, err := edit.Extract(m, from, to)
+		return &edited{model: r}, err
+	})
+}
+
+func editDims() *cobra.Command {
+	var batch string
+	c := &cobra.Command{
+		Use:   "dims MODEL -o OUT --batch NAME",
+		Short: "Make the batch dynamic",
+		Long: `Make the first dimension of all inputs, and of the outputs that have it, symbolic. The
+declared shapes of inner values are removed, and constant shapes of Reshape that hold
+the size are repaired. The result is also run with twice the batch. To fix a symbolic
+dimension, use onward optimize --dimension NAME=SIZE.`,
+		Example: "  onward edit dims model.onnx -o dynamic.onnx --batch N",
+	}
+	c.Flags().StringVar(&batch, "batch", "", "the name of the dimension")
+	return editVerb(c, 1e-4, func(_ context.Context, m *onnx.Model) (*edited, error) {
+		if batch == "" {
+			return nil, cli.Usagef("--batch is missing")
+		}
+		r, repaired, err := edit.FreeBatch(m, batch)
+		if err != nil {
+			return nil, err
+		}
+		e := &edited{model: r, batch: true}
+		for _, n := range repaired {
+			e.changes = append(e.changes, fmt.Sprintf("repaired the shape of node %q (Reshape)", n))
+		}
+		return e, nil
+	})
+}
+
+func editSimplify() *cobra.Command {
+	c := &cobra.Command{
+		Use:     "simplify MODEL -o OUT",
+		Short:   "Fold constants and remove what has no effect",
+		Long:    "Fold constants, remove nodes without effect and compute equal nodes once. The result has operators of ONNX only where the model has; onward optimize fuses operators, too.",
+		Example: "  onward edit simplify model.onnx -o simple.onnx",
+	}
+	return editVerb(c, 1e-5, func(ctx context.Context, m *onnx.Model) (*edited, error) {
+		r, edits, err := onward.OptimizeModel(ctx, m, &onward.SessionOptions{OptimizationLevel: onward.OptimizeBasic})
+		if err != nil {
+			return nil, err
+		}
+		e := &edited{model: r}
+		for _, x := range edits {
+			e.changes = append(e.changes, fmt.Sprintf("%s: %d changes, %d -> %d nodes", x.Pass, x.Edits, x.Before, x.After))
+		}
+		return e, nil
+	})
+}
+
+func editConvert() *cobra.Command {
+	var (
+		float16 bool
+		keep    []string
+	)
+	c := &cobra.Command{
+		Use:   "convert MODEL -o OUT --float16",
+		Short: "Convert the precision of a model",
+		Long: `Compute in float16. Inputs and outputs keep their types. Nodes with subgraphs, those whose
+operator has no form for float16 and those that --keep names stay in float32. Weights
+beyond the range of float16 become its largest numbers, and are listed.`,
+		Example: "  onward edit convert model.onnx -o half.onnx --float16\n  onward edit convert model.onnx -o half.onnx --float16 --keep Softmax --keep conv1",
+	}
+	c.Flags().BoolVar(&float16, "float16", false, "compute in float16")
+	c.Flags().StringArrayVar(&keep, "keep", nil, "a node or an operator that stays in float32; repeat for more")
+	return editVerb(c, 2e-2, func(_ context.Context, m *onnx.Model) (*edited, error) {
+		if !float16 {
+			return nil, cli.Usagef("--float16 is missing")
+		}
+		names := map[string]bool{}
+		for _, k := range keep {
+			if !slices.ContainsFunc(m.Graph.Nodes, func(n *onnx.Node) bool { return n.Name == k || n.OpType == k }) {
+				return nil, cli.Usagef("--keep %q: the main graph has no such node or operator", k)
+			}
+			names[k] = true
+		}
+		r, report, err := edit.Float16(m, func(n *onnx.Node) bool { return names[n.Name] || names[n.OpType] })
+		if err != nil {
+			return nil, err
+		}
+		e := &edited{model: r, half: report, changes: []string{fmt.Sprintf("%d nodes compute in float16, %d casts were inserted", report.Nodes, report.Casts)}}
+		for _, op := range slices.Sorted(maps.Keys(report.Kept)) {
+			e.changes = append(e.changes, fmt.Sprintf("%d nodes %s stay in float32", report.Kept[op], op))
+		}
+		if len(report.Saturated) > 0 {
+			e.changes = append(e.changes, "weights beyond ±65504: "+strings.Join(report.Saturated, ", "))
+		}
+		return e, nil
+	})
+}
