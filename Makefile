@@ -3,6 +3,7 @@
 # make lint       vet, gofmt, staticcheck
 # make generate   regenerate files
 # make fuzz       run every fuzz target for FUZZTIME
+# make attack     look for models that end late, exceed the memory limit or panic, for DURATION
 # make mutate     break the source in some 35 places, one at a time, and print which test catches each
 # make bench      measure cpu against ONNX Runtime and write docs/performance.md;
 #                 BENCH=-quick takes a few minutes
@@ -16,12 +17,13 @@ SHELL := bash
 export CGO_ENABLED ?= 0
 GO ?= go
 FUZZTIME ?= 10m
+DURATION ?= 3h
 PKG ?= ./...
 STATICCHECK ?= honnef.co/go/tools/cmd/staticcheck@v0.8.2
 
 GOTEST = $(GO) run ./internal/testing/gotest $(if $(TALLY),-tally $(TALLY))
 
-.PHONY: all build test test-devices suite bench providers lint vet fmt staticcheck generate fuzz mutate
+.PHONY: all build test test-devices suite bench providers lint vet fmt staticcheck generate fuzz attack mutate
 
 all: build test lint
 
@@ -72,6 +74,9 @@ fuzz:
 		echo "$$pkg $$name for $(FUZZTIME)"; \
 		$(GO) test "$$pkg" -run '^$$' -fuzz "^$$name\$$" -fuzztime $(FUZZTIME); \
 	done; test -n "$$any" || echo "there are no fuzz targets in $(PKG)"; }
+
+attack:
+	@$(GO) run ./internal/testing/attack -duration $(DURATION) $(ATTACK)
 
 mutate:
 	@$(GO) run ./internal/testing/mutate $(MUTATE)

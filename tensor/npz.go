@@ -3,9 +3,11 @@ package tensor
 import (
 	"archive/zip"
 	"bufio"
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"os"
 	"slices"
 	"strings"
@@ -69,6 +71,9 @@ func ReadNPZ(r io.ReaderAt, size, limit int64) (*NPZ, error) {
 	if err != nil && !errors.Is(err, zip.ErrInsecurePath) { // checkEntryName checks names
 		return nil, fmt.Errorf("npz: %w", err)
 	}
+	if err := checkOverlaps(zr.File); err != nil {
+		return nil, fmt.Errorf("npz: %w", err)
+	}
 	z := &NPZ{Arrays: map[string]*Tensor{}}
 	for _, f := range zr.File {
 		if err := z.read(f, b); err != nil {
@@ -77,6 +82,37 @@ func ReadNPZ(r io.ReaderAt, size, limit int64) (*NPZ, error) {
 	}
 	return z, nil
 }
+
+// checkOverlaps returns an error if two entries share bytes: a small archive could expand to many
+// times its size, each entry within bounds.
+func checkOverlaps(files []*zip.File) error {
+	type span struct {
+		name     string
+		from, to int64
+	}
+	spans := make([]span, len(files))
+	for i, f := range files {
+		from, err := f.DataOffset()
+		if err != nil {
+			return fmt.Errorf("entry %.200q: %w", f.Name, err)
+		}
+		if f.CompressedSize64 > math.MaxInt64-uint64(from) {
+			return fmt.Errorf("entry %.200q has %d bytes, want at most %d", f.Name, f.CompressedSize64, math.MaxInt64-from)
+		}
+		spans[i] = span{f.Name, from, from + int64(f.CompressedSize64)}
+	}
+	slices.SortFunc(spans, func(a, b span) int { return cmp.Compare(a.from, b.from) })
+	for i := 1; i < len(spans); i++ {
+		// A local header and its name lie between the data of two entries.
+		if a, b := spans[i-1], spans[i]; b.from < a.to+localHeader {
+			return fmt.Errorf("entries %.200q and %.200q overlap: data at %d and %d", a.name, b.name, a.from, b.from)
+		}
+	}
+	return nil
+}
+
+// localHeader is the size in bytes of the header before the data of an entry, without its name.
+const localHeader = 30
 
 func (z *NPZ) read(f *zip.File, b *budget) error {
 	name, ok := strings.CutSuffix(f.Name, ".npy")

@@ -181,6 +181,19 @@ func TestNPZFile(t *testing.T) {
 	}
 }
 
+// TestReadNPZRefusesOverlaps: entries that share their data expand a small archive many times.
+func TestReadNPZRefusesOverlaps(t *testing.T) {
+	data := zipOf(t, zipEntry{"a.npy", npyOf(dict("|u1", "(1,)"), 7)}, zipEntry{"b.npy", npyOf(dict("|u1", "(1,)"), 8)})
+	directory := []byte("PK\x01\x02")
+	first := bytes.Index(data, directory)
+	second := first + 4 + bytes.Index(data[first+4:], directory)
+	const offset = 42 // of the local header, in an entry of the central directory
+	copy(data[second+offset:][:4], data[first+offset:][:4])
+	if _, err := readNPZBytes(data, 1<<20); err == nil || !strings.Contains(err.Error(), `entries "a.npy" and "b.npy" overlap`) {
+		t.Errorf("error is %v, want one about the overlap", err)
+	}
+}
+
 // FuzzReadNPZ checks that any bytes cause arrays or an error within the limit.
 func FuzzReadNPZ(f *testing.F) {
 	for _, name := range []string{"stored", "deflated"} {

@@ -183,6 +183,7 @@ type builder struct {
 	maxNodes    int
 	unsupported map[string]*kit.Unsupported
 	block       int // of the operators of kit.DomainNchwc, 0: unknown
+	dense       int // bytes of all sparse initializers when dense
 }
 
 // scope is a scope for names: a graph, or the body of a function that is being inlined into one.
@@ -355,9 +356,10 @@ func (b *builder) initializers(og *onnx.Graph, main bool) (r map[string]tensor.V
 		if err != nil {
 			return nil, nil, err
 		}
-		if n > maxDense {
-			return nil, nil, fmt.Errorf("sparse initializer %q takes %d bytes when dense, want at most %d", st.Values.Name, n, maxDense)
+		if left := maxDense - b.dense; n > left {
+			return nil, nil, fmt.Errorf("sparse initializer %q takes %d bytes when dense, want at most %d for all together, of which %d are left", st.Values.Name, n, maxDense, left)
 		}
+		b.dense += n
 		d, err := sp.ToDense(maxDense)
 		if err != nil {
 			return nil, nil, fmt.Errorf("sparse initializer %q: %w", st.Values.Name, err)

@@ -269,6 +269,9 @@ func (e *Einsum) Run(c *ir.Call) error {
 	p := &einsumPlan{e: e, size: map[int]int{}}
 	ranks := make([]int, len(e.in))
 	for i := range ranks {
+		if !c.Has(i) {
+			return fmt.Errorf("input %d is absent, want %d inputs for %q", i, len(e.in), e.Equation)
+		}
 		ranks[i] = c.Tensor(i).Rank()
 	}
 	var err error

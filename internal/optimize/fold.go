@@ -11,16 +11,18 @@ import (
 // fold computes nodes whose inputs are all constant, and infers the types of other nodes again with
 // the new constants (constant folding).
 //
-// The results must not need memory out of proportion to the model: a result that exceeds its inputs
-// by more than smallResult counts against MaxFolded, and a node that would exceed it is not folded.
+// The results must not need memory out of proportion to the model: what a result needs beyond the
+// constants that it replaces counts against MaxFolded and the size of the model's own constants. A node
+// that would exceed them is not folded. Constants without uses are freed at once.
 func fold(o *Options, g *ir.Graph) (int, error) {
 	edits := 0
+	uses := g.Uses()
 	kept := g.Nodes[:0:0]
 	for _, n := range g.Nodes {
 		if err := reinfer(g, n); err != nil {
 			return 0, err
 		}
-		if foldContents(g, n) || foldNode(o, g, n) {
+		if foldContents(g, n) || foldNode(o, g, n, uses) {
 			edits++
 			continue
 		}
@@ -28,6 +30,22 @@ func fold(o *Options, g *ir.Graph) (int, error) {
 	}
 	g.Nodes = kept
 	return edits, nil
+}
+
+// constantBytes returns the size of the constants of a graph and its subgraphs.
+func constantBytes(g *ir.Graph) int64 {
+	var n int64
+	for i := range g.Values {
+		if c := g.Values[i].Const; c != nil {
+			n += tensor.SizeOf(c)
+		}
+	}
+	for _, node := range g.Nodes {
+		for _, s := range node.Graphs {
+			n += constantBytes(s)
+		}
+	}
+	return n
 }
 
 // foldFloats folds constants, except quantized ones, which fuseQuantized needs.
@@ -60,7 +78,7 @@ func reinfer(g *ir.Graph, n *ir.Node) error {
 	return ir.InferNode(g, n)
 }
 
-func foldNode(o *Options, g *ir.Graph, n *ir.Node) bool {
+func foldNode(o *Options, g *ir.Graph, n *ir.Node, uses []int) bool {
 	if _, random := n.Op.(ir.Nondeterministic); random || len(n.Graphs) > 0 {
 		return false
 	}
@@ -78,7 +96,7 @@ func foldNode(o *Options, g *ir.Graph, n *ir.Node) bool {
 		}
 		size += tensor.SizeOf(in[i])
 	}
-	left := o.MaxFolded - o.folded
+	left := o.MaxFolded + o.constants - o.folded
 	if left <= 0 {
 		return false
 	}
@@ -92,11 +110,29 @@ func foldNode(o *Options, g *ir.Graph, n *ir.Node) bool {
 			made += tensor.SizeOf(out[i])
 		}
 	}
-	if made > size+smallResult {
-		if made-size > left {
-			return false
+	for i, id := range n.In {
+		if id == ir.None {
+			continue
 		}
-		o.folded += made - size
+		if uses[id]--; uses[id] == 0 {
+			made -= tensor.SizeOf(in[i])
+		}
+	}
+	if made > smallResult && made > left {
+		for _, id := range n.In {
+			if id != ir.None {
+				uses[id]++
+			}
+		}
+		return false
+	}
+	if made > smallResult || made < 0 {
+		o.folded = max(0, o.folded+made)
+	}
+	for _, id := range n.In {
+		if id != ir.None && uses[id] == 0 {
+			g.Values[id].Const = nil
+		}
 	}
 	for i, id := range n.Out {
 		if id == ir.None {

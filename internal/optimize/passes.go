@@ -83,7 +83,8 @@ type Options struct {
 	Level Level
 	// Eval runs one node on constant inputs. On error the node is not changed.
 	Eval func(g *ir.Graph, n *ir.Node, in []tensor.Value, limit int64) ([]tensor.Value, error)
-	// MaxFolded limits the bytes that constant folding may add to the model.
+	// MaxFolded limits the bytes that constant folding may add to the model, beyond once the size of
+	// its own constants.
 	MaxFolded int64
 	// Portable allows only operators that ONNX or ONNX Runtime has.
 	Portable bool
@@ -92,12 +93,14 @@ type Options struct {
 	// Explain is called for each pass that changed a graph. It may be nil.
 	Explain func(Edit)
 
-	folded        int64
-	keepQuantized bool // do not fold DequantizeLinear
+	constants     int64 // size of the model's own constants
+	folded        int64 // size that folding has added
+	keepQuantized bool  // do not fold DequantizeLinear
 }
 
 // Run optimizes a graph in place.
 func Run(ctx context.Context, g *ir.Graph, o *Options) error {
+	o.constants = constantBytes(g)
 	for _, p := range passes {
 		if p.Level > o.Level || o.Disabled[p.Name] {
 			continue

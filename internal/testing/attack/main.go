@@ -1,10 +1,11 @@
-// Command attack looks for models that end late or panic:
+// Command attack looks for models that end late, exceed their memory limit, or panic:
 //
 //	attack [-duration 1m] [-seed N] [-only REGEXP] [-cases N] [-out DIR] [FAMILY…]
 //
 // The families, all by default, in turns until the duration is over:
 //
 //	cancel  large calls of every operator and type, on both engines, whose context ends during the run
+//	limit   large calls and models that multiply memory, with their peak memory measured
 //
 // Each finding is printed with the model's file and a command that repeats it. The exit code is 1 if
 // there are findings.
@@ -44,6 +45,7 @@ type family struct {
 
 var families = []family{
 	{"cancel", func(a *attack) []string { return slices.Concat(slices.Sorted(maps.Keys(heavy)), operators(a)) }, tryCancel},
+	{"limit", limitTargets, tryLimit},
 }
 
 // attempt is a model with its inputs.
@@ -52,6 +54,8 @@ type attempt struct {
 	feed  map[string]tensor.Value
 	text  string
 }
+
+var verbose = flag.Bool("v", false, "print what is measured")
 
 type attack struct {
 	out      string
@@ -85,11 +89,12 @@ func main() {
 	if flag.NArg() > 0 {
 		chosen = slices.DeleteFunc(slices.Clone(families), func(f family) bool { return !slices.Contains(flag.Args(), f.name) })
 		if len(chosen) < flag.NArg() {
-			fmt.Fprintf(os.Stderr, "attack: unknown family in %v, want one of cancel\n", flag.Args())
+			fmt.Fprintf(os.Stderr, "attack: unknown family in %v, want cancel or limit\n", flag.Args())
 			os.Exit(2)
 		}
 	}
 	exec.CrashOnPanic()
+	debug.SetMemoryLimit(limit) // as a server would: garbage does not count for the engine's limit
 	for _, f := range chosen {
 		a.run(f, re, *seed, *cases, time.Now().Add(*duration/time.Duration(len(chosen))))
 	}
