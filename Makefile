@@ -8,6 +8,8 @@
 # make bench      measure cpu against ONNX Runtime and write docs/performance.md;
 #                 BENCH=-quick takes a few minutes
 # make providers  run the ONNX backend suite on every provider and write docs/providers.md
+# make test-spark test integrations/spark on a local cluster of Spark (Python 3 and Java 17 are
+#                 needed; pip installs the rest into the cache folder)
 # make suite      fetch the ONNX backend suite and the libraries of ONNX Runtime and OpenVINO
 
 SHELL := bash
@@ -42,6 +44,14 @@ DEVICES = ./internal/testing/fakecuda ./bench/gpu
 test-devices: suite
 	@$(GO) run ./internal/testing/provision -devices
 	@$(GOTEST) -count=1 $(DEVICES)
+
+PYTHONS ?= $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/onward
+
+test-spark:
+	@test -x $(PYTHONS)/spark/bin/python || python3 -m venv $(PYTHONS)/spark
+	@$(PYTHONS)/spark/bin/pip install -q 'pyspark>=4' pyarrow 'pandas<3' onnx
+	@$(GO) build -o $(PYTHONS)/spark/bin/onward ./cmd/onward
+	@$(PYTHONS)/spark/bin/python integrations/spark/test_spark.py $(PYTHONS)/spark/bin/onward
 
 bench: suite
 	@$(GO) run ./bench -out docs/performance.md $(BENCH)
