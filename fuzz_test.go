@@ -21,6 +21,7 @@ import (
 func tryModel(t *testing.T, m *onnx.Model, rng *rand.Rand) {
 	for _, p := range engines {
 		opts := on(p)
+		opts.Threads = 1 // the fuzzer's processes share the machine; idle workers would spin
 		opts.Limits = onward.Limits{MaxMemory: 16 << 20, MaxNodes: 10_000}
 		ctx, cancel := context.WithTimeout(context.Background(), 500*time.Millisecond)
 		start := time.Now()

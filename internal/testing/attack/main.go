@@ -1,4 +1,5 @@
-// Command attack looks for models that end late, exceed their memory limit, or panic:
+// Command attack looks for models that end late, exceed their memory limit, panic, or make
+// the two Go engines differ:
 //
 //	attack [-duration 1m] [-seed N] [-only REGEXP] [-cases N] [-out DIR] [FAMILY…]
 //
@@ -6,6 +7,7 @@
 //
 //	cancel  large calls of every operator and type, on both engines, whose context ends during the run
 //	limit   large calls and models that multiply memory, with their peak memory measured
+//	mutate  models of the ONNX suite with structural changes, on both engines
 //
 // Each finding is printed with the model's file and a command that repeats it. The exit code is 1 if
 // there are findings.
@@ -46,6 +48,7 @@ type family struct {
 var families = []family{
 	{"cancel", func(a *attack) []string { return slices.Concat(slices.Sorted(maps.Keys(heavy)), operators(a)) }, tryCancel},
 	{"limit", limitTargets, tryLimit},
+	{"mutate", mutateTargets, tryMutate},
 }
 
 // attempt is a model with its inputs.
@@ -89,7 +92,7 @@ func main() {
 	if flag.NArg() > 0 {
 		chosen = slices.DeleteFunc(slices.Clone(families), func(f family) bool { return !slices.Contains(flag.Args(), f.name) })
 		if len(chosen) < flag.NArg() {
-			fmt.Fprintf(os.Stderr, "attack: unknown family in %v, want cancel or limit\n", flag.Args())
+			fmt.Fprintf(os.Stderr, "attack: unknown family in %v, want cancel, limit or mutate\n", flag.Args())
 			os.Exit(2)
 		}
 	}

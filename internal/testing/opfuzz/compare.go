@@ -21,7 +21,7 @@ func Compare(c *Case, got, want map[string]tensor.Value) error {
 		}
 		name := fmt.Sprintf("o%d", i)
 		g, w := got[name], want[name]
-		if c.random() {
+		if c.Random() {
 			if g, ok := g.(*tensor.Tensor); ok {
 				if w, ok := w.(*tensor.Tensor); !ok || g.DType() != w.DType() || !slices.Equal(g.Shape(), w.Shape()) {
 					return fmt.Errorf("output %d is %s, want %s", i, g, Show(want[name]))
@@ -40,7 +40,8 @@ func Compare(c *Case, got, want map[string]tensor.Value) error {
 var random = map[string]bool{"RandomNormal": true, "RandomNormalLike": true, "RandomUniform": true, "RandomUniformLike": true, "Bernoulli": true, "Multinomial": true,
 	"com.microsoft.SampleOp": true}
 
-func (c *Case) random() bool {
+// Random reports whether the operator draws random numbers.
+func (c *Case) Random() bool {
 	switch c.Name() {
 	case "Dropout", "com.microsoft.BiasDropout":
 		last := c.In[len(c.In)-1]

@@ -1,0 +1,148 @@
+package onward_test
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"os"
+	"runtime"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"github.com/onward-ml/onward"
+	"github.com/onward-ml/onward/onnx"
+	"github.com/onward-ml/onward/tensor"
+)
+
+// stressModel returns a model whose intermediate sizes depend on the contents of n.
+func stressModel() *onnx.Model {
+	b := onnx.NewModel("stress").Opset("", 22)
+	b.Input("n", onnx.Int64).Input("x", onnx.Float, "N").Output("s", onnx.Float).Output("y", onnx.Float, "N")
+	b.Initializer("zero", int64(0)).Initializer("one", int64(1))
+	b.Node("Range", []string{"zero", "n", "one"}, []string{"r"})
+	b.Node("Cast", []string{"r"}, []string{"f"}, onnx.Attrs{"to": onnx.Float})
+	b.Node("Sin", []string{"f"}, []string{"e"})
+	b.Node("ReduceSum", []string{"e"}, []string{"s"}, onnx.Attrs{"keepdims": 0})
+	b.Node("Add", []string{"x", "s"}, []string{"a"})
+	b.Node("Tanh", []string{"a"}, []string{"y"})
+	return b.Must()
+}
+
+// stressRounds returns how often a stress test repeats: a few times, or as often as ONWARD_STRESS says.
+func stressRounds(t *testing.T, few int) int {
+	if n, err := strconv.Atoi(os.Getenv("ONWARD_STRESS")); err == nil {
+		return n
+	}
+	t.Logf("%d rounds; ONWARD_STRESS=N runs N", few)
+	return few
+}
+
+// TestStressOneSession: 64 goroutines run, bind, cancel and close one session. Each run gives its result, or
+// an error that says that it was cancelled or that the session is closed.
+func TestStressOneSession(t *testing.T) {
+	rounds := stressRounds(t, 40)
+	for range max(1, rounds/20) {
+		s, err := onward.OpenModel(t.Context(), stressModel(), &onward.SessionOptions{Threads: 2})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var ran atomic.Int64
+		var wg sync.WaitGroup
+		for g := range 64 {
+			wg.Go(func() {
+				rng := rand.New(rand.NewPCG(uint64(g), 5))
+				for k := range min(rounds, 20) {
+					if g == 0 && k == 15 {
+						_ = s.Close()
+					}
+					n := 1 + rng.IntN(300)
+					x := tensor.Must(tensor.New(make([]float32, n), n))
+					feed := onward.Values{"n": tensor.Scalar(int64(rng.IntN(2000))), "x": x}
+					ctx, cancel := context.WithCancel(context.Background())
+					if rng.IntN(3) == 0 {
+						go cancel()
+					}
+					var err error
+					if rng.IntN(4) == 0 {
+						err = bindAndRun(ctx, s, feed)
+					} else {
+						var out onward.Values
+						if out, err = s.Run(ctx, feed, nil); err == nil && out["y"].(*tensor.Tensor).Len() != n {
+							t.Errorf("y is %s, want %d elements", out["y"], n)
+						}
+					}
+					cancel()
+					if err == nil {
+						ran.Add(1)
+					}
+					if err != nil && !errors.Is(err, context.Canceled) && !strings.Contains(err.Error(), "session is closed") {
+						t.Errorf("error is %v, want that the run was cancelled or the session closed", err)
+					}
+				}
+			})
+		}
+		wg.Wait()
+		_ = s.Close()
+		if ran.Load() == 0 {
+			t.Error("no run succeeded")
+		}
+	}
+}
+
+func bindAndRun(ctx context.Context, s *onward.Session, feed onward.Values) error {
+	b, err := s.NewBinding()
+	if err != nil {
+		return err
+	}
+	defer b.Close()
+	for name, v := range feed {
+		if err := b.BindCPUInput(name, v); err != nil {
+			return err
+		}
+	}
+	if err := b.BindOutput("y"); err != nil {
+		return err
+	}
+	for range 3 {
+		if err := s.RunBinding(ctx, b, nil); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// TestStressChangingShapes: runs with changing shapes leave nothing reserved (exec panics in tests
+// if they do) and keep no memory.
+func TestStressChangingShapes(t *testing.T) {
+	rounds := stressRounds(t, 1000)
+	s, err := onward.OpenModel(t.Context(), stressModel(), &onward.SessionOptions{Threads: 1, Limits: onward.Limits{MaxMemory: 4 << 20}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	rng := rand.New(rand.NewPCG(1, 6))
+	heap := func() int64 {
+		var m runtime.MemStats
+		runtime.GC()
+		runtime.GC()
+		runtime.ReadMemStats(&m)
+		return int64(m.HeapAlloc)
+	}
+	var before int64
+	for k := range rounds {
+		if k == rounds/2 {
+			before = heap() // caches of layouts are full
+		}
+		n := 1 + rng.IntN(2000)
+		_, err := s.Run(t.Context(), onward.Values{"n": tensor.Scalar(int64(rng.IntN(100_000))), "x": tensor.Must(tensor.New(make([]float32, n), n))}, nil)
+		if err != nil {
+			t.Fatalf("run %d: %v", k, err)
+		}
+	}
+	if grown := heap() - before; grown > 4<<20 {
+		t.Errorf("the second half of %d runs keeps %d bytes", rounds, grown)
+	}
+}
