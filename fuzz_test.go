@@ -12,6 +12,7 @@ import (
 	"github.com/onward-ml/onward"
 	"github.com/onward-ml/onward/datasets"
 	"github.com/onward-ml/onward/internal/ops/kit"
+	"github.com/onward-ml/onward/internal/testing/cputime"
 	"github.com/onward-ml/onward/onnx"
 	"github.com/onward-ml/onward/tensor"
 )
@@ -24,7 +25,7 @@ func tryModel(t *testing.T, m *onnx.Model, rng *rand.Rand) {
 		opts.Threads = 1 // the fuzzer's processes share the machine; idle workers would spin
 		opts.Limits = onward.Limits{MaxMemory: 16 << 20, MaxNodes: 10_000}
 		ctx, cancel := context.WithTimeout(context.Background(), 500*time.Millisecond)
-		start := time.Now()
+		start := cputime.Now()
 		s, err := onward.OpenModel(ctx, m, opts)
 		if err == nil {
 			if feed, ok := madeUp(s.Inputs(), rng); ok {
@@ -34,7 +35,7 @@ func tryModel(t *testing.T, m *onnx.Model, rng *rand.Rand) {
 			}
 		}
 		cancel()
-		if d := time.Since(start); d > 8*time.Second {
+		if d := start.Elapsed(); d > 8*time.Second {
 			t.Fatalf("%s took %v", p, d)
 		}
 	}

@@ -108,12 +108,9 @@ var refused = regexp.MustCompile("convert it first|computes a gradient|nor for a
 // zero point to uint8.
 var ortFaults = regexp.MustCompile("output_dtype INT8 does not match y_zero_point type UINT8")
 
-// AllRoundTrips is the environment variable that makes TestQuantizeSuite quantize each model in
-// every way. By default it takes two of the ways for each model.
-const AllRoundTrips = "ONWARD_ALL_ROUND_TRIPS"
-
 // TestQuantizeSuite quantizes the models of the ONNX suite, each as it is and with its inputs
-// as weights. ONWARD_CASES selects cases by a regular expression.
+// as weights: in two of the ways each, or in all of them if ONWARD_LONG is set. ONWARD_CASES
+// selects cases by a regular expression.
 func TestQuantizeSuite(t *testing.T) {
 	dir := suite.Dir(t)
 	kinds, err := backendtest.Kinds(dir)
@@ -175,7 +172,7 @@ func (r *roundTrip) run(t *testing.T, m *onnx.Model, feed onward.Values) {
 	}
 	all := ways()
 	n := 2
-	if os.Getenv(AllRoundTrips) != "" {
+	if os.Getenv("ONWARD_LONG") != "" {
 		n = len(all)
 	}
 	for range n {

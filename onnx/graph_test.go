@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/onward-ml/onward/internal/testing/cputime"
 )
 
 // wantCheck fails unless Check finds exactly the errors, each given as "path: part of the message".
@@ -173,7 +175,7 @@ func functions(n, k int) *Model {
 
 func TestBadInput24FunctionDoubling(t *testing.T) {
 	m := functions(100, 2)
-	start := time.Now()
+	start := cputime.Now()
 	wantCheck(t, "2^100 nodes, 100 deep", m)
 	if n, err := InlinedNodes(m); err != nil || n != math.MaxInt64 {
 		t.Errorf("InlinedNodes is %d, %v", n, err)
@@ -189,7 +191,7 @@ func TestBadInput24FunctionDoubling(t *testing.T) {
 	if err := Check(functions(10_001, 1), nil); err == nil || !strings.Contains(err.Error(), "Model contains 10001 local functions, exceeding the limit of 10000") {
 		t.Errorf("10,001 functions: %v", err)
 	}
-	if d := time.Since(start); d > 10*time.Second {
+	if d := start.Elapsed(); d > 10*time.Second {
 		t.Errorf("took %v", d)
 	}
 }
@@ -357,26 +359,26 @@ func TestBadInput28MillionNodes(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	start := time.Now()
+	start := cputime.Now()
 	m, err := Unmarshal(data, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	read := time.Since(start)
+	read := start.Elapsed()
 	wantCheck(t, "a million nodes", m)
-	check := time.Since(start) - read
+	check := start.Elapsed() - read
 	// Nodes in reverse order, in one cycle.
 	nodes := m.Graph.Nodes
 	for i := range n / 2 {
 		nodes[i], nodes[n-1-i] = nodes[n-1-i], nodes[i]
 	}
 	nodes[n-1].Inputs = []string{fmt.Sprint("v", n)}
-	start = time.Now()
+	start = cputime.Now()
 	err = Check(m, nil)
 	if err == nil || !strings.Contains(err.Error(), "a cycle") {
 		t.Errorf("a million nodes backwards: %v", err)
 	}
-	wrong := time.Since(start)
+	wrong := start.Elapsed()
 	t.Logf("%d bytes: read in %v, checked in %v, backwards in %v", len(data), read, check, wrong)
 	if read+check+wrong > 30*time.Second {
 		t.Error("too slow")
@@ -389,7 +391,7 @@ func TestBadInput29QuadraticTraps(t *testing.T) {
 	for i := range names {
 		names[i] = fmt.Sprint("n", i)
 	}
-	start := time.Now()
+	start := cputime.Now()
 
 	m := chain(1).Must() // one node with many attributes
 	for _, name := range names {
@@ -428,7 +430,7 @@ func TestBadInput29QuadraticTraps(t *testing.T) {
 	if err := Check(b.Must(), nil); !errors.As(err, &found) || len(found.Errors) != 100 || found.Omitted != 2*n-100 {
 		t.Errorf("%d errors and %d more", len(found.Errors), found.Omitted)
 	}
-	if d := time.Since(start); d > 20*time.Second {
+	if d := start.Elapsed(); d > 20*time.Second {
 		t.Errorf("took %v", d)
 	} else {
 		t.Logf("took %v", d)

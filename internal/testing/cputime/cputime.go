@@ -1,0 +1,19 @@
+// Package cputime measures tests that must end soon, on machines of any load.
+package cputime
+
+import "time"
+
+// Start is a point in time.
+type Start struct {
+	wall time.Time
+	cpu  time.Duration
+}
+
+// Now returns the present point in time.
+func Now() Start { return Start{time.Now(), processor()} }
+
+// Elapsed returns the time since s: the smaller one of the wall time, which other processes
+// extend, and the processor time of this process, which its other threads extend.
+func (s Start) Elapsed() time.Duration {
+	return min(time.Since(s.wall), processor()-s.cpu)
+}
