@@ -76,6 +76,7 @@ var layers = map[string][]string{
 	"tables":      {".", "driver", "onnx", "tensor"},
 	"preset":      {"backend", ".", "driver", "onnx", "tensor", "internal/atomicfile"},
 	"backendtest": {"backend", ".", "driver", "imagecodec", "onnx", "tensor", "internal/atomicfile"},
+	"serve":       {".", "driver", "onnx", "tensor"},
 
 	// Examples show what a user of the module can do.
 	"examples": {".", "backend", "preset", "calibration", "datasets", "driver", "onnx", "tensor"},

@@ -40,7 +40,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return cli.UsageError{Err: err} })
 	root.CompletionOptions.HiddenDefaultCmd = true
 	root.AddCommand(runCommand(), inspectCommand(), checkCommand(), conformanceCommand(),
-		benchCommand(), benchProbeCommand(), compareCommand(), profileCommand(), optimizeCommand(), graphCommand(), calibrateCommand(), quantizeCommand(), tuneCommand(), doctorCommand(), mapCommand(), editCommand())
+		benchCommand(), benchProbeCommand(), compareCommand(), profileCommand(), optimizeCommand(), graphCommand(), calibrateCommand(), quantizeCommand(), tuneCommand(), serveCommand(), doctorCommand(), mapCommand(), editCommand())
 	for _, c := range root.Commands() {
 		wrapArgs(c)
 	}

@@ -1,0 +1,330 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"log/slog"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials"
+
+	"github.com/onward-ml/onward/cmd/onward/internal/cli"
+	"github.com/onward-ml/onward/cmd/onward/internal/session"
+	"github.com/onward-ml/onward/datasets"
+	"github.com/onward-ml/onward/serve"
+)
+
+// maxTokens bounds the size of a file of bearer tokens.
+const maxTokens = 1 << 20
+
+type serveOptions struct {
+	listen              string
+	http, grpc, metrics string // addresses; "" turns one off
+	provider            string
+	own                 session.ProviderOptions
+	threads             int
+	poll                time.Duration
+	readTimeout         time.Duration
+	drain, drainDelay   time.Duration
+	maxMemory           int64
+	certFile, keyFile   string
+	clientCA, tokenFile string
+	verbose             bool
+
+	server serve.Options
+}
+
+func serveCommand() *cobra.Command {
+	o := serveOptions{}
+	c := &cobra.Command{
+		Use:   "serve REPO|MODEL…",
+		Short: "Serve models over REST and gRPC (Open Inference Protocol v2)",
+		Long: `Serve models over REST and gRPC: the Open Inference Protocol v2 of KServe, with
+Triton's extensions.
+
+REPO is a folder with a folder for each model: REPO/MODEL/VERSION/model.onnx, and
+REPO/MODEL/config.pbtxt if the defaults do not fit. A MODEL file is served under its
+name without .onnx, as version 1.
+
+An address without host, such as :8000, is on the host of --listen. Log records are
+JSON, on stderr. SIGTERM ends the server after the requests in progress.`,
+		Example: `  onward serve models/
+  onward serve digits.onnx --http :9000 --grpc ""
+  onward serve models/ --listen 0.0.0.0 --token-file tokens --tls-cert cert.pem --tls-key key.pem
+  curl 127.0.0.1:8000/v2/models/digits`,
+		Args: cobra.MinimumNArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return o.run(cmd.Context(), args, cmd.ErrOrStderr())
+		},
+	}
+	f := c.Flags()
+	f.StringVar(&o.listen, "listen", "127.0.0.1", "host of addresses that have none; 0.0.0.0 for all interfaces")
+	f.StringVar(&o.http, "http", ":8000", `address of REST; "" turns it off`)
+	f.StringVar(&o.grpc, "grpc", ":8001", `address of gRPC; "" turns it off`)
+	f.StringVar(&o.metrics, "metrics", ":8002", `address of Prometheus metrics, under /metrics; "" turns them off`)
+	session.ProviderFlag(f, &o.provider)
+	session.OptionFlag(f, &o.own)
+	session.ThreadsFlag(f, &o.threads)
+	f.DurationVar(&o.poll, "poll", 0, "how often to look for changed models, such as 15s (default never)")
+	f.BoolVar(&o.server.AllowModelControl, "model-control", false, "let clients load and unload models of the repository")
+	f.BoolVar(&o.server.KeepGoing, "keep-going", false, "start even if models cannot be loaded")
+	f.IntVar(&o.server.MaxBatchSize, "max-batch", 0, "batch requests for models without configuration up to this size")
+	f.IntVar(&o.server.MaxQueue, "max-queue", 0, "requests that may wait for a model (default 1024)")
+	f.IntVar(&o.server.MaxRequests, "max-requests", 0, "requests in progress (default 4096)")
+	f.Int64Var(&o.server.MaxBody, "max-body", 0, "size of a request in bytes (default 64 MiB)")
+	f.Int64Var(&o.maxMemory, "max-memory", 0, "memory of one run in bytes (default half of the machine's)")
+	f.DurationVar(&o.server.Timeout, "timeout", 0, "longest time of a request (default no limit)")
+	f.DurationVar(&o.readTimeout, "read-timeout", time.Minute, "longest time for a request to arrive over REST")
+	f.DurationVar(&o.drain, "drain", 30*time.Second, "longest time that SIGTERM waits for requests in progress")
+	f.DurationVar(&o.drainDelay, "drain-delay", 0, "time between reporting not ready and refusing connections")
+	f.StringVar(&o.certFile, "tls-cert", "", "certificate file (PEM); turns TLS on for REST and gRPC")
+	f.StringVar(&o.keyFile, "tls-key", "", "key file of the certificate (PEM)")
+	f.StringVar(&o.clientCA, "tls-client-ca", "", "file of the authorities (PEM) that sign client certificates, which are then required")
+	f.StringVar(&o.tokenFile, "token-file", "", "file of bearer tokens, one per line; requests then need one")
+	f.BoolVarP(&o.verbose, "verbose", "v", false, "log debug records")
+	return c
+}
+
+// run serves until ctx is done.
+func (o *serveOptions) run(ctx context.Context, args []string, logs io.Writer) error {
+	if o.maxMemory < 0 || o.poll < 0 || o.readTimeout <= 0 || o.drain < 0 || o.drainDelay < 0 {
+		return cli.Usagef("--max-memory is %d, --poll %s, --read-timeout %s, --drain %s, --drain-delay %s: want positive numbers",
+			o.maxMemory, o.poll, o.readTimeout, o.drain, o.drainDelay)
+	}
+	so, err := session.Options(o.provider, o.threads, o.own)
+	if err != nil {
+		return err
+	}
+	so.Limits.MaxMemory = o.maxMemory
+	level := slog.LevelInfo
+	if o.verbose {
+		level = slog.LevelDebug
+	}
+	log := slog.New(slog.NewJSONHandler(logs, &slog.HandlerOptions{Level: level}))
+	so.Logger = log
+	o.server.Session, o.server.Logger = *so, log
+	repo, err := o.models(args)
+	if err != nil {
+		return err
+	}
+	config, err := o.tls()
+	if err != nil {
+		return err
+	}
+	if o.server.Tokens, err = readTokens(o.tokenFile); err != nil {
+		return err
+	}
+	s, err := serve.New(ctx, repo, &o.server)
+	if err != nil {
+		return err
+	}
+	return errors.Join(o.serve(ctx, s, config, log), s.Close())
+}
+
+// models sorts the arguments into a repository and model files.
+func (o *serveOptions) models(args []string) (repo string, err error) {
+	for _, a := range args {
+		info, err := os.Stat(a)
+		switch {
+		case err == nil && info.IsDir():
+			if repo != "" {
+				return "", cli.Usagef("two repositories, %q and %q: want at most one", repo, a)
+			}
+			repo = a
+			continue
+		case err != nil && !errors.Is(err, fs.ErrNotExist):
+			return "", err
+		}
+		m := serve.Model{Name: strings.TrimSuffix(filepath.Base(a), ".onnx"), Path: a}
+		if err != nil {
+			if m.Data, err = datasets.Get(a); err != nil {
+				return "", fmt.Errorf("%s is no file, folder or example: %w", a, fs.ErrNotExist)
+			}
+			m.Path = ""
+		}
+		o.server.Models = append(o.server.Models, m)
+	}
+	return repo, nil
+}
+
+func (o *serveOptions) tls() (*tls.Config, error) {
+	if o.certFile == "" && o.keyFile == "" && o.clientCA == "" {
+		return nil, nil
+	}
+	if o.certFile == "" || o.keyFile == "" {
+		return nil, cli.Usagef("TLS needs both --tls-cert and --tls-key")
+	}
+	cert, err := tls.LoadX509KeyPair(o.certFile, o.keyFile)
+	if err != nil {
+		return nil, fmt.Errorf("--tls-cert: %w", err)
+	}
+	c := &tls.Config{Certificates: []tls.Certificate{cert}, MinVersion: tls.VersionTLS12, NextProtos: []string{"h2", "http/1.1"}}
+	if o.clientCA != "" {
+		pem, err := os.ReadFile(o.clientCA)
+		if err != nil {
+			return nil, fmt.Errorf("--tls-client-ca: %w", err)
+		}
+		c.ClientCAs, c.ClientAuth = x509.NewCertPool(), tls.RequireAndVerifyClientCert
+		if !c.ClientCAs.AppendCertsFromPEM(pem) {
+			return nil, fmt.Errorf("--tls-client-ca: %s holds no certificate", o.clientCA)
+		}
+	}
+	return c, nil
+}
+
+// readTokens reads a file of tokens. Empty lines are left out.
+func readTokens(path string) ([]string, error) {
+	if path == "" {
+		return nil, nil
+	}
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, fmt.Errorf("--token-file: %w", err)
+	}
+	defer f.Close()
+	b, err := io.ReadAll(io.LimitReader(f, maxTokens+1))
+	if err != nil {
+		return nil, fmt.Errorf("--token-file: %w", err)
+	}
+	if len(b) > maxTokens {
+		return nil, fmt.Errorf("--token-file: %s has more than %d bytes", path, maxTokens)
+	}
+	var tokens []string
+	for line := range bytes.Lines(b) {
+		if t := string(bytes.TrimSpace(line)); t != "" {
+			tokens = append(tokens, t)
+		}
+	}
+	if tokens == nil { // no token must not mean no authorization
+		return nil, fmt.Errorf("--token-file: %s holds no token", path)
+	}
+	return tokens, nil
+}
+
+// address returns an address with the host of --listen if it has none.
+func (o *serveOptions) address(a string) (string, error) {
+	host, port, err := net.SplitHostPort(a)
+	if err != nil {
+		return "", cli.Usagef("address %q: want host:port or :port", a)
+	}
+	if host == "" {
+		host = o.listen
+	}
+	return net.JoinHostPort(host, port), nil
+}
+
+// serve runs the servers until ctx is done, and then drains them.
+func (o *serveOptions) serve(ctx context.Context, s *serve.Server, config *tls.Config, log *slog.Logger) error {
+	failed := make(chan error, 3)
+	var stops []func(context.Context)
+	start := func(what, address string, run func(net.Listener) error, stop func(context.Context)) error {
+		if address == "" {
+			return nil
+		}
+		a, err := o.address(address)
+		if err != nil {
+			return err
+		}
+		l, err := net.Listen("tcp", a)
+		if err != nil {
+			return err
+		}
+		log.Info("listening", "protocol", what, "address", l.Addr().String(), "tls", config != nil && what != "metrics")
+		stops = append(stops, stop)
+		go func() {
+			if err := run(l); err != nil && !errors.Is(err, http.ErrServerClosed) && !errors.Is(err, grpc.ErrServerStopped) {
+				failed <- fmt.Errorf("%s: %w", what, err)
+			}
+		}()
+		return nil
+	}
+	httpServer := func(h http.Handler, c *tls.Config) (func(net.Listener) error, func(context.Context)) {
+		srv := serve.HTTPServer(h, o.readTimeout)
+		srv.ErrorLog = slog.NewLogLogger(log.Handler(), slog.LevelDebug)
+		srv.TLSConfig = c
+		return func(l net.Listener) error {
+				if c != nil {
+					return srv.ServeTLS(l, "", "")
+				}
+				return srv.Serve(l)
+			}, func(ctx context.Context) {
+				if srv.Shutdown(ctx) != nil {
+					srv.Close()
+				}
+			}
+	}
+	run, stop := httpServer(s.Handler(), config)
+	err := start("http", o.http, run, stop)
+	if err == nil {
+		opts := s.GRPCOptions()
+		if config != nil {
+			opts = append(opts, grpc.Creds(credentials.NewTLS(config)))
+		}
+		g := grpc.NewServer(opts...)
+		s.Register(g)
+		err = start("grpc", o.grpc, g.Serve, func(ctx context.Context) {
+			stop := context.AfterFunc(ctx, g.Stop)
+			g.GracefulStop()
+			stop()
+		})
+	}
+	if err == nil {
+		mux := http.NewServeMux()
+		mux.Handle("/metrics", s.MetricsHandler())
+		run, stop := httpServer(mux, nil)
+		err = start("metrics", o.metrics, run, stop)
+	}
+	if err == nil && len(stops) == 0 {
+		err = cli.Usagef("--http, --grpc and --metrics are all empty")
+	}
+	if err == nil {
+		err = o.wait(ctx, s, failed, log)
+	}
+	s.Drain()
+	if err == nil && o.drainDelay > 0 {
+		time.Sleep(o.drainDelay)
+	}
+	end, cancel := context.WithTimeout(context.WithoutCancel(ctx), o.drain)
+	defer cancel()
+	for _, stop := range stops {
+		stop(end)
+	}
+	log.Info("stopped")
+	return err
+}
+
+// wait polls the repository until ctx is done or a server fails.
+func (o *serveOptions) wait(ctx context.Context, s *serve.Server, failed <-chan error, log *slog.Logger) error {
+	var tick <-chan time.Time
+	if o.poll > 0 {
+		t := time.NewTicker(o.poll)
+		defer t.Stop()
+		tick = t.C
+	}
+	for {
+		select {
+		case <-ctx.Done():
+			log.Info("draining")
+			return nil
+		case err := <-failed:
+			return err
+		case <-tick:
+			if err := s.Poll(ctx); err != nil {
+				log.Warn("the repository could not be read completely", "error", err)
+			}
+		}
+	}
+}

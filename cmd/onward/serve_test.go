@@ -1,0 +1,116 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"io"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+)
+
+// records passes on the JSON log records that are written to it.
+type records struct {
+	mu   sync.Mutex
+	rest []byte
+	c    chan map[string]any
+}
+
+func (r *records) Write(b []byte) (int, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.rest = append(r.rest, b...)
+	for {
+		line, rest, ok := bytes.Cut(r.rest, []byte("\n"))
+		if !ok {
+			return len(b), nil
+		}
+		m := map[string]any{}
+		if json.Unmarshal(line, &m) != nil {
+			m["text"] = string(line)
+		}
+		r.c <- m
+		r.rest = rest
+	}
+}
+
+func TestServeAnswersUntilTheSignal(t *testing.T) {
+	ctx, stop := context.WithCancel(t.Context())
+	logs := &records{c: make(chan map[string]any, 100)}
+	code := make(chan int, 1)
+	go func() {
+		code <- run(ctx, []string{"serve", "digits.onnx", "mul_1.onnx", "--http", "127.0.0.1:0", "--grpc", ":0", "--metrics", ":0"}, io.Discard, logs)
+	}()
+	addresses := map[string]string{}
+	for len(addresses) < 3 {
+		select {
+		case m := <-logs.c:
+			if m["msg"] == "listening" {
+				addresses[m["protocol"].(string)] = m["address"].(string)
+			} else if m["text"] != nil {
+				t.Log(m["text"])
+			}
+		case c := <-code:
+			t.Fatalf("exit code %d before the servers listen", c)
+		}
+	}
+	for _, a := range addresses {
+		if !strings.HasPrefix(a, "127.0.0.1:") {
+			t.Errorf("address %s, want loopback", a)
+		}
+	}
+	for _, x := range []struct{ server, path, want string }{
+		{"http", "/v2/models/mul_1", `"name":"mul_1"`},
+		{"http", "/healthz", ""},
+		{"metrics", "/metrics", "nv_inference_pending_request_count"},
+	} {
+		r, err := http.Get("http://" + addresses[x.server] + x.path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		b, err := io.ReadAll(r.Body)
+		r.Body.Close()
+		if err != nil || r.StatusCode != 200 || !strings.Contains(string(b), x.want) {
+			t.Errorf("%s: %d %s, %v", x.path, r.StatusCode, b, err)
+		}
+	}
+	stop()
+	if c := <-code; c != exitOK {
+		t.Errorf("exit code %d, want 0", c)
+	}
+}
+
+func TestServeUsage(t *testing.T) {
+	dir := t.TempDir()
+	empty := writeFile(t, "tokens", []byte("\n\n"), nil)
+	if err := os.MkdirAll(filepath.Join(dir, "repo", "m", "1"), 0o777); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		args []string
+		code int
+		want string
+	}{
+		{nil, exitUsage, "requires at least 1 arg"},
+		{[]string{"none.onnx"}, exitFailed, "no file, folder or example"},
+		{[]string{filepath.Join(dir, "repo")}, exitFailed, "model.onnx"},
+		{[]string{dir, filepath.Join(dir, "repo")}, exitUsage, "two repositories"},
+		{[]string{"digits.onnx", "--http", "", "--grpc", "", "--metrics", ""}, exitUsage, "all empty"},
+		{[]string{"digits.onnx", "--http", "8000"}, exitUsage, "want host:port"},
+		{[]string{"digits.onnx", "--tls-cert", "cert.pem"}, exitUsage, "--tls-key"},
+		{[]string{"digits.onnx", "--tls-cert", "none.pem", "--tls-key", "none.pem"}, exitFailed, "none.pem"},
+		{[]string{"digits.onnx", "--token-file", empty}, exitFailed, "no token"},
+		{[]string{"digits.onnx", "--max-memory", "-1"}, exitUsage, "--max-memory is -1"},
+		{[]string{"digits.onnx", "--max-body", "-1"}, exitFailed, "MaxBody"},
+		{[]string{"digits.onnx", "--provider", "abc"}, exitUsage, "unknown provider"},
+	} {
+		args := append([]string{"serve"}, c.args...)
+		if code, _, stderr := invoke(t, args...); code != c.code || !strings.Contains(stderr, c.want) {
+			t.Errorf("%v: exit code %d, %s, want %d and %q", args, code, stderr, c.code, c.want)
+		}
+	}
+}

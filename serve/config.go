@@ -1,0 +1,425 @@
+package serve
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"regexp"
+	"runtime"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"google.golang.org/protobuf/encoding/protojson"
+	"google.golang.org/protobuf/encoding/prototext"
+
+	"github.com/onward-ml/onward"
+	"github.com/onward-ml/onward/driver"
+	"github.com/onward-ml/onward/serve/inference"
+	"github.com/onward-ml/onward/tensor"
+)
+
+const (
+	maxConfigSize = 1 << 20
+	maxLabelsSize = 16 << 20
+	maxPriorities = 100
+	maxInstances  = 1024
+	platform      = "onnxruntime_onnx" // Triton's name of the format, by which clients know it
+)
+
+var unknownField = regexp.MustCompile(`unknown field:? "?([^\s"]+?)"?$`)
+
+// parseConfig parses a config.pbtxt.
+func parseConfig(text []byte) (*inference.ModelConfig, error) {
+	c := new(inference.ModelConfig)
+	return c, configError(prototext.Unmarshal(text, c))
+}
+
+// parseConfigJSON parses the configuration of a request to load a model.
+func parseConfigJSON(text []byte) (*inference.ModelConfig, error) {
+	c := new(inference.ModelConfig)
+	return c, configError(protojson.Unmarshal(text, c))
+}
+
+func configError(err error) error {
+	if err == nil {
+		return nil
+	}
+	// The library's messages hold a space that varies between builds.
+	msg := strings.ReplaceAll(strings.TrimSpace(strings.TrimPrefix(err.Error(), "proto:")), "\u00a0", " ")
+	if m := unknownField.FindStringSubmatch(msg); m != nil {
+		return fmt.Errorf("configuration field %q is unknown or not supported: %s", m[1], msg)
+	}
+	return fmt.Errorf("configuration: %s", msg)
+}
+
+// spec describes an input or output as requests see it.
+type spec struct {
+	name     string
+	dtype    tensor.DType
+	dims     []int64 // with the batch dimension; −1: any size
+	anyRank  bool    // dims is unknown
+	optional bool
+	labels   []string
+}
+
+// complete fills in what a configuration leaves out from the model and checks the rest. It
+// returns the inputs and the outputs that the protocol can carry.
+func complete(c *inference.ModelConfig, name string, sess *onward.Session, defaults *Options) (in, out []*spec, err error) {
+	if err := checkConfig(c, name); err != nil {
+		return nil, nil, err
+	}
+	required, optional, results := sess.Inputs(), sess.OverridableInitializers(), sess.Outputs()
+	if c.MaxBatchSize == 0 && c.DynamicBatching == nil && len(c.Input) == 0 && defaults.MaxBatchSize > 1 && batchable(required, results) && len(optional) == 0 {
+		c.MaxBatchSize = int32(defaults.MaxBatchSize)
+		c.DynamicBatching = &inference.ModelDynamicBatching{}
+	}
+	batch := c.MaxBatchSize > 0
+	for i, a := range append(slices.Clone(required), optional...) {
+		s, err := specOf("input", a, batch)
+		if err != nil {
+			return nil, nil, err
+		}
+		s.optional = i >= len(required)
+		at := slices.IndexFunc(c.Input, func(x *inference.ModelInput) bool { return x.Name == s.name })
+		if at < 0 {
+			c.Input = append(c.Input, &inference.ModelInput{Name: s.name, Optional: s.optional})
+			at = len(c.Input) - 1
+		}
+		x := c.Input[at]
+		switch {
+		case x.AllowRaggedBatch:
+			return nil, nil, fmt.Errorf("input %q has allow_ragged_batch: ragged batches are not supported; pad the input or turn dynamic_batching off", s.name)
+		case x.Optional && !s.optional:
+			return nil, nil, fmt.Errorf("input %q is optional in the configuration, but has no default in the model", s.name)
+		}
+		x.Optional = s.optional
+		if x.DataType, x.Dims, err = s.merge("input", x.DataType, x.Dims, batch); err != nil {
+			return nil, nil, err
+		}
+		if x.Format != inference.ModelInput_FORMAT_NONE && len(x.Dims) != 3 {
+			return nil, nil, fmt.Errorf("input %q has format %s, which takes 3 dims, and has %d", s.name, x.Format, len(x.Dims))
+		}
+		in = append(in, s)
+	}
+	for _, x := range c.Input {
+		if !slices.ContainsFunc(in, func(s *spec) bool { return s.name == x.Name }) {
+			return nil, nil, fmt.Errorf("the configuration has input %q, which the model lacks; it has %s", x.Name, names(in))
+		}
+	}
+	for _, a := range results {
+		at := slices.IndexFunc(c.Output, func(x *inference.ModelOutput) bool { return x.Name == a.Name })
+		s, err := specOf("output", a, batch)
+		if err != nil {
+			if at < 0 && (a.ElementType().Kind != tensor.KindTensor || datatypeName(a.ElementType().Elem) == "") {
+				continue // the protocol cannot carry it, and it is not asked for
+			}
+			return nil, nil, err
+		}
+		if at < 0 {
+			c.Output = append(c.Output, &inference.ModelOutput{Name: s.name})
+			at = len(c.Output) - 1
+		}
+		x := c.Output[at]
+		if x.DataType, x.Dims, err = s.merge("output", x.DataType, x.Dims, batch); err != nil {
+			return nil, nil, err
+		}
+		out = append(out, s)
+	}
+	for _, x := range c.Output {
+		if !slices.ContainsFunc(out, func(s *spec) bool { return s.name == x.Name }) {
+			return nil, nil, fmt.Errorf("the configuration has output %q, which the model lacks; it has %s", x.Name, names(out))
+		}
+	}
+	if len(out) == 0 {
+		return nil, nil, fmt.Errorf("the model has no output that the protocol can carry, which are tensors of 1 to 8 bytes per element, and strings")
+	}
+	c.Name, c.Platform = name, platform
+	if c.Backend == "" {
+		c.Backend = "onnxruntime"
+	}
+	if c.VersionPolicy == nil {
+		c.VersionPolicy = &inference.ModelVersionPolicy{PolicyChoice: &inference.ModelVersionPolicy_Latest_{Latest: &inference.ModelVersionPolicy_Latest{NumVersions: 1}}}
+	}
+	if len(c.InstanceGroup) == 0 {
+		n := int32(1)
+		if c.DynamicBatching == nil {
+			n = int32(min(runtime.GOMAXPROCS(0), maxInstances))
+		}
+		c.InstanceGroup = []*inference.ModelInstanceGroup{{Name: name + "_0", Kind: inference.ModelInstanceGroup_KIND_CPU, Count: n}}
+	}
+	if c.DefaultModelFilename == "" {
+		c.DefaultModelFilename = "model.onnx"
+	}
+	return in, out, checkWarmup(c, in)
+}
+
+// batchable reports whether dimension 0 of all inputs and outputs is the same symbolic one.
+func batchable(in, out []onward.NodeArg) bool {
+	symbol := ""
+	for _, a := range append(slices.Clone(in), out...) {
+		if a.ElementType().Kind != tensor.KindTensor || len(a.Shape) == 0 || a.Shape[0].Value >= 0 || a.Shape[0].Param == "" {
+			return false
+		}
+		if symbol != "" && a.Shape[0].Param != symbol {
+			return false
+		}
+		symbol = a.Shape[0].Param
+	}
+	return symbol != ""
+}
+
+// specOf returns the description of an input or output of the model.
+func specOf(kind string, a onward.NodeArg, batch bool) (*spec, error) {
+	t := a.ElementType()
+	if t.Kind != tensor.KindTensor || datatypeName(t.Elem) == "" {
+		return nil, fmt.Errorf("%s %q is %s, which the protocol cannot carry", kind, a.Name, a.Type)
+	}
+	s := &spec{name: a.Name, dtype: t.Elem, anyRank: a.Shape == nil}
+	for _, d := range a.Shape {
+		s.dims = append(s.dims, max(d.Value, -1))
+	}
+	if batch && !s.anyRank && (len(s.dims) == 0 || s.dims[0] >= 0) {
+		return nil, fmt.Errorf("max_batch_size is set, but %s %q has shape %v: want a symbolic dimension 0", kind, a.Name, s.dims)
+	}
+	return s, nil
+}
+
+// merge checks type and dims of a configuration, completes them, and narrows the shape to them.
+func (s *spec) merge(kind string, t inference.DataType, dims []int64, batch bool) (inference.DataType, []int64, error) {
+	want := configType(s.dtype)
+	if t != inference.DataType_TYPE_INVALID && t != want {
+		return t, dims, fmt.Errorf("%s %q has data_type %s, but the model has %s", kind, s.name, t, want)
+	}
+	own := s.dims
+	if batch && len(own) > 0 {
+		own = own[1:]
+	}
+	switch {
+	case len(dims) == 0:
+		return want, slices.Clone(own), nil
+	case slices.ContainsFunc(dims, func(d int64) bool { return d < -1 }):
+		return t, dims, fmt.Errorf("%s %q has dims %v: want −1 or more", kind, s.name, dims)
+	case s.anyRank:
+		s.anyRank = false
+		s.dims = slices.Clone(dims)
+		if batch {
+			s.dims = append([]int64{-1}, s.dims...)
+		}
+		return want, dims, nil
+	}
+	ok := len(dims) == len(own)
+	for i := range min(len(dims), len(own)) {
+		ok = ok && (own[i] < 0 || own[i] == dims[i])
+	}
+	if !ok {
+		return t, dims, fmt.Errorf("%s %q has dims %v, but the model has %v", kind, s.name, dims, own)
+	}
+	copy(s.dims[len(s.dims)-len(own):], dims)
+	return want, dims, nil
+}
+
+// checkConfig checks the fields that do not depend on the model.
+func checkConfig(c *inference.ModelConfig, name string) error {
+	switch {
+	case c.Name != "" && c.Name != name:
+		return fmt.Errorf("the configuration has name %q, but the folder is %q", c.Name, name)
+	case c.Platform != "" && c.Platform != platform:
+		return fmt.Errorf("platform %q is not supported, want %q", c.Platform, platform)
+	case c.Backend != "" && c.Backend != "onnxruntime" && c.Backend != "onward":
+		return fmt.Errorf("backend %q is not supported, want \"onnxruntime\" or \"onward\"", c.Backend)
+	case c.MaxBatchSize < 0:
+		return fmt.Errorf("max_batch_size must be non-negative, got %d", c.MaxBatchSize)
+	case c.DefaultModelFilename != "" && checkName(c.DefaultModelFilename) != nil:
+		return fmt.Errorf("default_model_filename %q must be a plain file name", c.DefaultModelFilename)
+	}
+	if err := unique("input", c.Input); err != nil {
+		return err
+	}
+	if err := unique("output", c.Output); err != nil {
+		return err
+	}
+	total := int64(0)
+	for i, g := range c.InstanceGroup {
+		if g.Kind != inference.ModelInstanceGroup_KIND_AUTO && g.Kind != inference.ModelInstanceGroup_KIND_CPU {
+			return fmt.Errorf("instance_group has kind %s, want KIND_CPU; parameters { key: \"provider\" } selects another device", g.Kind)
+		}
+		if g.Count < 0 {
+			return fmt.Errorf("instance_group has count %d, want at least 1", g.Count)
+		}
+		g.Count, g.Kind = max(g.Count, 1), inference.ModelInstanceGroup_KIND_CPU
+		if g.Name == "" {
+			g.Name = fmt.Sprintf("%s_%d", name, i)
+		}
+		total += int64(g.Count)
+	}
+	if total > maxInstances {
+		return fmt.Errorf("instance_group has %d instances, want at most %d", total, maxInstances)
+	}
+	for key, p := range c.Parameters {
+		var err error
+		switch key {
+		case "provider":
+			if driver.Lookup(p.StringValue) == nil {
+				err = fmt.Errorf("unknown provider, want one of %s", strings.Join(onward.Providers(), ", "))
+			}
+		case "intra_op_thread_count":
+			if n, e := strconv.Atoi(p.StringValue); e != nil || n < 0 {
+				err = fmt.Errorf("want a number of threads, 0 for all cores")
+			}
+		default:
+			err = fmt.Errorf("unknown parameter, want provider or intra_op_thread_count")
+		}
+		if err != nil {
+			return fmt.Errorf("parameter %q is %q: %w", key, p.StringValue, err)
+		}
+	}
+	if l := c.VersionPolicy.GetLatest(); l != nil && l.NumVersions == 0 {
+		return fmt.Errorf("version_policy latest has num_versions 0, want at least 1")
+	}
+	if s := c.VersionPolicy.GetSpecific(); s != nil && len(s.Versions) == 0 {
+		return fmt.Errorf("version_policy specific has no versions")
+	}
+	return checkBatching(c)
+}
+
+func unique[T interface{ GetName() string }](kind string, args []T) error {
+	seen := map[string]bool{}
+	for _, a := range args {
+		if seen[a.GetName()] {
+			return fmt.Errorf("the configuration has %s %q twice", kind, a.GetName())
+		}
+		seen[a.GetName()] = true
+	}
+	return nil
+}
+
+func checkBatching(c *inference.ModelConfig) error {
+	b := c.DynamicBatching
+	if b == nil {
+		return nil
+	}
+	if c.MaxBatchSize == 0 {
+		return fmt.Errorf("dynamic_batching needs a max_batch_size above 0")
+	}
+	for _, n := range b.PreferredBatchSize {
+		if n < 1 || n > c.MaxBatchSize {
+			return fmt.Errorf("preferred_batch_size is %d, want 1 to max_batch_size %d", n, c.MaxBatchSize)
+		}
+	}
+	if b.MaxQueueDelayMicroseconds > uint64(time.Hour/time.Microsecond) {
+		return fmt.Errorf("max_queue_delay_microseconds is %d, want at most an hour", b.MaxQueueDelayMicroseconds)
+	}
+	if b.PriorityLevels > maxPriorities {
+		return fmt.Errorf("priority_levels is %d, want at most %d", b.PriorityLevels, maxPriorities)
+	}
+	if b.PriorityLevels > 0 && (b.DefaultPriorityLevel < 1 || b.DefaultPriorityLevel > b.PriorityLevels) {
+		return fmt.Errorf("default_priority_level is %d, want 1 to priority_levels %d", b.DefaultPriorityLevel, b.PriorityLevels)
+	}
+	for l := range b.PriorityQueuePolicy {
+		if l < 1 || l > b.PriorityLevels {
+			return fmt.Errorf("priority_queue_policy has level %d, want 1 to priority_levels %d", l, b.PriorityLevels)
+		}
+	}
+	return nil
+}
+
+// policyOf returns the scheduler's policy for a completed configuration.
+func policyOf(c *inference.ModelConfig, o *Options) schedulePolicy {
+	p := schedulePolicy{levels: make([]queuePolicy, 1)}
+	for _, g := range c.InstanceGroup {
+		p.instances += int(g.Count)
+	}
+	queue := func(q *inference.ModelQueuePolicy) queuePolicy {
+		r := queuePolicy{timeout: microseconds(q.GetDefaultTimeoutMicroseconds()), override: q.GetAllowTimeoutOverride(),
+			delay: q.GetTimeoutAction() == inference.ModelQueuePolicy_DELAY, max: int(q.GetMaxQueueSize())}
+		if r.max == 0 {
+			r.max = o.MaxQueue
+		}
+		return r
+	}
+	b := c.DynamicBatching
+	if b != nil {
+		p.maxBatch = int(c.MaxBatchSize)
+		p.delay = microseconds(b.MaxQueueDelayMicroseconds)
+		for _, n := range b.PreferredBatchSize {
+			p.preferred = append(p.preferred, int(n))
+		}
+		p.levels = make([]queuePolicy, max(b.PriorityLevels, 1))
+		p.priority = int(max(b.DefaultPriorityLevel, 1)) - 1
+	}
+	for i := range p.levels {
+		q := b.GetDefaultQueuePolicy()
+		if own, ok := b.GetPriorityQueuePolicy()[uint64(i+1)]; ok {
+			q = own
+		}
+		p.levels[i] = queue(q)
+	}
+	return p
+}
+
+// microseconds converts a time without overflow.
+func microseconds(us uint64) time.Duration {
+	return time.Duration(min(us, uint64(24*time.Hour/time.Microsecond))) * time.Microsecond
+}
+
+func names(specs []*spec) string {
+	var l []string
+	for _, s := range specs {
+		l = append(l, strconv.Quote(s.name))
+	}
+	return strings.Join(l, ", ")
+}
+
+// readLabels reads the label files of the outputs from the model's folder.
+func readLabels(c *inference.ModelConfig, out []*spec, dir string) error {
+	for _, x := range c.Output {
+		if x.LabelFilename == "" {
+			continue
+		}
+		if dir == "" || !filepath.IsLocal(x.LabelFilename) {
+			return fmt.Errorf("label_filename %q of output %q must be in the model's folder", x.LabelFilename, x.Name)
+		}
+		labels, err := labelsIn(dir, x.LabelFilename)
+		if err != nil {
+			return fmt.Errorf("labels of output %q: %w", x.Name, err)
+		}
+		out[slices.IndexFunc(out, func(s *spec) bool { return s.name == x.Name })].labels = labels
+	}
+	return nil
+}
+
+func labelsIn(dir, name string) ([]string, error) {
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		return nil, err
+	}
+	defer root.Close()
+	f, err := root.Open(name)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	var labels []string
+	lines := bufio.NewScanner(io.LimitReader(f, maxLabelsSize))
+	for lines.Scan() {
+		labels = append(labels, lines.Text())
+	}
+	return labels, lines.Err()
+}
+
+// checkName checks the name of a model or file: one element of a path.
+func checkName(name string) error {
+	switch {
+	case name == "" || len(name) > 255:
+		return fmt.Errorf("name has %d bytes, want 1 to 255", len(name))
+	case name == "." || name == ".." || strings.ContainsAny(name, "/\\:\x00") || !filepath.IsLocal(name):
+		return fmt.Errorf("name %q must not contain a path", name)
+	case strings.ContainsFunc(name, func(r rune) bool { return r < ' ' || r == 0x7f || r == '\uFFFD' }):
+		return fmt.Errorf("name %q must not contain control characters", name)
+	}
+	return nil
+}

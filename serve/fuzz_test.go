@@ -1,0 +1,113 @@
+package serve
+
+import (
+	"bytes"
+	"encoding/json"
+	"strings"
+	"testing"
+
+	"google.golang.org/protobuf/proto"
+
+	"github.com/onward-ml/onward/serve/inference"
+	"github.com/onward-ml/onward/tensor"
+)
+
+// FuzzDecodeInfer decodes JSON with binary data after it. A request that decodes is encoded
+// as a response, and its inputs decode from that to the same.
+func FuzzDecodeInfer(f *testing.F) {
+	for _, x := range samples {
+		f.Add([]byte(`{"inputs":[{"name":"x","shape":[2],"datatype":"`+x.datatype+`","data":[`+x.json+`]}]}`), []byte(nil))
+		f.Add([]byte(`{"inputs":[{"name":"x","shape":[2],"datatype":"`+x.datatype+`","parameters":{"binary_data_size":8}}]}`), []byte(x.raw))
+	}
+	f.Add([]byte(`{"outputs":[{"name":"y","parameters":{"classification":3,"binary_data":true}}],"parameters":{"priority":"3","timeout":1}}`), []byte("x"))
+	f.Fuzz(func(t *testing.T, header, binary []byte) {
+		r, err := decodeInfer(header, binary)
+		if err != nil {
+			return
+		}
+		resp := &response{model: "m", version: "1"}
+		for _, in := range r.inputs {
+			resp.outputs = append(resp.outputs, result{in.name, in.value, true})
+		}
+		head, parts, err := encodeInfer(resp)
+		if err != nil {
+			t.Fatal(err)
+		}
+		head = []byte(strings.Replace(string(head), `"outputs":`, `"inputs":`, 1))
+		var m map[string]json.RawMessage
+		if err := json.Unmarshal(head, &m); err != nil {
+			t.Fatalf("%v: %s", err, head)
+		}
+		again, err := decodeInfer(append([]byte(`{"inputs":`), append(m["inputs"], '}')...), bytes.Join(parts, nil))
+		if err != nil {
+			t.Fatalf("%v: %s", err, head)
+		}
+		for i, in := range again.inputs {
+			if !bytes.Equal(encodeRaw(in.value), encodeRaw(r.inputs[i].value)) {
+				t.Fatalf("input %d differs", i)
+			}
+		}
+	})
+}
+
+func FuzzDecodeRaw(f *testing.F) {
+	for i, x := range samples {
+		f.Add(uint8(i), int64(2), []byte(x.raw))
+	}
+	f.Fuzz(func(t *testing.T, kind uint8, dim int64, data []byte) {
+		d := datatypes[int(kind)%len(datatypes)]
+		v, err := decodeRaw(d.dtype, []int64{dim}, data)
+		if err == nil && (v.DType() != d.dtype || int64(v.Len()) != dim || !bytes.Equal(encodeRaw(v), data)) {
+			t.Fatalf("%s of %q: %v", d.name, data, v)
+		}
+	})
+}
+
+func FuzzDecodeMessage(f *testing.F) {
+	for _, x := range samples {
+		b, err := proto.Marshal(message("m", x.datatype, []int64{2}, x.raw))
+		if err != nil {
+			f.Fatal(err)
+		}
+		f.Add(b)
+	}
+	s := one(f, scaled(f, 1))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		m := new(inference.ModelInferRequest)
+		if proto.Unmarshal(data, m) != nil {
+			return
+		}
+		r, err := decodeMessage(m)
+		if err != nil {
+			return
+		}
+		r.model, r.version = "m", ""
+		s.infer(t.Context(), r)
+	})
+}
+
+func FuzzConfig(f *testing.F) {
+	f.Add(`max_batch_size: 8 dynamic_batching { preferred_batch_size: 4 }`)
+	f.Add(`input { name: "x" dims: [ 2 ] } instance_group { count: 2 } version_policy { all {} }`)
+	data := scaled(f, 1)
+	f.Fuzz(func(t *testing.T, text string) {
+		c, err := parseConfig([]byte(text))
+		if err != nil {
+			return
+		}
+		s := &Server{}
+		v, err := s.openVersion(t.Context(), "m", 1, "", data, "", c)
+		if err != nil {
+			return
+		}
+		defer v.session.Close()
+		for _, in := range v.inputs {
+			if in.dtype != tensor.TypeFloat32 {
+				t.Fatalf("input %v", in)
+			}
+		}
+		if p := v.policy; p.instances < 1 || len(p.levels) < 1 || p.priority >= len(p.levels) {
+			t.Fatalf("policy %+v", p)
+		}
+	})
+}

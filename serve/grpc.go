@@ -1,0 +1,460 @@
+package serve
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"runtime/debug"
+	"strings"
+	"time"
+
+	"go.opentelemetry.io/otel/propagation"
+	"google.golang.org/grpc"
+	healthpb "google.golang.org/grpc/health/grpc_health_v1"
+	"google.golang.org/grpc/keepalive"
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/status"
+
+	"github.com/onward-ml/onward/serve/inference"
+	"github.com/onward-ml/onward/tensor"
+)
+
+// maxStreamed is the number of requests of one stream that are in progress at the same time.
+const maxStreamed = 64
+
+// GRPCOptions returns options for the grpc.Server that the server is registered on: the size
+// of messages, keep-alive, authorization, and errors instead of panics.
+func (s *Server) GRPCOptions() []grpc.ServerOption {
+	return []grpc.ServerOption{
+		grpc.MaxRecvMsgSize(int(min(s.opts.MaxBody, math.MaxInt32))),
+		grpc.MaxSendMsgSize(math.MaxInt32),
+		grpc.MaxHeaderListSize(64 << 10),
+		grpc.ConnectionTimeout(20 * time.Second),
+		grpc.KeepaliveParams(keepalive.ServerParameters{Time: 2 * time.Minute, Timeout: 20 * time.Second}),
+		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: 10 * time.Second, PermitWithoutStream: true}),
+		grpc.ChainUnaryInterceptor(func(ctx context.Context, req any, info *grpc.UnaryServerInfo, h grpc.UnaryHandler) (resp any, err error) {
+			defer s.recovered(info.FullMethod, &err)
+			if err := s.authorizeGRPC(ctx, info.FullMethod); err != nil {
+				return nil, err
+			}
+			resp, err = h(ctx, req)
+			return resp, s.grpcError(info.FullMethod, err)
+		}),
+		grpc.ChainStreamInterceptor(func(srv any, st grpc.ServerStream, info *grpc.StreamServerInfo, h grpc.StreamHandler) (err error) {
+			defer s.recovered(info.FullMethod, &err)
+			if err := s.authorizeGRPC(st.Context(), info.FullMethod); err != nil {
+				return err
+			}
+			return s.grpcError(info.FullMethod, h(srv, st))
+		}),
+	}
+}
+
+// Register registers the inference service and the standard health service.
+func (s *Server) Register(g grpc.ServiceRegistrar) {
+	inference.RegisterGRPCInferenceServiceServer(g, &service{s: s})
+	healthpb.RegisterHealthServer(g, &health{s: s})
+}
+
+func (s *Server) recovered(method string, err *error) {
+	if p := recover(); p != nil {
+		s.log.Error("a request panicked", "method", method, "panic", fmt.Sprint(p), "stack", string(debug.Stack()))
+		*err = errorf(Internal, "internal error; the log has the details")
+	}
+}
+
+func (s *Server) grpcError(method string, err error) error {
+	if err == nil {
+		return nil
+	}
+	if _, ok := status.FromError(err); ok && !errors.As(err, new(*Error)) {
+		return err // from gRPC itself
+	}
+	e := classify(err)
+	if e.Code == Internal {
+		s.log.Error("a request failed", "method", method, "error", err)
+	}
+	return e
+}
+
+func (s *Server) authorizeGRPC(ctx context.Context, method string) error {
+	if strings.HasPrefix(method, "/grpc.health.v1.Health/") || strings.HasSuffix(method, "/ServerLive") || strings.HasSuffix(method, "/ServerReady") {
+		return nil
+	}
+	header := ""
+	if h := metadata.ValueFromIncomingContext(ctx, "authorization"); len(h) == 1 {
+		header = h[0]
+	}
+	return s.authorize(header)
+}
+
+// health is the standard health service (https://github.com/grpc/grpc/blob/master/doc/health-checking.md).
+type health struct {
+	healthpb.UnimplementedHealthServer
+	s *Server
+}
+
+func (h *health) Check(_ context.Context, r *healthpb.HealthCheckRequest) (*healthpb.HealthCheckResponse, error) {
+	if r.Service != "" && r.Service != inference.GRPCInferenceService_ServiceDesc.ServiceName {
+		return nil, errorf(NotFound, "unknown service %.100q", r.Service)
+	}
+	if !h.s.Ready() {
+		return &healthpb.HealthCheckResponse{Status: healthpb.HealthCheckResponse_NOT_SERVING}, nil
+	}
+	return &healthpb.HealthCheckResponse{Status: healthpb.HealthCheckResponse_SERVING}, nil
+}
+
+// service is the inference service.
+type service struct {
+	inference.UnimplementedGRPCInferenceServiceServer
+	s *Server
+}
+
+func (g *service) ServerLive(context.Context, *inference.ServerLiveRequest) (*inference.ServerLiveResponse, error) {
+	return &inference.ServerLiveResponse{Live: true}, nil
+}
+
+func (g *service) ServerReady(context.Context, *inference.ServerReadyRequest) (*inference.ServerReadyResponse, error) {
+	return &inference.ServerReadyResponse{Ready: g.s.Ready()}, nil
+}
+
+func (g *service) ModelReady(_ context.Context, r *inference.ModelReadyRequest) (*inference.ModelReadyResponse, error) {
+	v, err := g.s.acquire(r.Name, r.Version)
+	if err != nil {
+		if classify(err).Code == InvalidArgument {
+			return nil, err
+		}
+		return &inference.ModelReadyResponse{}, nil
+	}
+	v.release()
+	return &inference.ModelReadyResponse{Ready: true}, nil
+}
+
+func (g *service) ServerMetadata(context.Context, *inference.ServerMetadataRequest) (*inference.ServerMetadataResponse, error) {
+	return g.s.serverMetadata(), nil
+}
+
+func (g *service) ModelMetadata(_ context.Context, r *inference.ModelMetadataRequest) (*inference.ModelMetadataResponse, error) {
+	v, err := g.s.acquire(r.Name, r.Version)
+	if err != nil {
+		return nil, err
+	}
+	defer v.release()
+	return v.metadata(g.s.served(v.model)), nil
+}
+
+func (g *service) ModelConfig(_ context.Context, r *inference.ModelConfigRequest) (*inference.ModelConfigResponse, error) {
+	v, err := g.s.acquire(r.Name, r.Version)
+	if err != nil {
+		return nil, err
+	}
+	defer v.release()
+	return &inference.ModelConfigResponse{Config: v.config}, nil
+}
+
+func (g *service) ModelStatistics(_ context.Context, r *inference.ModelStatisticsRequest) (*inference.ModelStatisticsResponse, error) {
+	return g.s.statistics(r.Name, r.Version)
+}
+
+func (g *service) RepositoryIndex(_ context.Context, r *inference.RepositoryIndexRequest) (*inference.RepositoryIndexResponse, error) {
+	if r.RepositoryName != "" {
+		return nil, errorf(Unsupported, "repository_name is %.100q: the server has one repository without a name", r.RepositoryName)
+	}
+	l, err := g.s.index(r.Ready)
+	return &inference.RepositoryIndexResponse{Models: l}, err
+}
+
+func repositoryParameters(repository string, in map[string]*inference.ModelRepositoryParameter) (map[string]any, error) {
+	if repository != "" {
+		return nil, errorf(Unsupported, "repository_name is %.100q: the server has one repository without a name", repository)
+	}
+	out := map[string]any{}
+	for k, p := range in {
+		switch x := p.GetParameterChoice().(type) {
+		case *inference.ModelRepositoryParameter_BoolParam:
+			out[k] = x.BoolParam
+		case *inference.ModelRepositoryParameter_Int64Param:
+			out[k] = x.Int64Param
+		case *inference.ModelRepositoryParameter_StringParam:
+			out[k] = x.StringParam
+		default:
+			return nil, errorf(InvalidArgument, "parameter %.64q is not supported", k)
+		}
+	}
+	return out, nil
+}
+
+func (g *service) RepositoryModelLoad(ctx context.Context, r *inference.RepositoryModelLoadRequest) (*inference.RepositoryModelLoadResponse, error) {
+	params, err := repositoryParameters(r.RepositoryName, r.Parameters)
+	if err == nil {
+		err = g.s.control(ctx, r.ModelName, params, true)
+	}
+	return &inference.RepositoryModelLoadResponse{}, err
+}
+
+func (g *service) RepositoryModelUnload(ctx context.Context, r *inference.RepositoryModelUnloadRequest) (*inference.RepositoryModelUnloadResponse, error) {
+	params, err := repositoryParameters(r.RepositoryName, r.Parameters)
+	if err == nil {
+		err = g.s.control(ctx, r.ModelName, params, false)
+	}
+	return &inference.RepositoryModelUnloadResponse{}, err
+}
+
+func (g *service) ModelInfer(ctx context.Context, m *inference.ModelInferRequest) (*inference.ModelInferResponse, error) {
+	return g.infer(ctx, m, time.Now())
+}
+
+func (g *service) infer(ctx context.Context, m *inference.ModelInferRequest, received time.Time) (resp *inference.ModelInferResponse, err error) {
+	done, err := g.s.admit()
+	if err != nil {
+		return nil, err
+	}
+	defer done()
+	r, err := decodeMessage(m)
+	if err != nil {
+		return nil, &Error{InvalidArgument, err}
+	}
+	r.received = received
+	if md, ok := metadata.FromIncomingContext(ctx); ok {
+		ctx = propagation.TraceContext{}.Extract(ctx, carrier(md))
+	}
+	ctx, cancel := g.s.deadline(ctx)
+	defer cancel()
+	out, err := g.s.infer(ctx, r)
+	if err != nil {
+		return nil, err
+	}
+	return encodeMessage(out), nil
+}
+
+// carrier reads trace contexts from the metadata of a call.
+type carrier metadata.MD
+
+func (c carrier) Get(key string) string {
+	if v := metadata.MD(c).Get(key); len(v) > 0 {
+		return v[0]
+	}
+	return ""
+}
+func (c carrier) Set(key, value string) { metadata.MD(c).Set(key, value) }
+func (c carrier) Keys() []string {
+	var l []string
+	for k := range c {
+		l = append(l, k)
+	}
+	return l
+}
+
+// ModelStreamInfer runs the requests of a stream at the same time and answers them in order.
+// A request that fails is answered by a message with its error and does not end the stream.
+func (g *service) ModelStreamInfer(st grpc.BidiStreamingServer[inference.ModelInferRequest, inference.ModelStreamInferResponse]) error {
+	ctx, cancel := context.WithCancel(st.Context())
+	defer cancel()
+	type answer chan *inference.ModelStreamInferResponse
+	answers := make(chan answer, maxStreamed)
+	sent := make(chan error, 1)
+	go func() {
+		var failed error
+		for a := range answers {
+			m := <-a
+			if failed == nil {
+				if failed = st.Send(m); failed != nil {
+					cancel() // requests of a client that has gone need not run
+				}
+			}
+		}
+		sent <- failed
+	}()
+	var err error
+	for {
+		var m *inference.ModelInferRequest
+		if m, err = st.Recv(); err != nil {
+			break
+		}
+		a, received := make(answer, 1), time.Now()
+		answers <- a // waits if too many requests are in progress
+		go func() { a <- g.streamed(ctx, m, received) }()
+	}
+	close(answers)
+	if e := <-sent; e != nil {
+		return e
+	}
+	if err == io.EOF {
+		return nil
+	}
+	return err
+}
+
+func (g *service) streamed(ctx context.Context, m *inference.ModelInferRequest, received time.Time) (out *inference.ModelStreamInferResponse) {
+	resp, err := func() (resp *inference.ModelInferResponse, err error) {
+		defer g.s.recovered("ModelStreamInfer", &err)
+		return g.infer(ctx, m, received)
+	}()
+	if err != nil {
+		if classify(err).Code == Internal {
+			g.s.log.Error("a request failed", "method", "ModelStreamInfer", "error", err)
+		}
+		return &inference.ModelStreamInferResponse{ErrorMessage: strings.ToValidUTF8(err.Error(), "\uFFFD"), InferResponse: &inference.ModelInferResponse{Id: m.Id}}
+	}
+	if m.Parameters["triton_enable_empty_final_response"].GetBoolParam() {
+		resp.Parameters = map[string]*inference.InferParameter{"triton_final_response": {ParameterChoice: &inference.InferParameter_BoolParam{BoolParam: true}}}
+	}
+	return &inference.ModelStreamInferResponse{InferResponse: resp}
+}
+
+func messageParameters(in map[string]*inference.InferParameter) (map[string]any, error) {
+	if len(in) == 0 {
+		return nil, nil
+	}
+	out := make(map[string]any, len(in))
+	for k, p := range in {
+		switch x := p.GetParameterChoice().(type) {
+		case *inference.InferParameter_BoolParam:
+			out[k] = x.BoolParam
+		case *inference.InferParameter_Int64Param:
+			out[k] = x.Int64Param
+		case *inference.InferParameter_Uint64Param:
+			out[k] = x.Uint64Param
+		case *inference.InferParameter_DoubleParam:
+			out[k] = x.DoubleParam
+		case *inference.InferParameter_StringParam:
+			out[k] = x.StringParam
+		default:
+			return nil, fmt.Errorf("parameter %.64q has no value", k)
+		}
+	}
+	return out, nil
+}
+
+// decodeMessage decodes a request of gRPC.
+func decodeMessage(m *inference.ModelInferRequest) (*request, error) {
+	r := &request{model: m.ModelName, version: m.ModelVersion, id: m.Id}
+	var err error
+	if r.params, err = messageParameters(m.Parameters); err != nil {
+		return nil, err
+	}
+	raw := len(m.RawInputContents) > 0
+	if raw && len(m.RawInputContents) != len(m.Inputs) {
+		return nil, fmt.Errorf("expected %d raw input contents, one for each input, but got %d", len(m.Inputs), len(m.RawInputContents))
+	}
+	for i, in := range m.Inputs {
+		if in == nil {
+			return nil, fmt.Errorf("input %d is empty", i)
+		}
+		t, err := func() (*tensor.Tensor, error) {
+			for k := range in.Parameters {
+				if strings.HasPrefix(k, "shared_memory_") {
+					return nil, errSharedMemory
+				}
+				return nil, fmt.Errorf("unknown parameter %.64q", k)
+			}
+			dtype, err := parseDatatype(in.Datatype)
+			if err != nil {
+				return nil, err
+			}
+			if !raw {
+				return decodeContents(dtype, in.Shape, in.Contents)
+			}
+			if in.Contents != nil {
+				return nil, fmt.Errorf("contents must be empty if raw_input_contents is used")
+			}
+			return decodeRaw(dtype, in.Shape, m.RawInputContents[i])
+		}()
+		if err != nil {
+			return nil, fmt.Errorf("input %q: %w", in.Name, err)
+		}
+		r.inputs = append(r.inputs, namedTensor{in.Name, t})
+	}
+	for _, o := range m.Outputs {
+		w := wanted{name: o.GetName()}
+		params, err := messageParameters(o.GetParameters())
+		if err == nil {
+			err = w.set(params)
+		}
+		if err != nil {
+			return nil, fmt.Errorf("output %q: %w", w.name, err)
+		}
+		r.outputs = append(r.outputs, w)
+	}
+	return r, nil
+}
+
+// decodeContents decodes the typed contents of an input. The protocol sends 8 and 16-bit integers
+// as 32-bit ones, and has no typed contents for FP16 and BF16.
+func decodeContents(dtype tensor.DType, shape []int64, c *inference.InferTensorContents) (*tensor.Tensor, error) {
+	dims, n, err := checkShape(shape)
+	if err != nil {
+		return nil, err
+	}
+	lens := []struct {
+		name string
+		n    int
+	}{{"bool_contents", len(c.GetBoolContents())}, {"int_contents", len(c.GetIntContents())}, {"int64_contents", len(c.GetInt64Contents())},
+		{"uint_contents", len(c.GetUintContents())}, {"uint64_contents", len(c.GetUint64Contents())}, {"fp32_contents", len(c.GetFp32Contents())},
+		{"fp64_contents", len(c.GetFp64Contents())}, {"bytes_contents", len(c.GetBytesContents())}}
+	field := map[tensor.DType]string{tensor.TypeBool: "bool_contents", tensor.TypeInt8: "int_contents", tensor.TypeInt16: "int_contents", tensor.TypeInt32: "int_contents",
+		tensor.TypeInt64: "int64_contents", tensor.TypeUint8: "uint_contents", tensor.TypeUint16: "uint_contents", tensor.TypeUint32: "uint_contents",
+		tensor.TypeUint64: "uint64_contents", tensor.TypeFloat32: "fp32_contents", tensor.TypeFloat64: "fp64_contents", tensor.TypeString: "bytes_contents"}[dtype]
+	if field == "" {
+		return nil, fmt.Errorf("%s has no typed contents, want raw_input_contents", datatypeName(dtype))
+	}
+	for _, l := range lens {
+		switch {
+		case l.name == field && l.n != n:
+			return nil, fmt.Errorf("%s has %d elements, but shape %v has %d", field, l.n, shape, n)
+		case l.name != field && l.n > 0:
+			return nil, fmt.Errorf("%s is set, but datatype %s is sent in %s", l.name, datatypeName(dtype), field)
+		}
+	}
+	switch dtype {
+	case tensor.TypeBool:
+		return tensor.New(c.GetBoolContents(), dims...)
+	case tensor.TypeInt8:
+		return narrow[int8](c.GetIntContents(), dims)
+	case tensor.TypeInt16:
+		return narrow[int16](c.GetIntContents(), dims)
+	case tensor.TypeInt32:
+		return tensor.New(c.GetIntContents(), dims...)
+	case tensor.TypeInt64:
+		return tensor.New(c.GetInt64Contents(), dims...)
+	case tensor.TypeUint8:
+		return narrow[uint8](c.GetUintContents(), dims)
+	case tensor.TypeUint16:
+		return narrow[uint16](c.GetUintContents(), dims)
+	case tensor.TypeUint32:
+		return tensor.New(c.GetUintContents(), dims...)
+	case tensor.TypeUint64:
+		return tensor.New(c.GetUint64Contents(), dims...)
+	case tensor.TypeFloat32:
+		return tensor.New(c.GetFp32Contents(), dims...)
+	case tensor.TypeFloat64:
+		return tensor.New(c.GetFp64Contents(), dims...)
+	}
+	elems := make([]string, n)
+	for i, b := range c.GetBytesContents() {
+		elems[i] = string(b)
+	}
+	return tensor.New(elems, dims...)
+}
+
+// narrow converts integers to a smaller type. It fails for those out of range.
+func narrow[T int8 | int16 | uint8 | uint16, S int32 | uint32](src []S, dims []int) (*tensor.Tensor, error) {
+	dst := make([]T, len(src))
+	for i, x := range src {
+		if dst[i] = T(x); S(dst[i]) != x {
+			return nil, fmt.Errorf("element %d is %d, which is out of range", i, x)
+		}
+	}
+	return tensor.New(dst, dims...)
+}
+
+func encodeMessage(r *response) *inference.ModelInferResponse {
+	m := &inference.ModelInferResponse{ModelName: r.model, ModelVersion: r.version, Id: r.id}
+	for _, o := range r.outputs {
+		m.Outputs = append(m.Outputs, &inference.ModelInferResponse_InferOutputTensor{Name: o.name, Datatype: datatypeName(o.value.DType()), Shape: shape64(o.value.Shape())})
+		m.RawOutputContents = append(m.RawOutputContents, encodeRaw(o.value))
+	}
+	return m
+}

@@ -1,0 +1,243 @@
+package serve
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"strings"
+	"testing"
+
+	"go.opentelemetry.io/otel/trace"
+	"go.opentelemetry.io/otel/trace/noop"
+	"google.golang.org/grpc/codes"
+	healthpb "google.golang.org/grpc/health/grpc_health_v1"
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/status"
+
+	"github.com/onward-ml/onward/serve/inference"
+	"github.com/onward-ml/onward/tensor"
+)
+
+// message is a request of gRPC with one raw input.
+func message(model, datatype string, shape []int64, data string) *inference.ModelInferRequest {
+	return &inference.ModelInferRequest{ModelName: model, RawInputContents: [][]byte{[]byte(data)},
+		Inputs: []*inference.ModelInferRequest_InferInputTensor{{Name: "x", Datatype: datatype, Shape: shape}}}
+}
+
+func TestServiceCalls(t *testing.T) {
+	s := newServer(t, writeRepo(t, map[string][]byte{"m/config.pbtxt": []byte("max_batch_size: 8"), "m/1/model.onnx": scaled(t, 1)}), &Options{AllowModelControl: true})
+	conn := dialConn(t, s)
+	c := inference.NewGRPCInferenceServiceClient(conn)
+	ctx := t.Context()
+	live, err := c.ServerLive(ctx, &inference.ServerLiveRequest{})
+	if err != nil || !live.Live {
+		t.Errorf("ServerLive: %v, %v", live, err)
+	}
+	meta, err := c.ModelMetadata(ctx, &inference.ModelMetadataRequest{Name: "m"})
+	if err != nil || meta.Platform != platform || fmt.Sprint(meta.Inputs[0].Shape, meta.Versions) != "[-1 2] [1]" {
+		t.Errorf("ModelMetadata: %v, %v", meta, err)
+	}
+	config, err := c.ModelConfig(ctx, &inference.ModelConfigRequest{Name: "m", Version: "1"})
+	if err != nil || config.Config.MaxBatchSize != 8 {
+		t.Errorf("ModelConfig: %v, %v", config, err)
+	}
+	server, err := c.ServerMetadata(ctx, &inference.ServerMetadataRequest{})
+	if err != nil || server.Name != "onward" || len(server.Extensions) == 0 {
+		t.Errorf("ServerMetadata: %v, %v", server, err)
+	}
+	ready := func() string {
+		m, err := c.ModelReady(ctx, &inference.ModelReadyRequest{Name: "m"})
+		r, err2 := c.ServerReady(ctx, &inference.ServerReadyRequest{})
+		h, err3 := healthpb.NewHealthClient(conn).Check(ctx, &healthpb.HealthCheckRequest{})
+		return fmt.Sprintf("%v %v %v %v %v %v", m.GetReady(), err, r.GetReady(), err2, h.GetStatus(), err3)
+	}
+	if got := ready(); got != "true <nil> true <nil> SERVING <nil>" {
+		t.Errorf("ready: %s", got)
+	}
+	if _, err := c.RepositoryModelUnload(ctx, &inference.RepositoryModelUnloadRequest{ModelName: "m"}); err != nil {
+		t.Error(err)
+	}
+	index, err := c.RepositoryIndex(ctx, &inference.RepositoryIndexRequest{})
+	if err != nil || len(index.Models) != 1 || index.Models[0].State != "UNAVAILABLE" {
+		t.Errorf("index after the unload: %v, %v", index, err)
+	}
+	if _, err := c.ModelMetadata(ctx, &inference.ModelMetadataRequest{Name: "m"}); status.Code(err) != codes.Unavailable {
+		t.Errorf("metadata after the unload: %v", err)
+	}
+	load := &inference.RepositoryModelLoadRequest{ModelName: "m", Parameters: map[string]*inference.ModelRepositoryParameter{
+		"config": {ParameterChoice: &inference.ModelRepositoryParameter_StringParam{StringParam: `{"max_batch_size": 4}`}}}}
+	if _, err := c.RepositoryModelLoad(ctx, load); err != nil {
+		t.Error(err)
+	}
+	if config, err := c.ModelConfig(ctx, &inference.ModelConfigRequest{Name: "m"}); err != nil || config.Config.MaxBatchSize != 4 {
+		t.Errorf("configuration of the load: %v, %v", config, err)
+	}
+	s.Drain()
+	if got := ready(); got != "true <nil> false <nil> NOT_SERVING <nil>" {
+		t.Errorf("ready while draining: %s", got)
+	}
+	if _, err := c.SystemSharedMemoryStatus(ctx, &inference.SystemSharedMemoryStatusRequest{}); status.Code(err) != codes.Unimplemented {
+		t.Errorf("shared memory: %v, want UNIMPLEMENTED", err)
+	}
+	if _, err := c.RepositoryIndex(ctx, &inference.RepositoryIndexRequest{RepositoryName: "r"}); status.Code(err) != codes.Unimplemented {
+		t.Errorf("named repository: %v, want UNIMPLEMENTED", err)
+	}
+}
+
+func TestBadMessages(t *testing.T) {
+	s := newServer(t, "", &Options{Models: []Model{{Name: "m", Data: scaled(t, 1)}, {Name: "i8", Data: identity(t, tensor.TypeInt8, 1)}, {Name: "half", Data: identity(t, tensor.TypeFloat16, 1)}}})
+	c := dial(t, s)
+	typed := func(model, datatype string, shape []int64, contents *inference.InferTensorContents) *inference.ModelInferRequest {
+		return &inference.ModelInferRequest{ModelName: model, Inputs: []*inference.ModelInferRequest_InferInputTensor{{Name: "x", Datatype: datatype, Shape: shape, Contents: contents}}}
+	}
+	both := message("m", "FP32", []int64{1, 2}, "12345678")
+	both.Inputs[0].Contents = &inference.InferTensorContents{Fp32Contents: []float32{1, 2}}
+	two := message("m", "FP32", []int64{1, 2}, "12345678")
+	two.RawInputContents = append(two.RawInputContents, nil)
+	parameter := message("m", "FP32", []int64{1, 2}, "12345678")
+	parameter.Parameters = map[string]*inference.InferParameter{"p": {}}
+	shared := message("m", "FP32", []int64{1, 2}, "12345678")
+	shared.Inputs[0].Parameters = map[string]*inference.InferParameter{"shared_memory_region": {ParameterChoice: &inference.InferParameter_StringParam{StringParam: "r"}}}
+	version := message("m", "FP32", []int64{1, 2}, "12345678")
+	version.ModelVersion = "9"
+	for _, x := range []struct {
+		m    *inference.ModelInferRequest
+		code codes.Code
+		want string
+	}{
+		{&inference.ModelInferRequest{}, codes.NotFound, "unknown model"},
+		{version, codes.NotFound, "version 9"},
+		{&inference.ModelInferRequest{ModelName: "m"}, codes.InvalidArgument, "missing \"x\""},
+		{message("m", "FP32", []int64{1, 2}, "1234567"), codes.InvalidArgument, "takes 8"},
+		{message("m", "FP32", []int64{1 << 62, 1 << 62}, ""), codes.InvalidArgument, "x"},
+		{message("m", "FP32", []int64{1, -2}, ""), codes.InvalidArgument, "want 0 or more"},
+		{message("m", "XX", []int64{1, 2}, ""), codes.InvalidArgument, "unknown datatype"},
+		{both, codes.InvalidArgument, "contents must be empty"},
+		{two, codes.InvalidArgument, "expected 1 raw input contents"},
+		{parameter, codes.InvalidArgument, "no value"},
+		{shared, codes.InvalidArgument, "shared memory"},
+		{typed("m", "FP32", []int64{1, 2}, nil), codes.InvalidArgument, "fp32_contents has 0 elements"},
+		{typed("m", "FP32", []int64{1, 2}, &inference.InferTensorContents{Fp64Contents: []float64{1, 2}}), codes.InvalidArgument, "fp32_contents has 0"},
+		{typed("m", "FP32", []int64{1, 2}, &inference.InferTensorContents{Fp32Contents: []float32{1, 2}, BoolContents: []bool{true}}), codes.InvalidArgument, "bool_contents is set"},
+		{typed("i8", "INT8", []int64{1}, &inference.InferTensorContents{IntContents: []int32{128}}), codes.InvalidArgument, "element 0 is 128"},
+		{typed("half", "FP16", []int64{1}, &inference.InferTensorContents{Fp32Contents: []float32{1}}), codes.InvalidArgument, "want raw_input_contents"},
+	} {
+		_, err := c.ModelInfer(t.Context(), x.m)
+		if status.Code(err) != x.code || !strings.Contains(err.Error(), x.want) {
+			t.Errorf("%v: %v, want %s and %q", x.m, err, x.code, x.want)
+		}
+	}
+	if _, err := c.ModelInfer(t.Context(), message("m", "FP32", []int64{1, 2}, "12345678")); err != nil {
+		t.Errorf("after bad messages: %v", err)
+	}
+}
+
+// TestStream checks that a stream answers in order, that an error does not end it, and that
+// more requests than run at the same time work.
+func TestStream(t *testing.T) {
+	st, err := dial(t, one(t, scaled(t, 1))).ModelStreamInfer(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	const n = 3 * maxStreamed
+	go func() {
+		for i := range n {
+			m := message("m", "FP32", []int64{1, 2}, "12345678")
+			m.Id = fmt.Sprint(i)
+			if i%10 == 3 {
+				m.Inputs[0].Name = "z"
+			}
+			m.Parameters = map[string]*inference.InferParameter{"triton_enable_empty_final_response": {ParameterChoice: &inference.InferParameter_BoolParam{BoolParam: true}}}
+			if st.Send(m) != nil {
+				return
+			}
+		}
+		st.CloseSend()
+	}()
+	for i := range n {
+		m, err := st.Recv()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if m.InferResponse.GetId() != fmt.Sprint(i) || (m.ErrorMessage != "") != (i%10 == 3) {
+			t.Errorf("answer %d: %v", i, m)
+		}
+		if m.ErrorMessage == "" && !m.InferResponse.Parameters["triton_final_response"].GetBoolParam() {
+			t.Errorf("answer %d is not marked as the final one: %v", i, m)
+		}
+	}
+	if _, err := st.Recv(); err != io.EOF {
+		t.Errorf("after the last answer: %v", err)
+	}
+}
+
+func TestTokensOverGRPC(t *testing.T) {
+	s := newServer(t, "", &Options{Models: []Model{{Name: "m", Data: scaled(t, 1)}}, Tokens: []string{"secret"}})
+	conn := dialConn(t, s)
+	c := inference.NewGRPCInferenceServiceClient(conn)
+	for token, want := range map[string]codes.Code{"": codes.Unauthenticated, "Bearer wrong": codes.Unauthenticated, "Bearer secret": codes.OK} {
+		ctx := metadata.AppendToOutgoingContext(t.Context(), "authorization", token)
+		if _, err := c.ModelMetadata(ctx, &inference.ModelMetadataRequest{Name: "m"}); status.Code(err) != want {
+			t.Errorf("%q: %v, want %s", token, err, want)
+		}
+		st, err := c.ModelStreamInfer(ctx)
+		if err == nil {
+			if st.Send(message("m", "FP32", []int64{1, 2}, "12345678")) == nil {
+				_, err = st.Recv()
+			} else {
+				_, err = st.Recv()
+			}
+		}
+		if status.Code(err) != want {
+			t.Errorf("stream with %q: %v, want %s", token, err, want)
+		}
+	}
+	if _, err := healthpb.NewHealthClient(conn).Check(t.Context(), &healthpb.HealthCheckRequest{}); err != nil {
+		t.Errorf("health without token: %v", err)
+	}
+}
+
+func TestDeadlineOfTheCaller(t *testing.T) {
+	c := dial(t, one(t, scaled(t, 1)))
+	ctx, cancel := context.WithTimeout(t.Context(), 0)
+	defer cancel()
+	if _, err := c.ModelInfer(ctx, message("m", "FP32", []int64{1, 2}, "12345678")); status.Code(err) != codes.DeadlineExceeded {
+		t.Errorf("error %v, want DEADLINE_EXCEEDED", err)
+	}
+}
+
+// spans records the parents of spans.
+type spans struct {
+	noop.TracerProvider
+	parents chan trace.SpanContext
+}
+
+func (s *spans) Tracer(string, ...trace.TracerOption) trace.Tracer {
+	return &recorder{parents: s.parents}
+}
+
+type recorder struct {
+	noop.Tracer
+	parents chan trace.SpanContext
+}
+
+func (s *recorder) Start(ctx context.Context, name string, o ...trace.SpanStartOption) (context.Context, trace.Span) {
+	s.parents <- trace.SpanContextFromContext(ctx)
+	return s.Tracer.Start(ctx, name, o...)
+}
+
+func TestTraceContext(t *testing.T) {
+	const parent = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
+	r := &spans{parents: make(chan trace.SpanContext, 2)}
+	s := newServer(t, "", &Options{Models: []Model{{Name: "m", Data: scaled(t, 1)}}, Tracer: r})
+	call(s, "POST", "/v2/models/m/infer", []byte(fp32("[1,2]", "[1,2]")), "traceparent", parent)
+	ctx := metadata.AppendToOutgoingContext(t.Context(), "traceparent", parent)
+	if _, err := dial(t, s).ModelInfer(ctx, message("m", "FP32", []int64{1, 2}, "12345678")); err != nil {
+		t.Fatal(err)
+	}
+	for _, protocol := range []string{"REST", "gRPC"} {
+		if got := (<-r.parents).TraceID().String(); got != "0af7651916cd43dd8448eb211c80319c" {
+			t.Errorf("%s: trace %s", protocol, got)
+		}
+	}
+}

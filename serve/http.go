@@ -1,0 +1,446 @@
+package serve
+
+import (
+	"bytes"
+	"compress/gzip"
+	"compress/zlib"
+	"context"
+	"crypto/sha256"
+	"crypto/subtle"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"runtime/debug"
+	"strconv"
+	"strings"
+	"time"
+
+	"go.opentelemetry.io/otel/propagation"
+
+	"github.com/onward-ml/onward"
+	"github.com/onward-ml/onward/serve/inference"
+)
+
+// headerLength is the header that says where the JSON ends and the binary data begins.
+const headerLength = "Inference-Header-Content-Length"
+
+// serverName is the name in the server's metadata.
+const serverName = "onward"
+
+// extensions lists the protocol's extensions that both REST and gRPC support.
+var extensions = []string{"classification", "model_repository", "model_repository(unload_dependents)", "schedule_policy", "model_configuration",
+	"binary_tensor_data", "parameters", "statistics"}
+
+type handler func(http.ResponseWriter, *http.Request) error
+
+// Handler returns the REST side of the protocol, under /v2, and the probe /healthz. The
+// http.Server that it runs in should have timeouts: see HTTPServer.
+func (s *Server) Handler() http.Handler {
+	mux := http.NewServeMux()
+	route := func(method, pattern string, h handler) {
+		mux.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) {
+			if r.Method != method && (method != http.MethodGet || r.Method != http.MethodHead) {
+				w.Header().Set("Allow", method)
+				writeJSON(w, http.StatusMethodNotAllowed, errorJSON{fmt.Sprintf("method %.16q is not allowed, want %s", r.Method, method)})
+				return
+			}
+			s.serveHTTP(w, r, h)
+		})
+	}
+	private := func(method, pattern string, h handler) {
+		route(method, pattern, func(w http.ResponseWriter, r *http.Request) error {
+			if err := s.authorize(r.Header.Get("Authorization")); err != nil {
+				w.Header().Set("WWW-Authenticate", "Bearer")
+				return err
+			}
+			return h(w, r)
+		})
+	}
+	const get, post = http.MethodGet, http.MethodPost
+	probe := func(ok func() bool) handler {
+		return func(w http.ResponseWriter, _ *http.Request) error {
+			if !ok() {
+				w.WriteHeader(http.StatusServiceUnavailable)
+			}
+			return nil
+		}
+	}
+	route(get, "/healthz", probe(s.Ready))
+	route(get, "/v2/health/live", probe(func() bool { return true }))
+	route(get, "/v2/health/ready", probe(s.Ready))
+	private(get, "/v2", s.getMetadata)
+	private(get, "/v2/{$}", s.getMetadata)
+	private(get, "/v2/models/stats", s.getStats)
+	for _, model := range []string{"/v2/models/{model}", "/v2/models/{model}/versions/{version}"} {
+		private(get, model, s.getModel)
+		private(get, model+"/ready", s.getModelReady)
+		private(get, model+"/config", s.getConfig)
+		private(get, model+"/stats", s.getStats)
+		private(post, model+"/infer", s.postInfer)
+	}
+	private(post, "/v2/repository/index", s.postIndex)
+	private(post, "/v2/repository/models/{model}/load", s.postLoad)
+	private(post, "/v2/repository/models/{model}/unload", s.postUnload)
+	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
+		writeJSON(w, http.StatusNotFound, errorJSON{fmt.Sprintf("no such resource: %.200q", r.URL.Path)})
+	})
+	return mux
+}
+
+// HTTPServer returns an http.Server for a handler with timeouts against slow clients and a limit
+// for headers. A request may take as long as timeout to arrive.
+func HTTPServer(h http.Handler, timeout time.Duration) *http.Server {
+	return &http.Server{Handler: h, ReadHeaderTimeout: min(timeout, 10*time.Second), ReadTimeout: timeout, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 64 << 10}
+}
+
+type errorJSON struct {
+	Error string `json:"error"`
+}
+
+// serveHTTP calls a handler and writes its error. A panic fails the request only.
+func (s *Server) serveHTTP(w http.ResponseWriter, r *http.Request, h handler) {
+	defer func() {
+		if p := recover(); p != nil {
+			if p == http.ErrAbortHandler {
+				panic(p)
+			}
+			s.log.Error("a request panicked", "path", r.URL.Path, "panic", fmt.Sprint(p), "stack", string(debug.Stack()))
+			writeJSON(w, http.StatusInternalServerError, errorJSON{"internal error; the log has the details"})
+		}
+	}()
+	err := h(w, r)
+	if err == nil {
+		return
+	}
+	e := classify(err)
+	if e.Code == Overloaded || e.Code == Unavailable && s.draining.Load() {
+		w.Header().Set("Retry-After", "1")
+	}
+	if e.Code == Internal {
+		s.log.Error("a request failed", "path", r.URL.Path, "error", err)
+	}
+	writeJSON(w, statusOf[e.Code].http, errorJSON{e.Error()})
+}
+
+func writeJSON(w http.ResponseWriter, status int, v any) {
+	b, err := json.Marshal(v)
+	if err != nil {
+		panic(err) // the values of the server have a JSON form
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(status)
+	w.Write(b)
+}
+
+// authorize checks the header Authorization. All tokens are compared, in constant time.
+func (s *Server) authorize(header string) error {
+	if len(s.opts.Tokens) == 0 {
+		return nil
+	}
+	scheme, token, _ := strings.Cut(header, " ")
+	sum := sha256.Sum256([]byte(token))
+	ok := 0
+	for _, t := range s.opts.Tokens {
+		want := sha256.Sum256([]byte(t))
+		ok |= subtle.ConstantTimeCompare(sum[:], want[:])
+	}
+	if ok == 0 || !strings.EqualFold(scheme, "Bearer") {
+		return errorf(Unauthenticated, "the request needs a valid bearer token")
+	}
+	return nil
+}
+
+// body reads the body of a request within the limit, decompressed.
+func (s *Server) body(w http.ResponseWriter, r *http.Request) ([]byte, error) {
+	limit := s.opts.MaxBody
+	if r.ContentLength > limit {
+		return nil, errorf(TooLarge, "the body has %d bytes, more than the limit of %d", r.ContentLength, limit)
+	}
+	var in io.Reader = http.MaxBytesReader(w, r.Body, limit)
+	var err error
+	switch enc := strings.ToLower(r.Header.Get("Content-Encoding")); enc {
+	case "", "identity":
+	case "gzip":
+		in, err = gzip.NewReader(in)
+	case "deflate":
+		in, err = zlib.NewReader(in)
+	default:
+		return nil, errorf(UnsupportedMedia, "Content-Encoding %.32q is not supported, want gzip or deflate", enc)
+	}
+	var buf bytes.Buffer
+	if err == nil {
+		if r.ContentLength > 0 { // a header alone does not make the server allocate more
+			buf.Grow(int(min(r.ContentLength, 1<<20)) + bytes.MinRead)
+		}
+		_, err = buf.ReadFrom(io.LimitReader(in, limit+1))
+	}
+	var tooLarge *http.MaxBytesError
+	switch {
+	case errors.As(err, &tooLarge) || int64(buf.Len()) > limit:
+		return nil, errorf(TooLarge, "the body has more than %d bytes, the limit", limit)
+	case err != nil && r.Context().Err() != nil:
+		return nil, classify(r.Context().Err())
+	case err != nil:
+		return nil, errorf(InvalidArgument, "the body cannot be read: %w", err)
+	}
+	return buf.Bytes(), nil
+}
+
+func (s *Server) postInfer(w http.ResponseWriter, hr *http.Request) error {
+	received := time.Now()
+	done, err := s.admit()
+	if err != nil {
+		return err
+	}
+	defer done()
+	data, err := s.body(w, hr)
+	if err != nil {
+		return err
+	}
+	header, binary := data, []byte(nil)
+	if h := hr.Header.Get(headerLength); h != "" {
+		n, err := strconv.ParseUint(h, 10, 63)
+		if err != nil {
+			return errorf(InvalidArgument, "header %s is %.32q, want a number of bytes", headerLength, h)
+		}
+		if n > uint64(len(data)) {
+			return errorf(InvalidArgument, "header %s is %d, but the body has %d bytes", headerLength, n, len(data))
+		}
+		header, binary = data[:n], data[n:]
+	}
+	r, err := decodeInfer(header, binary)
+	if err != nil {
+		return &Error{InvalidArgument, err}
+	}
+	r.model, r.version, r.received = hr.PathValue("model"), hr.PathValue("version"), received
+	ctx, cancel := s.deadline(propagation.TraceContext{}.Extract(hr.Context(), propagation.HeaderCarrier(hr.Header)))
+	defer cancel()
+	resp, err := s.infer(ctx, r)
+	if err != nil {
+		return err
+	}
+	if len(r.outputs) == 0 && r.params["binary_data_output"] == true {
+		for i := range resp.outputs {
+			resp.outputs[i].binary = true
+		}
+	}
+	head, parts, err := encodeInfer(resp)
+	if err != nil {
+		return err
+	}
+	return writeInfer(w, hr, head, parts)
+}
+
+// writeInfer writes a response, compressed if the client asks for it and it is not tiny.
+func writeInfer(w http.ResponseWriter, r *http.Request, head []byte, parts [][]byte) error {
+	size := len(head)
+	for _, p := range parts {
+		size += len(p)
+	}
+	h := w.Header()
+	h.Set("Content-Type", "application/json")
+	if len(parts) > 0 {
+		h.Set("Content-Type", "application/octet-stream")
+		h.Set(headerLength, strconv.Itoa(len(head)))
+	}
+	var out io.Writer = w
+	h.Set("Vary", "Accept-Encoding")
+	if enc := accepted(r.Header.Get("Accept-Encoding")); enc != "" && size >= 1024 {
+		h.Set("Content-Encoding", enc)
+		var z io.WriteCloser
+		var err error
+		if enc == "gzip" {
+			z, err = gzip.NewWriterLevel(w, gzip.BestSpeed)
+		} else {
+			z, err = zlib.NewWriterLevel(w, zlib.BestSpeed)
+		}
+		if err != nil {
+			return err
+		}
+		defer z.Close()
+		out = z
+	} else {
+		h.Set("Content-Length", strconv.Itoa(size))
+	}
+	for _, p := range append([][]byte{head}, parts...) {
+		if _, err := out.Write(p); err != nil {
+			return nil // the client has gone, and the status is sent
+		}
+	}
+	return nil
+}
+
+// accepted returns the compression that a header Accept-Encoding asks for, or "".
+func accepted(header string) string {
+	for item := range strings.SplitSeq(header, ",") {
+		name, q, _ := strings.Cut(strings.TrimSpace(item), ";")
+		if q = strings.ReplaceAll(q, " ", ""); q == "q=0" || strings.HasPrefix(q, "q=0.0") {
+			continue
+		}
+		if name == "gzip" || name == "deflate" {
+			return name
+		}
+	}
+	return ""
+}
+
+func (s *Server) getMetadata(w http.ResponseWriter, _ *http.Request) error {
+	writeJSON(w, http.StatusOK, messageJSON(s.serverMetadata()))
+	return nil
+}
+
+func (s *Server) serverMetadata() *inference.ServerMetadataResponse {
+	return &inference.ServerMetadataResponse{Name: serverName, Version: onward.Version(), Extensions: extensions}
+}
+
+func (s *Server) getModel(w http.ResponseWriter, r *http.Request) error {
+	v, err := s.acquire(r.PathValue("model"), r.PathValue("version"))
+	if err != nil {
+		return err
+	}
+	defer v.release()
+	writeJSON(w, http.StatusOK, messageJSON(v.metadata(s.served(v.model))))
+	return nil
+}
+
+func (s *Server) getModelReady(w http.ResponseWriter, r *http.Request) error {
+	v, err := s.acquire(r.PathValue("model"), r.PathValue("version"))
+	if err != nil {
+		return err
+	}
+	v.release()
+	return nil
+}
+
+func (s *Server) getConfig(w http.ResponseWriter, r *http.Request) error {
+	v, err := s.acquire(r.PathValue("model"), r.PathValue("version"))
+	if err != nil {
+		return err
+	}
+	defer v.release()
+	writeJSON(w, http.StatusOK, messageJSON(v.config))
+	return nil
+}
+
+func (s *Server) getStats(w http.ResponseWriter, r *http.Request) error {
+	m, err := s.statistics(r.PathValue("model"), r.PathValue("version"))
+	if err != nil {
+		return err
+	}
+	writeJSON(w, http.StatusOK, messageJSON(m))
+	return nil
+}
+
+// statistics returns the statistics of a version, of all versions of a model if number is "",
+// or of all models.
+func (s *Server) statistics(model, number string) (*inference.ModelStatisticsResponse, error) {
+	m := new(inference.ModelStatisticsResponse)
+	if model != "" { // an error for unknown ones
+		v, err := s.acquire(model, number)
+		if err != nil {
+			return nil, err
+		}
+		v.release()
+	}
+	for _, v := range s.all() {
+		if (model == "" || v.model == model) && (number == "" || strconv.FormatInt(v.number, 10) == number) {
+			m.ModelStats = append(m.ModelStats, v.statistics())
+		}
+		v.release()
+	}
+	return m, nil
+}
+
+func (s *Server) postIndex(w http.ResponseWriter, r *http.Request) error {
+	data, err := s.body(w, r)
+	if err != nil {
+		return err
+	}
+	var req struct {
+		Ready bool `json:"ready"`
+	}
+	if len(data) > 0 {
+		if err := decodeJSON(data, &req); err != nil {
+			return &Error{InvalidArgument, err}
+		}
+	}
+	l, err := s.index(req.Ready)
+	if err != nil {
+		return err
+	}
+	out := []any{}
+	for _, m := range l {
+		x := map[string]string{"name": m.Name}
+		for k, v := range map[string]string{"version": m.Version, "state": m.State, "reason": m.Reason} {
+			if v != "" {
+				x[k] = v
+			}
+		}
+		out = append(out, x)
+	}
+	writeJSON(w, http.StatusOK, out)
+	return nil
+}
+
+func (s *Server) postLoad(w http.ResponseWriter, r *http.Request) error {
+	params, err := s.controlParameters(w, r)
+	if err != nil {
+		return err
+	}
+	return s.control(r.Context(), r.PathValue("model"), params, true)
+}
+
+func (s *Server) postUnload(w http.ResponseWriter, r *http.Request) error {
+	params, err := s.controlParameters(w, r)
+	if err != nil {
+		return err
+	}
+	return s.control(r.Context(), r.PathValue("model"), params, false)
+}
+
+func (s *Server) controlParameters(w http.ResponseWriter, r *http.Request) (map[string]any, error) {
+	data, err := s.body(w, r)
+	if err != nil || len(data) == 0 {
+		return nil, err
+	}
+	var req struct {
+		Parameters map[string]any `json:"parameters"`
+	}
+	if err := decodeJSON(data, &req); err != nil {
+		return nil, &Error{InvalidArgument, err}
+	}
+	params, err := parameters(req.Parameters)
+	if err != nil {
+		return nil, &Error{InvalidArgument, err}
+	}
+	return params, nil
+}
+
+// control loads or unloads a model for a client.
+func (s *Server) control(ctx context.Context, name string, params map[string]any, load bool) error {
+	if !s.opts.AllowModelControl {
+		return errorf(Unavailable, "explicit model load / unload is not allowed: the server is started without model control")
+	}
+	var override *inference.ModelConfig
+	for k, v := range params {
+		text, isText := v.(string)
+		switch {
+		case load && k == "config" && isText:
+			c, err := parseConfigJSON([]byte(text))
+			if err != nil {
+				return &Error{InvalidArgument, err}
+			}
+			override = c
+		case !load && k == "unload_dependents": // without ensembles no model depends on another
+		default:
+			return errorf(InvalidArgument, "parameter %.64q is not supported", k)
+		}
+	}
+	if !load {
+		return s.unload(name)
+	}
+	// A client that goes away does not leave the model half loaded.
+	return s.load(context.WithoutCancel(ctx), name, override)
+}

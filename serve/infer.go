@@ -1,0 +1,282 @@
+package serve
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/onward-ml/onward"
+	"github.com/onward-ml/onward/tensor"
+)
+
+// request is an inference request of either protocol.
+type request struct {
+	model, version, id string
+	params             map[string]any // of bool, int64, uint64, float64 or string
+	inputs             []namedTensor
+	outputs            []wanted // empty: all
+	received           time.Time
+}
+
+type namedTensor struct {
+	name  string
+	value *tensor.Tensor
+}
+
+// wanted is an output that a request asks for.
+type wanted struct {
+	name    string
+	classes int  // classification: the number of classes; 0: none
+	binary  bool // REST: whether the output is wanted in binary form
+}
+
+// response holds the results of a request, in the order of the wanted outputs.
+type response struct {
+	model, version, id string
+	outputs            []result
+}
+
+type result struct {
+	name   string
+	value  *tensor.Tensor
+	binary bool
+}
+
+// integer returns a parameter as a non-negative integer, 0 if it is not set.
+func integer(params map[string]any, key string) (uint64, error) {
+	switch x := params[key].(type) {
+	case nil:
+		return 0, nil
+	case uint64:
+		return x, nil
+	case int64:
+		if x >= 0 {
+			return uint64(x), nil
+		}
+	case string: // tritonclient sends a priority as a string
+		if n, err := strconv.ParseUint(x, 10, 64); err == nil {
+			return n, nil
+		}
+	}
+	return 0, fmt.Errorf("parameter %q is %v, want a non-negative integer", key, params[key])
+}
+
+// prepare checks a request against the model and returns it as a job.
+func (v *version) prepare(ctx context.Context, r *request) (*job, []wanted, error) {
+	j := &job{ctx: ctx, feed: make(onward.Values, len(r.inputs)), size: 1}
+	if err := v.setParams(j, r.params); err != nil {
+		return nil, nil, err
+	}
+	batched := v.config.MaxBatchSize > 0
+	var key strings.Builder
+	for i, in := range r.inputs {
+		if j.feed[in.name] != nil {
+			return nil, nil, fmt.Errorf("input %q is given twice", in.name)
+		}
+		at := slices.IndexFunc(v.inputs, func(s *spec) bool { return s.name == in.name })
+		if at < 0 {
+			return nil, nil, fmt.Errorf("unexpected inference input '%s' for model '%s', whose inputs are %s", in.name, v.model, names(v.inputs))
+		}
+		s := v.inputs[at]
+		if err := s.check(in.value, v.model); err != nil {
+			return nil, nil, err
+		}
+		if batched {
+			n := in.value.Dim(0)
+			if n < 1 || n > int(v.config.MaxBatchSize) {
+				return nil, nil, fmt.Errorf("input %q has batch size %d, want 1 to max_batch_size %d of model '%s'", in.name, n, v.config.MaxBatchSize, v.model)
+			}
+			if i > 0 && n != j.size {
+				return nil, nil, fmt.Errorf("input %q has batch size %d, but input %q has %d", in.name, n, r.inputs[0].name, j.size)
+			}
+			j.size = n
+		}
+		j.feed[in.name] = in.value
+	}
+	var missing []*spec
+	for _, s := range v.inputs {
+		t, ok := j.feed[s.name].(*tensor.Tensor)
+		if !ok && !s.optional {
+			missing = append(missing, s)
+		}
+		if ok && batched {
+			fmt.Fprintf(&key, "%q%v", s.name, t.Shape()[1:])
+		}
+	}
+	if len(missing) > 0 {
+		return nil, nil, fmt.Errorf("expected %d inputs but got %d inputs for model '%s': missing %s", len(v.inputs), len(r.inputs), v.model, names(missing))
+	}
+	j.key = key.String()
+	outputs := r.outputs
+	if len(outputs) == 0 {
+		for _, s := range v.outputs {
+			outputs = append(outputs, wanted{name: s.name})
+		}
+	}
+	for _, o := range outputs {
+		if !slices.ContainsFunc(v.outputs, func(s *spec) bool { return s.name == o.name }) {
+			return nil, nil, fmt.Errorf("unexpected inference output '%s' for model '%s', whose outputs are %s", o.name, v.model, names(v.outputs))
+		}
+		if slices.Contains(j.outputs, o.name) {
+			return nil, nil, fmt.Errorf("output %q is wanted twice", o.name)
+		}
+		j.outputs = append(j.outputs, o.name)
+	}
+	return j, outputs, nil
+}
+
+// setParams reads the parameters of a request. Unknown ones are refused, because they could
+// change the meaning of the request.
+func (v *version) setParams(j *job, params map[string]any) error {
+	for key, x := range params {
+		switch key {
+		case "priority", "timeout":
+		case "binary_data_output", "triton_enable_empty_final_response":
+			if _, ok := x.(bool); !ok {
+				return fmt.Errorf("parameter %q is %v, want a bool", key, x)
+			}
+		case "sequence_id", "sequence_start", "sequence_end":
+			if x != int64(0) && x != uint64(0) && x != false && x != "" {
+				return fmt.Errorf("parameter %q: sequences are not supported, and model '%s' is stateless", key, v.model)
+			}
+		default:
+			return fmt.Errorf("unknown parameter %q", key)
+		}
+	}
+	priority, err := integer(params, "priority")
+	if err != nil {
+		return err
+	}
+	// As in Triton, a level that the model lacks stands for the default.
+	j.level = v.policy.priority
+	if priority > 0 && priority <= uint64(len(v.policy.levels)) {
+		j.level = int(priority) - 1
+	}
+	us, err := integer(params, "timeout")
+	j.timeout = microseconds(us)
+	return err
+}
+
+// check checks type, rank and fixed dimensions of an input.
+func (s *spec) check(t *tensor.Tensor, model string) error {
+	if t.DType() != s.dtype {
+		return fmt.Errorf("inference input '%s' data-type is '%s', but model '%s' expects '%s'", s.name, datatypeName(t.DType()), model, datatypeName(s.dtype))
+	}
+	if s.anyRank {
+		return nil
+	}
+	ok := len(s.dims) == t.Rank()
+	for i := range min(len(s.dims), t.Rank()) {
+		ok = ok && (s.dims[i] < 0 || s.dims[i] == int64(t.Dim(i)))
+	}
+	if !ok {
+		return fmt.Errorf("unexpected shape for input '%s' for model '%s'. Expected %v, got %v", s.name, model, s.dims, t.Shape())
+	}
+	return nil
+}
+
+// infer runs a request.
+func (s *Server) infer(ctx context.Context, r *request) (*response, error) {
+	v, err := s.acquire(r.model, r.version)
+	if err != nil {
+		return nil, err
+	}
+	defer v.release()
+	ctx, end := s.trace(ctx, v, r)
+	resp, j, err := v.infer(ctx, r)
+	v.stats.record(r, j, err)
+	s.metrics.record(v, r, j, err)
+	end(err)
+	return resp, err
+}
+
+func (v *version) infer(ctx context.Context, r *request) (*response, *job, error) {
+	j, outputs, err := v.prepare(ctx, r)
+	if err != nil {
+		return nil, nil, &Error{InvalidArgument, err}
+	}
+	if err := v.scheduler.submit(j); err != nil {
+		return nil, nil, classify(err)
+	}
+	resp := &response{model: v.model, version: strconv.FormatInt(v.number, 10), id: r.id, outputs: make([]result, len(outputs))}
+	for i, o := range outputs {
+		t, ok := j.out[o.name].(*tensor.Tensor)
+		if !ok {
+			return nil, j, errorf(Internal, "output %q is not a tensor", o.name)
+		}
+		if o.classes > 0 {
+			if t, err = v.classify(o, t); err != nil {
+				return nil, j, err
+			}
+		}
+		resp.outputs[i] = result{o.name, t, o.binary}
+	}
+	j.finished = time.Now()
+	return resp, j, nil
+}
+
+// classify returns the largest elements of an output as strings "value:index" or
+// "value:index:label", for every item of the batch (Triton's classification extension).
+func (v *version) classify(o wanted, t *tensor.Tensor) (*tensor.Tensor, error) {
+	if t.DType() == tensor.TypeString || t.DType() == tensor.TypeBool {
+		return nil, errorf(InvalidArgument, "output %q is %s, which has no classification", o.name, datatypeName(t.DType()))
+	}
+	values, err := tensor.Float64s(t)
+	if err != nil {
+		return nil, errorf(InvalidArgument, "output %q: %w", o.name, err)
+	}
+	var labels []string
+	for _, s := range v.outputs {
+		if s.name == o.name {
+			labels = s.labels
+		}
+	}
+	batch, shape := 1, []int{}
+	if v.config.MaxBatchSize > 0 && t.Rank() > 0 {
+		batch = t.Dim(0)
+		shape = append(shape, batch)
+	}
+	width := 0
+	if batch > 0 {
+		width = len(values) / batch
+	}
+	k := min(o.classes, width)
+	out := make([]string, 0, batch*k)
+	order := make([]int, width)
+	for b := range batch {
+		row := values[b*width : (b+1)*width]
+		for i := range order {
+			order[i] = i
+		}
+		slices.SortStableFunc(order, func(a, b int) int {
+			if na, nb := math.IsNaN(row[a]), math.IsNaN(row[b]); na || nb {
+				return cmp.Compare(boolInt(na), boolInt(nb)) // NaN last
+			}
+			return cmp.Compare(row[b], row[a])
+		})
+		for _, i := range order[:k] {
+			text := strconv.FormatFloat(row[i], 'f', 6, 64)
+			if t.DType().IsInteger() {
+				text = strconv.FormatFloat(row[i], 'f', 0, 64)
+			}
+			text += ":" + strconv.Itoa(i)
+			if i < len(labels) {
+				text += ":" + labels[i]
+			}
+			out = append(out, text)
+		}
+	}
+	return tensor.New(out, append(shape, k)...)
+}
+
+func boolInt(b bool) int {
+	if b {
+		return 1
+	}
+	return 0
+}

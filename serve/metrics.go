@@ -1,0 +1,144 @@
+package serve
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"strconv"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/codes"
+	"go.opentelemetry.io/otel/trace"
+)
+
+// metrics holds the Prometheus metrics, with Triton's names where it has them
+// (https://docs.nvidia.com/deeplearning/triton-inference-server, Metrics). Their labels are names of
+// loaded models, never what a request says, so that clients cannot add series.
+type metrics struct {
+	success, failure, inferences, executions *prometheus.CounterVec
+	total, queue, input, infer, output       *prometheus.CounterVec // microseconds
+	seconds                                  *prometheus.HistogramVec
+	loadSeconds                              *prometheus.GaugeVec
+	refused                                  prometheus.Counter
+	byModel                                  []interface{ DeletePartialMatch(prometheus.Labels) int }
+}
+
+func newMetrics(s *Server) (*metrics, error) {
+	m := new(metrics)
+	labels := []string{"model", "version"}
+	counter := func(name, help string, more ...string) *prometheus.CounterVec {
+		c := prometheus.NewCounterVec(prometheus.CounterOpts{Name: name, Help: help}, append(labels, more...))
+		m.byModel = append(m.byModel, c)
+		return c
+	}
+	m.success = counter("nv_inference_request_success", "Number of successful inference requests.")
+	m.failure = counter("nv_inference_request_failure", "Number of failed inference requests, by reason: REJECTED, CANCELED, BACKEND or OTHER.", "reason")
+	m.inferences = counter("nv_inference_count", "Number of inferences: the sum of the batch sizes.")
+	m.executions = counter("nv_inference_exec_count", "Number of runs of the model.")
+	m.total = counter("nv_inference_request_duration_us", "Time of the requests, in microseconds.")
+	m.queue = counter("nv_inference_queue_duration_us", "Time of the requests in the queue, in microseconds.")
+	m.input = counter("nv_inference_compute_input_duration_us", "Time for joining inputs to batches, in microseconds.")
+	m.infer = counter("nv_inference_compute_infer_duration_us", "Time of the runs, in microseconds.")
+	m.output = counter("nv_inference_compute_output_duration_us", "Time for splitting outputs, in microseconds.")
+	m.seconds = prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: "onward_request_duration_seconds", Help: "Time of the successful requests.",
+		Buckets: prometheus.ExponentialBucketsRange(50e-6, 30, 24)}, labels)
+	m.loadSeconds = prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "nv_model_load_duration_secs", Help: "Time for loading the model and its warm-up."}, labels)
+	m.byModel = append(m.byModel, m.seconds, m.loadSeconds)
+	m.refused = prometheus.NewCounter(prometheus.CounterOpts{Name: "onward_requests_refused_total", Help: "Requests refused because too many were in progress."})
+	active := prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "onward_requests_in_progress", Help: "Inference requests in progress."},
+		func() float64 { return float64(s.active.Load()) })
+	for _, c := range []prometheus.Collector{m.success, m.failure, m.inferences, m.executions, m.total, m.queue, m.input, m.infer, m.output,
+		m.seconds, m.loadSeconds, m.refused, active, pendingRequests{s}} {
+		if err := s.opts.Metrics.Register(c); err != nil {
+			return nil, err
+		}
+	}
+	return m, nil
+}
+
+// pendingRequests reports the length of the queues.
+type pendingRequests struct{ s *Server }
+
+var pendingDesc = prometheus.NewDesc("nv_inference_pending_request_count", "Number of requests that wait for a run.", []string{"model", "version"}, nil)
+
+func (p pendingRequests) Describe(c chan<- *prometheus.Desc) { c <- pendingDesc }
+
+func (p pendingRequests) Collect(c chan<- prometheus.Metric) {
+	for _, v := range p.s.all() {
+		c <- prometheus.MustNewConstMetric(pendingDesc, prometheus.GaugeValue, float64(v.scheduler.pending()), v.model, strconv.FormatInt(v.number, 10))
+		v.release()
+	}
+}
+
+func (m *metrics) record(v *version, r *request, j *job, err error) {
+	version := strconv.FormatInt(v.number, 10)
+	if err != nil {
+		m.failure.WithLabelValues(v.model, version, reason(err)).Inc()
+		return
+	}
+	us := func(c *prometheus.CounterVec, d time.Duration) {
+		c.WithLabelValues(v.model, version).Add(max(0, float64(d)/float64(time.Microsecond)))
+	}
+	elapsed := time.Since(r.received)
+	m.success.WithLabelValues(v.model, version).Inc()
+	m.inferences.WithLabelValues(v.model, version).Add(float64(j.size))
+	m.executions.WithLabelValues(v.model, version).Add(float64(j.executions))
+	us(m.total, elapsed)
+	us(m.queue, j.started.Sub(j.queued))
+	us(m.input, j.inputDone.Sub(j.started))
+	us(m.infer, j.inferDone.Sub(j.inputDone))
+	us(m.output, j.finished.Sub(j.inferDone))
+	m.seconds.WithLabelValues(v.model, version).Observe(elapsed.Seconds())
+}
+
+// reason returns Triton's word for the reason of a failure.
+func reason(err error) string {
+	var e *Error
+	if !errors.As(err, &e) {
+		return "OTHER"
+	}
+	switch e.Code {
+	case Overloaded, Unavailable, TooLarge:
+		return "REJECTED"
+	case Cancelled, DeadlineExceeded:
+		return "CANCELED"
+	case Internal:
+		return "BACKEND"
+	}
+	return "OTHER"
+}
+
+func (m *metrics) loaded(v *version, d time.Duration) {
+	m.loadSeconds.WithLabelValues(v.model, strconv.FormatInt(v.number, 10)).Set(d.Seconds())
+}
+
+// forget removes the series of a version that is no longer served.
+func (m *metrics) forget(v *version) {
+	for _, c := range m.byModel {
+		c.DeletePartialMatch(prometheus.Labels{"model": v.model, "version": strconv.FormatInt(v.number, 10)})
+	}
+}
+
+// MetricsHandler serves the Prometheus metrics.
+func (s *Server) MetricsHandler() http.Handler {
+	return promhttp.HandlerFor(s.opts.Metrics, promhttp.HandlerOpts{})
+}
+
+// trace starts the span of an inference request. The function that it returns ends the span.
+func (s *Server) trace(ctx context.Context, v *version, r *request) (context.Context, func(error)) {
+	if s.tracer == nil {
+		return ctx, func(error) {}
+	}
+	ctx, span := s.tracer.Start(ctx, "infer "+v.model, trace.WithSpanKind(trace.SpanKindServer), trace.WithTimestamp(r.received),
+		trace.WithAttributes(attribute.String("model.name", v.model), attribute.Int64("model.version", v.number)))
+	return ctx, func(err error) {
+		if err != nil {
+			span.RecordError(err)
+			span.SetStatus(codes.Error, err.Error())
+		}
+		span.End()
+	}
+}

@@ -1,0 +1,315 @@
+package serve
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/onward-ml/onward/onnx"
+	"github.com/onward-ml/onward/tensor"
+)
+
+func TestConfigErrors(t *testing.T) {
+	for _, c := range []struct{ config, want string }{
+		{`sequence_batching { }`, `"sequence_batching" is unknown or not supported`},
+		{`ensemble_scheduling { }`, `"ensemble_scheduling"`},
+		{`optimization { cuda { graphs: true } }`, `"optimization"`},
+		{`max_batch_sise: 8`, `"max_batch_sise"`},
+		{`input { name: "x" reshape { shape: 1 } }`, `"reshape"`},
+		{"max_batch_size: 8\n}", "line 2"},
+		{`max_batch_size: 8 max_batch_size: 9`, "max_batch_size"},
+		{`max_batch_size: x`, "line 1"},
+		{`max_batch_size: -1`, "non-negative, got -1"},
+		{`max_batch_size: 99999999999`, "99999999999"},
+		{`name: "other"`, `the folder is "m"`},
+		{`platform: "tensorflow_savedmodel"`, "platform"},
+		{`backend: "python"`, "backend"},
+		{`default_model_filename: "../1/model.onnx"`, "plain file name"},
+		{`default_model_filename: "other.onnx"`, "other.onnx"},
+		{`instance_group { kind: KIND_GPU }`, "KIND_GPU"},
+		{`instance_group { gpus: 0 }`, `"gpus"`},
+		{`instance_group { count: -1 }`, "count -1"},
+		{`instance_group { count: 2000000000 }`, "at most 1024"},
+		{`parameters { key: "provider" value { string_value: "abc" } }`, "unknown provider"},
+		{`parameters { key: "enable_mem_arena" value { string_value: "1" } }`, "unknown parameter"},
+		{`parameters { key: "intra_op_thread_count" value { string_value: "-1" } }`, "number of threads"},
+		{`version_policy { latest { } }`, "at least 1"},
+		{`version_policy { specific { } }`, "no versions"},
+		{`version_policy { specific { versions: 7 } }`, "wants version 7, but the model has [1]"},
+		{`dynamic_batching { }`, "needs a max_batch_size"},
+		{`max_batch_size: 4 dynamic_batching { preferred_batch_size: 5 }`, "1 to max_batch_size 4"},
+		{`max_batch_size: 4 dynamic_batching { priority_levels: 2 }`, "default_priority_level"},
+		{`max_batch_size: 4 dynamic_batching { priority_levels: 1000 }`, "at most 100"},
+		{`max_batch_size: 4 dynamic_batching { max_queue_delay_microseconds: 18446744073709551615 }`, "at most an hour"},
+		{`max_batch_size: 4 dynamic_batching { priority_queue_policy { key: 1 value { } } }`, "level 1"},
+		{`input { name: "z" }`, `input "z", which the model lacks`},
+		{`output { name: "z" }`, `output "z", which the model lacks`},
+		{`input { name: "x" } input { name: "x" }`, "twice"},
+		{`input { name: "x" data_type: TYPE_FP64 }`, "the model has TYPE_FP32"},
+		{`input { name: "x" dims: [ -1, 3 ] }`, "but the model has [-1 2]"},
+		{`max_batch_size: 4 input { name: "x" dims: [ -1, 2 ] }`, "but the model has [2]"},
+		{`input { name: "x" dims: [ -2, 2 ] }`, "want −1 or more"},
+		{`input { name: "x" optional: true }`, "no default in the model"},
+		{`input { name: "x" allow_ragged_batch: true }`, "ragged batches are not supported"},
+		{`input { name: "x" format: FORMAT_NHWC }`, "takes 3 dims"},
+		{`output { name: "y" label_filename: "../../labels" }`, "must be in the model's folder"},
+		{`output { name: "y" label_filename: "none.txt" }`, "none.txt"},
+		{`model_warmup { name: "w" inputs { key: "z" value { } } }`, "which the model lacks"},
+		{`model_warmup { name: "w" inputs { key: "x" value { data_type: TYPE_FP32 dims: [1, 2] } } }`, "neither zero_data nor"},
+		{`model_warmup { name: "w" inputs { key: "x" value { data_type: TYPE_INT8 dims: [1, 2] zero_data: true } } }`, "data_type TYPE_INT8"},
+		{`model_warmup { name: "w" inputs { key: "x" value { data_type: TYPE_FP32 dims: [4611686018427387904, 2] zero_data: true } } }`, "x"},
+		{`model_warmup { name: "w" inputs { key: "x" value { data_type: TYPE_FP32 dims: [1000000000, 2] zero_data: true } } }`, "at most"},
+		{`model_warmup { name: "w" inputs { key: "x" value { data_type: TYPE_FP32 dims: [1, 3] zero_data: true } } }`, "unexpected shape"},
+	} {
+		repo := writeRepo(t, map[string][]byte{"m/config.pbtxt": []byte(c.config), "m/1/model.onnx": scaled(t, 1)})
+		s, err := New(t.Context(), repo, quiet(nil))
+		if err == nil {
+			s.Close()
+			t.Errorf("%s is accepted", c.config)
+		} else if !strings.Contains(err.Error(), c.want) || !strings.Contains(err.Error(), "'m'") {
+			t.Errorf("%s: %v, want %q and the model's name", c.config, err, c.want)
+		}
+	}
+}
+
+func TestFixedDimensionIsNoBatch(t *testing.T) {
+	repo := writeRepo(t, map[string][]byte{"m/config.pbtxt": []byte("max_batch_size: 2"), "m/1/model.onnx": identity(t, tensor.TypeFloat32, 3, 2)})
+	if _, err := New(t.Context(), repo, quiet(nil)); err == nil || !strings.Contains(err.Error(), "want a symbolic dimension 0") {
+		t.Errorf("error %v", err)
+	}
+}
+
+func TestConfigNarrowsShapes(t *testing.T) {
+	s := newServer(t, writeRepo(t, map[string][]byte{"m/config.pbtxt": []byte(`input { name: "x" dims: [ 2, 2 ] }`), "m/1/model.onnx": scaled(t, 1)}), nil)
+	if w := call(s, "POST", "/v2/models/m/infer", []byte(fp32("[1,2]", "[1,2]"))); w.Code != 400 {
+		t.Errorf("[1,2]: %d %s, want 400", w.Code, w.Body)
+	}
+	if w := call(s, "POST", "/v2/models/m/infer", []byte(fp32("[2,2]", "[1,2,3,4]"))); w.Code != 200 {
+		t.Errorf("[2,2]: %d %s", w.Code, w.Body)
+	}
+}
+
+func TestBatchSizeOfRequests(t *testing.T) {
+	s := newServer(t, writeRepo(t, map[string][]byte{"m/config.pbtxt": []byte(`max_batch_size: 2`), "m/1/model.onnx": scaled(t, 1)}), nil)
+	for shape, want := range map[string]int{"[0,2]": 400, "[1,2]": 200, "[2,2]": 200, "[3,2]": 400, "[2]": 400} {
+		data := map[string]string{"[0,2]": "[]", "[1,2]": "[1,2]", "[2,2]": "[1,2,3,4]", "[3,2]": "[1,2,3,4,5,6]", "[2]": "[1,2]"}[shape]
+		if w := call(s, "POST", "/v2/models/m/infer", []byte(fp32(shape, data))); w.Code != want {
+			t.Errorf("%s: %d %s, want %d", shape, w.Code, w.Body, want)
+		}
+	}
+}
+
+func TestVersionPolicies(t *testing.T) {
+	for policy, want := range map[string]string{``: "[10]", `version_policy { latest { num_versions: 2 } }`: "[9 10]", `version_policy { latest { num_versions: 4000000000 } }`: "[1 9 10]",
+		`version_policy { all { } }`: "[1 9 10]", `version_policy { specific { versions: [9, 1, 9] } }`: "[1 9]"} {
+		s := newServer(t, writeRepo(t, map[string][]byte{"m/config.pbtxt": []byte(policy), "m/1/model.onnx": scaled(t, 1), "m/9/model.onnx": scaled(t, 9), "m/10/model.onnx": scaled(t, 10)}), nil)
+		if got := fmt.Sprint(s.served("m")); got != want {
+			t.Errorf("%s: versions %s, want %s", policy, got, want)
+		}
+	}
+}
+
+func TestWarmupRunsBeforeRequests(t *testing.T) {
+	const config = `max_batch_size: 4 model_warmup { name: "w" batch_size: 3 count: 2 inputs { key: "x" value { data_type: TYPE_FP32 dims: 2 random_data: true } } }`
+	s := newServer(t, writeRepo(t, map[string][]byte{"m/config.pbtxt": []byte(config), "m/1/model.onnx": scaled(t, 1)}), nil)
+	stats := get(t, s, "/v2/models/m/stats")["model_stats"].([]any)[0].(map[string]any)
+	if stats["inference_count"] != 0.0 {
+		t.Errorf("the warm-up counts as %v inferences, want 0", stats["inference_count"])
+	}
+}
+
+func TestOptionalInput(t *testing.T) {
+	b := onnx.NewModel("optional").Opset("", 17).IRVersion(8)
+	b.Input("x", onnx.Float, 2).Input("f", onnx.Float, 1).Output("y", onnx.Float, 2).Initializer("f", []float32{3})
+	b.Node("Mul", []string{"x", "f"}, []string{"y"})
+	s := one(t, modelBytes(t, b))
+	x := `{"name":"x","shape":[2],"datatype":"FP32","data":[1,2]}`
+	for inputs, want := range map[string]string{x: "[3,6]", x + `,{"name":"f","shape":[1],"datatype":"FP32","data":[5]}`: "[5,10]"} {
+		if w := call(s, "POST", "/v2/models/m/infer", []byte(`{"inputs":[`+inputs+`]}`)); !strings.Contains(w.Body.String(), want) {
+			t.Errorf("%s: %s, want %s", inputs, w.Body, want)
+		}
+	}
+}
+
+func TestBrokenModels(t *testing.T) {
+	repo := writeRepo(t, map[string][]byte{"good/1/model.onnx": scaled(t, 1), "empty/readme": nil, "garbage/1/model.onnx": []byte("garbage"), ".hidden/1/model.onnx": nil, "file": nil})
+	_, err := New(t.Context(), repo, quiet(nil))
+	if err == nil || !strings.Contains(err.Error(), "'empty'") || !strings.Contains(err.Error(), "'garbage'") || strings.Contains(err.Error(), "hidden") {
+		t.Errorf("error %v, want one that names both broken models", err)
+	}
+	s := newServer(t, repo, &Options{KeepGoing: true})
+	if s.Ready() {
+		t.Error("the server is ready with broken models")
+	}
+	w := call(s, "POST", "/v2/repository/index", nil)
+	for _, want := range []string{`{"name":"good","state":"READY","version":"1"}`, `"name":"garbage","reason":`, `"state":"UNAVAILABLE","version":"1"`} {
+		if !strings.Contains(w.Body.String(), want) {
+			t.Errorf("index %s lacks %s", w.Body, want)
+		}
+	}
+	if w := call(s, "POST", "/v2/repository/index", []byte(`{"ready":true}`)); w.Body.String() != `[{"name":"good","state":"READY","version":"1"}]` {
+		t.Errorf("index of ready models: %s", w.Body)
+	}
+	if w := call(s, "POST", "/v2/models/garbage/infer", []byte(`{}`)); w.Code != 503 {
+		t.Errorf("request for a broken model: %d %s, want 503", w.Code, w.Body)
+	}
+	if _, err := New(t.Context(), filepath.Join(repo, "none"), quiet(nil)); err == nil {
+		t.Error("a repository that does not exist is accepted")
+	}
+}
+
+func TestModelControl(t *testing.T) {
+	files := map[string][]byte{"m/1/model.onnx": scaled(t, 1)}
+	if w := call(newServer(t, writeRepo(t, files), nil), "POST", "/v2/repository/models/m/unload", nil); w.Code != 503 || !strings.Contains(w.Body.String(), "not allowed") {
+		t.Errorf("without model control: %d %s, want 503", w.Code, w.Body)
+	}
+	repo := writeRepo(t, files)
+	s := newServer(t, repo, &Options{AllowModelControl: true})
+	factor := func() string {
+		w := call(s, "POST", "/v2/models/m/infer", []byte(fp32("[1,2]", "[1,2]")))
+		if _, data, ok := strings.Cut(w.Body.String(), `"data":`); ok {
+			return strings.TrimSuffix(data, "}]}")
+		}
+		return fmt.Sprint(w.Code)
+	}
+	control := func(what, body string) {
+		t.Helper()
+		if w := call(s, "POST", "/v2/repository/models/m/"+what, []byte(body)); w.Code != 200 {
+			t.Fatalf("%s: %d %s", what, w.Code, w.Body)
+		}
+	}
+	check := func(what, want string) {
+		t.Helper()
+		if got := factor(); got != want {
+			t.Errorf("%s: %s, want %s", what, got, want)
+		}
+	}
+	check("at first", "[1,2]")
+	control("unload", `{"parameters":{"unload_dependents":true}}`)
+	check("after the unload", "503")
+	if !s.Ready() {
+		t.Error("the server is not ready without a model that a client has unloaded")
+	}
+	if err := s.Poll(t.Context()); err != nil {
+		t.Error(err)
+	}
+	check("after a poll", "503")
+	write(t, filepath.Join(repo, "m/1/model.onnx"), scaled(t, 2))
+	control("load", "")
+	check("after the load", "[2,4]")
+	write(t, filepath.Join(repo, "m/2/model.onnx"), scaled(t, 5))
+	control("load", `{"parameters":{"config":"{\"version_policy\":{\"specific\":{\"versions\":[1]}}}"}}`)
+	check("after a load with version 1", "[2,4]")
+	control("load", "")
+	check("after a load of the latest", "[5,10]")
+	for body, want := range map[string]string{`{"parameters":{"config":"{\"abc\":1}"}}`: "abc", `{"parameters":{"file:1/model.onnx":"x"}}`: "not supported", `{"parameters":{"config":1}}`: "not supported", `[`: "JSON"} {
+		if w := call(s, "POST", "/v2/repository/models/m/load", []byte(body)); w.Code != 400 || !strings.Contains(w.Body.String(), want) {
+			t.Errorf("load with %s: %d %s, want 400 and %q", body, w.Code, w.Body, want)
+		}
+	}
+	check("after loads that fail", "[5,10]")
+}
+
+// TestReloadLosesNoRequest replaces a model while requests run. All requests succeed, with the
+// results of one of the models.
+func TestReloadLosesNoRequest(t *testing.T) {
+	repo := writeRepo(t, map[string][]byte{"m/1/model.onnx": scaled(t, 1)})
+	s := newServer(t, repo, nil)
+	ctx, stop := context.WithCancel(t.Context())
+	var wait sync.WaitGroup
+	for range 4 {
+		wait.Go(func() {
+			for ctx.Err() == nil {
+				w := call(s, "POST", "/v2/models/m/infer", []byte(fp32("[1,2]", "[1,1]")))
+				if w.Code != 200 || !strings.Contains(w.Body.String(), `"data":[1,1]`) && !strings.Contains(w.Body.String(), `"data":[10,10]`) {
+					t.Errorf("%d %s", w.Code, w.Body)
+				}
+			}
+		})
+	}
+	path := filepath.Join(repo, "m/1/model.onnx")
+	for i := range 20 {
+		write(t, path, scaled(t, []float32{10, 1}[i%2])) // files of different sizes or times
+		if err := s.Poll(ctx); err != nil {
+			t.Error(err)
+		}
+	}
+	stop()
+	wait.Wait()
+}
+
+func TestPollKeepsTheOldModelIfTheNewOneIsBroken(t *testing.T) {
+	repo := writeRepo(t, map[string][]byte{"m/1/model.onnx": scaled(t, 1)})
+	s := newServer(t, repo, nil)
+	answer := func() string {
+		return call(s, "POST", "/v2/models/m/infer", []byte(fp32("[1,2]", "[1,1]"))).Body.String()
+	}
+	write(t, filepath.Join(repo, "m/1/model.onnx"), []byte("garbage"))
+	if err := s.Poll(t.Context()); err == nil {
+		t.Error("a broken model is not reported")
+	}
+	if err := s.Poll(t.Context()); err != nil {
+		t.Errorf("a second poll without changes reports %v", err)
+	}
+	if got := answer(); !strings.Contains(got, `"data":[1,1]`) {
+		t.Errorf("after a broken file: %s", got)
+	}
+	write(t, filepath.Join(repo, "m/config.pbtxt"), []byte("garbage"))
+	if err := s.Poll(t.Context()); err == nil {
+		t.Error("a broken configuration is not reported")
+	}
+	if got := answer(); !strings.Contains(got, `"data":[1,1]`) {
+		t.Errorf("after a broken configuration: %s", got)
+	}
+	write(t, filepath.Join(repo, "m/config.pbtxt"), nil)
+	write(t, filepath.Join(repo, "m/1/model.onnx"), scaled(t, 7))
+	write(t, filepath.Join(repo, "new/1/model.onnx"), scaled(t, 8))
+	if err := s.Poll(t.Context()); err != nil {
+		t.Error(err)
+	}
+	if got := answer(); !strings.Contains(got, `"data":[7,7]`) {
+		t.Errorf("after the repair: %s", got)
+	}
+	if w := call(s, "GET", "/v2/models/new/ready", nil); w.Code != 200 {
+		t.Errorf("the new model: %d", w.Code)
+	}
+	if err := os.RemoveAll(filepath.Join(repo, "m")); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Poll(t.Context()); err != nil {
+		t.Error(err)
+	}
+	if w := call(s, "GET", "/v2/models/m", nil); w.Code != 404 || !s.Ready() {
+		t.Errorf("the removed model: %d, want 404", w.Code)
+	}
+}
+
+func TestBatchingByDefault(t *testing.T) {
+	s := newServer(t, "", &Options{MaxBatchSize: 16, Models: []Model{{Name: "batched", Data: scaled(t, 1)}, {Name: "fixed", Data: identity(t, tensor.TypeFloat32, 3, 2)}}})
+	for model, want := range map[string]float64{"batched": 16, "fixed": 0} {
+		c := get(t, s, "/v2/models/"+model+"/config")
+		if _, ok := c["dynamic_batching"]; c["max_batch_size"] != want || ok != (want > 0) {
+			t.Errorf("%s: %v", model, c)
+		}
+	}
+}
+
+func TestOptionErrors(t *testing.T) {
+	data := scaled(t, 1)
+	for want, o := range map[string]*Options{
+		"must not contain a path": {Models: []Model{{Name: "a/b", Data: data}}},
+		"two models":              {Models: []Model{{Name: "a", Data: data}, {Name: "a", Data: data}}},
+		"either Path or Data":     {Models: []Model{{Name: "a"}}},
+		"empty token":             {Tokens: []string{""}},
+		"MaxBody":                 {MaxBody: -1},
+		"both in the repository":  {Models: []Model{{Name: "m", Data: data}}},
+	} {
+		if _, err := New(t.Context(), writeRepo(t, map[string][]byte{"m/1/model.onnx": data}), quiet(o)); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("error %v, want %q", err, want)
+		}
+	}
+}

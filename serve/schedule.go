@@ -1,0 +1,412 @@
+package serve
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/onward-ml/onward"
+	"github.com/onward-ml/onward/tensor"
+)
+
+// A runner runs a model. It is a *onward.Session outside of tests.
+type runner interface {
+	Run(context.Context, onward.Values, *onward.RunOptions) (onward.Values, error)
+	Close() error
+}
+
+// queuePolicy bounds the queue of one priority level.
+type queuePolicy struct {
+	timeout  time.Duration // longest time in the queue; 0: no limit
+	override bool          // whether requests may set a shorter timeout
+	delay    bool          // whether requests past the timeout run after all others, instead of being refused
+	max      int           // largest number of waiting requests; 0: no limit
+}
+
+// schedulePolicy configures a scheduler.
+type schedulePolicy struct {
+	instances int           // runs at the same time, at least 1
+	maxBatch  int           // largest size of dimension 0 of a batch; requests are not batched if it is below 2
+	preferred []int         // sizes that run at once, ascending
+	delay     time.Duration // longest wait for more requests
+	priority  int           // level of requests that set none, from 0
+	levels    []queuePolicy // one for each priority level, highest priority first
+}
+
+// job is a request in the scheduler.
+type job struct {
+	ctx     context.Context
+	feed    onward.Values
+	outputs []string // names of the wanted outputs
+	size    int      // dimension 0 of the inputs; 1 if the model has no batch dimension
+	key     string   // equal for requests that can form a batch
+	level   int
+	timeout time.Duration // wanted by the request; 0: that of the policy
+
+	queued, started, inputDone, inferDone, finished time.Time
+	executions                                      int // runs of the model that this job has led
+	batch                                           int // dimension 0 of the run that this job was part of
+	taken                                           bool
+	done                                            chan struct{}
+	out                                             onward.Values
+	err                                             error
+}
+
+// scheduler queues the requests of a model version and runs them in batches.
+//
+// A request runs in the goroutine that submits it if an instance is free, because waking
+// another goroutine can take longer than a small model.
+type scheduler struct {
+	policy schedulePolicy
+	run    runner
+
+	mu     sync.Mutex
+	free   int      // instances that run nothing
+	queues [][]*job // by level; the last holds the jobs that are past a timeout with action DELAY
+	timer  *time.Timer
+}
+
+func newScheduler(p schedulePolicy, run runner) *scheduler {
+	return &scheduler{policy: p, run: run, free: p.instances, queues: make([][]*job, len(p.levels)+1)}
+}
+
+// pending returns the number of requests in the queue.
+func (s *scheduler) pending() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	n := 0
+	for _, q := range s.queues {
+		n += len(q)
+	}
+	return n
+}
+
+// submit queues a job, waits for its results and stores them in the job.
+func (s *scheduler) submit(j *job) error {
+	policy := s.policy.levels[j.level]
+	timeout := policy.timeout
+	if policy.override && j.timeout > 0 && (timeout == 0 || j.timeout < timeout) {
+		timeout = j.timeout
+	}
+	j.done = make(chan struct{})
+	j.queued = time.Now()
+	s.mu.Lock()
+	if n := len(s.queues[j.level]); policy.max > 0 && n >= policy.max {
+		s.mu.Unlock()
+		return errorf(Overloaded, "exceeds maximum queue size: %d requests are waiting", n)
+	}
+	s.queues[j.level] = append(s.queues[j.level], j)
+	batch := s.next()
+	s.mu.Unlock()
+	switch {
+	case slices.Contains(batch, j):
+		s.execute(batch)
+		s.release()
+		return j.err
+	case batch != nil:
+		go s.loop(batch)
+	}
+	var expired <-chan time.Time
+	if timeout > 0 {
+		t := time.NewTimer(timeout)
+		defer t.Stop()
+		expired = t.C
+	}
+	for {
+		select {
+		case <-j.done:
+			return j.err
+		case <-j.ctx.Done():
+			s.remove(j)
+			return context.Cause(j.ctx)
+		case <-expired:
+			expired = nil
+			if !s.remove(j) {
+				continue
+			}
+			if !policy.delay {
+				return errorf(Unavailable, "Request timeout expired: it waited %s in the queue", timeout)
+			}
+			s.mu.Lock()
+			last := len(s.queues) - 1
+			s.queues[last] = append(s.queues[last], j)
+			if batch := s.next(); batch != nil {
+				go s.loop(batch)
+			}
+			s.mu.Unlock()
+		}
+	}
+}
+
+// remove takes a waiting job out of the queue. It reports false if the job has been taken to run.
+func (s *scheduler) remove(j *job) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if j.taken {
+		return false
+	}
+	for l, q := range s.queues {
+		if i := slices.Index(q, j); i >= 0 {
+			s.queues[l] = slices.Delete(q, i, i+1)
+		}
+	}
+	// The next jobs may form a batch now that this one is not between them.
+	if batch := s.next(); batch != nil {
+		go s.loop(batch)
+	}
+	return true
+}
+
+// release gives an instance back and starts the next batch.
+func (s *scheduler) release() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.free++
+	if batch := s.next(); batch != nil {
+		go s.loop(batch)
+	}
+}
+
+// loop runs batches while there are any.
+func (s *scheduler) loop(batch []*job) {
+	for batch != nil {
+		s.execute(batch)
+		s.mu.Lock()
+		s.free++
+		batch = s.next()
+		s.mu.Unlock()
+	}
+}
+
+// next takes the next batch from the queues, and an instance for it. It returns nil if there
+// is none to run now. s.mu is held.
+func (s *scheduler) next() []*job {
+	if s.free == 0 {
+		return nil
+	}
+	for l, q := range s.queues {
+		if len(q) == 0 {
+			continue
+		}
+		n, wait := s.cut(q)
+		if n == 0 {
+			if s.timer != nil {
+				s.timer.Stop()
+			}
+			s.timer = time.AfterFunc(wait, func() {
+				s.mu.Lock()
+				defer s.mu.Unlock()
+				if batch := s.next(); batch != nil {
+					go s.loop(batch)
+				}
+			})
+			continue // a lower level may have a complete batch
+		}
+		batch := slices.Clone(q[:n])
+		s.queues[l] = slices.Delete(q, 0, n)
+		for _, j := range batch {
+			j.taken = true
+		}
+		s.free--
+		return batch
+	}
+	return nil
+}
+
+// cut returns how many jobs of a queue run now as a batch, or 0 and how long to wait.
+func (s *scheduler) cut(q []*job) (n int, wait time.Duration) {
+	if s.policy.maxBatch < 2 {
+		return 1, 0
+	}
+	total, complete := 0, false
+	preferred := 0
+	for i, j := range q {
+		if i > 0 && (j.key != q[0].key || total+j.size > s.policy.maxBatch) {
+			complete = true
+			break
+		}
+		total += j.size
+		n = i + 1
+		if slices.Contains(s.policy.preferred, total) {
+			preferred = n
+		}
+	}
+	if preferred > 0 {
+		return preferred, 0
+	}
+	if complete || total >= s.policy.maxBatch || s.policy.delay == 0 {
+		return n, 0
+	}
+	if wait = s.policy.delay - time.Since(q[0].queued); wait <= 0 {
+		return n, 0
+	}
+	return 0, wait
+}
+
+// execute runs a batch and completes its jobs. A panic fails the jobs and not the server.
+func (s *scheduler) execute(batch []*job) {
+	defer func() {
+		for _, j := range batch {
+			if j.finished.IsZero() {
+				j.finished = time.Now()
+			}
+			close(j.done)
+		}
+	}()
+	start := time.Now()
+	live := make([]*job, 0, len(batch))
+	for _, j := range batch {
+		j.started = start
+		if j.err = context.Cause(j.ctx); j.err == nil {
+			live = append(live, j)
+		}
+	}
+	if len(live) > 1 && s.runBatch(live) {
+		return
+	}
+	// A batch that fails runs again request by request, so that only the bad one fails.
+	for _, j := range live {
+		s.runOne(j)
+	}
+}
+
+func (s *scheduler) runOne(j *job) {
+	j.inputDone = time.Now()
+	j.executions++
+	j.batch = j.size
+	j.out, j.err = s.guard(j.ctx, j.feed, j.outputs)
+	j.inferDone = time.Now()
+	j.finished = j.inferDone
+}
+
+func (s *scheduler) guard(ctx context.Context, feed onward.Values, outputs []string) (out onward.Values, err error) {
+	defer func() {
+		if r := recover(); r != nil {
+			err = errorf(Internal, "the run panicked: %v", r)
+		}
+	}()
+	return s.run.Run(ctx, feed, &onward.RunOptions{Outputs: outputs, OnlyPathToFetches: true})
+}
+
+// runBatch runs jobs as one batch. It reports false if the jobs must run one by one.
+func (s *scheduler) runBatch(jobs []*job) bool {
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	var mu sync.Mutex
+	waiting := len(jobs)
+	total := 0
+	var outputs []string
+	for _, j := range jobs {
+		// The run stops when the last client has gone.
+		stop := context.AfterFunc(j.ctx, func() {
+			mu.Lock()
+			defer mu.Unlock()
+			if waiting--; waiting == 0 {
+				cancel()
+			}
+		})
+		defer stop()
+		total += j.size
+		for _, o := range j.outputs {
+			if !slices.Contains(outputs, o) {
+				outputs = append(outputs, o)
+			}
+		}
+	}
+	feed := onward.Values{}
+	for name := range jobs[0].feed {
+		t, err := concat(jobs, name)
+		if err != nil {
+			return false
+		}
+		feed[name] = t
+	}
+	inputDone := time.Now()
+	out, err := s.guard(ctx, feed, outputs)
+	inferDone := time.Now()
+	if err != nil {
+		if errors.Is(err, context.Canceled) {
+			for _, j := range jobs {
+				j.err = context.Cause(j.ctx)
+			}
+			return true
+		}
+		return false
+	}
+	start := 0
+	for _, j := range jobs {
+		j.out = onward.Values{}
+		for _, name := range j.outputs {
+			t, ok := out[name].(*tensor.Tensor)
+			if !ok || t.Rank() == 0 || t.Dim(0) != total {
+				return false // the output has no batch dimension
+			}
+			part, err := rows(t, start, j.size)
+			if err != nil {
+				return false
+			}
+			j.out[name] = part
+		}
+		start += j.size
+	}
+	jobs[0].executions++
+	for _, j := range jobs {
+		j.batch = total
+		j.inputDone, j.inferDone, j.finished = inputDone, inferDone, time.Now()
+	}
+	return true
+}
+
+// concat joins an input of several jobs along dimension 0.
+func concat(jobs []*job, name string) (*tensor.Tensor, error) {
+	first, ok := jobs[0].feed[name].(*tensor.Tensor)
+	if !ok {
+		return nil, fmt.Errorf("input %q is no tensor", name)
+	}
+	shape := slices.Clone(first.Shape())
+	shape[0] = 0
+	size := 0
+	for _, j := range jobs {
+		t, ok := j.feed[name].(*tensor.Tensor)
+		if !ok {
+			return nil, fmt.Errorf("input %q is missing", name)
+		}
+		shape[0] += t.Dim(0)
+		if size > math.MaxInt-len(t.Bytes()) {
+			return nil, fmt.Errorf("input %q is too large", name)
+		}
+		size += len(t.Bytes())
+	}
+	if first.DType() == tensor.TypeString {
+		var all []string
+		for _, j := range jobs {
+			all = append(all, tensor.Of[string](j.feed[name].(*tensor.Tensor))...)
+		}
+		return tensor.New(all, shape...)
+	}
+	b := alignedBytes(size)
+	at := 0
+	for _, j := range jobs {
+		at += copy(b[at:], j.feed[name].(*tensor.Tensor).Bytes())
+	}
+	return tensor.FromBytes(first.DType(), b, shape...)
+}
+
+// rows returns n items of dimension 0, which alias the tensor.
+func rows(t *tensor.Tensor, start, n int) (*tensor.Tensor, error) {
+	shape := slices.Clone(t.Shape())
+	row := 0
+	if shape[0] > 0 {
+		row = t.Len() / shape[0]
+	}
+	shape[0] = n
+	if t.DType() == tensor.TypeString {
+		return tensor.New(tensor.Of[string](t)[start*row:(start+n)*row], shape...)
+	}
+	width := row * t.DType().Size()
+	return tensor.FromBytes(t.DType(), t.Bytes()[start*width:(start+n)*width], shape...)
+}

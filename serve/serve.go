@@ -1,0 +1,217 @@
+// Package serve is a model server: it speaks the Open Inference Protocol v2 of KServe and Triton's
+// extensions to it, over REST and gRPC.
+//
+//	s, err := serve.New(ctx, "models", nil) // models/NAME/VERSION/model.onnx
+//	go http.ListenAndServe("127.0.0.1:8000", s.Handler())
+//	g := grpc.NewServer(s.GRPCOptions()...)
+//	s.Register(g)
+//
+// docs/serving.md describes the repository, its configuration files and the protocol.
+package serve
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"go.opentelemetry.io/otel/trace"
+
+	"github.com/onward-ml/onward"
+)
+
+// Options configures a Server. The zero value and nil select the defaults.
+type Options struct {
+	// Models are served besides those of the repository.
+	Models []Model
+	// Session holds the options of the models' sessions. A configuration can change the
+	// provider and the number of threads. Session.Limits.MaxMemory bounds every run: requests
+	// that would take more are refused.
+	Session onward.SessionOptions
+	// MaxBatchSize turns on dynamic batching with this max_batch_size for models without
+	// configuration whose inputs and outputs all have the same symbolic dimension 0.
+	// Default: such models are not batched.
+	MaxBatchSize int
+	// MaxQueue is the number of requests that may wait for a model, unless its configuration
+	// sets one; more are refused. Default: 1024.
+	MaxQueue int
+	// MaxRequests is the number of inference requests in progress, over all models; more are
+	// refused. It bounds the memory of requests, together with MaxBody. Default: 4096.
+	MaxRequests int
+	// MaxBody is the size of a request in bytes, after decompression. Default: 64 MiB.
+	MaxBody int64
+	// Timeout is the longest time of an inference request. Default: no limit.
+	Timeout time.Duration
+	// AllowModelControl lets clients load and unload models of the repository.
+	AllowModelControl bool
+	// KeepGoing makes New succeed even if models fail to load. The server is not ready then.
+	KeepGoing bool
+	// Tokens are the bearer tokens of which requests must carry one. Health requests need
+	// none. Default: requests need no token.
+	Tokens []string
+	// Logger receives log records. Default: that of onward.DefaultLogger.
+	Logger *slog.Logger
+	// Metrics is where the Prometheus metrics are registered. Default: a registry of the server.
+	Metrics *prometheus.Registry
+	// Tracer makes a span for every inference request. Default: none.
+	Tracer trace.TracerProvider
+}
+
+func (o *Options) setDefaults() error {
+	for _, x := range []struct {
+		name string
+		n    int64
+	}{{"MaxBatchSize", int64(o.MaxBatchSize)}, {"MaxQueue", int64(o.MaxQueue)}, {"MaxRequests", int64(o.MaxRequests)}, {"MaxBody", o.MaxBody}, {"Timeout", int64(o.Timeout)}} {
+		if x.n < 0 {
+			return fmt.Errorf("serve: option %s must be non-negative, got %d", x.name, x.n)
+		}
+	}
+	setDefault(&o.MaxQueue, 1024)
+	setDefault(&o.MaxRequests, 4096)
+	setDefault(&o.MaxBody, 64<<20)
+	if o.Logger == nil {
+		o.Logger = onward.DefaultLogger()
+	}
+	if o.Metrics == nil {
+		o.Metrics = prometheus.NewRegistry()
+	}
+	if slices.Contains(o.Tokens, "") {
+		return errors.New("serve: option Tokens holds an empty token")
+	}
+	seen := map[string]bool{}
+	for _, m := range o.Models {
+		if err := checkName(m.Name); err != nil {
+			return fmt.Errorf("serve: model: %w", err)
+		}
+		if seen[m.Name] {
+			return fmt.Errorf("serve: two models have the name %q", m.Name)
+		}
+		seen[m.Name] = true
+		if (m.Path == "") == (m.Data == nil) {
+			return fmt.Errorf("serve: model %q: want either Path or Data", m.Name)
+		}
+	}
+	return nil
+}
+
+func setDefault[T int | int64](p *T, value T) {
+	if *p == 0 {
+		*p = value
+	}
+}
+
+// Server serves the models of a repository. It is safe for concurrent use.
+type Server struct {
+	repo    string
+	opts    Options
+	log     *slog.Logger
+	metrics *metrics
+	tracer  trace.Tracer
+
+	loading sync.Mutex        // held while models are loaded and unloaded
+	seen    map[string]string // signatures of the models at the last Poll
+
+	mu     sync.RWMutex
+	models map[string]*entry
+
+	active   atomic.Int64 // inference requests in progress
+	draining atomic.Bool
+	retired  sync.WaitGroup // versions that are being closed
+}
+
+// New loads the models of a repository, a folder with a folder for each model, and those of
+// opts.Models. repo may be "" if opts names models.
+func New(ctx context.Context, repo string, opts *Options) (*Server, error) {
+	s := &Server{repo: repo, models: map[string]*entry{}, seen: map[string]string{}}
+	if opts != nil {
+		s.opts = *opts
+	}
+	if err := s.opts.setDefaults(); err != nil {
+		return nil, err
+	}
+	s.log = s.opts.Logger
+	var err error
+	if s.metrics, err = newMetrics(s); err != nil {
+		return nil, fmt.Errorf("serve: metrics: %w", err)
+	}
+	if s.opts.Tracer != nil {
+		s.tracer = s.opts.Tracer.Tracer("github.com/onward-ml/onward/serve")
+	}
+	found, err := s.list()
+	if err != nil {
+		return nil, fmt.Errorf("serve: %w", err)
+	}
+	var errs []error
+	for _, name := range found {
+		s.changed(name)
+		if err := s.load(ctx, name, nil); err != nil {
+			errs = append(errs, err)
+		}
+	}
+	if err := errors.Join(errs...); err != nil && !s.opts.KeepGoing {
+		return nil, errors.Join(err, s.Close())
+	}
+	return s, nil
+}
+
+// Ready reports whether the server takes requests for all its models.
+func (s *Server) Ready() bool {
+	if s.draining.Load() {
+		return false
+	}
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	for _, e := range s.models {
+		if e.wanted && len(e.versions) == 0 {
+			return false
+		}
+	}
+	return true
+}
+
+// Drain makes the server report that it is not ready, so that load balancers stop sending
+// requests. Requests are still served.
+func (s *Server) Drain() { s.draining.Store(true) }
+
+// Close waits for the requests in progress and closes the models. Stop the HTTP and gRPC
+// servers before.
+func (s *Server) Close() error {
+	s.Drain()
+	s.loading.Lock()
+	defer s.loading.Unlock()
+	s.mu.Lock()
+	models := s.models
+	s.models = map[string]*entry{}
+	s.mu.Unlock()
+	for _, e := range models {
+		for _, v := range e.versions {
+			s.retire(v, true)
+		}
+	}
+	s.retired.Wait()
+	return nil
+}
+
+// admit counts an inference request, or refuses it if there are too many. The caller calls the
+// function that it returns at the end of the request.
+func (s *Server) admit() (func(), error) {
+	if n := s.active.Add(1); n > int64(s.opts.MaxRequests) {
+		s.active.Add(-1)
+		s.metrics.refused.Inc()
+		return nil, errorf(Overloaded, "the server has %d requests in progress, the most that it accepts", n-1)
+	}
+	return func() { s.active.Add(-1) }, nil
+}
+
+// deadline bounds the time of a request.
+func (s *Server) deadline(ctx context.Context) (context.Context, context.CancelFunc) {
+	if s.opts.Timeout == 0 {
+		return ctx, func() {}
+	}
+	return context.WithTimeout(ctx, s.opts.Timeout)
+}

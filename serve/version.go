@@ -1,0 +1,289 @@
+package serve
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"sort"
+	"strconv"
+	"sync"
+	"time"
+
+	"google.golang.org/protobuf/proto"
+
+	"github.com/onward-ml/onward"
+	"github.com/onward-ml/onward/serve/inference"
+	"github.com/onward-ml/onward/tensor"
+)
+
+// version is a loaded version of a model.
+type version struct {
+	model     string
+	number    int64
+	signature string // of the files, to notice changes
+	config    *inference.ModelConfig
+	inputs    []*spec
+	outputs   []*spec
+	policy    schedulePolicy
+	session   runner
+	scheduler *scheduler
+	stats     stats
+
+	users sync.WaitGroup // requests that use the version
+}
+
+func (v *version) release() { v.users.Done() }
+
+// retire closes the version after the requests that use it.
+func (v *version) retire() error {
+	v.users.Wait()
+	return v.session.Close()
+}
+
+// openVersion opens a version of a model. dir is the model's folder, or "" for a plain file.
+func (s *Server) openVersion(ctx context.Context, name string, number int64, path string, data []byte, dir string, cfg *inference.ModelConfig) (*version, error) {
+	o := s.opts.Session
+	if p := cfg.Parameters["provider"]; p != nil {
+		o.Providers = []onward.ProviderConfig{{Name: p.StringValue}}
+		o.DisableFallback = true
+	}
+	if p := cfg.Parameters["intra_op_thread_count"]; p != nil {
+		n, err := strconv.Atoi(p.StringValue)
+		if err != nil {
+			return nil, fmt.Errorf("parameter intra_op_thread_count: %w", err)
+		}
+		o.Threads = n
+	}
+	var sess *onward.Session
+	var err error
+	if data != nil {
+		sess, err = onward.OpenBytes(ctx, data, &o)
+	} else {
+		sess, err = onward.Open(ctx, path, &o)
+	}
+	if err != nil {
+		return nil, err
+	}
+	v := &version{model: name, number: number, config: proto.Clone(cfg).(*inference.ModelConfig), session: sess}
+	if err := v.configure(ctx, sess, dir, &s.opts); err != nil {
+		sess.Close()
+		return nil, err
+	}
+	return v, nil
+}
+
+// configure completes the configuration and warms the model up.
+func (v *version) configure(ctx context.Context, sess *onward.Session, dir string, o *Options) (err error) {
+	if v.inputs, v.outputs, err = complete(v.config, v.model, sess, o); err != nil {
+		return err
+	}
+	if err := readLabels(v.config, v.outputs, dir); err != nil {
+		return err
+	}
+	v.policy = policyOf(v.config, o)
+	v.scheduler = newScheduler(v.policy, sess)
+	for _, w := range v.config.ModelWarmup {
+		if err := v.warm(ctx, w); err != nil {
+			return fmt.Errorf("warm-up %q: %w", w.Name, err)
+		}
+	}
+	return nil
+}
+
+// checkWarmup checks the warm-up samples of a configuration.
+func checkWarmup(c *inference.ModelConfig, in []*spec) error {
+	for _, w := range c.ModelWarmup {
+		for name, x := range w.Inputs {
+			var s *spec
+			for _, i := range in {
+				if i.name == name {
+					s = i
+				}
+			}
+			switch {
+			case s == nil:
+				return fmt.Errorf("model_warmup %q has input %q, which the model lacks", w.Name, name)
+			case x.DataType != configType(s.dtype):
+				return fmt.Errorf("model_warmup %q: input %q has data_type %s, but the model has %s", w.Name, name, x.DataType, configType(s.dtype))
+			case !x.GetZeroData() && !x.GetRandomData():
+				return fmt.Errorf("model_warmup %q: input %q has neither zero_data nor random_data", w.Name, name)
+			case x.GetRandomData() && s.dtype == tensor.TypeString:
+				return fmt.Errorf("model_warmup %q: input %q is of strings, want zero_data", w.Name, name)
+			}
+		}
+		if w.Count > 1000 {
+			return fmt.Errorf("model_warmup %q has count %d, want at most 1000", w.Name, w.Count)
+		}
+	}
+	return nil
+}
+
+// warm runs the model on a sample, so that the first request finds plans and memory ready.
+func (v *version) warm(ctx context.Context, w *inference.ModelWarmup) error {
+	r := &request{model: v.model}
+	for name, x := range w.Inputs {
+		shape := x.Dims
+		if v.config.MaxBatchSize > 0 {
+			shape = append([]int64{int64(max(w.BatchSize, 1))}, shape...)
+		}
+		dims, n, err := checkShape(shape)
+		if err != nil {
+			return fmt.Errorf("input %q: %w", name, err)
+		}
+		dtype := fromConfigType(x.DataType)
+		if limit := v.sampleLimit(); int64(n) > limit {
+			return fmt.Errorf("input %q has %d elements, want at most %d", name, n, limit)
+		}
+		t, err := tensor.Zeros(dtype, dims...)
+		if err != nil {
+			return fmt.Errorf("input %q: %w", name, err)
+		}
+		if x.GetRandomData() {
+			fill(t)
+		}
+		r.inputs = append(r.inputs, namedTensor{name, t})
+	}
+	for range max(w.Count, 1) {
+		if _, _, err := v.infer(ctx, r); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (v *version) sampleLimit() int64 { return 1 << 28 }
+
+// fill writes random elements: bytes for integers, 0 or 1 for bools, 0 to 1 for floating-point types.
+func fill(t *tensor.Tensor) {
+	r := rand.New(rand.NewPCG(1, 2))
+	b := t.Bytes()
+	switch t.DType() {
+	case tensor.TypeBool:
+		for i := range b {
+			b[i] = byte(r.IntN(2))
+		}
+	case tensor.TypeFloat32:
+		for i, x := 0, tensor.Of[float32](t); i < len(x); i++ {
+			x[i] = r.Float32()
+		}
+	case tensor.TypeFloat64:
+		for i, x := 0, tensor.Of[float64](t); i < len(x); i++ {
+			x[i] = r.Float64()
+		}
+	case tensor.TypeFloat16:
+		for i, x := 0, tensor.Of[tensor.Float16](t); i < len(x); i++ {
+			x[i] = tensor.NewFloat16(r.Float32())
+		}
+	case tensor.TypeBFloat16:
+		for i, x := 0, tensor.Of[tensor.BFloat16](t); i < len(x); i++ {
+			x[i] = tensor.NewBFloat16(r.Float32())
+		}
+	default:
+		for i := range b {
+			b[i] = byte(r.IntN(256))
+		}
+	}
+}
+
+// metadata returns the metadata of a model, as of this version.
+func (v *version) metadata(versions []int64) *inference.ModelMetadataResponse {
+	m := &inference.ModelMetadataResponse{Name: v.model, Platform: platform}
+	for _, n := range versions {
+		m.Versions = append(m.Versions, strconv.FormatInt(n, 10))
+	}
+	list := func(specs []*spec) (l []*inference.ModelMetadataResponse_TensorMetadata) {
+		for _, s := range specs {
+			dims := s.dims
+			if s.anyRank {
+				dims = []int64{-1}
+			}
+			l = append(l, &inference.ModelMetadataResponse_TensorMetadata{Name: s.name, Datatype: datatypeName(s.dtype), Shape: dims})
+		}
+		return l
+	}
+	m.Inputs, m.Outputs = list(v.inputs), list(v.outputs)
+	return m
+}
+
+// stats counts the requests of a version. Times are in nanoseconds.
+type stats struct {
+	mu       sync.Mutex
+	last     time.Time
+	requests uint64 // inferences: the sum of the batch sizes
+	runs     uint64
+	success  duration
+	fail     duration
+	queue    duration
+	input    duration
+	infer    duration
+	output   duration
+	batches  map[int]*batchStats
+}
+
+type duration struct{ count, ns uint64 }
+
+func (d *duration) add(t time.Duration) {
+	d.count++
+	d.ns += uint64(max(t, 0))
+}
+
+func (d duration) proto() *inference.StatisticDuration {
+	return &inference.StatisticDuration{Count: d.count, Ns: d.ns}
+}
+
+type batchStats struct{ input, infer, output duration }
+
+// record counts a request. j is nil if the request did not run.
+func (s *stats) record(r *request, j *job, err error) {
+	now := time.Now()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if err != nil {
+		s.fail.add(now.Sub(r.received))
+		return
+	}
+	s.last = now
+	s.requests += uint64(j.size)
+	s.runs += uint64(j.executions)
+	s.success.add(now.Sub(r.received))
+	s.queue.add(j.started.Sub(j.queued))
+	s.input.add(j.inputDone.Sub(j.started))
+	s.infer.add(j.inferDone.Sub(j.inputDone))
+	s.output.add(j.finished.Sub(j.inferDone))
+	if j.executions > 0 {
+		b := s.batches[j.batch]
+		if b == nil {
+			b = new(batchStats)
+			if s.batches == nil {
+				s.batches = map[int]*batchStats{}
+			}
+			s.batches[j.batch] = b
+		}
+		b.input.add(j.inputDone.Sub(j.started))
+		b.infer.add(j.inferDone.Sub(j.inputDone))
+		b.output.add(j.finished.Sub(j.inferDone))
+	}
+}
+
+func (v *version) statistics() *inference.ModelStatistics {
+	s := &v.stats
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	m := &inference.ModelStatistics{Name: v.model, Version: strconv.FormatInt(v.number, 10), InferenceCount: s.requests, ExecutionCount: s.runs,
+		InferenceStats: &inference.InferStatistics{Success: s.success.proto(), Fail: s.fail.proto(), Queue: s.queue.proto(), ComputeInput: s.input.proto(),
+			ComputeInfer: s.infer.proto(), ComputeOutput: s.output.proto(), CacheHit: duration{}.proto(), CacheMiss: duration{}.proto()}}
+	if !s.last.IsZero() {
+		m.LastInference = uint64(s.last.UnixMilli())
+	}
+	var sizes []int
+	for n := range s.batches {
+		sizes = append(sizes, n)
+	}
+	sort.Ints(sizes)
+	for _, n := range sizes {
+		b := s.batches[n]
+		m.BatchStats = append(m.BatchStats, &inference.InferBatchStatistics{BatchSize: uint64(n), ComputeInput: b.input.proto(),
+			ComputeInfer: b.infer.proto(), ComputeOutput: b.output.proto()})
+	}
+	return m
+}
