@@ -76,6 +76,7 @@ func open(ctx context.Context, src source, opts *SessionOptions) (s *Session, er
 	if s.engine, s.provider, err = s.compile(ctx, m, s.opts.Providers); err != nil {
 		return nil, err
 	}
+	s.next = following(s.opts.Providers, s.provider.Name)
 	if src.file {
 		s.model = m.Model
 	}
@@ -323,7 +324,7 @@ func (s *Session) SetProviders(ctx context.Context, configs []ProviderConfig) er
 		return errors.Join(errClosed(), e.Close(), s.source.close(m.Model))
 	}
 	old, oldModel := s.engine, s.model
-	s.engine, s.provider = e, c
+	s.engine, s.provider, s.next = e, c, following(configs, c.Name)
 	if s.source.file {
 		s.model = m.Model
 	}

@@ -23,6 +23,10 @@ type SessionOptions struct {
 	// DisableFallback makes opening fail if the first provider cannot run the model
 	// or if any provider is not available.
 	DisableFallback bool
+	// FallbackOnFailure makes [Session.Run] continue on the next of Providers if a run
+	// ends with the status EP_FAIL: the session changes to that provider, as
+	// [Session.SetProviders] does, and the run is repeated. Bindings must be created again.
+	FallbackOnFailure bool
 
 	// Threads is the number of threads that one run uses (intra_op_num_threads).
 	// Default: all cores, with worker threads shared by all sessions of the process.

@@ -13,7 +13,7 @@ import (
 
 // This test checks that every option reaches the providers or is handled by the session.
 func TestOptionsReachProviders(t *testing.T) {
-	session := []string{"Providers", "DisableFallback", "MapWeights", "StrictExternalData"}
+	session := []string{"Providers", "DisableFallback", "FallbackOnFailure", "MapWeights", "StrictExternalData"}
 	run := []string{"Outputs"}
 	provider := []string{"CustomKernels"} // derived from other fields
 

@@ -65,6 +65,9 @@ func (m *memory) CopyTo(*tensor.Tensor) error {
 func (m *memory) CopyFrom(*tensor.Tensor) error {
 	return m.foreign()
 }
+func (m *memory) CopyFromDevice(driver.DeviceTensor) error {
+	return m.foreign()
+}
 func (m *memory) Close() error { return nil }
 func (m *memory) foreign() error {
 	return statusf(NotImplemented, "the memory on %s was given by its address: it can be bound, but copying it needs a session on that device (Session.OrtValueOfBuffer)", m.Buffer.Device)
@@ -299,6 +302,38 @@ func (v *OrtValue) UpdateInPlace(t *tensor.Tensor) error {
 	}
 	copy(v.content().(*tensor.Tensor).Bytes(), t.Bytes())
 	return nil
+}
+
+// CopyTensors copies the elements of each OrtValue in src to the one at the same index in
+// dst, whose type and size must be equal, like ONNX Runtime's copy_tensors. The tensors may
+// be on the CPU and on devices; memory given by its address must come from
+// [Session.OrtValueOfBuffer].
+func CopyTensors(dst, src []*OrtValue) error {
+	if len(dst) != len(src) {
+		return statusf(InvalidArgument, "cannot copy %d tensors to %d", len(src), len(dst))
+	}
+	for i, from := range src {
+		if err := copyTensor(dst[i], from); err != nil {
+			return runStatus(fmt.Errorf("tensor %d: %w", i, err))
+		}
+	}
+	return nil
+}
+
+func copyTensor(to, from *OrtValue) error {
+	switch {
+	case to == nil || from == nil:
+		return statusf(InvalidArgument, "the OrtValue is nil")
+	case !from.IsTensor() || from.ElementType() == tensor.TypeString:
+		return statusf(InvalidArgument, "only tensors of numbers can be copied, not %s", from.DataType())
+	case from.device == nil:
+		return to.UpdateInPlace(from.content().(*tensor.Tensor))
+	case !to.IsTensor() || to.ElementType() != from.ElementType() || to.SizeInBytes() != from.SizeInBytes():
+		return statusf(InvalidArgument, "%s cannot be copied to %s", from, to)
+	case to.device == nil:
+		return from.device.CopyTo(to.content().(*tensor.Tensor))
+	}
+	return to.device.CopyFromDevice(from.device)
 }
 
 // Close frees memory that a session has allocated on a device other than the CPU; the

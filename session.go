@@ -37,8 +37,11 @@ type Session struct {
 	mu       sync.RWMutex // held for reading by Run, for writing by Close and SetProviders
 	engine   driver.Engine
 	provider ProviderConfig
-	model    *onnx.Model // closed with the session; nil if the caller owns the model
+	next     []ProviderConfig // providers that have not been tried yet
+	model    *onnx.Model      // closed with the session; nil if the caller owns the model
 	closed   bool
+
+	fallback sync.Mutex // held by fallBack
 }
 
 // Close waits for active runs, writes the profile if profiling is on, and releases the
@@ -193,13 +196,29 @@ func (s *Session) putRequest(r *request) {
 }
 
 func (s *Session) run(ctx context.Context, req *request, opts *RunOptions) error {
+	for {
+		used, err := s.runOnce(ctx, req, opts)
+		if err == nil || !s.opts.FallbackOnFailure || !errors.Is(err, ErrExecution) || ctx.Err() != nil {
+			return err
+		}
+		if changed, e := s.fallBack(ctx, used, err); e != nil {
+			return &StatusError{Code: ExecutionProvider, Message: fmt.Sprintf("%v; the next provider cannot take over: %v", err, e), Err: errors.Join(err, e)}
+		} else if !changed {
+			return err
+		}
+		clear(req.Out)
+	}
+}
+
+// runOnce runs the session's engine and returns it.
+func (s *Session) runOnce(ctx context.Context, req *request, opts *RunOptions) (driver.Engine, error) {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
 	if s.closed {
-		return errClosed()
+		return nil, errClosed()
 	}
 	if err := s.observable(opts); err != nil {
-		return err
+		return s.engine, err
 	}
 	opts.fill(&req.options)
 	done := s.watch(ctx, &req.options)
@@ -207,7 +226,47 @@ func (s *Session) run(ctx context.Context, req *request, opts *RunOptions) error
 	if done != nil {
 		done(err)
 	}
-	return runStatus(err)
+	return s.engine, runStatus(err)
+}
+
+// fallBack changes the session from a failed engine to the next of its providers. It
+// reports whether the session has another engine now, which another run may have set.
+func (s *Session) fallBack(ctx context.Context, failed driver.Engine, why error) (bool, error) {
+	s.fallback.Lock()
+	defer s.fallback.Unlock()
+	s.mu.RLock()
+	same, name, next := s.engine == failed, s.provider.Name, s.next
+	s.mu.RUnlock()
+	if !same {
+		return true, nil
+	}
+	if len(next) == 0 {
+		return false, nil
+	}
+	s.log.Warn("provider failed, changing to the next", "provider", name, "next", next[0].Name, "reason", why.Error())
+	return true, s.SetProviders(ctx, next)
+}
+
+// following returns the configurations of other providers after the first one of a provider.
+func following(configs []ProviderConfig, name string) []ProviderConfig {
+	i := slices.IndexFunc(configs, func(c ProviderConfig) bool { return c.Name == name })
+	return slices.DeleteFunc(slices.Clone(configs[i+1:]), func(c ProviderConfig) bool { return c.Name == name })
+}
+
+// SetDynamicOptions sets options of the session's provider that may change while the
+// session is in use, such as OpenVINO's ep.dynamic.workload_type. It returns
+// NOT_IMPLEMENTED if the provider has none.
+func (s *Session) SetDynamicOptions(options map[string]string) error {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	if s.closed {
+		return errClosed()
+	}
+	d, ok := s.engine.(driver.DynamicOptions)
+	if !ok {
+		return statusf(NotImplemented, "provider %s has no options that can be changed while the session is in use", s.provider.Name)
+	}
+	return runStatus(d.SetDynamicOptions(options))
 }
 
 // observable returns an error if the options ask a provider for its nodes that does not report

@@ -76,6 +76,9 @@ type DeviceTensor interface {
 	CopyTo(t *tensor.Tensor) error
 	// CopyFrom copies the elements from a tensor of the same type and size on the CPU.
 	CopyFrom(t *tensor.Tensor) error
+	// CopyFromDevice copies the elements from a tensor of the same type and size in the
+	// memory of a device that the engine can read.
+	CopyFromDevice(t DeviceTensor) error
 	// Close frees the memory if the engine has allocated it. Without Close it is freed
 	// some time after the tensor has become unreachable.
 	Close() error

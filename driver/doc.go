@@ -13,5 +13,6 @@
 //   - [LibraryUser]: a provider that opens a native library
 //   - [Binder]: an engine that reads and writes bound memory in place
 //   - [Allocator]: an engine that allocates memory on a device
+//   - [DynamicOptions]: an engine with options that may change while it is in use
 //   - [Profiler]: an engine that writes its own profile
 package driver

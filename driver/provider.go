@@ -135,6 +135,12 @@ type Library struct {
 	Providers  []string `json:"providers"`             // execution providers in the library, or devices that it finds
 }
 
+// DynamicOptions is an [Engine] with options that may change while it is in use.
+type DynamicOptions interface {
+	// SetDynamicOptions sets options, whose names are those of the engine.
+	SetDynamicOptions(options map[string]string) error
+}
+
 // Profiler is an [Engine] that writes its own profile if [Options.EnableProfiling] is set.
 type Profiler interface {
 	// EndProfiling ends profiling and returns the name of the profile's file.

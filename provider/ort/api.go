@@ -120,14 +120,17 @@ const (
 	fnUpdateCUDAProviderOptions            fn = 206
 	fnReleaseCUDAProviderOptions           fn = 208
 	fnAddExternalInitializers              fn = 210
+	fnRegisterCustomOpsLibrary             fn = 228 // RegisterCustomOpsLibrary_V2
 	fnAppendNamed                          fn = 216 // SessionOptionsAppendExecutionProvider
 	fnGetResizedStringTensorElementBuffer  fn = 252
 	fnGetBuildInfoString                   fn = 254
 	fnSetDeterministicCompute              fn = 273 // since 1.18
 	fnAppendOpenVINO                       fn = 275 // SessionOptionsAppendExecutionProvider_OpenVINO_V2, the newest that every release has
+	fnSetEpDynamicOptions                  fn = 284 // since 1.20
 	fnRegisterExecutionProviderLibrary     fn = 301 // since 1.22, as are those below
 	fnGetEpDevices                         fn = 303
 	fnAppendDevices                        fn = 304 // SessionOptionsAppendExecutionProvider_V2
+	fnSetEpSelectionPolicy                 fn = 305 // SessionOptionsSetEpSelectionPolicy
 	fnHardwareDeviceType                   fn = 307
 	fnEpDeviceEpName                       fn = 312
 	fnEpDeviceDevice                       fn = 316
@@ -136,6 +139,9 @@ const (
 
 // sinceDevices is the first version with fnGetEpDevices and the other device functions.
 const sinceDevices = 22
+
+// sinceDynamicOptions is the first version with fnSetEpDynamicOptions.
+const sinceDynamicOptions = 20
 
 // sinceDeterministic is the first version with fnSetDeterministicCompute.
 const sinceDeterministic = 18

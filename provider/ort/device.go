@@ -106,23 +106,56 @@ func (t *deviceTensor) Shape() []int            { return t.shape }
 func (t *deviceTensor) Pointer() unsafe.Pointer { return dl.Pointer(t.ptr) }
 
 // CopyTo implements [driver.DeviceTensor].
-func (t *deviceTensor) CopyTo(dst *tensor.Tensor) error { return t.transfer(dst, false) }
+func (t *deviceTensor) CopyTo(dst *tensor.Tensor) error { return t.transfer(dst, nil, false) }
 
 // CopyFrom implements [driver.DeviceTensor].
-func (t *deviceTensor) CopyFrom(src *tensor.Tensor) error { return t.transfer(src, true) }
+func (t *deviceTensor) CopyFrom(src *tensor.Tensor) error { return t.transfer(src, nil, true) }
 
-// transfer copies between the device and the CPU tensor x. The C API copies between
-// devices only inside sessions, so a model of one Identity node does it. It copies bytes:
-// execution providers lack kernels for some element types (float8, 4-bit integers).
-func (t *deviceTensor) transfer(x *tensor.Tensor, toDevice bool) error {
+// CopyFromDevice implements [driver.DeviceTensor].
+func (t *deviceTensor) CopyFromDevice(src driver.DeviceTensor) error {
+	if from, ok := src.(*deviceTensor); ok && from != t {
+		from.mu.RLock()
+		defer from.mu.RUnlock()
+		if from.closed {
+			return from.errClosed()
+		}
+	}
+	return t.transfer(nil, src, true)
+}
+
+func (t *deviceTensor) errClosed() error {
+	return &driver.StatusError{Code: driver.InvalidArgument, Message: fmt.Sprintf("the tensor on %s is closed", t.device)}
+}
+
+// transfer copies between the device and the tensor x on the CPU, or other on a device. The
+// C API copies between devices only inside sessions, so a model of one Identity node does
+// it. It copies bytes: execution providers lack kernels for some element types (float8,
+// 4-bit integers).
+func (t *deviceTensor) transfer(x *tensor.Tensor, other driver.DeviceTensor, toDevice bool) error {
 	n, err := tensor.ByteLen(t.dtype, t.shape)
-	if err != nil || x.DType() != t.dtype || len(x.Bytes()) != n {
-		return fmt.Errorf("%s cannot be copied to or from %s%v on %s", x, t.dtype, t.shape, t.device)
+	if err != nil {
+		return err
+	}
+	r, st := t.s.lib, new(state)
+	here := func() (uintptr, error) {
+		return r.wrap(st, other.Device(), tensor.TypeUint8, []int{n}, uintptr(other.Pointer()))
+	}
+	if x != nil {
+		if x.DType() != t.dtype || len(x.Bytes()) != n {
+			return fmt.Errorf("%s cannot be copied to or from %s%v on %s", x, t.dtype, t.shape, t.device)
+		}
+		here = func() (uintptr, error) {
+			host := new(tensor.Tensor)
+			host.Reset(tensor.TypeUint8, x.Bytes(), []int{n})
+			return r.tensorValue(st, host)
+		}
+	} else if size, err := tensor.ByteLen(other.DType(), other.Shape()); err != nil || other.DType() != t.dtype || size != n {
+		return fmt.Errorf("%s%v on %s cannot be copied to %s%v on %s", other.DType(), other.Shape(), other.Device(), t.dtype, t.shape, t.device)
 	}
 	t.mu.RLock()
 	defer t.mu.RUnlock()
 	if t.closed {
-		return &driver.StatusError{Code: driver.InvalidArgument, Message: fmt.Sprintf("the tensor on %s is closed", t.device)}
+		return t.errClosed()
 	}
 	if n == 0 {
 		return nil
@@ -131,32 +164,28 @@ func (t *deviceTensor) transfer(x *tensor.Tensor, toDevice bool) error {
 	if err != nil {
 		return fmt.Errorf("copy %s between devices: %w", t.dtype, err)
 	}
-	r, st := t.s.lib, new(state)
-	host := new(tensor.Tensor)
-	host.Reset(tensor.TypeUint8, x.Bytes(), []int{n})
-	here, err := r.tensorValue(st, host)
+	from, err := here()
 	if err != nil {
 		return err
 	}
-	defer r.release(fnReleaseValue, here)
-	there, err := r.wrap(st, t.device, tensor.TypeUint8, []int{n}, t.ptr)
+	defer r.release(fnReleaseValue, from)
+	to, err := r.wrap(st, t.device, tensor.TypeUint8, []int{n}, t.ptr)
 	if err != nil {
 		return err
 	}
-	defer r.release(fnReleaseValue, there)
-	in, out := there, here
-	if toDevice {
-		in, out = here, there
+	defer r.release(fnReleaseValue, to)
+	if !toDevice {
+		from, to = to, from
 	}
 	io := new(uintptr)
 	if err := r.do(fnCreateIoBinding, c.handle, uintptr(unsafe.Pointer(io))); err != nil {
 		return err
 	}
 	defer r.release(fnReleaseIoBinding, *io)
-	if err := r.do(fnBindInput, *io, uintptr(unsafe.Pointer(c.inNames[0])), in); err != nil {
+	if err := r.do(fnBindInput, *io, uintptr(unsafe.Pointer(c.inNames[0])), from); err != nil {
 		return err
 	}
-	if err := r.do(fnBindOutput, *io, uintptr(unsafe.Pointer(c.outName[0])), out); err != nil {
+	if err := r.do(fnBindOutput, *io, uintptr(unsafe.Pointer(c.outName[0])), to); err != nil {
 		return err
 	}
 	err = c.watched(context.Background(), st, func() error { return r.do(fnRunWithBinding, c.handle, 0, *io) })
@@ -164,6 +193,7 @@ func (t *deviceTensor) transfer(x *tensor.Tensor, toDevice bool) error {
 		err = r.do(fnSynchronizeBoundOutputs, *io)
 	}
 	runtime.KeepAlive(x)
+	runtime.KeepAlive(other)
 	return err
 }
 

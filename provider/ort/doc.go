@@ -43,6 +43,10 @@
 //	log_severity_level         0 (verbose) to 4 (fatal, the default: errors are returned)
 //	optimized_model_filepath   where to write the optimized model
 //	profile_file_prefix        writes ONNX Runtime's own profile
+//	custom_op_libraries        paths of libraries that export RegisterCustomOps, separated as in PATH
+//	provider_selection_policy  of "ort": default, prefer_cpu, prefer_npu, prefer_gpu, max_performance,
+//	                           max_efficiency, min_overall_power: ONNX Runtime selects one of the execution
+//	                           providers that it has or whose plug-ins are registered (1.22 or later)
 //	free_dimension:NAME        a fixed size for the symbolic dimension NAME
 //	execution_provider         of "ort": the name of another execution provider, such as XNNPACK or
 //	                           a plug-in's; other options are handed on to it

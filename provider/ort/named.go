@@ -27,6 +27,8 @@ func (p provider) checkNamed(s *settings) error {
 	switch {
 	case name == "" && (library != "" || on != ""):
 		return native.Invalid("options %s and %s of provider %s need the option %s: the name of the execution provider", pluginLibrary, pluginDevice, p.name, namedProvider)
+	case s.common[selectionPolicy] != "" && (p.ep != cpu || name != ""):
+		return native.Invalid("option %s is for the provider ort without the option %s: ONNX Runtime selects the execution provider", selectionPolicy, namedProvider)
 	case name != "" && p.ep != cpu:
 		return native.Invalid("provider %s has no option %q: it is for the provider ort", p.name, namedProvider)
 	}

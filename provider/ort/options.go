@@ -1,7 +1,9 @@
 package ort
 
 import (
+	"fmt"
 	"maps"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -20,12 +22,17 @@ var commonOptions = map[string]native.Kind{
 	"library": text, "graph_optimization_level": oneOf("none", "disable", "basic", "extended", "layout", "all"),
 	"execution_mode": oneOf("sequential", "parallel"), "intra_op_num_threads": count, "inter_op_num_threads": count,
 	"enable_mem_pattern": boolean, "enable_cpu_mem_arena": boolean, "log_severity_level": oneOf("0", "1", "2", "3", "4"),
-	"optimized_model_filepath": text, "profile_file_prefix": text,
+	"optimized_model_filepath": text, "profile_file_prefix": text, "custom_op_libraries": text, selectionPolicy: oneOf(policies...),
 	namedProvider: text, pluginLibrary: text, pluginDevice: oneOf("cpu", "gpu", "npu"),
 }
 
 // levels are the values of GraphOptimizationLevel.
 var levels = map[string]uintptr{"none": 0, "disable": 0, "basic": 1, "extended": 2, "layout": 3, "all": 99}
+
+const selectionPolicy = "provider_selection_policy"
+
+// policies are the values of OrtExecutionProviderDevicePolicy in their order.
+var policies = []string{"default", "prefer_cpu", "prefer_npu", "prefer_gpu", "max_performance", "max_efficiency", "min_overall_power"}
 
 const freeDimension = "free_dimension:"
 
@@ -147,6 +154,18 @@ func (r *library) sessionOptions(s *settings) (handle uintptr, err error) {
 		if err := r.do(fnAddFreeDimensionOverrideByName, o, uintptr(unsafe.Pointer(dl.CString(k))), uintptr(s.dims[k])); err != nil {
 			return 0, err
 		}
+	}
+	// A library reads the session configuration entries, so it is registered after them.
+	for _, p := range filepath.SplitList(s.common["custom_op_libraries"]) {
+		if err := r.do(fnRegisterCustomOpsLibrary, o, uintptr(pathArg(p))); err != nil {
+			return 0, fmt.Errorf("library %s of custom operators: %w", p, err)
+		}
+	}
+	if policy := s.common[selectionPolicy]; policy != "" {
+		if r.api < sinceDevices {
+			return 0, native.Invalid("option %s needs ONNX Runtime 1.%d or later, %s has version %s", selectionPolicy, sinceDevices, r.Path, r.version)
+		}
+		return handle, r.do(fnSetEpSelectionPolicy, o, uintptr(slices.Index(policies, policy)))
 	}
 	attach := r.attach
 	if s.common[namedProvider] != "" {

@@ -123,6 +123,15 @@ func (r *library) newSession(path string, m *onnx.Model, o *settings) (*session,
 	return s, nil
 }
 
+// SetDynamicOptions implements [driver.DynamicOptions].
+func (s *session) SetDynamicOptions(options map[string]string) error {
+	if s.lib.api < sinceDynamicOptions {
+		return &driver.StatusError{Code: driver.NotImplemented, Message: fmt.Sprintf("dynamic options need ONNX Runtime 1.%d or later, got %s", sinceDynamicOptions, s.lib.version)}
+	}
+	k, v := cOptions(options)
+	return s.lib.do(fnSetEpDynamicOptions, s.handle, uintptr(dl.Array(k)), uintptr(dl.Array(v)), uintptr(len(options)))
+}
+
 // Close releases the session after its last binding and device tensor.
 func (s *session) Close() error {
 	s.drop()

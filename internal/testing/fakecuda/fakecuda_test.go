@@ -233,6 +233,28 @@ func TestDeviceTensors(t *testing.T) {
 		}
 	}
 	wg.Wait()
+	// From the device to itself and to the CPU, and from the CPU to the device.
+	x := pattern(tensor.TypeInt4, 9, 4)
+	src, err := s.NewOrtValue(x, gpu)
+	must(t, err)
+	onDevice, err := s.NewOrtValueOf(gpu, tensor.TypeInt4, 9)
+	must(t, err)
+	onCPU, err := onward.NewOrtValueOf(tensor.TypeInt4, 9)
+	must(t, err)
+	before := count(t)
+	must(t, onward.CopyTensors([]*onward.OrtValue{onDevice, onCPU}, []*onward.OrtValue{src, onDevice}))
+	y, err := onCPU.Tensor()
+	must(t, err)
+	same(t, y, x)
+	if c := count(t); c.OnDevice == before.OnDevice {
+		t.Error("a copy on the device went through the CPU")
+	}
+	other, err := s.NewOrtValueOf(gpu, tensor.TypeInt4, 11)
+	must(t, err)
+	if err := onward.CopyTensors([]*onward.OrtValue{other}, []*onward.OrtValue{src}); !errors.Is(err, onward.ErrInvalidArgument) {
+		t.Errorf("a copy to another size: %v", err)
+	}
+
 	v, err := s.NewOrtValueOf(gpu, tensor.TypeFloat32, 3)
 	must(t, err, v.Close(), v.Close())
 	if _, err := v.Tensor(); !errors.Is(err, onward.ErrInvalidArgument) {
