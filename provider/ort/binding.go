@@ -22,6 +22,7 @@ type binding struct {
 	in      []driver.Memory
 	out     []boundOutput
 	order   []int // indices of the bound outputs in ONNX Runtime's order
+	arrived bool  // the inputs bound so far are on the device of the execution provider
 	refresh bool  // an input has changed, so ONNX Runtime must allocate the outputs again
 	cleanup runtime.Cleanup
 }
@@ -128,6 +129,7 @@ func (b *binding) input(i int, v driver.Memory) error {
 		return err
 	}
 	defer r.release(fnReleaseValue, h)
+	b.arrived = false
 	return r.do(fnBindInput, b.io, uintptr(unsafe.Pointer(b.s.inNames[i])), h)
 }
 
@@ -253,6 +255,13 @@ func (b *binding) run(ctx context.Context, opts *driver.RunOptions) error {
 	}()
 	if err := s.runOptions(st, opts); err != nil {
 		return err
+	}
+	if !b.arrived {
+		// A copy to the device runs on a stream of its own, for which the run does not wait.
+		if err := b.SynchronizeInputs(); err != nil {
+			return err
+		}
+		b.arrived = true
 	}
 	err := s.watched(ctx, st, func() error { return s.lib.do(fnRunWithBinding, s.handle, st.opts, b.io) })
 	runtime.KeepAlive(b) // ONNX Runtime reads and writes the tensors that b holds

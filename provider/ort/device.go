@@ -188,6 +188,10 @@ func (t *deviceTensor) transfer(x *tensor.Tensor, other driver.DeviceTensor, toD
 	if err := r.do(fnBindOutput, *io, uintptr(unsafe.Pointer(c.outName[0])), to); err != nil {
 		return err
 	}
+	// The input's copy runs on a stream of its own, for which the run does not wait.
+	if err := r.do(fnSynchronizeBoundInputs, *io); err != nil {
+		return err
+	}
 	err = c.watched(context.Background(), st, func() error { return r.do(fnRunWithBinding, c.handle, 0, *io) })
 	if err == nil {
 		err = r.do(fnSynchronizeBoundOutputs, *io)
