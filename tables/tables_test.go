@@ -6,9 +6,12 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"github.com/apache/arrow-go/v18/arrow"
@@ -371,5 +374,52 @@ func TestCancel(t *testing.T) {
 	j := Job{Session: sumModel(t, 3), Options: Options{Bind: bindABC()}, Stdin: bytes.NewReader(stream(t, record(t, `[{"a":1,"b":1,"c":1,"id":"x"}]`, abc...))), Stdout: &bytes.Buffer{}}
 	if _, err := j.Run(ctx); !errors.Is(err, context.Canceled) {
 		t.Errorf("error %v", err)
+	}
+}
+
+// ahead counts the record batches that a job reads and has not yet written.
+type ahead struct {
+	body    []byte // a record batch
+	left    int
+	rest    []byte
+	read    atomic.Int64
+	written int64
+	most    int64
+}
+
+func (a *ahead) Read(p []byte) (int, error) {
+	if len(a.rest) == 0 {
+		if a.left == 0 {
+			return 0, io.EOF
+		}
+		a.left--
+		a.read.Add(1)
+		a.rest = a.body
+	}
+	n := copy(p, a.rest)
+	a.rest = a.rest[n:]
+	return n, nil
+}
+
+func (a *ahead) Write(p []byte) (int, error) {
+	a.written += int64(bytes.Count(p, []byte("\n")))
+	a.most = max(a.most, a.read.Load()-a.written)
+	runtime.Gosched() // a slow reader of the result
+	return len(p), nil
+}
+
+// TestBackPressure scores a long stream: a job never reads more than a few batches ahead.
+func TestBackPressure(t *testing.T) {
+	rec := record(t, `[{"x":[1,2]}]`, field("x", arrow.ListOf(arrow.PrimitiveTypes.Float32)))
+	one, two := stream(t, rec), stream(t, rec, rec)
+	body := two[len(one)-8 : len(two)-8] // without the end marker
+	const batches = 3000
+	a := &ahead{rest: one[:len(one)-8], body: body, left: batches - 1}
+	a.read.Store(1)
+	j := Job{Session: sumModel(t, 2), Options: Options{Batch: 1, Keep: []string{}}, Stdin: a, Stdout: a, To: JSONLines}
+	c, err := j.Run(t.Context())
+	// Two channels of four batches, one batch in each of three goroutines, and read-ahead.
+	if err != nil || c.Scored != batches || a.written != batches || a.most > 16 {
+		t.Errorf("%+v, %d batches written, at most %d ahead, %v", c, a.written, a.most, err)
 	}
 }

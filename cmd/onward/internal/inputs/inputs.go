@@ -2,13 +2,7 @@
 package inputs
 
 import (
-	"bufio"
 	"fmt"
-	"image"
-	"image/color"
-	_ "image/gif"
-	_ "image/jpeg"
-	_ "image/png"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
@@ -18,12 +12,12 @@ import (
 	"github.com/onward-ml/onward"
 	"github.com/onward-ml/onward/cmd/onward/internal/cli"
 	"github.com/onward-ml/onward/onnx"
+	"github.com/onward-ml/onward/tables"
 	"github.com/onward-ml/onward/tensor"
 )
 
 const (
-	MaxBytes  = 8 << 30 // of an array that is read as an input
-	maxPixels = 1 << 28 // of an image that is read as an input
+	MaxBytes = 8 << 30 // of an array that is read as an input
 )
 
 // Parse returns the input that the VALUE of --input NAME=VALUE describes.
@@ -145,81 +139,20 @@ func readImage(arg onward.NodeArg, file string) (tensor.Value, error) {
 		return nil, err
 	}
 	defer f.Close()
-	conf, _, err := image.DecodeConfig(bufio.NewReader(f))
+	layout, err := tables.PicturesFor(arg)
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w", file, err)
-	}
-	if conf.Width <= 0 || conf.Height <= 0 || conf.Width > maxPixels/conf.Height {
-		return nil, fmt.Errorf("%s has %d×%d pixels, want at most %d", file, conf.Width, conf.Height, maxPixels)
-	}
-	if _, err := f.Seek(0, 0); err != nil {
 		return nil, err
 	}
-	img, _, err := image.Decode(bufio.NewReader(f))
+	data, shape, err := layout.Decode(f)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", file, err)
 	}
-	t := arg.ElementType()
-	if t.Kind != tensor.KindTensor || len(arg.Shape) < 3 || len(arg.Shape) > 4 {
-		return nil, fmt.Errorf("input is %s, want an image tensor [N,C,H,W] or [N,H,W,C]", arg)
-	}
-	dims := arg.Shape[len(arg.Shape)-3:]
-	channelsOf := func(d onward.Dim) bool { return d.Value == 1 || d.Value == 3 || d.Value == 4 }
-	first := channelsOf(dims[0]) || !channelsOf(dims[2])
-	channels, h, w := dims[0], dims[1], dims[2]
-	if !first {
-		channels, h, w = dims[2], dims[0], dims[1]
-	}
-	n := 3
-	if channels.Value > 0 {
-		n = int(channels.Value)
-	}
-	if n != 1 && n != 3 && n != 4 {
-		return nil, fmt.Errorf("input has %d channels, want 1 (gray), 3 (RGB) or 4 (RGBA)", n)
-	}
-	b := img.Bounds()
-	if h.Value >= 0 && int(h.Value) != b.Dy() || w.Value >= 0 && int(w.Value) != b.Dx() {
-		return nil, fmt.Errorf("%s has %d×%d pixels, want %s×%s", file, b.Dx(), b.Dy(), w, h)
-	}
-	return imageTensor(img, n, first, len(arg.Shape) == 4, t.Elem)
-}
-
-func imageTensor(img image.Image, channels int, channelsFirst, batch bool, dtype tensor.DType) (tensor.Value, error) {
-	b := img.Bounds()
-	h, w := b.Dy(), b.Dx()
-	data := make([]float32, channels*h*w)
-	scale := float32(1)
-	if dtype.IsFloat() {
-		scale = 1.0 / 255
-	}
-	for y := range h {
-		for x := range w {
-			var px [4]uint8
-			if channels == 1 {
-				px[0] = color.GrayModel.Convert(img.At(b.Min.X+x, b.Min.Y+y)).(color.Gray).Y
-			} else {
-				c := color.NRGBAModel.Convert(img.At(b.Min.X+x, b.Min.Y+y)).(color.NRGBA)
-				px = [4]uint8{c.R, c.G, c.B, c.A}
-			}
-			for k := range channels {
-				i := (y*w+x)*channels + k
-				if channelsFirst {
-					i = (k*h+y)*w + x
-				}
-				data[i] = float32(px[k]) * scale
-			}
-		}
-	}
-	shape := []int{h, w, channels}
-	if channelsFirst {
-		shape = []int{channels, h, w}
-	}
-	if batch {
+	if len(arg.Shape) == 4 {
 		shape = append([]int{1}, shape...)
 	}
 	t, err := tensor.New(data, shape...)
 	if err != nil {
 		return nil, err
 	}
-	return tensor.Convert(t, dtype, tensor.ConvertOptions{Saturate: true})
+	return tensor.Convert(t, arg.ElementType().Elem, tensor.ConvertOptions{Saturate: true})
 }
