@@ -70,7 +70,7 @@ func optimizeGraph(ctx context.Context, g *ir.Graph, opts *driver.Options, level
 		Level:     level,
 		Portable:  portable,
 		Disabled:  disabledPasses(opts),
-		MaxFolded: min(maxFolded, limit/4),
+		MaxFolded: min(maxFolded, limit/16), // the session holds it while runs take the limit
 		Explain:   explain,
 		Eval: func(g *ir.Graph, n *ir.Node, in []tensor.Value, limit int64) ([]tensor.Value, error) {
 			ctx, cancel := context.WithTimeout(ctx, left)

@@ -1,6 +1,7 @@
 package optimize
 
 import (
+	"slices"
 	"unsafe"
 
 	"github.com/onward-ml/onward/internal/ir"
@@ -94,7 +95,9 @@ func foldNode(o *Options, g *ir.Graph, n *ir.Node, uses []int) bool {
 		if in[i] = g.Values[id].Const; in[i] == nil {
 			return false
 		}
-		size += tensor.SizeOf(in[i])
+		if !slices.Contains(n.In[:i], id) {
+			size += tensor.SizeOf(in[i])
+		}
 	}
 	left := o.MaxFolded + o.constants - o.folded
 	if left <= 0 {

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/onward-ml/onward"
+	"github.com/onward-ml/onward/internal/testing/opfuzz"
 	"github.com/onward-ml/onward/onnx"
 	"github.com/onward-ml/onward/tensor"
 )
@@ -195,11 +196,10 @@ func tryLimit(a *attack, name string, seed uint64) (*attempt, error) {
 			}
 		}
 	} else {
-		c := a.draw(name, rng.Uint64()>>1, 1<<(10+rng.IntN(14)))
+		var c *opfuzz.Case
 		if h := heavy[name]; h != nil {
 			c = h(rng)
-		}
-		if c == nil {
+		} else if c = a.draw(name, rng.Uint64()>>1, 1<<(10+rng.IntN(14))); c == nil {
 			return nil, nil
 		}
 		if m, feed, err = c.Model(); err != nil {

@@ -17,6 +17,7 @@ import (
 	"flag"
 	"fmt"
 	"maps"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -152,6 +153,8 @@ func (a *attack) run(f family, re *regexp.Regexp, seed uint64, cases int, end ti
 	if len(targets) == 0 {
 		return
 	}
+	// Neighbours in the list are alike, and a short attack should meet all kinds.
+	rand.New(rand.NewPCG(seed, hash(f.name))).Shuffle(len(targets), func(i, j int) { targets[i], targets[j] = targets[j], targets[i] })
 	for n := 0; cases == 0 || n < cases; n++ {
 		for _, t := range targets {
 			if time.Now().After(end) {
