@@ -210,7 +210,7 @@ func TestCompare(t *testing.T) {
 		{"number of outputs", []tensor.Value{vector(1)}, nil, "1 outputs, want 0", 0},
 		{"shape", []tensor.Value{vector(1)}, []tensor.Value{column}, "shape [1], want [1 1]", 0},
 		{"type", []tensor.Value{vector(1)}, []tensor.Value{tensor.Must(tensor.New([]float64{1}, 1))}, "want double", 0},
-		{"both outputs are told", []tensor.Value{vector(1), vector(1)}, []tensor.Value{vector(2), vector(4)}, "output 1", 3},
+		{"errors of both outputs", []tensor.Value{vector(1), vector(1)}, []tensor.Value{vector(2), vector(4)}, "output 1", 3},
 		{"atol + rtol·|want|", []tensor.Value{vector(100.1)}, []tensor.Value{vector(100)}, "", 0.09999847412109375},
 		{"NaN equals NaN", []tensor.Value{nan}, []tensor.Value{nan}, "", 0},
 		{"NaN in the first of two outputs", []tensor.Value{nan, vector(1)}, []tensor.Value{ones, vector(4)}, "output 0", math.NaN()},

@@ -72,6 +72,6 @@ func TestBenchMistakes(t *testing.T) {
 	}
 	out, _ := command(t, exitFailed, "bench", bad, "--duration", "1ms", "--rounds", "1", "--json")
 	if !strings.Contains(out, "NoSuchOperator") {
-		t.Errorf("the failure is not told:\n%s", out)
+		t.Errorf("the failure is not printed:\n%s", out)
 	}
 }

@@ -185,7 +185,7 @@ func TestUnsupportedOperators(t *testing.T) {
 		}
 	}
 
-	// An own operator takes the place of one that is missing, and of one that is there.
+	// A custom operator replaces a missing one, and a registered one.
 	relu, err := kit.Lookup("", "Relu", 13)
 	if err != nil {
 		t.Fatal(err)

@@ -36,7 +36,7 @@ type pass struct {
 	run func(o *Options, g *ir.Graph) (int, error)
 }
 
-var dce = pass{Pass{"dce", Basic, "removes nodes, outputs and captures that nobody uses"}, removeDead}
+var dce = pass{Pass{"dce", Basic, "removes unused nodes, outputs and captures"}, removeDead}
 
 // passes lists the passes in order. A pass runs on the subgraphs of a node before the graph. Passes
 // that leave nodes unused are followed by dce.

@@ -14,7 +14,7 @@ import (
 //	dst[dstOff + Σ i[k]·dstStride[k]] = src[srcOff + Σ i[k]·srcStride[k]]
 //
 // in elements. Source strides may be 0 or negative; different places of the box
-// must be different places of dst. The caller has checked that the box lies
+// must have different offsets in dst. The caller has checked that the box lies
 // within both.
 func MoveStrided(c *ir.Call, dst, src MoveBuf, shape, dstStride []int, dstOff int, srcStride []int, srcOff int) {
 	p := newStridedPlan(shape, dstStride, srcStride)
