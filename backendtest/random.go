@@ -237,14 +237,18 @@ func dropoutRatio(s DataSet) (float64, error) {
 	return r[0], nil
 }
 
+// dropoutInputs returns the elements of the input and the ratio.
+func dropoutInputs(s DataSet) (x []float64, ratio float64, err error) {
+	if x, err = elements(s.Inputs, 0, "input"); err == nil {
+		ratio, err = dropoutRatio(s)
+	}
+	return x, ratio, err
+}
+
 // keepProbabilities returns 1−ratio for each element. Without a mask output a zero of x
 // looks dropped always.
 func keepProbabilities(s DataSet) ([]float64, error) {
-	x, err := elements(s.Inputs, 0, "input")
-	if err != nil {
-		return nil, err
-	}
-	ratio, err := dropoutRatio(s)
+	x, ratio, err := dropoutInputs(s)
 	if err != nil {
 		return nil, err
 	}
@@ -260,11 +264,7 @@ func keepProbabilities(s DataSet) ([]float64, error) {
 // drawDropout tests that the outputs y and mask (or y alone) are those of Dropout in
 // training mode, and returns which elements are kept.
 func drawDropout(out []tensor.Value, s DataSet) ([]bool, error) {
-	x, err := elements(s.Inputs, 0, "input")
-	if err != nil {
-		return nil, err
-	}
-	ratio, err := dropoutRatio(s)
+	x, ratio, err := dropoutInputs(s)
 	if err != nil {
 		return nil, err
 	}

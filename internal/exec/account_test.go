@@ -85,17 +85,7 @@ func TestAccountOfChangingSizes(t *testing.T) {
 // suffices for one run suffices for each later one.
 func TestRandomAccount(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
-		kinds := []ir.Operator{addOne{}, turned{}, flatView{}, flat{}, body{n: 2}, &launching{}, stopped{}}
-		var ops []ir.Operator
-		for range rapid.IntRange(1, 6).Draw(rt, "ops") {
-			ops = append(ops, kinds[rapid.IntRange(0, len(kinds)-1).Draw(rt, "op")])
-		}
-		g := sizedChain(t, ops...)
-		for _, n := range g.Nodes {
-			if rapid.IntRange(0, 2).Draw(rt, "output") == 0 {
-				g.Outputs = append(g.Outputs, n.Out[0])
-			}
-		}
+		g := drawChain(t, rt, sizedChain, addOne{}, turned{}, flatView{}, flat{}, body{n: 2}, &launching{}, stopped{})
 		p, err := Compile(g, Options{Generic: rapid.IntRange(0, 4).Draw(rt, "generic") == 0})
 		if err != nil {
 			rt.Fatal(err)

@@ -209,21 +209,23 @@ func TestBoundShapes(t *testing.T) {
 	}
 }
 
+// drawChain draws up to six operators of some kinds, makes a graph of them, and draws which of
+// their results are outputs besides the last.
+func drawChain(t *testing.T, rt *rapid.T, graph func(testing.TB, ...ir.Operator) *ir.Graph, kinds ...ir.Operator) *ir.Graph {
+	g := graph(t, rapid.SliceOfN(rapid.SampledFrom(kinds), 1, 6).Draw(rt, "ops")...)
+	for _, n := range g.Nodes {
+		if rapid.IntRange(0, 2).Draw(rt, "output") == 0 {
+			g.Outputs = append(g.Outputs, n.Out[0])
+		}
+	}
+	return g
+}
+
 // This test checks that chains of all kinds of operators compute the same with any bindings in
 // any order.
 func TestRandomBound(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
-		kinds := []ir.Operator{addOne{}, turned{}, flatView{}, flat{}, body{n: 2}}
-		var ops []ir.Operator
-		for range rapid.IntRange(1, 6).Draw(rt, "ops") {
-			ops = append(ops, kinds[rapid.IntRange(0, len(kinds)-1).Draw(rt, "op")])
-		}
-		g := chain(t, ops...)
-		for _, n := range g.Nodes {
-			if rapid.IntRange(0, 2).Draw(rt, "output") == 0 {
-				g.Outputs = append(g.Outputs, n.Out[0])
-			}
-		}
+		g := drawChain(t, rt, chain, addOne{}, turned{}, flatView{}, flat{}, body{n: 2})
 		p, err := Compile(g, Options{Generic: rapid.Bool().Draw(rt, "generic")})
 		if err != nil {
 			rt.Fatal(err)

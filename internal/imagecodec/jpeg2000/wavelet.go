@@ -63,16 +63,22 @@ func mirror[T any](s []T, i int) T {
 	return s[i]
 }
 
-// lift53 inverts the reversible 5/3 filter. odd: the first element is a high-pass one.
-func lift53(s []int32, odd bool) {
-	start := 0
+// liftOne inverts both filters for a single element, and reports whether there is one. start is
+// the index of the first low-pass element. odd: the first element is a high-pass one.
+func liftOne[T int32 | float32](s []T, odd bool) (start int, done bool) {
 	if odd {
 		start = 1
 	}
-	if len(s) == 1 {
-		if odd {
-			s[0] /= 2
-		}
+	if len(s) == 1 && odd {
+		s[0] /= 2
+	}
+	return start, len(s) == 1
+}
+
+// lift53 inverts the reversible 5/3 filter. odd: the first element is a high-pass one.
+func lift53(s []int32, odd bool) {
+	start, done := liftOne(s, odd)
+	if done {
 		return
 	}
 	for i := start; i < len(s); i += 2 {
@@ -85,14 +91,8 @@ func lift53(s []int32, odd bool) {
 
 // lift97 inverts the irreversible 9/7 filter.
 func lift97(s []float32, odd bool) {
-	start := 0
-	if odd {
-		start = 1
-	}
-	if len(s) == 1 {
-		if odd {
-			s[0] /= 2
-		}
+	start, done := liftOne(s, odd)
+	if done {
 		return
 	}
 	const k = 1.230174104914001
