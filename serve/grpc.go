@@ -12,6 +12,7 @@ import (
 
 	"go.opentelemetry.io/otel/propagation"
 	"google.golang.org/grpc"
+	_ "google.golang.org/grpc/encoding/gzip" // compressed messages; the limit holds for their content
 	healthpb "google.golang.org/grpc/health/grpc_health_v1"
 	"google.golang.org/grpc/keepalive"
 	"google.golang.org/grpc/metadata"

@@ -9,6 +9,7 @@ import (
 
 	"go.opentelemetry.io/otel/trace"
 	"go.opentelemetry.io/otel/trace/noop"
+	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	healthpb "google.golang.org/grpc/health/grpc_health_v1"
 	"google.golang.org/grpc/metadata"
@@ -194,6 +195,18 @@ func TestTokensOverGRPC(t *testing.T) {
 	}
 	if _, err := healthpb.NewHealthClient(conn).Check(t.Context(), &healthpb.HealthCheckRequest{}); err != nil {
 		t.Errorf("health without token: %v", err)
+	}
+}
+
+// TestCompressedMessages sends messages with gzip, whose content has the limit of a message.
+func TestCompressedMessages(t *testing.T) {
+	c := dial(t, newServer(t, "", &Options{Models: []Model{{Name: "m", Data: scaled(t, 1)}}, MaxBody: 1 << 20}))
+	if _, err := c.ModelInfer(t.Context(), message("m", "FP32", []int64{1, 2}, "12345678"), grpc.UseCompressor("gzip")); err != nil {
+		t.Error(err)
+	}
+	bomb := message("m", "FP32", []int64{1, 2}, strings.Repeat("\x00", 32<<20))
+	if _, err := c.ModelInfer(t.Context(), bomb, grpc.UseCompressor("gzip")); status.Code(err) != codes.ResourceExhausted {
+		t.Errorf("32 MiB of zeros: %v, want RESOURCE_EXHAUSTED", err)
 	}
 }
 

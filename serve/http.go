@@ -83,6 +83,14 @@ func (s *Server) Handler() http.Handler {
 	private(post, "/v2/repository/index", s.postIndex)
 	private(post, "/v2/repository/models/{model}/load", s.postLoad)
 	private(post, "/v2/repository/models/{model}/unload", s.postUnload)
+	for _, pattern := range []string{"/v2/systemsharedmemory/", "/v2/cudasharedmemory/", "/v2/logging", "/v2/trace/setting", "/v2/models/{model}/trace/setting",
+		"/v2/models/{model}/generate", "/v2/models/{model}/generate_stream"} {
+		mux.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) {
+			s.serveHTTP(w, r, func(http.ResponseWriter, *http.Request) error {
+				return errorf(Unsupported, "shared memory, logging and trace settings, and generate requests are not supported")
+			})
+		})
+	}
 	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
 		writeJSON(w, http.StatusNotFound, errorJSON{fmt.Sprintf("no such resource: %.200q", r.URL.Path)})
 	})
