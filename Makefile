@@ -1,5 +1,6 @@
 # make test       fetch test data, run all tests, print totals
 # make test-devices  fetch ONNX Runtime's builds for devices (350 MB) and test them without a device
+# make test-clients  install Triton's Python clients and test onward serve with them
 # make lint       vet, gofmt, staticcheck
 # make generate   regenerate files
 # make fuzz       run every fuzz target for FUZZTIME
@@ -25,7 +26,7 @@ STATICCHECK ?= honnef.co/go/tools/cmd/staticcheck@v0.8.2
 
 GOTEST = $(GO) run ./internal/testing/gotest $(if $(TALLY),-tally $(TALLY))
 
-.PHONY: all build test test-devices suite bench providers lint vet fmt staticcheck generate fuzz attack mutate
+.PHONY: all build test test-clients test-devices suite bench providers lint vet fmt staticcheck generate fuzz attack mutate
 
 all: build test lint
 
@@ -40,6 +41,14 @@ test: suite
 
 # Where a build cannot be fetched, its tests are skipped and say so.
 DEVICES = ./internal/testing/fakecuda ./bench/gpu
+
+# Triton's clients are installed in a virtual environment of the cache.
+CLIENTS ?= $(HOME)/.cache/onward/tritonclient
+
+test-clients:
+	@test -x $(CLIENTS)/bin/python || python3 -m venv $(CLIENTS)
+	@$(CLIENTS)/bin/python -c 'import tritonclient.http, tritonclient.grpc' 2>/dev/null || $(CLIENTS)/bin/pip install -q 'tritonclient[all]==2.73.0'
+	@ONWARD_TRITONCLIENT=$(CLIENTS)/bin/python $(GO) test -count=1 -v -run TestTritonClient ./serve
 
 test-devices: suite
 	@$(GO) run ./internal/testing/provision -devices
