@@ -142,7 +142,8 @@ func TestStressChangingShapes(t *testing.T) {
 			t.Fatalf("run %d: %v", k, err)
 		}
 	}
-	if grown := heap() - before; grown > 4<<20 {
+	// Up to 8 MiB of recycled blocks wait for their next use (tensor.RecycledBytes).
+	if grown := heap() - before; grown > 12<<20 {
 		t.Errorf("the second half of %d runs keeps %d bytes", rounds, grown)
 	}
 }
