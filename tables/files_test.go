@@ -3,13 +3,17 @@ package tables
 import (
 	"bytes"
 	"context"
+	"encoding/base64"
+	"encoding/binary"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"math/rand/v2"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"testing"
 
@@ -400,6 +404,58 @@ func TestRowsAreNamed(t *testing.T) {
 		if err != nil || counts.Skipped != 1 || len(first) != 1 || !strings.HasPrefix(first[0].Error(), c.want) {
 			t.Errorf("%s: %+v, %v, %v", name, counts, first, err)
 		}
+	}
+}
+
+// TestParquetSchemaOfHugeLength reads a Parquet file whose Arrow schema, in its metadata, states that
+// a field has 2³¹ children: an error, before memory is taken for them.
+func TestParquetSchemaOfHugeLength(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "x.parquet")
+	writeTable(t, path, numbers(t, 2, 10)...)
+	whole, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	key := bytes.Index(whole, []byte("ARROW:schema"))
+	if key < 0 {
+		t.Fatal("the file has no schema in its metadata")
+	}
+	start := key + len("ARROW:schema")
+	for whole[start] != '/' { // "/////", the marker of a message
+		start++
+	}
+	end := start
+	for end < len(whole) && (whole[end] == '+' || whole[end] == '/' || whole[end] >= '0' && whole[end] <= '9' || whole[end]|0x20 >= 'a' && whole[end]|0x20 <= 'z') {
+		end++
+	}
+	end -= (end - start) % 4
+	data, err := base64.StdEncoding.DecodeString(string(whole[start:end]))
+	if err != nil {
+		t.Fatal(err)
+	}
+	sess := sumModel(t, 3)
+	refused := 0
+	for i := 8; i+4 <= len(data); i += 4 { // whichever of the words is a length
+		bad := bytes.Clone(data)
+		binary.LittleEndian.PutUint32(bad[i:], 1<<31-1)
+		file := bytes.Clone(whole)
+		base64.StdEncoding.Encode(file[start:end], bad)
+		if err := os.WriteFile(path, file, 0o666); err != nil {
+			t.Fatal(err)
+		}
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		j := Job{Session: sess, Options: Options{Bind: bindABC()}, In: []string{path}, Stdout: io.Discard, To: JSONLines}
+		if _, err := j.Run(t.Context()); err != nil {
+			refused++
+		}
+		runtime.ReadMemStats(&after)
+		if took := after.TotalAlloc - before.TotalAlloc; took > 64<<20 {
+			t.Errorf("word %d of the schema: reading took %d MB", i/4, took>>20)
+		}
+	}
+	if refused == 0 {
+		t.Error("no file was refused")
 	}
 }
 

@@ -1,12 +1,15 @@
 package tables
 
 import (
+	"bytes"
 	"context"
+	"encoding/base64"
 	"errors"
 	"fmt"
 	"io"
 	"os"
 	"path/filepath"
+	"strings"
 
 	"github.com/apache/arrow-go/v18/arrow"
 	"github.com/apache/arrow-go/v18/arrow/ipc"
@@ -64,6 +67,9 @@ func (a *arrowStream) read(_ context.Context, _ span, columns []int, yield func(
 	row := int64(1)
 	for a.r.Next() {
 		rec := a.r.RecordBatch()
+		if err := verifyRecord(rec); err != nil {
+			return err
+		}
 		rec.Retain()
 		if err := yield(chunk{rec: project(rec, columns), place: place{prefix: a.prefix, first: row}}); err != nil {
 			return err
@@ -133,6 +139,9 @@ func (a *arrowFile) read(_ context.Context, s span, columns []int, yield func(ch
 		if err != nil {
 			return fmt.Errorf("record batch %d: %w", k+1, err)
 		}
+		if err := verifyRecord(rec); err != nil {
+			return fmt.Errorf("record batch %d: %w", k+1, err)
+		}
 		if err := yield(chunk{rec: project(rec, columns), place: place{prefix: fmt.Sprintf("%s record batch %d, row ", a.name, k+1), first: 1}}); err != nil {
 			return err
 		}
@@ -168,6 +177,16 @@ func openParquet(path string) (s source, err error) {
 	r, err := file.NewParquetReader(f, file.WithReadProps(props))
 	if err != nil {
 		return nil, err
+	}
+	if text := r.MetaData().KeyValueMetadata().FindValue("ARROW:schema"); text != nil {
+		// The schema of the writer, as the beginning of an IPC stream, in base64 with or without padding.
+		data, err := base64.RawStdEncoding.DecodeString(strings.TrimRight(*text, "="))
+		if err == nil {
+			_, err = verifyStream(bytes.NewReader(data))
+		}
+		if err != nil {
+			return nil, fmt.Errorf("metadata ARROW:schema: %w", err)
+		}
 	}
 	ar, err := pqarrow.NewFileReader(r, pqarrow.ArrowReadProperties{}, allocator)
 	if err != nil {

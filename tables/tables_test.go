@@ -363,7 +363,14 @@ func TestDamagedStreams(t *testing.T) {
 		for _, v := range []uint32{0, 1, 0x7fffffff, 0xffffffff, 0x40000000} {
 			bad := bytes.Clone(whole)
 			binary.LittleEndian.PutUint32(bad[at:], v)
+			// Whichever word is a length, at most the body of a message is taken for it.
+			var before, after runtime.MemStats
+			runtime.ReadMemStats(&before)
 			run(bad)
+			runtime.ReadMemStats(&after)
+			if took := after.TotalAlloc - before.TotalAlloc; took > maxBody+64<<20 {
+				t.Errorf("%#x at byte %d: reading took %d MB", v, at, took>>20)
+			}
 		}
 	}
 }

@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"io"
 
+	"github.com/apache/arrow-go/v18/arrow"
+	"github.com/apache/arrow-go/v18/arrow/array"
 	"github.com/apache/arrow-go/v18/arrow/ipc"
 	flatbuffers "github.com/google/flatbuffers/go"
 )
@@ -22,6 +24,7 @@ const (
 // Positions of fields in the tables of Arrow's Schema.fbs, Message.fbs and File.fbs.
 const (
 	messageHeaderType, messageHeader = 1, 2
+	messageBodyLength                = 3
 	headerSchema                     = 1
 	schemaFields, schemaMetadata     = 1, 2
 	fieldChildren, fieldMetadata     = 5, 6
@@ -108,6 +111,9 @@ func verifyStream(r io.Reader) (_ io.Reader, err error) {
 	if m.GetByteSlot(4+2*messageHeaderType, 0) != headerSchema {
 		return nil, errors.New("no Arrow stream: the first message is not a schema")
 	}
+	if n := m.GetInt64Slot(4+2*messageBodyLength, 0); n != 0 {
+		return nil, fmt.Errorf("the message of the schema has a body of %d bytes, want none", n)
+	}
 	s, ok := subtable(m, messageHeader)
 	if !ok {
 		return nil, errors.New("the schema is missing")
@@ -141,4 +147,78 @@ func verifyFooter(r io.ReaderAt, size int64) (err error) {
 		return errors.New("the schema is missing")
 	}
 	return new(schemaVerifier).schema(s)
+}
+
+// maxRecordRows is the largest number of rows of a record batch. Columns of nulls have no buffers that
+// would bound it.
+const maxRecordRows = 1 << 26
+
+// verifyRecord returns an error if the buffers of a record batch are too small for its rows: the
+// lengths in a damaged batch would make later steps take memory for rows that are not there.
+func verifyRecord(rec arrow.RecordBatch) (err error) {
+	defer damaged(&err)
+	if n := rec.NumRows(); n < 0 || n > maxRecordRows {
+		return fmt.Errorf("a record batch has %d rows, want 0 to %d", n, maxRecordRows)
+	}
+	for i, a := range rec.Columns() {
+		if err := verifyArray(a); err != nil {
+			return fmt.Errorf("column %q: %w", rec.ColumnName(i), err)
+		}
+	}
+	return nil
+}
+
+func verifyArray(a arrow.Array) error {
+	d := a.Data()
+	n := int64(d.Offset()) + int64(d.Len())
+	if d.Offset() < 0 || d.Len() < 0 || n > maxBody {
+		return fmt.Errorf("%d elements at %d", d.Len(), d.Offset())
+	}
+	holds := func(k int, bytes int64) error {
+		have := int64(0)
+		if b := d.Buffers(); k < len(b) && b[k] != nil {
+			have = int64(b[k].Len())
+		}
+		if have < bytes {
+			return fmt.Errorf("a buffer has %d bytes, %d elements of type %s need %d", have, n, d.DataType(), bytes)
+		}
+		return nil
+	}
+	t := d.DataType()
+	if e, ok := t.(arrow.ExtensionType); ok {
+		t = e.StorageType()
+	}
+	var err error
+	switch t := t.(type) {
+	case *arrow.NullType:
+		return nil
+	case *arrow.FixedSizeListType:
+		if c := d.Children(); len(c) != 1 || int64(c[0].Len()) < n*int64(t.Len()) {
+			err = fmt.Errorf("%d lists of %d elements have too few", n, t.Len())
+		}
+	case arrow.FixedWidthDataType:
+		err = holds(1, (n*int64(t.BitWidth())+7)/8)
+	case arrow.OffsetsDataType:
+		if n > 0 {
+			err = holds(1, (n+1)*int64(t.OffsetTypeTraits().BytesRequired(1)))
+		}
+	}
+	if b := d.Buffers(); err == nil && len(b) > 0 && b[0] != nil && b[0].Len() > 0 {
+		err = holds(0, (n+7)/8)
+	}
+	if v, ok := a.(interface{ ValidateFull() error }); ok && err == nil {
+		err = v.ValidateFull()
+	}
+	if err != nil {
+		return err
+	}
+	for _, c := range d.Children() {
+		child := array.MakeFromData(c)
+		err := verifyArray(child)
+		child.Release()
+		if err != nil {
+			return err
+		}
+	}
+	return nil
 }
