@@ -69,14 +69,15 @@ var layers = map[string][]string{
 	".": {"internal/goengine", "internal/trace", "driver", "onnx", "tensor"},
 
 	// What imports the root.
-	"backend":     {".", "driver", "onnx", "tensor"},
-	"provider":    {".", "driver", "onnx", "tensor", "internal/dl"},
-	"calibration": {".", "driver", "onnx", "tensor", "internal/atomicfile"},
-	"datasets":    {".", "driver", "onnx", "tensor"},
-	"tables":      {".", "driver", "onnx", "tensor"},
-	"preset":      {"backend", ".", "driver", "onnx", "tensor", "internal/atomicfile"},
-	"backendtest": {"backend", ".", "driver", "imagecodec", "onnx", "tensor", "internal/atomicfile"},
-	"serve":       {".", "driver", "onnx", "tensor"},
+	"backend":          {".", "driver", "onnx", "tensor"},
+	"provider":         {".", "driver", "onnx", "tensor", "internal/dl"},
+	"calibration":      {".", "driver", "onnx", "tensor", "internal/atomicfile"},
+	"datasets":         {".", "driver", "onnx", "tensor"},
+	"internal/picture": {".", "driver", "onnx", "tensor"},
+	"tables":           {".", "driver", "onnx", "tensor", "internal/picture"},
+	"preset":           {"backend", ".", "driver", "onnx", "tensor", "internal/atomicfile"},
+	"backendtest":      {"backend", ".", "driver", "imagecodec", "onnx", "tensor", "internal/atomicfile"},
+	"serve":            {".", "driver", "onnx", "tensor"},
 
 	// Examples show what a user of the module can do.
 	"examples": {".", "backend", "preset", "calibration", "datasets", "driver", "onnx", "tensor"},

@@ -8,6 +8,7 @@ import (
 	"github.com/apache/arrow-go/v18/arrow"
 
 	"github.com/onward-ml/onward"
+	"github.com/onward-ml/onward/internal/picture"
 	"github.com/onward-ml/onward/tensor"
 )
 
@@ -29,7 +30,7 @@ type input struct {
 	rank1   bool  // the declared shape is [rows]
 	// inner is the declared shape of a row: fixed sizes, or −1. It is nil if the rank is unknown.
 	inner  []int
-	layout PictureLayout // of pictures
+	layout picture.Layout // of pictures
 }
 
 // bind resolves the columns of every required input.
@@ -107,7 +108,7 @@ func newInput(a onward.NodeArg, schema *arrow.Schema, columns []string, opts *Op
 			return nil, fmt.Errorf("column %s of type %s cannot be combined with others in one input", f.Name, f.Type)
 		}
 		if in.kind = k; k == pictures {
-			if in.layout, err = PicturesFor(a); err != nil {
+			if in.layout, err = picture.For(a); err != nil {
 				return nil, err
 			}
 		}

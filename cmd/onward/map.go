@@ -1,3 +1,5 @@
+//go:build !core
+
 package main
 
 import (
@@ -26,6 +28,8 @@ type mapJSON struct {
 	tables.Counts
 	Seconds float64 `json:"seconds"`
 }
+
+func init() { large = append(large, mapCommand) }
 
 func mapCommand() *cobra.Command {
 	var (

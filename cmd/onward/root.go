@@ -22,6 +22,10 @@ const (
 	exitUsage  = 2 // the command line is wrong
 )
 
+// large are the verbs that the build tag core leaves out, because their libraries take more space
+// than the rest of the program.
+var large []func() *cobra.Command
+
 // run executes a command line and returns the exit code.
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	root := &cobra.Command{
@@ -40,7 +44,10 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return cli.UsageError{Err: err} })
 	root.CompletionOptions.HiddenDefaultCmd = true
 	root.AddCommand(runCommand(), inspectCommand(), checkCommand(), conformanceCommand(),
-		benchCommand(), benchProbeCommand(), compareCommand(), profileCommand(), optimizeCommand(), graphCommand(), calibrateCommand(), quantizeCommand(), tuneCommand(), serveCommand(), doctorCommand(), mapCommand(), editCommand())
+		benchCommand(), benchProbeCommand(), compareCommand(), profileCommand(), optimizeCommand(), graphCommand(), calibrateCommand(), quantizeCommand(), tuneCommand(), doctorCommand(), editCommand())
+	for _, c := range large {
+		root.AddCommand(c())
+	}
 	for _, c := range root.Commands() {
 		wrapArgs(c)
 	}

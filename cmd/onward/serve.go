@@ -1,3 +1,5 @@
+//go:build !core
+
 package main
 
 import (
@@ -46,6 +48,8 @@ type serveOptions struct {
 
 	server serve.Options
 }
+
+func init() { large = append(large, serveCommand) }
 
 func serveCommand() *cobra.Command {
 	o := serveOptions{}

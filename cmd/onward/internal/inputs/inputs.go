@@ -11,8 +11,8 @@ import (
 
 	"github.com/onward-ml/onward"
 	"github.com/onward-ml/onward/cmd/onward/internal/cli"
+	"github.com/onward-ml/onward/internal/picture"
 	"github.com/onward-ml/onward/onnx"
-	"github.com/onward-ml/onward/tables"
 	"github.com/onward-ml/onward/tensor"
 )
 
@@ -139,7 +139,7 @@ func readImage(arg onward.NodeArg, file string) (tensor.Value, error) {
 		return nil, err
 	}
 	defer f.Close()
-	layout, err := tables.PicturesFor(arg)
+	layout, err := picture.For(arg)
 	if err != nil {
 		return nil, err
 	}
