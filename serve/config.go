@@ -2,8 +2,11 @@ package serve
 
 import (
 	"bufio"
+	"bytes"
+	"errors"
 	"fmt"
 	"io"
+	"math"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -27,6 +30,8 @@ const (
 	maxLabelsSize = 16 << 20
 	maxPriorities = 100
 	maxInstances  = 1024
+	maxSample     = 1 << 28            // elements of a warm-up input or an initial state
+	maxSequences  = 1 << 16            // sequences of a model in progress
 	platform      = "onnxruntime_onnx" // Triton's name of the format, by which clients know it
 )
 
@@ -73,7 +78,11 @@ func complete(c *inference.ModelConfig, name string, sess *onward.Session, defau
 		return nil, nil, err
 	}
 	required, optional, results := sess.Inputs(), sess.OverridableInitializers(), sess.Outputs()
-	if c.MaxBatchSize == 0 && c.DynamicBatching == nil && len(c.Input) == 0 && defaults.MaxBatchSize > 1 && batchable(required, results) && len(optional) == 0 {
+	inner, innerOut := sequenceValues(c)
+	required = slices.DeleteFunc(required, func(a onward.NodeArg) bool { return slices.Contains(inner, a.Name) })
+	optional = slices.DeleteFunc(optional, func(a onward.NodeArg) bool { return slices.Contains(inner, a.Name) })
+	results = slices.DeleteFunc(results, func(a onward.NodeArg) bool { return slices.Contains(innerOut, a.Name) })
+	if c.MaxBatchSize == 0 && c.DynamicBatching == nil && c.SequenceBatching == nil && len(c.Input) == 0 && defaults.MaxBatchSize > 1 && batchable(required, results) && len(optional) == 0 {
 		c.MaxBatchSize = int32(defaults.MaxBatchSize)
 		c.DynamicBatching = &inference.ModelDynamicBatching{}
 	}
@@ -146,7 +155,7 @@ func complete(c *inference.ModelConfig, name string, sess *onward.Session, defau
 	}
 	if len(c.InstanceGroup) == 0 {
 		n := int32(1)
-		if c.DynamicBatching == nil {
+		if c.DynamicBatching == nil && (c.SequenceBatching == nil || c.MaxBatchSize == 0) {
 			n = int32(min(runtime.GOMAXPROCS(0), maxInstances))
 		}
 		c.InstanceGroup = []*inference.ModelInstanceGroup{{Name: name + "_0", Kind: inference.ModelInstanceGroup_KIND_CPU, Count: n}}
@@ -283,6 +292,12 @@ func checkConfig(c *inference.ModelConfig, name string) error {
 	if s := c.VersionPolicy.GetSpecific(); s != nil && len(s.Versions) == 0 {
 		return fmt.Errorf("version_policy specific has no versions")
 	}
+	if c.EnsembleScheduling != nil {
+		return fmt.Errorf("ensemble_scheduling is not supported")
+	}
+	if err := checkSequences(c); err != nil {
+		return err
+	}
 	return checkBatching(c)
 }
 
@@ -305,13 +320,8 @@ func checkBatching(c *inference.ModelConfig) error {
 	if c.MaxBatchSize == 0 {
 		return fmt.Errorf("dynamic_batching needs a max_batch_size above 0")
 	}
-	for _, n := range b.PreferredBatchSize {
-		if n < 1 || n > c.MaxBatchSize {
-			return fmt.Errorf("preferred_batch_size is %d, want 1 to max_batch_size %d", n, c.MaxBatchSize)
-		}
-	}
-	if b.MaxQueueDelayMicroseconds > uint64(time.Hour/time.Microsecond) {
-		return fmt.Errorf("max_queue_delay_microseconds is %d, want at most an hour", b.MaxQueueDelayMicroseconds)
+	if err := checkQueue(b.PreferredBatchSize, b.MaxQueueDelayMicroseconds, c.MaxBatchSize); err != nil {
+		return err
 	}
 	if b.PriorityLevels > maxPriorities {
 		return fmt.Errorf("priority_levels is %d, want at most %d", b.PriorityLevels, maxPriorities)
@@ -323,6 +333,19 @@ func checkBatching(c *inference.ModelConfig) error {
 		if l < 1 || l > b.PriorityLevels {
 			return fmt.Errorf("priority_queue_policy has level %d, want 1 to priority_levels %d", l, b.PriorityLevels)
 		}
+	}
+	return nil
+}
+
+// checkQueue checks the fields of dynamic_batching and of sequence_batching's strategies.
+func checkQueue(preferred []int32, delay uint64, maxBatch int32) error {
+	for _, n := range preferred {
+		if n < 1 || n > maxBatch {
+			return fmt.Errorf("preferred_batch_size is %d, want 1 to max_batch_size %d", n, maxBatch)
+		}
+	}
+	if delay > uint64(time.Hour/time.Microsecond) {
+		return fmt.Errorf("max_queue_delay_microseconds is %d, want at most an hour", delay)
 	}
 	return nil
 }
@@ -341,13 +364,24 @@ func policyOf(c *inference.ModelConfig, o *Options) schedulePolicy {
 		}
 		return r
 	}
-	b := c.DynamicBatching
-	if b != nil {
+	batches := func(preferred []int32, delay uint64) {
 		p.maxBatch = int(c.MaxBatchSize)
-		p.delay = microseconds(b.MaxQueueDelayMicroseconds)
-		for _, n := range b.PreferredBatchSize {
+		p.delay = microseconds(delay)
+		for _, n := range preferred {
 			p.preferred = append(p.preferred, int(n))
 		}
+	}
+	b := c.DynamicBatching
+	if s := c.SequenceBatching; s != nil {
+		o, d := s.GetOldest(), s.GetDirect()
+		batches(o.GetPreferredBatchSize(), o.GetMaxQueueDelayMicroseconds())
+		if u := d.GetMinimumSlotUtilization(); u > 0 { // without, the delay is ignored
+			p.delay = microseconds(d.MaxQueueDelayMicroseconds)
+			p.enough = int(math.Ceil(float64(u) * float64(c.MaxBatchSize)))
+		}
+	}
+	if b != nil {
+		batches(b.PreferredBatchSize, b.MaxQueueDelayMicroseconds)
 		p.levels = make([]queuePolicy, max(b.PriorityLevels, 1))
 		p.priority = int(max(b.DefaultPriorityLevel, 1)) - 1
 	}
@@ -393,6 +427,23 @@ func readLabels(c *inference.ModelConfig, out []*spec, dir string) error {
 }
 
 func labelsIn(dir, name string) ([]string, error) {
+	data, err := readLocal(dir, name, maxLabelsSize)
+	if err != nil {
+		return nil, err
+	}
+	var labels []string
+	lines := bufio.NewScanner(bytes.NewReader(data))
+	for lines.Scan() {
+		labels = append(labels, lines.Text())
+	}
+	return labels, lines.Err()
+}
+
+// readLocal reads up to limit bytes of a file in a model's folder, and of none outside of it.
+func readLocal(dir, name string, limit int64) ([]byte, error) {
+	if dir == "" {
+		return nil, errors.New("the model has no folder")
+	}
 	root, err := os.OpenRoot(dir)
 	if err != nil {
 		return nil, err
@@ -403,12 +454,7 @@ func labelsIn(dir, name string) ([]string, error) {
 		return nil, err
 	}
 	defer f.Close()
-	var labels []string
-	lines := bufio.NewScanner(io.LimitReader(f, maxLabelsSize))
-	for lines.Scan() {
-		labels = append(labels, lines.Text())
-	}
-	return labels, lines.Err()
+	return io.ReadAll(io.LimitReader(f, limit))
 }
 
 // checkName checks the name of a model or file: one element of a path.

@@ -8,6 +8,7 @@ import (
 	"math"
 	"runtime/debug"
 	"strings"
+	"sync"
 	"time"
 
 	"go.opentelemetry.io/otel/propagation"
@@ -248,7 +249,8 @@ func (c carrier) Keys() []string {
 	return l
 }
 
-// ModelStreamInfer runs the requests of a stream at the same time and answers them in order.
+// ModelStreamInfer runs the requests of a stream at the same time, except those of one sequence,
+// and answers them in order.
 // A request that fails is answered by a message with its error and does not end the stream.
 func (g *service) ModelStreamInfer(st grpc.BidiStreamingServer[inference.ModelInferRequest, inference.ModelStreamInferResponse]) error {
 	ctx, cancel := context.WithCancel(st.Context())
@@ -268,6 +270,8 @@ func (g *service) ModelStreamInfer(st grpc.BidiStreamingServer[inference.ModelIn
 		}
 		sent <- failed
 	}()
+	type sequence struct{ model, id string }
+	var running sync.Map // sequence to the channel that the last request of it closes
 	var err error
 	for {
 		var m *inference.ModelInferRequest
@@ -276,6 +280,19 @@ func (g *service) ModelStreamInfer(st grpc.BidiStreamingServer[inference.ModelIn
 		}
 		a, received := make(answer, 1), time.Now()
 		answers <- a // waits if too many requests are in progress
+		if id := m.Parameters["sequence_id"]; id != nil {
+			key, end := sequence{m.ModelName, id.String()}, make(chan struct{})
+			before, _ := running.Swap(key, end)
+			go func() {
+				if before != nil {
+					<-before.(chan struct{})
+				}
+				a <- g.streamed(ctx, m, received)
+				running.CompareAndDelete(key, end)
+				close(end)
+			}()
+			continue
+		}
 		go func() { a <- g.streamed(ctx, m, received) }()
 	}
 	close(answers)

@@ -97,7 +97,7 @@ func TestBadJSON(t *testing.T) {
 		{fp32("[1,2]", `[[1],[2,3]]`), "data"},
 		{`{"parameters":{"priority":{}},"inputs":[]}`, "priority"},
 		{`{"parameters":{"unknown":1},"inputs":[]}`, "unknown"},
-		{`{"parameters":{"sequence_id":5},"inputs":[]}`, "sequence"},
+		{`{"parameters":{"sequence_id":5},"inputs":[]}`, "model 'm' is stateless"},
 		{`{"parameters":{"priority":-1},"inputs":[]}`, "priority"},
 		{`{"parameters":{"timeout":1e999},"inputs":[]}`, "timeout"},
 	} {

@@ -30,7 +30,7 @@ const headerLength = "Inference-Header-Content-Length"
 const serverName = "onward"
 
 // extensions lists the protocol's extensions that both REST and gRPC support.
-var extensions = []string{"classification", "model_repository", "model_repository(unload_dependents)", "schedule_policy", "model_configuration",
+var extensions = []string{"classification", "model_repository", "model_repository(unload_dependents)", "schedule_policy", "model_configuration", "sequence",
 	"binary_tensor_data", "parameters", "statistics"}
 
 type handler func(http.ResponseWriter, *http.Request) error

@@ -3,6 +3,7 @@ package serve
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"math"
 	"slices"
@@ -141,8 +142,8 @@ func (v *version) setParams(j *job, params map[string]any) error {
 				return fmt.Errorf("parameter %q is %v, want a bool", key, x)
 			}
 		case "sequence_id", "sequence_start", "sequence_end":
-			if x != int64(0) && x != uint64(0) && x != false && x != "" {
-				return fmt.Errorf("parameter %q: sequences are not supported, and model '%s' is stateless", key, v.model)
+			if v.sequences == nil && x != int64(0) && x != uint64(0) && x != false && x != "" {
+				return fmt.Errorf("parameter %q: model '%s' is stateless; sequence_batching in its configuration makes it stateful", key, v.model)
 			}
 		default:
 			return fmt.Errorf("unknown parameter %q", key)
@@ -200,7 +201,7 @@ func (v *version) infer(ctx context.Context, r *request) (*response, *job, error
 	if err != nil {
 		return nil, nil, &Error{InvalidArgument, err}
 	}
-	if err := v.scheduler.submit(j); err != nil {
+	if err := v.submit(j, r.params); err != nil {
 		return nil, nil, classify(err)
 	}
 	resp := &response{model: v.model, version: strconv.FormatInt(v.number, 10), id: r.id, outputs: make([]result, len(outputs))}
@@ -218,6 +219,25 @@ func (v *version) infer(ctx context.Context, r *request) (*response, *job, error
 	}
 	j.finished = time.Now()
 	return resp, j, nil
+}
+
+// submit runs a job, in its turn if it belongs to a sequence.
+func (v *version) submit(j *job, params map[string]any) error {
+	if v.sequences == nil {
+		return v.scheduler.submit(j)
+	}
+	m, err := memberOf(params)
+	if err != nil {
+		return &Error{InvalidArgument, err}
+	}
+	leave, err := v.sequences.enter(j, m)
+	if err != nil {
+		return err
+	}
+	err = errors.New("the run panicked")
+	defer func() { leave(err) }()
+	err = v.scheduler.submit(j)
+	return err
 }
 
 // classify returns the largest elements of an output as strings "value:index" or

@@ -59,16 +59,27 @@ func newMetrics(s *Server) (*metrics, error) {
 	return m, nil
 }
 
-// pendingRequests reports the length of the queues.
+// pendingRequests reports the length of the queues and the number of sequences.
 type pendingRequests struct{ s *Server }
 
 var pendingDesc = prometheus.NewDesc("nv_inference_pending_request_count", "Number of requests that wait for a run.", []string{"model", "version"}, nil)
 
-func (p pendingRequests) Describe(c chan<- *prometheus.Desc) { c <- pendingDesc }
+var sequencesDesc = prometheus.NewDesc("onward_sequences", "Number of sequences of stateful models that have not ended.", []string{"model", "version"}, nil)
+
+func (p pendingRequests) Describe(c chan<- *prometheus.Desc) {
+	c <- pendingDesc
+	c <- sequencesDesc
+}
 
 func (p pendingRequests) Collect(c chan<- prometheus.Metric) {
 	for _, v := range p.s.all() {
-		c <- prometheus.MustNewConstMetric(pendingDesc, prometheus.GaugeValue, float64(v.scheduler.pending()), v.model, strconv.FormatInt(v.number, 10))
+		gauge := func(d *prometheus.Desc, n int) {
+			c <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, float64(n), v.model, strconv.FormatInt(v.number, 10))
+		}
+		gauge(pendingDesc, v.scheduler.pending())
+		if v.sequences != nil {
+			gauge(sequencesDesc, v.sequences.active())
+		}
 		v.release()
 	}
 }

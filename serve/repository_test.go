@@ -15,8 +15,8 @@ import (
 
 func TestConfigErrors(t *testing.T) {
 	for _, c := range []struct{ config, want string }{
-		{`sequence_batching { }`, `"sequence_batching" is unknown or not supported`},
-		{`ensemble_scheduling { }`, `"ensemble_scheduling"`},
+		{`response_cache { }`, `"response_cache" is unknown or not supported`},
+		{`ensemble_scheduling { }`, "ensemble_scheduling"},
 		{`optimization { cuda { graphs: true } }`, `"optimization"`},
 		{`max_batch_sise: 8`, `"max_batch_sise"`},
 		{`input { name: "x" reshape { shape: 1 } }`, `"reshape"`},

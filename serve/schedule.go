@@ -1,6 +1,7 @@
 package serve
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -32,6 +33,7 @@ type schedulePolicy struct {
 	instances int           // runs at the same time, at least 1
 	maxBatch  int           // largest size of dimension 0 of a batch; requests are not batched if it is below 2
 	preferred []int         // sizes that run at once, ascending
+	enough    int           // least size that runs at once; 0: maxBatch
 	delay     time.Duration // longest wait for more requests
 	priority  int           // level of requests that set none, from 0
 	levels    []queuePolicy // one for each priority level, highest priority first
@@ -238,7 +240,7 @@ func (s *scheduler) cut(q []*job) (n int, wait time.Duration) {
 	if preferred > 0 {
 		return preferred, 0
 	}
-	if complete || total >= s.policy.maxBatch || s.policy.delay == 0 {
+	if complete || total >= cmp.Or(s.policy.enough, s.policy.maxBatch) || s.policy.delay == 0 {
 		return n, 0
 	}
 	if wait = s.policy.delay - time.Since(q[0].queued); wait <= 0 {

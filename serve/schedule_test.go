@@ -98,6 +98,7 @@ func TestBatchesFillUpToTheDelay(t *testing.T) {
 		{"full", schedulePolicy{maxBatch: 4, delay: time.Hour}, []int{1, 2, 1, 4}, []int{4, 4}},
 		{"next does not fit", schedulePolicy{maxBatch: 4, delay: time.Second}, []int{3, 2}, []int{3, 2}},
 		{"preferred", schedulePolicy{maxBatch: 8, delay: time.Second, preferred: []int{2}}, []int{1, 1, 1}, []int{2, 1}},
+		{"enough", schedulePolicy{maxBatch: 8, delay: time.Second, enough: 3}, []int{1, 2, 1}, []int{3, 1}},
 		{"off", schedulePolicy{}, []int{1, 1}, []int{1, 1}},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -27,6 +27,7 @@ type version struct {
 	policy    schedulePolicy
 	session   runner
 	scheduler *scheduler
+	sequences *sequences // nil if the model is stateless
 	stats     stats
 
 	users sync.WaitGroup // requests that use the version
@@ -37,6 +38,9 @@ func (v *version) release() { v.users.Done() }
 // retire closes the version after the requests that use it.
 func (v *version) retire() error {
 	v.users.Wait()
+	if v.sequences != nil {
+		v.sequences.close()
+	}
 	return v.session.Close()
 }
 
@@ -80,6 +84,9 @@ func (v *version) configure(ctx context.Context, sess *onward.Session, dir strin
 	if err := readLabels(v.config, v.outputs, dir); err != nil {
 		return err
 	}
+	if v.sequences, err = newSequences(v.config, v.model, dir, sess); err != nil {
+		return err
+	}
 	v.policy = policyOf(v.config, o)
 	v.scheduler = newScheduler(v.policy, sess)
 	for _, w := range v.config.ModelWarmup {
@@ -121,6 +128,9 @@ func checkWarmup(c *inference.ModelConfig, in []*spec) error {
 // warm runs the model on a sample, so that the first request finds plans and memory ready.
 func (v *version) warm(ctx context.Context, w *inference.ModelWarmup) error {
 	r := &request{model: v.model}
+	if v.sequences != nil { // each run is a sequence of its own
+		r.params = map[string]any{"sequence_id": uint64(1), "sequence_start": true, "sequence_end": true}
+	}
 	for name, x := range w.Inputs {
 		shape := x.Dims
 		if v.config.MaxBatchSize > 0 {
@@ -131,8 +141,8 @@ func (v *version) warm(ctx context.Context, w *inference.ModelWarmup) error {
 			return fmt.Errorf("input %q: %w", name, err)
 		}
 		dtype := fromConfigType(x.DataType)
-		if limit := v.sampleLimit(); int64(n) > limit {
-			return fmt.Errorf("input %q has %d elements, want at most %d", name, n, limit)
+		if n > maxSample {
+			return fmt.Errorf("input %q has %d elements, want at most %d", name, n, maxSample)
 		}
 		t, err := tensor.Zeros(dtype, dims...)
 		if err != nil {
@@ -150,8 +160,6 @@ func (v *version) warm(ctx context.Context, w *inference.ModelWarmup) error {
 	}
 	return nil
 }
-
-func (v *version) sampleLimit() int64 { return 1 << 28 }
 
 // fill writes random elements: bytes for integers, 0 or 1 for bools, 0 to 1 for floating-point types.
 func fill(t *tensor.Tensor) {

@@ -1,6 +1,6 @@
 // Package inference holds the messages and the service of the Open Inference Protocol v2 over
 // gRPC, with Triton's extensions as far as package serve supports them. It is generated from
-// inference.proto by this command, with protoc 33.5, protoc-gen-go 1.36.12 and
+// inference.proto by this command, with protoc 35.1, protoc-gen-go 1.36.12 and
 // protoc-gen-go-grpc 1.6.2. make generate does not run it, because protoc is not written in Go.
 //
 //	protoc --go_out=. --go_opt=paths=source_relative --go-grpc_out=. --go-grpc_opt=paths=source_relative inference.proto

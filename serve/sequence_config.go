@@ -1,0 +1,290 @@
+package serve
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/onward-ml/onward"
+	"github.com/onward-ml/onward/serve/inference"
+	"github.com/onward-ml/onward/tensor"
+)
+
+// sequenceValues returns the names of the model's inputs and outputs that belong to the server:
+// controls and states. Requests do not see them.
+func sequenceValues(c *inference.ModelConfig) (in, out []string) {
+	for _, x := range c.SequenceBatching.GetControlInput() {
+		in = append(in, x.Name)
+	}
+	for _, x := range c.SequenceBatching.GetState() {
+		in = append(in, x.InputName)
+		if !slices.ContainsFunc(c.Output, func(o *inference.ModelOutput) bool { return o.Name == x.OutputName }) {
+			out = append(out, x.OutputName) // an output of the configuration is sent to clients, too
+		}
+	}
+	return in, out
+}
+
+// newSequences completes a configuration of sequences from the model. dir is the model's folder,
+// or "" for a plain file.
+func newSequences(c *inference.ModelConfig, model, dir string, sess *onward.Session) (*sequences, error) {
+	b := c.SequenceBatching
+	if b == nil {
+		return nil, nil
+	}
+	if b.MaxSequenceIdleMicroseconds == 0 {
+		b.MaxSequenceIdleMicroseconds = uint64(time.Second / time.Microsecond)
+	}
+	s := &sequences{model: model, idle: microseconds(b.MaxSequenceIdleMicroseconds), live: map[any]*sequence{}}
+	n := 0
+	for _, g := range c.InstanceGroup {
+		n += int(g.Count)
+	}
+	if o := b.GetOldest(); o != nil {
+		n *= int(o.MaxCandidateSequences)
+	} else {
+		n *= int(max(c.MaxBatchSize, 1))
+	}
+	s.slots = make(chan struct{}, min(n, maxSequences))
+	inputs := append(slices.Clone(sess.Inputs()), sess.OverridableInitializers()...)
+	for _, x := range b.ControlInput {
+		y, err := completeControl(x, inputs, c.MaxBatchSize > 0)
+		if err != nil {
+			return nil, fmt.Errorf("control_input %q: %w", x.Name, err)
+		}
+		s.controls = append(s.controls, y)
+	}
+	for _, x := range b.State {
+		y, err := completeState(x, inputs, sess.Outputs(), c.MaxBatchSize > 0, dir)
+		if err != nil {
+			return nil, fmt.Errorf("state %q: %w", x.InputName, err)
+		}
+		s.states = append(s.states, y)
+	}
+	return s, nil
+}
+
+// named returns the description of an input or output of the model.
+func named(kind, name string, args []onward.NodeArg, batch bool) (*spec, error) {
+	i := slices.IndexFunc(args, func(a onward.NodeArg) bool { return a.Name == name })
+	if i < 0 {
+		return nil, fmt.Errorf("the model has no %s %q", kind, name)
+	}
+	return specOf(kind, args[i], batch)
+}
+
+func completeControl(x *inference.ModelSequenceBatching_ControlInput, inputs []onward.NodeArg, batch bool) (c control, err error) {
+	s, err := named("input", x.Name, inputs, batch)
+	if err != nil {
+		return c, err
+	}
+	c = control{name: x.Name, kind: x.Control[0].Kind, dtype: s.dtype, shape: []int{1}}
+	if !s.anyRank {
+		c.shape = c.shape[:0]
+		for _, d := range s.dims {
+			if d > 1 || d == 0 {
+				return c, fmt.Errorf("the input has shape %v, want one element per sequence", s.dims)
+			}
+			c.shape = append(c.shape, 1)
+		}
+	}
+	p := x.Control[0]
+	var want tensor.DType
+	if c.kind == inference.ModelSequenceBatching_Control_CONTROL_SEQUENCE_CORRID {
+		if want = fromConfigType(p.DataType); p.DataType == inference.DataType_TYPE_INVALID {
+			p.DataType, want = configType(s.dtype), s.dtype
+		}
+		if !slices.Contains([]tensor.DType{tensor.TypeUint64, tensor.TypeInt64, tensor.TypeUint32, tensor.TypeInt32, tensor.TypeString}, want) {
+			return c, fmt.Errorf("a correlation ID cannot have data_type %s, want an integer of 32 or 64 bits or TYPE_STRING", p.DataType)
+		}
+	} else {
+		switch { // checkSequences has found exactly one
+		case len(p.Int32FalseTrue) == 2:
+			want = tensor.TypeInt32
+			c.off, c.set, err = pair(p.Int32FalseTrue, c.shape)
+		case len(p.Fp32FalseTrue) == 2:
+			want = tensor.TypeFloat32
+			c.off, c.set, err = pair(p.Fp32FalseTrue, c.shape)
+		default:
+			want = tensor.TypeBool
+			c.off, c.set, err = pair(p.BoolFalseTrue, c.shape)
+		}
+	}
+	if err == nil && want != s.dtype {
+		err = fmt.Errorf("the control has type %s, but the model's input has %s", datatypeName(want), datatypeName(s.dtype))
+	}
+	return c, err
+}
+
+func pair[T int32 | float32 | bool](falseTrue []T, shape []int) (off, set *tensor.Tensor, err error) {
+	if off, err = tensor.New(falseTrue[:1], shape...); err == nil {
+		set, err = tensor.New(falseTrue[1:], shape...)
+	}
+	return off, set, err
+}
+
+func completeState(x *inference.ModelSequenceBatching_State, inputs, outputs []onward.NodeArg, batch bool, dir string) (y state, err error) {
+	in, err := named("input", x.InputName, inputs, batch)
+	if err != nil {
+		return y, err
+	}
+	out, err := named("output", x.OutputName, outputs, batch)
+	if err != nil {
+		return y, err
+	}
+	if _, _, err := out.merge("output", x.DataType, x.Dims, batch); err != nil {
+		return y, err
+	}
+	if x.DataType, x.Dims, err = in.merge("input", x.DataType, x.Dims, batch); err != nil {
+		return y, err
+	}
+	if in.dtype != out.dtype {
+		return y, fmt.Errorf("the input is %s, but output %q is %s", datatypeName(in.dtype), x.OutputName, datatypeName(out.dtype))
+	}
+	if in.anyRank {
+		return y, fmt.Errorf("the rank of the input is unknown: the state needs dims")
+	}
+	shape := slices.Clone(in.dims)
+	if batch {
+		shape[0] = 1
+	}
+	initial := new(inference.ModelSequenceBatching_InitialState)
+	if len(x.InitialState) == 1 {
+		initial = x.InitialState[0]
+	}
+	if t := initial.DataType; t != inference.DataType_TYPE_INVALID && t != x.DataType {
+		return y, fmt.Errorf("initial_state has data_type %s, but the state has %s", t, x.DataType)
+	}
+	if len(initial.Dims) > 0 {
+		own := shape[len(shape)-len(x.Dims):]
+		ok := len(initial.Dims) == len(own)
+		for i := range min(len(initial.Dims), len(own)) {
+			ok = ok && initial.Dims[i] >= 0 && (own[i] < 0 || own[i] == initial.Dims[i])
+		}
+		if !ok {
+			return y, fmt.Errorf("initial_state has dims %v, want non-negative ones that fit %v of the state", initial.Dims, own)
+		}
+		copy(own, initial.Dims)
+	}
+	for i, d := range shape {
+		if d < 0 {
+			shape[i] = 1 // as in Triton
+		}
+	}
+	dims, n, err := checkShape(shape)
+	if err != nil {
+		return y, fmt.Errorf("initial_state: %w", err)
+	}
+	if n > maxSample {
+		return y, fmt.Errorf("initial_state has %d elements, want at most %d", n, maxSample)
+	}
+	y = state{input: x.InputName, output: x.OutputName}
+	if name := initial.GetDataFile(); name != "" {
+		y.initial, err = initialData(dir, name, in.dtype, shape)
+	} else {
+		y.initial, err = tensor.Zeros(in.dtype, dims...)
+	}
+	return y, err
+}
+
+// initialData reads a state from a file of the model's folder initial_state, as Triton does.
+func initialData(dir, name string, dtype tensor.DType, shape []int64) (*tensor.Tensor, error) {
+	limit := maxLabelsSize
+	if dtype != tensor.TypeString {
+		dims, _, err := checkShape(shape)
+		if err != nil {
+			return nil, err
+		}
+		if limit, err = tensor.ByteLen(dtype, dims); err != nil {
+			return nil, err
+		}
+	}
+	data, err := readLocal(dir, "initial_state/"+name, int64(limit)+1)
+	if err == nil {
+		var t *tensor.Tensor
+		if t, err = decodeRaw(dtype, shape, data); err == nil {
+			return t, nil
+		}
+	}
+	return nil, fmt.Errorf("initial_state data_file %q: %w", name, err)
+}
+
+// checkSequences checks the fields of sequence_batching that do not depend on the model.
+func checkSequences(c *inference.ModelConfig) error {
+	b := c.SequenceBatching
+	if b == nil {
+		return nil
+	}
+	if c.DynamicBatching != nil {
+		return fmt.Errorf("both dynamic_batching and sequence_batching are set, want one")
+	}
+	if o := b.GetOldest(); o != nil {
+		if o.MaxCandidateSequences < 1 || o.MaxCandidateSequences > maxSequences {
+			return fmt.Errorf("sequence_batching oldest has max_candidate_sequences %d, want 1 to %d", o.MaxCandidateSequences, maxSequences)
+		}
+		if err := checkQueue(o.PreferredBatchSize, o.MaxQueueDelayMicroseconds, max(c.MaxBatchSize, 1)); err != nil {
+			return err
+		}
+	}
+	if d := b.GetDirect(); d != nil {
+		if !(d.MinimumSlotUtilization >= 0 && d.MinimumSlotUtilization <= 1) {
+			return fmt.Errorf("sequence_batching direct has minimum_slot_utilization %v, want 0 to 1", d.MinimumSlotUtilization)
+		}
+		if err := checkQueue(nil, d.MaxQueueDelayMicroseconds, 1); err != nil {
+			return err
+		}
+	}
+	seen := map[string]bool{}
+	once := func(what, name string) error {
+		if seen[what+name] {
+			return fmt.Errorf("sequence_batching has %s %q twice", what, name)
+		}
+		seen[what+name] = true
+		return nil
+	}
+	for _, x := range b.ControlInput {
+		if err := once("input", x.Name); err != nil {
+			return err
+		}
+		if len(x.Control) != 1 {
+			return fmt.Errorf("control_input %q has %d controls, want 1", x.Name, len(x.Control))
+		}
+		p := x.Control[0]
+		if err := once("control", p.Kind.String()); err != nil {
+			return err
+		}
+		kinds, pairs := 0, 0
+		for _, n := range []int{len(p.Int32FalseTrue), len(p.Fp32FalseTrue), len(p.BoolFalseTrue)} {
+			if n > 0 {
+				kinds++
+			}
+			if n == 2 {
+				pairs++
+			}
+		}
+		if p.Kind == inference.ModelSequenceBatching_Control_CONTROL_SEQUENCE_CORRID {
+			if kinds > 0 {
+				return fmt.Errorf("control_input %q is a correlation ID, which has a data_type and no false_true values", x.Name)
+			}
+		} else if kinds != 1 || pairs != 1 {
+			return fmt.Errorf("control_input %q wants two values in one of int32_false_true, fp32_false_true and bool_false_true", x.Name)
+		}
+	}
+	for _, x := range b.State {
+		if err := once("input", x.InputName); err != nil {
+			return err
+		}
+		if err := once("output", x.OutputName); err != nil {
+			return err
+		}
+		if len(x.InitialState) > 1 {
+			return fmt.Errorf("state %q has %d initial_state, want at most 1", x.InputName, len(x.InitialState))
+		}
+	}
+	for _, x := range c.Input {
+		if seen["input"+x.Name] {
+			return fmt.Errorf("input %q is a control or a state of sequence_batching, and so not an input of requests", x.Name)
+		}
+	}
+	return nil
+}
