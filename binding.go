@@ -525,8 +525,8 @@ func (b *Binding) Close() error {
 
 // RunBinding runs the model on the bound inputs and writes the bound outputs to their
 // memory. [Binding.Outputs] returns them. If ctx is done, the run stops and the
-// contents of the outputs are undefined. opts may be nil; its field Outputs must be
-// nil. Errors are of type *[StatusError].
+// contents of the outputs are undefined. opts may be nil; its fields Outputs and
+// Adapters must be nil. Errors are of type *[StatusError].
 func (s *Session) RunBinding(ctx context.Context, b *Binding, opts *RunOptions) error {
 	if b == nil || b.session != s {
 		return statusf(InvalidArgument, "IOBinding must be used with the session that created it.")
@@ -535,6 +535,8 @@ func (s *Session) RunBinding(ctx context.Context, b *Binding, opts *RunOptions) 
 		opts = &defaultRun
 	} else if opts.Outputs != nil {
 		return statusf(InvalidArgument, "RunOptions.Outputs must be nil: a run with a binding computes the bound outputs")
+	} else if opts.Adapters != nil {
+		return statusf(InvalidArgument, "RunOptions.Adapters must be nil: bind the adapter's parameters to the inputs of these names")
 	}
 	s.mu.RLock()
 	defer s.mu.RUnlock()

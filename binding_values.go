@@ -2,6 +2,7 @@ package onward
 
 import (
 	"context"
+	"maps"
 
 	"github.com/onward-ml/onward/tensor"
 )
@@ -9,6 +10,21 @@ import (
 // RunWithOrtValues is [Session.Run] for OrtValues, which may be in the memory of a
 // device of the session's provider. The results are on the CPU; the caller owns them.
 func (s *Session) RunWithOrtValues(ctx context.Context, feed map[string]*OrtValue, opts *RunOptions) (map[string]*OrtValue, error) {
+	if opts != nil && len(opts.Adapters) > 0 {
+		parameters, err := opts.adapted(nil)
+		if err != nil {
+			return nil, err
+		}
+		adapted := map[string]*OrtValue{}
+		maps.Copy(adapted, feed)
+		for name, v := range parameters {
+			adapted[name] = &OrtValue{value: v}
+		}
+		feed = adapted
+		o := *opts
+		o.Adapters = nil
+		opts = &o
+	}
 	bound := false
 	values := make(Values, len(feed))
 	for name, v := range feed {

@@ -166,11 +166,16 @@ func (o *SessionOptions) driver() *driver.Options {
 // RunOptions configures one run. The zero value and nil select the defaults. To stop a
 // run, cancel its context.
 type RunOptions struct {
-	// Outputs names the outputs to return. Default: all.
+	// Outputs names the outputs to return. Default: all. Nodes that they do not depend on
+	// run too, and their errors fail the run, as in ONNX Runtime; see OnlyPathToFetches.
 	Outputs []string
 	// OnlyPathToFetches skips nodes that the wanted outputs do not depend on
 	// (only_execute_path_to_fetches).
 	OnlyPathToFetches bool
+	// Adapters are the LoRA adapters of the run (run_options.add_active_adapter). Their
+	// parameters are inputs of the run. They take precedence over values of the feed, and
+	// earlier adapters over later ones. It must be nil for a run with a binding.
+	Adapters []*Adapter
 	// Seed is the seed of random operators that have no seed attribute. Default: the
 	// seed set by [SetSeed].
 	Seed uint64
@@ -190,7 +195,7 @@ type RunOptions struct {
 }
 
 // fill sets d, which is zero, to the options that providers receive. The session handles Outputs
-// itself.
+// and Adapters itself.
 func (o *RunOptions) fill(d *driver.RunOptions) {
 	if o == &defaultRun {
 		*d = driver.RunOptions{Seed: DefaultSeed()}

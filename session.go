@@ -103,6 +103,10 @@ func (s *Session) Run(ctx context.Context, feed Values, opts *RunOptions) (Value
 	}
 	req := s.request()
 	defer s.putRequest(req)
+	feed, err := opts.adapted(feed)
+	if err != nil {
+		return nil, err
+	}
 	if err := s.bind(req.In, feed); err != nil {
 		return nil, err
 	}

@@ -106,13 +106,19 @@ func (r *Rep) observed(ctx context.Context, feed onward.Values, opts *onward.Run
 	}
 	// The wide model lacks the inputs that no node reads.
 	feed = maps.Clone(feed)
+	for i, a := range slices.Backward(opts.Adapters) {
+		if a == nil {
+			return nil, invalid("RunOptions.Adapters[%d] is nil", i)
+		}
+		maps.Copy(feed, a.Parameters)
+	}
 	for _, n := range args(r.Session) {
 		if !slices.Contains(args(wide.Session), n) {
 			delete(feed, n)
 		}
 	}
 	o := *opts
-	o.Observe, o.Outputs = nil, nil
+	o.Observe, o.Outputs, o.Adapters = nil, nil, nil
 	values, err := wide.Session.Run(ctx, feed, &o)
 	if err != nil {
 		return nil, err

@@ -29,6 +29,7 @@ var layers = map[string][]string{
 	"internal/cpu":        {},
 	"internal/dl":         {},
 	"internal/atomicfile": {},
+	"internal/flatbuf":    {},
 	"internal/memory":     {},
 	"tensor":              {"internal/memory"},
 	"onnx":                {"tensor", "internal/memory"},
@@ -66,12 +67,12 @@ var layers = map[string][]string{
 	"internal/goengine": {"driver", "internal/frontend", "internal/export", "internal/autodiff", "internal/optimize", "internal/exec", "internal/ops", "internal/ops/kit", "internal/ops/blocked", "internal/ops/msft", "internal/ops/all", "internal/ops/nchwc", "internal/ops/ml", "internal/ops/gradops", "internal/ir", "onnx", "tensor", "internal/memory", "internal/kernels", "internal/cpu"},
 
 	// The root, which reaches the other internal parts through the Go engine alone.
-	".": {"internal/goengine", "internal/trace", "driver", "onnx", "tensor"},
+	".": {"internal/goengine", "internal/trace", "internal/flatbuf", "driver", "onnx", "tensor"},
 
 	// What imports the root.
 	"backend":          {".", "driver", "onnx", "tensor"},
 	"provider":         {".", "driver", "onnx", "tensor", "internal/dl"},
-	"calibration":      {".", "driver", "onnx", "tensor", "internal/atomicfile"},
+	"calibration":      {".", "driver", "onnx", "tensor", "internal/atomicfile", "internal/flatbuf"},
 	"datasets":         {".", "driver", "onnx", "tensor"},
 	"internal/picture": {".", "driver", "onnx", "tensor"},
 	"tables":           {".", "driver", "onnx", "tensor", "internal/picture"},

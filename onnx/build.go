@@ -7,8 +7,10 @@ import (
 	"slices"
 )
 
-// LatestOpset is the newest released version of the default operator domain (ONNX 1.22.0) and the
-// default of [NewModel]. LatestIRVersion is the newest IR version that this package supports.
+// LatestOpset is the default version of the default operator domain in models that are built here:
+// that of ONNX 1.22.0. The Go engine also runs the next one (onward.MaxOpset), but runtimes accept a
+// new version some releases later. LatestIRVersion is the newest IR version that this package
+// supports.
 const (
 	LatestOpset     = 27
 	LatestIRVersion = 14

@@ -20,7 +20,7 @@ import (
 func runCommand() *cobra.Command {
 	var (
 		in                    inputs.Flags
-		outputs               []string
+		outputs, adapters     []string
 		save, provider        string
 		threads               int
 		seed                  uint64
@@ -43,7 +43,8 @@ VALUE is one of
                          are 1, or in a given shape: zeros:1x3x224x224`,
 		Example: `  onward run logreg_iris.onnx --input 'float_input=[[5.1,3.5],[6.2,2.9],[5.9,3.0]]'
   onward run model.onnx --input image=@cat.png --output scores --save scores.npz
-  onward run model.onnx --input x=random:8x128 --intermediates --json`,
+  onward run model.onnx --input x=random:8x128 --intermediates --json
+  onward run model.onnx --input x=@tokens.npy --adapter style.onnx_adapter`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			opts, err := session.Options(provider, threads, own)
@@ -57,11 +58,18 @@ VALUE is one of
 			}
 			defer rep.Close()
 			sess := rep.Session
+			ro := &onward.RunOptions{Seed: seed}
+			for _, file := range adapters {
+				a, err := onward.LoadAdapter(file)
+				if err != nil {
+					return err
+				}
+				ro.Adapters = append(ro.Adapters, a)
+			}
 			feed, err := in.Given(sess.Inputs(), sess.OverridableInitializers())
 			if err != nil {
 				return err
 			}
-			ro := &onward.RunOptions{Seed: seed}
 			if len(outputs) > 0 {
 				ro.Outputs = outputs
 			}
@@ -85,6 +93,7 @@ VALUE is one of
 	f := c.Flags()
 	f.StringArrayVarP(&in.Values, "input", "i", nil, "an input, NAME=VALUE; repeat for more")
 	f.StringVar(&in.NPZ, "inputs", "", "a .npz file with inputs by name")
+	f.StringArrayVar(&adapters, "adapter", nil, "a LoRA adapter, whose parameters are inputs; repeat for more")
 	f.StringArrayVarP(&outputs, "output", "o", nil, "an output to compute; repeat for more (default all)")
 	f.StringVar(&save, "save", "", "write the outputs to a .npz file")
 	session.ProviderFlag(f, &provider)

@@ -135,3 +135,29 @@ func TestSave(t *testing.T) {
 		t.Errorf("a sequence in .npz: exit code %d, %q", code, stderr)
 	}
 }
+
+func TestRunAdapter(t *testing.T) {
+	b := onnx.NewModel("m").Opset("", 17).IRVersion(9)
+	b.Input("x", onnx.Float, nil, 2).Input("lora_A", onnx.Float, 2, nil).Input("lora_B", onnx.Float, nil, 2).Output("y", onnx.Float, nil, 2)
+	b.Node("MatMul", []string{"x", "lora_A"}, []string{"r"})
+	b.Node("MatMul", []string{"r", "lora_B"}, []string{"y"})
+	model := filepath.Join(t.TempDir(), "m.onnx")
+	if err := onnx.WriteFile(model, b.Must(), nil); err != nil {
+		t.Fatal(err)
+	}
+	adapter := filepath.Join("..", "..", "testdata", "lora.onnx_adapter")
+	onNativeLibraries(t, func(t *testing.T, provider string) {
+		for _, p := range []string{"cpu", provider} {
+			for _, more := range [][]string{nil, {"--intermediates"}} {
+				args := append([]string{"run", model, "--input", "x=[[1,2],[5,1]]", "--adapter", adapter, "--provider", p}, more...)
+				code, stdout, stderr := invoke(t, args...)
+				if code != 0 || !strings.Contains(strings.Join(strings.Fields(stdout), " "), "-10, -20") && !strings.Contains(stdout, "-10 -20") {
+					t.Errorf("%v: code %d, %s%s", args, code, stdout, stderr)
+				}
+			}
+		}
+	})
+	if code, _, stderr := invoke(t, "run", model, "--input", "x=[[1,2]]", "--adapter", model); code != 1 || !strings.Contains(stderr, "not a LoRA adapter") {
+		t.Errorf("a model as adapter: code %d, %s", code, stderr)
+	}
+}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -66,5 +67,46 @@ func TestSelectionPolicyAndDynamicOptions(t *testing.T) {
 	_, err := onward.OpenModel(t.Context(), onnx.NewModel("m").Must(), &onward.SessionOptions{Providers: []onward.ProviderConfig{config(t, "provider_selection_policy", "default", "execution_provider", "X")}})
 	if !errors.Is(err, onward.ErrInvalidArgument) {
 		t.Errorf("a policy beside an execution provider: %v", err)
+	}
+}
+
+// The three providers run all nodes unless OnlyPathToFetches is set, and an error of any node fails
+// the run.
+func TestUnneededNodeFailsRun(t *testing.T) {
+	b := onnx.NewModel("m").Opset("", 17).IRVersion(8)
+	b.Input("x", onnx.Float, nil).Input("shape", onnx.Int64, nil).Output("y", onnx.Float, nil).OutputType("z", nil)
+	b.Node("Neg", []string{"x"}, []string{"y"})
+	b.Node("Reshape", []string{"x", "shape"}, []string{"z"})
+	feed := onward.Values{"x": tensor.Must(tensor.New([]float32{1, 2}, 2)), "shape": tensor.Must(tensor.New([]int64{7}, 1))}
+	for _, c := range []onward.ProviderConfig{{Name: "cpu"}, {Name: "reference"}, config(t)} {
+		s, err := onward.OpenModel(t.Context(), b.Must(), &onward.SessionOptions{Providers: []onward.ProviderConfig{c}})
+		must(t, err)
+		defer s.Close()
+		if _, err := s.Run(t.Context(), feed, &onward.RunOptions{Outputs: []string{"y"}}); err == nil {
+			t.Errorf("%s: a run for y succeeded although the node of z fails", c.Name)
+		}
+	}
+}
+
+// The adapters are those of TestAdapters in the root package.
+func TestAdapters(t *testing.T) {
+	a, err := onward.LoadAdapter(filepath.Join("..", "..", "testdata", "lora.onnx_adapter"))
+	must(t, err)
+	b := onnx.NewModel("m").Opset("", 17).IRVersion(8)
+	b.Input("x", onnx.Float, nil, 2).Input("lora_A", onnx.Float, 2, nil).Input("lora_B", onnx.Float, nil, 2).Output("y", onnx.Float, nil, 2)
+	b.Initializer("lora_A", tensor.Must(tensor.New([]float32{}, 2, 0))).Initializer("lora_B", tensor.Must(tensor.New([]float32{}, 0, 2)))
+	b.Node("MatMul", []string{"x", "lora_A"}, []string{"r"})
+	b.Node("MatMul", []string{"r", "lora_B"}, []string{"y"})
+	s := openModel(t, b.Must())
+	feed := onward.Values{"x": tensor.Must(tensor.New([]float32{1, 2, 5, 1}, 2, 2))}
+	for _, c := range []struct {
+		opts *onward.RunOptions
+		want []float32
+	}{{nil, []float32{0, 0, 0, 0}}, {&onward.RunOptions{Adapters: []*onward.Adapter{a}}, []float32{-10, -20, 40, 80}}} {
+		out, err := s.Run(t.Context(), feed, c.opts)
+		must(t, err)
+		if y := tensor.Of[float32](out["y"].(*tensor.Tensor)); !slices.Equal(y, c.want) {
+			t.Errorf("got %v, want %v", y, c.want)
+		}
 	}
 }

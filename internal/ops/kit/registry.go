@@ -30,7 +30,8 @@ const (
 	DomainInternal = "onward"
 )
 
-// MaxOpset is the newest released version of each implemented domain.
+// MaxOpset is the newest implemented version of each domain, that of ONNX 1.23.0 for ai.onnx. Models
+// that package onnx builds import onnx.LatestOpset, which is lower.
 var MaxOpset = map[string]int{"": 28, DomainML: 5, DomainPreview: 1, DomainPreviewTraining: 1, DomainMicrosoft: 1, DomainNchwc: 1}
 
 // Def registers an operator.
