@@ -22,12 +22,12 @@ func FuzzDecodeInfer(f *testing.F) {
 	f.Add([]byte(`{"outputs":[{"name":"y","parameters":{"classification":3,"binary_data":true}}],"parameters":{"priority":"3","timeout":1}}`), []byte("x"))
 	f.Fuzz(func(t *testing.T, header, binary []byte) {
 		r, err := decodeInfer(header, binary)
-		if err != nil {
+		if err != nil || len(r.shared) > 0 {
 			return
 		}
 		resp := &response{model: "m", version: "1"}
 		for _, in := range r.inputs {
-			resp.outputs = append(resp.outputs, result{in.name, in.value, true})
+			resp.outputs = append(resp.outputs, result{name: in.name, value: in.value, binary: true})
 		}
 		head, parts, err := encodeInfer(resp)
 		if err != nil {

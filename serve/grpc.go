@@ -353,19 +353,25 @@ func decodeMessage(m *inference.ModelInferRequest) (*request, error) {
 	if r.params, err = messageParameters(m.Parameters); err != nil {
 		return nil, err
 	}
-	raw := len(m.RawInputContents) > 0
-	if raw && len(m.RawInputContents) != len(m.Inputs) {
-		return nil, fmt.Errorf("expected %d raw input contents, one for each input, but got %d", len(m.Inputs), len(m.RawInputContents))
-	}
+	raw, used := len(m.RawInputContents) > 0, 0
 	for i, in := range m.Inputs {
 		if in == nil {
 			return nil, fmt.Errorf("input %d is empty", i)
 		}
+		params, err := messageParameters(in.Parameters)
+		shared := false
+		if err == nil {
+			shared, err = r.addShared(in.Name, in.Datatype, in.Shape, params, in.Contents != nil)
+		}
+		if err != nil {
+			return nil, fmt.Errorf("input %q: %w", in.Name, err)
+		}
+		if shared {
+			continue
+		}
+		used++
 		t, err := func() (*tensor.Tensor, error) {
-			for k := range in.Parameters {
-				if strings.HasPrefix(k, "shared_memory_") {
-					return nil, errSharedMemory
-				}
+			for k := range params {
 				return nil, fmt.Errorf("unknown parameter %.64q", k)
 			}
 			dtype, err := parseDatatype(in.Datatype)
@@ -378,12 +384,18 @@ func decodeMessage(m *inference.ModelInferRequest) (*request, error) {
 			if in.Contents != nil {
 				return nil, fmt.Errorf("contents must be empty if raw_input_contents is used")
 			}
-			return decodeRaw(dtype, in.Shape, m.RawInputContents[i])
+			if used > len(m.RawInputContents) {
+				return nil, fmt.Errorf("raw_input_contents has %d elements, want one for each input that is not in shared memory", len(m.RawInputContents))
+			}
+			return decodeRaw(dtype, in.Shape, m.RawInputContents[used-1])
 		}()
 		if err != nil {
 			return nil, fmt.Errorf("input %q: %w", in.Name, err)
 		}
 		r.inputs = append(r.inputs, namedTensor{in.Name, t})
+	}
+	if raw && used < len(m.RawInputContents) {
+		return nil, fmt.Errorf("expected %d raw input contents, one for each input that is not in shared memory, but got %d", used, len(m.RawInputContents))
 	}
 	for _, o := range m.Outputs {
 		w := wanted{name: o.GetName()}
@@ -471,8 +483,19 @@ func narrow[T int8 | int16 | uint8 | uint16, S int32 | uint32](src []S, dims []i
 func encodeMessage(r *response) *inference.ModelInferResponse {
 	m := &inference.ModelInferResponse{ModelName: r.model, ModelVersion: r.version, Id: r.id}
 	for _, o := range r.outputs {
-		m.Outputs = append(m.Outputs, &inference.ModelInferResponse_InferOutputTensor{Name: o.name, Datatype: datatypeName(o.value.DType()), Shape: shape64(o.value.Shape())})
-		m.RawOutputContents = append(m.RawOutputContents, encodeRaw(o.value))
+		x := &inference.ModelInferResponse_InferOutputTensor{Name: o.name, Datatype: datatypeName(o.value.DType()), Shape: shape64(o.value.Shape())}
+		var raw []byte // empty for shared memory: clients count the elements
+		if a := o.into; a != nil {
+			integer := func(n uint64) *inference.InferParameter {
+				return &inference.InferParameter{ParameterChoice: &inference.InferParameter_Int64Param{Int64Param: int64(n)}}
+			}
+			x.Parameters = map[string]*inference.InferParameter{"shared_memory_region": {ParameterChoice: &inference.InferParameter_StringParam{StringParam: a.region}},
+				"shared_memory_byte_size": integer(a.size), "shared_memory_offset": integer(a.offset)}
+		} else {
+			raw = encodeRaw(o.value)
+		}
+		m.Outputs = append(m.Outputs, x)
+		m.RawOutputContents = append(m.RawOutputContents, raw)
 	}
 	return m
 }

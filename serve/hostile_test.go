@@ -150,7 +150,7 @@ func TestInputsAndOutputsOfRequests(t *testing.T) {
 		{`{"inputs":[` + strings.Replace(x, `,"data":[1,2]`, ``, 1) + `]}`, "neither data nor"},
 		{`{"inputs":[` + strings.Replace(x, `"data"`, `"parameters":{"binary_data_size":8},"data"`, 1) + `]}`, "both data and"},
 		{`{"inputs":[` + strings.Replace(x, `"data"`, `"parameters":{"a":8},"data"`, 1) + `]}`, "unknown parameter"},
-		{`{"inputs":[` + strings.Replace(x, `"data"`, `"parameters":{"shared_memory_region":"r"},"data"`, 1) + `]}`, "shared memory"},
+		{`{"inputs":[` + strings.Replace(x, `"data"`, `"parameters":{"shared_memory_region":"r"},"data"`, 1) + `]}`, "shared_memory_region"},
 		{`{"inputs":[` + x + `],"outputs":[{"name":"z"}]}`, "unexpected inference output 'z'"},
 		{`{"inputs":[` + x + `],"outputs":[{"name":"y"},{"name":"y"}]}`, "twice"},
 		{`{"inputs":[` + x + `],"outputs":[{"name":"y","parameters":{"classification":-1}}]}`, "classification"},

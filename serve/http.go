@@ -13,6 +13,7 @@ import (
 	"io"
 	"net/http"
 	"runtime/debug"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -29,7 +30,7 @@ const headerLength = "Inference-Header-Content-Length"
 // serverName is the name in the server's metadata.
 const serverName = "onward"
 
-// extensions lists the protocol's extensions that both REST and gRPC support.
+// extensions lists the protocol's extensions that both REST and gRPC always support.
 var extensions = []string{"classification", "model_repository", "model_repository(unload_dependents)", "schedule_policy", "model_configuration", "sequence",
 	"binary_tensor_data", "parameters", "statistics"}
 
@@ -83,11 +84,12 @@ func (s *Server) Handler() http.Handler {
 	private(post, "/v2/repository/index", s.postIndex)
 	private(post, "/v2/repository/models/{model}/load", s.postLoad)
 	private(post, "/v2/repository/models/{model}/unload", s.postUnload)
-	for _, pattern := range []string{"/v2/systemsharedmemory/", "/v2/cudasharedmemory/", "/v2/logging", "/v2/trace/setting", "/v2/models/{model}/trace/setting",
+	s.routeMemory(private)
+	for _, pattern := range []string{"/v2/logging", "/v2/trace/setting", "/v2/models/{model}/trace/setting",
 		"/v2/models/{model}/generate", "/v2/models/{model}/generate_stream"} {
 		mux.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) {
 			s.serveHTTP(w, r, func(http.ResponseWriter, *http.Request) error {
-				return errorf(Unsupported, "shared memory, logging and trace settings, and generate requests are not supported")
+				return errorf(Unsupported, "logging and trace settings, and generate requests are not supported")
 			})
 		})
 	}
@@ -300,7 +302,11 @@ func (s *Server) getMetadata(w http.ResponseWriter, _ *http.Request) error {
 }
 
 func (s *Server) serverMetadata() *inference.ServerMetadataResponse {
-	return &inference.ServerMetadataResponse{Name: serverName, Version: onward.Version(), Extensions: extensions}
+	l := slices.Clone(extensions)
+	if s.regions.folder != "" {
+		l = append(l, "system_shared_memory")
+	}
+	return &inference.ServerMetadataResponse{Name: serverName, Version: onward.Version(), Extensions: l}
 }
 
 func (s *Server) getModel(w http.ResponseWriter, r *http.Request) error {

@@ -20,7 +20,8 @@ type request struct {
 	model, version, id string
 	params             map[string]any // of bool, int64, uint64, float64 or string
 	inputs             []namedTensor
-	outputs            []wanted // empty: all
+	shared             []sharedInput // inputs that are read from shared memory before the run
+	outputs            []wanted      // empty: all
 	received           time.Time
 }
 
@@ -32,8 +33,9 @@ type namedTensor struct {
 // wanted is an output that a request asks for.
 type wanted struct {
 	name    string
-	classes int  // classification: the number of classes; 0: none
-	binary  bool // REST: whether the output is wanted in binary form
+	classes int   // classification: the number of classes; 0: none
+	binary  bool  // REST: whether the output is wanted in binary form
+	into    *area // of shared memory; nil: in the response
 }
 
 // response holds the results of a request, in the order of the wanted outputs.
@@ -46,6 +48,7 @@ type result struct {
 	name   string
 	value  *tensor.Tensor
 	binary bool
+	into   *area // where the data is; nil: in the response
 }
 
 // integer returns a parameter as a non-negative integer, 0 if it is not set.
@@ -189,11 +192,23 @@ func (s *Server) infer(ctx context.Context, r *request) (*response, error) {
 	}
 	defer v.release()
 	ctx, end := s.trace(ctx, v, r)
-	resp, j, err := v.infer(ctx, r)
+	resp, j, err := s.inferShared(ctx, v, r)
 	v.stats.record(r, j, err)
 	s.metrics.record(v, r, j, err)
 	end(err)
 	return resp, err
+}
+
+// inferShared runs a request whose tensors can be in shared memory.
+func (s *Server) inferShared(ctx context.Context, v *version, r *request) (*response, *job, error) {
+	if err := s.regions.load(r, s.opts.MaxBody); err != nil {
+		return nil, nil, err
+	}
+	resp, j, err := v.infer(ctx, r)
+	if err == nil {
+		err = s.regions.store(resp)
+	}
+	return resp, j, err
 }
 
 func (v *version) infer(ctx context.Context, r *request) (*response, *job, error) {
@@ -215,7 +230,7 @@ func (v *version) infer(ctx context.Context, r *request) (*response, *job, error
 				return nil, j, err
 			}
 		}
-		resp.outputs[i] = result{o.name, t, o.binary}
+		resp.outputs[i] = result{o.name, t, o.binary, o.into}
 	}
 	j.finished = time.Now()
 	return resp, j, nil

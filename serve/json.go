@@ -93,7 +93,21 @@ func decodeInfer(header, binary []byte) (*request, error) {
 	}
 	allBinary, _ := r.params["binary_data_output"].(bool)
 	for _, in := range j.Inputs {
-		t, rest, err := in.decode(binary)
+		params, err := parameters(in.Parameters)
+		shared := false
+		if err == nil {
+			shared, err = r.addShared(in.Name, in.Datatype, in.Shape, params, in.Data != nil)
+		}
+		if shared && in.Shape == nil {
+			err = errShape
+		}
+		if err != nil {
+			return nil, fmt.Errorf("input %q: %w", in.Name, err)
+		}
+		if shared {
+			continue
+		}
+		t, rest, err := in.decode(params, binary)
 		if err != nil {
 			return nil, fmt.Errorf("input %q: %w", in.Name, err)
 		}
@@ -133,35 +147,51 @@ func (w *wanted) set(params map[string]any) error {
 			}
 			w.classes = int(min(n, math.MaxInt32))
 		case "shared_memory_region", "shared_memory_offset", "shared_memory_byte_size":
-			return errSharedMemory
 		default:
 			return fmt.Errorf("unknown parameter %q", k)
 		}
 	}
-	return nil
+	var err error
+	w.into, err = areaOf(params)
+	return err
 }
 
-var errSharedMemory = errors.New("shared memory is not supported; send the data in the request")
+var errShape = errors.New("the shape is missing")
+
+// addShared adds an input whose parameters name shared memory. It reports false if they name none.
+func (r *request) addShared(name, datatype string, shape []int64, params map[string]any, data bool) (bool, error) {
+	a, err := areaOf(params)
+	if a == nil || err != nil {
+		return false, err
+	}
+	dtype, err := parseDatatype(datatype)
+	if err != nil {
+		return false, err
+	}
+	if data || params["binary_data_size"] != nil {
+		return false, errors.New("both data and shared_memory_region are given")
+	}
+	for k := range params {
+		if !strings.HasPrefix(k, "shared_memory_") {
+			return false, fmt.Errorf("unknown parameter %q", k)
+		}
+	}
+	r.shared = append(r.shared, sharedInput{index: len(r.inputs), area: *a, dtype: dtype, shape: shape})
+	r.inputs = append(r.inputs, namedTensor{name: name})
+	return true, nil
+}
 
 // decode returns the tensor of an input and the binary data after its own.
-func (in *tensorJSON) decode(binary []byte) (*tensor.Tensor, []byte, error) {
+func (in *tensorJSON) decode(params map[string]any, binary []byte) (*tensor.Tensor, []byte, error) {
 	dtype, err := parseDatatype(in.Datatype)
 	if err != nil {
 		return nil, nil, err
 	}
 	if in.Shape == nil {
-		return nil, nil, errors.New("the shape is missing")
-	}
-	params, err := parameters(in.Parameters)
-	if err != nil {
-		return nil, nil, err
+		return nil, nil, errShape
 	}
 	for k := range params {
-		switch k {
-		case "binary_data_size":
-		case "shared_memory_region", "shared_memory_offset", "shared_memory_byte_size":
-			return nil, nil, errSharedMemory
-		default:
+		if k != "binary_data_size" {
 			return nil, nil, fmt.Errorf("unknown parameter %q", k)
 		}
 	}
@@ -218,6 +248,16 @@ func encodeInfer(r *response) (header []byte, binary [][]byte, err error) {
 			b = strconv.AppendInt(b, int64(d), 10)
 		}
 		b = append(b, ']')
+		if a := o.into; a != nil {
+			b = append(b, `,"parameters":{"shared_memory_region":`...)
+			b = appendString(b, a.region)
+			b = append(b, `,"shared_memory_byte_size":`...)
+			b = strconv.AppendUint(b, a.size, 10)
+			b = append(b, `,"shared_memory_offset":`...)
+			b = strconv.AppendUint(b, a.offset, 10)
+			b = append(b, "}}"...)
+			continue
+		}
 		if o.binary {
 			raw := encodeRaw(o.value)
 			binary = append(binary, raw)

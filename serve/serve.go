@@ -49,6 +49,9 @@ type Options struct {
 	Timeout time.Duration
 	// AllowModelControl lets clients load and unload models of the repository.
 	AllowModelControl bool
+	// AllowSharedMemory lets clients on the same machine put tensors in POSIX shared memory.
+	// Clients can then read and write all objects of /dev/shm that the server may open.
+	AllowSharedMemory bool
 	// KeepGoing makes New succeed even if models fail to load. The server is not ready then.
 	KeepGoing bool
 	// Tokens are the bearer tokens of which requests must carry one. Health requests need
@@ -112,6 +115,7 @@ type Server struct {
 	log     *slog.Logger
 	metrics *metrics
 	tracer  trace.Tracer
+	regions regions
 
 	loading sync.Mutex        // held while models are loaded and unloaded
 	seen    map[string]string // signatures of the models at the last Poll
@@ -141,6 +145,9 @@ func New(ctx context.Context, repo string, opts *Options) (*Server, error) {
 	}
 	if s.opts.Tracer != nil {
 		s.tracer = s.opts.Tracer.Tracer("github.com/onward-ml/onward/serve")
+	}
+	if s.opts.AllowSharedMemory {
+		s.regions.folder = sharedMemoryFolder
 	}
 	found, err := s.list()
 	if err != nil {
@@ -194,7 +201,10 @@ func (s *Server) Close() error {
 		}
 	}
 	s.retired.Wait()
-	return nil
+	if s.regions.folder == "" {
+		return nil
+	}
+	return s.regions.unregister("")
 }
 
 // admit counts an inference request, or refuses it if there are too many. The caller calls the

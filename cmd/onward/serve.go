@@ -84,6 +84,7 @@ JSON, on stderr. SIGTERM ends the server after the requests in progress.`,
 	session.ThreadsFlag(f, &o.threads)
 	f.DurationVar(&o.poll, "poll", 0, "how often to look for changed models, such as 15s (default never)")
 	f.BoolVar(&o.server.AllowModelControl, "model-control", false, "let clients load and unload models of the repository")
+	f.BoolVar(&o.server.AllowSharedMemory, "shared-memory", false, "let clients on this machine put tensors in POSIX shared memory (/dev/shm)")
 	f.BoolVar(&o.server.KeepGoing, "keep-going", false, "start even if models cannot be loaded")
 	f.IntVar(&o.server.MaxBatchSize, "max-batch", 0, "batch requests for models without configuration up to this size")
 	f.IntVar(&o.server.MaxQueue, "max-queue", 0, "requests that may wait for a model (default 1024)")
