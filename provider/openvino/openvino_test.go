@@ -356,13 +356,14 @@ func TestRunError(t *testing.T) {
 	}
 }
 
-// long returns a model that runs for seconds: a chain of matrix multiplications.
+// long returns a model whose runs can be cancelled at many nodes: a chain of matrix
+// multiplications.
 func long() *onnx.Model {
 	const n = 512
 	b := onnx.NewModel("long").Opset("", 13).IRVersion(8)
 	b.Input("x", onnx.DataType(tensor.TypeFloat32), n, n).Output("y", onnx.DataType(tensor.TypeFloat32), n, n)
 	last := "x"
-	for i := range 300 {
+	for i := range 60 {
 		next := fmt.Sprint("t", i)
 		b.Node("MatMul", []string{last, "x"}, []string{next + "m"})
 		b.Node("Tanh", []string{next + "m"}, []string{next})
@@ -372,45 +373,24 @@ func long() *onnx.Model {
 	return b.Must()
 }
 
+// TestContextStopsARun ends the context ever later, until OpenVINO reports that it stopped a
+// request that had begun.
 func TestContextStopsARun(t *testing.T) {
-	s := openModel(t, long(), "requests", "1")
-	x := tensor.Must(tensor.Zeros(tensor.TypeFloat32, 512, 512))
-	for i := range tensor.Of[float32](x) {
-		tensor.Of[float32](x)[i] = float32(i%7) - 3
-	}
-	feed := onward.Values{"x": x}
-	start := time.Now()
-	if _, err := s.Run(context.Background(), feed, nil); err != nil {
-		t.Fatal(err)
-	}
-	whole := time.Since(start)
-	for range 5 {
-		ctx, cancel := context.WithTimeout(context.Background(), whole/20)
-		start = time.Now()
+	s := openModel(t, long())
+	feed := onward.Values{"x": tensor.Must(tensor.Zeros(tensor.TypeFloat32, 512, 512))}
+	for d := 100 * time.Microsecond; ; d *= 2 {
+		ctx, cancel := context.WithTimeout(context.Background(), d)
 		_, err := s.Run(ctx, feed, nil)
-		took := time.Since(start)
 		cancel()
-		if !errors.Is(err, context.DeadlineExceeded) {
+		switch {
+		case err == nil:
+			t.Fatal("the run was not stopped")
+		case !errors.Is(err, context.DeadlineExceeded):
 			t.Fatalf("Run = %v, want the deadline", err)
-		}
-		if took > whole/2 {
-			t.Errorf("a run of %v ended %v after its deadline of %v", whole, took, whole/20)
+		case strings.Contains(err.Error(), "Infer Request was canceled"):
+			return
 		}
 	}
-	// A run that waits for the only request is cancelled too.
-	var wg sync.WaitGroup
-	wg.Go(func() {
-		if _, err := s.Run(context.Background(), feed, nil); err != nil {
-			t.Error(err)
-		}
-	})
-	time.Sleep(whole / 10)
-	ctx, cancel := context.WithTimeout(context.Background(), whole/20)
-	defer cancel()
-	if _, err := s.Run(ctx, feed, nil); !errors.Is(err, context.DeadlineExceeded) {
-		t.Errorf("a run that waits = %v, want the deadline", err)
-	}
-	wg.Wait()
 }
 
 func TestManyGoroutines(t *testing.T) {
