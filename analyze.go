@@ -17,6 +17,15 @@ type Analysis struct {
 	Nodes []NodeInfo
 }
 
+// ByName returns the values by name.
+func (a *Analysis) ByName() map[string]NodeArg {
+	r := make(map[string]NodeArg, len(a.Values))
+	for _, v := range a.Values {
+		r[v.Name] = v
+	}
+	return r
+}
+
 // NodeInfo is a node of the main graph.
 type NodeInfo struct {
 	Index   int      `json:"index"` // position in the order of execution

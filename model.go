@@ -37,6 +37,31 @@ func (a NodeArg) String() string {
 	return s
 }
 
+// Declaration returns the type and shape of the argument as a model file declares them. The type is
+// nil if the element type is unknown.
+func (a NodeArg) Declaration() *onnx.ValueInfo {
+	v := &onnx.ValueInfo{Name: a.Name}
+	if a.typ.Kind == tensor.KindInvalid {
+		return v
+	}
+	v.Type = onnx.NewType(a.typ)
+	if a.Shape == nil || v.Type.Tensor == nil {
+		return v
+	}
+	v.Type.Tensor.Shape = &onnx.Shape{}
+	for _, d := range a.Shape {
+		dim := onnx.Dim{}
+		switch {
+		case d.Value >= 0:
+			dim = onnx.Dim{Kind: onnx.DimValue, Value: d.Value}
+		case d.Param != "":
+			dim = onnx.Dim{Kind: onnx.DimParam, Param: d.Param}
+		}
+		v.Type.Tensor.Shape.Dims = append(v.Type.Tensor.Shape.Dims, dim)
+	}
+	return v
+}
+
 // ModelMetadata holds the metadata fields of a model file.
 type ModelMetadata struct {
 	ProducerName     string

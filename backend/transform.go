@@ -174,33 +174,10 @@ func inferMissing(m *onnx.Model, types map[string]*onnx.Type) error {
 	}
 	for _, v := range a.Values {
 		if types[v.Name] == nil {
-			types[v.Name] = typeOf(v)
+			types[v.Name] = v.Declaration().Type
 		}
 	}
 	return nil
-}
-
-// typeOf returns the type and shape of an argument as onnx.Type, nil if the type is unknown.
-func typeOf(a onward.NodeArg) *onnx.Type {
-	if a.ElementType().Kind == tensor.KindInvalid {
-		return nil
-	}
-	t := onnx.NewType(a.ElementType())
-	if a.Shape == nil || t.Tensor == nil {
-		return t
-	}
-	t.Tensor.Shape = &onnx.Shape{}
-	for _, d := range a.Shape {
-		dim := onnx.Dim{}
-		switch {
-		case d.Value >= 0:
-			dim = onnx.Dim{Kind: onnx.DimValue, Value: d.Value}
-		case d.Param != "":
-			dim = onnx.Dim{Kind: onnx.DimParam, Param: d.Param}
-		}
-		t.Tensor.Shape.Dims = append(t.Tensor.Shape.Dims, dim)
-	}
-	return t
 }
 
 // prepareAgain prepares a changed model with the options of the Rep.
@@ -254,11 +231,7 @@ func (r *Rep) InferShapes() (map[string]onward.NodeArg, error) {
 	if err != nil {
 		return nil, err
 	}
-	byName := make(map[string]onward.NodeArg, len(a.Values))
-	for _, v := range a.Values {
-		byName[v.Name] = v
-	}
-	return byName, nil
+	return a.ByName(), nil
 }
 
 // ShapeInference returns a copy of the model with the inferred types of the values of its main
@@ -278,7 +251,7 @@ func (r *Rep) ShapeInference() (*onnx.Model, error) {
 	for _, n := range g.Nodes {
 		for _, o := range n.Outputs {
 			if a, ok := types[o]; ok && !outputs[o] {
-				if t := typeOf(a); t != nil {
+				if t := a.Declaration().Type; t != nil {
 					g.ValueInfo = append(g.ValueInfo, &onnx.ValueInfo{Name: o, Type: t})
 				}
 			}

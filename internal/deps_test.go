@@ -75,6 +75,7 @@ var layers = map[string][]string{
 	"calibration":      {".", "driver", "onnx", "tensor", "internal/atomicfile", "internal/flatbuf"},
 	"datasets":         {".", "driver", "onnx", "tensor"},
 	"internal/picture": {".", "driver", "onnx", "tensor"},
+	"internal/opset":   {".", "driver", "onnx", "tensor"},
 	"tables":           {".", "driver", "onnx", "tensor", "internal/picture"},
 	"preset":           {"backend", ".", "driver", "onnx", "tensor", "internal/atomicfile"},
 	"backendtest":      {"backend", ".", "driver", "imagecodec", "onnx", "tensor", "internal/atomicfile"},

@@ -5,9 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"maps"
-	"slices"
-	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -18,7 +15,9 @@ import (
 	"github.com/onward-ml/onward/cmd/onward/internal/layers"
 	"github.com/onward-ml/onward/cmd/onward/internal/modelfile"
 	"github.com/onward-ml/onward/cmd/onward/internal/text"
+	"github.com/onward-ml/onward/internal/atomicfile"
 	"github.com/onward-ml/onward/onnx"
+	"github.com/onward-ml/onward/tensor"
 )
 
 // editJSON is the output of --json.
@@ -28,9 +27,10 @@ type editJSON struct {
 	Before int    `json:"nodes_before"` // in all graphs
 	After  int    `json:"nodes_after"`
 	// Changes are lines that say what was changed.
-	Changes []string          `json:"changes"`
-	Outputs []edit.Difference `json:"outputs"` // compared with the original
-	Float16 *edit.HalfReport  `json:"float16,omitempty"`
+	Changes  []string          `json:"changes"`
+	Outputs  []edit.Difference `json:"outputs"` // compared with the original
+	Float16  *edit.HalfReport  `json:"float16,omitempty"`
+	BFloat16 *edit.HalfReport  `json:"bfloat16,omitempty"`
 }
 
 // edited is the result of an edit before it is verified.
@@ -39,6 +39,8 @@ type edited struct {
 	changes []string
 	batch   bool // verify with twice the batch, too
 	half    *edit.HalfReport
+	elem    tensor.DType // of half
+	rtol    float64      // the default tolerance if not 0
 }
 
 // editFlags are the flags of all edits.
@@ -46,6 +48,7 @@ type editFlags struct {
 	inputs    inputs.Flags
 	output    string
 	weights   string
+	embed     bool
 	force     bool
 	asJSON    bool
 	tolerance layers.Tolerance
@@ -78,6 +81,9 @@ func editVerb(c *cobra.Command, rtol float64, make func(ctx context.Context, m *
 		if f.output == "" {
 			return cli.Usagef("--output is missing")
 		}
+		if f.embed && f.weights != "" {
+			return cli.Usagef("--embed and --external-data exclude each other")
+		}
 		m, err := modelfile.Load(args[0])
 		if err != nil {
 			return err
@@ -87,13 +93,22 @@ func editVerb(c *cobra.Command, rtol float64, make func(ctx context.Context, m *
 		if err != nil {
 			return err
 		}
-		r := &editJSON{Model: args[0], Output: f.output, Before: modelfile.Nodes(m.Graph), After: modelfile.Nodes(e.model.Graph), Changes: e.changes, Float16: e.half}
+		r := &editJSON{Model: args[0], Output: f.output, Before: modelfile.Nodes(m.Graph), After: modelfile.Nodes(e.model.Graph), Changes: e.changes}
+		switch e.elem {
+		case tensor.TypeFloat16:
+			r.Float16 = e.half
+		case tensor.TypeBFloat16:
+			r.BFloat16 = e.half
+		}
+		if s := cmd.Flags(); e.rtol != 0 && !s.Changed("rtol") && !s.Changed("atol") {
+			f.tolerance.Rtol, f.tolerance.Atol = e.rtol, e.rtol
+		}
 		if r.Changes == nil {
 			r.Changes = []string{}
 		}
 		err = f.verify(cmd.Context(), m, e, r)
 		if err == nil {
-			err = onnx.WriteFile(f.output, e.model, &onnx.WriteOptions{ExternalData: f.weights})
+			err = f.write(e.model)
 		} else {
 			r.Output = ""
 		}
@@ -107,12 +122,25 @@ func editVerb(c *cobra.Command, rtol float64, make func(ctx context.Context, m *
 	s := c.Flags()
 	s.StringVarP(&f.output, "output", "o", "", "the file to write")
 	s.StringVar(&f.weights, "external-data", "", "store the weights in this file next to the output")
+	s.BoolVar(&f.embed, "embed", false, "store all weights in the output itself")
 	s.BoolVar(&f.force, "force", false, "write the model even if its results differ")
 	s.Float64Var(&f.tolerance.Rtol, "rtol", rtol, "relative tolerance of the comparison with the original")
 	s.Float64Var(&f.tolerance.Atol, "atol", rtol, "absolute tolerance")
 	f.inputs.Register(s)
 	s.BoolVar(&f.asJSON, "json", false, "print JSON")
 	return c
+}
+
+// write writes the model. Weights stay where they are without --embed and --external-data.
+func (f *editFlags) write(m *onnx.Model) error {
+	if !f.embed {
+		return onnx.WriteFile(f.output, m, &onnx.WriteOptions{ExternalData: f.weights})
+	}
+	data, err := m.MarshalInline()
+	if err != nil {
+		return err
+	}
+	return atomicfile.WriteBytes(f.output, 0o644, data)
 }
 
 // verify checks the edited model and compares it with the original. It returns an error if they
@@ -141,7 +169,7 @@ func (f *editFlags) verify(ctx context.Context, m *onnx.Model, e *edited, r *edi
 	for _, o := range r.Outputs {
 		if !o.Agree && !f.force {
 			hint := ""
-			if e.half != nil {
+			if e.elem == tensor.TypeFloat16 {
 				hint = "; numbers beyond 65504 become infinite in float16: --keep leaves nodes in float32"
 			}
 			return fmt.Errorf("output %q differs from the original, nothing is written (--force writes it): %s%s", o.Name, o.Error, hint)
@@ -233,47 +261,6 @@ func editSimplify() *cobra.Command {
 		e := &edited{model: r}
 		for _, x := range edits {
 			e.changes = append(e.changes, fmt.Sprintf("%s: %d changes, %d -> %d nodes", x.Pass, x.Edits, x.Before, x.After))
-		}
-		return e, nil
-	})
-}
-
-func editConvert() *cobra.Command {
-	var (
-		float16 bool
-		keep    []string
-	)
-	c := &cobra.Command{
-		Use:   "convert MODEL -o OUT --float16",
-		Short: "Convert the precision of a model",
-		Long: `Compute in float16. Inputs and outputs keep their types. Nodes with subgraphs, those whose
-operator has no form for float16 and those that --keep names stay in float32. Weights
-beyond the range of float16 become its largest numbers, and are listed.`,
-		Example: "  onward edit convert model.onnx -o half.onnx --float16\n  onward edit convert model.onnx -o half.onnx --float16 --keep Softmax --keep conv1",
-	}
-	c.Flags().BoolVar(&float16, "float16", false, "compute in float16")
-	c.Flags().StringArrayVar(&keep, "keep", nil, "a node or an operator that stays in float32; repeat for more")
-	return editVerb(c, 2e-2, func(_ context.Context, m *onnx.Model) (*edited, error) {
-		if !float16 {
-			return nil, cli.Usagef("--float16 is missing")
-		}
-		names := map[string]bool{}
-		for _, k := range keep {
-			if !slices.ContainsFunc(m.Graph.Nodes, func(n *onnx.Node) bool { return n.Name == k || n.OpType == k }) {
-				return nil, cli.Usagef("--keep %q: the main graph has no such node or operator", k)
-			}
-			names[k] = true
-		}
-		r, report, err := edit.Float16(m, func(n *onnx.Node) bool { return names[n.Name] || names[n.OpType] })
-		if err != nil {
-			return nil, err
-		}
-		e := &edited{model: r, half: report, changes: []string{fmt.Sprintf("%d nodes compute in float16, %d casts were inserted", report.Nodes, report.Casts)}}
-		for _, op := range slices.Sorted(maps.Keys(report.Kept)) {
-			e.changes = append(e.changes, fmt.Sprintf("%d nodes %s stay in float32", report.Kept[op], op))
-		}
-		if len(report.Saturated) > 0 {
-			e.changes = append(e.changes, "weights beyond ±65504: "+strings.Join(report.Saturated, ", "))
 		}
 		return e, nil
 	})

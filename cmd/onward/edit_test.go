@@ -193,3 +193,57 @@ func TestEditOldIR(t *testing.T) {
 		t.Errorf("got IR version %d and inputs %v", m.IRVersion, inputNames(m.Graph))
 	}
 }
+
+// TestEditOpset converts the opset down and up again, and names the node that an opset cannot state.
+func TestEditOpset(t *testing.T) {
+	_, m := editModel(t, "digits.onnx", "convert", "--opset", "9")
+	if v, _ := m.OpsetVersion(""); v != 9 || m.IRVersion != 4 {
+		t.Errorf("got opset %d and IR version %d", v, m.IRVersion)
+	}
+	old := saveModel(t, m)
+	r, m := editModel(t, old, "convert", "--opset", "21", "--float16")
+	if v, _ := m.OpsetVersion(""); v != 21 || r.Float16 == nil || r.Changes[0] != "opset 9 -> 21" {
+		t.Errorf("got opset %d, %+v", v, r)
+	}
+	b := onnx.NewModel("m").Opset("", 20)
+	b.Input("x", onnx.Float, 4).Output("y", onnx.Float, 4)
+	b.Node("Gelu", []string{"x"}, []string{"y"}).Name("act")
+	if _, stderr := command(t, exitFailed, "edit", "convert", saveModel(t, b.Must()), "-o", "x.onnx", "--opset", "13"); !strings.Contains(stderr, `node "act": Gelu of version 20`) {
+		t.Errorf("got %q", stderr)
+	}
+}
+
+// TestEditBFloat16 converts to bfloat16, which convolutions have since opset 22.
+func TestEditBFloat16(t *testing.T) {
+	old, _ := editModel(t, "digits.onnx", "convert", "--bfloat16")
+	_, m := editModel(t, "digits.onnx", "convert", "--opset", "22")
+	r, m := editModel(t, saveModel(t, m), "convert", "--bfloat16")
+	if r.BFloat16 == nil || r.Float16 != nil || r.BFloat16.Kept["Conv"] != 0 || old.BFloat16.Kept["Conv"] != 2 {
+		t.Errorf("got %+v, and %+v in the model's opset", r.BFloat16, old.BFloat16)
+	}
+	if !slices.ContainsFunc(m.Graph.Initializers, func(w *onnx.Tensor) bool { return w.DataType == onnx.BFloat16 }) {
+		t.Error("no weight is bfloat16")
+	}
+	for _, args := range [][]string{{"--bfloat16", "--float16"}, {"--keep", "Conv"}, {}, {"--embed", "--external-data", "w.bin"}} {
+		command(t, exitUsage, append([]string{"edit", "convert", "digits.onnx", "-o", "x.onnx"}, args...)...)
+	}
+}
+
+// TestEditStorage moves weights to another file, converts them from there, and moves them back.
+func TestEditStorage(t *testing.T) {
+	dir := t.TempDir()
+	out := filepath.Join(dir, "external.onnx")
+	command(t, exitOK, "edit", "convert", "digits.onnx", "-o", out, "--external-data", "w.bin")
+	if fi, err := os.Stat(filepath.Join(dir, "w.bin")); err != nil || fi.Size() < 1000 {
+		t.Fatal("the weights are missing:", err)
+	}
+	r, m := editModel(t, out, "convert", "--float16", "--embed")
+	for _, w := range m.Graph.Initializers {
+		if w.DataLocation == onnx.LocationExternal || w.DataType == onnx.Float {
+			t.Errorf("weight %s is %s, location %d", w.Name, w.DataType, w.DataLocation)
+		}
+	}
+	if r.Float16.Casts != 2 {
+		t.Errorf("got %+v", r.Float16)
+	}
+}

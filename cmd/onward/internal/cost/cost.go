@@ -38,10 +38,7 @@ func Of(m *onnx.Model) (*Costs, error) {
 	if err != nil {
 		return nil, err
 	}
-	values := make(map[string]onward.NodeArg, len(a.Values))
-	for _, v := range a.Values {
-		values[v.Name] = v
-	}
+	values := a.ByName()
 	unread := make(map[string]bool, len(m.Graph.Initializers))
 	initializer := make(map[string]bool, len(m.Graph.Initializers))
 	for _, t := range m.Graph.Initializers {

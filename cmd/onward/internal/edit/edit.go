@@ -37,30 +37,7 @@ func values(m *onnx.Model) (map[string]onward.NodeArg, error) {
 	if err != nil {
 		return nil, err
 	}
-	r := make(map[string]onward.NodeArg, len(a.Values))
-	for _, v := range a.Values {
-		r[v.Name] = v
-	}
-	return r, nil
-}
-
-// declare returns the declaration of a value.
-func declare(a onward.NodeArg) *onnx.ValueInfo {
-	v := &onnx.ValueInfo{Name: a.Name, Type: onnx.NewType(a.ElementType())}
-	if a.Shape != nil && v.Type.Tensor != nil {
-		v.Type.Tensor.Shape = &onnx.Shape{}
-		for _, d := range a.Shape {
-			dim := onnx.Dim{}
-			switch {
-			case d.Value >= 0:
-				dim = onnx.Dim{Kind: onnx.DimValue, Value: d.Value}
-			case d.Param != "":
-				dim = onnx.Dim{Kind: onnx.DimParam, Param: d.Param}
-			}
-			v.Type.Tensor.Shape.Dims = append(v.Type.Tensor.Shape.Dims, dim)
-		}
-	}
-	return v
+	return a.ByName(), nil
 }
 
 // Extract returns the part of a model that computes the values to from the values from and from the
@@ -122,12 +99,12 @@ func Extract(m *onnx.Model, from, to []string) (*onnx.Model, error) {
 		case !needed[name]:
 			return nil, fmt.Errorf("the values %s do not depend on %q", strings.Join(to, ", "), name)
 		case !have[name]:
-			g.Inputs = append(g.Inputs, declare(all[name]))
+			g.Inputs = append(g.Inputs, all[name].Declaration())
 		}
 	}
 	g.Outputs = nil
 	for _, name := range to {
-		g.Outputs = append(g.Outputs, declare(all[name]))
+		g.Outputs = append(g.Outputs, all[name].Declaration())
 	}
 	return c, nil
 }
@@ -210,7 +187,7 @@ func FreeBatch(m *onnx.Model, name string) (*onnx.Model, []string, error) {
 			if t == nil {
 				continue
 			}
-			x, err := t.Decode(nil)
+			x, err := m.DecodeTensor(t)
 			if err != nil || x.DType() != tensor.TypeInt64 || x.Len() == 0 {
 				continue
 			}

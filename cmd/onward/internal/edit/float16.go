@@ -4,25 +4,27 @@ import (
 	"math"
 	"slices"
 
+	"github.com/onward-ml/onward"
 	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/internal/ops/kit"
+	"github.com/onward-ml/onward/internal/opset"
 	"github.com/onward-ml/onward/onnx"
 	"github.com/onward-ml/onward/tensor"
 )
 
-// HalfReport says what Float16 did.
+// HalfReport says what Half did.
 type HalfReport struct {
-	Nodes     int            `json:"nodes"`     // that compute in float16
+	Nodes     int            `json:"nodes"`     // that compute in 16 bits
 	Kept      map[string]int `json:"kept"`      // nodes that stay in float32, by operator
 	Casts     int            `json:"casts"`     // that were inserted
-	Saturated []string       `json:"saturated"` // weights with numbers beyond ±65504
+	Saturated []string       `json:"saturated"` // weights with numbers beyond the range, ±65504 for float16
 }
 
-// Float16 returns a model that computes in float16 and has float32 inputs and outputs. These nodes
-// stay in float32: those with subgraphs, those whose operator has no form for float16, and those
-// for which keep returns true. Weights beyond the range of float16 become ±65504, its largest
-// numbers; infinities stay.
-func Float16(m *onnx.Model, keep func(*onnx.Node) bool) (*onnx.Model, *HalfReport, error) {
+// Half returns a model that computes in float16 or bfloat16 and has float32 inputs and outputs. These
+// nodes stay in float32: those with subgraphs, those whose operator has no form for the type in the
+// model's opset, and those for which keep returns true. Weights beyond the range of the type become
+// its largest numbers; infinities stay.
+func Half(m *onnx.Model, elem tensor.DType, keep func(*onnx.Node) bool) (*onnx.Model, *HalfReport, error) {
 	all, err := values(m)
 	if err != nil {
 		return nil, nil, err
@@ -31,7 +33,7 @@ func Float16(m *onnx.Model, keep func(*onnx.Node) bool) (*onnx.Model, *HalfRepor
 	for _, o := range m.OpsetImports {
 		opsets[onnx.NormalizeDomain(o.Domain)] = o.Version
 	}
-	h := &half{r: &HalfReport{Kept: map[string]int{}, Saturated: []string{}}, single: map[string]bool{}, double: map[string]bool{}, only: map[string]bool{}, init: map[string]*onnx.Tensor{}}
+	h := &half{m: m, elem: elem, values: all, r: &HalfReport{Kept: map[string]int{}, Saturated: []string{}}, single: map[string]bool{}, double: map[string]bool{}, only: map[string]bool{}, init: map[string]*onnx.Tensor{}}
 	for name, v := range all {
 		h.single[name] = v.ElementType().Kind == tensor.KindTensor && v.ElementType().Elem == tensor.TypeFloat32
 	}
@@ -68,17 +70,20 @@ func Float16(m *onnx.Model, keep func(*onnx.Node) bool) (*onnx.Model, *HalfRepor
 	return h.c, h.r, nil
 }
 
-// half converts a graph. A value x of float32 keeps its name; its float16 form is name(x).
+// half converts a graph. A value x of float32 keeps its name; its 16-bit form is name(x).
 type half struct {
+	m      *onnx.Model
+	elem   tensor.DType
+	values map[string]onward.NodeArg
 	c      *onnx.Model
 	r      *HalfReport
 	single map[string]bool // values of float32
-	double map[string]bool // of these, those that have a float16 form
+	double map[string]bool // of these, those that have a 16-bit form
 	only   map[string]bool // of these, those that have no float32 form yet
 	init   map[string]*onnx.Tensor
 }
 
-func (h *half) name(x string) string { return x + "_float16" }
+func (h *half) name(x string) string { return x + "_" + h.elem.String() }
 
 // cast appends a Cast.
 func (h *half) cast(from, to string, t onnx.DataType) {
@@ -93,14 +98,12 @@ func (h *half) cast(from, to string, t onnx.DataType) {
 	delete(h.only, to)
 }
 
-// computes reports whether a node can compute in float16: it has float32 inputs or outputs, and the
-// types of all of these are variables that include float16.
+// computes reports whether a node can compute in 16 bits: it has float32 inputs or outputs, and its
+// operator has a form with the 16-bit type in their place.
 func (h *half) computes(n *onnx.Node, opsets map[string]int64) bool {
-	if len(n.Subgraphs()) > 0 {
-		return false
-	}
-	def, err := kit.Lookup(onnx.NormalizeDomain(n.Domain), n.OpType, int(opsets[onnx.NormalizeDomain(n.Domain)]))
-	if err != nil {
+	domain := onnx.NormalizeDomain(n.Domain)
+	def, err := kit.Lookup(domain, n.OpType, int(opsets[domain]))
+	if err != nil || len(n.Subgraphs()) > 0 {
 		return false
 	}
 	switch n.OpType {
@@ -108,27 +111,37 @@ func (h *half) computes(n *onnx.Node, opsets map[string]int64) bool {
 		"HannWindow", "HammingWindow", "BlackmanWindow", "MelWeightMatrix", "QuantizeLinear", "DequantizeLinear", "CastLike":
 		return false // attributes or other inputs decide the type
 	}
+	if !slices.ContainsFunc(slices.Concat(n.Inputs, n.Outputs), func(v string) bool { return h.single[v] }) {
+		return false
+	}
+	if domain == "" {
+		return opset.Accepts(n, opsets[""], func(name string) string {
+			if h.single[name] {
+				return tensor.TensorType(h.elem).String()
+			}
+			if t := h.values[name].ElementType(); t.Kind != tensor.KindInvalid {
+				return t.String()
+			}
+			return ""
+		}) == nil
+	}
 	sig := def.Signature()
-	found := false
 	allowed := func(names []string, params []ir.Param) bool {
 		for i, v := range names {
 			if v == "" || !h.single[v] || len(params) == 0 {
 				continue
 			}
-			found = true
 			p := params[min(i, len(params)-1)] // the last may be variadic
-			if p.Pattern != "any" && !slices.ContainsFunc(sig.Types(p.Pattern), func(t tensor.Type) bool {
-				return t.Kind == tensor.KindTensor && t.Elem == tensor.TypeFloat16
-			}) {
+			if p.Pattern != "any" && !slices.ContainsFunc(sig.Types(p.Pattern), func(t tensor.Type) bool { return t.Equal(tensor.TensorType(h.elem)) }) {
 				return false
 			}
 		}
 		return true
 	}
-	return allowed(n.Inputs, sig.In) && allowed(n.Outputs, sig.Out) && found
+	return allowed(n.Inputs, sig.In) && allowed(n.Outputs, sig.Out)
 }
 
-// node appends a node in float16.
+// node appends a node in 16 bits.
 func (h *half) node(n *onnx.Node) {
 	c := *n
 	c.Inputs, c.Outputs = slices.Clone(n.Inputs), slices.Clone(n.Outputs)
@@ -139,7 +152,7 @@ func (h *half) node(n *onnx.Node) {
 		if !h.double[in] {
 			h.double[in] = true
 			if t := h.init[in]; t == nil || !h.weight(in, t) {
-				h.cast(in, h.name(in), onnx.Float16)
+				h.cast(in, h.name(in), onnx.DataType(h.elem))
 			}
 		}
 		c.Inputs[i] = h.name(in)
@@ -155,22 +168,25 @@ func (h *half) node(n *onnx.Node) {
 	h.c.Graph.Nodes = append(h.c.Graph.Nodes, &c)
 }
 
-// weight adds the float16 form of an initializer. It returns false if the initializer is also an
+// weight adds the 16-bit form of an initializer. It returns false if the initializer is also an
 // input, whose value a run may replace.
 func (h *half) weight(name string, t *onnx.Tensor) bool {
 	if slices.ContainsFunc(h.c.Graph.Inputs, func(v *onnx.ValueInfo) bool { return v.Name == name }) {
 		return false
 	}
-	x, err := t.Decode(nil)
+	x, err := h.m.DecodeTensor(t)
 	if err != nil {
 		return false
 	}
-	const most = 65504
+	most := float32(65504)
+	if h.elem == tensor.TypeBFloat16 {
+		most = math.Float32frombits(0x7f7f0000)
+	}
 	data := slices.Clone(tensor.Of[float32](x))
 	beyond := false
 	for i, v := range data {
 		if a := float32(math.Abs(float64(v))); a > most && !math.IsInf(float64(v), 0) {
-			data[i] = float32(math.Copysign(most, float64(v)))
+			data[i] = float32(math.Copysign(float64(most), float64(v)))
 			beyond = true
 		}
 	}
@@ -183,7 +199,7 @@ func (h *half) weight(name string, t *onnx.Tensor) bool {
 		y, err = y.Reshape()
 	}
 	if err == nil {
-		y, err = tensor.Convert(y, tensor.TypeFloat16, tensor.ConvertOptions{})
+		y, err = tensor.Convert(y, h.elem, tensor.ConvertOptions{})
 	}
 	if err != nil {
 		return false
@@ -194,7 +210,7 @@ func (h *half) weight(name string, t *onnx.Tensor) bool {
 	return true
 }
 
-// removeUnusedWeights removes the float32 weights that only float16 nodes read.
+// removeUnusedWeights removes the float32 weights that only 16-bit nodes read.
 func (h *half) removeUnusedWeights() {
 	var scopes onnx.Scopes
 	read := map[string]bool{}
