@@ -73,6 +73,7 @@ lint: vet fmt staticcheck
 vet:
 	$(GO) vet ./...
 	$(GO) vet -tags core ./cmd/onward
+	$(GO) vet -tags server ./cmd/onward
 
 fmt:
 	@unformatted=$$(gofmt -l .); test -z "$$unformatted" || { echo "gofmt -w these files:"; echo "$$unformatted"; exit 1; }

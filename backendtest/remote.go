@@ -9,7 +9,6 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
@@ -60,8 +59,8 @@ func (r *Runner) remote(ctx context.Context, c *TestCase) (string, error) {
 	if _, err := os.Stat(filepath.Join(dir, "model.onnx")); err == nil {
 		return dir, nil
 	}
-	if r.opts.Client == nil {
-		return "", &skipError{fmt.Sprintf("model %s is not in %s; without a client it is not downloaded from %s", c.ModelName, models, c.URL)}
+	if r.opts.Fetch == nil {
+		return "", &skipError{fmt.Sprintf("model %s is not in %s; without Options.Fetch it is not downloaded from %s", c.ModelName, models, c.URL)}
 	}
 	if err := setAside(dir); err != nil {
 		return "", err
@@ -102,19 +101,12 @@ func setAside(dir string) error {
 }
 
 func (r *Runner) download(ctx context.Context, url, into string) error {
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+	body, err := r.opts.Fetch(ctx, url)
 	if err != nil {
 		return err
 	}
-	resp, err := r.opts.Client.Do(req)
-	if err != nil {
-		return err
-	}
-	defer resp.Body.Close()
-	if resp.StatusCode != http.StatusOK {
-		return fmt.Errorf("GET %s: %s", url, resp.Status)
-	}
-	return unpack(io.LimitReader(resp.Body, maxDownload), into)
+	defer body.Close()
+	return unpack(io.LimitReader(body, maxDownload), into)
 }
 
 // unpack writes the folders and files of a tar archive, which may be compressed by gzip, below a

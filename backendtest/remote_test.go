@@ -4,6 +4,9 @@ import (
 	"archive/tar"
 	"bytes"
 	"compress/gzip"
+	"context"
+	"fmt"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -93,14 +96,14 @@ func TestRemoteModel(t *testing.T) {
 	defer srv.Close()
 	dir, cache := remoteSuite(t, srv.URL+"/far.tar.gz"), t.TempDir()
 	t.Setenv("ONNX_MODELS", cache)
-	// Without a client nothing is downloaded.
+	// Without Fetch nothing is downloaded.
 	res := run(t, newRunner(t, backend.CPU, Options{Dir: dir, Devices: []string{"CPU"}}))["test_far_cpu"]
-	if res.Status != Skipped || !strings.Contains(res.Reason, "without a client it is not downloaded") || requests.Load() != 0 {
+	if res.Status != Skipped || !strings.Contains(res.Reason, "without Options.Fetch it is not downloaded") || requests.Load() != 0 {
 		t.Errorf("offline: %s, %d requests", res.text(), requests.Load())
 	}
 	// A folder without a model is renamed. The third attempt succeeds.
 	write(t, filepath.Join(cache, "far", "half.onnx"), nil, nil)
-	o := Options{Dir: dir, Devices: []string{"CPU"}, Client: srv.Client()}
+	o := Options{Dir: dir, Devices: []string{"CPU"}, Fetch: fetch}
 	res = run(t, newRunner(t, backend.CPU, o))["test_far_cpu"]
 	if res.Status != Passed || requests.Load() != 3 {
 		t.Fatalf("download: %s, %d requests", res.text(), requests.Load())
@@ -115,6 +118,22 @@ func TestRemoteModel(t *testing.T) {
 	}
 }
 
+func fetch(ctx context.Context, url string) (io.ReadCloser, error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+	if err != nil {
+		return nil, err
+	}
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		return nil, err
+	}
+	if resp.StatusCode != http.StatusOK {
+		resp.Body.Close()
+		return nil, fmt.Errorf("GET %s: %s", url, resp.Status)
+	}
+	return resp.Body, nil
+}
+
 func TestRemoteGivesUpAfterThreeTries(t *testing.T) {
 	quick(t)
 	var requests atomic.Int32
@@ -123,7 +142,7 @@ func TestRemoteGivesUpAfterThreeTries(t *testing.T) {
 		http.NotFound(w, nil)
 	}))
 	defer srv.Close()
-	o := Options{Dir: remoteSuite(t, srv.URL), Devices: []string{"CPU"}, Client: srv.Client(), CacheDir: t.TempDir()}
+	o := Options{Dir: remoteSuite(t, srv.URL), Devices: []string{"CPU"}, Fetch: fetch, CacheDir: t.TempDir()}
 	res := run(t, newRunner(t, backend.CPU, o))["test_far_cpu"]
 	if res.Status != Failed || requests.Load() != 3 || !strings.Contains(res.text(), "404") {
 		t.Errorf("%s after %d requests", res.text(), requests.Load())

@@ -1,10 +1,11 @@
 package backendtest
 
 import (
+	"context"
 	"errors"
 	"fmt"
+	"io"
 	"maps"
-	"net/http"
 	"regexp"
 	"slices"
 	"strings"
@@ -39,9 +40,9 @@ type Options struct {
 	Parallel int
 	// Timeout bounds one case. Default: no limit.
 	Timeout time.Duration
-	// Client downloads models that the suite does not contain. If it is nil, their cases
-	// are skipped unless the models are in the cache folder.
-	Client *http.Client
+	// Fetch opens the archive at a URL, a model that the suite does not contain. If it is nil,
+	// their cases are skipped unless the models are in the cache folder.
+	Fetch func(ctx context.Context, url string) (io.ReadCloser, error)
 	// CacheDir holds downloaded models, one folder each. Default: the environment
 	// variable ONNX_MODELS, else models/ in ONNX_HOME, else ~/.onnx/models.
 	CacheDir string

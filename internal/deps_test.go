@@ -295,3 +295,20 @@ func TestCoverPullsInLittle(t *testing.T) {
 		}
 	}
 }
+
+// TestSmallBuildsOfTheCommand checks what the build tags leave out: purego, which links
+// dynamically on Linux, libraries of tables, and in the core net/http.
+func TestSmallBuildsOfTheCommand(t *testing.T) {
+	for tag, unwanted := range map[string][]string{
+		"core":   {"github.com/ebitengine/purego", "github.com/apache/arrow-go/", "google.golang.org/grpc", "net/http", "crypto/tls"},
+		"server": {"github.com/ebitengine/purego", "github.com/apache/arrow-go/"},
+	} {
+		for _, p := range goList(t, "linux", "amd64", tag, "-deps", module+"/cmd/onward") {
+			for _, u := range unwanted {
+				if strings.HasPrefix(p.ImportPath, u) {
+					t.Errorf("-tags %s compiles %s", tag, p.ImportPath)
+				}
+			}
+		}
+	}
+}

@@ -1,3 +1,5 @@
+//go:build !core && !server
+
 package main
 
 import (
@@ -54,6 +56,8 @@ const howToGetSuite = `the ONNX backend suite is not on this machine. Get it in 
     then: onward conformance --data onnx/backend/test/data
   make test in a checkout of Onward, which keeps it in the user's cache folder
   set ` + suite.Env + ` to a folder that has it`
+
+func init() { large = append(large, conformanceCommand) }
 
 func conformanceCommand() *cobra.Command {
 	var (

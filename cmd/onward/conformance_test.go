@@ -1,3 +1,5 @@
+//go:build !core && !server
+
 package main
 
 import (

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"runtime/debug"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -22,8 +23,8 @@ const (
 	exitUsage  = 2 // the command line is wrong
 )
 
-// large are the verbs that the build tag core leaves out, because their libraries take more space
-// than the rest of the program.
+// large are the verbs that the build tags core or server leave out: they take much space or are for
+// the development of providers.
 var large []func() *cobra.Command
 
 // run executes a command line and returns the exit code.
@@ -38,27 +39,33 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 		Args:          cobra.NoArgs,
 		RunE:          func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
+	info, _ := debug.ReadBuildInfo()
+	root.Version = version(info)
 	root.SetOut(stdout)
 	root.SetErr(stderr)
 	root.SetArgs(args)
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return cli.UsageError{Err: err} })
 	root.CompletionOptions.HiddenDefaultCmd = true
-	root.AddCommand(runCommand(), inspectCommand(), checkCommand(), conformanceCommand(),
+	root.AddCommand(runCommand(), inspectCommand(), checkCommand(),
 		benchCommand(), benchProbeCommand(), compareCommand(), profileCommand(), optimizeCommand(), graphCommand(), calibrateCommand(), quantizeCommand(), tuneCommand(), doctorCommand(), editCommand())
 	for _, c := range large {
 		root.AddCommand(c())
 	}
+	root.AddCommand(leftOut(root.Commands())...)
 	for _, c := range root.Commands() {
 		wrapArgs(c)
 	}
 	cmd, err := root.ExecuteContextC(ctx)
 	var usage cli.UsageError
 	var printed cli.Printed
+	var missing cli.NotLinked
 	switch {
 	case err == nil:
 		return exitOK
 	case errors.As(err, &printed):
 		return exitFailed
+	case errors.As(err, &missing):
+		return handOver(ctx, missing, args, stderr)
 	case errors.As(err, &usage) || strings.HasPrefix(err.Error(), "unknown command"):
 		fmt.Fprintf(stderr, "onward: %s\nSee %q.\n", text.Escape(err.Error()), cmd.CommandPath()+" --help")
 		return exitUsage

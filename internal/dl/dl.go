@@ -64,6 +64,17 @@ func (e *NotFoundError) Error() string {
 	return b.String()
 }
 
+// Absent returns the lines of Error about paths that do not exist.
+func (e *NotFoundError) Absent() []string {
+	var lines []string
+	for _, a := range e.Tried {
+		if errors.Is(a.Err, ErrAbsent) {
+			lines = append(lines, a.String())
+		}
+	}
+	return lines
+}
+
 // Unwrap returns the reasons.
 func (e *NotFoundError) Unwrap() []error {
 	r := make([]error, len(e.Tried))

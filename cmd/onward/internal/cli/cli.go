@@ -23,3 +23,10 @@ func (e Printed) Error() string { return e.Err.Error() }
 
 // Unwrap returns the cause.
 func (e Printed) Unwrap() error { return e.Err }
+
+// NotLinked is the error for a verb or provider that the build tags of this program leave out. The
+// program onward-full has it.
+type NotLinked struct{ What string }
+
+// Error implements error.
+func (e NotLinked) Error() string { return e.What + " is not part of this build" }

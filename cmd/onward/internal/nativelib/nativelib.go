@@ -7,18 +7,21 @@ import (
 	"strings"
 
 	"github.com/onward-ml/onward/cmd/onward/internal/text"
-	"github.com/onward-ml/onward/internal/dl"
 )
+
+// notFound is *dl.NotFoundError. Importing dl would link every build dynamically.
+type notFound interface {
+	error
+	Absent() []string
+}
 
 // PresentPaths splits reason, the text of err or a part of it, into lines. If err is about a
 // missing library, it drops and counts the lines about paths that do not exist.
 func PresentPaths(reason string, err error) (lines []string, absent int) {
-	if nf, ok := errors.AsType[*dl.NotFoundError](err); ok {
-		for _, a := range nf.Tried {
-			if errors.Is(a.Err, dl.ErrAbsent) {
-				reason = strings.Replace(reason, "\n  "+a.String(), "", 1)
-				absent++
-			}
+	if nf, ok := errors.AsType[notFound](err); ok {
+		for _, line := range nf.Absent() {
+			reason = strings.Replace(reason, "\n  "+line, "", 1)
+			absent++
 		}
 	}
 	return strings.Split(text.Escape(reason), "\n"), absent

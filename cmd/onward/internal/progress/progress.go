@@ -5,9 +5,10 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"strings"
+	"sync"
 	"time"
-
-	"github.com/schollz/progressbar/v3"
+	"unicode/utf8"
 
 	"github.com/onward-ml/onward/cmd/onward/internal/text"
 )
@@ -15,12 +16,19 @@ import (
 const (
 	throttle  = 100 * time.Millisecond
 	itemWidth = 24
+	barWidth  = 10
 )
 
-// Bar is a progress bar. A nil Bar does nothing.
+// Bar is a progress bar: one line that each step draws again. A nil Bar does nothing.
 type Bar struct {
-	bar  *progressbar.ProgressBar
-	task string
+	mu          sync.Mutex
+	w           io.Writer
+	task, units string
+	timed       bool          // show the time left
+	interval    time.Duration // between two drawings
+	now         func() time.Time
+	start, last time.Time
+	width       int // runes of the line that is drawn
 }
 
 // New returns a bar on w for a task that counts units, such as "batches", or nil if w is not
@@ -29,25 +37,22 @@ func New(w io.Writer, task, units string) *Bar {
 	if !isTerminal(w) {
 		return nil
 	}
-	return newBar(w, task, units, throttle)
+	return newBar(w, task, units, throttle, time.Now)
 }
 
 // NewTimed is New for a bar that shows the time left, too.
 func NewTimed(w io.Writer, task, units string) *Bar {
-	if !isTerminal(w) {
-		return nil
+	b := New(w, task, units)
+	if b != nil {
+		b.timed = true
 	}
-	return newBar(w, task, units, throttle, progressbar.OptionSetPredictTime(true))
+	return b
 }
 
 // newBar returns a bar that is drawn at most once per interval, or at each step if the
 // interval is 0.
-func newBar(w io.Writer, task, units string, interval time.Duration, more ...progressbar.Option) *Bar {
-	options := []progressbar.Option{progressbar.OptionSetWriter(w), progressbar.OptionSetDescription(task),
-		progressbar.OptionSetItsString(units), progressbar.OptionShowIts(), progressbar.OptionShowCount(),
-		progressbar.OptionSetWidth(10), progressbar.OptionSetPredictTime(false), // so that a line fits in 80 columns
-		progressbar.OptionThrottle(interval), progressbar.OptionClearOnFinish()}
-	return &Bar{task: task, bar: progressbar.NewOptions(-1, append(options, more...)...)}
+func newBar(w io.Writer, task, units string, interval time.Duration, now func() time.Time) *Bar {
+	return &Bar{w: w, task: task, units: units, interval: interval, now: now, start: now()}
 }
 
 // Step shows that done of total units are finished. A total of 0 means unknown. item, which
@@ -56,20 +61,52 @@ func (b *Bar) Step(done, total int, item string) {
 	if b == nil {
 		return
 	}
-	if total > 0 && b.bar.GetMax() != total {
-		b.bar.ChangeMax(total)
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	now := b.now()
+	if !b.last.IsZero() && now.Sub(b.last) < b.interval {
+		return
 	}
+	b.last = now
+	line := b.task
 	if item != "" {
-		b.bar.Describe(fmt.Sprintf("%s %-*s", b.task, itemWidth, shorten(text.Name(item))))
+		line += fmt.Sprintf(" %-*s", itemWidth, shorten(text.Name(item)))
 	}
-	b.bar.Set(done)
+	count := fmt.Sprint(done)
+	if total > 0 {
+		full := barWidth * min(done, total) / total
+		line += fmt.Sprintf(" %3d%% |%s%s|", 100*min(done, total)/total, strings.Repeat("█", full), strings.Repeat(" ", barWidth-full))
+		count += fmt.Sprintf("/%d", total)
+	}
+	spent := now.Sub(b.start)
+	if spent > 0 {
+		line += fmt.Sprintf(" (%s, %.3g %s/s)", count, float64(done)/spent.Seconds(), b.units)
+	} else {
+		line += fmt.Sprintf(" (%s %s)", count, b.units)
+	}
+	if b.timed && done > 0 && total > done {
+		left := time.Duration(float64(spent) * float64(total-done) / float64(done))
+		line += fmt.Sprintf(" %v left", left.Round(time.Second))
+	}
+	b.draw(line)
+}
+
+// draw writes a line over the one before.
+func (b *Bar) draw(line string) {
+	n := utf8.RuneCountInString(line)
+	fmt.Fprintf(b.w, "\r%s%s", line, strings.Repeat(" ", max(0, b.width-n)))
+	b.width = n
 }
 
 // Finish removes the bar.
 func (b *Bar) Finish() {
-	if b != nil {
-		b.bar.Finish()
+	if b == nil {
+		return
 	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.draw("")
+	fmt.Fprint(b.w, "\r")
 }
 
 // shorten cuts a name to itemWidth runes.

@@ -3,6 +3,7 @@ package session
 
 import (
 	"context"
+	"fmt"
 	"os"
 	"strings"
 
@@ -62,6 +63,9 @@ func Options(provider string, threads int, own ProviderOptions) (*onward.Session
 		return nil, cli.Usagef("--threads is %d, want 0 (all cores) or more", threads)
 	}
 	if driver.Lookup(provider) == nil {
+		if _, ok := driver.PackageOf(provider); ok {
+			return nil, cli.NotLinked{What: fmt.Sprintf("provider %q", provider)}
+		}
 		return nil, cli.Usagef("unknown provider %q, want one of %s", provider, strings.Join(onward.Providers(), ", "))
 	}
 	options, err := own.For(provider)
