@@ -32,6 +32,7 @@ const (
 	maxInstances  = 1024
 	maxSample     = 1 << 28            // elements of a warm-up input or an initial state
 	maxSequences  = 1 << 16            // sequences of a model in progress
+	maxSteps      = 256                // of an ensemble
 	platform      = "onnxruntime_onnx" // Triton's name of the format, by which clients know it
 )
 
@@ -236,8 +237,8 @@ func checkConfig(c *inference.ModelConfig, name string) error {
 	switch {
 	case c.Name != "" && c.Name != name:
 		return fmt.Errorf("the configuration has name %q, but the folder is %q", c.Name, name)
-	case c.Platform != "" && c.Platform != platform:
-		return fmt.Errorf("platform %q is not supported, want %q", c.Platform, platform)
+	case c.Platform != "" && c.Platform != platform && c.Platform != ensemblePlatform:
+		return fmt.Errorf("platform %q is not supported, want %q or %q", c.Platform, platform, ensemblePlatform)
 	case c.Backend != "" && c.Backend != "onnxruntime" && c.Backend != "onward":
 		return fmt.Errorf("backend %q is not supported, want \"onnxruntime\" or \"onward\"", c.Backend)
 	case c.MaxBatchSize < 0:
@@ -292,8 +293,8 @@ func checkConfig(c *inference.ModelConfig, name string) error {
 	if s := c.VersionPolicy.GetSpecific(); s != nil && len(s.Versions) == 0 {
 		return fmt.Errorf("version_policy specific has no versions")
 	}
-	if c.EnsembleScheduling != nil {
-		return fmt.Errorf("ensemble_scheduling is not supported")
+	if err := checkEnsemble(c); err != nil {
+		return err
 	}
 	if err := checkSequences(c); err != nil {
 		return err

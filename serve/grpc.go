@@ -130,8 +130,8 @@ func (g *service) ModelReady(_ context.Context, r *inference.ModelReadyRequest) 
 		}
 		return &inference.ModelReadyResponse{}, nil
 	}
-	v.release()
-	return &inference.ModelReadyResponse{Ready: true}, nil
+	defer v.release()
+	return &inference.ModelReadyResponse{Ready: g.s.ready(v) == nil}, nil
 }
 
 func (g *service) ServerMetadata(context.Context, *inference.ServerMetadataRequest) (*inference.ServerMetadataResponse, error) {

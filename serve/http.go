@@ -324,8 +324,8 @@ func (s *Server) getModelReady(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	v.release()
-	return nil
+	defer v.release()
+	return s.ready(v)
 }
 
 func (s *Server) getConfig(w http.ResponseWriter, r *http.Request) error {
@@ -438,6 +438,7 @@ func (s *Server) control(ctx context.Context, name string, params map[string]any
 		return errorf(Unavailable, "explicit model load / unload is not allowed: the server is started without model control")
 	}
 	var override *inference.ModelConfig
+	var steps []string // models to unload with an ensemble
 	for k, v := range params {
 		text, isText := v.(string)
 		switch {
@@ -447,13 +448,19 @@ func (s *Server) control(ctx context.Context, name string, params map[string]any
 				return &Error{InvalidArgument, err}
 			}
 			override = c
-		case !load && k == "unload_dependents": // without ensembles no model depends on another
+		case !load && k == "unload_dependents" && v == false:
+		case !load && k == "unload_dependents" && v == true:
+			steps = s.stepsOf(name)
 		default:
 			return errorf(InvalidArgument, "parameter %.64q is not supported", k)
 		}
 	}
 	if !load {
-		return s.unload(name)
+		err := s.unload(name)
+		for _, m := range steps {
+			err = errors.Join(err, s.unload(m))
+		}
+		return err
 	}
 	// A client that goes away does not leave the model half loaded.
 	return s.load(context.WithoutCancel(ctx), name, override)

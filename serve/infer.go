@@ -91,7 +91,10 @@ func (v *version) prepare(ctx context.Context, r *request) (*job, []wanted, erro
 			return nil, nil, err
 		}
 		if batched {
-			n := in.value.Dim(0)
+			n := 0
+			if in.value.Rank() > 0 { // the model's rank can be unknown
+				n = in.value.Dim(0)
+			}
 			if n < 1 || n > int(v.config.MaxBatchSize) {
 				return nil, nil, fmt.Errorf("input %q has batch size %d, want 1 to max_batch_size %d of model '%s'", in.name, n, v.config.MaxBatchSize, v.model)
 			}
@@ -145,7 +148,7 @@ func (v *version) setParams(j *job, params map[string]any) error {
 				return fmt.Errorf("parameter %q is %v, want a bool", key, x)
 			}
 		case "sequence_id", "sequence_start", "sequence_end":
-			if v.sequences == nil && x != int64(0) && x != uint64(0) && x != false && x != "" {
+			if !v.stateful() && x != int64(0) && x != uint64(0) && x != false && x != "" {
 				return fmt.Errorf("parameter %q: model '%s' is stateless; sequence_batching in its configuration makes it stateful", key, v.model)
 			}
 		default:
@@ -191,6 +194,11 @@ func (s *Server) infer(ctx context.Context, r *request) (*response, error) {
 		return nil, err
 	}
 	defer v.release()
+	return s.inferVersion(ctx, v, r)
+}
+
+// inferVersion runs a request on a version, and counts it.
+func (s *Server) inferVersion(ctx context.Context, v *version, r *request) (*response, error) {
 	ctx, end := s.trace(ctx, v, r)
 	resp, j, err := s.inferShared(ctx, v, r)
 	v.stats.record(r, j, err)
@@ -238,6 +246,9 @@ func (v *version) infer(ctx context.Context, r *request) (*response, *job, error
 
 // submit runs a job, in its turn if it belongs to a sequence.
 func (v *version) submit(j *job, params map[string]any) error {
+	if v.ensemble != nil {
+		return v.ensemble.run(j, params)
+	}
 	if v.sequences == nil {
 		return v.scheduler.submit(j)
 	}

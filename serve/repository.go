@@ -29,9 +29,10 @@ type Model struct {
 
 // entry is a model of the repository or of Options.Models.
 type entry struct {
-	versions map[int64]*version // those that are served
-	failed   map[int64]string   // why others could not be loaded; key 0: the model
-	wanted   bool               // false after an unload
+	versions map[int64]*version     // those that are served
+	failed   map[int64]string       // why others could not be loaded; key 0: the model
+	wanted   bool                   // false after an unload
+	override *inference.ModelConfig // instead of the configuration file; nil: that file
 }
 
 // acquire returns a version of a model for a request, which must release it. An empty version
@@ -221,13 +222,20 @@ func (s *Server) loadLocked(ctx context.Context, name string, override *inferenc
 	}
 	s.mu.RUnlock()
 	fresh := map[int64]*version{}
+	s.stack = append(s.stack, name)
+	defer func() { s.stack = s.stack[:len(s.stack)-1] }()
 	for _, c := range candidates {
-		if v := old[c.number]; v != nil && v.signature == c.signature {
+		begin := time.Now()
+		err := s.loadSteps(ctx, c.config)
+		c.signature += s.stepsSignature(c.config)
+		if v := old[c.number]; err == nil && v != nil && v.signature == c.signature {
 			fresh[c.number] = v
 			continue
 		}
-		begin := time.Now()
-		v, err := s.openVersion(ctx, name, c.number, c.path, c.data, c.dir, c.config)
+		var v *version
+		if err == nil {
+			v, err = s.openVersion(ctx, name, c.number, c.path, c.data, c.dir, c.config)
+		}
 		if err != nil {
 			errs = append(errs, fmt.Errorf("version %d: %w", c.number, err))
 			failed[c.number] = err.Error()
@@ -244,7 +252,7 @@ func (s *Server) loadLocked(ctx context.Context, name string, override *inferenc
 		fresh = old
 	}
 	s.mu.Lock()
-	s.models[name] = &entry{versions: fresh, failed: failed, wanted: true}
+	s.models[name] = &entry{versions: fresh, failed: failed, wanted: true, override: override}
 	s.mu.Unlock()
 	changed := false
 	for n, v := range fresh {
@@ -267,6 +275,7 @@ func (s *Server) loadLocked(ctx context.Context, name string, override *inferenc
 		}
 		slices.Sort(numbers)
 		s.log.Info("model loaded", "model", name, "versions", numbers, "ms", time.Since(start).Milliseconds())
+		s.reloadEnsembles(ctx, name)
 	}
 	return nil
 }
@@ -404,6 +413,9 @@ func (s *Server) candidates(name string, override *inference.ModelConfig) ([]can
 	numbers, err := versionsIn(dir)
 	if err != nil {
 		return nil, err
+	}
+	if len(numbers) == 0 && cfg.EnsembleScheduling != nil {
+		numbers = []int64{1} // an ensemble has no files, and many tools keep no empty folders
 	}
 	if len(numbers) == 0 {
 		return nil, fmt.Errorf("model folder %s has no version folder, such as 1", dir)

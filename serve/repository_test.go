@@ -313,3 +313,14 @@ func TestOptionErrors(t *testing.T) {
 		}
 	}
 }
+
+// TestScalarForABatchedModelOfUnknownRank checks that a scalar, which has no batch dimension, is
+// an error of the request.
+func TestScalarForABatchedModelOfUnknownRank(t *testing.T) {
+	b := onnx.NewModel("any").Opset("", 17).IRVersion(8)
+	any := &onnx.Type{Tensor: &onnx.TensorType{ElemType: onnx.Float}}
+	b.InputType("x", any).OutputType("y", any)
+	b.Node("Identity", []string{"x"}, []string{"y"})
+	s := newServer(t, writeRepo(t, map[string][]byte{"m/config.pbtxt": []byte("max_batch_size: 4"), "m/1/model.onnx": modelBytes(t, b)}), nil)
+	refused(t, s, `{"inputs":[{"name":"x","shape":[],"datatype":"FP32","data":[1]}]}`, 400, "batch size 0")
+}

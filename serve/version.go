@@ -28,6 +28,7 @@ type version struct {
 	session   runner
 	scheduler *scheduler
 	sequences *sequences // nil if the model is stateless
+	ensemble  *ensemble  // nil if the version is a model, with a session
 	stats     stats
 
 	users sync.WaitGroup // requests that use the version
@@ -38,6 +39,9 @@ func (v *version) release() { v.users.Done() }
 // retire closes the version after the requests that use it.
 func (v *version) retire() error {
 	v.users.Wait()
+	if v.ensemble != nil {
+		return nil
+	}
 	if v.sequences != nil {
 		v.sequences.close()
 	}
@@ -46,6 +50,9 @@ func (v *version) retire() error {
 
 // openVersion opens a version of a model. dir is the model's folder, or "" for a plain file.
 func (s *Server) openVersion(ctx context.Context, name string, number int64, path string, data []byte, dir string, cfg *inference.ModelConfig) (*version, error) {
+	if cfg.EnsembleScheduling != nil {
+		return s.openEnsemble(ctx, name, number, dir, cfg)
+	}
 	o := s.opts.Session
 	if p := cfg.Parameters["provider"]; p != nil {
 		o.Providers = []onward.ProviderConfig{{Name: p.StringValue}}
@@ -89,6 +96,11 @@ func (v *version) configure(ctx context.Context, sess *onward.Session, dir strin
 	}
 	v.policy = policyOf(v.config, o)
 	v.scheduler = newScheduler(v.policy, sess)
+	return v.warmAll(ctx)
+}
+
+// warmAll runs the warm-up samples of the configuration.
+func (v *version) warmAll(ctx context.Context) error {
 	for _, w := range v.config.ModelWarmup {
 		if err := v.warm(ctx, w); err != nil {
 			return fmt.Errorf("warm-up %q: %w", w.Name, err)
@@ -128,7 +140,7 @@ func checkWarmup(c *inference.ModelConfig, in []*spec) error {
 // warm runs the model on a sample, so that the first request finds plans and memory ready.
 func (v *version) warm(ctx context.Context, w *inference.ModelWarmup) error {
 	r := &request{model: v.model}
-	if v.sequences != nil { // each run is a sequence of its own
+	if v.stateful() { // each run is a sequence of its own
 		r.params = map[string]any{"sequence_id": uint64(1), "sequence_start": true, "sequence_end": true}
 	}
 	for name, x := range w.Inputs {
@@ -195,7 +207,7 @@ func fill(t *tensor.Tensor) {
 
 // metadata returns the metadata of a model, as of this version.
 func (v *version) metadata(versions []int64) *inference.ModelMetadataResponse {
-	m := &inference.ModelMetadataResponse{Name: v.model, Platform: platform}
+	m := &inference.ModelMetadataResponse{Name: v.model, Platform: v.config.Platform}
 	for _, n := range versions {
 		m.Versions = append(m.Versions, strconv.FormatInt(n, 10))
 	}
