@@ -17,7 +17,6 @@ import (
 	"github.com/onward-ml/onward"
 	"github.com/onward-ml/onward/cmd/onward/internal/cli"
 	"github.com/onward-ml/onward/cmd/onward/internal/inputs"
-	"github.com/onward-ml/onward/cmd/onward/internal/modelfile"
 	"github.com/onward-ml/onward/cmd/onward/internal/session"
 	"github.com/onward-ml/onward/cmd/onward/internal/text"
 )
@@ -32,19 +31,24 @@ type benchOptions struct {
 	rounds     int
 	csv        string // file for the times of all runs
 	mapWeights bool
-	probe      bool // measure loading and memory in a process of its own
+	probe      bool   // measure loading and memory in a process of its own
+	feedDir    string // holds the inputs for that process
 }
 
 // benchJSON is the output of --json for a model.
 type benchJSON struct {
-	Model       string        `json:"model"`
-	Threads     int           `json:"threads"`
-	Concurrency int           `json:"concurrency"`
-	Rate        float64       `json:"rate,omitempty"` // runs per second that were asked for
-	Results     []benchResult `json:"results"`
+	Model   string `json:"model"`
+	Threads int    `json:"threads"`
+	// Dimensions are the sizes of the free dimensions, if inputs were generated.
+	Dimensions  map[string]int `json:"dimensions,omitempty"`
+	Concurrency int            `json:"concurrency"`
+	Rate        float64        `json:"rate,omitempty"` // runs per second that were asked for
+	Results     []benchResult  `json:"results"`
 	// Ratio is the second provider's median divided by the first's; over 1, the first is
 	// faster. It is missing if only one provider was measured.
 	Ratio float64 `json:"ratio,omitempty"`
+
+	sizes string // Dimensions in the order of the model
 }
 
 type benchResult struct {
@@ -85,9 +89,10 @@ in progress at the same time; with --rate, runs start at fixed times, whether or
 earlier ones have ended, and their times include the wait for a start. load_ms, first_ms and peak_rss_mb are medians
 over one fresh process per round that loads the model and runs it.
 
-Inputs are random unless --input or --inputs gives them. Symbolic dimensions are 1
-unless --shape sets them. The ratio is the second provider's median divided by the
-first's; over 1, the first is faster.`,
+` + inputs.Help + `
+
+The ratio is the second provider's median divided by the first's; over 1, the first is
+faster.`,
 		Example: `  onward bench model.onnx
   onward bench model.onnx --provider cpu,ort --threads 1 --shape data=1x3x224x224
   onward bench model.onnx --concurrency 4
@@ -168,14 +173,17 @@ type samples struct {
 
 // bench measures a model on all providers.
 func bench(ctx context.Context, path string, o *benchOptions, times *timesFile) (*benchJSON, error) {
-	m, d, err := modelfile.Describe(path)
+	feed, err := drawInputs(path, &o.inputs, true)
 	if err != nil {
 		return nil, err
 	}
-	m.Close()
-	feed, err := o.inputs.All(d.Inputs, d.OverridableInitializers)
-	if err != nil {
-		return nil, err
+	if o.probe {
+		dir, err := feed.tempFolder()
+		if err != nil {
+			return nil, err
+		}
+		defer os.RemoveAll(dir)
+		o.feedDir = dir
 	}
 	all := make([]samples, len(o.providers))
 	for round := range o.rounds {
@@ -185,14 +193,14 @@ func bench(ctx context.Context, path string, o *benchOptions, times *timesFile) 
 				k = len(o.providers) - 1 - i
 			}
 			if all[k].err == nil {
-				all[k].err = all[k].block(ctx, path, o.providers[k], feed, o)
+				all[k].err = all[k].block(ctx, path, o.providers[k], feed.Values, o)
 			}
 			if err := ctx.Err(); err != nil {
 				return nil, err
 			}
 		}
 	}
-	r := &benchJSON{Model: path, Threads: o.threads, Concurrency: o.load.concurrency, Rate: o.load.rate}
+	r := &benchJSON{Model: path, Dimensions: feed.Dimensions, sizes: feed.Sizes(), Threads: o.threads, Concurrency: o.load.concurrency, Rate: o.load.rate}
 	if r.Threads == 0 {
 		r.Threads = runtime.GOMAXPROCS(0)
 	}
@@ -293,6 +301,9 @@ func printBench(w io.Writer, r *benchJSON) error {
 	}
 	if r.Rate > 0 {
 		fmt.Fprintf(w, ", runs per second: %g", r.Rate)
+	}
+	if r.sizes != "" {
+		fmt.Fprintf(w, ", free dimensions: %s", text.Name(r.sizes))
 	}
 	fmt.Fprintln(w)
 	t := text.NumberTable(w)

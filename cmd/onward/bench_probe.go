@@ -7,12 +7,16 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
+	"github.com/onward-ml/onward"
+	"github.com/onward-ml/onward/cmd/onward/internal/inputs"
+	"github.com/onward-ml/onward/cmd/onward/internal/modelfile"
 	"github.com/onward-ml/onward/cmd/onward/internal/session"
 	"github.com/onward-ml/onward/cmd/onward/internal/text"
 )
@@ -33,18 +37,9 @@ func runProbe(ctx context.Context, path, provider string, o *benchOptions) (*pro
 	if err != nil {
 		return nil, fmt.Errorf("measure loading: %w", err)
 	}
-	args := []string{probeVerb, path, "--provider", provider, "--threads", strconv.Itoa(o.threads), "--map-weights=" + strconv.FormatBool(o.mapWeights)}
+	args := []string{probeVerb, path, "--provider", provider, "--threads", strconv.Itoa(o.threads), "--map-weights=" + strconv.FormatBool(o.mapWeights), "--inputs", o.feedDir}
 	for _, s := range o.own {
 		args = append(args, "--option", s)
-	}
-	for _, s := range o.inputs.Shapes {
-		args = append(args, "--shape", s)
-	}
-	for _, s := range o.inputs.Values {
-		args = append(args, "--input", s)
-	}
-	if o.inputs.NPZ != "" {
-		args = append(args, "--inputs", o.inputs.NPZ)
 	}
 	var stderr strings.Builder
 	cmd := exec.CommandContext(ctx, exe, args...)
@@ -63,6 +58,36 @@ func runProbe(ctx context.Context, path, provider string, o *benchOptions) (*pro
 	return p, nil
 }
 
+// feed holds the inputs of a model.
+type feed struct {
+	*inputs.Feed
+	args []onward.NodeArg
+}
+
+// drawInputs makes the inputs of a model file: those that the flags give, and with all set the others.
+func drawInputs(path string, flags *inputs.Flags, all bool) (*feed, error) {
+	m, d, err := modelfile.Describe(path)
+	if err != nil {
+		return nil, err
+	}
+	defer m.Close()
+	f, err := flags.Feed(m, all)
+	return &feed{f, slices.Concat(d.Inputs, d.OverridableInitializers)}, err
+}
+
+// tempFolder writes the inputs to a new folder. The caller removes it.
+func (f *feed) tempFolder() (string, error) {
+	dir, err := os.MkdirTemp("", "onward-bench-")
+	if err != nil {
+		return "", err
+	}
+	if err := f.Write(dir, f.args); err != nil {
+		os.RemoveAll(dir)
+		return "", err
+	}
+	return dir, nil
+}
+
 func benchProbeCommand() *cobra.Command {
 	var o benchOptions
 	var provider string
@@ -78,7 +103,7 @@ func benchProbeCommand() *cobra.Command {
 			defer sess.Close()
 			var p probe
 			p.LoadMS = text.Milliseconds(time.Since(start))
-			feed, err := o.inputs.All(sess.Inputs(), sess.OverridableInitializers())
+			feed, err := inputs.ReadFolder(o.feedDir, slices.Concat(sess.Inputs(), sess.OverridableInitializers()))
 			if err != nil {
 				return err
 			}
@@ -100,7 +125,7 @@ func benchProbeCommand() *cobra.Command {
 	session.OptionFlag(f, &o.own)
 	session.ThreadsFlag(f, &o.threads)
 	session.MapWeightsFlag(f, &o.mapWeights)
-	o.inputs.Register(f)
+	f.StringVar(&o.feedDir, "inputs", "", "a folder with the inputs")
 	return c
 }
 

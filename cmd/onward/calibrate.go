@@ -62,12 +62,12 @@ calibration.json and calibration.cache. With --format only that format is writte
 			if _, err := o.Options(); err != nil {
 				return err
 			}
-			m, d, err := modelfile.Describe(args[0])
+			m, err := modelfile.Load(args[0])
 			if err != nil {
 				return err
 			}
 			defer m.Close()
-			data, err := o.Data.Read(d.Inputs)
+			data, err := o.Data.Read(m)
 			if err != nil {
 				return err
 			}

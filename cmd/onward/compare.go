@@ -104,8 +104,7 @@ Values of two models correspond if their names or the operators that compute the
 the same, or if the same nodes read them, as with a quantized model; weights that
 differ are listed, too. Values inside of subgraphs are not compared.
 
-Inputs are random unless --input or --inputs gives them. Symbolic dimensions are 1
-unless --shape sets them.
+` + inputs.Help + `
 
 The exit code is 1 if a value disagrees.`,
 		Example: `  onward compare model.onnx --provider cpu,ort
@@ -179,7 +178,7 @@ func compare(ctx context.Context, o *compareOptions) (*compareJSON, error) {
 		return nil, err
 	}
 	defer m.Close()
-	feed, err := o.inputs.All(d.Inputs, d.OverridableInitializers)
+	feed, err := o.inputs.Feed(m, true)
 	if err != nil {
 		return nil, err
 	}
@@ -207,7 +206,7 @@ func compare(ctx context.Context, o *compareOptions) (*compareJSON, error) {
 	}
 	pairs := pairsOf(a, b, o.layers)
 	for _, s := range []*side{a, b} {
-		if err := s.run(ctx, pairs, s == b, o, feed, d.Inputs); err != nil {
+		if err := s.run(ctx, pairs, s == b, o, feed.Values, d.Inputs); err != nil {
 			return nil, err
 		}
 	}

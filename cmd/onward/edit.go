@@ -149,14 +149,11 @@ func (f *editFlags) verify(ctx context.Context, m *onnx.Model, e *edited, r *edi
 	if err := onnx.Check(e.model, &onnx.CheckOptions{Schema: onward.OperatorSchema}); err != nil {
 		return fmt.Errorf("the edited model is not valid: %w", err)
 	}
-	d, err := onward.Describe(m)
+	drawn, err := f.inputs.Feed(m, true)
 	if err != nil {
 		return err
 	}
-	feed, err := f.inputs.All(d.Inputs, d.OverridableInitializers)
-	if err != nil {
-		return err
-	}
+	feed := drawn.Values
 	r.Outputs, err = edit.Verify(ctx, m, e.model, feed, f.tolerance)
 	if err == nil && e.batch {
 		var twice []edit.Difference

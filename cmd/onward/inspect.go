@@ -7,11 +7,13 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"unicode"
 
 	"github.com/spf13/cobra"
 
 	"github.com/onward-ml/onward"
 	"github.com/onward-ml/onward/cmd/onward/internal/cost"
+	"github.com/onward-ml/onward/cmd/onward/internal/fit"
 	"github.com/onward-ml/onward/cmd/onward/internal/modelfile"
 	"github.com/onward-ml/onward/cmd/onward/internal/session"
 	"github.com/onward-ml/onward/cmd/onward/internal/text"
@@ -44,6 +46,8 @@ type inspectJSON struct {
 	FreeDimensions  []string          `json:"free_dimensions"`
 	Layers          []layerJSON       `json:"layers,omitempty"` // with --layers
 	Providers       map[string]string `json:"providers"`        // "ok", or the error
+
+	example string // flags that draw inputs
 }
 
 // layerJSON is a node of the main graph with its cost.
@@ -104,6 +108,7 @@ func inspect(m *onnx.Model, layers bool, own session.ProviderOptions) (*inspectJ
 		r.countNodes(f.Nodes)
 	}
 	r.addCosts(m, layers)
+	r.addExample(m)
 	for p, err := range session.TryProviders(m, own) {
 		r.Providers[p] = "ok"
 		if err != nil {
@@ -283,7 +288,7 @@ func (r *inspectJSON) print(w io.Writer, path string) error {
 		}
 		fmt.Fprintf(w, "provider %s: %s\n", p, text.Name(first))
 	}
-	fmt.Fprintf(w, "try it: onward run %s%s\n", text.Name(path), text.Name(r.exampleInputs()))
+	fmt.Fprintf(w, "try it: onward run %s%s\n", text.Name(path), text.Name(r.example))
 	if len(r.Layers) == 0 {
 		return nil
 	}
@@ -314,26 +319,32 @@ func (a argJSON) shape() string {
 	return "[" + strings.Join(dims, ",") + "]"
 }
 
-// exampleInputs returns the flags that give random inputs of the shapes of the model.
-func (r *inspectJSON) exampleInputs() string {
-	s := ""
-	for _, a := range r.Inputs {
-		value := "@file.pb"
-		if a.Shape != nil && strings.HasPrefix(a.Type, "tensor(") && a.Type != "tensor(string)" {
-			value = "random"
-			sizes := make([]string, len(a.Shape))
-			for i, d := range a.Shape {
-				if sizes[i] = "1"; d != nil {
-					if n, ok := d.(int64); ok {
-						sizes[i] = fmt.Sprint(n)
-					}
-				}
-			}
-			if len(sizes) > 0 {
-				value += ":" + strings.Join(sizes, "x")
-			}
-		}
-		s += " --input " + a.Name + "=" + value
+// addExample finds the flags that draw inputs of a size that the model accepts.
+func (r *inspectJSON) addExample(m *onnx.Model) {
+	f, err := fit.Of(m, fit.Options{})
+	if err != nil {
+		return
 	}
-	return s
+	r.example = " --random"
+	for _, name := range f.Free {
+		r.example += fmt.Sprintf(" --dimension %s=%d", quoted(name), f.Dimensions[name])
+	}
+	for _, a := range r.Inputs {
+		switch {
+		case !strings.HasPrefix(a.Type, "tensor("):
+			r.example += " --input " + quoted(a.Name) + "=@file.pb"
+		case a.Shape == nil:
+			r.example += " --shape " + quoted(a.Name) + "=1x1"
+		}
+	}
+}
+
+// quoted returns a word of a command line; shells keep it as it is.
+func quoted(name string) string {
+	if name != "" && !strings.ContainsFunc(name, func(c rune) bool {
+		return !unicode.IsLetter(c) && !unicode.IsDigit(c) && !strings.ContainsRune("_./:-", c)
+	}) {
+		return name
+	}
+	return "'" + strings.ReplaceAll(name, "'", `'\''`) + "'"
 }

@@ -63,7 +63,9 @@ with subgraphs includes the nodes of the subgraphs, which are listed too. The no
 native library are those of its own profile, without shapes.
 
 --trace writes the last run for a trace viewer: https://ui.perfetto.dev or
-chrome://tracing.`,
+chrome://tracing.
+
+` + inputs.Help,
 		Example: `  onward profile model.onnx
   onward profile model.onnx --provider reference --top 5 --trace run.json`,
 		Args: cobra.ExactArgs(1),
@@ -94,10 +96,11 @@ chrome://tracing.`,
 				return err
 			}
 			defer sess.Close()
-			feed, err := in.All(sess.Inputs(), sess.OverridableInitializers())
+			drawn, err := drawInputs(args[0], &in, true)
 			if err != nil {
 				return err
 			}
+			feed := drawn.Values
 			for range 2 {
 				if _, err := sess.Run(cmd.Context(), feed, nil); err != nil {
 					return err
@@ -153,7 +156,7 @@ func profileNative(ctx context.Context, path, provider string, opts *onward.Sess
 		return nil, err
 	}
 	defer rep.Close()
-	feed, err := in.All(rep.Session.Inputs(), rep.Session.OverridableInitializers())
+	feed, err := drawInputs(path, in, true)
 	if err != nil {
 		return nil, err
 	}
@@ -161,7 +164,7 @@ func profileNative(ctx context.Context, path, provider string, opts *onward.Sess
 	p := profiler{}
 	for i := range warmUps + runs {
 		start := time.Now()
-		if _, err := rep.Run(ctx, backend.Named(feed), nil); err != nil {
+		if _, err := rep.Run(ctx, backend.Named(feed.Values), nil); err != nil {
 			return nil, err
 		}
 		if i >= warmUps {

@@ -158,14 +158,14 @@ func (o *quantizeFlags) run(ctx context.Context, stderr io.Writer, path string) 
 	if err := o.check(); err != nil {
 		return nil, err
 	}
-	m, d, err := modelfile.Describe(path)
+	m, err := modelfile.Load(path)
 	if err != nil {
 		return nil, err
 	}
 	defer m.Close()
 	var data calibration.Data
 	if len(o.ranges.Data.Paths) > 0 {
-		if data, err = o.ranges.Data.Read(d.Inputs); err != nil {
+		if data, err = o.ranges.Data.Read(m); err != nil {
 			return nil, err
 		}
 	}

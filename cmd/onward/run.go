@@ -19,30 +19,27 @@ import (
 
 func runCommand() *cobra.Command {
 	var (
-		in                    inputs.Flags
-		outputs, adapters     []string
-		save, provider        string
-		threads               int
-		seed                  uint64
-		asJSON, intermediates bool
-		mapWeights            bool
-		own                   session.ProviderOptions
+		in                            inputs.Flags
+		outputs, adapters             []string
+		save, provider                string
+		threads                       int
+		random, asJSON, intermediates bool
+		mapWeights                    bool
+		own                           session.ProviderOptions
 	)
 	c := &cobra.Command{
 		Use:   "run MODEL [--input NAME=VALUE]...",
 		Short: "Run a model once and print its outputs",
 		Long: `Run a model once and print its outputs.
 
-VALUE is one of
-  a JSON literal         x=[[1,2],[3,4]]   x=3   x=["a","b"]
-  @file.npy              a NumPy array
-  @file.pb               a TensorProto, SequenceProto, ... as in the ONNX backend suite
-  @image.png             a PNG, JPEG or GIF image for an input [N,C,H,W] or [N,H,W,C]; values are
-                         0 to 1 for float inputs and 0 to 255 for integer inputs
-  zeros, random, range   generated values in the declared shape, whose symbolic dimensions
-                         are 1, or in a given shape: zeros:1x3x224x224`,
+` + inputs.ValueHelp + `
+
+--random draws the inputs that are not given. Free dimensions are 1 if they are the first
+of an input and else 8 or a size that the model accepts; --dimension and --shape set them.`,
 		Example: `  onward run logreg_iris.onnx --input 'float_input=[[5.1,3.5],[6.2,2.9],[5.9,3.0]]'
   onward run model.onnx --input image=@cat.png --output scores --save scores.npz
+  onward run model.onnx --input image=@cat.jpg --resize --mean 0.485,0.456,0.406 --std 0.229,0.224,0.225
+  onward run model.onnx --random --dimension batch=1 --dimension sequence=128
   onward run model.onnx --input x=random:8x128 --intermediates --json
   onward run model.onnx --input x=@tokens.npy --adapter style.onnx_adapter`,
 		Args: cobra.ExactArgs(1),
@@ -58,17 +55,17 @@ VALUE is one of
 			}
 			defer rep.Close()
 			sess := rep.Session
-			ro := &onward.RunOptions{Seed: seed}
+			feed, err := drawInputs(args[0], &in, random)
+			if err != nil {
+				return err
+			}
+			ro := &onward.RunOptions{Seed: in.Seed}
 			for _, file := range adapters {
 				a, err := onward.LoadAdapter(file)
 				if err != nil {
 					return err
 				}
 				ro.Adapters = append(ro.Adapters, a)
-			}
-			feed, err := in.Given(sess.Inputs(), sess.OverridableInitializers())
-			if err != nil {
-				return err
 			}
 			if len(outputs) > 0 {
 				ro.Outputs = outputs
@@ -77,7 +74,7 @@ VALUE is one of
 			if intermediates {
 				ro.Observe = p.node
 			}
-			out, err := rep.Run(cmd.Context(), backend.Named(feed), ro)
+			out, err := rep.Run(cmd.Context(), backend.Named(feed.Values), ro)
 			if err != nil {
 				return err
 			}
@@ -91,8 +88,9 @@ VALUE is one of
 		},
 	}
 	f := c.Flags()
-	f.StringArrayVarP(&in.Values, "input", "i", nil, "an input, NAME=VALUE; repeat for more")
-	f.StringVar(&in.NPZ, "inputs", "", "a .npz file with inputs by name")
+	in.Register(f)
+	f.Lookup("seed").Usage = "seed of random values, and of random operators that have no seed attribute"
+	f.BoolVar(&random, "random", false, "draw the inputs that are not given, so that they fit the model")
 	f.StringArrayVar(&adapters, "adapter", nil, "a LoRA adapter, whose parameters are inputs; repeat for more")
 	f.StringArrayVarP(&outputs, "output", "o", nil, "an output to compute; repeat for more (default all)")
 	f.StringVar(&save, "save", "", "write the outputs to a .npz file")
@@ -100,7 +98,6 @@ VALUE is one of
 	session.OptionFlag(f, &own)
 	session.ThreadsFlag(f, &threads)
 	session.MapWeightsFlag(f, &mapWeights)
-	f.Uint64Var(&seed, "seed", 0, "seed of random operators that have no seed attribute")
 	f.BoolVar(&intermediates, "intermediates", false, "print the outputs of every node; a native library runs a model with these as outputs")
 	f.BoolVar(&asJSON, "json", false, "print JSON")
 	return c

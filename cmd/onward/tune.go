@@ -74,8 +74,7 @@ those of the reference provider. A backend is rejected if its results differ, if
 fails, or if its library is missing. The choice is cached for the model, the shapes of
 the inputs and the machine.
 
-Inputs are random unless --input or --inputs gives them. Symbolic dimensions are 1
-unless --shape sets them.
+` + inputs.Help + `
 
 ` + text.Wrap("A backend is a provider, or a preset: "+typeNames()+".", 87),
 		Example: `  onward tune model.onnx
@@ -159,7 +158,7 @@ func (o *tuneOptions) auto(path string) (*preset.Auto, error) {
 			}
 		}
 	}
-	m, d, err := modelfile.Describe(path)
+	m, err := modelfile.Load(path)
 	if err != nil {
 		return nil, err
 	}
@@ -168,11 +167,11 @@ func (o *tuneOptions) auto(path string) (*preset.Auto, error) {
 	} else {
 		defer m.Close()
 	}
-	feed, err := o.inputs.All(d.Inputs, d.OverridableInitializers)
+	feed, err := o.inputs.Feed(m, true)
 	if err != nil {
 		return nil, err
 	}
-	a.InputExample = backend.Named(feed)
+	a.InputExample = backend.Named(feed.Values)
 	return a, nil
 }
 

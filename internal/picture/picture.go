@@ -23,6 +23,9 @@ type Layout struct {
 	ChannelsFirst bool
 	Height, Width onward.Dim
 	Scale         float32 // of values from 0 to 255
+	// ToHeight and ToWidth are the size that pictures are scaled to, bilinearly with half-pixel
+	// centers; 0: pictures must have the size Height, Width.
+	ToHeight, ToWidth int
 }
 
 // For returns the layout of the pictures for an input. Values are 0 to 1 for
@@ -63,8 +66,14 @@ func (l Layout) Decode(r io.ReadSeeker) (data []float32, shape []int, err error)
 	if w <= 0 || h <= 0 || w > maxPixels/h {
 		return nil, nil, fmt.Errorf("picture has %d×%d pixels, want at most %d", w, h, maxPixels)
 	}
-	if l.Height.Value >= 0 && int(l.Height.Value) != h || l.Width.Value >= 0 && int(l.Width.Value) != w {
-		return nil, nil, fmt.Errorf("picture has %d×%d pixels, want %s×%s", w, h, l.Width, l.Height)
+	toH, toW := h, w
+	if l.ToHeight > 0 && l.ToWidth > 0 {
+		if toH, toW = l.ToHeight, l.ToWidth; toW > maxPixels/toH {
+			return nil, nil, fmt.Errorf("picture is to have %d×%d pixels, want at most %d", toW, toH, maxPixels)
+		}
+	}
+	if l.Height.Value >= 0 && int(l.Height.Value) != toH || l.Width.Value >= 0 && int(l.Width.Value) != toW {
+		return nil, nil, fmt.Errorf("picture has %d×%d pixels, want %s×%s", toW, toH, l.Width, l.Height)
 	}
 	if _, err := r.Seek(0, io.SeekStart); err != nil {
 		return nil, nil, err
@@ -96,8 +105,47 @@ func (l Layout) Decode(r io.ReadSeeker) (data []float32, shape []int, err error)
 			}
 		}
 	}
+	if toH != h || toW != w {
+		data = l.scale(data, h, w)
+		h, w = toH, toW
+	}
 	if l.ChannelsFirst {
 		return data, []int{l.Channels, h, w}, nil
 	}
 	return data, []int{h, w, l.Channels}, nil
+}
+
+// scale interpolates a decoded picture of h rows and w columns to the size of the layout.
+func (l Layout) scale(data []float32, h, w int) []float32 {
+	pixel, row, plane := l.Channels, w*l.Channels, 1 // distances of neighbors and channels
+	if l.ChannelsFirst {
+		pixel, row, plane = 1, w, h*w
+	}
+	r := make([]float32, l.Channels*l.ToHeight*l.ToWidth)
+	for y := range l.ToHeight {
+		y0, y1, fy := neighbors(y, l.ToHeight, h)
+		for x := range l.ToWidth {
+			x0, x1, fx := neighbors(x, l.ToWidth, w)
+			for c := range l.Channels {
+				at := func(y, x int) float32 { return data[c*plane+y*row+x*pixel] }
+				upper := at(y0, x0) + fx*(at(y0, x1)-at(y0, x0))
+				lower := at(y1, x0) + fx*(at(y1, x1)-at(y1, x0))
+				i := (y*l.ToWidth+x)*l.Channels + c
+				if l.ChannelsFirst {
+					i = (c*l.ToHeight+y)*l.ToWidth + x
+				}
+				r[i] = upper + fy*(lower-upper)
+			}
+		}
+	}
+	return r
+}
+
+// neighbors returns the two positions of n that position i of to lies between, and its distance from
+// the first.
+func neighbors(i, to, n int) (a, b int, f float32) {
+	x := (float32(i)+0.5)*float32(n)/float32(to) - 0.5
+	x = min(max(x, 0), float32(n-1))
+	a = int(x)
+	return a, min(a+1, n-1), x - float32(a)
 }

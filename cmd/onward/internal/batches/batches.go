@@ -15,15 +15,19 @@ import (
 	"github.com/onward-ml/onward"
 	"github.com/onward-ml/onward/calibration"
 	"github.com/onward-ml/onward/cmd/onward/internal/cli"
+	"github.com/onward-ml/onward/cmd/onward/internal/fit"
 	"github.com/onward-ml/onward/cmd/onward/internal/inputs"
+	"github.com/onward-ml/onward/onnx"
 	"github.com/onward-ml/onward/tensor"
 )
 
 // Flags holds the flags --data, --batch and --max-batches.
 type Flags struct {
-	Paths      []string // files, folders or random:N
-	Rows       int      // of a batch; 0: as the arrays are
-	MaxBatches int      // 0: all
+	Paths      []string     // files, folders or random:N
+	Rows       int          // of a batch; 0: as the arrays are
+	MaxBatches int          // 0: all
+	Sizes      inputs.Sizes // of random batches
+	Picture    inputs.Picture
 }
 
 // Help describes DATA for the help of a verb.
@@ -32,7 +36,8 @@ const Help = `DATA is one of
   a .npy, .pb or image file    the input of a model with one input
   a folder                     such files in the order of their names, or folders with
                                input_0.pb and so on, as in ONNX test data
-  random:N                     N batches of random values
+  random:N                     N batches of random values that fit the model; --dimension and
+                               --shape set the sizes of free dimensions
 An array with more rows than the input's fixed first dimension, or than --batch, is split
 into several batches.`
 
@@ -40,11 +45,18 @@ into several batches.`
 func (o *Flags) Register(f *pflag.FlagSet) {
 	f.StringArrayVar(&o.Paths, "data", nil, "the inputs, DATA; repeat for more")
 	f.IntVar(&o.Rows, "batch", 0, "rows per batch (default whole arrays)")
+	o.Sizes.Register(f)
+	o.Picture.Register(f)
 	f.IntVar(&o.MaxBatches, "max-batches", 0, "largest number of batches (default all)")
 }
 
 // Read returns the batches. Files are read when their batches are requested.
-func (o *Flags) Read(args []onward.NodeArg) (calibration.Data, error) {
+func (o *Flags) Read(m *onnx.Model) (calibration.Data, error) {
+	d, err := onward.Describe(m)
+	if err != nil {
+		return nil, err
+	}
+	args := d.Inputs
 	if len(o.Paths) == 0 {
 		return nil, cli.Usagef("--data is missing; want a .npz file, a folder or random:8")
 	}
@@ -53,7 +65,7 @@ func (o *Flags) Read(args []onward.NodeArg) (calibration.Data, error) {
 	}
 	var sources []func(yield func(onward.Values, error) bool) bool
 	for _, path := range o.Paths {
-		source, err := dataSource(path, args)
+		source, err := o.dataSource(path, m, args)
 		if err != nil {
 			return nil, err
 		}
@@ -75,7 +87,7 @@ func (o *Flags) Read(args []onward.NodeArg) (calibration.Data, error) {
 }
 
 // dataSource returns the batches of one --data.
-func dataSource(path string, args []onward.NodeArg) (func(yield func(onward.Values, error) bool) bool, error) {
+func (o *Flags) dataSource(path string, m *onnx.Model, args []onward.NodeArg) (func(yield func(onward.Values, error) bool) bool, error) {
 	if count, ok := strings.CutPrefix(path, "random"); ok && (count == "" || count[0] == ':') {
 		n := 10
 		if count != "" {
@@ -84,16 +96,20 @@ func dataSource(path string, args []onward.NodeArg) (func(yield func(onward.Valu
 				return nil, cli.Usagef("--data is %q, want random:N with at least one batch", path)
 			}
 		}
+		opts, err := o.Sizes.Options()
+		if err != nil {
+			return nil, err
+		}
+		drawn, err := fit.Of(m, *opts)
+		if err != nil {
+			return nil, err
+		}
 		return func(yield func(onward.Values, error) bool) bool {
 			rng := rand.New(rand.NewPCG(1, 2)) // the same batches every time
 			for range n {
 				feed := onward.Values{}
 				for _, a := range args {
-					shape, err := inputs.Shape(a, "", false)
-					var v tensor.Value
-					if err == nil {
-						v, err = inputs.Generate(rng, a, "random", shape)
-					}
+					v, err := drawn.Draw(rng, a)
 					if err != nil {
 						return yield(nil, fmt.Errorf("input %s: %w", a.Name, err))
 					}
@@ -131,7 +147,7 @@ func dataSource(path string, args []onward.NodeArg) (func(yield func(onward.Valu
 	}
 	return func(yield func(onward.Values, error) bool) bool {
 		for _, f := range files {
-			v, err := readBatch(f, args)
+			v, err := o.readBatch(f, args)
 			if err != nil {
 				err = fmt.Errorf("%s: %w", f, err)
 			}
@@ -144,11 +160,12 @@ func dataSource(path string, args []onward.NodeArg) (func(yield func(onward.Valu
 }
 
 func isData(path string) bool {
-	return slices.Contains([]string{".npz", ".npy", ".pb", ".png", ".jpg", ".jpeg", ".gif"}, strings.ToLower(filepath.Ext(path)))
+	ext := strings.ToLower(filepath.Ext(path))
+	return ext == ".npz" || slices.Contains(inputs.Extensions, ext)
 }
 
 // readBatch reads the inputs of a run from a file or a folder of ONNX test data.
-func readBatch(path string, args []onward.NodeArg) (onward.Values, error) {
+func (o *Flags) readBatch(path string, args []onward.NodeArg) (onward.Values, error) {
 	info, err := os.Stat(path)
 	if err != nil {
 		return nil, err
@@ -157,7 +174,7 @@ func readBatch(path string, args []onward.NodeArg) (onward.Values, error) {
 	if info.IsDir() {
 		for i, a := range args {
 			file := filepath.Join(path, fmt.Sprintf("input_%d.pb", i))
-			if feed[a.Name], err = inputs.Read(a, file); err != nil {
+			if feed[a.Name], err = inputs.Read(a, file, &o.Picture); err != nil {
 				return nil, err
 			}
 		}
@@ -180,7 +197,7 @@ func readBatch(path string, args []onward.NodeArg) (onward.Values, error) {
 	if len(args) != 1 {
 		return nil, fmt.Errorf("the model has %d inputs; give them by name in a .npz file", len(args))
 	}
-	v, err := inputs.Read(args[0], path)
+	v, err := inputs.Read(args[0], path, &o.Picture)
 	if err != nil {
 		return nil, err
 	}

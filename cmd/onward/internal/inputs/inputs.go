@@ -2,38 +2,37 @@
 package inputs
 
 import (
+	"bytes"
+	"encoding/csv"
 	"fmt"
-	"math/rand/v2"
+	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 
 	"github.com/onward-ml/onward"
 	"github.com/onward-ml/onward/cmd/onward/internal/cli"
-	"github.com/onward-ml/onward/internal/picture"
 	"github.com/onward-ml/onward/onnx"
 	"github.com/onward-ml/onward/tensor"
 )
 
 const (
-	MaxBytes = 8 << 30 // of an array that is read as an input
+	// MaxBytes is the largest size of an array that is read as an input.
+	MaxBytes = 8 << 30
+	maxText  = 1 << 28 // of a .json or .csv file
 )
 
-// Parse returns the input that the VALUE of --input NAME=VALUE describes.
-func Parse(arg onward.NodeArg, value string) (tensor.Value, error) {
+// parse returns the input that the VALUE of --input NAME=VALUE describes, unless it is generated.
+func (o *Flags) parse(arg onward.NodeArg, value string) (tensor.Value, error) {
 	if file, ok := strings.CutPrefix(value, "@"); ok {
-		return Read(arg, file)
+		return Read(arg, file, &o.Picture)
 	}
-	kind, dims, hasDims := strings.Cut(value, ":")
-	switch kind {
-	case "zeros", "random", "range":
-		shape, err := Shape(arg, dims, hasDims)
-		if err != nil {
-			return nil, err
-		}
-		return Generate(rand.New(rand.NewPCG(1, 2)), arg, kind, shape)
-	}
+	return parseJSON(arg, []byte(value))
+}
+
+func parseJSON(arg onward.NodeArg, text []byte) (tensor.Value, error) {
 	t := arg.ElementType()
 	if t.Kind == tensor.KindOptional {
 		t = *t.Of
@@ -42,81 +41,16 @@ func Parse(arg onward.NodeArg, value string) (tensor.Value, error) {
 		return nil, fmt.Errorf("type is %s; give the value as @file.pb", arg.Type)
 	}
 	// Keep the literal's shape: the session reports a wrong one.
-	return tensor.ParseJSON([]byte(value), t.Elem, nil)
+	return tensor.ParseJSON(text, t.Elem, nil)
 }
 
-// Shape returns the shape of an input: dims such as 1x3x224x224 if they are given, else its
-// declared shape with 1 for symbolic dims.
-func Shape(arg onward.NodeArg, dims string, given bool) ([]int, error) {
-	if given {
-		var shape []int
-		for _, d := range strings.Split(dims, "x") {
-			n, err := strconv.Atoi(d)
-			if err != nil || n < 0 {
-				return nil, cli.Usagef("shape is %q, want sizes such as 1x3x224x224", dims)
-			}
-			shape = append(shape, n)
-		}
-		return shape, nil
-	}
-	if arg.Shape == nil {
-		return nil, cli.Usagef("shape is unknown; give one, such as zeros:1x3x224x224")
-	}
-	shape := make([]int, len(arg.Shape))
-	for i, d := range arg.Shape {
-		shape[i] = 1
-		if d.Value >= 0 {
-			shape[i] = int(d.Value)
-		}
-	}
-	return shape, nil
-}
+// Extensions are the file names that [Read] reads, by their ends.
+var Extensions = []string{".npy", ".pb", ".json", ".csv", ".png", ".jpg", ".jpeg", ".gif"}
 
-// Generate makes values of a kind: zeros, range (0, 1, 2, …) or random: floats uniform in
-// [0, 1), integers from 0 to 9.
-func Generate(rng *rand.Rand, arg onward.NodeArg, kind string, shape []int) (tensor.Value, error) {
-	dtype := arg.ElementType().Elem
-	n, err := tensor.Elements(shape)
-	if err != nil {
-		return nil, err
-	}
-	if n > MaxBytes/8 {
-		return nil, fmt.Errorf("shape %v is too large", shape)
-	}
-	if arg.ElementType().Kind != tensor.KindTensor || kind != "zeros" && dtype == tensor.TypeString {
-		return nil, fmt.Errorf("values of type %s cannot be generated as %s", arg.Type, kind)
-	}
-	if kind == "zeros" {
-		return tensor.Zeros(dtype, shape...)
-	}
-	data := make([]float64, n)
-	for i := range data {
-		switch {
-		case kind == "range":
-			data[i] = float64(i)
-		case dtype.IsFloat() || dtype == tensor.TypeComplex64 || dtype == tensor.TypeComplex128:
-			data[i] = rng.Float64()
-		case dtype == tensor.TypeBool || dtype.Packed():
-			data[i] = float64(rng.IntN(2))
-		default:
-			data[i] = float64(rng.IntN(10))
-		}
-	}
-	t, err := tensor.New(data, append([]int{}, shape...)...)
-	if err != nil {
-		return nil, err
-	}
-	if t.Rank() != len(shape) {
-		if t, err = t.Reshape(shape...); err != nil {
-			return nil, err
-		}
-	}
-	return tensor.Convert(t, dtype, tensor.ConvertOptions{Saturate: true})
-}
-
-// Read reads an input from a file.
-func Read(arg onward.NodeArg, file string) (tensor.Value, error) {
-	switch strings.ToLower(filepath.Ext(file)) {
+// Read reads an input from a file. p says how pictures are converted; it may be nil.
+func Read(arg onward.NodeArg, file string, p *Picture) (tensor.Value, error) {
+	ext := strings.ToLower(filepath.Ext(file))
+	switch ext {
 	case ".npy":
 		return tensor.ReadNPYFile(file, MaxBytes)
 	case ".pb":
@@ -125,34 +59,89 @@ func Read(arg onward.NodeArg, file string) (tensor.Value, error) {
 			return nil, err
 		}
 		return onnx.UnmarshalValue(data, onnx.NewType(arg.ElementType()), nil, nil)
-	case ".png", ".jpg", ".jpeg", ".gif":
-		return readImage(arg, file)
+	case ".json", ".csv":
+		data, err := readText(file)
+		if err != nil {
+			return nil, err
+		}
+		if ext == ".csv" {
+			if data, err = csvLiteral(arg, data); err != nil {
+				return nil, fmt.Errorf("%s: %w", file, err)
+			}
+		}
+		return parseJSON(arg, data)
 	}
-	return nil, cli.Usagef("file is %q, want .npy, .pb, .png, .jpg or .gif", file)
+	if slices.Contains(Extensions, ext) {
+		return p.read(arg, file)
+	}
+	return nil, cli.Usagef("file is %q, want %s", file, strings.Join(Extensions, ", "))
 }
 
-// readImage decodes an image for an input [N,C,H,W], [N,H,W,C], or either without N. Values
-// are 0 to 1 for float inputs and 0 to 255 for integer inputs.
-func readImage(arg onward.NodeArg, file string) (tensor.Value, error) {
+func readText(file string) ([]byte, error) {
 	f, err := os.Open(file)
 	if err != nil {
 		return nil, err
 	}
 	defer f.Close()
-	layout, err := picture.For(arg)
+	data, err := io.ReadAll(io.LimitReader(f, maxText+1))
+	if err == nil && len(data) > maxText {
+		err = fmt.Errorf("%s is larger than %d bytes; give the values as .npy", file, maxText)
+	}
+	return data, err
+}
+
+// csvLiteral converts rows of values to a JSON literal. A first row that has a text for a number is
+// a line of column names. An input of rank 1 takes one column or one row.
+func csvLiteral(arg onward.NodeArg, data []byte) ([]byte, error) {
+	rows, err := csv.NewReader(bytes.NewReader(data)).ReadAll()
 	if err != nil {
 		return nil, err
 	}
-	data, shape, err := layout.Decode(f)
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", file, err)
+	text := arg.ElementType().Elem == tensor.TypeString
+	literal := func(cell string) (string, bool) {
+		cell = strings.TrimSpace(cell)
+		if text {
+			return strconv.QuoteToASCII(strings.ToValidUTF8(cell, "\ufffd")), true
+		}
+		if b, err := strconv.ParseBool(cell); err == nil && arg.ElementType().Elem == tensor.TypeBool {
+			return strconv.FormatBool(b), true
+		}
+		x, err := strconv.ParseFloat(cell, 64)
+		if err == nil && (x != x || x-x != 0) { // the reader of JSON has names for them
+			return strconv.Quote(strconv.FormatFloat(x, 'g', -1, 64)), true
+		}
+		return strings.TrimPrefix(cell, "+"), err == nil
 	}
-	if len(arg.Shape) == 4 {
-		shape = append([]int{1}, shape...)
+	if len(rows) > 0 && !text && slices.ContainsFunc(rows[0], func(c string) bool { _, ok := literal(c); return !ok }) {
+		rows = rows[1:]
 	}
-	t, err := tensor.New(data, shape...)
-	if err != nil {
-		return nil, err
+	flat := len(arg.Shape) == 1
+	var b bytes.Buffer
+	b.WriteByte('[')
+	for i, row := range rows {
+		if flat && len(row) != 1 && len(rows) != 1 {
+			return nil, fmt.Errorf("%d rows of %d columns, want one row or one column for an input of rank 1", len(rows), len(row))
+		}
+		if i > 0 {
+			b.WriteByte(',')
+		}
+		if !flat {
+			b.WriteByte('[')
+		}
+		for k, cell := range row {
+			x, ok := literal(cell)
+			if !ok {
+				return nil, fmt.Errorf("row %d, column %d is %q, want a number", i+1, k+1, cell)
+			}
+			if k > 0 {
+				b.WriteByte(',')
+			}
+			b.WriteString(x)
+		}
+		if !flat {
+			b.WriteByte(']')
+		}
 	}
-	return tensor.Convert(t, arg.ElementType().Elem, tensor.ConvertOptions{Saturate: true})
+	b.WriteByte(']')
+	return b.Bytes(), nil
 }
