@@ -1,6 +1,7 @@
 # make test       fetch test data, run all tests, print totals
 # make test-devices  fetch ONNX Runtime's builds for devices (350 MB) and test them without a device
-# make test-clients  install Triton's Python clients and test onward serve with them
+# make test-clients  install Triton's Python clients and test onward serve with them and with
+#                 their examples
 # make lint       vet, gofmt, staticcheck
 # make generate   regenerate files
 # make fuzz       run every fuzz target for FUZZTIME
@@ -42,13 +43,17 @@ test: suite
 # Where a build cannot be fetched, its tests are skipped and say so.
 DEVICES = ./internal/testing/fakecuda ./bench/gpu
 
-# Triton's clients are installed in a virtual environment of the cache.
+# Triton's clients are installed in a virtual environment of the cache. Their examples are in no
+# package; without GitHub the test of them is skipped.
 CLIENTS ?= $(HOME)/.cache/onward/tritonclient
+EXAMPLES_COMMIT = 58a44caa0dce77303115302e6dbdf64626b2b093
+EXAMPLES = $(CLIENTS)/client-$(EXAMPLES_COMMIT)/src/python/examples
 
 test-clients:
 	@test -x $(CLIENTS)/bin/python || python3 -m venv $(CLIENTS)
 	@$(CLIENTS)/bin/python -c 'import tritonclient.http, tritonclient.grpc' 2>/dev/null || $(CLIENTS)/bin/pip install -q 'tritonclient[all]==2.73.0'
-	@ONWARD_TRITONCLIENT=$(CLIENTS)/bin/python $(GO) test -count=1 -v -run TestTritonClient ./serve
+	@test -d $(EXAMPLES) || curl -fsSL https://github.com/triton-inference-server/client/archive/$(EXAMPLES_COMMIT).tar.gz | tar -xz -C $(CLIENTS) || echo "Triton's examples cannot be fetched"
+	@ONWARD_TRITONCLIENT=$(CLIENTS)/bin/python ONWARD_TRITONEXAMPLES=$(EXAMPLES) $(GO) test -count=1 -v -run TestTriton ./serve
 
 test-devices: suite
 	@$(GO) run ./internal/testing/provision -devices

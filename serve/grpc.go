@@ -181,6 +181,8 @@ func repositoryParameters(repository string, in map[string]*inference.ModelRepos
 			out[k] = x.Int64Param
 		case *inference.ModelRepositoryParameter_StringParam:
 			out[k] = x.StringParam
+		case *inference.ModelRepositoryParameter_BytesParam:
+			out[k] = x.BytesParam
 		default:
 			return nil, errorf(InvalidArgument, "parameter %.64q is not supported", k)
 		}

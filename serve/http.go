@@ -27,9 +27,6 @@ import (
 // headerLength is the header that says where the JSON ends and the binary data begins.
 const headerLength = "Inference-Header-Content-Length"
 
-// serverName is the name in the server's metadata.
-const serverName = "onward"
-
 // extensions lists the protocol's extensions that both REST and gRPC always support.
 var extensions = []string{"classification", "model_repository", "model_repository(unload_dependents)", "schedule_policy", "model_configuration", "sequence",
 	"binary_tensor_data", "parameters", "statistics"}
@@ -306,7 +303,7 @@ func (s *Server) serverMetadata() *inference.ServerMetadataResponse {
 	if s.regions.folder != "" {
 		l = append(l, "system_shared_memory")
 	}
-	return &inference.ServerMetadataResponse{Name: serverName, Version: onward.Version(), Extensions: l}
+	return &inference.ServerMetadataResponse{Name: s.opts.Name, Version: onward.Version(), Extensions: l}
 }
 
 func (s *Server) getModel(w http.ResponseWriter, r *http.Request) error {
@@ -445,9 +442,11 @@ func (s *Server) control(ctx context.Context, name string, params map[string]any
 		case load && k == "config" && isText:
 			c, err := parseConfigJSON([]byte(text))
 			if err != nil {
-				return &Error{InvalidArgument, err}
+				return errorf(InvalidArgument, "failed to load '%.255s': %w", name, err)
 			}
 			override = c
+		case load && strings.HasPrefix(k, "file:"): // the status and the beginning are Triton's
+			return errorf(Internal, "failed to load '%.255s', failed to poll from model repository: files in a request are not supported", name)
 		case !load && k == "unload_dependents" && v == false:
 		case !load && k == "unload_dependents" && v == true:
 			steps = s.stepsOf(name)

@@ -10,6 +10,7 @@
 package serve
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -27,6 +28,8 @@ import (
 
 // Options configures a Server. The zero value and nil select the defaults.
 type Options struct {
+	// Name is the name in the server's metadata. Default: "onward".
+	Name string
 	// Models are served besides those of the repository.
 	Models []Model
 	// Session holds the options of the models' sessions. A configuration can change the
@@ -74,6 +77,7 @@ func (o *Options) setDefaults() error {
 			return fmt.Errorf("serve: option %s must be non-negative, got %d", x.name, x.n)
 		}
 	}
+	o.Name = cmp.Or(o.Name, "onward")
 	setDefault(&o.MaxQueue, 1024)
 	setDefault(&o.MaxRequests, 4096)
 	setDefault(&o.MaxBody, 64<<20)

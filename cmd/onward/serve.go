@@ -75,6 +75,7 @@ JSON, on stderr. SIGTERM ends the server after the requests in progress.`,
 		},
 	}
 	f := c.Flags()
+	f.StringVar(&o.server.Name, "id", "", "name of the server in its metadata (default onward)")
 	f.StringVar(&o.listen, "listen", "127.0.0.1", "host of addresses that have none; 0.0.0.0 for all interfaces")
 	f.StringVar(&o.http, "http", ":8000", `address of REST; "" turns it off`)
 	f.StringVar(&o.grpc, "grpc", ":8001", `address of gRPC; "" turns it off`)
