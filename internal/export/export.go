@@ -306,8 +306,8 @@ func (x *graphExport) node(n *ir.Node) error {
 		return nil
 	}
 	attrs := onnx.Attrs{}
-	for name, v := range s.Attrs {
-		a, err := x.attribute(n, v)
+	for _, name := range slices.Sorted(maps.Keys(s.Attrs)) { // subgraphs name their values in this order
+		a, err := x.attribute(n, s.Attrs[name])
 		if err != nil {
 			return fmt.Errorf("attribute %s: %w", name, err)
 		}
