@@ -151,11 +151,23 @@ func (c *checker) push(field string, index int) {
 
 func (c *checker) pop() { c.path = c.path[:len(c.path)-1] }
 
-func (c *checker) fail(format string, args ...any) { c.failWith(fmt.Errorf(format, args...)) }
+func (c *checker) fail(format string, args ...any) {
+	if !c.full() {
+		c.failWith(fmt.Errorf(format, args...))
+	}
+}
+
+// full counts an error without its text if there are enough already.
+func (c *checker) full() bool {
+	if len(c.found.Errors) < c.opts.MaxErrors {
+		return false
+	}
+	c.found.Omitted++
+	return true
+}
 
 func (c *checker) failWith(err error) {
-	if len(c.found.Errors) >= c.opts.MaxErrors {
-		c.found.Omitted++
+	if c.full() {
 		return
 	}
 	var b strings.Builder

@@ -166,6 +166,9 @@ func (c *checker) nodes(list []*Node, g *Graph) {
 			if name == "" || c.scope.has(name) {
 				continue
 			}
+			if c.full() {
+				continue
+			}
 			if order == nil { // built for invalid graphs only
 				order = newOrder(list)
 			}
@@ -290,19 +293,19 @@ func bound(n int) string {
 // order maps values to the nodes that produce them, to explain why a value is not available.
 type order struct {
 	nodes    []*Node
-	producer map[string]int
-	group    []int // index of each node's strongly connected component
+	producer map[string]int32
+	group    []int32 // index of each node's strongly connected component
 }
 
 func newOrder(nodes []*Node) *order {
-	o := &order{nodes: nodes, producer: make(map[string]int, len(nodes))}
+	o := &order{nodes: nodes, producer: make(map[string]int32, len(nodes))}
 	for i, n := range nodes {
 		if n == nil {
 			continue
 		}
 		for _, name := range n.Outputs {
 			if _, ok := o.producer[name]; !ok && name != "" {
-				o.producer[name] = i
+				o.producer[name] = int32(i)
 			}
 		}
 	}
@@ -315,7 +318,7 @@ func (o *order) why(node int, name string) string {
 	switch {
 	case !ok:
 		return "no node, input or initializer has that name"
-	case p == node:
+	case int(p) == node:
 		return "it is an output of the node itself, a cycle"
 	case o.group[p] == o.group[node]:
 		return fmt.Sprintf("it is an output of node %d, which depends on this node, a cycle", p)
@@ -328,17 +331,17 @@ func (o *order) why(node int, name string) string {
 // a million nodes.
 func (o *order) components() {
 	n := len(o.nodes)
-	index, low := make([]int, n), make([]int, n) // index 0: not visited
+	index, low := make([]int32, n), make([]int32, n) // index 0: not visited
 	onStack := make([]bool, n)
-	o.group = make([]int, n)
-	var stack []int
+	o.group = make([]int32, n)
+	stack := make([]int32, 0, n)
 	type frame struct {
-		node  int
+		node  int32
 		input []string
 	}
 	var calls []frame
-	next, groups := 1, 0
-	enter := func(v int) {
+	next, groups := int32(1), int32(0)
+	enter := func(v int32) {
 		index[v], low[v] = next, next
 		next++
 		stack = append(stack, v)
@@ -349,7 +352,7 @@ func (o *order) components() {
 		}
 		calls = append(calls, frame{v, in})
 	}
-	for v := range n {
+	for v := range int32(n) {
 		if index[v] != 0 {
 			continue
 		}

@@ -142,7 +142,7 @@ func (s *Scopes) Reads(n *Node) []string {
 // after the nodes whose outputs it reads. It fails on a cycle and on a name that two nodes define. A Gradient node of
 // ai.onnx.preview.training also depends on its attribute y, which names a value.
 func (s *Scopes) Sort(g *Graph) ([]*Node, error) {
-	producer := make(map[string]int, len(g.Nodes))
+	producer := make(map[string]int32, len(g.Nodes))
 	for i, n := range g.Nodes {
 		for _, o := range n.Outputs {
 			if o == "" {
@@ -151,10 +151,10 @@ func (s *Scopes) Sort(g *Graph) ([]*Node, error) {
 			if _, ok := producer[o]; ok {
 				return nil, fmt.Errorf("value %q is defined twice", o)
 			}
-			producer[o] = i
+			producer[o] = int32(i)
 		}
 	}
-	uses := func(i int, fn func(j int)) {
+	uses := func(i int32, fn func(j int32)) {
 		n := g.Nodes[i]
 		for _, in := range s.Reads(n) {
 			if j, ok := producer[in]; ok {
@@ -170,41 +170,42 @@ func (s *Scopes) Sort(g *Graph) ([]*Node, error) {
 		}
 	}
 	inOrder := true
-	for i := range g.Nodes {
-		uses(i, func(j int) { inOrder = inOrder && j < i })
+	for i := range int32(len(g.Nodes)) {
+		uses(i, func(j int32) { inOrder = inOrder && j < i })
 	}
 	if inOrder {
 		return g.Nodes, nil
 	}
 	// Depth first, with a stack of its own: a hostile file may chain millions of nodes.
 	type visit struct {
-		node int
-		deps []int // not visited yet
+		node int32
+		deps int // where its entries of deps begin
 	}
 	const open, done = 1, 2
 	state := make([]uint8, len(g.Nodes))
 	r := make([]*Node, 0, len(g.Nodes))
 	var stack []visit
-	push := func(i int) {
+	var deps []int32 // not visited yet, of all nodes on the stack
+	push := func(i int32) {
 		state[i] = open
-		v := visit{node: i}
-		uses(i, func(j int) { v.deps = append(v.deps, j) })
-		stack = append(stack, v)
+		stack = append(stack, visit{i, len(deps)})
+		uses(i, func(j int32) { deps = append(deps, j) })
+		slices.Reverse(deps[stack[len(stack)-1].deps:])
 	}
-	for i := range g.Nodes {
+	for i := range int32(len(g.Nodes)) {
 		if state[i] == 0 {
 			push(i)
 		}
 		for len(stack) > 0 {
-			top := &stack[len(stack)-1]
-			if len(top.deps) == 0 {
+			top := stack[len(stack)-1]
+			if len(deps) == top.deps {
 				state[top.node] = done
 				r = append(r, g.Nodes[top.node])
 				stack = stack[:len(stack)-1]
 				continue
 			}
-			j := top.deps[0]
-			top.deps = top.deps[1:]
+			j := deps[len(deps)-1]
+			deps = deps[:len(deps)-1]
 			switch state[j] {
 			case open:
 				return nil, fmt.Errorf("graph %q has a cycle through node %q (%s)", g.Name, g.Nodes[j].Name, g.Nodes[j].OpType)

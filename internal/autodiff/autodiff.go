@@ -20,13 +20,14 @@ func Expand(m *onnx.Model, maxDepth int) (*onnx.Model, error) {
 	if _, err := m.CountNodes(maxDepth); err != nil {
 		return nil, err
 	}
+	functions := func(f *onnx.Function) bool { return hasGradient(f.Nodes) }
+	if !hasGradient(m.Graph.Nodes) && !slices.ContainsFunc(m.Functions, functions) {
+		return m, nil
+	}
 	e := &expander{names: map[string]bool{}, done: map[graphKey]*onnx.Graph{}}
 	e.graphNames(m.Graph)
 	for _, f := range m.Functions {
 		e.nodeNames(f.Nodes)
-	}
-	if !e.found {
-		return m, nil
 	}
 	opset := func(imports []onnx.OperatorSetID) int {
 		for _, o := range imports {
@@ -60,7 +61,6 @@ func Expand(m *onnx.Model, maxDepth int) (*onnx.Model, error) {
 // expander expands the gradients of a model.
 type expander struct {
 	scopes onnx.Scopes
-	found  bool            // whether the model has a Gradient node
 	names  map[string]bool // names of all values, which new names must avoid
 	count  int             // number of names created
 	nodes  int             // number of nodes added
@@ -75,7 +75,24 @@ type graphKey struct {
 	opset int
 }
 
-// graphNames collects the names of values and looks for Gradient nodes.
+// hasGradient reports whether there is a Gradient node among nodes and in their subgraphs.
+func hasGradient(nodes []*onnx.Node) bool {
+	for _, n := range nodes {
+		if isGradient(n) {
+			return true
+		}
+		for _, a := range n.Attributes {
+			for _, g := range a.Subgraphs() {
+				if hasGradient(g.Nodes) {
+					return true
+				}
+			}
+		}
+	}
+	return false
+}
+
+// graphNames collects the names of values.
 func (e *expander) graphNames(g *onnx.Graph) {
 	for _, v := range g.Inputs {
 		if v != nil {
@@ -92,7 +109,6 @@ func (e *expander) graphNames(g *onnx.Graph) {
 
 func (e *expander) nodeNames(nodes []*onnx.Node) {
 	for _, n := range nodes {
-		e.found = e.found || isGradient(n)
 		for _, name := range n.Inputs {
 			e.names[name] = true
 		}

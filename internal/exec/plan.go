@@ -82,6 +82,8 @@ func Compile(g *ir.Graph, opts Options) (*Plan, error) {
 	for _, o := range g.Outputs {
 		p.isOutput[o] = true
 	}
+	p.steps = make([]step, 0, len(g.Nodes))
+	p.dynamic = make([]ir.ValueID, 0, len(g.Values))
 	needed := make([]bool, len(g.Values))
 	copy(needed, p.isOutput)
 	for _, n := range g.Nodes {
@@ -127,8 +129,9 @@ func Compile(g *ir.Graph, opts Options) (*Plan, error) {
 	for _, c := range p.consts {
 		p.constant[c.id] = true
 	}
-	for i := range p.steps {
-		p.allSteps = append(p.allSteps, int32(i))
+	p.allSteps = make([]int32, len(p.steps))
+	for i := range p.allSteps {
+		p.allSteps[i] = int32(i)
 	}
 	p.planLifetimes()
 	for id := range g.Values {

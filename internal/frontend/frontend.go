@@ -71,8 +71,10 @@ func Convert(m *onnx.Model, opts Options) (*ir.Graph, error) {
 		}
 		b.funcs[k] = f
 	}
-	if b.block, err = nchwcBlock(m); err != nil {
-		return nil, err
+	if _, ok := b.opsets[kit.DomainNchwc]; ok {
+		if b.block, err = nchwcBlock(m); err != nil {
+			return nil, err
+		}
 	}
 	g, err := b.graph(m.Graph, nil, true)
 	if err != nil {
@@ -289,6 +291,7 @@ func (b *builder) graph(og *onnx.Graph, parent *scope, main bool) (*ir.Graph, er
 	if err != nil {
 		return nil, err
 	}
+	g.Nodes, g.Values = slices.Grow(g.Nodes, len(nodes)), slices.Grow(g.Values, len(nodes))
 	for _, n := range nodes {
 		if err := s.node(n); err != nil {
 			return nil, err

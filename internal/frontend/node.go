@@ -132,6 +132,7 @@ func (s *scope) inputs(n *onnx.Node) ([]ir.ValueID, error) {
 
 // outputs defines the outputs of a node and appends it to the graph.
 func (s *scope) outputs(n *onnx.Node, node *ir.Node) error {
+	node.Out = make([]ir.ValueID, 0, len(n.Outputs))
 	for _, name := range n.Outputs {
 		if name == "" {
 			node.Out = append(node.Out, ir.None)

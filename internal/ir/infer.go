@@ -2,6 +2,8 @@ package ir
 
 import (
 	"fmt"
+	"slices"
+	"sync"
 
 	"github.com/onward-ml/onward/tensor"
 )
@@ -40,19 +42,40 @@ func Infer(g *Graph) error {
 	return nil
 }
 
+// inference is the memory of one call of InferNode. Passes infer each node several times.
+type inference struct {
+	context InferContext
+	in      []*Value
+	base    []tensor.Type
+	out     []Value
+}
+
+var inferences = sync.Pool{New: func() any { return new(inference) }}
+
+func (f *inference) put() {
+	f.context = InferContext{}
+	clear(f.in)
+	clear(f.base)
+	clear(f.out)
+	f.in, f.base, f.out = f.in[:0], f.base[:0], f.out[:0]
+	inferences.Put(f)
+}
+
 // InferNode infers the types of the outputs of one node.
 func InferNode(g *Graph, n *Node) error {
-	in := make([]*Value, len(n.In))
-	types := make([]Type, len(n.In))
-	base := make([]tensor.Type, len(n.In))
+	f := inferences.Get().(*inference)
+	defer f.put()
+	f.in = slices.Grow(f.in, len(n.In))[:len(n.In)]
+	f.base = slices.Grow(f.base, len(n.In))[:len(n.In)]
+	f.out = slices.Grow(f.out, len(n.Out))[:len(n.Out)]
 	for i, id := range n.In {
 		if id != None {
-			in[i] = &g.Values[id]
-			types[i] = in[i].Type
-			base[i] = types[i].Base()
+			f.in[i] = &g.Values[id]
+			f.base[i] = f.in[i].Type.Base()
 		}
 	}
-	c := NewInferContext(n, in, func(k int, in []Value) ([]Value, error) { return inferSub(g, n, k, in) })
+	c, base := &f.context, f.base
+	*c = InferContext{node: n, in: f.in, out: f.out, sub: func(k int, in []Value) ([]Value, error) { return inferSub(g, n, k, in) }}
 	err := func() error {
 		if n.Sig != nil {
 			if err := n.Sig.Check(base, len(n.Out)); err != nil {
@@ -70,6 +93,12 @@ func InferNode(g *Graph, n *Node) error {
 		}
 	}
 	if err != nil {
+		types := make([]Type, len(n.In))
+		for i, v := range f.in {
+			if v != nil {
+				types[i] = v.Type
+			}
+		}
 		return &NodeError{Stage: "shape inference", Node: n.Label(g), OpType: n.OpType, Domain: n.Domain, Opset: n.Opset, Inputs: joinTypes(types), Err: err}
 	}
 	for i, id := range n.Out {

@@ -18,12 +18,12 @@ func Verify(g *Graph) error {
 		}
 		ready[c.Inner] = true
 	}
-	use := func(what string, id ValueID) error {
+	use := func(id ValueID) error {
 		if id < 0 || int(id) >= len(g.Values) {
-			return fmt.Errorf("%s uses value %d, which does not exist", what, id)
+			return fmt.Errorf("value %d, which does not exist", id)
 		}
 		if !ready[id] {
-			return fmt.Errorf("%s uses value %d (%s) before it is computed", what, id, g.Values[id].Name)
+			return fmt.Errorf("value %d (%s) before it is computed", id, g.Values[id].Name)
 		}
 		return nil
 	}
@@ -34,8 +34,8 @@ func Verify(g *Graph) error {
 		}
 		var err error
 		n.EachUse(func(id ValueID) {
-			if e := use(fmt.Sprintf("node %d (%s)", i, n.OpType), id); e != nil && err == nil {
-				err = e
+			if e := use(id); e != nil && err == nil {
+				err = fmt.Errorf("node %d (%s) uses %w", i, n.OpType, e)
 			}
 		})
 		if err != nil {
@@ -60,8 +60,8 @@ func Verify(g *Graph) error {
 		}
 	}
 	for _, id := range g.Outputs {
-		if err := use("the graph's output", id); err != nil {
-			return err
+		if err := use(id); err != nil {
+			return fmt.Errorf("the graph's output uses %w", err)
 		}
 	}
 	return nil

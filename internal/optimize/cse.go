@@ -2,8 +2,9 @@ package optimize
 
 import (
 	"fmt"
+	"math/bits"
 	"reflect"
-	"strings"
+	"slices"
 
 	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/tensor"
@@ -14,7 +15,7 @@ import (
 func mergeCommon(o *Options, g *ir.Graph) (int, error) {
 	subst := map[ir.ValueID]ir.ValueID{}
 	consts := map[string]ir.ValueID{}
-	seen := map[string][]*ir.Node{}
+	seen := nodeTable{newest: map[uint64]int32{}}
 	isOutput := make([]bool, len(g.Values))
 	for _, id := range g.Outputs {
 		isOutput[id] = true
@@ -37,7 +38,7 @@ func mergeCommon(o *Options, g *ir.Graph) (int, error) {
 				}
 			}
 		}
-		if m := findEqual(g, n, seen, isOutput); m != nil {
+		if m := seen.findEqual(n, isOutput); m != nil {
 			for i, id := range n.Out {
 				if id != ir.None {
 					subst[id] = m.Out[i]
@@ -63,19 +64,43 @@ func constKey(v tensor.Value) (string, bool) {
 	return fmt.Sprint(t.DType(), t.Shape(), ":", string(t.Bytes())), true
 }
 
+// nodeTable finds nodes by a hash of their operator type and inputs. Nodes of one hash are a list, the
+// newest first.
+type nodeTable struct {
+	newest map[uint64]int32 // by hash: index in nodes
+	nodes  []*ir.Node
+	older  []int32 // −1: none
+}
+
+func hashOf(n *ir.Node) uint64 {
+	const prime = 1099511628211 // FNV-1a
+	h := uint64(14695981039346656037)
+	for i := range len(n.OpType) {
+		h = (h ^ uint64(n.OpType[i])) * prime
+	}
+	for _, id := range n.In {
+		h = bits.RotateLeft64((h^uint64(id))*prime, 29)
+	}
+	return h
+}
+
 // findEqual returns an earlier node that computes the same results, or records n.
-func findEqual(g *ir.Graph, n *ir.Node, seen map[string][]*ir.Node, isOutput []bool) *ir.Node {
+func (t *nodeTable) findEqual(n *ir.Node, isOutput []bool) *ir.Node {
 	if _, random := n.Op.(ir.Nondeterministic); random || len(n.Graphs) > 0 {
 		return nil
 	}
-	var b strings.Builder
-	fmt.Fprint(&b, n.Domain, "/", n.OpType, "/", len(n.Out))
-	for _, id := range n.In {
-		fmt.Fprint(&b, ",", id)
+	h := hashOf(n)
+	first, ok := t.newest[h]
+	if !ok {
+		first = -1
 	}
-	key := b.String()
-	for _, m := range seen[key] {
-		if !reflect.DeepEqual(m.Op, n.Op) {
+	// Without a limit, many nodes with different attributes would make the search quadratic.
+	const most = 16
+	count := 0
+	for i := first; i >= 0; i = t.older[i] {
+		count++
+		m := t.nodes[i]
+		if m.Domain != n.Domain || m.OpType != n.OpType || len(m.Out) != len(n.Out) || !slices.Equal(m.In, n.In) || !reflect.DeepEqual(m.Op, n.Op) {
 			continue
 		}
 		same := true
@@ -88,10 +113,9 @@ func findEqual(g *ir.Graph, n *ir.Node, seen map[string][]*ir.Node, isOutput []b
 			return m
 		}
 	}
-	// Without a limit, many equal keys with different attributes would make the search quadratic.
-	const most = 16
-	if len(seen[key]) < most {
-		seen[key] = append(seen[key], n)
+	if count < most {
+		t.newest[h] = int32(len(t.nodes))
+		t.nodes, t.older = append(t.nodes, n), append(t.older, first)
 	}
 	return nil
 }

@@ -31,12 +31,12 @@ type GraphRef int
 // NewAttrs returns the attributes of a node with numIn inputs and numOut
 // outputs.
 func NewAttrs(opType string, values map[string]any, numIn, numOut int) *Attrs {
-	return &Attrs{OpType: opType, NumIn: numIn, NumOut: numOut, values: values, used: map[string]string{}}
+	return &Attrs{OpType: opType, NumIn: numIn, NumOut: numOut, values: values}
 }
 
 func attr[T any](a *Attrs, name string, kind string) (T, bool) {
 	var zero T
-	a.used[name] = kind
+	a.read(name, kind)
 	v, ok := a.values[name]
 	if !ok {
 		return zero, false
@@ -77,7 +77,7 @@ func attrKind(v any) string {
 // All returns all attributes. Build must not change attributes that it does not know.
 func (a *Attrs) All() map[string]any {
 	for name := range a.values {
-		a.used[name] = ""
+		a.read(name, "")
 	}
 	return a.values
 }
@@ -209,8 +209,16 @@ func (a *Attrs) Ignore(names ...string) {
 
 func (a *Attrs) know(name string) {
 	if _, ok := a.used[name]; !ok {
-		a.used[name] = ""
+		a.read(name, "")
 	}
+}
+
+// read records that Build has read an attribute. Most nodes have none.
+func (a *Attrs) read(name, kind string) {
+	if a.used == nil {
+		a.used = map[string]string{}
+	}
+	a.used[name] = kind
 }
 
 // SetInput makes t input i of the node, for a form of an operator in which the
