@@ -39,8 +39,10 @@ type edited struct {
 	changes []string
 	batch   bool // verify with twice the batch, too
 	half    *edit.HalfReport
-	elem    tensor.DType // of half
-	rtol    float64      // the default tolerance if not 0
+	elem    tensor.DType      // of half
+	rtol    float64           // the default tolerance if not 0
+	old     map[string]string // names of values in the original, where they differ
+	differs bool              // results may differ from the original's
 }
 
 // editFlags are the flags of all edits.
@@ -57,7 +59,7 @@ type editFlags struct {
 func editCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "edit",
-		Short: "Cut, convert, simplify and free models",
+		Short: "Change models, and list how two differ",
 		Long: `Change a model and save the result. Every edit checks the result, runs it and the
 original on the same inputs, and writes nothing if results differ, unless --force is
 given. Inputs are random unless --input or --inputs gives them. --json prints what was
@@ -66,7 +68,7 @@ changed and the comparison.`,
 		Args:    cobra.NoArgs,
 		RunE:    func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	c.AddCommand(editExtract(), editDims(), editSimplify(), editConvert())
+	c.AddCommand(editExtract(), editDims(), editSimplify(), editConvert(), editRename(), editInsert(), editRemove(), editWeights(), editMetadata(), editDiff())
 	for _, sub := range c.Commands() {
 		wrapArgs(sub)
 	}
@@ -154,7 +156,7 @@ func (f *editFlags) verify(ctx context.Context, m *onnx.Model, e *edited, r *edi
 		return err
 	}
 	feed := drawn.Values
-	r.Outputs, err = edit.Verify(ctx, m, e.model, feed, f.tolerance)
+	r.Outputs, err = edit.Verify(ctx, m, e.model, e.old, feed, f.tolerance)
 	if err == nil && e.batch {
 		var twice []edit.Difference
 		twice, err = edit.VerifyBatch(ctx, m, e.model, feed, feed, f.tolerance)
@@ -164,7 +166,7 @@ func (f *editFlags) verify(ctx context.Context, m *onnx.Model, e *edited, r *edi
 		return err
 	}
 	for _, o := range r.Outputs {
-		if !o.Agree && !f.force {
+		if !o.Agree && !f.force && !e.differs {
 			hint := ""
 			if e.elem == tensor.TypeFloat16 {
 				hint = "; numbers beyond 65504 become infinite in float16: --keep leaves nodes in float32"

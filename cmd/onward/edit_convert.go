@@ -69,12 +69,9 @@ Store weights in a file next to the model (--external-data), or in it (--embed).
 		if bfloat16 {
 			e.elem, e.rtol = tensor.TypeBFloat16, 8e-2 // of 8 bits instead of 11
 		}
-		names := map[string]bool{}
-		for _, k := range keep {
-			if !slices.ContainsFunc(m.Graph.Nodes, func(n *onnx.Node) bool { return n.Name == k || n.OpType == k }) {
-				return nil, cli.Usagef("--keep %q: the main graph has no such node or operator", k)
-			}
-			names[k] = true
+		names, err := nodeNames("--keep", m, keep)
+		if err != nil {
+			return nil, err
 		}
 		r, report, err := edit.Half(e.model, e.elem, func(n *onnx.Node) bool { return names[n.Name] || names[n.OpType] })
 		if err != nil {

@@ -110,7 +110,7 @@ func Extract(m *onnx.Model, from, to []string) (*onnx.Model, error) {
 }
 
 // nearest returns text with the names that contain a name, or nothing.
-func nearest(name string, all map[string]onward.NodeArg) string {
+func nearest[V any](name string, all map[string]V) string {
 	var r []string
 	for n := range all {
 		if name != "" && strings.Contains(strings.ToLower(n), strings.ToLower(name)) {
@@ -231,9 +231,15 @@ func dimsOf(v *onnx.ValueInfo) []onnx.Dim {
 
 // withFirst returns a copy of a declaration with another first dimension.
 func withFirst(v *onnx.ValueInfo, d onnx.Dim) *onnx.ValueInfo {
+	dims := slices.Clone(dimsOf(v))
+	dims[0] = d
+	return withDims(v, dims)
+}
+
+// withDims returns a copy of a declaration of a tensor with other dimensions.
+func withDims(v *onnx.ValueInfo, dims []onnx.Dim) *onnx.ValueInfo {
 	c, t, tt, s := *v, *v.Type, *v.Type.Tensor, *v.Type.Tensor.Shape
-	s.Dims = slices.Clone(s.Dims)
-	s.Dims[0] = d
+	s.Dims = dims
 	tt.Shape, t.Tensor, c.Type = &s, &tt, &t
 	return &c
 }

@@ -12,13 +12,13 @@ import (
 )
 
 // Verify runs an edited model on inputs of the original and compares the outputs with the values of
-// the same names in the original. An input of the edited model may be an inner value of the
-// original.
-func Verify(ctx context.Context, original, edited *onnx.Model, feed onward.Values, o layers.Tolerance) ([]Difference, error) {
+// the same names in the original, or of their old names. An input of the edited model may be an
+// inner value of the original.
+func Verify(ctx context.Context, original, edited *onnx.Model, old map[string]string, feed onward.Values, o layers.Tolerance) ([]Difference, error) {
 	var inner []string
 	for _, v := range slices.Concat(edited.Graph.Inputs, edited.Graph.Outputs) {
-		if feed[v.Name] == nil {
-			inner = append(inner, v.Name)
+		if name := or(old, v.Name); feed[name] == nil {
+			inner = append(inner, name)
 		}
 	}
 	want, err := run(ctx, withOutputs(original, inner), feed)
@@ -27,15 +27,16 @@ func Verify(ctx context.Context, original, edited *onnx.Model, feed onward.Value
 	}
 	own := onward.Values{}
 	for _, v := range edited.Graph.Inputs {
-		if own[v.Name] = feed[v.Name]; own[v.Name] == nil {
-			own[v.Name] = want[v.Name]
+		name := or(old, v.Name)
+		if own[v.Name] = feed[name]; own[v.Name] == nil {
+			own[v.Name] = want[name]
 		}
 	}
 	got, err := run(ctx, edited, own)
 	if err != nil {
 		return nil, fmt.Errorf("the edited model does not run: %w", err)
 	}
-	return differences(edited, got, want, feed, o), nil
+	return differences(edited, old, got, want, feed, o), nil
 }
 
 // VerifyBatch runs an edited model on two inputs of the original joined along the first dimension,
@@ -60,7 +61,7 @@ func VerifyBatch(ctx context.Context, original, edited *onnx.Model, a, b onward.
 	if err != nil {
 		return nil, fmt.Errorf("the edited model does not run with twice the batch: %w", err)
 	}
-	return differences(edited, got, both, joined, o), nil
+	return differences(edited, nil, got, both, joined, o), nil
 }
 
 // Difference compares an output of the edited model with the original.
@@ -69,12 +70,13 @@ type Difference struct {
 	layers.Difference
 }
 
-func differences(m *onnx.Model, got, want, feed onward.Values, o layers.Tolerance) []Difference {
+func differences(m *onnx.Model, old map[string]string, got, want, feed onward.Values, o layers.Tolerance) []Difference {
 	var r []Difference
 	for _, v := range m.Graph.Outputs {
-		w := want[v.Name]
+		name := or(old, v.Name)
+		w := want[name]
 		if w == nil {
-			w = feed[v.Name]
+			w = feed[name]
 		}
 		r = append(r, Difference{v.Name, layers.Compare(got[v.Name], w, o)})
 	}
