@@ -159,6 +159,9 @@ func complete(c *inference.ModelConfig, name string, sess *onward.Session, defau
 		if c.DynamicBatching == nil && (c.SequenceBatching == nil || c.MaxBatchSize == 0) {
 			n = int32(min(runtime.GOMAXPROCS(0), maxInstances))
 		}
+		if defaults.Instances > 0 {
+			n = int32(defaults.Instances)
+		}
 		c.InstanceGroup = []*inference.ModelInstanceGroup{{Name: name + "_0", Kind: inference.ModelInstanceGroup_KIND_CPU, Count: n}}
 	}
 	if c.DefaultModelFilename == "" {

@@ -65,6 +65,8 @@ type job struct {
 type scheduler struct {
 	policy schedulePolicy
 	run    runner
+	gate   *gate // shared by all models; nil: none
+	share  share // of the gate
 
 	mu     sync.Mutex
 	free   int      // instances that run nothing
@@ -73,7 +75,23 @@ type scheduler struct {
 }
 
 func newScheduler(p schedulePolicy, run runner) *scheduler {
-	return &scheduler{policy: p, run: run, free: p.instances, queues: make([][]*job, len(p.levels)+1)}
+	s := &scheduler{policy: p, run: run, free: p.instances, queues: make([][]*job, len(p.levels)+1)}
+	s.share.wake = s.wake
+	return s
+}
+
+// wake starts the batches that the gate lets run.
+func (s *scheduler) wake() {
+	s.mu.Lock()
+	for {
+		batch := s.next()
+		if batch == nil {
+			break
+		}
+		go s.loop(batch)
+	}
+	s.mu.Unlock()
+	s.gate.decline(&s.share)
 }
 
 // pending returns the number of requests in the queue.
@@ -106,7 +124,7 @@ func (s *scheduler) submit(j *job) error {
 	s.mu.Unlock()
 	switch {
 	case slices.Contains(batch, j):
-		s.execute(batch)
+		s.timed(batch)
 		s.release()
 		return j.err
 	case batch != nil:
@@ -176,12 +194,19 @@ func (s *scheduler) release() {
 // loop runs batches while there are any.
 func (s *scheduler) loop(batch []*job) {
 	for batch != nil {
-		s.execute(batch)
+		s.timed(batch)
 		s.mu.Lock()
 		s.free++
 		batch = s.next()
 		s.mu.Unlock()
 	}
+}
+
+// timed runs a batch and gives its right to run back to the gate.
+func (s *scheduler) timed(batch []*job) {
+	start := time.Now()
+	s.execute(batch)
+	s.gate.give(&s.share, time.Since(start))
 }
 
 // next takes the next batch from the queues, and an instance for it. It returns nil if there
@@ -207,6 +232,9 @@ func (s *scheduler) next() []*job {
 				}
 			})
 			continue // a lower level may have a complete batch
+		}
+		if !s.gate.take(&s.share) {
+			return nil
 		}
 		batch := slices.Clone(q[:n])
 		s.queues[l] = slices.Delete(q, 0, n)

@@ -15,6 +15,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"runtime"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -43,6 +44,12 @@ type Options struct {
 	// MaxQueue is the number of requests that may wait for a model, unless its configuration
 	// sets one; more are refused. Default: 1024.
 	MaxQueue int
+	// MaxRuns is the number of runs at the same time, over all models, which share it fairly by
+	// time. Default: the number of CPUs that Go uses.
+	MaxRuns int
+	// Instances is the number of runs of a model at the same time without instance_group in its
+	// configuration. Default: 1 for models with batches, and for others the number of CPUs.
+	Instances int
 	// MaxRequests is the number of inference requests in progress, over all models; more are
 	// refused. It bounds the memory of requests, together with MaxBody. Default: 4096.
 	MaxRequests int
@@ -72,15 +79,19 @@ func (o *Options) setDefaults() error {
 	for _, x := range []struct {
 		name string
 		n    int64
-	}{{"MaxBatchSize", int64(o.MaxBatchSize)}, {"MaxQueue", int64(o.MaxQueue)}, {"MaxRequests", int64(o.MaxRequests)}, {"MaxBody", o.MaxBody}, {"Timeout", int64(o.Timeout)}} {
+	}{{"MaxBatchSize", int64(o.MaxBatchSize)}, {"MaxQueue", int64(o.MaxQueue)}, {"MaxRuns", int64(o.MaxRuns)}, {"Instances", int64(o.Instances)}, {"MaxRequests", int64(o.MaxRequests)}, {"MaxBody", o.MaxBody}, {"Timeout", int64(o.Timeout)}} {
 		if x.n < 0 {
 			return fmt.Errorf("serve: option %s must be non-negative, got %d", x.name, x.n)
 		}
 	}
 	o.Name = cmp.Or(o.Name, "onward")
 	setDefault(&o.MaxQueue, 1024)
+	setDefault(&o.MaxRuns, runtime.GOMAXPROCS(0))
 	setDefault(&o.MaxRequests, 4096)
 	setDefault(&o.MaxBody, 64<<20)
+	if o.Instances > maxInstances {
+		return fmt.Errorf("serve: option Instances is %d, want at most %d", o.Instances, maxInstances)
+	}
 	if o.Logger == nil {
 		o.Logger = onward.DefaultLogger()
 	}
@@ -120,6 +131,7 @@ type Server struct {
 	metrics *metrics
 	tracer  trace.Tracer
 	regions regions
+	gate    *gate
 
 	loading sync.Mutex        // held while models are loaded and unloaded
 	seen    map[string]string // signatures of the models at the last Poll
@@ -151,6 +163,7 @@ func New(ctx context.Context, repo string, opts *Options) (*Server, error) {
 	if s.opts.Tracer != nil {
 		s.tracer = s.opts.Tracer.Tracer("github.com/onward-ml/onward/serve")
 	}
+	s.gate = &gate{free: s.opts.MaxRuns}
 	if s.opts.AllowSharedMemory {
 		s.regions.folder = sharedMemoryFolder
 	}

@@ -76,7 +76,7 @@ func (s *Server) openVersion(ctx context.Context, name string, number int64, pat
 		return nil, err
 	}
 	v := &version{model: name, number: number, config: proto.Clone(cfg).(*inference.ModelConfig), session: sess}
-	if err := v.configure(ctx, sess, dir, &s.opts); err != nil {
+	if err := v.configure(ctx, sess, dir, s); err != nil {
 		sess.Close()
 		return nil, err
 	}
@@ -84,7 +84,8 @@ func (s *Server) openVersion(ctx context.Context, name string, number int64, pat
 }
 
 // configure completes the configuration and warms the model up.
-func (v *version) configure(ctx context.Context, sess *onward.Session, dir string, o *Options) (err error) {
+func (v *version) configure(ctx context.Context, sess *onward.Session, dir string, s *Server) (err error) {
+	o := &s.opts
 	if v.inputs, v.outputs, err = complete(v.config, v.model, sess, o); err != nil {
 		return err
 	}
@@ -96,6 +97,7 @@ func (v *version) configure(ctx context.Context, sess *onward.Session, dir strin
 	}
 	v.policy = policyOf(v.config, o)
 	v.scheduler = newScheduler(v.policy, sess)
+	v.scheduler.gate = s.gate
 	return v.warmAll(ctx)
 }
 

@@ -89,6 +89,8 @@ JSON, on stderr. SIGTERM ends the server after the requests in progress.`,
 	f.BoolVar(&o.server.KeepGoing, "keep-going", false, "start even if models cannot be loaded")
 	f.IntVar(&o.server.MaxBatchSize, "max-batch", 0, "batch requests for models without configuration up to this size")
 	f.IntVar(&o.server.MaxQueue, "max-queue", 0, "requests that may wait for a model (default 1024)")
+	f.IntVar(&o.server.MaxRuns, "max-runs", 0, "runs at the same time, shared fairly by the models (default number of CPUs)")
+	f.IntVar(&o.server.Instances, "instances", 0, "runs of a model at the same time, without instance_group (default number of CPUs; 1 with batches)")
 	f.IntVar(&o.server.MaxRequests, "max-requests", 0, "requests in progress (default 4096)")
 	f.Int64Var(&o.server.MaxBody, "max-body", 0, "size of a request in bytes (default 64 MiB)")
 	f.Int64Var(&o.maxMemory, "max-memory", 0, "memory of one run in bytes (default half of the machine's)")
