@@ -44,6 +44,14 @@ var (
 // finds it in the error that the run returns.
 var ErrMemoryLimit = goengine.ErrMemoryLimit
 
+// ErrMemoryBudget is the error of a run that the [MemoryBudget] in [Limits] has no memory left for.
+// errors.Is finds it in the error that the run returns.
+var ErrMemoryBudget = driver.ErrMemoryBudget
+
+// NewMemoryBudget returns a budget of some bytes for [Limits]; 0 selects half of the machine's
+// memory.
+func NewMemoryBudget(bytes int64) *MemoryBudget { return driver.NewMemoryBudget(bytes) }
+
 func statusf(c Code, format string, args ...any) *StatusError {
 	return driver.Errorf(c, format, args...)
 }

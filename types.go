@@ -15,6 +15,8 @@ type (
 	Dim = driver.Dim
 	// NodeRun describes one execution of a node, for [RunOptions.Observe].
 	NodeRun = driver.NodeRun
+	// MemoryBudget bounds the memory of the runs of several sessions together.
+	MemoryBudget = driver.MemoryBudget
 	// Limits bounds the resources that an untrusted model may use.
 	Limits = driver.Limits
 	// PrepackedWeights lets sessions of one model share its packed weights.

@@ -171,6 +171,9 @@ type Limits struct {
 	// MaxMemory is the largest total size, in bytes, of the intermediate results and
 	// outputs of one run. Default: half of the machine's memory.
 	MaxMemory int64
+	// Budget bounds the memory of this session's runs together with that of other sessions
+	// that have the same budget. The Go engine reads it. Default: none.
+	Budget *MemoryBudget
 	// MaxNodes is the largest number of nodes that inlining functions may add.
 	// Default: 250,000 plus four times the number of nodes in the file.
 	MaxNodes int

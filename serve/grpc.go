@@ -18,6 +18,7 @@ import (
 	"google.golang.org/grpc/keepalive"
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
 
 	"github.com/onward-ml/onward/serve/inference"
 	"github.com/onward-ml/onward/tensor"
@@ -216,6 +217,11 @@ func (g *service) infer(ctx context.Context, m *inference.ModelInferRequest, rec
 		return nil, err
 	}
 	defer done()
+	memory := reservation{s: g.s}
+	defer memory.release()
+	if err := memory.grow(int64(proto.Size(m))); err != nil {
+		return nil, err
+	}
 	r, err := decodeMessage(m)
 	if err != nil {
 		return nil, &Error{InvalidArgument, err}

@@ -305,6 +305,55 @@ func TestMemoryOfARun(t *testing.T) {
 
 // TestTooManyRequests checks that requests over MaxRequests are refused while others wait for
 // their body.
+// TestMemoryOfAllRequests checks that requests are refused, with a status that asks for another
+// attempt, while the memory of all is in use, and that they give back what they reserve.
+func TestMemoryOfAllRequests(t *testing.T) {
+	const total = 1 << 20
+	s := newServer(t, "", &Options{TotalMemory: total, Models: []Model{{Name: "m", Data: scaled(t, 1)}, {Name: "other", Data: scaled(t, 2)}}})
+	small, large := fp32("[1,2]", "[1,2]"), fp32("[1000,2]", "["+strings.Repeat("1,", 1999)+"1]")
+	post := func(body string) (int, string) {
+		w := call(s, "POST", "/v2/models/m/infer", []byte(body))
+		return w.Code, w.Body.String()
+	}
+	run := int64(len(large)) + 4000 // the run reserves 8000 bytes for the output
+	for _, c := range []struct {
+		name string
+		used int64 // by others
+		body string
+		code int
+		want string
+	}{
+		{"free", 0, large, 200, "outputs"},
+		{"body does not fit", total - 10, small, 503, "memory budget exceeded"},
+		{"run does not fit", total - run, large, 503, "memory budget exceeded"},
+		{"small one fits", total - run, small, 200, "outputs"},
+		{"never fits", 0, fp32("[200000,2]", "["+strings.Repeat("1,", 399_999)+"1]"), 413, "exceed the limit"},
+		{"body never fits", 0, strings.Repeat(" ", total+1), 413, "memory of all requests"},
+	} {
+		if err := s.memory.Reserve(c.used); err != nil {
+			t.Fatal(err)
+		}
+		code, body := post(c.body)
+		if code != c.code || !strings.Contains(body, c.want) {
+			t.Errorf("%s: %d %s, want %d %s", c.name, code, body, c.code, c.want)
+		}
+		if got := s.memory.Used(); got != c.used {
+			t.Errorf("%s: %d bytes are reserved after the request, want %d", c.name, got, c.used)
+		}
+		s.memory.Release(c.used)
+	}
+	if err := s.memory.Reserve(total - 10); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := dial(t, s).ModelInfer(t.Context(), message("other", "FP32", []int64{1, 2}, "12345678")); status.Code(err) != codes.ResourceExhausted {
+		t.Errorf("gRPC: %v, want RESOURCE_EXHAUSTED", err)
+	}
+	if w := call(s, "POST", "/v2/models/other/infer", []byte(small)); w.Header().Get("Retry-After") == "" {
+		t.Error("no Retry-After")
+	}
+	s.memory.Release(total - 10)
+}
+
 func TestTooManyRequests(t *testing.T) {
 	s := newServer(t, "", &Options{Models: []Model{{Name: "m", Data: scaled(t, 1)}}, MaxRequests: 1})
 	body, end := io.Pipe()

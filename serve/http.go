@@ -159,8 +159,23 @@ func (s *Server) authorize(header string) error {
 	return nil
 }
 
-// body reads the body of a request within the limit, decompressed.
-func (s *Server) body(w http.ResponseWriter, r *http.Request) ([]byte, error) {
+// metered reserves the bytes that it reads: a header alone reserves nothing.
+type metered struct {
+	in     io.Reader
+	memory *reservation
+}
+
+func (m metered) Read(b []byte) (int, error) {
+	n, err := m.in.Read(b)
+	if e := m.memory.grow(int64(n)); e != nil {
+		return 0, e
+	}
+	return n, err
+}
+
+// body reads the body of a request within the limit, decompressed. The bytes are reserved in
+// memory unless it is nil.
+func (s *Server) body(w http.ResponseWriter, r *http.Request, memory *reservation) ([]byte, error) {
 	limit := s.opts.MaxBody
 	if r.ContentLength > limit {
 		return nil, errorf(TooLarge, "the body has %d bytes, more than the limit of %d", r.ContentLength, limit)
@@ -181,10 +196,16 @@ func (s *Server) body(w http.ResponseWriter, r *http.Request) ([]byte, error) {
 		if r.ContentLength > 0 { // a header alone does not make the server allocate more
 			buf.Grow(int(min(r.ContentLength, 1<<20)) + bytes.MinRead)
 		}
-		_, err = buf.ReadFrom(io.LimitReader(in, limit+1))
+		in = io.LimitReader(in, limit+1)
+		if memory != nil {
+			in = metered{in, memory}
+		}
+		_, err = buf.ReadFrom(in)
 	}
 	var tooLarge *http.MaxBytesError
 	switch {
+	case errors.As(err, new(*Error)):
+		return nil, err
 	case errors.As(err, &tooLarge) || int64(buf.Len()) > limit:
 		return nil, errorf(TooLarge, "the body has more than %d bytes, the limit", limit)
 	case err != nil && r.Context().Err() != nil:
@@ -202,7 +223,9 @@ func (s *Server) postInfer(w http.ResponseWriter, hr *http.Request) error {
 		return err
 	}
 	defer done()
-	data, err := s.body(w, hr)
+	memory := reservation{s: s}
+	defer memory.release()
+	data, err := s.body(w, hr, &memory)
 	if err != nil {
 		return err
 	}
@@ -365,7 +388,7 @@ func (s *Server) statistics(model, number string) (*inference.ModelStatisticsRes
 }
 
 func (s *Server) postIndex(w http.ResponseWriter, r *http.Request) error {
-	data, err := s.body(w, r)
+	data, err := s.body(w, r, nil)
 	if err != nil {
 		return err
 	}
@@ -412,7 +435,7 @@ func (s *Server) postUnload(w http.ResponseWriter, r *http.Request) error {
 }
 
 func (s *Server) controlParameters(w http.ResponseWriter, r *http.Request) (map[string]any, error) {
-	data, err := s.body(w, r)
+	data, err := s.body(w, r, nil)
 	if err != nil || len(data) == 0 {
 		return nil, err
 	}

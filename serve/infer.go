@@ -209,8 +209,12 @@ func (s *Server) inferVersion(ctx context.Context, v *version, r *request) (*res
 
 // inferShared runs a request whose tensors can be in shared memory.
 func (s *Server) inferShared(ctx context.Context, v *version, r *request) (*response, *job, error) {
-	if err := s.regions.load(r, s.opts.MaxBody); err != nil {
-		return nil, nil, err
+	if len(r.shared) > 0 {
+		memory := reservation{s: s}
+		defer memory.release()
+		if err := s.regions.load(r, s.opts.MaxBody, &memory); err != nil {
+			return nil, nil, err
+		}
 	}
 	resp, j, err := v.infer(ctx, r)
 	if err == nil {

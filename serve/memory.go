@@ -208,7 +208,7 @@ func (g *regions) find(a *area, n uint64) (*os.File, int64, error) {
 
 // load reads the inputs of a request that are in shared memory. Together they have at most limit
 // bytes, as other inputs do.
-func (g *regions) load(r *request, limit int64) error {
+func (g *regions) load(r *request, limit int64, memory *reservation) error {
 	total := uint64(0)
 	for _, in := range r.shared {
 		name := r.inputs[in.index].name
@@ -218,6 +218,9 @@ func (g *regions) load(r *request, limit int64) error {
 		}
 		if total += in.area.size; total > uint64(limit) { // no overflow: sizes fit their regions
 			return errorf(TooLarge, "the inputs in shared memory have %d bytes, more than the limit of %d", total, limit)
+		}
+		if err := memory.grow(int64(in.area.size)); err != nil {
+			return err
 		}
 		data := alignedBytes(int(in.area.size))
 		if _, err := f.ReadAt(data, at); err == io.EOF {
@@ -280,7 +283,7 @@ func (s *Server) routeMemory(route func(method, pattern string, h handler)) {
 		})
 	}
 	route(http.MethodPost, "/v2/systemsharedmemory/region/{region}/register", func(w http.ResponseWriter, r *http.Request) error {
-		data, err := s.body(w, r)
+		data, err := s.body(w, r, nil)
 		if err != nil {
 			return err
 		}

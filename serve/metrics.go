@@ -50,8 +50,10 @@ func newMetrics(s *Server) (*metrics, error) {
 	m.refused = prometheus.NewCounter(prometheus.CounterOpts{Name: "onward_requests_refused_total", Help: "Requests refused because too many were in progress."})
 	active := prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "onward_requests_in_progress", Help: "Inference requests in progress."},
 		func() float64 { return float64(s.active.Load()) })
+	memory := prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "onward_memory_reserved_bytes", Help: "Memory that requests and runs have reserved, of the limit for all."},
+		func() float64 { return float64(s.memory.Used()) })
 	for _, c := range []prometheus.Collector{m.success, m.failure, m.inferences, m.executions, m.total, m.queue, m.input, m.infer, m.output,
-		m.seconds, m.loadSeconds, m.refused, active, pendingRequests{s}} {
+		m.seconds, m.loadSeconds, m.refused, active, memory, pendingRequests{s}} {
 		if err := s.opts.Metrics.Register(c); err != nil {
 			return nil, err
 		}

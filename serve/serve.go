@@ -44,6 +44,10 @@ type Options struct {
 	// MaxQueue is the number of requests that may wait for a model, unless its configuration
 	// sets one; more are refused. Default: 1024.
 	MaxQueue int
+	// TotalMemory bounds the memory of all requests and runs together, in bytes; requests that
+	// would take more are refused until others have ended. Runs on native libraries do not
+	// count, nor does memory that sessions keep between runs. Default: half of the machine's.
+	TotalMemory int64
 	// MaxRuns is the number of runs at the same time, over all models, which share it fairly by
 	// time. Default: the number of CPUs that Go uses.
 	MaxRuns int
@@ -79,7 +83,7 @@ func (o *Options) setDefaults() error {
 	for _, x := range []struct {
 		name string
 		n    int64
-	}{{"MaxBatchSize", int64(o.MaxBatchSize)}, {"MaxQueue", int64(o.MaxQueue)}, {"MaxRuns", int64(o.MaxRuns)}, {"Instances", int64(o.Instances)}, {"MaxRequests", int64(o.MaxRequests)}, {"MaxBody", o.MaxBody}, {"Timeout", int64(o.Timeout)}} {
+	}{{"MaxBatchSize", int64(o.MaxBatchSize)}, {"MaxQueue", int64(o.MaxQueue)}, {"TotalMemory", o.TotalMemory}, {"MaxRuns", int64(o.MaxRuns)}, {"Instances", int64(o.Instances)}, {"MaxRequests", int64(o.MaxRequests)}, {"MaxBody", o.MaxBody}, {"Timeout", int64(o.Timeout)}} {
 		if x.n < 0 {
 			return fmt.Errorf("serve: option %s must be non-negative, got %d", x.name, x.n)
 		}
@@ -132,6 +136,7 @@ type Server struct {
 	tracer  trace.Tracer
 	regions regions
 	gate    *gate
+	memory  *onward.MemoryBudget
 
 	loading sync.Mutex        // held while models are loaded and unloaded
 	seen    map[string]string // signatures of the models at the last Poll
@@ -162,6 +167,10 @@ func New(ctx context.Context, repo string, opts *Options) (*Server, error) {
 	}
 	if s.opts.Tracer != nil {
 		s.tracer = s.opts.Tracer.Tracer("github.com/onward-ml/onward/serve")
+	}
+	if s.memory = s.opts.Session.Limits.Budget; s.memory == nil {
+		s.memory = onward.NewMemoryBudget(s.opts.TotalMemory)
+		s.opts.Session.Limits.Budget = s.memory
 	}
 	s.gate = &gate{free: s.opts.MaxRuns}
 	if s.opts.AllowSharedMemory {
@@ -235,6 +244,26 @@ func (s *Server) admit() (func(), error) {
 	}
 	return func() { s.active.Add(-1) }, nil
 }
+
+// reservation is the memory of one request's inputs.
+type reservation struct {
+	s *Server
+	n int64
+}
+
+// grow reserves more bytes, or refuses the request.
+func (r *reservation) grow(n int64) error {
+	if limit := r.s.memory.Limit(); limit > 0 && r.n+n > limit {
+		return errorf(TooLarge, "the request has %d bytes or more, and the memory of all requests is %d", r.n+n, limit)
+	}
+	if err := r.s.memory.Reserve(n); err != nil {
+		return &Error{Overloaded, err}
+	}
+	r.n += n
+	return nil
+}
+
+func (r *reservation) release() { r.s.memory.Release(r.n) }
 
 // deadline bounds the time of a request.
 func (s *Server) deadline(ctx context.Context) (context.Context, context.CancelFunc) {

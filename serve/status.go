@@ -81,6 +81,8 @@ func classify(err error) *Error {
 		return &Error{DeadlineExceeded, err}
 	case errors.Is(err, context.Canceled):
 		return &Error{Cancelled, err}
+	case errors.Is(err, onward.ErrMemoryBudget):
+		return &Error{Overloaded, err}
 	case errors.Is(err, onward.ErrMemoryLimit):
 		return &Error{TooLarge, err}
 	case errors.Is(err, onward.ErrInvalidArgument):

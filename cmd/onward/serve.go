@@ -94,6 +94,7 @@ JSON, on stderr. SIGTERM ends the server after the requests in progress.`,
 	f.IntVar(&o.server.MaxRequests, "max-requests", 0, "requests in progress (default 4096)")
 	f.Int64Var(&o.server.MaxBody, "max-body", 0, "size of a request in bytes (default 64 MiB)")
 	f.Int64Var(&o.maxMemory, "max-memory", 0, "memory of one run in bytes (default half of the machine's)")
+	f.Int64Var(&o.server.TotalMemory, "total-memory", 0, "memory of all requests and runs together in bytes (default half of the machine's)")
 	f.DurationVar(&o.server.Timeout, "timeout", 0, "longest time of a request (default no limit)")
 	f.DurationVar(&o.readTimeout, "read-timeout", time.Minute, "longest time for a request to arrive over REST")
 	f.DurationVar(&o.drain, "drain", 30*time.Second, "longest time that SIGTERM waits for requests in progress")

@@ -12,8 +12,15 @@ var ErrMemoryLimit = errors.New("memory limit exceeded")
 // account counts the bytes that the states of one run have reserved: the sum of its holds, which
 // cannot become negative.
 type account struct {
-	limit int64 // 0: no limit
-	used  atomic.Int64
+	limit  int64 // 0: no limit
+	used   atomic.Int64
+	budget Budget // what the bytes are reserved in besides; nil: none
+}
+
+// Budget bounds the memory of several runs together.
+type Budget interface {
+	Reserve(n int64) error
+	Release(n int64)
 }
 
 // hold is the number of bytes that one owner has reserved in an account: a value, a call or a
@@ -31,21 +38,35 @@ func (a *account) reserve(h *hold, n int64) error {
 		a.used.Add(-n)
 		return fmt.Errorf("%w: %d bytes beyond the %d in use exceed the limit of %d", ErrMemoryLimit, n, u-n, a.limit)
 	}
+	if a.budget != nil && n > 0 {
+		if err := a.budget.Reserve(n); err != nil {
+			a.used.Add(-n)
+			return err
+		}
+	}
 	h.n += n
 	return nil
+}
+
+// give releases n bytes.
+func (a *account) give(n int64) {
+	a.used.Add(-n)
+	if a.budget != nil && n > 0 {
+		a.budget.Release(n)
+	}
 }
 
 // reduce releases n bytes of a hold, or all if it has less.
 func (a *account) reduce(h *hold, n int64) {
 	n = min(max(n, 0), h.n)
 	h.n -= n
-	a.used.Add(-n)
+	a.give(n)
 }
 
 // release releases a hold.
 func (a *account) release(h *hold) {
 	if h.n != 0 {
-		a.used.Add(-h.n)
+		a.give(h.n)
 		h.n = 0
 	}
 }

@@ -81,6 +81,21 @@ func TestAccountOfChangingSizes(t *testing.T) {
 	}
 }
 
+var errBudget = errors.New("no budget")
+
+// fixedBudget is a budget of limit bytes; 0: no limit.
+type fixedBudget struct{ limit, used int64 }
+
+func (b *fixedBudget) Reserve(n int64) error {
+	if b.limit > 0 && b.used+n > b.limit {
+		return errBudget
+	}
+	b.used += n
+	return nil
+}
+
+func (b *fixedBudget) Release(n int64) { b.used -= n }
+
 // This test checks that the account is 0 after each run, however it ends, and that a limit that
 // suffices for one run suffices for each later one.
 func TestRandomAccount(t *testing.T) {
@@ -105,13 +120,20 @@ func TestRandomAccount(t *testing.T) {
 			if rapid.IntRange(0, 5).Draw(rt, "cancel") == 0 {
 				stop = cancel
 			}
+			budget := &fixedBudget{limit: rapid.SampledFrom([]int64{0, 1 << 10, 1 << 16, 1 << 22}).Draw(rt, "budget")}
 			if rapid.Bool().Draw(rt, "bound") {
-				err = b.Run(ctx, &Request{MemoryLimit: limit})
+				err = b.Run(ctx, &Request{MemoryLimit: limit, Budget: budget})
 			} else {
-				_, err = p.Run(ctx, &Request{Inputs: []tensor.Value{x}, MemoryLimit: limit})
+				_, err = p.Run(ctx, &Request{Inputs: []tensor.Value{x}, MemoryLimit: limit, Budget: budget})
 			}
 			cancel()
-			if err != nil && n >= 0 && !errors.Is(err, ErrMemoryLimit) && !errors.Is(err, context.Canceled) {
+			if budget.used != 0 {
+				rt.Fatalf("%d bytes of the budget are reserved after a run that ended with %v", budget.used, err)
+			}
+			if err != nil && budget.limit == 0 && errors.Is(err, errBudget) {
+				rt.Fatal(err)
+			}
+			if err != nil && n >= 0 && !errors.Is(err, ErrMemoryLimit) && !errors.Is(err, errBudget) && !errors.Is(err, context.Canceled) {
 				rt.Fatal(err)
 			}
 			if err != nil && limit == 0 && errors.Is(err, ErrMemoryLimit) {

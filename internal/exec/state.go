@@ -21,6 +21,7 @@ type Request struct {
 	Inputs      []tensor.Value // one per graph input; nil selects its default
 	Outputs     []tensor.Value // nil, or per graph output a tensor to fill if type and size match
 	MemoryLimit int64          // limit of intermediate results in bytes; 0: no limit
+	Budget      Budget         // shared with other runs; nil: none
 	Observe     Observer       // may be nil
 	Seed        uint64         // seed for random operators that have none
 }
@@ -125,7 +126,12 @@ func (s *state) reset() {
 	a.release(&s.results)
 	if s.run == &s.request {
 		// The next run starts at 0 anyway; tests want to know.
-		if n := a.used.Swap(0); n != 0 && crashOnPanic {
+		n := a.used.Swap(0)
+		if n > 0 && a.budget != nil {
+			a.budget.Release(n)
+		}
+		a.budget = nil
+		if n != 0 && crashOnPanic {
 			panic(fmt.Sprintf("exec: a run has ended with %d bytes reserved", n))
 		}
 	}
@@ -135,7 +141,7 @@ func (s *state) reset() {
 // start begins a run.
 func (s *state) start(ctx context.Context, req *Request) {
 	r := &s.request
-	r.ctx, r.done, r.account.limit, r.observe, r.seed = ctx, ctx.Done(), req.MemoryLimit, req.Observe, req.Seed
+	r.ctx, r.done, r.account.limit, r.account.budget, r.observe, r.seed = ctx, ctx.Done(), req.MemoryLimit, req.Budget, req.Observe, req.Seed
 	r.seeds.Store(0)
 	s.run = r
 }

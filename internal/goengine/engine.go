@@ -23,6 +23,8 @@ type engine struct {
 	pool  *exec.Pool // workers of this session; nil if it uses the shared ones or none
 	limit int64
 
+	budget exec.Budget // shared with other sessions; nil: none
+
 	mapping *onnx.Mapping // mapping that holds constants, or nil
 
 	once   sync.Once
@@ -86,7 +88,7 @@ func (e *engine) Run(ctx context.Context, req *driver.Request) error {
 			in[i] = req.In[k]
 		}
 	}
-	r := &exec.Request{Inputs: in, MemoryLimit: e.limit, Seed: req.Options.Seed}
+	r := &exec.Request{Inputs: in, MemoryLimit: e.limit, Budget: e.budget, Seed: req.Options.Seed}
 	plan, index := e.planFor(req)
 	if index != nil {
 		if fn := req.Options.Observe; fn != nil {

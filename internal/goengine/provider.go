@@ -100,6 +100,11 @@ func (p provider) build(ctx context.Context, m *driver.Model, opts *driver.Optio
 		return nil, err
 	}
 	e := &engine{graph: g, limit: memoryLimit(opts.Limits)}
+	if b := opts.Limits.Budget; b != nil {
+		b.SetDefault(defaultMemory())
+		e.budget = b
+		e.limit = min(e.limit, b.Limit()) // beyond it, no attempt can succeed
+	}
 	eo := exec.Options{Generic: p.generic, Unplanned: opts.DisableMemoryPattern || opts.DisableMemoryReuse}
 	if mapping := m.Mapping(); mapping != nil && mapping.Used() {
 		eo.Mapped = mapping

@@ -1,0 +1,45 @@
+package driver
+
+import (
+	"errors"
+	"fmt"
+	"sync/atomic"
+)
+
+// ErrMemoryBudget is the error of a run that a [MemoryBudget] has no memory left for. Another
+// attempt can succeed when other runs have ended.
+var ErrMemoryBudget = errors.New("memory budget exceeded")
+
+// MemoryBudget bounds the memory of the runs of several sessions together. It is safe for
+// concurrent use. Memory that a session keeps for later runs is not counted.
+type MemoryBudget struct{ limit, used atomic.Int64 }
+
+// NewMemoryBudget returns a budget of some bytes. 0 selects half of the machine's memory, as soon
+// as a session of the Go engine has been opened with the budget; until then it has no limit.
+func NewMemoryBudget(bytes int64) *MemoryBudget {
+	b := new(MemoryBudget)
+	b.limit.Store(max(bytes, 0))
+	return b
+}
+
+// SetDefault sets the limit of a budget that has none. Engines call it.
+func (b *MemoryBudget) SetDefault(bytes int64) { b.limit.CompareAndSwap(0, bytes) }
+
+// Limit returns the limit in bytes; 0: none.
+func (b *MemoryBudget) Limit() int64 { return b.limit.Load() }
+
+// Used returns the number of bytes that are reserved.
+func (b *MemoryBudget) Used() int64 { return b.used.Load() }
+
+// Reserve reserves bytes, or fails with [ErrMemoryBudget]. Release gives them back.
+func (b *MemoryBudget) Reserve(n int64) error {
+	limit, used := b.limit.Load(), b.used.Add(n)
+	if limit > 0 && (used > limit || used < 0) {
+		b.used.Add(-n)
+		return fmt.Errorf("%w: %d bytes beyond the %d in use exceed the limit of %d", ErrMemoryBudget, n, used-n, limit)
+	}
+	return nil
+}
+
+// Release gives reserved bytes back.
+func (b *MemoryBudget) Release(n int64) { b.used.Add(-n) }
