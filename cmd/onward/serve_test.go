@@ -4,7 +4,6 @@ package main
 
 import (
 	"bytes"
-	"context"
 	"encoding/json"
 	"io"
 	"net/http"
@@ -41,25 +40,7 @@ func (r *records) Write(b []byte) (int, error) {
 }
 
 func TestServeAnswersUntilTheSignal(t *testing.T) {
-	ctx, stop := context.WithCancel(t.Context())
-	logs := &records{c: make(chan map[string]any, 100)}
-	code := make(chan int, 1)
-	go func() {
-		code <- run(ctx, []string{"serve", "digits.onnx", "mul_1.onnx", "--http", "127.0.0.1:0", "--grpc", ":0", "--metrics", ":0"}, io.Discard, logs)
-	}()
-	addresses := map[string]string{}
-	for len(addresses) < 3 {
-		select {
-		case m := <-logs.c:
-			if m["msg"] == "listening" {
-				addresses[m["protocol"].(string)] = m["address"].(string)
-			} else if m["text"] != nil {
-				t.Log(m["text"])
-			}
-		case c := <-code:
-			t.Fatalf("exit code %d before the servers listen", c)
-		}
-	}
+	addresses, stop, code := startServe(t, "digits.onnx", "mul_1.onnx")
 	for _, a := range addresses {
 		if !strings.HasPrefix(a, "127.0.0.1:") {
 			t.Errorf("address %s, want loopback", a)
