@@ -7,7 +7,6 @@ import (
 	"io"
 	"math"
 	"os"
-	"runtime"
 	"runtime/debug"
 	"slices"
 	"strings"
@@ -200,10 +199,7 @@ func bench(ctx context.Context, path string, o *benchOptions, times *timesFile) 
 			}
 		}
 	}
-	r := &benchJSON{Model: path, Dimensions: feed.Dimensions, sizes: feed.Sizes(), Threads: o.threads, Concurrency: o.load.concurrency, Rate: o.load.rate}
-	if r.Threads == 0 {
-		r.Threads = runtime.GOMAXPROCS(0)
-	}
+	r := &benchJSON{Model: path, Dimensions: feed.Dimensions, sizes: feed.Sizes(), Threads: threadsOf(o.threads), Concurrency: o.load.concurrency, Rate: o.load.rate}
 	for k, p := range o.providers {
 		times.add(path, p, all[k].all)
 		r.Results = append(r.Results, all[k].result(p))

@@ -12,6 +12,7 @@ import (
 
 	"github.com/onward-ml/onward"
 	"github.com/onward-ml/onward/cmd/onward/internal/nativelib"
+	"github.com/onward-ml/onward/cmd/onward/internal/peak"
 	"github.com/onward-ml/onward/cmd/onward/internal/session"
 	"github.com/onward-ml/onward/cmd/onward/internal/text"
 	"github.com/onward-ml/onward/driver"
@@ -20,10 +21,13 @@ import (
 
 // doctorJSON is the output of --json.
 type doctorJSON struct {
-	System    string          `json:"system"` // "linux/amd64"
-	Go        string          `json:"go"`
-	Threads   int             `json:"threads"`
-	CPU       doctorCPU       `json:"cpu"`
+	System  string       `json:"system"` // "linux/amd64"
+	Go      string       `json:"go"`
+	Threads int          `json:"threads"`
+	CPU     doctorCPU    `json:"cpu"`
+	Caches  []peak.Cache `json:"caches"`
+	// Peaks are those of one thread and of all.
+	Peaks     []peak.Peak     `json:"peaks,omitempty"`
 	Devices   []string        `json:"devices"` // besides the CPU
 	Providers []doctorLibrary `json:"providers"`
 }
@@ -46,13 +50,13 @@ type doctorLibrary struct {
 }
 
 func doctorCommand() *cobra.Command {
-	var asJSON bool
+	var asJSON, measure bool
 	var own session.ProviderOptions
 	c := &cobra.Command{
 		Use:   "doctor",
 		Short: "Show kernels, native libraries and devices of this machine",
-		Long: `Show what the providers find on this machine: instruction sets and the kernels chosen
-for them, native libraries with their paths and versions, and devices. For a missing
+		Long: `Show what the providers find on this machine: caches, instruction sets and the kernels
+chosen for them, the measured peak of arithmetic and of memory, native libraries with their paths and versions, and devices. For a missing
 library, list the paths that were searched and how to install it.`,
 		Example: `  onward doctor
   onward doctor --json`,
@@ -65,6 +69,12 @@ library, list the paths that were searched and how to install it.`,
 			if err != nil {
 				return err
 			}
+			if measure {
+				d.Peaks = append(d.Peaks, peak.Measure(1, nil))
+				if d.Threads > 1 {
+					d.Peaks = append(d.Peaks, peak.Measure(d.Threads, nil))
+				}
+			}
 			if asJSON {
 				return text.JSON(cmd.OutOrStdout(), d)
 			}
@@ -72,12 +82,13 @@ library, list the paths that were searched and how to install it.`,
 		},
 	}
 	session.OptionFlag(c.Flags(), &own)
+	c.Flags().BoolVar(&measure, "peak", true, "measure the peak of the machine")
 	c.Flags().BoolVar(&asJSON, "json", false, "print JSON")
 	return c
 }
 
 func diagnose(own session.ProviderOptions) (*doctorJSON, error) {
-	d := &doctorJSON{System: runtime.GOOS + "/" + runtime.GOARCH, Go: runtime.Version(), Threads: runtime.GOMAXPROCS(0), Devices: []string{}}
+	d := &doctorJSON{System: runtime.GOOS + "/" + runtime.GOARCH, Go: runtime.Version(), Threads: runtime.GOMAXPROCS(0), Caches: peak.Caches(), Devices: []string{}}
 	d.CPU = doctorCPU{Detected: cpu.Detected().String(), Active: cpu.Active().String(), VNNI: cpu.VNNI(cpu.Active()), Notice: cpu.Notice()}
 	gpus, _ := filepath.Glob("/dev/nvidia[0-9]*")
 	dri, _ := filepath.Glob("/dev/dri/renderD*")
@@ -119,6 +130,23 @@ func printDoctor(w io.Writer, d *doctorJSON) error {
 	fmt.Fprintln(w)
 	if d.CPU.Notice != "" {
 		fmt.Fprintf(w, "          %s\n", d.CPU.Notice)
+	}
+	if len(d.Caches) > 0 {
+		list := make([]string, len(d.Caches))
+		for i, c := range d.Caches {
+			list[i] = fmt.Sprintf("level %d %s", c.Level, text.Bytes(c.Bytes))
+			if c.CPUs > 1 {
+				list[i] += fmt.Sprintf(" for %d processors", c.CPUs)
+			}
+		}
+		fmt.Fprintf(w, "caches    %s\n", strings.Join(list, ", "))
+	}
+	for _, p := range d.Peaks {
+		threads := fmt.Sprintf("%d threads", p.Threads)
+		if p.Threads == 1 {
+			threads = "one thread"
+		}
+		fmt.Fprintf(w, "peak      %s: %s\n", threads, peakText(&p))
 	}
 	devices := "CPU only"
 	if len(d.Devices) > 0 {

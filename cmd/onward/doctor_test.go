@@ -31,5 +31,10 @@ func TestDoctor(t *testing.T) {
 	if o, ok := found["ort"]; ok && lib != "" && (!o.Available || o.Library == nil || !strings.HasPrefix(o.Library.Version, "1.")) {
 		t.Errorf("ort: %+v", o)
 	}
-	command(t, exitOK, "doctor")
+	if len(d.Peaks) == 0 || d.Peaks[0].Threads != 1 || d.Peaks[0].GFLOPS <= 0 {
+		t.Errorf("peaks %+v", d.Peaks)
+	}
+	if out, _ = command(t, exitOK, "doctor", "--peak=false"); strings.Contains(out, "peak  ") {
+		t.Errorf("--peak=false prints\n%s", out)
+	}
 }

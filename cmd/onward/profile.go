@@ -5,7 +5,6 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"slices"
 	"strings"
 	"time"
 
@@ -15,22 +14,28 @@ import (
 	"github.com/onward-ml/onward/backend"
 	"github.com/onward-ml/onward/cmd/onward/internal/cli"
 	"github.com/onward-ml/onward/cmd/onward/internal/inputs"
+	"github.com/onward-ml/onward/cmd/onward/internal/peak"
 	"github.com/onward-ml/onward/cmd/onward/internal/session"
 	"github.com/onward-ml/onward/cmd/onward/internal/text"
 	"github.com/onward-ml/onward/driver"
 	"github.com/onward-ml/onward/internal/trace"
-	"github.com/onward-ml/onward/tensor"
 )
 
-// profileJSON is the output of --json. Times are means over the runs in milliseconds.
+// profileJSON is the output of --json. Times are medians over the runs in milliseconds.
 type profileJSON struct {
-	Model    string        `json:"model"`
-	Provider string        `json:"provider"`
-	Runs     int           `json:"runs"`
-	RunMS    float64       `json:"run_ms"`   // a run, observed
-	NodesMS  float64       `json:"nodes_ms"` // the sum over its nodes
-	Ops      []profileLine `json:"operators"`
-	Nodes    []profileLine `json:"nodes"`
+	Model      string         `json:"model"`
+	Provider   string         `json:"provider"`
+	Threads    int            `json:"threads"`
+	Dimensions map[string]int `json:"dimensions,omitempty"` // sizes of free dimensions, if inputs were generated
+	Runs       int            `json:"runs"`
+	RunMS      float64        `json:"run_ms"`   // a run, observed
+	NodesMS    float64        `json:"nodes_ms"` // all nodes of a run
+	FLOPs      int64          `json:"flops"`
+	Peak       *peak.Peak     `json:"peak,omitempty"` // what the threads reach at most, measured
+	Ops        []profileLine  `json:"operators"`
+	Nodes      []profileLine  `json:"nodes"`
+
+	sizes string // Dimensions in the order of the model
 }
 
 type profileLine struct {
@@ -40,96 +45,77 @@ type profileLine struct {
 	Domain string  `json:"domain,omitempty"`
 	Count  int     `json:"count"` // times per run
 	TimeMS float64 `json:"time_ms"`
-	Share  float64 `json:"share"` // of nodes_ms
-	Shapes string  `json:"shapes,omitempty"`
+	Share  float64 `json:"share"` // of the times of all nodes
+	// Computes are the nodes of the model that the node computes, and Shapes the types of what they
+	// read and make together in the model's own layout, without parameters of rank 0 and 1.
+	Computes []modelNode `json:"computes,omitempty"`
+	Shapes   string      `json:"shapes,omitempty"`
+	FLOPs    int64       `json:"flops"`
+	Bytes    int64       `json:"bytes"` // of inputs, weights and results
+	GFLOPS   float64     `json:"gflops"`
+	// OfPeak is the least time for the arithmetic in float32 and the memory accesses at the measured
+	// peak, divided by TimeMS; absent if it is unknown.
+	OfPeak *float64 `json:"of_peak,omitempty"`
+
+	ceiling float64 // milliseconds; −1: unknown
+}
+
+type modelNode struct {
+	Name string `json:"name"`
+	Op   string `json:"op_type"`
+}
+
+// profileOptions holds the flags of the verb.
+type profileOptions struct {
+	in               inputs.Flags
+	session          *onward.SessionOptions
+	provider, trace  string
+	runs             int
+	mapWeights, peak bool
 }
 
 func profileCommand() *cobra.Command {
 	var (
-		in                  inputs.Flags
-		threads             int
-		mapWeights          bool
-		provider, traceFile string
-		runs, top           int
-		asJSON              bool
-		own                 session.ProviderOptions
+		o       profileOptions
+		threads int
+		top     int
+		asJSON  bool
+		own     session.ProviderOptions
 	)
 	c := &cobra.Command{
 		Use:   "profile MODEL",
-		Short: "Show where a model's time goes",
-		Long: `Show the time of each operator and each node: the mean of several runs after two
-warm-up runs. Fused nodes appear as the operator that replaced them. The time of a node
-with subgraphs includes the nodes of the subgraphs, which are listed too. The nodes of a
-native library are those of its own profile, without shapes.
+		Short: "Show where a model's time goes, and how near it is to the machine's peak",
+		Long: `Show the time of each operator and each node: the median of several runs after two
+warm-up runs. A node that replaces several is listed with the nodes of the model that it
+computes and with their shapes. The time of a node with subgraphs includes the nodes of
+the subgraphs, which are listed too. The nodes of a native library are those of its own
+profile, and the nodes of the model are found by their names.
+
+GFLOP/s count two operations for a multiplication with addition. The peak is measured:
+the product of matrices in the first-level cache, and copies in the caches and in memory.
+The share of the peak is the larger of both lower bounds of the time, arithmetic and
+memory accesses, divided by the time; arithmetic counts for float32 only.
 
 --trace writes the last run for a trace viewer: https://ui.perfetto.dev or
 chrome://tracing.
 
 ` + inputs.Help,
 		Example: `  onward profile model.onnx
+  onward profile model.onnx --dimension batch=8 --threads 1
   onward profile model.onnx --provider reference --top 5 --trace run.json`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if runs < 1 || top < 0 {
-				return cli.Usagef("--runs is %d and --top %d, want at least 1 and 0", runs, top)
+			if o.runs < 1 || top < 0 {
+				return cli.Usagef("--runs is %d and --top %d, want at least 1 and 0", o.runs, top)
 			}
-			opts, err := session.Options(provider, threads, own)
+			var err error
+			if o.session, err = session.Options(o.provider, threads, own); err != nil {
+				return err
+			}
+			r, err := profile(cmd.Context(), args[0], &o)
 			if err != nil {
 				return err
 			}
-			if !driver.TraitsOf(driver.Lookup(provider)).Operators {
-				if traceFile != "" {
-					return cli.Usagef("--trace is for the providers cpu and reference, got --provider %s", provider)
-				}
-				r, err := profileNative(cmd.Context(), args[0], provider, opts, &in, runs)
-				if err != nil {
-					return err
-				}
-				if asJSON {
-					return text.JSON(cmd.OutOrStdout(), r)
-				}
-				return printProfile(cmd.OutOrStdout(), r, top)
-			}
-			opts.MapWeights = mapWeights
-			sess, err := session.Open(args[0], opts)
-			if err != nil {
-				return err
-			}
-			defer sess.Close()
-			drawn, err := drawInputs(args[0], &in, true)
-			if err != nil {
-				return err
-			}
-			feed := drawn.Values
-			for range 2 {
-				if _, err := sess.Run(cmd.Context(), feed, nil); err != nil {
-					return err
-				}
-			}
-			p := profiler{shapes: map[int]string{}}
-			var last *trace.Profile
-			for range runs {
-				last = trace.New(provider)
-				start := time.Now()
-				_, err := sess.Run(cmd.Context(), feed, &onward.RunOptions{Observe: func(n onward.NodeRun) {
-					if traceFile != "" {
-						last.Node(n)
-					}
-					p.node(n)
-				}})
-				if err != nil {
-					return err
-				}
-				p.total += time.Since(start)
-				last.Session("model_run", start, time.Since(start))
-			}
-			if traceFile != "" {
-				if err := last.WriteFile(traceFile); err != nil {
-					return err
-				}
-			}
-			r := p.summary(runs)
-			r.Model, r.Provider = args[0], provider
 			if asJSON {
 				return text.JSON(cmd.OutOrStdout(), r)
 			}
@@ -137,135 +123,128 @@ chrome://tracing.
 		},
 	}
 	f := c.Flags()
-	session.ProviderFlag(f, &provider)
+	session.ProviderFlag(f, &o.provider)
 	session.OptionFlag(f, &own)
 	session.ThreadsFlag(f, &threads)
-	session.MapWeightsFlag(f, &mapWeights)
-	in.Register(f)
-	f.IntVar(&runs, "runs", 10, "number of timed runs")
+	session.MapWeightsFlag(f, &o.mapWeights)
+	o.in.Register(f)
+	f.IntVar(&o.runs, "runs", 10, "number of timed runs")
 	f.IntVar(&top, "top", 20, "number of nodes to list; 0 for all")
-	f.StringVar(&traceFile, "trace", "", "write the last run to this file, in the trace event format")
+	f.BoolVar(&o.peak, "peak", true, "measure the peak of the machine")
+	f.StringVar(&o.trace, "trace", "", "write the last run to this file, in the trace event format")
 	f.BoolVar(&asJSON, "json", false, "print JSON")
 	return c
 }
 
-// profileNative takes the nodes from the profile that a native library writes.
-func profileNative(ctx context.Context, path, provider string, opts *onward.SessionOptions, in *inputs.Flags, runs int) (*profileJSON, error) {
-	rep, err := openRep(ctx, path, provider, &backend.Options{Session: opts, Profile: true})
+// warmUps is the number of runs before those that are timed.
+const warmUps = 2
+
+// profile measures the nodes of a model.
+func profile(ctx context.Context, path string, o *profileOptions) (*profileJSON, error) {
+	feed, err := drawInputs(path, &o.in, true)
 	if err != nil {
 		return nil, err
 	}
-	defer rep.Close()
-	feed, err := drawInputs(path, in, true)
+	p, last := newProfiler(), trace.New(o.provider)
+	if driver.TraitsOf(driver.Lookup(o.provider)).Operators {
+		err = p.observe(ctx, path, o, feed, last)
+	} else {
+		err = p.library(ctx, path, o, feed, last)
+	}
 	if err != nil {
 		return nil, err
 	}
-	const warmUps = 2
-	p := profiler{}
-	for i := range warmUps + runs {
-		start := time.Now()
-		if _, err := rep.Run(ctx, backend.Named(feed.Values), nil); err != nil {
+	if o.trace != "" {
+		if err := last.WriteFile(o.trace); err != nil {
 			return nil, err
 		}
+	}
+	r := p.summary()
+	r.Model, r.Provider, r.Threads = path, o.provider, threadsOf(o.session.Threads)
+	r.Dimensions, r.sizes = feed.Dimensions, feed.Sizes()
+	if o.peak {
+		m := peak.Measure(r.Threads, nil)
+		r.Peak = &m
+	}
+	costs := costsOf(path, feed.Values) // nil if the model cannot be analyzed; it has been run
+	r.addCosts(costs, p.nodes)
+	return r, nil
+}
+
+// observe runs the model on a provider that reports its nodes.
+func (p *profiler) observe(ctx context.Context, path string, o *profileOptions, feed *feed, last *trace.Profile) error {
+	o.session.MapWeights = o.mapWeights
+	sess, err := session.Open(path, o.session)
+	if err != nil {
+		return err
+	}
+	defer sess.Close()
+	for range warmUps {
+		if _, err := sess.Run(ctx, feed.Values, nil); err != nil {
+			return err
+		}
+	}
+	for i := range o.runs {
+		start := time.Now()
+		_, err := sess.Run(ctx, feed.Values, &onward.RunOptions{Observe: func(n onward.NodeRun) {
+			if o.trace != "" && i == o.runs-1 {
+				last.Node(n)
+			}
+			p.node(n)
+		}})
+		if err != nil {
+			return err
+		}
+		p.endRun(time.Since(start))
+		if i == o.runs-1 {
+			last.Session("model_run", start, time.Since(start))
+		}
+	}
+	return nil
+}
+
+// library runs the model on a native library and takes the nodes from the profile that it writes.
+func (p *profiler) library(ctx context.Context, path string, o *profileOptions, feed *feed, last *trace.Profile) error {
+	rep, err := openRep(ctx, path, o.provider, &backend.Options{Session: o.session, Profile: true})
+	if err != nil {
+		return err
+	}
+	defer rep.Close()
+	for i := range warmUps + o.runs {
+		start := time.Now()
+		if _, err := rep.Run(ctx, backend.Named(feed.Values), nil); err != nil {
+			return err
+		}
 		if i >= warmUps {
-			p.total += time.Since(start)
+			p.endRun(time.Since(start))
 		}
 	}
 	events, _, err := rep.Profiling()
 	if err != nil {
-		return nil, err
+		return err
 	}
-	// A profile does not tell runs apart, and a first run can have other nodes than later ones,
-	// such as those that reorder weights. Of each node, the share of the warm-up runs is dropped.
-	byName := map[[2]string][]onward.NodeRun{}
-	for _, e := range events {
-		key := [2]string{e.Name, e.OpType}
-		index := len(byName)
-		if l := byName[key]; l != nil {
-			index = l[0].Index
-		}
-		byName[key] = append(byName[key], onward.NodeRun{Index: index, Name: e.Name, OpType: e.OpType, Duration: e.Duration})
-	}
-	for _, l := range byName {
-		p.all = append(p.all, l[len(l)-len(l)*runs/(warmUps+runs):]...)
-	}
-	r := p.summary(runs)
-	r.Model, r.Provider = path, provider
-	return r, nil
-}
-
-// profiler collects the runs of nodes that the provider reports.
-type profiler struct {
-	all    []onward.NodeRun // without values
-	shapes map[int]string
-	total  time.Duration
-}
-
-func (p *profiler) node(n onward.NodeRun) {
-	if _, ok := p.shapes[n.Index]; !ok {
-		p.shapes[n.Index] = shapesOf(n.In) + " -> " + shapesOf(n.Out)
-	}
-	n.In, n.Out = nil, nil // valid only during the call
-	p.all = append(p.all, n)
-}
-
-func shapesOf(values []tensor.Value) string {
-	s := make([]string, 0, len(values))
-	for _, v := range values {
-		switch v := v.(type) {
-		case nil:
-			s = append(s, "-")
-		case *tensor.Tensor:
-			s = append(s, v.String())
-		default:
-			s = append(s, v.Type().String())
-		}
-	}
-	return strings.Join(s, " ")
-}
-
-func (p *profiler) summary(runs int) *profileJSON {
-	r := &profileJSON{Runs: runs, RunMS: text.Milliseconds(p.total) / float64(runs)}
-	ops, nodes := map[string]*profileLine{}, map[int]*profileLine{}
-	for _, n := range p.all {
-		t := text.Milliseconds(n.Duration) / float64(runs)
-		r.NodesMS += t
-		key := n.Domain + "\x00" + n.OpType
-		if ops[key] == nil {
-			ops[key] = &profileLine{Op: n.OpType, Domain: n.Domain}
-		}
-		if nodes[n.Index] == nil {
-			nodes[n.Index] = &profileLine{Index: n.Index, Name: n.Name, Op: n.OpType, Domain: n.Domain, Shapes: p.shapes[n.Index]}
-		}
-		for _, l := range []*profileLine{ops[key], nodes[n.Index]} {
-			l.Count++
-			l.TimeMS += t
-		}
-	}
-	finish := func(l *profileLine) profileLine {
-		l.Count = (l.Count + runs - 1) / runs
-		if r.NodesMS > 0 {
-			l.Share = l.TimeMS / r.NodesMS
-		}
-		return *l
-	}
-	for _, l := range ops {
-		r.Ops = append(r.Ops, finish(l))
-	}
-	for _, l := range nodes {
-		r.Nodes = append(r.Nodes, finish(l))
-	}
-	slices.SortFunc(r.Ops, func(a, b profileLine) int { return cmp.Or(cmp.Compare(b.TimeMS, a.TimeMS), cmp.Compare(a.Op, b.Op)) })
-	slices.SortFunc(r.Nodes, func(a, b profileLine) int { return cmp.Or(cmp.Compare(b.TimeMS, a.TimeMS), a.Index-b.Index) })
-	return r
+	p.events(events, o.runs, last)
+	return nil
 }
 
 func printProfile(w io.Writer, r *profileJSON, top int) error {
-	fmt.Fprintf(w, "%s on %s: %.4g ms a run, %.4g ms in its nodes, mean of %d runs\n\n", text.Name(r.Model), r.Provider, r.RunMS, r.NodesMS, r.Runs)
+	fmt.Fprintf(w, "%s on %s, threads: %d", text.Name(r.Model), r.Provider, r.Threads)
+	if r.sizes != "" {
+		fmt.Fprintf(w, ", free dimensions: %s", text.Name(r.sizes))
+	}
+	fmt.Fprintf(w, "\n%.4g ms a run, %.4g ms in its nodes, median of %d runs", r.RunMS, r.NodesMS, r.Runs)
+	if r.FLOPs > 0 && r.RunMS > 0 {
+		fmt.Fprintf(w, "; %sFLOP, %.4g GFLOP/s", text.Count(r.FLOPs), float64(r.FLOPs)/r.RunMS/1e6)
+	}
+	fmt.Fprintln(w)
+	if r.Peak != nil {
+		fmt.Fprintf(w, "peak: %s\n", peakText(r.Peak))
+	}
+	fmt.Fprintln(w)
 	t := text.NumberTable(w)
-	fmt.Fprintln(t, "ms\tshare\tcount\toperator\t")
+	fmt.Fprintln(t, "ms\tshare\tcount\tGFLOP/s\tof peak\toperator\t")
 	for _, l := range r.Ops {
-		fmt.Fprintf(t, "%.4f\t%.1f%%\t%d\t%s\t\n", l.TimeMS, 100*l.Share, l.Count, text.Name(opName(l)))
+		fmt.Fprintf(t, "%.4f\t%.1f%%\t%d\t%s\t%s\t\n", l.TimeMS, 100*l.Share, l.Count, l.figures(), text.Name(opName(l)))
 	}
 	if err := t.Flush(); err != nil {
 		return err
@@ -276,11 +255,37 @@ func printProfile(w io.Writer, r *profileJSON, top int) error {
 	}
 	fmt.Fprintf(w, "\nthe %d slowest of %d nodes\n", len(nodes), len(r.Nodes))
 	t = text.Table(w)
-	fmt.Fprintln(t, "ms\tshare\t#\toperator\tname\tshapes")
+	fmt.Fprintln(t, "ms\tshare\tGFLOP/s\tof peak\t#\toperator\tname\tcomputes\tshapes")
 	for _, l := range nodes {
-		fmt.Fprintf(t, "%.4f\t%.1f%%\t%d\t%s\t%s\t%s\n", l.TimeMS, 100*l.Share, l.Index, text.Name(opName(l)), text.Name(l.Name), l.Shapes)
+		fmt.Fprintf(t, "%.4f\t%.1f%%\t%s\t%d\t%s\t%s\t%s\t%s\n", l.TimeMS, 100*l.Share, l.figures(), l.Index, text.Name(opName(l)), text.Name(l.Name), text.Name(l.computes()), l.Shapes)
 	}
 	return t.Flush()
+}
+
+// figures returns the rate and the share of the peak as two cells.
+func (l *profileLine) figures() string {
+	rate, share := "-", "-"
+	if l.GFLOPS > 0 {
+		rate = fmt.Sprintf("%.4g", l.GFLOPS)
+	}
+	if l.OfPeak != nil {
+		share = fmt.Sprintf("%.0f%%", 100**l.OfPeak)
+	}
+	return rate + "\t" + share
+}
+
+// computes lists the operators of the model that a node computes.
+func (l *profileLine) computes() string {
+	const most = 5
+	var ops []string
+	for i, n := range l.Computes {
+		if i == most {
+			ops = append(ops, fmt.Sprintf("%d more", len(l.Computes)-most))
+			break
+		}
+		ops = append(ops, n.Op)
+	}
+	return cmp.Or(strings.Join(ops, "+"), "-")
 }
 
 func opName(l profileLine) string {
@@ -288,4 +293,17 @@ func opName(l profileLine) string {
 		return l.Domain + "." + l.Op
 	}
 	return l.Op
+}
+
+// peakText describes a measured peak.
+func peakText(p *peak.Peak) string {
+	s := fmt.Sprintf("%.4g GFLOP/s in float32", p.GFLOPS)
+	for i, c := range p.Copies {
+		where := "in " + text.Bytes(c.Bytes)
+		if i == len(p.Copies)-1 {
+			where = "in memory"
+		}
+		s += fmt.Sprintf(", %.4g GB/s %s", c.GBs, where)
+	}
+	return s
 }

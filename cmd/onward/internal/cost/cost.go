@@ -3,6 +3,7 @@
 package cost
 
 import (
+	"maps"
 	"math/bits"
 
 	"github.com/onward-ml/onward"
@@ -16,6 +17,9 @@ type Layer struct {
 	// MACs is the number of multiplications with addition: of convolutions, matrix products,
 	// recurrent layers and attention. Of other operators it is 0.
 	MACs int64 `json:"macs"`
+	// FLOPs is the number of operations: two per MAC, and those of elementwise operators,
+	// reductions, pooling and normalization.
+	FLOPs int64 `json:"flops"`
 	// Parameters is the number of elements of the initializers that the node is the first to read.
 	Parameters  int64 `json:"parameters"`
 	OutputBytes int64 `json:"output_bytes"`
@@ -27,9 +31,17 @@ type Layer struct {
 type Costs struct {
 	Layers []Layer
 	MACs   int64
+	FLOPs  int64
 	// ActivationBytes is the most memory that the inputs and results of nodes take at one time if
 	// the nodes run in order and free values after their last use.
 	ActivationBytes int64
+
+	values   map[string]onward.NodeArg
+	producer map[string]int   // index of the layer that makes a value
+	users    map[string][]int // indices of the layers that read a value
+	byName   map[string]int   // index of a layer by its name
+	output   map[string]bool  // outputs of the model
+	constant map[string]bool  // values that only depend on initializers
 }
 
 // Of returns the costs of a model. It returns the error of [onward.Analyze].
@@ -44,17 +56,22 @@ func Of(m *onnx.Model) (*Costs, error) {
 	for _, t := range m.Graph.Initializers {
 		unread[t.Name], initializer[t.Name] = true, true
 	}
-	c := &Costs{Layers: make([]Layer, len(a.Nodes))}
+	c := &Costs{Layers: make([]Layer, len(a.Nodes)), values: values, producer: map[string]int{}, users: map[string][]int{}, byName: map[string]int{},
+		output: map[string]bool{}, constant: maps.Clone(initializer)}
 	last := map[string]int{}
 	for i, n := range a.Nodes {
 		l := &c.Layers[i]
 		l.NodeInfo = n
-		l.MACs = macs(n, func(k int) []int64 {
+		in := func(k int) []int64 {
 			if k < len(n.Inputs) {
 				return shape(values[n.Inputs[k]])
 			}
 			return nil
-		}, shape(values[n.Outputs[0]]))
+		}
+		l.MACs = macs(n, in, shape(values[n.Outputs[0]]))
+		l.FLOPs = flops(n, l.MACs, in, shape(values[n.Outputs[0]]))
+		c.FLOPs = add(c.FLOPs, l.FLOPs)
+		c.index(i)
 		c.MACs = add(c.MACs, l.MACs)
 		for _, in := range n.Inputs {
 			if unread[in] {
@@ -77,6 +94,7 @@ func Of(m *onnx.Model) (*Costs, error) {
 		}
 	}
 	for _, v := range m.Graph.Outputs {
+		c.output[v.Name] = true
 		last[v.Name] = len(a.Nodes)
 	}
 	live := int64(0)
@@ -100,6 +118,26 @@ func Of(m *onnx.Model) (*Costs, error) {
 		}
 	}
 	return c, nil
+}
+
+// index adds layer i to the maps.
+func (c *Costs) index(i int) {
+	l := &c.Layers[i]
+	constant := len(l.Inputs) > 0
+	for _, in := range l.Inputs {
+		if in != "" {
+			c.users[in] = append(c.users[in], i)
+			constant = constant && c.constant[in]
+		}
+	}
+	for _, out := range l.Outputs {
+		if out != "" {
+			c.producer[out], c.constant[out] = i, constant || l.OpType == "Constant"
+		}
+	}
+	if l.Name != "" {
+		c.byName[l.Name] = i
+	}
 }
 
 // shape returns the sizes of a value with 1 for those that are unknown, or nil if the rank is.

@@ -1,0 +1,177 @@
+package cost
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/onward-ml/onward"
+)
+
+// Executed is a node that a provider has run: one of the model, or one that an optimization made of
+// several.
+type Executed struct {
+	Name, Op string
+	Outputs  []string // names of values; nil if the provider does not tell
+}
+
+// Group is what an executed node computes in the terms of the model.
+type Group struct {
+	Nodes   []int // indices of Layers
+	Outputs []string
+	Inputs  []string
+	FLOPs   int64
+	Bytes   int64 // of Inputs and Outputs, which nodes of the group need not read from memory
+}
+
+// blockedSuffix ends the names of values in a blocked layout.
+const blockedSuffix = " (blocked)"
+
+// Attribute returns for each executed node the nodes of the model that it computes: those behind its
+// outputs that no earlier one computes and that do not only depend on constants. Nodes whose outputs
+// the provider does not tell are found by their names, which native libraries extend. If such a name
+// belongs to a node of another operator, they take the nodes before it up to one with MACs.
+func (c *Costs) Attribute(run []Executed) []Group {
+	taken := make([]bool, len(c.Layers))
+	for i, l := range c.Layers { // nodes of constants are folded
+		taken[i] = constant(c, l)
+	}
+	groups := make([]Group, len(run))
+	for i, e := range run {
+		g := &groups[i]
+		behind := true         // follow the inputs
+		limit := len(c.Layers) // nodes with MACs that the group may have
+		var todo []int
+		for _, name := range e.Outputs {
+			if k, ok := c.producer[strings.TrimSuffix(name, blockedSuffix)]; ok {
+				todo = append(todo, k)
+			}
+		}
+		if e.Outputs == nil {
+			k, ok := c.named(e.Name)
+			if !ok {
+				continue
+			}
+			todo = append(todo, k)
+			limit, behind = 1, c.Layers[k].MACs == 0 && c.Layers[k].OpType != e.Op
+		}
+		for len(todo) > 0 {
+			k := todo[len(todo)-1]
+			todo = todo[:len(todo)-1]
+			if taken[k] {
+				continue
+			}
+			if c.Layers[k].MACs > 0 {
+				if limit == 0 {
+					continue
+				}
+				limit--
+			}
+			taken[k] = true
+			g.Nodes = append(g.Nodes, k)
+			for _, in := range c.Layers[k].Inputs {
+				if !behind {
+					break
+				}
+				if p, ok := c.producer[in]; ok {
+					todo = append(todo, p)
+				}
+			}
+		}
+		slices.Sort(g.Nodes)
+		c.sum(g)
+	}
+	return groups
+}
+
+// constant reports whether a node has the same results in each run.
+func constant(c *Costs, l Layer) bool {
+	return l.OpType == "Constant" || len(l.Inputs) > 0 && c.constant[l.Outputs[0]]
+}
+
+// sum adds the costs of the nodes of a group.
+func (c *Costs) sum(g *Group) {
+	inside, made := map[int]bool{}, map[string]bool{}
+	for _, k := range g.Nodes {
+		inside[k] = true
+		for _, out := range c.Layers[k].Outputs {
+			made[out] = true
+		}
+		g.FLOPs = add(g.FLOPs, c.Layers[k].FLOPs)
+	}
+	seen := map[string]bool{"": true}
+	for _, k := range g.Nodes {
+		for _, in := range c.Layers[k].Inputs {
+			if !made[in] && !seen[in] {
+				seen[in] = true
+				g.Inputs = append(g.Inputs, in)
+				g.Bytes = add(g.Bytes, size(c.values[in]))
+			}
+		}
+	}
+	for _, k := range g.Nodes {
+		for _, out := range c.Layers[k].Outputs {
+			if out == "" {
+				continue
+			}
+			leaves := c.output[out]
+			for _, user := range c.users[out] {
+				leaves = leaves || !inside[user]
+			}
+			if leaves {
+				g.Outputs = append(g.Outputs, out)
+				g.Bytes = add(g.Bytes, size(c.values[out]))
+			}
+		}
+	}
+}
+
+// named returns the node whose name, or the name of whose output, is the beginning of a name: ONNX
+// Runtime and OpenVINO append to them ("conv_nchwc", "conv/WithoutBiases").
+func (c *Costs) named(name string) (int, bool) {
+	for end := len(name); end > 0; end-- {
+		if end < len(name) && !strings.ContainsRune("_/.:", rune(name[end])) {
+			continue
+		}
+		if k, ok := c.byName[name[:end]]; ok {
+			return k, true
+		}
+		if k, ok := c.producer[name[:end]]; ok {
+			return k, true
+		}
+	}
+	return 0, false
+}
+
+// Parameter reports whether a value is an initializer or computed from some, of rank 0 or 1, such as
+// a bias.
+func (c *Costs) Parameter(name string) bool { return c.constant[name] && len(c.values[name].Shape) < 2 }
+
+// Shape returns a value's type and shape, such as "float[1 3 224 224]"; ? for unknown sizes.
+func (c *Costs) Shape(name string) string {
+	v, ok := c.values[name]
+	if !ok {
+		return "?"
+	}
+	return shapeText(v)
+}
+
+func shapeText(v onward.NodeArg) string {
+	if v.Shape == nil {
+		return v.ElementType().String()
+	}
+	var b strings.Builder
+	b.WriteString(v.ElementType().Elem.String())
+	b.WriteByte('[')
+	for i, d := range v.Shape {
+		if i > 0 {
+			b.WriteByte(' ')
+		}
+		if d.Value < 0 {
+			b.WriteByte('?')
+		} else {
+			b.WriteString(d.String())
+		}
+	}
+	b.WriteByte(']')
+	return b.String()
+}
