@@ -47,6 +47,9 @@ does not define the result.
 Different rounding does not count as a difference. The tolerances are in internal/testing/opfuzz: 0 for operators that move
 elements or that IEEE 754 and integers define, one step for quantized results, and for others a relative tolerance per
 element and per tensor that depends on the type.
+
+Optimizations remove nodes whose outputs nothing uses and nodes that cancel out, as two Transposes may. An error that such a
+node would return then does not occur. The level "none" keeps all nodes, and so does the provider ` + "`reference`" + `.
 `)
 	return b.Bytes()
 }
