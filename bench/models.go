@@ -191,7 +191,11 @@ func models() []model {
 	}
 
 	for _, rows := range []int{1, 10, 100, 1000} {
-		add(gTrees, fmt.Sprintf("100 trees of depth 6, %d rows", rows), func() *onnx.Model { return trees(100, 6, rows) })
+		add(gTrees, fmt.Sprintf("100 trees of depth 6, %d rows", rows), func() *onnx.Model { return trees(100, 6, 1, rows) })
+	}
+	for _, rows := range []int{1, 1000, 10_000} {
+		add(gTrees, fmt.Sprintf("500 trees of depth 8, %d rows", rows), func() *onnx.Model { return trees(500, 8, 1, rows) })
+		add(gTrees, fmt.Sprintf("100 trees of depth 10, 10 targets, %d rows", rows), func() *onnx.Model { return trees(100, 10, 10, rows) })
 	}
 
 	add(gTiny, "chain of 100 Add and Mul of 4", func() *onnx.Model {
@@ -386,8 +390,8 @@ func matMulNBits(bits, accuracy, m, n int) *onnx.Model {
 	return b.Must()
 }
 
-// trees returns a forest of full trees over 30 features.
-func trees(count, depth, rows int) *onnx.Model {
+// trees returns a forest of full trees over 30 features. Each leaf has a weight for each target.
+func trees(count, depth, targets, rows int) *onnx.Model {
 	const features = 30
 	rng := seeded()
 	var ids, trees, feature, yes, no, leafTree, leafNode, leafID []int64
@@ -403,12 +407,14 @@ func trees(count, depth, rows int) *onnx.Model {
 				continue
 			}
 			mode, feature, value, yes, no = append(mode, "LEAF"), append(feature, 0), append(value, 0), append(yes, 0), append(no, 0)
-			leafTree, leafNode, leafID, leaf = append(leafTree, t), append(leafNode, i), append(leafID, 0), append(leaf, rng.Float32()-.5)
+			for k := range int64(targets) {
+				leafTree, leafNode, leafID, leaf = append(leafTree, t), append(leafNode, i), append(leafID, k), append(leaf, rng.Float32()-.5)
+			}
 		}
 	}
 	b := begin().Opset("ai.onnx.ml", 3)
-	b.Input("x", f32, rows, features).Output("y", f32, rows, 1)
-	b.Node("TreeEnsembleRegressor", []string{"x"}, []string{"y"}, onnx.Attrs{"n_targets": 1, "nodes_nodeids": ids, "nodes_treeids": trees,
+	b.Input("x", f32, rows, features).Output("y", f32, rows, targets)
+	b.Node("TreeEnsembleRegressor", []string{"x"}, []string{"y"}, onnx.Attrs{"n_targets": targets, "nodes_nodeids": ids, "nodes_treeids": trees,
 		"nodes_featureids": feature, "nodes_values": value, "nodes_modes": mode, "nodes_truenodeids": yes, "nodes_falsenodeids": no,
 		"target_treeids": leafTree, "target_nodeids": leafNode, "target_ids": leafID, "target_weights": leaf}).Domain("ai.onnx.ml")
 	return b.Must()

@@ -19,7 +19,7 @@ type Level uint8
 const (
 	// Generic is plain Go.
 	Generic Level = iota
-	// AVX2 is AVX2 with FMA and F16C (x86-64-v3).
+	// AVX2 is AVX2 with FMA, F16C and BMI2 (x86-64-v3).
 	AVX2
 	// AVX512 is AVX-512 F, BW, VL, DQ and CD (x86-64-v4).
 	AVX512

@@ -1,5 +1,7 @@
 package main
 
+import "fmt"
+
 // Offsets in a heap's table: 64 thresholds, then 64 features, by node number. Node 0 does not
 // exist; its entry holds the depth.
 const (
@@ -60,9 +62,48 @@ func heaps(f *file) {
 	g.e("RET")
 }
 
+// Offsets in package tree's group.
+const (
+	groupRows  = 64
+	groupNodes = 96
+)
+
+// walk writes a kernel that takes steps of eight traversals (see walkGeneric). It computes with integers; the instruction
+// set is that of the level, of which it needs BMI2.
+func walk(f *file) {
+	g := f.function("walkAVX2", avx2, []arg{{"traversals", "*group"}, {"x", "*float32"}, {"bits", "uint"}, {"steps", "int"}}, nil)
+	g.arg("traversals", "AX")
+	g.arg("x", "BX")
+	g.arg("bits", "CX")
+	g.arg("steps", "DX")
+	g.e("MOVQ DX, 0(SP)")
+	for k := range 8 {
+		g.e("MOVL %d(AX), R%d", groupNodes+4*k, 8+k)
+	}
+	g.label("step")
+	for k := range 8 {
+		i := fmt.Sprintf("R%d", 8+k)
+		g.e("MOVQ %d(AX), DI", 8*k)
+		g.e("MOVL 4(DI)(%s*8), SI", i)
+		g.e("VMOVSS (DI)(%s*8), X%d", i, k)
+		g.e("BZHIL CX, SI, DX")
+		g.e("ADDL %d(AX), DX", groupRows+4*k)
+		g.e("VUCOMISS (BX)(DX*4), X%d", k) // the carry flag is set if the threshold is less, and for NaN
+		g.e("SHRXL CX, SI, %s", i)
+		g.e("ADCL $0, %s", i)
+	}
+	g.e("DECQ 0(SP)")
+	g.e("JNZ step")
+	for k := range 8 {
+		g.e("MOVL R%d, %d(AX)", 8+k, groupNodes+4*k)
+	}
+	g.e("RET")
+}
+
 func writeTree(dir string) {
-	f := newFile("heaps")
+	f := newFile("tree")
 	heaps(f)
-	write(dir+"/heaps_amd64.s", f.text())
-	write(dir+"/heaps_stubs_amd64.go", generated+"//go:build !purego\n\npackage tree\n"+f.stubs.String())
+	walk(f)
+	write(dir+"/tree_amd64.s", f.text())
+	write(dir+"/tree_stubs_amd64.go", generated+"//go:build !purego\n\npackage tree\n"+f.stubs.String())
 }

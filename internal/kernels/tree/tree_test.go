@@ -16,121 +16,142 @@ import (
 
 type options struct {
 	trees, depth, features, targets, terms int
-	full, missing                          bool
+	full, missing, double, oneTarget       bool
 	modes                                  []Mode
 }
 
-// forest returns random trees.
-func forest[T Float](r *rand.Rand, o options) (nodes []Node[T], roots []int) {
-	var grow func(d int) int
-	grow = func(d int) int {
-		i := len(nodes)
-		nodes = append(nodes, Node[T]{})
+// forest is a plain ensemble.
+type forest struct {
+	nodes  []Node
+	leaves [][]Term
+	roots  []int32
+}
+
+func (f *forest) source(targets int, average bool) Source {
+	return Source{Roots: f.roots, Nodes: len(f.nodes), Node: func(i int32) Node { return f.nodes[i] },
+		Leaves: len(f.leaves), Leaf: func(i int32) []Term { return f.leaves[i] }, Targets: targets, Average: average}
+}
+
+// grow returns random trees.
+func grow(r *rand.Rand, o options) *forest {
+	f := &forest{}
+	target := 0
+	var add func(d int) int32
+	add = func(d int) int32 {
 		if d == 0 || !o.full && r.IntN(4) == 0 {
+			var terms []Term
 			for range o.terms {
-				nodes[i].Weights = append(nodes[i].Weights, Term{Target: r.IntN(o.targets), Weight: r.NormFloat64()})
+				if !o.oneTarget {
+					target = r.IntN(o.targets)
+				}
+				w := r.NormFloat64()
+				if !o.double {
+					w = float64(float32(w))
+				}
+				terms = append(terms, Term{Target: int32(target), Weight: w})
 			}
-			return i
+			f.leaves = append(f.leaves, terms)
+			return ^int32(len(f.leaves) - 1)
 		}
-		n := Node[T]{Mode: o.modes[r.IntN(len(o.modes))], Feature: r.IntN(o.features), Value: T(r.IntN(7)-3) / 2, MissingTrue: o.missing && r.IntN(2) == 0}
-		n.False = grow(d - 1)
-		n.True = grow(d - 1)
-		nodes[i] = n
-		return i
+		i := len(f.nodes)
+		f.nodes = append(f.nodes, Node{})
+		n := Node{Mode: o.modes[r.IntN(len(o.modes))], Feature: int32(r.IntN(o.features)), Value: float32(r.IntN(7)-3) / 2, Missing: o.missing && r.IntN(2) == 0}
+		n.Next[0] = add(d - 1)
+		n.Next[1] = add(d - 1)
+		f.nodes[i] = n
+		return int32(i)
 	}
 	for range o.trees {
-		roots = append(roots, grow(o.depth))
+		target = r.IntN(o.targets)
+		f.roots = append(f.roots, add(o.depth))
 	}
-	return nodes, roots
+	return f
 }
 
 // naive evaluates one row with branches.
-func naive[T Float](nodes []Node[T], roots []int, targets int, agg Aggregate, x []T) []float64 {
-	out, set := make([]float64, targets), make([]bool, targets)
-	for _, i := range roots {
-		for nodes[i].Mode != Leaf {
-			n := &nodes[i]
+func (f *forest) naive(targets int, average bool, x []float32) []float64 {
+	out := make([]float64, targets)
+	for _, i := range f.roots {
+		for i >= 0 {
+			n := &f.nodes[i]
 			v := x[n.Feature]
-			yes := map[Mode]bool{LEQ: v <= n.Value, LT: v < n.Value, GTE: v >= n.Value, GT: v > n.Value, EQ: v == n.Value, NEQ: v != n.Value}[n.Mode]
-			if v != v && n.MissingTrue {
+			yes := map[Mode]bool{LEQ: v <= n.Value, LT: v < n.Value, GTE: v >= n.Value, GT: v > n.Value}[n.Mode]
+			if v != v && n.Missing {
 				yes = true
 			}
+			i = n.Next[0]
 			if yes {
-				i = n.True
-			} else {
-				i = n.False
+				i = n.Next[1]
 			}
 		}
-		for _, w := range nodes[i].Weights {
-			o := &out[w.Target]
-			switch {
-			case agg == Min && set[w.Target]:
-				*o = min(*o, w.Weight)
-			case agg == Max && set[w.Target]:
-				*o = max(*o, w.Weight)
-			case agg >= Min:
-				*o = w.Weight
-			default:
-				*o += w.Weight
-			}
-			set[w.Target] = true
+		for _, w := range f.leaves[^i] {
+			out[w.Target] += w.Weight
 		}
 	}
-	if agg == Average {
+	if average {
 		for i := range out {
-			out[i] /= float64(len(roots))
+			out[i] /= float64(len(f.roots))
 		}
 	}
 	return out
 }
 
-func check[T Float](t testing.TB, r *rand.Rand, o options, agg Aggregate, rows int) {
+func check(t testing.TB, r *rand.Rand, o options, average bool, rows int) {
 	t.Helper()
-	nodes, roots := forest[T](r, o)
-	e, err := New(nodes, roots, o.targets, agg)
+	f := grow(r, o)
+	e, err := New(f.source(o.targets, average))
 	if err != nil {
 		t.Fatal(err)
 	}
 	ldx := o.features + r.IntN(3)
-	x := testkit.Guarded[T](t, max(0, (rows-1)*ldx+o.features), testkit.High, 0)
+	x := testkit.Guarded[float32](t, max(0, (rows-1)*ldx+o.features), testkit.High, 0)
 	special := []float64{0, math.Copysign(0, -1), 0.5, -0.5, 1, math.NaN(), math.Inf(1), math.Inf(-1), -1.5}
 	for i := range x {
-		x[i] = T(special[r.IntN(len(special))])
+		x[i] = float32(special[r.IntN(len(special))])
 		if r.IntN(2) == 0 {
-			x[i] = T(r.NormFloat64())
+			x[i] = float32(r.NormFloat64())
 		}
 	}
-	dst := testkit.Guarded[T](t, rows*o.targets, testkit.High, 0)
+	dst := testkit.Guarded[float32](t, rows*o.targets, testkit.High, 0)
 	e.Run(func(n int, fn func(lo, hi int)) { fn(0, n/2); fn(n/2, n) }, dst, x, rows, ldx)
 	for i := range rows {
-		want := naive(nodes, roots, o.targets, agg, x[i*ldx:])
+		want := f.naive(o.targets, average, x[i*ldx:])
 		for j, w := range want {
 			if got := float64(dst[i*o.targets+j]); math.Abs(got-w) > 1e-5*(1+float64(o.trees)) {
-				t.Fatalf("%+v aggregate %d: row %d of %d, target %d: %g, want %g", o, agg, i, rows, j, got, w)
+				t.Fatalf("%+v average %v: row %d of %d, target %d: %g, want %g", o, average, i, rows, j, got, w)
 			}
+		}
+	}
+	one := make([]float32, o.targets)
+	for i := range rows { // the order of the sums does not depend on the number of rows
+		e.Run(nil, one, x[i*ldx:], 1, ldx)
+		if !slices.EqualFunc(one, dst[i*o.targets:][:o.targets], func(a, b float32) bool { return math.Float32bits(a) == math.Float32bits(b) }) {
+			t.Fatalf("%+v: row %d alone gives %v, with others %v", o, i, one, dst[i*o.targets:][:o.targets])
 		}
 	}
 }
 
 func TestForests(t *testing.T) {
-	leq, all := []Mode{LEQ, LT}, []Mode{LEQ, LT, GTE, GT, EQ, NEQ}
+	leq, all := []Mode{LEQ, LT}, []Mode{LEQ, LT, GTE, GT}
 	r := rand.New(rand.NewPCG(1, 1))
 	for _, o := range []options{
 		{trees: 20, depth: 6, features: 5, targets: 1, terms: 1, full: true, modes: leq},
 		{trees: 20, depth: 6, features: 5, targets: 1, terms: 1, full: true, modes: leq, missing: true},
+		{trees: 70, depth: 3, features: 1000, targets: 3, terms: 1, full: true, modes: leq, oneTarget: true},
+		{trees: 20, depth: 8, features: 5, targets: 2, terms: 2, full: true, modes: leq},
+		{trees: 20, depth: 7, features: 5, targets: 2, terms: 2, full: true, modes: leq, double: true},
 		{trees: 30, depth: 14, features: 9, targets: 1, terms: 1, modes: leq},
 		{trees: 30, depth: 12, features: 9, targets: 3, terms: 2, modes: leq, missing: true},
+		{trees: 30, depth: 12, features: 9, targets: 7, terms: 2, modes: leq, double: true},
 		{trees: 11, depth: 5, features: 2, targets: 4, terms: 1, modes: all},
 		{trees: 11, depth: 8, features: 2, targets: 1, terms: 1, modes: all, missing: true},
+		{trees: 3, depth: 4, features: 2, targets: 70, terms: 50, modes: leq},
 		{trees: 9, depth: 0, features: 1, targets: 1, terms: 1, modes: leq},
 		{trees: 9, depth: 3, features: 1, targets: 2, terms: 0, modes: leq},
 		{trees: 0, features: 1, targets: 2, modes: leq},
 	} {
-		for agg := Sum; agg <= Max; agg++ {
-			for _, rows := range []int{0, 1, 7, 8, 9, 31, 40} {
-				check[float32](t, r, o, agg, rows)
-				check[float64](t, r, o, agg, rows)
-			}
+		for _, rows := range []int{0, 1, 3, 4, 8, 17, 31, 140} {
+			check(t, r, o, rows%2 == 0, rows)
 		}
 	}
 }
@@ -139,12 +160,13 @@ func TestRapidForests(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		n := func(lo, hi int, name string) int { return rapid.IntRange(lo, hi).Draw(rt, name) }
 		o := options{trees: n(1, 25, "trees"), depth: n(0, 11, "depth"), features: n(1, 6, "features"), targets: n(1, 3, "targets"), terms: n(0, 2, "terms"),
-			full: rapid.Bool().Draw(rt, "full"), missing: rapid.Bool().Draw(rt, "missing"), modes: rapid.SampledFrom([][]Mode{{LEQ}, {LT}, {LEQ, LT}, {LEQ, GTE, EQ}, {GT, NEQ}}).Draw(rt, "modes")}
+			full: rapid.Bool().Draw(rt, "full"), missing: rapid.Bool().Draw(rt, "missing"), modes: rapid.SampledFrom([][]Mode{{LEQ}, {LT}, {LEQ, LT}, {LEQ, GTE}, {GT}}).Draw(rt, "modes"),
+			double: rapid.Bool().Draw(rt, "double"), oneTarget: rapid.Bool().Draw(rt, "one target")}
 		if o.full {
 			o.depth = min(o.depth, 7)
 		}
-		r, agg, rows := rand.New(rand.NewPCG(rapid.Uint64().Draw(rt, "seed"), 0)), Aggregate(n(0, 3, "aggregate")), n(0, 20, "rows")
-		testkit.Scope(t, func(t testing.TB) { check[float32](t, r, o, agg, rows) })
+		r, average, rows := rand.New(rand.NewPCG(rapid.Uint64().Draw(rt, "seed"), 0)), rapid.Bool().Draw(rt, "average"), n(0, 20, "rows")
+		testkit.Scope(t, func(t testing.TB) { check(t, r, o, average, rows) })
 	})
 }
 
@@ -153,8 +175,8 @@ func TestRapidForests(t *testing.T) {
 func TestLessThanMinusInfinity(t *testing.T) {
 	inf := float32(math.Inf(-1))
 	for _, missing := range []bool{false, true} {
-		nodes := []Node[float32]{{Mode: LT, Value: inf, True: 1, False: 2, MissingTrue: missing}, {Weights: []Term{{0, 1}}}, {Weights: []Term{{0, 2}}}}
-		e, err := New(nodes, []int{0}, 1, Sum)
+		f := forest{[]Node{{Mode: LT, Value: inf, Next: [2]int32{^1, ^0}, Missing: missing}}, [][]Term{{{0, 1}}, {{0, 2}}}, []int32{0}}
+		e, err := New(f.source(1, false))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -174,24 +196,28 @@ func TestLessThanMinusInfinity(t *testing.T) {
 }
 
 func TestNewErrors(t *testing.T) {
-	leaf := Node[float32]{Weights: []Term{{0, 1}}}
+	leaves := [][]Term{{{0, 1}}, {{3, 1}}}
+	nan := float32(math.NaN())
 	for _, c := range []struct {
-		nodes   []Node[float32]
-		roots   []int
+		nodes   []Node
+		roots   []int32
 		targets int
 		want    string
 	}{
-		{[]Node[float32]{leaf}, []int{0}, 0, "0 targets"},
-		{[]Node[float32]{leaf}, []int{1}, 1, "has child 1"},
-		{[]Node[float32]{leaf}, []int{0, 0}, 1, "tree 1: node 0 is reached a second time"},
-		{[]Node[float32]{{Mode: LEQ, True: 0, False: 1}, leaf}, []int{0}, 1, "node 0 is reached a second time"},
-		{[]Node[float32]{{Mode: LEQ, True: -1, False: 1}, leaf}, []int{0}, 1, "has child -1"},
-		{[]Node[float32]{{Mode: LEQ, True: 1, False: 1}, leaf}, []int{0}, 1, "node 1 is reached a second time"},
-		{[]Node[float32]{{Mode: LEQ, Feature: -1, True: 1, False: 2}, leaf, leaf}, []int{0}, 1, "feature -1"},
-		{[]Node[float32]{{Mode: 9, True: 1, False: 2}, leaf, leaf}, []int{0}, 1, "unknown mode 9"},
-		{[]Node[float32]{{Weights: []Term{{3, 1}}}}, []int{0}, 2, "target 3 of 2"},
+		{nil, []int32{^0}, 0, "0 targets"},
+		{nil, []int32{0}, 1, "tree 0: got node 0, the number of nodes is 0"},
+		{nil, []int32{^0, ^2}, 1, "tree 1: got leaf 2, the number of leaves is 2"},
+		{[]Node{{Next: [2]int32{^0, ^0}}}, []int32{0, 0}, 1, "tree 1: node 0 is reached a second time"},
+		{[]Node{{Next: [2]int32{0, ^0}}}, []int32{0}, 1, "tree 0: node 0 is reached a second time"},
+		{[]Node{{Next: [2]int32{1, 1}}, {Next: [2]int32{^0, ^0}}}, []int32{0}, 1, "tree 0: node 1 is reached a second time"},
+		{[]Node{{Feature: -1, Next: [2]int32{^0, ^0}}}, []int32{0}, 1, "node 0 has feature -1"},
+		{[]Node{{Mode: 9, Next: [2]int32{^0, ^0}}}, []int32{0}, 1, "node 0 compares by mode 9 with 0"},
+		{[]Node{{Mode: GT, Value: nan, Next: [2]int32{^0, ^0}}}, []int32{0}, 1, "node 0 compares by mode 3 with NaN"},
+		{nil, []int32{^1}, 2, "leaf 1 adds to target 3 of 2"},
+		{[]Node{{Feature: 1 << 30, Next: [2]int32{^0, ^0}}}, []int32{0}, 1, "tree 0: it has 3 nodes, want at most 2 with 1073741825 features"},
 	} {
-		if _, err := New(c.nodes, c.roots, c.targets, Sum); err == nil || !strings.Contains(err.Error(), c.want) {
+		f := forest{c.nodes, leaves, c.roots}
+		if _, err := New(f.source(c.targets, false)); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("error %v, want %q", err, c.want)
 		}
 	}
@@ -199,16 +225,22 @@ func TestNewErrors(t *testing.T) {
 
 func BenchmarkRun(b *testing.B) {
 	r := rand.New(rand.NewPCG(1, 1))
-	for _, o := range []options{{trees: 100, depth: 6, features: 30, targets: 1, terms: 1, full: true, modes: []Mode{LEQ}}, {trees: 100, depth: 14, features: 30, targets: 1, terms: 1, modes: []Mode{LEQ}}} {
-		nodes, roots := forest[float32](r, o)
-		for i := range nodes {
-			nodes[i].Value = float32(r.NormFloat64())
+	leq := []Mode{LEQ}
+	for _, o := range []options{
+		{trees: 100, depth: 6, features: 30, targets: 1, terms: 1, full: true, modes: leq},
+		{trees: 500, depth: 8, features: 30, targets: 1, terms: 1, full: true, modes: leq},
+		{trees: 100, depth: 10, features: 30, targets: 10, terms: 30, full: true, modes: leq},
+		{trees: 100, depth: 14, features: 30, targets: 1, terms: 1, modes: leq},
+	} {
+		f := grow(r, o)
+		for i := range f.nodes {
+			f.nodes[i].Value = float32(r.NormFloat64())
 		}
-		e, err := New(nodes, roots, 1, Sum)
+		e, err := New(f.source(o.targets, false))
 		if err != nil {
 			b.Fatal(err)
 		}
-		x, dst := make([]float32, 1000*30), make([]float32, 1000)
+		x, dst := make([]float32, 1000*30), make([]float32, 1000*o.targets)
 		for i := range x {
 			x[i] = float32(r.NormFloat64())
 		}
@@ -259,14 +291,50 @@ func TestHeaps(t *testing.T) {
 	}
 }
 
+// TestWalkSteps compares the kernel with its twin after each number of steps.
+func TestWalkSteps(t *testing.T) {
+	r := rand.New(rand.NewPCG(12, 12))
+	special := testkit.Special32()
+	for range 50 {
+		features, ldx := 1+r.IntN(40), 41+r.IntN(5)
+		f := grow(r, options{trees: lanes, depth: 1 + r.IntN(10), features: features, targets: 1, terms: 1, modes: []Mode{LEQ, LT, GTE}})
+		for i := range f.nodes {
+			if n := &f.nodes[i]; n.Mode != GTE && r.IntN(2) == 0 {
+				n.Value = special[r.IntN(len(special))]
+			}
+		}
+		e, err := New(f.source(1, false))
+		if err != nil {
+			t.Fatal(err)
+		}
+		x := testkit.Guarded[float32](t, (lanes-1)*ldx+features, testkit.High, 0)
+		for i := range x {
+			if x[i] = float32(r.NormFloat64()); r.IntN(2) == 0 {
+				x[i] = special[r.IntN(len(special))]
+			}
+		}
+		for steps := 1; steps <= 12; steps++ {
+			var g group
+			for k := range lanes {
+				g.root[k], g.row[k] = unsafe.Pointer(&e.nodes[2*e.trees[k].at]), uint32(k*ldx)
+			}
+			want := g
+			walkGeneric(&want, x, e.bits, steps)
+			if walkSteps(&g, x, e.bits, steps); g != want {
+				t.Fatalf("%d steps lead to %v, want %v", steps, g.node, want.node)
+			}
+		}
+	}
+}
+
 func TestEveryAssemblyFunctionIsTested(t *testing.T) {
-	testkit.CheckAsmTested(t, ".", []string{"heapsAVX512"}) // TestHeaps
+	testkit.CheckAsmTested(t, ".", []string{"heapsAVX512", "walkAVX2"}) // TestHeaps, TestWalkSteps
 }
 
 func TestPauses(t *testing.T) {
 	r := rand.New(rand.NewPCG(10, 10))
-	nodes, roots := forest[float32](r, options{trees: 100, depth: 6, features: 5, targets: 1, terms: 1, full: true, modes: []Mode{LEQ}})
-	e, err := New(nodes, roots, 1, Sum)
+	f := grow(r, options{trees: 100, depth: 6, features: 5, targets: 1, terms: 1, full: true, modes: []Mode{LEQ}})
+	e, err := New(f.source(1, false))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -140,6 +140,12 @@ func (a *Attrs) Ints(name string) []int {
 	return r
 }
 
+// Int64s is like Ints, but returns the list itself, which must not be changed.
+func (a *Attrs) Int64s(name string) []int64 {
+	v, _ := attr[[]int64](a, name, "a list of ints")
+	return v
+}
+
 // Floats returns a list of floats, nil when it is absent.
 func (a *Attrs) Floats(name string) []float32 {
 	v, _ := attr[[]float32](a, name, "a list of floats")

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"sync"
 
 	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/internal/kernels/tree"
@@ -42,88 +43,80 @@ const (
 
 // treeNode compares one feature with a threshold. next[0] and next[1] are the successors
 // if the comparison is false and true: a node index, or ^leaf.
-type treeNode[T mlFloat] struct {
-	threshold T
+type treeNode struct {
+	threshold float64
 	feature   int32
 	next      [2]int32
 	mode      treeMode
 	missing   bool // NaN takes the true branch
 }
 
-// treeVote is a weight of a leaf for a target.
-type treeVote struct {
-	target int32
-	weight float64
-}
-
-// treeForest is an ensemble of decision trees. T is float32 if model and input are
-// float32, else float64.
-type treeForest[T mlFloat] struct {
-	nodes   []treeNode[T]
-	members [][]T // sorted set of each node with treeMember; nil if there is none
+// treeForest is an ensemble of decision trees.
+type treeForest struct {
+	nodes   []treeNode
+	members [][]float64 // sorted set of each node with treeMember; nil if there is none
 	roots   []int32
-	first   []int32 // votes of leaf i: votes[first[i]:first[i+1]]
-	votes   []treeVote
-	leq     bool // all nodes compare with ≤, and NaN takes the false branch
+	first   []int32     // votes of leaf i: votes[first[i]:first[i+1]]
+	votes   []tree.Term // weights of leaves for targets
+	leq     bool        // all nodes compare with ≤, and NaN takes the false branch
 }
 
 // treeModel is the common representation of the three tree operators.
 type treeModel struct {
-	forest    treeForest[float64]
-	single    *treeForest[float32] // the same in float32, if that holds all thresholds exactly
-	features  int                  // minimum number of columns of X
+	forest    *treeForest
+	features  int // minimum number of columns of X
+	trees     int
 	targets   int
 	aggregate treeAggregate
 	base      []float64 // one per target, or nil
 	transform postTransform
 
 	// fast evaluates the forest without branches for float32 inputs. It is nil if the kernel
-	// does not support the model: aggregates other than sum and average, treeMember nodes,
-	// and subtrees with two parents.
-	fast *tree.Ensemble[float32]
+	// does not support the model: thresholds that float32 does not hold, aggregates other than sum and average, other
+	// comparisons, and subtrees with two parents.
+	fast *tree.Ensemble
+	once sync.Once
 }
 
-var treeKernelModes = map[treeMode]tree.Mode{treeLEQ: tree.LEQ, treeLT: tree.LT, treeGTE: tree.GTE, treeGT: tree.GT, treeEQ: tree.EQ, treeNEQ: tree.NEQ}
+var treeKernelModes = map[treeMode]tree.Mode{treeLEQ: tree.LEQ, treeLT: tree.LT, treeGTE: tree.GTE, treeGT: tree.GT}
 
 // kernel returns the forest in the form of package tree, or nil if that does not support
 // it.
-func (m *treeModel) kernel() *tree.Ensemble[float32] {
-	f := m.single
-	if f == nil || f.members != nil || m.aggregate != treeSum && m.aggregate != treeAverage || m.targets == 0 || len(f.roots) == 0 {
+func (m *treeModel) kernel() *tree.Ensemble {
+	f := m.forest
+	if f.members != nil || m.aggregate != treeSum && m.aggregate != treeAverage || m.targets == 0 || len(f.roots) == 0 {
 		return nil
 	}
-	index := func(i int32) int {
-		if i < 0 {
-			return len(f.nodes) + int(^i)
-		}
-		return int(i)
-	}
-	nodes := make([]tree.Node[float32], len(f.nodes)+len(f.first)-1)
-	for i, n := range f.nodes {
-		mode, ok := treeKernelModes[n.mode]
-		if !ok {
+	for i := range f.nodes {
+		if _, ok := treeKernelModes[f.nodes[i].mode]; !ok {
 			return nil
 		}
-		nodes[i] = tree.Node[float32]{Mode: mode, Feature: int(n.feature), Value: n.threshold, True: index(n.next[1]), False: index(n.next[0]), MissingTrue: n.missing}
 	}
-	for l := range len(f.first) - 1 {
-		for _, v := range f.votes[f.first[l]:f.first[l+1]] {
-			nodes[len(f.nodes)+l].Weights = append(nodes[len(f.nodes)+l].Weights, tree.Term{Target: int(v.target), Weight: v.weight})
-		}
-	}
-	roots := make([]int, len(f.roots))
-	for i, r := range f.roots {
-		roots[i] = index(r)
-	}
-	agg := tree.Sum
-	if m.aggregate == treeAverage {
-		agg = tree.Average
-	}
-	e, err := tree.New(nodes, roots, m.targets, agg)
+	e, err := tree.New(tree.Source{
+		Roots: f.roots, Targets: m.targets, Average: m.aggregate == treeAverage,
+		Nodes: len(f.nodes), Leaves: len(f.first) - 1,
+		Node: func(i int32) tree.Node {
+			n := &f.nodes[i]
+			return tree.Node{Mode: treeKernelModes[n.mode], Feature: n.feature, Value: float32(n.threshold), Next: n.next, Missing: n.missing}
+		},
+		Leaf: func(i int32) []tree.Term { return f.votes[f.first[i]:f.first[i+1]] },
+	})
 	if err != nil {
 		return nil
 	}
 	return e
+}
+
+// keep drops the form of the forest that runs do not need. The engine and the type of X are the same in all runs.
+func (m *treeModel) keep(generic bool, x tensor.DType) {
+	m.once.Do(func() {
+		if generic || x != tensor.TypeFloat32 && x != tensor.TypeFloat16 {
+			m.fast = nil
+		}
+		if m.fast != nil {
+			m.forest = nil
+		}
+	})
 }
 
 // runKernel is like run, but uses the branchless kernel.
@@ -138,7 +131,7 @@ func (m *treeModel) runKernel(c *ir.Call, x []float32, n, cols int, done func(i 
 	}
 	const worthThreads = 1 << 11 // traversals of a tree
 	par := c.Par()
-	if n*len(m.forest.roots) < worthThreads {
+	if n*m.trees < worthThreads {
 		par = nil
 	}
 	m.fast.Run(par, dst, x, n, cols)
@@ -154,10 +147,9 @@ func (m *treeModel) runKernel(c *ir.Call, x []float32, n, cols int, done func(i 
 }
 
 // finish checks the indices of the nodes and leaves, and that the graph has no cycles;
-// nodes may share subtrees. It then builds the float32 form if exact is set, that is, if
-// float32 holds all thresholds exactly.
+// nodes may share subtrees. It then builds the kernel's form. If exact is set, float32 holds all thresholds exactly.
 func (m *treeModel) finish(exact bool) error {
-	f := &m.forest
+	f := m.forest
 	const open, done = 1, 2
 	state := make([]uint8, len(f.nodes))
 	var stack []int32
@@ -201,36 +193,25 @@ func (m *treeModel) finish(exact bool) error {
 		f.leq = f.leq && n.mode == treeLEQ && !n.missing
 	}
 	for i, v := range f.votes {
-		if v.target < 0 || int(v.target) >= m.targets {
-			return fmt.Errorf("weight %d is for target %d, want 0 to %d", i, v.target, m.targets-1)
+		if v.Target < 0 || int(v.Target) >= m.targets {
+			return fmt.Errorf("weight %d is for target %d, want 0 to %d", i, v.Target, m.targets-1)
 		}
 	}
+	m.trees = len(f.roots)
 	if exact {
-		m.single = &treeForest[float32]{roots: f.roots, first: f.first, votes: f.votes, leq: f.leq,
-			nodes: make([]treeNode[float32], len(f.nodes))}
-		for i, n := range f.nodes {
-			m.single.nodes[i] = treeNode[float32]{float32(n.threshold), n.feature, n.next, n.mode, n.missing}
-		}
-		for _, s := range f.members {
-			t := make([]float32, len(s))
-			for k, v := range s {
-				t[k] = float32(v)
-			}
-			m.single.members = append(m.single.members, t)
-		}
+		m.fast = m.kernel()
 	}
-	m.fast = m.kernel()
 	return nil
 }
 
-// leaf returns the index of the leaf of a tree that x reaches.
-func (f *treeForest[T]) leaf(root int32, x []T) int32 {
+// reachedLeaf returns the index of the leaf of a tree that x reaches.
+func reachedLeaf[T mlFloat](f *treeForest, root int32, x []T) int32 {
 	i := root
 	if f.leq {
 		for i >= 0 {
 			n := &f.nodes[i]
 			k := 0
-			if x[n.feature] <= n.threshold {
+			if float64(x[n.feature]) <= n.threshold {
 				k = 1
 			}
 			i = n.next[k]
@@ -239,7 +220,7 @@ func (f *treeForest[T]) leaf(root int32, x []T) int32 {
 	}
 	for i >= 0 {
 		n := &f.nodes[i]
-		v := x[n.feature]
+		v := float64(x[n.feature])
 		var ok bool
 		switch n.mode {
 		case treeLEQ:
@@ -266,24 +247,24 @@ func (f *treeForest[T]) leaf(root int32, x []T) int32 {
 	return ^i
 }
 
-// score combines the leaf weights for one row into scores, which must be zero initially.
-func (f *treeForest[T]) score(agg treeAggregate, x []T, scores []float64, seen []bool) {
+// treeScores combines the leaf weights for one row into scores, which must be zero initially.
+func treeScores[T mlFloat](f *treeForest, agg treeAggregate, x []T, scores []float64, seen []bool) {
 	if agg == treeSum || agg == treeAverage {
 		for _, r := range f.roots {
-			l := f.leaf(r, x)
+			l := reachedLeaf(f, r, x)
 			for _, v := range f.votes[f.first[l]:f.first[l+1]] {
-				scores[v.target] += v.weight
+				scores[v.Target] += v.Weight
 			}
 		}
 		return
 	}
 	clear(seen)
 	for _, r := range f.roots {
-		l := f.leaf(r, x)
+		l := reachedLeaf(f, r, x)
 		for _, v := range f.votes[f.first[l]:f.first[l+1]] {
-			s := &scores[v.target]
-			if !seen[v.target] || agg == treeMin && v.weight < *s || agg == treeMax && v.weight > *s {
-				*s, seen[v.target] = v.weight, true
+			s := &scores[v.Target]
+			if !seen[v.Target] || agg == treeMin && v.Weight < *s || agg == treeMax && v.Weight > *s {
+				*s, seen[v.Target] = v.Weight, true
 			}
 		}
 	}
@@ -296,30 +277,29 @@ func (m *treeModel) run(c *ir.Call, x *tensor.Tensor, n, cols int, done func(i i
 	if cols < m.features {
 		return fmt.Errorf("X has shape %v, but the trees read feature %d", x.Shape(), m.features-1)
 	}
-	if m.single != nil && (x.DType() == tensor.TypeFloat32 || x.DType() == tensor.TypeFloat16) {
+	m.keep(c.Generic, x.DType())
+	if m.fast != nil {
+		data, err := kit.RealIn[float32](c, x)
+		if err != nil || n == 0 {
+			return err
+		}
+		return m.runKernel(c, data, n, cols, done)
+	}
+	if t := x.DType(); t == tensor.TypeFloat32 || t == tensor.TypeFloat16 {
 		data, err := kit.RealIn[float32](c, x)
 		if err != nil {
 			return err
 		}
-		if m.fast != nil && !c.Generic && n > 0 {
-			return m.runKernel(c, data, n, cols, done)
-		}
-		return runForest(c, m, m.single, data, n, cols, done)
+		return runForest(c, m, data, n, cols, done)
 	}
-	var data []float64
-	var err error
-	if x.DType() == tensor.TypeFloat16 {
-		data, err = kit.RealIn[float64](c, x)
-	} else {
-		data, err = mlNumbersAs[float64](c, x)
-	}
+	data, err := mlNumbersAs[float64](c, x)
 	if err != nil {
 		return err
 	}
-	return runForest(c, m, &m.forest, data, n, cols, done)
+	return runForest(c, m, data, n, cols, done)
 }
 
-func runForest[T mlFloat](c *ir.Call, m *treeModel, f *treeForest[T], x []T, n, cols int, done func(i int, scores []float64)) error {
+func runForest[T mlFloat](c *ir.Call, m *treeModel, x []T, n, cols int, done func(i int, scores []float64)) error {
 	const block = 64
 	items := (n + block - 1) / block
 	spaces := kit.WorkspaceCount(items)
@@ -335,10 +315,10 @@ func runForest[T mlFloat](c *ir.Call, m *treeModel, f *treeForest[T], x []T, n, 
 		scores, seen := scratch[ws*m.targets:][:m.targets], flags[ws*m.targets:][:m.targets]
 		for i := b * block; i < min(n, (b+1)*block); i++ {
 			clear(scores)
-			f.score(m.aggregate, x[i*cols:][:cols], scores, seen)
+			treeScores(m.forest, m.aggregate, x[i*cols:][:cols], scores, seen)
 			if m.aggregate == treeAverage {
 				for k := range scores {
-					scores[k] /= float64(len(f.roots))
+					scores[k] /= float64(m.trees)
 				}
 			}
 			done(i, scores)
@@ -391,7 +371,7 @@ func readFloatsOrTensor(a *kit.Attrs, name string, since3 bool) []float64 {
 	return v
 }
 
-func int32Of(v int) int32 {
+func int32Of[I int | int64](v I) int32 {
 	if v < 0 || v > math.MaxInt32-1 {
 		return -1
 	}

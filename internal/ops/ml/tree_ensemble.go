@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/onward-ml/onward/internal/ir"
+	"github.com/onward-ml/onward/internal/kernels/tree"
 	"github.com/onward-ml/onward/internal/ops/kit"
 	"github.com/onward-ml/onward/tensor"
 )
@@ -71,13 +72,13 @@ func buildTreeEnsemble(a *kit.Attrs) (*treeModel, error) {
 		return nil, fmt.Errorf("n_targets is %d, want 1 to 2^24", m.targets)
 	}
 
-	f := &m.forest
-	f.nodes = make([]treeNode[float64], n)
+	f := &treeForest{nodes: make([]treeNode, n)}
+	m.forest = f
 	if slices.Contains(modes, uint8(treeMember)) {
 		f.members = make([][]float64, n)
 	}
 	for i := range f.nodes {
-		node := treeNode[float64]{threshold: splits[i], feature: int32Of(features[i]), mode: treeMode(modes[i]), missing: len(missing) > 0 && missing[i] != 0}
+		node := treeNode{threshold: splits[i], feature: int32Of(features[i]), mode: treeMode(modes[i]), missing: len(missing) > 0 && missing[i] != 0}
 		if node.mode > treeMember {
 			return nil, fmt.Errorf("nodes_modes[%d] is %d, want 0 to 6", i, modes[i])
 		}
@@ -115,7 +116,7 @@ func buildTreeEnsemble(a *kit.Attrs) (*treeModel, error) {
 	f.first = make([]int32, len(weights)+1)
 	for i, w := range weights {
 		f.first[i+1] = int32(i + 1)
-		f.votes = append(f.votes, treeVote{int32Of(targetIDs[i]), w})
+		f.votes = append(f.votes, tree.Term{Target: int32Of(targetIDs[i]), Weight: w})
 	}
 	exact := exactFloats(splits)
 	for _, s := range f.members {

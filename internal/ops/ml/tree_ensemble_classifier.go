@@ -30,14 +30,13 @@ type TreeEnsembleClassifier struct {
 var _ = kit.Register(kit.Def{Domain: kit.DomainML, Name: "TreeEnsembleClassifier", Since: []int{1, 3, 5}, In: "X:T1", Out: "Y:T2, Z:float",
 	Types: kit.Types{"T1": mlNumbers, "T2": "string int64"}, Build: kit.Simple(func(a *kit.Attrs, opset int) kit.Operator {
 		op := &TreeEnsembleClassifier{labels: readClassLabels(a, "classlabels_int64s", "classlabels_strings"), only: -1, positive: true}
-		op.treeModel = buildLegacyTrees(a, opset, "class", op.labels.len())
-		votes := op.forest.votes
-		for i, v := range votes {
-			op.positive = op.positive && !(v.weight < 0)
+		op.treeModel = buildLegacyTrees(a, opset, "class", op.labels.len(), treeSum)
+		for i, v := range op.forest.votes {
+			op.positive = op.positive && !(v.Weight < 0)
 			if i == 0 && op.targets == 2 {
-				op.only = int(v.target)
+				op.only = int(v.Target)
 			}
-			if int(v.target) != op.only {
+			if int(v.Target) != op.only {
 				op.only = -1
 			}
 		}

@@ -19,16 +19,8 @@ var _ = kit.Register(kit.Def{Domain: kit.DomainML, Name: "TreeEnsembleRegressor"
 			a.Errorf("n_targets is %d, want 1 to 2^24", targets)
 			targets = 1
 		}
-		m := buildLegacyTrees(a, opset, "target", targets)
-		switch a.Enum("aggregate_function", "SUM", "AVERAGE", "SUM", "MIN", "MAX") {
-		case "AVERAGE":
-			m.aggregate = treeAverage
-		case "MIN":
-			m.aggregate = treeMin
-		case "MAX":
-			m.aggregate = treeMax
-		}
-		m.fast = m.kernel() // the aggregate decides whether the kernel supports the model
+		aggregates := map[string]treeAggregate{"AVERAGE": treeAverage, "SUM": treeSum, "MIN": treeMin, "MAX": treeMax}
+		m := buildLegacyTrees(a, opset, "target", targets, aggregates[a.Enum("aggregate_function", "SUM", "AVERAGE", "SUM", "MIN", "MAX")])
 		if k := len(m.base); k != 0 && k != targets {
 			a.Errorf("%d base values for %d targets, want one per target or none", k, targets)
 		}

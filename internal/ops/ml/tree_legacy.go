@@ -1,27 +1,75 @@
 package ml
 
 import (
-	"sort"
-
+	"github.com/onward-ml/onward/internal/kernels/tree"
 	"github.com/onward-ml/onward/internal/ops/kit"
 )
 
 // treeKey identifies a node of TreeEnsembleClassifier and TreeEnsembleRegressor.
-type treeKey struct{ tree, node int }
+type treeKey struct{ tree, node int64 }
+
+// treeIndex finds the elements of the nodes_ attributes that describe a node. Converters write the trees one
+// after the other, and the nodes of each by ascending number from 0; a map serves the others.
+type treeIndex struct {
+	trees, ids []int64
+	starts     map[int64]int // the first element of a tree
+	other      map[treeKey]int
+}
+
+// newTreeIndex returns the first element of each tree too. It fails if a node is defined twice.
+func newTreeIndex(a *kit.Attrs, trees, ids []int64) (x *treeIndex, first []int) {
+	x = &treeIndex{trees: trees, ids: ids, starts: map[int64]int{}}
+	regular := true
+	for i, t := range trees {
+		if s, ok := x.starts[t]; !ok {
+			x.starts[t] = i
+			first = append(first, i)
+			regular = regular && ids[i] == 0
+		} else {
+			regular = regular && ids[i] == int64(i-s)
+		}
+	}
+	if regular {
+		return x, first
+	}
+	x.other = make(map[treeKey]int, len(ids))
+	for i, id := range ids {
+		k := treeKey{trees[i], id}
+		if _, ok := x.other[k]; ok {
+			a.Errorf("node %d of tree %d is defined twice", id, trees[i])
+		}
+		x.other[k] = i
+	}
+	return x, first
+}
+
+// find returns the element of a node, and false if there is none.
+func (x *treeIndex) find(tree, id int64) (int, bool) {
+	if x.other != nil {
+		i, ok := x.other[treeKey{tree, id}]
+		return i, ok
+	}
+	s, ok := x.starts[tree]
+	if !ok || id < 0 || id >= int64(len(x.ids)-s) || x.trees[s+int(id)] != tree {
+		return 0, false
+	}
+	return s + int(id), true
+}
 
 // buildLegacyTrees converts the attributes of TreeEnsembleClassifier and
 // TreeEnsembleRegressor to a model. kind is the prefix of the weights' attributes, class
 // or target. The root of a tree is its first node.
-func buildLegacyTrees(a *kit.Attrs, opset int, kind string, targets int) *treeModel {
+func buildLegacyTrees(a *kit.Attrs, opset int, kind string, targets int, aggregate treeAggregate) *treeModel {
 	since3 := opset >= 3
-	m := &treeModel{targets: targets, aggregate: treeSum, transform: readPostTransform(a)}
-	trees, ids := a.Ints("nodes_treeids"), a.Ints("nodes_nodeids")
-	features, modes := a.Ints("nodes_featureids"), a.Strings("nodes_modes")
+	f := &treeForest{}
+	m := &treeModel{forest: f, targets: targets, aggregate: aggregate, transform: readPostTransform(a)}
+	trees, ids := a.Int64s("nodes_treeids"), a.Int64s("nodes_nodeids")
+	features, modes := a.Int64s("nodes_featureids"), a.Strings("nodes_modes")
 	values := readFloatsOrTensor(a, "nodes_values", since3)
-	yes, no := a.Ints("nodes_truenodeids"), a.Ints("nodes_falsenodeids")
-	missing := a.Ints("nodes_missing_value_tracks_true")
+	yes, no := a.Int64s("nodes_truenodeids"), a.Int64s("nodes_falsenodeids")
+	missing := a.Int64s("nodes_missing_value_tracks_true")
 	readFloatsOrTensor(a, "nodes_hitrates", since3) // visit counts, which have no effect
-	voteTrees, voteNodes, voteTargets := a.Ints(kind+"_treeids"), a.Ints(kind+"_nodeids"), a.Ints(kind+"_ids")
+	voteTrees, voteNodes, voteTargets := a.Int64s(kind+"_treeids"), a.Int64s(kind+"_nodeids"), a.Int64s(kind+"_ids")
 	weights := readFloatsOrTensor(a, kind+"_weights", since3)
 	m.base = readFloatsOrTensor(a, "base_values", since3)
 
@@ -42,82 +90,69 @@ func buildLegacyTrees(a *kit.Attrs, opset int, kind string, targets int) *treeMo
 		return m
 	}
 
-	// at maps every node to its index in the model, or to ^leaf.
-	at := make(map[treeKey]int32, n)
-	indices := make([]int32, n)
+	index, first := newTreeIndex(a, trees, ids)
+	at := make([]int32, n) // index of each node in the model, or ^leaf
 	var nodes, leaves int32
-	seen := map[int]bool{}
-	var first []int
-	for i, id := range ids {
-		k := treeKey{trees[i], id}
-		if _, ok := at[k]; ok {
-			a.Errorf("node %d of tree %d is defined twice", id, trees[i])
-			return m
-		}
-		mode, ok := treeModeNames[modes[i]]
-		switch {
+	for i, name := range modes {
+		switch mode, ok := treeModeNames[name]; {
 		case !ok:
-			a.Errorf("node %d of tree %d has unknown mode %q", id, trees[i], modes[i])
+			a.Errorf("node %d of tree %d has unknown mode %q", ids[i], trees[i], name)
 			return m
 		case mode == treeLeaf:
-			indices[i] = ^leaves
+			at[i] = ^leaves
 			leaves++
 		default:
-			indices[i] = nodes
+			at[i] = nodes
 			nodes++
 		}
-		at[k] = indices[i]
-		if !seen[trees[i]] {
-			seen[trees[i]] = true
-			first = append(first, i)
-		}
 	}
-	f := &m.forest
-	f.nodes = make([]treeNode[float64], 0, nodes)
+	f.nodes = make([]treeNode, 0, nodes)
 	for i := range ids {
-		if indices[i] < 0 {
+		if at[i] < 0 {
 			continue
 		}
-		node := treeNode[float64]{threshold: values[i], feature: int32Of(features[i]), mode: treeModeNames[modes[i]]}
+		node := treeNode{threshold: values[i], feature: int32Of(features[i]), mode: treeModeNames[modes[i]]}
 		node.missing = len(missing) > 0 && missing[i] != 0
-		for k, child := range []int{no[i], yes[i]} {
-			p, ok := at[treeKey{trees[i], child}]
+		for k, child := range []int64{no[i], yes[i]} {
+			p, ok := index.find(trees[i], child)
 			if !ok {
 				a.Errorf("node %d of tree %d has child %d, which does not exist", ids[i], trees[i], child)
 				return m
 			}
-			node.next[k] = p
+			node.next[k] = at[p]
 		}
 		f.nodes = append(f.nodes, node)
 	}
 	for _, i := range first {
-		f.roots = append(f.roots, indices[i])
+		f.roots = append(f.roots, at[i])
 	}
 
-	type vote struct {
-		leaf int32
-		treeVote
-	}
-	votes := make([]vote, 0, len(weights))
-	for i, w := range weights {
-		p, ok := at[treeKey{voteTrees[i], voteNodes[i]}]
+	// The votes are sorted by leaf.
+	leafOf := func(i int) int32 {
+		p, ok := index.find(voteTrees[i], voteNodes[i])
 		if !ok {
 			a.Errorf("%s_nodeids[%d] is node %d of tree %d, which does not exist", kind, i, voteNodes[i], voteTrees[i])
-			return m
+			return -1
 		}
-		if p < 0 { // converters write weights for inner nodes too, which have no effect
-			votes = append(votes, vote{^p, treeVote{int32Of(voteTargets[i]), w}})
-		}
+		return ^at[p] // negative for inner nodes, for which converters write weights too; they have no effect
 	}
-	sort.SliceStable(votes, func(i, j int) bool { return votes[i].leaf < votes[j].leaf })
-	f.first = make([]int32, leaves+1)
-	for _, v := range votes {
-		f.votes = append(f.votes, v.treeVote)
-		f.first[v.leaf+1]++
+	f.first = make([]int32, leaves+2)
+	for i := range weights {
+		if l := leafOf(i); l >= 0 {
+			f.first[l+2]++
+		}
 	}
 	for i := range leaves {
-		f.first[i+1] += f.first[i]
+		f.first[i+2] += f.first[i+1]
 	}
+	f.votes = make([]tree.Term, f.first[leaves+1])
+	for i, w := range weights {
+		if l := leafOf(i); l >= 0 {
+			f.votes[f.first[l+1]] = tree.Term{Target: int32Of(voteTargets[i]), Weight: w}
+			f.first[l+1]++
+		}
+	}
+	f.first = f.first[:leaves+1]
 	if err := m.finish(exactFloats(values)); err != nil {
 		a.Errorf("%w", err)
 	}

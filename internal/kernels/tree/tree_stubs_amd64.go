@@ -6,3 +6,6 @@ package tree
 
 //go:noescape
 func heapsAVX512(out *uint32, tables *uint32, x *float32, offsets *uint32, n int)
+
+//go:noescape
+func walkAVX2(traversals *group, x *float32, bits uint, steps int)
