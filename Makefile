@@ -9,6 +9,8 @@
 # make mutate     break the source in some 35 places, one at a time, and print which test catches each
 # make bench      measure cpu against ONNX Runtime and write docs/performance.md;
 #                 BENCH=-quick takes a few minutes
+# make bench-serve  measure onward serve, beside KServe's Python model server, and write the figures to
+#                 docs/serving.md; SERVE='-only latency' runs a part
 # make providers  run the ONNX backend suite on every provider and write docs/providers.md
 # make test-spark test integrations/spark on a local cluster of Spark (Python 3 and Java 17 are
 #                 needed; pip installs the rest into the cache folder)
@@ -27,7 +29,7 @@ STATICCHECK ?= honnef.co/go/tools/cmd/staticcheck@v0.8.2
 
 GOTEST = $(GO) run ./internal/testing/gotest $(if $(TALLY),-tally $(TALLY))
 
-.PHONY: all build test test-clients test-devices suite bench providers lint vet fmt staticcheck generate fuzz attack mutate
+.PHONY: all build test test-clients test-devices suite bench bench-serve providers lint vet fmt staticcheck generate fuzz attack mutate
 
 all: build test lint
 
@@ -69,6 +71,11 @@ test-spark:
 
 bench: suite
 	@$(GO) run ./bench -out docs/performance.md $(BENCH)
+
+bench-serve: suite
+	@test -x $(PYTHONS)/kserve/bin/python || python3 -m venv $(PYTHONS)/kserve
+	@$(PYTHONS)/kserve/bin/pip install -q kserve onnxruntime
+	@$(GO) run ./bench/serve -python $(PYTHONS)/kserve/bin/python -out docs/serving.md $(SERVE)
 
 providers: suite
 	@$(GO) run ./internal/testing/providers -out docs/providers.md

@@ -188,6 +188,10 @@ type RunOptions struct {
 	// Config holds ONNX Runtime's run configuration entries
 	// (onnxruntime_run_options_config_keys.h). cpu and reference ignore them.
 	Config map[string]string
+	// Serial runs the model in the caller's goroutine alone, whatever
+	// [SessionOptions.Threads] is. A model that takes a few microseconds does not repay
+	// waking other threads. Native libraries ignore it.
+	Serial bool
 	// Observe is called after every node with its inputs and outputs, which are valid
 	// only during the call. With providers other than cpu and reference the run returns
 	// NOT_IMPLEMENTED; a Rep of package backend observes these too.
@@ -202,5 +206,5 @@ func (o *RunOptions) fill(d *driver.RunOptions) {
 		return
 	}
 	*d = driver.RunOptions{OnlyPathToFetches: o.OnlyPathToFetches, Seed: cmp.Or(o.Seed, DefaultSeed()), Tag: o.Tag,
-		LogSeverity: o.LogSeverity, LogVerbosity: o.LogVerbosity, Config: o.Config, Observe: o.Observe}
+		LogSeverity: o.LogSeverity, LogVerbosity: o.LogVerbosity, Config: o.Config, Serial: o.Serial, Observe: o.Observe}
 }

@@ -76,6 +76,8 @@ type RunOptions struct {
 	LogSeverity       LogSeverity // LogDefault: the session's
 	LogVerbosity      int         // 0: the session's
 	Config            map[string]string
+	// Serial asks for a run in the caller's thread alone. Providers that cannot do so ignore it.
+	Serial bool
 	// Observe, unless nil, is called after every node by providers with
 	// [Traits.Operators]. Other providers get it only if [Options.EnableProfiling] is set
 	// and the engine is no [Profiler]; they may call it with names and times alone.

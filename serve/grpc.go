@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"runtime"
 	"runtime/debug"
 	"strings"
 	"sync"
@@ -35,6 +36,8 @@ func (s *Server) GRPCOptions() []grpc.ServerOption {
 		grpc.MaxSendMsgSize(math.MaxInt32),
 		grpc.MaxHeaderListSize(64 << 10),
 		grpc.ConnectionTimeout(20 * time.Second),
+		// Goroutines that serve one stream after another need not grow their stack for each.
+		grpc.NumStreamWorkers(uint32(2 * runtime.GOMAXPROCS(0))),
 		grpc.KeepaliveParams(keepalive.ServerParameters{Time: 2 * time.Minute, Timeout: 20 * time.Second}),
 		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: 10 * time.Second, PermitWithoutStream: true}),
 		grpc.ChainUnaryInterceptor(func(ctx context.Context, req any, info *grpc.UnaryServerInfo, h grpc.UnaryHandler) (resp any, err error) {
@@ -227,7 +230,7 @@ func (g *service) infer(ctx context.Context, m *inference.ModelInferRequest, rec
 		return nil, &Error{InvalidArgument, err}
 	}
 	r.received = received
-	if md, ok := metadata.FromIncomingContext(ctx); ok {
+	if md, ok := metadata.FromIncomingContext(ctx); ok && g.s.tracer != nil { // md is a copy
 		ctx = propagation.TraceContext{}.Extract(ctx, carrier(md))
 	}
 	ctx, cancel := g.s.deadline(ctx)

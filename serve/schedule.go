@@ -63,10 +63,11 @@ type job struct {
 // A request runs in the goroutine that submits it if an instance is free, because waking
 // another goroutine can take longer than a small model.
 type scheduler struct {
-	policy schedulePolicy
-	run    runner
-	gate   *gate // shared by all models; nil: none
-	share  share // of the gate
+	policy  schedulePolicy
+	run     runner
+	threads threads
+	gate    *gate // shared by all models; nil: none
+	share   share // of the gate
 
 	mu     sync.Mutex
 	free   int      // instances that run nothing
@@ -75,7 +76,7 @@ type scheduler struct {
 }
 
 func newScheduler(p schedulePolicy, run runner) *scheduler {
-	s := &scheduler{policy: p, run: run, free: p.instances, queues: make([][]*job, len(p.levels)+1)}
+	s := &scheduler{policy: p, run: run, threads: threads{now: time.Now}, free: p.instances, queues: make([][]*job, len(p.levels)+1)}
 	s.share.wake = s.wake
 	return s
 }
@@ -319,7 +320,11 @@ func (s *scheduler) guard(ctx context.Context, feed onward.Values, outputs []str
 			err = errorf(Internal, "the run panicked: %v", r)
 		}
 	}()
-	return s.run.Run(ctx, feed, &onward.RunOptions{Outputs: outputs, OnlyPathToFetches: true})
+	err = s.threads.run(feed, func(serial bool) error {
+		out, err = s.run.Run(ctx, feed, &onward.RunOptions{Outputs: outputs, OnlyPathToFetches: true, Serial: serial})
+		return err
+	})
+	return out, err
 }
 
 // runBatch runs jobs as one batch. It reports false if the jobs must run one by one.

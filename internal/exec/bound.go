@@ -82,7 +82,7 @@ func (b *Bound) Run(ctx context.Context, req *Request) error {
 
 func (b *Bound) run(ctx context.Context, req *Request) error {
 	p := b.plan
-	if p.opts.Pool != nil {
+	if p.opts.Pool != nil && !req.Serial {
 		p.opts.Pool.enter()
 		defer p.opts.Pool.leave()
 	}

@@ -328,7 +328,7 @@ func (s *state) Parallel(n, grain int, fn func(lo, hi int)) {
 		return
 	}
 	pool, r := s.plan.opts.Pool, s.run
-	if pool == nil || n <= grain {
+	if pool == nil || r.serial || n <= grain {
 		s.Serial(n, grain, fn)
 		return
 	}

@@ -131,3 +131,30 @@ func TestSectionThatEndsEarlyDoesNotReturn(t *testing.T) {
 		}
 	}
 }
+
+// TestSerialRunsUseNoWorkers checks that a run with Request.Serial starts no worker, with parallel
+// sections and with launches.
+func TestSerialRunsUseNoWorkers(t *testing.T) {
+	for how, f := range map[string]func(c *ir.Call, n, grain int, fn func(lo, hi int)){
+		"Parallel": (*ir.Call).Parallel,
+		"Launch":   func(c *ir.Call, n, grain int, fn func(lo, hi int)) { c.Launch(n, grain, fn); c.Sync() },
+	} {
+		pool, returned := NewPool(3), false
+		p, err := Compile(chain(t, sections{f, &returned}), Options{Pool: pool})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, serial := range []bool{true, false} {
+			if _, err := p.Run(t.Context(), &Request{Inputs: []tensor.Value{input(4)}, Serial: serial}); err != nil {
+				t.Fatal(err)
+			}
+			pool.mu.Lock()
+			started := pool.started
+			pool.mu.Unlock()
+			if started == serial {
+				t.Errorf("%s: workers started is %v after a run with Serial %v", how, started, serial)
+			}
+		}
+		pool.Close()
+	}
+}

@@ -24,6 +24,7 @@ type Request struct {
 	Budget      Budget         // shared with other runs; nil: none
 	Observe     Observer       // may be nil
 	Seed        uint64         // seed for random operators that have none
+	Serial      bool           // parallel sections run in the caller's goroutine
 }
 
 // run is the part that all states of one request share.
@@ -33,6 +34,7 @@ type run struct {
 	account account
 	observe Observer
 	seed    uint64
+	serial  bool
 	seeds   atomic.Uint64
 }
 
@@ -141,7 +143,8 @@ func (s *state) reset() {
 // start begins a run.
 func (s *state) start(ctx context.Context, req *Request) {
 	r := &s.request
-	r.ctx, r.done, r.account.limit, r.account.budget, r.observe, r.seed = ctx, ctx.Done(), req.MemoryLimit, req.Budget, req.Observe, req.Seed
+	r.ctx, r.done, r.account.limit, r.account.budget = ctx, ctx.Done(), req.MemoryLimit, req.Budget
+	r.observe, r.seed, r.serial = req.Observe, req.Seed, req.Serial
 	r.seeds.Store(0)
 	s.run = r
 }
@@ -192,7 +195,7 @@ func (p *Plan) RunInto(ctx context.Context, req *Request, out []tensor.Value) er
 }
 
 func (p *Plan) runInto(ctx context.Context, req *Request, out []tensor.Value) error {
-	if p.opts.Pool != nil {
+	if p.opts.Pool != nil && !req.Serial {
 		p.opts.Pool.enter()
 		defer p.opts.Pool.leave()
 	}

@@ -60,7 +60,7 @@ func (b *binding) Close() error {
 }
 
 func (b *binding) Run(ctx context.Context, opts *driver.RunOptions) error {
-	r := exec.Request{MemoryLimit: b.e.limit, Budget: b.e.budget, Seed: opts.Seed}
+	r := exec.Request{MemoryLimit: b.e.limit, Budget: b.e.budget, Seed: opts.Seed, Serial: opts.Serial}
 	if fn := opts.Observe; fn != nil {
 		r.Observe = observer(fn)
 	}

@@ -88,7 +88,7 @@ func (e *engine) Run(ctx context.Context, req *driver.Request) error {
 			in[i] = req.In[k]
 		}
 	}
-	r := &exec.Request{Inputs: in, MemoryLimit: e.limit, Budget: e.budget, Seed: req.Options.Seed}
+	r := &exec.Request{Inputs: in, MemoryLimit: e.limit, Budget: e.budget, Seed: req.Options.Seed, Serial: req.Options.Serial}
 	plan, index := e.planFor(req)
 	if index != nil {
 		if fn := req.Options.Observe; fn != nil {
