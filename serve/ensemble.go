@@ -151,7 +151,7 @@ func (r *ensembleRun) step(s *ensembleStep) (err error) {
 		return &Error{Unavailable, err}
 	}
 	defer v.release()
-	q := &request{model: s.model, version: s.version, params: r.params, received: time.Now()}
+	q := &request{model: s.model, version: s.version, params: r.params, received: time.Now(), step: true}
 	if !v.stateful() {
 		q.params = maps.Clone(r.params)
 		maps.DeleteFunc(q.params, func(k string, _ any) bool { return strings.HasPrefix(k, "sequence_") })

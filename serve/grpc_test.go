@@ -5,7 +5,9 @@ import (
 	"fmt"
 	"io"
 	"strings"
+	"sync"
 	"testing"
+	"time"
 
 	"go.opentelemetry.io/otel/trace"
 	"go.opentelemetry.io/otel/trace/noop"
@@ -219,38 +221,77 @@ func TestDeadlineOfTheCaller(t *testing.T) {
 	}
 }
 
-// spans records the parents of spans.
+// spans is a tracer provider that records spans.
 type spans struct {
 	noop.TracerProvider
-	parents chan trace.SpanContext
+	mu  sync.Mutex
+	all []*span
 }
 
-func (s *spans) Tracer(string, ...trace.TracerOption) trace.Tracer {
-	return &recorder{parents: s.parents}
+type span struct {
+	noop.Span
+	name       string
+	parent, id trace.SpanContext
+	start, end time.Time
 }
+
+func (s *span) SpanContext() trace.SpanContext { return s.id }
+
+func (s *span) End(o ...trace.SpanEndOption) {
+	c := trace.NewSpanEndConfig(o...)
+	s.end = c.Timestamp()
+}
+
+func (s *spans) Tracer(string, ...trace.TracerOption) trace.Tracer { return &recorder{s: s} }
 
 type recorder struct {
 	noop.Tracer
-	parents chan trace.SpanContext
+	s *spans
 }
 
-func (s *recorder) Start(ctx context.Context, name string, o ...trace.SpanStartOption) (context.Context, trace.Span) {
-	s.parents <- trace.SpanContextFromContext(ctx)
-	return s.Tracer.Start(ctx, name, o...)
+func (r *recorder) Start(ctx context.Context, name string, o ...trace.SpanStartOption) (context.Context, trace.Span) {
+	r.s.mu.Lock()
+	defer r.s.mu.Unlock()
+	c := trace.NewSpanStartConfig(o...)
+	parent := trace.SpanContextFromContext(ctx)
+	id := trace.SpanContextConfig{TraceID: parent.TraceID(), SpanID: trace.SpanID{7: byte(len(r.s.all) + 1)}}
+	if !id.TraceID.IsValid() {
+		id.TraceID[0] = byte(len(r.s.all) + 1)
+	}
+	x := &span{name: name, parent: parent, id: trace.NewSpanContext(id), start: c.Timestamp()}
+	r.s.all = append(r.s.all, x)
+	return trace.ContextWithSpan(ctx, x), x
+}
+
+// names returns the names of the spans since the last call, with those of their parents.
+func (s *spans) names() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	of := map[trace.SpanID]string{}
+	var l []string
+	for _, x := range s.all {
+		of[x.id.SpanID()] = x.name
+		l = append(l, strings.TrimPrefix(of[x.parent.SpanID()]+"/"+x.name, "/"))
+	}
+	s.all = nil
+	return strings.Join(l, ", ")
 }
 
 func TestTraceContext(t *testing.T) {
 	const parent = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
-	r := &spans{parents: make(chan trace.SpanContext, 2)}
+	r := new(spans)
 	s := newServer(t, "", &Options{Models: []Model{{Name: "m", Data: scaled(t, 1)}}, Tracer: r})
 	call(s, "POST", "/v2/models/m/infer", []byte(fp32("[1,2]", "[1,2]")), "traceparent", parent)
 	ctx := metadata.AppendToOutgoingContext(t.Context(), "traceparent", parent)
 	if _, err := dial(t, s).ModelInfer(ctx, message("m", "FP32", []int64{1, 2}, "12345678")); err != nil {
 		t.Fatal(err)
 	}
-	for _, protocol := range []string{"REST", "gRPC"} {
-		if got := (<-r.parents).TraceID().String(); got != "0af7651916cd43dd8448eb211c80319c" {
-			t.Errorf("%s: trace %s", protocol, got)
+	for i, x := range r.all {
+		if got := x.id.TraceID().String(); got != "0af7651916cd43dd8448eb211c80319c" || x.start.IsZero() || x.end.Before(x.start) && i%3 > 0 {
+			t.Errorf("span %s: trace %s, from %s to %s", x.name, got, x.start, x.end)
 		}
+	}
+	if got := r.names(); got != "infer m, infer m/queue, infer m/compute, infer m, infer m/queue, infer m/compute" {
+		t.Errorf("spans of REST and gRPC: %s", got)
 	}
 }

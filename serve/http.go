@@ -28,7 +28,7 @@ import (
 const headerLength = "Inference-Header-Content-Length"
 
 // extensions lists the protocol's extensions that both REST and gRPC always support.
-var extensions = []string{"classification", "model_repository", "model_repository(unload_dependents)", "schedule_policy", "model_configuration", "sequence",
+var extensions = []string{"classification", "model_repository", "model_repository(unload_dependents)", "schedule_policy", "model_configuration", "sequence", "trace", "logging",
 	"binary_tensor_data", "parameters", "statistics"}
 
 type handler func(http.ResponseWriter, *http.Request) error
@@ -39,7 +39,8 @@ func (s *Server) Handler() http.Handler {
 	mux := http.NewServeMux()
 	route := func(method, pattern string, h handler) {
 		mux.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) {
-			if r.Method != method && (method != http.MethodGet || r.Method != http.MethodHead) {
+			allowed := strings.Split(method, ", ")
+			if !slices.Contains(allowed, r.Method) && (allowed[0] != http.MethodGet || r.Method != http.MethodHead) {
 				w.Header().Set("Allow", method)
 				writeJSON(w, http.StatusMethodNotAllowed, errorJSON{fmt.Sprintf("method %.16q is not allowed, want %s", r.Method, method)})
 				return
@@ -82,11 +83,11 @@ func (s *Server) Handler() http.Handler {
 	private(post, "/v2/repository/models/{model}/load", s.postLoad)
 	private(post, "/v2/repository/models/{model}/unload", s.postUnload)
 	s.routeMemory(private)
-	for _, pattern := range []string{"/v2/logging", "/v2/trace/setting", "/v2/models/{model}/trace/setting",
-		"/v2/models/{model}/generate", "/v2/models/{model}/generate_stream"} {
+	s.routeSettings(private)
+	for _, pattern := range []string{"/v2/models/{model}/generate", "/v2/models/{model}/generate_stream"} {
 		mux.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) {
 			s.serveHTTP(w, r, func(http.ResponseWriter, *http.Request) error {
-				return errorf(Unsupported, "logging and trace settings, and generate requests are not supported")
+				return errorf(Unsupported, "generate requests are not supported")
 			})
 		})
 	}

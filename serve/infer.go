@@ -23,6 +23,7 @@ type request struct {
 	shared             []sharedInput // inputs that are read from shared memory before the run
 	outputs            []wanted      // empty: all
 	received           time.Time
+	step               bool // whether the request is a step of an ensemble
 }
 
 type namedTensor struct {
@@ -203,7 +204,7 @@ func (s *Server) inferVersion(ctx context.Context, v *version, r *request) (*res
 	resp, j, err := s.inferShared(ctx, v, r)
 	v.stats.record(r, j, err)
 	s.metrics.record(v, r, j, err)
-	end(err)
+	end(j, err)
 	return resp, err
 }
 

@@ -140,14 +140,24 @@ func (s *Server) MetricsHandler() http.Handler {
 	return promhttp.HandlerFor(s.opts.Metrics, promhttp.HandlerOpts{})
 }
 
-// trace starts the span of an inference request. The function that it returns ends the span.
-func (s *Server) trace(ctx context.Context, v *version, r *request) (context.Context, func(error)) {
-	if s.tracer == nil {
-		return ctx, func(error) {}
+// trace starts the span of an inference request, if it is selected. The function that it returns
+// ends the span, with the time in the queue and that of the run as children.
+func (s *Server) trace(ctx context.Context, v *version, r *request) (context.Context, func(*job, error)) {
+	if parent := trace.SpanContextFromContext(ctx); s.tracer == nil || r.step && (!parent.IsValid() || parent.IsRemote()) || !r.step && !s.settings.sample(v.model) {
+		return ctx, func(*job, error) {}
 	}
 	ctx, span := s.tracer.Start(ctx, "infer "+v.model, trace.WithSpanKind(trace.SpanKindServer), trace.WithTimestamp(r.received),
 		trace.WithAttributes(attribute.String("model.name", v.model), attribute.Int64("model.version", v.number)))
-	return ctx, func(err error) {
+	return ctx, func(j *job, err error) {
+		if j != nil && v.ensemble == nil { // the parts of an ensemble are its steps
+			for _, part := range []struct {
+				name       string
+				start, end time.Time
+			}{{"queue", j.queued, j.started}, {"compute", j.started, j.inferDone}} {
+				_, p := s.tracer.Start(ctx, part.name, trace.WithTimestamp(part.start))
+				p.End(trace.WithTimestamp(part.end))
+			}
+		}
 		if err != nil {
 			span.RecordError(err)
 			span.SetStatus(codes.Error, err.Error())

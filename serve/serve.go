@@ -61,7 +61,8 @@ type Options struct {
 	MaxBody int64
 	// Timeout is the longest time of an inference request. Default: no limit.
 	Timeout time.Duration
-	// AllowModelControl lets clients load and unload models of the repository.
+	// AllowModelControl lets clients load and unload models of the repository, and change the
+	// settings of logs and traces.
 	AllowModelControl bool
 	// AllowSharedMemory lets clients on the same machine put tensors in POSIX shared memory.
 	// Clients can then read and write all objects of /dev/shm that the server may open.
@@ -134,9 +135,11 @@ type Server struct {
 	log     *slog.Logger
 	metrics *metrics
 	tracer  trace.Tracer
-	regions regions
-	gate    *gate
-	memory  *onward.MemoryBudget
+
+	settings settings
+	regions  regions
+	gate     *gate
+	memory   *onward.MemoryBudget
 
 	loading sync.Mutex        // held while models are loaded and unloaded
 	seen    map[string]string // signatures of the models at the last Poll
@@ -160,12 +163,13 @@ func New(ctx context.Context, repo string, opts *Options) (*Server, error) {
 	if err := s.opts.setDefaults(); err != nil {
 		return nil, err
 	}
-	s.log = s.opts.Logger
+	s.log = slog.New(newLeveled(s.opts.Logger.Handler(), &s.settings))
 	var err error
 	if s.metrics, err = newMetrics(s); err != nil {
 		return nil, fmt.Errorf("serve: metrics: %w", err)
 	}
 	if s.opts.Tracer != nil {
+		s.settings.tracer = true
 		s.tracer = s.opts.Tracer.Tracer("github.com/onward-ml/onward/serve")
 	}
 	if s.memory = s.opts.Session.Limits.Budget; s.memory == nil {

@@ -441,7 +441,7 @@ func readAll(t testing.TB, r io.Reader) []byte {
 
 func TestUnsupportedExtensions(t *testing.T) {
 	s := one(t, scaled(t, 1))
-	for _, path := range []string{"/v2/cudasharedmemory/region/r/register", "/v2/logging", "/v2/trace/setting", "/v2/models/m/generate"} {
+	for _, path := range []string{"/v2/cudasharedmemory/region/r/register", "/v2/models/m/generate", "/v2/models/m/generate_stream"} {
 		if w := call(s, "POST", path, nil); w.Code != 501 || !strings.Contains(w.Body.String(), "not supported") {
 			t.Errorf("%s: %d %s, want 501", path, w.Code, w.Body)
 		}

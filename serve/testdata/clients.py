@@ -50,6 +50,10 @@ for M,url in ((H, sys.argv[1]), (G, sys.argv[2])):
     for f in (lambda: c.infer('none',ins()), lambda: c.infer('simple',ins()[:1]), lambda: c.get_system_shared_memory_status()):
         try: f(); ok(False,'error expected')
         except InferenceServerException as e: ok(True,'error: '+str(e))
+    c.update_trace_settings(settings={'trace_rate':'7'}); r=c.get_trace_settings('simple')
+    ok((r['trace_rate'] if M is H else r.settings['trace_rate'].value[0])=='7','trace settings'); c.update_trace_settings(settings={'trace_rate':None})
+    c.update_log_settings({'log_verbose_level':1}); r=c.get_log_settings()
+    ok((r['log_verbose_level'] if M is H else r.settings['log_verbose_level'].uint32_param)==1,'log settings'); c.update_log_settings({'log_verbose_level':0})
     try:
         r=c.infer('simple',ins(),priority=1,timeout=1000000); ok(True,'priority')
     except Exception as e: ok(False,'priority '+str(e))
