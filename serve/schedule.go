@@ -210,8 +210,8 @@ func (s *scheduler) timed(batch []*job) {
 	s.gate.give(&s.share, time.Since(start))
 }
 
-// next takes the next batch from the queues, and an instance for it. It returns nil if there
-// is none to run now. s.mu is held.
+// next takes the next batch from the queues, and an instance for it. It returns nil if no
+// batch can run now. s.mu is held.
 func (s *scheduler) next() []*job {
 	if s.free == 0 {
 		return nil
