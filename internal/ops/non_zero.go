@@ -42,9 +42,11 @@ func (op *NonZero) Run(c *ir.Call) error {
 	s := kit.Strides(x.Shape())
 	for k, d := range x.Shape() {
 		row := out[k*n : (k+1)*n]
-		for i, p := range at {
-			row[i] = int64(p / s[k] % d)
-		}
+		c.Parallel(n, kit.GrainCheap, func(lo, hi int) {
+			for i, p := range at[lo:hi] {
+				row[lo+i] = int64(p / s[k] % d)
+			}
+		})
 	}
 	return nil
 }

@@ -58,13 +58,15 @@ func (op *ReverseSequence) Run(c *ir.Call) error {
 		bs, ts = ts, bs
 	}
 	for b, n := range lens {
-		for t := range time {
-			from := t
-			if t < n {
-				from = n - 1 - t
+		c.Serial(time, kit.GrainCheap, func(lo, hi int) {
+			for t := lo; t < hi; t++ {
+				from := t
+				if t < n {
+					from = n - 1 - t
+				}
+				at[b*bs+t*ts] = b*bs + from*ts
 			}
-			at[b*bs+t*ts] = b*bs + from*ts
-		}
+		})
 	}
 	dst, err := kit.MoveOut(c, 0, x.DType(), x.Shape()...)
 	if err != nil {

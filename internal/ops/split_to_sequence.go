@@ -92,7 +92,7 @@ func (op *SplitToSequence) Run(c *ir.Call) error {
 	out := &tensor.Sequence{Elem: x.Type(), Items: make([]tensor.Value, count)}
 	at := 0
 	for i := range out.Items {
-		if i&0xfff == 0 {
+		if i&0x3f == 0 {
 			if err := c.Err(); err != nil {
 				return err
 			}

@@ -59,8 +59,8 @@ func (op *StringSplit) next(s string, splits int) (part, rest string, more bool)
 	return s[:i], rest, rest != ""
 }
 
-// each calls fn with every part of s and returns their number.
-func (op *StringSplit) each(s string, fn func(k int, part string)) int {
+// each calls fn with every part of s until it returns false, and returns the number of calls.
+func (op *StringSplit) each(s string, fn func(k int, part string) bool) int {
 	if op.Delimiter == "" {
 		if s = strings.TrimLeftFunc(s, unicode.IsSpace); s == "" {
 			return 0
@@ -68,8 +68,7 @@ func (op *StringSplit) each(s string, fn func(k int, part string)) int {
 	}
 	for k := 0; ; k++ {
 		part, rest, more := op.next(s, k)
-		fn(k, part)
-		if !more {
+		if !fn(k, part) || !more {
 			return k + 1
 		}
 		s = rest
@@ -84,15 +83,13 @@ func (op *StringSplit) Run(c *ir.Call) error {
 	if err != nil {
 		return err
 	}
-	most := 0
+	most, m := 0, kit.Meter{C: c}
 	for i, s := range in {
-		if i&0xff == 0 {
-			if err := c.Err(); err != nil {
-				return err
-			}
-		}
-		counts[i] = op.each(s, func(int, string) {})
+		counts[i] = op.each(s, func(int, string) bool { return m.Spend(64) })
 		most = max(most, counts[i])
+	}
+	if err := c.Err(); err != nil {
+		return err
 	}
 	out, err := c.Output(0, tensor.TypeString, append(slices.Clone(x.Shape()), most)...)
 	if err != nil {
@@ -101,13 +98,14 @@ func (op *StringSplit) Run(c *ir.Call) error {
 	y := tensor.Of[string](out)
 	clear(y)
 	for i, s := range in {
-		if i&0xff == 0 {
-			if err := c.Err(); err != nil {
-				return err
-			}
-		}
 		row := y[i*most : (i+1)*most]
-		op.each(s, func(k int, part string) { row[k] = part })
+		op.each(s, func(k int, part string) bool {
+			row[k] = part
+			return m.Spend(64)
+		})
+	}
+	if err := c.Err(); err != nil {
+		return err
 	}
 	if !c.Wants(1) {
 		return nil

@@ -74,7 +74,7 @@ func ChannelsOutput(c *ir.Call, i int, d tensor.DType, shape []int, last bool) (
 	}
 	return t, func() {
 		width := moveWidth(d)
-		MoveChannels(c, MoveBuf{t: y, Width: width, Raw: y.Bytes()}, MoveBuf{t: t, Width: width, Raw: t.Bytes()}, shape, true)
+		MoveChannels(c, MoveBuf{c: c, t: y, Width: width, Raw: y.Bytes()}, MoveBuf{c: c, t: t, Width: width, Raw: t.Bytes()}, shape, true)
 	}, nil
 }
 

@@ -14,6 +14,7 @@ import (
 
 // MoveBuf holds the contents of a tensor as elements of a given width.
 type MoveBuf struct {
+	c     *ir.Call
 	t     *tensor.Tensor
 	Width int    // bytes per element; 0 for strings
 	Raw   []byte // unpacked elements
@@ -60,7 +61,7 @@ func moveWidth(d tensor.DType) int {
 // MoveIn returns the contents of an input. Packed elements are unpacked in scratch memory.
 func MoveIn(c *ir.Call, t *tensor.Tensor) (MoveBuf, error) {
 	d := t.DType()
-	b := MoveBuf{t: t, Width: moveWidth(d)}
+	b := MoveBuf{c: c, t: t, Width: moveWidth(d)}
 	switch {
 	case d == tensor.TypeString:
 		b.Strs = tensor.Of[string](t)
@@ -69,7 +70,7 @@ func MoveIn(c *ir.Call, t *tensor.Tensor) (MoveBuf, error) {
 		if err != nil {
 			return b, err
 		}
-		memory.UnpackUint(raw, t.Bytes(), d.Bits())
+		packedParts(c, t, func(lo, hi int, packed []byte) { memory.UnpackUint(raw[lo:hi], packed, d.Bits()) })
 		b.Raw = raw
 	default:
 		b.Raw = t.Bytes()
@@ -90,7 +91,7 @@ func MoveOut(c *ir.Call, i int, d tensor.DType, shape ...int) (MoveBuf, error) {
 // MoveInto is MoveOut for an existing tensor.
 func MoveInto(c *ir.Call, t *tensor.Tensor) (MoveBuf, error) {
 	d := t.DType()
-	b := MoveBuf{t: t, Width: moveWidth(d)}
+	b := MoveBuf{c: c, t: t, Width: moveWidth(d)}
 	switch {
 	case d == tensor.TypeString:
 		b.Strs = tensor.Of[string](t)
@@ -109,8 +110,18 @@ func MoveInto(c *ir.Call, t *tensor.Tensor) (MoveBuf, error) {
 // Done packs the elements of a packed type into the tensor.
 func (b MoveBuf) Done() {
 	if d := b.t.DType(); d.Packed() {
-		memory.PackUint(b.t.Bytes(), b.Raw, d.Bits())
+		packedParts(b.c, b.t, func(lo, hi int, packed []byte) { memory.PackUint(packed, b.Raw[lo:hi], d.Bits()) })
 	}
+}
+
+// packedParts calls fn with ranges of the elements of a packed tensor and their bytes. Eight elements
+// begin at a whole byte in all packed types.
+func packedParts(c *ir.Call, t *tensor.Tensor, fn func(lo, hi int, packed []byte)) {
+	const unit = 8
+	n, bytes, bits := t.Len(), t.Bytes(), t.DType().Bits()
+	c.Serial((n+unit-1)/unit, GrainCheap/unit, func(lo, hi int) {
+		fn(lo*unit, min(hi*unit, n), bytes[lo*bits:min(hi*bits, len(bytes))])
+	})
 }
 
 // MoveNew returns a tensor for a sequence or optional. Its memory is charged to the call before it

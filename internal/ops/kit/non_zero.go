@@ -23,55 +23,49 @@ func NonZeroOffsets(c *ir.Call, x *tensor.Tensor) ([]int, error) {
 	}
 	switch b.Width {
 	case 0:
-		n := 0
-		for _, s := range b.Strs {
-			if s != "" {
-				n++
-			}
-		}
-		at, err := ir.ScratchOf[int](c, n)
-		if err != nil {
-			return nil, err
-		}
-		n = 0
-		for i, s := range b.Strs {
-			if s != "" {
-				at[n] = i
-				n++
-			}
-		}
-		return at, nil
+		return nonZeroOf(c, len(b.Strs), func(i int) bool { return b.Strs[i] != "" })
 	case 1:
-		return nonZeroOf(c, b.Raw, ^uint8(sign))
+		return nonZeroBits(c, b.Raw, ^uint8(sign))
 	case 2:
-		return nonZeroOf(c, MoveOf[uint16](b), ^uint16(sign))
+		return nonZeroBits(c, MoveOf[uint16](b), ^uint16(sign))
 	case 4:
-		return nonZeroOf(c, MoveOf[uint32](b), ^uint32(sign))
+		return nonZeroBits(c, MoveOf[uint32](b), ^uint32(sign))
 	case 8:
-		return nonZeroOf(c, MoveOf[uint64](b), ^sign)
+		return nonZeroBits(c, MoveOf[uint64](b), ^sign)
 	}
 	pairs := MoveOf[[2]uint64](b)
-	n := 0
-	for _, v := range pairs {
-		if (v[0]|v[1])&^sign != 0 {
-			n++
+	return nonZeroOf(c, len(pairs), func(i int) bool { return (pairs[i][0]|pairs[i][1])&^sign != 0 })
+}
+
+// nonZeroOf returns the numbers below n for which is holds.
+func nonZeroOf(c *ir.Call, n int, is func(i int) bool) ([]int, error) {
+	count := 0
+	c.Serial(n, GrainCheap, func(lo, hi int) {
+		for i := lo; i < hi; i++ {
+			if is(i) {
+				count++
+			}
 		}
-	}
-	at, err := ir.ScratchOf[int](c, n)
+	})
+	at, err := ir.ScratchOf[int](c, count)
 	if err != nil {
 		return nil, err
 	}
-	n = 0
-	for i, v := range pairs {
-		if (v[0]|v[1])&^sign != 0 {
-			at[n] = i
-			n++
+	count = 0
+	c.Serial(n, GrainCheap, func(lo, hi int) {
+		for i := lo; i < hi; i++ {
+			if is(i) {
+				at[count] = i
+				count++
+			}
 		}
-	}
+	})
 	return at, nil
 }
 
-func nonZeroOf[T uint8 | uint16 | uint32 | uint64](c *ir.Call, s []T, mask T) ([]int, error) {
+// nonZeroBits is nonZeroOf for elements that are not zero under a mask. A function per element costs
+// several times as much.
+func nonZeroBits[T uint8 | uint16 | uint32 | uint64](c *ir.Call, s []T, mask T) ([]int, error) {
 	n := 0
 	c.Serial(len(s), GrainCheap, func(lo, hi int) {
 		for _, v := range s[lo:hi] {

@@ -46,21 +46,21 @@ func NumberIn[T RealFloat](c *ir.Call, t *tensor.Tensor) ([]T, error) {
 	}
 	switch t.DType() {
 	case tensor.TypeInt8:
-		numberConvert[T, int8](buf, t)
+		numberConvert[T, int8](c, buf, t)
 	case tensor.TypeInt16:
-		numberConvert[T, int16](buf, t)
+		numberConvert[T, int16](c, buf, t)
 	case tensor.TypeInt32:
-		numberConvert[T, int32](buf, t)
+		numberConvert[T, int32](c, buf, t)
 	case tensor.TypeInt64:
-		numberConvert[T, int64](buf, t)
+		numberConvert[T, int64](c, buf, t)
 	case tensor.TypeUint8:
-		numberConvert[T, uint8](buf, t)
+		numberConvert[T, uint8](c, buf, t)
 	case tensor.TypeUint16:
-		numberConvert[T, uint16](buf, t)
+		numberConvert[T, uint16](c, buf, t)
 	case tensor.TypeUint32:
-		numberConvert[T, uint32](buf, t)
+		numberConvert[T, uint32](c, buf, t)
 	case tensor.TypeUint64:
-		numberConvert[T, uint64](buf, t)
+		numberConvert[T, uint64](c, buf, t)
 	default:
 		return nil, fmt.Errorf("element type %s cannot be interpolated, want a number", t.DType())
 	}
@@ -71,10 +71,13 @@ type numberInt interface {
 	int8 | int16 | int32 | int64 | uint8 | uint16 | uint32 | uint64
 }
 
-func numberConvert[T RealFloat, I numberInt](dst []T, t *tensor.Tensor) {
-	for i, v := range memory.FromRaw[I](t.Bytes()) {
-		dst[i] = T(v)
-	}
+func numberConvert[T RealFloat, I numberInt](c *ir.Call, dst []T, t *tensor.Tensor) {
+	src := memory.FromRaw[I](t.Bytes())
+	c.Parallel(len(src), GrainCheap, func(lo, hi int) {
+		for i, v := range src[lo:hi] {
+			dst[lo+i] = T(v)
+		}
+	})
 }
 
 // StoreNumber stores an output. Integers are rounded to nearest, ties to even, or toward 0 if cut
@@ -104,24 +107,26 @@ func (o RealOutput[T]) StoreNumber(cut bool) {
 
 func numberStore[T RealFloat, I numberInt](o RealOutput[T], cut bool, lo, hi I) {
 	dst := memory.FromRaw[I](o.T.Bytes())
-	for i, v := range o.Data {
-		f := float64(v)
-		if cut {
-			f = math.Trunc(f)
-		} else {
-			f = math.RoundToEven(f)
+	o.parts(func(from, to int) {
+		for i := from; i < to; i++ {
+			f := float64(o.Data[i])
+			if cut {
+				f = math.Trunc(f)
+			} else {
+				f = math.RoundToEven(f)
+			}
+			switch {
+			case f != f:
+				dst[i] = 0
+			case f <= float64(lo):
+				dst[i] = lo
+			case f >= float64(hi):
+				dst[i] = hi
+			default:
+				dst[i] = I(f)
+			}
 		}
-		switch {
-		case f != f:
-			dst[i] = 0
-		case f <= float64(lo):
-			dst[i] = lo
-		case f >= float64(hi):
-			dst[i] = hi
-		default:
-			dst[i] = I(f)
-		}
-	}
+	})
 }
 
 // TensorInt64 is the type of index outputs.

@@ -89,13 +89,18 @@ func RealOut[T RealFloat](c *ir.Call, i int, dtype tensor.DType, shape ...int) (
 
 // Store converts the computed elements to the element type of the output.
 func (o RealOutput[T]) Store() {
-	switch {
-	case o.T.DType() == tensor.DTypeOf[T]():
-	case o.call == nil:
-		o.store(0, len(o.Data))
-	default:
-		o.call.Parallel(len(o.Data), GrainCheap, o.store)
+	if o.T.DType() != tensor.DTypeOf[T]() {
+		o.parts(o.store)
 	}
+}
+
+// parts calls fn with ranges of the elements: with one if the output belongs to no call.
+func (o RealOutput[T]) parts(fn func(lo, hi int)) {
+	if o.call == nil {
+		fn(0, len(o.Data))
+		return
+	}
+	o.call.Parallel(len(o.Data), GrainCheap, fn)
 }
 
 // store is Store for the elements [lo, hi).

@@ -35,14 +35,16 @@ func UniqueSlices(c *ir.Call, x *tensor.Tensor, axis int, sorted bool) (first, g
 		return nil, nil, nil, err
 	}
 	group = make([]int, n)
-	for k, i := range order {
-		if k == 0 || compare(order[k-1], i) != 0 {
-			first = append(first, i)
-			counts = append(counts, 0)
+	c.Serial(n, GrainCheap, func(lo, hi int) {
+		for k, i := range order[lo:hi] {
+			if k += lo; k == 0 || compare(order[k-1], i) != 0 {
+				first = append(first, i)
+				counts = append(counts, 0)
+			}
+			group[i] = len(first) - 1
+			counts[len(counts)-1]++
 		}
-		group[i] = len(first) - 1
-		counts[len(counts)-1]++
-	}
+	})
 	if !sorted {
 		by := make([]int, len(first))
 		for i := range by {
@@ -62,23 +64,18 @@ func UniqueSlices(c *ir.Call, x *tensor.Tensor, axis int, sorted bool) (first, g
 	return first, group, counts, nil
 }
 
-// uniqueCompare returns a comparison of slices of x along an axis. When the run is cancelled, all
-// slices compare equal.
+// uniqueCompare returns a comparison of slices of x along an axis. It does not return if the run must
+// stop.
 func uniqueCompare(c *ir.Call, x *tensor.Tensor, axis int) (func(a, b int) int, error) {
 	outer, inner := AxisBlocks(x.Shape(), axis)
 	step := x.Dim(axis) * inner
-	m, stop := Meter{C: c}, false
-	stopped := func(n int) bool { // before comparing n elements
-		stop = stop || !m.Spend(n)
-		return stop
-	}
+	m := Meter{C: c}
+	const call = 8 // cost of a call, in elements
 	if x.DType() == tensor.TypeString {
 		s := tensor.Of[string](x)
 		return func(a, b int) int {
 			for o := range outer {
-				if stopped(inner) {
-					return 0
-				}
+				m.Check(inner + call)
 				p, q := o*step+a*inner, o*step+b*inner
 				for k := range inner {
 					if r := strings.Compare(s[p+k], s[q+k]); r != 0 {
@@ -97,9 +94,7 @@ func uniqueCompare(c *ir.Call, x *tensor.Tensor, axis int) (func(a, b int) int, 
 	step *= per
 	return func(a, b int) int {
 		for o := range outer {
-			if stopped(inner) {
-				return 0
-			}
+			m.Check(inner + call)
 			p, q := o*step+a*inner, o*step+b*inner
 			u, v := key[p:p+inner], key[q:q+inner]
 			for k, x := range u {

@@ -393,3 +393,10 @@ func (m *Meter) Spend(n int) bool {
 	m.left = 1 << 20
 	return m.C.Err() == nil
 }
+
+// Check counts n elementary operations. Like a section, it does not return if the run must stop.
+func (m *Meter) Check(n int) {
+	if !m.Spend(n) {
+		m.C.Serial(1, 1, func(int, int) {})
+	}
+}

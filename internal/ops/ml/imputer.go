@@ -52,29 +52,32 @@ func (op *Imputer) Run(c *ir.Call) error {
 	}
 	switch x.DType() {
 	case tensor.TypeFloat32:
-		impute(tensor.Of[float32](y), tensor.Of[float32](x), cols, op.float, op.floats)
+		impute(c, tensor.Of[float32](y), tensor.Of[float32](x), cols, op.float, op.floats)
 	case tensor.TypeFloat64:
-		impute(tensor.Of[float64](y), tensor.Of[float64](x), cols, op.float, op.floats)
+		impute(c, tensor.Of[float64](y), tensor.Of[float64](x), cols, op.float, op.floats)
 	case tensor.TypeInt32:
-		impute(tensor.Of[int32](y), tensor.Of[int32](x), cols, op.int, op.ints)
+		impute(c, tensor.Of[int32](y), tensor.Of[int32](x), cols, op.int, op.ints)
 	case tensor.TypeInt64:
-		impute(tensor.Of[int64](y), tensor.Of[int64](x), cols, op.int, op.ints)
+		impute(c, tensor.Of[int64](y), tensor.Of[int64](x), cols, op.int, op.ints)
 	default:
 		return fmt.Errorf("X has type %s, want one of %s", x.DType(), mlNumbers)
 	}
 	return nil
 }
 
-func impute[T float32 | float64 | int32 | int64, V float32 | int64](y, x []T, cols int, replaced V, by []V) {
+func impute[T float32 | float64 | int32 | int64, V float32 | int64](c *ir.Call, y, x []T, cols int, replaced V, by []V) {
 	old := T(replaced)
-	for i, v := range x {
-		if v == old || v != v && old != old {
-			k := 0
-			if len(by) > 1 {
-				k = i % cols
+	c.Parallel(len(x), kit.GrainCheap, func(lo, hi int) {
+		for i := lo; i < hi; i++ {
+			v := x[i]
+			if v == old || v != v && old != old {
+				k := 0
+				if len(by) > 1 {
+					k = i % cols
+				}
+				v = T(by[k])
 			}
-			v = T(by[k])
+			y[i] = v
 		}
-		y[i] = v
-	}
+	})
 }

@@ -142,7 +142,11 @@ func (e *embeddings) run(c *ir.Call, epsilon float32) error {
 	if err != nil {
 		return err
 	}
+	m := kit.Meter{C: c}
 	for i := range words {
+		if !m.Spend(3 * hidden) {
+			return c.Err()
+		}
 		row := sum.Data[i*hidden:][:hidden]
 		clear(row)
 		for k, t := range e.tables {
@@ -175,11 +179,14 @@ func (e *embeddings) run(c *ir.Call, epsilon float32) error {
 	count := tensor.Of[int32](t)
 	clear(count)
 	if e.mask != nil {
-		for i, v := range tensor.Of[int32](e.mask) {
-			if v == 1 {
-				count[i/length]++
+		mask := tensor.Of[int32](e.mask)
+		c.Serial(len(mask), kit.GrainCheap, func(lo, hi int) {
+			for i, v := range mask[lo:hi] {
+				if v == 1 {
+					count[(lo+i)/length]++
+				}
 			}
-		}
+		})
 	}
 	return nil
 }

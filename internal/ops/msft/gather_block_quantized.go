@@ -117,8 +117,12 @@ func (op *GatherBlockQuantized) Run(c *ir.Call) error {
 	blocks := want[quantize]
 	at := kit.Ints(idx)
 	codes := data.Bytes()
-	kit.ReduceEach(c, span.Outer*len(at), span.Inner, func(k int) {
-		dst := y.Data[k*span.Inner:][:span.Inner]
+	const most = 1 << 12 // elements of a piece: slices may be long
+	pieces := (span.Inner + most - 1) / most
+	kit.ReduceEach(c, span.Outer*len(at)*pieces, min(span.Inner, most), func(k int) {
+		from := k % pieces * most
+		k /= pieces
+		dst := y.Data[k*span.Inner:][from:min(from+most, span.Inner)]
 		i := at[k%len(at)]
 		if i < 0 {
 			i += span.N
@@ -127,7 +131,7 @@ func (op *GatherBlockQuantized) Run(c *ir.Call) error {
 			clear(dst)
 			return
 		}
-		first := (k/len(at)*span.N + i) * span.Inner
+		first := (k/len(at)*span.N+i)*span.Inner + from
 		for j := range dst {
 			p := first + j
 			s := (p/(q.N*q.Inner)*blocks+p/q.Inner%q.N/block)*q.Inner + p%q.Inner

@@ -177,9 +177,12 @@ func (m *moeRun) run(c *ir.Call, y []float32) error {
 		part, n := routes[lo:hi], hi-lo
 		e := part[0].expert
 		x, h, l, z := buf[0][:n*m.hidden], buf[1][:n*m.fc1.out], buf[2][:n*m.fc2.in], buf[3][:n*m.hidden]
-		for i, r := range part {
-			copy(x[i*m.hidden:][:m.hidden], m.x[r.token*m.hidden:])
-		}
+		grain := max(1, kit.GrainCheap/m.hidden)
+		c.Parallel(n, grain, func(lo, hi int) {
+			for i := lo; i < hi; i++ {
+				copy(x[i*m.hidden:][:m.hidden], m.x[part[i].token*m.hidden:])
+			}
+		})
 		if err := m.fc1.apply(c, e, h, x); err != nil {
 			return err
 		}
@@ -188,16 +191,19 @@ func (m *moeRun) run(c *ir.Call, y []float32) error {
 				return err
 			}
 		}
-		h = m.activate(h, l)
+		h = m.activate(c, h, l)
 		if err := m.fc2.apply(c, e, z, h); err != nil {
 			return err
 		}
-		for i, r := range part {
-			dst := y[r.token*m.hidden:][:m.hidden]
-			for j, v := range z[i*m.hidden:][:m.hidden] {
-				dst[j] += r.weight * v
+		c.Parallel(n, grain, func(lo, hi int) { // an expert gets each token once
+			for i := lo; i < hi; i++ {
+				r := part[i]
+				dst := y[r.token*m.hidden:][:m.hidden]
+				for j, v := range z[i*m.hidden:][:m.hidden] {
+					dst[j] += r.weight * v
+				}
 			}
-		}
+		})
 		lo = hi
 	}
 	return nil
@@ -227,62 +233,72 @@ func (l *moeLayer) apply(c *ir.Call, expert int, y, x []float32) error {
 		return err
 	}
 	if l.bias != nil {
-		for i := range n {
-			kit.AddLoop(y[i*l.out:][:l.out], y[i*l.out:][:l.out], l.bias[expert*l.out:][:l.out])
-		}
+		c.Parallel(n, max(1, kit.GrainCheap/l.out), func(lo, hi int) {
+			for i := lo; i < hi; i++ {
+				kit.AddLoop(y[i*l.out:][:l.out], y[i*l.out:][:l.out], l.bias[expert*l.out:][:l.out])
+			}
+		})
 	}
 	return nil
 }
 
 // activate combines the outputs of FC1 and FC3 into the input of FC2. The result may
 // share memory with h.
-func (m *moeRun) activate(h, l []float32) []float32 {
-	switch m.Activation {
-	case "relu":
-		for i, v := range h {
-			h[i] = max(v, 0)
+func (m *moeRun) activate(c *ir.Call, h, l []float32) []float32 {
+	if m.Activation == "swiglu" {
+		return m.swiglu(c, h, l)
+	}
+	c.Parallel(len(h), kit.GrainCostly, func(lo, hi int) {
+		h := h[lo:hi]
+		switch m.Activation {
+		case "relu":
+			for i, v := range h {
+				h[i] = max(v, 0)
+			}
+		case "gelu":
+			kit.GeluTanhLoop(h, h)
+		case "silu":
+			kit.SwishLoop(h, h, 1)
 		}
-	case "gelu":
-		kit.GeluTanhLoop(h, h)
-	case "silu":
-		kit.SwishLoop(h, h, 1)
-	case "swiglu":
-		return m.swiglu(h, l)
-	}
-	if m.fc3 != nil {
-		kit.MulLoop(h, h, l)
-	}
+		if m.fc3 != nil {
+			kit.MulLoop(h, h, l[lo:hi])
+		}
+	})
 	return h
 }
 
 // swiglu computes g·sigmoid(Alpha·g)·(l + Beta).
-func (m *moeRun) swiglu(h, l []float32) []float32 {
+func (m *moeRun) swiglu(c *ir.Call, h, l []float32) []float32 {
 	inter := m.fc2.in
 	out := h
 	if m.fused() {
 		out = h[:len(h)/2]
 	}
 	limit := float64(m.Limit)
-	for i := range out {
-		var g, v float64
-		row, j := 0, 0
-		if inter > 0 {
-			row, j = i/inter, i%inter
+	// In order, since the result may overwrite what has been read.
+	c.Serial(len(out), kit.GrainCostly, func(lo, hi int) {
+		for i := lo; i < hi; i++ {
+			var g, v float64
+			row, j := 0, 0
+			if inter > 0 {
+				row, j = i/inter, i%inter
+			}
+			switch m.SwigluFusion {
+			case 0:
+				g, v = float64(h[i]), float64(l[i])
+			case 1:
+				g, v = float64(h[2*i]), float64(h[2*i+1])
+			default:
+				// Both halves of a row are read before the elements that they share memory with are
+				// written: row r of the result lies in row r/2 of the input.
+				g, v = float64(h[2*row*inter+j]), float64(h[(2*row+1)*inter+j])
+			}
+			g = min(g, limit)
+			v = max(min(v, limit), -limit)
+			out[i] = float32(g / (1 + math.Exp(-float64(m.Alpha)*g)) * (v + float64(m.Beta)))
 		}
-		switch m.SwigluFusion {
-		case 0:
-			g, v = float64(h[i]), float64(l[i])
-		case 1:
-			g, v = float64(h[2*i]), float64(h[2*i+1])
-		default:
-			// Both halves of a row are read before the elements that they share memory with are
-			// written: row r of the result lies in row r/2 of the input.
-			g, v = float64(h[2*row*inter+j]), float64(h[(2*row+1)*inter+j])
-		}
-		g = min(g, limit)
-		v = max(min(v, limit), -limit)
-		out[i] = float32(g / (1 + math.Exp(-float64(m.Alpha)*g)) * (v + float64(m.Beta)))
-	}
+	})
+
 	return out
 }
 

@@ -94,15 +94,15 @@ func callers() string {
 }
 
 // tryCancel runs a large call of an operator with one thread. It measures the CPU time between checks
-// of the context, until the context ends at a random one of them or after a second. Many sizes do not
+// of the context, until the context ends at a random one of them or after the budget. Many sizes do not
 // fit together, so it tries several.
 func tryCancel(a *attack, name string, seed uint64) (*attempt, error) {
 	rng := rand.New(rand.NewPCG(seed, hash(name)))
 	if h := heavy[name]; h != nil {
-		return cancelled(h(rng), []string{"cpu", "reference"}[rng.IntN(2)], 0)
+		return cancelled(h(rng), []string{"cpu", "reference"}[rng.IntN(2)], 0, a.budget)
 	}
 	for range 10 {
-		c := a.draw(name, rng.Uint64()>>1, 1<<(10+rng.IntN(14)))
+		c := a.draw(name, rng.Uint64()>>1, 1<<(10+rng.IntN(a.bits-10)))
 		if c == nil {
 			return nil, nil
 		}
@@ -116,7 +116,7 @@ func tryCancel(a *attack, name string, seed uint64) (*attempt, error) {
 		if rng.IntN(2) == 0 {
 			endAt = 1 + rng.IntN(200)
 		}
-		at, err := cancelled(c, []string{"cpu", "reference"}[rng.IntN(2)], endAt)
+		at, err := cancelled(c, []string{"cpu", "reference"}[rng.IntN(2)], endAt, a.budget)
 		if at != nil || err != nil {
 			return at, err
 		}
@@ -130,9 +130,9 @@ func hash(s string) uint64 {
 	return h.Sum64()
 }
 
-// cancelled runs a case whose context ends at a given check, or after a second. It returns nil if the
+// cancelled runs a case whose context ends at a given check, or after a CPU time. It returns nil if the
 // case is not valid.
-func cancelled(c *opfuzz.Case, provider string, endAt int) (*attempt, error) {
+func cancelled(c *opfuzz.Case, provider string, endAt int, budget time.Duration) (*attempt, error) {
 	m, feed, err := c.Model()
 	if err != nil {
 		return nil, nil
@@ -151,7 +151,7 @@ func cancelled(c *opfuzz.Case, provider string, endAt int) (*attempt, error) {
 		return nil, nil
 	}
 	defer s.Close()
-	w = newWatched(endAt, time.Second)
+	w = newWatched(endAt, budget)
 	_, err = s.Run(w, feed, nil)
 	w.gap(threadTime())
 	switch late := w.late("running on " + provider); {

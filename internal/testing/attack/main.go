@@ -70,6 +70,10 @@ type attack struct {
 	tries    map[string]int
 	valid    map[string]int // tries whose model ran
 	seen     map[string]int // findings per family and target
+
+	engines [2]string     // providers that mutate compares
+	bits    int           // binary logarithm of the elements of the largest drawn cases of cancel
+	budget  time.Duration // CPU time of a case of cancel
 }
 
 func main() {
@@ -112,7 +116,8 @@ func main() {
 }
 
 func newAttack(out string) (*attack, error) {
-	a := &attack{out: out, defs: map[string]*kit.Def{}, tries: map[string]int{}, valid: map[string]int{}, seen: map[string]int{}}
+	a := &attack{out: out, defs: map[string]*kit.Def{}, tries: map[string]int{}, valid: map[string]int{}, seen: map[string]int{},
+		engines: [2]string{"reference", "cpu"}, bits: 24, budget: time.Second}
 	if s, err := suite.Find(); err == nil {
 		a.suite = s.Dir
 	}

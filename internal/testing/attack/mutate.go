@@ -61,7 +61,7 @@ func tryMutate(a *attack, name string, seed uint64) (*attempt, error) {
 	at := &attempt{model: m, feed: feed, text: strings.Join(text, "; ")}
 	var results [2]map[string]tensor.Value
 	var errs [2]error
-	for k, p := range []string{"reference", "cpu"} {
+	for k, p := range a.engines {
 		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 		start := time.Now()
 		var s *onward.Session

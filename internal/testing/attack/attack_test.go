@@ -1,0 +1,133 @@
+package main
+
+import (
+	"context"
+	"math/rand/v2"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/onward-ml/onward/driver"
+	"github.com/onward-ml/onward/internal/testing/suite"
+	"github.com/onward-ml/onward/tensor"
+)
+
+// TestOperatorsStop cancels a large call of every operator. It is the short form of the family cancel:
+// calls of up to 2¹⁸ elements, which end after 20 ms of CPU time, and may take a quarter of a
+// second of it between two checks of the context. That bound is for machines under load and the
+// allocation of results; operators without checks exceed it at the sizes of the long form.
+func TestOperatorsStop(t *testing.T) {
+	if began := threadTime(); began == threadTime() {
+		t.Skip("the CPU time of a thread is not available")
+	}
+	a, err := newAttack(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	a.bits, a.budget = 18, 20*time.Millisecond
+	old := *longest
+	defer func() { *longest = old }()
+	*longest = 250 * time.Millisecond
+	names, ran := operators(a), 0
+	for _, name := range names {
+		at, err := protect(func() (*attempt, error) { return tryCancel(a, name, 5) })
+		if err != nil {
+			text := ""
+			if at != nil {
+				text = at.text
+			}
+			t.Errorf("%s: %v\n%s", name, err, text)
+		}
+		if at != nil {
+			ran++
+		}
+	}
+	t.Logf("%d of %d operators ran", ran, len(names))
+	if ran < len(names)*8/10 {
+		t.Errorf("%d of %d operators ran, want most", ran, len(names))
+	}
+}
+
+// A context whose checks stop must be noticed: a case that works for 30 ms between two checks is a
+// finding at a bound of 10 ms.
+func TestWatchedFindsGap(t *testing.T) {
+	old := *longest
+	defer func() { *longest = old }()
+	*longest = 10 * time.Millisecond
+	w := newWatched(0, time.Hour)
+	for start := threadTime(); threadTime()-start < 30*time.Millisecond; {
+	}
+	_ = w.Err()
+	if err := w.late("working"); err == nil || !strings.Contains(err.Error(), "without a check") {
+		t.Errorf("30 ms without a check: %v", err)
+	}
+}
+
+// planted is the provider cpu with a fault.
+type planted struct {
+	driver.Provider
+	name  string
+	fault func(req *driver.Request) error
+}
+
+func (p planted) Name() string { return p.name }
+
+func (p planted) Compile(ctx context.Context, m *driver.Model, o *driver.Options, c driver.Config) (driver.Engine, error) {
+	c.Name = "cpu"
+	e, err := p.Provider.Compile(ctx, m, o, c)
+	return plantedEngine{e, p.fault}, err
+}
+
+type plantedEngine struct {
+	driver.Engine
+	fault func(req *driver.Request) error
+}
+
+func (e plantedEngine) Run(ctx context.Context, req *driver.Request) error {
+	if err := e.Engine.Run(ctx, req); err != nil {
+		return err
+	}
+	return e.fault(req)
+}
+
+// TestMutateFindsPlantedFaults shows that the family mutate can fail. The same mutants pass with the
+// right engine.
+func TestMutateFindsPlantedFaults(t *testing.T) {
+	suite.Dir(t)
+	a, err := newAttack(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	cpu := driver.Lookup("cpu")
+	driver.Register(planted{cpu, "test:differs", func(req *driver.Request) error {
+		if x, ok := req.Out[0].(*tensor.Tensor); ok && x.DType() == tensor.TypeFloat32 && x.Len() > 0 {
+			tensor.Of[float32](x)[x.Len()-1] += 1
+		}
+		return nil
+	}})
+	driver.Register(planted{cpu, "test:refuses", func(*driver.Request) error {
+		return driver.Errorf(driver.RuntimeException, "planted")
+	}})
+	driver.Register(planted{cpu, "test:panics", func(*driver.Request) error { panic("planted") }})
+	models := []string{"node/test_add", "node/test_relu", "node/test_softmax_axis_0", "node/test_conv_with_strides_padding", "node/test_gemm_all_attributes"}
+	for _, c := range []struct{ provider, want string }{
+		{"cpu", ""},
+		{"test:differs", "elements differ"},
+		{"test:refuses", "the engines disagree"},
+		{"test:panics", "PANIC"},
+	} {
+		a.engines[1] = c.provider
+		found := ""
+		rng := rand.New(rand.NewPCG(1, 2))
+		for range 60 {
+			_, err := protect(func() (*attempt, error) { return tryMutate(a, models[rng.IntN(len(models))], rng.Uint64()) })
+			if err != nil {
+				found = err.Error()
+				break
+			}
+		}
+		if c.want == "" && found != "" || !strings.Contains(found, c.want) {
+			t.Errorf("%s: found %q, want %q", c.provider, found, c.want)
+		}
+	}
+}
