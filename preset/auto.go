@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"slices"
 	"strings"
 	"text/tabwriter"
 	"time"
@@ -17,7 +18,8 @@ import (
 // Auto runs a model on the fastest of several presets. It measures each preset with the example
 // in alternating blocks and closes the session between blocks. A preset is not chosen if its
 // results differ from those of the reference engine, if it fails, if its library is missing, or
-// if it exceeds the timeout. The choice is cached for the model and the machine.
+// if it exceeds the timeout. The choice is cached for the model and the machine, unless noise
+// decided it.
 //
 //	best, report, err := preset.Auto{Model: preset.From("model.onnx"), InputExample: example}.Open(ctx)
 type Auto struct {
@@ -78,9 +80,12 @@ type Report struct {
 	Best string `json:"best"` // name of the fastest
 	// Baseline is the preset whose results the others were compared with: the reference
 	// engine, or the first candidate that ran if that engine cannot run the model.
-	Baseline string   `json:"baseline"`
-	Cached   bool     `json:"cached"` // whether the choice is from the cache
-	Results  []Result `json:"results"`
+	Baseline string `json:"baseline"`
+	Cached   bool   `json:"cached"` // whether the choice is from the cache
+	// Undecided holds the names of the candidates that may be as fast as Best: the differences
+	// of their times are noise. Such a choice is not cached.
+	Undecided []string `json:"undecided,omitempty"`
+	Results   []Result `json:"results"`
 	// CacheError says why the cache could not be used; empty if it could.
 	CacheError string `json:"cache_error,omitempty"`
 }
@@ -112,6 +117,9 @@ func (r *Report) String() string {
 		fmt.Fprintf(t, "%s\t%.4g\t%.4g\t%.2g\t%.4g\t%s%s\n", x.Name, milliseconds(x.Median), x.FPS, x.MaxError, milliseconds(x.Open), x.Status, mark)
 	}
 	t.Flush()
+	if len(r.Undecided) > 0 {
+		fmt.Fprintf(&b, "%s may be as fast as %s: the difference is noise, and the choice is not cached\n", strings.Join(r.Undecided, ", "), r.Best)
+	}
 	for reason, names := range r.leftOut() {
 		fmt.Fprintf(&b, "%s: %s\n", strings.Join(names, ", "), reason)
 	}
@@ -156,7 +164,8 @@ func (c *candidate) open(ctx context.Context) (*backend.Rep, error) {
 	return c.preset.plan().on(c.model, c.example).open(ctx)
 }
 
-// blocks is the number of blocks in which each candidate is measured.
+// blocks is the number of blocks in which each candidate is measured, unless more are needed to
+// tell the fastest ones apart.
 const blocks = 3
 
 // Open opens the fastest candidate, which it measures or takes from the cache. The report
@@ -207,7 +216,7 @@ func (a Auto) open(ctx context.Context) (*backend.Rep, *Report, error) {
 	if err != nil {
 		return nil, report, err
 	}
-	if cache != nil {
+	if cache != nil && len(report.Undecided) == 0 {
 		if err := cache.write(report); err != nil {
 			report.CacheError = err.Error()
 		}
@@ -309,48 +318,64 @@ func (a *Auto) tune(ctx context.Context, list []*candidate, report *Report) erro
 	case ctx.Err() != nil:
 		return ctx.Err()
 	}
-	var best time.Duration
-	for round := range blocks {
-		for i := range list {
-			c := list[i]
-			if round%2 == 1 { // a drift of the clock frequency affects all candidates alike
-				c = list[len(list)-1-i]
-			}
-			// A candidate this many times slower in its first block is not measured again.
-			const hopeless = 4
-			if c.Status != StatusOK || round > 0 && c.blocks[0] > hopeless*best {
-				continue
-			}
-			tell(c.Name)
-			t, err := bounded(ctx, a.Timeout, func(ctx context.Context) (timing, error) {
-				return measure(ctx, c.open, a.InputExample, a.MinDuration/blocks)
-			}, nil)
-			if ctx.Err() != nil {
-				return ctx.Err()
-			}
-			if err != nil {
-				c.leaveOut(StatusFailed, err)
-				continue
-			}
-			if round == 0 {
-				c.Open = t.open
-				if want == nil {
-					want, report.Baseline = t.out, c.Name
-				}
-			}
-			e, err := differ(t.out, want, a.Tolerance)
-			c.MaxError = max(c.MaxError, e)
-			if err != nil {
-				c.leaveOut(StatusWrong, err)
-				continue
-			}
-			c.blocks, c.Runs = append(c.blocks, t.median), c.Runs+t.runs
-			if best == 0 || t.median < best {
-				best = t.median
+	var best *candidate // with the fastest block
+	block := func(c *candidate) error {
+		tell(c.Name)
+		t, err := bounded(ctx, a.Timeout, func(ctx context.Context) (timing, error) {
+			return measure(ctx, c.open, a.InputExample, a.MinDuration/blocks)
+		}, nil)
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		if err != nil {
+			c.leaveOut(StatusFailed, err)
+			return nil
+		}
+		if len(c.blocks) == 0 {
+			c.Open = t.open
+			if want == nil {
+				want, report.Baseline = t.out, c.Name
 			}
 		}
+		e, err := differ(t.out, want, a.Tolerance)
+		c.MaxError = max(c.MaxError, e)
+		if err != nil {
+			c.leaveOut(StatusWrong, err)
+			return nil
+		}
+		c.blocks, c.Runs = append(c.blocks, t.median), c.Runs+t.runs
+		if best == nil || t.median < slices.Min(best.blocks) {
+			best = c
+		}
+		return nil
 	}
-	var fastest *candidate
+	inOrder := func(list []*candidate, round int) error {
+		list = slices.Clone(list)
+		if round%2 == 1 { // a drift of the clock frequency affects all candidates alike
+			slices.Reverse(list)
+		}
+		for _, c := range list {
+			if c.Status != StatusOK || len(c.blocks) > 0 && hopeless(c, best) {
+				continue
+			}
+			if err := block(c); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	for round := range blocks {
+		if err := inOrder(list, round); err != nil {
+			return err
+		}
+	}
+	first := contenders(list)
+	for round := blocks; len(first) > 1 && round < maxBlocks; round++ {
+		if err := inOrder(first, round); err != nil {
+			return err
+		}
+		first = contenders(list)
+	}
 	var errs []error
 	for _, c := range list {
 		if c.Status != StatusOK {
@@ -359,16 +384,16 @@ func (a *Auto) tune(ctx context.Context, list []*candidate, report *Report) erro
 		}
 		c.Median = max(median(c.blocks), 1)
 		c.FPS = float64(time.Second) / float64(c.Median)
-		if fastest == nil || c.Median < fastest.Median {
-			fastest = c
-		}
 	}
-	if fastest == nil {
+	if len(first) == 0 {
 		if len(list) == 0 {
 			return errors.New("the list of candidates is empty")
 		}
 		return fmt.Errorf("no backend here runs the model: %w", errors.Join(errs...))
 	}
-	report.Best = fastest.Name
+	report.Best = first[0].Name
+	for _, c := range first[1:] {
+		report.Undecided = append(report.Undecided, c.Name)
+	}
 	return nil
 }

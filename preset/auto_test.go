@@ -25,18 +25,20 @@ import (
 
 // runner is a provider whose duration and result of runs the test chooses.
 type runner struct {
-	name     string
-	takes    time.Duration
-	missing  error
-	compile  error
-	run      error
-	spoil    func(out []tensor.Value)
-	hang     chan struct{} // runs wait for its end, whatever their context says
-	hangs    func()        // is called before a run that hangs
-	opened   atomic.Int32
-	closed   atomic.Int32
-	runCount atomic.Int32
-	version  string
+	name  string
+	takes time.Duration
+	// takesNext, if set, returns the time of the runs of the next session.
+	takesNext func() time.Duration
+	missing   error
+	compile   error
+	run       error
+	spoil     func(out []tensor.Value)
+	hang      chan struct{} // runs wait for its end, whatever their context says
+	hangs     func()        // is called before a run that hangs
+	opened    atomic.Int32
+	closed    atomic.Int32
+	runCount  atomic.Int32
+	version   string
 }
 
 func (r *runner) Needs() string { return "nothing" }
@@ -55,6 +57,9 @@ func (r *runner) Compile(ctx context.Context, m *driver.Model, opts *driver.Opti
 	e, err := driver.Lookup("reference").Compile(ctx, m, opts, onward.ProviderConfig{Name: "reference"})
 	if err == nil {
 		r.opened.Add(1)
+	}
+	if r.takesNext != nil && err == nil {
+		r.takes = r.takesNext()
 	}
 	return &running{e, r}, err
 }
@@ -600,5 +605,57 @@ $`); !want.MatchString(out.String()) {
 	}
 	if err := (&preset.Benchmark{Model: preset.From(linear()), Number: -1}).Run(t.Context()); err == nil {
 		t.Error("a negative number was taken")
+	}
+}
+
+// A choice between candidates whose times overlap is not cached; more blocks can decide it.
+func TestAutoDoesNotRememberNoise(t *testing.T) {
+	fast, slow := runners["test:fast"], runners["test:inexact"]
+	defer func(a, b time.Duration) { fast.takes, slow.takes, fast.takesNext, slow.takesNext = a, b, nil, nil }(fast.takes, slow.takes)
+	for _, c := range []struct {
+		name          string
+		fast, slow    []time.Duration // of the sessions, in turn
+		undecided     bool
+		moreThanThree bool
+	}{
+		{"apart", []time.Duration{10, 11, 12}, []time.Duration{13, 14, 15}, false, false},
+		{"overlapping", []time.Duration{10, 15, 11, 14}, []time.Duration{14, 10, 15, 11}, true, true},
+		{"one outlier", []time.Duration{10, 15, 10, 10, 10, 10, 10, 10, 10}, []time.Duration{14}, false, true},
+	} {
+		a := auto(t, "test:fast", "test:inexact")
+		a.NoCache = false
+		fast.takesNext, slow.takesNext = inTurn(c.fast), inTurn(c.slow)
+		told := 0
+		a.Progress = func(name string) {
+			if name == "test:fast" {
+				told++
+			}
+		}
+		for run := range 2 {
+			best, report, err := a.Open(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			best.Close()
+			if got := len(report.Undecided) > 0; got != c.undecided || report.Cached != (run == 1 && !c.undecided) {
+				t.Errorf("%s, run %d: %+v", c.name, run, report)
+			}
+			if c.undecided != strings.Contains(report.String(), "the difference is noise") {
+				t.Errorf("%s: the report says\n%s", c.name, report)
+			}
+			if run == 0 && c.moreThanThree != (told > 3) {
+				t.Errorf("%s: %d blocks", c.name, told)
+			}
+		}
+	}
+}
+
+// inTurn returns a function that returns the durations in milliseconds one after the other, again
+// and again.
+func inTurn(ms []time.Duration) func() time.Duration {
+	k := 0
+	return func() time.Duration {
+		k++
+		return ms[(k-1)%len(ms)] * time.Millisecond
 	}
 }

@@ -26,12 +26,14 @@ import (
 
 // tuneJSON is the output of --json.
 type tuneJSON struct {
-	Model    string       `json:"model"`
-	Best     string       `json:"best,omitempty"`
-	Baseline string       `json:"baseline,omitempty"` // the reference of the comparison
-	Cached   bool         `json:"cached"`             // whether the choice came from the cache
-	Results  []tuneResult `json:"results"`
-	Error    string       `json:"error,omitempty"`
+	Model    string `json:"model"`
+	Best     string `json:"best,omitempty"`
+	Baseline string `json:"baseline,omitempty"` // the reference of the comparison
+	Cached   bool   `json:"cached"`             // whether the choice came from the cache
+	// Undecided are the backends that may be as fast as Best. The choice is then not cached.
+	Undecided []string     `json:"undecided,omitempty"`
+	Results   []tuneResult `json:"results"`
+	Error     string       `json:"error,omitempty"`
 }
 
 type tuneResult struct {
@@ -72,7 +74,9 @@ func tuneCommand() *cobra.Command {
 All backends are measured in alternating blocks, and their results are compared with
 those of the reference provider. A backend is rejected if its results differ, if it
 fails, or if its library is missing. The choice is cached for the model, the shapes of
-the inputs and the machine.
+the inputs and the machine, unless the difference to another backend is noise: after
+three blocks those are measured in up to six more, and a backend is faster if the order
+of the blocks' medians has a probability of at most 5 % by chance.
 
 ` + inputs.Help + `
 
@@ -184,7 +188,7 @@ func tune(ctx context.Context, path string, a *preset.Auto) (*tuneJSON, error) {
 	if report == nil || errors.Is(err, context.Canceled) {
 		return nil, err
 	}
-	r := &tuneJSON{Model: path, Best: report.Best, Baseline: report.Baseline, Cached: report.Cached, Results: []tuneResult{}}
+	r := &tuneJSON{Model: path, Best: report.Best, Baseline: report.Baseline, Cached: report.Cached, Undecided: report.Undecided, Results: []tuneResult{}}
 	if err != nil {
 		r.Error = err.Error()
 		if report.Best == "" {
@@ -233,6 +237,9 @@ func printTune(w io.Writer, r *tuneJSON) error {
 		fmt.Fprintf(w, "fastest: %s, in %.3f of the time of %s\n", best.Backend, best.MedianMS/second.MedianMS, second.Backend)
 	default:
 		fmt.Fprintf(w, "fastest: %s\n", best.Backend)
+	}
+	if len(r.Undecided) > 0 {
+		fmt.Fprintf(w, "not cached: noise decided between it and %s; a longer --duration may tell them apart\n", strings.Join(r.Undecided, ", "))
 	}
 	if r.Cached {
 		fmt.Fprintln(w, "from the cache; --no-cache measures again")
