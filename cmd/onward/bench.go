@@ -18,6 +18,7 @@ import (
 	"github.com/onward-ml/onward/cmd/onward/internal/inputs"
 	"github.com/onward-ml/onward/cmd/onward/internal/session"
 	"github.com/onward-ml/onward/cmd/onward/internal/text"
+	"github.com/onward-ml/onward/internal/atomicfile"
 )
 
 // benchOptions holds the flags of the verb.
@@ -74,6 +75,8 @@ func benchCommand() *cobra.Command {
 	var (
 		o         benchOptions
 		providers string
+		threads   []int
+		save      string
 		asJSON    bool
 	)
 	c := &cobra.Command{
@@ -90,19 +93,28 @@ over one fresh process per round that loads the model and runs it.
 
 ` + inputs.Help + `
 
+With several --threads, each model is measured with each of them. --save writes the
+results as a JSON array, as --json prints them one by one.
+
 The ratio is the second provider's median divided by the first's; over 1, the first is
 faster.`,
 		Example: `  onward bench model.onnx
   onward bench model.onnx --provider cpu,ort --threads 1 --shape data=1x3x224x224
+  onward bench model.onnx --threads 1,2,4 --save results.json
   onward bench model.onnx --concurrency 4
   onward bench model.onnx --rate 200 --concurrency 16 --csv times.csv
   onward bench a.onnx b.onnx --duration 500ms --rounds 5 --json`,
 		Args: cobra.MinimumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			o.providers = nil
+			if len(threads) == 0 {
+				threads = []int{0}
+			}
 			for p := range strings.SplitSeq(providers, ",") {
-				if _, err := session.Options(p, o.threads, o.own); err != nil {
-					return err
+				for _, n := range threads {
+					if _, err := session.Options(p, n, o.own); err != nil {
+						return err
+					}
 				}
 				if slices.Contains(o.providers, p) {
 					return cli.Usagef("provider %s is named twice", p)
@@ -118,26 +130,36 @@ faster.`,
 			o.probe = true
 			times := timesFile{path: o.csv}
 			failed := false
-			for i, path := range args {
-				r, err := bench(cmd.Context(), path, &o, &times)
-				if err != nil {
-					return err
-				}
-				failed = failed || slices.ContainsFunc(r.Results, func(r benchResult) bool { return r.Error != "" })
-				if asJSON {
-					err = text.JSON(cmd.OutOrStdout(), r)
-				} else {
-					if i > 0 {
-						fmt.Fprintln(cmd.OutOrStdout())
+			var all []*benchJSON
+			for _, path := range args {
+				for _, o.threads = range threads {
+					r, err := bench(cmd.Context(), path, &o, &times)
+					if err != nil {
+						return err
 					}
-					err = printBench(cmd.OutOrStdout(), r)
-				}
-				if err != nil {
-					return err
+					failed = failed || slices.ContainsFunc(r.Results, func(r benchResult) bool { return r.Error != "" })
+					if asJSON {
+						err = text.JSON(cmd.OutOrStdout(), r)
+					} else {
+						if len(all) > 0 {
+							fmt.Fprintln(cmd.OutOrStdout())
+						}
+						err = printBench(cmd.OutOrStdout(), r)
+					}
+					if err != nil {
+						return err
+					}
+					all = append(all, r)
 				}
 			}
 			if err := times.write(); err != nil {
 				return err
+			}
+			if save != "" {
+				err := atomicfile.Write(save, 0o644, func(w io.Writer) error { return text.JSON(w, all) })
+				if err != nil {
+					return err
+				}
 			}
 			if failed {
 				return cli.Printed{Err: errors.New("a provider failed")}
@@ -148,13 +170,14 @@ faster.`,
 	f := c.Flags()
 	f.StringVarP(&providers, "provider", "p", "cpu", "the providers, such as cpu,ort: "+strings.Join(onward.Providers(), ", "))
 	session.OptionFlag(f, &o.own)
-	session.ThreadsFlag(f, &o.threads)
+	f.IntSliceVar(&threads, "threads", nil, "threads per run, or several numbers: 1,2,4 (default all cores)")
 	session.MapWeightsFlag(f, &o.mapWeights)
 	o.inputs.Register(f)
 	o.load.register(f)
 	f.IntVar(&o.rounds, "rounds", 3, "number of blocks of each provider")
+	f.StringVar(&save, "save", "", "write the results to this file")
 	f.StringVar(&o.csv, "csv", "", "write the time of every run to this file")
-	f.BoolVar(&asJSON, "json", false, "print JSON, one object for each model")
+	f.BoolVar(&asJSON, "json", false, "print JSON, one object for each model and number of threads")
 	return c
 }
 
@@ -201,7 +224,7 @@ func bench(ctx context.Context, path string, o *benchOptions, times *timesFile) 
 	}
 	r := &benchJSON{Model: path, Dimensions: feed.Dimensions, sizes: feed.Sizes(), Threads: threadsOf(o.threads), Concurrency: o.load.concurrency, Rate: o.load.rate}
 	for k, p := range o.providers {
-		times.add(path, p, all[k].all)
+		times.add(path, p, r.Threads, all[k].all)
 		r.Results = append(r.Results, all[k].result(p))
 	}
 	if len(all) > 1 && all[0].err == nil && all[1].err == nil {

@@ -142,12 +142,12 @@ type timesFile struct {
 	rows [][]string
 }
 
-func (f *timesFile) add(model, provider string, times []float64) {
+func (f *timesFile) add(model, provider string, threads int, times []float64) {
 	if f.path == "" {
 		return
 	}
 	for i, t := range times {
-		f.rows = append(f.rows, []string{model, provider, strconv.Itoa(i), strconv.FormatFloat(t, 'g', 6, 64)})
+		f.rows = append(f.rows, []string{model, provider, strconv.Itoa(i), strconv.FormatFloat(t, 'g', 6, 64), strconv.Itoa(threads)})
 	}
 }
 
@@ -156,6 +156,6 @@ func (f *timesFile) write() error {
 		return nil
 	}
 	return atomicfile.Write(f.path, 0o644, func(w io.Writer) error {
-		return csv.NewWriter(w).WriteAll(append([][]string{{"model", "provider", "run", "ms"}}, f.rows...))
+		return csv.NewWriter(w).WriteAll(append([][]string{{"model", "provider", "run", "ms", "threads"}}, f.rows...))
 	})
 }

@@ -47,12 +47,43 @@ func TestBench(t *testing.T) {
 	}
 }
 
+func TestBenchThreadsAndSave(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "results.json")
+	times := filepath.Join(t.TempDir(), "times.csv")
+	out, _ := command(t, exitOK, "bench", "logreg_iris.onnx", "--threads", "1,2", "--duration", "2ms", "--rounds", "1", "--json", "--save", file, "--csv", times)
+	data, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	saved := decode[[]benchJSON](t, string(data))
+	if len(saved) != 2 || saved[0].Threads != 1 || saved[1].Threads != 2 || saved[1].Results[0].Runs < 1 {
+		t.Errorf("saved %+v", saved)
+	}
+	for d := json.NewDecoder(strings.NewReader(out)); len(saved) > 0; saved = saved[1:] {
+		var r benchJSON
+		if err := d.Decode(&r); err != nil || r.Threads != saved[0].Threads || r.Results[0] != saved[0].Results[0] {
+			t.Errorf("printed %+v, %v; saved %+v", r, err, saved[0])
+		}
+	}
+	if data, err = os.ReadFile(times); err != nil || !strings.HasPrefix(string(data), "model,provider,run,ms,threads\nlogreg_iris.onnx,cpu,0,") || !strings.Contains(string(data), ",2\n") {
+		t.Errorf("%v, %.200s", err, data)
+	}
+	// A failed command writes nothing.
+	none := filepath.Join(t.TempDir(), "none.json")
+	command(t, exitFailed, "bench", "logreg_iris.onnx", "nosuch.onnx", "--duration", "2ms", "--rounds", "1", "--save", none)
+	if _, err := os.Stat(none); err == nil {
+		t.Error("a failed command wrote its results")
+	}
+}
+
 func TestBenchMistakes(t *testing.T) {
 	for _, args := range [][]string{
 		{"bench"},
 		{"bench", "logreg_iris.onnx", "--provider", "cpu,cpu"},
 		{"bench", "logreg_iris.onnx", "--provider", "nothing"},
 		{"bench", "logreg_iris.onnx", "--rounds", "0"},
+		{"bench", "logreg_iris.onnx", "--threads", "1,-1"},
+		{"bench", "logreg_iris.onnx", "--threads", "x"},
 		{"bench", "logreg_iris.onnx", "--shape", "x=2"},
 		{"bench", "logreg_iris.onnx", "--shape", "float_input"},
 		{"compare", "logreg_iris.onnx", "--provider", "cpu"},
