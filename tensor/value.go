@@ -124,25 +124,46 @@ func NewSequence(elem Type, items ...Value) (*Sequence, error) {
 func (s *Sequence) Type() Type { return SequenceOf(s.Elem) }
 
 // String returns the type and the items: "seq(tensor(float))[float[2 3] float[1]]". It omits
-// items after the eighth.
-func (s *Sequence) String() string {
+// items after the eighth, and what follows about 1,000 characters.
+func (s *Sequence) String() string { return summary(s) }
+
+const (
+	maxItems   = 8    // that String shows of a sequence
+	maxSummary = 1000 // characters after which String shows no further items
+)
+
+// summary returns the text of String for a value that may be nested.
+func summary(v Value) string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "%s[", s.Type())
-	for i, v := range s.Items {
-		if i > 0 {
-			b.WriteByte(' ')
-		}
-		if i == maxItems {
-			fmt.Fprintf(&b, "… %d items", len(s.Items))
-			break
-		}
-		fmt.Fprint(&b, v)
-	}
-	return b.String() + "]"
+	summarize(&b, v)
+	return b.String()
 }
 
-// maxItems is the number of items that String shows of a sequence.
-const maxItems = 8
+func summarize(b *strings.Builder, v Value) {
+	switch v := v.(type) {
+	case *Sequence:
+		fmt.Fprintf(b, "%s[", v.Type())
+		for i, item := range v.Items {
+			if i > 0 {
+				b.WriteByte(' ')
+			}
+			if i == maxItems || b.Len() > maxSummary {
+				fmt.Fprintf(b, "… %d items", len(v.Items))
+				break
+			}
+			summarize(b, item)
+		}
+		b.WriteByte(']')
+	case *Optional:
+		fmt.Fprintf(b, "%s[", v.Type())
+		if v.Value != nil {
+			summarize(b, v.Value)
+		}
+		b.WriteByte(']')
+	default:
+		fmt.Fprint(b, v)
+	}
+}
 
 // Map is a dictionary. Keys is a 1-D tensor of integers or strings. Values is a 1-D tensor or a
 // sequence with the values in the order of the keys.
@@ -198,12 +219,7 @@ func (o *Optional) Type() Type { return OptionalOf(o.Elem) }
 
 // String returns the type and the value: "optional(tensor(float))[float[2]]", or without it
 // "optional(tensor(float))[]".
-func (o *Optional) String() string {
-	if o.Value == nil {
-		return o.Type().String() + "[]"
-	}
-	return fmt.Sprintf("%s[%v]", o.Type(), o.Value)
-}
+func (o *Optional) String() string { return summary(o) }
 
 // Sparse is a tensor that stores its non-zero values and their int64 indices, ascending and
 // without duplicates. Shape is that of the dense form. ONNX has the COO format only
@@ -341,7 +357,7 @@ func Clone(v Value) Value {
 }
 
 func typeName(v Value) string {
-	if t, ok := v.(*Tensor); v == nil || ok && t == nil {
+	if IsNil(v) {
 		return "nothing"
 	}
 	return strings.TrimSpace(v.Type().String())
