@@ -535,6 +535,8 @@ func (s *Session) RunBinding(ctx context.Context, b *Binding, opts *RunOptions) 
 		opts = &defaultRun
 	} else if opts.Outputs != nil {
 		return statusf(InvalidArgument, "RunOptions.Outputs must be nil: a run with a binding computes the bound outputs")
+	} else if opts.Into != nil {
+		return statusf(InvalidArgument, "RunOptions.Into must be nil: bind the tensors to the outputs of these names")
 	} else if opts.Adapters != nil {
 		return statusf(InvalidArgument, "RunOptions.Adapters must be nil: bind the adapter's parameters to the inputs of these names")
 	}

@@ -3,7 +3,9 @@ package onward
 import (
 	"context"
 	"maps"
+	"slices"
 
+	"github.com/onward-ml/onward/driver"
 	"github.com/onward-ml/onward/tensor"
 )
 
@@ -49,6 +51,27 @@ func (s *Session) RunWithOrtValues(ctx context.Context, feed map[string]*OrtValu
 	return r, nil
 }
 
+// runInto runs the model once through a new binding, whose outputs are bound to opts.Into.
+func (s *Session) runInto(ctx context.Context, feed Values, opts *RunOptions) (Values, error) {
+	values := make(map[string]*OrtValue, len(feed))
+	for name, v := range feed {
+		values[name] = &OrtValue{value: v}
+	}
+	o := *opts
+	o.Adapters = nil // which are in the feed
+	out, err := s.runBound(ctx, values, &o)
+	if err != nil {
+		return nil, err
+	}
+	r := make(Values, len(out))
+	for name, v := range out {
+		if r[name] = v.value; o.Into[name] != nil {
+			r[name] = o.Into[name]
+		}
+	}
+	return r, nil
+}
+
 // runBound runs the model once through a new binding.
 func (s *Session) runBound(ctx context.Context, feed map[string]*OrtValue, opts *RunOptions) (map[string]*OrtValue, error) {
 	b, err := s.NewBinding()
@@ -72,16 +95,27 @@ func (s *Session) runBound(ctx context.Context, feed map[string]*OrtValue, opts 
 			return nil, err
 		}
 	}
+	var into map[string]*tensor.Tensor
 	names := s.outputNames(opts)
-	for _, n := range names {
-		if err := b.BindOutput(n); err != nil {
-			return nil, err
-		}
-	}
 	if opts != nil {
 		o := *opts
-		o.Outputs = nil
+		into, o.Outputs, o.Into = o.Into, nil, nil
 		opts = &o
+	}
+	for name := range into {
+		if !slices.Contains(names, name) {
+			return nil, hinted(statusf(InvalidArgument, "Invalid output name:%s", name), driver.Suggest(name, names))
+		}
+	}
+	for _, n := range names {
+		if t, ok := into[n]; ok {
+			err = b.BindOutputTensor(n, t)
+		} else {
+			err = b.BindOutput(n)
+		}
+		if err != nil {
+			return nil, err
+		}
 	}
 	if err := s.RunBinding(ctx, b, opts); err != nil {
 		return nil, err

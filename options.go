@@ -7,6 +7,7 @@ import (
 	"github.com/onward-ml/onward/driver"
 	"github.com/onward-ml/onward/internal/goengine"
 	"github.com/onward-ml/onward/onnx"
+	"github.com/onward-ml/onward/tensor"
 )
 
 // SessionOptions configures a session. The zero value and nil select the defaults: the
@@ -169,6 +170,12 @@ type RunOptions struct {
 	// Outputs names the outputs to return. Default: all. Nodes that they do not depend on
 	// run too, and their errors fail the run, as in ONNX Runtime; see OnlyPathToFetches.
 	Outputs []string
+	// Into holds tensors that receive the outputs of these names, in place of new ones, as ONNX
+	// Runtime's Run does for outputs that it is given. Types and shapes must be those of the
+	// outputs, and strings are not possible. The results hold these tensors. Nodes that no
+	// wanted output depends on do not run. Into must be nil for a run with a binding; a [Binding]
+	// is faster for memory that stays the same, because it is set up once.
+	Into map[string]*tensor.Tensor
 	// OnlyPathToFetches skips nodes that the wanted outputs do not depend on
 	// (only_execute_path_to_fetches).
 	OnlyPathToFetches bool
@@ -198,8 +205,8 @@ type RunOptions struct {
 	Observe func(NodeRun)
 }
 
-// fill sets d, which is zero, to the options that providers receive. The session handles Outputs
-// and Adapters itself.
+// fill sets d, which is zero, to the options that providers receive. The session handles Outputs,
+// Into and Adapters itself.
 func (o *RunOptions) fill(d *driver.RunOptions) {
 	if o == &defaultRun {
 		*d = driver.RunOptions{Seed: DefaultSeed()}

@@ -14,7 +14,7 @@ import (
 // This test checks that every option reaches the providers or is handled by the session.
 func TestOptionsReachProviders(t *testing.T) {
 	session := []string{"Providers", "DisableFallback", "FallbackOnFailure", "MapWeights", "StrictExternalData"}
-	run := []string{"Outputs", "Adapters"}
+	run := []string{"Outputs", "Into", "Adapters"}
 	provider := []string{"CustomKernels"} // derived from other fields
 
 	so := fillStruct(t, reflect.TypeFor[SessionOptions]()).Interface().(SessionOptions)

@@ -107,6 +107,9 @@ func (s *Session) Run(ctx context.Context, feed Values, opts *RunOptions) (Value
 	if err != nil {
 		return nil, err
 	}
+	if opts.Into != nil {
+		return s.runInto(ctx, feed, opts)
+	}
 	if err := s.bind(req.In, feed); err != nil {
 		return nil, err
 	}
