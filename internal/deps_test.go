@@ -77,12 +77,13 @@ var layers = map[string][]string{
 	"internal/picture": {".", "driver", "onnx", "tensor"},
 	"internal/opset":   {".", "driver", "onnx", "tensor"},
 	"tables":           {".", "driver", "onnx", "tensor", "internal/picture"},
+	"preprocess":       {".", "driver", "onnx", "tensor", "internal/picture"},
 	"preset":           {"backend", ".", "driver", "onnx", "tensor", "internal/atomicfile"},
 	"backendtest":      {"backend", ".", "driver", "imagecodec", "onnx", "tensor", "internal/atomicfile"},
 	"serve":            {".", "driver", "onnx", "tensor"},
 
 	// Examples show what a user of the module can do.
-	"examples": {".", "backend", "preset", "calibration", "datasets", "driver", "onnx", "tensor"},
+	"examples": {".", "backend", "preprocess", "preset", "calibration", "datasets", "driver", "onnx", "tensor"},
 
 	// Commands and test helpers may import everything, and nothing imports them.
 	"cmd":              {"*"},

@@ -58,51 +58,30 @@ func For(arg onward.NodeArg) (Layout, error) {
 // Decode decodes a picture into values in the order of the layout, and returns its shape.
 // The size in the header is checked before pixels are decoded.
 func (l Layout) Decode(r io.ReadSeeker) (data []float32, shape []int, err error) {
-	conf, _, err := image.DecodeConfig(r)
-	if err != nil {
-		return nil, nil, err
-	}
-	w, h := conf.Width, conf.Height
-	if w <= 0 || h <= 0 || w > maxPixels/h {
-		return nil, nil, fmt.Errorf("picture has %d×%d pixels, want at most %d", w, h, maxPixels)
-	}
-	toH, toW := h, w
-	if l.ToHeight > 0 && l.ToWidth > 0 {
-		if toH, toW = l.ToHeight, l.ToWidth; toW > maxPixels/toH {
-			return nil, nil, fmt.Errorf("picture is to have %d×%d pixels, want at most %d", toW, toH, maxPixels)
+	toH, toW := l.ToHeight, l.ToWidth
+	scaled := toH > 0 && toW > 0
+	pixels, h, w, err := decode(r, l.Channels, func(h, w int) error {
+		if !scaled {
+			toH, toW = h, w
+		} else if toW > maxPixels/toH {
+			return fmt.Errorf("picture is to have %d×%d pixels, want at most %d", toW, toH, maxPixels)
 		}
-	}
-	if l.Height.Value >= 0 && int(l.Height.Value) != toH || l.Width.Value >= 0 && int(l.Width.Value) != toW {
-		return nil, nil, fmt.Errorf("picture has %d×%d pixels, want %s×%s", toW, toH, l.Width, l.Height)
-	}
-	if _, err := r.Seek(0, io.SeekStart); err != nil {
-		return nil, nil, err
-	}
-	img, _, err := image.Decode(r)
+		if l.Height.Value >= 0 && int(l.Height.Value) != toH || l.Width.Value >= 0 && int(l.Width.Value) != toW {
+			return fmt.Errorf("picture has %d×%d pixels, want %s×%s", toW, toH, l.Width, l.Height)
+		}
+		return nil
+	})
 	if err != nil {
 		return nil, nil, err
 	}
-	b := img.Bounds()
-	if b.Dx() != w || b.Dy() != h {
-		return nil, nil, fmt.Errorf("picture has %d×%d pixels, and its header says %d×%d", b.Dx(), b.Dy(), w, h)
-	}
-	data = make([]float32, l.Channels*h*w)
-	for y := range h {
-		for x := range w {
-			var px [4]uint8
-			if l.Channels == 1 {
-				px[0] = color.GrayModel.Convert(img.At(b.Min.X+x, b.Min.Y+y)).(color.Gray).Y
-			} else {
-				c := color.NRGBAModel.Convert(img.At(b.Min.X+x, b.Min.Y+y)).(color.NRGBA)
-				px = [4]uint8{c.R, c.G, c.B, c.A}
+	data = make([]float32, len(pixels))
+	for i := range h * w {
+		for k := range l.Channels {
+			at := i*l.Channels + k
+			if l.ChannelsFirst {
+				at = k*h*w + i
 			}
-			for k := range l.Channels {
-				i := (y*w+x)*l.Channels + k
-				if l.ChannelsFirst {
-					i = (k*h+y)*w + x
-				}
-				data[i] = float32(px[k]) * l.Scale
-			}
+			data[at] = float32(pixels[i*l.Channels+k]) * l.Scale
 		}
 	}
 	if toH != h || toW != w {
@@ -113,6 +92,50 @@ func (l Layout) Decode(r io.ReadSeeker) (data []float32, shape []int, err error)
 		return data, []int{l.Channels, h, w}, nil
 	}
 	return data, []int{h, w, l.Channels}, nil
+}
+
+// Pixels decodes a picture to bytes: rows of pixels of 1 (gray), 3 (RGB) or 4 (RGBA) channels.
+func Pixels(r io.ReadSeeker, channels int) (pixels []uint8, height, width int, err error) {
+	if channels != 1 && channels != 3 && channels != 4 {
+		return nil, 0, 0, fmt.Errorf("got %d channels, want 1 (gray), 3 (RGB) or 4 (RGBA)", channels)
+	}
+	return decode(r, channels, func(int, int) error { return nil })
+}
+
+// decode decodes a picture, whose size check accepts.
+func decode(r io.ReadSeeker, channels int, check func(h, w int) error) (pixels []uint8, h, w int, err error) {
+	conf, _, err := image.DecodeConfig(r)
+	if err != nil {
+		return nil, 0, 0, err
+	}
+	if w, h = conf.Width, conf.Height; w <= 0 || h <= 0 || w > maxPixels/h {
+		return nil, 0, 0, fmt.Errorf("picture has %d×%d pixels, want at most %d", w, h, maxPixels)
+	}
+	if err := check(h, w); err != nil {
+		return nil, 0, 0, err
+	}
+	if _, err := r.Seek(0, io.SeekStart); err != nil {
+		return nil, 0, 0, err
+	}
+	img, _, err := image.Decode(r)
+	if err != nil {
+		return nil, 0, 0, err
+	}
+	b := img.Bounds()
+	if b.Dx() != w || b.Dy() != h {
+		return nil, 0, 0, fmt.Errorf("picture has %d×%d pixels, and its header says %d×%d", b.Dx(), b.Dy(), w, h)
+	}
+	pixels = make([]uint8, 0, channels*h*w)
+	for y := range h {
+		for x := range w {
+			c := color.NRGBAModel.Convert(img.At(b.Min.X+x, b.Min.Y+y)).(color.NRGBA)
+			if channels == 1 { // luma of ITU-R 601, rounded as Pillow does
+				c.R = uint8((19595*uint32(c.R) + 38470*uint32(c.G) + 7471*uint32(c.B) + 1<<15) >> 16)
+			}
+			pixels = append(pixels, []uint8{c.R, c.G, c.B, c.A}[:channels]...)
+		}
+	}
+	return pixels, h, w, nil
 }
 
 // scale interpolates a decoded picture of h rows and w columns to the size of the layout.

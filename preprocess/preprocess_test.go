@@ -1,0 +1,297 @@
+package preprocess
+
+import (
+	"bytes"
+	"encoding/binary"
+	"fmt"
+	"image"
+	"image/color"
+	"image/png"
+	"math"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/onward-ml/onward/tensor"
+)
+
+func load(t *testing.T, file string) *tensor.NPZ {
+	t.Helper()
+	z, err := tensor.ReadNPZFile("testdata/"+file, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return z
+}
+
+func asImage(x *tensor.Tensor) *Image {
+	return &Image{x.Dim(0), x.Dim(1), 3, tensor.Of[uint8](x)}
+}
+
+// TestResize compares images with those of Pillow, byte for byte, and of OpenCV, within one step.
+func TestResize(t *testing.T) {
+	z := load(t, "pictures.npz")
+	filters := map[string]Filter{"nearest": Nearest, "box": Box, "bilinear": Bilinear, "hamming": Hamming, "bicubic": Bicubic, "lanczos": Lanczos}
+	inter := map[string]Interpolation{"nearest": InterNearest, "linear": InterLinear, "cubic": InterCubic, "area": InterArea}
+	n, differ := 0, 0
+	for _, name := range z.Names {
+		p := strings.Split(name, "_")
+		if len(p) != 3 {
+			continue
+		}
+		want := asImage(z.Arrays[name])
+		from := asImage(z.Arrays["image"])
+		if p[0] == "evencv" {
+			from = asImage(z.Arrays["even"])
+		}
+		var got *Image
+		var err error
+		steps := 0
+		if p[0] == "pillow" {
+			got, err = from.Resize(want.Height, want.Width, filters[p[1]])
+		} else {
+			got, err = from.ResizeCV(want.Height, want.Width, inter[p[1]])
+			steps = 1
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		worst, bad := 0, 0
+		for i, v := range got.Pixels {
+			d := int(v) - int(want.Pixels[i])
+			if d != 0 {
+				bad++
+			}
+			worst = max(worst, d, -d)
+		}
+		n++
+		if bad > 0 {
+			differ++
+			t.Logf("%s: %d of %d bytes differ, by at most %d", name, bad, len(got.Pixels), worst)
+		}
+		if worst > steps {
+			t.Errorf("%s: differs by %d, want at most %d", name, worst, steps)
+		}
+	}
+	if n != 7*10+8 {
+		t.Errorf("%d images were compared, want 78", n)
+	}
+}
+
+func near(t *testing.T, name string, got, want *tensor.Tensor, tolerance float64) {
+	t.Helper()
+	if !slices.Equal(got.Shape(), want.Shape()) {
+		t.Errorf("%s: shape %v, want %v", name, got.Shape(), want.Shape())
+		return
+	}
+	if abs, _, err := tensor.Distance(got, want); err != nil || abs > tolerance {
+		t.Errorf("%s: differs by %g, want at most %g (%v)", name, abs, tolerance, err)
+	}
+}
+
+func TestSound(t *testing.T) {
+	z := load(t, "sound.npz")
+	samples := tensor.Of[float32](z.Arrays["samples"])
+	for _, name := range z.Names {
+		var a, b, c int
+		var mode string
+		want := z.Arrays[name]
+		if n, _ := fmt.Sscanf(name, "mel_%d_%d_%d", &a, &b, &c); n == 3 {
+			got, err := MelFilters(a, b, c)
+			if err != nil {
+				t.Fatal(err)
+			}
+			near(t, name, got, want, 1e-7)
+		} else if n, _ := fmt.Sscanf(name, "stft_%d_%d_%s", &a, &b, &mode); n == 3 {
+			all, err := STFT(samples, Spectrum{Size: a, Hop: b, Reflect: mode == "reflect"})
+			if err != nil {
+				t.Fatal(err)
+			}
+			frames := all.Dim(1)
+			step := max(1, frames/6)
+			if kept := (frames + step - 1) / step; kept != want.Dim(1) || all.Dim(0) != want.Dim(0) {
+				t.Errorf("%s: shape %v, want each %d of %v", name, all.Shape(), step, want.Shape())
+				continue
+			}
+			data := tensor.Of[float32](all)
+			var part []float32
+			for k := range all.Dim(0) {
+				for i := 0; i < frames; i += step {
+					part = append(part, data[(k*frames+i)*2:][:2]...)
+				}
+			}
+			near(t, name, tensor.Must(tensor.New(part, want.Shape()...)), want, 1e-4)
+		}
+	}
+	got, err := LogMel(samples, 80)
+	if err != nil {
+		t.Fatal(err)
+	}
+	near(t, "whisper", got, z.Arrays["whisper"], 1e-4)
+	if got, err = LogMel(Fit(samples, 30*16000), 128); err != nil || !slices.Equal(got.Shape(), []int{1, 128, 3000}) {
+		t.Errorf("got %v, %v", got, err)
+	}
+}
+
+func TestSoundErrors(t *testing.T) {
+	for _, o := range []Spectrum{{}, {Size: 1 << 20}, {Size: 8, Hop: -1}, {Size: 400, Reflect: true}} {
+		if _, err := STFT(make([]float32, 100), o); err == nil {
+			t.Errorf("%+v: want an error", o)
+		}
+	}
+	if x, err := STFT(nil, Spectrum{Size: 8}); err != nil || x.Dim(1) != 1 {
+		t.Errorf("got %v, %v", x, err)
+	}
+	if _, err := MelFilters(16000, 400, 0); err == nil {
+		t.Error("want an error")
+	}
+	if _, err := LogMel(make([]float32, 201), 80); err != nil {
+		t.Error(err)
+	}
+}
+
+// wav returns a WAV file.
+func wav(kind, channels, bits int, data []byte, extra ...byte) []byte {
+	le := binary.LittleEndian
+	b := append([]byte("RIFF\x00\x00\x00\x00WAVE"), extra...)
+	b = append(b, "fmt \x10\x00\x00\x00"...)
+	b = le.AppendUint16(b, uint16(kind))
+	b = le.AppendUint16(b, uint16(channels))
+	b = le.AppendUint32(b, 16000)
+	b = le.AppendUint32(b, 0)
+	b = le.AppendUint16(b, 0)
+	b = le.AppendUint16(b, uint16(bits))
+	b = append(b, "data"...)
+	return append(le.AppendUint32(b, uint32(len(data))), data...)
+}
+
+func TestReadWAV(t *testing.T) {
+	le := binary.LittleEndian
+	for _, c := range []struct {
+		b    []byte
+		want [][]float32
+	}{
+		{wav(1, 1, 8, []byte{0, 128, 192}), [][]float32{{-1, 0, 0.5}}},
+		{wav(1, 2, 16, []byte{0, 0x40, 0, 0x80, 0, 0, 0, 0x20}), [][]float32{{0.5, 0}, {-1, 0.25}}},
+		{wav(1, 1, 24, []byte{0, 0, 0x40, 0, 0, 0x80}), [][]float32{{0.5, -1}}},
+		{wav(1, 1, 32, []byte{0, 0, 0, 0x40, 1}), [][]float32{{0.5}}},
+		{wav(3, 1, 32, le.AppendUint32(nil, math.Float32bits(0.125))), [][]float32{{0.125}}},
+		{wav(3, 1, 64, le.AppendUint64(nil, math.Float64bits(-0.5)), []byte("LIST\x03\x00\x00\x00abc\x00")...), [][]float32{{-0.5}}},
+	} {
+		s, err := ReadWAV(bytes.NewReader(c.b))
+		if err != nil || s.Rate != 16000 || len(s.Channels) != len(c.want) {
+			t.Errorf("got %v, %v", s, err)
+			continue
+		}
+		for i := range c.want {
+			if !slices.Equal(s.Channels[i], c.want[i]) {
+				t.Errorf("channel %d is %v, want %v", i, s.Channels[i], c.want[i])
+			}
+		}
+	}
+	s := &Sound{Channels: [][]float32{{1, 0.5}, {0, -0.5}}}
+	if m := s.Mono(); !slices.Equal(m, []float32{0.5, 0}) {
+		t.Errorf("mono is %v", m)
+	}
+	good := wav(1, 1, 16, []byte{1, 2})
+	for want, b := range map[string][]byte{"RIFF": []byte("RIFXaaaaWAVE"), "EOF": []byte("RI"), "samples is missing": good[:36], "not supported": wav(2, 1, 16, nil), "0 channels": wav(1, 0, 16, nil),
+		"format is missing": append([]byte("RIFF\x00\x00\x00\x00WAVE"), "data\x00\x00\x00\x00"...), "want at least 16": append([]byte("RIFF\x00\x00\x00\x00WAVE"), "fmt \x00\x00\x00\x00data\x00\x00\x00\x00"...),
+		`chunk "LIST"`: append([]byte("RIFF\x00\x00\x00\x00WAVE"), "LIST\xff\xff\xff\xff"...)} {
+		if _, err := ReadWAV(bytes.NewReader(b)); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("got %v, want %q", err, want)
+		}
+	}
+}
+
+func FuzzReadWAV(f *testing.F) {
+	f.Add(wav(1, 2, 16, []byte{0, 0x40, 0, 0x80, 0, 0, 0, 0x20}))
+	f.Add(wav(0xfffe, 1, 24, []byte{1, 2, 3}))
+	f.Fuzz(func(t *testing.T, b []byte) {
+		if s, err := ReadWAV(bytes.NewReader(b)); err == nil && len(s.Channels) == 0 {
+			t.Error("no channels and no error")
+		}
+	})
+}
+
+func ramp(h, w, c int) *Image {
+	m, err := NewImage(h, w, c)
+	if err != nil {
+		panic(err)
+	}
+	for i := range m.Pixels {
+		m.Pixels[i] = uint8(i)
+	}
+	return m
+}
+
+func TestGeometry(t *testing.T) {
+	m := ramp(4, 6, 3)
+	c, err := m.CenterCrop(2, 3)
+	if err != nil || c.At(0, 0, 0) != m.At(1, 2, 0) || c.At(1, 2, 2) != m.At(2, 4, 2) { // (6-3)/2 = 1.5 is rounded to 2
+		t.Errorf("got %v, %v", c, err)
+	}
+	p, err := m.Pad(1, 0, 2, 1, 9)
+	if err != nil || p.Height != 5 || p.Width != 9 || p.At(0, 4, 0) != 9 || p.At(1, 2, 0) != m.At(0, 0, 0) || p.At(4, 8, 1) != 9 {
+		t.Errorf("got %v, %v", p, err)
+	}
+	l, at, err := m.Letterbox(12, 12, Bilinear, 114)
+	if err != nil || at != (Placement{2, 2, 0}) || l.At(1, 5, 0) != 114 || l.At(10, 5, 2) != 114 || l.At(2, 0, 0) != 0 {
+		t.Errorf("got %v, %v", at, err)
+	}
+	s, err := m.ResizeShorter(5, Bicubic)
+	if err != nil || s.Height != 5 || s.Width != 7 {
+		t.Errorf("got %v, %v", s, err)
+	}
+	for i, fail := range []func() (*Image, error){
+		func() (*Image, error) { return m.Crop(0, 0, 5, 1) }, func() (*Image, error) { return m.Crop(-1, 0, 1, 1) }, func() (*Image, error) { return m.Resize(0, 1, Bilinear) },
+		func() (*Image, error) { return m.Resize(1<<20, 1<<20, Bilinear) }, func() (*Image, error) { return m.Resize(2, 2, Filter(99)) }, func() (*Image, error) { return m.ResizeCV(2, 2, 99) },
+		func() (*Image, error) { return m.Pad(-1, 0, 0, 0, 0) }, func() (*Image, error) { return m.ResizeShorter(0, Box) }, func() (*Image, error) { return (&Image{Height: 2, Width: 2, Channels: 3}).Resize(1, 1, Box) },
+		func() (*Image, error) { return (*Image)(nil).CenterCrop(1, 1) }, func() (*Image, error) { return NewImage(1, 1, 2) },
+	} {
+		if _, err := fail(); err == nil {
+			t.Errorf("case %d: want an error", i)
+		}
+	}
+}
+
+func TestTensor(t *testing.T) {
+	m := ramp(2, 2, 3)
+	x, err := m.Tensor(Layout{Scale: 1, BGR: true, Mean: []float32{1, 2, 3}, Std: []float32{2}})
+	if want := tensor.Must(tensor.New([]float32{0.5, 2, 3.5, 5, -0.5, 1, 2.5, 4, -1.5, 0, 1.5, 3}, 1, 3, 2, 2)); err != nil || tensor.Equal(x, want) != nil {
+		t.Errorf("got %v, %v", tensor.Of[float32](x), err)
+	}
+	x, err = m.Tensor(Layout{ChannelsLast: true, Scale: 1})
+	if err != nil || !slices.Equal(x.Shape(), []int{1, 2, 2, 3}) || tensor.Of[float32](x)[7] != 7 {
+		t.Errorf("got %v, %v", x, err)
+	}
+	if x, err = m.Tensor(ImageNet); err != nil || math.Abs(float64(tensor.Of[float32](x)[0])+2.117904) > 1e-5 {
+		t.Errorf("got %v, %v", x, err)
+	}
+	for _, l := range []Layout{{Mean: []float32{1, 2}}, {Std: []float32{1, 0, 1}}} {
+		if _, err := m.Tensor(l); err == nil {
+			t.Errorf("%+v: want an error", l)
+		}
+	}
+}
+
+func TestDecode(t *testing.T) {
+	p := image.NewNRGBA(image.Rect(0, 0, 2, 1))
+	p.Set(0, 0, color.NRGBA{10, 20, 30, 255})
+	p.Set(1, 0, color.NRGBA{200, 100, 50, 128})
+	var b bytes.Buffer
+	if err := png.Encode(&b, p); err != nil {
+		t.Fatal(err)
+	}
+	for channels, want := range map[int][]uint8{1: {18, 124}, 3: {10, 20, 30, 200, 100, 50}, 4: {10, 20, 30, 255, 200, 100, 50, 128}} {
+		m, err := Decode(bytes.NewReader(b.Bytes()), channels)
+		if err != nil || m.Height != 1 || m.Width != 2 || !slices.Equal(m.Pixels, want) {
+			t.Errorf("%d channels: got %v, %v, want %v", channels, m, err, want)
+		}
+	}
+	if _, err := Decode(strings.NewReader("no picture"), 3); err == nil {
+		t.Error("want an error")
+	}
+	if _, err := Decode(bytes.NewReader(b.Bytes()), 2); err == nil {
+		t.Error("want an error")
+	}
+}
