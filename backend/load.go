@@ -14,7 +14,7 @@ import (
 
 // maxStream is the largest model in bytes that is read from a stream, which is held in memory as
 // a whole.
-const maxStream = 2 << 30
+const maxStream int64 = 2 << 30
 
 // Source lists the forms in which a model is given: the path of a file, the bytes of a
 // ModelProto, a [Stream] of them, a model, or a graph.
@@ -53,7 +53,7 @@ func load(model any, opset int64, example Inputs) (*onnx.Model, error) {
 		if err != nil {
 			return nil, err
 		}
-		if len(data) > maxStream {
+		if int64(len(data)) > maxStream {
 			return nil, invalid("the stream is longer than %d bytes", maxStream)
 		}
 		return load(data, opset, example)

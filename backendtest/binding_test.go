@@ -30,7 +30,7 @@ func TestSuiteWithBinding(t *testing.T) {
 			if cases != "" {
 				r.Include(cases)
 			} else if p == "reference" {
-				r.Exclude(`^test_(bvlc_alexnet|densenet121|inception_v[12]|resnet50|shufflenet|squeezenet|vgg19|zfnet512)`) // ten runs of each take minutes
+				r.Exclude(light) // ten runs of each take minutes
 			}
 			for category, c := range r.Run(t) {
 				if n := wanted[category]; whole && (category != "OnnxBackendRealModelTest" || p == "cpu") && c.Passed < n {

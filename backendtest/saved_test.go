@@ -1,3 +1,5 @@
+//go:build !core
+
 package backendtest_test
 
 import (
@@ -14,6 +16,8 @@ import (
 	"github.com/onward-ml/onward/onnx"
 	_ "github.com/onward-ml/onward/provider/ort"
 )
+
+// The tag core leaves out native providers, so that the tests run in emulators, which have no system loader.
 
 // saved runs the result of [onward.OptimizeModel], written and read again, on an engine without
 // passes. ONNX Runtime must open it too if it opens the original.

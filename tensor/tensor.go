@@ -245,7 +245,7 @@ func ByteLen(dtype DType, shape []int) (int, error) {
 		b = 8 * stringHeader
 	}
 	hi, lo := bits.Mul64(uint64(n), uint64(b))
-	if hi != 0 || lo > math.MaxInt-7 {
+	if hi != 0 || lo > math.MaxInt64-7 || (lo+7)/8 > math.MaxInt {
 		return 0, fmt.Errorf("tensor: the size of %s%v in bytes overflows", dtype, shape)
 	}
 	return int((lo + 7) / 8), nil

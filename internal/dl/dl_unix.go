@@ -1,4 +1,4 @@
-//go:build ((linux && (386 || amd64 || arm || arm64 || loong64 || ppc64le || riscv64 || s390x)) || darwin) && !android && !ios && !faketime
+//go:build ((linux && (386 || amd64 || arm || arm64 || loong64 || ppc64le || riscv64)) || darwin) && !android && !ios && !faketime
 
 package dl
 

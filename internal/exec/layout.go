@@ -1,6 +1,7 @@
 package exec
 
 import (
+	"math"
 	"sort"
 	"strconv"
 	"sync"
@@ -62,7 +63,7 @@ func newLayout(groups []group, size []int) *layout {
 // first run has a layout too; otherwise nil. A value that turns out to be larger has memory of its
 // own.
 func (p *Plan) staticSizes() []int {
-	const most = 1 << 40 // total limit, so that offsets cannot overflow
+	const most = min(1<<40, math.MaxInt/2) // total limit, so that offsets cannot overflow
 	sizes, total := make([]int, len(p.groups)), 0
 	for id, g := range p.group {
 		if g < 0 {

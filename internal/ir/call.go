@@ -3,6 +3,7 @@ package ir
 import (
 	"context"
 	"fmt"
+	"math"
 
 	"github.com/onward-ml/onward/internal/memory"
 	"github.com/onward-ml/onward/tensor"
@@ -205,7 +206,7 @@ func (c *Call) Scratch(n int) ([]byte, error) {
 func ScratchOf[T any](c *Call, n int) ([]T, error) {
 	var z [1]T
 	size := len(memory.AsBytes(z[:]))
-	if n < 0 || n > (1<<62)/size {
+	if n < 0 || n > math.MaxInt/2/size {
 		return nil, fmt.Errorf("scratch memory of %d elements overflows", n)
 	}
 	b, err := c.Scratch(n * size)

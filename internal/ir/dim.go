@@ -2,6 +2,8 @@ package ir
 
 import (
 	"fmt"
+	"math"
+	"math/bits"
 	"sort"
 	"strconv"
 	"strings"
@@ -194,7 +196,7 @@ func (d Dim) combine(e Dim, sign int) Dim {
 	switch {
 	case d.known && e.known:
 		r := d.n + sign*e.n
-		if abs(d.n) > 1<<62 || abs(e.n) > 1<<61 {
+		if abs(d.n) > math.MaxInt/2 || abs(e.n) > math.MaxInt/4 {
 			return Unknown
 		}
 		return Known(r)
@@ -234,12 +236,13 @@ func (d Dim) Mul(e Dim) Dim {
 		if e.known {
 			k, l = e.n, d.linear()
 		}
-		if abs(k) > 1<<31 || abs(l.c) > 1<<31 {
+		const most = 1 << (bits.UintSize/2 - 1) // so that products do not overflow
+		if abs(k) > most || abs(l.c) > most {
 			return Unknown
 		}
 		l.c *= k
 		for t, c := range l.terms {
-			if abs(c) > 1<<31 {
+			if abs(c) > most {
 				return Unknown
 			}
 			l.terms[t] = c * k

@@ -301,10 +301,10 @@ func (op *Attention) Visible(nonpad []int, b, i, past, qLen, kvLen int) (from, t
 		to = min(to, p+1)
 	}
 	if op.Left >= 0 {
-		from = max(0, p-min(op.Left, math.MaxInt32*1024))
+		from = max(0, p-min(op.Left, math.MaxInt/4))
 	}
 	if op.Right >= 0 {
-		to = min(to, p+min(op.Right, math.MaxInt32*1024)+1)
+		to = min(to, p+min(op.Right, math.MaxInt/4)+1)
 	}
 	return from, to
 }

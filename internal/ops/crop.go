@@ -26,7 +26,7 @@ var _ = kit.Register(kit.Def{Name: "Crop", Since: []int{1}, Until: 9, Successor:
 			a.Errorf("scale has %d elements, want a height and a width", len(op.Size))
 		}
 		for _, v := range append(border, op.Size...) {
-			if v < 0 || v > 1<<40 {
+			if v < 0 || int64(v) > 1<<40 {
 				a.Errorf("border is %v and scale %v, want numbers from 0 to 2^40", border, op.Size)
 				break
 			}

@@ -416,14 +416,14 @@ func einsumPlain[T einsumNumber](c *ir.Call, p *einsumPlan, ops []einsumOperand[
 	for i := range ops {
 		outStep[i], sumStep[i] = ops[i].steps(out), ops[i].steps(sum)
 	}
-	terms := 1
+	terms := int64(1)
 	for _, d := range sumSize {
 		if d == 0 {
 			terms = 0
 		}
-		terms = min(terms*min(d, 1<<20), 1<<40)
+		terms = min(terms*int64(min(d, 1<<20)), 1<<40)
 	}
-	c.Parallel(len(y), kit.GrainFor(min(terms, 1<<20)*len(ops)), func(lo, hi int) {
+	c.Parallel(len(y), kit.GrainFor(int(min(terms, 1<<20))*len(ops)), func(lo, hi int) {
 		m := &kit.Meter{C: c}
 		index, inner := make([]int, len(out)), make([]int, len(sum))
 		at := make([]int, len(ops))

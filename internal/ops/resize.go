@@ -172,7 +172,7 @@ func (r *Resize) fromSizes(shape, axes, sizes []int) ([]kit.ResizeScale, error) 
 	least, most := math.Inf(1), 0.0
 	for i, a := range axes {
 		switch {
-		case sizes[i] < 0 || sizes[i] > 1<<40:
+		case sizes[i] < 0 || int64(sizes[i]) > 1<<40:
 			return nil, fmt.Errorf("size of axis %d is %d, want 0 to %d", a, sizes[i], int64(1)<<40)
 		case shape[a] == 0 && sizes[i] > 0:
 			return nil, fmt.Errorf("axis %d is empty and cannot be resized to %d", a, sizes[i])

@@ -66,7 +66,7 @@ func buildTfIdf(a *kit.Attrs, opset int) (kit.Operator, error) {
 		a.Errorf("both pool_int64s and pool_strings are set")
 	}
 	for i, k := range op.Columns {
-		if k < 0 || k > 1<<40 {
+		if k < 0 || int64(k) > 1<<40 {
 			a.Errorf("attribute ngram_indexes has %d at position %d, want 0 to %d", k, i, int64(1)<<40)
 			return op, nil
 		}

@@ -55,7 +55,7 @@ func (b *blocker) imageOf(id ir.ValueID) (image, bool) {
 		return image{}, false
 	}
 	// Image sizes come from files, so check that their product does not overflow.
-	if n, err := tensor.Elements([]int{d[0] + 16, d[1] + 1024, d[2] + 1024, 4}); err != nil || n > 1<<40 {
+	if n, err := tensor.Elements([]int{d[0] + 16, d[1] + 1024, d[2] + 1024, 4}); err != nil || int64(n) > 1<<40 {
 		return image{}, false
 	}
 	return image{d[0], d[1], d[2]}, true

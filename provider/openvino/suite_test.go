@@ -5,6 +5,7 @@ import (
 	"os"
 	"regexp"
 	"runtime"
+	"strings"
 	"testing"
 
 	"github.com/onward-ml/onward"
@@ -57,8 +58,9 @@ var refused = []class{
 }
 
 // TestSuite runs the ONNX suite. Every case that does not pass belongs to a class,
-// and the classes have the sizes that they are known to have.
-// ONWARD_CASES selects cases by a regular expression.
+// and the classes have the sizes that they are known to have. Without ONWARD_LONG, it leaves out
+// the cases of expanded functions, whose graphs take OpenVINO long to compile, and checks only that
+// no class is larger. ONWARD_CASES selects cases by a regular expression.
 func TestSuite(t *testing.T) {
 	dir := suite.Dir(t)
 	t.Setenv(openvino.Env, openvinolib.Path(t))
@@ -67,9 +69,13 @@ func TestSuite(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	cases := os.Getenv("ONWARD_CASES")
+	cases, whole := os.Getenv("ONWARD_CASES"), os.Getenv("ONWARD_LONG") != ""
+	least := 1553
 	if cases != "" {
 		r.Include(cases)
+	} else if !whole {
+		r.Exclude(`_expanded`)
+		least = 1172
 	}
 	results, err := r.Results(context.Background())
 	if err != nil {
@@ -92,7 +98,7 @@ func TestSuite(t *testing.T) {
 				t.Errorf("%s: %v", res.Name, res.Err)
 			}
 		case backendtest.Skipped:
-			if cases == "" && !find(refused, lack, res.Reason) {
+			if left := !whole && strings.Contains(res.Case, "_expanded"); cases == "" && !left && !find(refused, lack, res.Reason) {
 				t.Errorf("%s is refused: %s", res.Name, res.Reason)
 			}
 		}
@@ -109,12 +115,12 @@ func TestSuite(t *testing.T) {
 		for i, c := range of.classes {
 			t.Logf("%s: %d cases: %s", what, of.counts[i], c.why)
 			// Another processor has other kernels, with other roundings.
-			if of.counts[i] != c.n && runtime.GOARCH == "amd64" {
+			if (of.counts[i] > c.n || whole && of.counts[i] < c.n) && runtime.GOARCH == "amd64" {
 				t.Errorf("%s: %d cases, want %d: %s", what, of.counts[i], c.n, c.why)
 			}
 		}
 	}
-	if n.Passed < 1553 && runtime.GOARCH == "amd64" {
-		t.Errorf("%d cases passed, want at least 1553", n.Passed)
+	if n.Passed < least && runtime.GOARCH == "amd64" {
+		t.Errorf("%d cases passed, want at least %d", n.Passed, least)
 	}
 }

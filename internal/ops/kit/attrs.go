@@ -88,7 +88,7 @@ func (a *Attrs) Has(name string) bool { _, ok := a.values[name]; return ok }
 // Int returns an int attribute, or def when it is absent.
 func (a *Attrs) Int(name string, def int) int {
 	if v, ok := attr[int64](a, name, "an int"); ok {
-		return int(v)
+		return Saturate(v)
 	}
 	return def
 }

@@ -113,7 +113,7 @@ const largestRadix = 31
 
 // FourierBytes returns a bound of the memory of a plan of length n and one transform.
 func FourierBytes(n int) int64 {
-	if n > 1<<40 {
+	if int64(n) > 1<<40 {
 		return math.MaxInt64
 	}
 	return 16 * 20 * int64(n+largestRadix)

@@ -2,6 +2,7 @@ package kit
 
 import (
 	"fmt"
+	"math"
 	"regexp"
 	"regexp/syntax"
 )
@@ -53,5 +54,5 @@ func instructions(re *syntax.Regexp) int {
 	if re.Op == syntax.OpRepeat {
 		n *= max(re.Min, re.Max, 1)
 	}
-	return min(n, 1<<40)
+	return min(n, math.MaxInt/2)
 }

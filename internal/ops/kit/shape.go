@@ -2,6 +2,7 @@ package kit
 
 import (
 	"fmt"
+	"math"
 	"strings"
 
 	"github.com/onward-ml/onward/internal/ir"
@@ -66,7 +67,7 @@ func Ints(t *tensor.Tensor) []int {
 	switch t.DType() {
 	case tensor.TypeInt64:
 		for _, v := range tensor.Of[int64](t) {
-			r = append(r, int(v))
+			r = append(r, Saturate(v))
 		}
 	case tensor.TypeInt32:
 		for _, v := range tensor.Of[int32](t) {
@@ -74,6 +75,17 @@ func Ints(t *tensor.Tensor) []int {
 		}
 	}
 	return r
+}
+
+// Saturate returns v, or the nearest int if v is out of its range, as it can be in 32-bit programs.
+func Saturate(v int64) int {
+	if int64(int(v)) == v {
+		return int(v)
+	}
+	if v < 0 {
+		return math.MinInt
+	}
+	return math.MaxInt
 }
 
 // ScalarInt returns the only element of an int64 or int32 tensor.
@@ -200,7 +212,7 @@ func CheckRank(c *ir.InferContext, i, want int, name string) error {
 // MakeInts returns n zeros that are charged to the run's memory limit. n is a size of an input, which
 // may be huge if another size is 0.
 func MakeInts(c *ir.Call, n int) ([]int, error) {
-	if n > 1<<56 {
+	if int64(n) > 1<<56 {
 		return nil, fmt.Errorf("memory for %d numbers overflows", n)
 	}
 	if err := c.Reserve(8 * int64(n)); err != nil {

@@ -2,6 +2,7 @@ package kit
 
 import (
 	"fmt"
+	"math"
 
 	"github.com/onward-ml/onward/tensor"
 )
@@ -39,17 +40,25 @@ func AnyInts(t *tensor.Tensor) ([]int, error) {
 	case tensor.TypeInt32:
 		return intsOf(tensor.Of[int32](t)), nil
 	case tensor.TypeInt64:
-		return intsOf(tensor.Of[int64](t)), nil
+		return Ints(t), nil
 	case tensor.TypeUint8:
 		return intsOf(tensor.Of[uint8](t)), nil
 	case tensor.TypeUint16:
 		return intsOf(tensor.Of[uint16](t)), nil
 	case tensor.TypeUint32:
-		return intsOf(tensor.Of[uint32](t)), nil
+		s := tensor.Of[uint32](t)
+		r := intsOf(s)
+		for i, v := range s {
+			if uint64(v) > math.MaxInt {
+				r[i] = maxIndex
+			}
+		}
+		return r, nil
 	case tensor.TypeUint64:
-		r := intsOf(tensor.Of[uint64](t))
-		for i, v := range r {
-			if v < 0 {
+		s := tensor.Of[uint64](t)
+		r := intsOf(s)
+		for i, v := range s {
+			if v > math.MaxInt {
 				r[i] = maxIndex
 			}
 		}
@@ -60,11 +69,11 @@ func AnyInts(t *tensor.Tensor) ([]int, error) {
 
 // maxIndex and minIndex represent numbers that exceed all indices.
 const (
-	maxIndex = 1<<62 - 1
-	minIndex = -1 << 62
+	maxIndex = math.MaxInt / 2
+	minIndex = -maxIndex - 1
 )
 
-func intsOf[T int8 | int16 | int32 | int64 | uint8 | uint16 | uint32 | uint64](s []T) []int {
+func intsOf[T int8 | int16 | int32 | uint8 | uint16 | uint32 | uint64](s []T) []int {
 	r := make([]int, len(s))
 	for i, v := range s {
 		r[i] = int(v)

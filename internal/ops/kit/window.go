@@ -142,7 +142,7 @@ func (w *Window) Resolve(in, kernel []int) (WindowGeom, error) {
 
 // axis returns the padding and the output size of axis i of n.
 func (w *Window) axis(i, n, in, kernel int) (before, after, out int, err error) {
-	if in < 0 || in > 1<<60 || kernel < 1 || kernel > WindowLimit {
+	if in < 0 || int64(in) > 1<<60 || kernel < 1 || kernel > WindowLimit {
 		return 0, 0, 0, fmt.Errorf("input size is %d, want 0 to %d; kernel size is %d, want 1 to %d", in, int64(1)<<60, kernel, WindowLimit)
 	}
 	s, d := w.Stride(i), w.Dilation(i)

@@ -2,6 +2,7 @@ package msft
 
 import (
 	"fmt"
+	"math"
 	"slices"
 
 	"github.com/onward-ml/onward/internal/ir"
@@ -83,7 +84,7 @@ func (op *QMoE) layer(c *ir.Call, k, experts int) (*moeLayer, error) {
 	}
 	per := 8 / op.Bits[k]
 	s := w.Shape()
-	if len(s) != 3 || s[0] != experts || scales == nil || s[2] > 1<<40 {
+	if len(s) != 3 || s[0] != experts || scales == nil || int64(s[2]) > 1<<40 {
 		return nil, fmt.Errorf("weights of FC%d have shape %v with scales %v, want [%d out in/%d] and scales", k+1, s, scales, experts, per)
 	}
 	l := &moeLayer{in: s[2] * per, out: s[1]}
@@ -118,7 +119,7 @@ func (op *QMoE) layer(c *ir.Call, k, experts int) (*moeLayer, error) {
 	if err != nil {
 		return nil, err
 	}
-	if l.in > 0 && l.out > (1<<60)/l.in {
+	if l.in > 0 && l.out > math.MaxInt/8/l.in {
 		return nil, fmt.Errorf("weights of FC%d have shape %v, which is too large", k+1, s)
 	}
 	wide, err := ir.ScratchOf[float32](c, l.in*l.out)

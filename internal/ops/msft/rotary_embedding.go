@@ -54,7 +54,7 @@ func (op *msRotaryEmbedding) Run(c *ir.Call) error {
 	pos := kit.Ints(c.Tensor(1))
 	if len(pos) == 1 && c.Tensor(1).Rank() < 2 {
 		first := pos[0]
-		if first < 0 || first > 1<<40 {
+		if first < 0 || int64(first) > 1<<40 {
 			return fmt.Errorf("position_ids is %d, want 0 to 2^40", first)
 		}
 		if pos, err = ir.ScratchOf[int](c, in.Batch*in.Length); err != nil {

@@ -2,6 +2,7 @@ package opfuzz
 
 import (
 	"flag"
+	"os"
 	"sync"
 	"testing"
 )
@@ -19,6 +20,15 @@ func Reproducible(t testing.TB, checks string) {
 			t.Cleanup(func() { _ = flag.Set(name, old) })
 		}
 	}
+}
+
+// Part returns the number of checks for make test, or with ONWARD_LONG that of the long tests, whose
+// first checks are the same.
+func Part(part, whole string) string {
+	if os.Getenv("ONWARD_LONG") != "" {
+		return whole
+	}
+	return part
 }
 
 // commandLine names the flags that were given. Flags count as given from when a test has set them.
