@@ -29,7 +29,7 @@ func smallPieces(t testing.TB, n int64) {
 }
 
 // convert writes rows to a file by scoring them with a model whose output is dropped.
-func writeTable(t *testing.T, path string, recs ...arrow.RecordBatch) {
+func writeTable(t testing.TB, path string, recs ...arrow.RecordBatch) {
 	t.Helper()
 	f, err := FormatOf(path)
 	if err != nil {
@@ -59,7 +59,7 @@ func writeTable(t *testing.T, path string, recs ...arrow.RecordBatch) {
 }
 
 // numbers makes record batches with the columns a, b, c and id.
-func numbers(t *testing.T, batches, rows int) (recs []arrow.RecordBatch) {
+func numbers(t testing.TB, batches, rows int) (recs []arrow.RecordBatch) {
 	k := 0
 	for range batches {
 		var b strings.Builder

@@ -25,7 +25,7 @@ import (
 )
 
 // open opens a model for the provider cpu.
-func openModel(t *testing.T, m *onnx.Model) *onward.Session {
+func openModel(t testing.TB, m *onnx.Model) *onward.Session {
 	t.Helper()
 	s, err := onward.OpenModel(t.Context(), m, nil)
 	if err != nil {
@@ -35,7 +35,7 @@ func openModel(t *testing.T, m *onnx.Model) *onward.Session {
 }
 
 // sumModel returns y[N] as the sum of the rows of x[N,columns].
-func sumModel(t *testing.T, columns int64) *onward.Session {
+func sumModel(t testing.TB, columns int64) *onward.Session {
 	b := onnx.NewModel("sum").Opset("", 17)
 	b.Input("x", onnx.Float, "N", columns).Output("y", onnx.Float, "N")
 	b.Initializer("axes", []int64{1}, 1)
@@ -53,7 +53,7 @@ func pickModel(t *testing.T) *onward.Session {
 }
 
 // record makes a record batch from JSON: an array of objects.
-func record(t *testing.T, text string, list ...arrow.Field) arrow.RecordBatch {
+func record(t testing.TB, text string, list ...arrow.Field) arrow.RecordBatch {
 	t.Helper()
 	for i := range list {
 		list[i].Nullable = true
