@@ -6,6 +6,7 @@ import (
 	"image"
 	"image/color"
 	"image/png"
+	"math/bits"
 	"math/rand/v2"
 
 	"github.com/onward-ml/onward"
@@ -251,9 +252,14 @@ func (n *need) fill(rng *rand.Rand, data []float64, dtype tensor.DType, shape []
 
 // tuples draws index tuples; distinct ones as long as there are some.
 func (n *need) tuples(rng *rand.Rand, data []float64, last int) {
+	const most = 1 << min(40, bits.UintSize-2)
 	total := 1
 	for _, d := range n.limits {
-		total = min(total*max(d, 1), 1<<40)
+		if d = max(d, 1); total > most/d {
+			total = most
+			break
+		}
+		total *= d
 	}
 	step, at := 1, rng.IntN(total)
 	for i := 0; i < len(data); i += last {
