@@ -37,6 +37,11 @@ type compareJSON struct {
 	// Losses are the values at which the most of the signal is lost, both with --layers.
 	First  *compareFirst `json:"first,omitempty"`
 	Losses []compareLoss `json:"losses,omitempty"`
+	// Exclude are the nodes of the second model before quantization that lose the most, and
+	// Requantize is a command that leaves them as they are.
+	Exclude    []string    `json:"exclude,omitempty"`
+	Requantize string      `json:"requantize,omitempty"`
+	Bisect     *bisectJSON `json:"bisect,omitempty"`
 }
 
 // compareFirst says where results begin to differ.
@@ -77,6 +82,7 @@ type compareOptions struct {
 	own       session.ProviderOptions
 	inputs    inputs.Flags
 	layers    bool
+	bisect    string // folder for the smallest model that disagrees
 	tolerance layers.Tolerance
 }
 
@@ -106,11 +112,19 @@ differ are listed, too. Values inside of subgraphs are not compared.
 
 ` + inputs.Help + `
 
+For a quantized model and the model before, --layers also prints a command that quantizes
+again without the nodes that lose the most.
+
+--bisect shrinks a model on which two providers disagree, or on which the first one fails,
+to nodes of which none can be left out. It writes them as a model with inputs and the
+second provider's outputs to a new folder, in the form of the ONNX backend suite.
+
 The exit code is 1 if a value disagrees.`,
 		Example: `  onward compare model.onnx --provider cpu,ort
   onward compare model.onnx --provider cpu,reference --layers --shape x=8x128
   onward compare changed.onnx original.onnx --layers
   onward compare quantized.onnx original.onnx --layers --inputs samples.npz
+  onward compare model.onnx --provider ort,reference --bisect failing
   onward compare model.onnx --inputs samples.npz --golden results.npz`,
 		Args: cobra.RangeArgs(1, 2),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -135,6 +149,9 @@ The exit code is 1 if a value disagrees.`,
 			if o.tolerance.Rtol < 0 || o.tolerance.Atol < 0 || math.IsNaN(o.tolerance.Rtol) || math.IsNaN(o.tolerance.Atol) || !(o.tolerance.Steps >= 0) {
 				return cli.Usagef("--rtol is %g, --atol %g and --steps %g, want 0 or more", o.tolerance.Rtol, o.tolerance.Atol, o.tolerance.Steps)
 			}
+			if o.bisect != "" && (want != 2) {
+				return cli.Usagef("--bisect is for one model on two providers")
+			}
 			out, err := compare(cmd.Context(), &o)
 			if err != nil {
 				return err
@@ -153,6 +170,7 @@ The exit code is 1 if a value disagrees.`,
 	f := c.Flags()
 	f.StringVarP(&providers, "provider", "p", "cpu,reference", "two providers, or one for both models: "+strings.Join(onward.Providers(), ", "))
 	f.StringVar(&o.golden, "golden", "", "a .npz file with results by name to compare with")
+	f.StringVar(&o.bisect, "bisect", "", "if the providers disagree, write the smallest model that still does to this new folder")
 	f.BoolVar(&o.layers, "layers", false, "compare all intermediate values")
 	f.Float64Var(&o.tolerance.Rtol, "rtol", 1e-3, "relative tolerance")
 	f.Float64Var(&o.tolerance.Atol, "atol", 1e-5, "absolute tolerance")
@@ -205,8 +223,14 @@ func compare(ctx context.Context, o *compareOptions) (*compareJSON, error) {
 		out.With, out.Providers[1] = o.golden, ""
 	}
 	pairs := pairsOf(a, b, o.layers)
-	for _, s := range []*side{a, b} {
-		if err := s.run(ctx, pairs, s == b, o, feed.Values, d.Inputs); err != nil {
+	for _, s := range []*side{b, a} {
+		err := s.run(ctx, pairs, s == b, o, feed.Values, d.Inputs)
+		if err != nil && s == a && o.bisect != "" && ctx.Err() == nil {
+			out.Agree, out.Values = false, []compareValue{}
+			out.Bisect, err = bisect(ctx, o, m, feed.Values, runOn)
+			return out, err
+		}
+		if err != nil {
 			return nil, err
 		}
 	}
@@ -236,8 +260,14 @@ func compare(ctx context.Context, o *compareOptions) (*compareJSON, error) {
 	}
 	if o.layers {
 		out.First, out.Losses = firstDifference(pairs, all), largestLosses(pairs, all)
+		if len(o.models) == 2 {
+			out.addExclusions(a.model.Graph, b.model.Graph, pairs)
+		}
 	}
-	return out, nil
+	if o.bisect != "" && !out.Agree {
+		out.Bisect, err = bisect(ctx, o, m, feed.Values, runOn)
+	}
+	return out, err
 }
 
 // nodeOf returns the node to name for a pair: that of the second model for a dequantized value.
@@ -296,10 +326,6 @@ func (s *side) run(ctx context.Context, pairs []layers.Pair, second bool, o *com
 	if !second {
 		own = feed
 	}
-	opts, err := session.Options(s.provider, o.threads, o.own)
-	if err != nil {
-		return err
-	}
 	wanted := map[string]bool{}
 	for _, p := range pairs {
 		switch {
@@ -309,19 +335,12 @@ func (s *side) run(ctx context.Context, pairs []layers.Pair, second bool, o *com
 			wanted[p.A] = true
 		}
 	}
-	sess, err := onward.OpenModel(ctx, withOutputs(s.model, wanted), opts)
+	res, err := runOn(ctx, withOutputs(s.model, wanted), s.provider, o, own)
 	if err != nil {
-		return fmt.Errorf("%s: %w", s.provider, err)
-	}
-	defer sess.Close()
-	res, err := sess.Run(ctx, own, nil)
-	if err != nil {
-		return fmt.Errorf("%s: %w", s.provider, err)
+		return err
 	}
 	s.values = maps.Clone(own) // a quantized input is compared with the input
-	for n, v := range res {    // results need not outlive some sessions
-		s.values[n] = tensor.Clone(v)
-	}
+	maps.Copy(s.values, res)
 	for _, t := range s.model.Graph.Initializers {
 		if s.values[t.Name] == nil {
 			if v, err := t.Decode(nil); err == nil { // the session has read it, too
@@ -330,6 +349,28 @@ func (s *side) run(ctx context.Context, pairs []layers.Pair, second bool, o *com
 		}
 	}
 	return nil
+}
+
+// runOn runs a model on a provider.
+func runOn(ctx context.Context, m *onnx.Model, provider string, o *compareOptions, feed onward.Values) (onward.Values, error) {
+	opts, err := session.Options(provider, o.threads, o.own)
+	if err != nil {
+		return nil, err
+	}
+	sess, err := onward.OpenModel(ctx, m, opts)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", provider, err)
+	}
+	defer sess.Close()
+	res, err := sess.Run(ctx, feed, nil)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", provider, err)
+	}
+	r := onward.Values{}
+	for n, v := range res { // results need not outlive some sessions
+		r[n] = tensor.Clone(v)
+	}
+	return r, nil
 }
 
 // withOutputs returns a copy of a model that has more outputs: the named outputs of nodes.
@@ -464,7 +505,16 @@ func printCompare(w io.Writer, c *compareJSON) error {
 		for _, l := range c.Losses {
 			fmt.Fprintf(t, "  %.0f -> %.0f\t%s\t%s\n", l.Before, l.After, text.Name(nodeLabel(l.Node, l.Op)), text.Name(l.Value))
 		}
-		return t.Flush()
+		if err := t.Flush(); err != nil {
+			return err
+		}
+	}
+	if c.Requantize != "" {
+		fmt.Fprintf(w, "quantize without these layers: %s\n", text.Name(c.Requantize))
+	}
+	if b := c.Bisect; b != nil {
+		fmt.Fprintf(w, "%d of %d nodes still fail: %s\n%s\nwritten to %s; again: %s\n", len(b.Nodes), b.Of, text.Name(strings.Join(b.Nodes, ", ")), text.Escape(b.Error),
+			text.Name(b.Folder), text.Name(b.Command))
 	}
 	return nil
 }
