@@ -3,6 +3,7 @@
 package fit
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 
@@ -143,6 +144,9 @@ func (f *Inputs) fixContents() bool {
 // numbers returns a tensor with the values in x, repeated or cut to the size of the shape.
 func numbers(x []float64, dtype tensor.DType, shape []int) (*tensor.Tensor, error) {
 	n, err := tensor.Elements(shape)
+	if err == nil && n > maxContents {
+		err = fmt.Errorf("shape %v has %d elements, want at most %d for contents that the model fixes", shape, n, maxContents)
+	}
 	if err != nil {
 		return nil, err
 	}

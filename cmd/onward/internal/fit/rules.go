@@ -180,13 +180,33 @@ func init() {
 // index requires indices of input data along an axis in input k.
 func (u *use) index(k, data, axis int) { u.need(k, between(0, float64(u.dim(data, axis, 1)-1))) }
 
+// maxContents is the number of elements of inputs whose contents are fixed, at most.
+const maxContents = 1 << 16
+
+// count returns the number of elements of input k, 0 if it is unknown, and at most maxContents.
+func (u *use) count(k int) int {
+	n := 1
+	for _, d := range u.shape(k) {
+		if d <= 0 {
+			return 0
+		}
+		if n = min(n, maxContents) * min(d, maxContents); n > maxContents {
+			n = maxContents
+		}
+	}
+	if u.shape(k) == nil {
+		return 0
+	}
+	return n
+}
+
 // room requires values from 0 to most.
 func (u *use) room(k, most int) { u.need(k, between(0, float64(max(most, 0)))) }
 
 // tuples requires index tuples for the dimensions of data from axis first on.
 func (u *use) tuples(k, data, first int, distinct bool) {
 	var limits []int
-	for i := range u.dim(k, -1, 1) {
+	for i := range min(u.dim(k, -1, 1), tensor.MaxRank) {
 		limits = append(limits, u.dim(data, first+i, 1))
 	}
 	if len(limits) > 0 {
@@ -236,7 +256,7 @@ func wanted(shape []int, axis, other int) int {
 
 // shapeLike requires the shape of the result in input k: the declared one, else that of input like.
 func (u *use) shapeLike(k, like, other int) {
-	n := u.dim(k, 0, 0)
+	n := u.count(k)
 	out, own := u.result(0), u.shape(like)
 	if like == k {
 		own = nil
@@ -251,7 +271,7 @@ func (u *use) shapeLike(k, like, other int) {
 // reshape keeps the declared result if it has the right number of elements, and else collects all
 // in the first dimension.
 func reshape(u *use) {
-	n, out, x := u.dim(1, 0, 0), u.result(0), []float64{}
+	n, out, x := u.count(1), u.result(0), []float64{}
 	if len(out) == n {
 		unknown, size := 0, 1
 		for _, d := range out {
@@ -281,7 +301,7 @@ func reshape(u *use) {
 }
 
 func affineGrid(u *use) {
-	n, out := u.dim(1, 0, 4), u.result(0) // the grid is [N, H, W, 2] or [N, D, H, W, 3]
+	n, out := u.count(1), u.result(0) // the grid is [N, H, W, 2] or [N, D, H, W, 3]
 	x := make([]float64, n)
 	for i := range x {
 		switch i {
@@ -298,7 +318,7 @@ func affineGrid(u *use) {
 
 func centerCropPad(u *use) {
 	axes := attr(u.n, "axes", []int64(nil))
-	x := make([]float64, u.dim(1, 0, 0))
+	x := make([]float64, u.count(1))
 	for i := range x {
 		axis := i
 		if i < len(axes) {
@@ -310,7 +330,7 @@ func centerCropPad(u *use) {
 }
 
 func tile(u *use) {
-	x := make([]float64, u.dim(1, 0, 0))
+	x := make([]float64, u.count(1))
 	for i := range x {
 		own := u.dim(0, i, 0)
 		if x[i] = 1; own > 0 {
@@ -325,10 +345,10 @@ func tile(u *use) {
 
 // pad requires the padding that makes the declared result, at the end of the axes; else none.
 func pad(u *use) {
-	n := u.dim(1, -1, 0)
+	n := u.count(1)
 	axes := u.numbers(3)
 	if axes == nil && u.has(3) {
-		for i := range u.dim(3, 0, 0) {
+		for i := range u.count(3) {
 			axes = append(axes, float64(i))
 		}
 	}
@@ -347,7 +367,7 @@ func pad(u *use) {
 
 // slice requires whole axes, or as much of them as the declared result has.
 func slice(u *use) {
-	n := u.dim(1, 0, 0)
+	n := u.count(1)
 	axes := u.numbers(3)
 	if axes == nil {
 		for i := range n {
@@ -369,15 +389,15 @@ func slice(u *use) {
 func unsqueeze(u *use) {
 	out, own := u.result(0), u.shape(0)
 	var x []float64
-	for i, k := 0, 0; i < len(out) && len(x) < u.dim(1, 0, 1); i++ {
-		left := u.dim(1, 0, 1) - len(x)
+	for i, k := 0, 0; i < len(out) && len(x) < u.count(1); i++ {
+		left := u.count(1) - len(x)
 		if out[i] == 1 && (k >= len(own) || own[k] != 1 || len(out)-i == left) {
 			x = append(x, float64(i))
 		} else {
 			k++
 		}
 	}
-	for i := len(x); i < u.dim(1, 0, 1); i++ {
+	for i := len(x); i < u.count(1); i++ {
 		x = append(x, float64(i))
 	}
 	u.need(1, exactly(x...))
@@ -399,7 +419,7 @@ func squeeze(u *use) {
 }
 
 func reduce(u *use) {
-	x := make([]float64, u.dim(1, 0, 0))
+	x := make([]float64, u.count(1))
 	out, own := u.result(0), u.shape(0)
 	var at []float64 // axes on which the declared result is 1
 	for i := range own {
@@ -418,7 +438,7 @@ func reduce(u *use) {
 
 func split(u *use) {
 	axis := u.attr("axis", 0)
-	total, n := u.dim(0, axis, 1), max(u.length(1), 1)
+	total, n := u.dim(0, axis, 1), max(u.count(1), 1)
 	if len(u.shape(1)) == 0 { // SplitToSequence: the size of each part
 		u.need(1, exactly(1))
 		return
@@ -482,7 +502,7 @@ func resize(u *use) {
 }
 
 func col2im(u *use) {
-	spatial := u.dim(1, 0, 2)
+	spatial := u.count(1)
 	image, block := make([]float64, spatial), make([]float64, spatial)
 	dilations, strides, pads := attr(u.n, "dilations", []int64(nil)), attr(u.n, "strides", []int64(nil)), attr(u.n, "pads", []int64(nil))
 	columns := u.dim(0, 2, 1)
@@ -508,7 +528,7 @@ func col2im(u *use) {
 				positions = 0
 				break
 			}
-			positions *= span/at(strides, i, 1) + 1
+			positions *= span/max(at(strides, i, 1), 1) + 1
 		}
 		if positions == columns && size*channels == rows {
 			break
@@ -587,13 +607,16 @@ func (u *use) maskIndex(k, batch, length int) {
 	case s[0] == batch:
 		u.need(k, between(1, float64(length)))
 	case s[0] == 2*batch:
+		if 2*batch > maxContents {
+			return
+		}
 		x := make([]float64, 2*batch)
 		for i := range batch {
 			x[i] = float64(length)
 		}
 		u.need(k, exactly(x...))
 	default: // lengths, and offsets of queries and keys
-		x := make([]float64, max(s[0], 0))
+		x := make([]float64, min(max(s[0], 0), maxContents))
 		for i := range x {
 			switch {
 			case i < batch:
@@ -635,6 +658,9 @@ func groupQuery(u *use) {
 // packed requires the offsets of tokens in a padded batch without padding, and the cumulative lengths.
 func (u *use) packed(offsets, cumulative int) {
 	batch, length := u.dim(offsets, 0, 1), u.dim(offsets, 1, 1)
+	if batch < 0 || length < 0 || batch > maxContents || length > maxContents/max(batch, 1) {
+		return
+	}
 	x := make([]float64, batch*length)
 	for i := range x {
 		x[i] = float64(i)

@@ -172,6 +172,9 @@ func (u *use) need(k int, x need) {
 			lo, hi := (x.lo-s.shift)/s.scale, (x.hi-s.shift)/s.scale
 			y.lo, y.hi = math.Ceil(min(lo, hi)), math.Floor(max(lo, hi))
 		}
+		if y.bounded && !(y.lo <= y.hi && y.hi-y.lo < 1<<53) {
+			continue // no value is in the bounds
+		}
 		if s.moved {
 			y.distinct = false
 			if size, err := tensor.Elements(u.w.f.Shapes[s.input]); x.exact != nil && (err != nil || size != len(x.exact)) {
