@@ -1,5 +1,7 @@
 # make test       fetch test data, run all tests, print totals
 # make test-devices  fetch ONNX Runtime's builds for devices (350 MB) and test them without a device
+# make test-browser  test pages in headless Chromium, where it is installed
+# make test-deploy   test the manifests and the image of deploy/
 # make test-clients  install Triton's Python clients and test onward serve with them and with
 #                 their examples
 # make lint       vet, gofmt, staticcheck
@@ -29,7 +31,7 @@ STATICCHECK ?= honnef.co/go/tools/cmd/staticcheck@v0.8.2
 
 GOTEST = $(GO) run ./internal/testing/gotest $(if $(TALLY),-tally $(TALLY))
 
-.PHONY: all build test test-clients test-devices suite bench bench-serve providers lint vet fmt staticcheck generate fuzz attack mutate
+.PHONY: all build test test-clients test-browser test-deploy test-devices suite bench bench-serve providers lint vet fmt staticcheck generate fuzz attack mutate
 
 all: build test lint
 
@@ -56,6 +58,15 @@ test-clients:
 	@$(CLIENTS)/bin/python -c 'import tritonclient.http, tritonclient.grpc' 2>/dev/null || $(CLIENTS)/bin/pip install -q 'tritonclient[all]==2.73.0'
 	@test -d $(EXAMPLES) || curl -fsSL https://github.com/triton-inference-server/client/archive/$(EXAMPLES_COMMIT).tar.gz | tar -xz -C $(CLIENTS) || echo "Triton's examples cannot be fetched"
 	@ONWARD_TRITONCLIENT=$(CLIENTS)/bin/python ONWARD_TRITONEXAMPLES=$(EXAMPLES) $(GO) test -count=1 -v -run TestTriton ./serve
+
+BROWSER ?= $(firstword $(foreach b,chromium chromium-browser google-chrome google-chrome-stable,$(shell command -v $(b))))
+
+test-browser:
+	@if [ -z '$(BROWSER)' ]; then echo 'left out: found no chromium (Debian: chromium)'; exit; fi; \
+	ONWARD_BROWSER='$(BROWSER)' $(GOTEST) -count=1 -run InBrowser ./serve
+
+test-deploy:
+	@cd deploy && $(GO) test -count=1 $(if $(VERBOSE),-v) .
 
 test-devices: suite
 	@$(GO) run ./internal/testing/provision -devices

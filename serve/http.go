@@ -33,7 +33,7 @@ var extensions = []string{"classification", "model_repository", "model_repositor
 
 type handler func(http.ResponseWriter, *http.Request) error
 
-// Handler returns the REST side of the protocol, under /v2, and the probe /healthz. The
+// Handler returns the REST side of the protocol, under /v2, the probe /healthz and the status page. The
 // http.Server that it runs in should have timeouts: see HTTPServer.
 func (s *Server) Handler() http.Handler {
 	mux := http.NewServeMux()
@@ -66,6 +66,10 @@ func (s *Server) Handler() http.Handler {
 			return nil
 		}
 	}
+	for _, path := range []string{"/{$}", "/status/page.css", "/status/page.js"} {
+		route(get, path, getPage)
+	}
+	private(get, "/status/errors", s.getErrors)
 	route(get, "/healthz", probe(s.Ready))
 	route(get, "/v2/health/live", probe(func() bool { return true }))
 	route(get, "/v2/health/ready", probe(s.Ready))

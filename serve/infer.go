@@ -205,6 +205,9 @@ func (s *Server) inferVersion(ctx context.Context, v *version, r *request) (*res
 	v.stats.record(r, j, err)
 	s.metrics.record(v, r, j, err)
 	end(j, err)
+	if err != nil {
+		s.errors.add(v.model, err)
+	}
 	return resp, err
 }
 

@@ -150,6 +150,7 @@ type Server struct {
 
 	active   atomic.Int64 // inference requests in progress
 	draining atomic.Bool
+	errors   lastErrors
 	retired  sync.WaitGroup // versions that are being closed
 }
 

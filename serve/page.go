@@ -1,0 +1,80 @@
+package serve
+
+import (
+	"embed"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+)
+
+//go:embed page/page.html page/page.css page/page.js
+var pageFiles embed.FS
+
+// getPage serves the status page and its files. They hold nothing of the server: the page asks for that over the
+// protocol, with the reader's token.
+func getPage(w http.ResponseWriter, r *http.Request) error {
+	name, kind := "page.html", "text/html; charset=utf-8"
+	switch {
+	case strings.HasSuffix(r.URL.Path, ".css"):
+		name, kind = "page.css", "text/css; charset=utf-8"
+	case strings.HasSuffix(r.URL.Path, ".js"):
+		name, kind = "page.js", "text/javascript; charset=utf-8"
+	}
+	b, err := pageFiles.ReadFile("page/" + name)
+	if err != nil {
+		return err
+	}
+	h := w.Header()
+	h.Set("Content-Type", kind)
+	h.Set("Cache-Control", "no-cache")
+	h.Set("X-Content-Type-Options", "nosniff")
+	// Nothing from elsewhere, nowhere else, and in no frame.
+	h.Set("Content-Security-Policy", "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'")
+	_, err = w.Write(b)
+	if err != nil {
+		return nil // the client has gone
+	}
+	return nil
+}
+
+const (
+	keptErrors = 50
+	maxError   = 1000 // bytes of an error's text
+)
+
+// lastErrors holds the last errors of requests to loaded models.
+type lastErrors struct {
+	mu   sync.Mutex
+	list []errorRecord // oldest first
+}
+
+type errorRecord struct {
+	Time  time.Time `json:"time"`
+	Model string    `json:"model"`
+	Error string    `json:"error"`
+}
+
+func (l *lastErrors) add(model string, err error) {
+	text := strings.ToValidUTF8(err.Error()[:min(len(err.Error()), maxError)], "\uFFFD")
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if len(l.list) == keptErrors {
+		l.list = slices.Delete(l.list, 0, 1)
+	}
+	l.list = append(l.list, errorRecord{time.Now(), model, text})
+}
+
+// getErrors returns the last errors, newest first.
+func (s *Server) getErrors(w http.ResponseWriter, _ *http.Request) error {
+	s.errors.mu.Lock()
+	l := slices.Clone(s.errors.list)
+	s.errors.mu.Unlock()
+	slices.Reverse(l)
+	if l == nil {
+		l = []errorRecord{}
+	}
+	writeJSON(w, http.StatusOK, l)
+	return nil
+}
