@@ -2,8 +2,8 @@
 # make test-devices  fetch ONNX Runtime's builds for devices (350 MB) and test them without a device
 # make test-browser  test pages in headless Chromium, where it is installed
 # make test-deploy   test the manifests and the image of deploy/
-# make test-clients  install Triton's Python clients and test onward serve with them and with
-#                 their examples
+# make test-clients  install Triton's and KServe's Python clients and test onward serve with them,
+#                 with Triton's examples, and with requests drawn from the protocol's OpenAPI file
 # make lint       vet, gofmt, staticcheck
 # make generate   regenerate files
 # make fuzz       run every fuzz target for FUZZTIME
@@ -58,6 +58,9 @@ test-clients:
 	@$(CLIENTS)/bin/python -c 'import tritonclient.http, tritonclient.grpc' 2>/dev/null || $(CLIENTS)/bin/pip install -q 'tritonclient[all]==2.73.0'
 	@test -d $(EXAMPLES) || curl -fsSL https://github.com/triton-inference-server/client/archive/$(EXAMPLES_COMMIT).tar.gz | tar -xz -C $(CLIENTS) || echo "Triton's examples cannot be fetched"
 	@ONWARD_TRITONCLIENT=$(CLIENTS)/bin/python ONWARD_TRITONEXAMPLES=$(EXAMPLES) $(GO) test -count=1 -v -run TestTriton ./serve
+	@test -x $(PYTHONS)/kserve/bin/python || python3 -m venv $(PYTHONS)/kserve
+	@$(PYTHONS)/kserve/bin/pip install -q kserve schemathesis
+	@ONWARD_KSERVE=$(PYTHONS)/kserve/bin/python $(GO) test -count=1 -v -run TestKServe ./serve
 
 BROWSER ?= $(firstword $(foreach b,chromium chromium-browser google-chrome google-chrome-stable,$(shell command -v $(b))))
 

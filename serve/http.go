@@ -58,11 +58,14 @@ func (s *Server) Handler() http.Handler {
 		})
 	}
 	const get, post = http.MethodGet, http.MethodPost
-	probe := func(ok func() bool) handler {
+	// Triton's clients read the status alone, and KServe's the body.
+	probe := func(member string, ok func() bool) handler {
 		return func(w http.ResponseWriter, _ *http.Request) error {
+			status := http.StatusOK
 			if !ok() {
-				w.WriteHeader(http.StatusServiceUnavailable)
+				status = http.StatusServiceUnavailable
 			}
+			writeJSON(w, status, map[string]bool{member: status == http.StatusOK})
 			return nil
 		}
 	}
@@ -70,9 +73,9 @@ func (s *Server) Handler() http.Handler {
 		route(get, path, getPage)
 	}
 	private(get, "/status/errors", s.getErrors)
-	route(get, "/healthz", probe(s.Ready))
-	route(get, "/v2/health/live", probe(func() bool { return true }))
-	route(get, "/v2/health/ready", probe(s.Ready))
+	route(get, "/healthz", probe("ready", s.Ready))
+	route(get, "/v2/health/live", probe("live", func() bool { return true }))
+	route(get, "/v2/health/ready", probe("ready", s.Ready))
 	private(get, "/v2", s.getMetadata)
 	private(get, "/v2/{$}", s.getMetadata)
 	private(get, "/v2/models/stats", s.getStats)
@@ -350,7 +353,11 @@ func (s *Server) getModelReady(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	defer v.release()
-	return s.ready(v)
+	if err := s.ready(v); err != nil {
+		return err
+	}
+	writeJSON(w, http.StatusOK, map[string]any{"name": v.model, "ready": true})
+	return nil
 }
 
 func (s *Server) getConfig(w http.ResponseWriter, r *http.Request) error {

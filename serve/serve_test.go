@@ -456,6 +456,12 @@ func TestProbes(t *testing.T) {
 	if w := call(s, "HEAD", "/healthz", nil); w.Code != 200 {
 		t.Errorf("HEAD /healthz: %d", w.Code)
 	}
+	// KServe's client reads the bodies.
+	for path, want := range map[string]string{"/v2/health/live": `{"live":true}`, "/v2/health/ready": `{"ready":true}`, "/v2/models/m/ready": `{"name":"m","ready":true}`} {
+		if w := call(s, "GET", path, nil); w.Body.String() != want {
+			t.Errorf("%s: %s, want %s", path, w.Body, want)
+		}
+	}
 	s.Drain()
 	if a, b := call(s, "GET", "/v2/health/live", nil).Code, call(s, "GET", "/healthz", nil).Code; a != http.StatusOK || b != http.StatusServiceUnavailable {
 		t.Errorf("while draining: live %d, healthz %d, want 200 and 503", a, b)
