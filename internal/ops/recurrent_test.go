@@ -21,7 +21,7 @@ func TestRecurrentForms(t *testing.T) {
 	// layout 1 with two sequences of different lengths, one of them empty.
 	xb := optest.Tensor([]float32{1, 2, 3, 4}, 2, 2, 1)
 	optest.WantAll(t, "RNN", 14, map[string]any{"activations": []string{"affine"}, "layout": 1, "direction": "reverse"},
-		[]tensor.Value{optest.Tensor([]float32{2, 2, 0, 0}, 2, 2, 1, 1), optest.Tensor([]float32{2, 7}, 2, 1, 1)},
+		[]tensor.Value{optest.Tensor([]float32{2, 2, 0, 0}, 2, 2, 1, 1), optest.Tensor([]float32{2, 0}, 2, 1, 1)},
 		xb, w, r, nil, optest.Tensor([]int32{2, 0}), optest.Tensor([]float32{0, 7}, 2, 1, 1))
 
 	half := func(v ...float32) *tensor.Tensor {
@@ -70,4 +70,19 @@ func TestRecurrentErrors(t *testing.T) {
 	optest.Fail(t, "RNN", 22, nil, "rank 2", optest.Tensor([]float32{1}, 1, 1), w, r)
 	optest.Fail(t, "LSTM", 22, nil, "P has shape", optest.Tensor([]float32{1}, 1, 1, 1), optest.Tensor(make([]float32, 4), 1, 4, 1), optest.Tensor(make([]float32, 4), 1, 4, 1),
 		nil, nil, nil, nil, optest.Tensor([]float32{1, 2}, 1, 2))
+}
+
+// As in ONNX Runtime, the last state of a sequence of no steps is 0, not the initial state.
+func TestRecurrentWithoutSteps(t *testing.T) {
+	for op, gates := range map[string]int{"RNN": 1, "GRU": 3, "LSTM": 4} {
+		x := optest.Tensor([]float32{1, 2, 3, 4}, 2, 2, 1)
+		w, r := optest.Tensor(make([]float32, gates), 1, gates, 1), optest.Tensor(make([]float32, gates), 1, gates, 1)
+		h := optest.Tensor([]float32{0.5, 0.25}, 1, 2, 1)
+		in := []tensor.Value{x, w, r, nil, optest.Tensor([]int32{0, 0}, 2), h}
+		want := []tensor.Value{optest.Tensor([]float32{0, 0, 0, 0}, 2, 1, 2, 1), optest.Tensor([]float32{0, 0}, 1, 2, 1)}
+		if op == "LSTM" {
+			in, want = append(in, h), append(want, optest.Tensor([]float32{0, 0}, 1, 2, 1))
+		}
+		optest.WantAll(t, op, 22, nil, want, in...)
+	}
 }

@@ -408,8 +408,11 @@ func (r *RecurrentRun[T]) Direction(d, split int, step func(state [][]T, each fu
 		}
 	}
 	for k, f := range r.final {
-		for i := range r.Batch {
-			copy(f.Data[row(i):][:h], state[k][i*h:])
+		for i, n := range r.lens {
+			last := f.Data[row(i):][:h]
+			if copy(last, state[k][i*h:]); n == 0 {
+				clear(last) // as in ONNX Runtime: the specification says nothing of a sequence of no steps
+			}
 		}
 	}
 	return nil

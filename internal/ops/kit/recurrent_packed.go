@@ -178,7 +178,7 @@ func (p *RecurrentWeights) Run(r *RecurrentRun[float32], split int, useOther, ap
 					copy(state[(d*batch+i)*h:][:h], r.initial[k][r.stateRow(d, i):])
 				}
 				if r.lens[i] == 0 {
-					copy(r.final[k].Data[r.stateRow(d, i):][:h], state[(d*batch+i)*h:])
+					clear(r.final[k].Data[r.stateRow(d, i):][:h]) // no step writes it
 				}
 			}
 		}
