@@ -24,6 +24,7 @@ import (
 	"google.golang.org/grpc/credentials"
 
 	"github.com/onward-ml/onward/cmd/onward/internal/cli"
+	"github.com/onward-ml/onward/cmd/onward/internal/otlp"
 	"github.com/onward-ml/onward/cmd/onward/internal/session"
 	"github.com/onward-ml/onward/datasets"
 	"github.com/onward-ml/onward/serve"
@@ -45,6 +46,7 @@ type serveOptions struct {
 	certFile, keyFile   string
 	clientCA, tokenFile string
 	verbose             bool
+	collector           string // of spans; "": none
 
 	server serve.Options
 }
@@ -103,6 +105,7 @@ JSON, on stderr. SIGTERM ends the server after the requests in progress.`,
 	f.StringVar(&o.keyFile, "tls-key", "", "key file of the certificate (PEM)")
 	f.StringVar(&o.clientCA, "tls-client-ca", "", "file of the authorities (PEM) that sign client certificates, which are then required")
 	f.StringVar(&o.tokenFile, "token-file", "", "file of bearer tokens, one per line; requests then need one")
+	f.StringVar(&o.collector, "otlp-endpoint", "", "OpenTelemetry collector that gets spans by OTLP over HTTP, such as http://127.0.0.1:4318")
 	f.BoolVarP(&o.verbose, "verbose", "v", false, "log debug records")
 	return c
 }
@@ -135,6 +138,20 @@ func (o *serveOptions) run(ctx context.Context, args []string, logs io.Writer) e
 	}
 	if o.server.Tokens, err = readTokens(o.tokenFile); err != nil {
 		return err
+	}
+	if o.collector != "" {
+		p, err := otlp.New(o.collector, o.server.Name, log)
+		if err != nil {
+			return err
+		}
+		defer func() { // after the last request
+			end, cancel := context.WithTimeout(context.WithoutCancel(ctx), o.drain)
+			defer cancel()
+			if err := p.Shutdown(end); err != nil {
+				log.Warn("spans are left that could not be exported", "error", err)
+			}
+		}()
+		o.server.Tracer = p
 	}
 	s, err := serve.New(ctx, repo, &o.server)
 	if err != nil {

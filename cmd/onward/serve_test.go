@@ -89,6 +89,7 @@ func TestServeUsage(t *testing.T) {
 		{[]string{"digits.onnx", "--token-file", empty}, exitFailed, "no token"},
 		{[]string{"digits.onnx", "--max-memory", "-1"}, exitUsage, "--max-memory is -1"},
 		{[]string{"digits.onnx", "--max-body", "-1"}, exitFailed, "MaxBody"},
+		{[]string{"digits.onnx", "--otlp-endpoint", "4318"}, exitFailed, "want a URL"},
 		{[]string{"digits.onnx", "--provider", "abc"}, exitUsage, "unknown provider"},
 	} {
 		args := append([]string{"serve"}, c.args...)
