@@ -382,8 +382,13 @@ func decodeMessage(m *inference.ModelInferRequest) (*request, error) {
 		}
 		used++
 		t, err := func() (*tensor.Tensor, error) {
-			for k := range params {
-				return nil, fmt.Errorf("unknown parameter %.64q", k)
+			for k, v := range params {
+				if k != "binary_data_size" || !raw { // KServe's client sends it with raw contents, too
+					return nil, fmt.Errorf("unknown parameter %.64q", k)
+				}
+				if used <= len(m.RawInputContents) && v != int64(len(m.RawInputContents[used-1])) {
+					return nil, fmt.Errorf("binary_data_size is %v, but its raw_input_contents have %d bytes", v, len(m.RawInputContents[used-1]))
+				}
 			}
 			dtype, err := parseDatatype(in.Datatype)
 			if err != nil {

@@ -27,6 +27,18 @@ func message(model, datatype string, shape []int64, data string) *inference.Mode
 		Inputs: []*inference.ModelInferRequest_InferInputTensor{{Name: "x", Datatype: datatype, Shape: shape}}}
 }
 
+// TestBinaryDataSizeOfMessages checks the parameter that KServe's client sends with raw contents.
+func TestBinaryDataSizeOfMessages(t *testing.T) {
+	c := dial(t, one(t, scaled(t, 1)))
+	for size, want := range map[int64]codes.Code{8: codes.OK, 7: codes.InvalidArgument, -1: codes.InvalidArgument} {
+		m := message("m", "FP32", []int64{1, 2}, "12345678")
+		m.Inputs[0].Parameters = map[string]*inference.InferParameter{"binary_data_size": {ParameterChoice: &inference.InferParameter_Int64Param{Int64Param: size}}}
+		if _, err := c.ModelInfer(t.Context(), m); status.Code(err) != want {
+			t.Errorf("binary_data_size %d for 8 bytes: %v, want %v", size, err, want)
+		}
+	}
+}
+
 func TestServiceCalls(t *testing.T) {
 	s := newServer(t, writeRepo(t, map[string][]byte{"m/config.pbtxt": []byte("max_batch_size: 8"), "m/1/model.onnx": scaled(t, 1)}), &Options{AllowModelControl: true})
 	conn := dialConn(t, s)

@@ -85,6 +85,8 @@ func TestBadJSON(t *testing.T) {
 		{"{\"id\":\"\xff\"}", "UTF-8"},
 		{`{"id":7}`, "JSON"},
 		{`{"inptus":[]}`, "inptus"},
+		{`{"model_name":"other","inputs":[]}`, "but the path"},
+		{`{"model_name":7}`, "JSON"},
 		{`{"inputs":{}}`, "JSON"},
 		{`{"inputs":[]}`, "missing \"x\""},
 		{`{}`, "missing \"x\""},

@@ -252,7 +252,10 @@ func (s *Server) postInfer(w http.ResponseWriter, hr *http.Request) error {
 	if err != nil {
 		return &Error{InvalidArgument, err}
 	}
-	r.model, r.version, r.received = hr.PathValue("model"), hr.PathValue("version"), received
+	if err := r.address(hr.PathValue("model"), hr.PathValue("version")); err != nil {
+		return err
+	}
+	r.received = received
 	ctx, cancel := s.deadline(propagation.TraceContext{}.Extract(hr.Context(), propagation.HeaderCarrier(hr.Header)))
 	defer cancel()
 	resp, err := s.infer(ctx, r)
@@ -269,6 +272,18 @@ func (s *Server) postInfer(w http.ResponseWriter, hr *http.Request) error {
 		return err
 	}
 	return writeInfer(w, hr, head, parts)
+}
+
+// address sets the model and version of the path, which those of the body, if any, must equal.
+func (r *request) address(model, version string) error {
+	if r.model != "" && r.model != model || r.version != "" && version != "" && r.version != version {
+		return errorf(InvalidArgument, "the body is for model %.100q, version %.20q, but the path for %.100q, version %.20q", r.model, r.version, model, version)
+	}
+	r.model = model
+	if version != "" {
+		r.version = version
+	}
+	return nil
 }
 
 // writeInfer writes a response, compressed if the client asks for it and it is not tiny.

@@ -19,10 +19,13 @@ import (
 
 // inferJSON is the JSON of an inference request.
 type inferJSON struct {
-	ID         string         `json:"id"`
-	Parameters map[string]any `json:"parameters"`
-	Inputs     []tensorJSON   `json:"inputs"`
-	Outputs    []wantedJSON   `json:"outputs"`
+	// KServe's client repeats the model of the path.
+	ModelName    string         `json:"model_name"`
+	ModelVersion string         `json:"model_version"`
+	ID           string         `json:"id"`
+	Parameters   map[string]any `json:"parameters"`
+	Inputs       []tensorJSON   `json:"inputs"`
+	Outputs      []wantedJSON   `json:"outputs"`
 }
 
 type tensorJSON struct {
@@ -86,7 +89,7 @@ func decodeInfer(header, binary []byte) (*request, error) {
 	if err := decodeJSON(header, &j); err != nil {
 		return nil, err
 	}
-	r := &request{id: j.ID}
+	r := &request{model: j.ModelName, version: j.ModelVersion, id: j.ID}
 	var err error
 	if r.params, err = parameters(j.Parameters); err != nil {
 		return nil, err

@@ -456,6 +456,14 @@ func TestProbes(t *testing.T) {
 	if w := call(s, "HEAD", "/healthz", nil); w.Code != 200 {
 		t.Errorf("HEAD /healthz: %d", w.Code)
 	}
+	// KServe's client names the model in the body, too.
+	body := `{"model_name":"m","model_version":null,` + fp32("[1,2]", "[1,2]")[1:]
+	if w := call(s, "POST", "/v2/models/m/infer", []byte(body)); w.Code != 200 {
+		t.Errorf("request with model_name: %d %s", w.Code, w.Body)
+	}
+	if w := call(s, "POST", "/v2/models/m/versions/1/infer", []byte(strings.Replace(body, "null", `"2"`, 1))); w.Code != 400 {
+		t.Errorf("request with the version of another path: %d %s", w.Code, w.Body)
+	}
 	// KServe's client reads the bodies.
 	for path, want := range map[string]string{"/v2/health/live": `{"live":true}`, "/v2/health/ready": `{"ready":true}`, "/v2/models/m/ready": `{"name":"m","ready":true}`} {
 		if w := call(s, "GET", path, nil); w.Body.String() != want {

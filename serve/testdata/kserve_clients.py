@@ -14,13 +14,13 @@ def ok(x, what):
 a, b = np.arange(16, dtype=np.int32).reshape(1, 16), np.ones((1, 16), np.int32)
 
 
-def request(binary):
+def request(binary, model="simple"):
     inputs = []
     for name, x in (("INPUT0", a), ("INPUT1", b)):
         i = InferInput(name, [1, 16], "INT32")
         i.set_data_from_numpy(x, binary_data=binary)
         inputs.append(i)
-    return InferRequest(model_name="simple", infer_inputs=inputs, request_id="7")
+    return InferRequest(model_name=model, infer_inputs=inputs, request_id="7")
 
 
 async def rest(url):
@@ -33,7 +33,7 @@ async def rest(url):
         out = {o.name: o.as_numpy() for o in r.outputs}
         ok((out["OUTPUT0"] == a + b).all() and (out["OUTPUT1"] == a - b).all() and r.id == "7", "REST infer, binary %s" % binary)
     try:
-        await c.infer(url, request(False), model_name="none")
+        await c.infer(url, request(False, "none"), model_name="none")
         ok(False, "REST error of an unknown model")
     except Exception as e:
         ok("404" in str(e) or "unknown" in str(e).lower(), "REST error: %s" % e)
