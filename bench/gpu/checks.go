@@ -29,7 +29,6 @@ import (
 // target is a provider to check.
 type target struct {
 	provider string
-	device   string        // of the cases of the suite
 	memory   onward.Device // for bindings
 	least    int           // minimum number of passing cases
 	copies   int           // minimum number of passing cases that only copy
@@ -41,8 +40,8 @@ const copying = `^test_(identity|reshape|squeeze_|unsqueeze|flatten|shape|size|s
 // The minimum is low because the release passes some cases on the CPU provider only, which runs
 // what a GPU provider does not support.
 var targets = []target{
-	{"ort:cuda", "CUDA", onward.Device{Type: "cuda"}, 1600, 57},
-	{"ort:tensorrt", "CUDA", onward.Device{Type: "cuda"}, 1500, 57},
+	{"ort:cuda", onward.Device{Type: "cuda"}, 1600, 57},
+	{"ort:tensorrt", onward.Device{Type: "cuda"}, 1500, 57},
 }
 
 // gpuOf returns nil if the machine has an NVIDIA GPU and its driver.
@@ -121,7 +120,7 @@ func (c *checker) conformance(ctx context.Context, t target) (string, error) {
 	if c.copies {
 		least, include = t.copies, []string{copying}
 	}
-	r, err := scores.Run(ctx, dir, t.provider, t.device, include...)
+	r, err := scores.Run(ctx, dir, t.provider, include, nil)
 	if err != nil {
 		return "", err
 	}

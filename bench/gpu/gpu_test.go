@@ -51,7 +51,7 @@ func TestStandIn(t *testing.T) {
 func onCPU(t *testing.T) target {
 	t.Helper()
 	t.Setenv(ortlib.Env, ortlib.Path(t))
-	return target{provider: "ort:cpu", device: "CPU", memory: onward.Device{Type: "cpu"}}
+	return target{provider: "ort:cpu", memory: onward.Device{Type: "cpu"}}
 }
 
 func TestScenarios(t *testing.T) {

@@ -170,11 +170,7 @@ func conformanceOptions(dir, provider string, own session.ProviderOptions, kinds
 			return o, cli.Usagef("--kind %q: there are %s", k, strings.Join(known, ", "))
 		}
 	}
-	// A GPU provider runs its cases on the GPU, all others on the CPU.
-	o.Devices = []string{"CPU"}
-	if b := backend.Provider(provider); !backend.SupportsDevice(b, "CPU") && backend.SupportsDevice(b, "CUDA") {
-		o.Devices = []string{"CUDA"}
-	}
+	o.Devices = []string{strings.ToUpper(backend.Provider(provider).Device(nil).Type)}
 	return o, nil
 }
 

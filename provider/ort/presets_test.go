@@ -94,10 +94,6 @@ func TestPresets(t *testing.T) {
 		if haveOpenVINO() {
 			presets = append(presets, preset.OpenVINO{Model: model, InputExample: example, Threads: 1})
 		}
-		if driver.Lookup("ort:openvino").Available(driver.Config{Name: "ort:openvino"}) == nil {
-			presets = append(presets, preset.OrtOpenVINO{Model: model, InputExample: example},
-				preset.OrtOpenVINOFloat{Model: model, InputExample: example, InterOpThreads: 1, IntraOpThreads: 1, OpenVINOThreads: 2})
-		}
 		for _, p := range presets {
 			t.Run(p.Name()+"/"+form, func(t *testing.T) {
 				r, err := p.Open(t.Context())
@@ -135,33 +131,6 @@ func TestPresets(t *testing.T) {
 				}
 			})
 		}
-	}
-}
-
-// TestQuantizedOpenVINO runs OrtOpenVINOInt8 where ONNX Runtime has OpenVINO.
-func TestQuantizedOpenVINO(t *testing.T) {
-	libraries(t)
-	if err := driver.Lookup("ort:openvino").Available(driver.Config{Name: "ort:openvino"}); err != nil {
-		t.Skipf("ONNX Runtime's build has no OpenVINO: %v", err)
-	}
-	b := onnx.NewModel("quantized").Opset("", 13).IRVersion(8)
-	b.Input("x", onnx.Float, "n", 4).Output("y", onnx.Float, "n", 4)
-	b.Initializer("s", []float32{0.5}).Initializer("zero", []uint8{128})
-	b.Node("QuantizeLinear", []string{"x", "s", "zero"}, []string{"q"})
-	b.Node("DequantizeLinear", []string{"q", "s", "zero"}, []string{"d"})
-	b.Node("Relu", []string{"d"}, []string{"y"})
-	x := tensor.Must(tensor.New([]float32{-1, 0.6, 2, 100}, 1, 4))
-	r, err := preset.OrtOpenVINOInt8{Model: preset.From(b.Must()), InputExample: backend.One(x), OpenVINOThreads: 1}.Open(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer r.Close()
-	out, err := r.Run(t.Context(), backend.One(x), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := tensor.AllClose(out.Tensor(0), tensor.Must(tensor.New([]float32{0, 0.5, 2, 63.5}, 1, 4)), 0, 1e-5); err != nil {
-		t.Error(err)
 	}
 }
 

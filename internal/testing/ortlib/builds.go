@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/onward-ml/onward/driver"
 	"github.com/onward-ml/onward/internal/testing/store"
 )
 
@@ -112,4 +113,17 @@ func (b Build) unpack(wheel []byte, into string) error {
 		err = fmt.Errorf("the wheel %s does not contain %s", b.wheel.File, b.main)
 	}
 	return err
+}
+
+// Options returns the options of an execution provider, which the error for an unknown one
+// lists. The program must import package provider/ort.
+func Options(t testing.TB, provider string) []string {
+	t.Helper()
+	err := driver.Lookup(provider).Available(driver.Config{Name: provider, Options: map[string]string{"?": ""}})
+	_, list, ok := strings.Cut(fmt.Sprint(err), " has ")
+	list, _, ok2 := strings.Cut(list, ";")
+	if !ok || !ok2 {
+		t.Fatalf("no list of options in %v", err)
+	}
+	return strings.Split(list, ", ")
 }
