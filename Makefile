@@ -1,5 +1,6 @@
 # make test       fetch test data, run all tests, print totals
-# make test-devices  fetch ONNX Runtime's builds for devices (350 MB) and test them without a device
+# make test-devices  fetch ONNX Runtime's builds for devices and a Vulkan device in software (400 MB),
+#                 and test without a device
 # make test-browser  test pages in headless Chromium, where it is installed
 # make test-deploy   test the manifests and the image of deploy/
 # make test-clients  install Triton's and KServe's Python clients and test onward serve with them,
@@ -45,7 +46,7 @@ test: suite
 	@$(GOTEST) $(PKG)
 
 # Where a build cannot be fetched, its tests are skipped and say so.
-DEVICES = ./internal/testing/fakecuda ./bench/gpu
+DEVICES = ./internal/testing/fakecuda ./internal/testing/webgpu ./internal/testing/ortopenvino ./bench/gpu
 
 # Triton's clients are installed in a virtual environment of the cache. Their examples are in no
 # package; without GitHub the test of them is skipped.
@@ -73,7 +74,7 @@ test-deploy:
 
 test-devices: suite
 	@$(GO) run ./internal/testing/provision -devices
-	@$(GOTEST) -count=1 $(DEVICES)
+	@ONWARD_LONG=1 $(GOTEST) -count=1 $(DEVICES)
 
 PYTHONS ?= $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/onward
 

@@ -55,7 +55,7 @@ func kind(d Device) string {
 }
 
 // ParseDevice reads "TYPE" or "TYPE:id", such as "CPU" or "CUDA:1". The type is
-// case-sensitive; the id defaults to 0. "GPU", which [onward.GetDevice] returns, is
+// case-sensitive; the id defaults to 0. Beside ONNX's types there is "WEBGPU". "GPU", which [onward.GetDevice] returns, is
 // the same as "CUDA". The empty string is the CPU.
 func ParseDevice(s string) (Device, error) {
 	if s == "" {
@@ -68,8 +68,10 @@ func ParseDevice(s string) (Device, error) {
 		d.Type = "cpu"
 	case "CUDA", "GPU":
 		d.Type = "cuda"
+	case "WEBGPU":
+		d.Type = "webgpu"
 	default:
-		return d, invalid("unknown device type %q in %q, want CPU, CUDA or GPU", name, s)
+		return d, invalid("unknown device type %q in %q, want CPU, CUDA, GPU or WEBGPU", name, s)
 	}
 	if hasID {
 		n, err := strconv.ParseUint(id, 10, 31)

@@ -17,7 +17,7 @@ var seedLines = map[string]int{"000": 20, "001": 20, "002": 9, "003": 18, "004":
 var (
 	seedRow      = regexp.MustCompile(`^\| (\d{3}\.\d+) \| ([^|]+) \| ([^|]+) \| ([^|]+) \|$`)
 	testFunction = regexp.MustCompile(`(?m)^func (Test\w+)\(t \*testing\.T\)`)
-	seedProvider = []string{"all", "–", "reference", "cpu", "ort", "openvino", "ort:cuda", "ort:tensorrt", "ort:openvino"}
+	seedProvider = []string{"all", "–", "reference", "cpu", "ort", "openvino", "ort:cuda", "ort:tensorrt", "ort:openvino", "ort:webgpu"}
 )
 
 // TestSeedsNameTests checks that docs/seeds.md has all lines of the seeds, once and in order, and

@@ -24,6 +24,7 @@ const (
 	TypeOrtTensorRTFP16                // OrtTensorRTFloatOptim
 	TypeOrtTensorRTInt8                // OrtTensorRTInt8; requires a table
 	TypeOrtTensorRTInt8QDQ             // OrtTensorRTInt8QDQ
+	TypeOrtWebGPU                      // OrtWebGPU
 	TypeAutoCPU                        // the fastest on the CPU, see Auto
 	TypeAutoGPU                        // the fastest on a GPU
 	TypeAuto                           // the fastest
@@ -61,6 +62,7 @@ var types = []struct {
 	{"ORT_TENSORRT_INT8_QDQ", func(o *CreateOptions) Preset {
 		return OrtTensorRTInt8QDQ{CacheDir: o.CacheDir, DeviceID: o.DeviceID}
 	}, true, always},
+	{"ORT_WEBGPU", func(*CreateOptions) Preset { return OrtWebGPU{} }, true, never},
 	{"AUTO_CPU", nil, false, never},
 	{"AUTO_GPU", nil, true, never},
 	{"AUTO", nil, false, never},

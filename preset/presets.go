@@ -142,8 +142,8 @@ type Ort struct {
 // ortProviders maps the values of [Ort.Provider] to registered providers.
 var ortProviders = map[string]string{
 	"": "ort:cpu", "CPUExecutionProvider": "ort:cpu", "CUDAExecutionProvider": "ort:cuda",
-	"TensorrtExecutionProvider": "ort:tensorrt", "OpenVINOExecutionProvider": "ort:openvino",
-	"ort": "ort", "ort:cpu": "ort:cpu", "ort:cuda": "ort:cuda", "ort:tensorrt": "ort:tensorrt", "ort:openvino": "ort:openvino",
+	"TensorrtExecutionProvider": "ort:tensorrt", "OpenVINOExecutionProvider": "ort:openvino", "WebGpuExecutionProvider": "ort:webgpu",
+	"ort": "ort", "ort:cpu": "ort:cpu", "ort:cuda": "ort:cuda", "ort:tensorrt": "ort:tensorrt", "ort:openvino": "ort:openvino", "ort:webgpu": "ort:webgpu",
 }
 
 // Name returns "Ort" with the name of the execution provider.
@@ -202,6 +202,27 @@ func (p OrtCUDA) Open(ctx context.Context) (*backend.Rep, error) { return p.plan
 
 func (p OrtCUDA) plan() *plan {
 	o := &plan{name: p.Name(), config: onward.ProviderConfig{Name: "ort:cuda", Options: p.ProviderOptions}, model: p.Model}
+	o.sessionOptions(p.Session, 0, 0)
+	return o
+}
+
+// OrtWebGPU runs a model on ONNX Runtime's WebGPU execution provider, on any GPU with a driver
+// for Vulkan, Direct3D 12 or Metal. [Auto] does not try it.
+type OrtWebGPU struct {
+	Model           Model
+	ProviderOptions map[string]string // such as "powerPreference"
+	InputExample    backend.Inputs    // if set, fixes dynamic axes
+	Session         *onward.SessionOptions
+}
+
+// Name returns "OrtWebGPU".
+func (OrtWebGPU) Name() string { return "OrtWebGPU" }
+
+// Open loads the model.
+func (p OrtWebGPU) Open(ctx context.Context) (*backend.Rep, error) { return p.plan().open(ctx) }
+
+func (p OrtWebGPU) plan() *plan {
+	o := &plan{name: p.Name(), config: onward.ProviderConfig{Name: "ort:webgpu", Options: p.ProviderOptions}, model: p.Model, example: p.InputExample, binds: true}
 	o.sessionOptions(p.Session, 0, 0)
 	return o
 }

@@ -120,6 +120,7 @@ const (
 	fnUpdateCUDAProviderOptions            fn = 206
 	fnReleaseCUDAProviderOptions           fn = 208
 	fnAddExternalInitializers              fn = 210
+	fnMemoryInfoGetDeviceType              fn = 225
 	fnRegisterCustomOpsLibrary             fn = 228 // RegisterCustomOpsLibrary_V2
 	fnAppendNamed                          fn = 216 // SessionOptionsAppendExecutionProvider
 	fnGetResizedStringTensorElementBuffer  fn = 252

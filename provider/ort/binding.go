@@ -56,14 +56,14 @@ type ioBinding struct {
 }
 
 func (b ioBinding) release() {
-	b.s.lib.release(fnReleaseIoBinding, b.io)
+	b.s.release(fnReleaseIoBinding, b.io)
 	b.s.drop()
 }
 
 // NewBinding implements [driver.Binder].
 func (s *session) NewBinding() (driver.Binding, error) {
 	b := &binding{s: s, in: make([]driver.Memory, len(s.in)), out: make([]boundOutput, len(s.out))}
-	if err := s.lib.do(fnCreateIoBinding, s.handle, uintptr(unsafe.Pointer(&b.io))); err != nil {
+	if err := s.do(fnCreateIoBinding, s.handle, uintptr(unsafe.Pointer(&b.io))); err != nil {
 		return nil, err
 	}
 	s.users.Add(1)
@@ -99,7 +99,7 @@ func (b *binding) BindInput(i int, v driver.Memory) error {
 		return nil
 	}
 	b.in[i] = none
-	b.s.lib.release(fnClearBoundInputs, b.io)
+	b.s.release(fnClearBoundInputs, b.io)
 	for k, v := range b.in {
 		if v == none {
 			continue
@@ -130,7 +130,7 @@ func (b *binding) input(i int, v driver.Memory) error {
 	}
 	defer r.release(fnReleaseValue, h)
 	b.arrived = false
-	return r.do(fnBindInput, b.io, uintptr(unsafe.Pointer(b.s.inNames[i])), h)
+	return b.s.do(fnBindInput, b.io, uintptr(unsafe.Pointer(b.s.inNames[i])), h)
 }
 
 // BindOutput binds output i to v, or to memory that ONNX Runtime allocates on d if v is
@@ -163,7 +163,7 @@ func (b *binding) outputTo(i int, v driver.Memory) error {
 		return err
 	}
 	defer r.release(fnReleaseValue, h)
-	return r.do(fnBindOutput, b.io, uintptr(unsafe.Pointer(b.s.outName[i])), h)
+	return b.s.do(fnBindOutput, b.io, uintptr(unsafe.Pointer(b.s.outName[i])), h)
 }
 
 func (b *binding) outputOn(i int, d driver.Device) error {
@@ -180,7 +180,7 @@ func (b *binding) outputOn(i int, d driver.Device) error {
 func (b *binding) ClearOutput(i int) {
 	b.out[i].replace(none)
 	b.out[i] = boundOutput{}
-	b.s.lib.release(fnClearBoundOutputs, b.io)
+	b.s.release(fnClearBoundOutputs, b.io)
 	order := b.order
 	b.order = nil
 	for _, k := range order {
@@ -190,14 +190,20 @@ func (b *binding) ClearOutput(i int) {
 	}
 }
 
-func (b *binding) SynchronizeInputs() error  { return b.s.lib.do(fnSynchronizeBoundInputs, b.io) }
-func (b *binding) SynchronizeOutputs() error { return b.s.lib.do(fnSynchronizeBoundOutputs, b.io) }
+func (b *binding) SynchronizeInputs() error  { return b.s.do(fnSynchronizeBoundInputs, b.io) }
+func (b *binding) SynchronizeOutputs() error { return b.s.do(fnSynchronizeBoundOutputs, b.io) }
 
 // Run computes the bound outputs. Outputs that ONNX Runtime allocates on the CPU are
 // copied to tensors, which later runs write to while the shape stays the same.
 func (b *binding) Run(ctx context.Context, opts *driver.RunOptions) error {
 	if err := ctx.Err(); err != nil {
 		return err
+	}
+	if s := b.s; s.graph != "" {
+		onCPU := slices.ContainsFunc(b.in, func(m driver.Memory) bool { return m.Device == nil })
+		if onCPU || slices.ContainsFunc(b.order, func(i int) bool { return b.out[i].given.Device == nil }) {
+			return s.needsDeviceMemory()
+		}
 	}
 	again := false // some output reuses the memory of the previous run
 	for _, i := range b.order {
@@ -291,7 +297,7 @@ func (b *binding) collect() error {
 	handles := slices.Clone(unsafe.Slice((*uintptr)(dl.Pointer(list)), n))
 	defer func() {
 		for _, h := range handles {
-			r.release(fnReleaseValue, h)
+			b.s.release(fnReleaseValue, h)
 		}
 	}()
 	if err := r.do(fnAllocatorFree, r.allocator, list); err != nil {

@@ -66,8 +66,8 @@ type deviceMemory struct {
 }
 
 func (m deviceMemory) release() {
-	m.s.lib.release(fnReleaseValue, m.h)
-	m.alloc.drop(m.s.lib)
+	m.s.release(fnReleaseValue, m.h)
+	m.alloc.drop(m.s)
 	m.s.drop()
 }
 
@@ -178,23 +178,23 @@ func (t *deviceTensor) transfer(x *tensor.Tensor, other driver.DeviceTensor, toD
 		from, to = to, from
 	}
 	io := new(uintptr)
-	if err := r.do(fnCreateIoBinding, c.handle, uintptr(unsafe.Pointer(io))); err != nil {
+	if err := c.do(fnCreateIoBinding, c.handle, uintptr(unsafe.Pointer(io))); err != nil {
 		return err
 	}
-	defer r.release(fnReleaseIoBinding, *io)
-	if err := r.do(fnBindInput, *io, uintptr(unsafe.Pointer(c.inNames[0])), from); err != nil {
+	defer c.release(fnReleaseIoBinding, *io)
+	if err := c.do(fnBindInput, *io, uintptr(unsafe.Pointer(c.inNames[0])), from); err != nil {
 		return err
 	}
-	if err := r.do(fnBindOutput, *io, uintptr(unsafe.Pointer(c.outName[0])), to); err != nil {
+	if err := c.do(fnBindOutput, *io, uintptr(unsafe.Pointer(c.outName[0])), to); err != nil {
 		return err
 	}
 	// The input's copy runs on a stream of its own, for which the run does not wait.
-	if err := r.do(fnSynchronizeBoundInputs, *io); err != nil {
+	if err := c.do(fnSynchronizeBoundInputs, *io); err != nil {
 		return err
 	}
 	err = c.watched(context.Background(), st, func() error { return r.do(fnRunWithBinding, c.handle, 0, *io) })
 	if err == nil {
-		err = r.do(fnSynchronizeBoundOutputs, *io)
+		err = c.do(fnSynchronizeBoundOutputs, *io)
 	}
 	runtime.KeepAlive(x)
 	runtime.KeepAlive(other)
@@ -203,7 +203,8 @@ func (t *deviceTensor) transfer(x *tensor.Tensor, other driver.DeviceTensor, toD
 
 // copyOptions are the provider options that decide where and on what stream a copy runs.
 // Copies take no others: a CUDA graph, a profile or a saved model is the session's.
-var copyOptions = []string{"library", namedProvider, pluginLibrary, pluginDevice, "device_type", "device_id", "has_user_compute_stream", "user_compute_stream"}
+var copyOptions = []string{"library", namedProvider, pluginLibrary, pluginDevice, "device_type", "device_id", "has_user_compute_stream", "user_compute_stream",
+	"deviceId", "webgpuInstance", "webgpuDevice", "dawnProcTable", "dawnBackendType", "powerPreference"}
 
 // copying returns a session on the same device that copies bytes.
 func (s *session) copying() (*session, error) {
@@ -242,9 +243,9 @@ type allocator struct {
 	users atomic.Int64
 }
 
-func (a *allocator) drop(r *library) {
+func (a *allocator) drop(s *session) {
 	if a != nil && a.users.Add(-1) == 0 {
-		r.release(fnReleaseAllocator, a.h)
+		s.release(fnReleaseAllocator, a.h)
 	}
 }
 
@@ -261,14 +262,14 @@ func (s *session) Allocate(d driver.Device, dtype tensor.DType, shape []int) (dr
 	}
 	dims := st.shape(shape)
 	st.res = 0
-	if err := r.do(fnCreateTensorAsOrtValue, a.h, uintptr(dl.Array(dims)), uintptr(len(dims)), elem, uintptr(unsafe.Pointer(&st.res))); err != nil {
-		a.drop(r)
+	if err := s.do(fnCreateTensorAsOrtValue, a.h, uintptr(dl.Array(dims)), uintptr(len(dims)), elem, uintptr(unsafe.Pointer(&st.res))); err != nil {
+		a.drop(s)
 		return nil, err
 	}
 	t, err := s.deviceTensor(st.res, d, a)
 	if err != nil {
-		r.release(fnReleaseValue, st.res)
-		a.drop(r)
+		s.release(fnReleaseValue, st.res)
+		a.drop(s)
 		return nil, err
 	}
 	return t, nil
@@ -321,10 +322,17 @@ func (r *library) location(st *state, h uintptr) (driver.Device, error) {
 	}
 	name := dl.String(st.res)
 	for typ, n := range memoryNames {
-		if n == name {
+		// Newer releases shorten the name of WebGPU.
+		if n == name || typ == "webgpu" && name == "WebGPU_Buf" {
 			err := r.do(fnMemoryInfoGetID, info, uintptr(unsafe.Pointer(&st.i32)))
 			return driver.Device{Type: typ, ID: int(st.i32)}, err
 		}
+	}
+	const ofCPU = 0
+	st.i32 = ofCPU
+	dl.Call(r.address(fnMemoryInfoGetDeviceType), info, uintptr(unsafe.Pointer(&st.i32)))
+	if st.i32 != ofCPU {
+		return driver.Device{}, &driver.StatusError{Code: driver.NotImplemented, Message: fmt.Sprintf("the output is in memory %q of a device, which is not supported; bind it to the CPU", name)}
 	}
 	return driver.Device{}, nil
 }
@@ -340,7 +348,7 @@ func (s *session) allocator(st *state, d driver.Device) (*allocator, error) {
 			return nil, err
 		}
 		st.res = 0
-		if err := s.lib.do(fnCreateAllocator, s.handle, info, uintptr(unsafe.Pointer(&st.res))); err != nil {
+		if err := s.do(fnCreateAllocator, s.handle, info, uintptr(unsafe.Pointer(&st.res))); err != nil {
 			return nil, err
 		}
 		a = &allocator{h: st.res}

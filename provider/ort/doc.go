@@ -4,8 +4,8 @@
 //	import _ "github.com/onward-ml/onward/provider/ort"
 //
 // It registers the providers "ort" and "ort:cpu" (the same), "ort:cuda",
-// "ort:tensorrt" and "ort:openvino". ONNX Runtime's shared library is opened when
-// a session first asks for it, through its C API and without cgo; any release from
+// "ort:tensorrt", "ort:openvino" and "ort:webgpu". ONNX Runtime's shared library is opened
+// when a session first asks for it, through its C API and without cgo; any release from
 // 1.17 on works. It is looked for, in this order:
 //
 //   - where the option "library" says, and nowhere else then;
@@ -23,6 +23,15 @@
 // The libraries of CUDA, cuDNN and TensorRT are taken from the loader's path, or else from
 // NVIDIA's Python packages (nvidia/*/lib, tensorrt_libs) beside ONNX Runtime's and in the
 // Python environments above, or from the folders of NVIDIA's installers.
+//
+// "ort:webgpu" uses the WebGPU provider of ONNX Runtime's build, as that of onnxruntime-node has,
+// or else the plug-in of the Python package onnxruntime-ep-webgpu. The calls of all its sessions
+// to one ONNX Runtime run one after the other: ONNX Runtime does not guard the state that they
+// share. On a machine without a GPU the plug-in needs ORT_WEBGPU_EP_ALLOW_SOFTWARE_ADAPTER=1 to
+// use a Vulkan device in software.
+//
+// With enable_cuda_graph, trt_cuda_graph_enable or enableGraphCapture, runs need a binding whose
+// inputs and outputs are all in memory of the device.
 //
 // ONNX Runtime's telemetry is turned off, see [TelemetryEnv].
 //
@@ -50,7 +59,8 @@
 //	free_dimension:NAME        a fixed size for the symbolic dimension NAME
 //	execution_provider         of "ort": the name of another execution provider, such as XNNPACK or
 //	                           a plug-in's; other options are handed on to it
-//	execution_provider_library path of the plug-in library that has it (ONNX Runtime 1.22 or later)
+//	execution_provider_library path of the plug-in library that has it (ONNX Runtime 1.22 or later), or the name
+//	                           of the Python package with it, such as onnxruntime-ep-webgpu; also of "ort:webgpu"
 //	execution_provider_device  cpu, gpu, npu: the kind of its device; default the first
 //	a name with a dot          a session configuration entry: session.intra_op.allow_spinning
 //

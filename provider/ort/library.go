@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"unsafe"
 
 	"github.com/onward-ml/onward/internal/dl"
@@ -32,9 +33,11 @@ type library struct {
 	allocator uintptr // the default allocator
 	eps       []string
 
-	plugins struct { // paths of plug-in libraries by execution provider
+	turn    chan struct{} // holds an element while a session on WebGPU calls ONNX Runtime
+	adapter atomic.Bool   // WebGPU has an adapter
+	plugins struct {      // files of plug-in libraries by execution provider, and after them the values of options that select them
 		sync.Mutex
-		m map[string]string
+		m map[string][]string
 	}
 	preloaded sync.Map // *executionProvider → true
 	infos     sync.Map // driver.Device → OrtMemoryInfo of its memory
@@ -42,15 +45,15 @@ type library struct {
 }
 
 // opened holds the libraries of this process, defaults the default library of each
-// execution provider.
+// execution provider, without a plug-in that an option names.
 var (
 	opened   native.Opened[library]
 	defaults sync.Map // *executionProvider → *library
 )
 
 // open returns the library at a path, or the first one on this machine with the execution
-// provider if path is empty.
-func open(path string, ep *executionProvider) (*library, error) {
+// provider if path is empty. plugin is the option execution_provider_library.
+func open(path string, ep *executionProvider, plugin string) (*library, error) {
 	places := []dl.Place{{Source: "the option library", Path: path, Must: true}}
 	if path == "" {
 		if l, ok := defaults.Load(ep); ok {
@@ -61,7 +64,7 @@ func open(path string, ep *executionProvider) (*library, error) {
 	if err := withoutTelemetry(); err != nil {
 		return nil, err
 	}
-	found, err := opened.Open("ONNX Runtime's library", places, entry, start, ep.in)
+	found, err := opened.Open("ONNX Runtime's library", places, entry, start, func(r *library) error { return ep.in(r, plugin) })
 	if err != nil {
 		return nil, err
 	}
@@ -76,7 +79,7 @@ const entry = "OrtGetApiBase"
 
 // start initializes the library of a file that was opened for the first time.
 func start(h *dl.Library, file string) (*library, error) {
-	r := &library{Library: h, file: file}
+	r := &library{Library: h, file: file, turn: make(chan struct{}, 1)}
 	return r, r.start()
 }
 
@@ -186,7 +189,15 @@ func (r *library) sibling(ep string) string {
 //
 // Only ONNX Runtime may load the execution provider's library: its initializers query the
 // host that ONNX Runtime sets up before, and a failed query is not repeated in the process.
-func (p *executionProvider) in(r *library) error {
+//
+// plugin is the option execution_provider_library.
+func (p *executionProvider) in(r *library, plugin string) error {
+	if p.pkg != "" {
+		if plugin = p.plugin(r, plugin); plugin != "" {
+			return r.register(p.name, plugin)
+		}
+		return nil
+	}
 	if p.library == "" {
 		return nil
 	}

@@ -2,6 +2,7 @@ package ort
 
 import (
 	"fmt"
+	"path/filepath"
 	"slices"
 	"strings"
 	"unsafe"
@@ -25,6 +26,8 @@ var hardware = map[string]uintptr{"cpu": 0, "gpu": 1, "npu": 2}
 func (p provider) checkNamed(s *settings) error {
 	name, library, on := s.common[namedProvider], s.common[pluginLibrary], s.common[pluginDevice]
 	switch {
+	case name == "" && p.ep.pkg != "":
+		return nil
 	case name == "" && (library != "" || on != ""):
 		return native.Invalid("options %s and %s of provider %s need the option %s: the name of the execution provider", pluginLibrary, pluginDevice, p.name, namedProvider)
 	case s.common[selectionPolicy] != "" && (p.ep != cpu || name != ""):
@@ -33,7 +36,7 @@ func (p provider) checkNamed(s *settings) error {
 		return native.Invalid("provider %s has no option %q: it is for the provider ort", p.name, namedProvider)
 	}
 	if library == "" {
-		for _, o := range []provider{{"ort:cuda", cuda}, {"ort:tensorrt", tensorRT}, {"ort:openvino", openVINO}} {
+		for _, o := range []provider{{"ort:cuda", cuda}, {"ort:tensorrt", tensorRT}, {"ort:openvino", openVINO}, {"ort:webgpu", webGPU}} {
 			if name == o.ep.name {
 				return native.Invalid("option %s of provider %s: %s is the provider %s", namedProvider, p.name, name, o.name)
 			}
@@ -45,9 +48,12 @@ func (p provider) checkNamed(s *settings) error {
 // attachNamed adds an execution provider by name: for one of the devices that ONNX Runtime
 // or a plug-in offers, otherwise by SessionOptionsAppendExecutionProvider.
 func (r *library) attachNamed(o uintptr, s *settings, own map[string]string) error {
-	name := s.common[namedProvider]
-	if path := s.common[pluginLibrary]; path != "" {
-		if err := r.register(name, path); err != nil {
+	name, plugin := s.common[namedProvider], s.common[pluginLibrary]
+	if s.ep.pkg != "" {
+		name, plugin = s.ep.name, s.ep.plugin(r, plugin)
+	}
+	if plugin != "" {
+		if err := r.register(name, plugin); err != nil {
 			return err
 		}
 	}
@@ -62,11 +68,14 @@ func (r *library) attachNamed(o uintptr, s *settings, own map[string]string) err
 			list := []uintptr{d}
 			return r.do(fnAppendDevices, o, r.env, uintptr(unsafe.Pointer(&list[0])), 1, uintptr(dl.Array(k)), uintptr(dl.Array(v)), n)
 		}
-		if s.common[pluginLibrary] != "" || s.common[pluginDevice] != "" {
+		if plugin != "" || s.common[pluginDevice] != "" {
 			return native.Invalid("execution provider %s has no such device; available are %s", name, strings.Join(offered, ", "))
 		}
 	} else if s.common[pluginDevice] != "" {
 		return native.Invalid("option %s needs ONNX Runtime 1.%d or later, %s has version %s", pluginDevice, sinceDevices, r.Path, r.version)
+	}
+	if name == webGPU.name {
+		name = "WebGPU" // the only name that releases before 1.24 take
 	}
 	return r.do(fnAppendNamed, o, uintptr(unsafe.Pointer(dl.CString(name))), uintptr(dl.Array(k)), uintptr(dl.Array(v)), n)
 }
@@ -78,19 +87,30 @@ func (r *library) register(name, path string) error {
 	}
 	r.plugins.Lock()
 	defer r.plugins.Unlock()
-	switch old := r.plugins.m[name]; {
-	case old == path:
+	old := r.plugins.m[name]
+	if slices.Contains(old, path) {
 		return nil
-	case old != "":
-		return native.Invalid("execution provider %s is registered from %s already and cannot be registered from %s", name, old, path)
 	}
-	if err := r.do(fnRegisterExecutionProviderLibrary, r.env, uintptr(unsafe.Pointer(dl.CString(name))), uintptr(pathArg(path))); err != nil {
-		return fmt.Errorf("library %s of execution provider %s: %w", path, name, err)
+	file, err := r.pluginFile(path)
+	if err != nil {
+		return err
+	}
+	if real, err := filepath.EvalSymlinks(file); err == nil {
+		file = real
+	}
+	if old != nil && old[0] != file {
+		return native.Invalid("execution provider %s is registered from %s already and cannot be registered from %s", name, old[0], file)
+	}
+	if old == nil {
+		if err := r.do(fnRegisterExecutionProviderLibrary, r.env, uintptr(unsafe.Pointer(dl.CString(name))), uintptr(pathArg(file))); err != nil {
+			return fmt.Errorf("library %s of execution provider %s: %w", path, name, err)
+		}
+		old = []string{file}
 	}
 	if r.plugins.m == nil {
-		r.plugins.m = map[string]string{}
+		r.plugins.m = map[string][]string{}
 	}
-	r.plugins.m[name] = path
+	r.plugins.m[name] = append(old, path)
 	return nil
 }
 

@@ -168,13 +168,13 @@ func (r *library) sessionOptions(s *settings) (handle uintptr, err error) {
 		return handle, r.do(fnSetEpSelectionPolicy, o, uintptr(slices.Index(policies, policy)))
 	}
 	attach := r.attach
-	if s.common[namedProvider] != "" {
+	if s.common[namedProvider] != "" || s.ep.pkg != "" {
 		attach = func(o uintptr, _ *executionProvider, own map[string]string) error { return r.attachNamed(o, s, own) }
 	}
 	if err := attach(o, s.ep, s.own); err != nil {
 		return 0, err
 	}
-	if s.ep == tensorRT && cuda.in(r) == nil {
+	if s.ep == tensorRT && cuda.in(r, "") == nil {
 		// Nodes that TensorRT does not support run on the same device.
 		own := map[string]string{}
 		if id, ok := s.own["device_id"]; ok {

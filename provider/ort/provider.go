@@ -23,8 +23,11 @@ type executionProvider struct {
 
 	create, update, attach, free fn // create is 0 if attach takes the options directly
 
-	// devices counts the devices that the execution provider can use; nil for the CPU.
+	// devices counts the devices that the execution provider can use; nil if it is not
+	// selected by a number.
 	devices func(r *library) (int, error)
+
+	pkg string // Python package with the plug-in, for builds without the execution provider
 }
 
 const (
@@ -43,6 +46,9 @@ var (
 	openVINO = &executionProvider{name: "OpenVINOExecutionProvider", library: "openvino", title: "OpenVINO", needs: needsCPU + " with its OpenVINO provider, and OpenVINO",
 		get: "pip install onnxruntime-openvino openvino", options: openVINOOptions,
 		attach: fnAppendOpenVINO}
+	webGPU = &executionProvider{name: "WebGpuExecutionProvider", title: "WebGPU", device: "webgpu", pkg: webGPUPackage, options: webGPUOptions,
+		needs: needsCPU + " with its WebGPU provider built in or as a plug-in, and a GPU with a driver for Vulkan, Direct3D 12 or Metal",
+		get:   "npm pack onnxruntime-node, or pip install onnxruntime onnxruntime-ep-webgpu"}
 )
 
 // provider is a registered name of an execution provider.
@@ -52,7 +58,7 @@ type provider struct {
 }
 
 func init() {
-	for _, p := range []provider{{"ort", cpu}, {"ort:cpu", cpu}, {"ort:cuda", cuda}, {"ort:tensorrt", tensorRT}, {"ort:openvino", openVINO}} {
+	for _, p := range []provider{{"ort", cpu}, {"ort:cpu", cpu}, {"ort:cuda", cuda}, {"ort:tensorrt", tensorRT}, {"ort:openvino", openVINO}, {"ort:webgpu", webGPU}} {
 		driver.Register(p)
 	}
 }
@@ -74,8 +80,16 @@ func (p provider) Available(config driver.Config) error {
 		return err
 	}
 	l, err := p.open(config)
-	if err != nil || p.ep.devices == nil {
+	if err != nil {
 		return err
+	}
+	if p.ep == webGPU {
+		if err := l.findAdapter(s); err != nil {
+			return p.noDevice("%v", err)
+		}
+	}
+	if p.ep.devices == nil {
+		return nil
 	}
 	id, _ := strconv.Atoi(s.own["device_id"]) // checked by parse
 	n, err := p.ep.devices(l)
@@ -95,7 +109,7 @@ func (p provider) noDevice(format string, args ...any) error {
 }
 
 func (p provider) open(config driver.Config) (*library, error) {
-	l, err := open(config.Options["library"], p.ep)
+	l, err := open(config.Options["library"], p.ep, config.Options[pluginLibrary])
 	if err != nil {
 		return nil, &driver.StatusError{Code: driver.ExecutionProvider, Err: err,
 			Message: fmt.Sprintf("provider %s is not available: %v\nGet it with %s; or name its path in %s or in the option library.", p.name, err, p.ep.get, Env)}

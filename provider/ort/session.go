@@ -21,6 +21,8 @@ import (
 type session struct {
 	lib     *library
 	handle  uintptr
+	graph   string        // option by which runs are captured and replayed as a graph, or ""
+	turn    chan struct{} // the library's if the session may run on WebGPU, see do; otherwise nil
 	in, out []onward.NodeArg
 	inNames []*byte // for C
 	outName []*byte
@@ -61,6 +63,14 @@ func (r *library) newSession(path string, m *onnx.Model, o *settings) (*session,
 	}
 	s.states.New = func() any { return new(state) }
 	s.users.Store(1)
+	for _, name := range []string{"enable_cuda_graph", "trt_cuda_graph_enable", "enableGraphCapture"} {
+		if v := o.own[name]; v == "True" || v == "1" {
+			s.graph = name
+		}
+	}
+	if r.usesWebGPU(o) {
+		s.turn = r.turn
+	}
 
 	if s.custom, m, err = r.customOperators(m, o.session); err != nil {
 		return nil, err
@@ -99,7 +109,7 @@ func (r *library) newSession(path string, m *onnx.Model, o *settings) (*session,
 		return nil, err
 	}
 	create := func() {
-		err = r.do(fnCreateSession, r.env, uintptr(pathArg(ext.file)), opts, uintptr(unsafe.Pointer(&s.handle)))
+		err = s.do(fnCreateSession, r.env, uintptr(pathArg(ext.file)), opts, uintptr(unsafe.Pointer(&s.handle)))
 	}
 	if ext.file == "" {
 		data, err2 := ext.model.Marshal()
@@ -107,7 +117,7 @@ func (r *library) newSession(path string, m *onnx.Model, o *settings) (*session,
 			return nil, err2
 		}
 		create = func() {
-			err = r.do(fnCreateSessionFromArray, r.env, uintptr(dl.Array(data)), uintptr(len(data)), opts, uintptr(unsafe.Pointer(&s.handle)))
+			err = s.do(fnCreateSessionFromArray, r.env, uintptr(dl.Array(data)), uintptr(len(data)), opts, uintptr(unsafe.Pointer(&s.handle)))
 		}
 	}
 	if o.ep == openVINO || o.common[namedProvider] != "" {
@@ -147,12 +157,12 @@ func (s *session) drop() {
 
 func (s *session) free() {
 	for _, a := range s.allocators {
-		a.drop(s.lib)
+		a.drop(s)
 	}
 	if s.copier != nil {
 		s.copier.Close()
 	}
-	s.lib.release(fnReleaseSession, s.handle)
+	s.release(fnReleaseSession, s.handle)
 	s.handle = 0
 	for _, v := range s.values {
 		s.lib.release(fnReleaseValue, v)
@@ -197,6 +207,9 @@ func (s *session) Run(ctx context.Context, req *driver.Request) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
+	if s.graph != "" {
+		return s.needsDeviceMemory()
+	}
 	if s.copies.Load() {
 		_, err := s.runOnce(ctx, req, false)
 		return err
@@ -210,6 +223,11 @@ func (s *session) Run(ctx context.Context, req *driver.Request) error {
 	}
 	s.copies.Store(true)
 	return nil
+}
+
+// needsDeviceMemory returns the error for memory that a replayed graph would not read or write.
+func (s *session) needsDeviceMemory() error {
+	return native.Invalid("a session with the option %s of provider %s needs a binding with all inputs and outputs in memory of the device: a captured graph reads and writes the memory of its first run", s.graph, s.provider.name)
 }
 
 // runOnce runs the session once. If direct is set, it preallocates outputs with declared
@@ -292,7 +310,7 @@ func (s *session) watched(ctx context.Context, st *state, call func() error) err
 		}
 		defer native.Watch(ctx, func() { dl.Call(r.address(fnRunOptionsSetTerminate), st.opts) })()
 	}
-	err := call()
+	err := s.inTurn(ctx, call)
 	if err != nil && ctx.Err() != nil {
 		return fmt.Errorf("%w (%v)", ctx.Err(), err)
 	}

@@ -13,9 +13,12 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"unsafe"
 
 	"github.com/onward-ml/onward"
 	"github.com/onward-ml/onward/driver"
+	"github.com/onward-ml/onward/internal/dl"
+	"github.com/onward-ml/onward/internal/testing/bindingtest"
 	"github.com/onward-ml/onward/internal/testing/fakecuda"
 	"github.com/onward-ml/onward/internal/testing/ortlib"
 	"github.com/onward-ml/onward/onnx"
@@ -149,58 +152,9 @@ func TestSequenceOutput(t *testing.T) {
 	same(t, items[1], x)
 }
 
-// TestBinding runs the scenarios of ONNX Runtime's IOBinding with changing contents: from the
-// CPU, and with memory on the device given as a value and by its address.
 func TestBinding(t *testing.T) {
 	for _, p := range []string{"ort:cuda", "ort:tensorrt"} {
-		s := open(t, identity(tensor.TypeFloat32), p)
-		b, err := s.NewBinding()
-		must(t, err)
-		defer b.Close()
-		x := pattern(tensor.TypeFloat32, 100, 0)
-		in, err := s.NewOrtValue(x, gpu)
-		must(t, err)
-		out, err := s.NewOrtValueOf(gpu, tensor.TypeFloat32, 100)
-		must(t, err)
-		buffer := func(v *onward.OrtValue) onward.Buffer {
-			return onward.Buffer{Device: gpu, Type: tensor.TypeFloat32, Shape: []int{100}, Pointer: v.Pointer()}
-		}
-		for name, bind := range map[string]func() error{
-			"from the CPU":     func() error { return errors.Join(b.BindCPUInput("x", x), b.BindOutput("y")) },
-			"input by address": func() error { return errors.Join(b.BindInput("x", buffer(in)), b.BindOutput("y")) },
-			"to the device":    func() error { return errors.Join(b.BindInputValue("x", in), b.BindOutputTo("y", gpu)) },
-			"both by address":  func() error { return errors.Join(b.BindInput("x", buffer(in)), b.BindOutputBuffer("y", buffer(out))) },
-			"both as values":   func() error { return errors.Join(b.BindInputValue("x", in), b.BindOutputValue("y", out)) },
-			"device to device": func() error { return errors.Join(b.BindInput("x", buffer(in)), b.BindOutputValue("y", out)) },
-		} {
-			for i := range 4 {
-				copy(x.Bytes(), pattern(tensor.TypeFloat32, 100, i+1).Bytes())
-				must(t, in.UpdateInPlace(x))
-				if i == 0 || name == "from the CPU" { // which is copied when it is bound
-					must(t, bind())
-				}
-				must(t, b.SynchronizeInputs(), s.RunBinding(context.Background(), b, nil), b.SynchronizeOutputs())
-				list, err := b.CopyOutputsToCPU()
-				if err != nil {
-					t.Fatalf("%s, %s: %v", p, name, err)
-				}
-				if y := list[0].(*tensor.Tensor); !bytes.Equal(y.Bytes(), x.Bytes()) {
-					t.Errorf("%s, %s, run %d: got %v, want %v", p, name, i, tensor.Of[float32](y)[:4], tensor.Of[float32](x)[:4])
-				}
-				bound, err := b.Outputs()
-				must(t, err)
-				if want := strings.Contains(name, "CPU") || name == "input by address"; bound[0].Device().IsCPU() != want {
-					t.Errorf("%s, %s: the output is on %s", p, name, bound[0].Device())
-				}
-			}
-		}
-		v, err := s.OrtValueOfBuffer(buffer(in))
-		must(t, err)
-		y := pattern(tensor.TypeFloat32, 100, 9)
-		must(t, v.UpdateInPlace(y))
-		got, err := in.Tensor()
-		must(t, err)
-		same(t, got, y)
+		bindingtest.Scenarios(t, open(t, identity(tensor.TypeFloat32), p), gpu)
 	}
 }
 
@@ -348,33 +302,24 @@ func TestNoLeaks(t *testing.T) {
 	t.Errorf("after closing: %+v", c)
 }
 
-// optionsOf returns the options of a provider, which the error for an unknown one lists.
-func optionsOf(t *testing.T, provider string) []string {
-	t.Helper()
-	err := driver.Lookup(provider).Available(driver.Config{Name: provider, Options: map[string]string{"?": ""}})
-	_, list, ok := strings.Cut(fmt.Sprint(err), " has ")
-	list, _, ok2 := strings.Cut(list, ";")
-	if !ok || !ok2 {
-		t.Fatalf("no list of options in %v", err)
-	}
-	return strings.Split(list, ", ")
-}
-
 // samples are values for options that are not booleans.
 var samples = map[string][]string{
 	"device_id": {"0"}, "gpu_mem_limit": {"1073741824"}, "arena_extend_strategy": {"kNextPowerOfTwo", "kSameAsRequested"},
 	"cudnn_conv_algo_search": {"EXHAUSTIVE", "HEURISTIC", "DEFAULT"}, "tunable_op_max_tuning_duration_ms": {"10"}, "sdpa_kernel": {"0", "1"},
 	"trt_max_partition_iterations": {"10"}, "trt_min_subgraph_size": {"5"}, "trt_max_workspace_size": {"1073741824"}, "trt_dla_core": {"0"},
 	"trt_builder_optimization_level": {"0", "5"}, "trt_auxiliary_streams": {"-1", "2"}, "trt_tactic_sources": {"-CUDNN,+CUBLAS"},
+	// The C API of ONNX Runtime 1.31 accepts and drops these three: with functions of the test
+	// they are not called.
+	"gpu_external_alloc": {"0"}, "gpu_external_free": {"0"}, "gpu_external_empty_cache": {"0"},
 	"trt_engine_cache_prefix": {"p"}, "trt_ep_context_embed_mode": {"0", "1"}, "trt_op_types_to_exclude": {"Identity"},
 }
 
 // folders are options whose value is a folder or a file in it.
 var folders = []string{"trt_engine_cache_path", "trt_timing_cache_path", "trt_onnx_model_folder_path", "trt_ep_context_file_path"}
 
-// apart are options that need more than a value: addresses, libraries, files, and a model that
-// TensorRT supports.
-var apart = []string{"user_compute_stream", "has_user_compute_stream", "gpu_external_alloc", "gpu_external_free", "gpu_external_empty_cache",
+// apart are options that need more than a value: addresses and graphs, which have tests of
+// their own, libraries, files, and a model that TensorRT supports.
+var apart = []string{"user_compute_stream", "has_user_compute_stream", "enable_cuda_graph",
 	"trt_int8_calibration_table_name", "trt_engine_decryption_enable", "trt_engine_decryption_lib_path", "trt_extra_plugin_lib_paths", "trt_preview_features",
 	"trt_profile_min_shapes", "trt_profile_max_shapes", "trt_profile_opt_shapes", "trt_onnx_bytestream", "trt_onnx_bytestream_size",
 	"trt_cuda_graph_enable", "trt_external_data_bytestream", "trt_external_data_bytestream_size", "trt_load_user_initializer", "trt_weight_stripped_engine_enable"}
@@ -384,7 +329,7 @@ func TestOptions(t *testing.T) {
 	fakecuda.Use(t)
 	x := pattern(tensor.TypeFloat32, 10, 1)
 	for _, p := range []string{"ort:cuda", "ort:tensorrt"} {
-		for _, name := range optionsOf(t, p) {
+		for _, name := range ortlib.Options(t, p) {
 			values := samples[name]
 			switch {
 			case slices.Contains(apart, name):
@@ -417,6 +362,61 @@ func TestOptions(t *testing.T) {
 	if _, err := onward.OpenModel(t.Context(), identity(tensor.TypeFloat32), options("ort:cuda", "device_id", "7")); err == nil || !strings.Contains(err.Error(), "device") {
 		t.Errorf("a session on device 7 of 1: %v", err)
 	}
+}
+
+// function returns the address of a function of the stand-in's CUDA runtime.
+func function(t testing.TB, name string) uintptr {
+	t.Helper()
+	l, err := dl.Open("the stand-in for CUDA", []dl.Place{{Path: "libcudart.so.13"}}, nil)
+	must(t, err)
+	f, err := l.Symbol(name)
+	must(t, err)
+	return f
+}
+
+// TestUserStream runs a session on a stream of the caller.
+func TestUserStream(t *testing.T) {
+	open(t, identity(tensor.TypeFloat32), "ort:cuda") // which loads the stand-in
+	stream := new(uintptr)
+	if st := dl.Call(function(t, "cudaStreamCreate"), uintptr(unsafe.Pointer(stream))); st != 0 {
+		t.Fatalf("cudaStreamCreate returned %d", st)
+	}
+	for _, p := range []string{"ort:cuda", "ort:tensorrt"} {
+		before := count(t)
+		s := open(t, identity(tensor.TypeFloat32), p, "has_user_compute_stream", "True", "user_compute_stream", fmt.Sprint(*stream))
+		x := pattern(tensor.TypeFloat32, 100, 3)
+		out, err := s.Run(context.Background(), onward.Values{"x": x}, nil)
+		must(t, err)
+		same(t, out["y"], x)
+		must(t, s.Close())
+		if c := count(t); c.DestroyedStreams-before.DestroyedStreams > c.Streams-before.Streams {
+			t.Errorf("%s destroyed the caller's stream", p)
+		}
+	}
+}
+
+// TestGraphNeedsABinding checks that a session that replays a graph refuses memory that the
+// graph would not read or write.
+func TestGraphNeedsABinding(t *testing.T) {
+	s := open(t, identity(tensor.TypeFloat32), "ort:cuda", "enable_cuda_graph", "True")
+	x := pattern(tensor.TypeFloat32, 10, 1)
+	if _, err := s.Run(context.Background(), onward.Values{"x": x}, nil); !errors.Is(err, onward.ErrInvalidArgument) {
+		t.Errorf("a run without a binding: %v", err)
+	}
+	b, err := s.NewBinding()
+	must(t, err)
+	defer b.Close()
+	in, err := s.NewOrtValue(x, gpu)
+	must(t, err)
+	out, err := s.NewOrtValueOf(gpu, tensor.TypeFloat32, 10)
+	must(t, err, b.BindInputValue("x", in), b.BindOutputTo("y", gpu))
+	if err := s.RunBinding(context.Background(), b, nil); !errors.Is(err, onward.ErrInvalidArgument) {
+		t.Errorf("a run with an output that ONNX Runtime allocates: %v", err)
+	}
+	must(t, b.BindOutputValue("y", out), s.RunBinding(context.Background(), b, nil))
+	y, err := out.Tensor()
+	must(t, err)
+	same(t, y, x)
 }
 
 // TestOneHost checks that the execution providers of a second ONNX Runtime are refused, which

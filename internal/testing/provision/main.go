@@ -1,7 +1,7 @@
 // Command provision fetches the parts outside the repository that tests use: the ONNX
 // backend suite, ONNX Runtime's library and OpenVINO's. They are checked by SHA-256 and
 // stored in the user's cache folder, where a second run finds them. With -devices it fetches
-// the builds of ONNX Runtime for devices instead, about 350 MB.
+// the builds of ONNX Runtime for devices and a software Vulkan device instead, about 400 MB.
 //
 // It prints one line for each part: its path and source, or why it is absent. Tests that
 // need an absent part are skipped; -require makes an absent suite an error. A folder or
@@ -18,6 +18,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/onward-ml/onward/internal/testing/lavapipe"
 	"github.com/onward-ml/onward/internal/testing/openvinolib"
 	"github.com/onward-ml/onward/internal/testing/ortlib"
 	"github.com/onward-ml/onward/internal/testing/suite"
@@ -25,7 +26,7 @@ import (
 
 func main() {
 	require := flag.Bool("require", false, "fail when the suite cannot be fetched")
-	devices := flag.Bool("devices", false, "fetch the builds of ONNX Runtime for devices, and nothing else")
+	devices := flag.Bool("devices", false, "fetch the builds of ONNX Runtime for devices and a software Vulkan device, and nothing else")
 	limit := flag.Duration("timeout", 5*time.Minute, "time limit for all downloads")
 	flag.Parse()
 	if flag.NArg() != 0 {
@@ -45,6 +46,11 @@ func main() {
 				continue
 			}
 			fmt.Printf("%s: %s (%s)\n", b.Name, lib, source)
+		}
+		if dir, source, err := lavapipe.Fetch(ctx); err != nil {
+			fmt.Printf("software Vulkan device: left out: %s\n", oneLine(err))
+		} else {
+			fmt.Printf("software Vulkan device: %s (%s)\n", dir, source)
 		}
 		return
 	}

@@ -209,12 +209,17 @@ func ExtractTgz(archive []byte, dir string, rename func(name string) (string, bo
 	if err != nil {
 		return 0, err
 	}
+	return ExtractTar(gz, dir, rename)
+}
+
+// ExtractTar extracts files of a tar archive as [ExtractTgz] does.
+func ExtractTar(archive io.Reader, dir string, rename func(name string) (string, bool)) (int, error) {
 	w, err := newWriter(dir)
 	if err != nil {
 		return 0, err
 	}
 	defer w.root.Close()
-	for tr := tar.NewReader(gz); ; {
+	for tr := tar.NewReader(archive); ; {
 		h, err := tr.Next()
 		if err == io.EOF {
 			return w.files, nil
