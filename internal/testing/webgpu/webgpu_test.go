@@ -187,12 +187,12 @@ func TestConcurrent(t *testing.T) {
 						}
 						y = out["y"]
 					} else {
-						list := make([]tensor.Value, 1)
 						if err := errors.Join(b.BindCPUInput("x", x), b.BindOutputTo("y", gpu), s.RunBinding(context.Background(), b, nil)); err != nil {
 							t.Error(err)
 							return
 						}
-						if list, err = b.CopyOutputsToCPU(); err != nil {
+						list, err := b.CopyOutputsToCPU()
+						if err != nil {
 							t.Error(err)
 							return
 						}
