@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"sync"
+	"sync/atomic"
 	"testing"
 
 	"github.com/onward-ml/onward"
@@ -18,8 +20,9 @@ import (
 // converted runs models after their conversion to the newest opset and back.
 type converted struct {
 	back    bool
+	models  atomic.Int64 // converted ones; cases run at the same time
+	mu      sync.Mutex
 	refused map[string]int // nodes that have no form, by operator
-	models  int
 }
 
 func (*converted) Name() string                          { return "converted" }
@@ -32,13 +35,16 @@ func (b *converted) NewSession(ctx context.Context, m *onnx.Model, d backend.Dev
 			c, err = opset.Convert(c, from)
 		}
 		if e := new(opset.Error); errors.As(err, &e) {
+			b.mu.Lock()
 			b.refused[e.OpType]++
+			b.mu.Unlock()
 		} else if err != nil {
 			return nil, err
 		} else if err := onnx.Check(c, &onnx.CheckOptions{Schema: onward.OperatorSchema}); err != nil {
 			return nil, fmt.Errorf("the converted model is invalid: %w", err)
 		} else {
-			m, b.models = c, b.models+1
+			m = c
+			b.models.Add(1)
 		}
 	}
 	return backend.CPU.NewSession(ctx, m, d, opts)
@@ -61,8 +67,8 @@ func TestSuiteConverted(t *testing.T) {
 				}
 				r.Run(t)
 			}
-			if want := map[string]int{"Resize": 1}; !maps.Equal(b.refused, want) || b.models != 1775 { // of a mode that version 13 dropped
-				t.Errorf("%d models were converted and %v refused, want 1775 and %v", b.models, b.refused, want)
+			if want := map[string]int{"Resize": 1}; !maps.Equal(b.refused, want) || b.models.Load() != 1775 { // of a mode that version 13 dropped
+				t.Errorf("%d models were converted and %v refused, want 1775 and %v", b.models.Load(), b.refused, want)
 			}
 		})
 	}

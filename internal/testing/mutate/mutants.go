@@ -37,7 +37,7 @@ var mutants = []mutant{
 	{"dce: does nothing", "internal/optimize",
 		"if !used {", "if false && !used {", []check{passes}},
 	{"cse: attributes are not compared", "internal/optimize",
-		"if !reflect.DeepEqual(m.Op, n.Op) {", "if false && !reflect.DeepEqual(m.Op, n.Op) {", []check{passes}},
+		"!slices.Equal(m.In, n.In) || !reflect.DeepEqual(m.Op, n.Op) {", "!slices.Equal(m.In, n.In) || false && !reflect.DeepEqual(m.Op, n.Op) {", []check{passes}},
 	{"fuse-transpose: a division becomes a multiplication", "internal/optimize",
 		"k = 1 / k", "k = k", []check{passes, eachPass}},
 	{"fuse-transpose: permutations are not composed", "internal/optimize",
