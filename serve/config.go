@@ -443,7 +443,7 @@ func labelsIn(dir, name string) ([]string, error) {
 	return labels, lines.Err()
 }
 
-// readLocal reads up to limit bytes of a file in a model's folder, and of none outside of it.
+// readLocal reads up to limit bytes of a file in a model's folder. It refuses files outside the folder.
 func readLocal(dir, name string, limit int64) ([]byte, error) {
 	if dir == "" {
 		return nil, errors.New("the model has no folder")

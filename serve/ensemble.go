@@ -158,7 +158,7 @@ func (r *ensembleRun) step(s *ensembleStep) (err error) {
 	}
 	r.mu.Lock()
 	for input, name := range s.in {
-		if t := r.values[name]; t != nil { // an optional input that the request leaves out is missing
+		if t := r.values[name]; t != nil { // nil: an optional input that the request omits
 			q.inputs = append(q.inputs, namedTensor{input, t})
 		}
 	}
@@ -196,7 +196,7 @@ func (v *version) stateful() bool {
 	return false
 }
 
-// ready returns an error if a version cannot serve requests: a model of an ensemble is not served.
+// ready returns an error if a version is an ensemble one of whose models is not served.
 func (s *Server) ready(v *version) error {
 	if v.ensemble == nil {
 		return nil
@@ -214,7 +214,7 @@ func (s *Server) ready(v *version) error {
 	return nil
 }
 
-// refers reports whether an ensemble contains a model, also by way of other ensembles.
+// refers reports whether an ensemble contains a model, directly or in another ensemble.
 func (v *version) refers(model string) bool {
 	if v.ensemble == nil {
 		return false
@@ -264,7 +264,8 @@ func (s *Server) stepsOf(name string) (models []string) {
 	return models
 }
 
-// stepsSignature returns a text that changes with the models of an ensemble.
+// stepsSignature returns the signatures of the models of an ensemble, so that the ensemble is opened
+// again when one of them changes.
 func (s *Server) stepsSignature(c *inference.ModelConfig) string {
 	var b strings.Builder
 	for _, x := range c.EnsembleScheduling.GetStep() {
@@ -290,7 +291,7 @@ func (s *Server) reloadEnsembles(ctx context.Context, model string) {
 	}
 	for _, name := range l {
 		if err := s.loadLocked(ctx, name, s.models[name].override); err != nil {
-			s.log.Warn("an ensemble does not fit a model of it any more", "ensemble", name, "model", model, "error", err)
+			s.log.Warn("an ensemble no longer fits one of its models", "ensemble", name, "model", model, "error", err)
 		}
 	}
 }
@@ -325,7 +326,8 @@ func checkEnsemble(c *inference.ModelConfig) error {
 	return nil
 }
 
-// link is an end of a tensor of an ensemble: an input or output of a step.
+// link is an input or output of a step, at one end of a tensor of the ensemble. step is nil for inputs
+// of the ensemble.
 type link struct {
 	*spec
 	step *ensembleStep
@@ -414,7 +416,8 @@ func (s *Server) openEnsemble(ctx context.Context, name string, number int64, di
 	return v, v.warmAll(ctx)
 }
 
-// boundary returns the description of an input or output of an ensemble, from that of a step.
+// boundary returns the spec of an input or output of an ensemble, copied from that of a step. batch
+// requires that dimension 0 is variable.
 func boundary(kind, name string, of *spec, batch bool) (*spec, error) {
 	s := *of
 	s.name, s.dims = name, slices.Clone(of.dims)
@@ -468,7 +471,8 @@ func (s *Server) connect(e *version, step *ensembleStep, producers map[string]li
 	return nil
 }
 
-// fit checks type and shape of a tensor where it is made and where it is read.
+// fit returns an error if the type or shape of a tensor differs between the link that produces it and
+// one that reads it. Variable dimensions fit every size.
 func fit(name string, from, to link) error {
 	source := "an input of the ensemble"
 	if from.step != nil {

@@ -7,23 +7,24 @@ import (
 )
 
 // gate bounds the runs of all models together and shares them fairly: of the models that wait, the
-// one that has run for the least time goes first (start-time fair queueing, Goyal et al. 1996). So a
-// model with many or long requests does not hold up the others.
+// one with the least run time goes first (start-time fair queueing, Goyal et al. 1996). A model with
+// many or long requests therefore does not delay the others.
 type gate struct {
 	mu      sync.Mutex
 	free    int
 	waiting []*share
-	clock   time.Duration // the used time of the last model that went first
+	clock   time.Duration // virtual time: the largest used of the models that got a run after waiting
 }
 
-// share is the part of a model in a gate.
+// share is the account of one model in a gate.
 type share struct {
-	wake    func() // starts a batch of the model if it can
-	used    time.Duration
-	granted int // runs that the gate has set aside for the model
+	wake    func()        // starts a batch of the model if it can
+	used    time.Duration // virtual time: run time of the model, at least clock when it came back
+	granted int           // runs that are reserved for the model
 }
 
-// take takes the right to one run. If there is none, the model waits, and wake is called later.
+// take reports whether the model may start one run. If not, the model is queued, and wake is called
+// when a run is reserved for it. A nil gate always allows the run.
 func (g *gate) take(s *share) bool {
 	if g == nil {
 		return true
@@ -37,7 +38,7 @@ func (g *gate) take(s *share) bool {
 	case slices.Contains(g.waiting, s):
 		return false
 	}
-	// A model that comes back after a pause has saved nothing up.
+	// A model gets no credit for the time in which it had no requests.
 	s.used = max(s.used, g.clock)
 	if g.free > 0 {
 		g.free--
@@ -47,7 +48,7 @@ func (g *gate) take(s *share) bool {
 	return false
 }
 
-// give returns the right to a run that has taken some time.
+// give ends a run of the model, which took ran, and starts the next model that waits.
 func (g *gate) give(s *share, ran time.Duration) {
 	if g == nil {
 		return
@@ -61,7 +62,8 @@ func (g *gate) give(s *share, ran time.Duration) {
 	}
 }
 
-// grant sets a run aside for the model that goes first. g.mu is held.
+// grant reserves a run for the waiting model with the least used time and returns it, or nil if no
+// model waits. g.mu is held.
 func (g *gate) grant() *share {
 	if len(g.waiting) == 0 {
 		g.free++
@@ -80,7 +82,7 @@ func (g *gate) grant() *share {
 	return s
 }
 
-// decline returns what has been set aside for a model that has nothing to run.
+// decline gives up the run that is reserved for a model, if the model has nothing to run.
 func (g *gate) decline(s *share) {
 	g.mu.Lock()
 	var next *share

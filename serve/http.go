@@ -58,7 +58,7 @@ func (s *Server) Handler() http.Handler {
 		})
 	}
 	const get, post = http.MethodGet, http.MethodPost
-	// Triton's clients read the status alone, and KServe's the body.
+	// Triton's clients read only the status, KServe's read the body.
 	probe := func(member string, ok func() bool) handler {
 		return func(w http.ResponseWriter, _ *http.Request) error {
 			status := http.StatusOK
@@ -167,7 +167,8 @@ func (s *Server) authorize(header string) error {
 	return nil
 }
 
-// metered reserves the bytes that it reads: a header alone reserves nothing.
+// metered reserves memory for the bytes as it reads them, so that a Content-Length alone reserves
+// nothing.
 type metered struct {
 	in     io.Reader
 	memory *reservation
@@ -274,7 +275,7 @@ func (s *Server) postInfer(w http.ResponseWriter, hr *http.Request) error {
 	return writeInfer(w, hr, head, parts)
 }
 
-// address sets the model and version of the path, which those of the body, if any, must equal.
+// address sets the model and version from the path. If the body names them too, they must be equal.
 func (r *request) address(model, version string) error {
 	if r.model != "" && r.model != model || r.version != "" && version != "" && r.version != version {
 		return errorf(InvalidArgument, "the body is for model %.100q, version %.20q, but the path for %.100q, version %.20q", r.model, r.version, model, version)

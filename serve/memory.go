@@ -78,6 +78,7 @@ func areaOf(params map[string]any) (*area, error) {
 	return nil, nil
 }
 
+// check returns an error if shared memory is not allowed.
 func (g *regions) check() error {
 	if g.folder == "" {
 		return errorf(Unsupported, "shared memory is not allowed: the server is started without it")
@@ -150,8 +151,8 @@ func (g *regions) open(key string) (*os.File, error) {
 	return root.OpenFile(key, os.O_RDWR, 0)
 }
 
-// unregister forgets a region, or all if name is "". A region that is not registered is no error,
-// as in Triton.
+// unregister closes a region, or all if name is "". As in Triton, a name that is not registered is
+// ignored.
 func (g *regions) unregister(name string) error {
 	if err := g.check(); err != nil {
 		return err
@@ -189,7 +190,7 @@ func (g *regions) status(name string) ([]*inference.SystemSharedMemoryStatusResp
 	return l, nil
 }
 
-// find returns the file and the offset in it of n bytes of an area.
+// find returns the file that holds the first n bytes of an area, and their offset in the file.
 func (g *regions) find(a *area, n uint64) (*os.File, int64, error) {
 	if err := g.check(); err != nil {
 		return nil, 0, err
@@ -323,6 +324,7 @@ func (g *regions) cudaStatus(name string) error {
 	return nil
 }
 
+// errCUDA returns the error for a CUDA region, with Triton's text.
 func errCUDA(name string) error {
 	return errorf(Unsupported, "failed to register CUDA shared memory region: '%.255s', GPUs not supported", name)
 }

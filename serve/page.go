@@ -12,8 +12,8 @@ import (
 //go:embed page/page.html page/page.css page/page.js
 var pageFiles embed.FS
 
-// getPage serves the status page and its files. They hold nothing of the server: the page asks for that over the
-// protocol, with the reader's token.
+// getPage serves the status page and its files, which are static and need no token. The page requests
+// the state of the server over the protocol, with the token that the reader enters.
 func getPage(w http.ResponseWriter, r *http.Request) error {
 	name, kind := "page.html", "text/html; charset=utf-8"
 	switch {
@@ -30,17 +30,17 @@ func getPage(w http.ResponseWriter, r *http.Request) error {
 	h.Set("Content-Type", kind)
 	h.Set("Cache-Control", "no-cache")
 	h.Set("X-Content-Type-Options", "nosniff")
-	// Nothing from elsewhere, nowhere else, and in no frame.
+	// The page loads from and connects to this server only, and cannot be shown in a frame.
 	h.Set("Content-Security-Policy", "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'")
 	_, err = w.Write(b)
 	if err != nil {
-		return nil // the client has gone
+		return nil // the client has closed the connection
 	}
 	return nil
 }
 
 const (
-	keptErrors = 50
+	keptErrors = 50   // in lastErrors
 	maxError   = 1000 // bytes of an error's text
 )
 
@@ -56,6 +56,7 @@ type errorRecord struct {
 	Error string    `json:"error"`
 }
 
+// add appends the error of a request to a model, cut to maxError bytes.
 func (l *lastErrors) add(model string, err error) {
 	text := strings.ToValidUTF8(err.Error()[:min(len(err.Error()), maxError)], "\uFFFD")
 	l.mu.Lock()

@@ -30,7 +30,7 @@ type Model struct {
 // entry is a model of the repository or of Options.Models.
 type entry struct {
 	versions map[int64]*version     // those that are served
-	failed   map[int64]string       // why others could not be loaded; key 0: the model
+	failed   map[int64]string       // why other versions were not loaded; key 0 holds the error of the model as a whole
 	wanted   bool                   // false after an unload
 	override *inference.ModelConfig // instead of the configuration file; nil: that file
 }

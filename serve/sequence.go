@@ -45,7 +45,7 @@ type state struct {
 	initial       *tensor.Tensor
 }
 
-// sequence is one sequence. Who holds turn may use state and started.
+// sequence is one sequence. Only the request that holds turn may use state and started.
 type sequence struct {
 	turn    chan struct{}    // of capacity 1: full while a request runs
 	state   []*tensor.Tensor // in the order of sequences.states
@@ -58,9 +58,9 @@ type sequence struct {
 	timer *time.Timer
 }
 
-// member says which place a request has in which sequence.
+// member identifies the sequence of a request, and whether the request starts or ends it.
 type member struct {
-	id         any // correlation ID: uint64 or string; nil: none
+	id         any // correlation ID: uint64 or string; nil if the request has none
 	start, end bool
 }
 
@@ -213,7 +213,7 @@ func (s *sequences) leave(q *sequence, m member, j *job, err error) {
 	<-q.turn
 }
 
-// end takes a sequence out of the table and gives its slot back.
+// end removes a sequence from the table and frees its slot.
 func (s *sequences) end(q *sequence, id any) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -234,7 +234,8 @@ func (s *sequences) endLocked(q *sequence, id any) {
 	}
 }
 
-// idleAfter counts a request that has ended, and ends its sequence if no other comes in time.
+// idleAfter records that a request has ended, and ends its sequence if no other request arrives within
+// s.idle.
 func (s *sequences) idleAfter(q *sequence, id any) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -267,7 +268,7 @@ func (s *sequences) close() {
 	}
 }
 
-// active returns the number of sequences in progress, with those that wait for a slot.
+// active returns the number of sequences in progress, including those that wait for a slot.
 func (s *sequences) active() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -73,6 +73,7 @@ func named(kind, name string, args []onward.NodeArg, batch bool) (*spec, error) 
 	return specOf(kind, args[i], batch)
 }
 
+// completeControl checks a control input against the model's input and returns its tensors.
 func completeControl(x *inference.ModelSequenceBatching_ControlInput, inputs []onward.NodeArg, batch bool) (c control, err error) {
 	s, err := named("input", x.Name, inputs, batch)
 	if err != nil {
@@ -116,6 +117,7 @@ func completeControl(x *inference.ModelSequenceBatching_ControlInput, inputs []o
 	return c, err
 }
 
+// pair returns the two values of a control as tensors.
 func pair[T int32 | float32 | bool](falseTrue []T, shape []int) (off, set *tensor.Tensor, err error) {
 	if off, err = tensor.New(falseTrue[:1], shape...); err == nil {
 		set, err = tensor.New(falseTrue[1:], shape...)
@@ -123,6 +125,7 @@ func pair[T int32 | float32 | bool](falseTrue []T, shape []int) (off, set *tenso
 	return off, set, err
 }
 
+// completeState fills in type, dims and initial value of a state from the model.
 func completeState(x *inference.ModelSequenceBatching_State, inputs, outputs []onward.NodeArg, batch bool, dir string) (y state, err error) {
 	in, err := named("input", x.InputName, inputs, batch)
 	if err != nil {
@@ -283,7 +286,7 @@ func checkSequences(c *inference.ModelConfig) error {
 	}
 	for _, x := range c.Input {
 		if seen["input"+x.Name] {
-			return fmt.Errorf("input %q is a control or a state of sequence_batching, and so not an input of requests", x.Name)
+			return fmt.Errorf("input %q is a control or a state of sequence_batching, which requests cannot set: remove it from input", x.Name)
 		}
 	}
 	return nil

@@ -251,7 +251,7 @@ func TestSequenceConfigErrors(t *testing.T) {
 		{`control_input { ` + start + ` int32_false_true: [0, 1] } } ` + state, "twice"},
 		{`control_input { name: "TOTAL" control { kind: CONTROL_SEQUENCE_CORRID int32_false_true: [0, 1] } }`, "no false_true"},
 		{`control_input { name: "TOTAL" control { kind: CONTROL_SEQUENCE_CORRID data_type: TYPE_FP32 } }`, "cannot have data_type TYPE_FP32"},
-		{state + `} input { name: "TOTAL"`, "not an input of requests"},
+		{state + `} input { name: "TOTAL"`, "which requests cannot set"},
 		{state + `} dynamic_batching {`, "both dynamic_batching and sequence_batching"},
 	} {
 		config := "max_batch_size: 8 sequence_batching { " + c.config + " }"

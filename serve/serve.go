@@ -143,7 +143,7 @@ type Server struct {
 
 	loading sync.Mutex        // held while models are loaded and unloaded
 	seen    map[string]string // signatures of the models at the last Poll
-	stack   []string          // models that are being loaded, each for the ensemble before it
+	stack   []string          // models that are being loaded: each is a step of the ensemble before it
 
 	mu     sync.RWMutex
 	models map[string]*entry

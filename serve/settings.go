@@ -29,8 +29,8 @@ type settings struct {
 // there for the default.
 type traceSetting struct {
 	on          *bool
-	rate, count *int64 // every rate-th request; how many more, −1: no limit
-	seen        int64
+	rate, count *int64 // trace every rate-th request; traces left, −1 for no limit
+	seen        int64  // requests since the setting changed
 }
 
 // resolve returns the effective settings of a model, or the global ones for "". s.mu is held.
@@ -65,7 +65,7 @@ func (s *settings) sample(model string) bool {
 	if from.seen++; from.seen%rate != 0 {
 		return false
 	}
-	if count > 0 { // of the setting that sets it
+	if count > 0 { // count down the setting that has it: the model's, else the global one
 		t := s.models[model]
 		if t == nil || t.count == nil {
 			t = &s.global
@@ -120,7 +120,7 @@ func (s *settings) setTrace(model string, values map[string][]string) error {
 				t.on = &on
 			}
 			if t.on != nil && *t.on && !s.tracer {
-				return fmt.Errorf("trace setting \"trace_level\" is TIMESTAMPS, but the server has nowhere to send traces")
+				return fmt.Errorf("trace setting \"trace_level\" is TIMESTAMPS, but the server has no tracer to send traces to")
 			}
 		case "trace_rate":
 			t.rate, err = number(1)

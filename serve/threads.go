@@ -33,7 +33,7 @@ const (
 	leastGained = 200 * time.Microsecond // by a parallel run
 )
 
-// run calls a function with the choice for a run, and measures it.
+// run calls f with the choice between a serial and a parallel run, and measures the run.
 func (t *threads) run(feed onward.Values, f func(serial bool) error) error {
 	size := 0
 	for _, v := range feed {
@@ -54,6 +54,8 @@ func (t *threads) run(feed onward.Values, f func(serial bool) error) error {
 	return err
 }
 
+// choose reports whether the next run is serial. Every probeEvery runs, it returns the other choice, to
+// measure it again.
 func (r *runTimes) choose() (serial bool) {
 	n := r.runs.Add(1)
 	p, s := r.parallel.Load(), r.serial.Load()
