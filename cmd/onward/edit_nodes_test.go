@@ -223,14 +223,14 @@ func TestEditWeights(t *testing.T) {
 	}
 	small := "../../tensor/testdata/small.safetensors"
 	for want, extra := range map[string][]string{
-		"its shape is [3], that of the file is [2 3]": {"--partial"}, `the file has no weight "w"`: {"--rename", "w=v"},
+		"the model has shape [3], the file has [2 3]": {"--partial"}, `the file has no weight "w"`: {"--rename", "w=v"},
 		"no weight of the file is in the model": {"--partial", "--prefix", "w"},
 	} {
 		if _, stderr := command(t, exitFailed, append([]string{"edit", "weights", model, "-o", out, "--from", small}, extra...)...); !strings.Contains(stderr, want) {
 			t.Errorf("%v: got %q, want %q", extra, stderr, want)
 		}
 	}
-	if _, stderr := command(t, exitFailed, append(args, "--partial", "--rename", "model.ints=w")...); !strings.Contains(stderr, "its type is float, that of the file is int64") {
+	if _, stderr := command(t, exitFailed, append(args, "--partial", "--rename", "model.ints=w")...); !strings.Contains(stderr, "the model has type float, the file has int64") {
 		t.Errorf("got %q", stderr)
 	}
 	command(t, exitUsage, "edit", "weights", model, "-o", out)

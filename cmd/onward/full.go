@@ -66,7 +66,7 @@ func handOver(ctx context.Context, missing cli.NotLinked, args []string, stderr 
 
 func findFull() (string, error) {
 	if os.Getenv(handedOver) != "" {
-		return "", errors.New("the program of that name is a build without it, too")
+		return "", errors.New("that program was built without it as well; build it without the tags core and server")
 	}
 	name := full
 	if runtime.GOOS == "windows" {

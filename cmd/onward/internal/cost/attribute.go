@@ -11,7 +11,7 @@ import (
 // several.
 type Executed struct {
 	Name, Op string
-	Outputs  []string // names of values; nil if the provider does not tell
+	Outputs  []string // names of values; nil if the provider does not report them
 }
 
 // Group is what an executed node computes in the terms of the model.
@@ -26,10 +26,10 @@ type Group struct {
 // blockedSuffix ends the names of values in a blocked layout.
 const blockedSuffix = " (blocked)"
 
-// Attribute returns for each executed node the nodes of the model that it computes: those behind its
-// outputs that no earlier one computes and that do not only depend on constants. Nodes whose outputs
-// the provider does not tell are found by their names, which native libraries extend. If such a name
-// belongs to a node of another operator, they take the nodes before it up to one with MACs.
+// Attribute returns for each executed node the nodes of the model that it computes: those that its
+// outputs depend on, without constant nodes and without those of earlier groups. If the provider does
+// not report outputs, the node is found by its name, to which native libraries append suffixes. If the
+// node of that name has another operator, the group also has its predecessors, up to one with MACs.
 func (c *Costs) Attribute(run []Executed) []Group {
 	taken := make([]bool, len(c.Layers))
 	for i, l := range c.Layers { // nodes of constants are folded
@@ -38,8 +38,8 @@ func (c *Costs) Attribute(run []Executed) []Group {
 	groups := make([]Group, len(run))
 	for i, e := range run {
 		g := &groups[i]
-		behind := true         // follow the inputs
-		limit := len(c.Layers) // nodes with MACs that the group may have
+		behind := true         // whether to add the producers of inputs
+		limit := len(c.Layers) // most nodes with MACs in the group
 		var todo []int
 		for _, name := range e.Outputs {
 			if k, ok := c.producer[strings.TrimSuffix(name, blockedSuffix)]; ok {

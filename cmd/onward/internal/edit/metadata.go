@@ -19,7 +19,7 @@ type KeyValue struct {
 // metadata_props.
 var Fields = []string{"producer_name", "producer_version", "domain", "model_version", "doc_string", "graph.name", "graph.doc_string"}
 
-// field returns a string field of a model, nil if the key is none.
+// field returns a pointer to the string field of a model that a key names, nil for other keys.
 func field(m *onnx.Model, key string) *string {
 	switch key {
 	case "producer_name":
@@ -54,7 +54,8 @@ func Metadata(m *onnx.Model) []KeyValue {
 	return r
 }
 
-// prop removes the prefix that makes any key one of metadata_props.
+// prop removes the prefix metadata_props., with which a key names an entry of metadata_props even if it
+// is also the name of a field.
 func prop(key string) string { return strings.TrimPrefix(key, "metadata_props.") }
 
 // SetMetadata returns a model with metadata set, then deleted. A key that is deleted must exist. With

@@ -54,7 +54,7 @@ func Remove(m *onnx.Model, remove func(*onnx.Node) bool) (*onnx.Model, int, erro
 		case !isOutput[out]:
 			to[out] = in
 		case !produced[in] || isOutput[in]:
-			return nil, 0, fmt.Errorf("node %q (%s) cannot be removed: output %q of the model would be its value %q, which is an input, a weight or another output",
+			return nil, 0, fmt.Errorf("node %q (%s) cannot be removed: output %q of the model would become %q, which is an input, a weight or another output",
 				n.Name, n.OpType, out, in)
 		default: // the producer takes over the name of the model's output
 			to[in] = out
@@ -91,7 +91,7 @@ func readers(g *onnx.Graph) map[string]int {
 	return r
 }
 
-// Insertion is a node between a value and what reads it.
+// Insertion is a node to insert between a value and the nodes that read it.
 type Insertion struct {
 	Value   string   // its first input
 	Readers []string // nodes that read its output instead; nil: all, and the model's output

@@ -43,7 +43,7 @@ func Rename(m *onnx.Model, names Names) (*onnx.Model, error) {
 	return c, nil
 }
 
-// names in use in a graph and its subgraphs.
+// usedNames holds the names in use in a graph and its subgraphs.
 type usedNames struct{ values, nodes, dims map[string]bool }
 
 func used(g *onnx.Graph) usedNames {

@@ -10,8 +10,8 @@ import (
 	"github.com/onward-ml/onward/tensor"
 )
 
-// SetWeights returns a model with the elements of tensors as those of the initializers of the same
-// names, and the names of those that were replaced. Numbers are converted to the type of the
+// SetWeights returns a model whose initializers have the elements of the tensors of the same names, and
+// the names of the initializers that were replaced. Numbers are converted to the type of the
 // initializer; shapes must be equal. Without partial, both must have the same names.
 func SetWeights(m *onnx.Model, tensors map[string]*tensor.Tensor, partial bool) (*onnx.Model, []string, error) {
 	c := copyOf(m)
@@ -57,12 +57,12 @@ func weight(t *onnx.Tensor, x *tensor.Tensor) (*onnx.Tensor, error) {
 		dims[i] = int64(d)
 	}
 	if !slices.Equal(dims, t.Dims) {
-		return nil, fmt.Errorf("its shape is %v, that of the file is %v", t.Dims, dims)
+		return nil, fmt.Errorf("the model has shape %v, the file has %v", t.Dims, dims)
 	}
 	to := tensor.DType(t.DataType)
 	if x.DType() != to {
 		if x.DType().IsFloat() != to.IsFloat() {
-			return nil, fmt.Errorf("its type is %s, that of the file is %s", to, x.DType())
+			return nil, fmt.Errorf("the model has type %s, the file has %s; want both integer or both floating-point", to, x.DType())
 		}
 		y, err := tensor.Convert(x, to, tensor.ConvertOptions{})
 		if err != nil {

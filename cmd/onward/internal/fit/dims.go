@@ -25,7 +25,7 @@ type dimension struct {
 	name  string // as in the model, or "input[axis]" for one without a name
 	size  int
 	fixed bool // by the caller
-	tied  bool // to other dimensions by an equation
+	tied  bool // computed from other dimensions
 }
 
 // solver chooses the sizes of free dimensions.
@@ -38,12 +38,12 @@ type solver struct {
 	tries int
 }
 
-// site is a place at which two dimensions must be equal, or one of them 1.
+// site is a constraint of a node: two dimensions must be equal, or one of them 1.
 type site struct {
 	g        *ir.Graph
 	a, b     ir.ValueID
 	i, j     int    // axes
-	one, two string // free dimensions that these are; "" for others
+	one, two string // names of the free dimensions at the axes; "" for other dimensions
 }
 
 // chooseDimensions sets the shapes of the inputs. Free dimensions that the caller does not set are
@@ -97,7 +97,7 @@ func (s *solver) symbols() {
 			}
 		}
 	}
-	_ = ir.Infer(s.f.graph) // as far as it goes
+	_ = ir.Infer(s.f.graph) // on an error, the shapes of later nodes stay unknown
 }
 
 // userSizes sets the dimensions that the caller has set, by name, by shape or by a value.
@@ -142,8 +142,7 @@ func (s *solver) named() {
 	}
 }
 
-// sitesOf returns the places in a graph, whose dimensions are symbolic, at which dimensions must be
-// equal.
+// sitesOf appends the constraints of a graph's nodes to sites. The graph has symbolic dimensions.
 func sitesOf(g *ir.Graph, free map[string]*dimension, sites []site) []site {
 	add := func(a ir.ValueID, i int, b ir.ValueID, j int) {
 		x, y := g.Value(a).Type.Shape[i], g.Value(b).Type.Shape[j]
@@ -197,8 +196,8 @@ func sitesOf(g *ir.Graph, free map[string]*dimension, sites []site) []site {
 	return sites
 }
 
-// solve chooses sizes with which shape inference succeeds and dimensions that meet are equal, if it
-// finds some. Without, the sizes are the defaults.
+// solve chooses sizes with which shape inference succeeds and all constraints hold. If it finds none,
+// the sizes are the defaults.
 func (s *solver) solve() {
 	start := s.save()
 	if s.try() {
@@ -224,7 +223,7 @@ func (s *solver) solve() {
 	s.try()
 }
 
-// search changes k of the dimensions from index i on.
+// search tries all sizes for k of the dimensions from index i on, and reports whether one succeeds.
 func (s *solver) search(start []dimension, k, i int) bool {
 	if k == 0 {
 		return s.try()
@@ -263,8 +262,8 @@ func (s *solver) restore(from []dimension) {
 	}
 }
 
-// try infers the shapes with the sizes. Where dimensions that meet differ, it sets one that is free
-// to the other and starts again.
+// try infers the shapes with the sizes and reports whether that succeeds. If a constraint is violated,
+// it sets the free dimension to the size of the other one and infers again.
 func (s *solver) try() bool {
 	for range len(s.dims) + 1 {
 		s.tries++
@@ -277,7 +276,7 @@ func (s *solver) try() bool {
 	return false
 }
 
-// tie sets a dimension that must be equal to another one, and reports whether it has.
+// tie sets one dimension that violates a constraint, and reports whether there was one.
 func (s *solver) tie() bool {
 	for _, t := range s.sites {
 		x, known := t.g.Value(t.a).Type.Shape, t.g.Value(t.b).Type.Shape

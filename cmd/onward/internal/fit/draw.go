@@ -136,8 +136,8 @@ func of(t ir.Type) ir.Type {
 	return *t.Of
 }
 
-// itemShape returns the shape of the items of a sequence: 2 for sizes that are unknown, and a
-// vector if the rank is.
+// itemShape returns the shape of the items of a sequence. Unknown sizes are 2; if the rank is unknown,
+// the shape is [2].
 func itemShape(t ir.Type) []int {
 	if !t.Ranked() {
 		return []int{2}
@@ -151,7 +151,7 @@ func itemShape(t ir.Type) []int {
 	return s
 }
 
-// mapping draws a map with the keys that the model knows.
+// mapping draws a map whose keys are those of the model's vocabulary, if it has one.
 func (n *need) mapping(rng *rand.Rand, t tensor.Type) (tensor.Value, error) {
 	keys, err := (&need{words: n.words, distinct: true, bounded: true, hi: 2}).tensor(rng, t.Elem, []int{3})
 	if err != nil {
@@ -250,7 +250,7 @@ func (n *need) fill(rng *rand.Rand, data []float64, dtype tensor.DType, shape []
 	}
 }
 
-// tuples draws index tuples; distinct ones as long as there are some.
+// tuples draws index tuples. With distinct, they differ until all tuples have been used.
 func (n *need) tuples(rng *rand.Rand, data []float64, last int) {
 	const most = 1 << min(40, bits.UintSize-2)
 	total := 1
@@ -305,7 +305,7 @@ func encoded() []byte {
 	}
 	var b bytes.Buffer
 	if err := png.Encode(&b, m); err != nil {
-		panic(err) // a buffer takes all
+		panic(err) // writes to a buffer do not fail
 	}
 	return b.Bytes()
 }

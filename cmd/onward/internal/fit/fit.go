@@ -16,7 +16,7 @@ import (
 	"github.com/onward-ml/onward/tensor"
 )
 
-// Options are what the caller knows of the inputs.
+// Options are the properties of inputs that the caller sets.
 type Options struct {
 	Dimensions map[string]int   // sizes of free dimensions by name
 	Shapes     map[string][]int // shapes of inputs by name

@@ -180,7 +180,7 @@ func init() {
 // index requires indices of input data along an axis in input k.
 func (u *use) index(k, data, axis int) { u.need(k, between(0, float64(u.dim(data, axis, 1)-1))) }
 
-// maxContents is the number of elements of inputs whose contents are fixed, at most.
+// maxContents is the largest number of elements of an input whose contents are fixed.
 const maxContents = 1 << 16
 
 // count returns the number of elements of input k, 0 if it is unknown, and at most maxContents.

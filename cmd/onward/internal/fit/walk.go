@@ -52,8 +52,8 @@ func (n *need) merge(o need) {
 	}
 }
 
-// source is an input whose elements a value has, as scale·x + shift, in another order and with
-// repetitions.
+// source is an input x from which the elements of a value are copied, as scale·x + shift, possibly
+// reordered or repeated.
 type source struct {
 	input        string
 	scale, shift float64
@@ -74,7 +74,7 @@ func (w *walker) inputs() origins {
 	return o
 }
 
-// maxSources limits the inputs that a value is followed to.
+// maxSources limits the sources of a value.
 const maxSources = 64
 
 // moves holds the operators whose outputs have the elements of some inputs: the indices of these,

@@ -190,7 +190,7 @@ func (p *Provider) export() {
 	var batch []*span
 	send := func() {
 		if n := p.dropped.Swap(0); n > 0 {
-			p.log.Warn("spans were dropped, because the collector takes them too slowly", "spans", n)
+			p.log.Warn("spans were dropped: the queue was full because the collector is too slow, or export had ended", "spans", n)
 		}
 		if len(batch) == 0 {
 			return
@@ -232,7 +232,7 @@ func (p *Provider) post(body []byte) error {
 	defer r.Body.Close()
 	text, err := io.ReadAll(io.LimitReader(r.Body, 1<<10))
 	if r.StatusCode/100 != 2 {
-		return fmt.Errorf("the collector answers %s: %.200q", r.Status, text)
+		return fmt.Errorf("the collector answered %s: %.200q", r.Status, text)
 	}
 	if err != nil && !errors.Is(err, io.EOF) {
 		return err

@@ -1,6 +1,6 @@
-// Package peak measures what a machine can do at most, for comparison with what nodes reach: the
-// arithmetic of the float32 product of matrices that stay in the first-level cache, and copies of
-// arrays that fit each cache or only the memory.
+// Package peak measures the peak performance of a machine, for comparison with that of nodes: the
+// GFLOP/s of float32 matrix products in the first-level cache, and the bandwidth of copies in each
+// other cache and in memory.
 package peak
 
 import (
@@ -14,7 +14,7 @@ import (
 	"github.com/onward-ml/onward/internal/kernels/gemm"
 )
 
-// Peak is what a number of threads reach together.
+// Peak is the peak performance of a number of threads together.
 type Peak struct {
 	Threads int     `json:"threads"`
 	GFLOPS  float64 `json:"gflops"` // float32; an addition and a multiplication are two
