@@ -48,7 +48,7 @@ func (m *Image) check() error {
 		return errors.New("preprocess: the image is nil")
 	}
 	if m.Height <= 0 || m.Width <= 0 || m.Width > maxPixels/m.Height || m.Channels < 1 || m.Channels > 4 || len(m.Pixels) != m.Height*m.Width*m.Channels {
-		return fmt.Errorf("preprocess: image of %d×%d pixels with %d channels has %d bytes", m.Width, m.Height, m.Channels, len(m.Pixels))
+		return fmt.Errorf("preprocess: image of %d×%d pixels with %d channels has %d bytes, want positive sizes, 1 to 4 channels, and height·width·channels bytes", m.Width, m.Height, m.Channels, len(m.Pixels))
 	}
 	return nil
 }
@@ -161,7 +161,7 @@ func (m *Image) ResizeShorter(size int, f Filter) (*Image, error) {
 // Layout describes the tensor of an image: float32, (value*Scale - Mean[c]) / Std[c].
 type Layout struct {
 	ChannelsLast bool      // [1,H,W,C] instead of [1,C,H,W]
-	BGR          bool      // the first and the third channel change places
+	BGR          bool      // swap the first and the third channel
 	Scale        float32   // of values from 0 to 255. Default: 1/255
 	Mean, Std    []float32 // per channel, or one for all. Default: 0 and 1
 }

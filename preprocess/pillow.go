@@ -80,7 +80,7 @@ type taps struct {
 }
 
 // pillowTaps returns the taps of each pixel of an axis. Where an axis shrinks, the filter is as wide
-// as the step between pixels: it smooths.
+// as the step between pixels, which prevents aliasing.
 func pillowTaps(in, out int, support float64, kernel func(float64) float64) []taps {
 	scale := float64(in) / float64(out)
 	wide := max(scale, 1)

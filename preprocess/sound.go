@@ -63,7 +63,7 @@ func readWAV(r io.Reader) (*Sound, error) {
 		size := int64(binary.LittleEndian.Uint32(chunk[4:]))
 		name := string(chunk[:4])
 		if size > maxSound && name != "data" {
-			return nil, fmt.Errorf("chunk %q has %d bytes", name, size)
+			return nil, fmt.Errorf("chunk %q has %d bytes, want at most %d", name, size, maxSound)
 		}
 		data, err := io.ReadAll(io.LimitReader(r, min(size, maxSound+1)))
 		switch {
@@ -115,7 +115,7 @@ func parseWAV(format, data []byte) (*Sound, error) {
 		return nil, fmt.Errorf("format %d with %d bits is not supported: want PCM (1) or float (3)", kind, bits)
 	}
 	if channels == 0 || channels > 1024 || rate == 0 {
-		return nil, fmt.Errorf("the file has %d channels and a rate of %d", channels, rate)
+		return nil, fmt.Errorf("the file has %d channels and a rate of %d, want 1 to 1024 channels and a positive rate", channels, rate)
 	}
 	width := bits / 8
 	n := len(data) / (width * channels)
@@ -286,7 +286,7 @@ func LogMel(samples []float32, bands int) (*tensor.Tensor, error) {
 	bins, all := spectrum.Dim(0), spectrum.Dim(1)
 	frames := all - 1 // Whisper drops the last
 	if frames < 1 {
-		return nil, fmt.Errorf("preprocess: %d samples are no frame, want at least %d", len(samples), hop)
+		return nil, fmt.Errorf("preprocess: %d samples are shorter than one frame, want at least %d", len(samples), hop)
 	}
 	t, err := tensor.Zeros(tensor.TypeFloat32, 1, bands, frames)
 	if err != nil {
@@ -316,7 +316,7 @@ func LogMel(samples []float32, bands int) (*tensor.Tensor, error) {
 	return t, nil
 }
 
-// Fit returns n samples: those of a sound, cut or followed by zeros.
+// Fit returns a copy of samples with length n, truncated or padded with zeros.
 func Fit(samples []float32, n int) []float32 {
 	r := make([]float32, max(n, 0))
 	copy(r, samples)

@@ -242,7 +242,8 @@ func (b *builder) survey() error {
 	return nil
 }
 
-// add stores one tree, its nodes breadth first. Children have the order of their parents, so that those of a node are adjacent.
+// add stores one tree, its nodes breadth first. Children have the order of their parents, so that those
+// of a node are adjacent.
 func (b *builder) add(root int32, tables bool) error {
 	e := b.e
 	w := walk{at: len(e.nodes) / 2, leaf: b.leaves, table: -1}
@@ -290,7 +291,8 @@ func (b *builder) add(root int32, tables bool) error {
 	return nil
 }
 
-// tabulate stores node i at position p of level d of the table. A leaf above the last level is stored in the place of each leaf below it.
+// tabulate stores node i at position p of level d of the table. A leaf above the last level is stored in
+// the place of each leaf below it.
 func (e *Ensemble) tabulate(w *walk, i, p, d int) {
 	n := e.nodes[2*(w.at+i):]
 	if isLeaf(n[0]) {
