@@ -18,8 +18,8 @@ var wanted = map[string]int{"OnnxBackendNodeModelTest": 1765, "OnnxBackendRealMo
 const light = `^test_(bvlc_alexnet|densenet121|inception_v[12]|resnet50|shufflenet|squeezenet|vgg19|zfnet512)`
 
 // TestSuite runs the ONNX suite on both engines; on reference the light models only if ONWARD_LONG is set. On cpu
-// every data set runs twice, because the memory of the second run is planned. ONWARD_CASES is a regular expression that selects cases
-// by their name, such as test_conv, and ONWARD_PROVIDER selects an engine.
+// every data set runs twice, because the memory of the second run is planned. ONWARD_CASES is a regular
+// expression that selects cases by their name, such as test_conv, and ONWARD_PROVIDER selects an engine.
 //
 //	ONWARD_CASES='^test_(arg_)?max' go test ./backendtest -run TestSuite -v
 func TestSuite(t *testing.T) {

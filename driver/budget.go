@@ -6,16 +6,16 @@ import (
 	"sync/atomic"
 )
 
-// ErrMemoryBudget is the error of a run that a [MemoryBudget] has no memory left for. Another
-// attempt can succeed when other runs have ended.
+// ErrMemoryBudget is the error of a run that would exceed a [MemoryBudget]. It can succeed later,
+// when other runs have ended.
 var ErrMemoryBudget = errors.New("memory budget exceeded")
 
 // MemoryBudget bounds the memory of the runs of several sessions together. It is safe for
 // concurrent use. Memory that a session keeps for later runs is not counted.
 type MemoryBudget struct{ limit, used atomic.Int64 }
 
-// NewMemoryBudget returns a budget of some bytes. 0 selects half of the machine's memory, as soon
-// as a session of the Go engine has been opened with the budget; until then it has no limit.
+// NewMemoryBudget returns a budget with a limit in bytes. 0 selects half of the machine's memory,
+// which applies from the first session of the Go engine with the budget; until then there is no limit.
 func NewMemoryBudget(bytes int64) *MemoryBudget {
 	b := new(MemoryBudget)
 	b.limit.Store(max(bytes, 0))
@@ -25,7 +25,7 @@ func NewMemoryBudget(bytes int64) *MemoryBudget {
 // SetDefault sets the limit of a budget that has none. Engines call it.
 func (b *MemoryBudget) SetDefault(bytes int64) { b.limit.CompareAndSwap(0, bytes) }
 
-// Limit returns the limit in bytes; 0: none.
+// Limit returns the limit in bytes, 0 for no limit.
 func (b *MemoryBudget) Limit() int64 { return b.limit.Load() }
 
 // Used returns the number of bytes that are reserved.
@@ -36,7 +36,7 @@ func (b *MemoryBudget) Reserve(n int64) error {
 	limit, used := b.limit.Load(), b.used.Add(n)
 	if limit > 0 && (used > limit || used < 0) {
 		b.used.Add(-n)
-		return fmt.Errorf("%w: %d bytes beyond the %d in use exceed the limit of %d", ErrMemoryBudget, n, used-n, limit)
+		return fmt.Errorf("%w: cannot reserve %d bytes: %d of %d are in use", ErrMemoryBudget, n, used-n, limit)
 	}
 	return nil
 }

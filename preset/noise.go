@@ -6,11 +6,11 @@ import (
 )
 
 const (
-	// significance is the probability of an order of the blocks' medians by chance, at most, for
-	// which one candidate counts as faster. Three blocks each, all of them in order, have 0.05.
+	// significance is the largest p-value with which one candidate counts as faster. Three blocks of
+	// each candidate, if all pairs are in order, have p = 0.05.
 	significance = 0.05
-	// maxBlocks is the number of blocks in which candidates are measured that noise does not tell
-	// apart after [blocks].
+	// maxBlocks is the largest number of blocks in which a candidate is measured, if its difference
+	// from the best one is not significant after [blocks].
 	maxBlocks = 9
 )
 
@@ -64,8 +64,8 @@ func tail(m, n, u int) float64 {
 	return least / all
 }
 
-// contenders returns the candidate with the lowest median, first, and those that it is not faster
-// than by more than noise.
+// contenders returns the candidate with the lowest median, and after it the candidates from which it
+// does not differ significantly.
 func contenders(list []*candidate) []*candidate {
 	var best *candidate
 	for _, c := range list {

@@ -95,7 +95,7 @@ func (t *Tensor) Rows(from, to int) (*Tensor, error) {
 	}
 	bits := product(t.shape[1:]) * t.dtype.Bits()
 	if from*bits%8 != 0 || to != t.shape[0] && to*bits%8 != 0 {
-		return nil, fmt.Errorf("tensor: rows of %s share bytes, and %d to %d are no view", t, from, to)
+		return nil, fmt.Errorf("tensor: rows of %s share bytes: rows %d to %d do not begin and end at whole bytes", t, from, to)
 	}
 	end := to * bits / 8
 	if to == t.shape[0] {

@@ -84,7 +84,7 @@ func readSafetensors(r io.Reader, b *budget) (map[string]*Tensor, error) {
 	}
 	var more [1]byte
 	if _, err := io.ReadFull(r, more[:]); err == nil {
-		return nil, fmt.Errorf("the file goes on after its tensors, which end at byte %d", at)
+		return nil, fmt.Errorf("the file has more bytes after its tensors, which end at byte %d", at)
 	} else if !errors.Is(err, io.EOF) {
 		return nil, err
 	}
@@ -102,7 +102,7 @@ func (e *safetensorsEntry) read(r io.Reader, at int64, b *budget) (*Tensor, erro
 		return nil, err
 	}
 	if e.Offsets[0] != at || e.Offsets[1]-at != int64(n) {
-		return nil, fmt.Errorf("data_offsets are %v, want [%d %d] for %s%v behind the tensor before", e.Offsets, at, at+int64(n), dtype, e.Shape)
+		return nil, fmt.Errorf("data_offsets are %v, want [%d %d] for %s%v after the previous tensor", e.Offsets, at, at+int64(n), dtype, e.Shape)
 	}
 	if err := b.take(fmt.Sprintf("tensor %.200q", e.name), int64(n)); err != nil {
 		return nil, err

@@ -66,7 +66,7 @@ func handOver(ctx context.Context, missing cli.NotLinked, args []string, stderr 
 
 func findFull() (string, error) {
 	if os.Getenv(handedOver) != "" {
-		return "", errors.New("that program was built without it as well; build it without the tags core and server")
+		return "", fmt.Errorf("this program is %s already, but built with the tag core or server; build it without them", full)
 	}
 	name := full
 	if runtime.GOOS == "windows" {

@@ -9,7 +9,7 @@ import (
 )
 
 // Reader reads one buffer. Tables and vectors may overlap, so that a small buffer could describe
-// much more than its size: the elements that are read may take four times the buffer.
+// much more than its size. Therefore, vectors may have at most four times the bytes of the buffer in total.
 type Reader struct {
 	data   []byte
 	budget int
@@ -119,7 +119,7 @@ func (r *Reader) Vector(table, index, width int) ([]byte, error) {
 func (r *Reader) Text(table, index int) (string, error) {
 	b, err := r.Vector(table, index, 1)
 	if err == nil && b == nil {
-		err = errors.New("is missing")
+		err = errors.New("the field is missing")
 	}
 	return string(b), err
 }

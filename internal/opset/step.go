@@ -27,7 +27,7 @@ type step struct {
 	op            string     // the operator before the step
 	from, to      int64
 	before, after []*onnx.Node
-	gone          bool // n is not part of the result
+	gone          bool // remove n
 }
 
 func newStep(c *converter, s *scope, n *onnx.Node, from, to int64) *step {
@@ -100,11 +100,11 @@ func (x *step) rank(name string) (int64, error) {
 	return 0, fmt.Errorf("the rank of %q is unknown", name)
 }
 
-// ref returns an error if an attribute refers to one of the function, which has no value here.
+// ref returns an error if an attribute refers to an attribute of the function, whose value is unknown here.
 func (x *step) ref(names ...string) error {
 	for _, name := range names {
 		if a := x.n.Attribute(name); a != nil && a.RefAttrName != "" {
-			return fmt.Errorf("attribute %s refers to one of the function, and becomes an input", name)
+			return fmt.Errorf("attribute %s refers to an attribute of the function, and cannot become an input", name)
 		}
 	}
 	return nil

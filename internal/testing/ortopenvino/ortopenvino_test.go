@@ -189,7 +189,8 @@ func TestChangingShapes(t *testing.T) {
 }
 
 // differ are the cases in which ONNX Runtime 1.24.1 with its OpenVINO provider, OpenVINO 2025.4,
-// differs from the suite. Its Python package gives the same results for Max and Sum of one input and for Tile; the others were not compared.
+// differs from the suite. Its Python package gives the same results for Max and Sum of one input and for
+// Tile; the others were not compared.
 var differ = []scores.Class{
 	{Why: "an operator of one input that copies it: the output is not written", Match: regexp.MustCompile(`^test_(max|min|sum)_one_input$`)},
 	{Why: "repeats that are an input: the output is not written", Match: regexp.MustCompile(`^test_tile$`)},
