@@ -168,7 +168,7 @@ func TestParseAdapter(t *testing.T) {
 		{good[:40], "exceeds the data"},
 		{good[:16], "outside"},
 		{p(parameter{"x", nil, 1, make([]byte, 4)}), `parameter 1: there is another one of the name "x"`},
-		{p(parameter{"", nil, 1, make([]byte, 4)}), "parameter 1: name: is missing"},
+		{p(parameter{"", nil, 1, make([]byte, 4)}), "parameter 1: name: the field is missing"},
 		{p(parameter{"y", nil, 8, make([]byte, 4)}), "data_type 8 is not supported"},
 		{p(parameter{"y", nil, 0, make([]byte, 4)}), "data_type 0"},
 		{p(parameter{"y", nil, 21, make([]byte, 4)}), "data_type 21"},

@@ -67,7 +67,8 @@ func TestSuiteConverted(t *testing.T) {
 				}
 				r.Run(t)
 			}
-			if want := map[string]int{"Resize": 1}; !maps.Equal(b.refused, want) || b.models.Load() != 1775 { // of a mode that version 13 dropped
+			// The Resize has a mode that version 13 dropped.
+			if want := map[string]int{"Resize": 1}; !maps.Equal(b.refused, want) || b.models.Load() != 1775 {
 				t.Errorf("%d models were converted and %v refused, want 1775 and %v", b.models.Load(), b.refused, want)
 			}
 		})

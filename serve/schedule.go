@@ -33,7 +33,7 @@ type schedulePolicy struct {
 	instances int           // runs at the same time, at least 1
 	maxBatch  int           // largest size of dimension 0 of a batch; requests are not batched if it is below 2
 	preferred []int         // sizes that run at once, ascending
-	enough    int           // least size that runs at once; 0: maxBatch
+	enough    int           // smallest size that runs without delay; 0: maxBatch
 	delay     time.Duration // longest wait for more requests
 	priority  int           // level of requests that set none, from 0
 	levels    []queuePolicy // one for each priority level, highest priority first
@@ -203,7 +203,7 @@ func (s *scheduler) loop(batch []*job) {
 	}
 }
 
-// timed runs a batch and gives its right to run back to the gate.
+// timed runs a batch and then frees its run at the gate.
 func (s *scheduler) timed(batch []*job) {
 	start := time.Now()
 	s.execute(batch)

@@ -48,7 +48,7 @@ func TestSafetensorsErrors(t *testing.T) {
 		"unknown element type":         safetensors(`{"a":{"dtype":"Q1","shape":[],"data_offsets":[0,1]}}`, 1),
 		"want [0 4]":                   safetensors(`{"a":{"dtype":"F32","shape":[],"data_offsets":[0,5]}}`, 5),
 		"want [4 8]":                   safetensors(`{"a":{"dtype":"F32","shape":[],"data_offsets":[0,4]},"b":{"dtype":"F32","shape":[],"data_offsets":[2,6]}}`, 6),
-		"goes on":                      safetensors(`{"a":{"dtype":"F32","shape":[],"data_offsets":[0,4]}}`, 5),
+		"more bytes after":             safetensors(`{"a":{"dtype":"F32","shape":[],"data_offsets":[0,4]}}`, 5),
 		"2 of 4 bytes":                 safetensors(`{"a":{"dtype":"F32","shape":[],"data_offsets":[0,4]}}`, 2),
 		"negative":                     safetensors(`{"a":{"dtype":"F32","shape":[-1],"data_offsets":[0,4]}}`, 4),
 		"exceeds what is left":         safetensors(`{"a":{"dtype":"F32","shape":[1000000000000],"data_offsets":[0,4000000000000]}}`, 4),
