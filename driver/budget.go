@@ -33,12 +33,15 @@ func (b *MemoryBudget) Used() int64 { return b.used.Load() }
 
 // Reserve reserves bytes, or fails with [ErrMemoryBudget]. Release gives them back.
 func (b *MemoryBudget) Reserve(n int64) error {
-	limit, used := b.limit.Load(), b.used.Add(n)
-	if limit > 0 && (used > limit || used < 0) {
-		b.used.Add(-n)
-		return fmt.Errorf("%w: cannot reserve %d bytes: %d of %d are in use", ErrMemoryBudget, n, used-n, limit)
+	for {
+		limit, used := b.limit.Load(), b.used.Load()
+		if limit > 0 && n > limit-used {
+			return fmt.Errorf("%w: cannot reserve %d bytes: %d of %d are in use", ErrMemoryBudget, n, used, limit)
+		}
+		if b.used.CompareAndSwap(used, used+n) { // a refused reservation must not take room for a moment
+			return nil
+		}
 	}
-	return nil
 }
 
 // Release gives reserved bytes back.

@@ -13,7 +13,7 @@ type gate struct {
 	mu      sync.Mutex
 	free    int
 	waiting []*share
-	clock   time.Duration // virtual time: the largest used of the models that got a run after waiting
+	clock   time.Duration // virtual time: the largest used of the models that got a run
 }
 
 // share is the account of one model in a gate.
@@ -42,6 +42,7 @@ func (g *gate) take(s *share) bool {
 	s.used = max(s.used, g.clock)
 	if g.free > 0 {
 		g.free--
+		g.clock = s.used
 		return true
 	}
 	g.waiting = append(g.waiting, s)

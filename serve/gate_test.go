@@ -50,6 +50,8 @@ func TestModelsShareRunsFairly(t *testing.T) {
 		}
 		cancel()
 		wait.Wait()
+		time.Sleep(time.Second) // runs whose clients went away end
+		synctest.Wait()
 		if g.free != 1 || len(g.waiting) != 0 {
 			t.Errorf("after the requests the gate has %d runs and %d models wait", g.free, len(g.waiting))
 		}
@@ -112,5 +114,21 @@ func TestInstancesOption(t *testing.T) {
 	s := newServer(t, writeRepo(t, map[string][]byte{"m/1/model.onnx": scaled(t, 1), "own/1/model.onnx": scaled(t, 1), "own/config.pbtxt": []byte("instance_group { count: 2 }")}), &Options{Instances: 5})
 	if a, b := s.models["m"].versions[1].policy.instances, s.models["own"].versions[1].policy.instances; a != 5 || b != 2 {
 		t.Errorf("instances %d and %d, want 5 and 2", a, b)
+	}
+}
+
+// TestNewModelDoesNotDelayOthers: the time that a model got without waiting counts as passed for
+// models that come later.
+func TestNewModelDoesNotDelayOthers(t *testing.T) {
+	g := &gate{free: 1}
+	var old, added share
+	for range 2 {
+		if !g.take(&old) {
+			t.Fatal("the only model waits")
+		}
+		g.give(&old, time.Hour)
+	}
+	if !g.take(&added) || added.used != time.Hour {
+		t.Errorf("a model that comes after runs of 2h begins with %v, want the start of the last run, 1h", added.used)
 	}
 }

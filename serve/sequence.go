@@ -140,7 +140,7 @@ func (s *sequences) take(j *job, m member) (*sequence, error) {
 		if q == nil {
 			if !m.start {
 				s.mu.Unlock()
-				return nil, errorf(InvalidArgument, "inference request for sequence %v to model '%s' must specify the START flag on the first request of the sequence", m.id, s.model)
+				return nil, s.notStarted(m)
 			}
 			q = &sequence{turn: make(chan struct{}, 1)}
 			s.live[m.id] = q
@@ -163,6 +163,11 @@ func (s *sequences) take(j *job, m member) (*sequence, error) {
 		if q.started {
 			return q, nil
 		}
+		if !m.start { // the request that starts the sequence waits for its turn or was cancelled
+			<-q.turn
+			s.idleAfter(q, m.id)
+			return nil, s.notStarted(m)
+		}
 		if err := s.slot(j); err != nil {
 			s.end(q, m.id)
 			<-q.turn
@@ -171,6 +176,10 @@ func (s *sequences) take(j *job, m member) (*sequence, error) {
 		q.started = true
 		return q, nil
 	}
+}
+
+func (s *sequences) notStarted(m member) error {
+	return errorf(InvalidArgument, "inference request for sequence %v to model '%s' must specify the START flag on the first request of the sequence", m.id, s.model)
 }
 
 // slot waits until fewer sequences than the limit are in progress.

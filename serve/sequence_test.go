@@ -416,3 +416,16 @@ func TestMoreSequencesThanSlots(t *testing.T) {
 		}
 	})
 }
+
+// TestRequestBeforeTheStart: a request that overtakes the one that starts its sequence is refused.
+func TestRequestBeforeTheStart(t *testing.T) {
+	q := &sequence{turn: make(chan struct{}, 1)}
+	s := &sequences{model: "m", live: map[any]*sequence{uint64(7): q}, slots: make(chan struct{}, 1), idle: time.Hour, states: []state{{input: "x"}}}
+	defer s.end(q, uint64(7))
+	if _, err := s.enter(&job{ctx: t.Context(), size: 1, feed: onward.Values{}}, member{id: uint64(7)}); err == nil || !strings.Contains(err.Error(), "START") {
+		t.Errorf("error %v, want one that asks for START", err)
+	}
+	if len(q.turn) != 0 || q.users != 0 || len(s.slots) != 0 {
+		t.Errorf("the request keeps its turn (%d), its place (%d) or a slot (%d)", len(q.turn), q.users, len(s.slots))
+	}
+}

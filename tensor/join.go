@@ -93,15 +93,15 @@ func (t *Tensor) Rows(from, to int) (*Tensor, error) {
 		r.strs = t.strs[from*n : to*n : to*n]
 		return r, nil
 	}
-	bits := product(t.shape[1:]) * t.dtype.Bits()
-	if from*bits%8 != 0 || to != t.shape[0] && to*bits%8 != 0 {
+	bits := int64(product(t.shape[1:])) * int64(t.dtype.Bits()) // int64, because int has 32 bits on some processors
+	first, end := int64(from)*bits, int64(to)*bits
+	if first%8 != 0 || to != t.shape[0] && end%8 != 0 {
 		return nil, fmt.Errorf("tensor: rows of %s share bytes: rows %d to %d do not begin and end at whole bytes", t, from, to)
 	}
-	end := to * bits / 8
-	if to == t.shape[0] {
-		end = len(t.data)
+	if end /= 8; to == t.shape[0] {
+		end = int64(len(t.data))
 	}
-	r.data = t.data[from*bits/8 : end : end]
+	r.data = t.data[first/8 : end : end]
 	return r, nil
 }
 

@@ -46,7 +46,7 @@ func TestHandOver(t *testing.T) {
 	if code, out, errs := start(path); code != 7 || out != filepath.Join(dir, full)+":run:a model.onnx:1\n" || errs != "" {
 		t.Errorf("code %d, output %q, errors %q", code, out, errs)
 	}
-	if code, _, errs := start(path, handedOver+"=1"); code != exitFailed || !strings.Contains(errs, "a build without it, too") {
+	if code, _, errs := start(path, handedOver+"=1"); code != exitFailed || !strings.Contains(errs, "this program is onward-full already, but built with the tag core or server") {
 		t.Errorf("after a hand-over: code %d, %q", code, errs)
 	}
 }
