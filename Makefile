@@ -67,7 +67,7 @@ BROWSER ?= $(firstword $(foreach b,chromium chromium-browser google-chrome googl
 
 test-browser:
 	@if [ -z '$(BROWSER)' ]; then echo 'left out: found no chromium (Debian: chromium)'; exit; fi; \
-	ONWARD_BROWSER='$(BROWSER)' $(GOTEST) -count=1 -run InBrowser ./serve
+	ONWARD_BROWSER='$(BROWSER)' $(GOTEST) -count=1 -run InBrowser ./serve ./cmd/onward
 
 test-deploy:
 	@cd deploy && $(GO) test -count=1 $(if $(VERBOSE),-v) .

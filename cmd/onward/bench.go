@@ -16,6 +16,7 @@ import (
 	"github.com/onward-ml/onward"
 	"github.com/onward-ml/onward/cmd/onward/internal/cli"
 	"github.com/onward-ml/onward/cmd/onward/internal/inputs"
+	"github.com/onward-ml/onward/cmd/onward/internal/page"
 	"github.com/onward-ml/onward/cmd/onward/internal/session"
 	"github.com/onward-ml/onward/cmd/onward/internal/text"
 	"github.com/onward-ml/onward/internal/atomicfile"
@@ -48,7 +49,8 @@ type benchJSON struct {
 	// faster. It is missing if only one provider was measured.
 	Ratio float64 `json:"ratio,omitempty"`
 
-	sizes string // Dimensions in the order of the model
+	sizes string      // Dimensions in the order of the model
+	times [][]float64 // of the runs of each provider, in milliseconds
 }
 
 type benchResult struct {
@@ -77,6 +79,7 @@ func benchCommand() *cobra.Command {
 		providers string
 		threads   []int
 		save      string
+		html      string
 		asJSON    bool
 	)
 	c := &cobra.Command{
@@ -96,9 +99,12 @@ over one fresh process per round that loads the model and runs it.
 With several --threads, each model is measured with each of them. --save writes the
 results as a JSON array, as --json prints them one by one.
 
+--html writes a page with the distributions of the times.
+
 The ratio is the second provider's median divided by the first's; over 1, the first is
 faster.`,
 		Example: `  onward bench model.onnx
+  onward bench model.onnx --provider cpu,ort --html bench.html
   onward bench model.onnx --provider cpu,ort --threads 1 --shape data=1x3x224x224
   onward bench model.onnx --threads 1,2,4 --save results.json
   onward bench model.onnx --concurrency 4
@@ -161,6 +167,9 @@ faster.`,
 					return err
 				}
 			}
+			if err := writePage(html, func() *page.Page { return benchPage(all) }); err != nil {
+				return err
+			}
 			if failed {
 				return cli.Printed{Err: errors.New("a provider failed")}
 			}
@@ -177,6 +186,7 @@ faster.`,
 	f.IntVar(&o.rounds, "rounds", 3, "number of blocks of each provider")
 	f.StringVar(&save, "save", "", "write the results to this file")
 	f.StringVar(&o.csv, "csv", "", "write the time of every run to this file")
+	htmlFlag(f, &html)
 	f.BoolVar(&asJSON, "json", false, "print JSON, one object for each model and number of threads")
 	return c
 }
@@ -225,7 +235,7 @@ func bench(ctx context.Context, path string, o *benchOptions, times *timesFile) 
 	r := &benchJSON{Model: path, Dimensions: feed.Dimensions, sizes: feed.Sizes(), Threads: threadsOf(o.threads), Concurrency: o.load.concurrency, Rate: o.load.rate}
 	for k, p := range o.providers {
 		times.add(path, p, r.Threads, all[k].all)
-		r.Results = append(r.Results, all[k].result(p))
+		r.Results, r.times = append(r.Results, all[k].result(p)), append(r.times, all[k].all)
 	}
 	if len(all) > 1 && all[0].err == nil && all[1].err == nil {
 		r.Ratio = median(all[1].medians) / median(all[0].medians)

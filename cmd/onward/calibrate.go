@@ -13,6 +13,7 @@ import (
 	"github.com/onward-ml/onward/cmd/onward/internal/batches"
 	"github.com/onward-ml/onward/cmd/onward/internal/cli"
 	"github.com/onward-ml/onward/cmd/onward/internal/modelfile"
+	"github.com/onward-ml/onward/cmd/onward/internal/page"
 	"github.com/onward-ml/onward/cmd/onward/internal/ranges"
 	"github.com/onward-ml/onward/cmd/onward/internal/text"
 )
@@ -36,6 +37,7 @@ func calibrateCommand() *cobra.Command {
 	var (
 		o              ranges.Flags
 		output, format string
+		html           string
 		asJSON         bool
 	)
 	c := &cobra.Command{
@@ -49,9 +51,12 @@ calibration table for onward quantize, or for TensorRT through ONNX Runtime
 
 The folder -o receives the table in three formats: calibration.flatbuffers,
 calibration.json and calibration.cache. With --format only that format is written, and
--o names the folder or the file. Only JSON keeps both ends of the ranges.`,
+-o names the folder or the file. Only JSON keeps both ends of the ranges.
+
+--html writes a page with the histograms and the chosen ranges.`,
 		Example: `  onward calibrate model.onnx --data samples.npz -o tables
   onward calibrate digits.onnx --data pictures/ --method entropy --format flatbuffers -o digits.flatbuffers
+  onward calibrate model.onnx --data samples.npz --html ranges.html
   onward calibrate model.onnx --data random:8 --json`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -75,6 +80,12 @@ calibration.json and calibration.cache. With --format only that format is writte
 			if err != nil {
 				return err
 			}
+			hist := table
+			if html != "" {
+				if hist, err = o.Histograms(cmd.Context(), cmd.ErrOrStderr(), m, data, table); err != nil {
+					return err
+				}
+			}
 			r := calibrateJSON{Model: args[0], Method: strings.ToLower(table.Method.String()), Batches: count, Tensors: []rangeJSON{}}
 			for _, f := range files {
 				if err := os.MkdirAll(filepath.Dir(f.path), 0o755); err != nil {
@@ -88,6 +99,9 @@ calibration.json and calibration.cache. With --format only that format is writte
 			for _, n := range table.Names() {
 				r.Tensors = append(r.Tensors, rangeJSON{n, table.Ranges[n].Lowest, table.Ranges[n].Highest})
 			}
+			if err := writePage(html, func() *page.Page { return calibratePage(&r, hist) }); err != nil {
+				return err
+			}
 			if asJSON {
 				return text.JSON(cmd.OutOrStdout(), r)
 			}
@@ -100,6 +114,7 @@ calibration.json and calibration.cache. With --format only that format is writte
 	f.StringSliceVar(&o.OpTypes, "op-types", nil, "operator types to calibrate, such as Conv,Gemm (default all)")
 	f.StringVarP(&output, "output", "o", ".", "the folder, or with --format the file, to write")
 	f.StringVar(&format, "format", "", "flatbuffers, json or cache (default all three)")
+	htmlFlag(f, &html)
 	f.BoolVar(&asJSON, "json", false, "print JSON")
 	return c
 }

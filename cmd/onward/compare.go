@@ -18,6 +18,7 @@ import (
 	"github.com/onward-ml/onward/cmd/onward/internal/inputs"
 	"github.com/onward-ml/onward/cmd/onward/internal/layers"
 	"github.com/onward-ml/onward/cmd/onward/internal/modelfile"
+	"github.com/onward-ml/onward/cmd/onward/internal/page"
 	"github.com/onward-ml/onward/cmd/onward/internal/session"
 	"github.com/onward-ml/onward/cmd/onward/internal/text"
 	"github.com/onward-ml/onward/onnx"
@@ -90,6 +91,7 @@ func compareCommand() *cobra.Command {
 	var (
 		o         compareOptions
 		providers string
+		html      string
 		asJSON    bool
 	)
 	c := &cobra.Command{
@@ -108,7 +110,8 @@ and the smallest atol that passes with the given rtol.
 at which the results begin to differ and those at which the most of the signal is lost.
 Values of two models correspond if their names or the operators that compute them are
 the same, or if the same nodes read them, as with a quantized model; weights that
-differ are listed, too. Values inside of subgraphs are not compared.
+differ are listed, too. Values inside of subgraphs are not compared. --html writes a
+page that shows the differences along the layers.
 
 ` + inputs.Help + `
 
@@ -122,7 +125,7 @@ second provider's outputs to a new folder, in the form of the ONNX backend suite
 The exit code is 1 if a value disagrees.`,
 		Example: `  onward compare model.onnx --provider cpu,ort
   onward compare model.onnx --provider cpu,reference --layers --shape x=8x128
-  onward compare changed.onnx original.onnx --layers
+  onward compare changed.onnx original.onnx --layers --html compare.html
   onward compare quantized.onnx original.onnx --layers --inputs samples.npz
   onward compare model.onnx --provider ort,reference --bisect failing
   onward compare model.onnx --inputs samples.npz --golden results.npz`,
@@ -156,6 +159,9 @@ The exit code is 1 if a value disagrees.`,
 			if err != nil {
 				return err
 			}
+			if err := writePage(html, func() *page.Page { return comparePage(out) }); err != nil {
+				return err
+			}
 			if asJSON {
 				err = text.JSON(cmd.OutOrStdout(), out)
 			} else {
@@ -178,6 +184,7 @@ The exit code is 1 if a value disagrees.`,
 	session.OptionFlag(f, &o.own)
 	session.ThreadsFlag(f, &o.threads)
 	o.inputs.Register(f)
+	htmlFlag(f, &html)
 	f.BoolVar(&asJSON, "json", false, "print JSON")
 	return c
 }

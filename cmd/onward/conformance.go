@@ -3,6 +3,7 @@
 package main
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -18,6 +19,7 @@ import (
 	"github.com/onward-ml/onward/backend"
 	"github.com/onward-ml/onward/backendtest"
 	"github.com/onward-ml/onward/cmd/onward/internal/cli"
+	"github.com/onward-ml/onward/cmd/onward/internal/page"
 	"github.com/onward-ml/onward/cmd/onward/internal/progress"
 	"github.com/onward-ml/onward/cmd/onward/internal/session"
 	"github.com/onward-ml/onward/cmd/onward/internal/text"
@@ -62,6 +64,7 @@ func init() { large = append(large, conformanceCommand) }
 func conformanceCommand() *cobra.Command {
 	var (
 		data, provider, report string
+		html                   string
 		kinds, include         []string
 		exclude                []string
 		runs                   int
@@ -74,9 +77,13 @@ func conformanceCommand() *cobra.Command {
 		Long: `Run the ONNX backend suite and count the cases that pass. Models with unsupported
 operators are skipped. The exit code is 1 if a case fails.
 
-The name of a case ends in its device: test_abs_cpu.`,
+The name of a case ends in its device: test_abs_cpu.
+
+--html writes a page with the operators and, for each of the providers, which may then
+be several, how many of their cases pass.`,
 		Example: `  onward conformance
   onward conformance --kind node --include '^test_conv' --provider reference
+  onward conformance --provider cpu,ort --html conformance.html
   onward conformance --data onnx/backend/test/data --report out --json`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -84,41 +91,40 @@ The name of a case ends in its device: test_abs_cpu.`,
 			if err != nil {
 				return err
 			}
-			o, err := conformanceOptions(s.Dir, provider, own, kinds, runs)
-			if err != nil {
-				return err
+			providers := strings.Split(provider, ",")
+			if len(providers) > 1 && (html == "" || asJSON || report != "") {
+				return cli.Usagef("--provider is %q, want one, or --html without --json and --report", provider)
+			}
+			all := make([]backendtest.Options, len(providers))
+			for i, p := range providers {
+				if all[i], err = conformanceOptions(s.Dir, p, own, kinds, runs); err != nil {
+					return err
+				}
 			}
 			for _, p := range slices.Concat(include, exclude) {
 				if _, err := regexp.Compile(p); err != nil {
 					return cli.UsageError{Err: err}
 				}
 			}
-			bar := progress.New(cmd.ErrOrStderr(), "running", "cases")
-			o.Progress = func(done, total int, r backendtest.Result) { bar.Step(done, total, r.Name) }
-			r, err := backendtest.New(backend.Provider(provider), o)
-			if err != nil {
-				return err
-			}
-			for _, p := range include {
-				r.Include(p)
-			}
-			for _, p := range exclude {
-				r.Exclude(p)
-			}
-			if report != "" {
-				r.EnableReport()
-			}
-			results, err := r.Results(cmd.Context())
-			bar.Finish()
-			if err != nil {
-				return err
-			}
-			if report != "" {
-				if err := writeReport(r.Coverage(), report, provider); err != nil {
+			var results [][]backendtest.Result
+			for i, p := range providers {
+				r, err := runConformance(cmd, p, all[i], include, exclude, report)
+				if err != nil {
 					return err
 				}
+				results = append(results, r)
 			}
-			return showConformance(cmd.OutOrStdout(), results, asJSON)
+			if err := writePage(html, func() *page.Page { return conformancePage(s.Dir, providers, results) }); err != nil {
+				return err
+			}
+			err = nil
+			for i, r := range results {
+				if len(providers) > 1 {
+					fmt.Fprintf(cmd.OutOrStdout(), "provider %s\n", providers[i])
+				}
+				err = cmp.Or(err, showConformance(cmd.OutOrStdout(), r, asJSON))
+			}
+			return err
 		},
 	}
 	f := c.Flags()
@@ -130,8 +136,34 @@ The name of a case ends in its device: test_abs_cpu.`,
 	session.OptionFlag(f, &own)
 	f.StringVar(&report, "report", "", "write report.txt, nodes.csv, models.csv and metadata.csv to this folder")
 	f.IntVar(&runs, "runs", 1, "number of runs of each data set")
+	htmlFlag(f, &html)
 	f.BoolVar(&asJSON, "json", false, "print JSON")
 	return c
+}
+
+// runConformance runs the cases on a provider.
+func runConformance(cmd *cobra.Command, provider string, o backendtest.Options, include, exclude []string, report string) ([]backendtest.Result, error) {
+	bar := progress.New(cmd.ErrOrStderr(), "running", "cases")
+	o.Progress = func(done, total int, r backendtest.Result) { bar.Step(done, total, r.Name) }
+	r, err := backendtest.New(backend.Provider(provider), o)
+	if err != nil {
+		return nil, err
+	}
+	for _, p := range include {
+		r.Include(p)
+	}
+	for _, p := range exclude {
+		r.Exclude(p)
+	}
+	if report != "" {
+		r.EnableReport()
+	}
+	results, err := r.Results(cmd.Context())
+	bar.Finish()
+	if err == nil && report != "" {
+		err = writeReport(r.Coverage(), report, provider)
+	}
+	return results, err
 }
 
 func findSuite(data string) (suite.Suite, error) {

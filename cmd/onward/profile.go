@@ -14,6 +14,7 @@ import (
 	"github.com/onward-ml/onward/backend"
 	"github.com/onward-ml/onward/cmd/onward/internal/cli"
 	"github.com/onward-ml/onward/cmd/onward/internal/inputs"
+	"github.com/onward-ml/onward/cmd/onward/internal/page"
 	"github.com/onward-ml/onward/cmd/onward/internal/peak"
 	"github.com/onward-ml/onward/cmd/onward/internal/session"
 	"github.com/onward-ml/onward/cmd/onward/internal/text"
@@ -35,7 +36,8 @@ type profileJSON struct {
 	Ops        []profileLine  `json:"operators"`
 	Nodes      []profileLine  `json:"nodes"`
 
-	sizes string // Dimensions in the order of the model
+	sizes string      // Dimensions in the order of the model
+	chart *page.Flame // of one run
 }
 
 type profileLine struct {
@@ -79,6 +81,7 @@ func profileCommand() *cobra.Command {
 		o       profileOptions
 		threads int
 		top     int
+		html    string
 		asJSON  bool
 		own     session.ProviderOptions
 	)
@@ -97,10 +100,11 @@ The share of the peak is the larger of both lower bounds of the time, arithmetic
 memory accesses, divided by the time; arithmetic counts for float32 only.
 
 --trace writes the last run for a trace viewer: https://ui.perfetto.dev or
-chrome://tracing.
+chrome://tracing. --html writes a page with a flame chart of one run and sortable tables.
 
 ` + inputs.Help,
 		Example: `  onward profile model.onnx
+  onward profile model.onnx --html profile.html
   onward profile model.onnx --dimension batch=8 --threads 1
   onward profile model.onnx --provider reference --top 5 --trace run.json`,
 		Args: cobra.ExactArgs(1),
@@ -114,6 +118,9 @@ chrome://tracing.
 			}
 			r, err := profile(cmd.Context(), args[0], &o)
 			if err != nil {
+				return err
+			}
+			if err := writePage(html, func() *page.Page { return profilePage(r) }); err != nil {
 				return err
 			}
 			if asJSON {
@@ -132,6 +139,7 @@ chrome://tracing.
 	f.IntVar(&top, "top", 20, "number of nodes to list; 0 for all")
 	f.BoolVar(&o.peak, "peak", true, "measure the peak of the machine")
 	f.StringVar(&o.trace, "trace", "", "write the last run to this file, in the trace event format")
+	htmlFlag(f, &html)
 	f.BoolVar(&asJSON, "json", false, "print JSON")
 	return c
 }
@@ -160,6 +168,9 @@ func profile(ctx context.Context, path string, o *profileOptions) (*profileJSON,
 		}
 	}
 	r := p.summary()
+	if r.chart = p.chart; r.chart == nil { // a library reports no start times
+		r.chart = flameOf(r.Nodes)
+	}
 	r.Model, r.Provider, r.Threads = path, o.provider, threadsOf(o.session.Threads)
 	r.Dimensions, r.sizes = feed.Dimensions, feed.Sizes()
 	if o.peak {
@@ -184,6 +195,7 @@ func (p *profiler) observe(ctx context.Context, path string, o *profileOptions, 
 			return err
 		}
 	}
+	var run []onward.NodeRun
 	for i := range o.runs {
 		start := time.Now()
 		_, err := sess.Run(ctx, feed.Values, &onward.RunOptions{Observe: func(n onward.NodeRun) {
@@ -191,13 +203,19 @@ func (p *profiler) observe(ctx context.Context, path string, o *profileOptions, 
 				last.Node(n)
 			}
 			p.node(n)
+			if i == o.runs-1 {
+				n.In, n.Out = nil, nil // valid only during the call
+				run = append(run, n)
+			}
 		}})
 		if err != nil {
 			return err
 		}
-		p.endRun(time.Since(start))
+		took := time.Since(start)
+		p.endRun(took)
 		if i == o.runs-1 {
-			last.Session("model_run", start, time.Since(start))
+			last.Session("model_run", start, took)
+			p.chart = flame(run, start, took)
 		}
 	}
 	return nil

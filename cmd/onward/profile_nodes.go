@@ -11,6 +11,7 @@ import (
 	"github.com/onward-ml/onward/backend"
 	"github.com/onward-ml/onward/cmd/onward/internal/cost"
 	"github.com/onward-ml/onward/cmd/onward/internal/modelfile"
+	"github.com/onward-ml/onward/cmd/onward/internal/page"
 	"github.com/onward-ml/onward/cmd/onward/internal/peak"
 	"github.com/onward-ml/onward/cmd/onward/internal/text"
 	"github.com/onward-ml/onward/driver"
@@ -21,6 +22,7 @@ import (
 
 // profiler collects the runs of nodes that a provider reports.
 type profiler struct {
+	chart  *page.Flame     // of the last run, if the provider reports start times
 	nodes  []*profiledNode // in the order of their first run
 	by     map[int]*profiledNode
 	totals []float64 // of the runs, in milliseconds

@@ -70,6 +70,18 @@ func (o *Flags) Options() (*calibration.Options, error) {
 	}, nil
 }
 
+// Histograms returns a table with the histograms of the tensors of t, which is t if it has them. Ranges
+// by the smallest and largest values have none; then the data is read again.
+func (o *Flags) Histograms(ctx context.Context, w io.Writer, m *onnx.Model, data calibration.Data, t *calibration.Table) (*calibration.Table, error) {
+	if t.Method != calibration.MinMax {
+		return t, nil
+	}
+	all := *o
+	all.method, all.percent, all.average, all.Symmetric, all.bins, all.window = "percentile", 100, false, false, 128, 0
+	h, _, err := all.Find(ctx, w, m, data)
+	return h, err
+}
+
 // Find returns the ranges and the number of batches. It shows progress on w.
 func (o *Flags) Find(ctx context.Context, w io.Writer, m *onnx.Model, data calibration.Data) (*calibration.Table, int, error) {
 	opts, err := o.Options()
