@@ -54,7 +54,7 @@ type sharedInput struct {
 	shape []int64
 }
 
-// areaOf reads the shared memory parameters of a tensor. It returns nil if there are none.
+// areaOf reads the shared memory parameters of a tensor. It returns nil if the tensor has none of them.
 func areaOf(params map[string]any) (*area, error) {
 	name, given := params["shared_memory_region"]
 	a := new(area)

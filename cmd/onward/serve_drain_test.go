@@ -71,7 +71,7 @@ func newAuthority(t *testing.T) *authority {
 	return a
 }
 
-// sign returns a certificate and its key, signed by the authority, or by itself if there is none.
+// sign returns a certificate and its key, signed by the authority, or by itself if the authority has no certificate yet.
 func (a *authority) sign(t *testing.T, c *x509.Certificate) (*x509.Certificate, *ecdsa.PrivateKey) {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)

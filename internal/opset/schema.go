@@ -37,7 +37,7 @@ type schema struct {
 	deprecated bool
 	in, out    []param
 	types      map[string][]string // the types of each variable
-	attrs      map[string]any      // the default, nil if there is none; FLOAT is float64
+	attrs      map[string]any      // the default, nil for attributes without one; FLOAT is float64
 }
 
 // schemas returns the versions of each operator, ascending.
@@ -100,7 +100,7 @@ func must(err error) {
 	}
 }
 
-// schemaOf returns the schema of an operator for models that import a version, nil if there is none.
+// schemaOf returns the schema of an operator for models that import a version, nil if that version has no such operator.
 func schemaOf(op string, version int64) *schema {
 	list := schemas()[op]
 	for _, s := range slices.Backward(list) {
@@ -111,7 +111,7 @@ func schemaOf(op string, version int64) *schema {
 	return nil
 }
 
-// at returns the formal parameter of position i, nil if there is none.
+// at returns the formal parameter of position i, nil if the operator has fewer.
 func at(list []param, i int) *param {
 	switch {
 	case i < len(list):

@@ -54,7 +54,7 @@ type treeNode struct {
 // treeForest is an ensemble of decision trees.
 type treeForest struct {
 	nodes   []treeNode
-	members [][]float64 // sorted set of each node with treeMember; nil if there is none
+	members [][]float64 // sorted set of each node with treeMember; nil if no node has that mode
 	roots   []int32
 	first   []int32     // votes of leaf i: votes[first[i]:first[i+1]]
 	votes   []tree.Term // weights of leaves for targets

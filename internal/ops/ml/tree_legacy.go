@@ -43,7 +43,7 @@ func newTreeIndex(a *kit.Attrs, trees, ids []int64) (x *treeIndex, first []int) 
 	return x, first
 }
 
-// find returns the element of a node, and false if there is none.
+// find returns the element of a node, and false if the tree has no such node.
 func (x *treeIndex) find(tree, id int64) (int, bool) {
 	if x.other != nil {
 		i, ok := x.other[treeKey{tree, id}]

@@ -74,7 +74,7 @@ func (f *Inputs) ranked(a onward.NodeArg) error {
 	return nil
 }
 
-// typeOf returns the type of an input in the graph, the zero Type if there is none.
+// typeOf returns the type of an input in the graph, the zero Type if the graph has no such input.
 func (f *Inputs) typeOf(a onward.NodeArg) (typ ir.Type) {
 	if f.graph != nil {
 		for _, id := range f.graph.Inputs {
