@@ -27,8 +27,8 @@ const (
 // the development of providers.
 var large []func() *cobra.Command
 
-// run executes a command line and returns the exit code.
-func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
+// newRoot returns the command with its verbs.
+func newRoot() *cobra.Command {
 	root := &cobra.Command{
 		Use:           "onward",
 		Short:         "Run ONNX models in pure Go",
@@ -41,9 +41,6 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	}
 	info, _ := debug.ReadBuildInfo()
 	root.Version = version(info)
-	root.SetOut(stdout)
-	root.SetErr(stderr)
-	root.SetArgs(args)
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return cli.UsageError{Err: err} })
 	root.CompletionOptions.HiddenDefaultCmd = true
 	root.AddCommand(runCommand(), inspectCommand(), checkCommand(),
@@ -55,6 +52,15 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	for _, c := range root.Commands() {
 		wrapArgs(c)
 	}
+	return root
+}
+
+// run executes a command line and returns the exit code.
+func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
+	root := newRoot()
+	root.SetOut(stdout)
+	root.SetErr(stderr)
+	root.SetArgs(args)
 	cmd, err := root.ExecuteContextC(ctx)
 	var usage cli.UsageError
 	var printed cli.Printed
