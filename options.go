@@ -197,7 +197,8 @@ type RunOptions struct {
 	Config map[string]string
 	// Serial runs the model in the caller's goroutine alone, whatever
 	// [SessionOptions.Threads] is. A model that takes a few microseconds does not repay
-	// waking other threads. Native libraries ignore it.
+	// waking other threads. Long runs let other goroutines run every millisecond. Native libraries
+	// ignore it.
 	Serial bool
 	// Observe is called after every node with its inputs and outputs, which are valid
 	// only during the call. With providers other than cpu and reference the run returns

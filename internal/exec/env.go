@@ -342,6 +342,9 @@ func (s *state) Parallel(n, grain int, fn func(lo, hi int)) {
 
 // Serial implements ir.Env. It does not return if the run must stop.
 func (s *state) Serial(n, grain int, fn func(lo, hi int)) {
+	if s.run.serial && n > grain {
+		s.run.yield()
+	}
 	switch {
 	case n <= 0:
 	case s.run.done == nil:

@@ -2,6 +2,7 @@ package exec
 
 import (
 	"errors"
+	"runtime"
 	"time"
 )
 
@@ -15,6 +16,22 @@ const pieceTime = 2 * time.Millisecond
 
 // clock returns the current time. Tests replace it.
 var clock = time.Now
+
+// turnTime is the duration after which a serial run lets other goroutines run.
+const turnTime = time.Millisecond
+
+// yield lets other goroutines run, if the run has had its thread for turnTime. Go's scheduler takes a
+// thread from a goroutine only after 10 ms, and every request of a server waits for several goroutines.
+func (r *run) yield() {
+	if clock().Sub(r.turn) < turnTime {
+		return
+	}
+	yield()
+	r.turn = clock()
+}
+
+// yield is replaced in tests.
+var yield = runtime.Gosched
 
 // pieces calls fn over ranges that cover [lo, hi), each at least grain long but for the last, and
 // checks the context between them. It returns false once the run must stop. The first range is
@@ -35,6 +52,9 @@ func (r *run) pieces(lo, hi, grain int, fn func(lo, hi int)) bool {
 		}
 		if r.err() != nil {
 			return false
+		}
+		if r.serial {
+			r.yield()
 		}
 		now := clock()
 		took := max(now.Sub(start), 1)

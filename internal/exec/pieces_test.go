@@ -3,6 +3,7 @@ package exec
 import (
 	"context"
 	"errors"
+	"runtime"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -41,6 +42,36 @@ func TestPieces(t *testing.T) {
 		}
 		if pieces > c.most {
 			t.Errorf("items of %v: %d pieces, want at most %d", c.item, pieces, c.most)
+		}
+	}
+}
+
+// TestSerialRunsYield checks that serial runs let other goroutines run every millisecond, within sections and
+// between them, and that other runs do not.
+func TestSerialRunsYield(t *testing.T) {
+	now := time.Time{}
+	yields := 0
+	clock, yield = func() time.Time { return now }, func() { yields++ }
+	defer func() { clock, yield = time.Now, runtime.Gosched }()
+	for _, c := range []struct {
+		serial   bool
+		item     time.Duration
+		sections int
+		want     int
+	}{
+		{true, 100 * time.Microsecond, 1, 5},  // a piece of 1 ms, then of 2 ms
+		{true, 10 * time.Microsecond, 50, 49}, // sections of 1 ms
+		{true, 10 * time.Nanosecond, 100, 0},  // 0.1 ms in all
+		{false, 100 * time.Microsecond, 1, 0},
+	} {
+		yields = 0
+		r := &run{ctx: context.Background(), done: make(chan struct{}), serial: c.serial, turn: now}
+		s := &state{run: r, plan: &Plan{}}
+		for range c.sections {
+			s.Serial(100, 10, func(lo, hi int) { now = now.Add(time.Duration(hi-lo) * c.item) })
+		}
+		if yields != c.want {
+			t.Errorf("%d sections of 100 items of %v, serial %t: %d yields, want %d", c.sections, c.item, c.serial, yields, c.want)
 		}
 	}
 }

@@ -35,6 +35,7 @@ type run struct {
 	observe Observer
 	seed    uint64
 	serial  bool
+	turn    time.Time // in serial runs: when other goroutines were last let run
 	seeds   atomic.Uint64
 }
 
@@ -145,6 +146,9 @@ func (s *state) start(ctx context.Context, req *Request) {
 	r := &s.request
 	r.ctx, r.done, r.account.limit, r.account.budget = ctx, ctx.Done(), req.MemoryLimit, req.Budget
 	r.observe, r.seed, r.serial = req.Observe, req.Seed, req.Serial
+	if r.serial {
+		r.turn = clock()
+	}
 	r.seeds.Store(0)
 	s.run = r
 }
