@@ -45,6 +45,10 @@ var (
 
 func main() {
 	flag.Parse()
+	if flag.Arg(0) == emptyServer {
+		fmt.Fprintln(os.Stderr, "bench/serve:", serveEmpty())
+		os.Exit(1)
+	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
 	if err := run(ctx); err != nil {
@@ -195,18 +199,29 @@ func latency(ctx context.Context, b *strings.Builder, exe string, models []*mode
 		return err
 	}
 	defer sess.Close()
-	grpc, err := grpcClient(srv.grpc, m)
+	none, err := startEmpty(ctx)
 	if err != nil {
 		return err
 	}
-	defer grpc.close()
-	rest := restClient(srv.http, m)
-	defer rest.close()
+	defer none.stop()
+	var kinds []*client
+	for _, srv := range []*server{srv, none} {
+		grpc, err := grpcClient(srv.grpc, m)
+		if err != nil {
+			return err
+		}
+		kinds = append(kinds, grpc, restClient(srv.http, m))
+	}
+	defer func() {
+		for _, c := range kinds {
+			c.close()
+		}
+	}()
 	bare := &client{infer: func(ctx context.Context) error {
 		_, err := sess.Run(ctx, onward.Values{m.input: m.data}, nil)
 		return err
-	}}
-	kinds := []*client{bare, grpc, rest}
+	}, close: func() {}}
+	kinds = slices.Insert(kinds, 0, bare)
 	medians := make([][]float64, len(kinds))
 	for range *rounds {
 		for i, c := range kinds {
@@ -217,15 +232,16 @@ func latency(ctx context.Context, b *strings.Builder, exe string, models []*mode
 			medians[i] = append(medians[i], l.quantile(.5))
 		}
 	}
-	fmt.Fprintf(b, "\nOne client, model `digits`, %d alternating rounds. Added is the median of the rounds' differences to `Session.Run` in the process, and the smallest one.\n\n"+
-		"| | median of a request | added | smallest |\n|---|---:|---:|---:|\n", *rounds)
-	fmt.Fprintf(b, "| `Session.Run` | %.0f µs | | |\n", median(medians[0]))
+	fmt.Fprintf(b, "\nOne client, model `digits`, %d alternating rounds. Added is the median of the rounds' differences to `Session.Run` in the process, and the smallest one; "+
+		"of this, the last column is the time of a server whose handlers do nothing (grpc-go and net/http).\n\n"+
+		"| | median of a request | added | smallest | empty server |\n|---|---:|---:|---:|---:|\n", *rounds)
+	fmt.Fprintf(b, "| `Session.Run` | %.0f µs | | | |\n", median(medians[0]))
 	for i, name := range []string{"gRPC", "REST, binary"} {
 		var added []float64
 		for r, x := range medians[i+1] {
 			added = append(added, x-medians[0][r])
 		}
-		fmt.Fprintf(b, "| %s | %.0f µs | %.0f µs | %.0f µs |\n", name, median(medians[i+1]), median(added), slices.Min(added))
+		fmt.Fprintf(b, "| %s | %.0f µs | %.0f µs | %.0f µs | %.0f µs |\n", name, median(medians[i+1]), median(added), slices.Min(added), median(medians[i+3]))
 	}
 	return nil
 }

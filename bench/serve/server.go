@@ -67,7 +67,12 @@ func (s *server) memory() (float64, error) {
 }
 
 func startOnward(ctx context.Context, exe, model string, args ...string) (*server, error) {
-	s := &server{command: exec.CommandContext(ctx, exe, append([]string{"serve", model, "--http", ":0", "--grpc", ":0", "--metrics", ""}, args...)...)}
+	return startLogged(exec.CommandContext(ctx, exe, append([]string{"serve", model, "--http", ":0", "--grpc", ":0", "--metrics", ""}, args...)...))
+}
+
+// startLogged starts a server that logs its addresses as onward serve does.
+func startLogged(c *exec.Cmd) (*server, error) {
+	s := &server{command: c}
 	logs, w := io.Pipe()
 	if err := s.start(w); err != nil {
 		return nil, err
@@ -90,7 +95,7 @@ func startOnward(ctx context.Context, exe, model string, args ...string) (*serve
 			return s, nil
 		}
 	}
-	return nil, fmt.Errorf("onward serve ended:\n%s", &text)
+	return nil, fmt.Errorf("%s ended:\n%s", c, &text)
 }
 
 func startKServe(ctx context.Context, m *model) (*server, error) {
