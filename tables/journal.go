@@ -24,8 +24,9 @@ type piece struct {
 // journal records the pieces of a file that is being written. It consists of a line with
 // the job and a line per piece.
 type journal struct {
-	path string
-	f    *os.File
+	path   string
+	f      *os.File
+	pieces int // in the journal
 }
 
 func partialPath(out string) string { return out + ".partial" }
@@ -56,7 +57,7 @@ func startFile(out, job string, resume bool) (p *partial, j *journal, done []pie
 		p.f.Close()
 		return nil, nil, nil, err
 	}
-	j = &journal{journalPath(out), f}
+	j = &journal{path: journalPath(out), f: f}
 	err = j.append(job)
 	for _, d := range done {
 		if err == nil {
@@ -123,6 +124,9 @@ func (j *journal) append(v any) error {
 	b, err := json.Marshal(v)
 	if err == nil {
 		_, err = j.f.Write(append(b, '\n'))
+	}
+	if _, ok := v.(piece); ok && err == nil {
+		j.pieces++
 	}
 	return err
 }

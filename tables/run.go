@@ -377,5 +377,8 @@ func (r *running) finish(failed error) error {
 	}
 	r.out.f.Close()
 	r.journal.f.Close()
-	return nil
+	if r.journal.pieces > 0 {
+		return nil
+	}
+	return errors.Join(os.Remove(r.journal.path), os.Remove(partialPath(r.Out)))
 }

@@ -10,6 +10,7 @@ import (
 	"runtime/debug"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -167,7 +168,7 @@ faster.`,
 					return err
 				}
 			}
-			if err := writePage(html, func() *page.Page { return benchPage(all) }); err != nil {
+			if err := writePage(cmd.Context(), html, func() *page.Page { return benchPage(all) }); err != nil {
 				return err
 			}
 			if failed {
@@ -244,16 +245,16 @@ func bench(ctx context.Context, path string, o *benchOptions, times *timesFile) 
 }
 
 // openForBench opens a model by its path, so that a provider that reads files itself does so.
-func openForBench(path, provider string, o *benchOptions) (*onward.Session, error) {
+func openForBench(ctx context.Context, path, provider string, o *benchOptions) (*onward.Session, error) {
 	opts, err := session.Options(provider, o.threads, o.own)
 	if err != nil {
 		return nil, err
 	}
 	opts.MapWeights = o.mapWeights
 	if _, err := os.Stat(path); err != nil {
-		return session.Open(path, opts) // an example
+		return session.Open(ctx, path, opts) // an example
 	}
-	return onward.Open(context.Background(), path, opts)
+	return onward.Open(ctx, path, opts)
 }
 
 // block measures one block of a provider.
@@ -265,7 +266,7 @@ func (s *samples) block(ctx context.Context, path, provider string, feed onward.
 		}
 		s.load, s.first, s.rss = append(s.load, p.LoadMS), append(s.first, p.FirstMS), append(s.rss, p.PeakRSSMB)
 	}
-	sess, err := openForBench(path, provider, o)
+	sess, err := openForBench(ctx, path, provider, o)
 	if err != nil {
 		return err
 	}
@@ -273,9 +274,19 @@ func (s *samples) block(ctx context.Context, path, provider string, feed onward.
 		sess.Close()
 		debug.FreeOSMemory()
 	}()
-	ctx = context.WithoutCancel(ctx) // a context that can end costs some providers a watcher per run
+	start := time.Now()
+	if _, err := sess.Run(ctx, feed, nil); err != nil {
+		return err
+	}
+	timed := ctx
+	if time.Since(start) < time.Second { // else a run is too long to wait for its end after Ctrl-C
+		timed = context.WithoutCancel(ctx) // a context that can end costs some providers a watcher per run
+	}
 	b, err := o.load.measure(func() error {
-		_, err := sess.Run(ctx, feed, nil)
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		_, err := sess.Run(timed, feed, nil)
 		return err
 	})
 	if err != nil {

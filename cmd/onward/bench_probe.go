@@ -96,7 +96,7 @@ func benchProbeCommand() *cobra.Command {
 		Short: "Load a model, run it and print the times and the peak memory",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			start := time.Now()
-			sess, err := openForBench(args[0], provider, &o)
+			sess, err := openForBench(cmd.Context(), args[0], provider, &o)
 			if err != nil {
 				return err
 			}

@@ -87,6 +87,9 @@ calibration.json and calibration.cache. With --format only that format is writte
 				}
 			}
 			r := calibrateJSON{Model: args[0], Method: strings.ToLower(table.Method.String()), Batches: count, Tensors: []rangeJSON{}}
+			if err := cmd.Context().Err(); err != nil {
+				return err
+			}
 			for _, f := range files {
 				if err := os.MkdirAll(filepath.Dir(f.path), 0o755); err != nil {
 					return err
@@ -99,7 +102,7 @@ calibration.json and calibration.cache. With --format only that format is writte
 			for _, n := range table.Names() {
 				r.Tensors = append(r.Tensors, rangeJSON{n, table.Ranges[n].Lowest, table.Ranges[n].Highest})
 			}
-			if err := writePage(html, func() *page.Page { return calibratePage(&r, hist) }); err != nil {
+			if err := writePage(cmd.Context(), html, func() *page.Page { return calibratePage(&r, hist) }); err != nil {
 				return err
 			}
 			if asJSON {

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 
@@ -44,7 +45,7 @@ func checkCommand() *cobra.Command {
 				r.Valid, r.Errors = false, []string{err.Error()}
 			} else {
 				defer m.Close()
-				examine(m, &r, own)
+				examine(cmd.Context(), m, &r, own)
 			}
 			w := cmd.OutOrStdout()
 			if asJSON {
@@ -79,7 +80,7 @@ func checkCommand() *cobra.Command {
 	return c
 }
 
-func examine(m *onnx.Model, r *checkJSON, own session.ProviderOptions) {
+func examine(ctx context.Context, m *onnx.Model, r *checkJSON, own session.ProviderOptions) {
 	if err := onnx.Check(m, &onnx.CheckOptions{Schema: onward.OperatorSchema}); err != nil {
 		r.Valid = false
 		var all *onnx.CheckErrors
@@ -94,7 +95,7 @@ func examine(m *onnx.Model, r *checkJSON, own session.ProviderOptions) {
 			r.Errors = append(r.Errors, err.Error())
 		}
 	}
-	for p, err := range session.TryProviders(m, own) {
+	for p, err := range session.TryProviders(ctx, m, own) {
 		r.Runs[p] = err == nil
 		if err != nil {
 			r.Problems[p] = err.Error()

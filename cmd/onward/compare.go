@@ -159,7 +159,7 @@ The exit code is 1 if a value disagrees.`,
 			if err != nil {
 				return err
 			}
-			if err := writePage(html, func() *page.Page { return comparePage(out) }); err != nil {
+			if err := writePage(cmd.Context(), html, func() *page.Page { return comparePage(out) }); err != nil {
 				return err
 			}
 			if asJSON {

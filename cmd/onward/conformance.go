@@ -23,6 +23,7 @@ import (
 	"github.com/onward-ml/onward/cmd/onward/internal/progress"
 	"github.com/onward-ml/onward/cmd/onward/internal/session"
 	"github.com/onward-ml/onward/cmd/onward/internal/text"
+	"github.com/onward-ml/onward/internal/atomicfile"
 	"github.com/onward-ml/onward/internal/testing/suite"
 )
 
@@ -114,7 +115,7 @@ be several, how many of their cases pass.`,
 				}
 				results = append(results, r)
 			}
-			if err := writePage(html, func() *page.Page { return conformancePage(s.Dir, providers, results) }); err != nil {
+			if err := writePage(cmd.Context(), html, func() *page.Page { return conformancePage(s.Dir, providers, results) }); err != nil {
 				return err
 			}
 			err = nil
@@ -296,9 +297,5 @@ func writeReport(c *backendtest.Coverage, dir, provider string) error {
 	if err := c.WriteCSV(dir, column); err != nil {
 		return err
 	}
-	f, err := os.Create(filepath.Join(dir, "report.txt"))
-	if err != nil {
-		return err
-	}
-	return errors.Join(c.WriteText(f), f.Close())
+	return atomicfile.Write(filepath.Join(dir, "report.txt"), 0o644, c.WriteText)
 }

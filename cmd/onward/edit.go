@@ -110,6 +110,9 @@ func editVerb(c *cobra.Command, rtol float64, make func(ctx context.Context, m *
 		}
 		err = f.verify(cmd.Context(), m, e, r)
 		if err == nil {
+			err = cmd.Context().Err()
+		}
+		if err == nil {
 			err = f.write(e.model)
 		} else {
 			r.Output = ""

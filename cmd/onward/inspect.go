@@ -2,6 +2,7 @@ package main
 
 import (
 	"cmp"
+	"context"
 	"fmt"
 	"io"
 	"maps"
@@ -80,7 +81,7 @@ share of zeros among these, size of their results, and shape.`,
 				return err
 			}
 			defer m.Close()
-			r, err := inspect(m, layers, own)
+			r, err := inspect(cmd.Context(), m, layers, own)
 			if err != nil {
 				return err
 			}
@@ -96,7 +97,7 @@ share of zeros among these, size of their results, and shape.`,
 	return c
 }
 
-func inspect(m *onnx.Model, layers bool, own session.ProviderOptions) (*inspectJSON, error) {
+func inspect(ctx context.Context, m *onnx.Model, layers bool, own session.ProviderOptions) (*inspectJSON, error) {
 	d, err := onward.Describe(m)
 	if err != nil {
 		return nil, err
@@ -109,7 +110,7 @@ func inspect(m *onnx.Model, layers bool, own session.ProviderOptions) (*inspectJ
 	}
 	r.addCosts(m, layers)
 	r.addExample(m)
-	for p, err := range session.TryProviders(m, own) {
+	for p, err := range session.TryProviders(ctx, m, own) {
 		r.Providers[p] = "ok"
 		if err != nil {
 			r.Providers[p] = err.Error()

@@ -113,7 +113,7 @@ the same command with --resume continues it.`,
 				return cli.Usagef("--shard selects a share of files: name IN")
 			}
 			opts.MapWeights = mapWeights
-			sess, err := session.Open(args[0], opts)
+			sess, err := session.Open(cmd.Context(), args[0], opts)
 			if err != nil {
 				return err
 			}
@@ -169,7 +169,7 @@ func runMap(ctx context.Context, job *tables.Job, model string, asJSON bool, std
 		if ctx.Err() != nil {
 			err = fmt.Errorf("interrupted after %d rows", counts.Rows)
 		}
-		if job.Out != "" && counts.Rows > 0 {
+		if _, none := os.Stat(job.Out + ".journal"); job.Out != "" && none == nil {
 			err = fmt.Errorf("%w; %s is not written, and --resume continues it", err, job.Out)
 		}
 		return err

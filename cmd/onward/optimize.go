@@ -68,6 +68,9 @@ The passes, each with the lowest level that includes it:
 			if err != nil {
 				return err
 			}
+			if err := cmd.Context().Err(); err != nil {
+				return err
+			}
 			if output != "" {
 				if err := onnx.WriteFile(output, r, &onnx.WriteOptions{ExternalData: weights}); err != nil {
 					return err

@@ -2,6 +2,7 @@ package main
 
 import (
 	"cmp"
+	"context"
 	"fmt"
 	"math"
 	"slices"
@@ -23,9 +24,12 @@ func htmlFlag(f *pflag.FlagSet, path *string) {
 }
 
 // writePage writes a page to the file of --html; an empty path writes none.
-func writePage(path string, p func() *page.Page) error {
+func writePage(ctx context.Context, path string, p func() *page.Page) error {
 	if path == "" {
 		return nil
+	}
+	if err := ctx.Err(); err != nil {
+		return err
 	}
 	return page.Write(path, p())
 }

@@ -120,7 +120,7 @@ chrome://tracing. --html writes a page with a flame chart of one run and sortabl
 			if err != nil {
 				return err
 			}
-			if err := writePage(html, func() *page.Page { return profilePage(r) }); err != nil {
+			if err := writePage(cmd.Context(), html, func() *page.Page { return profilePage(r) }); err != nil {
 				return err
 			}
 			if asJSON {
@@ -162,6 +162,9 @@ func profile(ctx context.Context, path string, o *profileOptions) (*profileJSON,
 	if err != nil {
 		return nil, err
 	}
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
 	if o.trace != "" {
 		if err := last.WriteFile(o.trace); err != nil {
 			return nil, err
@@ -185,7 +188,7 @@ func profile(ctx context.Context, path string, o *profileOptions) (*profileJSON,
 // observe runs the model on a provider that reports its nodes.
 func (p *profiler) observe(ctx context.Context, path string, o *profileOptions, feed *feed, last *trace.Profile) error {
 	o.session.MapWeights = o.mapWeights
-	sess, err := session.Open(path, o.session)
+	sess, err := session.Open(ctx, path, o.session)
 	if err != nil {
 		return err
 	}

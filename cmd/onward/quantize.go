@@ -182,6 +182,9 @@ func (o *quantizeFlags) run(ctx context.Context, stderr io.Writer, path string) 
 			return nil, err
 		}
 	}
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
 	if err := os.MkdirAll(filepath.Dir(o.output), 0o755); err != nil {
 		return nil, err
 	}

@@ -32,7 +32,7 @@ func newRoot() *cobra.Command {
 	root := &cobra.Command{
 		Use:           "onward",
 		Short:         "Run ONNX models in pure Go",
-		Long:          "Onward runs ONNX models in pure Go: no cgo, no Python, no shared library.\n\nMODEL is a file, or the name of an example model: " + modelfile.Examples() + ".\n\nExit codes: 0 success, 1 the model or the run failed, 2 wrong usage.",
+		Long:          "Onward runs ONNX models in pure Go: no cgo, no Python, no shared library.\n\nMODEL is a file, or the name of an example model: " + modelfile.Examples() + ".\n\nExit codes: 0 success, 1 the model or the run failed, 2 wrong usage, 130 interrupted by Ctrl-C.",
 		Example:       "  onward run digits.onnx --input image=@seven.png\n  onward inspect model.onnx\n  onward doctor",
 		SilenceErrors: true,
 		SilenceUsage:  true,
@@ -63,11 +63,19 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	root.SetArgs(args)
 	cmd, err := root.ExecuteContextC(ctx)
 	var usage cli.UsageError
+	var interrupted cli.Interrupted
 	var printed cli.Printed
 	var missing cli.NotLinked
 	switch {
 	case err == nil:
 		return exitOK
+	case errors.As(context.Cause(ctx), &interrupted):
+		if msg := err.Error(); strings.HasPrefix(msg, interrupted.Error()) {
+			fmt.Fprintf(stderr, "onward: %s\n", text.Escape(msg)) // with what is left to do
+		} else {
+			fmt.Fprintf(stderr, "onward: %v\n", interrupted)
+		}
+		return interrupted.ExitCode()
 	case errors.As(err, &printed):
 		return exitFailed
 	case errors.As(err, &missing):

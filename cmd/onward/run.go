@@ -14,6 +14,7 @@ import (
 	"github.com/onward-ml/onward/cmd/onward/internal/session"
 	"github.com/onward-ml/onward/cmd/onward/internal/text"
 	"github.com/onward-ml/onward/driver"
+	"github.com/onward-ml/onward/internal/atomicfile"
 	"github.com/onward-ml/onward/tensor"
 )
 
@@ -80,7 +81,7 @@ of an input and else 8 or a size that the model accepts; --dimension and --shape
 			}
 			res := out.Map()
 			if save != "" {
-				if err := saveNPZ(save, sess, res); err != nil {
+				if err := saveNPZ(cmd.Context(), save, sess, res); err != nil {
 					return err
 				}
 			}
@@ -108,7 +109,7 @@ of an input and else 8 or a size that the model accepts; --dimension and --shape
 func openRun(ctx context.Context, path, provider string, opts *onward.SessionOptions, observed bool) (*backend.Rep, error) {
 	b := backend.Provider(provider)
 	if !observed || driver.TraitsOf(driver.Lookup(provider)).Operators {
-		sess, err := session.Open(path, opts)
+		sess, err := session.Open(ctx, path, opts)
 		if err != nil {
 			return nil, err
 		}
@@ -192,7 +193,7 @@ func (p *printer) results(sess *onward.Session, res onward.Values) error {
 }
 
 // saveNPZ writes the results in the model's order. It returns an error if one is not a tensor.
-func saveNPZ(path string, sess *onward.Session, res onward.Values) error {
+func saveNPZ(ctx context.Context, path string, sess *onward.Session, res onward.Values) error {
 	var z tensor.NPZ
 	for _, o := range sess.Outputs() {
 		v := res[o.Name]
@@ -207,5 +208,8 @@ func saveNPZ(path string, sess *onward.Session, res onward.Values) error {
 			return err
 		}
 	}
-	return tensor.WriteNPZFile(path, &z, true)
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	return atomicfile.Write(path, 0o644, func(w io.Writer) error { return tensor.WriteNPZ(w, &z, true) })
 }

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"context"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -18,9 +17,15 @@ import (
 // asCommand makes a process of the test binary run as the command.
 const asCommand = "ONWARD_TEST_AS_COMMAND"
 
+// beforeProcess is called in such a process before the command.
+var beforeProcess func()
+
 func TestMain(m *testing.M) {
 	if os.Getenv(asCommand) != "" {
-		os.Exit(run(context.Background(), os.Args[1:], os.Stdout, os.Stderr))
+		if beforeProcess != nil {
+			beforeProcess()
+		}
+		os.Exit(process())
 	}
 	os.Exit(m.Run())
 }

@@ -1,7 +1,10 @@
 // Package cli holds the errors that decide the command's exit code.
 package cli
 
-import "fmt"
+import (
+	"fmt"
+	"syscall"
+)
 
 // A UsageError is a mistake in the command line: exit code 2.
 type UsageError struct{ Err error }
@@ -30,3 +33,12 @@ type NotLinked struct{ What string }
 
 // Error implements error.
 func (e NotLinked) Error() string { return e.What + " is not part of this build" }
+
+// Interrupted is the cause of the end of a context that a signal has canceled.
+type Interrupted struct{ Signal syscall.Signal }
+
+// Error implements error.
+func (e Interrupted) Error() string { return "interrupted" }
+
+// ExitCode returns 128 plus the number of the signal, as shells do: 130 for SIGINT.
+func (e Interrupted) ExitCode() int { return 128 + int(e.Signal) }

@@ -91,15 +91,15 @@ func MapWeightsFlag(f *pflag.FlagSet, mapWeights *bool) {
 }
 
 // Open loads a model file or an example for running.
-func Open(path string, opts *onward.SessionOptions) (*onward.Session, error) {
+func Open(ctx context.Context, path string, opts *onward.SessionOptions) (*onward.Session, error) {
 	if _, err := os.Stat(path); err == nil && opts.MapWeights {
-		return onward.Open(context.Background(), path, opts)
+		return onward.Open(ctx, path, opts)
 	}
 	m, err := modelfile.Load(path)
 	if err != nil {
 		return nil, err
 	}
-	s, err := onward.OpenModel(context.Background(), m, opts)
+	s, err := onward.OpenModel(ctx, m, opts)
 	if err != nil {
 		m.Close()
 	}
@@ -107,13 +107,13 @@ func Open(path string, opts *onward.SessionOptions) (*onward.Session, error) {
 }
 
 // TryProviders opens a model on every provider and returns their errors, nil for success.
-func TryProviders(m *onnx.Model, own ProviderOptions) map[string]error {
+func TryProviders(ctx context.Context, m *onnx.Model, own ProviderOptions) map[string]error {
 	r := map[string]error{}
 	for _, p := range onward.Providers() {
 		opts, err := Options(p, 0, own)
 		if err == nil {
 			var s *onward.Session
-			if s, err = onward.OpenModel(context.Background(), m, opts); err == nil {
+			if s, err = onward.OpenModel(ctx, m, opts); err == nil {
 				err = s.Close()
 			}
 		}
