@@ -10,8 +10,8 @@
 # make fuzz       run every fuzz target for FUZZTIME
 # make attack     look for models that end late, exceed the memory limit or panic, for DURATION
 # make mutate     break the source in some 35 places, one at a time, and print which test catches each
-# make bench      measure cpu against ONNX Runtime and write docs/performance.md;
-#                 BENCH=-quick takes a few minutes
+# make bench      measure cpu against ONNX Runtime, in models and every operator alone (bench/sweep), and
+#                 write docs/performance.md; BENCH=-quick takes a few minutes
 # make bench-serve  measure onward serve, beside KServe's Python model server, and write the figures to
 #                 docs/serving.md; SERVE='-only latency' runs a part
 # make providers  run the ONNX backend suite on every provider and write docs/providers.md
@@ -86,6 +86,7 @@ test-spark:
 
 bench: suite
 	@$(GO) run ./bench -out docs/performance.md $(BENCH)
+	@$(GO) run ./bench/sweep -out docs/performance.md $(SWEEP)
 
 bench-serve: suite
 	@test -x $(PYTHONS)/kserve/bin/python || python3 -m venv $(PYTHONS)/kserve

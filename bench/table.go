@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -13,6 +12,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/onward-ml/onward/bench/internal/machine"
 )
 
 // number formats milliseconds with three digits.
@@ -169,7 +170,7 @@ func describe(ctx context.Context, exe string) (string, error) {
 	if err := json.Unmarshal(out, &d); err != nil {
 		return "", fmt.Errorf("onward doctor: %w", err)
 	}
-	s := fmt.Sprintf("Measured on %s (%s, %d cores), kernels %s", cpuName(), d.System, runtime.NumCPU(), d.CPU.Active)
+	s := fmt.Sprintf("Measured on %s (%s, %d cores), kernels %s", machine.CPU(), d.System, runtime.NumCPU(), d.CPU.Active)
 	if d.CPU.VNNI {
 		s += " with VNNI"
 	}
@@ -191,14 +192,4 @@ func loadAverage() string {
 		return ""
 	}
 	return load
-}
-
-func cpuName() string {
-	data, _ := os.ReadFile("/proc/cpuinfo")
-	for l := range bytes.Lines(data) {
-		if k, v, ok := strings.Cut(string(l), ":"); ok && strings.TrimSpace(k) == "model name" {
-			return strings.TrimSpace(v)
-		}
-	}
-	return "an unnamed processor"
 }

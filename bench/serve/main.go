@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"github.com/onward-ml/onward"
+	"github.com/onward-ml/onward/bench/internal/machine"
 	"github.com/onward-ml/onward/datasets"
 	"github.com/onward-ml/onward/internal/atomicfile"
 	"github.com/onward-ml/onward/onnx"
@@ -75,7 +76,7 @@ func run(ctx context.Context) error {
 		return err
 	}
 	var b strings.Builder
-	fmt.Fprintf(&b, "Measured on loopback on %s, %d cores, %s; client and server share the cores.\n", cpuName(), runtime.NumCPU(), runtime.Version())
+	fmt.Fprintf(&b, "Measured on loopback on %s, %d cores, %s; client and server share the cores.\n", machine.CPU(), runtime.NumCPU(), runtime.Version())
 	load, _ := os.ReadFile("/proc/loadavg")
 	if l, _, ok := strings.Cut(string(load), " "); ok {
 		fmt.Fprintf(&b, "The load average was %s when the measurement began, from other processes.\n", l)
@@ -373,16 +374,6 @@ func soak(ctx context.Context, b *strings.Builder, exe string, models []*model) 
 		return fmt.Errorf("the server's memory grew by %.0f MB in the second half: %.0f", grown, memory)
 	}
 	return nil
-}
-
-func cpuName() string {
-	data, _ := os.ReadFile("/proc/cpuinfo")
-	for l := range bytes.Lines(data) {
-		if k, v, ok := strings.Cut(string(l), ":"); ok && strings.TrimSpace(k) == "model name" {
-			return strings.TrimSpace(v)
-		}
-	}
-	return "an unnamed processor"
 }
 
 func median[T cmp.Ordered](x []T) T {
