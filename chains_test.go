@@ -25,7 +25,7 @@ import (
 //
 // The flags -rapid.checks and -rapid.seed run more or other cases.
 func TestRandomChains(t *testing.T) {
-	opfuzz.Reproducible(t, opfuzz.Part("230", "700"))
+	opfuzz.Reproducible(t, opfuzz.Part("130", "700"))
 	data := ""
 	if s, err := suite.Find(); err == nil {
 		data = s.Dir

@@ -10,7 +10,7 @@ import (
 	"github.com/onward-ml/onward/internal/testing/suite"
 )
 
-// TestSuiteWithBinding runs the ONNX suite with bound inputs and outputs. Results in memory of
+// TestSuiteWithBinding runs the ONNX suite with bound inputs and outputs, on reference only if ONWARD_LONG is set. Results in memory of
 // the caller equal those of Run, also in later runs. Random operators without a seed compute
 // the same in every run with the same options.
 func TestSuiteWithBinding(t *testing.T) {
@@ -21,7 +21,11 @@ func TestSuiteWithBinding(t *testing.T) {
 	}
 	cases := os.Getenv("ONWARD_CASES")
 	whole := cases == "" && suite.Verify(found.Dir) == nil
-	for _, p := range []string{"reference", "cpu"} {
+	providers := []string{"cpu"}
+	if os.Getenv("ONWARD_LONG") != "" {
+		providers = append(providers, "reference")
+	}
+	for _, p := range providers {
 		t.Run(p, func(t *testing.T) {
 			r, err := backendtest.New(backend.Provider(bindingtest.Register(p)), backendtest.Options{Dir: dir, Devices: []string{"CPU"}, Runs: 1})
 			if err != nil {
