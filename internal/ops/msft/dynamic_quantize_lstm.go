@@ -52,7 +52,7 @@ func (op *DynamicQuantizeLSTM) Run(c *ir.Call) error {
 		return err
 	}
 	copy(tensor.Of[float32](rounded), tensor.Of[float32](x))
-	if err := quantizeBack(c, tensor.Of[float32](rounded)); err != nil {
+	if err := quantizeBack(c, tensor.Of[float32](rounded)[:op.used(c, x)]); err != nil {
 		return err
 	}
 	in := slices.Clone(c.In[:min(8, len(c.In))])
@@ -65,6 +65,17 @@ func (op *DynamicQuantizeLSTM) Run(c *ir.Call) error {
 	defer func(outer []tensor.Value) { c.In = outer }(c.In)
 	c.In = in
 	return ops.RunLSTM(&op.of, c, nil, ops.LSTMHooks[float32]{Round: func(state []float32) error { return quantizeBack(c, state) }})
+}
+
+// used returns the number of elements of x up to the end of the longest sequence. As in ONNX Runtime,
+// the padding after it does not enter the range of the quantization.
+func (op *DynamicQuantizeLSTM) used(c *ir.Call, x *tensor.Tensor) int {
+	lens := c.Tensor(4)
+	if lens == nil || lens.Len() == 0 || x.Rank() != 3 {
+		return x.Len()
+	}
+	longest := int(slices.Max(tensor.Of[int32](lens)))
+	return min(max(longest, 0), x.Dim(0)) * x.Dim(1) * x.Dim(2)
 }
 
 // weights returns the dequantized weights of input i, transposed per direction. Inputs

@@ -45,3 +45,28 @@ func TestRareOperatorErrors(t *testing.T) {
 		t.Error("an attention size that W has no columns for was accepted, want an error")
 	}
 }
+
+// The time steps after the end of the longest sequence do not enter the range with which
+// DynamicQuantizeLSTM quantizes its input: a large number there changes no result.
+func TestDynamicQuantizeLSTMIgnoresPadding(t *testing.T) {
+	w, r := make([]int8, 2*8), make([]int8, 2*8)
+	for i := range w {
+		w[i], r[i] = int8(17*i%60-30), int8(23*i%50-25)
+	}
+	scale, zero := optest.Tensor([]float32{0.01}, 1), optest.Tensor([]int8{0}, 1)
+	run := func(last float32) []tensor.Value {
+		x := optest.Tensor([]float32{0.3, -0.7, 0.5, 0.1, last, -last}, 3, 1, 2)
+		y, err := optest.RunN(t, 3, "com.microsoft.DynamicQuantizeLSTM", 1, map[string]any{"hidden_size": 2}, x,
+			optest.Tensor(w, 1, 2, 8), optest.Tensor(r, 1, 2, 8), nil, optest.Tensor([]int32{2}, 1), nil, nil, nil, scale, zero, scale, zero)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return y
+	}
+	want := run(0)
+	for i, got := range run(1000) {
+		if !optest.Same(got, want[i], 0) {
+			t.Errorf("output %d is %v with 1000 in the padding, want %v as with 0", i, got, want[i])
+		}
+	}
+}
