@@ -10,6 +10,7 @@ import (
 
 	"github.com/onward-ml/onward/driver"
 	"github.com/onward-ml/onward/internal/dl"
+	"github.com/onward-ml/onward/provider/internal/native"
 	"github.com/onward-ml/onward/tensor"
 )
 
@@ -152,7 +153,7 @@ func (b *binding) BindOutput(i int, v driver.Memory, d driver.Device) error {
 	// that an output already holds.
 	typ := b.s.out[i].ElementType()
 	b.out[i].replace(none)
-	b.out[i] = boundOutput{bound: true, device: d, given: v, copied: typ.Kind != tensor.KindTensor || typ.Elem == tensor.TypeString}
+	b.out[i] = boundOutput{bound: true, device: d, given: v, copied: typ.Kind != tensor.KindTensor || typ.Elem == tensor.TypeString || b.s.input[i] >= 0}
 	return nil
 }
 
@@ -283,6 +284,11 @@ func (b *binding) collect() error {
 		switch {
 		case o.given != none:
 			o.result = o.given
+			if k := b.s.input[i]; k >= 0 && b.in[k] != none {
+				if err := copyMemory(o.given, b.in[k]); err != nil {
+					return fmt.Errorf("output %s: %w", b.s.out[i].Name, err)
+				}
+			}
 		case o.own == nil:
 			allocated = true
 		}
@@ -338,6 +344,28 @@ func (b *binding) collect() error {
 			}
 			o.own = t
 		}
+	}
+	return nil
+}
+
+// copyMemory copies an input to the memory bound for the output that it is, which ONNX Runtime does not
+// write to.
+func copyMemory(dst, src driver.Memory) error {
+	to, _ := dst.Value.(*tensor.Tensor)
+	from, _ := src.Value.(*tensor.Tensor)
+	switch {
+	case dst.Device != nil && src.Device != nil:
+		return dst.Device.CopyFromDevice(src.Device)
+	case dst.Device != nil && from != nil:
+		return dst.Device.CopyFrom(from)
+	case to != nil && src.Device != nil:
+		return src.Device.CopyTo(to)
+	case to == nil || from == nil || to.DType() != from.DType() || !sameShape(to.Shape(), from.Shape()):
+		return native.Invalid("it is the graph input %v, want memory of that type and shape, got %v", src.Value, dst.Value)
+	case to.DType() == tensor.TypeString:
+		copy(tensor.Of[string](to), tensor.Of[string](from))
+	default:
+		copy(to.Bytes(), from.Bytes())
 	}
 	return nil
 }

@@ -217,6 +217,66 @@ func TestOutputInPlace(t *testing.T) {
 	}
 }
 
+// ONNX Runtime returns a graph input that is an output as it is, and does not write to memory that was
+// given for the output.
+func TestOutputIsInput(t *testing.T) {
+	b := onnx.NewModel("same").Opset("", 17).IRVersion(8)
+	b.Initializer("c", []float32{5, 6}, 2)
+	b.Input("x", onnx.Float, 2).Output("y", onnx.Float, 2).Output("x", onnx.Float, 2).Output("c", onnx.Float, 2)
+	b.Node("Neg", []string{"x"}, []string{"y"})
+	m := b.Must()
+	pair := func(a, b float32) *tensor.Tensor { return tensor.Must(tensor.New([]float32{a, b}, 2)) }
+	want := map[string]*tensor.Tensor{"y": pair(-1, 2), "x": pair(1, -2), "c": pair(5, 6)}
+	check := func(how, name string, got tensor.Value) {
+		t.Helper()
+		if err := tensor.Equal(got, want[name]); err != nil {
+			t.Errorf("%s: output %s: %v", how, name, err)
+		}
+	}
+	s := openModel(t, m)
+	in := onward.Values{"x": pair(1, -2)}
+	for range 2 {
+		into := map[string]*tensor.Tensor{"y": pair(9, 9), "x": pair(9, 9), "c": pair(9, 9)}
+		for how, given := range map[string]map[string]*tensor.Tensor{"run": nil, "run into tensors": into} {
+			out, err := s.Run(context.Background(), in, &onward.RunOptions{Into: given})
+			must(t, err)
+			for name := range want {
+				check(how, name, out[name])
+				if given != nil {
+					check("given tensor", name, given[name])
+				}
+			}
+		}
+	}
+	for _, bound := range []bool{false, true} {
+		bd := newBinding(t, s)
+		must(t, bd.BindCPUInput("x", in["x"]))
+		given := map[string]*tensor.Tensor{}
+		for name := range want {
+			if given[name] = pair(9, 9); bound {
+				must(t, bd.BindOutputTensor(name, given[name]))
+			} else {
+				must(t, bd.BindOutput(name))
+			}
+		}
+		for range 2 {
+			must(t, s.RunBinding(context.Background(), bd, nil))
+			if bound {
+				for name := range want {
+					check("bound tensor", name, given[name])
+				}
+				continue
+			}
+			names := bd.OutputNames()
+			out, err := bd.CopyOutputsToCPU()
+			must(t, err)
+			for i, name := range names {
+				check("binding", name, out[i])
+			}
+		}
+	}
+}
+
 // TestWronglyDeclaredShape runs a model whose output is larger than declared.
 func TestWronglyDeclaredShape(t *testing.T) {
 	b := onnx.NewModel("wrong").Opset("", 13).IRVersion(8)

@@ -27,6 +27,7 @@ type session struct {
 	inNames []*byte // for C
 	outName []*byte
 	fixed   [][]int   // declared shapes of numeric outputs with a fixed shape, nil for other outputs
+	input   []int     // per output: index of the graph input that it is, or −1
 	states  sync.Pool // *state
 
 	// copies is set once a run has failed with preallocated outputs of the declared shapes.
@@ -60,6 +61,10 @@ func (r *library) newSession(path string, m *onnx.Model, o *settings) (*session,
 	for _, a := range s.out {
 		s.outName = append(s.outName, dl.CString(a.Name))
 		s.fixed = append(s.fixed, fixedShape(&a))
+		k := slices.IndexFunc(s.in, func(in onward.NodeArg) bool { return in.Name == a.Name })
+		if s.input = append(s.input, k); k >= 0 {
+			s.fixed[len(s.fixed)-1] = nil // ONNX Runtime returns the input and leaves other memory as it was
+		}
 	}
 	s.states.New = func() any { return new(state) }
 	s.users.Store(1)
