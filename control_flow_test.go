@@ -15,7 +15,7 @@ import (
 // nested Loop, Scan, If, SequenceMap and functions. Results must be equal, and so must be the models
 // that are refused.
 func TestRandomControlFlow(t *testing.T) {
-	opfuzz.Reproducible(t, opfuzz.Part("400", "1200"))
+	opfuzz.Reproducible(t, opfuzz.Part("400", "4000"))
 	reference := &onward.SessionOptions{Threads: 1, Providers: []onward.ProviderConfig{{Name: "reference"}}}
 	compared := 0
 	rapid.Check(t, func(t *rapid.T) {

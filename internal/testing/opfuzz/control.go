@@ -2,7 +2,6 @@ package opfuzz
 
 import (
 	"fmt"
-	"slices"
 
 	"pgregory.net/rapid"
 
@@ -27,10 +26,21 @@ const maxRow = 12
 
 // variable is a value that nodes of a scope may read.
 type variable struct {
-	name string
-	form form
-	here bool // a node of the innermost graph computes it
+	name  string
+	form  form
+	from  origin
+	small bool // a number in [-3, 3], which may limit a Loop
 }
+
+// origin says what defines a value.
+type origin int
+
+const (
+	node   origin = iota // a node of the innermost graph
+	input                // an input or an initializer of the innermost graph
+	outer                // an enclosing graph
+	absent               // nothing: the node has no such output
+)
 
 // block is a list of nodes: a graph or the body of a function.
 type block interface {
@@ -46,22 +56,24 @@ type control struct {
 	values    []variable
 	functions []function
 	opset     int
-	strict    bool // the model must run on ONNX Runtime too
-	local     bool // in the body of a function, which cannot read initializers
+	strict    bool   // the model must run on ONNX Runtime too
+	attr      string // in the body of a function: its attribute, an int
 	names     int
 	nodes     int
 	depth     int
-}
-
-// function is a model-local function that has been drawn.
-type function struct {
-	name    string
-	in, out []form
+	kept      string // a value that subgraphs do not hide
+	dead      int    // branches that can never run
 }
 
 // DrawControlFlow draws a model of nested Loop, Scan, If, SequenceMap and functions, which
-// capture values of all enclosing graphs. A strict model leaves out what ONNX Runtime refuses or
-// crashes at: optionals that enter or leave graphs, and branches that can never run.
+// capture values of all enclosing graphs. A strict model leaves out what ONNX Runtime refuses, crashes
+// at or confuses:
+//   - optionals that enter or leave graphs, and SequenceMap
+//   - branches that can never run
+//   - Loops whose input cond is absent and that have no carried values
+//   - names that values of several graphs have, except branches of one If
+//
+// The other things that it cannot run are replaced by [Chain.Explicit].
 func DrawControlFlow(t *rapid.T, strict bool) *Chain {
 	w := &control{gen: newGen(t, nil), b: onnx.NewModel("control"), strict: strict}
 	w.opset = pick(w.gen, 18, 17, 19, 21, 23, 16, 15, 14)
@@ -70,12 +82,12 @@ func DrawControlFlow(t *rapid.T, strict bool) *Chain {
 	for range w.n(3) {
 		w.function()
 	}
-	feeds := make([]map[string]tensor.Value, w.in(1, 3))
+	feeds := make([]map[string]tensor.Value, w.in(1, 4))
 	for i := range feeds {
 		feeds[i] = map[string]tensor.Value{}
 	}
 	for _, f := range []form{truth, number, pair, row} {
-		v := variable{w.name("x"), f, false}
+		v := variable{name: w.name("x"), form: f, from: input}
 		typ := w.typeOf(f)
 		if f == row && w.one(2) {
 			typ.Tensor.Shape.Dims[0] = onnx.Dim{Kind: onnx.DimParam, Param: "N"}
@@ -86,9 +98,7 @@ func DrawControlFlow(t *rapid.T, strict bool) *Chain {
 		}
 		w.values = append(w.values, v)
 		if w.one(2) {
-			c := variable{w.name("c"), f, false}
-			w.b.Initializer(c.name, w.constant(f))
-			w.values = append(w.values, c)
+			w.initializer(w.b.GraphBuilder, w.name("c"), w.constant(f), f)
 		}
 	}
 	for range w.in(2, 5) {
@@ -97,7 +107,7 @@ func DrawControlFlow(t *rapid.T, strict bool) *Chain {
 	outputs := 0
 	for i := len(w.values) - 1; i >= 0 && outputs < 4; i-- {
 		v := w.values[i]
-		if !v.here || v.form == forms || outputs > 0 && w.one(3) {
+		if v.from != node && !w.one(6) || v.form == forms || outputs > 0 && w.one(3) {
 			continue
 		}
 		if v.form == maybe { // ONNX Runtime's API has no empty optional
@@ -173,7 +183,7 @@ func (w *control) op(f form, op string, args ...any) variable {
 		}
 		in = append(in, args[i].(string))
 	}
-	v := variable{w.name("v"), f, true}
+	v := variable{name: w.name("v"), form: f}
 	w.nodes++
 	w.at.Node(op, in, []string{v.name}, attrs)
 	w.values = append(w.values, v)
@@ -209,6 +219,38 @@ func (w *control) read(f form) string {
 		return w.op(maybe, "Optional", w.read(row)).name
 	}
 	return w.op(f, "Constant", nil, "value", w.constant(f)).name
+}
+
+// initializer adds a constant to a graph.
+func (w *control) initializer(g *onnx.GraphBuilder, name string, t *tensor.Tensor, f form) variable {
+	g.Initializer(name, t)
+	v := variable{name: name, form: f, from: input}
+	w.values = append(w.values, v)
+	return v
+}
+
+// known returns the name of a constant tensor: the result of a Constant, or an initializer of the
+// innermost graph.
+func (w *control) known(t *tensor.Tensor) string {
+	if g, ok := w.at.(*onnx.GraphBuilder); ok && w.one(2) {
+		return w.initializer(g, w.name("c"), t, forms).name
+	}
+	return w.fixed(t)
+}
+
+// position returns the name of a number in [-n, n), or for an insertion in [-n, n], where n is the length
+// of a list.
+func (w *control) position(list string, insertion bool) string {
+	n := w.op(forms, "SequenceLength", list).name
+	end := n
+	if insertion {
+		end = w.op(forms, "Add", n, w.fixed(tensor.Scalar(int64(1)))).name
+	}
+	at := w.op(forms, "Mod", w.read(number), end).name
+	if w.one(2) {
+		at = w.op(forms, "Sub", at, n).name
+	}
+	return at
 }
 
 // short limits the length of a row.
@@ -257,6 +299,9 @@ func (w *control) simple(f form) variable {
 		}
 		return w.op(truth, pick(w.gen, "And", "Or", "Xor"), w.read(truth), w.read(truth))
 	case number:
+		if w.attr != "" && w.one(3) {
+			return w.op(number, "Constant", nil, "value_int", onnx.Ref{Type: onnx.AttrInt, Name: w.attr})
+		}
 		switch w.n(6) {
 		case 0:
 			return w.op(number, "Size", w.read(row))
@@ -290,24 +335,28 @@ func (w *control) simple(f form) variable {
 		case 1:
 			return w.op(row, "Abs", w.read(row))
 		case 2:
-			some := w.op(list, "SequenceInsert", w.read(list), w.read(row))
-			return w.op(row, "SequenceAt", some.name, w.fixed(tensor.Scalar(int64(-w.n(2)))))
+			some := w.op(list, "SequenceInsert", w.read(list), w.read(row)).name
+			return w.op(row, "SequenceAt", some, w.position(some, false))
 		case 3:
 			some := w.op(list, "SequenceInsert", w.read(list), w.read(row))
 			return w.short(w.op(forms, "ConcatFromSequence", some.name, nil, "axis", int64(0)))
 		}
 		return w.short(w.op(forms, "Concat", w.read(row), w.read(row), nil, "axis", int64(0)))
 	case list:
-		switch w.n(4) {
+		switch w.n(5) {
 		case 0:
 			return w.op(list, "Identity", w.read(list))
 		case 1:
 			return w.op(list, "SequenceConstruct", w.read(row), w.read(row))
-		case 2:
-			if w.one(2) { // of at least one element
-				some := w.op(list, "SequenceInsert", w.read(list), w.read(row))
-				return w.op(list, "SequenceErase", some.name)
+		case 2: // of at least one element
+			some := w.op(list, "SequenceInsert", w.read(list), w.read(row)).name
+			if w.one(2) {
+				return w.op(list, "SequenceErase", some, w.position(some, false))
 			}
+			return w.op(list, "SequenceErase", some)
+		case 3:
+			some := w.read(list)
+			return w.op(list, "SequenceInsert", some, w.read(row), w.position(some, true))
 		}
 		return w.op(list, "SequenceInsert", w.read(list), w.read(row))
 	}
@@ -318,47 +367,6 @@ func (w *control) simple(f form) variable {
 		return w.op(maybe, "Identity", w.read(maybe))
 	}
 	return w.op(maybe, "Optional", w.op(row, "Identity", w.read(row)).name)
-}
-
-// graph builds a subgraph.
-func (w *control) graph(build func(g *onnx.GraphBuilder)) *onnx.Graph {
-	at, values := w.at, w.values
-	g := onnx.NewGraph(w.name("graph"))
-	w.at, w.values, w.depth = g, slices.Clone(values), w.depth+1
-	for i := range w.values {
-		w.values[i].here = false
-	}
-	build(g)
-	w.at, w.values, w.depth = at, values, w.depth-1
-	r, err := g.Graph()
-	if err != nil {
-		panic(err)
-	}
-	return r
-}
-
-// argument declares an input of a subgraph.
-func (w *control) argument(g *onnx.GraphBuilder, f form) {
-	v := variable{w.name("a"), f, false}
-	g.InputType(v.name, w.typeOf(f))
-	w.values = append(w.values, v)
-}
-
-// result declares an output of a subgraph, which a node of it computes.
-func (w *control) result(g *onnx.GraphBuilder, f form) { w.output(g, w.own(f), f) }
-
-func (w *control) output(g *onnx.GraphBuilder, name string, f form) { g.OutputType(name, w.typeOf(f)) }
-
-// own returns a value of a form that a node of its own computes. In a model that is not strict, it
-// may be any value instead: an input, a captured value, or one that is an output already.
-func (w *control) own(f form) string {
-	if !w.strict && !w.local && w.one(4) {
-		return w.read(f)
-	}
-	if w.one(2) {
-		return w.simple(f).name
-	}
-	return w.op(f, "Identity", w.read(f)).name
 }
 
 // all returns the forms that may enter and leave graphs.
@@ -376,232 +384,4 @@ func (w *control) draw(n int, of ...form) []form {
 		r[i] = pick(w.gen, of...)
 	}
 	return r
-}
-
-// results adds a node of several results.
-func (w *control) results(op string, in []string, out []form, attrs onnx.Attrs) []variable {
-	var names []string
-	var r []variable
-	for _, f := range out {
-		v := variable{w.name("v"), f, true}
-		names, r = append(names, v.name), append(r, v)
-	}
-	w.nodes++
-	w.at.Node(op, in, names, attrs)
-	w.values = append(w.values, r...)
-	return r
-}
-
-func (w *control) branch() {
-	if w.optionals() && w.one(4) { // the element of an optional, if it has one
-		m := w.read(maybe)
-		has := w.op(truth, "OptionalHasElement", m)
-		w.results("If", []string{has.name}, []form{row}, onnx.Attrs{
-			"then_branch": w.graph(func(g *onnx.GraphBuilder) {
-				w.output(g, w.op(row, "OptionalGetElement", m).name, row)
-			}),
-			"else_branch": w.graph(func(g *onnx.GraphBuilder) { w.result(g, row) })})
-		return
-	}
-	cond := w.read(truth)
-	if w.one(3) {
-		cond = w.fixed(w.constant(truth))
-	}
-	out := w.draw(w.in(1, 3), w.all()...)
-	dead := -1
-	if !w.strict && !w.local && w.one(3) { // one branch cannot run, and need not
-		dead = w.n(2)
-		known := w.name("c")
-		w.b.Initializer(known, tensor.Scalar(dead == 1))
-		cond = known
-	}
-	sides := 0
-	side := func() *onnx.Graph {
-		return w.graph(func(g *onnx.GraphBuilder) {
-			if sides++; sides-1 == dead {
-				w.op(pair, "Add", w.read(pair), w.fixed(tensor.Must(tensor.New([]float32{1, 2, 3}, 3))))
-			}
-			for range w.n(3) {
-				w.step()
-			}
-			for _, f := range out {
-				w.result(g, f)
-			}
-		})
-	}
-	w.results("If", []string{cond}, out, onnx.Attrs{"then_branch": side(), "else_branch": side()})
-}
-
-// flatten turns a stack of scan outputs into a row, and reads its length.
-func (w *control) flatten(stack variable, of form) {
-	if w.one(2) {
-		w.length(stack.name)
-	}
-	x := w.op(forms, "Reshape", stack.name, w.fixed(ints(-1)))
-	if of != pair {
-		x = w.op(forms, "Cast", x.name, nil, "to", int64(tensor.TypeFloat32))
-	}
-	w.short(x)
-}
-
-func (w *control) loop() {
-	carried := w.draw(w.n(4), w.all()...)
-	scans := w.draw(w.n(3), truth, number, pair)
-	if len(carried)+len(scans) == 0 {
-		scans = []form{pair}
-	}
-	in := []string{"", ""}
-	if !w.one(4) {
-		in[0] = w.op(number, "Mod", w.read(number), w.fixed(tensor.Scalar(int64(4)))).name
-		if w.one(3) {
-			in[0] = w.fixed(tensor.Scalar(int64(w.n(4))))
-		}
-	}
-	if w.one(2) {
-		in[1] = w.read(truth)
-	}
-	for _, f := range carried {
-		in = append(in, w.read(f))
-	}
-	limited := in[0] != ""
-	for !w.strict && len(in) > 0 && in[len(in)-1] == "" {
-		in = in[:len(in)-1]
-	}
-	body := w.graph(func(g *onnx.GraphBuilder) {
-		w.argument(g, number)
-		i := w.values[len(w.values)-1].name
-		w.argument(g, truth)
-		cond := w.values[len(w.values)-1].name
-		for _, f := range carried {
-			w.argument(g, f)
-		}
-		for range w.n(4) {
-			w.step()
-		}
-		switch {
-		case !limited:
-			cond = w.op(truth, "Less", i, w.fixed(tensor.Scalar(int64(w.n(3))))).name
-		case w.one(3):
-			cond = w.own(truth)
-		case w.strict || w.one(2):
-			cond = w.op(truth, "Identity", cond).name
-		}
-		w.output(g, cond, truth)
-		for _, f := range append(slices.Clone(carried), scans...) {
-			w.result(g, f)
-		}
-	})
-	out := slices.Clone(carried)
-	for range scans {
-		out = append(out, forms)
-	}
-	r := w.results("Loop", in, out, onnx.Attrs{"body": body})
-	for i, f := range scans {
-		w.flatten(r[len(carried)+i], f)
-	}
-}
-
-func (w *control) scan() {
-	states := w.draw(w.n(3), truth, number, pair)
-	inputs, scans := w.in(1, 2), w.draw(w.in(1, 2), truth, number, pair)
-	var in []string
-	for _, f := range states {
-		in = append(in, w.read(f))
-	}
-	length := w.in(1, 3)
-	var from, to []int64
-	for range inputs {
-		var pairs []any
-		for range length {
-			pairs = append(pairs, w.unsqueeze(w.read(pair)).name)
-		}
-		in = append(in, w.op(forms, "Concat", append(pairs, nil, "axis", int64(0))...).name)
-		from = append(from, int64(w.n(2)))
-	}
-	for range scans {
-		to = append(to, int64(w.n(2)))
-	}
-	body := w.graph(func(g *onnx.GraphBuilder) {
-		for _, f := range states {
-			w.argument(g, f)
-		}
-		for range inputs {
-			w.argument(g, pair)
-		}
-		for range w.n(3) {
-			w.step()
-		}
-		for _, f := range append(slices.Clone(states), scans...) {
-			w.result(g, f)
-		}
-	})
-	out := slices.Clone(states)
-	for range scans {
-		out = append(out, forms)
-	}
-	r := w.results("Scan", in, out, onnx.Attrs{"body": body, "num_scan_inputs": int64(inputs),
-		"scan_input_directions": from, "scan_output_directions": to})
-	for i, f := range scans {
-		w.flatten(r[len(states)+i], f)
-	}
-}
-
-// mapped adds a SequenceMap.
-func (w *control) mapped() {
-	if w.strict || w.opset < 17 {
-		w.loop()
-		return
-	}
-	body := w.graph(func(g *onnx.GraphBuilder) {
-		w.argument(g, row)
-		for range w.n(3) {
-			w.step()
-		}
-		w.result(g, row)
-	})
-	w.results("SequenceMap", []string{w.read(list)}, []form{list}, onnx.Attrs{"body": body})
-}
-
-// function defines a model-local function, whose body may contain control flow.
-func (w *control) function() {
-	f := function{w.name("f"), w.draw(w.in(1, 3), w.all()...), w.draw(w.in(1, 2), w.all()...)}
-	at, values := w.at, w.values
-	b := w.b.Function("local", f.name)
-	w.at, w.values = b, nil
-	for _, k := range f.in {
-		v := variable{w.name("p"), k, false}
-		b.Inputs(v.name)
-		w.values = append(w.values, v)
-	}
-	w.depth, w.local = w.depth+1, true
-	for range w.in(1, 2) {
-		w.step()
-	}
-	w.depth, w.local = w.depth-1, false
-	for _, k := range f.out {
-		b.Outputs(w.own(k))
-	}
-	w.at, w.values = at, values
-	w.functions = append(w.functions, f)
-}
-
-// call calls a function.
-func (w *control) call() {
-	if len(w.functions) == 0 {
-		w.branch()
-		return
-	}
-	f := pick(w.gen, w.functions...)
-	var in []string
-	for _, k := range f.in {
-		in = append(in, w.read(k))
-	}
-	var names []string
-	for _, k := range f.out {
-		v := variable{w.name("v"), k, true}
-		names = append(names, v.name)
-		w.values = append(w.values, v)
-	}
-	w.nodes++
-	w.at.Node(f.name, in, names).Domain("local")
 }
