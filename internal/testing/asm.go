@@ -78,6 +78,10 @@ func CheckAsmTested(t testing.TB, dir string, covered []string) {
 // stack checks delays all.
 func CheckPauses(t testing.TB, work func()) {
 	t.Helper()
+	start := time.Now()
+	work()
+	// Between two looks at stop, the work takes long enough to detect a loop without stack checks.
+	n := min(1000, max(1, int(100*time.Millisecond/(time.Since(start)+1))))
 	stop, done := make(chan struct{}), make(chan struct{})
 	go func() {
 		defer close(done)
@@ -87,7 +91,7 @@ func CheckPauses(t testing.TB, work func()) {
 				return
 			default:
 			}
-			for range 1000 { // long enough to detect a loop without stack checks
+			for range n {
 				work()
 			}
 		}
