@@ -54,7 +54,11 @@ type ParseError struct {
 // Error names the message, the offset and the cause.
 func (e *ParseError) Error() string {
 	where := e.Message
-	if e.Path != "" {
+	const most = 160
+	switch {
+	case len(e.Path) > most: // of nested graphs
+		where += "." + e.Path[:most/2] + "…" + e.Path[len(e.Path)-most/2:]
+	case e.Path != "":
 		where += "." + e.Path
 	}
 	return fmt.Sprintf("parse %s at byte %d: %v", where, e.Offset, e.Err)

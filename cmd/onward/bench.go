@@ -159,6 +159,11 @@ faster.`,
 					all = append(all, r)
 				}
 			}
+			if !slices.ContainsFunc(all, func(b *benchJSON) bool {
+				return slices.ContainsFunc(b.Results, func(r benchResult) bool { return r.Error == "" })
+			}) {
+				return cli.Printed{Err: errors.New("all providers failed")}
+			}
 			if err := times.write(); err != nil {
 				return err
 			}

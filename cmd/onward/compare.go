@@ -193,6 +193,7 @@ The exit code is 1 if a value disagrees.`,
 type side struct {
 	model    *onnx.Model // nil for saved values
 	inputs   []onward.NodeArg
+	path     string
 	provider string
 	values   onward.Values
 }
@@ -209,7 +210,7 @@ func compare(ctx context.Context, o *compareOptions) (*compareJSON, error) {
 	}
 	last := o.providers[len(o.providers)-1]
 	out := &compareJSON{Model: o.models[0], Providers: [2]string{o.providers[0], last}, Rtol: o.tolerance.Rtol, Atol: o.tolerance.Atol, Agree: true}
-	a, b := &side{model: m, inputs: d.Inputs, provider: o.providers[0]}, &side{model: m, inputs: d.Inputs, provider: last}
+	a, b := &side{model: m, inputs: d.Inputs, path: o.models[0], provider: o.providers[0]}, &side{model: m, inputs: d.Inputs, path: o.models[0], provider: last}
 	switch {
 	case len(o.models) == 2:
 		second, d, err := modelfile.Describe(o.models[1])
@@ -217,7 +218,7 @@ func compare(ctx context.Context, o *compareOptions) (*compareJSON, error) {
 			return nil, err
 		}
 		defer second.Close()
-		b.model, b.inputs, out.With = second, d.Inputs, o.models[1]
+		b.model, b.inputs, b.path, out.With = second, d.Inputs, o.models[1], o.models[1]
 	case o.golden != "":
 		z, err := tensor.ReadNPZFile(o.golden, inputs.MaxBytes)
 		if err != nil {
@@ -344,7 +345,7 @@ func (s *side) run(ctx context.Context, pairs []layers.Pair, second bool, o *com
 	}
 	res, err := runOn(ctx, withOutputs(s.model, wanted), s.provider, o, own)
 	if err != nil {
-		return err
+		return fmt.Errorf("%s: %w", s.path, err)
 	}
 	s.values = maps.Clone(own) // a quantized input is compared with the input
 	maps.Copy(s.values, res)

@@ -119,7 +119,7 @@ func editVerb(c *cobra.Command, rtol float64, make func(ctx context.Context, m *
 		}
 		if f.asJSON {
 			err = errors.Join(text.JSON(cmd.OutOrStdout(), r), err)
-		} else {
+		} else if err == nil || len(r.Outputs) > 0 {
 			printEdit(cmd.OutOrStdout(), r)
 		}
 		return err

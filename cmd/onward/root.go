@@ -84,12 +84,21 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 		fmt.Fprintf(stderr, "onward: %s\nSee %q.\n", text.Escape(err.Error()), cmd.CommandPath()+" --help")
 		return exitUsage
 	}
-	fmt.Fprintf(stderr, "onward: %s\n", text.Escape(err.Error()))
+	fmt.Fprintf(stderr, "onward: %s\n", text.Escape(withFile(cmd, err.Error())))
 	var st *onward.StatusError
 	if errors.As(err, &st) && st.Hint != "" {
 		fmt.Fprintf(stderr, "hint: %s\n", text.Escape(st.Hint))
 	}
 	return exitFailed
+}
+
+// withFile puts the first argument of a verb, its model, before an error that does not name it.
+func withFile(cmd *cobra.Command, msg string) string {
+	args := cmd.Flags().Args()
+	if len(args) == 0 || cmd.Hidden || strings.Contains(msg, args[0]) || len(args) > 1 && strings.Contains(msg, args[1]) {
+		return msg
+	}
+	return args[0] + ": " + msg
 }
 
 // wrapArgs makes a wrong number of arguments a UsageError.

@@ -18,7 +18,7 @@ import (
 func TestWrongDims(t *testing.T) {
 	for _, provider := range []string{"cpu", "reference"} {
 		code, stdout, stderr := invoke(t, "run", "logreg_iris.onnx", "--input", "float_input=[[1,2]]", "--provider", provider)
-		want := "onward: [ONNXRuntimeError] : 2 : INVALID_ARGUMENT : Got invalid dimensions for input: float_input for the following indices\n" +
+		want := "onward: logreg_iris.onnx: [ONNXRuntimeError] : 2 : INVALID_ARGUMENT : Got invalid dimensions for input: float_input for the following indices\n" +
 			" index: 0 Got: 1 Expected: 3\n Please fix either the inputs or the model.\n"
 		if code != 1 || stdout != "" || stderr != want {
 			t.Errorf("%s: exit code %d, output %q, error %q, want %q", provider, code, stdout, stderr, want)

@@ -26,6 +26,7 @@ import (
 	"github.com/onward-ml/onward/cmd/onward/internal/cli"
 	"github.com/onward-ml/onward/cmd/onward/internal/otlp"
 	"github.com/onward-ml/onward/cmd/onward/internal/session"
+	"github.com/onward-ml/onward/cmd/onward/internal/text"
 	"github.com/onward-ml/onward/datasets"
 	"github.com/onward-ml/onward/serve"
 )
@@ -125,7 +126,7 @@ func (o *serveOptions) run(ctx context.Context, args []string, logs io.Writer) e
 	if o.verbose {
 		level = slog.LevelDebug
 	}
-	log := slog.New(slog.NewJSONHandler(logs, &slog.HandlerOptions{Level: level}))
+	log := slog.New(slog.NewJSONHandler(text.JSONLines(logs), &slog.HandlerOptions{Level: level}))
 	so.Logger = log
 	o.server.Session, o.server.Logger = *so, log
 	repo, err := o.models(args)

@@ -225,7 +225,7 @@ func (e *UnsupportedError) Error() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "the model uses %d operator(s) that are not supported:", len(e.Ops))
 	for _, u := range e.Ops {
-		fmt.Fprintf(&b, "\n  %s; used by %d node(s), first %q", u.Reason, u.Nodes, u.First)
+		fmt.Fprintf(&b, "\n  %s; used by %d node(s), first %q", strings.ReplaceAll(u.Reason, "\n", `\n`), u.Nodes, u.First)
 	}
 	return b.String()
 }

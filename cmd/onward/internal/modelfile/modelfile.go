@@ -3,6 +3,7 @@ package modelfile
 
 import (
 	"errors"
+	"fmt"
 	"io/fs"
 	"math"
 	"os"
@@ -28,7 +29,14 @@ func Load(path string) (*onnx.Model, error) {
 		}
 		return onnx.Unmarshal(data, nil)
 	}
-	return onnx.ReadFile(path, nil)
+	m, err := onnx.ReadFile(path, nil)
+	if err == nil && m.Graph == nil { // as of an empty file
+		err = errors.Join(fmt.Errorf("read %q: the model has no graph", path), m.Close())
+	}
+	if err != nil {
+		return nil, err
+	}
+	return m, nil
 }
 
 // Describe loads a model and describes its inputs and outputs.

@@ -2,6 +2,7 @@
 package text
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -10,6 +11,7 @@ import (
 	"text/tabwriter"
 	"time"
 	"unicode"
+	"unicode/utf16"
 	"unicode/utf8"
 )
 
@@ -66,12 +68,51 @@ func Wrap(s string, width int) string {
 	return b.String()
 }
 
-// JSON writes v as indented JSON.
+// JSON writes v as indented JSON, in which characters that do not print are escaped, as in text.
 func JSON(w io.Writer, v any) error {
-	e := json.NewEncoder(w)
+	var b bytes.Buffer
+	e := json.NewEncoder(&b)
 	e.SetIndent("", "  ")
 	e.SetEscapeHTML(false)
-	return e.Encode(v)
+	if err := e.Encode(v); err != nil {
+		return err
+	}
+	_, err := w.Write(escapeJSON(b.Bytes()))
+	return err
+}
+
+// JSONLines returns a writer for lines of JSON that escapes as [JSON] does. Each Write has whole lines.
+func JSONLines(w io.Writer) io.Writer { return jsonLines{w} }
+
+type jsonLines struct{ w io.Writer }
+
+// Write implements io.Writer.
+func (l jsonLines) Write(p []byte) (int, error) {
+	if _, err := l.w.Write(escapeJSON(p)); err != nil {
+		return 0, err
+	}
+	return len(p), nil
+}
+
+// escapeJSON escapes the characters of JSON strings that do not print, such as U+202E, which reverses the text after it.
+func escapeJSON(b []byte) []byte {
+	hidden := func(r rune) bool { return r >= 0x80 && !unicode.IsPrint(r) }
+	if bytes.IndexFunc(b, hidden) < 0 {
+		return b
+	}
+	var r []byte
+	for _, c := range string(b) {
+		switch {
+		case !hidden(c):
+			r = utf8.AppendRune(r, c)
+		case c > 0xffff:
+			high, low := utf16.EncodeRune(c)
+			r = fmt.Appendf(r, `\u%04x\u%04x`, high, low)
+		default:
+			r = fmt.Appendf(r, `\u%04x`, c)
+		}
+	}
+	return r
 }
 
 // Table returns a writer that aligns cells, which tabs separate, to the left.
