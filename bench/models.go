@@ -52,6 +52,8 @@ func models() []model {
 	add(gNetworks, "U-Net, 256²", unet)
 	add(gNetworks, "YOLO-like, 320²", yolo)
 	add(gNetworks, "BERT-base, 2 layers, S=128", func() *onnx.Model { return bert(2, 128, 768, 12) })
+	add(gNetworks, "BERT-base, 2 layers, S=16", func() *onnx.Model { return bert(2, 16, 768, 12) })
+	add(gNetworks, "BERT-base, 2 layers, S=384", func() *onnx.Model { return bert(2, 384, 768, 12) })
 	add(gNetworks, "BERT-base, 2 layers, S=128, 8-bit (dynamic)", func() *onnx.Model { return encoder(2, 128, 768, 12, true, (*transformer).dynamic) })
 	add(gNetworks, "ViT-base, 2 layers, 224²", vit)
 	add(gNetworks, "Whisper-base encoder, 2 layers, 10 s", whisper)

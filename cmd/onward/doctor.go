@@ -21,11 +21,11 @@ import (
 
 // doctorJSON is the output of --json.
 type doctorJSON struct {
-	System  string       `json:"system"` // "linux/amd64"
-	Go      string       `json:"go"`
-	Threads int          `json:"threads"`
-	CPU     doctorCPU    `json:"cpu"`
-	Caches  []peak.Cache `json:"caches"`
+	System  string      `json:"system"` // "linux/amd64"
+	Go      string      `json:"go"`
+	Threads int         `json:"threads"`
+	CPU     doctorCPU   `json:"cpu"`
+	Caches  []cpu.Cache `json:"caches"`
 	// Peaks are those of one thread and of all.
 	Peaks     []peak.Peak     `json:"peaks,omitempty"`
 	Devices   []string        `json:"devices"` // besides the CPU
@@ -88,7 +88,7 @@ library, list the paths that were searched and how to install it.`,
 }
 
 func diagnose(own session.ProviderOptions) (*doctorJSON, error) {
-	d := &doctorJSON{System: runtime.GOOS + "/" + runtime.GOARCH, Go: runtime.Version(), Threads: runtime.GOMAXPROCS(0), Caches: peak.Caches(), Devices: []string{}}
+	d := &doctorJSON{System: runtime.GOOS + "/" + runtime.GOARCH, Go: runtime.Version(), Threads: runtime.GOMAXPROCS(0), Caches: cpu.Caches(), Devices: []string{}}
 	d.CPU = doctorCPU{Detected: cpu.Detected().String(), Active: cpu.Active().String(), VNNI: cpu.VNNI(cpu.Active()), Notice: cpu.Notice()}
 	gpus, _ := filepath.Glob("/dev/nvidia[0-9]*")
 	dri, _ := filepath.Glob("/dev/dri/renderD*")

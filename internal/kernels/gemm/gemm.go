@@ -33,7 +33,7 @@ const (
 	tileRows      = 14   // rows of the largest tile
 	blockK        = 1024 // K per block when there are several row tiles: a panel of 128 KiB
 	maxVectorRows = 2    // rows that are multiplied without tiles, at most
-	blockM        = 252  // rows per block, so that A's block stays within 1 MiB
+	blockM        = 252  // rows per block, at most
 	maxHalfRows   = 4    // rows for which tiles read binary16 directly, at most
 	halfK         = 256  // K per block of widened panels, so that they stay in the first-level cache
 )
@@ -198,6 +198,8 @@ func (a *Args[T]) ScratchLen(rows int) int {
 	n, kc := 0, a.kBlock(rows)
 	if a.TransA {
 		n += min(rows, blockM) * kc
+	} else if a.copyA(rows) {
+		n += min(rows, blockM) * copyStride(kc)
 	}
 	if a.packB(rows) {
 		n += PanelWidth * kc
@@ -241,16 +243,21 @@ func (a *Args[T]) run(level cpu.Level, blk Block, scratch []T) {
 	if need := a.ScratchLen(rows); len(scratch) < need {
 		scratch = make([]T, need)
 	}
+	most := machine().blockRows(kc)
 	var sa, sb []T
-	if a.TransA {
+	copyA := level != cpu.Generic && blk.Panel1-blk.Panel0 >= copyPanels && a.copyA(rows)
+	if a.TransA || copyA {
 		n := min(rows, blockM) * kc
+		if copyA {
+			n = min(rows, blockM) * copyStride(kc)
+		}
 		sa, scratch = scratch[:n], scratch[n:]
 	}
 	packB := a.packB(rows)
 	if packB {
 		sb = scratch[:PanelWidth*kc]
 	}
-	blocks := (rows + blockM - 1) / blockM
+	blocks := (rows + most - 1) / most
 	var t tile[T]
 	for k0 := 0; k0 == 0 || k0 < a.K; k0 += kc {
 		t.k = min(kc, a.K-k0)
@@ -262,10 +269,16 @@ func (a *Args[T]) run(level cpu.Level, blk Block, scratch []T) {
 		for b := range blocks {
 			m0 := blk.Row0 + rows*b/blocks
 			t.row, t.rows = m0, blk.Row0+rows*(b+1)/blocks-m0
-			if a.TransA {
+			switch {
+			case a.TransA:
 				packRows(sa, a.A, a.LdA, k0, t.k, m0, t.rows)
 				t.a, t.lda = sa, t.k
-			} else {
+			case copyA:
+				t.a, t.lda = sa, copyStride(t.k)
+				for i := range t.rows {
+					copy(sa[i*t.lda:], a.A[(m0+i)*a.LdA+k0:][:t.k])
+				}
+			default:
 				t.a, t.lda = tail(a.A, m0*a.LdA+k0), a.LdA
 			}
 			for p := blk.Panel0; p < blk.Panel1; p++ {

@@ -4,7 +4,6 @@
 package peak
 
 import (
-	"os"
 	"runtime"
 	"slices"
 	"sync"
@@ -28,16 +27,6 @@ type Copy struct {
 	GBs   float64 `json:"gb_per_s"` // bytes that are read and written
 }
 
-// Cache is a data cache of the first processor.
-type Cache struct {
-	Level int   `json:"level"`
-	Bytes int64 `json:"bytes"`
-	CPUs  int   `json:"cpus"` // that share it
-}
-
-// Caches returns the data caches, if the system describes them (Linux).
-func Caches() []Cache { return caches(os.DirFS("/sys/devices/system/cpu/cpu0/cache")) }
-
 const (
 	rounds     = 10
 	roundTime  = 4 * time.Millisecond // of one round of arithmetic
@@ -58,7 +47,7 @@ func Measure(threads int, clock Clock) Peak {
 		clock = time.Now
 	}
 	p := Peak{Threads: threads, GFLOPS: arithmetic(threads, clock)}
-	for _, size := range sizes(Caches(), threads) {
+	for _, size := range sizes(cpu.Caches(), threads) {
 		p.Copies = append(p.Copies, Copy{size, copies(threads, size, clock)})
 	}
 	return p
@@ -66,7 +55,7 @@ func Measure(threads int, clock Clock) Peak {
 
 // sizes returns the sizes of copies: half of each cache that all threads have together, beyond the
 // first level, and twice the largest cache.
-func sizes(list []Cache, threads int) []int64 {
+func sizes(list []cpu.Cache, threads int) []int64 {
 	var r []int64
 	largest := int64(0)
 	for _, c := range list {

@@ -4,27 +4,14 @@ import (
 	"math"
 	"slices"
 	"testing"
-	"testing/fstest"
 	"time"
+
+	"github.com/onward-ml/onward/internal/cpu"
 )
 
-func TestCaches(t *testing.T) {
-	dir := fstest.MapFS{}
-	add := func(index, level, kind, size, cpus string) {
-		for name, text := range map[string]string{"level": level, "type": kind, "size": size, "shared_cpu_list": cpus} {
-			dir[index+"/"+name] = &fstest.MapFile{Data: []byte(text + "\n")}
-		}
-	}
-	add("index0", "1", "Data", "48K", "0-1")
-	add("index1", "1", "Instruction", "32K", "0-1")
-	add("index2", "2", "Unified", "2048K", "0,8")
-	add("index3", "3", "Unified", "260M", "0-7,16-23")
-	add("index4", "x", "Unified", "?", "-")
-	want := []Cache{{1, 48 << 10, 2}, {2, 2 << 20, 2}, {3, 260 << 20, 16}}
-	if got := caches(dir); !slices.Equal(got, want) {
-		t.Errorf("caches %v, want %v", got, want)
-	}
-	if got, want := sizes(want, 4), []int64{2 << 20, 256 << 20}; !slices.Equal(got, want) {
+func TestSizes(t *testing.T) {
+	list := []cpu.Cache{{Level: 1, Bytes: 48 << 10, CPUs: 2}, {Level: 2, Bytes: 2 << 20, CPUs: 2}, {Level: 3, Bytes: 260 << 20, CPUs: 16}}
+	if got, want := sizes(list, 4), []int64{2 << 20, 256 << 20}; !slices.Equal(got, want) {
 		t.Errorf("sizes %v, want %v", got, want)
 	}
 	if got := sizes(nil, 4); !slices.Equal(got, []int64{leastCopy}) {

@@ -1,12 +1,35 @@
-package peak
+package cpu
 
 import (
 	"cmp"
 	"io/fs"
+	"os"
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 )
+
+// Cache is a data cache of the first processor.
+type Cache struct {
+	Level int   `json:"level"`
+	Bytes int64 `json:"bytes"`
+	Ways  int   `json:"ways,omitempty"` // 0 if unknown
+	CPUs  int   `json:"cpus"`           // that share it
+}
+
+// Span returns the distance in bytes between addresses that share a set: the size of one way. It
+// returns 0 if the number of ways is unknown.
+func (c Cache) Span() int {
+	if c.Ways < 1 {
+		return 0
+	}
+	return int(c.Bytes) / c.Ways
+}
+
+// Caches returns the data caches in the order of their levels, if the system describes them
+// (Linux).
+var Caches = sync.OnceValue(func() []Cache { return caches(os.DirFS("/sys/devices/system/cpu/cpu0/cache")) })
 
 // caches reads the folder of a processor's caches
 // (https://www.kernel.org/doc/Documentation/ABI/testing/sysfs-devices-system-cpu).
@@ -35,7 +58,8 @@ func caches(dir fs.FS) []Cache {
 		if level < 1 || n < 1 || read(e, "type") == "Instruction" {
 			continue
 		}
-		r = append(r, Cache{Level: level, Bytes: n * unit, CPUs: max(cpusOf(read(e, "shared_cpu_list")), 1)})
+		ways, _ := strconv.ParseUint(read(e, "ways_of_associativity"), 10, 16)
+		r = append(r, Cache{Level: level, Bytes: n * unit, Ways: int(ways), CPUs: max(cpusOf(read(e, "shared_cpu_list")), 1)})
 	}
 	slices.SortFunc(r, func(a, b Cache) int { return cmp.Compare(a.Level, b.Level) })
 	return r

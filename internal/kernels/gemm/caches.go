@@ -1,0 +1,65 @@
+package gemm
+
+import (
+	"sync"
+
+	"github.com/onward-ml/onward/internal/cpu"
+)
+
+// cacheSizes are the properties of the caches that block sizes depend on.
+type cacheSizes struct {
+	span, ways int // bytes and number of the ways of the first level
+	second     int // bytes of the second level
+}
+
+const (
+	line       = 64 // bytes of a line
+	copyPanels = 3  // panels that reuse a copy of A, at least
+)
+
+// machine returns the sizes for this machine; those of Zen 4 if the system does not describe its
+// caches. Results do not depend on them. Tests replace it.
+var machine = sync.OnceValue(func() cacheSizes {
+	s := cacheSizes{span: 4 << 10, ways: 8, second: 1 << 20}
+	for _, c := range cpu.Caches() {
+		switch span := c.Span(); {
+		case c.Level == 1 && span >= line && span&(span-1) == 0:
+			s.span, s.ways = span, c.Ways
+		case c.Level == 2:
+			s.second = int(c.Bytes)
+		}
+	}
+	return s
+})
+
+// blockRows returns the number of rows of A per block of kc columns, so that the block fills at most
+// half of the second-level cache. The other half is for panels of B.
+func (s cacheSizes) blockRows(kc int) int {
+	fit := s.second / 2 / 4 / max(kc, 1)
+	return min(max(fit/tileRows, 4)*tileRows, blockM)
+}
+
+// conflict reports whether the rows of a tile at a stride of so many bytes take more than half of
+// the ways of the sets that they fall into. Lines of A are read sixteen times, between lines of B
+// and C, and the ones that are replaced in the meantime are read from the second level again.
+func (s cacheSizes) conflict(stride, rows int) bool {
+	// Rows fall into every step-th byte of a way, where step is the largest power of two that
+	// divides both the stride and the way.
+	step := max(stride&-stride, line)
+	sets := max(s.span/step, 1)
+	return stride > 0 && 2*((rows+sets-1)/sets) > s.ways
+}
+
+// copyStride returns the stride of copied rows of k elements: an odd number of lines, so that rows
+// fall into different sets.
+func copyStride(k int) int { return ((k*4+line-1)/line | 1) * line / 4 }
+
+// copyA reports whether rows of A are copied before they are multiplied, because those of a tile
+// would displace each other in the first-level cache.
+func (a *Args[T]) copyA(rows int) bool {
+	if _, ok := any(a).(*Args[float32]); !ok || a.TransA || rows <= maxVectorRows {
+		return false
+	}
+	tiles := (rows + tileRows - 1) / tileRows
+	return a.K >= line && machine().conflict(a.LdA*4, (rows+tiles-1)/tiles)
+}
