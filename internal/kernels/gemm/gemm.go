@@ -5,8 +5,8 @@
 // distribute rows or panels, as [Parallel] does. A call of an assembly tile takes at most about 50
 // µs.
 //
-// float32 has assembly tiles for AVX2 and AVX-512. They use fused multiply-add and sum over K in
-// order, in blocks of at most [MaxKC] terms. The generic code also rounds the product (unless Go
+// float32, float64 and 32-bit integers have assembly tiles for AVX2 and AVX-512. Those of floats use
+// fused multiply-add and sum over K in order, in blocks of at most [MaxKC] terms. The generic code also rounds the product (unless Go
 // fuses). The error of both is at most (K+3)·2⁻²⁴·Σ|a||b| per element before the epilogue.
 package gemm
 
@@ -303,9 +303,10 @@ func (a *Args[T]) run(level cpu.Level, blk Block, scratch []T) {
 					t.b, t.ldb = tail(a.B, k0*a.LdB+t.col), a.LdB
 				}
 				t.c, t.ldc = a.C[m0*a.LdC+t.col:], a.LdC
-				if f, ok := any(&t).(*tile[float32]); !ok || !tileAsm(level, f) {
-					tileGeneric(t.widened(level))
+				if f, ok := any(&t).(*tile[float32]); ok && tileAsm(level, f) || !ok && wideTile(level, &t) {
+					continue
 				}
+				tileGeneric(t.widened(level))
 			}
 		}
 		if a.K == 0 {
@@ -363,6 +364,10 @@ func tileGeneric[T Number](t *tile[T]) {
 	for ; i < t.rows; i++ {
 		microRow(t.c[i*t.ldc:][:t.cols], tail(t.a, i*t.lda), t.b, t.ldb, t.k, t.acc)
 	}
+	t.epilogue()
+}
+
+func (t *tile[T]) epilogue() {
 	if t.ep != nil {
 		for i := range t.rows {
 			t.ep.apply(t.c[i*t.ldc:][:t.cols], t.row+i, t.col)
@@ -469,12 +474,16 @@ var scratchF32 = sync.Pool{New: func() any { return new([]float32) }}
 
 // Parallel computes the whole result. par distributes panels, tiles of rows if there are more of
 // them, or both for large products; if it is nil, one call computes everything.
-func Parallel(par Par, level cpu.Level, a *Args[float32]) {
-	if par == nil {
-		blockF32(level, a, Block{0, a.M, 0, Panels(a.N)})
-		return
+func Parallel[T Number](par Par, level cpu.Level, a *Args[T]) {
+	f, ok := any(a).(*Args[float32])
+	switch {
+	case !ok:
+		Split(par, a.M, a.N, a.K, 4<<20, func(b Block) { a.run(level, b, nil) })
+	case par == nil:
+		blockF32(level, f, a.Whole())
+	default:
+		Split(par, a.M, a.N, a.K, 64<<20, func(b Block) { blockF32(level, f, b) })
 	}
-	Split(par, a.M, a.N, a.K, 64<<20, func(b Block) { blockF32(level, a, b) })
 }
 
 func blockF32(level cpu.Level, a *Args[float32], b Block) {
@@ -484,11 +493,6 @@ func blockF32(level cpu.Level, a *Args[float32], b Block) {
 	}
 	F32(level, a, b, (*s)[:cap(*s)])
 	scratchF32.Put(s)
-}
-
-// ParallelGeneric is [Parallel] in plain Go, for any element type.
-func ParallelGeneric[T Number](par Par, a *Args[T]) {
-	Split(par, a.M, a.N, a.K, 4<<20, func(b Block) { Generic(a, b, nil) })
 }
 
 // Split calls fn for blocks that cover an m×n result with sums of k terms. par distributes blocks of

@@ -200,12 +200,31 @@ func twoWays(n int, fn func(lo, hi int)) {
 func TestGenericTypes(t *testing.T) {
 	r := rand.New(rand.NewPCG(5, 6))
 	for _, s := range []shape{{m: 5, n: 37, k: 19, ep: 2}, {m: 9, n: 4, k: 3, transA: true, transB: true, ep: 63}, {m: 3, n: 70, k: 600, packed: true, ep: 8}} {
-		check(t, s, testkit.High, 0, 0x1p-53, floats[float64](r), func(a *Args[float64]) { ParallelGeneric(twoWays, a) })
+		check(t, s, testkit.High, 0, 0x1p-53, floats[float64](r), func(a *Args[float64]) { Generic(a, a.Whole(), nil) })
 		check(t, s, testkit.High, 0, 0, func() int32 { return r.Int32N(7) - 3 }, func(a *Args[int32]) { Generic(a, a.Whole(), nil) })
 		check(t, s, testkit.High, 0, 0, func() int64 { return r.Int64N(7) - 3 }, func(a *Args[int64]) { Generic(a, a.Whole(), nil) })
 		check(t, s, testkit.High, 0, 0, func() uint32 { return r.Uint32N(7) }, func(a *Args[uint32]) { Generic(a, a.Whole(), nil) })
 		check(t, s, testkit.High, 0, 0, func() uint64 { return r.Uint64N(7) }, func(a *Args[uint64]) { Generic(a, a.Whole(), nil) })
 	}
+}
+
+// TestWide runs the kernels of float64 and 32-bit integers for every number of rows and columns of a
+// tile, in memory that ends behind the matrices.
+func TestWide(t *testing.T) {
+	r := rand.New(rand.NewPCG(7, 6))
+	testkit.Levels(t, func(t *testing.T, l cpu.Level) {
+		for m := 1; m <= 9; m++ {
+			for n := 1; n <= 33; n++ {
+				s := shape{m: m, n: n, k: 1 + r.IntN(9), transA: m%3 == 0, transB: n%5 == 0, ep: []int{0, 63}[r.IntN(2)]}
+				for _, side := range []testkit.Side{testkit.Low, testkit.High} {
+					check(t, s, side, 0, 0x1p-53, floats[float64](r), func(a *Args[float64]) { Parallel(nil, l, a) })
+					check(t, s, side, 0, 0, func() int32 { return r.Int32N(7) - 3 }, func(a *Args[int32]) { Parallel(twoWays, l, a) })
+				}
+				check(t, s, testkit.High, 0, 0, func() uint32 { return r.Uint32N(7) }, func(a *Args[uint32]) { Parallel(nil, l, a) })
+			}
+		}
+		check(t, shape{m: 40, n: 70, k: 2100}, testkit.High, 0, 0x1p-53, floats[float64](r), func(a *Args[float64]) { Parallel(twoWays, l, a) })
+	})
 }
 
 // TestNaNAndInf has special values in A. They must reach every element of their row through the
@@ -293,7 +312,7 @@ func TestHalf(t *testing.T) {
 }
 
 func TestEveryAssemblyFunctionIsTested(t *testing.T) {
-	testkit.CheckAsmTested(t, ".", []string{"tile*", "dotRows*", "addRows*", "columns*"}) // TestShapesF32 runs every height; TestVectors
+	testkit.CheckAsmTested(t, ".", []string{"tile*", "dotRows*", "addRows*", "columns*", "wide*"}) // TestShapesF32 runs every height; TestVectors
 }
 
 func TestPauses(t *testing.T) {

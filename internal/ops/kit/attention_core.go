@@ -253,9 +253,5 @@ func SoftmaxRow[T RealFloat](c *ir.Call, row []T, logit float64, sink bool) {
 
 // GemmSerial computes the product on the calling thread with the best kernel for T.
 func GemmSerial[T RealFloat](g *gemm.Args[T]) {
-	if g, ok := any(g).(*gemm.Args[float32]); ok {
-		gemm.Parallel(nil, cpu.Active(), g)
-		return
-	}
-	gemm.ParallelGeneric(nil, g)
+	gemm.Parallel(nil, cpu.Active(), g)
 }

@@ -84,11 +84,7 @@ func MatMulOne[T gemm.Number](c *ir.Call, g *gemm.Args[T]) error {
 	if g.M*g.N*max(1, g.K) < 1<<16 {
 		par = nil
 	}
-	if f, ok := any(g).(*gemm.Args[float32]); ok {
-		gemm.Parallel(par, cpu.Active(), f)
-	} else {
-		gemm.ParallelGeneric(par, g)
-	}
+	gemm.Parallel(par, cpu.Active(), g)
 	return c.Err()
 }
 
@@ -104,11 +100,7 @@ func GemmHere[T gemm.Number](c *ir.Call, g *gemm.Args[T]) {
 			}
 		}
 	}
-	if f, ok := any(g).(*gemm.Args[float32]); ok {
-		gemm.Parallel(par, cpu.Active(), f)
-	} else {
-		gemm.ParallelGeneric(par, g)
-	}
+	gemm.Parallel(par, cpu.Active(), g)
 }
 
 // matMulPlain computes the product by its definition, with the parts of the epilogue that Gemm

@@ -40,12 +40,7 @@ func plainProduct(c *ir.Call, m, n, k int, dot func(i, j int)) {
 
 // fastMul multiplies on all threads of the call with the best kernel for T.
 func fastMul[T RealFloat](c *ir.Call, a *gemm.Args[T]) {
-	par := func(n int, fn func(lo, hi int)) { c.Parallel(n, 1, fn) }
-	if a, ok := any(a).(*gemm.Args[float32]); ok {
-		gemm.Parallel(par, cpu.Active(), a)
-		return
-	}
-	gemm.ParallelGeneric(par, a)
+	gemm.Parallel(func(n int, fn func(lo, hi int)) { c.Parallel(n, 1, fn) }, cpu.Active(), a)
 }
 
 // MulPlain computes C[m,n] = A[m,k] · B[k,n] (+ bias[n]) without gaps between rows.

@@ -158,11 +158,7 @@ func MatMulScaled[T RealFloat](c *ir.Call, alpha float32, g *gemm.Args[T]) error
 		if g.M*g.N*max(1, g.K) >= 1<<16 {
 			par = func(n int, fn func(lo, hi int)) { c.Parallel(n, 1, fn) }
 		}
-		if f, ok := any(g).(*gemm.Args[float32]); ok {
-			gemm.Parallel(par, cpu.Active(), f)
-		} else {
-			gemm.ParallelGeneric(par, g)
-		}
+		gemm.Parallel(par, cpu.Active(), g)
 	}
 	GemmScale(g.C[:g.M*g.N], alpha)
 	return c.Err()
