@@ -176,6 +176,8 @@ func parseInput(text, typ string, rng *rand.Rand) (v tensor.Value, constant bool
 	x := make([]float64, n)
 	for i := range x {
 		switch {
+		case i >= 1<<16:
+			x[i] = x[i-1<<16]
 		case d == tensor.TypeBool:
 			x[i] = float64(rng.IntN(2))
 		case !d.IsFloat():

@@ -18,6 +18,6 @@ func (*GlobalLpPool) Infer(c *ir.InferContext) error { return kit.InferGlobalPoo
 // Run adds in float64.
 func (p *GlobalLpPool) Run(c *ir.Call) error {
 	return kit.GlobalPool(c,
-		func(v []float32) float32 { return float32(kit.NormOf(v, p.P)) }, nil,
+		func(v []float32) float32 { return float32(kit.NormOf(v, p.P)) }, nil, nil,
 		func(v []float64) float64 { return kit.NormOf(v, p.P) })
 }

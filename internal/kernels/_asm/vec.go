@@ -204,6 +204,9 @@ func writeVec(dir string) {
 	for _, k := range folds() {
 		add("fold", k)
 	}
+	for _, k := range windows() {
+		add("window", k)
+	}
 	for _, k := range choices() {
 		add("compare", k)
 	}

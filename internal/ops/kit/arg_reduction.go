@@ -105,6 +105,9 @@ func (r *ArgReduction) RunWith(c *ir.Call, which argWhich) error {
 			ReduceSpans(c, s.Outer, s.N, func(lo, hi int) { ArgRowsFast(dst[lo:hi], v, s.N, lo, which, r.SelectLast) })
 			return nil
 		}
+		if !c.Generic && s.Inner >= ShortRow {
+			return argColumns(c, dst, s, tensor.Of[float32](x), which, r.SelectLast, argLinesF32)
+		}
 		return argRun(c, dst, tensor.Of[float32](x), s, which, r.SelectLast)
 	case tensor.TypeFloat64:
 		return argRunFast(c, dst, tensor.Of[float64](x), s, which, r.SelectLast, vec.ReduceMaxF64, vec.ReduceMinF64)
@@ -134,9 +137,13 @@ func argRun[T RealNumber](c *ir.Call, dst []int64, src []T, s AxisSpan, which ar
 		ReduceEach(c, s.Outer, s.N, func(i int) { dst[i] = int64(argRow(src[i*s.N:(i+1)*s.N], which, last)) })
 		return nil
 	}
+	return argColumns(c, dst, s, src, which, last, ArgLines[T])
+}
+
+func argColumns[T RealNumber](c *ir.Call, dst []int64, s AxisSpan, src []T, which argWhich, last bool, lines func(best []int, src []T, s AxisSpan, base int, which argWhich, last bool)) error {
 	return s.EachLine(c, func(base, m int) {
 		var best [ColumnBlock]int
-		ArgLines(best[:m], src, s, base, which, last)
+		lines(best[:m], src, s, base, which, last)
 		outer, lo := base/(s.N*s.Inner), base%s.Inner
 		for j, k := range best[:m] {
 			dst[outer*s.Inner+lo+j] = int64(k)
@@ -256,6 +263,37 @@ func ArgLines[T RealNumber](best []int, src []T, s AxisSpan, base int, which arg
 			if better || v != v && b == b || last && (v == b || v != v) {
 				value[j], best[j] = v, k
 			}
+		}
+	}
+}
+
+// argLinesF32 is [ArgLines] with vector kernels that find the values first, and then their indices.
+func argLinesF32(best []int, src []float32, s AxisSpan, base int, which argWhich, last bool) {
+	var value [ColumnBlock]float32
+	var index, number [ColumnBlock]uint32
+	var equal [ColumnBlock]bool
+	l, m := cpu.Active(), len(best)
+	window := vec.MaxWindowF32
+	if which == ArgMin {
+		window = vec.MinWindowF32
+	}
+	window(l, value[:m], src[base:], s.N, s.Inner, 1, 0, 1, true)
+	for k := range s.N {
+		if !last { // the first index is stored last
+			k = s.N - 1 - k
+		}
+		for i := range number[:16] {
+			number[i] = uint32(k)
+		}
+		for n := 16; n < m; n *= 2 {
+			copy(number[n:], number[:n])
+		}
+		vec.EqualF32(l, equal[:m], value[:m], src[base+k*s.Inner:][:m])
+		vec.SelectU32(l, index[:m], number[:m], index[:m], equal[:m])
+	}
+	for j := range best {
+		if best[j] = int(index[j]); value[j] != value[j] { // NaN equals nothing
+			ArgLines(best[j:j+1], src, s, base+j, which, last)
 		}
 	}
 }

@@ -2,6 +2,7 @@ package kit
 
 import (
 	"math"
+	"slices"
 	"testing"
 
 	"pgregory.net/rapid"
@@ -19,6 +20,28 @@ func TestArgRowFastFindsTheSameIndex(t *testing.T) {
 		for _, which := range []argWhich{ArgMax, ArgMin} {
 			for _, last := range []bool{false, true} {
 				if got, want := argRowFast(x, which, last), argRow(x, which, last); got != want {
+					t.Fatalf("max %v, last %v: %d, want %d", which, last, got, want)
+				}
+			}
+		}
+	})
+}
+
+// TestArgLinesF32FindsTheSameIndices draws columns of few numbers.
+func TestArgLinesF32FindsTheSameIndices(t *testing.T) {
+	some := []float32{0, float32(math.Copysign(0, -1)), 1, -1, 2, float32(math.Inf(1)), float32(math.Inf(-1)), float32(math.NaN())}
+	rapid.Check(t, func(t *rapid.T) {
+		m, kinds := rapid.IntRange(1, ColumnBlock).Draw(t, "m"), rapid.IntRange(1, len(some)).Draw(t, "kinds")
+		s := AxisSpan{Outer: 1, N: rapid.IntRange(1, 9).Draw(t, "n"), Inner: m + rapid.IntRange(0, 3).Draw(t, "more")}
+		x := make([]float32, s.N*s.Inner)
+		for i := range x {
+			x[i] = some[rapid.IntRange(0, kinds-1).Draw(t, "k")]
+		}
+		got, want := make([]int, m), make([]int, m)
+		for _, which := range []argWhich{ArgMax, ArgMin} {
+			for _, last := range []bool{false, true} {
+				argLinesF32(got, x, s, s.Inner-m, which, last)
+				if ArgLines(want, x, s, s.Inner-m, which, last); !slices.Equal(got, want) {
 					t.Fatalf("max %v, last %v: %d, want %d", which, last, got, want)
 				}
 			}

@@ -18,16 +18,20 @@ func AveragePlanes[T RealFloat](c *ir.Call, countPad bool, g *WindowGeom, x, y [
 		if whole := newSumPlane(g); whole != nil {
 			// what each window is divided by
 			by := make([]float32, out)
-			for i, a := range counts[0] {
-				for j, b := range counts[1] {
-					by[i*g.Out[1]+j] = float32(max(1, a*b))
+			pos := make([]int, n)
+			for i := range by {
+				num := 1
+				for d, k := range pos {
+					num *= counts[d][k]
 				}
+				by[i] = float32(max(1, num))
+				WindowStep(pos, g.Out)
 			}
 			return PoolPlanes(c, g, planes, func(m *Meter, plane int) bool {
 				yp := any(y).([]float32)[plane*out:][:out]
-				whole.run(yp, floats[plane*in:][:in])
+				ok := whole.run(m, yp, floats[plane*in:][:in])
 				vec.DivF32(cpu.Active(), yp, yp, by)
-				return m.Spend(out)
+				return ok
 			})
 		}
 	}

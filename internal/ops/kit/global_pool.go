@@ -5,6 +5,7 @@ import (
 	"math"
 
 	"github.com/onward-ml/onward/internal/ir"
+	"github.com/onward-ml/onward/internal/kernels/vec"
 	"github.com/onward-ml/onward/tensor"
 )
 
@@ -26,19 +27,23 @@ func InferGlobalPool(c *ir.InferContext) error {
 	return nil
 }
 
-// GlobalPool reduces each plane of input 0 to one number. It uses fast, if not nil, instead of
-// narrow, unless generic kernels are requested.
-func GlobalPool(c *ir.Call, narrow, fast func([]float32) float32, wide func([]float64) float64) error {
+// GlobalPool reduces each plane of input 0 to one number. Unless generic kernels are requested, it
+// uses fast instead of narrow, and rows for many short planes (see [vec.SumRowsF32]), if they are
+// not nil.
+func GlobalPool(c *ir.Call, narrow, fast func([]float32) float32, rows func(dst, x []float32, n, first int), wide func([]float64) float64) error {
 	if c.Tensor(0).DType() == tensor.TypeFloat64 {
-		return globalPoolOf(c, wide)
+		return globalPoolOf(c, wide, nil)
 	}
-	if fast != nil && !c.Generic {
+	if c.Generic {
+		return globalPoolOf(c, narrow, nil)
+	}
+	if fast != nil {
 		narrow = fast
 	}
-	return globalPoolOf(c, narrow)
+	return globalPoolOf(c, narrow, rows)
 }
 
-func globalPoolOf[T RealFloat](c *ir.Call, reduce func([]T) T) error {
+func globalPoolOf[T RealFloat](c *ir.Call, reduce func([]T) T, rows func(dst, x []T, n, first int)) error {
 	t := c.Tensor(0)
 	if t.Rank() < 2 {
 		return fmt.Errorf("input has shape %v, want rank at least 2", t.Shape())
@@ -57,6 +62,10 @@ func globalPoolOf[T RealFloat](c *ir.Call, reduce func([]T) T) error {
 	}
 	n := len(x) / len(y.Data)
 	c.Parallel(len(y.Data), GrainFor(n), func(lo, hi int) {
+		if rows != nil && n > 0 && n <= vec.MostRowsF32 && len(y.Data) >= vec.LeastRowsF32 {
+			rows(y.Data[lo:hi], x, n, lo)
+			return
+		}
 		for i := lo; i < hi && c.Err() == nil; i++ {
 			y.Data[i] = reduce(x[i*n:][:n])
 		}

@@ -34,8 +34,7 @@ func MaxPool[T maxPoolType](c *ir.Call, columnMajor bool, g *WindowGeom, x, y []
 		xp, yp := x[plane*in:][:in], y[plane*out:][:out]
 		switch {
 		case whole != nil:
-			whole.run(any(y).([]float32)[plane*out:][:out], floats[plane*in:][:in])
-			return m.Spend(out)
+			return whole.run(m, any(y).([]float32)[plane*out:][:out], floats[plane*in:][:in])
 		case indices != nil:
 			return maxPoolIndexed(g, m, xp, yp, indices[plane*out:][:out], plane*in, columnMajor, least)
 		case c.Generic:

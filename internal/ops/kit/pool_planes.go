@@ -8,167 +8,123 @@ import (
 	"github.com/onward-ml/onward/internal/kernels/vec"
 )
 
-// poolPlane reduces the windows of float32 planes with vector kernels over whole planes: first the
-// rows of every window, for every row of the input at which a window can start, then the columns.
-// Where a window extends beyond its row, the shifted plane contains the next row; these few columns
-// are reduced separately.
+// poolPlane reduces the windows of float32 planes of up to three dimensions with vector kernels:
+// first along the columns of the windows, into rows that include the horizontal padding, then along
+// these rows. With stride 1 a small plane is reduced as a whole, with its padding, as one long row.
 type poolPlane struct {
-	h, w, oh, ow   int
-	rows           int // rows of the reduced plane; those at multiples of the stride are used
-	first, column  int // a tap of a window that is always inside of the input, and its column in the first window
-	fixLo, fixHi   int // output columns whose windows lie within the rows
-	kh, kw         int
-	dh, dw, sh, sw int
-	before         int // rows of padding
-	fill           []float32
-	fold           func(l cpu.Level, dst, a, b []float32)
-	one            func(a, b float32) float32
+	in, out, kernel, dilation, stride, before [3]int // depth, height, width
+	taps                                      [3][][2]int
+	width                                     int // of a row with its padding
+	height                                    int // of a plane with its padding, if it is reduced as a whole
+	lo, hi                                    int // columns of a padded row that lie in the input
+	least                                     float32
+	fold                                      func(l cpu.Level, dst, x []float32, rows, rowStep, taps, tapStep, stride int, fresh bool)
 }
 
-// mostPoolPlane is the size of a plane up to which its reduced rows stay in the caches.
-const mostPoolPlane = 1 << 16
+// mostPoolPlane is the number of elements up to which a plane stays in the first-level cache.
+const mostPoolPlane = 1 << 12
 
 // newPoolPlane returns nil for unsupported windows. least is the value of missing elements.
-func newPoolPlane(g *WindowGeom, least float32, fold func(l cpu.Level, dst, a, b []float32), one func(a, b float32) float32) *poolPlane {
-	if len(g.In) != 2 {
+func newPoolPlane(g *WindowGeom, least float32, fold func(l cpu.Level, dst, x []float32, rows, rowStep, taps, tapStep, stride int, fresh bool)) *poolPlane {
+	n := len(g.In)
+	if n > 3 || Product(g.In) == 0 || Product(g.Out) == 0 || g.Taps() > mostPoolPlane {
 		return nil
 	}
-	p := &poolPlane{h: g.In[0], w: g.In[1], oh: g.Out[0], ow: g.Out[1], kh: g.Kernel[0], kw: g.Kernel[1],
-		dh: g.Dilation[0], dw: g.Dilation[1], sh: g.Stride[0], sw: g.Stride[1], before: g.Before[0], fold: fold, one: one}
-	if p.oh == 0 || p.ow == 0 || p.h*p.w == 0 || p.sh > 3 || p.kh > 16 || p.kw > 16 {
+	p := &poolPlane{least: least, fold: fold}
+	for d := range 3 {
+		p.in[d], p.out[d], p.kernel[d], p.dilation[d], p.stride[d] = 1, 1, 1, 1, 1
+		if k := d - (3 - n); k >= 0 {
+			p.in[d], p.out[d], p.kernel[d], p.dilation[d], p.stride[d], p.before[d] = g.In[k], g.Out[k], g.Kernel[k], g.Dilation[k], g.Stride[k], g.Before[k]
+			for o := range g.Out[k] {
+				first, end := g.TapRange(k, o)
+				p.taps[d] = append(p.taps[d], [2]int{first, end})
+			}
+		} else {
+			p.taps[d] = [][2]int{{0, 1}}
+		}
+	}
+	padded := func(d int) int { return (p.out[d]-1)*p.stride[d] + (p.kernel[d]-1)*p.dilation[d] + 1 }
+	p.width = padded(2)
+	p.lo = min(max(0, p.before[2]), p.width) // before is negative if windows crop the input
+	p.hi = max(p.lo, min(p.width, p.in[2]+p.before[2]))
+	if p.width > 4*p.in[2]+1<<10 {
 		return nil
 	}
-	p.rows = (p.oh-1)*p.sh + 1
-	if p.rows > 2*p.h || p.rows*p.w > mostPoolPlane {
-		return nil
-	}
-	p.first = max(0, (g.Before[1]+p.dw-1)/p.dw) // Before is negative if windows crop the input
-	p.column = p.first*p.dw - g.Before[1]
-	if p.first >= p.kw || p.column+(p.ow-1)*p.sw >= p.w {
-		return nil
-	}
-	left, right := p.first*p.dw, (p.kw-1-p.first)*p.dw
-	for p.fixLo < p.ow && p.column+p.fixLo*p.sw < left {
-		p.fixLo++
-	}
-	p.fixHi = p.ow
-	for p.fixHi > p.fixLo && p.column+(p.fixHi-1)*p.sw+right >= p.w {
-		p.fixHi--
-	}
-	p.fill = make([]float32, p.w)
-	for i := range p.fill {
-		p.fill[i] = least
+	if h := padded(1); n == 2 && p.stride[1] == 1 && p.stride[2] == 1 && h*p.width <= mostPoolPlane {
+		p.height = h
 	}
 	return p
 }
 
-// poolBuffers holds the reduced rows and columns of a plane.
+// poolBuffers holds padded rows and planes.
 var poolBuffers = sync.Pool{New: func() any { return new([]float32) }}
 
-// run pools the plane x into y.
-func (p *poolPlane) run(y, x []float32) {
-	n, l := p.rows*p.w, cpu.Active()
+// run pools the plane x into y. It reports whether to go on.
+func (p *poolPlane) run(m *Meter, y, x []float32) bool {
 	buf := poolBuffers.Get().(*[]float32)
 	defer poolBuffers.Put(buf)
-	if len(*buf) < 2*n {
-		*buf = make([]float32, 2*n)
+	if need := p.width + 2*p.height*p.width; len(*buf) < need {
+		*buf = make([]float32, need)
 	}
-	v, r := (*buf)[:n], (*buf)[n:2*n]
-	// span returns the rows of v for which row k of the window lies in the input, and the row
-	// shift.
-	span := func(k int) (lo, hi, shift int) {
-		shift = k*p.dh - p.before
-		return min(max(0, -shift), p.rows), max(0, min(p.rows, p.h-shift)), shift
+	if p.height > 0 {
+		p.whole(y, x, *buf)
+		return m.Spend(len(y))
 	}
-	most, from, to := -1, 0, 0
-	for k := range p.kh {
-		if lo, hi, _ := span(k); hi-lo > to-from {
-			most, from, to = k, lo, hi
-		}
-	}
-	for i := 0; i < p.rows; i++ {
-		if i == from && to > from {
-			i = to
-		}
-		if i < p.rows {
-			copy(v[i*p.w:(i+1)*p.w], p.fill)
-		}
-	}
-	for k := -1; k < p.kh; k++ {
-		switch lo, hi, shift := span(max(k, 0)); {
-		case k < 0 && most >= 0:
-			_, _, shift = span(most)
-			copy(v[from*p.w:to*p.w], x[(from+shift)*p.w:])
-		case k >= 0 && k != most && lo < hi:
-			d := v[lo*p.w : hi*p.w]
-			p.fold(l, d, d, x[(lo+shift)*p.w:(hi+shift)*p.w])
-		}
-	}
-	direct := p.sw == 1 && p.sh == 1 && p.ow == p.w
-	if direct {
-		r = y
-	}
-	done := false
-	for k := range p.kw {
-		s := (k - p.first) * p.dw
-		if s == 0 || s >= n || -s >= n {
-			continue
-		}
-		lo, hi := max(0, -s), n-max(0, s)
-		with := r
-		if !done {
-			with = v
-			copy(r[:lo], v[:lo])
-			copy(r[hi:], v[hi:])
-			done = true
-		}
-		p.fold(l, r[lo:hi], with[lo:hi], v[lo+s:hi+s])
-	}
-	if !done {
-		copy(r, v)
-	}
-	for i := range p.oh {
-		row, out := v[i*p.sh*p.w:][:p.w], y[i*p.ow:][:p.ow]
-		switch from := r[i*p.sh*p.w+p.column:]; {
-		case direct:
-		case p.sw == 1:
-			copy(out, from)
-		case p.sw == 2 && len(from) >= 2*len(out):
-			for j := range out {
-				out[j] = from[2*j]
+	l, w, ow := cpu.Active(), p.in[2], p.out[2]
+	row := (*buf)[:p.width]
+	vec.FillF32(row, p.least)
+	direct := p.lo == 0 && p.hi == p.width && p.kernel[1]*p.kernel[2] <= 4 // one call for a row
+	for od, depth := range p.taps[0] {
+		for oh, height := range p.taps[1] {
+			out, fresh := y[(od*p.out[1]+oh)*ow:][:ow], true
+			for kd := depth[0]; kd < depth[1]; kd++ {
+				top := (od*p.stride[0]-p.before[0]+kd*p.dilation[0])*p.in[1] + oh*p.stride[1] - p.before[1] + height[0]*p.dilation[1]
+				switch rows := height[1] - height[0]; {
+				case rows <= 0 || p.lo == p.hi:
+				case direct:
+					p.fold(l, out, x[top*w-p.before[2]:], rows, p.dilation[1]*w, p.kernel[2], p.dilation[2], p.stride[2], fresh)
+					fresh = false
+				default:
+					p.fold(l, row[p.lo:p.hi], x[top*w+p.lo-p.before[2]:], rows, p.dilation[1]*w, 1, 0, 1, fresh)
+					fresh = false
+				}
 			}
-		default:
-			for j := range out {
-				out[j] = from[j*p.sw]
+			if fresh {
+				vec.FillF32(row[p.lo:p.hi], p.least)
 			}
-		}
-		for j := 0; j < p.ow; j++ {
-			if j == p.fixLo {
-				j = p.fixHi
+			if fresh || !direct {
+				p.fold(l, out, row, 1, 0, p.kernel[2], p.dilation[2], p.stride[2], true)
 			}
-			if j < p.ow {
-				out[j] = p.edge(row, j)
+			if !m.Spend(ow) {
+				return false
 			}
 		}
 	}
+	return true
 }
 
-// edge reduces the columns of output column j that lie within the row.
-func (p *poolPlane) edge(row []float32, j int) float32 {
-	at := p.column + j*p.sw
-	v := row[at]
-	for k := range p.kw {
-		if c := at + (k-p.first)*p.dw; k != p.first && c >= 0 && c < p.w {
-			v = p.one(v, row[c])
+// whole pools a plane with stride 1 as one row.
+func (p *poolPlane) whole(y, x, buf []float32) {
+	l, w, oh, ow := cpu.Active(), p.in[2], p.out[1], p.out[2]
+	n := p.height * p.width
+	a, b := buf[:n], buf[n:2*n]
+	vec.FillF32(a, p.least)
+	for i := range p.in[1] {
+		if r := i + p.before[1]; r >= 0 && r < p.height {
+			copy(a[r*p.width+p.lo:r*p.width+p.hi], x[i*w+p.lo-p.before[2]:])
 		}
 	}
-	return v
+	n = oh * p.width
+	p.fold(l, b[:n], a, p.kernel[1], p.dilation[1]*p.width, 1, 0, 1, true)
+	n -= p.width - ow // of the last row
+	p.fold(l, a[:n], b, 1, 0, p.kernel[2], p.dilation[2], 1, true)
+	for i := range oh {
+		copy(y[i*ow:(i+1)*ow], a[i*p.width:])
+	}
 }
 
 func newMaxPlane(g *WindowGeom) *poolPlane {
-	return newPoolPlane(g, float32(math.Inf(-1)), vec.MaxF32, func(a, b float32) float32 { return max(a, b) })
+	return newPoolPlane(g, float32(math.Inf(-1)), vec.MaxWindowF32)
 }
 
-func newSumPlane(g *WindowGeom) *poolPlane {
-	return newPoolPlane(g, 0, vec.AddF32, func(a, b float32) float32 { return a + b })
-}
+func newSumPlane(g *WindowGeom) *poolPlane { return newPoolPlane(g, 0, vec.SumWindowF32) }

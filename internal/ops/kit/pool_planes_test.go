@@ -5,17 +5,20 @@ import (
 	"testing"
 
 	"pgregory.net/rapid"
+
+	"github.com/onward-ml/onward/internal/ir"
 )
 
 // TestPoolPlanes compares pooling by whole planes with the loops over windows.
 func TestPoolPlanes(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		two := func(name string, lo, hi int) []int {
-			return []int{rapid.IntRange(lo, hi).Draw(t, name), rapid.IntRange(lo, hi).Draw(t, name)}
+		rank := rapid.IntRange(1, 3).Draw(t, "rank")
+		draw := func(name string, lo, hi int) []int {
+			return rapid.SliceOfN(rapid.IntRange(lo, hi), rank, rank).Draw(t, name)
 		}
-		in, kernel := two("in", 1, 19), two("kernel", 1, 5)
-		pads := append(two("pad", 0, 4), two("pad", 0, 4)...)
-		w := Window{Kernel: kernel, Strides: two("stride", 1, 3), Dilations: two("dilation", 1, 3), Pads: pads}
+		in, kernel := draw("in", 1, 60>>rank), draw("kernel", 1, 5)
+		pads := append(draw("pad", 0, 4), draw("pad", 0, 4)...)
+		w := Window{Kernel: kernel, Strides: draw("stride", 1, 3), Dilations: draw("dilation", 1, 3), Pads: pads}
 		g, err := w.Resolve(in, kernel)
 		if err != nil {
 			t.Skip(err)
@@ -24,32 +27,29 @@ func TestPoolPlanes(t *testing.T) {
 		if p == nil {
 			t.Skip("by windows")
 		}
-		x := make([]float32, in[0]*in[1])
+		x := make([]float32, Product(in))
 		for i := range x {
 			x[i] = float32(rapid.IntRange(-99, 99).Draw(t, "x"))
 		}
 		if rapid.Bool().Draw(t, "NaN") {
 			x[len(x)/2] = float32(math.NaN())
 		}
-		n := g.Out[0] * g.Out[1]
+		n := Product(g.Out)
 		highest, sum := make([]float32, n), make([]float32, n)
-		p.run(highest, x)
-		newSumPlane(&g).run(sum, x)
-		for o := range n {
+		meter := &Meter{C: &ir.Call{Env: plainEnv{}}}
+		p.run(meter, highest, x)
+		newSumPlane(&g).run(meter, sum, x)
+		values := make([]float32, 0, g.Taps())
+		PoolPlain(&g, meter, x, values, func(o int, values []float32) bool {
 			m, s := float32(math.Inf(-1)), float32(0)
-			for i := range kernel[0] {
-				for j := range kernel[1] {
-					a := o/g.Out[1]*g.Stride[0] + i*g.Dilation[0] - g.Before[0]
-					b := o%g.Out[1]*g.Stride[1] + j*g.Dilation[1] - g.Before[1]
-					if a >= 0 && b >= 0 && a < in[0] && b < in[1] {
-						m, s = max(m, x[a*in[1]+b]), s+x[a*in[1]+b]
-					}
-				}
+			for _, v := range values {
+				m, s = max(m, v), s+v
 			}
 			same := func(a, b float32) bool { return a == b || a != a && b != b }
 			if !same(highest[o], m) || !same(sum[o], s) {
 				t.Fatalf("%v: output %d is %v and %v, want %v and %v", g, o, highest[o], sum[o], m, s)
 			}
-		}
+			return true
+		})
 	})
 }

@@ -117,6 +117,7 @@ type Reducer[T, A any] struct {
 	Init  A
 	Row   func(acc A, x []T) A          // reduces all elements to one accumulator
 	Cols  func(acc []A, x []T)          // reduces each element to its own accumulator
+	Stack func(dst, x []T, n, step int) // combines n pieces of x, which are step elements apart; or nil
 	Add   func(acc, x []T)              // combines pieces in their own type, before cols widens groups of foldedPieces; or nil
 	Load  func(dst, x []T)              // converts the first piece of a group for add; nil for a copy
 	Total func(acc []A, x []T)          // reduces the results of add; nil for cols
@@ -262,10 +263,13 @@ func planOffset(i int, dims, at []int) int {
 }
 
 const (
-	ReduceBlock  = 512     // accumulators that are processed together
-	foldedPieces = 32      // pieces that are added without widening
-	ShortRow     = 16      // elements below which a vector kernel is not faster
-	ReduceChunk  = 1 << 16 // elements of a long row that are reduced separately
+	ReduceBlock  = 512 // accumulators that are processed together
+	foldedPieces = 32  // pieces that are added without widening
+	// stackedColumns is the length up to which pieces are added in registers: of longer ones, reading
+	// a part of each piece would lose to reading them in the order of memory.
+	stackedColumns = 256
+	ShortRow       = 16      // elements below which a vector kernel is not faster
+	ReduceChunk    = 1 << 16 // elements of a long row that are reduced separately
 )
 
 // RunReducer reduces x to dst by a plan, in parallel.
@@ -346,7 +350,7 @@ func reduceRows[T, A any](c *ir.Call, p *ReducePlan, dst, x []T, r *Reducer[T, A
 // reduceCols combines pieces elementwise, a block of columns at a time.
 func reduceCols[T, A any](c *ir.Call, p *ReducePlan, dst, x []T, r *Reducer[T, A]) error {
 	pieces := Product(p.reduced)
-	if g := ReduceBlock / p.inner; g >= 4 && pieces >= 4 && len(p.reduced) == 1 && p.reduceAt[0] == p.inner {
+	if g := ReduceBlock / p.inner; g >= 4 && pieces >= 4 && len(p.reduced) == 1 && p.reduceAt[0] == p.inner && (r.Stack == nil || p.inner < ShortRow) {
 		return reduceNarrow(c, p, dst, x, r, min(g, pieces/2))
 	}
 	blocks := (p.inner + ReduceBlock - 1) / ReduceBlock
@@ -366,9 +370,9 @@ func reduceCols[T, A any](c *ir.Call, p *ReducePlan, dst, x []T, r *Reducer[T, A
 			}
 			if len(p.reduced) == 1 {
 				stride := p.reduceAt[0]
-				r.fold(acc, part, pieces, func(k int) []T { return x[base+k*stride:][:m] })
+				r.fold(acc, part, pieces, x[base:], stride, nil)
 			} else {
-				r.fold(acc, part, pieces, func(k int) []T { return x[base+planOffset(k, p.reduced, p.reduceAt):][:m] })
+				r.fold(acc, part, pieces, x[base:], 0, func(k int) int { return planOffset(k, p.reduced, p.reduceAt) })
 			}
 			out := outer*p.inner + lo
 			r.Done(dst[out:out+m], acc, p.N)
@@ -377,20 +381,32 @@ func reduceCols[T, A any](c *ir.Call, p *ReducePlan, dst, x []T, r *Reducer[T, A
 	return nil
 }
 
-// fold combines pieces in acc. part is as long as acc, unless add is nil.
-func (r *Reducer[T, A]) fold(acc []A, part []T, pieces int, piece func(k int) []T) {
+// fold combines pieces of x in acc, which begin at the offsets of at, or step elements apart if at
+// is nil. part is as long as acc, unless add is nil.
+func (r *Reducer[T, A]) fold(acc []A, part []T, pieces int, x []T, step int, at func(k int) int) {
+	piece := func(k int) []T {
+		if at != nil {
+			return x[at(k):][:len(acc)]
+		}
+		return x[k*step:][:len(acc)]
+	}
 	for k := 0; k < pieces; k++ {
 		if r.Add == nil || len(acc) < ShortRow || k+1 == pieces && r.Load == nil {
 			r.Cols(acc, piece(k))
 			continue
 		}
 		part := part[:len(acc)]
-		if r.Load == nil {
+		end := min(pieces, k+foldedPieces)
+		switch {
+		case r.Stack != nil && at == nil && len(acc) <= stackedColumns:
+			r.Stack(part, x[k*step:], end-k, step)
+			k = end - 1
+		case r.Load == nil:
 			copy(part, piece(k))
-		} else {
+		default:
 			r.Load(part, piece(k))
 		}
-		for end := min(pieces, k+foldedPieces); k+1 < end; k++ {
+		for ; k+1 < end; k++ {
 			r.Add(part, piece(k+1))
 		}
 		if r.Total == nil {
@@ -418,7 +434,7 @@ func reduceNarrow[T, A any](c *ir.Call, p *ReducePlan, dst, x []T, r *Reducer[T,
 				acc[k] = r.Init
 			}
 			whole := len(from) / wide
-			r.fold(acc, part, whole, func(k int) []T { return from[k*wide : (k+1)*wide] })
+			r.fold(acc, part, whole, from, wide, nil)
 			if rest := from[whole*wide:]; len(rest) > 0 {
 				r.Cols(acc[:len(rest)], rest)
 			}
@@ -543,6 +559,17 @@ func FastSumReducer() Reducer[float32, float64] {
 	r.Rows = func(dst, x []float32, n, first int) {
 		vec.SumRowsF32(cpu.Active(), dst, x, n, first)
 	}
+	cols := r.Cols
+	r.Cols = func(acc []float64, x []float32) {
+		var wide [64]float64
+		for ; len(acc) >= ShortRow; acc, x = acc[min(len(acc), len(wide)):], x[min(len(x), len(wide)):] {
+			w := wide[:min(len(acc), len(wide))]
+			vec.F32ToF64(cpu.Active(), w, x)
+			vec.AddF64(cpu.Active(), acc[:len(w)], w)
+		}
+		cols(acc, x)
+	}
 	r.Add = func(acc, x []float32) { vec.AddF32(cpu.Active(), acc, acc, x) }
+	r.Stack = func(dst, x []float32, n, step int) { vec.SumWindowF32(cpu.Active(), dst, x, n, step, 1, 0, 1, true) }
 	return r
 }

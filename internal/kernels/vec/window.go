@@ -1,0 +1,116 @@
+package vec
+
+import (
+	"math"
+
+	"github.com/onward-ml/onward/internal/cpu"
+)
+
+// SumWindowF32 adds the elements of a window of x for each element of dst, row by row. Unless fresh
+// is set, the first summand is dst itself:
+//
+//	for r := range rows {
+//		for k := range taps {
+//			dst[i] += x[i*stride+r*rowStep+k*tapStep]
+//		}
+//	}
+//
+// Windows with a stride of 1 or 2 are computed with vectors. The results at all levels are equal.
+func SumWindowF32(l cpu.Level, dst, x []float32, rows, rowStep, taps, tapStep, stride int, fresh bool) {
+	sumWindows.run(l, dst, x, rows, rowStep, taps, tapStep, stride, fresh)
+}
+
+// MaxWindowF32 is [SumWindowF32] for the maximum; NaN propagates. Which of two zeros of different
+// sign is chosen depends on the level.
+func MaxWindowF32(l cpu.Level, dst, x []float32, rows, rowStep, taps, tapStep, stride int, fresh bool) {
+	maxWindows.run(l, dst, x, rows, rowStep, taps, tapStep, stride, fresh)
+}
+
+// MinWindowF32 is [MaxWindowF32] for the minimum.
+func MinWindowF32(l cpu.Level, dst, x []float32, rows, rowStep, taps, tapStep, stride int, fresh bool) {
+	minWindows.run(l, dst, x, rows, rowStep, taps, tapStep, stride, fresh)
+}
+
+// windowFold is an operation over windows.
+type windowFold struct {
+	kernel  func(l cpu.Level, dst, x []float32, rows, rowStep, taps, tapStep, stride, fresh int) int
+	initial float32
+	each    func(l cpu.Level, dst, a, b []float32)
+	one     func(a, b float32) float32
+}
+
+var (
+	sumWindows = &windowFold{sumWindow, 0, AddF32, func(a, b float32) float32 { return a + b }}
+	maxWindows = &windowFold{maxWindow, float32(math.Inf(-1)), MaxF32, func(a, b float32) float32 { return max(a, b) }}
+	minWindows = &windowFold{minWindow, float32(math.Inf(1)), MinF32, func(a, b float32) float32 { return min(a, b) }}
+)
+
+// windowTaps is the maximum number of elements of a window that one call of a kernel combines with
+// 64 elements of dst: about 2 µs from the caches.
+const windowTaps = 512
+
+// run divides the windows and dst into parts, since assembly cannot be preempted.
+func (f *windowFold) run(l cpu.Level, dst, x []float32, rows, rowStep, taps, tapStep, stride int, fresh bool) {
+	if rows <= 0 || taps <= 0 || len(dst) == 0 {
+		if fresh {
+			FillF32(dst, f.initial)
+		}
+		return
+	}
+	if taps > 1 && (rows == 1 || taps > windowTaps) { // each row as a column of windows
+		for r := range rows {
+			f.run(l, dst, x[r*rowStep:], taps, tapStep, 1, 0, stride, fresh)
+			fresh = false
+		}
+		return
+	}
+	_ = x[(len(dst)-1)*stride+(rows-1)*rowStep+(taps-1)*tapStep]
+	first := 0
+	if fresh {
+		first = 1
+	}
+	if rows*taps <= windowTaps && len(dst)*rows*taps <= 64*windowTaps { // one part, without divisions
+		f.part(l, dst, x, rows, rowStep, taps, tapStep, stride, first)
+		return
+	}
+	for group := windowTaps / taps; rows > 0; rows, x, first = rows-group, x[min(len(x), group*rowStep):], 0 {
+		n := min(rows, group)
+		step := max(64, windowTaps*64/(n*taps)&^63)
+		for lo := 0; lo < len(dst); lo += step {
+			f.part(l, dst[lo:min(len(dst), lo+step)], x[lo*stride:], n, rowStep, taps, tapStep, stride, first)
+		}
+	}
+}
+
+func (f *windowFold) part(l cpu.Level, dst, x []float32, rows, rowStep, taps, tapStep, stride, fresh int) {
+	done := f.kernel(l, dst, x, rows, rowStep, taps, tapStep, stride, fresh)
+	if done == len(dst) {
+		return
+	}
+	dst, x = dst[done:], x[done*stride:]
+	if fresh != 0 {
+		FillF32(dst, f.initial)
+	}
+	for r := range rows {
+		for k := range taps {
+			w := x[r*rowStep+k*tapStep:]
+			if stride == 1 {
+				f.each(l, dst, dst, w)
+				continue
+			}
+			for i := range dst {
+				dst[i] = f.one(dst[i], w[i*stride])
+			}
+		}
+	}
+}
+
+// FillF32 sets all elements of dst to v.
+func FillF32(dst []float32, v float32) {
+	for i := range dst[:min(len(dst), 16)] {
+		dst[i] = v
+	}
+	for n := 16; n < len(dst); n *= 2 {
+		copy(dst[n:], dst[:n])
+	}
+}

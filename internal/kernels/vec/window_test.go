@@ -1,0 +1,64 @@
+package vec
+
+import (
+	"math"
+	"math/rand/v2"
+	"testing"
+
+	testkit "github.com/onward-ml/onward/internal/testing"
+)
+
+func TestWindow(t *testing.T) {
+	testkit.Levels(t, func(t *testing.T, l level) {
+		testWindow(t, l, "sum", SumWindowF32, 0, func(a, b float32) float32 { return a + b })
+		testWindow(t, l, "max", MaxWindowF32, float32(math.Inf(-1)), func(a, b float32) float32 { return max(a, b) })
+		testWindow(t, l, "min", MinWindowF32, float32(math.Inf(1)), func(a, b float32) float32 { return min(a, b) })
+	})
+}
+
+// testWindow compares with plain loops, whose sums are in the same order, for every length up to
+// five vectors, in memory that ends behind the last window.
+func testWindow(t *testing.T, l level, name string, window func(l level, dst, x []float32, rows, rowStep, taps, tapStep, stride int, fresh bool), initial float32, op func(a, b float32) float32) {
+	t.Helper()
+	rng := rand.New(rand.NewPCG(7, 9))
+	shapes := [][4]int{{1, 0, 1, 0}, {3, 90, 1, 0}, {1, 0, 5, 1}, {3, 171, 3, 1}, {2, 170, 2, 2}, {windowTaps + 5, 1, 1, 0}, {2, 3, windowTaps + 3, 1}, {0, 1, 1, 1}}
+	testkit.Sides(func(side string, s testkit.Side) {
+		for _, w := range shapes {
+			for _, stride := range []int{1, 2, 3} {
+				for n := range 84 {
+					if w[0]*w[2] > windowTaps && n%9 != 2 {
+						continue
+					}
+					fresh := rng.IntN(2) == 0
+					size := max(0, (n-1)*stride+(w[0]-1)*w[1]+(w[2]-1)*w[3]+1)
+					in, first := make([]float32, size), make([]float32, n)
+					for i := range in {
+						in[i] = float32(rng.NormFloat64())
+						if rng.IntN(40) == 0 {
+							in[i] = []float32{float32(math.NaN()), float32(math.Inf(1)), float32(math.Inf(-1)), float32(math.Copysign(0, -1)), 1e-41}[rng.IntN(5)]
+						}
+					}
+					for i := range first {
+						first[i] = float32(rng.NormFloat64())
+					}
+					x, y := testkit.GuardedCopy(t, in, s, 0), testkit.GuardedCopy(t, first, s, 0)
+					window(l, y, x, w[0], w[1], w[2], w[3], stride, fresh)
+					for i, got := range y {
+						want := first[i]
+						if fresh {
+							want = initial
+						}
+						for r := range w[0] {
+							for k := range w[2] {
+								want = op(want, in[i*stride+r*w[1]+k*w[3]])
+							}
+						}
+						if math.Float32bits(got) != math.Float32bits(want) && !(got != got && want != want) {
+							t.Fatalf("%s %s, windows %v, stride %d, fresh %v: element %d of %d is %v, want %v", name, side, w, stride, fresh, i, n, got, want)
+						}
+					}
+				}
+			}
+		}
+	})
+}
