@@ -205,6 +205,43 @@ func TestCompose(t *testing.T) {
 	}
 }
 
+// buildStatic builds the command with tags, and checks that it needs no other file.
+func buildStatic(t *testing.T, tags, exe string) {
+	t.Helper()
+	build := exec.CommandContext(t.Context(), "go", "build", "-trimpath", "-tags", tags, "-ldflags", "-s -w", "-o", exe, "./cmd/onward")
+	build.Dir, build.Env = "..", append(os.Environ(), "CGO_ENABLED=0", "GOFLAGS=")
+	if out, err := build.CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	f, err := elf.Open(exe)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	for _, p := range f.Progs {
+		if p.Type == elf.PT_INTERP {
+			t.Errorf("the binary with the tags %s is not static", tags)
+		}
+	}
+}
+
+// TestMapImage builds the image's program for the Job in kubernetes/map.yaml.
+func TestMapImage(t *testing.T) {
+	if runtime.GOOS != "linux" {
+		t.Skip("images hold programs for Linux, which this system cannot run")
+	}
+	tags := regexp.MustCompile(`--build-arg TAGS=(\S+)`).FindSubmatch(read(t, "Dockerfile"))
+	if tags == nil {
+		t.Fatal("the Dockerfile does not say how to build the image for the Job")
+	}
+	exe := filepath.Join(t.TempDir(), "onward")
+	buildStatic(t, string(tags[1]), exe)
+	out, err := exec.CommandContext(t.Context(), exe, "map", "../datasets/models/logreg_iris.onnx", "--help").CombinedOutput()
+	if err != nil || !bytes.Contains(out, []byte("--shard")) {
+		t.Errorf("onward map --help: %v\n%s", err, out)
+	}
+}
+
 // TestImage builds what the image holds, and runs it as the image would: alone in its root, as the
 // unprivileged user, with the image's arguments.
 func TestImage(t *testing.T) {
@@ -226,11 +263,7 @@ func TestImage(t *testing.T) {
 	}
 	root := t.TempDir()
 	exe := filepath.Join(root, entry[0])
-	build := exec.CommandContext(t.Context(), "go", "build", "-trimpath", "-tags", tags[1], "-ldflags", "-s -w", "-o", exe, "./cmd/onward")
-	build.Dir, build.Env = "..", append(os.Environ(), "CGO_ENABLED=0")
-	if out, err := build.CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, out)
-	}
+	buildStatic(t, tags[1], exe)
 	info, err := os.Stat(exe)
 	if err != nil {
 		t.Fatal(err)
@@ -238,16 +271,6 @@ func TestImage(t *testing.T) {
 	t.Logf("the image holds %.1f MB", float64(info.Size())/1e6)
 	if info.Size() >= 40e6 {
 		t.Errorf("the image holds %d bytes, want less than 40 MB", info.Size())
-	}
-	f, err := elf.Open(exe)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer f.Close()
-	for _, p := range f.Progs {
-		if p.Type == elf.PT_INTERP {
-			t.Error("the binary is not static")
-		}
 	}
 	if os.Getuid() != 0 {
 		t.Skip("chroot needs root: the binary has not been run alone in its root")

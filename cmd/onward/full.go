@@ -18,7 +18,7 @@ import (
 	"github.com/onward-ml/onward/cmd/onward/internal/text"
 )
 
-// full is the name of the program that is built without the tags core and server.
+// full is the name of the program that is built without the tags core, server and map.
 const full = "onward-full"
 
 // handedOver is set in the environment of the program that takes over, so that it does not hand

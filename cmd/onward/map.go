@@ -1,4 +1,4 @@
-//go:build !core && !server
+//go:build map || (!core && !server)
 
 package main
 
