@@ -218,7 +218,7 @@ func TestModelControl(t *testing.T) {
 	check("after loads that fail", "[5,10]")
 }
 
-// TestReloadLosesNoRequest replaces a model while requests run. All requests succeed, with the
+// TestReloadLosesNoRequest replaces a model while requests run over both protocols. All requests succeed, with the
 // results of one of the models.
 func TestReloadLosesNoRequest(t *testing.T) {
 	repo := writeRepo(t, map[string][]byte{"m/1/model.onnx": scaled(t, 1)})
@@ -231,6 +231,19 @@ func TestReloadLosesNoRequest(t *testing.T) {
 				w := call(s, "POST", "/v2/models/m/infer", []byte(fp32("[1,2]", "[1,1]")))
 				if w.Code != 200 || !strings.Contains(w.Body.String(), `"data":[1,1]`) && !strings.Contains(w.Body.String(), `"data":[10,10]`) {
 					t.Errorf("%d %s", w.Code, w.Body)
+				}
+			}
+		})
+	}
+	rpc := dial(t, s)
+	for range 4 {
+		wait.Go(func() {
+			for ctx.Err() == nil {
+				r, err := rpc.ModelInfer(t.Context(), message("m", "FP32", []int64{1, 2}, "\x00\x00\x80\x3f\x00\x00\x80\x3f"))
+				if err != nil {
+					t.Error(err)
+				} else if y := r.RawOutputContents[0]; string(y) != "\x00\x00\x80\x3f\x00\x00\x80\x3f" && string(y) != "\x00\x00\x20\x41\x00\x00\x20\x41" {
+					t.Errorf("outputs % x, want two of 1 or of 10", y)
 				}
 			}
 		})
